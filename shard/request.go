@@ -1,0 +1,69 @@
+package shard
+
+import "github.com/stint-io/stint/limit"
+
+// Op is what a request asks for.
+type Op uint8
+
+// The operations.
+const (
+	Check Op = iota + 1 // decide and count, all or nothing
+	Peek                // decide without counting
+	Get                 // the state of the limits, deciding nothing
+	Reset               // put the limits of one key back to rest
+)
+
+// Request is one operation on keys of one shard. It is read by the actor after the caller handed it over: the caller
+// must not change it, nor its Entries, until the answer is there.
+type Request struct {
+	Op        Op
+	Namespace string
+	Entries   []Entry
+	Limit     string // Reset: only the limit of this name; "" all limits of the policy
+	ID        string // idempotency id; "" none
+	// NotAfter is the last shard time at which the request may still be decided, in microseconds since the Unix
+	// epoch; 0 is no bound. A copy that was stuck on its way must not run when the record of its id is gone.
+	NotAfter limit.Time
+}
+
+// Entry names one policy on one key.
+type Entry struct {
+	Policy string
+	Key    string
+	Cost   uint64 // 1..2^40; Get and Reset ignore it
+	Tier   string // "" is the policy's default tier
+}
+
+// Result answers one Request: a decision, or the reason why there is none.
+type Result struct {
+	Decision Decision // when Err is nil
+	Err      *Error   // never a denial: a denial is a decision
+}
+
+// Decision is allowed or denied with the state of every limit, from one commit.
+type Decision struct {
+	Allowed      bool
+	ShadowDenied bool // a shadowed limit or policy would have denied
+	Replayed     bool // answered from the idempotency record
+	ID           string
+	Limits       []LimitStatus // in the order of the entries, then of the policy
+	RetryAfter   limit.Span    // on a denial the exact wait, or limit.Never; 0 when allowed
+	DecidedAt    limit.Time    // shard time
+	Position     Position
+}
+
+// LimitStatus is one limit of one entry as the decision left it.
+type LimitStatus struct {
+	Policy, Limit, Key string
+	Quota              uint64
+	Unlimited          bool // counted, never denied: Quota means nothing
+	Shadow             bool
+	limit.Verdict
+}
+
+// Position says where in which shard's history something was decided: the seq-th entry of an epoch.
+type Position struct {
+	Shard ID
+	Epoch uint64
+	Seq   uint64
+}
