@@ -1,6 +1,9 @@
 package shard
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 )
@@ -21,10 +24,336 @@ type Put struct {
 type View interface {
 	// Lookup finds a record. The caller must not change its Value, and must not keep it beyond the evaluation.
 	Lookup(key string) (Record, bool)
+	// Full reports whether the memory cap is reached: then keys never seen before are refused, and none is evicted.
+	Full() bool
 }
+
+// Stamp is the place and the one instant of a batch. Only Now counts; the rest is named in the answers.
+type Stamp struct {
+	Position
+	Now limit.Time
+}
+
+// aheadMost is how far the time in an idempotency id may lie ahead of shard time (SEMANTICS X2).
+const aheadMost = limit.Span(60e6)
 
 // Evaluate decides requests in their order at one instant and returns an answer to each, and the effects: one Put
 // for each key whose record changed. It reads nothing but its arguments and changes none of them.
-func Evaluate(view View, policies *policy.Set, requests []Request, now limit.Time) ([]Result, []Put) {
-	panic("being written")
+//
+// When the effects have grown to an entry's size it stops: the answers are then those of the first requests, at
+// least one, and the rest belong into the next batch.
+func Evaluate(view View, policies *policy.Set, requests []Request, at Stamp) ([]Result, []Put) {
+	e := evaluation{view: view, policies: policies, at: at, counters: make(map[string]*counter, len(requests))}
+	results := make([]Result, 0, len(requests))
+	for i := range requests {
+		if i > 0 && e.bytes > MaxEntryBytes-MaxEntryBytes/8 {
+			break
+		}
+		results = append(results, e.decide(&requests[i]))
+	}
+	return results, e.puts()
+}
+
+// evaluation is the working set of one batch: every counter it touched, decoded once.
+type evaluation struct {
+	view     View
+	policies *policy.Set
+	at       Stamp
+	counters map[string]*counter
+	order    []*counter
+	answers  map[string]Put // of this batch, by record key
+	ids      []string       // their keys, in order
+	index    uint32         // of the last counted request
+	bytes    int            // of the effects so far, roughly
+	scratch  []byte
+	next     []limit.State // of the request under way, in the order of its statuses
+	work     []*counter    // of the request under way, in the order of its entries
+}
+
+func (e *evaluation) decide(r *Request) Result {
+	if r.NotAfter != 0 && e.at.Now > r.NotAfter {
+		return Result{Err: &Error{Code: TooLate, Message: "the request arrived after its time; send it again"}}
+	}
+	if r.ID == "" {
+		return e.decideNew(r)
+	}
+	e.scratch = appendAnswerKey(e.scratch[:0], r.Namespace, r.ID)
+	if record, found := e.lookupAnswer(); found {
+		return e.replay(record.Value, r)
+	}
+	if e.view.Full() {
+		return Result{Err: e.full()}
+	}
+	key := string(e.scratch)
+	result := e.decideNew(r)
+	if result.Err == nil && result.Decision.Index != 0 {
+		e.record(key, r, &result.Decision)
+	}
+	return result
+}
+
+// lookupAnswer finds the living record of the id whose key is in scratch.
+func (e *evaluation) lookupAnswer() (Record, bool) {
+	if p, found := e.answers[string(e.scratch)]; found {
+		return p.Record, true
+	}
+	record, found := e.view.Lookup(string(e.scratch))
+	return record, found && record.ForgetAt > e.at.Now
+}
+
+func (e *evaluation) replay(value []byte, r *Request) Result {
+	d, same, err := decodeAnswer(e.at.Shard, value, r)
+	if err != nil {
+		panic(err) // records are written by this package and guarded by checksums
+	}
+	if !same {
+		return Result{Err: &Error{Code: IDReused, Field: "idempotency_id",
+			Message: fmt.Sprintf("%q was used for another request; a new request needs a new id", r.ID)}}
+	}
+	return Result{Decision: d}
+}
+
+// record writes the answer of an id beside its effects, for the longest retention of the request's policies.
+func (e *evaluation) record(key string, r *Request, d *Decision) {
+	forgetAt := e.at.Now + limit.Time(e.retention(r))
+	p := Put{Key: key, Record: Record{Value: encodeAnswer(r, d), ForgetAt: forgetAt}}
+	if e.answers == nil {
+		e.answers = make(map[string]Put)
+	}
+	e.answers[key] = p
+	e.ids = append(e.ids, key)
+	e.bytes += len(p.Key) + len(p.Value) + 20
+}
+
+func (e *evaluation) retention(r *Request) limit.Span {
+	var longest limit.Span
+	for i := range r.Entries {
+		if p, ok := e.policies.Lookup(r.Entries[i].Policy); ok {
+			longest = max(longest, p.Retention)
+		}
+	}
+	return longest
+}
+
+// decideNew decides a request that has no recorded answer.
+func (e *evaluation) decideNew(r *Request) Result {
+	d := Decision{Allowed: true, DecidedAt: e.at.Now, Position: e.at.Position}
+	e.next, e.work = e.next[:0], e.work[:0]
+	for i := range r.Entries {
+		if err := e.decideEntry(r, i, &d); err != nil {
+			return Result{Err: err}
+		}
+	}
+	if err := e.checkIDTime(r); err != nil {
+		return Result{Err: err}
+	}
+	switch {
+	case r.Op == Reset:
+		return e.reset(r, d)
+	case r.Op == Check && d.Allowed:
+		return e.count(r, d)
+	case r.Op == Check && len(d.Limits) > 1:
+		e.undo(r, &d)
+	}
+	return Result{Decision: d}
+}
+
+// checkIDTime refuses ids whose own time says that their record may be gone, or was never made by an honest clock.
+func (e *evaluation) checkIDTime(r *Request) *Error {
+	if r.ID == "" {
+		return nil
+	}
+	made, ok := timeOfUUIDv7(r.ID)
+	if !ok {
+		return nil
+	}
+	if made > e.at.Now+limit.Time(aheadMost) {
+		return Invalidf("idempotency_id", "%q carries a time more than 60 s ahead of shard time", r.ID)
+	}
+	if retention := e.retention(r); made+limit.Time(retention) <= e.at.Now {
+		return &Error{Code: IDExpired, Field: "idempotency_id", Message: fmt.Sprintf(
+			"%q is older than the %d s for which ids are remembered: whether it ran can no longer be told",
+			r.ID, retention/1e6)}
+	}
+	return nil
+}
+
+// decideEntry asks every limit of one entry and keeps the states as they would be. It counts nothing yet.
+func (e *evaluation) decideEntry(r *Request, i int, d *Decision) *Error {
+	entry := &r.Entries[i]
+	p, ok := e.policies.Lookup(entry.Policy)
+	if !ok {
+		return &Error{Code: PolicyNotFound, Field: fmt.Sprintf("entries[%d].policy", i),
+			Message: fmt.Sprintf("no policy is named %q; `stint policies` lists them", entry.Policy)}
+	}
+	limits, ok := p.Resolve(entry.Tier)
+	if !ok {
+		return Invalidf(fmt.Sprintf("entries[%d].tier", i), "policy %q has no tier %q", entry.Policy, entry.Tier)
+	}
+	c := e.counter(r.Namespace, entry, limits)
+	if !c.known && !c.dirty && r.Op == Check && e.view.Full() {
+		return e.full()
+	}
+	if slices.Contains(e.work, c) {
+		return Invalidf(fmt.Sprintf("entries[%d]", i), "repeats the policy and key of an earlier entry; add the costs up")
+	}
+	e.work = append(e.work, c)
+	if d.Limits == nil {
+		d.Limits = make([]LimitStatus, 0, len(limits)*(len(r.Entries)-i))
+	}
+	for j := range limits {
+		e.decideLimit(r.Op, p, c, j, &limits[j], entry, d)
+	}
+	return nil
+}
+
+func (e *evaluation) full() *Error {
+	return &Error{Code: MemoryFull, Message: fmt.Sprintf(
+		"shard %d holds as many records as it may: new keys and ids are refused until old ones end", e.at.Shard)}
+}
+
+func (e *evaluation) decideLimit(op Op, p *policy.Policy, c *counter, j int, l *policy.Limit, entry *Entry, d *Decision) {
+	s := c.at(j, l, e.at.Now)
+	status := LimitStatus{Policy: entry.Policy, Limit: l.Name, Key: entry.Key, Quota: l.Quota,
+		Unlimited: l.Algorithm == limit.Unlimited, Shadow: l.Shadow || p.Shadow}
+	switch op {
+	case Check:
+		s, status.Verdict = limit.Take(l.Limit, s, entry.Cost, e.at.Now)
+	case Peek:
+		status.Verdict = limit.Peek(l.Limit, s, entry.Cost, e.at.Now)
+	default:
+		status.Verdict = limit.Status(l.Limit, s, e.at.Now)
+	}
+	e.next = append(e.next, s)
+	d.Limits = append(d.Limits, status)
+	if status.Allowed || op == Get || op == Reset {
+		return
+	}
+	if status.Shadow {
+		d.ShadowDenied = true
+		return
+	}
+	d.Allowed = false
+	d.RetryAfter = longer(d.RetryAfter, status.RetryAfter)
+}
+
+// longer returns the wait that satisfies both; limit.Never outlasts all.
+func longer(a, b limit.Span) limit.Span {
+	if a == limit.Never || b == limit.Never {
+		return limit.Never
+	}
+	return max(a, b)
+}
+
+// count makes the states the request would lead to those of its keys.
+func (e *evaluation) count(r *Request, d Decision) Result {
+	e.index++
+	d.Index = e.index
+	n := 0
+	for i, c := range e.work {
+		limits := e.limitsOf(&r.Entries[i])
+		for j := range limits {
+			c.set(j, &limits[j], e.next[n])
+			n++
+		}
+		e.touch(c)
+	}
+	return Result{Decision: d}
+}
+
+// undo makes a denial's statuses show what is, not what would have been: nothing was counted, by no limit.
+func (e *evaluation) undo(r *Request, d *Decision) {
+	n := 0
+	for i, c := range e.work {
+		limits := e.limitsOf(&r.Entries[i])
+		for j := range limits {
+			if status := &d.Limits[n]; status.Allowed {
+				status.Verdict = limit.Peek(limits[j].Limit, c.at(j, &limits[j], e.at.Now), r.Entries[i].Cost, e.at.Now)
+			}
+			n++
+		}
+	}
+}
+
+// reset puts the limits of the keys back to rest and answers with their states after it.
+func (e *evaluation) reset(r *Request, d Decision) Result {
+	if err := e.checkLimitName(r, &d); err != nil {
+		return Result{Err: err}
+	}
+	e.index++
+	d.Index = e.index
+	n := 0
+	for i, c := range e.work {
+		c.reset(r.Limit)
+		e.touch(c)
+		limits := e.limitsOf(&r.Entries[i])
+		for j := range limits {
+			d.Limits[n].Verdict = limit.Status(limits[j].Limit, c.at(j, &limits[j], e.at.Now), e.at.Now)
+			n++
+		}
+	}
+	return Result{Decision: d}
+}
+
+func (e *evaluation) checkLimitName(r *Request, d *Decision) *Error {
+	if r.Limit == "" {
+		return nil
+	}
+	for i := range d.Limits {
+		if d.Limits[i].Limit == r.Limit {
+			return nil
+		}
+	}
+	return Invalidf("limit", "policy %q has no limit %q", r.Entries[0].Policy, r.Limit)
+}
+
+// limitsOf resolves an entry whose policy and tier decideEntry has found.
+func (e *evaluation) limitsOf(entry *Entry) []policy.Limit {
+	p, _ := e.policies.Lookup(entry.Policy)
+	limits, _ := p.Resolve(entry.Tier)
+	return limits
+}
+
+// counter returns the working copy of one key's counter, decoded from the view when it is first touched.
+func (e *evaluation) counter(namespace string, entry *Entry, limits []policy.Limit) *counter {
+	e.scratch = appendCounterKey(e.scratch[:0], namespace, entry.Policy, entry.Key)
+	if c, ok := e.counters[string(e.scratch)]; ok {
+		return c
+	}
+	c := &counter{key: string(e.scratch), size: len(e.scratch) + 64*len(limits)}
+	if record, ok := e.view.Lookup(c.key); ok && record.ForgetAt > e.at.Now {
+		c.known = true
+		c.size += len(record.Value)
+		if err := c.decode(record.Value, limits); err != nil {
+			panic(err) // records are written by this package and guarded by checksums
+		}
+	}
+	e.counters[c.key] = c
+	return c
+}
+
+// touch puts a counter on the list of effects, once.
+func (e *evaluation) touch(c *counter) {
+	if !c.listed {
+		c.listed = true
+		e.order = append(e.order, c)
+		e.bytes += c.size
+	}
+}
+
+// puts encodes the effects, each key once, in the order in which they were first touched.
+func (e *evaluation) puts() []Put {
+	puts := make([]Put, 0, len(e.order)+len(e.ids))
+	for _, c := range e.order {
+		switch p := c.encode(); {
+		case p.ForgetAt > e.at.Now:
+			puts = append(puts, p)
+		case c.known:
+			puts = append(puts, Put{Key: c.key})
+		}
+	}
+	for _, id := range e.ids {
+		puts = append(puts, e.answers[id])
+	}
+	return puts
 }

@@ -43,13 +43,13 @@ type Result struct {
 // Decision is allowed or denied with the state of every limit, from one commit.
 type Decision struct {
 	Allowed      bool
-	ShadowDenied bool // a shadowed limit or policy would have denied
-	Replayed     bool // answered from the idempotency record
-	ID           string
+	ShadowDenied bool          // a shadowed limit or policy would have denied
+	Replayed     bool          // answered from the idempotency record
 	Limits       []LimitStatus // in the order of the entries, then of the policy
 	RetryAfter   limit.Span    // on a denial the exact wait, or limit.Never; 0 when allowed
 	DecidedAt    limit.Time    // shard time
 	Position     Position
+	Index        uint32 // from 1, among the counted requests of its batch; 0: nothing was counted, nothing to refund
 }
 
 // LimitStatus is one limit of one entry as the decision left it.

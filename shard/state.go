@@ -1,21 +1,28 @@
 package shard
 
 import (
-	"io"
+	"fmt"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/stint-io/stint/limit"
 )
 
 // State is the replicated state of one shard. One goroutine may change it (Install); reads must not overlap a change.
 type State struct {
-	id ID
+	id    ID
+	epoch uint64     // Raft index of the newest EpochOpen
+	term  uint64     // Raft term in which that entry was written
+	seq   uint64     // entries installed in this epoch
+	time  limit.Time // shard time of the newest entry; never falls
+	table *table
 }
 
 // Outcome is what installing one entry came to. Only an Outcome with Dropped == NotDropped opens the output gate.
 type Outcome struct {
 	Dropped DropReason
 	Epoch   uint64     // of the state after the entry; for an EpochOpen its own index
-	Seq     uint64
+	Seq     uint64     // of the state after the entry
 	Time    limit.Time // shard time after the entry
 }
 
@@ -36,43 +43,97 @@ func (r DropReason) String() string {
 }
 
 // NewState makes the state of a shard that never saw an entry.
-func NewState(id ID) *State { return &State{id: id} }
+func NewState(id ID) *State { return &State{id: id, table: newTable()} }
 
 // Install applies one log entry, which stands at a Raft index and was written in a Raft term. An error means that this
-// replica must halt before it answers anything: the payload is corrupt, of an unknown format, another shard's, or its
-// time falls (SEMANTICS R2a). Nothing was changed then.
-func (s *State) Install(payload []byte, index, term uint64) (Outcome, error) { panic("being written") }
+// replica must halt before it answers anything: the payload is corrupt, of an unknown format, another shard's, its
+// time falls, or the owner's fingerprint is not ours (SEMANTICS R2a, R12). Nothing was changed then.
+func (s *State) Install(payload []byte, index, term uint64) (Outcome, error) {
+	e, err := decodeEntry(payload)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if e.shard != s.id {
+		return Outcome{}, fmt.Errorf("shard: entry %d is shard %d's, this is shard %d", index, e.shard, s.id)
+	}
+	if e.kind == epochOpen {
+		s.epoch, s.term, s.seq, s.time = index, term, 0, max(s.time, e.time)
+		return s.outcome(NotDropped), nil
+	}
+	if reason := s.fence(&e, term); reason != NotDropped {
+		return s.outcome(reason), nil
+	}
+	if e.time < s.time {
+		return Outcome{}, fmt.Errorf("shard: entry %d would turn shard %d's time back from %d to %d",
+			index, s.id, s.time, e.time)
+	}
+	if e.kind == sumCheck && e.sum != s.Sum() {
+		return Outcome{}, fmt.Errorf("shard: shard %d has forked before entry %d: the owner's fingerprint is %016x, ours %016x",
+			s.id, index, e.sum, s.Sum())
+	}
+	s.install(&e)
+	return s.outcome(NotDropped), nil
+}
+
+// fence judges whether the entry is the next one of the open epoch (DESIGN.md section 3, SEMANTICS R2).
+func (s *State) fence(e *entry, term uint64) DropReason {
+	switch {
+	case e.epoch != s.epoch:
+		return OldEpoch
+	case term != s.term:
+		return OtherTerm
+	case e.seq != s.seq+1:
+		return WrongSeq
+	}
+	return NotDropped
+}
+
+func (s *State) install(e *entry) {
+	s.seq, s.time = e.seq, e.time
+	for i := range e.puts {
+		if p := &e.puts[i]; p.Value == nil {
+			s.table.forget(p.Key)
+		} else {
+			s.table.put(p.Key, p.Record)
+		}
+	}
+	s.table.sweep(s.sweepSegments(e), e.time)
+}
+
+// sweepSegments bounds the work of forgetting: at least as many segments as the entry can have filled, and an idle
+// shard's fingerprint entry looks at many, as nothing waits for it.
+func (s *State) sweepSegments(e *entry) int {
+	if e.kind == sumCheck {
+		return 4096
+	}
+	return 4 + len(e.puts)/8
+}
+
+func (s *State) outcome(reason DropReason) Outcome {
+	return Outcome{Dropped: reason, Epoch: s.epoch, Seq: s.seq, Time: s.time}
+}
 
 // Epoch is the Raft index of the newest EpochOpen; 0 before the first.
-func (s *State) Epoch() uint64 { panic("being written") }
+func (s *State) Epoch() uint64 { return s.epoch }
 
 // Seq counts the entries installed in this epoch.
-func (s *State) Seq() uint64 { panic("being written") }
+func (s *State) Seq() uint64 { return s.seq }
 
 // Time is the shard time of the newest entry.
-func (s *State) Time() limit.Time { panic("being written") }
+func (s *State) Time() limit.Time { return s.time }
+
+// Records counts the records kept: keys and idempotency records, among them some that ended and are not yet swept.
+func (s *State) Records() int { return s.table.records }
 
 // Sum is the fingerprint of everything replicated: replicas at one index must agree.
-func (s *State) Sum() uint64 { panic("being written") }
-
-// Keys counts the records kept.
-func (s *State) Keys() int { panic("being written") }
+func (s *State) Sum() uint64 {
+	x := s.table.sum
+	for _, part := range [...]uint64{s.epoch, s.term, s.seq, uint64(s.time), uint64(s.table.records),
+		uint64(len(s.table.segments)), uint64(s.table.cursor)} {
+		x = recordSum(x, Record{ForgetAt: limit.Time(part)})
+	}
+	return x ^ uint64(s.id)*xxhash.Sum64String("stint shard")
+}
 
 // Lookup implements View on the committed state.
-func (s *State) Lookup(key string) (Record, bool) { panic("being written") }
-
-// Snapshot takes a picture of the state. It is cheap, and the picture may be written by another goroutine while
-// entries go on being installed.
-func (s *State) Snapshot() *Snapshot { panic("being written") }
-
-// Snapshot is an immutable picture of a State.
-type Snapshot struct{}
-
-// WriteTo writes the picture, with its own checksum and fingerprint.
-func (p *Snapshot) WriteTo(w io.Writer) (int64, error) { panic("being written") }
-
-// Release lets go of what the picture shares with the live state. It must be called once, whatever WriteTo returned.
-func (p *Snapshot) Release() {}
-
-// Restore reads a picture back into a fresh State, verifying checksum and fingerprint.
-func Restore(id ID, r io.Reader) (*State, error) { panic("being written") }
+func (s *State) Lookup(key string) (Record, bool) { return s.table.lookup(key) }

@@ -1,0 +1,207 @@
+package actor
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+// Config bounds an Actor. Every zero value stands for the default beside it.
+type Config struct {
+	MaxBatch    int           // requests in one batch; 4,096
+	MaxInFlight int           // entries under way; 2, at most 8 (SEMANTICS R8)
+	MaxQueued   int           // requests in the mailbox; 65,536
+	MaxRecords  int           // records the shard may hold before new keys are refused; 50 million
+	SumEvery    int           // entries between two fingerprints; 4,096 (SEMANTICS R12)
+	IdleSum     time.Duration // the longest time between two fingerprints; 10 s
+	OpenEvery   time.Duration // how often a leader without an epoch tries to open one; 100 ms (SEMANTICS R2c)
+	OpenWithin  time.Duration // how long requests queue for an epoch before they are refused; 1.4 s
+
+	Now      func() time.Time   // the machine's clock, with its monotonic reading; time.Now
+	Policies func() *policy.Set // the set in force; required; must be cheap and may be called at any time
+	Observer Observer           // what is measured; the zero value measures nothing
+
+	// AcceptStep lets an epoch open more than 24 h past the last stamp (SEMANTICS R18).
+	AcceptStep bool
+}
+
+// Observer is told what happens; nil functions are not called. They are called from the actor's loop: they must not
+// block.
+type Observer struct {
+	Batch  func(requests, effects, bytes int)
+	Commit func(took time.Duration)
+	Epoch  func(epoch uint64)
+	// TimeStep is told that no epoch is opened because the clock is so far past the last stamp.
+	TimeStep func(last, now limit.Time)
+}
+
+func (c Config) withDefaults() Config {
+	setDefault(&c.MaxBatch, 4096)
+	setDefault(&c.MaxInFlight, 2)
+	setDefault(&c.MaxQueued, 1<<16)
+	setDefault(&c.MaxRecords, 50_000_000)
+	setDefault(&c.SumEvery, 4096)
+	setDefault(&c.IdleSum, 10*time.Second)
+	setDefault(&c.OpenEvery, 100*time.Millisecond)
+	setDefault(&c.OpenWithin, 1400*time.Millisecond)
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return c
+}
+
+func setDefault[T int | time.Duration](v *T, value T) {
+	if *v == 0 {
+		*v = value
+	}
+}
+
+// Actor decides the requests of one shard, one batch at a time. Submit may be called by any number of goroutines.
+type Actor struct {
+	replica Replica
+	config  Config
+	mailbox chan *call
+	waiting atomic.Int64  // requests submitted and not answered; bounds the mailbox
+	hints   chan struct{} // leadership may have changed
+	stop    chan struct{} // closed by Close: intake has ended
+	kill    chan struct{} // closed when Close has no more patience
+	gone    chan struct{} // closed when the loop has ended: nobody reads the mailbox any more
+	ready   atomic.Bool   // an epoch is open
+
+	stopOnce, killOnce sync.Once
+	goroutines         sync.WaitGroup
+
+	// The rest is the loop's alone.
+	seq      *sequencer
+	payloads chan []byte  // to the proposer
+	outcomes chan outcome // from the waiter
+	anchor   time.Time    // the clock when the newest epoch was opened
+	closedAt time.Time    // since when no epoch is open
+	summedAt time.Time    // when the newest fingerprint was logged
+}
+
+type outcome struct {
+	shard.Outcome
+	err error
+}
+
+// maxStep is how far shard time may step forward over a stop without the operator's word (SEMANTICS R18).
+const maxStep = limit.Time(24 * time.Hour / time.Microsecond)
+
+// Start starts the actor of one shard. Close must be called, before the replica is shut down.
+func Start(id shard.ID, replica Replica, config Config) *Actor {
+	config = config.withDefaults()
+	a := &Actor{
+		replica:  replica,
+		config:   config,
+		mailbox:  make(chan *call, 1024),
+		hints:    make(chan struct{}, 1),
+		stop:     make(chan struct{}),
+		kill:     make(chan struct{}),
+		gone:     make(chan struct{}),
+		seq:      newSequencer(id, config),
+		payloads: make(chan []byte, config.MaxInFlight),
+		outcomes: make(chan outcome, config.MaxInFlight),
+		anchor:   config.Now(),
+		closedAt: config.Now(),
+		summedAt: config.Now(),
+	}
+	waits := make(chan func() (shard.Outcome, error), config.MaxInFlight)
+	a.goroutines.Go(func() { a.propose(waits) })
+	a.goroutines.Go(func() { a.await(waits) })
+	a.goroutines.Go(a.loop)
+	return a
+}
+
+// propose is the one goroutine that calls Replica.Propose, so entries stand in the log in the order of their stamps.
+func (a *Actor) propose(waits chan<- func() (shard.Outcome, error)) {
+	defer close(waits)
+	for payload := range a.payloads {
+		waits <- a.replica.Propose(payload)
+	}
+}
+
+// await turns the fates of proposals into messages to the loop, oldest first.
+func (a *Actor) await(waits <-chan func() (shard.Outcome, error)) {
+	for wait := range waits {
+		o, err := wait()
+		a.outcomes <- outcome{o, err}
+	}
+}
+
+// Submit decides requests of this actor's shard and returns one result for each, in their order, when all of them are
+// committed. If ctx ends before, the results say whether the requests may have been counted.
+func (a *Actor) Submit(ctx context.Context, requests []shard.Request) []shard.Result {
+	n := int64(len(requests))
+	if n > int64(a.config.MaxQueued) {
+		return failed(requests, errTooLarge)
+	}
+	if a.waiting.Add(n) > int64(a.config.MaxQueued) {
+		a.waiting.Add(-n)
+		return failed(requests, errFull)
+	}
+	defer a.waiting.Add(-n)
+	deadline, _ := ctx.Deadline()
+	c := newCall(requests, deadline)
+	select {
+	case <-a.stop:
+		return failed(requests, errDraining)
+	case <-ctx.Done():
+		return failed(requests, errDeadline)
+	case a.mailbox <- c:
+	}
+	select {
+	case <-c.done:
+		return c.results
+	case <-ctx.Done():
+		return abandon(c, errDeadline)
+	case <-a.gone:
+		return abandon(c, errDraining)
+	}
+}
+
+// abandon gives a call up: it certainly was not applied if the loop had not begun it.
+func abandon(c *call, reason *shard.Error) []shard.Result {
+	if c.fate.CompareAndSwap(queued, abandoned) {
+		return failed(c.requests, reason)
+	}
+	select {
+	case <-c.done: // it was just answered
+		return c.results
+	default:
+		return failed(c.requests, errUnknown)
+	}
+}
+
+func failed(requests []shard.Request, err *shard.Error) []shard.Result {
+	results := make([]shard.Result, len(requests))
+	for i := range results {
+		results[i].Err = err
+	}
+	return results
+}
+
+// Hint says that leadership may have changed: the actor looks at once instead of at its next tick. It never blocks.
+func (a *Actor) Hint() {
+	select {
+	case a.hints <- struct{}{}:
+	default:
+	}
+}
+
+// Open reports whether an epoch of this node is open: whether the next request would be decided here.
+func (a *Actor) Open() bool { return a.ready.Load() }
+
+// Close ends intake, finishes what was submitted, and waits for the actor's goroutines. When ctx ends first, what is
+// left is answered with its fate. Close waits for proposals under way in any case: Replica.Propose's wait always ends.
+func (a *Actor) Close(ctx context.Context) {
+	a.stopOnce.Do(func() { close(a.stop) })
+	stopped := context.AfterFunc(ctx, func() { a.killOnce.Do(func() { close(a.kill) }) })
+	defer stopped()
+	a.goroutines.Wait()
+}

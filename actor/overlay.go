@@ -1,0 +1,57 @@
+package actor
+
+import "github.com/stint-io/stint/shard"
+
+// overlay holds the effects that are proposed and not yet installed, on top of the committed state. The sequencer owns
+// it. A value leaves only when the last entry that wrote it is installed (SEMANTICS X9).
+type overlay struct {
+	records map[string]pending
+	byEntry [][]string // keys written by each entry in flight, oldest first
+}
+
+type pending struct {
+	shard.Record
+	seq uint64 // of the last entry that wrote it
+}
+
+func newOverlay() overlay { return overlay{records: make(map[string]pending)} }
+
+// write lays an entry's effects over what is there.
+func (o *overlay) write(seq uint64, puts []shard.Put) {
+	keys := make([]string, len(puts))
+	for i := range puts {
+		keys[i] = puts[i].Key
+		o.records[puts[i].Key] = pending{Record: puts[i].Record, seq: seq}
+	}
+	o.byEntry = append(o.byEntry, keys)
+}
+
+// installed drops what the oldest entry in flight wrote and no newer one wrote again.
+func (o *overlay) installed(seq uint64) {
+	for _, key := range o.byEntry[0] {
+		if o.records[key].seq == seq {
+			delete(o.records, key)
+		}
+	}
+	o.byEntry = o.byEntry[1:]
+}
+
+// view reads through an overlay into a state that stands still meanwhile.
+type view struct {
+	overlay *overlay
+	state   *shard.State
+	most    int // records the shard may hold
+}
+
+// Lookup implements shard.View.
+func (v view) Lookup(key string) (shard.Record, bool) {
+	if len(v.overlay.records) > 0 {
+		if p, ok := v.overlay.records[key]; ok {
+			return p.Record, p.Value != nil
+		}
+	}
+	return v.state.Lookup(key)
+}
+
+// Full implements shard.View. It counts overlaid records as new: near the cap it may refuse one batch too early.
+func (v view) Full() bool { return v.state.Records()+len(v.overlay.records) >= v.most }

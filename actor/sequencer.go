@@ -1,0 +1,248 @@
+package actor
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+// sequencer is the logic of an actor: calls in, entries out, outcomes in, answers out. It has no goroutine and no
+// channel of its own to wait on, reads no clock, and is owned by one goroutine, the Actor's loop or a test.
+type sequencer struct {
+	id       shard.ID
+	config   Config
+	state    epochState
+	epoch    uint64     // of the epoch that is open
+	seq      uint64     // of the newest entry proposed in it
+	last     limit.Time // stamp of the newest entry proposed; shard time never falls below it
+	queue    []*call    // waiting, oldest first
+	inFlight []flight   // proposed, oldest first
+	overlay  overlay
+	sumDue   int           // entries until the fingerprint is logged
+	commit   time.Duration // a recent commit took about this long
+}
+
+// epochState says whether this node may decide.
+type epochState uint8
+
+const (
+	closed  epochState = iota // no epoch is open; proposals of the last one may still be under way
+	opening                   // our EpochOpen is under way
+	open
+)
+
+// flight is one proposal under way and the answers that wait for it.
+type flight struct {
+	epoch   uint64
+	seq     uint64 // 0: an EpochOpen
+	parts   []part
+	results []shard.Result // of the parts, one after another
+	began   time.Time
+	bytes   int
+	effects int
+}
+
+// part is a run of one call's requests that went into a batch.
+type part struct {
+	call     *call
+	from, to int
+}
+
+func newSequencer(id shard.ID, config Config) *sequencer {
+	return &sequencer{id: id, config: config, overlay: newOverlay(), sumDue: config.SumEvery}
+}
+
+func (q *sequencer) enqueue(c *call) { q.queue = append(q.queue, c) }
+
+// canOpen reports whether an EpochOpen may be proposed: everything older has come back.
+func (q *sequencer) canOpen() bool { return q.state == closed && len(q.inFlight) == 0 }
+
+// idle reports whether nothing waits and nothing is under way.
+func (q *sequencer) idle() bool { return len(q.queue) == 0 && len(q.inFlight) == 0 }
+
+// hasWork reports whether next would have something to propose.
+func (q *sequencer) hasWork() bool { return len(q.queue) > 0 || q.sumDue <= 0 }
+
+// openEpoch makes the EpochOpen.
+func (q *sequencer) openEpoch(now limit.Time, wall time.Time) []byte {
+	q.state = opening
+	q.overlay = newOverlay()
+	q.inFlight = append(q.inFlight, flight{began: wall})
+	return shard.EncodeEpochOpen(q.id, now)
+}
+
+// canPropose reports whether the next batch, or a fingerprint, may go out.
+func (q *sequencer) canPropose() bool {
+	return q.state == open && len(q.inFlight) < q.config.MaxInFlight && (q.sumDue > 0 || len(q.inFlight) == 0)
+}
+
+// stamp is the place and time of the next entry (SEMANTICS R18): time stands still where the clock fell behind.
+func (q *sequencer) stamp(now limit.Time) shard.Stamp {
+	return shard.Stamp{
+		Position: shard.Position{Shard: q.id, Epoch: q.epoch, Seq: q.seq + 1},
+		Now:      max(q.last+1, now),
+	}
+}
+
+// next makes the next entry out of whatever queues, or nil when nothing does. state stands still during the call.
+func (q *sequencer) next(state *shard.State, policies *policy.Set, now limit.Time, wall time.Time) []byte {
+	if state.Epoch() != q.epoch { // somebody else opened: nothing of ours can be installed any more
+		q.close()
+		return nil
+	}
+	if q.sumDue <= 0 {
+		return q.nextSum(state, now, wall)
+	}
+	requests := q.gather(wall)
+	if len(requests) == 0 {
+		return nil
+	}
+	at := q.stamp(now)
+	results, puts := shard.Evaluate(view{&q.overlay, state, q.config.MaxRecords}, policies, requests, at)
+	payload := shard.EncodeBatch(at, puts)
+	q.overlay.write(at.Seq, puts)
+	q.propose(at, flight{parts: q.take(len(results)), results: results, began: wall,
+		bytes: len(payload), effects: len(puts)})
+	q.sumDue--
+	return payload
+}
+
+func (q *sequencer) nextSum(state *shard.State, now limit.Time, wall time.Time) []byte {
+	at := q.stamp(now)
+	q.sumDue = q.config.SumEvery
+	q.overlay.write(at.Seq, nil)
+	q.propose(at, flight{began: wall})
+	return shard.EncodeSumCheck(at, state.Sum())
+}
+
+func (q *sequencer) propose(at shard.Stamp, f flight) {
+	q.seq, q.last = at.Seq, at.Now
+	f.epoch, f.seq = at.Epoch, at.Seq
+	q.inFlight = append(q.inFlight, f)
+}
+
+// gather lists the oldest requests that queue, as many as a batch may have. Those whose caller has gone, or will have
+// before a commit can be there, are not worth deciding (SEMANTICS R20).
+func (q *sequencer) gather(wall time.Time) (requests []shard.Request) {
+	for i := 0; i < len(q.queue) && len(requests) < q.config.MaxBatch; {
+		c := q.queue[i]
+		if c.taken == 0 && !q.start(c, wall) {
+			q.queue = slices.Delete(q.queue, i, i+1)
+			continue
+		}
+		rest := c.requests[c.taken:]
+		requests = append(requests, rest[:min(len(rest), q.config.MaxBatch-len(requests))]...)
+		i++
+	}
+	return requests
+}
+
+// take removes the n oldest requests from the queue: those that were decided.
+func (q *sequencer) take(n int) (parts []part) {
+	for n > 0 {
+		c := q.queue[0]
+		to := min(len(c.requests), c.taken+n)
+		parts = append(parts, part{c, c.taken, to})
+		n -= to - c.taken
+		c.taken = to
+		if to == len(c.requests) {
+			q.queue = q.queue[1:]
+		}
+	}
+	return parts
+}
+
+func (q *sequencer) start(c *call, wall time.Time) bool {
+	if c.fate.Load() == started {
+		return true
+	}
+	if !c.fate.CompareAndSwap(queued, started) {
+		return false
+	}
+	if !c.deadline.IsZero() && c.deadline.Sub(wall) < q.commit {
+		c.fail(0, len(c.requests), errTooShort)
+		return false
+	}
+	return true
+}
+
+// settle takes the outcome of the oldest proposal under way, and answers what waited for it.
+func (q *sequencer) settle(o shard.Outcome, err error, wall time.Time) flight {
+	f := q.inFlight[0]
+	q.inFlight = q.inFlight[1:]
+	if f.seq == 0 {
+		q.settleOpen(o, err)
+		return f
+	}
+	if failure := f.failure(o, err); failure != nil {
+		q.close()
+		f.fail(failure)
+		return f
+	}
+	if q.state == open {
+		q.overlay.installed(f.seq)
+		q.commit = (q.commit*7 + wall.Sub(f.began)) / 8
+	}
+	f.openGate()
+	return f
+}
+
+func (q *sequencer) settleOpen(o shard.Outcome, err error) {
+	if err != nil || o.Dropped != shard.NotDropped {
+		q.close()
+		return
+	}
+	q.state, q.epoch, q.seq, q.last = open, o.Epoch, 0, o.Time
+	q.sumDue = q.config.SumEvery
+}
+
+// close ends the epoch: nothing more is proposed in it, and the overlay is void.
+func (q *sequencer) close() {
+	q.state = closed
+	q.overlay = newOverlay()
+}
+
+// failQueued answers everything that was never proposed.
+func (q *sequencer) failQueued(err *shard.Error) {
+	for _, c := range q.queue {
+		if c.taken > 0 || c.fate.CompareAndSwap(queued, started) {
+			c.fail(c.taken, len(c.requests)-c.taken, err)
+			c.taken = len(c.requests)
+		}
+	}
+	q.queue = nil
+}
+
+// failure says what an outcome means for those who wait; nil when exactly the proposed entry was installed.
+func (f *flight) failure(o shard.Outcome, err error) *shard.Error {
+	var known *shard.Error
+	switch {
+	case errors.As(err, &known):
+		return known
+	case err != nil:
+		return errUnknown
+	case o.Dropped != shard.NotDropped: // it is in the log, and every replica passes it over
+		return errDropped
+	case o.Epoch != f.epoch || o.Seq != f.seq:
+		return errUnknown
+	}
+	return nil
+}
+
+func (f *flight) openGate() {
+	results := f.results
+	for _, p := range f.parts {
+		p.call.answer(p.from, results[:p.to-p.from])
+		results = results[p.to-p.from:]
+	}
+}
+
+func (f *flight) fail(err *shard.Error) {
+	for _, p := range f.parts {
+		p.call.fail(p.from, p.to-p.from, err)
+	}
+}

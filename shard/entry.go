@@ -1,0 +1,143 @@
+package shard
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+
+	"github.com/stint-io/stint/limit"
+)
+
+// MaxEntryBytes is the size at which a batch is closed (SEMANTICS R8). One request whose own effects are larger still
+// goes into an entry by itself.
+const MaxEntryBytes = 256 << 10
+
+// entryFormat is the newest format this version writes. A reader halts on a format it does not know.
+const entryFormat = 1
+
+// entryKind says what an entry does. The numbers stand in logs: append, never renumber.
+type entryKind uint8
+
+const (
+	epochOpen entryKind = 1 // an owner opens for business; the epoch is the entry's Raft index
+	batch     entryKind = 2 // effects of decided requests; none when all were denied or reads
+	sumCheck  entryKind = 3 // the owner's fingerprint of the state before this entry
+)
+
+// entry is one decoded log entry:
+//
+//	format (1 byte) | kind (1) | shard | epoch | seq | time (varints) | body | crc32c of all before (4 bytes)
+//
+// Body of a batch: count, then for each put key length, key, forget at, value length + 1 (0: forget), value.
+// Body of a sumCheck: 8 bytes. The body of an epochOpen is empty.
+type entry struct {
+	kind  entryKind
+	shard ID
+	epoch uint64
+	seq   uint64
+	time  limit.Time
+	puts  []Put
+	sum   uint64
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// EncodeEpochOpen makes the entry with which an owner opens its epoch at its own idea of the time.
+func EncodeEpochOpen(shard ID, now limit.Time) []byte {
+	return seal(appendHead(nil, epochOpen, Stamp{Position{Shard: shard}, now}))
+}
+
+// EncodeBatch makes the entry that carries the effects of one batch.
+func EncodeBatch(at Stamp, puts []Put) []byte {
+	size := 64
+	for i := range puts {
+		size += len(puts[i].Key) + len(puts[i].Value) + 20
+	}
+	b := appendHead(make([]byte, 0, size), batch, at)
+	b = binary.AppendUvarint(b, uint64(len(puts)))
+	for i := range puts {
+		b = appendPut(b, &puts[i])
+	}
+	return seal(b)
+}
+
+// EncodeSumCheck makes the entry that lets every replica compare its fingerprint with the owner's.
+func EncodeSumCheck(at Stamp, sum uint64) []byte {
+	return seal(binary.LittleEndian.AppendUint64(appendHead(nil, sumCheck, at), sum))
+}
+
+func appendHead(b []byte, kind entryKind, at Stamp) []byte {
+	b = append(b, entryFormat, byte(kind))
+	b = binary.AppendUvarint(b, uint64(at.Shard))
+	b = binary.AppendUvarint(b, at.Epoch)
+	b = binary.AppendUvarint(b, at.Seq)
+	return binary.AppendVarint(b, int64(at.Now))
+}
+
+func appendPut(b []byte, p *Put) []byte {
+	b = binary.AppendUvarint(b, uint64(len(p.Key)))
+	b = append(b, p.Key...)
+	if p.Value == nil {
+		return binary.AppendUvarint(binary.AppendVarint(b, 0), 0)
+	}
+	b = binary.AppendVarint(b, int64(p.ForgetAt))
+	b = binary.AppendUvarint(b, uint64(len(p.Value))+1)
+	return append(b, p.Value...)
+}
+
+func seal(b []byte) []byte {
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+// decodeEntry reads an entry. Its puts refer to payload's bytes.
+func decodeEntry(payload []byte) (entry, error) {
+	if len(payload) < 2+4 {
+		return entry{}, fmt.Errorf("shard: entry of %d bytes is too short", len(payload))
+	}
+	body, crc := payload[:len(payload)-4], binary.LittleEndian.Uint32(payload[len(payload)-4:])
+	if got := crc32.Checksum(body, castagnoli); got != crc {
+		return entry{}, fmt.Errorf("shard: entry is corrupt: crc32c is %08x, it says %08x", got, crc)
+	}
+	if body[0] != entryFormat {
+		return entry{}, fmt.Errorf("shard: entry has format %d, this version reads %d: run a newer version",
+			body[0], entryFormat)
+	}
+	r := reader{rest: body[2:]}
+	e := entry{kind: entryKind(body[1]), shard: ID(r.uvarint()), epoch: r.uvarint(), seq: r.uvarint(),
+		time: limit.Time(r.varint())}
+	switch e.kind {
+	case epochOpen:
+	case batch:
+		e.puts = r.puts()
+	case sumCheck:
+		e.sum = r.fixed64()
+	default:
+		return entry{}, fmt.Errorf("shard: entry has unknown kind %d: run a newer version", e.kind)
+	}
+	if r.failed || len(r.rest) != 0 {
+		return entry{}, fmt.Errorf("shard: entry of kind %d is malformed", e.kind)
+	}
+	return e, nil
+}
+
+func (r *reader) puts() []Put {
+	count := r.uvarint()
+	if count > uint64(len(r.rest)) { // a put is longer than a byte: refuse before making room for it
+		r.failed = true
+		return nil
+	}
+	puts := make([]Put, 0, count)
+	for range count {
+		p := Put{Key: string(r.bytes(r.uvarint()))}
+		p.ForgetAt = limit.Time(r.varint())
+		if length := r.uvarint(); length > 0 {
+			p.Value = r.bytes(length - 1)
+		}
+		if r.failed || len(p.Key) == 0 || len(p.Key) > maxRecordKeyBytes {
+			r.failed = true
+			return nil
+		}
+		puts = append(puts, p)
+	}
+	return puts
+}

@@ -1,0 +1,58 @@
+package shard
+
+import "encoding/binary"
+
+// reader takes values off the front of a byte slice. After the first that is not there, failed stays set and every
+// further value is zero: callers check once, at the end.
+type reader struct {
+	rest   []byte
+	failed bool
+}
+
+func (r *reader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.rest)
+	return take(r, v, n)
+}
+
+func (r *reader) varint() int64 {
+	v, n := binary.Varint(r.rest)
+	return take(r, v, n)
+}
+
+func take[V uint64 | int64](r *reader, v V, n int) V {
+	if r.failed || n <= 0 {
+		r.failed = true
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}
+
+func (r *reader) fixed64() uint64 {
+	b := r.bytes(8)
+	if r.failed {
+		return 0
+	}
+	return binary.LittleEndian.Uint64(b)
+}
+
+// bytes returns the next n bytes; they are the slice's own.
+func (r *reader) bytes(n uint64) []byte {
+	if r.failed || n > uint64(len(r.rest)) {
+		r.failed = true
+		return nil
+	}
+	b := r.rest[:n:n]
+	r.rest = r.rest[n:]
+	return b
+}
+
+func (r *reader) byte() byte {
+	b := r.bytes(1)
+	if r.failed {
+		return 0
+	}
+	return b[0]
+}
+
+func (r *reader) string() string { return string(r.bytes(r.uvarint())) }

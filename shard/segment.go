@@ -1,0 +1,127 @@
+package shard
+
+import (
+	"encoding/binary"
+
+	"github.com/stint-io/stint/limit"
+)
+
+// segment is a handful of records packed into one byte slice:
+//
+//	key length (2 bytes) | value length (4) | forget at (8) | key | value
+//
+// Bytes that no slot points at are dead; they are squeezed out when they are a quarter of the whole.
+type segment struct {
+	generation  uint64     // of the table, when the segment was made or copied
+	forgetFirst limit.Time // no record here ends before it; it may be too early, never too late
+	slots       []slot
+	data        []byte
+	dead        int // bytes of data
+}
+
+// slot finds one record: tag is part of its key's hash, at its place in data.
+type slot struct {
+	tag, at uint32
+}
+
+const recordHeader = 2 + 4 + 8
+
+// tagOfHash takes bits that do not also choose the segment.
+func tagOfHash(hash uint64) uint32 { return uint32(hash >> 32) }
+
+// find returns the number of the slot that holds key, or -1.
+func (g *segment) find(hash uint64, key string) int {
+	tag := tagOfHash(hash)
+	for i := range g.slots {
+		if g.slots[i].tag == tag && string(g.key(i)) == key {
+			return i
+		}
+	}
+	return -1
+}
+
+func (g *segment) key(i int) []byte {
+	at := g.slots[i].at
+	length := uint32(binary.LittleEndian.Uint16(g.data[at:]))
+	return g.data[at+recordHeader : at+recordHeader+length]
+}
+
+// record returns slices of the segment's own bytes: not to be changed, nor kept beyond the next change.
+func (g *segment) record(i int) (key []byte, r Record) {
+	head := g.data[g.slots[i].at:]
+	keyLength := int(binary.LittleEndian.Uint16(head))
+	valueLength := int(binary.LittleEndian.Uint32(head[2:]))
+	r.ForgetAt = limit.Time(binary.LittleEndian.Uint64(head[6:]))
+	body := head[recordHeader : recordHeader+keyLength+valueLength]
+	r.Value = body[keyLength:]
+	return body[:keyLength], r
+}
+
+func (g *segment) size(i int) int {
+	key, r := g.record(i)
+	return recordHeader + len(key) + len(r.Value)
+}
+
+func (g *segment) add(hash uint64, key string, r Record) {
+	g.slots = append(g.slots, slot{tag: tagOfHash(hash), at: g.write(key, r)})
+}
+
+func (g *segment) write(key string, r Record) uint32 {
+	at := len(g.data)
+	g.data = binary.LittleEndian.AppendUint16(g.data, uint16(len(key)))
+	g.data = binary.LittleEndian.AppendUint32(g.data, uint32(len(r.Value)))
+	g.data = binary.LittleEndian.AppendUint64(g.data, uint64(r.ForgetAt))
+	g.data = append(g.data, key...)
+	g.data = append(g.data, r.Value...)
+	g.forgetFirst = min(g.forgetFirst, r.ForgetAt)
+	return uint32(at)
+}
+
+// replace puts r in the place of slot i's record: over it where it fits exactly, else behind all others.
+func (g *segment) replace(i int, key string, r Record) {
+	_, old := g.record(i)
+	if len(old.Value) == len(r.Value) {
+		copy(old.Value, r.Value)
+		binary.LittleEndian.PutUint64(g.data[g.slots[i].at+6:], uint64(r.ForgetAt))
+		g.forgetFirst = min(g.forgetFirst, r.ForgetAt)
+		return
+	}
+	g.dead += g.size(i)
+	g.slots[i].at = g.write(key, r)
+	g.squeeze()
+}
+
+func (g *segment) remove(i int) {
+	g.dead += g.size(i)
+	last := len(g.slots) - 1
+	g.slots[i] = g.slots[last]
+	g.slots = g.slots[:last]
+	g.squeeze()
+}
+
+func (g *segment) squeeze() {
+	if g.dead > 256 && g.dead > len(g.data)/4 {
+		g.compact()
+	}
+}
+
+// compact writes the living records into a slice of their own size.
+func (g *segment) compact() {
+	data := make([]byte, 0, len(g.data)-g.dead)
+	for i := range g.slots {
+		at := uint32(len(data))
+		data = append(data, g.data[g.slots[i].at:][:g.size(i)]...)
+		g.slots[i].at = at
+	}
+	g.data, g.dead = data, 0
+}
+
+func (g *segment) clone(generation uint64) *segment {
+	return &segment{
+		generation:  generation,
+		forgetFirst: g.forgetFirst,
+		slots:       append([]slot(nil), g.slots...),
+		data:        append([]byte(nil), g.data...),
+		dead:        g.dead,
+	}
+}

@@ -1,0 +1,228 @@
+package shard
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"hash/crc32"
+	"io"
+	"math/bits"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/stint-io/stint/limit"
+)
+
+// snapshotMagic begins every snapshot; its last byte is the format.
+const snapshotMagic = "stint shard 1\n"
+
+// maxRecordKeyBytes and maxRecordValueBytes bound what a decoder makes room for.
+const (
+	maxRecordKeyBytes   = 1 << 10
+	maxRecordValueBytes = 64 << 20
+	maxSegments         = 1 << 28
+)
+
+// Snapshot is an immutable picture of a State. Taking one copies a list of pointers; it may be written by another
+// goroutine while entries go on being installed.
+type Snapshot struct {
+	head     [9]uint64 // shard, epoch, term, seq, time, cursor, records, segments, sum: in the order of the file
+	segments []*segment
+}
+
+// Snapshot takes a picture of the state.
+func (s *State) Snapshot() *Snapshot {
+	segments := s.table.share()
+	return &Snapshot{
+		head: [9]uint64{uint64(s.id), s.epoch, s.term, s.seq, uint64(s.time), uint64(s.table.cursor),
+			uint64(s.table.records), uint64(len(segments)), s.Sum()},
+		segments: segments,
+	}
+}
+
+// WriteTo writes the picture: magic, head (8 bytes a number), the crc32c of these, the records (key length, key,
+// forget at, value length, value), then the crc32c of all of it. The head's last number is the fingerprint.
+func (p *Snapshot) WriteTo(w io.Writer) (int64, error) {
+	out := &summingWriter{buffer: bufio.NewWriterSize(w, 64<<10), crc: crc32.New(castagnoli)}
+	scratch := []byte(snapshotMagic)
+	for _, v := range p.head {
+		scratch = binary.LittleEndian.AppendUint64(scratch, v)
+	}
+	out.write(scratch)
+	out.write(binary.LittleEndian.AppendUint32(nil, out.crc.Sum32()))
+	for _, g := range p.segments {
+		for i := range g.slots {
+			key, r := g.record(i)
+			scratch = append(binary.AppendUvarint(scratch[:0], uint64(len(key))), key...)
+			scratch = binary.AppendVarint(scratch, int64(r.ForgetAt))
+			scratch = append(binary.AppendUvarint(scratch, uint64(len(r.Value))), r.Value...)
+			out.write(scratch)
+		}
+	}
+	out.write(binary.LittleEndian.AppendUint32(scratch[:0], out.crc.Sum32()))
+	if out.err == nil {
+		out.err = out.buffer.Flush()
+	}
+	return out.written, out.err
+}
+
+type summingWriter struct {
+	buffer  *bufio.Writer
+	crc     hash.Hash32
+	written int64
+	err     error
+}
+
+func (w *summingWriter) write(b []byte) {
+	if w.err != nil {
+		return
+	}
+	w.crc.Write(b)
+	n, err := w.buffer.Write(b)
+	w.written += int64(n)
+	w.err = err
+}
+
+// summingReader checks what summingWriter wrote.
+type summingReader struct {
+	buffer *bufio.Reader
+	crc    hash.Hash32
+	one    [1]byte
+}
+
+// ReadByte implements io.ByteReader for the varints.
+func (r *summingReader) ReadByte() (byte, error) {
+	b, err := r.buffer.ReadByte()
+	r.one[0] = b
+	if err == nil {
+		r.crc.Write(r.one[:])
+	}
+	return b, err
+}
+
+// next reads n bytes, growing its buffer as they come: a false length costs no more memory than the file is long.
+func (r *summingReader) next(into []byte, n, most uint64) ([]byte, error) {
+	if n > most {
+		return nil, fmt.Errorf("a length of %d is above %d", n, most)
+	}
+	into = into[:0]
+	for n > 0 {
+		step := min(n, 64<<10)
+		at := len(into)
+		into = append(into, make([]byte, step)...)
+		if _, err := io.ReadFull(r.buffer, into[at:]); err != nil {
+			return nil, err
+		}
+		n -= step
+	}
+	r.crc.Write(into)
+	return into, nil
+}
+
+// checkSum reads a crc32c and compares it with that of everything before it.
+func (r *summingReader) checkSum() error {
+	want := r.crc.Sum32()
+	b, err := r.next(nil, 4, 4)
+	if err != nil {
+		return err
+	}
+	if got := binary.LittleEndian.Uint32(b); got != want {
+		return fmt.Errorf("corrupt: crc32c is %08x, it says %08x", want, got)
+	}
+	return nil
+}
+
+// Restore reads a picture back into a fresh State, verifying checksum and fingerprint. An error leaves nothing behind;
+// the replica must not go on without its snapshot.
+func Restore(id ID, from io.Reader) (*State, error) {
+	s, err := restore(id, &summingReader{buffer: bufio.NewReaderSize(from, 64<<10), crc: crc32.New(castagnoli)})
+	if err != nil {
+		return nil, fmt.Errorf("shard: snapshot of shard %d: %w", id, err)
+	}
+	return s, nil
+}
+
+func restore(id ID, r *summingReader) (*State, error) {
+	head, err := readHead(r)
+	if err != nil {
+		return nil, err
+	}
+	if head[0] != uint64(id) {
+		return nil, fmt.Errorf("it is shard %d's", head[0])
+	}
+	s := &State{id: id, epoch: head[1], term: head[2], seq: head[3], time: limit.Time(head[4])}
+	if s.table, err = readTable(r, head[6], head[7]); err != nil {
+		return nil, err
+	}
+	if err := r.checkSum(); err != nil {
+		return nil, err
+	}
+	if head[5] >= head[7] {
+		return nil, fmt.Errorf("cursor %d of %d segments", head[5], head[7])
+	}
+	s.table.cursor = int(head[5])
+	if s.Sum() != head[8] {
+		return nil, fmt.Errorf("fingerprint is %016x, it says %016x", s.Sum(), head[8])
+	}
+	return s, nil
+}
+
+func readHead(r *summingReader) (head [9]uint64, err error) {
+	b, err := r.next(nil, uint64(len(snapshotMagic)+8*len(head)), 1<<10)
+	if err != nil {
+		return head, err
+	}
+	if string(b[:len(snapshotMagic)]) != snapshotMagic {
+		return head, errors.New("unknown format: run a newer version")
+	}
+	for i := range head {
+		head[i] = binary.LittleEndian.Uint64(b[len(snapshotMagic)+8*i:])
+	}
+	return head, r.checkSum()
+}
+
+// readTable fills a table of as many segments as the picture's had, so that sweeping goes on where it was.
+func readTable(r *summingReader, records, segments uint64) (*table, error) {
+	if segments == 0 || segments > maxSegments || segments > records*1024+1024 {
+		return nil, fmt.Errorf("%d segments for %d records", segments, records)
+	}
+	t := &table{level: uint(bits.Len64(segments) - 1)}
+	for range segments {
+		t.segments = append(t.segments, &segment{forgetFirst: limit.Forever})
+	}
+	var key, value []byte
+	for range records {
+		var forgetAt int64
+		n, err := binary.ReadUvarint(r)
+		if err == nil {
+			key, err = r.next(key, n, maxRecordKeyBytes)
+		}
+		if err == nil {
+			forgetAt, err = binary.ReadVarint(r)
+		}
+		if err == nil {
+			n, err = binary.ReadUvarint(r)
+		}
+		if err == nil {
+			value, err = r.next(value, n, maxRecordValueBytes)
+		}
+		if err != nil {
+			return nil, err
+		}
+		t.restore(string(key), Record{Value: value, ForgetAt: limit.Time(forgetAt)})
+	}
+	for _, g := range t.segments {
+		g.compact()
+	}
+	return t, nil
+}
+
+// restore adds a record without growing the table. A key that came twice shows in the fingerprint.
+func (t *table) restore(key string, r Record) {
+	hash := xxhash.Sum64String(key)
+	t.segments[t.segmentIndex(hash)].add(hash, key, r)
+	t.records++
+	t.sum += recordSum(hash, r)
+}
