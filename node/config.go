@@ -1,8 +1,13 @@
 package node
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
+	"os"
 	"time"
+
+	"github.com/stint-io/stint/policy"
 )
 
 // Config is everything a node needs to know. Zero values are documented; Start fills the defaults in.
@@ -16,11 +21,67 @@ type Config struct {
 	BootstrapExpect int           // 0: 1
 	Shards          int           // 0: 4; read when the data dir is created
 	Replicas        int           // 0: 3; read when the cluster is created
-	PoliciesFile    string        // "": no policies but those of Dev
+	PoliciesFile    string        // "": no policies, or those of Dev
 	RequestTimeout  time.Duration // 0: 5 s; for calls that bring no deadline
 	Advertise       string        // what others dial; "": the listen address
 	Zone            string
 	Dev             bool // the policies of DESIGN.md section 7 when there is no PoliciesFile
 	AcceptTime      bool // lets shard time step more than 24 h past the last stamp
 	Logger          *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	if c.APIAddr == "" {
+		c.APIAddr = "127.0.0.1:7400"
+	}
+	if c.Shards == 0 {
+		c.Shards = 4
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// maxShards is as many groups as a node is known to carry (SEMANTICS R13).
+const maxShards = 256
+
+func (c *Config) validate() error {
+	switch {
+	case c.DataDir == "":
+		return errors.New("data-dir: must be given")
+	case c.Shards < 1 || c.Shards > maxShards:
+		return fmt.Errorf("shards: %d is not between 1 and %d", c.Shards, maxShards)
+	}
+	return nil
+}
+
+// readPolicies reads the policies file, or takes the example policies. Their warnings go to the log.
+func (c *Config) readPolicies() (*policy.Set, error) {
+	set, err := c.parsePolicies()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range set.Names() {
+		p, _ := set.Lookup(name)
+		for _, warning := range p.Warnings() {
+			c.Logger.Warn("policy", "policy", name, "warning", warning)
+		}
+	}
+	return set, nil
+}
+
+func (c *Config) parsePolicies() (*policy.Set, error) {
+	switch {
+	case c.PoliciesFile != "":
+		text, err := os.ReadFile(c.PoliciesFile)
+		if err != nil {
+			return nil, fmt.Errorf("policies: %w", err)
+		}
+		return policy.Parse(c.PoliciesFile, text)
+	case c.Dev:
+		return policy.Dev(), nil
+	}
+	c.Logger.Warn("there are no policies: every check will be answered not_found; give --policies FILE")
+	return policy.NewSet(nil), nil
 }

@@ -13,13 +13,15 @@ type Set struct {
 	names  []string // sorted
 }
 
-// NewSet makes a Set of validated policies. It panics on two of one name: Parse has refused that before.
+// NewSet makes a Set of validated policies, and prepares each for Resolve. It panics on two of one name: Parse has
+// refused that before. The policies must not be changed afterwards.
 func NewSet(policies []*Policy) *Set {
 	s := &Set{byName: make(map[string]*Policy, len(policies))}
 	for _, p := range policies {
 		if _, twice := s.byName[p.Name]; twice {
 			panic("policy: two policies named " + p.Name)
 		}
+		p.resolveTiers()
 		s.byName[p.Name] = p
 		s.names = append(s.names, p.Name)
 	}
@@ -36,6 +38,9 @@ func (s *Set) Lookup(name string) (*Policy, bool) {
 // Names lists the policies in alphabetical order. The caller must not change the slice.
 func (s *Set) Names() []string { return s.names }
 
+// DefaultRetention is the Retention of a policy that names none: 10 minutes.
+const DefaultRetention limit.Span = 10 * 60 * 1_000_000
+
 // Policy is a named set of limits that are enforced together.
 type Policy struct {
 	Name        string
@@ -46,10 +51,11 @@ type Policy struct {
 	Shadow      bool
 	Headers     []string // of "ietf", "x-ratelimit", "x-quota"
 	Reason      string   // shown on a denial
-	// Retention is how long an idempotency record lives.
+	// Retention is how long an idempotency record lives: at most as long as the longest window of the policy, or
+	// DefaultRetention if that is more.
 	Retention limit.Span
 
-	// byTier holds the limits with every tier's numbers filled in, made once by the validation.
+	// byTier holds the limits with every tier's numbers filled in, made once by NewSet. "" is the default tier.
 	byTier map[string][]Limit
 }
 

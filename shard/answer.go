@@ -94,12 +94,17 @@ func decodeAnswer(shard ID, value []byte, r *Request) (d Decision, sameRequest b
 	for range in.uvarint() {
 		s, ok := in.status(r)
 		if !ok {
-			return Decision{}, false, errors.New("shard: idempotency record is malformed")
+			return Decision{}, false, errMalformedAnswer
 		}
 		d.Limits = append(d.Limits, s)
 	}
+	if in.failed || len(in.rest) != 0 {
+		return Decision{}, false, errMalformedAnswer
+	}
 	return d, true, nil
 }
+
+var errMalformedAnswer = errors.New("shard: idempotency record is malformed")
 
 func (r *reader) status(q *Request) (s LimitStatus, ok bool) {
 	entry := r.uvarint()

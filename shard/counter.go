@@ -3,6 +3,7 @@ package shard
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
@@ -29,8 +30,10 @@ type counter struct {
 	limits []counted
 }
 
-// encode writes the record: format, count, then name, limit and state of each.
-func (c *counter) encode() Put {
+// encode writes the record: format, count, then name, limit and state of each limit that is not at rest at now. So a
+// limit that was taken out of its policy leaves nothing behind on a key that lives on.
+func (c *counter) encode(now limit.Time) Put {
+	c.limits = slices.DeleteFunc(c.limits, func(l counted) bool { return limit.ForgetAt(l.limit, l.state) <= now })
 	forgetAt := limit.Time(0)
 	b := make([]byte, 0, 64*len(c.limits)+2)
 	b = binary.AppendUvarint(append(b, counterFormat), uint64(len(c.limits)))
@@ -48,7 +51,7 @@ func (c *counter) encode() Put {
 func (c *counter) decode(value []byte, names []policy.Limit) error {
 	r := reader{rest: value}
 	format, count := r.byte(), r.uvarint()
-	if r.failed || format != counterFormat || count > uint64(len(r.rest)) {
+	if r.failed || format != counterFormat || count > uint64(len(r.rest)/8) { // a limit has more bytes than that
 		return fmt.Errorf("shard: counter record of format %d with %d limits", format, count)
 	}
 	c.limits = make([]counted, count, max(int(count), len(names)))

@@ -122,7 +122,7 @@ func decodeEntry(payload []byte) (entry, error) {
 
 func (r *reader) puts() []Put {
 	count := r.uvarint()
-	if count > uint64(len(r.rest)) { // a put is longer than a byte: refuse before making room for it
+	if count > uint64(len(r.rest)/4) { // a put has at least four bytes: refuse before making room for it
 		r.failed = true
 		return nil
 	}

@@ -113,9 +113,11 @@ func (e *evaluation) replay(value []byte, r *Request) Result {
 	return Result{Decision: d}
 }
 
-// record writes the answer of an id beside its effects, for the longest retention of the request's policies.
+// record writes the answer of an id beside its effects, for the longest retention of the request's policies. An id
+// that carries a time ahead of ours is remembered from then on: until it is old enough to be refused.
 func (e *evaluation) record(key string, r *Request, d *Decision) {
-	forgetAt := e.at.Now + limit.Time(e.retention(r))
+	made, _ := timeOfUUIDv7(r.ID)
+	forgetAt := max(e.at.Now, made) + limit.Time(e.retention(r))
 	p := Put{Key: key, Record: Record{Value: encodeAnswer(r, d), ForgetAt: forgetAt}}
 	if e.answers == nil {
 		e.answers = make(map[string]Put)
@@ -345,8 +347,8 @@ func (e *evaluation) touch(c *counter) {
 func (e *evaluation) puts() []Put {
 	puts := make([]Put, 0, len(e.order)+len(e.ids))
 	for _, c := range e.order {
-		switch p := c.encode(); {
-		case p.ForgetAt > e.at.Now:
+		switch p := c.encode(e.at.Now); {
+		case len(c.limits) > 0:
 			puts = append(puts, p)
 		case c.known:
 			puts = append(puts, Put{Key: c.key})

@@ -8,9 +8,6 @@ import (
 	"hash"
 	"hash/crc32"
 	"io"
-	"math/bits"
-
-	"github.com/cespare/xxhash/v2"
 
 	"github.com/stint-io/stint/limit"
 )
@@ -22,7 +19,6 @@ const snapshotMagic = "stint shard 1\n"
 const (
 	maxRecordKeyBytes   = 1 << 10
 	maxRecordValueBytes = 64 << 20
-	maxSegments         = 1 << 28
 )
 
 // Snapshot is an immutable picture of a State. Taking one copies a list of pointers; it may be written by another
@@ -183,15 +179,10 @@ func readHead(r *summingReader) (head [9]uint64, err error) {
 	return head, r.checkSum()
 }
 
-// readTable fills a table of as many segments as the picture's had, so that sweeping goes on where it was.
+// readTable fills a table and gives it as many segments as the picture's had, so that sweeping goes on where it was.
+// It makes room as records come, not as the head says.
 func readTable(r *summingReader, records, segments uint64) (*table, error) {
-	if segments == 0 || segments > maxSegments || segments > records*1024+1024 {
-		return nil, fmt.Errorf("%d segments for %d records", segments, records)
-	}
-	t := &table{level: uint(bits.Len64(segments) - 1)}
-	for range segments {
-		t.segments = append(t.segments, &segment{forgetFirst: limit.Forever})
-	}
+	t := newTable()
 	var key, value []byte
 	for range records {
 		var forgetAt int64
@@ -211,18 +202,13 @@ func readTable(r *summingReader, records, segments uint64) (*table, error) {
 		if err != nil {
 			return nil, err
 		}
-		t.restore(string(key), Record{Value: value, ForgetAt: limit.Time(forgetAt)})
+		t.put(string(key), Record{Value: value, ForgetAt: limit.Time(forgetAt)})
 	}
-	for _, g := range t.segments {
-		g.compact()
+	if uint64(t.records) != records || segments > records/fewRecords+1 {
+		return nil, fmt.Errorf("%d records in %d segments, it says %d in %d", t.records, len(t.segments), records, segments)
+	}
+	for uint64(len(t.segments)) < segments {
+		t.grow()
 	}
 	return t, nil
-}
-
-// restore adds a record without growing the table. A key that came twice shows in the fingerprint.
-func (t *table) restore(key string, r Record) {
-	hash := xxhash.Sum64String(key)
-	t.segments[t.segmentIndex(hash)].add(hash, key, r)
-	t.records++
-	t.sum += recordSum(hash, r)
 }

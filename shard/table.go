@@ -7,12 +7,16 @@ import (
 )
 
 // segmentRecords is how many records a segment holds on average before the table grows: small enough to scan and to
-// copy in a microsecond, large enough that the garbage collector sees few objects.
-const segmentRecords = 32
+// copy in a microsecond, large enough that the garbage collector sees few objects. The table shrinks when a segment
+// holds less than fewRecords on average, so that a flood of keys that ended costs no memory.
+const (
+	segmentRecords = 32
+	fewRecords     = segmentRecords / 4
+)
 
 // table holds the records of one shard in segments that a picture shares until they change. It grows by one segment
-// at a time (linear hashing: Litwin, "Linear hashing: a new tool for file and table addressing", VLDB 1980), so no
-// entry ever pays for rehashing everything.
+// at a time and shrinks the same way (linear hashing: Litwin, "Linear hashing: a new tool for file and table
+// addressing", VLDB 1980), so no entry ever pays for rehashing everything.
 //
 // Which records are there, and in which segment, is a function of the entries installed alone: replicas forget the
 // same keys at the same entry.
@@ -72,6 +76,7 @@ func (t *table) forget(key string) {
 	n := t.segmentIndex(hash)
 	if i := t.segments[n].find(hash, key); i >= 0 {
 		t.drop(t.own(n), i, hash)
+		t.shrink()
 	}
 }
 
@@ -90,6 +95,7 @@ func (t *table) sweep(n int, now limit.Time) {
 		}
 		t.cursor = (t.cursor + 1) % len(t.segments)
 	}
+	t.shrink()
 }
 
 func (t *table) sweepSegment(g *segment, now limit.Time) {
@@ -133,6 +139,25 @@ func (t *table) grow() {
 	if len(t.segments) == 2<<t.level {
 		t.level++
 	}
+}
+
+// shrink undoes the newest splits until the segments are filled well enough again. There are never more than
+// records / fewRecords + 1.
+func (t *table) shrink() {
+	for t.records < (len(t.segments)-1)*fewRecords {
+		if len(t.segments) == 1<<t.level {
+			t.level--
+		}
+		last := len(t.segments) - 1
+		from, to := t.segments[last], t.own(last-1<<t.level)
+		for i := range from.slots {
+			key, r := from.record(i)
+			to.add(xxhash.Sum64(key), string(key), r)
+		}
+		t.segments[last] = nil
+		t.segments = t.segments[:last]
+	}
+	t.cursor %= len(t.segments)
 }
 
 func (t *table) segmentIndexAfterSplit(hash uint64) int {

@@ -1,0 +1,69 @@
+package api
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"connectrpc.com/connect"
+	"connectrpc.com/grpchealth"
+	"connectrpc.com/grpcreflect"
+
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+// Decider decides requests, wherever their keys live. It may be called concurrently.
+type Decider interface {
+	// Decide returns one result for each request, in their order. When ctx ends before a decision is there, the result
+	// says whether the request may have been counted.
+	Decide(ctx context.Context, requests []shard.Request) []shard.Result
+}
+
+// Observer is told what was answered. It may be called concurrently and must not block.
+type Observer interface {
+	// Decision is called for each entry of a check that counts. Outcome is "allowed", "denied" or "shadow_denied".
+	Decision(policy, outcome string)
+	// Request is called for each call. Code is "ok" or the name of the error's code.
+	Request(procedure, code string, took time.Duration)
+}
+
+// Config is what the API needs. Every field is required but RequestTimeout.
+type Config struct {
+	Decider  Decider
+	Policies func() *policy.Set // the policies in force
+	Ready    func() error       // nil when the node can serve every shard, else why it cannot
+	Observer Observer
+	Metrics  http.Handler // answers /metrics
+	// RequestTimeout bounds calls that bring no deadline of their own. 0: 5 s.
+	RequestTimeout time.Duration
+}
+
+const requestTimeoutDefault = 5 * time.Second
+
+// New makes the handler of every way in: Connect, gRPC and gRPC-Web with binary and JSON messages, health and
+// reflection, /healthz, /readyz and /metrics. It may be called concurrently.
+func New(c Config) http.Handler {
+	if c.RequestTimeout == 0 {
+		c.RequestTimeout = requestTimeoutDefault
+	}
+	mux := http.NewServeMux()
+	edge := edge{observer: c.Observer, timeout: c.RequestTimeout}
+	limitService{decider: c.Decider, policies: c.Policies, observer: c.Observer}.register(mux, edge)
+	policyService{policies: c.Policies}.register(mux, edge)
+	mux.Handle(grpchealth.NewHandler(health{ready: c.Ready}, uncompressed))
+	reflector := grpcreflect.NewStaticReflector(
+		stintv1connect.LimitServiceName, stintv1connect.PolicyServiceName, grpchealth.HealthV1ServiceName)
+	mux.Handle(grpcreflect.NewHandlerV1(reflector, uncompressed))
+	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, uncompressed))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
+	mux.HandleFunc("GET /readyz", health{ready: c.Ready}.readyz)
+	mux.Handle("GET /metrics", c.Metrics)
+	return boundBodies(mux)
+}
+
+// uncompressed turns gzip off. Messages are a few hundred bytes, which compression makes slower and hardly smaller, and
+// a compressed body is a way around the bound on its size.
+var uncompressed = connect.WithCompression("gzip", nil, nil)

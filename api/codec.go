@@ -1,0 +1,68 @@
+package api
+
+import (
+	"fmt"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// call receives one message. A message that cannot be read is no transport error but a request with a fault, so that
+// it is answered and counted as every other one.
+type call[M any, P pointer[M]] struct {
+	message M
+	fault   error
+}
+
+type pointer[M any] interface {
+	*M
+	proto.Message
+}
+
+func (c *call[M, P]) read(data []byte, unmarshal func([]byte, proto.Message) error) {
+	c.fault = unmarshal(data, P(&c.message))
+}
+
+// codec is a message encoding as connect.Codec wants it, with a call in place of a bare request.
+type codec struct {
+	name      string
+	unmarshal func([]byte, proto.Message) error
+	append    func([]byte, proto.Message) ([]byte, error)
+}
+
+// JSON refuses fields it does not know: a misspelled "cost" must not be counted as 1. It writes every field that is
+// not a message, so that "allowed": false and "remaining": "0" are there to be read.
+var (
+	readJSON  = protojson.UnmarshalOptions{}
+	writeJSON = protojson.MarshalOptions{EmitDefaultValues: true}
+)
+
+var codecs = connect.WithHandlerOptions(
+	connect.WithCodec(codec{"proto", proto.Unmarshal, proto.MarshalOptions{}.MarshalAppend}),
+	connect.WithCodec(codec{"json", readJSON.Unmarshal, writeJSON.MarshalAppend}),
+	connect.WithCodec(codec{"json; charset=utf-8", readJSON.Unmarshal, writeJSON.MarshalAppend}),
+)
+
+// Name implements connect.Codec.
+func (c codec) Name() string { return c.name }
+
+// Unmarshal implements connect.Codec for a *call.
+func (c codec) Unmarshal(data []byte, target any) error {
+	target.(interface {
+		read([]byte, func([]byte, proto.Message) error)
+	}).read(data, c.unmarshal)
+	return nil
+}
+
+// Marshal implements connect.Codec for a message.
+func (c codec) Marshal(message any) ([]byte, error) { return c.MarshalAppend(nil, message) }
+
+// MarshalAppend lets connect use its buffers.
+func (c codec) MarshalAppend(buffer []byte, message any) ([]byte, error) {
+	m, ok := message.(proto.Message)
+	if !ok {
+		return nil, fmt.Errorf("%T is no protobuf message", message)
+	}
+	return c.append(buffer, m)
+}

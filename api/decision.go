@@ -1,0 +1,113 @@
+package api
+
+import (
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+const microsPerSecond = 1_000_000
+
+// timestampMax is the last instant that JSON can say: the end of the year 9999. What lies beyond is absent: never.
+const timestampMax limit.Time = 253_402_300_799_999_999
+
+// spanMax is the longest wait that JSON can say: about 10,000 years.
+const spanMax limit.Span = 315_576_000_000 * microsPerSecond
+
+func decisionOf(d *shard.Decision) *stintv1.Decision {
+	return &stintv1.Decision{
+		Allowed:      d.Allowed,
+		DecisionId:   d.Handle(),
+		Limits:       statusesOf(d.Limits),
+		DeniedBy:     deniedBy(d),
+		RetryAfter:   waitOf(d.RetryAfter),
+		DecidedAt:    timestampOf(d.DecidedAt),
+		Replayed:     d.Replayed,
+		ShadowDenied: d.ShadowDenied,
+		Positions: []*stintv1.Position{{
+			Shard: uint32(d.Position.Shard),
+			Epoch: d.Position.Epoch,
+			Seq:   d.Position.Seq,
+		}},
+	}
+}
+
+func statusesOf(limits []shard.LimitStatus) []*stintv1.LimitStatus {
+	messages := make([]stintv1.LimitStatus, len(limits))
+	pointers := make([]*stintv1.LimitStatus, len(limits))
+	for i := range limits {
+		fillStatus(&messages[i], &limits[i])
+		pointers[i] = &messages[i]
+	}
+	return pointers
+}
+
+func fillStatus(m *stintv1.LimitStatus, s *shard.LimitStatus) {
+	m.Policy, m.Limit, m.Key = s.Policy, s.Limit, s.Key
+	m.Quota, m.Used, m.Remaining = s.Quota, s.Used, s.Remaining
+	m.Allowed, m.Shadow, m.Unlimited = s.Allowed, s.Shadow, s.Unlimited
+	m.WindowStart, m.ResetAt = optionalTimestamp(s.WindowStart), optionalTimestamp(s.ResetAt)
+	m.RetryAfter = waitOf(s.RetryAfter)
+}
+
+// denies tells whether this limit stood in the way, and was not only watching.
+func denies(s *shard.LimitStatus) bool { return !s.Allowed && !s.Shadow && !s.Unlimited }
+
+func deniedBy(d *shard.Decision) []string {
+	if d.Allowed {
+		return nil
+	}
+	var names []string
+	for i := range d.Limits {
+		if s := &d.Limits[i]; denies(s) {
+			names = append(names, s.Policy+"/"+s.Limit)
+		}
+	}
+	return names
+}
+
+// reasonOf is the text of the first policy that denied and has one.
+func reasonOf(policies *policy.Set, d *shard.Decision) string {
+	for i := range d.Limits {
+		if s := &d.Limits[i]; denies(s) {
+			if p, ok := policies.Lookup(s.Policy); ok && p.Reason != "" {
+				return p.Reason
+			}
+		}
+	}
+	return ""
+}
+
+// waitOf is a wait that ends; nil for none and for limit.Never.
+func waitOf(span limit.Span) *durationpb.Duration {
+	if span <= 0 || span > spanMax {
+		return nil
+	}
+	return durationOf(span)
+}
+
+func durationOf(span limit.Span) *durationpb.Duration {
+	return &durationpb.Duration{
+		Seconds: int64(span / microsPerSecond),
+		Nanos:   int32(span%microsPerSecond) * 1000,
+	}
+}
+
+// optionalTimestamp is nil for 0, which says "none".
+func optionalTimestamp(t limit.Time) *timestamppb.Timestamp {
+	if t <= 0 || t > timestampMax {
+		return nil
+	}
+	return timestampOf(t)
+}
+
+func timestampOf(t limit.Time) *timestamppb.Timestamp {
+	return &timestamppb.Timestamp{
+		Seconds: int64(t / microsPerSecond),
+		Nanos:   int32(t%microsPerSecond) * 1000,
+	}
+}

@@ -1,0 +1,51 @@
+// Package api is the way in: Connect, gRPC and gRPC-Web with binary and JSON messages, on one port with health,
+// reflection, /healthz, /readyz and /metrics. It translates messages to requests and decisions to messages; it
+// decides nothing.
+//
+// What it owns: the wire contract (stint/v1/*.proto, from which `make generate` writes gen), the bounds on what
+// arrives (DESIGN.md, section 8), the words and codes of errors, and the styles of rate-limit headers.
+//
+// What it never knows: the state of a key, the arithmetic of a limit, where a key lives, and how a decision became
+// durable. A Decider does.
+//
+// # A request
+//
+//	codec      bytes -> message               unknown JSON fields are refused: a misspelled "cost" is not 1
+//	edge       a deadline for calls without one; code, detail and metric of an error
+//	request    message -> shard.Request       pure; every bound, in one place
+//	Decider    shard.Request -> shard.Result
+//	decision   shard.Result -> message        pure; with headers and explain beside it
+//
+// Every check of a batch is translated before the first is counted. Those that are wrong are answered with their
+// failure, and all others go to the Decider in one call.
+//
+// # Errors
+//
+// A denial is an answer with allowed = false. Everything else that is no decision is an error with a stint.v1.Failure
+// detail, whose maybe_applied says whether the request may have been counted:
+//
+//	invalid_argument      a field is wrong: the message names it
+//	not_found             no such policy
+//	already_exists        the idempotency id was used for another request
+//	failed_precondition   the idempotency id is too old to tell whether it ran; or the request came too late
+//	unavailable           overload, draining, no majority, memory full; with google.rpc.RetryInfo and Retry-After
+//	deadline_exceeded     the deadline was over before the request was passed on
+//	aborted               it may have been counted once: ask again with the same id
+//	unimplemented         a part of the contract that is not built yet
+//
+// Overload is never resource_exhausted, which a client of a rate limiter reads as a denial. A body of more than 1 MiB
+// is invalid_argument. What is no call at all (an unknown path, content type or compression) has no Failure.
+//
+// # JSON
+//
+// 64-bit numbers are strings, as protojson has it: "quota": "100". Fields are lowerCamelCase. Numbers, texts and
+// booleans are always there; an absent message (retryAfter, resetAt, windowStart) says "never" or "none".
+//
+// # Headers
+//
+// Decision.headers is filled when a policy names styles. ietf shows every limit that can deny; x-ratelimit shows the
+// limit that keeps the caller waiting longest, else the one with least left; x-quota shows the limit named "daily".
+// Reset is when a limit that denied lets the request through, else when it is back at rest, in Unix seconds rounded up.
+//
+// Everything may be called concurrently.
+package api

@@ -1,0 +1,158 @@
+package api
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard"
+)
+
+const second = limit.Span(1_000_000)
+
+func limitStatus(policy, name string, quota uint64, v limit.Verdict) shard.LimitStatus {
+	return shard.LimitStatus{Policy: policy, Limit: name, Key: "user:42", Quota: quota, Verdict: v}
+}
+
+func verdictOf(allowed bool, used, remaining uint64, resetIn, retryAfter limit.Span) limit.Verdict {
+	v := limit.Verdict{Allowed: allowed, Used: used, Remaining: remaining, RetryAfter: retryAfter}
+	if resetIn > 0 {
+		v.ResetAt = noon + limit.Time(resetIn)
+	}
+	return v
+}
+
+// Vectors for SEEDS.md rows 48 to 53 and 56. noon is Unix second 1795262400 and a quarter.
+func TestHeaders(t *testing.T) {
+	burst := limitStatus("api", "burst", 5, verdictOf(true, 1, 4, second/2, 0))
+	daily := limitStatus("api", "daily", 200, verdictOf(true, 10, 190, 86400*second, 0))
+	burstDenies := limitStatus("api", "burst", 5, verdictOf(false, 5, 0, 5*second/2, second/2))
+	dailyDenies := limitStatus("api", "daily", 200, verdictOf(false, 200, 0, 86400*second, 3600*second+1))
+	never := limitStatus("api", "burst", 5, verdictOf(false, 0, 5, 0, limit.Never))
+	shadowed := dailyDenies
+	shadowed.Shadow = true
+	unlimited := limitStatus("api", "daily", 0, verdictOf(true, 12, 0, 0, 0))
+	unlimited.Unlimited = true
+	plain := limitStatus("per-ip", "minute", 100, verdictOf(true, 1, 99, 60*second, 0))
+	for _, c := range []struct {
+		name       string
+		limits     []shard.LimitStatus
+		retryAfter limit.Span
+		want       map[string]string
+	}{
+		{"a policy without styles", []shard.LimitStatus{plain}, 0, nil},
+		{"allowed", []shard.LimitStatus{burst, daily}, 0, map[string]string{
+			"RateLimit-Policy":  `"burst";q=5;w=3, "daily";q=200;w=86400`,
+			"RateLimit":         `"burst";r=4;t=1, "daily";r=190;t=86400`,
+			"X-RateLimit-Limit": "5", "X-RateLimit-Remaining": "4", "X-RateLimit-Reset": "1795262401",
+			"X-Quota-Used": "10", "X-Quota-Limit": "200", "X-Quota-Reset": "1795348801",
+		}},
+		{"burst denies", []shard.LimitStatus{burstDenies, daily}, second / 2, map[string]string{
+			"Retry-After":       "1",
+			"RateLimit-Policy":  `"burst";q=5;w=3, "daily";q=200;w=86400`,
+			"RateLimit":         `"burst";r=0;t=1, "daily";r=190;t=86400`,
+			"X-RateLimit-Limit": "5", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1795262401",
+			"X-Quota-Used": "10", "X-Quota-Limit": "200", "X-Quota-Reset": "1795348801",
+		}},
+		{"daily denies: the second at which the oldest bucket leaves",
+			[]shard.LimitStatus{burst, dailyDenies}, 3600*second + 1, map[string]string{
+				"Retry-After":       "3601",
+				"RateLimit-Policy":  `"burst";q=5;w=3, "daily";q=200;w=86400`,
+				"RateLimit":         `"burst";r=4;t=1, "daily";r=0;t=3601`,
+				"X-RateLimit-Limit": "200", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1795266001",
+				"X-Quota-Used": "200", "X-Quota-Limit": "200", "X-Quota-Reset": "1795266001",
+			}},
+		{"both deny: the longer wait is shown", []shard.LimitStatus{burstDenies, dailyDenies}, 3600*second + 1,
+			map[string]string{
+				"Retry-After":       "3601",
+				"RateLimit-Policy":  `"burst";q=5;w=3, "daily";q=200;w=86400`,
+				"RateLimit":         `"burst";r=0;t=1, "daily";r=0;t=3601`,
+				"X-RateLimit-Limit": "200", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1795266001",
+				"X-Quota-Used": "200", "X-Quota-Limit": "200", "X-Quota-Reset": "1795266001",
+			}},
+		{"no wait helps", []shard.LimitStatus{never}, limit.Never, map[string]string{
+			"RateLimit-Policy":  `"burst";q=5;w=3`,
+			"RateLimit":         `"burst";r=5`,
+			"X-RateLimit-Limit": "5", "X-RateLimit-Remaining": "5",
+		}},
+		{"shadowed and unlimited limits are not shown", []shard.LimitStatus{shadowed, unlimited}, 0, map[string]string{}},
+	} {
+		d := &shard.Decision{Allowed: c.retryAfter == 0, RetryAfter: c.retryAfter, DecidedAt: noon, Limits: c.limits}
+		r := &shard.Request{Entries: []shard.Entry{{Policy: c.limits[0].Policy, Key: "user:42"}}}
+		if got := headersOf(testPolicies(), r, d); !maps.Equal(got, c.want) || (got == nil) != (c.want == nil) {
+			t.Errorf("%s:\ngot  %v\nwant %v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestHeadersOfATierAndOfTwoEntries(t *testing.T) {
+	d := &shard.Decision{Allowed: true, DecidedAt: noon, Limits: []shard.LimitStatus{
+		limitStatus("api", "burst", 30, verdictOf(true, 1, 29, second/2, 0)),
+		limitStatus("per-ip", "minute", 100, verdictOf(true, 1, 99, 60*second, 0)),
+	}}
+	r := &shard.Request{Entries: []shard.Entry{
+		{Policy: "api", Key: "user:42", Tier: "researcher"}, {Policy: "per-ip", Key: "user:42"}}}
+	got := headersOf(testPolicies(), r, d)
+	if want := `"api/burst";q=30;w=15`; got["RateLimit-Policy"] != want {
+		t.Errorf("RateLimit-Policy: got %s, want %s", got["RateLimit-Policy"], want)
+	}
+	if want := `"api/burst";r=29;t=1`; got["RateLimit"] != want {
+		t.Errorf("RateLimit: got %s, want %s", got["RateLimit"], want)
+	}
+}
+
+func TestReasonAndDeniedBy(t *testing.T) {
+	w := newWorld(t)
+	w.decider.decide = func(r shard.Request) shard.Result {
+		shadowed := limitStatus("api", "daily", 200, verdictOf(false, 200, 0, second, second))
+		shadowed.Shadow = true
+		return shard.Result{Decision: shard.Decision{DecidedAt: noon, RetryAfter: limit.Never, Limits: []shard.LimitStatus{
+			limitStatus("api", "burst", 5, verdictOf(false, 5, 0, second, limit.Never)), shadowed}}}
+	}
+	_, _, body := w.post("LimitService/Check", `{"explain":true,"entries":[{"policy":"api","key":"user:42"}]}`)
+	body = compact(t, body)
+	for _, want := range []string{
+		`"deniedBy":["api/burst"]`,
+		`"reason":"Too many calls. See example.org/limits."`,
+		`"explanation":"Denied, and nothing was counted. No wait helps.\n` +
+			`api/burst of user:42: 5 of 5 used, 0 left; denies; no wait helps.\n` +
+			`api/daily of user:42: 200 of 200 used, 0 left; would deny, but is shadowed; ` +
+			`next admitted at 2026-11-21T12:00:01.25Z, in 1s."`,
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("missing %s\nin %s", want, body)
+		}
+	}
+	if strings.Count(body, "retryAfter") != 1 {
+		t.Errorf("a wait that never ends is absent: %s", body)
+	}
+}
+
+// Instants and waits that JSON cannot say must not break an answer.
+func TestFarFuture(t *testing.T) {
+	w := newWorld(t)
+	w.decider.decide = func(shard.Request) shard.Result {
+		far := limit.Verdict{ResetAt: limit.Forever - 1, RetryAfter: limit.Span(limit.Forever - noon - 1)}
+		return shard.Result{Decision: shard.Decision{DecidedAt: noon, RetryAfter: far.RetryAfter,
+			Limits: []shard.LimitStatus{limitStatus("api", "burst", 5, far)}}}
+	}
+	code, _, body := w.post("LimitService/Check", `{"explain":true,"entries":[{"policy":"api","key":"user:42"}]}`)
+	if code != 200 || strings.Contains(body, "resetAt") || strings.Contains(body, `"retryAfter"`) {
+		t.Errorf("%d %s", code, body)
+	}
+}
+
+func TestDurationsAreExact(t *testing.T) {
+	for span, want := range map[limit.Span]string{1: "0s 1000ns", 1_500_000: "1s 500000000ns", 59_750_001: "59s 750001000ns"} {
+		if d := waitOf(span); fmt.Sprintf("%ds %dns", d.Seconds, d.Nanos) != want {
+			t.Errorf("%d: %v", span, d)
+		}
+	}
+	for span, want := range map[limit.Span]int64{1: 1, 999_999: 1, 1_000_000: 1, 1_000_001: 2} {
+		if got := seconds(span); got != want {
+			t.Errorf("%d us are %d s", span, got)
+		}
+	}
+}

@@ -1,0 +1,37 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+
+	"connectrpc.com/connect"
+	"connectrpc.com/grpchealth"
+
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+)
+
+// health answers whether the node can serve, to gRPC's health checks and to plain HTTP.
+type health struct{ ready func() error }
+
+// Check implements grpchealth.Checker. "" asks for the whole process.
+func (h health) Check(_ context.Context, r *grpchealth.CheckRequest) (*grpchealth.CheckResponse, error) {
+	switch r.Service {
+	case "", stintv1connect.LimitServiceName, stintv1connect.PolicyServiceName:
+	default:
+		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("no service is named %q here", r.Service))
+	}
+	if h.ready() != nil {
+		return &grpchealth.CheckResponse{Status: grpchealth.StatusNotServing}, nil
+	}
+	return &grpchealth.CheckResponse{Status: grpchealth.StatusServing}, nil
+}
+
+func (h health) readyz(w http.ResponseWriter, _ *http.Request) {
+	if err := h.ready(); err != nil {
+		http.Error(w, "not ready: "+err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	io.WriteString(w, "ready\n")
+}

@@ -1,0 +1,265 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stint-io/stint/shard"
+)
+
+func compact(t *testing.T, body string) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := json.Compact(&b, []byte(body)); err != nil {
+		t.Fatalf("%v in %s", err, body)
+	}
+	return b.String()
+}
+
+// wireError is a Connect error as a program without protobuf reads it.
+type wireError struct {
+	Code, Message string
+	Details       []struct {
+		Type  string
+		Debug json.RawMessage
+	}
+}
+
+type wireFailure struct {
+	Code, Message string
+	MaybeApplied  bool
+}
+
+func readError(t *testing.T, body string) (wireError, wireFailure) {
+	t.Helper()
+	var e wireError
+	if err := json.Unmarshal([]byte(body), &e); err != nil {
+		t.Fatalf("%v in %q", err, body)
+	}
+	var f wireFailure
+	if len(e.Details) == 0 || e.Details[0].Type != "stint.v1.Failure" {
+		t.Fatalf("no Failure in %s", body)
+	}
+	if err := json.Unmarshal(e.Details[0].Debug, &f); err != nil {
+		t.Fatal(err)
+	}
+	return e, f
+}
+
+func entry(fields string) string { return `{"entries":[{` + fields + `}]}` }
+
+func repeat(n int, one func(i int) string) string {
+	parts := make([]string, n)
+	for i := range parts {
+		parts[i] = one(i)
+	}
+	return strings.Join(parts, ",")
+}
+
+func entries(n int) string {
+	return `{"entries":[` + repeat(n, func(i int) string {
+		return fmt.Sprintf(`{"policy":"per-ip","key":"k%d"}`, i)
+	}) + `]}`
+}
+
+// Each sentence of DESIGN.md section 8: the code, the field at fault, and nothing counted.
+func TestBadInputIsRefusedByName(t *testing.T) {
+	key := func(k string) string { return entry(`"policy":"per-ip","key":"` + k + `"`) }
+	cost := func(c string) string { return entry(`"policy":"per-ip","key":"k","cost":` + c) }
+	for _, c := range []struct{ name, procedure, body, code, message string }{
+		{"key too long", "LimitService/Check", key(strings.Repeat("k", 513)), "invalid_argument",
+			"entries[0].key: has 513 bytes: at most 512 are allowed"},
+		{"no key", "LimitService/Check", entry(`"policy":"per-ip"`), "invalid_argument", "entries[0].key: is missing"},
+		{"control character", "LimitService/Check", key(`user\n42`), "invalid_argument",
+			"entries[0].key: has the control character U+000A at byte 4"},
+		{"C1 control character", "LimitService/Check", key(`\u0085`), "invalid_argument",
+			"entries[0].key: has the control character U+0085 at byte 0"},
+		{"not UTF-8", "LimitService/Check", key("\xff"), "invalid_argument", "message: "},
+		{"no entries", "LimitService/Check", `{}`, "invalid_argument",
+			"entries: are missing: a request names at least one policy and key"},
+		{"33 entries", "LimitService/Check", entries(33), "invalid_argument", "entries: are 33: at most 32 are allowed"},
+		{"the same entry twice", "LimitService/Check",
+			`{"entries":[{"policy":"per-ip","key":"k"},{"policy":"per-ip","key":"k","cost":2}]}`, "invalid_argument",
+			"entries[1]: repeats entries[0]; add the costs"},
+		{"cost 0", "LimitService/Check", cost("0"), "invalid_argument",
+			"entries[0].cost: is 0: 1 to 1099511627776 are allowed"},
+		{"cost above 2^40", "LimitService/Check", cost(`"1099511627777"`), "invalid_argument",
+			"entries[0].cost: is 1099511627777: 1 to 1099511627776 are allowed"},
+		{"negative cost", "LimitService/Check", cost("-1"), "invalid_argument", "message: "},
+		{"cost 0 in Get", "LimitService/Get", cost("0"), "invalid_argument", "entries[0].cost: is 0"},
+		{"id too long", "LimitService/Check",
+			`{"entries":[{"policy":"p","key":"k"}],"idempotencyId":"` + strings.Repeat("i", 65) + `"}`,
+			"invalid_argument", "idempotency_id: has 65 bytes: at most 64 are allowed"},
+		{"no policy", "LimitService/Check", entry(`"key":"k"`), "invalid_argument", "entries[0].policy: is missing"},
+		{"policy no name", "LimitService/Check", entry(`"policy":"per ip","key":"k"`), "invalid_argument",
+			"entries[0].policy: is no name"},
+		{"policy too long", "LimitService/Check", entry(`"policy":"` + strings.Repeat("p", 65) + `","key":"k"`),
+			"invalid_argument", "entries[0].policy: has 65 bytes: at most 64 are allowed"},
+		{"tier no name", "LimitService/Check", entry(`"policy":"per-ip","key":"k","tier":"Gold!"`), "invalid_argument",
+			"entries[0].tier: is no name"},
+		{"namespace no name", "LimitService/Check", `{"namespace":"a/b","entries":[{"policy":"per-ip","key":"k"}]}`,
+			"invalid_argument", "namespace: is no name"},
+		{"misspelled field", "LimitService/Check", entry(`"policy":"per-ip","key":"k","csot":5`), "invalid_argument",
+			`unknown field "csot"`},
+		{"no JSON", "LimitService/Check", `entries`, "invalid_argument", "message: "},
+		{"empty body", "LimitService/Check", ``, "invalid_argument", "message: "},
+		{"MODE_COUNT", "LimitService/Check", `{"mode":"MODE_COUNT","entries":[{"policy":"per-ip","key":"k"}]}`,
+			"unimplemented", "mode: MODE_COUNT is not built yet"},
+		{"MODE_PARTIAL", "LimitService/Check", `{"mode":"MODE_PARTIAL","entries":[{"policy":"per-ip","key":"k"}]}`,
+			"unimplemented", "mode: MODE_PARTIAL is not built yet"},
+		{"no such mode", "LimitService/Check", `{"mode":17,"entries":[{"policy":"per-ip","key":"k"}]}`,
+			"invalid_argument", "mode: 17 is no mode"},
+		{"inline limits", "LimitService/Check", entry(`"key":"k","limits":[{"name":"x","quota":1,"lifetime":{}}]`),
+			"unimplemented", "entries[0].limits: a limit inside a request is not built yet"},
+		{"empty batch", "LimitService/CheckBatch", `{}`, "invalid_argument", "checks: are missing"},
+		{"1,001 checks", "LimitService/CheckBatch",
+			`{"checks":[` + repeat(1001, func(int) string { return perIP }) + `]}`, "invalid_argument",
+			"checks: are 1001: at most 1000 are allowed"},
+		{"body too large", "LimitService/Check", key(strings.Repeat("k", 1<<20)), "invalid_argument",
+			"message: a body has at most 1048576 bytes"},
+		{"Adjust without op", "LimitService/Adjust", `{"policy":"per-ip","key":"k"}`, "invalid_argument",
+			"op: is missing"},
+		{"Adjust set_used", "LimitService/Adjust", `{"policy":"per-ip","key":"k","setUsed":"0"}`, "unimplemented",
+			"set_used is not built yet"},
+		{"Adjust add_used", "LimitService/Adjust", `{"policy":"per-ip","key":"k","addUsed":"1"}`, "unimplemented",
+			"add_used is not built yet"},
+		{"Adjust block_until", "LimitService/Adjust", `{"policy":"per-ip","key":"k","blockUntil":"2027-01-01T00:00:00Z"}`,
+			"unimplemented", "block_until is not built yet"},
+		{"Adjust unblock", "LimitService/Adjust", `{"policy":"per-ip","key":"k","unblock":{}}`, "unimplemented",
+			"unblock is not built yet"},
+		{"Adjust without policy", "LimitService/Adjust", `{"key":"k","reset":{}}`, "invalid_argument",
+			"policy: is missing"},
+		{"Adjust without key", "LimitService/Adjust", `{"policy":"per-ip","reset":{}}`, "invalid_argument",
+			"key: is missing"},
+		{"Adjust note too long", "LimitService/Adjust",
+			`{"policy":"per-ip","key":"k","reset":{},"note":"` + strings.Repeat("n", 513) + `"}`, "invalid_argument",
+			"note: has 513 bytes: at most 512 are allowed"},
+		{"Reserve", "LimitService/Reserve", `{}`, "unimplemented", "Reserve is not built yet"},
+		{"Settle", "LimitService/Settle", `{}`, "unimplemented", "Settle is not built yet"},
+		{"Apply", "PolicyService/Apply", `{}`, "unimplemented", "Apply is not built yet"},
+		{"PutOverride", "PolicyService/PutOverride", `{}`, "unimplemented", "PutOverride is not built yet"},
+		{"DeleteOverride", "PolicyService/DeleteOverride", `{}`, "unimplemented", "DeleteOverride is not built yet"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			status, _, body := w.post(c.procedure, c.body)
+			e, f := readError(t, body)
+			if e.Code != c.code || !strings.Contains(e.Message, c.message) {
+				t.Errorf("got %d %s: %s", status, e.Code, e.Message)
+			}
+			if f.Code != e.Code || f.Message != e.Message || f.MaybeApplied {
+				t.Errorf("detail %+v", f)
+			}
+			if asked := w.decider.requests(); len(asked) > 0 {
+				t.Errorf("asked the decider: %+v", asked)
+			}
+		})
+	}
+}
+
+func TestBoundsAreInclusive(t *testing.T) {
+	w := newWorld(t)
+	for name, body := range map[string]string{
+		"key of 512 bytes":      entry(`"policy":"per-ip","key":"` + strings.Repeat("k", 512) + `"`),
+		"unusual key":           entry(`"policy":"per-ip","key":"{acme}/ünï✓ \uFFFD"`),
+		"32 entries":            entries(32),
+		"cost 1":                entry(`"policy":"per-ip","key":"k","cost":1`),
+		"cost 2^40":             entry(`"policy":"per-ip","key":"k","cost":"1099511627776"`),
+		"id of 64 bytes":        `{"entries":[{"policy":"p","key":"k"}],"idempotencyId":"` + strings.Repeat("i", 64) + `"}`,
+		"one key, two policies": `{"entries":[{"policy":"a","key":"k"},{"policy":"b","key":"k"}]}`,
+		"charset":               perIP,
+	} {
+		if status, _, body := w.post("LimitService/Check", body); status != 200 {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+	}
+	status, _, body := w.do("POST", "/stint.v1.LimitService/Check", "application/json; charset=UTF-8", perIP)
+	if status != 200 {
+		t.Errorf("charset: %d %s", status, body)
+	}
+	status, _, body = w.post("LimitService/CheckBatch",
+		`{"checks":[`+repeat(1000, func(int) string { return perIP })+`]}`)
+	if status != 200 {
+		t.Errorf("1,000 checks: %d %s", status, body)
+	}
+}
+
+// A body that ends exactly at the bound is read; whitespace fills it up.
+func TestBodyOfOneMebibyteIsRead(t *testing.T) {
+	w := newWorld(t)
+	body := perIP + strings.Repeat(" ", bodyBytesMax-len(perIP))
+	if status, _, answer := w.post("LimitService/Check", body); status != 200 {
+		t.Errorf("%d %s", status, answer)
+	}
+}
+
+func TestRequestsReachTheDecider(t *testing.T) {
+	w := newWorld(t)
+	w.post("LimitService/Check", `{"namespace":"shop","mode":"MODE_PEEK","idempotencyId":"id-1",`+
+		`"entries":[{"policy":"api","key":"user:42","cost":"7","tier":"free"},{"policy":"per-ip","key":"k"}]}`)
+	w.post("LimitService/Get", perIP)
+	w.post("LimitService/Adjust", `{"policy":"api","key":"user:42","limit":"burst","reset":{},"idempotencyId":"id-2"}`)
+	want := []shard.Request{
+		{Op: shard.Peek, Namespace: "shop", ID: "id-1", Entries: []shard.Entry{
+			{Policy: "api", Key: "user:42", Cost: 7, Tier: "free"}, {Policy: "per-ip", Key: "k", Cost: 1}}},
+		{Op: shard.Get, Namespace: "default", Entries: []shard.Entry{{Policy: "per-ip", Key: "203.0.113.7", Cost: 1}}},
+		{Op: shard.Reset, Namespace: "default", Limit: "burst", ID: "id-2",
+			Entries: []shard.Entry{{Policy: "api", Key: "user:42", Cost: 1}}},
+	}
+	if got := w.decider.requests(); fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if seen := w.observer.seen(); !slices.Equal(seen, []string{"request Check ok", "request Get ok", "request Adjust ok"}) {
+		t.Errorf("a peek, a read and a reset are no decisions: %q", seen)
+	}
+}
+
+// One wrong check of a batch fails alone, and all others are asked in one call.
+func TestBatchFailsOneByOne(t *testing.T) {
+	w := newWorld(t)
+	w.decider.decide = func(r shard.Request) shard.Result {
+		switch r.Entries[0].Key {
+		case "denied":
+			return deny(r)
+		case "lost":
+			return shard.Result{Err: &shard.Error{Code: shard.UnknownOutcome, Message: "the log closed"}}
+		}
+		return allow(r)
+	}
+	check := func(key, cost string) string { return entry(`"policy":"per-ip","key":"` + key + `","cost":` + cost) }
+	_, _, body := w.post("LimitService/CheckBatch", `{"checks":[`+strings.Join([]string{
+		check("a", "1"), check("b", "0"), check("denied", "1"), check("lost", "1")}, ",")+`]}`)
+	var response struct {
+		Results []struct {
+			Decision *struct{ Allowed bool }
+			Failure  *wireFailure
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &response); err != nil || len(response.Results) != 4 {
+		t.Fatalf("%v: %s", err, body)
+	}
+	got := response.Results
+	if got[0].Decision == nil || !got[0].Decision.Allowed {
+		t.Errorf("first: %+v", got[0])
+	}
+	if f := got[1].Failure; f == nil || f.Code != "invalid_argument" || f.MaybeApplied || !strings.HasPrefix(f.Message, "entries[0].cost") {
+		t.Errorf("second: %+v", f)
+	}
+	if got[2].Decision == nil || got[2].Decision.Allowed {
+		t.Errorf("third: %+v", got[2])
+	}
+	if f := got[3].Failure; f == nil || f.Code != "aborted" || !f.MaybeApplied {
+		t.Errorf("fourth: %+v", f)
+	}
+	if len(w.decider.calls) != 1 || len(w.decider.calls[0]) != 3 {
+		t.Errorf("calls: %+v", w.decider.calls)
+	}
+	want := []string{"decision per-ip allowed", "decision per-ip denied", "request CheckBatch ok"}
+	if seen := w.observer.seen(); !slices.Equal(seen, want) {
+		t.Errorf("observed %q", seen)
+	}
+}

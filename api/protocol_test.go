@@ -1,0 +1,253 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	reflectpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+	"github.com/stint-io/stint/shard"
+)
+
+func aCheck() *stintv1.CheckRequest {
+	return &stintv1.CheckRequest{Entries: []*stintv1.Entry{{Policy: "per-ip", Key: "203.0.113.7"}}}
+}
+
+func (w *world) dial() *grpc.ClientConn {
+	w.t.Helper()
+	conn, err := grpc.NewClient(strings.TrimPrefix(w.url, "http://"),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+func TestEveryProtocolAnswersACheck(t *testing.T) {
+	for name, options := range map[string][]connect.ClientOption{
+		"connect":          nil,
+		"connect JSON":     {connect.WithProtoJSON()},
+		"gRPC-Web":         {connect.WithGRPCWeb()},
+		"gRPC-Web JSON":    {connect.WithGRPCWeb(), connect.WithProtoJSON()},
+		"compressed reply": {connect.WithAcceptCompression("gzip", nil, nil)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			client := stintv1connect.NewLimitServiceClient(http.DefaultClient, w.url, options...)
+			response, err := client.Check(t.Context(), connect.NewRequest(aCheck()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := response.Msg.Decision; !d.Allowed || d.Limits[0].Used != 1 || d.Limits[0].Remaining != 99 {
+				t.Errorf("got %v", d)
+			}
+		})
+	}
+}
+
+func TestGRPCClient(t *testing.T) {
+	w := newWorld(t)
+	conn := w.dial()
+	check := func() (*stintv1.Decision, error) {
+		var response stintv1.CheckResponse
+		err := conn.Invoke(t.Context(), stintv1connect.LimitServiceCheckProcedure, aCheck(), &response)
+		return response.Decision, err
+	}
+	if d, err := check(); err != nil || !d.Allowed {
+		t.Errorf("got %v, %v", d, err)
+	}
+	w.decider.decide = deny
+	if d, err := check(); err != nil || d.Allowed {
+		t.Errorf("a denial: got %v, %v", d, err)
+	}
+	w.decider.decide = fail(&shard.Error{Code: shard.UnknownOutcome, Message: "the log closed"})
+	_, err := check()
+	if status.Code(err) != codes.Aborted {
+		t.Fatalf("an unknown outcome: got %v", err)
+	}
+	failure, ok := status.Convert(err).Details()[0].(*stintv1.Failure)
+	if !ok || failure.Code != "aborted" || !failure.MaybeApplied {
+		t.Errorf("detail: %v", failure)
+	}
+}
+
+func TestGetByHTTPGet(t *testing.T) {
+	w := newWorld(t)
+	query := url.Values{"encoding": {"json"}, "message": {`{"entries":[{"policy":"per-ip","key":"203.0.113.7"}],"explain":true}`}}
+	code, _, body := w.do("GET", "/stint.v1.LimitService/Get?"+query.Encode(), "", "")
+	if code != 200 || !strings.Contains(body, "per-ip/minute of 203.0.113.7: ") {
+		t.Errorf("got %d %s", code, body)
+	}
+	client := stintv1connect.NewLimitServiceClient(http.DefaultClient, w.url, connect.WithHTTPGet())
+	response, err := client.Get(t.Context(), connect.NewRequest(&stintv1.GetRequest{Entries: aCheck().Entries}))
+	if err != nil || len(response.Msg.Limits) != 1 {
+		t.Errorf("got %v, %v", response, err)
+	}
+	for _, r := range w.decider.requests() {
+		if r.Op != shard.Get {
+			t.Errorf("operation %d", r.Op)
+		}
+	}
+}
+
+func TestACheckIsNoHTTPGet(t *testing.T) {
+	code, _, _ := newWorld(t).do("GET", "/stint.v1.LimitService/Check?encoding=json&message={}", "", "")
+	if code != http.StatusMethodNotAllowed {
+		t.Errorf("got %d", code)
+	}
+}
+
+func TestHealthAndReadiness(t *testing.T) {
+	w := newWorld(t)
+	ask := func(service string) string {
+		r, err := healthpb.NewHealthClient(w.dial()).Check(t.Context(), &healthpb.HealthCheckRequest{Service: service})
+		if err != nil {
+			return status.Code(err).String()
+		}
+		return r.Status.String()
+	}
+	get := func(path string) string {
+		code, _, body := w.do("GET", path, "", "")
+		return http.StatusText(code) + ": " + body
+	}
+	expect := func(got, want string) {
+		t.Helper()
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	expect(ask(""), "SERVING")
+	expect(ask("stint.v1.LimitService"), "SERVING")
+	expect(ask("other.Service"), "NotFound")
+	expect(get("/healthz"), "OK: ok\n")
+	expect(get("/readyz"), "OK: ready\n")
+	expect(get("/metrics"), "OK: series\n")
+	w.ready = errors.New("shard 2 has no owner")
+	expect(ask(""), "NOT_SERVING")
+	expect(get("/healthz"), "OK: ok\n")
+	expect(get("/readyz"), "Service Unavailable: not ready: shard 2 has no owner\n")
+}
+
+func TestReflectionListsTheServices(t *testing.T) {
+	conn := newWorld(t).dial()
+	want := []string{"grpc.health.v1.Health", "stint.v1.LimitService", "stint.v1.PolicyService"}
+	// Both versions have the same messages; grpcurl and others still ask for the older one.
+	for _, version := range []string{"v1", "v1alpha"} {
+		stream, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
+			"/grpc.reflection."+version+".ServerReflection/ServerReflectionInfo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.SendMsg(&reflectpb.ServerReflectionRequest{
+			MessageRequest: &reflectpb.ServerReflectionRequest_ListServices{}}); err != nil {
+			t.Fatal(err)
+		}
+		var response reflectpb.ServerReflectionResponse
+		if err := stream.RecvMsg(&response); err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, s := range response.GetListServicesResponse().GetService() {
+			names = append(names, s.Name)
+		}
+		slices.Sort(names)
+		if !slices.Equal(names, want) {
+			t.Errorf("%s: %q", version, names)
+		}
+	}
+}
+
+func TestCallsHaveADeadline(t *testing.T) {
+	w := newWorld(t)
+	var left time.Duration
+	w.decider.waiting = func(ctx context.Context) {
+		deadline, _ := ctx.Deadline()
+		left = time.Until(deadline)
+	}
+	if w.post("LimitService/Check", perIP); left <= 0 || left > 3*time.Second {
+		t.Errorf("a call without a deadline has %v", left)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	client := stintv1connect.NewLimitServiceClient(http.DefaultClient, w.url)
+	if _, err := client.Check(ctx, connect.NewRequest(aCheck())); err != nil || left <= 3*time.Second {
+		t.Errorf("a call with a minute has %v, %v", left, err)
+	}
+}
+
+const perIP = `{"entries":[{"policy":"per-ip","key":"203.0.113.7"}]}`
+
+func TestJSONOfACheck(t *testing.T) {
+	w := newWorld(t)
+	for _, c := range []struct {
+		name   string
+		decide func(shard.Request) shard.Result
+		want   string
+	}{
+		{"allowed", allow, `{"decision":{"allowed":true,"decisionId":"AQMRYwE","limits":[{"policy":"per-ip","limit":"minute",` +
+			`"key":"203.0.113.7","quota":"100","used":"1","held":"0","remaining":"99","granted":"0",` +
+			`"windowStart":"2026-11-21T12:00:00Z","resetAt":"2026-11-21T12:01:00Z","allowed":true,"shadow":false,` +
+			`"lockoutLevel":0,"unlimited":false}],"deniedBy":[],"reason":"","decidedAt":"2026-11-21T12:00:00.250Z",` +
+			`"headers":{},"holdId":"","replayed":false,"shadowDenied":false,` +
+			`"positions":[{"shard":3,"epoch":"17","seq":"99"}],"explanation":""}}`},
+		{"denied", deny, `{"decision":{"allowed":false,"decisionId":"","limits":[{"policy":"per-ip","limit":"minute",` +
+			`"key":"203.0.113.7","quota":"100","used":"100","held":"0","remaining":"0","granted":"0",` +
+			`"windowStart":"2026-11-21T12:00:00Z","resetAt":"2026-11-21T12:01:00Z","retryAfter":"59.750001s",` +
+			`"allowed":false,"shadow":false,"lockoutLevel":0,"unlimited":false}],"deniedBy":["per-ip/minute"],` +
+			`"reason":"","retryAfter":"59.750001s","decidedAt":"2026-11-21T12:00:00.250Z","headers":{},"holdId":"",` +
+			`"replayed":false,"shadowDenied":false,"positions":[{"shard":3,"epoch":"17","seq":"99"}],"explanation":""}}`},
+	} {
+		w.decider.decide = c.decide
+		code, _, body := w.post("LimitService/Check", perIP)
+		if got := compact(t, body); code != 200 || got != c.want {
+			t.Errorf("%s: %d\ngot  %s\nwant %s", c.name, code, got, c.want)
+		}
+		if err := protojson.Unmarshal([]byte(body), &stintv1.CheckResponse{}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestPoliciesAreListed(t *testing.T) {
+	w := newWorld(t)
+	_, _, body := w.post("PolicyService/List", `{}`)
+	var response stintv1.ListPoliciesResponse
+	if err := protojson.Unmarshal([]byte(body), &response); err != nil {
+		t.Fatal(err)
+	}
+	if len(response.Policies) != 2 || response.Policies[0].Name != "api" || response.Policies[1].Name != "per-ip" {
+		t.Fatalf("got %s", body)
+	}
+	api := response.Policies[0]
+	if b := api.Limits[0].GetTokenBucket(); api.Limits[0].Quota != 5 || b.GetRefill() != 2 || b.GetPer().Seconds != 1 || b.Initial != nil {
+		t.Errorf("burst: %v", api.Limits[0])
+	}
+	if s := api.Limits[1].GetSlidingWindow(); s.GetPeriod().Seconds != 86400 || s.GetBucket().Seconds != 60 {
+		t.Errorf("daily: %v", api.Limits[1])
+	}
+	if tier := api.Tiers["researcher"].GetLimits()["burst"]; tier.GetQuota() != 30 || tier.Refill != nil {
+		t.Errorf("researcher: %v", tier)
+	}
+	if api.IdempotencyRetention.Seconds != 600 || len(api.Headers) != 3 || api.Reason == "" {
+		t.Errorf("api: %v", api)
+	}
+	if w := response.Policies[1].Limits[0].GetFixedWindow(); w.GetAnchor() != stintv1.Anchor_ANCHOR_EPOCH || w.GetPeriod().Seconds != 60 {
+		t.Errorf("per-ip: %v", w)
+	}
+}

@@ -1,0 +1,183 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+// noon is the shard time of every decision of the tests: 2026-11-21T12:00:00.25Z.
+const noon limit.Time = 1_795_262_400_250_000
+
+// world is an API on a real port over a decider that says what the test wants it to say.
+type world struct {
+	t        *testing.T
+	url      string
+	decider  *fakeDecider
+	observer *fakeObserver
+	ready    error
+}
+
+type fakeDecider struct {
+	mu      sync.Mutex
+	calls   [][]shard.Request
+	decide  func(shard.Request) shard.Result
+	waiting func(context.Context)
+}
+
+func (f *fakeDecider) Decide(ctx context.Context, requests []shard.Request) []shard.Result {
+	if f.waiting != nil {
+		f.waiting(ctx)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, requests)
+	results := make([]shard.Result, len(requests))
+	for i, r := range requests {
+		results[i] = f.decide(r)
+	}
+	return results
+}
+
+func (f *fakeDecider) requests() []shard.Request {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Concat(f.calls...)
+}
+
+type fakeObserver struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (f *fakeObserver) Decision(policy, outcome string) { f.add("decision " + policy + " " + outcome) }
+
+func (f *fakeObserver) Request(procedure, code string, _ time.Duration) {
+	f.add("request " + procedure[strings.LastIndex(procedure, "/")+1:] + " " + code)
+}
+
+func (f *fakeObserver) add(line string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lines = append(f.lines, line)
+}
+
+func (f *fakeObserver) seen() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.lines)
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, decider: &fakeDecider{decide: allow}, observer: &fakeObserver{}}
+	policies := testPolicies()
+	handler := New(Config{
+		Decider:        w.decider,
+		Policies:       func() *policy.Set { return policies },
+		Ready:          func() error { return w.ready },
+		Observer:       w.observer,
+		Metrics:        http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { io.WriteString(rw, "series\n") }),
+		RequestTimeout: 3 * time.Second,
+	})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := NewServer(handler, slog.New(slog.DiscardHandler))
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Close()
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	w.url = "http://" + listener.Addr().String()
+	return w
+}
+
+// testPolicies has one policy without headers and one with every style.
+func testPolicies() *policy.Set {
+	const second = limit.Span(1_000_000)
+	quota := uint64(30)
+	return policy.NewSet([]*policy.Policy{
+		{Name: "per-ip", Retention: policy.DefaultRetention, Limits: []policy.Limit{
+			{Name: "minute", Limit: limit.Limit{Algorithm: limit.FixedWindow, Quota: 100, Period: 60 * second}},
+		}},
+		{Name: "api", Retention: policy.DefaultRetention, Reason: "Too many calls. See example.org/limits.",
+			Headers: []string{"ietf", "x-ratelimit", "x-quota"},
+			Tiers:   map[string]policy.Tier{"researcher": {Limits: map[string]policy.TierLimit{"burst": {Quota: &quota}}}},
+			Limits: []policy.Limit{
+				{Name: "burst", Limit: limit.Limit{Algorithm: limit.TokenBucket, Quota: 5, Count: 2, Period: second, Initial: 5}},
+				{Name: "daily", Limit: limit.Limit{Algorithm: limit.SlidingBuckets, Quota: 200, Period: 86400 * second, Bucket: 60 * second}},
+			}},
+	})
+}
+
+// allow admits a request to the per-ip policy as the first of its minute.
+func allow(r shard.Request) shard.Result {
+	d := shard.Decision{Allowed: true, DecidedAt: noon, Index: 1, Position: shard.Position{Shard: 3, Epoch: 17, Seq: 99}}
+	for _, e := range r.Entries {
+		d.Limits = append(d.Limits, shard.LimitStatus{Policy: e.Policy, Limit: "minute", Key: e.Key, Quota: 100,
+			Verdict: limit.Verdict{Allowed: true, Used: e.Cost, Remaining: 100 - e.Cost,
+				WindowStart: noon - 250_000, ResetAt: noon + 59_750_000}})
+	}
+	return shard.Result{Decision: d}
+}
+
+// deny refuses every request for another 59.750001 s.
+func deny(r shard.Request) shard.Result {
+	result := allow(r)
+	d := &result.Decision
+	d.Allowed, d.Index, d.RetryAfter = false, 0, 59_750_001
+	for i := range d.Limits {
+		d.Limits[i].Verdict = limit.Verdict{Used: 100, WindowStart: noon - 250_000,
+			ResetAt: noon + 59_750_000, RetryAfter: 59_750_001}
+	}
+	return result
+}
+
+func fail(err *shard.Error) func(shard.Request) shard.Result {
+	return func(shard.Request) shard.Result { return shard.Result{Err: err} }
+}
+
+// post is curl: JSON in, status and JSON out.
+func (w *world) post(procedure, body string) (int, http.Header, string) {
+	w.t.Helper()
+	return w.do("POST", "/stint.v1."+procedure, "application/json", body)
+}
+
+func (w *world) do(method, path, contentType, body string) (int, http.Header, string) {
+	w.t.Helper()
+	r, err := http.NewRequest(method, w.url+path, bytes.NewReader([]byte(body)))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if contentType != "" {
+		r.Header.Set("Content-Type", contentType)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return response.StatusCode, response.Header, string(text)
+}

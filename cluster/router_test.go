@@ -1,0 +1,86 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stint-io/stint/shard"
+)
+
+// recorder is an owner that answers with what it was asked, so that a result in a wrong place shows.
+type recorder struct {
+	id    shard.ID
+	calls [][]shard.Request
+}
+
+func (o *recorder) Submit(_ context.Context, requests []shard.Request) []shard.Result {
+	o.calls = append(o.calls, requests)
+	results := make([]shard.Result, len(requests))
+	for i := range requests {
+		results[i].Decision = shard.Decision{Allowed: true, Position: shard.Position{Shard: o.id},
+			Limits: []shard.LimitStatus{{Key: requests[i].Entries[0].Key}}}
+	}
+	return results
+}
+
+func newRecorders(n int) (*Router, []*recorder) {
+	recorders := make([]*recorder, n)
+	owners := make([]Owner, n)
+	for i := range owners {
+		recorders[i] = &recorder{id: shard.ID(i)}
+		owners[i] = recorders[i]
+	}
+	return NewRouter(owners), recorders
+}
+
+func check(keys ...string) shard.Request {
+	r := shard.Request{Op: shard.Check, Namespace: "default"}
+	for _, key := range keys {
+		r.Entries = append(r.Entries, shard.Entry{Policy: "p", Key: key, Cost: 1})
+	}
+	return r
+}
+
+func TestEveryAnswerReturnsToItsPlaceAndRequestsOfOneShardTravelTogether(t *testing.T) {
+	router, owners := newRecorders(4)
+	var requests []shard.Request
+	for i := range 200 {
+		requests = append(requests, check(fmt.Sprintf("user:%d", i)))
+	}
+	results := router.Decide(t.Context(), requests)
+	for i := range requests {
+		key := requests[i].Entries[0].Key
+		if got := results[i].Decision.Limits[0].Key; got != key {
+			t.Fatalf("result %d is that of %q, want %q", i, got, key)
+		}
+		if got, want := results[i].Decision.Position.Shard, shard.Of("default", key, 4); got != want {
+			t.Fatalf("%q was decided by shard %d, want %d", key, got, want)
+		}
+	}
+	for _, o := range owners {
+		if len(o.calls) != 1 {
+			t.Errorf("shard %d was asked %d times, want once", o.id, len(o.calls))
+		}
+	}
+}
+
+func TestEntriesOfSeveralShardsAreRefusedAndATagBringsThemTogether(t *testing.T) {
+	router, owners := newRecorders(16)
+	apart := check("user:1", "ip:203.0.113.7", "ip:203.0.113.8", "ip:203.0.113.9")
+	together := check("{user:1}/account", "{user:1}/ip", "{user:1}/pair")
+	results := router.Decide(t.Context(), []shard.Request{apart, together})
+	if err := results[0].Err; err == nil || err.Code != shard.Invalid {
+		t.Fatalf("entries of several shards: got %v, want an invalid request", err)
+	}
+	if err := results[1].Err; err != nil {
+		t.Fatalf("entries with one tag: %v", err)
+	}
+	asked := 0
+	for _, o := range owners {
+		asked += len(o.calls)
+	}
+	if asked != 1 {
+		t.Errorf("%d owners were asked, want only that of the tag", asked)
+	}
+}

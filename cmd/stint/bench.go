@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/stint-io/stint/internal/load"
+)
+
+type benchCommand struct {
+	Addr        string        `help:"Where the server is." default:"http://127.0.0.1:7400" env:"STINT_ADDR" placeholder:"URL"`
+	Timeout     time.Duration `help:"Of one call." default:"10s"`
+	Policy      string        `help:"Policy to ask." required:"" placeholder:"NAME"`
+	Namespace   string        `help:"Default: the server's."`
+	Tier        string        `help:"Default: the policy's default tier."`
+	Protocol    string        `help:"json, connect (binary) or grpc." enum:"json,connect,grpc" default:"json"`
+	Callers     int           `help:"Calls under way at once." default:"64"`
+	Connections int           `help:"grpc: connections that the callers share. json and connect have one per caller." default:"2"`
+	Keys        int           `help:"Keys to spread over; 1: one hot key." default:"1"`
+	KeyPrefix   string        `help:"Default: a fresh one for each run, so that the audit knows where every key started."`
+	Batch       int           `help:"Checks per call: CheckBatch above 1." default:"1"`
+	Denied      int           `help:"Share of checks for keys that have nothing left, in percent." default:"0"`
+	Cost        uint64        `help:"Units per check." default:"1"`
+	Duration    time.Duration `help:"How long. Default: 10s, unless --count is given."`
+	Count       uint64        `help:"How many checks in all."`
+	Rate        float64       `help:"Open loop: calls per second, sent at fixed instants whether or not earlier ones were answered. Default: closed loop."`
+	output
+}
+
+// Help implements kong.HelpProvider.
+func (*benchCommand) Help() string {
+	return "The server's answers are audited: bench reads the policy's limits, counts what was admitted to each key, and " +
+		"fails (exit code 1) if it was one unit too many or too few.\n\n" +
+		"Policies that make good targets, in a policies file:\n\n" +
+		"    hot:  {limits: [{name: day, quota: 100, fixed_window: {period: 24h, anchor: first_hit}}]}\n" +
+		"    free: {limits: [{name: day, quota: 1000000000000, fixed_window: {period: 24h, anchor: first_hit}}]}\n" +
+		"    tb:   {limits: [{name: burst, quota: 1000, token_bucket: {refill: 100, per: 1s}}]}\n\n" +
+		"What to run against them:\n\n" +
+		"    stint bench --policy hot --count 5000                      exactly 100 admitted?\n" +
+		"    stint bench --policy free                                  rate of one hot key\n" +
+		"    stint bench --policy free --keys 100000 --protocol grpc    rate of many keys\n" +
+		"    stint bench --policy free --batch 100                      rate of batches\n" +
+		"    stint bench --policy free --denied 99                      a flood, 99 % of it denied\n" +
+		"    stint bench --policy free --rate 5000 --duration 30s       latency at a fixed rate"
+}
+
+// Run drives the server until the plan's end or Ctrl-C, and prints what it measured.
+func (c *benchCommand) Run(s streams) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	var progress func(load.Progress)
+	if s.live() {
+		progress = func(p load.Progress) { fmt.Fprintf(s.err, "\r\x1b[K%s", progressLine(p)) }
+	}
+	report, err := load.Run(ctx, c.plan(), progress)
+	if s.live() {
+		fmt.Fprint(s.err, "\r\x1b[K")
+	}
+	if err != nil {
+		return c.explain(err)
+	}
+	if c.json() {
+		err = json.NewEncoder(s.out).Encode(report)
+	} else {
+		err = printReport(s, report)
+	}
+	if err == nil && !report.Verdict.OK {
+		err = errors.New(report.Verdict.Text)
+	}
+	return err
+}
+
+func (c *benchCommand) remote() remote { return remote{Addr: c.Addr, Timeout: c.Timeout} }
+
+func (c *benchCommand) explain(err error) error {
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return c.remote().explain("bench", err)
+	}
+	return fmt.Errorf("bench: %w", err)
+}
+
+func (c *benchCommand) plan() load.Plan {
+	prefix, fresh := c.KeyPrefix, false
+	if prefix == "" {
+		var random [4]byte
+		rand.Read(random[:])
+		prefix, fresh = "bench-"+hex.EncodeToString(random[:])+"-", true
+	}
+	return load.Plan{Address: c.remote().url(), Protocol: load.Protocol(c.Protocol), Namespace: c.Namespace,
+		Policy: c.Policy, Tier: c.Tier, Callers: c.Callers, Connections: c.Connections, Keys: c.Keys, KeyPrefix: prefix,
+		Fresh: fresh, Batch: c.Batch, DeniedPercent: c.Denied, Cost: c.Cost, Duration: c.Duration, Count: c.Count,
+		Rate: c.Rate, Timeout: c.Timeout}
+}
+
+func progressLine(p load.Progress) string {
+	done := 0.0
+	switch {
+	case p.Count > 0:
+		done = float64(p.Checks) / float64(p.Count)
+	case p.Total > 0:
+		done = p.Elapsed.Seconds() / p.Total.Seconds()
+	}
+	filled := min(int(done*barWidth), barWidth)
+	return fmt.Sprintf("[%s%s] %4.1fs  %.0f checks/s  admitted %d  denied %d  failed %d", strings.Repeat("#", filled),
+		strings.Repeat(".", barWidth-filled), p.Elapsed.Seconds(), p.ChecksPerSecond, p.Admitted, p.Denied, p.Failed)
+}
+
+// printReport writes what was measured for people.
+func printReport(s streams, r *load.Report) error {
+	keys := "one hot key"
+	if r.Keys > 1 {
+		keys = fmt.Sprintf("%d keys", r.Keys)
+	}
+	loop := "closed loop"
+	if r.Rate > 0 {
+		loop = fmt.Sprintf("open loop at %g calls/s", r.Rate)
+	}
+	fmt.Fprintf(s.out, "%s over %s, policy %s, %s, %d callers, %d connections, batch %d, %s, %.1f s\n\n", r.Address,
+		r.Protocol, r.Policy, keys, r.Callers, r.Connections, r.Batch, loop, r.Seconds)
+	table := newTable(s)
+	fmt.Fprintf(table, "rate\t%.0f checks/s\t%.0f calls/s\n", r.ChecksPerSecond, r.CallsPerSecond)
+	fmt.Fprintf(table, "checks\t%d\tadmitted %d, denied %d, failed %d, unknown %d\n", r.Checks, r.Admitted, r.Denied,
+		r.Failed, r.Unknown)
+	l := r.Latency
+	fmt.Fprintf(table, "latency of a call\tp50 %s\tp90 %s, p99 %s, p99.9 %s, max %s\n", micros(l.P50), micros(l.P90),
+		micros(l.P99), micros(l.P999), micros(l.Max))
+	if r.ServerCPUMicros > 0 {
+		fmt.Fprintf(table, "processor time of a check\tserver %.1f us\tthis client %.1f us\n", r.ServerCPUMicros, r.ClientCPUMicros)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	printTrouble(s, r)
+	_, err := fmt.Fprintf(s.out, "\n%s\n", r.Verdict.Text)
+	return err
+}
+
+// printTrouble names every kind of failure, with an example.
+func printTrouble(s streams, r *load.Report) {
+	if r.Unsent > 0 {
+		fmt.Fprintf(s.out, "%d calls were due and never sent: the server could not keep the rate, or more callers are needed\n", r.Unsent)
+	}
+	for _, code := range slices.Sorted(maps.Keys(r.Errors)) {
+		e := r.Errors[code]
+		fmt.Fprintf(s.out, "%d checks failed with %s: %s\n", e.Checks, code, e.Example)
+	}
+}
+
+func micros(n int64) string { return (time.Duration(n) * time.Microsecond).String() }

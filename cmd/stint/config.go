@@ -1,0 +1,124 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"go.yaml.in/yaml/v4"
+)
+
+// configFile gives the flags of serve the values of the file that --config names. It is for one parse.
+type configFile struct {
+	loaded bool
+	values map[string]string // by flag name
+}
+
+var _ kong.Resolver = (*configFile)(nil)
+
+// Validate implements kong.Resolver.
+func (c *configFile) Validate(*kong.Application) error { return nil }
+
+// Resolve implements kong.Resolver: it answers nil where the file has nothing to say, or must not.
+func (c *configFile) Resolve(parsed *kong.Context, parent *kong.Path, flag *kong.Flag) (any, error) {
+	command := parent.Node()
+	if command == nil || command.Name != "serve" || !configurable(flag) {
+		return nil, nil
+	}
+	if !c.loaded {
+		if err := c.load(parsed, command); err != nil {
+			return nil, err
+		}
+	}
+	value, ok := c.values[flag.Name]
+	if !ok || inEnvironment(flag) {
+		return nil, nil
+	}
+	return value, nil
+}
+
+func configurable(flag *kong.Flag) bool { return flag.Name != "config" && len(flag.Envs) > 0 }
+
+func inEnvironment(flag *kong.Flag) bool {
+	return slices.ContainsFunc(flag.Envs, func(name string) bool {
+		_, set := os.LookupEnv(name)
+		return set
+	})
+}
+
+func (c *configFile) load(parsed *kong.Context, command *kong.Node) error {
+	c.loaded = true
+	var path string
+	var known []string
+	for _, flag := range command.Flags {
+		if flag.Name == "config" {
+			path, _ = parsed.FlagValue(flag).(string)
+			if path == "" {
+				path = os.Getenv("STINT_CONFIG")
+			}
+		} else if configurable(flag) {
+			known = append(known, flag.Name)
+		}
+	}
+	if path == "" {
+		return nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("config file: %w", err)
+	}
+	c.values, err = parseConfig(path, text, known)
+	return err
+}
+
+// parseConfig reads `flag-name: value` lines. Values keep the text they have in the file; a list is joined with
+// commas. An unknown or repeated key is an error with its line.
+func parseConfig(path string, text []byte, known []string) (map[string]string, error) {
+	var document yaml.Node
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if len(document.Content) == 0 {
+		return nil, nil
+	}
+	root := document.Content[0]
+	if root.Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("%s:%d: must be lines of the form api-addr: 127.0.0.1:7400", path, root.Line)
+	}
+	values := map[string]string{}
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		key, value := root.Content[i], root.Content[i+1]
+		if !slices.Contains(known, key.Value) {
+			return nil, fmt.Errorf("%s:%d: %q is no flag of stint serve", path, key.Line, key.Value)
+		}
+		if _, twice := values[key.Value]; twice {
+			return nil, fmt.Errorf("%s:%d: %s is there twice", path, key.Line, key.Value)
+		}
+		text, err := flagText(value)
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %s: %w", path, value.Line, key.Value, err)
+		}
+		values[key.Value] = text
+	}
+	return values, nil
+}
+
+func flagText(value *yaml.Node) (string, error) {
+	switch value.Kind {
+	case yaml.ScalarNode:
+		return value.Value, nil
+	case yaml.SequenceNode:
+		items := make([]string, len(value.Content))
+		for i, item := range value.Content {
+			if item.Kind != yaml.ScalarNode {
+				return "", errors.New("must be a list of plain values")
+			}
+			items[i] = item.Value
+		}
+		return strings.Join(items, ","), nil
+	}
+	return "", errors.New("must be a value or a list of values")
+}

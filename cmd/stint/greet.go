@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// greet says that the node is ready, in one line, and with --dev what to try.
+func (c *serveCommand) greet(w io.Writer, addr string, took time.Duration) {
+	url := "http://" + addr
+	fmt.Fprintf(w, "stint is ready at %s (after %d ms)\n", url, took.Milliseconds())
+	if !c.Dev || c.Policies != "" {
+		return
+	}
+	flag := ""
+	if addr != "127.0.0.1:7400" {
+		flag = " --addr " + url
+	}
+	fmt.Fprint(w, strings.NewReplacer("URL", url, " ADDR", flag).Replace(whatToTry))
+	if c.DataDir == "" {
+		fmt.Fprintln(w, "What it counts is gone when you stop it (Ctrl-C): give --data-dir DIR to keep it.")
+	}
+}
+
+const whatToTry = `
+Spend one. Policy per-ip lets every key spend 100 a minute:
+
+  curl -s URL/stint.v1.LimitService/Check -H 'content-type: application/json' \
+       -d '{"entries":[{"policy":"per-ip","key":"203.0.113.7"}]}'
+
+Ask 101 times, and count the times it said yes. It is 100 (unless a minute begins in between):
+
+  for i in $(seq 101); do
+    curl -s URL/stint.v1.LimitService/Check -H 'content-type: application/json' \
+         -d '{"entries":[{"policy":"per-ip","key":"198.51.100.9"}]}'; echo
+  done | grep -cE '"decision": ?\{"allowed": ?true'
+
+Or stay in the family:
+
+  stint check per-ip 203.0.113.7 ADDR
+  stint bench --policy login --callers 64 --count 5000 ADDR
+
+`

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/stint-io/stint/node"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+// commandLine is the command line: one field for each command.
+type commandLine struct {
+	Serve       serveCommand       `cmd:"" help:"Run a node."`
+	Check       checkCommand       `cmd:"" help:"Ask whether a key may spend, and count it. Exit code 3: denied."`
+	Get         getCommand         `cmd:"" help:"Show what a key has used."`
+	Adjust      adjustCommand      `cmd:"" help:"Change what a key has used."`
+	Policies    policiesCommand    `cmd:"" help:"List the policies in force."`
+	Simulate    simulateCommand    `cmd:"" help:"Replay a log against policies, without a server."`
+	Bench       benchCommand       `cmd:"" help:"Put load on a server, measure it, and audit what it admitted."`
+	Healthcheck healthcheckCommand `cmd:"" help:"Ask whether a server is ready. For containers, which have no curl."`
+	Version     versionCommand     `cmd:"" help:"Say which build this is."`
+}
+
+// The exit codes that are not 0 or 1.
+const (
+	exitUsage  = 2
+	exitDenied = 3
+	exitDisk   = 75
+)
+
+// errDenied ends a check that was answered with no. The answer is on stdout already.
+var errDenied = errors.New("denied")
+
+// usageError is a fault of the command line that the parser could not see.
+type usageError struct{ error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// streams is where a command reads and writes.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// run is the program: it answers the exit code.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	exited := -1 // kong asks to exit after it has printed the help
+	parser, err := kong.New(&commandLine{}, kong.Name("stint"), kong.Writers(stdout, stderr),
+		kong.Description("stint counts exactly: limit L admits exactly L, with many callers and across crashes."),
+		kong.Exit(func(code int) { exited = code }), kong.Resolvers(&configFile{}),
+		kong.ConfigureHelp(kong.HelpOptions{NoExpandSubcommands: true, WrapUpperBound: 120}))
+	if err != nil {
+		panic(err) // the command line itself is malformed: a bug of ours
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	command, err := parser.Parse(args)
+	if exited >= 0 {
+		return exited
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "stint: %v\n", err)
+		fmt.Fprintln(stderr, "Run stint --help, or stint COMMAND --help.")
+		return exitUsage
+	}
+	return exitCode(command.Run(streams{stdin, stdout, stderr}), stderr)
+}
+
+// exitCode prints what went wrong, if anything did, and answers what the process must exit with.
+func exitCode(err error, stderr io.Writer) int {
+	if err == nil {
+		return 0
+	}
+	if errors.Is(err, errDenied) {
+		return exitDenied
+	}
+	fmt.Fprintf(stderr, "stint: %v\n", err)
+	var usage usageError
+	switch {
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.Is(err, node.ErrDisk):
+		return exitDisk
+	}
+	return 1
+}

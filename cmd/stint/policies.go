@@ -1,0 +1,88 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"connectrpc.com/connect"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+)
+
+type policiesCommand struct {
+	output
+	remote
+}
+
+// Run prints the policies in force.
+func (c *policiesCommand) Run(s streams) error {
+	ctx, cancel := c.context()
+	defer cancel()
+	answer, err := c.policies().List(ctx, connect.NewRequest(&stintv1.ListPoliciesRequest{}))
+	if err != nil {
+		return c.explain("policies", err)
+	}
+	if c.json() {
+		return printJSON(s, answer.Msg)
+	}
+	table := newTable(s)
+	fmt.Fprintln(table, "POLICY\tLIMIT\tRULE\tTIERS")
+	for _, p := range answer.Msg.Policies {
+		name, tiers := p.Name, tierNames(p)
+		for _, l := range p.Limits {
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", name, l.Name, ruleText(l), tiers)
+			name, tiers = "", "" // once is enough
+		}
+	}
+	return table.Flush()
+}
+
+func tierNames(p *stintv1.Policy) string {
+	var names []string
+	for name := range p.Tiers {
+		if name == p.DefaultTier {
+			name += " (default)"
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// ruleText says a limit in words.
+func ruleText(l *stintv1.Limit) string {
+	text := algorithmText(l)
+	if l.Shadow {
+		text += ", shadow"
+	}
+	return text
+}
+
+func algorithmText(l *stintv1.Limit) string {
+	switch a := l.Algorithm.(type) {
+	case *stintv1.Limit_FixedWindow:
+		from := "aligned"
+		if a.FixedWindow.Anchor == stintv1.Anchor_ANCHOR_FIRST_HIT {
+			from = "from the first hit"
+		}
+		return fmt.Sprintf("%d per %s, fixed window, %s", l.Quota, a.FixedWindow.Period.AsDuration(), from)
+	case *stintv1.Limit_SlidingWindow:
+		if a.SlidingWindow.Bucket == nil {
+			return fmt.Sprintf("%d per %s, sliding window, weighted", l.Quota, a.SlidingWindow.Period.AsDuration())
+		}
+		return fmt.Sprintf("%d per %s, sliding window by %s", l.Quota, a.SlidingWindow.Period.AsDuration(),
+			a.SlidingWindow.Bucket.AsDuration())
+	case *stintv1.Limit_SlidingLog:
+		return fmt.Sprintf("%d per %s, sliding log", l.Quota, a.SlidingLog.Period.AsDuration())
+	case *stintv1.Limit_TokenBucket:
+		return fmt.Sprintf("%d at once, %d back per %s, token bucket", l.Quota, a.TokenBucket.Refill, a.TokenBucket.Per.AsDuration())
+	case *stintv1.Limit_Gcra:
+		return fmt.Sprintf("%d at once, %d per %s, GCRA", l.Quota, a.Gcra.Rate, a.Gcra.Per.AsDuration())
+	case *stintv1.Limit_Lifetime:
+		return fmt.Sprintf("%d for ever", l.Quota)
+	case *stintv1.Limit_Unlimited:
+		return "counted, never denied"
+	}
+	return fmt.Sprintf("%d", l.Quota)
+}

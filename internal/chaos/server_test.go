@@ -1,0 +1,121 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// server is a stint process that can be killed and started again on its data directory.
+type server struct {
+	t       *testing.T
+	binary  string
+	dir     string
+	address string
+	log     bytes.Buffer // of all its lives; read when a test failed
+
+	mu      sync.Mutex
+	process *exec.Cmd
+}
+
+var buildBinary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "stint-chaos")
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(dir, "stint")
+	out, err := exec.Command("go", "build", "-o", binary, "github.com/stint-io/stint/cmd/stint").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return binary, nil
+})
+
+func newServer(t *testing.T, policies string) *server {
+	t.Helper()
+	binary, err := buildBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{t: t, binary: binary, dir: t.TempDir(), address: freeAddress(t)}
+	if err := os.WriteFile(s.policies(), []byte(policies), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.start()
+	t.Cleanup(func() {
+		s.kill()
+		if t.Failed() {
+			t.Logf("the server's log:\n%s", s.log.String())
+		}
+	})
+	return s
+}
+
+func (s *server) policies() string { return filepath.Join(s.dir, "policies.yaml") }
+
+// start runs the process and waits until it is ready.
+func (s *server) start() {
+	s.t.Helper()
+	process := exec.Command(s.binary, "serve", "--data-dir", filepath.Join(s.dir, "data"),
+		"--api-addr", s.address, "--policies", s.policies())
+	process.Stdout, process.Stderr = &s.log, &s.log
+	if err := process.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.mu.Lock()
+	s.process = process
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for !s.ready(ctx) {
+		if ctx.Err() != nil {
+			s.t.Fatalf("not ready within 20 s of its start")
+		}
+	}
+}
+
+func (s *server) ready(ctx context.Context) bool {
+	request, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.address+"/readyz", nil)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		time.Sleep(5 * time.Millisecond) // a real process: there is nothing to wait on but the clock
+		return false
+	}
+	response.Body.Close()
+	return response.StatusCode == http.StatusOK
+}
+
+// kill ends the process with SIGKILL and waits until it is gone.
+func (s *server) kill() { s.signal(syscall.SIGKILL) }
+
+func (s *server) signal(signal os.Signal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process == nil {
+		return
+	}
+	s.process.Process.Signal(signal)
+	s.process.Wait()
+	s.process = nil
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}

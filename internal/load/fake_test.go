@@ -1,0 +1,126 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+)
+
+// fakeServer counts in a map. It is exact unless told to be wrong.
+type fakeServer struct {
+	stintv1connect.UnimplementedLimitServiceHandler
+	stintv1connect.UnimplementedPolicyServiceHandler
+
+	policy *stintv1.Policy
+	quota  uint64
+	extra  uint64            // units admitted to each key beyond its quota
+	stingy uint64            // units of each key's quota that are never admitted
+	fail   func(n int) error // of the n-th check, from 1
+	stall  time.Duration     // that the first check takes
+
+	mu    sync.Mutex
+	used  map[string]uint64
+	calls int
+}
+
+// oncePerDay is a policy with one limit that gives nothing back while a test runs.
+func oncePerDay(quota uint64) *stintv1.Policy {
+	return &stintv1.Policy{Name: "once", Limits: []*stintv1.Limit{{Name: "day", Quota: quota,
+		Algorithm: &stintv1.Limit_FixedWindow{FixedWindow: &stintv1.FixedWindow{
+			Period: durationpb.New(24 * time.Hour), Anchor: stintv1.Anchor_ANCHOR_FIRST_HIT}}}}}
+}
+
+func newFake(quota uint64) *fakeServer {
+	return &fakeServer{policy: oncePerDay(quota), quota: quota, used: map[string]uint64{}}
+}
+
+func (f *fakeServer) List(context.Context, *connect.Request[stintv1.ListPoliciesRequest]) (
+	*connect.Response[stintv1.ListPoliciesResponse], error) {
+	return connect.NewResponse(&stintv1.ListPoliciesResponse{Policies: []*stintv1.Policy{f.policy}}), nil
+}
+
+func (f *fakeServer) decide(check *stintv1.CheckRequest) (*stintv1.Decision, error) {
+	f.mu.Lock()
+	f.calls++
+	n := f.calls
+	f.mu.Unlock()
+	if n == 1 && f.stall > 0 {
+		<-time.After(f.stall)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fail != nil {
+		if err := f.fail(n); err != nil {
+			return nil, err
+		}
+	}
+	entry, cost := check.Entries[0], uint64(1)
+	if entry.Cost != nil {
+		cost = *entry.Cost
+	}
+	d := &stintv1.Decision{Limits: []*stintv1.LimitStatus{{Policy: entry.Policy, Limit: "day", Key: entry.Key,
+		Quota: f.quota, Allowed: true}}, Reason: `"decision":{"allowed":true}`}
+	if f.used[entry.Key]+cost <= f.quota+f.extra-f.stingy {
+		f.used[entry.Key] += cost
+		d.Allowed = true
+	}
+	return d, nil
+}
+
+func (f *fakeServer) Check(_ context.Context, r *connect.Request[stintv1.CheckRequest]) (
+	*connect.Response[stintv1.CheckResponse], error) {
+	d, err := f.decide(r.Msg)
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&stintv1.CheckResponse{Decision: d}), nil
+}
+
+func (f *fakeServer) CheckBatch(_ context.Context, r *connect.Request[stintv1.CheckBatchRequest]) (
+	*connect.Response[stintv1.CheckBatchResponse], error) {
+	answer := &stintv1.CheckBatchResponse{}
+	for _, check := range r.Msg.Checks {
+		result := &stintv1.Result{}
+		if d, err := f.decide(check); err != nil {
+			result.Result = &stintv1.Result_Failure{Failure: &stintv1.Failure{Code: connect.CodeOf(err).String(),
+				Message: err.Error(), MaybeApplied: connect.CodeOf(err) == connect.CodeAborted}}
+		} else {
+			result.Result = &stintv1.Result_Decision{Decision: d}
+		}
+		answer.Results = append(answer.Results, result)
+	}
+	return connect.NewResponse(answer), nil
+}
+
+// start serves HTTP/1.1 and HTTP/2 without TLS on one port, as the real server does.
+func (f *fakeServer) start(t *testing.T) string {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.Handle(stintv1connect.NewLimitServiceHandler(f))
+	mux.Handle(stintv1connect.NewPolicyServiceHandler(f))
+	mux.HandleFunc("/metrics", func(w http.ResponseWriter, _ *http.Request) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		fmt.Fprintf(w, "# TYPE process_cpu_seconds_total counter\nprocess_cpu_seconds_total %g\n", float64(f.calls)*1e-5)
+	})
+	server := httptest.NewUnstartedServer(mux)
+	server.Config.Protocols = new(http.Protocols)
+	server.Config.Protocols.SetHTTP1(true)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Start()
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+var errOverloaded = connect.NewError(connect.CodeUnavailable, errors.New("no room"))

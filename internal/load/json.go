@@ -1,0 +1,131 @@
+package load
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+)
+
+// jsonCodec writes and reads Connect's JSON.
+type jsonCodec struct{ one template }
+
+func newJSONCodec(p Plan) jsonCodec {
+	text := []byte{'{'}
+	if p.Namespace != "" {
+		text = append(text, `"namespace":`+quote(p.Namespace)+`,`...)
+	}
+	text = append(text, `"entries":[{"policy":`+quote(p.Policy)+`,"key":`...)
+	key := quote(keyName(p.KeyPrefix, 0))
+	text = append(text, key...)
+	hole := len(text) - 1 - keyDigits
+	if p.Cost != 1 {
+		text = append(text, `,"cost":"`+strconv.FormatUint(p.Cost, 10)+`"`...)
+	}
+	if p.Tier != "" {
+		text = append(text, `,"tier":`+quote(p.Tier)...)
+	}
+	return jsonCodec{template{append(text, `}]}`...), hole}}
+}
+
+func quote(text string) string {
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		panic(err) // a string always has a JSON form
+	}
+	return string(quoted)
+}
+
+func (c jsonCodec) contentType() string { return "application/json" }
+
+func (c jsonCodec) appendBody(dst []byte, keys []uint32) []byte {
+	if len(keys) == 1 {
+		return c.one.appendTo(dst, keys[0])
+	}
+	dst = append(dst, `{"checks":[`...)
+	for i, key := range keys {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = c.one.appendTo(dst, key)
+	}
+	return append(dst, `]}`...)
+}
+
+// readFates finds the decisions in the text without building them: a decision's first field is "allowed", left out
+// when false. A full decoder would cost the generator more than the rest of the call.
+func (c jsonCodec) readFates(body []byte, fates []fate) error {
+	rest := body
+	for i := range fates {
+		object, failure, ok := nextResult(rest)
+		if !ok {
+			return unreadable(body, i, len(fates))
+		}
+		fates[i] = decisionFate(object)
+		if failure {
+			fates[i] = failureFate(object)
+		}
+		rest = object
+	}
+	return nil
+}
+
+func unreadable(body []byte, found, asked int) *callError {
+	return &callError{"unreadable", fmt.Sprintf("%d results in an answer to %d checks: %.200q", found, asked, body), unknown}
+}
+
+// nextResult finds the next `"decision": {` or `"failure": {` and returns what follows the brace.
+func nextResult(text []byte) (object []byte, failure, ok bool) {
+	for {
+		failure = false
+		at, name := bytes.Index(text, decisionName), decisionName
+		before := text
+		if at >= 0 {
+			before = text[:at]
+		}
+		if f := bytes.Index(before, failureName); f >= 0 {
+			at, name, failure = f, failureName, true
+		}
+		if at < 0 {
+			return nil, false, false
+		}
+		text = text[at+len(name):]
+		if object, ok := insideObject(text); ok {
+			return object, failure, true
+		}
+	}
+}
+
+var decisionName, failureName = []byte(`"decision"`), []byte(`"failure"`)
+
+// insideObject skips ` : { `, which follows the name of a field but no text that happens to look like one.
+func insideObject(text []byte) ([]byte, bool) {
+	text, ok := bytes.CutPrefix(trimSpace(text), []byte(":"))
+	if !ok {
+		return nil, false
+	}
+	text, ok = bytes.CutPrefix(trimSpace(text), []byte("{"))
+	return trimSpace(text), ok
+}
+
+func decisionFate(object []byte) fate {
+	value, ok := bytes.CutPrefix(object, []byte(`"allowed"`))
+	if !ok {
+		return denied
+	}
+	value, _ = bytes.CutPrefix(trimSpace(value), []byte(":"))
+	if bytes.HasPrefix(trimSpace(value), []byte("true")) {
+		return allowed
+	}
+	return denied
+}
+
+func failureFate(object []byte) fate {
+	end := max(bytes.IndexByte(object, '}'), 0)
+	if bytes.Contains(object[:end], []byte(`"maybeApplied"`)) {
+		return unknown
+	}
+	return failed
+}
+
+func trimSpace(text []byte) []byte { return bytes.TrimLeft(text, " \t\r\n") }

@@ -1,0 +1,240 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+// Progress is what a run has come to so far.
+type Progress struct {
+	Elapsed, Total                  time.Duration // Total 0: the run ends by count
+	Checks, Count                   uint64        // Count 0: the run ends by time
+	Admitted, Denied, Failed        uint64        // Failed holds the unknown ones too
+	ChecksPerSecond, CallsPerSecond float64       // since the last Progress
+}
+
+// progressEvery is how often a run tells where it is.
+const progressEvery = 250 * time.Millisecond
+
+// run is one run under way.
+type run struct {
+	plan     Plan
+	ledger   *ledger
+	tally    *tally
+	schedule schedule
+	clients  []client
+	grpc     []*grpc.ClientConn // shared connections; nil for HTTP/1.1
+}
+
+// Run drives the server as the plan says, until its end or the context's, and reports. progress is called from one
+// goroutine from time to time; nil is allowed. It fails when the plan makes no sense, when the server does not know
+// the policy, and when no check was decided at all. A verdict against the server is not an error.
+func Run(ctx context.Context, plan Plan, progress func(Progress)) (*Report, error) {
+	plan = plan.withDefaults()
+	if err := plan.validate(); err != nil {
+		return nil, err
+	}
+	server := newServer(plan)
+	rules, unbounded, err := server.rules(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{plan: plan, ledger: newLedger(plan.Keys + plan.drainedKeys()), tally: newTally(plan.Callers)}
+	if err := r.dial(); err != nil {
+		return nil, err
+	}
+	defer r.hangUp()
+
+	began := time.Now()
+	if err := server.drain(ctx, r.ledger, atRest(rules)); err != nil {
+		return nil, err
+	}
+	cpuBefore := server.cpu(ctx)
+	elapsed := r.drive(ctx, progress)
+	// The context may have been cancelled to end the run early; its figures are still wanted.
+	cpuAfter := server.cpu(context.WithoutCancel(ctx))
+
+	report := r.report(elapsed)
+	report.ServerCPUMicros = microsPerCheck(cpuAfter.server-cpuBefore.server, report.Decided())
+	report.ClientCPUMicros = microsPerCheck(cpuAfter.client-cpuBefore.client, report.Decided())
+	if report.Decided() == 0 {
+		return report, noDecision(report)
+	}
+	if unbounded != nil {
+		report.Verdict = Verdict{OK: true, Text: "not audited: " + unbounded.Error(), Admitted: report.Admitted * plan.Cost}
+		return report, nil
+	}
+	report.Verdict = audit{plan, rules, span{began, time.Now(), plan.Fresh}}.judge(r.ledger)
+	return report, nil
+}
+
+func noDecision(r *Report) error {
+	for code, e := range r.Errors {
+		return fmt.Errorf("no check was decided by %s: %s: %s", r.Address, code, e.Example)
+	}
+	return fmt.Errorf("no check was sent to %s: the run was over before it began", r.Address)
+}
+
+// dial makes the callers' clients. HTTP/1.1 connections open with their first call.
+func (r *run) dial() error {
+	target, err := url.Parse(r.plan.Address)
+	if err != nil {
+		return err
+	}
+	if r.plan.Protocol == GRPC {
+		if r.grpc, err = dialGRPC(target, r.plan.Connections); err != nil {
+			return err
+		}
+	}
+	for i := range r.plan.Callers {
+		r.clients = append(r.clients, r.newClient(target, i))
+	}
+	return nil
+}
+
+func (r *run) newClient(target *url.URL, caller int) client {
+	switch r.plan.Protocol {
+	case GRPC:
+		conn := r.grpc[caller%len(r.grpc)]
+		return &grpcClient{conn: conn, codec: newWireCodec(r.plan), timeout: r.plan.Timeout}
+	case Connect:
+		return newHTTP1(target, newWireCodec(r.plan), r.plan.Timeout)
+	}
+	return newHTTP1(target, newJSONCodec(r.plan), r.plan.Timeout)
+}
+
+func (r *run) hangUp() {
+	for _, c := range r.clients {
+		c.close()
+	}
+	for _, c := range r.grpc {
+		c.Close()
+	}
+}
+
+func (r *run) connections() int {
+	if r.grpc != nil {
+		return len(r.grpc)
+	}
+	return len(r.clients)
+}
+
+func (r *run) unsent() uint64 {
+	if o, ok := r.schedule.(*openLoop); ok {
+		return o.unsent.Load()
+	}
+	return 0
+}
+
+// drive starts the callers and waits for them. It answers how long the load lasted.
+func (r *run) drive(ctx context.Context, progress func(Progress)) time.Duration {
+	start := time.Now()
+	b := newBudget(r.plan, start)
+	r.schedule = closedLoop{b}
+	var wg sync.WaitGroup
+	if r.plan.Rate > 0 {
+		open := newOpenLoop(b, r.plan.Rate)
+		r.schedule = open
+		wg.Go(func() { open.pace(ctx, start) })
+	}
+	for i := range r.clients {
+		wg.Go(func() { r.call(ctx, i) })
+	}
+	done := make(chan struct{})
+	go func() {
+		wg.Wait()
+		close(done)
+	}()
+	r.watch(start, done, progress)
+	return time.Since(start)
+}
+
+// call is the life of one caller.
+func (r *run) call(ctx context.Context, caller int) {
+	keys, fates := make([]uint32, r.plan.Batch), make([]fate, r.plan.Batch)
+	client, lane := r.clients[caller], r.tally.lane(caller)
+	for {
+		checks, from, ok := r.schedule.next(ctx)
+		if !ok {
+			return
+		}
+		keys, fates := keys[:checks], fates[:checks]
+		r.choose(keys)
+		err := client.check(keys, fates)
+		latency := time.Since(from)
+		var failure *callError
+		if err != nil {
+			failure = asCallError(err)
+			fill(fates, failure.fate)
+		}
+		for i, key := range keys {
+			r.ledger.enter(key, fates[i], r.plan.Cost)
+		}
+		lane.record(latency, fates, failure)
+		if failure != nil && failure.code == "connection" {
+			pause(ctx)
+		}
+	}
+}
+
+func fill(fates []fate, f fate) {
+	for i := range fates {
+		fates[i] = f
+	}
+}
+
+// pause keeps a caller from spinning on a server that is away.
+func pause(ctx context.Context) {
+	select {
+	case <-time.After(20 * time.Millisecond):
+	case <-ctx.Done():
+	}
+}
+
+// choose draws the keys of one call.
+func (r *run) choose(keys []uint32) {
+	drained := r.plan.drainedKeys()
+	for i := range keys {
+		switch {
+		case drained > 0 && rand.IntN(100) < r.plan.DeniedPercent:
+			keys[i] = uint32(r.plan.Keys + rand.IntN(drained))
+		case r.plan.Keys > 1:
+			keys[i] = uint32(rand.IntN(r.plan.Keys))
+		default:
+			keys[i] = 0
+		}
+	}
+}
+
+// watch tells the progress until the callers are done.
+func (r *run) watch(start time.Time, done <-chan struct{}, progress func(Progress)) {
+	if progress == nil {
+		<-done
+		return
+	}
+	ticker := time.NewTicker(progressEvery)
+	defer ticker.Stop()
+	var last Progress
+	var lastCalls uint64
+	for {
+		select {
+		case <-done:
+			return
+		case <-ticker.C:
+		}
+		c := r.tally.counts()
+		now := Progress{Elapsed: time.Since(start), Total: r.plan.Duration, Count: r.plan.Count,
+			Admitted: c.admitted, Denied: c.denied, Failed: c.failed + c.unknown}
+		now.Checks = now.Admitted + now.Denied + now.Failed
+		now.ChecksPerSecond = perSecond(now.Checks-last.Checks, now.Elapsed-last.Elapsed)
+		now.CallsPerSecond = perSecond(c.calls-lastCalls, now.Elapsed-last.Elapsed)
+		last, lastCalls = now, c.calls
+		progress(now)
+	}
+}

@@ -1,0 +1,190 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+)
+
+func countPlan(address string, protocol Protocol) Plan {
+	return Plan{Address: address, Protocol: protocol, Policy: "once", KeyPrefix: `k"é-`, Fresh: true, Callers: 8, Count: 500}
+}
+
+func mustRun(t *testing.T, p Plan) *Report {
+	t.Helper()
+	report, err := Run(context.Background(), p, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// A server that admits exactly its limit is called exact, over every protocol, with and without batches, and the
+// server agrees with our ledger about what it admitted.
+func TestExactServerIsCalledExact(t *testing.T) {
+	for _, protocol := range []Protocol{JSON, Connect, GRPC} {
+		for _, batch := range []int{1, 7} {
+			t.Run(string(protocol)+"/"+grouped(uint64(batch)), func(t *testing.T) {
+				fake := newFake(100)
+				p := countPlan(fake.start(t), protocol)
+				p.Batch = batch
+				report := mustRun(t, p)
+				if want := "exact: 100 admitted of 500, limit 100"; report.Verdict.Text != want || !report.Verdict.OK {
+					t.Errorf("verdict %+v, want %q", report.Verdict, want)
+				}
+				if report.Admitted != 100 || report.Denied != 400 || report.Checks != 500 {
+					t.Errorf("admitted %d, denied %d of %d", report.Admitted, report.Denied, report.Checks)
+				}
+				if got := fake.used[keyName(p.KeyPrefix, 0)]; got != 100 {
+					t.Errorf("the server counted %d on the key, want 100: %v", got, fake.used)
+				}
+				if math.Abs(report.ServerCPUMicros-10) > 0.1 {
+					t.Errorf("server CPU %g us per check, want 10", report.ServerCPUMicros)
+				}
+			})
+		}
+	}
+}
+
+func TestOneUnitTooManyFailsTheRun(t *testing.T) {
+	fake := newFake(100)
+	fake.extra = 1
+	report := mustRun(t, countPlan(fake.start(t), JSON))
+	if report.Verdict.OK || !strings.Contains(report.Verdict.Text, "OVER-ADMITTED: 101 units") {
+		t.Errorf("verdict %+v", report.Verdict)
+	}
+}
+
+func TestOneUnitTooFewFailsTheRun(t *testing.T) {
+	fake := newFake(100)
+	fake.stingy = 1
+	report := mustRun(t, countPlan(fake.start(t), Connect))
+	if report.Verdict.OK || !strings.Contains(report.Verdict.Text, "UNDER-ADMITTED: 99 units") {
+		t.Errorf("verdict %+v", report.Verdict)
+	}
+}
+
+// Keys that others may have used before cannot show that too little was admitted, but still that it was too much.
+func TestUsedKeysAreJudgedFromAboveOnly(t *testing.T) {
+	fake := newFake(100)
+	fake.stingy = 40
+	p := countPlan(fake.start(t), JSON)
+	p.Fresh = false
+	if report := mustRun(t, p); !report.Verdict.OK || report.Verdict.Exact {
+		t.Errorf("verdict %+v", report.Verdict)
+	}
+}
+
+func TestManyKeysAndCost(t *testing.T) {
+	fake := newFake(10)
+	p := countPlan(fake.start(t), GRPC)
+	p.Keys, p.Cost, p.Count = 20, 3, 2_000
+	report := mustRun(t, p)
+	if want := "exact: 180 admitted of 6,000 on 20 keys, limit 10 each"; report.Verdict.Text != want {
+		t.Errorf("verdict %+v, want %q", report.Verdict, want)
+	}
+}
+
+// Nine of ten checks go to keys that have nothing left.
+func TestDeniedShare(t *testing.T) {
+	fake := newFake(1_000_000)
+	p := countPlan(fake.start(t), JSON)
+	p.Keys, p.DeniedPercent, p.Count = 50, 90, 2_000
+	report := mustRun(t, p)
+	if !report.Verdict.OK || !report.Verdict.Exact {
+		t.Errorf("verdict %+v", report.Verdict)
+	}
+	if share := float64(report.Denied) / float64(report.Checks); share < 0.85 || share > 0.95 {
+		t.Errorf("%.0f %% of the checks were denied, want about 90 %%", 100*share)
+	}
+}
+
+// Failures are no denials. A certain one changes nothing about what must have been admitted; an unknown one may have
+// spent a unit that nobody was told of.
+func TestFailuresAreNamedByFate(t *testing.T) {
+	unknownOutcome := connect.NewError(connect.CodeAborted, errors.New("leadership lost"))
+	for _, protocol := range []Protocol{JSON, Connect, GRPC} {
+		for _, batch := range []int{1, 5} {
+			fake := newFake(100)
+			fake.fail = func(n int) error {
+				switch {
+				case n%10 == 0:
+					return errOverloaded
+				case n%25 == 1:
+					return unknownOutcome
+				}
+				return nil
+			}
+			p := countPlan(fake.start(t), protocol)
+			p.Batch = batch
+			report := mustRun(t, p)
+			failedWant := uint64(50)
+			if protocol == GRPC && batch == 1 {
+				// Without details grpc-go's "unavailable" cannot be told from a broken connection.
+				failedWant = 0
+			}
+			if report.Failed != failedWant || report.Unknown != 70-failedWant || !report.Verdict.OK {
+				t.Errorf("%s, batch %d: failed %d, unknown %d, verdict %+v, errors %v", protocol, batch, report.Failed,
+					report.Unknown, report.Verdict, report.Errors)
+			}
+		}
+	}
+}
+
+func TestNobodyListens(t *testing.T) {
+	_, err := Run(context.Background(), Plan{Address: "http://127.0.0.1:1", Policy: "once"}, nil)
+	if err == nil || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestUnknownPolicy(t *testing.T) {
+	_, err := Run(context.Background(), Plan{Address: newFake(1).start(t), Policy: "other"}, nil)
+	if err == nil || !strings.Contains(err.Error(), `no policy "other"`) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A server that stalls once must be seen by every call that was due meanwhile, not by one alone.
+func TestOpenLoopSeesAStallInEveryCallThatWaited(t *testing.T) {
+	fake := newFake(1_000_000)
+	fake.stall = 200 * time.Millisecond
+	p := countPlan(fake.start(t), JSON)
+	p.Callers, p.Rate, p.Count = 1, 1_000, 400
+	report := mustRun(t, p)
+	if report.Calls != 400 || report.Unsent != 0 {
+		t.Errorf("%d calls, %d unsent, want 400 and 0", report.Calls, report.Unsent)
+	}
+	// About 200 of 400 calls were due during the stall, the median of them for 100 ms.
+	if report.Latency.P90 < 50_000 {
+		t.Errorf("p90 is %d us: the calls behind the stall were not measured from when they were due", report.Latency.P90)
+	}
+}
+
+func TestOpenLoopKeepsItsRate(t *testing.T) {
+	p := countPlan(newFake(1_000_000).start(t), Connect)
+	p.Count, p.Rate, p.Duration = 0, 500, 400*time.Millisecond
+	report := mustRun(t, p)
+	if total := report.Calls + report.Unsent; total != 200 {
+		t.Errorf("%d calls were due, want 200", total)
+	}
+}
+
+func TestProgressAndCancellation(t *testing.T) {
+	p := countPlan(newFake(1_000_000).start(t), JSON)
+	p.Count, p.Duration = 0, time.Hour
+	ctx, cancel := context.WithCancel(context.Background())
+	var seen Progress
+	report, err := Run(ctx, p, func(now Progress) {
+		seen = now
+		cancel()
+	})
+	if err != nil || seen.Checks == 0 || report.Checks < seen.Checks || !report.Verdict.OK {
+		t.Errorf("error %v, progress %+v, report %+v", err, seen, report)
+	}
+}

@@ -1,0 +1,124 @@
+package replay
+
+import (
+	"encoding/csv"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stint-io/stint/limit"
+)
+
+// columns says where in a line the fields of an event stand; -1: nowhere.
+type columns struct{ time, key, cost, count int }
+
+func parseHeader(line string) (columns, error) {
+	c := columns{time: -1, key: -1, cost: -1}
+	fields, err := splitCSV(strings.TrimPrefix(line, "\ufeff"))
+	if err != nil {
+		return c, err
+	}
+	for i, name := range fields {
+		var column *int
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case "time":
+			column = &c.time
+		case "key":
+			column = &c.key
+		case "cost":
+			column = &c.cost
+		default:
+			return c, lineErrorf("the header has the column %q: known are time, key and cost", name)
+		}
+		if *column >= 0 {
+			return c, lineErrorf("the header has the column %q twice", name)
+		}
+		*column = i
+	}
+	if c.time < 0 || c.key < 0 {
+		return c, lineErrorf("the header must have the columns time and key")
+	}
+	c.count = len(fields)
+	return c, nil
+}
+
+func (c columns) parse(line string) (Event, int, error) {
+	if line == "" {
+		return Event{}, 0, nil
+	}
+	fields, err := splitCSV(line)
+	if err != nil {
+		return Event{}, 0, err
+	}
+	if len(fields) != c.count {
+		return Event{}, 0, lineErrorf("has %d columns: the header has %d", len(fields), c.count)
+	}
+	event := Event{Key: fields[c.key], Cost: 1}
+	if event.At, err = parseTime(strings.TrimSpace(fields[c.time])); err != nil {
+		return Event{}, 0, err
+	}
+	if c.cost >= 0 && fields[c.cost] != "" {
+		if event.Cost, err = parseCost(strings.TrimSpace(fields[c.cost])); err != nil {
+			return Event{}, 0, err
+		}
+	}
+	return event, 1, nil
+}
+
+// splitCSV splits one line. An event has no line breaks in it, so a quoted field ends where the line does.
+func splitCSV(line string) ([]string, error) {
+	if !strings.Contains(line, `"`) {
+		return strings.Split(line, ","), nil
+	}
+	fields, err := csv.NewReader(strings.NewReader(line)).Read()
+	if err != nil {
+		return nil, lineErrorf("the quotes are wrong: a quoted field begins and ends with one, and \"\" stands for one inside")
+	}
+	return fields, nil
+}
+
+func parseCost(text string) (uint64, error) {
+	cost, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || cost == 0 || cost > limit.MaxCost {
+		return 0, lineErrorf("cost: must be a whole number from 1 to %d, not %q", uint64(limit.MaxCost), text)
+	}
+	return cost, nil
+}
+
+// parseTime reads RFC 3339, or a Unix time in seconds or milliseconds with or without a fraction. What is finer than
+// a microsecond is cut off.
+func parseTime(text string) (limit.Time, error) {
+	whole, fraction, _ := strings.Cut(text, ".")
+	if whole != "" && strings.Trim(whole+fraction, "0123456789") == "" {
+		return parseUnix(whole, fraction)
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return 0, lineErrorf("time: must be RFC 3339 or a Unix time in seconds or milliseconds, not %q", text)
+	}
+	return instant(t)
+}
+
+// parseUnix tells seconds from milliseconds by their size: 10^11 seconds is the year 5138, 10^11 milliseconds is 1973.
+func parseUnix(whole, fraction string) (limit.Time, error) {
+	const millisFrom, millisMost = 100_000_000_000, 100_000_000_000_000
+	n, err := strconv.ParseUint(whole, 10, 64)
+	if err != nil || n >= millisMost {
+		return 0, lineErrorf("time: %s is neither seconds nor milliseconds since 1970", whole)
+	}
+	millionths, err := strconv.ParseUint((fraction + "000000")[:6], 10, 64)
+	if err != nil {
+		return 0, lineErrorf("time: the fraction %q is no number", fraction)
+	}
+	if n < millisFrom {
+		return limit.Time(n*1_000_000 + millionths), nil
+	}
+	return limit.Time(n*1_000 + millionths/1_000), nil
+}
+
+func instant(t time.Time) (limit.Time, error) {
+	if t.Unix() < 0 {
+		return 0, lineErrorf("time: %s is before 1970", t.Format(time.RFC3339))
+	}
+	return limit.Time(t.UnixMicro()), nil
+}

@@ -1,0 +1,142 @@
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+// lane runs one policy alone.
+type lane struct {
+	name     string
+	set      *policy.Set
+	request  shard.Request // reused: only its entry changes
+	records  records
+	tally    PolicyReport
+	byLimit  map[string]uint64 // denials by limit
+	byKey    map[string]uint64 // denials by key
+	timeline timeline
+}
+
+func newLane(set *policy.Set, name, tier string) (*lane, error) {
+	p, ok := set.Lookup(name)
+	if !ok {
+		return nil, fmt.Errorf("there is no policy %s: known are %s", name, strings.Join(set.Names(), ", "))
+	}
+	if _, ok := p.Resolve(tier); !ok {
+		return nil, fmt.Errorf("policy %s has no tier %s: known are %s", name, tier,
+			strings.Join(slices.Sorted(maps.Keys(p.Tiers)), ", "))
+	}
+	return &lane{
+		name: name,
+		set:  set,
+		request: shard.Request{Op: shard.Check, Namespace: "default",
+			Entries: []shard.Entry{{Policy: name, Tier: tier}}},
+		records: records{byKey: map[string]shard.Record{}},
+		tally:   PolicyReport{Policy: name},
+		byLimit: map[string]uint64{},
+		byKey:   map[string]uint64{},
+	}, nil
+}
+
+func (l *lane) decide(event Event, now limit.Time) error {
+	l.request.Entries[0].Key, l.request.Entries[0].Cost = event.Key, event.Cost
+	results, puts := shard.Evaluate(&l.records, l.set, []shard.Request{l.request}, shard.Stamp{Now: now})
+	if err := results[0].Err; err != nil {
+		return err
+	}
+	l.records.apply(puts, now)
+	l.count(event, now, &results[0].Decision)
+	return nil
+}
+
+func (l *lane) count(event Event, now limit.Time, d *shard.Decision) {
+	l.tally.Events++
+	l.timeline.add(now, d.Allowed)
+	if d.ShadowDenied {
+		l.tally.ShadowDenied++
+	}
+	if d.Allowed {
+		l.tally.Admitted++
+		return
+	}
+	l.tally.Denied++
+	if _, known := l.byKey[event.Key]; !known {
+		event.Key = strings.Clone(event.Key) // not to keep the whole line
+	}
+	l.byKey[event.Key]++
+	if l.tally.FirstDenial == nil {
+		l.tally.FirstDenial = &Denial{Time: clock(now), Key: event.Key, Line: event.Line}
+	}
+	for _, status := range d.Limits {
+		if !status.Allowed && !status.Shadow {
+			l.byLimit[status.Limit]++
+		}
+	}
+}
+
+func (l *lane) report() PolicyReport {
+	report := l.tally
+	p, _ := l.set.Lookup(l.name)
+	for _, rule := range p.Limits {
+		report.DeniedBy = append(report.DeniedBy, LimitDenials{Limit: rule.Name, Denied: l.byLimit[rule.Name]})
+	}
+	report.TopDenied = topDenied(l.byKey)
+	report.Timeline = l.timeline.report()
+	return report
+}
+
+// topDeniedMost is how many keys the report names.
+const topDeniedMost = 10
+
+func topDenied(denials map[string]uint64) []KeyDenials {
+	top := make([]KeyDenials, 0, len(denials))
+	for key, denied := range denials {
+		top = append(top, KeyDenials{Key: key, Denied: denied})
+	}
+	slices.SortFunc(top, func(a, b KeyDenials) int {
+		return cmp.Or(cmp.Compare(b.Denied, a.Denied), strings.Compare(a.Key, b.Key))
+	})
+	return top[:min(len(top), topDeniedMost)]
+}
+
+func clock(t limit.Time) time.Time { return time.UnixMicro(int64(t)).UTC() }
+
+// records is the state of one lane: what a shard keeps, in a plain map.
+type records struct {
+	byKey   map[string]shard.Record
+	sweepAt int // how many records make a look for dead ones worth its while
+}
+
+// sweepLeast keeps small maps from being swept at all.
+const sweepLeast = 1024
+
+// Lookup implements shard.View.
+func (r *records) Lookup(key string) (shard.Record, bool) {
+	record, ok := r.byKey[key]
+	return record, ok
+}
+
+// Full implements shard.View: a replay has no memory cap.
+func (r *records) Full() bool { return false }
+
+func (r *records) apply(puts []shard.Put, now limit.Time) {
+	for _, put := range puts {
+		if put.Value == nil {
+			delete(r.byKey, put.Key)
+		} else {
+			r.byKey[put.Key] = put.Record
+		}
+	}
+	if len(r.byKey) >= max(r.sweepAt, sweepLeast) {
+		maps.DeleteFunc(r.byKey, func(_ string, record shard.Record) bool { return record.ForgetAt <= now })
+		r.sweepAt = 2 * len(r.byKey)
+	}
+}

@@ -1,0 +1,74 @@
+package replay
+
+import (
+	"bufio"
+	"errors"
+	"io"
+)
+
+const (
+	lineBytesMax       = 64 << 10
+	progressEveryBytes = 256 << 10
+)
+
+var errLongLine = errors.New("the line is longer than 64 KiB")
+
+// lines reads a log line by line, in bounded memory.
+type lines struct {
+	r        *bufio.Reader
+	number   int // of the line read last
+	bytes    int64
+	told     int64
+	progress func(bytes int64)
+}
+
+func newLines(r io.Reader, progress func(int64)) *lines {
+	return &lines{r: bufio.NewReaderSize(r, lineBytesMax), progress: progress}
+}
+
+// next returns the next line without its end, io.EOF after the last one, or errLongLine once for a line that is too
+// long, which is passed over.
+func (l *lines) next() (string, error) {
+	text, err := l.r.ReadSlice('\n')
+	l.count(len(text), false)
+	if len(text) == 0 && errors.Is(err, io.EOF) {
+		l.count(0, true)
+		return "", io.EOF
+	}
+	l.number++
+	if errors.Is(err, bufio.ErrBufferFull) {
+		return "", l.passOver()
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", err
+	}
+	return trimEnd(string(text)), nil
+}
+
+func (l *lines) passOver() error {
+	for {
+		text, err := l.r.ReadSlice('\n')
+		l.count(len(text), false)
+		switch {
+		case err == nil, errors.Is(err, io.EOF):
+			return errLongLine
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return err
+		}
+	}
+}
+
+func (l *lines) count(bytes int, end bool) {
+	l.bytes += int64(bytes)
+	if l.progress != nil && (end || l.bytes-l.told >= progressEveryBytes) {
+		l.told = l.bytes
+		l.progress(l.bytes)
+	}
+}
+
+func trimEnd(line string) string {
+	for len(line) > 0 && (line[len(line)-1] == '\n' || line[len(line)-1] == '\r') {
+		line = line[:len(line)-1]
+	}
+	return line
+}

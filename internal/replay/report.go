@@ -1,0 +1,58 @@
+package replay
+
+import "time"
+
+// Report is what came of a replay. Its JSON form is {"policies":[{"policy","events","admitted","denied",...}]}.
+type Report struct {
+	Format          Format         `json:"format"`
+	Tier            string         `json:"tier,omitempty"`
+	OutOfOrder      int            `json:"outOfOrder"` // events earlier than the one before them
+	Unreadable      int            `json:"unreadable"` // lines of a log that were passed over
+	FirstUnreadable string         `json:"firstUnreadable,omitempty"`
+	Policies        []PolicyReport `json:"policies"`
+}
+
+// PolicyReport is what one policy would have done.
+type PolicyReport struct {
+	Policy       string         `json:"policy"`
+	Events       uint64         `json:"events"`
+	Admitted     uint64         `json:"admitted"`
+	Denied       uint64         `json:"denied"`
+	ShadowDenied uint64         `json:"shadowDenied"` // events that a shadowed policy or limit would have denied
+	DeniedBy     []LimitDenials `json:"deniedBy"`     // in the order of the policy; a denial may have several causes
+	FirstDenial  *Denial        `json:"firstDenial,omitempty"`
+	TopDenied    []KeyDenials   `json:"topDenied"` // the keys denied most, at most 10
+	Timeline     *Timeline      `json:"timeline,omitempty"`
+}
+
+// LimitDenials counts the denials of one limit.
+type LimitDenials struct {
+	Limit  string `json:"limit"`
+	Denied uint64 `json:"denied"`
+}
+
+// KeyDenials counts the denials of one key.
+type KeyDenials struct {
+	Key    string `json:"key"`
+	Denied uint64 `json:"denied"`
+}
+
+// Denial is one denied event.
+type Denial struct {
+	Time time.Time `json:"time"` // in UTC: the instant at which it was decided
+	Key  string    `json:"key"`
+	Line int       `json:"line"`
+}
+
+// Timeline counts decisions in columns of equal width, without gaps.
+type Timeline struct {
+	Start       time.Time `json:"start"` // of the first column, in UTC
+	WidthMillis int64     `json:"widthMillis"`
+	Columns     []Column  `json:"columns"`
+}
+
+// Column is one step of a Timeline.
+type Column struct {
+	Admitted uint64 `json:"admitted"`
+	Denied   uint64 `json:"denied"`
+}

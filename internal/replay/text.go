@@ -1,0 +1,114 @@
+package replay
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// WriteText writes the report for people, with a plot over time.
+func (r *Report) WriteText(w io.Writer) error {
+	var text bytes.Buffer
+	r.writeSummary(&text)
+	for i := range r.Policies {
+		r.Policies[i].writeText(&text)
+	}
+	if r.OutOfOrder > 0 {
+		fmt.Fprintf(&text, "\n%d events were earlier than the one before them and were decided at its time.\n", r.OutOfOrder)
+	}
+	if r.Unreadable > 0 {
+		fmt.Fprintf(&text, "\n%d lines could not be read and were passed over. The first: %s\n", r.Unreadable, r.FirstUnreadable)
+	}
+	_, err := w.Write(text.Bytes())
+	return err
+}
+
+func (r *Report) writeSummary(text *bytes.Buffer) {
+	table := tabwriter.NewWriter(text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "POLICY\tEVENTS\tADMITTED\tDENIED\tFIRST DENIAL")
+	for _, p := range r.Policies {
+		first := "-"
+		if p.FirstDenial != nil {
+			first = fmt.Sprintf("%s  %s  (line %d)", p.FirstDenial.Time.Format(time.RFC3339Nano), p.FirstDenial.Key, p.FirstDenial.Line)
+		}
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%s\n", p.Policy, p.Events, p.Admitted, p.Denied, first)
+	}
+	table.Flush()
+}
+
+func (p *PolicyReport) writeText(text *bytes.Buffer) {
+	if p.Events == 0 {
+		return
+	}
+	fmt.Fprintf(text, "\n%s\n\n", p.Policy)
+	p.Timeline.plot(text)
+	if p.ShadowDenied > 0 {
+		fmt.Fprintf(text, "\n  In shadow: %d would have been denied.\n", p.ShadowDenied)
+	}
+	if p.Denied == 0 {
+		return
+	}
+	table := tabwriter.NewWriter(text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\n  LIMIT\tDENIED")
+	for _, l := range p.DeniedBy {
+		fmt.Fprintf(table, "  %s\t%d\n", l.Limit, l.Denied)
+	}
+	fmt.Fprintln(table, "\n  KEY\tDENIED")
+	for _, k := range p.TopDenied {
+		fmt.Fprintf(table, "  %s\t%d\n", k.Key, k.Denied)
+	}
+	table.Flush()
+}
+
+// plot draws two rows of bars on one scale, so that their heights can be compared.
+func (t *Timeline) plot(text *bytes.Buffer) {
+	var admitted, denied []uint64
+	for _, c := range t.Columns {
+		admitted = append(admitted, c.Admitted)
+		denied = append(denied, c.Denied)
+	}
+	most := max(highest(admitted), highest(denied))
+	fmt.Fprintf(text, "  admitted │%s│ at most %d\n", bars(admitted, most), highest(admitted))
+	fmt.Fprintf(text, "  denied   │%s│ at most %d\n", bars(denied, most), highest(denied))
+	width := time.Duration(t.WidthMillis) * time.Millisecond
+	end := t.Start.Add(width * time.Duration(len(t.Columns)))
+	fmt.Fprintf(text, "           └%s┘ in %s\n", strings.Repeat("─", len(t.Columns)), short(width))
+	fmt.Fprintf(text, "           %s to %s UTC\n", t.Start.Format(time.DateTime), end.Format(time.DateTime))
+}
+
+func highest(counts []uint64) uint64 {
+	var most uint64
+	for _, n := range counts {
+		most = max(most, n)
+	}
+	return most
+}
+
+// bars draws one column for each count. The least count that is not 0 is still seen.
+func bars(counts []uint64, most uint64) string {
+	heights := []rune(" ▁▂▃▄▅▆▇█")
+	var row strings.Builder
+	for _, n := range counts {
+		height := 0
+		if n > 0 {
+			height = max(1, int(float64(n)/float64(most)*8+0.5))
+		}
+		row.WriteRune(heights[height])
+	}
+	return row.String()
+}
+
+// short is a duration without its zero minutes and seconds: 10m, 24h.
+func short(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}

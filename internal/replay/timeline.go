@@ -1,0 +1,83 @@
+package replay
+
+import (
+	"math"
+	"time"
+
+	"github.com/stint-io/stint/limit"
+)
+
+// columnsMax is how many columns a timeline has at most: a line of a terminal holds them.
+const columnsMax = 64
+
+// widths are the lengths a column may have, each a multiple of the one before it, so that columns can be joined. After
+// the last one they double.
+var widths = []limit.Span{
+	span(time.Millisecond), span(5 * time.Millisecond), span(10 * time.Millisecond), span(50 * time.Millisecond),
+	span(100 * time.Millisecond), span(500 * time.Millisecond),
+	span(time.Second), span(5 * time.Second), span(10 * time.Second), span(30 * time.Second),
+	span(time.Minute), span(5 * time.Minute), span(10 * time.Minute), span(30 * time.Minute),
+	span(time.Hour), span(3 * time.Hour), span(6 * time.Hour), span(12 * time.Hour), span(24 * time.Hour),
+	span(7 * 24 * time.Hour),
+}
+
+func span(d time.Duration) limit.Span { return limit.Span(d.Microseconds()) }
+
+// timeline counts decisions over a time whose end is not known yet: when it gets too long its columns are joined.
+type timeline struct {
+	start   limit.Time // of the first column, a multiple of width
+	width   limit.Span
+	columns []Column
+}
+
+func (t *timeline) add(now limit.Time, admitted bool) {
+	if t.columns == nil {
+		t.width = widths[0]
+		t.start = floor(now, t.width)
+	}
+	for t.column(now) >= columnsMax {
+		t.widen()
+	}
+	for len(t.columns) <= t.column(now) {
+		t.columns = append(t.columns, Column{})
+	}
+	if c := &t.columns[t.column(now)]; admitted {
+		c.Admitted++
+	} else {
+		c.Denied++
+	}
+}
+
+func (t *timeline) column(at limit.Time) int {
+	return int(min(math.MaxInt32, (at-t.start)/limit.Time(t.width)))
+}
+
+func (t *timeline) widen() {
+	wider := timeline{width: t.width * 2}
+	for _, w := range widths {
+		if w > t.width {
+			wider.width = w
+			break
+		}
+	}
+	wider.start = floor(t.start, wider.width)
+	wider.columns = make([]Column, 1, columnsMax)
+	for i, c := range t.columns {
+		into := wider.column(t.start + limit.Time(i)*limit.Time(t.width))
+		for len(wider.columns) <= into {
+			wider.columns = append(wider.columns, Column{})
+		}
+		wider.columns[into].Admitted += c.Admitted
+		wider.columns[into].Denied += c.Denied
+	}
+	*t = wider
+}
+
+func floor(at limit.Time, width limit.Span) limit.Time { return at - at%limit.Time(width) }
+
+func (t *timeline) report() *Timeline {
+	if t.columns == nil {
+		return nil
+	}
+	return &Timeline{Start: clock(t.start), WidthMillis: int64(t.width / 1000), Columns: t.columns}
+}

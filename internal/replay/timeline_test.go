@@ -1,0 +1,101 @@
+package replay
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-io/stint/limit"
+)
+
+// However the columns are joined, every decision is in the column of its time, and nothing gets lost.
+func TestTimelineAgainstACountFromScratch(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		var line timeline
+		var times []limit.Time
+		at := limit.Time(random.Int64N(1 << 50))
+		for range 1 + random.IntN(300) {
+			at += limit.Time(random.Int64N(1 << random.IntN(50)))
+			times = append(times, at)
+			line.add(at, at%2 == 0)
+		}
+		want := make([]Column, len(line.columns))
+		for _, at := range times {
+			c := &want[(at-line.start)/limit.Time(line.width)]
+			if at%2 == 0 {
+				c.Admitted++
+			} else {
+				c.Denied++
+			}
+		}
+		if len(want) > columnsMax || line.start%limit.Time(line.width) != 0 {
+			t.Fatalf("%d columns of %d from %d", len(want), line.width, line.start)
+		}
+		for i := range want {
+			if line.columns[i] != want[i] {
+				t.Fatalf("column %d of %d µs is %+v, want %+v", i, line.width, line.columns[i], want[i])
+			}
+		}
+	}
+}
+
+func TestWidthsAreMultiples(t *testing.T) {
+	for i := 1; i < len(widths); i++ {
+		if widths[i]%widths[i-1] != 0 {
+			t.Errorf("%v is no multiple of %v", widths[i], widths[i-1])
+		}
+	}
+}
+
+func TestPlot(t *testing.T) {
+	start := time.Date(2016, 12, 10, 6, 55, 0, 0, time.UTC)
+	report := Report{Policies: []PolicyReport{{Policy: "login", Events: 90, Admitted: 19, Denied: 71,
+		DeniedBy:    []LimitDenials{{"account-15m", 71}},
+		FirstDenial: &Denial{Time: start.Add(time.Minute), Key: "192.0.2.7", Line: 30},
+		TopDenied:   []KeyDenials{{"192.0.2.7", 70}, {"192.0.2.8", 1}},
+		Timeline: &Timeline{Start: start, WidthMillis: 300_000,
+			Columns: []Column{{1, 0}, {0, 0}, {8, 40}, {10, 30}, {0, 1}}}}},
+		OutOfOrder: 3, Unreadable: 1, FirstUnreadable: "auth.log:7: cut short"}
+	var text strings.Builder
+	if err := report.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	want := `
+POLICY  EVENTS  ADMITTED  DENIED  FIRST DENIAL
+login   90      19        71      2016-12-10T06:56:00Z  192.0.2.7  (line 30)
+
+login
+
+  admitted │▁ ▂▂ │ at most 10
+  denied   │  █▆▁│ at most 40
+           └─────┘ in 5m
+           2016-12-10 06:55:00 to 2016-12-10 07:20:00 UTC
+
+  LIMIT        DENIED
+  account-15m  71
+
+  KEY        DENIED
+  192.0.2.7  70
+  192.0.2.8  1
+
+3 events were earlier than the one before them and were decided at its time.
+
+1 lines could not be read and were passed over. The first: auth.log:7: cut short
+`
+	if got := "\n" + text.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestShort(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		5 * time.Millisecond: "5ms", 30 * time.Second: "30s", 10 * time.Minute: "10m", 24 * time.Hour: "24h",
+		90 * time.Second: "1m30s", 20 * time.Second: "20s",
+	} {
+		if got := short(d); got != want {
+			t.Errorf("%v is %s, want %s", d, got, want)
+		}
+	}
+}

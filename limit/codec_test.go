@@ -1,0 +1,154 @@
+package limit_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"reflect"
+	"testing"
+
+	"github.com/stint-io/stint/limit"
+)
+
+// The bytes stand in logs and snapshots: they do not change.
+var goldenStates = []struct {
+	hex string
+	limit.State
+}{
+	{"00000000", limit.State{}},
+	{"80c0fcbd97c2820307f82a00", limit.State{T: noon, A: 7, B: 5496}},
+	// The instants are 2 minutes, or a multiple, apart: 809c9c39 is that step.
+	{"80c0fcbd97c28203020a02" + "809c9c39" + "0603" + "0505", limit.State{T: noon, A: 2, B: 10, Points: []limit.Point{
+		{At: noon - limit.Time(12*minute), Units: 3}, {At: noon - limit.Time(2*minute), Units: 5}}}},
+}
+
+func TestGoldenBytes(t *testing.T) {
+	for _, g := range goldenStates {
+		b := limit.AppendState(nil, g.State)
+		if got := hex.EncodeToString(b); got != g.hex {
+			t.Errorf("%+v is %s, want %s", g.State, got, g.hex)
+		}
+		s, rest, err := limit.DecodeState(append(b, 0xff))
+		if err != nil || !reflect.DeepEqual(s, g.State) || !bytes.Equal(rest, []byte{0xff}) {
+			t.Errorf("%x is %+v, %x, %v", b, s, rest, err)
+		}
+	}
+	l := limit.Limit{Algorithm: limit.TokenBucket, Quota: 5, Period: second, Count: 2, Initial: 3}
+	b := limit.AppendLimit([]byte{9}, l)
+	if got := hex.EncodeToString(b); got != "090605c0843d020003" {
+		t.Errorf("%+v is %s", l, got)
+	}
+	if back, rest, err := limit.DecodeLimit(append(b[1:], 7)); err != nil || back != l || !bytes.Equal(rest, []byte{7}) {
+		t.Errorf("%+v, %x, %v", back, rest, err)
+	}
+}
+
+func TestWhatIsWrittenIsReadBack(t *testing.T) {
+	for _, l := range small {
+		walk(l, 6, visitRoundTrip(t, l))
+		back, rest, err := limit.DecodeLimit(limit.AppendLimit(nil, l))
+		if err != nil || back != l || len(rest) != 0 {
+			t.Errorf("%+v: %+v, %x, %v", l, back, rest, err)
+		}
+	}
+}
+
+func TestWrongBytesAreRefused(t *testing.T) {
+	for name, text := range map[string]string{
+		"nothing":                   "",
+		"cut off":                   "8080",
+		"longer than needed":        "80000000" + "00",
+		"T too late":                "ffffffffffffffffff01000000",
+		"A too large":               "00ffffffffffffffffff010000",
+		"more points than bytes":    "0a010bffff03",
+		"step 0":                    "0a010201000101",
+		"step not the largest":      "0a010201010201",
+		"first point not before T":  "0a010201010001",
+		"first point before 1970":   "0a010201010b01",
+		"point without units":       "0a010201010100",
+		"points do not rise":        "0a01030201020100" + "01",
+		"points do not add up to B": "0a010901010101",
+	} {
+		b, err := hex.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, _, err := limit.DecodeState(b); err == nil {
+			t.Errorf("%s: %x was read as %+v", name, b, s)
+		}
+	}
+	if l, _, err := limit.DecodeLimit([]byte{byte(limit.FixedWindow), 0, 1, 0, 0, 0}); err == nil {
+		t.Errorf("a quota of 0 was read: %+v", l)
+	}
+}
+
+// FuzzDecodeState feeds garbage to the decoder, and what it accepts to every function with every limit.
+func FuzzDecodeState(f *testing.F) {
+	for _, g := range goldenStates {
+		f.Add(limit.AppendState(nil, g.State), uint64(noon), uint64(1))
+	}
+	f.Add([]byte("\x0a\x01\x02\x01\x01\x01\x01"), uint64(11), uint64(limit.MaxCost))
+	f.Fuzz(func(t *testing.T, b []byte, at, cost uint64) {
+		s, rest, err := limit.DecodeState(b)
+		if err != nil {
+			return
+		}
+		read := b[:len(b)-len(rest)]
+		if again := limit.AppendState(nil, s); !bytes.Equal(again, read) {
+			t.Fatalf("%x was read as %+v and written as %x", read, s, again)
+		}
+		now, cost := limit.Time(at%uint64(limit.MaxTime+1)), 1+cost%limit.MaxCost
+		for i, l := range small {
+			useEverything(t, l, s, cost, now, small[(i+1)%len(small)])
+			useEverything(t, examples[i%len(examples)].Limit, s, cost, now, l)
+		}
+	})
+}
+
+func useEverything(t *testing.T, l limit.Limit, s limit.State, cost uint64, now limit.Time, other limit.Limit) {
+	before := limit.AppendState(nil, s)
+	taken, v := limit.Take(l, s, cost, now)
+	if p := limit.Peek(l, s, cost, now); p.Allowed != v.Allowed || p.RetryAfter != v.RetryAfter {
+		t.Fatalf("%+v %+v: peek %+v, take %+v", l, s, p, v)
+	}
+	if v.ResetAt < 0 || v.WindowStart < 0 || v.RetryAfter < limit.Never || !v.Allowed && v.RetryAfter == 0 {
+		t.Fatalf("%+v %+v: %+v", l, s, v)
+	}
+	added, _ := limit.Add(l, s, cost, now)
+	for _, next := range []limit.State{
+		taken, added, limit.Refund(l, s, cost, now, now), limit.Refund(l, added, cost, now/2, now),
+		limit.Convert(l, s, other, now), limit.Convert(l, added, l, now),
+	} {
+		b := limit.AppendState(nil, next)
+		if _, rest, err := limit.DecodeState(b); err == nil && len(rest) > 0 {
+			t.Fatalf("%+v is written as %x", next, b)
+		}
+		limit.Status(l, next, now)
+		if limit.ForgetAt(l, next) < 0 {
+			t.Fatalf("%+v %+v is forgotten before time begins", l, next)
+		}
+	}
+	if !bytes.Equal(before, limit.AppendState(nil, s)) {
+		t.Fatalf("%+v: %+v was changed", l, s)
+	}
+}
+
+// FuzzDecodeLimit feeds garbage to the decoder; what it accepts is valid.
+func FuzzDecodeLimit(f *testing.F) {
+	for _, l := range small {
+		f.Add(limit.AppendLimit(nil, l))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		l, rest, err := limit.DecodeLimit(b)
+		if err != nil {
+			return
+		}
+		if err := l.Validate(); err != nil {
+			t.Fatalf("%x was read as an impossible limit: %v", b, err)
+		}
+		if again := limit.AppendLimit(nil, l); !bytes.Equal(again, b[:len(b)-len(rest)]) {
+			t.Fatalf("%x was read as %+v and written as %x", b, l, again)
+		}
+		s, _ := limit.Take(l, limit.State{}, 1, noon)
+		limit.Take(l, s, limit.MaxCost, noon+1)
+	})
+}

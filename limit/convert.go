@@ -1,0 +1,105 @@
+package limit
+
+import "slices"
+
+// Convert carries what was used under one limit over to another: it stays used under the new numbers. Between limits of
+// one shape the result is exact:
+//
+//   - fixed windows: the count stays, and the open window never ends earlier than it would have; aligned to the
+//     epoch, it ends with the window of the new Period that contains its old end;
+//   - a sliding log and sliding buckets: the hits stay where they were, as late as their bucket allows;
+//   - token bucket and GCRA: what is missing stays missing, to the part of a unit, rounded up;
+//   - weighted sliding windows of one Period: both windows stay.
+//
+// Between limits of two shapes everything used now counts as one hit at now, which rounds against the caller. What no
+// longer counted under old is not brought back by a longer Period.
+func Convert(old Limit, s State, new Limit, now Time) State {
+	if old == new {
+		return s
+	}
+	s = counterOf(old, now).settle(old, s, now)
+	c := counterOf(new, now)
+	switch {
+	case old.isFixedWindow() && new.isFixedWindow():
+		return convertWindow(old, s, new)
+	case old.isLog() && new.isLog():
+		return convertLog(old, s, new, now)
+	case old.hasRate() && new.hasRate():
+		return convertRate(old, s, new, now)
+	case old.Algorithm == SlidingWindow && new.Algorithm == SlidingWindow && old.Period == new.Period:
+		return s
+	}
+	used := usedForConvert(old, s, now)
+	if used == 0 {
+		return State{}
+	}
+	return c.add(new, c.settle(new, State{}, now), min(used, maxUnits), now)
+}
+
+func (l Limit) isFixedWindow() bool {
+	return l.Algorithm == FixedWindow || l.Algorithm == FixedWindowFirstHit
+}
+
+func (l Limit) isLog() bool { return l.Algorithm == SlidingLog || l.Algorithm == SlidingBuckets }
+
+// usedForConvert leaves out the tokens that a bucket never used does not hold yet: nobody spent them.
+func usedForConvert(l Limit, s State, now Time) uint64 {
+	if l.Algorithm == TokenBucket && neverUsed(l, s) {
+		return 0
+	}
+	return counterOf(l, now).status(l, s, now).Used
+}
+
+func convertWindow(old Limit, s State, new Limit) State {
+	if s.T == 0 {
+		return s
+	}
+	if new.Algorithm == FixedWindow {
+		s.T = floor(s.T-1, new.Period) + Time(new.Period)
+	} else {
+		s.T = max(s.T, s.T-Time(old.Period)+Time(new.Period))
+	}
+	return s
+}
+
+func convertLog(old Limit, s State, new Limit, now Time) State {
+	if s.B == 0 {
+		return State{}
+	}
+	hits := make([]Point, 0, len(s.Points)+1)
+	for _, p := range append(slices.Clip(s.Points), Point{At: s.T, Units: s.A}) {
+		if old.Bucket > 0 && old.Bucket != new.Bucket {
+			p.At = min(p.At+Time(old.Bucket)-1, now)
+		}
+		if new.Bucket > 0 {
+			p.At = floor(p.At, new.Bucket)
+		}
+		if last := len(hits) - 1; last >= 0 && hits[last].At >= p.At {
+			hits[last].Units = sum(hits[last].Units, p.Units)
+		} else {
+			hits = append(hits, p)
+		}
+	}
+	newest := hits[len(hits)-1]
+	converted := State{T: newest.At, A: newest.Units, B: s.B, Points: hits[:len(hits)-1]}
+	return counterOf(new, now).settle(new, converted, now)
+}
+
+func convertRate(old Limit, s State, new Limit, now Time) State {
+	missing := s.A
+	if old.Algorithm == GCRA {
+		missing = untilArrival(old, s, now)
+	} else if neverUsed(old, s) {
+		return State{}
+	}
+	_, oldPer := old.rate()
+	_, newPer := new.rate()
+	missing = mulDivUp(missing, newPer, oldPer, maxUnits)
+	if new.Algorithm == GCRA {
+		return arrival(new, missing, now)
+	}
+	if missing == 0 && s.B == 0 {
+		return State{}
+	}
+	return bucketOf(new, missing, now)
+}

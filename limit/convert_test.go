@@ -1,0 +1,115 @@
+package limit_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stint-io/stint/limit"
+)
+
+func visitRoundTrip(t *testing.T, l limit.Limit) func(*rand.Rand, limit.State, limit.Verdict, uint64, limit.Time) {
+	return func(_ *rand.Rand, s limit.State, _ limit.Verdict, _ uint64, now limit.Time) {
+		back, rest, err := limit.DecodeState(limit.AppendState(nil, s))
+		if err != nil || len(rest) != 0 {
+			t.Fatalf("%+v: %+v: %v, %d bytes left", l, s, err, len(rest))
+		}
+		if limit.Peek(l, back, 1, now) != limit.Peek(l, s, 1, now) || limit.ForgetAt(l, back) != limit.ForgetAt(l, s) {
+			t.Fatalf("%+v: %+v was read back as %+v", l, s, back)
+		}
+	}
+}
+
+// Whatever the two limits are: what was used stays used, also for a new quota below it, and a key at rest stays so.
+// (Of a log, which knows its hits, buckets count those that they would have counted: the oldest may have left.)
+func TestConvertKeepsWhatWasUsed(t *testing.T) {
+	for _, old := range small {
+		for _, new := range small {
+			if old.Algorithm == limit.SlidingLog && new.Algorithm == limit.SlidingBuckets {
+				continue
+			}
+			walk(old, 7, func(_ *rand.Rand, s limit.State, _ limit.Verdict, _ uint64, now limit.Time) {
+				before := limit.Status(old, s, now).Used
+				after := limit.Status(new, limit.Convert(old, s, new, now), now).Used
+				if after < before && !unused(old, s) {
+					t.Fatalf("from %+v to %+v: %+v had %d used, now %d", old, new, s, before, after)
+				}
+			})
+			if s := limit.Convert(old, limit.State{}, new, noon); limit.ForgetAt(new, s) != 0 {
+				t.Errorf("from %+v to %+v: rest became %+v", old, new, s)
+			}
+		}
+	}
+}
+
+// unused is a bucket that never held all its tokens, which nobody spent.
+func unused(l limit.Limit, s limit.State) bool {
+	return l.Algorithm == limit.TokenBucket && l.Initial < l.Quota && s.B == 0
+}
+
+func TestConvertBetweenLimitsOfOneShapeIsExact(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		old, new limit.Limit
+		want     string // 90 s after noon; 3 were taken at 10 s, 2 at 70 s
+		wait     string // for 1 more
+	}{
+		{"a lower quota",
+			limit.Limit{Algorithm: limit.FixedWindow, Quota: 9, Period: hour},
+			limit.Limit{Algorithm: limit.FixedWindow, Quota: 4, Period: hour},
+			"allowed 5/0 reset 3600000000", "denied 5/0 for 3510000000 reset 3600000000"},
+		{"a shorter window: the open one ends no earlier",
+			limit.Limit{Algorithm: limit.FixedWindow, Quota: 9, Period: hour},
+			limit.Limit{Algorithm: limit.FixedWindow, Quota: 5, Period: 7 * minute},
+			"allowed 5/0 reset 3960000000", "denied 5/0 for 3870000000 reset 3960000000"},
+		{"a longer window",
+			limit.Limit{Algorithm: limit.FixedWindow, Quota: 9, Period: minute},
+			limit.Limit{Algorithm: limit.FixedWindow, Quota: 2, Period: hour},
+			"allowed 2/0 reset 3600000000", "denied 2/0 for 3510000000 reset 3600000000"},
+		{"a longer window from the first hit",
+			limit.Limit{Algorithm: limit.FixedWindowFirstHit, Quota: 9, Period: 2 * minute},
+			limit.Limit{Algorithm: limit.FixedWindowFirstHit, Quota: 5, Period: hour},
+			"allowed 5/0 reset 3610000000", "denied 5/0 for 3520000000 reset 3610000000"},
+		{"another quota of a weighted window",
+			limit.Limit{Algorithm: limit.SlidingWindow, Quota: 9, Period: minute},
+			limit.Limit{Algorithm: limit.SlidingWindow, Quota: 4, Period: minute},
+			"allowed 4/0 reset 180000000", "denied 4/0 for 10000000 reset 180000000"},
+		{"a longer log",
+			limit.Limit{Algorithm: limit.SlidingLog, Quota: 9, Period: 2 * minute},
+			limit.Limit{Algorithm: limit.SlidingLog, Quota: 5, Period: 5 * minute},
+			"allowed 5/0 reset 370000000", "denied 5/0 for 220000000 reset 370000000"},
+		{"a shorter log",
+			limit.Limit{Algorithm: limit.SlidingLog, Quota: 9, Period: hour},
+			limit.Limit{Algorithm: limit.SlidingLog, Quota: 2, Period: minute},
+			"allowed 2/0 reset 130000000", "denied 2/0 for 40000000 reset 130000000"},
+		{"wider buckets",
+			limit.Limit{Algorithm: limit.SlidingBuckets, Quota: 9, Period: 2 * minute, Bucket: 5 * second},
+			limit.Limit{Algorithm: limit.SlidingBuckets, Quota: 5, Period: 2 * minute, Bucket: minute},
+			"allowed 5/0 reset 180000000", "denied 5/0 for 30000000 reset 180000000"},
+		{"buckets to a log: as late as the bucket allows",
+			limit.Limit{Algorithm: limit.SlidingBuckets, Quota: 9, Period: 2 * minute, Bucket: minute},
+			limit.Limit{Algorithm: limit.SlidingLog, Quota: 5, Period: 2 * minute},
+			"allowed 5/0 reset 210000000", "denied 5/0 for 89999999 reset 210000000"},
+		{"a faster bucket",
+			limit.Limit{Algorithm: limit.TokenBucket, Quota: 9, Period: minute, Count: 1, Initial: 9},
+			limit.Limit{Algorithm: limit.TokenBucket, Quota: 4, Period: second, Count: 7, Initial: 4},
+			"allowed 4/0 reset 90523810", "denied 4/0 for 95239 reset 90523810"}, // 11/3 tokens missing
+		{"a bucket to GCRA",
+			limit.Limit{Algorithm: limit.TokenBucket, Quota: 9, Period: minute, Count: 1, Initial: 9},
+			limit.Limit{Algorithm: limit.GCRA, Quota: 4, Period: second, Count: 7},
+			"allowed 4/0 reset 90523810", "denied 4/0 for 95239 reset 90523810"},
+		{"a lifetime to a window",
+			limit.Limit{Algorithm: limit.Lifetime, Quota: 9},
+			limit.Limit{Algorithm: limit.FixedWindow, Quota: 5, Period: hour},
+			"allowed 5/0 reset 3600000000", "denied 5/0 for 3510000000 reset 3600000000"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := begin(t, tt.old, noon)
+			c.state, _ = limit.Take(c.l, c.state, 3, noon+limit.Time(10*second))
+			c.state, _ = limit.Take(c.l, c.state, 2, noon+limit.Time(70*second))
+			c.after(90 * second)
+			c.state, c.l = limit.Convert(tt.old, c.state, tt.new, c.now), tt.new
+			c.look(tt.want)
+			c.take(1, tt.wait)
+		})
+	}
+}

@@ -1,0 +1,38 @@
+// Package limit is the arithmetic of limits: how much of a quota is used at an instant, whether one more request
+// fits, and if not, from which instant on it would.
+//
+// It owns the algorithms, each in its own file, the numbers a Limit may have (Validate), and the bytes in which a
+// State and a Limit are kept. It never knows what a key, a policy or a shard is, reads no clock, does no I/O, takes
+// no lock and uses no float: every answer is exact, and the same on every machine.
+//
+// # How it is called
+//
+// Take decides one request and counts it if it is admitted. Peek decides without counting. Status looks without a
+// request. Add counts without deciding. Refund gives units back. Convert carries a state over to a limit of other
+// numbers. ForgetAt says when a state has become the zero State in all but its bytes.
+//
+// A denied Take returns the State it was given. Quota units are the most that one window or bucket ever admits;
+// only Add goes past it.
+//
+// # What callers must hold to
+//
+// A Limit passed in has been accepted by Validate, or read by DecodeLimit, which asks Validate. A State belongs to the
+// Limit that made it: after a change of numbers it goes through Convert first. A now lies in 0..MaxTime, a cost in
+// 1..MaxCost; what lies outside panics with the numbers, since it is a bug of the caller. The nows of one State never
+// fall, but may be equal: a batch has one now, and simulated events may share an instant. A falling now is not
+// noticed. It can only make a limit stricter: an instant before the newest one counts as no time having passed.
+//
+// A State that DecodeState accepted never panics, however wrong its numbers are for its Limit.
+//
+// # Exactness
+//
+// An instant is an integer number of microseconds, and windows are half open: a hit at t counts while now < t + Period.
+// RetryAfter is the first instant at which the same request would be admitted if nobody else spent anything; one
+// microsecond earlier it is denied. Rates are kept as the fraction Count / Period reduced by their greatest common
+// divisor; levels are whole multiples of what one microsecond gives back, so nothing is ever rounded but the numbers
+// shown: used is rounded up, remaining down.
+//
+// # Concurrency
+//
+// All functions are pure and may be called by any number of goroutines, also with the same State.
+package limit

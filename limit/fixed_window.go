@@ -1,0 +1,70 @@
+package limit
+
+// fixedWindow counts units in one window after the other. Aligned to the Unix epoch, the window of an instant is
+// floor(now / Period); anchored at the first hit, it is the Period from the first hit after the last window ended.
+//
+// State: T is the end of the open window, an absolute instant: no other window begins before it, whatever the numbers
+// of the limit are by then. A is what it counted.
+type fixedWindow struct{}
+
+func (fixedWindow) settle(_ Limit, s State, now Time) State {
+	if now >= s.T {
+		return State{}
+	}
+	return s
+}
+
+func (fixedWindow) wait(l Limit, s State, cost uint64, now Time) Span {
+	if s.A+cost <= l.Quota {
+		return 0
+	}
+	return Span(s.T - now)
+}
+
+func (fixedWindow) add(l Limit, s State, units uint64, now Time) State {
+	if s.T == 0 {
+		s.T = windowEnd(l, now)
+	}
+	s.A = sum(s.A, units)
+	return s
+}
+
+func (fixedWindow) refund(l Limit, s State, units uint64, taken, _ Time) State {
+	if taken < s.T-Time(l.Period) {
+		return s
+	}
+	s.A = less(s.A, units)
+	if s.A == 0 {
+		return State{}
+	}
+	return s
+}
+
+func (fixedWindow) status(l Limit, s State, now Time) Verdict {
+	switch {
+	case s.T != 0:
+		return Verdict{Used: s.A, WindowStart: windowStart(l, s, now), ResetAt: s.T}
+	case l.Algorithm == FixedWindow:
+		return Verdict{WindowStart: floor(now, l.Period), ResetAt: now}
+	}
+	return Verdict{ResetAt: now}
+}
+
+func (fixedWindow) forgetAt(_ Limit, s State) Time { return s.T }
+
+// windowEnd is the end of a window that opens at now.
+func windowEnd(l Limit, now Time) Time {
+	if l.Algorithm == FixedWindowFirstHit {
+		return now + Time(l.Period)
+	}
+	return floor(now, l.Period) + Time(l.Period)
+}
+
+// windowStart of an open window is one Period before its end. A window that outlives the Period, because it was opened
+// under a longer one, has begun at the latest now.
+func windowStart(l Limit, s State, now Time) Time {
+	return max(0, min(s.T-Time(l.Period), now))
+}
+
+// floor is the last multiple of span at or before now.
+func floor(now Time, span Span) Time { return now - now%Time(span) }

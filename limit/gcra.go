@@ -1,0 +1,59 @@
+package limit
+
+// gcra is the generic cell rate algorithm (ITU-T I.371). A unit of cost moves the theoretical arrival time (TAT) by one
+// emission interval, Period / Count; a request is admitted iff the TAT after it is at most Quota intervals from now.
+// From rest, that is exactly Quota units at once, and Count a Period after that: what a token bucket admits too.
+//
+// State: T is the TAT in whole microseconds and A the rest of it, in parts (rate.go) of which count make a
+// microsecond. A TAT that lies behind is rest.
+type gcra struct{}
+
+func (gcra) settle(_ Limit, s State, now Time) State {
+	if s.T < now {
+		return State{}
+	}
+	return s
+}
+
+func (gcra) wait(l Limit, s State, cost uint64, now Time) Span {
+	return waitUntilFits(l, untilArrival(l, s, now), cost)
+}
+
+func (gcra) add(l Limit, s State, units uint64, now Time) State {
+	_, per := l.rate()
+	return arrival(l, sum(untilArrival(l, s, now), product(units, per)), now)
+}
+
+func (gcra) refund(l Limit, s State, units uint64, _, now Time) State {
+	_, per := l.rate()
+	return arrival(l, less(untilArrival(l, s, now), product(units, per)), now)
+}
+
+func (gcra) status(l Limit, s State, now Time) Verdict {
+	return rateStatus(l, untilArrival(l, s, now), now)
+}
+
+func (gcra) forgetAt(_ Limit, s State) Time {
+	if s.A > 0 {
+		return s.T + 1
+	}
+	return s.T
+}
+
+// untilArrival is how far ahead of now the TAT lies, in parts.
+func untilArrival(l Limit, s State, now Time) uint64 {
+	if s.T < now {
+		return 0
+	}
+	count, _ := l.rate()
+	return sum(product(uint64(s.T-now), count), s.A)
+}
+
+// arrival is the State whose TAT lies so many parts ahead of now.
+func arrival(l Limit, parts uint64, now Time) State {
+	if parts == 0 {
+		return State{}
+	}
+	count, _ := l.rate()
+	return State{T: now + Time(parts/count), A: parts % count}
+}

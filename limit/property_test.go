@@ -1,0 +1,232 @@
+package limit_test
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/stint-io/stint/limit"
+)
+
+// small has limits with which a few hundred random requests see every edge.
+var small = []limit.Limit{
+	{Algorithm: limit.FixedWindow, Quota: 5, Period: 50},
+	{Algorithm: limit.FixedWindowFirstHit, Quota: 5, Period: 50},
+	{Algorithm: limit.SlidingWindow, Quota: 7, Period: 50},
+	{Algorithm: limit.SlidingBuckets, Quota: 7, Period: 50, Bucket: 10},
+	{Algorithm: limit.SlidingLog, Quota: 7, Period: 50},
+	{Algorithm: limit.TokenBucket, Quota: 7, Period: 50, Count: 3, Initial: 7},
+	{Algorithm: limit.TokenBucket, Quota: 7, Period: 50, Count: 3, Initial: 2},
+	{Algorithm: limit.GCRA, Quota: 7, Period: 50, Count: 3},
+	{Algorithm: limit.Lifetime, Quota: 100},
+	{Algorithm: limit.Unlimited},
+}
+
+// walk makes random requests and calls visit after each.
+func walk(l limit.Limit, seed uint64, visit func(rng *rand.Rand, s limit.State, v limit.Verdict, cost uint64, now limit.Time)) {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	var s limit.State
+	now := limit.Time(rng.IntN(1000))
+	for range 400 {
+		now += limit.Time(rng.IntN(3) * rng.IntN(20))
+		cost := 1 + rng.Uint64N(4)
+		var v limit.Verdict
+		s, v = limit.Take(l, s, cost, now)
+		visit(rng, s, v, cost, now)
+	}
+}
+
+func TestRetryAfterIsTheFirstInstantThatAdmits(t *testing.T) {
+	for _, l := range small {
+		denials := 0
+		for seed := range uint64(20) {
+			walk(l, seed, func(_ *rand.Rand, s limit.State, v limit.Verdict, cost uint64, now limit.Time) {
+				if v.Allowed || v.RetryAfter == limit.Never {
+					return
+				}
+				denials++
+				at := now + limit.Time(v.RetryAfter)
+				if !limit.Peek(l, s, cost, at).Allowed || limit.Peek(l, s, cost, at-1).Allowed {
+					t.Fatalf("%+v: %+v at %d denied %d, but %d us later is not when it is admitted", l, s, now, cost, v.RetryAfter)
+				}
+			})
+		}
+		if denials == 0 && l.Algorithm != limit.Unlimited && l.Algorithm != limit.Lifetime {
+			t.Errorf("%+v: nothing was denied", l)
+		}
+	}
+}
+
+func TestUsedAndRemainingAreTheQuota(t *testing.T) {
+	for _, l := range small[:len(small)-1] {
+		walk(l, 1, func(_ *rand.Rand, s limit.State, v limit.Verdict, _ uint64, now limit.Time) {
+			if v.Used+v.Remaining != l.Quota {
+				t.Fatalf("%+v at %d: %+v", l, now, v)
+			}
+		})
+	}
+}
+
+// What a limit admits in any span of time is at most its quota, and what came back in that span.
+func TestNoWindowAdmitsMoreThanItsQuota(t *testing.T) {
+	type hit struct {
+		at    limit.Time
+		units uint64
+	}
+	for _, l := range small {
+		var admitted []hit
+		walk(l, 2, func(_ *rand.Rand, _ limit.State, v limit.Verdict, cost uint64, now limit.Time) {
+			if v.Allowed {
+				admitted = append(admitted, hit{now, cost})
+			}
+		})
+		for i, first := range admitted {
+			units := uint64(0)
+			for _, h := range admitted[i:] {
+				span := h.at - first.at
+				units += h.units
+				var most uint64
+				switch l.Algorithm {
+				case limit.FixedWindow:
+					if first.at/50 != h.at/50 {
+						continue
+					}
+					most = l.Quota
+				case limit.SlidingBuckets:
+					if h.at/10-first.at/10 >= 5 {
+						continue
+					}
+					most = l.Quota
+				case limit.SlidingLog:
+					if span >= 50 {
+						continue
+					}
+					most = l.Quota
+				case limit.TokenBucket, limit.GCRA:
+					most = l.Quota + uint64(span)*3/50
+				case limit.Lifetime:
+					most = l.Quota
+				default: // two windows touch any span of one Period
+					if span >= 50 {
+						continue
+					}
+					most = 2 * l.Quota
+				}
+				if units > most && l.Algorithm != limit.Unlimited {
+					t.Fatalf("%+v: %d units from %d to %d", l, units, first.at, h.at)
+				}
+			}
+		}
+	}
+}
+
+// From ForgetAt on nothing tells the State from the zero State, and one microsecond earlier something does.
+func TestAForgottenStateIsTheZeroState(t *testing.T) {
+	for _, l := range small {
+		walk(l, 3, func(rng *rand.Rand, s limit.State, v limit.Verdict, _ uint64, now limit.Time) {
+			at := limit.ForgetAt(l, s)
+			if at == limit.Forever || at <= now {
+				if at != limit.Forever && !reflect.DeepEqual(s, limit.State{}) {
+					t.Fatalf("%+v: %+v counts nothing at %d", l, s, now)
+				}
+				return
+			}
+			if limit.Status(l, s, at-1) == limit.Status(l, limit.State{}, at-1) {
+				t.Fatalf("%+v: %+v is at rest before %d", l, s, at)
+			}
+			kept, forgotten, later := s, limit.State{}, at
+			for range 20 {
+				cost := 1 + rng.Uint64N(4)
+				var v, w limit.Verdict
+				kept, v = limit.Take(l, kept, cost, later)
+				forgotten, w = limit.Take(l, forgotten, cost, later)
+				if v != w {
+					t.Fatalf("%+v: %+v forgotten at %d: %+v, kept: %+v", l, s, at, w, v)
+				}
+				later += limit.Time(rng.IntN(30))
+			}
+		})
+	}
+	for _, l := range small {
+		if at := limit.ForgetAt(l, limit.State{}); at != 0 {
+			t.Errorf("%+v: the zero state is forgotten at %d", l, at)
+		}
+	}
+}
+
+// A refund never leaves more room than there was before the request, nor than a key at rest has.
+func TestRefundGivesBackWhatWasTakenAndNoMore(t *testing.T) {
+	for _, l := range small {
+		walk(l, 4, func(rng *rand.Rand, s limit.State, v limit.Verdict, cost uint64, now limit.Time) {
+			taken, counted := limit.Take(l, s, cost, now)
+			if counted.Allowed {
+				if back := limit.Status(l, limit.Refund(l, taken, cost, now, now), now); back.Used != limit.Status(l, s, now).Used &&
+					l.Initial == l.Quota {
+					t.Fatalf("%+v: %+v, %d taken and given back: %+v", l, s, cost, back)
+				}
+			}
+			all := limit.Status(l, limit.Refund(l, s, limit.MaxCost, now, now), now)
+			if all.Used > v.Used || all.Used+all.Remaining != l.Quota && l.Algorithm != limit.Unlimited {
+				t.Fatalf("%+v: %+v, everything given back: %+v", l, s, all)
+			}
+		})
+	}
+}
+
+// A State is a value: two futures of one State do not see each other.
+func TestTakeChangesNoOlderState(t *testing.T) {
+	for _, l := range small {
+		walk(l, 5, func(rng *rand.Rand, s limit.State, _ limit.Verdict, cost uint64, now limit.Time) {
+			before := limit.State{T: s.T, A: s.A, B: s.B, Points: slices.Clone(s.Points)}
+			one, _ := limit.Take(l, s, cost, now+7)
+			seen := limit.AppendState(nil, one)
+			two, _ := limit.Add(l, s, cost+1, now+9)
+			limit.Refund(l, one, 1, now, now+11)
+			limit.Add(l, two, 1, now+13)
+			if !slices.Equal(limit.AppendState(nil, s), limit.AppendState(nil, before)) ||
+				!slices.Equal(limit.AppendState(nil, one), seen) {
+				t.Fatalf("%+v: %+v was changed to %+v", l, before, s)
+			}
+		})
+	}
+}
+
+func TestTakeDoesNotAllocateWhileTimeStandsStill(t *testing.T) {
+	for _, l := range examples {
+		s, _ := limit.Take(l.Limit, limit.State{}, 1, noon)
+		s, _ = limit.Take(l.Limit, s, 1, noon+limit.Time(minute))
+		now, step := noon+limit.Time(minute), limit.Time(1000)
+		if l.Algorithm == limit.SlidingLog {
+			step = 0 // a new instant is a new Point
+		}
+		if allocs := testing.AllocsPerRun(100, func() {
+			now += step
+			s, _ = limit.Take(l.Limit, s, 1, now)
+			limit.Peek(l.Limit, s, 1, now)
+		}); allocs != 0 {
+			t.Errorf("%s: %v allocations", l.name, allocs)
+		}
+	}
+}
+
+func TestBrokenPreconditionsPanicWithTheNumbers(t *testing.T) {
+	l := limit.Limit{Algorithm: limit.Lifetime, Quota: 1}
+	for name, call := range map[string]func(){
+		"limit: cost is 0, outside 1..1099511627776":             func() { limit.Take(l, limit.State{}, 0, 0) },
+		"limit: cost is 1099511627777, outside 1..1099511627776": func() { limit.Peek(l, limit.State{}, limit.MaxCost+1, 0) },
+		"limit: now is -1, outside 0..2305843009213693952":       func() { limit.Status(l, limit.State{}, -1) },
+		"limit: 0 is not an algorithm":                           func() { limit.Take(limit.Limit{}, limit.State{}, 1, 0) },
+		"limit: 200 is not an algorithm":                         func() { limit.ForgetAt(limit.Limit{Algorithm: 200}, limit.State{}) },
+		"limit: refund at 5 of a take made at 6":                 func() { limit.Refund(l, limit.State{}, 1, 6, 5) },
+	} {
+		func() {
+			defer func() {
+				if got := recover(); got != name {
+					t.Errorf("panic %v, want %s", got, name)
+				}
+			}()
+			call()
+		}()
+	}
+}

@@ -1,0 +1,220 @@
+package limit_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stint-io/stint/limit"
+)
+
+// noon is the beginning of an hour and of a day.
+const noon = limit.Time(1_699_920_000_000_000)
+
+// counter walks one limit of one key through time, one line of a story after the other.
+type counter struct {
+	t     *testing.T
+	l     limit.Limit
+	state limit.State
+	now   limit.Time
+}
+
+func begin(t *testing.T, l limit.Limit, now limit.Time) *counter {
+	t.Helper()
+	if err := l.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	return &counter{t: t, l: l, now: now}
+}
+
+// after moves time on from noon, in seconds.
+func (c *counter) after(span limit.Span) *counter { c.now = noon + limit.Time(span); return c }
+
+// take expects "allowed used/remaining" or "denied used/remaining wait", in microseconds, and the seconds from noon
+// until reset.
+func (c *counter) take(cost uint64, want string) {
+	c.t.Helper()
+	peeked := limit.Peek(c.l, c.state, cost, c.now)
+	next, v := limit.Take(c.l, c.state, cost, c.now)
+	if peeked.Allowed != v.Allowed || peeked.RetryAfter != v.RetryAfter {
+		c.t.Errorf("peek %+v is not what take says: %+v", peeked, v)
+	}
+	c.state = next
+	c.expect(v, want)
+}
+
+func (c *counter) look(want string) {
+	c.t.Helper()
+	c.expect(limit.Status(c.l, c.state, c.now), want)
+}
+
+func (c *counter) refund(cost uint64, taken limit.Span, want string) {
+	c.t.Helper()
+	c.state = limit.Refund(c.l, c.state, cost, noon+limit.Time(taken), c.now)
+	c.look(want)
+}
+
+func (c *counter) expect(v limit.Verdict, want string) {
+	c.t.Helper()
+	if got := tell(v); got != want {
+		c.t.Errorf("at %d us after noon: %s, want %s", c.now-noon, got, want)
+	}
+}
+
+func tell(v limit.Verdict) string {
+	var b strings.Builder
+	if v.Allowed {
+		fmt.Fprintf(&b, "allowed %d/%d", v.Used, v.Remaining)
+	} else if v.RetryAfter == limit.Never {
+		fmt.Fprintf(&b, "denied %d/%d for ever", v.Used, v.Remaining)
+	} else {
+		fmt.Fprintf(&b, "denied %d/%d for %d", v.Used, v.Remaining, v.RetryAfter)
+	}
+	if v.ResetAt > 0 {
+		fmt.Fprintf(&b, " reset %d", v.ResetAt-noon)
+	}
+	return b.String()
+}
+
+func TestAFixedWindowBeginsAnewWithEachPeriodOfTheClock(t *testing.T) {
+	c := begin(t, limit.Limit{Algorithm: limit.FixedWindow, Quota: 3, Period: minute}, noon)
+	c.look("allowed 0/3 reset 0")
+	c.after(59*second).take(2, "allowed 2/1 reset 60000000")
+	c.take(2, "denied 2/1 for 1000000 reset 60000000")
+	c.take(1, "allowed 3/0 reset 60000000")
+	c.take(4, "denied 3/0 for ever reset 60000000")
+	c.after(minute-1).take(1, "denied 3/0 for 1 reset 60000000")
+	c.after(minute).take(3, "allowed 3/0 reset 120000000") // twice the quota within a second of the edge
+	c.refund(1, 59*second, "allowed 3/0 reset 120000000")  // that window has passed
+	c.refund(1, minute, "allowed 2/1 reset 120000000")
+	c.refund(9, minute, "allowed 0/3 reset 60000000")
+}
+
+func TestAWindowAnchoredAtItsFirstHitLastsOnePeriodFromThere(t *testing.T) {
+	c := begin(t, limit.Limit{Algorithm: limit.FixedWindowFirstHit, Quota: 2, Period: minute}, noon)
+	c.after(59*second).take(1, "allowed 1/1 reset 119000000")
+	c.after(minute).take(1, "allowed 2/0 reset 119000000")
+	c.after(119*second-1).take(1, "denied 2/0 for 1 reset 119000000")
+	c.after(119 * second).look("allowed 0/2 reset 119000000") // at equality it has ended
+	c.after(200*second).take(2, "allowed 2/0 reset 260000000")
+	c.refund(1, minute, "allowed 2/0 reset 260000000")
+	c.refund(2, 200*second, "allowed 0/2 reset 200000000") // all given back: at rest
+	c.after(210*second).take(1, "allowed 1/1 reset 270000000")
+}
+
+func TestAWeightedWindowLetsThePreviousOneFade(t *testing.T) {
+	c := begin(t, limit.Limit{Algorithm: limit.SlidingWindow, Quota: 100, Period: minute}, noon)
+	c.after(10*second).take(80, "allowed 80/20 reset 120000000")
+	c.after(75 * second).look("allowed 60/40 reset 120000000") // a quarter of the way: 75 % of 80
+	c.take(40, "allowed 100/0 reset 180000000")
+	c.take(1, "denied 100/0 for 750000 reset 180000000") // 80 units fade in 60 s
+	c.after(75*second+749_999).take(1, "denied 100/0 for 1 reset 180000000")
+	c.after(75*second+750_000).take(1, "allowed 100/0 reset 180000000")
+	c.refund(1, 75*second, "allowed 99/1 reset 180000000")
+	c.refund(79, 10*second, "allowed 41/59 reset 180000000") // 40 and what is left of 1
+	c.take(60, "denied 41/59 for 44250000 reset 180000000")
+	c.after(3 * minute).look("allowed 0/100 reset 180000000")
+}
+
+func TestBucketsLeaveOneAfterTheOther(t *testing.T) {
+	c := begin(t, limit.Limit{Algorithm: limit.SlidingBuckets, Quota: 10, Period: 5 * minute, Bucket: minute}, noon)
+	c.after(30*second).take(4, "allowed 4/6 reset 300000000")
+	c.after(59*second).take(1, "allowed 5/5 reset 300000000")
+	c.after(4*minute).take(5, "allowed 10/0 reset 540000000")
+	c.take(5, "denied 10/0 for 60000000 reset 540000000")
+	c.take(6, "denied 10/0 for 300000000 reset 540000000")
+	c.after(5*minute-1).take(1, "denied 10/0 for 1 reset 540000000")
+	c.after(5*minute).take(1, "allowed 6/4 reset 600000000") // the bucket of 12:00 is not one of the newest five
+	c.refund(1, 30*second, "allowed 6/4 reset 600000000")
+	c.refund(9, 4*minute+30*second, "allowed 1/9 reset 600000000") // into its bucket, and no more than that has
+}
+
+func TestALogForgetsEachHitOnePeriodAfterIt(t *testing.T) {
+	c := begin(t, limit.Limit{Algorithm: limit.SlidingLog, Quota: 3, Period: minute}, noon)
+	c.after(1).take(1, "allowed 1/2 reset 60000001")
+	c.after(2).take(1, "allowed 2/1 reset 60000002")
+	c.take(1, "allowed 3/0 reset 60000002")
+	c.take(1, "denied 3/0 for 59999999 reset 60000002")
+	c.take(2, "denied 3/0 for 60000000 reset 60000002")
+	c.after(minute).look("allowed 3/0 reset 60000002")
+	c.after(minute+1).take(1, "allowed 3/0 reset 120000001")
+	c.refund(1, 1, "allowed 3/0 reset 120000001")
+	c.refund(1, 2, "allowed 2/1 reset 120000001")
+	c.refund(5, minute+1, "allowed 1/2 reset 60000002")
+	c.refund(1, 2, "allowed 0/3 reset 60000001")
+}
+
+func TestATokenBucketStartsFullAndFillsEvenly(t *testing.T) {
+	c := begin(t, limit.Limit{Algorithm: limit.TokenBucket, Quota: 5, Period: second, Count: 3, Initial: 5}, noon)
+	c.look("allowed 0/5 reset 0")
+	c.take(5, "allowed 5/0 reset 1666667") // 5/3 s
+	c.take(1, "denied 5/0 for 333334 reset 1666667")
+	c.after(333_333).take(1, "denied 5/0 for 1 reset 1666667")
+	c.after(333_334).take(1, "allowed 5/0 reset 2000000") // 2 parts in 3,000,000 of a token are left
+	c.after(2_000_000).look("allowed 0/5 reset 2000000")
+	c.take(2, "allowed 2/3 reset 2666667")
+	c.refund(1, 2_000_000, "allowed 1/4 reset 2333334")
+	c.refund(9, 2_000_000, "allowed 0/5 reset 2000000")
+}
+
+func TestABucketWithAnInitialLevelFillsFromItsFirstUse(t *testing.T) {
+	c := begin(t, limit.Limit{Algorithm: limit.TokenBucket, Quota: 5, Period: second, Count: 1, Initial: 2}, noon)
+	c.take(3, "denied 3/2 for ever reset 0")
+	c.after(hour).take(3, "denied 3/2 for ever reset 3600000000") // a denial began nothing
+	c.take(2, "allowed 5/0 reset 3605000000")
+	c.take(3, "denied 5/0 for 3000000 reset 3605000000")
+	c.after(2*hour).take(5, "allowed 5/0 reset 7205000000")
+}
+
+func TestGCRAFromRestGivesItsQuotaAtOnceAndThenOneForEachInterval(t *testing.T) {
+	c := begin(t, limit.Limit{Algorithm: limit.GCRA, Quota: 3, Period: second, Count: 7}, noon)
+	for _, want := range []string{"allowed 1/2 reset 142858", "allowed 2/1 reset 285715", "allowed 3/0 reset 428572"} {
+		c.after(0).take(1, want)
+	}
+	c.take(1, "denied 3/0 for 142858 reset 428572")
+	c.after(142_857).take(1, "denied 3/0 for 1 reset 428572")
+	c.after(142_858).take(1, "allowed 3/0 reset 571429") // four intervals of 1/7 s after noon, rounded up
+	c.refund(1, 142_858, "allowed 2/1 reset 428572")
+	c.refund(9, 142_858, "allowed 0/3 reset 142858")
+}
+
+func TestALifetimeQuotaComesBackOnlyByRefund(t *testing.T) {
+	c := begin(t, limit.Limit{Algorithm: limit.Lifetime, Quota: 2}, noon)
+	c.look("allowed 0/2 reset 0")
+	c.take(2, "allowed 2/0")
+	c.after(10000*day).take(1, "denied 2/0 for ever")
+	c.refund(1, 0, "allowed 1/1")
+	c.refund(2, 0, "allowed 0/2 reset 864000000000000")
+}
+
+func TestUnlimitedCountsAndNeverDenies(t *testing.T) {
+	c := begin(t, limit.Limit{Algorithm: limit.Unlimited}, noon)
+	c.take(limit.MaxCost, "allowed 1099511627776/0")
+	c.take(1, "allowed 1099511627777/0")
+	c.refund(2, 0, "allowed 1099511627775/0")
+}
+
+func TestAddCountsPastTheQuotaAndTheDebtIsWaitedFor(t *testing.T) {
+	for _, tt := range []struct {
+		l                limit.Limit
+		added, thenTaken string
+	}{
+		{limit.Limit{Algorithm: limit.FixedWindow, Quota: 3, Period: minute}, "denied 5/0 for 0 reset 60000000",
+			"denied 5/0 for 60000000 reset 60000000"},
+		{limit.Limit{Algorithm: limit.SlidingWindow, Quota: 3, Period: minute}, "denied 5/0 for 0 reset 120000000",
+			"denied 5/0 for 96000000 reset 120000000"},
+		{limit.Limit{Algorithm: limit.SlidingLog, Quota: 3, Period: minute}, "denied 5/0 for 0 reset 60000000",
+			"denied 5/0 for 60000000 reset 60000000"},
+		{limit.Limit{Algorithm: limit.GCRA, Quota: 3, Period: minute, Count: 60}, "denied 5/0 for 0 reset 5000000",
+			"denied 5/0 for 3000000 reset 5000000"},
+		{limit.Limit{Algorithm: limit.TokenBucket, Quota: 3, Period: minute, Count: 60, Initial: 3},
+			"denied 5/0 for 0 reset 5000000", "denied 5/0 for 3000000 reset 5000000"},
+		{limit.Limit{Algorithm: limit.Lifetime, Quota: 3}, "denied 5/0 for 0", "denied 5/0 for ever"},
+	} {
+		c := begin(t, tt.l, noon)
+		var v limit.Verdict
+		c.state, v = limit.Add(c.l, c.state, 5, c.now)
+		c.expect(v, tt.added)
+		c.take(1, tt.thenTaken)
+	}
+}

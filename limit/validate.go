@@ -1,0 +1,132 @@
+package limit
+
+import "fmt"
+
+// The largest numbers a Limit and its requests may have. They keep every level within 62 bits and every instant that
+// is ever computed within 63.
+const (
+	MaxQuota    = 1 << 53                                // units; also the largest Count
+	MaxCost     = 1 << 40                                // units of one request
+	MaxPeriod   = Span(100 * 366 * 24 * 3600 * 1000_000) // 100 years
+	MaxTime     = Time(1 << 61)                          // 73,000 years after 1970
+	MaxBuckets  = 10_000                                 // buckets in the period of a SlidingBuckets limit
+	MaxLogQuota = 10_000                                 // quota of a SlidingLog limit, which remembers every hit
+)
+
+// maxUnits is where counters and levels saturate: two of them still add up without overflow.
+const maxUnits = 1 << 62
+
+// FieldError says which number of a Limit is impossible, and why. It is a value: never changed after it is made.
+type FieldError struct {
+	Field   string // as a policies file names it: quota, period, per, refill, rate, bucket, initial; or algorithm
+	Message string // what is wrong and what would be right
+}
+
+// Error implements error.
+func (e *FieldError) Error() string { return e.Field + ": " + e.Message }
+
+func wrong(field, format string, args ...any) error {
+	return &FieldError{Field: field, Message: fmt.Sprintf(format, args...)}
+}
+
+// Validate reports the first number that this package cannot count with exactly, as a *FieldError. A number that the
+// algorithm does not use must be 0, so that equal limits are equal values.
+func (l Limit) Validate() error {
+	if !l.Algorithm.known() {
+		return wrong("algorithm", "%d is not an algorithm", l.Algorithm)
+	}
+	for _, check := range []func() error{l.validQuota, l.validPeriod, l.validCount, l.validBucket, l.validInitial} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l Limit) validQuota() error {
+	switch {
+	case l.Algorithm == Unlimited && l.Quota != 0:
+		return wrong("quota", "%d given, but what is unlimited has no quota", l.Quota)
+	case l.Algorithm == Unlimited:
+		return nil
+	case l.Quota == 0:
+		return wrong("quota", "must be at least 1: a quota of 0 would admit nothing, ever")
+	case l.Algorithm == SlidingLog && l.Quota > MaxLogQuota:
+		return wrong("quota", "%d is more than the %d hits a sliding log can remember; use a sliding window with buckets",
+			l.Quota, MaxLogQuota)
+	case l.Quota > MaxQuota:
+		return wrong("quota", "%d is more than %d", l.Quota, uint64(MaxQuota))
+	}
+	return nil
+}
+
+func (l Limit) validPeriod() error {
+	field := "period"
+	if l.hasRate() {
+		field = "per"
+	}
+	switch {
+	case !l.hasPeriod() && l.Period != 0:
+		return wrong(field, "%d us given, but this limit never resets", l.Period)
+	case l.hasPeriod() && l.Period <= 0:
+		return wrong(field, "must be at least 1 us, is %d us", l.Period)
+	case l.Period > MaxPeriod:
+		return wrong(field, "%d us is more than the 100 years (%d us) a period may last", l.Period, MaxPeriod)
+	}
+	return nil
+}
+
+func (l Limit) validCount() error {
+	field := "refill"
+	if l.Algorithm == GCRA {
+		field = "rate"
+	}
+	switch {
+	case !l.hasRate() && l.Count != 0:
+		return wrong(field, "%d given, but only a token bucket and GCRA have a rate", l.Count)
+	case !l.hasRate():
+		return nil
+	case l.Count == 0:
+		return wrong(field, "must be at least 1: nothing would ever come back")
+	case l.Count > MaxQuota:
+		return wrong(field, "%d is more than %d", l.Count, uint64(MaxQuota))
+	}
+	if _, per := l.rate(); l.Quota > maxUnits/per {
+		return wrong("quota", "%d is too much to count exactly at %d per %d us: at most %d",
+			l.Quota, l.Count, l.Period, maxUnits/per)
+	}
+	return nil
+}
+
+func (l Limit) validBucket() error {
+	switch {
+	case l.Algorithm != SlidingBuckets && l.Bucket != 0:
+		return wrong("bucket", "%d us given, but only a sliding window has buckets", l.Bucket)
+	case l.Algorithm != SlidingBuckets:
+		return nil
+	case l.Bucket <= 0:
+		return wrong("bucket", "must be at least 1 us, is %d us", l.Bucket)
+	case l.Period%l.Bucket != 0:
+		return wrong("bucket", "%d us does not divide the period of %d us", l.Bucket, l.Period)
+	case l.Period/l.Bucket > MaxBuckets:
+		return wrong("bucket", "%d us makes %d buckets of the period; at most %d", l.Bucket, l.Period/l.Bucket, MaxBuckets)
+	}
+	return nil
+}
+
+func (l Limit) validInitial() error {
+	switch {
+	case l.Algorithm != TokenBucket && l.Initial != 0:
+		return wrong("initial", "%d given, but only a token bucket has a first level", l.Initial)
+	case l.Algorithm != TokenBucket:
+		return nil
+	case l.Initial == 0:
+		return wrong("initial", "must be at least 1: a bucket fills from the first request it admits, and this admits none")
+	case l.Initial > l.Quota:
+		return wrong("initial", "%d is more than the quota of %d", l.Initial, l.Quota)
+	}
+	return nil
+}
+
+func (l Limit) hasRate() bool   { return l.Algorithm == TokenBucket || l.Algorithm == GCRA }
+func (l Limit) hasPeriod() bool { return l.Algorithm != Lifetime && l.Algorithm != Unlimited }

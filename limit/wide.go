@@ -1,0 +1,50 @@
+package limit
+
+import "math/bits"
+
+// mulDiv is floor(a * b / c), or limit where the result is larger. c must not be 0.
+func mulDiv(a, b, c, limit uint64) uint64 {
+	hi, lo := bits.Mul64(a, b)
+	if hi >= c {
+		return limit
+	}
+	q, _ := bits.Div64(hi, lo, c)
+	return min(q, limit)
+}
+
+// mulDivUp is mulDiv rounded up.
+func mulDivUp(a, b, c, limit uint64) uint64 {
+	hi, lo := bits.Mul64(a, b)
+	if hi >= c {
+		return limit
+	}
+	q, r := bits.Div64(hi, lo, c)
+	if r != 0 && q < limit {
+		q++
+	}
+	return min(q, limit)
+}
+
+// divUp is a / b rounded up. b must not be 0.
+func divUp(a, b uint64) uint64 {
+	q := a / b
+	if q*b != a {
+		q++
+	}
+	return q
+}
+
+// product is a * b, at most maxUnits.
+func product(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a, b)
+	if hi != 0 {
+		return maxUnits
+	}
+	return min(lo, maxUnits)
+}
+
+// sum is a + b, at most maxUnits. Neither may be more than maxUnits.
+func sum(a, b uint64) uint64 { return min(a+b, maxUnits) }
+
+// less is a - b, at least 0.
+func less(a, b uint64) uint64 { return a - min(a, b) }

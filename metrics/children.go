@@ -1,0 +1,41 @@
+package metrics
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+)
+
+// children keeps the series of one family by their labels, so that the hot path neither hashes label values nor
+// allocates. It is read without a lock and copied by the first use of a label.
+type children[K comparable, V any] struct {
+	make  func(K) V
+	known atomic.Pointer[map[K]V]
+	grow  sync.Mutex // held by whoever replaces known
+}
+
+func newChildren[K comparable, V any](makeChild func(K) V) *children[K, V] {
+	c := &children[K, V]{make: makeChild}
+	c.known.Store(&map[K]V{})
+	return c
+}
+
+func (c *children[K, V]) of(labels K) V {
+	if child, ok := (*c.known.Load())[labels]; ok {
+		return child
+	}
+	return c.add(labels)
+}
+
+func (c *children[K, V]) add(labels K) V {
+	c.grow.Lock()
+	defer c.grow.Unlock()
+	known := *c.known.Load()
+	if child, ok := known[labels]; ok {
+		return child
+	}
+	grown := maps.Clone(known)
+	grown[labels] = c.make(labels)
+	c.known.Store(&grown)
+	return grown[labels]
+}

@@ -1,0 +1,28 @@
+// Package metrics is the one door to Prometheus. A Metrics has a method for each thing that happens in a node; the
+// packages where it happens declare the few methods they call as an interface of their own and never see Prometheus.
+//
+// What it owns: the names, labels and buckets of every series, and the registry behind /metrics. What it never knows:
+// keys and namespaces. A key is an e-mail address or a phone number, and there is no end of them (SEMANTICS R22).
+//
+//	stint_decisions_total{policy,outcome}             decisions, one for each entry; outcome: allowed, denied,
+//	                                                  shadow_denied (allowed, as the limits in question are shadowed)
+//	stint_request_duration_seconds{procedure,code}    calls, from the message read to the answer ready; code: ok, or
+//	                                                  the name of the RPC code
+//	stint_batch_requests{shard}                       requests decided together
+//	stint_batch_effects{shard}                        keys they changed: 0 when all were denied
+//	stint_batch_bytes{shard}                          size of the log entry they became
+//	stint_commit_duration_seconds{shard}              from the proposal of an entry to its installation
+//	stint_log_append_duration_seconds                 one write of the log to the disk, fsync included
+//	stint_log_append_entries                          entries in that write
+//	stint_epoch{shard}                                Raft index with which the shard's owner opened for business
+//	stint_dropped_entries_total{shard,reason}         entries of a deposed owner that were passed over; reason: epoch,
+//	                                                  term, seq
+//	stint_keys{shard}                                 records kept
+//	go_*, process_*                                   the Go runtime and the process
+//
+// Durations are seconds. Durations and sizes are histograms with classic buckets, and native ones for a scraper that
+// asks for them.
+//
+// Everything may be called concurrently. A method looks its series up without a lock; the first use of a label makes
+// it. Labels must come from bounded sets: policies of the configuration, shards, procedures, codes.
+package metrics

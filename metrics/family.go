@@ -1,0 +1,53 @@
+package metrics
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// factory makes families of series and registers them.
+type factory struct{ registry *prometheus.Registry }
+
+// Durations from 50 us, below one fsync of a fast disk, to 6.5 s, beyond the default deadline of a call.
+var durationBuckets = prometheus.ExponentialBuckets(50e-6, 2, 18)
+
+// Sizes from 1 to 262,144: as large as a log entry may be.
+var sizeBuckets = prometheus.ExponentialBuckets(1, 4, 10)
+
+func (f factory) counter(name, help string, labels ...string) *prometheus.CounterVec {
+	v := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "stint", Name: name, Help: help}, labels)
+	f.registry.MustRegister(v)
+	return v
+}
+
+func (f factory) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
+	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "stint", Name: name, Help: help}, labels)
+	f.registry.MustRegister(v)
+	return v
+}
+
+func (f factory) durations(name, help string, labels ...string) *prometheus.HistogramVec {
+	return f.histogram(name, help, durationBuckets, labels)
+}
+
+func (f factory) sizes(name, help string, labels ...string) *prometheus.HistogramVec {
+	return f.histogram(name, help, sizeBuckets, labels)
+}
+
+func (f factory) histogram(name, help string, buckets []float64, labels []string) *prometheus.HistogramVec {
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: "stint", Name: name, Help: help,
+		Buckets:                        buckets,
+		NativeHistogramBucketFactor:    1.1,
+		NativeHistogramMaxBucketNumber: 160,
+	}, labels)
+	f.registry.MustRegister(v)
+	return v
+}
+
+func (f factory) batches() func(shard uint32) batch {
+	requests := f.sizes("batch_requests", "Requests decided together.", "shard")
+	effects := f.sizes("batch_effects", "Keys changed together.", "shard")
+	bytes := f.sizes("batch_bytes", "Size of a log entry.", "shard")
+	return func(shard uint32) batch {
+		n := number(shard)
+		return batch{requests.WithLabelValues(n), effects.WithLabelValues(n), bytes.WithLabelValues(n)}
+	}
+}

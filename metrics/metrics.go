@@ -1,0 +1,125 @@
+package metrics
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Metrics is what one node counts. Make it with New.
+type Metrics struct {
+	registry      *prometheus.Registry
+	decisions     *children[decision, prometheus.Counter]
+	requests      *children[call, prometheus.Observer]
+	batches       *children[uint32, batch]
+	commits       *children[uint32, prometheus.Observer]
+	appends       prometheus.Observer
+	appendEntries prometheus.Observer
+	epochs        *children[uint32, prometheus.Gauge]
+	drops         *children[drop, prometheus.Counter]
+	keys          *children[uint32, prometheus.Gauge]
+}
+
+type decision struct{ policy, outcome string }
+
+type call struct{ procedure, code string }
+
+type drop struct {
+	shard  uint32
+	reason string
+}
+
+type batch struct{ requests, effects, bytes prometheus.Observer }
+
+// New makes the metrics of one node, with a registry of their own.
+func New() *Metrics {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	families := factory{registry}
+	decisions := families.counter("decisions_total", "Decisions, one for each entry.", "policy", "outcome")
+	requests := families.durations("request_duration_seconds", "Calls answered.", "procedure", "code")
+	commits := families.durations("commit_duration_seconds", "From proposal to installation.", "shard")
+	epochs := families.gauge("epoch", "Raft index with which the shard's owner opened for business.", "shard")
+	drops := families.counter("dropped_entries_total", "Entries of a deposed owner.", "shard", "reason")
+	keys := families.gauge("keys", "Records kept.", "shard")
+	return &Metrics{
+		registry: registry,
+		decisions: newChildren(func(d decision) prometheus.Counter {
+			return decisions.WithLabelValues(d.policy, d.outcome)
+		}),
+		requests: newChildren(func(c call) prometheus.Observer {
+			return requests.WithLabelValues(c.procedure, c.code)
+		}),
+		batches: newChildren(families.batches()),
+		commits: newChildren(func(shard uint32) prometheus.Observer {
+			return commits.WithLabelValues(number(shard))
+		}),
+		appends:       families.durations("log_append_duration_seconds", "Writes of the log, fsync included.").With(nil),
+		appendEntries: families.sizes("log_append_entries", "Entries in one write of the log.").With(nil),
+		epochs: newChildren(func(shard uint32) prometheus.Gauge {
+			return epochs.WithLabelValues(number(shard))
+		}),
+		drops: newChildren(func(d drop) prometheus.Counter {
+			return drops.WithLabelValues(number(d.shard), d.reason)
+		}),
+		keys: newChildren(func(shard uint32) prometheus.Gauge {
+			return keys.WithLabelValues(number(shard))
+		}),
+	}
+}
+
+// Decision counts a decision on one entry of a policy.
+func (m *Metrics) Decision(policy, outcome string) {
+	m.decisions.of(decision{policy, outcome}).Inc()
+}
+
+// Request observes a call that was answered; code is "ok" or the name of the error's code.
+func (m *Metrics) Request(procedure, code string, took time.Duration) {
+	m.requests.of(call{procedure, code}).Observe(took.Seconds())
+}
+
+// Batch observes requests decided together and the log entry they became.
+func (m *Metrics) Batch(shard uint32, requests, effects, bytes int) {
+	b := m.batches.of(shard)
+	b.requests.Observe(float64(requests))
+	b.effects.Observe(float64(effects))
+	b.bytes.Observe(float64(bytes))
+}
+
+// Commit observes how long an entry took from its proposal to its installation.
+func (m *Metrics) Commit(shard uint32, took time.Duration) {
+	m.commits.of(shard).Observe(took.Seconds())
+}
+
+// Append observes one write of the log.
+func (m *Metrics) Append(took time.Duration, entries int) {
+	m.appends.Observe(took.Seconds())
+	m.appendEntries.Observe(float64(entries))
+}
+
+// Epoch tells the epoch of a shard.
+func (m *Metrics) Epoch(shard uint32, epoch uint64) {
+	m.epochs.of(shard).Set(float64(epoch))
+}
+
+// Drop counts an entry that a shard's fence passed over.
+func (m *Metrics) Drop(shard uint32, reason string) {
+	m.drops.of(drop{shard, reason}).Inc()
+}
+
+// Keys tells how many records a shard keeps.
+func (m *Metrics) Keys(shard uint32, keys int) {
+	m.keys.of(shard).Set(float64(keys))
+}
+
+// Handler answers scrapes.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+func number(shard uint32) string { return strconv.FormatUint(uint64(shard), 10) }

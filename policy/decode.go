@@ -1,0 +1,263 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/stint-io/stint/limit"
+)
+
+// decoder turns YAML nodes into policies. It looks at the text only: kinds of values, unknown and missing fields. What
+// the numbers mean is checked afterwards, by Policy.problems. It goes on after a problem, to report all of them.
+//
+// Aliases are refused, so the work is bounded by the size of the file.
+type decoder struct {
+	at       map[string]place // where the field of a path stands
+	problems []Problem
+	failed   map[string]bool // the fields that could not be read
+}
+
+type place struct{ line, column int }
+
+// value is one value of the file, with the field it stands in.
+type value struct {
+	node *yaml.Node
+	name string // of the field; "" in a list
+	path string
+}
+
+func (d *decoder) fail(path, format string, args ...any) {
+	d.add(d.placeOf(path), path, fmt.Sprintf(format, args...))
+	d.failed[path] = true
+}
+
+func (d *decoder) add(at place, path, message string) {
+	d.problems = append(d.problems, Problem{at.line, at.column, path, message})
+}
+
+// placeOf finds a field, or the nearest one around it that the file has.
+func (d *decoder) placeOf(path string) place {
+	for {
+		if at, ok := d.at[path]; ok || path == "" {
+			return at
+		}
+		path = outer(path)
+	}
+}
+
+// report takes over the problems of the validation, but for fields that could not even be read.
+func (d *decoder) report(problems []Problem) {
+	for _, p := range problems {
+		if !d.unread(p.Path) {
+			d.add(d.placeOf(p.Path), p.Path, p.Message)
+		}
+	}
+}
+
+// unread reports whether a field, or one around it, was refused while decoding.
+func (d *decoder) unread(path string) bool {
+	for path != "" {
+		if d.failed[path] {
+			return true
+		}
+		path = outer(path)
+	}
+	return false
+}
+
+// outer cuts the last step off a path.
+func outer(path string) string { return path[:max(0, strings.LastIndexAny(path, ".["))] }
+
+// refuse says that a value is of the wrong kind.
+func (d *decoder) refuse(v value, want string) {
+	got := shown(v.node.Value)
+	switch {
+	case v.node.Kind == yaml.MappingNode:
+		got = "a mapping"
+	case v.node.Kind == yaml.SequenceNode:
+		got = "a list"
+	case v.node.Kind == yaml.AliasNode:
+		got = "an alias (write the value out)"
+	case v.node.ShortTag() == "!!null":
+		got = "nothing"
+	case quoted(v.node):
+		got += " in quotes"
+	}
+	d.fail(v.path, "must be %s, not %s", want, got)
+}
+
+func quoted(n *yaml.Node) bool { return n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 }
+
+// entries lists the fields of a mapping in their order, each name once.
+func (d *decoder) entries(v value) []value {
+	if v.node.Kind != yaml.MappingNode {
+		d.refuse(v, "a mapping")
+		return nil
+	}
+	lines := map[string]int{}
+	var list []value
+	for i := 0; i < len(v.node.Content); i += 2 {
+		key := v.node.Content[i]
+		e := value{v.node.Content[i+1], key.Value, v.path + "." + shown(key.Value)}
+		e.path = strings.TrimPrefix(e.path, ".")
+		if first, twice := lines[e.name]; twice {
+			d.add(place{key.Line, key.Column}, e.path, fmt.Sprintf("is there twice: first in line %d", first))
+			continue
+		}
+		lines[e.name] = key.Line
+		d.at[e.path] = place{key.Line, key.Column}
+		if key.Kind != yaml.ScalarNode {
+			d.fail(e.path, "the name of a field must be text")
+			continue
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+// fields returns the known fields of a mapping by name, and reports the others.
+func (d *decoder) fields(v value, known ...string) map[string]value {
+	found := map[string]value{}
+	for _, e := range d.entries(v) {
+		if slices.Contains(known, e.name) {
+			found[e.name] = e
+		} else if later, ok := laterFields[e.name]; ok {
+			d.fail(e.path, "%s not built yet; remove the field", later)
+		} else {
+			d.fail(e.path, "is unknown here: known are %s", strings.Join(known, ", "))
+		}
+	}
+	return found
+}
+
+// laterFields are fields of the design that this version refuses: to ignore one would enforce another policy than the
+// one that was written.
+var laterFields = map[string]string{
+	"lockout":      "lockout ladders are",
+	"on_expire":    "holds are",
+	"count_denied": "counting denied requests is",
+	"deny_cache":   "repeating a denial is",
+	"calendar":     "calendar quotas are",
+	"concurrency":  "concurrency limits are",
+}
+
+func (d *decoder) items(v value) []value {
+	if v.node.Kind != yaml.SequenceNode {
+		d.refuse(v, "a list")
+		return nil
+	}
+	var list []value
+	for i, node := range v.node.Content {
+		item := value{node: node, path: fmt.Sprintf("%s[%d]", v.path, i)}
+		d.at[item.path] = place{node.Line, node.Column}
+		list = append(list, item)
+	}
+	return list
+}
+
+// The scalars below leave their target alone when the field is absent, that is when v has no node.
+
+func (d *decoder) text(v value, into *string) {
+	if v.node == nil {
+		return
+	}
+	if v.node.Kind != yaml.ScalarNode || v.node.ShortTag() == "!!null" {
+		d.refuse(v, "text")
+		return
+	}
+	*into = v.node.Value
+}
+
+func (d *decoder) flag(v value, into *bool) {
+	if v.node == nil {
+		return
+	}
+	if v.node.Kind != yaml.ScalarNode || v.node.ShortTag() != "!!bool" {
+		d.refuse(v, "true or false")
+		return
+	}
+	*into = strings.EqualFold(v.node.Value, "true")
+}
+
+// number reads a plain decimal number, with "_" between digits if people like that.
+func (d *decoder) number(v value, into *uint64) bool {
+	if v.node == nil {
+		return false
+	}
+	digits := strings.ReplaceAll(v.node.Value, "_", "")
+	if v.node.Kind != yaml.ScalarNode || quoted(v.node) {
+		d.refuse(v, "a whole number")
+		return false
+	}
+	if strings.HasPrefix(digits, "-") {
+		d.fail(v.path, "must not be negative")
+		return false
+	}
+	if digits == "" || strings.Trim(digits, "0123456789") != "" || len(digits) > 1 && digits[0] == '0' {
+		d.refuse(v, "a whole number")
+		return false
+	}
+	n, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil {
+		d.fail(v.path, "is more than 64 bits hold")
+		return false
+	}
+	*into = n
+	return true
+}
+
+// optionalNumber reads a number whose absence means something.
+func (d *decoder) optionalNumber(v value) *uint64 {
+	var n uint64
+	if !d.number(v, &n) {
+		return nil
+	}
+	return &n
+}
+
+func (d *decoder) span(v value, into *limit.Span) {
+	if v.node == nil {
+		return
+	}
+	if v.node.Kind != yaml.ScalarNode {
+		d.refuse(v, "a duration such as 90s or 720h")
+		return
+	}
+	length, err := time.ParseDuration(v.node.Value)
+	switch {
+	case err != nil:
+		d.refuse(v, "a duration such as 90s or 720h")
+	case length <= 0:
+		d.fail(v.path, "must be more than 0, not %v", length)
+	case length%time.Microsecond != 0:
+		d.fail(v.path, "must be whole microseconds, not %v", length)
+	default:
+		*into = limit.Span(length.Microseconds())
+	}
+}
+
+// require reports required fields that are absent.
+func (d *decoder) require(v value, fields map[string]value, names ...string) {
+	for _, name := range names {
+		if _, ok := fields[name]; !ok && v.node.Kind == yaml.MappingNode {
+			d.fail(v.path+"."+name, "is missing")
+		}
+	}
+}
+
+// shown is text from a file as errors repeat it: short, in one line, quoted unless it is a name.
+func shown(text string) string {
+	const bytesMax = 40
+	if nameProblem(text) == "" {
+		return text
+	}
+	if len(text) > bytesMax {
+		return strconv.Quote(strings.ToValidUTF8(text[:bytesMax], "")) + "..."
+	}
+	return strconv.Quote(text)
+}

@@ -1,0 +1,182 @@
+package policy
+
+import (
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/stint-io/stint/limit"
+)
+
+func (d *decoder) file(root *yaml.Node) []*Policy {
+	d.at[""] = place{root.Line, root.Column}
+	top := value{node: root}
+	fields := d.fields(top, "policies")
+	listed, ok := fields["policies"]
+	if !ok {
+		if root.Kind == yaml.MappingNode {
+			d.fail("policies", "is missing")
+		}
+		return nil
+	}
+	if listed.node.Kind == yaml.MappingNode {
+		listed.path = "" // paths begin with the name of the policy
+	}
+	var policies []*Policy
+	for _, v := range d.entries(listed) {
+		policies = append(policies, d.policy(v))
+	}
+	return policies
+}
+
+func (d *decoder) policy(v value) *Policy {
+	p := &Policy{Name: v.name, Retention: DefaultRetention}
+	f := d.fields(v, "limits", "tiers", "default_tier", "headers", "reason", "security", "shadow",
+		"idempotency_retention", "on_change")
+	d.require(v, f, "limits")
+	if limits, ok := f["limits"]; ok {
+		for _, item := range d.items(limits) {
+			p.Limits = append(p.Limits, d.limit(item))
+		}
+	}
+	if tiers, ok := f["tiers"]; ok {
+		p.Tiers = d.tiers(tiers)
+	}
+	if headers, ok := f["headers"]; ok {
+		for _, item := range d.items(headers) {
+			var style string
+			d.text(item, &style)
+			p.Headers = append(p.Headers, style)
+		}
+	}
+	d.text(f["default_tier"], &p.DefaultTier)
+	d.text(f["reason"], &p.Reason)
+	d.flag(f["security"], &p.Security)
+	d.flag(f["shadow"], &p.Shadow)
+	d.span(f["idempotency_retention"], &p.Retention)
+	if change := f["on_change"]; change.node != nil && change.node.Value != "as_is" {
+		d.fail(change.path, "only as_is is built yet; remove the field")
+	}
+	return p
+}
+
+func (d *decoder) limit(v value) Limit {
+	var l Limit
+	before := len(d.problems)
+	f := d.fields(v, append([]string{"name", "quota", "unit", "shadow"}, algorithmNames...)...)
+	understood := len(d.problems) == before
+	d.require(v, f, "name")
+	d.text(f["name"], &l.Name)
+	d.text(f["unit"], &l.Unit)
+	d.flag(f["shadow"], &l.Shadow)
+	d.number(f["quota"], &l.Quota)
+	var given []string
+	for _, name := range algorithmNames {
+		if algorithm, ok := f[name]; ok {
+			given = append(given, name)
+			d.algorithm(algorithm, &l.Limit)
+		}
+	}
+	if _, unlimited := f["unlimited"]; !unlimited {
+		d.require(v, f, "quota")
+	}
+	if len(given) == 0 && understood {
+		d.fail(v.path, "needs an algorithm, one of %s", strings.Join(algorithmNames, ", "))
+	}
+	if len(given) > 1 {
+		d.fail(v.path, "has more than one algorithm: %s", strings.Join(given, ", "))
+	}
+	return l
+}
+
+var algorithmNames = []string{"fixed_window", "sliding_window", "sliding_log", "token_bucket", "gcra", "lifetime", "unlimited"}
+
+func (d *decoder) algorithm(v value, l *limit.Limit) {
+	switch v.name {
+	case "fixed_window":
+		d.fixedWindow(v, l)
+	case "sliding_window":
+		d.slidingWindow(v, l)
+	case "sliding_log":
+		l.Algorithm = limit.SlidingLog
+		f := d.fields(v, "period")
+		d.require(v, f, "period")
+		d.span(f["period"], &l.Period)
+	case "token_bucket":
+		d.tokenBucket(v, l)
+	case "gcra":
+		l.Algorithm = limit.GCRA
+		f := d.fields(v, "rate", "per")
+		d.require(v, f, "rate", "per")
+		d.number(f["rate"], &l.Count)
+		d.span(f["per"], &l.Period)
+	case "lifetime":
+		l.Algorithm = limit.Lifetime
+		d.empty(v)
+	case "unlimited":
+		l.Algorithm = limit.Unlimited
+		d.empty(v)
+	}
+}
+
+func (d *decoder) fixedWindow(v value, l *limit.Limit) {
+	f := d.fields(v, "period", "anchor")
+	d.require(v, f, "period")
+	d.span(f["period"], &l.Period)
+	l.Algorithm = limit.FixedWindow
+	switch anchor, given := f["anchor"]; {
+	case !given || anchor.node.Value == "epoch":
+	case anchor.node.Value == "first_hit":
+		l.Algorithm = limit.FixedWindowFirstHit
+	default:
+		d.refuse(anchor, "epoch or first_hit")
+	}
+}
+
+func (d *decoder) slidingWindow(v value, l *limit.Limit) {
+	f := d.fields(v, "period", "bucket")
+	d.require(v, f, "period")
+	d.span(f["period"], &l.Period)
+	d.span(f["bucket"], &l.Bucket)
+	l.Algorithm = limit.SlidingWindow
+	if _, ok := f["bucket"]; ok {
+		l.Algorithm = limit.SlidingBuckets
+	}
+}
+
+func (d *decoder) tokenBucket(v value, l *limit.Limit) {
+	l.Algorithm = limit.TokenBucket
+	f := d.fields(v, "refill", "per", "initial")
+	d.require(v, f, "refill", "per")
+	d.number(f["refill"], &l.Count)
+	d.span(f["per"], &l.Period)
+	l.Initial = l.Quota
+	d.number(f["initial"], &l.Initial)
+}
+
+func (d *decoder) empty(v value) {
+	for _, e := range d.entries(v) {
+		d.fail(e.path, "is unknown here: %s has no fields", v.name)
+	}
+}
+
+func (d *decoder) tiers(v value) map[string]Tier {
+	tiers := map[string]Tier{}
+	for _, e := range d.entries(v) {
+		tiers[e.name] = d.tier(e)
+	}
+	return tiers
+}
+
+func (d *decoder) tier(v value) Tier {
+	t := Tier{Limits: map[string]TierLimit{}}
+	for _, e := range d.entries(v) {
+		if e.name == "unlimited" {
+			d.flag(e, &t.Unlimited)
+			continue
+		}
+		f := d.fields(e, "quota", "refill", "rate")
+		t.Limits[e.name] = TierLimit{d.optionalNumber(f["quota"]), d.optionalNumber(f["refill"]), d.optionalNumber(f["rate"])}
+	}
+	return t
+}

@@ -1,0 +1,176 @@
+package policy_test
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// Each testdata/bad/*.yaml is refused with exactly the text of the .txt file beside it.
+func TestBadFiles(t *testing.T) {
+	files, err := filepath.Glob("testdata/bad/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files in testdata/bad (%v)", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			set, err := policy.Parse("policies.yaml", data)
+			if err == nil {
+				t.Fatalf("accepted, with the policies %v", set.Names())
+			}
+			golden(t, strings.TrimSuffix(file, ".yaml")+".txt", err.Error()+"\n")
+		})
+	}
+}
+
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+func TestFileTooLarge(t *testing.T) {
+	_, err := policy.Parse("policies.yaml", []byte(strings.Repeat("#", 1<<20+1)))
+	want := "policies.yaml: the file has 1048577 bytes: at most 1048576 are read"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// A file of nothing but mistakes is answered with a page, not with a book.
+func TestManyProblemsAreCutShort(t *testing.T) {
+	_, err := policy.Parse("policies.yaml", []byte("policies:\n"+strings.Repeat("  A: {}\n", 200)))
+	var parse *policy.ParseError
+	if !errors.As(err, &parse) {
+		t.Fatalf("got %v", err)
+	}
+	if lines := strings.Split(err.Error(), "\n"); len(lines) != 51 || !strings.Contains(lines[50], "more") {
+		t.Errorf("%d lines, the last is %q", len(lines), lines[len(lines)-1])
+	}
+	if len(parse.Problems) < 200 {
+		t.Errorf("%d problems are kept, want all", len(parse.Problems))
+	}
+}
+
+// Everything that a file can say arrives where the rest of the program reads it.
+func TestEveryField(t *testing.T) {
+	set, err := policy.Parse("policies.yaml", []byte(`
+policies:
+  everything:
+    headers: [ietf, x-quota]
+    reason: Too many requests. Wait a little.
+    security: true
+    shadow: true
+    idempotency_retention: 24h
+    on_change: as_is
+    default_tier: small
+    tiers:
+      small: {log: {quota: 1}, gcra: {rate: 7}}
+    limits:
+      - {name: aligned, quota: 1_000_000, unit: bytes, fixed_window: {period: 1h, anchor: epoch}}
+      - {name: hit, quota: 2, shadow: true, fixed_window: {period: 90s, anchor: first_hit}}
+      - {name: weighted, quota: 3, sliding_window: {period: 60s}}
+      - {name: buckets, quota: 4, sliding_window: {period: 24h, bucket: 1m}}
+      - {name: log, quota: 5, sliding_log: {period: 10m}}
+      - {name: bucket, quota: 6, token_bucket: {refill: 2, per: 1s, initial: 1}}
+      - {name: full, quota: 6, token_bucket: {refill: 2, per: 1s}}
+      - {name: gcra, quota: 7, gcra: {rate: 5, per: 1500us}}
+      - {name: ever, quota: 8, lifetime: {}}
+      - {name: free, unlimited: {}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, _ := set.Lookup("everything")
+	const second = limit.Span(1_000_000)
+	want := []limit.Limit{
+		{Algorithm: limit.FixedWindow, Quota: 1_000_000, Period: 3600 * second},
+		{Algorithm: limit.FixedWindowFirstHit, Quota: 2, Period: 90 * second},
+		{Algorithm: limit.SlidingWindow, Quota: 3, Period: 60 * second},
+		{Algorithm: limit.SlidingBuckets, Quota: 4, Period: 86400 * second, Bucket: 60 * second},
+		{Algorithm: limit.SlidingLog, Quota: 5, Period: 600 * second},
+		{Algorithm: limit.TokenBucket, Quota: 6, Period: second, Count: 2, Initial: 1},
+		{Algorithm: limit.TokenBucket, Quota: 6, Period: second, Count: 2, Initial: 6},
+		{Algorithm: limit.GCRA, Quota: 7, Period: 1500, Count: 5},
+		{Algorithm: limit.Lifetime, Quota: 8},
+		{Algorithm: limit.Unlimited},
+	}
+	for i, w := range want {
+		if p.Limits[i].Limit != w {
+			t.Errorf("limits[%d] is %+v, want %+v", i, p.Limits[i].Limit, w)
+		}
+	}
+	if !p.Security || !p.Shadow || p.Limits[0].Shadow || !p.Limits[1].Shadow || p.Limits[0].Unit != "bytes" ||
+		p.Reason != "Too many requests. Wait a little." || p.Retention != 86400*second || p.DefaultTier != "small" ||
+		strings.Join(p.Headers, " ") != "ietf x-quota" || *p.Tiers["small"].Limits["gcra"].Rate != 7 {
+		t.Errorf("got %+v", p)
+	}
+}
+
+func TestRetentionIsTenMinutesByDefault(t *testing.T) {
+	p, _ := policy.Dev().Lookup("per-ip")
+	if p.Retention != 600*1_000_000 {
+		t.Errorf("got %d µs", p.Retention)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	files, _ := filepath.Glob("testdata/bad/*.yaml")
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Add([]byte(policy.DevYAML()))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		set, err := policy.Parse("f", data)
+		if err != nil {
+			var parse *policy.ParseError
+			if !errors.As(err, &parse) || len(parse.Problems) == 0 {
+				t.Fatalf("an error without problems: %v", err)
+			}
+			return
+		}
+		for _, name := range set.Names() {
+			p, _ := set.Lookup(name)
+			if strings.ContainsAny(name, "/ \n") {
+				t.Fatalf("the name %q was accepted", name)
+			}
+			for tier := range p.Tiers {
+				limits, ok := p.Resolve(tier)
+				if !ok || len(limits) != len(p.Limits) {
+					t.Fatalf("tier %q of %q has %d limits of %d", tier, name, len(limits), len(p.Limits))
+				}
+				for _, l := range limits {
+					if err := l.Validate(); err != nil {
+						t.Fatalf("%s, tier %s: %v", name, tier, err)
+					}
+				}
+			}
+		}
+	})
+}

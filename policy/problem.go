@@ -1,0 +1,57 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Problem is one thing that is wrong with the policies of a file.
+type Problem struct {
+	Line, Column int    // from 1; 0 where the place is not known
+	Path         string // of the field, as in "login.limits[0].quota"; "" is the file itself
+	Message      string
+}
+
+// ParseError says everything that is wrong with a file. Its text has one line for each problem:
+//
+//	policies.yaml:12:15: login.limits[0].quota: must not be negative
+type ParseError struct {
+	File     string
+	Problems []Problem // in the order of the file
+}
+
+// problemsShownMax keeps the text of a file that is no policy file at all readable.
+const problemsShownMax = 50
+
+// Error implements error.
+func (e *ParseError) Error() string {
+	var text strings.Builder
+	for i, p := range e.Problems {
+		if i == problemsShownMax {
+			fmt.Fprintf(&text, "\n%s: and %d more", e.File, len(e.Problems)-i)
+			break
+		}
+		if i > 0 {
+			text.WriteByte('\n')
+		}
+		text.WriteString(e.File)
+		if p.Line > 0 {
+			fmt.Fprintf(&text, ":%d:%d", p.Line, p.Column)
+		}
+		if p.Path != "" {
+			text.WriteString(": " + p.Path)
+		}
+		text.WriteString(": " + p.Message)
+	}
+	return text.String()
+}
+
+func sortProblems(problems []Problem) {
+	slices.SortStableFunc(problems, func(a, b Problem) int {
+		if a.Line != b.Line {
+			return a.Line - b.Line
+		}
+		return a.Column - b.Column
+	})
+}

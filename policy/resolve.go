@@ -1,0 +1,56 @@
+package policy
+
+import "github.com/stint-io/stint/limit"
+
+// Resolve returns the limits as a tier has them, in the order of the file; "" asks for the default tier, or for the
+// policy's own numbers where it has no default. It reports false for a tier that the policy does not have. It does not
+// allocate. The policy must be in a Set, and the caller must not change the slice.
+func (p *Policy) Resolve(tier string) ([]Limit, bool) {
+	limits, ok := p.byTier[tier]
+	return limits, ok
+}
+
+func (p *Policy) resolveTiers() {
+	p.byTier = make(map[string][]Limit, len(p.Tiers)+1)
+	p.byTier[""] = p.Limits
+	for name, tier := range p.Tiers {
+		p.byTier[name] = tier.resolve(p.Limits)
+	}
+	if p.DefaultTier != "" {
+		p.byTier[""] = p.byTier[p.DefaultTier]
+	}
+}
+
+func (t Tier) resolve(limits []Limit) []Limit {
+	if !t.Unlimited && len(t.Limits) == 0 {
+		return limits
+	}
+	resolved := make([]Limit, len(limits))
+	for i, l := range limits {
+		resolved[i] = l
+		if t.Unlimited {
+			resolved[i].Limit = limit.Limit{Algorithm: limit.Unlimited}
+		} else {
+			resolved[i].Limit = t.Limits[l.Name].resolve(l.Limit)
+		}
+	}
+	return resolved
+}
+
+// resolve fills a tier's numbers in. A bucket that starts full in the policy starts full in every tier.
+func (t TierLimit) resolve(l limit.Limit) limit.Limit {
+	startsFull := l.Algorithm == limit.TokenBucket && l.Initial == l.Quota
+	if t.Quota != nil {
+		l.Quota = *t.Quota
+	}
+	if t.Refill != nil {
+		l.Count = *t.Refill
+	}
+	if t.Rate != nil {
+		l.Count = *t.Rate
+	}
+	if startsFull {
+		l.Initial = l.Quota
+	}
+	return l
+}

@@ -1,0 +1,103 @@
+package policy_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+// The numbers of SEEDS, rows 40-44.
+func TestTiersOfTheRegulatoryAPI(t *testing.T) {
+	p, ok := policy.Dev().Lookup("api")
+	if !ok {
+		t.Fatal("the development policies have no api")
+	}
+	for _, tt := range []struct {
+		tier                        string
+		perSecond, bucket, dayQuota uint64
+	}{
+		{"", 2, 5, 200}, // free is the default
+		{"free", 2, 5, 200},
+		{"researcher", 10, 30, 5_000},
+		{"compliance", 50, 200, 100_000},
+		{"vendor", 200, 1_000, 1_000_000},
+	} {
+		limits, ok := p.Resolve(tt.tier)
+		if !ok {
+			t.Fatalf("there is no tier %q", tt.tier)
+		}
+		burst := limit.Limit{Algorithm: limit.TokenBucket, Quota: tt.bucket, Count: tt.perSecond, Period: 1_000_000,
+			Initial: tt.bucket}
+		daily := limit.Limit{Algorithm: limit.SlidingBuckets, Quota: tt.dayQuota, Period: 86_400_000_000, Bucket: 60_000_000}
+		if limits[0].Limit != burst || limits[1].Limit != daily {
+			t.Errorf("tier %q: got %+v, want %+v and %+v", tt.tier, limits, burst, daily)
+		}
+	}
+}
+
+// An unlimited tier is still counted under the names of its limits.
+func TestUnlimitedTier(t *testing.T) {
+	p, _ := policy.Dev().Lookup("api")
+	limits, ok := p.Resolve("internal")
+	if !ok || len(limits) != 2 {
+		t.Fatalf("got %+v, %v", limits, ok)
+	}
+	for i, name := range []string{"burst", "daily"} {
+		if limits[i].Name != name || limits[i].Limit != (limit.Limit{Algorithm: limit.Unlimited}) {
+			t.Errorf("limits[%d] is %+v", i, limits[i])
+		}
+	}
+}
+
+func TestResolve(t *testing.T) {
+	p, _ := policy.Dev().Lookup("login")
+	if limits, ok := p.Resolve(""); !ok || limits[0].Quota != 5 || limits[1].Quota != 100 {
+		t.Errorf("a policy without tiers resolves to %+v, %v", limits, ok)
+	}
+	if limits, ok := p.Resolve("gold"); ok {
+		t.Errorf("an unknown tier resolves to %+v", limits)
+	}
+	if n := testing.AllocsPerRun(100, func() { p.Resolve("") }); n != 0 {
+		t.Errorf("Resolve allocates %v times", n)
+	}
+}
+
+func TestDevPolicies(t *testing.T) {
+	if names := strings.Join(policy.Dev().Names(), " "); names != "api login per-ip" {
+		t.Errorf("got %s", names)
+	}
+}
+
+// SEEDS, row 27: 2x around the edge is a way around a tight limit that guards something.
+func TestWarnings(t *testing.T) {
+	for _, tt := range []struct {
+		text string
+		want string // part of the only warning; "" none
+	}{
+		{"limits: [{name: m, quota: 19, fixed_window: {period: 60s}}]", "m is a fixed window of 19 per 1m0s"},
+		{"limits: [{name: m, quota: 20, fixed_window: {period: 60s}}]", ""},
+		{"limits: [{name: m, quota: 20, fixed_window: {period: 1h}}]", ""},
+		{"limits: [{name: d, quota: 20, fixed_window: {period: 61m}}]", "d is a fixed window of 20 per 1h1m0s"},
+		{"limits: [{name: m, quota: 5, fixed_window: {period: 60s, anchor: first_hit}}]", "use sliding_log"},
+		{"limits: [{name: m, quota: 99, fixed_window: {period: 60s}}]\n    tiers: {small: {m: {quota: 3}}, all: {unlimited: true}}",
+			"window of 3 per"},
+		{"limits: [{name: m, quota: 5, sliding_log: {period: 60s}}]", ""},
+	} {
+		for _, security := range []string{"true", "false"} {
+			set, err := policy.Parse("f", []byte("policies:\n  p:\n    security: "+security+"\n    "+tt.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, _ := set.Lookup("p")
+			warnings := p.Warnings()
+			switch want := tt.want; {
+			case (security == "false" || want == "") && len(warnings) != 0:
+				t.Errorf("security %s, %s: got %q", security, tt.text, warnings)
+			case security == "true" && want != "" && (len(warnings) != 1 || !strings.Contains(warnings[0], want)):
+				t.Errorf("%s: got %q, want %q", tt.text, warnings, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,36 @@
+package policy
+
+import (
+	"math"
+	"math/bits"
+	"time"
+
+	"github.com/stint-io/stint/limit"
+)
+
+// window is how long a limit can remember a request: for buckets and GCRA, until all of the quota is back.
+// limit.Span(math.MaxInt64) stands for ever.
+func window(l limit.Limit) limit.Span {
+	switch l.Algorithm {
+	case limit.Lifetime:
+		return math.MaxInt64
+	case limit.TokenBucket, limit.GCRA:
+		return refillSpan(l)
+	}
+	return l.Period
+}
+
+// refillSpan is Quota * Period / Count, rounded up, at most math.MaxInt64.
+func refillSpan(l limit.Limit) limit.Span {
+	high, low := bits.Mul64(l.Quota, uint64(l.Period))
+	if l.Count == 0 || high >= l.Count {
+		return math.MaxInt64
+	}
+	span, rest := bits.Div64(high, low, l.Count)
+	if rest > 0 {
+		span++
+	}
+	return limit.Span(min(span, math.MaxInt64))
+}
+
+func duration(s limit.Span) time.Duration { return time.Duration(s) * time.Microsecond }

@@ -1,0 +1,113 @@
+package raftfsm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/hashicorp/raft"
+)
+
+// snapshotsRetained is how many snapshots stay on disk. raft reads the newest; the one before it is there while the
+// newest is being written.
+const snapshotsRetained = 2
+
+// openSnapshots makes the group's snapshot directory and clears away what a crash left half written.
+func openSnapshots(dir string, logger raftLogger) (raft.SnapshotStore, error) {
+	inner := filepath.Join(dir, "snapshots") // raft's own name for it
+	if err := os.MkdirAll(inner, dirMode); err != nil {
+		return nil, err
+	}
+	store, err := raft.NewFileSnapshotStoreWithLogger(dir, snapshotsRetained, logger)
+	if err != nil {
+		return nil, err
+	}
+	whole := 0
+	names, err := os.ReadDir(inner)
+	for _, name := range names {
+		if strings.HasSuffix(name.Name(), ".tmp") {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(inner, name.Name())))
+		} else if name.IsDir() {
+			whole++
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	listed, err := store.List()
+	if err != nil {
+		return nil, err
+	}
+	// raft passes over a snapshot whose description it cannot read, and would start with an older state.
+	if len(listed) < min(whole, snapshotsRetained) {
+		return nil, fmt.Errorf("a snapshot in %s cannot be read: %w", inner, errCorrupt)
+	}
+	return store, nil
+}
+
+// boot is what a replica finds on its disk.
+type boot struct {
+	snapshotIndex, snapshotTerm uint64
+	lastIndex, lastTerm         uint64 // of the log; 0 when it is empty
+	members                     raft.Configuration
+}
+
+// examine reads everything that raft will read, before raft does: raft panics where this returns an error. Every
+// entry after the newest snapshot must be there, in its place, with its checksum and with a term that the stable store
+// has seen.
+//
+// It does not write the tail of the log again, although after a failed fsync those bytes may be in the cache only: to
+// open its database, Pebble reads the write-ahead log, writes it into a new table and fsyncs that. A test holds this.
+func examine(log *logStore, stable *stableStore, snapshots raft.SnapshotStore, record groupRecord) (boot, error) {
+	var b boot
+	newest, err := snapshots.List()
+	if err != nil {
+		return boot{}, err
+	}
+	if len(newest) > 0 {
+		b.snapshotIndex, b.snapshotTerm, b.members = newest[0].Index, newest[0].Term, newest[0].Configuration
+	}
+	next := b.snapshotIndex + 1
+	err = log.scan(next, func(entry *raft.Log) error {
+		if entry.Index != next || entry.Term < b.lastTerm {
+			return fmt.Errorf("entry %d of term %d follows entry %d of term %d: %w", entry.Index, entry.Term, next-1,
+				b.lastTerm, ErrLost)
+		}
+		if entry.Type == raft.LogConfiguration {
+			b.members = raft.DecodeConfiguration(entry.Data)
+		}
+		next, b.lastIndex, b.lastTerm = next+1, entry.Index, entry.Term
+		return nil
+	})
+	if err != nil {
+		return boot{}, err
+	}
+	return b, b.check(stable, record)
+}
+
+func (b *boot) check(stable *stableStore, record groupRecord) error {
+	term, err := stable.currentTerm()
+	if err != nil {
+		return err
+	}
+	if newest := max(b.snapshotTerm, b.lastTerm); term < newest {
+		return fmt.Errorf("its term is %d, but it has entries of term %d: %w", term, newest, ErrLost)
+	}
+	if len(record.Voters) > 0 && b.snapshotIndex == 0 && b.lastIndex == 0 {
+		return fmt.Errorf("it was created, and there is neither a log nor a snapshot: %w", ErrLost)
+	}
+	return nil
+}
+
+// voters counts the members that vote.
+func (b *boot) voters() int {
+	n := 0
+	for _, member := range b.members.Servers {
+		if member.Suffrage == raft.Voter {
+			n++
+		}
+	}
+	return n
+}

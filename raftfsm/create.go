@@ -1,0 +1,133 @@
+package raftfsm
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/stint-io/stint/shard"
+)
+
+// Replica is one copy of a shard on this node. Its number is never used again: a replica that was wiped comes back
+// under another one, or it would vote with a shorter memory.
+type Replica struct {
+	Shard  shard.ID
+	Number uint64
+}
+
+// Name is what the group's members call the replica of a node: its Raft id and its address.
+func (r Replica) Name(node string) string { return fmt.Sprintf("%s/%d/%d", node, r.Shard, r.Number) }
+
+// logPrefix has one length for all replicas, so that none is the beginning of another's.
+func (r Replica) logPrefix() []byte {
+	b := binary.BigEndian.AppendUint32([]byte{'l'}, uint32(r.Shard))
+	return binary.BigEndian.AppendUint64(b, r.Number)
+}
+
+// stablePrefix begins the keys of the replica in the bolt file; snapshots stand in a directory of that name.
+func (r Replica) stablePrefix() string { return fmt.Sprintf("%d-%d/", r.Shard, r.Number) }
+
+// groupRecord is the proof that a replica was created here on an explicit order.
+type groupRecord struct {
+	Replica
+	Voters  []string // names of the first voters; empty for a replica that joins an existing group
+	Created bool     // false: the creation was interrupted before the replica ever ran, and starts over
+}
+
+// CreateGroup makes the stores of a replica. voters names the first members of the group (Replica.Name), this replica
+// among them, the same on each; without voters the replica joins a group that exists, whose leader will add it.
+//
+// It is the only way a replica comes into being: OpenGroup refuses one that was not created here, because an empty
+// store cannot tell a new replica from one that lost everything. It can be repeated after a crash, and does nothing
+// for a replica that was created with the same voters.
+func CreateGroup(stores *Stores, replica Replica, voters []string) error {
+	stores.mu.Lock()
+	defer stores.mu.Unlock()
+	err := stores.poison.contain(func() error { return stores.create(replica, voters) })
+	if err != nil {
+		return fmt.Errorf("creating %s: %w", replica.Name(stores.identity.Node), err)
+	}
+	return nil
+}
+
+func (s *Stores) create(replica Replica, voters []string) error {
+	found := slices.IndexFunc(s.groups, func(g groupRecord) bool { return g.Replica == replica })
+	if found >= 0 && !slices.Equal(s.groups[found].Voters, voters) {
+		return fmt.Errorf("it was created before, with voters %v instead of %v", s.groups[found].Voters, voters)
+	}
+	if found >= 0 && s.groups[found].Created {
+		return nil
+	}
+	if found < 0 {
+		found = len(s.groups)
+		record := groupRecord{Replica: replica, Voters: voters}
+		if err := s.putGroups(func(g []groupRecord) []groupRecord { return append(g, record) }); err != nil {
+			return err
+		}
+	}
+	if err := s.bootstrap(replica, voters); err != nil {
+		return err
+	}
+	return s.putGroups(func(g []groupRecord) []groupRecord { g[found].Created = true; return g })
+}
+
+// bootstrap writes the first entry of the log, the group's configuration, over what an interrupted bootstrap left.
+func (s *Stores) bootstrap(replica Replica, voters []string) error {
+	if len(voters) == 0 {
+		return nil
+	}
+	name := replica.Name(s.identity.Node)
+	if !slices.Contains(voters, name) {
+		return errors.New("it is not among its own group's voters")
+	}
+	log, err := openLogStore(s.db, replica.logPrefix())
+	if err != nil {
+		return err
+	}
+	if err := log.DeleteRange(0, math.MaxUint64-1); err != nil {
+		return err
+	}
+	var members raft.Configuration
+	for _, voter := range voters {
+		members.Servers = append(members.Servers,
+			raft.Server{Suffrage: raft.Voter, ID: raft.ServerID(voter), Address: raft.ServerAddress(voter)})
+	}
+	stable := &stableStore{file: s.file, prefix: replica.stablePrefix()}
+	if err := stable.SetUint64([]byte(keyCurrentTerm), 1); err != nil {
+		return err
+	}
+	return log.StoreLog(&raft.Log{Index: 1, Term: 1, Type: raft.LogConfiguration, Data: raft.EncodeConfiguration(members)})
+}
+
+// record finds the proof of a replica's creation.
+func (s *Stores) record(replica Replica) (groupRecord, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, g := range s.groups {
+		if g.Replica == replica && g.Created {
+			return g, true
+		}
+	}
+	return groupRecord{}, false
+}
+
+// use notes that a replica runs; false if it does already.
+func (s *Stores) use(replica Replica) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[replica] {
+		return false
+	}
+	s.open[replica] = true
+	return true
+}
+
+func (s *Stores) release(replica Replica) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, replica)
+}

@@ -1,0 +1,309 @@
+package raftfsm
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/stint-io/stint/shard"
+)
+
+// onSync calls f at every fsync of the write-ahead log.
+func onSync(fs vfs.FS, f func() error) vfs.FS {
+	return errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		syncs := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData || op.Kind == errorfs.OpFileSyncTo
+		if syncs && strings.HasSuffix(op.Path, ".log") {
+			return f()
+		}
+		return nil
+	}))
+}
+
+// The n-th fsync fails, and would succeed if it were tried again. It must not be: the node is told once, and nothing
+// more is acknowledged. After a crash that loses the cache, everything that was acknowledged is there.
+func TestFailedFsyncStopsEverythingOnce(t *testing.T) {
+	for _, nth := range []int64{1, 2, 10} {
+		dir := t.TempDir()
+		disk := crashableFS(t, dir)
+		var countdown atomic.Int64
+		countdown.Store(1 << 40)
+		w := openWorld(t, dir, onSync(disk, func() error {
+			if countdown.Add(-1) == 0 {
+				return syscall.EIO
+			}
+			return nil
+		}), "n1")
+		g := w.loneGroup(t)
+		o := lead(t, g)
+		countdown.Store(nth)
+		acknowledged := 0
+		for o.put(key(acknowledged), value(acknowledged)) == nil {
+			acknowledged++
+		}
+		if cause := w.mustStop(t); !strings.Contains(cause.Error(), syscall.EIO.Error()) {
+			t.Errorf("stopped by %v", cause)
+		}
+		if int64(acknowledged) >= nth {
+			t.Errorf("%d entries were acknowledged, fsync %d failed", acknowledged, nth)
+		}
+		var refused *shard.Error
+		if err := o.put("after", ""); !errors.As(err, &refused) || refused.MaybeApplied() {
+			t.Errorf("after the failure: %v", err)
+		}
+		if g.Leading() {
+			t.Error("a poisoned replica says that it leads")
+		}
+		crashed := disk.CrashClone(vfs.CrashCloneCfg{})
+		g.Shutdown()
+		w.close(t)
+		if calls := w.calls.Load(); calls != 1 {
+			t.Errorf("the node was told %d times", calls)
+		}
+
+		w = openWorld(t, dir, crashed, "n1")
+		g = w.openGroup(t, GroupConfig{Replica: lone})
+		lead(t, g)
+		mustHold(t, g, acknowledged)
+		g.Shutdown()
+		w.close(t)
+	}
+}
+
+// After a failed fsync the bytes may stand in the page cache and nowhere else. A process that starts then reads them
+// and builds on them, so it must bring them to the disk before it does: what it saw is there after the next crash.
+func TestWhatARestartReadFromTheCacheIsWrittenAgain(t *testing.T) {
+	dir := t.TempDir()
+	disk := crashableFS(t, dir)
+	var failing atomic.Bool
+	w := openWorld(t, dir, onSync(disk, func() error {
+		if failing.Load() {
+			return syscall.EIO
+		}
+		return nil
+	}), "n1")
+	g := w.loneGroup(t)
+	o := lead(t, g)
+	o.mustPut(t, 10)
+	failing.Store(true)
+	if err := o.put("key10", "value10"); err == nil {
+		t.Fatal("acknowledged without an fsync")
+	}
+	g.Shutdown()
+	w.file.Close()
+	w.lock.Close()
+	close(w.stop)
+	w.watching.Wait()
+	unsynced := disk.CrashClone(vfs.CrashCloneCfg{})
+
+	for _, c := range []struct {
+		what string
+		disk *vfs.MemFS
+		n    int
+	}{{"the cache was lost", unsynced, 10}, {"the cache was there", reopenable(t, disk, dir), 11}} {
+		w := openWorld(t, dir, c.disk, "n1")
+		g := w.openGroup(t, GroupConfig{Replica: lone})
+		await(t, "leadership", g.Leading)
+		log, err := openLogStore(w.db, lone.logPrefix())
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, _ := log.LastIndex()
+		lead(t, g)
+		mustHold(t, g, c.n)
+		again := c.disk.CrashClone(vfs.CrashCloneCfg{})
+		g.Shutdown()
+		w.close(t)
+
+		w = openWorld(t, dir, again, "n1")
+		log, err = openLogStore(w.db, lone.logPrefix())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last, _ := log.LastIndex(); last < before {
+			t.Errorf("%s: a restart saw %d entries, the next only %d", c.what, before, last)
+		}
+		g = w.openGroup(t, GroupConfig{Replica: lone})
+		lead(t, g)
+		mustHold(t, g, c.n)
+		g.Shutdown()
+		w.close(t)
+	}
+}
+
+// reopenable is the same disk for a new process: what is in the cache is there. The database of the old process is
+// still open, so its lock is taken away.
+func reopenable(t *testing.T, disk *vfs.MemFS, dir string) *vfs.MemFS {
+	t.Helper()
+	copied := crashableFS(t, dir)
+	if _, err := vfs.Clone(disk, copied, filepath.Join(dir, logName), filepath.Join(dir, logName)); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{filepath.Join(dir, logName), dir} {
+		d, err := copied.OpenDir(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Sync(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return copied
+}
+
+// An fsync that does not return: the group falls silent after one heartbeat time-out, the node stops after three.
+func TestHungFsyncIsNoticed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		release := make(chan struct{})
+		var hanging atomic.Bool
+		w := openWorld(t, dir, onSync(vfs.NewMem(), func() error {
+			if hanging.Load() {
+				<-release
+			}
+			return nil
+		}), "n1")
+		g := w.loneGroup(t)
+		o := lead(t, g)
+		hanging.Store(true)
+		wait := g.Propose(o.next("key0", "value0"))
+		started := time.Now()
+		await(t, "silence", g.guard.hung.Load)
+		if took := time.Since(started); took < heartbeatTimeout/2 || took > 2*heartbeatTimeout {
+			t.Errorf("silent after %v", took)
+		}
+		w.mustStop(t)
+		if took := time.Since(started); took < 2*heartbeatTimeout || took > 4*heartbeatTimeout {
+			t.Errorf("stopped after %v", took)
+		}
+		var unclear *shard.Error
+		if _, err := wait(); !errors.As(err, &unclear) || !unclear.MaybeApplied() {
+			t.Errorf("the proposal under way ended with %v", err)
+		}
+		hanging.Store(false)
+		close(release)
+		g.Shutdown()
+		w.close(t)
+	})
+}
+
+// A process that was stopped for a while has old writes and few ticks.
+func TestPausedProcessIsNotAHungDisk(t *testing.T) {
+	w := newWatchdog(&poison{fatal: func(error) { t.Error("a pause was taken for a hung disk") }})
+	var hung atomic.Bool
+	end := w.begin("a write", &hung)
+	for range hungTicks - 1 { // however long the ticks were apart
+		w.tick()
+	}
+	if hung.Load() {
+		t.Error("hung too early")
+	}
+	w.tick()
+	if !hung.Load() {
+		t.Error("not hung after a heartbeat time-out")
+	}
+	end()
+	if hung.Load() {
+		t.Error("hung after the write returned")
+	}
+}
+
+// A flipped byte of the log is never served: not by a running replica, not by one that starts.
+func TestCorruptEntryIsNeverServed(t *testing.T) {
+	w := openWorld(t, t.TempDir(), vfs.NewMem(), "n1")
+	g := w.loneGroup(t)
+	lead(t, g).mustPut(t, 10)
+	g.Shutdown()
+	log, err := openLogStore(w.db, lone.logPrefix())
+	if err != nil {
+		t.Fatal(err)
+	}
+	corrupt(t, log, 5)
+	if _, err := OpenGroup(w.Stores, GroupConfig{Replica: lone}); !errors.Is(err, errCorrupt) {
+		t.Errorf("opened over a corrupt entry: %v", err)
+	}
+	if err := log.GetLog(5, new(raftLog)); !errors.Is(err, errCorrupt) {
+		t.Errorf("read a corrupt entry: %v", err)
+	}
+	w.close(t)
+}
+
+func TestCorruptEntryPoisonsARunningReplica(t *testing.T) {
+	w := openWorld(t, t.TempDir(), vfs.NewMem(), "n1")
+	g := w.loneGroup(t)
+	o := lead(t, g)
+	log := &guardedLog{logStore: mustOpenLog(t, w), guard: g.guard}
+	corrupt(t, log.logStore, 2)
+	err := w.poison.contain(func() error {
+		log.GetLog(2, new(raftLog))
+		t.Error("a corrupt entry was served")
+		return nil
+	})
+	if !errors.Is(err, errCorrupt) || !errors.Is(w.mustStop(t), errCorrupt) {
+		t.Errorf("stopped by %v", err)
+	}
+	if err := o.put("key0", "value0"); err == nil {
+		t.Error("acknowledged after corruption was seen")
+	}
+	g.Shutdown()
+	w.close(t)
+}
+
+func mustOpenLog(t *testing.T, w *world) *logStore {
+	t.Helper()
+	log, err := openLogStore(w.db, lone.logPrefix())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
+}
+
+func corrupt(t *testing.T, log *logStore, index uint64) {
+	t.Helper()
+	stored, closer, err := log.db.Get(log.key(index))
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped := bytes.Clone(stored)
+	closer.Close()
+	flipped[len(flipped)/2] ^= 1
+	if err := log.db.Set(log.key(index), flipped, pebble.Sync); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A byte that flips in the write-ahead log, before its synced end, must not be taken for the torn end of the file:
+// the acknowledged entries behind it would be gone without a word.
+func TestFlippedByteInTheWriteAheadLogIsNotATornTail(t *testing.T) {
+	dir := t.TempDir()
+	w := openWorld(t, dir, nil, "n1")
+	g := w.loneGroup(t)
+	lead(t, g).mustPut(t, 100)
+	copied := t.TempDir() // as a crash would leave it: Close would flush
+	for _, name := range []string{logName, boltName} {
+		if err := os.CopyFS(copied, os.DirFS(dir)); err != nil && !errors.Is(err, os.ErrExist) {
+			t.Fatal(name, err)
+		}
+	}
+	g.Shutdown()
+	w.close(t)
+	logs, err := filepath.Glob(filepath.Join(copied, logName, "*.log"))
+	if err != nil || len(logs) == 0 {
+		t.Fatal(logs, err)
+	}
+	flipByte(t, logs[len(logs)-1], 2000)
+	_, err = OpenStores(copied, StoresConfig{Fatal: func(error) {}})
+	if err == nil {
+		t.Error("the log was opened without its acknowledged end")
+	}
+}

@@ -1,0 +1,108 @@
+package raftfsm
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// logFormat is the first byte of every stored log entry.
+const logFormat = 1
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// errCorrupt is in the chain of every error about bytes that are not what was written.
+var errCorrupt = errors.New("corrupt")
+
+// appendLog encodes a log entry:
+//
+//	format (1 byte) | type (1) | index, term, appended at (varints, ns) | extensions length | extensions | data |
+//	crc32c of all before (4)
+//
+// The index stands in it although the key has it too: an entry that is found in another's place is corrupt.
+func appendLog(b []byte, log *raft.Log) []byte {
+	start := len(b)
+	b = append(b, logFormat, byte(log.Type))
+	b = binary.AppendUvarint(b, log.Index)
+	b = binary.AppendUvarint(b, log.Term)
+	b = binary.AppendVarint(b, nanosOf(log.AppendedAt))
+	b = binary.AppendUvarint(b, uint64(len(log.Extensions)))
+	b = append(b, log.Extensions...)
+	b = append(b, log.Data...)
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli))
+}
+
+// decodeLog reads what appendLog wrote for an index. The entry's slices refer to b.
+func decodeLog(b []byte, index uint64, log *raft.Log) error {
+	body, err := unseal(b)
+	if err != nil {
+		return fmt.Errorf("log entry %d: %w", index, err)
+	}
+	if len(body) < 2 || body[0] != logFormat {
+		return fmt.Errorf("log entry %d has an unknown format: run a newer version", index)
+	}
+	rest := body[2:]
+	var got, term, extensions uint64
+	var appended int64
+	ok := takeUvarint(&rest, &got) && takeUvarint(&rest, &term) && takeVarint(&rest, &appended) &&
+		takeUvarint(&rest, &extensions) && extensions <= uint64(len(rest))
+	if !ok || got != index {
+		return fmt.Errorf("log entry %d is malformed or another's: %w", index, errCorrupt)
+	}
+	*log = raft.Log{Index: got, Term: term, Type: raft.LogType(body[1]), AppendedAt: timeOf(appended),
+		Data: rest[extensions:]}
+	if extensions > 0 {
+		log.Extensions = rest[:extensions:extensions]
+	}
+	return nil
+}
+
+// unseal cuts off and checks the crc32c that ends b.
+func unseal(b []byte) ([]byte, error) {
+	if len(b) < 4 {
+		return nil, fmt.Errorf("%d bytes are too few: %w", len(b), errCorrupt)
+	}
+	body, want := b[:len(b)-4], binary.LittleEndian.Uint32(b[len(b)-4:])
+	if got := crc32.Checksum(body, castagnoli); got != want {
+		return nil, fmt.Errorf("crc32c is %08x, it says %08x: %w", got, want, errCorrupt)
+	}
+	return body, nil
+}
+
+func takeUvarint(rest *[]byte, into *uint64) bool {
+	v, n := binary.Uvarint(*rest)
+	if n <= 0 {
+		return false
+	}
+	*into, *rest = v, (*rest)[n:]
+	return true
+}
+
+func takeVarint(rest *[]byte, into *int64) bool {
+	v, n := binary.Varint(*rest)
+	if n <= 0 {
+		return false
+	}
+	*into, *rest = v, (*rest)[n:]
+	return true
+}
+
+// nanosOf writes the zero time, which UnixNano cannot, as the least number.
+func nanosOf(t time.Time) int64 {
+	if t.IsZero() {
+		return math.MinInt64
+	}
+	return t.UnixNano()
+}
+
+func timeOf(nanos int64) time.Time {
+	if nanos == math.MinInt64 {
+		return time.Time{}
+	}
+	return time.Unix(0, nanos)
+}

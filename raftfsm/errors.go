@@ -1,0 +1,41 @@
+package raftfsm
+
+import (
+	"errors"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard"
+)
+
+// ErrLost says that a data directory or a replica lost a part of what it had acknowledged. It opens no Raft and
+// answers no vote: with its old name and a shorter memory it would vote twice and drop acknowledged entries. It has to
+// be replaced under a new number, or, when it was the only voter, recovered from a backup.
+var ErrLost = errors.New("a part of it is lost: replace the replica, or restore a backup")
+
+// retrySoon is the hint for proposals that are in no log: about one election.
+const retrySoon = limit.Span(heartbeatTimeout / 1000)
+
+// proposalError says what became of a proposal that raft answered with an error. Only three errors are certain to
+// have left no entry behind; every other one, and any that a later version may invent, is an unknown outcome: the
+// entry may be in this node's log or in another's, and may yet commit.
+func proposalError(err error) *shard.Error {
+	switch {
+	case errors.Is(err, raft.ErrNotLeader):
+		return &shard.Error{Code: shard.NotOwner, Message: "this node does not lead the shard's group"}
+	case errors.Is(err, raft.ErrEnqueueTimeout):
+		return unavailable("the shard's log is busy: the proposal found no place in it")
+	case errors.Is(err, raft.ErrLeadershipTransferInProgress):
+		return unavailable("the shard's group is handing over its leadership")
+	}
+	return unknown("the proposal may or may not take effect: " + err.Error())
+}
+
+func unavailable(message string) *shard.Error {
+	return &shard.Error{Code: shard.Unavailable, Message: message, RetryAfter: retrySoon}
+}
+
+func unknown(message string) *shard.Error {
+	return &shard.Error{Code: shard.UnknownOutcome, Message: message}
+}

@@ -1,0 +1,92 @@
+package raftfsm
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/stint-io/stint/shard"
+)
+
+// fsm installs committed entries into a shard's state; it never decides anything and does no I/O.
+//
+// What it relies on: raft calls Apply, Snapshot and Restore from one goroutine, in the order of the log, and never
+// again once that goroutine ended. raft reports a proposal as done whatever Apply did, so the answer is the Outcome
+// that Apply returns and nothing else.
+type fsm struct {
+	id      shard.ID
+	guard   *guard
+	applied func(shard.Outcome)
+
+	index atomic.Uint64 // of the newest entry installed or restored
+
+	mu    sync.RWMutex // Apply, Snapshot and Restore write; View reads
+	state *shard.State
+}
+
+// Apply implements raft.FSM. An entry that cannot be installed ends this replica: a replica that skipped an entry which
+// the others install has forked.
+func (f *fsm) Apply(log *raft.Log) any {
+	outcome, err := f.install(log)
+	if err != nil {
+		f.guard.poison.halt(fmt.Errorf("%s: installing entry %d: %w", f.guard.group, log.Index, err))
+	}
+	f.index.Store(log.Index)
+	if f.applied != nil {
+		f.applied(outcome)
+	}
+	return outcome
+}
+
+func (f *fsm) install(log *raft.Log) (shard.Outcome, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.state.Install(log.Data, log.Index, log.Term)
+}
+
+// StoreConfiguration implements raft.ConfigurationStore. There is nothing to store, but without the method raft does
+// not count a membership change as applied, and an idle shard could not be snapshotted after a move.
+func (f *fsm) StoreConfiguration(index uint64, _ raft.Configuration) { f.index.Store(index) }
+
+// Snapshot implements raft.FSM.
+func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return picture{f.state.Snapshot()}, nil
+}
+
+// Restore implements raft.FSM: it verifies the whole snapshot into a fresh state and only then swaps.
+func (f *fsm) Restore(from io.ReadCloser) error {
+	state, err := shard.Restore(f.id, from)
+	if err != nil {
+		f.guard.poison.halt(fmt.Errorf("%s: restoring a snapshot: %w", f.guard.group, err))
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.state = state
+	return nil
+}
+
+func (f *fsm) view(read func(*shard.State)) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	read(f.state)
+}
+
+// picture is a shard's snapshot as raft writes it, while entries go on being installed.
+type picture struct{ *shard.Snapshot }
+
+// Persist implements raft.FSMSnapshot.
+func (p picture) Persist(sink raft.SnapshotSink) error {
+	if _, err := p.WriteTo(sink); err != nil {
+		sink.Cancel()
+		return err
+	}
+	return sink.Close()
+}
+
+// Release implements raft.FSMSnapshot. A picture holds nothing that must be given back.
+func (picture) Release() {}

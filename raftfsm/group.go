@@ -1,0 +1,232 @@
+package raftfsm
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/stint-io/stint/shard"
+)
+
+// Timing. A follower whose heartbeats wait behind a slow fsync must not start an election, so heartbeatTimeout is far
+// above a disk's bad moments; after the loss of a leader both survivors must have missed it before one is elected, so
+// that service is back after about five of them. Election time-out and leader lease are the same. A group of one voter
+// waits for nobody and elects itself at once; it is to be opened anew before it gets a second voter.
+const (
+	heartbeatTimeout     = 650 * time.Millisecond
+	loneHeartbeatTimeout = 50 * time.Millisecond
+	commitTimeout        = 250 * time.Millisecond // only delays what followers of an idle shard know
+)
+
+// Snapshots and log. Followers that lag less than trailingEntries catch up from the log; fewer would run into
+// hashicorp/raft issue 697. The thresholds keep what a restart replays to a second or so of work.
+const (
+	snapshotInterval = 10 * time.Second
+	snapshotEntries  = 8192
+	trailingEntries  = 4096
+	cachedEntries    = 256
+)
+
+// Observer is told what happens in a group. Its functions must not block; nil ones are not called.
+type Observer struct {
+	// Appended: a batch of log entries was written and fsynced.
+	Appended func(took time.Duration, entries int)
+	// Applied: an entry was installed into the shard's state, or dropped by its fence (Outcome.Dropped).
+	Applied func(shard.Outcome)
+}
+
+// GroupConfig is what OpenGroup needs to know.
+type GroupConfig struct {
+	Replica Replica // created before by CreateGroup
+	// Stream reaches the other members; nil for a node alone. Its Addr must be the replica's name. The group closes it.
+	Stream StreamLayer
+	// OnLeadership is called by one goroutine after this replica may have gained or lost the leadership. A hint: ask
+	// Leading. It may be called too often, and two changes may come as one. nil: nobody asks.
+	OnLeadership func()
+	Observer     Observer
+}
+
+// Group is one replica of a shard: its Raft member, its log and its state. All methods may be called concurrently,
+// Propose by one goroutine.
+type Group struct {
+	name      string
+	cfg       GroupConfig
+	stores    *Stores
+	guard     *guard
+	fsm       *fsm
+	raft      *raft.Raft
+	transport *transport
+
+	proposals chan struct{} // one token for each proposal under way
+	closing   atomic.Bool   // no new proposals
+	closed    chan struct{} // raft has ended
+	shutdown  sync.Once
+	watching  sync.WaitGroup
+}
+
+// OpenGroup starts a replica that CreateGroup made. It fails with ErrLost in its chain when the replica's stores do
+// not hold what they held.
+func OpenGroup(stores *Stores, cfg GroupConfig) (*Group, error) {
+	name := cfg.Replica.Name(stores.identity.Node)
+	g := &Group{
+		name:      name,
+		cfg:       cfg,
+		stores:    stores,
+		guard:     &guard{poison: stores.poison, watchdog: stores.watchdog, group: name},
+		proposals: make(chan struct{}, proposalsInFlight),
+		closed:    make(chan struct{}),
+	}
+	g.fsm = &fsm{id: cfg.Replica.Shard, guard: g.guard, applied: cfg.Observer.Applied, state: shard.NewState(cfg.Replica.Shard)}
+	if !stores.use(cfg.Replica) {
+		return nil, fmt.Errorf("opening %s: it is open already", name)
+	}
+	if err := stores.poison.contain(g.open); err != nil {
+		if g.transport != nil {
+			g.transport.Close()
+		}
+		stores.release(cfg.Replica)
+		return nil, fmt.Errorf("opening %s: %w", name, err)
+	}
+	g.watching.Go(g.watchLeadership)
+	return g, nil
+}
+
+func (g *Group) open() error {
+	replica, logger := g.cfg.Replica, raftLogger{g.stores.logger.With("shard", g.cfg.Replica.Shard)}
+	record, created := g.stores.record(replica)
+	if !created {
+		return fmt.Errorf("it was never created here: %w", ErrLost)
+	}
+	log, err := openLogStore(g.stores.db, replica.logPrefix())
+	if err != nil {
+		return err
+	}
+	stable := &stableStore{file: g.stores.file, prefix: replica.stablePrefix()}
+	snapshots, err := openSnapshots(filepath.Join(g.stores.dir, snapshotsName, replica.stablePrefix()), logger)
+	if err != nil {
+		return err
+	}
+	found, err := examine(log, stable, snapshots, record)
+	if err != nil {
+		return err
+	}
+	cached, err := raft.NewLogCache(cachedEntries,
+		&guardedLog{logStore: log, guard: g.guard, appended: g.cfg.Observer.Appended})
+	if err != nil {
+		return err
+	}
+	if err := g.openTransport(logger); err != nil {
+		return err
+	}
+	g.raft, err = raft.NewRaft(raftConfig(g.name, found.voters(), logger), g.fsm, cached,
+		&guardedStable{stable, g.guard}, &guardedSnapshots{snapshots, g.guard}, g.transport)
+	return err
+}
+
+func (g *Group) openTransport(logger raftLogger) error {
+	layer := g.cfg.Stream
+	if layer == nil {
+		layer = newLonely(g.name)
+	}
+	if got := layer.Addr().String(); got != g.name {
+		return fmt.Errorf("its stream layer is %q's", got)
+	}
+	g.transport = newTransport(layer, logger, g.guard.hung.Load)
+	return nil
+}
+
+func raftConfig(name string, voters int, logger raftLogger) *raft.Config {
+	timeout := heartbeatTimeout
+	if voters == 1 {
+		timeout = loneHeartbeatTimeout
+	}
+	c := raft.DefaultConfig()
+	c.LocalID = raft.ServerID(name)
+	c.Logger = logger
+	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = timeout, timeout, timeout
+	c.CommitTimeout = commitTimeout
+	c.BatchApplyCh = false // a buffered proposal could enter the log after its enqueue time-out was reported
+	c.ShutdownOnRemove = false
+	c.SnapshotInterval, c.SnapshotThreshold, c.TrailingLogs = snapshotInterval, snapshotEntries, trailingEntries
+	c.NoLegacyTelemetry = true
+	return c
+}
+
+// watchLeadership passes raft's edges on as hints. It drains the channel, so raft never waits for us.
+func (g *Group) watchLeadership() {
+	for {
+		select {
+		case <-g.raft.LeaderCh():
+			if g.cfg.OnLeadership != nil {
+				g.cfg.OnLeadership()
+			}
+		case <-g.closed:
+			return
+		}
+	}
+}
+
+// Leading is a hint whether a proposal has a chance now. It never blocks. The proof of leadership is a committed
+// EpochOpen and nothing less.
+func (g *Group) Leading() bool {
+	return g.raft.State() == raft.Leader && !g.closing.Load() && g.guard.poison.cause() == nil
+}
+
+// View runs read while the committed state stands still. read must be short and must not keep what it saw.
+func (g *Group) View(read func(*shard.State)) { g.fsm.view(read) }
+
+// Status is a replica's place in its group, for people and metrics.
+type Status struct {
+	Replica       Replica
+	Leading       bool
+	Leader        string // name of the leader's replica; "" unknown
+	Term          uint64
+	LastIndex     uint64 // of the log
+	CommitIndex   uint64
+	AppliedIndex  uint64 // installed into the state
+	SnapshotIndex uint64 // 0: none yet
+}
+
+// Status tells where the replica stands. Its numbers are read one after the other.
+func (g *Group) Status() Status {
+	_, leader := g.raft.LeaderWithID()
+	snapshot, _ := strconv.ParseUint(g.raft.Stats()["last_snapshot_index"], 10, 64)
+	return Status{
+		Replica:       g.cfg.Replica,
+		Leading:       g.Leading(),
+		Leader:        string(leader),
+		Term:          g.raft.CurrentTerm(),
+		LastIndex:     g.raft.LastIndex(),
+		CommitIndex:   g.raft.CommitIndex(),
+		AppliedIndex:  max(g.fsm.index.Load(), snapshot),
+		SnapshotIndex: snapshot,
+	}
+}
+
+// Snapshot writes a snapshot now and shortens the log. It returns raft.ErrNothingNewToSnapshot's text when the shard
+// never saw an entry.
+func (g *Group) Snapshot() error {
+	if err := g.raft.Snapshot().Error(); err != nil {
+		return fmt.Errorf("%s: snapshot: %w", g.name, err)
+	}
+	return nil
+}
+
+// Shutdown ends the replica and all its goroutines. New proposals are refused; those under way get up to two election
+// time-outs to end, because raft forgets to answer a proposal that was committed and not yet applied. It may be called
+// again, and must not be called from OnLeadership, an Observer or StoresConfig.Fatal.
+func (g *Group) Shutdown() {
+	g.shutdown.Do(func() {
+		g.closing.Store(true)
+		g.drain(2 * heartbeatTimeout)
+		g.raft.Shutdown().Error()
+		close(g.closed)
+		g.watching.Wait()
+		g.stores.release(g.cfg.Replica)
+	})
+}

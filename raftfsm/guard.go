@@ -1,0 +1,160 @@
+package raftfsm
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// guard stands between hashicorp/raft and the stores of one group: the poison latch on every call, the watchdog on
+// every write.
+type guard struct {
+	poison   *poison
+	watchdog *watchdog
+	group    string
+	hung     atomic.Bool
+}
+
+func (g *guard) write(what string, call func() error) {
+	g.poison.do(func() error {
+		defer g.watchdog.begin(g.group+": "+what, &g.hung)()
+		if err := call(); err != nil {
+			return fmt.Errorf("%s: %s: %w", g.group, what, err)
+		}
+		return nil
+	})
+}
+
+// read passes the one expected error through, bare.
+func (g *guard) read(expected error, call func() error) (result error) {
+	g.poison.do(func() error {
+		err := call()
+		if err == expected {
+			result = err
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", g.group, err)
+		}
+		return nil
+	})
+	return result
+}
+
+// guardedLog is the raft.LogStore that raft is given (behind a raft.LogCache).
+type guardedLog struct {
+	*logStore
+	guard    *guard
+	appended func(took time.Duration, entries int)
+}
+
+// GetLog implements raft.LogStore.
+func (l *guardedLog) GetLog(index uint64, log *raft.Log) error {
+	return l.guard.read(raft.ErrLogNotFound, func() error { return l.logStore.GetLog(index, log) })
+}
+
+// StoreLog implements raft.LogStore.
+func (l *guardedLog) StoreLog(log *raft.Log) error { return l.StoreLogs([]*raft.Log{log}) }
+
+// StoreLogs implements raft.LogStore.
+func (l *guardedLog) StoreLogs(logs []*raft.Log) error {
+	start := time.Now()
+	l.guard.write("storing log entries", func() error { return l.logStore.StoreLogs(logs) })
+	if l.appended != nil {
+		l.appended(time.Since(start), len(logs))
+	}
+	return nil
+}
+
+// DeleteRange implements raft.LogStore.
+func (l *guardedLog) DeleteRange(first, last uint64) error {
+	l.guard.write("deleting log entries", func() error { return l.logStore.DeleteRange(first, last) })
+	return nil
+}
+
+// guardedStable is the raft.StableStore that raft is given.
+type guardedStable struct {
+	store *stableStore
+	guard *guard
+}
+
+// Set implements raft.StableStore.
+func (s *guardedStable) Set(key, value []byte) error {
+	s.guard.write("storing a vote", func() error { return s.store.Set(key, value) })
+	return nil
+}
+
+// SetUint64 implements raft.StableStore.
+func (s *guardedStable) SetUint64(key []byte, value uint64) error {
+	s.guard.write("storing a term", func() error { return s.store.SetUint64(key, value) })
+	return nil
+}
+
+// Get implements raft.StableStore.
+func (s *guardedStable) Get(key []byte) (value []byte, err error) {
+	err = s.guard.read(errNotFound, func() (err error) { value, err = s.store.Get(key); return err })
+	return value, err
+}
+
+// GetUint64 implements raft.StableStore.
+func (s *guardedStable) GetUint64(key []byte) (value uint64, err error) {
+	err = s.guard.read(errNotFound, func() (err error) { value, err = s.store.GetUint64(key); return err })
+	return value, err
+}
+
+// guardedSnapshots is the raft.SnapshotStore that raft is given. raft falls back to an older snapshot when the newest
+// cannot be read; the log below the newest may be gone by then, so a snapshot that cannot be read sets the latch.
+type guardedSnapshots struct {
+	raft.SnapshotStore
+	guard *guard
+}
+
+// Open implements raft.SnapshotStore.
+func (s *guardedSnapshots) Open(id string) (meta *raft.SnapshotMeta, from io.ReadCloser, err error) {
+	err = s.guard.read(nil, func() (err error) {
+		if meta, from, err = s.SnapshotStore.Open(id); err != nil {
+			err = fmt.Errorf("opening snapshot %s: %w", id, err)
+		}
+		return err
+	})
+	return meta, from, err
+}
+
+// Create implements raft.SnapshotStore.
+func (s *guardedSnapshots) Create(version raft.SnapshotVersion, index, term uint64, voters raft.Configuration,
+	votersIndex uint64, transport raft.Transport) (raft.SnapshotSink, error) {
+	sink, err := s.SnapshotStore.Create(version, index, term, voters, votersIndex, transport)
+	if err != nil {
+		return nil, s.guard.snapshotFailed(err)
+	}
+	return &guardedSink{sink, s.guard}, nil
+}
+
+// guardedSink sets the latch when a snapshot cannot be written or fsynced.
+type guardedSink struct {
+	raft.SnapshotSink
+	guard *guard
+}
+
+// Write implements raft.SnapshotSink.
+func (s *guardedSink) Write(b []byte) (int, error) {
+	n, err := s.SnapshotSink.Write(b)
+	return n, s.guard.snapshotFailed(err)
+}
+
+// Close implements raft.SnapshotSink.
+func (s *guardedSink) Close() error { return s.guard.snapshotFailed(s.SnapshotSink.Close()) }
+
+// snapshotFailed lets a full disk be: nothing was acknowledged by that snapshot, the log is still whole, and raft tries
+// again later. Every other error makes the disk suspect.
+func (g *guard) snapshotFailed(err error) error {
+	if err != nil && !errors.Is(err, syscall.ENOSPC) {
+		g.poison.halt(fmt.Errorf("%s: writing a snapshot: %w", g.group, err))
+	}
+	return err
+}

@@ -1,0 +1,177 @@
+package raftfsm
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/hashicorp/raft"
+	"go.uber.org/goleak"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long a test awaits what must happen.
+const patience = 20 * time.Second
+
+var testIdentity = Identity{Cluster: "c1", Node: "n1", Shards: 4}
+
+// world is the stores of one node, and what their Fatal was called with.
+type world struct {
+	*Stores
+	fatal chan error
+	calls atomic.Int32
+}
+
+func openWorld(t testing.TB, dir string, fs vfs.FS, node string) *world {
+	t.Helper()
+	w := &world{fatal: make(chan error, 1)}
+	identity := testIdentity
+	identity.Node = node
+	stores, err := OpenStores(dir, StoresConfig{Fresh: identity, FS: fs, Fatal: func(err error) {
+		if w.calls.Add(1) == 1 {
+			w.fatal <- err
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Stores = stores
+	return w
+}
+
+// crashableFS is a memory disk whose crash clones lose what was not fsynced. dir is there, and stays.
+func crashableFS(t testing.TB, dir string) *vfs.MemFS {
+	t.Helper()
+	fs := vfs.NewCrashableMem()
+	if err := fs.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for path := dir; ; path = fs.PathDir(path) {
+		d, err := fs.OpenDir(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		if path == fs.PathDir(path) {
+			return fs
+		}
+	}
+}
+
+func (w *world) close(t testing.TB) {
+	t.Helper()
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) mustStop(t testing.TB) error {
+	t.Helper()
+	select {
+	case err := <-w.fatal:
+		return err
+	case <-time.After(patience):
+		t.Fatal("the stores failed and nobody was told")
+		return nil
+	}
+}
+
+var lone = Replica{Shard: 1, Number: 7}
+
+// loneGroup creates and opens a group of one voter.
+func (w *world) loneGroup(t testing.TB) *Group {
+	t.Helper()
+	if err := CreateGroup(w.Stores, lone, []string{lone.Name(w.identity.Node)}); err != nil {
+		t.Fatal(err)
+	}
+	return w.openGroup(t, GroupConfig{Replica: lone})
+}
+
+func (w *world) openGroup(t testing.TB, cfg GroupConfig) *Group {
+	t.Helper()
+	g, err := OpenGroup(w.Stores, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// owner proposes as an actor would: an EpochOpen, then batches in sequence.
+type owner struct {
+	*Group
+	at shard.Stamp
+}
+
+func await(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for !condition() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s did not happen within %v", what, patience)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func lead(t testing.TB, g *Group) *owner {
+	t.Helper()
+	o := &owner{Group: g}
+	await(t, "leadership of "+g.name, g.Leading)
+	id := g.cfg.Replica.Shard
+	outcome, err := g.Propose(shard.EncodeEpochOpen(id, 1))()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.at = shard.Stamp{Position: shard.Position{Shard: id, Epoch: outcome.Epoch}, Now: outcome.Time}
+	return o
+}
+
+func (o *owner) next(key, value string) []byte {
+	o.at.Seq++
+	o.at.Now++
+	return shard.EncodeBatch(o.at, []shard.Put{{Key: key,
+		Record: shard.Record{Value: []byte(value), ForgetAt: limit.Forever}}})
+}
+
+// put proposes one effect and says whether it was acknowledged.
+func (o *owner) put(key, value string) error {
+	outcome, err := o.Propose(o.next(key, value))()
+	if err == nil && outcome.Dropped != shard.NotDropped {
+		err = fmt.Errorf("dropped: %v", outcome.Dropped)
+	}
+	return err
+}
+
+func (o *owner) mustPut(t testing.TB, n int) {
+	t.Helper()
+	for i := range n {
+		if err := o.put(fmt.Sprint("key", i), fmt.Sprint("value", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func mustHold(t testing.TB, g *Group, n int) {
+	t.Helper()
+	g.View(func(s *shard.State) {
+		for i := range n {
+			r, found := s.Lookup(fmt.Sprint("key", i))
+			if !found || string(r.Value) != fmt.Sprint("value", i) {
+				t.Errorf("key %d was acknowledged and is %q now", i, r.Value)
+			}
+		}
+	})
+}
+
+type raftLog = raft.Log
+
+func key(i int) string   { return fmt.Sprint("key", i) }
+func value(i int) string { return fmt.Sprint("value", i) }

@@ -1,0 +1,145 @@
+package raftfsm
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/hashicorp/raft"
+)
+
+// logStore is one group's log in the Pebble database that all groups of the node share. A key is the group's prefix
+// and the big-endian index. Its methods return plain errors; guardedLog turns them into the poison latch.
+//
+// It implements raft.LogStore and may be called concurrently. Gaps are legal: after an installed snapshot the log
+// goes on further up, and the entries below it are deleted later.
+type logStore struct {
+	db     *pebble.DB
+	prefix []byte
+
+	mu          sync.Mutex
+	first, last uint64 // of the entries stored; 0 when there are none
+}
+
+// openLogStore finds the group's log. prefix must be as long as every other group's.
+func openLogStore(db *pebble.DB, prefix []byte) (*logStore, error) {
+	s := &logStore{db: db, prefix: prefix}
+	return s, s.findBounds()
+}
+
+func (s *logStore) key(index uint64) []byte {
+	return binary.BigEndian.AppendUint64(slices.Clip(s.prefix), index)
+}
+
+func (s *logStore) indexOf(key []byte) uint64 { return binary.BigEndian.Uint64(key[len(s.prefix):]) }
+
+// entries makes an iterator over the group's entries from an index on.
+func (s *logStore) entries(from uint64) (*pebble.Iterator, error) {
+	// No index reaches MaxUint64, so the bound leaves out nothing.
+	return s.db.NewIter(&pebble.IterOptions{LowerBound: s.key(from), UpperBound: s.key(^uint64(0))})
+}
+
+// findBounds holds the lock from before it looks: a StoreLogs that it does not see yet raises last afterwards.
+func (s *logStore) findBounds() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	it, err := s.entries(0)
+	if err != nil {
+		return err
+	}
+	s.first, s.last = 0, 0
+	if it.First() {
+		s.first = s.indexOf(it.Key())
+	}
+	if it.Last() {
+		s.last = s.indexOf(it.Key())
+	}
+	return it.Close()
+}
+
+// scan reads the entries from an index on in their order, verifying each.
+func (s *logStore) scan(from uint64, visit func(*raft.Log) error) error {
+	it, err := s.entries(from)
+	if err != nil {
+		return err
+	}
+	for ok := it.First(); ok && err == nil; ok = it.Next() {
+		var log raft.Log
+		if err = decodeLog(slices.Clone(it.Value()), s.indexOf(it.Key()), &log); err == nil {
+			err = visit(&log)
+		}
+	}
+	if closeErr := it.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+// FirstIndex implements raft.LogStore.
+func (s *logStore) FirstIndex() (uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.first, nil
+}
+
+// LastIndex implements raft.LogStore.
+func (s *logStore) LastIndex() (uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last, nil
+}
+
+// GetLog implements raft.LogStore. It answers the bare raft.ErrLogNotFound, which raft compares by identity.
+func (s *logStore) GetLog(index uint64, log *raft.Log) error {
+	value, closer, err := s.db.Get(s.key(index))
+	if err == pebble.ErrNotFound {
+		return raft.ErrLogNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("reading log entry %d: %w", index, err)
+	}
+	err = decodeLog(slices.Clone(value), index, log)
+	if closeErr := closer.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+// StoreLog implements raft.LogStore.
+func (s *logStore) StoreLog(log *raft.Log) error { return s.StoreLogs([]*raft.Log{log}) }
+
+// StoreLogs implements raft.LogStore: one batch, and one fsync, which Pebble shares among the groups that wait for it.
+func (s *logStore) StoreLogs(logs []*raft.Log) error {
+	batch := s.db.NewBatch()
+	defer batch.Close()
+	var value []byte
+	for _, log := range logs {
+		value = appendLog(value[:0], log)
+		if err := batch.Set(s.key(log.Index), value, nil); err != nil {
+			return err
+		}
+	}
+	if err := batch.Commit(pebble.Sync); err != nil {
+		return fmt.Errorf("storing %d log entries: %w", len(logs), err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, log := range logs {
+		if s.first == 0 || log.Index < s.first {
+			s.first = log.Index
+		}
+		s.last = max(s.last, log.Index)
+	}
+	return nil
+}
+
+// DeleteRange implements raft.LogStore. The range, both ends included, costs one tombstone however long it is:
+// nothing waits behind a long deletion.
+func (s *logStore) DeleteRange(first, last uint64) error {
+	if err := s.db.DeleteRange(s.key(first), s.key(last+1), pebble.Sync); err != nil {
+		return fmt.Errorf("deleting log entries %d to %d: %w", first, last, err)
+	}
+	return s.findBounds()
+}

@@ -1,0 +1,89 @@
+package raftfsm
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// raftLogger hands hashicorp/raft's lines to slog, two levels down: what raft calls information is of interest to its
+// developers, what it warns of is the daily life of elections, and its errors are mostly peers that do not answer. What
+// an operator must act on comes from this package.
+type raftLogger struct{ to *slog.Logger }
+
+func levelOf(level hclog.Level) slog.Level {
+	switch level {
+	case hclog.Error:
+		return slog.LevelWarn
+	case hclog.Warn:
+		return slog.LevelInfo
+	default:
+		return slog.LevelDebug
+	}
+}
+
+func (l raftLogger) enabled(level hclog.Level) bool {
+	return l.to.Enabled(context.Background(), levelOf(level))
+}
+
+// Log implements hclog.Logger.
+func (l raftLogger) Log(level hclog.Level, msg string, args ...any) {
+	if !l.enabled(level) {
+		return
+	}
+	for i, arg := range args {
+		if f, ok := arg.(hclog.Format); ok {
+			args[i] = fmt.Sprintf(f[0].(string), f[1:]...)
+		}
+	}
+	l.to.Log(context.Background(), levelOf(level), "raft: "+msg, args...)
+}
+
+func (l raftLogger) Trace(msg string, args ...any) { l.Log(hclog.Trace, msg, args...) }
+func (l raftLogger) Debug(msg string, args ...any) { l.Log(hclog.Debug, msg, args...) }
+func (l raftLogger) Info(msg string, args ...any)  { l.Log(hclog.Info, msg, args...) }
+func (l raftLogger) Warn(msg string, args ...any)  { l.Log(hclog.Warn, msg, args...) }
+func (l raftLogger) Error(msg string, args ...any) { l.Log(hclog.Error, msg, args...) }
+
+func (l raftLogger) IsTrace() bool { return l.enabled(hclog.Trace) }
+func (l raftLogger) IsDebug() bool { return l.enabled(hclog.Debug) }
+func (l raftLogger) IsInfo() bool  { return l.enabled(hclog.Info) }
+func (l raftLogger) IsWarn() bool  { return l.enabled(hclog.Warn) }
+func (l raftLogger) IsError() bool { return l.enabled(hclog.Error) }
+
+func (l raftLogger) ImpliedArgs() []any             { return nil }
+func (l raftLogger) With(args ...any) hclog.Logger  { return raftLogger{l.to.With(args...)} }
+func (l raftLogger) Name() string                   { return "raft" }
+func (l raftLogger) Named(string) hclog.Logger      { return l }
+func (l raftLogger) ResetNamed(string) hclog.Logger { return l }
+func (l raftLogger) SetLevel(hclog.Level)           {}
+func (l raftLogger) GetLevel() hclog.Level          { return hclog.Info }
+
+func (l raftLogger) StandardLogger(*hclog.StandardLoggerOptions) *log.Logger {
+	return slog.NewLogLogger(l.to.Handler(), slog.LevelDebug)
+}
+
+func (l raftLogger) StandardWriter(*hclog.StandardLoggerOptions) io.Writer {
+	return l.StandardLogger(nil).Writer()
+}
+
+// pebbleLogger hands Pebble's lines to slog, and what is fatal to Pebble to the latch.
+type pebbleLogger struct {
+	to     *slog.Logger
+	poison *poison
+}
+
+func (l pebbleLogger) Infof(format string, args ...any) {
+	l.to.Debug("pebble: " + fmt.Sprintf(format, args...))
+}
+
+func (l pebbleLogger) Errorf(format string, args ...any) {
+	l.to.Warn("pebble: " + fmt.Sprintf(format, args...))
+}
+
+// Fatalf is Pebble's answer to a commit or a manifest that could not be written. It must not return.
+func (l pebbleLogger) Fatalf(format string, args ...any) { l.poison.halt(fmt.Errorf(format, args...)) }

@@ -1,0 +1,117 @@
+package raftfsm
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/stint-io/stint/shard"
+)
+
+// Bounds of a proposal.
+const (
+	proposalsInFlight = 8                // a ceiling; the actor runs one or two
+	enqueueTimeout    = 2 * time.Second  // for a place in the log
+	proposalTimeout   = 10 * time.Second // from then on for its end; raft has been seen to forget one
+)
+
+// settlement is what became of a proposal.
+type settlement struct {
+	outcome shard.Outcome
+	err     *shard.Error
+}
+
+// Propose gives one entry its place in the log and returns; wait tells what became of it. It blocks while the log is
+// busy. Entries are installed in the order of the Propose calls, which one goroutine makes.
+//
+// wait is called at most once, and always ends. Its error is a *shard.Error: NotOwner and Unavailable say that the
+// entry is certainly in no log, UnknownOutcome that it may yet be installed.
+func (g *Group) Propose(payload []byte) (wait func() (shard.Outcome, error)) {
+	if err := g.refusal(); err != nil {
+		return refused(err)
+	}
+	select {
+	case g.proposals <- struct{}{}:
+	case <-time.After(enqueueTimeout):
+		return refused(unavailable("the shard's log is busy: too many proposals are under way"))
+	}
+	future := g.raft.Apply(payload, enqueueTimeout)
+	settled := make(chan settlement, 1)
+	go func() {
+		settled <- g.settle(future)
+		<-g.proposals
+	}()
+	return func() (shard.Outcome, error) { return g.await(settled) }
+}
+
+// refusal says why a proposal is not even tried.
+func (g *Group) refusal() *shard.Error {
+	switch {
+	case g.guard.poison.cause() != nil:
+		return unavailable("this node's stores can no longer be trusted")
+	case g.closing.Load():
+		return unavailable("this node is closing the shard")
+	case g.stores.LowDisk():
+		return unavailable(fmt.Sprintf("less than %d MiB of disk are free: make room", diskFloorBytes>>20))
+	}
+	return nil
+}
+
+func refused(err *shard.Error) func() (shard.Outcome, error) {
+	return func() (shard.Outcome, error) { return shard.Outcome{}, err }
+}
+
+// settle waits for raft. A future without an error says only that raft is through with the entry: the fsm's answer
+// must be there too, or the fsm met something that it must not survive.
+func (g *Group) settle(future raft.ApplyFuture) settlement {
+	if err := future.Error(); err != nil {
+		return settlement{err: proposalError(err)}
+	}
+	outcome, ok := future.Response().(shard.Outcome)
+	if !ok {
+		err := fmt.Errorf("%s: entry %d was answered by %T", g.name, future.Index(), future.Response())
+		g.guard.poison.fail(err)
+		return settlement{err: unknown("the proposal may or may not take effect: " + err.Error())}
+	}
+	return settlement{outcome: outcome}
+}
+
+func (g *Group) await(settled <-chan settlement) (shard.Outcome, error) {
+	timeout := time.NewTimer(proposalTimeout)
+	defer timeout.Stop()
+	select {
+	case s := <-settled:
+		return s.result()
+	case <-timeout.C:
+		return shard.Outcome{}, unknown(fmt.Sprintf("the proposal did not end within %v", proposalTimeout))
+	case <-g.closed:
+	}
+	select {
+	case s := <-settled: // it ended before the group did
+		return s.result()
+	default:
+		return shard.Outcome{}, unknown("the group was closed while the proposal was under way")
+	}
+}
+
+// result keeps a nil *shard.Error from becoming an error that is not nil.
+func (s settlement) result() (shard.Outcome, error) {
+	if s.err != nil {
+		return shard.Outcome{}, s.err
+	}
+	return s.outcome, nil
+}
+
+// drain waits until no proposal is under way, at most for a time, and lets none begin.
+func (g *Group) drain(most time.Duration) {
+	timeout := time.NewTimer(most)
+	defer timeout.Stop()
+	for range cap(g.proposals) {
+		select {
+		case g.proposals <- struct{}{}:
+		case <-timeout.C:
+			return
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package raftfsm
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+)
+
+// The names under which hashicorp/raft keeps its vote.
+const (
+	keyCurrentTerm = "CurrentTerm"
+	keyVoteTerm    = "LastVoteTerm"
+	keyVoteFor     = "LastVoteCand"
+)
+
+// errNotFound is the bare error of the bolt store: raft compares its text.
+var errNotFound = raftboltdb.ErrKeyNotFound
+
+// boltFile is the node's one small file of things that must be safe and are rarely written: its identity, the list of
+// its groups, and the terms and votes of each. Every value ends with a crc32c over its key and itself: a replica must
+// not vote from suspect data, and bbolt checks only its own meta pages.
+type boltFile struct{ *raftboltdb.BoltStore }
+
+func (f boltFile) put(key string, value []byte) error {
+	sum := crc32.Update(crc32.Checksum([]byte(key), castagnoli), castagnoli, value)
+	return f.Set([]byte(key), binary.LittleEndian.AppendUint32(value[:len(value):len(value)], sum))
+}
+
+// get returns errNotFound, bare, for a key that was never put.
+func (f boltFile) get(key string) ([]byte, error) {
+	sealed, err := f.Get([]byte(key))
+	if errors.Is(err, errNotFound) {
+		return nil, errNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %q: %w", key, err)
+	}
+	if len(sealed) < 4 {
+		return nil, fmt.Errorf("%q: %d bytes are too few: %w", key, len(sealed), errCorrupt)
+	}
+	value, want := sealed[:len(sealed)-4], binary.LittleEndian.Uint32(sealed[len(sealed)-4:])
+	if sum := crc32.Update(crc32.Checksum([]byte(key), castagnoli), castagnoli, value); sum != want {
+		return nil, fmt.Errorf("%q: crc32c is %08x, it says %08x: %w", key, sum, want, errCorrupt)
+	}
+	return value, nil
+}
+
+func (f boltFile) putJSON(key string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return f.put(key, b)
+}
+
+func (f boltFile) getJSON(key string, v any) error {
+	b, err := f.get(key)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(b, v)
+}
+
+// stableStore is one group's terms and votes. It implements raft.StableStore, and only raft's main goroutine calls it.
+//
+// raft writes a vote in two calls, first the term, then the candidate. A crash between them would leave the new term
+// with the old candidate: the replica could then vote for a second candidate, or believe that it voted for one it
+// never chose (hashicorp/raft issue 661). So the term waits here, and the candidate's call writes both as one value.
+type stableStore struct {
+	file     boltFile
+	prefix   string
+	voteTerm uint64 // written by the next vote; 0 none
+}
+
+// Set implements raft.StableStore.
+func (s *stableStore) Set(key, value []byte) error {
+	if string(key) != keyVoteFor {
+		return s.file.put(s.prefix+string(key), value)
+	}
+	if s.voteTerm == 0 {
+		return errors.New("raft stored a vote without its term")
+	}
+	vote := append(binary.BigEndian.AppendUint64(nil, s.voteTerm), value...)
+	s.voteTerm = 0
+	return s.file.put(s.prefix+keyVoteFor, vote)
+}
+
+// Get implements raft.StableStore.
+func (s *stableStore) Get(key []byte) ([]byte, error) {
+	if string(key) == keyVoteFor {
+		_, candidate, err := s.vote()
+		return candidate, err
+	}
+	return s.file.get(s.prefix + string(key))
+}
+
+// SetUint64 implements raft.StableStore.
+func (s *stableStore) SetUint64(key []byte, value uint64) error {
+	if string(key) == keyVoteTerm {
+		s.voteTerm = value
+		return nil
+	}
+	return s.file.put(s.prefix+string(key), binary.BigEndian.AppendUint64(nil, value))
+}
+
+// GetUint64 implements raft.StableStore.
+func (s *stableStore) GetUint64(key []byte) (uint64, error) {
+	if string(key) == keyVoteTerm {
+		term, _, err := s.vote()
+		return term, err
+	}
+	b, err := s.file.get(s.prefix + string(key))
+	if err != nil {
+		return 0, err
+	}
+	if len(b) != 8 {
+		return 0, fmt.Errorf("%q: %d bytes where 8 belong: %w", s.prefix+string(key), len(b), errCorrupt)
+	}
+	return binary.BigEndian.Uint64(b), nil
+}
+
+// vote is the newest vote that was written whole.
+func (s *stableStore) vote() (term uint64, candidate []byte, err error) {
+	b, err := s.file.get(s.prefix + keyVoteFor)
+	if err != nil {
+		return 0, nil, err
+	}
+	if len(b) < 8 {
+		return 0, nil, fmt.Errorf("%q: %d bytes are too few: %w", s.prefix+keyVoteFor, len(b), errCorrupt)
+	}
+	return binary.BigEndian.Uint64(b), b[8:], nil
+}
+
+// currentTerm is 0 for a group that never had one.
+func (s *stableStore) currentTerm() (uint64, error) {
+	term, err := s.GetUint64([]byte(keyCurrentTerm))
+	if err == errNotFound {
+		return 0, nil
+	}
+	return term, err
+}

@@ -1,0 +1,329 @@
+package raftfsm
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+	"go.etcd.io/bbolt"
+)
+
+// What stands in a data directory.
+const (
+	lockName      = "LOCK"      // held by the one process that uses the directory
+	boltName      = "stable.db" // identity, groups, terms and votes
+	logName       = "log"       // the Pebble database with the logs of all groups
+	snapshotsName = "snapshots" // a directory for each group
+	keyIdentity   = "identity"  // in the bolt file
+	keyGroups     = "groups"    // in the bolt file
+	dirMode       = os.FileMode(0o700)
+)
+
+// diskFloorBytes is the free space below which proposals are refused: enough for the log entries and the memtables
+// that are still under way, and for a snapshot of a small shard.
+const diskFloorBytes = 64 << 20
+
+// StoresConfig is what OpenStores needs to know.
+type StoresConfig struct {
+	// Fresh is the identity that a directory without one is given.
+	Fresh Identity
+	// Node refuses a directory of another node. "" takes the one that is kept.
+	Node string
+	// Fatal is called once, by any goroutine, when the stores can no longer be trusted. It should end the process
+	// (exit status 75) and must not wait for anything of this package. Required.
+	Fatal func(error)
+	// Logger must not block. nil discards.
+	Logger *slog.Logger
+	// FS holds the Pebble database; nil is the real disk. Terms, votes and snapshots are always on the real disk.
+	FS vfs.FS
+	// FreeBytes tells the space left for the data directory; nil asks FS. An error counts as room enough.
+	FreeBytes func() (uint64, error)
+}
+
+// Identity says whose data directory this is. It never changes.
+type Identity struct {
+	Cluster string
+	Node    string
+	Shards  uint32 // of the cluster, fixed when it was created
+}
+
+// identityRecord is Identity as it is kept.
+type identityRecord struct {
+	Identity
+	Ready bool // false until the log's database was created: a crash before that starts over
+}
+
+// Stores is the disk of one node: the logs of all its groups in one Pebble database, and its identity, terms and votes
+// in one bolt file. Safe for concurrent use. All groups must be shut down before Close.
+type Stores struct {
+	dir      string
+	identity Identity
+	fs       vfs.FS
+	logger   *slog.Logger
+	poison   *poison
+	watchdog *watchdog
+	lock     io.Closer
+	file     boltFile
+	db       *pebble.DB
+	lowDisk  atomic.Bool
+	stop     chan struct{}
+	watching sync.WaitGroup
+
+	mu     sync.Mutex
+	groups []groupRecord    // as in the bolt file
+	open   map[Replica]bool // groups in use
+}
+
+// OpenStores opens a data directory, or makes it. It refuses a directory that another process uses, that belongs to
+// another node, or that lost a part of itself.
+func OpenStores(dir string, cfg StoresConfig) (*Stores, error) {
+	dir, err := filepath.Abs(dir) // the lock is known by its name
+	if err != nil {
+		return nil, err
+	}
+	s := &Stores{dir: dir, fs: cfg.FS, logger: cfg.Logger, stop: make(chan struct{}), open: make(map[Replica]bool)}
+	if s.fs == nil {
+		s.fs = vfs.Default
+	}
+	if s.logger == nil {
+		s.logger = slog.New(slog.DiscardHandler)
+	}
+	s.poison = &poison{logger: s.logger, fatal: cfg.Fatal}
+	s.watchdog = newWatchdog(s.poison)
+	if err := s.poison.contain(func() error { return s.start(&cfg) }); err != nil {
+		return nil, errors.Join(fmt.Errorf("data directory %s: %w", dir, err), s.closeFiles())
+	}
+	s.watch(&cfg)
+	return s, nil
+}
+
+func (s *Stores) start(cfg *StoresConfig) (err error) {
+	if err := os.MkdirAll(s.dir, dirMode); err != nil {
+		return err
+	}
+	if s.lock, err = vfs.Default.Lock(filepath.Join(s.dir, lockName)); err != nil {
+		return fmt.Errorf("in use by another process (%w): each node needs a directory of its own", err)
+	}
+	if err := s.openBolt(cfg); err != nil {
+		return err
+	}
+	var kept identityRecord
+	if err := s.file.getJSON(keyIdentity, &kept); err != nil {
+		return fmt.Errorf("reading its identity: %w", err)
+	}
+	if cfg.Node != "" && cfg.Node != kept.Node {
+		return fmt.Errorf("belongs to node %q, not to %q: use that node's own directory, or a fresh one", kept.Node, cfg.Node)
+	}
+	s.identity = kept.Identity
+	if err := s.openLog(&kept); err != nil {
+		return err
+	}
+	if err := s.file.getJSON(keyGroups, &s.groups); err != errNotFound {
+		return err
+	}
+	return nil
+}
+
+// openBolt opens the bolt file, or makes one with the fresh identity in it: under another name, moved into place when
+// it is whole. A log without a bolt file has lost its terms and votes and must not be opened again.
+func (s *Stores) openBolt(cfg *StoresConfig) error {
+	path := filepath.Join(s.dir, boltName)
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		if _, err := s.fs.Stat(s.fs.PathJoin(s.dir, logName)); err == nil {
+			return fmt.Errorf("there is a log but no %s: %w", boltName, ErrLost)
+		}
+		if err := s.createBolt(path, cfg.Fresh); err != nil {
+			return err
+		}
+	}
+	file, err := openBoltFile(path)
+	s.file = file
+	return err
+}
+
+func (s *Stores) createBolt(path string, fresh Identity) error {
+	if fresh.Cluster == "" || fresh.Node == "" || fresh.Shards == 0 {
+		return errors.New("is empty, and no identity was given for it")
+	}
+	draft := path + ".new"
+	if err := os.RemoveAll(draft); err != nil {
+		return err
+	}
+	file, err := openBoltFile(draft)
+	if err != nil {
+		return err
+	}
+	err = file.putJSON(keyIdentity, identityRecord{Identity: fresh})
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(draft, path); err != nil {
+		return err
+	}
+	return errors.Join(syncDir(s.dir), syncDir(filepath.Dir(s.dir)))
+}
+
+func openBoltFile(path string) (boltFile, error) {
+	store, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{
+		Timeout:        time.Second, // it has a lock of its own
+		NoFreelistSync: true,
+		FreelistType:   bbolt.FreelistMapType,
+	}})
+	if err != nil {
+		return boltFile{}, fmt.Errorf("opening %s: %w", path, err)
+	}
+	return boltFile{store}, nil
+}
+
+// openLog opens the Pebble database. It must exist unless the directory's creation was interrupted: a database that
+// went missing would make the replicas of this node forget what they acknowledged.
+func (s *Stores) openLog(kept *identityRecord) (err error) {
+	path := s.fs.PathJoin(s.dir, logName)
+	if !kept.Ready {
+		if err := s.fs.RemoveAll(path); err != nil {
+			return err
+		}
+	}
+	if err := s.makeLogDir(path); err != nil {
+		return err
+	}
+	s.db, err = pebble.Open(path, s.pebbleOptions(kept.Ready))
+	if errors.Is(err, pebble.ErrDBDoesNotExist) {
+		return fmt.Errorf("the log's database is gone: %w", ErrLost)
+	}
+	if err != nil {
+		return fmt.Errorf("opening the log: %w", err)
+	}
+	if !kept.Ready {
+		kept.Ready = true
+		return s.file.putJSON(keyIdentity, kept)
+	}
+	return nil
+}
+
+// makeLogDir comes before Pebble would make the directory, to make it readable by nobody else.
+func (s *Stores) makeLogDir(path string) error {
+	if err := s.fs.MkdirAll(path, dirMode); err != nil {
+		return err
+	}
+	parent, err := s.fs.OpenDir(s.dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(parent.Sync(), parent.Close())
+}
+
+// pebbleOptions tunes Pebble for a Raft log: written once, read rarely (the newest entries are in raft's cache), and
+// deleted in long runs. The newest format marks in the WAL how far it was synced, so that a flipped byte before that
+// point is an error and not taken for the torn end of the file.
+func (s *Stores) pebbleOptions(exists bool) *pebble.Options {
+	options := &pebble.Options{
+		FS:                    s.fs,
+		FormatMajorVersion:    pebble.FormatNewest,
+		MemTableSize:          16 << 20,
+		L0CompactionThreshold: 4,
+		ErrorIfNotExists:      exists,
+		Logger:                pebbleLogger{s.logger, s.poison},
+		EventListener: &pebble.EventListener{
+			BackgroundError: s.poison.fail, // of a flush or a compaction, which Pebble would only try again
+			DataCorruption:  func(info pebble.DataCorruptionInfo) { s.poison.fail(errors.New(info.String())) },
+		},
+	}
+	return options
+}
+
+// watch starts the goroutines that Close ends.
+func (s *Stores) watch(cfg *StoresConfig) {
+	free := cfg.FreeBytes
+	if free == nil {
+		free = s.freeBytes
+	}
+	s.watching.Go(func() { every(watchdogTick, s.stop, s.watchdog.tick) })
+	// Asking a hung disk for its free space hangs too: not in the watchdog's goroutine.
+	s.watching.Go(func() {
+		every(time.Second, s.stop, func() {
+			bytes, err := free()
+			s.lowDisk.Store(err == nil && bytes < diskFloorBytes)
+		})
+	})
+}
+
+func (s *Stores) freeBytes() (uint64, error) {
+	usage, err := s.fs.GetDiskUsage(s.dir)
+	return usage.AvailBytes, err
+}
+
+// Identity is what the directory was given when it was made.
+func (s *Stores) Identity() Identity { return s.identity }
+
+// Groups lists the replicas that were created here, in the order of their creation.
+func (s *Stores) Groups() []Replica {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var created []Replica
+	for _, g := range s.groups {
+		if g.Created {
+			created = append(created, g.Replica)
+		}
+	}
+	return created
+}
+
+// LowDisk reports that the disk is nearly full, so that proposals are refused. Looked at once a second.
+func (s *Stores) LowDisk() bool { return s.lowDisk.Load() }
+
+// Close lets go of the directory. All groups must be shut down before.
+func (s *Stores) Close() error {
+	s.mu.Lock()
+	inUse := len(s.open)
+	s.mu.Unlock()
+	if inUse > 0 {
+		return fmt.Errorf("raftfsm: %d groups still use the stores: shut them down first", inUse)
+	}
+	close(s.stop)
+	s.watching.Wait()
+	return s.closeFiles()
+}
+
+// closeFiles closes what start opened. A poisoned database is left as it is: closing it would write to it.
+func (s *Stores) closeFiles() error {
+	var errs []error
+	if s.db != nil && s.poison.cause() == nil {
+		errs = append(errs, s.poison.contain(s.db.Close))
+	}
+	if s.file.BoltStore != nil {
+		errs = append(errs, s.file.Close())
+	}
+	if s.lock != nil {
+		errs = append(errs, s.lock.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// putGroups changes the list of groups, on disk first.
+func (s *Stores) putGroups(change func([]groupRecord) []groupRecord) error {
+	groups := change(slices.Clone(s.groups))
+	if err := s.file.putJSON(keyGroups, groups); err != nil {
+		return err
+	}
+	s.groups = groups
+	return nil
+}
+
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

@@ -1,0 +1,112 @@
+package raftfsm
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// StreamLayer connects the replicas of one group. Addr must be the replica's own name (Replica.Name): votes are kept
+// by address, and a machine's address may change where a name must not.
+type StreamLayer interface {
+	net.Listener
+	// Dial connects to the replica of a name.
+	Dial(name string, timeout time.Duration) (net.Conn, error)
+}
+
+// Addr is a replica's name as a network address.
+type Addr string
+
+// Network implements net.Addr.
+func (Addr) Network() string { return "stint" }
+
+// String implements net.Addr.
+func (a Addr) String() string { return string(a) }
+
+// lonely is the stream layer of a node without peers: nobody comes, nobody is reached.
+type lonely struct {
+	name   string
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newLonely(name string) *lonely { return &lonely{name: name, closed: make(chan struct{})} }
+
+func (l *lonely) Accept() (net.Conn, error) {
+	<-l.closed
+	return nil, net.ErrClosed
+}
+
+func (l *lonely) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l *lonely) Addr() net.Addr { return Addr(l.name) }
+
+func (l *lonely) Dial(name string, _ time.Duration) (net.Conn, error) {
+	return nil, errors.New("raftfsm: this node has no peers: cannot reach " + name)
+}
+
+// streams is a StreamLayer as raft wants it. It closes the accepted connections with itself: raft's transport leaves
+// them, and a goroutine on each, to the goodwill of the peer.
+type streams struct {
+	StreamLayer
+	mu     sync.Mutex
+	conns  map[net.Conn]struct{}
+	closed bool
+}
+
+func newStreams(layer StreamLayer) *streams {
+	return &streams{StreamLayer: layer, conns: make(map[net.Conn]struct{})}
+}
+
+// Dial implements raft.StreamLayer.
+func (s *streams) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	return s.StreamLayer.Dial(string(address), timeout)
+}
+
+// Accept implements net.Listener.
+func (s *streams) Accept() (net.Conn, error) {
+	conn, err := s.StreamLayer.Accept()
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		conn.Close()
+		return nil, net.ErrClosed
+	}
+	s.conns[conn] = struct{}{}
+	return &accepted{conn, s}, nil
+}
+
+// Close implements net.Listener.
+func (s *streams) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for conn := range s.conns {
+		conn.Close()
+	}
+	clear(s.conns)
+	return s.StreamLayer.Close()
+}
+
+// accepted forgets itself when it is closed.
+type accepted struct {
+	net.Conn
+	of *streams
+}
+
+// Close implements net.Conn.
+func (c *accepted) Close() error {
+	c.of.mu.Lock()
+	delete(c.of.conns, c.Conn)
+	c.of.mu.Unlock()
+	return c.Conn.Close()
+}

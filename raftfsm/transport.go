@@ -1,0 +1,82 @@
+package raftfsm
+
+import (
+	"errors"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// errHungDisk is what peers get to feel as silence.
+var errHungDisk = errors.New("raftfsm: the disk hangs, sending nothing")
+
+// transport is raft's own network transport without two dangers.
+//
+// Heartbeats. raft offers a transport to handle heartbeats past its main goroutine. A heartbeat of a newer term then
+// changes the term between two steps of a leader that does not know it is deposed, and the leader writes its next entry
+// under a term that is another's: two different entries with the same index and term, which raft takes for the same
+// (hashicorp/raft issue 695). So nobody may set that handler, and heartbeats wait their turn like everything else.
+//
+// Hung disks. raft's heartbeats go on while its main goroutine waits for the disk, and keep a leader that can do
+// nothing in office. While hung reports so, nothing is sent to a follower.
+//
+// It embeds the concrete type: wrapped as the interface, raft would not see that it can pre-vote, and go without.
+type transport struct {
+	*raft.NetworkTransport
+	hung func() bool
+}
+
+func newTransport(layer StreamLayer, logger raftLogger, hung func() bool) *transport {
+	return &transport{hung: hung, NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		Stream:          newStreams(layer),
+		Logger:          logger,
+		MaxPool:         2,
+		MaxRPCsInFlight: 2,
+		Timeout:         rpcTimeout,
+	})}
+}
+
+// SetHeartbeatHandler implements raft.Transport by doing nothing.
+func (t *transport) SetHeartbeatHandler(func(raft.RPC)) {}
+
+// AppendEntries implements raft.Transport. Heartbeats come this way.
+func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest,
+	resp *raft.AppendEntriesResponse) error {
+	if t.hung() {
+		return errHungDisk
+	}
+	return t.NetworkTransport.AppendEntries(id, target, args, resp)
+}
+
+// AppendEntriesPipeline implements raft.Transport. An idle pipeline tells the commit index, which counts as contact.
+func (t *transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAddress) (raft.AppendPipeline, error) {
+	p, err := t.NetworkTransport.AppendEntriesPipeline(id, target)
+	if err != nil {
+		return nil, err
+	}
+	return pipeline{p, t.hung}, nil
+}
+
+// Close implements raft.WithClose. Connections to peers end too, or the peers' ends would wait for ever.
+func (t *transport) Close() error {
+	err := t.NetworkTransport.Close()
+	t.CloseStreams()
+	return err
+}
+
+type pipeline struct {
+	raft.AppendPipeline
+	hung func() bool
+}
+
+// AppendEntries implements raft.AppendPipeline.
+func (p pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (raft.AppendFuture,
+	error) {
+	if p.hung() {
+		return nil, errHungDisk
+	}
+	return p.AppendPipeline.AppendEntries(args, resp)
+}
+
+// rpcTimeout bounds one exchange with a peer; a snapshot gets it for every 256 KiB.
+const rpcTimeout = 2 * time.Second

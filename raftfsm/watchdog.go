@@ -1,0 +1,91 @@
+package raftfsm
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A write that is outstanding for hungTicks makes its group silent, so that the others elect a new leader; after
+// fatalTicks the process stops itself. hashicorp/raft goes on sending heartbeats while its main goroutine waits for
+// the disk: the leader of a hung disk would stay leader for ever (its issues 503 and 614).
+//
+// Time is counted in ticks that this goroutine took part in. A ticker drops the ticks of a paused process, so a pause
+// of any length counts once and is not taken for a hung disk.
+const (
+	watchdogTick = heartbeatTimeout / 5
+	hungTicks    = 5
+	fatalTicks   = 3 * hungTicks
+)
+
+// watchdog sees to it that every write to the stores ends.
+type watchdog struct {
+	poison *poison
+	mu     sync.Mutex
+	writes map[*write]struct{}
+}
+
+// write is one call that has not returned yet.
+type write struct {
+	what  string
+	ticks int          // guarded by watchdog.mu
+	hung  *atomic.Bool // the group's: its transport falls silent while it is set
+}
+
+func newWatchdog(p *poison) *watchdog {
+	return &watchdog{poison: p, writes: make(map[*write]struct{})}
+}
+
+// begin notes a write; the caller calls end when it has returned.
+func (w *watchdog) begin(what string, hung *atomic.Bool) (end func()) {
+	outstanding := &write{what: what, hung: hung}
+	w.mu.Lock()
+	w.writes[outstanding] = struct{}{}
+	w.mu.Unlock()
+	return func() {
+		w.mu.Lock()
+		delete(w.writes, outstanding)
+		w.mu.Unlock()
+		if outstanding.ticks >= hungTicks {
+			hung.Store(false)
+		}
+	}
+}
+
+func (w *watchdog) tick() {
+	if late := w.age(); late != nil {
+		w.poison.fail(fmt.Errorf("%s did not return within %v: the disk hangs", late.what, fatalTicks*watchdogTick))
+	}
+}
+
+// age counts a tick for every outstanding write and returns one that took too long.
+func (w *watchdog) age() *write {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var late *write
+	for outstanding := range w.writes {
+		outstanding.ticks++
+		if outstanding.ticks >= hungTicks {
+			outstanding.hung.Store(true)
+		}
+		if outstanding.ticks >= fatalTicks {
+			late = outstanding
+		}
+	}
+	return late
+}
+
+// every calls f at an interval until stop is closed.
+func every(interval time.Duration, stop <-chan struct{}, f func()) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			f()
+		case <-stop:
+			return
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package shard
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"runtime"
+	"testing"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+var (
+	bucketLimit = limit.Limit{Algorithm: limit.TokenBucket, Quota: 1 << 40, Count: 100, Period: second, Initial: 1 << 40}
+	windowLimit = limit.Limit{Algorithm: limit.FixedWindow, Quota: 1 << 40, Period: minute}
+	logLimit    = limit.Limit{Algorithm: limit.SlidingLog, Quota: 5, Period: 15 * minute}
+	minuteLimit = limit.Limit{Algorithm: limit.SlidingBuckets, Quota: 1 << 40, Period: day, Bucket: minute}
+)
+
+// BenchmarkBatch is an owner's and a replica's work on one batch: Evaluate, EncodeBatch, Install. A batch a
+// millisecond; ns and allocs are for one decision.
+func BenchmarkBatch(b *testing.B) {
+	denying := limit.Limit{Algorithm: limit.Lifetime, Quota: 1}
+	for _, c := range []struct {
+		name   string
+		policy *policy.Policy
+		keys   int
+		id     bool
+	}{
+		{"hot/bucket", onePolicy(bucketLimit), 1, false},
+		{"hot/window", onePolicy(windowLimit), 1, false},
+		{"hot/log", onePolicy(logLimit), 1, false},
+		{"hot/two-limits", onePolicy(bucketLimit, minuteLimit), 1, false},
+		{"hot/denied", onePolicy(denying), 1, false},
+		{"hot/ids", onePolicy(bucketLimit), 1, true},
+		{"spread/bucket", onePolicy(bucketLimit), 100_000, false},
+		{"spread/window", onePolicy(windowLimit), 100_000, false},
+	} {
+		for _, size := range []int{1, 100} {
+			b.Run(fmt.Sprintf("%s/batch=%d", c.name, size), func(b *testing.B) {
+				benchBatch(b, c.policy, c.keys, size, c.id)
+			})
+		}
+	}
+}
+
+func benchBatch(b *testing.B, p *policy.Policy, keys, size int, id bool) {
+	w := newWorld(b, p)
+	requests := make([]Request, 0, max(keys, 100)+size)
+	for i := range cap(requests) {
+		requests = append(requests, check("p", fmt.Sprintf("203.0.113.%013d", i%keys), 1))
+	}
+	now, at, n := origin, 0, 0
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	b.ResetTimer()
+	for n < b.N*size {
+		if id {
+			for i := range size {
+				requests[at+i].ID = fmt.Sprintf("id %d", n+i)
+			}
+		}
+		now += limit.Time(millisecond)
+		w.batch(now, requests[at:at+size]...)
+		n += size
+		at = (at + size) % (len(requests) - size + 1)
+	}
+	b.StopTimer()
+	runtime.ReadMemStats(&after)
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/decision")
+	b.ReportMetric(float64(after.Mallocs-before.Mallocs)/float64(n), "allocs/decision")
+	b.ReportMetric(0, "ns/op")
+}
+
+// keyOfBytes24 is a record's key whose caller's key has 24 bytes.
+func keyOfBytes24(i int) string {
+	return string(appendCounterKey(nil, "default", "per-ip", fmt.Sprintf("2001:db8::%014x", i)))
+}
+
+// filled is a state of so many keys, each with one limit that was used once.
+func filled(b testing.TB, keys int, l limit.Limit) *State {
+	s := NewState(3)
+	for i := range keys {
+		c := counter{key: keyOfBytes24(i)}
+		used, _ := limit.Take(l, limit.State{}, 1+uint64(i%3), origin+limit.Time(i))
+		c.limits = []counted{{name: "minute", limit: l, state: used}}
+		p := c.encode(origin)
+		s.table.put(p.Key, p.Record)
+	}
+	return s
+}
+
+func BenchmarkTable(b *testing.B) {
+	for _, keys := range []int{10_000, 100_000, 1_000_000} {
+		s := filled(b, keys, windowLimit)
+		names := make([]string, 0, keys)
+		for i := range keys {
+			names = append(names, keyOfBytes24((i*7919)%keys))
+		}
+		b.Run(fmt.Sprintf("lookup/keys=%d", keys), func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if _, ok := s.table.lookup(names[i%keys]); !ok {
+					b.Fatal("a key is missing")
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("put/keys=%d", keys), func(b *testing.B) {
+			r, _ := s.table.lookup(names[0])
+			r.Value = bytes.Clone(r.Value)
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				s.table.put(names[i%keys], r)
+			}
+		})
+	}
+}
+
+// BenchmarkHeap reports the bytes of heap of one record among a million.
+func BenchmarkHeap(b *testing.B) {
+	const keys = 1_000_000
+	small := limit.Limit{Algorithm: limit.TokenBucket, Quota: 100, Count: 10, Period: second, Initial: 100}
+	for _, c := range []struct {
+		name string
+		limit.Limit
+	}{{"bucket", small}, {"window", windowLimit}} {
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				var before, after runtime.MemStats
+				runtime.GC()
+				runtime.ReadMemStats(&before)
+				s := filled(b, keys, c.Limit)
+				runtime.GC()
+				runtime.ReadMemStats(&after)
+				record := s.table.segments[0].size(0)
+				b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/keys, "B/record")
+				b.ReportMetric(float64(record), "B/packed")
+				runtime.KeepAlive(s)
+			}
+		})
+	}
+}
+
+// BenchmarkSnapshot times a million keys: taking the picture, writing it, reading it back.
+func BenchmarkSnapshot(b *testing.B) {
+	for _, keys := range []int{10_000, 100_000, 1_000_000} {
+		s := filled(b, keys, windowLimit)
+		var file bytes.Buffer
+		s.Snapshot().WriteTo(&file)
+		b.Run(fmt.Sprintf("take/keys=%d", keys), func(b *testing.B) {
+			for b.Loop() {
+				s.Snapshot()
+			}
+		})
+		b.Run(fmt.Sprintf("write/keys=%d", keys), func(b *testing.B) {
+			b.SetBytes(int64(file.Len()))
+			picture := s.Snapshot()
+			for b.Loop() {
+				picture.WriteTo(io.Discard)
+			}
+		})
+		b.Run(fmt.Sprintf("restore/keys=%d", keys), func(b *testing.B) {
+			b.SetBytes(int64(file.Len()))
+			for b.Loop() {
+				if _, err := Restore(3, bytes.NewReader(file.Bytes())); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,328 @@
+package shard
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+var update = flag.Bool("update", false, "write what the code does into the golden files")
+
+// TestTranscripts plays the stories of testdata/*.txt. A story is paragraphs: a comment, a command, "----", and what
+// the shard did. Times are durations since 2026-01-05 00:00 UTC. The commands:
+//
+//	policies            the lines after it are a policies file, in force from here on
+//	open T [term=N]     an owner opens an epoch
+//	at T                a batch; the lines after it are its requests:
+//	                      check|peek POLICY/KEY [cost=N] [tier=NAME] [+ POLICY/KEY ...] [id=ID] [notafter=T]
+//	                      get|reset POLICY/KEY [limit=NAME]
+//	                    an id v7@T is a UUIDv7 made at T, v7@T/B another one
+//	entry T [epoch=N] [seq=N] [term=N] [shard=N] [flip]   an empty batch as some owner wrote it
+//	sum T [wrong]       the owner's fingerprint
+//	cap N               the shard may hold N records
+//	restart             the state goes into a snapshot and comes back
+func TestTranscripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no transcripts in testdata", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, file, play(t, string(text)))
+		})
+	}
+}
+
+// golden compares what the code did with a file, or writes it there with -update.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gotLines, wantLines := strings.Split(got, "\n"), strings.Split(string(want), "\n")
+	for i, line := range gotLines {
+		if i >= len(wantLines) || line != wantLines[i] {
+			t.Fatalf("%s:%d: got\n%s\nwant\n%s\n(go test ./shard -update writes it)", file, i+1,
+				line, strings.Join(wantLines[min(i, len(wantLines)):min(i+1, len(wantLines))], "\n"))
+		}
+	}
+	if len(wantLines) != len(gotLines) {
+		t.Fatalf("%s has %d lines, the code wrote %d", file, len(wantLines), len(gotLines))
+	}
+}
+
+// play runs a story and returns it with what really happened.
+func play(t *testing.T, story string) string {
+	s := &storyteller{world: world{TB: t, state: NewState(3), policies: policy.Dev(), term: 1}}
+	paragraphs := strings.Split(strings.TrimSpace(story), "\n\n")
+	for i, paragraph := range paragraphs {
+		told, _, _ := strings.Cut(paragraph, "\n----")
+		var command []string
+		for line := range strings.Lines(told) {
+			if line = strings.TrimRight(line, "\n"); !strings.HasPrefix(line, "#") {
+				command = append(command, line)
+			}
+		}
+		if len(command) > 0 {
+			s.out.Reset()
+			s.run(strings.Fields(command[0]), command[1:])
+			paragraphs[i] = told + "\n----\n" + strings.TrimSpace(s.out.String())
+		}
+	}
+	return strings.Join(paragraphs, "\n\n") + "\n"
+}
+
+type storyteller struct {
+	world
+	out bytes.Buffer
+}
+
+func (s *storyteller) printf(format string, args ...any) { fmt.Fprintf(&s.out, format+"\n", args...) }
+
+func (s *storyteller) run(command, lines []string) {
+	switch command[0] {
+	case "policies":
+		set, err := policy.Parse("story", []byte("policies:\n"+strings.Join(lines, "\n")))
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.policies = set
+		s.printf("%s", strings.Join(set.Names(), ", "))
+	case "open":
+		s.term = number(option(command, "term"), s.term)
+		s.install(EncodeEpochOpen(3, instant(command[1])))
+	case "at":
+		s.batchOf(instant(command[1]), lines)
+	case "entry":
+		s.entry(command)
+	case "sum":
+		sum := s.state.Sum()
+		if has(command, "wrong") {
+			sum++
+		}
+		s.install(EncodeSumCheck(s.next(instant(command[1])), sum))
+	case "cap":
+		s.most = int(number(command[1], 0))
+		s.printf("%d records, full: %v", s.state.Records(), s.Full())
+	case "restart":
+		s.restart()
+	default:
+		s.Fatalf("what is %q?", command[0])
+	}
+}
+
+// install appends an entry and tells what became of it.
+func (s *storyteller) install(payload []byte) {
+	s.index++
+	outcome, err := s.state.Install(payload, s.index, s.term)
+	switch {
+	case err != nil:
+		s.printf("halt: %v", err)
+	case outcome.Dropped != NotDropped:
+		s.printf("dropped: %v; epoch %d, seq %d", outcome.Dropped, outcome.Epoch, outcome.Seq)
+	default:
+		s.printf("epoch %d, seq %d, time %s, %d records, sum %016x", outcome.Epoch, outcome.Seq,
+			clock(outcome.Time), s.state.Records(), s.state.Sum())
+	}
+}
+
+func (s *storyteller) entry(command []string) {
+	at := s.next(instant(command[1]))
+	at.Epoch = number(option(command, "epoch"), at.Epoch)
+	at.Seq = number(option(command, "seq"), at.Seq)
+	at.Shard = ID(number(option(command, "shard"), uint64(at.Shard)))
+	payload := EncodeBatch(at, nil)
+	if has(command, "flip") {
+		payload[3] ^= 4
+	}
+	term := s.term
+	s.term = number(option(command, "term"), term)
+	s.install(payload)
+	s.term = term
+}
+
+func (s *storyteller) restart() {
+	var file bytes.Buffer
+	if _, err := s.state.Snapshot().WriteTo(&file); err != nil {
+		s.Fatal(err)
+	}
+	restored, err := Restore(3, &file)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.state = restored
+	s.printf("%d bytes, sum %016x", file.Len(), s.state.Sum())
+}
+
+func (s *storyteller) batchOf(now limit.Time, lines []string) {
+	var requests []Request
+	for _, line := range lines {
+		requests = append(requests, request(strings.Fields(line)))
+	}
+	at := s.next(now)
+	results, puts := Evaluate(s, s.policies, requests, at)
+	for i := range results {
+		s.tell(&results[i], now)
+	}
+	for i := range puts {
+		s.printf("put %s", effect(&puts[i]))
+	}
+	s.install(EncodeBatch(at, puts))
+}
+
+func (s *storyteller) tell(r *Result, now limit.Time) {
+	d := &r.Decision
+	switch {
+	case r.Err != nil:
+		s.printf("error %d: %v", r.Err.Code, r.Err)
+		return
+	case d.Allowed:
+		s.out.WriteString("allowed")
+	case d.RetryAfter == limit.Never:
+		s.out.WriteString("denied for ever")
+	default:
+		fmt.Fprintf(&s.out, "denied, retry after %v", span(d.RetryAfter))
+	}
+	if d.ShadowDenied {
+		s.out.WriteString(", would have been denied")
+	}
+	if d.Replayed {
+		fmt.Fprintf(&s.out, ", decided before at %s as %d of entry %d", clock(d.DecidedAt), d.Index, d.Position.Seq)
+	}
+	s.out.WriteString("\n")
+	for i := range d.Limits {
+		s.printf("  %s", status(&d.Limits[i], now))
+	}
+}
+
+func status(l *LimitStatus, now limit.Time) string {
+	text := fmt.Sprintf("%s/%s %s: used %d", l.Policy, l.Key, l.Limit, l.Used)
+	if l.Unlimited {
+		return text + ", unlimited"
+	}
+	text += fmt.Sprintf(" of %d, %d left", l.Quota, l.Remaining)
+	if l.ResetAt == 0 {
+		text += ", never resets"
+	} else if l.ResetAt != now {
+		text += ", resets at " + clock(l.ResetAt)
+	}
+	switch {
+	case !l.Allowed && l.Shadow:
+		text += ", would deny"
+	case !l.Allowed:
+		text += ", denies"
+	}
+	return text
+}
+
+// effect shows a put: whose record it is and until when it is kept.
+func effect(p *Put) string {
+	r := reader{rest: []byte(p.Key)}
+	name := "id "
+	kind, _ := r.byte(), r.string()
+	if kind == counterRecord {
+		name = r.string() + "/"
+	}
+	name += string(r.rest)
+	switch {
+	case p.Value == nil:
+		return name + ": forgotten"
+	case p.ForgetAt == limit.Forever:
+		return name + " for ever"
+	}
+	return name + " until " + clock(p.ForgetAt)
+}
+
+func request(words []string) Request {
+	r := Request{Namespace: "default", Op: map[string]Op{"check": Check, "peek": Peek, "get": Get, "reset": Reset}[words[0]]}
+	r.ID, r.Limit = identity(option(words, "id")), option(words, "limit")
+	if t := option(words, "notafter"); t != "" {
+		r.NotAfter = instant(t)
+	}
+	for _, word := range words[1:] {
+		name, value, isOption := strings.Cut(word, "=")
+		last := len(r.Entries) - 1
+		switch {
+		case name == "cost":
+			r.Entries[last].Cost = number(value, 0)
+		case name == "tier":
+			r.Entries[last].Tier = value
+		case word != "+" && !isOption:
+			p, key, _ := strings.Cut(word, "/")
+			r.Entries = append(r.Entries, Entry{Policy: p, Key: key, Cost: 1})
+		}
+	}
+	return r
+}
+
+// identity makes a UUIDv7 of v7@T; other ids stand for themselves.
+func identity(id string) string {
+	at, isUUID := strings.CutPrefix(id, "v7@")
+	if !isUUID {
+		return id
+	}
+	at, node, _ := strings.Cut(at, "/")
+	var raw [16]byte
+	binary.BigEndian.PutUint64(raw[:], uint64(instant(at)/1000)<<16)
+	raw[6], raw[8] = 0x70, 0x80
+	copy(raw[10:], node)
+	text := hex.EncodeToString(raw[:])
+	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
+}
+
+func option(words []string, name string) string {
+	for _, word := range words {
+		if value, ok := strings.CutPrefix(word, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+func has(words []string, word string) bool {
+	return strings.Contains(" "+strings.Join(words, " ")+" ", " "+word+" ")
+}
+
+func number(text string, otherwise uint64) uint64 {
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+func instant(text string) limit.Time {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		panic(err)
+	}
+	return origin + limit.Time(d.Microseconds())
+}
+
+func span(s limit.Span) time.Duration { return time.Duration(s) * time.Microsecond }
+func clock(t limit.Time) string       { return span(limit.Span(t - origin)).String() }

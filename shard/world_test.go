@@ -1,0 +1,128 @@
+package shard
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+// origin is the instant from which tests count: Monday, 5 January 2026, 00:00 UTC.
+const origin limit.Time = 1_767_571_200_000_000
+
+const (
+	millisecond = limit.Span(1_000)
+	second      = limit.Span(1_000_000)
+	minute      = 60 * second
+	hour        = 60 * minute
+	day         = 24 * hour
+)
+
+// world is one shard with its log: it evaluates a batch against the committed state, as an owner does, and installs
+// what comes out, as a replica does.
+type world struct {
+	testing.TB
+	state    *State
+	policies *policy.Set
+	index    uint64 // of the newest log entry
+	term     uint64
+	most     int // records the shard may hold; 0: no bound
+}
+
+func newWorld(t testing.TB, policies ...*policy.Policy) *world {
+	w := &world{TB: t, state: NewState(3), policies: policy.NewSet(policies), term: 1}
+	w.append(EncodeEpochOpen(3, origin))
+	return w
+}
+
+// append writes an entry to the log and installs it.
+func (w *world) append(payload []byte) Outcome {
+	w.Helper()
+	w.index++
+	outcome, err := w.state.Install(payload, w.index, w.term)
+	if err != nil {
+		w.Fatalf("install of entry %d: %v", w.index, err)
+	}
+	return outcome
+}
+
+// next is the stamp of the next entry at now.
+func (w *world) next(now limit.Time) Stamp {
+	return Stamp{Position{w.state.id, w.state.Epoch(), w.state.Seq() + 1}, now}
+}
+
+// batch decides requests at now and installs the effects.
+func (w *world) batch(now limit.Time, requests ...Request) ([]Result, []Put) {
+	w.Helper()
+	at := w.next(now)
+	results, puts := Evaluate(w, w.policies, requests, at)
+	if outcome := w.append(EncodeBatch(at, puts)); outcome.Dropped != NotDropped {
+		w.Fatalf("batch %d was dropped: %v", at.Seq, outcome.Dropped)
+	}
+	return results, puts
+}
+
+func (w *world) Lookup(key string) (Record, bool) { return w.state.Lookup(key) }
+func (w *world) Full() bool                       { return w.most > 0 && w.state.Records() >= w.most }
+
+// check is the plainest request.
+func check(policy, key string, cost uint64) Request {
+	return Request{Op: Check, Namespace: "default", Entries: []Entry{{Policy: policy, Key: key, Cost: cost}}}
+}
+
+// onePolicy is a policy named p with these limits, named a, b, c...
+func onePolicy(limits ...limit.Limit) *policy.Policy {
+	p := &policy.Policy{Name: "p", Retention: policy.DefaultRetention}
+	for i, l := range limits {
+		p.Limits = append(p.Limits, policy.Limit{Name: string(rune('a' + i)), Limit: l})
+	}
+	return p
+}
+
+// audit checks what must hold of a table after every entry, by looking at every record.
+func audit(t testing.TB, table *table) {
+	t.Helper()
+	var sum uint64
+	records := 0
+	for n, g := range table.segments {
+		living := 0
+		for i := range g.slots {
+			key, r := g.record(i)
+			hash := xxhash.Sum64(key)
+			if table.segmentIndex(hash) != n || g.slots[i].tag != tagOfHash(hash) {
+				t.Fatalf("the record of %q is in segment %d, where nobody looks for it", key, n)
+			}
+			if r.ForgetAt < g.forgetFirst {
+				t.Fatalf("%q ends at %d, but its segment says that none ends before %d", key, r.ForgetAt, g.forgetFirst)
+			}
+			sum += recordSum(hash, r)
+			living += g.size(i)
+			records++
+		}
+		if living+g.dead != len(g.data) {
+			t.Fatalf("segment %d has %d living and %d dead bytes of %d", n, living, g.dead, len(g.data))
+		}
+	}
+	if sum != table.sum || records != table.records {
+		t.Fatalf("the table says %d records of sum %x, it holds %d of %x", table.records, table.sum, records, sum)
+	}
+	fewest, most := (len(table.segments)-1)*segmentRecords/4, len(table.segments)*segmentRecords
+	if records < fewest || records > most {
+		t.Fatalf("%d records in %d segments", records, len(table.segments))
+	}
+}
+
+// allRecords lists a table's records by key.
+func allRecords(table *table) map[string]Record {
+	all := make(map[string]Record, table.records)
+	for _, g := range table.segments {
+		for i := range g.slots {
+			key, r := g.record(i)
+			all[string(key)] = Record{slices.Clone(r.Value), r.ForgetAt}
+		}
+	}
+	return all
+}
