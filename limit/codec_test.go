@@ -76,6 +76,10 @@ func TestWrongBytesAreRefused(t *testing.T) {
 			t.Errorf("%s: %x was read as %+v", name, b, s)
 		}
 	}
+	if _, _, err := limit.DecodeState([]byte{10, 1, 11, 0x90, 0x4e, 1}); err == nil ||
+		err.Error() != "limit: decode: 10000 points in 1 bytes" { // before memory is taken for them
+		t.Errorf("%v", err)
+	}
 	if l, _, err := limit.DecodeLimit([]byte{byte(limit.FixedWindow), 0, 1, 0, 0, 0}); err == nil {
 		t.Errorf("a quota of 0 was read: %+v", l)
 	}

@@ -184,6 +184,12 @@ func TestTakeChangesNoOlderState(t *testing.T) {
 			two, _ := limit.Add(l, s, cost+1, now+9)
 			limit.Refund(l, one, 1, now, now+11)
 			limit.Add(l, two, 1, now+13)
+			child, _ := limit.Add(l, one, cost, now+20)
+			seenOfChild := limit.AppendState(nil, child)
+			limit.Add(l, limit.Refund(l, one, 1, now+7, now+20), cost, now+21)
+			if !slices.Equal(limit.AppendState(nil, child), seenOfChild) {
+				t.Fatalf("%+v: %+v was changed by its sibling", l, child)
+			}
 			if !slices.Equal(limit.AppendState(nil, s), limit.AppendState(nil, before)) ||
 				!slices.Equal(limit.AppendState(nil, one), seen) {
 				t.Fatalf("%+v: %+v was changed to %+v", l, before, s)

@@ -4,8 +4,12 @@ package limit
 // Both keep it as a whole number of parts. One unit is per parts, one microsecond gives back count parts, where
 // count / per is Count / Period reduced. Quota * per fits 62 bits (Validate), so nothing is ever rounded away.
 
-// rate is Count / Period in lowest terms.
+// rate is Count / Period in lowest terms. Each division costs as much as the rest of a decision, and most periods are
+// a multiple of their count.
 func (l Limit) rate() (count, per uint64) {
+	if per = uint64(l.Period) / l.Count; per*l.Count == uint64(l.Period) {
+		return 1, per
+	}
 	divisor := gcd(uint64(l.Period), l.Count)
 	return l.Count / divisor, uint64(l.Period) / divisor
 }

@@ -160,6 +160,7 @@ func TestATokenBucketStartsFullAndFillsEvenly(t *testing.T) {
 func TestABucketWithAnInitialLevelFillsFromItsFirstUse(t *testing.T) {
 	c := begin(t, limit.Limit{Algorithm: limit.TokenBucket, Quota: 5, Period: second, Count: 1, Initial: 2}, noon)
 	c.take(3, "denied 3/2 for ever reset 0")
+	c.refund(1, 0, "allowed 3/2 reset 0")                         // nothing was taken
 	c.after(hour).take(3, "denied 3/2 for ever reset 3600000000") // a denial began nothing
 	c.take(2, "allowed 5/0 reset 3605000000")
 	c.take(3, "denied 5/0 for 3000000 reset 3605000000")

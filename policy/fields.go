@@ -89,7 +89,9 @@ func (d *decoder) limit(v value) Limit {
 	return l
 }
 
-var algorithmNames = []string{"fixed_window", "sliding_window", "sliding_log", "token_bucket", "gcra", "lifetime", "unlimited"}
+var algorithmNames = []string{
+	"fixed_window", "sliding_window", "sliding_log", "token_bucket", "gcra", "lifetime", "unlimited",
+}
 
 func (d *decoder) algorithm(v value, l *limit.Limit) {
 	switch v.name {

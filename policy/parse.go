@@ -38,8 +38,8 @@ func load(data []byte) (*yaml.Node, *Problem) {
 		return nil, &Problem{Message: fmt.Sprintf("the file has %d bytes: at most %d are read", len(data), fileBytesMax)}
 	}
 	if at := invalidUTF8(data); at >= 0 {
-		return nil, &Problem{Line: 1 + bytes.Count(data[:at], []byte("\n")), Column: at - bytes.LastIndexByte(data[:at], '\n'),
-			Message: "is not valid UTF-8"}
+		line, column := 1+bytes.Count(data[:at], []byte("\n")), at-bytes.LastIndexByte(data[:at], '\n')
+		return nil, &Problem{Line: line, Column: column, Message: "is not valid UTF-8"}
 	}
 	loader, err := yaml.NewLoader(bytes.NewReader(data))
 	if err != nil {
@@ -54,7 +54,8 @@ func load(data []byte) (*yaml.Node, *Problem) {
 	}
 	switch err := loader.Load(&second); {
 	case err == nil:
-		return nil, &Problem{Line: second.Line, Column: second.Column, Message: "a second YAML document begins: one is read"}
+		return nil, &Problem{Line: second.Line, Column: second.Column,
+			Message: "a second YAML document begins: a file has one"}
 	case !errors.Is(err, io.EOF):
 		return nil, syntaxProblem(err)
 	}

@@ -3,6 +3,7 @@ package policy_test
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -134,6 +135,60 @@ func TestRetentionIsTenMinutesByDefault(t *testing.T) {
 	if p.Retention != 600*1_000_000 {
 		t.Errorf("got %d µs", p.Retention)
 	}
+}
+
+// A record of an id may live as long as the longest window that it protects, or ten minutes.
+func TestRetentionUpToTheWindow(t *testing.T) {
+	for _, tt := range []struct {
+		limit, longest, longer string
+	}{
+		{"quota: 1, sliding_log: {period: 1m}", "10m", "10m1us"},
+		{"quota: 1, fixed_window: {period: 24h}", "24h", "24h1us"},
+		{"quota: 7, token_bucket: {refill: 2, per: 1h}", "3h30m", "3h30m1us"},
+		{"quota: 100, gcra: {rate: 3, per: 1h}", "33h20m", "33h20m1us"},
+		{"quota: 1, lifetime: {}", "876000h", ""},
+		{"unlimited: {}", "10m", "11m"},
+	} {
+		for _, retention := range []string{tt.longest, tt.longer} {
+			if retention == "" {
+				continue
+			}
+			text := "policies: {p: {idempotency_retention: " + retention + ", limits: [{name: x, " + tt.limit + "}]}}"
+			_, err := policy.Parse("f", []byte(text))
+			if (err == nil) != (retention == tt.longest) {
+				t.Errorf("%s with a retention of %s: %v", tt.limit, retention, err)
+			}
+		}
+	}
+}
+
+// The work of a parse is bounded by the size of the file, whatever somebody puts into it.
+func TestHostileFiles(t *testing.T) {
+	repeat := func(text string) string { return strings.Repeat(text, (1<<17)/len(text)) }
+	for name, text := range map[string]string{
+		"deep":          strings.Repeat("[", 1<<20),
+		"one long list": "policies: {p: {limits: [" + repeat("a,") + "]}}",
+		"many limits":   "policies: {p: {limits: [" + repeat("{name: x, quota: 1, lifetime: {}},") + "]}}",
+		"many fields":   "policies: {p: {" + repeat("a: 1,") + "}}",
+		"limits x tiers": "policies: {p: {limits: [" + strings.Repeat("{quota: 1},", 5_000) + "], tiers: {" +
+			many(5_000, ": {},") + "}}}",
+		"many policies": "policies: {" + many(5_000, ": {limits: [1]},") + "}",
+		"a long name":   "policies: {" + repeat("a") + ": {limits: [{}]}}",
+	} {
+		if set, err := policy.Parse("f", []byte(text)); err == nil {
+			t.Errorf("%s: accepted with %d policies", name, len(set.Names()))
+		} else if len(err.Error()) > 1<<20 {
+			t.Errorf("%s: the error has %d bytes", name, len(err.Error()))
+		}
+	}
+}
+
+func many(n int, suffix string) string {
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, "n%d%s", i, suffix)
+	}
+	return text.String()
 }
 
 func FuzzParse(f *testing.F) {

@@ -64,6 +64,26 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+// Where a policy names a default tier, its own numbers are only what the tiers start from.
+func TestDefaultTier(t *testing.T) {
+	set, err := policy.Parse("f", []byte(`
+policies:
+  p:
+    limits: [{name: a, quota: 5, lifetime: {}}, {name: b, quota: 6, lifetime: {}}]
+    tiers: {small: {a: {quota: 1}}, empty: {}}
+    default_tier: small
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, _ := set.Lookup("p")
+	for tier, want := range map[string][2]uint64{"": {1, 6}, "small": {1, 6}, "empty": {5, 6}} {
+		if limits, ok := p.Resolve(tier); !ok || limits[0].Quota != want[0] || limits[1].Quota != want[1] {
+			t.Errorf("tier %q: got %+v, %v, want the quotas %v", tier, limits, ok, want)
+		}
+	}
+}
+
 func TestDevPolicies(t *testing.T) {
 	if names := strings.Join(policy.Dev().Names(), " "); names != "api login per-ip" {
 		t.Errorf("got %s", names)
@@ -81,8 +101,8 @@ func TestWarnings(t *testing.T) {
 		{"limits: [{name: m, quota: 20, fixed_window: {period: 1h}}]", ""},
 		{"limits: [{name: d, quota: 20, fixed_window: {period: 61m}}]", "d is a fixed window of 20 per 1h1m0s"},
 		{"limits: [{name: m, quota: 5, fixed_window: {period: 60s, anchor: first_hit}}]", "use sliding_log"},
-		{"limits: [{name: m, quota: 99, fixed_window: {period: 60s}}]\n    tiers: {small: {m: {quota: 3}}, all: {unlimited: true}}",
-			"window of 3 per"},
+		{"limits: [{name: m, quota: 99, fixed_window: {period: 60s}}]\n    " +
+			"tiers: {small: {m: {quota: 3}}, all: {unlimited: true}}", "window of 3 per"},
 		{"limits: [{name: m, quota: 5, sliding_log: {period: 60s}}]", ""},
 	} {
 		for _, security := range []string{"true", "false"} {

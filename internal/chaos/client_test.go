@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strconv"
 	"time"
@@ -53,7 +55,10 @@ func (c *client) check(policy, key, id string) (answer, error) {
 		Message string `json:"message"`
 	}
 	status, err := c.call("Check", checkBody{Entries: []entryBody{{policy, key}}, ID: id}, &reply)
+	var network *net.OpError
 	switch {
+	case errors.As(err, &network) && network.Op == "dial":
+		return notExecuted, nil // no connection, no request
 	case err != nil:
 		return unknown, nil // the request may have been on its way: nothing else can be said
 	case status == http.StatusOK && reply.Decision.Allowed:

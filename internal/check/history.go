@@ -212,7 +212,7 @@ func (h *History) admits(d *Decided) bool {
 // compare holds the numbers of an answer against the Models, which have counted it by now.
 func (h *History) compare(d *Decided, allowed bool) error {
 	at, rest := d.Place.At, d.Answer.Verdicts
-	wait := limit.Span(0)
+	var waits []limit.Span
 	for _, c := range d.Charges {
 		for n, m := range h.models(c) {
 			if len(rest) == 0 {
@@ -225,14 +225,16 @@ func (h *History) compare(d *Decided, allowed bool) error {
 			if got != want {
 				return fmt.Errorf("limit %d of policy %s, key %s: answered %+v, must be %+v", n, c.Policy, c.Key, got, want)
 			}
-			if wait = max(wait, want.RetryAfter); want.RetryAfter == limit.Never || wait == limit.Never {
-				wait = limit.Never
-			}
+			waits = append(waits, want.RetryAfter)
 			rest = rest[1:]
 		}
 	}
 	if len(rest) != 0 {
 		return fmt.Errorf("%d verdicts are more than its limits", len(d.Answer.Verdicts))
+	}
+	wait := slices.Max(waits)
+	if slices.Contains(waits, limit.Never) {
+		wait = limit.Never
 	}
 	if !allowed && d.Answer.RetryAfter != wait {
 		return fmt.Errorf("retry after is %d, the limits say %d", d.Answer.RetryAfter, wait)

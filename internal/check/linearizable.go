@@ -9,33 +9,31 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// Observed is an operation on one key as its client saw it: nothing of it comes from the shard's own books. It judges a
-// key with one limit that counts in windows: FixedWindow, or Lifetime.
+// Observed is an operation on one key with one Lifetime limit, as its client saw it: nothing of it comes from the shard's
+// own books. An operation that was asked again with its id is one, from the first call to the last answer.
 type Observed struct {
-	Client       int
-	Called       int64 // any clock that all clients share
-	Returned     int64
-	Cost         uint64 // 0: the state was read
-	Unknown      bool   // it was never learned whether this was counted: it may still come, Returned means nothing
-	Allowed      bool
-	Used         uint64
-	At           limit.Time
-	WindowLength limit.Span // 0: the limit never resets
+	Client   int
+	Called   int64 // any clock that all clients share
+	Returned int64
+	Cost     uint64 // 0: the state was read
+	Unknown  bool   // it was never learned whether this was counted: it may still come, Returned means nothing
+	Allowed  bool
+	Used     uint64
+	At       limit.Time // of the decision: it must not fall either
 }
 
-// window is the state of the sequential counter that the clients must believe in.
-type window struct {
-	number int64
-	used   uint64
-	at     limit.Time
+// counted is the state of the sequential counter that the clients must be able to believe in.
+type counted struct {
+	used uint64
+	at   limit.Time
 }
 
 // Linearizable says whether the operations on one key can be put into an order, each between its call and its return,
 // in which one counter that decides one at a time gives the same answers. It searches for as long as patience lasts.
 func Linearizable(quota uint64, operations []Observed, patience time.Duration) error {
 	model := porcupine.NondeterministicModel{
-		Init: func() []any { return []any{window{}} },
-		Step: func(state, input, _ any) []any { return step(state.(window), input.(Observed), quota) },
+		Init: func() []any { return []any{counted{}} },
+		Step: func(state, input, _ any) []any { return step(state.(counted), input.(Observed), quota) },
 	}
 	history := make([]porcupine.Operation, len(operations))
 	end := int64(0)
@@ -59,28 +57,18 @@ func Linearizable(quota uint64, operations []Observed, patience time.Duration) e
 }
 
 // step lists the states after an operation; none says that it cannot have happened here.
-func step(w window, o Observed, quota uint64) []any {
-	if o.Unknown {
-		counted := w
-		counted.used += o.Cost
-		if counted.used > quota {
-			return []any{w}
-		}
-		return []any{w, counted}
-	}
-	if o.At < w.at {
-		return nil
-	}
-	w.at = o.At
-	if o.WindowLength > 0 && int64(o.At)/int64(o.WindowLength) != w.number {
-		w.number, w.used = int64(o.At)/int64(o.WindowLength), 0
-	}
-	fits := o.Cost == 0 || w.used+o.Cost <= quota
+func step(c counted, o Observed, quota uint64) []any {
+	fits := o.Cost == 0 || c.used+o.Cost <= quota
+	after := c
 	if fits {
-		w.used += o.Cost
+		after.used += o.Cost
 	}
-	if o.Allowed != fits || o.Used != w.used {
+	if o.Unknown {
+		return []any{c, after}
+	}
+	after.at = o.At
+	if o.Allowed != fits || o.Used != after.used || o.At < c.at {
 		return nil
 	}
-	return []any{w}
+	return []any{after}
 }

@@ -87,8 +87,7 @@ func (m *Model) Admits(cost uint64, at limit.Time) bool {
 	if neverBegun(m.memory) {
 		at = 0
 	}
-	sum := new(big.Rat).Add(m.memory.used(at), rat(cost))
-	return sum.Cmp(rat(m.limit.Quota)) <= 0
+	return cost <= m.limit.Quota && m.memory.used(at).Cmp(rat(m.limit.Quota-cost)) <= 0
 }
 
 // Idle reports whether nothing counts any more at an instant.

@@ -18,8 +18,8 @@ var (
 
 const (
 	opsPerWorld = 1000
-	fullEvery   = 256 // one verdict in so many is searched for by the twin from beginning to end
-	resetEvery  = 3   // one ResetAt in so many is compared
+	fullEvery   = 1000 // one verdict in so many is searched for by the twin from beginning to end
+	resetEvery  = 4    // one ResetAt in so many is compared
 )
 
 // TestLimitAgreesWithItsTwin runs random operations against the package limit and its Model and compares every

@@ -2,7 +2,7 @@
 // puts each to the policies of a set, in virtual time, through the evaluation that a running shard uses. There is no
 // server, no clock and no disk: an event's own time is the time at which it is decided.
 //
-//	events, err := replay.Open(file.Name(), file, replay.Options{Year: 2017, Progress: bar.Set64})
+//	events, err := replay.Open(file.Name(), file, replay.Options{Year: 2017})
 //	...
 //	report, err := replay.Run(events, set, replay.Plan{Policies: []string{"login"}})
 //	...

@@ -31,8 +31,11 @@ func newLane(set *policy.Set, name, tier string) (*lane, error) {
 		return nil, fmt.Errorf("there is no policy %s: known are %s", name, strings.Join(set.Names(), ", "))
 	}
 	if _, ok := p.Resolve(tier); !ok {
-		return nil, fmt.Errorf("policy %s has no tier %s: known are %s", name, tier,
-			strings.Join(slices.Sorted(maps.Keys(p.Tiers)), ", "))
+		tiers := slices.Sorted(maps.Keys(p.Tiers))
+		if tiers == nil {
+			return nil, fmt.Errorf("policy %s has no tiers: try it without one", name)
+		}
+		return nil, fmt.Errorf("policy %s has no tier %s: known are %s", name, tier, strings.Join(tiers, ", "))
 	}
 	return &lane{
 		name: name,

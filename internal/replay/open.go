@@ -81,7 +81,11 @@ func detect(head []byte) Format {
 	if _, err := parseHeader(trimEnd(string(firstLine(head)))); err == nil {
 		return CSV
 	}
-	for _, line := range strings.SplitN(string(head), "\n", detectLines+1)[:min(detectLines, 1+bytes.Count(head, []byte("\n")))] {
+	seen := 0
+	for line := range strings.SplitSeq(string(head), "\n") {
+		if seen++; seen > detectLines {
+			break
+		}
 		line = trimEnd(line)
 		if _, ok := splitSyslog(line); ok {
 			return Auth

@@ -1,6 +1,9 @@
 package replay
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Report is what came of a replay. Its JSON form is {"policies":[{"policy","events","admitted","denied",...}]}.
 type Report struct {
@@ -42,6 +45,11 @@ type Denial struct {
 	Time time.Time `json:"time"` // in UTC: the instant at which it was decided
 	Key  string    `json:"key"`
 	Line int       `json:"line"`
+}
+
+// String is the denial in a line for people.
+func (d *Denial) String() string {
+	return fmt.Sprintf("%s  %s  (line %d)", d.Time.Format(time.RFC3339Nano), d.Key, d.Line)
 }
 
 // Timeline counts decisions in columns of equal width, without gaps.

@@ -86,7 +86,7 @@ func TestRunErrors(t *testing.T) {
 		log, want string
 	}{
 		{Plan{Policies: []string{"three"}}, "time,key\n", "there is no policy three: known are dark, one, two"},
-		{Plan{Tier: "big"}, "time,key\n", "policy dark has no tier big"},
+		{Plan{Tier: "big"}, "time,key\n", "policy dark has no tiers: try it without one"},
 		{Plan{Policies: []string{"two"}, Tier: "gold"}, "time,key\n", "policy two has no tier gold: known are all, big"},
 		{Plan{}, "time,key\nx,a\n", "log:2: time: "},
 	} {

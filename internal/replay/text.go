@@ -20,7 +20,8 @@ func (r *Report) WriteText(w io.Writer) error {
 		fmt.Fprintf(&text, "\n%d events were earlier than the one before them and were decided at its time.\n", r.OutOfOrder)
 	}
 	if r.Unreadable > 0 {
-		fmt.Fprintf(&text, "\n%d lines could not be read and were passed over. The first: %s\n", r.Unreadable, r.FirstUnreadable)
+		fmt.Fprintf(&text, "\n%d lines could not be read and were passed over. The first: %s\n",
+			r.Unreadable, r.FirstUnreadable)
 	}
 	_, err := w.Write(text.Bytes())
 	return err
@@ -32,7 +33,7 @@ func (r *Report) writeSummary(text *bytes.Buffer) {
 	for _, p := range r.Policies {
 		first := "-"
 		if p.FirstDenial != nil {
-			first = fmt.Sprintf("%s  %s  (line %d)", p.FirstDenial.Time.Format(time.RFC3339Nano), p.FirstDenial.Key, p.FirstDenial.Line)
+			first = p.FirstDenial.String()
 		}
 		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%s\n", p.Policy, p.Events, p.Admitted, p.Denied, first)
 	}
