@@ -18,5 +18,5 @@ generate-check: ## fail if api/gen is not what api/stint/v1/*.proto says
 	$(tool) buf lint
 	@fresh=$$(mktemp -d) && trap 'rm -rf "$$fresh"' EXIT && \
 	$(tool) buf generate --output "$$fresh" && \
-	diff -r "$$fresh/api/gen" api/gen || \
-	{ echo "api/gen is stale: run 'make generate' and commit what it writes" >&2; exit 1; }
+	{ diff -r "$$fresh/api/gen" api/gen || \
+	{ echo "api/gen is stale: run 'make generate' and commit what it writes" >&2; exit 1; }; }

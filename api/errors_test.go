@@ -49,7 +49,8 @@ func TestErrorCodes(t *testing.T) {
 			t.Errorf("shard code %d: message %q, %q", c.failure.Code, e.Message, f.Message)
 		}
 		if header.Get("Retry-After") != c.retryAfter || retryDelayOf(t, e) != c.retryDelay {
-			t.Errorf("shard code %d: Retry-After %q, RetryInfo %q", c.failure.Code, header.Get("Retry-After"), retryDelayOf(t, e))
+			t.Errorf("shard code %d: Retry-After %q, RetryInfo %q",
+				c.failure.Code, header.Get("Retry-After"), retryDelayOf(t, e))
 		}
 		if seen := w.observer.seen(); !slices.Equal(seen, []string{"request Check " + c.code}) {
 			t.Errorf("shard code %d: observed %q", c.failure.Code, seen)

@@ -12,7 +12,8 @@ import (
 // FuzzJSON: no text panics, and what is accepted is within every bound.
 func FuzzJSON(f *testing.F) {
 	f.Add([]byte(perIP))
-	f.Add([]byte(`{"namespace":"shop","mode":"MODE_PEEK","idempotencyId":"x","entries":[{"policy":"api","key":"{a}b","cost":"7"}]}`))
+	f.Add([]byte(`{"namespace":"shop","mode":"MODE_PEEK","idempotencyId":"x",` +
+		`"entries":[{"policy":"api","key":"{a}b","cost":"7"}]}`))
 	f.Add([]byte(`{"entries":[{"policy":"p","key":"k\u0000"},{"key":"","limits":[{}]}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		fuzzed(t, data, readJSON.Unmarshal)

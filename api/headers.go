@@ -59,7 +59,8 @@ func (v *styled) add(policies *policy.Set, s *shard.LimitStatus) {
 
 // addIETF is the one place that knows draft-ietf-httpapi-ratelimit-headers-10, which may still change: RateLimit-Policy
 // lists quota and window, RateLimit what remains and the seconds until there is more.
-func addIETF(headers map[string]string, policies *policy.Set, r *shard.Request, d *shard.Decision, limits []*shard.LimitStatus) {
+func addIETF(headers map[string]string, policies *policy.Set, r *shard.Request, d *shard.Decision,
+	limits []*shard.LimitStatus) {
 	if len(limits) == 0 {
 		return
 	}

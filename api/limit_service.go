@@ -24,8 +24,10 @@ func (s limitService) register(mux *http.ServeMux, e edge) {
 	unary(mux, e, stintv1connect.LimitServiceCheckBatchProcedure, s.checkBatch)
 	unary(mux, e, stintv1connect.LimitServiceGetProcedure, s.get, readOnly)
 	unary(mux, e, stintv1connect.LimitServiceAdjustProcedure, s.adjust)
-	unary(mux, e, stintv1connect.LimitServiceReserveProcedure, unbuilt[stintv1.ReserveRequest, stintv1.ReserveResponse]("Reserve"))
-	unary(mux, e, stintv1connect.LimitServiceSettleProcedure, unbuilt[stintv1.SettleRequest, stintv1.SettleResponse]("Settle"))
+	unary(mux, e, stintv1connect.LimitServiceReserveProcedure,
+		unbuilt[stintv1.ReserveRequest, stintv1.ReserveResponse]("Reserve"))
+	unary(mux, e, stintv1connect.LimitServiceSettleProcedure,
+		unbuilt[stintv1.SettleRequest, stintv1.SettleResponse]("Settle"))
 }
 
 func unbuilt[Req, Res any, P pointer[Req]](procedure string) func(context.Context, P) (*Res, error) {
@@ -44,7 +46,9 @@ func (s limitService) check(ctx context.Context, m *stintv1.CheckRequest) (*stin
 	return &stintv1.CheckResponse{Decision: s.answer(m, &r, d)}, nil
 }
 
-func (s limitService) checkBatch(ctx context.Context, m *stintv1.CheckBatchRequest) (*stintv1.CheckBatchResponse, error) {
+func (s limitService) checkBatch(
+	ctx context.Context, m *stintv1.CheckBatchRequest,
+) (*stintv1.CheckBatchResponse, error) {
 	if len(m.Checks) == 0 {
 		return nil, shard.Invalidf("checks", "are missing: a batch has at least one")
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/metrics"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
@@ -30,6 +31,8 @@ type world struct {
 	observer *fakeObserver
 	ready    error
 }
+
+var _ Observer = (*metrics.Metrics)(nil)
 
 type fakeDecider struct {
 	mu      sync.Mutex
@@ -123,7 +126,8 @@ func testPolicies() *policy.Set {
 			Tiers:   map[string]policy.Tier{"researcher": {Limits: map[string]policy.TierLimit{"burst": {Quota: &quota}}}},
 			Limits: []policy.Limit{
 				{Name: "burst", Limit: limit.Limit{Algorithm: limit.TokenBucket, Quota: 5, Count: 2, Period: second, Initial: 5}},
-				{Name: "daily", Limit: limit.Limit{Algorithm: limit.SlidingBuckets, Quota: 200, Period: 86400 * second, Bucket: 60 * second}},
+				{Name: "daily", Limit: limit.Limit{
+					Algorithm: limit.SlidingBuckets, Quota: 200, Period: 86400 * second, Bucket: 60 * second}},
 			}},
 	})
 }
@@ -180,4 +184,15 @@ func (w *world) do(method, path, contentType, body string) (int, http.Header, st
 		w.t.Fatal(err)
 	}
 	return response.StatusCode, response.Header, string(text)
+}
+
+// quickDecider allows everything and keeps nothing.
+type quickDecider struct{}
+
+func (quickDecider) Decide(_ context.Context, requests []shard.Request) []shard.Result {
+	results := make([]shard.Result, len(requests))
+	for i, r := range requests {
+		results[i] = allow(r)
+	}
+	return results
 }

@@ -1,0 +1,53 @@
+package api
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+	"github.com/stint-io/stint/policy"
+)
+
+type noObserver struct{}
+
+func (noObserver) Decision(string, string)               {}
+func (noObserver) Request(string, string, time.Duration) {}
+
+// BenchmarkCheck is one call from its HTTP request to its response, without a network and with a decision that costs
+// nothing: what this package and connect add to a check.
+func BenchmarkCheck(b *testing.B) {
+	binary, err := proto.Marshal(aCheck())
+	if err != nil {
+		b.Fatal(err)
+	}
+	policies := testPolicies()
+	handler := New(Config{
+		Decider:  quickDecider{},
+		Policies: func() *policy.Set { return policies },
+		Ready:    func() error { return nil },
+		Observer: noObserver{},
+		Metrics:  http.NotFoundHandler(),
+	})
+	for name, c := range map[string]struct{ contentType, body string }{
+		"json":  {"application/json", perIP},
+		"proto": {"application/proto", string(binary)},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				r := httptest.NewRequest("POST", stintv1connect.LimitServiceCheckProcedure, strings.NewReader(c.body))
+				r.Header.Set("Content-Type", c.contentType)
+				w := httptest.NewRecorder()
+				handler.ServeHTTP(w, r)
+				if w.Code != 200 {
+					b.Fatal(w.Code, w.Body)
+				}
+			}
+		})
+	}
+}
