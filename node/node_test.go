@@ -1,0 +1,180 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const lifetimePolicy = "policies:\n  stock:\n    limits:\n      - {name: total, quota: 100, lifetime: {}}\n"
+
+func testConfig(t *testing.T) Config {
+	t.Helper()
+	policies := filepath.Join(t.TempDir(), "policies.yaml")
+	if err := os.WriteFile(policies, []byte(lifetimePolicy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return Config{DataDir: filepath.Join(t.TempDir(), "data"), APIAddr: "127.0.0.1:0", PoliciesFile: policies}
+}
+
+func start(t *testing.T, config Config) *Node {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	n, err := Start(ctx, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func stop(t *testing.T, n *Node) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := n.Close(ctx); err != nil {
+		t.Errorf("close: %v", err)
+	}
+}
+
+// check asks once; code is "" for a decision.
+func check(t *testing.T, n *Node, key string) (allowed bool, code string) {
+	t.Helper()
+	body := fmt.Sprintf(`{"entries":[{"policy":"stock","key":%q}]}`, key)
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Post("http://"+n.APIAddr()+"/stint.v1.LimitService/Check", "application/json",
+		bytes.NewReader([]byte(body)))
+	if err != nil {
+		return false, err.Error()
+	}
+	defer response.Body.Close()
+	var reply struct {
+		Decision struct{ Allowed bool }
+		Code     string
+	}
+	if err := json.NewDecoder(response.Body).Decode(&reply); err != nil {
+		t.Error(err)
+	}
+	return reply.Decision.Allowed, reply.Code
+}
+
+func TestConcurrentClientsAreAdmittedExactlyAsOftenAsTheLimitSays(t *testing.T) {
+	n := start(t, testConfig(t))
+	defer stop(t, n)
+	var admitted atomic.Int64
+	var group sync.WaitGroup
+	for range 16 {
+		group.Go(func() {
+			for range 20 {
+				if allowed, code := check(t, n, "one key"); allowed {
+					admitted.Add(1)
+				} else if code != "" {
+					t.Errorf("code %q", code)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if admitted.Load() != 100 {
+		t.Errorf("limit 100, admitted %d of 320", admitted.Load())
+	}
+}
+
+func TestWhatWasSpentIsSpentAfterARestartWithOtherFlags(t *testing.T) {
+	config := testConfig(t)
+	config.Shards = 2
+	n := start(t, config)
+	for i := range 100 {
+		if allowed, code := check(t, n, "key"); !allowed {
+			t.Fatalf("request %d: denied %q", i, code)
+		}
+	}
+	stop(t, n)
+
+	config.Shards = 7 // fixed when the data directory was created
+	n = start(t, config)
+	defer stop(t, n)
+	if allowed, code := check(t, n, "key"); allowed || code != "" {
+		t.Errorf("the 101st request: allowed %v, code %q", allowed, code)
+	}
+	if got := len(n.actors); got != 2 {
+		t.Errorf("%d shards, want the 2 of the data directory", got)
+	}
+}
+
+func TestADataDirectoryIsOneNodesOwn(t *testing.T) {
+	config := testConfig(t)
+	config.NodeID = "a"
+	n := start(t, config)
+
+	if _, err := Start(t.Context(), config); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("a second process on the same directory: %v", err)
+	}
+	stop(t, n)
+	config.NodeID = "b"
+	if _, err := Start(t.Context(), config); err == nil || !strings.Contains(err.Error(), `belongs to node "a"`) {
+		t.Errorf("another node on the same directory: %v", err)
+	}
+}
+
+func TestAStoppedNodeFinishesWhatItWasAskedAndRefusesTheRest(t *testing.T) {
+	n := start(t, testConfig(t))
+	var decided, refused atomic.Int64
+	var group sync.WaitGroup
+	asked := make(chan struct{}, 1000)
+	for worker := range 8 {
+		group.Go(func() {
+			for {
+				_, code := check(t, n, fmt.Sprint("worker ", worker))
+				switch {
+				case code == "":
+					decided.Add(1)
+				case code == "unavailable" || strings.Contains(code, "refused") || strings.Contains(code, "reset") ||
+					strings.Contains(code, "EOF"):
+					refused.Add(1)
+					return
+				default:
+					t.Errorf("code %q", code)
+					return
+				}
+				select {
+				case asked <- struct{}{}:
+				default:
+				}
+			}
+		})
+	}
+	<-asked // there is load
+	stop(t, n)
+	group.Wait()
+	if decided.Load() == 0 || refused.Load() != 8 {
+		t.Errorf("decided %d, refused %d of 8 workers", decided.Load(), refused.Load())
+	}
+}
+
+func TestBadConfigurationStopsBeforeTheDataDirectoryIsTouched(t *testing.T) {
+	config := testConfig(t)
+	if err := os.WriteFile(config.PoliciesFile, []byte("policies:\n  p:\n    limit: []\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Start(t.Context(), config)
+	if err == nil || !strings.Contains(err.Error(), config.PoliciesFile+":3") {
+		t.Errorf("got %v, want the policies file and its line", err)
+	}
+	if _, err := os.Stat(config.DataDir); !os.IsNotExist(err) {
+		t.Errorf("the data directory was made: %v", err)
+	}
+}
