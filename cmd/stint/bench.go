@@ -33,7 +33,7 @@ type benchCommand struct {
 	Cost        uint64        `help:"Units per check." default:"1"`
 	Duration    time.Duration `help:"How long. Default: 10s, unless --count is given."`
 	Count       uint64        `help:"How many checks in all."`
-	Rate        float64       `help:"Open loop: calls per second, sent at fixed instants whether or not earlier ones were answered. Default: closed loop."`
+	Rate        float64       `help:"Open loop: calls per second, whatever the answers do. Default: closed loop."`
 	output
 }
 
@@ -135,7 +135,8 @@ func printReport(s streams, r *load.Report) error {
 	fmt.Fprintf(table, "latency of a call\tp50 %s\tp90 %s, p99 %s, p99.9 %s, max %s\n", micros(l.P50), micros(l.P90),
 		micros(l.P99), micros(l.P999), micros(l.Max))
 	if r.ServerCPUMicros > 0 {
-		fmt.Fprintf(table, "processor time of a check\tserver %.1f us\tthis client %.1f us\n", r.ServerCPUMicros, r.ClientCPUMicros)
+		fmt.Fprintf(table, "processor time of a check\tserver %.1f us\tthis client %.1f us\n", r.ServerCPUMicros,
+			r.ClientCPUMicros)
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -148,7 +149,8 @@ func printReport(s streams, r *load.Report) error {
 // printTrouble names every kind of failure, with an example.
 func printTrouble(s streams, r *load.Report) {
 	if r.Unsent > 0 {
-		fmt.Fprintf(s.out, "%d calls were due and never sent: the server could not keep the rate, or more callers are needed\n", r.Unsent)
+		fmt.Fprintf(s.out, "%d calls were due and never sent: the server could not keep the rate, or --callers is too low\n",
+			r.Unsent)
 	}
 	for _, code := range slices.Sorted(maps.Keys(r.Errors)) {
 		e := r.Errors[code]

@@ -19,6 +19,9 @@ type configFile struct {
 
 var _ kong.Resolver = (*configFile)(nil)
 
+// configError is a fault of the config file. The parser blames it on whichever flag it looked up first.
+type configError struct{ error }
+
 // Validate implements kong.Resolver.
 func (c *configFile) Validate(*kong.Application) error { return nil }
 
@@ -30,7 +33,7 @@ func (c *configFile) Resolve(parsed *kong.Context, parent *kong.Path, flag *kong
 	}
 	if !c.loaded {
 		if err := c.load(parsed, command); err != nil {
-			return nil, err
+			return nil, configError{err}
 		}
 	}
 	value, ok := c.values[flag.Name]
@@ -42,6 +45,7 @@ func (c *configFile) Resolve(parsed *kong.Context, parent *kong.Path, flag *kong
 
 func configurable(flag *kong.Flag) bool { return flag.Name != "config" && len(flag.Envs) > 0 }
 
+// inEnvironment relies on forgetEmptyVariables.
 func inEnvironment(flag *kong.Flag) bool {
 	return slices.ContainsFunc(flag.Envs, func(name string) bool {
 		_, set := os.LookupEnv(name)

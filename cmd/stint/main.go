@@ -5,13 +5,26 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/stint-io/stint/node"
 )
 
-func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+func main() {
+	forgetEmptyVariables()
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// forgetEmptyVariables makes an empty variable as good as none: container tools pass on unset ones like that.
+func forgetEmptyVariables() {
+	for _, variable := range os.Environ() {
+		if name, value, _ := strings.Cut(variable, "="); value == "" && strings.HasPrefix(name, "STINT_") {
+			os.Unsetenv(name)
+		}
+	}
+}
 
 // commandLine is the command line: one field for each command.
 type commandLine struct {
@@ -65,11 +78,20 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return exited
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "stint: %v\n", err)
-		fmt.Fprintln(stderr, "Run stint --help, or stint COMMAND --help.")
-		return exitUsage
+		return refuse(err, stderr)
 	}
 	return exitCode(command.Run(streams{stdin, stdout, stderr}), stderr)
+}
+
+// refuse says why the command line or the config file cannot be understood.
+func refuse(err error, stderr io.Writer) int {
+	var config configError
+	if errors.As(err, &config) {
+		fmt.Fprintf(stderr, "stint: %v\n", config)
+		return exitUsage
+	}
+	fmt.Fprintf(stderr, "stint: %v\nRun stint --help, or stint COMMAND --help.\n", err)
+	return exitUsage
 }
 
 // exitCode prints what went wrong, if anything did, and answers what the process must exit with.

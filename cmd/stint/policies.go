@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
@@ -59,6 +60,18 @@ func ruleText(l *stintv1.Limit) string {
 	return text
 }
 
+// spanText leaves out the zeros that time.Duration writes: 24h, not 24h0m0s.
+func spanText(d *durationpb.Duration) string {
+	text := d.AsDuration().String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
 func algorithmText(l *stintv1.Limit) string {
 	switch a := l.Algorithm.(type) {
 	case *stintv1.Limit_FixedWindow:
@@ -66,19 +79,20 @@ func algorithmText(l *stintv1.Limit) string {
 		if a.FixedWindow.Anchor == stintv1.Anchor_ANCHOR_FIRST_HIT {
 			from = "from the first hit"
 		}
-		return fmt.Sprintf("%d per %s, fixed window, %s", l.Quota, a.FixedWindow.Period.AsDuration(), from)
+		return fmt.Sprintf("%d per %s, fixed window, %s", l.Quota, spanText(a.FixedWindow.Period), from)
 	case *stintv1.Limit_SlidingWindow:
 		if a.SlidingWindow.Bucket == nil {
-			return fmt.Sprintf("%d per %s, sliding window, weighted", l.Quota, a.SlidingWindow.Period.AsDuration())
+			return fmt.Sprintf("%d per %s, sliding window, weighted", l.Quota, spanText(a.SlidingWindow.Period))
 		}
-		return fmt.Sprintf("%d per %s, sliding window by %s", l.Quota, a.SlidingWindow.Period.AsDuration(),
-			a.SlidingWindow.Bucket.AsDuration())
+		return fmt.Sprintf("%d per %s, sliding window by %s", l.Quota, spanText(a.SlidingWindow.Period),
+			spanText(a.SlidingWindow.Bucket))
 	case *stintv1.Limit_SlidingLog:
-		return fmt.Sprintf("%d per %s, sliding log", l.Quota, a.SlidingLog.Period.AsDuration())
+		return fmt.Sprintf("%d per %s, sliding log", l.Quota, spanText(a.SlidingLog.Period))
 	case *stintv1.Limit_TokenBucket:
-		return fmt.Sprintf("%d at once, %d back per %s, token bucket", l.Quota, a.TokenBucket.Refill, a.TokenBucket.Per.AsDuration())
+		return fmt.Sprintf("%d at once, %d back per %s, token bucket", l.Quota, a.TokenBucket.Refill,
+			spanText(a.TokenBucket.Per))
 	case *stintv1.Limit_Gcra:
-		return fmt.Sprintf("%d at once, %d per %s, GCRA", l.Quota, a.Gcra.Rate, a.Gcra.Per.AsDuration())
+		return fmt.Sprintf("%d at once, %d per %s, GCRA", l.Quota, a.Gcra.Rate, spanText(a.Gcra.Per))
 	case *stintv1.Limit_Lifetime:
 		return fmt.Sprintf("%d for ever", l.Quota)
 	case *stintv1.Limit_Unlimited:

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -28,12 +29,13 @@ func TestMain(m *testing.M) {
 //
 //	exits CODE stint ARGS...   runs a command that must end with that exit code
 //	serve ARGS...              starts a server on a free port, waits until it is ready, and sets STINT_ADDR
-//	stop SIGNAL CODE           signals the server and checks its exit code
+//	signal NAME CODE           signals the server and checks its exit code
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
+		Deadline:            time.Now().Add(2 * time.Minute), // for a server that should not have started
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
 			e.Values[serverKey{}] = &server{}
@@ -49,7 +51,7 @@ func TestScripts(t *testing.T) {
 			return false, fmt.Errorf("unknown condition %s", name)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "serve": serve, "stop": stop,
+			"exits": exits, "serve": serve, "signal": signalServer,
 		},
 	})
 }
@@ -83,6 +85,7 @@ func serve(ts *testscript.TestScript, _ bool, args []string) {
 	process := exec.Command(path, append([]string{"serve", "--api-addr", "127.0.0.1:0", "--peer-addr", "127.0.0.1:0",
 		"--gossip-addr", "127.0.0.1:0"}, args...)...)
 	process.Dir, process.Stderr = ts.MkAbs("."), os.Stderr
+	process.Env = append(os.Environ(), "TMPDIR="+ts.Getenv("TMPDIR"))
 	stdout, err := process.StdoutPipe()
 	ts.Check(err)
 	ts.Check(process.Start())
@@ -102,7 +105,7 @@ func serve(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Value(serverKey{}).(*server).process = process
 }
 
-func stop(ts *testscript.TestScript, _ bool, args []string) {
+func signalServer(ts *testscript.TestScript, _ bool, args []string) {
 	signals := map[string]os.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "KILL": syscall.SIGKILL}
 	process := ts.Value(serverKey{}).(*server).process
 	ts.Check(process.Process.Signal(signals[args[0]]))

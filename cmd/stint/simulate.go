@@ -26,7 +26,7 @@ type simulateCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*simulateCommand) Help() string {
-	return "What a policy would have done to traffic that already happened. The time of each event is taken from the log.\n\n" +
+	return "What a policy would have done to traffic that already happened. Each event has the log's time.\n\n" +
 		"    stint simulate --input /var/log/auth.log --policy login\n" +
 		"    stint simulate -f policies.yaml --input access.log -o json"
 }

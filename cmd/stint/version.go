@@ -21,6 +21,7 @@ func (versionCommand) Run(s streams) error {
 			}
 		}
 	}
-	_, err := fmt.Fprintf(s.out, "stint %s%s %s %s/%s\n", version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	_, err := fmt.Fprintf(s.out, "stint %s%s %s %s/%s\n", version, revision, runtime.Version(), runtime.GOOS,
+		runtime.GOARCH)
 	return err
 }

@@ -27,6 +27,7 @@ type fakeServer struct {
 	extra  uint64            // units admitted to each key beyond its quota
 	stingy uint64            // units of each key's quota that are never admitted
 	fail   func(n int) error // of the n-th check, from 1
+	lose   func(n int) bool  // the answer to the n-th check is lost after it was counted
 	stall  time.Duration     // that the first check takes
 
 	mu    sync.Mutex
@@ -74,6 +75,9 @@ func (f *fakeServer) decide(check *stintv1.CheckRequest) (*stintv1.Decision, err
 	if f.used[entry.Key]+cost <= f.quota+f.extra-f.stingy {
 		f.used[entry.Key] += cost
 		d.Allowed = true
+	}
+	if f.lose != nil && f.lose(n) {
+		return nil, errUnknownOutcome
 	}
 	return d, nil
 }
@@ -123,4 +127,7 @@ func (f *fakeServer) start(t *testing.T) string {
 	return server.URL
 }
 
-var errOverloaded = connect.NewError(connect.CodeUnavailable, errors.New("no room"))
+var (
+	errOverloaded     = connect.NewError(connect.CodeUnavailable, errors.New("no room"))
+	errUnknownOutcome = connect.NewError(connect.CodeAborted, errors.New("leadership lost"))
+)

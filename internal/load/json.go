@@ -71,7 +71,8 @@ func (c jsonCodec) readFates(body []byte, fates []fate) error {
 }
 
 func unreadable(body []byte, found, asked int) *callError {
-	return &callError{"unreadable", fmt.Sprintf("%d results in an answer to %d checks: %.200q", found, asked, body), unknown}
+	message := fmt.Sprintf("%d results in an answer to %d checks: %.200q", found, asked, body)
+	return &callError{"unreadable", message, unknown}
 }
 
 // nextResult finds the next `"decision": {` or `"failure": {` and returns what follows the brace.

@@ -2,17 +2,16 @@ package load
 
 import (
 	"context"
-	"errors"
 	"math"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
-
-	"connectrpc.com/connect"
 )
 
 func countPlan(address string, protocol Protocol) Plan {
-	return Plan{Address: address, Protocol: protocol, Policy: "once", KeyPrefix: `k"é-`, Fresh: true, Callers: 8, Count: 500}
+	return Plan{Address: address, Protocol: protocol, Policy: "once", KeyPrefix: `k"é-`, Fresh: true, Callers: 8,
+		Count: 500}
 }
 
 func mustRun(t *testing.T, p Plan) *Report {
@@ -104,10 +103,20 @@ func TestDeniedShare(t *testing.T) {
 	}
 }
 
-// Failures are no denials. A certain one changes nothing about what must have been admitted; an unknown one may have
-// spent a unit that nobody was told of.
+// An admission whose answer was lost spent a unit that nobody was told of: 95 acknowledged of 100 are right then.
+func TestLostAnswersAreNotMissed(t *testing.T) {
+	fake := newFake(100)
+	fake.lose = func(n int) bool { return n%20 == 0 }
+	p := countPlan(fake.start(t), JSON)
+	p.Callers = 1
+	report := mustRun(t, p)
+	if report.Admitted != 95 || report.Unknown != 25 || !report.Verdict.OK {
+		t.Errorf("admitted %d, unknown %d, verdict %+v", report.Admitted, report.Unknown, report.Verdict)
+	}
+}
+
+// Failures are no denials, and a certain failure is not an unknown outcome.
 func TestFailuresAreNamedByFate(t *testing.T) {
-	unknownOutcome := connect.NewError(connect.CodeAborted, errors.New("leadership lost"))
 	for _, protocol := range []Protocol{JSON, Connect, GRPC} {
 		for _, batch := range []int{1, 5} {
 			fake := newFake(100)
@@ -116,7 +125,7 @@ func TestFailuresAreNamedByFate(t *testing.T) {
 				case n%10 == 0:
 					return errOverloaded
 				case n%25 == 1:
-					return unknownOutcome
+					return errUnknownOutcome
 				}
 				return nil
 			}
@@ -132,6 +141,26 @@ func TestFailuresAreNamedByFate(t *testing.T) {
 				t.Errorf("%s, batch %d: failed %d, unknown %d, verdict %+v, errors %v", protocol, batch, report.Failed,
 					report.Unknown, report.Verdict, report.Errors)
 			}
+		}
+	}
+}
+
+// A connection that breaks before the answer leaves the outcome unknown, and the caller goes on with a new one.
+func TestBrokenConnectionIsUnknown(t *testing.T) {
+	for _, protocol := range []Protocol{JSON, Connect, GRPC} {
+		fake := newFake(100)
+		fake.fail = func(n int) error {
+			if n%50 == 0 {
+				panic(http.ErrAbortHandler)
+			}
+			return nil
+		}
+		p := countPlan(fake.start(t), protocol)
+		p.Callers = 2
+		report := mustRun(t, p)
+		if report.Unknown != 10 || report.Failed != 0 || report.Admitted != 100 || !report.Verdict.OK {
+			t.Errorf("%s: unknown %d, failed %d, admitted %d, verdict %+v", protocol, report.Unknown, report.Failed,
+				report.Admitted, report.Verdict)
 		}
 	}
 }

@@ -12,7 +12,7 @@ type Verdict struct {
 	Exact   bool   `json:"exact"`   // there was only one right number for each key, and it came out
 	Checked bool   `json:"checked"` // false: the audit knows no bounds for this policy
 	Text    string `json:"text"`
-	// Sums over the keys, in units.
+	// Sums over the keys, in units, without what drained keys before the run.
 	Admitted uint64 `json:"admitted"`
 	AtLeast  uint64 `json:"atLeast"` // that must have been admitted
 	AtMost   uint64 `json:"atMost"`  // that may have been admitted
@@ -51,15 +51,22 @@ func (a audit) judge(l *ledger) Verdict {
 	for i := range l.accounts {
 		acc := &l.accounts[i]
 		admitted, denied, unknown := acc.admitted.Load(), acc.denied.Load(), acc.unknown.Load()
-		b := a.boundsOf(admitted, denied, unknown, i >= a.plan.Keys)
-		v.Admitted, v.AtLeast, v.AtMost = v.Admitted+admitted, v.AtLeast+b.atLeast, v.AtMost+b.atMost
-		v.Exact = v.Exact && b.atLeast == b.atMost
-		asked += admitted + denied + unknown
+		drained := i >= a.plan.Keys
+		b := a.boundsOf(admitted, denied, unknown, drained)
 		if text := wrong(keyName(a.plan.KeyPrefix, uint32(i)), admitted, b); text != "" {
 			return Verdict{Checked: true, Text: text, Admitted: admitted, AtLeast: b.atLeast, AtMost: b.atMost}
 		}
+		before := uint64(0)
+		if drained {
+			before = atRest(a.rules)
+		}
+		v.Admitted += admitted - before
+		v.AtLeast += b.atLeast - min(b.atLeast, before)
+		v.AtMost += b.atMost - before
+		v.Exact = v.Exact && b.atLeast == b.atMost
+		asked += admitted - before + denied + unknown
 	}
-	v.Text = a.say(v, asked, len(l.accounts))
+	v.Text = a.say(v, asked, a.plan.Keys)
 	return v
 }
 
