@@ -49,7 +49,7 @@ func benchBatch(b *testing.B, p *policy.Policy, keys, size int, id bool) {
 	w := newWorld(b, p)
 	requests := make([]Request, 0, max(keys, 100)+size)
 	for i := range cap(requests) {
-		requests = append(requests, check("p", fmt.Sprintf("203.0.113.%013d", i%keys), 1))
+		requests = append(requests, checkOf("p", fmt.Sprintf("203.0.113.%013d", i%keys), 1))
 	}
 	now, at, n := origin, 0, 0
 	var before, after runtime.MemStats

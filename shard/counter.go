@@ -24,7 +24,6 @@ type counted struct {
 type counter struct {
 	key    string // of the record
 	known  bool   // a record was there before the evaluation
-	dirty  bool   // the limits are not those of the record any more
 	listed bool   // among the effects
 	size   int    // of the effect in bytes, roughly
 	limits []counted
@@ -95,7 +94,6 @@ func (c *counter) at(i int, l *policy.Limit, now limit.Time) limit.State {
 }
 
 func (c *counter) set(i int, l *policy.Limit, s limit.State) {
-	c.dirty = true
 	j := c.find(i, l.Name)
 	if j < 0 {
 		c.limits = append(c.limits, counted{name: l.Name})
@@ -119,7 +117,6 @@ func (c *counter) find(i int, name string) int {
 
 // reset puts the limit called name back to rest, or all limits when name is "".
 func (c *counter) reset(name string) {
-	c.dirty = true
 	if name == "" {
 		c.limits = c.limits[:0]
 		return

@@ -74,7 +74,11 @@ func appendHead(b []byte, kind entryKind, at Stamp) []byte {
 	return binary.AppendVarint(b, int64(at.Now))
 }
 
+// appendPut panics on a key that no replica would read: such an entry, once in the log, would halt all of them.
 func appendPut(b []byte, p *Put) []byte {
+	if len(p.Key) == 0 || len(p.Key) > maxRecordKeyBytes {
+		panic(fmt.Sprintf("shard: record key of %d bytes, outside 1..%d", len(p.Key), maxRecordKeyBytes))
+	}
 	b = binary.AppendUvarint(b, uint64(len(p.Key)))
 	b = append(b, p.Key...)
 	if p.Value == nil {

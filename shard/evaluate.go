@@ -67,7 +67,13 @@ type evaluation struct {
 	bytes    int            // of the effects so far, roughly
 	scratch  []byte
 	next     []limit.State // of the request under way, in the order of its statuses
-	work     []*counter    // of the request under way, in the order of its entries
+	charges  []charge      // of the request under way, in the order of its entries
+}
+
+// charge is an entry of the request under way: whose counter it is, and the limits as its tier has them.
+type charge struct {
+	counter *counter
+	limits  []policy.Limit
 }
 
 func (e *evaluation) decide(r *Request) Result {
@@ -140,7 +146,7 @@ func (e *evaluation) retention(r *Request) limit.Span {
 // decideNew decides a request that has no recorded answer.
 func (e *evaluation) decideNew(r *Request) Result {
 	d := Decision{Allowed: true, DecidedAt: e.at.Now, Position: e.at.Position}
-	e.next, e.work = e.next[:0], e.work[:0]
+	e.next, e.charges = e.next[:0], e.charges[:0]
 	for i := range r.Entries {
 		if err := e.decideEntry(r, i, &d); err != nil {
 			return Result{Err: err}
@@ -153,7 +159,7 @@ func (e *evaluation) decideNew(r *Request) Result {
 	case r.Op == Reset:
 		return e.reset(r, d)
 	case r.Op == Check && d.Allowed:
-		return e.count(r, d)
+		return e.count(d)
 	case r.Op == Check && len(d.Limits) > 1:
 		e.undo(r, &d)
 	}
@@ -193,13 +199,13 @@ func (e *evaluation) decideEntry(r *Request, i int, d *Decision) *Error {
 		return Invalidf(fmt.Sprintf("entries[%d].tier", i), "policy %q has no tier %q", entry.Policy, entry.Tier)
 	}
 	c := e.counter(r.Namespace, entry, limits)
-	if !c.known && !c.dirty && r.Op == Check && e.view.Full() {
+	if !c.known && len(c.limits) == 0 && r.Op == Check && e.view.Full() {
 		return e.full()
 	}
-	if slices.Contains(e.work, c) {
+	if slices.ContainsFunc(e.charges, func(o charge) bool { return o.counter == c }) {
 		return Invalidf(fmt.Sprintf("entries[%d]", i), "repeats the policy and key of an earlier entry; add the costs up")
 	}
-	e.work = append(e.work, c)
+	e.charges = append(e.charges, charge{c, limits})
 	if d.Limits == nil {
 		d.Limits = make([]LimitStatus, 0, len(limits)*(len(r.Entries)-i))
 	}
@@ -248,17 +254,16 @@ func longer(a, b limit.Span) limit.Span {
 }
 
 // count makes the states the request would lead to those of its keys.
-func (e *evaluation) count(r *Request, d Decision) Result {
+func (e *evaluation) count(d Decision) Result {
 	e.index++
 	d.Index = e.index
 	n := 0
-	for i, c := range e.work {
-		limits := e.limitsOf(&r.Entries[i])
-		for j := range limits {
-			c.set(j, &limits[j], e.next[n])
+	for _, ch := range e.charges {
+		for j := range ch.limits {
+			ch.counter.set(j, &ch.limits[j], e.next[n])
 			n++
 		}
-		e.touch(c)
+		e.touch(ch.counter)
 	}
 	return Result{Decision: d}
 }
@@ -266,11 +271,10 @@ func (e *evaluation) count(r *Request, d Decision) Result {
 // undo makes a denial's statuses show what is, not what would have been: nothing was counted, by no limit.
 func (e *evaluation) undo(r *Request, d *Decision) {
 	n := 0
-	for i, c := range e.work {
-		limits := e.limitsOf(&r.Entries[i])
-		for j := range limits {
-			if status := &d.Limits[n]; status.Allowed {
-				status.Verdict = limit.Peek(limits[j].Limit, c.at(j, &limits[j], e.at.Now), r.Entries[i].Cost, e.at.Now)
+	for i, ch := range e.charges {
+		for j := range ch.limits {
+			if l, status := &ch.limits[j], &d.Limits[n]; status.Allowed {
+				status.Verdict = limit.Peek(l.Limit, ch.counter.at(j, l, e.at.Now), r.Entries[i].Cost, e.at.Now)
 			}
 			n++
 		}
@@ -285,12 +289,12 @@ func (e *evaluation) reset(r *Request, d Decision) Result {
 	e.index++
 	d.Index = e.index
 	n := 0
-	for i, c := range e.work {
-		c.reset(r.Limit)
-		e.touch(c)
-		limits := e.limitsOf(&r.Entries[i])
-		for j := range limits {
-			d.Limits[n].Verdict = limit.Status(limits[j].Limit, c.at(j, &limits[j], e.at.Now), e.at.Now)
+	for _, ch := range e.charges {
+		ch.counter.reset(r.Limit)
+		e.touch(ch.counter)
+		for j := range ch.limits {
+			l := &ch.limits[j]
+			d.Limits[n].Verdict = limit.Status(l.Limit, ch.counter.at(j, l, e.at.Now), e.at.Now)
 			n++
 		}
 	}
@@ -307,13 +311,6 @@ func (e *evaluation) checkLimitName(r *Request, d *Decision) *Error {
 		}
 	}
 	return Invalidf("limit", "policy %q has no limit %q", r.Entries[0].Policy, r.Limit)
-}
-
-// limitsOf resolves an entry whose policy and tier decideEntry has found.
-func (e *evaluation) limitsOf(entry *Entry) []policy.Limit {
-	p, _ := e.policies.Lookup(entry.Policy)
-	limits, _ := p.Resolve(entry.Tier)
-	return limits
 }
 
 // counter returns the working copy of one key's counter, decoded from the view when it is first touched.

@@ -6,7 +6,7 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// segment is a handful of records packed into one byte slice:
+// segment is a handful of records packed into one byte slice, as they stand in snapshots too:
 //
 //	key length (2 bytes) | value length (4) | forget at (8) | key | value
 //
@@ -49,12 +49,14 @@ func (g *segment) key(i int) []byte {
 // record returns slices of the segment's own bytes: not to be changed, nor kept beyond the next change.
 func (g *segment) record(i int) (key []byte, r Record) {
 	head := g.data[g.slots[i].at:]
-	keyLength := int(binary.LittleEndian.Uint16(head))
-	valueLength := int(binary.LittleEndian.Uint32(head[2:]))
-	r.ForgetAt = limit.Time(binary.LittleEndian.Uint64(head[6:]))
+	keyLength, valueLength, forgetAt := readRecordHeader(head)
 	body := head[recordHeader : recordHeader+keyLength+valueLength]
-	r.Value = body[keyLength:]
-	return body[:keyLength], r
+	return body[:keyLength], Record{Value: body[keyLength:], ForgetAt: forgetAt}
+}
+
+func readRecordHeader(head []byte) (keyLength, valueLength int, forgetAt limit.Time) {
+	return int(binary.LittleEndian.Uint16(head)), int(binary.LittleEndian.Uint32(head[2:])),
+		limit.Time(binary.LittleEndian.Uint64(head[6:]))
 }
 
 func (g *segment) size(i int) int {

@@ -15,10 +15,10 @@ import (
 // snapshotMagic begins every snapshot; its last byte is the format.
 const snapshotMagic = "stint shard 1\n"
 
-// maxRecordKeyBytes and maxRecordValueBytes bound what a decoder makes room for.
+// maxRecordKeyBytes and maxRecordBytes bound what a decoder makes room for.
 const (
-	maxRecordKeyBytes   = 1 << 10
-	maxRecordValueBytes = 64 << 20
+	maxRecordKeyBytes = 1 << 10
+	maxRecordBytes    = 64 << 20
 )
 
 // Snapshot is an immutable picture of a State. Taking one copies a list of pointers; it may be written by another
@@ -38,26 +38,22 @@ func (s *State) Snapshot() *Snapshot {
 	}
 }
 
-// WriteTo writes the picture: magic, head (8 bytes a number), the crc32c of these, the records (key length, key,
-// forget at, value length, value), then the crc32c of all of it. The head's last number is the fingerprint.
+// WriteTo writes the picture: magic, head (8 bytes a number), the crc32c of these, the records as a segment holds
+// them, then the crc32c of all of it. The head's last number is the fingerprint.
 func (p *Snapshot) WriteTo(w io.Writer) (int64, error) {
 	out := &summingWriter{buffer: bufio.NewWriterSize(w, 64<<10), crc: crc32.New(castagnoli)}
-	scratch := []byte(snapshotMagic)
+	head := []byte(snapshotMagic)
 	for _, v := range p.head {
-		scratch = binary.LittleEndian.AppendUint64(scratch, v)
+		head = binary.LittleEndian.AppendUint64(head, v)
 	}
-	out.write(scratch)
+	out.write(head)
 	out.write(binary.LittleEndian.AppendUint32(nil, out.crc.Sum32()))
 	for _, g := range p.segments {
 		for i := range g.slots {
-			key, r := g.record(i)
-			scratch = append(binary.AppendUvarint(scratch[:0], uint64(len(key))), key...)
-			scratch = binary.AppendVarint(scratch, int64(r.ForgetAt))
-			scratch = append(binary.AppendUvarint(scratch, uint64(len(r.Value))), r.Value...)
-			out.write(scratch)
+			out.write(g.data[g.slots[i].at:][:g.size(i)])
 		}
 	}
-	out.write(binary.LittleEndian.AppendUint32(scratch[:0], out.crc.Sum32()))
+	out.write(binary.LittleEndian.AppendUint32(nil, out.crc.Sum32()))
 	if out.err == nil {
 		out.err = out.buffer.Flush()
 	}
@@ -83,19 +79,22 @@ func (w *summingWriter) write(b []byte) {
 
 // summingReader checks what summingWriter wrote.
 type summingReader struct {
-	buffer *bufio.Reader
-	crc    hash.Hash32
-	one    [1]byte
+	buffer     *bufio.Reader
+	crc        hash.Hash32
+	head, body []byte // of the newest record
 }
 
-// ReadByte implements io.ByteReader for the varints.
-func (r *summingReader) ReadByte() (byte, error) {
-	b, err := r.buffer.ReadByte()
-	r.one[0] = b
-	if err == nil {
-		r.crc.Write(r.one[:])
+// record reads one record into a table.
+func (r *summingReader) record(t *table) (err error) {
+	if r.head, err = r.next(r.head, recordHeader, recordHeader); err != nil {
+		return err
 	}
-	return b, err
+	keyLength, valueLength, forgetAt := readRecordHeader(r.head)
+	if r.body, err = r.next(r.body, uint64(keyLength+valueLength), maxRecordBytes); err != nil {
+		return err
+	}
+	t.put(string(r.body[:keyLength]), Record{Value: r.body[keyLength:], ForgetAt: forgetAt})
+	return nil
 }
 
 // next reads n bytes, growing its buffer as they come: a false length costs no more memory than the file is long.
@@ -183,26 +182,10 @@ func readHead(r *summingReader) (head [9]uint64, err error) {
 // It makes room as records come, not as the head says.
 func readTable(r *summingReader, records, segments uint64) (*table, error) {
 	t := newTable()
-	var key, value []byte
 	for range records {
-		var forgetAt int64
-		n, err := binary.ReadUvarint(r)
-		if err == nil {
-			key, err = r.next(key, n, maxRecordKeyBytes)
-		}
-		if err == nil {
-			forgetAt, err = binary.ReadVarint(r)
-		}
-		if err == nil {
-			n, err = binary.ReadUvarint(r)
-		}
-		if err == nil {
-			value, err = r.next(value, n, maxRecordValueBytes)
-		}
-		if err != nil {
+		if err := r.record(t); err != nil {
 			return nil, err
 		}
-		t.put(string(key), Record{Value: value, ForgetAt: limit.Time(forgetAt)})
 	}
 	if uint64(t.records) != records || segments > records/fewRecords+1 {
 		return nil, fmt.Errorf("%d records in %d segments, it says %d in %d", t.records, len(t.segments), records, segments)

@@ -168,12 +168,13 @@ func (s *storyteller) restart() {
 	if _, err := s.state.Snapshot().WriteTo(&file); err != nil {
 		s.Fatal(err)
 	}
+	size := file.Len()
 	restored, err := Restore(3, &file)
 	if err != nil {
 		s.Fatal(err)
 	}
 	s.state = restored
-	s.printf("%d bytes, sum %016x", file.Len(), s.state.Sum())
+	s.printf("%d bytes, sum %016x", size, s.state.Sum())
 }
 
 func (s *storyteller) batchOf(now limit.Time, lines []string) {
@@ -240,19 +241,30 @@ func status(l *LimitStatus, now limit.Time) string {
 // effect shows a put: whose record it is and until when it is kept.
 func effect(p *Put) string {
 	r := reader{rest: []byte(p.Key)}
-	name := "id "
 	kind, _ := r.byte(), r.string()
-	if kind == counterRecord {
-		name = r.string() + "/"
+	if kind == answerRecord {
+		return fmt.Sprintf("id %s until %s", r.rest, clock(p.ForgetAt))
 	}
-	name += string(r.rest)
+	name := r.string() + "/" + string(r.rest)
 	switch {
 	case p.Value == nil:
-		return name + ": forgotten"
+		return name + " forgotten"
 	case p.ForgetAt == limit.Forever:
-		return name + " for ever"
+		return name + " for ever" + limitsIn(p.Value)
 	}
-	return name + " until " + clock(p.ForgetAt)
+	return name + " until " + clock(p.ForgetAt) + limitsIn(p.Value)
+}
+
+func limitsIn(value []byte) string {
+	var c counter
+	if err := c.decode(value, nil); err != nil {
+		panic(err)
+	}
+	var names []string
+	for _, l := range c.limits {
+		names = append(names, l.name)
+	}
+	return ": " + strings.Join(names, ", ")
 }
 
 func request(words []string) Request {

@@ -68,8 +68,8 @@ func (w *world) batch(now limit.Time, requests ...Request) ([]Result, []Put) {
 func (w *world) Lookup(key string) (Record, bool) { return w.state.Lookup(key) }
 func (w *world) Full() bool                       { return w.most > 0 && w.state.Records() >= w.most }
 
-// check is the plainest request.
-func check(policy, key string, cost uint64) Request {
+// checkOf is the plainest request.
+func checkOf(policy, key string, cost uint64) Request {
 	return Request{Op: Check, Namespace: "default", Entries: []Entry{{Policy: policy, Key: key, Cost: cost}}}
 }
 

@@ -1,0 +1,52 @@
+// Package shard is one slice of the key space: what its keys have used, how a batch of requests is decided on them, and
+// how the outcome is written down so that every replica comes to the same state.
+//
+// # The two halves
+//
+// Evaluate decides. It is a pure function: requests, a read view, policies and one instant go in; a Result for each
+// request and the effects come out. An effect (Put) is the new absolute record of one key, never a difference, and
+// there is one for each touched key however many requests touched it. Only an owner evaluates.
+//
+// State.Install writes down. It takes one log entry and puts its effects in place without any arithmetic of limits, so
+// replicas of different versions stay equal. Every replica installs.
+//
+// What belongs to one request is all or nothing: if one limit of one entry denies, no limit of any entry moves. A
+// limit or policy in shadow counts what it would have admitted and denies nothing.
+//
+// # What it owns
+//
+//   - Of: which shard a key belongs to. The function never changes.
+//   - The records: for (namespace, policy, key) the states of the policy's limits, each beside the numbers that shaped
+//     it; for (namespace, idempotency id) the answer that was given. Every record carries the instant from which on it
+//     says nothing any more.
+//   - The entries of the log, with format, fence and checksum, and the order in which they may be installed.
+//   - Shard time, epoch and seq, as the newest installed entry left them.
+//   - Snapshots, and the fingerprint (State.Sum) by which replicas find out that they have forked.
+//   - The errors, grouped by fate: certainly not applied, and maybe applied.
+//
+// # What it never knows
+//
+// The clock, Raft, the network, other shards, how many requests make a batch, and whether this node is the owner.
+// Whether keys, costs and ids are well formed is checked before a request gets here: a cost outside 1..2^40 panics.
+//
+// # The fence
+//
+// An epoch begins with an entry made by EncodeEpochOpen; its number is the Raft index of that entry. From there on an
+// entry is installed only if it carries that epoch, was written in the same Raft term, and its seq is the next one. All
+// others are dropped, by every replica alike. An entry that is corrupt, of an unknown format, for another shard, earlier
+// than shard time, or that carries another fingerprint than ours is an error: the replica must halt, since a replica
+// that passed over an entry alone would have forked.
+//
+// # Forgetting
+//
+// A record is dropped when shard time has reached its ForgetAt and a later entry's sweep comes by, or when an effect
+// says so. Nothing else forgets: when a shard is full, View.Full, new keys are refused. What is dropped, and when, is
+// a function of the entries alone, so fingerprints stay equal.
+//
+// # What may be called concurrently
+//
+// A State has one writer: Install and Snapshot must not overlap anything. Reads (Lookup, Sum and the rest) may overlap
+// each other. A Snapshot may be written by another goroutine while the State goes on. Of, the Encode functions and
+// Evaluate may be called by any number of goroutines, Evaluate if its View may. The Value of a looked-up Record belongs
+// to the State: it is read at once and neither changed nor kept.
+package shard

@@ -1,0 +1,102 @@
+package shard
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/stint-io/stint/limit"
+)
+
+// TestTableIsAMap compares a table with a map under random puts, forgets and sweeps, with values that change their
+// size, while pictures are taken.
+func TestTableIsAMap(t *testing.T) {
+	t.Parallel()
+	rnd := seeded(t)
+	for range 10 {
+		compareWithMap(t, rnd, 1+rnd.IntN(2000))
+	}
+}
+
+func compareWithMap(t *testing.T, rnd *rand.Rand, keys int) {
+	table, want := newTable(), map[string]Record{}
+	now := limit.Time(0)
+	for n := range 10_000 {
+		key := fmt.Sprintf("key %d", rnd.IntN(keys))
+		switch what := rnd.IntN(100); {
+		case what < 70:
+			r := Record{make([]byte, rnd.IntN(40)), now + limit.Time(rnd.IntN(3000))}
+			for i := range r.Value {
+				r.Value[i] = byte(rnd.Uint32())
+			}
+			table.put(key, r)
+			want[key] = r
+		case what < 80:
+			table.forget(key)
+			delete(want, key)
+		case what < 81:
+			table.share()
+		default:
+			now++
+			table.sweep(1+rnd.IntN(8), now)
+			forgetSwept(t, table, want, now)
+		}
+		if got, found := table.lookup(key); found != (want[key].Value != nil) || found && !reflect.DeepEqual(got, want[key]) {
+			t.Fatalf("step %d: %q is %+v (%v), the map has %+v", n, key, got, found, want[key])
+		}
+		if n%500 == 0 {
+			audit(t, table)
+			if got := allRecords(table); !reflect.DeepEqual(got, want) {
+				t.Fatalf("step %d: the table has %d records, the map %d: %v, %v", n, len(got), len(want), got, want)
+			}
+		}
+	}
+}
+
+// forgetSwept drops from the map what the table dropped, all of which must have ended.
+func forgetSwept(t *testing.T, table *table, want map[string]Record, now limit.Time) {
+	t.Helper()
+	if table.records == len(want) {
+		return
+	}
+	for key, r := range want {
+		if _, found := table.lookup(key); !found {
+			if r.ForgetAt > now {
+				t.Fatalf("%q was forgotten at %d and lives until %d", key, now, r.ForgetAt)
+			}
+			delete(want, key)
+		}
+	}
+}
+
+// Sweeping all segments leaves no dead record, and the room of a flood of keys comes back. While the table shrinks,
+// records move to segments that were searched already, and wait for the next round there.
+func TestSweepForgetsAllThatEndedAndNothingElse(t *testing.T) {
+	table := newTable()
+	const keys = 50_000
+	for i := range keys {
+		forgetAt := limit.Time(100)
+		if i%1000 == 0 {
+			forgetAt = 101
+		}
+		table.put(fmt.Sprint("key ", i), Record{[]byte("value"), forgetAt})
+	}
+	segments := len(table.segments)
+	table.sweep(segments, 99)
+	if table.records != keys {
+		t.Fatalf("%d records ended early", keys-table.records)
+	}
+	for swept := 0; table.records > keys/1000 && swept < 2*segments; swept += 10 {
+		table.sweep(10, 100)
+	}
+	audit(t, table)
+	for key, r := range allRecords(table) {
+		if r.ForgetAt != 101 {
+			t.Fatalf("%q ended at %d and is there at 100", key, r.ForgetAt)
+		}
+	}
+	if table.records != keys/1000 {
+		t.Fatalf("%d records, expected %d", table.records, keys/1000)
+	}
+}
