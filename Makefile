@@ -1,10 +1,10 @@
 # Everything a change needs. `make` alone lists the targets.
 
-# The generators are a module of their own (tools/go.mod): no fetch, no global install, one version for everybody.
+# Generators and linters are a module of their own (tools/go.mod): no global install, one version for everybody.
 tool := go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help generate generate-check
+.PHONY: help generate generate-check build test race chaos lint fuzz bench ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,3 +20,37 @@ generate-check: ## fail if api/gen is not what api/stint/v1/*.proto says
 	$(tool) buf generate --output "$$fresh" && \
 	{ diff -r "$$fresh/api/gen" api/gen || \
 	{ echo "api/gen is stale: run 'make generate' and commit what it writes" >&2; exit 1; }; }
+
+build: ## build ./stint
+	go build ./cmd/stint
+
+test: ## the tests that need nothing but Go
+	go test ./...
+
+race: ## the core under the race detector
+	go test -race -short ./limit ./policy ./shard ./actor ./cluster ./raftfsm ./api ./node ./internal/replay ./internal/load
+
+chaos: ## kill -9 the real binary, fifty times and more
+	go test -tags chaos -count=1 -v ./internal/chaos
+
+lint: ## vet and staticcheck, with every build tag
+	go vet ./...
+	go vet -tags chaos,nightly ./...
+	$(tool) staticcheck ./...
+	$(tool) staticcheck -tags chaos,nightly ./...
+
+FUZZTIME ?= 10s
+
+fuzz: ## fuzz every decoder for FUZZTIME each
+	@go list -f '{{.Dir}} {{range .TestGoFiles}}{{.}} {{end}}' ./... | while read -r dir files; do \
+	  for target in $$(cd $$dir && cat /dev/null $$files | sed -n 's/^func \(Fuzz[A-Za-z0-9]*\).*/\1/p'); do \
+	    echo "$$dir $$target"; \
+	    go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$dir || exit 1; \
+	  done; \
+	done
+
+bench: ## micro-benchmarks of the core
+	go test -run '^$$' -bench . -benchmem ./limit ./shard ./actor
+
+ci: ## what must pass before a change lands
+	.ci/run

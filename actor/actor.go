@@ -138,8 +138,13 @@ func (a *Actor) await(waits <-chan func() (shard.Outcome, error)) {
 // committed. If ctx ends before, the results say whether the requests may have been counted.
 func (a *Actor) Submit(ctx context.Context, requests []shard.Request) []shard.Result {
 	n := int64(len(requests))
-	if n > int64(a.config.MaxQueued) {
+	switch {
+	case n == 0:
+		return nil
+	case n > int64(a.config.MaxQueued):
 		return failed(requests, errTooLarge)
+	case a.stopping(): // the select below may pass stop over, and a flood would keep Close waiting
+		return failed(requests, errDraining)
 	}
 	if a.waiting.Add(n) > int64(a.config.MaxQueued) {
 		a.waiting.Add(-n)
@@ -162,6 +167,15 @@ func (a *Actor) Submit(ctx context.Context, requests []shard.Request) []shard.Re
 		return abandon(c, errDeadline)
 	case <-a.gone:
 		return abandon(c, errDraining)
+	}
+}
+
+func (a *Actor) stopping() bool {
+	select {
+	case <-a.stop:
+		return true
+	default:
+		return false
 	}
 }
 

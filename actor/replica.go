@@ -2,8 +2,8 @@ package actor
 
 import "github.com/stint-io/stint/shard"
 
-// Replica is this node's copy of one shard, as its actor sees it. raftfsm.Group implements it, and so do the fakes of
-// internal/sim.
+// Replica is this node's copy of one shard, as its actor sees it. raftfsm.Group implements it, and so do the fakes
+// of tests.
 type Replica interface {
 	// Leading is a hint: whether a proposal has a chance now. It never blocks.
 	Leading() bool

@@ -2,7 +2,6 @@ package actor
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/stint-io/stint/limit"
@@ -128,16 +127,19 @@ func (q *sequencer) propose(at shard.Stamp, f flight) {
 // gather lists the oldest requests that queue, as many as a batch may have. Those whose caller has gone, or will have
 // before a commit can be there, are not worth deciding (SEMANTICS R20).
 func (q *sequencer) gather(wall time.Time) (requests []shard.Request) {
-	for i := 0; i < len(q.queue) && len(requests) < q.config.MaxBatch; {
-		c := q.queue[i]
+	kept, seen := q.queue[:0], 0
+	for ; seen < len(q.queue) && len(requests) < q.config.MaxBatch; seen++ {
+		c := q.queue[seen]
 		if c.taken == 0 && !q.start(c, wall) {
-			q.queue = slices.Delete(q.queue, i, i+1)
 			continue
 		}
+		kept = append(kept, c)
 		rest := c.requests[c.taken:]
 		requests = append(requests, rest[:min(len(rest), q.config.MaxBatch-len(requests))]...)
-		i++
 	}
+	dropped := seen - len(kept)
+	copy(q.queue[dropped:seen], kept) // the few kept move, not the many behind them: an overloaded queue is long
+	q.queue = q.queue[dropped:]
 	return requests
 }
 
@@ -164,6 +166,7 @@ func (q *sequencer) start(c *call, wall time.Time) bool {
 		return false
 	}
 	if !c.deadline.IsZero() && c.deadline.Sub(wall) < q.commit {
+		q.commit -= q.commit / 8 // nothing is measured while all are refused: a stall must not be held against them for ever
 		c.fail(0, len(c.requests), errTooShort)
 		return false
 	}
@@ -209,7 +212,7 @@ func (q *sequencer) close() {
 // failQueued answers everything that was never proposed.
 func (q *sequencer) failQueued(err *shard.Error) {
 	for _, c := range q.queue {
-		if c.taken > 0 || c.fate.CompareAndSwap(queued, started) {
+		if c.fate.CompareAndSwap(queued, started) || c.fate.Load() == started {
 			c.fail(c.taken, len(c.requests)-c.taken, err)
 			c.taken = len(c.requests)
 		}

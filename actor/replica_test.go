@@ -1,0 +1,243 @@
+package actor
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard"
+)
+
+// replica is one process with its copy of the shard, and the sequencer it would own the shard with.
+type replica struct {
+	number   int
+	up       bool
+	leads    bool // it believes so; the truth is world.leader
+	seq      *sequencer
+	state    *shard.State
+	applied  int         // entries of the log installed
+	waiting  []*proposal // proposed and not yet settled, oldest first
+	asked    []*asked    // calls it has not answered
+	ahead    int64       // microseconds its clock is wrong by
+	frozenAt int64       // what its clock shows while it stands still; 0: it runs
+	picture  []byte      // its newest snapshot
+	taken    int         // entries of the log that are in it
+}
+
+func (w *world) newReplica(number int) *replica {
+	r := &replica{number: number}
+	r.ahead = w.random.Int64N(400_000) - 200_000
+	r.start(w, shard.NewState(theShard), 0)
+	return r
+}
+
+func (r *replica) String() string { return fmt.Sprint("replica ", r.number) }
+
+func (r *replica) start(w *world, state *shard.State, applied int) {
+	r.up, r.leads, r.state, r.applied = true, false, state, applied
+	r.seq, r.waiting, r.asked = newSequencer(theShard, w.shape.config), nil, nil
+}
+
+func (r *replica) clock(w *world) limit.Time {
+	if r.frozenAt != 0 {
+		return limit.Time(r.frozenAt)
+	}
+	return limit.Time(w.now + r.ahead)
+}
+
+// turn does what one turn of the Actor's loop does: open an epoch, propose what gathered, give up what cannot be.
+func (w *world) turn(r *replica) error {
+	if !r.up {
+		return nil
+	}
+	if r.leads && r.seq.canOpen() {
+		w.tellf("%v opens an epoch", r)
+		w.propose(r, r.seq.openEpoch(r.clock(w), w.wall()))
+	}
+	if r.seq.state == open && !w.healing && w.random.IntN(40) == 0 {
+		r.seq.sumDue = 0
+	}
+	for r.seq.hasWork() && r.seq.canPropose() {
+		if r.state.Epoch() != r.seq.epoch {
+			w.tally.note("foreign epoch while open")
+		}
+		if payload := r.seq.next(r.state, w.policies, r.clock(w), w.wall()); payload != nil {
+			w.propose(r, payload)
+		}
+	}
+	if r.seq.state != open && !r.leads && w.random.IntN(4) == 0 {
+		r.seq.failQueued(errNotOwner)
+	}
+	return w.collect(r)
+}
+
+// propose takes the newest flight of a replica's sequencer as a proposal.
+func (w *world) propose(r *replica, payload []byte) {
+	f := &r.seq.inFlight[len(r.seq.inFlight)-1]
+	p := &proposal{payload: payload, epoch: f.epoch, seq: f.seq}
+	if len(f.parts) > 0 {
+		p.batch = w.judge.proposed(w, r, f)
+	}
+	r.waiting = append(r.waiting, p)
+	switch {
+	case w.leader >= 0 && w.replicas[w.leader] == r:
+	case w.random.IntN(2) == 0:
+		w.tally.note("refused by a follower")
+		w.refuse(r, p, errNotOwner)
+	default:
+		w.lose(r, p)
+	}
+}
+
+// hear installs a few entries that the log has, and settles what this replica has learned.
+func (w *world) hear(r *replica) error {
+	for range 1 + w.random.IntN(4) {
+		if err := w.install(r); err != nil {
+			return err
+		}
+	}
+	return w.settle(r)
+}
+
+func (w *world) hearAll(r *replica) error {
+	for r.up && r.applied < len(w.log.entries) {
+		if err := w.install(r); err != nil {
+			return err
+		}
+	}
+	return w.settle(r)
+}
+
+// install gives a replica the next entry of the log. It must come to the same as everywhere else.
+func (w *world) install(r *replica) error {
+	if !r.up || r.applied == len(w.log.entries) {
+		return nil
+	}
+	e := &w.log.entries[r.applied]
+	outcome, err := r.state.Install(e.payload, e.index, e.term)
+	if err != nil {
+		return fmt.Errorf("%v halts: %w", r, err)
+	}
+	if outcome != e.outcome {
+		return fmt.Errorf("entry %d is %+v at %v, and %+v elsewhere", e.index, outcome, r, e.outcome)
+	}
+	if sum := r.state.Sum(); sum != e.sum {
+		return fmt.Errorf("%v has fingerprint %016x after entry %d, others have %016x", r, sum, e.index, e.sum)
+	}
+	for _, p := range r.waiting {
+		if p.fate == logged && p.at == r.applied {
+			p.fate, p.outcome = decided, outcome
+		}
+	}
+	r.applied++
+	return nil
+}
+
+// settle tells a sequencer what became of its proposals, oldest first.
+func (w *world) settle(r *replica) error {
+	for r.up && len(r.waiting) > 0 && r.waiting[0].fate == decided {
+		p := r.waiting[0]
+		r.waiting = r.waiting[1:]
+		r.seq.settle(p.outcome, p.err, w.wall())
+		if w.story != nil {
+			w.tellf("%v settles %v: %+v, error %v", r, p, p.outcome, p.err)
+		}
+		if p.err == errNotOwner {
+			r.leads = r.leads && w.leader == r.number
+		}
+	}
+	return w.collect(r)
+}
+
+// collect takes every answer that left the replica to its client.
+func (w *world) collect(r *replica) error {
+	if !r.up {
+		return nil
+	}
+	left := r.asked[:0]
+	for _, a := range r.asked {
+		switch {
+		case a.gone:
+		case len(a.call.done) > 0:
+			<-a.call.done
+			if err := w.learn(a, a.call.results); err != nil {
+				return err
+			}
+		default:
+			left = append(left, a)
+		}
+	}
+	clear(r.asked[len(left):])
+	r.asked = left
+	return nil
+}
+
+func (w *world) takePicture(r *replica) {
+	if !r.up {
+		return
+	}
+	var picture bytes.Buffer
+	if _, err := r.state.Snapshot().WriteTo(&picture); err != nil {
+		panic(err)
+	}
+	r.picture, r.taken = picture.Bytes(), r.applied
+}
+
+// crash ends a process between two of its steps. Its clients lose their connections and know nothing.
+func (w *world) crash(r *replica) error {
+	if !r.up {
+		return nil
+	}
+	stage := "crash with nothing proposed"
+	for _, p := range r.waiting {
+		if p.fate == underWay && stage == "crash with nothing proposed" {
+			stage = "crash after propose"
+		}
+		if p.fate == logged || p.fate == decided && p.err == nil {
+			stage = "crash after commit before answer"
+		}
+	}
+	w.tally.note(stage)
+	w.tellf("%v: %s", r, stage)
+	if err := w.abdicate(r); err != nil {
+		return err
+	}
+	r.up = false
+	for _, a := range r.asked {
+		if !a.gone {
+			if err := w.learn(a, failed(a.call.requests, errUnknown)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// restart starts the process again, on its own snapshot, on another replica's, or on nothing, and the log.
+func (w *world) restart(r *replica) error {
+	if r.up {
+		return nil
+	}
+	from := r
+	if w.random.IntN(4) == 0 {
+		from = w.replicas[w.random.IntN(len(w.replicas))]
+	}
+	if from.picture == nil || w.random.IntN(10) == 0 {
+		w.tally.note("restart from an empty disk")
+		w.tellf("%v starts on an empty disk", r)
+		r.start(w, shard.NewState(theShard), 0)
+		return nil
+	}
+	w.tally.note("restart from snapshot")
+	w.tellf("%v starts on the snapshot of %v after %d entries", r, from, from.taken)
+	state, err := shard.Restore(theShard, bytes.NewReader(from.picture))
+	if err != nil {
+		return err
+	}
+	if from.taken > 0 && state.Sum() != w.log.entries[from.taken-1].sum {
+		return fmt.Errorf("the snapshot of %v after %d entries has another fingerprint than the log", from, from.taken)
+	}
+	r.picture, r.taken = from.picture, from.taken
+	r.start(w, state, from.taken)
+	return nil
+}

@@ -1,0 +1,175 @@
+package actor
+
+import (
+	"flag"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+var seedFlag = flag.Uint64("seed", 0, "simulate the world of this seed only, and tell its story")
+
+// TestSimulation builds worlds out of seeds: each is a shard with one to three replicas, a log that delays, refuses,
+// loses and repeats, clocks that cannot be trusted, processes that die between any two steps, and clients that ask again.
+// Everything that was decided and answered is judged (check.History, judge_test.go); then the world heals, and what is
+// left must be what the clients were told.
+//
+// A failure names its seed. `go test ./actor -run TestSimulation -seed N` plays that world again, step for step.
+func TestSimulation(t *testing.T) {
+	if *seedFlag != 0 {
+		if story, err := tell(*seedFlag); err != nil {
+			t.Fatalf("%v\n%s", err, story)
+		}
+		return
+	}
+	started := time.Now()
+	var sum tally
+	var guard sync.Mutex
+	var next atomic.Uint64
+	t.Run("worlds", func(t *testing.T) {
+		for core := range runtime.GOMAXPROCS(0) {
+			t.Run(fmt.Sprint(core), func(t *testing.T) {
+				t.Parallel()
+				mine := simulate(t, &next, started)
+				guard.Lock()
+				defer guard.Unlock()
+				sum.add(mine)
+			})
+		}
+	})
+	if t.Failed() {
+		return
+	}
+	took := time.Since(started)
+	t.Logf("%d worlds, %d operations, %.0f a second\n%s", sum.worlds, sum.operations,
+		float64(sum.operations)/took.Seconds(), sum.faults())
+	sum.mustHaveSeenEverything(t)
+}
+
+// simulate plays worlds until there are enough, or one fails.
+func simulate(t *testing.T, next *atomic.Uint64, started time.Time) (sum tally) {
+	for !t.Failed() {
+		seed := next.Add(1)
+		if enough(seed, started) {
+			return sum
+		}
+		w := newWorld(seed, nil)
+		if err := w.play(); err != nil {
+			story, _ := tell(seed)
+			t.Fatalf("the world of seed %d: %v\n%s", seed, err, story)
+		}
+		sum.add(w.tally)
+	}
+	return sum
+}
+
+func enough(seed uint64, started time.Time) bool {
+	if nightly > 0 {
+		return time.Since(started) > nightly
+	}
+	if testing.Short() {
+		return seed > 150
+	}
+	return seed > 2200
+}
+
+// tell plays a world again and writes down what happens: the end of its schedule, and all that happened to the keys
+// of the request that went wrong.
+func tell(seed uint64) (string, error) {
+	s := &story{}
+	w := newWorld(seed, s)
+	err := w.play()
+	return s.text(w.suspects), err
+}
+
+// story is the schedule of a world, one line for each step.
+type story struct{ lines []string }
+
+// scheduleTail is how many of the last lines of a schedule are shown.
+const scheduleTail = 60
+
+func (s *story) text(suspects []string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "--- the last steps\n")
+	tail := max(0, len(s.lines)-scheduleTail)
+	for _, line := range s.lines[tail:] {
+		fmt.Fprintln(&b, line)
+	}
+	for _, key := range suspects {
+		fmt.Fprintf(&b, "--- the history of %s\n", key)
+		for _, line := range s.lines {
+			if strings.Contains(line, key) {
+				fmt.Fprintln(&b, line)
+			}
+		}
+	}
+	return b.String()
+}
+
+// tally counts what happened, to show that nothing was left out.
+type tally struct {
+	worlds, operations int
+	happened           map[string]int
+}
+
+func (t *tally) note(what string) {
+	if t.happened == nil {
+		t.happened = make(map[string]int)
+	}
+	t.happened[what]++
+}
+
+func (t *tally) add(other tally) {
+	t.worlds += other.worlds
+	t.operations += other.operations
+	for what, n := range other.happened {
+		if t.happened == nil {
+			t.happened = make(map[string]int)
+		}
+		t.happened[what] += n
+	}
+}
+
+// everything is what the worlds of a run must have met, so that a harness which went blind does not pass for a sound
+// shard.
+var everything = []string{
+	"admitted", "denied", "replayed", "id reused", "unknown", "not applied", "unknown resolved", "deadline passed",
+	"crash with nothing proposed", "crash after propose", "crash after commit before answer",
+	"restart from snapshot", "restart from an empty disk", "moved", "foreign epoch while open",
+	"lost as unknown", "logged as unknown", "refused by the leader", "refused by a follower", "unavailable",
+	"late entry of an old epoch, next in line, same term", "late entry of the open epoch", "late epoch open",
+	"written under the next term by a deposed owner",
+	"dropped: epoch", "dropped: term", "dropped: seq", "fingerprint logged", "clock stepped back", "clock stood still",
+	"shard time stood still", "judged by porcupine",
+}
+
+func (t *tally) faults() string {
+	var b strings.Builder
+	for _, what := range everything {
+		fmt.Fprintf(&b, "  %7d  %s\n", t.happened[what], what)
+	}
+	return b.String()
+}
+
+func (t *tally) mustHaveSeenEverything(test *testing.T) {
+	for _, what := range everything {
+		if t.happened[what] == 0 {
+			test.Errorf("no world met this: %s", what)
+		}
+	}
+}
+
+// A seed names one world and one only.
+func TestSimulationIsReproducible(t *testing.T) {
+	first, err := tell(6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, _ := tell(6); first != again {
+		t.Fatalf("the world of seed 6 had two stories:\n%s\n%s", first, again)
+	}
+}
