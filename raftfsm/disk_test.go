@@ -80,6 +80,32 @@ func TestFailedFsyncStopsEverythingOnce(t *testing.T) {
 	}
 }
 
+// Whichever file it is, and whoever writes it: the latch is set before Pebble hears of the error.
+func TestFailedWriteIsSeenBeforePebbleSeesIt(t *testing.T) {
+	for _, failing := range []errorfs.OpKind{errorfs.OpFileWrite, errorfs.OpFileSync, errorfs.OpFileSyncData} {
+		told := 0
+		disk := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind == failing {
+				return syscall.EIO
+			}
+			return nil
+		}))
+		fs := failFS{disk, &poison{logger: quiet.to, fatal: func(error) { told++ }}}
+		f, err := fs.Create("table", vfs.WriteCategoryUnspecified)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, write := f.Write([]byte("x"))
+		if err := errors.Join(write, f.SyncData(), f.Sync()); !errors.Is(err, syscall.EIO) {
+			t.Errorf("operation %d: %v", failing, err)
+		}
+		if told != 1 || !errors.Is(fs.poison.cause(), syscall.EIO) {
+			t.Errorf("operation %d: told %d times of %v", failing, told, fs.poison.cause())
+		}
+		f.Close()
+	}
+}
+
 // After a failed fsync the bytes may stand in the page cache and nowhere else. A process that starts then reads them
 // and builds on them, so it must bring them to the disk before it does: what it saw is there after the next crash.
 func TestWhatARestartReadFromTheCacheIsWrittenAgain(t *testing.T) {
@@ -99,18 +125,15 @@ func TestWhatARestartReadFromTheCacheIsWrittenAgain(t *testing.T) {
 	if err := o.put("key10", "value10"); err == nil {
 		t.Fatal("acknowledged without an fsync")
 	}
+	unsynced, cached := disk.CrashClone(vfs.CrashCloneCfg{}), cacheClone(t, disk, dir)
 	g.Shutdown()
-	w.file.Close()
-	w.lock.Close()
-	close(w.stop)
-	w.watching.Wait()
-	unsynced := disk.CrashClone(vfs.CrashCloneCfg{})
+	w.close(t)
 
 	for _, c := range []struct {
 		what string
 		disk *vfs.MemFS
 		n    int
-	}{{"the cache was lost", unsynced, 10}, {"the cache was there", reopenable(t, disk, dir), 11}} {
+	}{{"the cache was lost", unsynced, 10}, {"the cache was there", cached, 11}} {
 		w := openWorld(t, dir, c.disk, "n1")
 		g := w.openGroup(t, GroupConfig{Replica: lone})
 		await(t, "leadership", g.Leading)
@@ -141,24 +164,25 @@ func TestWhatARestartReadFromTheCacheIsWrittenAgain(t *testing.T) {
 	}
 }
 
-// reopenable is the same disk for a new process: what is in the cache is there. The database of the old process is
-// still open, so its lock is taken away.
-func reopenable(t *testing.T, disk *vfs.MemFS, dir string) *vfs.MemFS {
+// cacheClone is the disk as another process on the same machine sees it: what was written is there, fsynced or not,
+// and the next crash takes what is not fsynced by then.
+func cacheClone(t *testing.T, disk *vfs.MemFS, dir string) *vfs.MemFS {
 	t.Helper()
-	copied := crashableFS(t, dir)
-	if _, err := vfs.Clone(disk, copied, filepath.Join(dir, logName), filepath.Join(dir, logName)); err != nil {
+	clone := crashableFS(t, dir)
+	path := filepath.Join(dir, logName)
+	if _, err := vfs.Clone(disk, clone, path, path); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{filepath.Join(dir, logName), dir} {
-		d, err := copied.OpenDir(path)
+	for _, path := range []string{path, dir} { // the names were fsynced, but not what the files hold
+		d, err := clone.OpenDir(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := d.Sync(); err != nil {
+		if err := errors.Join(d.Sync(), d.Close()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return copied
+	return clone
 }
 
 // An fsync that does not return: the group falls silent after one heartbeat time-out, the node stops after three.
@@ -283,27 +307,30 @@ func corrupt(t *testing.T, log *logStore, index uint64) {
 }
 
 // A byte that flips in the write-ahead log, before its synced end, must not be taken for the torn end of the file:
-// the acknowledged entries behind it would be gone without a word.
+// the acknowledged entries behind it would be gone without a word. (Pebble looks on from the next block of 32 KiB.)
 func TestFlippedByteInTheWriteAheadLogIsNotATornTail(t *testing.T) {
 	dir := t.TempDir()
 	w := openWorld(t, dir, nil, "n1")
 	g := w.loneGroup(t)
-	lead(t, g).mustPut(t, 100)
-	copied := t.TempDir() // as a crash would leave it: Close would flush
-	for _, name := range []string{logName, boltName} {
-		if err := os.CopyFS(copied, os.DirFS(dir)); err != nil && !errors.Is(err, os.ErrExist) {
-			t.Fatal(name, err)
+	o := lead(t, g)
+	for i := range 100 {
+		if err := o.put(key(i), strings.Repeat("x", 2000)); err != nil {
+			t.Fatal(err)
 		}
+	}
+	copied := filepath.Join(t.TempDir(), "copy") // as a kill leaves it; closing would write tables
+	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
 	}
 	g.Shutdown()
 	w.close(t)
 	logs, err := filepath.Glob(filepath.Join(copied, logName, "*.log"))
-	if err != nil || len(logs) == 0 {
+	if err != nil || len(logs) != 1 {
 		t.Fatal(logs, err)
 	}
-	flipByte(t, logs[len(logs)-1], 2000)
-	_, err = OpenStores(copied, StoresConfig{Fatal: func(error) {}})
-	if err == nil {
+	flipByte(t, logs[0], 50_000)
+	if stores, err := OpenStores(copied, StoresConfig{Fatal: func(error) {}}); err == nil {
+		stores.Close()
 		t.Error("the log was opened without its acknowledged end")
 	}
 }

@@ -81,7 +81,8 @@ func OpenGroup(stores *Stores, cfg GroupConfig) (*Group, error) {
 		proposals: make(chan struct{}, proposalsInFlight),
 		closed:    make(chan struct{}),
 	}
-	g.fsm = &fsm{id: cfg.Replica.Shard, guard: g.guard, applied: cfg.Observer.Applied, state: shard.NewState(cfg.Replica.Shard)}
+	g.fsm = &fsm{id: cfg.Replica.Shard, guard: g.guard, applied: cfg.Observer.Applied,
+		state: shard.NewState(cfg.Replica.Shard)}
 	if !stores.use(cfg.Replica) {
 		return nil, fmt.Errorf("opening %s: it is open already", name)
 	}

@@ -59,12 +59,21 @@ func (p *poison) do(call func() error) {
 	}
 }
 
-// contain runs f on a goroutine of its own and waits for it, so that halt and the panics of the libraries during an
-// opening become an error here instead of ending the caller.
+// contain is isolate for what opens and creates: nothing after the latch is set, and what set it is the error.
 func (p *poison) contain(f func() error) error {
 	if err := p.cause(); err != nil {
 		return err
 	}
+	err := isolate(f)
+	if cause := p.cause(); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// isolate runs f on a goroutine of its own and waits for it, so that halt, and the panics of the libraries, become an
+// error here instead of ending the caller.
+func isolate(f func() error) error {
 	err := errors.New("raftfsm: halted")
 	done := make(chan struct{})
 	go func() {
@@ -77,8 +86,5 @@ func (p *poison) contain(f func() error) error {
 		err = f()
 	}()
 	<-done
-	if cause := p.cause(); cause != nil {
-		return cause
-	}
 	return err
 }

@@ -190,45 +190,50 @@ func openBoltFile(path string) (boltFile, error) {
 func (s *Stores) openLog(kept *identityRecord) (err error) {
 	path := s.fs.PathJoin(s.dir, logName)
 	if !kept.Ready {
-		if err := s.fs.RemoveAll(path); err != nil {
+		if err := s.createLog(path); err != nil {
+			return err
+		}
+		kept.Ready = true
+		if err := s.file.putJSON(keyIdentity, kept); err != nil {
 			return err
 		}
 	}
-	if err := s.makeLogDir(path); err != nil {
-		return err
-	}
-	s.db, err = pebble.Open(path, s.pebbleOptions(kept.Ready))
+	s.db, err = pebble.Open(path, s.pebbleOptions(true))
 	if errors.Is(err, pebble.ErrDBDoesNotExist) {
 		return fmt.Errorf("the log's database is gone: %w", ErrLost)
 	}
 	if err != nil {
 		return fmt.Errorf("opening the log: %w", err)
 	}
-	if !kept.Ready {
-		kept.Ready = true
-		return s.file.putJSON(keyIdentity, kept)
-	}
 	return nil
 }
 
-// makeLogDir comes before Pebble would make the directory, to make it readable by nobody else.
-func (s *Stores) makeLogDir(path string) error {
-	if err := s.fs.MkdirAll(path, dirMode); err != nil {
+// createLog makes the directory before Pebble would, readable by nobody else, and leaves the new database closed:
+// Pebble writes the first log file of a new database in its oldest format.
+func (s *Stores) createLog(path string) error {
+	if err := errors.Join(s.fs.RemoveAll(path), s.fs.MkdirAll(path, dirMode)); err != nil {
 		return err
 	}
 	parent, err := s.fs.OpenDir(s.dir)
 	if err != nil {
 		return err
 	}
-	return errors.Join(parent.Sync(), parent.Close())
+	if err := errors.Join(parent.Sync(), parent.Close()); err != nil {
+		return err
+	}
+	db, err := pebble.Open(path, s.pebbleOptions(false))
+	if err != nil {
+		return err
+	}
+	return db.Close()
 }
 
 // pebbleOptions tunes Pebble for a Raft log: written once, read rarely (the newest entries are in raft's cache), and
-// deleted in long runs. The newest format marks in the WAL how far it was synced, so that a flipped byte before that
-// point is an error and not taken for the torn end of the file.
+// deleted in long runs. The newest format marks in the write-ahead log how far it was synced, so that a flipped byte is
+// an error and not taken for the torn end of the file, unless it is in the file's last 32 KiB.
 func (s *Stores) pebbleOptions(exists bool) *pebble.Options {
-	options := &pebble.Options{
-		FS:                    s.fs,
+	return &pebble.Options{
+		FS:                    failFS{s.fs, s.poison},
 		FormatMajorVersion:    pebble.FormatNewest,
 		MemTableSize:          16 << 20,
 		L0CompactionThreshold: 4,
@@ -239,7 +244,6 @@ func (s *Stores) pebbleOptions(exists bool) *pebble.Options {
 			DataCorruption:  func(info pebble.DataCorruptionInfo) { s.poison.fail(errors.New(info.String())) },
 		},
 	}
-	return options
 }
 
 // watch starts the goroutines that Close ends.
@@ -295,11 +299,13 @@ func (s *Stores) Close() error {
 	return s.closeFiles()
 }
 
-// closeFiles closes what start opened. A poisoned database is left as it is: closing it would write to it.
+// closeFiles closes what start opened. Pebble may fail in its own ways to close what it could not write.
 func (s *Stores) closeFiles() error {
 	var errs []error
-	if s.db != nil && s.poison.cause() == nil {
-		errs = append(errs, s.poison.contain(s.db.Close))
+	if s.db != nil {
+		if err := isolate(s.db.Close); s.poison.cause() == nil {
+			errs = append(errs, err)
+		}
 	}
 	if s.file.BoltStore != nil {
 		errs = append(errs, s.file.Close())

@@ -1,0 +1,86 @@
+package raftfsm
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stint-io/stint/shard"
+)
+
+// BenchmarkPropose measures entries of 200 bytes on a group of one voter on the real disk, one entry in each proposal.
+func BenchmarkPropose(b *testing.B) {
+	for _, inFlight := range []int{2, proposalsInFlight} {
+		b.Run(fmt.Sprint("inflight=", inFlight), func(b *testing.B) {
+			var appends, nanos, entries atomic.Int64
+			w := openWorld(b, b.TempDir(), nil, "n1")
+			defer w.close(b)
+			if err := CreateGroup(w.Stores, lone, []string{lone.Name("n1")}); err != nil {
+				b.Fatal(err)
+			}
+			g := w.openGroup(b, GroupConfig{Replica: lone, Observer: Observer{Appended: func(d time.Duration, n int) {
+				appends.Add(1)
+				nanos.Add(int64(d))
+				entries.Add(int64(n))
+			}}})
+			defer g.Shutdown()
+			o := lead(b, g)
+			payload := string(make([]byte, 200))
+			waits := make(chan func() (shard.Outcome, error), inFlight-2) // one with the waiter, one with us
+			var waiters sync.WaitGroup
+			b.ResetTimer()
+			waiters.Go(func() {
+				for wait := range waits {
+					if _, err := wait(); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+			for i := range b.N {
+				waits <- g.Propose(o.next(key(i%1000), payload))
+			}
+			close(waits)
+			waiters.Wait()
+			b.ReportMetric(float64(nanos.Load())/float64(appends.Load())/1e3, "us/append")
+			b.ReportMetric(float64(entries.Load())/float64(appends.Load()), "entries/append")
+		})
+	}
+}
+
+// BenchmarkGroups measures how groups share the fsyncs of one database: a proposer for each.
+func BenchmarkGroups(b *testing.B) {
+	for _, groups := range []int{1, 4, 16} {
+		b.Run(fmt.Sprint("groups=", groups), func(b *testing.B) {
+			w := openWorld(b, b.TempDir(), nil, "n1")
+			defer w.close(b)
+			var owners []*owner
+			for i := range groups {
+				r := Replica{Shard: shard.ID(i), Number: 1}
+				if err := CreateGroup(w.Stores, r, []string{r.Name("n1")}); err != nil {
+					b.Fatal(err)
+				}
+				g := w.openGroup(b, GroupConfig{Replica: r})
+				defer g.Shutdown()
+				owners = append(owners, lead(b, g))
+			}
+			var left atomic.Int64
+			left.Store(int64(b.N))
+			payload := string(make([]byte, 200))
+			var proposers sync.WaitGroup
+			b.ResetTimer()
+			for _, o := range owners {
+				proposers.Go(func() {
+					for i := 0; left.Add(-1) >= 0; i++ {
+						if err := o.put(key(i%1000), payload); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			proposers.Wait()
+		})
+	}
+}

@@ -1,0 +1,58 @@
+// Package raftfsm is everything this project knows about hashicorp/raft, raft-boltdb and Pebble: one Raft group for
+// each shard, the disk below it, and the rules that make the three trustworthy together.
+//
+// It owns the data directory of a node (Stores): the logs of all groups in one Pebble database, so that one fsync
+// serves all that wait; identity, terms and votes in one bolt file; snapshots in a directory for each group. It owns
+// the Raft member of each shard (Group) and, through it, the shard's State, into which committed entries are
+// installed. It never evaluates a request, reads no request's time, and knows no actor, no cluster table and no
+// network address: it is handed a StreamLayer that reaches replicas by name.
+//
+// All exported methods may be called concurrently; Propose by one goroutine for each group.
+//
+// # What raft is trusted with, and what not
+//
+// Trusted: elections with pre-vote, replication, commitment, snapshots, membership. An entry that it hands to the
+// state machine is committed, and every replica is handed the same ones in the same order. The rest has rules, each
+// for a reason:
+//
+//   - Heartbeats wait their turn. raft's fast path handles them beside its main goroutine; one that carries a newer
+//     term changes the term under a leader that is about to write, and two entries with equal index and term differ
+//     (hashicorp/raft issue 695). The transport ignores raft's wish to have a fast path. A test reproduces the fork
+//     on the bare transport and fails if it stops seeing it.
+//   - A finished future is not success. raft reports one as done whatever the state machine did. Only a
+//     shard.Outcome that came back through it counts, and any other answer ends the process.
+//   - Three errors are certain, all others are unknown outcomes (proposalError). A proposal has time-outs of its
+//     own, because raft forgets to answer one that was committed and not yet applied when it shuts down.
+//   - Leadership is a hint. raft's channel merges edges, and its lease counts refusals as contact. The proof is the
+//     caller's own EpochOpen, committed and installed.
+//   - The first error of a write or an fsync is the last. raft retries, and an fsync that is retried may succeed
+//     without having written (the kernel drops the dirty page with the first error). A latch (poison) is set, one
+//     line is logged, StoresConfig.Fatal is called once, and the goroutine of raft that met the error ends there:
+//     raft would otherwise answer some of them with a panic. The latch is the node's, as the database is.
+//   - A disk that hangs is a disk that failed, later. raft's leader goes on sending heartbeats while its main
+//     goroutine waits. After one heartbeat time-out the transport falls silent, after three the process stops
+//     (watchdog).
+//   - A vote is one write. raft makes two, and a crash between them mixes two votes (issue 661).
+//   - Whatever is read is checked: log entries, terms, votes and the snapshot carry checksums, and entries their own
+//     index. What does not check is never served; the replica stops.
+//   - A replica comes into being by CreateGroup and in no other way, under a number that is never used twice. An
+//     empty store under an old name would vote with amnesia and lose acknowledged entries. OpenGroup compares what
+//     it finds with the record of the creation and answers ErrLost.
+//   - Members are known by name (node/shard/replica), which is also their address: votes are kept by address.
+//
+// # What a restart does
+//
+// After a failed fsync the newest bytes may exist in the page cache only. A process that starts then would read them,
+// build on them, and lose them with the next power cut. Pebble, when it opens its database, replays its write-ahead
+// log into a new table, fsyncs that and only then opens: the tail is on the disk before a group answers its first RPC,
+// and this package does not write it again. A test takes the cache away after such a restart. For the only voter of a
+// group this is the whole story: what was only in the cache was never answered.
+//
+// # Limits
+//
+// Checked and known: a byte that flips within the last 32 KiB of Pebble's write-ahead log looks like the torn end that
+// a crash leaves, and the entries behind it are dropped without an error; before that it is an error. Terms, votes and
+// snapshots go through the file system of the machine and cannot be put on an injected one. Stores.Close and
+// Group.Shutdown wait for writes that hang. A group that is opened with one voter keeps the timing of one (a 50 ms
+// lease cannot be changed while it runs): it is to be shut down and opened anew before it gets a second voter.
+package raftfsm
