@@ -50,6 +50,11 @@ func Start(ctx context.Context, config Config) (*Node, error) {
 	}
 	n := &Node{config: config, metrics: metrics.New(), opened: make(chan struct{}, 1), fatal: make(chan error, 1)}
 	if err := n.start(ctx); err != nil {
+		select {
+		case fatal := <-n.fatal: // the reason behind whatever failed in its wake
+			return nil, fatal
+		default:
+		}
 		n.Close(ctx)
 		return nil, err
 	}

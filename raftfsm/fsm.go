@@ -21,7 +21,9 @@ type fsm struct {
 	guard   *guard
 	applied func(shard.Outcome)
 
-	index atomic.Uint64 // of the newest entry installed or restored
+	index   atomic.Uint64 // of the newest entry installed or restored
+	entries atomic.Uint64 // installed since the newest snapshot
+	bytes   atomic.Uint64 // of those entries
 
 	mu    sync.RWMutex // Apply, Snapshot and Restore write; View reads
 	state *shard.State
@@ -35,6 +37,8 @@ func (f *fsm) Apply(log *raft.Log) any {
 		f.guard.poison.halt(fmt.Errorf("%s: installing entry %d: %w", f.guard.group, log.Index, err))
 	}
 	f.index.Store(log.Index)
+	f.entries.Add(1)
+	f.bytes.Add(uint64(len(log.Data)))
 	if f.applied != nil {
 		f.applied(outcome)
 	}
@@ -55,7 +59,26 @@ func (f *fsm) StoreConfiguration(index uint64, _ raft.Configuration) { f.index.S
 func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.entries.Store(0)
+	f.bytes.Store(0)
 	return picture{f.state.Snapshot()}, nil
+}
+
+// A snapshot is due when replaying what came after the last one would take about as long as restoring it: an entry
+// replays in the time in which some thirty records are restored (measured: 20 and 0.6 microseconds). So the work of
+// snapshots stays in proportion to the work done, however many records there are. The log's bytes are bounded likewise.
+const (
+	snapshotEntriesMin      = 8192
+	snapshotRecordsPerEntry = 32
+	snapshotBytesMin        = 64 << 20
+	snapshotBytesPerRecord  = 100
+)
+
+func (f *fsm) snapshotDue() bool {
+	var records uint64
+	f.view(func(s *shard.State) { records = uint64(s.Records()) })
+	return f.entries.Load() >= max(snapshotEntriesMin, records/snapshotRecordsPerEntry) ||
+		f.bytes.Load() >= max(snapshotBytesMin, records*snapshotBytesPerRecord)
 }
 
 // Restore implements raft.FSM: it verifies the whole snapshot into a fresh state and only then swaps.

@@ -2,6 +2,7 @@ package raftfsm
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -23,13 +24,10 @@ const (
 	commitTimeout        = 250 * time.Millisecond // only delays what followers of an idle shard know
 )
 
-// Snapshots and log. Followers that lag less than trailingEntries catch up from the log; fewer would run into
-// hashicorp/raft issue 697. The thresholds keep what a restart replays to a second or so of work.
+// The log. Followers that lag less than trailingEntries catch up from it; fewer would run into hashicorp/raft issue 697.
 const (
-	snapshotInterval = 10 * time.Second
-	snapshotEntries  = 8192
-	trailingEntries  = 4096
-	cachedEntries    = 256
+	trailingEntries = 4096
+	cachedEntries   = 256
 )
 
 // Observer is told what happens in a group. Its functions must not block; nil ones are not called.
@@ -94,6 +92,7 @@ func OpenGroup(stores *Stores, cfg GroupConfig) (*Group, error) {
 		return nil, fmt.Errorf("opening %s: %w", name, err)
 	}
 	g.watching.Go(g.watchLeadership)
+	g.watching.Go(func() { every(time.Second, g.closed, g.snapshotWhenDue) })
 	return g, nil
 }
 
@@ -153,7 +152,8 @@ func raftConfig(name string, voters int, logger raftLogger) *raft.Config {
 	c.CommitTimeout = commitTimeout
 	c.BatchApplyCh = false // a buffered proposal could enter the log after its enqueue time-out was reported
 	c.ShutdownOnRemove = false
-	c.SnapshotInterval, c.SnapshotThreshold, c.TrailingLogs = snapshotInterval, snapshotEntries, trailingEntries
+	c.SnapshotThreshold = math.MaxUint64 // we say when (snapshotWhenDue)
+	c.TrailingLogs = trailingEntries
 	c.NoLegacyTelemetry = true
 	return c
 }
@@ -169,6 +169,14 @@ func (g *Group) watchLeadership() {
 		case <-g.closed:
 			return
 		}
+	}
+}
+
+// snapshotWhenDue writes a snapshot when replaying the log would take longer than restoring one. It fails only while
+// raft shuts down, or by setting the latch.
+func (g *Group) snapshotWhenDue() {
+	if g.fsm.snapshotDue() {
+		g.raft.Snapshot().Error()
 	}
 }
 

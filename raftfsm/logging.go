@@ -10,20 +10,16 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// raftLogger hands hashicorp/raft's lines to slog, two levels down: what raft calls information is of interest to its
-// developers, what it warns of is the daily life of elections, and its errors are mostly peers that do not answer. What
-// an operator must act on comes from this package.
+// raftLogger hands hashicorp/raft's lines to slog, one level down and more: what raft calls information is of interest to
+// its developers, what it warns of is the daily life of elections (a node alone holds one at every start), and its errors
+// are mostly peers that do not answer. What an operator must act on comes from this package.
 type raftLogger struct{ to *slog.Logger }
 
 func levelOf(level hclog.Level) slog.Level {
-	switch level {
-	case hclog.Error:
+	if level == hclog.Error {
 		return slog.LevelWarn
-	case hclog.Warn:
-		return slog.LevelInfo
-	default:
-		return slog.LevelDebug
 	}
+	return slog.LevelDebug
 }
 
 func (l raftLogger) enabled(level hclog.Level) bool {

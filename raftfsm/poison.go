@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 )
 
 // poison is the latch of a data directory that can no longer be trusted. The first failure sets it; it is never
@@ -65,6 +66,9 @@ func (p *poison) contain(f func() error) error {
 		return err
 	}
 	err := isolate(f)
+	if errors.Is(err, syscall.EIO) { // from whichever store: a disk that failed once is not asked again
+		p.fail(err)
+	}
 	if cause := p.cause(); cause != nil {
 		return cause
 	}

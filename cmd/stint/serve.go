@@ -48,6 +48,7 @@ func (c *serveCommand) Run(s streams) error {
 		return err
 	}
 	began := time.Now()
+	syscall.Umask(0o077) // keys are e-mail addresses and phone numbers: the data is its owner's alone, whoever writes it
 	dataDir, remove, err := c.dataDir()
 	if err != nil {
 		return err

@@ -42,7 +42,15 @@ var buildBinary = sync.OnceValues(func() (string, error) {
 	return binary, nil
 })
 
+// newServer starts a server with a policies file of this text.
 func newServer(t *testing.T, policies string) *server {
+	t.Helper()
+	s := newStoppedServer(t, policies)
+	s.start()
+	return s
+}
+
+func newStoppedServer(t *testing.T, policies string) *server {
 	t.Helper()
 	binary, err := buildBinary()
 	if err != nil {
@@ -52,7 +60,6 @@ func newServer(t *testing.T, policies string) *server {
 	if err := os.WriteFile(s.policies(), []byte(policies), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.start()
 	t.Cleanup(func() {
 		s.kill()
 		if t.Failed() {
@@ -67,8 +74,7 @@ func (s *server) policies() string { return filepath.Join(s.dir, "policies.yaml"
 // start runs the process and waits until it is ready.
 func (s *server) start() {
 	s.t.Helper()
-	process := exec.Command(s.binary, "serve", "--data-dir", filepath.Join(s.dir, "data"),
-		"--api-addr", s.address, "--policies", s.policies())
+	process := exec.Command(s.binary, s.arguments()...)
 	process.Stdout, process.Stderr = &s.log, &s.log
 	if err := process.Start(); err != nil {
 		s.t.Fatal(err)

@@ -1,0 +1,86 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// exitUntrusted is the status of a process that stopped itself because its disk cannot be trusted.
+const exitUntrusted = 75
+
+// TestDiskFaults: the n-th fdatasync of the process fails or hangs, by strace. The process must end itself with
+// status 75, and on its next start everything it had admitted must still be counted.
+func TestDiskFaults(t *testing.T) {
+	if _, err := exec.LookPath("strace"); err != nil {
+		t.Fatal("strace is needed to make fdatasync fail: apt-get install strace")
+	}
+	for _, fault := range []struct{ name, inject string }{
+		{"an fdatasync fails while starting", "error=EIO:when=12+"},
+		{"an fdatasync fails under load", "error=EIO:when=60+"},
+		{"one fdatasync fails and the next would succeed", "error=EIO:when=70"},
+		{"an fdatasync hangs", "delay_enter=8000000:when=80+"}, // strace lets no process end before the delay does
+	} {
+		t.Run(fault.name, func(t *testing.T) { testDiskFault(t, fault.inject) })
+	}
+}
+
+func testDiskFault(t *testing.T, inject string) {
+	s := newStoppedServer(t, policies(100_000))
+	traced := exec.Command("strace", append([]string{"-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync",
+		"-e", "inject=fdatasync:" + inject, s.binary}, s.arguments()...)...)
+	traced.Stdout, traced.Stderr = &s.log, &s.log
+	if err := traced.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- traced.Wait() }()
+
+	acknowledged, unknowns, err := spendUntil(s.address, ended)
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != exitUntrusted {
+		t.Fatalf("the process ended with %v, want status %d", err, exitUntrusted)
+	}
+	s.start()
+	used, err := newClient(s.address).used(policy, "key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("status %d; %d acknowledged, %d unknown, %d counted", exitUntrusted, acknowledged, unknowns, used)
+	if used < acknowledged || used > acknowledged+unknowns {
+		t.Errorf("%d acknowledged and %d unknown, but %d counted", acknowledged, unknowns, used)
+	}
+}
+
+// spendUntil spends on one key until the process has ended, and counts what it learned.
+func spendUntil(address string, ended <-chan error) (acknowledged, unknowns uint64, err error) {
+	c := newClient(address)
+	late := time.After(60 * time.Second)
+	for {
+		select {
+		case err := <-ended:
+			return acknowledged, unknowns, err
+		case <-late:
+			return acknowledged, unknowns, fmt.Errorf("nothing: it still runs after 60 s")
+		default:
+		}
+		switch got, _ := c.check(policy, "key", ""); got {
+		case admitted:
+			acknowledged++
+		case unknown:
+			unknowns++
+		case notExecuted:
+			time.Sleep(10 * time.Millisecond) // not up yet, or down: nothing to wait on but the clock
+		}
+	}
+}
+
+func (s *server) arguments() []string {
+	return []string{"serve", "--data-dir", filepath.Join(s.dir, "data"), "--api-addr", s.address,
+		"--policies", s.policies()}
+}
