@@ -39,6 +39,8 @@ var beside = map[string][]string{
 	"internal/load":                   {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect"},
 	"internal/check":                  {"limit", "policy", "shard"},
 	"internal/sim":                    {},
+	"internal/chaos":                  {},
+	"raftfsm/memnet":                  {}, // for tests: a network in memory
 }
 
 // mayUse lists what a floor takes from beside it.

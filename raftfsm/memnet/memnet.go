@@ -1,6 +1,3 @@
-// Package memnet connects the replicas of a group inside one process, for tests: stream layers without sockets, which
-// work in testing/synctest bubbles too. It knows names and connections, and nothing of Raft. Its methods may be called
-// concurrently.
 package memnet
 
 import (

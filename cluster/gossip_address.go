@@ -1,0 +1,95 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+)
+
+// gossipAddress is where this node's gossip listens, and how others reach it.
+type gossipAddress struct {
+	bind      netip.Addr
+	port      uint16 // 0: any free one
+	announced netip.Addr
+	host      string // what others dial where the peer or the API address listens everywhere
+}
+
+// address reads Addr and Advertise. memberlist announces addresses, not names, so the advertised host is looked up here.
+func (c *GossipConfig) address(ctx context.Context) (a gossipAddress, err error) {
+	host, text, err := net.SplitHostPort(c.Addr)
+	if err != nil {
+		return a, fmt.Errorf("gossip-addr: %q is not host:port", c.Addr)
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return a, fmt.Errorf("gossip-addr: %q has no port between 0 and 65535", c.Addr)
+	}
+	a.port = uint16(port)
+	if listensEverywhere(host) {
+		err = c.everywhere(ctx, host, &a)
+		return a, err
+	}
+	found, err := lookup(ctx, c.Resolver, host)
+	if err != nil {
+		return a, fmt.Errorf("gossip-addr: %w", err)
+	}
+	a.bind, a.announced, a.host = found[0], found[0], found[0].String()
+	if c.Advertise != "" {
+		a.host = c.Advertise
+	}
+	return a, nil
+}
+
+// everywhere fills in what a node announces that listens on all its addresses.
+func (c *GossipConfig) everywhere(ctx context.Context, host string, a *gossipAddress) error {
+	a.bind = netip.IPv4Unspecified()
+	if host == "::" {
+		a.bind = netip.IPv6Unspecified()
+	}
+	if c.Advertise == "" {
+		announced, err := machineAddress()
+		a.announced, a.host = announced, announced.String()
+		return err
+	}
+	found, err := lookup(ctx, c.Resolver, c.Advertise)
+	if err != nil {
+		return fmt.Errorf("advertise: %w", err)
+	}
+	a.announced, a.host = found[0], c.Advertise
+	return nil
+}
+
+// machineAddress returns the first address of this machine that others may reach.
+func machineAddress() (netip.Addr, error) {
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("advertise: cannot list this machine's addresses: %w", err)
+	}
+	for _, address := range addresses {
+		prefix, err := netip.ParsePrefix(address.String())
+		if err == nil && prefix.Addr().Is4() && prefix.Addr().IsGlobalUnicast() {
+			return prefix.Addr(), nil
+		}
+	}
+	return netip.Addr{}, errors.New("advertise: this machine has no IPv4 address but loopback: give --advertise HOST")
+}
+
+func listensEverywhere(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return host == "" || err == nil && address.IsUnspecified()
+}
+
+// reachable returns what others dial to reach something that listens on listen.
+func (a *gossipAddress) reachable(listen string) (string, error) {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return "", fmt.Errorf("%q is not host:port", listen)
+	}
+	if listensEverywhere(host) {
+		return net.JoinHostPort(a.host, port), nil
+	}
+	return listen, nil
+}

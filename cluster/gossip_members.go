@@ -1,0 +1,178 @@
+package cluster
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// MemberState is what gossip knows about the life of a node. It is a hint, never a reason to change who votes.
+type MemberState int
+
+const (
+	// MemberAlive answers probes.
+	MemberAlive MemberState = iota + 1
+	// MemberSuspect stopped answering without a word: it may be dead, cut off, or slow.
+	MemberSuspect
+	// MemberLeft said that it stops, or did.
+	MemberLeft
+)
+
+func (s MemberState) String() string {
+	switch s {
+	case MemberAlive:
+		return "alive"
+	case MemberSuspect:
+		return "suspect"
+	case MemberLeft:
+		return "left"
+	}
+	return "unknown"
+}
+
+// Member is one node, as gossip knows it.
+type Member struct {
+	Node       string
+	Cluster    string // "": in no cluster yet
+	Zone       string
+	Version    string
+	GossipAddr string // host:port, as the others below
+	PeerAddr   string
+	APIAddr    string
+	State      MemberState
+}
+
+// rememberGone is how long a node that is gone is still listed.
+const rememberGone = time.Hour
+
+// members is our own list of nodes. memberlist's own gives out pointers into what it goes on changing, and does not
+// tell a node that left from one that failed. It is filled by memberlist's callbacks, which hold memberlist's lock:
+// nothing here may call memberlist.
+type members struct {
+	mu      sync.Mutex
+	self    meta
+	byNode  map[string]memberEntry
+	changed chan struct{} // holds one signal; never blocks
+}
+
+type memberEntry struct {
+	Member
+	addr   netip.AddrPort
+	goneAt time.Time // zero: it answers
+}
+
+func newMembers(self meta) *members {
+	return &members{self: self, byNode: map[string]memberEntry{}, changed: make(chan struct{}, 1)}
+}
+
+// put lists a node that answers.
+func (m *members) put(n *memberlist.Node) {
+	told, err := decodeMeta(n.Meta)
+	if err != nil {
+		return // admits keeps such nodes out
+	}
+	ip, _ := netip.AddrFromSlice(n.Addr)
+	addr := netip.AddrPortFrom(ip.Unmap(), n.Port)
+	state := MemberAlive
+	if told.leaving {
+		state = MemberLeft
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.byNode[n.Name] = memberEntry{addr: addr, Member: Member{Node: n.Name, Cluster: told.cluster, Zone: told.zone,
+		Version: told.version, GossipAddr: addr.String(), PeerAddr: told.peerAddr, APIAddr: told.apiAddr, State: state}}
+	m.signal()
+}
+
+// gone marks a node that no longer answers.
+func (m *members) gone(node string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	entry, ok := m.byNode[node]
+	if !ok {
+		return
+	}
+	if entry.State == MemberAlive {
+		entry.State = MemberSuspect
+	}
+	entry.goneAt = time.Now()
+	m.byNode[node] = entry
+	m.signal()
+}
+
+// admits tells whether a node with this meta may be listed: one that belongs to another cluster may not. A node that
+// was listed before it joined another cluster is no longer listed.
+func (m *members) admits(node string, told meta) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !foreign(m.self.cluster, told.cluster) {
+		return true
+	}
+	if _, listed := m.byNode[node]; listed {
+		delete(m.byNode, node)
+		m.signal()
+	}
+	return false
+}
+
+// become replaces what this node tells about itself. Once it is in a cluster, the nodes of others are no longer listed.
+func (m *members) become(self meta) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.self = self
+	for node, entry := range m.byNode {
+		if foreign(self.cluster, entry.Cluster) {
+			delete(m.byNode, node)
+		}
+	}
+	m.signal()
+}
+
+// foreign tells whether two cluster ids keep nodes apart. Without an id a node may see, and be seen by, everybody.
+func foreign(a, b string) bool { return a != "" && b != "" && a != b }
+
+func (m *members) signal() {
+	select {
+	case m.changed <- struct{}{}:
+	default:
+	}
+}
+
+// list returns the nodes by id, without those that have been gone for long.
+func (m *members) list() []Member {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	found := make([]Member, 0, len(m.byNode))
+	for node, entry := range m.byNode {
+		if !entry.goneAt.IsZero() && time.Since(entry.goneAt) > rememberGone {
+			delete(m.byNode, node)
+			continue
+		}
+		found = append(found, entry.Member)
+	}
+	slices.SortFunc(found, func(a, b Member) int { return strings.Compare(a.Node, b.Node) })
+	return found
+}
+
+// answering returns the gossip addresses of the nodes that answer, this one among them.
+func (m *members) answering() map[netip.AddrPort]bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	found := make(map[netip.AddrPort]bool, len(m.byNode))
+	for _, entry := range m.byNode {
+		if entry.goneAt.IsZero() {
+			found[entry.addr] = true
+		}
+	}
+	return found
+}
+
+func (m *members) selfMeta() meta {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.self
+}
