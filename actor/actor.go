@@ -14,7 +14,7 @@ import (
 // Config bounds an Actor. Every zero value stands for the default beside it.
 type Config struct {
 	MaxBatch    int           // requests in one batch; 4,096
-	MaxInFlight int           // entries under way; 2, at most 8 (SEMANTICS R8)
+	MaxInFlight int           // entries under way; 1: larger batches beat overlapping ones. At most 8 (SEMANTICS R8)
 	MaxQueued   int           // requests in the mailbox; 65,536
 	MaxRecords  int           // records the shard may hold before new keys are refused; 50 million
 	SumEvery    int           // entries between two fingerprints; 4,096 (SEMANTICS R12)
@@ -42,7 +42,7 @@ type Observer struct {
 
 func (c Config) withDefaults() Config {
 	setDefault(&c.MaxBatch, 4096)
-	setDefault(&c.MaxInFlight, 2)
+	setDefault(&c.MaxInFlight, 1)
 	setDefault(&c.MaxQueued, 1<<16)
 	setDefault(&c.MaxRecords, 50_000_000)
 	setDefault(&c.SumEvery, 4096)

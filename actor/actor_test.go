@@ -255,6 +255,7 @@ func TestFailedProposalEndsTheEpoch(t *testing.T) {
 				r := newFakeReplica()
 				var epochs []uint64
 				a := startActor(t, r, 2, func(c *Config) {
+					c.MaxInFlight = 2
 					c.Observer.Epoch = func(epoch uint64) { epochs = append(epochs, epoch) }
 				})
 				synctest.Wait()
