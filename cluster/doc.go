@@ -34,6 +34,26 @@
 //   - Off loopback, gossip needs a key of 32 bytes. With a key, packets and streams that do not carry it are refused.
 //     Without one, whoever reaches the port can crash the process: memberlist trusts what it reads.
 //
+// # The peer port
+//
+// Nodes speak to each other through one TCP port: the Raft streams of all groups, and forwarded requests. A connection
+// begins with a preamble that names version, kind, cluster, shard, and who wants to speak to whom. It is checked, with
+// the certificate if there is one, before a byte of anything else is read; who is wrong is told why, as a Refusal, and
+// hung up on. Replicas are called by name (node/shard/number): votes are kept by it, and it stays when addresses
+// change. With certificates, both ends prove with mutual TLS that they are a peer and which node; without them the
+// port listens on loopback only, unless it is told to be insecure.
+//
+// # The hop
+//
+// A Hop forwards requests to the node that owns them, over one connection to each node. Whatever waits when the
+// connection is free goes into one frame, so frames grow with the load and no timer delays a request. What is left of
+// the caller's deadline travels with it. Calls under way are bounded, and a shard that does not answer takes half of
+// the room at most. Both ends beat; a connection that is silent for 2 s is given up. What a broken connection had not
+// sent was certainly not executed; what it had sent is an unknown outcome. A node that stops answers what it began and
+// names what it did not. A request is forwarded twice at most.
+//
+// PeerPort, Stream and Hop may be used by any number of goroutines. A HopHandler is called concurrently.
+//
 // A Gossip and Hints may be used by any number of goroutines. Hints.Lookup takes no lock. memberlist's callbacks only
 // write to a list and a queue: they never block and never call back. OnChange runs in one goroutine, after changes,
 // and must not call Stop. Stop takes about a second at most when nobody answers; none of our goroutines outlives it,

@@ -1,0 +1,163 @@
+package cluster
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+)
+
+// A hop connection carries frames, the dialer's calls one way and the acceptor's answers the other:
+//
+//	length 4 | crc32c 4 | kind 1 | records
+//
+// Numbers are little endian. Length counts kind and records, the checksum covers them; a frame that does not fit its
+// checksum, or a record that does not end with its frame, ends the connection. A frame without records is a beat: it
+// says that its sender lives. A record of another layout gets another kind of frame.
+const (
+	frameHead  = 8
+	maxFrame   = 4 << 20 // bytes of kind and records
+	maxRecord  = 64      // bytes before the body of a record: seven varints at most
+	maxInFrame = maxFrame - 1 - maxRecord
+)
+
+// frameKind says what the records of a frame are. The numbers cross the wire: append, never renumber.
+type frameKind byte
+
+const (
+	frameCalls   frameKind = 1 // from the dialer
+	frameAnswers frameKind = 2 // from the acceptor
+	frameGoodbye frameKind = 3 // from the acceptor, its last: no call above the number in it was begun
+)
+
+var (
+	errMalformedFrame = errors.New("cluster: malformed frame")
+	castagnoli        = crc32.MakeTable(crc32.Castagnoli)
+)
+
+// beginFrame starts a frame in the space of b; records are appended to what it returns.
+func beginFrame(b []byte, kind frameKind) []byte {
+	return append(b[:0], 0, 0, 0, 0, 0, 0, 0, 0, byte(kind))
+}
+
+// sealFrame fills the head of a frame in.
+func sealFrame(b []byte) []byte {
+	binary.LittleEndian.PutUint32(b, uint32(len(b)-frameHead))
+	binary.LittleEndian.PutUint32(b[4:], crc32.Checksum(b[frameHead:], castagnoli))
+	return b
+}
+
+// readFrame reads one frame into the space of buffer, which it returns for the next. The records are in it.
+func readFrame(in io.Reader, buffer []byte) (kind frameKind, records, next []byte, err error) {
+	var head [frameHead]byte
+	if _, err := io.ReadFull(in, head[:]); err != nil {
+		return 0, nil, buffer, err
+	}
+	length := binary.LittleEndian.Uint32(head[:])
+	if length == 0 || length > maxFrame {
+		return 0, nil, buffer, fmt.Errorf("%w: it claims %d bytes, of %d at most", errMalformedFrame, length, maxFrame)
+	}
+	if int(length) > cap(buffer) {
+		buffer = make([]byte, length)
+	}
+	body := buffer[:length]
+	if _, err := io.ReadFull(in, body); err != nil {
+		return 0, nil, buffer, err
+	}
+	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(head[4:]) {
+		return 0, nil, buffer, fmt.Errorf("%w: wrong checksum", errMalformedFrame)
+	}
+	return frameKind(body[0]), body[1:], buffer, nil
+}
+
+// frameReader takes values off the front of a string. After the first that is not there, or not as it should be, failed
+// stays set and every further value is zero: callers check once, at the end. Strings are parts of the whole: no copy.
+type frameReader struct {
+	rest   string
+	failed bool
+}
+
+func (r *frameReader) uvarint() uint64 {
+	var v uint64
+	for i := 0; i < len(r.rest) && i < binary.MaxVarintLen64; i++ {
+		b := r.rest[i]
+		if b < 0x80 {
+			if i == binary.MaxVarintLen64-1 && b > 1 {
+				break // more than 64 bits
+			}
+			r.rest = r.rest[i+1:]
+			return v | uint64(b)<<(7*i)
+		}
+		v |= uint64(b&0x7f) << (7 * i)
+	}
+	r.fail()
+	return 0
+}
+
+func (r *frameReader) fail() { r.failed, r.rest = true, "" }
+
+func (r *frameReader) varint() int64 {
+	v := r.uvarint()
+	return int64(v>>1) ^ -int64(v&1)
+}
+
+// upTo reads a number that may be most at the most.
+func (r *frameReader) upTo(most uint64) uint64 {
+	v := r.uvarint()
+	if v > most {
+		r.fail()
+		return 0
+	}
+	return v
+}
+
+// count reads how many values follow, each at least one byte long: never more than there are bytes after it.
+func (r *frameReader) count() int {
+	v := r.uvarint()
+	if v > uint64(len(r.rest)) {
+		r.fail()
+		return 0
+	}
+	return int(v)
+}
+
+// countTo is count with a bound.
+func (r *frameReader) countTo(most int) int {
+	n := r.count()
+	if n > most {
+		r.fail()
+		return 0
+	}
+	return n
+}
+
+// flags reads a byte of which only the given bits may be set.
+func (r *frameReader) flags(known byte) byte {
+	if len(r.rest) == 0 || r.rest[0]&^known != 0 {
+		r.fail()
+		return 0
+	}
+	b := r.rest[0]
+	r.rest = r.rest[1:]
+	return b
+}
+
+func (r *frameReader) string() string {
+	n := r.count()
+	s := r.rest[:n]
+	r.rest = r.rest[n:]
+	return s
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// flag is bit if b, else 0.
+func flag(b bool, bit byte) byte {
+	if b {
+		return bit
+	}
+	return 0
+}

@@ -1,0 +1,164 @@
+package cluster
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard"
+)
+
+// answer is some results of one call: all of them, or as many as fit a frame.
+type answer struct {
+	number  uint64 // of the call
+	first   int    // place of the first result among the call's
+	count   int
+	body    []byte         // the results, encoded
+	results []shard.Result // as they arrived
+}
+
+// encodeAnswers writes the results of a call, in as many parts as their size needs.
+func encodeAnswers(number uint64, results []shard.Result) []answer {
+	part := answer{number: number, body: make([]byte, 0, 128*min(len(results), 16))}
+	var parts []answer
+	for i := range results {
+		before := len(part.body)
+		part.body = appendSized(part.body, func(b []byte) []byte { return appendResult(b, &results[i]) })
+		if len(part.body) > maxInFrame {
+			one := part.body[before:]
+			if len(one) > maxInFrame {
+				one = appendSized(nil, func(b []byte) []byte { return appendResult(b, &tooLarge) })
+			}
+			part.body = part.body[:before]
+			parts = append(parts, part)
+			part = answer{number: number, first: i, body: append([]byte(nil), one...)}
+		}
+		part.count++
+	}
+	return append(parts, part)
+}
+
+var tooLarge = shard.Result{Err: &shard.Error{Code: shard.UnknownOutcome,
+	Message: "the answer is too large to be forwarded; ask with fewer entries at once"}}
+
+func appendAnswer(b []byte, a *answer) []byte {
+	b = binary.AppendUvarint(b, a.number)
+	b = binary.AppendUvarint(b, uint64(a.first))
+	b = binary.AppendUvarint(b, uint64(a.count))
+	return append(b, a.body...)
+}
+
+// decodeAnswers reads the records of a frame of answers. The results refer to none of its bytes.
+func decodeAnswers(records []byte) ([]answer, error) {
+	var answers []answer
+	for r := (frameReader{rest: string(records)}); len(r.rest) > 0; {
+		a := answer{number: r.uvarint(), first: int(r.upTo(maxCallRequests))}
+		a.count = r.countTo(maxCallRequests)
+		a.results = make([]shard.Result, a.count)
+		for i := range a.results {
+			one := frameReader{rest: strings.Clone(r.string())}
+			a.results[i] = one.result()
+			r.failed = r.failed || one.failed || one.rest != ""
+		}
+		if r.failed {
+			return nil, fmt.Errorf("%w: answer to call %d", errMalformedFrame, a.number)
+		}
+		answers = append(answers, a)
+	}
+	return answers, nil
+}
+
+// Bits of a result.
+const (
+	bitError byte = 1 << iota
+	bitAllowed
+	bitShadowDenied
+	bitReplayed
+	bitsResult = 1<<iota - 1
+)
+
+// Bits of a status. Statuses come in the order of the entries, so policy and key are mostly those of the one before.
+const (
+	bitUnlimited byte = 1 << iota
+	bitShadow
+	bitAdmitted
+	bitSameEntry
+	bitsStatus = 1<<iota - 1
+)
+
+func appendResult(b []byte, r *shard.Result) []byte {
+	if e := r.Err; e != nil {
+		b = append(b, bitError, byte(e.Code))
+		b = appendText(appendText(b, e.Field), e.Message)
+		return binary.AppendVarint(b, int64(e.RetryAfter))
+	}
+	d := &r.Decision
+	b = append(b, flag(d.Allowed, bitAllowed)|flag(d.ShadowDenied, bitShadowDenied)|flag(d.Replayed, bitReplayed))
+	b = binary.AppendVarint(b, int64(d.RetryAfter))
+	b = binary.AppendVarint(b, int64(d.DecidedAt))
+	b = binary.AppendUvarint(b, uint64(d.Position.Shard))
+	b = binary.AppendUvarint(b, d.Position.Epoch)
+	b = binary.AppendUvarint(b, d.Position.Seq)
+	b = binary.AppendUvarint(b, uint64(d.Index))
+	b = binary.AppendUvarint(b, uint64(len(d.Limits)))
+	var before shard.LimitStatus
+	for i := range d.Limits {
+		b = appendStatus(b, &before, &d.Limits[i])
+		before = d.Limits[i]
+	}
+	return b
+}
+
+func appendStatus(b []byte, before, s *shard.LimitStatus) []byte {
+	same := s.Policy == before.Policy && s.Key == before.Key
+	b = append(b, flag(s.Unlimited, bitUnlimited)|flag(s.Shadow, bitShadow)|flag(s.Allowed, bitAdmitted)|
+		flag(same, bitSameEntry))
+	if !same {
+		b = appendText(appendText(b, s.Policy), s.Key)
+	}
+	b = appendText(b, s.Limit)
+	b = binary.AppendUvarint(b, s.Quota)
+	b = binary.AppendUvarint(b, s.Used)
+	b = binary.AppendUvarint(b, s.Remaining)
+	b = binary.AppendVarint(b, int64(s.WindowStart))
+	b = binary.AppendVarint(b, int64(s.ResetAt))
+	return binary.AppendVarint(b, int64(s.RetryAfter))
+}
+
+func (r *frameReader) result() shard.Result {
+	flags := r.flags(bitsResult)
+	if flags == bitError {
+		return shard.Result{Err: &shard.Error{Code: shard.Code(r.flags(math.MaxUint8)),
+			Field: r.string(), Message: r.string(), RetryAfter: limit.Span(r.varint())}}
+	}
+	d := shard.Decision{Allowed: flags&bitAllowed != 0, ShadowDenied: flags&bitShadowDenied != 0,
+		Replayed: flags&bitReplayed != 0, RetryAfter: limit.Span(r.varint()), DecidedAt: limit.Time(r.varint())}
+	d.Position = shard.Position{Shard: shard.ID(r.upTo(math.MaxUint32)), Epoch: r.uvarint(), Seq: r.uvarint()}
+	d.Index = uint32(r.upTo(math.MaxUint32))
+	var before shard.LimitStatus
+	for range r.count() {
+		before = r.status(&before)
+		if r.failed {
+			break
+		}
+		d.Limits = append(d.Limits, before)
+	}
+	r.failed = r.failed || flags&bitError != 0 // an error is not a decision as well
+	return shard.Result{Decision: d}
+}
+
+func (r *frameReader) status(before *shard.LimitStatus) (s shard.LimitStatus) {
+	flags := r.flags(bitsStatus)
+	s.Unlimited, s.Shadow, s.Allowed = flags&bitUnlimited != 0, flags&bitShadow != 0, flags&bitAdmitted != 0
+	if flags&bitSameEntry != 0 {
+		s.Policy, s.Key = before.Policy, before.Key
+	} else {
+		s.Policy, s.Key = r.string(), r.string()
+	}
+	s.Limit = r.string()
+	s.Quota, s.Used, s.Remaining = r.uvarint(), r.uvarint(), r.uvarint()
+	s.WindowStart, s.ResetAt, s.RetryAfter = limit.Time(r.varint()), limit.Time(r.varint()), limit.Span(r.varint())
+	return s
+}

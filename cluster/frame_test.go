@@ -1,0 +1,267 @@
+package cluster
+
+import (
+	"bytes"
+	"encoding/hex"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard"
+)
+
+// fill sets every field there is to a value of its own, so that a field which the codec forgets is missed.
+func fill(v reflect.Value, next *uint64) {
+	*next++
+	switch v.Kind() {
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.String:
+		v.SetString(strings.Repeat("x", int(*next)))
+	case reflect.Int64:
+		v.SetInt(int64(-*next))
+	case reflect.Uint8, reflect.Uint32, reflect.Uint64:
+		v.SetUint(*next)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		for i := range v.Len() {
+			fill(v.Index(i), next)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i), next)
+		}
+	default:
+		panic("a field of kind " + v.Kind().String() + " is new to the codec and to this test")
+	}
+}
+
+func fullRequest() (r shard.Request) {
+	fill(reflect.ValueOf(&r).Elem(), new(uint64))
+	return r
+}
+
+func fullDecision() (r shard.Result) {
+	fill(reflect.ValueOf(&r.Decision).Elem(), new(uint64))
+	return r
+}
+
+func fullError() (r shard.Result) {
+	r.Err = new(shard.Error)
+	fill(reflect.ValueOf(r.Err).Elem(), new(uint64))
+	return r
+}
+
+func callsFrame(t testing.TB, number uint64, budget time.Duration, requests ...shard.Request) []byte {
+	body, err := encodeCall(1, 3, requests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(appendCallHead(beginFrame(nil, frameCalls), number, budget), body...)
+}
+
+func TestEveryFieldOfARequestArrives(t *testing.T) {
+	extreme := shard.Request{Op: math.MaxUint8, NotAfter: math.MinInt64, Entries: []shard.Entry{{Cost: math.MaxUint64}}}
+	want := []shard.Request{fullRequest(), extreme, check("a", "b")}
+	calls, err := decodeCalls(callsFrame(t, 7, 1500*time.Microsecond, want...)[frameHead+1:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := calls[0]; len(calls) != 1 || c.number != 7 || c.budget != 1500*time.Microsecond || c.hops != 1 || c.shard != 3 {
+		t.Errorf("the call came as %+v", c)
+	}
+	if !reflect.DeepEqual(calls[0].requests, want) {
+		t.Errorf("the requests came as %+v", calls[0].requests)
+	}
+}
+
+func TestEveryFieldOfAResultArrives(t *testing.T) {
+	extreme := shard.Result{Decision: shard.Decision{RetryAfter: limit.Never, DecidedAt: math.MaxInt64, Index: math.MaxUint32,
+		Position: shard.Position{Shard: math.MaxUint32, Epoch: math.MaxUint64, Seq: math.MaxUint64}}}
+	sameEntry := shard.Result{Decision: shard.Decision{Limits: []shard.LimitStatus{
+		{Policy: "p", Key: "k", Limit: "minute"}, {Policy: "p", Key: "k", Limit: "day"}, {Policy: "p", Key: "l"}, {}}}}
+	want := []shard.Result{fullDecision(), fullError(), extreme, sameEntry, {}}
+	parts := encodeAnswers(9, want)
+	got, err := decodeAnswers(appendAnswer(nil, &parts[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := got[0]; len(got) != 1 || a.number != 9 || a.first != 0 || !reflect.DeepEqual(a.results, want) {
+		t.Errorf("came as %+v", got)
+	}
+}
+
+func TestEveryCodeKeepsItsFate(t *testing.T) {
+	for code := range 256 {
+		parts := encodeAnswers(1, []shard.Result{{Err: &shard.Error{Code: shard.Code(code)}}})
+		got, err := decodeAnswers(appendAnswer(nil, &parts[0]))
+		if err != nil || got[0].results[0].Err.Code != shard.Code(code) {
+			t.Errorf("code %d came as %+v, %v", code, got, err)
+		}
+	}
+}
+
+func TestLargeAnswersComeInParts(t *testing.T) {
+	results := make([]shard.Result, maxCallRequests)
+	for i := range results {
+		results[i].Decision = shard.Decision{Index: uint32(i), Limits: make([]shard.LimitStatus, 100)}
+		for j := range results[i].Decision.Limits {
+			results[i].Decision.Limits[j] = shard.LimitStatus{Limit: strings.Repeat("l", 100)}
+		}
+	}
+	var got []shard.Result
+	parts := encodeAnswers(1, results)
+	for i := range parts {
+		record := appendAnswer(nil, &parts[i])
+		if len(record) > maxFrame-1 {
+			t.Errorf("part %d has %d bytes", i, len(record))
+		}
+		answers, err := decodeAnswers(record)
+		if err != nil || answers[0].first != len(got) {
+			t.Fatalf("part %d begins with result %d, want %d: %v", i, answers[0].first, len(got), err)
+		}
+		got = append(got, answers[0].results...)
+	}
+	if len(parts) < 2 || !reflect.DeepEqual(got, results) {
+		t.Errorf("%d results in %d parts came as %d other ones", len(results), len(parts), len(got))
+	}
+}
+
+func TestAnAnswerThatFitsNoFrameIsAnUnknownOutcome(t *testing.T) {
+	huge := shard.Result{Err: &shard.Error{Message: strings.Repeat("m", maxFrame)}}
+	for i, part := range encodeAnswers(1, []shard.Result{{}, huge, {}}) {
+		answers, err := decodeAnswers(appendAnswer(nil, &part))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := answers[0].results[0]; i == 1 && (r.Err == nil || r.Err.Code != shard.UnknownOutcome) {
+			t.Errorf("it came as %+v", r)
+		}
+	}
+}
+
+func TestWhatNoFrameMayCarryIsRefusedBeforeItIsSent(t *testing.T) {
+	large := check("k")
+	large.Entries[0].Key = strings.Repeat("k", maxFrame)
+	for name, requests := range map[string][]shard.Request{
+		"too many requests": make([]shard.Request, maxCallRequests+1),
+		"no entry":          {{Op: shard.Check}},
+		"too many entries":  {{Op: shard.Check, Entries: make([]shard.Entry, maxEntries+1)}},
+		"too many bytes":    {large},
+	} {
+		if _, err := encodeCall(1, 0, requests); err == nil || err.Code != shard.Invalid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Nodes of different versions exchange these bytes: another layout needs another kind of frame.
+func TestFrameGoldenBytes(t *testing.T) {
+	request := check("user:42")
+	request.ID, request.NotAfter = "id", 1_000_000
+	calls := sealFrame(callsFrame(t, 300, 2*time.Second, request))
+	parts := encodeAnswers(300, []shard.Result{
+		{Decision: shard.Decision{Allowed: true, DecidedAt: 5, Position: shard.Position{Shard: 3, Epoch: 300, Seq: 2}, Index: 1,
+			Limits: []shard.LimitStatus{{Policy: "p", Key: "user:42", Limit: "minute", Quota: 100,
+				Verdict: limit.Verdict{Allowed: true, Used: 1, Remaining: 99, WindowStart: 4, ResetAt: 64}}}}},
+		{Err: &shard.Error{Code: shard.NotOwner, Field: "f", Message: "m", RetryAfter: 100}},
+	})
+	answers := sealFrame(appendAnswer(beginFrame(nil, frameAnswers), &parts[0]))
+	for _, c := range []struct {
+		name, want string
+		frame      []byte
+	}{
+		{"calls", goldenCalls, calls},
+		{"answers", goldenAnswers, answers},
+	} {
+		if got := hex.EncodeToString(c.frame); got != c.want {
+			t.Errorf("%s are\n%s, want\n%s", c.name, got, c.want)
+		}
+	}
+}
+
+const (
+	goldenCalls = "270000007195f1b3" + "01" + "ac02" + "80897a" + "01" + "03" + "01" +
+		"1d" + "01" + "0764656661756c74" + "00" + "026964" + "80897a" + "01" + "0170" + "07757365723a3432" + "00" + "01"
+	goldenAnswers = "310000002d54869b" + "02" + "ac02" + "00" + "02" +
+		"22" + "02" + "00" + "0a" + "03" + "ac02" + "02" + "01" + "01" + "04" + "0170" + "07757365723a3432" + "066d696e757465" +
+		"64" + "01" + "63" + "08" + "8001" + "00" +
+		"08" + "01" + "05" + "0166" + "016d" + "c801"
+)
+
+func TestFrameRefusesWhatIsNone(t *testing.T) {
+	good := sealFrame(callsFrame(t, 1, 0, check("k")))
+	if _, _, _, err := readFrame(bytes.NewReader(good), nil); err != nil {
+		t.Fatal(err)
+	}
+	for i := range good {
+		bad := bytes.Clone(good)
+		bad[i] ^= 0x40
+		if _, _, _, err := readFrame(bytes.NewReader(bad), nil); err == nil {
+			t.Errorf("byte %d flipped: nobody saw it", i)
+		}
+		if _, _, _, err := readFrame(bytes.NewReader(good[:i]), nil); err == nil {
+			t.Errorf("cut after byte %d: nobody saw it", i)
+		}
+	}
+}
+
+// Whatever the bytes are: no panic, and what is accepted is written as the same call or answer again.
+func FuzzDecodeFrame(f *testing.F) {
+	f.Add(byte(frameCalls), callsFrame(f, 1, time.Second, fullRequest(), check("a", "b"))[frameHead+1:])
+	f.Add(byte(frameCalls), []byte("00\x020\x0f\x15"+strings.Repeat("0", 20))) // a text one longer than what is left
+	for _, results := range [][]shard.Result{{fullDecision(), fullError()}, {{}}} {
+		parts := encodeAnswers(2, results)
+		f.Add(byte(frameAnswers), appendAnswer(nil, &parts[0]))
+	}
+	f.Fuzz(func(t *testing.T, kind byte, records []byte) {
+		_, whole, _, err := readFrame(bytes.NewReader(records), nil)
+		if err == nil {
+			decodeCalls(whole)
+		}
+		switch frameKind(kind) {
+		case frameCalls:
+			checkCalls(t, records)
+		case frameAnswers:
+			checkAnswers(t, records)
+		}
+	})
+}
+
+func checkCalls(t *testing.T, records []byte) {
+	calls, err := decodeCalls(records)
+	if err != nil {
+		return
+	}
+	var again []byte
+	for _, c := range calls {
+		body, err := encodeCall(c.hops, c.shard, c.requests)
+		if err != nil {
+			t.Fatalf("%+v was accepted and cannot be sent: %v", c, err)
+		}
+		again = append(appendCallHead(again, c.number, c.budget), body...)
+	}
+	if got, err := decodeCalls(again); err != nil || !reflect.DeepEqual(got, calls) {
+		t.Errorf("%+v came back as %+v, %v", calls, got, err)
+	}
+}
+
+func checkAnswers(t *testing.T, records []byte) {
+	answers, err := decodeAnswers(records)
+	if err != nil {
+		return
+	}
+	for _, a := range answers {
+		if a.count == 0 {
+			continue
+		}
+		parts := encodeAnswers(a.number, a.results)
+		got, err := decodeAnswers(appendAnswer(nil, &parts[0]))
+		if err != nil || !reflect.DeepEqual(got[0].results, a.results) {
+			t.Errorf("%+v came back as %+v, %v", a, got, err)
+		}
+	}
+}

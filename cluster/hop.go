@@ -1,0 +1,116 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/stint-io/stint/shard"
+)
+
+// MaxHops is how often a request may be forwarded: once by a node whose hint is right, twice after an owner changed. A
+// request that has come further is refused instead of sent in circles.
+const MaxHops = 2
+
+const (
+	beatEvery   = 500 * time.Millisecond
+	maxMissed   = 4 // beats: a connection that is silent for 2 s is given up
+	dialWithin  = time.Second
+	redialAfter = 100 * time.Millisecond
+)
+
+// Hop forwards requests to the nodes that own them. There is one connection to a node; whatever waits when it is free
+// to be written to goes into one frame, so that frames grow with the load and nobody waits for a timer. All methods
+// may be called concurrently.
+type Hop struct {
+	dial       func(ctx context.Context, node string) (net.Conn, error)
+	closing    context.Context
+	close      context.CancelFunc
+	goroutines sync.WaitGroup
+
+	mu     sync.Mutex
+	links  map[string]*link
+	closed bool
+}
+
+// NewHop forwards over the connections that dial makes (PeerPort.DialHop). Close must be called.
+func NewHop(dial func(ctx context.Context, node string) (net.Conn, error)) *Hop {
+	h := &Hop{dial: dial, links: make(map[string]*link)}
+	h.closing, h.close = context.WithCancel(context.Background())
+	return h
+}
+
+// Close ends all connections and waits for their goroutines. Calls under way end as when a connection breaks.
+func (h *Hop) Close() {
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
+	h.close()
+	h.goroutines.Wait()
+}
+
+// Submit has requests of one shard decided by a node and returns one result for each, in their order. Hops is how
+// often the requests were forwarded before: 0 where they came in, else what the HopHandler was told. The caller must
+// not change the requests until Submit returns; it returns when ctx ends at the latest.
+//
+// An error's code tells the fate. Overloaded: too much is under way to that node, or ctx ended before the call was
+// sent. Unavailable: the node could not be reached, or the connection broke before the call was sent. Draining: the
+// node said that it did not begin the call. NotOwner: too many hops. Invalid: more than a frame may carry. All of them
+// certainly changed nothing. UnknownOutcome: the call was sent, and no answer came. Every other code is the node's own.
+func (h *Hop) Submit(ctx context.Context, node string, hops int, id shard.ID, requests []shard.Request) []shard.Result {
+	if len(requests) == 0 {
+		return nil
+	}
+	if hops >= MaxHops {
+		return refuse(len(requests), &shard.Error{Code: shard.NotOwner, RetryAfter: 100e3, Message: fmt.Sprintf(
+			"the request was forwarded %d times and found no owner of shard %d; ask again", hops, id)})
+	}
+	body, err := encodeCall(hops+1, id, requests)
+	if err != nil {
+		return refuse(len(requests), err)
+	}
+	deadline, _ := ctx.Deadline()
+	c := &call{shard: id, requests: len(requests), body: body, size: len(body), deadline: deadline,
+		done: make(chan struct{})}
+	l := h.link(node)
+	if err := l.enqueue(c); err != nil {
+		return refuse(len(requests), err)
+	}
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		l.abandon(c)
+	}
+	return c.results
+}
+
+func refuse(n int, err *shard.Error) []shard.Result {
+	results := make([]shard.Result, n)
+	for i := range results {
+		results[i].Err = err
+	}
+	return results
+}
+
+// link returns the connection to a node, the one under way or a new one. One that has just failed stays a moment, so
+// that a node that is gone is not dialed for every request.
+func (h *Hop) link(node string) *link {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if l := h.links[node]; l != nil && !l.isOver() {
+		return l
+	}
+	l := newLink(node)
+	if h.closed {
+		l.end(errHopClosed)
+		return l
+	}
+	h.links[node] = l
+	h.goroutines.Go(func() { l.run(h.closing, h.dial) })
+	return l
+}
+
+var errHopClosed = errors.New("this node is stopping")

@@ -1,0 +1,292 @@
+package cluster
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stint-io/stint/shard"
+)
+
+// call is one Submit under way. Its link's mutex guards it until done is closed; then it is the caller's alone.
+type call struct {
+	shard    shard.ID
+	requests int
+	body     []byte // nil once it is in a frame
+	size     int    // of body, as the window counts it
+	deadline time.Time
+	number   uint64 // 0: in no frame yet, certainly not executed
+	results  []shard.Result
+	done     chan struct{} // closed when results are complete
+}
+
+// link is one connection to a node, from the first call that needs it until it breaks; it is never mended. The
+// goroutine of run dials and writes, another reads, a third closes the connection when the link ends.
+type link struct {
+	node string
+	wake chan struct{} // something is queued
+	gone chan struct{} // closed by end
+
+	mu      sync.Mutex
+	window  window
+	queue   []*call          // in no frame yet, oldest first
+	waiting map[uint64]*call // in a frame, by number
+	last    uint64           // number of the newest call in a frame
+	over    error            // why the link ended
+	overAt  time.Time
+}
+
+func newLink(node string) *link {
+	return &link{node: node, wake: make(chan struct{}, 1), gone: make(chan struct{}), window: newWindow(),
+		waiting: make(map[uint64]*call)}
+}
+
+// isOver reports whether the link ended long enough ago to be replaced.
+func (l *link) isOver() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.over != nil && time.Since(l.overAt) >= redialAfter
+}
+
+func (l *link) enqueue(c *call) *shard.Error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over != nil {
+		return l.unreached()
+	}
+	if !l.window.take(c.shard, c.size) {
+		return &shard.Error{Code: shard.Overloaded, RetryAfter: 50e3, Message: fmt.Sprintf(
+			"too many requests for shard %d are under way to node %s; ask again", c.shard, l.node)}
+	}
+	l.queue = append(l.queue, c)
+	signal(l.wake)
+	return nil
+}
+
+func signal(wake chan struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default: // it is awake
+	}
+}
+
+// abandon ends a call whose caller waits no longer. Its place is free at once; an answer that still comes is dropped.
+func (l *link) abandon(c *call) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-c.done: // it was just answered
+		return
+	default:
+	}
+	if c.number != 0 {
+		delete(l.waiting, c.number)
+		l.finish(c, l.unknown("no answer came before the deadline"))
+		return
+	}
+	if i := slices.Index(l.queue, c); i >= 0 {
+		l.queue = slices.Delete(l.queue, i, i+1)
+	}
+	l.finish(c, errTooLate)
+}
+
+var errTooLate = &shard.Error{Code: shard.Overloaded, RetryAfter: 10e3,
+	Message: "the deadline passed before the request could be forwarded; nothing was counted"}
+
+// finish answers a call with the results it has, and err in the place of those it has not.
+func (l *link) finish(c *call, err *shard.Error) {
+	c.results = append(c.results, refuse(c.requests-len(c.results), err)...)
+	c.body = nil
+	l.window.give(c.shard, c.size)
+	close(c.done)
+}
+
+func (l *link) unreached() *shard.Error {
+	return &shard.Error{Code: shard.Unavailable, RetryAfter: 100e3,
+		Message: fmt.Sprintf("node %s cannot be reached; nothing was counted: %v", l.node, l.over)}
+}
+
+func (l *link) unknown(why string) *shard.Error {
+	return &shard.Error{Code: shard.UnknownOutcome, Message: fmt.Sprintf(
+		"the request was forwarded to node %s and %s: it may have been counted; ask again with the same id", l.node, why)}
+}
+
+// end gives the link up. What is in no frame was certainly not executed; what is may have been.
+func (l *link) end(why error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over != nil {
+		return
+	}
+	l.over, l.overAt = why, time.Now()
+	for _, c := range l.queue {
+		l.finish(c, l.unreached())
+	}
+	for _, c := range l.waiting {
+		l.finish(c, l.unknown("the connection broke"))
+	}
+	l.queue, l.waiting = nil, nil
+	close(l.gone)
+}
+
+// run is the life of the link.
+func (l *link) run(closing context.Context, dial func(context.Context, string) (net.Conn, error)) {
+	ctx, cancel := context.WithTimeout(closing, dialWithin)
+	plain, err := dial(ctx, l.node)
+	cancel()
+	if err != nil {
+		l.end(err)
+		return
+	}
+	conn := &pulse{Conn: plain}
+	var others sync.WaitGroup
+	others.Go(func() { l.end(l.read(conn)) })
+	others.Go(func() {
+		select {
+		case <-closing.Done():
+			l.end(errHopClosed)
+		case <-l.gone:
+		}
+		conn.Close()
+	})
+	l.end(l.write(conn))
+	others.Wait()
+}
+
+// write sends what is queued, and beats, until the link ends.
+func (l *link) write(conn *pulse) error {
+	beat := time.NewTicker(beatEvery)
+	defer beat.Stop()
+	var frame []byte
+	for {
+		select {
+		case <-l.gone:
+			return nil
+		case <-beat.C:
+			if !conn.alive() {
+				return errSilent
+			}
+			frame = beginFrame(frame, frameCalls)
+		case <-l.wake:
+			// Callers that one frame of answers woke are about to ask again: let them, and send them together.
+			runtime.Gosched()
+			if frame = l.gather(frame); len(frame) == frameHead+1 {
+				continue // all of them gave up
+			}
+		}
+		if err := conn.send(frame); err != nil {
+			return err
+		}
+	}
+}
+
+// gather numbers what is queued and puts it into one frame, as far as it fits.
+func (l *link) gather(frame []byte) []byte {
+	frame = beginFrame(frame, frameCalls)
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	taken := 0
+	for _, c := range l.queue {
+		budget, inTime := remaining(c.deadline, now)
+		if inTime && len(frame)+maxRecord+len(c.body) > frameHead+maxFrame {
+			signal(l.wake)
+			break
+		}
+		taken++
+		if !inTime {
+			l.finish(c, errTooLate)
+			continue
+		}
+		l.last++
+		c.number = l.last
+		frame = append(appendCallHead(frame, c.number, budget), c.body...)
+		c.body = nil
+		l.waiting[c.number] = c
+	}
+	l.queue = slices.Delete(l.queue, 0, taken)
+	return frame
+}
+
+// remaining is what is left until a deadline; the zero deadline leaves 0, which travels as none.
+func remaining(deadline, now time.Time) (budget time.Duration, inTime bool) {
+	if deadline.IsZero() {
+		return 0, true
+	}
+	budget = deadline.Sub(now)
+	return budget, budget >= time.Microsecond
+}
+
+// read takes answers until the connection ends, and says why it did.
+func (l *link) read(conn *pulse) error {
+	in := bufio.NewReaderSize(conn, 64<<10)
+	var buffer []byte
+	for {
+		kind, records, next, err := readFrame(in, buffer)
+		if err != nil {
+			return err
+		}
+		buffer = next
+		switch kind {
+		case frameAnswers:
+			answers, err := decodeAnswers(records)
+			if err == nil {
+				err = l.answer(answers)
+			}
+			if err != nil {
+				return err
+			}
+		case frameGoodbye:
+			return l.goodbye(records)
+		default:
+			return errMalformedFrame
+		}
+	}
+}
+
+// answer completes calls. Parts of an answer come in order.
+func (l *link) answer(answers []answer) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range answers {
+		a := &answers[i]
+		c := l.waiting[a.number]
+		if c == nil {
+			continue // abandoned
+		}
+		if a.first != len(c.results) || a.first+a.count > c.requests {
+			return fmt.Errorf("%w: answer to other requests than were sent", errMalformedFrame)
+		}
+		c.results = append(c.results, a.results...)
+		if len(c.results) == c.requests {
+			delete(l.waiting, a.number)
+			l.finish(c, nil)
+		}
+	}
+	return nil
+}
+
+// goodbye ends the calls that the peer, which is stopping, did not begin.
+func (l *link) goodbye(records []byte) error {
+	r := frameReader{rest: string(records)}
+	begun := r.uvarint()
+	if r.failed || r.rest != "" {
+		return errMalformedFrame
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for number, c := range l.waiting {
+		if number > begun {
+			delete(l.waiting, number)
+			l.finish(c, &shard.Error{Code: shard.Draining, RetryAfter: 100e3,
+				Message: "node " + l.node + " is stopping and did not begin the request; ask again"})
+		}
+	}
+	return errors.New("it is stopping")
+}

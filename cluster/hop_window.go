@@ -1,0 +1,46 @@
+package cluster
+
+import "github.com/stint-io/stint/shard"
+
+const (
+	maxCallsUnderWay = 4096
+	maxBytesUnderWay = 32 << 20
+)
+
+// window bounds what is under way on one connection, at either end. A shard may hold as much as it leaves free to all
+// others: one that does not answer takes half at most and never stops its neighbours, and no share is kept back for
+// shards that ask nothing. (A. K. Choudhury and E. L. Hahne, "Dynamic queue length thresholds for shared-memory packet
+// switches", 1998, with alpha = 1.) Not for concurrent use.
+type window struct {
+	all    load
+	shards map[shard.ID]load
+}
+
+type load struct{ calls, bytes int }
+
+func newWindow() window { return window{shards: make(map[shard.ID]load)} }
+
+// take makes room for a call; false when there is none.
+func (w *window) take(id shard.ID, bytes int) bool {
+	own := w.shards[id]
+	if own.calls >= maxCallsUnderWay-w.all.calls || own.bytes+bytes > maxBytesUnderWay-w.all.bytes {
+		return false
+	}
+	w.set(id, own, load{1, bytes})
+	return true
+}
+
+// give ends what take began.
+func (w *window) give(id shard.ID, bytes int) { w.set(id, w.shards[id], load{-1, -bytes}) }
+
+func (w *window) set(id shard.ID, own, change load) {
+	own.calls += change.calls
+	own.bytes += change.bytes
+	w.all.calls += change.calls
+	w.all.bytes += change.bytes
+	if own.calls == 0 {
+		delete(w.shards, id)
+		return
+	}
+	w.shards[id] = own
+}

@@ -1,0 +1,152 @@
+package cluster
+
+import (
+	"errors"
+	"net"
+	"time"
+)
+
+// accept lets a peer that does not introduce itself hold up nobody but itself.
+func (p *PeerPort) accept() {
+	for {
+		conn, err := p.listener.Accept()
+		if err != nil {
+			if p.stopping.Err() != nil || errors.Is(err, net.ErrClosed) {
+				return
+			}
+			p.config.Logger.Warn("peer port: accepting failed, trying again", "error", err)
+			select { // out of descriptors, perhaps: some will be freed
+			case <-p.stopping.Done():
+				return
+			case <-time.After(acceptBackoff):
+			}
+			continue
+		}
+		if !p.remember(conn) {
+			conn.Close()
+			continue
+		}
+		p.goroutines.Go(func() { p.greet(conn) })
+	}
+}
+
+// remember counts an accepted connection; false when there is no room or no time left for one.
+func (p *PeerPort) remember(conn net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || len(p.conns)+p.serving >= maxPeerConns {
+		return false
+	}
+	p.conns[conn] = struct{}{}
+	return true
+}
+
+func (p *PeerPort) forget(conn net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.conns, conn)
+}
+
+// greet learns who is there and takes the connection to where it belongs.
+func (p *PeerPort) greet(raw net.Conn) {
+	conn := net.Conn(&acceptedConn{raw, raw, p})
+	raw.SetDeadline(time.Now().Add(greetWithin))
+	hello, conn, err := p.introduce(conn)
+	if err != nil {
+		p.config.Logger.Warn("peer port: connection refused", "remote", raw.RemoteAddr().String(),
+			"from", hello.from, "to", hello.to, "error", err)
+		conn.Close()
+		return
+	}
+	raw.SetDeadline(time.Time{})
+	if hello.kind == kindHop {
+		p.serveHop(raw, conn)
+		return
+	}
+	p.mu.Lock()
+	stream := p.streams[hello.to]
+	p.mu.Unlock()
+	if stream == nil || !stream.hand(conn) {
+		conn.Close()
+	}
+}
+
+// introduce checks the certificate, then the preamble, and answers it. Whatever it returns, conn is what to close.
+func (p *PeerPort) introduce(conn net.Conn) (hello preamble, secured net.Conn, err error) {
+	var proven string // the node the certificate names
+	if p.certificates != nil {
+		if conn, proven, err = p.certificates.accept(conn); err != nil {
+			return preamble{}, conn, err
+		}
+	}
+	hello, err = readPreamble(conn)
+	refusal, detail := Refusal(0), p.config.Node
+	if err == nil {
+		refusal, detail, err = p.judge(&hello, proven)
+	} else if !errors.As(err, &refusal) {
+		return hello, conn, err
+	}
+	if _, wrote := conn.Write(encodeReply(refusal, detail)); err == nil {
+		err = wrote
+	}
+	return hello, conn, err
+}
+
+// judge says whether a preamble is right here; the detail is what the dialer is told that we have instead.
+func (p *PeerPort) judge(hello *preamble, proven string) (refusal Refusal, detail string, err error) {
+	from, to, err := hello.nodes()
+	switch {
+	case err != nil:
+		return UnknownReplica, "not a replica of that shard", err
+	case hello.cluster != p.config.Cluster:
+		return WrongCluster, p.config.Cluster, WrongCluster
+	case p.certificates != nil && from != proven:
+		return WrongCertificate, proven, WrongCertificate
+	case to != p.config.Node:
+		return WrongNode, p.config.Node, WrongNode
+	case hello.kind == kindHop && (p.config.Decide == nil || p.draining.Err() != nil):
+		return NotServing, p.config.Node, NotServing
+	case hello.kind == kindRaft && !p.runs(hello.to):
+		return UnknownReplica, hello.to, UnknownReplica
+	}
+	return 0, "", nil
+}
+
+func (p *PeerPort) runs(name string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.streams[name] != nil
+}
+
+func (p *PeerPort) serveHop(raw, conn net.Conn) {
+	p.mu.Lock()
+	delete(p.conns, raw)
+	if p.draining.Err() != nil {
+		p.mu.Unlock()
+		conn.Close()
+		return
+	}
+	p.serving++
+	p.hops.Add(1)
+	p.mu.Unlock()
+	defer p.hops.Done()
+	if err := ServeHop(p.draining, conn, p.config.Decide); err != nil {
+		p.config.Logger.Info("peer port: forwarding connection ended", "remote", raw.RemoteAddr().String(), "error", err)
+	}
+	p.mu.Lock()
+	p.serving--
+	p.mu.Unlock()
+}
+
+// acceptedConn forgets itself when it is closed.
+type acceptedConn struct {
+	net.Conn
+	raw net.Conn
+	of  *PeerPort
+}
+
+// Close implements net.Conn.
+func (c *acceptedConn) Close() error {
+	c.of.forget(c.raw)
+	return c.Conn.Close()
+}

@@ -1,0 +1,248 @@
+package cluster
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-io/stint/shard"
+)
+
+// authority signs the certificates of a test.
+type authority struct {
+	key         *ecdsa.PrivateKey
+	certificate *x509.Certificate
+	serial      int64
+}
+
+func newAuthority(t *testing.T) *authority {
+	a := &authority{key: newKey(t)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"},
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	a.certificate = a.sign(t, template, template, a.key)
+	return a
+}
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func (a *authority) sign(t *testing.T, template, parent *x509.Certificate, key *ecdsa.PrivateKey) *x509.Certificate {
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// template is a certificate with the given URIs, for both ends of a connection, good for an hour.
+func template(t *testing.T, uris ...string) *x509.Certificate {
+	c := &x509.Certificate{Subject: pkix.Name{CommonName: "peer"}, NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+	for _, text := range uris {
+		uri, err := url.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.URIs = append(c.URIs, uri)
+	}
+	return c
+}
+
+// write puts a certificate, its key and the authority into a directory.
+func (a *authority) write(t *testing.T, dir string, c *x509.Certificate) *PeerTLS {
+	key := newKey(t)
+	a.serial++
+	c.SerialNumber = big.NewInt(a.serial + 1)
+	signed := a.sign(t, c, a.certificate, key)
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := func(name, kind string, der []byte) string {
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	return &PeerTLS{CertFile: file("cert.pem", "CERTIFICATE", signed.Raw), KeyFile: file("key.pem", "EC PRIVATE KEY", der),
+		CAFile: file("ca.pem", "CERTIFICATE", a.certificate.Raw)}
+}
+
+func (a *authority) peer(t *testing.T, node string) *PeerTLS {
+	return a.write(t, t.TempDir(), template(t, peerURI+node))
+}
+
+func secured(files *PeerTLS) func(*PeerConfig) {
+	return func(c *PeerConfig) { c.TLS, c.Decide = files, echo }
+}
+
+func TestPeersProveWhoTheyAre(t *testing.T) {
+	noLeaks(t)
+	ca, known := newAuthority(t), new(addresses)
+	n1 := openPort(t, known, "n1", secured(ca.peer(t, "n1")))
+	n2 := openPort(t, known, "n2", secured(ca.peer(t, "n2")), func(c *PeerConfig) { c.Addr = "0.0.0.0:0" })
+	b := n2.Stream(0, "n2/0/2")
+	talk(t, dialed(t, n1.Stream(0, "n1/0/1"), "n2/0/2"), b)
+	h := NewHop(n1.DialHop)
+	defer h.Close()
+	wantAllowed(t, "forwarded", h.Submit(t.Context(), "n2", 0, 1, []shard.Request{check("k")}))
+	conn, err := n1.DialHop(t.Context(), "n2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if version := conn.(*tls.Conn).ConnectionState().Version; version != tls.VersionTLS13 {
+		t.Errorf("TLS version %x", version)
+	}
+}
+
+// dialsAs has a node with the given certificate dial n2, whatever it proves.
+func dialsAs(t *testing.T, n2 *PeerPort, node string, files *PeerTLS) error {
+	t.Helper()
+	known := new(addresses)
+	known.set("n2", n2.Addr().String())
+	p := &PeerPort{config: PeerConfig{Cluster: "c1", Node: node, Resolve: known.resolve}.withDefaults()}
+	if files != nil {
+		own, err := tls.LoadX509KeyPair(files.CertFile, files.KeyFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		roots := x509.NewCertPool()
+		roots.AddCert(n2.authority(t))
+		p.certificates = &peerCertificates{files: *files, own: &own, roots: roots}
+		p.certificates.stamps = p.certificates.stat()
+	}
+	conn, err := p.DialHop(t.Context(), "n2")
+	if err == nil {
+		conn.Close()
+	}
+	return err
+}
+
+// authority is the one whose peers the port accepts.
+func (p *PeerPort) authority(t *testing.T) *x509.Certificate {
+	text, err := os.ReadFile(p.certificates.files.CAFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(text)
+	c, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestOnlyPeersOfTheirOwnNameComeIn(t *testing.T) {
+	noLeaks(t)
+	ca := newAuthority(t)
+	n2 := openPort(t, new(addresses), "n2", secured(ca.peer(t, "n2")))
+	old := template(t, peerURI+"n1")
+	old.NotAfter = time.Now().Add(-time.Minute)
+	serverOnly := template(t, peerURI+"n1")
+	serverOnly.ExtKeyUsage = serverOnly.ExtKeyUsage[:1]
+	for name, c := range map[string]struct {
+		files *PeerTLS
+		in    bool
+	}{
+		"itself":                           {ca.peer(t, "n1"), true},
+		"no certificate, in the clear":     {nil, false},
+		"another node's":                   {ca.peer(t, "n3"), false},
+		"no peer's, of the same authority": {ca.write(t, t.TempDir(), template(t, "https://peer/n1")), false},
+		"a client's":                       {ca.write(t, t.TempDir(), template(t, "stint://client/n1")), false},
+		"two names":                        {ca.write(t, t.TempDir(), template(t, peerURI+"n1", peerURI+"n3")), false},
+		"another authority's":              {newAuthority(t).peer(t, "n1"), false},
+		"an expired one":                   {ca.write(t, t.TempDir(), old), false},
+		"one for servers only":             {ca.write(t, t.TempDir(), serverOnly), false},
+	} {
+		if err := dialsAs(t, n2, "n1", c.files); (err == nil) != c.in {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestTheNodeThatAnswersMustBeTheOneThatWasDialed(t *testing.T) {
+	noLeaks(t)
+	ca, known := newAuthority(t), new(addresses)
+	n1 := openPort(t, known, "n1", secured(ca.peer(t, "n1")))
+	n3 := openPort(t, known, "n3", secured(ca.peer(t, "n3")))
+	known.set("n2", n3.Addr().String())
+	_, err := n1.DialHop(t.Context(), "n2")
+	if err == nil || !strings.Contains(err.Error(), `certificate is that of node "n3"`) {
+		t.Errorf("n3 answered for n2: %v", err)
+	}
+	known.set("n2", openPort(t, new(addresses), "n2").Addr().String())
+	if _, err := n1.DialHop(t.Context(), "n2"); err == nil {
+		t.Error("a port in the clear answered")
+	}
+}
+
+func TestNewCertificatesComeIntoUseWithoutARestart(t *testing.T) {
+	noLeaks(t)
+	ca, known := newAuthority(t), new(addresses)
+	n1 := openPort(t, known, "n1", secured(ca.peer(t, "n1")))
+	dir := t.TempDir()
+	files := ca.write(t, dir, template(t, peerURI+"n2"))
+	openPort(t, known, "n2", secured(files))
+	serial := func() int64 {
+		conn, err := n1.DialHop(t.Context(), "n2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber.Int64()
+	}
+	first := serial()
+	renew := func(c *x509.Certificate) {
+		ca.write(t, dir, c)
+		later := time.Now().Add(time.Duration(ca.serial) * time.Minute) // whatever the file system's clock can tell apart
+		if err := os.Chtimes(files.CertFile, later, later); err != nil {
+			t.Fatal(err)
+		}
+	}
+	renew(template(t, peerURI+"n2"))
+	second := serial()
+	if second == first {
+		t.Error("the old certificate is still used")
+	}
+	renew(template(t, peerURI+"n3")) // a mistake
+	if serial() != second {
+		t.Error("a certificate of another node came into use")
+	}
+}
+
+func TestANodeDoesNotStartWithAnothersCertificate(t *testing.T) {
+	ca := newAuthority(t)
+	for name, files := range map[string]*PeerTLS{
+		"another node's": ca.peer(t, "n2"),
+		"no peer's":      ca.write(t, t.TempDir(), template(t)),
+		"none":           {CertFile: "none", KeyFile: "none", CAFile: "none"},
+	} {
+		p, err := ListenPeers(PeerConfig{Addr: "127.0.0.1:0", Cluster: "c1", Node: "n1", TLS: files})
+		if err == nil {
+			p.Close()
+			t.Errorf("%s: it started", name)
+		}
+	}
+}
