@@ -4,7 +4,7 @@
 tool := go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help generate generate-check build test race chaos lint fuzz bench ci
+.PHONY: help generate generate-check build image test race chaos docker lint fuzz bench ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +24,11 @@ generate-check: ## fail if api/gen is not what api/stint/v1/*.proto says
 build: ## build ./stint
 	go build ./cmd/stint
 
+image: ## the image stint:dev, FROM scratch, without any network
+	rm -rf dist/image && mkdir -p dist/image && mkdir -m 0700 dist/image/data
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o dist/image/stint ./cmd/stint
+	docker build -q -t stint:dev -f deploy/Dockerfile.scratch dist/image
+
 test: ## the tests that need nothing but Go
 	go test ./...
 
@@ -33,11 +38,14 @@ race: ## the core under the race detector
 chaos: ## kill -9 the real binary, fifty times and more
 	go test -tags chaos -count=1 -v ./internal/chaos
 
+docker: image ## docker-compose.yml on a real engine
+	go test -tags docker -count=1 -v -run Compose ./internal/chaos
+
 lint: ## vet and staticcheck, with every build tag
 	go vet ./...
-	go vet -tags chaos,nightly ./...
+	go vet -tags chaos,docker,nightly ./...
 	$(tool) staticcheck ./...
-	$(tool) staticcheck -tags chaos,nightly ./...
+	$(tool) staticcheck -tags chaos,docker,nightly ./...
 
 FUZZTIME ?= 10s
 

@@ -27,7 +27,7 @@ const (
 // The log. Followers that lag less than trailingEntries catch up from it; fewer would run into hashicorp/raft issue 697.
 const (
 	trailingEntries = 4096
-	cachedEntries   = 256
+	cachedEntries   = 64
 )
 
 // Observer is told what happens in a group. Its functions must not block; nil ones are not called.

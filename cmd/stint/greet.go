@@ -3,12 +3,14 @@ package main
 import (
 	"fmt"
 	"io"
+	"net/netip"
 	"strings"
 	"time"
 )
 
 // greet says that the node is ready, in one line, and with --dev what to try.
 func (c *serveCommand) greet(w io.Writer, addr string, took time.Duration) {
+	addr = dialable(addr)
 	url := "http://" + addr
 	fmt.Fprintf(w, "stint is ready at %s (after %d ms)\n", url, took.Milliseconds())
 	if !c.Dev || c.Policies != "" {
@@ -24,6 +26,15 @@ func (c *serveCommand) greet(w io.Writer, addr string, took time.Duration) {
 	}
 }
 
+// dialable turns the address of a listener on all interfaces into one that can be typed here.
+func dialable(addr string) string {
+	bound, err := netip.ParseAddrPort(addr)
+	if err != nil || !bound.Addr().IsUnspecified() {
+		return addr
+	}
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), bound.Port()).String()
+}
+
 const whatToTry = `
 Spend one. Policy per-ip lets every key spend 100 a minute:
 
@@ -37,9 +48,9 @@ Ask 101 times, and count the times it said yes. It is 100 (unless a minute begin
          -d '{"entries":[{"policy":"per-ip","key":"198.51.100.9"}]}'; echo
   done | grep -cE '"decision": ?\{"allowed": ?true'
 
-Or stay in the family:
+Or stay in the family ("go build ./cmd/stint" makes it):
 
-  stint check per-ip 203.0.113.7 ADDR
-  stint bench --policy login --callers 64 --count 5000 ADDR
+  ./stint check per-ip 203.0.113.7 ADDR
+  ./stint bench --policy login --callers 64 --count 5000 ADDR
 
 `

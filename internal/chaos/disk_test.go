@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 )
@@ -78,9 +77,4 @@ func spendUntil(address string, ended <-chan error) (acknowledged, unknowns uint
 			time.Sleep(10 * time.Millisecond) // not up yet, or down: nothing to wait on but the clock
 		}
 	}
-}
-
-func (s *server) arguments() []string {
-	return []string{"serve", "--data-dir", filepath.Join(s.dir, "data"), "--api-addr", s.address,
-		"--policies", s.policies()}
 }

@@ -1,8 +1,11 @@
-// Package chaos holds tests that run the real binary on a real disk and kill it with SIGKILL at random moments under
-// load. They need the build tag "chaos", a Go toolchain to build the binary with, and a minute:
+// Package chaos holds tests that run the real binary on a real disk, kill it with SIGKILL at random moments under load,
+// and make its disk fail. They need a Go toolchain to build the binary with, strace for the disk, and two minutes:
 //
 //	go test -tags chaos ./internal/chaos
 //
+// With the build tag "docker" it runs docker-compose.yml on a real engine; `make docker` makes the image before.
+//
 // What they check: an answer that was given is never forgotten, a limit of N admits at most N whatever happens, and
-// exactly N when clients ask again with their ids. The clients are plain net/http: nothing of stint decides there.
+// exactly N when clients ask again with their ids; a process whose disk failed ends with status 75. The clients are
+// plain net/http: nothing of stint decides there.
 package chaos

@@ -1,4 +1,4 @@
-//go:build chaos
+//go:build chaos || docker
 
 package chaos
 
@@ -70,6 +70,11 @@ func newStoppedServer(t *testing.T, policies string) *server {
 }
 
 func (s *server) policies() string { return filepath.Join(s.dir, "policies.yaml") }
+
+func (s *server) arguments() []string {
+	return []string{"serve", "--data-dir", filepath.Join(s.dir, "data"), "--api-addr", s.address,
+		"--policies", s.policies()}
+}
 
 // start runs the process and waits until it is ready.
 func (s *server) start() {
