@@ -102,7 +102,7 @@ func TestRows22And31TheLastDayByMinutes(t *testing.T) {
 func TestRow26FixedWindowNumber(t *testing.T) {
 	l := limit.Limit{Algorithm: limit.FixedWindow, Quota: 100, Period: minute}
 	s, _ := limit.Take(l, limit.State{}, 100, noon+limit.Time(minute)-1)
-	s, v := limit.Take(l, s, 100, noon+limit.Time(minute))
+	_, v := limit.Take(l, s, 100, noon+limit.Time(minute))
 	if !v.Allowed || v.WindowStart/limit.Time(minute) != noon/limit.Time(minute)+1 {
 		t.Errorf("%+v", v)
 	}

@@ -65,8 +65,7 @@ func (r *rival) header() raft.RPCHeader {
 
 // lead sends what a leader of a term sends.
 func (r *rival) lead(to string, term uint64, prev *raft.Log, entries []*raft.Log, commit uint64) error {
-	req := &raft.AppendEntriesRequest{RPCHeader: r.header(), Term: term, Leader: []byte(r.name), Entries: entries,
-		LeaderCommitIndex: commit}
+	req := &raft.AppendEntriesRequest{RPCHeader: r.header(), Term: term, Entries: entries, LeaderCommitIndex: commit}
 	if prev != nil {
 		req.PrevLogEntry, req.PrevLogTerm = prev.Index, prev.Term
 	}

@@ -41,7 +41,7 @@ type http1 struct {
 
 	conn          net.Conn // nil: to be dialed
 	reader        *bufio.Reader
-	head, request []byte // request is header and body, reused
+	request       []byte // header and body, reused
 	message, body []byte
 }
 
