@@ -50,7 +50,7 @@ lint: ## vet and staticcheck, with every build tag
 FUZZTIME ?= 10s
 
 fuzz: ## fuzz every decoder for FUZZTIME each
-	@go list -f '{{.Dir}} {{range .TestGoFiles}}{{.}} {{end}}' ./... | while read -r dir files; do \
+	@go list -f '{{.Dir}} {{range .TestGoFiles}}{{.}} {{end}}{{range .XTestGoFiles}}{{.}} {{end}}' ./... | while read -r dir files; do \
 	  for target in $$(cd $$dir && cat /dev/null $$files | sed -n 's/^func \(Fuzz[A-Za-z0-9]*\).*/\1/p'); do \
 	    echo "$$dir $$target"; \
 	    go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$dir || exit 1; \

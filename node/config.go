@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"regexp"
 	"time"
 
 	"github.com/stint-io/stint/policy"
@@ -12,22 +13,15 @@ import (
 
 // Config is everything a node needs to know. Zero values are documented; Start fills the defaults in.
 type Config struct {
-	DataDir         string        // must be one node's own; required
-	NodeID          string        // "": the one kept in the data dir, or a new one
-	APIAddr         string        // "": 127.0.0.1:7400
-	PeerAddr        string        // "": 127.0.0.1:7401
-	GossipAddr      string        // "": 127.0.0.1:7402
-	Join            []string      // gossip seeds
-	BootstrapExpect int           // 0: 1
-	Shards          int           // 0: 4; read when the data dir is created
-	Replicas        int           // 0: 3; read when the cluster is created
-	PoliciesFile    string        // "": no policies, or those of Dev
-	RequestTimeout  time.Duration // 0: 5 s; for calls that bring no deadline
-	Advertise       string        // what others dial; "": the listen address
-	Zone            string
-	Dev             bool // the policies of DESIGN.md section 7 when there is no PoliciesFile
-	AcceptTime      bool // lets shard time step more than 24 h past the last stamp
-	Logger          *slog.Logger
+	DataDir        string        // must be one node's own; required
+	NodeID         string        // "": the one kept in the data dir, or a new one
+	APIAddr        string        // "": 127.0.0.1:7400
+	Shards         int           // 0: 4; read when the data dir is created
+	PoliciesFile   string        // "": no policies, or those of Dev
+	RequestTimeout time.Duration // 0: 5 s; for calls that bring no deadline
+	Dev            bool          // the policies of DESIGN.md section 7 when there is no PoliciesFile
+	AcceptTime     bool          // lets shard time step more than 24 h past the last stamp
+	Logger         *slog.Logger
 }
 
 func (c Config) withDefaults() Config {
@@ -46,10 +40,15 @@ func (c Config) withDefaults() Config {
 // maxShards is as many groups as a node is known to carry (SEMANTICS R13).
 const maxShards = 256
 
+// nodeID is what the names of replicas, gossip and certificates can carry. An id is kept for ever.
+var nodeID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
 func (c *Config) validate() error {
 	switch {
 	case c.DataDir == "":
 		return errors.New("data-dir: must be given")
+	case c.NodeID != "" && !nodeID.MatchString(c.NodeID):
+		return fmt.Errorf("node-id: %q is not 1 to 64 of A-Z, a-z, 0-9, dot, dash and underscore", c.NodeID)
 	case c.Shards < 1 || c.Shards > maxShards:
 		return fmt.Errorf("shards: %d is not between 1 and %d", c.Shards, maxShards)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,17 @@ import (
 
 // ErrDisk is in the chain of a fatal error after which the disk must not be trusted: exit with status 75.
 var ErrDisk = errors.New("the disk cannot be trusted")
+
+// ErrConfig is in the chain of an error about the configuration: nothing was touched.
+var ErrConfig = errors.New("configuration")
+
+// diskError marks an error from the stores if what is on the disk is not what was written there.
+func diskError(err error) error {
+	if errors.Is(err, raftfsm.ErrCorrupt) || errors.Is(err, raftfsm.ErrLost) {
+		return fmt.Errorf("%w: %w", ErrDisk, err)
+	}
+	return err
+}
 
 // Node is one running process.
 type Node struct {
@@ -46,7 +58,7 @@ type Node struct {
 func Start(ctx context.Context, config Config) (*Node, error) {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	n := &Node{config: config, metrics: metrics.New(), opened: make(chan struct{}, 1), fatal: make(chan error, 1)}
 	if err := n.start(ctx); err != nil {
@@ -55,7 +67,9 @@ func Start(ctx context.Context, config Config) (*Node, error) {
 			return nil, fatal
 		default:
 		}
-		n.Close(ctx)
+		if !errors.Is(err, ErrDisk) { // a stop in order would wait for the disk
+			n.Close(ctx)
+		}
 		return nil, err
 	}
 	return n, nil
@@ -67,7 +81,7 @@ func (n *Node) start(ctx context.Context) (err error) {
 	}
 	// The port before the disk: a second node started by mistake fails here, quickly and clearly.
 	if n.listener, err = net.Listen("tcp", n.config.APIAddr); err != nil {
-		return fmt.Errorf("api-addr: %w", err)
+		return listenError(err)
 	}
 	if err := n.openStores(); err != nil {
 		return err
@@ -84,6 +98,16 @@ func (n *Node) start(ctx context.Context) (err error) {
 	return nil
 }
 
+// listenError tells an address that cannot be meant from one that is taken.
+func listenError(err error) error {
+	var network *net.OpError
+	var syscallError *os.SyscallError
+	if errors.As(err, &network) && !errors.As(err, &syscallError) {
+		return fmt.Errorf("%w: api-addr: %w", ErrConfig, err)
+	}
+	return fmt.Errorf("api-addr: %w", err)
+}
+
 func (n *Node) openStores() (err error) {
 	fresh := raftfsm.Identity{Cluster: randomID(), Node: n.config.NodeID, Shards: uint32(n.config.Shards)}
 	if fresh.Node == "" {
@@ -96,7 +120,7 @@ func (n *Node) openStores() (err error) {
 		Logger: n.config.Logger,
 	})
 	if err != nil {
-		return err
+		return diskError(err)
 	}
 	if kept := n.stores.Identity().Shards; kept != uint32(n.config.Shards) {
 		n.config.Logger.Info("the number of shards was fixed when the data directory was created", "shards", kept,
@@ -116,7 +140,7 @@ func (n *Node) openShard(id shard.ID) error {
 	replica := raftfsm.Replica{Shard: id, Number: 1}
 	voters := []string{replica.Name(n.stores.Identity().Node)}
 	if err := raftfsm.CreateGroup(n.stores, replica, voters); err != nil {
-		return err
+		return diskError(err)
 	}
 	var a atomic.Pointer[actor.Actor] // leadership may be won before there is an actor to tell
 	group, err := raftfsm.OpenGroup(n.stores, raftfsm.GroupConfig{
@@ -132,7 +156,7 @@ func (n *Node) openShard(id shard.ID) error {
 		},
 	})
 	if err != nil {
-		return err
+		return diskError(err)
 	}
 	n.groups = append(n.groups, group)
 	started := actor.Start(id, group, n.actorConfig(id))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -176,5 +177,53 @@ func TestBadConfigurationStopsBeforeTheDataDirectoryIsTouched(t *testing.T) {
 	}
 	if _, err := os.Stat(config.DataDir); !os.IsNotExist(err) {
 		t.Errorf("the data directory was made: %v", err)
+	}
+}
+
+// A supervisor starts a process again that ended with 1, for ever; what was lost or corrupted does not come back so.
+func TestADirectoryThatLostOrChangedItsBytesIsNotADiskToTrust(t *testing.T) {
+	for name, harm := range map[string]func(t *testing.T, file string){
+		"terms and votes are gone": func(t *testing.T, file string) {
+			if err := os.Remove(file); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"terms and votes are not what was written": func(t *testing.T, file string) {
+			if err := os.WriteFile(file, bytes.Repeat([]byte{0xa5}, 64<<10), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := testConfig(t)
+			stop(t, start(t, config))
+			harm(t, filepath.Join(config.DataDir, "stable.db"))
+			if _, err := Start(t.Context(), config); !errors.Is(err, ErrDisk) {
+				t.Errorf("got %v, want an error of the disk", err)
+			}
+		})
+	}
+}
+
+func TestConfigurationErrorsAreToldFromFailures(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"too many shards":  func(c *Config) { c.Shards = 300 },
+		"a node id":        func(c *Config) { c.NodeID = "a/b" },
+		"no address":       func(c *Config) { c.APIAddr = "nonsense" },
+		"no data dir":      func(c *Config) { c.DataDir = "" },
+		"a port too large": func(c *Config) { c.APIAddr = "127.0.0.1:99999" },
+	} {
+		config := testConfig(t)
+		change(&config)
+		if _, err := Start(t.Context(), config); !errors.Is(err, ErrConfig) {
+			t.Errorf("%s: got %v, want an error of the configuration", name, err)
+		}
+	}
+	config := testConfig(t)
+	n := start(t, config)
+	defer stop(t, n)
+	config.DataDir, config.APIAddr = t.TempDir(), n.APIAddr()
+	if _, err := Start(t.Context(), config); err == nil || errors.Is(err, ErrConfig) {
+		t.Errorf("an address that is taken: %v, want a failure", err)
 	}
 }

@@ -42,7 +42,7 @@ func openSnapshots(dir string, logger raftLogger) (raft.SnapshotStore, error) {
 	}
 	// raft passes over a snapshot whose description it cannot read, and would start with an older state.
 	if len(listed) < min(whole, snapshotsRetained) {
-		return nil, fmt.Errorf("a snapshot in %s cannot be read: %w", inner, errCorrupt)
+		return nil, fmt.Errorf("a snapshot in %s cannot be read: %w", inner, ErrCorrupt)
 	}
 	return store, nil
 }

@@ -253,10 +253,10 @@ func TestCorruptEntryIsNeverServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	corrupt(t, log, 5)
-	if _, err := OpenGroup(w.Stores, GroupConfig{Replica: lone}); !errors.Is(err, errCorrupt) {
+	if _, err := OpenGroup(w.Stores, GroupConfig{Replica: lone}); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("opened over a corrupt entry: %v", err)
 	}
-	if err := log.GetLog(5, new(raftLog)); !errors.Is(err, errCorrupt) {
+	if err := log.GetLog(5, new(raftLog)); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("read a corrupt entry: %v", err)
 	}
 	w.close(t)
@@ -273,7 +273,7 @@ func TestCorruptEntryPoisonsARunningReplica(t *testing.T) {
 		t.Error("a corrupt entry was served")
 		return nil
 	})
-	if !errors.Is(err, errCorrupt) || !errors.Is(w.mustStop(t), errCorrupt) {
+	if !errors.Is(err, ErrCorrupt) || !errors.Is(w.mustStop(t), ErrCorrupt) {
 		t.Errorf("stopped by %v", err)
 	}
 	if err := o.put("key0", "value0"); err == nil {

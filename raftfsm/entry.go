@@ -2,7 +2,6 @@ package raftfsm
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"math"
@@ -15,9 +14,6 @@ import (
 const logFormat = 1
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// errCorrupt is in the chain of every error about bytes that are not what was written.
-var errCorrupt = errors.New("corrupt")
 
 // appendLog encodes a log entry:
 //
@@ -52,7 +48,7 @@ func decodeLog(b []byte, index uint64, log *raft.Log) error {
 	ok := takeUvarint(&rest, &got) && takeUvarint(&rest, &term) && takeVarint(&rest, &appended) &&
 		takeUvarint(&rest, &extensions) && extensions <= uint64(len(rest))
 	if !ok || got != index {
-		return fmt.Errorf("log entry %d is malformed or another's: %w", index, errCorrupt)
+		return fmt.Errorf("log entry %d is malformed or another's: %w", index, ErrCorrupt)
 	}
 	*log = raft.Log{Index: got, Term: term, Type: raft.LogType(body[1]), AppendedAt: timeOf(appended),
 		Data: rest[extensions:]}
@@ -65,11 +61,11 @@ func decodeLog(b []byte, index uint64, log *raft.Log) error {
 // unseal cuts off and checks the crc32c that ends b.
 func unseal(b []byte) ([]byte, error) {
 	if len(b) < 4 {
-		return nil, fmt.Errorf("%d bytes are too few: %w", len(b), errCorrupt)
+		return nil, fmt.Errorf("%d bytes are too few: %w", len(b), ErrCorrupt)
 	}
 	body, want := b[:len(b)-4], binary.LittleEndian.Uint32(b[len(b)-4:])
 	if got := crc32.Checksum(body, castagnoli); got != want {
-		return nil, fmt.Errorf("crc32c is %08x, it says %08x: %w", got, want, errCorrupt)
+		return nil, fmt.Errorf("crc32c is %08x, it says %08x: %w", got, want, ErrCorrupt)
 	}
 	return body, nil
 }

@@ -2,8 +2,11 @@ package raftfsm
 
 import (
 	"errors"
+	"fmt"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/hashicorp/raft"
+	"go.etcd.io/bbolt"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
@@ -13,6 +16,23 @@ import (
 // answers no vote: with its old name and a shorter memory it would vote twice and drop acknowledged entries. It has to
 // be replaced under a new number, or, when it was the only voter, recovered from a backup.
 var ErrLost = errors.New("a part of it is lost: replace the replica, or restore a backup")
+
+// ErrCorrupt is in the chain of every error about bytes on disk that are not what was written. Like ErrLost it is no
+// reason to start again: the replica has to be replaced, or recovered from a backup.
+var ErrCorrupt = errors.New("corrupt")
+
+// corruption puts ErrCorrupt into the chain where a library found the bytes to be wrong.
+func corruption(err error) error {
+	for _, sign := range []error{bbolt.ErrInvalid, bbolt.ErrChecksum, bbolt.ErrVersionMismatch} {
+		if errors.Is(err, sign) {
+			return fmt.Errorf("%w: %w", err, ErrCorrupt)
+		}
+	}
+	if pebble.IsCorruptionError(err) {
+		return fmt.Errorf("%w: %w", err, ErrCorrupt)
+	}
+	return err
+}
 
 // retrySoon is the hint for proposals that are in no log: about one election.
 const retrySoon = limit.Span(heartbeatTimeout / 1000)

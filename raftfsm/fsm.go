@@ -21,7 +21,7 @@ type fsm struct {
 	guard   *guard
 	applied func(shard.Outcome)
 
-	index   atomic.Uint64 // of the newest entry installed or restored
+	index   atomic.Uint64 // of the newest entry installed; a snapshot that was restored shows in raft's own statistics
 	entries atomic.Uint64 // installed since the newest snapshot
 	bytes   atomic.Uint64 // of those entries
 

@@ -65,7 +65,7 @@ func (p *poison) contain(f func() error) error {
 	if err := p.cause(); err != nil {
 		return err
 	}
-	err := isolate(f)
+	err := corruption(isolate(f))
 	if errors.Is(err, syscall.EIO) { // from whichever store: a disk that failed once is not asked again
 		p.fail(err)
 	}

@@ -40,11 +40,11 @@ func (f boltFile) get(key string) ([]byte, error) {
 		return nil, fmt.Errorf("reading %q: %w", key, err)
 	}
 	if len(sealed) < 4 {
-		return nil, fmt.Errorf("%q: %d bytes are too few: %w", key, len(sealed), errCorrupt)
+		return nil, fmt.Errorf("%q: %d bytes are too few: %w", key, len(sealed), ErrCorrupt)
 	}
 	value, want := sealed[:len(sealed)-4], binary.LittleEndian.Uint32(sealed[len(sealed)-4:])
 	if sum := crc32.Update(crc32.Checksum([]byte(key), castagnoli), castagnoli, value); sum != want {
-		return nil, fmt.Errorf("%q: crc32c is %08x, it says %08x: %w", key, sum, want, errCorrupt)
+		return nil, fmt.Errorf("%q: crc32c is %08x, it says %08x: %w", key, sum, want, ErrCorrupt)
 	}
 	return value, nil
 }
@@ -118,7 +118,7 @@ func (s *stableStore) GetUint64(key []byte) (uint64, error) {
 		return 0, err
 	}
 	if len(b) != 8 {
-		return 0, fmt.Errorf("%q: %d bytes where 8 belong: %w", s.prefix+string(key), len(b), errCorrupt)
+		return 0, fmt.Errorf("%q: %d bytes where 8 belong: %w", s.prefix+string(key), len(b), ErrCorrupt)
 	}
 	return binary.BigEndian.Uint64(b), nil
 }
@@ -130,7 +130,7 @@ func (s *stableStore) vote() (term uint64, candidate []byte, err error) {
 		return 0, nil, err
 	}
 	if len(b) < 8 {
-		return 0, nil, fmt.Errorf("%q: %d bytes are too few: %w", s.prefix+keyVoteFor, len(b), errCorrupt)
+		return 0, nil, fmt.Errorf("%q: %d bytes are too few: %w", s.prefix+keyVoteFor, len(b), ErrCorrupt)
 	}
 	return binary.BigEndian.Uint64(b), b[8:], nil
 }

@@ -257,9 +257,22 @@ func (s *Stores) watch(cfg *StoresConfig) {
 	s.watching.Go(func() {
 		every(time.Second, s.stop, func() {
 			bytes, err := free()
-			s.lowDisk.Store(err == nil && bytes < diskFloorBytes)
+			s.noteLowDisk(err == nil && bytes < diskFloorBytes)
 		})
 	})
+}
+
+// noteLowDisk tells the operator when writes begin to be refused, and when they are taken again.
+func (s *Stores) noteLowDisk(low bool) {
+	if s.lowDisk.Swap(low) == low {
+		return
+	}
+	if low {
+		s.logger.Error("disk nearly full: requests are refused until there is room", "dir", s.dir,
+			"floor_mib", diskFloorBytes>>20)
+	} else {
+		s.logger.Info("there is room on the disk again: requests are taken", "dir", s.dir)
+	}
 }
 
 func (s *Stores) freeBytes() (uint64, error) {

@@ -172,7 +172,7 @@ func TestCorruptTermIsNotRead(t *testing.T) {
 	if err := file.Set([]byte("1-1/CurrentTerm"), sealed); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.GetUint64([]byte(keyCurrentTerm)); !errors.Is(err, errCorrupt) {
+	if _, err := s.GetUint64([]byte(keyCurrentTerm)); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("read a corrupt term: %v", err)
 	}
 }
@@ -243,12 +243,12 @@ func TestLogEntryCodec(t *testing.T) {
 			!slices.Equal(got.Extensions, want.Extensions) {
 			t.Errorf("wrote %+v, read %+v", want, got)
 		}
-		if err := decodeLog(b, want.Index+1, &got); !errors.Is(err, errCorrupt) {
+		if err := decodeLog(b, want.Index+1, &got); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("an entry was read in another's place: %v", err)
 		}
 		for i := range min(len(b), 100) {
 			b[i] ^= 0x10
-			if err := decodeLog(b, want.Index, &got); !errors.Is(err, errCorrupt) {
+			if err := decodeLog(b, want.Index, &got); !errors.Is(err, ErrCorrupt) {
 				t.Errorf("byte %d was flipped: %v", i, err)
 			}
 			b[i] ^= 0x10
