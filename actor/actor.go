@@ -14,13 +14,20 @@ import (
 // Config bounds an Actor. Every zero value stands for the default beside it.
 type Config struct {
 	MaxBatch    int           // requests in one batch; 4,096
-	MaxInFlight int           // entries under way; 1: larger batches beat overlapping ones. At most 8 (SEMANTICS R8)
-	MaxQueued   int           // requests in the mailbox; 65,536
-	MaxRecords  int           // records the shard may hold before new keys are refused; 50 million
+	MaxInFlight int           // entries under way; 1: larger batches beat overlapping ones. More than 8 are 8 (SEMANTICS R8)
 	SumEvery    int           // entries between two fingerprints; 4,096 (SEMANTICS R12)
 	IdleSum     time.Duration // the longest time between two fingerprints; 10 s
 	OpenEvery   time.Duration // how often a leader without an epoch tries to open one; 100 ms (SEMANTICS R2c)
 	OpenWithin  time.Duration // how long requests queue for an epoch before they are refused; 1.4 s
+
+	// Requests that were submitted and are not answered yet; more are refused as Overloaded (SEMANTICS R20). A request
+	// whose caller gave up counts until the actor has let go of it.
+	MaxQueued      int // 65,536
+	MaxQueuedBytes int // a guess: their keys, policies and ids, and a fixed sum for each; 64 MiB
+
+	// MaxBytes is how many bytes of records the shard may hold before new keys and new idempotency ids are refused;
+	// 4 GiB.
+	MaxBytes int
 
 	Now      func() time.Time   // the machine's clock, with its monotonic reading; time.Now
 	Policies func() *policy.Set // the set in force; required; must be cheap and may be called at any time
@@ -33,18 +40,28 @@ type Config struct {
 // Observer is told what happens; nil functions are not called. They are called from the actor's loop: they must not
 // block.
 type Observer struct {
-	Batch  func(requests, effects, bytes int)
+	// Batch is told of every installed batch: its requests, the records it changed, and its size in the log.
+	Batch func(requests, effects, bytes int)
+	// Commit is told how long an installed batch or fingerprint took from its proposal to its outcome.
 	Commit func(took time.Duration)
-	Epoch  func(epoch uint64)
+	// Epoch is told the number of an epoch when it opens, and 0 when it ends, with the actor's end at the latest.
+	Epoch func(epoch uint64)
 	// TimeStep is told that no epoch is opened because the clock is so far past the last stamp.
 	TimeStep func(last, now limit.Time)
+	// Frozen is told, every 10 s at most, that shard time stands still because this owner's clock is more than 10 s
+	// behind the last stamp: windows do not pass until the clock has caught up (SEMANTICS R18).
+	Frozen func(behind time.Duration)
+	// Full is told, every 10 s at most, that requests were refused because the shard holds MaxBytes.
+	Full func()
 }
 
 func (c Config) withDefaults() Config {
 	setDefault(&c.MaxBatch, 4096)
 	setDefault(&c.MaxInFlight, 1)
+	c.MaxInFlight = min(c.MaxInFlight, 8)
 	setDefault(&c.MaxQueued, 1<<16)
-	setDefault(&c.MaxRecords, 50_000_000)
+	setDefault(&c.MaxQueuedBytes, 64<<20)
+	setDefault(&c.MaxBytes, 4<<30)
 	setDefault(&c.SumEvery, 4096)
 	setDefault(&c.IdleSum, 10*time.Second)
 	setDefault(&c.OpenEvery, 100*time.Millisecond)
@@ -66,7 +83,7 @@ type Actor struct {
 	replica Replica
 	config  Config
 	mailbox chan *call
-	waiting atomic.Int64  // requests submitted and not answered; bounds the mailbox
+	room    room          // bounds the mailbox and the queue behind it
 	hints   chan struct{} // leadership may have changed
 	stop    chan struct{} // closed by Close: intake has ended
 	kill    chan struct{} // closed when Close has no more patience
@@ -81,8 +98,10 @@ type Actor struct {
 	payloads chan []byte  // to the proposer
 	outcomes chan outcome // from the waiter
 	anchor   time.Time    // the clock when the newest epoch was opened
-	closedAt time.Time    // since when no epoch is open
+	closedAt time.Time    // since when no epoch is open although this node leads
 	summedAt time.Time    // when the newest fingerprint was logged
+	frozen   alarm
+	full     alarm
 }
 
 type outcome struct {
@@ -93,6 +112,12 @@ type outcome struct {
 // maxStep is how far shard time may step forward over a stop without the operator's word (SEMANTICS R18).
 const maxStep = limit.Time(24 * time.Hour / time.Microsecond)
 
+// behindMost is how far shard time may fall behind the machine's clock before the epoch ends (SEMANTICS R18).
+const behindMost = limit.Time(400 * time.Millisecond / time.Microsecond)
+
+// frozenMost is how long shard time may stand still before somebody is told (SEMANTICS R18).
+const frozenMost = limit.Time(10 * time.Second / time.Microsecond)
+
 // Start starts the actor of one shard. Close must be called, before the replica is shut down.
 func Start(id shard.ID, replica Replica, config Config) *Actor {
 	config = config.withDefaults()
@@ -100,6 +125,7 @@ func Start(id shard.ID, replica Replica, config Config) *Actor {
 		replica:  replica,
 		config:   config,
 		mailbox:  make(chan *call, 1024),
+		room:     room{most: load{int64(config.MaxQueued), int64(config.MaxQueuedBytes)}},
 		hints:    make(chan struct{}, 1),
 		stop:     make(chan struct{}),
 		kill:     make(chan struct{}),
@@ -137,26 +163,25 @@ func (a *Actor) await(waits <-chan func() (shard.Outcome, error)) {
 // Submit decides requests of this actor's shard and returns one result for each, in their order, when all of them are
 // committed. If ctx ends before, the results say whether the requests may have been counted.
 func (a *Actor) Submit(ctx context.Context, requests []shard.Request) []shard.Result {
-	n := int64(len(requests))
+	size := weigh(requests)
 	switch {
-	case n == 0:
+	case len(requests) == 0:
 		return nil
-	case n > int64(a.config.MaxQueued):
+	case size.exceeds(a.room.most):
 		return failed(requests, errTooLarge)
 	case a.stopping(): // the select below may pass stop over, and a flood would keep Close waiting
 		return failed(requests, errDraining)
-	}
-	if a.waiting.Add(n) > int64(a.config.MaxQueued) {
-		a.waiting.Add(-n)
+	case !a.room.enter(size):
 		return failed(requests, errFull)
 	}
-	defer a.waiting.Add(-n)
 	deadline, _ := ctx.Deadline()
-	c := newCall(requests, deadline)
+	c := newCall(requests, deadline, &a.room, size)
 	select {
 	case <-a.stop:
+		c.release()
 		return failed(requests, errDraining)
 	case <-ctx.Done():
+		c.release()
 		return failed(requests, errDeadline)
 	case a.mailbox <- c:
 	}

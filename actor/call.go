@@ -16,6 +16,8 @@ type call struct {
 	answered int            // requests that have a result; the loop's
 	fate     atomic.Int32   // queued, then started by the loop or abandoned by the caller: whoever is first
 	done     chan struct{}  // of capacity 1: the loop never waits for a caller
+	room     *room          // what the call takes size of until it is released
+	size     load
 }
 
 // The fates of a call.
@@ -25,12 +27,14 @@ const (
 	abandoned
 )
 
-func newCall(requests []shard.Request, deadline time.Time) *call {
+func newCall(requests []shard.Request, deadline time.Time, in *room, size load) *call {
 	return &call{
 		requests: requests,
 		results:  make([]shard.Result, len(requests)),
 		deadline: deadline,
 		done:     make(chan struct{}, 1),
+		room:     in,
+		size:     size,
 	}
 }
 
@@ -51,6 +55,13 @@ func (c *call) fail(at, n int, err *shard.Error) {
 func (c *call) count(n int) {
 	c.answered += n
 	if c.answered == len(c.requests) {
+		c.release()
 		c.done <- struct{}{}
 	}
+}
+
+// release gives the call's room back, once. Its owner calls it: Submit until the mailbox has the call, then the loop.
+func (c *call) release() {
+	c.room.leave(c.size)
+	c.size = load{}
 }

@@ -85,7 +85,11 @@ func (w *world) ask(c *client, r *replica) {
 		w.judge.calls(o)
 		w.tellf("client %d asks %v: %v", c.number, r, o)
 	}
-	a.call = newCall(requests, w.deadline())
+	size := weigh(requests)
+	if !r.room.enter(size) {
+		panic("the room of a world is endless")
+	}
+	a.call = newCall(requests, w.deadline(), r.room, size)
 	c.waits = a
 	r.asked = append(r.asked, a)
 	w.judge.byCall[a.call] = a

@@ -18,7 +18,17 @@
 // The epoch is the Raft index of our own EpochOpen. It ends with the first proposal that did not come back Installed:
 // what was in flight is answered as its outcome says (unknown, or not applied), the overlay is thrown away, and the
 // next EpochOpen is proposed only when no older proposal is under way. Requests that still queue were never proposed:
-// they wait for the next epoch, or are told that this node is not the owner.
+// they wait for the next epoch for 1.4 s, and are then told why there is none: this node does not lead, or what the
+// newest EpochOpen was refused for.
+//
+// # The queue
+//
+// All requests stand in one queue and are decided in the order in which they came, whatever they ask for. The priorities
+// of SEMANTICS R20 (settles and refunds before checks, checks before reads) come with settles: today there is nothing
+// to put first.
+//
+// The queue is bounded by the number of requests and by a guess at their bytes. A caller that gives up leaves its
+// requests in it; they are passed over when their turn comes, and until then they take room.
 //
 // # The gate
 //
@@ -28,7 +38,18 @@
 // # Time
 //
 // Shard time is max(last + 1, anchor + monotonic time since): the anchor is this machine's clock when the epoch was
-// opened. A clock that steps, or an owner that is behind its predecessor, can only make time stand still.
+// opened. So a clock that is set back during an epoch does not reach shard time, and an owner whose clock is behind the
+// last stamp makes it stand still: that can only admit too little. Observer.Frozen tells of it.
+//
+// Monotonic time stands still while a machine is suspended, and misses a clock that is set forward. When the clock is
+// more than 400 ms ahead of shard time, the epoch ends and the next one is anchored anew (SEMANTICS R18). This is looked
+// at every 100 ms: what is decided before that is stamped with the old time. No epoch opens more than 24 h past the
+// last stamp without Config.AcceptStep, neither at a start nor after a suspend.
+//
+// # Memory
+//
+// A shard that holds Config.MaxBytes of records decides on the keys it knows, refuses new keys and new idempotency ids,
+// and forgets nothing before its time. Observer.Full tells of it.
 //
 // Submit may be called by any number of goroutines. Everything else belongs to the node that started the Actor.
 package actor

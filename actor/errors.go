@@ -9,6 +9,7 @@ var (
 	errDeadline = &shard.Error{Code: shard.Unavailable, Message: "the deadline passed before the request was decided; nothing was counted", RetryAfter: 100e3}
 	errDraining = &shard.Error{Code: shard.Draining, Message: "the node is stopping; ask again", RetryAfter: 500e3}
 	errNotOwner = &shard.Error{Code: shard.NotOwner, Message: "this node does not lead the shard; ask again", RetryAfter: 100e3}
+	errNoEpoch  = &shard.Error{Code: shard.Unavailable, Message: "the shard has no open epoch; nothing was counted, ask again", RetryAfter: 100e3}
 	errDropped  = &shard.Error{Code: shard.NotOwner, Message: "another owner took the shard over; nothing was counted", RetryAfter: 100e3}
 	errTooLarge = &shard.Error{Code: shard.Overloaded, Message: "more requests at once than the shard's mailbox holds"}
 )

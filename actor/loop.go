@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/stint-io/stint/limit"
@@ -36,7 +37,8 @@ func (a *Actor) loop() {
 		}
 		a.proposeBatches()
 	}
-	a.ready.Store(false)
+	a.seq.close()
+	a.noteEpoch(a.config.Now())
 }
 
 // emptyMailbox moves what gathered into the queue: it all goes into the next batch.
@@ -59,10 +61,32 @@ func (a *Actor) tick() {
 		if wall.Sub(a.summedAt) >= a.config.IdleSum {
 			a.seq.sumDue = 0
 		}
-	case !a.replica.Leading() || wall.Sub(a.closedAt) > a.config.OpenWithin:
+		a.watchTime(wall)
+	case !a.replica.Leading():
+		a.closedAt, a.seq.whyClosed = wall, nil
 		a.seq.failQueued(errNotOwner)
+	case wall.Sub(a.closedAt) > a.config.OpenWithin:
+		a.seq.failQueued(cmp.Or(a.seq.whyClosed, errNoEpoch))
 	}
+	if a.seq.refusedFull && a.config.Observer.Full != nil {
+		a.full.raise(wall, a.config.Observer.Full)
+	}
+	a.seq.refusedFull = false
 	a.tryOpen()
+}
+
+// watchTime compares shard time with the clock. When it is behind, the epoch ends, and the next one is anchored anew;
+// what queues waits for that. When it stands still, somebody is told (SEMANTICS R18).
+func (a *Actor) watchTime(wall time.Time) {
+	now := a.now(wall)
+	if limit.Time(wall.UnixMicro())-now > behindMost {
+		a.seq.close()
+		a.noteEpoch(wall)
+		return
+	}
+	if behind := a.seq.last - now; behind > frozenMost && a.config.Observer.Frozen != nil {
+		a.frozen.raise(wall, func() { a.config.Observer.Frozen(time.Duration(behind) * time.Microsecond) })
+	}
 }
 
 // tryOpen proposes an EpochOpen if this node may lead and none of ours is under way.
@@ -87,7 +111,8 @@ func (a *Actor) lastStamp() (last limit.Time) {
 	return last
 }
 
-// now is the clock at the epoch's start plus the monotonic time since: steps of the clock do not reach it.
+// now is the clock at the epoch's start plus the monotonic time since. It does not see the clock step, neither back nor
+// forward, and it misses the time for which the machine was suspended: watchTime sees to the latter two.
 func (a *Actor) now(wall time.Time) limit.Time {
 	return limit.Time(a.anchor.UnixMicro() + wall.Sub(a.anchor).Microseconds())
 }
@@ -111,9 +136,9 @@ func (a *Actor) proposeBatches() {
 
 func (a *Actor) settle(o outcome) {
 	wall := a.config.Now()
-	f := a.seq.settle(o.Outcome, o.err, wall)
+	f, installed := a.seq.settle(o.Outcome, o.err, wall)
 	a.noteEpoch(wall)
-	if f.seq == 0 {
+	if f.seq == 0 || !installed {
 		return
 	}
 	if a.config.Observer.Batch != nil && f.bytes > 0 {
@@ -131,11 +156,11 @@ func (a *Actor) noteEpoch(wall time.Time) {
 		return
 	}
 	a.ready.Store(isOpen)
+	epoch := a.seq.epoch
 	if !isOpen {
-		a.closedAt = wall
-		return
+		a.closedAt, epoch = wall, 0
 	}
 	if a.config.Observer.Epoch != nil {
-		a.config.Observer.Epoch(a.seq.epoch)
+		a.config.Observer.Epoch(epoch)
 	}
 }

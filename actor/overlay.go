@@ -7,6 +7,7 @@ import "github.com/stint-io/stint/shard"
 type overlay struct {
 	records map[string]pending
 	byEntry [][]string // keys written by each entry in flight, oldest first
+	bytes   int        // of the keys and values in records
 }
 
 type pending struct {
@@ -20,8 +21,11 @@ func newOverlay() overlay { return overlay{records: make(map[string]pending)} }
 func (o *overlay) write(seq uint64, puts []shard.Put) {
 	keys := make([]string, len(puts))
 	for i := range puts {
-		keys[i] = puts[i].Key
-		o.records[puts[i].Key] = pending{Record: puts[i].Record, seq: seq}
+		key := puts[i].Key
+		keys[i] = key
+		o.drop(key)
+		o.records[key] = pending{Record: puts[i].Record, seq: seq}
+		o.bytes += len(key) + len(puts[i].Value)
 	}
 	o.byEntry = append(o.byEntry, keys)
 }
@@ -30,17 +34,24 @@ func (o *overlay) write(seq uint64, puts []shard.Put) {
 func (o *overlay) installed(seq uint64) {
 	for _, key := range o.byEntry[0] {
 		if o.records[key].seq == seq {
-			delete(o.records, key)
+			o.drop(key)
 		}
 	}
 	o.byEntry = o.byEntry[1:]
+}
+
+func (o *overlay) drop(key string) {
+	if p, ok := o.records[key]; ok {
+		o.bytes -= len(key) + len(p.Value)
+		delete(o.records, key)
+	}
 }
 
 // view reads through an overlay into a state that stands still meanwhile.
 type view struct {
 	overlay *overlay
 	state   *shard.State
-	most    int // records the shard may hold
+	most    int // bytes of records the shard may hold
 }
 
 // Lookup implements shard.View.
@@ -53,5 +64,5 @@ func (v view) Lookup(key string) (shard.Record, bool) {
 	return v.state.Lookup(key)
 }
 
-// Full implements shard.View. It counts overlaid records as new: near the cap it may refuse one batch too early.
-func (v view) Full() bool { return v.state.Records()+len(v.overlay.records) >= v.most }
+// Full implements shard.View. It counts overlaid records as new: near the cap it may refuse a few entries too early.
+func (v view) Full() bool { return v.state.Bytes()+v.overlay.bytes >= v.most }

@@ -14,6 +14,7 @@ type replica struct {
 	up       bool
 	leads    bool // it believes so; the truth is world.leader
 	seq      *sequencer
+	room     *room
 	state    *shard.State
 	applied  int         // entries of the log installed
 	waiting  []*proposal // proposed and not yet settled, oldest first
@@ -36,6 +37,7 @@ func (r *replica) String() string { return fmt.Sprint("replica ", r.number) }
 func (r *replica) start(w *world, state *shard.State, applied int) {
 	r.up, r.leads, r.state, r.applied = true, false, state, applied
 	r.seq, r.waiting, r.asked = newSequencer(theShard, w.shape.config), nil, nil
+	r.room = &room{most: load{1 << 40, 1 << 40}}
 }
 
 func (r *replica) clock(w *world) limit.Time {
@@ -169,6 +171,9 @@ func (w *world) collect(r *replica) error {
 	}
 	clear(r.asked[len(left):])
 	r.asked = left
+	if held := r.room.held(); r.seq.idle() && held != (load{}) {
+		return fmt.Errorf("nothing is left at %v, and its room is taken by %+v", r, held)
+	}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package actor
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/stint-io/stint/limit"
@@ -23,6 +24,9 @@ type sequencer struct {
 	overlay  overlay
 	sumDue   int           // entries until the fingerprint is logged
 	commit   time.Duration // a recent commit took about this long
+
+	whyClosed   *shard.Error // the newest EpochOpen was refused for this; nil: none was, or it says nothing
+	refusedFull bool         // requests were refused for the memory cap since the loop looked last
 }
 
 // epochState says whether this node may decide.
@@ -101,7 +105,9 @@ func (q *sequencer) next(state *shard.State, policies *policy.Set, now limit.Tim
 		return nil
 	}
 	at := q.stamp(now)
-	results, puts := shard.Evaluate(view{&q.overlay, state, q.config.MaxRecords}, policies, requests, at)
+	seen := view{&q.overlay, state, q.config.MaxBytes}
+	results, puts := shard.Evaluate(seen, policies, requests, at)
+	q.refusedFull = q.refusedFull || seen.Full() && slices.ContainsFunc(results, refusedFull)
 	payload := shard.EncodeBatch(at, puts)
 	q.overlay.write(at.Seq, puts)
 	q.propose(at, flight{parts: q.take(len(results)), results: results, began: wall,
@@ -109,6 +115,8 @@ func (q *sequencer) next(state *shard.State, policies *policy.Set, now limit.Tim
 	q.sumDue--
 	return payload
 }
+
+func refusedFull(r shard.Result) bool { return r.Err != nil && r.Err.Code == shard.MemoryFull }
 
 func (q *sequencer) nextSum(state *shard.State, now limit.Time, wall time.Time) []byte {
 	at := q.stamp(now)
@@ -131,6 +139,7 @@ func (q *sequencer) gather(wall time.Time) (requests []shard.Request) {
 	for ; seen < len(q.queue) && len(requests) < q.config.MaxBatch; seen++ {
 		c := q.queue[seen]
 		if c.taken == 0 && !q.start(c, wall) {
+			c.release()
 			continue
 		}
 		kept = append(kept, c)
@@ -173,34 +182,47 @@ func (q *sequencer) start(c *call, wall time.Time) bool {
 	return true
 }
 
-// settle takes the outcome of the oldest proposal under way, and answers what waited for it.
-func (q *sequencer) settle(o shard.Outcome, err error, wall time.Time) flight {
-	f := q.inFlight[0]
+// settle takes the outcome of the oldest proposal under way, and answers what waited for it. It reports whether the
+// proposal was installed.
+func (q *sequencer) settle(o shard.Outcome, err error, wall time.Time) (f flight, installed bool) {
+	f = q.inFlight[0]
 	q.inFlight = q.inFlight[1:]
 	if f.seq == 0 {
-		q.settleOpen(o, err)
-		return f
+		return f, q.settleOpen(o, err)
 	}
 	if failure := f.failure(o, err); failure != nil {
 		q.close()
 		f.fail(failure)
-		return f
+		return f, false
 	}
 	if q.state == open {
 		q.overlay.installed(f.seq)
 		q.commit = (q.commit*7 + wall.Sub(f.began)) / 8
 	}
 	f.openGate()
-	return f
+	return f, true
 }
 
-func (q *sequencer) settleOpen(o shard.Outcome, err error) {
+func (q *sequencer) settleOpen(o shard.Outcome, err error) (installed bool) {
+	q.whyClosed = nil
 	if err != nil || o.Dropped != shard.NotDropped {
 		q.close()
-		return
+		q.whyClosed = refusal(err)
+		return false
 	}
 	q.state, q.epoch, q.seq, q.last = open, o.Epoch, 0, o.Time
 	q.sumDue = q.config.SumEvery
+	return true
+}
+
+// refusal is why an EpochOpen is certainly in no log; nil when that is not certain. What queued behind it was never
+// proposed: an unknown outcome of the EpochOpen is not theirs.
+func refusal(err error) *shard.Error {
+	var known *shard.Error
+	if errors.As(err, &known) && !known.MaybeApplied() {
+		return known
+	}
+	return nil
 }
 
 // close ends the epoch: nothing more is proposed in it, and the overlay is void.
@@ -215,6 +237,8 @@ func (q *sequencer) failQueued(err *shard.Error) {
 		if c.fate.CompareAndSwap(queued, started) || c.fate.Load() == started {
 			c.fail(c.taken, len(c.requests)-c.taken, err)
 			c.taken = len(c.requests)
+		} else { // abandoned
+			c.release()
 		}
 	}
 	q.queue = nil

@@ -24,7 +24,8 @@ type Decider interface {
 
 // Observer is told what was answered. It may be called concurrently and must not block.
 type Observer interface {
-	// Decision is called for each entry of a check that counts. Outcome is "allowed", "denied" or "shadow_denied".
+	// Decision is called for each entry of a check that counts. Outcome is "allowed", "denied" or "shadow_denied", and
+	// "replayed" for the answer to an idempotency id that was counted before.
 	Decision(policy, outcome string)
 	// Request is called for each call. Code is "ok" or the name of the error's code.
 	Request(procedure, code string, took time.Duration)
@@ -61,7 +62,7 @@ func New(c Config) http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
 	mux.HandleFunc("GET /readyz", health{ready: c.Ready}.readyz)
 	mux.Handle("GET /metrics", c.Metrics)
-	return boundBodies(mux)
+	return bound(mux)
 }
 
 // uncompressed turns gzip off. Messages are a few hundred bytes, which compression makes slower and hardly smaller, and

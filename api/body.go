@@ -1,9 +1,11 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"connectrpc.com/connect"
 )
@@ -12,19 +14,42 @@ const (
 	bodyBytesMax = 1 << 20
 	// envelopeBytes is what gRPC puts before a message.
 	envelopeBytes = 5
+	// answerWithin is how long a client may take to read an answer.
+	answerWithin = 30 * time.Second
 )
 
-// boundBodies ends a request body that is too large with an error of ours. Connect's own bound answers
-// resource_exhausted, which a client of a rate limiter reads as a denial (SEMANTICS S9).
-func boundBodies(next http.Handler) http.Handler {
+// exchange is one HTTP request and its answer, with the bounds of both.
+type exchange struct {
+	request boundedBody
+	answer  boundedAnswer
+	room    *room
+	taken   int64 // entries of room
+}
+
+type exchangeKey struct{}
+
+// exchangeOf is the exchange in which a call came.
+func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{}).(*exchange) }
+
+// bound gives every request its exchange, and gives back what it took of the room when its answer is written.
+func bound(next http.Handler) http.Handler {
+	var room room
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x := &exchange{answer: boundedAnswer{ResponseWriter: w}, room: &room}
+		defer x.end()
+		r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
 		if r.Body != nil && r.Body != http.NoBody {
-			r.Body = &boundedBody{ReadCloser: r.Body, left: bodyBytesMax + envelopeBytes}
+			x.request = boundedBody{ReadCloser: r.Body, left: bodyBytesMax + envelopeBytes}
+			r.Body = &x.request
 		}
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(&x.answer, r)
 	})
 }
 
+func (x *exchange) end() { x.room.give(x.taken) }
+
+// boundedBody ends a request body that is too large with an error of ours. Connect's own bound answers
+// resource_exhausted, which a client of a rate limiter reads as a denial (SEMANTICS S9).
 type boundedBody struct {
 	io.ReadCloser
 	left int // bytes that may still come
@@ -43,3 +68,40 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// boundedAnswer ends an answer that its client does not read: it would stay in memory for as long as the connection.
+// The time runs from the first byte on, so a stream that is to last longer must clear the deadline with an
+// http.ResponseController after its first message.
+type boundedAnswer struct {
+	http.ResponseWriter
+	begun bool
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (a *boundedAnswer) WriteHeader(status int) {
+	a.begin()
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (a *boundedAnswer) Write(p []byte) (int, error) {
+	a.begin()
+	return a.ResponseWriter.Write(p)
+}
+
+func (a *boundedAnswer) begin() {
+	if !a.begun {
+		a.begun = true
+		// A writer that knows no deadlines is no connection, and waits for no client.
+		_ = http.NewResponseController(a.ResponseWriter).SetWriteDeadline(time.Now().Add(answerWithin))
+	}
+}
+
+// Flush implements http.Flusher, without which connect serves no streams.
+func (a *boundedAnswer) Flush() {
+	a.begin()
+	_ = http.NewResponseController(a.ResponseWriter).Flush()
+}
+
+// Unwrap lets an http.ResponseController reach the connection.
+func (a *boundedAnswer) Unwrap() http.ResponseWriter { return a.ResponseWriter }

@@ -28,13 +28,19 @@
 //	not_found             no such policy
 //	already_exists        the idempotency id was used for another request
 //	failed_precondition   the idempotency id is too old to tell whether it ran; or the request came too late
-//	unavailable           overload, draining, no majority, memory full; with google.rpc.RetryInfo and Retry-After
-//	deadline_exceeded     the deadline was over before the request was passed on
-//	aborted               it may have been counted once: ask again with the same id
+//	unavailable           overload, draining, no majority, memory full, or the deadline passed before the request was
+//	                      proposed: certainly not counted; with google.rpc.RetryInfo and Retry-After
+//	aborted               it may have been counted once: ask again with the same id. So ends what was proposed when its
+//	                      deadline passed
+//	deadline_exceeded     the deadline was over when the call came in, and nothing was done. What a client says when its
+//	                      own timer ends a call is the client's matter: that one may have been counted
+//	canceled              the client was gone before anything was done
 //	unimplemented         a part of the contract that is not built yet
 //
 // Overload is never resource_exhausted, which a client of a rate limiter reads as a denial. A body of more than 1 MiB
-// is invalid_argument. What is no call at all (an unknown path, content type or compression) has no Failure.
+// is invalid_argument. A node has room for 131,072 entries in calls whose answers are not written yet, and a call may
+// take half of what is left: beyond, it is unavailable. An answer must be read within 30 s. What is no call at all (an
+// unknown path, content type or compression) has no Failure.
 //
 // # JSON
 //

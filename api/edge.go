@@ -46,6 +46,9 @@ func unary[Req, Res any, P pointer[Req]](mux *http.ServeMux, e edge, procedure s
 			if r.Msg.fault != nil {
 				return nil, shard.Invalidf("message", "%s", plain(r.Msg.fault))
 			}
+			if err := enter(ctx, P(&r.Msg.message)); err != nil {
+				return nil, err
+			}
 			response, err := answer(ctx, &r.Msg.message)
 			if err != nil {
 				return nil, err

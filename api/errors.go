@@ -19,20 +19,18 @@ import (
 const retryDelay limit.Span = 100_000
 
 // notBuilt is the error of a part of the contract that this version does not have.
-type notBuilt string
-
-func (what notBuilt) Error() string { return string(what) + " is not built yet" }
+func notBuilt(what string) error {
+	return &shard.Error{Code: shard.NotBuilt, Message: what + " is not built yet"}
+}
 
 // codeOf is the one place where an error gets its RPC code (SEMANTICS S9). No failure of ours becomes
-// resource_exhausted, which a client of a rate limiter reads as a denial.
+// resource_exhausted, which a client of a rate limiter reads as a denial. The errors of a context are connect's, which
+// begins no call that is over; once it has begun, the Decider tells its fate.
 func codeOf(err error) connect.Code {
 	var failure *shard.Error
-	var unbuilt notBuilt
 	switch {
 	case errors.As(err, &failure):
 		return codeOfShard(failure.Code)
-	case errors.As(err, &unbuilt):
-		return connect.CodeUnimplemented
 	case errors.Is(err, context.DeadlineExceeded):
 		return connect.CodeDeadlineExceeded
 	case errors.Is(err, context.Canceled):
@@ -53,6 +51,8 @@ func codeOfShard(code shard.Code) connect.Code {
 		return connect.CodeFailedPrecondition
 	case shard.NotOwner, shard.Overloaded, shard.Draining, shard.Unavailable, shard.MemoryFull:
 		return connect.CodeUnavailable
+	case shard.NotBuilt:
+		return connect.CodeUnimplemented
 	case shard.UnknownOutcome:
 		return connect.CodeAborted
 	}
@@ -69,13 +69,9 @@ func failureOf(err error) *stintv1.Failure {
 	}
 }
 
-// codedError is the error of a whole call. A *connect.Error has passed here before.
+// codedError is the error of a whole call.
 func codedError(err error) *connect.Error {
-	var coded *connect.Error
-	if errors.As(err, &coded) {
-		return coded
-	}
-	coded = connect.NewError(codeOf(err), err)
+	coded := connect.NewError(codeOf(err), err)
 	addDetail(coded, failureOf(err))
 	if coded.Code() == connect.CodeUnavailable {
 		addRetryDelay(coded, err)

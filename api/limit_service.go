@@ -146,14 +146,20 @@ func (s limitService) answer(m *stintv1.CheckRequest, r *shard.Request, d *shard
 }
 
 func (s limitService) observe(r *shard.Request, d *shard.Decision) {
-	outcome := "denied"
-	if d.Allowed {
-		outcome = "allowed"
-		if d.ShadowDenied {
-			outcome = "shadow_denied"
-		}
-	}
+	outcome := outcomeOf(d)
 	for i := range r.Entries {
 		s.observer.Decision(r.Entries[i].Policy, outcome)
 	}
+}
+
+func outcomeOf(d *shard.Decision) string {
+	switch {
+	case d.Replayed:
+		return "replayed"
+	case !d.Allowed:
+		return "denied"
+	case d.ShadowDenied:
+		return "shadow_denied"
+	}
+	return "allowed"
 }

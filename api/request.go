@@ -2,26 +2,19 @@ package api
 
 import (
 	"fmt"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
 
 // Bounds on what arrives (DESIGN.md, section 8).
 const (
-	keyBytesMax  = 512
-	nameBytesMax = 64
-	idBytesMax   = 64
-	noteBytesMax = 512
-	entriesMax   = 32
-	checksMax    = 1000
-	costMax      = 1 << 40
+	idBytesMax = 64
+	entriesMax = 32
+	checksMax  = 1000
 )
-
-const namespaceDefault = "default"
 
 // checkRequest translates and validates. It reads nothing but its argument; the error names the field at fault.
 func checkRequest(m *stintv1.CheckRequest) (shard.Request, error) {
@@ -60,15 +53,17 @@ func adjustProblem(m *stintv1.AdjustRequest) error {
 		return err
 	}
 	for _, field := range [...]struct{ name, problem string }{
-		{"policy", nameProblem(m.Policy)},
-		{"key", keyProblem(m.Key)},
-		{"limit", optional(m.Limit, nameProblem)},
-		{"note", lengthProblem(m.Note, noteBytesMax)},
+		{"policy", policy.NameProblem(m.Policy)},
+		{"key", shard.KeyProblem(m.Key)},
+		{"limit", optional(m.Limit, policy.NameProblem)},
 		{"idempotency_id", lengthProblem(m.IdempotencyId, idBytesMax)},
 	} {
 		if field.problem != "" {
 			return shard.Invalidf(field.name, "%s", field.problem)
 		}
+	}
+	if m.Note != "" {
+		return notBuilt("note: the audit log")
 	}
 	return nil
 }
@@ -141,17 +136,17 @@ func entryOf(i int, m *stintv1.Entry) (shard.Entry, error) {
 }
 
 func entryProblem(m *stintv1.Entry) (field, problem string) {
-	if problem := nameProblem(m.GetPolicy()); problem != "" && len(m.GetLimits()) == 0 {
+	if problem := policy.NameProblem(m.GetPolicy()); problem != "" && len(m.GetLimits()) == 0 {
 		return "policy", problem
 	}
-	if problem := keyProblem(m.GetKey()); problem != "" {
+	if problem := shard.KeyProblem(m.GetKey()); problem != "" {
 		return "key", problem
 	}
-	if problem := optional(m.Tier, nameProblem); problem != "" {
+	if problem := optional(m.Tier, policy.NameProblem); problem != "" {
 		return "tier", problem
 	}
-	if m.Cost != nil && (*m.Cost == 0 || *m.Cost > costMax) {
-		return "cost", fmt.Sprintf("is %d: 1 to %d are allowed", *m.Cost, int64(costMax))
+	if m.Cost != nil && (*m.Cost == 0 || *m.Cost > limit.MaxCost) {
+		return "cost", fmt.Sprintf("is %d: 1 to %d are allowed", *m.Cost, int64(limit.MaxCost))
 	}
 	return "", ""
 }
@@ -169,9 +164,9 @@ func repeated(before []shard.Entry, e shard.Entry) int {
 
 func namespaceOf(namespace string) (string, error) {
 	if namespace == "" {
-		return namespaceDefault, nil
+		return shard.DefaultNamespace, nil
 	}
-	if problem := nameProblem(namespace); problem != "" {
+	if problem := policy.NameProblem(namespace); problem != "" {
 		return "", shard.Invalidf("namespace", "%s", problem)
 	}
 	return namespace, nil
@@ -182,38 +177,6 @@ func optional(text string, problemOf func(string) string) string {
 		return ""
 	}
 	return problemOf(text)
-}
-
-// nameProblem says what is wrong with the name of a namespace, policy, tier or limit; "" nothing.
-func nameProblem(name string) string {
-	const letters, inner = "abcdefghijklmnopqrstuvwxyz0123456789", "_.-"
-	switch {
-	case name == "":
-		return "is missing"
-	case len(name) > nameBytesMax:
-		return fmt.Sprintf("has %d bytes: at most %d are allowed", len(name), nameBytesMax)
-	case strings.Trim(name, letters+inner) != "" || strings.IndexByte(letters, name[0]) < 0:
-		return "is no name: a name is made of a-z, 0-9, _, . and -, and starts with a letter or a digit"
-	}
-	return ""
-}
-
-func keyProblem(key string) string {
-	if key == "" {
-		return "is missing"
-	}
-	if problem := lengthProblem(key, keyBytesMax); problem != "" {
-		return problem
-	}
-	for i, c := range key {
-		if c == utf8.RuneError && !strings.HasPrefix(key[i:], "\uFFFD") {
-			return fmt.Sprintf("is not valid UTF-8 at byte %d", i)
-		}
-		if unicode.IsControl(c) {
-			return fmt.Sprintf("has the control character %U at byte %d", c, i)
-		}
-	}
-	return ""
 }
 
 func lengthProblem(text string, bytesMax int) string {

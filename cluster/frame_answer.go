@@ -17,6 +17,11 @@ type answer struct {
 	count   int
 	body    []byte         // the results, encoded
 	results []shard.Result // as they arrived
+
+	// Of the acceptor, while the answer waits for a frame.
+	refusal bool     // the call was never begun
+	shard   shard.ID // whose place in the window it holds
+	held    int      // bytes of the window, in the last part of an answer; 0 in the others
 }
 
 // encodeAnswers writes the results of a call, in as many parts as their size needs.

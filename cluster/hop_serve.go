@@ -30,13 +30,16 @@ type HopHandler func(ctx context.Context, hops int, id shard.ID, requests []shar
 
 // ServeHop answers the calls of one connection until it ends, closes it, and returns when everything it started has
 // ended. Calls are handled concurrently and answered in the order in which they are ready; answers that are ready
-// together share a frame. What goes beyond the bounds of a connection is answered Overloaded.
+// together share a frame. What goes beyond the bounds of a connection is answered Overloaded: a call is under way until
+// its answer is in a frame, and as large as its answer once that is there. A dialer that does not even read refusals is
+// not read either.
 //
 // When ctx ends, the connection is drained: no further call is begun, those that were are answered, and the dialer is
 // told which were not, so that it can send them elsewhere.
 func ServeHop(ctx context.Context, conn net.Conn, handler HopHandler) error {
 	s := &hopServer{conn: &pulse{Conn: conn}, handler: handler, window: newWindow(), wake: make(chan struct{}, 1),
 		gone: make(chan struct{})}
+	s.fewer = sync.NewCond(&s.mu)
 	s.calls, s.cancel = context.WithCancel(context.Background())
 	var others sync.WaitGroup
 	others.Go(func() { s.end(s.write()) })
@@ -62,9 +65,11 @@ type hopServer struct {
 	mu       sync.Mutex
 	window   window
 	outbox   []answer
-	last     uint64 // number of the newest call that was begun
-	draining bool   // nothing is begun any more
-	drained  bool   // all that was begun is in the outbox: goodbye is to be said after it
+	refusals int        // answers in the outbox that the window knows nothing of
+	fewer    *sync.Cond // fewer refusals, or the connection is over
+	last     uint64     // number of the newest call that was begun
+	draining bool       // nothing is begun any more
+	drained  bool       // all that was begun is in the outbox: goodbye is to be said after it
 	why      error
 	over     bool
 }
@@ -78,6 +83,7 @@ func (s *hopServer) end(why error) {
 	}
 	s.over, s.draining, s.why = true, true, why
 	s.cancel()
+	s.fewer.Broadcast()
 	close(s.gone)
 }
 
@@ -107,24 +113,36 @@ func (s *hopServer) read() error {
 func (s *hopServer) begin(calls []sentCall, bytes int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.draining {
-		return nil
-	}
 	for i := range calls {
 		c := &calls[i]
+		for s.refusals >= maxCallsUnderWay && !s.over {
+			s.fewer.Wait()
+		}
+		if s.draining {
+			return nil
+		}
 		if c.number <= s.last {
 			return fmt.Errorf("%w: call %d after call %d", errMalformedFrame, c.number, s.last)
 		}
 		s.last = c.number
 		size := bytes / len(calls)
 		if !s.window.take(c.shard, size) {
-			s.post(encodeAnswers(c.number, refuse(len(c.requests), errCrowded)))
+			s.refusals++
+			s.post([]answer{crowded(c)})
 			continue
 		}
 		s.running.Go(func() { s.handle(c, size) })
 	}
 	return nil
 }
+
+// crowded refuses a call. All such answers are part of one body, so that a flood of calls does not become one of bytes.
+func crowded(c *sentCall) answer {
+	n := len(c.requests)
+	return answer{number: c.number, count: n, body: allCrowded[:n*(len(allCrowded)/maxCallRequests)], refusal: true}
+}
+
+var allCrowded = encodeAnswers(0, refuse(maxCallRequests, errCrowded))[0].body
 
 var errCrowded = &shard.Error{Code: shard.Overloaded, RetryAfter: 50e3,
 	Message: "the node has as many forwarded requests of that shard as it may; ask again"}
@@ -141,10 +159,19 @@ func (s *hopServer) handle(c *sentCall, size int) {
 		panic(fmt.Sprintf("cluster: %d results for %d forwarded requests", len(results), len(c.requests)))
 	}
 	parts := encodeAnswers(c.number, results)
+	last := &parts[len(parts)-1]
+	last.shard, last.held = c.shard, sizeOf(parts)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.window.give(c.shard, size)
+	s.window.resize(c.shard, last.held-size)
 	s.post(parts)
+}
+
+func sizeOf(parts []answer) (bytes int) {
+	for i := range parts {
+		bytes += len(parts[i].body)
+	}
+	return bytes
 }
 
 func (s *hopServer) post(parts []answer) {
@@ -195,12 +222,24 @@ func (s *hopServer) gather(frame []byte) []byte {
 			break
 		}
 		frame = appendAnswer(frame, a)
+		s.leave(a)
 	}
 	s.outbox = slices.Delete(s.outbox, 0, taken)
 	if len(s.outbox) > 0 || s.drained {
 		signal(s.wake)
 	}
 	return frame
+}
+
+// leave gives back what an answer held that is in a frame now.
+func (s *hopServer) leave(a *answer) {
+	switch {
+	case a.refusal:
+		s.refusals--
+		s.fewer.Signal() // only the reader waits
+	case a.held > 0:
+		s.window.give(a.shard, a.held)
+	}
 }
 
 // drain waits for the end of ctx and then ends the connection in good order; and it closes the connection when it has

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -364,6 +366,57 @@ func TestANodeBoundsWhatOneConnectionMayAsk(t *testing.T) {
 		wantCode(t, "one too many", answers[0].results, shard.Overloaded)
 		near.Close()
 		node.Wait()
+	})
+}
+
+// A window that is given back before the answer is written bounds nothing when the dialer does not read.
+func TestADialerThatDoesNotReadIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var begun atomic.Int32
+		long := strings.Repeat("k", 100_000)
+		near, far := net.Pipe()
+		var node sync.WaitGroup
+		node.Go(func() {
+			ServeHop(t.Context(), far, func(_ context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result {
+				begun.Add(1)
+				return echo(t.Context(), hops, id, []shard.Request{check(long)})
+			})
+		})
+		body, invalid := encodeCall(1, 1, []shard.Request{check("k")})
+		if invalid != nil {
+			t.Fatal(invalid)
+		}
+		taken := 0
+		for ; taken < 3*maxCallsUnderWay; taken++ {
+			frame := append(appendCallHead(beginFrame(nil, frameCalls), uint64(taken+1), 0), body...)
+			near.SetWriteDeadline(time.Now().Add(time.Millisecond))
+			if _, err := near.Write(sealFrame(frame)); err != nil {
+				break // the node reads no more
+			}
+			synctest.Wait()
+		}
+		// One frame of answers is being written, and its share of the window is free again.
+		if n, most := int(begun.Load()), (maxBytesUnderWay/2+2*maxFrame)/len(long); n > most || n < most/2 {
+			t.Errorf("%d calls with an answer of %d bytes were begun, %d at most fit", n, len(long), most)
+		}
+		if n, most := taken-int(begun.Load()), maxCallsUnderWay+1; n > most || n < maxCallsUnderWay {
+			t.Errorf("%d calls were taken to be refused, of %d at most", n, most)
+		}
+		near.Close()
+		node.Wait()
+	})
+}
+
+func TestWhatWasAnsweredAndReadHoldsNoPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		long := strings.Repeat("k", 1_000_000)
+		w := newWire(t, func(_ context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result {
+			return echo(t.Context(), hops, id, slices.Repeat([]shard.Request{check(long)}, len(requests)))
+		})
+		for range 100 { // 600 MB, and every answer has two parts
+			six := slices.Repeat([]shard.Request{check("k")}, 6)
+			wantAllowed(t, "one after the other", w.Submit(t.Context(), "n2", 0, 1, six))
+		}
 	})
 }
 

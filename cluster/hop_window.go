@@ -33,6 +33,9 @@ func (w *window) take(id shard.ID, bytes int) bool {
 // give ends what take began.
 func (w *window) give(id shard.ID, bytes int) { w.set(id, w.shards[id], load{-1, -bytes}) }
 
+// resize changes the bytes of a call under way.
+func (w *window) resize(id shard.ID, more int) { w.set(id, w.shards[id], load{0, more}) }
+
 func (w *window) set(id shard.ID, own, change load) {
 	own.calls += change.calls
 	own.bytes += change.bytes

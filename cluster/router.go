@@ -73,9 +73,9 @@ func (r *Router) shardOf(request *shard.Request) (shard.ID, *shard.Error) {
 	first := shard.Of(request.Namespace, request.Entries[0].Key, shards)
 	for i := range request.Entries[1:] {
 		if shard.Of(request.Namespace, request.Entries[i+1].Key, shards) != first {
-			return 0, shard.Invalidf(fmt.Sprintf("entries[%d].key", i+1), "%q lives on another shard than %q: "+
-				"checks across shards are not built yet; a common {tag} in the keys places them together",
-				request.Entries[i+1].Key, request.Entries[0].Key)
+			return 0, &shard.Error{Code: shard.NotBuilt, Field: fmt.Sprintf("entries[%d].key", i+1), Message: fmt.Sprintf(
+				"%q lives on another shard than %q: checks across shards are not built yet; "+
+					"a common {tag} in the keys places them together", request.Entries[i+1].Key, request.Entries[0].Key)}
 		}
 	}
 	return first, nil

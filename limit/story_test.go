@@ -195,6 +195,21 @@ func TestUnlimitedCountsAndNeverDenies(t *testing.T) {
 	c.refund(2, 0, "allowed 1099511627775/0")
 }
 
+// However much is added to a bucket or GCRA, no more than two fillings are waited for.
+func TestTheDebtOfARateEnds(t *testing.T) {
+	for _, l := range []limit.Limit{
+		{Algorithm: limit.GCRA, Quota: 3, Period: minute, Count: 60},
+		{Algorithm: limit.TokenBucket, Quota: 3, Period: minute, Count: 60, Initial: 3},
+	} {
+		c := begin(t, l, noon)
+		for range 1000 {
+			c.state, _ = limit.Add(c.l, c.state, limit.MaxCost, c.now)
+		}
+		c.look("allowed 6/0 reset 6000000")
+		c.take(1, "denied 6/0 for 4000000 reset 6000000")
+	}
+}
+
 func TestAddCountsPastTheQuotaAndTheDebtIsWaitedFor(t *testing.T) {
 	for _, tt := range []struct {
 		l                limit.Limit

@@ -65,10 +65,17 @@ func Status(l Limit, s State, now Time) Verdict {
 
 // Add counts cost units at now whatever the limit says, also past the quota. Allowed says whether the quota still
 // holds them. The count saturates at 2^62 units (a level at 2^62 parts of a unit).
+//
+// Debts end: a bucket and GCRA are charged until 2 * Quota is used, so that nobody waits longer than two fillings.
+// Windows need no such bound. A sliding log keeps 10,000 instants at most, whatever its quota is.
 func Add(l Limit, s State, cost uint64, now Time) (State, Verdict) {
 	c := counterOf(l, now)
 	mustCost(cost)
-	counted := c.add(l, c.settle(l, s, now), cost, now)
+	settled := c.settle(l, s, now)
+	if l.hasRate() {
+		cost = min(cost, less(2*l.Quota, c.status(l, settled, now).Used))
+	}
+	counted := c.add(l, settled, cost, now)
 	v := verdict(c, l, counted, now)
 	v.Allowed = v.Used <= l.Quota || l.Algorithm == Unlimited
 	return counted, v

@@ -2,27 +2,27 @@ package limit
 
 import "math/bits"
 
-// mulDiv is floor(a * b / c), or limit where the result is larger. c must not be 0.
-func mulDiv(a, b, c, limit uint64) uint64 {
+// mulDiv is floor(a * b / c), or most where the result is larger. c must not be 0.
+func mulDiv(a, b, c, most uint64) uint64 {
 	hi, lo := bits.Mul64(a, b)
 	if hi >= c {
-		return limit
+		return most
 	}
 	q, _ := bits.Div64(hi, lo, c)
-	return min(q, limit)
+	return min(q, most)
 }
 
 // mulDivUp is mulDiv rounded up.
-func mulDivUp(a, b, c, limit uint64) uint64 {
+func mulDivUp(a, b, c, most uint64) uint64 {
 	hi, lo := bits.Mul64(a, b)
 	if hi >= c {
-		return limit
+		return most
 	}
 	q, r := bits.Div64(hi, lo, c)
-	if r != 0 && q < limit {
+	if r != 0 && q < most {
 		q++
 	}
-	return min(q, limit)
+	return min(q, most)
 }
 
 // divUp is a / b rounded up. b must not be 0.

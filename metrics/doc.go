@@ -5,7 +5,8 @@
 // keys and namespaces. A key is an e-mail address or a phone number, and there is no end of them (SEMANTICS R22).
 //
 //	stint_decisions_total{policy,outcome}             decisions, one for each entry; outcome: allowed, denied,
-//	                                                  shadow_denied (allowed, as the limits in question are shadowed)
+//	                                                  shadow_denied (allowed, as the limits in question are shadowed),
+//	                                                  replayed (the answer to an id that was counted before)
 //	stint_request_duration_seconds{procedure,code}    calls, from the message read to the answer ready; code: ok, or
 //	                                                  the name of the RPC code
 //	stint_batch_requests{shard}                       requests decided together
@@ -14,10 +15,15 @@
 //	stint_commit_duration_seconds{shard}              from the proposal of an entry to its installation
 //	stint_log_append_duration_seconds                 one write of the log to the disk, fsync included
 //	stint_log_append_entries                          entries in that write
-//	stint_epoch{shard}                                Raft index with which the shard's owner opened for business
+//	stint_epoch{shard}                                Raft index with which the shard's owner opened for business; 0: this
+//	                                                  node does not decide for the shard
 //	stint_dropped_entries_total{shard,reason}         entries of a deposed owner that were passed over; reason: epoch,
 //	                                                  term, seq
 //	stint_keys{shard}                                 records kept
+//	stint_time_frozen_total{shard}                    times it was seen, once in 10 s at most, that the owner's clock is
+//	                                                  behind and shard time stands still
+//	stint_memory_full_total{shard}                    times it was seen, once in 10 s at most, that requests were refused
+//	                                                  because the shard holds as much as it may
 //	go_*, process_*                                   the Go runtime and the process
 //
 // Durations are seconds. Durations and sizes are histograms with classic buckets, and native ones for a scraper that

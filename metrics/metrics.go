@@ -22,6 +22,8 @@ type Metrics struct {
 	epochs        *children[uint32, prometheus.Gauge]
 	drops         *children[drop, prometheus.Counter]
 	keys          *children[uint32, prometheus.Gauge]
+	frozen        *children[uint32, prometheus.Counter]
+	full          *children[uint32, prometheus.Counter]
 }
 
 type decision struct{ policy, outcome string }
@@ -47,6 +49,8 @@ func New() *Metrics {
 	epochs := families.gauge("epoch", "Raft index with which the shard's owner opened for business.", "shard")
 	drops := families.counter("dropped_entries_total", "Entries of a deposed owner.", "shard", "reason")
 	keys := families.gauge("keys", "Records kept.", "shard")
+	frozen := families.counter("time_frozen_total", "Times shard time was seen standing still.", "shard")
+	full := families.counter("memory_full_total", "Times requests were seen refused for lack of memory.", "shard")
 	return &Metrics{
 		registry: registry,
 		decisions: newChildren(func(d decision) prometheus.Counter {
@@ -69,6 +73,12 @@ func New() *Metrics {
 		}),
 		keys: newChildren(func(shard uint32) prometheus.Gauge {
 			return keys.WithLabelValues(number(shard))
+		}),
+		frozen: newChildren(func(shard uint32) prometheus.Counter {
+			return frozen.WithLabelValues(number(shard))
+		}),
+		full: newChildren(func(shard uint32) prometheus.Counter {
+			return full.WithLabelValues(number(shard))
 		}),
 	}
 }
@@ -102,7 +112,7 @@ func (m *Metrics) Append(took time.Duration, entries int) {
 	m.appendEntries.Observe(float64(entries))
 }
 
-// Epoch tells the epoch of a shard.
+// Epoch tells the epoch of a shard; 0 when it ended.
 func (m *Metrics) Epoch(shard uint32, epoch uint64) {
 	m.epochs.of(shard).Set(float64(epoch))
 }
@@ -115,6 +125,16 @@ func (m *Metrics) Drop(shard uint32, reason string) {
 // Keys tells how many records a shard keeps.
 func (m *Metrics) Keys(shard uint32, keys int) {
 	m.keys.of(shard).Set(float64(keys))
+}
+
+// Frozen counts that a shard's time was seen standing still.
+func (m *Metrics) Frozen(shard uint32) {
+	m.frozen.of(shard).Inc()
+}
+
+// Full counts that a shard was seen refusing requests for lack of memory.
+func (m *Metrics) Full(shard uint32) {
+	m.full.of(shard).Inc()
 }
 
 // Handler answers scrapes.

@@ -32,6 +32,8 @@ func oneOfEach(m *metrics.Metrics) {
 	m.Epoch(2, 77)
 	m.Drop(2, "epoch")
 	m.Keys(2, 12345)
+	m.Frozen(2)
+	m.Full(2)
 }
 
 func TestEverySeriesIsScraped(t *testing.T) {
@@ -52,6 +54,8 @@ func TestEverySeriesIsScraped(t *testing.T) {
 		`stint_epoch{shard="2"} 77`,
 		`stint_dropped_entries_total{reason="epoch",shard="2"} 1`,
 		`stint_keys{shard="2"} 12345`,
+		`stint_time_frozen_total{shard="2"} 1`,
+		`stint_memory_full_total{shard="2"} 1`,
 		`go_goroutines `,
 	} {
 		if !strings.Contains(text, line) {
@@ -111,6 +115,8 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 		"Epoch":    func() { m.Epoch(2, 77) },
 		"Drop":     func() { m.Drop(2, "seq") },
 		"Keys":     func() { m.Keys(2, 12345) },
+		"Frozen":   func() { m.Frozen(2) },
+		"Full":     func() { m.Full(2) },
 	} {
 		if n := testing.AllocsPerRun(1000, call); n > 0 {
 			t.Errorf("%s allocates %v times", name, n)

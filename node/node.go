@@ -176,19 +176,36 @@ func (n *Node) actorConfig(id shard.ID) actor.Config {
 	return actor.Config{
 		Policies:   func() *policy.Set { return n.policies },
 		AcceptStep: n.config.AcceptTime,
+		MaxBytes:   maxRecordBytes(n.stores.Identity().Shards),
 		Observer: actor.Observer{
-			Batch:  func(requests, effects, bytes int) { n.metrics.Batch(uint32(id), requests, effects, bytes) },
-			Commit: func(took time.Duration) { n.metrics.Commit(uint32(id), took) },
-			Epoch: func(epoch uint64) {
-				n.metrics.Epoch(uint32(id), epoch)
-				select {
-				case n.opened <- struct{}{}:
-				default:
-				}
-			},
+			Batch:    func(requests, effects, bytes int) { n.metrics.Batch(uint32(id), requests, effects, bytes) },
+			Commit:   func(took time.Duration) { n.metrics.Commit(uint32(id), took) },
+			Epoch:    func(epoch uint64) { n.noteEpoch(id, epoch) },
 			TimeStep: func(last, now limit.Time) { n.fail(timeStepError(id, last, now)) },
+			Frozen:   func(behind time.Duration) { n.noteFrozen(id, behind) },
+			Full:     func() { n.noteFull(id) },
 		},
 	}
+}
+
+func (n *Node) noteEpoch(id shard.ID, epoch uint64) {
+	n.metrics.Epoch(uint32(id), epoch)
+	select {
+	case n.opened <- struct{}{}:
+	default:
+	}
+}
+
+func (n *Node) noteFrozen(id shard.ID, behind time.Duration) {
+	n.metrics.Frozen(uint32(id))
+	n.config.Logger.Error("shard time stands still: this machine's clock is behind what it was; set the clock",
+		"shard", id, "behind", behind)
+}
+
+func (n *Node) noteFull(id shard.ID) {
+	n.metrics.Full(uint32(id))
+	n.config.Logger.Error("the shard's records fill their share of the memory: new keys and ids are refused",
+		"shard", id, "share_bytes", maxRecordBytes(n.stores.Identity().Shards))
 }
 
 func timeStepError(id shard.ID, last, now limit.Time) error {

@@ -253,7 +253,7 @@ func (d *decoder) require(v value, fields map[string]value, names ...string) {
 // shown is text from a file as errors repeat it: short, in one line, quoted unless it is a name.
 func shown(text string) string {
 	const bytesMax = 40
-	if nameProblem(text) == "" {
+	if NameProblem(text) == "" {
 		return text
 	}
 	if len(text) > bytesMax {

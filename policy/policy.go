@@ -64,6 +64,9 @@ type Limit struct {
 	Name   string
 	Unit   string // requests, tokens, bytes, cents; "" says requests
 	Shadow bool   // counted, and would have denied, but never denies
+	// Unlimited: a tier lifts this limit. It is counted by its own algorithm, so that another tier finds what was used
+	// and a key at rest is forgotten, and never denies. Of the policy's own limits it is false.
+	Unlimited bool
 	limit.Limit
 }
 

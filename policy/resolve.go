@@ -29,7 +29,7 @@ func (t Tier) resolve(limits []Limit) []Limit {
 	for i, l := range limits {
 		resolved[i] = l
 		if t.Unlimited {
-			resolved[i].Limit = limit.Limit{Algorithm: limit.Unlimited}
+			resolved[i].Unlimited = true
 		} else {
 			resolved[i].Limit = t.Limits[l.Name].resolve(l.Limit)
 		}

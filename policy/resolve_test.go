@@ -37,7 +37,7 @@ func TestTiersOfTheRegulatoryAPI(t *testing.T) {
 	}
 }
 
-// An unlimited tier is still counted under the names of its limits.
+// An unlimited tier lifts every limit, and has it counted as it is: by its own algorithm and numbers.
 func TestUnlimitedTier(t *testing.T) {
 	p, _ := policy.Dev().Lookup("api")
 	limits, ok := p.Resolve("internal")
@@ -45,8 +45,11 @@ func TestUnlimitedTier(t *testing.T) {
 		t.Fatalf("got %+v, %v", limits, ok)
 	}
 	for i, name := range []string{"burst", "daily"} {
-		if limits[i].Name != name || limits[i].Limit != (limit.Limit{Algorithm: limit.Unlimited}) {
+		if limits[i].Name != name || !limits[i].Unlimited || limits[i].Limit != p.Limits[i].Limit {
 			t.Errorf("limits[%d] is %+v", i, limits[i])
+		}
+		if p.Limits[i].Unlimited {
+			t.Errorf("the tier lifts %s of the policy itself", name)
 		}
 	}
 }

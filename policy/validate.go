@@ -56,19 +56,22 @@ func (c *checker) fail(field, format string, args ...any) {
 }
 
 func (c *checker) name(field, name string) {
-	if problem := nameProblem(name); problem != "" {
+	if problem := NameProblem(name); problem != "" {
 		c.fail(field, "%s", problem)
 	}
 }
 
-// nameProblem says what is wrong with a name. A "/" in particular cannot stand in one: denied_by says "policy/limit".
-func nameProblem(name string) string {
+// NameProblem says what is wrong with the name of a namespace, policy, limit, tier or unit, to be read behind the name
+// of its field; "" nothing. A "/" in particular cannot stand in one: denied_by says "policy/limit".
+func NameProblem(name string) string {
 	const letters, inner = "abcdefghijklmnopqrstuvwxyz0123456789", "_.-"
-	if len(name) > nameBytesMax {
-		return fmt.Sprintf("the name has %d bytes: at most %d are allowed", len(name), nameBytesMax)
-	}
-	if name == "" || strings.Trim(name, letters+inner) != "" || !strings.Contains(letters, name[:1]) {
-		return "a name is made of a-z, 0-9, _, . and -, and starts with a letter or a digit"
+	switch {
+	case name == "":
+		return "is missing"
+	case len(name) > nameBytesMax:
+		return fmt.Sprintf("has %d bytes: at most %d are allowed", len(name), nameBytesMax)
+	case strings.Trim(name, letters+inner) != "" || !strings.Contains(letters, name[:1]):
+		return "is no name: a name is made of a-z, 0-9, _, . and -, and starts with a letter or a digit"
 	}
 	return ""
 }

@@ -36,9 +36,7 @@ func (p *Policy) Warnings() []string {
 func (p *Policy) lowestQuota(i int) uint64 {
 	lowest := p.Limits[i].Quota
 	for _, limits := range p.byTier {
-		if limits[i].Algorithm != limit.Unlimited {
-			lowest = min(lowest, limits[i].Quota)
-		}
+		lowest = min(lowest, limits[i].Quota)
 	}
 	return lowest
 }

@@ -27,7 +27,8 @@
 // # What it never knows
 //
 // The clock, Raft, the network, other shards, how many requests make a batch, and whether this node is the owner.
-// Whether keys, costs and ids are well formed is checked before a request gets here: a cost outside 1..2^40 panics.
+// Whether keys (KeyProblem), costs and ids are well formed is checked before a request gets here: a cost outside
+// 1..2^40 panics.
 //
 // # The fence
 //
@@ -42,6 +43,9 @@
 // A record is dropped when shard time has reached its ForgetAt and a later entry's sweep comes by, or when an effect
 // says so. Nothing else forgets: when a shard is full, View.Full, new keys are refused. What is dropped, and when, is
 // a function of the entries alone, so fingerprints stay equal.
+//
+// An id that carries a time is judged by the retention of now: after a policy change to a longer one, an id that was
+// older than the former retention, and whose record is gone, may run again.
 //
 // # What may be called concurrently
 //

@@ -8,8 +8,9 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// MaxEntryBytes is the size at which a batch is closed (SEMANTICS R8). One request whose own effects are larger still
-// goes into an entry by itself.
+// MaxEntryBytes is the size that an entry of usual requests keeps to (SEMANTICS R8): Evaluate closes a batch when its
+// effects are 7/8 of it. One request is never split: an entry goes past MaxEntryBytes when the last request of its
+// batch has larger effects than there was room left, and then by those effects at most.
 const MaxEntryBytes = 256 << 10
 
 // entryFormat is the newest format this version writes. A reader halts on a format it does not know.

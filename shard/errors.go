@@ -22,6 +22,7 @@ const (
 	Unavailable    Code = 8  // no majority, no live epoch, or low disk
 	TooLate        Code = 9  // decided after the request's NotAfter
 	MemoryFull     Code = 10 // the shard holds as many keys as it may: a new one is refused, none is forgotten
+	NotBuilt       Code = 11 // asked for something this version does not do
 )
 
 // Maybe applied: zero times or once. The same idempotency id asked again tells which.
@@ -32,7 +33,7 @@ const (
 // Error is the one error type of a shard and its actor. It is a value: never changed after it is made.
 type Error struct {
 	Code       Code
-	Field      string     // Invalid, PolicyNotFound: the field at fault, as in "entries[1].key"
+	Field      string     // Invalid, PolicyNotFound, NotBuilt: the field at fault, as in "entries[1].key"
 	Message    string     // what failed, on what, and what to do
 	RetryAfter limit.Span // a hint for Overloaded, Draining and Unavailable; 0 none
 }

@@ -87,7 +87,7 @@ func (e *evaluation) decide(r *Request) Result {
 	if record, found := e.lookupAnswer(); found {
 		return e.replay(record.Value, r)
 	}
-	if e.view.Full() {
+	if r.Op == Check && e.view.Full() {
 		return Result{Err: e.full()}
 	}
 	key := string(e.scratch)
@@ -223,15 +223,11 @@ func (e *evaluation) full() *Error {
 func (e *evaluation) decideLimit(op Op, p *policy.Policy, c *counter, j int, l *policy.Limit, entry *Entry, d *Decision) {
 	s := c.at(j, l, e.at.Now)
 	status := LimitStatus{Policy: entry.Policy, Limit: l.Name, Key: entry.Key, Quota: l.Quota,
-		Unlimited: l.Algorithm == limit.Unlimited, Shadow: l.Shadow || p.Shadow}
-	switch op {
-	case Check:
-		s, status.Verdict = limit.Take(l.Limit, s, entry.Cost, e.at.Now)
-	case Peek:
-		status.Verdict = limit.Peek(l.Limit, s, entry.Cost, e.at.Now)
-	default:
-		status.Verdict = limit.Status(l.Limit, s, e.at.Now)
+		Unlimited: l.Unlimited || l.Algorithm == limit.Unlimited, Shadow: l.Shadow || p.Shadow}
+	if status.Unlimited {
+		status.Quota = 0
 	}
+	s, status.Verdict = ask(op, l, s, entry.Cost, e.at.Now)
 	e.next = append(e.next, s)
 	d.Limits = append(d.Limits, status)
 	if status.Allowed || op == Get || op == Reset {
@@ -243,6 +239,26 @@ func (e *evaluation) decideLimit(op Op, p *policy.Policy, c *counter, j int, l *
 	}
 	d.Allowed = false
 	d.RetryAfter = longer(d.RetryAfter, status.RetryAfter)
+}
+
+// ask puts an operation to one limit and returns the state it would lead to. What a tier has lifted counts all and
+// denies nothing.
+func ask(op Op, l *policy.Limit, s limit.State, cost uint64, now limit.Time) (limit.State, limit.Verdict) {
+	var v limit.Verdict
+	switch {
+	case op == Check && l.Unlimited:
+		s, v = limit.Add(l.Limit, s, cost, now)
+	case op == Check:
+		return limit.Take(l.Limit, s, cost, now)
+	case op == Peek && !l.Unlimited:
+		return s, limit.Peek(l.Limit, s, cost, now)
+	default:
+		v = limit.Status(l.Limit, s, now)
+	}
+	if l.Unlimited {
+		v.Allowed, v.Remaining = true, 0
+	}
+	return s, v
 }
 
 // longer returns the wait that satisfies both; limit.Never outlasts all.
@@ -274,7 +290,7 @@ func (e *evaluation) undo(r *Request, d *Decision) {
 	for i, ch := range e.charges {
 		for j := range ch.limits {
 			if l, status := &ch.limits[j], &d.Limits[n]; status.Allowed {
-				status.Verdict = limit.Peek(l.Limit, ch.counter.at(j, l, e.at.Now), r.Entries[i].Cost, e.at.Now)
+				_, status.Verdict = ask(Peek, l, ch.counter.at(j, l, e.at.Now), r.Entries[i].Cost, e.at.Now)
 			}
 			n++
 		}
@@ -294,7 +310,7 @@ func (e *evaluation) reset(r *Request, d Decision) Result {
 		e.touch(ch.counter)
 		for j := range ch.limits {
 			l := &ch.limits[j]
-			d.Limits[n].Verdict = limit.Status(l.Limit, ch.counter.at(j, l, e.at.Now), e.at.Now)
+			_, d.Limits[n].Verdict = ask(Get, l, ch.counter.at(j, l, e.at.Now), 0, e.at.Now)
 			n++
 		}
 	}

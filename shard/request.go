@@ -1,6 +1,39 @@
 package shard
 
-import "github.com/stint-io/stint/limit"
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stint-io/stint/limit"
+)
+
+// DefaultNamespace is the namespace of a request that names none.
+const DefaultNamespace = "default"
+
+// keyBytesMax bounds a caller's key (DESIGN.md, section 8).
+const keyBytesMax = 512
+
+// KeyProblem says what is wrong with a caller's key, to be read behind the name of its field; "" nothing. Evaluate does
+// not ask: whoever makes a Request does.
+func KeyProblem(key string) string {
+	switch {
+	case key == "":
+		return "is missing"
+	case len(key) > keyBytesMax:
+		return fmt.Sprintf("has %d bytes: at most %d are allowed", len(key), keyBytesMax)
+	}
+	for i, c := range key {
+		if c == utf8.RuneError && !strings.HasPrefix(key[i:], "\uFFFD") {
+			return fmt.Sprintf("is not valid UTF-8 at byte %d", i)
+		}
+		if unicode.IsControl(c) {
+			return fmt.Sprintf("has the control character %U at byte %d", c, i)
+		}
+	}
+	return ""
+}
 
 // Op is what a request asks for.
 type Op uint8
@@ -56,7 +89,7 @@ type Decision struct {
 type LimitStatus struct {
 	Policy, Limit, Key string
 	Quota              uint64
-	Unlimited          bool // counted, never denied: Quota means nothing
+	Unlimited          bool // counted, never denied: Quota and Remaining mean nothing and are 0
 	Shadow             bool
 	limit.Verdict
 }

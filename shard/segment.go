@@ -17,6 +17,7 @@ type segment struct {
 	slots       []slot
 	data        []byte
 	dead        int // bytes of data
+	weighed     int // bytes that the table counts for it
 }
 
 // slot finds one record: tag is part of its key's hash, at its place in data.
@@ -25,6 +26,16 @@ type slot struct {
 }
 
 const recordHeader = 2 + 4 + 8
+
+// segmentOwnBytes and slotBytes are what a 64-bit machine keeps besides data: the segment with the pointer to it, and
+// one slot.
+const (
+	segmentOwnBytes = 96
+	slotBytes       = 8
+)
+
+// bytes is the memory that the segment holds, with the room that it keeps for growth.
+func (g *segment) bytes() int { return segmentOwnBytes + cap(g.slots)*slotBytes + cap(g.data) }
 
 // tagOfHash takes bits that do not also choose the segment.
 func tagOfHash(hash uint64) uint32 { return uint32(hash >> 32) }
@@ -125,5 +136,6 @@ func (g *segment) clone(generation uint64) *segment {
 		slots:       append([]slot(nil), g.slots...),
 		data:        append([]byte(nil), g.data...),
 		dead:        g.dead,
+		weighed:     g.weighed,
 	}
 }

@@ -125,6 +125,10 @@ func (s *State) Time() limit.Time { return s.time }
 // Records counts the records kept: keys and idempotency records, among them some that ended and are not yet swept.
 func (s *State) Records() int { return s.table.records }
 
+// Bytes is the memory that the records hold here: their bytes, the places to find them, and room for growth. Replicas
+// may differ in it, so it is for an owner's own cap and never for what an entry does. It costs nothing to ask.
+func (s *State) Bytes() int { return s.table.bytes }
+
 // Sum is the fingerprint of everything replicated: replicas at one index must agree.
 func (s *State) Sum() uint64 {
 	x := s.table.sum

@@ -27,10 +27,13 @@ type table struct {
 	records    int
 	sum        uint64 // sum of the records' own sums, in any order
 	cursor     int    // next segment to be searched for records that ended
+	bytes      int    // of the segments, as weigh found them
 }
 
 func newTable() *table {
-	return &table{segments: []*segment{{forgetFirst: limit.Forever}}}
+	t := &table{segments: []*segment{{forgetFirst: limit.Forever}}}
+	t.weigh(t.segments[0])
+	return t
 }
 
 func (t *table) segmentIndex(hash uint64) int {
@@ -64,6 +67,7 @@ func (t *table) put(key string, r Record) {
 		g.add(hash, key, r)
 		t.records++
 	}
+	t.weigh(g)
 	t.sum += recordSum(hash, r)
 	if t.records > len(t.segments)*segmentRecords {
 		t.grow()
@@ -84,7 +88,15 @@ func (t *table) drop(g *segment, i int, hash uint64) {
 	_, old := g.record(i)
 	t.sum -= recordSum(hash, old)
 	g.remove(i)
+	t.weigh(g)
 	t.records--
+}
+
+// weigh makes the table's bytes true again after g, a segment of its own, was changed.
+func (t *table) weigh(g *segment) {
+	bytes := g.bytes()
+	t.bytes += bytes - g.weighed
+	g.weighed = bytes
 }
 
 // sweep searches the next n segments for records that say nothing any more at now, and drops them.
@@ -117,6 +129,7 @@ func (t *table) own(n int) *segment {
 	if g.generation != t.generation {
 		g = g.clone(t.generation)
 		t.segments[n] = g
+		t.weigh(g)
 	}
 	return g
 }
@@ -136,6 +149,8 @@ func (t *table) grow() {
 		}
 	}
 	from.compact()
+	t.weigh(from)
+	t.weigh(to)
 	if len(t.segments) == 2<<t.level {
 		t.level++
 	}
@@ -154,6 +169,8 @@ func (t *table) shrink() {
 			key, r := from.record(i)
 			to.add(xxhash.Sum64(key), string(key), r)
 		}
+		t.weigh(to)
+		t.bytes -= from.weighed
 		t.segments[last] = nil
 		t.segments = t.segments[:last]
 	}

@@ -82,7 +82,7 @@ func TestSweepForgetsAllThatEndedAndNothingElse(t *testing.T) {
 		}
 		table.put(fmt.Sprint("key ", i), Record{[]byte("value"), forgetAt})
 	}
-	segments := len(table.segments)
+	segments, bytes := len(table.segments), table.bytes
 	table.sweep(segments, 99)
 	if table.records != keys {
 		t.Fatalf("%d records ended early", keys-table.records)
@@ -98,5 +98,8 @@ func TestSweepForgetsAllThatEndedAndNothingElse(t *testing.T) {
 	}
 	if table.records != keys/1000 {
 		t.Fatalf("%d records, expected %d", table.records, keys/1000)
+	}
+	if packed := recordHeader + len("key 10000") + len("value"); bytes < keys*packed || table.bytes > bytes/20 {
+		t.Errorf("%d records held %d bytes, the %d that stayed hold %d", keys, bytes, table.records, table.bytes)
 	}
 }

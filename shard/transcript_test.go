@@ -221,9 +221,10 @@ func (s *storyteller) tell(r *Result, now limit.Time) {
 func status(l *LimitStatus, now limit.Time) string {
 	text := fmt.Sprintf("%s/%s %s: used %d", l.Policy, l.Key, l.Limit, l.Used)
 	if l.Unlimited {
-		return text + ", unlimited"
+		text += ", unlimited"
+	} else {
+		text += fmt.Sprintf(" of %d, %d left", l.Quota, l.Remaining)
 	}
-	text += fmt.Sprintf(" of %d, %d left", l.Quota, l.Remaining)
 	if l.ResetAt == 0 {
 		text += ", never resets"
 	} else if l.ResetAt != now {

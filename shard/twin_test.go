@@ -196,7 +196,7 @@ func (m *model) decide(t *testing.T, r *Request, d *Decision, now limit.Time) (a
 	for _, e := range r.Entries {
 		p, twins := m.of(e)
 		for i, twin := range twins {
-			if r.Op == Get || r.Op == Reset || twin.Admits(e.Cost, now) {
+			if r.Op == Get || r.Op == Reset || e.Tier == lifted || twin.Admits(e.Cost, now) {
 				continue
 			}
 			denials[twin] = twin.Peek(e.Cost, now)
@@ -219,9 +219,9 @@ func (m *model) decide(t *testing.T, r *Request, d *Decision, now limit.Time) (a
 			}
 			want, denies := denials[twins[i]]
 			if !denies {
-				want = verdictOf(twins[i], r.Op, e.Cost, now, allowed)
+				want = verdictOf(twins[i], r.Op, e, now, allowed)
 			}
-			compareStatus(t, &d.Limits[n], p, i, e.Key, want)
+			compareStatus(t, &d.Limits[n], p, i, e, want)
 			n++
 		}
 	}
@@ -231,25 +231,30 @@ func (m *model) decide(t *testing.T, r *Request, d *Decision, now limit.Time) (a
 	return allowed
 }
 
-func verdictOf(twin *check.Model, op Op, cost uint64, now limit.Time, allowed bool) limit.Verdict {
+func verdictOf(twin *check.Model, op Op, e Entry, now limit.Time, allowed bool) limit.Verdict {
 	switch {
+	case op == Check && allowed && e.Tier == lifted:
+		twin.Add(e.Cost, now)
 	case op == Check && allowed:
-		return twin.Take(cost, now)
-	case op == Check || op == Peek:
-		return twin.Peek(cost, now)
+		return twin.Take(e.Cost, now)
+	case (op == Check || op == Peek) && e.Tier != lifted:
+		return twin.Peek(e.Cost, now)
 	}
 	return twin.Status(now)
 }
 
-func compareStatus(t *testing.T, got *LimitStatus, p *policy.Policy, i int, key string, want limit.Verdict) {
+func compareStatus(t *testing.T, got *LimitStatus, p *policy.Policy, i int, e Entry, want limit.Verdict) {
 	t.Helper()
 	l := p.Limits[i]
-	expected := LimitStatus{Policy: p.Name, Limit: l.Name, Key: key, Quota: l.Quota,
-		Unlimited: l.Algorithm == limit.Unlimited, Shadow: l.Shadow || p.Shadow, Verdict: want}
+	expected := LimitStatus{Policy: p.Name, Limit: l.Name, Key: e.Key, Quota: l.Quota,
+		Unlimited: e.Tier == lifted || l.Algorithm == limit.Unlimited, Shadow: l.Shadow || p.Shadow, Verdict: want}
+	if e.Tier == lifted {
+		expected.Quota, expected.Remaining = 0, 0
+	}
 	if *got != expected {
 		t.Errorf("status %+v\nthe twin says %+v", *got, expected)
 	}
-	if got.Used > got.Quota && !got.Unlimited {
+	if got.Used > got.Quota && !got.Unlimited && p.Tiers == nil {
 		t.Errorf("%d used of %d", got.Used, got.Quota)
 	}
 }
@@ -273,10 +278,16 @@ func (m *model) retention(r *Request) (longest limit.Span) {
 	return longest
 }
 
+// lifted names an unlimited tier, which half of the policies have.
+const lifted = "lifted"
+
 func randomPolicies(rnd *rand.Rand) (policies []*policy.Policy) {
 	for i := range 1 + rnd.IntN(3) {
 		p := &policy.Policy{Name: fmt.Sprintf("p%d", i), Retention: second * limit.Span(1+rnd.IntN(30)),
 			Shadow: rnd.IntN(8) == 0}
+		if rnd.IntN(2) == 0 {
+			p.Tiers = map[string]policy.Tier{lifted: {Unlimited: true}}
+		}
 		for j := range 1 + rnd.IntN(3) {
 			p.Limits = append(p.Limits, policy.Limit{Name: fmt.Sprintf("l%d", j), Shadow: rnd.IntN(8) == 0,
 				Limit: randomLimit(rnd)})
@@ -332,7 +343,11 @@ func randomRequests(rnd *rand.Rand, policies []*policy.Policy) []Request {
 			r.Op = Reset
 		}
 		for len(r.Entries) == 0 || rnd.IntN(4) == 0 {
-			e := Entry{Policy: policies[rnd.IntN(len(policies))].Name, Key: fmt.Sprint("k", rnd.IntN(4)), Cost: 1}
+			p := policies[rnd.IntN(len(policies))]
+			e := Entry{Policy: p.Name, Key: fmt.Sprint("k", rnd.IntN(4)), Cost: 1}
+			if p.Tiers != nil && rnd.IntN(8) == 0 {
+				e.Tier = lifted
+			}
 			if rnd.IntN(4) == 0 {
 				e.Cost = uint64(1 + rnd.IntN(8))
 			}

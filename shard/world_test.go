@@ -86,9 +86,10 @@ func onePolicy(limits ...limit.Limit) *policy.Policy {
 func audit(t testing.TB, table *table) {
 	t.Helper()
 	var sum uint64
-	records := 0
+	records, bytes := 0, 0
 	for n, g := range table.segments {
 		living := 0
+		bytes += g.bytes()
 		for i := range g.slots {
 			key, r := g.record(i)
 			hash := xxhash.Sum64(key)
@@ -108,6 +109,9 @@ func audit(t testing.TB, table *table) {
 	}
 	if sum != table.sum || records != table.records {
 		t.Fatalf("the table says %d records of sum %x, it holds %d of %x", table.records, table.sum, records, sum)
+	}
+	if bytes != table.bytes {
+		t.Fatalf("the table says %d bytes, its segments have %d", table.bytes, bytes)
 	}
 	fewest, most := (len(table.segments)-1)*segmentRecords/4, len(table.segments)*segmentRecords
 	if records < fewest || records > most {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -31,16 +32,7 @@ func TestDiskFaults(t *testing.T) {
 
 func testDiskFault(t *testing.T, inject string) {
 	s := newStoppedServer(t, policies(100_000))
-	traced := exec.Command("strace", append([]string{"-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync",
-		"-e", "inject=fdatasync:" + inject, s.binary}, s.arguments()...)...)
-	traced.Stdout, traced.Stderr = &s.log, &s.log
-	if err := traced.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- traced.Wait() }()
-
-	acknowledged, unknowns, err := spendUntil(s.address, ended)
+	acknowledged, unknowns, err := spendUntil(s.address, startTraced(s, inject))
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != exitUntrusted {
 		t.Fatalf("the process ended with %v, want status %d", err, exitUntrusted)
@@ -54,6 +46,32 @@ func testDiskFault(t *testing.T, inject string) {
 	if used < acknowledged || used > acknowledged+unknowns {
 		t.Errorf("%d acknowledged and %d unknown, but %d counted", acknowledged, unknowns, used)
 	}
+}
+
+// startTraced starts the server under strace and answers what its end will be. Neither outlives the test.
+func startTraced(s *server, inject string) <-chan error {
+	s.t.Helper()
+	traced := exec.Command("strace", append([]string{"-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync",
+		"-e", "inject=fdatasync:" + inject, s.binary}, s.arguments()...)...)
+	traced.Stdout, traced.Stderr = &s.log, &s.log
+	traced.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a killed strace leaves the server running
+	if err := traced.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	ended, gone := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(gone)
+		ended <- traced.Wait()
+	}()
+	s.t.Cleanup(func() {
+		select {
+		case <-gone:
+		default:
+			_ = syscall.Kill(-traced.Process.Pid, syscall.SIGKILL) // it may just have ended
+			<-gone
+		}
+	})
+	return ended
 }
 
 // spendUntil spends on one key until the process has ended, and counts what it learned.

@@ -29,12 +29,20 @@ type server struct {
 	process *exec.Cmd
 }
 
-var buildBinary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "stint-chaos")
-	if err != nil {
+// binaryDir is made for the binary by the first test that needs it.
+var binaryDir string
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	os.RemoveAll(binaryDir)
+	os.Exit(code)
+}
+
+var buildBinary = sync.OnceValues(func() (binary string, err error) {
+	if binaryDir, err = os.MkdirTemp("", "stint-chaos"); err != nil {
 		return "", err
 	}
-	binary := filepath.Join(dir, "stint")
+	binary = filepath.Join(binaryDir, "stint")
 	out, err := exec.Command("go", "build", "-o", binary, "github.com/stint-io/stint/cmd/stint").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)

@@ -70,10 +70,21 @@ func (m *Model) Peek(cost uint64, now limit.Time) limit.Verdict {
 
 // Add counts units whatever the limit says.
 func (m *Model) Add(units uint64, now limit.Time) limit.Verdict {
-	m.memory.count(units, now)
+	m.add(units, now)
 	v := m.Status(now)
 	v.Allowed = m.limit.Algorithm == limit.Unlimited || v.Used <= m.limit.Quota
 	return v
+}
+
+// add charges a bucket and GCRA with no more than makes twice the quota.
+func (m *Model) add(units uint64, now limit.Time) {
+	if m.limit.Count > 0 {
+		most := 2 * m.limit.Quota
+		units = min(units, most-min(most, ceiling(m.memory.used(now))))
+	}
+	if units > 0 {
+		m.memory.count(units, now)
+	}
 }
 
 // Refund gives back units spent at taken.

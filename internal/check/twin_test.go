@@ -173,7 +173,7 @@ func (w *world) add() {
 	var got limit.Verdict
 	w.state, got = limit.Add(w.l, w.state, units, w.now)
 	w.tell("add", units, w.now, got)
-	w.twin.memory.count(units, w.now)
+	w.twin.add(units, w.now)
 	w.taken = append(w.taken, take{w.now, units})
 	want := w.twin.numbers(w.now)
 	want.Allowed = w.l.Algorithm == limit.Unlimited || want.Used <= w.l.Quota

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
@@ -111,8 +113,8 @@ func (f *fakeServer) CheckBatch(_ context.Context, r *connect.Request[stintv1.Ch
 func (f *fakeServer) start(t *testing.T) string {
 	t.Helper()
 	mux := http.NewServeMux()
-	mux.Handle(stintv1connect.NewLimitServiceHandler(f))
-	mux.Handle(stintv1connect.NewPolicyServiceHandler(f))
+	mux.Handle(stintv1connect.NewLimitServiceHandler(f, connect.WithCodec(defaultsJSON{})))
+	mux.Handle(stintv1connect.NewPolicyServiceHandler(f, connect.WithCodec(defaultsJSON{})))
 	mux.HandleFunc("/metrics", func(w http.ResponseWriter, _ *http.Request) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -127,7 +129,20 @@ func (f *fakeServer) start(t *testing.T) string {
 	return server.URL
 }
 
+// defaultsJSON writes the fields that have their default values, as the real server does: "maybeApplied": false.
+type defaultsJSON struct{}
+
+func (defaultsJSON) Name() string { return "json" }
+
+func (defaultsJSON) Marshal(message any) ([]byte, error) {
+	return protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(message.(proto.Message))
+}
+
+func (defaultsJSON) Unmarshal(data []byte, message any) error {
+	return protojson.Unmarshal(data, message.(proto.Message))
+}
+
 var (
-	errOverloaded     = connect.NewError(connect.CodeUnavailable, errors.New("no room"))
-	errUnknownOutcome = connect.NewError(connect.CodeAborted, errors.New("leadership lost"))
+	errOverloaded     = connect.NewError(connect.CodeUnavailable, errors.New(`no room for {"user:1"}`))
+	errUnknownOutcome = connect.NewError(connect.CodeAborted, errors.New("leadership of shard {3} lost"))
 )

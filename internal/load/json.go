@@ -52,8 +52,9 @@ func (c jsonCodec) appendBody(dst []byte, keys []uint32) []byte {
 	return append(dst, `]}`...)
 }
 
-// readFates finds the decisions in the text without building them: a decision's first field is "allowed", left out
-// when false. A full decoder would cost the generator more than the rest of the call.
+// readFates finds the decisions in the text without building them: a decision's first field is "allowed", which may be
+// left out when it is false. A full decoder would cost the generator more than the rest of the call. A failure is rare
+// and has texts in it, so it is decoded in full.
 func (c jsonCodec) readFates(body []byte, fates []fate) error {
 	rest := body
 	for i := range fates {
@@ -75,7 +76,7 @@ func unreadable(body []byte, found, asked int) *callError {
 	return &callError{"unreadable", message, unknown}
 }
 
-// nextResult finds the next `"decision": {` or `"failure": {` and returns what follows the brace.
+// nextResult finds the next `"decision": {` or `"failure": {` and returns the text from the brace on.
 func nextResult(text []byte) (object []byte, failure, ok bool) {
 	for {
 		failure = false
@@ -91,7 +92,7 @@ func nextResult(text []byte) (object []byte, failure, ok bool) {
 			return nil, false, false
 		}
 		text = text[at+len(name):]
-		if object, ok := insideObject(text); ok {
+		if object, ok := objectOf(text); ok {
 			return object, failure, true
 		}
 	}
@@ -99,18 +100,16 @@ func nextResult(text []byte) (object []byte, failure, ok bool) {
 
 var decisionName, failureName = []byte(`"decision"`), []byte(`"failure"`)
 
-// insideObject skips ` : { `, which follows the name of a field but no text that happens to look like one.
-func insideObject(text []byte) ([]byte, bool) {
+// objectOf skips ` : `, which follows the name of a field but no text that happens to look like one. It answers what
+// begins with the object's brace.
+func objectOf(text []byte) ([]byte, bool) {
 	text, ok := bytes.CutPrefix(trimSpace(text), []byte(":"))
-	if !ok {
-		return nil, false
-	}
-	text, ok = bytes.CutPrefix(trimSpace(text), []byte("{"))
-	return trimSpace(text), ok
+	text = trimSpace(text)
+	return text, ok && bytes.HasPrefix(text, []byte("{"))
 }
 
 func decisionFate(object []byte) fate {
-	value, ok := bytes.CutPrefix(object, []byte(`"allowed"`))
+	value, ok := bytes.CutPrefix(trimSpace(object[1:]), []byte(`"allowed"`))
 	if !ok {
 		return denied
 	}
@@ -121,9 +120,10 @@ func decisionFate(object []byte) fate {
 	return denied
 }
 
-func failureFate(object []byte) fate {
-	end := max(bytes.IndexByte(object, '}'), 0)
-	if bytes.Contains(object[:end], []byte(`"maybeApplied"`)) {
+// failureFate reads the object that the text begins with. What cannot be read may have been counted.
+func failureFate(text []byte) fate {
+	var failure struct{ MaybeApplied bool }
+	if err := json.NewDecoder(bytes.NewReader(text)).Decode(&failure); err != nil || failure.MaybeApplied {
 		return unknown
 	}
 	return failed

@@ -66,8 +66,9 @@ func orDefault[T comparable](value, fallback T) T {
 	return value
 }
 
-// validate names the first number that makes no sense.
-func (p Plan) validate() error {
+// Validate names the first field that makes no sense. Run refuses such a plan with the same error.
+func (p Plan) Validate() error {
+	p = p.withDefaults()
 	if err := p.validateTarget(); err != nil {
 		return err
 	}

@@ -36,10 +36,10 @@ type run struct {
 // goroutine from time to time; nil is allowed. It fails when the plan makes no sense, when the server does not know
 // the policy, and when no check was decided at all. A verdict against the server is not an error.
 func Run(ctx context.Context, plan Plan, progress func(Progress)) (*Report, error) {
-	plan = plan.withDefaults()
-	if err := plan.validate(); err != nil {
+	if err := plan.Validate(); err != nil {
 		return nil, err
 	}
+	plan = plan.withDefaults()
 	server := newServer(plan)
 	rules, unbounded, err := server.rules(ctx)
 	if err != nil {

@@ -46,10 +46,10 @@ func TestCSV(t *testing.T) {
 		{"no events", "time,key\n", ""},
 
 		{"bad time", "time,key\n1,a\nx,b\n", `1 a 1; log:3: time: must be RFC 3339 or a Unix time in seconds or milliseconds, not "x"`},
-		{"no key", "time,key\n1,\n", "log:2: key: is empty"},
+		{"no key", "time,key\n1,\n", "log:2: key: is missing"},
 		{"long key", "time,key\n1," + strings.Repeat("k", 513) + "\n", "log:2: key: has 513 bytes: at most 512 are allowed"},
-		{"control character", "time,key\n1,a\tb\n", "log:2: key: must be valid UTF-8 without control characters"},
-		{"not UTF-8", "time,key\n1,\xff\n", "log:2: key: must be valid UTF-8 without control characters"},
+		{"control character", "time,key\n1,a\tb\n", "log:2: key: has the control character U+0009 at byte 1"},
+		{"not UTF-8", "time,key\n1,\xff\n", "log:2: key: is not valid UTF-8 at byte 0"},
 		{"zero cost", "time,key,cost\n1,a,0\n", `log:2: cost: must be a whole number from 1 to 1099511627776, not "0"`},
 		{"huge cost", "time,key,cost\n1,a,1099511627777\n",
 			`log:2: cost: must be a whole number from 1 to 1099511627776, not "1099511627777"`},

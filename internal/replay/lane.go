@@ -40,7 +40,7 @@ func newLane(set *policy.Set, name, tier string) (*lane, error) {
 	return &lane{
 		name: name,
 		set:  set,
-		request: shard.Request{Op: shard.Check, Namespace: "default",
+		request: shard.Request{Op: shard.Check, Namespace: shard.DefaultNamespace,
 			Entries: []shard.Entry{{Policy: name, Tier: tier}}},
 		records: records{byKey: map[string]shard.Record{}},
 		tally:   PolicyReport{Policy: name},

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/stint-io/stint/shard"
 )
 
 // Options say how a log is to be read. The zero Options detect the format.
@@ -130,18 +130,10 @@ func (e *Events) Next() (Event, error) {
 	return e.repeated, nil
 }
 
-// keyBytesMax is what a running server allows (DESIGN.md, section 8).
-const keyBytesMax = 512
-
 // checkKey refuses keys that no server would count.
 func checkKey(key string) error {
-	switch {
-	case key == "":
-		return lineErrorf("key: is empty")
-	case len(key) > keyBytesMax:
-		return lineErrorf("key: has %d bytes: at most %d are allowed", len(key), keyBytesMax)
-	case !utf8.ValidString(key) || strings.ContainsFunc(key, unicode.IsControl):
-		return lineErrorf("key: must be valid UTF-8 without control characters")
+	if problem := shard.KeyProblem(key); problem != "" {
+		return lineErrorf("key: %s", problem)
 	}
 	return nil
 }

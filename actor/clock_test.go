@@ -1,0 +1,184 @@
+package actor
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unsafe"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard"
+)
+
+// wrongClock is a machine's clock that somebody sets while its monotonic reading runs on; to set it forward looks like
+// waking up from a suspend. It is right at first.
+type wrongClock struct {
+	began   time.Time
+	seconds atomic.Int64
+}
+
+func newWrongClock() *wrongClock { return &wrongClock{began: time.Now()} }
+
+func (c *wrongClock) set(by time.Duration) { c.seconds.Add(int64(by / time.Second)) }
+
+func (c *wrongClock) now() time.Time {
+	reading := machineTime.Add(time.Since(c.began))
+	return setWall(reading, c.began.Unix()-machineTime.Unix()+c.seconds.Load())
+}
+
+// machineTime has what no time in a synctest bubble has: a monotonic reading. It shows a whole second, as they do.
+var machineTime = func() time.Time {
+	now := time.Now()
+	return now.Add(-time.Duration(now.Nanosecond()))
+}()
+
+// setWall moves what t shows and leaves its monotonic reading, which no method of package time does: the first word of
+// a time with such a reading holds its seconds in the 33 bits above the nanoseconds' 30.
+func setWall(t time.Time, seconds int64) time.Time {
+	word := (*uint64)(unsafe.Pointer(&t))
+	*word += uint64(seconds) << 30
+	return t
+}
+
+func TestWrongClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newWrongClock()
+		before := c.now()
+		for _, by := range []time.Duration{0, -time.Hour, 3 * time.Hour} {
+			if c.set(by); c.now().Unix() != time.Now().Unix()+c.seconds.Load() || c.now().Sub(before) != 0 {
+				t.Fatalf("set by %v it shows %v, and monotonic time moved by %v", by, c.now(), c.now().Sub(before))
+			}
+		}
+		if time.Sleep(time.Second); c.now().Sub(before) != time.Second {
+			t.Fatal("monotonic time does not run")
+		}
+	})
+}
+
+// ask submits a request without a deadline: those of a bubble go by the wall clock.
+func ask(t *testing.T, a *Actor, r shard.Request) shard.Result {
+	return a.Submit(t.Context(), []shard.Request{r})[0]
+}
+
+// freshID is an idempotency id as clients make them: UUIDv7, with their time in it.
+func freshID(at time.Time) string {
+	ms := at.UnixMilli()
+	return fmt.Sprintf("%08x-%04x-7000-8000-000000000000", ms>>16, ms&0xffff)
+}
+
+// Shard time runs with monotonic time. A clock set back does not reach it. One that is ahead of it, after a suspend or
+// a step, ends the epoch, and shard time is the clock's again.
+func TestShardTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := newWrongClock()
+		a := startActor(t, newFakeReplica(), 100, func(c *Config) { c.Now = clock.now })
+		time.Sleep(time.Second)
+		begin := time.Now()
+		first := ask(t, a, take("")).Decision
+		for i, step := range []struct {
+			set   time.Duration
+			runs  time.Duration // shard time minus true time
+			opens bool
+		}{
+			{0, 0, false},
+			{-time.Hour, 0, false},
+			{time.Hour, 0, false},
+			{time.Hour, time.Hour, true},
+			{-2 * time.Hour, time.Hour, false},
+			{5 * time.Hour, 4 * time.Hour, true},
+		} {
+			before := ask(t, a, take("")).Decision.Position.Epoch
+			clock.set(step.set)
+			time.Sleep(time.Second)
+			result := ask(t, a, take(freshID(time.Now().Add(step.runs))))
+			mustSay(t, result, "allowed")
+			want := first.DecidedAt + limit.Time((time.Since(begin) + step.runs).Microseconds())
+			if got := result.Decision.DecidedAt; got != want {
+				t.Fatalf("step %d: decided at %d, must be %d", i, got, want)
+			}
+			if opened := result.Decision.Position.Epoch != before; opened != step.opens {
+				t.Fatalf("step %d: another epoch was opened: %v", i, opened)
+			}
+		}
+	})
+}
+
+// What queues when shard time is found behind waits for the next epoch, and what is under way gets its own fate.
+func TestRequestsOutlastASuspend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := newWrongClock()
+		r := newFakeReplica()
+		a := startActor(t, r, 100, func(c *Config) { c.Now = clock.now })
+		synctest.Wait()
+		release := r.holdWaits(t)
+		proposed, waits := make(chan shard.Result, 1), make(chan shard.Result, 1)
+		for _, answer := range []chan shard.Result{proposed, waits} {
+			go func() { answer <- ask(t, a, take("")) }()
+			synctest.Wait()
+		}
+		clock.set(time.Hour)
+		time.Sleep(time.Second)
+		if a.Open() {
+			t.Fatal("the epoch is open although shard time is an hour behind")
+		}
+		release()
+		mustSay(t, <-proposed, "allowed")
+		result := <-waits
+		mustSay(t, result, "allowed")
+		if behind := limit.Time(clock.now().UnixMicro()) - result.Decision.DecidedAt; behind > behindMost {
+			t.Fatalf("decided %d us behind the clock", behind)
+		}
+	})
+}
+
+// A suspend of more than a day is the operator's to judge, as a stop of more than a day is.
+func TestSuspendOfMoreThanADay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := newWrongClock()
+		var steps atomic.Int32
+		a := startActor(t, newFakeReplica(), 5, func(c *Config) {
+			c.Now = clock.now
+			c.Observer.TimeStep = func(limit.Time, limit.Time) { steps.Add(1) }
+		})
+		mustSay(t, ask(t, a, take("")), "allowed")
+		clock.set(25 * time.Hour)
+		time.Sleep(time.Second)
+		mustSay(t, ask(t, a, take("")), unavailable)
+		if steps.Load() == 0 {
+			t.Fatal("nobody was told of the step")
+		}
+	})
+}
+
+// An owner whose clock is behind the last stamp adds one microsecond with each entry, and says so until it has caught
+// up.
+func TestFrozenShardTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFakeReplica()
+		last := time.Now().Add(45 * time.Second)
+		r.install(shard.EncodeEpochOpen(0, limit.Time(last.UnixMicro())))
+		var told []time.Duration
+		a := startActor(t, r, 100, func(c *Config) {
+			c.IdleSum = time.Hour
+			c.Observer.Frozen = func(behind time.Duration) { told = append(told, behind.Round(time.Second)) }
+		})
+		synctest.Wait()
+		for i := range 3 {
+			if at := one(t, a, take("")).Decision.DecidedAt; at != limit.Time(last.UnixMicro())+limit.Time(i)+1 {
+				t.Fatalf("entry %d is %d us after the last stamp", i, at-limit.Time(last.UnixMicro()))
+			}
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		want := []time.Duration{45 * time.Second, 35 * time.Second, 25 * time.Second, 15 * time.Second}
+		if !slices.Equal(told, want) {
+			t.Fatalf("told %v, must be %v", told, want)
+		}
+		if at := one(t, a, take("")).Decision.DecidedAt; at != limit.Time(time.Now().UnixMicro()) {
+			t.Fatalf("decided at %d, the clock says %d", at, time.Now().UnixMicro())
+		}
+	})
+}

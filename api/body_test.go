@@ -1,0 +1,164 @@
+package api
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-io/stint/policy"
+)
+
+// pipes is a listener of connections in memory, where nothing is buffered: what is not read is not written.
+type pipes struct {
+	conns chan net.Conn
+	ended chan struct{}
+}
+
+func (p pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.conns:
+		return conn, nil
+	case <-p.ended:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p pipes) Close() error { close(p.ended); return nil }
+
+func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }
+
+// servePipes is an API in a synctest bubble that allows everything. It returns what dials it.
+func servePipes(t *testing.T) (dial func() net.Conn) {
+	listener := pipes{make(chan net.Conn), make(chan struct{})}
+	policies := testPolicies()
+	server := NewServer(New(Config{
+		Decider:  quickDecider{},
+		Policies: func() *policy.Set { return policies },
+		Ready:    func() error { return nil },
+		Observer: noObserver{},
+		Metrics:  http.NotFoundHandler(),
+	}), slog.New(slog.DiscardHandler))
+	go server.Serve(listener)
+	t.Cleanup(func() { server.Close() })
+	return func() net.Conn {
+		near, far := net.Pipe()
+		t.Cleanup(func() { near.Close() })
+		listener.conns <- far
+		return near
+	}
+}
+
+func ask(t *testing.T, conn net.Conn, procedure, body string) {
+	t.Helper()
+	_, err := fmt.Fprintf(conn, "POST /stint.v1.LimitService/%s HTTP/1.1\r\nHost: stint\r\n"+
+		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", procedure, len(body), body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+func answerOf(t *testing.T, conn net.Conn) (status int, body string) {
+	t.Helper()
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+// batchOf is a CheckBatch of as many checks with as many entries each.
+func batchOf(checks, entries int) string {
+	one := func(i int) string { return fmt.Sprintf(`{"policy":"p","key":"%d"}`, i) }
+	check := `{"entries":[` + repeat(entries, one) + `]}`
+	return `{"checks":[` + strings.TrimSuffix(strings.Repeat(check+",", checks), ",") + `]}`
+}
+
+func TestAnAnswerThatNobodyReadsIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn := servePipes(t)()
+		for range 2 { // the time of an answer is its own, on a connection that lasts
+			ask(t, conn, "Check", perIP)
+			time.Sleep(answerWithin - time.Second)
+			if status, _ := answerOf(t, conn); status != 200 {
+				t.Errorf("read just in time: %d", status)
+			}
+		}
+		time.Sleep(answerWithin + time.Second)
+		ask(t, conn, "Check", perIP)
+		if status, _ := answerOf(t, conn); status != 200 {
+			t.Errorf("after a pause: %d", status)
+		}
+		ask(t, conn, "CheckBatch", batchOf(100, 10))
+		time.Sleep(answerWithin + time.Second)
+		if rest, err := io.ReadAll(conn); len(rest) > 0 || err != nil {
+			t.Errorf("read too late: %d bytes, %v", len(rest), err)
+		}
+	})
+}
+
+func TestLargeCallsWithoutReadersLeaveRoomForSmallOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dial := servePipes(t)
+		large := batchOf(checksMax, entriesMax)
+		for range 3 {
+			ask(t, dial(), "CheckBatch", large)
+		}
+		conn := dial()
+		ask(t, conn, "CheckBatch", large)
+		status, body := answerOf(t, conn)
+		if status != 503 {
+			t.Fatalf("one too many: %d", status)
+		}
+		e, f := readError(t, body)
+		if e.Code != "unavailable" || f.MaybeApplied || retryDelayOf(t, e) != "0.050s" {
+			t.Errorf("one too many: %+v", e)
+		}
+		ask(t, conn, "Check", entries(entriesMax))
+		if status, body := answerOf(t, conn); status != 200 {
+			t.Errorf("a small call: %d %s", status, body)
+		}
+		time.Sleep(answerWithin + time.Second)
+		ask(t, conn, "CheckBatch", large)
+		if status, body := answerOf(t, conn); status != 200 {
+			t.Errorf("when the others are dropped: %d %s", status, body)
+		}
+	})
+}
+
+// What a refusal or an answer took is given back, or a node would end up refusing everything.
+func TestRoomIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn := servePipes(t)()
+		large := batchOf(checksMax, entriesMax)
+		for i := range 5 { // three would fill it
+			ask(t, conn, "CheckBatch", large)
+			if status, body := answerOf(t, conn); status != 200 {
+				t.Fatalf("call %d: %d %s", i, status, body)
+			}
+		}
+	})
+}
+
+// What has more entries than it may is a mistake, not a matter of room.
+func TestTooManyEntriesAreNoLackOfRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn := servePipes(t)()
+		ask(t, conn, "Check", `{"entries":[`+strings.TrimSuffix(strings.Repeat("{},", 200_000), ",")+`]}`)
+		if status, body := answerOf(t, conn); status != 400 || !strings.Contains(body, "entries: are 200000") {
+			t.Errorf("got %d %s", status, body)
+		}
+	})
+}

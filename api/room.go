@@ -1,0 +1,56 @@
+package api
+
+import (
+	"context"
+	"sync/atomic"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/shard"
+)
+
+// entriesUnderWay bounds the entries of all calls whose answers are not written yet. An entry of two limits with an
+// explanation takes about 4 KB until then: half a GB in all.
+const entriesUnderWay = 128 << 10
+
+// room counts the entries under way. It may be used concurrently.
+type room struct{ taken atomic.Int64 }
+
+// take makes room for n entries; false when there is none. A call takes no more than it leaves to others: a few large
+// answers that nobody reads, which may stay for answerWithin, never stop the small calls.
+func (r *room) take(n int64) bool {
+	if entriesUnderWay-r.taken.Add(n) < n {
+		r.taken.Add(-n)
+		return false
+	}
+	return true
+}
+
+func (r *room) give(n int64) { r.taken.Add(-n) }
+
+var errNoRoom = &shard.Error{Code: shard.Overloaded, RetryAfter: 50e3,
+	Message: "too many entries are under way on this node; nothing was counted; ask again"}
+
+// enter takes room for the message of a call, which its exchange gives back when the answer is written.
+func enter(ctx context.Context, message any) error {
+	x, n := exchangeOf(ctx), weigh(message)
+	if !x.room.take(n) {
+		return errNoRoom
+	}
+	x.taken += n
+	return nil
+}
+
+// weigh counts entries, as far as they are allowed: a message with more of them is refused for that.
+func weigh(message any) int64 {
+	switch m := message.(type) {
+	case interface{ GetEntries() []*stintv1.Entry }:
+		return int64(max(1, min(len(m.GetEntries()), entriesMax)))
+	case *stintv1.CheckBatchRequest:
+		var sum int64
+		for _, check := range m.Checks[:min(len(m.Checks), checksMax)] {
+			sum += weigh(check)
+		}
+		return max(1, sum)
+	}
+	return 1
+}
