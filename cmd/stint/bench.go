@@ -56,13 +56,17 @@ func (*benchCommand) Help() string {
 
 // Run drives the server until the plan's end or Ctrl-C, and prints what it measured.
 func (c *benchCommand) Run(s streams) error {
+	plan := c.plan()
+	if err := plan.Validate(); err != nil {
+		return usageError{fmt.Errorf("bench: %w", err)}
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	var progress func(load.Progress)
 	if s.live() {
 		progress = func(p load.Progress) { fmt.Fprintf(s.err, "\r\x1b[K%s", progressLine(p)) }
 	}
-	report, err := load.Run(ctx, c.plan(), progress)
+	report, err := load.Run(ctx, plan, progress)
 	if s.live() {
 		fmt.Fprint(s.err, "\r\x1b[K")
 	}
@@ -84,7 +88,7 @@ func (c *benchCommand) remote() remote { return remote{Addr: c.Addr, Timeout: c.
 
 func (c *benchCommand) explain(err error) error {
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return c.remote().explain("bench", err)
+		return c.remote().explain("bench", err, false)
 	}
 	return fmt.Errorf("bench: %w", err)
 }

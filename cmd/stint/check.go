@@ -46,7 +46,7 @@ func (c *checkCommand) Run(s streams) error {
 	}
 	answer, err := c.limits().Check(ctx, connect.NewRequest(request))
 	if err != nil {
-		return c.explain("check "+c.target.String(), err)
+		return c.explain("check "+c.target.String(), err, !c.Peek)
 	}
 	if c.json() {
 		err = printJSON(s, answer.Msg)
@@ -105,7 +105,7 @@ func (c *getCommand) Run(s streams) error {
 	answer, err := c.limits().Get(ctx, connect.NewRequest(&stintv1.GetRequest{Namespace: c.Namespace,
 		Entries: []*stintv1.Entry{{Policy: c.Policy, Key: c.Key, Tier: c.Tier}}}))
 	if err != nil {
-		return c.explain("get "+c.target.String(), err)
+		return c.explain("get "+c.target.String(), err, false)
 	}
 	if c.json() {
 		return printJSON(s, answer.Msg)
@@ -117,7 +117,6 @@ type adjustCommand struct {
 	target
 	Reset bool   `help:"Put the limits back to rest, as if the key had never been seen." required:""`
 	Limit string `help:"Only this limit of the policy."`
-	Note  string `help:"Why: goes to the audit log."`
 	ID    string `help:"Idempotency id: asked again with it, the same request is done once."`
 	output
 	remote
@@ -131,10 +130,10 @@ func (c *adjustCommand) Run(s streams) error {
 	ctx, cancel := c.context()
 	defer cancel()
 	answer, err := c.limits().Adjust(ctx, connect.NewRequest(&stintv1.AdjustRequest{Namespace: c.Namespace,
-		Policy: c.Policy, Key: c.Key, Limit: c.Limit, Note: c.Note, IdempotencyId: c.ID,
+		Policy: c.Policy, Key: c.Key, Limit: c.Limit, IdempotencyId: c.ID,
 		Op: &stintv1.AdjustRequest_Reset_{Reset_: &stintv1.Reset{}}}))
 	if err != nil {
-		return c.explain("adjust "+c.target.String(), err)
+		return c.explain("adjust "+c.target.String(), err, true)
 	}
 	if c.json() {
 		return printJSON(s, answer.Msg)

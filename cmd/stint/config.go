@@ -4,18 +4,25 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v4"
+
+	"github.com/stint-io/stint/node"
 )
 
 // configFile gives the flags of serve the values of the file that --config names. It is for one parse.
 type configFile struct {
 	loaded bool
-	values map[string]string // by flag name
+	values map[string]configValue // by flag name
+	used   map[string]string      // where each value is that neither a flag nor the environment replaced
 }
+
+// configValue is a value of the file and where it is, as in stint.yaml:3.
+type configValue struct{ text, where string }
 
 var _ kong.Resolver = (*configFile)(nil)
 
@@ -40,7 +47,26 @@ func (c *configFile) Resolve(parsed *kong.Context, parent *kong.Path, flag *kong
 	if !ok || inEnvironment(flag) {
 		return nil, nil
 	}
-	return value, nil
+	// Parsed here first, for an error that can say where.
+	scratch := reflect.New(flag.Target.Type()).Elem()
+	if err := flag.Parse(kong.Scan().PushTyped(value.text, kong.FlagValueToken), scratch); err != nil {
+		return nil, configError{fmt.Errorf("%s: %w", value.where, err)}
+	}
+	c.used[flag.Name] = value.where
+	return value.text, nil
+}
+
+// locate puts file and line before an error about a value of the file. Such an error begins with the field.
+func (c *configFile) locate(err error) error {
+	if err == nil || !isUsage(err) {
+		return err
+	}
+	field, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), node.ErrConfig.Error()+": "), ":")
+	where, ok := c.used[strings.TrimPrefix(field, "--")]
+	if !ok {
+		return err
+	}
+	return fmt.Errorf("%s: %w", where, err)
 }
 
 func configurable(flag *kong.Flag) bool { return flag.Name != "config" && len(flag.Envs) > 0 }
@@ -54,7 +80,7 @@ func inEnvironment(flag *kong.Flag) bool {
 }
 
 func (c *configFile) load(parsed *kong.Context, command *kong.Node) error {
-	c.loaded = true
+	c.loaded, c.used = true, map[string]string{}
 	var path string
 	var known []string
 	for _, flag := range command.Flags {
@@ -80,7 +106,7 @@ func (c *configFile) load(parsed *kong.Context, command *kong.Node) error {
 
 // parseConfig reads `flag-name: value` lines. Values keep the text they have in the file; a list is joined with
 // commas. An unknown or repeated key is an error with its line.
-func parseConfig(path string, text []byte, known []string) (map[string]string, error) {
+func parseConfig(path string, text []byte, known []string) (map[string]configValue, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -92,7 +118,7 @@ func parseConfig(path string, text []byte, known []string) (map[string]string, e
 	if root.Kind != yaml.MappingNode {
 		return nil, fmt.Errorf("%s:%d: must be lines of the form api-addr: 127.0.0.1:7400", path, root.Line)
 	}
-	values := map[string]string{}
+	values := map[string]configValue{}
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		key, value := root.Content[i], root.Content[i+1]
 		if !slices.Contains(known, key.Value) {
@@ -105,7 +131,7 @@ func parseConfig(path string, text []byte, known []string) (map[string]string, e
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %s: %w", path, value.Line, key.Value, err)
 		}
-		values[key.Value] = text
+		values[key.Value] = configValue{text, fmt.Sprintf("%s:%d", path, value.Line)}
 	}
 	return values, nil
 }

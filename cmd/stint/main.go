@@ -54,6 +54,12 @@ type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
+// isUsage reports whether an error is about what the command line or the config file says.
+func isUsage(err error) bool {
+	var usage usageError
+	return errors.As(err, &usage) || errors.Is(err, node.ErrConfig)
+}
+
 // streams is where a command reads and writes.
 type streams struct {
 	in       io.Reader
@@ -62,10 +68,11 @@ type streams struct {
 
 // run is the program: it answers the exit code.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	config := &configFile{}
 	exited := -1 // kong asks to exit after it has printed the help
 	parser, err := kong.New(&commandLine{}, kong.Name("stint"), kong.Writers(stdout, stderr),
 		kong.Description("stint counts exactly: limit L admits exactly L, with many callers and across crashes."),
-		kong.Exit(func(code int) { exited = code }), kong.Resolvers(&configFile{}),
+		kong.Exit(func(code int) { exited = code }), kong.Resolvers(config),
 		kong.ConfigureHelp(kong.HelpOptions{NoExpandSubcommands: true, WrapUpperBound: 120}))
 	if err != nil {
 		panic(err) // the command line itself is malformed: a bug of ours
@@ -80,7 +87,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err != nil {
 		return refuse(err, stderr)
 	}
-	return exitCode(command.Run(streams{stdin, stdout, stderr}), stderr)
+	return exitCode(config.locate(command.Run(streams{stdin, stdout, stderr})), stderr)
 }
 
 // refuse says why the command line or the config file cannot be understood.
@@ -103,12 +110,11 @@ func exitCode(err error, stderr io.Writer) int {
 		return exitDenied
 	}
 	fmt.Fprintf(stderr, "stint: %v\n", err)
-	var usage usageError
 	switch {
-	case errors.As(err, &usage):
-		return exitUsage
 	case errors.Is(err, node.ErrDisk):
 		return exitDisk
+	case isUsage(err):
+		return exitUsage
 	}
 	return 1
 }

@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptrace"
+	"net/url"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -41,37 +44,81 @@ func (r remote) url() string {
 	return addr
 }
 
+// Validate implements kong.Validatable.
+func (r remote) Validate() error {
+	u, err := url.Parse(r.url())
+	if err != nil {
+		return fmt.Errorf("--addr: %w", err)
+	}
+	if u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return fmt.Errorf("--addr: %q is not a URL such as http://127.0.0.1:7400", r.Addr)
+	}
+	return nil
+}
+
 func (r remote) context() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), r.Timeout)
 }
 
 func (r remote) limits() stintv1connect.LimitServiceClient {
-	return stintv1connect.NewLimitServiceClient(http.DefaultClient, r.url())
+	return stintv1connect.NewLimitServiceClient(httpClient, r.url())
 }
 
 func (r remote) policies() stintv1connect.PolicyServiceClient {
-	return stintv1connect.NewPolicyServiceClient(http.DefaultClient, r.url())
+	return stintv1connect.NewPolicyServiceClient(httpClient, r.url())
 }
 
-// explain turns a failed call into what failed, on what, and what to do.
-func (r remote) explain(what string, err error) error {
+// httpClient marks the errors of requests that never left.
+var httpClient = &http.Client{Transport: transport{}}
+
+type transport struct{}
+
+// unsentError is the reason why there was no connection that a request could be written to.
+type unsentError struct{ error }
+
+func (e unsentError) Unwrap() error { return e.error }
+
+// RoundTrip implements http.RoundTripper. The error alone does not tell: a dial that takes too long ends as any other
+// call does that takes too long.
+func (transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	var connected atomic.Bool
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
+	request = request.WithContext(httptrace.WithClientTrace(request.Context(), trace))
+	response, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil && !connected.Load() {
+		err = unsentError{err}
+	}
+	return response, err
+}
+
+// explain turns a failed call into what failed, on what, and what to do. counts tells calls that change what a key
+// has used from those that only read.
+func (r remote) explain(what string, err error, counts bool) error {
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("%s: nobody answers: is stint running at %s? (stint serve --dev starts one; --addr or STINT_ADDR "+
 			"says where it is)", what, r.url())
 	}
+	text := fmt.Sprintf("%s: no answer from %s: %v", what, r.url(), err)
 	var failure *connect.Error
-	if !errors.As(err, &failure) {
-		return fmt.Errorf("%s at %s: %w", what, r.url(), err)
+	if errors.As(err, &failure) {
+		text = fmt.Sprintf("%s: no answer from %s: %s", what, r.url(), failure.Message())
+		if connect.IsWireError(err) {
+			text = fmt.Sprintf("%s: %s: %s", what, failure.Code(), failure.Message())
+		}
 	}
-	text := fmt.Sprintf("%s: %s: %s", what, failure.Code(), failure.Message())
-	if maybeApplied(failure) {
-		text += " (it may have been counted, once)"
+	if counts && maybeApplied(err) {
+		text += " (it may have been counted: repeat it with the same --id to learn; without one a repeat counts again)"
 	}
 	return errors.New(text)
 }
 
 // maybeApplied reports whether the server says, or nobody can say, that the request may have been counted.
-func maybeApplied(failure *connect.Error) bool {
+func maybeApplied(err error) bool {
+	var failure *connect.Error
+	if !connect.IsWireError(err) || !errors.As(err, &failure) {
+		var unsent unsentError
+		return !errors.As(err, &unsent)
+	}
 	for _, detail := range failure.Details() {
 		if value, err := detail.Value(); err == nil {
 			if f, ok := value.(*stintv1.Failure); ok {
@@ -79,12 +126,20 @@ func maybeApplied(failure *connect.Error) bool {
 			}
 		}
 	}
-	return failure.Code() == connect.CodeAborted || failure.Code() == connect.CodeDeadlineExceeded
+	switch failure.Code() {
+	case connect.CodeAborted, connect.CodeDeadlineExceeded, connect.CodeCanceled, connect.CodeInternal,
+		connect.CodeUnknown, connect.CodeDataLoss:
+		return true
+	}
+	return false
 }
+
+// asJSON has the shape of the server's own JSON: every field that is not a message is there, "allowed": false too.
+var asJSON = protojson.MarshalOptions{EmitDefaultValues: true}
 
 // printJSON writes a message as one line. The protobuf library varies its spaces on purpose, so they are taken out.
 func printJSON(s streams, message proto.Message) error {
-	text, err := protojson.Marshal(message)
+	text, err := asJSON.Marshal(message)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,7 +31,9 @@ func TestMain(m *testing.M) {
 //
 //	exits CODE stint ARGS...   runs a command that must end with that exit code
 //	serve ARGS...              starts a server on a free port, waits until it is ready, and sets STINT_ADDR
-//	signal NAME CODE           signals the server and checks its exit code
+//	log REGEXP                 looks for a line in the server's log so far; ! log: there must be none
+//	halfcall                   begins a call to the server and leaves it at that
+//	signal NAME... CODE        signals the server, again when it no longer listens, and checks its exit code
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
@@ -51,7 +55,7 @@ func TestScripts(t *testing.T) {
 			return false, fmt.Errorf("unknown condition %s", name)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "serve": serve, "signal": signalServer,
+			"exits": exits, "serve": serve, "log": log, "halfcall": halfCall, "signal": signalServer,
 		},
 	})
 }
@@ -73,7 +77,10 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // server is the one server that a script may have.
-type server struct{ process *exec.Cmd }
+type server struct {
+	process *exec.Cmd
+	log     string // file
+}
 
 type serverKey struct{}
 
@@ -82,9 +89,11 @@ var readyLine = regexp.MustCompile(`^stint is ready at (http://\S+)`)
 func serve(ts *testscript.TestScript, _ bool, args []string) {
 	path, err := exec.LookPath("stint")
 	ts.Check(err)
-	process := exec.Command(path, append([]string{"serve", "--api-addr", "127.0.0.1:0", "--peer-addr", "127.0.0.1:0",
-		"--gossip-addr", "127.0.0.1:0"}, args...)...)
-	process.Dir, process.Stderr = ts.MkAbs("."), os.Stderr
+	process := exec.Command(path, append([]string{"serve", "--api-addr", "127.0.0.1:0"}, args...)...)
+	logFile, err := os.CreateTemp(ts.MkAbs("."), "log-")
+	ts.Check(err)
+	defer logFile.Close()
+	process.Dir, process.Stderr = ts.MkAbs("."), logFile
 	process.Env = append(os.Environ(), "TMPDIR="+ts.Getenv("TMPDIR"))
 	stdout, err := process.StdoutPipe()
 	ts.Check(err)
@@ -102,16 +111,58 @@ func serve(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("the server said %q (%v) where its ready line should be", line, err)
 	}
 	ts.Setenv("STINT_ADDR", ready[1])
-	ts.Value(serverKey{}).(*server).process = process
+	*ts.Value(serverKey{}).(*server) = server{process, logFile.Name()}
+}
+
+func log(ts *testscript.TestScript, negated bool, args []string) {
+	text := ts.ReadFile(ts.Value(serverKey{}).(*server).log)
+	if regexp.MustCompile(args[0]).MatchString(text) == negated {
+		ts.Fatalf("the server's log:\n%s", text)
+	}
+}
+
+func halfCall(ts *testscript.TestScript, _ bool, _ []string) {
+	conn, err := net.Dial("tcp", address(ts))
+	ts.Check(err)
+	ts.Defer(func() { conn.Close() })
+	_, err = io.WriteString(conn, "POST /stint.v1.LimitService/Check HTTP/1.1\r\nHost: stint\r\n"+
+		"Content-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: 100\r\n\r\n")
+	ts.Check(err)
+	// The server asks for the body once it is serving the call: from here on it has something to drain.
+	_, err = bufio.NewReader(conn).ReadString('\n')
+	ts.Check(err)
+}
+
+func address(ts *testscript.TestScript) string {
+	return strings.TrimPrefix(ts.Getenv("STINT_ADDR"), "http://")
 }
 
 func signalServer(ts *testscript.TestScript, _ bool, args []string) {
 	signals := map[string]os.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "KILL": syscall.SIGKILL}
 	process := ts.Value(serverKey{}).(*server).process
-	ts.Check(process.Process.Signal(signals[args[0]]))
+	names, want := args[:len(args)-1], args[len(args)-1]
+	for i, name := range names {
+		if i > 0 {
+			awaitDeaf(ts)
+		}
+		ts.Check(process.Process.Signal(signals[name]))
+	}
 	// What the exit code says is compared below; Wait's error only repeats it.
 	_ = process.Wait()
-	if code := strconv.Itoa(process.ProcessState.ExitCode()); code != strings.Join(args[1:], "") {
-		ts.Fatalf("the server ended with exit code %s, want %s", code, args[1])
+	if code := strconv.Itoa(process.ProcessState.ExitCode()); code != want {
+		ts.Fatalf("the server ended with exit code %s, want %s", code, want)
 	}
+}
+
+// awaitDeaf waits until the server no longer listens.
+func awaitDeaf(ts *testscript.TestScript) {
+	for late := time.Now().Add(5 * time.Second); time.Now().Before(late); {
+		conn, err := net.Dial("tcp", address(ts))
+		if err != nil {
+			return
+		}
+		conn.Close()
+		time.Sleep(5 * time.Millisecond) // a real process: there is nothing to wait on but the clock
+	}
+	ts.Fatalf("the server still listens")
 }

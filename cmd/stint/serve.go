@@ -2,11 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -39,8 +40,9 @@ type serveCommand struct {
 	Dev             bool          `help:"Try it: one node, example policies, and what to type." env:"STINT_DEV"`
 }
 
-// drainMax is how long a node may take to finish what it was asked before it was told to stop.
-const drainMax = 30 * time.Second
+// drainMax is how long a node may take to finish what it was asked before it was told to stop: twice as long as a call
+// may take that brings no deadline.
+const drainMax = 10 * time.Second
 
 // Run serves until a signal, or until the node stops itself.
 func (c *serveCommand) Run(s streams) error {
@@ -56,7 +58,11 @@ func (c *serveCommand) Run(s streams) error {
 	defer remove()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	n, err := node.Start(ctx, c.nodeConfig(dataDir, s))
+	logger := slog.New(slog.NewTextHandler(s.err, nil))
+	if flags := c.idleFlags(); len(flags) > 0 {
+		logger.Info("a node alone has no use for", "flags", strings.Join(flags, " "))
+	}
+	n, err := node.Start(ctx, c.nodeConfig(dataDir, logger))
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil // told to stop while starting
@@ -77,28 +83,45 @@ func (c *serveCommand) Run(s streams) error {
 
 // refuseUnbuilt stops before anything starts that would not do what its flags say.
 func (c *serveCommand) refuseUnbuilt() error {
+	const unbuilt, tooFew = "clusters are not built yet", "must be at least 1"
 	for _, flag := range []struct {
-		set     bool
-		message string
+		set           bool
+		name, problem string
 	}{
-		{len(c.Join) > 0, "--join: clusters are not built yet; one node serves alone"},
-		{c.BootstrapExpect > 1, "--bootstrap-expect: clusters are not built yet; one node serves alone, so leave it at 1"},
-		{c.RedisAddr != "", "--redis-addr: the Redis protocol is not built yet; use --api-addr"},
-		{c.PeerCert+c.PeerKey+c.PeerCA != "", "--peer-cert, --peer-key, --peer-ca: clusters are not built yet"},
-		{c.GossipKey != "", "--gossip-key: clusters are not built yet"},
-		{c.InsecurePeers, "--insecure-peers: clusters are not built yet"},
+		{len(c.Join) > 0, "join", unbuilt + "; one node serves alone"},
+		{c.BootstrapExpect > 1, "bootstrap-expect", unbuilt + "; one node serves alone, so leave it at 1"},
+		{c.RedisAddr != "", "redis-addr", "the Redis protocol is not built yet; use --api-addr"},
+		{c.PeerCert != "", "peer-cert", unbuilt},
+		{c.PeerKey != "", "peer-key", unbuilt},
+		{c.PeerCA != "", "peer-ca", unbuilt},
+		{c.GossipKey != "", "gossip-key", unbuilt},
+		{c.InsecurePeers, "insecure-peers", unbuilt},
+		{c.BootstrapExpect < 1, "bootstrap-expect", tooFew},
+		{c.Shards < 1, "shards", tooFew},
+		{c.Replicas < 1, "replicas", tooFew},
+		{c.RequestTimeout <= 0, "request-timeout", "must be more than 0, as in 5s"},
 	} {
 		if flag.set {
-			return usageError{errors.New(flag.message)}
+			return usagef("--%s: %s", flag.name, flag.problem)
 		}
 	}
-	if c.BootstrapExpect < 1 || c.Shards < 1 || c.Replicas < 1 {
-		return usagef("--bootstrap-expect, --shards and --replicas: must be at least 1")
-	}
-	if c.RequestTimeout <= 0 {
-		return usagef("--request-timeout: must be more than 0, as in 5s")
-	}
 	return nil
+}
+
+// idleFlags names the flags that were set and that only a node with others has a use for.
+func (c *serveCommand) idleFlags() (names []string) {
+	for _, flag := range []struct{ name, value, unset string }{
+		{"--peer-addr", c.PeerAddr, "127.0.0.1:7401"},
+		{"--gossip-addr", c.GossipAddr, "127.0.0.1:7402"},
+		{"--advertise", c.Advertise, ""},
+		{"--zone", c.Zone, ""},
+		{"--replicas", strconv.Itoa(c.Replicas), "3"},
+	} {
+		if flag.value != flag.unset {
+			names = append(names, flag.name)
+		}
+	}
+	return names
 }
 
 // dataDir answers where to keep the data, and what to do with it when the process ends.
@@ -116,9 +139,7 @@ func (c *serveCommand) dataDir() (dir string, remove func(), err error) {
 	return dir, func() { os.RemoveAll(dir) }, nil
 }
 
-func (c *serveCommand) nodeConfig(dataDir string, s streams) node.Config {
-	return node.Config{DataDir: dataDir, NodeID: c.NodeID, APIAddr: c.APIAddr, PeerAddr: c.PeerAddr,
-		GossipAddr: c.GossipAddr, Join: c.Join, BootstrapExpect: c.BootstrapExpect, Shards: c.Shards,
-		Replicas: c.Replicas, PoliciesFile: c.Policies, RequestTimeout: c.RequestTimeout, Advertise: c.Advertise,
-		Zone: c.Zone, Dev: c.Dev, AcceptTime: c.AcceptTime, Logger: slog.New(slog.NewTextHandler(s.err, nil))}
+func (c *serveCommand) nodeConfig(dataDir string, logger *slog.Logger) node.Config {
+	return node.Config{DataDir: dataDir, NodeID: c.NodeID, APIAddr: c.APIAddr, Shards: c.Shards,
+		PoliciesFile: c.Policies, RequestTimeout: c.RequestTimeout, Dev: c.Dev, AcceptTime: c.AcceptTime, Logger: logger}
 }
