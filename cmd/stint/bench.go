@@ -71,7 +71,7 @@ func (c *benchCommand) Run(s streams) error {
 		fmt.Fprint(s.err, "\r\x1b[K")
 	}
 	if err != nil {
-		return c.explain(err)
+		return c.explain(ctx, err)
 	}
 	if c.json() {
 		err = json.NewEncoder(s.out).Encode(report)
@@ -86,9 +86,9 @@ func (c *benchCommand) Run(s streams) error {
 
 func (c *benchCommand) remote() remote { return remote{Addr: c.Addr, Timeout: c.Timeout} }
 
-func (c *benchCommand) explain(err error) error {
+func (c *benchCommand) explain(ctx context.Context, err error) error {
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return c.remote().explain("bench", err, false)
+		return c.remote().explain(ctx, "bench", err, false)
 	}
 	return fmt.Errorf("bench: %w", err)
 }

@@ -46,7 +46,7 @@ func (c *checkCommand) Run(s streams) error {
 	}
 	answer, err := c.limits().Check(ctx, connect.NewRequest(request))
 	if err != nil {
-		return c.explain("check "+c.target.String(), err, !c.Peek)
+		return c.explain(ctx, "check "+c.target.String(), err, !c.Peek)
 	}
 	if c.json() {
 		err = printJSON(s, answer.Msg)
@@ -105,7 +105,7 @@ func (c *getCommand) Run(s streams) error {
 	answer, err := c.limits().Get(ctx, connect.NewRequest(&stintv1.GetRequest{Namespace: c.Namespace,
 		Entries: []*stintv1.Entry{{Policy: c.Policy, Key: c.Key, Tier: c.Tier}}}))
 	if err != nil {
-		return c.explain("get "+c.target.String(), err, false)
+		return c.explain(ctx, "get "+c.target.String(), err, false)
 	}
 	if c.json() {
 		return printJSON(s, answer.Msg)
@@ -133,7 +133,7 @@ func (c *adjustCommand) Run(s streams) error {
 		Policy: c.Policy, Key: c.Key, Limit: c.Limit, IdempotencyId: c.ID,
 		Op: &stintv1.AdjustRequest_Reset_{Reset_: &stintv1.Reset{}}}))
 	if err != nil {
-		return c.explain("adjust "+c.target.String(), err, true)
+		return c.explain(ctx, "adjust "+c.target.String(), err, true)
 	}
 	if c.json() {
 		return printJSON(s, answer.Msg)

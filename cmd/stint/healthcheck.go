@@ -19,7 +19,7 @@ func (c *healthcheckCommand) Run(s streams) error {
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return c.explain("healthcheck", err, false)
+		return c.explain(ctx, "healthcheck", err, false)
 	}
 	defer response.Body.Close()
 	const shown = 1 << 10

@@ -22,7 +22,7 @@ func (c *policiesCommand) Run(s streams) error {
 	defer cancel()
 	answer, err := c.policies().List(ctx, connect.NewRequest(&stintv1.ListPoliciesRequest{}))
 	if err != nil {
-		return c.explain("policies", err, false)
+		return c.explain(ctx, "policies", err, false)
 	}
 	if c.json() {
 		return printJSON(s, answer.Msg)

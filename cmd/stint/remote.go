@@ -56,44 +56,36 @@ func (r remote) Validate() error {
 	return nil
 }
 
+// context ends with the timeout. It notes whether there was ever a connection that a request could be written to: the
+// error alone does not tell, because a dial that takes too long ends as any other call does that takes too long.
 func (r remote) context() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), r.Timeout)
+	connected := new(atomic.Bool)
+	ctx := context.WithValue(context.Background(), connectedKey{}, connected)
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+	})
+	return context.WithTimeout(ctx, r.Timeout)
+}
+
+type connectedKey struct{}
+
+// neverSent reports whether a context of remote has seen no connection.
+func neverSent(ctx context.Context) bool {
+	connected, ok := ctx.Value(connectedKey{}).(*atomic.Bool)
+	return ok && !connected.Load()
 }
 
 func (r remote) limits() stintv1connect.LimitServiceClient {
-	return stintv1connect.NewLimitServiceClient(httpClient, r.url())
+	return stintv1connect.NewLimitServiceClient(http.DefaultClient, r.url())
 }
 
 func (r remote) policies() stintv1connect.PolicyServiceClient {
-	return stintv1connect.NewPolicyServiceClient(httpClient, r.url())
+	return stintv1connect.NewPolicyServiceClient(http.DefaultClient, r.url())
 }
 
-// httpClient marks the errors of requests that never left.
-var httpClient = &http.Client{Transport: transport{}}
-
-type transport struct{}
-
-// unsentError is the reason why there was no connection that a request could be written to.
-type unsentError struct{ error }
-
-func (e unsentError) Unwrap() error { return e.error }
-
-// RoundTrip implements http.RoundTripper. The error alone does not tell: a dial that takes too long ends as any other
-// call does that takes too long.
-func (transport) RoundTrip(request *http.Request) (*http.Response, error) {
-	var connected atomic.Bool
-	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
-	request = request.WithContext(httptrace.WithClientTrace(request.Context(), trace))
-	response, err := http.DefaultTransport.RoundTrip(request)
-	if err != nil && !connected.Load() {
-		err = unsentError{err}
-	}
-	return response, err
-}
-
-// explain turns a failed call into what failed, on what, and what to do. counts tells calls that change what a key
-// has used from those that only read.
-func (r remote) explain(what string, err error, counts bool) error {
+// explain turns a failed call into what failed, on what, and what to do. ctx is the call's. counts tells calls that
+// change what a key has used from those that only read.
+func (r remote) explain(ctx context.Context, what string, err error, counts bool) error {
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("%s: nobody answers: is stint running at %s? (stint serve --dev starts one; --addr or STINT_ADDR "+
 			"says where it is)", what, r.url())
@@ -106,18 +98,17 @@ func (r remote) explain(what string, err error, counts bool) error {
 			text = fmt.Sprintf("%s: %s: %s", what, failure.Code(), failure.Message())
 		}
 	}
-	if counts && maybeApplied(err) {
+	if counts && !neverSent(ctx) && maybeApplied(err) {
 		text += " (it may have been counted: repeat it with the same --id to learn; without one a repeat counts again)"
 	}
 	return errors.New(text)
 }
 
-// maybeApplied reports whether the server says, or nobody can say, that the request may have been counted.
+// maybeApplied reports whether the server says, or nobody can say, that a request that was sent may have been counted.
 func maybeApplied(err error) bool {
 	var failure *connect.Error
 	if !connect.IsWireError(err) || !errors.As(err, &failure) {
-		var unsent unsentError
-		return !errors.As(err, &unsent)
+		return true
 	}
 	for _, detail := range failure.Details() {
 		if value, err := detail.Value(); err == nil {

@@ -27,7 +27,7 @@ func explained(r remote, counts bool) string {
 	ctx, cancel := r.context()
 	defer cancel()
 	_, err := r.limits().Check(ctx, connect.NewRequest(&stintv1.CheckRequest{}))
-	return r.explain("check", err, counts).Error()
+	return r.explain(ctx, "check", err, counts).Error()
 }
 
 func answerWith(t *testing.T, err *connect.Error, details ...*stintv1.Failure) http.HandlerFunc {
