@@ -112,6 +112,11 @@ func TestFullShard(t *testing.T) {
 		if told != 4 {
 			t.Fatalf("told %d times in 34 s, must be 4", told)
 		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if told != 4 {
+			t.Fatalf("told %d times more after the last refusal", told-4)
+		}
 	})
 }
 

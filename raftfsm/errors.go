@@ -6,7 +6,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/hashicorp/raft"
-	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
@@ -23,7 +23,7 @@ var ErrCorrupt = errors.New("corrupt")
 
 // corruption puts ErrCorrupt into the chain where a library found the bytes to be wrong.
 func corruption(err error) error {
-	for _, sign := range []error{bbolt.ErrInvalid, bbolt.ErrChecksum, bbolt.ErrVersionMismatch} {
+	for _, sign := range []error{bolterrors.ErrInvalid, bolterrors.ErrChecksum, bolterrors.ErrVersionMismatch} {
 		if errors.Is(err, sign) {
 			return fmt.Errorf("%w: %w", err, ErrCorrupt)
 		}
