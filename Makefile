@@ -4,7 +4,7 @@
 tool := go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help generate generate-check build image test race chaos docker lint fuzz bench ci
+.PHONY: help generate generate-check build image test race sim chaos docker lint fuzz bench ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,10 +33,16 @@ test: ## the tests that need nothing but Go
 	go test ./...
 
 race: ## the core under the race detector
-	go test -race -short ./limit ./policy ./shard ./actor ./cluster ./raftfsm ./api ./node ./internal/replay ./internal/load
+	go test -race -short ./limit ./policy ./shard ./actor ./cluster ./raftfsm ./api ./node ./internal/replay ./internal/load \
+	  ./internal/lab ./internal/verify
 
-chaos: ## kill -9 the real binary, fifty times and more
-	go test -tags chaos -count=1 -v ./internal/chaos
+WORLDS ?= 500
+
+sim: ## WORLDS whole clusters in virtual time, with everything that can fail
+	go test -count=1 -timeout 30m -run '^TestClusters$$' ./internal/sim -sim.worlds=$(WORLDS)
+
+chaos: ## real processes: killed, paused, cut off, restarted, with disks that fail; one node and three
+	go test -tags chaos -count=1 -timeout 30m -v ./internal/chaos
 
 docker: image ## docker-compose.yml on a real engine
 	go test -tags docker -count=1 -v -run Compose ./internal/chaos

@@ -37,17 +37,20 @@ var beside = map[string][]string{
 	"api/gen/stint/v1/stintv1connect": {"api/gen/stint/v1"},
 	"metrics":                         {},
 	"internal/load":                   {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect"},
+	"internal/lab":                    {},
+	"internal/verify":                 {},
 	"internal/check":                  {"limit", "policy", "shard"},
 	"internal/sim":                    {},
-	"internal/chaos":                  {},
+	"internal/chaos":                  {}, // its tests use internal/lab, internal/verify and internal/check
 	"raftfsm/memnet":                  {}, // for tests: a network in memory
+	"raftfsm/memfs":                   {}, // for tests: a disk in memory
 }
 
 // mayUse lists what a floor takes from beside it.
 var mayUse = map[string][]string{
 	"api":       {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect"},
 	"node":      {"metrics"},
-	"cmd/stint": {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "internal/load"},
+	"cmd/stint": {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "internal/load", "internal/lab", "internal/verify"},
 }
 
 // doors says through which packages a library comes in.
@@ -55,7 +58,7 @@ var doors = map[string][]string{
 	"github.com/hashicorp/raft":             {"raftfsm"},
 	"github.com/hashicorp/raft-boltdb":      {"raftfsm"},
 	"go.etcd.io/bbolt":                      {"raftfsm"},
-	"github.com/cockroachdb/pebble":         {"raftfsm"},
+	"github.com/cockroachdb/pebble":         {"raftfsm", "raftfsm/memfs"},
 	"github.com/hashicorp/memberlist":       {"cluster"},
 	"connectrpc.com/":                       {"api", "cmd/stint", "internal/load", "api/gen/stint/v1/stintv1connect"},
 	"google.golang.org/protobuf":            {"api", "cmd/stint", "internal/load", "api/gen/stint/v1"},

@@ -29,11 +29,19 @@ type Config struct {
 	// 4 GiB.
 	MaxBytes int
 
-	Now      func() time.Time   // the machine's clock, with its monotonic reading; time.Now
-	Policies func() *policy.Set // the set in force; required; must be cheap and may be called at any time
-	Observer Observer           // what is measured; the zero value measures nothing
+	Now      func() time.Time // the machine's clock, with its monotonic reading; time.Now
+	Observer Observer         // what is measured; the zero value measures nothing
 
-	// AcceptStep lets an epoch open more than 24 h past the last stamp (SEMANTICS R18).
+	// Policies says what this node knows to be the newest policies; nil, or a Version of 0: it knows none. It must be
+	// cheap. Without the function requests are evaluated without policies, as those of the system shard are.
+	Policies func() *policy.Revision
+
+	// Reference says how far this machine's clock is ahead of the median of the voters' clocks now; false when that
+	// was not measured for a majority of them within the last 5 s. It must be cheap. Without the function this node is
+	// the only voter and goes by its own clock.
+	Reference func() (ahead time.Duration, ok bool)
+
+	// AcceptStep lets the epoch of an only voter open more than 24 h past the last stamp (SEMANTICS R18).
 	AcceptStep bool
 }
 
@@ -42,7 +50,7 @@ type Config struct {
 type Observer struct {
 	// Batch is told of every installed batch: its requests, the records it changed, and its size in the log.
 	Batch func(requests, effects, bytes int)
-	// Commit is told how long an installed batch or fingerprint took from its proposal to its outcome.
+	// Commit is told how long an installed batch, fingerprint or adoption took from its proposal to its outcome.
 	Commit func(took time.Duration)
 	// Epoch is told the number of an epoch when it opens, and 0 when it ends, with the actor's end at the latest.
 	Epoch func(epoch uint64)
@@ -53,6 +61,19 @@ type Observer struct {
 	Frozen func(behind time.Duration)
 	// Full is told, every 10 s at most, that requests were refused because the shard holds MaxBytes.
 	Full func()
+	// Adopted is told the version of the policies that the shard's log holds: with every epoch that opens, and when
+	// an adoption is installed.
+	Adopted func(version uint64)
+	// Unreadable is told, every 10 s at most, that no epoch is opened because the policies that the log holds cannot
+	// be parsed here: an older version of the program, as a rule.
+	Unreadable func(version uint64, err error)
+	// ClockOff is told, every 10 s at most, that this machine's clock is more than 200 ms off the reference.
+	ClockOff func(ahead time.Duration)
+	// ClockWrong is told, every 10 s at most, that it is more than 10 s off: the node is to stop.
+	ClockWrong func(ahead time.Duration)
+	// HandOver is told, every 5 s at most while it lasts, why another node should own the shard: call Handover, from
+	// another goroutine.
+	HandOver func(reason string)
 }
 
 func (c Config) withDefaults() Config {
@@ -88,20 +109,25 @@ type Actor struct {
 	stop    chan struct{} // closed by Close: intake has ended
 	kill    chan struct{} // closed when Close has no more patience
 	gone    chan struct{} // closed when the loop has ended: nobody reads the mailbox any more
-	ready   atomic.Bool   // an epoch is open
+	opened  atomic.Uint64 // the epoch that is open; 0: none
+
+	handing chan struct{}      // of capacity 1: a Handover is under way
+	pauses  chan chan struct{} // begins a Handover: closed when nothing is under way
+	resumes chan struct{}      // ends it
 
 	stopOnce, killOnce sync.Once
 	goroutines         sync.WaitGroup
 
 	// The rest is the loop's alone.
 	seq      *sequencer
-	payloads chan []byte  // to the proposer
-	outcomes chan outcome // from the waiter
-	anchor   time.Time    // the clock when the newest epoch was opened
-	closedAt time.Time    // since when no epoch is open although this node leads
-	summedAt time.Time    // when the newest fingerprint was logged
-	frozen   alarm
-	full     alarm
+	payloads chan []byte   // to the proposer
+	outcomes chan outcome  // from the waiter
+	quiet    chan struct{} // of the Handover that waits for what is under way; nil: none does
+	clock    clock         // shard time
+	steps    steps         // of the machine's clock
+	closedAt time.Time     // since when no epoch is open although this node leads
+	summedAt time.Time     // when the newest fingerprint was logged
+	alarms   alarms
 }
 
 type outcome struct {
@@ -111,12 +137,6 @@ type outcome struct {
 
 // maxStep is how far shard time may step forward over a stop without the operator's word (SEMANTICS R18).
 const maxStep = limit.Time(24 * time.Hour / time.Microsecond)
-
-// behindMost is how far shard time may fall behind the machine's clock before the epoch ends (SEMANTICS R18).
-const behindMost = limit.Time(400 * time.Millisecond / time.Microsecond)
-
-// frozenMost is how long shard time may stand still before somebody is told (SEMANTICS R18).
-const frozenMost = limit.Time(10 * time.Second / time.Microsecond)
 
 // Start starts the actor of one shard. Close must be called, before the replica is shut down.
 func Start(id shard.ID, replica Replica, config Config) *Actor {
@@ -133,7 +153,9 @@ func Start(id shard.ID, replica Replica, config Config) *Actor {
 		seq:      newSequencer(id, config),
 		payloads: make(chan []byte, config.MaxInFlight),
 		outcomes: make(chan outcome, config.MaxInFlight),
-		anchor:   config.Now(),
+		handing:  make(chan struct{}, 1),
+		pauses:   make(chan chan struct{}),
+		resumes:  make(chan struct{}),
 		closedAt: config.Now(),
 		summedAt: config.Now(),
 	}
@@ -234,7 +256,10 @@ func (a *Actor) Hint() {
 }
 
 // Open reports whether an epoch of this node is open: whether the next request would be decided here.
-func (a *Actor) Open() bool { return a.ready.Load() }
+func (a *Actor) Open() bool { return a.Epoch() != 0 }
+
+// Epoch is the number of the epoch that this node has open; 0: none. It may be called concurrently and costs nothing.
+func (a *Actor) Epoch() uint64 { return a.opened.Load() }
 
 // Close ends intake, finishes what was submitted, and waits for the actor's goroutines. When ctx ends first, what is
 // left is answered with its fate. Close waits for proposals under way in any case: Replica.Propose's wait always ends.

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -62,9 +63,13 @@ func TestRoomIsGivenBack(t *testing.T) {
 		}
 		mustSay(t, one(t, a, take("")), notOwner)
 		empty("failed in the queue")
+		r.neverOpens()
+		r.leading.Store(true)
 		mustSay(t, within(t, a, time.Millisecond, take("")), unavailable)
+		r.leading.Store(false)
 		time.Sleep(time.Second)
 		empty("abandoned in the queue")
+		r.next()
 		r.leading.Store(true)
 		mustSay(t, one(t, a, take("")), "allowed")
 		empty("answered")
@@ -88,9 +93,10 @@ func TestRoomIsGivenBack(t *testing.T) {
 // At the memory cap a new key is refused, a known one is decided, and somebody is told for as long as it lasts.
 func TestFullShard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		told := 0
-		a := startActor(t, newFakeReplica(), 1000, func(c *Config) {
-			c.MaxBytes = shard.NewState(0).Bytes() + 1
+		told, r := 0, newFakeReplica()
+		r.adopt(policy.Revision{Version: 1, Text: lifetimeText(1000)})
+		a := startActor(t, r, 1000, func(c *Config) {
+			c.MaxBytes = r.state.Bytes() + 1
 			c.Observer.Full = func() { told++ }
 		})
 		mustSay(t, one(t, a, take("")), "allowed")
@@ -193,8 +199,8 @@ func TestObserver(t *testing.T) {
 		mustSay(t, one(t, a, take("")), "allowed") // the opening is what nobody knows of
 		mustSay(t, one(t, a, take("")), "allowed")
 		a.Close(t.Context())
-		if batches != 3 || commits != 3 {
-			t.Fatalf("told of %d batches and %d commits, must be 3", batches, commits)
+		if batches != 3 || commits != 4 { // of an adoption, too
+			t.Fatalf("told of %d batches and %d commits, must be 3 and 4", batches, commits)
 		}
 		if len(epochs) != 4 || epochs[0] == 0 || epochs[1] != 0 || epochs[2] <= epochs[0] || epochs[3] != 0 {
 			t.Fatalf("told of the epochs %v, must be one, 0, a newer one, 0", epochs)

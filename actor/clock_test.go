@@ -69,8 +69,8 @@ func freshID(at time.Time) string {
 	return fmt.Sprintf("%08x-%04x-7000-8000-000000000000", ms>>16, ms&0xffff)
 }
 
-// Shard time runs with monotonic time. A clock set back does not reach it. One that is ahead of it, after a suspend or
-// a step, ends the epoch, and shard time is the clock's again.
+// Shard time runs with monotonic time. A clock set back only slows it down by 500 ppm. One that is ahead of it, after a
+// suspend or a step, ends the epoch, and shard time is the clock's again.
 func TestShardTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := newWrongClock()
@@ -96,8 +96,9 @@ func TestShardTime(t *testing.T) {
 			result := ask(t, a, take(freshID(time.Now().Add(step.runs))))
 			mustSay(t, result, "allowed")
 			want := first.DecidedAt + limit.Time((time.Since(begin) + step.runs).Microseconds())
-			if got := result.Decision.DecidedAt; got != want {
-				t.Fatalf("step %d: decided at %d, must be %d", i, got, want)
+			slewed := limit.Time(time.Since(begin).Microseconds() / 2000)
+			if got := result.Decision.DecidedAt; got > want || got < want-slewed {
+				t.Fatalf("step %d: decided at %d, must be %d, or %d earlier", i, got, want, slewed)
 			}
 			if opened := result.Decision.Position.Epoch != before; opened != step.opens {
 				t.Fatalf("step %d: another epoch was opened: %v", i, opened)
@@ -128,7 +129,7 @@ func TestRequestsOutlastASuspend(t *testing.T) {
 		mustSay(t, <-proposed, "allowed")
 		result := <-waits
 		mustSay(t, result, "allowed")
-		if behind := limit.Time(clock.now().UnixMicro()) - result.Decision.DecidedAt; behind > behindMost {
+		if behind := clock.now().UnixMicro() - int64(result.Decision.DecidedAt); behind > behindMost.Microseconds() {
 			t.Fatalf("decided %d us behind the clock", behind)
 		}
 	})
@@ -167,8 +168,8 @@ func TestFrozenShardTime(t *testing.T) {
 		})
 		synctest.Wait()
 		for i := range 3 {
-			if at := one(t, a, take("")).Decision.DecidedAt; at != limit.Time(last.UnixMicro())+limit.Time(i)+1 {
-				t.Fatalf("entry %d is %d us after the last stamp", i, at-limit.Time(last.UnixMicro()))
+			if at := one(t, a, take("")).Decision.DecidedAt; at != limit.Time(last.UnixMicro())+limit.Time(i)+2 {
+				t.Fatalf("entry %d behind the adoption is %d us after the last stamp", i, at-limit.Time(last.UnixMicro()))
 			}
 		}
 		time.Sleep(2 * time.Minute)

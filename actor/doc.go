@@ -2,8 +2,8 @@
 // batch evaluated and its effects proposed, and lets no answer out before they are committed.
 //
 // What it owns: the mailbox, the epoch this node has open, the sequence numbers in it, the overlay of effects that are
-// proposed and not yet installed, and the output gate. All of that is the sequencer's, which has no goroutine and no
-// channel; the Actor is the thin loop around it.
+// proposed and not yet installed, the policies of the open epoch, and the output gate. All of that is the sequencer's,
+// which has no goroutine and no channel; the Actor is the thin loop around it. Shard time is its clock's.
 //
 // What it never knows: what a limit is (shard.Evaluate does), how an entry is replicated (Replica does), and where
 // other shards live.
@@ -15,11 +15,36 @@
 //	   +--------------- any other outcome -----+---- a failed proposal ----------+
 //	                                                 or somebody else's epoch
 //
-// The epoch is the Raft index of our own EpochOpen. It ends with the first proposal that did not come back Installed:
-// what was in flight is answered as its outcome says (unknown, or not applied), the overlay is thrown away, and the
-// next EpochOpen is proposed only when no older proposal is under way. Requests that still queue were never proposed:
-// they wait for the next epoch for 1.4 s, and are then told why there is none: this node does not lead, or what the
-// newest EpochOpen was refused for.
+// The epoch is the Raft index of our own EpochOpen. It ends with the first proposal that did not come back Installed,
+// and as soon as this node is seen not to lead any more: what was in flight is answered as its outcome says (unknown, or
+// not applied), the overlay is thrown away, and the next EpochOpen is proposed only when no older proposal is under way.
+//
+// Requests that still queue were never proposed. Where this node does not lead, they are told so at once: a router asks
+// elsewhere. Where it does, they wait for the next epoch for 1.4 s, and are then told why there is none: what the newest
+// EpochOpen was refused for, or what is missing to propose one (policies, or the time of a majority).
+//
+// # Policies
+//
+// A batch is evaluated under a policy.Revision that the shard's own log holds, and under no other (SEMANTICS X7). An
+// epoch begins with the one that the log holds when it opens. When Config.Policies knows a newer version, an entry that
+// adopts it goes into the log first, on its own; what is evaluated from then on goes by it, before the entry is
+// installed: if it never is, nothing behind it is either. Adopted versions only grow: a node that knows older policies
+// than the log parses the log's text. If it cannot, as its program is too old, no epoch is open here
+// (Observer.Unreadable). A shard that has no policies yet, and whose owner knows none, opens no epoch.
+//
+// Without Config.Policies requests are evaluated without any: those of the system shard need none.
+//
+// # Handover
+//
+// Before a planned stop or a move the shard is given away (Handover, SEMANTICS X10):
+//
+//	open --- pause ---> what queues is refused as NotOwner --- all outcomes are there ---> closed --- transfer ---+
+//	 ^                                                                                                            |
+//	 +--------------------- a new epoch, if this node still leads -------------------------------------------------+
+//
+// Nothing is proposed meanwhile, adoptions and fingerprints included. What was refused was not executed, so a router may
+// send it on without an id; what was under way is answered as usual. So a handover in which nothing fails leaves no
+// outcome unknown.
 //
 // # The queue
 //
@@ -37,19 +62,28 @@
 //
 // # Time
 //
-// Shard time is max(last + 1, anchor + monotonic time since): the anchor is this machine's clock when the epoch was
-// opened. So a clock that is set back during an epoch does not reach shard time, and an owner whose clock is behind the
-// last stamp makes it stand still: that can only admit too little. Observer.Frozen tells of it.
+// Shard time is max(last + 1, clock). The clock begins at the reference when the epoch is opened: the median of the
+// voters' clocks (Config.Reference), or this machine's own where it is the only voter. From there on it goes by
+// monotonic time and is slewed towards the reference by 500 ppm at most, looked at every 100 ms. So neither a clock that
+// is set nor a reference that jumps reaches shard time within an epoch; and an owner whose reference is behind the last
+// stamp makes shard time stand still: that can only admit too little. Observer.Frozen tells of it.
 //
-// Monotonic time stands still while a machine is suspended, and misses a clock that is set forward. When the clock is
-// more than 400 ms ahead of shard time, the epoch ends and the next one is anchored anew (SEMANTICS R18). This is looked
-// at every 100 ms: what is decided before that is stamped with the old time. No epoch opens more than 24 h past the
-// last stamp without Config.AcceptStep, neither at a start nor after a suspend.
+// Without a measurement of the reference no epoch opens, and one that is open goes on by monotonic time. A measurement
+// does not outlive a step of this machine's clock, which it was made with.
+//
+// Monotonic time stands still while a machine is suspended. When shard time is more than 400 ms behind the reference,
+// the epoch ends and the next one is anchored anew (SEMANTICS R18): what is decided before that is seen is stamped with
+// the old time. This machine's clock is watched, too: more than 200 ms off the reference is told (Observer.ClockOff),
+// an owner 400 ms ahead is asked to hand the shard over (Observer.HandOver), and 10 s off should stop the node
+// (Observer.ClockWrong).
+//
+// The epoch of an only voter does not open more than 24 h past the last stamp without Config.AcceptStep, neither at a
+// start nor after a suspend.
 //
 // # Memory
 //
 // A shard that holds Config.MaxBytes of records decides on the keys it knows, refuses new keys and new idempotency ids,
 // and forgets nothing before its time. Observer.Full tells of it.
 //
-// Submit may be called by any number of goroutines. Everything else belongs to the node that started the Actor.
+// Submit, Handover, Open, Epoch and Hint may be called by any number of goroutines; Start and Close belong to the node.
 package actor

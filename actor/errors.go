@@ -11,6 +11,12 @@ var (
 	errNotOwner = &shard.Error{Code: shard.NotOwner, Message: "this node does not lead the shard; ask again", RetryAfter: 100e3}
 	errNoEpoch  = &shard.Error{Code: shard.Unavailable, Message: "the shard has no open epoch; nothing was counted, ask again", RetryAfter: 100e3}
 	errDropped  = &shard.Error{Code: shard.NotOwner, Message: "another owner took the shard over; nothing was counted", RetryAfter: 100e3}
+
+	errHandingOver = &shard.Error{Code: shard.NotOwner, Message: "this node is handing the shard over; ask again", RetryAfter: 50e3}
+	errNoPolicies  = &shard.Error{Code: shard.Unavailable, Message: "the shard has no policies yet; nothing was counted, ask again", RetryAfter: 100e3}
+	errUnreadable  = &shard.Error{Code: shard.Unavailable, Message: "this node cannot read the shard's policies; nothing was counted, ask again", RetryAfter: 500e3}
+	errNoTime      = &shard.Error{Code: shard.Unavailable, Message: "this node has not measured the time of a majority whose clocks agree; nothing was counted, ask again", RetryAfter: 100e3}
+
 	errTooLarge = &shard.Error{Code: shard.Overloaded, Message: "more requests at once than the shard's mailbox holds"}
 )
 

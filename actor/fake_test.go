@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -29,6 +30,7 @@ type fakeReplica struct {
 	log   [][]byte
 	fates []fakeFate    // of the next proposals; all others are installed
 	hold  chan struct{} // waits end when it is closed; nil: at once
+	late  [][]byte      // entries of others that come into the log before the next proposal
 }
 
 // fakeFate is what becomes of one proposal.
@@ -52,6 +54,10 @@ func (r *fakeReplica) Propose(payload []byte) func() (shard.Outcome, error) {
 	if len(r.fates) > 0 {
 		fate, r.fates = r.fates[0], r.fates[1:]
 	}
+	for _, payload := range r.late {
+		r.install(payload)
+	}
+	r.late = nil
 	var outcome shard.Outcome
 	if !fate.lost {
 		outcome = r.install(payload)
@@ -88,6 +94,21 @@ func (r *fakeReplica) next(fates ...fakeFate) {
 	r.fates = fates
 }
 
+// neverOpens loses every proposal until next says otherwise.
+func (r *fakeReplica) neverOpens() {
+	r.next(slices.Repeat([]fakeFate{{lost: true, err: noOutcome}}, 1000)...)
+}
+
+// adopt is what the log has when an owner before has adopted a revision.
+func (r *fakeReplica) adopt(revision policy.Revision) {
+	r.guard.Lock()
+	defer r.guard.Unlock()
+	now := limit.Time(time.Now().UnixMicro())
+	epoch := r.install(shard.EncodeEpochOpen(0, now)).Epoch
+	at := shard.Stamp{Position: shard.Position{Epoch: epoch, Seq: 1}, Now: now}
+	r.install(shard.EncodeBatch(at, []shard.Put{shard.AdoptPut(revision)}))
+}
+
 // holdWaits lets no wait of the proposals from now on end until the returned function is called, or the test ends.
 func (r *fakeReplica) holdWaits(t *testing.T) (release func()) {
 	r.guard.Lock()
@@ -111,7 +132,7 @@ func (r *fakeReplica) openForeign() (epoch uint64) {
 	return r.install(shard.EncodeEpochOpen(0, r.state.Time())).Epoch
 }
 
-// kinds counts the entries in the log by their kind, which is the second byte of each.
+// kinds counts the entries in the log by their kind, which is the second byte of each; adoptions are not batches here.
 func (r *fakeReplica) kinds() (opens, batches, sums int) {
 	r.guard.Lock()
 	defer r.guard.Unlock()
@@ -120,7 +141,9 @@ func (r *fakeReplica) kinds() (opens, batches, sums int) {
 		case 1:
 			opens++
 		case 2:
-			batches++
+			if !bytes.Contains(e, []byte("policies:")) {
+				batches++
+			}
 		default:
 			sums++
 		}
@@ -134,10 +157,20 @@ func lifetime(quota uint64) *policy.Set {
 		Limits: []policy.Limit{{Name: "all", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: quota}}}}})
 }
 
+// revision is what a node knows that has heard of one version, which admits quota units, ever.
+func revision(version, quota uint64) func() *policy.Revision {
+	r := &policy.Revision{Version: version, Text: lifetimeText(quota), Set: lifetime(quota)}
+	return func() *policy.Revision { return r }
+}
+
+// lifetimeText is the file of lifetime.
+func lifetimeText(quota uint64) []byte {
+	return fmt.Appendf(nil, "policies: {p: {limits: [{name: all, quota: %d, lifetime: {}}]}}\n", quota)
+}
+
 func startActor(t *testing.T, r Replica, quota uint64, change func(*Config)) *Actor {
 	t.Helper()
-	set := lifetime(quota)
-	config := Config{Policies: func() *policy.Set { return set }}
+	config := Config{Policies: revision(1, quota)}
 	if change != nil {
 		change(&config)
 	}

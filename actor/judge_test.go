@@ -27,6 +27,8 @@ type batch struct {
 	nth       []int    // of the call, by request
 	results   []shard.Result
 	committed bool
+
+	transferred bool // it was lost by a handover
 }
 
 func newJudge() judge {
@@ -64,7 +66,10 @@ func (j *judge) committed(w *world, b *batch) error {
 		if w.story != nil {
 			w.tellf("committed %v: %s", o, outcomeOf(result))
 		}
-		err := j.replay(b, o, result)
+		err := decidedBy(w.log.adopted, &result.Decision)
+		if err == nil {
+			err = j.replay(b, o, result)
+		}
 		if err == nil && a.refused[b.nth[i]] && counted(result) {
 			err = errors.New("it was counted after its client was told that it was not")
 		}
@@ -96,10 +101,11 @@ func (j *judge) replay(b *batch, o *operation, result *shard.Result) error {
 
 func answerOf(d *shard.Decision) check.Answer {
 	a := check.Answer{Place: check.Place{Epoch: d.Position.Epoch, Seq: d.Position.Seq, At: d.DecidedAt}, Index: d.Index,
-		Allowed: d.Allowed, Replayed: d.Replayed, RetryAfter: d.RetryAfter,
-		Verdicts: make([]limit.Verdict, len(d.Limits))}
+		Allowed: d.Allowed, Replayed: d.Replayed, RetryAfter: d.RetryAfter}
 	for i := range d.Limits {
-		a.Verdicts[i] = d.Limits[i].Verdict
+		if !isMarker(d.Limits[i].Limit) {
+			a.Verdicts = append(a.Verdicts, d.Limits[i].Verdict)
+		}
 	}
 	return a
 }
@@ -132,6 +138,9 @@ func (j *judge) heard(w *world, a *asked, i int, result *shard.Result) error {
 	case err == nil:
 		return j.answered(w, o, &result.Decision, &ofBatch.Decision)
 	case err.MaybeApplied():
+		if blame := c.blame(err); blame != "" {
+			return errors.New(blame)
+		}
 		w.tally.note("unknown")
 		o.unknown = true
 		return nil

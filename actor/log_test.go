@@ -12,6 +12,7 @@ type log struct {
 	index    uint64 // of the newest entry, those of no shard included
 	term     uint64
 	openTerm uint64       // term of the newest EpochOpen
+	adopted  uint64       // version of the policies
 	state    *shard.State // a replica that installs at once: what every replica will come to
 	late     []*proposal  // told as unknown and not in the log: each may yet be
 }
@@ -28,7 +29,8 @@ type entry struct {
 type proposal struct {
 	payload    []byte
 	epoch, seq uint64 // seq 0: an EpochOpen
-	batch      *batch // nil: an EpochOpen or a fingerprint
+	batch      *batch // nil: an EpochOpen, a fingerprint or an adoption
+	adopts     uint64 // version of the policies; 0: none
 	fate       fate
 	at         int // in log.entries, once it is logged
 	outcome    shard.Outcome
@@ -56,9 +58,18 @@ func newLog() log { return log{index: 4, term: 1, state: shard.NewState(theShard
 func (w *world) appendEntry(p *proposal) error {
 	l := &w.log
 	l.index++
+	before := l.state.Time()
 	outcome, err := l.state.Install(p.payload, l.index, l.term)
 	if err != nil {
 		return fmt.Errorf("all replicas halt at %v: %w", p, err)
+	}
+	if outcome.Dropped == shard.NotDropped {
+		if p.seq > 0 && outcome.Time <= before {
+			return fmt.Errorf("%v leaves shard time at %d", p, before)
+		}
+		if err := l.adoptedMore(p); err != nil {
+			return err
+		}
 	}
 	l.entries = append(l.entries, entry{payload: p.payload, index: l.index, term: l.term, outcome: outcome,
 		sum: l.state.Sum(), from: p})
@@ -70,6 +81,8 @@ func (w *world) appendEntry(p *proposal) error {
 		w.tally.note("dropped: " + outcome.Dropped.String())
 	case p.seq == 0:
 		l.openTerm = l.term
+	case p.adopts != 0:
+		w.tally.note("policies adopted")
 	case p.batch == nil:
 		w.tally.note("fingerprint logged")
 	default:
@@ -113,6 +126,9 @@ func (w *world) refuse(r *replica, p *proposal, err error) {
 func (w *world) lose(r *replica, p *proposal) {
 	w.tally.note("lost as unknown")
 	w.tellf("log: %v of %v is lost", p, r)
+	if p.batch != nil {
+		p.batch.transferred = w.transferring
+	}
 	p.fate, p.err = decided, errUnknown
 	w.log.late = append(w.log.late, p)
 }
@@ -247,17 +263,13 @@ func (w *world) fault() error {
 	case 7, 8:
 		return w.appendLate()
 	case 9:
-		w.tally.note("clock stepped back")
+		w.tally.note("reference stepped back")
 		r.ahead -= w.random.Int64N(3_000_000)
 	case 10:
 		r.ahead = w.random.Int64N(1_000_000)
 	case 11:
-		w.tally.note("clock stood still")
-		if r.frozenAt != 0 {
-			r.frozenAt = 0
-		} else {
-			r.frozenAt = int64(r.clock(w))
-		}
+		w.tally.note("machine stood still")
+		w.stand(r)
 	}
 	return nil
 }

@@ -26,15 +26,17 @@ func (a *Actor) loop() {
 			a.tick()
 		case <-a.hints:
 			a.tryOpen()
+		case quiet := <-a.pauses:
+			a.pause(quiet)
+		case <-a.resumes:
+			a.resume(a.config.Now())
 		case <-stop:
 			stop = nil
 		case <-kill:
 			kill = nil
 		}
 		a.emptyMailbox()
-		if kill == nil {
-			a.seq.failQueued(errDraining)
-		}
+		a.refuse(kill == nil)
 		a.proposeBatches()
 	}
 	a.seq.close()
@@ -53,56 +55,73 @@ func (a *Actor) emptyMailbox() {
 	}
 }
 
+// refuse ends what has no chance here: an epoch of a node that does not lead any more, in which nothing could be
+// installed, and requests that queue although they will not be decided.
+func (a *Actor) refuse(killed bool) {
+	leads := a.replica.Leading()
+	if !leads {
+		a.noteFollowing(a.config.Now())
+	}
+	switch {
+	case killed:
+		a.seq.failQueued(errDraining)
+	case a.seq.paused:
+		a.seq.failQueued(errHandingOver)
+	case !leads:
+		a.seq.failQueued(errNotOwner)
+	}
+	a.noteQuiet()
+}
+
+// noteFollowing ends what only a leader has.
+func (a *Actor) noteFollowing(wall time.Time) {
+	if a.seq.state == open {
+		a.seq.close()
+		a.noteEpoch(wall)
+	}
+	a.closedAt, a.seq.whyClosed = wall, nil
+}
+
 // tick looks after everything that nobody calls for.
 func (a *Actor) tick() {
 	wall := a.config.Now()
+	a.watchTime(wall)
 	switch {
 	case a.seq.state == open:
 		if wall.Sub(a.summedAt) >= a.config.IdleSum {
 			a.seq.sumDue = 0
 		}
-		a.watchTime(wall)
-	case !a.replica.Leading():
-		a.closedAt, a.seq.whyClosed = wall, nil
-		a.seq.failQueued(errNotOwner)
 	case wall.Sub(a.closedAt) > a.config.OpenWithin:
 		a.seq.failQueued(cmp.Or(a.seq.whyClosed, errNoEpoch))
 	}
 	if a.seq.refusedFull && a.config.Observer.Full != nil {
-		a.full.raise(wall, a.config.Observer.Full)
+		a.alarms.full.raise(wall, a.config.Observer.Full)
 	}
 	a.seq.refusedFull = false
 	a.tryOpen()
 }
 
-// watchTime compares shard time with the clock. When it is behind, the epoch ends, and the next one is anchored anew;
-// what queues waits for that. When it stands still, somebody is told (SEMANTICS R18).
-func (a *Actor) watchTime(wall time.Time) {
-	now := a.now(wall)
-	if limit.Time(wall.UnixMicro())-now > behindMost {
-		a.seq.close()
-		a.noteEpoch(wall)
-		return
-	}
-	if behind := a.seq.last - now; behind > frozenMost && a.config.Observer.Frozen != nil {
-		a.frozen.raise(wall, func() { a.config.Observer.Frozen(time.Duration(behind) * time.Microsecond) })
-	}
-}
-
-// tryOpen proposes an EpochOpen if this node may lead and none of ours is under way.
+// tryOpen proposes an EpochOpen if this node may lead, none of ours is under way, the time is known and there are
+// policies to decide by.
 func (a *Actor) tryOpen() {
 	if !a.seq.canOpen() || !a.replica.Leading() {
 		return
 	}
 	wall := a.config.Now()
-	now := limit.Time(wall.UnixMicro())
-	if last := a.lastStamp(); last != 0 && now-last > maxStep && !a.config.AcceptStep {
-		if a.config.Observer.TimeStep != nil {
-			a.config.Observer.TimeStep(last, now)
-		}
+	ahead, measured := a.ahead(wall)
+	if !measured {
+		a.seq.whyClosed = errNoTime
 		return
 	}
-	a.anchor = wall
+	if !a.mayTakeUp() {
+		return
+	}
+	reference := wall.Add(-ahead)
+	now := limit.Time(reference.UnixMicro())
+	if a.refusesStep(now) {
+		return
+	}
+	a.clock.set(wall, reference)
 	a.payloads <- a.seq.openEpoch(now, wall)
 }
 
@@ -111,22 +130,18 @@ func (a *Actor) lastStamp() (last limit.Time) {
 	return last
 }
 
-// now is the clock at the epoch's start plus the monotonic time since. It does not see the clock step, neither back nor
-// forward, and it misses the time for which the machine was suspended: watchTime sees to the latter two.
-func (a *Actor) now(wall time.Time) limit.Time {
-	return limit.Time(a.anchor.UnixMicro() + wall.Sub(a.anchor).Microseconds())
-}
-
 // proposeBatches hands on as many entries as may be under way.
 func (a *Actor) proposeBatches() {
+	if a.config.Policies != nil {
+		a.seq.rules.learn(a.config.Policies())
+	}
 	for a.seq.hasWork() && a.seq.canPropose() {
 		var payload []byte
 		wall := a.config.Now()
-		policies := a.config.Policies()
 		if a.seq.sumDue <= 0 {
 			a.summedAt = wall
 		}
-		a.replica.View(func(state *shard.State) { payload = a.seq.next(state, policies, a.now(wall), wall) })
+		a.replica.View(func(state *shard.State) { payload = a.seq.next(state, a.clock.now(wall), wall) })
 		if payload != nil {
 			a.payloads <- payload // has room for every entry that may be in flight
 		}
@@ -137,9 +152,15 @@ func (a *Actor) proposeBatches() {
 func (a *Actor) settle(o outcome) {
 	wall := a.config.Now()
 	f, installed := a.seq.settle(o.Outcome, o.err, wall)
+	if f.seq == 0 && installed {
+		a.takeUp()
+	}
 	a.noteEpoch(wall)
 	if f.seq == 0 || !installed {
 		return
+	}
+	if f.adopts != 0 {
+		a.tellAdopted(f.adopts)
 	}
 	if a.config.Observer.Batch != nil && f.bytes > 0 {
 		a.config.Observer.Batch(len(f.results), f.effects, f.bytes)
@@ -151,14 +172,16 @@ func (a *Actor) settle(o outcome) {
 
 // noteEpoch publishes whether an epoch is open.
 func (a *Actor) noteEpoch(wall time.Time) {
-	isOpen := a.seq.state == open
-	if isOpen == a.ready.Load() {
+	var epoch uint64
+	if a.seq.state == open {
+		epoch = a.seq.epoch
+	}
+	if epoch == a.Epoch() {
 		return
 	}
-	a.ready.Store(isOpen)
-	epoch := a.seq.epoch
-	if !isOpen {
-		a.closedAt, epoch = wall, 0
+	a.opened.Store(epoch)
+	if epoch == 0 {
+		a.closedAt = wall
 	}
 	if a.config.Observer.Epoch != nil {
 		a.config.Observer.Epoch(epoch)

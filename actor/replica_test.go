@@ -10,19 +10,27 @@ import (
 
 // replica is one process with its copy of the shard, and the sequencer it would own the shard with.
 type replica struct {
-	number   int
-	up       bool
-	leads    bool // it believes so; the truth is world.leader
-	seq      *sequencer
-	room     *room
-	state    *shard.State
-	applied  int         // entries of the log installed
-	waiting  []*proposal // proposed and not yet settled, oldest first
-	asked    []*asked    // calls it has not answered
-	ahead    int64       // microseconds its clock is wrong by
-	frozenAt int64       // what its clock shows while it stands still; 0: it runs
-	picture  []byte      // its newest snapshot
-	taken    int         // entries of the log that are in it
+	number  int
+	up      bool
+	leads   bool // it believes so; the truth is world.leader
+	seq     *sequencer
+	room    *room
+	state   *shard.State
+	applied int         // entries of the log installed
+	waiting []*proposal // proposed and not yet settled, oldest first
+	asked   []*asked    // calls it has not answered
+	handing bool        // it hands the shard over
+	knows   uint64      // version of the policies that its process has heard of; 0: none
+
+	time      clock
+	opened    opened
+	ahead     int64 // microseconds by which its reference is wrong
+	frozenAt  int64 // what its reference shows while its machine stands still; 0: it runs
+	stoppedAt int64 // world.now when it began to stand still
+	stood     int64 // microseconds for which it has stood still
+
+	picture []byte // its newest snapshot
+	taken   int    // entries of the log that are in it
 }
 
 func (w *world) newReplica(number int) *replica {
@@ -38,6 +46,7 @@ func (r *replica) start(w *world, state *shard.State, applied int) {
 	r.up, r.leads, r.state, r.applied = true, false, state, applied
 	r.seq, r.waiting, r.asked = newSequencer(theShard, w.shape.config), nil, nil
 	r.room = &room{most: load{1 << 40, 1 << 40}}
+	r.handing, r.knows = false, w.random.Uint64N(w.newest+1)
 }
 
 func (r *replica) clock(w *world) limit.Time {
@@ -52,9 +61,16 @@ func (w *world) turn(r *replica) error {
 	if !r.up {
 		return nil
 	}
-	if r.leads && r.seq.canOpen() {
+	w.watchTime(r)
+	r.seq.rules.learn(r.known())
+	if err := w.rest(r); err != nil {
+		return err
+	}
+	if r.leads && r.seq.canOpen() && w.mayTakeUp(r) {
 		w.tellf("%v opens an epoch", r)
-		w.propose(r, r.seq.openEpoch(r.clock(w), w.wall()))
+		if err := w.propose(r, w.openEpoch(r)); err != nil {
+			return err
+		}
 	}
 	if r.seq.state == open && !w.healing && w.random.IntN(40) == 0 {
 		r.seq.sumDue = 0
@@ -63,8 +79,10 @@ func (w *world) turn(r *replica) error {
 		if r.state.Epoch() != r.seq.epoch {
 			w.tally.note("foreign epoch while open")
 		}
-		if payload := r.seq.next(r.state, w.policies, r.clock(w), w.wall()); payload != nil {
-			w.propose(r, payload)
+		if payload := r.seq.next(r.state, r.time.now(r.monotonic(w)), w.wall()); payload != nil {
+			if err := w.propose(r, payload); err != nil {
+				return err
+			}
 		}
 	}
 	if r.seq.state != open && !r.leads && w.random.IntN(4) == 0 {
@@ -74,9 +92,17 @@ func (w *world) turn(r *replica) error {
 }
 
 // propose takes the newest flight of a replica's sequencer as a proposal.
-func (w *world) propose(r *replica, payload []byte) {
+func (w *world) propose(r *replica, payload []byte) error {
 	f := &r.seq.inFlight[len(r.seq.inFlight)-1]
-	p := &proposal{payload: payload, epoch: f.epoch, seq: f.seq}
+	p := &proposal{payload: payload, epoch: f.epoch, seq: f.seq, adopts: f.adopts}
+	if r.handing {
+		return fmt.Errorf("%v proposes %v while it hands over", r, p)
+	}
+	if p.seq > 0 {
+		if err := r.opened.stampedAt(w, r, r.seq.last); err != nil {
+			return err
+		}
+	}
 	if len(f.parts) > 0 {
 		p.batch = w.judge.proposed(w, r, f)
 	}
@@ -89,6 +115,7 @@ func (w *world) propose(r *replica, payload []byte) {
 	default:
 		w.lose(r, p)
 	}
+	return nil
 }
 
 // hear installs a few entries that the log has, and settles what this replica has learned.
@@ -140,7 +167,12 @@ func (w *world) settle(r *replica) error {
 	for r.up && len(r.waiting) > 0 && r.waiting[0].fate == decided {
 		p := r.waiting[0]
 		r.waiting = r.waiting[1:]
-		r.seq.settle(p.outcome, p.err, w.wall())
+		if f, installed := r.seq.settle(p.outcome, p.err, w.wall()); f.seq == 0 && installed {
+			r.opened.stamped = p.outcome.Time
+			if err := w.takeUp(r); err != nil {
+				return err
+			}
+		}
 		if w.story != nil {
 			w.tellf("%v settles %v: %+v, error %v", r, p, p.outcome, p.err)
 		}

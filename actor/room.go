@@ -16,7 +16,7 @@ func weigh(requests []shard.Request) load {
 	bytes := requestBytes * len(requests)
 	for i := range requests {
 		r := &requests[i]
-		bytes += len(r.Namespace) + len(r.ID) + len(r.Limit) + entryBytes*len(r.Entries)
+		bytes += len(r.Namespace) + len(r.ID) + len(r.Limit) + len(r.Document) + len(r.Body) + entryBytes*len(r.Entries)
 		for j := range r.Entries {
 			e := &r.Entries[j]
 			bytes += len(e.Policy) + len(e.Key) + len(e.Tier)

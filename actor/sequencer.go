@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/limit"
-	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -22,6 +21,8 @@ type sequencer struct {
 	queue    []*call    // waiting, oldest first
 	inFlight []flight   // proposed, oldest first
 	overlay  overlay
+	rules    rules
+	paused   bool          // for a handover: nothing is proposed
 	sumDue   int           // entries until the fingerprint is logged
 	commit   time.Duration // a recent commit took about this long
 
@@ -47,6 +48,7 @@ type flight struct {
 	began   time.Time
 	bytes   int
 	effects int
+	adopts  uint64 // the version of the policies that it adopts; 0: it does not
 }
 
 // part is a run of one call's requests that went into a batch.
@@ -62,13 +64,13 @@ func newSequencer(id shard.ID, config Config) *sequencer {
 func (q *sequencer) enqueue(c *call) { q.queue = append(q.queue, c) }
 
 // canOpen reports whether an EpochOpen may be proposed: everything older has come back.
-func (q *sequencer) canOpen() bool { return q.state == closed && len(q.inFlight) == 0 }
+func (q *sequencer) canOpen() bool { return q.state == closed && len(q.inFlight) == 0 && !q.paused }
 
 // idle reports whether nothing waits and nothing is under way.
 func (q *sequencer) idle() bool { return len(q.queue) == 0 && len(q.inFlight) == 0 }
 
 // hasWork reports whether next would have something to propose.
-func (q *sequencer) hasWork() bool { return len(q.queue) > 0 || q.sumDue <= 0 }
+func (q *sequencer) hasWork() bool { return len(q.queue) > 0 || q.sumDue <= 0 || q.rules.due() }
 
 // openEpoch makes the EpochOpen.
 func (q *sequencer) openEpoch(now limit.Time, wall time.Time) []byte {
@@ -80,7 +82,7 @@ func (q *sequencer) openEpoch(now limit.Time, wall time.Time) []byte {
 
 // canPropose reports whether the next batch, or a fingerprint, may go out.
 func (q *sequencer) canPropose() bool {
-	return q.state == open && len(q.inFlight) < q.config.MaxInFlight && (q.sumDue > 0 || len(q.inFlight) == 0)
+	return q.state == open && !q.paused && len(q.inFlight) < q.config.MaxInFlight && (q.sumDue > 0 || len(q.inFlight) == 0)
 }
 
 // stamp is the place and time of the next entry (SEMANTICS R18): time stands still where the clock fell behind.
@@ -92,7 +94,7 @@ func (q *sequencer) stamp(now limit.Time) shard.Stamp {
 }
 
 // next makes the next entry out of whatever queues, or nil when nothing does. state stands still during the call.
-func (q *sequencer) next(state *shard.State, policies *policy.Set, now limit.Time, wall time.Time) []byte {
+func (q *sequencer) next(state *shard.State, now limit.Time, wall time.Time) []byte {
 	if state.Epoch() != q.epoch { // somebody else opened: nothing of ours can be installed any more
 		q.close()
 		return nil
@@ -100,13 +102,16 @@ func (q *sequencer) next(state *shard.State, policies *policy.Set, now limit.Tim
 	if q.sumDue <= 0 {
 		return q.nextSum(state, now, wall)
 	}
+	if q.rules.due() {
+		return q.nextAdoption(now, wall)
+	}
 	requests := q.gather(wall)
 	if len(requests) == 0 {
 		return nil
 	}
 	at := q.stamp(now)
 	seen := view{&q.overlay, state, q.config.MaxBytes}
-	results, puts := shard.Evaluate(seen, policies, requests, at)
+	results, puts := shard.Evaluate(seen, q.rules.adopted.Set, requests, at)
 	q.refusedFull = q.refusedFull || seen.Full() && slices.ContainsFunc(results, refusedFull)
 	payload := shard.EncodeBatch(at, puts)
 	q.overlay.write(at.Seq, puts)
@@ -229,6 +234,24 @@ func refusal(err error) *shard.Error {
 func (q *sequencer) close() {
 	q.state = closed
 	q.overlay = newOverlay()
+}
+
+// pause ends proposing until resume, for a handover.
+func (q *sequencer) pause() { q.paused = true }
+
+// quiet reports whether everything has come back since pause; then the epoch has ended.
+func (q *sequencer) quiet() bool {
+	if !q.paused || len(q.inFlight) > 0 {
+		return false
+	}
+	q.close()
+	return true
+}
+
+// resume lets the next epoch be opened.
+func (q *sequencer) resume() {
+	q.paused = false
+	q.close()
 }
 
 // failQueued answers everything that was never proposed.

@@ -23,10 +23,11 @@ type world struct {
 	tally  tally
 	shape  shape
 
-	now      int64 // microseconds since the Unix epoch, as no clock in here shows it
-	step     int64
-	healing  bool // no fault happens any more
-	policies *policy.Set
+	now          int64 // microseconds since the Unix epoch, as no clock in here shows it
+	step         int64
+	healing      bool   // no fault happens any more
+	newest       uint64 // version of the policies
+	transferring bool   // the leader that is elected now was chosen by the one before
 
 	log      log
 	replicas []*replica
@@ -49,10 +50,10 @@ type shape struct {
 const genesis = 1_789_000_000_123_456
 
 func newWorld(seed uint64, s *story) *world {
-	w := &world{seed: seed, random: rand.New(rand.NewPCG(seed, 0x57147)), story: s, now: genesis, leader: -1,
-		policies: thePolicies}
+	w := &world{seed: seed, random: rand.New(rand.NewPCG(seed, 0x57147)), story: s, now: genesis, leader: -1}
 	w.tally.worlds = 1
 	w.shape = w.newShape()
+	w.newest = w.random.Uint64N(3)
 	w.log = newLog()
 	w.judge = newJudge()
 	for i := range w.shape.replicas {
@@ -78,6 +79,7 @@ func (w *world) newShape() shape {
 			MaxBatch:    []int{1, 3, 16, 4096}[r.IntN(4)],
 			MaxInFlight: []int{1, 2, 2, 8}[r.IntN(4)],
 			SumEvery:    []int{5, 50, 4096}[r.IntN(3)],
+			Policies:    func() *policy.Revision { panic("a world tells its sequencers itself") },
 		}.withDefaults(),
 	}
 	if w.seed%20 == 0 {
@@ -130,6 +132,15 @@ func (w *world) act() error {
 	case n < 91:
 		w.takePicture(r)
 		return nil
+	case n < 92:
+		if w.random.IntN(2) == 0 {
+			w.publish()
+		}
+		w.hearPolicies(w.replicas[w.random.IntN(len(w.replicas))])
+		return nil
+	case n < 93:
+		w.beginHandover()
+		return nil
 	}
 	return w.pass(w.random.Int64N(150_000))
 }
@@ -150,11 +161,15 @@ func (w *world) pass(micros int64) error {
 func (w *world) heal() error {
 	w.healing = true
 	w.tellf("the world heals")
+	w.publish()
 	for _, r := range w.replicas {
 		if err := w.restart(r); err != nil {
 			return err
 		}
-		r.frozenAt, r.ahead = 0, 0
+		if r.ahead = 0; r.frozenAt != 0 {
+			w.stand(r)
+		}
+		r.knows = w.newest
 	}
 	if w.leader < 0 {
 		if err := w.elect(w.random.IntN(len(w.replicas))); err != nil {
@@ -260,7 +275,7 @@ var theKeys = []string{"ann", "bob"}
 
 // Ids are remembered for less than a world lasts, but with limits that never forget: what clients know of these is
 // added up in the end.
-const shortRetention, longRetention limit.Span = 2e6, 3600e6
+const shortRetention, longRetention limit.Span = 2e6, 600e6
 
 func theRetention(name string) limit.Span {
 	if name == "life" || name == "free" {
@@ -268,18 +283,6 @@ func theRetention(name string) limit.Span {
 	}
 	return shortRetention
 }
-
-var thePolicies = func() *policy.Set {
-	var policies []*policy.Policy
-	for _, name := range theNames {
-		p := &policy.Policy{Name: name, Retention: theRetention(name)}
-		for i, l := range theLimits[name] {
-			p.Limits = append(p.Limits, policy.Limit{Name: fmt.Sprint("limit-", i), Limit: l})
-		}
-		policies = append(policies, p)
-	}
-	return policy.NewSet(policies)
-}()
 
 func charge(policy, key string, cost uint64) check.Charge {
 	return check.Charge{Policy: policy, Key: key, Cost: cost}

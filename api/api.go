@@ -31,16 +31,36 @@ type Observer interface {
 	Request(procedure, code string, took time.Duration)
 }
 
-// Config is what the API needs. Every field is required but RequestTimeout.
+// Config is what the API needs. Every field is required but Cluster and RequestTimeout.
 type Config struct {
-	Decider  Decider
-	Policies func() *policy.Set // the policies in force
-	Ready    func() error       // nil when the node can serve every shard, else why it cannot
+	Decider Decider
+	// Revision is the policies in force as this node knows them; nil or of version 0: it knows none yet.
+	Revision func() *policy.Revision
+	// Cluster is asked for what concerns more than this node; nil: its calls are answered unavailable.
+	Cluster  ClusterAdmin
+	Ready    func() error // nil when the node can serve every shard, else why it cannot
 	Observer Observer
 	Metrics  http.Handler // answers /metrics
 	// RequestTimeout bounds calls that bring no deadline of their own. 0: 5 s.
 	RequestTimeout time.Duration
 }
+
+// revision is the policies in force; nil: none are known.
+func (c Config) revision() *policy.Revision {
+	if r := c.Revision(); r != nil && r.Version > 0 {
+		return r
+	}
+	return nil
+}
+
+func (c Config) policies() *policy.Set {
+	if r := c.revision(); r != nil {
+		return r.Set
+	}
+	return noPolicies
+}
+
+var noPolicies = policy.NewSet(nil)
 
 const requestTimeoutDefault = 5 * time.Second
 
@@ -52,11 +72,13 @@ func New(c Config) http.Handler {
 	}
 	mux := http.NewServeMux()
 	edge := edge{observer: c.Observer, timeout: c.RequestTimeout}
-	limitService{decider: c.Decider, policies: c.Policies, observer: c.Observer}.register(mux, edge)
-	policyService{policies: c.Policies}.register(mux, edge)
+	limitService{decider: c.Decider, policies: c.policies, observer: c.Observer}.register(mux, edge)
+	policyService{revision: c.revision, cluster: c.Cluster}.register(mux, edge)
+	clusterService{cluster: c.Cluster}.register(mux, edge)
 	mux.Handle(grpchealth.NewHandler(health{ready: c.Ready}, uncompressed))
 	reflector := grpcreflect.NewStaticReflector(
-		stintv1connect.LimitServiceName, stintv1connect.PolicyServiceName, grpchealth.HealthV1ServiceName)
+		stintv1connect.LimitServiceName, stintv1connect.PolicyServiceName, stintv1connect.ClusterServiceName,
+		grpchealth.HealthV1ServiceName)
 	mux.Handle(grpcreflect.NewHandlerV1(reflector, uncompressed))
 	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, uncompressed))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })

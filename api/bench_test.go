@@ -28,7 +28,7 @@ func BenchmarkCheck(b *testing.B) {
 	policies := testPolicies()
 	handler := New(Config{
 		Decider:  quickDecider{},
-		Policies: func() *policy.Set { return policies },
+		Revision: func() *policy.Revision { return &policy.Revision{Version: 1, Set: policies} },
 		Ready:    func() error { return nil },
 		Observer: noObserver{},
 		Metrics:  http.NotFoundHandler(),

@@ -40,7 +40,7 @@ func servePipes(t *testing.T) (dial func() net.Conn) {
 	policies := testPolicies()
 	server := NewServer(New(Config{
 		Decider:  quickDecider{},
-		Policies: func() *policy.Set { return policies },
+		Revision: func() *policy.Revision { return &policy.Revision{Version: 1, Set: policies} },
 		Ready:    func() error { return nil },
 		Observer: noObserver{},
 		Metrics:  http.NotFoundHandler(),

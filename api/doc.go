@@ -19,6 +19,12 @@
 // Every check of a batch is translated before the first is counted. Those that are wrong are answered with their
 // failure, and all others go to the Decider in one call.
 //
+// # The cluster
+//
+// What concerns more than the answering node (Status, Drain, RemoveNode, Apply) is asked of a ClusterAdmin. None of these
+// calls waits for what it began: Status tells how far it is. Apply compares with the policies that this node knows, which
+// may be a moment old, and its expected_version with those in force. Until a node knows its cluster they are unavailable.
+//
 // # Errors
 //
 // A denial is an answer with allowed = false. Everything else that is no decision is an error with a stint.v1.Failure
@@ -27,7 +33,8 @@
 //	invalid_argument      a field is wrong: the message names it
 //	not_found             no such policy
 //	already_exists        the idempotency id was used for another request
-//	failed_precondition   the idempotency id is too old to tell whether it ran; or the request came too late
+//	failed_precondition   the idempotency id is too old to tell whether it ran; or the request came too late; or an Apply
+//	                      expected another version; or the cluster cannot do that as it stands
 //	unavailable           overload, draining, no majority, memory full, or the deadline passed before the request was
 //	                      proposed: certainly not counted; with google.rpc.RetryInfo and Retry-After
 //	aborted               it may have been counted once: ask again with the same id. So ends what was proposed when its

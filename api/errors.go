@@ -47,9 +47,10 @@ func codeOfShard(code shard.Code) connect.Code {
 		return connect.CodeNotFound
 	case shard.IDReused:
 		return connect.CodeAlreadyExists
-	case shard.IDExpired, shard.TooLate:
+	case shard.IDExpired, shard.TooLate, shard.Conflict:
 		return connect.CodeFailedPrecondition
-	case shard.NotOwner, shard.Overloaded, shard.Draining, shard.Unavailable, shard.MemoryFull:
+	case shard.NotOwner, shard.Overloaded, shard.Draining, shard.Unavailable, shard.MemoryFull,
+		shard.SessionGone:
 		return connect.CodeUnavailable
 	case shard.NotBuilt:
 		return connect.CodeUnimplemented

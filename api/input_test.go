@@ -140,7 +140,6 @@ var badInput = []struct{ name, procedure, body, code, message string }{
 		"unimplemented", "note: the audit log is not built yet"},
 	{"Reserve", "LimitService/Reserve", `{}`, "unimplemented", "Reserve is not built yet"},
 	{"Settle", "LimitService/Settle", `{}`, "unimplemented", "Settle is not built yet"},
-	{"Apply", "PolicyService/Apply", `{}`, "unimplemented", "Apply is not built yet"},
 	{"PutOverride", "PolicyService/PutOverride", `{}`, "unimplemented", "PutOverride is not built yet"},
 	{"DeleteOverride", "PolicyService/DeleteOverride", `{}`, "unimplemented", "DeleteOverride is not built yet"},
 }

@@ -2,106 +2,102 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"strings"
+	"unicode"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
-	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
 )
 
+const noteBytesMax = 512
+
 // policyService answers stint.v1.PolicyService.
-type policyService struct{ policies func() *policy.Set }
+type policyService struct {
+	revision func() *policy.Revision // nil: none is known
+	cluster  ClusterAdmin            // nil: there is none to ask
+}
 
 func (s policyService) register(mux *http.ServeMux, e edge) {
 	unary(mux, e, stintv1connect.PolicyServiceListProcedure, s.list, readOnly)
-	unary(mux, e, stintv1connect.PolicyServiceApplyProcedure,
-		unbuilt[stintv1.ApplyRequest, stintv1.ApplyResponse]("Apply"))
+	unary(mux, e, stintv1connect.PolicyServiceApplyProcedure, s.apply)
 	unary(mux, e, stintv1connect.PolicyServicePutOverrideProcedure,
 		unbuilt[stintv1.PutOverrideRequest, stintv1.PutOverrideResponse]("PutOverride"))
 	unary(mux, e, stintv1connect.PolicyServiceDeleteOverrideProcedure,
 		unbuilt[stintv1.DeleteOverrideRequest, stintv1.DeleteOverrideResponse]("DeleteOverride"))
 }
 
+var errNoPolicies = &shard.Error{Code: shard.Unavailable, Message: "this node does not know the policies yet; ask again"}
+
 func (s policyService) list(context.Context, *stintv1.ListPoliciesRequest) (*stintv1.ListPoliciesResponse, error) {
-	set := s.policies()
-	response := &stintv1.ListPoliciesResponse{}
-	for _, name := range set.Names() {
-		p, _ := set.Lookup(name)
-		response.Policies = append(response.Policies, policyOf(p))
+	revision := s.revision()
+	if revision == nil {
+		return nil, errNoPolicies
+	}
+	return &stintv1.ListPoliciesResponse{Policies: PolicyMessages(revision.Set), Version: revision.Version}, nil
+}
+
+// apply compares with what this node knows to be in force, which may be a moment old; expected_version is compared with
+// what is in force.
+func (s policyService) apply(ctx context.Context, m *stintv1.ApplyRequest) (*stintv1.ApplyResponse, error) {
+	set, err := applySet(m)
+	if err != nil {
+		return nil, err
+	}
+	revision := s.revision()
+	if revision == nil {
+		return nil, errNoPolicies
+	}
+	response := &stintv1.ApplyResponse{Version: revision.Version, Changes: changeMessages(policy.Diff(revision.Set, set))}
+	if m.DryRun {
+		if m.ExpectedVersion != nil && *m.ExpectedVersion != revision.Version {
+			return nil, VersionConflict(*m.ExpectedVersion, revision.Version)
+		}
+		return response, nil
+	}
+	if s.cluster == nil {
+		return nil, errNoCluster
+	}
+	response.Version, response.PendingShards, err = s.cluster.Apply(ctx, set, m.ExpectedVersion, m.Note)
+	if err != nil {
+		return nil, err
 	}
 	return response, nil
 }
 
-func policyOf(p *policy.Policy) *stintv1.Policy {
-	m := &stintv1.Policy{
-		Name:                 p.Name,
-		DefaultTier:          p.DefaultTier,
-		Security:             p.Security,
-		Shadow:               p.Shadow,
-		Headers:              p.Headers,
-		Reason:               p.Reason,
-		IdempotencyRetention: durationOf(p.Retention),
+// applySet translates and validates.
+func applySet(m *stintv1.ApplyRequest) (*policy.Set, error) {
+	if len(m.Note) > noteBytesMax {
+		return nil, shard.Invalidf("note", "has %d bytes: at most %d are allowed", len(m.Note), noteBytesMax)
 	}
-	for i := range p.Limits {
-		m.Limits = append(m.Limits, limitOf(&p.Limits[i]))
+	if strings.ContainsFunc(m.Note, unicode.IsControl) {
+		return nil, shard.Invalidf("note", "must have no control characters")
 	}
-	if len(p.Tiers) > 0 {
-		m.Tiers = make(map[string]*stintv1.Tier, len(p.Tiers))
+	if len(m.Policies) == 0 { // a forgotten field looks the same, and would end every policy
+		return nil, shard.Invalidf("policies", "are missing: a set has at least one")
 	}
-	for name, tier := range p.Tiers {
-		m.Tiers[name] = tierMessage(tier)
-	}
-	return m
+	return PoliciesOf(m.Policies)
 }
 
-func tierMessage(t policy.Tier) *stintv1.Tier {
-	m := &stintv1.Tier{Unlimited: t.Unlimited}
-	if len(t.Limits) > 0 {
-		m.Limits = make(map[string]*stintv1.TierLimit, len(t.Limits))
-	}
-	for name, l := range t.Limits {
-		m.Limits[name] = &stintv1.TierLimit{Quota: l.Quota, Refill: l.Refill, Rate: l.Rate}
-	}
-	return m
+// VersionConflict is the error of an Apply that expected another version than the one in force.
+func VersionConflict(expected, inForce uint64) error {
+	return &shard.Error{Code: shard.Conflict, Field: "expected_version", Message: fmt.Sprintf(
+		"version %d was expected, and version %d is in force; nothing was changed", expected, inForce)}
 }
 
-func limitOf(l *policy.Limit) *stintv1.Limit {
-	m := &stintv1.Limit{Name: l.Name, Quota: l.Quota, Unit: l.Unit, Shadow: l.Shadow}
-	period := durationOf(l.Period)
-	switch l.Algorithm {
-	case limit.FixedWindow:
-		m.Algorithm = fixedWindow(l.Period, stintv1.Anchor_ANCHOR_EPOCH)
-	case limit.FixedWindowFirstHit:
-		m.Algorithm = fixedWindow(l.Period, stintv1.Anchor_ANCHOR_FIRST_HIT)
-	case limit.SlidingWindow:
-		m.Algorithm = &stintv1.Limit_SlidingWindow{SlidingWindow: &stintv1.SlidingWindow{Period: period}}
-	case limit.SlidingBuckets:
-		m.Algorithm = &stintv1.Limit_SlidingWindow{
-			SlidingWindow: &stintv1.SlidingWindow{Period: period, Bucket: durationOf(l.Bucket)}}
-	case limit.SlidingLog:
-		m.Algorithm = &stintv1.Limit_SlidingLog{SlidingLog: &stintv1.SlidingLog{Period: period}}
-	case limit.TokenBucket:
-		m.Algorithm = &stintv1.Limit_TokenBucket{TokenBucket: tokenBucket(l)}
-	case limit.GCRA:
-		m.Algorithm = &stintv1.Limit_Gcra{Gcra: &stintv1.Gcra{Rate: l.Count, Per: period}}
-	case limit.Lifetime:
-		m.Algorithm = &stintv1.Limit_Lifetime{Lifetime: &stintv1.Lifetime{}}
-	case limit.Unlimited:
-		m.Algorithm = &stintv1.Limit_Unlimited{Unlimited: &stintv1.Unlimited{}}
+func changeMessages(changes []policy.Change) []*stintv1.PolicyChange {
+	messages := make([]*stintv1.PolicyChange, len(changes))
+	for i, c := range changes {
+		messages[i] = &stintv1.PolicyChange{}
+		if c.Before != nil {
+			messages[i].Before = policyOf(c.Before)
+		}
+		if c.After != nil {
+			messages[i].After = policyOf(c.After)
+		}
 	}
-	return m
-}
-
-func fixedWindow(period limit.Span, anchor stintv1.Anchor) *stintv1.Limit_FixedWindow {
-	return &stintv1.Limit_FixedWindow{
-		FixedWindow: &stintv1.FixedWindow{Period: durationOf(period), Anchor: anchor}}
-}
-
-func tokenBucket(l *policy.Limit) *stintv1.TokenBucket {
-	m := &stintv1.TokenBucket{Refill: l.Count, Per: durationOf(l.Period)}
-	if l.Initial != l.Quota {
-		m.Initial = &l.Initial
-	}
-	return m
+	return messages
 }

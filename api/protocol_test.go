@@ -147,6 +147,7 @@ func TestHealthAndReadiness(t *testing.T) {
 	}
 	expect(ask(""), "SERVING")
 	expect(ask("stint.v1.LimitService"), "SERVING")
+	expect(ask("stint.v1.ClusterService"), "SERVING")
 	expect(ask("other.Service"), "NotFound")
 	expect(get("/healthz"), "OK: ok\n")
 	expect(get("/readyz"), "OK: ready\n")
@@ -159,7 +160,7 @@ func TestHealthAndReadiness(t *testing.T) {
 
 func TestReflectionListsTheServices(t *testing.T) {
 	conn := newWorld(t).dial()
-	want := []string{"grpc.health.v1.Health", "stint.v1.LimitService", "stint.v1.PolicyService"}
+	want := []string{"grpc.health.v1.Health", "stint.v1.ClusterService", "stint.v1.LimitService", "stint.v1.PolicyService"}
 	// Both versions have the same messages; grpcurl and others still ask for the older one.
 	for _, version := range []string{"v1", "v1alpha"} {
 		stream, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
@@ -243,6 +244,9 @@ func TestPoliciesAreListed(t *testing.T) {
 	var response stintv1.ListPoliciesResponse
 	if err := protojson.Unmarshal([]byte(body), &response); err != nil {
 		t.Fatal(err)
+	}
+	if response.Version != 7 {
+		t.Errorf("version %d", response.Version)
 	}
 	if len(response.Policies) != 2 || response.Policies[0].Name != "api" || response.Policies[1].Name != "per-ip" {
 		t.Fatalf("got %s", body)

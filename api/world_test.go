@@ -30,6 +30,8 @@ type world struct {
 	decider  *fakeDecider
 	observer *fakeObserver
 	ready    error
+	cluster  *fakeCluster
+	revision *policy.Revision // nil: none known
 }
 
 var _ Observer = (*metrics.Metrics)(nil)
@@ -86,16 +88,24 @@ func (f *fakeObserver) seen() []string {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, decider: &fakeDecider{decide: allow}, observer: &fakeObserver{}}
-	policies := testPolicies()
+	w := &world{t: t, decider: &fakeDecider{decide: allow}, observer: &fakeObserver{}, cluster: &fakeCluster{},
+		revision: &policy.Revision{Version: 7, Set: testPolicies()}}
 	handler := New(Config{
 		Decider:        w.decider,
-		Policies:       func() *policy.Set { return policies },
+		Revision:       func() *policy.Revision { return w.revision },
+		Cluster:        w.cluster,
 		Ready:          func() error { return w.ready },
 		Observer:       w.observer,
 		Metrics:        http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { io.WriteString(rw, "series\n") }),
 		RequestTimeout: 3 * time.Second,
 	})
+	w.url = serveWorld(t, handler).url
+	return w
+}
+
+// serveWorld puts a handler on a real port, until the test ends.
+func serveWorld(t *testing.T, handler http.Handler) *world {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -109,8 +119,7 @@ func newWorld(t *testing.T) *world {
 			t.Errorf("Serve: %v", err)
 		}
 	})
-	w.url = "http://" + listener.Addr().String()
-	return w
+	return &world{t: t, url: "http://" + listener.Addr().String()}
 }
 
 // testPolicies has one policy without headers and one with every style.

@@ -81,6 +81,8 @@ const (
 	bitAllowed
 	bitShadowDenied
 	bitReplayed
+	bitNamesSession
+	bitHasDocument
 	bitsResult = 1<<iota - 1
 )
 
@@ -100,7 +102,10 @@ func appendResult(b []byte, r *shard.Result) []byte {
 		return binary.AppendVarint(b, int64(e.RetryAfter))
 	}
 	d := &r.Decision
-	b = append(b, flag(d.Allowed, bitAllowed)|flag(d.ShadowDenied, bitShadowDenied)|flag(d.Replayed, bitReplayed))
+	namesSession := d.Session != (shard.Session{})
+	hasDocument := d.Document.Version != 0 || len(d.Document.Body) > 0
+	b = append(b, flag(d.Allowed, bitAllowed)|flag(d.ShadowDenied, bitShadowDenied)|flag(d.Replayed, bitReplayed)|
+		flag(namesSession, bitNamesSession)|flag(hasDocument, bitHasDocument))
 	b = binary.AppendVarint(b, int64(d.RetryAfter))
 	b = binary.AppendVarint(b, int64(d.DecidedAt))
 	b = binary.AppendUvarint(b, uint64(d.Position.Shard))
@@ -112,6 +117,13 @@ func appendResult(b []byte, r *shard.Result) []byte {
 	for i := range d.Limits {
 		b = appendStatus(b, &before, &d.Limits[i])
 		before = d.Limits[i]
+	}
+	if namesSession {
+		b = appendSession(b, d.Session)
+	}
+	if hasDocument {
+		b = binary.AppendUvarint(b, d.Document.Version)
+		b = append(binary.AppendUvarint(b, uint64(len(d.Document.Body))), d.Document.Body...)
 	}
 	return b
 }
@@ -149,6 +161,12 @@ func (r *frameReader) result() shard.Result {
 			break
 		}
 		d.Limits = append(d.Limits, before)
+	}
+	if flags&bitNamesSession != 0 {
+		d.Session = r.session()
+	}
+	if flags&bitHasDocument != 0 {
+		d.Document = shard.Document{Version: r.uvarint(), Body: r.body()}
 	}
 	r.failed = r.failed || flags&bitError != 0 // an error is not a decision as well
 	return shard.Result{Decision: d}

@@ -46,8 +46,8 @@ func encodeCall(hops int, id shard.ID, requests []shard.Request) ([]byte, *shard
 	b = binary.AppendUvarint(b, uint64(id))
 	b = binary.AppendUvarint(b, uint64(len(requests)))
 	for i := range requests {
-		if n := len(requests[i].Entries); n == 0 || n > maxEntries {
-			return nil, shard.Invalidf("entries", "are %d: 1 to %d can be forwarded", n, maxEntries)
+		if err := requestProblem(&requests[i]); err != nil {
+			return nil, err
 		}
 		b = appendSized(b, func(b []byte) []byte { return appendRequest(b, &requests[i]) })
 	}
@@ -55,6 +55,23 @@ func encodeCall(hops int, id shard.ID, requests []shard.Request) ([]byte, *shard
 		return nil, shard.Invalidf("", "%d bytes at once, of %d at most that can be forwarded", len(b), maxInFrame)
 	}
 	return b, nil
+}
+
+// requestProblem says why a request cannot be forwarded.
+func requestProblem(r *shard.Request) *shard.Error {
+	switch n := len(r.Entries); {
+	case n > maxEntries || n == 0 && needsEntries(r.Op):
+		return shard.Invalidf("entries", "are %d: 1 to %d can be forwarded", n, maxEntries)
+	case len(r.Document) > shard.MaxDocumentName:
+		return shard.Invalidf("document", "has a name of %d bytes, of %d at most", len(r.Document), shard.MaxDocumentName)
+	case len(r.Body) > shard.MaxDocumentBytes:
+		return shard.Invalidf("body", "has %d bytes, of %d at most", len(r.Body), shard.MaxDocumentBytes)
+	}
+	return nil
+}
+
+func needsEntries(op shard.Op) bool {
+	return op != shard.OpenSession && op != shard.Fetch && op != shard.Swap
 }
 
 // appendSized writes a value with its length before it, so that a reader can take it off as one string.
@@ -74,6 +91,14 @@ func appendSized(b []byte, write func([]byte) []byte) []byte {
 	return b
 }
 
+// Bits of what follows the entries of a request. When there is nothing, the bits are left out as well.
+const (
+	bitInSession byte = 1 << iota
+	bitRetry
+	bitAboutDocument
+	bitsExtra = 1<<iota - 1
+)
+
 func appendRequest(b []byte, r *shard.Request) []byte {
 	b = append(b, byte(r.Op))
 	b = appendText(b, r.Namespace)
@@ -88,7 +113,36 @@ func appendRequest(b []byte, r *shard.Request) []byte {
 		b = appendText(b, e.Tier)
 		b = binary.AppendUvarint(b, e.Cost)
 	}
+	return appendExtra(b, r)
+}
+
+// appendExtra writes the session and the document. How far behind its number a request's finished ones are is mostly a
+// small number: that travels, and comes back right whatever the two are.
+func appendExtra(b []byte, r *shard.Request) []byte {
+	inSession := r.Session != (shard.Session{}) || r.Number != 0 || r.Acked != 0
+	aboutDocument := r.Document != "" || r.Expect != 0 || len(r.Body) > 0
+	bits := flag(inSession, bitInSession) | flag(r.Retry, bitRetry) | flag(aboutDocument, bitAboutDocument)
+	if bits == 0 {
+		return b
+	}
+	b = append(b, bits)
+	if inSession {
+		b = appendSession(b, r.Session)
+		b = binary.AppendUvarint(b, r.Number)
+		b = binary.AppendUvarint(b, r.Number-r.Acked)
+	}
+	if aboutDocument {
+		b = appendText(b, r.Document)
+		b = binary.AppendUvarint(b, r.Expect)
+		b = append(binary.AppendUvarint(b, uint64(len(r.Body))), r.Body...)
+	}
 	return b
+}
+
+func appendSession(b []byte, s shard.Session) []byte {
+	b = binary.AppendUvarint(b, s.Epoch)
+	b = binary.AppendUvarint(b, s.Seq)
+	return binary.AppendUvarint(b, uint64(s.Index))
 }
 
 // decodeCalls reads the records of a frame of calls. The requests refer to none of its bytes.
@@ -115,10 +169,39 @@ func decodeCalls(records []byte) ([]sentCall, error) {
 func (r *frameReader) request() (q shard.Request) {
 	q.Op = shard.Op(r.flags(math.MaxUint8))
 	q.Namespace, q.Limit, q.ID, q.NotAfter = r.string(), r.string(), r.string(), limit.Time(r.varint())
-	q.Entries = make([]shard.Entry, r.countTo(maxEntries))
+	if n := r.countTo(maxEntries); n > 0 {
+		q.Entries = make([]shard.Entry, n)
+	}
 	for i := range q.Entries {
 		q.Entries[i] = shard.Entry{Policy: r.string(), Key: r.string(), Tier: r.string(), Cost: r.uvarint()}
 	}
-	r.failed = r.failed || len(q.Entries) == 0
+	if r.rest != "" {
+		r.extra(&q)
+	}
+	r.failed = r.failed || requestProblem(&q) != nil
 	return q
+}
+
+func (r *frameReader) extra(q *shard.Request) {
+	bits := r.flags(bitsExtra)
+	if bits&bitInSession != 0 {
+		q.Session, q.Number = r.session(), r.uvarint()
+		q.Acked = q.Number - r.uvarint()
+	}
+	q.Retry = bits&bitRetry != 0
+	if bits&bitAboutDocument != 0 {
+		q.Document, q.Expect, q.Body = r.string(), r.uvarint(), r.body()
+	}
+}
+
+func (r *frameReader) session() shard.Session {
+	return shard.Session{Epoch: r.uvarint(), Seq: r.uvarint(), Index: uint32(r.upTo(math.MaxUint32))}
+}
+
+// body reads a document's body; nil when it is empty.
+func (r *frameReader) body() []byte {
+	n := r.countTo(shard.MaxDocumentBytes)
+	b := append([]byte(nil), r.rest[:n]...)
+	r.rest = r.rest[n:]
+	return b
 }

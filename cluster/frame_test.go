@@ -65,7 +65,12 @@ func callsFrame(t testing.TB, number uint64, budget time.Duration, requests ...s
 
 func TestEveryFieldOfARequestArrives(t *testing.T) {
 	extreme := shard.Request{Op: math.MaxUint8, NotAfter: math.MinInt64, Entries: []shard.Entry{{Cost: math.MaxUint64}}}
-	want := []shard.Request{fullRequest(), extreme, check("a", "b")}
+	want := []shard.Request{fullRequest(), extreme, check("a", "b"),
+		{Op: shard.OpenSession}, {Op: shard.Fetch, Document: "table"}, {Op: shard.Swap, Document: "table", Body: []byte("{}")},
+		inSession(math.MaxUint64, 0), inSession(0, math.MaxUint64), inSession(7, 6), {Op: shard.Swap, Retry: true},
+		{Op: shard.Swap, Document: strings.Repeat("d", shard.MaxDocumentName), Expect: math.MaxUint64,
+			Body: make([]byte, shard.MaxDocumentBytes)},
+	}
 	calls, err := decodeCalls(callsFrame(t, 7, 1500*time.Microsecond, want...)[frameHead+1:])
 	if err != nil {
 		t.Fatal(err)
@@ -78,12 +83,37 @@ func TestEveryFieldOfARequestArrives(t *testing.T) {
 	}
 }
 
+// inSession is a check that travels in a session.
+func inSession(number, acked uint64) shard.Request {
+	r := check("k")
+	r.Session = shard.Session{Epoch: math.MaxUint64, Seq: 300, Index: math.MaxUint32}
+	r.Number, r.Acked = number, acked
+	return r
+}
+
+// Requests without a session and without a document pay nothing for those that have one.
+func TestASessionCostsAFewBytesAndOnlyWhereThereIsOne(t *testing.T) {
+	plain := check("k")
+	travelling := plain
+	travelling.Session, travelling.Number, travelling.Acked = shard.Session{Epoch: 10_000, Seq: 10_000, Index: 1}, 1<<20, 1<<20-100
+	travelling.Retry = true
+	before, after := len(appendRequest(nil, &plain)), len(appendRequest(nil, &travelling))
+	if last := appendRequest(nil, &plain); last[len(last)-1] != byte(plain.Entries[0].Cost) {
+		t.Errorf("a plain request ends with %x, not with its entry", last)
+	}
+	if after-before > 12 {
+		t.Errorf("a session costs %d bytes", after-before)
+	}
+}
+
 func TestEveryFieldOfAResultArrives(t *testing.T) {
 	extreme := shard.Result{Decision: shard.Decision{RetryAfter: limit.Never, DecidedAt: math.MaxInt64, Index: math.MaxUint32,
 		Position: shard.Position{Shard: math.MaxUint32, Epoch: math.MaxUint64, Seq: math.MaxUint64}}}
 	sameEntry := shard.Result{Decision: shard.Decision{Limits: []shard.LimitStatus{
 		{Policy: "p", Key: "k", Limit: "minute"}, {Policy: "p", Key: "k", Limit: "day"}, {Policy: "p", Key: "l"}, {}}}}
-	want := []shard.Result{fullDecision(), fullError(), extreme, sameEntry, {}}
+	largest := shard.Document{Version: math.MaxUint64, Body: make([]byte, shard.MaxDocumentBytes)}
+	want := []shard.Result{fullDecision(), fullError(), extreme, sameEntry, {},
+		{Decision: shard.Decision{Document: largest}}, {Decision: shard.Decision{Session: shard.Session{Index: 1}}}}
 	parts := encodeAnswers(9, want)
 	got, err := decodeAnswers(appendAnswer(nil, &parts[0]))
 	if err != nil {
@@ -151,10 +181,33 @@ func TestWhatNoFrameMayCarryIsRefusedBeforeItIsSent(t *testing.T) {
 		"no entry":          {{Op: shard.Check}},
 		"too many entries":  {{Op: shard.Check, Entries: make([]shard.Entry, maxEntries+1)}},
 		"too many bytes":    {large},
+		"a long name":       {{Op: shard.Fetch, Document: strings.Repeat("d", shard.MaxDocumentName+1)}},
+		"a large body":      {{Op: shard.Swap, Document: "d", Body: make([]byte, shard.MaxDocumentBytes+1)}},
 	} {
 		if _, err := encodeCall(1, 0, requests); err == nil || err.Code != shard.Invalid {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// What a peer sends is not believed: the bounds hold for what arrives, too.
+func TestWhatNoFrameMayCarryIsRefusedWhenItArrives(t *testing.T) {
+	for name, request := range map[string]shard.Request{
+		"no entry":         {Op: shard.Check},
+		"an unknown op":    {Op: shard.Swap + 1},
+		"too many entries": {Op: shard.Swap, Entries: make([]shard.Entry, maxEntries+1)},
+		"a long name":      {Op: shard.Fetch, Document: strings.Repeat("d", shard.MaxDocumentName+1)},
+		"a large body":     {Op: shard.Swap, Document: "d", Body: make([]byte, shard.MaxDocumentBytes+1)},
+	} {
+		one := frameReader{rest: string(appendRequest(nil, &request))}
+		if one.request(); !one.failed {
+			t.Errorf("%s: taken", name)
+		}
+	}
+	largeAnswer := shard.Result{Decision: shard.Decision{Document: shard.Document{Version: 1, Body: make([]byte, shard.MaxDocumentBytes+1)}}}
+	one := frameReader{rest: string(appendResult(nil, &largeAnswer))}
+	if one.result(); !one.failed {
+		t.Error("a document that is too large: taken")
 	}
 }
 
@@ -170,12 +223,19 @@ func TestFrameGoldenBytes(t *testing.T) {
 		{Err: &shard.Error{Code: shard.NotOwner, Field: "f", Message: "m", RetryAfter: 100}},
 	})
 	answers := sealFrame(appendAnswer(beginFrame(nil, frameAnswers), &parts[0]))
+	swap := shard.Request{Op: shard.Swap, Document: "table", Expect: 7, Body: []byte("{}"), Retry: true}
 	for _, c := range []struct {
 		name, want string
 		frame      []byte
 	}{
 		{"calls", goldenCalls, calls},
 		{"answers", goldenAnswers, answers},
+		{"a request in a session", goldenInSession, callsFrame(t, 1, 0, inSession(300, 298))[frameHead:]},
+		{"a swap", goldenSwap, callsFrame(t, 1, 0, swap)[frameHead:]},
+		{"a session opened", goldenOpened, appendResult(nil, &shard.Result{Decision: shard.Decision{Allowed: true,
+			Session: shard.Session{Epoch: 300, Seq: 2, Index: 1}}})},
+		{"a document", goldenDocument, appendResult(nil, &shard.Result{Decision: shard.Decision{Allowed: true,
+			Document: shard.Document{Version: 8, Body: []byte("{}")}}})},
 	} {
 		if got := hex.EncodeToString(c.frame); got != c.want {
 			t.Errorf("%s are\n%s, want\n%s", c.name, got, c.want)
@@ -190,6 +250,13 @@ const (
 		"22" + "02" + "00" + "0a" + "03" + "ac02" + "02" + "01" + "01" + "04" + "0170" + "07757365723a3432" + "066d696e757465" +
 		"64" + "01" + "63" + "08" + "8001" + "00" +
 		"08" + "01" + "05" + "0166" + "016d" + "c801"
+	goldenInSession = "01" + "01" + "00" + "01" + "03" + "01" +
+		"28" + "01" + "0764656661756c74" + "00" + "00" + "00" + "01" + "0170" + "016b" + "00" + "01" + "01" +
+		"ffffffffffffffffff01" + "ac02" + "ffffffff0f" + "ac02" + "02"
+	goldenSwap = "01" + "01" + "00" + "01" + "03" + "01" +
+		"11" + "07" + "00" + "00" + "00" + "00" + "00" + "06" + "057461626c65" + "07" + "027b7d"
+	goldenOpened   = "12" + "00" + "00" + "00" + "00" + "00" + "00" + "00" + "ac02" + "02" + "01"
+	goldenDocument = "22" + "00" + "00" + "00" + "00" + "00" + "00" + "00" + "08" + "027b7d"
 )
 
 func TestFrameRefusesWhatIsNone(t *testing.T) {
@@ -213,6 +280,8 @@ func TestFrameRefusesWhatIsNone(t *testing.T) {
 func FuzzDecodeFrame(f *testing.F) {
 	f.Add(byte(frameCalls), callsFrame(f, 1, time.Second, fullRequest(), check("a", "b"))[frameHead+1:])
 	f.Add(byte(frameCalls), []byte("00\x020\x0f\x15"+strings.Repeat("0", 20))) // a text one longer than what is left
+	f.Add(byte(frameCalls), callsFrame(f, 1, 0, inSession(9, 8), shard.Request{Op: shard.OpenSession},
+		shard.Request{Op: shard.Swap, Document: "d", Body: []byte("{}"), Retry: true})[frameHead+1:])
 	for _, results := range [][]shard.Result{{fullDecision(), fullError()}, {{}}} {
 		parts := encodeAnswers(2, results)
 		f.Add(byte(frameAnswers), appendAnswer(nil, &parts[0]))

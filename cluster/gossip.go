@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,16 +18,18 @@ import (
 // GossipConfig is what a node needs to find the others and to be found.
 type GossipConfig struct {
 	Addr      string // where to listen, TCP and UDP; port 0: any free one
-	Advertise string // host to announce where Addr, PeerAddr or APIAddr listens everywhere; "": this machine's address
+	Advertise string // host that others dial for Addr, PeerAddr and APIAddr; "": where they listen, or this machine
 	Node      string // this node's id, at most 64 bytes
 	Cluster   string // "": in no cluster yet
 	PeerAddr  string
 	APIAddr   string
 	Zone      string
 	Version   string
-	Seeds     []string // host:port; a name with several addresses is several seeds; our own address is passed over
-	Key       []byte   // 32 bytes that all nodes share; nil: no encryption
-	Insecure  bool     // allows gossip without a key off loopback
+	Expect    int        // number of nodes that found a cluster together; 0: this one only joins
+	Formation *Formation // the one that this node proposed or accepted; its cluster is Cluster; nil: none
+	Seeds     []string   // host:port; a name with several addresses is several seeds; our own address is passed over
+	Key       []byte     // 32 bytes that all nodes share; nil: no encryption
+	Insecure  bool       // allows gossip without a key off loopback
 
 	Registered func() []string // gossip addresses of the nodes of the cluster, host:port; nil: none known
 	OnChange   func()          // after members changed, from one goroutine of ours; must not call Stop; nil: nobody asks
@@ -156,7 +159,7 @@ func (c GossipConfig) start(ctx context.Context) (*Gossip, error) {
 
 // selfMeta returns what this node tells the others, if they can be told.
 func (c *GossipConfig) selfMeta(a *gossipAddress) (self meta, err error) {
-	self = meta{cluster: c.Cluster, zone: c.Zone, version: c.Version}
+	self = meta{cluster: c.Cluster, zone: c.Zone, version: c.Version, expect: c.Expect, formation: c.Formation}
 	if self.peerAddr, err = a.reachable(c.PeerAddr); err != nil {
 		return meta{}, fmt.Errorf("peer-addr: %w", err)
 	}
@@ -219,6 +222,38 @@ func (g *Gossip) SetCluster(id string) error {
 	}
 	g.become(self)
 	return nil
+}
+
+// Announce tells everybody that this node proposed or accepted a formation, and that it belongs to its cluster: both
+// at once, since a node with a cluster and without a formation shows that its cluster exists. It fails if the
+// node belongs to another cluster, or if it is too much to be told.
+func (g *Gossip) Announce(f Formation) error {
+	g.announce.Lock()
+	defer g.announce.Unlock()
+	self, err := g.forming(f)
+	if err != nil {
+		return err
+	}
+	g.become(self)
+	return nil
+}
+
+// Fits returns the error that Announce would. Ask it before the formation is kept, since what was kept stays.
+func (g *Gossip) Fits(f Formation) error {
+	_, err := g.forming(f)
+	return err
+}
+
+// forming returns what this node would tell of itself with a formation.
+func (g *Gossip) forming(f Formation) (self meta, err error) {
+	self = g.callbacks.members.selfMeta()
+	if foreign(self.cluster, f.Cluster) {
+		return meta{}, fmt.Errorf("gossip: this node belongs to cluster %q and cannot found %q", self.cluster, f.Cluster)
+	}
+	f.Founders = slices.Clone(f.Founders)
+	self.cluster, self.formation = f.Cluster, &f
+	_, err = self.encode()
+	return self, err
 }
 
 // AnnounceOwner tells everybody that this node opened a shard for business with an epoch.

@@ -11,13 +11,15 @@ import (
 
 // gossipAddress is where this node's gossip listens, and how others reach it.
 type gossipAddress struct {
-	bind      netip.Addr
-	port      uint16 // 0: any free one
-	announced netip.Addr
-	host      string // what others dial where the peer or the API address listens everywhere
+	bind       netip.Addr
+	port       uint16 // 0: any free one
+	announced  netip.Addr
+	host       string // what others dial where the peer or the API address listens everywhere
+	advertised bool   // and where it listens on one address, too
 }
 
 // address reads Addr and Advertise. memberlist announces addresses, not names, so the advertised host is looked up here.
+// An advertised host takes the place of every address that is listened on: a proxy or NAT may stand in front.
 func (c *GossipConfig) address(ctx context.Context) (a gossipAddress, err error) {
 	host, text, err := net.SplitHostPort(c.Addr)
 	if err != nil {
@@ -28,38 +30,38 @@ func (c *GossipConfig) address(ctx context.Context) (a gossipAddress, err error)
 		return a, fmt.Errorf("gossip-addr: %q has no port between 0 and 65535", c.Addr)
 	}
 	a.port = uint16(port)
-	if listensEverywhere(host) {
-		err = c.everywhere(ctx, host, &a)
-		return a, err
+	if a.bind, err = c.bind(ctx, host); err != nil {
+		return a, fmt.Errorf("gossip-addr: %w", err)
+	}
+	switch {
+	case c.Advertise != "":
+		found, err := lookup(ctx, c.Resolver, c.Advertise)
+		if err != nil {
+			return a, fmt.Errorf("advertise: %w", err)
+		}
+		a.announced, a.host, a.advertised = found[0], c.Advertise, true
+	case a.bind.IsUnspecified():
+		a.announced, err = machineAddress()
+		a.host = a.announced.String()
+	default:
+		a.announced, a.host = a.bind, a.bind.String()
+	}
+	return a, err
+}
+
+// bind returns the address behind the host to listen on.
+func (c *GossipConfig) bind(ctx context.Context, host string) (netip.Addr, error) {
+	switch {
+	case host == "::":
+		return netip.IPv6Unspecified(), nil
+	case listensEverywhere(host):
+		return netip.IPv4Unspecified(), nil
 	}
 	found, err := lookup(ctx, c.Resolver, host)
 	if err != nil {
-		return a, fmt.Errorf("gossip-addr: %w", err)
+		return netip.Addr{}, err
 	}
-	a.bind, a.announced, a.host = found[0], found[0], found[0].String()
-	if c.Advertise != "" {
-		a.host = c.Advertise
-	}
-	return a, nil
-}
-
-// everywhere fills in what a node announces that listens on all its addresses.
-func (c *GossipConfig) everywhere(ctx context.Context, host string, a *gossipAddress) error {
-	a.bind = netip.IPv4Unspecified()
-	if host == "::" {
-		a.bind = netip.IPv6Unspecified()
-	}
-	if c.Advertise == "" {
-		announced, err := machineAddress()
-		a.announced, a.host = announced, announced.String()
-		return err
-	}
-	found, err := lookup(ctx, c.Resolver, c.Advertise)
-	if err != nil {
-		return fmt.Errorf("advertise: %w", err)
-	}
-	a.announced, a.host = found[0], c.Advertise
-	return nil
+	return found[0], nil
 }
 
 // machineAddress returns the first address of this machine that others may reach.
@@ -88,7 +90,7 @@ func (a *gossipAddress) reachable(listen string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%q is not host:port", listen)
 	}
-	if listensEverywhere(host) {
+	if a.advertised || listensEverywhere(host) {
 		return net.JoinHostPort(a.host, port), nil
 	}
 	return listen, nil

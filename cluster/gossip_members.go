@@ -44,6 +44,8 @@ type Member struct {
 	PeerAddr   string
 	APIAddr    string
 	State      MemberState
+	Expect     int        // number of nodes that it wants to found a cluster with; 0: it only joins
+	Formation  *Formation // the one it proposed or accepted; nil: none; not to be changed
 }
 
 // rememberGone is how long a node that is gone is still listed.
@@ -84,7 +86,8 @@ func (m *members) put(n *memberlist.Node) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.byNode[n.Name] = memberEntry{addr: addr, Member: Member{Node: n.Name, Cluster: told.cluster, Zone: told.zone,
-		Version: told.version, GossipAddr: addr.String(), PeerAddr: told.peerAddr, APIAddr: told.apiAddr, State: state}}
+		Version: told.version, GossipAddr: addr.String(), PeerAddr: told.peerAddr, APIAddr: told.apiAddr, State: state,
+		Expect: told.expect, Formation: told.formation}}
 	m.signal()
 }
 

@@ -96,12 +96,12 @@ func TestThreeNodesFindEachOtherThroughOneSeed(t *testing.T) {
 	first.OnChange = func() { changes.Add(1) }
 	a := startGossip(t, first)
 	second := gossipConfig("b", a)
-	second.Zone, second.Version, second.Advertise, second.PeerAddr = "z2", "1.2.3", "node-b", "0.0.0.0:7401"
+	second.Zone, second.Version, second.PeerAddr = "z2", "1.2.3", "0.0.0.0:7401"
 	b := startGossip(t, second)
 	c := startGossip(t, gossipConfig("c", a))
 	awaitRoll(t, "a:alive b:alive c:alive", a, b, c)
 
-	want := Member{Node: "b", Zone: "z2", Version: "1.2.3", GossipAddr: b.Addr(), PeerAddr: "node-b:7401",
+	want := Member{Node: "b", Zone: "z2", Version: "1.2.3", GossipAddr: b.Addr(), PeerAddr: "127.0.0.1:7401",
 		APIAddr: "127.0.0.1:7400", State: MemberAlive}
 	if got := c.Members()[1]; got != want {
 		t.Errorf("c knows %+v, want %+v", got, want)
@@ -360,9 +360,11 @@ func TestWhatCannotWorkIsRefusedAtTheStart(t *testing.T) {
 		"join[0]":                 func(c *GossipConfig) { c.Seeds = []string{"node-2"} },
 		"node id":                 func(c *GossipConfig) { c.Node = "" },
 		"shorten the zone": func(c *GossipConfig) {
-			c.Zone, c.Version, c.Advertise = longText, longText, longText
-			c.PeerAddr = ":7401"
+			c.Zone, c.Version = longText, longText
+			c.PeerAddr = longText + ":7401"
 		},
+		"bootstrap-expect":           func(c *GossipConfig) { c.Expect = -1 },
+		"formation":                  func(c *GossipConfig) { c.Cluster, c.Formation = "blue", &abc },
 		"Hints must be given":        func(c *GossipConfig) { c.Hints = nil },
 		"node id \"" + longText[:80]: func(c *GossipConfig) { c.Node = longText },
 	} {
@@ -392,6 +394,90 @@ func TestAnAddressThatOthersCannotDialIsNotAnnounced(t *testing.T) {
 		APIAddr: "node-a.test:7400", State: MemberAlive}
 	if got != want || port == 0 {
 		t.Errorf("announced %+v, want %+v", got, want)
+	}
+}
+
+// A proxy or NAT stands in front: what is advertised takes the place of addresses that only this machine knows.
+func TestAnAdvertisedHostTakesThePlaceOfSpecificAddresses(t *testing.T) {
+	leaveNothing(t)
+	config := gossipConfig("a")
+	config.Advertise, config.APIAddr = "node-a.test", "10.0.0.7:7400"
+	config.Resolver = &zoneFile{names: map[string][]string{"node-a.test": {"127.0.0.7"}}}
+	a := startGossip(t, config)
+	got := a.Members()[0]
+	port := netip.MustParseAddrPort(got.GossipAddr).Port()
+	want := Member{Node: "a", GossipAddr: fmt.Sprintf("127.0.0.7:%d", port), PeerAddr: "node-a.test:7401",
+		APIAddr: "node-a.test:7400", State: MemberAlive}
+	if got != want || port == 0 {
+		t.Errorf("announced %+v, want %+v", got, want)
+	}
+}
+
+// Three nodes that gossip found one cluster, and a fourth that comes late joins it: Form, carried out.
+func TestThreeNodesFoundAClusterAndAFourthJoinsIt(t *testing.T) {
+	leaveNothing(t)
+	var nodes []*Gossip
+	selves := map[string]*FormationSelf{}
+	add := func(node string) {
+		config := gossipConfig(node, nodes...)
+		config.Expect = 3
+		nodes = append(nodes, startGossip(t, config))
+		selves[node] = &FormationSelf{Node: node, Expect: 3}
+	}
+	act := func(g *Gossip) (done bool) {
+		self := selves[g.config.Node]
+		step := Form(*self, g.Members())
+		switch step.Action {
+		case FormPropose:
+			self.Formation = &Formation{Cluster: "red", Founders: step.Founders, Shards: 4, Replicas: 3}
+		case FormAccept, FormGo, FormFound:
+			self.Formation = step.Formation
+		case FormJoin:
+			self.Cluster = step.Cluster
+			if err := g.SetCluster(step.Cluster); err != nil {
+				t.Error(err)
+			}
+			return true
+		case FormWait:
+			return false
+		}
+		self.Cluster = self.Formation.Cluster
+		if err := g.Announce(*self.Formation); err != nil {
+			t.Error(err)
+		}
+		return step.Action == FormFound
+	}
+	for _, node := range []string{"c", "a", "b"} {
+		add(node)
+	}
+	for _, g := range nodes {
+		awaitGossip(t, g.config.Node+" has founded", func() bool {
+			for _, other := range nodes {
+				if other != g {
+					act(other)
+				}
+			}
+			return act(g)
+		})
+	}
+	add("d")
+	awaitGossip(t, "d has joined", func() bool { return act(nodes[3]) })
+	if got := selves["d"].Cluster; got != "red" {
+		t.Errorf("d is of cluster %q", got)
+	}
+	awaitGossip(t, "everybody tells d what they founded", func() bool {
+		for _, m := range nodes[3].Members()[:3] {
+			if m.Cluster != "red" || m.Expect != 3 || m.Formation == nil || !m.Formation.Go || len(m.Formation.Founders) != 3 {
+				return false
+			}
+		}
+		return true
+	})
+	if err := nodes[0].Announce(Formation{Cluster: "blue", Founders: []string{"c"}}); err == nil {
+		t.Error("a node founded a second cluster")
+	}
+	if err := nodes[0].Fits(Formation{Cluster: "red", Founders: []string{"b", "a"}}); err == nil {
+		t.Error("a formation that cannot be told fits")
 	}
 }
 

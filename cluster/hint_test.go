@@ -69,12 +69,43 @@ func TestADroppedHintDoesNotComeBack(t *testing.T) {
 
 func TestHintsOfShardsThatAreNotThereAreIgnored(t *testing.T) {
 	hints := NewHints(4)
-	for _, id := range []shard.ID{4, math.MaxUint32} {
+	for _, id := range []shard.ID{4, math.MaxUint32 - 1} {
 		if hints.Merge(Hint{id, 1, "a"}) {
 			t.Errorf("a hint of shard %d was taken", id)
 		}
 		hints.Drop(Hint{id, 1, "a"})
 		wantHint(t, hints, Hint{Shard: id})
+	}
+}
+
+func TestTheSystemShardHasItsHintToo(t *testing.T) {
+	hints := NewHints(2)
+	last, system := Hint{1, 7, "a"}, Hint{shard.System, 5, "b"}
+	if !hints.Merge(last) || !hints.Merge(system) {
+		t.Error("a hint was not taken")
+	}
+	wantHint(t, hints, last)
+	wantHint(t, hints, system)
+	if all := hints.all(); !reflect.DeepEqual(all, []Hint{last, system}) {
+		t.Errorf("told on are %+v", all)
+	}
+	hints.Drop(system)
+	wantHint(t, hints, Hint{Shard: shard.System})
+}
+
+func TestNewsAreToldToAllWhoListen(t *testing.T) {
+	hints := NewHints(2)
+	var heard [2][]shard.ID
+	for i := range heard {
+		hints.OnNews(func(id shard.ID) { heard[i] = append(heard[i], id) })
+	}
+	hints.Merge(Hint{1, 7, "a"})
+	hints.Merge(Hint{1, 6, "b"}) // old
+	hints.Merge(Hint{shard.System, 1, "a"})
+	for i := range heard {
+		if want := []shard.ID{1, shard.System}; !reflect.DeepEqual(heard[i], want) {
+			t.Errorf("listener %d heard of %v, want %v", i, heard[i], want)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stint-io/stint/shard"
@@ -30,6 +31,7 @@ type Hop struct {
 	closing    context.Context
 	close      context.CancelFunc
 	goroutines sync.WaitGroup
+	sent       hopCounts
 
 	mu     sync.Mutex
 	links  map[string]*link
@@ -103,7 +105,7 @@ func (h *Hop) link(node string) *link {
 	if l := h.links[node]; l != nil && !l.isOver() {
 		return l
 	}
-	l := newLink(node)
+	l := newLink(node, &h.sent)
 	if h.closed {
 		l.end(errHopClosed)
 		return l
@@ -114,3 +116,22 @@ func (h *Hop) link(node string) *link {
 }
 
 var errHopClosed = errors.New("this node is stopping")
+
+// HopStats counts what a Hop has sent since it was made: calls of Submit, the requests in them, and the frames that
+// carried them. Beats are not counted.
+type HopStats struct{ Calls, Requests, Frames uint64 }
+
+// Stats returns the counts so far. While calls are under way they may be a frame apart.
+func (h *Hop) Stats() HopStats {
+	return HopStats{h.sent.calls.Load(), h.sent.requests.Load(), h.sent.frames.Load()}
+}
+
+type hopCounts struct{ calls, requests, frames atomic.Uint64 }
+
+func (c *hopCounts) add(calls, requests int) {
+	if calls > 0 {
+		c.calls.Add(uint64(calls))
+		c.requests.Add(uint64(requests))
+		c.frames.Add(1)
+	}
+}

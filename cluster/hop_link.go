@@ -22,14 +22,26 @@ type call struct {
 	size     int    // of body, as the window counts it
 	deadline time.Time
 	number   uint64 // 0: in no frame yet, certainly not executed
+	flight   *flight
 	results  []shard.Result
 	done     chan struct{} // closed when results are complete
 }
+
+// flight is the calls of one shard that left in one frame. While flightsMost of a shard are under way, further calls wait
+// and gather: its owner decides one batch at a time, so what was sent earlier would wait there, in more and smaller
+// frames. A shard that does not answer holds up nobody but itself.
+type flight struct {
+	shard shard.ID
+	left  int // calls without an answer
+}
+
+const flightsMost = 2
 
 // link is one connection to a node, from the first call that needs it until it breaks; it is never mended. The
 // goroutine of run dials and writes, another reads, a third closes the connection when the link ends.
 type link struct {
 	node string
+	sent *hopCounts
 	wake chan struct{} // something is queued
 	gone chan struct{} // closed by end
 
@@ -37,14 +49,15 @@ type link struct {
 	window  window
 	queue   []*call          // in no frame yet, oldest first
 	waiting map[uint64]*call // in a frame, by number
+	flights map[shard.ID]int // under way
 	last    uint64           // number of the newest call in a frame
 	over    error            // why the link ended
 	overAt  time.Time
 }
 
-func newLink(node string) *link {
-	return &link{node: node, wake: make(chan struct{}, 1), gone: make(chan struct{}), window: newWindow(),
-		waiting: make(map[uint64]*call)}
+func newLink(node string, sent *hopCounts) *link {
+	return &link{node: node, sent: sent, wake: make(chan struct{}, 1), gone: make(chan struct{}), window: newWindow(),
+		waiting: make(map[uint64]*call), flights: make(map[shard.ID]int)}
 }
 
 // isOver reports whether the link ended long enough ago to be replaced.
@@ -104,7 +117,23 @@ func (l *link) finish(c *call, err *shard.Error) {
 	c.results = append(c.results, refuse(c.requests-len(c.results), err)...)
 	c.body = nil
 	l.window.give(c.shard, c.size)
+	if c.flight != nil {
+		l.land(c.flight)
+	}
 	close(c.done)
+}
+
+// land notes that one more call of a flight is over; the last one makes room for the next flight.
+func (l *link) land(f *flight) {
+	if f.left--; f.left > 0 {
+		return
+	}
+	if l.flights[f.shard]--; l.flights[f.shard] == 0 {
+		delete(l.flights, f.shard)
+	}
+	if len(l.queue) > 0 {
+		signal(l.wake)
+	}
 }
 
 func (l *link) unreached() *shard.Error {
@@ -186,32 +215,52 @@ func (l *link) write(conn *pulse) error {
 	}
 }
 
-// gather numbers what is queued and puts it into one frame, as far as it fits.
+// gather numbers what is queued and puts it into one frame, as far as it fits and may leave.
 func (l *link) gather(frame []byte) []byte {
 	frame = beginFrame(frame, frameCalls)
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	taken := 0
-	for _, c := range l.queue {
+	leaving := make(map[shard.ID]*flight, 1)
+	kept, seen, calls, requests := l.queue[:0], 0, 0, 0
+	for ; seen < len(l.queue); seen++ {
+		c := l.queue[seen]
 		budget, inTime := remaining(c.deadline, now)
-		if inTime && len(frame)+maxRecord+len(c.body) > frameHead+maxFrame {
-			signal(l.wake)
-			break
-		}
-		taken++
 		if !inTime {
 			l.finish(c, errTooLate)
 			continue
 		}
-		l.last++
-		c.number = l.last
+		if leaving[c.shard] == nil && l.flights[c.shard] >= flightsMost {
+			kept = append(kept, c)
+			continue
+		}
+		if len(frame)+maxRecord+len(c.body) > frameHead+maxFrame {
+			signal(l.wake)
+			break
+		}
+		l.board(c, leaving)
+		calls, requests = calls+1, requests+c.requests
 		frame = append(appendCallHead(frame, c.number, budget), c.body...)
 		c.body = nil
-		l.waiting[c.number] = c
 	}
-	l.queue = slices.Delete(l.queue, 0, taken)
+	kept = append(kept, l.queue[seen:]...)
+	clear(l.queue[len(kept):])
+	l.queue = kept
+	l.sent.add(calls, requests)
 	return frame
+}
+
+// board numbers a call and makes it part of its shard's flight.
+func (l *link) board(c *call, leaving map[shard.ID]*flight) {
+	if leaving[c.shard] == nil {
+		leaving[c.shard] = &flight{shard: c.shard}
+		l.flights[c.shard]++
+	}
+	c.flight = leaving[c.shard]
+	c.flight.left++
+	l.last++
+	c.number = l.last
+	l.waiting[c.number] = c
 }
 
 // remaining is what is left until a deadline; the zero deadline leaves 0, which travels as none.

@@ -33,6 +33,9 @@ type PeerConfig struct {
 	Resolve func(node string) (addr string, ok bool)
 	// Decide answers the requests that other nodes forward to this one; nil refuses them.
 	Decide HopHandler
+	// Answer answers the questions of other nodes, until Close; nil refuses them. It is called concurrently, and must
+	// not wait: who asks gives up after 2 s. from is the node that asks. The port fills in the Report's Node.
+	Answer func(from string, q Question) Report
 	Logger *slog.Logger // nil: none
 
 	// Listen and Dial are the network under the port; nil: TCP. What another Listen returns is trusted in the clear.
@@ -60,7 +63,7 @@ func (c PeerConfig) withDefaults() PeerConfig {
 }
 
 // PeerPort is this node's end of everything that nodes say to each other: one listener for the Raft streams of all
-// groups and for forwarded requests, and the dialer to the same port of others. All methods may be called concurrently.
+// groups, for forwarded requests and for questions, and the dialer to the same port of others. All methods may be called concurrently.
 type PeerPort struct {
 	config       PeerConfig
 	certificates *peerCertificates // nil: in the clear
@@ -77,6 +80,9 @@ type PeerPort struct {
 	conns   map[net.Conn]struct{}
 	serving int // hop connections; they are not among conns, and finish what they began
 	closed  bool
+
+	refusedTold   time.Time // when a refused connection was logged
+	refusedUnsaid int       // and how many were not since
 }
 
 // ListenPeers opens the port. Close must be called, after all its streams are closed or together with them.

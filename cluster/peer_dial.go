@@ -12,6 +12,11 @@ func (p *PeerPort) DialHop(ctx context.Context, node string) (net.Conn, error) {
 	return p.dial(ctx, node, &preamble{kind: kindHop, from: p.config.Node, to: node})
 }
 
+// DialAsk connects to the port of a node for questions: see Ask.
+func (p *PeerPort) DialAsk(ctx context.Context, node string) (net.Conn, error) {
+	return p.dial(ctx, node, &preamble{kind: kindAsk, from: p.config.Node, to: node})
+}
+
 func (p *PeerPort) dial(ctx context.Context, node string, hello *preamble) (net.Conn, error) {
 	hello.cluster = p.config.Cluster
 	first, err := hello.encode()

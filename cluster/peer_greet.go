@@ -53,14 +53,17 @@ func (p *PeerPort) greet(raw net.Conn) {
 	raw.SetDeadline(time.Now().Add(greetWithin))
 	hello, conn, err := p.introduce(conn)
 	if err != nil {
-		p.config.Logger.Warn("peer port: connection refused", "remote", raw.RemoteAddr().String(),
-			"from", hello.from, "to", hello.to, "error", err)
+		p.noteRefused(raw, &hello, err)
 		conn.Close()
 		return
 	}
 	raw.SetDeadline(time.Time{})
-	if hello.kind == kindHop {
+	switch hello.kind {
+	case kindHop:
 		p.serveHop(raw, conn)
+		return
+	case kindAsk:
+		p.serveAsk(conn, hello.from)
 		return
 	}
 	p.mu.Lock()
@@ -69,6 +72,24 @@ func (p *PeerPort) greet(raw net.Conn) {
 	if stream == nil || !stream.hand(conn) {
 		conn.Close()
 	}
+}
+
+// refusedEvery is between two lines about refused connections: peers try again several times a second, and whoever can
+// reach the port could fill the disk.
+const refusedEvery = time.Second
+
+func (p *PeerPort) noteRefused(raw net.Conn, hello *preamble, err error) {
+	p.mu.Lock()
+	now, unsaid := time.Now(), p.refusedUnsaid
+	if now.Sub(p.refusedTold) < refusedEvery {
+		p.refusedUnsaid++
+		p.mu.Unlock()
+		return
+	}
+	p.refusedTold, p.refusedUnsaid = now, 0
+	p.mu.Unlock()
+	p.config.Logger.Warn("peer port: connection refused", "remote", raw.RemoteAddr().String(), "from", hello.from,
+		"to", hello.to, "error", err, "unsaid", unsaid)
 }
 
 // introduce checks the certificate, then the preamble, and answers it. Whatever it returns, conn is what to close.
@@ -106,6 +127,8 @@ func (p *PeerPort) judge(hello *preamble, proven string) (refusal Refusal, detai
 		return WrongNode, p.config.Node, WrongNode
 	case hello.kind == kindHop && (p.config.Decide == nil || p.draining.Err() != nil):
 		return NotServing, p.config.Node, NotServing
+	case hello.kind == kindAsk && p.config.Answer == nil:
+		return NotAnswering, p.config.Node, NotAnswering
 	case hello.kind == kindRaft && !p.runs(hello.to):
 		return UnknownReplica, hello.to, UnknownReplica
 	}

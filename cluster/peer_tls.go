@@ -58,6 +58,12 @@ func loadPeerCertificates(files PeerTLS, node string, logger *slog.Logger) (*pee
 	return c, nil
 }
 
+// Check tells what keeps a node from using the files: they cannot be read, or the certificate is another node's.
+func (p *PeerTLS) Check(node string) error {
+	_, err := loadPeerCertificates(*p, node, slog.New(slog.DiscardHandler))
+	return err
+}
+
 // load reads the files and takes them into use if they make sense together.
 func (c *peerCertificates) load() error {
 	stamps := c.stat()

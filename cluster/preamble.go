@@ -33,14 +33,15 @@ type connKind byte
 const (
 	kindRaft connKind = 1 // the Raft stream between two replicas of one shard
 	kindHop  connKind = 2 // forwarded requests of any shard, from node to node
+	kindAsk  connKind = 3 // questions and reports, from node to node
 )
 
 // preamble says who wants to talk to whom about what.
 type preamble struct {
 	kind     connKind
-	shard    shard.ID // 0 for a hop, which carries all shards
+	shard    shard.ID // 0 but for Raft
 	cluster  string
-	from, to string // replica names for Raft, node names for a hop
+	from, to string // replica names for Raft, else node names
 }
 
 var (
@@ -104,7 +105,7 @@ func decodePreamble(body []byte) (p preamble, err error) {
 		}
 		*text, body = string(body[2:2+length]), body[2+length:]
 	}
-	if len(body) != 0 || (p.kind != kindRaft && p.kind != kindHop) || (p.kind == kindHop && p.shard != 0) {
+	if len(body) != 0 || p.kind < kindRaft || p.kind > kindAsk || (p.kind != kindRaft && p.shard != 0) {
 		return preamble{}, errMalformedPreamble
 	}
 	return p, nil
@@ -112,7 +113,7 @@ func decodePreamble(body []byte) (p preamble, err error) {
 
 // nodes returns the names of the two nodes. It refuses replica names that are not of the preamble's shard.
 func (p *preamble) nodes() (from, to string, err error) {
-	if p.kind == kindHop {
+	if p.kind != kindRaft {
 		return p.from, p.to, nil
 	}
 	from, fromShard, err := splitName(p.from)
@@ -161,6 +162,7 @@ const (
 	WrongCertificate Refusal = 5 // our certificate is another node's
 	NotServing       Refusal = 6 // it takes no forwarded requests now
 	Crowded          Refusal = 7 // it has as many connections as it may
+	NotAnswering     Refusal = 8 // it answers no questions
 )
 
 var refusals = map[Refusal]string{
@@ -171,6 +173,7 @@ var refusals = map[Refusal]string{
 	WrongCertificate: "our certificate is not that of the node we say we are",
 	NotServing:       "it takes no forwarded requests now",
 	Crowded:          "it has too many connections",
+	NotAnswering:     "it answers no questions",
 }
 
 // Error implements error.

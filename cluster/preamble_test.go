@@ -60,6 +60,8 @@ func TestPreambleRefusesWhatIsNone(t *testing.T) {
 		{"another version", edit(4, 2), WrongVersion},
 		{"a length beyond the bound", edit(5, 0xff), errMalformedPreamble},
 		{"an unknown kind", edit(7, 9), errMalformedPreamble},
+		{"no kind", edit(7, 0), errMalformedPreamble},
+		{"a question about a shard", edit(7, byte(kindAsk)), errMalformedPreamble},
 		{"a hop with a shard", edit(7, byte(kindHop)), errMalformedPreamble},
 		{"a text longer than the rest", edit(13, 0xff), errMalformedPreamble},
 		{"cut off", good[:len(good)-1], io.ErrUnexpectedEOF},

@@ -24,6 +24,7 @@ func (o *recorder) Submit(_ context.Context, requests []shard.Request) []shard.R
 	return results
 }
 
+// newRecorders is a node alone.
 func newRecorders(n int) (*Router, []*recorder) {
 	recorders := make([]*recorder, n)
 	owners := make([]Owner, n)
@@ -31,7 +32,15 @@ func newRecorders(n int) (*Router, []*recorder) {
 		recorders[i] = &recorder{id: shard.ID(i)}
 		owners[i] = recorders[i]
 	}
-	return NewRouter(owners), recorders
+	return NewRouter(RouterConfig{
+		Node:     "n1",
+		Shards:   func() uint32 { return uint32(n) },
+		Places:   func(shard.ID) []string { return nil },
+		Local:    func(id shard.ID) (Owner, bool) { return owners[id], true },
+		Leader:   func(shard.ID) string { return "" },
+		Hints:    NewHints(n),
+		Sessions: func(shard.ID) bool { return false },
+	}), recorders
 }
 
 func check(keys ...string) shard.Request {

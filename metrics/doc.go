@@ -24,6 +24,8 @@
 //	                                                  behind and shard time stands still
 //	stint_memory_full_total{shard}                    times it was seen, once in 10 s at most, that requests were refused
 //	                                                  because the shard holds as much as it may
+//	stint_hop_requests_total                          requests that this node forwarded to the node that owns them
+//	stint_hop_frames_total                            frames in which they travelled
 //	go_*, process_*                                   the Go runtime and the process
 //
 // Durations are seconds. Durations and sizes are histograms with classic buckets, and native ones for a scraper that

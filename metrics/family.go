@@ -17,6 +17,12 @@ func (f factory) counter(name, help string, labels ...string) *prometheus.Counte
 	return v
 }
 
+// counted is a counter that somebody else keeps.
+func (f factory) counted(name, help string, value func() uint64) {
+	f.registry.MustRegister(prometheus.NewCounterFunc(
+		prometheus.CounterOpts{Namespace: "stint", Name: name, Help: help}, func() float64 { return float64(value()) }))
+}
+
 func (f factory) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
 	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "stint", Name: name, Help: help}, labels)
 	f.registry.MustRegister(v)

@@ -143,3 +143,11 @@ func (m *Metrics) Handler() http.Handler {
 }
 
 func number(shard uint32) string { return strconv.FormatUint(uint64(shard), 10) }
+
+// Hop has what a node forwards to others counted: the requests, and the frames in which they travelled. Both functions
+// only grow. It is called once, before anything is scraped.
+func (m *Metrics) Hop(requests, frames func() uint64) {
+	families := factory{m.registry}
+	families.counted("hop_requests_total", "Requests forwarded to the node that owns them.", requests)
+	families.counted("hop_frames_total", "Frames in which requests were forwarded.", frames)
+}

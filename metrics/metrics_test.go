@@ -24,6 +24,7 @@ func scrape(t *testing.T, m *metrics.Metrics) string {
 }
 
 func oneOfEach(m *metrics.Metrics) {
+	m.Hop(func() uint64 { return 7 }, func() uint64 { return 2 })
 	m.Decision("login", "denied")
 	m.Request("/stint.v1.LimitService/Check", "ok", 300*time.Microsecond)
 	m.Batch(2, 64, 1, 900)
@@ -56,6 +57,8 @@ func TestEverySeriesIsScraped(t *testing.T) {
 		`stint_keys{shard="2"} 12345`,
 		`stint_time_frozen_total{shard="2"} 1`,
 		`stint_memory_full_total{shard="2"} 1`,
+		`stint_hop_requests_total 7`,
+		`stint_hop_frames_total 2`,
 		`go_goroutines `,
 	} {
 		if !strings.Contains(text, line) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
@@ -18,9 +19,20 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	flag.Set("test.parallel", "4") // most of them wait most of the time, for time-outs and disks
+	// A probe of memberlist's that was under way when gossip stopped ends by itself, seconds later.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probe"))
+}
 
-const lifetimePolicy = "policies:\n  stock:\n    limits:\n      - {name: total, quota: 100, lifetime: {}}\n"
+const lifetimePolicy = `policies:
+  stock:
+    limits:
+      - {name: total, quota: 100, lifetime: {}}
+  plenty:
+    limits:
+      - {name: total, quota: 1000000000, lifetime: {}}
+`
 
 func testConfig(t *testing.T) Config {
 	t.Helper()
@@ -28,7 +40,8 @@ func testConfig(t *testing.T) Config {
 	if err := os.WriteFile(policies, []byte(lifetimePolicy), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return Config{DataDir: filepath.Join(t.TempDir(), "data"), APIAddr: "127.0.0.1:0", PoliciesFile: policies}
+	return Config{DataDir: filepath.Join(t.TempDir(), "data"), APIAddr: "127.0.0.1:0", PeerAddr: "127.0.0.1:0",
+		GossipAddr: "127.0.0.1:0", PoliciesFile: policies}
 }
 
 func start(t *testing.T, config Config) *Node {
@@ -37,6 +50,9 @@ func start(t *testing.T, config Config) *Node {
 	defer cancel()
 	n, err := Start(ctx, config)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.AwaitReady(ctx); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -111,7 +127,7 @@ func TestWhatWasSpentIsSpentAfterARestartWithOtherFlags(t *testing.T) {
 	if allowed, code := check(t, n, "key"); allowed || code != "" {
 		t.Errorf("the 101st request: allowed %v, code %q", allowed, code)
 	}
-	if got := len(n.actors); got != 2 {
+	if got := n.shards(); got != 2 {
 		t.Errorf("%d shards, want the 2 of the data directory", got)
 	}
 }
@@ -225,5 +241,34 @@ func TestConfigurationErrorsAreToldFromFailures(t *testing.T) {
 	config.DataDir, config.APIAddr = t.TempDir(), n.APIAddr()
 	if _, err := Start(t.Context(), config); err == nil || errors.Is(err, ErrConfig) {
 		t.Errorf("an address that is taken: %v, want a failure", err)
+	}
+}
+
+var addrs atomic.Uint32
+
+// freeAddr is an address on a loopback IP that nobody else was given: a port that is free now may be taken in a moment.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	n := addrs.Add(1)
+	return fmt.Sprintf("127.%d.%d.%d:7402", 100+os.Getpid()%100, n>>8, n%250+1)
+}
+
+func TestANodeWithoutAClusterAnswersWhoAsksItAboutOne(t *testing.T) {
+	config := testConfig(t)
+	config.BootstrapExpect = 3
+	n, err := Start(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop(t, n)
+	a := admin{n}
+	if _, err := a.Drain(t.Context(), "", true); err == nil {
+		t.Error("it drained")
+	}
+	if err := a.RemoveNode(t.Context(), "n1"); err == nil {
+		t.Error("it removed a node")
+	}
+	if _, err := a.Status(t.Context()); err == nil {
+		t.Error("it has a status")
 	}
 }

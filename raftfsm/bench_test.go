@@ -20,7 +20,7 @@ func BenchmarkPropose(b *testing.B) {
 			if err := CreateGroup(w.Stores, lone, []string{lone.Name("n1")}); err != nil {
 				b.Fatal(err)
 			}
-			g := w.openGroup(b, GroupConfig{Replica: lone, Observer: Observer{Appended: func(d time.Duration, n int) {
+			g := w.openGroup(b, GroupConfig{Replica: lone, Lone: true, Observer: Observer{Appended: func(d time.Duration, n int) {
 				appends.Add(1)
 				nanos.Add(int64(d))
 				entries.Add(int64(n))
@@ -61,7 +61,7 @@ func BenchmarkGroups(b *testing.B) {
 				if err := CreateGroup(w.Stores, r, []string{r.Name("n1")}); err != nil {
 					b.Fatal(err)
 				}
-				g := w.openGroup(b, GroupConfig{Replica: r})
+				g := w.openGroup(b, GroupConfig{Replica: r, Lone: true})
 				defer g.Shutdown()
 				owners = append(owners, lead(b, g))
 			}

@@ -60,7 +60,8 @@ type boot struct {
 //
 // It does not write the tail of the log again, although after a failed fsync those bytes may be in the cache only: to
 // open its database, Pebble reads the write-ahead log, writes it into a new table and fsyncs that. A test holds this.
-func examine(log *logStore, stable *stableStore, snapshots raft.SnapshotStore, record groupRecord) (boot, error) {
+func examine(log *logStore, stable *stableStore, snapshots raft.SnapshotStore, record groupRecord,
+	roster *roster) (boot, error) {
 	var b boot
 	newest, err := snapshots.List()
 	if err != nil {
@@ -68,6 +69,7 @@ func examine(log *logStore, stable *stableStore, snapshots raft.SnapshotStore, r
 	}
 	if len(newest) > 0 {
 		b.snapshotIndex, b.snapshotTerm, b.members = newest[0].Index, newest[0].Term, newest[0].Configuration
+		roster.snapshotted(newest[0].Index, newest[0].ConfigurationIndex, newest[0].Configuration)
 	}
 	next := b.snapshotIndex + 1
 	err = log.scan(next, func(entry *raft.Log) error {
@@ -77,6 +79,7 @@ func examine(log *logStore, stable *stableStore, snapshots raft.SnapshotStore, r
 		}
 		if entry.Type == raft.LogConfiguration {
 			b.members = raft.DecodeConfiguration(entry.Data)
+			roster.written([]*raft.Log{entry})
 		}
 		next, b.lastIndex, b.lastTerm = next+1, entry.Index, entry.Term
 		return nil

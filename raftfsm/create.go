@@ -36,6 +36,9 @@ type groupRecord struct {
 	Replica
 	Voters  []string // names of the first voters; empty for a replica that joins an existing group
 	Created bool     // false: the creation was interrupted before the replica ever ran, and starts over
+
+	Destroyed bool `json:",omitempty"` // the record is a tombstone: the number is not used again
+	Wiped     bool `json:",omitempty"` // nothing is left of what was destroyed
 }
 
 // CreateGroup makes the stores of a replica. voters names the first members of the group (Replica.Name), this replica
@@ -56,6 +59,9 @@ func CreateGroup(stores *Stores, replica Replica, voters []string) error {
 
 func (s *Stores) create(replica Replica, voters []string) error {
 	found := slices.IndexFunc(s.groups, func(g groupRecord) bool { return g.Replica == replica })
+	if found >= 0 && s.groups[found].Destroyed {
+		return ErrDestroyed
+	}
 	if found >= 0 && !slices.Equal(s.groups[found].Voters, voters) {
 		return fmt.Errorf("it was created before, with voters %v instead of %v", s.groups[found].Voters, voters)
 	}
@@ -104,15 +110,19 @@ func (s *Stores) bootstrap(replica Replica, voters []string) error {
 }
 
 // record finds the proof of a replica's creation.
-func (s *Stores) record(replica Replica) (groupRecord, bool) {
+func (s *Stores) record(replica Replica) (groupRecord, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, g := range s.groups {
-		if g.Replica == replica && g.Created {
-			return g, true
+		switch {
+		case g.Replica != replica:
+		case g.Destroyed:
+			return g, ErrDestroyed
+		case g.Created:
+			return g, nil
 		}
 	}
-	return groupRecord{}, false
+	return groupRecord{}, fmt.Errorf("it was never created here: %w", ErrLost)
 }
 
 // use notes that a replica runs; false if it does already.

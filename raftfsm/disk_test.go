@@ -72,7 +72,7 @@ func TestFailedFsyncStopsEverythingOnce(t *testing.T) {
 		}
 
 		w = openWorld(t, dir, crashed, "n1")
-		g = w.openGroup(t, GroupConfig{Replica: lone})
+		g = w.openGroup(t, GroupConfig{Replica: lone, Lone: true})
 		lead(t, g)
 		mustHold(t, g, acknowledged)
 		g.Shutdown()
@@ -135,7 +135,7 @@ func TestWhatARestartReadFromTheCacheIsWrittenAgain(t *testing.T) {
 		n    int
 	}{{"the cache was lost", unsynced, 10}, {"the cache was there", cached, 11}} {
 		w := openWorld(t, dir, c.disk, "n1")
-		g := w.openGroup(t, GroupConfig{Replica: lone})
+		g := w.openGroup(t, GroupConfig{Replica: lone, Lone: true})
 		await(t, "leadership", g.Leading)
 		log, err := openLogStore(w.db, lone.logPrefix())
 		if err != nil {
@@ -156,7 +156,7 @@ func TestWhatARestartReadFromTheCacheIsWrittenAgain(t *testing.T) {
 		if last, _ := log.LastIndex(); last < before {
 			t.Errorf("%s: a restart saw %d entries, the next only %d", c.what, before, last)
 		}
-		g = w.openGroup(t, GroupConfig{Replica: lone})
+		g = w.openGroup(t, GroupConfig{Replica: lone, Lone: true})
 		lead(t, g)
 		mustHold(t, g, c.n)
 		g.Shutdown()
@@ -253,7 +253,7 @@ func TestCorruptEntryIsNeverServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	corrupt(t, log, 5)
-	if _, err := OpenGroup(w.Stores, GroupConfig{Replica: lone}); !errors.Is(err, ErrCorrupt) {
+	if _, err := OpenGroup(w.Stores, GroupConfig{Replica: lone, Lone: true}); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("opened over a corrupt entry: %v", err)
 	}
 	if err := log.GetLog(5, new(raftLog)); !errors.Is(err, ErrCorrupt) {

@@ -39,6 +39,20 @@
 //     empty store under an old name would vote with amnesia and lose acknowledged entries. OpenGroup compares what
 //     it finds with the record of the creation and answers ErrLost.
 //   - Members are known by name (node/shard/replica), which is also their address: votes are kept by address.
+//   - A number ends with DestroyGroup. A tombstone stays, so that a late order cannot bring an empty replica to life under
+//     a name that has voted.
+//   - A disk that failed to write is not trusted by the next process either. Before Fatal is called, a mark beside the
+//     stores names the replicas that stood there (suspicion); OpenGroup refuses them with ErrLost until they are destroyed
+//     and replaced under new numbers. Not after a hang or for want of room: then nothing was lost. The only voter of a
+//     group goes on (see below), and is off the mark with that.
+//   - A membership change names the configuration that it was decided upon. raft tells its latest configuration without
+//     its index, so roster keeps both, from what raft writes to the log. A member comes as a learner, is promoted when its
+//     log has caught up (heartbeats say how far it is), and never removes itself.
+//   - A leadership transfer goes only to a voter that answered within the last election time-out: one to a silent replica
+//     can leave raft refusing proposals for ever (issue 696). Should it happen all the same, Transfer says so (ErrStuck),
+//     and the group is to be opened anew. raft then leaves two goroutines behind.
+//   - The timing is a decision of the caller (GroupConfig.Lone), who knows the cluster's table, and not a count of voters
+//     in a log that may be old. Lone is refused when the log names several, and a Lone group promotes nobody.
 //
 // # What a restart does
 //
@@ -53,6 +67,8 @@
 // Checked and known: a byte that flips within the last 32 KiB of Pebble's write-ahead log looks like the torn end that
 // a crash leaves, and the entries behind it are dropped without an error; before that it is an error. Terms, votes and
 // snapshots go through the file system of the machine and cannot be put on an injected one. Stores.Close and
-// Group.Shutdown wait for writes that hang. A group that is opened with one voter keeps the timing of one (a 50 ms
-// lease cannot be changed while it runs): it is to be shut down and opened anew before it gets a second voter.
+// Group.Shutdown wait for writes that hang. A group that is opened Lone keeps its timing (a 50 ms lease cannot be
+// changed while it runs): it is to be shut down and opened anew before it gets a second voter. The mark of a failed disk
+// is written within 200 ms or not at all. A destroyed replica's keys stay in the bolt file, empty: it knows no deletion.
+// A learner that was opened and then loses its log alone, in a database that is otherwise whole, is not noticed.
 package raftfsm

@@ -17,6 +17,13 @@ import (
 // be replaced under a new number, or, when it was the only voter, recovered from a backup.
 var ErrLost = errors.New("a part of it is lost: replace the replica, or restore a backup")
 
+// ErrDestroyed says that a replica was destroyed here (DestroyGroup). ErrLost is in its chain: a table that lists the
+// replica has to list another number.
+var ErrDestroyed = fmt.Errorf("it was destroyed here, and its number is not used again: %w", ErrLost)
+
+// errSuspect is in the chain of an OpenGroup that came after a failed write.
+var errSuspect = fmt.Errorf("its disk failed to write, and may have forgotten what it acknowledged: %w", ErrLost)
+
 // ErrCorrupt is in the chain of every error about bytes on disk that are not what was written. Like ErrLost it is no
 // reason to start again: the replica has to be replaced, or recovered from a backup.
 var ErrCorrupt = errors.New("corrupt")

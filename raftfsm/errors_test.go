@@ -78,7 +78,7 @@ func TestEntryThatCannotBeInstalledHalts(t *testing.T) {
 	w.close(t)
 	// Nor after a restart: the entry is still there.
 	w = openWorld(t, w.dir, nil, "n1")
-	g = w.openGroup(t, GroupConfig{Replica: lone})
+	g = w.openGroup(t, GroupConfig{Replica: lone, Lone: true})
 	w.mustStop(t)
 	g.Shutdown()
 	w.close(t)

@@ -54,7 +54,7 @@ type failFile struct {
 
 func (f failFile) check(what string, err error) error {
 	if err != nil {
-		f.poison.fail(fmt.Errorf("%s %s: %w", what, f.name, err))
+		f.poison.fail(writeFailed(fmt.Errorf("%s %s: %w", what, f.name, err)))
 	}
 	return err
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,8 +15,8 @@ import (
 
 // Timing. A follower whose heartbeats wait behind a slow fsync must not start an election, so heartbeatTimeout is far
 // above a disk's bad moments; after the loss of a leader both survivors must have missed it before one is elected, so
-// that service is back after about five of them. Election time-out and leader lease are the same. A group of one voter
-// waits for nobody and elects itself at once; it is to be opened anew before it gets a second voter.
+// that service is back after about five of them. Election time-out and leader lease are the same. A lone voter waits for
+// nobody and elects itself at once (GroupConfig.Lone).
 const (
 	heartbeatTimeout     = 650 * time.Millisecond
 	loneHeartbeatTimeout = 50 * time.Millisecond
@@ -41,6 +40,10 @@ type Observer struct {
 // GroupConfig is what OpenGroup needs to know.
 type GroupConfig struct {
 	Replica Replica // created before by CreateGroup
+	// Lone says that the replica is, by the cluster's table, the group's only voter: it waits for nobody and elects
+	// itself at once. It is refused when the log says otherwise, and is to be opened anew without before it gets a second
+	// voter.
+	Lone bool
 	// Stream reaches the other members; nil for a node alone. Its Addr must be the replica's name. The group closes it.
 	Stream StreamLayer
 	// OnLeadership is called by one goroutine after this replica may have gained or lost the leadership. A hint: ask
@@ -59,6 +62,8 @@ type Group struct {
 	fsm       *fsm
 	raft      *raft.Raft
 	transport *transport
+	roster    roster
+	transfers transfers
 
 	proposals chan struct{} // one token for each proposal under way
 	closing   atomic.Bool   // no new proposals
@@ -97,10 +102,13 @@ func OpenGroup(stores *Stores, cfg GroupConfig) (*Group, error) {
 }
 
 func (g *Group) open() error {
-	replica, logger := g.cfg.Replica, raftLogger{g.stores.logger.With("shard", g.cfg.Replica.Shard)}
-	record, created := g.stores.record(replica)
-	if !created {
-		return fmt.Errorf("it was never created here: %w", ErrLost)
+	replica, logger := g.cfg.Replica, raftLogger{g.stores.logger.With("shard", g.cfg.Replica.Shard), &g.stores.repeats}
+	record, err := g.stores.record(replica)
+	if err != nil {
+		return err
+	}
+	if !g.cfg.Lone && g.stores.suspicion.names(replica) {
+		return errSuspect
 	}
 	log, err := openLogStore(g.stores.db, replica.logPrefix())
 	if err != nil {
@@ -111,21 +119,36 @@ func (g *Group) open() error {
 	if err != nil {
 		return err
 	}
-	found, err := examine(log, stable, snapshots, record)
+	found, err := examine(log, stable, snapshots, record, &g.roster)
 	if err != nil {
 		return err
 	}
+	if n := found.voters(); g.cfg.Lone && n > 1 {
+		return fmt.Errorf("it was to be opened as the only voter, and its log names %d: open it without Lone", n)
+	}
+	if err := g.trustAgain(); err != nil {
+		return err
+	}
 	cached, err := raft.NewLogCache(cachedEntries,
-		&guardedLog{logStore: log, guard: g.guard, appended: g.cfg.Observer.Appended})
+		&guardedLog{logStore: log, guard: g.guard, roster: &g.roster, appended: g.cfg.Observer.Appended})
 	if err != nil {
 		return err
 	}
 	if err := g.openTransport(logger); err != nil {
 		return err
 	}
-	g.raft, err = raft.NewRaft(raftConfig(g.name, found.voters(), logger), g.fsm, cached,
-		&guardedStable{stable, g.guard}, &guardedSnapshots{snapshots, g.guard}, g.transport)
+	g.raft, err = raft.NewRaft(raftConfig(g.name, g.electionTimeout(), logger), g.fsm, cached,
+		&guardedStable{stable, g.guard}, &guardedSnapshots{snapshots, g.guard, &g.roster}, g.transport)
 	return err
+}
+
+// trustAgain ends the suspicion against the only voter of a group: what stood in the cache only was answered to nobody,
+// and is on the disk since the stores were opened. It may grow again.
+func (g *Group) trustAgain() error {
+	if !g.cfg.Lone {
+		return nil
+	}
+	return g.stores.suspicion.clear(g.cfg.Replica)
 }
 
 func (g *Group) openTransport(logger raftLogger) error {
@@ -140,11 +163,15 @@ func (g *Group) openTransport(logger raftLogger) error {
 	return nil
 }
 
-func raftConfig(name string, voters int, logger raftLogger) *raft.Config {
-	timeout := heartbeatTimeout
-	if voters == 1 {
-		timeout = loneHeartbeatTimeout
+// electionTimeout is also the group's heartbeat time-out and its leader lease.
+func (g *Group) electionTimeout() time.Duration {
+	if g.cfg.Lone {
+		return loneHeartbeatTimeout
 	}
+	return heartbeatTimeout
+}
+
+func raftConfig(name string, timeout time.Duration, logger raftLogger) *raft.Config {
 	c := raft.DefaultConfig()
 	c.LocalID = raft.ServerID(name)
 	c.Logger = logger
@@ -186,6 +213,12 @@ func (g *Group) Leading() bool {
 	return g.raft.State() == raft.Leader && !g.closing.Load() && g.guard.poison.cause() == nil
 }
 
+// Leader is the name of the leader's replica, as this one knows it; "" unknown. A hint, and cheap.
+func (g *Group) Leader() string {
+	_, leader := g.raft.LeaderWithID()
+	return string(leader)
+}
+
 // View runs read while the committed state stands still. read must be short and must not keep what it saw.
 func (g *Group) View(read func(*shard.State)) { g.fsm.view(read) }
 
@@ -203,12 +236,11 @@ type Status struct {
 
 // Status tells where the replica stands. Its numbers are read one after the other.
 func (g *Group) Status() Status {
-	_, leader := g.raft.LeaderWithID()
-	snapshot, _ := strconv.ParseUint(g.raft.Stats()["last_snapshot_index"], 10, 64)
+	snapshot := g.roster.snapshot() // raft tells it in words only, which costs too much to be asked often
 	return Status{
 		Replica:       g.cfg.Replica,
 		Leading:       g.Leading(),
-		Leader:        string(leader),
+		Leader:        g.Leader(),
 		Term:          g.raft.CurrentTerm(),
 		LastIndex:     g.raft.LastIndex(),
 		CommitIndex:   g.raft.CommitIndex(),

@@ -27,7 +27,7 @@ func TestRestartKeepsEverything(t *testing.T) {
 	if groups := w.Groups(); len(groups) != 1 || groups[0] != lone {
 		t.Fatalf("groups are %v", groups)
 	}
-	g = w.openGroup(t, GroupConfig{Replica: lone})
+	g = w.openGroup(t, GroupConfig{Replica: lone, Lone: true})
 	defer g.Shutdown()
 	lead(t, g)
 	mustHold(t, g, n)
@@ -40,7 +40,7 @@ func TestEveryEpochIsHigherAndFencesTheOneBefore(t *testing.T) {
 	if err := CreateGroup(w.Stores, lone, []string{lone.Name("n1")}); err != nil {
 		t.Fatal(err)
 	}
-	g := w.openGroup(t, GroupConfig{Replica: lone, Observer: Observer{
+	g := w.openGroup(t, GroupConfig{Replica: lone, Lone: true, Observer: Observer{
 		Applied: func(o shard.Outcome) { dropped = append(dropped, o.Dropped) }}})
 	first := lead(t, g)
 	first.mustPut(t, 1)
@@ -73,7 +73,7 @@ func TestCrashLosesNothingAcknowledged(t *testing.T) {
 
 	w = openWorld(t, dir, after, "n1")
 	defer w.close(t)
-	g = w.openGroup(t, GroupConfig{Replica: lone})
+	g = w.openGroup(t, GroupConfig{Replica: lone, Lone: true})
 	defer g.Shutdown()
 	lead(t, g)
 	mustHold(t, g, n)
@@ -114,7 +114,7 @@ func TestSnapshotShortensTheLogAndRestores(t *testing.T) {
 	if err := os.Mkdir(half, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	g = w.openGroup(t, GroupConfig{Replica: lone})
+	g = w.openGroup(t, GroupConfig{Replica: lone, Lone: true})
 	g.View(func(s *shard.State) {
 		if s.Sum() != sum {
 			t.Errorf("restored state has fingerprint %x, want %x", s.Sum(), sum)
@@ -146,7 +146,7 @@ func TestCorruptSnapshotStopsTheReplica(t *testing.T) {
 				t.Fatal(files, err)
 			}
 			flipByte(t, files[0], 0)
-			if _, err := OpenGroup(w.Stores, GroupConfig{Replica: lone}); err == nil {
+			if _, err := OpenGroup(w.Stores, GroupConfig{Replica: lone, Lone: true}); err == nil {
 				t.Error("a replica was opened from a corrupt snapshot")
 			}
 		})
@@ -168,7 +168,7 @@ func flipByte(t testing.TB, path string, at int) {
 func TestReplicaThatWasNeverCreatedIsLost(t *testing.T) {
 	w := openWorld(t, t.TempDir(), vfs.NewMem(), "n1")
 	defer w.close(t)
-	if _, err := OpenGroup(w.Stores, GroupConfig{Replica: lone}); !errors.Is(err, ErrLost) {
+	if _, err := OpenGroup(w.Stores, GroupConfig{Replica: lone, Lone: true}); !errors.Is(err, ErrLost) {
 		t.Errorf("opening a replica that was never created: %v", err)
 	}
 }
@@ -197,7 +197,7 @@ func TestReplicaThatLostItsStoresIsLost(t *testing.T) {
 				t.Fatal(err)
 			}
 			lose(t, w, log)
-			if _, err := OpenGroup(w.Stores, GroupConfig{Replica: lone}); !errors.Is(err, ErrLost) {
+			if _, err := OpenGroup(w.Stores, GroupConfig{Replica: lone, Lone: true}); !errors.Is(err, ErrLost) {
 				t.Errorf("opened without %s: %v", what, err)
 			}
 		})
@@ -220,7 +220,7 @@ func TestCreateGroupCanBeRepeatedAndNotChanged(t *testing.T) {
 	g = w.loneGroup(t)
 	lead(t, g)
 	mustHold(t, g, 3)
-	if _, err := OpenGroup(w.Stores, GroupConfig{Replica: lone}); err == nil {
+	if _, err := OpenGroup(w.Stores, GroupConfig{Replica: lone, Lone: true}); err == nil {
 		t.Error("a replica was opened twice at once")
 	}
 	if err := w.Close(); err == nil {
@@ -248,7 +248,7 @@ func TestInterruptedCreationStartsOver(t *testing.T) {
 	if err := w.bootstrap(lone, voters); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenGroup(w.Stores, GroupConfig{Replica: lone}); !errors.Is(err, ErrLost) {
+	if _, err := OpenGroup(w.Stores, GroupConfig{Replica: lone, Lone: true}); !errors.Is(err, ErrLost) {
 		t.Errorf("a half-created replica was opened: %v", err)
 	}
 	g := w.loneGroup(t)
@@ -304,7 +304,7 @@ func TestLeadershipIsHinted(t *testing.T) {
 		t.Fatal(err)
 	}
 	hints := make(chan struct{}, 16)
-	g := w.openGroup(t, GroupConfig{Replica: lone, OnLeadership: func() { hints <- struct{}{} }})
+	g := w.openGroup(t, GroupConfig{Replica: lone, Lone: true, OnLeadership: func() { hints <- struct{}{} }})
 	defer g.Shutdown()
 	<-hints
 	await(t, "leadership", g.Leading)

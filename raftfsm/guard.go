@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -24,7 +25,7 @@ func (g *guard) write(what string, call func() error) {
 	g.poison.do(func() error {
 		defer g.watchdog.begin(g.group+": "+what, &g.hung)()
 		if err := call(); err != nil {
-			return fmt.Errorf("%s: %s: %w", g.group, what, err)
+			return writeFailed(fmt.Errorf("%s: %s: %w", g.group, what, err))
 		}
 		return nil
 	})
@@ -39,7 +40,7 @@ func (g *guard) read(expected error, call func() error) (result error) {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", g.group, err)
+			return corruption(fmt.Errorf("%s: %w", g.group, err))
 		}
 		return nil
 	})
@@ -50,6 +51,7 @@ func (g *guard) read(expected error, call func() error) (result error) {
 type guardedLog struct {
 	*logStore
 	guard    *guard
+	roster   *roster
 	appended func(took time.Duration, entries int)
 }
 
@@ -65,14 +67,19 @@ func (l *guardedLog) StoreLog(log *raft.Log) error { return l.StoreLogs([]*raft.
 func (l *guardedLog) StoreLogs(logs []*raft.Log) error {
 	start := time.Now()
 	l.guard.write("storing log entries", func() error { return l.logStore.StoreLogs(logs) })
+	l.roster.written(logs)
 	if l.appended != nil {
 		l.appended(time.Since(start), len(logs))
 	}
 	return nil
 }
 
-// DeleteRange implements raft.LogStore.
+// DeleteRange implements raft.LogStore. raft cuts off either the end of the log, which other entries will replace, or
+// its beginning, which a snapshot holds.
 func (l *guardedLog) DeleteRange(first, last uint64) error {
+	if newest, _ := l.LastIndex(); last >= newest {
+		l.roster.cutOff(first)
+	}
 	l.guard.write("deleting log entries", func() error { return l.logStore.DeleteRange(first, last) })
 	return nil
 }
@@ -111,18 +118,27 @@ func (s *guardedStable) GetUint64(key []byte) (value uint64, err error) {
 // cannot be read; the log below the newest may be gone by then, so a snapshot that cannot be read sets the latch.
 type guardedSnapshots struct {
 	raft.SnapshotStore
-	guard *guard
+	guard  *guard
+	roster *roster
 }
 
 // Open implements raft.SnapshotStore.
 func (s *guardedSnapshots) Open(id string) (meta *raft.SnapshotMeta, from io.ReadCloser, err error) {
 	err = s.guard.read(nil, func() (err error) {
 		if meta, from, err = s.SnapshotStore.Open(id); err != nil {
-			err = fmt.Errorf("opening snapshot %s: %w", id, err)
+			err = fmt.Errorf("opening snapshot %s: %w", id, misread(err))
 		}
 		return err
 	})
 	return meta, from, err
+}
+
+// misread tells a checksum that does not match, which raft's store says in words only, from a file that cannot be opened.
+func misread(err error) error {
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, ErrCorrupt)
 }
 
 // Create implements raft.SnapshotStore.
@@ -132,13 +148,14 @@ func (s *guardedSnapshots) Create(version raft.SnapshotVersion, index, term uint
 	if err != nil {
 		return nil, s.guard.snapshotFailed(err)
 	}
-	return &guardedSink{sink, s.guard}, nil
+	return &guardedSink{sink, s.guard, func() { s.roster.snapshotted(index, votersIndex, voters) }}, nil
 }
 
 // guardedSink sets the latch when a snapshot cannot be written or fsynced.
 type guardedSink struct {
 	raft.SnapshotSink
-	guard *guard
+	guard   *guard
+	written func()
 }
 
 // Write implements raft.SnapshotSink.
@@ -148,13 +165,19 @@ func (s *guardedSink) Write(b []byte) (int, error) {
 }
 
 // Close implements raft.SnapshotSink.
-func (s *guardedSink) Close() error { return s.guard.snapshotFailed(s.SnapshotSink.Close()) }
+func (s *guardedSink) Close() error {
+	err := s.guard.snapshotFailed(s.SnapshotSink.Close())
+	if err == nil {
+		s.written()
+	}
+	return err
+}
 
 // snapshotFailed lets a full disk be: nothing was acknowledged by that snapshot, the log is still whole, and raft tries
 // again later. Every other error makes the disk suspect.
 func (g *guard) snapshotFailed(err error) error {
 	if err != nil && !errors.Is(err, syscall.ENOSPC) {
-		g.poison.halt(fmt.Errorf("%s: writing a snapshot: %w", g.group, err))
+		g.poison.halt(writeFailed(fmt.Errorf("%s: writing a snapshot: %w", g.group, err)))
 	}
 	return err
 }

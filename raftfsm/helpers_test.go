@@ -92,7 +92,7 @@ func (w *world) loneGroup(t testing.TB) *Group {
 	if err := CreateGroup(w.Stores, lone, []string{lone.Name(w.identity.Node)}); err != nil {
 		t.Fatal(err)
 	}
-	return w.openGroup(t, GroupConfig{Replica: lone})
+	return w.openGroup(t, GroupConfig{Replica: lone, Lone: true})
 }
 
 func (w *world) openGroup(t testing.TB, cfg GroupConfig) *Group {

@@ -6,6 +6,8 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"sync"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 )
@@ -13,7 +15,10 @@ import (
 // raftLogger hands hashicorp/raft's lines to slog, one level down and more: what raft calls information is of interest to
 // its developers, what it warns of is the daily life of elections (a node alone holds one at every start), and its errors
 // are mostly peers that do not answer. What an operator must act on comes from this package.
-type raftLogger struct{ to *slog.Logger }
+type raftLogger struct {
+	to      *slog.Logger
+	repeats *repeats // of the node; nil: every line is logged
+}
 
 func levelOf(level hclog.Level) slog.Level {
 	if level == hclog.Error {
@@ -30,6 +35,15 @@ func (l raftLogger) enabled(level hclog.Level) bool {
 func (l raftLogger) Log(level hclog.Level, msg string, args ...any) {
 	if !l.enabled(level) {
 		return
+	}
+	if l.repeats != nil && levelOf(level) >= slog.LevelWarn {
+		unsaid, due := l.repeats.due("raft: "+msg, time.Now())
+		if !due {
+			return
+		}
+		if unsaid > 0 {
+			args = append(args, "unsaid", unsaid)
+		}
 	}
 	for i, arg := range args {
 		if f, ok := arg.(hclog.Format); ok {
@@ -52,7 +66,7 @@ func (l raftLogger) IsWarn() bool  { return l.enabled(hclog.Warn) }
 func (l raftLogger) IsError() bool { return l.enabled(hclog.Error) }
 
 func (l raftLogger) ImpliedArgs() []any             { return nil }
-func (l raftLogger) With(args ...any) hclog.Logger  { return raftLogger{l.to.With(args...)} }
+func (l raftLogger) With(args ...any) hclog.Logger  { return raftLogger{l.to.With(args...), l.repeats} }
 func (l raftLogger) Name() string                   { return "raft" }
 func (l raftLogger) Named(string) hclog.Logger      { return l }
 func (l raftLogger) ResetNamed(string) hclog.Logger { return l }
@@ -65,6 +79,39 @@ func (l raftLogger) StandardLogger(*hclog.StandardLoggerOptions) *log.Logger {
 
 func (l raftLogger) StandardWriter(*hclog.StandardLoggerOptions) io.Writer {
 	return l.StandardLogger(nil).Writer()
+}
+
+// repeatEvery is between two lines of one text. While a node is down, the leader of each shard logs every attempt to reach
+// it, several a second: half a gigabyte a day for 16 shards.
+const repeatEvery = 10 * time.Second
+
+// repeats thins out lines of the same text, of all groups together. The zero value is ready; it may be used concurrently.
+// Its texts are raft's, so there are not many.
+type repeats struct {
+	mu   sync.Mutex
+	said map[string]repeated
+}
+
+type repeated struct {
+	at     time.Time
+	unsaid int // lines since
+}
+
+// due tells whether a text is to be logged now, and how many lines of it were not since the last one that was.
+func (r *repeats) due(text string, now time.Time) (unsaid int, due bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last, found := r.said[text]
+	if found && now.Sub(last.at) < repeatEvery {
+		last.unsaid++
+		r.said[text] = last
+		return 0, false
+	}
+	if r.said == nil {
+		r.said = make(map[string]repeated)
+	}
+	r.said[text] = repeated{at: now}
+	return last.unsaid, true
 }
 
 // pebbleLogger hands Pebble's lines to slog, and what is fatal to Pebble to the latch.
@@ -82,4 +129,6 @@ func (l pebbleLogger) Errorf(format string, args ...any) {
 }
 
 // Fatalf is Pebble's answer to a commit or a manifest that could not be written. It must not return.
-func (l pebbleLogger) Fatalf(format string, args ...any) { l.poison.halt(fmt.Errorf(format, args...)) }
+func (l pebbleLogger) Fatalf(format string, args ...any) {
+	l.poison.halt(writeFailed(fmt.Errorf(format, args...)))
+}

@@ -13,10 +13,11 @@ import (
 // poison is the latch of a data directory that can no longer be trusted. The first failure sets it; it is never
 // cleared, because the disk may have lost what a retry would then find in the cache and call written.
 type poison struct {
-	once   sync.Once
-	first  atomic.Pointer[error]
-	logger *slog.Logger
-	fatal  func(error)
+	once     sync.Once
+	first    atomic.Pointer[error]
+	logger   *slog.Logger
+	distrust func() // marks the directory, if it can, for the next start
+	fatal    func(error)
 }
 
 // cause is what set the latch; nil while the stores are sound.
@@ -27,12 +28,16 @@ func (p *poison) cause() error {
 	return nil
 }
 
-// fail sets the latch. The first caller reports; the others wait until it has.
+// fail sets the latch. The first caller marks the directory, if it is the disk that failed, and reports; the others wait
+// until it has.
 func (p *poison) fail(err error) {
 	p.once.Do(func() {
 		err = fmt.Errorf("raftfsm: stopped, the stores can no longer be trusted: %w", err)
 		p.first.Store(&err)
 		p.logger.Error("stores can no longer be trusted, stopping", "error", err)
+		if p.distrust != nil && suspicious(err) {
+			p.distrust()
+		}
 		p.fatal(err)
 	})
 }
@@ -52,7 +57,7 @@ func (p *poison) do(call func() error) {
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			p.halt(fmt.Errorf("panic in a store: %v", r))
+			p.halt(fmt.Errorf("panic in a store: %v: %w", r, ErrCorrupt)) // bbolt's way to say so
 		}
 	}()
 	if err := call(); err != nil {

@@ -31,19 +31,32 @@ func (g *Group) Propose(payload []byte) (wait func() (shard.Outcome, error)) {
 	if err := g.refusal(); err != nil {
 		return refused(err)
 	}
-	select {
-	case g.proposals <- struct{}{}:
-	case <-time.After(enqueueTimeout):
+	if !g.enter() {
 		return refused(unavailable("the shard's log is busy: too many proposals are under way"))
 	}
 	future := g.raft.Apply(payload, enqueueTimeout)
 	settled := make(chan settlement, 1)
 	go func() {
 		settled <- g.settle(future)
-		<-g.proposals
+		g.leave()
 	}()
 	return func() (shard.Outcome, error) { return g.await(settled) }
 }
+
+// enter takes one of the tokens of what raft is asked to do, so that Shutdown waits for it; leave gives it back. False:
+// there is none left.
+func (g *Group) enter() bool {
+	patience := time.NewTimer(enqueueTimeout)
+	defer patience.Stop()
+	select {
+	case g.proposals <- struct{}{}:
+		return true
+	case <-patience.C:
+		return false
+	}
+}
+
+func (g *Group) leave() { <-g.proposals }
 
 // refusal says why a proposal is not even tried.
 func (g *Group) refusal() *shard.Error {

@@ -26,6 +26,7 @@ const (
 	snapshotsName = "snapshots" // a directory for each group
 	keyIdentity   = "identity"  // in the bolt file
 	keyGroups     = "groups"    // in the bolt file
+	suspectName   = "suspect"   // there after a failed write: which replicas are not to be trusted
 	dirMode       = os.FileMode(0o700)
 )
 
@@ -33,10 +34,15 @@ const (
 // that are still under way, and for a snapshot of a small shard.
 const diskFloorBytes = 64 << 20
 
+// FS is a file system as Pebble sees it.
+type FS = vfs.FS
+
 // StoresConfig is what OpenStores needs to know.
 type StoresConfig struct {
 	// Fresh is the identity that a directory without one is given.
 	Fresh Identity
+	// FreshKept are records (Stores.Keep) that such a directory holds from the moment on that it has its identity.
+	FreshKept map[string]any
 	// Node refuses a directory of another node. "" takes the one that is kept.
 	Node string
 	// Fatal is called once, by any goroutine, when the stores can no longer be trusted. It should end the process
@@ -45,7 +51,7 @@ type StoresConfig struct {
 	// Logger must not block. nil discards.
 	Logger *slog.Logger
 	// FS holds the Pebble database; nil is the real disk. Terms, votes and snapshots are always on the real disk.
-	FS vfs.FS
+	FS FS
 	// FreeBytes tells the space left for the data directory; nil asks FS. An error counts as room enough.
 	FreeBytes func() (uint64, error)
 }
@@ -54,7 +60,7 @@ type StoresConfig struct {
 type Identity struct {
 	Cluster string
 	Node    string
-	Shards  uint32 // of the cluster, fixed when it was created
+	Shards  uint32 // of a node from before there were clusters; else the cluster's table says it
 }
 
 // identityRecord is Identity as it is kept.
@@ -66,22 +72,34 @@ type identityRecord struct {
 // Stores is the disk of one node: the logs of all its groups in one Pebble database, and its identity, terms and votes
 // in one bolt file. Safe for concurrent use. All groups must be shut down before Close.
 type Stores struct {
-	dir      string
-	identity Identity
-	fs       vfs.FS
-	logger   *slog.Logger
-	poison   *poison
-	watchdog *watchdog
-	lock     io.Closer
-	file     boltFile
-	db       *pebble.DB
-	lowDisk  atomic.Bool
-	stop     chan struct{}
-	watching sync.WaitGroup
+	dir       string
+	identity  Identity
+	fs        FS
+	logger    *slog.Logger
+	repeats   repeats
+	poison    *poison
+	watchdog  *watchdog
+	lock      io.Closer
+	file      boltFile
+	db        *pebble.DB
+	suspicion suspicion
+	lowDisk   atomic.Bool
+	stop      chan struct{}
+	watching  sync.WaitGroup
 
 	mu     sync.Mutex
 	groups []groupRecord    // as in the bolt file
 	open   map[Replica]bool // groups in use
+}
+
+// Exists reports whether a data directory holds anything of a node; fs is StoresConfig.FS.
+func Exists(dir string, fs FS) bool {
+	if fs == nil {
+		fs = vfs.Default
+	}
+	_, bolt := os.Stat(filepath.Join(dir, boltName))
+	_, log := fs.Stat(fs.PathJoin(dir, logName))
+	return bolt == nil || log == nil
 }
 
 // OpenStores opens a data directory, or makes it. It refuses a directory that another process uses, that belongs to
@@ -98,7 +116,7 @@ func OpenStores(dir string, cfg StoresConfig) (*Stores, error) {
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
-	s.poison = &poison{logger: s.logger, fatal: cfg.Fatal}
+	s.poison = &poison{logger: s.logger, fatal: cfg.Fatal, distrust: s.suspicion.raise}
 	s.watchdog = newWatchdog(s.poison)
 	if err := s.poison.contain(func() error { return s.start(&cfg) }); err != nil {
 		return nil, errors.Join(fmt.Errorf("data directory %s: %w", dir, err), s.closeFiles())
@@ -125,13 +143,21 @@ func (s *Stores) start(cfg *StoresConfig) (err error) {
 		return fmt.Errorf("belongs to node %q, not to %q: use that node's own directory, or a fresh one", kept.Node, cfg.Node)
 	}
 	s.identity = kept.Identity
+	if err := s.file.getJSON(keyGroups, &s.groups); err != nil && err != errNotFound {
+		return fmt.Errorf("reading the list of its groups: %w", err)
+	}
+	if err := s.suspicion.load(s.dir, s.groups); err != nil {
+		return err
+	}
+	if s.Suspect() { // a write brings the newest root of the file, which may be in the cache only, to the disk
+		if err := s.file.putJSON(keyIdentity, kept); err != nil {
+			return err
+		}
+	}
 	if err := s.openLog(&kept); err != nil {
 		return err
 	}
-	if err := s.file.getJSON(keyGroups, &s.groups); err != errNotFound {
-		return err
-	}
-	return nil
+	return s.finishDestructions()
 }
 
 // openBolt opens the bolt file, or makes one with the fresh identity in it: under another name, moved into place when
@@ -142,7 +168,7 @@ func (s *Stores) openBolt(cfg *StoresConfig) error {
 		if _, err := s.fs.Stat(s.fs.PathJoin(s.dir, logName)); err == nil {
 			return fmt.Errorf("there is a log but no %s: %w", boltName, ErrLost)
 		}
-		if err := s.createBolt(path, cfg.Fresh); err != nil {
+		if err := s.createBolt(path, cfg); err != nil {
 			return err
 		}
 	}
@@ -151,8 +177,9 @@ func (s *Stores) openBolt(cfg *StoresConfig) error {
 	return err
 }
 
-func (s *Stores) createBolt(path string, fresh Identity) error {
-	if fresh.Cluster == "" || fresh.Node == "" || fresh.Shards == 0 {
+func (s *Stores) createBolt(path string, cfg *StoresConfig) error {
+	fresh := cfg.Fresh
+	if fresh.Cluster == "" || fresh.Node == "" {
 		return errors.New("is empty, and no identity was given for it")
 	}
 	draft := path + ".new"
@@ -164,6 +191,9 @@ func (s *Stores) createBolt(path string, fresh Identity) error {
 		return err
 	}
 	err = file.putJSON(keyIdentity, identityRecord{Identity: fresh})
+	for name, value := range cfg.FreshKept {
+		err = errors.Join(err, file.putJSON(keepPrefix+name, value))
+	}
 	if err = errors.Join(err, file.Close()); err != nil {
 		return err
 	}
@@ -240,8 +270,11 @@ func (s *Stores) pebbleOptions(exists bool) *pebble.Options {
 		ErrorIfNotExists:      exists,
 		Logger:                pebbleLogger{s.logger, s.poison},
 		EventListener: &pebble.EventListener{
-			BackgroundError: s.poison.fail, // of a flush or a compaction, which Pebble would only try again
-			DataCorruption:  func(info pebble.DataCorruptionInfo) { s.poison.fail(errors.New(info.String())) },
+			// Of a flush or a compaction, which Pebble would only try again.
+			BackgroundError: func(err error) { s.poison.fail(writeFailed(err)) },
+			DataCorruption: func(info pebble.DataCorruptionInfo) {
+				s.poison.fail(fmt.Errorf("%s: %w", info, ErrCorrupt))
+			},
 		},
 	}
 }
@@ -283,13 +316,13 @@ func (s *Stores) freeBytes() (uint64, error) {
 // Identity is what the directory was given when it was made.
 func (s *Stores) Identity() Identity { return s.identity }
 
-// Groups lists the replicas that were created here, in the order of their creation.
+// Groups lists the replicas that were created here and not destroyed, in the order of their creation.
 func (s *Stores) Groups() []Replica {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var created []Replica
 	for _, g := range s.groups {
-		if g.Created {
+		if g.Created && !g.Destroyed {
 			created = append(created, g.Replica)
 		}
 	}
@@ -332,6 +365,7 @@ func (s *Stores) closeFiles() error {
 // putGroups changes the list of groups, on disk first.
 func (s *Stores) putGroups(change func([]groupRecord) []groupRecord) error {
 	groups := change(slices.Clone(s.groups))
+	s.suspicion.know(groups) // first: if this write fails, what it writes is suspect too
 	if err := s.file.putJSON(keyGroups, groups); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package raftfsm
 
 import (
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -10,7 +11,7 @@ import (
 // errHungDisk is what peers get to feel as silence.
 var errHungDisk = errors.New("raftfsm: the disk hangs, sending nothing")
 
-// transport is raft's own network transport without two dangers.
+// transport is raft's own network transport without three dangers.
 //
 // Heartbeats. raft offers a transport to handle heartbeats past its main goroutine. A heartbeat of a newer term then
 // changes the term between two steps of a leader that does not know it is deposed, and the leader writes its next entry
@@ -20,14 +21,43 @@ var errHungDisk = errors.New("raftfsm: the disk hangs, sending nothing")
 // Hung disks. raft's heartbeats go on while its main goroutine waits for the disk, and keep a leader that can do
 // nothing in office. While hung reports so, nothing is sent to a follower.
 //
+// Pipelines. raft stops to take the responses of a pipeline at the first that is an error or a refusal. If it is about
+// to send just then, and two requests are under way already, it waits for a place that nobody makes: that follower gets
+// no more entries while this replica leads, though its heartbeats go on, and a shutdown waits for ever. So a pipeline on
+// which a request cannot be sent within the time that a response may take is closed.
+//
 // It embeds the concrete type: wrapped as the interface, raft would not see that it can pre-vote, and go without.
 type transport struct {
 	*raft.NetworkTransport
 	hung func() bool
+
+	mu       sync.Mutex
+	contacts map[string]contact // by replica name
+}
+
+// contact is what a follower said last.
+type contact struct {
+	at      time.Time
+	lastLog uint64
+}
+
+// heard tells what a follower said last, if that is not longer ago than a time. raft sends heartbeats to each member,
+// about ten in a heartbeat time-out, while this replica leads.
+func (t *transport) heard(name string, within time.Duration) (contact, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c, found := t.contacts[name]
+	return c, found && time.Since(c.at) <= within
+}
+
+func (t *transport) note(name string, lastLog uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.contacts[name] = contact{time.Now(), lastLog}
 }
 
 func newTransport(layer StreamLayer, logger raftLogger, hung func() bool) *transport {
-	return &transport{hung: hung, NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+	return &transport{hung: hung, contacts: make(map[string]contact), NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream:          newStreams(layer),
 		Logger:          logger,
 		MaxPool:         2,
@@ -45,7 +75,11 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, a
 	if t.hung() {
 		return errHungDisk
 	}
-	return t.NetworkTransport.AppendEntries(id, target, args, resp)
+	err := t.NetworkTransport.AppendEntries(id, target, args, resp)
+	if err == nil && resp.Term <= args.Term {
+		t.note(string(target), resp.LastLog)
+	}
+	return err
 }
 
 // AppendEntriesPipeline implements raft.Transport. An idle pipeline tells the commit index, which counts as contact.
@@ -75,6 +109,8 @@ func (p pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.Appe
 	if p.hung() {
 		return nil, errHungDisk
 	}
+	stuck := time.AfterFunc(rpcTimeout, func() { p.Close() }) // a response takes no longer
+	defer stuck.Stop()
 	return p.AppendPipeline.AppendEntries(args, resp)
 }
 

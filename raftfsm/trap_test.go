@@ -44,7 +44,7 @@ func newRival(t *testing.T, net *memnet.Net, name string) *rival {
 	return r
 }
 
-var quiet = raftLogger{slog.New(slog.DiscardHandler)}
+var quiet = raftLogger{to: slog.New(slog.DiscardHandler)}
 
 func (r *rival) answer(command any) (any, error) {
 	switch c := command.(type) {
@@ -138,7 +138,7 @@ func TestHeartbeatsDoNotOvertakeTheMainGoroutine(t *testing.T) {
 // trapped starts a bare raft member "a" of the group a, b, c.
 func trapped(t *testing.T, trans raft.Transport, fsm raft.FSM) *raft.Raft {
 	t.Helper()
-	store, conf := raft.NewInmemStore(), raftConfig("a", 3, quiet)
+	store, conf := raft.NewInmemStore(), raftConfig("a", heartbeatTimeout, quiet)
 	var members raft.Configuration
 	for _, name := range []string{"a", "b", "c"} {
 		members.Servers = append(members.Servers, raft.Server{ID: raft.ServerID(name), Address: raft.ServerAddress(name)})
@@ -197,7 +197,7 @@ func TestTransportCanPreVote(t *testing.T) {
 	if _, ok := trans.(raft.WithClose); !ok {
 		t.Error("raft would not close the transport")
 	}
-	if raftConfig("a", 3, quiet).PreVoteDisabled {
+	if raftConfig("a", heartbeatTimeout, quiet).PreVoteDisabled {
 		t.Error("pre-votes are switched off")
 	}
 }

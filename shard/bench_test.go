@@ -26,27 +26,39 @@ func BenchmarkBatch(b *testing.B) {
 		name   string
 		policy *policy.Policy
 		keys   int
-		id     bool
+		again  again
 	}{
-		{"hot/bucket", onePolicy(bucketLimit), 1, false},
-		{"hot/window", onePolicy(windowLimit), 1, false},
-		{"hot/log", onePolicy(logLimit), 1, false},
-		{"hot/two-limits", onePolicy(bucketLimit, minuteLimit), 1, false},
-		{"hot/denied", onePolicy(denying), 1, false},
-		{"hot/ids", onePolicy(bucketLimit), 1, true},
-		{"spread/bucket", onePolicy(bucketLimit), 100_000, false},
-		{"spread/window", onePolicy(windowLimit), 100_000, false},
+		{"hot/bucket", onePolicy(bucketLimit), 1, never},
+		{"hot/window", onePolicy(windowLimit), 1, never},
+		{"hot/log", onePolicy(logLimit), 1, never},
+		{"hot/two-limits", onePolicy(bucketLimit, minuteLimit), 1, never},
+		{"hot/denied", onePolicy(denying), 1, never},
+		{"hot/ids", onePolicy(bucketLimit), 1, byID},
+		{"hot/session", onePolicy(bucketLimit), 1, inASession},
+		{"spread/bucket", onePolicy(bucketLimit), 100_000, never},
+		{"spread/window", onePolicy(windowLimit), 100_000, never},
+		{"spread/session", onePolicy(bucketLimit), 100_000, inASession},
 	} {
 		for _, size := range []int{1, 100} {
 			b.Run(fmt.Sprintf("%s/batch=%d", c.name, size), func(b *testing.B) {
-				benchBatch(b, c.policy, c.keys, size, c.id)
+				benchBatch(b, c.policy, c.keys, size, c.again)
 			})
 		}
 	}
 }
 
-func benchBatch(b *testing.B, p *policy.Policy, keys, size int, id bool) {
+// again says by what a request may be sent again.
+type again int
+
+const (
+	never again = iota
+	byID
+	inASession
+)
+
+func benchBatch(b *testing.B, p *policy.Policy, keys, size int, by again) {
 	w := newWorld(b, p)
+	session := opened(w, origin)
 	requests := make([]Request, 0, max(keys, 100)+size)
 	for i := range cap(requests) {
 		requests = append(requests, checkOf("p", fmt.Sprintf("203.0.113.%013d", i%keys), 1))
@@ -56,9 +68,12 @@ func benchBatch(b *testing.B, p *policy.Policy, keys, size int, id bool) {
 	runtime.ReadMemStats(&before)
 	b.ResetTimer()
 	for n < b.N*size {
-		if id {
-			for i := range size {
-				requests[at+i].ID = fmt.Sprintf("id %d", n+i)
+		for i := range size {
+			switch r := &requests[at+i]; by {
+			case byID:
+				r.ID = fmt.Sprintf("id %d", n+i)
+			case inASession: // with two batches under way
+				r.Session, r.Number, r.Acked = session, uint64(n+i+1), uint64(max(0, n-size))
 			}
 		}
 		now += limit.Time(millisecond)

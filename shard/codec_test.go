@@ -76,6 +76,11 @@ func TestGoldenBytes(t *testing.T) {
 		show("record: value", p.Value)
 	}
 	show("snapshot", fileOf(t, w.state.Snapshot()))
+	for _, p := range clusterPuts() {
+		show("record: key", []byte(p.Key))
+		show("record: value", p.Value)
+	}
+	show("entry: a session, a document and an adoption", EncodeBatch(stamp, clusterPuts()))
 	golden(t, "testdata/codec.golden", text)
 }
 
@@ -393,6 +398,54 @@ func FuzzAnswer(f *testing.F) {
 		}
 		if cap(d.Limits) > len(value) {
 			t.Fatalf("room for %d limits in %d bytes", cap(d.Limits), len(value))
+		}
+	})
+}
+
+func FuzzSession(f *testing.F) {
+	f.Add(clusterPuts()[0].Value)
+	f.Add((&session{}).encode())
+	f.Fuzz(func(t *testing.T, value []byte) {
+		s, err := decodeSession(Session{1, 1, 1}, value)
+		if err != nil {
+			return
+		}
+		if room := cap(s.counted.bits) + cap(s.closed.bits); room > len(value)+2*64 {
+			t.Fatalf("room for %d bytes in %d", room, len(value))
+		}
+		again, err := decodeSession(s.name, s.encode())
+		if err != nil || !reflect.DeepEqual(again, s) {
+			t.Fatalf("%x was written again and came back as %+v, %v", value, again, err)
+		}
+		for _, set := range []*numbers{&s.counted, &s.closed} {
+			if set.has(s.acked) || len(set.bits) > sessionWindow/8+1 {
+				t.Fatalf("%x remembers what is finished, or too much: %d bytes above %d", value, len(set.bits), s.acked)
+			}
+		}
+		s.ack(s.acked + 9)
+		s.add(&s.counted, s.acked+1)
+		s.add(&s.closed, s.acked+sessionWindow)
+		if _, err := decodeSession(s.name, s.encode()); err != nil {
+			t.Fatalf("%x cannot go on: %v", value, err)
+		}
+	})
+}
+
+func FuzzDocumentAndAdoption(f *testing.F) {
+	for _, p := range clusterPuts()[1:] {
+		f.Add(p.Value)
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		if d, err := decodeDocument(value); err == nil {
+			if again, err := decodeDocument(encodeDocument(d.Version, d.Body)); err != nil || !reflect.DeepEqual(again, d) {
+				t.Fatalf("document %x came back as %+v, %v", value, again, err)
+			}
+		}
+		if version, text, err := decodeAdoption(value); err == nil {
+			p := AdoptPut(policy.Revision{Version: version, Text: text})
+			if v, again, err := decodeAdoption(p.Value); err != nil || v != version || !bytes.Equal(again, text) {
+				t.Fatalf("adoption %x came back as %d, %q, %v", value, v, again, err)
+			}
 		}
 	})
 }

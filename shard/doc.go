@@ -17,8 +17,9 @@
 //
 //   - Of: which shard a key belongs to. The function never changes.
 //   - The records: for (namespace, policy, key) the states of the policy's limits, each beside the numbers that shaped
-//     it; for (namespace, idempotency id) the answer that was given. Every record carries the instant from which on it
-//     says nothing any more.
+//     it; for (namespace, idempotency id) the answer that was given; for a Session which of its requests were counted;
+//     which revision of the policies the shard has adopted; and, on the system shard, the documents. Every record carries
+//     the instant from which on it says nothing any more.
 //   - The entries of the log, with format, fence and checksum, and the order in which they may be installed.
 //   - Shard time, epoch and seq, as the newest installed entry left them.
 //   - Snapshots, and the fingerprint (State.Sum) by which replicas find out that they have forked.
@@ -29,6 +30,17 @@
 // The clock, Raft, the network, other shards, how many requests make a batch, and whether this node is the owner.
 // Whether keys (KeyProblem), costs and ids are well formed is checked before a request gets here: a cost outside
 // 1..2^40 panics.
+//
+// # Once, and not twice
+//
+// Three things keep a request from being counted twice when it is sent again. An idempotency id is the client's: it
+// brings the first answer back, for the policy's retention. A Session is the entry node's: it costs a bit a request, and
+// brings back that the request was counted. NotAfter refuses a copy that comes later than either can tell.
+//
+// # The system shard
+//
+// System is an ordinary shard that holds documents and no keys. A Document is replaced as a whole by Swap, if it still
+// has the version that was expected, and read by Fetch, or without a commit by ReadDocument.
 //
 // # The fence
 //

@@ -23,6 +23,8 @@ const (
 	TooLate        Code = 9  // decided after the request's NotAfter
 	MemoryFull     Code = 10 // the shard holds as many keys as it may: a new one is refused, none is forgotten
 	NotBuilt       Code = 11 // asked for something this version does not do
+	Conflict       Code = 12 // Swap: the document has another version than was expected
+	SessionGone    Code = 13 // the session is not known (any more): open another
 )
 
 // Maybe applied: zero times or once. The same idempotency id asked again tells which.

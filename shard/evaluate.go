@@ -20,10 +20,15 @@ type Put struct {
 	Record        // a nil Value forgets the key
 }
 
-// View is what an evaluation may read: committed state, or an overlay on top of it.
-type View interface {
+// Records is what can be looked up: a State, or an overlay on top of it.
+type Records interface {
 	// Lookup finds a record. The caller must not change its Value, and must not keep it beyond the evaluation.
 	Lookup(key string) (Record, bool)
+}
+
+// View is what an evaluation may read: committed state, or an overlay on top of it.
+type View interface {
+	Records
 	// Full reports whether the memory cap is reached: then keys never seen before are refused, and none is evicted.
 	Full() bool
 }
@@ -61,10 +66,13 @@ type evaluation struct {
 	at       Stamp
 	counters map[string]*counter
 	order    []*counter
-	answers  map[string]Put // of this batch, by record key
-	ids      []string       // their keys, in order
-	index    uint32         // of the last counted request
-	bytes    int            // of the effects so far, roughly
+	written  map[string]Put       // idempotency records and documents of this batch, by record key
+	keys     []string             // theirs, in order
+	sessions map[Session]*session // that this batch has met
+	met      []*session           // the same, in order
+	opened   uint32               // sessions
+	index    uint32               // of the last counted request
+	bytes    int                  // of the effects so far, roughly
 	scratch  []byte
 	next     []limit.State // of the request under way, in the order of its statuses
 	charges  []charge      // of the request under way, in the order of its entries
@@ -76,21 +84,52 @@ type charge struct {
 	limits  []policy.Limit
 }
 
+// decide answers one request. One of a session first passes what the session remembers; a read never does.
 func (e *evaluation) decide(r *Request) Result {
+	if r.Session != (Session{}) && (r.Op == Check || r.Op == Reset || r.Op == Swap) {
+		return e.decideInSession(r)
+	}
+	return e.decideInTime(r)
+}
+
+func (e *evaluation) decideInTime(r *Request) Result {
 	if r.NotAfter != 0 && e.at.Now > r.NotAfter {
 		return Result{Err: &Error{Code: TooLate, Message: "the request arrived after its time; send it again"}}
 	}
-	if r.ID == "" {
+	switch r.Op {
+	case Check, Peek, Get, Reset:
+		return e.decideKeys(r)
+	case OpenSession:
+		return e.openSession(r)
+	case Fetch:
+		return e.fetch(r)
+	case Swap:
+		return e.swap(r)
+	}
+	return Result{Err: &Error{Code: NotBuilt, Message: fmt.Sprintf(
+		"operation %d is not known to this version: run a newer one", r.Op)}}
+}
+
+func (e *evaluation) decideKeys(r *Request) Result {
+	switch {
+	case e.at.Shard == System:
+		return Result{Err: Invalidf("", "the system shard holds documents and no keys")}
+	case r.ID == "":
 		return e.decideNew(r)
 	}
+	return e.decideByID(r)
+}
+
+// decideByID decides a request with an idempotency id: once.
+func (e *evaluation) decideByID(r *Request) Result {
 	e.scratch = appendAnswerKey(e.scratch[:0], r.Namespace, r.ID)
-	if record, found := e.lookupAnswer(); found {
+	key := string(e.scratch)
+	if record, found := e.lookup(key); found {
 		return e.replay(record.Value, r)
 	}
 	if r.Op == Check && e.view.Full() {
 		return Result{Err: e.full()}
 	}
-	key := string(e.scratch)
 	result := e.decideNew(r)
 	if result.Err == nil && result.Decision.Index != 0 {
 		e.record(key, r, &result.Decision)
@@ -98,13 +137,27 @@ func (e *evaluation) decide(r *Request) Result {
 	return result
 }
 
-// lookupAnswer finds the living record of the id whose key is in scratch.
-func (e *evaluation) lookupAnswer() (Record, bool) {
-	if p, found := e.answers[string(e.scratch)]; found {
+// lookup finds a living record that is written whole, as the requests before this one have left it.
+func (e *evaluation) lookup(key string) (Record, bool) {
+	if p, found := e.written[key]; found {
 		return p.Record, true
 	}
-	record, found := e.view.Lookup(string(e.scratch))
+	record, found := e.view.Lookup(key)
 	return record, found && record.ForgetAt > e.at.Now
+}
+
+// write makes p the record of its key, in the place of what an earlier request of the batch wrote there.
+func (e *evaluation) write(p Put) {
+	if e.written == nil {
+		e.written = make(map[string]Put)
+	}
+	if before, again := e.written[p.Key]; again {
+		e.bytes -= len(before.Key) + len(before.Value) + 20
+	} else {
+		e.keys = append(e.keys, p.Key)
+	}
+	e.written[p.Key] = p
+	e.bytes += len(p.Key) + len(p.Value) + 20
 }
 
 func (e *evaluation) replay(value []byte, r *Request) Result {
@@ -124,13 +177,7 @@ func (e *evaluation) replay(value []byte, r *Request) Result {
 func (e *evaluation) record(key string, r *Request, d *Decision) {
 	made, _ := timeOfUUIDv7(r.ID)
 	forgetAt := max(e.at.Now, made) + limit.Time(e.retention(r))
-	p := Put{Key: key, Record: Record{Value: encodeAnswer(r, d), ForgetAt: forgetAt}}
-	if e.answers == nil {
-		e.answers = make(map[string]Put)
-	}
-	e.answers[key] = p
-	e.ids = append(e.ids, key)
-	e.bytes += len(p.Key) + len(p.Value) + 20
+	e.write(Put{Key: key, Record: Record{Value: encodeAnswer(r, d), ForgetAt: forgetAt}})
 }
 
 func (e *evaluation) retention(r *Request) limit.Span {
@@ -358,7 +405,7 @@ func (e *evaluation) touch(c *counter) {
 
 // puts encodes the effects, each key once, in the order in which they were first touched.
 func (e *evaluation) puts() []Put {
-	puts := make([]Put, 0, len(e.order)+len(e.ids))
+	puts := make([]Put, 0, len(e.order)+len(e.keys)+len(e.met))
 	for _, c := range e.order {
 		switch p := c.encode(e.at.Now); {
 		case len(c.limits) > 0:
@@ -367,8 +414,13 @@ func (e *evaluation) puts() []Put {
 			puts = append(puts, Put{Key: c.key})
 		}
 	}
-	for _, id := range e.ids {
-		puts = append(puts, e.answers[id])
+	for _, key := range e.keys {
+		puts = append(puts, e.written[key])
+	}
+	for _, s := range e.met {
+		if s.changed() {
+			puts = append(puts, s.put(e.at.Now))
+		}
 	}
 	return puts
 }

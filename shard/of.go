@@ -2,6 +2,8 @@ package shard
 
 import (
 	"encoding/binary"
+	"math"
+	"strconv"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
@@ -9,6 +11,17 @@ import (
 
 // ID numbers a shard from 0.
 type ID uint32
+
+// System is the shard that holds the documents of the cluster: its table and its policies. No key lives there.
+const System ID = math.MaxUint32
+
+// String names a shard as people know it.
+func (id ID) String() string {
+	if id == System {
+		return "system"
+	}
+	return strconv.FormatUint(uint64(id), 10)
+}
 
 // Of places a key: the hash of (namespace, tag), where tag is the text between the first "{" and the next "}" of the
 // key if that is not empty (as Redis Cluster does), else the whole key. Never the policy: all limits of one key live

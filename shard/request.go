@@ -44,6 +44,12 @@ const (
 	Peek                // decide without counting
 	Get                 // the state of the limits, deciding nothing
 	Reset               // put the limits of one key back to rest
+
+	// The rest is not for clients of the API.
+
+	OpenSession // begin a session: Decision.Session names it
+	Fetch       // the document named Document: Decision.Document
+	Swap        // replace the document named Document if its version is Expect: Decision.Document is the new one
 )
 
 // Request is one operation on keys of one shard. It is read by the actor after the caller handed it over: the caller
@@ -57,6 +63,18 @@ type Request struct {
 	// NotAfter is the last shard time at which the request may still be decided, in microseconds since the Unix
 	// epoch; 0 is no bound. A copy that was stuck on its way must not run when the record of its id is gone.
 	NotAfter limit.Time
+
+	// Session is the entry node's session with this shard, of which this is the Number-th request; the zero Session is
+	// none. See Session.
+	Session Session
+	Number  uint64 // from 1
+	Acked   uint64 // every request of the session up to this number is finished: its caller has its answer, or gave up
+	Retry   bool   // another copy of the request may have been decided, or may yet arrive
+
+	// Fetch and Swap. Such a request has no entries.
+	Document string
+	Expect   uint64 // the version that is to be replaced; 0: there must be none
+	Body     []byte // the new document
 }
 
 // Entry names one policy on one key.
@@ -83,6 +101,9 @@ type Decision struct {
 	DecidedAt    limit.Time    // shard time
 	Position     Position
 	Index        uint32 // from 1, among the counted requests of its batch; 0: nothing was counted, nothing to refund
+
+	Session  Session  // answer to OpenSession
+	Document Document // answer to Fetch and Swap
 }
 
 // LimitStatus is one limit of one entry as the decision left it.

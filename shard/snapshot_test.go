@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
 )
 
 // fileOf is the state's snapshot as a file.
@@ -190,7 +191,22 @@ func small(t testing.TB) *State {
 	request.ID = "first"
 	w.batch(origin+5, request)
 	w.batch(origin+6, checkOf("p", "user:43", 1), checkOf("p", "user:42", 1))
+	w.append(EncodeBatch(w.next(origin+7), clusterPuts()))
 	return w.state
+}
+
+// clusterPuts are a record of each kind that is about no key, of more than one byte where that may be.
+func clusterPuts() []Put {
+	s := &session{name: Session{300, 70_000, 1}, acked: 1_000_000}
+	for _, n := range []uint64{1_000_001, 1_000_002, 1_000_100} {
+		s.counted.add(n)
+	}
+	s.closed.add(1_000_050)
+	return []Put{
+		s.put(origin),
+		{documentKey("table"), Record{encodeDocument(300, []byte(`{"Shards":4}`)), limit.Forever}},
+		AdoptPut(policy.Revision{Version: 300, Text: []byte("policies: {}\n")}),
+	}
 }
 
 func TestSnapshotRefusesEveryFlippedBitAndEveryCut(t *testing.T) {

@@ -27,7 +27,12 @@ var update = flag.Bool("update", false, "write what the code does into the golde
 //	at T                a batch; the lines after it are its requests:
 //	                      check|peek POLICY/KEY [cost=N] [tier=NAME] [+ POLICY/KEY ...] [id=ID] [notafter=T]
 //	                      get|reset POLICY/KEY [limit=NAME]
+//	                      opensession
+//	                      fetch NAME, swap NAME [expect=N] [body=TEXT]
+//	                      and on each [in=EPOCH.SEQ.INDEX] [number=N] [acked=N] [retry], its place in a session
 //	                    an id v7@T is a UUIDv7 made at T, v7@T/B another one
+//	adopt T N TEXT      the shard adopts version N of the policies
+//	system              from here on it is the system shard, and nothing happened yet
 //	entry T [epoch=N] [seq=N] [term=N] [shard=N] [flip]   an empty batch as some owner wrote it
 //	sum T [wrong]       the owner's fingerprint
 //	cap N               the shard may hold N records
@@ -112,7 +117,7 @@ func (s *storyteller) run(command, lines []string) {
 		s.printf("%s", strings.Join(set.Names(), ", "))
 	case "open":
 		s.term = number(option(command, "term"), s.term)
-		s.install(EncodeEpochOpen(3, instant(command[1])))
+		s.install(EncodeEpochOpen(s.state.id, instant(command[1])))
 	case "at":
 		s.batchOf(instant(command[1]), lines)
 	case "entry":
@@ -123,6 +128,11 @@ func (s *storyteller) run(command, lines []string) {
 			sum++
 		}
 		s.install(EncodeSumCheck(s.next(instant(command[1])), sum))
+	case "adopt":
+		s.adopt(instant(command[1]), number(command[2], 0), strings.Join(command[3:], " "))
+	case "system":
+		s.state = NewState(System)
+		s.printf("shard %v", s.state.id)
 	case "cap":
 		s.most = int(number(command[1], 0))
 		s.printf("%d records, full: %v", s.state.Records(), s.Full())
@@ -169,12 +179,20 @@ func (s *storyteller) restart() {
 		s.Fatal(err)
 	}
 	size := file.Len()
-	restored, err := Restore(3, &file)
+	restored, err := Restore(s.state.id, &file)
 	if err != nil {
 		s.Fatal(err)
 	}
 	s.state = restored
 	s.printf("%d bytes, sum %016x", size, s.state.Sum())
+}
+
+func (s *storyteller) adopt(now limit.Time, version uint64, text string) {
+	p := AdoptPut(policy.Revision{Version: version, Text: []byte(text)})
+	s.printf("put %s", effect(&p))
+	s.install(EncodeBatch(s.next(now), []Put{p}))
+	version, adopted := Adopted(s)
+	s.printf("adopted: version %d, %q", version, adopted)
 }
 
 func (s *storyteller) batchOf(now limit.Time, lines []string) {
@@ -209,8 +227,16 @@ func (s *storyteller) tell(r *Result, now limit.Time) {
 	if d.ShadowDenied {
 		s.out.WriteString(", would have been denied")
 	}
-	if d.Replayed {
+	if d.Replayed && d.Index == 0 {
+		s.out.WriteString(", counted before")
+	} else if d.Replayed {
 		fmt.Fprintf(&s.out, ", decided before at %s as %d of entry %d", clock(d.DecidedAt), d.Index, d.Position.Seq)
+	}
+	if d.Session != (Session{}) {
+		fmt.Fprintf(&s.out, ", session %s", sessionName(d.Session))
+	}
+	if d.Document.Version != 0 || d.Document.Body != nil {
+		fmt.Fprintf(&s.out, ", version %d, %q", d.Document.Version, d.Document.Body)
 	}
 	s.out.WriteString("\n")
 	for i := range d.Limits {
@@ -242,7 +268,15 @@ func status(l *LimitStatus, now limit.Time) string {
 // effect shows a put: whose record it is and until when it is kept.
 func effect(p *Put) string {
 	r := reader{rest: []byte(p.Key)}
-	kind, _ := r.byte(), r.string()
+	kind := r.byte()
+	switch kind {
+	case sessionRecord:
+		name := Session{r.uvarint(), r.uvarint(), uint32(r.uvarint())}
+		return fmt.Sprintf("session %s until %s: %s", sessionName(name), clock(p.ForgetAt), remembers(name, p.Value))
+	case documentRecord, adoptionRecord:
+		return fmt.Sprintf("%s, kept for ever: %v, %q", p.Key, p.ForgetAt == limit.Forever, p.Value)
+	}
+	_ = r.string() // the namespace
 	if kind == answerRecord {
 		return fmt.Sprintf("id %s until %s", r.rest, clock(p.ForgetAt))
 	}
@@ -254,6 +288,26 @@ func effect(p *Put) string {
 		return name + " for ever" + limitsIn(p.Value)
 	}
 	return name + " until " + clock(p.ForgetAt) + limitsIn(p.Value)
+}
+
+func sessionName(s Session) string { return fmt.Sprintf("%d.%d.%d", s.Epoch, s.Seq, s.Index) }
+
+// remembers shows a session's record.
+func remembers(name Session, value []byte) string {
+	s, err := decodeSession(name, value)
+	if err != nil {
+		panic(err)
+	}
+	text := fmt.Sprintf("%d finished", s.acked)
+	for n := s.acked + 1; n <= s.acked+sessionWindow; n++ {
+		if s.counted.has(n) {
+			text += fmt.Sprintf(", %d counted", n)
+		}
+		if s.closed.has(n) {
+			text += fmt.Sprintf(", %d closed", n)
+		}
+	}
+	return text + fmt.Sprintf(", in %d bytes", len(value))
 }
 
 func limitsIn(value []byte) string {
@@ -269,8 +323,16 @@ func limitsIn(value []byte) string {
 }
 
 func request(words []string) Request {
-	r := Request{Namespace: "default", Op: map[string]Op{"check": Check, "peek": Peek, "get": Get, "reset": Reset}[words[0]]}
+	r := Request{Namespace: "default", Op: map[string]Op{"check": Check, "peek": Peek, "get": Get, "reset": Reset,
+		"opensession": OpenSession, "fetch": Fetch, "swap": Swap}[words[0]]}
 	r.ID, r.Limit = identity(option(words, "id")), option(words, "limit")
+	r.Expect, r.Body = number(option(words, "expect"), 0), []byte(option(words, "body"))
+	r.Number, r.Acked = number(option(words, "number"), 0), number(option(words, "acked"), 0)
+	if name := option(words, "in"); name != "" {
+		if _, err := fmt.Sscanf(name, "%d.%d.%d", &r.Session.Epoch, &r.Session.Seq, &r.Session.Index); err != nil {
+			panic(err)
+		}
+	}
 	if t := option(words, "notafter"); t != "" {
 		r.NotAfter = instant(t)
 	}
@@ -282,6 +344,12 @@ func request(words []string) Request {
 			r.Entries[last].Cost = number(value, 0)
 		case name == "tier":
 			r.Entries[last].Tier = value
+		case word == "retry":
+			r.Retry = true
+		case r.Op == Fetch || r.Op == Swap:
+			if !isOption {
+				r.Document = word
+			}
 		case word != "+" && !isOption:
 			p, key, _ := strings.Cut(word, "/")
 			r.Entries = append(r.Entries, Entry{Policy: p, Key: key, Cost: 1})

@@ -18,7 +18,7 @@ import (
 )
 
 type benchCommand struct {
-	Addr        string        `help:"Where the server is." default:"http://127.0.0.1:7400" env:"STINT_ADDR" placeholder:"URL"`
+	Addr        []string      `help:"Where the nodes are: the callers spread evenly over them, and go on to the next one where nobody listens." default:"http://127.0.0.1:7400" env:"STINT_ADDR" placeholder:"URL,..."`
 	Timeout     time.Duration `help:"Of one call." default:"10s"`
 	Policy      string        `help:"Policy to ask." required:"" placeholder:"NAME"`
 	Namespace   string        `help:"Default: the server's."`
@@ -51,7 +51,8 @@ func (*benchCommand) Help() string {
 		"    stint bench --policy free --keys 100000 --protocol grpc    rate of many keys\n" +
 		"    stint bench --policy free --batch 100                      rate of batches\n" +
 		"    stint bench --policy free --denied 99                      a flood, 99 % of it denied\n" +
-		"    stint bench --policy free --rate 5000 --duration 30s       latency at a fixed rate"
+		"    stint bench --policy free --rate 5000 --duration 30s       latency at a fixed rate\n" +
+		"    stint bench --policy free --keys 10000 --addr a:7400,b:7400,c:7400    a cluster, all nodes asked alike"
 }
 
 // Run drives the server until the plan's end or Ctrl-C, and prints what it measured.
@@ -84,7 +85,12 @@ func (c *benchCommand) Run(s streams) error {
 	return err
 }
 
-func (c *benchCommand) remote() remote { return remote{Addr: c.Addr, Timeout: c.Timeout} }
+// Validate implements kong.Validatable.
+func (c *benchCommand) Validate() error { return c.remote().Validate() }
+
+func (c *benchCommand) remote() remote {
+	return remote{Addr: strings.Join(c.Addr, ","), Timeout: c.Timeout}
+}
 
 func (c *benchCommand) explain(ctx context.Context, err error) error {
 	if errors.Is(err, syscall.ECONNREFUSED) {
@@ -100,7 +106,7 @@ func (c *benchCommand) plan() load.Plan {
 		rand.Read(random[:])
 		prefix, fresh = "bench-"+hex.EncodeToString(random[:])+"-", true
 	}
-	return load.Plan{Address: c.remote().url(), Protocol: load.Protocol(c.Protocol), Namespace: c.Namespace,
+	return load.Plan{Addresses: c.remote().urls(), Protocol: load.Protocol(c.Protocol), Namespace: c.Namespace,
 		Policy: c.Policy, Tier: c.Tier, Callers: c.Callers, Connections: c.Connections, Keys: c.Keys, KeyPrefix: prefix,
 		Fresh: fresh, Batch: c.Batch, DeniedPercent: c.Denied, Cost: c.Cost, Duration: c.Duration, Count: c.Count,
 		Rate: c.Rate, Timeout: c.Timeout}
@@ -142,12 +148,22 @@ func printReport(s streams, r *load.Report) error {
 		fmt.Fprintf(table, "processor time of a check\tserver %.1f us\tthis client %.1f us\n", r.ServerCPUMicros,
 			r.ClientCPUMicros)
 	}
+	if r.MeanBatch > 0 {
+		fmt.Fprintf(table, "on the servers\t%.1f requests decided together\t%s\n", r.MeanBatch, forwardedText(r))
+	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
 	printTrouble(s, r)
 	_, err := fmt.Fprintf(s.out, "\n%s\n", r.Verdict.Text)
 	return err
+}
+
+func forwardedText(r *load.Report) string {
+	if r.MeanFrame == 0 {
+		return "none forwarded"
+	}
+	return fmt.Sprintf("%.0f %% forwarded to their owner, %.1f together", 100*r.ForwardedShare, r.MeanFrame)
 }
 
 // printTrouble names every kind of failure, with an example.

@@ -44,7 +44,7 @@ func (c *checkCommand) Run(s streams) error {
 	if c.Peek {
 		request.Mode = stintv1.Mode_MODE_PEEK
 	}
-	answer, err := c.limits().Check(ctx, connect.NewRequest(request))
+	answer, err := c.limits(ctx).Check(ctx, connect.NewRequest(request))
 	if err != nil {
 		return c.explain(ctx, "check "+c.target.String(), err, !c.Peek)
 	}
@@ -102,7 +102,7 @@ type getCommand struct {
 func (c *getCommand) Run(s streams) error {
 	ctx, cancel := c.context()
 	defer cancel()
-	answer, err := c.limits().Get(ctx, connect.NewRequest(&stintv1.GetRequest{Namespace: c.Namespace,
+	answer, err := c.limits(ctx).Get(ctx, connect.NewRequest(&stintv1.GetRequest{Namespace: c.Namespace,
 		Entries: []*stintv1.Entry{{Policy: c.Policy, Key: c.Key, Tier: c.Tier}}}))
 	if err != nil {
 		return c.explain(ctx, "get "+c.target.String(), err, false)
@@ -129,7 +129,7 @@ func (c *adjustCommand) Run(s streams) error {
 	}
 	ctx, cancel := c.context()
 	defer cancel()
-	answer, err := c.limits().Adjust(ctx, connect.NewRequest(&stintv1.AdjustRequest{Namespace: c.Namespace,
+	answer, err := c.limits(ctx).Adjust(ctx, connect.NewRequest(&stintv1.AdjustRequest{Namespace: c.Namespace,
 		Policy: c.Policy, Key: c.Key, Limit: c.Limit, IdempotencyId: c.ID,
 		Op: &stintv1.AdjustRequest_Reset_{Reset_: &stintv1.Reset{}}}))
 	if err != nil {

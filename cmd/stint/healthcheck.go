@@ -13,7 +13,8 @@ type healthcheckCommand struct{ remote }
 func (c *healthcheckCommand) Run(s streams) error {
 	ctx, cancel := c.context()
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url()+"/readyz", nil)
+	addr := c.reach(ctx)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, addr+"/readyz", nil)
 	if err != nil {
 		return usageError{fmt.Errorf("--addr: %w", err)}
 	}
@@ -25,7 +26,7 @@ func (c *healthcheckCommand) Run(s streams) error {
 	const shown = 1 << 10
 	body, _ := io.ReadAll(io.LimitReader(response.Body, shown)) // what could be read of it is good enough to show
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s is not ready: %s: %s", c.url(), response.Status, strings.TrimSpace(string(body)))
+		return fmt.Errorf("%s is not ready: %s: %s", addr, response.Status, strings.TrimSpace(string(body)))
 	}
 	fmt.Fprintln(s.out, "ready")
 	return nil

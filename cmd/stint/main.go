@@ -33,8 +33,13 @@ type commandLine struct {
 	Get         getCommand         `cmd:"" help:"Show what a key has used."`
 	Adjust      adjustCommand      `cmd:"" help:"Change what a key has used."`
 	Policies    policiesCommand    `cmd:"" help:"List the policies in force."`
+	Apply       applyCommand       `cmd:"" help:"Put a policies file in force."`
+	Status      statusCommand      `cmd:"" help:"Show the nodes, the shards and what is wrong. Exit code 1: not healthy."`
+	Drain       drainCommand       `cmd:"" help:"Let a node hand its shards over, so that it can be stopped."`
+	RemoveNode  removeNodeCommand  `cmd:"" help:"Take a node out of the cluster for good."`
 	Simulate    simulateCommand    `cmd:"" help:"Replay a log against policies, without a server."`
 	Bench       benchCommand       `cmd:"" help:"Put load on a server, measure it, and audit what it admitted."`
+	Verify      verifyCommand      `cmd:"" help:"Prove that a cluster counts exactly, while nodes fail."`
 	Healthcheck healthcheckCommand `cmd:"" help:"Ask whether a server is ready. For containers, which have no curl."`
 	Version     versionCommand     `cmd:"" help:"Say which build this is."`
 }

@@ -8,11 +8,13 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/stint-io/stint/api"
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/policy"
 )
 
 type policiesCommand struct {
-	output
+	Output string `short:"o" help:"table for people, json for programs, yaml: a policies file." enum:"table,json,yaml" default:"table"`
 	remote
 }
 
@@ -20,16 +22,34 @@ type policiesCommand struct {
 func (c *policiesCommand) Run(s streams) error {
 	ctx, cancel := c.context()
 	defer cancel()
-	answer, err := c.policies().List(ctx, connect.NewRequest(&stintv1.ListPoliciesRequest{}))
+	answer, err := c.policies(ctx).List(ctx, connect.NewRequest(&stintv1.ListPoliciesRequest{}))
 	if err != nil {
 		return c.explain(ctx, "policies", err, false)
 	}
-	if c.json() {
+	switch c.Output {
+	case "json":
 		return printJSON(s, answer.Msg)
+	case "yaml":
+		return printYAML(s, answer.Msg)
 	}
+	return printPolicies(s, answer.Msg)
+}
+
+// printYAML writes a file that stint apply takes back.
+func printYAML(s streams, m *stintv1.ListPoliciesResponse) error {
+	set, err := api.PoliciesOf(m.Policies)
+	if err != nil {
+		return fmt.Errorf("the server's policies: %w", err)
+	}
+	_, err = s.out.Write(policy.Format(set))
+	return err
+}
+
+func printPolicies(s streams, m *stintv1.ListPoliciesResponse) error {
+	fmt.Fprintf(s.out, "policies version %d\n\n", m.Version)
 	table := newTable(s)
 	fmt.Fprintln(table, "POLICY\tLIMIT\tRULE\tTIERS")
-	for _, p := range answer.Msg.Policies {
+	for _, p := range m.Policies {
 		name, tiers := p.Name, tierNames(p)
 		for _, l := range p.Limits {
 			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", name, l.Name, ruleText(l), tiers)

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptrace"
-	"net/url"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -24,7 +22,7 @@ import (
 
 // remote are the flags of every command that asks a server.
 type remote struct {
-	Addr    string        `help:"Where the server is." default:"http://127.0.0.1:7400" env:"STINT_ADDR" placeholder:"URL"`
+	Addr    string        `help:"Where the server is; of several, separated by commas, the first that answers is asked." default:"http://127.0.0.1:7400" env:"STINT_ADDR" placeholder:"URL"`
 	Timeout time.Duration `help:"Give up after this long." default:"5s"`
 }
 
@@ -34,27 +32,6 @@ type output struct {
 }
 
 func (o output) json() bool { return o.Output == "json" }
-
-// url is Addr as a URL: people leave the scheme out.
-func (r remote) url() string {
-	addr := strings.TrimRight(r.Addr, "/")
-	if !strings.Contains(addr, "://") {
-		addr = "http://" + addr
-	}
-	return addr
-}
-
-// Validate implements kong.Validatable.
-func (r remote) Validate() error {
-	u, err := url.Parse(r.url())
-	if err != nil {
-		return fmt.Errorf("--addr: %w", err)
-	}
-	if u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return fmt.Errorf("--addr: %q is not a URL such as http://127.0.0.1:7400", r.Addr)
-	}
-	return nil
-}
 
 // context ends with the timeout. It notes whether there was ever a connection that a request could be written to: the
 // error alone does not tell, because a dial that takes too long ends as any other call does that takes too long.
@@ -75,31 +52,44 @@ func neverSent(ctx context.Context) bool {
 	return ok && !connected.Load()
 }
 
-func (r remote) limits() stintv1connect.LimitServiceClient {
-	return stintv1connect.NewLimitServiceClient(http.DefaultClient, r.url())
+func (r remote) limits(ctx context.Context) stintv1connect.LimitServiceClient {
+	return stintv1connect.NewLimitServiceClient(http.DefaultClient, r.reach(ctx))
 }
 
-func (r remote) policies() stintv1connect.PolicyServiceClient {
-	return stintv1connect.NewPolicyServiceClient(http.DefaultClient, r.url())
+func (r remote) policies(ctx context.Context) stintv1connect.PolicyServiceClient {
+	return stintv1connect.NewPolicyServiceClient(http.DefaultClient, r.reach(ctx))
+}
+
+func (r remote) cluster(ctx context.Context) stintv1connect.ClusterServiceClient {
+	return stintv1connect.NewClusterServiceClient(http.DefaultClient, r.reach(ctx))
 }
 
 // explain turns a failed call into what failed, on what, and what to do. ctx is the call's. counts tells calls that
 // change what a key has used from those that only read.
 func (r remote) explain(ctx context.Context, what string, err error, counts bool) error {
+	if !counts {
+		return r.explainFate(ctx, what, err, "")
+	}
+	return r.explainFate(ctx, what, err,
+		"it may have been counted: repeat it with the same --id to learn; without one a repeat counts again")
+}
+
+// explainFate is explain with what to say of a call that may have been carried out; "": nothing.
+func (r remote) explainFate(ctx context.Context, what string, err error, maybe string) error {
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("%s: nobody answers: is stint running at %s? (stint serve --dev starts one; --addr or STINT_ADDR "+
-			"says where it is)", what, r.url())
+			"says where it is)", what, r.where())
 	}
-	text := fmt.Sprintf("%s: no answer from %s: %v", what, r.url(), err)
+	text := fmt.Sprintf("%s: no answer from %s: %v", what, r.where(), err)
 	var failure *connect.Error
 	if errors.As(err, &failure) {
-		text = fmt.Sprintf("%s: no answer from %s: %s", what, r.url(), failure.Message())
+		text = fmt.Sprintf("%s: no answer from %s: %s", what, r.where(), failure.Message())
 		if connect.IsWireError(err) {
 			text = fmt.Sprintf("%s: %s: %s", what, failure.Code(), failure.Message())
 		}
 	}
-	if counts && !neverSent(ctx) && maybeApplied(err) {
-		text += " (it may have been counted: repeat it with the same --id to learn; without one a repeat counts again)"
+	if maybe != "" && !neverSent(ctx) && maybeApplied(err) {
+		text += " (" + maybe + ")"
 	}
 	return errors.New(text)
 }

@@ -26,7 +26,7 @@ func fateOf(t *testing.T, handler http.HandlerFunc) string {
 func explained(r remote, counts bool) string {
 	ctx, cancel := r.context()
 	defer cancel()
-	_, err := r.limits().Check(ctx, connect.NewRequest(&stintv1.CheckRequest{}))
+	_, err := r.limits(ctx).Check(ctx, connect.NewRequest(&stintv1.CheckRequest{}))
 	return r.explain(ctx, "check", err, counts).Error()
 }
 

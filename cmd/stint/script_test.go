@@ -89,7 +89,7 @@ var readyLine = regexp.MustCompile(`^stint is ready at (http://\S+)`)
 func serve(ts *testscript.TestScript, _ bool, args []string) {
 	path, err := exec.LookPath("stint")
 	ts.Check(err)
-	process := exec.Command(path, append([]string{"serve", "--api-addr", "127.0.0.1:0"}, args...)...)
+	process := exec.Command(path, append([]string{"serve", "--api-addr", "127.0.0.1:0", "--peer-addr", "127.0.0.1:0", "--gossip-addr", "127.0.0.1:0"}, args...)...)
 	logFile, err := os.CreateTemp(ts.MkAbs("."), "log-")
 	ts.Check(err)
 	defer logFile.Close()

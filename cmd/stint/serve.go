@@ -6,11 +6,10 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
+	"github.com/stint-io/stint/cluster"
 	"github.com/stint-io/stint/node"
 )
 
@@ -22,20 +21,21 @@ type serveCommand struct {
 	APIAddr         string        `help:"Where clients connect." default:"127.0.0.1:7400" env:"STINT_API_ADDR"`
 	PeerAddr        string        `help:"Where other nodes connect." default:"127.0.0.1:7401" env:"STINT_PEER_ADDR"`
 	GossipAddr      string        `help:"Where nodes find each other, TCP and UDP." default:"127.0.0.1:7402" env:"STINT_GOSSIP_ADDR"`
-	Join            []string      `help:"Nodes to join: not built yet." placeholder:"HOST:PORT" env:"STINT_JOIN"`
-	BootstrapExpect int           `help:"Nodes that found the cluster: more than 1 is not built yet." default:"1" env:"STINT_BOOTSTRAP_EXPECT"`
-	Shards          int           `help:"Slices of the key space; read when the data directory is created." default:"4" env:"STINT_SHARDS"`
-	Replicas        int           `help:"Copies of each shard, as far as there are nodes." default:"3" env:"STINT_REPLICAS"`
-	Policies        string        `help:"Policies file." placeholder:"FILE" env:"STINT_POLICIES"`
+	Join            []string      `help:"Nodes to join, or names that stand for several." placeholder:"HOST:PORT" env:"STINT_JOIN"`
+	BootstrapExpect int           `help:"Nodes that found the cluster together. With --join and 1, the node joins and founds nothing." default:"1" env:"STINT_BOOTSTRAP_EXPECT"`
+	Shards          int           `help:"Slices of the key space; read when the cluster is created." default:"4" env:"STINT_SHARDS"`
+	Replicas        int           `help:"Copies of each shard, as far as there are nodes: 1, 3 or 5; read when the cluster is created." default:"3" env:"STINT_REPLICAS"`
+	Policies        string        `help:"Policies file, installed when the cluster is created; later: stint apply." placeholder:"FILE" env:"STINT_POLICIES"`
 	RedisAddr       string        `help:"Redis protocol: not built yet." env:"STINT_REDIS_ADDR"`
 	RequestTimeout  time.Duration `help:"For calls that bring no deadline." default:"5s" env:"STINT_REQUEST_TIMEOUT"`
 	Advertise       string        `help:"What others dial, where the listen address will not do." placeholder:"HOST" env:"STINT_ADVERTISE"`
 	Zone            string        `help:"Where this node stands." env:"STINT_ZONE"`
-	PeerCert        string        `help:"Not built yet." placeholder:"FILE" env:"STINT_PEER_CERT"`
-	PeerKey         string        `help:"Not built yet." placeholder:"FILE" env:"STINT_PEER_KEY"`
-	PeerCA          string        `name:"peer-ca" help:"Not built yet." placeholder:"FILE" env:"STINT_PEER_CA"`
-	GossipKey       string        `help:"Not built yet." placeholder:"FILE" env:"STINT_GOSSIP_KEY"`
-	InsecurePeers   bool          `help:"Not built yet." env:"STINT_INSECURE_PEERS"`
+	PeerCert        string        `help:"This node's certificate, with the URI stint://peer/NODE-ID." placeholder:"FILE" env:"STINT_PEER_CERT"`
+	PeerKey         string        `help:"Its key." placeholder:"FILE" env:"STINT_PEER_KEY"`
+	PeerCA          string        `name:"peer-ca" help:"Authorities whose peers are accepted." placeholder:"FILE" env:"STINT_PEER_CA"`
+	GossipKey       string        `help:"32 bytes that all nodes share, in hex or base64: openssl rand -hex 32." placeholder:"FILE" env:"STINT_GOSSIP_KEY"`
+	InsecurePeers   bool          `help:"No certificates and no gossip key, also off loopback: for networks that nobody else can reach." env:"STINT_INSECURE_PEERS"`
+	ReplaceAfter    time.Duration `help:"How long a node may be silent before its replicas are made anew elsewhere." default:"5m" env:"STINT_REPLACE_AFTER"`
 	AcceptTime      bool          `help:"Let shard time step more than 24 h forward from where it stopped." env:"STINT_ACCEPT_TIME"`
 	Dev             bool          `help:"Try it: one node, example policies, and what to type." env:"STINT_DEV"`
 }
@@ -46,7 +46,7 @@ const drainMax = 10 * time.Second
 
 // Run serves until a signal, or until the node stops itself.
 func (c *serveCommand) Run(s streams) error {
-	if err := c.refuseUnbuilt(); err != nil {
+	if err := c.refuse(); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -58,22 +58,12 @@ func (c *serveCommand) Run(s streams) error {
 	defer remove()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	logger := slog.New(slog.NewTextHandler(s.err, nil))
-	if flags := c.idleFlags(); len(flags) > 0 {
-		logger.Info("a node alone has no use for", "flags", strings.Join(flags, " "))
-	}
-	n, err := node.Start(ctx, c.nodeConfig(dataDir, logger))
+	n, err := node.Start(ctx, c.nodeConfig(dataDir, slog.New(slog.NewTextHandler(s.err, nil))))
 	if err != nil {
-		if ctx.Err() != nil {
-			return nil // told to stop while starting
-		}
 		return err
 	}
-	c.greet(s.out, n.APIAddr(), time.Since(began))
-	select {
-	case err := <-n.Done():
+	if err := c.run(ctx, s, n, began); err != nil {
 		return err
-	case <-ctx.Done():
 	}
 	stop() // from here on a second signal ends the process at once
 	draining, cancel := context.WithTimeout(context.Background(), drainMax)
@@ -81,24 +71,38 @@ func (c *serveCommand) Run(s streams) error {
 	return n.Close(draining)
 }
 
-// refuseUnbuilt stops before anything starts that would not do what its flags say.
-func (c *serveCommand) refuseUnbuilt() error {
-	const unbuilt, tooFew = "clusters are not built yet", "must be at least 1"
+// run greets when the node is ready and returns when a signal came. An error is why the node must stop: with a disk that
+// cannot be trusted nothing is closed any more, or the process would wait for that disk.
+func (c *serveCommand) run(ctx context.Context, s streams, n *node.Node, began time.Time) error {
+	if err := n.AwaitReady(ctx); err == nil {
+		c.greet(s.out, n.APIAddr(), time.Since(began))
+	} else if ctx.Err() == nil {
+		return err
+	}
+	select {
+	case err := <-n.Done():
+		return err
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// refuse stops before anything starts that would not do what its flags say.
+func (c *serveCommand) refuse() error {
+	const tooFew = "must be at least 1"
+	certificates := c.PeerCert != "" || c.PeerKey != "" || c.PeerCA != ""
 	for _, flag := range []struct {
 		set           bool
 		name, problem string
 	}{
-		{len(c.Join) > 0, "join", unbuilt + "; one node serves alone"},
-		{c.BootstrapExpect > 1, "bootstrap-expect", unbuilt + "; one node serves alone, so leave it at 1"},
-		{c.RedisAddr != "", "redis-addr", "the Redis protocol is not built yet; use --api-addr"},
-		{c.PeerCert != "", "peer-cert", unbuilt},
-		{c.PeerKey != "", "peer-key", unbuilt},
-		{c.PeerCA != "", "peer-ca", unbuilt},
-		{c.GossipKey != "", "gossip-key", unbuilt},
-		{c.InsecurePeers, "insecure-peers", unbuilt},
 		{c.BootstrapExpect < 1, "bootstrap-expect", tooFew},
+		{c.RedisAddr != "", "redis-addr", "the Redis protocol is not built yet; use --api-addr"},
+		{certificates && c.PeerCert == "", "peer-cert", "is needed beside --peer-key and --peer-ca"},
+		{certificates && c.PeerKey == "", "peer-key", "is needed beside --peer-cert and --peer-ca"},
+		{certificates && c.PeerCA == "", "peer-ca", "is needed beside --peer-cert and --peer-key"},
 		{c.Shards < 1, "shards", tooFew},
 		{c.Replicas < 1, "replicas", tooFew},
+		{c.ReplaceAfter <= 0, "replace-after", "must be more than 0, as in 5m"},
 		{c.RequestTimeout <= 0, "request-timeout", "must be more than 0, as in 5s"},
 	} {
 		if flag.set {
@@ -106,22 +110,6 @@ func (c *serveCommand) refuseUnbuilt() error {
 		}
 	}
 	return nil
-}
-
-// idleFlags names the flags that were set and that only a node with others has a use for.
-func (c *serveCommand) idleFlags() (names []string) {
-	for _, flag := range []struct{ name, value, unset string }{
-		{"--peer-addr", c.PeerAddr, "127.0.0.1:7401"},
-		{"--gossip-addr", c.GossipAddr, "127.0.0.1:7402"},
-		{"--advertise", c.Advertise, ""},
-		{"--zone", c.Zone, ""},
-		{"--replicas", strconv.Itoa(c.Replicas), "3"},
-	} {
-		if flag.value != flag.unset {
-			names = append(names, flag.name)
-		}
-	}
-	return names
 }
 
 // dataDir answers where to keep the data, and what to do with it when the process ends.
@@ -140,6 +128,31 @@ func (c *serveCommand) dataDir() (dir string, remove func(), err error) {
 }
 
 func (c *serveCommand) nodeConfig(dataDir string, logger *slog.Logger) node.Config {
-	return node.Config{DataDir: dataDir, NodeID: c.NodeID, APIAddr: c.APIAddr, Shards: c.Shards,
-		PoliciesFile: c.Policies, RequestTimeout: c.RequestTimeout, Dev: c.Dev, AcceptTime: c.AcceptTime, Logger: logger}
+	config := node.Config{
+		DataDir:         dataDir,
+		NodeID:          c.NodeID,
+		APIAddr:         c.APIAddr,
+		PeerAddr:        c.PeerAddr,
+		GossipAddr:      c.GossipAddr,
+		Advertise:       c.Advertise,
+		Zone:            c.Zone,
+		Version:         version(),
+		Join:            c.Join,
+		BootstrapExpect: c.BootstrapExpect,
+		Shards:          c.Shards,
+		Replicas:        c.Replicas,
+		PoliciesFile:    c.Policies,
+		ReplaceAfter:    c.ReplaceAfter,
+		GossipKeyFile:   c.GossipKey,
+		InsecurePeers:   c.InsecurePeers,
+		RequestTimeout:  c.RequestTimeout,
+		Dev:             c.Dev,
+		AcceptTime:      c.AcceptTime,
+		Logger:          logger,
+		World:           node.World{Now: now},
+	}
+	if c.PeerCert != "" {
+		config.PeerTLS = &cluster.PeerTLS{CertFile: c.PeerCert, KeyFile: c.PeerKey, CAFile: c.PeerCA}
+	}
+	return config
 }

@@ -10,18 +10,23 @@ type versionCommand struct{}
 
 // Run prints what the Go tool recorded of this build.
 func (versionCommand) Run(s streams) error {
-	version, revision := "(devel)", ""
+	revision := ""
 	if build, ok := debug.ReadBuildInfo(); ok {
-		if build.Main.Version != "" {
-			version = build.Main.Version
-		}
 		for _, setting := range build.Settings {
 			if setting.Key == "vcs.revision" {
 				revision = " " + setting.Value
 			}
 		}
 	}
-	_, err := fmt.Fprintf(s.out, "stint %s%s %s %s/%s\n", version, revision, runtime.Version(), runtime.GOOS,
+	_, err := fmt.Fprintf(s.out, "stint %s%s %s %s/%s\n", version(), revision, runtime.Version(), runtime.GOOS,
 		runtime.GOARCH)
 	return err
+}
+
+// version is the release of this build, as the Go tool recorded it.
+func version() string {
+	if build, ok := debug.ReadBuildInfo(); ok && build.Main.Version != "" {
+		return build.Main.Version
+	}
+	return "(devel)"
 }

@@ -12,47 +12,86 @@ import (
 	"time"
 )
 
-// TestComposeCountsThroughAKill: docker-compose.yml as it stands, on a real engine, with the image of `make image`.
-// Policy login admits 5 in 15 minutes: 3 before the container is killed, 2 after, and no more.
-func TestComposeCountsThroughAKill(t *testing.T) {
+// TestComposeClusterCountsWhileItsNodesDie: docker-compose.yml as it stands, on a real engine, with the image of
+// `make image`. Policy login admits 5 in 15 minutes, whichever node is asked, and however the nodes fare meanwhile: 5
+// are admitted in all, one between each two misfortunes.
+func TestComposeClusterCountsWhileItsNodesDie(t *testing.T) {
 	compose := newCompose(t)
 	compose.run("up", "-d", "--no-build")
-	compose.awaitReady()
-	c := newClient(compose.address)
-	spend := func(want answer) {
+	compose.awaitReady(0, 1, 2)
+	spend := func(node int, want answer) {
 		t.Helper()
-		if got, err := c.check("login", "user:42", ""); got != want || err != nil {
-			t.Fatalf("got %v (%v), want %v", got, err, want)
+		if got := compose.spend(node, "user:42"); got != want {
+			t.Fatalf("node %d: got %v, want %v", node+1, got, want)
 		}
 	}
-	for range 3 {
-		spend(admitted)
-	}
-	compose.run("kill", "-s", "SIGKILL")
+	spend(0, admitted)
+
+	compose.run("kill", "-s", "SIGKILL", "stint1")
+	spend(1, admitted)
 	compose.run("up", "-d", "--no-build")
-	compose.awaitReady()
-	spend(admitted)
-	spend(admitted)
-	spend(denied)
+	compose.awaitReady(0, 1, 2)
+
+	container, network := compose.container("stint2"), compose.network()
+	compose.docker("network", "disconnect", network, container)
+	spend(2, admitted)
+	compose.docker("network", "connect", "--alias", "stint", "--alias", "stint2", network, container)
+	compose.awaitReady(0, 1, 2)
+
+	for i := range 3 {
+		compose.run("restart", "-t", "20", fmt.Sprint("stint", i+1))
+		compose.awaitReady(0, 1, 2)
+	}
+	spend(0, admitted)
+	spend(1, admitted)
+	for node := range 3 {
+		spend(node, denied)
+	}
 	compose.run("stop") // SIGTERM: drains and exits 0
-	if out := compose.run("ps", "-a"); !strings.Contains(out, "Exit 0") && !strings.Contains(out, "Exited (0)") {
+	out := compose.run("ps", "-a")
+	if strings.Count(out, "Exit 0")+strings.Count(out, "Exited (0)") != 3 {
 		t.Errorf("after a stop:\n%s", out)
+	}
+}
+
+// spend asks one node until it has an answer: a request may meet an election.
+func (c *compose) spend(node int, key string) answer {
+	c.t.Helper()
+	client := newClient(c.addresses[node])
+	id := fmt.Sprint(c.project, "-", c.spent)
+	c.spent++
+	for late := time.Now().Add(30 * time.Second); ; {
+		got, err := client.check("login", key, id)
+		if err == nil && (got == admitted || got == denied) {
+			return got
+		}
+		if time.Now().After(late) {
+			c.t.Fatalf("node %d has no answer within 30 s: %v\n%s", node+1, err, c.run("logs", "--tail", "50"))
+		}
+		time.Sleep(50 * time.Millisecond) // a real container: there is nothing to wait on but the clock
 	}
 }
 
 // compose runs whichever Compose answers, on a project and a port of the test's own.
 type compose struct {
-	t       *testing.T
-	command []string
-	address string
-	env     []string
+	t         *testing.T
+	command   []string
+	project   string
+	addresses [3]string // of the nodes' APIs
+	env       []string
+	spent     int // requests, each with an id of its own
 }
 
 func newCompose(t *testing.T) *compose {
 	t.Helper()
-	c := &compose{t: t, address: freeAddress(t)}
-	_, port, _ := strings.Cut(c.address, ":")
-	c.env = append(os.Environ(), "STINT_PORT="+port, "COMPOSE_PROJECT_NAME=stint-test-"+port)
+	c := &compose{t: t, env: os.Environ()}
+	for i := range c.addresses {
+		c.addresses[i] = freeAddress(t)
+		_, port, _ := strings.Cut(c.addresses[i], ":")
+		c.env = append(c.env, fmt.Sprintf("STINT_PORT%d=%s", i+1, port))
+		c.project = "stint-test-" + port
+	}
+	c.env = append(c.env, "COMPOSE_PROJECT_NAME="+c.project)
 	for _, command := range [][]string{{"docker", "compose"}, {"docker-compose"}} {
 		if exec.Command(command[0], append(command[1:], "version")...).Run() == nil {
 			c.command = command
@@ -76,10 +115,35 @@ func (c *compose) run(arguments ...string) string {
 	return string(out)
 }
 
-func (c *compose) awaitReady() {
+// docker runs a command of the engine's own.
+func (c *compose) docker(arguments ...string) string {
 	c.t.Helper()
-	for late := time.Now().Add(30 * time.Second); time.Now().Before(late); {
-		response, err := http.Get(fmt.Sprintf("http://%s/readyz", c.address))
+	out, err := exec.Command("docker", arguments...).CombinedOutput()
+	if err != nil {
+		c.t.Fatalf("docker %v: %v\n%s", arguments, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func (c *compose) container(service string) string {
+	return strings.TrimSpace(c.run("ps", "-q", service))
+}
+
+func (c *compose) network() string {
+	return c.docker("network", "ls", "-q", "--filter", "label=com.docker.compose.project="+c.project)
+}
+
+func (c *compose) awaitReady(nodes ...int) {
+	c.t.Helper()
+	for _, node := range nodes {
+		c.awaitNode(node)
+	}
+}
+
+func (c *compose) awaitNode(node int) {
+	c.t.Helper()
+	for late := time.Now().Add(60 * time.Second); time.Now().Before(late); {
+		response, err := http.Get(fmt.Sprintf("http://%s/readyz", c.addresses[node]))
 		if err == nil {
 			response.Body.Close()
 			if response.StatusCode == http.StatusOK {
@@ -88,5 +152,5 @@ func (c *compose) awaitReady() {
 		}
 		time.Sleep(50 * time.Millisecond) // a real container: there is nothing to wait on but the clock
 	}
-	c.t.Fatalf("not ready within 30 s:\n%s", c.run("logs"))
+	c.t.Fatalf("node %d is not ready within 60 s:\n%s", node+1, c.run("logs", "--tail", "100"))
 }

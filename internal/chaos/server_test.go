@@ -43,7 +43,7 @@ var buildBinary = sync.OnceValues(func() (binary string, err error) {
 		return "", err
 	}
 	binary = filepath.Join(binaryDir, "stint")
-	out, err := exec.Command("go", "build", "-o", binary, "github.com/stint-io/stint/cmd/stint").CombinedOutput()
+	out, err := exec.Command("go", "build", "-tags", "chaos", "-o", binary, "github.com/stint-io/stint/cmd/stint").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -35,6 +36,25 @@ type fakeServer struct {
 	mu    sync.Mutex
 	used  map[string]uint64
 	calls int
+	hosts map[string]int // calls by the address they came to
+}
+
+// calledAt tells how many calls came to each address.
+func (f *fakeServer) calledAt() map[string]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.hosts
+}
+
+func (f *fakeServer) noteHost(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && strings.Contains(r.URL.Path, "LimitService") {
+			f.mu.Lock()
+			f.hosts[r.Host]++
+			f.mu.Unlock()
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // oncePerDay is a policy with one limit that gives nothing back while a test runs.
@@ -45,7 +65,7 @@ func oncePerDay(quota uint64) *stintv1.Policy {
 }
 
 func newFake(quota uint64) *fakeServer {
-	return &fakeServer{policy: oncePerDay(quota), quota: quota, used: map[string]uint64{}}
+	return &fakeServer{policy: oncePerDay(quota), quota: quota, used: map[string]uint64{}, hosts: map[string]int{}}
 }
 
 func (f *fakeServer) List(context.Context, *connect.Request[stintv1.ListPoliciesRequest]) (
@@ -120,7 +140,7 @@ func (f *fakeServer) start(t *testing.T) string {
 		defer f.mu.Unlock()
 		fmt.Fprintf(w, "# TYPE process_cpu_seconds_total counter\nprocess_cpu_seconds_total %g\n", float64(f.calls)*1e-5)
 	})
-	server := httptest.NewUnstartedServer(mux)
+	server := httptest.NewUnstartedServer(f.noteHost(mux))
 	server.Config.Protocols = new(http.Protocols)
 	server.Config.Protocols.SetHTTP1(true)
 	server.Config.Protocols.SetUnencryptedHTTP2(true)

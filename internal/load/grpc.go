@@ -3,6 +3,7 @@ package load
 import (
 	"context"
 	"net/url"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -15,20 +16,21 @@ import (
 
 // grpcClient is one caller on an HTTP/2 connection that it shares with others.
 type grpcClient struct {
-	conn          *grpc.ClientConn
+	conns         []*grpc.ClientConn
+	at            int // of the connection that is used now
 	codec         wireCodec
 	timeout       time.Duration
 	message, body []byte
 }
 
-// dialGRPC opens the shared connections.
-func dialGRPC(target *url.URL, connections int) ([]*grpc.ClientConn, error) {
-	secure := insecure.NewCredentials()
-	if target.Scheme == "https" {
-		secure = credentials.NewTLS(nil)
-	}
+// dialGRPC opens the shared connections, to each target in turn.
+func dialGRPC(targets []*url.URL, connections int) ([]*grpc.ClientConn, error) {
 	conns := make([]*grpc.ClientConn, connections)
 	for i := range conns {
+		target, secure := targets[i%len(targets)], insecure.NewCredentials()
+		if target.Scheme == "https" {
+			secure = credentials.NewTLS(nil)
+		}
 		// Each connection must be one of its own, so each has its own resolver: passthrough dials what it is given.
 		conn, err := grpc.NewClient("passthrough:///"+hostPort(target, "80"),
 			grpc.WithTransportCredentials(secure), grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawBytes{})),
@@ -49,11 +51,26 @@ func (g *grpcClient) check(keys []uint32, fates []fate) error {
 	if len(keys) > 1 {
 		method = "/stint.v1.LimitService/CheckBatch"
 	}
-	if err := g.conn.Invoke(ctx, method, &g.message, &g.body); err != nil {
-		g.message = nil // the transport may still hold it
-		return grpcError(err)
+	var err error
+	for range g.conns {
+		if err = g.conns[g.at].Invoke(ctx, method, &g.message, &g.body); err == nil {
+			return g.codec.readFates(g.body, fates)
+		}
+		if !notDialed(err) {
+			break
+		}
+		g.at = (g.at + 1) % len(g.conns)
 	}
-	return g.codec.readFates(g.body, fates)
+	g.message = nil // the transport may still hold it
+	return grpcError(err)
+}
+
+// notDialed reports whether a connection was refused, so that the call was certainly not sent. grpc-go has only words
+// for it.
+func notDialed(err error) bool {
+	s := status.Convert(err)
+	return s.Code() == codes.Unavailable && strings.Contains(s.Message(), "while dialing") &&
+		strings.Contains(s.Message(), "connection refused")
 }
 
 // close leaves the shared connection to its owner.
@@ -67,7 +84,7 @@ func grpcError(err error) *callError {
 	if !ok {
 		name = "unknown"
 	}
-	lost := s.Code() == codes.Unavailable && len(s.Proto().GetDetails()) == 0
+	lost := s.Code() == codes.Unavailable && len(s.Proto().GetDetails()) == 0 && !notDialed(err)
 	return refused(name, s.Message(), lost)
 }
 

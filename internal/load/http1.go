@@ -12,6 +12,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strconv"
+	"syscall"
 	"time"
 )
 
@@ -35,7 +36,8 @@ type codec interface {
 // http1 is one keep-alive HTTP/1.1 connection, driven by hand: a call is one write and, as a rule, one read, and
 // allocates nothing of its own. net/http costs several times as much, on the processors that the server needs.
 type http1 struct {
-	target  *url.URL
+	targets []*url.URL
+	at      int // of the target that is asked now
 	codec   codec
 	timeout time.Duration
 
@@ -45,9 +47,12 @@ type http1 struct {
 	message, body []byte
 }
 
-func newHTTP1(target *url.URL, c codec, timeout time.Duration) *http1 {
-	return &http1{target: target, codec: c, timeout: timeout}
+// newHTTP1 makes a client that asks the caller's share of the targets first.
+func newHTTP1(targets []*url.URL, caller int, c codec, timeout time.Duration) *http1 {
+	return &http1{targets: targets, at: caller % len(targets), codec: c, timeout: timeout}
 }
+
+func (h *http1) target() *url.URL { return h.targets[h.at] }
 
 func (h *http1) check(keys []uint32, fates []fate) error {
 	if err := h.connect(); err != nil {
@@ -64,24 +69,31 @@ func (h *http1) check(keys []uint32, fates []fate) error {
 	return h.codec.readFates(h.body, fates)
 }
 
-func (h *http1) connect() error {
+// connect opens the connection if there is none. A refused one was certainly not used, so the next target is asked.
+func (h *http1) connect() (err error) {
 	if h.conn != nil {
 		return nil
 	}
-	conn, err := h.dial()
-	if err != nil {
-		return err
+	for range h.targets {
+		var conn net.Conn
+		if conn, err = h.dial(); err == nil {
+			h.conn, h.reader = conn, bufio.NewReaderSize(conn, 16<<10)
+			return nil
+		}
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			return err
+		}
+		h.at = (h.at + 1) % len(h.targets)
 	}
-	h.conn, h.reader = conn, bufio.NewReaderSize(conn, 16<<10)
-	return nil
+	return err
 }
 
 func (h *http1) dial() (net.Conn, error) {
 	dialer := &net.Dialer{Timeout: h.timeout}
-	if h.target.Scheme == "https" {
-		return tls.DialWithDialer(dialer, "tcp", hostPort(h.target, "443"), nil)
+	if h.target().Scheme == "https" {
+		return tls.DialWithDialer(dialer, "tcp", hostPort(h.target(), "443"), nil)
 	}
-	return dialer.Dial("tcp", hostPort(h.target, "80"))
+	return dialer.Dial("tcp", hostPort(h.target(), "80"))
 }
 
 func hostPort(u *url.URL, port string) string {
@@ -114,13 +126,13 @@ func (h *http1) roundTrip(keys []uint32) (status int, err error) {
 
 func (h *http1) appendHead(dst []byte, batch bool, length int) []byte {
 	dst = append(dst, "POST "...)
-	dst = append(dst, h.target.Path...)
+	dst = append(dst, h.target().Path...)
 	dst = append(dst, "/stint.v1.LimitService/Check"...)
 	if batch {
 		dst = append(dst, "Batch"...)
 	}
 	dst = append(dst, " HTTP/1.1\r\nHost: "...)
-	dst = append(dst, h.target.Host...)
+	dst = append(dst, h.target().Host...)
 	dst = append(dst, "\r\nConnect-Protocol-Version: 1\r\nContent-Type: "...)
 	dst = append(dst, h.codec.contentType()...)
 	dst = append(dst, "\r\nContent-Length: "...)
@@ -159,7 +171,7 @@ func (h *http1) readStatus() (int, error) {
 		return 0, err
 	}
 	if len(line) < 12 || !bytes.HasPrefix(line, []byte("HTTP/1.")) {
-		return 0, fmt.Errorf("%s does not speak HTTP/1.1: it answered %.40q", h.target.Host, line)
+		return 0, fmt.Errorf("%s does not speak HTTP/1.1: it answered %.40q", h.target().Host, line)
 	}
 	return strconv.Atoi(string(line[9:12]))
 }

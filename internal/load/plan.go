@@ -18,13 +18,13 @@ const (
 
 // Plan says what to ask, how often and for how long.
 type Plan struct {
-	Address       string        // base URL of the server, as in http://127.0.0.1:7400
+	Addresses     []string      // base URLs of the nodes, as in http://127.0.0.1:7400; the callers spread evenly over them
 	Protocol      Protocol      // "": json
 	Namespace     string        // "": the server's default
 	Policy        string        // required
 	Tier          string        // "": the policy's default tier
 	Callers       int           // calls under way at once; 0: 64
-	Connections   int           // grpc: HTTP/2 connections that the callers share; 0: 2, at most one per caller
+	Connections   int           // grpc: HTTP/2 connections that the callers share; 0: 2, at most one per caller; at least one per address
 	Keys          int           // keys to spread over, chosen at random; 0: 1, one hot key
 	KeyPrefix     string        // the keys are KeyPrefix followed by seven digits
 	Fresh         bool          // nobody has used these keys before: what was not admitted is audited too
@@ -47,7 +47,7 @@ const (
 func (p Plan) withDefaults() Plan {
 	p.Protocol = Protocol(orDefault(string(p.Protocol), string(JSON)))
 	p.Callers = orDefault(p.Callers, 64)
-	p.Connections = min(orDefault(p.Connections, 2), p.Callers)
+	p.Connections = max(min(orDefault(p.Connections, 2), p.Callers), len(p.Addresses))
 	p.Keys = orDefault(p.Keys, 1)
 	p.Batch = orDefault(p.Batch, 1)
 	p.Cost = orDefault(p.Cost, 1)
@@ -99,9 +99,14 @@ func (p Plan) validateTarget() error {
 	if p.Policy == "" {
 		return fmt.Errorf("policy: name the policy to ask")
 	}
-	u, err := url.Parse(p.Address)
-	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return fmt.Errorf("address: %q is not a URL such as http://127.0.0.1:7400", p.Address)
+	if len(p.Addresses) == 0 {
+		return fmt.Errorf("address: name a server to ask")
+	}
+	for _, address := range p.Addresses {
+		u, err := url.Parse(address)
+		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+			return fmt.Errorf("address: %q is not a URL such as http://127.0.0.1:7400", address)
+		}
 	}
 	switch p.Protocol {
 	case JSON, Connect, GRPC:

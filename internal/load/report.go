@@ -1,6 +1,7 @@
 package load
 
 import (
+	"strings"
 	"time"
 
 	hdrhistogram "github.com/HdrHistogram/hdrhistogram-go"
@@ -8,7 +9,7 @@ import (
 
 // Report is what a run measured. A check is one decision asked for; a call carries one check, or a batch of them.
 type Report struct {
-	Address     string   `json:"address"`
+	Address     string   `json:"address"` // of all nodes, with commas between them
 	Protocol    Protocol `json:"protocol"`
 	Policy      string   `json:"policy"`
 	Callers     int      `json:"callers"`
@@ -37,6 +38,11 @@ type Report struct {
 	ServerCPUMicros float64 `json:"serverCpuMicrosPerCheck,omitempty"`
 	ClientCPUMicros float64 `json:"clientCpuMicrosPerCheck,omitempty"`
 
+	// What the nodes' own counters say of the run. 0: not known, or nothing.
+	ForwardedShare float64 `json:"forwardedShare,omitempty"` // requests that went on to their owner, by decided check
+	MeanFrame      float64 `json:"meanFrame,omitempty"`      // forwarded requests that travelled together
+	MeanBatch      float64 `json:"meanBatch,omitempty"`      // requests that were decided together
+
 	Verdict Verdict `json:"verdict"`
 }
 
@@ -64,7 +70,7 @@ func (r *run) report(elapsed time.Duration) *Report {
 	latency, errors := r.tally.merged()
 	checks := c.admitted + c.denied + c.failed + c.unknown
 	p := r.plan
-	return &Report{Address: p.Address, Protocol: p.Protocol, Policy: p.Policy, Callers: p.Callers,
+	return &Report{Address: strings.Join(p.Addresses, ","), Protocol: p.Protocol, Policy: p.Policy, Callers: p.Callers,
 		Connections: r.connections(), Keys: p.Keys, KeyPrefix: p.KeyPrefix, Batch: p.Batch, Rate: p.Rate,
 		Seconds: elapsed.Seconds(), Calls: c.calls, Checks: checks,
 		CallsPerSecond: perSecond(c.calls, elapsed), ChecksPerSecond: perSecond(checks, elapsed),

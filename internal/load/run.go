@@ -55,14 +55,17 @@ func Run(ctx context.Context, plan Plan, progress func(Progress)) (*Report, erro
 	if err := server.drain(ctx, r.ledger, atRest(rules)); err != nil {
 		return nil, err
 	}
-	cpuBefore := server.cpu(ctx)
+	before := server.figures(ctx)
 	elapsed := r.drive(ctx, progress)
 	// The context may have been cancelled to end the run early; its figures are still wanted.
-	cpuAfter := server.cpu(context.WithoutCancel(ctx))
+	used := server.figures(context.WithoutCancel(ctx)).since(before)
 
 	report := r.report(elapsed)
-	report.ServerCPUMicros = microsPerCheck(cpuAfter.server-cpuBefore.server, report.Decided())
-	report.ClientCPUMicros = microsPerCheck(cpuAfter.client-cpuBefore.client, report.Decided())
+	report.ServerCPUMicros = microsPerCheck(used.serverCPU, report.Decided())
+	report.ClientCPUMicros = microsPerCheck(used.clientCPU, report.Decided())
+	report.ForwardedShare = ratio(used.forwarded, float64(report.Decided()))
+	report.MeanFrame = ratio(used.forwarded, used.frames)
+	report.MeanBatch = ratio(used.decided, used.batches)
 	if report.Decided() == 0 {
 		return report, noDecision(report)
 	}
@@ -83,30 +86,34 @@ func noDecision(r *Report) error {
 
 // dial makes the callers' clients. HTTP/1.1 connections open with their first call.
 func (r *run) dial() error {
-	target, err := url.Parse(r.plan.Address)
-	if err != nil {
-		return err
+	var targets []*url.URL
+	for _, address := range r.plan.Addresses {
+		target, err := url.Parse(address)
+		if err != nil {
+			return err
+		}
+		targets = append(targets, target)
 	}
 	if r.plan.Protocol == GRPC {
-		if r.grpc, err = dialGRPC(target, r.plan.Connections); err != nil {
+		var err error
+		if r.grpc, err = dialGRPC(targets, r.plan.Connections); err != nil {
 			return err
 		}
 	}
 	for i := range r.plan.Callers {
-		r.clients = append(r.clients, r.newClient(target, i))
+		r.clients = append(r.clients, r.newClient(targets, i))
 	}
 	return nil
 }
 
-func (r *run) newClient(target *url.URL, caller int) client {
+func (r *run) newClient(targets []*url.URL, caller int) client {
 	switch r.plan.Protocol {
 	case GRPC:
-		conn := r.grpc[caller%len(r.grpc)]
-		return &grpcClient{conn: conn, codec: newWireCodec(r.plan), timeout: r.plan.Timeout}
+		return &grpcClient{conns: r.grpc, at: caller % len(r.grpc), codec: newWireCodec(r.plan), timeout: r.plan.Timeout}
 	case Connect:
-		return newHTTP1(target, newWireCodec(r.plan), r.plan.Timeout)
+		return newHTTP1(targets, caller, newWireCodec(r.plan), r.plan.Timeout)
 	}
-	return newHTTP1(target, newJSONCodec(r.plan), r.plan.Timeout)
+	return newHTTP1(targets, caller, newJSONCodec(r.plan), r.plan.Timeout)
 }
 
 func (r *run) hangUp() {

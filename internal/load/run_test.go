@@ -10,7 +10,7 @@ import (
 )
 
 func countPlan(address string, protocol Protocol) Plan {
-	return Plan{Address: address, Protocol: protocol, Policy: "once", KeyPrefix: `k"é-`, Fresh: true, Callers: 8,
+	return Plan{Addresses: []string{address}, Protocol: protocol, Policy: "once", KeyPrefix: `k"é-`, Fresh: true, Callers: 8,
 		Count: 500}
 }
 
@@ -166,14 +166,14 @@ func TestBrokenConnectionIsUnknown(t *testing.T) {
 }
 
 func TestNobodyListens(t *testing.T) {
-	_, err := Run(context.Background(), Plan{Address: "http://127.0.0.1:1", Policy: "once"}, nil)
+	_, err := Run(context.Background(), Plan{Addresses: []string{"http://127.0.0.1:1"}, Policy: "once"}, nil)
 	if err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestUnknownPolicy(t *testing.T) {
-	_, err := Run(context.Background(), Plan{Address: newFake(1).start(t), Policy: "other"}, nil)
+	_, err := Run(context.Background(), Plan{Addresses: []string{newFake(1).start(t)}, Policy: "other"}, nil)
 	if err == nil || !strings.Contains(err.Error(), `no policy "other"`) {
 		t.Errorf("error %v", err)
 	}

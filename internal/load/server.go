@@ -3,6 +3,7 @@ package load
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -20,31 +21,42 @@ import (
 
 // server is what a run asks besides its load: the policy, the draining of keys, the processor time.
 type server struct {
-	plan     Plan
-	http     *http.Client
-	limits   stintv1connect.LimitServiceClient
-	policies stintv1connect.PolicyServiceClient
+	plan   Plan
+	http   *http.Client
+	limits stintv1connect.LimitServiceClient
 }
 
 func newServer(p Plan) *server {
 	h := &http.Client{Timeout: p.Timeout}
-	return &server{plan: p, http: h, limits: stintv1connect.NewLimitServiceClient(h, p.Address),
-		policies: stintv1connect.NewPolicyServiceClient(h, p.Address)}
+	return &server{plan: p, http: h, limits: stintv1connect.NewLimitServiceClient(h, p.Addresses[0])}
 }
 
 // rules reads the policy's limits. unbounded says why there can be no audit; err ends the run.
 func (s *server) rules(ctx context.Context) (rules []rule, unbounded, err error) {
-	answer, err := s.policies.List(ctx, connect.NewRequest(&stintv1.ListPoliciesRequest{}))
+	answer, address, err := s.list(ctx)
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading the policies of %s: %w", s.plan.Address, err)
+		return nil, nil, fmt.Errorf("reading the policies of %s: %w", address, err)
 	}
+	s.limits = stintv1connect.NewLimitServiceClient(s.http, address)
 	for _, p := range answer.Msg.Policies {
 		if p.Name == s.plan.Policy {
 			rules, unbounded = rulesOf(p, s.plan.Tier)
 			return rules, unbounded, nil
 		}
 	}
-	return nil, nil, fmt.Errorf("%s has no policy %q", s.plan.Address, s.plan.Policy)
+	return nil, nil, fmt.Errorf("%s has no policy %q", address, s.plan.Policy)
+}
+
+// list asks the first node that does not refuse the connection.
+func (s *server) list(ctx context.Context) (answer *connect.Response[stintv1.ListPoliciesResponse], address string, err error) {
+	for _, address = range s.plan.Addresses {
+		client := stintv1connect.NewPolicyServiceClient(s.http, address)
+		answer, err = client.List(ctx, connect.NewRequest(&stintv1.ListPoliciesRequest{}))
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			break
+		}
+	}
+	return answer, address, err
 }
 
 // drain spends all that the drained keys have, so that the run finds them denied. It enters it into the ledger.
@@ -83,37 +95,61 @@ func (s *server) drainSome(ctx context.Context, l *ledger, first, end int, units
 	return nil
 }
 
-// cpu is processor time spent so far. NaN: not known.
-type cpu struct{ server, client float64 } // seconds
-
-func (s *server) cpu(ctx context.Context) cpu {
-	return cpu{server: s.serverCPU(ctx), client: clientCPU()}
+// figures are what the nodes' counters and the processor clocks say. NaN: not known.
+type figures struct {
+	serverCPU, clientCPU float64 // seconds
+	forwarded, frames    float64 // requests that went on to their owner, and how they were bundled
+	decided, batches     float64
 }
 
-// serverCPU reads the figure that every Prometheus process collector has.
-func (s *server) serverCPU(ctx context.Context) float64 {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(s.plan.Address, "/")+"/metrics", nil)
-	if err != nil {
+func (f figures) since(before figures) figures {
+	return figures{f.serverCPU - before.serverCPU, f.clientCPU - before.clientCPU, f.forwarded - before.forwarded,
+		f.frames - before.frames, f.decided - before.decided, f.batches - before.batches}
+}
+
+// figures adds up what all nodes say.
+func (s *server) figures(ctx context.Context) figures {
+	sums := map[string]float64{}
+	for _, address := range s.plan.Addresses {
+		s.addMetrics(ctx, address, sums)
+	}
+	value := func(name string) float64 {
+		if sum, ok := sums[name]; ok {
+			return sum
+		}
 		return math.NaN()
+	}
+	return figures{serverCPU: value("process_cpu_seconds_total"), clientCPU: clientCPU(),
+		forwarded: value("stint_hop_requests_total"), frames: value("stint_hop_frames_total"),
+		decided: value("stint_batch_requests_sum"), batches: value("stint_batch_requests_count")}
+}
+
+// addMetrics reads one node's metrics. A node that does not answer adds nothing.
+func (s *server) addMetrics(ctx context.Context, address string, sums map[string]float64) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(address, "/")+"/metrics", nil)
+	if err != nil {
+		return
 	}
 	response, err := s.http.Do(request)
 	if err != nil {
-		return math.NaN()
+		return
 	}
 	defer response.Body.Close()
-	return readMetric(response.Body, "process_cpu_seconds_total")
+	readMetrics(response.Body, sums)
 }
 
-func readMetric(r io.Reader, name string) float64 {
-	lines := bufio.NewScanner(r)
-	for lines.Scan() {
-		if text, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
-			if value, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err == nil {
-				return value
-			}
+// readMetrics adds the value of every series to the sum of its name, whatever its labels are.
+func readMetrics(r io.Reader, sums map[string]float64) {
+	for lines := bufio.NewScanner(r); lines.Scan(); {
+		line := lines.Text()
+		end, last := strings.IndexAny(line, "{ "), strings.LastIndexByte(line, ' ')
+		if end <= 0 || line[0] == '#' {
+			continue
+		}
+		if value, err := strconv.ParseFloat(line[last+1:], 64); err == nil {
+			sums[line[:end]] += value
 		}
 	}
-	return math.NaN()
 }
 
 func clientCPU() float64 {
@@ -122,6 +158,14 @@ func clientCPU() float64 {
 		return math.NaN()
 	}
 	return (time.Duration(usage.Utime.Nano()) + time.Duration(usage.Stime.Nano())).Seconds()
+}
+
+// ratio answers 0 where there is none: NaN has no JSON form.
+func ratio(part, whole float64) float64 {
+	if math.IsNaN(part) || math.IsNaN(whole) || whole <= 0 || part < 0 {
+		return 0
+	}
+	return part / whole
 }
 
 // microsPerCheck answers 0 where it is not known: NaN has no JSON form.

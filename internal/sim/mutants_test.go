@@ -41,6 +41,16 @@ var mutants = []mutant{
 		"(q.sumDue > 0 || len(q.inFlight) == 0)", "true"},
 	{"an abandoned call runs", "actor/sequencer.go",
 		"if !c.fate.CompareAndSwap(queued, started) {\n\t\treturn false", "if !c.fate.CompareAndSwap(queued, started) {\n\t\treturn true"},
+	{"what the node knows instead of what the log holds", "actor/sequencer.go",
+		"shard.Evaluate(seen, q.rules.adopted.Set,", "shard.Evaluate(seen, q.rules.known.Set,"},
+	{"older policies are adopted", "actor/policies.go",
+		"return r.known.Version > r.adopted.Version", "return r.known.Version > 0 && r.known.Version != r.adopted.Version"},
+	{"policies of an earlier epoch", "actor/policies.go",
+		"\tvar err error\n\tif q.rules.adopted, err", "\tvar err error\n\tif q.rules.adopted.Set != nil {\n\t\treturn nil\n\t}\n\tif q.rules.adopted, err"},
+	{"a handover that does not wait", "actor/sequencer.go",
+		"if !q.paused || len(q.inFlight) > 0 {", "if !q.paused {"},
+	{"proposing during a handover", "actor/sequencer.go", "q.state == open && !q.paused && len", "q.state == open && len"},
+	{"shard time jumps to the reference", "actor/clock.go", "min(max(c.owed, -most), most)", "c.owed + 0*most"},
 	{"no idempotency record", "shard/evaluate.go",
 		"if result.Err == nil && result.Decision.Index != 0 {\n\t\te.record", "if false {\n\t\te.record"},
 	{"one id for any request", "shard/answer.go",
@@ -49,8 +59,32 @@ var mutants = []mutant{
 	{"records are forgotten early", "shard/table.go", "if r.ForgetAt <= now {", "if r.ForgetAt <= now+500_000 {"},
 }
 
+// sessionMutants are guards of sessions, which no client of the simulation uses: a test of package shard has worlds of
+// copies for them.
+var sessionMutants = []mutant{
+	{"no session remembers what was counted", "shard/session_request.go", "\t\ts.add(&s.counted, r.Number)\n", ""},
+	{"a copy runs after its caller heard no", "shard/session_request.go", " || s.closed.has(r.Number)", ""},
+	{"a finished copy runs", "shard/session_request.go", "r.Number <= s.acked || ", ""},
+	{"a copy's time is asked before its session", "shard/session_request.go", "\tresult := e.decideOnce(s, r)\n",
+		"\tif r.NotAfter != 0 && e.at.Now > r.NotAfter {\n\t\treturn e.decideInTime(r)\n\t}\n" +
+			"\tresult := e.decideOnce(s, r)\n"},
+}
+
+// suite is the arguments by which go test runs the worlds that judge a mutant.
+type suite []string
+
+var (
+	simulation = suite{"-run=^TestSimulation$", "./actor"}
+	copies     = suite{"-run=^TestCopiesAreCountedOnce$", "./shard", "-seed=1"}
+)
+
 // TestMutants runs the simulation once as the source is, and once for each mutant, on which it must fail.
-func TestMutants(t *testing.T) {
+func TestMutants(t *testing.T) { simulation.judge(t, mutants) }
+
+// TestSessionMutants does the same with the worlds of copies.
+func TestSessionMutants(t *testing.T) { copies.judge(t, sessionMutants) }
+
+func (s suite) judge(t *testing.T, mutants []mutant) {
 	if testing.Short() {
 		t.Skip("builds and runs the simulation once for each mutant")
 	}
@@ -60,14 +94,14 @@ func TestMutants(t *testing.T) {
 	}
 	t.Run("none", func(t *testing.T) {
 		t.Parallel()
-		if output, failed := simulate(t, root, nil); failed {
+		if output, failed := s.simulate(t, root, nil); failed {
 			t.Fatalf("the simulation fails without any mutation:\n%s", output)
 		}
 	})
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			output, failed := simulate(t, root, map[string]string{filepath.Join(root, m.file): m.write(t, root)})
+			output, failed := s.simulate(t, root, map[string]string{filepath.Join(root, m.file): m.write(t, root)})
 			if !failed {
 				t.Fatalf("the simulation does not see it:\n%s", output)
 			}
@@ -92,8 +126,8 @@ func (m mutant) write(t *testing.T, root string) string {
 	return path
 }
 
-// simulate runs the short simulation with some files replaced by others, and reports whether it failed.
-func simulate(t *testing.T, root string, replace map[string]string) (output string, failed bool) {
+// simulate runs the short form of the worlds with some files replaced by others, and reports whether it failed.
+func (s suite) simulate(t *testing.T, root string, replace map[string]string) (output string, failed bool) {
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +136,8 @@ func simulate(t *testing.T, root string, replace map[string]string) (output stri
 	if err := os.WriteFile(path, overlay, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run := exec.Command("go", "test", "-overlay="+path, "-vet=off", "-short", "-timeout=60s", "-run=^TestSimulation$", "./actor")
+	arguments := []string{"test", "-overlay=" + path, "-vet=off", "-short", "-timeout=60s"}
+	run := exec.Command("go", append(arguments, s...)...)
 	run.Dir = root
 	text, err := run.CombinedOutput()
 	output = string(text)
@@ -112,7 +147,7 @@ func simulate(t *testing.T, root string, replace map[string]string) (output stri
 	return output, err != nil
 }
 
-var verdict = regexp.MustCompile(`the world of seed .*|panic: .*|no world met this.*`)
+var verdict = regexp.MustCompile(`the world of seed .*(\n.*)?|panic: .*|no world met this.*|.* is counted .*|the caller of .*|.*_test.go:.*`)
 
 // reason is the first line of a failure that says what was seen.
 func reason(output string) string {

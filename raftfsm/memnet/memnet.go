@@ -2,22 +2,28 @@ package memnet
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // Net is a set of layers that reach each other by name.
 type Net struct {
-	mu       sync.Mutex
-	layers   map[string]*Layer
-	isolated map[string]bool
-	conns    map[*conn]struct{}
+	rules atomic.Pointer[rules]
+
+	mu     sync.Mutex
+	layers map[string]*Layer
+	conns  map[*conn]struct{}
+	chance *rand.Rand // decides about losses
 }
 
-// New makes a net without layers.
+// New makes a net without layers, on which everything arrives at once.
 func New() *Net {
-	return &Net{layers: make(map[string]*Layer), isolated: make(map[string]bool), conns: make(map[*conn]struct{})}
+	n := &Net{layers: make(map[string]*Layer), conns: make(map[*conn]struct{}), chance: rand.New(rand.NewPCG(1, 1))}
+	n.rules.Store(&rules{changed: make(chan struct{})})
+	return n
 }
 
 // Listen makes the layer of a name. A name that listens already changes hands.
@@ -29,101 +35,102 @@ func (n *Net) Listen(name string) *Layer {
 	return l
 }
 
-// Isolate cuts a name off from all others: its connections end, and none is made.
+// Cut lets nothing from one name reach the other: what is sent waits until Heal, as does the news that a connection was
+// closed, and nobody is told. A connection cannot be made while either direction is cut.
+func (n *Net) Cut(from, to string) {
+	n.change(func(r *rules) { r.cuts = append(r.cuts, link{from, to}) })
+}
+
+// Break cuts as Cut does, but connections between the two end with an error, and new ones are refused at once.
+func (n *Net) Break(from, to string) {
+	n.change(func(r *rules) { r.breaks = append(r.breaks, link{from, to}) })
+}
+
+// Mend ends one Cut and one Break that were given with these two names.
+func (n *Net) Mend(from, to string) {
+	n.change(func(r *rules) {
+		r.cuts, r.breaks = withoutOne(r.cuts, link{from, to}), withoutOne(r.breaks, link{from, to})
+	})
+}
+
+// Isolate breaks one name, and none that begins with it, off from all others, until Rejoin or Heal.
 func (n *Net) Isolate(name string) {
+	n.change(func(r *rules) { r.isolated = append(r.isolated, name) })
+}
+
+// Rejoin ends Isolate.
+func (n *Net) Rejoin(name string) {
+	n.change(func(r *rules) { r.isolated = without(r.isolated, name) })
+}
+
+// Heal ends all cuts. Delays and losses stay.
+func (n *Net) Heal() {
+	n.change(func(r *rules) { r.cuts, r.breaks, r.isolated = nil, nil, nil })
+}
+
+// Delay lets whatever is sent from now on arrive later by a time; 0 ends that. Of several delays that fit, the one given
+// last counts. The order of a connection's bytes stays.
+func (n *Net) Delay(from, to string, by time.Duration) {
+	n.change(func(r *rules) { r.delays = append(r.delays, delay{link{from, to}, by}) })
+}
+
+// Lose lets that many of a hundred writes get lost, each time they are sent: what is lost, and what was sent after it
+// on the same connection, arrives with the next transmission 200 ms later. Of several that fit, the one given last
+// counts; 0 ends it.
+func (n *Net) Lose(from, to string, percent int) {
+	n.change(func(r *rules) { r.losses = append(r.losses, loss{link{from, to}, percent}) })
+}
+
+// change puts other rules in place, wakes all that wait for that, and ends the connections that may not be any more.
+func (n *Net) change(edit func(*rules)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.isolated[name] = true
+	old := n.rules.Load()
+	next := old.clone()
+	edit(next)
+	n.rules.Store(next)
+	close(old.changed)
 	for c := range n.conns {
-		if c.from == name || c.to == name {
-			c.Conn.Close()
+		if next.broken(c.out.from, c.out.to) {
+			c.out.reset()
+			c.in.reset()
 			delete(n.conns, c)
 		}
 	}
 }
 
-// Rejoin ends Isolate.
-func (n *Net) Rejoin(name string) {
+// transit is how long something that is sent now is under way.
+func (n *Net) transit(from, to string) time.Duration {
+	const transmission, most = 200 * time.Millisecond, 5
+	r := n.rules.Load()
+	took, percent := r.delay(from, to), r.loss(from, to)
+	if percent == 0 {
+		return took
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	delete(n.isolated, name)
+	for i := 0; i < most && n.chance.IntN(100) < percent; i++ {
+		took += transmission
+	}
+	return took
 }
 
-func (n *Net) connect(from, to string) (near *conn, far *conn, target *Layer, err error) {
+// connect makes a connection, if the rules of this moment let it be.
+func (n *Net) connect(from, to string) (near, far *conn, target *Layer, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	target = n.layers[to]
-	if target == nil || n.isolated[from] || n.isolated[to] {
+	if target == nil || n.rules.Load().broken(from, to) {
 		return nil, nil, nil, fmt.Errorf("memnet: %s cannot reach %s", from, to)
 	}
-	a, b := net.Pipe()
-	near, far = &conn{Conn: a, net: n, from: from, to: to}, &conn{Conn: b, net: n, from: from, to: to}
+	there, back := newHalf(n, from, to), newHalf(n, to, from)
+	near, far = &conn{net: n, out: there, in: back}, &conn{net: n, out: back, in: there}
 	n.conns[near], n.conns[far] = struct{}{}, struct{}{}
 	return near, far, target, nil
 }
 
-// Layer is one name's end of the net. It implements raftfsm.StreamLayer.
-type Layer struct {
-	net      *Net
-	name     string
-	incoming chan net.Conn
-	closed   chan struct{}
-	once     sync.Once
+func (n *Net) forget(c *conn) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.conns, c)
 }
-
-// Accept implements net.Listener.
-func (l *Layer) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.incoming:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-// Close implements net.Listener.
-func (l *Layer) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return nil
-}
-
-// Addr implements net.Listener.
-func (l *Layer) Addr() net.Addr { return addr(l.name) }
-
-// Dial connects to a name.
-func (l *Layer) Dial(name string, timeout time.Duration) (net.Conn, error) {
-	near, far, target, err := l.net.connect(l.name, name)
-	if err != nil {
-		return nil, err
-	}
-	patience := time.NewTimer(timeout)
-	defer patience.Stop()
-	select {
-	case target.incoming <- far:
-		return near, nil
-	case <-target.closed:
-	case <-patience.C:
-	}
-	near.Close()
-	far.Close()
-	return nil, fmt.Errorf("memnet: %s does not answer", name)
-}
-
-type conn struct {
-	net.Conn
-	net      *Net
-	from, to string
-}
-
-// Close implements net.Conn.
-func (c *conn) Close() error {
-	c.net.mu.Lock()
-	delete(c.net.conns, c)
-	c.net.mu.Unlock()
-	return c.Conn.Close()
-}
-
-type addr string
-
-func (addr) Network() string  { return "memnet" }
-func (a addr) String() string { return string(a) }

@@ -9,6 +9,7 @@ package stintv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -70,8 +71,14 @@ type StatusResponse struct {
 	Shards []*Shard `protobuf:"bytes,3,rep,name=shards,proto3" json:"shards,omitempty"`
 	// Version of the policies in force.
 	PoliciesVersion uint64 `protobuf:"varint,4,opt,name=policies_version,json=policiesVersion,proto3" json:"policies_version,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Version of the table of nodes and replicas.
+	TableVersion uint64 `protobuf:"varint,5,opt,name=table_version,json=tableVersion,proto3" json:"table_version,omitempty"`
+	// Changes of replicas that are under way, in words.
+	Moves []string `protobuf:"bytes,6,rep,name=moves,proto3" json:"moves,omitempty"`
+	// What is wrong, in words. Empty: the cluster is healthy.
+	Problems      []string `protobuf:"bytes,7,rep,name=problems,proto3" json:"problems,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StatusResponse) Reset() {
@@ -132,6 +139,27 @@ func (x *StatusResponse) GetPoliciesVersion() uint64 {
 	return 0
 }
 
+func (x *StatusResponse) GetTableVersion() uint64 {
+	if x != nil {
+		return x.TableVersion
+	}
+	return 0
+}
+
+func (x *StatusResponse) GetMoves() []string {
+	if x != nil {
+		return x.Moves
+	}
+	return nil
+}
+
+func (x *StatusResponse) GetProblems() []string {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
+}
+
 // Node is one member of the cluster.
 type Node struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -145,8 +173,20 @@ type Node struct {
 	Version string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
 	// The others hear from it.
 	Alive bool `protobuf:"varint,5,opt,name=alive,proto3" json:"alive,omitempty"`
-	// It is handing its shards over.
-	Draining      bool `protobuf:"varint,6,opt,name=draining,proto3" json:"draining,omitempty"`
+	// It is handing its shards over, or has.
+	Draining bool `protobuf:"varint,6,opt,name=draining,proto3" json:"draining,omitempty"`
+	// What the node is for: "active", "draining" (it owns nothing), "leaving" (others take over its replicas) or "removed".
+	State string `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`
+	// How long ago the answering node heard from it last.
+	Silent *durationpb.Duration `protobuf:"bytes,8,opt,name=silent,proto3" json:"silent,omitempty"`
+	// Where other nodes reach it, host:port.
+	PeerAddr string `protobuf:"bytes,9,opt,name=peer_addr,json=peerAddr,proto3" json:"peer_addr,omitempty"`
+	// Shards that it owns.
+	Owns uint32 `protobuf:"varint,10,opt,name=owns,proto3" json:"owns,omitempty"`
+	// Replicas that it holds.
+	Replicas uint32 `protobuf:"varint,11,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	// How far its clock is ahead of the answering node's. Negative: it is behind.
+	ClockAhead    *durationpb.Duration `protobuf:"bytes,12,opt,name=clock_ahead,json=clockAhead,proto3" json:"clock_ahead,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -223,10 +263,52 @@ func (x *Node) GetDraining() bool {
 	return false
 }
 
+func (x *Node) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Node) GetSilent() *durationpb.Duration {
+	if x != nil {
+		return x.Silent
+	}
+	return nil
+}
+
+func (x *Node) GetPeerAddr() string {
+	if x != nil {
+		return x.PeerAddr
+	}
+	return ""
+}
+
+func (x *Node) GetOwns() uint32 {
+	if x != nil {
+		return x.Owns
+	}
+	return 0
+}
+
+func (x *Node) GetReplicas() uint32 {
+	if x != nil {
+		return x.Replicas
+	}
+	return 0
+}
+
+func (x *Node) GetClockAhead() *durationpb.Duration {
+	if x != nil {
+		return x.ClockAhead
+	}
+	return nil
+}
+
 // Shard is one slice of the key space.
 type Shard struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// From 0.
+	// From 0. 4294967295 is the system shard, which keeps the table and the policies.
 	Id uint32 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Node that decides for the shard's keys. Absent: nobody now.
 	Owner string `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
@@ -239,7 +321,11 @@ type Shard struct {
 	// Records kept.
 	Keys uint64 `protobuf:"varint,6,opt,name=keys,proto3" json:"keys,omitempty"`
 	// Its copies.
-	Replicas      []*Replica `protobuf:"bytes,7,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	Replicas []*Replica `protobuf:"bytes,7,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	// Version of the policies that its owner decides by.
+	PoliciesVersion uint64 `protobuf:"varint,8,opt,name=policies_version,json=policiesVersion,proto3" json:"policies_version,omitempty"`
+	// The id for people to read: "system" for the system shard.
+	Name          string `protobuf:"bytes,9,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -323,6 +409,20 @@ func (x *Shard) GetReplicas() []*Replica {
 	return nil
 }
 
+func (x *Shard) GetPoliciesVersion() uint64 {
+	if x != nil {
+		return x.PoliciesVersion
+	}
+	return 0
+}
+
+func (x *Shard) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 // Replica is one copy of a shard.
 type Replica struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -330,8 +430,16 @@ type Replica struct {
 	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
 	// It counts for the majority.
 	Voter bool `protobuf:"varint,2,opt,name=voter,proto3" json:"voter,omitempty"`
-	// Log entries behind the owner.
-	Lag           uint64 `protobuf:"varint,3,opt,name=lag,proto3" json:"lag,omitempty"`
+	// Log entries behind the owner. Means nothing unless known.
+	Lag uint64 `protobuf:"varint,3,opt,name=lag,proto3" json:"lag,omitempty"`
+	// Number of the replica. Numbers are never used again.
+	Number uint64 `protobuf:"varint,4,opt,name=number,proto3" json:"number,omitempty"`
+	// "learner" (catching up), "voter" or "leaving".
+	Role string `protobuf:"bytes,5,opt,name=role,proto3" json:"role,omitempty"`
+	// Its stores are gone or cannot be trusted.
+	Lost bool `protobuf:"varint,6,opt,name=lost,proto3" json:"lost,omitempty"`
+	// Its node has reported on it.
+	Known         bool `protobuf:"varint,7,opt,name=known,proto3" json:"known,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -387,11 +495,41 @@ func (x *Replica) GetLag() uint64 {
 	return 0
 }
 
+func (x *Replica) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Replica) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *Replica) GetLost() bool {
+	if x != nil {
+		return x.Lost
+	}
+	return false
+}
+
+func (x *Replica) GetKnown() bool {
+	if x != nil {
+		return x.Known
+	}
+	return false
+}
+
 // DrainRequest names the node to drain.
 type DrainRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Absent: the node that answers.
-	NodeId        string `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	NodeId string `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// End the draining: the node may own shards again.
+	Off           bool `protobuf:"varint,2,opt,name=off,proto3" json:"off,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -431,6 +569,13 @@ func (x *DrainRequest) GetNodeId() string {
 		return x.NodeId
 	}
 	return ""
+}
+
+func (x *DrainRequest) GetOff() bool {
+	if x != nil {
+		return x.Off
+	}
+	return false
 }
 
 // DrainResponse says how far the node is.
@@ -525,7 +670,7 @@ func (x *RemoveNodeRequest) GetNodeId() string {
 	return ""
 }
 
-// RemoveNodeResponse says that the node is no member any more.
+// RemoveNodeResponse says that the node is leaving.
 type RemoveNodeResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -649,21 +794,32 @@ var File_stint_v1_cluster_service_proto protoreflect.FileDescriptor
 
 const file_stint_v1_cluster_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1estint/v1/cluster_service.proto\x12\bstint.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x0f\n" +
-	"\rStatusRequest\"\xa9\x01\n" +
+	"\x1estint/v1/cluster_service.proto\x12\bstint.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x0f\n" +
+	"\rStatusRequest\"\x80\x02\n" +
 	"\x0eStatusResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12$\n" +
 	"\x05nodes\x18\x02 \x03(\v2\x0e.stint.v1.NodeR\x05nodes\x12'\n" +
 	"\x06shards\x18\x03 \x03(\v2\x0f.stint.v1.ShardR\x06shards\x12)\n" +
-	"\x10policies_version\x18\x04 \x01(\x04R\x0fpoliciesVersion\"\x91\x01\n" +
+	"\x10policies_version\x18\x04 \x01(\x04R\x0fpoliciesVersion\x12#\n" +
+	"\rtable_version\x18\x05 \x01(\x04R\ftableVersion\x12\x14\n" +
+	"\x05moves\x18\x06 \x03(\tR\x05moves\x12\x1a\n" +
+	"\bproblems\x18\a \x03(\tR\bproblems\"\xe3\x02\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
 	"\bapi_addr\x18\x02 \x01(\tR\aapiAddr\x12\x12\n" +
 	"\x04zone\x18\x03 \x01(\tR\x04zone\x12\x18\n" +
 	"\aversion\x18\x04 \x01(\tR\aversion\x12\x14\n" +
 	"\x05alive\x18\x05 \x01(\bR\x05alive\x12\x1a\n" +
-	"\bdraining\x18\x06 \x01(\bR\bdraining\"\xc8\x01\n" +
+	"\bdraining\x18\x06 \x01(\bR\bdraining\x12\x14\n" +
+	"\x05state\x18\a \x01(\tR\x05state\x121\n" +
+	"\x06silent\x18\b \x01(\v2\x19.google.protobuf.DurationR\x06silent\x12\x1b\n" +
+	"\tpeer_addr\x18\t \x01(\tR\bpeerAddr\x12\x12\n" +
+	"\x04owns\x18\n" +
+	" \x01(\rR\x04owns\x12\x1a\n" +
+	"\breplicas\x18\v \x01(\rR\breplicas\x12:\n" +
+	"\vclock_ahead\x18\f \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"clockAhead\"\x87\x02\n" +
 	"\x05Shard\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x14\n" +
@@ -671,13 +827,20 @@ const file_stint_v1_cluster_service_proto_rawDesc = "" +
 	"\x03seq\x18\x04 \x01(\x04R\x03seq\x12.\n" +
 	"\x04time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
 	"\x04keys\x18\x06 \x01(\x04R\x04keys\x12-\n" +
-	"\breplicas\x18\a \x03(\v2\x11.stint.v1.ReplicaR\breplicas\"E\n" +
+	"\breplicas\x18\a \x03(\v2\x11.stint.v1.ReplicaR\breplicas\x12)\n" +
+	"\x10policies_version\x18\b \x01(\x04R\x0fpoliciesVersion\x12\x12\n" +
+	"\x04name\x18\t \x01(\tR\x04name\"\x9b\x01\n" +
 	"\aReplica\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05voter\x18\x02 \x01(\bR\x05voter\x12\x10\n" +
-	"\x03lag\x18\x03 \x01(\x04R\x03lag\"'\n" +
+	"\x03lag\x18\x03 \x01(\x04R\x03lag\x12\x16\n" +
+	"\x06number\x18\x04 \x01(\x04R\x06number\x12\x12\n" +
+	"\x04role\x18\x05 \x01(\tR\x04role\x12\x12\n" +
+	"\x04lost\x18\x06 \x01(\bR\x04lost\x12\x14\n" +
+	"\x05known\x18\a \x01(\bR\x05known\"9\n" +
 	"\fDrainRequest\x12\x17\n" +
-	"\anode_id\x18\x01 \x01(\tR\x06nodeId\"0\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x10\n" +
+	"\x03off\x18\x02 \x01(\bR\x03off\"0\n" +
 	"\rDrainResponse\x12\x1f\n" +
 	"\vshards_left\x18\x01 \x01(\rR\n" +
 	"shardsLeft\",\n" +
@@ -719,26 +882,29 @@ var file_stint_v1_cluster_service_proto_goTypes = []any{
 	(*RemoveNodeResponse)(nil),    // 8: stint.v1.RemoveNodeResponse
 	(*BackupRequest)(nil),         // 9: stint.v1.BackupRequest
 	(*BackupChunk)(nil),           // 10: stint.v1.BackupChunk
-	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 11: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
 }
 var file_stint_v1_cluster_service_proto_depIdxs = []int32{
 	2,  // 0: stint.v1.StatusResponse.nodes:type_name -> stint.v1.Node
 	3,  // 1: stint.v1.StatusResponse.shards:type_name -> stint.v1.Shard
-	11, // 2: stint.v1.Shard.time:type_name -> google.protobuf.Timestamp
-	4,  // 3: stint.v1.Shard.replicas:type_name -> stint.v1.Replica
-	0,  // 4: stint.v1.ClusterService.Status:input_type -> stint.v1.StatusRequest
-	5,  // 5: stint.v1.ClusterService.Drain:input_type -> stint.v1.DrainRequest
-	7,  // 6: stint.v1.ClusterService.RemoveNode:input_type -> stint.v1.RemoveNodeRequest
-	9,  // 7: stint.v1.ClusterService.Backup:input_type -> stint.v1.BackupRequest
-	1,  // 8: stint.v1.ClusterService.Status:output_type -> stint.v1.StatusResponse
-	6,  // 9: stint.v1.ClusterService.Drain:output_type -> stint.v1.DrainResponse
-	8,  // 10: stint.v1.ClusterService.RemoveNode:output_type -> stint.v1.RemoveNodeResponse
-	10, // 11: stint.v1.ClusterService.Backup:output_type -> stint.v1.BackupChunk
-	8,  // [8:12] is the sub-list for method output_type
-	4,  // [4:8] is the sub-list for method input_type
-	4,  // [4:4] is the sub-list for extension type_name
-	4,  // [4:4] is the sub-list for extension extendee
-	0,  // [0:4] is the sub-list for field type_name
+	11, // 2: stint.v1.Node.silent:type_name -> google.protobuf.Duration
+	11, // 3: stint.v1.Node.clock_ahead:type_name -> google.protobuf.Duration
+	12, // 4: stint.v1.Shard.time:type_name -> google.protobuf.Timestamp
+	4,  // 5: stint.v1.Shard.replicas:type_name -> stint.v1.Replica
+	0,  // 6: stint.v1.ClusterService.Status:input_type -> stint.v1.StatusRequest
+	5,  // 7: stint.v1.ClusterService.Drain:input_type -> stint.v1.DrainRequest
+	7,  // 8: stint.v1.ClusterService.RemoveNode:input_type -> stint.v1.RemoveNodeRequest
+	9,  // 9: stint.v1.ClusterService.Backup:input_type -> stint.v1.BackupRequest
+	1,  // 10: stint.v1.ClusterService.Status:output_type -> stint.v1.StatusResponse
+	6,  // 11: stint.v1.ClusterService.Drain:output_type -> stint.v1.DrainResponse
+	8,  // 12: stint.v1.ClusterService.RemoveNode:output_type -> stint.v1.RemoveNodeResponse
+	10, // 13: stint.v1.ClusterService.Backup:output_type -> stint.v1.BackupChunk
+	10, // [10:14] is the sub-list for method output_type
+	6,  // [6:10] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_stint_v1_cluster_service_proto_init() }

@@ -29,7 +29,7 @@ type ApplyRequest struct {
 	Policies []*Policy `protobuf:"bytes,1,rep,name=policies,proto3" json:"policies,omitempty"`
 	// The set is applied only if this is the version in force. Absent: whatever is in force.
 	ExpectedVersion *uint64 `protobuf:"varint,2,opt,name=expected_version,json=expectedVersion,proto3,oneof" json:"expected_version,omitempty"`
-	// Validate and compare, and change nothing.
+	// Validate and compare with what the answering node knows, and change nothing.
 	DryRun bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	// Goes to the audit log: at most 512 bytes.
 	Note          string `protobuf:"bytes,4,opt,name=note,proto3" json:"note,omitempty"`
@@ -256,7 +256,7 @@ type ListPoliciesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In alphabetical order.
 	Policies []*Policy `protobuf:"bytes,1,rep,name=policies,proto3" json:"policies,omitempty"`
-	// Version of the set. 0: the set was read from a file when the node started.
+	// Version of the set. It only grows.
 	Version       uint64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -48,9 +48,10 @@ const (
 type ClusterServiceClient interface {
 	// Status tells the nodes, the shards and who owns them.
 	Status(context.Context, *connect.Request[v1.StatusRequest]) (*connect.Response[v1.StatusResponse], error)
-	// Drain hands a node's shards over, so that it can be stopped.
+	// Drain hands a node's shards over, so that it can be stopped. It does not wait: Status says what the node still owns.
 	Drain(context.Context, *connect.Request[v1.DrainRequest]) (*connect.Response[v1.DrainResponse], error)
-	// RemoveNode takes a node out of the cluster for good.
+	// RemoveNode begins to take a node out of the cluster, for good: others take over its replicas. It does not wait:
+	// Status says when the node's state is "removed".
 	RemoveNode(context.Context, *connect.Request[v1.RemoveNodeRequest]) (*connect.Response[v1.RemoveNodeResponse], error)
 	// Backup sends a consistent copy of every shard.
 	Backup(context.Context, *connect.Request[v1.BackupRequest]) (*connect.ServerStreamForClient[v1.BackupChunk], error)
@@ -127,9 +128,10 @@ func (c *clusterServiceClient) Backup(ctx context.Context, req *connect.Request[
 type ClusterServiceHandler interface {
 	// Status tells the nodes, the shards and who owns them.
 	Status(context.Context, *connect.Request[v1.StatusRequest]) (*connect.Response[v1.StatusResponse], error)
-	// Drain hands a node's shards over, so that it can be stopped.
+	// Drain hands a node's shards over, so that it can be stopped. It does not wait: Status says what the node still owns.
 	Drain(context.Context, *connect.Request[v1.DrainRequest]) (*connect.Response[v1.DrainResponse], error)
-	// RemoveNode takes a node out of the cluster for good.
+	// RemoveNode begins to take a node out of the cluster, for good: others take over its replicas. It does not wait:
+	// Status says when the node's state is "removed".
 	RemoveNode(context.Context, *connect.Request[v1.RemoveNodeRequest]) (*connect.Response[v1.RemoveNodeResponse], error)
 	// Backup sends a consistent copy of every shard.
 	Backup(context.Context, *connect.Request[v1.BackupRequest], *connect.ServerStream[v1.BackupChunk]) error

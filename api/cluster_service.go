@@ -1,0 +1,80 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"connectrpc.com/connect"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+	"github.com/stint-io/stint/shard"
+)
+
+// nodeBytesMax bounds the id of a node in a request. What ids look like is the cluster's matter.
+const nodeBytesMax = 256
+
+// clusterService answers stint.v1.ClusterService.
+type clusterService struct{ cluster ClusterAdmin } // nil: there is none to ask
+
+func (s clusterService) register(mux *http.ServeMux, e edge) {
+	unary(mux, e, stintv1connect.ClusterServiceStatusProcedure, s.status, readOnly)
+	unary(mux, e, stintv1connect.ClusterServiceDrainProcedure, s.drain)
+	unary(mux, e, stintv1connect.ClusterServiceRemoveNodeProcedure, s.removeNode)
+	backup := stintv1connect.ClusterServiceBackupProcedure
+	mux.Handle(backup, connect.NewServerStreamHandler(backup, unbuiltBackup, codecs, uncompressed))
+}
+
+func unbuiltBackup(context.Context, *connect.Request[call[stintv1.BackupRequest, *stintv1.BackupRequest]],
+	*connect.ServerStream[stintv1.BackupChunk]) error {
+	return codedError(notBuilt("Backup"))
+}
+
+var errNoCluster = &shard.Error{Code: shard.Unavailable, Message: "this node does not know its cluster yet; ask again"}
+
+func (s clusterService) status(ctx context.Context, _ *stintv1.StatusRequest) (*stintv1.StatusResponse, error) {
+	if s.cluster == nil {
+		return nil, errNoCluster
+	}
+	status, err := s.cluster.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return statusOf(&status), nil
+}
+
+func (s clusterService) drain(ctx context.Context, m *stintv1.DrainRequest) (*stintv1.DrainResponse, error) {
+	if s.cluster == nil {
+		return nil, errNoCluster
+	}
+	if problem := optional(m.NodeId, nodeProblem); problem != "" {
+		return nil, shard.Invalidf("node_id", "%s", problem)
+	}
+	left, err := s.cluster.Drain(ctx, m.NodeId, !m.Off)
+	if err != nil {
+		return nil, err
+	}
+	return &stintv1.DrainResponse{ShardsLeft: count32(left)}, nil
+}
+
+func (s clusterService) removeNode(
+	ctx context.Context, m *stintv1.RemoveNodeRequest,
+) (*stintv1.RemoveNodeResponse, error) {
+	if s.cluster == nil {
+		return nil, errNoCluster
+	}
+	if problem := nodeProblem(m.NodeId); problem != "" {
+		return nil, shard.Invalidf("node_id", "%s", problem)
+	}
+	if err := s.cluster.RemoveNode(ctx, m.NodeId); err != nil {
+		return nil, err
+	}
+	return &stintv1.RemoveNodeResponse{}, nil
+}
+
+func nodeProblem(id string) string {
+	if id == "" {
+		return "is missing"
+	}
+	return lengthProblem(id, nodeBytesMax)
+}

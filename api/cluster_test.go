@@ -1,0 +1,243 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+// fakeCluster says what the test wants it to say, and notes what it is asked.
+type fakeCluster struct {
+	mu     sync.Mutex
+	asked  []string
+	status ClusterStatus
+	left   int
+	err    error
+
+	applied  *policy.Set
+	expected *uint64
+	version  uint64
+	pending  []uint32
+}
+
+var _ ClusterAdmin = (*fakeCluster)(nil)
+
+func (f *fakeCluster) note(words ...string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked = append(f.asked, strings.Join(words, " "))
+	return f.err
+}
+
+func (f *fakeCluster) seen() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.asked)
+}
+
+func (f *fakeCluster) Status(context.Context) (ClusterStatus, error) {
+	return f.status, f.note("status")
+}
+
+func (f *fakeCluster) Apply(_ context.Context, set *policy.Set, expected *uint64, note string) (uint64, []uint32, error) {
+	f.applied, f.expected = set, expected
+	return f.version, f.pending, f.note("apply", note)
+}
+
+func (f *fakeCluster) Drain(_ context.Context, node string, on bool) (int, error) {
+	if on {
+		return f.left, f.note("drain", node)
+	}
+	return f.left, f.note("drain off", node)
+}
+
+func (f *fakeCluster) RemoveNode(_ context.Context, node string) error { return f.note("remove", node) }
+
+func aStatus() ClusterStatus {
+	return ClusterStatus{ClusterID: "3f2a", TableVersion: 9, PoliciesVersion: 2,
+		Nodes: []NodeStatus{
+			{ID: "a", Zone: "z1", Version: "v1", APIAddr: "10.0.0.1:7400", PeerAddr: "10.0.0.1:7401", State: "active", Alive: true,
+				Owns: 2, Replicas: 2, ClockAhead: -3 * time.Millisecond},
+			{ID: "b", State: "draining", Silent: 90 * time.Second, Replicas: 2},
+		},
+		Shards: []ShardStatus{
+			{ID: 0, Owner: "a", Epoch: 17, Seq: 99, Time: noon, Keys: 5, PoliciesVersion: 2, Replicas: []ReplicaStatus{
+				{Node: "a", Number: 1, Role: "voter", Known: true}, {Node: "b", Number: 4, Role: "learner", Lost: true, Lag: 12}}},
+			{ID: shard.System, Keys: -1},
+		},
+		Moves:    []string{"shard 0: b/4 is catching up"},
+		Problems: []string{"node b is not heard from"},
+	}
+}
+
+func TestJSONOfTheStatus(t *testing.T) {
+	w := newWorld(t)
+	w.cluster.status = aStatus()
+	code, _, body := w.post("ClusterService/Status", `{}`)
+	want := `{"clusterId":"3f2a","nodes":[` +
+		`{"id":"a","apiAddr":"10.0.0.1:7400","zone":"z1","version":"v1","alive":true,"draining":false,"state":"active",` +
+		`"silent":"0s","peerAddr":"10.0.0.1:7401","owns":2,"replicas":2,"clockAhead":"-0.003s"},` +
+		`{"id":"b","apiAddr":"","zone":"","version":"","alive":false,"draining":true,"state":"draining",` +
+		`"silent":"90s","peerAddr":"","owns":0,"replicas":2,"clockAhead":"0s"}],"shards":[` +
+		`{"id":0,"owner":"a","epoch":"17","seq":"99","time":"2026-11-21T12:00:00.250Z","keys":"5","replicas":[` +
+		`{"node":"a","voter":true,"lag":"0","number":"1","role":"voter","lost":false,"known":true},` +
+		`{"node":"b","voter":false,"lag":"12","number":"4","role":"learner","lost":true,"known":false}],` +
+		`"policiesVersion":"2","name":"0"},` +
+		`{"id":4294967295,"owner":"","epoch":"0","seq":"0","keys":"0","replicas":[],"policiesVersion":"0","name":"system"}],` +
+		`"policiesVersion":"2","tableVersion":"9","moves":["shard 0: b/4 is catching up"],` +
+		`"problems":["node b is not heard from"]}`
+	if got := compact(t, body); code != 200 || got != want {
+		t.Errorf("%d\ngot  %s\nwant %s", code, got, want)
+	}
+}
+
+// A browser or curl may look at the status; only Status changes nothing.
+func TestStatusByHTTPGet(t *testing.T) {
+	w := newWorld(t)
+	w.cluster.status = aStatus()
+	query := "?" + url.Values{"encoding": {"json"}, "message": {"{}"}}.Encode()
+	if code, _, body := w.do("GET", "/stint.v1.ClusterService/Status"+query, "", ""); code != 200 || !strings.Contains(body, "3f2a") {
+		t.Errorf("Status: %d %s", code, body)
+	}
+	for _, procedure := range []string{"Drain", "RemoveNode"} {
+		if code, _, _ := w.do("GET", "/stint.v1.ClusterService/"+procedure+query, "", ""); code != http.StatusMethodNotAllowed {
+			t.Errorf("%s: %d", procedure, code)
+		}
+	}
+	if seen := w.cluster.seen(); !slices.Equal(seen, []string{"status"}) {
+		t.Errorf("the cluster was asked %q", seen)
+	}
+}
+
+func TestDrainAndRemoveNode(t *testing.T) {
+	w := newWorld(t)
+	w.cluster.left = 3
+	for _, c := range []struct{ call, body, want, asked string }{
+		{"Drain", `{"nodeId":"b"}`, `{"shardsLeft":3}`, "drain b"},
+		{"Drain", `{}`, `{"shardsLeft":3}`, "drain "},
+		{"Drain", `{"nodeId":"b","off":true}`, `{"shardsLeft":3}`, "drain off b"},
+		{"RemoveNode", `{"nodeId":"b"}`, `{}`, "remove b"},
+	} {
+		code, _, body := w.post("ClusterService/"+c.call, c.body)
+		seen := w.cluster.seen()
+		if code != 200 || compact(t, body) != c.want || seen[len(seen)-1] != c.asked {
+			t.Errorf("%s %s: %d %s after %q", c.call, c.body, code, body, seen[len(seen)-1])
+		}
+	}
+	asked := len(w.cluster.seen())
+	for body, want := range map[string]string{
+		`{}`: "node_id: is missing", `{"nodeId":"` + strings.Repeat("n", 257) + `"}`: "node_id: has 257 bytes: at most 256 are allowed",
+	} {
+		_, _, answer := w.post("ClusterService/RemoveNode", body)
+		if e, _ := readError(t, answer); e.Code != "invalid_argument" || e.Message != want {
+			t.Errorf("%s: %s", want, answer)
+		}
+	}
+	if len(w.cluster.seen()) != asked {
+		t.Error("a wrong request reached the cluster")
+	}
+}
+
+// What the cluster refuses keeps its fate on the way out.
+func TestErrorsOfTheCluster(t *testing.T) {
+	w := newWorld(t)
+	for _, call := range []struct{ procedure, body string }{
+		{"ClusterService/Status", `{}`}, {"ClusterService/Drain", `{}`}, {"ClusterService/RemoveNode", `{"nodeId":"b"}`},
+		{"PolicyService/Apply", onePolicy},
+	} {
+		w.cluster.err = &shard.Error{Code: shard.Conflict, Message: "b is the last node"}
+		_, _, body := w.post(call.procedure, call.body)
+		if e, f := readError(t, body); e.Code != "failed_precondition" || e.Message != "b is the last node" || f.MaybeApplied {
+			t.Errorf("%s: %s", call.procedure, body)
+		}
+		w.cluster.err = &shard.Error{Code: shard.UnknownOutcome, Message: "no answer"}
+		_, _, body = w.post(call.procedure, call.body)
+		if e, f := readError(t, body); e.Code != "aborted" || !f.MaybeApplied {
+			t.Errorf("%s: %s", call.procedure, body)
+		}
+	}
+}
+
+func TestStatusByGRPC(t *testing.T) {
+	w := newWorld(t)
+	w.cluster.status = aStatus()
+	conn := w.dial()
+	var response stintv1.StatusResponse
+	if err := conn.Invoke(t.Context(), stintv1connect.ClusterServiceStatusProcedure, &stintv1.StatusRequest{}, &response); err != nil ||
+		response.Shards[1].Name != "system" {
+		t.Errorf("%v, %v", &response, err)
+	}
+	w.cluster.err = &shard.Error{Code: shard.Unavailable, Message: "not formed"}
+	err := conn.Invoke(t.Context(), stintv1connect.ClusterServiceStatusProcedure, &stintv1.StatusRequest{}, &response)
+	if status.Code(err) != codes.Unavailable {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestBackupIsNotBuilt(t *testing.T) {
+	w := newWorld(t)
+	stream, err := stintv1connect.NewClusterServiceClient(http.DefaultClient, w.url).Backup(t.Context(),
+		connect.NewRequest(&stintv1.BackupRequest{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	if stream.Receive() || connect.CodeOf(stream.Err()) != connect.CodeUnimplemented {
+		t.Errorf("got %v", stream.Err())
+	}
+}
+
+// Before a node knows its cluster it says so, for each call, and keeps nobody waiting.
+func TestBeforeTheClusterIsKnown(t *testing.T) {
+	w := newWorld(t)
+	w.cluster.err = &shard.Error{Code: shard.Unavailable, Message: "not formed"}
+	w.decider.decide = fail(&shard.Error{Code: shard.Unavailable, Message: "not formed"})
+	for _, revision := range []*policy.Revision{nil, {}} {
+		w.revision = revision
+		for _, call := range []struct{ procedure, body string }{
+			{"LimitService/Check", perIP}, {"PolicyService/List", `{}`}, {"PolicyService/Apply", onePolicy},
+			{"ClusterService/Status", `{}`},
+		} {
+			code, header, body := w.post(call.procedure, call.body)
+			if e, f := readError(t, body); code != 503 || e.Code != "unavailable" || f.MaybeApplied || header.Get("Retry-After") == "" {
+				t.Errorf("%s: %d %s", call.procedure, code, body)
+			}
+		}
+	}
+	// A decision that comes all the same is answered, without the headers that only the policies know.
+	w.decider.decide = allow
+	if code, _, body := w.post("LimitService/Check", perIP); code != 200 {
+		t.Errorf("%d %s", code, body)
+	}
+}
+
+func TestWithoutAClusterItsCallsAreUnavailable(t *testing.T) {
+	mux := New(Config{Decider: quickDecider{}, Observer: &fakeObserver{}, Metrics: http.NotFoundHandler(),
+		Ready:    func() error { return nil },
+		Revision: func() *policy.Revision { return &policy.Revision{Version: 1, Set: testPolicies()} }})
+	w := serveWorld(t, mux)
+	for procedure, body := range map[string]string{"ClusterService/Status": `{}`, "ClusterService/Drain": `{}`,
+		"ClusterService/RemoveNode": `{"nodeId":"b"}`, "PolicyService/Apply": onePolicy} {
+		if _, _, answer := w.post(procedure, body); !strings.Contains(answer, "does not know its cluster yet") {
+			t.Errorf("%s: %s", procedure, answer)
+		}
+	}
+	if _, _, answer := w.post("PolicyService/List", `{}`); protojson.Unmarshal([]byte(answer), &stintv1.ListPoliciesResponse{}) != nil {
+		t.Errorf("List: %s", answer)
+	}
+}

@@ -1,0 +1,90 @@
+package api
+
+import (
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+// PolicyMessages is a set as messages, in alphabetical order.
+func PolicyMessages(set *policy.Set) []*stintv1.Policy {
+	var messages []*stintv1.Policy
+	for _, name := range set.Names() {
+		p, _ := set.Lookup(name)
+		messages = append(messages, policyOf(p))
+	}
+	return messages
+}
+
+func policyOf(p *policy.Policy) *stintv1.Policy {
+	m := &stintv1.Policy{
+		Name:                 p.Name,
+		DefaultTier:          p.DefaultTier,
+		Security:             p.Security,
+		Shadow:               p.Shadow,
+		Headers:              p.Headers,
+		Reason:               p.Reason,
+		IdempotencyRetention: durationOf(p.Retention),
+	}
+	for i := range p.Limits {
+		m.Limits = append(m.Limits, limitOf(&p.Limits[i]))
+	}
+	if len(p.Tiers) > 0 {
+		m.Tiers = make(map[string]*stintv1.Tier, len(p.Tiers))
+	}
+	for name, tier := range p.Tiers {
+		m.Tiers[name] = tierMessage(tier)
+	}
+	return m
+}
+
+func tierMessage(t policy.Tier) *stintv1.Tier {
+	m := &stintv1.Tier{Unlimited: t.Unlimited}
+	if len(t.Limits) > 0 {
+		m.Limits = make(map[string]*stintv1.TierLimit, len(t.Limits))
+	}
+	for name, l := range t.Limits {
+		m.Limits[name] = &stintv1.TierLimit{Quota: l.Quota, Refill: l.Refill, Rate: l.Rate}
+	}
+	return m
+}
+
+func limitOf(l *policy.Limit) *stintv1.Limit {
+	m := &stintv1.Limit{Name: l.Name, Quota: l.Quota, Unit: l.Unit, Shadow: l.Shadow}
+	period := durationOf(l.Period)
+	switch l.Algorithm {
+	case limit.FixedWindow:
+		m.Algorithm = fixedWindow(l.Period, stintv1.Anchor_ANCHOR_EPOCH)
+	case limit.FixedWindowFirstHit:
+		m.Algorithm = fixedWindow(l.Period, stintv1.Anchor_ANCHOR_FIRST_HIT)
+	case limit.SlidingWindow:
+		m.Algorithm = &stintv1.Limit_SlidingWindow{SlidingWindow: &stintv1.SlidingWindow{Period: period}}
+	case limit.SlidingBuckets:
+		m.Algorithm = &stintv1.Limit_SlidingWindow{
+			SlidingWindow: &stintv1.SlidingWindow{Period: period, Bucket: durationOf(l.Bucket)}}
+	case limit.SlidingLog:
+		m.Algorithm = &stintv1.Limit_SlidingLog{SlidingLog: &stintv1.SlidingLog{Period: period}}
+	case limit.TokenBucket:
+		m.Algorithm = &stintv1.Limit_TokenBucket{TokenBucket: tokenBucket(l)}
+	case limit.GCRA:
+		m.Algorithm = &stintv1.Limit_Gcra{Gcra: &stintv1.Gcra{Rate: l.Count, Per: period}}
+	case limit.Lifetime:
+		m.Algorithm = &stintv1.Limit_Lifetime{Lifetime: &stintv1.Lifetime{}}
+	case limit.Unlimited:
+		m.Algorithm = &stintv1.Limit_Unlimited{Unlimited: &stintv1.Unlimited{}}
+	}
+	return m
+}
+
+func fixedWindow(period limit.Span, anchor stintv1.Anchor) *stintv1.Limit_FixedWindow {
+	return &stintv1.Limit_FixedWindow{
+		FixedWindow: &stintv1.FixedWindow{Period: durationOf(period), Anchor: anchor}}
+}
+
+func tokenBucket(l *policy.Limit) *stintv1.TokenBucket {
+	m := &stintv1.TokenBucket{Refill: l.Count, Per: durationOf(l.Period)}
+	if l.Initial != l.Quota {
+		m.Initial = &l.Initial
+	}
+	return m
+}

@@ -1,0 +1,362 @@
+package cluster
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stint-io/stint/shard"
+)
+
+const (
+	pauseStep = 50 * time.Millisecond
+	pauseMost = 200 * time.Millisecond
+)
+
+// errand is one call: requests of one shard on their way to its owner. There is one attempt at a time.
+type errand struct {
+	router *Router
+	road   *road
+	ctx    context.Context
+
+	batch    []shard.Request // still to be decided; never changed once it was handed over
+	places   []int           // of the batch among the caller's requests; nil: they are the same
+	one      [1]shard.Request
+	sessions bool     // they travel in sessions
+	tickets  []ticket // numbers they hold
+	first    [1]ticket
+	results  []shard.Result
+
+	known    evidence // when the newest target was chosen
+	count    uint64   // rings of the bell that were heard
+	asked    []string // nodes of this round
+	notes    []note   // of the newest round in which somebody was asked
+	pauses   time.Duration
+	reopened bool // a session was gone before
+}
+
+// note is what was heard from a node.
+type note struct {
+	node string
+	err  *shard.Error
+}
+
+// target is who is asked next.
+type target struct {
+	owner Owner // here, or nil
+	node  string
+	blind bool // nothing speaks for it but the table
+}
+
+// deliver has requests of one shard decided, and returns one result for each, in their order.
+func (r *Router) deliver(ctx context.Context, road *road, requests []shard.Request) []shard.Result {
+	e := &errand{router: r, road: road, ctx: ctx, batch: requests, count: road.bell.count()}
+	if r.config.Sessions(road.id) {
+		e.sessions = true
+		e.batch = append(e.one[:0], requests...)
+	}
+	defer e.finish()
+	for {
+		if err := e.number(); err != nil {
+			return e.giveUp(err)
+		}
+		t, ok := e.next()
+		if !ok {
+			if !e.pause() {
+				return e.giveUp(road.unfound(e.tried()))
+			}
+			continue
+		}
+		results, moved := e.try(t)
+		if results != nil && e.settle(t, results, moved) {
+			return e.results
+		}
+		if ctx.Err() != nil {
+			return e.giveUp(road.unfound(e.tried()))
+		}
+	}
+}
+
+// changes reports whether a request may leave something behind. All others may be asked again at will; a session too
+// many is forgotten by itself.
+func changes(r *shard.Request) bool {
+	switch r.Op {
+	case shard.Peek, shard.Get, shard.Fetch, shard.OpenSession:
+		return false
+	default:
+		return true
+	}
+}
+
+// repeatable reports whether a request whose outcome is unknown may be asked again.
+func repeatable(r *shard.Request) bool { return r.Number != 0 || r.ID != "" || !changes(r) }
+
+// number gives a place in a session to the requests that need one and have none.
+func (e *errand) number() *shard.Error {
+	if !e.sessions {
+		return nil
+	}
+	count := uint64(0)
+	for i := range e.batch {
+		if changes(&e.batch[i]) && e.batch[i].Number == 0 {
+			count++
+		}
+	}
+	if count == 0 {
+		return nil
+	}
+	t, err := e.router.ticket(e.ctx, e.road, count)
+	if err != nil {
+		return err
+	}
+	if e.tickets == nil {
+		e.tickets = e.first[:0]
+	}
+	e.tickets = append(e.tickets, t)
+	next := t.first
+	for i := range e.batch {
+		if r := &e.batch[i]; changes(r) && r.Number == 0 {
+			r.Session, r.Number, r.Acked = t.session.name, next, t.acked
+			next++
+		}
+	}
+	return nil
+}
+
+// finish gives the numbers back: the caller has its answers.
+func (e *errand) finish() {
+	for i := range e.tickets {
+		e.tickets[i].finish()
+	}
+}
+
+// next chooses whom to ask; false when everybody was asked who is known.
+func (e *errand) next() (target, bool) {
+	if count := e.road.bell.count(); count != e.count {
+		e.count, e.asked = count, e.asked[:0]
+	}
+	if len(e.asked) == 0 && !e.road.mayAsk() {
+		return target{}, false
+	}
+	r, id := e.router, e.road.id
+	e.known = r.evidence(id)
+	if e.known.open && !slices.Contains(e.asked, r.config.Node) {
+		return target{owner: e.known.owner, node: r.config.Node}, true
+	}
+	if e.mayGo(e.known.leader) {
+		return target{node: e.known.leader}, true
+	}
+	if e.mayGo(e.known.hint.Node) {
+		return target{node: e.known.hint.Node}, true
+	}
+	places := r.config.Places(id)
+	for i := range places {
+		if node := places[(int(e.road.turn.Load())+i)%len(places)]; e.mayGo(node) {
+			return target{node: node, blind: true}, true
+		}
+	}
+	return target{}, false
+}
+
+func (e *errand) mayGo(node string) bool {
+	return node != "" && node != e.router.config.Node && !slices.Contains(e.asked, node)
+}
+
+// pause waits for news, or a while; false when the caller's time is over.
+func (e *errand) pause() bool {
+	e.road.lose(e.count)
+	e.pauses = min(e.pauses+pauseStep, pauseMost)
+	timer := time.NewTimer(e.pauses)
+	defer timer.Stop()
+	select {
+	case <-e.road.bell.after(e.count):
+	case <-timer.C:
+	case <-e.ctx.Done():
+		return false
+	}
+	e.asked = e.asked[:0]
+	return true
+}
+
+// try makes one attempt. If all requests bear it, the attempt is given up when another node turns out to be the owner:
+// moved. There are no results if that happened before it began.
+func (e *errand) try(t target) (results []shard.Result, moved bool) {
+	if t.owner != nil && !e.sessions {
+		return e.submit(e.ctx, t), false // a shard with one replica: the owner is here or nowhere
+	}
+	for i := range e.batch {
+		if !repeatable(&e.batch[i]) {
+			return e.submit(e.ctx, t), false
+		}
+	}
+	ctx, cancel := context.WithCancel(e.ctx)
+	defer cancel()
+	before := e.known
+	a := &attempt{node: t.node, before: &before, cancel: cancel}
+	if !e.road.begin(a, e.count) {
+		return nil, true
+	}
+	results = e.submit(ctx, t)
+	return results, e.road.end(a)
+}
+
+func (e *errand) submit(ctx context.Context, t target) []shard.Result {
+	if len(e.asked) == 0 {
+		e.notes = e.notes[:0]
+	}
+	e.asked = append(e.asked, t.node)
+	if t.owner != nil {
+		return t.owner.Submit(ctx, e.batch)
+	}
+	return e.router.config.Forward.Submit(ctx, t.node, 0, e.road.id, e.batch)
+}
+
+// settle keeps the results that are final and makes a new batch of the requests that go on; true when there are none.
+func (e *errand) settle(t target, results []shard.Result, moved bool) (done bool) {
+	var again []int
+	for i := range results {
+		if goesOn(&e.batch[i], &results[i], moved) {
+			again = append(again, i)
+		}
+	}
+	if len(again) < len(results) {
+		e.road.found()
+	}
+	e.keep(results)
+	if len(again) == 0 {
+		return true
+	}
+	e.learn(t, again, results)
+	e.pack(again, results)
+	return false
+}
+
+// goesOn reports whether a request is to be asked again. If not, its result is final, and says of an earlier copy what
+// must be said.
+func goesOn(r *shard.Request, result *shard.Result, moved bool) bool {
+	err := result.Err
+	switch {
+	case err == nil && !result.Decision.Allowed && r.Retry && r.Number == 0:
+		// An id remembers no denial, as a session does: the earlier copy may yet be admitted.
+		*result = shard.Result{Err: fate(r, errDeniedNow)}
+		return false
+	case err == nil:
+		return false
+	case err.MaybeApplied():
+		return repeatable(r)
+	case err.Code == shard.SessionGone && r.Number != 0 && (!r.Retry || r.ID != ""):
+		// Nothing was counted before, or the record of the id says so: all copies are refused from now on.
+		return true
+	case err.Code == shard.TooLate && r.Number != 0 && r.Retry:
+		// An earlier copy was answered "no" for good, and we did not hear it: no copy with this number counts any more.
+		return true
+	case err.Code == shard.NotOwner, err.Code == shard.Draining, err.Code == shard.Unavailable:
+		return true
+	case err.Code == shard.Overloaded && moved:
+		return true // because we gave the attempt up
+	}
+	result.Err = fate(r, err)
+	return false
+}
+
+// errDeniedNow says what a later copy was answered, where that is no answer to the request.
+var errDeniedNow = &shard.Error{Message: "it was denied"}
+
+// fate is the error of a request with which its errand ends: an error of a later copy says nothing about an earlier one
+// that may have been counted.
+func fate(r *shard.Request, err *shard.Error) *shard.Error {
+	if !r.Retry || err.MaybeApplied() {
+		return err
+	}
+	return &shard.Error{Code: shard.UnknownOutcome, Field: err.Field, Message: "the outcome is not known: it may have " +
+		"been counted; ask again with the same idempotency_id (when asked again without one: " + err.Message + ")"}
+}
+
+// learn takes note of a failure. A hint whose node is not the owner is dropped (SEMANTICS X15). A node that knows the
+// shard but not the session is asked again at once, the first time.
+func (e *errand) learn(t target, again []int, results []shard.Result) {
+	failed := func(code shard.Code) bool {
+		return slices.ContainsFunc(again, func(i int) bool { return results[i].Err.Code == code })
+	}
+	e.notes = append(e.notes, note{t.node, results[again[0]].Err})
+	if failed(shard.NotOwner) && e.known.hint.Node == t.node {
+		e.router.config.Hints.Drop(e.known.hint)
+	}
+	switch {
+	case failed(shard.SessionGone) && !e.reopened:
+		e.reopened = true
+		e.asked = e.asked[:len(e.asked)-1]
+	case failed(shard.TooLate):
+		e.asked = e.asked[:len(e.asked)-1]
+	case t.blind:
+		e.road.turn.Add(1)
+	}
+}
+
+// keep puts results into their places. Those of requests that go on are replaced later.
+func (e *errand) keep(results []shard.Result) {
+	if e.results == nil {
+		e.results = results
+		return
+	}
+	for i := range results {
+		e.results[e.place(i)] = results[i]
+	}
+}
+
+func (e *errand) place(i int) int {
+	if e.places == nil {
+		return i
+	}
+	return e.places[i]
+}
+
+// pack makes the next batch. It is a new one: whoever was handed the last may still read it.
+func (e *errand) pack(again []int, results []shard.Result) {
+	batch, places := make([]shard.Request, len(again)), make([]int, len(again))
+	var gone shard.Session
+	for to, from := range again {
+		r, err := &batch[to], results[from].Err
+		*r, places[to] = e.batch[from], e.place(from)
+		switch {
+		case err.MaybeApplied() && changes(r):
+			r.Retry = true
+		case err.Code == shard.SessionGone:
+			if r.Session != gone {
+				gone = r.Session
+				e.road.desk.gone(gone)
+			}
+			r.Session, r.Number, r.Acked = shard.Session{}, 0, 0
+		case err.Code == shard.TooLate:
+			r.Session, r.Number, r.Acked, r.Retry = shard.Session{}, 0, 0, false
+		}
+	}
+	e.batch, e.places = batch, places
+}
+
+// giveUp ends the errand with err for what is not decided.
+func (e *errand) giveUp(err *shard.Error) []shard.Result {
+	if e.results == nil {
+		e.results = make([]shard.Result, len(e.batch))
+	}
+	for i := range e.batch {
+		e.results[e.place(i)] = shard.Result{Err: fate(&e.batch[i], err)}
+	}
+	return e.results
+}
+
+// tried tells whom the newest round asked, and what they said.
+func (e *errand) tried() string {
+	if len(e.notes) == 0 {
+		return "no node is known that could be"
+	}
+	var b strings.Builder
+	for i, n := range e.notes {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(n.node + " said: " + n.err.Error())
+	}
+	return b.String()
+}

@@ -1,0 +1,120 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stint-io/stint/shard"
+)
+
+// Name is what the group's members call the replica: its Raft id and its address.
+func (r Replica) Name(id shard.ID) string { return fmt.Sprintf("%s/%d/%d", r.Node, id, r.Number) }
+
+// Node returns the node of that id; nil if it is not listed. What it points to is part of the table.
+func (t *Table) Node(id string) *Node {
+	at, found := slices.BinarySearchFunc(t.Nodes, id, func(n Node, id string) int { return strings.Compare(n.ID, id) })
+	if !found {
+		return nil
+	}
+	return &t.Nodes[at]
+}
+
+// Group returns the group of a shard; nil if there is none. What it points to is part of the table.
+func (t *Table) Group(id shard.ID) *Group {
+	at, found := slices.BinarySearchFunc(t.Groups, id, func(g Group, id shard.ID) int { return cmp.Compare(g.Shard, id) })
+	if !found {
+		return nil
+	}
+	return &t.Groups[at]
+}
+
+// ReplicaOf returns the newest replica of a shard that a node has; nil if it has none. A node has two while one of
+// them, lost, waits to be taken out.
+func (t *Table) ReplicaOf(id shard.ID, node string) *Replica {
+	var newest *Replica
+	if g := t.Group(id); g != nil {
+		for i := range g.Replicas {
+			if r := &g.Replicas[i]; r.Node == node && (newest == nil || r.Number > newest.Number) {
+				newest = r
+			}
+		}
+	}
+	return newest
+}
+
+// Replica returns the replica of a shard with that node and number; nil if it is not listed.
+func (t *Table) Replica(id shard.ID, node string, number uint64) *Replica {
+	g := t.Group(id)
+	if g == nil {
+		return nil
+	}
+	if i := g.index(node, number); i >= 0 {
+		return &g.Replicas[i]
+	}
+	return nil
+}
+
+// index finds a replica among the group's; -1 if it is not listed.
+func (g *Group) index(node string, number uint64) int {
+	return slices.IndexFunc(g.Replicas, func(r Replica) bool { return r.Node == node && r.Number == number })
+}
+
+// Voters returns the group's replicas with Role Voter.
+func (g *Group) Voters() []Replica {
+	var voters []Replica
+	for _, r := range g.Replicas {
+		if r.Role == Voter {
+			voters = append(voters, r)
+		}
+	}
+	return voters
+}
+
+// firstVoters names the first Raft configuration of the group.
+func (g *Group) firstVoters() []string {
+	names := make([]string, len(g.Founders))
+	for i, node := range g.Founders {
+		names[i] = Replica{Node: node, Number: firstNumber}.Name(g.Shard)
+	}
+	return names
+}
+
+// Clone returns a copy that shares nothing with t.
+func (t *Table) Clone() *Table {
+	c := *t
+	c.Nodes = slices.Clone(t.Nodes)
+	c.Groups = slices.Clone(t.Groups)
+	for i := range c.Groups {
+		g := &c.Groups[i]
+		g.Founders, g.Replicas = slices.Clone(g.Founders), slices.Clone(g.Replicas)
+	}
+	return &c
+}
+
+func (s NodeState) String() string {
+	switch s {
+	case NodeActive:
+		return "active"
+	case NodeDraining:
+		return "draining"
+	case NodeLeaving:
+		return "leaving"
+	case NodeRemoved:
+		return "removed"
+	}
+	return fmt.Sprintf("state %d", uint8(s))
+}
+
+func (r Role) String() string {
+	switch r {
+	case Learner:
+		return "learner"
+	case Voter:
+		return "voter"
+	case Leaving:
+		return "leaving"
+	}
+	return fmt.Sprintf("role %d", uint8(r))
+}

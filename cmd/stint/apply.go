@@ -1,0 +1,157 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/stint-io/stint/api"
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/policy"
+)
+
+type applyCommand struct {
+	File            string        `short:"f" help:"Policies file; - is stdin." required:"" placeholder:"FILE"`
+	DryRun          bool          `help:"Show what would change, and change nothing."`
+	ExpectedVersion *uint64       `help:"Only if this is the version in force." placeholder:"N"`
+	Note            string        `help:"Why, for those who come after."`
+	Wait            time.Duration `help:"How long to wait until every shard decides by it; 0: not at all." default:"10s"`
+	output
+	remote
+}
+
+// Help implements kong.HelpProvider.
+func (*applyCommand) Help() string {
+	return "The file is the whole set: a policy that is not in it ends. What keys have used stays.\n\n" +
+		"    stint apply -f policies.yaml --dry-run\n" +
+		"    stint apply -f policies.yaml --expected-version 3 --note 'double the burst'\n" +
+		"    stint policies -o yaml > policies.yaml\n\n" +
+		"Exit code 0: in force, on every shard (unless --wait 0). 1: the file is wrong, another version is in force than was " +
+		"expected, the server refused, or a shard took longer than --wait."
+}
+
+// Run checks the file here, where its lines are known, then sends it, and waits for the shards.
+func (c *applyCommand) Run(s streams) error {
+	set, err := c.read(s)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.context()
+	defer cancel()
+	answer, err := c.policies(ctx).Apply(ctx, connect.NewRequest(&stintv1.ApplyRequest{Policies: api.PolicyMessages(set),
+		ExpectedVersion: c.ExpectedVersion, DryRun: c.DryRun, Note: c.Note}))
+	if err != nil {
+		return c.explainFate(ctx, "apply", err, "it may be in force all the same: stint policies tells the version")
+	}
+	response := answer.Msg
+	if !c.json() {
+		if err := printChanges(s.out, response.Changes); err != nil {
+			return err
+		}
+		fmt.Fprintln(s.out, c.summary(response))
+	}
+	late := c.awaitShards(s, response)
+	if c.json() {
+		if err := printJSON(s, response); err != nil {
+			return err
+		}
+	}
+	return late
+}
+
+// read loads the file and says what is allowed in it and probably not meant.
+func (c *applyCommand) read(s streams) (*policy.Set, error) {
+	input, err := openInput(c.File, s.in)
+	if err != nil {
+		return nil, fmt.Errorf("policies file: %w", err)
+	}
+	defer input.Close()
+	text, err := io.ReadAll(input)
+	if err != nil {
+		return nil, fmt.Errorf("policies file: %w", err)
+	}
+	set, err := policy.Parse(c.File, text)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range set.Names() {
+		p, _ := set.Lookup(name)
+		for _, warning := range p.Warnings() {
+			fmt.Fprintf(s.err, "stint: warning: %s\n", warning)
+		}
+	}
+	return set, nil
+}
+
+func (c *applyCommand) summary(r *stintv1.ApplyResponse) string {
+	var added, changed, ended int
+	for _, change := range r.Changes {
+		switch {
+		case change.Before == nil:
+			added++
+		case change.After == nil:
+			ended++
+		default:
+			changed++
+		}
+	}
+	counts := fmt.Sprintf("%d added, %d changed, %d ended", added, changed, ended)
+	switch {
+	case c.DryRun && len(r.Changes) == 0:
+		return fmt.Sprintf("nothing differs from policies version %d", r.Version)
+	case c.DryRun:
+		return fmt.Sprintf("would be %s; policies version %d stays in force", counts, r.Version)
+	}
+	if len(r.Changes) == 0 {
+		counts = "nothing differs"
+	}
+	return fmt.Sprintf("policies version %d is in force: %s", r.Version, counts)
+}
+
+// awaitShards waits until every shard has adopted the version, and leaves in the response those that have not.
+func (c *applyCommand) awaitShards(s streams, r *stintv1.ApplyResponse) error {
+	if len(r.PendingShards) == 0 {
+		return nil
+	}
+	if c.Wait <= 0 {
+		fmt.Fprintf(s.err, "not adopted yet by %s\n", shardList(r.PendingShards))
+		return nil
+	}
+	left, err := await(s, c.Wait, func() (string, error) {
+		status, err := c.status("apply")
+		if err != nil {
+			return "", err
+		}
+		r.PendingShards = pendingShards(status, r.PendingShards, r.Version)
+		if len(r.PendingShards) == 0 {
+			return "", nil
+		}
+		return "waiting for " + shardList(r.PendingShards), nil
+	})
+	if err == nil && left == "" {
+		return nil
+	}
+	return fmt.Errorf("apply: policies version %d is in force, but after %v %s had not adopted it; they will when they can: "+
+		"see stint status", r.Version, c.Wait, shardList(r.PendingShards))
+}
+
+// pendingShards keeps those of the shards that decide by an older version.
+func pendingShards(m *stintv1.StatusResponse, pending []uint32, version uint64) []uint32 {
+	adopted := map[uint32]bool{}
+	for _, d := range m.Shards {
+		adopted[d.Id] = d.PoliciesVersion >= version
+	}
+	return slices.DeleteFunc(slices.Clone(pending), func(id uint32) bool { return adopted[id] })
+}
+
+func shardList(ids []uint32) string {
+	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ", "), "[]")
+	if len(ids) == 1 {
+		return "shard " + list
+	}
+	return "shards " + list
+}

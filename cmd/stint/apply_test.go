@@ -1,0 +1,121 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+// changedPolicies are those of --dev with one added, one changed and two ended.
+const changedPolicies = `
+policies:
+  per-ip:
+    reason: Slow down.
+    limits:
+      - {name: minute, quota: 50, fixed_window: {period: 60s}}
+  otp:
+    limits: [{name: hour, quota: 3, sliding_log: {period: 1h}}]
+`
+
+func TestApplyDryRun(t *testing.T) {
+	f := newCluster()
+	addr := f.serve(t)
+	transcriptFrom(t, "dry_run", 0, changedPolicies, "apply", "-f", "policies.yaml", "--dry-run", "--addr", addr)
+	if f.count("apply") > 0 || f.inForce().Version != 2 {
+		t.Error("a dry run changed something")
+	}
+}
+
+// Apply ends when the last shard decides by the new version, and tells which it is waiting for.
+func TestApplyWaitsForTheShards(t *testing.T) {
+	f := newCluster()
+	f.pending = []uint32{0, 1}
+	questions := 0
+	f.step = func(s *api.ClusterStatus) {
+		if questions++; questions <= len(f.pending) {
+			s.Shards = append([]api.ShardStatus(nil), s.Shards...)
+			s.Shards[questions-1].PoliciesVersion = 3
+		}
+	}
+	transcriptFrom(t, "apply", 0, changedPolicies, "apply", "-f", "policies.yaml", "--note", "less", "--expected-version", "2",
+		"--addr", f.serve(t))
+	if f.count("apply less") != 1 || questions != 2 {
+		t.Errorf("asked %q", f.asked)
+	}
+}
+
+func TestApplyDoesNotWaitForEver(t *testing.T) {
+	f := newCluster()
+	f.pending = []uint32{0, 1}
+	addr := f.serve(t)
+	transcriptFrom(t, "apply_late", 1, changedPolicies, "apply", "-f", "policies.yaml", "--wait", "1ms", "--addr", addr)
+	transcriptFrom(t, "apply_no_wait", 0, changedPolicies, "apply", "-f", "policies.yaml", "--wait", "0", "--addr", addr)
+	if f.count("status") != 1 {
+		t.Errorf("asked %q", f.asked)
+	}
+}
+
+func TestApplyOfWrongFiles(t *testing.T) {
+	f := newCluster()
+	addr := f.serve(t)
+	transcriptFrom(t, "apply_wrong", 1, "policies:\n  p:\n    limits:\n      - {name: a, quota: -1, lifetime: {}}\n",
+		"apply", "-f", "policies.yaml", "--addr", addr)
+	transcriptFrom(t, "apply_conflict", 1, changedPolicies, "apply", "-f", "policies.yaml", "--expected-version", "1", "--addr", addr)
+	transcriptFrom(t, "apply_empty", 1, "policies: {}", "apply", "-f", "policies.yaml", "--addr", addr)
+	if f.inForce().Version != 2 {
+		t.Error("something was applied")
+	}
+}
+
+// Whoever does not know whether a version is in force is told how to learn.
+func TestApplyOfUnknownFate(t *testing.T) {
+	f := newCluster()
+	f.err = &shard.Error{Code: shard.UnknownOutcome, Message: "the owner did not answer"}
+	file := filepath.Join(t.TempDir(), "policies.yaml")
+	writeFile(t, file, changedPolicies)
+	_, _, stderr := stint("apply", "-f", file, "--addr", f.serve(t))
+	if want := "stint: apply: aborted: the owner did not answer (it may be in force all the same: stint policies tells the " +
+		"version)\n"; stderr != want {
+		t.Errorf("got %s", stderr)
+	}
+}
+
+// A file is what stint policies -o yaml prints, and applying that changes nothing.
+func TestPoliciesAsAFile(t *testing.T) {
+	f := newCluster()
+	addr := f.serve(t)
+	code, stdout, stderr := stint("policies", "-o", "yaml", "--addr", addr)
+	if code != 0 || stderr != "" || stdout != string(policy.Format(policy.Dev())) {
+		t.Fatalf("%d %s%s", code, stdout, stderr)
+	}
+	file := filepath.Join(t.TempDir(), "policies.yaml")
+	writeFile(t, file, stdout)
+	code, stdout, stderr = stint("apply", "-f", file, "--dry-run", "--addr", addr)
+	if code != 0 || stdout != "nothing differs from policies version 2\n" || stderr != "" {
+		t.Errorf("%d %s%s", code, stdout, stderr)
+	}
+	if _, stdout, _ = stint("policies", "--addr", addr); !strings.HasPrefix(stdout, "policies version 2\n\nPOLICY ") {
+		t.Errorf("got %s", stdout)
+	}
+}
+
+func TestChangedLines(t *testing.T) {
+	for _, c := range []struct{ before, after, want string }{
+		{"", "p: a", "+p:+a"},
+		{"p: a", "", "-p:-a"},
+		{"p: a b c", "p: a x c", "~p: a-b+x c"},
+		{"p: a b", "p: b", "~p:-a b"},
+		{"p: b", "p: b c a", "~p: b+c+a"},
+		{"p: a a b", "p: b a", "~p:-a-a b+a"},
+	} {
+		got := strings.Join(changedLines(strings.Fields(c.before), strings.Fields(c.after)), "\n")
+		got = strings.NewReplacer("\n", "", "+ ", "+", "- ", "-", "~ ", "~", "  ", " ").Replace(got)
+		if got != c.want {
+			t.Errorf("%q to %q: %s, want %s", c.before, c.after, got, c.want)
+		}
+	}
+}

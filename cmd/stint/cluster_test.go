@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+// fakeCluster is a cluster behind the real API. Each question about it takes it one step further.
+type fakeCluster struct {
+	mu       sync.Mutex
+	asked    []string
+	status   api.ClusterStatus
+	step     func(*api.ClusterStatus) // before each Status and Drain; nil: nothing goes on
+	revision *policy.Revision
+	pending  []uint32
+	err      error
+}
+
+var _ api.ClusterAdmin = (*fakeCluster)(nil)
+
+func (f *fakeCluster) next(question string) error {
+	f.asked = append(f.asked, question)
+	if f.step != nil {
+		f.step(&f.status)
+	}
+	return f.err
+}
+
+func (f *fakeCluster) Status(context.Context) (api.ClusterStatus, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	err := f.next("status")
+	return f.status, err
+}
+
+func (f *fakeCluster) Apply(_ context.Context, set *policy.Set, expected *uint64, note string) (uint64, []uint32, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked = append(f.asked, "apply "+note)
+	if expected != nil && *expected != f.revision.Version {
+		return 0, nil, api.VersionConflict(*expected, f.revision.Version)
+	}
+	if f.err == nil {
+		f.revision = &policy.Revision{Version: f.revision.Version + 1, Set: set}
+	}
+	return f.revision.Version, f.pending, f.err
+}
+
+func (f *fakeCluster) Drain(_ context.Context, node string, on bool) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	err := f.next(fmt.Sprintf("drain %q %v", node, on))
+	return f.status.Nodes[1].Owns, err
+}
+
+func (f *fakeCluster) RemoveNode(_ context.Context, node string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked = append(f.asked, "remove "+node)
+	return f.err
+}
+
+func (f *fakeCluster) inForce() *policy.Revision {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.revision
+}
+
+func (f *fakeCluster) count(question string) (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, asked := range f.asked {
+		if strings.HasPrefix(asked, question) {
+			n++
+		}
+	}
+	return n
+}
+
+// Decide implements api.Decider; nobody asks.
+func (f *fakeCluster) Decide(context.Context, []shard.Request) []shard.Result { panic("not asked") }
+
+// Decision implements api.Observer.
+func (f *fakeCluster) Decision(string, string) {}
+
+// Request implements api.Observer.
+func (f *fakeCluster) Request(string, string, time.Duration) {}
+
+// serve puts the cluster behind an address.
+func (f *fakeCluster) serve(t *testing.T) (addr string) {
+	t.Helper()
+	server := httptest.NewServer(api.New(api.Config{Decider: f, Observer: f, Cluster: f, Revision: f.inForce,
+		Ready: func() error { return nil }, Metrics: http.NotFoundHandler()}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func newCluster() *fakeCluster {
+	voters := func(lag uint64) []api.ReplicaStatus {
+		return []api.ReplicaStatus{{Node: "node-1", Number: 1, Role: "voter", Known: true},
+			{Node: "node-2", Number: 1, Role: "voter", Known: true, Lag: lag}}
+	}
+	node := func(id, zone string, ahead time.Duration) api.NodeStatus {
+		return api.NodeStatus{ID: id, Zone: zone, Version: "v0.2.0", APIAddr: id + ":7400", PeerAddr: id + ":7401", State: "active",
+			Alive: true, Replicas: 3, ClockAhead: ahead}
+	}
+	f := &fakeCluster{revision: &policy.Revision{Version: 2, Set: policy.Dev()}}
+	f.status = api.ClusterStatus{ClusterID: "3f2a9c0d11e84b57", TableVersion: 9, PoliciesVersion: 2,
+		Nodes: []api.NodeStatus{node("node-1", "east", 0), node("node-2", "west", 3*time.Millisecond)},
+		Shards: []api.ShardStatus{
+			{ID: 0, Owner: "node-1", Epoch: 17, Seq: 99, Keys: 1500, PoliciesVersion: 2, Replicas: voters(3)},
+			{ID: 1, Owner: "node-2", Epoch: 21, Seq: 4, Keys: 7, PoliciesVersion: 2, Replicas: voters(0)},
+			{ID: shard.System, Owner: "node-1", Epoch: 12, Seq: 5, Replicas: voters(0)},
+		}}
+	f.status.Nodes[0].Owns, f.status.Nodes[1].Owns = 2, 1
+	return f
+}
+
+// stint runs a command line in this process.
+func stint(args ...string) (code int, stdout, stderr string) {
+	var out, err strings.Builder
+	code = run(args, strings.NewReader(""), &out, &err)
+	return code, out.String(), err.String()
+}
+
+// transcript is what is printed for a command line, as somebody sees it, compared with a file in testdata/cluster.
+func transcript(t *testing.T, name string, wantCode int, args ...string) {
+	t.Helper()
+	transcriptFrom(t, name, wantCode, "", args...)
+}
+
+// transcriptFrom is transcript where the argument policies.yaml is a file of that text.
+func transcriptFrom(t *testing.T, name string, wantCode int, policies string, args ...string) {
+	t.Helper()
+	dir := t.TempDir()
+	for i, arg := range args {
+		if arg == "policies.yaml" {
+			args[i] = filepath.Join(dir, arg)
+			writeFile(t, args[i], policies)
+		}
+	}
+	code, stdout, stderr := stint(args...)
+	if code != wantCode {
+		t.Errorf("%s: exit code %d, want %d", name, code, wantCode)
+	}
+	got := stdout
+	if stderr != "" {
+		got += "-- stderr --\n" + stderr
+	}
+	got = strings.ReplaceAll(got, dir+string(filepath.Separator), "")
+	golden := filepath.Join("testdata", "cluster", name+".txt")
+	if *update {
+		writeFile(t, golden, got)
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+	}
+}
+
+func writeFile(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+)
+
+type drainCommand struct {
+	Node string        `arg:"" optional:"" help:"Id of the node. Default: the one that answers."`
+	Off  bool          `help:"End the draining: the node may own shards again."`
+	Wait time.Duration `help:"How long to wait until it owns nothing; 0: not at all." default:"30s"`
+	output
+	remote
+}
+
+// Help implements kong.HelpProvider.
+func (*drainCommand) Help() string {
+	return "A draining node hands its shards to others and keeps its copies of them, so that it can be stopped and started " +
+		"again without a request failing. It stays so until --off.\n\n" +
+		"    stint drain node-2 && systemctl restart stint && stint drain node-2 --off\n\n" +
+		"Exit code 0: it owns nothing (unless --wait 0). 1: it was refused, or the node still owns shards after --wait."
+}
+
+// Run tells the node to drain, or not to, and waits until it owns nothing.
+func (c *drainCommand) Run(s streams) error {
+	if c.Node == "" && len(c.urls()) > 1 {
+		return usagef("drain: say which node: --addr names several")
+	}
+	var response *stintv1.DrainResponse
+	drain := func() (left string, err error) {
+		if response, err = c.ask(); err != nil || c.Off || response.ShardsLeft == 0 {
+			return "", err
+		}
+		return fmt.Sprintf("%s still owns %s", c.who(), plural(response.ShardsLeft, "shard")), nil
+	}
+	left, err := drain()
+	if err != nil {
+		return err
+	}
+	if left != "" && c.Wait > 0 {
+		// To drain what is draining changes nothing, and tells what is left.
+		if left, err = await(s, c.Wait, drain); err != nil {
+			return err
+		}
+	}
+	if c.json() {
+		err = printJSON(s, response)
+	} else if left == "" || c.Wait <= 0 {
+		_, err = fmt.Fprintln(s.out, c.verdict(left))
+	}
+	if err == nil && left != "" && c.Wait > 0 {
+		err = fmt.Errorf("drain: after %v %s; it goes on: see stint status", c.Wait, left)
+	}
+	return err
+}
+
+func (c *drainCommand) ask() (*stintv1.DrainResponse, error) {
+	ctx, cancel := c.context()
+	defer cancel()
+	answer, err := c.cluster(ctx).Drain(ctx, connect.NewRequest(&stintv1.DrainRequest{NodeId: c.Node, Off: c.Off}))
+	if err != nil {
+		return nil, told{c.explain(ctx, strings.TrimSpace("drain "+c.Node), err, false), err}
+	}
+	return answer.Msg, nil
+}
+
+func (c *drainCommand) who() string {
+	if c.Node == "" {
+		return "the node at " + c.where()
+	}
+	return c.Node
+}
+
+func (c *drainCommand) verdict(left string) string {
+	switch {
+	case c.Off:
+		return c.who() + " may own shards again"
+	case left != "":
+		return left
+	}
+	return c.who() + " owns nothing: it can be stopped"
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/shard"
+)
+
+// atStep changes the status when it was asked for so many times.
+func atStep(changes map[int]func(*api.ClusterStatus)) func(*api.ClusterStatus) {
+	asked := 0
+	return func(s *api.ClusterStatus) {
+		asked++
+		s.Nodes = append([]api.NodeStatus(nil), s.Nodes...)
+		if change := changes[asked]; change != nil {
+			change(s)
+		}
+	}
+}
+
+func TestDrainWaitsUntilNothingIsOwned(t *testing.T) {
+	f := newCluster()
+	f.step = atStep(map[int]func(*api.ClusterStatus){
+		1: func(s *api.ClusterStatus) { s.Nodes[1].Owns = 2 },
+		3: func(s *api.ClusterStatus) { s.Nodes[1].Owns = 1 },
+		4: func(s *api.ClusterStatus) { s.Nodes[1].Owns = 0 },
+	})
+	addr := f.serve(t)
+	transcript(t, "drain", 0, "drain", "node-2", "--addr", addr)
+	if n := f.count(`drain "node-2" true`); n != 4 {
+		t.Errorf("asked %q", f.asked)
+	}
+	transcript(t, "drain_off", 0, "drain", "node-2", "--off", "--addr", addr)
+	if f.count(`drain "node-2" false`) != 1 {
+		t.Errorf("asked %q", f.asked)
+	}
+}
+
+func TestDrainDoesNotWaitForEver(t *testing.T) {
+	f := newCluster()
+	addr := f.serve(t)
+	transcript(t, "drain_late", 1, "drain", "node-2", "--wait", "1ms", "--addr", addr)
+	transcript(t, "drain_no_wait", 0, "drain", "node-2", "--wait", "0", "--addr", addr)
+	f.err = &shard.Error{Code: shard.Conflict, Message: "no other node could own its shards"}
+	transcript(t, "drain_refused", 1, "drain", "node-2", "--addr", addr)
+	code, stdout, _ := stint("drain", "node-2", "--wait", "0", "-o", "json", "--addr", newCluster().serve(t))
+	if code != 0 || stdout != `{"shardsLeft":1}`+"\n" {
+		t.Errorf("as JSON: %d %s", code, stdout)
+	}
+}
+
+// Of several addresses any may answer, and it would be chance which node is drained.
+func TestDrainOfWhoeverAnswersIsRefused(t *testing.T) {
+	f := newCluster()
+	addr := f.serve(t)
+	code, _, stderr := stint("drain", "--addr", addr+","+addr)
+	if code != 2 || len(f.asked) > 0 || !strings.Contains(stderr, "say which node") {
+		t.Errorf("%d %s after %q", code, stderr, f.asked)
+	}
+	if code, stdout, _ := stint("drain", "--off", "--addr", addr); code != 0 || !strings.Contains(stdout, "the node at "+addr) {
+		t.Errorf("%d %s", code, stdout)
+	}
+}
+
+func TestRemoveNodeWaitsUntilItIsRemoved(t *testing.T) {
+	f := newCluster()
+	f.step = atStep(map[int]func(*api.ClusterStatus){
+		2: func(s *api.ClusterStatus) { s.Nodes[1].State = "leaving" },
+		3: func(s *api.ClusterStatus) { s.Nodes[1].Replicas = 1 },
+		4: func(s *api.ClusterStatus) { s.Nodes[1].Replicas, s.Nodes[1].State = 0, "removed" },
+	})
+	addr := f.serve(t)
+	transcript(t, "remove_node", 0, "remove-node", "node-2", "--addr", addr)
+	transcript(t, "remove_node_again", 0, "remove-node", "node-2", "--addr", addr)
+	if f.count("remove node-2") != 1 {
+		t.Errorf("asked %q", f.asked)
+	}
+	// node-1 is alone now.
+	transcript(t, "remove_node_last", 1, "remove-node", "node-1", "--addr", addr)
+	transcript(t, "remove_node_unknown", 1, "remove-node", "node-9", "--addr", addr)
+	if f.count("remove") != 1 {
+		t.Errorf("asked %q", f.asked)
+	}
+}
+
+func TestRemoveNodeDoesNotWaitForEver(t *testing.T) {
+	f := newCluster()
+	transcript(t, "remove_node_late", 1, "remove-node", "node-2", "--wait", "1ms", "--addr", f.serve(t))
+}
+
+// A server that cannot be asked for a moment does not end the wait: what was begun goes on.
+func TestWaitingOutlivesAServersAbsence(t *testing.T) {
+	f := newCluster()
+	asked := 0
+	f.step = func(s *api.ClusterStatus) {
+		asked++
+		f.err = nil
+		switch asked {
+		case 2:
+			f.err = &shard.Error{Code: shard.Unavailable, Message: "no majority"}
+		case 3:
+			s.Nodes = append([]api.NodeStatus(nil), s.Nodes...)
+			s.Nodes[1].State = "removed"
+		}
+	}
+	if code, _, stderr := stint("remove-node", "node-2", "--addr", f.serve(t)); code != 0 || asked != 3 {
+		t.Errorf("%d %s after %d questions", code, stderr, asked)
+	}
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"connectrpc.com/connect"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+)
+
+type removeNodeCommand struct {
+	Node string        `arg:"" help:"Id of the node."`
+	Wait time.Duration `help:"How long to wait until it is removed; 0: not at all." default:"2m"`
+	remote
+}
+
+// Help implements kong.HelpProvider.
+func (*removeNodeCommand) Help() string {
+	return "For good: others take over its replicas, then it is no member any more, and its id is not admitted again. The " +
+		"node may be running or lost; a node that comes back belongs to `stint drain` instead. The last node is not removed.\n\n" +
+		"Exit code 0: it is removed (unless --wait 0). 1: it was refused, or it still holds replicas after --wait."
+}
+
+// Run says what will happen, begins it, and waits until the node is removed.
+func (c *removeNodeCommand) Run(s streams) error {
+	what := "remove-node " + c.Node
+	status, err := c.status(what)
+	if err != nil {
+		return err
+	}
+	n, others := findNode(status, c.Node)
+	switch {
+	case n == nil:
+		return fmt.Errorf("%s: the cluster has no such node; stint status lists them", what)
+	case n.State == "removed":
+		fmt.Fprintf(s.out, "%s was removed before\n", c.Node)
+		return nil
+	case others == 0:
+		return fmt.Errorf("%s: it is the last node: nobody could take over its shards", what)
+	}
+	fmt.Fprintf(s.out, "removing %s: others take over its %s; its id is not admitted again\n", c.Node,
+		plural(n.Replicas, "replica"))
+	if others < 3 {
+		fmt.Fprintln(s.out, "fewer than 3 nodes stay: each shard keeps one copy, and stops counting while the node that has it is away")
+	}
+	if err := c.begin(what); err != nil {
+		return err
+	}
+	if c.Wait <= 0 {
+		return nil
+	}
+	left, err := await(s, c.Wait, c.left)
+	if err != nil {
+		return err
+	}
+	if left != "" {
+		return fmt.Errorf("%s: after %v %s; it goes on: see stint status", what, c.Wait, left)
+	}
+	_, err = fmt.Fprintf(s.out, "%s is removed: it can be stopped, and its data deleted\n", c.Node)
+	return err
+}
+
+func (c *removeNodeCommand) begin(what string) error {
+	ctx, cancel := c.context()
+	defer cancel()
+	_, err := c.cluster(ctx).RemoveNode(ctx, connect.NewRequest(&stintv1.RemoveNodeRequest{NodeId: c.Node}))
+	if err != nil {
+		return c.explainFate(ctx, what, err, "it may have begun all the same: see stint status")
+	}
+	return nil
+}
+
+// left says what the node still holds; "" when it is removed.
+func (c *removeNodeCommand) left() (string, error) {
+	status, err := c.status("remove-node " + c.Node)
+	if err != nil {
+		return "", err
+	}
+	n, _ := findNode(status, c.Node)
+	if n == nil || n.State == "removed" {
+		return "", nil
+	}
+	return fmt.Sprintf("%s still holds %s", c.Node, plural(n.Replicas, "replica")), nil
+}
+
+// findNode finds a node, and counts those that stay when it is gone.
+func findNode(m *stintv1.StatusResponse, id string) (found *stintv1.Node, others int) {
+	for _, n := range m.Nodes {
+		switch {
+		case n.Id == id:
+			found = n
+		case n.State != "leaving" && n.State != "removed":
+			others++
+		}
+	}
+	return found, others
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+)
+
+type statusCommand struct {
+	output
+	remote
+}
+
+// Help implements kong.HelpProvider.
+func (*statusCommand) Help() string {
+	return "Exit code 0: the cluster is healthy. 1: it is not, and the problems are listed; or nobody could be asked.\n\n" +
+		"    stint status --addr node-1:7400,node-2:7400,node-3:7400\n" +
+		"    stint status -o json"
+}
+
+// Run prints the cluster, and tells by the exit code whether it is healthy.
+func (c *statusCommand) Run(s streams) error {
+	status, err := c.status("status")
+	if err != nil {
+		return err
+	}
+	if c.json() {
+		err = printJSON(s, status)
+	} else {
+		err = printStatus(s, status)
+	}
+	if err == nil && len(status.Problems) > 0 {
+		err = fmt.Errorf("the cluster is not healthy: %s", plural(len(status.Problems), "problem"))
+	}
+	return err
+}
+
+// status asks for the state of the cluster on behalf of a command.
+func (r remote) status(command string) (*stintv1.StatusResponse, error) {
+	ctx, cancel := r.context()
+	defer cancel()
+	answer, err := r.cluster(ctx).Status(ctx, connect.NewRequest(&stintv1.StatusRequest{}))
+	if err != nil {
+		return nil, told{r.explain(ctx, command, err, false), err}
+	}
+	return answer.Msg, nil
+}
+
+// printStatus writes a status for people. Nodes that were removed are only counted.
+func printStatus(s streams, m *stintv1.StatusResponse) error {
+	fmt.Fprintln(s.out, clusterLine(m))
+	fmt.Fprintln(s.out)
+	nodes := newTable(s)
+	fmt.Fprintln(nodes, "NODE\tSTATE\tHEARD\tOWNS\tREPLICAS\tCLOCK\tZONE\tAPI\tVERSION")
+	for _, n := range m.Nodes {
+		if n.State != "removed" {
+			fmt.Fprintf(nodes, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", n.Id, n.State, heardText(n), n.Owns, n.Replicas,
+				clockText(n), dash(n.Zone), dash(n.ApiAddr), dash(n.Version))
+		}
+	}
+	if err := nodes.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(s.out)
+	shards := newTable(s)
+	fmt.Fprintln(shards, "SHARD\tOWNER\tEPOCH\tSEQ\tKEYS\tPOLICIES\tREPLICAS")
+	for _, d := range m.Shards {
+		policies := strconv.FormatUint(d.PoliciesVersion, 10)
+		if d.Name == systemShard {
+			policies = "-" // it keeps them, and decides by none
+		}
+		fmt.Fprintf(shards, "%s\t%s\t%d\t%d\t%d\t%s\t%s\n", d.Name, dash(d.Owner), d.Epoch, d.Seq, d.Keys, policies,
+			replicasText(d.Replicas))
+	}
+	if err := shards.Flush(); err != nil {
+		return err
+	}
+	printList(s.out, "under way:", m.Moves)
+	printList(s.out, "problems:", m.Problems)
+	return nil
+}
+
+// clusterLine sums a cluster up. The system shard is none of the shards that --shards counts.
+func clusterLine(m *stintv1.StatusResponse) string {
+	health := "healthy"
+	if n := len(m.Problems); n > 0 {
+		health = "NOT healthy (" + plural(n, "problem") + ")"
+	}
+	nodes, removed, shards := 0, "", 0
+	for _, n := range m.Nodes {
+		if n.State != "removed" {
+			nodes++
+		}
+	}
+	if gone := len(m.Nodes) - nodes; gone > 0 {
+		removed = fmt.Sprintf(" (and %d removed)", gone)
+	}
+	for _, d := range m.Shards {
+		if d.Name != systemShard {
+			shards++
+		}
+	}
+	return fmt.Sprintf("cluster %s %s: %s%s, %s, policies version %d", m.ClusterId, health, plural(nodes, "node"), removed,
+		plural(shards, "shard"), m.PoliciesVersion)
+}
+
+// systemShard is the name of the shard that holds no keys.
+const systemShard = "system"
+
+func heardText(n *stintv1.Node) string {
+	if n.Alive {
+		return "now"
+	}
+	if silent := n.Silent.AsDuration(); silent > 0 {
+		return silent.Round(time.Second).String() + " ago"
+	}
+	return "never"
+}
+
+func clockText(n *stintv1.Node) string {
+	if !n.Alive {
+		return "-"
+	}
+	ahead := n.ClockAhead.AsDuration().Round(time.Millisecond)
+	if ahead > 0 {
+		return "+" + ahead.String()
+	}
+	return ahead.String()
+}
+
+func dash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+// replicasText lists replicas with what there is to say of each.
+func replicasText(replicas []*stintv1.Replica) string {
+	var list []string
+	for _, r := range replicas {
+		text := r.Node + " " + r.Role
+		switch {
+		case r.Lost:
+			text += " LOST"
+		case !r.Known:
+			text += " unknown"
+		case r.Lag > 0:
+			text += fmt.Sprintf(" %d behind", r.Lag)
+		}
+		list = append(list, text)
+	}
+	return dash(strings.Join(list, ", "))
+}
+
+func printList(w io.Writer, title string, lines []string) {
+	if len(lines) > 0 {
+		fmt.Fprintf(w, "\n%s\n  %s\n", title, strings.Join(lines, "\n  "))
+	}
+}

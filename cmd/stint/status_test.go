@@ -1,0 +1,46 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/shard"
+)
+
+func TestStatusOfAHealthyCluster(t *testing.T) {
+	f := newCluster()
+	transcript(t, "healthy", 0, "status", "--addr", f.serve(t))
+}
+
+func TestStatusOfASickCluster(t *testing.T) {
+	f := newCluster()
+	s := &f.status
+	s.Nodes[1].Alive, s.Nodes[1].Silent, s.Nodes[1].Owns = false, 92*time.Second, 0
+	s.Nodes = append(s.Nodes, api.NodeStatus{ID: "node-3", State: "draining"}, api.NodeStatus{ID: "node-4", State: "removed"})
+	s.Shards[1].Owner = ""
+	s.Shards[1].Replicas = append(s.Shards[1].Replicas, api.ReplicaStatus{Node: "node-3", Number: 4, Role: "learner"},
+		api.ReplicaStatus{Node: "node-5", Number: 3, Role: "leaving", Lost: true})
+	s.Moves = []string{"shard 1: node-3 is catching up (replica 4)"}
+	s.Problems = []string{"node-2 was not heard from for 1m32s", "shard 1 has no owner"}
+	addr := f.serve(t)
+	transcript(t, "sick", 1, "status", "--addr", addr)
+	code, stdout, stderr := stint("status", "-o", "json", "--addr", addr)
+	if code != 1 || !strings.Contains(stdout, `"problems":["node-2 was`) || !strings.Contains(stdout, `"name":"system"`) {
+		t.Errorf("as JSON: %d %s", code, stdout)
+	}
+	if stderr != "stint: the cluster is not healthy: 2 problems\n" {
+		t.Errorf("stderr: %s", stderr)
+	}
+}
+
+func TestStatusOfNoCluster(t *testing.T) {
+	f := newCluster()
+	f.err = &shard.Error{Code: shard.Unavailable, Message: "the cluster is not formed: 1 of 3 nodes are here"}
+	code, stdout, stderr := stint("status", "--addr", f.serve(t))
+	if code != 1 || stdout != "" ||
+		stderr != "stint: status: unavailable: the cluster is not formed: 1 of 3 nodes are here\n" {
+		t.Errorf("%d %q %q", code, stdout, stderr)
+	}
+}

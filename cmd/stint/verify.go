@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/stint-io/stint/internal/lab"
+	"github.com/stint-io/stint/internal/verify"
+)
+
+type verifyCommand struct {
+	Addr     []string      `help:"Nodes of a running cluster: load and checks only, nothing is broken." env:"STINT_ADDR" placeholder:"URL,..."`
+	Policy   string        `help:"With --addr: a policy with one limit whose quota does not come back meanwhile." placeholder:"NAME"`
+	Local    int           `help:"Start so many nodes on this machine, and break them. Without --addr: 3." placeholder:"N"`
+	Duration time.Duration `help:"How long." default:"30s"`
+	Faults   []string      `help:"With --local: kill, pause, cut, restart; none." default:"kill,pause,cut,restart"`
+	Workers  int           `help:"Clients that contend." default:"16"`
+	Keys     int           `help:"Keys they contend for at one time." default:"12"`
+	Rate     float64       `help:"Operations per second of all clients; 0: as fast as they are answered." default:"1000"`
+	Seed     uint64        `help:"Of the faults and the clients' choices. Default: a random one."`
+	Keep     bool          `help:"With --local: leave the nodes' logs and data where they are, and say where."`
+	output
+}
+
+// Help implements kong.HelpProvider.
+func (*verifyCommand) Help() string {
+	return "Proves exactness: clients contend for limits of 1000 while nodes are killed, paused, cut off and restarted. " +
+		"Every answer is checked against all others, unknown outcomes are asked again with their ids, and in the end every " +
+		"counter must hold what was admitted and nothing else. Exit code 0: exact. 1: not, with the evidence.\n\n" +
+		"    stint verify                                          three nodes of this binary, 30 s\n" +
+		"    stint verify --local 5 --duration 5m --seed 42\n" +
+		"    stint verify --addr 10.0.0.1:7400,10.0.0.2:7400 --policy verify\n\n" +
+		"A policy for --addr, in a policies file:\n\n" +
+		"    verify: {limits: [{name: total, quota: 1000, fixed_window: {period: 24h, anchor: first_hit}}]}"
+}
+
+// Run verifies, and prints what came of it.
+func (c *verifyCommand) Run(s streams) error {
+	if err := c.settleFlags(); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	line := newStatusLine(s)
+	verifyCluster := c.running
+	if c.Local > 0 {
+		verifyCluster = c.local
+	}
+	result, err := verifyCluster(ctx, s, line)
+	line.end()
+	if err != nil {
+		return fmt.Errorf("verify: %w", err)
+	}
+	if c.json() {
+		err = json.NewEncoder(s.out).Encode(result)
+	} else {
+		err = printVerified(s, result)
+	}
+	if err == nil && !result.Exact {
+		err = fmt.Errorf("verify: not exact (seed %d)", result.Seed)
+	}
+	return err
+}
+
+// faultNames are what --faults may say; each is a lab.Fault.
+var faultNames = []string{"kill", "pause", "cut", "restart"}
+
+// settleFlags fills in what was not said, and refuses what makes no sense.
+func (c *verifyCommand) settleFlags() error {
+	if slices.Equal(c.Faults, []string{"none"}) {
+		c.Faults = nil
+	}
+	for _, fault := range c.Faults {
+		if !slices.Contains(faultNames, fault) {
+			return usagef("--faults: %q is none of %s, or none", fault, strings.Join(faultNames, ", "))
+		}
+	}
+	if c.Local > 0 {
+		c.Addr = nil // STINT_ADDR may be set for other commands
+	} else if len(c.Addr) == 0 {
+		c.Local = 3
+	}
+	switch {
+	case c.Local == 0 && c.Policy == "":
+		return usagef("--policy: name the policy to verify with; stint verify --help shows one")
+	case c.Local < 0 || c.Local > 9:
+		return usagef("--local: %d is not within 1..9", c.Local)
+	case c.Workers < 1 || c.Keys < 1 || c.Rate < 0 || c.Duration <= 0:
+		return usagef("--workers, --keys, --rate and --duration must be more than 0")
+	}
+	if c.Seed == 0 {
+		var random [4]byte
+		rand.Read(random[:])
+		c.Seed = uint64(binary.LittleEndian.Uint32(random[:]))
+	}
+	return nil
+}
+
+func (c *verifyCommand) plan(line *statusLine) verify.Plan {
+	return verify.Plan{Keys: c.Keys, Workers: c.Workers, Rate: c.Rate, IDs: 50, Seed: c.Seed,
+		Progress: func(p verify.Progress) { line.show(c.progress(p)) }}
+}
+
+func (c *verifyCommand) progress(p verify.Progress) string {
+	when := fmt.Sprintf("%3.0f of %.0f s", p.Elapsed.Seconds(), c.Duration.Seconds())
+	if p.Elapsed > c.Duration {
+		when = "settling"
+	}
+	text := fmt.Sprintf("%s  admitted %d  denied %d  worst outage %s", when, p.Admitted, p.Denied, p.Worst.Round(time.Millisecond))
+	if p.Findings > 0 {
+		text += fmt.Sprintf("  NOT EXACT: %d findings", p.Findings)
+	}
+	return text
+}
+
+// running verifies a cluster that is there.
+func (c *verifyCommand) running(ctx context.Context, _ streams, line *statusLine) (*verify.Result, error) {
+	finding, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	target, err := verify.FindTarget(finding, c.Addr[0], c.Policy)
+	if err != nil {
+		return nil, err
+	}
+	plan := c.plan(line)
+	plan.Addresses, plan.Targets = c.Addr, []verify.Target{target}
+	return verify.Run(ctx, plan, func(ctx context.Context) error {
+		select {
+		case <-time.After(c.Duration):
+		case <-ctx.Done():
+		}
+		return nil
+	})
+}
+
+// Policies of the nodes that verify starts. Neither quota comes back while it runs.
+const (
+	verifyQuota    = 1000
+	verifyPolicies = `policies:
+  verify-day:
+    limits:
+      - {name: day, quota: 1000, fixed_window: {period: 24h, anchor: first_hit}}
+  verify-stock:
+    limits:
+      - {name: stock, quota: 1000, lifetime: {}}
+`
+)
+
+// startPatience is how long a cluster may take to found itself.
+const startPatience = 60 * time.Second
+
+// local starts nodes, breaks them, and verifies meanwhile.
+func (c *verifyCommand) local(ctx context.Context, s streams, line *statusLine) (*verify.Result, error) {
+	binary, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "stint-verify-")
+	if err != nil {
+		return nil, err
+	}
+	if c.Keep {
+		defer func() { fmt.Fprintf(s.err, "logs and data are in %s\n", dir) }()
+	} else {
+		defer os.RemoveAll(dir)
+	}
+	line.say(fmt.Sprintf("seed %d: starting %d nodes", c.Seed, c.Local))
+	starting, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	cluster, err := lab.Start(starting, lab.Options{Binary: binary, Nodes: c.Local, Dir: dir, Policies: verifyPolicies})
+	if err != nil {
+		return nil, err
+	}
+	defer cluster.Close()
+	plan := c.plan(line)
+	plan.Addresses = cluster.Addrs()
+	plan.Targets = []verify.Target{{Policy: "verify-day", Quota: verifyQuota}, {Policy: "verify-stock", Quota: verifyQuota}}
+	faults := map[lab.Fault]int{}
+	result, err := verify.Run(ctx, plan, func(ctx context.Context) (err error) {
+		faults, err = c.storm(ctx, cluster, line)
+		return err
+	})
+	if result != nil {
+		result.Faults = map[string]int{}
+		for fault, n := range faults {
+			result.Faults[string(fault)] = n
+		}
+	}
+	if err != nil || result != nil && !result.Exact {
+		fmt.Fprint(s.err, cluster.Logs())
+	}
+	return result, err
+}
+
+// longestFault is of a local run: longer than it takes to elect another owner.
+const longestFault = 4 * time.Second
+
+func (c *verifyCommand) storm(ctx context.Context, cluster *lab.Cluster, line *statusLine) (map[lab.Fault]int, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.Duration)
+	defer cancel()
+	storm := lab.Storm{Rest: 2 * time.Second, Longest: longestFault, Seed: c.Seed, Tell: line.say}
+	for _, fault := range c.Faults {
+		storm.Faults = append(storm.Faults, lab.Fault(fault))
+	}
+	return cluster.Storm(ctx, storm)
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stint-io/stint/internal/verify"
+)
+
+// printVerified writes what a verification came to for people.
+func printVerified(s streams, r *verify.Result) error {
+	table := newTable(s)
+	fmt.Fprintf(table, "limit\t%d\tof each key: %d keys contended for, %d filled\n", r.Limit, r.Keys, r.KeysFull)
+	fmt.Fprintf(table, "admitted\t%d\tto the key with the most; %d to all, %d denied\n", r.Admitted, r.AdmittedAll, r.Denied)
+	fmt.Fprintf(table, "lost\t%d\tadmissions that were answered and are not counted\n", r.Lost)
+	fmt.Fprintf(table, "doubled\t%d\tunits counted twice\n", r.Doubled)
+	fmt.Fprintf(table, "unknown\t%d\toutcomes nobody knows; %d more were told by their ids; %d ids replayed\n", r.Unknown,
+		r.Resolved, r.Replayed)
+	fmt.Fprintf(table, "unavailable\t%s\tthe worst of %d outages of a shard; p50 %s, p99 %s\n", millis(r.Unavailable.Worst),
+		r.Unavailable.Count, millis(r.Unavailable.P50), millis(r.Unavailable.P99))
+	fmt.Fprintf(table, "latency\t%s\tp99; p50 %s, worst %s; %.0f operations/s, %d missed their deadline\n",
+		millis(r.Latency.P99), millis(r.Latency.P50), millis(r.Latency.Worst), r.Rate, r.Missed)
+	if len(r.Faults) > 0 {
+		total, kinds := 0, []string{}
+		for _, fault := range slices.Sorted(maps.Keys(r.Faults)) {
+			total += r.Faults[fault]
+			kinds = append(kinds, fmt.Sprintf("%s %d", fault, r.Faults[fault]))
+		}
+		fmt.Fprintf(table, "faults\t%d\t%s; in %.0f s, seed %d\n", total, strings.Join(kinds, ", "), r.Seconds, r.Seed)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, code := range slices.Sorted(maps.Keys(r.Trouble)) {
+		t := r.Trouble[code]
+		fmt.Fprintf(s.out, "%d attempts ended with %s: %s\n", t.Attempts, code, t.Example)
+	}
+	return printVerdict(s.out, r)
+}
+
+func printVerdict(out io.Writer, r *verify.Result) error {
+	if r.Exact {
+		_, err := fmt.Fprintf(out, "\nexact: limit %d, admitted %d, lost %d, doubled %d\n", r.Limit, r.Admitted, r.Lost, r.Doubled)
+		return err
+	}
+	fmt.Fprintln(out, "\nNOT EXACT:")
+	for _, kind := range slices.Sorted(maps.Keys(r.Findings)) {
+		fmt.Fprintf(out, "  %s: %d\n", kind, r.Findings[kind])
+	}
+	for _, text := range r.Evidence {
+		fmt.Fprintf(out, "    %s\n", text)
+	}
+	return nil
+}
+
+// millis shows microseconds rounded to what a person compares.
+func millis(micros int64) string {
+	d := time.Duration(micros) * time.Microsecond
+	if d >= 10*time.Millisecond {
+		d = d.Round(time.Millisecond)
+	} else {
+		d = d.Round(10 * time.Microsecond)
+	}
+	return d.String()
+}
+
+// statusLine tells on stderr how a long command gets on: one line that is painted over where somebody watches, else a
+// line now and then.
+type statusLine struct {
+	out  io.Writer
+	live bool
+
+	mu   sync.Mutex
+	last time.Time
+}
+
+// plainEvery is how often a log hears of the progress.
+const plainEvery = 5 * time.Second
+
+func newStatusLine(s streams) *statusLine {
+	return &statusLine{out: s.err, live: s.live(), last: time.Now()}
+}
+
+// show replaces the line.
+func (l *statusLine) show(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.live {
+		fmt.Fprintf(l.out, "\r\x1b[K%s", text)
+	} else if time.Since(l.last) >= plainEvery {
+		l.last = time.Now()
+		fmt.Fprintln(l.out, text)
+	}
+}
+
+// say writes a line that stays.
+func (l *statusLine) say(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.live {
+		fmt.Fprint(l.out, "\r\x1b[K")
+	}
+	fmt.Fprintln(l.out, text)
+}
+
+// end leaves nothing of the line.
+func (l *statusLine) end() {
+	if l.live {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		fmt.Fprint(l.out, "\r\x1b[K")
+	}
+}

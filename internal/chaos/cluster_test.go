@@ -1,0 +1,214 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stint-io/stint/internal/lab"
+	"github.com/stint-io/stint/internal/verify"
+)
+
+// The policies of the clusters. Neither quota comes back while a test runs: the window shows whether clocks that jump
+// reopen it.
+const (
+	clusterQuota    = 1000
+	clusterPolicies = `policies:
+  day:
+    limits:
+      - {name: day, quota: 1000, fixed_window: {period: 24h, anchor: first_hit}}
+  stock:
+    limits:
+      - {name: stock, quota: 1000, lifetime: {}}
+`
+)
+
+var clusterTargets = []verify.Target{{Policy: "day", Quota: clusterQuota}, {Policy: "stock", Quota: clusterQuota}}
+
+// newCluster starts three nodes and shows their logs if the test fails.
+func newCluster(t *testing.T) *lab.Cluster {
+	t.Helper()
+	binary, err := buildBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := lab.Start(within(t, 60*time.Second), lab.Options{Binary: binary, Nodes: 3, Dir: t.TempDir(), Policies: clusterPolicies})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Close()
+		if t.Failed() {
+			t.Log(c.Logs())
+		}
+	})
+	return c
+}
+
+func within(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func ready(t *testing.T, c *lab.Cluster, nodes ...int) {
+	t.Helper()
+	if err := c.AwaitReady(within(t, 30*time.Second), nodes...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// setting reads a variable of the environment.
+func setting[T any](t *testing.T, name string, fallback T, parse func(string) (T, error)) T {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return fallback
+	}
+	value, err := parse(text)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return value
+}
+
+// seed is STINT_CHAOS_SEED or a random one, and is printed.
+func seed(t *testing.T) uint64 {
+	t.Helper()
+	s := setting(t, "STINT_CHAOS_SEED", uint64(time.Now().UnixNano()), func(text string) (uint64, error) {
+		return strconv.ParseUint(text, 10, 64)
+	})
+	t.Logf("seed %d", s)
+	return s
+}
+
+// mustVerify runs the clients while during runs, and fails the test if what they were told is not exact.
+func mustVerify(t *testing.T, c *lab.Cluster, p verify.Plan, during func(context.Context) error) *verify.Result {
+	t.Helper()
+	p.Addresses = append(p.Addresses, c.Addrs()...)
+	p.Targets = clusterTargets
+	result, err := verify.Run(context.Background(), p, during)
+	if err != nil {
+		t.Error(err)
+	}
+	if result == nil {
+		t.FailNow()
+	}
+	text, err := json.Marshal(result)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("limit %d, admitted %d; %s", result.Limit, result.Admitted, text)
+	if !result.Exact {
+		t.Errorf("not exact: %v", result.Findings)
+	}
+	if surprises := c.Surprises(); len(surprises) > 0 {
+		t.Error(surprises)
+	}
+	return result
+}
+
+func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+
+// status is what a node says of its cluster.
+type status struct {
+	Nodes []struct {
+		ID    string
+		Alive bool
+	}
+	Shards []shardStatus
+}
+
+type shardStatus struct {
+	ID       uint32
+	Owner    string
+	Replicas []struct {
+		Node  string
+		Voter bool
+	}
+}
+
+func statusOf(ctx context.Context, address string) (s status, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+"/stint.v1.ClusterService/Status",
+		bytes.NewReader([]byte("{}")))
+	if err != nil {
+		return s, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return s, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return s, fmt.Errorf("status %d", response.StatusCode)
+	}
+	return s, json.NewDecoder(response.Body).Decode(&s)
+}
+
+// awaitStatus asks a node until what it says is as it should be; problem is "" then.
+func awaitStatus(t *testing.T, address string, patience time.Duration, problem func(status) string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	last := "it does not answer"
+	for {
+		s, err := statusOf(ctx, address)
+		if err == nil {
+			if last = problem(s); last == "" {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("after %v: %s (%v)", patience, last, err)
+		case <-time.After(100 * time.Millisecond): // real processes: there is nothing to wait on but the clock
+		}
+	}
+}
+
+// votersOn says what is missing until every shard has exactly these nodes as voters.
+func votersOn(nodes ...string) func(status) string {
+	slices.Sort(nodes)
+	return func(s status) string {
+		if len(s.Shards) == 0 {
+			return "no shards are listed"
+		}
+		for _, shard := range s.Shards {
+			var voters []string
+			for _, r := range shard.Replicas {
+				if r.Voter {
+					voters = append(voters, r.Node)
+				}
+			}
+			slices.Sort(voters)
+			if !slices.Equal(voters, nodes) || len(shard.Replicas) != len(nodes) || shard.Owner == "" {
+				return fmt.Sprintf("shard %d has voters %v of %d replicas and owner %q, want %v", shard.ID, voters,
+					len(shard.Replicas), shard.Owner, nodes)
+			}
+		}
+		return ""
+	}
+}
+
+// stint runs a command of the binary.
+func stint(ctx context.Context, arguments ...string) error {
+	binary, err := buildBinary()
+	if err != nil {
+		return err
+	}
+	out, err := exec.CommandContext(ctx, binary, arguments...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("stint %v: %w\n%s", arguments, err, out)
+	}
+	return nil
+}

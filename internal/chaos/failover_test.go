@@ -1,0 +1,100 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-io/stint/internal/lab"
+	"github.com/stint-io/stint/internal/verify"
+)
+
+// failoverMost is how long a shard may be away after kill -9 of its owner (SEMANTICS G10).
+const failoverMost = 4 * time.Second
+
+// TestFailover kills owners with SIGKILL. What it measures, for each kill, is the longest time in which some shard was
+// asked, by a client that goes on to the next node when one refuses the connection, and answered nobody. The machine is
+// otherwise quiet: 300 operations per second.
+func TestFailover(t *testing.T) {
+	kills := setting(t, "STINT_CHAOS_KILLS", 8, strconv.Atoi)
+	c, s := newCluster(t), seed(t)
+	var mu sync.Mutex
+	var outages []verify.Outage
+	var killed []time.Time
+	plan := verify.Plan{Rate: 300, Workers: 48, IDs: 50, Seed: s, Deadline: 6 * time.Second, Outage: func(o verify.Outage) {
+		mu.Lock()
+		defer mu.Unlock()
+		outages = append(outages, o)
+	}}
+	mustVerify(t, c, plan, func(ctx context.Context) error {
+		for n := range kills {
+			owner, err := anOwner(c, n)
+			if err != nil {
+				return err
+			}
+			killed = append(killed, time.Now())
+			if err := c.Kill(owner); err != nil {
+				return err
+			}
+			time.Sleep(failoverMost) // the time in which it must be over
+			if err := c.Restart(owner); err != nil {
+				return err
+			}
+			ready(t, c)
+			time.Sleep(time.Second) // so that outages of the restart are not taken for those of the next kill
+		}
+		return nil
+	})
+	var worst []int64
+	for _, at := range killed {
+		longest := time.Duration(0)
+		for _, o := range outages {
+			if end := o.Began.Add(o.Lasted); end.After(at) && o.Began.Before(at.Add(failoverMost)) {
+				longest = max(longest, end.Sub(at))
+			}
+		}
+		worst = append(worst, longest.Microseconds())
+	}
+	spread := verify.SpreadOf(worst)
+	t.Logf("%d kills of owners: the slowest shard was away for p50 %v, p99 %v, worst %v", kills, micros(spread.P50),
+		micros(spread.P99), micros(spread.Worst))
+	if micros(spread.Worst) > failoverMost {
+		t.Errorf("a shard was away for %v, want %v at most", micros(spread.Worst), failoverMost)
+	}
+	if spread.P50 == 0 {
+		t.Error("most kills made no shard pause: they hit nobody that owned one")
+	}
+}
+
+// anOwner answers a node that owns a shard, another one each time if there are several.
+func anOwner(c *lab.Cluster, n int) (int, error) {
+	for i := range c.Len() {
+		if node := (n + i) % c.Len(); owns(c.Addr(node)) {
+			return node, nil
+		}
+	}
+	return 0, fmt.Errorf("no node says that it owns a shard")
+}
+
+// owns reads from a node's metrics whether it has an epoch open.
+func owns(address string) bool {
+	response, err := http.Get("http://" + address + "/metrics")
+	if err != nil {
+		return false
+	}
+	defer response.Body.Close()
+	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+		if rest, ok := strings.CutPrefix(lines.Text(), "stint_epoch{"); ok && !strings.HasSuffix(rest, " 0") {
+			return true
+		}
+	}
+	return false
+}

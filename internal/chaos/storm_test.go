@@ -1,0 +1,61 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stint-io/stint/internal/lab"
+	"github.com/stint-io/stint/internal/verify"
+)
+
+// TestStorm: three nodes, 16 clients that contend for limits of 1000, and everything that can go wrong, two things at a
+// time: SIGKILL, SIGSTOP of up to 8 s, links cut in one way, in both and in a ring, orderly restarts, fdatasync that fails
+// or is slow, clocks that jump. STINT_CHAOS_DURATION makes it longer than a minute.
+func TestStorm(t *testing.T) {
+	duration := setting(t, "STINT_CHAOS_DURATION", time.Minute, time.ParseDuration)
+	c, s := newCluster(t), seed(t)
+	faults := map[lab.Fault]int{}
+	result := mustVerify(t, c, verify.Plan{Rate: 2000, IDs: 50, Seed: s}, func(context.Context) (err error) {
+		faults, err = c.Storm(within(t, duration), lab.Storm{AtOnce: 2, Rest: time.Second, Seed: s, Sound: sound(c),
+			Faults: []lab.Fault{lab.FaultKill, lab.FaultPause, lab.FaultCut, lab.FaultRestart, lab.FaultDisk, lab.FaultClock},
+			Tell:   func(what string) { t.Logf("%s %s", time.Now().Format("15:04:05.000"), what) }})
+		return err
+	})
+	total := 0
+	for _, n := range faults {
+		total += n
+	}
+	t.Logf("%d faults: %v", total, faults)
+	if least := int(duration / (3750 * time.Millisecond)); total < least {
+		t.Errorf("%d faults in %v, want %d", total, duration, least)
+	}
+	if least := duration.Seconds() * stormRate; float64(result.Operations) < least {
+		t.Errorf("%d operations in %v prove little, want %.0f", result.Operations, duration, least)
+	}
+	if back := micros(result.BackMicros); back == 0 || back > backPatience {
+		t.Errorf("a shard answered %v after the faults were over, want %v at most", back, backPatience)
+	}
+}
+
+// sound asks the cluster whether every node has a copy of every shard that votes.
+func sound(c *lab.Cluster) func(context.Context) bool {
+	whole := votersOn(c.Name(0), c.Name(1), c.Name(2))
+	return func(ctx context.Context) bool {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		for i := range c.Len() {
+			if s, err := statusOf(ctx, c.Addr(i)); err == nil {
+				return whole(s) == ""
+			}
+		}
+		return false
+	}
+}
+
+const (
+	stormRate    = 100 // operations per second, at least
+	backPatience = 10 * time.Second
+)

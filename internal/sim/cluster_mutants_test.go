@@ -1,0 +1,123 @@
+package sim
+
+import (
+	"path/filepath"
+	"testing"
+)
+
+// clusterMutant is a guard of a node or of its cluster, and the cheapest tests that see it taken away: those of a
+// package, or whole clusters.
+type clusterMutant struct {
+	mutant
+	seenBy suite
+}
+
+// fewClusters plays few worlds: enough for what loses or invents units wherever something fails.
+func fewClusters(first, worlds string) suite {
+	return suite{"-run=^TestClusters$", "./internal/sim", "-sim.first=" + first, "-sim.worlds=" + worlds}
+}
+
+// calmCluster plays a calm world: no request may fail in it.
+var calmCluster = suite{"-run=^TestClusters$", "./internal/sim", "-sim.seed=54"}
+
+// tests runs some tests of a package.
+func tests(pkg, names string) suite { return suite{"-run=^(" + names + ")$", "./" + pkg} }
+
+var clusterMutants = []clusterMutant{
+	// What hashicorp/raft must be kept from.
+	{mutant{"heartbeats overtake the main goroutine", "raftfsm/transport.go",
+		"func (t *transport) SetHeartbeatHandler(func(raft.RPC)) {}\n", ""},
+		tests("raftfsm", "TestHeartbeatsDoNotOvertakeTheMainGoroutine|TestGroupsKeepHeartbeatsInLine")},
+	{mutant{"a leader with a hung disk goes on sending heartbeats", "raftfsm/transport.go", "if t.hung() {", "if false {"},
+		tests("raftfsm", "TestHungReplicaIsSilent|TestLeaderWithAHungDiskIsReplaced")},
+	{mutant{"a pipeline that is stuck stays so", "raftfsm/transport.go",
+		"\tstuck := time.AfterFunc(rpcTimeout, func() { p.Close() }) // a response takes no longer\n\tdefer stuck.Stop()\n", ""},
+		tests("raftfsm", "TestAPipelineWhoseResponsesNobodyTakesEnds")},
+	{mutant{"a future without an error is taken for success", "raftfsm/propose.go", "if !ok {", "if !ok && g == nil {"},
+		tests("raftfsm", "TestForeignResponseIsFatal")},
+	{mutant{"a vote is written in two steps", "raftfsm/stable.go", "\t\ts.voteTerm = value\n\t\treturn nil\n",
+		"\t\t_, candidate, _ := s.vote()\n\t\ts.voteTerm = value\n\t\treturn s.file.put(s.prefix+keyVoteFor, " +
+			"append(binary.BigEndian.AppendUint64(nil, value), candidate...))\n"},
+		tests("raftfsm", "TestVoteIsAtomic")},
+	{mutant{"a learner votes before it has caught up", "raftfsm/members.go",
+		"if err := g.behind(name); err != nil {", "if err := g.behind(name); false {"},
+		tests("raftfsm", "TestLearnerIsPromotedWhenItHasCaughtUp")},
+	// Disks.
+	{mutant{"answers before the log is on the disk", "raftfsm/log.go", "batch.Commit(pebble.Sync)", "batch.Commit(pebble.NoSync)"},
+		tests("raftfsm", "TestCrashLosesNothingAcknowledged|TestFailedFsyncStopsEverythingOnce")},
+	{mutant{"a failed write is tried again", "raftfsm/failfs.go",
+		"if err != nil {\n\t\tf.poison.fail(", "if false {\n\t\tf.poison.fail("},
+		tests("raftfsm", "TestFailedWriteIsSeenBeforePebbleSeesIt")},
+	{mutant{"a replica whose disk failed votes on", "raftfsm/group.go",
+		"!g.cfg.Lone && g.stores.suspicion.names(replica)", "false"},
+		tests("raftfsm", "TestSuspicion|TestReplicasOfAFailedDiskAreReplaced")},
+	{mutant{"a replica without its log votes", "raftfsm/boot.go",
+		"if len(record.Voters) > 0 && b.snapshotIndex == 0 && b.lastIndex == 0 {", "if false {"},
+		tests("raftfsm", "TestReplicaThatLostItsStoresIsLost")},
+	{mutant{"a wiped node makes its replica anew under the old number", "cluster/reconcile.go",
+		"return Action{Kind: MarkLost, Shard: g.Shard, Number: r.Number}\n\tcase r.Created || r.Lost",
+		"return Action{Kind: Create, Shard: g.Shard, Number: r.Number}\n\tcase r.Created || r.Lost"},
+		tests("cluster", "TestANodeDoesWhatTheTableSays")},
+	// The table, and who changes it.
+	{mutant{"a voter leaves below the majority", "cluster/plan_replicas.go",
+		"return s.works() && remain > (s.voters-1)/2", "return true"},
+		tests("cluster", "TestNobodyLeavesBelowTheQuorum|TestRandomWorldsKeepTheirMajoritiesAndComeToRest")},
+	{mutant{"the founding does not wait for a founder", "cluster/formation_view.go",
+		"m == nil || m.State != MemberAlive || m.Cluster != f.Cluster) {", "m == nil) {"},
+		tests("cluster", "TestWhatANodeDoesNext|TestWhateverHappensAtMostOneClusterIsFounded")},
+	{mutant{"an older hint wins", "cluster/hint.go", "known.Epoch >= hint.Epoch", "known.Epoch == hint.Epoch"},
+		tests("cluster", "TestTheHighestEpochWins|TestADroppedHintDoesNotComeBack")},
+	// Requests on their way.
+	{mutant{"a refusal of a later copy is told as one of all", "cluster/route_errand.go",
+		"if !r.Retry || err.MaybeApplied() {", "if true {"},
+		tests("cluster", "TestAfterAnUnknownOutcomeOnlyADecisionIsCertain|TestWhateverFailsTheCallersHearTheTruth")},
+	{mutant{"what has no id and no session is asked again", "cluster/route_errand.go",
+		"return r.Number != 0 || r.ID != \"\" || !changes(r)", "return true"},
+		tests("cluster", "TestWithoutSessionAndIDAnUnknownOutcomeIsFinal|TestWhateverFailsTheCallersHearTheTruth")},
+	{mutant{"a second copy does not say so", "cluster/route_errand.go", "\t\t\tr.Retry = true\n", ""},
+		tests("cluster", "TestWhateverFailsTheCallersHearTheTruth|TestACopyThatComesLateCountsNothing")},
+	{mutant{"a broken connection is told as not executed", "cluster/hop_link.go",
+		"l.finish(c, l.unknown(\"the connection broke\"))", "l.finish(c, l.unreached())"},
+		tests("cluster", "TestTheFateOfCallsWhoseConnectionBreaks")},
+	// Time.
+	{mutant{"an epoch without a majority's clocks", "actor/time.go", "\treturn a.config.Reference()\n",
+		"\tahead, _ = a.config.Reference()\n\treturn ahead, true\n"},
+		tests("actor", "TestNoReferenceNoEpoch")},
+	// The same and more, seen by whole clusters.
+	{mutant{"nobody waits for the disk", "raftfsm/log.go", "batch.Commit(pebble.Sync)", "batch.Commit(pebble.NoSync)"},
+		fewClusters("1", "6")},
+	{mutant{"a new number for every copy", "cluster/route_errand.go", "\t\t\tr.Retry = true\n",
+		"\t\t\tr.Session, r.Number, r.Acked = shard.Session{}, 0, 0\n"},
+		fewClusters("1", "6")},
+	{mutant{"no idempotency record, in clusters", "shard/evaluate.go",
+		"if result.Err == nil && result.Decision.Index != 0 {\n\t\te.record", "if false {\n\t\te.record"},
+		fewClusters("1", "4")},
+	{mutant{"a node that stops hands nothing over", "node/lead.go",
+		"if r.lone || !r.group.Leading() {\n\t\t\treturn", "if true {\n\t\t\treturn"}, calmCluster},
+	{mutant{"a hand-over does not wait for what is under way", "actor/sequencer.go",
+		"if !q.paused || len(q.inFlight) > 0 {", "if !q.paused {"},
+		tests("actor", "TestHandover|TestSimulation")},
+	{mutant{"the router does not believe who says that it is no owner", "cluster/route_errand.go",
+		"\tcase err.Code == shard.NotOwner, err.Code", "\tcase err.Code"}, calmCluster},
+}
+
+// TestClusterMutants takes each of those guards away. What sees it is in the table, not in a simulation of one shard.
+func TestClusterMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and runs tests once for each mutant")
+	}
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range clusterMutants {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			output, failed := m.seenBy.simulate(t, root, map[string]string{filepath.Join(root, m.file): m.write(t, root)})
+			if !failed {
+				t.Fatalf("%v does not see it:\n%s", m.seenBy, output)
+			}
+			t.Log(reason(output))
+		})
+	}
+}

@@ -1,0 +1,209 @@
+package sim
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var (
+	seedFlag   = flag.Uint64("sim.seed", 0, "play the world of this seed only, and tell its story")
+	worldsFlag = flag.Int("sim.worlds", 0, "how many worlds are played; 0: a few")
+	firstFlag  = flag.Uint64("sim.first", 1, "the seed of the first world")
+)
+
+// tally counts what happened, to show that nothing was left out.
+type tally struct {
+	mu       sync.Mutex
+	happened map[string]int
+}
+
+func (t *tally) note(what string) { t.add(what, 1) }
+
+func (t *tally) add(what string, n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.happened == nil {
+		t.happened = make(map[string]int)
+	}
+	t.happened[what] += n
+}
+
+func (t *tally) most(what string, n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.happened == nil {
+		t.happened = make(map[string]int)
+	}
+	t.happened[what] = max(t.happened[what], n)
+}
+
+func (t *tally) String() string {
+	var b strings.Builder
+	for _, what := range slices.Sorted(maps.Keys(t.happened)) {
+		fmt.Fprintf(&b, "%8d %s\n", t.happened[what], what)
+	}
+	return b.String()
+}
+
+// TestClusters builds worlds out of seeds: clusters of real nodes in virtual time, on a network, disks and clocks that
+// fail as the seed says, with clients that ask all the while. What the clients were told is judged; then the world
+// heals, and must come back.
+//
+// A failure names its seed: `go test ./internal/sim -run TestClusters -sim.seed N` does the same things to a world at the
+// same times. It need not go the same way: goroutines have no seed.
+func TestClusters(t *testing.T) {
+	if *seedFlag != 0 {
+		var sum tally
+		if err := playWorld(t, *seedFlag, &sum, slog.LevelDebug); err != nil {
+			t.Error(err)
+		}
+		t.Logf("what happened:\n%v", &sum)
+		return
+	}
+	worlds := *worldsFlag
+	if worlds == 0 {
+		worlds = fewWorlds()
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // a world is short, and leaves little behind
+	started := time.Now()
+	var sum tally
+	var next atomic.Uint64
+	next.Store(*firstFlag - 1)
+	t.Run("worlds", func(t *testing.T) {
+		for core := range runtime.GOMAXPROCS(0) {
+			t.Run(fmt.Sprint(core), func(t *testing.T) {
+				t.Parallel()
+				for !t.Failed() {
+					seed := next.Add(1)
+					if seed >= *firstFlag+uint64(worlds) {
+						return
+					}
+					if err := playWorld(t, seed, &sum, slog.LevelInfo); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	})
+	t.Logf("%d worlds in %v\n%v", sum.happened["worlds"], time.Since(started).Round(time.Second), &sum)
+	if worlds >= 20 && !t.Failed() {
+		sum.mustHaveSeenEverything(t)
+	}
+}
+
+// mustHaveSeenEverything holds that the worlds were not in vain: every fault came, and every fate.
+func (t *tally) mustHaveSeenEverything(to *testing.T) {
+	all := []string{"operations: allowed", "operations: denied", "operations: refused", "operations: unknown",
+		"operations: answered when asked again with their id", "operations: answered as counted before, in their session",
+		"a node stopped itself", "comparisons of replicas"}
+	for _, k := range kinds {
+		if k.weight > 2 {
+			all = append(all, k.name)
+		}
+	}
+	for _, what := range all {
+		if t.happened[what] == 0 {
+			to.Errorf("no world met this: %s", what)
+		}
+	}
+}
+
+func fewWorlds() int {
+	switch {
+	case nightly:
+		return 20_000
+	case testing.Short():
+		return 5
+	}
+	return 24
+}
+
+// playWorld plays the world of a seed; the error tells its story.
+func playWorld(t *testing.T, seed uint64, sum *tally, level slog.Level) error {
+	dir, err := os.MkdirTemp(ramDisk(), "stint-sim-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	p := newPlan(seed)
+	var w *world
+	started := time.Now()
+	synctest.Test(t, func(*testing.T) {
+		if w, err = newWorld(p, dir, sum, level); err == nil {
+			w.play()
+		}
+	})
+	if err != nil {
+		return err
+	}
+	var ops []*op
+	for _, c := range w.clients {
+		ops = append(ops, c.ops...)
+	}
+	wrong := append(w.errs, judge(ops)...)
+	if p.calm {
+		sum.note("calm worlds")
+		wrong = append(wrong, judgeCalm(ops)...)
+	}
+	sum.count(w, ops)
+	if len(wrong) == 0 {
+		return nil
+	}
+	var b strings.Builder
+	for _, f := range p.faults {
+		fmt.Fprintln(&b, f)
+	}
+	return fmt.Errorf("the world of seed %d, after %v:\n%w\n--- its plan: %d nodes, %d founders, %d shards, %d replicas, "+
+		"replaced after %v\n%s--- its story\n%s", seed, time.Since(started).Round(time.Millisecond), errors.Join(wrong...),
+		p.nodes, p.founders, p.shards, p.replicas, p.replaceAfter, &b, w.story.text())
+}
+
+func (t *tally) count(w *world, ops []*op) {
+	t.note("worlds")
+	t.add("virtual seconds", int(w.lasted.Seconds()))
+	t.add("comparisons of replicas", w.sums.n)
+	t.most("most milliseconds until all shards answered again", int(w.quiet.Milliseconds()))
+	t.most("most milliseconds until the table was settled", int(w.settled.Milliseconds()))
+	for _, o := range ops {
+		t.note("operations")
+		switch {
+		case o.fate == unknown:
+			t.note("operations: unknown")
+		case o.fate == refused:
+			t.note("operations: refused")
+		case o.decision.Allowed:
+			t.note("operations: allowed")
+		default:
+			t.note("operations: denied")
+		}
+		if o.fate == answered && o.asked > 1 {
+			t.note("operations: answered when asked again with their id")
+		}
+		if o.fate == answered && o.asCounted() {
+			t.note("operations: answered as counted before, in their session")
+		}
+	}
+}
+
+// ramDisk is a directory in memory, where there is one: the small file of every node is fsynced on a real disk.
+func ramDisk() string {
+	const shm = "/dev/shm"
+	if probe, err := os.MkdirTemp(shm, "stint-sim-"); err == nil {
+		os.Remove(probe)
+		return shm
+	}
+	return ""
+}

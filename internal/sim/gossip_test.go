@@ -1,0 +1,190 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stint-io/stint/cluster"
+	"github.com/stint-io/stint/node"
+	"github.com/stint-io/stint/shard"
+)
+
+// town is what gossip is replaced by: everybody asks everybody else now and then. What a resident hears is late, and
+// whom it does not hear of for a while it takes for suspect.
+type town struct {
+	mu        sync.Mutex
+	residents map[string]*resident
+	deaf      map[[2]string]int // the first hears nothing of the second
+}
+
+func newTown() *town {
+	return &town{residents: make(map[string]*resident), deaf: make(map[[2]string]int)}
+}
+
+// deafen counts how often one hears nothing of another.
+func (t *town) deafen(one, other string, by int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.deaf[[2]string{one, other}] += by
+}
+
+// heard is what a resident hears now: of whom it can.
+func (t *town) heard(by string) []*resident {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var all []*resident
+	for _, id := range slices.Sorted(maps.Keys(t.residents)) {
+		if id != by && t.deaf[[2]string{by, id}] == 0 {
+			all = append(all, t.residents[id])
+		}
+	}
+	return all
+}
+
+// resident is one node's membership. It implements node.Membership.
+type resident struct {
+	town   *town
+	config cluster.GossipConfig
+	stop   chan struct{}
+	once   sync.Once
+	done   sync.WaitGroup
+
+	mu      sync.Mutex
+	self    cluster.Member
+	view    map[string]cluster.Member
+	lastly  map[string]time.Time
+	owners  map[shard.ID]cluster.Hint
+	changed chan struct{}
+}
+
+// suspectAfter is how long somebody may not be heard of.
+const suspectAfter = 3 * time.Second
+
+func (t *town) moveIn(c cluster.GossipConfig, pace time.Duration) (node.Membership, error) {
+	r := &resident{town: t, config: c, stop: make(chan struct{}), view: make(map[string]cluster.Member),
+		lastly: make(map[string]time.Time), owners: make(map[shard.ID]cluster.Hint), changed: make(chan struct{}, 1),
+		self: cluster.Member{Node: c.Node, Cluster: c.Cluster, Zone: c.Zone, Version: c.Version, GossipAddr: c.Addr,
+			PeerAddr: c.PeerAddr, APIAddr: c.APIAddr, State: cluster.MemberAlive, Expect: c.Expect, Formation: c.Formation}}
+	t.mu.Lock()
+	t.residents[c.Node] = r
+	t.mu.Unlock()
+	r.done.Go(func() { r.live(pace) })
+	return r, nil
+}
+
+func (r *resident) live(pace time.Duration) {
+	for {
+		select {
+		case <-r.changed:
+		case <-time.After(pace/2 + rand.N(pace)):
+			if !r.listen() {
+				continue
+			}
+		case <-r.stop:
+			return
+		}
+		r.config.OnChange()
+	}
+}
+
+// listen takes over what the others say; it tells whether that was news.
+func (r *resident) listen() (news bool) {
+	now := time.Now()
+	for _, other := range r.town.heard(r.config.Node) {
+		told, owners := other.tell()
+		for _, hint := range owners {
+			r.config.Hints.Merge(hint)
+		}
+		r.mu.Lock()
+		r.lastly[told.Node] = now
+		news = news || fmt.Sprint(r.view[told.Node]) != fmt.Sprint(told)
+		r.view[told.Node] = told
+		r.mu.Unlock()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, m := range r.view {
+		if m.State == cluster.MemberAlive && now.Sub(r.lastly[id]) > suspectAfter {
+			m.State = cluster.MemberSuspect
+			r.view[id] = m
+			news = true
+		}
+	}
+	return news
+}
+
+func (r *resident) tell() (cluster.Member, []cluster.Hint) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.self, slices.Collect(maps.Values(r.owners))
+}
+
+// Members implements node.Membership.
+func (r *resident) Members() []cluster.Member {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := append(slices.Collect(maps.Values(r.view)), r.self)
+	slices.SortFunc(all, func(a, b cluster.Member) int { return strings.Compare(a.Node, b.Node) })
+	return all
+}
+
+// SetCluster implements node.Membership.
+func (r *resident) SetCluster(id string) error {
+	return r.become(func(m *cluster.Member) error {
+		if m.Cluster != "" && m.Cluster != id {
+			return fmt.Errorf("%s is of cluster %s and was told %s", m.Node, m.Cluster, id)
+		}
+		m.Cluster = id
+		return nil
+	})
+}
+
+// Announce implements node.Membership.
+func (r *resident) Announce(f cluster.Formation) error {
+	return r.become(func(m *cluster.Member) error {
+		if m.Cluster != "" && m.Cluster != f.Cluster {
+			return fmt.Errorf("%s is of cluster %s and cannot found %s", m.Node, m.Cluster, f.Cluster)
+		}
+		m.Cluster, m.Formation = f.Cluster, &f
+		return nil
+	})
+}
+
+func (r *resident) become(edit func(*cluster.Member) error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	err := edit(&r.self)
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+	return err
+}
+
+// AnnounceOwner implements node.Membership.
+func (r *resident) AnnounceOwner(id shard.ID, epoch uint64) {
+	hint := cluster.Hint{Shard: id, Epoch: epoch, Node: r.config.Node}
+	r.config.Hints.Merge(hint)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.owners[id] = hint
+}
+
+// Stop implements node.Membership.
+func (r *resident) Stop() {
+	r.once.Do(func() { close(r.stop) })
+	r.done.Wait()
+	r.become(func(m *cluster.Member) error { m.State = cluster.MemberLeft; return nil })
+}
+
+// die ends a resident without a word.
+func (t *town) die(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.residents, id)
+}

@@ -1,0 +1,85 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// story is what happened in a world, in virtual time: what was done to it, and what its nodes logged. It is put into
+// words only when somebody asks.
+type story struct {
+	mu    sync.Mutex
+	began time.Time
+	lines []line
+}
+
+type line struct {
+	at     time.Time
+	who    string
+	text   string
+	record *slog.Record
+	attrs  []slog.Attr
+}
+
+// storyMost is how many lines are kept: the newest.
+const storyMost = 6000
+
+func (s *story) add(l line) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.at = time.Now()
+	if len(s.lines) >= storyMost {
+		s.lines = slices.Delete(s.lines, 0, storyMost/4)
+	}
+	s.lines = append(s.lines, l)
+}
+
+func (s *story) tell(who, format string, args ...any) {
+	s.add(line{who: who, text: fmt.Sprintf(format, args...)})
+}
+
+func (s *story) text() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var b strings.Builder
+	for _, l := range s.lines {
+		fmt.Fprintf(&b, "%9.3f %-5s %s", l.at.Sub(s.began).Seconds(), l.who, l.text)
+		if l.record != nil {
+			fmt.Fprintf(&b, "%s %s", l.record.Level, l.record.Message)
+			for _, a := range l.attrs {
+				fmt.Fprintf(&b, " %s", a)
+			}
+			l.record.Attrs(func(a slog.Attr) bool { fmt.Fprintf(&b, " %s", a); return true })
+		}
+		fmt.Fprintln(&b)
+	}
+	return b.String()
+}
+
+// scribe is the slog.Handler of one node.
+type scribe struct {
+	story *story
+	who   string
+	level slog.Level
+	attrs []slog.Attr
+}
+
+func (s scribe) Enabled(_ context.Context, level slog.Level) bool { return level >= s.level }
+
+func (s scribe) Handle(_ context.Context, r slog.Record) error {
+	r = r.Clone()
+	s.story.add(line{who: s.who, record: &r, attrs: s.attrs})
+	return nil
+}
+
+func (s scribe) WithAttrs(attrs []slog.Attr) slog.Handler {
+	s.attrs = append(slices.Clone(s.attrs), attrs...)
+	return s
+}
+
+func (s scribe) WithGroup(string) slog.Handler { return s }

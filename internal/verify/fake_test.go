@@ -1,0 +1,168 @@
+package verify
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+)
+
+// fake is a server of three shards that counts in a map. It is exact unless a fault is set.
+type fake struct {
+	mu     sync.Mutex
+	quota  uint64
+	used   map[string]uint64
+	ids    map[string]reply
+	seq    map[uint32]uint64
+	checks int
+
+	// Faults. n counts the checks that are not peeks, from 1.
+	double    func(n int) bool // an admission is counted twice
+	again     func(n int) bool // an admission is not counted: its unit is admitted again
+	forget    func(n int) bool // ids are not remembered
+	overAdmit bool             // one unit too many
+	denyEarly func(n int) bool // denied while there is room
+	lieOnDeny bool             // a denial that says the key is full, while there is room
+	lose      func(n int) bool // the answer is lost after it was counted
+	refuse    func(n int) bool // refused with unavailable, and not counted
+	lie       func(n int) bool // refused with unavailable, and counted all the same
+	backwards func(n int) bool // shard time falls
+	stale     func(n int) bool // the place of a decision lies before that of its predecessor
+	stall     func(n int) time.Duration
+	reset     func(n int) bool // everything counted is forgotten
+	copied    func(n int) bool // no fault: the answer went to a copy, which says that it was counted and what is used now
+}
+
+type reply struct {
+	used uint64
+	p    map[string]any
+	at   string
+}
+
+func newFake(quota uint64) *fake {
+	return &fake{quota: quota, used: map[string]uint64{}, ids: map[string]reply{}, seq: map[uint32]uint64{}}
+}
+
+func (f *fake) start(t *testing.T) string {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/stint.v1.LimitService/Check", f.check)
+	mux.HandleFunc("/stint.v1.LimitService/Get", f.get)
+	mux.HandleFunc("/stint.v1.PolicyService/List", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"policies":[{"name":"good","limits":[{"name":"a","quota":"50","fixedWindow":{"period":"86400s","anchor":"ANCHOR_FIRST_HIT"}}]},`+
+			`{"name":"epoch","limits":[{"name":"a","quota":"50","fixedWindow":{"period":"86400s","anchor":"ANCHOR_EPOCH"}}]},`+
+			`{"name":"short","limits":[{"name":"a","quota":"50","fixedWindow":{"period":"60s","anchor":"ANCHOR_FIRST_HIT"}}]},`+
+			`{"name":"life","limits":[{"name":"a","quota":"7","lifetime":{}}]},`+
+			`{"name":"two","limits":[{"name":"a","quota":"7","lifetime":{}},{"name":"b","quota":"7","lifetime":{}}]}]}`)
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func is(fault func(int) bool, n int) bool { return fault != nil && fault(n) }
+
+func (f *fake) check(w http.ResponseWriter, r *http.Request) {
+	var body checkBody
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+		panic(err)
+	}
+	key := body.Entries[0].Key
+	hash := fnv.New32()
+	hash.Write([]byte(key))
+	shard := hash.Sum32() % 3
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if body.Mode == "MODE_PEEK" {
+		f.answer(w, true, false, f.used[key], f.place(shard, 0), false)
+		return
+	}
+	f.checks++
+	n := f.checks
+	if f.stall != nil {
+		f.mu.Unlock()
+		time.Sleep(f.stall(n))
+		f.mu.Lock()
+	}
+	if is(f.reset, n) {
+		clear(f.used)
+	}
+	if is(f.refuse, n) {
+		fail(w, "unavailable")
+		return
+	}
+	if old, ok := f.ids[body.ID]; ok && body.ID != "" {
+		f.answer(w, true, true, old.used, old, false)
+		return
+	}
+	room := f.quota
+	if f.overAdmit {
+		room++
+	}
+	allowed := f.used[key] < room && !is(f.denyEarly, n)
+	f.seq[shard]++
+	at := f.place(shard, n)
+	used := f.used[key]
+	if allowed {
+		used++
+		f.used[key] = used
+		switch {
+		case is(f.double, n):
+			f.used[key]++
+		case is(f.again, n):
+			f.used[key]--
+		case is(f.copied, n) && body.ID == "" && used > 1:
+			used-- // any number will do: it is not that of the unit
+		}
+		if body.ID != "" && !is(f.forget, n) {
+			f.ids[body.ID] = reply{used, at.p, at.at}
+		}
+	} else if f.lieOnDeny {
+		used = f.quota
+	}
+	switch {
+	case is(f.lose, n):
+		fail(w, "aborted")
+	case is(f.lie, n):
+		fail(w, "unavailable")
+	default:
+		f.answer(w, allowed, allowed && body.ID == "" && is(f.copied, n), used, at, false)
+	}
+}
+
+func (f *fake) place(shard uint32, n int) reply {
+	seq := f.seq[shard]
+	at := time.UnixMicro(int64(1_000_000 + 10*seq))
+	if is(f.backwards, n) {
+		at = at.Add(-time.Second)
+	}
+	if is(f.stale, n) {
+		seq -= 5
+	}
+	return reply{p: map[string]any{"shard": shard, "epoch": "7", "seq": fmt.Sprint(seq)}, at: at.UTC().Format(time.RFC3339Nano)}
+}
+
+func (f *fake) answer(w http.ResponseWriter, allowed, replayed bool, used uint64, at reply, _ bool) {
+	json.NewEncoder(w).Encode(map[string]any{"decision": map[string]any{"allowed": allowed, "replayed": replayed,
+		"decidedAt": at.at, "positions": []any{at.p},
+		"limits": []any{map[string]any{"quota": fmt.Sprint(f.quota), "used": fmt.Sprint(used)}}}})
+}
+
+func fail(w http.ResponseWriter, code string) {
+	w.WriteHeader(http.StatusServiceUnavailable)
+	json.NewEncoder(w).Encode(map[string]any{"code": code, "message": "a fault"})
+}
+
+func (f *fake) get(w http.ResponseWriter, r *http.Request) {
+	var body checkBody
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+		panic(err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	json.NewEncoder(w).Encode(map[string]any{"limits": []any{map[string]any{"quota": fmt.Sprint(f.quota),
+		"used": fmt.Sprint(f.used[body.Entries[0].Key])}}})
+}

@@ -1,0 +1,36 @@
+package verify
+
+import (
+	"sync"
+	"time"
+)
+
+// pacer hands out the instants at which operations begin.
+type pacer struct {
+	mu   sync.Mutex
+	rate float64 // per second; 0: at once
+	due  time.Time
+}
+
+// catchUp is how much of a stall is made up for by going faster afterwards.
+const catchUp = 50 * time.Millisecond
+
+// next answers how long to wait before the next operation.
+func (p *pacer) next(now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.rate == 0 {
+		return 0
+	}
+	if earliest := now.Add(-catchUp); p.due.Before(earliest) {
+		p.due = earliest
+	}
+	p.due = p.due.Add(time.Duration(float64(time.Second) / p.rate))
+	return p.due.Sub(now)
+}
+
+func (p *pacer) unbind() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rate = 0
+}

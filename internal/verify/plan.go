@@ -1,0 +1,101 @@
+package verify
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Target is a policy with one limit whose quota does not come back during a run.
+type Target struct {
+	Policy string
+	Quota  uint64
+}
+
+// Plan says what to ask.
+type Plan struct {
+	Addresses []string // API addresses of the nodes, host:port or URLs
+	Targets   []Target // keys take turns among them
+	Namespace string
+	KeyPrefix string        // the keys must never have been used; "": a random one
+	Keys      int           // contended for at one time; a full one is replaced; 0: 12
+	Workers   int           // operations under way at once; 0: 16
+	Rate      float64       // operations per second of all workers; 0: as fast as they are answered
+	IDs       int           // share of operations that have an idempotency id, in percent
+	Deadline  time.Duration // of one operation, in all its attempts; 0: 2 s
+	Settle    time.Duration // how long open questions are asked again after the load; 0: 30 s
+	Seed      uint64
+	Progress  func(Progress) // called from one goroutine; nil: nobody
+	Outage    func(Outage)   // called when an outage of a shard is over; nil: nobody
+}
+
+// Outage is a time in which a shard was asked and gave no answer.
+type Outage struct {
+	Shard  uint32
+	Began  time.Time
+	Lasted time.Duration // at least 100 ms
+}
+
+// Progress is what a run has come to.
+type Progress struct {
+	Elapsed          time.Duration
+	Operations       uint64 // answered
+	Admitted, Denied uint64
+	Missed           uint64 // not answered within their deadline
+	Worst            time.Duration
+	Findings         int // so far; not zero: not exact
+}
+
+func (p Plan) withDefaults() Plan {
+	p.Keys = orDefault(p.Keys, 12)
+	p.Workers = orDefault(p.Workers, 16)
+	p.Deadline = orDefault(p.Deadline, 2*time.Second)
+	p.Settle = orDefault(p.Settle, 30*time.Second)
+	if p.KeyPrefix == "" {
+		p.KeyPrefix = fmt.Sprintf("verify-%x-%x/", p.Seed&0xffff, time.Now().UnixMicro())
+	}
+	addresses := make([]string, len(p.Addresses))
+	for i, address := range p.Addresses {
+		addresses[i] = urlOf(address)
+	}
+	p.Addresses = addresses
+	return p
+}
+
+func orDefault[T comparable](value, fallback T) T {
+	var zero T
+	if value == zero {
+		return fallback
+	}
+	return value
+}
+
+// urlOf adds the scheme that people leave out.
+func urlOf(address string) string {
+	address = strings.TrimRight(address, "/")
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	return address
+}
+
+func (p Plan) validate() error {
+	switch {
+	case len(p.Addresses) == 0:
+		return errors.New("verify: no address to ask")
+	case len(p.Targets) == 0:
+		return errors.New("verify: no policy to ask")
+	case p.Keys < 1 || p.Workers < 1 || p.Rate < 0 || p.IDs < 0 || p.IDs > 100:
+		return errors.New("verify: a number of the plan makes no sense")
+	}
+	for _, t := range p.Targets {
+		if t.Quota == 0 || t.Quota > quotaMax {
+			return fmt.Errorf("verify: a quota of %d is not within 1..%d: policy %s", t.Quota, quotaMax, t.Policy)
+		}
+	}
+	return nil
+}
+
+// quotaMax bounds what is remembered of a key: one number for each unit.
+const quotaMax = 1_000_000

@@ -1,0 +1,106 @@
+package verify
+
+import (
+	"slices"
+	"time"
+)
+
+// Result is what a run came to. It is exact if
+//
+//   - no key admitted more than its limit, and none was denied while it cannot have been full;
+//   - every unit was admitted once: no two admissions of a key were given the same number;
+//   - what is counted in the end holds every admission that was answered, and nothing but what may have been;
+//   - every id that was admitted is answered the same way when it is asked for again (a sample of 2,000);
+//   - answers of a shard lie in its log, and in its time, in an order that clients can have seen;
+//   - everything was answered in the end.
+type Result struct {
+	Exact bool   `json:"exact"`
+	Seed  uint64 `json:"seed"`
+
+	Limit       uint64 `json:"limit"`       // of each key; of the first target if there are several
+	Admitted    uint64 `json:"admitted"`    // to the key that was admitted most
+	Keys        int    `json:"keys"`        // that were contended for
+	KeysFull    int    `json:"keysFull"`    // that admitted all of their limit
+	AdmittedAll uint64 `json:"admittedAll"` // to all keys, acknowledged
+	Denied      uint64 `json:"denied"`
+	Lost        uint64 `json:"lost"`    // admissions that were answered and are not counted, or forgotten
+	Doubled     uint64 `json:"doubled"` // units counted twice
+
+	Seconds    float64 `json:"seconds"` // of the load
+	Operations uint64  `json:"operations"`
+	Rate       float64 `json:"operationsPerSecond"`
+	Missed     uint64  `json:"missed"`   // operations not answered within their deadline
+	Retries    uint64  `json:"retries"`  // attempts after the first
+	Resolved   uint64  `json:"resolved"` // unknown outcomes that the id told in the end
+	Unknown    uint64  `json:"unknown"`  // outcomes that nobody will know: without an id
+	Replayed   int     `json:"replayed"` // ids asked for again
+
+	Latency     Spread              `json:"latencyMicros"`
+	Unavailable Spread              `json:"unavailableMicros"` // a shard was asked and did not answer for at least 100 ms
+	BackMicros  int64               `json:"backMicros"`        // until every shard answered after the faults
+	Shards      int                 `json:"shards"`
+	Trouble     map[string]*Trouble `json:"trouble,omitempty"`
+	Findings    map[string]int      `json:"findings,omitempty"`
+	Evidence    []string            `json:"evidence,omitempty"` // the first findings, in words
+	Faults      map[string]int      `json:"faults,omitempty"`   // filled in by who made them
+}
+
+// Spread is the distribution of durations, in microseconds.
+type Spread struct {
+	Count int   `json:"count"`
+	P50   int64 `json:"p50"`
+	P99   int64 `json:"p99"`
+	Worst int64 `json:"worst"`
+}
+
+// SpreadOf sorts values.
+func SpreadOf(values []int64) Spread {
+	if len(values) == 0 {
+		return Spread{}
+	}
+	slices.Sort(values)
+	at := func(percent int) int64 { return values[min(len(values)*percent/100, len(values)-1)] }
+	return Spread{Count: len(values), P50: at(50), P99: at(99), Worst: values[len(values)-1]}
+}
+
+// result sums up, when nobody works any more.
+func (r *run) result(lasted time.Duration) *Result {
+	c, b := &r.counts, &r.book
+	out := &Result{Seed: r.plan.Seed, Limit: r.plan.Targets[0].Quota, Keys: len(r.keys), AdmittedAll: c.admitted.Load(),
+		Denied: c.denied.Load(), Seconds: lasted.Seconds(), Missed: c.missed.Load(), Retries: c.retries.Load(),
+		Resolved: c.resolved.Load(), Replayed: len(b.replays), Shards: len(r.shards), Trouble: b.codes, Evidence: b.evidence,
+		Exact: len(b.count) == 0, Lost: uint64(b.count[forgotten]), Doubled: uint64(b.count[doubled])}
+	out.Operations = out.AdmittedAll + out.Denied
+	out.Rate = float64(out.Operations) / max(r.ended.Sub(r.began).Seconds(), 0.001)
+	for _, k := range r.keys {
+		out.Admitted = max(out.Admitted, k.acked)
+		out.Unknown += k.open
+		if k.acked >= k.quota {
+			out.KeysFull++
+		}
+	}
+	if len(b.count) > 0 {
+		out.Findings = map[string]int{}
+		for k, n := range b.count {
+			out.Findings[string(k)] = n
+		}
+	}
+	r.spreads(out)
+	return out
+}
+
+func (r *run) spreads(out *Result) {
+	var latencies, gaps []int64
+	for _, of := range r.latencies {
+		for _, micros := range of {
+			latencies = append(latencies, int64(micros))
+		}
+	}
+	for _, s := range r.shards {
+		for _, gap := range s.gaps {
+			gaps = append(gaps, gap.Microseconds())
+		}
+		out.BackMicros = max(out.BackMicros, s.back.Microseconds())
+	}
+	out.Latency, out.Unavailable = SpreadOf(latencies), SpreadOf(gaps)
+}

@@ -1,0 +1,257 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// run is one run under way.
+type run struct {
+	plan   Plan
+	caller *caller
+	began  time.Time
+	ended  time.Time // of the load
+	pace   *pacer
+	stop   chan struct{} // closed: workers end
+	filled atomic.Bool   // the faults are over: keys are only filled up, at full speed, and none is replaced
+	counts counts
+	book   book
+
+	mu        sync.Mutex
+	shards    map[uint32]*shard
+	keys      []*key // all of them
+	active    []*key
+	spare     map[uint32][]*key // of shard: never used yet
+	drawn     int               // names drawn so far
+	latencies [][]uint32        // of each worker: microseconds of each answered operation
+}
+
+// counts are operations by what became of them.
+type counts struct {
+	admitted, denied, missed, retries, resolved atomic.Uint64
+}
+
+// Run keeps the load up while during runs, then lets everything settle, and judges. The error is that of during, or
+// why there was no run at all; what the nodes did wrong is in the Result, which is nil only if there was no run.
+func Run(ctx context.Context, p Plan, during func(context.Context) error) (*Result, error) {
+	p = p.withDefaults()
+	if err := p.validate(); err != nil {
+		return nil, err
+	}
+	r := &run{plan: p, caller: newCaller(p), began: time.Now(), pace: &pacer{rate: p.Rate}, stop: make(chan struct{}),
+		shards: map[uint32]*shard{}, spare: map[uint32][]*key{}, latencies: make([][]uint32, p.Workers)}
+	defer r.caller.close()
+	if err := r.chooseKeys(ctx); err != nil {
+		return nil, err
+	}
+	var workers, telling sync.WaitGroup
+	for i := range p.Workers {
+		workers.Go(func() { r.work(ctx, i) })
+	}
+	told := make(chan struct{})
+	telling.Go(func() { r.tell(told) })
+	loaded := time.Now()
+	failure := during(ctx)
+	lasted := time.Since(loaded)
+	r.fillUp(ctx)
+	close(r.stop)
+	workers.Wait()
+	r.ended = time.Now()
+	settled := context.WithoutCancel(ctx) // Ctrl-C ends the load; what came of it is still wanted
+	r.settle(settled)
+	close(told)
+	telling.Wait()
+	return r.result(lasted), failure
+}
+
+// tellEvery is how often a run tells where it is.
+const tellEvery = 250 * time.Millisecond
+
+func (r *run) tell(done <-chan struct{}) {
+	ticker := time.NewTicker(tellEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-ticker.C:
+		}
+		if r.plan.Progress != nil {
+			r.plan.Progress(r.progress())
+		}
+	}
+}
+
+func (r *run) progress() Progress {
+	c := &r.counts
+	p := Progress{Elapsed: time.Since(r.began), Admitted: c.admitted.Load(), Denied: c.denied.Load(),
+		Missed: c.missed.Load(), Findings: r.book.total()}
+	p.Operations = p.Admitted + p.Denied
+	for _, s := range r.allShards() {
+		p.Worst = max(p.Worst, s.away(time.Now()))
+	}
+	return p
+}
+
+func (r *run) allShards() (all []*shard) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.shards {
+		all = append(all, s)
+	}
+	return all
+}
+
+// setupPatience is how long the nodes may take to answer for the first time.
+const setupPatience = 20 * time.Second
+
+// chooseKeys draws names until every shard has some, and spreads the active keys over the shards.
+func (r *run) chooseKeys(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, setupPatience)
+	defer cancel()
+	for range 64 {
+		if err := r.draw(ctx); err != nil {
+			return fmt.Errorf("verify: %w", err)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(r.active) < r.plan.Keys {
+		before := len(r.active)
+		for id := range r.shards {
+			if len(r.spare[id]) > 0 && len(r.active) < r.plan.Keys {
+				r.active = append(r.active, r.takeSpare(id))
+			}
+		}
+		if len(r.active) == before {
+			return fmt.Errorf("verify: %d keys at one time are too many", r.plan.Keys)
+		}
+	}
+	return nil
+}
+
+// draw makes a key of a new name and learns its shard, from any node that tells.
+func (r *run) draw(ctx context.Context) error {
+	r.mu.Lock()
+	n := r.drawn
+	r.drawn++
+	r.mu.Unlock()
+	target := r.plan.Targets[n%len(r.plan.Targets)]
+	k := &key{policy: target.Policy, name: fmt.Sprintf("%s%d", r.plan.KeyPrefix, n), quota: target.Quota}
+	for node := n; ; node++ {
+		attempt, cancel := context.WithTimeout(ctx, r.plan.Deadline)
+		a := r.caller.check(attempt, node%len(r.plan.Addresses), k, "", "MODE_PEEK")
+		cancel()
+		switch a.fate {
+		case admitted:
+			if a.quota != k.quota || a.used != 0 {
+				return fmt.Errorf("key %v: %d used of %d, want 0 of %d: is the key prefix fresh?", k, a.used, a.quota, k.quota)
+			}
+			r.addSpare(k, a.place.shard)
+			return nil
+		case denied:
+			return fmt.Errorf("key %v is denied and was never used: is the key prefix fresh?", k)
+		case wrong:
+			return fmt.Errorf("key %v: %s %s", k, a.code, a.message)
+		}
+		if !pause(ctx, 20*time.Millisecond) {
+			return fmt.Errorf("nobody answers: %s: %s", a.code, a.message)
+		}
+	}
+}
+
+func (r *run) addSpare(k *key, id uint32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s, ok := r.shards[id]
+	if !ok {
+		s = newShard(id, r.plan.Outage)
+		r.shards[id] = s
+	}
+	k.shard = s
+	r.spare[id] = append(r.spare[id], k)
+}
+
+// takeSpare answers a key of a shard that was never used. r.mu is held.
+func (r *run) takeSpare(id uint32) *key {
+	k := r.spare[id][0]
+	r.spare[id] = r.spare[id][1:]
+	r.keys = append(r.keys, k)
+	return k
+}
+
+// choose picks a contended key.
+func (r *run) choose(random *rand.Rand) *key {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.active[random.IntN(len(r.active))]
+}
+
+// replace puts another key of the same shard in the place of one that is full. If there is none it draws one; if nobody
+// answers, the full one stays for now.
+func (r *run) replace(ctx context.Context, old *key) {
+	for range 2 {
+		r.mu.Lock()
+		if len(r.spare[old.shard.id]) > 0 {
+			for i, k := range r.active {
+				if k == old {
+					r.active[i] = r.takeSpare(old.shard.id)
+				}
+			}
+			r.mu.Unlock()
+			return
+		}
+		r.mu.Unlock()
+		drawing, cancel := context.WithTimeout(ctx, r.plan.Deadline)
+		err := r.draw(drawing)
+		cancel()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// fillUp ends the faults' time: until all keys are full, or for as long as settling may take.
+func (r *run) fillUp(ctx context.Context) {
+	now := time.Now()
+	for _, s := range r.allShards() {
+		s.heal(now)
+	}
+	r.pace.unbind()
+	r.filled.Store(true)
+	late := time.After(r.plan.Settle)
+	for !r.allFull() {
+		select {
+		case <-late:
+			return
+		case <-ctx.Done():
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (r *run) allFull() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, k := range r.active {
+		if !k.full() {
+			return false
+		}
+	}
+	return true
+}
+
+// pause waits; false: ctx ended before.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,131 @@
+package verify
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// shard is what the clients know of one shard: the order of what it decided, and when it did not answer.
+type shard struct {
+	id uint32
+
+	mu     sync.Mutex
+	newest mark            // of all answers
+	times  map[place]int64 // shard time of every entry that an answer named
+
+	asked  time.Time // when the first operation began that came after the last answer; zero: none did
+	gaps   []time.Duration
+	healed time.Time // when the faults were over; zero: not yet
+	back   time.Duration
+	tell   func(Outage) // nil: nobody
+}
+
+// mark is a place in a shard's log, and the shard time there.
+type mark struct {
+	place place
+	at    int64
+}
+
+func newShard(id uint32, tell func(Outage)) *shard {
+	return &shard{id: id, times: map[place]int64{}, tell: tell}
+}
+
+func (s *shard) newestMark() mark {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.newest
+}
+
+// enter notes where an answer was decided. since is the newest mark when its operation began: an answer that was given
+// by then was committed, so whatever is decided later lies behind it in the log and in time.
+func (s *shard) enter(m, since mark) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if since != (mark{}) && (!since.place.before(m.place) || m.at <= since.at) {
+		return finding(disordered, "decided at %v (time %d), to an operation that began after an answer of %v (time %d)",
+			m.place, m.at, since.place, since.at)
+	}
+	if at, ok := s.times[m.place]; ok && at != m.at {
+		return finding(disordered, "two answers of %v say it was at %d and at %d", m.place, at, m.at)
+	}
+	s.times[m.place] = m.at
+	if s.newest.place.before(m.place) {
+		s.newest = m
+	}
+	return nil
+}
+
+// ordered holds that time went forward from entry to entry.
+func (s *shard) ordered() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	places := make([]place, 0, len(s.times))
+	for p := range s.times {
+		places = append(places, p)
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		if a.before(b) {
+			return -1
+		}
+		return 1
+	})
+	for i := 1; i < len(places); i++ {
+		if before, after := s.times[places[i-1]], s.times[places[i]]; after <= before {
+			return finding(disordered, "shard time went from %d at %v to %d at %v", before, places[i-1], after, places[i])
+		}
+	}
+	return nil
+}
+
+// blink is the shortest time without an answer that is called an outage: less is a pause of this machine.
+const blink = 100 * time.Millisecond
+
+// ask notes that an operation begins.
+func (s *shard) ask(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.asked.IsZero() {
+		s.asked = now
+	}
+}
+
+// answered notes that an operation that began at `began` was decided. The shard was away for as long as somebody waited
+// and nobody was answered.
+func (s *shard) answered(began, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.asked.IsZero() {
+		if away := now.Sub(s.asked); away >= blink {
+			s.gaps = append(s.gaps, away)
+			if s.tell != nil {
+				s.tell(Outage{s.id, s.asked, away})
+			}
+		}
+	}
+	s.asked = time.Time{}
+	if !s.healed.IsZero() && s.back == 0 && began.After(s.healed) {
+		s.back = now.Sub(s.healed)
+	}
+}
+
+// heal notes that the faults are over.
+func (s *shard) heal(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.healed = now
+}
+
+// away is the longest outage so far, the one that goes on included.
+func (s *shard) away(now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	worst := time.Duration(0)
+	if !s.asked.IsZero() && now.Sub(s.asked) >= blink {
+		worst = now.Sub(s.asked)
+	}
+	for _, gap := range s.gaps {
+		worst = max(worst, gap)
+	}
+	return worst
+}

@@ -1,0 +1,76 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// windowLeast is the shortest window of a first hit that cannot end during a run and its settling.
+const windowLeast = time.Hour
+
+type policyBody struct {
+	Name   string
+	Limits []ruleBody
+}
+
+type ruleBody struct {
+	Name        string
+	Quota       number
+	Shadow      bool
+	FixedWindow *struct{ Period, Anchor string }
+	Lifetime    *struct{}
+}
+
+// FindTarget looks a policy up that can be verified: one limit that counts, whose quota does not come back meanwhile.
+// The error says what a policy must look like.
+func FindTarget(ctx context.Context, address, policy string) (Target, error) {
+	c := newCaller(Plan{Addresses: []string{urlOf(address)}})
+	defer c.close()
+	var reply struct{ Policies []policyBody }
+	a := c.call(ctx, 0, "PolicyService/List", struct{}{}, &reply)
+	if a.fate != admitted {
+		return Target{}, fmt.Errorf("reading the policies of %s: %s: %s", address, a.code, a.message)
+	}
+	at := slices.IndexFunc(reply.Policies, func(p policyBody) bool { return p.Name == policy })
+	if at < 0 {
+		var names []string
+		for _, p := range reply.Policies {
+			names = append(names, p.Name)
+		}
+		return Target{}, fmt.Errorf("%s has no policy %q; it has %s. %s", address, policy, strings.Join(names, ", "), advice)
+	}
+	limits := reply.Policies[at].Limits
+	if len(limits) != 1 {
+		return Target{}, fmt.Errorf("policy %s has %d limits: what is admitted can be foretold with one only. %s", policy,
+			len(limits), advice)
+	}
+	if why := limits[0].unfit(); why != "" {
+		return Target{}, fmt.Errorf("limit %s of policy %s %s. %s", limits[0].Name, policy, why, advice)
+	}
+	return Target{Policy: policy, Quota: uint64(limits[0].Quota)}, nil
+}
+
+// advice is a policy that can be verified.
+const advice = "Add one to the policies file, and name it with --policy:\n\n" +
+	"    verify: {limits: [{name: total, quota: 1000, fixed_window: {period: 24h, anchor: first_hit}}]}\n"
+
+// unfit says why a limit cannot be verified; "" if it can.
+func (l ruleBody) unfit() string {
+	switch {
+	case l.Shadow:
+		return "never denies: it is shadowed"
+	case l.Quota == 0 || l.Quota > quotaMax:
+		return fmt.Sprintf("has a quota of %d, not one within 1..%d", l.Quota, quotaMax)
+	case l.Lifetime != nil:
+		return ""
+	case l.FixedWindow == nil || l.FixedWindow.Anchor != "ANCHOR_FIRST_HIT":
+		return "gives back what was spent while the run lasts, or may do so"
+	}
+	if period, err := time.ParseDuration(l.FixedWindow.Period); err != nil || period < windowLeast {
+		return fmt.Sprintf("has a window of %s, which is less than an hour", l.FixedWindow.Period)
+	}
+	return ""
+}

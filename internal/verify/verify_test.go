@@ -1,0 +1,174 @@
+package verify
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// atChecks runs until the server has seen so many checks.
+func (f *fake) atChecks(n int) func(context.Context) error {
+	return func(ctx context.Context) error {
+		for {
+			f.mu.Lock()
+			seen := f.checks
+			f.mu.Unlock()
+			if seen >= n || !pause(ctx, time.Millisecond) {
+				return nil
+			}
+		}
+	}
+}
+
+func runAgainst(t *testing.T, f *fake, change func(*Plan)) *Result {
+	t.Helper()
+	address := f.start(t)
+	p := Plan{Addresses: []string{address, address}, Targets: []Target{{"good", f.quota}}, Keys: 5, Workers: 8, IDs: 50,
+		Deadline: 200 * time.Millisecond, Settle: 20 * time.Second, Seed: 1}
+	if change != nil {
+		change(&p)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	result, err := Run(ctx, p, f.atChecks(700))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// every reports true for every k-th check.
+func every(k int) func(int) bool { return func(n int) bool { return n%k == 0 } }
+
+// A right server is called exact, also when answers get lost and calls are refused.
+func TestARightServerIsExact(t *testing.T) {
+	calm, rough := newFake(60), newFake(60)
+	calm.copied = every(11)
+	rough.lose, rough.refuse = every(17), every(13)
+	for name, f := range map[string]*fake{"calm": calm, "rough": rough} {
+		r := runAgainst(t, f, nil)
+		if !r.Exact || r.Lost+r.Doubled != 0 {
+			t.Errorf("%s: %v", name, r.Evidence)
+		}
+		if r.Admitted > 60 || r.KeysFull == 0 && name == "calm" || r.Keys < 5 || r.Operations < 600 || r.Replayed < 100 || r.Shards != 3 {
+			t.Errorf("%s is no run: %+v", name, r)
+		}
+		if name == "calm" && (r.Admitted != 60 || r.Missed+r.Retries+r.Unknown != 0) {
+			t.Errorf("%s: %+v", name, r)
+		}
+		if name == "rough" && (r.Resolved+r.Unknown == 0 || r.Trouble["aborted"] == nil || r.Trouble["unavailable"] == nil) {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
+// A server that is wrong in one way is found out, and what is wrong is named.
+func TestAWrongServerIsCaught(t *testing.T) {
+	once := func(n int) bool { return n == 100 }
+	for name, test := range map[string]struct {
+		fault func(*fake)
+		finds kind
+	}{
+		"an admission is counted twice":        {func(f *fake) { f.double = once }, doubled},
+		"an admission is not counted":          {func(f *fake) { f.again = once }, doubled},
+		"one unit too many":                    {func(f *fake) { f.overAdmit = true }, overAdmitted},
+		"denied while there is room":           {func(f *fake) { f.denyEarly = every(100) }, wrongAnswer},
+		"said to be full while there is room":  {func(f *fake) { f.denyEarly, f.lieOnDeny = every(100), true }, underAdmitted},
+		"ids are forgotten":                    {func(f *fake) { f.forget = every(3) }, forgotten},
+		"counted and said not to be":           {func(f *fake) { f.lie = every(50) }, doubled},
+		"lost and not remembered":              {func(f *fake) { f.lose, f.forget = every(20), every(20) }, doubled},
+		"time goes backwards":                  {func(f *fake) { f.backwards = once }, disordered},
+		"an entry out of order":                {func(f *fake) { f.stale = once }, disordered},
+		"everything counted is forgotten once": {func(f *fake) { f.reset = once }, forgotten},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(60)
+			test.fault(f)
+			r := runAgainst(t, f, func(p *Plan) { p.Workers = 4 })
+			if r.Exact || r.Findings[string(test.finds)] == 0 {
+				t.Errorf("exact %v, found %v, want %q: %v", r.Exact, r.Findings, test.finds, r.Evidence)
+			}
+		})
+	}
+}
+
+// Without ids an outcome that was never learned stays unknown, and is allowed for both ways.
+func TestUnknownOutcomesWithoutIDs(t *testing.T) {
+	f := newFake(60)
+	f.lose = every(10)
+	r := runAgainst(t, f, func(p *Plan) { p.IDs = 0 })
+	if !r.Exact || r.Unknown == 0 || r.Missed != 0 && r.Missed < r.Unknown {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A stall of the server is an outage of its shards, as long as it lasted, and a shard that answers is not away.
+func TestAnOutageIsMeasured(t *testing.T) {
+	f := newFake(1000)
+	stalled := time.Now().Add(time.Hour)
+	f.stall = func(n int) time.Duration {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if n == 300 {
+			stalled = time.Now()
+		}
+		return min(max(0, 400*time.Millisecond-time.Since(stalled)), 400*time.Millisecond) * b2d(time.Now().After(stalled))
+	}
+	r := runAgainst(t, f, func(p *Plan) { p.Deadline = 2 * time.Second })
+	worst := time.Duration(r.Unavailable.Worst) * time.Microsecond
+	if !r.Exact || worst < 350*time.Millisecond || worst > 800*time.Millisecond || r.Unavailable.Count < 1 {
+		t.Errorf("outages %+v, want one of 400 ms: %v", r.Unavailable, r.Evidence)
+	}
+	if time.Duration(r.Latency.Worst)*time.Microsecond < 350*time.Millisecond {
+		t.Errorf("latency %+v", r.Latency)
+	}
+}
+
+func b2d(b bool) time.Duration {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// Operations that nobody answers in time are missed; what stays unanswered after the faults is a finding.
+func TestSilenceIsNotExact(t *testing.T) {
+	f := newFake(60)
+	f.refuse = func(n int) bool { return n > 400 }
+	r := runAgainst(t, f, func(p *Plan) { p.Settle = 500 * time.Millisecond })
+	if r.Exact || r.Missed == 0 || r.Findings[string(unsettled)] == 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestThePaceIsKept(t *testing.T) {
+	f := newFake(100_000)
+	p := Plan{Addresses: []string{f.start(t)}, Targets: []Target{{"good", 100_000}}, Rate: 500, Settle: 20 * time.Millisecond, Seed: 1}
+	seen := 0
+	_, err := Run(context.Background(), p, func(ctx context.Context) error {
+		pause(ctx, time.Second)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		seen = f.checks
+		return nil
+	})
+	if err != nil || seen < 400 || seen > 560 {
+		t.Errorf("%d checks in a second, want about 500: %v", seen, err)
+	}
+}
+
+func TestTargets(t *testing.T) {
+	address := newFake(1).start(t)
+	for policy, want := range map[string]string{"good": "", "life": "", "epoch": "gives back", "short": "less than an hour",
+		"two": "has 2 limits", "absent": "no policy"} {
+		target, err := FindTarget(context.Background(), address, policy)
+		if want == "" && (err != nil || target.Quota == 0) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %+v, %v; want %q", policy, target, err, want)
+		}
+	}
+}

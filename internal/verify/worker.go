@@ -1,0 +1,124 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// worker is one client: it has one operation under way at a time, and a node it prefers.
+type worker struct {
+	run    *run
+	number int
+	random *rand.Rand
+	node   int
+	count  int
+}
+
+// operation is one spending of one unit, in as many attempts as it takes.
+type operation struct {
+	key   *key
+	id    string // "": none
+	since floor
+	began time.Time
+}
+
+func (r *run) work(ctx context.Context, number int) {
+	w := &worker{run: r, number: number, random: rand.New(rand.NewPCG(r.plan.Seed, uint64(number))), node: number}
+	for {
+		if wait := r.pace.next(time.Now()); wait > 0 {
+			select {
+			case <-time.After(wait):
+			case <-r.stop:
+			}
+		}
+		select {
+		case <-r.stop:
+			return
+		case <-ctx.Done():
+			return
+		default:
+		}
+		w.operate(ctx)
+	}
+}
+
+// operate spends one unit of one key, and enters what became of it.
+func (w *worker) operate(ctx context.Context) {
+	r := w.run
+	k := r.choose(w.random)
+	if !r.filled.Load() && k.full() {
+		r.replace(ctx, k)
+		k = r.choose(w.random)
+	}
+	o := &operation{key: k, began: time.Now()}
+	if w.count++; w.random.IntN(100) < r.plan.IDs {
+		o.id = fmt.Sprintf("%x-%d-%d", r.began.UnixMicro(), w.number, w.count)
+	}
+	k.shard.ask(o.began)
+	o.since = k.begin()
+	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.plan.Deadline)
+	a := w.attempts(deadline, o)
+	cancel()
+	switch a.fate {
+	case admitted, denied:
+		now := time.Now()
+		k.shard.answered(o.began, now)
+		r.latencies[w.number] = append(r.latencies[w.number], uint32(now.Sub(o.began).Microseconds()))
+	default:
+		r.counts.missed.Add(1)
+	}
+	r.conclude(o, a)
+}
+
+// attempts asks one node after another until there is a decision, or nothing more can be done before the deadline. The
+// answer is unknown if any attempt may have counted and none was decided.
+func (w *worker) attempts(ctx context.Context, o *operation) answer {
+	maybe := false
+	for tries := 0; ; tries++ {
+		a := w.run.caller.check(ctx, w.node%len(w.run.plan.Addresses), o.key, o.id, "")
+		if a.fate == admitted || a.fate == denied || a.fate == wrong {
+			return a
+		}
+		w.run.book.code(a)
+		maybe = maybe || a.fate == unknown
+		if maybe && o.id == "" {
+			a.fate = unknown
+			return a
+		}
+		w.node++
+		w.run.counts.retries.Add(1)
+		if !pause(ctx, min(time.Duration(1+tries)*2*time.Millisecond, 50*time.Millisecond)) {
+			if maybe {
+				a.fate = unknown
+			}
+			return a
+		}
+	}
+}
+
+// conclude enters what became of an operation into the books.
+func (r *run) conclude(o *operation, a answer) {
+	switch a.fate {
+	case admitted:
+		r.counts.admitted.Add(1)
+		r.book.find(o.key.admit(a, o.since, o.id != ""))
+		if o.id != "" {
+			r.book.remember(o, a)
+		}
+	case denied:
+		r.counts.denied.Add(1)
+		r.book.find(o.key.deny(a, o.since))
+	case refused:
+		o.key.leave()
+	case unknown:
+		o.key.wonder(1)
+		if o.id != "" {
+			r.book.leaveOpen(o)
+		}
+	case wrong:
+		o.key.wonder(1)
+		r.book.find(finding(wrongAnswer, "%v: %s %s", o.key, a.code, a.message))
+	}
+}

@@ -1,0 +1,129 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-io/stint/shard"
+)
+
+// crowd spends at all nodes without a pause, each request with a deadline of 5 s, and knows how much it spent. None of
+// its requests may fail, whatever happens to the nodes that it does not ask. Its keys have no quota that it could use up.
+type crowd struct {
+	t      *testing.T
+	c      *trio
+	cancel context.CancelFunc
+	group  sync.WaitGroup
+
+	asking  sync.RWMutex // held while a node is asked, taken whole to change who is asked
+	entries []*Node      // guarded by asking: whom to ask
+
+	mu    sync.Mutex
+	spent map[string]uint64 // guarded by mu: by key
+}
+
+const crowdKeys = 8
+
+func newCrowd(t *testing.T, c *trio, entries ...int) *crowd {
+	crowd := &crowd{t: t, c: c, spent: map[string]uint64{}}
+	for _, i := range entries {
+		crowd.include(i)
+	}
+	var ctx context.Context
+	ctx, crowd.cancel = context.WithCancel(t.Context())
+	t.Cleanup(func() { crowd.cancel(); crowd.group.Wait() }) // before the nodes are stopped
+	for worker := range 3 {
+		crowd.group.Go(func() {
+			for i := worker; ctx.Err() == nil; i++ {
+				crowd.spend(i)
+				time.Sleep(time.Millisecond) // the others need a processor, too
+			}
+		})
+	}
+	return crowd
+}
+
+func (w *crowd) spend(i int) {
+	w.asking.RLock()
+	defer w.asking.RUnlock()
+	key, entry := fmt.Sprint("crowd ", i%crowdKeys), w.entries[i%len(w.entries)]
+	began := time.Now()
+	if r := ask(entry, shard.Check, "plenty", key); r.Err != nil {
+		w.t.Errorf("node %s, %q, after %v: %v (code %d)", entry.ID(), key, time.Since(began), r.Err, r.Err.Code)
+		return
+	}
+	w.mu.Lock()
+	w.spent[key]++
+	w.mu.Unlock()
+}
+
+// avoid has a node not asked any more; when it returns no request is under way there.
+func (w *crowd) avoid(node int) {
+	w.asking.Lock()
+	defer w.asking.Unlock()
+	w.entries = slices.DeleteFunc(slices.Clone(w.entries), func(n *Node) bool { return n == w.c.nodes[node] })
+}
+
+func (w *crowd) include(node int) {
+	w.asking.Lock()
+	defer w.asking.Unlock()
+	w.entries = append(slices.Clone(w.entries), w.c.nodes[node])
+}
+
+// goesHome ends the load and compares what was spent with what the cluster counted, as a node says.
+func (w *crowd) goesHome(entry int) {
+	w.t.Helper()
+	for !w.spentOnAll() && !w.t.Failed() {
+		time.Sleep(time.Millisecond)
+	}
+	w.cancel()
+	w.group.Wait()
+	w.recount(entry)
+}
+
+func (w *crowd) spentOnAll() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.spent) == crowdKeys
+}
+
+// recount compares what was spent with what the cluster counted.
+func (w *crowd) recount(entry int) {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.spent) != crowdKeys {
+		w.t.Errorf("%d keys were spent on, want %d", len(w.spent), crowdKeys)
+	}
+	for key, spent := range w.spent {
+		if used := w.c.used(entry, "plenty", key); used != spent {
+			w.t.Errorf("%q: spent %d, counted %d", key, spent, used)
+		}
+	}
+}
+
+// ask asks a node as its API does.
+func (c *trio) ask(i int, op shard.Op, policy, key string) shard.Result {
+	return ask(c.nodes[i], op, policy, key)
+}
+
+func ask(n *Node, op shard.Op, policy, key string) shard.Result {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return n.Decide(ctx, []shard.Request{{Op: op, Namespace: shard.DefaultNamespace,
+		Entries: []shard.Entry{{Policy: policy, Key: key, Cost: 1}}}})[0]
+}
+
+func (c *trio) used(i int, policy, key string) uint64 {
+	c.t.Helper()
+	r := c.ask(i, shard.Get, policy, key)
+	if r.Err != nil {
+		c.t.Errorf("node %d, %s %q: %v", i+1, policy, key, r.Err)
+		return 0
+	}
+	return r.Decision.Limits[0].Used
+}

@@ -1,0 +1,113 @@
+package node
+
+import (
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/raftfsm"
+)
+
+// ownsOf is how many shards a node owns.
+func ownsOf(s api.ClusterStatus, id string) int {
+	for _, n := range s.Nodes {
+		if n.ID == id {
+			return n.Owns
+		}
+	}
+	return -1
+}
+
+// atRest tells whether every group has as many voters as it should have and an owner, and nothing moves.
+func atRest(voters int) func(api.ClusterStatus) bool {
+	return func(s api.ClusterStatus) bool {
+		for _, one := range s.Shards {
+			if len(one.Replicas) != voters || one.Owner == "" {
+				return false
+			}
+			for _, r := range one.Replicas {
+				if r.Role != "voter" || r.Lost || !r.Known {
+					return false
+				}
+			}
+		}
+		return len(s.Moves) == 0
+	}
+}
+
+func TestADrainedNodeLeadsNothingUntilItIsUndone(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t)
+	crowd := newCrowd(t, c, 0, 1, 2)
+	leads := func(s api.ClusterStatus) bool { return ownsOf(s, "n2") > 0 }
+	c.await("n2 leads", leads)
+	if _, err := (admin{c.nodes[2]}).Drain(t.Context(), "n2", true); err != nil {
+		t.Fatal(err)
+	}
+	c.await("n2 leads nothing", func(s api.ClusterStatus) bool {
+		return ownsOf(s, "n2") == 0 && ownsOf(s, "n1")+ownsOf(s, "n3") == len(s.Shards) && s.Nodes[1].State == "draining"
+	})
+	for _, r := range c.nodes[1].replicas() {
+		if r.group.Leading() {
+			t.Errorf("n2 leads shard %s", r.Shard)
+		}
+	}
+	if _, err := (admin{c.nodes[1]}).Drain(t.Context(), "", false); err != nil {
+		t.Fatal(err)
+	}
+	c.await("n2 leads again", leads)
+	crowd.goesHome(1)
+}
+
+// A node that comes back under its id with nothing on its disk must not vote with what it does not remember.
+func TestAWipedNodeIsSeededAgainUnderNewNumbers(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t)
+	crowd := newCrowd(t, c, 0, 1)
+	before := c.numbers("n3")
+	if len(before) != 5 {
+		t.Fatalf("n3 has replicas %v, want 5", before)
+	}
+	c.stop(2)
+	if err := os.RemoveAll(c.configs[2].DataDir); err != nil {
+		t.Fatal(err)
+	}
+	c.start(2)
+	c.await("n3 has five new replicas", func(s api.ClusterStatus) bool {
+		now := c.numbers("n3")
+		return atRest(3)(s) && len(now) == 5 && !slices.ContainsFunc(now, func(n uint64) bool { return slices.Contains(before, n) })
+	})
+	if c.journal.says("n3", "this node has lost a replica") == 0 {
+		t.Error("nobody said that replicas are lost")
+	}
+	c.ready(2)
+	crowd.goesHome(2)
+	c.stop(0) // now nothing goes without the one that was wiped
+	crowd.recount(1)
+	crowd.recount(2)
+}
+
+// numbers are those of the replicas that a node is to have, as the table of the first node says.
+func (c *trio) numbers(node string) (numbers []uint64) {
+	for _, g := range c.nodes[0].known.newest().Groups {
+		for _, r := range g.Replicas {
+			if r.Node == node {
+				numbers = append(numbers, r.Number)
+			}
+		}
+	}
+	return numbers
+}
+
+// listed are the replicas of a node in the table that it knows itself.
+func listed(n *Node) (all []raftfsm.Replica) {
+	for _, g := range n.known.newest().Groups {
+		for _, r := range g.Replicas {
+			if r.Node == n.id {
+				all = append(all, raftfsm.Replica{Shard: g.Shard, Number: r.Number})
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,304 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stint-io/stint/cluster"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/raftfsm"
+	"github.com/stint-io/stint/shard"
+)
+
+// findCluster goes on until this node belongs to a cluster, which it does for ever: the one it finds, or the one it
+// founds with others. Every step is on the disk before anybody hears of it, so each can be taken up again.
+func (n *Node) findCluster(ctx context.Context) error {
+	waits := ""
+	var due time.Time // since when this node would propose
+	for {
+		step := n.nextStep(&due)
+		if done, err := n.takeStep(step); done || err != nil {
+			return err
+		}
+		if step.Action != cluster.FormWait {
+			continue
+		}
+		if step.Why != waits {
+			waits = step.Why
+			n.config.Logger.Info("no cluster yet", "waiting", waits)
+		}
+		select {
+		case <-n.kicked:
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// lookAround is how long a proposal must have been due before it is made: with more nodes than are needed, what they see
+// of each other at first differs, and a proposal to a node that has accepted another is stuck.
+const lookAround = time.Second
+
+// nextStep asks Form what to do. due is kept from call to call.
+func (n *Node) nextStep(due *time.Time) cluster.FormationStep {
+	step, now := cluster.Form(n.formationSelf(), n.gossip.Members()), n.config.World.Now()
+	switch {
+	case step.Action != cluster.FormPropose:
+		*due = time.Time{}
+	case due.IsZero():
+		*due = now
+	}
+	if step.Action == cluster.FormPropose && !n.config.alone() && now.Sub(*due) < lookAround {
+		step.Action = cluster.FormWait
+	}
+	return step
+}
+
+func (n *Node) formationSelf() cluster.FormationSelf {
+	self := cluster.FormationSelf{Node: n.id, Formation: n.formation}
+	if n.config.BootstrapExpect > 1 || n.config.alone() {
+		self.Expect = n.config.BootstrapExpect
+	}
+	if n.stores != nil {
+		self.Cluster = n.stores.Identity().Cluster
+	}
+	return self
+}
+
+// takeStep does what Form says; done when this node's part in the founding, if it has one, is settled.
+func (n *Node) takeStep(step cluster.FormationStep) (done bool, err error) {
+	switch step.Action {
+	case cluster.FormJoin:
+		n.config.Logger.Info("joining", "cluster", step.Cluster)
+		return true, n.becomeMember(step.Cluster, nil)
+	case cluster.FormPropose:
+		f := &cluster.Formation{Cluster: randomID(), Founders: step.Founders, Shards: uint32(n.config.Shards),
+			Replicas: n.config.Replicas}
+		return false, n.becomeMember(f.Cluster, f)
+	case cluster.FormAccept:
+		return false, n.becomeMember(step.Formation.Cluster, step.Formation)
+	case cluster.FormGo:
+		return false, n.keepFormation(step.Formation)
+	case cluster.FormFound:
+		f := step.Formation
+		n.config.Logger.Info("founding", "cluster", f.Cluster, "nodes", strings.Join(f.Founders, " "))
+		return true, n.keepFormation(f)
+	}
+	return false, nil
+}
+
+// becomeMember makes the data directory, if there is none yet, as that of a node of the cluster, and tells the others.
+// The formation is in it from the first moment: a node that has a cluster and no formation shows that its cluster exists,
+// and one that was killed in between would make the others join what is not there.
+func (n *Node) becomeMember(id string, f *cluster.Formation) error {
+	if n.stores == nil {
+		kept := map[string]any{}
+		if f != nil {
+			kept[keptFormation] = f
+		}
+		if err := n.openStores(raftfsm.Identity{Cluster: id, Node: n.id}, kept); err != nil {
+			return err
+		}
+	}
+	if err := n.keepFormation(f); err != nil {
+		return err
+	}
+	return n.gossip.SetCluster(id)
+}
+
+// keepFormation writes down how far the founding is, then tells it.
+func (n *Node) keepFormation(f *cluster.Formation) error {
+	if f == nil {
+		return nil
+	}
+	if err := n.stores.Keep(keptFormation, f); err != nil {
+		return diskError(err)
+	}
+	n.formation = f
+	return n.gossip.Announce(*f)
+}
+
+// readKept takes up what this node wrote down before.
+func (n *Node) readKept() error {
+	var f cluster.Formation
+	found, err := n.stores.Kept(keptFormation, &f)
+	if err != nil {
+		return diskError(err)
+	}
+	if found {
+		n.formation = &f
+	}
+	var kept tableKept
+	if found, err = n.stores.Kept(keptTable, &kept); err != nil {
+		return diskError(err)
+	}
+	if found {
+		table, err := cluster.DecodeTable(kept.Text)
+		if err != nil {
+			return fmt.Errorf("the table kept in the data directory: %w", err)
+		}
+		n.known.table.Store(&knownTable{table, kept.Version, kept.Text})
+	}
+	return n.adoptLoneNode()
+}
+
+// adoptLoneNode makes the directory of a node from before there were clusters the founder of its own.
+func (n *Node) adoptLoneNode() error {
+	identity := n.stores.Identity()
+	if n.formation != nil || n.known.newest().Table != nil || len(n.stores.Groups()) == 0 {
+		return nil
+	}
+	n.formation = &cluster.Formation{Cluster: identity.Cluster, Founders: []string{n.id}, Shards: identity.Shards,
+		Replicas: n.config.Replicas, Go: true}
+	if err := n.stores.Keep(keptFormation, n.formation); err != nil {
+		return diskError(err)
+	}
+	return nil
+}
+
+// foundingNodes names the nodes of the system shard's first voters, while no table says it.
+func (n *Node) foundingNodes(id shard.ID) []string {
+	f := n.founding.Load()
+	if f == nil || id != shard.System {
+		return nil
+	}
+	var nodes []string
+	for _, name := range cluster.SystemVoters(f.Founders, f.Replicas) {
+		nodes = append(nodes, nodeOf(name))
+	}
+	return nodes
+}
+
+// openSystem makes and opens the first replica of the system shard, if this node is to have one and no table is there
+// yet to say so.
+func (n *Node) openSystem() error {
+	f := n.formation
+	if f == nil || !f.Go || n.known.newest().Table != nil {
+		return nil
+	}
+	n.founding.Store(f)
+	which := raftfsm.Replica{Shard: shard.System, Number: 1}
+	voters := cluster.SystemVoters(f.Founders, f.Replicas)
+	if !slices.Contains(voters, n.name(which)) {
+		return nil
+	}
+	if err := raftfsm.CreateGroup(n.stores, which, voters); err != nil {
+		return diskError(err)
+	}
+	return n.open(which, len(voters) == 1)
+}
+
+// writeFirstTable is the creator's last part in the founding: policies, then the table. Both are there for good once
+// they are; a creator that comes back later finds them.
+func (n *Node) writeFirstTable(ctx context.Context) {
+	f := n.founding.Load()
+	if f == nil || f.Founders[0] != n.id || n.known.newest().Table != nil {
+		return
+	}
+	founders, missing := n.founders(f)
+	if len(missing) > 0 {
+		if n.complaints.due("missing founders", n.config.World.Now()) {
+			n.config.Logger.Info("the founders' addresses are not known yet", "missing", strings.Join(missing, " "))
+		}
+		return
+	}
+	set := n.policies
+	if len(set.Names()) == 0 {
+		n.config.Logger.Warn("there are no policies: every check will be answered not_found; give them with stint apply -f FILE")
+	}
+	table := cluster.NewTable(f.Cluster, founders, f.Shards, f.Replicas)
+	_, err := n.swap(ctx, cluster.PoliciesDocument, 0, policy.Format(set))
+	if err == nil || isConflict(err) {
+		_, err = n.swap(ctx, cluster.TableDocument, 0, table.Encode())
+	}
+	switch {
+	case err == nil:
+		n.config.Logger.Info("the cluster is founded", "cluster", f.Cluster, "shards", f.Shards, "replicas", f.Replicas)
+	case !isConflict(err) && ctx.Err() == nil:
+		n.config.Logger.Info("the cluster's documents are not written yet; trying again", "error", err)
+	}
+	n.kick()
+}
+
+// founders describes the founding nodes as gossip knows them, and names those it does not know.
+func (n *Node) founders(f *cluster.Formation) (nodes []cluster.Node, missing []string) {
+	members := n.gossip.Members()
+	for _, id := range f.Founders {
+		i := slices.IndexFunc(members, func(m cluster.Member) bool { return m.Node == id })
+		if i < 0 {
+			missing = append(missing, id)
+			continue
+		}
+		m := members[i]
+		nodes = append(nodes, cluster.Node{ID: id, Zone: m.Zone, Version: m.Version, APIAddr: m.APIAddr,
+			PeerAddr: m.PeerAddr, GossipAddr: m.GossipAddr})
+	}
+	return nodes, missing
+}
+
+// swap replaces a document of the system shard.
+func (n *Node) swap(ctx context.Context, name string, expect uint64, body []byte) (shard.Document, error) {
+	ctx, cancel := context.WithTimeout(ctx, documentTimeout)
+	defer cancel()
+	r := n.router.Submit(ctx, shard.System, []shard.Request{{Op: shard.Swap, Namespace: systemNamespace, Document: name,
+		Expect: expect, Body: body}})[0]
+	if r.Err != nil {
+		return shard.Document{}, r.Err
+	}
+	d := r.Decision.Document
+	d.Body = body
+	return d, nil
+}
+
+// fetch reads a document of the system shard.
+func (n *Node) fetch(ctx context.Context, name string) (shard.Document, error) {
+	ctx, cancel := context.WithTimeout(ctx, documentTimeout)
+	defer cancel()
+	r := n.router.Submit(ctx, shard.System, []shard.Request{{Op: shard.Fetch, Namespace: systemNamespace, Document: name}})[0]
+	if r.Err != nil {
+		return shard.Document{}, r.Err
+	}
+	return r.Decision.Document, nil
+}
+
+// systemNamespace is what requests for documents name: the system shard has no keys.
+const systemNamespace = "system"
+
+// documentTimeout bounds one exchange with the system shard: an election fits.
+const documentTimeout = 5 * time.Second
+
+func isConflict(err error) bool {
+	var e *shard.Error
+	return errors.As(err, &e) && e.Code == shard.Conflict
+}
+
+// changeTable replaces the table by what change makes of it, from the newest version; nil changes nothing.
+func (n *Node) changeTable(ctx context.Context, change func(t *cluster.Table) *cluster.Table) error {
+	for {
+		known := n.known.newest()
+		if known.Table == nil {
+			return &shard.Error{Code: shard.Unavailable, Message: "this node does not know the cluster's table yet; ask again"}
+		}
+		next := change(known.Table)
+		if next == nil {
+			return nil
+		}
+		d, err := n.swap(ctx, cluster.TableDocument, known.version, next.Encode())
+		if err == nil {
+			n.learnTable(d)
+			return nil
+		}
+		if !isConflict(err) {
+			return err
+		}
+		if d, err = n.fetch(ctx, cluster.TableDocument); err != nil {
+			return err
+		}
+		n.learnTable(d)
+	}
+}

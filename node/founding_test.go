@@ -1,0 +1,88 @@
+package node
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stint-io/stint/cluster"
+)
+
+var errInterrupted = errors.New("interrupted by the test")
+
+// interrupted is gossip that fails when a formation is announced for which fails says so; told: the others hear of it all
+// the same.
+type interrupted struct {
+	Membership
+	fails func(cluster.Formation) bool
+	told  bool
+}
+
+// Announce implements Membership.
+func (g interrupted) Announce(f cluster.Formation) error {
+	if !g.fails(f) {
+		return g.Membership.Announce(f)
+	}
+	if g.told {
+		if err := g.Membership.Announce(f); err != nil {
+			return err
+		}
+	}
+	return errInterrupted
+}
+
+// The node that founds the cluster stops at each point at which it has written something down, before and after the
+// others hear of it, and comes back.
+func TestAFoundingThatIsInterruptedIsCompleted(t *testing.T) {
+	t.Parallel()
+	proposal := func(f cluster.Formation) bool { return !f.Go }
+	goes := func(f cluster.Formation) bool { return f.Go }
+	for _, story := range []struct {
+		name  string
+		node  int
+		fails func(cluster.Formation) bool
+		told  bool
+	}{
+		{"the creator after its proposal is kept", 0, proposal, false},
+		{"the creator after its proposal is told", 0, proposal, true},
+		{"the creator after go is kept", 0, goes, false},
+		{"the creator after go is told", 0, goes, true},
+		{"another founder after it has accepted", 1, proposal, true},
+	} {
+		t.Run(story.name, func(t *testing.T) {
+			t.Parallel()
+			c := trioToBe(t)
+			c.configs[story.node].World.Gossip = func(config cluster.GossipConfig) (Membership, error) {
+				g, err := cluster.StartGossip(config)
+				if err != nil {
+					return nil, err
+				}
+				return interrupted{g, story.fails, story.told}, nil
+			}
+			for i := range 3 {
+				c.start(i)
+			}
+			select {
+			case err := <-c.nodes[story.node].Done():
+				if !errors.Is(err, errInterrupted) {
+					t.Fatal(err)
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatal("the founding did not get so far")
+			}
+			if c.nodes[story.node].Ready() == nil {
+				t.Fatal("the interrupted node goes on")
+			}
+			c.stop(story.node)
+			c.configs[story.node].World.Gossip = nil
+			c.start(story.node)
+			c.ready(0, 1, 2)
+			c.await("three voters each", atRest(3))
+			for i := range 3 {
+				if r := c.spend(i, "key"); r.Err != nil || r.Decision.Limits[0].Used != uint64(i+1) {
+					t.Errorf("node %d: %+v", i+1, r)
+				}
+			}
+		})
+	}
+}

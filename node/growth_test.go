@@ -1,0 +1,38 @@
+package node
+
+import (
+	"testing"
+
+	"github.com/stint-io/stint/api"
+)
+
+func TestOneNodeGrowsToThreeAndShrinksToOneUnderLoad(t *testing.T) {
+	t.Parallel()
+	c := trioToBe(t)
+	c.configs[0].BootstrapExpect, c.configs[0].Join = 1, nil
+	c.configs[1].BootstrapExpect, c.configs[2].BootstrapExpect = 1, 1
+	c.start(0)
+	c.ready(0)
+	crowd := newCrowd(t, c, 0)
+	c.await("one voter each", atRest(1))
+	for i := 1; i < 3; i++ {
+		c.start(i)
+		c.ready(i)
+		crowd.include(i)
+	}
+	c.await("three voters each", atRest(3))
+	for i := 2; i > 0; i-- {
+		if err := (admin{c.nodes[i-1]}).RemoveNode(t.Context(), c.configs[i].NodeID); err != nil {
+			t.Fatal(err)
+		}
+		c.await(c.configs[i].NodeID+" is removed", func(s api.ClusterStatus) bool {
+			return atRest(1)(s) && s.Nodes[i].State == "removed"
+		})
+		crowd.avoid(i)
+		c.stop(i)
+	}
+	crowd.goesHome(0)
+	if err := (admin{c.nodes[0]}).RemoveNode(t.Context(), "n1"); err == nil {
+		t.Error("the last node was removed")
+	}
+}

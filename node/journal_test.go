@@ -1,0 +1,53 @@
+package node
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// journal is what the nodes of a test log. It is shown when the test fails.
+type journal struct {
+	mu   sync.Mutex
+	text bytes.Buffer // guarded by mu
+}
+
+func newJournal(t *testing.T) *journal {
+	j := new(journal)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log("the nodes' logs:\n" + j.String())
+		}
+	})
+	return j
+}
+
+// Write implements io.Writer.
+func (j *journal) Write(line []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(line)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}
+
+// of is the log of one node.
+func (j *journal) of(node string) *slog.Logger {
+	return slog.New(slog.NewTextHandler(j, nil)).With("on", node)
+}
+
+// says counts a node's lines with a text in them.
+func (j *journal) says(node, text string) (count int) {
+	for line := range strings.Lines(j.String()) {
+		if strings.Contains(line, text) && strings.Contains(line, "on="+node) {
+			count++
+		}
+	}
+	return count
+}

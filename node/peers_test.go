@@ -1,0 +1,172 @@
+package node
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/cluster"
+)
+
+// authority signs the certificates of a test's nodes.
+type authority struct {
+	t           *testing.T
+	key         *ecdsa.PrivateKey
+	certificate *x509.Certificate
+}
+
+func newAuthority(t *testing.T) *authority {
+	a := &authority{t: t, key: newKey(t)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"},
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	a.certificate = a.sign(template, template, a.key)
+	return a
+}
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func (a *authority) sign(template, parent *x509.Certificate, key *ecdsa.PrivateKey) *x509.Certificate {
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), a.key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	signed, err := x509.ParseCertificate(der)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return signed
+}
+
+// peer makes the files of a node.
+func (a *authority) peer(node string) *cluster.PeerTLS {
+	key := newKey(a.t)
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	signed := a.sign(&x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: node},
+		NotAfter: time.Now().Add(time.Hour), URIs: []*url.URL{{Scheme: "stint", Host: "peer", Path: "/" + node}},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}, a.certificate, key)
+	dir := a.t.TempDir()
+	file := func(name, kind string, der []byte) string {
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			a.t.Fatal(err)
+		}
+		return name
+	}
+	return &cluster.PeerTLS{CertFile: file("cert.pem", "CERTIFICATE", signed.Raw),
+		KeyFile: file("key.pem", "EC PRIVATE KEY", der), CAFile: file("ca.pem", "CERTIFICATE", a.certificate.Raw)}
+}
+
+func gossipKeyFile(t *testing.T) string {
+	key := make([]byte, 32)
+	rand.Read(key)
+	name := filepath.Join(t.TempDir(), "gossip.key")
+	if err := os.WriteFile(name, []byte(hex.EncodeToString(key)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// securedTrio founds a cluster whose nodes prove to each other who they are.
+func securedTrio(t *testing.T, ca *authority) *trio {
+	c := trioToBe(t)
+	key := gossipKeyFile(t)
+	for i := range c.configs {
+		c.configs[i].PeerTLS, c.configs[i].GossipKeyFile = ca.peer(c.configs[i].NodeID), key
+	}
+	for i := range 3 {
+		c.start(i)
+	}
+	c.ready(0, 1, 2)
+	return c
+}
+
+func TestNodesThatProveWhoTheyAreCountAsOneAndLetNobodyElseIn(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	c := securedTrio(t, ca)
+	crowd := newCrowd(t, c, 0, 1, 2)
+
+	other := c.add("other-authority")
+	c.configs[other].PeerTLS = newAuthority(t).peer("other-authority")
+	keyless := c.add("keyless")
+	c.configs[keyless].PeerTLS, c.configs[keyless].GossipKeyFile = ca.peer("keyless"), ""
+	impostor := c.add("impostor")
+	c.configs[impostor].PeerTLS = ca.peer("n1")
+	c.start(other)
+	c.start(keyless)
+	if _, err := Start(t.Context(), c.configs[impostor]); !errors.Is(err, ErrConfig) ||
+		!strings.Contains(err.Error(), `is that of node "n1", and this is "impostor"`) {
+		t.Errorf("a node with the certificate of another name: %v", err)
+	}
+	c.await("the other authority's node has long been refused by all", func(api.ClusterStatus) bool {
+		for _, n := range c.nodes[:3] {
+			if n.pulse.Silent()["other-authority"] < 2*time.Second {
+				return false
+			}
+		}
+		return strings.Contains(c.journal.String(), "unknown authority")
+	})
+	if c.nodes[other].Ready() == nil || c.nodes[keyless].Ready() == nil {
+		t.Error("a stranger got in")
+	}
+	if c.nodes[keyless].known.newest().Table != nil || c.nodes[other].known.newest().Table != nil {
+		t.Error("a stranger was told the table")
+	}
+	c.await("only the founders hold replicas", func(s api.ClusterStatus) bool { return atRest(3)(s) })
+	for _, id := range []string{"keyless", "impostor", "other-authority"} {
+		if listed := c.nodes[0].known.newest().Node(id); listed != nil {
+			t.Errorf("%s is registered: %+v", id, listed)
+		}
+	}
+	crowd.goesHome(2)
+}
+
+func TestPortsThatOthersCanReachNeedCertificatesAndAKey(t *testing.T) {
+	ca := newAuthority(t)
+	for name, change := range map[string]func(*Config){
+		"peer-addr":   func(c *Config) { c.PeerAddr = "0.0.0.0:0" },
+		"gossip-addr": func(c *Config) { c.GossipAddr = "0.0.0.0:0" },
+		"gossip-addr beside a certificate": func(c *Config) {
+			c.NodeID, c.PeerAddr, c.GossipAddr, c.PeerTLS = "n1", "0.0.0.0:0", "0.0.0.0:0", ca.peer("n1")
+		},
+		"another node's": func(c *Config) { c.NodeID, c.PeerTLS = "n1", ca.peer("n2") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := testConfig(t)
+			config.BootstrapExpect = 3
+			change(&config)
+			n, err := Start(t.Context(), config)
+			if err == nil {
+				stop(t, n)
+			}
+			if !errors.Is(err, ErrConfig) {
+				t.Errorf("got %v, want an error of the configuration", err)
+			}
+			if _, err := os.Stat(config.DataDir); !os.IsNotExist(err) {
+				t.Errorf("the data directory was made: %v", err)
+			}
+		})
+	}
+}

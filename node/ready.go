@@ -1,0 +1,87 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/stint-io/stint/cluster"
+	"github.com/stint-io/stint/shard"
+)
+
+// Ready returns nil when this node can serve or forward every shard, and its own replicas are there and nearly up to
+// date, else what is missing. Whoever restarts nodes one by one waits for it: with a replica that still starts, the next
+// node to stop would take a shard's majority with it.
+func (n *Node) Ready() error {
+	if n.stopping.Load() {
+		return errors.New("the node is stopping")
+	}
+	t := n.known.newest()
+	if t.Table == nil || !n.hasJoined() {
+		return errors.New("the node belongs to no cluster yet, or does not know its table")
+	}
+	if n.known.revision() == nil {
+		return errors.New("the node does not know the cluster's policies yet")
+	}
+	for i := range t.Groups {
+		g := &t.Groups[i]
+		if n.ownerOf(g.Shard) == "" {
+			return fmt.Errorf("shard %s has no owner", g.Shard)
+		}
+		if err := n.holds(g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// holds tells whether this node's replica of a group, if it is to have one, runs and is nearly up to date.
+func (n *Node) holds(g *cluster.Group) error {
+	for _, listed := range g.Replicas {
+		if listed.Node != n.id || listed.Role != cluster.Voter || !listed.Created || listed.Lost {
+			continue
+		}
+		r := n.replica(g.Shard)
+		if r == nil || r.Number != listed.Number {
+			return fmt.Errorf("the replica of shard %s is not open", g.Shard)
+		}
+		if behind := n.behind(r); behind > caughtUpEntries {
+			return fmt.Errorf("the replica of shard %s is %d entries behind", g.Shard, behind)
+		}
+	}
+	return nil
+}
+
+// behind is how many entries a replica of ours lacks of what the shard's owner had committed when it last said.
+func (n *Node) behind(r *replica) uint64 {
+	applied := r.group.Status().AppliedIndex
+	var commit uint64
+	for _, report := range n.pulse.Reports() {
+		for _, other := range report.Replicas {
+			if other.Shard == r.Shard && other.Open {
+				commit = max(commit, other.Commit)
+			}
+		}
+	}
+	return commit - min(commit, applied)
+}
+
+// ownerOf is the node that owns a shard, as far as is known here and as far as it answers; "" nobody.
+func (n *Node) ownerOf(id shard.ID) string {
+	if _, open := n.local(id); open {
+		return n.id
+	}
+	if r := n.replica(id); r != nil && r.lone { // nobody else can
+		return ""
+	}
+	for node, report := range n.pulse.Reports() {
+		if n.pulse.Silent()[node] >= silentMost {
+			continue
+		}
+		for _, r := range report.Replicas {
+			if r.Shard == id && r.Open {
+				return node
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,140 @@
+package node
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/stint-io/stint/cluster"
+	"github.com/stint-io/stint/shard"
+)
+
+// answer is what another node hears that asks for a report, with what it does not know yet.
+func (n *Node) answer(_ string, q cluster.Question) cluster.Report {
+	report := n.report()
+	if known := n.known.newest(); known.version > q.TableVersion {
+		report.Table = known.text
+	}
+	if r := n.known.revision(); r != nil && r.Version > q.PoliciesVersion {
+		report.Policies = r.Text
+	}
+	return report
+}
+
+// heard takes what another node said.
+func (n *Node) heard(report cluster.Report) {
+	if len(report.Policies) > 0 {
+		n.learnPolicies(shard.Document{Version: report.PoliciesVersion, Body: report.Policies})
+	}
+	if len(report.Table) > 0 {
+		n.learnTable(shard.Document{Version: report.TableVersion, Body: report.Table})
+		n.kick()
+	}
+	for _, r := range report.Replicas {
+		if r.Open {
+			n.hints.Merge(cluster.Hint{Shard: r.Shard, Epoch: r.Epoch, Node: report.Node})
+		}
+	}
+}
+
+// report describes this node.
+func (n *Node) report() cluster.Report {
+	q := n.known.question()
+	report := cluster.Report{Node: n.id, WallMicros: n.config.World.Now().UnixMicro(), TableVersion: q.TableVersion,
+		PoliciesVersion: q.PoliciesVersion, Stopping: n.stopping.Load(), Full: n.stores.LowDisk()}
+	for _, r := range n.replicas() {
+		report.Replicas = append(report.Replicas, n.reportReplica(r))
+	}
+	slices.SortFunc(report.Replicas, func(a, b cluster.ReplicaReport) int { return cmp.Compare(a.Shard, b.Shard) })
+	return report
+}
+
+func (n *Node) reportReplica(r *replica) cluster.ReplicaReport {
+	status := r.group.Status()
+	told := cluster.ReplicaReport{Shard: r.Shard, Number: r.Number, Leading: status.Leading, Open: r.actor.Open(),
+		Commit: status.CommitIndex, Applied: status.AppliedIndex}
+	r.group.View(func(s *shard.State) {
+		told.Epoch, told.Seq, told.Time, told.Keys = s.Epoch(), s.Seq(), s.Time(), s.Records()
+		told.PoliciesVersion = shard.AdoptedVersion(s)
+	})
+	if !status.Leading {
+		return told
+	}
+	members, _, err := r.group.Members()
+	if err != nil {
+		return told
+	}
+	for _, m := range members {
+		told.Members = append(told.Members, cluster.GroupMember{Name: m.Name, Voter: m.Voter})
+	}
+	return told
+}
+
+// reports is what all nodes said lately that still answer, this one among them.
+func (n *Node) reports() map[string]cluster.Report {
+	all := map[string]cluster.Report{n.id: n.report()}
+	silent := n.pulse.Silent()
+	for node, report := range n.pulse.Reports() {
+		if silent[node] < silentMost {
+			all[node] = report
+		}
+	}
+	return all
+}
+
+// others names the nodes to ask: those of the table and those that gossip knows, removed ones left out.
+func (n *Node) others() []string {
+	var nodes []string
+	if t := n.known.newest(); t.Table != nil {
+		for _, node := range t.Nodes {
+			if node.State != cluster.NodeRemoved {
+				nodes = append(nodes, node.ID)
+			}
+		}
+	}
+	for _, m := range n.gossip.Members() {
+		if m.Cluster == n.stores.Identity().Cluster && m.State == cluster.MemberAlive && !n.removed(m.Node) {
+			nodes = append(nodes, m.Node)
+		}
+	}
+	slices.Sort(nodes)
+	nodes = slices.Compact(nodes)
+	return slices.DeleteFunc(nodes, func(node string) bool { return node == n.id })
+}
+
+func (n *Node) removed(node string) bool {
+	t := n.known.newest()
+	if t.Table == nil {
+		return false
+	}
+	listed := t.Node(node)
+	return listed != nil && listed.State == cluster.NodeRemoved
+}
+
+// peerAddr is where a node's peer port is: as gossip says, which hears of a move first, else as the table does.
+func (n *Node) peerAddr(node string) (string, bool) {
+	for _, m := range n.gossip.Members() {
+		if m.Node == node && m.State == cluster.MemberAlive {
+			return m.PeerAddr, true
+		}
+	}
+	if t := n.known.newest(); t.Table != nil {
+		if listed := t.Node(node); listed != nil {
+			return listed.PeerAddr, true
+		}
+	}
+	return "", false
+}
+
+// gossipAddrs is where the registered nodes listen for gossip.
+func (n *Node) gossipAddrs() (addrs []string) {
+	t := n.known.newest()
+	if t.Table == nil {
+		return nil
+	}
+	for _, node := range t.Nodes {
+		if node.ID != n.id && node.State != cluster.NodeRemoved {
+			addrs = append(addrs, node.GossipAddr)
+		}
+	}
+	return addrs
+}

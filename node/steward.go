@@ -1,0 +1,330 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/stint-io/stint/cluster"
+	"github.com/stint-io/stint/raftfsm"
+	"github.com/stint-io/stint/shard"
+)
+
+// stewardEvery is how often the steward looks although nobody called for it.
+const stewardEvery = 250 * time.Millisecond
+
+// steward keeps this node in line with the table: it makes, opens, closes and destroys replicas, aligns the groups that
+// it leads, hands leadership over to where it should be, and, where the system shard is owned, plans the table. It works
+// on levels, not on events: whatever it could not do it finds undone the next time.
+func (n *Node) steward(ctx context.Context) {
+	tick := time.NewTicker(stewardEvery)
+	defer tick.Stop()
+	for {
+		n.readSystem()
+		n.tasks.start("first table", n.writeFirstTable)
+		n.reconcile(ctx)
+		for _, r := range n.replicas() {
+			n.lookAfter(ctx, r)
+		}
+		n.plan()
+		select {
+		case <-n.kicked:
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// kick has the steward look at once. It never blocks.
+func (n *Node) kick() {
+	select {
+	case n.kicked <- struct{}{}:
+	default:
+	}
+}
+
+// reconcile does what the table wants of this node's disk.
+func (n *Node) reconcile(ctx context.Context) {
+	known := n.known.newest()
+	if known.Table == nil {
+		return
+	}
+	for _, action := range cluster.Reconcile(known.Table, n.id, n.held()) {
+		which := raftfsm.Replica{Shard: action.Shard, Number: action.Number}
+		n.noteActed(which, n.act(ctx, action, which))
+	}
+}
+
+// noteActed notes how it went to bring a replica in line with the table.
+func (n *Node) noteActed(which raftfsm.Replica, err error) {
+	switch name := n.name(which); {
+	case err == nil:
+	case errors.Is(err, ErrDisk):
+		n.noteLost(which, err)
+	case n.complaints.due(name, n.config.World.Now()):
+		n.config.Logger.Warn("a replica is not as the table wants it; trying again", "replica", name, "error", err)
+	}
+}
+
+func (n *Node) act(ctx context.Context, action cluster.Action, which raftfsm.Replica) error {
+	r := n.replica(which.Shard)
+	runs := r != nil && r.Replica == which
+	switch action.Kind {
+	case cluster.Create:
+		// A node that lost its disk may hear a table from before its replica was made, and would make it again.
+		if known := n.known.newest(); n.current.Load() == 0 || known.version < n.current.Load() {
+			n.tasks.start("current table", n.readCurrent)
+			return nil
+		}
+		if err := raftfsm.CreateGroup(n.stores, which, action.Voters); err != nil {
+			return diskError(err)
+		}
+		n.kick()
+	case cluster.MarkCreated, cluster.MarkLost:
+		n.tasks.start("table", n.recordHeld)
+	case cluster.Open:
+		if r == nil {
+			return n.open(which, action.Lone)
+		}
+	case cluster.Reopen:
+		if runs {
+			n.config.Logger.Info("opening a replica anew: its group grows or shrinks", "replica", n.name(which))
+			return n.reopen(ctx, r, action.Lone)
+		}
+	case cluster.Close:
+		if runs {
+			n.closeReplica(ctx, r)
+			n.kick()
+		}
+	case cluster.Destroy:
+		n.config.Logger.Info("destroying a replica that the table does not list any more", "replica", n.name(which))
+		return diskError(raftfsm.DestroyGroup(n.stores, which))
+	}
+	return nil
+}
+
+// readCurrent asks the system shard for its table and notes the version: a table as new as that is from after this
+// process began.
+func (n *Node) readCurrent(ctx context.Context) {
+	d, err := n.fetch(ctx, cluster.TableDocument)
+	if err == nil {
+		n.learnTable(d)
+		n.current.Store(d.Version)
+	}
+	n.noteTask("reading the table", err)
+}
+
+// recordHeld tells the table which replicas this node has made, and which it has lost.
+func (n *Node) recordHeld(ctx context.Context) {
+	err := n.changeTable(ctx, func(t *cluster.Table) *cluster.Table {
+		changed := t
+		for _, action := range cluster.Reconcile(t, n.id, n.held()) {
+			var next *cluster.Table
+			switch action.Kind {
+			case cluster.MarkCreated:
+				next = changed.ApplyCreated(action.Shard, n.id, action.Number)
+			case cluster.MarkLost:
+				n.config.Logger.Error("this node has lost a replica: it will be made anew under another number",
+					"shard", action.Shard, "number", action.Number)
+				next = changed.ApplyLost(action.Shard, n.id, action.Number)
+			}
+			if next != nil {
+				changed = next
+			}
+		}
+		if changed == t {
+			return nil
+		}
+		return changed
+	})
+	n.noteTask("recording this node's replicas in the table", err)
+}
+
+// noteTask has the steward look at what a task did. What did not work is tried again with the next tick, not at once: it
+// may fail as quickly again.
+func (n *Node) noteTask(what string, err error) {
+	switch {
+	case err == nil:
+		n.kick()
+	case n.ctx.Err() == nil && n.complaints.due(what, n.config.World.Now()):
+		n.config.Logger.Info(what+" did not work; trying again", "error", err)
+	}
+}
+
+// held is what this node has on its disk.
+func (n *Node) held() []cluster.Held {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	var held []cluster.Held
+	for _, which := range n.stores.Groups() {
+		h := cluster.Held{Shard: which.Shard, Number: which.Number, Broken: n.lost[which]}
+		if r := n.running[which.Shard]; r != nil && r.Replica == which {
+			h.Open, h.Lone, h.Leading = true, r.lone, r.group.Leading()
+		}
+		held = append(held, h)
+	}
+	return held
+}
+
+// noteLost notes a replica that must not be opened (again): the table is to replace it. The only voter of a group is
+// beyond that.
+func (n *Node) noteLost(which raftfsm.Replica, err error) {
+	if t := n.known.newest(); t.Table == nil || len(t.Group(which.Shard).Voters()) < 2 {
+		n.fail(err)
+		return
+	}
+	n.config.Logger.Error("a replica cannot be opened", "replica", n.name(which), "error", err)
+	n.mu.Lock()
+	n.lost[which] = true
+	n.mu.Unlock()
+	n.kick()
+}
+
+// lookAfter does what the leader of a group does.
+func (n *Node) lookAfter(ctx context.Context, r *replica) {
+	now := n.config.World.Now()
+	switch {
+	case r.stuck.Load():
+		n.noteActed(r.Replica, n.reopen(ctx, r, r.lone))
+		return
+	case !r.group.Leading() || r.actor.Open():
+		r.leadingSince = time.Time{}
+	case r.leadingSince.IsZero():
+		r.leadingSince = now
+	case now.Sub(r.leadingSince) > openPatience && !r.lone && n.known.revision() != nil: // SEMANTICS R2c
+		r.leadingSince = time.Time{}
+		n.tasks.start("hand over "+r.Shard.String(), func(context.Context) {
+			n.config.Logger.Warn("leading without an epoch: handing over", "shard", r.Shard, "error", n.transfer(r, ""))
+		})
+	}
+	if !r.actor.Open() || n.stopping.Load() {
+		r.ownsSince = now
+		return
+	}
+	n.tasks.start("align "+r.Shard.String(), func(ctx context.Context) { n.align(ctx, r) })
+	n.leadWhereWanted(r)
+}
+
+// openPatience is how long a leader may be without an epoch: two election time-outs and more.
+const openPatience = 1500 * time.Millisecond
+
+// align takes the next steps that bring the group's members in line with the table, or the table in line with them.
+func (n *Node) align(ctx context.Context, r *replica) {
+	if !n.readForEpoch(ctx, r) {
+		return
+	}
+	known := n.known.newest()
+	g := known.Group(r.Shard)
+	if g == nil || r.lone != (len(g.Replicas) == 1) { // it is to be opened anew first
+		return
+	}
+	members, index, err := r.group.Members()
+	if err != nil {
+		return
+	}
+	described := make([]cluster.GroupMember, len(members))
+	for i, m := range members {
+		described[i] = cluster.GroupMember{Name: m.Name, Voter: m.Voter}
+	}
+	caughtUp := func(name string) bool { return n.caughtUp(r, name) }
+	for _, change := range cluster.Align(known.Table, r.Shard, n.name(r.Replica), described, caughtUp) {
+		if change.Kind == cluster.Unknown {
+			continue
+		}
+		if err := n.change(ctx, r, change, index); err != nil {
+			n.noteTask("shard "+r.Shard.String()+": "+change.String(), err)
+			return
+		}
+		n.config.Logger.Info("moved", "shard", r.Shard, "step", change.String())
+		n.kick()
+	}
+}
+
+// readForEpoch sees to it that the table is not older than this node's leadership of the group: what it would do by an
+// older one, its predecessor may have done, and somebody else undone. Only the task that aligns the group calls it.
+func (n *Node) readForEpoch(ctx context.Context, r *replica) bool {
+	epoch := r.actor.Epoch()
+	if epoch == 0 || n.known.newest().Table == nil {
+		return false
+	}
+	if r.alignedEpoch == epoch {
+		return true
+	}
+	d, err := n.fetch(ctx, cluster.TableDocument)
+	if err != nil {
+		return false
+	}
+	n.learnTable(d)
+	r.alignedEpoch = epoch
+	return r.actor.Epoch() == epoch
+}
+
+func (n *Node) change(ctx context.Context, r *replica, change cluster.Change, index uint64) error {
+	switch change.Kind {
+	case cluster.AddLearner:
+		return r.group.AddLearner(change.Name, index)
+	case cluster.Promote:
+		return r.group.Promote(change.Name, index)
+	case cluster.Remove, cluster.Stray:
+		return r.group.Remove(change.Name, index)
+	case cluster.TransferAway:
+		return n.handOver(ctx, r, change.Name)
+	case cluster.RecordVoter:
+		return n.changeTable(ctx, func(t *cluster.Table) *cluster.Table {
+			return t.ApplyVoter(r.Shard, change.Node, change.Number)
+		})
+	case cluster.RecordGone:
+		return n.changeTable(ctx, func(t *cluster.Table) *cluster.Table {
+			return t.ApplyGone(r.Shard, change.Node, change.Number)
+		})
+	}
+	return nil
+}
+
+// caughtUpEntries is how far behind a learner may be that is made a voter: what a follower is behind now and then.
+const caughtUpEntries = 128
+
+// caughtUp tells whether a member of a group that we lead has nearly all of its log, as it said itself.
+func (n *Node) caughtUp(r *replica, name string) bool {
+	if name == n.name(r.Replica) {
+		return true
+	}
+	report, ok := n.pulse.Reports()[nodeOf(name)]
+	if !ok {
+		return false
+	}
+	i := slices.IndexFunc(report.Replicas, func(o cluster.ReplicaReport) bool {
+		return o.Shard == r.Shard && n.nameOn(report.Node, o) == name
+	})
+	return i >= 0 && report.Replicas[i].Applied+caughtUpEntries >= r.group.Status().CommitIndex
+}
+
+func (n *Node) nameOn(node string, r cluster.ReplicaReport) string {
+	return raftfsm.Replica{Shard: r.Shard, Number: r.Number}.Name(node)
+}
+
+// plan has the table changed to what it should be, if the system shard is owned here.
+func (n *Node) plan() {
+	r := n.replica(shard.System)
+	if r == nil || !r.actor.Open() || n.stopping.Load() || n.known.newest().Table == nil {
+		return
+	}
+	n.tasks.start("plan", func(ctx context.Context) {
+		sight := cluster.Sight{Members: n.gossip.Members(), Silent: n.pulse.Silent(), Reports: n.reports(),
+			Grace: n.config.ReplaceAfter}
+		var steps []string
+		err := n.changeTable(ctx, func(t *cluster.Table) (next *cluster.Table) {
+			next, steps = cluster.Plan(t, sight)
+			return next
+		})
+		if err != nil {
+			n.noteTask("planning", err)
+			return
+		}
+		for _, step := range steps {
+			n.config.Logger.Info("planned", "step", step)
+		}
+	})
+}

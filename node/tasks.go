@@ -1,0 +1,44 @@
+package node
+
+import (
+	"context"
+	"sync"
+)
+
+// tasks runs what may take a while beside the steward's loop: at most one of a name at a time.
+type tasks struct {
+	ctx     context.Context
+	group   sync.WaitGroup
+	mu      sync.Mutex
+	running map[string]bool
+	closed  bool
+}
+
+func newTasks(ctx context.Context) *tasks { return &tasks{ctx: ctx, running: make(map[string]bool)} }
+
+// start runs f unless a task of that name is under way; it reports whether it does.
+func (t *tasks) start(name string, f func(ctx context.Context)) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed || t.running[name] {
+		return false
+	}
+	t.running[name] = true
+	t.group.Go(func() {
+		defer func() {
+			t.mu.Lock()
+			delete(t.running, name)
+			t.mu.Unlock()
+		}()
+		f(t.ctx)
+	})
+	return true
+}
+
+// wait lets no task begin any more and waits for those under way.
+func (t *tasks) wait() {
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
+	t.group.Wait()
+}

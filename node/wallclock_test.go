@@ -1,0 +1,109 @@
+package node
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stint-io/stint/api"
+)
+
+// wallclock is a machine's clock that can be set: the wall reading moves and the monotonic one does not.
+type wallclock struct{ ahead atomic.Int64 } // nanoseconds
+
+func (w *wallclock) now() time.Time {
+	t, by := time.Now(), time.Duration(w.ahead.Load())
+	if by == 0 {
+		return t
+	}
+	// Time.Add moves both readings. The second word of a time.Time that has a monotonic reading is that reading, in
+	// nanoseconds.
+	moved := t.Add(by)
+	words := (*[2]int64)(unsafe.Pointer(&moved))
+	words[1] -= int64(by)
+	return moved
+}
+
+// Shard time is the median of three clocks: one that is wrong costs its node first the shards, then its life.
+func TestANodeWithAWrongClockHandsOverAndWithAVeryWrongOneStops(t *testing.T) {
+	t.Parallel()
+	c := trioToBe(t)
+	var clock wallclock
+	c.configs[1].World.Now = clock.now
+	for i := range 3 {
+		c.start(i)
+	}
+	c.ready(0, 1, 2)
+	crowd := newCrowd(t, c, 0, 1, 2)
+	c.await("n2 leads, and every shard is led by who should", func(s api.ClusterStatus) bool {
+		return ownsOf(s, "n2") > 0 && c.ledAsWanted(s)
+	})
+
+	clock.ahead.Store(int64(3 * time.Second))
+	c.await("n2 owns nothing", func(s api.ClusterStatus) bool { return ownsOf(s, "n2") == 0 })
+	if c.journal.says("n2", "handing a shard over") == 0 {
+		t.Error("n2 did not say why")
+	}
+	given := strings.Count(c.journal.String(), "to=n2")
+	for until := time.Now().Add(5 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+		c.await("the cluster's status", func(s api.ClusterStatus) bool {
+			c.wantClockSeen(s, "n2")
+			return true
+		})
+	}
+
+	if strings.Count(c.journal.String(), "to=n2") != given { // it may be elected, and hands over again
+		t.Error("a shard was handed to n2, whose clock is ahead")
+	}
+
+	crowd.avoid(1)
+	clock.ahead.Store(int64(20 * time.Second))
+	select {
+	case err := <-c.nodes[1].Done():
+		if !strings.Contains(err.Error(), "ahead of the other nodes' clocks") {
+			t.Errorf("n2 stops because: %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("n2 goes on with a clock 20 s ahead")
+	}
+	c.stop(1)
+	c.ready(0, 2)
+	crowd.goesHome(2)
+	select {
+	case err := <-c.nodes[0].Done():
+		t.Errorf("n1 stops, too: %v", err)
+	case err := <-c.nodes[2].Done():
+		t.Errorf("n3 stops, too: %v", err)
+	default:
+	}
+}
+
+// wantClockSeen wants that a node's clock is seen to be 3 s ahead, and that shard time is not.
+func (c *trio) wantClockSeen(s api.ClusterStatus, id string) {
+	c.t.Helper()
+	for _, n := range s.Nodes {
+		if n.ID == id && (n.ClockAhead-3*time.Second).Abs() > time.Second {
+			c.t.Errorf("status says that the clock of %s is %v ahead", id, n.ClockAhead)
+		}
+	}
+	for _, one := range s.Shards {
+		ahead := time.Duration(int64(one.Time)-time.Now().UnixMicro()) * time.Microsecond
+		if one.Owner != "" && ahead > time.Second {
+			c.t.Errorf("shard %s is %v ahead", one.ID, ahead)
+		}
+	}
+}
+
+// ledAsWanted tells whether every shard is owned by the node that the table wants to lead it: nothing is handed over
+// for that reason any more.
+func (c *trio) ledAsWanted(s api.ClusterStatus) bool {
+	table := c.nodes[0].known.newest()
+	for _, one := range s.Shards {
+		if one.Owner != table.Group(one.ID).Lead {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,55 @@
+package policy_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+// What a file cannot even say is refused as what it can say and must not.
+func TestBuildRefusesWhatAFileCannotSay(t *testing.T) {
+	valid := func() *policy.Policy {
+		return &policy.Policy{Name: "p", Retention: policy.DefaultRetention, Limits: []policy.Limit{
+			{Name: "a", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 1}}}}
+	}
+	if _, err := policy.Build([]*policy.Policy{valid()}); err != nil {
+		t.Fatal(err)
+	}
+	for want, change := range map[string]func(*policy.Policy){
+		"p.limits[0]: needs an algorithm":                  func(p *policy.Policy) { p.Limits[0].Limit = limit.Limit{} },
+		"p.idempotency_retention: must be more than 0":     func(p *policy.Policy) { p.Retention = 0 },
+		"p.idempotency_retention: must be more than 0 and": func(p *policy.Policy) { p.Retention = math.MaxInt64 },
+		"p.limits[0].quota: must be at least 1":            func(p *policy.Policy) { p.Limits[0].Quota = 0 },
+		"p.limits: must not be empty":                      func(p *policy.Policy) { p.Limits = nil },
+		`"P Q": is no name`:                                func(p *policy.Policy) { p.Name = "P Q" },
+	} {
+		p := valid()
+		change(p)
+		_, err := policy.Build([]*policy.Policy{p})
+		var parse *policy.ParseError
+		if !errors.As(err, &parse) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	if _, err := policy.Build([]*policy.Policy{valid(), valid()}); err == nil || !strings.Contains(err.Error(), "p: is there twice") {
+		t.Errorf("two of one name: %v", err)
+	}
+}
+
+// A set that could be made but not read again after a restart would be lost with it.
+func TestBuildRefusesWhatIsTooLargeForAFile(t *testing.T) {
+	var many []*policy.Policy
+	for i := range 3000 {
+		many = append(many, &policy.Policy{Name: fmt.Sprintf("policy-%d", i), Reason: strings.Repeat("x", 400),
+			Retention: policy.DefaultRetention,
+			Limits:    []policy.Limit{{Name: "a", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 1}}}})
+	}
+	if _, err := policy.Build(many); err == nil || !strings.Contains(err.Error(), "at most 1048576 are read") {
+		t.Errorf("got %v", err)
+	}
+}

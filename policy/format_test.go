@@ -1,0 +1,310 @@
+package policy_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+// sameSet compares what sets say: an absent map or list is an empty one.
+func sameSet(t *testing.T, got, want *policy.Set) {
+	t.Helper()
+	if !reflect.DeepEqual(got.Names(), want.Names()) {
+		t.Fatalf("policies %v, want %v", got.Names(), want.Names())
+	}
+	for _, name := range want.Names() {
+		a, _ := got.Lookup(name)
+		b, _ := want.Lookup(name)
+		if !reflect.DeepEqual(bare(a), bare(b)) {
+			t.Fatalf("%s is\n%+v\nwant\n%+v", name, bare(a), bare(b))
+		}
+		for _, tier := range append(tierNames(b), "") {
+			x, _ := a.Resolve(tier)
+			y, ok := b.Resolve(tier)
+			if !ok || !reflect.DeepEqual(x, y) {
+				t.Fatalf("%s, tier %q: %+v, want %+v", name, tier, x, y)
+			}
+		}
+	}
+}
+
+func tierNames(p *policy.Policy) (names []string) {
+	for name := range p.Tiers {
+		names = append(names, name)
+	}
+	return names
+}
+
+// bare is a policy's own fields.
+func bare(p *policy.Policy) policy.Policy {
+	b := policy.Policy{Name: p.Name, Limits: p.Limits, Tiers: map[string]policy.Tier{}, DefaultTier: p.DefaultTier,
+		Security: p.Security, Shadow: p.Shadow, Headers: append([]string{}, p.Headers...), Reason: p.Reason,
+		Retention: p.Retention}
+	for name, tier := range p.Tiers {
+		if tier.Limits == nil {
+			tier.Limits = map[string]policy.TierLimit{}
+		}
+		b.Tiers[name] = tier
+	}
+	return b
+}
+
+// A field more must be written by Format, made by the generator below, and be looked at by bare.
+func TestFormatKnowsEveryField(t *testing.T) {
+	for known, of := range map[int]reflect.Type{
+		9:  reflect.TypeFor[policy.Policy](),
+		11: reflect.TypeFor[policy.Limit](), // with those of limit.Limit, and it
+		2:  reflect.TypeFor[policy.Tier](),
+		3:  reflect.TypeFor[policy.TierLimit](),
+	} {
+		fields := 0
+		for _, f := range reflect.VisibleFields(of) {
+			if f.IsExported() {
+				fields++
+			}
+		}
+		if fields != known {
+			t.Errorf("%v has %d fields: %d are known here", of, fields, known)
+		}
+	}
+}
+
+func readBack(t *testing.T, set *policy.Set) *policy.Set {
+	t.Helper()
+	text := policy.Format(set)
+	again, err := policy.Parse("formatted", text)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	sameSet(t, again, set)
+	if second := policy.Format(again); !bytes.Equal(second, text) {
+		t.Fatalf("the text changed:\n%s\nwas\n%s", second, text)
+	}
+	return again
+}
+
+// What anybody can put in force is written, and read back as it was.
+func TestFormatIsReadBackAsItWas(t *testing.T) {
+	sets := 2000
+	if testing.Short() {
+		sets = 200
+	}
+	for seed := range sets {
+		g := generator{rand.New(rand.NewPCG(7, uint64(seed)))}
+		var policies []*policy.Policy
+		for i := range g.IntN(4) {
+			policies = append(policies, g.policy(i))
+		}
+		set, err := policy.Build(policies)
+		if err != nil {
+			t.Fatalf("seed %d: the generator made what is refused: %v", seed, err)
+		}
+		if readBack(t, set); t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+// Every file of this package's that Parse accepts can be written and read again.
+func TestFormatOfFiles(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range append(files, "dev.yaml") {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, err := policy.Parse(file, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		readBack(t, set)
+	}
+}
+
+// The text is a contract: nodes compare versions by it, and people keep it.
+func TestFormatText(t *testing.T) {
+	for _, file := range []string{"every_field", "awkward_names"} {
+		data, err := os.ReadFile("testdata/" + file + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, err := policy.Parse(file, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden(t, "testdata/"+file+".canonical.txt", string(policy.Format(set)))
+	}
+	if got := string(policy.Format(nil)); got != "policies: {}\n" || got != string(policy.Format(policy.NewSet(nil))) {
+		t.Errorf("no policies: %q", got)
+	}
+	if set, err := policy.Parse("", policy.Format(nil)); err != nil || len(set.Names()) != 0 {
+		t.Errorf("no policies are read back as %v, %v", set, err)
+	}
+}
+
+func TestFormatPolicyIsItsPartOfTheFile(t *testing.T) {
+	p, _ := policy.Dev().Lookup("api")
+	text := string(policy.FormatPolicy(p))
+	if !strings.HasPrefix(text, "api:\n  headers:") {
+		t.Errorf("got\n%s", text)
+	}
+	alone := "policies:\n  " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ") + "\n"
+	if want := policy.Format(policy.NewSet([]*policy.Policy{p})); alone != string(want) {
+		t.Errorf("got\n%s\nwant\n%s", alone, want)
+	}
+}
+
+// generator makes policies that are valid.
+type generator struct{ *rand.Rand }
+
+func (g generator) maybe() bool { return g.IntN(3) == 0 }
+
+// name is one of the names that are easily misread, or any.
+func (g generator) name(i int) string {
+	awkward := []string{"null", "true", "no", "y", "1", "007", "1e5", "0x1f", "2026-11-21", "1_000", "3.14", "a-b.c_d", "inf", "x"}
+	return awkward[(i+g.IntN(3)*5)%len(awkward)]
+}
+
+// names are n different ones.
+func (g generator) names(n int) []string {
+	var names []string
+	for len(names) < n {
+		name := g.name(g.IntN(14))
+		if len(names) > 14 || contains(names, name) {
+			name = fmt.Sprintf("%s-%d", name, len(names))
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+func contains(names []string, name string) bool {
+	for _, n := range names {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}
+
+func (g generator) policy(i int) *policy.Policy {
+	p := &policy.Policy{Name: fmt.Sprintf("%s-%d", g.name(i), i), Security: g.maybe(), Shadow: g.maybe(), Reason: g.reason(),
+		Retention: policy.DefaultRetention}
+	if g.maybe() {
+		p.Name = g.name(i) // the generator of a set takes few enough for them to differ
+		if i > 0 {
+			p.Name = fmt.Sprintf("%d", i)
+		}
+	}
+	if g.maybe() {
+		p.Retention = 1 + limit.Span(g.Int64N(int64(policy.DefaultRetention)))
+	}
+	for _, name := range g.names(1 + g.IntN(4)) {
+		l := policy.Limit{Name: name, Shadow: g.maybe(), Limit: g.limit()}
+		if g.maybe() {
+			l.Unit = g.name(g.IntN(14))
+		}
+		p.Limits = append(p.Limits, l)
+	}
+	if g.maybe() {
+		styles := []string{"ietf", "x-ratelimit", "x-quota"}
+		for _, i := range g.Perm(3)[:g.IntN(4)] {
+			p.Headers = append(p.Headers, styles[i])
+		}
+	}
+	g.tiers(p)
+	return p
+}
+
+func (g generator) reason() string {
+	runes := []rune("aZ \"'\\#:{}[]&*!|>%@`~-?,é漢🙂\u00a0\u00ad\u2028\u2029\u200b\ufeff\ufffd\ufffe\U0001f9ff\U0010ffff")
+	var text []rune
+	for range g.IntN(12) {
+		text = append(text, runes[g.IntN(len(runes))])
+	}
+	return string(text)
+}
+
+func (g generator) span() limit.Span {
+	units := []limit.Span{1, 1000, 1_000_000, 60_000_000, 3_600_000_000, 86_400_000_000}
+	return (1 + limit.Span(g.IntN(100_000))) * units[g.IntN(len(units))] % (limit.MaxPeriod + 1)
+}
+
+func (g generator) limit() limit.Limit {
+	for {
+		l := limit.Limit{Algorithm: limit.Algorithm(1 + g.IntN(12)), Quota: 1 + g.Uint64N(10_000), Period: 1 + g.span()}
+		switch l.Algorithm {
+		case limit.Unlimited:
+			l.Quota, l.Period = 0, 0
+		case limit.Lifetime:
+			l.Period = 0
+		case limit.SlidingBuckets:
+			l.Bucket = 1 + g.span()%1000
+			l.Period = l.Bucket * limit.Span(1+g.IntN(1000))
+		case limit.TokenBucket:
+			l.Count, l.Initial = 1+g.Uint64N(1000), l.Quota
+			if g.maybe() {
+				l.Initial = 1 + g.Uint64N(l.Quota)
+			}
+		case limit.GCRA:
+			l.Count = 1 + g.Uint64N(1000)
+		}
+		if l.Validate() == nil {
+			return l
+		}
+	}
+}
+
+func (g generator) tiers(p *policy.Policy) {
+	if !g.maybe() {
+		return
+	}
+	p.Tiers = map[string]policy.Tier{}
+	for _, name := range g.names(g.IntN(4)) {
+		tier := policy.Tier{Unlimited: g.maybe()}
+		if !tier.Unlimited {
+			tier.Limits = map[string]policy.TierLimit{}
+			for _, l := range p.Limits {
+				if g.maybe() {
+					tier.Limits[l.Name] = g.tierLimit(l.Limit)
+				}
+			}
+		}
+		p.Tiers[name] = tier
+		if g.maybe() {
+			p.DefaultTier = name
+		}
+	}
+}
+
+// tierLimit changes numbers as the limit allows; now and then none.
+func (g generator) tierLimit(l limit.Limit) (t policy.TierLimit) {
+	if quota := 1 + g.Uint64N(10_000); l.Algorithm != limit.Unlimited && g.maybe() {
+		if l.Initial == l.Quota {
+			l.Initial = quota
+		}
+		t.Quota, l.Quota = &quota, quota
+	}
+	count := 1 + g.Uint64N(1000)
+	if l.Algorithm == limit.TokenBucket && g.maybe() {
+		t.Refill, l.Count = &count, count
+	}
+	if l.Algorithm == limit.GCRA && g.maybe() {
+		t.Rate, l.Count = &count, count
+	}
+	if l.Validate() != nil {
+		return policy.TierLimit{} // the numbers do not go together
+	}
+	return t
+}

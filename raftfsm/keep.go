@@ -1,0 +1,39 @@
+package raftfsm
+
+import (
+	"fmt"
+	"sync/atomic"
+)
+
+// keepPrefix begins the keys of the node's own records; groups' keys begin with a number.
+const keepPrefix = "keep/"
+
+// Keep writes a small record of the node, as JSON, in place of the one of the same name. When it returns nil the record
+// survives a power cut; after an error either of the two may be there.
+func (s *Stores) Keep(name string, value any) error {
+	err := s.poison.contain(func() error {
+		var nobody atomic.Bool
+		defer s.watchdog.begin("keeping "+name, &nobody)()
+		return s.file.putJSON(keepPrefix+name, value)
+	})
+	if err != nil {
+		return fmt.Errorf("keeping %q: %w", name, err)
+	}
+	return nil
+}
+
+// Kept reads what Keep wrote last under a name. It returns ErrCorrupt in the chain for what is not what was written.
+func (s *Stores) Kept(name string, into any) (found bool, err error) {
+	err = s.poison.contain(func() error {
+		err := s.file.getJSON(keepPrefix+name, into)
+		found = err == nil
+		if err == errNotFound {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("reading what was kept as %q: %w", name, err)
+	}
+	return found, nil
+}

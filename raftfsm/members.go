@@ -1,0 +1,179 @@
+package raftfsm
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/stint-io/stint/shard"
+)
+
+// changeTimeout bounds how long a membership change may take to commit, once it has its place in the log.
+const changeTimeout = 5 * time.Second
+
+// caughtUpEntries is how far a learner's log may be behind when it becomes a voter. The number comes with a heartbeat,
+// so it is a tenth of a second old.
+const caughtUpEntries = trailingEntries / 4
+
+// Member is one member of a group's Raft configuration.
+type Member struct {
+	Name  string // Replica.Name
+	Voter bool   // false: a learner
+}
+
+// Members tells the latest configuration in this replica's log, in the order in which its members were added, and the
+// configuration's index: what AddLearner, Promote and Remove take as prevIndex. Only the leader's is the truth, and even
+// its latest change may be not committed yet. Empty, and 0, for a replica that waits to be added. It fails when the
+// stores cannot be trusted.
+func (g *Group) Members() (members []Member, index uint64, err error) {
+	if err := g.guard.poison.cause(); err != nil {
+		return nil, 0, err
+	}
+	latest := g.roster.latest()
+	for _, server := range latest.conf.Servers {
+		members = append(members, Member{Name: string(server.ID), Voter: server.Suffrage == raft.Voter})
+	}
+	return members, latest.index, nil
+}
+
+// AddLearner adds a member that receives the log and does not vote. The replica of that name must have been created
+// without voters (CreateGroup). prevIndex is the index of the configuration on which the change was decided (Members):
+// if there is a later one, nothing changes. Adding a present learner does nothing.
+//
+// This and the other two changes wait until the change is committed, at most some seconds. Their error is a
+// *shard.Error: UnknownOutcome says that it may yet be made, every other code that nothing changed (Conflict: a later
+// configuration, Invalid: not with this name). In every case Members tells where it stands. Only the leader can change
+// anything.
+func (g *Group) AddLearner(name string, prevIndex uint64) error {
+	return g.change("adding learner "+name, prevIndex, func(members []Member) (raft.IndexFuture, *shard.Error) {
+		switch i := indexOf(members, name); {
+		case i >= 0 && members[i].Voter:
+			return nil, shard.Invalidf("name", "it is a voter already: a replica that comes back needs a new number")
+		case i >= 0:
+			return nil, nil
+		}
+		return g.raft.AddNonvoter(raft.ServerID(name), raft.ServerAddress(name), prevIndex, enqueueTimeout), nil
+	})
+}
+
+// Promote makes a present learner a voter, when its log has caught up. See AddLearner for the rest. Promoting a voter
+// does nothing. A group that was opened with GroupConfig.Lone refuses: its timing is that of one voter.
+func (g *Group) Promote(name string, prevIndex uint64) error {
+	return g.change("promoting "+name, prevIndex, func(members []Member) (raft.IndexFuture, *shard.Error) {
+		switch i := indexOf(members, name); {
+		case i < 0:
+			return nil, shard.Invalidf("name", "it is no member: add it as a learner first")
+		case members[i].Voter:
+			return nil, nil
+		case g.cfg.Lone:
+			return nil, shard.Invalidf("name", "the group runs with the timing of one voter: open it anew without Lone first")
+		}
+		if err := g.behind(name); err != nil {
+			return nil, err
+		}
+		return g.raft.AddVoter(raft.ServerID(name), raft.ServerAddress(name), prevIndex, enqueueTimeout), nil
+	})
+}
+
+// behind says why a learner must not vote yet. A voter that has nothing counts for the majority all the same, and the
+// group would wait for it.
+func (g *Group) behind(name string) *shard.Error {
+	heard, ok := g.transport.heard(name, 2*g.electionTimeout())
+	if last := g.raft.LastIndex(); !ok {
+		return unavailable("it does not answer: see whether its node runs, and try again")
+	} else if heard.lastLog+caughtUpEntries < last {
+		return unavailable(fmt.Sprintf("it has not caught up, it is at entry %d of %d: try again later", heard.lastLog, last))
+	}
+	return nil
+}
+
+// Remove takes a member out of the group, voter or not. See AddLearner for the rest. Removing an absent member does
+// nothing. A leader does not remove itself: hashicorp/raft then forgets to answer proposals. Transfer first.
+func (g *Group) Remove(name string, prevIndex uint64) error {
+	return g.change("removing "+name, prevIndex, func(members []Member) (raft.IndexFuture, *shard.Error) {
+		switch {
+		case name == g.name:
+			return nil, shard.Invalidf("name", "it leads the group: transfer the leadership first, the next leader removes it")
+		case indexOf(members, name) < 0:
+			return nil, nil
+		}
+		return g.raft.RemoveServer(raft.ServerID(name), prevIndex, enqueueTimeout), nil
+	})
+}
+
+func indexOf(members []Member, name string) int {
+	return slices.IndexFunc(members, func(m Member) bool { return m.Name == name })
+}
+
+// change makes one membership change. begin looks at the configuration of index prevIndex and hands the change to raft,
+// which compares the index once more, where nothing comes between; it returns nothing when there is nothing to do.
+func (g *Group) change(what string, prevIndex uint64,
+	begin func([]Member) (raft.IndexFuture, *shard.Error)) error {
+	failed := func(err *shard.Error) error {
+		return &shard.Error{Code: err.Code, Field: err.Field, RetryAfter: err.RetryAfter,
+			Message: fmt.Sprintf("%s: %s: %s", g.name, what, err.Message)}
+	}
+	members, index, err := g.Members()
+	switch {
+	case err != nil || g.closing.Load():
+		return failed(unavailable("this node is closing the shard"))
+	case !g.Leading():
+		return failed(proposalError(raft.ErrNotLeader))
+	case prevIndex == 0 || prevIndex != index:
+		return failed(&shard.Error{Code: shard.Conflict, Message: fmt.Sprintf(
+			"it was decided upon configuration %d, the latest is %d: look at Members again", prevIndex, index)})
+	}
+	if !g.enter() {
+		return failed(unavailable("the shard's log is busy: try again"))
+	}
+	future, refused := begin(members)
+	if future == nil {
+		g.leave()
+	}
+	if refused != nil {
+		return failed(refused)
+	}
+	if future == nil {
+		return nil
+	}
+	if err := g.awaitChange(future); err != nil {
+		return failed(err)
+	}
+	return nil
+}
+
+// awaitChange gives back the proposal's token when raft is through with the change, however long that takes.
+func (g *Group) awaitChange(future raft.IndexFuture) *shard.Error {
+	done := make(chan error, 1)
+	go func() {
+		done <- future.Error()
+		g.leave()
+	}()
+	timeout := time.NewTimer(changeTimeout)
+	defer timeout.Stop()
+	select {
+	case err := <-done:
+		return changeError(err)
+	case <-timeout.C:
+		return unknown(fmt.Sprintf("not committed within %v, and may yet be: look at Members again", changeTimeout))
+	case <-g.closed:
+		return unknown("the group was closed meanwhile")
+	}
+}
+
+// changeError is proposalError for membership changes: what raft refuses with words only, before it writes anything, is
+// a change decided upon an older configuration, or one that would leave no voter.
+func changeError(err error) *shard.Error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, raft.ErrLeadershipLost), errors.Is(err, raft.ErrRaftShutdown):
+		return unknown("it may or may not have been made: " + err.Error())
+	case errors.Is(err, raft.ErrEnqueueTimeout):
+		return unavailable("the change before it is not committed yet: try again later")
+	}
+	return proposalError(err)
+}

@@ -1,0 +1,69 @@
+package memfs
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// FS is what raftfsm.StoresConfig.FS takes.
+type FS = vfs.FS
+
+// New makes an empty disk on which the directories stand, fsynced: the data directories of the nodes that will use it.
+func New(dirs ...string) FS {
+	fs := vfs.NewCrashableMem()
+	for _, dir := range dirs {
+		if err := makeDir(fs, dir); err != nil {
+			panic(fmt.Sprintf("memfs: making %s: %v", dir, err)) // memory does not fail
+		}
+	}
+	return fs
+}
+
+func makeDir(fs FS, dir string) error {
+	if err := fs.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for path := dir; ; path = fs.PathDir(path) {
+		d, err := fs.OpenDir(path)
+		if err != nil {
+			return err
+		}
+		if err := d.Sync(); err != nil {
+			return err
+		}
+		if err := d.Close(); err != nil {
+			return err
+		}
+		if path == fs.PathDir(path) {
+			return nil
+		}
+	}
+}
+
+// CrashClone is the disk as a power cut at this moment leaves it: all that was fsynced, and of what was not, about
+// keepUnsyncedPercent of a hundred parts, chosen by the seed. The disk itself goes on; it must come from New, NewDisk
+// or CrashClone.
+func CrashClone(fs FS, keepUnsyncedPercent int, seed int64) FS {
+	if disk, ok := fs.(*Disk); ok {
+		fs = disk.FS
+	}
+	return fs.(*vfs.MemFS).CrashClone(vfs.CrashCloneCfg{
+		UnsyncedDataPercent: keepUnsyncedPercent,
+		RNG:                 rand.New(rand.NewPCG(uint64(seed), 0)),
+	})
+}
+
+// Move gives a directory another name in the same parent, fsynced: a data directory that another process is to use.
+func Move(fs FS, from, to string) error {
+	if err := fs.Rename(from, to); err != nil {
+		return err
+	}
+	parent, err := fs.OpenDir(fs.PathDir(to))
+	if err != nil {
+		return err
+	}
+	return errors.Join(parent.Sync(), parent.Close())
+}

@@ -1,0 +1,81 @@
+package memnet
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// rules says what the net does to whom. It is never changed once it is in place, except that changed is closed when
+// other rules take it.
+type rules struct {
+	cuts, breaks []link
+	isolated     []string
+	delays       []delay
+	losses       []loss
+	changed      chan struct{}
+}
+
+// link is a direction between names, or between all that begin with them.
+type link struct{ from, to string }
+
+type delay struct {
+	link
+	by time.Duration
+}
+
+type loss struct {
+	link
+	percent int
+}
+
+func (l link) fits(from, to string) bool {
+	return strings.HasPrefix(from, l.from) && strings.HasPrefix(to, l.to)
+}
+
+func anyFits(links []link, from, to string) bool {
+	return slices.ContainsFunc(links, func(l link) bool { return l.fits(from, to) })
+}
+
+func (r *rules) clone() *rules {
+	return &rules{cuts: slices.Clone(r.cuts), breaks: slices.Clone(r.breaks), isolated: slices.Clone(r.isolated),
+		delays: slices.Clone(r.delays), losses: slices.Clone(r.losses), changed: make(chan struct{})}
+}
+
+// stalled reports whether nothing arrives in a direction.
+func (r *rules) stalled(from, to string) bool { return anyFits(r.cuts, from, to) }
+
+// broken reports whether two names can have no connection.
+func (r *rules) broken(a, b string) bool {
+	return anyFits(r.breaks, a, b) || anyFits(r.breaks, b, a) ||
+		slices.Contains(r.isolated, a) || slices.Contains(r.isolated, b)
+}
+
+func (r *rules) delay(from, to string) time.Duration {
+	for _, d := range slices.Backward(r.delays) {
+		if d.fits(from, to) {
+			return d.by
+		}
+	}
+	return 0
+}
+
+func (r *rules) loss(from, to string) int {
+	for _, l := range slices.Backward(r.losses) {
+		if l.fits(from, to) {
+			return l.percent
+		}
+	}
+	return 0
+}
+
+func without(names []string, name string) []string {
+	return slices.DeleteFunc(names, func(n string) bool { return n == name })
+}
+
+func withoutOne(links []link, l link) []link {
+	if i := slices.Index(links, l); i >= 0 {
+		return slices.Delete(links, i, i+1)
+	}
+	return links
+}

@@ -1,0 +1,120 @@
+package raftfsm
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// ErrStuck says that raft believes in a leadership transfer that ended long ago, and refuses every proposal because of
+// it (hashicorp/raft issue 696): the group is to be shut down and opened again.
+var ErrStuck = errors.New("the group is stuck in a leadership transfer: shut it down and open it again")
+
+// transfers keeps the transfers of a group apart.
+type transfers struct {
+	mu    sync.Mutex
+	under bool      // one is under way
+	ended time.Time // of the newest; zero: there was none
+}
+
+func (t *transfers) begin() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	free := !t.under
+	t.under = true
+	return free
+}
+
+func (t *transfers) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.under, t.ended = false, time.Now()
+}
+
+// sinceEnd is how long no transfer was under way.
+func (t *transfers) sinceEnd() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return time.Since(t.ended)
+}
+
+// Transfer hands the leadership to a voter, or with to == "" to the one whose log is the longest among those that
+// answer. It takes at most two election time-outs, during which raft refuses proposals (as certainly not applied).
+// It returns nil only when this replica does not lead any more, or did not from the start; whom the others elect instead
+// is up to them. After an error it still leads, and can go on once it has a new epoch. ErrStuck in the chain says that
+// it cannot.
+func (g *Group) Transfer(to string) error {
+	if g.raft.State() != raft.Leader {
+		return nil
+	}
+	idle := g.transfers.sinceEnd()
+	if !g.transfers.begin() {
+		return fmt.Errorf("%s: handing over the leadership: another transfer is under way", g.name)
+	}
+	defer g.transfers.end()
+	err := g.transfer(to)
+	if g.raft.State() != raft.Leader {
+		return nil
+	}
+	switch {
+	case err == nil:
+		err = errors.New("it was elected again: try again")
+	case errors.Is(err, raft.ErrLeadershipTransferInProgress) && idle > 2*g.electionTimeout():
+		err = fmt.Errorf("%w: %w", err, ErrStuck)
+	}
+	return fmt.Errorf("%s: handing over the leadership to %q: %w", g.name, to, err)
+}
+
+func (g *Group) transfer(to string) error {
+	to, err := g.successor(to)
+	if err != nil {
+		return err
+	}
+	if g.closing.Load() || !g.enter() {
+		return errors.New("the group is closing, or its log is busy")
+	}
+	future := g.raft.LeadershipTransferToServer(raft.ServerID(to), raft.ServerAddress(to))
+	done := make(chan error, 1)
+	go func() {
+		done <- future.Error()
+		g.leave()
+	}()
+	timeout := time.NewTimer(2 * g.electionTimeout())
+	defer timeout.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timeout.C:
+		return errors.New("it did not end in time: try again")
+	case <-g.closed:
+		return nil
+	}
+}
+
+// successor checks, or chooses, who is to lead. One that does not answer would only leave the shard without an owner for
+// an election time-out, and raft's own choice does not ask.
+func (g *Group) successor(to string) (string, error) {
+	members, _, err := g.Members()
+	if err != nil {
+		return "", err
+	}
+	best, found := contact{}, ""
+	for _, m := range members {
+		if !m.Voter || m.Name == g.name || to != "" && m.Name != to {
+			continue
+		}
+		if c, ok := g.transport.heard(m.Name, g.electionTimeout()); ok && c.lastLog >= best.lastLog {
+			best, found = c, m.Name
+		}
+	}
+	if found == "" && to != "" {
+		return "", errors.New("it is no other voter, or does not answer: choose another")
+	}
+	if found == "" {
+		return "", errors.New("no other voter answers")
+	}
+	return found, nil
+}

@@ -1,0 +1,164 @@
+package shard
+
+import (
+	"bytes"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+// newSystem is a world of the system shard.
+func newSystem(t testing.TB) *world {
+	w := &world{TB: t, state: NewState(System), policies: policy.NewSet(nil), term: 1}
+	w.append(EncodeEpochOpen(System, origin))
+	return w
+}
+
+func restoredSystem(t testing.TB, file []byte) *State {
+	s, err := Restore(System, bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	audit(t, s.table)
+	return s
+}
+
+func swapOf(name string, expect uint64, body string) Request {
+	return Request{Op: Swap, Document: name, Expect: expect, Body: []byte(body)}
+}
+
+// Everybody who is told "allowed" has replaced the version that was expected: versions are given out once.
+func TestSwapIsCompareAndSet(t *testing.T) {
+	t.Parallel()
+	rnd := seeded(t)
+	w := newSystem(t)
+	version, body := map[string]uint64{}, map[string]string{}
+	for i := range 500 {
+		var requests []Request
+		for range 1 + rnd.IntN(6) {
+			name := []string{"table", "policies"}[rnd.IntN(2)]
+			r := swapOf(name, version[name]+rnd.Uint64N(3)-min(1, version[name]), strings.Repeat("x", rnd.IntN(40)))
+			if rnd.IntN(4) == 0 {
+				r = Request{Op: Fetch, Document: name}
+			}
+			requests = append(requests, r)
+		}
+		results, puts := w.batch(origin+limit.Time(i), requests...)
+		changed := map[string]bool{}
+		for j, r := range requests {
+			d, err := results[j].Decision, results[j].Err
+			switch {
+			case r.Op == Fetch:
+				want := Document{Version: version[r.Document]}
+				if body[r.Document] != "" {
+					want.Body = []byte(body[r.Document])
+				}
+				if err != nil || !reflect.DeepEqual(d.Document, want) {
+					t.Fatalf("fetched %+v, %v; it is %+v", d.Document, err, want)
+				}
+			case r.Expect != version[r.Document]:
+				if err == nil || err.Code != Conflict || err.MaybeApplied() {
+					t.Fatalf("%q of version %d for %d: %+v", r.Document, version[r.Document], r.Expect, results[j])
+				}
+			default:
+				version[r.Document], body[r.Document], changed[r.Document] = r.Expect+1, string(r.Body), true
+				if err != nil || !d.Allowed || d.Document.Version != r.Expect+1 || d.Index != 0 {
+					t.Fatalf("%+v", results[j])
+				}
+			}
+		}
+		if len(puts) != len(changed) {
+			t.Fatalf("%d effects, %d documents changed", len(puts), len(changed))
+		}
+		for name := range version {
+			if got := ReadDocument(w, name); got.Version != version[name] || string(got.Body) != body[name] {
+				t.Fatalf("%q is %+v, must be version %d, %q", name, got, version[name], body[name])
+			}
+		}
+	}
+}
+
+// A node pairs the version that it hears with the body that it sent, and keeps both: a copy of a swap that was counted
+// names the version that the swap made, also when another has replaced that since.
+func TestACopyOfASwapNamesTheVersionThatItMade(t *testing.T) {
+	w := newSystem(t)
+	s := opened(w, origin)
+	mine := inSession(swapOf("policies", 0, "mine"), s, 1, 0)
+	w.batch(origin+1, mine)
+	w.batch(origin+2, swapOf("policies", 1, "theirs"))
+	mine.Retry = true
+	results, _ := w.batch(origin+3, mine)
+	if d := results[0].Decision; results[0].Err != nil || !d.Replayed || d.Document.Version != 1 {
+		t.Errorf("the copy was answered %+v, %v; want version 1", d, results[0].Err)
+	}
+	if got := ReadDocument(w, "policies"); got.Version != 2 || string(got.Body) != "theirs" {
+		t.Errorf("the document is %+v", got)
+	}
+}
+
+func TestBoundsOfADocument(t *testing.T) {
+	w := newSystem(t)
+	large, name := strings.Repeat("x", MaxDocumentBytes), strings.Repeat("n", MaxDocumentName)
+	for _, c := range []struct {
+		field   string
+		request Request
+	}{
+		{"", swapOf(name, 0, large)},
+		{"body", swapOf(name, 1, large+"x")},
+		{"document", swapOf(name+"n", 0, "")},
+		{"document", swapOf("", 0, "")},
+		{"document", Request{Op: Fetch, Document: name + "n"}},
+		{"entries", Request{Op: Fetch, Document: name, Entries: []Entry{{}}}},
+	} {
+		results, puts := w.batch(origin, c.request)
+		if err := results[0].Err; c.field == "" && (err != nil || len(puts) != 1) ||
+			c.field != "" && (err == nil || err.Code != Invalid || err.Field != c.field || len(puts) != 0) {
+			t.Errorf("%s: %+v", c.field, results[0])
+		}
+	}
+	at := w.next(origin)
+	results, puts := Evaluate(w, w.policies, []Request{swapOf("a", 0, large), swapOf("a", 1, large), swapOf("b", 0, large),
+		swapOf("c", 0, large)}, at)
+	if len(results) != 3 || len(puts) != 2 {
+		t.Errorf("%d answers and %d effects in an entry of %d bytes", len(results), len(puts), len(EncodeBatch(at, puts)))
+	}
+}
+
+// What is handed out stays what it was, whatever becomes of the state, and of what was handed out.
+func TestDocumentsAndAdoptionsAreCopies(t *testing.T) {
+	w := newSystem(t)
+	body := []byte("first")
+	adopt := func(version uint64, text string) {
+		w.append(EncodeBatch(w.next(w.state.Time()), []Put{AdoptPut(policy.Revision{Version: version, Text: []byte(text)})}))
+	}
+	if version, text := Adopted(w); version != 0 || text != nil {
+		t.Errorf("adopted is %d, %q", version, text)
+	}
+	results, _ := w.batch(origin, Request{Op: Swap, Document: "d", Body: body}, Request{Op: Fetch, Document: "d"})
+	adopt(1, "first")
+	clear(body)
+	fetched, read := results[1].Decision.Document, ReadDocument(w, "d")
+	_, adopted := Adopted(w)
+	for _, b := range [][]byte{fetched.Body, read.Body, adopted} {
+		if string(b) != "first" {
+			t.Errorf("it is %q", b)
+		}
+		copy(b, "other")
+	}
+	got, sum := ReadDocument(w, "d"), w.state.Sum()
+	if _, text := Adopted(w); string(got.Body) != "first" || string(text) != "first" {
+		t.Errorf("the state was changed through an answer: %q, %q", got.Body, text)
+	}
+	if restored := restoredSystem(t, fileOf(t, w.state.Snapshot())); restored.Sum() != sum {
+		t.Errorf("sum %016x came back as %016x", sum, restored.Sum())
+	}
+	before := ReadDocument(w, "d")
+	w.batch(origin, swapOf("d", 1, "third"))
+	adopt(2, "third")
+	if version, text := Adopted(w); !bytes.Equal(before.Body, []byte("first")) || version != 2 || string(text) != "third" {
+		t.Errorf("%q; adopted is %d, %q", before.Body, version, text)
+	}
+}

@@ -1,0 +1,335 @@
+package shard
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stint-io/stint/limit"
+)
+
+// TestCopiesAreCountedOnce sends requests in sessions over a network that loses, delays, repeats and reorders, to
+// owners that fail with entries under way. Callers ask again until they give up. Whatever happens: a number is counted
+// once at most; never after its caller heard "no"; and once when its caller heard "yes".
+//
+// What was counted is looked up at the end, in the shard: each request names a key of its own besides the one that all
+// share, and whose limit denies now and then.
+func TestCopiesAreCountedOnce(t *testing.T) {
+	t.Parallel()
+	rnd := seeded(t)
+	worlds := 150
+	if testing.Short() {
+		worlds = 30
+	}
+	met := map[string]int{}
+	for range worlds {
+		n := newCopies(t, rnd, met)
+		for range 250 {
+			n.step()
+		}
+		n.end()
+	}
+	t.Log(met)
+	for _, event := range []string{"yes", "no", "gave up", "no from a copy", "counted before", "late copy refused",
+		"session gone", "owner failed", "reset", "copy with an id", "no, then a copy refused", "unknown"} {
+		if met[event] == 0 {
+			t.Errorf("no world met this: %s", event)
+		}
+	}
+}
+
+// numbered is one request of a session with all its copies, and what its caller knows.
+type numbered struct {
+	request Request
+	key     string // that no other request names
+	copies  int    // sent
+	heard   string // "": nothing yet, and still asking
+}
+
+// copies is a world with one entry node, the network behind it, and what the node remembers.
+type copies struct {
+	*owner
+	rnd     *rand.Rand
+	met     map[string]int
+	now     limit.Time
+	session Session
+	open    []*numbered          // of the session, by number: first..first+len-1
+	all     map[string]*numbered // by key
+	network []Request            // on their way to the owner
+	answers [][]answered         // of the entries under way
+	counted map[string]bool      // by key
+	acked   map[Session]uint64   // the highest that the owner was told
+}
+
+type answered struct {
+	request Request
+	result  Result
+}
+
+func newCopies(t *testing.T, rnd *rand.Rand, met map[string]int) *copies {
+	gate := onePolicy(limit.Limit{Algorithm: limit.Lifetime, Quota: 4})
+	tally := onePolicy(limit.Limit{Algorithm: limit.Unlimited})
+	gate.Name, tally.Name = "gate", "tally"
+	c := &copies{owner: &owner{world: newWorld(t, gate, tally), overlay: map[string]Record{}}, rnd: rnd, met: met, now: origin,
+		all: map[string]*numbered{}, counted: map[string]bool{}, acked: map[Session]uint64{}}
+	c.renew()
+	return c
+}
+
+func (c *copies) step() {
+	c.now += limit.Time(1 + c.rnd.IntN(int(second)))
+	switch n := c.rnd.IntN(200); {
+	case n < 60:
+		c.begin()
+	case n < 100:
+		c.again()
+	case n < 140:
+		c.batch()
+	case n < 175:
+		c.commit()
+	case n < 180:
+		c.fail()
+	case n < 188:
+		c.met["reset"]++
+		c.decideNow(Request{Op: Reset, Namespace: "default", Entries: []Entry{{Policy: "gate", Key: "all"}}})
+	case n < 199:
+		c.giveUp()
+	case c.rnd.IntN(2) == 0:
+		c.now += limit.Time(11 * minute)
+	}
+}
+
+// renew opens a session. The requests of the one before are lost to their callers, who may ask again in this one.
+func (c *copies) renew() {
+	for _, r := range c.open {
+		c.finish(r, "gave up")
+	}
+	results := c.decideNow(Request{Op: OpenSession})
+	c.session, c.open = results[0].Decision.Session, nil
+}
+
+// decideNow has requests decided and committed, with everything that is under way before them.
+func (c *copies) decideNow(requests ...Request) []Result {
+	for len(c.pending) > 0 {
+		c.commit()
+	}
+	results := c.decide(c.now, requests)
+	c.installOldest()
+	return results
+}
+
+// begin sends a new request, once.
+func (c *copies) begin() {
+	r := &numbered{key: fmt.Sprint("request ", len(c.all))}
+	r.request = Request{Op: Check, Namespace: "default", Session: c.session, Number: uint64(len(c.open) + 1),
+		Entries: []Entry{{Policy: "gate", Key: "all", Cost: 1}, {Policy: "tally", Key: r.key, Cost: 1}}}
+	switch c.rnd.IntN(8) {
+	case 0:
+		r.request.ID = r.key
+	case 1, 2:
+		r.request.NotAfter = c.now + limit.Time(c.rnd.IntN(int(10*second)))
+	case 3:
+		r.request.Entries[0].Policy = "nobody" // an error, until the policy is there
+	}
+	c.open, c.all[r.key] = append(c.open, r), r
+	c.send(r, false)
+}
+
+// again sends another copy of a request whose caller still waits, or several.
+func (c *copies) again() {
+	if len(c.open) == 0 {
+		return
+	}
+	r := c.open[c.rnd.IntN(len(c.open))]
+	if r.heard == "" {
+		for range 1 + c.rnd.IntN(2) {
+			c.send(r, true)
+		}
+	}
+}
+
+func (c *copies) send(r *numbered, retry bool) {
+	one := r.request
+	one.Retry = retry
+	for _, o := range c.open {
+		if o.heard == "" {
+			break
+		}
+		one.Acked = min(one.Acked+1, one.Number-1)
+	}
+	r.copies++
+	if r.copies > 1 && one.ID != "" {
+		c.met["copy with an id"]++
+	}
+	if c.rnd.IntN(6) > 0 {
+		c.network = append(c.network, one)
+	}
+}
+
+// batch has the owner decide some of what is on its way, in any order. What says Retry may arrive once more.
+func (c *copies) batch() {
+	var requests []Request
+	for range min(len(c.network), 1+c.rnd.IntN(8)) {
+		i := c.rnd.IntN(len(c.network))
+		one := c.network[i]
+		if !one.Retry || c.rnd.IntN(3) > 0 {
+			c.network = slices.Delete(c.network, i, i+1)
+		}
+		if one.Entries[0].Policy == "nobody" && c.rnd.IntN(3) > 0 {
+			one.Entries = slices.Clone(one.Entries)
+			one.Entries[0].Policy = "gate"
+		}
+		requests = append(requests, one)
+	}
+	if len(requests) == 0 {
+		return
+	}
+	var answers []answered
+	for i, result := range c.decide(c.now, requests) {
+		answers = append(answers, answered{requests[i], result})
+	}
+	c.answers = append(c.answers, answers)
+}
+
+// commit installs the oldest entry under way; what it answered is true from here on, and most callers hear it.
+func (c *copies) commit() {
+	if len(c.pending) == 0 {
+		return
+	}
+	c.installOldest()
+	if len(c.answers) == 0 {
+		return
+	}
+	answers := c.answers[0]
+	c.answers = c.answers[1:]
+	session := c.session
+	for _, a := range answers {
+		c.judge(a)
+		if c.rnd.IntN(3) > 0 {
+			c.hear(a)
+		}
+	}
+	for name := range c.acked {
+		c.checkRecord(name)
+	}
+	if c.session == session && c.rnd.IntN(40) == 0 {
+		c.renew()
+	}
+}
+
+// judge compares what was decided with what was decided before.
+func (c *copies) judge(a answered) {
+	r := c.all[a.request.Entries[1].Key]
+	counts := a.result.Err == nil && a.result.Decision.Index != 0 && !a.result.Decision.Replayed
+	switch {
+	case counts && c.counted[r.key]:
+		c.Fatalf("%+v is counted twice", a)
+	case counts && r.heard == "no":
+		c.Fatalf("%+v is counted after its caller heard no", a)
+	case counts:
+		c.counted[r.key] = true
+	case a.result.Err == nil && a.result.Decision.Replayed:
+		c.met["counted before"]++
+		if !c.counted[r.key] {
+			c.Fatalf("%+v was never counted", a)
+		}
+	case a.result.Err != nil && a.result.Err.Code == TooLate && r.heard == "no":
+		c.met["no, then a copy refused"]++
+	case a.result.Err != nil && a.result.Err.Code == TooLate && r.heard != "":
+		c.met["late copy refused"]++
+	}
+	if a.result.Err == nil || a.result.Err.Code != SessionGone {
+		c.acked[a.request.Session] = max(c.acked[a.request.Session], a.request.Acked)
+	}
+}
+
+// hear is the caller's side of an answer that came through.
+func (c *copies) hear(a answered) {
+	r := c.all[a.request.Entries[1].Key]
+	switch err := a.result.Err; {
+	case r.heard != "":
+	case err == nil && a.result.Decision.Allowed:
+		c.finish(r, "yes")
+	case err != nil && err.Code == SessionGone:
+		c.met["session gone"]++
+		if a.request.Session == c.session {
+			c.renew()
+		}
+	case err != nil && err.MaybeApplied():
+		c.Fatalf("%+v: no number is that far ahead", a)
+	case a.request.Retry:
+		c.met["no from a copy"]++
+		c.finish(r, "no")
+	case r.copies == 1:
+		c.finish(r, "no")
+	default:
+		c.met["unknown"]++ // a "no" to one copy says nothing of the others
+	}
+}
+
+func (c *copies) finish(r *numbered, heard string) {
+	if r.heard == "" {
+		r.heard = heard
+		c.met[heard]++
+		if heard == "yes" && !c.counted[r.key] || heard == "no" && c.counted[r.key] {
+			c.Fatalf("the caller of %q hears %s, counted: %v", r.key, heard, c.counted[r.key])
+		}
+	}
+}
+
+func (c *copies) giveUp() {
+	if len(c.open) > 0 {
+		c.finish(c.open[c.rnd.IntN(len(c.open))], "gave up")
+	}
+}
+
+// fail ends the owner's epoch: what was under way is lost with its answers, and another owner opens.
+func (c *copies) fail() {
+	c.met["owner failed"]++
+	c.pending, c.answers = nil, nil
+	clear(c.overlay)
+	c.append(EncodeEpochOpen(3, c.now))
+}
+
+// checkRecord holds a session's record to its size, and to what it was told.
+func (c *copies) checkRecord(name Session) {
+	kept, size := recordOf(c.world, name)
+	if kept == nil {
+		return
+	}
+	if told := c.acked[name]; kept.acked > told || told-kept.acked >= sessionAckStep {
+		c.Fatalf("session %v was told that %d are finished, its record says %d", name, told, kept.acked)
+	}
+	numbers := uint64(len(c.all)) - kept.acked
+	if most := 16 + 2*(numbers/8+2); uint64(size) > most {
+		c.Fatalf("a record of %d bytes for %d numbers", size, numbers)
+	}
+}
+
+// end lets everything arrive and looks at the tallies.
+func (c *copies) end() {
+	for len(c.pending) > 0 {
+		c.commit()
+	}
+	for len(c.network) > 0 {
+		c.now += limit.Time(second)
+		c.batch()
+		for len(c.pending) > 0 {
+			c.commit()
+		}
+	}
+	audit(c, c.state.table)
+	for key, r := range c.all {
+		used := c.tally(key)
+		if used > 1 || used == 1 != c.counted[key] || r.heard == "yes" && used != 1 || r.heard == "no" && used != 0 {
+			c.Fatalf("%q has %d used; its caller heard %q", key, used, r.heard)
+		}
+	}
+}
+
+func (c *copies) tally(key string) uint64 {
+	c.now++
+	results := c.decideNow(Request{Op: Get, Namespace: "default", Entries: []Entry{{Policy: "tally", Key: key}}})
+	return results[0].Decision.Limits[0].Used
+}

@@ -1,0 +1,142 @@
+package shard
+
+import "fmt"
+
+// openSession begins a session. It is not refused when the shard is full: without one, requests on the keys that are
+// there could not be sent again, and there are as many sessions as entry nodes, or a few more.
+func (e *evaluation) openSession(r *Request) Result {
+	if err := withoutKeys(r); err != nil {
+		return Result{Err: err}
+	}
+	e.opened++
+	s := &session{name: Session{Epoch: e.at.Epoch, Seq: e.at.Seq, Index: e.opened}, dirty: true}
+	e.meet(s)
+	e.weigh(s)
+	return Result{Decision: Decision{Allowed: true, DecidedAt: e.at.Now, Position: e.at.Position, Session: s.name}}
+}
+
+// decideInSession decides a request that changes something, unless a copy of it was decided before, or must not be.
+//
+// Whatever says that it was definitely not applied is true of this copy. When the request says Retry it is true of all
+// copies, those under way too, with two exceptions: SessionGone, as what a session has counted is forgotten with it; and
+// TooLate to a number that its node called finished, to which nobody listens any more.
+func (e *evaluation) decideInSession(r *Request) Result {
+	if r.Number == 0 || r.Acked >= r.Number {
+		return Result{Err: Invalidf("number", "is %d, with %d finished: it must be above", r.Number, r.Acked)}
+	}
+	s := e.session(r.Session)
+	if s == nil {
+		return Result{Err: errSessionGone}
+	}
+	s.ack(r.Acked)
+	result := e.decideOnce(s, r)
+	e.weigh(s)
+	return result
+}
+
+func (e *evaluation) decideOnce(s *session, r *Request) Result {
+	switch {
+	case r.Number <= s.acked || s.closed.has(r.Number):
+		return Result{Err: errFinished}
+	case s.counted.has(r.Number):
+		return e.decidedBefore(r)
+	case r.Number-s.acked > sessionWindow:
+		return Result{Err: tooFarAhead(r, s)}
+	}
+	result := e.decideInTime(r)
+	switch {
+	case result.Err == nil && result.Decision.Allowed:
+		s.add(&s.counted, r.Number)
+	case r.Retry:
+		s.add(&s.closed, r.Number)
+	}
+	return result
+}
+
+var (
+	errSessionGone = &Error{Code: SessionGone, Message: "the shard knows no such session any more; open another"}
+	errFinished    = &Error{Code: TooLate, Message: "the request is finished: this is a copy that came late"}
+)
+
+// tooFarAhead refuses a number that the record has no place for. Another copy may come when it has: so a request of
+// several copies is not told that it was not applied.
+func tooFarAhead(r *Request, s *session) *Error {
+	code := Overloaded
+	if r.Retry {
+		code = UnknownOutcome
+	}
+	return &Error{Code: code, RetryAfter: 50e3, Message: fmt.Sprintf(
+		"request %d of a session of which %d are finished: at most %d may be under way", r.Number, s.acked, sessionWindow)}
+}
+
+// session returns the working copy of a session, decoded from the view when the batch first meets it; nil when the
+// shard remembers none of that name.
+func (e *evaluation) session(name Session) *session {
+	if s, ok := e.sessions[name]; ok {
+		return s
+	}
+	e.scratch = appendSessionKey(e.scratch[:0], name)
+	record, found := e.view.Lookup(string(e.scratch))
+	if !found || record.ForgetAt <= e.at.Now {
+		return nil
+	}
+	s, err := decodeSession(name, record.Value)
+	if err != nil {
+		panic(err) // records are written by this package and guarded by checksums
+	}
+	e.meet(s)
+	return s
+}
+
+func (e *evaluation) meet(s *session) {
+	if e.sessions == nil {
+		e.sessions = make(map[Session]*session)
+	}
+	e.sessions[s.name] = s
+	e.met = append(e.met, s)
+}
+
+// weigh counts the session's effect, if there is one, to those of the batch.
+func (e *evaluation) weigh(s *session) {
+	if s.changed() {
+		size := s.size()
+		e.bytes += size - s.bytes
+		s.bytes = size
+	}
+}
+
+func (s *session) add(to *numbers, n uint64) {
+	to.add(n)
+	s.dirty = true
+}
+
+// decidedBefore answers a copy of a request that was counted: as its idempotency record says, if there is one.
+func (e *evaluation) decidedBefore(r *Request) Result {
+	if r.ID != "" {
+		e.scratch = appendAnswerKey(e.scratch[:0], r.Namespace, r.ID)
+		if record, found := e.lookup(string(e.scratch)); found {
+			return e.replay(record.Value, r)
+		}
+	}
+	return Result{Decision: e.asCounted(r)}
+}
+
+// asCounted says allowed, with the limits that were counted on as they are now. What can no longer be shown is left
+// out, as when a policy was taken away: an error would say that nothing was counted.
+func (e *evaluation) asCounted(r *Request) Decision {
+	d := Decision{Allowed: true, Replayed: true, DecidedAt: e.at.Now, Position: e.at.Position}
+	if r.Op == Swap {
+		d.Document.Version = r.Expect + 1 // what the copy made, whatever others have made of it since
+		return d
+	}
+	look := *r
+	look.Op = Get
+	e.next, e.charges = e.next[:0], e.charges[:0]
+	for i := range look.Entries {
+		if e.decideEntry(&look, i, &d) != nil {
+			d.Limits = nil
+			break
+		}
+	}
+	return d
+}
