@@ -1,8 +1,31 @@
 package lab
 
-import "syscall"
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+)
 
 // attributes puts a process into a group of its own, and ends it when ours dies without a chance to.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// standsStill tells whether every thread of a process is stopped, or the process is gone (proc(5), the state after the
+// name, which is in parentheses and may hold anything).
+func standsStill(process int) bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", process))
+	for _, thread := range threads {
+		text, err := os.ReadFile(thread)
+		if err != nil {
+			continue // this thread ended
+		}
+		state := text[bytes.LastIndexByte(text, ')')+1:]
+		if len(state) < 2 || !bytes.ContainsRune([]byte("TtZX"), rune(state[1])) {
+			return false
+		}
+	}
+	return true
 }

@@ -147,7 +147,7 @@ func (f *fake) echoDatagrams() {
 	}
 }
 
-const echoPatience = 300 * time.Millisecond
+const echoPatience = 600 * time.Millisecond
 
 func (f *fake) talk(w http.ResponseWriter, r *http.Request) {
 	network, to := r.FormValue("network"), r.FormValue("to")

@@ -190,8 +190,20 @@ func (c *Cluster) AwaitExit(ctx context.Context, i int) (int, error) {
 // MayEnd says that a node's end is no surprise from here on: Surprises will not tell it.
 func (c *Cluster) MayEnd(i int) { c.node(i).current().askToEnd() }
 
-// Pause stops a node's threads with SIGSTOP.
-func (c *Cluster) Pause(i int) error { return c.signal(i, syscall.SIGSTOP) }
+// Pause stops a node with SIGSTOP, and returns when every thread of it stands still: the signal alone is only asked for,
+// and a thread on another core goes on until it is told.
+func (c *Cluster) Pause(i int) error {
+	if err := c.signal(i, syscall.SIGSTOP); err != nil {
+		return err
+	}
+	server := c.node(i).current().server()
+	for began := time.Now(); !standsStill(server); time.Sleep(time.Millisecond) {
+		if time.Since(began) > 5*time.Second {
+			return fmt.Errorf("lab: %s still runs 5 s after SIGSTOP", c.Name(i))
+		}
+	}
+	return nil
+}
 
 // Resume lets a paused node go on.
 func (c *Cluster) Resume(i int) error { return c.signal(i, syscall.SIGCONT) }
