@@ -98,7 +98,8 @@ var clusterMutants = []clusterMutant{
 		"if !q.paused || len(q.inFlight) > 0 {", "if !q.paused {"},
 		tests("actor", "TestHandover|TestSimulation")},
 	{mutant{"the router does not believe who says that it is no owner", "cluster/route_errand.go",
-		"\tcase err.Code == shard.NotOwner, err.Code", "\tcase err.Code"}, calmCluster},
+		"\tcase err.Code == shard.NotOwner, err.Code", "\tcase err.Code"},
+		tests("cluster", "TestTheOwnerIsSoughtWhereItMostLikelyIs|TestNewsWakeThoseWhoWait")},
 }
 
 // TestClusterMutants takes each of those guards away. What sees it is in the table, not in a simulation of one shard.
@@ -113,7 +114,12 @@ func TestClusterMutants(t *testing.T) {
 	for _, m := range clusterMutants {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			output, failed := m.seenBy.simulate(t, root, map[string]string{filepath.Join(root, m.file): m.write(t, root)})
+			replace := map[string]string{filepath.Join(root, m.file): m.write(t, root)}
+			output, failed := m.seenBy.simulate(t, root, replace)
+			// A world of a seed has the same faults each time, not the same order of goroutines: it may miss a mutant once.
+			for tries := 1; !failed && tries < 3; tries++ {
+				output, failed = m.seenBy.simulate(t, root, replace)
+			}
 			if !failed {
 				t.Fatalf("%v does not see it:\n%s", m.seenBy, output)
 			}
