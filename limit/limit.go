@@ -19,17 +19,19 @@ const (
 // Algorithm names how a limit counts. The numbers stand in logs and snapshots: append, never renumber.
 type Algorithm uint8
 
-// The algorithms. 10 is Calendar's and 11 Concurrency's, which are not built yet.
+// The algorithms.
 const (
-	FixedWindow         Algorithm = 1 // windows aligned to the Unix epoch: floor(now / Period)
-	FixedWindowFirstHit Algorithm = 2 // a window opens at the first hit after the last one ended
-	SlidingWindow       Algorithm = 3 // two epoch-aligned windows, the previous one weighted by what is left of it
-	SlidingBuckets      Algorithm = 4 // the current bucket and the Period/Bucket - 1 before it
-	SlidingLog          Algorithm = 5 // every hit remembered: a hit at t counts while now < t + Period
-	TokenBucket         Algorithm = 6 // Quota tokens at most, Count of them back every Period, continuously
-	GCRA                Algorithm = 7 // theoretical arrival times; from rest exactly Quota at once
-	Lifetime            Algorithm = 8 // never resets
-	Unlimited           Algorithm = 9 // counted, never denied
+	FixedWindow         Algorithm = 1  // windows aligned to the Unix epoch: floor(now / Period)
+	FixedWindowFirstHit Algorithm = 2  // a window opens at the first hit after the last one ended
+	SlidingWindow       Algorithm = 3  // two epoch-aligned windows, the previous one weighted by what is left of it
+	SlidingBuckets      Algorithm = 4  // the current bucket and the Period/Bucket - 1 before it
+	SlidingLog          Algorithm = 5  // every hit remembered: a hit at t counts while now < t + Period
+	TokenBucket         Algorithm = 6  // Quota tokens at most, Count of them back every Period, continuously
+	GCRA                Algorithm = 7  // theoretical arrival times; from rest exactly Quota at once
+	Lifetime            Algorithm = 8  // never resets
+	Unlimited           Algorithm = 9  // counted, never denied
+	Calendar            Algorithm = 10 // periods of a time zone's calendar: a Cycle
+	Concurrency         Algorithm = 11 // what holds have reserved and not given back yet
 )
 
 // Limit is one rule, numbers only: comparable, and small enough to be stored beside the state it shaped.
@@ -40,7 +42,30 @@ type Limit struct {
 	Count     uint64 // TokenBucket: refill; GCRA: rate; else 0
 	Bucket    Span   // SlidingBuckets: width of one bucket, a divisor of Period; else 0
 	Initial   uint64 // TokenBucket: tokens in a bucket never used before, at most Quota (a full bucket: = Quota); else 0
+	Cycle     Cycle  // Calendar: its periods; else the zero Cycle
 }
+
+// Cycle says which periods a Calendar limit counts in: Every units, by the calendar of a time zone.
+type Cycle struct {
+	Unit      Unit
+	Every     uint16 // units in one period, at least 1
+	AnchorDay uint8  // Month and Year: the day of the month on which a period begins, 1 to 31, clamped to the month's last; else 0
+	WeekStart uint8  // Week: ISO, 1 is Monday, 7 Sunday; else 0
+	Zone      *Zone  // LoadZone made it
+}
+
+// Unit is a unit of the calendar. The numbers stand in logs and snapshots: append, never renumber.
+type Unit uint8
+
+// The units.
+const (
+	Minute Unit = 1
+	Hour   Unit = 2
+	Day    Unit = 3
+	Week   Unit = 4
+	Month  Unit = 5
+	Year   Unit = 6
+)
 
 // State is what one limit remembers of one key. The zero State is a key at rest (never seen). A State is a value:
 // no function of this package changes one it was given, nor the Points it refers to.
@@ -67,3 +92,7 @@ type Verdict struct {
 	ResetAt     Time   // first instant at which nothing counted so far counts any more (now, when nothing does); 0: never
 	RetryAfter  Span   // on a denial the exact wait until this same request would be admitted if nobody else spent; Never; 0 when allowed
 }
+
+// Zone is a time zone of the IANA database. Two Zones of one name are equal only if they are the same pointer: whoever
+// compares Limits takes care that they share it.
+type Zone struct{ name string }

@@ -54,6 +54,15 @@ type Policy struct {
 	// Retention is how long an idempotency record lives: at most as long as the longest window of the policy, or
 	// DefaultRetention if that is more.
 	Retention limit.Span
+	// Lockout blocks a key for longer and longer after violations; nil: the policy has none.
+	Lockout *Lockout
+	// CountDenied: a denied request is counted too.
+	CountDenied bool
+	OnExpire    OnExpire // of holds that say nothing themselves; never OnExpireDefault
+	OnChange    OnChange
+	// Parent is a policy that is decided together with this one, on the key without its last "/" and what follows;
+	// "" none.
+	Parent string
 
 	// byTier holds the limits with every tier's numbers filled in, made once by NewSet. "" is the default tier.
 	byTier map[string][]Limit
@@ -68,6 +77,47 @@ type Limit struct {
 	// and a key at rest is forgotten, and never denies. Of the policy's own limits it is false.
 	Unlimited bool
 	limit.Limit
+}
+
+// Lockout is a ladder of blocks. The After-th violation in a row blocks the key for Base, each further one for Factor
+// times as long as the one before, up to Max. Without a violation for ForgiveAfter, counted from the newest violation
+// or the end of its block, whichever is later, the ladder begins again. (SEMANTICS X11.)
+type Lockout struct {
+	After        uint32 // at least 1
+	Base         limit.Span
+	Factor       uint32     // at least 1
+	Max          limit.Span // at least Base
+	ForgiveAfter limit.Span
+	OnDenied     bool // a denial by a limit is a violation too; needs CountDenied. A denial by the block itself is none
+	StepDown     bool // a success steps one level down; else it clears failures and ladder
+}
+
+// OnExpire says what becomes of a hold that nobody settled. The numbers stand in logs: append, never renumber.
+type OnExpire uint8
+
+// The ends of a hold that nobody settled.
+const (
+	OnExpireDefault OnExpire = 0 // of a request: what the policy says
+	OnExpireCancel  OnExpire = 1 // the units are given back
+	OnExpireCommit  OnExpire = 2 // the units stay spent, and that is a violation
+)
+
+// OnChange says what becomes of what was used when a limit's numbers change, or the key's tier.
+type OnChange uint8
+
+// The ways to change.
+const (
+	AsIs         OnChange = 0 // used units stay used
+	Proportional OnChange = 1 // the used share of the quota stays, rounded up
+	Additive     OnChange = 2 // what remains grows or shrinks by as much as the quota does
+	Restart      OnChange = 3 // counting starts again
+)
+
+// Override is what one key has of its own.
+type Override struct {
+	Tier    string               // replaces the default tier; "" none. A tier that the request names goes before it
+	Limits  map[string]TierLimit // replace the tier's numbers, by limit name
+	Expires limit.Time           // from this instant on there is no override; 0: never
 }
 
 // Tier replaces numbers of a policy's limits for some of its keys.

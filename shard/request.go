@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
 )
 
 // DefaultNamespace is the namespace of a request that names none.
@@ -50,6 +51,29 @@ const (
 	OpenSession // begin a session: Decision.Session names it
 	Fetch       // the document named Document: Decision.Document
 	Swap        // replace the document named Document if its version is Expect: Decision.Document is the new one
+
+	// For clients of the API again.
+
+	Count          // count whatever the limits say
+	Partial        // take as much of each entry's cost as its limits have room for; denied when one has room for nothing
+	Reserve        // as Check, and the units are a hold until they are settled: Hold says how
+	Settle         // end or extend a hold, or refund a decision: Settlement says which and how
+	SetUsed        // Adjustment.Amount is used from now on
+	AddUsed        // Adjustment.Amount more (or less, if negative) is used
+	Block          // deny everything until Adjustment.Until
+	Unblock        // end a block, and the lockout ladder
+	PutOverride    // the key has Adjustment.Override from now on
+	DeleteOverride // the key has no override
+	ReadAudit      // the newest changes of the shard: Decision.Audit. Such a request has one entry of any key of the shard
+
+	// Parts of an operation on several shards, for the coordinator (Operation says which): see operation.go.
+
+	AskHome     // home: the recorded outcome, or none
+	Charge      // another shard: decide and charge its entries under the operation's id
+	Conclude    // home: decide its own entries, and with them the whole, once
+	ResolveHome // home: what became of the operation; if it knows nothing it is aborted from now on
+	FinishLeg   // another shard: do with the leg what home has decided
+	Acknowledge // home: a leg has done so
 )
 
 // Request is one operation on keys of one shard. It is read by the actor after the caller handed it over: the caller
@@ -75,6 +99,72 @@ type Request struct {
 	Document string
 	Expect   uint64 // the version that is to be replaced; 0: there must be none
 	Body     []byte // the new document
+
+	// What only some operations have; nil for all others.
+	Hold       *HoldTerms  // Reserve
+	Settlement *Settlement // Settle
+	Adjustment *Adjustment // Reset, SetUsed, AddUsed, Block, Unblock, PutOverride, DeleteOverride: nil says nothing more
+	Operation  *Operation  // AskHome and those after it
+}
+
+// HoldTerms says how a hold ends when nobody settles it.
+type HoldTerms struct {
+	TTL      limit.Span // from the decision on: 1 us to MaxHoldTTL
+	OnExpire policy.OnExpire
+}
+
+// MaxHoldTTL is the longest life that a hold is given at once: 31 days. Extend gives it more.
+const MaxHoldTTL = limit.Span(31 * 24 * 3600 * 1_000_000)
+
+// Action is what a settlement does. The numbers stand in records and cross the wire: append, never renumber.
+type Action uint8
+
+// The actions.
+const (
+	ActionCommit  Action = 1 // Actual is spent, the rest given back
+	ActionCancel  Action = 2 // everything is given back
+	ActionExtend  Action = 3 // the hold lives for TTL from now on
+	ActionSuccess Action = 4 // cancel, and clear (or step down) failures and ladder
+	ActionFailed  Action = 5 // commit what was held, and that is a violation
+)
+
+// Overage says what becomes of what was spent above a hold. The numbers cross the wire.
+type Overage uint8
+
+// The overages.
+const (
+	OverageClamp  Overage = 0 // counted as far as the quota has room
+	OverageDebt   Overage = 1 // counted above the quota if need be
+	OverageReject Overage = 2 // the commit is refused if it does not fit; the hold stays open
+)
+
+// Settlement ends or extends a hold, or refunds a decision. The request's entries are those of the hold or decision,
+// each with the cost that was taken.
+type Settlement struct {
+	Target  Target
+	Action  Action
+	Actual  []uint64 // ActionCommit: one for each entry, 0 too; nil: what was taken
+	Overage Overage
+	TTL     limit.Span // ActionExtend
+}
+
+// Target names a hold or a counted decision: by its place, or by the id of its operation if that was on several shards.
+type Target struct {
+	Hold      bool // else a decision
+	Position  Position
+	Index     uint32
+	DecidedAt limit.Time
+	Operation string // "" for one shard
+	Home      ID     // of the operation
+}
+
+// Adjustment is what a person changes, and what the audit log says of it.
+type Adjustment struct {
+	Amount   int64 // SetUsed, AddUsed
+	Until    limit.Time
+	Override *policy.Override
+	Actor    string // who asked, as far as is known
+	Note     string
 }
 
 // Entry names one policy on one key.
@@ -82,7 +172,10 @@ type Entry struct {
 	Policy string
 	Key    string
 	Cost   uint64 // 1..2^40; Get and Reset ignore it
-	Tier   string // "" is the policy's default tier
+	Tier   string // "" is the key's override, else the policy's default tier
+	// Limits are used in the place of a policy's; nil: the policy's. Policy is then a name for people, "" too, and the
+	// key is another than that of a policy of this name.
+	Limits []policy.Limit
 }
 
 // Result answers one Request: a decision, or the reason why there is none.
@@ -102,6 +195,10 @@ type Decision struct {
 	Position     Position
 	Index        uint32 // from 1, among the counted requests of its batch; 0: nothing was counted, nothing to refund
 
+	HoldExpires limit.Time    // Reserve: when the hold ends if nobody settles it; 0: there is none
+	Audit       []AuditRecord // answer to ReadAudit, newest first
+	Operation   *Verdict      // of an operation on several shards; nil: one shard decided
+
 	Session  Session  // answer to OpenSession
 	Document Document // answer to Fetch and Swap
 }
@@ -112,7 +209,24 @@ type LimitStatus struct {
 	Quota              uint64
 	Unlimited          bool // counted, never denied: Quota and Remaining mean nothing and are 0
 	Shadow             bool
+	Held               uint64     // of Used: reserved and not settled
+	Granted            uint64     // Partial: what was taken
+	LockoutLevel       uint32     // blocks of the ladder so far
+	BlockedUntil       limit.Time // the key is blocked until then; 0: it is not
+	Blocked            bool       // that block denies
 	limit.Verdict
+}
+
+// AuditRecord is one change that somebody made.
+type AuditRecord struct {
+	At                     limit.Time
+	Position               Position
+	Actor                  string
+	Namespace, Policy, Key string
+	Limit                  string // "" all limits
+	Deed                   string // "reset", "set", "add", "block", "unblock", "put_override", "delete_override"
+	Before, After          string // in words
+	Note                   string
 }
 
 // Position says where in which shard's history something was decided: the seq-th entry of an epoch.

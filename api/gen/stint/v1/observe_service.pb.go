@@ -519,6 +519,261 @@ func (x *Event) GetMissed() uint64 {
 	return 0
 }
 
+// AuditRequest says which changes to list.
+type AuditRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Absent: the token's; without a token "default".
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Only this policy. Absent: all of them.
+	Policy string `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
+	// Only this key. Absent: all of them.
+	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
+	// How many at most, the newest. Absent: 100. At most 1,000.
+	Count         uint32 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditRequest) Reset() {
+	*x = AuditRequest{}
+	mi := &file_stint_v1_observe_service_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditRequest) ProtoMessage() {}
+
+func (x *AuditRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_observe_service_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditRequest.ProtoReflect.Descriptor instead.
+func (*AuditRequest) Descriptor() ([]byte, []int) {
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *AuditRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *AuditRequest) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *AuditRequest) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *AuditRequest) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+// AuditResponse lists changes.
+type AuditResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Newest first. A shard keeps its newest 1,024.
+	Records       []*AuditRecord `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditResponse) Reset() {
+	*x = AuditResponse{}
+	mi := &file_stint_v1_observe_service_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditResponse) ProtoMessage() {}
+
+func (x *AuditResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_observe_service_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditResponse.ProtoReflect.Descriptor instead.
+func (*AuditResponse) Descriptor() ([]byte, []int) {
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *AuditResponse) GetRecords() []*AuditRecord {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+// AuditRecord is one change that somebody made.
+type AuditRecord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Shard time.
+	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	// Who asked for it: the stint-actor header of the call, else the address it came from. Not verified.
+	Actor string `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
+	// The namespace of the key.
+	Namespace string `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Name of the policy.
+	Policy string `protobuf:"bytes,4,opt,name=policy,proto3" json:"policy,omitempty"`
+	// What is counted.
+	Key string `protobuf:"bytes,5,opt,name=key,proto3" json:"key,omitempty"`
+	// Name of the limit. Absent: all limits of the policy.
+	Limit string `protobuf:"bytes,6,opt,name=limit,proto3" json:"limit,omitempty"`
+	// What was done: "reset", "set", "add", "block", "unblock", "put_override" or "delete_override".
+	Deed string `protobuf:"bytes,7,opt,name=deed,proto3" json:"deed,omitempty"`
+	// The state before, in words.
+	Before string `protobuf:"bytes,8,opt,name=before,proto3" json:"before,omitempty"`
+	// The state after, in words.
+	After string `protobuf:"bytes,9,opt,name=after,proto3" json:"after,omitempty"`
+	// What the caller noted.
+	Note string `protobuf:"bytes,10,opt,name=note,proto3" json:"note,omitempty"`
+	// Where in which shard's history it was done.
+	Position      *Position `protobuf:"bytes,11,opt,name=position,proto3" json:"position,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditRecord) Reset() {
+	*x = AuditRecord{}
+	mi := &file_stint_v1_observe_service_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditRecord) ProtoMessage() {}
+
+func (x *AuditRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_observe_service_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
+func (*AuditRecord) Descriptor() ([]byte, []int) {
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *AuditRecord) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *AuditRecord) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetDeed() string {
+	if x != nil {
+		return x.Deed
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetBefore() string {
+	if x != nil {
+		return x.Before
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetPosition() *Position {
+	if x != nil {
+		return x.Position
+	}
+	return nil
+}
+
 var File_stint_v1_observe_service_proto protoreflect.FileDescriptor
 
 const file_stint_v1_observe_service_proto_rawDesc = "" +
@@ -552,7 +807,27 @@ const file_stint_v1_observe_service_proto_rawDesc = "" +
 	"\x05actor\x18\b \x01(\tR\x05actor\x12\x12\n" +
 	"\x04note\x18\t \x01(\tR\x04note\x12\x16\n" +
 	"\x06missed\x18\n" +
-	" \x01(\x04R\x06missed*U\n" +
+	" \x01(\x04R\x06missed\"l\n" +
+	"\fAuditRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x16\n" +
+	"\x06policy\x18\x02 \x01(\tR\x06policy\x12\x10\n" +
+	"\x03key\x18\x03 \x01(\tR\x03key\x12\x14\n" +
+	"\x05count\x18\x04 \x01(\rR\x05count\"@\n" +
+	"\rAuditResponse\x12/\n" +
+	"\arecords\x18\x01 \x03(\v2\x15.stint.v1.AuditRecordR\arecords\"\xb3\x02\n" +
+	"\vAuditRecord\x12*\n" +
+	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x14\n" +
+	"\x05actor\x18\x02 \x01(\tR\x05actor\x12\x1c\n" +
+	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x16\n" +
+	"\x06policy\x18\x04 \x01(\tR\x06policy\x12\x10\n" +
+	"\x03key\x18\x05 \x01(\tR\x03key\x12\x14\n" +
+	"\x05limit\x18\x06 \x01(\tR\x05limit\x12\x12\n" +
+	"\x04deed\x18\a \x01(\tR\x04deed\x12\x16\n" +
+	"\x06before\x18\b \x01(\tR\x06before\x12\x14\n" +
+	"\x05after\x18\t \x01(\tR\x05after\x12\x12\n" +
+	"\x04note\x18\n" +
+	" \x01(\tR\x04note\x12.\n" +
+	"\bposition\x18\v \x01(\v2\x12.stint.v1.PositionR\bposition*U\n" +
 	"\bTopOrder\x12\x19\n" +
 	"\x15TOP_ORDER_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13TOP_ORDER_DECISIONS\x10\x01\x12\x15\n" +
@@ -562,9 +837,10 @@ const file_stint_v1_observe_service_proto_rawDesc = "" +
 	"\x11EVENT_KIND_DENIED\x10\x01\x12\x18\n" +
 	"\x14EVENT_KIND_THRESHOLD\x10\x02\x12\x16\n" +
 	"\x12EVENT_KIND_LOCKOUT\x10\x03\x12\x14\n" +
-	"\x10EVENT_KIND_AUDIT\x10\x042}\n" +
+	"\x10EVENT_KIND_AUDIT\x10\x042\xbc\x01\n" +
 	"\x0eObserveService\x127\n" +
-	"\x03Top\x12\x14.stint.v1.TopRequest\x1a\x15.stint.v1.TopResponse\"\x03\x90\x02\x01\x122\n" +
+	"\x03Top\x12\x14.stint.v1.TopRequest\x1a\x15.stint.v1.TopResponse\"\x03\x90\x02\x01\x12=\n" +
+	"\x05Audit\x12\x16.stint.v1.AuditRequest\x1a\x17.stint.v1.AuditResponse\"\x03\x90\x02\x01\x122\n" +
 	"\x05Watch\x12\x16.stint.v1.WatchRequest\x1a\x0f.stint.v1.Event0\x01B4Z2github.com/stint-io/stint/api/gen/stint/v1;stintv1b\x06proto3"
 
 var (
@@ -580,7 +856,7 @@ func file_stint_v1_observe_service_proto_rawDescGZIP() []byte {
 }
 
 var file_stint_v1_observe_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_stint_v1_observe_service_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_stint_v1_observe_service_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_stint_v1_observe_service_proto_goTypes = []any{
 	(TopOrder)(0),                 // 0: stint.v1.TopOrder
 	(EventKind)(0),                // 1: stint.v1.EventKind
@@ -589,25 +865,34 @@ var file_stint_v1_observe_service_proto_goTypes = []any{
 	(*TopKey)(nil),                // 4: stint.v1.TopKey
 	(*WatchRequest)(nil),          // 5: stint.v1.WatchRequest
 	(*Event)(nil),                 // 6: stint.v1.Event
-	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
-	(*LimitStatus)(nil),           // 8: stint.v1.LimitStatus
+	(*AuditRequest)(nil),          // 7: stint.v1.AuditRequest
+	(*AuditResponse)(nil),         // 8: stint.v1.AuditResponse
+	(*AuditRecord)(nil),           // 9: stint.v1.AuditRecord
+	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
+	(*LimitStatus)(nil),           // 11: stint.v1.LimitStatus
+	(*Position)(nil),              // 12: stint.v1.Position
 }
 var file_stint_v1_observe_service_proto_depIdxs = []int32{
-	0, // 0: stint.v1.TopRequest.order:type_name -> stint.v1.TopOrder
-	4, // 1: stint.v1.TopResponse.keys:type_name -> stint.v1.TopKey
-	1, // 2: stint.v1.WatchRequest.kinds:type_name -> stint.v1.EventKind
-	1, // 3: stint.v1.Event.kind:type_name -> stint.v1.EventKind
-	7, // 4: stint.v1.Event.at:type_name -> google.protobuf.Timestamp
-	8, // 5: stint.v1.Event.limits:type_name -> stint.v1.LimitStatus
-	2, // 6: stint.v1.ObserveService.Top:input_type -> stint.v1.TopRequest
-	5, // 7: stint.v1.ObserveService.Watch:input_type -> stint.v1.WatchRequest
-	3, // 8: stint.v1.ObserveService.Top:output_type -> stint.v1.TopResponse
-	6, // 9: stint.v1.ObserveService.Watch:output_type -> stint.v1.Event
-	8, // [8:10] is the sub-list for method output_type
-	6, // [6:8] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	0,  // 0: stint.v1.TopRequest.order:type_name -> stint.v1.TopOrder
+	4,  // 1: stint.v1.TopResponse.keys:type_name -> stint.v1.TopKey
+	1,  // 2: stint.v1.WatchRequest.kinds:type_name -> stint.v1.EventKind
+	1,  // 3: stint.v1.Event.kind:type_name -> stint.v1.EventKind
+	10, // 4: stint.v1.Event.at:type_name -> google.protobuf.Timestamp
+	11, // 5: stint.v1.Event.limits:type_name -> stint.v1.LimitStatus
+	9,  // 6: stint.v1.AuditResponse.records:type_name -> stint.v1.AuditRecord
+	10, // 7: stint.v1.AuditRecord.at:type_name -> google.protobuf.Timestamp
+	12, // 8: stint.v1.AuditRecord.position:type_name -> stint.v1.Position
+	2,  // 9: stint.v1.ObserveService.Top:input_type -> stint.v1.TopRequest
+	7,  // 10: stint.v1.ObserveService.Audit:input_type -> stint.v1.AuditRequest
+	5,  // 11: stint.v1.ObserveService.Watch:input_type -> stint.v1.WatchRequest
+	3,  // 12: stint.v1.ObserveService.Top:output_type -> stint.v1.TopResponse
+	8,  // 13: stint.v1.ObserveService.Audit:output_type -> stint.v1.AuditResponse
+	6,  // 14: stint.v1.ObserveService.Watch:output_type -> stint.v1.Event
+	12, // [12:15] is the sub-list for method output_type
+	9,  // [9:12] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_stint_v1_observe_service_proto_init() }
@@ -622,7 +907,7 @@ func file_stint_v1_observe_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stint_v1_observe_service_proto_rawDesc), len(file_stint_v1_observe_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   5,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

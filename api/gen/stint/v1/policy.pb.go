@@ -167,8 +167,11 @@ type Policy struct {
 	DenyCache *durationpb.Duration `protobuf:"bytes,13,opt,name=deny_cache,json=denyCache,proto3" json:"deny_cache,omitempty"`
 	// How long the answer to an idempotency id is kept. Absent: 10 minutes.
 	IdempotencyRetention *durationpb.Duration `protobuf:"bytes,14,opt,name=idempotency_retention,json=idempotencyRetention,proto3" json:"idempotency_retention,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// Name of a policy whose limits are decided together with this one, on the key with its last "/" and all behind it cut
+	// off: what the parts of "vendor:acme/product:x" share. A key without "/" is decided alone. Absent: none.
+	Parent        string `protobuf:"bytes,15,opt,name=parent,proto3" json:"parent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Policy) Reset() {
@@ -297,6 +300,13 @@ func (x *Policy) GetIdempotencyRetention() *durationpb.Duration {
 		return x.IdempotencyRetention
 	}
 	return nil
+}
+
+func (x *Policy) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
 }
 
 // Tier is a set of numbers for some keys of a policy.
@@ -432,7 +442,9 @@ type Lockout struct {
 	// Without a violation for this long the ladder starts again.
 	ForgiveAfter *durationpb.Duration `protobuf:"bytes,5,opt,name=forgive_after,json=forgiveAfter,proto3" json:"forgive_after,omitempty"`
 	// Denials climb the ladder too. Needs count_denied.
-	OnDenied      bool `protobuf:"varint,6,opt,name=on_denied,json=onDenied,proto3" json:"on_denied,omitempty"`
+	OnDenied bool `protobuf:"varint,6,opt,name=on_denied,json=onDenied,proto3" json:"on_denied,omitempty"`
+	// A success steps one level down and keeps the rest of the ladder. Absent: it clears failures and ladder.
+	StepDown      bool `protobuf:"varint,7,opt,name=step_down,json=stepDown,proto3" json:"step_down,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -509,11 +521,18 @@ func (x *Lockout) GetOnDenied() bool {
 	return false
 }
 
+func (x *Lockout) GetStepDown() bool {
+	if x != nil {
+		return x.StepDown
+	}
+	return false
+}
+
 var File_stint_v1_policy_proto protoreflect.FileDescriptor
 
 const file_stint_v1_policy_proto_rawDesc = "" +
 	"\n" +
-	"\x15stint/v1/policy.proto\x12\bstint.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x14stint/v1/limit.proto\"\x87\x05\n" +
+	"\x15stint/v1/policy.proto\x12\bstint.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x14stint/v1/limit.proto\"\x9f\x05\n" +
 	"\x06Policy\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12'\n" +
 	"\x06limits\x18\x02 \x03(\v2\x0f.stint.v1.LimitR\x06limits\x121\n" +
@@ -530,7 +549,8 @@ const file_stint_v1_policy_proto_rawDesc = "" +
 	"\x06reason\x18\f \x01(\tR\x06reason\x128\n" +
 	"\n" +
 	"deny_cache\x18\r \x01(\v2\x19.google.protobuf.DurationR\tdenyCache\x12N\n" +
-	"\x15idempotency_retention\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\x14idempotencyRetention\x1aH\n" +
+	"\x15idempotency_retention\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\x14idempotencyRetention\x12\x16\n" +
+	"\x06parent\x18\x0f \x01(\tR\x06parent\x1aH\n" +
 	"\n" +
 	"TiersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12$\n" +
@@ -547,14 +567,15 @@ const file_stint_v1_policy_proto_rawDesc = "" +
 	"\x04rate\x18\x03 \x01(\x04H\x02R\x04rate\x88\x01\x01B\b\n" +
 	"\x06_quotaB\t\n" +
 	"\a_refillB\a\n" +
-	"\x05_rate\"\xf0\x01\n" +
+	"\x05_rate\"\x8d\x02\n" +
 	"\aLockout\x12\x14\n" +
 	"\x05after\x18\x01 \x01(\rR\x05after\x12-\n" +
 	"\x04base\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04base\x12\x16\n" +
 	"\x06factor\x18\x03 \x01(\rR\x06factor\x12+\n" +
 	"\x03max\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x03max\x12>\n" +
 	"\rforgive_after\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\fforgiveAfter\x12\x1b\n" +
-	"\ton_denied\x18\x06 \x01(\bR\bonDenied*Q\n" +
+	"\ton_denied\x18\x06 \x01(\bR\bonDenied\x12\x1b\n" +
+	"\tstep_down\x18\a \x01(\bR\bstepDown*Q\n" +
 	"\bOnExpire\x12\x19\n" +
 	"\x15ON_EXPIRE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10ON_EXPIRE_CANCEL\x10\x01\x12\x14\n" +

@@ -35,6 +35,8 @@ const (
 const (
 	// ObserveServiceTopProcedure is the fully-qualified name of the ObserveService's Top RPC.
 	ObserveServiceTopProcedure = "/stint.v1.ObserveService/Top"
+	// ObserveServiceAuditProcedure is the fully-qualified name of the ObserveService's Audit RPC.
+	ObserveServiceAuditProcedure = "/stint.v1.ObserveService/Audit"
 	// ObserveServiceWatchProcedure is the fully-qualified name of the ObserveService's Watch RPC.
 	ObserveServiceWatchProcedure = "/stint.v1.ObserveService/Watch"
 )
@@ -43,6 +45,8 @@ const (
 type ObserveServiceClient interface {
 	// Top tells the hottest or the most denied keys of each policy.
 	Top(context.Context, *connect.Request[v1.TopRequest]) (*connect.Response[v1.TopResponse], error)
+	// Audit lists the newest changes that people made to keys and overrides.
+	Audit(context.Context, *connect.Request[v1.AuditRequest]) (*connect.Response[v1.AuditResponse], error)
 	// Watch sends events as they happen. A reader that is too slow misses events, and is told how many.
 	Watch(context.Context, *connect.Request[v1.WatchRequest]) (*connect.ServerStreamForClient[v1.Event], error)
 }
@@ -65,6 +69,13 @@ func NewObserveServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		audit: connect.NewClient[v1.AuditRequest, v1.AuditResponse](
+			httpClient,
+			baseURL+ObserveServiceAuditProcedure,
+			connect.WithSchema(observeServiceMethods.ByName("Audit")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		watch: connect.NewClient[v1.WatchRequest, v1.Event](
 			httpClient,
 			baseURL+ObserveServiceWatchProcedure,
@@ -77,12 +88,18 @@ func NewObserveServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 // observeServiceClient implements ObserveServiceClient.
 type observeServiceClient struct {
 	top   *connect.Client[v1.TopRequest, v1.TopResponse]
+	audit *connect.Client[v1.AuditRequest, v1.AuditResponse]
 	watch *connect.Client[v1.WatchRequest, v1.Event]
 }
 
 // Top calls stint.v1.ObserveService.Top.
 func (c *observeServiceClient) Top(ctx context.Context, req *connect.Request[v1.TopRequest]) (*connect.Response[v1.TopResponse], error) {
 	return c.top.CallUnary(ctx, req)
+}
+
+// Audit calls stint.v1.ObserveService.Audit.
+func (c *observeServiceClient) Audit(ctx context.Context, req *connect.Request[v1.AuditRequest]) (*connect.Response[v1.AuditResponse], error) {
+	return c.audit.CallUnary(ctx, req)
 }
 
 // Watch calls stint.v1.ObserveService.Watch.
@@ -94,6 +111,8 @@ func (c *observeServiceClient) Watch(ctx context.Context, req *connect.Request[v
 type ObserveServiceHandler interface {
 	// Top tells the hottest or the most denied keys of each policy.
 	Top(context.Context, *connect.Request[v1.TopRequest]) (*connect.Response[v1.TopResponse], error)
+	// Audit lists the newest changes that people made to keys and overrides.
+	Audit(context.Context, *connect.Request[v1.AuditRequest]) (*connect.Response[v1.AuditResponse], error)
 	// Watch sends events as they happen. A reader that is too slow misses events, and is told how many.
 	Watch(context.Context, *connect.Request[v1.WatchRequest], *connect.ServerStream[v1.Event]) error
 }
@@ -112,6 +131,13 @@ func NewObserveServiceHandler(svc ObserveServiceHandler, opts ...connect.Handler
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	observeServiceAuditHandler := connect.NewUnaryHandler(
+		ObserveServiceAuditProcedure,
+		svc.Audit,
+		connect.WithSchema(observeServiceMethods.ByName("Audit")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	observeServiceWatchHandler := connect.NewServerStreamHandler(
 		ObserveServiceWatchProcedure,
 		svc.Watch,
@@ -122,6 +148,8 @@ func NewObserveServiceHandler(svc ObserveServiceHandler, opts ...connect.Handler
 		switch r.URL.Path {
 		case ObserveServiceTopProcedure:
 			observeServiceTopHandler.ServeHTTP(w, r)
+		case ObserveServiceAuditProcedure:
+			observeServiceAuditHandler.ServeHTTP(w, r)
 		case ObserveServiceWatchProcedure:
 			observeServiceWatchHandler.ServeHTTP(w, r)
 		default:
@@ -135,6 +163,10 @@ type UnimplementedObserveServiceHandler struct{}
 
 func (UnimplementedObserveServiceHandler) Top(context.Context, *connect.Request[v1.TopRequest]) (*connect.Response[v1.TopResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("stint.v1.ObserveService.Top is not implemented"))
+}
+
+func (UnimplementedObserveServiceHandler) Audit(context.Context, *connect.Request[v1.AuditRequest]) (*connect.Response[v1.AuditResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("stint.v1.ObserveService.Audit is not implemented"))
 }
 
 func (UnimplementedObserveServiceHandler) Watch(context.Context, *connect.Request[v1.WatchRequest], *connect.ServerStream[v1.Event]) error {
