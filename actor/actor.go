@@ -193,7 +193,7 @@ func (a *Actor) Submit(ctx context.Context, requests []shard.Request) []shard.Re
 		return failed(requests, errTooLarge)
 	case a.stopping(): // the select below may pass stop over, and a flood would keep Close waiting
 		return failed(requests, errDraining)
-	case !a.room.enter(size):
+	case !a.room.enter(size, laneOf(requests)):
 		return failed(requests, errFull)
 	}
 	deadline, _ := ctx.Deadline()

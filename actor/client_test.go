@@ -27,6 +27,7 @@ type operation struct {
 	first    *shard.Decision // the first answer that counted
 	last     *shard.Decision // the newest answer
 	unknown  bool            // it was asked, and nobody knows yet
+	doubted  bool            // denied after it was unknown: an id remembers no denial, so an earlier copy may be counted
 	called   int64           // world.judge.moment of the first call
 	returned int64           // of the newest answer
 }
@@ -86,7 +87,7 @@ func (w *world) ask(c *client, r *replica) {
 		w.tellf("client %d asks %v: %v", c.number, r, o)
 	}
 	size := weigh(requests)
-	if !r.room.enter(size) {
+	if !r.room.enter(size, deciding) {
 		panic("the room of a world is endless")
 	}
 	a.call = newCall(requests, w.deadline(), r.room, size)

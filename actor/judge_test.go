@@ -179,6 +179,7 @@ func (j *judge) answered(w *world, o *operation, d, ofBatch *shard.Decision) err
 	} else if d.Index != 0 && o.request.ID != "" {
 		o.first = d
 	}
+	o.doubted = !d.Allowed && (o.unknown || o.doubted)
 	o.unknown, o.last, o.returned = false, d, j.moment
 	return nil
 }
@@ -210,7 +211,7 @@ func (j *judge) settle(w *world) error {
 			switch {
 			case o.request.Op == shard.Get && o.last != nil:
 				final[c] = o.last.Limits[i].Used
-			case o.request.Op == shard.Check && o.unknown:
+			case o.request.Op == shard.Check && (o.unknown || o.doubted):
 				l.Unknown += cost
 			case o.request.Op == shard.Check && o.last != nil && o.last.Allowed:
 				l.Acked += cost
@@ -240,11 +241,11 @@ func (j *judge) settle(w *world) error {
 
 // observed is the operation as check.Linearizable takes it.
 func (o *operation) observed(cost uint64) (seen check.Observed, ok bool) {
-	seen = check.Observed{Client: o.client, Called: o.called, Returned: o.returned, Cost: cost, Unknown: o.unknown}
+	seen = check.Observed{Client: o.client, Called: o.called, Returned: o.returned, Cost: cost, Unknown: o.unknown || o.doubted}
 	if o.request.Op == shard.Get {
 		seen.Cost = 0
 	}
-	if o.last != nil && !o.unknown {
+	if o.last != nil && !seen.Unknown {
 		seen.Allowed, seen.Used, seen.At = o.last.Allowed, o.last.Limits[0].Used, o.last.DecidedAt
 	}
 	return seen, o.last != nil || o.unknown

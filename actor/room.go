@@ -35,10 +35,14 @@ type room struct {
 	requests, bytes atomic.Int64
 }
 
-// enter reports whether there was room.
-func (r *room) enter(l load) bool {
+// enter reports whether there was room. An eighth more is there for what gives units back.
+func (r *room) enter(l load, at lane) bool {
+	most := r.most
+	if at == settling {
+		most = load{most.requests + most.requests/8, most.bytes + most.bytes/8}
+	}
 	held := load{r.requests.Add(l.requests), r.bytes.Add(l.bytes)}
-	if held.exceeds(r.most) {
+	if held.exceeds(most) {
 		r.leave(l)
 		return false
 	}

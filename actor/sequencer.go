@@ -18,7 +18,7 @@ type sequencer struct {
 	epoch    uint64     // of the epoch that is open
 	seq      uint64     // of the newest entry proposed in it
 	last     limit.Time // stamp of the newest entry proposed; shard time never falls below it
-	queue    []*call    // waiting, oldest first
+	queue    queue      // waiting
 	inFlight []flight   // proposed, oldest first
 	overlay  overlay
 	rules    rules
@@ -61,16 +61,16 @@ func newSequencer(id shard.ID, config Config) *sequencer {
 	return &sequencer{id: id, config: config, overlay: newOverlay(), sumDue: config.SumEvery}
 }
 
-func (q *sequencer) enqueue(c *call) { q.queue = append(q.queue, c) }
+func (q *sequencer) enqueue(c *call) { q.queue.push(c) }
 
 // canOpen reports whether an EpochOpen may be proposed: everything older has come back.
 func (q *sequencer) canOpen() bool { return q.state == closed && len(q.inFlight) == 0 && !q.paused }
 
 // idle reports whether nothing waits and nothing is under way.
-func (q *sequencer) idle() bool { return len(q.queue) == 0 && len(q.inFlight) == 0 }
+func (q *sequencer) idle() bool { return q.queue.len() == 0 && len(q.inFlight) == 0 }
 
 // hasWork reports whether next would have something to propose.
-func (q *sequencer) hasWork() bool { return len(q.queue) > 0 || q.sumDue <= 0 || q.rules.due() }
+func (q *sequencer) hasWork() bool { return q.queue.len() > 0 || q.sumDue <= 0 || q.rules.due() }
 
 // openEpoch makes the EpochOpen.
 func (q *sequencer) openEpoch(now limit.Time, wall time.Time) []byte {
@@ -137,12 +137,20 @@ func (q *sequencer) propose(at shard.Stamp, f flight) {
 	q.inFlight = append(q.inFlight, f)
 }
 
-// gather lists the oldest requests that queue, as many as a batch may have. Those whose caller has gone, or will have
-// before a commit can be there, are not worth deciding (SEMANTICS R20).
+// gather lists the requests that go next, as many as a batch may have. Those whose caller has gone, or will have before
+// a commit can be there, are not worth deciding (SEMANTICS R20).
 func (q *sequencer) gather(wall time.Time) (requests []shard.Request) {
-	kept, seen := q.queue[:0], 0
-	for ; seen < len(q.queue) && len(requests) < q.config.MaxBatch; seen++ {
-		c := q.queue[seen]
+	for at := range q.queue {
+		requests = q.gatherLane(lane(at), requests, wall)
+	}
+	return requests
+}
+
+func (q *sequencer) gatherLane(at lane, requests []shard.Request, wall time.Time) []shard.Request {
+	calls := q.queue[at]
+	kept, seen := calls[:0], 0
+	for ; seen < len(calls) && len(requests) < q.config.MaxBatch; seen++ {
+		c := calls[seen]
 		if c.taken == 0 && !q.start(c, wall) {
 			c.release()
 			continue
@@ -152,21 +160,22 @@ func (q *sequencer) gather(wall time.Time) (requests []shard.Request) {
 		requests = append(requests, rest[:min(len(rest), q.config.MaxBatch-len(requests))]...)
 	}
 	dropped := seen - len(kept)
-	copy(q.queue[dropped:seen], kept) // the few kept move, not the many behind them: an overloaded queue is long
-	q.queue = q.queue[dropped:]
+	copy(calls[dropped:seen], kept) // the few kept move, not the many behind them: an overloaded queue is long
+	q.queue[at] = calls[dropped:]
 	return requests
 }
 
-// take removes the n oldest requests from the queue: those that were decided.
+// take removes the n requests that went first from the queue: those that were decided.
 func (q *sequencer) take(n int) (parts []part) {
 	for n > 0 {
-		c := q.queue[0]
+		at := q.queue.first()
+		c := q.queue[at][0]
 		to := min(len(c.requests), c.taken+n)
 		parts = append(parts, part{c, c.taken, to})
 		n -= to - c.taken
 		c.taken = to
 		if to == len(c.requests) {
-			q.queue = q.queue[1:]
+			q.queue[at] = q.queue[at][1:]
 		}
 	}
 	return parts
@@ -256,15 +265,15 @@ func (q *sequencer) resume() {
 
 // failQueued answers everything that was never proposed.
 func (q *sequencer) failQueued(err *shard.Error) {
-	for _, c := range q.queue {
+	q.queue.each(func(c *call) {
 		if c.fate.CompareAndSwap(queued, started) || c.fate.Load() == started {
 			c.fail(c.taken, len(c.requests)-c.taken, err)
 			c.taken = len(c.requests)
 		} else { // abandoned
 			c.release()
 		}
-	}
-	q.queue = nil
+	})
+	q.queue = queue{}
 }
 
 // failure says what an outcome means for those who wait; nil when exactly the proposed entry was installed.

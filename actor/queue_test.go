@@ -1,0 +1,46 @@
+package actor
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/stint-io/stint/shard"
+)
+
+// However long the queue is, what takes goes before what only looks, whoever came first.
+func TestReadsGoBehindChecks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFakeReplica()
+		a := startActor(t, r, 1000, func(c *Config) { c.MaxBatch = 1 })
+		synctest.Wait()
+		release := r.holdWaits(t)
+		under := submit(t, a, take(""))
+		synctest.Wait()
+		peek := take("")
+		peek.Op = shard.Peek
+		look := submit(t, a, peek)
+		synctest.Wait()
+		check := submit(t, a, take(""))
+		synctest.Wait()
+		release()
+		mustSay(t, <-under, "allowed")
+		looked, checked := <-look, <-check
+		if looked.Err != nil || checked.Err != nil || looked.Decision.Position.Seq < checked.Decision.Position.Seq {
+			t.Fatalf("the look was decided at %+v, the check that came later at %+v", looked, checked)
+		}
+	})
+}
+
+// A room full of checks has a place for what gives units back.
+func TestSettlesFindRoom(t *testing.T) {
+	in := room{most: load{requests: 8, bytes: 8000}}
+	if !in.enter(load{8, 8000}, deciding) || in.enter(load{1, 10}, deciding) || in.enter(load{1, 10}, reading) {
+		t.Fatal("the room is not bounded for checks and reads")
+	}
+	if at := laneOf([]shard.Request{{Op: shard.Settle}}); at != settling || !in.enter(load{1, 10}, at) {
+		t.Fatal("a settle found no room behind checks")
+	}
+	if in.enter(load{1, 10}, settling) {
+		t.Fatal("the room is not bounded for settles")
+	}
+}
