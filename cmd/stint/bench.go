@@ -31,6 +31,8 @@ type benchCommand struct {
 	Batch       int           `help:"Checks per call: CheckBatch above 1." default:"1"`
 	Denied      int           `help:"Share of checks for keys that have nothing left, in percent." default:"0"`
 	Cost        uint64        `help:"Units per check." default:"1"`
+	Entries     int           `help:"Keys that each check names, all or nothing: on as many shards as chance will have it." default:"1"`
+	Together    bool          `help:"With --entries: a {tag} places the keys of a check on one shard."`
 	Duration    time.Duration `help:"How long. Default: 10s, unless --count is given."`
 	Count       uint64        `help:"How many checks in all."`
 	Rate        float64       `help:"Open loop: calls per second, whatever the answers do. Default: closed loop."`
@@ -51,6 +53,7 @@ func (*benchCommand) Help() string {
 		"    stint bench --policy free --keys 100000 --protocol grpc    rate of many keys\n" +
 		"    stint bench --policy free --batch 100                      rate of batches\n" +
 		"    stint bench --policy free --denied 99                      a flood, 99 % of it denied\n" +
+		"    stint bench --policy free --keys 100000 --entries 2    two keys at once, on two shards mostly\n" +
 		"    stint bench --policy free --rate 5000 --duration 30s       latency at a fixed rate\n" +
 		"    stint bench --policy free --keys 10000 --addr a:7400,b:7400,c:7400    a cluster, all nodes asked alike"
 }
@@ -108,7 +111,7 @@ func (c *benchCommand) plan() load.Plan {
 	}
 	return load.Plan{Addresses: c.remote().urls(), Protocol: load.Protocol(c.Protocol), Namespace: c.Namespace,
 		Policy: c.Policy, Tier: c.Tier, Callers: c.Callers, Connections: c.Connections, Keys: c.Keys, KeyPrefix: prefix,
-		Fresh: fresh, Batch: c.Batch, DeniedPercent: c.Denied, Cost: c.Cost, Duration: c.Duration, Count: c.Count,
+		Fresh: fresh, Batch: c.Batch, DeniedPercent: c.Denied, Cost: c.Cost, Entries: c.Entries, Together: c.Together, Duration: c.Duration, Count: c.Count,
 		Rate: c.Rate, Timeout: c.Timeout}
 }
 

@@ -95,7 +95,9 @@ func (f *fakeServer) decide(check *stintv1.CheckRequest) (*stintv1.Decision, err
 	d := &stintv1.Decision{Limits: []*stintv1.LimitStatus{{Policy: entry.Policy, Limit: "day", Key: entry.Key,
 		Quota: f.quota, Allowed: true}}, Reason: `"decision":{"allowed":true}`}
 	if f.used[entry.Key]+cost <= f.quota+f.extra-f.stingy {
-		f.used[entry.Key] += cost
+		for _, e := range check.Entries {
+			f.used[e.Key] += cost
+		}
 		d.Allowed = true
 	}
 	if f.lose != nil && f.lose(n) {

@@ -15,17 +15,26 @@ func newJSONCodec(p Plan) jsonCodec {
 	if p.Namespace != "" {
 		text = append(text, `"namespace":`+quote(p.Namespace)+`,`...)
 	}
-	text = append(text, `"entries":[{"policy":`+quote(p.Policy)+`,"key":`...)
-	key := quote(keyName(p.KeyPrefix, 0))
-	text = append(text, key...)
-	hole := len(text) - 1 - keyDigits
-	if p.Cost != 1 {
-		text = append(text, `,"cost":"`+strconv.FormatUint(p.Cost, 10)+`"`...)
+	text = append(text, `"entries":[`...)
+	var holes []int
+	for i := range p.Entries {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = append(text, `{"policy":`+quote(p.Policy)+`,"key":`...)
+		key := p.entryKey(0, i)
+		text = append(text, quote(key)...)
+		behind := len(key) - p.digitsAt() // nothing there is written longer in quotes
+		holes = append(holes, len(text)-1-behind)
+		if p.Cost != 1 {
+			text = append(text, `,"cost":"`+strconv.FormatUint(p.Cost, 10)+`"`...)
+		}
+		if p.Tier != "" {
+			text = append(text, `,"tier":`+quote(p.Tier)...)
+		}
+		text = append(text, '}')
 	}
-	if p.Tier != "" {
-		text = append(text, `,"tier":`+quote(p.Tier)...)
-	}
-	return jsonCodec{template{append(text, `}]}`...), hole}}
+	return jsonCodec{template{append(text, `]}`...), holes}}
 }
 
 func quote(text string) string {

@@ -1,20 +1,34 @@
 package load
 
+import "strconv"
+
 // keyDigits is the width of a key's number: fixed, so that all requests have one length.
 const keyDigits = 7
 
-// template is one encoded check with a hole for the number of its key.
+// template is one encoded check with a hole in each entry for the number of its key.
 type template struct {
-	text []byte
-	hole int // offset of the first digit
+	text  []byte
+	holes []int // offsets of the first digit
 }
 
-// appendTo writes the check of one key.
+// appendTo writes the check of one number.
 func (t template) appendTo(dst []byte, number uint32) []byte {
-	start := len(dst) + t.hole
+	start := len(dst)
 	dst = append(dst, t.text...)
-	putDigits(dst[start:start+keyDigits], number)
+	for _, hole := range t.holes {
+		putDigits(dst[start+hole:start+hole+keyDigits], number)
+	}
 	return dst
+}
+
+// moved is the template with that many bytes before it.
+func (t template) moved(text []byte) template {
+	by := len(text) - len(t.text)
+	moved := template{text: text, holes: make([]int, len(t.holes))}
+	for i, hole := range t.holes {
+		moved.holes[i] = hole + by
+	}
+	return moved
 }
 
 func putDigits(dst []byte, number uint32) {
@@ -24,8 +38,27 @@ func putDigits(dst []byte, number uint32) {
 	}
 }
 
-func keyName(prefix string, number uint32) string {
-	name := append([]byte(prefix), make([]byte, keyDigits)...)
-	putDigits(name[len(prefix):], number)
-	return string(name)
+// keyName is the key of the first entry of a number's check.
+func (p Plan) keyName(number uint32) string { return p.entryKey(number, 0) }
+
+// entryKey is the key of one entry of a number's check. Without a tag the entries live where chance puts them.
+func (p Plan) entryKey(number uint32, entry int) string {
+	name := append([]byte(p.KeyPrefix), make([]byte, keyDigits)...)
+	putDigits(name[len(p.KeyPrefix):], number)
+	text := string(name)
+	if p.Together {
+		text = "{" + text + "}"
+	}
+	if entry > 0 {
+		text += "/" + strconv.Itoa(entry)
+	}
+	return text
+}
+
+// digitsAt is where the number stands in a key.
+func (p Plan) digitsAt() int {
+	if p.Together {
+		return len(p.KeyPrefix) + 1
+	}
+	return len(p.KeyPrefix)
 }

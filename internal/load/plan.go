@@ -31,6 +31,8 @@ type Plan struct {
 	Batch         int           // checks per call: CheckBatch above 1; 0: 1
 	DeniedPercent int           // share of the checks that go to keys drained before the run
 	Cost          uint64        // units a check spends; 0: 1
+	Entries       int           // keys that a check names, all or nothing; 0: 1. The first of them is audited
+	Together      bool          // a {tag} places the keys of a check on one shard; else chance does
 	Duration      time.Duration // 0: until Count; both 0: 10 s
 	Count         uint64        // checks in all; 0: until Duration
 	Rate          float64       // open loop: calls per second; 0: closed loop
@@ -51,6 +53,7 @@ func (p Plan) withDefaults() Plan {
 	p.Keys = orDefault(p.Keys, 1)
 	p.Batch = orDefault(p.Batch, 1)
 	p.Cost = orDefault(p.Cost, 1)
+	p.Entries = orDefault(p.Entries, 1)
 	p.Timeout = orDefault(p.Timeout, 10*time.Second)
 	if p.Duration == 0 && p.Count == 0 {
 		p.Duration = 10 * time.Second
@@ -81,6 +84,7 @@ func (p Plan) Validate() error {
 		{"keys", p.Keys, 1, keysMax},
 		{"batch", p.Batch, 1, batchMax},
 		{"denied", p.DeniedPercent, 0, 100},
+		{"entries", p.Entries, 1, 9},
 	} {
 		if field.value < field.lo || field.value > field.hi {
 			return fmt.Errorf("%s: %d is not within %d..%d", field.name, field.value, field.lo, field.hi)

@@ -39,13 +39,38 @@ func TestExactServerIsCalledExact(t *testing.T) {
 				if report.Admitted != 100 || report.Denied != 400 || report.Checks != 500 {
 					t.Errorf("admitted %d, denied %d of %d", report.Admitted, report.Denied, report.Checks)
 				}
-				if got := fake.used[keyName(p.KeyPrefix, 0)]; got != 100 {
+				if got := fake.used[p.keyName(0)]; got != 100 {
 					t.Errorf("the server counted %d on the key, want 100: %v", got, fake.used)
 				}
 				if math.Abs(report.ServerCPUMicros-10) > 0.1 {
 					t.Errorf("server CPU %g us per check, want 10", report.ServerCPUMicros)
 				}
 			})
+		}
+	}
+}
+
+// A check may name several keys, with a tag in common or without.
+func TestChecksOfSeveralKeys(t *testing.T) {
+	for _, protocol := range []Protocol{JSON, GRPC} {
+		for _, batch := range []int{1, 3} {
+			for _, together := range []bool{false, true} {
+				fake := newFake(100)
+				p := countPlan(fake.start(t), protocol)
+				p.Batch, p.Entries, p.Together, p.KeyPrefix = batch, 3, together, "k-"
+				if report := mustRun(t, p); !report.Verdict.OK {
+					t.Errorf("%s: %s", protocol, report.Verdict.Text)
+				}
+				keys := []string{"k-0000000", "k-0000000/1", "k-0000000/2"}
+				if together {
+					keys = []string{"{k-0000000}", "{k-0000000}/1", "{k-0000000}/2"}
+				}
+				for _, key := range keys {
+					if fake.used[key] != 100 {
+						t.Errorf("%s, batch %d: %s has %d of 100: %v", protocol, batch, key, fake.used[key], fake.used)
+					}
+				}
+			}
 		}
 	}
 }

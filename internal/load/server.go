@@ -79,7 +79,7 @@ func (s *server) drainSome(ctx context.Context, l *ledger, first, end int, units
 	request := &stintv1.CheckBatchRequest{}
 	for key := first; key < end; key++ {
 		request.Checks = append(request.Checks, &stintv1.CheckRequest{Namespace: s.plan.Namespace,
-			Entries: []*stintv1.Entry{{Policy: s.plan.Policy, Key: keyName(s.plan.KeyPrefix, uint32(key)),
+			Entries: []*stintv1.Entry{{Policy: s.plan.Policy, Key: s.plan.keyName(uint32(key)),
 				Cost: &units, Tier: s.plan.Tier}}})
 	}
 	answer, err := s.limits.CheckBatch(ctx, connect.NewRequest(request))
@@ -88,7 +88,7 @@ func (s *server) drainSome(ctx context.Context, l *ledger, first, end int, units
 	}
 	for i, result := range answer.Msg.Results {
 		if !result.GetDecision().GetAllowed() {
-			return fmt.Errorf("key %s was not at rest: choose a fresh key prefix", keyName(s.plan.KeyPrefix, uint32(first+i)))
+			return fmt.Errorf("key %s was not at rest: choose a fresh key prefix", s.plan.keyName(uint32(first+i)))
 		}
 		l.enter(uint32(first+i), allowed, units)
 	}

@@ -53,7 +53,7 @@ func (a audit) judge(l *ledger) Verdict {
 		admitted, denied, unknown := acc.admitted.Load(), acc.denied.Load(), acc.unknown.Load()
 		drained := i >= a.plan.Keys
 		b := a.boundsOf(admitted, denied, unknown, drained)
-		if text := wrong(keyName(a.plan.KeyPrefix, uint32(i)), admitted, b); text != "" {
+		if text := wrong(a.plan.keyName(uint32(i)), admitted, b); text != "" {
 			return Verdict{Checked: true, Text: text, Admitted: admitted, AtLeast: b.atLeast, AtMost: b.atMost}
 		}
 		before := uint64(0)

@@ -10,10 +10,23 @@ type wireCodec struct {
 }
 
 func newWireCodec(p Plan) wireCodec {
-	var entry []byte
+	check := template{}
+	if p.Namespace != "" {
+		check.text = appendText(check.text, 1, p.Namespace)
+	}
+	for i := range p.Entries {
+		entry, hole := wireEntry(p, i)
+		check.text = appendText(check.text, 2, string(entry))
+		check.holes = append(check.holes, len(check.text)-len(entry)+hole)
+	}
+	return wireCodec{check, check.moved(appendText(nil, 1, string(check.text)))}
+}
+
+func wireEntry(p Plan, i int) (entry []byte, hole int) {
+	key := p.entryKey(0, i)
 	entry = appendText(entry, 1, p.Policy)
-	entry = appendText(entry, 2, keyName(p.KeyPrefix, 0))
-	hole := len(entry) - keyDigits
+	entry = appendText(entry, 2, key)
+	hole = len(entry) - len(key) + p.digitsAt()
 	if p.Cost != 1 {
 		entry = protowire.AppendTag(entry, 3, protowire.VarintType)
 		entry = protowire.AppendVarint(entry, p.Cost)
@@ -21,14 +34,7 @@ func newWireCodec(p Plan) wireCodec {
 	if p.Tier != "" {
 		entry = appendText(entry, 4, p.Tier)
 	}
-	var check []byte
-	if p.Namespace != "" {
-		check = appendText(check, 1, p.Namespace)
-	}
-	check = appendText(check, 2, string(entry))
-	hole += len(check) - len(entry)
-	element := appendText(nil, 1, string(check))
-	return wireCodec{template{check, hole}, template{element, hole + len(element) - len(check)}}
+	return entry, hole
 }
 
 func appendText(dst []byte, field protowire.Number, text string) []byte {
