@@ -36,13 +36,15 @@ const (
 var clusterTargets = []verify.Target{{Policy: "day", Quota: clusterQuota}, {Policy: "stock", Quota: clusterQuota}}
 
 // newCluster starts three nodes and shows their logs if the test fails.
-func newCluster(t *testing.T) *lab.Cluster {
+func newCluster(t *testing.T) *lab.Cluster { return newClusterWith(t, clusterPolicies) }
+
+func newClusterWith(t *testing.T, policies string) *lab.Cluster {
 	t.Helper()
 	binary, err := buildBinary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := lab.Start(within(t, 60*time.Second), lab.Options{Binary: binary, Nodes: 3, Dir: t.TempDir(), Policies: clusterPolicies})
+	c, err := lab.Start(within(t, 60*time.Second), lab.Options{Binary: binary, Nodes: 3, Dir: t.TempDir(), Policies: policies})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -85,14 +85,21 @@ func anOwner(c *lab.Cluster, n int) (int, error) {
 }
 
 // owns reads from a node's metrics whether it has an epoch open.
-func owns(address string) bool {
+func owns(address string) bool { return hasEpoch(address, "stint_epoch{") }
+
+// ownsShard reads from a node's metrics whether it has an epoch of this shard open.
+func ownsShard(address string, id uint32) bool {
+	return hasEpoch(address, fmt.Sprintf("stint_epoch{shard=\"%d\"}", id))
+}
+
+func hasEpoch(address, series string) bool {
 	response, err := http.Get("http://" + address + "/metrics")
 	if err != nil {
 		return false
 	}
 	defer response.Body.Close()
 	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
-		if rest, ok := strings.CutPrefix(lines.Text(), "stint_epoch{"); ok && !strings.HasSuffix(rest, " 0") {
+		if rest, ok := strings.CutPrefix(lines.Text(), series); ok && !strings.HasSuffix(rest, " 0") {
 			return true
 		}
 	}

@@ -1,0 +1,128 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-io/stint/internal/lab"
+)
+
+const crossingPolicies = `policies:
+  stock:
+    limits:
+      - {name: stock, quota: 200, lifetime: {}}
+`
+
+const (
+	crossingKeys  = 12
+	crossingQuota = 200
+	// capacityBack is how long units may stay taken by operations that nobody decided: a leg asks home after 5 s, its
+	// owner looks every 500 ms, and a failover may lie between.
+	capacityBack = 15 * time.Second
+)
+
+// TestAllOrNothingUnderKills has clients take two or three keys at once, of all shards, while the nodes that coordinate
+// and own them are killed. Every operation is asked with its id until its outcome is known. In the end each key has
+// used exactly what those operations took that were allowed, no key is above its quota, and nothing stays held.
+func TestAllOrNothingUnderKills(t *testing.T) {
+	kills := setting(t, "STINT_CHAOS_KILLS", 5, strconv.Atoi)
+	c := newClusterWith(t, crossingPolicies)
+	random := rand.New(rand.NewPCG(seed(t), 1))
+	stop := make(chan struct{})
+	books := make([]map[string]uint64, 16)
+	var asked, allowed [16]int
+	var group sync.WaitGroup
+	for w := range books {
+		books[w] = map[string]uint64{}
+		mine := rand.New(rand.NewPCG(random.Uint64(), uint64(w)))
+		group.Go(func() {
+			client := crowd(c)
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				entries := someEntries(mine)
+				d, err := client.insist(mine.IntN(3), "Check", checkBody{Entries: entries, ID: fmt.Sprintf("w%d-%d", w, n)})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				asked[w]++
+				if d.Allowed {
+					allowed[w]++
+					for _, e := range entries {
+						books[w][e.Key]++
+					}
+				}
+				time.Sleep(time.Duration(mine.IntN(20)) * time.Millisecond)
+			}
+		})
+	}
+	for range kills {
+		time.Sleep(time.Second)
+		victim := random.IntN(c.Len())
+		if err := c.Kill(victim); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		restartDead(t, c)
+	}
+	close(stop)
+	group.Wait()
+	restartDead(t, c)
+	total := map[string]uint64{}
+	operations, admittedOnes := 0, 0
+	for w := range books {
+		operations, admittedOnes = operations+asked[w], admittedOnes+allowed[w]
+		for key, units := range books[w] {
+			total[key] += units
+		}
+	}
+	t.Logf("%d operations on 2 or 3 keys, %d allowed, %d kills", operations, admittedOnes, kills)
+	if admittedOnes == 0 || admittedOnes == operations {
+		t.Error("the run shows nothing: all or none were allowed")
+	}
+	began := time.Now()
+	for n := range crossingKeys {
+		awaitExact(t, c, crossingKey(n), total[crossingKey(n)], began)
+	}
+	t.Logf("nothing undecided was left %v after the last answer", time.Since(began).Round(time.Millisecond))
+}
+
+func crossingKey(n int) string { return fmt.Sprintf("item:%d", n) }
+
+// someEntries names two or three keys, the first ones more often, so that some run out before others.
+func someEntries(random *rand.Rand) []entryBody {
+	var entries []entryBody
+	for _, n := range random.Perm(crossingKeys)[:2+random.IntN(2)] {
+		entries = append(entries, entryBody{"stock", crossingKey(n)})
+	}
+	return entries
+}
+
+// awaitExact waits until a key has used what it should, and nothing of it is held any more.
+func awaitExact(t *testing.T, c *lab.Cluster, key string, want uint64, began time.Time) {
+	t.Helper()
+	for {
+		status := mustGet(t, c, "stock", key)
+		if uint64(status.Used) > crossingQuota || uint64(status.Used) < want {
+			t.Fatalf("%s has used %d, the allowed operations took %d of %d", key, status.Used, want, crossingQuota)
+		}
+		if uint64(status.Used) == want && status.Held == 0 {
+			return
+		}
+		if time.Since(began) > capacityBack {
+			t.Fatalf("%s: %d used and %d held after %v; the allowed operations took %d", key, status.Used, status.Held,
+				capacityBack, want)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
