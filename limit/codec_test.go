@@ -32,12 +32,16 @@ func TestGoldenBytes(t *testing.T) {
 			t.Errorf("%x is %+v, %x, %v", b, s, rest, err)
 		}
 	}
+	zoned := calendar(limit.Cycle{Unit: limit.Month, Every: 3, AnchorDay: 15, Zone: mustLoad("UTC")}, nil)
+	if got := hex.EncodeToString(limit.AppendLimit(nil, zoned)); got != "0a0100000000"+"05030f00"+"03555443" {
+		t.Errorf("%+v is %s", zoned, got)
+	}
 	l := limit.Limit{Algorithm: limit.TokenBucket, Quota: 5, Period: second, Count: 2, Initial: 3}
 	b := limit.AppendLimit([]byte{9}, l)
 	if got := hex.EncodeToString(b); got != "090605c0843d020003" {
 		t.Errorf("%+v is %s", l, got)
 	}
-	if back, rest, err := limit.DecodeLimit(append(b[1:], 7)); err != nil || back != l || !bytes.Equal(rest, []byte{7}) {
+	if back, rest, err := limit.DecodeLimit(append(b[1:], 7), limit.Limit{}); err != nil || back != l || !bytes.Equal(rest, []byte{7}) {
 		t.Errorf("%+v, %x, %v", back, rest, err)
 	}
 }
@@ -45,7 +49,7 @@ func TestGoldenBytes(t *testing.T) {
 func TestWhatIsWrittenIsReadBack(t *testing.T) {
 	for _, l := range small {
 		walk(l, 6, visitRoundTrip(t, l))
-		back, rest, err := limit.DecodeLimit(limit.AppendLimit(nil, l))
+		back, rest, err := limit.DecodeLimit(limit.AppendLimit(nil, l), limit.Limit{})
 		if err != nil || back != l || len(rest) != 0 {
 			t.Errorf("%+v: %+v, %x, %v", l, back, rest, err)
 		}
@@ -80,7 +84,7 @@ func TestWrongBytesAreRefused(t *testing.T) {
 		err.Error() != "limit: decode: 10000 points in 1 bytes" { // before memory is taken for them
 		t.Errorf("%v", err)
 	}
-	if l, _, err := limit.DecodeLimit([]byte{byte(limit.FixedWindow), 0, 1, 0, 0, 0}); err == nil {
+	if l, _, err := limit.DecodeLimit([]byte{byte(limit.FixedWindow), 0, 1, 0, 0, 0}, limit.Limit{}); err == nil {
 		t.Errorf("a quota of 0 was read: %+v", l)
 	}
 }
@@ -141,8 +145,9 @@ func FuzzDecodeLimit(f *testing.F) {
 	for _, l := range small {
 		f.Add(limit.AppendLimit(nil, l))
 	}
+	f.Add(limit.AppendLimit(nil, limit.Limit{Algorithm: limit.Calendar, Quota: 1, Cycle: monthInNewYork}))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		l, rest, err := limit.DecodeLimit(b)
+		l, rest, err := limit.DecodeLimit(b, limit.Limit{})
 		if err != nil {
 			return
 		}
