@@ -42,6 +42,6 @@ func (c *checker) lockout() {
 
 func (c *checker) blockSpan(field string, s limit.Span) {
 	if s < 1 || s > limit.MaxPeriod {
-		c.fail(field, "must be at least 1us and at most 100 years (%v)", duration(limit.MaxPeriod))
+		c.fail(field, "must be at least 1us and at most 100 years (%s)", spanText(limit.MaxPeriod))
 	}
 }
