@@ -158,7 +158,7 @@ func (l *counted) counts(h *hold) bool {
 // heldBy is how many units of the j-th limit's state are those of open holds.
 func (c *counter) heldBy(l *counted, now limit.Time) (held uint64) {
 	for i := range c.holds() {
-		if h := &c.extras.holds[i]; l.counts(h) && stillCounts(l.limit, l.state, h.taken, now) {
+		if h := &c.extras.holds[i]; l.counts(h) && limit.StillCounts(l.limit, l.state, h.taken, now) {
 			held += h.cost
 		}
 	}
