@@ -219,6 +219,10 @@ func (e *evaluation) decideNew(r *Request) Result {
 		if err := e.conclude(r, &d); err != nil {
 			return Result{Err: err}
 		}
+	case Peek:
+		if !d.Allowed {
+			e.exactWaits(r, Peek, &d)
+		}
 	case Reset:
 		return e.reset(r, d)
 	case Settle:
@@ -240,7 +244,7 @@ func (e *evaluation) conclude(r *Request, d *Decision) *Error {
 	case d.Allowed:
 		e.count(d)
 	default:
-		e.deny(r, d)
+		e.deny(r, r.Op, d)
 	}
 	return nil
 }
