@@ -29,16 +29,12 @@ var adjustments = map[Op]adjustment{
 	DeleteOverride: {"delete_override", noProblem, (*evaluation).deleteOverride, (*evaluation).overrideWords},
 }
 
-// adjust changes the counters of the entries by hand, and answers with their limits after it. With an Adjustment it is
-// put on record who did it.
-func (e *evaluation) adjust(r *Request) Result {
+// adjust changes the counters of the entries by hand, and answers with their limits after it; before has them as they
+// are. With an Adjustment it is put on record who did it.
+func (e *evaluation) adjust(r *Request, before Decision) Result {
 	op := adjustments[r.Op]
-	if err := adjustmentProblem(r); err != nil {
-		return Result{Err: err}
-	}
-	before := e.newDecision()
-	if err := e.decideEntries(r, Get, &before); err != nil {
-		return Result{Err: err}
+	if e.extras {
+		e.showExtras(&before)
 	}
 	if err := op.problem(e, r); err != nil {
 		return Result{Err: err}
@@ -55,8 +51,11 @@ func (e *evaluation) adjust(r *Request) Result {
 		e.touch(e.charges[i].counter)
 	}
 	d := e.newDecision()
-	if err := e.decideEntries(r, Get, &d); err != nil { // once more: an override changes the limits themselves
+	if err := e.decideEntries(r, r.Op, &d); err != nil { // once more: an override changes the limits themselves
 		panic(err) // it was possible before, and no adjustment makes it impossible
+	}
+	if e.extras {
+		e.showExtras(&d)
 	}
 	e.index++
 	d.Index = e.index
@@ -163,7 +162,7 @@ func (e *evaluation) eachMeant(r *Request, ch *charge, used func(limit.Limit, li
 	for j := range ch.limits {
 		if l := &ch.limits[j]; r.means(l.Name) && l.Algorithm != limit.Concurrency {
 			s := ch.counter.at(j, l, e.at.Now)
-			ch.counter.restart(j, l, limit.SetUsed(l.Limit, s, used(l.Limit, s), e.at.Now), e.at.Now)
+			ch.counter.restart(j, l, setUsed(l.Limit, s, used(l.Limit, s), e.at.Now), e.at.Now)
 		}
 	}
 }

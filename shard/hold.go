@@ -5,6 +5,19 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
+// termsProblem refuses a request without what its operation needs, before anything is looked up.
+func (e *evaluation) termsProblem(r *Request) *Error {
+	switch r.Op {
+	case Reserve:
+		return holdTermsProblem(r)
+	case Settle:
+		return e.settlementProblem(r)
+	case Reset, SetUsed, AddUsed, Block, Unblock, PutOverride, DeleteOverride:
+		return adjustmentProblem(r)
+	}
+	return nil
+}
+
 // holdTermsProblem refuses a Reserve that does not say how long its hold lives.
 func holdTermsProblem(r *Request) *Error {
 	switch h := r.Hold; {
@@ -18,14 +31,14 @@ func holdTermsProblem(r *Request) *Error {
 	return nil
 }
 
-// reserve takes what the limits have room for and opens a hold of it: one in the counter of each entry, all of one name.
-func (e *evaluation) reserve(r *Request, d Decision) Result {
+// reserve takes what the limits have admitted, and opens a hold of it: one in the counter of each entry, all of one
+// name.
+func (e *evaluation) reserve(r *Request, d *Decision) *Error {
 	if err := e.roomForHolds(); err != nil {
-		return Result{Err: err}
+		return err
 	}
-	e.count(&d)
+	e.count(d)
 	d.HoldExpires = e.at.Now + limit.Time(r.Hold.TTL)
-	e.putHolds(r, &d, hold{name: holdName(d.Position, d.Index), expires: d.HoldExpires})
-	e.showExtras(&d)
-	return Result{Decision: d}
+	e.putHolds(r, d, hold{name: holdName(d.Position, d.Index), expires: d.HoldExpires, onExpire: r.Hold.OnExpire})
+	return nil
 }

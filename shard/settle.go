@@ -12,50 +12,38 @@ import (
 // again gets the same answer, and another one is refused. A hold that has expired leaves no record: it is in its
 // counters no more, and whatever settles it comes too late.
 
-// settle ends or extends a hold, or refunds a decision.
-func (e *evaluation) settle(r *Request) Result {
-	if err := settlementProblem(r); err != nil {
-		return Result{Err: err}
-	}
-	t := &r.Settlement.Target
-	switch {
-	case t.Operation != "":
-		return e.settleOperation(r)
-	case t.Position.Shard != e.at.Shard:
-		return Result{Err: Invalidf(t.field(), "is of shard %v, this is shard %v", t.Position.Shard, e.at.Shard)}
-	}
-	end := endKey(holdName(t.Position, t.Index))
-	if record, found := e.lookup(end); found {
+// settle ends or extends a hold, or refunds a decision. d has the limits of the entries.
+func (e *evaluation) settle(r *Request, d Decision) Result {
+	t, name := &r.Settlement.Target, holdName(r.Settlement.Target.Position, r.Settlement.Target.Index)
+	if record, found := e.lookup(endKey(name)); found {
 		return e.settledBefore(record.Value, r)
 	}
-	forgetAt, err := e.mayStillSettle(r)
+	forgetAt, err := e.mayStillSettle(t)
 	if err != nil {
 		return Result{Err: err}
 	}
-	d := e.newDecision()
-	if err := e.decideEntries(r, Get, &d); err != nil {
-		return Result{Err: err}
-	}
-	if err := e.settleTaken(r, r.Settlement, holdName(t.Position, t.Index), t.DecidedAt); err != nil {
+	if err := e.settleTaken(r, r.Settlement, name, t.DecidedAt); err != nil {
 		return Result{Err: err}
 	}
 	e.index++
 	d.Index = e.index
-	e.statuses(r, &d)
+	e.statuses(&d)
 	if r.Settlement.Action == ActionExtend {
 		d.HoldExpires = e.at.Now + limit.Time(r.Settlement.TTL)
 	} else {
-		e.write(Put{Key: end, Record: Record{Value: encodeAnswer(r, &d), ForgetAt: forgetAt}})
+		e.write(Put{Key: endKey(name), Record: Record{Value: encodeAnswer(r, &d), ForgetAt: forgetAt}})
 	}
 	return Result{Decision: d}
 }
 
-// settlementProblem refuses what no hold and no decision could be settled with.
-func settlementProblem(r *Request) *Error {
+// settlementProblem refuses what no hold and no decision of this shard could be settled with.
+func (e *evaluation) settlementProblem(r *Request) *Error {
 	s := r.Settlement
 	switch {
 	case s == nil || len(r.Entries) == 0:
 		return Invalidf("target", "is missing")
+	case s.Target.Operation == "" && s.Target.Position.Shard != e.at.Shard:
+		return Invalidf(s.Target.field(), "is of shard %v, this is shard %v", s.Target.Position.Shard, e.at.Shard)
 	case s.Action < ActionCommit || s.Action > ActionFailed:
 		return Invalidf("action", "%d is not known to this version: run a newer one", s.Action)
 	case s.Overage > OverageReject:
@@ -97,17 +85,22 @@ func (e *evaluation) settledBefore(value []byte, r *Request) Result {
 	return Result{Decision: d}
 }
 
-// mayStillSettle tells until when the end is remembered. A decision may be refunded while an idempotency record of it
-// would live, and its end is remembered as long: nothing else says that it was refunded.
-func (e *evaluation) mayStillSettle(r *Request) (limit.Time, *Error) {
-	t, retention := &r.Settlement.Target, e.retention(r)
-	if t.Hold {
-		return e.at.Now + limit.Time(retention), nil
+// mayStillSettle tells until when the end is remembered: of a hold for the longest retention of its policies. A decision
+// may be settled only while its mark and everything that its counters remember of resets are sure to be there, which is
+// for the shortest retention, and from the decision on.
+func (e *evaluation) mayStillSettle(t *Target) (limit.Time, *Error) {
+	longest, shortest := limit.Span(0), limit.MaxPeriod
+	for i := range e.charges {
+		retention := e.charges[i].policy.Retention
+		longest, shortest = max(longest, retention), min(shortest, retention)
 	}
-	forgetAt := t.DecidedAt + limit.Time(retention)
+	if t.Hold {
+		return e.at.Now + limit.Time(longest), nil
+	}
+	forgetAt := t.DecidedAt + limit.Time(shortest)
 	if e.at.Now >= forgetAt || e.at.Now < t.DecidedAt {
 		return 0, &Error{Code: HoldEnded, Field: "decision_id", Message: fmt.Sprintf(
-			"is older than the %d s within which a decision is settled", retention/1e6)}
+			"is older than the %d s within which a decision is settled", shortest/1e6)}
 	}
 	return forgetAt, nil
 }
@@ -169,7 +162,7 @@ func (e *evaluation) overQuota(s *Settlement, taken []hold) *Error {
 		if actual <= taken[i].cost {
 			continue
 		}
-		if excess, room := actual-taken[i].cost, e.room(&e.charges[i]); excess > room {
+		if excess, room := actual-taken[i].cost, e.roomAbove(&e.charges[i]); excess > room {
 			return &Error{Code: OverQuota, Field: fmt.Sprintf("commit.actual_cost[%d]", i), Message: fmt.Sprintf(
 				"%d is %d more than was taken, and there is room for %d more", actual, excess, room)}
 		}
@@ -191,7 +184,7 @@ func (e *evaluation) settleCharge(ch *charge, s *Settlement, h *hold, actual uin
 		c.refund(h, h.cost-actual, e.at.Now)
 	} else if excess := actual - h.cost; excess > 0 {
 		if s.Overage != OverageDebt {
-			excess = min(excess, e.room(ch))
+			excess = min(excess, e.roomAbove(ch))
 		}
 		e.spend(ch, excess)
 	}
@@ -203,8 +196,8 @@ func (e *evaluation) settleCharge(ch *charge, s *Settlement, h *hold, actual uin
 	}
 }
 
-// room is how much more all limits of an entry that may deny would admit.
-func (e *evaluation) room(ch *charge) uint64 {
+// roomAbove is how much more all limits of an entry that may deny would admit.
+func (e *evaluation) roomAbove(ch *charge) uint64 {
 	room := uint64(limit.MaxCost)
 	for j := range ch.limits {
 		if l := &ch.limits[j]; ch.denies(l) && l.Algorithm != limit.Concurrency {
