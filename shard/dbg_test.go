@@ -1,0 +1,3 @@
+package shard
+import "os"
+var dbg = os.Getenv("DBG") != ""
