@@ -1,0 +1,5 @@
+package shard
+
+import "os"
+
+var dbg = os.Getenv("DBG") != ""
