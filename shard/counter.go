@@ -130,11 +130,12 @@ func (c *counter) set(i int, l *policy.Limit, s limit.State, now limit.Time) {
 	j := c.find(i, l.Name)
 	switch {
 	case j < 0:
-		c.limits = append(c.limits, counted{name: l.Name, limit: l.Limit, since: c.newestTaken()})
+		c.limits = append(c.limits, counted{name: l.Name, limit: l.Limit})
 		j = len(c.limits) - 1
+		c.restart(&c.limits[j], c.newestTaken())
 	case c.limits[j].limit != l.Limit:
 		if c.beginsAnew(c.limits[j].limit, l.Limit) {
-			c.limits[j].since = now
+			c.restart(&c.limits[j], now)
 		}
 		c.limits[j].limit = l.Limit
 	}
@@ -159,7 +160,8 @@ func (c *counter) find(i int, name string) int {
 func (c *counter) reset(name string, now limit.Time) {
 	for i := range c.limits {
 		if l := &c.limits[i]; name == "" || l.name == name {
-			l.state, l.since = limit.State{}, now
+			l.state = limit.State{}
+			c.restart(l, now)
 		}
 	}
 	if name == "" {

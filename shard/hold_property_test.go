@@ -98,9 +98,6 @@ func (g *holdGame) play() {
 	}
 	results, _ := g.batch(g.now, requests...)
 	for i := range requests {
-		if dbg {
-			g.Logf("%v %+v settle %+v hold %+v adj %+v -> %v %v", clock(g.now), requests[i], requests[i].Settlement, requests[i].Hold, requests[i].Adjustment, results[i].Decision.Allowed, results[i].Err)
-		}
 		if problem := g.judge(&requests[i], &results[i]); problem != "" {
 			g.Errorf("at %v, request %d of %+v:\n%s\ngot %+v, %v", clock(g.now), i, requests, problem,
 				results[i].Decision, results[i].Err)

@@ -1,5 +1,0 @@
-package shard
-
-import "os"
-
-var dbg = os.Getenv("DBG") != ""
