@@ -59,7 +59,7 @@ func (p *Policy) OverrideProblem(o *Override) (field, problem string) {
 	for _, name := range slices.Sorted(maps.Keys(o.Limits)) {
 		c.tierLimit("limits."+shown(name), name, p.Tiers[tier].Limits[name].with(o.Limits[name]))
 		if len(c.found) > 0 {
-			return c.found[0].Path[1:], c.found[0].Message // without the name of the policy
+			return c.found[0].Path, c.found[0].Message
 		}
 	}
 	return "", ""

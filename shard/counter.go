@@ -60,8 +60,12 @@ func (c *counter) decode(value []byte, names []policy.Limit) error {
 		if r.failed {
 			return fmt.Errorf("shard: counter record ends in limit %d", i)
 		}
+		var like limit.Limit
+		if i < len(names) {
+			like = names[i].Limit
+		}
 		var err error
-		if l.limit, r.rest, err = limit.DecodeLimit(r.rest); err != nil {
+		if l.limit, r.rest, err = limit.DecodeLimit(r.rest, like); err != nil {
 			return err
 		}
 		if l.state, r.rest, err = limit.DecodeState(r.rest); err != nil {
