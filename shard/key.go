@@ -11,6 +11,10 @@ const (
 	sessionRecord  = 's' // epoch, seq, index -> what the session has counted
 	documentRecord = 'd' // name -> version and body; on the system shard only
 	adoptionRecord = 'a' // nothing more -> version and text of the policies that the shard evaluates under
+
+	endRecord       = 'h' // name of a hold, or of a refunded decision -> how it ended, and what was answered
+	auditRecord     = 'u' // place in the ring -> a change that somebody made
+	auditHeadRecord = 'U' // nothing more -> how many changes were made
 )
 
 func appendCounterKey(b []byte, namespace, policy, key string) []byte {
@@ -32,6 +36,8 @@ func appendSessionKey(b []byte, s Session) []byte {
 	b = binary.AppendUvarint(b, s.Seq)
 	return binary.AppendUvarint(b, uint64(s.Index))
 }
+
+func endKey(name string) string { return string(endRecord) + name }
 
 // appendString writes s with its length before it.
 func appendString(b []byte, s string) []byte {
