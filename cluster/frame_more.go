@@ -52,7 +52,7 @@ func (r *frameReader) more(q *shard.Request) {
 	more := r.flags(bitsMore)
 	if more&bitLimits != 0 {
 		for i := range q.Entries {
-			q.Entries[i].Limits = r.limits()
+			q.Entries[i].Limits = r.limits(q.Op)
 		}
 	}
 	if more&bitHold != 0 {
@@ -77,30 +77,41 @@ func appendLimits(b []byte, limits []policy.Limit) []byte {
 	for i := range limits {
 		l := &limits[i]
 		b = appendText(appendText(b, l.Name), l.Unit)
-		b = append(b, flag(l.Shadow, 1)|flag(l.Unlimited, 2))
-		b = appendSized(b, func(b []byte) []byte { return limit.AppendLimit(b, l.Limit) })
+		named := l.Limit == (limit.Limit{}) // and nothing else: of a settlement
+		b = append(b, flag(l.Shadow, 1)|flag(l.Unlimited, 2)|flag(named, 4))
+		if !named {
+			b = appendSized(b, func(b []byte) []byte { return limit.AppendLimit(b, l.Limit) })
+		}
 	}
 	return b
 }
 
 // limits reads what takes the place of a policy's. Numbers that no policy could have are refused: the arithmetic relies
-// on what Validate says.
-func (r *frameReader) limits() (limits []policy.Limit) {
+// on what Validate says. Only what decides nothing may leave them out.
+func (r *frameReader) limits(op shard.Op) (limits []policy.Limit) {
 	for range r.countTo(maxLimits) {
 		l := policy.Limit{Name: r.string(), Unit: r.string()}
-		flags := r.flags(1 | 2)
+		flags := r.flags(1 | 2 | 4)
 		l.Shadow, l.Unlimited = flags&1 != 0, flags&2 != 0
-		numbers, rest, err := limit.DecodeLimit([]byte(r.string()))
-		if err != nil || len(rest) > 0 {
+		if flags&4 == 0 {
+			l.Limit = r.limit()
+		} else if op != shard.Settle && op != shard.FinishLeg {
 			r.fail()
 		}
 		if r.failed {
 			return nil
 		}
-		l.Limit = numbers
 		limits = append(limits, l)
 	}
 	return limits
+}
+
+func (r *frameReader) limit() limit.Limit {
+	l, rest, err := limit.DecodeLimit([]byte(r.string()), limit.Limit{})
+	if err != nil || len(rest) > 0 {
+		r.fail()
+	}
+	return l
 }
 
 func appendSettlement(b []byte, s *shard.Settlement) []byte {

@@ -92,13 +92,20 @@ func callsFrame(t testing.TB, number uint64, budget time.Duration, requests ...s
 
 func TestEveryFieldOfARequestArrives(t *testing.T) {
 	extreme := shard.Request{Op: math.MaxUint8, NotAfter: math.MinInt64, Entries: []shard.Entry{{Cost: math.MaxUint64}}}
+	zone, err := limit.LoadZone("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	monthly := limit.Limit{Algorithm: limit.Calendar, Quota: 5,
+		Cycle: limit.Cycle{Unit: limit.Month, Every: 1, AnchorDay: 15, Zone: zone}}
 	want := []shard.Request{fullRequest(), extreme, check("a", "b"),
 		{Op: shard.OpenSession}, {Op: shard.Fetch, Document: "table"}, {Op: shard.Swap, Document: "table", Body: []byte("{}")},
 		inSession(math.MaxUint64, 0), inSession(0, math.MaxUint64), inSession(7, 6), {Op: shard.Swap, Retry: true},
 		// Each of what only some operations have, alone and at its emptiest.
-		{Op: shard.Check, Entries: []shard.Entry{{}, {Limits: []policy.Limit{{Name: "day", Limit: lifetime(5)}}}}},
+		{Op: shard.Check, Entries: []shard.Entry{{}, {Limits: []policy.Limit{{Name: "day", Limit: lifetime(5)}, {Limit: monthly}}}}},
 		{Op: shard.Reserve, Entries: make([]shard.Entry, 1), Hold: &shard.HoldTerms{}},
-		{Op: shard.Settle, Entries: make([]shard.Entry, 1), Settlement: &shard.Settlement{}},
+		{Op: shard.Settle, Entries: []shard.Entry{{Limits: []policy.Limit{{Name: "only the name"}}}},
+			Settlement: &shard.Settlement{}},
 		{Op: shard.Reset, Entries: make([]shard.Entry, 1), Adjustment: &shard.Adjustment{}},
 		{Op: shard.PutOverride, Entries: make([]shard.Entry, 1), Adjustment: &shard.Adjustment{Override: &policy.Override{}}},
 		{Op: shard.PutOverride, Entries: make([]shard.Entry, 1), Adjustment: &shard.Adjustment{Amount: math.MinInt64,
