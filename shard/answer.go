@@ -6,29 +6,11 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/stint-io/stint/limit"
 )
 
 // answerFormat is the first byte of an idempotency record.
 const answerFormat = 1
-
-// fingerprint tells whether two requests under one id are the same request.
-func fingerprint(r *Request) uint64 {
-	b := make([]byte, 0, 256)
-	b = append(b, byte(r.Op))
-	b = appendString(b, r.Namespace)
-	b = appendString(b, r.Limit)
-	for i := range r.Entries {
-		e := &r.Entries[i]
-		b = appendString(b, e.Policy)
-		b = appendString(b, e.Key)
-		b = appendString(b, e.Tier)
-		b = binary.AppendUvarint(b, e.Cost)
-	}
-	return xxhash.Sum64(b)
-}
 
 // The bits of a status's flags.
 const (

@@ -17,7 +17,7 @@ const (
 
 	// MaxActor and MaxNote are the most bytes that an Adjustment may have of each.
 	MaxActor = 128
-	MaxNote  = 1024
+	MaxNote  = 512
 )
 
 // auditFormat is the first byte of an audit record and of the ring's head.

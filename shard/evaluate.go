@@ -103,6 +103,9 @@ func (e *evaluation) decideInTime(r *Request) Result {
 	switch r.Op {
 	case Check, Peek, Get, Reset, Count, Partial, Reserve, Settle, SetUsed, AddUsed, Block, Unblock, PutOverride,
 		DeleteOverride, ReadAudit:
+		if err := e.termsProblem(r); err != nil {
+			return Result{Err: err}
+		}
 		return e.decideKeys(r)
 	case AskHome, Charge, Conclude, ResolveHome, FinishLeg, Acknowledge:
 		return e.operate(r)
@@ -192,6 +195,8 @@ func (e *evaluation) retention(r *Request) limit.Span {
 	for i := range r.Entries {
 		if p, ok := e.policyOf(&r.Entries[i]); ok {
 			longest = max(longest, p.Retention)
+		} else {
+			longest = max(longest, inlinePolicy.Retention)
 		}
 	}
 	return longest
@@ -219,11 +224,9 @@ func (e *evaluation) decideNew(r *Request) Result {
 		if err := e.conclude(r, &d); err != nil {
 			return Result{Err: err}
 		}
-	case Reset:
-		return e.reset(r, d)
 	case Settle:
 		return e.settle(r, d)
-	case SetUsed, AddUsed, Block, Unblock, PutOverride, DeleteOverride:
+	case Reset, SetUsed, AddUsed, Block, Unblock, PutOverride, DeleteOverride:
 		return e.adjust(r, d)
 	}
 	if e.extras {
@@ -379,21 +382,6 @@ func (e *evaluation) undo(r *Request, op Op, d *Decision) {
 	}
 }
 
-// reset puts the limits of the keys back to rest and answers with their states after it.
-func (e *evaluation) reset(r *Request, d Decision) Result {
-	if err := e.checkLimitName(r, &d); err != nil {
-		return Result{Err: err}
-	}
-	e.index++
-	d.Index = e.index
-	for _, ch := range e.charges {
-		ch.counter.reset(r.Limit, e.at.Now)
-		e.touch(ch.counter)
-	}
-	e.statuses(&d)
-	return Result{Decision: d}
-}
-
 // statuses makes the statuses show the limits as they are now, as Get does.
 func (e *evaluation) statuses(d *Decision) {
 	n := 0
@@ -409,18 +397,6 @@ func (e *evaluation) statuses(d *Decision) {
 	if e.extras {
 		e.showExtras(d)
 	}
-}
-
-func (e *evaluation) checkLimitName(r *Request, d *Decision) *Error {
-	if r.Limit == "" {
-		return nil
-	}
-	for i := range d.Limits {
-		if d.Limits[i].Limit == r.Limit {
-			return nil
-		}
-	}
-	return Invalidf("limit", "policy %q has no limit %q", r.Entries[0].Policy, r.Limit)
 }
 
 // counter returns the working copy of one key's counter, decoded from the view when it is first touched, with the holds
