@@ -3,6 +3,8 @@ package node
 import (
 	"encoding/base64"
 	"encoding/json"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -66,5 +68,43 @@ func TestAnOlderClusterGetsASecret(t *testing.T) {
 	})
 	if c.nodes[2].known.sealer() == nil {
 		t.Error("ids are not sealed with it")
+	}
+}
+
+// A node that serves the API gives ids, and takes them back.
+func TestAHoldIsSettledByItsID(t *testing.T) {
+	n := start(t, testConfig(t))
+	var held struct {
+		Decision struct{ HoldID string }
+	}
+	post(t, n, "Reserve", `{"check":{"entries":[{"policy":"stock","key":"k","cost":"60"}]}}`, &held)
+	if held.Decision.HoldID == "" {
+		t.Fatal("the hold has no id")
+	}
+	post(t, n, "Settle", `{"holdId":"`+held.Decision.HoldID+`","cancel":{}}`, &struct{}{})
+	var again struct {
+		Decision struct{ Allowed bool }
+	}
+	post(t, n, "Check", `{"entries":[{"policy":"stock","key":"k","cost":"60"}]}`, &again)
+	if !again.Decision.Allowed {
+		t.Error("the cancelled hold is still counted")
+	}
+	stop(t, n)
+}
+
+// post calls the limit service.
+func post(t *testing.T, n *Node, method, body string, answer any) {
+	t.Helper()
+	response, err := http.Post("http://"+n.APIAddr()+"/stint.v1.LimitService/"+method, "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %v, %s: %s", method, err, response.Status, text)
+	}
+	if err := json.Unmarshal(text, answer); err != nil {
+		t.Fatalf("%s: %v in %s", method, err, text)
 	}
 }
