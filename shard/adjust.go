@@ -186,17 +186,14 @@ func (e *evaluation) usedWords(r *Request, d *Decision) string {
 }
 
 // blockWords is until when the key is blocked, and how high it stands on the ladder.
-func (e *evaluation) blockWords(_ *Request, d *Decision) string {
-	if len(d.Limits) == 0 {
-		return ""
-	}
+func (e *evaluation) blockWords(*Request, *Decision) string {
+	c := e.charges[0].counter
 	words := "not blocked"
-	s := &d.Limits[0]
-	if s.BlockedUntil != 0 {
-		words = "blocked until " + instantWords(s.BlockedUntil)
+	if until := c.blockedUntil(e.at.Now); until != 0 {
+		words = "blocked until " + instantWords(until)
 	}
-	if s.LockoutLevel != 0 {
-		words += fmt.Sprintf(", level %d", s.LockoutLevel)
+	if level := c.level(e.at.Now); level != 0 {
+		words += fmt.Sprintf(", level %d", level)
 	}
 	return words
 }
