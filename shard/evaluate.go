@@ -106,6 +106,9 @@ func (e *evaluation) decideInTime(r *Request) Result {
 		if err := e.termsProblem(r); err != nil {
 			return Result{Err: err}
 		}
+		if r.Operation != nil { // a Settle of one on several shards, at home
+			return e.operate(r)
+		}
 		return e.decideKeys(r)
 	case AskHome, Charge, Conclude, ResolveHome, FinishLeg, Acknowledge:
 		return e.operate(r)
@@ -224,6 +227,10 @@ func (e *evaluation) decideNew(r *Request) Result {
 		if err := e.conclude(r, &d); err != nil {
 			return Result{Err: err}
 		}
+	case Peek:
+		if !d.Allowed {
+			e.exactWaits(r, Peek, &d)
+		}
 	case Settle:
 		return e.settle(r, d)
 	case Reset, SetUsed, AddUsed, Block, Unblock, PutOverride, DeleteOverride:
@@ -243,7 +250,7 @@ func (e *evaluation) conclude(r *Request, d *Decision) *Error {
 	case d.Allowed:
 		e.count(d)
 	default:
-		e.deny(r, d)
+		e.deny(r, r.Op, d)
 	}
 	return nil
 }
