@@ -60,6 +60,10 @@ func (r remote) policies(ctx context.Context) stintv1connect.PolicyServiceClient
 	return stintv1connect.NewPolicyServiceClient(http.DefaultClient, r.reach(ctx))
 }
 
+func (r remote) observe(ctx context.Context) stintv1connect.ObserveServiceClient {
+	return stintv1connect.NewObserveServiceClient(http.DefaultClient, r.reach(ctx))
+}
+
 func (r remote) cluster(ctx context.Context) stintv1connect.ClusterServiceClient {
 	return stintv1connect.NewClusterServiceClient(http.DefaultClient, r.reach(ctx))
 }
