@@ -11,6 +11,9 @@ const (
 	sessionRecord  = 's' // epoch, seq, index -> what the session has counted
 	documentRecord = 'd' // name -> version and body; on the system shard only
 	adoptionRecord = 'a' // nothing more -> version and text of the policies that the shard evaluates under
+
+	legRecord    = 'l' // namespace, id of an operation -> what this shard has charged for it
+	rulingRecord = 'o' // namespace, id of an operation -> what this shard, its home, has decided
 )
 
 func appendCounterKey(b []byte, namespace, policy, key string) []byte {

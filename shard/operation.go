@@ -6,12 +6,13 @@ import "github.com/stint-io/stint/limit"
 // shards about it.
 type Operation struct {
 	ID          string     // the client's idempotency id, or one that the coordinator has drawn
+	Op          Op         // Charge, Conclude: what the whole is: Check, Count, Partial or Reserve
 	Drawn       bool       // the coordinator has drawn it: no client will ask with it again
 	Home        ID         // the shard that decides
 	Fingerprint uint64     // of the whole request
 	TTL         limit.Span // Charge: after this long without a word from home the leg asks
-	Legs        []Leg      // Conclude: what the other shards said
-	Verdict     Verdict    // FinishLeg: what home has decided. ID and so on are those of the operation
+	Legs        []Leg      // Conclude: what the other shards said. ResolveHome, FinishLeg: which charge it is about
+	Verdict     Verdict    // FinishLeg, Acknowledge: what home has decided. ID and so on are those of the operation
 	Leg         ID         // Acknowledge: which shard has finished
 }
 
