@@ -13,8 +13,15 @@ type Operation struct {
 	TTL         limit.Span // Charge: after this long without a word from home the leg asks
 	Legs        []Leg      // Conclude: what the other shards said. ResolveHome, FinishLeg: which charge it is about
 	Verdict     Verdict    // FinishLeg, Acknowledge: what home has decided. ID and so on are those of the operation
-	Leg         ID         // Acknowledge: which shard has finished
+	Leg         ID         // Acknowledge: which shard has finished. ResolveHome: which one asks; home for the whole
 }
+
+// ConcludeWithin bounds the NotAfter of a Conclude: so long after the earliest of its charges, each by its shard's time.
+// A ruling that an operation is aborted is remembered for longer than any Conclude of it is taken.
+const ConcludeWithin = limit.Span(60e6)
+
+// OperationFingerprint tells whether two requests under one id are the same request.
+func OperationFingerprint(whole *Request) uint64 { return fingerprint(whole) }
 
 // Leg is the part of an operation on one other shard, as that shard answered.
 type Leg struct {
