@@ -12,15 +12,26 @@ const (
 	documentRecord = 'd' // name -> version and body; on the system shard only
 	adoptionRecord = 'a' // nothing more -> version and text of the policies that the shard evaluates under
 
-	legRecord    = 'l' // namespace, id of an operation -> what this shard has charged for it
-	rulingRecord = 'o' // namespace, id of an operation -> what this shard, its home, has decided
+	legRecord           = 'l' // namespace, id of an operation -> what this shard has charged for it
+	rulingRecord        = 'o' // namespace, id of an operation -> what this shard, its home, has decided
+	sessionAnswerRecord = 'n' // epoch, seq, index, number -> the answer to that request of the session
 )
 
+// appendCounterKey names the counter of a key. The policy is that of policyPart.
 func appendCounterKey(b []byte, namespace, policy, key string) []byte {
 	b = append(b, counterRecord)
 	b = appendString(b, namespace)
 	b = appendString(b, policy)
 	return append(b, key...)
+}
+
+// policyPart is the policy of an entry as its counter's key has it. Limits that a request brings along are counted apart
+// from those of a policy, whatever it calls them: no policy has a name that begins with "~".
+func policyPart(entry *Entry) string {
+	if entry.Limits != nil {
+		return "~" + entry.Policy
+	}
+	return entry.Policy
 }
 
 func appendAnswerKey(b []byte, namespace, id string) []byte {
@@ -29,11 +40,22 @@ func appendAnswerKey(b []byte, namespace, id string) []byte {
 	return append(b, id...)
 }
 
+// appendSessionAnswerKey names the answer that a session's request was given.
+func appendSessionAnswerKey(b []byte, r *Request) []byte {
+	b = append(b, sessionAnswerRecord)
+	b = appendPlace(b, r.Session.Epoch, r.Session.Seq, r.Session.Index)
+	return binary.AppendUvarint(b, r.Number)
+}
+
 func appendSessionKey(b []byte, s Session) []byte {
-	b = append(b, sessionRecord)
-	b = binary.AppendUvarint(b, s.Epoch)
-	b = binary.AppendUvarint(b, s.Seq)
-	return binary.AppendUvarint(b, uint64(s.Index))
+	return appendPlace(append(b, sessionRecord), s.Epoch, s.Seq, s.Index)
+}
+
+// appendPlace writes a place in the shard's log.
+func appendPlace(b []byte, epoch, seq uint64, index uint32) []byte {
+	b = binary.AppendUvarint(b, epoch)
+	b = binary.AppendUvarint(b, seq)
+	return binary.AppendUvarint(b, uint64(index))
 }
 
 // appendString writes s with its length before it.

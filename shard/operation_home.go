@@ -28,6 +28,8 @@ func (e *evaluation) writeRuling(key string, u *ruling) {
 	switch {
 	case u.state == OperationHeld:
 		u.due = u.expires
+	case u.state == OperationSettled && u.settled == nil && u.isPending():
+		u.due = e.at.Now // expired: nobody else tells the legs
 	case u.state != OperationAborted && u.isPending():
 		u.due = e.at.Now + limit.Time(askAgain)
 	default:
@@ -36,7 +38,9 @@ func (e *evaluation) writeRuling(key string, u *ruling) {
 	e.write(Put{Key: key, Record: Record{Value: u.encode(), ForgetAt: forgetAt}})
 }
 
-func (u *ruling) isPending() bool { return slices.ContainsFunc(u.legs, func(l ruled) bool { return l.pending }) }
+func (u *ruling) isPending() bool {
+	return slices.ContainsFunc(u.legs, func(l ruled) bool { return l.pending })
+}
 
 // verdict is what the ruling says.
 func (u *ruling) verdict(r *Request, now limit.Time) *Verdict {
