@@ -16,6 +16,9 @@ type Operation struct {
 	Leg         ID         // Acknowledge: which shard has finished. ResolveHome: which one asks; home for the whole
 }
 
+// OfOperation reports whether this is a message of an operation on several shards.
+func (o Op) OfOperation() bool { return o >= AskHome && o <= Acknowledge }
+
 // ConcludeWithin bounds the NotAfter of a Conclude: so long after the earliest of its charges, each by its shard's time.
 // A ruling that an operation is aborted is remembered for longer than any Conclude of it is taken.
 const ConcludeWithin = limit.Span(60e6)
