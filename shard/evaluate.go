@@ -106,6 +106,9 @@ func (e *evaluation) decideInTime(r *Request) Result {
 	switch r.Op {
 	case Check, Peek, Get, Reset, Count, Partial, Reserve, Settle, SetUsed, AddUsed, Block, Unblock, PutOverride,
 		DeleteOverride, ReadAudit:
+		if err := e.termsProblem(r); err != nil {
+			return Result{Err: err}
+		}
 		return e.decideKeys(r)
 	case OpenSession:
 		return e.openSession(r)
@@ -193,6 +196,8 @@ func (e *evaluation) retention(r *Request) limit.Span {
 	for i := range r.Entries {
 		if p, ok := e.policyOf(&r.Entries[i]); ok {
 			longest = max(longest, p.Retention)
+		} else {
+			longest = max(longest, inlinePolicy.Retention)
 		}
 	}
 	return longest
@@ -220,11 +225,13 @@ func (e *evaluation) decideNew(r *Request) Result {
 		if err := e.conclude(r, &d); err != nil {
 			return Result{Err: err}
 		}
-	case Reset:
-		return e.reset(r, d)
+	case Peek:
+		if !d.Allowed {
+			e.exactWaits(r, Peek, &d)
+		}
 	case Settle:
 		return e.settle(r, d)
-	case SetUsed, AddUsed, Block, Unblock, PutOverride, DeleteOverride:
+	case Reset, SetUsed, AddUsed, Block, Unblock, PutOverride, DeleteOverride:
 		return e.adjust(r, d)
 	}
 	if e.extras {
@@ -241,7 +248,7 @@ func (e *evaluation) conclude(r *Request, d *Decision) *Error {
 	case d.Allowed:
 		e.count(d)
 	default:
-		e.deny(r, d)
+		e.deny(r, r.Op, d)
 	}
 	return nil
 }
@@ -380,21 +387,6 @@ func (e *evaluation) undo(r *Request, op Op, d *Decision) {
 	}
 }
 
-// reset puts the limits of the keys back to rest and answers with their states after it.
-func (e *evaluation) reset(r *Request, d Decision) Result {
-	if err := e.checkLimitName(r, &d); err != nil {
-		return Result{Err: err}
-	}
-	e.index++
-	d.Index = e.index
-	for _, ch := range e.charges {
-		ch.counter.reset(r.Limit, e.at.Now)
-		e.touch(ch.counter)
-	}
-	e.statuses(&d)
-	return Result{Decision: d}
-}
-
 // statuses makes the statuses show the limits as they are now, as Get does.
 func (e *evaluation) statuses(d *Decision) {
 	n := 0
@@ -410,18 +402,6 @@ func (e *evaluation) statuses(d *Decision) {
 	if e.extras {
 		e.showExtras(d)
 	}
-}
-
-func (e *evaluation) checkLimitName(r *Request, d *Decision) *Error {
-	if r.Limit == "" {
-		return nil
-	}
-	for i := range d.Limits {
-		if d.Limits[i].Limit == r.Limit {
-			return nil
-		}
-	}
-	return Invalidf("limit", "policy %q has no limit %q", r.Entries[0].Policy, r.Limit)
 }
 
 // counter returns the working copy of one key's counter, decoded from the view when it is first touched, with the holds

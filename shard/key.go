@@ -15,6 +15,9 @@ const (
 	legRecord           = 'l' // namespace, id of an operation -> what this shard has charged for it
 	rulingRecord        = 'o' // namespace, id of an operation -> what this shard, its home, has decided
 	sessionAnswerRecord = 'n' // epoch, seq, index, number -> the answer to that request of the session
+	endRecord           = 'h' // name of a hold, or of a refunded decision -> how it ended, and what was answered
+	auditRecord         = 'u' // place in the ring -> a change that somebody made
+	auditHeadRecord     = 'U' // nothing more -> how many changes were made
 )
 
 // appendCounterKey names the counter of a key. The policy is that of policyPart.
@@ -57,6 +60,8 @@ func appendPlace(b []byte, epoch, seq uint64, index uint32) []byte {
 	b = binary.AppendUvarint(b, seq)
 	return binary.AppendUvarint(b, uint64(index))
 }
+
+func endKey(name string) string { return string(endRecord) + name }
 
 // appendString writes s with its length before it.
 func appendString(b []byte, s string) []byte {

@@ -71,20 +71,6 @@ func (e *evaluation) room(ch *charge, cost uint64) uint64 {
 	return cost
 }
 
-// reserve counts a request whose units are a hold until they are settled.
-func (e *evaluation) reserve(r *Request, d *Decision) *Error {
-	if r.Hold == nil || r.Hold.TTL <= 0 || r.Hold.TTL > MaxHoldTTL {
-		return Invalidf("ttl", "is missing, or outside 1 us to 31 days")
-	}
-	if err := e.roomForHolds(); err != nil {
-		return err
-	}
-	e.count(d)
-	d.HoldExpires = e.at.Now + limit.Time(r.Hold.TTL)
-	e.putHolds(r, d, hold{name: holdName(e.at.Position, d.Index), expires: d.HoldExpires, onExpire: r.Hold.OnExpire})
-	return nil
-}
-
 // roomForHolds refuses one hold too many on a counter.
 func (e *evaluation) roomForHolds() *Error {
 	for i := range e.charges {
@@ -120,6 +106,7 @@ func (e *evaluation) putHolds(r *Request, d *Decision, h hold) {
 		}
 		ch.counter.addHold(own)
 		e.touch(ch.counter)
+		e.bytes += len(own.name) + 32
 	}
 }
 
