@@ -69,11 +69,14 @@ func homeAndLegs(at []shard.ID) (home shard.ID, legs []shard.ID) {
 	return home, legs
 }
 
-// decideAcross carries out one request whose entries live at the given shards, not all at the same.
-func (r *Router) decideAcross(ctx context.Context, request *shard.Request, at []shard.ID) shard.Result {
+// decideAcross carries out one request whose entries live on several shards, or that settles one that did.
+func (r *Router) decideAcross(ctx context.Context, request *shard.Request, shards uint32) shard.Result {
 	ctx, cancel := context.WithTimeout(ctx, operationPatience)
 	defer cancel()
-	o := r.operationOf(request, at)
+	if settlesOperation(request) != nil {
+		return r.settleAcross(ctx, request, shards)
+	}
+	o := r.operationOf(request, shardsOf(request, shards))
 	switch request.Op {
 	case shard.Check, shard.Count, shard.Partial, shard.Reserve:
 		return o.carryOut(ctx)

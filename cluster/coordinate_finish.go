@@ -24,12 +24,12 @@ type behind struct {
 	closed bool
 }
 
-// start does something in a goroutine of its own, unless there are too many or the Router is closed.
-func (b *behind) start(do func(ctx context.Context)) {
+// start does something in a goroutine of its own. It refuses when there are too many, or the Router is closed.
+func (b *behind) start(do func(ctx context.Context)) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed || b.under >= maxBehind {
-		return
+		return false
 	}
 	b.under++
 	b.group.Go(func() {
@@ -40,6 +40,7 @@ func (b *behind) start(do func(ctx context.Context)) {
 		b.under--
 		b.mu.Unlock()
 	})
+	return true
 }
 
 // Close waits for what the Router does behind its callers' backs, two seconds at most, and begins nothing more of it.
@@ -113,17 +114,20 @@ func covers(verdict *shard.Verdict, leg shard.Leg) bool {
 	return false
 }
 
-// finish delivers verdicts to legs, and to home that they have arrived. It returns the answers of the legs.
-func (r *Router) finish(ctx context.Context, messages []shard.Duty) []shard.Result {
-	results := r.dispatch(ctx, messages)
-	var acknowledged []shard.Duty
-	for i := range messages {
+// finish delivers verdicts to legs, and to home that they have arrived.
+func (r *Router) finish(ctx context.Context, messages []shard.Duty) {
+	r.acknowledge(ctx, messages, r.dispatch(ctx, messages))
+}
+
+// acknowledge tells home which verdicts have arrived.
+func (r *Router) acknowledge(ctx context.Context, finished []shard.Duty, results []shard.Result) {
+	var messages []shard.Duty
+	for i := range finished {
 		if results[i].Err == nil {
-			acknowledged = appendAcknowledgement(acknowledged, &messages[i].Request)
+			messages = appendAcknowledgement(messages, &finished[i].Request)
 		}
 	}
-	r.dispatch(ctx, acknowledged)
-	return results
+	r.dispatch(ctx, messages)
 }
 
 // appendAcknowledgement adds the message by which home hears that a leg has done what was ruled. Only what is committed

@@ -156,20 +156,38 @@ func (w *archipelago) sail(count int) {
 		}
 	}
 	w.close()
+	for _, v := range voyages {
+		w.heard.allowed += v.allowed
+		w.heard.denied += v.denied
+		w.heard.definite += v.refused
+		w.heard.unknown += v.unknown
+	}
 }
 
 // Whatever fails, and whoever vanishes: an operation is counted everywhere or nowhere, as its caller was told, nothing is
 // admitted above a quota, and nothing is left open.
 func TestAnOperationIsAllOrNothing(t *testing.T) {
+	var all tally
 	first, worlds := rand.Uint64(), 60
 	if testing.Short() {
 		worlds = 15
 	}
 	for i := range worlds {
 		seed := first + uint64(i)
-		synctest.Test(t, func(t *testing.T) { newArchipelago(t, seed).sail(40) })
+		synctest.Test(t, func(t *testing.T) {
+			w := newArchipelago(t, seed)
+			w.sail(40)
+			all.allowed += w.heard.allowed
+			all.denied += w.heard.denied
+			all.definite += w.heard.definite
+			all.unknown += w.heard.unknown
+		})
 		if t.Failed() {
 			return
 		}
+	}
+	t.Logf("allowed, denied, refused, unknown: %v", all)
+	if least := worlds; all.allowed < least || all.denied < least || all.definite < least || all.unknown < least/4 {
+		t.Errorf("the worlds are too calm or too rough: %+v", all)
 	}
 }

@@ -31,6 +31,7 @@ type archipelago struct {
 	calm     bool                // nothing fails any more
 	truth    map[string]*ruledAs // of every operation that home has ruled, by id
 	sessions bool
+	heard    tally
 }
 
 // ruledAs is what home has ruled, as its log shows it.

@@ -161,7 +161,7 @@ func (r *Router) Decide(ctx context.Context, requests []shard.Request) []shard.R
 		if id, one := shardOf(&requests[0], shards); one {
 			return r.deliver(ctx, r.roadTo(id), requests)
 		}
-		return []shard.Result{r.decideAcross(ctx, &requests[0], shardsOf(&requests[0], shards))}
+		return []shard.Result{r.decideAcross(ctx, &requests[0], shards)}
 	}
 	results := make([]shard.Result, len(requests))
 	var group sync.WaitGroup
@@ -199,7 +199,7 @@ func (r *Router) decideAllAcross(ctx context.Context, requests []shard.Request, 
 	for _, i := range across {
 		turns <- struct{}{}
 		group.Go(func() {
-			results[i] = r.decideAcross(ctx, &requests[i], shardsOf(&requests[i], shards))
+			results[i] = r.decideAcross(ctx, &requests[i], shards)
 			<-turns
 		})
 	}

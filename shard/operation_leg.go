@@ -120,8 +120,8 @@ func (e *evaluation) finishLeg(r *Request) Result {
 	switch {
 	case l == nil:
 		return e.finishUnknown(key, r, d)
-	case r.Operation.Verdict.State == OperationSettled && l.state == legCommitted && l.mine(r):
-		return e.settleLeg(key, r, l, d) // a decision is refunded after it was confirmed
+	case r.Operation.Verdict.State == OperationSettled && l.state == legCommitted && (l.mine(r) || unplaced(r)):
+		return e.settleLeg(key, r, l) // a decision is refunded after it was confirmed
 	case l.state.ended() || !l.mine(r):
 		return Result{Decision: d}
 	}
@@ -135,7 +135,7 @@ func (e *evaluation) finishLeg(r *Request) Result {
 	case OperationHeld:
 		l.state, l.due = legHeld, e.at.Now+limit.Time(r.Operation.Verdict.Expires+askAgain)
 	case OperationSettled:
-		return e.settleLeg(key, r, l, d)
+		return e.settleLeg(key, r, l)
 	default:
 		return Result{Err: Invalidf("operation.verdict", "is not known to this version")}
 	}
@@ -146,6 +146,12 @@ func (e *evaluation) finishLeg(r *Request) Result {
 // mine reports whether a verdict is about this charge.
 func (l *leg) mine(r *Request) bool {
 	return len(r.Operation.Legs) == 1 && placeOf(&r.Operation.Legs[0].Decision) == placeOf(&l.answer)
+}
+
+// unplaced reports whether a verdict does not say where the leg was charged: home had forgotten it when the decision was
+// refunded.
+func unplaced(r *Request) bool {
+	return len(r.Operation.Legs) == 1 && placeOf(&r.Operation.Legs[0].Decision) == place{}
 }
 
 // finishUnknown is a verdict on a leg of which nothing is known. An aborted one leaves a tombstone: a charge that comes
@@ -159,7 +165,7 @@ func (e *evaluation) finishUnknown(key string, r *Request, d Decision) Result {
 	case OperationSettled:
 		if o.Verdict.Settled != nil && len(r.Entries) > 0 && len(o.Legs) == 1 {
 			return e.settleLeg(key, r, &leg{state: legCommitted, drawn: o.Drawn, home: o.Home, fingerprint: o.Fingerprint,
-				keep: e.keepFor(r), answer: o.Legs[0].Decision, entries: r.Entries}, d)
+				keep: e.keepFor(r), answer: o.Legs[0].Decision, entries: r.Entries})
 		}
 	}
 	return Result{Decision: d}
