@@ -23,7 +23,7 @@ func (r *Router) settleAcross(ctx context.Context, request *shard.Request, shard
 	for _, id := range o.legs {
 		o.about.Legs = append(o.about.Legs, o.named(id, target))
 	}
-	result := o.send(ctx, o.home, shard.Request{Op: shard.Settle, ID: request.ID, Entries: request.Entries,
+	result := o.send(ctx, o.home, shard.Request{Op: shard.Settle, Entries: request.Entries,
 		Settlement: request.Settlement, Operation: &o.about})
 	if result.Err != nil {
 		return result
