@@ -423,6 +423,7 @@ func (n *Node) serve() {
 		Decider:        n.router,
 		Revision:       n.known.revision,
 		Cluster:        admin{n},
+		Shards:         n.shards,
 		Ready:          n.Ready,
 		Observer:       n.metrics,
 		Metrics:        n.scrape(),
