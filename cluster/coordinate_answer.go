@@ -19,6 +19,7 @@ func (o *operation) answer(home *shard.Decision, legs []shard.Leg) shard.Result 
 	parts := map[shard.ID][]shard.LimitStatus{o.home: home.Limits}
 	for i := range legs {
 		leg := &legs[i].Decision
+		d.Operation.Legs = append(d.Operation.Legs, bareLeg(legs[i]))
 		parts[legs[i].Shard] = leg.Limits
 		d.ShadowDenied = d.ShadowDenied || leg.ShadowDenied
 		if !d.Allowed && !legs[i].Allowed {

@@ -167,25 +167,38 @@ func (r *Router) dispatch(ctx context.Context, messages []shard.Duty) []shard.Re
 
 // Discharge does what a shard owes others about operations (shard.State.Duties), and what follows from their answers.
 // What fails is owed still. The node of the shard's owner calls it now and then; it returns when all is done, or ctx ends.
+// A shard that does not answer keeps nobody waiting but those who wait for it.
 func (r *Router) Discharge(ctx context.Context, duties []shard.Duty) {
-	var verdicts []shard.Duty
-	var asked []shard.Duty
+	places := make(map[shard.ID][]shard.Duty)
+	for _, duty := range duties {
+		places[duty.To] = append(places[duty.To], duty)
+	}
+	var group sync.WaitGroup
+	for _, duties := range places {
+		group.Go(func() { r.dischargeTo(ctx, duties) })
+	}
+	group.Wait()
+}
+
+// dischargeTo does what is owed to one shard.
+func (r *Router) dischargeTo(ctx context.Context, duties []shard.Duty) {
+	var verdicts, questions []shard.Duty
 	for _, duty := range duties {
 		if duty.Request.Op == shard.FinishLeg {
 			verdicts = append(verdicts, duty)
 		} else {
-			asked = append(asked, duty)
+			questions = append(questions, duty)
 		}
 	}
-	for i, result := range r.dispatch(ctx, asked) {
-		about := *asked[i].Request.Operation
-		if result.Err != nil || about.Leg == about.Home || result.Decision.Operation == nil {
-			continue
+	for i, result := range r.dispatch(ctx, questions) {
+		about := *questions[i].Request.Operation
+		if result.Err != nil || about.Leg == about.Home {
+			continue // no answer, no end: only home's word ends a leg
 		}
 		about.Verdict = *result.Decision.Operation
 		about.Verdict.Legs = nil
 		verdicts = append(verdicts, shard.Duty{To: about.Leg, Request: shard.Request{Op: shard.FinishLeg,
-			Namespace: asked[i].Request.Namespace, Operation: &about}})
+			Namespace: questions[i].Request.Namespace, Operation: &about}})
 	}
 	r.finish(ctx, verdicts)
 }

@@ -31,13 +31,13 @@ func (r *Router) settleAcross(ctx context.Context, request *shard.Request, shard
 	d := &result.Decision
 	verdict := d.Operation
 	parts := map[shard.ID][]shard.LimitStatus{o.home: d.Limits}
+	d.Operation = &shard.Verdict{ID: verdict.ID, Home: o.home, Known: true, State: verdict.State}
 	if verdict.State == shard.OperationSettled {
-		o.settleLegs(ctx, verdict, parts)
+		o.settleLegs(ctx, verdict, d, parts)
 	} else {
 		o.lookAtLegs(ctx, parts)
 	}
 	d.Limits = o.arrange(parts)
-	d.Operation = &shard.Verdict{ID: verdict.ID, Home: o.home, Known: true, State: verdict.State}
 	return result
 }
 
@@ -52,7 +52,7 @@ func (o *operation) named(id shard.ID, target *shard.Target) shard.Leg {
 
 // settleLegs has the legs do what home has settled, and adds their statuses as far as they come in time. What takes
 // longer goes on behind.
-func (o *operation) settleLegs(ctx context.Context, verdict *shard.Verdict, parts map[shard.ID][]shard.LimitStatus) {
+func (o *operation) settleLegs(ctx context.Context, verdict *shard.Verdict, d *shard.Decision, parts map[shard.ID][]shard.LimitStatus) {
 	messages := o.settling(verdict)
 	answered := make(chan []shard.Result, 1)
 	if !o.router.behind.start(func(ctx context.Context) {
@@ -68,6 +68,10 @@ func (o *operation) settleLegs(ctx context.Context, verdict *shard.Verdict, part
 	case results := <-answered:
 		for i := range results {
 			parts[messages[i].To] = results[i].Decision.Limits
+			if results[i].Err == nil {
+				d.Operation.Legs = append(d.Operation.Legs, bareLeg(shard.Leg{Shard: messages[i].To, Allowed: true,
+					Decision: results[i].Decision}))
+			}
 		}
 	case <-timer.C:
 	case <-ctx.Done():
