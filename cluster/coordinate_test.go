@@ -4,25 +4,29 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
 
-// voyage is one operation that clients ask for, perhaps several times under its id.
+// voyage is one operation that clients ask for, perhaps several times under its id. On each of its shards it has a key of
+// its own, which tells whether it is counted there, and perhaps one that it shares with others.
 type voyage struct {
 	id      string // "" none
 	number  int
 	request shard.Request
-	shards  []shard.ID
-	costs   []uint64 // at each of them
+	shards  []shard.ID // of the entries
+	own     []bool     // of the entries: nobody else's key
 
 	mu                                sync.Mutex
 	allowed, denied, unknown, refused int // answers
-	drawn                             string
+	settled                           []*shard.Settlement
 }
 
 func (w *archipelago) voyage(number int) *voyage {
@@ -30,46 +34,67 @@ func (w *archipelago) voyage(number int) *voyage {
 	if w.draw(2) == 0 {
 		v.id = fmt.Sprintf("client-%d", number)
 	}
-	v.request = shard.Request{Op: shard.Check, Namespace: "n", ID: v.id}
+	op := []shard.Op{shard.Check, shard.Check, shard.Reserve, shard.Reserve, shard.Count, shard.Partial}[w.draw(6)]
+	v.request = shard.Request{Op: op, Namespace: "n", ID: v.id}
+	if op == shard.Reserve {
+		v.request.Hold = &shard.HoldTerms{TTL: limit.Span(500_000 + w.draw(9_000_000)), OnExpire: policy.OnExpire(w.draw(3))}
+	}
 	first := w.draw(3)
-	count := 2 + w.draw(2)
-	for i := range count {
+	for i := range 2 + w.draw(2) {
 		id := shard.ID((first + i) % 3)
-		cost := uint64(1 + w.draw(3))
-		v.shards, v.costs = append(v.shards, id), append(v.costs, cost)
-		v.request.Entries = append(v.request.Entries,
-			shard.Entry{Policy: "shared", Key: keyOn(id, fmt.Sprint("shared", w.draw(sharedKeys))), Cost: cost},
-			shard.Entry{Policy: "own", Key: v.key(id), Cost: cost})
+		v.add(id, "own", v.key(id), 1+w.draw(3))
+		if op == shard.Check || op == shard.Reserve {
+			v.add(id, "shared", keyOn(id, fmt.Sprint("shared", w.draw(sharedKeys))), 1+w.draw(3))
+		}
 	}
 	return v
+}
+
+func (v *voyage) add(id shard.ID, policy, key string, cost int) {
+	v.shards, v.own = append(v.shards, id), append(v.own, policy == "own")
+	v.request.Entries = append(v.request.Entries, shard.Entry{Policy: policy, Key: key, Cost: uint64(cost)})
 }
 
 // key is one that only this operation counts on.
 func (v *voyage) key(id shard.ID) string { return keyOn(id, fmt.Sprint("own", v.number)) }
 
-// ask has the operation carried out once, by a node that may vanish meanwhile.
-func (v *voyage) ask(w *archipelago) {
+// mortalNode makes a node that may vanish before it is through.
+func (w *archipelago) mortalNode() *mortal {
 	life := 1 << 30
 	if w.draw(3) == 0 {
 		life = w.draw(9)
 	}
-	node := w.node(life)
+	return w.node(life)
+}
+
+// ask has the operation carried out once, and perhaps settled.
+func (v *voyage) ask(w *archipelago) {
+	node := w.mortalNode()
+	defer node.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(100+w.draw(8000))*time.Millisecond)
 	defer cancel()
 	result := node.Decide(ctx, cloneRequests([]shard.Request{v.request}))[0]
-	defer node.Close()
 	if node.dead() {
 		return // nobody hears it
 	}
+	v.hear(w, &result)
+	if result.Err != nil || !result.Decision.Allowed {
+		return
+	}
+	for range w.draw(3) {
+		time.Sleep(time.Duration(w.draw([]int{1000, 6000, 200_000}[w.draw(3)])) * time.Millisecond)
+		v.settle(w, &result.Decision)
+	}
+}
+
+func (v *voyage) hear(w *archipelago, result *shard.Result) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch err := result.Err; {
 	case err == nil && result.Decision.Allowed:
 		v.allowed++
-		v.drawn = result.Decision.Operation.ID
 	case err == nil:
 		v.denied++
-		v.drawn = result.Decision.Operation.ID
 	case err.MaybeApplied():
 		v.unknown++
 	default:
@@ -80,34 +105,84 @@ func (v *voyage) ask(w *archipelago) {
 	}
 }
 
-// judge compares what was heard, what home has ruled, and what was counted.
-func (v *voyage) judge(w *archipelago) {
-	counted, free := 0, 0
+// settle settles the operation's hold, or its decision, in some way.
+func (v *voyage) settle(w *archipelago, d *shard.Decision) {
+	s := &shard.Settlement{Action: shard.Action(1 + w.draw(5)), Target: shard.Target{Hold: d.HoldExpires != 0,
+		DecidedAt: d.DecidedAt, Operation: d.Operation.ID, Home: d.Operation.Home}}
+	switch {
+	case s.Action == shard.ActionExtend && !s.Target.Hold:
+		s.Action = shard.ActionCancel
+	case s.Action == shard.ActionExtend:
+		s.TTL = limit.Span(100_000 + w.draw(9_000_000))
+	case s.Action == shard.ActionCommit && w.draw(3) > 0:
+		for i, entry := range v.request.Entries {
+			most := entry.Cost
+			if v.own[i] {
+				most += 2
+			}
+			s.Actual = append(s.Actual, uint64(w.draw(int(most)+1)))
+		}
+	}
+	request := shard.Request{Op: shard.Settle, Namespace: "n", Entries: v.request.Entries, Settlement: s}
+	node := w.mortalNode()
+	defer node.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(100+w.draw(8000))*time.Millisecond)
+	defer cancel()
+	result := node.Decide(ctx, cloneRequests([]shard.Request{request}))[0]
+	if result.Err == nil && !node.dead() && s.Action != shard.ActionExtend {
+		v.mu.Lock()
+		v.settled = append(v.settled, s)
+		v.mu.Unlock()
+	}
+}
+
+// due is what the i-th entry must have used when all is over, as home has ruled.
+func (v *voyage) due(f *ruledAs, i int) uint64 {
+	cost := v.request.Entries[i].Cost
+	switch {
+	case f == nil || f.state == shard.OperationAborted:
+		return 0
+	case f.state == shard.OperationCommitted:
+		return cost
+	case f.how == nil && v.request.Hold.OnExpire == policy.OnExpireCommit:
+		return cost
+	case f.how == nil, f.how.Action == shard.ActionCancel, f.how.Action == shard.ActionSuccess:
+		return 0
+	case f.how.Actual != nil:
+		return f.how.Actual[i]
+	}
+	return cost
+}
+
+// judge compares what was heard, what home has ruled, and what was counted, and adds up what is due on shared keys.
+func (v *voyage) judge(w *archipelago, sums map[string]uint64) {
+	f := w.byKey[v.key(slices.Min(v.shards))]
 	for i, id := range v.shards {
+		due := v.due(f, i)
+		if !v.own[i] {
+			sums[v.request.Entries[i].Key] += due
+			continue
+		}
 		s := w.shards[id]
 		s.mu.Lock()
-		switch used := s.used("own", v.key(id)); used {
-		case 0:
-			free++
-		case v.costs[i]:
-			counted++
-		default:
-			w.Errorf("seed %d: operation %d has counted %d of %d on shard %v", w.seed, v.number, used, v.costs[i], id)
+		if used := s.used("own", v.key(id)); used != due {
+			w.Errorf("seed %d: operation %d has counted %d on shard %v, where %d is due by %+v", w.seed, v.number, used, id, due, f)
 		}
 		s.mu.Unlock()
 	}
-	if counted > 0 && free > 0 {
-		w.Errorf("seed %d: operation %d is counted on %d shards and not on %d", w.seed, v.number, counted, free)
-	}
+	committed := f != nil && f.state != shard.OperationAborted
 	switch {
-	case v.allowed > 0 && counted == 0:
+	case v.allowed > 0 && !committed:
 		w.Errorf("seed %d: operation %d was allowed and is not counted", w.seed, v.number)
-	case v.denied > 0 && counted > 0:
+	case v.denied > 0 && committed:
 		w.Errorf("seed %d: operation %d was denied and is counted", w.seed, v.number)
-	case v.id == "" && v.refused > 0 && counted > 0:
+	case v.id == "" && v.refused > 0 && committed:
 		w.Errorf("seed %d: operation %d was told as not counted and is", w.seed, v.number)
-	case v.id == "" && v.allowed+v.unknown == 0 && v.denied > 0 && counted > 0:
-		w.Errorf("seed %d: operation %d is counted", w.seed, v.number)
+	}
+	for _, s := range v.settled {
+		if f == nil || f.how == nil || f.how.Action != s.Action || !slices.Equal(f.how.Actual, s.Actual) {
+			w.Errorf("seed %d: operation %d was told as settled by %+v, and is so by %+v", w.seed, v.number, s, f)
+		}
 	}
 }
 
@@ -137,13 +212,7 @@ func (w *archipelago) sail(count int) {
 	w.settleDown()
 	sums := map[string]uint64{}
 	for _, v := range voyages {
-		v.judge(w)
-		for i := range v.shards {
-			s := w.shards[v.shards[i]]
-			s.mu.Lock()
-			sums[v.request.Entries[2*i].Key] += s.used("own", v.key(v.shards[i]))
-			s.mu.Unlock()
-		}
+		v.judge(w, sums)
 	}
 	for _, s := range w.shards {
 		for k := range sharedKeys {

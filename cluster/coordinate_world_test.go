@@ -30,6 +30,7 @@ type archipelago struct {
 	rnd      *rand.Rand
 	calm     bool                // nothing fails any more
 	truth    map[string]*ruledAs // of every operation that home has ruled, by id
+	byKey    map[string]*ruledAs // the same, by home's first key
 	sessions bool
 	heard    tally
 }
@@ -37,8 +38,8 @@ type archipelago struct {
 // ruledAs is what home has ruled, as its log shows it.
 type ruledAs struct {
 	state shard.OperationState
-	times int // that it was committed
-	how   *shard.Settlement
+	times int               // that it was committed
+	how   *shard.Settlement // nil: it has expired
 }
 
 // islet is one shard: the state that its replicas would have.
@@ -49,6 +50,7 @@ type islet struct {
 	state  *shard.State
 	index  uint64
 	notice bool // an invariant was broken and told
+	down   bool // it has no owner
 }
 
 const (
@@ -63,14 +65,15 @@ func newArchipelago(t testing.TB, seed uint64) *archipelago {
 			Limits: []policy.Limit{{Name: "all", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: quota}}}}
 	}
 	w := &archipelago{TB: t, seed: seed, rnd: rand.New(rand.NewPCG(seed, 1)), stop: make(chan struct{}),
-		truth: make(map[string]*ruledAs), policies: policy.NewSet([]*policy.Policy{lifetime("shared", sharedQuota), lifetime("own", 1000)})}
+		truth: make(map[string]*ruledAs), byKey: make(map[string]*ruledAs), policies: policy.NewSet([]*policy.Policy{lifetime("shared", sharedQuota), lifetime("own", 1000)})}
 	w.sessions = w.draw(2) == 0
 	for i := range w.shards {
 		w.shards[i] = &islet{world: w, id: shard.ID(i), state: shard.NewState(shard.ID(i))}
 		w.shards[i].open()
 	}
 	for _, s := range w.shards {
-		w.drivers.Go(func() { s.drive() })
+		w.drivers.Go(s.drive)
+		w.drivers.Go(s.suffer)
 	}
 	return w
 }
@@ -152,16 +155,25 @@ func (w *archipelago) note(r *shard.Request, result *shard.Result) {
 		w.truth[v.ID] = f
 	}
 	committed := v.State != shard.OperationAborted
-	if r.Op == shard.Conclude && committed && !result.Decision.Replayed {
-		f.times++
+	if r.Op == shard.ResolveHome && !committed && f.state > shard.OperationAborted {
+		return // a copy that came when all had been done, and forgotten: nobody is left to be released by it
+	}
+	switch {
+	case r.Op == shard.Conclude && !result.Decision.Replayed:
+		w.byKey[r.Entries[0].Key] = f
+		if committed {
+			f.times++
+		}
+	case r.Op == shard.Settle && !result.Decision.Replayed && r.Settlement.Action != shard.ActionExtend:
+		if f.how != nil {
+			w.Errorf("seed %d: home has settled %q twice", w.seed, v.ID)
+		}
+		f.how = r.Settlement
 	}
 	if f.state == shard.OperationAborted && committed || committed == false && f.state > shard.OperationAborted || f.times > 1 {
 		w.Errorf("seed %d: home has ruled %q %d after %d, committed %d times", w.seed, v.ID, v.State, f.state, f.times)
 	}
 	f.state = v.State
-	if v.Settled != nil {
-		f.how = v.Settled
-	}
 }
 
 // keyOn makes a key that lives on a shard.
@@ -191,6 +203,34 @@ func (s *islet) drive() {
 			cancel()
 		}
 	}
+}
+
+// suffer takes the shard's owner away now and then, for a while or for longer than anything is remembered.
+func (s *islet) suffer() {
+	for {
+		up, down := time.Duration(s.world.draw(40_000)), time.Duration(s.world.draw(9_000))
+		if s.world.draw(4) == 0 {
+			down = 150_000
+		}
+		for _, gone := range []bool{false, true} {
+			s.mu.Lock()
+			s.down = gone && s.world.troubled()
+			s.mu.Unlock()
+			select {
+			case <-s.world.stop:
+				return
+			case <-time.After(up * time.Millisecond):
+				up = down
+			}
+		}
+		s.open()
+	}
+}
+
+func (s *islet) isDown() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.down && s.world.troubled()
 }
 
 // node makes a node that vanishes with its life-th message: none that it sends later arrives.
@@ -243,10 +283,15 @@ func (f ferry) Submit(ctx context.Context, requests []shard.Request) []shard.Res
 		return refuse(len(requests), failure(shard.Unavailable))
 	}
 	sent := cloneRequests(requests)
-	if !w.troubled() {
+	switch {
+	case !w.troubled():
 		return f.to.commit(sent)
+	case f.to.isDown():
+		time.Sleep(time.Millisecond)
+		return refuse(len(requests), failure(shard.Unavailable))
 	}
-	if w.draw(8) == 0 { // a copy that comes late: after others, or after everything was forgotten
+	copied := w.draw(8) == 0
+	if copied { // a copy that comes late: after others, or after everything was forgotten
 		after := time.Duration([]int{100, 3000, 8000, 70_000, 700_000}[w.draw(5)]) * time.Duration(w.draw(1000)) * time.Microsecond
 		w.late.Go(func() {
 			time.Sleep(after)
@@ -254,7 +299,11 @@ func (f ferry) Submit(ctx context.Context, requests []shard.Request) []shard.Res
 		})
 	}
 	time.Sleep(time.Duration(w.draw(4)) * time.Millisecond)
-	switch w.draw(14) {
+	what := w.draw(14)
+	if copied && what == 0 {
+		what = 1 // who is told that his message did nothing is told so of all copies
+	}
+	switch what {
 	case 0:
 		return refuse(len(requests), failure([]shard.Code{shard.Unavailable, shard.NotOwner, shard.Overloaded}[w.draw(3)]))
 	case 1: // lost
