@@ -9,7 +9,7 @@ import (
 )
 
 func appendOperation(b []byte, o *shard.Operation) []byte {
-	b = append(appendText(b, o.ID), flag(o.Drawn, 1))
+	b = append(appendText(b, o.ID), flag(o.Drawn, 1), byte(o.Op))
 	b = binary.AppendUvarint(b, uint64(o.Home))
 	b = binary.AppendUvarint(b, o.Fingerprint)
 	b = binary.AppendVarint(b, int64(o.TTL))
@@ -19,7 +19,7 @@ func appendOperation(b []byte, o *shard.Operation) []byte {
 }
 
 func (r *frameReader) operation() (o shard.Operation) {
-	o.ID, o.Drawn, o.Home = r.string(), r.flags(1) != 0, r.shardID()
+	o.ID, o.Drawn, o.Op, o.Home = r.string(), r.flags(1) != 0, shard.Op(r.flags(math.MaxUint8)), r.shardID()
 	o.Fingerprint, o.TTL = r.uvarint(), limit.Span(r.varint())
 	o.Legs, o.Verdict, o.Leg = r.legs(), r.verdict(), r.shardID()
 	return o

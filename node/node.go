@@ -457,7 +457,10 @@ func (n *Node) scrape() http.Handler {
 	handler := n.metrics.Handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, r := range n.replicas() {
-			r.group.View(func(s *shard.State) { n.metrics.Keys(uint32(r.Shard), s.Records()) })
+			r.group.View(func(s *shard.State) {
+				n.metrics.Keys(uint32(r.Shard), s.Records())
+				n.metrics.LegsOpen(uint32(r.Shard), s.OpenLegs())
+			})
 		}
 		handler.ServeHTTP(w, r)
 	})

@@ -205,6 +205,7 @@ func (n *Node) lookAfter(ctx context.Context, r *replica) {
 	}
 	n.tasks.start("align "+r.Shard.String(), func(ctx context.Context) { n.align(ctx, r) })
 	n.leadWhereWanted(r)
+	n.discharge(r)
 }
 
 // openPatience is how long a leader may be without an epoch: two election time-outs and more.

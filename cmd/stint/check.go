@@ -62,7 +62,7 @@ type checkCommand struct {
 	ID   string `help:"Idempotency id: asked again with it, the same request is counted once."`
 	Mode string `help:"enforce: count what is allowed. count: count whatever the limits say. peek: count nothing. partial: take as much as there is room for." enum:"enforce,count,peek,partial" default:"enforce"`
 	Peek bool   `help:"The same as --mode peek."`
-	output
+	outputID
 	remote
 }
 
@@ -98,16 +98,10 @@ func (c *checkCommand) Run(s streams) error {
 		return c.explain(ctx, "check "+c.String(), err, c.Mode != "peek")
 	}
 	d := answer.Msg.Decision
-	if c.json() {
-		err = printJSON(s, answer.Msg)
-	} else {
+	return c.print(s, answer.Msg, d, d.GetDecisionId(), func() error {
 		fmt.Fprintln(s.out, verdictLine("allowed", c.String(), d))
-		err = printLimits(s, d.GetLimits(), d.GetDecidedAt())
-	}
-	if err == nil && !d.GetAllowed() {
-		return errDenied
-	}
-	return err
+		return printLimits(s, d.GetLimits(), d.GetDecidedAt())
+	})
 }
 
 // verdictLine tells a decision in a sentence. done is what was done if it is allowed.

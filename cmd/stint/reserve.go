@@ -15,7 +15,7 @@ type reserveCommand struct {
 	TTL      time.Duration `name:"ttl" help:"How long the hold lives if nobody settles it." default:"60s"`
 	OnExpire string        `help:"What becomes of it then: cancel gives the units back, commit spends them. Default: what the policy says." enum:"policy,cancel,commit" default:"policy"`
 	ID       string        `help:"Idempotency id: asked again with it, the same request is held once."`
-	Output   string        `short:"o" help:"table for people, json for programs, id: the id of the hold and nothing else." enum:"table,json,id" default:"table"`
+	outputID
 	remote
 }
 
@@ -48,21 +48,10 @@ func (c *reserveCommand) Run(s streams) error {
 		return c.explain(ctx, "reserve "+c.String(), err, true)
 	}
 	d := answer.Msg.GetDecision()
-	switch {
-	case c.Output == "json":
-		err = printJSON(s, answer.Msg)
-	case c.Output == "table":
-		err = c.print(s, d)
-	case d.GetAllowed():
-		_, err = fmt.Fprintln(s.out, d.GetHoldId())
-	}
-	if err == nil && !d.GetAllowed() {
-		return errDenied
-	}
-	return err
+	return c.print(s, answer.Msg, d, d.GetHoldId(), func() error { return c.table(s, d) })
 }
 
-func (c *reserveCommand) print(s streams, d *stintv1.Decision) error {
+func (c *reserveCommand) table(s streams, d *stintv1.Decision) error {
 	fmt.Fprintln(s.out, verdictLine("held", c.String(), d))
 	if d.GetAllowed() {
 		fmt.Fprintf(s.out, "hold %s\nends at %s, in %v, unless it is settled\n", d.GetHoldId(), instant(d.GetHoldExpiresAt()),

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -11,13 +13,12 @@ import (
 )
 
 type settleCommand struct {
-	Handle   string        `arg:"" name:"id" help:"Of a hold, as reserve prints it; with --decision of a decision, as check -o json prints it."`
-	Action   string        `arg:"" help:"commit: the units are spent. cancel: they are given back. extend: the hold lives for longer. success: cancel, and clear failures and lockout. failed: commit, and that is a violation." enum:"commit,cancel,extend,success,failed"`
-	Decision bool          `help:"The id is that of a decision: there is nothing to extend."`
-	Actual   []uint64      `help:"commit: what was really spent, one number for each key, separated by commas. Default: what was held." placeholder:"N"`
-	Overage  string        `help:"commit: what becomes of units above the hold. clamp: counted as far as there is room. debt: counted. reject: the commit is refused." enum:"clamp,debt,reject" default:"clamp"`
-	TTL      time.Duration `name:"ttl" help:"extend: how long the hold lives from now on." placeholder:"DURATION"`
-	ID       string        `help:"Idempotency id: asked again with it, the same request gets the same answer."`
+	Handle  string        `arg:"" name:"id" help:"Of a hold or a decision, as reserve and check print it with -o id."`
+	Action  string        `arg:"" help:"commit: the units are spent. cancel: they are given back. extend: the hold lives for longer. success: cancel, and clear failures and lockout. failed: commit, and that is a violation." enum:"commit,cancel,extend,success,failed"`
+	Actual  []uint64      `help:"commit: what was really spent, one number for each key, separated by commas. Default: what was held." placeholder:"N"`
+	Overage string        `help:"commit: what becomes of units above the hold. clamp: counted as far as there is room. debt: counted. reject: the commit is refused." enum:"clamp,debt,reject" default:"clamp"`
+	TTL     time.Duration `name:"ttl" help:"extend: how long the hold lives from now on." placeholder:"DURATION"`
+	ID      string        `help:"Idempotency id: asked again with it, the same request gets the same answer."`
 	output
 	remote
 }
@@ -27,7 +28,7 @@ func (*settleCommand) Help() string {
 	return "A hold ends once: the same action again gets the same answer, another one is refused.\n\n" +
 		"    stint settle $hold commit --actual 800 --overage debt\n" +
 		"    stint settle $hold extend --ttl 5m\n" +
-		"    stint settle --decision $decision cancel"
+		"    stint settle $decision cancel"
 }
 
 // done is what each action has done.
@@ -49,6 +50,10 @@ func (c *settleCommand) Run(s streams) error {
 	ctx, cancel := c.context()
 	defer cancel()
 	answer, err := c.limits(ctx).Settle(ctx, connect.NewRequest(request))
+	if isDecision(err) { // only the server can tell, and it has settled nothing
+		request.Target = &stintv1.SettleRequest_DecisionId{DecisionId: c.Handle}
+		answer, err = c.limits(ctx).Settle(ctx, connect.NewRequest(request))
+	}
 	if err != nil {
 		return c.explainFate(ctx, "settle "+c.Action, err, "it may have been settled: repeat it to learn, it is done once")
 	}
@@ -79,9 +84,6 @@ func (c *settleCommand) request() (*stintv1.SettleRequest, error) {
 		return nil, usagef("--ttl: is for extend")
 	}
 	m := &stintv1.SettleRequest{IdempotencyId: c.ID, Target: &stintv1.SettleRequest_HoldId{HoldId: c.Handle}}
-	if c.Decision {
-		m.Target = &stintv1.SettleRequest_DecisionId{DecisionId: c.Handle}
-	}
 	switch c.Action {
 	case "commit":
 		m.Action = &stintv1.SettleRequest_Commit{
@@ -96,4 +98,11 @@ func (c *settleCommand) request() (*stintv1.SettleRequest, error) {
 		m.Action = &stintv1.SettleRequest_Failed{Failed: &stintv1.Failed{}}
 	}
 	return m, nil
+}
+
+// isDecision reports whether a server says that what was sent as the id of a hold is that of a decision.
+func isDecision(err error) bool {
+	var failure *connect.Error
+	return errors.As(err, &failure) && failure.Code() == connect.CodeInvalidArgument &&
+		strings.HasPrefix(failure.Message(), "hold_id: is a decision_id")
 }

@@ -31,14 +31,23 @@ func printLimits(s streams, limits []*stintv1.LimitStatus, at *timestamppb.Times
 		if i > 0 && l.Policy == limits[i-1].Policy && l.Key == limits[i-1].Key {
 			continue
 		}
-		if l.BlockedUntil != nil {
-			fmt.Fprintf(s.out, "%s on %s is blocked until %s, at level %d of its lockout\n", l.Policy, l.Key,
-				instant(l.BlockedUntil), l.LockoutLevel)
-		} else if l.LockoutLevel > 0 {
-			fmt.Fprintf(s.out, "%s on %s is at level %d of its lockout, and not blocked\n", l.Policy, l.Key, l.LockoutLevel)
+		if l.BlockedUntil != nil || l.LockoutLevel > 0 {
+			fmt.Fprintf(s.out, "%s on %s is %s\n", l.Policy, l.Key, lockoutState(l))
 		}
 	}
 	return nil
+}
+
+// lockoutState says where a key stands on its ladder.
+func lockoutState(l *stintv1.LimitStatus) string {
+	if l.BlockedUntil == nil {
+		return fmt.Sprintf("at level %d of its lockout, and not blocked", l.LockoutLevel)
+	}
+	text := "blocked until " + instant(l.BlockedUntil)
+	if l.LockoutLevel > 0 {
+		text += fmt.Sprintf(", at level %d of its lockout", l.LockoutLevel)
+	}
+	return text
 }
 
 // columns says which of the columns there are that a table does not always have.
