@@ -122,26 +122,9 @@ func (c client) decide(method string, request object) decision {
 // batch makes the same check many times in one call.
 func (c client) batch(n int, e object) []decision {
 	c.t.Helper()
-	checks := make([]object, n)
-	for i := range checks {
-		checks[i] = object{"entries": []object{e}}
-	}
-	var answer struct {
-		Results []struct {
-			Decision decision
-			Failure  *failure
-		}
-	}
-	c.must("LimitService/CheckBatch", object{"checks": checks}, &answer)
-	var decisions []decision
-	for i, r := range answer.Results {
-		if r.Failure != nil {
-			c.t.Fatalf("check %d of the batch: %+v", i, *r.Failure)
-		}
-		decisions = append(decisions, r.Decision)
-	}
-	if len(decisions) != n {
-		c.t.Fatalf("%d answers to %d checks", len(decisions), n)
+	decisions, err := batch(c.address, n, e)
+	if err != nil {
+		c.t.Fatal(err)
 	}
 	return decisions
 }
@@ -212,4 +195,32 @@ func post(address, method string, request object) (status int, body []byte, err 
 		return 0, nil, fmt.Errorf("%s: %w", method, err)
 	}
 	return response.StatusCode, body, nil
+}
+
+// batch makes the same check n times in one call. It may be called by any goroutine.
+func batch(address string, n int, e object) (decisions []decision, err error) {
+	checks := make([]object, n)
+	for i := range checks {
+		checks[i] = object{"entries": []object{e}}
+	}
+	status, body, err := post(address, "LimitService/CheckBatch", object{"checks": checks})
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Results []struct {
+			Decision *decision
+			Failure  *failure
+		}
+	}
+	if err := json.Unmarshal(body, &answer); err != nil || status != http.StatusOK || len(answer.Results) != n {
+		return nil, fmt.Errorf("a batch of %d: status %d: %s", n, status, body)
+	}
+	for i, r := range answer.Results {
+		if r.Decision == nil {
+			return nil, fmt.Errorf("check %d of the batch: %+v", i, r.Failure)
+		}
+		decisions = append(decisions, *r.Decision)
+	}
+	return decisions, nil
 }

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -49,19 +50,27 @@ var buildBinary = sync.OnceValues(func() (string, error) {
 	return binary, nil
 })
 
-// start starts nodes with the policies of a file and waits until they are ready.
-func start(nodes int, policiesFile, dir string) (*lab.Cluster, error) {
+// start starts nodes with the policies of some files and waits until they are ready.
+func start(nodes int, dir string, policiesFiles ...string) (*lab.Cluster, error) {
 	binary, err := buildBinary()
 	if err != nil {
 		return nil, err
 	}
-	policies, err := os.ReadFile(policiesFile)
-	if err != nil {
-		return nil, err
+	policies := "policies:\n"
+	for _, file := range policiesFiles {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		_, list, found := strings.Cut(string(text), "policies:\n")
+		if !found {
+			return nil, fmt.Errorf("%s has no line \"policies:\"", file)
+		}
+		policies += list
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
-	return lab.Start(ctx, lab.Options{Binary: binary, Nodes: nodes, Dir: dir, Policies: string(policies), Direct: true})
+	return lab.Start(ctx, lab.Options{Binary: binary, Nodes: nodes, Dir: dir, Policies: policies, Direct: true})
 }
 
 var oneNode, threeNodes = sharedNodes(1), sharedNodes(3)
@@ -73,7 +82,8 @@ func sharedNodes(nodes int) func() (*lab.Cluster, error) {
 		if err != nil {
 			return nil, err
 		}
-		c, err := start(nodes, "testdata/seeds.yaml", dir)
+		c, err := start(nodes, dir, "testdata/seeds.yaml", "hybrid/policies.yaml", "regulatory.yaml",
+			"lifetime/policies.yaml")
 		if err == nil {
 			shared = append(shared, c)
 		}
@@ -81,7 +91,7 @@ func sharedNodes(nodes int) func() (*lab.Cluster, error) {
 	})
 }
 
-// node is a client of the one node that has the policies of testdata/seeds.yaml.
+// node is a client of the one node that has the policies of testdata/seeds.yaml and of three recipes.
 func node(t *testing.T) client { return cluster(t, oneNode)[0] }
 
 // nodes are clients of the three nodes of one cluster that has the same policies.
