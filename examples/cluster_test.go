@@ -83,7 +83,7 @@ func sharedNodes(nodes int) func() (*lab.Cluster, error) {
 			return nil, err
 		}
 		c, err := start(nodes, dir, "testdata/seeds.yaml", "hybrid/policies.yaml", "regulatory.yaml",
-			"lifetime/policies.yaml")
+			"lifetime/policies.yaml", "billing/policies.yaml")
 		if err == nil {
 			shared = append(shared, c)
 		}
@@ -91,7 +91,7 @@ func sharedNodes(nodes int) func() (*lab.Cluster, error) {
 	})
 }
 
-// node is a client of the one node that has the policies of testdata/seeds.yaml and of three recipes.
+// node is a client of the one node that has the policies of testdata/seeds.yaml and of some recipes.
 func node(t *testing.T) client { return cluster(t, oneNode)[0] }
 
 // nodes are clients of the three nodes of one cluster that has the same policies.
