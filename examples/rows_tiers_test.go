@@ -1,6 +1,7 @@
 package examples
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -237,6 +238,28 @@ func TestSeedRow24TheServerKnowsTheTierOfAKey(t *testing.T) {
 	}
 	if d := c.check("regulatory", "row 24 known"); d.limit(t, "daily").Used != 3 {
 		t.Errorf("after two changes of tier %d are used, want all 3", d.limit(t, "daily").Used)
+	}
+}
+
+// Keys below a vendor's have quotas of their own, and the vendor's together.
+func TestSeedRow63ProductsShareTheVendorsQuota(t *testing.T) {
+	c := node(t)
+	var none object
+	c.must("PolicyService/PutOverride", object{"policy": "regulatory", "key": "{row 63}", "tier": "vendor"}, &none)
+	c.adjust("regulatory", "{row 63}", "limit", "daily", "setUsed", "999990")
+	if d := c.check("product", "{row 63}/product:x", "cost", 8); !d.Allowed || d.limit(t, "daily").Used != 999_998 {
+		t.Errorf("8 of the last 10: %+v", d)
+	}
+	d := c.check("product", "{row 63}/product:y", "cost", 3)
+	if d.Allowed || !slices.Equal(d.DeniedBy, []string{"regulatory/daily"}) || d.limit(t, "share").Used != 0 {
+		t.Errorf("3 of the last 2, for another product: %+v", d)
+	}
+	c.adjust("product", "{row 63}/product:x", "setUsed", "400000")
+	if d := c.check("product", "{row 63}/product:x"); d.Allowed || !slices.Equal(d.DeniedBy, []string{"product/share"}) {
+		t.Errorf("more than the product's share: %+v", d)
+	}
+	if d := c.check("product", "{row 63}/product:y", "cost", 2); !d.Allowed || d.limit(t, "share").Used != 2 {
+		t.Errorf("the vendor's last 2: %+v", d)
 	}
 }
 
