@@ -9,7 +9,7 @@ ask() { curl -s "http://$server/stint.v1.$1" -H 'content-type: application/json'
 allowed() { grep -qE '"decision": ?\{"allowed": ?true'; }
 admitted() { grep -oE '"decision": ?\{"allowed": ?true' | wc -l | tr -d ' '; }     # how many of a batch
 field() { sed -nE 's/.*"'"$1"'": ?"([^"]*)".*/\1/p'; }                             # field NAME: a text
-denied_by() { sed -nE 's/.*"deniedBy": ?\[([^]]*)\].*/\1/p' | tr -d '"'; }
+denied_by() { sed -nE 's/.*"deniedBy": ?\[([^]]*)\].*/\1/p' | tr -d '" '; }
 number() { # number LIMIT FIELD: a number of that limit
     grep -oE '"limit": ?"'"$1"'"[^}]*' | head -n 1 | sed -nE 's/.*"'"$2"'": ?"?([0-9]+).*/\1/p'
 }

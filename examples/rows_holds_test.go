@@ -41,6 +41,24 @@ func TestSeedRow25ALifetimeQuotaWithRelease(t *testing.T) {
 	}
 }
 
+// The same for whoever keeps no decisions: one unit less, once, under the id of the return.
+func TestSeedRow25AReturnByHandIsDoneOnce(t *testing.T) {
+	c := node(t)
+	c.check("probes", "row 25 by hand", "cost", 3)
+	for range 2 {
+		limits := c.adjust("probes", "row 25 by hand", "addUsed", "-1", "idempotencyId", "row 25 return 1", "note", "it came back")
+		if used := find(t, limits, "commissioned").Used; used != 2 {
+			t.Errorf("after one return %d are used, want 2", used)
+		}
+	}
+	if d := c.check("probes", "row 25 by hand"); !d.Allowed {
+		t.Errorf("a probe after a return: %+v", d)
+	}
+	if d := c.check("probes", "row 25 by hand"); d.Allowed {
+		t.Errorf("a second one: %+v", d)
+	}
+}
+
 // A contract's month ends at midnight of the 15th where the customer lives, whatever the offset is then.
 func TestBillingMonthEndsOnThe15thInNewYork(t *testing.T) {
 	c := node(t)

@@ -89,17 +89,16 @@ func TestSeedRow10DecrementAndReset(t *testing.T) {
 	second := c.count(entry("stoma", "row 10 back"))
 	resetAt := first.limit(t, "window").ResetAt
 
+	for range 2 { // a refund that is told twice gives back once
+		w := c.settle("decisionId", second.DecisionID, "cancel", object{}).limit(t, "window")
+		if w.Used != 1 || !w.ResetAt.Equal(resetAt) {
+			t.Errorf("after a refund used is %d until %v, want 1 until %v", w.Used, w.ResetAt, resetAt)
+		}
+	}
+	c.count(entry("stoma", "row 10 back"))
 	w := find(t, c.adjust("stoma", "row 10 back", "addUsed", "-1"), "window")
 	if w.Used != 1 || !w.ResetAt.Equal(resetAt) {
 		t.Errorf("after one less used is %d until %v, want 1 until %v", w.Used, w.ResetAt, resetAt)
-	}
-	w = c.settle("decisionId", second.DecisionID, "cancel", object{}).limit(t, "window")
-	if w.Used != 0 {
-		t.Errorf("after a refund used is %d, want 0", w.Used)
-	}
-	c.settle("decisionId", second.DecisionID, "cancel", object{}) // the same refund again gives nothing back
-	if w := c.count(entry("stoma", "row 10 back")).limit(t, "window"); w.Used != 1 {
-		t.Errorf("after one refund told twice and one hit used is %d, want 1", w.Used)
 	}
 	w = find(t, c.adjust("stoma", "row 10 back", "reset", object{}), "window")
 	if w.Used != 0 {

@@ -19,9 +19,9 @@ echo "$out of 12 are commissioned."
 
 for i in $(seq 12); do
     if allowed < "$answers/$i"; then
-        back='{"decisionId":"'$(field decisionId < "$answers/$i")'","cancel":{}}'
-        ask LimitService/Settle "$back" > "$answers/last"
-        ask LimitService/Settle "$back" > "$answers/last"
+        back='{"policy":"probes","key":"operator:99","addUsed":"-1","idempotencyId":"return-Z-'"$i"'"}'
+        ask LimitService/Adjust "$back" > "$answers/last"
+        ask LimitService/Adjust "$back" > "$answers/last"
     fi
 done
 left=$(ask LimitService/Get '{"entries":[{"policy":"probes","key":"operator:99"}]}' | number commissioned used)
