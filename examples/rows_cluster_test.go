@@ -18,6 +18,33 @@ func TestSeedRow16OneOwnerForEachKey(t *testing.T) {
 	}
 }
 
+// What one node has reserved another settles: a caller need not find the node again that it asked first.
+func TestSeedRow16AHoldIsSettledAtAnyNode(t *testing.T) {
+	clients := nodes(t)
+	var holds []string
+	for i := range 6 {
+		d := clients[i%3].reserve(entry("ever", "row 16 holds", "cost", 10))
+		if used := d.limit(t, "ever").Used; !d.Allowed || used != uint64(10*(i+1)) {
+			t.Fatalf("hold %d: allowed %v, used %d", i+1, d.Allowed, used)
+		}
+		holds = append(holds, d.HoldID)
+	}
+	for i, hold := range holds {
+		c := clients[(i+1)%3]
+		action, how := "commit", object{"actualCost": []string{"7"}}
+		if i >= 3 {
+			action, how = "cancel", object{}
+		}
+		c.settle("holdId", hold, action, how)
+		c.settle("holdId", hold, action, how) // told twice, done once
+	}
+	for _, c := range clients {
+		if limits, _ := c.get("ever", "row 16 holds"); limits[0].Used != 21 || limits[0].Held != 0 {
+			t.Errorf("%s: three commits of 7 and three cancels, and used is %d, held %d", c.address, limits[0].Used, limits[0].Held)
+		}
+	}
+}
+
 // The lost update: at 99 of 100 two callers both read 99. Here only one of forty passes.
 func TestSeedRow39NoLostUpdate(t *testing.T) {
 	clients := nodes(t)
