@@ -83,7 +83,7 @@ func sharedNodes(nodes int) func() (*lab.Cluster, error) {
 			return nil, err
 		}
 		c, err := start(nodes, dir, "testdata/seeds.yaml", "hybrid/policies.yaml", "regulatory.yaml",
-			"lifetime/policies.yaml", "billing/policies.yaml")
+			"lifetime/policies.yaml", "billing/policies.yaml", "login/policies.yaml")
 		if err == nil {
 			shared = append(shared, c)
 		}
