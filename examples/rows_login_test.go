@@ -56,6 +56,27 @@ func TestSeedRow88ALoginIsExactAcrossShardsAndNodes(t *testing.T) {
 	}
 }
 
+// An attempt that nobody settles is a failed one, on every shard that it was counted on.
+func TestSeedRow88AVanishedLoginIsAFailureOnEveryShard(t *testing.T) {
+	clients := nodes(t)
+	var last decision
+	for i := range 3 {
+		last = clients[i].decide("Reserve", object{"ttl": "0.300s", "check": object{"entries": []object{
+			entry("login-pair", "user:89/198.51.100.89"), entry("login-account", "user:89"),
+			entry("login-address", "198.51.100.89")}}})
+	}
+	for i, c := range clients {
+		awaitUsed(t, c, "login-account", "user:89", 3)
+		awaitUsed(t, c, "login-address", "198.51.100.89", 3)
+		pair := awaitUsed(t, c, "login-pair", "user:89/198.51.100.89", 3)
+		if pair.LockoutLevel != 1 || pair.BlockedUntil.Before(last.HoldExpiresAt.Add(29*time.Second)) {
+			t.Errorf("node %d: level %d, blocked until %v, want 1, 30 s after %v", i, pair.LockoutLevel, pair.BlockedUntil,
+				last.HoldExpiresAt)
+		}
+	}
+	clients[0].refused("LimitService/Settle", object{"holdId": last.HoldID, "success": object{}}, "failed_precondition")
+}
+
 func machine(i int) string { return fmt.Sprintf("192.0.2.%d", i) }
 
 // awaitUsed waits until so much is used and nothing held: other shards than the one that decides follow a moment later.
