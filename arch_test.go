@@ -42,6 +42,7 @@ var beside = map[string][]string{
 	"internal/check":                  {"limit", "policy", "shard"},
 	"internal/sim":                    {},
 	"internal/chaos":                  {}, // its tests use internal/lab, internal/verify and internal/check
+	"examples":                        {}, // its tests use internal/lab
 	"raftfsm/memnet":                  {}, // for tests: a network in memory
 	"raftfsm/memfs":                   {}, // for tests: a disk in memory
 }

@@ -1,0 +1,124 @@
+package examples
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-io/stint/internal/lab"
+)
+
+// workDir holds the binary and the data of the nodes that tests share.
+var workDir string
+
+// shared are the clusters that tests share: their keys are their own, so they do not disturb each other.
+var shared []*lab.Cluster
+
+func TestMain(m *testing.M) {
+	code := run(m)
+	os.Exit(code)
+}
+
+func run(m *testing.M) int {
+	var err error
+	if workDir, err = os.MkdirTemp("", "stint-examples-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(workDir)
+	defer func() {
+		for _, c := range shared {
+			c.Close()
+		}
+	}()
+	return m.Run()
+}
+
+var buildBinary = sync.OnceValues(func() (string, error) {
+	binary := filepath.Join(workDir, "stint")
+	out, err := exec.Command("go", "build", "-o", binary, "github.com/stint-io/stint/cmd/stint").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return binary, nil
+})
+
+// start starts nodes with the policies of some files and waits until they are ready.
+func start(nodes int, dir string, policiesFiles ...string) (*lab.Cluster, error) {
+	binary, err := buildBinary()
+	if err != nil {
+		return nil, err
+	}
+	policies := "policies:\n"
+	for _, file := range policiesFiles {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		_, list, found := strings.Cut(string(text), "policies:\n")
+		if !found {
+			return nil, fmt.Errorf("%s has no line \"policies:\"", file)
+		}
+		policies += list
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	return lab.Start(ctx, lab.Options{Binary: binary, Nodes: nodes, Dir: dir, Policies: policies, Direct: true})
+}
+
+var oneNode, threeNodes = sharedNodes(1), sharedNodes(3)
+
+// sharedNodes starts the nodes for the first test that asks.
+func sharedNodes(nodes int) func() (*lab.Cluster, error) {
+	return sync.OnceValues(func() (*lab.Cluster, error) {
+		dir, err := os.MkdirTemp(workDir, "nodes-")
+		if err != nil {
+			return nil, err
+		}
+		c, err := start(nodes, dir, "testdata/seeds.yaml", "hybrid/policies.yaml", "regulatory.yaml",
+			"lifetime/policies.yaml", "billing/policies.yaml", "login/policies.yaml")
+		if err == nil {
+			shared = append(shared, c)
+		}
+		return c, err
+	})
+}
+
+// node is a client of the one node that has the policies of testdata/seeds.yaml and of some recipes.
+func node(t *testing.T) client { return cluster(t, oneNode)[0] }
+
+// nodes are clients of the three nodes of one cluster that has the same policies.
+func nodes(t *testing.T) []client { return cluster(t, threeNodes) }
+
+func cluster(t *testing.T, begin func() (*lab.Cluster, error)) (clients []client) {
+	t.Helper()
+	needLinux(t)
+	c, err := begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(c.Logs())
+		}
+	})
+	for _, address := range c.Addrs() {
+		clients = append(clients, client{t, address})
+	}
+	return clients
+}
+
+// needLinux skips where the loopback has only one address.
+func needLinux(t *testing.T) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("internal/lab needs Linux")
+	}
+}

@@ -1,0 +1,124 @@
+package examples
+
+import (
+	"testing"
+	"time"
+)
+
+// What the rows 28 and 39 say of a window of one second and a quota of 100.
+const (
+	edgeQuota  = 100
+	edgePeriod = time.Second
+)
+
+// An aligned window admits twice its quota around its edge: harmless for 1,000 an hour, a way around a tight limit.
+func TestSeedRow39AnAlignedWindowAdmitsTwiceAtItsEdge(t *testing.T) {
+	c := node(t)
+	for { // until nothing of the first hundred is in the second's window
+		first := c.batch(edgeQuota+1, entry("aligned", "row 39"))
+		end := first[0].Limits[0].ResetAt
+		awaitTime(c, end)
+		second := c.batch(edgeQuota+1, entry("aligned", "row 39"))
+		if last(first).DecidedAt.Before(end) && last(second).DecidedAt.Before(end.Add(edgePeriod)) {
+			if n := allowed(first) + allowed(second); n != 2*edgeQuota {
+				t.Errorf("%d are admitted in two seconds, want %d", n, 2*edgeQuota)
+			}
+			return
+		}
+	}
+}
+
+// A sliding window does not: the hundred of the second before count by the share of it that is still inside.
+func TestSeedRow39ASlidingWindowAdmitsWhatHasSlidOut(t *testing.T) {
+	c := node(t)
+	twin := weighted{}
+	first := c.batch(edgeQuota+1, entry("weighted", "row 39"))
+	twin.judge(t, first)
+	awaitTime(c, first[0].DecidedAt.Truncate(edgePeriod).Add(edgePeriod+edgePeriod/10))
+	second := c.batch(edgeQuota+1, entry("weighted", "row 39"))
+	twin.judge(t, second)
+	if n := allowed(second); n == edgeQuota {
+		t.Errorf("all %d of the next window are admitted at once", n)
+	}
+}
+
+// At the 25 % mark the window before counts three quarters, and at every other instant its share, rounded up.
+func TestSeedRow39TheWindowBeforeFadesEvenly(t *testing.T) {
+	c := node(t)
+	twin := weighted{}
+	twin.judge(t, c.batch(edgeQuota, entry("weighted", "row 39 fades")))
+	until := twin.window.Add(2 * edgePeriod)
+	for {
+		limits, at := c.get("weighted", "row 39 fades")
+		if used := limits[0].Used; used != twin.used(at) {
+			t.Fatalf("%v after the start of its window: used %d, want %d", at.Sub(twin.window), used, twin.used(at))
+		}
+		if part := at.Sub(twin.window.Add(edgePeriod)); twin.current == edgeQuota && part > edgePeriod/5 && part < edgePeriod*3/10 {
+			if used := limits[0].Used; used < 70 || used > 80 {
+				t.Errorf("around the 25 %% mark %d count, want about 75", used)
+			}
+		}
+		if at.After(until) {
+			break
+		}
+		time.Sleep(edgePeriod / 40)
+	}
+}
+
+// weighted counts as S3 writes it: current + previous x (1 - the elapsed fraction).
+type weighted struct {
+	window          time.Time // start of the current one
+	current, before int64
+}
+
+func (w *weighted) moveTo(at time.Time) {
+	start := at.Truncate(edgePeriod)
+	switch start.Sub(w.window) {
+	case 0:
+	case edgePeriod:
+		w.before, w.current = w.current, 0
+	default:
+		w.before, w.current = 0, 0
+	}
+	w.window = start
+}
+
+// fading is what the window before counts, times the period.
+func (w *weighted) fading(at time.Time) int64 {
+	return w.before * (edgePeriod - at.Sub(w.window)).Microseconds()
+}
+
+func (w weighted) used(at time.Time) uint64 {
+	w.moveTo(at)
+	period := edgePeriod.Microseconds()
+	return uint64(w.current + (w.fading(at)+period-1)/period)
+}
+
+// judge compares answers, in their order, with what they must be.
+func (w *weighted) judge(t *testing.T, decisions []decision) {
+	t.Helper()
+	period := edgePeriod.Microseconds()
+	for i, d := range decisions {
+		w.moveTo(d.DecidedAt)
+		should := (w.current+1)*period+w.fading(d.DecidedAt) <= edgeQuota*period
+		if d.Allowed != should {
+			t.Fatalf("request %d, %v into its window, with %d before and %d now: allowed %v", i+1,
+				d.DecidedAt.Sub(w.window), w.before, w.current, d.Allowed)
+		}
+		if d.Allowed {
+			w.current++
+		}
+	}
+}
+
+// awaitTime waits until the server's time is at least at.
+func awaitTime(c client, at time.Time) {
+	c.t.Helper()
+	for range 2000 {
+		if _, now := c.get("aligned", "row 39"); !now.Before(at) {
+			return
+		}
+		time.Sleep(5 * time.Millisecond) // a real process: there is nothing to wait on but the clock
+	}
+	c.t.Fatalf("the server's time never came to %v", at)
+}
