@@ -17,10 +17,10 @@
 //
 //   - Of: which shard a key belongs to. The function never changes.
 //   - The records: for (namespace, policy, key) the states of the policy's limits, each beside the numbers that shaped
-//     it, and where there is any the open holds, the lockout ladder and the override of the key; for (namespace, idempotency id) the answer that was given; for a Session which of its requests were counted;
-//     which revision of the policies the shard has adopted; how holds and refunded decisions ended; the newest changes that
-//     people made; and, on the system shard, the documents. Every record carries the instant from which on it says nothing
-//     any more.
+//     it, and where there is any the open holds, the lockout ladder and the override of the key; for (namespace,
+//     idempotency id) the answer that was given; for a Session which of its requests were counted; which revision of the
+//     policies the shard has adopted; how holds and refunded decisions ended; the newest changes that people made; and, on
+//     the system shard, the documents. Every record carries the instant from which on it says nothing any more.
 //   - The entries of the log, with format, fence and checksum, and the order in which they may be installed.
 //   - Shard time, epoch and seq, as the newest installed entry left them.
 //   - Snapshots, and the fingerprint (State.Sum) by which replicas find out that they have forked.
@@ -53,14 +53,11 @@
 //
 // # Holds, ladders and time
 //
-// A hold that nobody settled ends at its expiry, and a block at its end, without a timer: an evaluation that loads a key
-// first ends the holds that have expired, in order and each at its own instant, and so comes to what a timer would have.
-// A remote hold, which is part of an operation on several shards, does not expire. RetryAfter of a denial is exact with
-// holds and blocks too: it looks ahead at what expires, and at the blocks to which that leads.
-//
-// Each limit has a since: what was taken at that instant or before is not given back to it any more, since it was put to
-// rest, set, or begun anew under other numbers. It is kept for as long as a decision may be refunded or a hold that old
-// is open.
+// A hold expires, and a block ends, without a timer: an evaluation that loads a key first ends the holds that have
+// expired, in order and each at its own instant, and so comes to what a timer would have. A remote hold, which is part of
+// an operation on several shards, does not expire. RetryAfter of a denial is exact with holds and blocks too: it looks
+// ahead at what expires, and at the blocks to which that leads. A since is kept for as long as a decision may be refunded
+// or a hold that old is open.
 //
 // # The system shard
 //
