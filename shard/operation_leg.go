@@ -115,14 +115,20 @@ func (e *evaluation) chargeLeg(r *Request) Result {
 // moves.
 func (e *evaluation) finishLeg(r *Request) Result {
 	key := e.operationKey(legRecord, r)
-	d := e.newDecision()
 	l := e.leg(key)
-	switch {
-	case l == nil:
-		return e.finishUnknown(key, r, d)
-	case r.Operation.Verdict.State == OperationSettled && l.state == legCommitted && (l.mine(r) || unplaced(r)):
+	d := e.newDecision()
+	switch mine := l != nil && l.mine(r); {
+	case mine && l.state == legCommitted && r.Operation.Verdict.State == OperationSettled:
 		return e.settleLeg(key, r, l) // a decision is refunded after it was confirmed
-	case l.state.ended() || !l.mine(r):
+	case mine && l.state.ended():
+		return Result{Decision: d}
+	case !mine && r.settlesDecision():
+		at := r.Operation.Legs[0].Decision.DecidedAt
+		return Result{Decision: e.settlePart(r, r.Entries, false, min(at, e.at.Now))}
+	case l == nil && r.Operation.Verdict.State == OperationAborted:
+		e.leaveTombstone(key, r)
+		return Result{Decision: d}
+	case !mine:
 		return Result{Decision: d}
 	}
 	switch r.Operation.Verdict.State {
@@ -148,25 +154,16 @@ func (l *leg) mine(r *Request) bool {
 	return len(r.Operation.Legs) == 1 && placeOf(&r.Operation.Legs[0].Decision) == placeOf(&l.answer)
 }
 
-// unplaced reports whether a verdict does not say where the leg was charged: home had forgotten it when the decision was
-// refunded.
-func unplaced(r *Request) bool {
-	return len(r.Operation.Legs) == 1 && placeOf(&r.Operation.Legs[0].Decision) == place{}
+// settlesDecision reports whether a verdict is about a decision that somebody has settled. It brings along what the leg
+// may have forgotten.
+func (r *Request) settlesDecision() bool {
+	v := &r.Operation.Verdict
+	return v.State == OperationSettled && v.Settled != nil && len(r.Entries) > 0 && len(r.Operation.Legs) == 1
 }
 
-// finishUnknown is a verdict on a leg of which nothing is known. An aborted one leaves a tombstone: a charge that comes
-// late must not wait for a verdict that has been and gone.
-func (e *evaluation) finishUnknown(key string, r *Request, d Decision) Result {
+// leaveTombstone remembers a verdict on a charge of which nothing is known: one that comes late must not wait for a
+// verdict that has been and gone.
+func (e *evaluation) leaveTombstone(key string, r *Request) {
 	o := r.Operation
-	switch o.Verdict.State {
-	case OperationAborted:
-		e.writeLeg(key, &leg{state: legReleased, drawn: o.Drawn, home: o.Home, fingerprint: o.Fingerprint,
-			keep: e.keepFor(r)})
-	case OperationSettled:
-		if o.Verdict.Settled != nil && len(r.Entries) > 0 && len(o.Legs) == 1 {
-			return e.settleLeg(key, r, &leg{state: legCommitted, drawn: o.Drawn, home: o.Home, fingerprint: o.Fingerprint,
-				keep: e.keepFor(r), answer: o.Legs[0].Decision, entries: r.Entries})
-		}
-	}
-	return Result{Decision: d}
+	e.writeLeg(key, &leg{state: legReleased, drawn: o.Drawn, home: o.Home, fingerprint: o.Fingerprint, keep: e.keepFor(r)})
 }

@@ -131,29 +131,47 @@ func (u *ruling) settle(how *settled) {
 	}
 }
 
-// settleLeg does with the leg what home has settled. The leg is open, held, or committed as a decision.
+// settleLeg does with the leg what home has settled. It is open or held, or was committed, and its decision is refunded.
 func (e *evaluation) settleLeg(key string, r *Request, l *leg) Result {
-	how := r.Operation.Verdict.Settled
-	if how == nil {
+	result := Result{Decision: e.newDecision()}
+	open := !l.state.ended()
+	if how := r.Operation.Verdict.Settled; how == nil {
 		e.expirePart(r.Namespace, r.Operation.ID, l.entries)
-		l.state = legSettled
-		e.writeLeg(key, l)
-		return Result{Decision: e.newDecision()}
+	} else {
+		result.Decision = e.settlePart(r, l.entries, open, min(l.answer.DecidedAt, e.at.Now))
 	}
-	d := e.chargesOf(r.Namespace, l.entries)
-	s := *how
-	s.Target = Target{Hold: l.state != legCommitted, DecidedAt: min(l.answer.DecidedAt, e.at.Now)}
-	forgetAt, err := e.mayStillSettle(&s.Target)
-	if err == nil {
-		err = e.settleTaken(&Request{Entries: l.entries}, &s, operationHold(r.Operation.ID), s.Target.DecidedAt)
+	l.state = legSettled
+	e.writeLeg(key, l)
+	return result
+}
+
+// settlePart does what home has settled with the units that entries have taken: those of the operation's holds, or of its
+// decision, decidedAt. A decision may be settled when the leg is long forgotten. So it leaves a mark of its own, for as
+// long as it may be settled, and is settled once for that.
+func (e *evaluation) settlePart(r *Request, entries []Entry, held bool, decidedAt limit.Time) Decision {
+	s := *r.Operation.Verdict.Settled
+	decision := len(r.Entries) > 0
+	mark := endKey(operationHold(string(appendString(nil, r.Namespace)) + r.Operation.ID))
+	d := e.chargesOf(r.Namespace, entries)
+	if _, done := e.lookup(mark); done && decision {
+		return d
 	}
-	if err != nil { // too late for anything to be given back: the record that it was done may be gone
-		return Result{Decision: d}
+	forgetAt, err := e.mayStillSettle(&Target{Hold: !decision, DecidedAt: decidedAt})
+	switch {
+	case err != nil && held:
+		s = Settlement{Action: ActionCommit} // too late: what was taken is spent
+	case err != nil:
+		return d
+	}
+	s.Target.Hold = held
+	if e.settleTaken(&Request{Entries: entries}, &s, operationHold(r.Operation.ID), decidedAt) != nil {
+		return d // nothing is there that could be settled
+	}
+	if decision {
+		e.write(Put{Key: mark, Record: Record{Value: []byte{rulingFormat}, ForgetAt: forgetAt}})
 	}
 	e.index++
 	d.Index = e.index
 	e.statuses(&d)
-	l.state, l.keep = legSettled, max(l.keep, limit.Span(forgetAt-e.at.Now))
-	e.writeLeg(key, l)
-	return Result{Decision: d}
+	return d
 }
