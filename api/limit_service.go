@@ -32,7 +32,8 @@ func unbuilt[Req, Res any, P pointer[Req]](procedure string) func(context.Contex
 }
 
 func (s limitService) check(ctx context.Context, m *stintv1.CheckRequest) (*stintv1.CheckResponse, error) {
-	r, err := checkRequest(s.policies(), m)
+	policies := s.policies()
+	r, err := checkRequest(policies, m)
 	if err != nil {
 		return nil, err
 	}
@@ -40,11 +41,12 @@ func (s limitService) check(ctx context.Context, m *stintv1.CheckRequest) (*stin
 	if err != nil {
 		return nil, err
 	}
-	return &stintv1.CheckResponse{Decision: s.answer(m, &r, d)}, nil
+	return &stintv1.CheckResponse{Decision: s.answer(policies, m, &r, d)}, nil
 }
 
 func (s limitService) reserve(ctx context.Context, m *stintv1.ReserveRequest) (*stintv1.ReserveResponse, error) {
-	r, err := reserveRequest(s.policies(), m)
+	policies := s.policies()
+	r, err := reserveRequest(policies, m)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +54,7 @@ func (s limitService) reserve(ctx context.Context, m *stintv1.ReserveRequest) (*
 	if err != nil {
 		return nil, ofReserve(err)
 	}
-	return &stintv1.ReserveResponse{Decision: s.answer(m.Check, &r, d)}, nil
+	return &stintv1.ReserveResponse{Decision: s.answer(policies, m.Check, &r, d)}, nil
 }
 
 func (s limitService) settle(ctx context.Context, m *stintv1.SettleRequest) (*stintv1.SettleResponse, error) {
@@ -97,17 +99,19 @@ func (s limitService) checkBatch(
 	}
 	if len(requests) > 0 {
 		for n, result := range s.decider.Decide(ctx, requests) {
-			answers[asked[n]] = s.result(m.Checks[asked[n]], &requests[n], &result)
+			answers[asked[n]] = s.result(policies, m.Checks[asked[n]], &requests[n], &result)
 		}
 	}
 	return &stintv1.CheckBatchResponse{Results: answers}, nil
 }
 
-func (s limitService) result(m *stintv1.CheckRequest, r *shard.Request, result *shard.Result) *stintv1.Result {
+func (s limitService) result(
+	policies *policy.Set, m *stintv1.CheckRequest, r *shard.Request, result *shard.Result,
+) *stintv1.Result {
 	if result.Err != nil {
 		return &stintv1.Result{Result: &stintv1.Result_Failure{Failure: failureOf(result.Err)}}
 	}
-	return &stintv1.Result{Result: &stintv1.Result_Decision{Decision: s.answer(m, r, &result.Decision)}}
+	return &stintv1.Result{Result: &stintv1.Result_Decision{Decision: s.answer(policies, m, r, &result.Decision)}}
 }
 
 func (s limitService) get(ctx context.Context, m *stintv1.GetRequest) (*stintv1.GetResponse, error) {
@@ -152,7 +156,9 @@ func decide(ctx context.Context, decider Decider, r shard.Request) (*shard.Decis
 }
 
 // answer is the decision on a check, or on what is to be held, as a message.
-func (s limitService) answer(m *stintv1.CheckRequest, r *shard.Request, d *shard.Decision) *stintv1.Decision {
+func (s limitService) answer(
+	policies *policy.Set, m *stintv1.CheckRequest, r *shard.Request, d *shard.Decision,
+) *stintv1.Decision {
 	if r.Op != shard.Peek {
 		s.observe(r, d)
 	}
@@ -162,7 +168,6 @@ func (s limitService) answer(m *stintv1.CheckRequest, r *shard.Request, d *shard
 	} else {
 		message.DecisionId = id
 	}
-	policies := s.policies()
 	message.Headers = headersOf(policies, r, d)
 	if !d.Allowed {
 		message.Reason = reasonOf(policies, r, d)

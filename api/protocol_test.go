@@ -207,7 +207,7 @@ func TestCallsHaveADeadline(t *testing.T) {
 }
 
 // perIPDecision is the handle of a check of perIP.
-const perIPDecision = "AbulsoXbYVRMEeIzo4sL86MMgeArMnOxT-vFT7p5SIN5Jf_daRIrY8dSwYO7SB9FC5eoQbgKRFZO3hPaNl9BsXmg72mcc6hR"
+const perIPDecision = "AZS9JejWy-T6RqefaoR-rsEVeUQ__3_md_nRYoem1AdhWx91Xz4F0VFV6Um2D-ETG8Wcz19s59akgi6imSZKyhBXw5q_OxCC"
 
 const perIP = `{"entries":[{"policy":"per-ip","key":"203.0.113.7"}]}`
 

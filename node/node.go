@@ -422,6 +422,7 @@ func (n *Node) serve() {
 	handler := api.New(api.Config{
 		Decider:        n.router,
 		Revision:       n.known.revision,
+		Sealer:         n.known.sealer,
 		Cluster:        admin{n},
 		Shards:         n.shards,
 		Ready:          n.Ready,

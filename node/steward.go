@@ -317,6 +317,10 @@ func (n *Node) plan() {
 			Grace: n.config.ReplaceAfter}
 		var steps []string
 		err := n.changeTable(ctx, func(t *cluster.Table) (next *cluster.Table) {
+			if next = t.ApplySecret(newSecret()); next != nil {
+				steps = []string{"an older version founded the cluster: it gets the secret that ids of holds are sealed with"}
+				return next
+			}
 			next, steps = cluster.Plan(t, sight)
 			return next
 		})

@@ -2,7 +2,6 @@ package shard
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
@@ -108,6 +107,9 @@ func (e *evaluation) decideInTime(r *Request) Result {
 		DeleteOverride, ReadAudit:
 		if err := e.termsProblem(r); err != nil {
 			return Result{Err: err}
+		}
+		if r.Operation != nil { // a Settle of one on several shards, at home
+			return e.operate(r)
 		}
 		return e.decideKeys(r)
 	case OpenSession:
@@ -298,8 +300,10 @@ func (e *evaluation) decideEntry(r *Request, i int, op Op, d *Decision) *Error {
 	if c.empty() && !c.known && op.charges() && e.view.Full() {
 		return e.full()
 	}
-	if slices.ContainsFunc(e.charges, func(o charge) bool { return o.counter == c }) {
-		return Invalidf(fmt.Sprintf("entries[%d]", i), "repeats the policy and key of an earlier entry; add the costs up")
+	for j := range e.charges {
+		if e.charges[j].counter == c {
+			return Invalidf(fmt.Sprintf("entries[%d]", i), "repeats the policy and key of an earlier entry; add the costs up")
+		}
 	}
 	e.charges = append(e.charges, ch)
 	if d.Limits == nil {
@@ -364,7 +368,8 @@ func (e *evaluation) count(d *Decision) {
 	e.index++
 	d.Index = e.index
 	n := 0
-	for _, ch := range e.charges {
+	for i := range e.charges {
+		ch := &e.charges[i]
 		for j := range ch.limits {
 			ch.counter.set(j, &ch.limits[j], e.next[n], e.at.Now)
 			n++
@@ -373,12 +378,13 @@ func (e *evaluation) count(d *Decision) {
 	}
 }
 
-// undo makes a denial's statuses show what is, not what would have been: nothing was counted, by no limit.
+// undo makes a denial's statuses show what is, not what would have been: nothing was counted, by no limit. Those of a
+// Partial show whether the least is there.
 func (e *evaluation) undo(r *Request, op Op, d *Decision) {
 	n := 0
 	for i, ch := range e.charges {
 		for j := range ch.limits {
-			if l, status := &ch.limits[j], &d.Limits[n]; status.Allowed {
+			if l, status := &ch.limits[j], &d.Limits[n]; status.Allowed || op == Partial {
 				_, status.Verdict = ask(Peek, l, ch.counter.at(j, l, e.at.Now), op.least(&r.Entries[i]), e.at.Now)
 				status.Granted = 0
 			}

@@ -29,17 +29,11 @@ func (e *evaluation) overrideProblem(r *Request) *Error {
 	return nil
 }
 
-// putOverride gives the key limits of its own. It is copied: the counter's lives on.
-func (e *evaluation) putOverride(r *Request, ch *charge) {
-	o := *r.Adjustment.Override
-	o.Limits = maps.Clone(o.Limits)
-	ch.counter.extra().override = &o
-}
-
-func (e *evaluation) deleteOverride(_ *Request, ch *charge) {
-	if ch.counter.extras != nil {
-		ch.counter.extras.override = nil
-	}
+// putOverride gives the key limits of its own. It is copied: the caller's may change.
+func (c *counter) putOverride(o *policy.Override) {
+	own := *o
+	own.Limits = maps.Clone(o.Limits)
+	c.extra().override = &own
 }
 
 // overridden reports whether the key has an override in force.
@@ -49,7 +43,7 @@ func (e *evaluation) overridden() bool {
 }
 
 // overrideWords is what the key has of its own.
-func (e *evaluation) overrideWords(*Request, *Decision) string {
+func (e *evaluation) overrideWords() string {
 	if !e.overridden() {
 		return "none"
 	}
