@@ -27,8 +27,8 @@ const (
 	capacityBack = 15 * time.Second
 )
 
-// TestAllOrNothingUnderKills has clients take two or three keys at once, of all shards, while the nodes that coordinate
-// and own them are killed. Every operation is asked with its id until its outcome is known. In the end each key has
+// TestAllOrNothingUnderKills has clients take two or three keys at once, of all shards, by checks and by holds that they
+// settle, while the nodes that coordinate and own them are killed. Every operation is asked with its id until its outcome is known. In the end each key has
 // used exactly what those operations took that were allowed, no key is above its quota, and nothing stays held.
 func TestAllOrNothingUnderKills(t *testing.T) {
 	kills := setting(t, "STINT_CHAOS_KILLS", 5, strconv.Atoi)
@@ -50,13 +50,13 @@ func TestAllOrNothingUnderKills(t *testing.T) {
 				default:
 				}
 				entries := someEntries(mine)
-				d, err := client.insist(mine.IntN(3), "Check", checkBody{Entries: entries, ID: fmt.Sprintf("w%d-%d", w, n)})
+				took, err := client.take(mine, fmt.Sprintf("w%d-%d", w, n), entries)
 				if err != nil {
 					t.Error(err)
 					return
 				}
 				asked[w]++
-				if d.Allowed {
+				if took {
 					allowed[w]++
 					for _, e := range entries {
 						books[w][e.Key]++
@@ -95,6 +95,23 @@ func TestAllOrNothingUnderKills(t *testing.T) {
 		awaitExact(t, c, crossingKey(n), total[crossingKey(n)], began)
 	}
 	t.Logf("nothing undecided was left %v after the last answer", time.Since(began).Round(time.Millisecond))
+}
+
+// take takes a unit of each key, at once or by a hold that is committed, and reports whether it did. Every fourth hold is
+// cancelled, and takes nothing.
+func (m many) take(random *rand.Rand, id string, entries []entryBody) (bool, error) {
+	check, first := checkBody{Entries: entries, ID: id}, random.IntN(len(m.nodes))
+	if random.IntN(2) == 0 {
+		d, err := m.insist(first, "Check", check)
+		return d.Allowed, err
+	}
+	d, err := m.insist(first, "Reserve", map[string]any{"check": check, "ttl": "600s"})
+	if err != nil || !d.Allowed {
+		return false, err
+	}
+	action := [...]string{"commit", "success", "failed", "cancel"}[random.IntN(4)]
+	_, err = m.insist(first+1, "Settle", map[string]any{"holdId": d.HoldID, action: struct{}{}})
+	return action == "commit" || action == "failed", err
 }
 
 func crossingKey(n int) string { return fmt.Sprintf("item:%d", n) }
