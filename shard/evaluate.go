@@ -339,7 +339,7 @@ func (e *evaluation) decideLimit(op Op, ch *charge, j int, entry *Entry, cost ui
 		status.Quota = 0
 	}
 	s, status.Verdict = ask(op, l, s, cost, e.at.Now)
-	if op == Partial && status.Allowed {
+	if op == Partial { // whatever a limit in shadow says of it
 		status.Granted = cost
 	}
 	e.next = append(e.next, s)

@@ -4,12 +4,36 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 )
 
 // inlinePolicy stands for the policy of entries that bring their limits along: it has nothing but the defaults. A
 // settlement whose policy is gone finds it too.
 var inlinePolicy = &policy.Policy{Retention: policy.DefaultRetention, OnExpire: policy.OnExpireCancel}
+
+// maxInline bounds the limits that requests have brought along to one key, and so its record. Each request may name them
+// anew, and what has a name is remembered until it is at rest.
+const maxInline = 64
+
+// hasRoomFor reports whether the counter may remember these limits too.
+func (c *counter) hasRoomFor(limits []policy.Limit, now limit.Time) bool {
+	if len(c.limits)+len(limits) <= maxInline {
+		return true
+	}
+	count := 0
+	for i := range c.limits {
+		if l := &c.limits[i]; l.since != 0 || limit.ForgetAt(l.limit, l.state) > now {
+			count++
+		}
+	}
+	for i := range limits {
+		if c.find(i, limits[i].Name) < 0 {
+			count++
+		}
+	}
+	return count <= maxInline
+}
 
 // policyOf finds the policy of an entry.
 func (e *evaluation) policyOf(entry *Entry) (*policy.Policy, bool) {
@@ -31,7 +55,13 @@ func (e *evaluation) charge(r *Request, i int, op Op) (charge, *Error) {
 		return charge{}, &Error{Code: PolicyNotFound, Field: fmt.Sprintf("entries[%d].policy", i),
 			Message: fmt.Sprintf("no policy is named %q; `stint policies` lists them", entry.Policy)}
 	case entry.Limits != nil:
-		return charge{e.counter(r.Namespace, entry, p, entry.Limits), p, entry.Limits}, nil
+		c := e.counter(r.Namespace, entry, p, entry.Limits)
+		if op.charges() && !c.hasRoomFor(entry.Limits, e.at.Now) {
+			return charge{}, &Error{Code: Overloaded, Field: fmt.Sprintf("entries[%d].limits", i), Message: fmt.Sprintf(
+				"would be too many on the key, which remembers at most %d: name them as before, or wait until old ones end",
+				maxInline)}
+		}
+		return charge{c, p, entry.Limits}, nil
 	}
 	c := e.counter(r.Namespace, entry, p, p.Limits)
 	limits, ok := p.Resolve(entry.Tier)

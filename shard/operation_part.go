@@ -45,12 +45,27 @@ func (e *evaluation) takePart(r *Request) ([]Entry, Result) {
 	if err := e.roomForHolds(); err != nil {
 		return nil, Result{Err: err}
 	}
+	if e.heldUnder(operationHold(r.Operation.ID)) {
+		return nil, Result{Err: idReused(r.Operation.ID)}
+	}
 	e.count(&d)
 	p.Entries = e.taken(p.Entries, p.Op, &d)
 	if r.Op == Charge || p.Op == Reserve {
 		e.holdPart(r, &p, &d)
 	}
 	return p.Entries, Result{Decision: e.shown(&p, d)}
+}
+
+// heldUnder reports whether a counter has a hold of that name already. An id that a client uses for two operations comes to
+// one counter twice if the counter's shard is the home of one and a leg of the other: their records know nothing of each
+// other, and no counter may have two holds of one name.
+func (e *evaluation) heldUnder(name string) bool {
+	for i := range e.charges {
+		if _, found := e.charges[i].counter.findHold(name); found {
+			return true
+		}
+	}
+	return false
 }
 
 // lookAtPart decides the entries that live here and counts nothing.
