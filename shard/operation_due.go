@@ -1,7 +1,10 @@
 package shard
 
 import (
+	"encoding/binary"
 	"slices"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/stint-io/stint/limit"
 )
@@ -41,7 +44,8 @@ func (s *State) OpenLegs() (count int) {
 
 // Duties lists what this shard has to tell or ask others at now, the longest due first, at most so many: a leg asks home
 // for its ruling (ResolveHome), home tells a leg what it has ruled (FinishLeg) and has its own holds expire
-// (ResolveHome, to itself). All of it is done a second time without harm. Only the owner need do it.
+// (ResolveHome, to itself). When there are more, each now gives others of them. All of it is done a second time without
+// harm. Only the owner need do it.
 func (s *State) Duties(now limit.Time, most int) (duties []Duty) {
 	var keys []string
 	for key, due := range s.due {
@@ -55,6 +59,11 @@ func (s *State) Duties(now limit.Time, most int) (duties []Duty) {
 		}
 		return slices.Compare([]byte(a), []byte(b))
 	})
+	if len(keys) > most {
+		// What is owed to a shard that is away stays due, and grows older: so the list begins somewhere else each time.
+		first := int(xxhash.Sum64(binary.LittleEndian.AppendUint64(nil, uint64(now))) % uint64(len(keys)))
+		keys = append(keys[first:], keys[:first]...)
+	}
 	for _, key := range keys {
 		if len(duties) >= most {
 			break

@@ -1,0 +1,32 @@
+package shard
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stint-io/stint/limit"
+)
+
+// A shard that is away for long must not keep the others waiting: what is owed to it stays due, and is older than what is
+// owed to them.
+func TestMoreThanOneRoundOfDutiesTakesTurns(t *testing.T) {
+	w := newWorld(t, onePolicy(limit.Limit{Algorithm: limit.Lifetime, Quota: 1000}))
+	charge := func(now limit.Time, id string, home ID) {
+		w.batch(now, Request{Op: Charge, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k" + id, Cost: 1}},
+			Operation: &Operation{ID: id, Op: Check, Home: home, Drawn: true, Fingerprint: 7, TTL: operationTTL}})
+	}
+	const most = 10
+	for i := range 4 * most {
+		charge(origin+1, fmt.Sprint(i), 1) // which is away
+	}
+	charge(origin+2, "other", 2)
+	for round := range 100 {
+		now := origin + limit.Time(minute) + limit.Time(round)*limit.Time(second/2)
+		for _, duty := range w.state.Duties(now, most) {
+			if duty.To == 2 {
+				return
+			}
+		}
+	}
+	t.Error("in 100 rounds of 10 duties, of 41 that are due, one was never among them")
+}
