@@ -89,7 +89,7 @@ var clusterMutants = []clusterMutant{
 		"\t\tresult := shard.Result{Decision: shard.Decision{Operation: &shard.Verdict{State: shard.OperationAborted}}}\n"},
 		tests("cluster", "TestAnOperationIsAllOrNothing")},
 	{mutant{"a leg that hears nothing ends by itself", "cluster/coordinate_finish.go",
-		"if result.Err != nil || about.Leg == about.Home {",
+		"if result.Err != nil || about.Leg == about.Home || result.Decision.Operation == nil {",
 		"if result.Err != nil {\n\t\t\tresult.Decision.Operation = &shard.Verdict{State: shard.OperationAborted}\n\t\t}\n" +
 			"\t\tif about.Leg == about.Home {"},
 		tests("cluster", "TestAnOperationIsAllOrNothing")},
