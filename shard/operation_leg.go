@@ -17,6 +17,8 @@ const (
 	// operationKept is how long the shards remember an operation at least when it has ended: a copy of one of its
 	// messages that comes late is met. One that comes later still finds nothing, and does no harm either.
 	operationKept = limit.Span(60e6)
+	// operationIDMax bounds an id, which is part of a record's key.
+	operationIDMax = 128
 	// askAgain is how long a leg or a ruling waits before it tries once more.
 	askAgain = limit.Span(2e6)
 )
@@ -33,8 +35,8 @@ func (e *evaluation) keepFor(r *Request) limit.Span {
 // operate answers a message of an operation on several shards. Each says all that it needs and may be asked again at
 // will: what it does is done once, by its own records. So none of them needs a session.
 func (e *evaluation) operate(r *Request) Result {
-	if e.at.Shard == System || r.Operation.ID == "" {
-		return Result{Err: Invalidf("operation", "has no id, or came to the system shard")}
+	if id := r.Operation.ID; e.at.Shard == System || id == "" || len(id) > operationIDMax {
+		return Result{Err: Invalidf("operation", "has no id, or one of more than %d bytes, or came to the system shard", operationIDMax)}
 	}
 	switch r.Op {
 	case AskHome:
