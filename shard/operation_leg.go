@@ -70,10 +70,15 @@ func (e *evaluation) leg(key string) *leg {
 	return l
 }
 
+// writeLeg keeps an open leg for ever, and one that has ended for as long as its decision may be refunded.
 func (e *evaluation) writeLeg(key string, l *leg) {
 	forgetAt := limit.Forever
 	if l.state.ended() {
 		forgetAt, l.due = e.at.Now+limit.Time(l.keep), 0
+		l.answer = l.answer.bare()
+	}
+	if l.state == legReleased && l.drawn {
+		forgetAt = e.at.Now + limit.Time(operationKept) // there is no decision, and nobody asks again
 	}
 	e.write(Put{Key: key, Record: Record{Value: l.encode(), ForgetAt: forgetAt}})
 }
@@ -109,7 +114,7 @@ func (e *evaluation) chargeLeg(r *Request) Result {
 		return result
 	}
 	e.writeLeg(key, &leg{state: legOpen, due: e.at.Now + limit.Time(o.TTL), drawn: o.Drawn, home: o.Home,
-		fingerprint: o.Fingerprint, keep: e.keepFor(r), answer: result.Decision, entries: part})
+		fingerprint: o.Fingerprint, keep: max(operationKept, e.retention(r)), answer: result.Decision, entries: part})
 	return result
 }
 
@@ -120,13 +125,10 @@ func (e *evaluation) finishLeg(r *Request) Result {
 	l := e.leg(key)
 	d := e.newDecision()
 	switch mine := l != nil && l.mine(r); {
-	case mine && l.state == legCommitted && r.Operation.Verdict.State == OperationSettled:
+	case l != nil && l.state == legCommitted && r.Operation.Verdict.State == OperationSettled && (mine || unplaced(r)):
 		return e.settleLeg(key, r, l) // a decision is refunded after it was confirmed
 	case mine && l.state.ended():
 		return Result{Decision: d}
-	case !mine && r.settlesDecision():
-		at := r.Operation.Legs[0].Decision.DecidedAt
-		return Result{Decision: e.settlePart(r, r.Entries, false, true, min(at, e.at.Now))}
 	case l == nil && r.Operation.Verdict.State == OperationAborted:
 		e.leaveTombstone(key, r)
 		return Result{Decision: d}
@@ -156,11 +158,10 @@ func (l *leg) mine(r *Request) bool {
 	return len(r.Operation.Legs) == 1 && placeOf(&r.Operation.Legs[0].Decision) == placeOf(&l.answer)
 }
 
-// settlesDecision reports whether a verdict is about a decision that somebody has settled. It brings along what the leg
-// may have forgotten.
-func (r *Request) settlesDecision() bool {
-	v := &r.Operation.Verdict
-	return v.State == OperationSettled && v.Settled != nil && len(r.Entries) > 0 && len(r.Operation.Legs) == 1
+// unplaced reports whether a verdict does not say where the leg was charged: home had no reason to remember that when the
+// decision was refunded.
+func unplaced(r *Request) bool {
+	return len(r.Operation.Legs) == 1 && placeOf(&r.Operation.Legs[0].Decision) == place{}
 }
 
 // leaveTombstone remembers a verdict on a charge of which nothing is known: one that comes late must not wait for a

@@ -123,7 +123,7 @@ var clusterMutants = []clusterMutant{
 		"\tif at < 0 {\n\t\treturn v\n\t}\n\tif at < 0 {"},
 		tests("cluster", "TestAnOperationIsAllOrNothing")},
 	{mutant{"a decision is given back twice", "shard/operation_settle.go",
-		"if _, done := e.lookup(mark); done && decision {", "if _, done := e.lookup(mark); done && false {"},
+		"\tl.state = legSettled\n", "\tl.state = legCommitted\n"},
 		tests("cluster", "TestAnOperationIsAllOrNothing")},
 	// The same and more, seen by whole clusters.
 	{mutant{"nobody waits for the disk", "raftfsm/log.go", "batch.Commit(pebble.Sync)", "batch.Commit(pebble.NoSync)"},
