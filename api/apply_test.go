@@ -105,6 +105,9 @@ func TestWrongPoliciesAreRefused(t *testing.T) {
 		return limits(`{"name":"a","quota":"1","fixedWindow":{"period":"` + period + `"}}`)
 	}
 	const lifetime = `{"name":"a","quota":"1","lifetime":{}}`
+	policyOf := func(field string) string {
+		return `{"policies":[{"name":"p","limits":[` + lifetime + `],` + field + `}]}`
+	}
 	for _, c := range []struct{ body, code, message string }{
 		{`{}`, "invalid_argument", "policies: are missing: a set has at least one"},
 		{`{"policies":[],"dryRun":true}`, "invalid_argument", "policies: are missing: a set has at least one"},
@@ -129,12 +132,30 @@ func TestWrongPoliciesAreRefused(t *testing.T) {
 			"policies[0].idempotency_retention: must be more than 0, not -1s"},
 		{`{"policies":[{"name":"p","limits":[` + lifetime + `]},{"name":"p","limits":[` + lifetime + `]}]}`,
 			"invalid_argument", "policies.p: is there twice"},
-		{limits(`{"name":"a","quota":"1","calendar":{"unit":"UNIT_DAY"}}`), "unimplemented",
-			"policies.p.limits[0].calendar: is not built yet; remove the field"},
-		{`{"policies":[{"name":"p","limits":[` + lifetime + `],"lockout":{"after":3}}]}`, "unimplemented",
-			"policies.p.lockout: is not built yet; remove the field"},
-		{`{"policies":[{"name":"p","limits":[` + lifetime + `],"onChange":"ON_CHANGE_RESET"}]}`, "unimplemented",
-			"policies.p.on_change: is not built yet; remove the field"},
+		{limits(`{"name":"a","quota":"1","calendar":{}}`), "invalid_argument",
+			"policies.p.limits[0].calendar.unit: must be minute, hour, day, week, month or year"},
+		{limits(`{"name":"a","quota":"1","calendar":{"unit":262}}`), "invalid_argument",
+			"policies.p.limits[0].calendar.unit: must be minute, hour, day, week, month or year"},
+		{limits(`{"name":"a","quota":"1","calendar":{"unit":"UNIT_MONTH","anchorDay":257}}`), "invalid_argument",
+			"policies.p.limits[0].calendar.anchor_day: 257 is more than 255"},
+		{limits(`{"name":"a","quota":"1","calendar":{"unit":"UNIT_MONTH","anchorDay":32}}`), "invalid_argument",
+			"policies.p.limits[0].calendar.anchor_day: must be 1 to 31, is 32"},
+		{limits(`{"name":"a","quota":"1","calendar":{"unit":"UNIT_WEEK","weekStart":257}}`), "invalid_argument",
+			"policies.p.limits[0].calendar.week_start: 257 is more than 255"},
+		{limits(`{"name":"a","quota":"1","calendar":{"unit":"UNIT_DAY","every":65537}}`), "invalid_argument",
+			"policies.p.limits[0].calendar.every: 65537 is more than 65535"},
+		{limits(`{"name":"a","quota":"1","calendar":{"unit":"UNIT_DAY","timeZone":"Local"}}`), "invalid_argument",
+			`policies.p.limits[0].calendar.time_zone: "Local" is not a time zone of the IANA database`},
+		{policyOf(`"lockout":{"after":3}`), "invalid_argument", "policies.p.lockout.base: is missing"},
+		{policyOf(`"lockout":{"base":"1s"}`), "invalid_argument", "policies.p.lockout.after: must be at least 1"},
+		{policyOf(`"lockout":{"after":3,"base":"2s","max":"1s"}`), "invalid_argument",
+			"policies.p.lockout.max: 1s is less than the first block, base: 2s"},
+		{policyOf(`"lockout":{"after":3,"base":"2s","onDenied":true}`), "invalid_argument",
+			"policies.p.lockout.on_denied: needs count_denied: true"},
+		{policyOf(`"onExpire":3`), "invalid_argument", "policies.p.on_expire: 3 is none"},
+		{policyOf(`"onChange":5`), "invalid_argument", "policies.p.on_change: 5 is none"},
+		{policyOf(`"parent":"q"`), "invalid_argument", "policies.p.parent: there is no policy q"},
+		{policyOf(`"denyCache":"1s"`), "unimplemented", "policies.p.deny_cache: is not built yet; remove the field"},
 	} {
 		w := newWorld(t)
 		_, _, body := w.post("PolicyService/Apply", c.body)

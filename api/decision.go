@@ -21,7 +21,6 @@ const spanMax limit.Span = 315_576_000_000 * microsPerSecond
 func decisionOf(d *shard.Decision) *stintv1.Decision {
 	return &stintv1.Decision{
 		Allowed:      d.Allowed,
-		DecisionId:   d.Handle(),
 		Limits:       statusesOf(d.Limits),
 		DeniedBy:     deniedBy(d),
 		RetryAfter:   waitOf(d.RetryAfter),

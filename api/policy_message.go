@@ -25,6 +25,15 @@ func policyOf(p *policy.Policy) *stintv1.Policy {
 		Headers:              p.Headers,
 		Reason:               p.Reason,
 		IdempotencyRetention: durationOf(p.Retention),
+		CountDenied:          p.CountDenied,
+		Parent:               p.Parent,
+		Lockout:              lockoutMessage(p.Lockout),
+	}
+	if p.OnExpire != policy.OnExpireCancel { // what is usual stays unsaid, as in a file
+		m.OnExpire = stintv1.OnExpire(p.OnExpire)
+	}
+	if p.OnChange != policy.AsIs {
+		m.OnChange = stintv1.OnChange(p.OnChange) + stintv1.OnChange_ON_CHANGE_AS_IS
 	}
 	for i := range p.Limits {
 		m.Limits = append(m.Limits, limitOf(&p.Limits[i]))
@@ -49,6 +58,14 @@ func tierMessage(t policy.Tier) *stintv1.Tier {
 	return m
 }
 
+func lockoutMessage(l *policy.Lockout) *stintv1.Lockout {
+	if l == nil {
+		return nil
+	}
+	return &stintv1.Lockout{After: l.After, Base: durationOf(l.Base), Factor: l.Factor, Max: durationOf(l.Max),
+		ForgiveAfter: durationOf(l.ForgiveAfter), OnDenied: l.OnDenied, StepDown: l.StepDown}
+}
+
 func limitOf(l *policy.Limit) *stintv1.Limit {
 	m := &stintv1.Limit{Name: l.Name, Quota: l.Quota, Unit: l.Unit, Shadow: l.Shadow}
 	period := durationOf(l.Period)
@@ -68,6 +85,10 @@ func limitOf(l *policy.Limit) *stintv1.Limit {
 		m.Algorithm = &stintv1.Limit_TokenBucket{TokenBucket: tokenBucket(l)}
 	case limit.GCRA:
 		m.Algorithm = &stintv1.Limit_Gcra{Gcra: &stintv1.Gcra{Rate: l.Count, Per: period}}
+	case limit.Calendar:
+		m.Algorithm = &stintv1.Limit_Calendar{Calendar: calendarMessage(l.Cycle)}
+	case limit.Concurrency:
+		m.Algorithm = &stintv1.Limit_Concurrency{Concurrency: &stintv1.Concurrency{}}
 	case limit.Lifetime:
 		m.Algorithm = &stintv1.Limit_Lifetime{Lifetime: &stintv1.Lifetime{}}
 	case limit.Unlimited:
@@ -79,6 +100,12 @@ func limitOf(l *policy.Limit) *stintv1.Limit {
 func fixedWindow(period limit.Span, anchor stintv1.Anchor) *stintv1.Limit_FixedWindow {
 	return &stintv1.Limit_FixedWindow{
 		FixedWindow: &stintv1.FixedWindow{Period: durationOf(period), Anchor: anchor}}
+}
+
+// calendarMessage has the numbers of limit.Unit for its own.
+func calendarMessage(c limit.Cycle) *stintv1.Calendar {
+	return &stintv1.Calendar{Unit: stintv1.Unit(c.Unit), TimeZone: c.Zone.String(), AnchorDay: uint32(c.AnchorDay),
+		WeekStart: uint32(c.WeekStart), Every: uint32(c.Every)}
 }
 
 func tokenBucket(l *policy.Limit) *stintv1.TokenBucket {

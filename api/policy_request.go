@@ -39,6 +39,37 @@ func PoliciesOf(messages []*stintv1.Policy) (*policy.Set, error) {
 	return set, err
 }
 
+// PolicyFrom reads one policy that a server has sent, which has checked it: nothing is asked of it but that it can be
+// read. The policy is in no Set, so it cannot be resolved.
+func PolicyFrom(m *stintv1.Policy) (*policy.Policy, error) {
+	var r policyReader
+	p := r.policy(0, m)
+	if r.unbuilt != nil {
+		return nil, r.unbuilt
+	}
+	if len(r.problems) > 0 {
+		return nil, policyError(r.problems)
+	}
+	return p, nil
+}
+
+// limitsFrom reads the limits that a request brings along, with the checks that those of a policy get. The path is that of
+// the message they are in, as "entries[0]". The error is a *shard.Error that names the field.
+func limitsFrom(path string, messages []*stintv1.Limit) ([]policy.Limit, error) {
+	var r policyReader
+	limits := make([]policy.Limit, len(messages))
+	for i, m := range messages {
+		limits[i] = r.limit(fmt.Sprintf("%s.limits[%d]", path, i), m)
+	}
+	if len(r.problems) > 0 {
+		return nil, shard.Invalidf(r.problems[0].Path, "%s", r.problems[0].Message)
+	}
+	if problems := policy.LimitProblems(limits); len(problems) > 0 {
+		return nil, shard.Invalidf(path+"."+problems[0].Path, "%s", problems[0].Message)
+	}
+	return limits, nil
+}
+
 // problemsToldMax keeps an error within the size of a header, which gRPC sends it in.
 const problemsToldMax = 20
 
@@ -79,14 +110,14 @@ func (r *policyReader) policy(i int, m *stintv1.Policy) *policy.Policy {
 	if policy.NameProblem(path) != "" {
 		path = fmt.Sprintf("[%d]", i)
 	}
-	r.refuse(m.GetLockout() != nil, path+".lockout")
-	r.refuse(m.GetCountDenied(), path+".count_denied")
-	r.refuse(m.GetOnExpire() != stintv1.OnExpire_ON_EXPIRE_UNSPECIFIED, path+".on_expire")
-	r.refuse(m.GetOnChange() > stintv1.OnChange_ON_CHANGE_AS_IS, path+".on_change")
 	r.refuse(m.GetDenyCache() != nil, path+".deny_cache")
 	p := &policy.Policy{Name: m.GetName(), DefaultTier: m.GetDefaultTier(), Security: m.GetSecurity(),
 		Shadow: m.GetShadow(), Headers: slices.Clone(m.GetHeaders()), Reason: m.GetReason(),
-		Retention: policy.DefaultRetention}
+		Retention: policy.DefaultRetention, CountDenied: m.GetCountDenied(), Parent: m.GetParent(),
+		OnExpire: r.onExpire(path+".on_expire", m.GetOnExpire()), OnChange: r.onChange(path+".on_change", m.GetOnChange())}
+	if l := m.GetLockout(); l != nil {
+		p.Lockout = r.lockout(path+".lockout", l)
+	}
 	if retention := m.GetIdempotencyRetention(); retention != nil {
 		p.Retention = r.span(path+".idempotency_retention", retention)
 	}
@@ -97,21 +128,64 @@ func (r *policyReader) policy(i int, m *stintv1.Policy) *policy.Policy {
 		p.Tiers = make(map[string]policy.Tier, len(m.Tiers))
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.GetTiers())) {
-		p.Tiers[name] = tierFrom(m.Tiers[name])
+		p.Tiers[name] = policy.Tier{Unlimited: m.Tiers[name].GetUnlimited(), Limits: tierLimitsFrom(m.Tiers[name].GetLimits())}
 	}
 	return p
 }
 
-func tierFrom(m *stintv1.Tier) policy.Tier {
-	t := policy.Tier{Unlimited: m.GetUnlimited(), Limits: make(map[string]policy.TierLimit, len(m.GetLimits()))}
-	for name, l := range m.GetLimits() {
-		if l != nil {
-			t.Limits[name] = policy.TierLimit{Quota: l.Quota, Refill: l.Refill, Rate: l.Rate}
+// tierLimitsFrom reads what a tier or an override changes, by the name of the limit.
+func tierLimitsFrom(messages map[string]*stintv1.TierLimit) map[string]policy.TierLimit {
+	limits := make(map[string]policy.TierLimit, len(messages))
+	for name, m := range messages {
+		if m != nil {
+			limits[name] = policy.TierLimit{Quota: m.Quota, Refill: m.Refill, Rate: m.Rate}
 		} else {
-			t.Limits[name] = policy.TierLimit{}
+			limits[name] = policy.TierLimit{}
 		}
 	}
-	return t
+	return limits
+}
+
+func (r *policyReader) onExpire(path string, e stintv1.OnExpire) policy.OnExpire {
+	switch e {
+	case stintv1.OnExpire_ON_EXPIRE_UNSPECIFIED, stintv1.OnExpire_ON_EXPIRE_CANCEL:
+	case stintv1.OnExpire_ON_EXPIRE_COMMIT:
+		return policy.OnExpireCommit
+	default:
+		r.fail(path, "%d is none", e)
+	}
+	return policy.OnExpireCancel
+}
+
+func (r *policyReader) onChange(path string, c stintv1.OnChange) policy.OnChange {
+	switch c {
+	case stintv1.OnChange_ON_CHANGE_UNSPECIFIED, stintv1.OnChange_ON_CHANGE_AS_IS:
+	case stintv1.OnChange_ON_CHANGE_PROPORTIONAL:
+		return policy.Proportional
+	case stintv1.OnChange_ON_CHANGE_ADDITIVE:
+		return policy.Additive
+	case stintv1.OnChange_ON_CHANGE_RESET:
+		return policy.Restart
+	default:
+		r.fail(path, "%d is none", c)
+	}
+	return policy.AsIs
+}
+
+// lockout reads a ladder. What the message leaves out is as in a file.
+func (r *policyReader) lockout(path string, m *stintv1.Lockout) *policy.Lockout {
+	l := policy.DefaultLockout(r.span(path+".base", m.GetBase()))
+	l.After, l.OnDenied, l.StepDown = m.GetAfter(), m.GetOnDenied(), m.GetStepDown()
+	if m.GetFactor() != 0 {
+		l.Factor = m.GetFactor()
+	}
+	if m.GetMax() != nil {
+		l.Max = r.span(path+".max", m.GetMax())
+	}
+	if m.GetForgiveAfter() != nil {
+		l.ForgiveAfter = r.span(path+".forgive_after", m.GetForgiveAfter())
+	}
+	return &l
 }
 
 func (r *policyReader) limit(path string, m *stintv1.Limit) policy.Limit {
@@ -142,21 +216,47 @@ func (r *policyReader) limit(path string, m *stintv1.Limit) policy.Limit {
 		l.Algorithm = limit.Lifetime
 	case *stintv1.Limit_Unlimited:
 		l.Algorithm = limit.Unlimited
+	case *stintv1.Limit_Calendar:
+		l.Algorithm, l.Cycle = limit.Calendar, r.cycle(path+".calendar", a.Calendar)
+	case *stintv1.Limit_Concurrency:
+		l.Algorithm = limit.Concurrency
 	default:
-		r.otherAlgorithm(path, m)
+		r.fail(path, "needs an algorithm")
 	}
 	return l
 }
 
-func (r *policyReader) otherAlgorithm(path string, m *stintv1.Limit) {
-	switch m.GetAlgorithm().(type) {
-	case *stintv1.Limit_Calendar:
-		r.refuse(true, path+".calendar")
-	case *stintv1.Limit_Concurrency:
-		r.refuse(true, path+".concurrency")
-	default:
-		r.fail(path, "needs an algorithm")
+// cycle reads the periods of a calendar. A unit has the number of limit.Unit.
+func (r *policyReader) cycle(path string, m *stintv1.Calendar) limit.Cycle {
+	unit := m.GetUnit()
+	if unit < stintv1.Unit_UNIT_MINUTE || unit > stintv1.Unit_UNIT_YEAR {
+		r.fail(path+".unit", "must be minute, hour, day, week, month or year")
+		unit = stintv1.Unit_UNIT_UNSPECIFIED
 	}
+	c := policy.UsualCycle(limit.Unit(unit))
+	if every := m.GetEvery(); every != 0 {
+		c.Every = uint16(r.small(path+".every", every, math.MaxUint16))
+	}
+	if day := m.GetAnchorDay(); day != 0 {
+		c.AnchorDay = uint8(r.small(path+".anchor_day", day, math.MaxUint8))
+	}
+	if start := m.GetWeekStart(); start != 0 {
+		c.WeekStart = uint8(r.small(path+".week_start", start, math.MaxUint8))
+	}
+	zone, err := zoneOf(m.GetTimeZone())
+	var wrong *limit.FieldError
+	if errors.As(err, &wrong) {
+		r.fail(path+".time_zone", "%s", wrong.Message)
+	}
+	c.Zone = zone
+	return c
+}
+
+func (r *policyReader) small(path string, n, most uint32) uint32 {
+	if n > most {
+		r.fail(path, "%d is more than %d", n, most)
+	}
+	return n
 }
 
 func (r *policyReader) anchor(path string, a stintv1.Anchor) limit.Algorithm {

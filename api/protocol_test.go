@@ -214,7 +214,7 @@ func TestJSONOfACheck(t *testing.T) {
 		decide func(shard.Request) shard.Result
 		want   string
 	}{
-		{"allowed", allow, `{"decision":{"allowed":true,"decisionId":"AQMRYwE","limits":[{"policy":"per-ip","limit":"minute",` +
+		{"allowed", allow, `{"decision":{"allowed":true,"decisionId":"","limits":[{"policy":"per-ip","limit":"minute",` +
 			`"key":"203.0.113.7","quota":"100","used":"1","held":"0","remaining":"99","granted":"0",` +
 			`"windowStart":"2026-11-21T12:00:00Z","resetAt":"2026-11-21T12:01:00Z","allowed":true,"shadow":false,` +
 			`"lockoutLevel":0,"unlimited":false}],"deniedBy":[],"reason":"","decidedAt":"2026-11-21T12:00:00.250Z",` +

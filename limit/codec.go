@@ -10,7 +10,8 @@ import (
 //
 //	State: T, A, B, number of Points; if there are Points: step, then for each (instant - the one before) / step
 //	       and units. Before the first stands T - first instant, so that the step of buckets is their width.
-//	Limit: Algorithm, Quota, Period, Count, Bucket, Initial
+//	Limit: Algorithm, Quota, Period, Count, Bucket, Initial; of a Calendar also Unit, Every, AnchorDay, WeekStart and
+//	       the length and bytes of the Zone's name
 
 // maxStateTime bounds T: a TAT may lie maxUnits microseconds after MaxTime.
 const maxStateTime = uint64(MaxTime) + maxUnits
@@ -105,11 +106,25 @@ func AppendLimit(dst []byte, l Limit) []byte {
 	dst = binary.AppendUvarint(dst, uint64(l.Period))
 	dst = binary.AppendUvarint(dst, l.Count)
 	dst = binary.AppendUvarint(dst, uint64(l.Bucket))
-	return binary.AppendUvarint(dst, l.Initial)
+	dst = binary.AppendUvarint(dst, l.Initial)
+	if l.Algorithm == Calendar {
+		dst = appendCycle(dst, l.Cycle)
+	}
+	return dst
 }
 
-// DecodeLimit reads a Limit from the front of b and returns what follows it. It accepts only what Validate accepts.
-func DecodeLimit(b []byte) (Limit, []byte, error) {
+func appendCycle(dst []byte, c Cycle) []byte {
+	dst = binary.AppendUvarint(dst, uint64(c.Unit))
+	dst = binary.AppendUvarint(dst, uint64(c.Every))
+	dst = binary.AppendUvarint(dst, uint64(c.AnchorDay))
+	dst = binary.AppendUvarint(dst, uint64(c.WeekStart))
+	dst = binary.AppendUvarint(dst, uint64(len(c.Zone.name)))
+	return append(dst, c.Zone.name...)
+}
+
+// DecodeLimit reads a Limit from the front of b and returns what follows it. It accepts only what Validate accepts. A
+// Calendar has the Zone of like if that is the one it names, so that the two can be compared with ==; else it is loaded.
+func DecodeLimit(b []byte, like Limit) (Limit, []byte, error) {
 	d := decoder{rest: b}
 	l := Limit{
 		Algorithm: Algorithm(d.number("algorithm", 255)),
@@ -119,6 +134,9 @@ func DecodeLimit(b []byte) (Limit, []byte, error) {
 		Bucket:    Span(d.number("bucket", maxUnits)),
 		Initial:   d.number("initial", maxUnits),
 	}
+	if l.Algorithm == Calendar {
+		l.Cycle = d.cycle(like.Cycle.Zone)
+	}
 	if d.err == nil {
 		d.err = l.Validate()
 	}
@@ -126,6 +144,38 @@ func DecodeLimit(b []byte) (Limit, []byte, error) {
 		return Limit{}, nil, d.err
 	}
 	return l, d.rest, nil
+}
+
+func (d *decoder) cycle(like *Zone) Cycle {
+	return Cycle{
+		Unit:      Unit(d.number("unit", 255)),
+		Every:     uint16(d.number("every", 65_535)),
+		AnchorDay: uint8(d.number("anchor_day", 255)),
+		WeekStart: uint8(d.number("week_start", 255)),
+		Zone:      d.zone(like),
+	}
+}
+
+func (d *decoder) zone(like *Zone) *Zone {
+	length := d.number("length of time_zone", maxZoneName)
+	if uint64(len(d.rest)) < length {
+		d.fail("time_zone of %d bytes in %d", length, len(d.rest))
+	}
+	if d.err != nil {
+		return nil
+	}
+	name := d.rest[:length]
+	d.rest = d.rest[length:]
+	if like != nil && like.name == string(name) {
+		return like
+	}
+	zone, err := LoadZone(string(name))
+	if err != nil {
+		d.fail("%w", err)
+	} else if length == 0 {
+		d.fail("time_zone has no name")
+	}
+	return zone
 }
 
 // decoder reads numbers until the first error, which it keeps.

@@ -37,7 +37,7 @@ func TestGoldenBytes(t *testing.T) {
 	if got := hex.EncodeToString(b); got != "090605c0843d020003" {
 		t.Errorf("%+v is %s", l, got)
 	}
-	if back, rest, err := limit.DecodeLimit(append(b[1:], 7)); err != nil || back != l || !bytes.Equal(rest, []byte{7}) {
+	if back, rest, err := limit.DecodeLimit(append(b[1:], 7), limit.Limit{}); err != nil || back != l || !bytes.Equal(rest, []byte{7}) {
 		t.Errorf("%+v, %x, %v", back, rest, err)
 	}
 }
@@ -45,7 +45,7 @@ func TestGoldenBytes(t *testing.T) {
 func TestWhatIsWrittenIsReadBack(t *testing.T) {
 	for _, l := range small {
 		walk(l, 6, visitRoundTrip(t, l))
-		back, rest, err := limit.DecodeLimit(limit.AppendLimit(nil, l))
+		back, rest, err := limit.DecodeLimit(limit.AppendLimit(nil, l), limit.Limit{})
 		if err != nil || back != l || len(rest) != 0 {
 			t.Errorf("%+v: %+v, %x, %v", l, back, rest, err)
 		}
@@ -80,7 +80,7 @@ func TestWrongBytesAreRefused(t *testing.T) {
 		err.Error() != "limit: decode: 10000 points in 1 bytes" { // before memory is taken for them
 		t.Errorf("%v", err)
 	}
-	if l, _, err := limit.DecodeLimit([]byte{byte(limit.FixedWindow), 0, 1, 0, 0, 0}); err == nil {
+	if l, _, err := limit.DecodeLimit([]byte{byte(limit.FixedWindow), 0, 1, 0, 0, 0}, limit.Limit{}); err == nil {
 		t.Errorf("a quota of 0 was read: %+v", l)
 	}
 }
@@ -142,7 +142,7 @@ func FuzzDecodeLimit(f *testing.F) {
 		f.Add(limit.AppendLimit(nil, l))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		l, rest, err := limit.DecodeLimit(b)
+		l, rest, err := limit.DecodeLimit(b, limit.Limit{})
 		if err != nil {
 			return
 		}

@@ -5,11 +5,12 @@ import "slices"
 // Convert carries what was used under one limit over to another: it stays used under the new numbers. Between limits of
 // one shape the result is exact:
 //
-//   - fixed windows: the count stays, and the open window never ends earlier than it would have; aligned to the
-//     epoch, it ends with the window of the new Period that contains its old end;
+//   - fixed windows and calendars: the count stays, and the open window never ends earlier than it would have; aligned
+//     to the epoch or a calendar, it ends with the new window or period that contains its last instant;
 //   - a sliding log and sliding buckets: the hits stay where they were, as late as their bucket allows;
 //   - token bucket and GCRA: what is missing stays missing, to the part of a unit, rounded up;
-//   - weighted sliding windows of one Period: both windows stay.
+//   - weighted sliding windows of one Period: both windows stay;
+//   - lifetime, unlimited and concurrency: the count stays.
 //
 // Between limits of two shapes everything used now counts as one hit at now, which rounds against the caller. What no
 // longer counted under old is not brought back by a longer Period.
@@ -20,7 +21,7 @@ func Convert(old Limit, s State, new Limit, now Time) State {
 	s = counterOf(old, now).settle(old, s, now)
 	c := counterOf(new, now)
 	switch {
-	case old.isFixedWindow() && new.isFixedWindow():
+	case old.hasWindow() && new.hasWindow():
 		return convertWindow(old, s, new)
 	case old.isLog() && new.isLog():
 		return convertLog(old, s, new, now)
@@ -36,8 +37,9 @@ func Convert(old Limit, s State, new Limit, now Time) State {
 	return c.add(new, c.settle(new, State{}, now), min(used, maxUnits), now)
 }
 
-func (l Limit) isFixedWindow() bool {
-	return l.Algorithm == FixedWindow || l.Algorithm == FixedWindowFirstHit
+// hasWindow reports whether an open State ends at T, whole.
+func (l Limit) hasWindow() bool {
+	return l.Algorithm == FixedWindow || l.Algorithm == FixedWindowFirstHit || l.Algorithm == Calendar
 }
 
 func (l Limit) isLog() bool { return l.Algorithm == SlidingLog || l.Algorithm == SlidingBuckets }
@@ -54,10 +56,19 @@ func convertWindow(old Limit, s State, new Limit) State {
 	if s.T == 0 {
 		return s
 	}
-	if new.Algorithm == FixedWindow {
+	start := s.T - Time(old.Period)
+	if old.Algorithm == Calendar {
+		start = Time(s.B)
+	}
+	s.B = 0
+	switch new.Algorithm {
+	case FixedWindow:
 		s.T = floor(s.T-1, new.Period) + Time(new.Period)
-	} else {
-		s.T = max(s.T, s.T-Time(old.Period)+Time(new.Period))
+	case FixedWindowFirstHit:
+		s.T = max(s.T, start+Time(new.Period))
+	case Calendar:
+		_, s.T = new.Cycle.period(s.T - 1)
+		s.B = uint64(max(0, start))
 	}
 	return s
 }

@@ -40,6 +40,10 @@ func (fixedWindow) refund(l Limit, s State, units uint64, taken, _ Time) State {
 	return s
 }
 
+func (fixedWindow) stillCounts(l Limit, s State, taken, _ Time) bool {
+	return s.A > 0 && taken >= s.T-Time(l.Period)
+}
+
 func (fixedWindow) status(l Limit, s State, now Time) Verdict {
 	switch {
 	case s.T != 0:

@@ -29,6 +29,8 @@ func (gcra) refund(l Limit, s State, units uint64, _, now Time) State {
 	return arrival(l, less(untilArrival(l, s, now), product(units, per)), now)
 }
 
+func (gcra) stillCounts(l Limit, s State, _, now Time) bool { return untilArrival(l, s, now) > 0 }
+
 func (gcra) status(l Limit, s State, now Time) Verdict {
 	return rateStatus(l, untilArrival(l, s, now), now)
 }

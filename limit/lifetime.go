@@ -22,6 +22,8 @@ func (lifetime) refund(_ Limit, s State, units uint64, _, _ Time) State {
 	return State{A: less(s.A, units)}
 }
 
+func (lifetime) stillCounts(_ Limit, s State, _, _ Time) bool { return s.A > 0 }
+
 func (lifetime) status(_ Limit, s State, now Time) Verdict {
 	if s.A == 0 {
 		return Verdict{ResetAt: now}

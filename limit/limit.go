@@ -45,28 +45,6 @@ type Limit struct {
 	Cycle     Cycle  // Calendar: its periods; else the zero Cycle
 }
 
-// Cycle says which periods a Calendar limit counts in: Every units, by the calendar of a time zone.
-type Cycle struct {
-	Unit      Unit
-	Every     uint16 // units in one period, at least 1
-	AnchorDay uint8  // Month and Year: the day of the month on which a period begins, 1 to 31, clamped to the month's last; else 0
-	WeekStart uint8  // Week: ISO, 1 is Monday, 7 Sunday; else 0
-	Zone      *Zone  // LoadZone made it
-}
-
-// Unit is a unit of the calendar. The numbers stand in logs and snapshots: append, never renumber.
-type Unit uint8
-
-// The units.
-const (
-	Minute Unit = 1
-	Hour   Unit = 2
-	Day    Unit = 3
-	Week   Unit = 4
-	Month  Unit = 5
-	Year   Unit = 6
-)
-
 // State is what one limit remembers of one key. The zero State is a key at rest (never seen). A State is a value:
 // no function of this package changes one it was given, nor the Points it refers to.
 //
@@ -92,7 +70,3 @@ type Verdict struct {
 	ResetAt     Time   // first instant at which nothing counted so far counts any more (now, when nothing does); 0: never
 	RetryAfter  Span   // on a denial the exact wait until this same request would be admitted if nobody else spent; Never; 0 when allowed
 }
-
-// Zone is a time zone of the IANA database. Two Zones of one name are equal only if they are the same pointer: whoever
-// compares Limits takes care that they share it.
-type Zone struct{ name string }

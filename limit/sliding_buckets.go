@@ -15,3 +15,7 @@ func (b slidingBuckets) add(l Limit, s State, units uint64, now Time) State {
 func (b slidingBuckets) refund(l Limit, s State, units uint64, taken, now Time) State {
 	return b.slidingLog.refund(l, s, units, floor(taken, l.Bucket), now)
 }
+
+func (b slidingBuckets) stillCounts(l Limit, s State, taken, now Time) bool {
+	return b.slidingLog.stillCounts(l, s, floor(taken, l.Bucket), now)
+}

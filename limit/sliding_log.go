@@ -64,7 +64,7 @@ func (slidingLog) refund(_ Limit, s State, units uint64, taken, _ Time) State {
 		s.B = less(s.B, units)
 		return withoutEmpty(s)
 	}
-	i, found := slices.BinarySearchFunc(s.Points, taken, func(p Point, at Time) int { return cmp.Compare(p.At, at) })
+	i, found := pointAt(s, taken)
 	if !found {
 		return s
 	}
@@ -78,6 +78,14 @@ func (slidingLog) refund(_ Limit, s State, units uint64, taken, _ Time) State {
 	return s
 }
 
+func (slidingLog) stillCounts(_ Limit, s State, taken, _ Time) bool {
+	if taken == s.T {
+		return s.A > 0
+	}
+	_, found := pointAt(s, taken)
+	return found
+}
+
 func (c slidingLog) status(l Limit, s State, now Time) Verdict {
 	return Verdict{Used: s.B, ResetAt: max(now, c.forgetAt(l, s))}
 }
@@ -87,6 +95,10 @@ func (slidingLog) forgetAt(l Limit, s State) Time {
 		return 0
 	}
 	return s.T + Time(l.Period)
+}
+
+func pointAt(s State, at Time) (int, bool) {
+	return slices.BinarySearchFunc(s.Points, at, func(p Point, at Time) int { return cmp.Compare(p.At, at) })
 }
 
 // appended copies: other State values may refer to the same array. At maxPoints the oldest two become one, which

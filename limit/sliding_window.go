@@ -57,6 +57,14 @@ func (slidingWindow) refund(l Limit, s State, units uint64, taken, _ Time) State
 	return s
 }
 
+func (slidingWindow) stillCounts(l Limit, s State, taken, _ Time) bool {
+	start := s.T - Time(l.Period)
+	if taken >= start {
+		return s.A > 0
+	}
+	return s.B > 0 && taken >= start-Time(l.Period)
+}
+
 func (c slidingWindow) status(l Limit, s State, now Time) Verdict {
 	used := sum(s.A, mulDivUp(s.B, left(l, s, now), uint64(l.Period), maxUnits))
 	return Verdict{Used: used, ResetAt: max(now, c.forgetAt(l, s))}

@@ -13,6 +13,8 @@ type counter interface {
 	add(l Limit, s State, units uint64, now Time) State
 	// refund gives back units counted at taken, no more than still count.
 	refund(l Limit, s State, units uint64, taken, now Time) State
+	// stillCounts reports whether refund would find anything counted at taken.
+	stillCounts(l Limit, s State, taken, now Time) bool
 	// status fills in Used, WindowStart and ResetAt.
 	status(l Limit, s State, now Time) Verdict
 	// forgetAt is 0 for the zero State.
@@ -29,6 +31,8 @@ var counters = [...]counter{
 	GCRA:                gcra{},
 	Lifetime:            lifetime{},
 	Unlimited:           unlimited{},
+	Calendar:            calendar{},
+	Concurrency:         concurrency{},
 }
 
 func (a Algorithm) known() bool { return int(a) < len(counters) && counters[a] != nil }
@@ -87,10 +91,35 @@ func Add(l Limit, s State, cost uint64, now Time) (State, Verdict) {
 func Refund(l Limit, s State, cost uint64, taken, now Time) State {
 	c := counterOf(l, now)
 	mustCost(cost)
-	if taken < 0 || taken > now {
-		panic(fmt.Sprintf("limit: refund at %d of a take made at %d", now, taken))
-	}
+	mustTaken(taken, now)
 	return c.refund(l, c.settle(l, s, now), cost, taken, now)
+}
+
+// StillCounts reports whether a Refund, at now, of units taken at taken would give anything back: whether what was
+// counted then is still live. A bucket and GCRA do not know when they were charged: what is missing can be given back.
+func StillCounts(l Limit, s State, taken, now Time) bool {
+	c := counterOf(l, now)
+	mustTaken(taken, now)
+	return c.stillCounts(l, c.settle(l, s, now), taken, now)
+}
+
+// SetUsed makes used units the ones that are used at now, neither more nor fewer. Fixed windows and calendars keep their
+// open window, and open one if there is none; a sliding window and a log remember one hit, at now. A bucket and GCRA are
+// bounded as Add bounds them, and the count saturates as there. With 0 used the State is the zero State: a key at rest.
+func SetUsed(l Limit, s State, used uint64, now Time) State {
+	c := counterOf(l, now)
+	if used == 0 {
+		return State{}
+	}
+	if l.hasRate() {
+		used = min(used, 2*l.Quota)
+	}
+	var kept State
+	if l.hasWindow() {
+		kept = c.settle(l, s, now)
+		kept.A = 0
+	}
+	return c.add(l, kept, min(used, maxUnits), now)
 }
 
 // ForgetAt is the first instant from which every answer about the State is the one about the zero State, so that it
@@ -127,6 +156,12 @@ func counterOf(l Limit, now Time) counter {
 		panic(fmt.Sprintf("limit: %d is not an algorithm", l.Algorithm))
 	}
 	return counters[l.Algorithm]
+}
+
+func mustTaken(taken, now Time) {
+	if taken < 0 || taken > now {
+		panic(fmt.Sprintf("limit: refund at %d of a take made at %d", now, taken))
+	}
 }
 
 func mustCost(cost uint64) {

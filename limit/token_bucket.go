@@ -40,6 +40,8 @@ func (tokenBucket) refund(l Limit, s State, units uint64, _, now Time) State {
 	return bucketOf(l, less(s.A, product(units, per)), now)
 }
 
+func (tokenBucket) stillCounts(l Limit, s State, _, _ Time) bool { return s.A > 0 && !neverUsed(l, s) }
+
 func (tokenBucket) status(l Limit, s State, now Time) Verdict {
 	v := rateStatus(l, s.A, now)
 	if neverUsed(l, s) {

@@ -18,7 +18,9 @@ const maxUnits = 1 << 62
 
 // FieldError says which number of a Limit is impossible, and why. It is a value: never changed after it is made.
 type FieldError struct {
-	Field   string // as a policies file names it: quota, period, per, refill, rate, bucket, initial; or algorithm
+	// Field is as a policies file names it: quota, period, per, refill, rate, bucket, initial, unit, every, time_zone,
+	// anchor_day, week_start; or algorithm.
+	Field   string
 	Message string // what is wrong and what would be right
 }
 
@@ -35,7 +37,7 @@ func (l Limit) Validate() error {
 	if !l.Algorithm.known() {
 		return wrong("algorithm", "%d is not an algorithm", l.Algorithm)
 	}
-	for _, check := range []func() error{l.validQuota, l.validPeriod, l.validCount, l.validBucket, l.validInitial} {
+	for _, check := range []func() error{l.validQuota, l.validPeriod, l.validCount, l.validBucket, l.validInitial, l.validCycle} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -67,7 +69,7 @@ func (l Limit) validPeriod() error {
 	}
 	switch {
 	case !l.hasPeriod() && l.Period != 0:
-		return wrong(field, "%d us given, but this limit never resets", l.Period)
+		return wrong(field, "%d us given, but %s", l.Period, l.whyNoPeriod())
 	case l.hasPeriod() && l.Period <= 0:
 		return wrong(field, "must be at least 1 us, is %d us", l.Period)
 	case l.Period > MaxPeriod:
@@ -128,5 +130,52 @@ func (l Limit) validInitial() error {
 	return nil
 }
 
-func (l Limit) hasRate() bool   { return l.Algorithm == TokenBucket || l.Algorithm == GCRA }
-func (l Limit) hasPeriod() bool { return l.Algorithm != Lifetime && l.Algorithm != Unlimited }
+func (l Limit) validCycle() error {
+	c := l.Cycle
+	switch {
+	case l.Algorithm != Calendar && c != Cycle{}:
+		return wrong("unit", "given, but only a calendar has a unit")
+	case l.Algorithm != Calendar:
+		return nil
+	case c.Unit < Minute || c.Unit > Year:
+		return wrong("unit", "must be minute, hour, day, week, month or year")
+	case c.Every == 0:
+		return wrong("every", "must be at least 1")
+	case c.Every > maxEvery[c.Unit]:
+		return wrong("every", "%d is more than the %d units that one period may have here", c.Every, maxEvery[c.Unit])
+	case c.Zone == nil:
+		return wrong("time_zone", "none was loaded; LoadZone(\"\") is UTC")
+	}
+	return c.validAnchors()
+}
+
+func (c Cycle) validAnchors() error {
+	hasDay := c.Unit == Month || c.Unit == Year
+	switch {
+	case !hasDay && c.AnchorDay != 0:
+		return wrong("anchor_day", "%d given, but only months and years begin on a day of the month", c.AnchorDay)
+	case hasDay && (c.AnchorDay < 1 || c.AnchorDay > 31):
+		return wrong("anchor_day", "must be 1 to 31, is %d", c.AnchorDay)
+	case c.Unit != Week && c.WeekStart != 0:
+		return wrong("week_start", "%d given, but only weeks begin on a day of the week", c.WeekStart)
+	case c.Unit == Week && (c.WeekStart < 1 || c.WeekStart > 7):
+		return wrong("week_start", "must be 1 (Monday) to 7 (Sunday), is %d", c.WeekStart)
+	}
+	return nil
+}
+
+func (l Limit) hasRate() bool { return l.Algorithm == TokenBucket || l.Algorithm == GCRA }
+
+func (l Limit) hasPeriod() bool { return l.whyNoPeriod() == "" }
+
+func (l Limit) whyNoPeriod() string {
+	switch l.Algorithm {
+	case Lifetime, Unlimited:
+		return "this limit never resets"
+	case Calendar:
+		return "the period of a calendar is its unit"
+	case Concurrency:
+		return "what holds have taken comes back when they end"
+	}
+	return ""
+}

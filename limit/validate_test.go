@@ -14,7 +14,7 @@ func TestImpossibleNumbersAreRefusedByField(t *testing.T) {
 		l     limit.Limit
 	}{
 		{"algorithm", limit.Limit{}},
-		{"algorithm", limit.Limit{Algorithm: 10, Quota: 1, Period: 1}},
+		{"algorithm", limit.Limit{Algorithm: 200, Quota: 1, Period: 1}},
 		{"quota", limit.Limit{Algorithm: limit.FixedWindow, Period: minute}},
 		{"quota", limit.Limit{Algorithm: limit.FixedWindow, Quota: limit.MaxQuota + 1, Period: minute}},
 		{"quota", limit.Limit{Algorithm: limit.SlidingLog, Quota: limit.MaxLogQuota + 1, Period: minute}},

@@ -25,6 +25,7 @@ func Build(policies []*Policy) (*Set, error) {
 		problems = append(problems, p.unreadable()...)
 		problems = append(problems, p.problems()...)
 	}
+	problems = append(problems, parentProblems(policies)...)
 	if len(problems) > 0 {
 		return nil, &ParseError{File: "policies", Problems: problems}
 	}
@@ -41,6 +42,12 @@ func (p *Policy) unreadable() []Problem {
 	c := checker{policy: p, path: shown(p.Name)}
 	if p.Retention <= 0 || p.Retention > spanMax {
 		c.fail("idempotency_retention", "must be more than 0 and at most %v", duration(spanMax))
+	}
+	if p.OnExpire > OnExpireCommit {
+		c.fail("on_expire", "%d is none", p.OnExpire)
+	}
+	if p.OnChange > Restart {
+		c.fail("on_change", "%d is none", p.OnChange)
 	}
 	for i, l := range p.Limits {
 		if l.Algorithm == 0 {

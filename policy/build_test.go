@@ -26,7 +26,17 @@ func TestBuildRefusesWhatAFileCannotSay(t *testing.T) {
 		"p.idempotency_retention: must be more than 0 and": func(p *policy.Policy) { p.Retention = math.MaxInt64 },
 		"p.limits[0].quota: must be at least 1":            func(p *policy.Policy) { p.Limits[0].Quota = 0 },
 		"p.limits: must not be empty":                      func(p *policy.Policy) { p.Limits = nil },
-		`"P Q": is no name`:                                func(p *policy.Policy) { p.Name = "P Q" },
+		"p.on_expire: 3 is none":                           func(p *policy.Policy) { p.OnExpire = 3 },
+		"p.on_change: 4 is none":                           func(p *policy.Policy) { p.OnChange = 4 },
+		"p.parent: there is no policy q":                   func(p *policy.Policy) { p.Parent = "q" },
+		"p.lockout.base: must be at least 1us":             func(p *policy.Policy) { p.Lockout = &policy.Lockout{After: 1, Factor: 1} },
+		"p.lockout.max: must be at least 1us and at most": func(p *policy.Policy) {
+			p.Lockout = &policy.Lockout{After: 1, Base: 1, Factor: 1, Max: limit.MaxPeriod + 1, ForgiveAfter: 1}
+		},
+		"p.limits[0].calendar.time_zone": func(p *policy.Policy) {
+			p.Limits[0].Limit = limit.Limit{Algorithm: limit.Calendar, Quota: 1, Cycle: limit.Cycle{Unit: limit.Day, Every: 1}}
+		},
+		`"P Q": is no name`: func(p *policy.Policy) { p.Name = "P Q" },
 	} {
 		p := valid()
 		change(p)
@@ -51,5 +61,17 @@ func TestBuildRefusesWhatIsTooLargeForAFile(t *testing.T) {
 	}
 	if _, err := policy.Build(many); err == nil || !strings.Contains(err.Error(), "at most 1048576 are read") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Holds of a policy that says nothing of them are given back.
+func TestBuildFillsOnExpireIn(t *testing.T) {
+	set, err := policy.Build([]*policy.Policy{{Name: "p", Retention: policy.DefaultRetention,
+		Limits: []policy.Limit{{Name: "a", Limit: limit.Limit{Algorithm: limit.Concurrency, Quota: 1}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, _ := set.Lookup("p"); p.OnExpire != policy.OnExpireCancel {
+		t.Errorf("on_expire is %d", p.OnExpire)
 	}
 }

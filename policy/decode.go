@@ -19,7 +19,12 @@ import (
 type decoder struct {
 	at       map[string]place // where the field of a path stands
 	problems []Problem
-	failed   map[string]bool // the fields that could not be read
+	failed   map[string]bool        // the fields that could not be read
+	zones    map[string]*limit.Zone // by name, each loaded once: limits of one zone share it
+}
+
+func newDecoder() *decoder {
+	return &decoder{at: map[string]place{}, failed: map[string]bool{}, zones: map[string]*limit.Zone{}}
 }
 
 type place struct{ line, column int }
@@ -138,12 +143,7 @@ func (d *decoder) fields(v value, known ...string) map[string]value {
 // laterFields are fields of the design that this version refuses: to ignore one would enforce another policy than the
 // one that was written.
 var laterFields = map[string]string{
-	"lockout":      "lockout ladders are",
-	"on_expire":    "holds are",
-	"count_denied": "counting denied requests is",
-	"deny_cache":   "repeating a denial is",
-	"calendar":     "calendar quotas are",
-	"concurrency":  "concurrency limits are",
+	"deny_cache": "repeating a denial is",
 }
 
 func (d *decoder) items(v value) []value {
@@ -209,6 +209,34 @@ func (d *decoder) number(v value, into *uint64) bool {
 	}
 	*into = n
 	return true
+}
+
+// small reads a number that fits into fewer than 64 bits.
+func small[T uint8 | uint16 | uint32](d *decoder, v value, into *T) {
+	var n uint64
+	if !d.number(v, &n) {
+		return
+	}
+	if most := uint64(^T(0)); n > most {
+		d.fail(v.path, "%d is more than %d", n, most)
+		return
+	}
+	*into = T(n)
+}
+
+// word reads one of a few words, whose place in the list is the value; "" in the list is none.
+func word[T ~uint8](d *decoder, v value, words []string, into *T) {
+	if v.node == nil {
+		return
+	}
+	known := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == "" })
+	i := slices.Index(words, v.node.Value)
+	if v.node.Kind != yaml.ScalarNode || !slices.Contains(known, v.node.Value) {
+		last := len(known) - 1
+		d.refuse(v, strings.Join(known[:last], ", ")+" or "+known[last])
+		return
+	}
+	*into = T(i)
 }
 
 // optionalNumber reads a number whose absence means something.

@@ -30,9 +30,9 @@ func (d *decoder) file(root *yaml.Node) []*Policy {
 }
 
 func (d *decoder) policy(v value) *Policy {
-	p := &Policy{Name: v.name, Retention: DefaultRetention}
+	p := &Policy{Name: v.name, Retention: DefaultRetention, OnExpire: OnExpireCancel}
 	f := d.fields(v, "limits", "tiers", "default_tier", "headers", "reason", "security", "shadow",
-		"idempotency_retention", "on_change")
+		"idempotency_retention", "on_expire", "on_change", "count_denied", "lockout", "parent")
 	d.require(v, f, "limits")
 	if limits, ok := f["limits"]; ok {
 		for _, item := range d.items(limits) {
@@ -54,8 +54,12 @@ func (d *decoder) policy(v value) *Policy {
 	d.flag(f["security"], &p.Security)
 	d.flag(f["shadow"], &p.Shadow)
 	d.span(f["idempotency_retention"], &p.Retention)
-	if change := f["on_change"]; change.node != nil && change.node.Value != "as_is" {
-		d.fail(change.path, "only as_is is built yet; remove the field")
+	word(d, f["on_expire"], onExpireWords, &p.OnExpire)
+	word(d, f["on_change"], onChangeWords, &p.OnChange)
+	d.flag(f["count_denied"], &p.CountDenied)
+	d.text(f["parent"], &p.Parent)
+	if lockout, ok := f["lockout"]; ok {
+		p.Lockout = d.lockout(lockout)
 	}
 	return p
 }
@@ -90,7 +94,8 @@ func (d *decoder) limit(v value) Limit {
 }
 
 var algorithmNames = []string{
-	"fixed_window", "sliding_window", "sliding_log", "token_bucket", "gcra", "lifetime", "unlimited",
+	"fixed_window", "sliding_window", "sliding_log", "token_bucket", "gcra", "calendar", "concurrency", "lifetime",
+	"unlimited",
 }
 
 func (d *decoder) algorithm(v value, l *limit.Limit) {
@@ -112,6 +117,12 @@ func (d *decoder) algorithm(v value, l *limit.Limit) {
 		d.require(v, f, "rate", "per")
 		d.number(f["rate"], &l.Count)
 		d.span(f["per"], &l.Period)
+	case "calendar":
+		l.Algorithm = limit.Calendar
+		d.calendar(v, &l.Cycle)
+	case "concurrency":
+		l.Algorithm = limit.Concurrency
+		d.empty(v)
 	case "lifetime":
 		l.Algorithm = limit.Lifetime
 		d.empty(v)
@@ -126,13 +137,7 @@ func (d *decoder) fixedWindow(v value, l *limit.Limit) {
 	d.require(v, f, "period")
 	d.span(f["period"], &l.Period)
 	l.Algorithm = limit.FixedWindow
-	switch anchor, given := f["anchor"]; {
-	case !given || anchor.node.Value == "epoch":
-	case anchor.node.Value == "first_hit":
-		l.Algorithm = limit.FixedWindowFirstHit
-	default:
-		d.refuse(anchor, "epoch or first_hit")
-	}
+	word(d, f["anchor"], anchorWords, &l.Algorithm)
 }
 
 func (d *decoder) slidingWindow(v value, l *limit.Limit) {

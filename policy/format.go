@@ -12,7 +12,7 @@ import (
 )
 
 // Format writes a set as its one canonical YAML text: Parse reads it back to an equal set, and equal sets have equal
-// bytes. What a file may leave out is left out. A nil set is an empty one. It may be called concurrently.
+// bytes. What a file may leave out is left out, but for the numbers of a lockout, which only say something together. A nil set is an empty one. It may be called concurrently.
 func Format(s *Set) []byte {
 	if s == nil || len(s.names) == 0 {
 		return []byte("policies: {}\n")
@@ -64,11 +64,43 @@ func (w *writer) policy(p *Policy) {
 	if p.Retention != DefaultRetention {
 		w.line(2, "idempotency_retention: %s", spanText(p.Retention))
 	}
+	if p.OnExpire != OnExpireCancel && p.OnExpire != OnExpireDefault {
+		w.line(2, "on_expire: %s", onExpireWords[p.OnExpire])
+	}
+	if p.OnChange != AsIs {
+		w.line(2, "on_change: %s", onChangeWords[p.OnChange])
+	}
+	if p.CountDenied {
+		w.line(2, "count_denied: true")
+	}
+	if p.Parent != "" {
+		w.line(2, "parent: %s", plain(p.Parent))
+	}
 	w.line(2, "limits:")
 	for _, l := range p.Limits {
 		w.line(3, "- %s", limitText(&l))
 	}
 	w.tiers(p)
+	if p.Lockout != nil {
+		w.line(2, "lockout: %s", lockoutText(p.Lockout))
+	}
+}
+
+// lockoutText is a ladder in one line.
+func lockoutText(l *Lockout) string {
+	var fields fieldList
+	fields.add("after", strconv.FormatUint(uint64(l.After), 10))
+	fields.add("base", spanText(l.Base))
+	fields.add("factor", strconv.FormatUint(uint64(l.Factor), 10))
+	fields.add("max", spanText(l.Max))
+	fields.add("forgive_after", spanText(l.ForgiveAfter))
+	if l.OnDenied {
+		fields.add("on_denied", "true")
+	}
+	if l.StepDown {
+		fields.add("step_down", "true")
+	}
+	return fields.String()
 }
 
 func (w *writer) tiers(p *Policy) {
@@ -120,8 +152,27 @@ func algorithmText(l *limit.Limit) string {
 	case limit.GCRA:
 		fields.number("rate", &l.Count)
 		fields.add("per", spanText(l.Period))
+	case limit.Calendar:
+		cycleFields(&fields, l.Cycle)
 	}
 	return fields.String()
+}
+
+func cycleFields(fields *fieldList, c limit.Cycle) {
+	usual := UsualCycle(c.Unit)
+	fields.add("unit", unitWords[c.Unit])
+	if c.Every != usual.Every {
+		fields.add("every", strconv.Itoa(int(c.Every)))
+	}
+	if zone := c.Zone.String(); zone != utc {
+		fields.add("time_zone", zoneText(zone))
+	}
+	if c.AnchorDay != usual.AnchorDay {
+		fields.add("anchor_day", strconv.Itoa(int(c.AnchorDay)))
+	}
+	if c.WeekStart != usual.WeekStart {
+		fields.add("week_start", strconv.Itoa(int(c.WeekStart)))
+	}
 }
 
 // tierText is a tier in one line. Its limits come in the order of the policy.

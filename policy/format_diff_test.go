@@ -52,3 +52,33 @@ policies:
 	check(after, nil, "-added", "-changed", "-same")
 	check(nil, nil)
 }
+
+// Whatever a policy can say is seen to differ.
+func TestDiffSeesEveryField(t *testing.T) {
+	const limits = `limits: [{name: a, quota: 1, calendar: {unit: month}}]`
+	before := parsed(t, "policies: {other: {"+limits+"}, p: {"+limits+", count_denied: true, lockout: {after: 3, base: 1s}}}")
+	for _, text := range []string{
+		limits + ", count_denied: true",
+		limits + ", lockout: {after: 3, base: 1s}",
+		limits + ", count_denied: true, lockout: {after: 4, base: 1s}",
+		limits + ", count_denied: true, lockout: {after: 3, base: 2s}",
+		limits + ", count_denied: true, lockout: {after: 3, base: 1s, factor: 3}",
+		limits + ", count_denied: true, lockout: {after: 3, base: 1s, max: 2h}",
+		limits + ", count_denied: true, lockout: {after: 3, base: 1s, forgive_after: 25h}",
+		limits + ", count_denied: true, lockout: {after: 3, base: 1s, on_denied: true}",
+		limits + ", count_denied: true, lockout: {after: 3, base: 1s, step_down: true}",
+		limits + ", count_denied: true, lockout: {after: 3, base: 1s}, on_expire: commit",
+		limits + ", count_denied: true, lockout: {after: 3, base: 1s}, on_change: reset",
+		limits + ", count_denied: true, lockout: {after: 3, base: 1s}, parent: other",
+		`limits: [{name: a, quota: 1, calendar: {unit: year}}], count_denied: true, lockout: {after: 3, base: 1s}`,
+		`limits: [{name: a, quota: 1, calendar: {unit: month, every: 2}}], count_denied: true, lockout: {after: 3, base: 1s}`,
+		`limits: [{name: a, quota: 1, calendar: {unit: month, anchor_day: 2}}], count_denied: true, lockout: {after: 3, base: 1s}`,
+		`limits: [{name: a, quota: 1, calendar: {unit: month, time_zone: NZ}}], count_denied: true, lockout: {after: 3, base: 1s}`,
+		`limits: [{name: a, quota: 1, concurrency: {}}], count_denied: true, lockout: {after: 3, base: 1s}`,
+	} {
+		after := parsed(t, "policies: {other: {"+limits+"}, p: {"+text+"}}")
+		if changes := policy.Diff(before, after); len(changes) != 1 || changes[0].Name != "p" {
+			t.Errorf("%s: %d changes", text, len(changes))
+		}
+	}
+}

@@ -47,7 +47,8 @@ func tierNames(p *policy.Policy) (names []string) {
 func bare(p *policy.Policy) policy.Policy {
 	b := policy.Policy{Name: p.Name, Limits: p.Limits, Tiers: map[string]policy.Tier{}, DefaultTier: p.DefaultTier,
 		Security: p.Security, Shadow: p.Shadow, Headers: append([]string{}, p.Headers...), Reason: p.Reason,
-		Retention: p.Retention}
+		Retention: p.Retention, Lockout: p.Lockout, CountDenied: p.CountDenied, OnExpire: p.OnExpire, OnChange: p.OnChange,
+		Parent: p.Parent}
 	for name, tier := range p.Tiers {
 		if tier.Limits == nil {
 			tier.Limits = map[string]policy.TierLimit{}
@@ -60,10 +61,12 @@ func bare(p *policy.Policy) policy.Policy {
 // A field more must be written by Format, made by the generator below, and be looked at by bare.
 func TestFormatKnowsEveryField(t *testing.T) {
 	for known, of := range map[int]reflect.Type{
-		9:  reflect.TypeFor[policy.Policy](),
-		11: reflect.TypeFor[policy.Limit](), // with those of limit.Limit, and it
+		14: reflect.TypeFor[policy.Policy](),
+		12: reflect.TypeFor[policy.Limit](), // with those of limit.Limit, and it
 		2:  reflect.TypeFor[policy.Tier](),
 		3:  reflect.TypeFor[policy.TierLimit](),
+		7:  reflect.TypeFor[policy.Lockout](),
+		5:  reflect.TypeFor[limit.Cycle](),
 	} {
 		fields := 0
 		for _, f := range reflect.VisibleFields(of) {
@@ -102,6 +105,9 @@ func TestFormatIsReadBackAsItWas(t *testing.T) {
 		var policies []*policy.Policy
 		for i := range g.IntN(4) {
 			policies = append(policies, g.policy(i))
+			if i > 0 && g.maybe() {
+				policies[i].Parent = policies[g.IntN(i)].Name
+			}
 		}
 		set, err := policy.Build(policies)
 		if err != nil {
@@ -224,7 +230,52 @@ func (g generator) policy(i int) *policy.Policy {
 		}
 	}
 	g.tiers(p)
+	p.OnExpire, p.OnChange, p.CountDenied = policy.OnExpire(1+g.IntN(2)), policy.OnChange(g.IntN(4)), g.maybe()
+	if g.maybe() {
+		p.Lockout = g.lockout(p.CountDenied)
+	}
 	return p
+}
+
+func (g generator) lockout(countDenied bool) *policy.Lockout {
+	l := policy.DefaultLockout(1 + g.span()/2)
+	l.After = 1 + g.Uint32N(10)
+	if g.maybe() {
+		l.Factor, l.Max = 1+g.Uint32(), l.Base+g.span()/2
+	}
+	if g.maybe() {
+		l.ForgiveAfter = 1 + g.span()/2
+	}
+	l.OnDenied, l.StepDown = countDenied && g.maybe(), g.maybe()
+	return &l
+}
+
+// cycle may be one that no calendar has.
+func (g generator) cycle() limit.Cycle {
+	c := policy.UsualCycle(limit.Unit(1 + g.IntN(6)))
+	if g.maybe() {
+		c.Every = uint16(1 + g.IntN(100))
+	}
+	if c.AnchorDay > 0 && g.maybe() {
+		c.AnchorDay = uint8(1 + g.IntN(31))
+	}
+	if c.WeekStart > 0 && g.maybe() {
+		c.WeekStart = uint8(1 + g.IntN(7))
+	}
+	c.Zone = zones[g.IntN(len(zones))]
+	return c
+}
+
+// zones have names that a reader of YAML could take for something else, if not in quotes.
+var zones = []*limit.Zone{zone("UTC"), zone("America/New_York"), zone("Etc/GMT+5"), zone("Etc/GMT-14"), zone("NZ"),
+	zone("America/Port-au-Prince"), zone("EST5EDT")}
+
+func zone(name string) *limit.Zone {
+	z, err := limit.LoadZone(name)
+	if err != nil {
+		panic(err)
+	}
+	return z
 }
 
 func (g generator) reason() string {
@@ -243,12 +294,14 @@ func (g generator) span() limit.Span {
 
 func (g generator) limit() limit.Limit {
 	for {
-		l := limit.Limit{Algorithm: limit.Algorithm(1 + g.IntN(12)), Quota: 1 + g.Uint64N(10_000), Period: 1 + g.span()}
+		l := limit.Limit{Algorithm: limit.Algorithm(1 + g.IntN(14)), Quota: 1 + g.Uint64N(10_000), Period: 1 + g.span()}
 		switch l.Algorithm {
 		case limit.Unlimited:
 			l.Quota, l.Period = 0, 0
-		case limit.Lifetime:
+		case limit.Lifetime, limit.Concurrency:
 			l.Period = 0
+		case limit.Calendar:
+			l.Period, l.Cycle = 0, g.cycle()
 		case limit.SlidingBuckets:
 			l.Bucket = 1 + g.span()%1000
 			l.Period = l.Bucket * limit.Span(1+g.IntN(1000))

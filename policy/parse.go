@@ -20,11 +20,12 @@ func Parse(fileName string, data []byte) (*Set, error) {
 	if problem != nil {
 		return nil, &ParseError{File: fileName, Problems: []Problem{*problem}}
 	}
-	d := decoder{at: map[string]place{}, failed: map[string]bool{}}
+	d := newDecoder()
 	policies := d.file(root)
 	for _, p := range policies {
 		d.report(p.problems())
 	}
+	d.report(parentProblems(policies))
 	if len(d.problems) > 0 {
 		sortProblems(d.problems)
 		return nil, &ParseError{File: fileName, Problems: d.problems}

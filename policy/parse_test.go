@@ -85,7 +85,11 @@ policies:
     security: true
     shadow: true
     idempotency_retention: 24h
-    on_change: as_is
+    on_change: proportional
+    on_expire: commit
+    count_denied: true
+    parent: shared
+    lockout: {after: 3, base: 1s, factor: 3, max: 2h, forgive_after: 12h, on_denied: true, step_down: true}
     default_tier: small
     tiers:
       small: {log: {quota: 1}, gcra: {rate: 7}}
@@ -100,11 +104,19 @@ policies:
       - {name: gcra, quota: 7, gcra: {rate: 5, per: 1500us}}
       - {name: ever, quota: 8, lifetime: {}}
       - {name: free, unlimited: {}}
+      - {name: month, quota: 9, calendar: {unit: month, time_zone: America/New_York, anchor_day: 15}}
+      - {name: weeks, quota: 9, calendar: {unit: week, every: 2, time_zone: America/New_York, week_start: 7}}
+      - {name: day, quota: 9, calendar: {unit: day}}
+      - {name: open, quota: 10, concurrency: {}}
+  shared:
+    limits: [{name: year, quota: 1, calendar: {unit: year, time_zone: America/New_York}}]
 `))
 	if err != nil {
 		t.Fatal(err)
 	}
 	p, _ := set.Lookup("everything")
+	shared, _ := set.Lookup("shared")
+	newYork := shared.Limits[0].Cycle.Zone // loaded once: limits are compared by it
 	const second = limit.Span(1_000_000)
 	want := []limit.Limit{
 		{Algorithm: limit.FixedWindow, Quota: 1_000_000, Period: 3600 * second},
@@ -117,6 +129,17 @@ policies:
 		{Algorithm: limit.GCRA, Quota: 7, Period: 1500, Count: 5},
 		{Algorithm: limit.Lifetime, Quota: 8},
 		{Algorithm: limit.Unlimited},
+		{Algorithm: limit.Calendar, Quota: 9, Cycle: limit.Cycle{Unit: limit.Month, Every: 1, AnchorDay: 15, Zone: newYork}},
+		{Algorithm: limit.Calendar, Quota: 9, Cycle: limit.Cycle{Unit: limit.Week, Every: 2, WeekStart: 7, Zone: newYork}},
+		{Algorithm: limit.Calendar, Quota: 9, Cycle: limit.Cycle{Unit: limit.Day, Every: 1, Zone: zone("UTC")}},
+		{Algorithm: limit.Concurrency, Quota: 10},
+	}
+	if newYork.String() != "America/New_York" || shared.Limits[0].Cycle.AnchorDay != 1 {
+		t.Errorf("the year is %+v", shared.Limits[0])
+	}
+	if want := (policy.Lockout{After: 3, Base: second, Factor: 3, Max: 7200 * second, ForgiveAfter: 12 * 3600 * second,
+		OnDenied: true, StepDown: true}); p.Lockout == nil || *p.Lockout != want {
+		t.Errorf("the lockout is %+v, want %+v", p.Lockout, want)
 	}
 	for i, w := range want {
 		if p.Limits[i].Limit != w {
@@ -125,8 +148,31 @@ policies:
 	}
 	if !p.Security || !p.Shadow || p.Limits[0].Shadow || !p.Limits[1].Shadow || p.Limits[0].Unit != "bytes" ||
 		p.Reason != "Too many requests. Wait a little." || p.Retention != 86400*second || p.DefaultTier != "small" ||
-		strings.Join(p.Headers, " ") != "ietf x-quota" || *p.Tiers["small"].Limits["gcra"].Rate != 7 {
+		strings.Join(p.Headers, " ") != "ietf x-quota" || *p.Tiers["small"].Limits["gcra"].Rate != 7 ||
+		p.OnChange != policy.Proportional || p.OnExpire != policy.OnExpireCommit || !p.CountDenied || p.Parent != "shared" {
 		t.Errorf("got %+v", p)
+	}
+}
+
+// What a file leaves out of a ladder, and of holds.
+func TestLockoutsDefaults(t *testing.T) {
+	set := parsed(t, `
+policies:
+  short: {limits: [{name: a, quota: 1, lifetime: {}}], lockout: {after: 1, base: 1us}}
+  long: {limits: [{name: a, quota: 1, lifetime: {}}], lockout: {after: 4294967295, base: 90m}}
+`)
+	const hour = limit.Span(3600 * 1_000_000)
+	for name, want := range map[string]policy.Lockout{
+		"short": {After: 1, Base: 1, Factor: 2, Max: hour, ForgiveAfter: 24 * hour},
+		"long":  {After: 1<<32 - 1, Base: hour + hour/2, Factor: 2, Max: hour + hour/2, ForgiveAfter: 24 * hour},
+	} {
+		p, _ := set.Lookup(name)
+		if *p.Lockout != want {
+			t.Errorf("%s is %+v, want %+v", name, *p.Lockout, want)
+		}
+		if p.OnExpire != policy.OnExpireCancel || p.OnChange != policy.AsIs {
+			t.Errorf("%s has on_expire %d and on_change %d", name, p.OnExpire, p.OnChange)
+		}
 	}
 }
 
@@ -148,6 +194,9 @@ func TestRetentionUpToTheWindow(t *testing.T) {
 		{"quota: 100, gcra: {rate: 3, per: 1h}", "33h20m", "33h20m1us"},
 		{"quota: 1, lifetime: {}", "876000h", ""},
 		{"unlimited: {}", "10m", "11m"},
+		{"quota: 1, concurrency: {}", "10m", "11m"},
+		{"quota: 1, calendar: {unit: minute, every: 90}", "90m", "90m1us"},
+		{"quota: 1, calendar: {unit: month}", "745h", "745h1us"}, // of 31 days, one with 25 hours
 	} {
 		for _, retention := range []string{tt.longest, tt.longer} {
 			if retention == "" {
@@ -201,6 +250,11 @@ func FuzzParse(f *testing.F) {
 		f.Add(data)
 	}
 	f.Add([]byte(policy.DevYAML()))
+	everything, err := os.ReadFile("testdata/every_field.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(everything)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		set, err := policy.Parse("f", data)
 		if err != nil {
@@ -210,6 +264,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
+		readBack(t, set)
 		for _, name := range set.Names() {
 			p, _ := set.Lookup(name)
 			if strings.ContainsAny(name, "/ \n") {

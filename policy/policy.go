@@ -22,6 +22,9 @@ func NewSet(policies []*Policy) *Set {
 			panic("policy: two policies named " + p.Name)
 		}
 		p.resolveTiers()
+		if p.OnExpire == OnExpireDefault {
+			p.OnExpire = OnExpireCancel
+		}
 		s.byName[p.Name] = p
 		s.names = append(s.names, p.Name)
 	}
@@ -58,7 +61,7 @@ type Policy struct {
 	Lockout *Lockout
 	// CountDenied: a denied request is counted too.
 	CountDenied bool
-	OnExpire    OnExpire // of holds that say nothing themselves; never OnExpireDefault
+	OnExpire    OnExpire // of holds that say nothing themselves; in a Set never OnExpireDefault
 	OnChange    OnChange
 	// Parent is a policy that is decided together with this one, on the key without its last "/" and what follows;
 	// "" none.
@@ -90,6 +93,12 @@ type Lockout struct {
 	ForgiveAfter limit.Span
 	OnDenied     bool // a denial by a limit is a violation too; needs CountDenied. A denial by the block itself is none
 	StepDown     bool // a success steps one level down; else it clears failures and ladder
+}
+
+// DefaultLockout has the numbers of a ladder that gives only its first block: twice as long each time, up to an hour or
+// that first block if it is longer, forgiven after a day. After is left to be said.
+func DefaultLockout(base limit.Span) Lockout {
+	return Lockout{Base: base, Factor: 2, Max: max(hour, base), ForgiveAfter: 24 * hour}
 }
 
 // OnExpire says what becomes of a hold that nobody settled. The numbers stand in logs: append, never renumber.

@@ -87,11 +87,25 @@ policies:
 	}
 }
 
+// The development policies are those that the design shows; the login has the ladder of SEEDS, row 35.
 func TestDevPolicies(t *testing.T) {
+	const second = limit.Span(1_000_000)
+	login, _ := policy.Dev().Lookup("login")
+	want := policy.Lockout{After: 3, Base: second, Factor: 2, Max: 3600 * second, ForgiveAfter: 24 * 3600 * second}
+	if login.Lockout == nil || *login.Lockout != want || login.OnExpire != policy.OnExpireCommit || !login.Security {
+		t.Errorf("login is %+v", login)
+	}
+	for _, name := range policy.Dev().Names() {
+		if p, _ := policy.Dev().Lookup(name); len(p.Warnings()) > 0 {
+			t.Errorf("they are no example: %q", p.Warnings())
+		}
+	}
 	if names := strings.Join(policy.Dev().Names(), " "); names != "api login per-ip" {
 		t.Errorf("got %s", names)
 	}
 }
+
+const lockedOut = "limits: [{name: m, quota: 5, sliding_log: {period: 60s}}]\n    lockout: {after: 3, base: 1s}\n    "
 
 // SEEDS, row 27: 2x around the edge is a way around a tight limit that guards something.
 func TestWarnings(t *testing.T) {
@@ -107,6 +121,14 @@ func TestWarnings(t *testing.T) {
 		{"limits: [{name: m, quota: 99, fixed_window: {period: 60s}}]\n    " +
 			"tiers: {small: {m: {quota: 3}}, all: {unlimited: true}}", "window of 3 per"},
 		{"limits: [{name: m, quota: 5, sliding_log: {period: 60s}}]", ""},
+		{"limits: [{name: m, quota: 20, calendar: {unit: day}}]", "m is a calendar quota of 20 per day"},
+		{"limits: [{name: m, quota: 19, calendar: {unit: minute, every: 5}}]", "calendar quota of 19 per 5 minutes"},
+		{"limits: [{name: m, quota: 20, calendar: {unit: hour}}]", ""},
+		{"limits: [{name: m, quota: 1, concurrency: {}}]", ""},
+		{lockedOut + "on_expire: cancel", "p.on_expire: an attempt whose hold expires is given back"},
+		{lockedOut + "reason: no", "use on_expire: commit"},
+		{lockedOut + "on_expire: commit", ""},
+		{"limits: [{name: m, quota: 5, sliding_log: {period: 60s}}]\n    on_expire: cancel", ""},
 	} {
 		for _, security := range []string{"true", "false"} {
 			set, err := policy.Parse("f", []byte("policies:\n  p:\n    security: "+security+"\n    "+tt.text))

@@ -37,6 +37,18 @@ func (p *Policy) problems() []Problem {
 	c.headers()
 	c.reason()
 	c.retention()
+	c.lockout()
+	return c.found
+}
+
+// LimitProblems says what is wrong with limits that stand in no policy, with paths as in "limits[0].quota". Each must have
+// an algorithm. It may be called concurrently.
+func LimitProblems(limits []Limit) []Problem {
+	c := checker{policy: &Policy{Limits: limits}}
+	c.count("limits", len(limits), 1, limitsMax)
+	if len(limits) <= limitsMax {
+		c.limits()
+	}
 	return c.found
 }
 
@@ -49,9 +61,10 @@ type checker struct {
 
 func (c *checker) fail(field, format string, args ...any) {
 	path := c.path
-	if field != "" {
-		path += "." + field
+	if path != "" && field != "" {
+		path += "."
 	}
+	path += field
 	c.found = append(c.found, Problem{Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
@@ -146,6 +159,8 @@ func algorithmField(a limit.Algorithm) string {
 		limit.SlidingLog:          "sliding_log",
 		limit.TokenBucket:         "token_bucket",
 		limit.GCRA:                "gcra",
+		limit.Calendar:            "calendar",
+		limit.Concurrency:         "concurrency",
 		limit.Lifetime:            "lifetime",
 		limit.Unlimited:           "unlimited",
 	}[a]

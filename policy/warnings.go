@@ -20,16 +20,37 @@ func (p *Policy) Warnings() []string {
 	}
 	var warnings []string
 	for i, l := range p.Limits {
-		if l.Algorithm != limit.FixedWindow && l.Algorithm != limit.FixedWindowFirstHit {
-			continue
-		}
-		if quota := p.lowestQuota(i); quota < securityQuotaLeast || l.Period > securityPeriodLimit {
-			warnings = append(warnings, fmt.Sprintf("%s.limits[%d]: %s is a fixed window of %d per %v and guards a security "+
-				"policy: twice as much passes around its edge; use sliding_log or sliding_window", p.Name, i, l.Name, quota,
-				duration(l.Period)))
+		if quota := p.lowestQuota(i); startsAgain(l.Limit) && (quota < securityQuotaLeast || window(l.Limit) > securityPeriodLimit) {
+			warnings = append(warnings, fmt.Sprintf("%s.limits[%d]: %s is a %s of %d per %s and guards a security "+
+				"policy: twice as much passes around its edge; use sliding_log or sliding_window", p.Name, i, l.Name,
+				startingAgain[l.Algorithm], quota, periodText(l.Limit)))
 		}
 	}
+	if p.Lockout != nil && p.OnExpire != OnExpireCommit {
+		warnings = append(warnings, fmt.Sprintf("%s.on_expire: an attempt whose hold expires is given back and is no "+
+			"violation: whoever lets attempts vanish gets around the lockout of a security policy; use on_expire: commit", p.Name))
+	}
 	return warnings
+}
+
+// startingAgain are the algorithms whose windows all begin from nothing, as people call them.
+var startingAgain = map[limit.Algorithm]string{
+	limit.FixedWindow:         "fixed window",
+	limit.FixedWindowFirstHit: "fixed window",
+	limit.Calendar:            "calendar quota",
+}
+
+func startsAgain(l limit.Limit) bool { return startingAgain[l.Algorithm] != "" }
+
+// periodText is the length of a window for people to read.
+func periodText(l limit.Limit) string {
+	switch {
+	case l.Algorithm != limit.Calendar:
+		return duration(l.Period).String()
+	case l.Cycle.Every == 1:
+		return unitWords[l.Cycle.Unit]
+	}
+	return fmt.Sprintf("%d %ss", l.Cycle.Every, unitWords[l.Cycle.Unit])
 }
 
 // lowestQuota is the least that a limit has in any tier.

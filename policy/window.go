@@ -8,7 +8,8 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// window is how long a limit can remember a request: for buckets and GCRA, until all of the quota is back.
+// window is how long a limit can remember a request: for buckets and GCRA, until all of the quota is back; for holds that
+// are open, nothing, as they say so themselves.
 // limit.Span(math.MaxInt64) stands for ever.
 func window(l limit.Limit) limit.Span {
 	switch l.Algorithm {
@@ -16,9 +17,23 @@ func window(l limit.Limit) limit.Span {
 		return math.MaxInt64
 	case limit.TokenBucket, limit.GCRA:
 		return refillSpan(l)
+	case limit.Calendar:
+		return limit.Span(l.Cycle.Every) * unitSpans[l.Cycle.Unit]
 	}
 	return l.Period
 }
+
+// unitSpans are the longest that units of the calendar get, with an hour for daylight saving.
+var unitSpans = map[limit.Unit]limit.Span{
+	limit.Minute: minute,
+	limit.Hour:   hour,
+	limit.Day:    25 * hour,
+	limit.Week:   (7*24 + 1) * hour,
+	limit.Month:  (31*24 + 1) * hour,
+	limit.Year:   (366*24 + 1) * hour,
+}
+
+const minute, hour limit.Span = 60 * 1_000_000, 3600 * 1_000_000
 
 // refillSpan is Quota * Period / Count, rounded up, at most math.MaxInt64.
 func refillSpan(l limit.Limit) limit.Span {

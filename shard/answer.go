@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -117,21 +116,6 @@ func (r *reader) status(q *Request) (s LimitStatus, ok bool) {
 	s.Quota, s.Used, s.Remaining = r.uvarint(), r.uvarint(), r.uvarint()
 	s.WindowStart, s.ResetAt, s.RetryAfter = limit.Time(r.varint()), limit.Time(r.varint()), limit.Span(r.varint())
 	return s, !r.failed
-}
-
-// Handle is the opaque id by which the decision can be refunded: it names shard, epoch, seq and index. "" when nothing
-// was counted.
-func (d *Decision) Handle() string {
-	if d.Index == 0 {
-		return ""
-	}
-	b := make([]byte, 0, 1+4*binary.MaxVarintLen64)
-	b = append(b, 1)
-	b = binary.AppendUvarint(b, uint64(d.Position.Shard))
-	b = binary.AppendUvarint(b, d.Position.Epoch)
-	b = binary.AppendUvarint(b, d.Position.Seq)
-	b = binary.AppendUvarint(b, uint64(d.Index))
-	return base64.RawURLEncoding.EncodeToString(b)
 }
 
 // timeOfUUIDv7 returns the time an id carries, if it is a UUID of version 7 (RFC 9562, section 5.7: 48 bits of

@@ -2,11 +2,9 @@ package shard
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/binary"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
@@ -238,30 +236,6 @@ func TestAnswerIsForOneRequest(t *testing.T) {
 	r.NotAfter, r.ID = origin, "" // where it came from and when does not matter
 	if _, same, _ := decodeAnswer(3, value, r); !same {
 		t.Error("a request sent again with another deadline is not the same")
-	}
-}
-
-func TestHandleNamesThePlace(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(1, 2))
-	seen := map[string]bool{}
-	for range 1000 {
-		d := Decision{Position: Position{ID(rnd.Uint32()), rnd.Uint64() >> rnd.IntN(64), rnd.Uint64() >> rnd.IntN(64)},
-			Index: 1 + rnd.Uint32N(1000)}
-		handle := d.Handle()
-		raw, err := base64.RawURLEncoding.DecodeString(handle)
-		r := reader{rest: raw}
-		version := r.byte()
-		got := Decision{Position: Position{ID(r.uvarint()), r.uvarint(), r.uvarint()}, Index: uint32(r.uvarint())}
-		if err != nil || version != 1 || r.failed || len(r.rest) > 0 || !reflect.DeepEqual(got, d) {
-			t.Fatalf("%q of %+v says %+v, %v", handle, d, got, err)
-		}
-		if seen[handle] {
-			t.Fatalf("%q names two decisions", handle)
-		}
-		seen[handle] = true
-	}
-	if h := (&Decision{}).Handle(); h != "" {
-		t.Errorf("a decision that counted nothing has the handle %q", h)
 	}
 }
 

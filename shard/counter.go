@@ -9,8 +9,11 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// counterFormat is the first byte of a counter record.
-const counterFormat = 1
+// The formats of a counter record, its first byte. Most counters have states of limits and nothing more.
+const (
+	counterFormat       = 1
+	counterFormatExtras = 2 // each limit has a since, and extras follow
+)
 
 // counted is one limit's state on one key, beside the numbers that shaped it: when a policy changes, or the key's tier,
 // the state is converted, never read under other numbers (SEMANTICS X7).
@@ -18,6 +21,9 @@ type counted struct {
 	name  string
 	limit limit.Limit
 	state limit.State
+	// since is the instant at which the limit was put to rest, set, or begun anew under other numbers: what was taken at
+	// it or before is not given back (the generation of SEMANTICS X6). 0: never, or so long ago that nobody asks.
+	since limit.Time
 }
 
 // counter is what one policy remembers of one key, while an evaluation works on it.
@@ -27,31 +33,45 @@ type counter struct {
 	listed bool   // among the effects
 	size   int    // of the effect in bytes, roughly
 	limits []counted
+	extras *extras        // nil: none
+	policy *policy.Policy // whose it is, or inlinePolicy; nil only in tests
 }
 
 // encode writes the record: format, count, then name, limit and state of each limit that is not at rest at now. So a
-// limit that was taken out of its policy leaves nothing behind on a key that lives on.
+// limit that was taken out of its policy leaves nothing behind on a key that lives on. A counter that has more than
+// limits writes since behind each state, and its extras at the end.
 func (c *counter) encode(now limit.Time) Put {
-	c.limits = slices.DeleteFunc(c.limits, func(l counted) bool { return limit.ForgetAt(l.limit, l.state) <= now })
+	c.tidy(now)
+	more := c.extras != nil || slices.ContainsFunc(c.limits, func(l counted) bool { return l.since != 0 })
 	forgetAt := limit.Time(0)
 	b := make([]byte, 0, 64*len(c.limits)+2)
-	b = binary.AppendUvarint(append(b, counterFormat), uint64(len(c.limits)))
+	b = binary.AppendUvarint(append(b, counterFormat+bit(more)), uint64(len(c.limits)))
 	for i := range c.limits {
 		l := &c.limits[i]
 		b = appendString(b, l.name)
 		b = limit.AppendLimit(b, l.limit)
 		b = limit.AppendState(b, l.state)
+		if more {
+			b = binary.AppendUvarint(b, uint64(l.since))
+		}
 		forgetAt = max(forgetAt, limit.ForgetAt(l.limit, l.state))
+	}
+	if more {
+		b = c.extras.append(b)
+		forgetAt = c.forgetAt()
 	}
 	return Put{Key: c.key, Record: Record{Value: b, ForgetAt: forgetAt}}
 }
+
+// empty reports whether there is nothing to keep a record for.
+func (c *counter) empty() bool { return len(c.limits) == 0 && c.extras == nil }
 
 // decode reads a record. Names that the policy knows are not copied.
 func (c *counter) decode(value []byte, names []policy.Limit) error {
 	r := reader{rest: value}
 	format, count := r.byte(), r.uvarint()
-	if r.failed || format != counterFormat || count > uint64(len(r.rest)/8) { // a limit has more bytes than that
-		return fmt.Errorf("shard: counter record of format %d with %d limits", format, count)
+	if r.failed || format < counterFormat || format > counterFormatExtras || count > uint64(len(r.rest)/8) {
+		return fmt.Errorf("shard: counter record of format %d with %d limits", format, count) // a limit has more bytes than 8
 	}
 	c.limits = make([]counted, count, max(int(count), len(names)))
 	for i := range c.limits {
@@ -60,16 +80,26 @@ func (c *counter) decode(value []byte, names []policy.Limit) error {
 		if r.failed {
 			return fmt.Errorf("shard: counter record ends in limit %d", i)
 		}
+		var like limit.Limit
+		if i < len(names) {
+			like = names[i].Limit
+		}
 		var err error
-		if l.limit, r.rest, err = limit.DecodeLimit(r.rest); err != nil {
+		if l.limit, r.rest, err = limit.DecodeLimit(r.rest, like); err != nil {
 			return err
 		}
 		if l.state, r.rest, err = limit.DecodeState(r.rest); err != nil {
 			return err
 		}
+		if format == counterFormatExtras {
+			l.since = limit.Time(r.uvarint())
+		}
 	}
-	if len(r.rest) != 0 {
-		return fmt.Errorf("shard: counter record has %d bytes too many", len(r.rest))
+	if format == counterFormatExtras {
+		c.extras = r.extras()
+	}
+	if r.failed || len(r.rest) != 0 {
+		return fmt.Errorf("shard: counter record is malformed: %d bytes are left", len(r.rest))
 	}
 	return nil
 }
@@ -90,16 +120,23 @@ func (c *counter) at(i int, l *policy.Limit, now limit.Time) limit.State {
 	if c.limits[j].limit == l.Limit {
 		return c.limits[j].state
 	}
-	return limit.Convert(c.limits[j].limit, c.limits[j].state, l.Limit, now)
+	return c.changed(&c.limits[j], l.Limit, now)
 }
 
-func (c *counter) set(i int, l *policy.Limit, s limit.State) {
+// set makes s the state of the i-th limit of a policy, which at was asked for before.
+func (c *counter) set(i int, l *policy.Limit, s limit.State, now limit.Time) {
 	j := c.find(i, l.Name)
-	if j < 0 {
-		c.limits = append(c.limits, counted{name: l.Name})
+	switch {
+	case j < 0:
+		c.limits = append(c.limits, counted{name: l.Name, limit: l.Limit, since: c.newestTaken()})
 		j = len(c.limits) - 1
+	case c.limits[j].limit != l.Limit:
+		if c.beginsAnew(c.limits[j].limit, l.Limit) {
+			c.limits[j].since = now
+		}
+		c.limits[j].limit = l.Limit
 	}
-	c.limits[j].limit, c.limits[j].state = l.Limit, s
+	c.limits[j].state = s
 }
 
 // find returns the place of the limit called name, which is i unless the policy was changed; -1 when it is not there.
@@ -115,13 +152,15 @@ func (c *counter) find(i int, name string) int {
 	return -1
 }
 
-// reset puts the limit called name back to rest, or all limits when name is "".
-func (c *counter) reset(name string) {
-	if name == "" {
-		c.limits = c.limits[:0]
-		return
+// reset puts the limit called name back to rest at now, or all limits when name is "", and the ladder then too. Holds
+// stay open, and what they took is not given back any more.
+func (c *counter) reset(name string, now limit.Time) {
+	for i := range c.limits {
+		if l := &c.limits[i]; name == "" || l.name == name {
+			l.state, l.since = limit.State{}, now
+		}
 	}
-	if j := c.find(0, name); j >= 0 {
-		c.limits = append(c.limits[:j], c.limits[j+1:]...)
+	if name == "" {
+		c.unblock()
 	}
 }

@@ -25,6 +25,8 @@ const (
 	NotBuilt       Code = 11 // asked for something this version does not do
 	Conflict       Code = 12 // Swap: the document has another version than was expected
 	SessionGone    Code = 13 // the session is not known (any more): open another
+	HoldEnded      Code = 14 // Settle: the hold has expired, was settled otherwise, or never was; so with a decision
+	OverQuota      Code = 15 // Settle: what was spent above the hold does not fit; the hold is still open
 )
 
 // Maybe applied: zero times or once. The same idempotency id asked again tells which.

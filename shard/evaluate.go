@@ -76,17 +76,21 @@ type evaluation struct {
 	scratch  []byte
 	next     []limit.State // of the request under way, in the order of its statuses
 	charges  []charge      // of the request under way, in the order of its entries
+	blocked  bool          // the request under way meets a block that denies
+	extras   bool          // the request under way has a counter with extras
 }
 
-// charge is an entry of the request under way: whose counter it is, and the limits as its tier has them.
+// charge is an entry of the request under way: whose counter it is, and the limits as its tier, or the key's override,
+// has them. The policy is inlinePolicy when the request brought the limits along.
 type charge struct {
 	counter *counter
+	policy  *policy.Policy
 	limits  []policy.Limit
 }
 
 // decide answers one request. One of a session first passes what the session remembers; a read never does.
 func (e *evaluation) decide(r *Request) Result {
-	if r.Session != (Session{}) && (r.Op == Check || r.Op == Reset || r.Op == Swap) {
+	if r.Session != (Session{}) && r.Op.changes() {
 		return e.decideInSession(r)
 	}
 	return e.decideInTime(r)
@@ -97,8 +101,14 @@ func (e *evaluation) decideInTime(r *Request) Result {
 		return Result{Err: &Error{Code: TooLate, Message: "the request arrived after its time; send it again"}}
 	}
 	switch r.Op {
-	case Check, Peek, Get, Reset:
+	case Check, Peek, Get, Reset, Count, Partial, Reserve, Settle, SetUsed, AddUsed, Block, Unblock, PutOverride,
+		DeleteOverride, ReadAudit:
+		if err := e.termsProblem(r); err != nil {
+			return Result{Err: err}
+		}
 		return e.decideKeys(r)
+	case AskHome, Charge, Conclude, ResolveHome, FinishLeg, Acknowledge:
+		return e.operate(r)
 	case OpenSession:
 		return e.openSession(r)
 	case Fetch:
@@ -127,7 +137,7 @@ func (e *evaluation) decideByID(r *Request) Result {
 	if record, found := e.lookup(key); found {
 		return e.replay(record.Value, r)
 	}
-	if r.Op == Check && e.view.Full() {
+	if r.Op.charges() && e.view.Full() {
 		return Result{Err: e.full()}
 	}
 	result := e.decideNew(r)
@@ -183,34 +193,59 @@ func (e *evaluation) record(key string, r *Request, d *Decision) {
 func (e *evaluation) retention(r *Request) limit.Span {
 	var longest limit.Span
 	for i := range r.Entries {
-		if p, ok := e.policies.Lookup(r.Entries[i].Policy); ok {
+		if p, ok := e.policyOf(&r.Entries[i]); ok {
 			longest = max(longest, p.Retention)
+		} else {
+			longest = max(longest, inlinePolicy.Retention)
 		}
 	}
 	return longest
 }
 
+// newDecision is what a request begins with: allowed so far.
+func (e *evaluation) newDecision() Decision {
+	return Decision{Allowed: true, DecidedAt: e.at.Now, Position: e.at.Position}
+}
+
 // decideNew decides a request that has no recorded answer.
 func (e *evaluation) decideNew(r *Request) Result {
-	d := Decision{Allowed: true, DecidedAt: e.at.Now, Position: e.at.Position}
-	e.next, e.charges = e.next[:0], e.charges[:0]
-	for i := range r.Entries {
-		if err := e.decideEntry(r, i, &d); err != nil {
-			return Result{Err: err}
-		}
+	if r.Op == ReadAudit {
+		return e.readAudit()
+	}
+	d := e.newDecision()
+	if err := e.decideEntries(r, r.Op, &d); err != nil {
+		return Result{Err: err}
 	}
 	if err := e.checkIDTime(r); err != nil {
 		return Result{Err: err}
 	}
-	switch {
-	case r.Op == Reset:
-		return e.reset(r, d)
-	case r.Op == Check && d.Allowed:
-		return e.count(d)
-	case r.Op == Check && len(d.Limits) > 1:
-		e.undo(r, &d)
+	switch r.Op {
+	case Check, Count, Partial, Reserve:
+		if err := e.conclude(r, &d); err != nil {
+			return Result{Err: err}
+		}
+	case Settle:
+		return e.settle(r, d)
+	case Reset, SetUsed, AddUsed, Block, Unblock, PutOverride, DeleteOverride:
+		return e.adjust(r, d)
+	}
+	if e.extras {
+		e.showExtras(&d)
 	}
 	return Result{Decision: d}
+}
+
+// conclude does what a request that may count comes to: it is counted, or nothing is, or its denial is.
+func (e *evaluation) conclude(r *Request, d *Decision) *Error {
+	switch {
+	case d.Allowed && r.Op == Reserve:
+		return e.reserve(r, d)
+	case d.Allowed:
+		e.count(d)
+	default:
+		e.deny(r, d)
+	}
+	return nil
 }
 
 // checkIDTime refuses ids whose own time says that their record may be gone, or was never made by an honest clock.
@@ -233,31 +268,50 @@ func (e *evaluation) checkIDTime(r *Request) *Error {
 	return nil
 }
 
-// decideEntry asks every limit of one entry and keeps the states as they would be. It counts nothing yet.
-func (e *evaluation) decideEntry(r *Request, i int, d *Decision) *Error {
+// decideEntries asks every limit of every entry and keeps the states as op would make them. It counts nothing yet: d is
+// what would be answered.
+func (e *evaluation) decideEntries(r *Request, op Op, d *Decision) *Error {
+	e.next, e.charges, e.blocked, e.extras = e.next[:0], e.charges[:0], false, false
+	for i := range r.Entries {
+		if err := e.decideEntry(r, i, op, d); err != nil {
+			return err
+		}
+	}
+	if e.blocked {
+		d.Allowed = false
+	}
+	return nil
+}
+
+func (e *evaluation) decideEntry(r *Request, i int, op Op, d *Decision) *Error {
 	entry := &r.Entries[i]
-	p, ok := e.policies.Lookup(entry.Policy)
-	if !ok {
-		return &Error{Code: PolicyNotFound, Field: fmt.Sprintf("entries[%d].policy", i),
-			Message: fmt.Sprintf("no policy is named %q; `stint policies` lists them", entry.Policy)}
+	ch, err := e.charge(r, i, op)
+	if err != nil {
+		return err
 	}
-	limits, ok := p.Resolve(entry.Tier)
-	if !ok {
-		return Invalidf(fmt.Sprintf("entries[%d].tier", i), "policy %q has no tier %q", entry.Policy, entry.Tier)
-	}
-	c := e.counter(r.Namespace, entry, limits)
-	if !c.known && len(c.limits) == 0 && r.Op == Check && e.view.Full() {
+	c := ch.counter
+	if c.empty() && !c.known && op.charges() && e.view.Full() {
 		return e.full()
 	}
 	if slices.ContainsFunc(e.charges, func(o charge) bool { return o.counter == c }) {
 		return Invalidf(fmt.Sprintf("entries[%d]", i), "repeats the policy and key of an earlier entry; add the costs up")
 	}
-	e.charges = append(e.charges, charge{c, limits})
+	e.charges = append(e.charges, ch)
 	if d.Limits == nil {
-		d.Limits = make([]LimitStatus, 0, len(limits)*(len(r.Entries)-i))
+		d.Limits = make([]LimitStatus, 0, len(ch.limits)*(len(r.Entries)-i))
 	}
-	for j := range limits {
-		e.decideLimit(r.Op, p, c, j, &limits[j], entry, d)
+	if c.extras != nil {
+		e.extras = true
+		e.meetBlock(op, &ch, d)
+	}
+	cost := entry.Cost
+	if op == Partial {
+		if cost = e.room(&ch, cost); cost == 0 {
+			op, cost = Peek, 1 // which limits have no room, and until when
+		}
+	}
+	for j := range ch.limits {
+		e.decideLimit(op, &ch, j, entry, cost, d)
 	}
 	return nil
 }
@@ -267,17 +321,21 @@ func (e *evaluation) full() *Error {
 		"shard %d holds as many records as it may: new keys and ids are refused until old ones end", e.at.Shard)}
 }
 
-func (e *evaluation) decideLimit(op Op, p *policy.Policy, c *counter, j int, l *policy.Limit, entry *Entry, d *Decision) {
-	s := c.at(j, l, e.at.Now)
+func (e *evaluation) decideLimit(op Op, ch *charge, j int, entry *Entry, cost uint64, d *Decision) {
+	l := &ch.limits[j]
+	s := ch.counter.at(j, l, e.at.Now)
 	status := LimitStatus{Policy: entry.Policy, Limit: l.Name, Key: entry.Key, Quota: l.Quota,
-		Unlimited: l.Unlimited || l.Algorithm == limit.Unlimited, Shadow: l.Shadow || p.Shadow}
+		Unlimited: l.Unlimited || l.Algorithm == limit.Unlimited, Shadow: l.Shadow || ch.policy.Shadow}
 	if status.Unlimited {
 		status.Quota = 0
 	}
-	s, status.Verdict = ask(op, l, s, entry.Cost, e.at.Now)
+	s, status.Verdict = ask(op, l, s, cost, e.at.Now)
+	if op == Partial && status.Allowed {
+		status.Granted = cost
+	}
 	e.next = append(e.next, s)
 	d.Limits = append(d.Limits, status)
-	if status.Allowed || op == Get || op == Reset {
+	if status.Allowed || !op.decides() {
 		return
 	}
 	if status.Shadow {
@@ -286,26 +344,6 @@ func (e *evaluation) decideLimit(op Op, p *policy.Policy, c *counter, j int, l *
 	}
 	d.Allowed = false
 	d.RetryAfter = longer(d.RetryAfter, status.RetryAfter)
-}
-
-// ask puts an operation to one limit and returns the state it would lead to. What a tier has lifted counts all and
-// denies nothing.
-func ask(op Op, l *policy.Limit, s limit.State, cost uint64, now limit.Time) (limit.State, limit.Verdict) {
-	var v limit.Verdict
-	switch {
-	case op == Check && l.Unlimited:
-		s, v = limit.Add(l.Limit, s, cost, now)
-	case op == Check:
-		return limit.Take(l.Limit, s, cost, now)
-	case op == Peek && !l.Unlimited:
-		return s, limit.Peek(l.Limit, s, cost, now)
-	default:
-		v = limit.Status(l.Limit, s, now)
-	}
-	if l.Unlimited {
-		v.Allowed, v.Remaining = true, 0
-	}
-	return s, v
 }
 
 // longer returns the wait that satisfies both; limit.Never outlasts all.
@@ -317,78 +355,65 @@ func longer(a, b limit.Span) limit.Span {
 }
 
 // count makes the states the request would lead to those of its keys.
-func (e *evaluation) count(d Decision) Result {
+func (e *evaluation) count(d *Decision) {
 	e.index++
 	d.Index = e.index
 	n := 0
 	for _, ch := range e.charges {
 		for j := range ch.limits {
-			ch.counter.set(j, &ch.limits[j], e.next[n])
+			ch.counter.set(j, &ch.limits[j], e.next[n], e.at.Now)
 			n++
 		}
 		e.touch(ch.counter)
 	}
-	return Result{Decision: d}
 }
 
 // undo makes a denial's statuses show what is, not what would have been: nothing was counted, by no limit.
-func (e *evaluation) undo(r *Request, d *Decision) {
+func (e *evaluation) undo(r *Request, op Op, d *Decision) {
 	n := 0
 	for i, ch := range e.charges {
 		for j := range ch.limits {
 			if l, status := &ch.limits[j], &d.Limits[n]; status.Allowed {
-				_, status.Verdict = ask(Peek, l, ch.counter.at(j, l, e.at.Now), r.Entries[i].Cost, e.at.Now)
+				_, status.Verdict = ask(Peek, l, ch.counter.at(j, l, e.at.Now), op.least(&r.Entries[i]), e.at.Now)
+				status.Granted = 0
 			}
 			n++
 		}
 	}
 }
 
-// reset puts the limits of the keys back to rest and answers with their states after it.
-func (e *evaluation) reset(r *Request, d Decision) Result {
-	if err := e.checkLimitName(r, &d); err != nil {
-		return Result{Err: err}
-	}
-	e.index++
-	d.Index = e.index
+// statuses makes the statuses show the limits as they are now, as Get does.
+func (e *evaluation) statuses(d *Decision) {
 	n := 0
-	for _, ch := range e.charges {
-		ch.counter.reset(r.Limit)
-		e.touch(ch.counter)
+	for i := range e.charges {
+		ch := &e.charges[i]
+		e.extras = e.extras || ch.counter.extras != nil
 		for j := range ch.limits {
 			l := &ch.limits[j]
 			_, d.Limits[n].Verdict = ask(Get, l, ch.counter.at(j, l, e.at.Now), 0, e.at.Now)
 			n++
 		}
 	}
-	return Result{Decision: d}
+	if e.extras {
+		e.showExtras(d)
+	}
 }
 
-func (e *evaluation) checkLimitName(r *Request, d *Decision) *Error {
-	if r.Limit == "" {
-		return nil
-	}
-	for i := range d.Limits {
-		if d.Limits[i].Limit == r.Limit {
-			return nil
-		}
-	}
-	return Invalidf("limit", "policy %q has no limit %q", r.Entries[0].Policy, r.Limit)
-}
-
-// counter returns the working copy of one key's counter, decoded from the view when it is first touched.
-func (e *evaluation) counter(namespace string, entry *Entry, limits []policy.Limit) *counter {
-	e.scratch = appendCounterKey(e.scratch[:0], namespace, entry.Policy, entry.Key)
+// counter returns the working copy of one key's counter, decoded from the view when it is first touched, with the holds
+// ended that have expired since it was written. The limits give names and zones to what is decoded.
+func (e *evaluation) counter(namespace string, entry *Entry, p *policy.Policy, limits []policy.Limit) *counter {
+	e.scratch = appendCounterKey(e.scratch[:0], namespace, policyPart(entry), entry.Key)
 	if c, ok := e.counters[string(e.scratch)]; ok {
 		return c
 	}
-	c := &counter{key: string(e.scratch), size: len(e.scratch) + 64*len(limits)}
+	c := &counter{key: string(e.scratch), size: len(e.scratch) + 64*len(limits), policy: p}
 	if record, ok := e.view.Lookup(c.key); ok && record.ForgetAt > e.at.Now {
 		c.known = true
 		c.size += len(record.Value)
 		if err := c.decode(record.Value, limits); err != nil {
 			panic(err) // records are written by this package and guarded by checksums
 		}
+		c.expire(e.at.Now)
 	}
 	e.counters[c.key] = c
 	return c
@@ -408,7 +433,7 @@ func (e *evaluation) puts() []Put {
 	puts := make([]Put, 0, len(e.order)+len(e.keys)+len(e.met))
 	for _, c := range e.order {
 		switch p := c.encode(e.at.Now); {
-		case len(c.limits) > 0:
+		case !c.empty():
 			puts = append(puts, p)
 		case c.known:
 			puts = append(puts, Put{Key: c.key})

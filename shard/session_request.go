@@ -131,12 +131,10 @@ func (e *evaluation) asCounted(r *Request) Decision {
 	}
 	look := *r
 	look.Op = Get
-	e.next, e.charges = e.next[:0], e.charges[:0]
-	for i := range look.Entries {
-		if e.decideEntry(&look, i, &d) != nil {
-			d.Limits = nil
-			break
-		}
+	if e.decideEntries(&look, Get, &d) != nil {
+		d.Limits = nil
+	} else if e.extras {
+		e.showExtras(&d)
 	}
 	return d
 }

@@ -31,6 +31,7 @@ var update = flag.Bool("update", false, "write what the code does into the golde
 //	                      fetch NAME, swap NAME [expect=N] [body=TEXT]
 //	                      and on each [in=EPOCH.SEQ.INDEX] [number=N] [acked=N] [retry], its place in a session
 //	                    an id v7@T is a UUIDv7 made at T, v7@T/B another one
+//	                      those of holds and adjustments: see hold_story_test.go
 //	adopt T N TEXT      the shard adopts version N of the policies
 //	system              from here on it is the system shard, and nothing happened yet
 //	entry T [epoch=N] [seq=N] [term=N] [shard=N] [flip]   an empty batch as some owner wrote it
@@ -101,7 +102,8 @@ func play(t *testing.T, story string) string {
 
 type storyteller struct {
 	world
-	out bytes.Buffer
+	out   bytes.Buffer
+	taken map[string]Request // by the name that the story gave it: how what was taken is settled
 }
 
 func (s *storyteller) printf(format string, args ...any) { fmt.Fprintf(&s.out, format+"\n", args...) }
@@ -198,12 +200,13 @@ func (s *storyteller) adopt(now limit.Time, version uint64, text string) {
 func (s *storyteller) batchOf(now limit.Time, lines []string) {
 	var requests []Request
 	for _, line := range lines {
-		requests = append(requests, request(strings.Fields(line)))
+		requests = append(requests, s.request(strings.Fields(line)))
 	}
 	at := s.next(now)
 	results, puts := Evaluate(s, s.policies, requests, at)
 	for i := range results {
 		s.tell(&results[i], now)
+		s.remember(option(strings.Fields(lines[i]), "as"), &requests[i], &results[i].Decision)
 	}
 	for i := range puts {
 		s.printf("put %s", effect(&puts[i]))
@@ -238,14 +241,16 @@ func (s *storyteller) tell(r *Result, now limit.Time) {
 	if d.Document.Version != 0 || d.Document.Body != nil {
 		fmt.Fprintf(&s.out, ", version %d, %q", d.Document.Version, d.Document.Body)
 	}
+	s.tellHold(d)
 	s.out.WriteString("\n")
+	s.tellAudit(d)
 	for i := range d.Limits {
 		s.printf("  %s", status(&d.Limits[i], now))
 	}
 }
 
 func status(l *LimitStatus, now limit.Time) string {
-	text := fmt.Sprintf("%s/%s %s: used %d", l.Policy, l.Key, l.Limit, l.Used)
+	text := fmt.Sprintf("%s/%s %s: used %d", l.Policy, l.Key, l.Limit, l.Used) + held(l)
 	if l.Unlimited {
 		text += ", unlimited"
 	} else {
@@ -262,7 +267,7 @@ func status(l *LimitStatus, now limit.Time) string {
 	case !l.Allowed:
 		text += ", denies"
 	}
-	return text
+	return text + blocked(l)
 }
 
 // effect shows a put: whose record it is and until when it is kept.
@@ -275,6 +280,9 @@ func effect(p *Put) string {
 		return fmt.Sprintf("session %s until %s: %s", sessionName(name), clock(p.ForgetAt), remembers(name, p.Value))
 	case documentRecord, adoptionRecord:
 		return fmt.Sprintf("%s, kept for ever: %v, %q", p.Key, p.ForgetAt == limit.Forever, p.Value)
+	}
+	if text, ok := endOrAudit(kind, p); ok {
+		return text
 	}
 	_ = r.string() // the namespace
 	if kind == answerRecord {
@@ -322,9 +330,16 @@ func limitsIn(value []byte) string {
 	return ": " + strings.Join(names, ", ")
 }
 
-func request(words []string) Request {
+func (s *storyteller) request(words []string) Request {
+	if r, ok := s.settlement(words); ok {
+		return r
+	}
 	r := Request{Namespace: "default", Op: map[string]Op{"check": Check, "peek": Peek, "get": Get, "reset": Reset,
 		"opensession": OpenSession, "fetch": Fetch, "swap": Swap}[words[0]]}
+	if op, ok := holdOps[words[0]]; ok {
+		r.Op = op
+		completeHold(&r, words)
+	}
 	r.ID, r.Limit = identity(option(words, "id")), option(words, "limit")
 	r.Expect, r.Body = number(option(words, "expect"), 0), []byte(option(words, "body"))
 	r.Number, r.Acked = number(option(words, "number"), 0), number(option(words, "acked"), 0)

@@ -37,11 +37,10 @@ func policyLines(m *stintv1.Policy) ([]string, error) {
 	if m == nil {
 		return nil, nil
 	}
-	set, err := api.PoliciesOf([]*stintv1.Policy{m})
+	p, err := api.PolicyFrom(m)
 	if err != nil {
 		return nil, fmt.Errorf("policy %s of the server: %w", m.Name, err)
 	}
-	p, _ := set.Lookup(m.Name)
 	return strings.Split(strings.TrimSuffix(string(policy.FormatPolicy(p)), "\n"), "\n"), nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -113,10 +114,29 @@ func algorithmText(l *stintv1.Limit) string {
 			spanText(a.TokenBucket.Per))
 	case *stintv1.Limit_Gcra:
 		return fmt.Sprintf("%d at once, %d per %s, GCRA", l.Quota, a.Gcra.Rate, spanText(a.Gcra.Per))
+	case *stintv1.Limit_Calendar:
+		return fmt.Sprintf("%d per %s", l.Quota, calendarText(a.Calendar))
+	case *stintv1.Limit_Concurrency:
+		return fmt.Sprintf("%d held at once", l.Quota)
 	case *stintv1.Limit_Lifetime:
 		return fmt.Sprintf("%d for ever", l.Quota)
 	case *stintv1.Limit_Unlimited:
 		return "counted, never denied"
 	}
 	return fmt.Sprintf("%d", l.Quota)
+}
+
+// calendarText says a period of the calendar in words: "month from day 15, America/New_York".
+func calendarText(c *stintv1.Calendar) string {
+	text := strings.ToLower(strings.TrimPrefix(c.Unit.String(), "UNIT_"))
+	if c.Every > 1 {
+		text = fmt.Sprintf("%d %ss", c.Every, text)
+	}
+	if c.AnchorDay > 1 {
+		text += fmt.Sprintf(" from day %d", c.AnchorDay)
+	}
+	if c.WeekStart > 1 {
+		text += " from " + time.Weekday(c.WeekStart%7).String()
+	}
+	return text + ", " + c.TimeZone
 }

@@ -1,0 +1,70 @@
+package policy
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/stint-io/stint/limit"
+)
+
+const utc = "UTC"
+
+// UsualCycle is a cycle of one unit as the calendar has it: months and years begin on their first day, weeks on Monday.
+// It has no zone.
+func UsualCycle(u limit.Unit) limit.Cycle {
+	c := limit.Cycle{Unit: u, Every: 1}
+	switch u {
+	case limit.Month, limit.Year:
+		c.AnchorDay = 1
+	case limit.Week:
+		c.WeekStart = 1
+	}
+	return c
+}
+
+func (d *decoder) calendar(v value, c *limit.Cycle) {
+	f := d.fields(v, "unit", "every", "time_zone", "anchor_day", "week_start")
+	d.require(v, f, "unit")
+	var unit limit.Unit
+	word(d, f["unit"], unitWords, &unit)
+	*c = UsualCycle(unit)
+	small(d, f["every"], &c.Every)
+	small(d, f["anchor_day"], &c.AnchorDay)
+	small(d, f["week_start"], &c.WeekStart)
+	c.Zone = d.zone(f["time_zone"])
+}
+
+// zone loads the zone of a field, or UTC where it is absent. It returns nil where there is none of that name.
+func (d *decoder) zone(v value) *limit.Zone {
+	name := utc
+	d.text(v, &name)
+	if zone, known := d.zones[name]; known {
+		return zone
+	}
+	zone, err := limit.LoadZone(name)
+	if err != nil {
+		d.fail(v.path, "%s", zoneProblem(err))
+		return nil
+	}
+	d.zones[name] = zone
+	return zone
+}
+
+// zoneProblem is what is wrong with a zone, without the name of the field.
+func zoneProblem(err error) string {
+	var wrong *limit.FieldError
+	if errors.As(err, &wrong) {
+		return wrong.Message
+	}
+	return err.Error()
+}
+
+// zoneText is the name of a zone as YAML text, in quotes unless a letter begins it and nothing in it means something.
+func zoneText(name string) string {
+	const plainRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_/+-"
+	if strings.Trim(name, plainRunes) != "" {
+		return strconv.Quote(name)
+	}
+	return name
+}

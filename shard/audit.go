@@ -1,0 +1,115 @@
+package shard
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/stint-io/stint/limit"
+)
+
+const (
+	// auditKept is how many changes a shard remembers: a ring, so that it needs no sweep and its size has a bound.
+	auditKept = 1024
+	// auditRead is how many of them ReadAudit lists, and auditReadBytes how many bytes of them, roughly: an answer must
+	// fit into a frame between nodes.
+	auditRead      = 1000
+	auditReadBytes = 1 << 20
+
+	// MaxActor and MaxNote are the most bytes that an Adjustment may have of each.
+	MaxActor = 128
+	MaxNote  = 512
+)
+
+// auditFormat is the first byte of an audit record and of the ring's head.
+const auditFormat = 1
+
+// auditProblem refuses what would make audit records of any size.
+func (a *Adjustment) auditProblem() *Error {
+	switch {
+	case len(a.Actor) > MaxActor:
+		return Invalidf("actor", "has %d bytes: at most %d are allowed", len(a.Actor), MaxActor)
+	case len(a.Note) > MaxNote:
+		return Invalidf("note", "has %d bytes: at most %d are allowed", len(a.Note), MaxNote)
+	}
+	return nil
+}
+
+// writeAudit puts a change on record, in the place of the oldest one when the ring is full.
+func (e *evaluation) writeAudit(a AuditRecord) {
+	n := e.auditCount()
+	e.write(Put{Key: auditKey(n), Record: Record{Value: encodeAudit(&a), ForgetAt: limit.Forever}})
+	e.write(Put{Key: string(auditHeadRecord),
+		Record: Record{Value: binary.AppendUvarint([]byte{auditFormat}, n+1), ForgetAt: limit.Forever}})
+}
+
+// auditCount is how many changes were ever put on record.
+func (e *evaluation) auditCount() uint64 {
+	record, found := e.lookup(string(auditHeadRecord))
+	if !found {
+		return 0
+	}
+	n, err := decodeAuditHead(record.Value)
+	if err != nil {
+		panic(err) // records are written by this package and guarded by checksums
+	}
+	return n
+}
+
+// readAudit lists the newest changes of the shard, newest first.
+func (e *evaluation) readAudit() Result {
+	d := Decision{Allowed: true, DecidedAt: e.at.Now, Position: e.at.Position}
+	count, bytes := e.auditCount(), 0
+	for n := count; n > count-min(count, auditRead); n-- {
+		record, found := e.lookup(auditKey(n - 1))
+		if bytes += len(record.Value); !found || bytes > auditReadBytes {
+			break
+		}
+		a, err := decodeAudit(e.at.Shard, record.Value)
+		if err != nil {
+			panic(err) // records are written by this package and guarded by checksums
+		}
+		d.Audit = append(d.Audit, a)
+	}
+	return Result{Decision: d}
+}
+
+// auditKey is that of the n-th change, counted from 0: the place in the ring.
+func auditKey(n uint64) string {
+	return string(binary.BigEndian.AppendUint16([]byte{auditRecord}, uint16(n%auditKept)))
+}
+
+// encodeAudit writes a record: format, then the fields in their order. The shard is that of the record.
+func encodeAudit(a *AuditRecord) []byte {
+	b := binary.AppendVarint([]byte{auditFormat}, int64(a.At))
+	b = binary.AppendUvarint(b, a.Position.Epoch)
+	b = binary.AppendUvarint(b, a.Position.Seq)
+	for _, text := range []string{a.Actor, a.Namespace, a.Policy, a.Key, a.Limit, a.Deed, a.Before, a.After, a.Note} {
+		b = appendString(b, text)
+	}
+	return b
+}
+
+func decodeAudit(shard ID, value []byte) (AuditRecord, error) {
+	r := reader{rest: value}
+	format := r.byte()
+	a := AuditRecord{At: limit.Time(r.varint()), Position: Position{shard, r.uvarint(), r.uvarint()}}
+	for _, text := range []*string{
+		&a.Actor, &a.Namespace, &a.Policy, &a.Key, &a.Limit, &a.Deed, &a.Before, &a.After, &a.Note} {
+		*text = r.string()
+	}
+	if r.failed || format != auditFormat || len(r.rest) != 0 {
+		return AuditRecord{}, errMalformedAudit
+	}
+	return a, nil
+}
+
+func decodeAuditHead(value []byte) (uint64, error) {
+	r := reader{rest: value}
+	format, n := r.byte(), r.uvarint()
+	if r.failed || format != auditFormat || len(r.rest) != 0 {
+		return 0, errMalformedAudit
+	}
+	return n, nil
+}
+
+var errMalformedAudit = errors.New("shard: audit record is malformed or of an unknown format")

@@ -1,0 +1,65 @@
+package shard
+
+import (
+	"math/bits"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+// changed carries the state of a limit over to other numbers, as the policy's OnChange says.
+func (c *counter) changed(old *counted, new limit.Limit, now limit.Time) limit.State {
+	if new.Algorithm == limit.Concurrency && old.limit.Algorithm != limit.Concurrency {
+		return setUsed(new, limit.State{}, c.heldBy(old, now), now) // what holds have taken, and nothing else, counts
+	}
+	s := limit.Convert(old.limit, old.state, new, now)
+	if !c.beginsAnew(old.limit, new) {
+		return s
+	}
+	before := limit.Status(old.limit, old.state, now)
+	switch c.policy.OnChange {
+	case policy.Proportional:
+		return setUsed(new, s, share(before.Used, new.Quota, old.limit.Quota), now)
+	case policy.Additive:
+		remaining := min(before.Remaining+new.Quota-min(old.limit.Quota, before.Remaining+new.Quota), new.Quota)
+		return setUsed(new, s, new.Quota-remaining, now)
+	}
+	return limit.State{} // policy.Restart
+}
+
+// beginsAnew reports whether what was taken under the old numbers is given back no more. A policy that converts
+// by the quota has nothing to do when that is the same, or when one of the two has none.
+func (c *counter) beginsAnew(old, new limit.Limit) bool {
+	if c.policy == nil {
+		return false
+	}
+	switch c.policy.OnChange {
+	case policy.Restart:
+		return true
+	case policy.Proportional, policy.Additive:
+		return old.Quota != new.Quota && old.Algorithm != limit.Unlimited && new.Algorithm != limit.Unlimited
+	}
+	return false
+}
+
+// share is used * quota / of, rounded up, at most 2^63.
+func share(used, quota, of uint64) uint64 {
+	high, low := bits.Mul64(used, quota)
+	if high >= of {
+		return 1 << 63
+	}
+	n, rest := bits.Div64(high, low, of)
+	if rest > 0 {
+		n++
+	}
+	return min(n, 1<<63)
+}
+
+// newestTaken is when the newest open hold was taken. A limit that is new in the counter, or was forgotten at rest,
+// counts none of the open ones.
+func (c *counter) newestTaken() (newest limit.Time) {
+	for i := range c.holds() {
+		newest = max(newest, c.extras.holds[i].taken)
+	}
+	return newest
+}

@@ -1,0 +1,104 @@
+package shard
+
+import "github.com/stint-io/stint/limit"
+
+// deny does what a denial comes to: nothing is counted, or what count_denied says.
+func (e *evaluation) deny(r *Request, d *Decision) {
+	if e.blocked || len(d.Limits) > 1 {
+		e.undo(r, r.Op, d)
+	}
+	if !e.blocked && e.countsDenied() {
+		e.countDenied(r, d)
+	}
+	if e.extras {
+		d.RetryAfter = e.wait(r, r.Op, -1)
+	}
+}
+
+func (e *evaluation) countsDenied() bool {
+	for i := range e.charges {
+		if e.charges[i].policy.CountDenied {
+			return true
+		}
+	}
+	return false
+}
+
+// countDenied counts a denied request on the entries whose policies say so, and notes a violation where an entry's own
+// limits have denied and its lockout says that this is one. The statuses still say which limits have denied, and
+// otherwise show what came of it.
+func (e *evaluation) countDenied(r *Request, d *Decision) {
+	e.index++
+	d.Index = e.index
+	n := 0
+	for i := range e.charges {
+		ch := &e.charges[i]
+		statuses := d.Limits[n : n+len(ch.limits)]
+		n += len(ch.limits)
+		if !ch.policy.CountDenied {
+			continue
+		}
+		denied := false
+		for j := range ch.limits {
+			l, status := &ch.limits[j], &statuses[j]
+			denied = denied || !status.Allowed && !status.Shadow
+			s, _ := ask(Count, l, ch.counter.at(j, l, e.at.Now), r.Entries[i].Cost, e.at.Now)
+			ch.counter.set(j, l, s, e.at.Now)
+			was := status.Allowed
+			_, status.Verdict = ask(Peek, l, s, r.Op.least(&r.Entries[i]), e.at.Now)
+			if status.Allowed = was; was {
+				status.RetryAfter = 0
+			}
+		}
+		if k := ch.policy.Lockout; denied && k != nil && k.OnDenied {
+			ch.counter.violate(e.at.Now)
+		}
+		e.touch(ch.counter)
+	}
+	e.extras = true // the wait is another now, and there may be a block
+}
+
+// wait is the exact wait of a denied request: the first instant at which every limit admits and no block denies, if
+// nobody does anything, but open holds end when they expire. With only >= 0 it is that of this one status. Between two
+// expiries every wait and every block only ends, so it is enough to look there.
+func (e *evaluation) wait(r *Request, op Op, only int) limit.Span {
+	futures := make([]*counter, len(e.charges))
+	for i := range e.charges {
+		futures[i] = e.charges[i].counter.future()
+	}
+	for t := e.at.Now; ; {
+		next := limit.Forever
+		for _, f := range futures {
+			f.expire(t)
+			next = min(next, f.nextExpiry())
+		}
+		w := e.waitAt(r, op, futures, only, t)
+		if next == limit.Forever && w == limit.Never {
+			return limit.Never
+		}
+		if w != limit.Never && t+limit.Time(w) < next {
+			return limit.Span(t-e.at.Now) + w
+		}
+		t = next
+	}
+}
+
+// waitAt is how long from t on the request is denied, if nothing ends by itself until then.
+func (e *evaluation) waitAt(r *Request, op Op, futures []*counter, only int, t limit.Time) (wait limit.Span) {
+	n := 0
+	for i := range e.charges {
+		ch, f := &e.charges[i], futures[i]
+		if until := f.blockedUntil(t); until != 0 && !ch.policy.Shadow && only < 0 {
+			wait = longer(wait, limit.Span(until-t))
+		}
+		for j := range ch.limits {
+			l := &ch.limits[j]
+			if only == n || only < 0 && !l.Shadow && !ch.policy.Shadow {
+				_, v := ask(Peek, l, f.at(j, l, t), op.least(&r.Entries[i]), t)
+				wait = longer(wait, v.RetryAfter)
+			}
+			n++
+		}
+	}
+	return wait
+}

@@ -1,0 +1,166 @@
+package shard
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+// What a counter has besides the states of its limits. Most counters have none of it.
+//
+// How a request is decided and counted, for whoever adds an operation:
+//
+//	d := e.newDecision()
+//	err := e.decideEntries(r, Check, &d) // asks every limit; e.charges has each entry's counter, limits and policy
+//	problem := e.roomForHolds()          // before holds are put into the counters
+//	e.count(&d)                          // the states become those of the keys; d.Index is set
+//	e.putHolds(r, &d, hold{...}) // a hold of each entry's cost in its counter
+//	e.undo(r, Check, &d)         // or, denied: the statuses show what is
+//	e.showExtras(&d)             // Held, LockoutLevel, BlockedUntil and Blocked
+//
+// How a counter is changed otherwise: decideEntries with Get or another op that decides nothing brings it into
+// e.charges, holds that have expired ended already; then c.endHold and the like; then e.touch(c) so that it is written;
+// then e.statuses(r, &d), which makes d.Limits show what is, as Get does. A Settle whose policy is gone, or is inline,
+// has the limits that the counter's record names. Entries with Limits != nil are inline.
+
+// maxHolds bounds the open holds on one counter, and so its record.
+const maxHolds = 10_000
+
+// extras is what a counter has besides its limits.
+type extras struct {
+	holds    []hold // in order of (expires, name)
+	ladder   ladder
+	override *policy.Override // never changed, only replaced; of an expired one the evaluation knows nothing
+}
+
+// hold is units that were taken by a Reserve, or by the part of an operation on several shards, and may come back.
+type hold struct {
+	name     string     // holdName or operationHold; once in a counter
+	expires  limit.Time // ends at this instant, unless it is remote
+	taken    limit.Time // shard time of the decision
+	cost     uint64
+	onExpire policy.OnExpire // never OnExpireDefault
+	remote   bool            // does not expire: another shard decides what becomes of it
+	// fresh: it was taken after the since of the same instant. A batch has one instant, and what is taken behind a reset
+	// in the same batch must come back all the same.
+	fresh bool
+	// uncounted names the limits that did not count it, so that it gives nothing back to them: those in shadow that
+	// would have denied it, and concurrency limits if it is not of a Reserve. Hardly ever any.
+	uncounted []string
+}
+
+// holdName names the hold of a Reserve on one shard by the place of its decision.
+func holdName(at Position, index uint32) string {
+	return string(appendPlace(make([]byte, 1, 12), at.Epoch, at.Seq, index))
+}
+
+// operationHold names the hold of an operation on several shards.
+func operationHold(id string) string { return "\x01" + id }
+
+func (h *hold) compare(o *hold) int {
+	return cmp.Or(cmp.Compare(h.expires, o.expires), strings.Compare(h.name, o.name))
+}
+
+// extra returns the counter's extras to be changed.
+func (c *counter) extra() *extras {
+	if c.extras == nil {
+		c.extras = &extras{}
+	}
+	return c.extras
+}
+
+// holds are the open ones. The caller must not change them.
+func (c *counter) holds() []hold {
+	if c.extras == nil {
+		return nil
+	}
+	return c.extras.holds
+}
+
+// findHold finds an open hold by name.
+func (c *counter) findHold(name string) (hold, bool) {
+	for _, h := range c.holds() {
+		if h.name == name {
+			return h, true
+		}
+	}
+	return hold{}, false
+}
+
+// addHold puts a hold into the counter. There must be none of its name. What it took is not counted by this.
+func (c *counter) addHold(h hold) {
+	x := c.extra()
+	i, _ := slices.BinarySearchFunc(x.holds, h, func(a, b hold) int { return a.compare(&b) })
+	x.holds = slices.Insert(x.holds, i, h)
+}
+
+// removeHold takes a hold out of the counter and gives nothing back: its units are spent.
+func (c *counter) removeHold(name string) (hold, bool) {
+	h, found := c.findHold(name)
+	if found {
+		c.extras.holds = slices.DeleteFunc(c.extras.holds, func(o hold) bool { return o.name == name })
+	}
+	return h, found
+}
+
+// extendHold makes an open hold live until expires.
+func (c *counter) extendHold(name string, expires limit.Time) bool {
+	h, found := c.removeHold(name)
+	if found {
+		h.expires = expires
+		c.addHold(h)
+	}
+	return found
+}
+
+// endHold takes a hold out of the counter at an instant. With back all its units are given back, else they stay spent.
+// Concurrency limits get theirs back whatever becomes of the rest. It does nothing to the ladder.
+func (c *counter) endHold(name string, back bool, at limit.Time) bool {
+	h, found := c.removeHold(name)
+	if found {
+		c.release(&h, back, at)
+	}
+	return found
+}
+
+// release gives back what a hold took that is in the counter no more.
+func (c *counter) release(h *hold, back bool, at limit.Time) {
+	for i := range c.limits {
+		l := &c.limits[i]
+		if (back || l.limit.Algorithm == limit.Concurrency) && l.counts(h) {
+			l.state = limit.Refund(l.limit, l.state, h.cost, h.taken, at)
+		}
+	}
+}
+
+// refund gives units back that were taken with a hold, or with a decision (a hold{taken: decidedAt} that was never in
+// the counter), to all limits but the concurrency limits.
+func (c *counter) refund(h *hold, units uint64, at limit.Time) {
+	if units == 0 {
+		return
+	}
+	for i := range c.limits {
+		l := &c.limits[i]
+		if l.limit.Algorithm != limit.Concurrency && l.counts(h) {
+			l.state = limit.Refund(l.limit, l.state, units, h.taken, at)
+		}
+	}
+}
+
+// counts reports whether the limit counted the hold, and was not put back to rest or begun anew since.
+func (l *counted) counts(h *hold) bool {
+	return (h.taken > l.since || h.fresh && h.taken == l.since) && !slices.Contains(h.uncounted, l.name)
+}
+
+// heldBy is how many units of the j-th limit's state are those of open holds.
+func (c *counter) heldBy(l *counted, now limit.Time) (held uint64) {
+	for i := range c.holds() {
+		if h := &c.extras.holds[i]; l.counts(h) && stillCounts(l.limit, l.state, h.taken, now) {
+			held += h.cost
+		}
+	}
+	return held
+}

@@ -1,0 +1,142 @@
+package shard
+
+import (
+	"encoding/base64"
+	"errors"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+var testSecret = [32]byte{1, 2, 3}
+
+// anyHandle draws what an id may say.
+func anyHandle(rnd *rand.Rand) (Target, string, []Entry) {
+	target := Target{Hold: rnd.IntN(2) == 0, DecidedAt: limit.Time(rnd.Int64() >> rnd.IntN(63))}
+	if rnd.IntN(3) == 0 {
+		target.Home, target.Operation = ID(rnd.Uint32()), strings.Repeat("o", 1+rnd.IntN(64))
+	} else {
+		target.Position = Position{ID(rnd.Uint32()), rnd.Uint64() >> rnd.IntN(64), rnd.Uint64() >> rnd.IntN(64)}
+		target.Index = 1 + rnd.Uint32N(1000)
+	}
+	var entries []Entry
+	for range 1 + rnd.IntN(3) {
+		e := Entry{Policy: "api", Key: strings.Repeat("k", 1+rnd.IntN(300)), Cost: 1 + rnd.Uint64N(1<<40)}
+		switch rnd.IntN(4) {
+		case 0:
+			e.Tier = "free"
+		case 1:
+			e.Policy, e.Limits = "", []policy.Limit{{Name: "a"}, {Name: "minute"}}
+		case 2:
+			e.Limits = []policy.Limit{}
+		}
+		entries = append(entries, e)
+	}
+	return target, "default", entries
+}
+
+func TestAnIDBringsBackWhatItWasMadeOf(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	here, there := NewSealer(testSecret), NewSealer(testSecret)
+	seen := map[string]bool{}
+	for range 2000 {
+		target, namespace, entries := anyHandle(rnd)
+		text := here.Seal(target, namespace, entries)
+		got, err := there.Open(text)
+		want := Request{Op: Settle, Namespace: namespace, Entries: entries, Settlement: &Settlement{Target: target}}
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Fatalf("%q says %+v, %v; want %+v", text, got, err, want)
+		}
+		if again := there.Seal(target, namespace, entries); again != text {
+			t.Fatalf("the same hold has the ids %q and %q", text, again)
+		}
+		if seen[text] {
+			t.Fatalf("%q names two holds", text)
+		}
+		seen[text] = true
+	}
+}
+
+// TestAnIDHasOnlyTheNamesOfInlineLimits: what a limit counts is in its record, not in the client's hands.
+func TestAnIDHasOnlyTheNamesOfInlineLimits(t *testing.T) {
+	s := NewSealer(testSecret)
+	l := policy.Limit{Name: "a", Unit: "bytes", Shadow: true, Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 5}}
+	got, err := s.Open(s.Seal(Target{Index: 1}, "default", []Entry{{Key: "k", Cost: 1, Limits: []policy.Limit{l}}}))
+	if want := []policy.Limit{{Name: "a"}}; err != nil || !reflect.DeepEqual(got.Entries[0].Limits, want) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestAnIDIsNeitherReadNorMadeByClients(t *testing.T) {
+	s := NewSealer(testSecret)
+	text := s.Seal(Target{Hold: true, Position: Position{3, 7, 12}, Index: 1, DecidedAt: origin}, "default",
+		[]Entry{{Policy: "login", Key: "mallory@example.com", Cost: 1}})
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(raw), "mallory") || strings.Contains(string(raw), "login") {
+		t.Errorf("%q can be read", raw)
+	}
+	for i := range len(raw) * 8 {
+		forged := append([]byte(nil), raw...)
+		forged[i/8] ^= 1 << (i % 8)
+		if r, err := s.Open(base64.RawURLEncoding.EncodeToString(forged)); !errors.Is(err, ErrHandle) {
+			t.Fatalf("with bit %d flipped it is read as %+v, %v", i, r, err)
+		}
+	}
+	for _, wrong := range []string{"", "A", text[:len(text)-1], text + "A", text + "\n", text + "=", " " + text, "{}"} {
+		if r, err := s.Open(wrong); !errors.Is(err, ErrHandle) {
+			t.Errorf("%q is read as %+v, %v", wrong, r, err)
+		}
+	}
+	if r, err := NewSealer([32]byte{1, 2, 4}).Open(text); !errors.Is(err, ErrHandle) {
+		t.Errorf("another cluster reads %+v, %v", r, err)
+	}
+}
+
+// TestTheLastCharacterOfAnIDCounts: the bits of the last character that stand for nothing are not free to be changed.
+func TestTheLastCharacterOfAnIDCounts(t *testing.T) {
+	s := NewSealer(testSecret)
+	for n := range 3 {
+		text := s.Seal(Target{Index: 1}, "default", []Entry{{Policy: "p", Key: strings.Repeat("k", n+1), Cost: 1}})
+		for _, c := range "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_" {
+			other := text[:len(text)-1] + string(c)
+			if _, err := s.Open(other); (err == nil) != (other == text) {
+				t.Fatalf("%q of %q: %v", other, text, err)
+			}
+		}
+	}
+}
+
+func FuzzDecodeHandle(f *testing.F) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	for range 8 {
+		target, namespace, entries := anyHandle(rnd)
+		f.Add(appendHandle(nil, target, namespace, entries))
+	}
+	f.Fuzz(func(t *testing.T, plain []byte) {
+		r, err := decodeHandle(plain)
+		if err != nil {
+			return
+		}
+		b := appendHandle(nil, r.Settlement.Target, r.Namespace, r.Entries)
+		again, err := decodeHandle(b)
+		if err != nil || !reflect.DeepEqual(r, again) {
+			t.Fatalf("%+v comes back as %+v, %v", r, again, err)
+		}
+	})
+}
+
+func BenchmarkSeal(b *testing.B) {
+	s := NewSealer(testSecret)
+	target := Target{Position: Position{3, 7, 12}, Index: 1, DecidedAt: origin}
+	entries := []Entry{{Policy: "per-ip", Key: "203.0.113.7", Cost: 1}}
+	for b.Loop() {
+		s.Seal(target, "default", entries)
+	}
+}

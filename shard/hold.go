@@ -1,0 +1,44 @@
+package shard
+
+import (
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+// termsProblem refuses a request without what its operation needs, before anything is looked up.
+func (e *evaluation) termsProblem(r *Request) *Error {
+	switch r.Op {
+	case Reserve:
+		return holdTermsProblem(r)
+	case Settle:
+		return e.settlementProblem(r)
+	case Reset, SetUsed, AddUsed, Block, Unblock, PutOverride, DeleteOverride:
+		return adjustmentProblem(r)
+	}
+	return nil
+}
+
+// holdTermsProblem refuses a Reserve that does not say how long its hold lives.
+func holdTermsProblem(r *Request) *Error {
+	switch h := r.Hold; {
+	case h == nil:
+		return Invalidf("ttl", "is missing: a hold must end when nobody settles it")
+	case h.TTL < 1 || h.TTL > MaxHoldTTL:
+		return Invalidf("ttl", "is %d us: a hold lives for 1 us to 31 days at once; extend it to keep it longer", h.TTL)
+	case h.OnExpire > policy.OnExpireCommit:
+		return Invalidf("on_expire", "%d is not known to this version: run a newer one", h.OnExpire)
+	}
+	return nil
+}
+
+// reserve takes what the limits have admitted, and opens a hold of it: one in the counter of each entry, all of one
+// name.
+func (e *evaluation) reserve(r *Request, d *Decision) *Error {
+	if err := e.roomForHolds(); err != nil {
+		return err
+	}
+	e.count(d)
+	d.HoldExpires = e.at.Now + limit.Time(r.Hold.TTL)
+	e.putHolds(r, d, hold{name: holdName(d.Position, d.Index), expires: d.HoldExpires, onExpire: r.Hold.OnExpire})
+	return nil
+}

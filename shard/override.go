@@ -1,0 +1,80 @@
+package shard
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/stint-io/stint/policy"
+)
+
+// overrideProblem refuses an override that its policy cannot be given, or that has expired already.
+func (e *evaluation) overrideProblem(r *Request) *Error {
+	o, entry := r.Adjustment.Override, &r.Entries[0]
+	switch {
+	case o == nil:
+		return Invalidf("tier", "is missing, and so are limits: there is no override")
+	case entry.Limits != nil:
+		return Invalidf("policy", "must be that of a policy: inline limits have no override")
+	case o.Tier == "" && len(o.Limits) == 0:
+		return Invalidf("tier", "is missing, and so are limits: delete the override to have the policy's own")
+	case o.Expires != 0 && o.Expires <= e.at.Now:
+		return Invalidf("expires_at", "is %s, and now is %s: it must lie ahead",
+			instantWords(o.Expires), instantWords(e.at.Now))
+	}
+	if field, problem := e.charges[0].policy.OverrideProblem(o); problem != "" {
+		return Invalidf(field, "%s", problem)
+	}
+	return nil
+}
+
+// putOverride gives the key limits of its own. It is copied: the counter's lives on.
+func (e *evaluation) putOverride(r *Request, ch *charge) {
+	o := *r.Adjustment.Override
+	o.Limits = maps.Clone(o.Limits)
+	ch.counter.extra().override = &o
+}
+
+func (e *evaluation) deleteOverride(_ *Request, ch *charge) {
+	if ch.counter.extras != nil {
+		ch.counter.extras.override = nil
+	}
+}
+
+// overridden reports whether the key has an override in force.
+func (e *evaluation) overridden() bool {
+	x := e.charges[0].counter.extras
+	return x != nil && inForce(x.override, e.at.Now)
+}
+
+// overrideWords is what the key has of its own.
+func (e *evaluation) overrideWords(*Request, *Decision) string {
+	if !e.overridden() {
+		return "none"
+	}
+	o := e.charges[0].counter.extras.override
+	var words []string
+	if o.Tier != "" {
+		words = append(words, "tier "+o.Tier)
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Limits)) {
+		words = append(words, tierLimitWords(name, o.Limits[name])...)
+	}
+	if o.Expires != 0 {
+		words = append(words, "until "+instantWords(o.Expires))
+	}
+	return strings.Join(words, ", ")
+}
+
+func tierLimitWords(name string, t policy.TierLimit) (words []string) {
+	for _, number := range []struct {
+		field string
+		value *uint64
+	}{{"quota", t.Quota}, {"refill", t.Refill}, {"rate", t.Rate}} {
+		if number.value != nil {
+			words = append(words, fmt.Sprintf("%s.%s %d", name, number.field, *number.value))
+		}
+	}
+	return words
+}
