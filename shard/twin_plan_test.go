@@ -243,6 +243,8 @@ func randomWish(rnd *rand.Rand, policies []*policy.Policy) wish {
 	case Settle:
 		q.Settlement = &Settlement{Action: Action(1 + rnd.IntN(5)), Overage: Overage(rnd.IntN(3)),
 			TTL: limit.Span(1 + rnd.IntN(int(20*second)))}
+	case Unblock, DeleteOverride:
+		q.Adjustment = &Adjustment{}
 	case Reset, SetUsed, AddUsed:
 		if rnd.IntN(2) == 0 && len(q.Entries) == 1 {
 			q.Limit = "l0"
@@ -252,6 +254,9 @@ func randomWish(rnd *rand.Rand, policies []*policy.Policy) wish {
 		}
 		if q.Op == AddUsed {
 			q.Adjustment.Amount -= 15
+			if q.Adjustment.Amount >= 0 {
+				q.Adjustment.Amount++
+			}
 		}
 	case Block:
 		q.Adjustment = &Adjustment{Until: limit.Time(1 + rnd.IntN(int(10*second)))}

@@ -221,8 +221,8 @@ func (r *run) request(w *wish, before []Request) Request {
 		if o.Expires != 0 {
 			o.Expires += r.now
 		}
-		if _, problem := p.OverrideProblem(&o); problem != "" {
-			o.Limits, o.Tier = nil, ""
+		if _, problem := p.OverrideProblem(&o); problem != "" || o.Tier == "" && len(o.Limits) == 0 {
+			return Request{Op: Get, Namespace: q.Namespace, Entries: q.Entries}
 		}
 		a.Override = &o
 		q.Adjustment = &a
@@ -232,7 +232,9 @@ func (r *run) request(w *wish, before []Request) Request {
 		q.Adjustment = &a
 	case Reset, SetUsed, AddUsed:
 		p, _ := r.policies.Lookup(q.Entries[0].Policy)
-		if !slices.ContainsFunc(p.Limits, func(l policy.Limit) bool { return l.Name == q.Limit }) {
+		if !slices.ContainsFunc(p.Limits, func(l policy.Limit) bool {
+			return l.Name == q.Limit && (q.Op == Reset || l.Algorithm != limit.Concurrency)
+		}) {
 			q.Limit = ""
 		}
 	}

@@ -145,8 +145,11 @@ func (c *counter) change(k *kept, l limit.Limit, how policy.OnChange, now limit.
 	old := k.model
 	held := c.held(k, now)
 	k.model = old.converted(l, now)
-	if l.Algorithm == limit.Concurrency && old.limit.Algorithm != limit.Concurrency {
-		k.model = New(l).withUsed(held, now) // what holds have taken counts, and nothing else
+	if l.Algorithm == limit.Concurrency { // it is what open holds have taken, whatever the policy says of changes
+		if old.limit.Algorithm != limit.Concurrency {
+			k.model = New(l).withUsed(held, now)
+		}
+		return
 	}
 	sameQuota := l.Quota == old.limit.Quota || l.Algorithm == limit.Unlimited || old.limit.Algorithm == limit.Unlimited
 	if how == policy.AsIs || how != policy.Restart && sameQuota {

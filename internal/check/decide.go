@@ -114,6 +114,8 @@ func (h *History) decide(d *Decided) (Answer, Refusal) {
 		for _, a := range all {
 			a.add(d.Place.At)
 		}
+	case d.Op == DeleteOverride && all[0].counter.override == nil: // nothing changes
+		d = &Decided{Place: d.Place, Op: Get, Charges: d.Charges}
 	case d.Op != Get:
 		for _, a := range all {
 			a.adjust(d)
@@ -268,7 +270,7 @@ func (h *History) countDenied(d *Decided, all []*asked, answer *Answer) {
 		}
 		counted = true
 		a.add(d.Place.At)
-		if a.policy.Lockout != nil && a.policy.Lockout.OnDenied {
+		if a.denies() && a.policy.Lockout != nil && a.policy.Lockout.OnDenied {
 			a.counter.violate(a.policy.Lockout, d.Place.At)
 		}
 		h.counters[a.address()] = a.counter
@@ -276,6 +278,16 @@ func (h *History) countDenied(d *Decided, all []*asked, answer *Answer) {
 	if counted {
 		answer.Index = h.next()
 	}
+}
+
+// denies reports whether one of the entry's own limits has denied the request.
+func (a *asked) denies() bool {
+	for i := range a.limits {
+		if !a.admits[i] && !a.shadowed(i) {
+			return true
+		}
+	}
+	return false
 }
 
 // add counts an entry's cost whatever its limits say.

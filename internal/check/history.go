@@ -217,8 +217,9 @@ func (h *History) Decide(d *Decided) error {
 	if err := h.compare(&d.Answer, &want); err != nil {
 		return err
 	}
-	if d.ID != "" && want.Index != 0 && !want.Replayed {
-		h.ids[d.ID] = remembered{d.request(), d.Answer, d.Place.At + limit.Time(h.retention(d))}
+	if d.ID != "" && want.Index != 0 {
+		_, longest := h.retentions(d)
+		h.ids[d.ID] = remembered{d.request(), d.Answer, d.Place.At + limit.Time(longest)}
 	}
 	return nil
 }
@@ -360,16 +361,15 @@ func (h *History) policyOf(c Charge) *policy.Policy {
 	return h.policies[c.Policy]
 }
 
-// retention is the longest of a request's policies.
-func (h *History) retention(d *Decided) (longest limit.Span) {
-	for _, c := range d.Charges {
-		if p := h.policyOf(c); c.Inline != nil {
-			longest = max(longest, policy.DefaultRetention)
-		} else {
-			longest = max(longest, p.Retention)
+// retentions are the shortest and the longest of a request's policies.
+func (h *History) retentions(d *Decided) (shortest, longest limit.Span) {
+	for i, c := range d.Charges {
+		retention := h.policyOf(c).Retention
+		if longest = max(longest, retention); i == 0 || retention < shortest {
+			shortest = retention
 		}
 	}
-	return longest
+	return shortest, longest
 }
 
 // Ledger is what the clients of one key know of it. The limit must be one that never gives anything back.

@@ -45,7 +45,7 @@ func memoryOf(l limit.Limit) memory {
 		return newBucket(l)
 	case limit.GCRA:
 		return newArrivals(l)
-	case limit.Lifetime, limit.Unlimited:
+	case limit.Lifetime, limit.Unlimited, limit.Concurrency:
 		return &tally{}
 	}
 	panic(fmt.Sprintf("check: no model of algorithm %d", l.Algorithm))

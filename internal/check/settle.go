@@ -17,9 +17,10 @@ func (h *History) settle(d *Decided, all []*asked) (Answer, Refusal) {
 		answer.Replayed = true
 		return answer, NotRefused
 	}
-	until := now + limit.Time(h.retention(d))
+	shortest, longest := h.retentions(d)
+	until := now + limit.Time(longest)
 	if !s.Target.Hold {
-		until = s.Target.Place.At + limit.Time(h.retention(d))
+		until = s.Target.Place.At + limit.Time(shortest)
 	}
 	if !s.open(all) || until <= now {
 		return Answer{}, HoldEnded
@@ -171,6 +172,9 @@ func (a *asked) adjust(d *Decided) {
 func (a *asked) setUsed(d *Decided, i int) {
 	now := d.Place.At
 	k := a.at(i, now)
+	if k.concurrency() && d.Op != Reset {
+		return // it counts open holds, and nothing else
+	}
 	switch used := k.model.spent(now); {
 	case d.Op == Reset:
 		k.model = New(a.limits[i].Limit)
