@@ -6,35 +6,30 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/stint-io/stint/limit"
 )
 
-// answerFormat is the first byte of an idempotency record.
-const answerFormat = 1
+// The formats of an idempotency record, its first byte. One that says nothing more than the first format can is written
+// in it.
+const (
+	answerFormat     = 1
+	answerFormatMore = 2
+)
 
-// fingerprint tells whether two requests under one id are the same request.
-func fingerprint(r *Request) uint64 {
-	b := make([]byte, 0, 256)
-	b = append(b, byte(r.Op))
-	b = appendString(b, r.Namespace)
-	b = appendString(b, r.Limit)
-	for i := range r.Entries {
-		e := &r.Entries[i]
-		b = appendString(b, e.Policy)
-		b = appendString(b, e.Key)
-		b = appendString(b, e.Tier)
-		b = binary.AppendUvarint(b, e.Cost)
-	}
-	return xxhash.Sum64(b)
-}
+// The bits of an answer's flags.
+const (
+	answerShadowDenied = 1 << iota
+	answerDenied       // and counted: how long to wait follows
+	answerHeld         // when the hold expires follows
+)
 
 // The bits of a status's flags.
 const (
 	flagUnlimited = 1 << iota
 	flagShadow
 	flagAllowed
+	flagBlocked
+	flagMore // held, granted, lockout level and end of the block follow
 )
 
 // encodeAnswer writes the record of an id: format, fingerprint, then what was decided. Policy and key of a status
@@ -45,7 +40,14 @@ func encodeAnswer(r *Request, d *Decision) []byte {
 	b = binary.AppendUvarint(b, d.Position.Epoch)
 	b = binary.AppendUvarint(b, d.Position.Seq)
 	b = binary.AppendUvarint(b, uint64(d.Index))
-	b = append(b, bit(d.ShadowDenied))
+	b = append(b, bit(d.ShadowDenied)*answerShadowDenied|bit(!d.Allowed)*answerDenied|bit(d.HoldExpires != 0)*answerHeld)
+	more := !d.Allowed || d.HoldExpires != 0
+	if !d.Allowed {
+		b = binary.AppendVarint(b, int64(d.RetryAfter))
+	}
+	if d.HoldExpires != 0 {
+		b = binary.AppendVarint(b, int64(d.HoldExpires))
+	}
 	b = binary.AppendUvarint(b, uint64(len(d.Limits)))
 	entry := 0
 	for i := range d.Limits {
@@ -54,20 +56,37 @@ func encodeAnswer(r *Request, d *Decision) []byte {
 			entry++
 		}
 		b = appendStatus(b, entry, s)
+		more = more || s.hasMore()
+	}
+	if more {
+		b[0] = answerFormatMore
 	}
 	return b
+}
+
+// hasMore reports whether the status has what only keys with holds, grants or a ladder have.
+func (s *LimitStatus) hasMore() bool {
+	return s.Held != 0 || s.Granted != 0 || s.LockoutLevel != 0 || s.BlockedUntil != 0
 }
 
 func appendStatus(b []byte, entry int, s *LimitStatus) []byte {
 	b = binary.AppendUvarint(b, uint64(entry))
 	b = appendString(b, s.Limit)
-	b = append(b, bit(s.Unlimited)*flagUnlimited|bit(s.Shadow)*flagShadow|bit(s.Allowed)*flagAllowed)
+	b = append(b, bit(s.Unlimited)*flagUnlimited|bit(s.Shadow)*flagShadow|bit(s.Allowed)*flagAllowed|
+		bit(s.Blocked)*flagBlocked|bit(s.hasMore())*flagMore)
 	b = binary.AppendUvarint(b, s.Quota)
 	b = binary.AppendUvarint(b, s.Used)
 	b = binary.AppendUvarint(b, s.Remaining)
 	b = binary.AppendVarint(b, int64(s.WindowStart))
 	b = binary.AppendVarint(b, int64(s.ResetAt))
-	return binary.AppendVarint(b, int64(s.RetryAfter))
+	b = binary.AppendVarint(b, int64(s.RetryAfter))
+	if !s.hasMore() {
+		return b
+	}
+	b = binary.AppendUvarint(b, s.Held)
+	b = binary.AppendUvarint(b, s.Granted)
+	b = binary.AppendUvarint(b, uint64(s.LockoutLevel))
+	return binary.AppendVarint(b, int64(s.BlockedUntil))
 }
 
 func bit(b bool) byte {
@@ -81,15 +100,22 @@ func bit(b bool) byte {
 // for another one: then there is no decision.
 func decodeAnswer(shard ID, value []byte, r *Request) (d Decision, sameRequest bool, err error) {
 	in := reader{rest: value}
-	if format := in.byte(); format != answerFormat {
+	if format := in.byte(); format != answerFormat && format != answerFormatMore {
 		return Decision{}, false, errors.New("shard: idempotency record of an unknown format")
 	}
 	if in.fixed64() != fingerprint(r) {
 		return Decision{}, false, nil
 	}
-	d = Decision{Allowed: true, Replayed: true, DecidedAt: limit.Time(in.varint()),
-		Position: Position{Shard: shard, Epoch: in.uvarint(), Seq: in.uvarint()}}
-	d.Index, d.ShadowDenied = uint32(in.uvarint()), in.byte() != 0
+	d = Decision{Replayed: true, DecidedAt: limit.Time(in.varint()),
+		Position: Position{Shard: shard, Epoch: in.uvarint(), Seq: in.uvarint()}, Index: in.uint32()}
+	flags := in.byte()
+	d.ShadowDenied, d.Allowed = flags&answerShadowDenied != 0, flags&answerDenied == 0
+	if !d.Allowed {
+		d.RetryAfter = limit.Span(in.varint())
+	}
+	if flags&answerHeld != 0 {
+		d.HoldExpires = limit.Time(in.varint())
+	}
 	for range in.uvarint() {
 		s, ok := in.status(r)
 		if !ok {
@@ -115,6 +141,10 @@ func (r *reader) status(q *Request) (s LimitStatus, ok bool) {
 	s.Unlimited, s.Shadow, s.Allowed = flags&flagUnlimited != 0, flags&flagShadow != 0, flags&flagAllowed != 0
 	s.Quota, s.Used, s.Remaining = r.uvarint(), r.uvarint(), r.uvarint()
 	s.WindowStart, s.ResetAt, s.RetryAfter = limit.Time(r.varint()), limit.Time(r.varint()), limit.Span(r.varint())
+	s.Blocked = flags&flagBlocked != 0
+	if flags&flagMore != 0 {
+		s.Held, s.Granted, s.LockoutLevel, s.BlockedUntil = r.uvarint(), r.uvarint(), r.uint32(), limit.Time(r.varint())
+	}
 	return s, !r.failed
 }
 

@@ -10,7 +10,7 @@ import (
 // changed carries the state of a limit over to other numbers, as the policy's OnChange says.
 func (c *counter) changed(old *counted, new limit.Limit, now limit.Time) limit.State {
 	if new.Algorithm == limit.Concurrency && old.limit.Algorithm != limit.Concurrency {
-		return setUsed(new, limit.State{}, c.heldBy(old, now), now) // what holds have taken, and nothing else, counts
+		return limit.SetUsed(new, limit.State{}, c.heldBy(old, now), now) // what holds have taken, and nothing else, counts
 	}
 	s := limit.Convert(old.limit, old.state, new, now)
 	if !c.beginsAnew(old.limit, new) {
@@ -19,10 +19,10 @@ func (c *counter) changed(old *counted, new limit.Limit, now limit.Time) limit.S
 	before := limit.Status(old.limit, old.state, now)
 	switch c.policy.OnChange {
 	case policy.Proportional:
-		return setUsed(new, s, share(before.Used, new.Quota, old.limit.Quota), now)
+		return limit.SetUsed(new, s, share(before.Used, new.Quota, old.limit.Quota), now)
 	case policy.Additive:
 		remaining := min(before.Remaining+new.Quota-min(old.limit.Quota, before.Remaining+new.Quota), new.Quota)
-		return setUsed(new, s, new.Quota-remaining, now)
+		return limit.SetUsed(new, s, new.Quota-remaining, now)
 	}
 	return limit.State{} // policy.Restart
 }

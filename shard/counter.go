@@ -76,16 +76,12 @@ func (c *counter) decode(value []byte, names []policy.Limit) error {
 	c.limits = make([]counted, count, max(int(count), len(names)))
 	for i := range c.limits {
 		l := &c.limits[i]
-		l.name = intern(r.bytes(r.uvarint()), i, names)
+		like := l.nameFrom(r.bytes(r.uvarint()), i, names)
 		if r.failed {
 			return fmt.Errorf("shard: counter record ends in limit %d", i)
 		}
-		var like limit.Limit
-		if i < len(names) {
-			like = names[i].Limit
-		}
 		var err error
-		if l.limit, r.rest, err = limit.DecodeLimit(r.rest, like); err != nil {
+		if l.limit, r.rest, err = limit.DecodeLimit(r.rest, *like); err != nil {
 			return err
 		}
 		if l.state, r.rest, err = limit.DecodeState(r.rest); err != nil {
@@ -104,11 +100,17 @@ func (c *counter) decode(value []byte, names []policy.Limit) error {
 	return nil
 }
 
-func intern(name []byte, i int, names []policy.Limit) string {
-	if i < len(names) && names[i].Name == string(name) {
-		return names[i].Name
+// nameFrom sets the name, and returns what the policy has under it: most likely the record's shares the time zone.
+func (l *counted) nameFrom(name []byte, i int, names []policy.Limit) (like *limit.Limit) {
+	if i >= len(names) || names[i].Name != string(name) {
+		i = slices.IndexFunc(names, func(n policy.Limit) bool { return n.Name == string(name) })
 	}
-	return string(name)
+	if i < 0 {
+		l.name = string(name)
+		return &limit.Limit{}
+	}
+	l.name = names[i].Name
+	return &names[i].Limit
 }
 
 // at returns the state of the i-th limit of a policy, at rest if there is none, converted to its numbers of now.

@@ -2,16 +2,28 @@ package shard
 
 import "github.com/stint-io/stint/limit"
 
-// deny does what a denial comes to: nothing is counted, or what count_denied says.
-func (e *evaluation) deny(r *Request, d *Decision) {
+// deny does what a denial by op comes to: nothing is counted, or what count_denied says. A part of an operation on
+// several shards never counts its denial: whether the whole was denied, and by whom, is another shard's to know.
+func (e *evaluation) deny(r *Request, op Op, d *Decision) {
 	if e.blocked || len(d.Limits) > 1 {
-		e.undo(r, r.Op, d)
+		e.undo(r, op, d)
 	}
-	if !e.blocked && e.countsDenied() {
+	if !e.blocked && r.Operation == nil && e.countsDenied() {
 		e.countDenied(r, d)
 	}
-	if e.extras {
-		d.RetryAfter = e.wait(r, r.Op, -1)
+	e.exactWaits(r, op, d)
+}
+
+// exactWaits makes the waits of a denial exact where they are not the limits' own: with holds, which end, and blocks.
+func (e *evaluation) exactWaits(r *Request, op Op, d *Decision) {
+	if !e.extras {
+		return
+	}
+	d.RetryAfter = e.wait(r, op, -1)
+	for n := range d.Limits {
+		if s := &d.Limits[n]; !s.Allowed {
+			s.RetryAfter = e.wait(r, op, n)
+		}
 	}
 }
 

@@ -224,6 +224,10 @@ func (e *evaluation) decideNew(r *Request) Result {
 		if err := e.conclude(r, &d); err != nil {
 			return Result{Err: err}
 		}
+	case Peek:
+		if !d.Allowed {
+			e.exactWaits(r, Peek, &d)
+		}
 	case Settle:
 		return e.settle(r, d)
 	case Reset, SetUsed, AddUsed, Block, Unblock, PutOverride, DeleteOverride:
@@ -243,7 +247,7 @@ func (e *evaluation) conclude(r *Request, d *Decision) *Error {
 	case d.Allowed:
 		e.count(d)
 	default:
-		e.deny(r, d)
+		e.deny(r, r.Op, d)
 	}
 	return nil
 }

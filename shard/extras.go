@@ -15,16 +15,16 @@ import (
 //
 //	d := e.newDecision()
 //	err := e.decideEntries(r, Check, &d) // asks every limit; e.charges has each entry's counter, limits and policy
-//	problem := e.roomForHolds()          // before holds are put into the counters
+//	e.deny(r, Check, &d)                 // denied: the statuses show what is, the waits are exact
+//	err = e.roomForHolds()               // allowed: before holds are put into the counters
 //	e.count(&d)                          // the states become those of the keys; d.Index is set
-//	e.putHolds(r, &d, hold{...}) // a hold of each entry's cost in its counter
-//	e.undo(r, Check, &d)         // or, denied: the statuses show what is
-//	e.showExtras(&d)             // Held, LockoutLevel, BlockedUntil and Blocked
+//	e.putHolds(r, &d, hold{...})         // a hold of each entry's cost in its counter
+//	e.showExtras(&d)                     // at the end: Held, LockoutLevel, BlockedUntil and Blocked
 //
-// How a counter is changed otherwise: decideEntries with Get or another op that decides nothing brings it into
-// e.charges, holds that have expired ended already; then c.endHold and the like; then e.touch(c) so that it is written;
-// then e.statuses(r, &d), which makes d.Limits show what is, as Get does. A Settle whose policy is gone, or is inline,
-// has the limits that the counter's record names. Entries with Limits != nil are inline.
+// How a counter is changed otherwise: decideEntries with Get, or another op that decides nothing, brings it into
+// e.charges, and holds that have expired ended already; then c.endHold and the like; then e.touch(c), so that it is
+// written; then e.statuses(&d), which makes d.Limits show what is, as Get does. Entries with Limits != nil are inline. A
+// Settle that is inline, or whose policy or tier is gone, has the limits that the counter's record names.
 
 // maxHolds bounds the open holds on one counter, and so its record.
 const maxHolds = 10_000
@@ -158,7 +158,7 @@ func (l *counted) counts(h *hold) bool {
 // heldBy is how many units of the j-th limit's state are those of open holds.
 func (c *counter) heldBy(l *counted, now limit.Time) (held uint64) {
 	for i := range c.holds() {
-		if h := &c.extras.holds[i]; l.counts(h) && stillCounts(l.limit, l.state, h.taken, now) {
+		if h := &c.extras.holds[i]; l.counts(h) && limit.StillCounts(l.limit, l.state, h.taken, now) {
 			held += h.cost
 		}
 	}

@@ -48,7 +48,7 @@ func (e *evaluation) charge(r *Request, i int, op Op) (charge, *Error) {
 }
 
 // storedCharge is an entry of a settlement of which only the key's record knows the limits: of inline ones the id of the
-// hold has the names, of a policy that is gone nobody has. A limit at rest that was forgotten is left out.
+// hold has the names, of a policy or tier that is gone nobody has. A limit at rest that was forgotten is left out.
 func (e *evaluation) storedCharge(r *Request, entry *Entry) charge {
 	c := e.counter(r.Namespace, entry, inlinePolicy, entry.Limits)
 	limits := make([]policy.Limit, 0, len(c.limits))
@@ -59,5 +59,5 @@ func (e *evaluation) storedCharge(r *Request, entry *Entry) charge {
 			limits = append(limits, policy.Limit{Name: l.name, Limit: l.limit})
 		}
 	}
-	return charge{c, inlinePolicy, limits}
+	return charge{c, c.policy, limits}
 }

@@ -13,10 +13,9 @@ const (
 	adoptionRecord = 'a' // nothing more -> version and text of the policies that the shard evaluates under
 
 	sessionAnswerRecord = 'n' // epoch, seq, index, number -> the answer to that request of the session
-
-	endRecord       = 'h' // name of a hold, or of a refunded decision -> how it ended, and what was answered
-	auditRecord     = 'u' // place in the ring -> a change that somebody made
-	auditHeadRecord = 'U' // nothing more -> how many changes were made
+	endRecord           = 'h' // name of a hold, or of a refunded decision -> how it ended, and what was answered
+	auditRecord         = 'u' // place in the ring -> a change that somebody made
+	auditHeadRecord     = 'U' // nothing more -> how many changes were made
 )
 
 // appendCounterKey names the counter of a key. The policy is that of policyPart.

@@ -106,6 +106,7 @@ func (e *evaluation) putHolds(r *Request, d *Decision, h hold) {
 		}
 		ch.counter.addHold(own)
 		e.touch(ch.counter)
+		e.bytes += len(own.name) + 32
 	}
 }
 

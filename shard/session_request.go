@@ -1,6 +1,10 @@
 package shard
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/stint-io/stint/limit"
+)
 
 // openSession begins a session. It is not refused when the shard is full: without one, requests on the keys that are
 // there could not be sent again, and there are as many sessions as entry nodes, or a few more.
@@ -44,9 +48,13 @@ func (e *evaluation) decideOnce(s *session, r *Request) Result {
 		return Result{Err: tooFarAhead(r, s)}
 	}
 	result := e.decideInTime(r)
-	switch {
-	case result.Err == nil && result.Decision.Allowed:
+	switch d := &result.Decision; {
+	case result.Err == nil && (d.Allowed || d.Index != 0):
 		s.add(&s.counted, r.Number)
+		if d.Index != 0 && r.ID == "" && (!d.Allowed || r.Op.answersOnce()) {
+			e.write(Put{Key: string(appendSessionAnswerKey(nil, r)),
+				Record: Record{Value: encodeAnswer(r, d), ForgetAt: e.at.Now + limit.Time(sessionRetention)}})
+		}
 	case r.Retry:
 		s.add(&s.closed, r.Number)
 	}
@@ -110,13 +118,25 @@ func (s *session) add(to *numbers, n uint64) {
 	s.dirty = true
 }
 
-// decidedBefore answers a copy of a request that was counted: as its idempotency record says, if there is one.
+// answersOnce reports whether the answer of an operation cannot be made again from what is there: which hold it was, or
+// how much was granted. Such an answer is kept beside the session, as is a denial that was counted.
+func (o Op) answersOnce() bool { return o == Reserve || o == Partial || o == Settle }
+
+// decidedBefore answers a copy of a request that was counted: as its idempotency record says, or that of the session, if
+// there is one. The parts of an operation on several shards have records of their own.
 func (e *evaluation) decidedBefore(r *Request) Result {
+	if r.Operation != nil {
+		again := *r
+		again.NotAfter = 0 // it was decided in time
+		return e.decideInTime(&again)
+	}
 	if r.ID != "" {
 		e.scratch = appendAnswerKey(e.scratch[:0], r.Namespace, r.ID)
-		if record, found := e.lookup(string(e.scratch)); found {
-			return e.replay(record.Value, r)
-		}
+	} else {
+		e.scratch = appendSessionAnswerKey(e.scratch[:0], r)
+	}
+	if record, found := e.lookup(string(e.scratch)); found {
+		return e.replay(record.Value, r)
 	}
 	return Result{Decision: e.asCounted(r)}
 }

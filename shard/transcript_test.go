@@ -278,6 +278,9 @@ func effect(p *Put) string {
 	case sessionRecord:
 		name := Session{r.uvarint(), r.uvarint(), uint32(r.uvarint())}
 		return fmt.Sprintf("session %s until %s: %s", sessionName(name), clock(p.ForgetAt), remembers(name, p.Value))
+	case sessionAnswerRecord:
+		name := Session{r.uvarint(), r.uvarint(), uint32(r.uvarint())}
+		return fmt.Sprintf("answer %d of session %s until %s", r.uvarint(), sessionName(name), clock(p.ForgetAt))
 	case documentRecord, adoptionRecord:
 		return fmt.Sprintf("%s, kept for ever: %v, %q", p.Key, p.ForgetAt == limit.Forever, p.Value)
 	}

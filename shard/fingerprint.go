@@ -1,0 +1,91 @@
+package shard
+
+import (
+	"encoding/binary"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+// fingerprint tells whether two requests under one id are the same request. It stands in records, so that of a request
+// that was there in the first version stays what it was: what came later is written behind it, and only where it is.
+func fingerprint(r *Request) uint64 {
+	b := make([]byte, 0, 256)
+	b = append(b, byte(r.Op))
+	b = appendString(b, r.Namespace)
+	b = appendString(b, r.Limit)
+	inline := false
+	for i := range r.Entries {
+		e := &r.Entries[i]
+		b = appendString(b, e.Policy)
+		b = appendString(b, e.Key)
+		b = appendString(b, e.Tier)
+		b = binary.AppendUvarint(b, e.Cost)
+		inline = inline || e.Limits != nil
+	}
+	if inline {
+		for i := range r.Entries {
+			b = appendInline(b, r.Entries[i].Limits)
+		}
+	}
+	b = r.Hold.append(b)
+	b = r.Settlement.append(b)
+	b = r.Adjustment.append(b)
+	return xxhash.Sum64(b)
+}
+
+// appendInline writes limits that a request brings along: their number + 1, and each. Without any it writes 0.
+func appendInline(b []byte, limits []policy.Limit) []byte {
+	if limits == nil {
+		return append(b, 0)
+	}
+	b = binary.AppendUvarint(b, uint64(len(limits))+1)
+	for i := range limits {
+		b = appendString(b, limits[i].Name)
+		b = append(b, bit(limits[i].Shadow))
+		b = limit.AppendLimit(b, limits[i].Limit)
+	}
+	return b
+}
+
+func (h *HoldTerms) append(b []byte) []byte {
+	if h == nil {
+		return b
+	}
+	return append(binary.AppendVarint(b, int64(h.TTL)), byte(h.OnExpire))
+}
+
+func (s *Settlement) append(b []byte) []byte {
+	if s == nil {
+		return b
+	}
+	t := &s.Target
+	b = append(b, bit(t.Hold), byte(s.Action), byte(s.Overage))
+	b = binary.AppendUvarint(b, uint64(t.Position.Shard))
+	b = appendPlace(b, t.Position.Epoch, t.Position.Seq, t.Index)
+	b = binary.AppendVarint(b, int64(t.DecidedAt))
+	b = appendString(b, t.Operation)
+	b = binary.AppendUvarint(b, uint64(t.Home))
+	b = binary.AppendVarint(b, int64(s.TTL))
+	b = append(b, bit(s.Actual != nil))
+	for _, units := range s.Actual {
+		b = binary.AppendUvarint(b, units)
+	}
+	return b
+}
+
+// append leaves out who asks: the same request sent again may come from elsewhere.
+func (a *Adjustment) append(b []byte) []byte {
+	if a == nil {
+		return b
+	}
+	b = binary.AppendVarint(b, a.Amount)
+	b = binary.AppendVarint(b, int64(a.Until))
+	b = appendString(b, a.Note)
+	if a.Override != nil {
+		b = appendOverride(b, a.Override)
+	}
+	return b
+}
