@@ -162,7 +162,7 @@ func (e *evaluation) eachMeant(r *Request, ch *charge, used func(limit.Limit, li
 	for j := range ch.limits {
 		if l := &ch.limits[j]; r.means(l.Name) && l.Algorithm != limit.Concurrency {
 			s := ch.counter.at(j, l, e.at.Now)
-			ch.counter.restart(j, l, setUsed(l.Limit, s, used(l.Limit, s), e.at.Now), e.at.Now)
+			ch.counter.restart(j, l, limit.SetUsed(l.Limit, s, used(l.Limit, s), e.at.Now), e.at.Now)
 		}
 	}
 }

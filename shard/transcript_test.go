@@ -360,7 +360,7 @@ func (s *storyteller) request(words []string) Request {
 		switch {
 		case name == "cost":
 			r.Entries[last].Cost = number(value, 0)
-		case name == "tier":
+		case name == "tier" && r.Op != PutOverride:
 			r.Entries[last].Tier = value
 		case word == "retry":
 			r.Retry = true
