@@ -173,7 +173,7 @@ func (r *Request) means(name string) bool { return r.Limit == "" || r.Limit == n
 // restart makes s the state of a limit, with nothing in it that anybody can give back.
 func (c *counter) restart(i int, l *policy.Limit, s limit.State, now limit.Time) {
 	c.set(i, l, s, now)
-	c.limits[c.find(i, l.Name)].since = now
+	c.beginAnew(&c.limits[c.find(i, l.Name)], now)
 }
 
 func (e *evaluation) block(r *Request, ch *charge) { ch.counter.block(r.Adjustment.Until) }

@@ -122,6 +122,9 @@ func (c *counter) at(i int, l *policy.Limit, now limit.Time) limit.State {
 	if c.limits[j].limit == l.Limit {
 		return c.limits[j].state
 	}
+	if c.limits[j].atRest(now) {
+		return limit.State{}
+	}
 	return c.changed(&c.limits[j], l.Limit, now)
 }
 
@@ -132,14 +135,30 @@ func (c *counter) set(i int, l *policy.Limit, s limit.State, now limit.Time) {
 	case j < 0:
 		c.limits = append(c.limits, counted{name: l.Name, limit: l.Limit, since: c.newestTaken()})
 		j = len(c.limits) - 1
+	case c.limits[j].atRest(now): // as if it were not there, which it would not be if the record had been written since
+		c.limits[j].limit, c.limits[j].since = l.Limit, max(c.limits[j].since, c.newestTaken())
 	case c.limits[j].limit != l.Limit:
 		if c.beginsAnew(c.limits[j].limit, l.Limit) {
-			c.limits[j].since = now
+			c.beginAnew(&c.limits[j], now)
 		}
 		c.limits[j].limit = l.Limit
 	}
 	c.limits[j].state = s
 }
+
+// beginAnew makes it that nothing that was taken on the limit so far is given back. Of what was taken at this very instant
+// the holds say it themselves, as later ones of the instant are given back.
+func (c *counter) beginAnew(l *counted, now limit.Time) {
+	l.since = now
+	for i := range c.holds() {
+		if h := &c.extras.holds[i]; h.fresh && h.taken == now {
+			h.uncounted = append(slices.Clip(h.uncounted), l.name)
+		}
+	}
+}
+
+// atRest reports whether the limit answers as one that is not there.
+func (l *counted) atRest(now limit.Time) bool { return limit.ForgetAt(l.limit, l.state) <= now }
 
 // find returns the place of the limit called name, which is i unless the policy was changed; -1 when it is not there.
 func (c *counter) find(i int, name string) int {
@@ -158,8 +177,9 @@ func (c *counter) find(i int, name string) int {
 // stay open, and what they took is not given back any more.
 func (c *counter) reset(name string, now limit.Time) {
 	for i := range c.limits {
-		if l := &c.limits[i]; name == "" || l.name == name {
-			l.state, l.since = limit.State{}, now
+		if l := &c.limits[i]; (name == "" || l.name == name) && !l.atRest(now) {
+			l.state = limit.State{}
+			c.beginAnew(l, now)
 		}
 	}
 	if name == "" {

@@ -73,6 +73,9 @@ func randomPolicies(rnd *rand.Rand) (policies []*policy.Policy) {
 		for j := range 1 + rnd.IntN(3) {
 			p.Limits = append(p.Limits, policy.Limit{Name: fmt.Sprintf("l%d", j), Limit: randomLimit(rnd)})
 		}
+		if rnd.IntN(2) == 0 {
+			p.Tiers = map[string]policy.Tier{}
+		}
 		mood(rnd, p)
 		policies = append(policies, p)
 	}
@@ -85,8 +88,8 @@ func mood(rnd *rand.Rand, p *policy.Policy) {
 	for j := range p.Limits {
 		p.Limits[j].Shadow = rnd.IntN(8) == 0
 	}
-	p.Tiers, p.DefaultTier = nil, ""
-	if rnd.IntN(2) == 0 {
+	p.DefaultTier = ""
+	if p.Tiers != nil {
 		p.Tiers = map[string]policy.Tier{lifted: {Unlimited: true}, wide: {Limits: randomNumbers(rnd, p.Limits)}}
 		if rnd.IntN(4) == 0 {
 			p.DefaultTier = wide

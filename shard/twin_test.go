@@ -200,7 +200,7 @@ func (r *run) request(w *wish, before []Request) Request {
 	case w.again && len(before) > 0 && w.pick%2 == 0:
 		return before[w.pick/2%len(before)]
 	case w.again && len(r.named) > 0:
-		return r.named[w.pick/2%len(r.named)]
+		return r.named[len(r.named)-1-w.pick/2%min(len(r.named), 30)]
 	}
 	q := w.request
 	q.Entries = slices.Clone(q.Entries)
@@ -342,7 +342,7 @@ func (r *run) learn(q *Request, got *Result) {
 	}
 	d := &got.Decision
 	r.count(q, d)
-	if q.ID != "" && len(r.named) < 200 {
+	if q.ID != "" && q.Op != Block && q.Op != PutOverride {
 		r.named = append(r.named, *q)
 	}
 	for _, at := range []limit.Time{d.HoldExpires, r.now + limit.Time(d.RetryAfter)} {
@@ -425,7 +425,7 @@ func shown(q *Request) string {
 	if a := q.Adjustment; a != nil {
 		s += fmt.Sprintf(" amount %d until %d", a.Amount, a.Until-origin)
 		if a.Override != nil {
-			s += fmt.Sprintf(" override %+v", *a.Override)
+			s += fmt.Sprintf(" override tier %q%s until %d", a.Override.Tier, shownNumbers(a.Override.Limits), a.Override.Expires)
 		}
 	}
 	return s
@@ -442,7 +442,41 @@ func shownResult(r *Result) string {
 		s += fmt.Sprintf(" expires %d", d.HoldExpires-origin)
 	}
 	for _, l := range d.Limits {
-		s += fmt.Sprintf("\n            %+v", l)
+		s += fmt.Sprintf("\n            %s/%s %s %+v held %d granted %d level %d blocked until %d", l.Policy, l.Key, l.Limit, l.Verdict,
+			l.Held, l.Granted, l.LockoutLevel, max(0, l.BlockedUntil-origin))
+	}
+	return s
+}
+
+func shownPolicy(p *policy.Policy) string {
+	s := fmt.Sprintf("%s retention %d", p.Name, p.Retention)
+	if p.Shadow {
+		s += " shadow"
+	}
+	if p.CountDenied {
+		s += " count_denied"
+	}
+	s += fmt.Sprintf(" on_expire %d on_change %d", p.OnExpire, p.OnChange)
+	if p.Lockout != nil {
+		s += fmt.Sprintf(" lockout %+v", *p.Lockout)
+	}
+	for _, l := range p.Limits {
+		s += fmt.Sprintf("\n    %s shadow %v: algorithm %d quota %d period %d count %d bucket %d initial %d", l.Name, l.Shadow,
+			l.Algorithm, l.Quota, l.Period, l.Count, l.Bucket, l.Initial)
+	}
+	for name, t := range p.Tiers {
+		s += fmt.Sprintf("\n    tier %s%s", name, shownNumbers(t.Limits))
+	}
+	return s + " default " + p.DefaultTier
+}
+
+func shownNumbers(numbers map[string]policy.TierLimit) (s string) {
+	for name, t := range numbers {
+		for what, n := range map[string]*uint64{"quota": t.Quota, "refill": t.Refill, "rate": t.Rate} {
+			if n != nil {
+				s += fmt.Sprintf(" %s.%s %d", name, what, *n)
+			}
+		}
 	}
 	return s
 }
@@ -468,9 +502,8 @@ func (p *plan) shrink() string {
 	var b strings.Builder
 	for n, revision := range p.revisions {
 		for _, one := range revision {
-			fmt.Fprintf(&b, "policies %d: %+v\n", n, *one)
-			if one.Lockout != nil {
-				fmt.Fprintf(&b, "    lockout %+v\n", *one.Lockout)
+			if told := strings.Join(r.story, " "); strings.Contains(told, one.Name+"/") {
+				fmt.Fprintf(&b, "policies %d: %s\n", n, shownPolicy(one))
 			}
 		}
 	}

@@ -141,7 +141,7 @@ func (h *History) decide(d *Decided) (Answer, Refusal) {
 // judge decides a request that can be denied.
 func (h *History) judge(d *Decided, all []*asked) Answer {
 	now := d.Place.At
-	answer := Answer{Place: d.Place, Allowed: true}
+	answer := Answer{Place: d.Place, Allowed: true, changing: changing(all, now)}
 	barred := false // by a block
 	for _, a := range all {
 		if a.blockedUntil(now) > now {
@@ -173,11 +173,11 @@ func (h *History) judge(d *Decided, all []*asked) Answer {
 	for n, a := range after {
 		a.granted, a.admits = all[n].granted, all[n].admits
 		for i := range a.limits {
-			answer.Limits = append(answer.Limits, a.verdict(d.Op, i, now, answer.Allowed))
+			answer.Limits = append(answer.Limits, h.verdict(a, d.Op, i, now, answer.Allowed))
 		}
 	}
 	if !answer.Allowed && h.searches() {
-		answer.RetryAfter = h.wait(d, after)
+		answer.RetryAfter = wait(after, now, admitsAll(d.Op))
 	}
 	return answer
 }
@@ -317,7 +317,7 @@ func (a *asked) status(i int, now limit.Time) Status {
 }
 
 // verdict is a limit as a request that can be denied has left it, and what it said of the request.
-func (a *asked) verdict(op Op, i int, now limit.Time, allowed bool) Status {
+func (h *History) verdict(a *asked, op Op, i int, now limit.Time, allowed bool) Status {
 	s := a.status(i, now)
 	if op == Partial && allowed {
 		s.Granted = a.granted
@@ -326,15 +326,27 @@ func (a *asked) verdict(op Op, i int, now limit.Time, allowed bool) Status {
 		return s
 	}
 	s.Allowed = false
-	model, units := a.at(i, now).model, a.units(op, i)
-	s.RetryAfter = firstWait(now, func(at limit.Time) bool { return model.Admits(units, at) })
+	if h.searches() {
+		units := a.units(op, i)
+		one := []*asked{a}
+		if allowed { // in shadow: the wait is the limit's own
+			one = []*asked{a.withoutHolds()}
+		}
+		s.RetryAfter = wait(one, now, func(all []*asked, at limit.Time) bool { return all[0].at(i, at).model.Admits(units, at) })
+	}
 	return s
 }
 
-// wait is how long it takes until the request is admitted if nobody does anything and open holds end at their time.
-// Between two such ends admission only comes and never goes, so it is enough to search each of these spans.
-func (h *History) wait(d *Decided, all []*asked) limit.Span {
-	now := d.Place.At
+func (a *asked) withoutHolds() *asked {
+	other := *a
+	other.counter = a.counter.copied()
+	other.counter.holds = nil
+	return &other
+}
+
+// wait is how long it takes until something is true if nobody does anything and open holds end at their time. Between
+// two such ends what is admitted only grows, so it is enough to search each of these spans.
+func wait(all []*asked, now limit.Time, admits func([]*asked, limit.Time) bool) limit.Span {
 	ends := []limit.Time{now}
 	for _, a := range all {
 		for _, hold := range a.counter.holds {
@@ -344,7 +356,7 @@ func (h *History) wait(d *Decided, all []*asked) limit.Span {
 	slices.Sort(ends)
 	ends = append(slices.Compact(ends), math.MaxInt64)
 	for i, from := range ends[:len(ends)-1] {
-		wait := firstWait(from, func(at limit.Time) bool { return admitsAll(d.Op, all, at) })
+		wait := firstWait(from, func(at limit.Time) bool { return admits(ahead(all, at), at) })
 		if wait != limit.Never && from+limit.Time(wait) < ends[i+1] {
 			return limit.Span(from-now) + wait
 		}
@@ -352,24 +364,51 @@ func (h *History) wait(d *Decided, all []*asked) limit.Span {
 	return limit.Never
 }
 
-// admitsAll reports whether the request would be admitted at an instant that lies ahead.
-func admitsAll(op Op, all []*asked, at limit.Time) bool {
-	for _, now := range all {
-		a := *now
-		a.counter = now.counter.copied()
-		a.counter.expire(a.policy.Lockout, at)
-		if a.policy.Shadow {
-			continue
-		}
-		if a.blockedUntil(at) > at {
-			return false
-		}
-		a.granted = a.Cost
-		for i := range a.limits {
-			if !a.shadowed(i) && !a.fits(op, i, at) {
+// ahead are copies of counters as they will be at an instant if nobody does anything.
+func ahead(all []*asked, at limit.Time) (later []*asked) {
+	for _, a := range all {
+		other := *a
+		other.counter = a.counter.copied()
+		other.counter.expire(a.policy.Lockout, at)
+		later = append(later, &other)
+	}
+	return later
+}
+
+// admitsAll reports whether a request would be admitted.
+func admitsAll(op Op) func([]*asked, limit.Time) bool {
+	return func(all []*asked, at limit.Time) bool {
+		for _, a := range all {
+			if a.blockedUntil(at) > at && !a.policy.Shadow {
 				return false
+			}
+			for i := range a.limits {
+				if !a.shadowed(i) && !a.limits[i].Unlimited && !a.at(i, at).model.Admits(a.least(op), at) {
+					return false
+				}
+			}
+		}
+		return true
+	}
+}
+
+// least is what an entry must have room for.
+func (a *asked) least(op Op) uint64 {
+	if op == Partial {
+		return 1
+	}
+	return a.Cost
+}
+
+// changing reports whether a limit of a request was counted under other numbers than those of now, which nothing has
+// written down yet. Whoever is denied then asks again later under the same old numbers, so there is no wait to compare.
+func changing(all []*asked, now limit.Time) bool {
+	for _, a := range all {
+		for _, l := range a.limits {
+			if k := a.counter.find(l.Name); k != nil && k.model.limit != l.Limit && !k.atRest(now) {
+				return true
 			}
 		}
 	}
-	return true
+	return false
 }

@@ -134,6 +134,9 @@ func (a *asked) settle(s *Settlement, i int, now limit.Time, answer *Answer) {
 
 // spend counts what was spent above what was taken.
 func (a *asked) spend(excess uint64, overage Overage, now limit.Time) {
+	if excess == 0 {
+		return
+	}
 	if overage == Clamp {
 		excess = a.room(now, excess)
 	}
@@ -176,9 +179,10 @@ func (a *asked) setUsed(d *Decided, i int) {
 		return // it counts open holds, and nothing else
 	}
 	switch used := k.model.spent(now); {
-	case d.Op == Reset:
+	case d.Op == Reset && !k.atRest(now):
 		k.model = New(a.limits[i].Limit)
 		k.begin(now)
+	case d.Op == Reset:
 	case d.Op == SetUsed:
 		k.model = k.model.withUsed(uint64(d.Amount), now)
 		k.begin(now)
