@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/limit"
-	"github.com/stint-io/stint/policy"
 )
 
 // adjustment is one of the operations by which a person changes what a key has used, or may use.
@@ -162,7 +161,8 @@ func (e *evaluation) eachMeant(r *Request, ch *charge, used func(limit.Limit, li
 	for j := range ch.limits {
 		if l := &ch.limits[j]; r.means(l.Name) && l.Algorithm != limit.Concurrency {
 			s := ch.counter.at(j, l, e.at.Now)
-			ch.counter.restart(j, l, limit.SetUsed(l.Limit, s, used(l.Limit, s), e.at.Now), e.at.Now)
+			ch.counter.set(j, l, limit.SetUsed(l.Limit, s, used(l.Limit, s), e.at.Now), e.at.Now)
+			ch.counter.restart(&ch.counter.limits[ch.counter.find(j, l.Name)], e.at.Now)
 		}
 	}
 }
@@ -170,13 +170,7 @@ func (e *evaluation) eachMeant(r *Request, ch *charge, used func(limit.Limit, li
 // means reports whether a limit is one of those that are adjusted.
 func (r *Request) means(name string) bool { return r.Limit == "" || r.Limit == name }
 
-// restart makes s the state of a limit, with nothing in it that anybody can give back.
-func (c *counter) restart(i int, l *policy.Limit, s limit.State, now limit.Time) {
-	c.set(i, l, s, now)
-	c.beginAnew(&c.limits[c.find(i, l.Name)], now)
-}
-
-func (e *evaluation) block(r *Request, ch *charge) { ch.counter.block(r.Adjustment.Until) }
+func (e *evaluation) block(r *Request, ch *charge) { ch.counter.block(r.Adjustment.Until, e.at.Now) }
 
 func (e *evaluation) unblock(_ *Request, ch *charge) { ch.counter.unblock() }
 

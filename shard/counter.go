@@ -133,28 +133,20 @@ func (c *counter) set(i int, l *policy.Limit, s limit.State, now limit.Time) {
 	j := c.find(i, l.Name)
 	switch {
 	case j < 0:
-		c.limits = append(c.limits, counted{name: l.Name, limit: l.Limit, since: c.newestTaken()})
+		c.limits = append(c.limits, counted{name: l.Name, limit: l.Limit})
 		j = len(c.limits) - 1
-	case c.limits[j].atRest(now): // as if it were not there, which it would not be if the record had been written since
-		c.limits[j].limit, c.limits[j].since = l.Limit, max(c.limits[j].since, c.newestTaken())
+		c.restart(&c.limits[j], c.newestTaken())
+	case (c.extras != nil || c.limits[j].limit != l.Limit) && c.limits[j].atRest(now):
+		// As if it were not there: it would not be if the record had been written since.
+		c.limits[j].limit = l.Limit
+		c.restart(&c.limits[j], max(c.limits[j].since, c.newestTaken()))
 	case c.limits[j].limit != l.Limit:
 		if c.beginsAnew(c.limits[j].limit, l.Limit) {
-			c.beginAnew(&c.limits[j], now)
+			c.restart(&c.limits[j], now)
 		}
 		c.limits[j].limit = l.Limit
 	}
 	c.limits[j].state = s
-}
-
-// beginAnew makes it that nothing that was taken on the limit so far is given back. Of what was taken at this very instant
-// the holds say it themselves, as later ones of the instant are given back.
-func (c *counter) beginAnew(l *counted, now limit.Time) {
-	l.since = now
-	for i := range c.holds() {
-		if h := &c.extras.holds[i]; h.fresh && h.taken == now {
-			h.uncounted = append(slices.Clip(h.uncounted), l.name)
-		}
-	}
 }
 
 // atRest reports whether the limit answers as one that is not there.
@@ -179,7 +171,7 @@ func (c *counter) reset(name string, now limit.Time) {
 	for i := range c.limits {
 		if l := &c.limits[i]; (name == "" || l.name == name) && !l.atRest(now) {
 			l.state = limit.State{}
-			c.beginAnew(l, now)
+			c.restart(l, now)
 		}
 	}
 	if name == "" {

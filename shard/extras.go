@@ -150,6 +150,17 @@ func (c *counter) refund(h *hold, units uint64, at limit.Time) {
 	}
 }
 
+// restart makes a limit begin anew at an instant: what was taken at it or before is not given back. Of the holds of that
+// very instant only those that come after this are fresh.
+func (c *counter) restart(l *counted, at limit.Time) {
+	l.since = at
+	for i := range c.holds() {
+		if h := &c.extras.holds[i]; l.counts(h) {
+			h.uncounted = append(slices.Clip(h.uncounted), l.name)
+		}
+	}
+}
+
 // counts reports whether the limit counted the hold, and was not put back to rest or begun anew since.
 func (l *counted) counts(h *hold) bool {
 	return (h.taken > l.since || h.fresh && h.taken == l.since) && !slices.Contains(h.uncounted, l.name)

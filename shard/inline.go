@@ -38,10 +38,10 @@ func (e *evaluation) charge(r *Request, i int, op Op) (charge, *Error) {
 	if c.extras != nil && inForce(c.extras.override, e.at.Now) {
 		limits, ok = p.ResolveFor(entry.Tier, c.extras.override)
 	}
-	switch {
-	case !ok && op == Settle:
+	if !ok && op == Settle {
 		return e.storedCharge(r, entry), nil
-	case !ok:
+	}
+	if !ok {
 		return charge{}, Invalidf(fmt.Sprintf("entries[%d].tier", i), "policy %q has no tier %q", entry.Policy, entry.Tier)
 	}
 	return charge{c, p, limits}, nil

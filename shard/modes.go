@@ -42,12 +42,13 @@ func ask(op Op, l *policy.Limit, s limit.State, cost uint64, now limit.Time) (li
 	if l.Algorithm == limit.Concurrency && op != Reserve && (op.decides() || op == Count) {
 		op = Peek
 	}
+	takes := op == Check || op == Reserve || op == Partial
 	var v limit.Verdict
 	switch {
-	case op == Count || l.Unlimited && op.charges() && op.decides():
-		s, v = limit.Add(l.Limit, s, cost, now)
-	case op.charges() && op.decides():
+	case takes && !l.Unlimited:
 		return limit.Take(l.Limit, s, cost, now)
+	case takes || op == Count:
+		s, v = limit.Add(l.Limit, s, cost, now)
 	case op == Peek && !l.Unlimited:
 		return s, limit.Peek(l.Limit, s, cost, now)
 	default:
