@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
@@ -104,6 +105,12 @@ func (e *evaluation) putHolds(r *Request, d *Decision, h hold) {
 				own.fresh = true
 			}
 			n++
+		}
+		for j := range ch.counter.limits { // a limit that the policy has no more counted nothing of it either
+			name := ch.counter.limits[j].name
+			if !slices.ContainsFunc(ch.limits, func(l policy.Limit) bool { return l.Name == name }) {
+				own.uncounted = append(own.uncounted, name)
+			}
 		}
 		ch.counter.addHold(own)
 		e.touch(ch.counter)

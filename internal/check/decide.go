@@ -129,7 +129,11 @@ func (h *History) decide(d *Decided) (Answer, Refusal) {
 	for _, a := range h.open(d, d.Place.At) {
 		for i := range a.limits {
 			s := a.status(i, d.Place.At)
-			if d.Op == Count {
+			if k := a.at(i, d.Place.At); d.Op == Count && k.concurrency() && !s.Unlimited {
+				if s.Allowed = k.model.Admits(a.Cost, d.Place.At); !s.Allowed {
+					s.RetryAfter = limit.Never
+				}
+			} else if d.Op == Count {
 				s.Allowed = s.Unlimited || s.Used <= s.Quota
 			}
 			answer.Limits = append(answer.Limits, s)
@@ -356,7 +360,7 @@ func wait(all []*asked, now limit.Time, admits func([]*asked, limit.Time) bool) 
 	slices.Sort(ends)
 	ends = append(slices.Compact(ends), math.MaxInt64)
 	for i, from := range ends[:len(ends)-1] {
-		wait := firstWait(from, func(at limit.Time) bool { return admits(ahead(all, at), at) })
+		wait := firstWait(from, func(at limit.Time) bool { return admits(ahead(all, from), at) })
 		if wait != limit.Never && from+limit.Time(wait) < ends[i+1] {
 			return limit.Span(from-now) + wait
 		}

@@ -79,7 +79,7 @@ func (s *Settlement) excess(i int, a *asked) uint64 {
 // excessFits reports whether every limit that can deny has room for what was spent above the hold.
 func (s *Settlement) excessFits(all []*asked, now limit.Time) bool {
 	for i, a := range all {
-		if excess := s.excess(i, a); excess > a.room(now, excess) {
+		if excess := s.excess(i, a); excess > 0 && excess > a.room(now, excess) {
 			return false
 		}
 	}
