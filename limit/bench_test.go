@@ -14,6 +14,16 @@ const (
 	day         = 24 * hour
 )
 
+var monthInNewYork = limit.Cycle{Unit: limit.Month, Every: 1, AnchorDay: 15, Zone: mustLoad("America/New_York")}
+
+func mustLoad(name string) *limit.Zone {
+	z, err := limit.LoadZone(name)
+	if err != nil {
+		panic(err)
+	}
+	return z
+}
+
 // examples has one limit of each algorithm, with numbers as people use them.
 var examples = []struct {
 	name string
@@ -27,6 +37,8 @@ var examples = []struct {
 	{"TokenBucket", limit.Limit{Algorithm: limit.TokenBucket, Quota: 200, Period: second, Count: 50, Initial: 200}},
 	{"GCRA", limit.Limit{Algorithm: limit.GCRA, Quota: 200, Period: second, Count: 50}},
 	{"Lifetime", limit.Limit{Algorithm: limit.Lifetime, Quota: 1_000_000_000}},
+	{"Calendar", limit.Limit{Algorithm: limit.Calendar, Quota: 1_000_000, Cycle: monthInNewYork}},
+	{"Concurrency", limit.Limit{Algorithm: limit.Concurrency, Quota: 1_000_000_000}},
 	{"Unlimited", limit.Limit{Algorithm: limit.Unlimited}},
 }
 
@@ -77,6 +89,28 @@ func BenchmarkAppendState(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				buf = limit.AppendState(buf[:0], s)
+			}
+		})
+	}
+}
+
+// BenchmarkOpenPeriod is the first request of a key in a period of a calendar: the only one that looks at the zone.
+func BenchmarkOpenPeriod(b *testing.B) {
+	l := limit.Limit{Algorithm: limit.Calendar, Quota: 5, Cycle: monthInNewYork}
+	b.ReportAllocs()
+	for b.Loop() {
+		limit.Take(l, limit.State{}, 1, 1_790_000_000_000_000)
+	}
+}
+
+// BenchmarkDecodeLimit reads what stands in a counter's record before every State.
+func BenchmarkDecodeLimit(b *testing.B) {
+	for _, l := range examples {
+		b.Run(l.name, func(b *testing.B) {
+			text := limit.AppendLimit(nil, l.Limit)
+			b.ReportAllocs()
+			for b.Loop() {
+				limit.DecodeLimit(text, l.Limit)
 			}
 		})
 	}

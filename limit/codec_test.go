@@ -32,6 +32,10 @@ func TestGoldenBytes(t *testing.T) {
 			t.Errorf("%x is %+v, %x, %v", b, s, rest, err)
 		}
 	}
+	zoned := calendar(limit.Cycle{Unit: limit.Month, Every: 3, AnchorDay: 15, Zone: mustLoad("UTC")}, nil)
+	if got := hex.EncodeToString(limit.AppendLimit(nil, zoned)); got != "0a0100000000"+"05030f00"+"03555443" {
+		t.Errorf("%+v is %s", zoned, got)
+	}
 	l := limit.Limit{Algorithm: limit.TokenBucket, Quota: 5, Period: second, Count: 2, Initial: 3}
 	b := limit.AppendLimit([]byte{9}, l)
 	if got := hex.EncodeToString(b); got != "090605c0843d020003" {
@@ -141,6 +145,7 @@ func FuzzDecodeLimit(f *testing.F) {
 	for _, l := range small {
 		f.Add(limit.AppendLimit(nil, l))
 	}
+	f.Add(limit.AppendLimit(nil, limit.Limit{Algorithm: limit.Calendar, Quota: 1, Cycle: monthInNewYork}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		l, rest, err := limit.DecodeLimit(b, limit.Limit{})
 		if err != nil {

@@ -46,6 +46,10 @@ func unused(l limit.Limit, s limit.State) bool {
 	return l.Algorithm == limit.TokenBucket && l.Initial < l.Quota && s.B == 0
 }
 
+func calendarOf(quota uint64, unit limit.Unit, zone string) limit.Limit {
+	return limit.Limit{Algorithm: limit.Calendar, Quota: quota, Cycle: limit.Cycle{Unit: unit, Every: 1, Zone: mustLoad(zone)}}
+}
+
 func TestConvertBetweenLimitsOfOneShapeIsExact(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
@@ -101,6 +105,27 @@ func TestConvertBetweenLimitsOfOneShapeIsExact(t *testing.T) {
 			limit.Limit{Algorithm: limit.TokenBucket, Quota: 9, Period: minute, Count: 1, Initial: 9},
 			limit.Limit{Algorithm: limit.GCRA, Quota: 4, Period: second, Count: 7},
 			"allowed 4/0 reset 90523810", "denied 4/0 for 95239 reset 90523810"},
+		{"a shorter period of the calendar: the open one ends no earlier",
+			calendarOf(9, limit.Day, "UTC"), calendarOf(5, limit.Hour, "UTC"),
+			"allowed 5/0 reset 86400000000", "denied 5/0 for 86310000000 reset 86400000000"},
+		{"a longer one",
+			calendarOf(9, limit.Minute, "UTC"), calendarOf(2, limit.Day, "UTC"),
+			"allowed 2/0 reset 86400000000", "denied 2/0 for 86310000000 reset 86400000000"},
+		{"another zone, where the day ends five hours later",
+			calendarOf(9, limit.Day, "UTC"), calendarOf(5, limit.Day, "America/New_York"),
+			"allowed 5/0 reset 104400000000", "denied 5/0 for 104310000000 reset 104400000000"},
+		{"an hour to a day of the calendar",
+			limit.Limit{Algorithm: limit.FixedWindow, Quota: 9, Period: hour}, calendarOf(5, limit.Day, "UTC"),
+			"allowed 5/0 reset 86400000000", "denied 5/0 for 86310000000 reset 86400000000"},
+		{"a day of the calendar to an hour from the first hit",
+			calendarOf(9, limit.Day, "UTC"), limit.Limit{Algorithm: limit.FixedWindowFirstHit, Quota: 5, Period: hour},
+			"allowed 5/0 reset 86400000000", "denied 5/0 for 86310000000 reset 86400000000"},
+		{"a day of the calendar to seven hours",
+			calendarOf(9, limit.Day, "UTC"), limit.Limit{Algorithm: limit.FixedWindow, Quota: 5, Period: 7 * hour},
+			"allowed 5/0 reset 97200000000", "denied 5/0 for 97110000000 reset 97200000000"},
+		{"a calendar to concurrency",
+			calendarOf(9, limit.Day, "UTC"), limit.Limit{Algorithm: limit.Concurrency, Quota: 5},
+			"allowed 5/0", "denied 5/0 for ever"},
 		{"a lifetime to a window",
 			limit.Limit{Algorithm: limit.Lifetime, Quota: 9},
 			limit.Limit{Algorithm: limit.FixedWindow, Quota: 5, Period: hour},

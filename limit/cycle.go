@@ -67,13 +67,13 @@ const (
 func (c Cycle) datePeriod(at int64) (start, end int64) {
 	date := time.Unix(at, 0).In(c.Zone.location)
 	n := c.number(date.Date())
-	for c.begin(n) > at {
+	for start = c.begin(n); start > at; start = c.begin(n) {
 		n--
 	}
-	for c.begin(n+1) <= at {
-		n++
+	for end = c.begin(n + 1); end <= at; end = c.begin(n + 1) {
+		n, start = n+1, end
 	}
-	return c.begin(n), c.begin(n + 1)
+	return start, end
 }
 
 // number is that of the period a date would lie in if periods of months began on the first.

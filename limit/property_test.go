@@ -1,6 +1,7 @@
 package limit_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -19,17 +20,27 @@ var small = []limit.Limit{
 	{Algorithm: limit.TokenBucket, Quota: 7, Period: 50, Count: 3, Initial: 7},
 	{Algorithm: limit.TokenBucket, Quota: 7, Period: 50, Count: 3, Initial: 2},
 	{Algorithm: limit.GCRA, Quota: 7, Period: 50, Count: 3},
+	{Algorithm: limit.Calendar, Quota: 5, Cycle: limit.Cycle{Unit: limit.Minute, Every: 1, Zone: mustLoad("")}},
 	{Algorithm: limit.Lifetime, Quota: 100},
+	{Algorithm: limit.Concurrency, Quota: 100},
 	{Algorithm: limit.Unlimited},
+}
+
+// pace is how much time passes where 50 of it make a period, roughly.
+func pace(l limit.Limit) limit.Time {
+	if l.Algorithm == limit.Calendar {
+		return 1_000_000
+	}
+	return 1
 }
 
 // walk makes random requests and calls visit after each.
 func walk(l limit.Limit, seed uint64, visit func(rng *rand.Rand, s limit.State, v limit.Verdict, cost uint64, now limit.Time)) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var s limit.State
-	now := limit.Time(rng.IntN(1000))
+	now := limit.Time(rng.IntN(1000)) * pace(l)
 	for range 400 {
-		now += limit.Time(rng.IntN(3) * rng.IntN(20))
+		now += limit.Time(rng.IntN(3)*rng.IntN(20)) * pace(l)
 		cost := 1 + rng.Uint64N(4)
 		var v limit.Verdict
 		s, v = limit.Take(l, s, cost, now)
@@ -52,7 +63,7 @@ func TestRetryAfterIsTheFirstInstantThatAdmits(t *testing.T) {
 				}
 			})
 		}
-		if denials == 0 && l.Algorithm != limit.Unlimited && l.Algorithm != limit.Lifetime {
+		if denials == 0 && l.Algorithm != limit.Unlimited && l.Algorithm != limit.Lifetime && l.Algorithm != limit.Concurrency {
 			t.Errorf("%+v: nothing was denied", l)
 		}
 	}
@@ -105,7 +116,12 @@ func TestNoWindowAdmitsMoreThanItsQuota(t *testing.T) {
 					most = l.Quota
 				case limit.TokenBucket, limit.GCRA:
 					most = l.Quota + uint64(span)*3/50
-				case limit.Lifetime:
+				case limit.Lifetime, limit.Concurrency:
+					most = l.Quota
+				case limit.Calendar:
+					if first.at/60_000_000 != h.at/60_000_000 {
+						continue
+					}
 					most = l.Quota
 				default: // two windows touch any span of one Period
 					if span >= 50 {
@@ -144,7 +160,7 @@ func TestAForgottenStateIsTheZeroState(t *testing.T) {
 				if v != w {
 					t.Fatalf("%+v: %+v forgotten at %d: %+v, kept: %+v", l, s, at, w, v)
 				}
-				later += limit.Time(rng.IntN(30))
+				later += limit.Time(rng.IntN(30)) * pace(l)
 			}
 		})
 	}
@@ -171,6 +187,95 @@ func TestRefundGivesBackWhatWasTakenAndNoMore(t *testing.T) {
 				t.Fatalf("%+v: %+v, everything given back: %+v", l, s, all)
 			}
 		})
+	}
+}
+
+// Remaining is the largest cost that would be admitted, to the unit.
+func TestRemainingIsTheMostThatIsAdmitted(t *testing.T) {
+	for _, l := range small[:len(small)-1] {
+		seen := map[bool]int{}
+		walk(l, 8, func(rng *rand.Rand, s limit.State, _ limit.Verdict, cost uint64, now limit.Time) {
+			if rng.IntN(10) == 0 {
+				s, _ = limit.Add(l, s, cost*2, now) // past the quota, sometimes
+			}
+			remaining := limit.Status(l, s, now).Remaining
+			seen[remaining == 0]++
+			if remaining > 0 && !limit.Peek(l, s, remaining, now).Allowed {
+				t.Fatalf("%+v at %d: %+v does not admit the %d that remain", l, now, s, remaining)
+			}
+			if limit.Peek(l, s, remaining+1, now).Allowed {
+				t.Fatalf("%+v at %d: %+v admits more than the %d that remain", l, now, s, remaining)
+			}
+		})
+		if seen[true] == 0 || seen[false] == 0 {
+			t.Errorf("%+v: not mixed: %v", l, seen)
+		}
+	}
+}
+
+// StillCounts is true exactly when a Refund finds something, for every instant at which something was taken.
+func TestStillCountsForetellsRefund(t *testing.T) {
+	for _, l := range small {
+		var taken []limit.Time
+		seen := map[bool]int{}
+		walk(l, 9, func(rng *rand.Rand, s limit.State, v limit.Verdict, _ uint64, now limit.Time) {
+			if v.Allowed {
+				taken = append(taken, now)
+			}
+			if len(taken) == 0 {
+				return
+			}
+			now += limit.Time(rng.IntN(40)) * pace(l)
+			at := taken[max(0, len(taken)-1-rng.IntN(20))]
+			back := limit.Refund(l, s, limit.MaxCost, at, now)
+			found := limit.Status(l, back, now).Used != limit.Status(l, s, now).Used
+			seen[found]++
+			if found != limit.StillCounts(l, s, at, now) {
+				t.Fatalf("%+v: %+v at %d: what was taken at %d counts is %v, but a refund leaves %+v", l, s, now, at, !found, back)
+			}
+		})
+		if forever := limit.ForgetAt(l, countedOnce(l)) == limit.Forever; seen[true] == 0 || seen[false] == 0 && !forever {
+			t.Errorf("%+v: not mixed: %v", l, seen)
+		}
+	}
+}
+
+func countedOnce(l limit.Limit) limit.State {
+	s, _ := limit.Add(l, limit.State{}, 1, noon)
+	return s
+}
+
+// SetUsed leaves exactly so many units used, as one take of them would, and an open window ends as it would have.
+func TestSetUsedIsExact(t *testing.T) {
+	for _, l := range small {
+		walk(l, 10, func(rng *rand.Rand, s limit.State, v limit.Verdict, _ uint64, now limit.Time) {
+			used := rng.Uint64N(2*l.Quota + 3)
+			set := limit.SetUsed(l, s, used, now)
+			if used == 0 {
+				if !reflect.DeepEqual(set, limit.State{}) {
+					t.Fatalf("%+v: nothing used is %+v", l, set)
+				}
+				return
+			}
+			if l.Count > 0 {
+				used = min(used, 2*l.Quota) // as Add: nobody waits longer than two fillings
+			}
+			got := limit.Status(l, set, now)
+			if got.Used != used || got.Remaining != l.Quota-min(l.Quota, used) {
+				t.Fatalf("%+v: %+v set to %d used: %+v", l, s, used, got)
+			}
+			if window := limit.Status(l, s, now); window.ResetAt > now && window.WindowStart > 0 &&
+				(got.WindowStart != window.WindowStart || got.ResetAt != window.ResetAt) {
+				t.Fatalf("%+v: the window %+v became %+v", l, window, got)
+			}
+			if back := limit.Refund(l, set, used, now, now); limit.Status(l, back, now).Used != 0 {
+				t.Fatalf("%+v: %d set, and given back: %+v", l, used, back)
+			}
+		})
+	}
+	l := limit.Limit{Algorithm: limit.Lifetime, Quota: 1}
+	if s := limit.SetUsed(l, limit.State{}, math.MaxUint64, noon); s.A != 1<<62 {
+		t.Errorf("saturates at %d", s.A)
 	}
 }
 

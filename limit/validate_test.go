@@ -8,6 +8,7 @@ import (
 )
 
 func TestImpossibleNumbersAreRefusedByField(t *testing.T) {
+	zone := mustLoad("Europe/London")
 	const most = 1 << 62 / uint64(hour-1) // of a bucket whose rate is in lowest terms already
 	for _, tt := range []struct {
 		field string
@@ -40,6 +41,23 @@ func TestImpossibleNumbersAreRefusedByField(t *testing.T) {
 		{"initial", limit.Limit{Algorithm: limit.TokenBucket, Quota: 1, Period: minute, Count: 1}},
 		{"initial", limit.Limit{Algorithm: limit.TokenBucket, Quota: 1, Period: minute, Count: 1, Initial: 2}},
 		{"initial", limit.Limit{Algorithm: limit.GCRA, Quota: 1, Period: minute, Count: 1, Initial: 1}},
+		{"quota", calendar(limit.Cycle{Unit: limit.Day, Every: 1, Zone: zone}, func(l *limit.Limit) { l.Quota = 0 })},
+		{"period", calendar(limit.Cycle{Unit: limit.Day, Every: 1, Zone: zone}, func(l *limit.Limit) { l.Period = day })},
+		{"unit", calendar(limit.Cycle{Every: 1, Zone: zone}, nil)},
+		{"unit", calendar(limit.Cycle{Unit: 7, Every: 1, Zone: zone}, nil)},
+		{"unit", limit.Limit{Algorithm: limit.FixedWindow, Quota: 1, Period: day, Cycle: limit.Cycle{Zone: zone}}},
+		{"every", calendar(limit.Cycle{Unit: limit.Day, Zone: zone}, nil)},
+		{"every", calendar(limit.Cycle{Unit: limit.Day, Every: 36_501, Zone: zone}, nil)},
+		{"every", calendar(limit.Cycle{Unit: limit.Year, Every: 101, AnchorDay: 1, Zone: zone}, nil)},
+		{"time_zone", calendar(limit.Cycle{Unit: limit.Day, Every: 1}, nil)},
+		{"anchor_day", calendar(limit.Cycle{Unit: limit.Month, Every: 1, Zone: zone}, nil)},
+		{"anchor_day", calendar(limit.Cycle{Unit: limit.Year, Every: 1, AnchorDay: 32, Zone: zone}, nil)},
+		{"anchor_day", calendar(limit.Cycle{Unit: limit.Day, Every: 1, AnchorDay: 1, Zone: zone}, nil)},
+		{"week_start", calendar(limit.Cycle{Unit: limit.Week, Every: 1, Zone: zone}, nil)},
+		{"week_start", calendar(limit.Cycle{Unit: limit.Week, Every: 1, WeekStart: 8, Zone: zone}, nil)},
+		{"week_start", calendar(limit.Cycle{Unit: limit.Month, Every: 1, AnchorDay: 1, WeekStart: 1, Zone: zone}, nil)},
+		{"period", limit.Limit{Algorithm: limit.Concurrency, Quota: 1, Period: minute}},
+		{"quota", limit.Limit{Algorithm: limit.Concurrency}},
 	} {
 		var wrong *limit.FieldError
 		if err := tt.l.Validate(); !errors.As(err, &wrong) || wrong.Field != tt.field || wrong.Message == "" {
@@ -48,12 +66,23 @@ func TestImpossibleNumbersAreRefusedByField(t *testing.T) {
 	}
 }
 
+// calendar has the numbers of a Cycle, and what a test breaks of them.
+func calendar(c limit.Cycle, wrong func(*limit.Limit)) limit.Limit {
+	l := limit.Limit{Algorithm: limit.Calendar, Quota: 1, Cycle: c}
+	if wrong != nil {
+		wrong(&l)
+	}
+	return l
+}
+
 func TestTheLargestNumbersAreCountedExactly(t *testing.T) {
 	for _, l := range []limit.Limit{
 		{Algorithm: limit.FixedWindow, Quota: limit.MaxQuota, Period: limit.MaxPeriod},
 		{Algorithm: limit.SlidingWindow, Quota: limit.MaxQuota, Period: limit.MaxPeriod},
 		{Algorithm: limit.SlidingBuckets, Quota: limit.MaxQuota, Period: 10_000 * hour, Bucket: hour},
 		{Algorithm: limit.SlidingLog, Quota: limit.MaxLogQuota, Period: limit.MaxPeriod},
+		{Algorithm: limit.Calendar, Quota: limit.MaxQuota,
+			Cycle: limit.Cycle{Unit: limit.Year, Every: 100, AnchorDay: 31, Zone: mustLoad("Europe/London")}},
 		{Algorithm: limit.GCRA, Quota: 1 << 62 / uint64(hour-1), Period: hour - 1, Count: 1},
 		// Reduced, a million a second is one a microsecond.
 		{Algorithm: limit.TokenBucket, Quota: limit.MaxQuota, Period: second, Count: 1_000_000, Initial: limit.MaxQuota},

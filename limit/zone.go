@@ -57,19 +57,43 @@ const (
 // span is a stretch of time in which a zone's clock is one offset ahead of UTC. The next may have the same offset.
 type span struct{ from, until, offset int64 }
 
-// span is the one that an instant lies in.
+// span is the one that an instant lies in. After the newest change that a zone's data lists, package time divides what
+// the zone's rule says into years, and does so roughly: every year ends after 365 days, and the first begins on January
+// 1 even if that newest change came later.
 func (z *Zone) span(at int64) span {
-	t := time.Unix(at, 0).In(z.location)
-	_, offset := t.Zone()
-	s := span{from: math.MinInt64 / 2, until: math.MaxInt64 / 2, offset: int64(offset)}
-	from, until := t.ZoneBounds()
+	s := span{from: math.MinInt64 / 2, until: math.MaxInt64 / 2, offset: z.offset(at)}
+	from, until := time.Unix(at, 0).In(z.location).ZoneBounds()
 	if !from.IsZero() {
 		s.from = from.Unix()
+		if z.offset(s.from) != s.offset {
+			s.from = z.newestChange(s.from, at)
+		}
 	}
 	if !until.IsZero() {
 		s.until = until.Unix()
+		if s.until <= at {
+			s.until += daySeconds
+		}
 	}
 	return s
+}
+
+func (z *Zone) offset(at int64) int64 {
+	_, offset := time.Unix(at, 0).In(z.location).Zone()
+	return int64(offset)
+}
+
+// newestChange is the instant between two others since which the offset is that of the later one.
+func (z *Zone) newestChange(before, after int64) int64 {
+	offset := z.offset(after)
+	for after-before > 1 {
+		if middle := before + (after-before)/2; z.offset(middle) == offset {
+			after = middle
+		} else {
+			before = middle
+		}
+	}
+	return after
 }
 
 // reaches is the first instant at which the clock shows reading, in seconds since 1970-01-01 00:00 local, or more.
@@ -86,7 +110,7 @@ func (z *Zone) reaches(reading int64) int64 {
 
 // begins reports whether the clock comes to a multiple of step at an instant, or is put forward past one.
 func (z *Zone) begins(at, step int64) bool {
-	before, now := z.span(at-1), z.span(at)
-	multiple := floorDiv(at+now.offset, step)
-	return multiple*step == at+now.offset || multiple > floorDiv(at-1+before.offset, step)
+	reading := at + z.offset(at)
+	multiple := floorDiv(reading, step)
+	return multiple*step == reading || multiple > floorDiv(at-1+z.offset(at-1), step)
 }

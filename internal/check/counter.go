@@ -142,26 +142,23 @@ func (c *counter) at(l *policy.Limit, how policy.OnChange, now limit.Time) *kept
 
 // change carries what was used over to other numbers.
 func (c *counter) change(k *kept, l limit.Limit, how policy.OnChange, now limit.Time) {
-	old := k.model
-	held := c.held(k, now)
-	k.model = old.converted(l, now)
+	old := k.model.limit
+	used, held := k.model.spent(now), c.held(k, now)
+	k.model.Convert(l, now)
 	if l.Algorithm == limit.Concurrency { // it is what open holds have taken, whatever the policy says of changes
-		if old.limit.Algorithm != limit.Concurrency {
-			k.model = New(l).withUsed(held, now)
-		}
+		k.model.SetUsed(held, now)
 		return
 	}
-	sameQuota := l.Quota == old.limit.Quota || l.Algorithm == limit.Unlimited || old.limit.Algorithm == limit.Unlimited
+	sameQuota := l.Quota == old.Quota || l.Algorithm == limit.Unlimited || old.Algorithm == limit.Unlimited
 	if how == policy.AsIs || how != policy.Restart && sameQuota {
 		return
 	}
-	used, before := old.spent(now), old.limit.Quota
 	switch how {
 	case policy.Proportional:
-		k.model = k.model.withUsed(share(used, l.Quota, before), now)
+		k.model.SetUsed(share(used, l.Quota, old.Quota), now)
 	case policy.Additive:
-		remains := int64(before-min(used, before)) + int64(l.Quota) - int64(before)
-		k.model = k.model.withUsed(l.Quota-uint64(min(max(remains, 0), int64(l.Quota))), now)
+		remains := int64(old.Quota-min(used, old.Quota)) + int64(l.Quota) - int64(old.Quota)
+		k.model.SetUsed(l.Quota-uint64(min(max(remains, 0), int64(l.Quota))), now)
 	case policy.Restart:
 		k.model = New(l)
 	}

@@ -45,6 +45,8 @@ func memoryOf(l limit.Limit) memory {
 		return newBucket(l)
 	case limit.GCRA:
 		return newArrivals(l)
+	case limit.Calendar:
+		return newPeriods(l.Cycle)
 	case limit.Lifetime, limit.Unlimited, limit.Concurrency:
 		return &tally{}
 	}

@@ -184,12 +184,12 @@ func (a *asked) setUsed(d *Decided, i int) {
 		k.begin(now)
 	case d.Op == Reset:
 	case d.Op == SetUsed:
-		k.model = k.model.withUsed(uint64(d.Amount), now)
+		k.model.SetUsed(uint64(d.Amount), now)
 		k.begin(now)
 	case d.Amount > 0:
 		k.model.add(uint64(d.Amount), now)
 	case d.Amount < 0:
-		k.model = k.model.withUsed(used-min(used, uint64(-d.Amount)), now)
+		k.model.SetUsed(used-min(used, uint64(-d.Amount)), now)
 		k.begin(now)
 	}
 }

@@ -37,7 +37,7 @@ func TestLimitAgreesWithItsTwin(t *testing.T) {
 		}
 	}
 	t.Logf("to repeat: go test ./internal/check -run %s -seed %d -operations %d", t.Name(), seed, ops)
-	for a := limit.FixedWindow; a <= limit.Unlimited; a++ {
+	for a := limit.FixedWindow; a <= limit.Concurrency; a++ {
 		t.Run(fmt.Sprintf("algorithm %d", a), func(t *testing.T) {
 			t.Parallel()
 			began := time.Now()
@@ -54,7 +54,7 @@ func TestLimitAgreesWithItsTwin(t *testing.T) {
 }
 
 // census counts what happened, so that a test which saw nothing interesting fails.
-type census struct{ allowed, denied, never, added, refunded, equalTimes, reset int }
+type census struct{ allowed, denied, never, added, refunded, equalTimes, reset, set int }
 
 func (c *census) add(d census) {
 	c.allowed += d.allowed
@@ -64,6 +64,7 @@ func (c *census) add(d census) {
 	c.refunded += d.refunded
 	c.equalTimes += d.equalTimes
 	c.reset += d.reset
+	c.set += d.set
 }
 
 func (c *census) mustBeMixed(t *testing.T, a limit.Algorithm) {
@@ -125,6 +126,8 @@ func (w *world) run(ops int) {
 			w.peek()
 		case n < 90:
 			w.refund()
+		case n < 91:
+			w.set()
 		case n < 96:
 			w.compare("status", limit.Status(w.l, w.state, w.now), 0, w.twin.numbers(w.now))
 		case w.mayAdd():
@@ -200,6 +203,20 @@ func (w *world) refund() {
 	w.twin.Refund(min(back.cost, limit.MaxCost), back.at, w.now)
 	w.census.refunded++
 	w.compare("refund", limit.Status(w.l, w.state, w.now), 0, w.twin.numbers(w.now))
+}
+
+// set makes up what was used, past the quota once in a while.
+func (w *world) set() {
+	if !w.mayAdd() {
+		return
+	}
+	units := w.rng.Uint64N(w.l.Quota + w.l.Quota/8 + 2)
+	w.state = limit.SetUsed(w.l, w.state, units, w.now)
+	w.tell("set", units, w.now, limit.Verdict{})
+	w.twin.SetUsed(units, w.now)
+	w.taken = append(w.taken, take{w.now, max(1, min(units, limit.MaxCost/2))})
+	w.census.set++
+	w.compare("set", limit.Status(w.l, w.state, w.now), 0, w.twin.numbers(w.now))
 }
 
 func (w *world) expected(cost uint64, admits bool) limit.Verdict {
@@ -296,6 +313,11 @@ func (w *world) advance() {
 
 // stride is about what it takes the limit to forget.
 func (w *world) stride() int64 {
+	if w.l.Algorithm == limit.Calendar {
+		seconds := [...]int64{limit.Minute: 60, limit.Hour: 3600, limit.Day: 86_400, limit.Week: 7 * 86_400,
+			limit.Month: 31 * 86_400, limit.Year: 366 * 86_400}
+		return seconds[w.l.Cycle.Unit] * int64(w.l.Cycle.Every) * 1_000_000
+	}
 	if w.l.Period == 0 {
 		return 1000
 	}
@@ -346,6 +368,33 @@ func (w *world) fail(format string, args ...any) {
 	w.t.Fatalf("at %d of %+v\nstate %+v\n%s%s", w.now, w.l, w.state, &story, fmt.Sprintf(format, args...))
 }
 
+var zones = func() (all []*limit.Zone) {
+	for _, name := range []string{"UTC", "America/New_York", "Australia/Lord_Howe", "Asia/Beirut", "America/Havana", "Pacific/Apia",
+		"Africa/Casablanca", "Asia/Kathmandu"} {
+		z, err := limit.LoadZone(name)
+		if err != nil {
+			panic(err)
+		}
+		all = append(all, z)
+	}
+	return all
+}()
+
+func randomCycle(rng *rand.Rand) limit.Cycle {
+	c := limit.Cycle{Unit: limit.Unit(1 + rng.IntN(int(limit.Year))), Every: 1, Zone: zones[rng.IntN(len(zones))]}
+	most := [...]int{limit.Minute: 90, limit.Hour: 26, limit.Day: 40, limit.Week: 8, limit.Month: 14, limit.Year: 3}
+	if rng.IntN(2) == 0 {
+		c.Every = uint16(1 + rng.IntN(most[c.Unit]))
+	}
+	switch c.Unit {
+	case limit.Week:
+		c.WeekStart = uint8(1 + rng.IntN(7))
+	case limit.Month, limit.Year:
+		c.AnchorDay = uint8(1 + rng.IntN(31))
+	}
+	return c
+}
+
 // randomLimit draws numbers small enough to be walked through microsecond by microsecond, numbers as people write
 // them, and the largest there are.
 func randomLimit(rng *rand.Rand, a limit.Algorithm) limit.Limit {
@@ -369,8 +418,10 @@ func randomLimit(rng *rand.Rand, a limit.Algorithm) limit.Limit {
 	case limit.TokenBucket, limit.GCRA:
 		// Quota times Period, reduced or not, must fit 62 bits.
 		l.Quota = 1 + (l.Quota-1)%(1<<62/uint64(l.Period))
-	case limit.Lifetime:
+	case limit.Lifetime, limit.Concurrency:
 		l.Period = 0
+	case limit.Calendar:
+		l.Period, l.Cycle = 0, randomCycle(rng)
 	case limit.Unlimited:
 		l.Quota, l.Period = 0, 0
 	}
