@@ -72,7 +72,7 @@ func resolve(p *policy.Policy, tier string, o *policy.Override) []policy.Limit {
 		if !l.Unlimited {
 			l.Limit = filled(own, numbers)
 		}
-		if over, ok := o.Limits[l.Name]; ok {
+		if over, ok := o.Limits[l.Name]; ok && knows(own.Algorithm, over) {
 			changed := filled(filled(own, numbers), over)
 			if own.Algorithm == limit.TokenBucket && own.Initial == own.Quota {
 				changed.Initial = changed.Quota
@@ -83,6 +83,12 @@ func resolve(p *policy.Policy, tier string, o *policy.Override) []policy.Limit {
 		}
 	}
 	return limits
+}
+
+// knows reports whether an algorithm has the numbers that are given.
+func knows(a limit.Algorithm, t policy.TierLimit) bool {
+	return (t.Quota == nil || a != limit.Unlimited) && (t.Refill == nil || a == limit.TokenBucket) &&
+		(t.Rate == nil || a == limit.GCRA)
 }
 
 func filled(l limit.Limit, t policy.TierLimit) limit.Limit {
@@ -333,7 +339,7 @@ func (h *History) verdict(a *asked, op Op, i int, now limit.Time, allowed bool) 
 	if h.searches() {
 		units := a.units(op, i)
 		one := []*asked{a}
-		if allowed { // in shadow: the wait is the limit's own
+		if a.shadowed(i) { // nobody waits for it: the wait is the limit's own
 			one = []*asked{a.withoutHolds()}
 		}
 		s.RetryAfter = wait(one, now, func(all []*asked, at limit.Time) bool { return all[0].at(i, at).model.Admits(units, at) })

@@ -88,11 +88,13 @@ func (s *Settlement) excessFits(all []*asked, now limit.Time) bool {
 
 // room is how much of some units the limits of an entry that can deny have room for.
 func (a *asked) room(now limit.Time, units uint64) uint64 {
+	looked := *a
+	looked.counter = a.counter.copied()
 	for i, l := range a.limits {
 		if l.Unlimited || a.shadowed(i) || l.Algorithm == limit.Unlimited || l.Algorithm == limit.Concurrency {
 			continue
 		}
-		units = min(units, a.at(i, now).model.numbers(now).Remaining)
+		units = min(units, looked.at(i, now).model.numbers(now).Remaining)
 	}
 	return units
 }
@@ -134,11 +136,11 @@ func (a *asked) settle(s *Settlement, i int, now limit.Time, answer *Answer) {
 
 // spend counts what was spent above what was taken.
 func (a *asked) spend(excess uint64, overage Overage, now limit.Time) {
-	if excess == 0 {
-		return
-	}
 	if overage == Clamp {
 		excess = a.room(now, excess)
+	}
+	if excess == 0 {
+		return
 	}
 	for i := range a.limits {
 		if k := a.at(i, now); excess > 0 && !k.concurrency() {
@@ -163,6 +165,9 @@ func (a *asked) adjust(d *Decided) {
 		return
 	}
 	if d.Op == Reset && d.Limit == "" {
+		for i := range c.kept { // those too that the policy has no more
+			c.kept[i].reset(now)
+		}
 		c.deeds = append(c.deeds, deed{kind: unblocked, at: now, rules: a.policy.Lockout})
 	}
 	for i := range a.limits {
@@ -178,11 +183,9 @@ func (a *asked) setUsed(d *Decided, i int) {
 	if k.concurrency() && d.Op != Reset {
 		return // it counts open holds, and nothing else
 	}
-	switch used := k.model.spent(now); {
-	case d.Op == Reset && !k.atRest(now):
-		k.model = New(a.limits[i].Limit)
-		k.begin(now)
+	switch used := k.model.numbers(now).Used; {
 	case d.Op == Reset:
+		k.reset(now)
 	case d.Op == SetUsed:
 		k.model.SetUsed(uint64(d.Amount), now)
 		k.begin(now)
@@ -190,6 +193,13 @@ func (a *asked) setUsed(d *Decided, i int) {
 		k.model.add(uint64(d.Amount), now)
 	case d.Amount < 0:
 		k.model.SetUsed(used-min(used, uint64(-d.Amount)), now)
+		k.begin(now)
+	}
+}
+
+func (k *kept) reset(now limit.Time) {
+	if !k.atRest(now) {
+		k.model = New(k.model.limit)
 		k.begin(now)
 	}
 }
