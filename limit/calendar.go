@@ -16,21 +16,6 @@ func (calendar) add(l Limit, s State, units uint64, now Time) State {
 	return s
 }
 
-func (calendar) refund(_ Limit, s State, units uint64, taken, _ Time) State {
-	if taken < Time(s.B) {
-		return s
-	}
-	s.A = less(s.A, units)
-	if s.A == 0 {
-		return State{}
-	}
-	return s
-}
-
-func (calendar) stillCounts(_ Limit, s State, taken, _ Time) bool {
-	return s.A > 0 && taken >= Time(s.B)
-}
-
 func (calendar) status(l Limit, s State, now Time) Verdict {
 	if s.T != 0 {
 		return Verdict{Used: s.A, WindowStart: Time(s.B), ResetAt: s.T}

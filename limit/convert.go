@@ -22,7 +22,7 @@ func Convert(old Limit, s State, new Limit, now Time) State {
 	c := counterOf(new, now)
 	switch {
 	case old.hasWindow() && new.hasWindow():
-		return convertWindow(old, s, new)
+		return convertWindow(old, s, new, now)
 	case old.isLog() && new.isLog():
 		return convertLog(old, s, new, now)
 	case old.hasRate() && new.hasRate():
@@ -52,15 +52,12 @@ func usedForConvert(l Limit, s State, now Time) uint64 {
 	return counterOf(l, now).status(l, s, now).Used
 }
 
-func convertWindow(old Limit, s State, new Limit) State {
+// convertWindow remembers when the open window began, so that what was taken in it can be given back.
+func convertWindow(old Limit, s State, new Limit, now Time) State {
 	if s.T == 0 {
 		return s
 	}
-	start := s.T - Time(old.Period)
-	if old.Algorithm == Calendar {
-		start = Time(s.B)
-	}
-	s.B = 0
+	start := windowStart(old, s, now)
 	switch new.Algorithm {
 	case FixedWindow:
 		s.T = floor(s.T-1, new.Period) + Time(new.Period)
@@ -68,7 +65,10 @@ func convertWindow(old Limit, s State, new Limit) State {
 		s.T = max(s.T, start+Time(new.Period))
 	case Calendar:
 		_, s.T = new.Cycle.period(s.T - 1)
-		s.B = uint64(max(0, start))
+	}
+	s.B = uint64(max(1, start))
+	if new.Algorithm != Calendar && start == s.T-Time(new.Period) {
+		s.B = 0
 	}
 	return s
 }

@@ -4,7 +4,8 @@ package limit
 // floor(now / Period); anchored at the first hit, it is the Period from the first hit after the last window ended.
 //
 // State: T is the end of the open window, an absolute instant: no other window begins before it, whatever the numbers
-// of the limit are by then. A is what it counted.
+// of the limit are by then. A is what it counted. B is when it began, if that was not one Period before T, because it was
+// opened under other numbers; else 0.
 type fixedWindow struct{}
 
 func (fixedWindow) settle(_ Limit, s State, now Time) State {
@@ -29,8 +30,8 @@ func (fixedWindow) add(l Limit, s State, units uint64, now Time) State {
 	return s
 }
 
-func (fixedWindow) refund(l Limit, s State, units uint64, taken, _ Time) State {
-	if taken < s.T-Time(l.Period) {
+func (fixedWindow) refund(l Limit, s State, units uint64, taken, now Time) State {
+	if taken < windowStart(l, s, now) {
 		return s
 	}
 	s.A = less(s.A, units)
@@ -40,8 +41,8 @@ func (fixedWindow) refund(l Limit, s State, units uint64, taken, _ Time) State {
 	return s
 }
 
-func (fixedWindow) stillCounts(l Limit, s State, taken, _ Time) bool {
-	return s.A > 0 && taken >= s.T-Time(l.Period)
+func (fixedWindow) stillCounts(l Limit, s State, taken, now Time) bool {
+	return s.A > 0 && taken >= windowStart(l, s, now)
 }
 
 func (fixedWindow) status(l Limit, s State, now Time) Verdict {
@@ -64,9 +65,12 @@ func windowEnd(l Limit, now Time) Time {
 	return floor(now, l.Period) + Time(l.Period)
 }
 
-// windowStart of an open window is one Period before its end. A window that outlives the Period, because it was opened
-// under a longer one, has begun at the latest now.
+// windowStart of an open window. Records of earlier versions do not say of a window opened under other numbers when it
+// began: at the latest now.
 func windowStart(l Limit, s State, now Time) Time {
+	if s.B != 0 || l.Algorithm == Calendar {
+		return Time(s.B)
+	}
 	return max(0, min(s.T-Time(l.Period), now))
 }
 

@@ -18,7 +18,7 @@ func (m *Model) SetUsed(units uint64, now limit.Time) {
 	}
 	if w, ok := old.(window); ok {
 		if from, until, used := w.openAt(now); used > 0 {
-			m.memory = &carried{limit: m.limit, from: from, until: until, units: units, next: m.memory}
+			m.memory = &carried{from: from, until: until, units: units, next: m.memory}
 			return
 		}
 	}
@@ -75,7 +75,6 @@ func (w *anchoredWindow) openAt(now limit.Time) (from, until limit.Time, units u
 
 // carried is a window that was open when the numbers changed. It ends when it ends; next counts what comes after.
 type carried struct {
-	limit       limit.Limit
 	from, until limit.Time
 	units       uint64
 	next        memory
@@ -83,18 +82,15 @@ type carried struct {
 
 // carry lets an open window end no earlier than it would have, and where the new limit has an edge.
 func (m *Model) carry(from, until limit.Time, units uint64) {
-	switch m.limit.Algorithm {
-	case limit.FixedWindow:
-		_, until, _ = m.memory.(window).openAt(until - 1)
-		from = until - limit.Time(m.limit.Period)
-	case limit.FixedWindowFirstHit:
+	if m.limit.Algorithm == limit.FixedWindowFirstHit {
 		until = max(until, from+limit.Time(m.limit.Period))
-		from = until - limit.Time(m.limit.Period)
-	case limit.Calendar:
+	} else {
 		_, until, _ = m.memory.(window).openAt(until - 1)
-		from = max(0, from)
 	}
-	m.memory = &carried{limit: m.limit, from: from, until: until, units: units, next: m.memory}
+	if m.limit.Algorithm == limit.Calendar || from != until-limit.Time(m.limit.Period) {
+		from = max(1, from) // 0 would say that none is open
+	}
+	m.memory = &carried{from: from, until: until, units: units, next: m.memory}
 }
 
 func (c *carried) used(at limit.Time) *big.Rat {
@@ -127,7 +123,7 @@ func (c *carried) windowStart(now limit.Time) limit.Time {
 	if now >= c.until {
 		return c.next.windowStart(now)
 	}
-	return max(0, min(c.from, now))
+	return c.from
 }
 
 func (c *carried) openAt(now limit.Time) (from, until limit.Time, units uint64) {
