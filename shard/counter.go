@@ -88,7 +88,7 @@ func (c *counter) decode(value []byte, names []policy.Limit) error {
 			return err
 		}
 		if format == counterFormatExtras {
-			l.since = limit.Time(r.uvarint())
+			l.since = r.time()
 		}
 	}
 	if format == counterFormatExtras {

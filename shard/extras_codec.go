@@ -181,9 +181,9 @@ func (r *reader) uint32() uint32 {
 	return uint32(n)
 }
 
-// time reads an instant that is not before the epoch, nor so far ahead that adding to it overflows.
+// time reads an instant of shard time.
 func (r *reader) time() limit.Time {
 	n := r.uvarint()
-	r.failed = r.failed || n > uint64(limit.MaxTime)*2
+	r.failed = r.failed || n > uint64(limit.MaxTime)
 	return limit.Time(n)
 }

@@ -23,9 +23,11 @@ var update = flag.Bool("update", false, "write what the code does into the golde
 // the shard did. Times are durations since 2026-01-05 00:00 UTC. The commands:
 //
 //	policies            the lines after it are a policies file, in force from here on
+//	inline              the lines after it are one too: of its policies requests bring the limits along
 //	open T [term=N]     an owner opens an epoch
 //	at T                a batch; the lines after it are its requests:
-//	                      check|peek POLICY/KEY [cost=N] [tier=NAME] [+ POLICY/KEY ...] [id=ID] [notafter=T]
+//	                      check|peek|count|partial POLICY/KEY [cost=N] [tier=NAME] [+ POLICY/KEY ...] [id=ID] [notafter=T]
+//	                        ~POLICY/KEY brings the limits along
 //	                      get|reset POLICY/KEY [limit=NAME]
 //	                      opensession
 //	                      fetch NAME, swap NAME [expect=N] [body=TEXT]
@@ -103,6 +105,7 @@ func play(t *testing.T, story string) string {
 type storyteller struct {
 	world
 	out   bytes.Buffer
+	along *policy.Set        // whose limits requests bring along
 	taken map[string]Request // by the name that the story gave it: how what was taken is settled
 }
 
@@ -110,12 +113,16 @@ func (s *storyteller) printf(format string, args ...any) { fmt.Fprintf(&s.out, f
 
 func (s *storyteller) run(command, lines []string) {
 	switch command[0] {
-	case "policies":
+	case "policies", "inline":
 		set, err := policy.Parse("story", []byte("policies:\n"+strings.Join(lines, "\n")))
 		if err != nil {
 			s.Fatal(err)
 		}
-		s.policies = set
+		if command[0] == "inline" {
+			s.along = set
+		} else {
+			s.policies = set
+		}
 		s.printf("%s", strings.Join(set.Names(), ", "))
 	case "open":
 		s.term = number(option(command, "term"), s.term)
@@ -251,6 +258,9 @@ func (s *storyteller) tell(r *Result, now limit.Time) {
 
 func status(l *LimitStatus, now limit.Time) string {
 	text := fmt.Sprintf("%s/%s %s: used %d", l.Policy, l.Key, l.Limit, l.Used) + held(l)
+	if l.Granted != 0 {
+		text += fmt.Sprintf(", %d granted", l.Granted)
+	}
 	if l.Unlimited {
 		text += ", unlimited"
 	} else {
@@ -337,8 +347,8 @@ func (s *storyteller) request(words []string) Request {
 	if r, ok := s.settlement(words); ok {
 		return r
 	}
-	r := Request{Namespace: "default", Op: map[string]Op{"check": Check, "peek": Peek, "get": Get, "reset": Reset,
-		"opensession": OpenSession, "fetch": Fetch, "swap": Swap}[words[0]]}
+	r := Request{Namespace: "default", Op: map[string]Op{"check": Check, "peek": Peek, "get": Get, "count": Count,
+		"partial": Partial, "opensession": OpenSession, "fetch": Fetch, "swap": Swap}[words[0]]}
 	if op, ok := holdOps[words[0]]; ok {
 		r.Op = op
 		completeHold(&r, words)
@@ -369,11 +379,22 @@ func (s *storyteller) request(words []string) Request {
 				r.Document = word
 			}
 		case word != "+" && !isOption:
-			p, key, _ := strings.Cut(word, "/")
-			r.Entries = append(r.Entries, Entry{Policy: p, Key: key, Cost: 1})
+			r.Entries = append(r.Entries, s.entryOf(word))
 		}
 	}
 	return r
+}
+
+// entryOf is POLICY/KEY, or ~POLICY/KEY with the limits of that policy along.
+func (s *storyteller) entryOf(word string) Entry {
+	name, key, _ := strings.Cut(word, "/")
+	label, along := strings.CutPrefix(name, "~")
+	e := Entry{Policy: label, Key: key, Cost: 1}
+	if along {
+		p, _ := s.along.Lookup(label)
+		e.Limits = p.Limits
+	}
+	return e
 }
 
 // identity makes a UUIDv7 of v7@T; other ids stand for themselves.
