@@ -106,6 +106,9 @@ func (e *evaluation) decideInTime(r *Request) Result {
 		if err := e.termsProblem(r); err != nil {
 			return Result{Err: err}
 		}
+		if r.Operation != nil { // a Settle of one on several shards, at home
+			return e.operate(r)
+		}
 		return e.decideKeys(r)
 	case AskHome, Charge, Conclude, ResolveHome, FinishLeg, Acknowledge:
 		return e.operate(r)

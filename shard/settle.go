@@ -42,6 +42,8 @@ func (e *evaluation) settlementProblem(r *Request) *Error {
 	switch {
 	case s == nil || len(r.Entries) == 0:
 		return Invalidf("target", "is missing")
+	case s.Target.Operation != "" && r.Operation == nil:
+		return Invalidf(s.Target.field(), "is of several shards: its home settles it, with the operation")
 	case s.Target.Operation == "" && s.Target.Position.Shard != e.at.Shard:
 		return Invalidf(s.Target.field(), "is of shard %v, this is shard %v", s.Target.Position.Shard, e.at.Shard)
 	case s.Action < ActionCommit || s.Action > ActionFailed:
