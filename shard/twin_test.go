@@ -342,7 +342,7 @@ func (r *run) learn(q *Request, got *Result) {
 	}
 	d := &got.Decision
 	r.count(q, d)
-	if q.ID != "" && q.Op != Block && q.Op != PutOverride {
+	if q.ID != "" && q.Op != Block && q.Op != PutOverride && q.Limit == "" { // those may not be possible later
 		r.named = append(r.named, *q)
 	}
 	for _, at := range []limit.Time{d.HoldExpires, r.now + limit.Time(d.RetryAfter)} {

@@ -134,7 +134,7 @@ func (h *History) decide(d *Decided) (Answer, Refusal) {
 	}
 	for _, a := range h.open(d, d.Place.At) {
 		for i := range a.limits {
-			s := a.status(i, d.Place.At)
+			s := a.status(i, d.Place.At, h.searches())
 			if k := a.at(i, d.Place.At); d.Op == Count && k.concurrency() && !s.Unlimited {
 				if s.Allowed = k.model.Admits(a.Cost, d.Place.At); !s.Allowed {
 					s.RetryAfter = limit.Never
@@ -309,12 +309,15 @@ func (a *asked) add(now limit.Time) {
 	}
 }
 
-// status is a limit as it is, with no request in sight.
-func (a *asked) status(i int, now limit.Time) Status {
+// status is a limit as it is, with no request in sight. Its ResetAt is searched for only if somebody looks.
+func (a *asked) status(i int, now limit.Time, search bool) Status {
 	l := &a.limits[i]
 	k := a.at(i, now)
 	s := Status{Limit: l.Name, Quota: l.Quota, Unlimited: l.Unlimited || l.Algorithm == limit.Unlimited,
-		Shadow: a.shadowed(i), Held: a.counter.held(k, now), Verdict: k.model.Status(now)}
+		Shadow: a.shadowed(i), Held: a.counter.held(k, now), Verdict: k.model.numbers(now)}
+	if search {
+		s.Verdict = k.model.Status(now)
+	}
 	if s.Unlimited {
 		s.Quota, s.Remaining = 0, 0
 	}
@@ -328,7 +331,7 @@ func (a *asked) status(i int, now limit.Time) Status {
 
 // verdict is a limit as a request that can be denied has left it, and what it said of the request.
 func (h *History) verdict(a *asked, op Op, i int, now limit.Time, allowed bool) Status {
-	s := a.status(i, now)
+	s := a.status(i, now, h.searches())
 	if op == Partial && allowed {
 		s.Granted = a.granted
 	}

@@ -219,6 +219,11 @@ func (h *History) Decide(d *Decided) error {
 	if err := h.compare(&d.Answer, &want); err != nil {
 		return err
 	}
+	if d.Op == Settle && !want.Replayed && d.Settlement.Action != Extend {
+		end := h.ended[d.Settlement.Target]
+		end.answer = d.Answer
+		h.ended[d.Settlement.Target] = end
+	}
 	if d.ID != "" && want.Index != 0 {
 		_, longest := h.retentions(d)
 		h.ids[d.ID] = remembered{d.request(), d.Answer, d.Place.At + limit.Time(longest)}

@@ -35,11 +35,11 @@ func (h *History) settle(d *Decided, all []*asked) (Answer, Refusal) {
 	h.keep(all)
 	for _, a := range h.open(d, now) {
 		for i := range a.limits {
-			answer.Limits = append(answer.Limits, a.status(i, now))
+			answer.Limits = append(answer.Limits, a.status(i, now, h.searches()))
 		}
 	}
 	if s.Action != Extend {
-		h.ended[s.Target] = ended{s.shown(), answer, until}
+		h.ended[s.Target] = ended{action: s.shown(), until: until} // and the answer, when it is compared
 	}
 	return answer, NotRefused
 }
