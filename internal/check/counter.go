@@ -143,10 +143,10 @@ func (c *counter) at(l *policy.Limit, how policy.OnChange, now limit.Time) *kept
 // change carries what was used over to other numbers.
 func (c *counter) change(k *kept, l limit.Limit, how policy.OnChange, now limit.Time) {
 	old := k.model.limit
-	used, held := k.model.spent(now), c.held(k, now)
+	used := k.model.spent(now)
 	k.model.Convert(l, now)
 	if l.Algorithm == limit.Concurrency { // it is what open holds have taken, whatever the policy says of changes
-		k.model.SetUsed(held, now)
+		k.model.SetUsed(c.reserved(k), now)
 		return
 	}
 	sameQuota := l.Quota == old.Quota || l.Algorithm == limit.Unlimited || old.Algorithm == limit.Unlimited
@@ -177,6 +177,16 @@ func share(used, quota, before uint64) uint64 {
 	}
 	part := new(big.Rat).SetFrac(new(big.Int).SetUint64(quota), new(big.Int).SetUint64(before))
 	return ceiling(part.Mul(part, rat(used)))
+}
+
+// reserved is what open holds have taken of a limit, whether it still counts there or not.
+func (c *counter) reserved(k *kept) (units uint64) {
+	for _, h := range c.holds {
+		if h.countsOn(k) {
+			units += h.cost
+		}
+	}
+	return units
 }
 
 // held is how much of what is used on a limit open holds have taken.

@@ -339,7 +339,9 @@ func (h *History) verdict(a *asked, op Op, i int, now limit.Time, allowed bool) 
 		return s
 	}
 	s.Allowed = false
-	if h.searches() {
+	if op == Partial && a.shadowed(i) {
+		s.RetryAfter = anyWait
+	} else if h.searches() {
 		units := a.units(op, i)
 		one := []*asked{a}
 		if a.shadowed(i) { // nobody waits for it: the wait is the limit's own

@@ -142,9 +142,9 @@ func (a *asked) spend(excess uint64, overage Overage, now limit.Time) {
 	if excess == 0 {
 		return
 	}
-	for i := range a.limits {
-		if k := a.at(i, now); excess > 0 && !k.concurrency() {
-			k.model.add(excess, now)
+	for i, l := range a.limits {
+		if l.Algorithm != limit.Concurrency {
+			a.at(i, now).model.add(excess, now)
 		}
 	}
 }
@@ -179,10 +179,10 @@ func (a *asked) adjust(d *Decided) {
 
 func (a *asked) setUsed(d *Decided, i int) {
 	now := d.Place.At
-	k := a.at(i, now)
-	if k.concurrency() && d.Op != Reset {
+	if a.limits[i].Algorithm == limit.Concurrency && d.Op != Reset {
 		return // it counts open holds, and nothing else
 	}
+	k := a.at(i, now)
 	switch used := k.model.numbers(now).Used; {
 	case d.Op == Reset:
 		k.reset(now)
