@@ -143,6 +143,8 @@ func (c *counter) set(i int, l *policy.Limit, s limit.State, now limit.Time) {
 	case c.limits[j].limit != l.Limit:
 		if c.beginsAnew(c.limits[j].limit, l.Limit) {
 			c.restart(&c.limits[j], now)
+		} else if limit.ForgetAt(l.Limit, c.at(i, l, now)) <= now { // nothing of it counts under the new numbers
+			c.restart(&c.limits[j], max(c.limits[j].since, c.newestTaken()))
 		}
 		c.limits[j].limit = l.Limit
 	}
