@@ -124,8 +124,9 @@ func useEverything(t *testing.T, l limit.Limit, s limit.State, cost uint64, now 
 	added, _ := limit.Add(l, s, cost, now)
 	for _, next := range []limit.State{
 		taken, added, limit.Refund(l, s, cost, now, now), limit.Refund(l, added, cost, now/2, now),
-		limit.Convert(l, s, other, now), limit.Convert(l, added, l, now),
+		limit.Convert(l, s, other, now), limit.Convert(l, added, l, now), limit.SetUsed(l, s, cost, now),
 	} {
+		limit.StillCounts(l, next, now/2, now)
 		b := limit.AppendState(nil, next)
 		if _, rest, err := limit.DecodeState(b); err == nil && len(rest) > 0 {
 			t.Fatalf("%+v is written as %x", next, b)

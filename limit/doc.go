@@ -1,18 +1,21 @@
 // Package limit is the arithmetic of limits: how much of a quota is used at an instant, whether one more request
 // fits, and if not, from which instant on it would.
 //
-// It owns the algorithms, each in its own file, the numbers a Limit may have (Validate), and the bytes in which a
-// State and a Limit are kept. It never knows what a key, a policy or a shard is, reads no clock, does no I/O, takes
-// no lock and uses no float: every answer is exact, and the same on every machine.
+// It owns the algorithms, each in its own file, the periods of the calendar (Cycle, Zone), the numbers a Limit may have
+// (Validate), and the bytes in which a State and a Limit are kept. It never knows what a key, a policy or a shard is,
+// reads no clock, does no I/O but LoadZone's, takes no lock and uses no float: every answer is exact, and the same on
+// every machine that has the same rules for a time zone.
 //
 // # How it is called
 //
 // Take decides one request and counts it if it is admitted. Peek decides without counting. Status looks without a
-// request. Add counts without deciding. Refund gives units back. Convert carries a state over to a limit of other
-// numbers. ForgetAt says when a state has become the zero State in all but its bytes.
+// request. Add counts without deciding. Refund gives units back, and StillCounts says whether it would find any.
+// SetUsed makes up what was used. Convert carries a state over to a limit of other numbers. ForgetAt says when a state
+// has become the zero State in all but its bytes.
 //
-// A denied Take returns the State it was given. Quota units are the most that one window or bucket ever admits;
-// only Add goes past it.
+// A denied Take returns the State it was given. Quota units are the most that one window or bucket ever admits; only Add
+// and SetUsed go past it. A Verdict's Remaining is the largest cost that would be admitted then (of Unlimited it means
+// nothing), however much larger than MaxCost.
 //
 // # What callers must hold to
 //
@@ -32,7 +35,18 @@
 // divisor; levels are whole multiples of what one microsecond gives back, so nothing is ever rounded but the numbers
 // shown: used is rounded up, remaining down.
 //
+// # Calendars and time zones
+//
+// A Calendar counts in periods of a zone's calendar; Cycle says where they begin. A zone is looked at only when a period
+// opens, and its end is then kept as an instant: neither other rules for the zone nor other numbers end it earlier. What
+// was taken in a period is given back into that one, or not at all.
+//
+// A Limit refers to its Zone, and == on Limits compares the pointers. DecodeLimit is therefore told which Limit is
+// expected; two Limits that differ in nothing else than the pointer convert into each other without a change.
+//
 // # Concurrency
+//
+// The algorithm of that name counts as Lifetime does: who holds what, and until when, is the caller's to know.
 //
 // All functions are pure and may be called by any number of goroutines, also with the same State.
 package limit

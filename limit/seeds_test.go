@@ -10,7 +10,7 @@ import (
 
 // Row 19: consume(state, now, capacity 10, refill 4 a second) answers retryAfterMs = ceil(deficit / rate * 1000). The
 // values were computed with the seed's formula where its floating point is exact: quarters of a second.
-func TestRow19ConsumeToTheMillisecond(t *testing.T) {
+func TestSeedRow19ConsumeToTheMillisecond(t *testing.T) {
 	l := limit.Limit{Algorithm: limit.TokenBucket, Quota: 10, Period: second, Count: 4, Initial: 10}
 	var s limit.State
 	for i, call := range []struct {
@@ -44,8 +44,8 @@ func TestRow19ConsumeToTheMillisecond(t *testing.T) {
 	}
 }
 
-// Rows 20 and 33: whole seconds until the window ends, rounded up and never 0 on a denial: W - (now % W).
-func TestRows20And33RetryAfterInWholeSeconds(t *testing.T) {
+// Rows 33 and 20: whole seconds until the window ends, rounded up and never 0 on a denial: W - (now % W).
+func TestSeedRow33RetryAfterInWholeSeconds(t *testing.T) {
 	l := limit.Limit{Algorithm: limit.FixedWindow, Quota: 1, Period: minute}
 	for _, at := range []limit.Time{0, 1, 500_000, 1_000_000, 17_000_000, 59_000_000, 59_999_999} {
 		s, _ := limit.Take(l, limit.State{}, 1, noon+at)
@@ -59,7 +59,7 @@ func TestRows20And33RetryAfterInWholeSeconds(t *testing.T) {
 
 // Row 21: the free tier's bucket, 5 tokens and 2 a second; what remains is rounded down; idle, it is forgotten as soon
 // as it is full, 2.5 s after it was emptied.
-func TestRow21BurstLimitOfTheFreeTier(t *testing.T) {
+func TestSeedRow21BurstLimitOfTheFreeTier(t *testing.T) {
 	c := begin(t, limit.Limit{Algorithm: limit.TokenBucket, Quota: 5, Period: second, Count: 2, Initial: 5}, noon)
 	for _, want := range []string{"allowed 1/4 reset 500000", "allowed 2/3 reset 1000000", "allowed 3/2 reset 1500000",
 		"allowed 4/1 reset 2000000", "allowed 5/0 reset 2500000", "denied 5/0 for 500000 reset 2500000"} {
@@ -73,8 +73,54 @@ func TestRow21BurstLimitOfTheFreeTier(t *testing.T) {
 }
 
 // Rows 22, 31 and 32: 24 hours in buckets of a minute count the current minute and the 1,439 before it, also when now
-// is exactly on a minute, and a full day's state stays small.
-func TestRows22And31TheLastDayByMinutes(t *testing.T) {
+// is exactly on a minute, and deny when the quota is used.
+func TestSeedRow22TheLastDayByMinutes(t *testing.T) {
+	l, s := fullDay(t)
+	lastOfDay := noon + limit.Time(day) - 1
+	if v := limit.Peek(l, s, 1, lastOfDay); v.Used != 1440 || v.Allowed || v.RetryAfter != 1 {
+		t.Errorf("at the end of the day: %+v", v)
+	}
+	// On the minute the oldest one leaves; the seed would still count it.
+	if v := limit.Peek(l, s, 1, lastOfDay+1); v.Used != 1439 || !v.Allowed {
+		t.Errorf("a day after the first minute: %+v", v)
+	}
+}
+
+// A full day's state stays small, and that of a few minutes is as small as they are few.
+func TestSeedRow31ADayByMinutesIsSmall(t *testing.T) {
+	_, s := fullDay(t)
+	if size := len(limit.AppendState(nil, s)); len(s.Points) != 1439 || size > 5800 {
+		t.Errorf("a full day is %d points in %d bytes", len(s.Points), size)
+	}
+	sparse := limit.State{}
+	for i := range limit.Time(5) {
+		sparse, _ = limit.Take(limit.Limit{Algorithm: limit.SlidingBuckets, Quota: 9, Period: day, Bucket: minute},
+			sparse, 1, noon+i*limit.Time(hour))
+	}
+	if size := len(limit.AppendState(nil, sparse)); size > 30 {
+		t.Errorf("five minutes of a day are %d bytes", size)
+	}
+}
+
+// Row 32: both are there: a calendar day lets twice the quota through around midnight, the last 24 hours do not.
+func TestSeedRow32TheLastDayAndTheCalendarDay(t *testing.T) {
+	midnight := noon + limit.Time(day)
+	calendarDay, lastDay := calendarOf(200, limit.Day, "UTC"), limit.Limit{Algorithm: limit.SlidingBuckets, Quota: 200,
+		Period: day, Bucket: minute}
+	for _, tt := range []struct {
+		l       limit.Limit
+		allowed bool
+	}{{calendarDay, true}, {lastDay, false}} {
+		s, _ := limit.Take(tt.l, limit.State{}, 200, midnight-1)
+		if v := limit.Peek(tt.l, s, 200, midnight); v.Allowed != tt.allowed {
+			t.Errorf("%+v: %+v", tt.l, v)
+		}
+	}
+}
+
+// fullDay has one hit in each minute of a day that begins at noon.
+func fullDay(t *testing.T) (limit.Limit, limit.State) {
+	t.Helper()
 	l := limit.Limit{Algorithm: limit.SlidingBuckets, Quota: 1440, Period: day, Bucket: minute}
 	var s limit.State
 	now := noon + limit.Time(30*second)
@@ -85,21 +131,63 @@ func TestRows22And31TheLastDayByMinutes(t *testing.T) {
 		}
 		now += limit.Time(minute)
 	}
-	lastOfDay := noon + limit.Time(day) - 1
-	if v := limit.Peek(l, s, 1, lastOfDay); v.Used != 1440 || v.Allowed || v.RetryAfter != 1 {
-		t.Errorf("at the end of the day: %+v", v)
-	}
-	// On the minute the oldest one leaves; the seed would still count it.
-	if v := limit.Peek(l, s, 1, lastOfDay+1); v.Used != 1439 || !v.Allowed {
-		t.Errorf("a day after the first minute: %+v", v)
-	}
-	if size := len(limit.AppendState(nil, s)); size > 5800 {
-		t.Errorf("a full day takes %d bytes", size)
+	return l, s
+}
+
+// Row 25: how many probes one operator may commission: the quota never comes back by itself, a decommissioned probe gives
+// its unit back however long ago it was taken, and no more than were taken.
+func TestSeedRow25ALifetimeQuotaIsReleased(t *testing.T) {
+	c := begin(t, limit.Limit{Algorithm: limit.Lifetime, Quota: 3}, noon)
+	c.take(2, "allowed 2/1")
+	c.after(3*365*day).take(2, "denied 2/1 for ever")
+	c.refund(1, 0, "allowed 1/2")
+	c.take(2, "allowed 3/0")
+	c.refund(3, 3*365*day, "allowed 0/3 reset 94608000000000")
+	c.refund(1, 0, "allowed 0/3 reset 94608000000000")
+}
+
+// Row 12: a live window is one whose end is later than now; at equality the next begins, with the full window before it.
+func TestSeedRow12TheNextWindowBeginsAtEquality(t *testing.T) {
+	for _, l := range []limit.Limit{
+		{Algorithm: limit.FixedWindow, Quota: 1, Period: minute},
+		{Algorithm: limit.FixedWindowFirstHit, Quota: 1, Period: minute},
+		calendarOf(1, limit.Minute, "America/New_York"),
+	} {
+		s, v := limit.Take(l, limit.State{}, 1, noon)
+		resetAt := v.ResetAt
+		if _, v := limit.Take(l, s, 1, resetAt-1); v.Allowed || v.RetryAfter != 1 || v.ResetAt != resetAt {
+			t.Errorf("%+v one microsecond before: %+v", l, v)
+		}
+		if _, v := limit.Take(l, s, 1, resetAt); !v.Allowed || v.Used != 1 || v.WindowStart != resetAt || v.ResetAt != resetAt+limit.Time(minute) {
+			t.Errorf("%+v at equality: %+v", l, v)
+		}
+		if limit.ForgetAt(l, s) != resetAt {
+			t.Errorf("%+v is forgotten at %d", l, limit.ForgetAt(l, s))
+		}
 	}
 }
 
+// Row 39: the numbers that people remember: twice the quota in two seconds around the edge, 1000 an hour, the 25 % mark, and
+// 99 -> 100, which two requests cannot both be.
+func TestSeedRow39TheNumbersThatPeopleRemember(t *testing.T) {
+	window := begin(t, limit.Limit{Algorithm: limit.FixedWindow, Quota: 1000, Period: hour}, noon)
+	window.after(hour-second).take(1000, "allowed 1000/0 reset 3600000000")
+	window.after(hour).take(1000, "allowed 1000/0 reset 7200000000")
+	window.after(hour+second).take(1, "denied 1000/0 for 3599000000 reset 7200000000")
+
+	weighted := begin(t, limit.Limit{Algorithm: limit.SlidingWindow, Quota: 1000, Period: hour}, noon)
+	weighted.take(1000, "allowed 1000/0 reset 7200000000")
+	weighted.after(hour+hour/4).take(251, "denied 750/250 for 3600000 reset 7200000000")
+	weighted.take(250, "allowed 1000/0 reset 10800000000")
+
+	one := begin(t, limit.Limit{Algorithm: limit.FixedWindow, Quota: 100, Period: minute}, noon)
+	one.take(99, "allowed 99/1 reset 60000000")
+	one.take(1, "allowed 100/0 reset 60000000")
+	one.take(1, "denied 100/0 for 60000000 reset 60000000")
+}
+
 // Row 26: a window number and one integer; at the edge the count is free again.
-func TestRow26FixedWindowNumber(t *testing.T) {
+func TestSeedRow26FixedWindowNumber(t *testing.T) {
 	l := limit.Limit{Algorithm: limit.FixedWindow, Quota: 100, Period: minute}
 	s, _ := limit.Take(l, limit.State{}, 100, noon+limit.Time(minute)-1)
 	_, v := limit.Take(l, s, 100, noon+limit.Time(minute))
@@ -115,7 +203,7 @@ func TestRow26FixedWindowNumber(t *testing.T) {
 }
 
 // Row 28: at the 25 % mark the previous window counts 75 %: current + previous * (1 - elapsed fraction).
-func TestRow28WeightedCount(t *testing.T) {
+func TestSeedRow28WeightedCount(t *testing.T) {
 	l := limit.Limit{Algorithm: limit.SlidingWindow, Quota: 1000, Period: hour}
 	s, _ := limit.Take(l, limit.State{}, 100, noon)
 	for _, at := range []struct {
@@ -129,7 +217,7 @@ func TestRow28WeightedCount(t *testing.T) {
 }
 
 // Row 29: a sliding log is exact, and bounded by its quota.
-func TestRow29LogIsBounded(t *testing.T) {
+func TestSeedRow29LogIsBounded(t *testing.T) {
 	l := limit.Limit{Algorithm: limit.SlidingLog, Quota: limit.MaxLogQuota, Period: day}
 	var s limit.State
 	for i := range limit.Time(3 * limit.MaxLogQuota) {
@@ -148,7 +236,7 @@ func TestRow29LogIsBounded(t *testing.T) {
 }
 
 // Row 30: a token bucket is two numbers and no timer.
-func TestRow30BucketIsTwoNumbers(t *testing.T) {
+func TestSeedRow30BucketIsTwoNumbers(t *testing.T) {
 	l := limit.Limit{Algorithm: limit.TokenBucket, Quota: 30, Period: second, Count: 10, Initial: 30}
 	s, _ := limit.Take(l, limit.State{}, 30, noon)
 	if s.B != 0 || s.Points != nil || s.T != noon || s.A != 30*100_000 { // 1/10 s is 100,000 parts of a token

@@ -188,6 +188,49 @@ func TestALifetimeQuotaComesBackOnlyByRefund(t *testing.T) {
 	c.refund(2, 0, "allowed 0/2 reset 864000000000000")
 }
 
+func TestAMonthOfNewYorkBeginsOnThe15thAtMidnightThere(t *testing.T) {
+	l := limit.Limit{Algorithm: limit.Calendar, Quota: 10, Cycle: monthInNewYork}
+	c := begin(t, l, noon) // November 13, 19:00 there
+	c.take(8, "allowed 8/2 reset 104400000000")
+	c.take(3, "denied 8/2 for 104400000000 reset 104400000000")
+	c.after(29*hour-1).take(2, "allowed 10/0 reset 104400000000")
+	c.take(1, "denied 10/0 for 1 reset 104400000000")
+	c.after(29*hour).take(1, "allowed 1/9 reset 2696400000000") // 30 days
+	c.refund(2, 29*hour-1, "allowed 1/9 reset 2696400000000")   // that month has passed
+	c.refund(9, 29*hour, "allowed 0/10 reset 104400000000")
+}
+
+func TestWhatIsHeldAtOneTimeComesBackOnlyWhenItIsGivenBack(t *testing.T) {
+	c := begin(t, limit.Limit{Algorithm: limit.Concurrency, Quota: 3}, noon)
+	c.take(2, "allowed 2/1")
+	c.after(10000*day).take(2, "denied 2/1 for ever")
+	c.refund(2, 0, "allowed 0/3 reset 864000000000000")
+	if at := limit.ForgetAt(c.l, c.state); at != 0 {
+		t.Errorf("given back, and forgotten at %d", at)
+	}
+}
+
+// An open period ends where it was opened to end, and what was taken in it can be given back, whatever the numbers become.
+func TestAnOpenWindowOutlivesItsNumbers(t *testing.T) {
+	first := calendarOf(9, limit.Day, "UTC")
+	for _, next := range []limit.Limit{
+		calendarOf(9, limit.Day, "Asia/Kathmandu"), calendarOf(9, limit.Minute, "UTC"),
+		{Algorithm: limit.FixedWindow, Quota: 9, Period: minute}, {Algorithm: limit.FixedWindowFirstHit, Quota: 9, Period: minute},
+	} {
+		s, v := limit.Take(first, limit.State{}, 4, noon+5)
+		s = limit.Convert(first, s, next, noon+limit.Time(hour))
+		s, w := limit.Take(next, s, 2, noon+limit.Time(2*hour))
+		if w.Used != 6 || w.WindowStart > noon+5 || w.ResetAt < v.ResetAt {
+			t.Errorf("%+v: %+v became %+v", next, v, w)
+		}
+		s = limit.Refund(next, s, 1, noon+5, noon+limit.Time(3*hour))
+		s = limit.Refund(next, s, 1, noon+limit.Time(2*hour), noon+limit.Time(3*hour))
+		if left := limit.Status(next, s, noon+limit.Time(3*hour)); left.Used != 4 {
+			t.Errorf("%+v: 2 of 6 given back: %+v", next, left)
+		}
+	}
+}
+
 func TestUnlimitedCountsAndNeverDenies(t *testing.T) {
 	c := begin(t, limit.Limit{Algorithm: limit.Unlimited}, noon)
 	c.take(limit.MaxCost, "allowed 1099511627776/0")

@@ -37,12 +37,17 @@ func (l Limit) Validate() error {
 	if !l.Algorithm.known() {
 		return wrong("algorithm", "%d is not an algorithm", l.Algorithm)
 	}
-	for _, check := range []func() error{l.validQuota, l.validPeriod, l.validCount, l.validBucket, l.validInitial, l.validCycle} {
-		if err := check(); err != nil {
+	for _, valid := range limitChecks {
+		if err := valid(l); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// limitChecks are in order: a later one may divide by what an earlier one has seen.
+var limitChecks = [...]func(Limit) error{
+	Limit.validQuota, Limit.validPeriod, Limit.validCount, Limit.validBucket, Limit.validInitial, Limit.validCycle,
 }
 
 func (l Limit) validQuota() error {
