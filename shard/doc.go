@@ -18,8 +18,9 @@
 //   - Of: which shard a key belongs to. The function never changes.
 //   - The records: for (namespace, policy, key) the states of the policy's limits, each beside the numbers that shaped
 //     it; for (namespace, idempotency id) the answer that was given; for a Session which of its requests were counted;
-//     which revision of the policies the shard has adopted; and, on the system shard, the documents. Every record carries
-//     the instant from which on it says nothing any more.
+//     which revision of the policies the shard has adopted; how holds and refunded decisions ended; the newest changes that
+//     people made; and, on the system shard, the documents. Every record carries the instant from which on it says nothing
+//     any more.
 //   - The entries of the log, with format, fence and checksum, and the order in which they may be installed.
 //   - Shard time, epoch and seq, as the newest installed entry left them.
 //   - Snapshots, and the fingerprint (State.Sum) by which replicas find out that they have forked.
@@ -36,6 +37,16 @@
 // Three things keep a request from being counted twice when it is sent again. An idempotency id is the client's: it
 // brings the first answer back, for the policy's retention. A Session is the entry node's: it costs a bit a request, and
 // brings back that the request was counted. NotAfter refuses a copy that comes later than either can tell.
+//
+// # Holds, settlements and changes by hand
+//
+// A Reserve takes units and leaves a hold of them in the counter of each of its entries. A Settle ends the hold, or keeps
+// it open for longer; nobody settling it, it expires. It ends once: what was settled leaves a record under the hold's name,
+// and what has expired is in its counters no more. A decision without a hold may be settled once too, within the shortest
+// retention of its policies, and so what it took is refunded. A Sealer makes the ids by which clients name both.
+//
+// What a hold or decision has taken is given back into the window that it was taken from, and not if the limit was put to
+// rest, set or begun anew since (the since of its counter). A Request with an Adjustment leaves an AuditRecord.
 //
 // # The system shard
 //
@@ -57,7 +68,7 @@
 // a function of the entries alone, so fingerprints stay equal.
 //
 // An id that carries a time is judged by the retention of now: after a policy change to a longer one, an id that was
-// older than the former retention, and whose record is gone, may run again.
+// older than the former retention, and whose record is gone, may run again. So may the refund of a decision.
 //
 // # What may be called concurrently
 //

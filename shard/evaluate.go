@@ -375,12 +375,13 @@ func (e *evaluation) count(d *Decision) {
 	}
 }
 
-// undo makes a denial's statuses show what is, not what would have been: nothing was counted, by no limit.
+// undo makes a denial's statuses show what is, not what would have been: nothing was counted, by no limit. Those of a
+// Partial show whether the least is there.
 func (e *evaluation) undo(r *Request, op Op, d *Decision) {
 	n := 0
 	for i, ch := range e.charges {
 		for j := range ch.limits {
-			if l, status := &ch.limits[j], &d.Limits[n]; status.Allowed {
+			if l, status := &ch.limits[j], &d.Limits[n]; status.Allowed || op == Partial {
 				_, status.Verdict = ask(Peek, l, ch.counter.at(j, l, e.at.Now), op.least(&r.Entries[i]), e.at.Now)
 			}
 			d.Limits[n].Granted = 0

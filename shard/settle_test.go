@@ -325,3 +325,15 @@ func TestAdjustmentsDoNotEndHolds(t *testing.T) {
 	w.must(origin+3, set)
 	w.wantUsed(origin+3, "p", "k", 0, 0)
 }
+
+// TestADecisionOfALostHistory: after a restore from a backup the shard is back before a decision that it once made.
+func TestADecisionOfALostHistory(t *testing.T) {
+	w := newWorld(t, onePolicy(lifetimeOf(10)))
+	r := checkOf("p", "k", 4)
+	d := w.must(origin+1, r)
+	d.DecidedAt, d.Position.Epoch = origin+100, 7
+	if err := w.refused(origin+50, settleOf(r, d, Settlement{Action: ActionCancel})); err.Code != HoldEnded {
+		t.Errorf("refused with %+v", err)
+	}
+	w.wantUsed(origin+50, "p", "k", 4)
+}
