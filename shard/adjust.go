@@ -8,7 +8,7 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// deeds are the operations by which a person changes what a key has used, or may use, as audit records say them.
+// deeds are the operations by which a person changes what a key has used, or may use, as audit records call them.
 var deeds = map[Op]string{Reset: "reset", SetUsed: "set", AddUsed: "add", Block: "block", Unblock: "unblock",
 	PutOverride: "put_override", DeleteOverride: "delete_override"}
 
@@ -26,7 +26,7 @@ func (e *evaluation) adjust(r *Request, before Decision) Result {
 	}
 	said := ""
 	if r.Adjustment != nil {
-		said = e.words(r, &before)
+		said = e.deedWords(r, &before)
 	}
 	for i := range e.charges {
 		e.do(r, &e.charges[i])
@@ -45,7 +45,7 @@ func (e *evaluation) adjust(r *Request, before Decision) Result {
 		entry := &r.Entries[0]
 		e.writeAudit(AuditRecord{At: e.at.Now, Position: e.at.Position, Actor: a.Actor, Note: a.Note,
 			Namespace: r.Namespace, Policy: entry.Policy, Key: entry.Key, Limit: r.Limit,
-			Deed: deeds[r.Op], Before: said, After: e.words(r, &d)})
+			Deed: deeds[r.Op], Before: said, After: e.deedWords(r, &d)})
 	}
 	return Result{Decision: d}
 }
@@ -66,7 +66,7 @@ func adjustmentProblem(r *Request) *Error {
 	}
 }
 
-// deedProblem refuses what must not be done. The entries were decided before; nothing was changed.
+// deedProblem refuses what these keys cannot be adjusted with. Nothing was changed yet.
 func (e *evaluation) deedProblem(r *Request) *Error {
 	switch r.Op {
 	case Reset:
@@ -74,14 +74,14 @@ func (e *evaluation) deedProblem(r *Request) *Error {
 	case SetUsed, AddUsed:
 		return e.amountProblem(r)
 	case Block:
-		return e.untilProblem(r)
+		return e.untilProblem(r.Adjustment.Until)
 	case PutOverride:
 		return e.overrideProblem(r)
 	}
 	return nil
 }
 
-// do changes the counter of an entry.
+// do changes the counter of one entry.
 func (e *evaluation) do(r *Request, ch *charge) {
 	switch r.Op {
 	case Reset:
@@ -95,21 +95,21 @@ func (e *evaluation) do(r *Request, ch *charge) {
 	case Unblock:
 		ch.counter.unblock()
 	case PutOverride:
-		ch.putOverride(r.Adjustment.Override)
+		ch.counter.putOverride(r.Adjustment.Override)
 	case DeleteOverride:
-		ch.deleteOverride()
+		ch.counter.extras.override = nil // there is one: see overridden
 	}
 }
 
-// words tell what the deed is about: d has the statuses of the entries.
-func (e *evaluation) words(r *Request, d *Decision) string {
+// deedWords say how the first entry's key stands, as far as the deed is about it. d has its statuses.
+func (e *evaluation) deedWords(r *Request, d *Decision) string {
 	switch r.Op {
 	case Block, Unblock:
-		return blockWords(d)
+		return e.blockWords()
 	case PutOverride, DeleteOverride:
 		return e.overrideWords()
 	}
-	return usedWords(r, d)
+	return r.usedWords(d)
 }
 
 // limitProblem refuses the name of a limit that is not there.
@@ -146,8 +146,8 @@ func (e *evaluation) amountProblem(r *Request) *Error {
 }
 
 // untilProblem refuses blocks that are over, or that nobody who set them would see the end of.
-func (e *evaluation) untilProblem(r *Request) *Error {
-	switch until := r.Adjustment.Until; {
+func (e *evaluation) untilProblem(until limit.Time) *Error {
+	switch {
 	case until <= e.at.Now:
 		return Invalidf("block_until", "is %s, and now is %s: it must lie ahead", instantWords(until), instantWords(e.at.Now))
 	case until-e.at.Now > limit.Time(limit.MaxPeriod):
@@ -195,7 +195,7 @@ func (e *evaluation) eachMeant(r *Request, ch *charge, used func(limit.Limit, li
 func (r *Request) means(name string) bool { return r.Limit == "" || r.Limit == name }
 
 // usedWords is how much is used of the limits that are meant.
-func usedWords(r *Request, d *Decision) string {
+func (r *Request) usedWords(d *Decision) string {
 	var words []string
 	for i := range d.Limits {
 		if s := &d.Limits[i]; r.means(s.Limit) {
@@ -206,17 +206,14 @@ func usedWords(r *Request, d *Decision) string {
 }
 
 // blockWords is until when the key is blocked, and how high it stands on the ladder.
-func blockWords(d *Decision) string {
-	if len(d.Limits) == 0 {
-		return ""
-	}
+func (e *evaluation) blockWords() string {
+	c := e.charges[0].counter
 	words := "not blocked"
-	s := &d.Limits[0]
-	if s.BlockedUntil != 0 {
-		words = "blocked until " + instantWords(s.BlockedUntil)
+	if until := c.blockedUntil(e.at.Now); until != 0 {
+		words = "blocked until " + instantWords(until)
 	}
-	if s.LockoutLevel != 0 {
-		words += fmt.Sprintf(", level %d", s.LockoutLevel)
+	if level := c.level(e.at.Now); level != 0 {
+		words += fmt.Sprintf(", level %d", level)
 	}
 	return words
 }

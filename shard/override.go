@@ -29,17 +29,11 @@ func (e *evaluation) overrideProblem(r *Request) *Error {
 	return nil
 }
 
-// putOverride gives the key limits of its own. It is copied: the counter's lives on.
-func (ch *charge) putOverride(override *policy.Override) {
-	o := *override
-	o.Limits = maps.Clone(o.Limits)
-	ch.counter.extra().override = &o
-}
-
-func (ch *charge) deleteOverride() {
-	if ch.counter.extras != nil {
-		ch.counter.extras.override = nil
-	}
+// putOverride gives the key limits of its own. It is copied: the caller's may change.
+func (c *counter) putOverride(o *policy.Override) {
+	own := *o
+	own.Limits = maps.Clone(o.Limits)
+	c.extra().override = &own
 }
 
 // overridden reports whether the key has an override in force.
