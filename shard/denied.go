@@ -21,7 +21,7 @@ func (e *evaluation) exactWaits(r *Request, op Op, d *Decision) {
 	}
 	d.RetryAfter = e.wait(r, op, -1)
 	for n := range d.Limits {
-		if s := &d.Limits[n]; !s.Allowed && !s.Shadow { // nobody waits for one in shadow: its wait is its own
+		if s := &d.Limits[n]; !s.Allowed {
 			s.RetryAfter = e.wait(r, op, n)
 		}
 	}

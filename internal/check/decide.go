@@ -152,6 +152,7 @@ func (h *History) decide(d *Decided) (Answer, Refusal) {
 func (h *History) judge(d *Decided, all []*asked) Answer {
 	now := d.Place.At
 	answer := Answer{Place: d.Place, Allowed: true, changing: changing(all, now)}
+	before := h.open(d, now)
 	barred := false // by a block
 	for _, a := range all {
 		if a.blockedUntil(now) > now {
@@ -182,6 +183,11 @@ func (h *History) judge(d *Decided, all []*asked) Answer {
 	after := h.open(d, now)
 	for n, a := range after {
 		a.granted, a.admits = all[n].granted, all[n].admits
+		if d.Op == Partial && !answer.Allowed { // shown is whether the least is there
+			for i := range a.limits {
+				a.admits[i] = a.limits[i].Unlimited || before[n].at(i, now).model.Admits(1, now)
+			}
+		}
 		for i := range a.limits {
 			answer.Limits = append(answer.Limits, h.verdict(a, d.Op, i, now, answer.Allowed))
 		}
@@ -339,13 +345,13 @@ func (h *History) verdict(a *asked, op Op, i int, now limit.Time, allowed bool) 
 		return s
 	}
 	s.Allowed = false
-	if op == Partial && a.shadowed(i) {
-		s.RetryAfter = anyWait
-	} else if h.searches() {
+	if h.searches() {
 		units := a.units(op, i)
 		one := []*asked{a}
-		if a.shadowed(i) { // nobody waits for it: the wait is the limit's own
+		if allowed { // by a limit in shadow: its wait is its own
 			one = []*asked{a.withoutHolds()}
+		} else {
+			units = a.least(op)
 		}
 		s.RetryAfter = wait(one, now, func(all []*asked, at limit.Time) bool { return all[0].at(i, at).model.Admits(units, at) })
 	}

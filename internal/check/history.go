@@ -177,9 +177,6 @@ type ended struct {
 // other number is compared on every decision.
 const searched = 32
 
-// anyWait is the wait of a limit in shadow for a Partial: it denies nothing, and is asked for as much as the others grant.
-const anyWait limit.Span = -2
-
 // NewHistory makes the History of a shard that never saw a request.
 func NewHistory(policies ...*policy.Policy) *History {
 	h := &History{counters: make(map[address]*counter), ids: make(map[string]remembered), ended: make(map[Target]ended)}
@@ -343,7 +340,7 @@ func (h *History) compare(got, want *Answer) error {
 		if !h.searches() {
 			w.ResetAt = g.ResetAt
 		}
-		if !w.Allowed && (!h.searches() || want.changing || w.RetryAfter == anyWait) {
+		if !w.Allowed && (!h.searches() || want.changing) {
 			w.RetryAfter = g.RetryAfter
 		}
 		if g != w {
