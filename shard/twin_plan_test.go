@@ -169,9 +169,39 @@ func randomLockout(rnd *rand.Rand, countDenied bool) *policy.Lockout {
 	return l
 }
 
+// inlines are limits that requests bring along, under the name of a policy that has nothing to do with them.
+var inlines = []*policy.Policy{
+	{Name: "p0", Retention: policy.DefaultRetention, OnExpire: policy.OnExpireCancel, Limits: []policy.Limit{
+		{Name: "l0", Limit: limit.Limit{Algorithm: limit.SlidingLog, Quota: 9, Period: 7 * second}},
+		{Name: "l1", Limit: limit.Limit{Algorithm: limit.Concurrency, Quota: 6}}}},
+	{Name: "p0", Retention: policy.DefaultRetention, OnExpire: policy.OnExpireCancel, Limits: []policy.Limit{
+		{Name: "l0", Limit: limit.Limit{Algorithm: limit.SlidingLog, Quota: 7, Period: 5 * second}}}},
+}
+
+// inlineOf is the policy that an entry's own limits are; nil: it has none.
+func inlineOf(e *Entry) *policy.Policy {
+	i := slices.IndexFunc(inlines, func(p *policy.Policy) bool { return e.Limits != nil && &p.Limits[0] == &e.Limits[0] })
+	if i < 0 {
+		return nil
+	}
+	return inlines[i]
+}
+
+// zones are those of the calendars.
+var zones = func() (zones []*limit.Zone) {
+	for _, name := range []string{"UTC", "Asia/Kathmandu"} {
+		zone, err := limit.LoadZone(name)
+		if err != nil {
+			panic(err)
+		}
+		zones = append(zones, zone)
+	}
+	return zones
+}()
+
 func randomLimit(rnd *rand.Rand) limit.Limit {
 	algorithms := []limit.Algorithm{limit.FixedWindow, limit.FixedWindowFirstHit, limit.SlidingWindow, limit.SlidingBuckets,
-		limit.SlidingLog, limit.TokenBucket, limit.GCRA, limit.Lifetime, limit.Unlimited, limit.Concurrency}
+		limit.SlidingLog, limit.TokenBucket, limit.GCRA, limit.Lifetime, limit.Unlimited, limit.Concurrency, limit.Calendar}
 	l := limit.Limit{Algorithm: algorithms[rnd.IntN(len(algorithms))], Quota: uint64(1 + rnd.IntN(30))}
 	period := second * limit.Span(1+rnd.IntN(60))
 	switch l.Algorithm {
@@ -180,6 +210,8 @@ func randomLimit(rnd *rand.Rand) limit.Limit {
 	case limit.Lifetime:
 		l.Quota *= 20
 	case limit.Concurrency:
+	case limit.Calendar:
+		l.Cycle = limit.Cycle{Unit: limit.Minute, Every: uint16(1 + rnd.IntN(3)), Zone: zones[rnd.IntN(len(zones))]}
 	case limit.SlidingBuckets:
 		l.Bucket = period / 10
 		l.Period = period
@@ -236,7 +268,12 @@ func randomWish(rnd *rand.Rand, policies []*policy.Policy) wish {
 		if rnd.IntN(3) == 0 {
 			e.Cost = uint64(1 + rnd.IntN(8))
 		}
-		if !slices.ContainsFunc(q.Entries, func(o Entry) bool { return o.Policy == e.Policy && o.Key == e.Key }) {
+		if q.Op != Settle && !one && rnd.IntN(20) == 0 {
+			e.Limits, e.Tier = inlines[rnd.IntN(len(inlines))].Limits, ""
+		}
+		if !slices.ContainsFunc(q.Entries, func(o Entry) bool {
+			return o.Policy == e.Policy && o.Key == e.Key && (o.Limits == nil) == (e.Limits == nil)
+		}) {
 			q.Entries = append(q.Entries, e)
 		}
 	}

@@ -70,7 +70,7 @@ func mustHaveMet(t *testing.T, met map[string]int, operations int) {
 	}
 	for _, what := range []string{"allowed", "denied", "denied and counted", "denied by a block", "denied in shadow",
 		"id reused", "replayed", "hold opened", "hold ended refused", "commit over quota", "held", "lockout level", "restored",
-		"policies changed", "partly granted", "blocked for limited time", "settled again", "extended"} {
+		"policies changed", "partly granted", "blocked for limited time", "settled again", "extended", "inline"} {
 		if met[what] == 0 {
 			t.Errorf("no run met this: %s", what)
 		}
@@ -290,8 +290,9 @@ func (r *run) judge(q *Request, got *Result) {
 func decided(q *Request, got *Result, at Stamp) check.Decided {
 	d := check.Decided{Place: check.Place{Epoch: at.Epoch, Seq: at.Seq, At: at.Now}, Op: check.Op(q.Op), ID: q.ID,
 		Limit: q.Limit}
-	for _, e := range q.Entries {
-		d.Charges = append(d.Charges, check.Charge{Policy: e.Policy, Key: e.Key, Cost: e.Cost, Tier: e.Tier})
+	for i := range q.Entries {
+		e := &q.Entries[i]
+		d.Charges = append(d.Charges, check.Charge{Policy: e.Policy, Key: e.Key, Cost: e.Cost, Tier: e.Tier, Inline: inlineOf(e)})
 	}
 	if q.Hold != nil {
 		d.TTL, d.OnExpire = q.Hold.TTL, q.Hold.OnExpire
@@ -354,6 +355,10 @@ func (r *run) learn(q *Request, got *Result) {
 	if q.Op == PutOverride {
 		r.instants = append(r.instants, q.Adjustment.Override.Expires)
 	}
+	if slices.ContainsFunc(q.Entries, func(e Entry) bool { return e.Limits != nil }) {
+		r.met["inline"]++
+		return // its id would have the names of the limits only
+	}
 	if d.Index == 0 || d.Replayed || q.Op != Check && q.Op != Partial && q.Op != Count && q.Op != Reserve {
 		return
 	}
@@ -408,6 +413,9 @@ func shown(q *Request) string {
 		s += fmt.Sprintf(" %s/%s:%d", e.Policy, e.Key, e.Cost)
 		if e.Tier != "" {
 			s += " tier " + e.Tier
+		}
+		if e.Limits != nil {
+			s += fmt.Sprintf(" inline of %d", len(e.Limits))
 		}
 	}
 	if q.ID != "" {
