@@ -126,16 +126,15 @@ func (c *counter) at(l *policy.Limit, how policy.OnChange, now limit.Time) *kept
 		c.kept = append(c.kept, kept{name: l.Name})
 		k = &c.kept[len(c.kept)-1]
 	}
+	if k.model != nil && k.model.limit != l.Limit && !k.atRest(now) {
+		c.change(k, l.Limit, how, now)
+	}
 	if k.model == nil || k.atRest(now) {
 		k.model = New(l.Limit)
 		k.generation++
 		for _, h := range c.holds {
 			k.since = max(k.since, h.taken)
 		}
-		return k
-	}
-	if k.model.limit != l.Limit {
-		c.change(k, l.Limit, how, now)
 	}
 	return k
 }

@@ -68,6 +68,10 @@ var sessionMutants = []mutant{
 	{"a copy's time is asked before its session", "shard/session_request.go", "\tresult := e.decideOnce(s, r)\n",
 		"\tif r.NotAfter != 0 && e.at.Now > r.NotAfter {\n\t\treturn e.decideInTime(r)\n\t}\n" +
 			"\tresult := e.decideOnce(s, r)\n"},
+	{"a copy of a reservation does not say which hold it was", "shard/session_request.go",
+		"(!d.Allowed || r.Op.answersOnce())", "!d.Allowed"},
+	{"a copy of a reservation opens a second hold", "shard/session_request.go",
+		"case s.counted.has(r.Number):", "case s.counted.has(r.Number) && r.Op != Reserve:"},
 }
 
 // holdMutants are the rules of holds, settlements, ladders, overrides and changes of policy. The slow twin of package
