@@ -24,20 +24,26 @@ type Decider interface {
 
 // Observer is told what was answered. It may be called concurrently and must not block.
 type Observer interface {
-	// Decision is called for each entry of a check that counts. Outcome is "allowed", "denied" or "shadow_denied", and
-	// "replayed" for the answer to an idempotency id that was counted before.
+	// Decision is called for each entry of what counts. Outcome is "allowed", "denied", "locked_out" (denied because the key
+	// is blocked), "shadow_denied", "counted" (MODE_COUNT), "reserved", or what a settlement did: "committed", "cancelled",
+	// "extended", "success" or "failed"; and "replayed" for the answer to an idempotency id that was counted before. The
+	// policy of limits that a request brought along is "inline", whatever it calls them.
 	Decision(policy, outcome string)
 	// Request is called for each call. Code is "ok" or the name of the error's code.
 	Request(procedure, code string, took time.Duration)
 }
 
-// Config is what the API needs. Every field is required but Cluster and RequestTimeout.
+// Config is what the API needs. Every field is required but Cluster, Shards, Sealer and RequestTimeout.
 type Config struct {
 	Decider Decider
 	// Revision is the policies in force as this node knows them; nil or of version 0: it knows none yet.
 	Revision func() *policy.Revision
 	// Cluster is asked for what concerns more than this node; nil: its calls are answered unavailable.
-	Cluster  ClusterAdmin
+	Cluster ClusterAdmin
+	// Shards is the number of shards, which the audit log asks; nil, or 0: it is not known.
+	Shards func() int
+	// Sealer makes the ids of holds and decisions; nil, or if it gives nil: they have none, and nothing can be settled.
+	Sealer   func() *shard.Sealer
 	Ready    func() error // nil when the node can serve every shard, else why it cannot
 	Observer Observer
 	Metrics  http.Handler // answers /metrics
@@ -51,6 +57,13 @@ func (c Config) revision() *policy.Revision {
 		return r
 	}
 	return nil
+}
+
+func (c Config) sealer() *shard.Sealer {
+	if c.Sealer == nil {
+		return nil
+	}
+	return c.Sealer()
 }
 
 func (c Config) policies() *policy.Set {
@@ -72,13 +85,14 @@ func New(c Config) http.Handler {
 	}
 	mux := http.NewServeMux()
 	edge := edge{observer: c.Observer, timeout: c.RequestTimeout}
-	limitService{decider: c.Decider, policies: c.policies, observer: c.Observer}.register(mux, edge)
-	policyService{revision: c.revision, cluster: c.Cluster}.register(mux, edge)
+	limitService{decider: c.Decider, policies: c.policies, sealer: c.sealer, observer: c.Observer}.register(mux, edge)
+	policyService{revision: c.revision, cluster: c.Cluster, decider: c.Decider}.register(mux, edge)
+	observeService{decider: c.Decider, shards: c.Shards}.register(mux, edge)
 	clusterService{cluster: c.Cluster}.register(mux, edge)
 	mux.Handle(grpchealth.NewHandler(health{ready: c.Ready}, uncompressed))
 	reflector := grpcreflect.NewStaticReflector(
 		stintv1connect.LimitServiceName, stintv1connect.PolicyServiceName, stintv1connect.ClusterServiceName,
-		grpchealth.HealthV1ServiceName)
+		stintv1connect.ObserveServiceName, grpchealth.HealthV1ServiceName)
 	mux.Handle(grpcreflect.NewHandlerV1(reflector, uncompressed))
 	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, uncompressed))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })

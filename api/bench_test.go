@@ -11,6 +11,7 @@ import (
 
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
 )
 
 type noObserver struct{}
@@ -29,6 +30,7 @@ func BenchmarkCheck(b *testing.B) {
 	handler := New(Config{
 		Decider:  quickDecider{},
 		Revision: func() *policy.Revision { return &policy.Revision{Version: 1, Set: policies} },
+		Sealer:   func() *shard.Sealer { return testSealer },
 		Ready:    func() error { return nil },
 		Observer: noObserver{},
 		Metrics:  http.NotFoundHandler(),

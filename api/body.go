@@ -22,6 +22,8 @@ const (
 type exchange struct {
 	request boundedBody
 	answer  boundedAnswer
+	header  http.Header // of the request
+	remote  string      // where it came from
 	room    *room
 	taken   int64 // entries of room
 }
@@ -35,7 +37,7 @@ func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{})
 func bound(next http.Handler) http.Handler {
 	var room room
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := &exchange{answer: boundedAnswer{ResponseWriter: w}, room: &room}
+		x := &exchange{answer: boundedAnswer{ResponseWriter: w}, header: r.Header, remote: r.RemoteAddr, room: &room}
 		defer x.end()
 		r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
 		if r.Body != nil && r.Body != http.NoBody {

@@ -18,21 +18,34 @@ const timestampMax limit.Time = 253_402_300_799_999_999
 // spanMax is the longest wait that JSON can say: about 10,000 years.
 const spanMax limit.Span = 315_576_000_000 * microsPerSecond
 
+// decisionOf is a decision as a message, without its ids.
 func decisionOf(d *shard.Decision) *stintv1.Decision {
 	return &stintv1.Decision{
-		Allowed:      d.Allowed,
-		Limits:       statusesOf(d.Limits),
-		DeniedBy:     deniedBy(d),
-		RetryAfter:   waitOf(d.RetryAfter),
-		DecidedAt:    timestampOf(d.DecidedAt),
-		Replayed:     d.Replayed,
-		ShadowDenied: d.ShadowDenied,
-		Positions: []*stintv1.Position{{
-			Shard: uint32(d.Position.Shard),
-			Epoch: d.Position.Epoch,
-			Seq:   d.Position.Seq,
-		}},
+		Allowed:       d.Allowed,
+		Limits:        statusesOf(d.Limits),
+		DeniedBy:      deniedBy(d),
+		RetryAfter:    waitOf(d.RetryAfter),
+		DecidedAt:     timestampOf(d.DecidedAt),
+		HoldExpiresAt: optionalTimestamp(d.HoldExpires),
+		Replayed:      d.Replayed,
+		ShadowDenied:  d.ShadowDenied,
+		Positions:     positionsOf(d),
 	}
+}
+
+// positionsOf is where a decision was made: of an operation on several shards the home first.
+func positionsOf(d *shard.Decision) []*stintv1.Position {
+	positions := []*stintv1.Position{positionOf(d.Position)}
+	if d.Operation != nil {
+		for i := range d.Operation.Legs {
+			positions = append(positions, positionOf(d.Operation.Legs[i].Decision.Position))
+		}
+	}
+	return positions
+}
+
+func positionOf(p shard.Position) *stintv1.Position {
+	return &stintv1.Position{Shard: uint32(p.Shard), Epoch: p.Epoch, Seq: p.Seq}
 }
 
 func statusesOf(limits []shard.LimitStatus) []*stintv1.LimitStatus {
@@ -51,11 +64,17 @@ func fillStatus(m *stintv1.LimitStatus, s *shard.LimitStatus) {
 	m.Allowed, m.Shadow, m.Unlimited = s.Allowed, s.Shadow, s.Unlimited
 	m.WindowStart, m.ResetAt = optionalTimestamp(s.WindowStart), optionalTimestamp(s.ResetAt)
 	m.RetryAfter = waitOf(s.RetryAfter)
+	m.Held, m.Granted = s.Held, s.Granted
+	m.LockoutLevel, m.BlockedUntil = s.LockoutLevel, optionalTimestamp(s.BlockedUntil)
 }
 
 // denies tells whether this limit stood in the way, and was not only watching.
 func denies(s *shard.LimitStatus) bool { return !s.Allowed && !s.Shadow && !s.Unlimited }
 
+// stands tells whether this limit or a block of its key stood in the way.
+func stands(s *shard.LimitStatus) bool { return denies(s) || s.Blocked }
+
+// deniedBy names the limits that denied, and behind them the lockouts: those are no limits of their own.
 func deniedBy(d *shard.Decision) []string {
 	if d.Allowed {
 		return nil
@@ -66,14 +85,42 @@ func deniedBy(d *shard.Decision) []string {
 			names = append(names, s.Policy+"/"+s.Limit)
 		}
 	}
+	for i := range d.Limits {
+		if s := &d.Limits[i]; s.Blocked && (i == 0 || !sameKey(s, &d.Limits[i-1])) {
+			names = append(names, s.Policy+"/lockout")
+		}
+	}
 	return names
 }
 
-// reasonOf is the text of the first policy that denied and has one.
-func reasonOf(policies *policy.Set, d *shard.Decision) string {
+// sameKey tells whether two statuses are of limits of one policy on one key.
+func sameKey(a, b *shard.LimitStatus) bool { return a.Policy == b.Policy && a.Key == b.Key }
+
+// lockedOut tells whether a block denied.
+func lockedOut(d *shard.Decision) bool {
 	for i := range d.Limits {
-		if s := &d.Limits[i]; denies(s) {
-			if p, ok := policies.Lookup(s.Policy); ok && p.Reason != "" {
+		if d.Limits[i].Blocked {
+			return true
+		}
+	}
+	return false
+}
+
+// policyOfStatus is the policy that a limit belongs to; nil for one that the request brought along, and for one of a
+// policy that is gone.
+func policyOfStatus(policies *policy.Set, r *shard.Request, s *shard.LimitStatus) *policy.Policy {
+	if e := entryOfStatus(r.Entries, s); e != nil && e.Limits != nil {
+		return nil
+	}
+	p, _ := policies.Lookup(s.Policy)
+	return p
+}
+
+// reasonOf is the text of the first policy that denied and has one.
+func reasonOf(policies *policy.Set, r *shard.Request, d *shard.Decision) string {
+	for i := range d.Limits {
+		if s := &d.Limits[i]; stands(s) {
+			if p := policyOfStatus(policies, r, s); p != nil && p.Reason != "" {
 				return p.Reason
 			}
 		}

@@ -16,8 +16,18 @@
 //	Decider    shard.Request -> shard.Result
 //	decision   shard.Result -> message        pure; with headers and explain beside it
 //
+// What is spent on a key whose policy has a parent is spent on the parent's key too: its entry is added behind those that
+// the caller named, here and nowhere else.
+//
 // Every check of a batch is translated before the first is counted. Those that are wrong are answered with their
 // failure, and all others go to the Decider in one call.
+//
+// # Holds, refunds and changes by hand
+//
+// The ids of holds and decisions are sealed (shard.Sealer): they say which counters a settlement is about and how much was
+// taken, so it needs no search and a client can make none up. A denial has no id, and until a node knows how its cluster
+// seals there are none. The actor of a change is the stint-actor header, which nobody verifies, else the address of the
+// caller; with its note it goes to the audit log of the key's shard, and Audit asks every shard for its own.
 //
 // # The cluster
 //
@@ -33,8 +43,9 @@
 //	invalid_argument      a field is wrong: the message names it
 //	not_found             no such policy
 //	already_exists        the idempotency id was used for another request
-//	failed_precondition   the idempotency id is too old to tell whether it ran; or the request came too late; or an Apply
-//	                      expected another version; or the cluster cannot do that as it stands
+//	failed_precondition   the idempotency id is too old to tell whether it ran; or the request came too late; or the hold
+//	                      has ended, or its commit does not fit; or an Apply expected another version; or the cluster
+//	                      cannot do that as it stands
 //	unavailable           overload, draining, no majority, memory full, or the deadline passed before the request was
 //	                      proposed: certainly not counted; with google.rpc.RetryInfo and Retry-After
 //	aborted               it may have been counted once: ask again with the same id. So ends what was proposed when its
@@ -59,6 +70,7 @@
 // Decision.headers is filled when a policy names styles. ietf shows every limit that can deny; x-ratelimit shows the
 // limit that keeps the caller waiting longest, else the one with least left; x-quota shows the limit named "daily".
 // Reset is when a limit that denied lets the request through, else when it is back at rest, in Unix seconds rounded up.
+// Of a key that is blocked nothing remains until the block ends.
 //
 // Everything may be called concurrently.
 package api

@@ -47,7 +47,7 @@ func codeOfShard(code shard.Code) connect.Code {
 		return connect.CodeNotFound
 	case shard.IDReused:
 		return connect.CodeAlreadyExists
-	case shard.IDExpired, shard.TooLate, shard.Conflict:
+	case shard.IDExpired, shard.TooLate, shard.Conflict, shard.HoldEnded, shard.OverQuota:
 		return connect.CodeFailedPrecondition
 	case shard.NotOwner, shard.Overloaded, shard.Draining, shard.Unavailable, shard.MemoryFull,
 		shard.SessionGone:

@@ -6,49 +6,112 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
 
-// explainDecision tells a decision's arithmetic in words: one sentence, and one for each limit.
-func explainDecision(d *shard.Decision) string {
-	var text strings.Builder
+// explainDecision tells a decision's arithmetic in words: one sentence, and one for each limit and each lockout.
+func explainDecision(policies *policy.Set, r *shard.Request, d *shard.Decision) string {
+	text := explanation{policies: policies, request: *r, decision: *d, decided: r.Op != shard.Count}
+	if d.Allowed {
+		text.WriteString(explainAllowed(r, d))
+	} else {
+		text.WriteString(explainDenied(d))
+	}
+	text.limits()
+	return text.String()
+}
+
+func explainAllowed(r *shard.Request, d *shard.Decision) string {
 	switch {
-	case d.Allowed && d.ShadowDenied:
-		text.WriteString("Allowed, as the limits that would have denied are shadowed.")
-	case d.Allowed:
-		text.WriteString("Allowed.")
-	case d.RetryAfter == limit.Never:
-		text.WriteString("Denied, and nothing was counted. No wait helps.")
-	default:
-		fmt.Fprintf(&text, "Denied, and nothing was counted. Next admitted at %s, in %s.",
-			clock(d.DecidedAt+limit.Time(d.RetryAfter)), length(d.RetryAfter))
+	case r.Op == shard.Count:
+		return "Counted, whatever the limits say."
+	case d.ShadowDenied:
+		return "Allowed, as the limits that would have denied are shadowed."
+	case d.HoldExpires > 0:
+		return fmt.Sprintf("Allowed, and held until %s, for %s.", clock(d.HoldExpires),
+			length(limit.Span(d.HoldExpires-d.DecidedAt)))
+	case r.Op == shard.Partial:
+		return "Allowed, as far as there is room."
 	}
-	explainLimits(&text, d, true)
-	return text.String()
+	return "Allowed."
 }
 
-// explainState tells what Get saw, one sentence for each limit.
-func explainState(d *shard.Decision) string {
-	var text strings.Builder
+func explainDenied(d *shard.Decision) string {
+	counted := "Denied, and nothing was counted."
+	if d.Index > 0 {
+		counted = "Denied, and counted all the same, as the policy says."
+	}
+	if d.RetryAfter == limit.Never {
+		return counted + " No wait helps."
+	}
+	return fmt.Sprintf("%s Next admitted at %s, in %s.", counted, clock(d.DecidedAt+limit.Time(d.RetryAfter)),
+		length(d.RetryAfter))
+}
+
+// explainState tells what Get saw, one sentence for each limit and each lockout.
+func explainState(policies *policy.Set, r *shard.Request, d *shard.Decision) string {
+	text := explanation{policies: policies, request: *r, decision: *d}
 	fmt.Fprintf(&text, "At %s.", clock(d.DecidedAt))
-	explainLimits(&text, d, false)
+	text.limits()
 	return text.String()
 }
 
-func explainLimits(text *strings.Builder, d *shard.Decision, decided bool) {
-	for i := range d.Limits {
-		s := &d.Limits[i]
-		fmt.Fprintf(text, "\n%s/%s of %s: ", s.Policy, s.Limit, s.Key)
-		if s.Unlimited {
-			fmt.Fprintf(text, "%d used, no limit.", s.Used)
-			continue
+// explanation is a text about the limits of a decision. It has copies: with pointers to them every request would be put on
+// the heap, explained or not.
+type explanation struct {
+	strings.Builder
+	policies *policy.Set
+	request  shard.Request
+	decision shard.Decision
+	decided  bool // the limits were asked for their verdict
+}
+
+func (e *explanation) limits() {
+	limits := e.decision.Limits
+	for i := range limits {
+		e.limit(&limits[i])
+		if i+1 == len(limits) || !sameKey(&limits[i], &limits[i+1]) {
+			e.lockout(&limits[i])
 		}
-		fmt.Fprintf(text, "%d of %d used, %d left", s.Used, s.Quota, s.Remaining)
-		if decided {
-			text.WriteString("; " + verdict(s))
-		}
-		text.WriteString(ahead(d, s) + ".")
 	}
+}
+
+func (e *explanation) limit(s *shard.LimitStatus) {
+	fmt.Fprintf(e, "\n%s/%s of %s: ", s.Policy, s.Limit, s.Key)
+	if s.Unlimited {
+		fmt.Fprintf(e, "%d used, no limit.", s.Used)
+		return
+	}
+	fmt.Fprintf(e, "%d of %d used, ", s.Used, s.Quota)
+	if s.Held > 0 {
+		fmt.Fprintf(e, "%d of them held, ", s.Held)
+	}
+	fmt.Fprintf(e, "%d left", s.Remaining)
+	if e.decided {
+		e.WriteString("; " + verdict(s))
+	}
+	if s.Granted > 0 {
+		fmt.Fprintf(e, "; %d taken", s.Granted)
+	}
+	e.WriteString(e.ahead(s) + ".")
+}
+
+// lockout tells where a key stands on its ladder, if it is on it at all.
+func (e *explanation) lockout(s *shard.LimitStatus) {
+	if s.LockoutLevel == 0 && s.BlockedUntil == 0 {
+		return
+	}
+	fmt.Fprintf(e, "\n%s/lockout of %s: level %d, ", s.Policy, s.Key, s.LockoutLevel)
+	if s.BlockedUntil == 0 {
+		e.WriteString("not blocked.")
+		return
+	}
+	fmt.Fprintf(e, "blocked until %s, for %s", clock(s.BlockedUntil), length(limit.Span(s.BlockedUntil-e.decision.DecidedAt)))
+	if !s.Blocked {
+		e.WriteString("; would deny, but is shadowed")
+	}
+	e.WriteString(".")
 }
 
 func verdict(s *shard.LimitStatus) string {
@@ -62,18 +125,36 @@ func verdict(s *shard.LimitStatus) string {
 }
 
 // ahead tells what time will change.
-func ahead(d *shard.Decision, s *shard.LimitStatus) string {
+func (e *explanation) ahead(s *shard.LimitStatus) string {
+	now := e.decision.DecidedAt
+	rule, _ := ruleOf(e.policies, &e.request, s)
 	switch {
 	case s.RetryAfter > 0:
-		return fmt.Sprintf("; next admitted at %s, in %s", clock(d.DecidedAt+limit.Time(s.RetryAfter)), length(s.RetryAfter))
+		return fmt.Sprintf("; next admitted at %s, in %s", clock(now+limit.Time(s.RetryAfter)), length(s.RetryAfter))
 	case s.RetryAfter == limit.Never:
 		return "; no wait helps"
+	case rule.Algorithm == limit.Concurrency:
+		return "; what is held comes back when it is settled"
 	case s.ResetAt == 0:
 		return "; what was used never comes back"
-	case s.ResetAt <= d.DecidedAt:
+	case s.ResetAt <= now:
 		return "; at rest"
 	}
-	return fmt.Sprintf("; at rest again at %s, in %s", clock(s.ResetAt), length(limit.Span(s.ResetAt-d.DecidedAt)))
+	what := "at rest again"
+	if rule.Algorithm == limit.Calendar {
+		what = "the " + period(rule.Cycle) + " ends"
+	}
+	return fmt.Sprintf("; %s at %s, in %s", what, clock(s.ResetAt), length(limit.Span(s.ResetAt-now)))
+}
+
+// period names the periods of a calendar.
+func period(c limit.Cycle) string {
+	unit := [...]string{limit.Minute: "minute", limit.Hour: "hour", limit.Day: "day", limit.Week: "week",
+		limit.Month: "month", limit.Year: "year"}[c.Unit]
+	if c.Every > 1 {
+		unit = fmt.Sprintf("period of %d %ss", c.Every, unit)
+	}
+	return unit + " in " + c.Zone.String()
 }
 
 func clock(t limit.Time) string {

@@ -15,7 +15,8 @@ import (
 func headersOf(policies *policy.Set, r *shard.Request, d *shard.Decision) map[string]string {
 	var shown styled
 	for i := range d.Limits {
-		shown.add(policies, &d.Limits[i])
+		s := &d.Limits[i]
+		shown.add(policyOfStatus(policies, r, s), s)
 	}
 	if !shown.any {
 		return nil
@@ -36,9 +37,9 @@ type styled struct {
 	ietf, xRateLimit, xQuota []*shard.LimitStatus
 }
 
-func (v *styled) add(policies *policy.Set, s *shard.LimitStatus) {
-	p, ok := policies.Lookup(s.Policy)
-	if !ok || len(p.Headers) == 0 {
+// add shows a limit as its policy wants it; nil: it has none.
+func (v *styled) add(p *policy.Policy, s *shard.LimitStatus) {
+	if p == nil || len(p.Headers) == 0 {
 		return
 	}
 	v.any = true
@@ -78,7 +79,7 @@ func addIETF(headers map[string]string, policies *policy.Set, r *shard.Request, 
 		if window := windowOf(policies, r, s); window > 0 {
 			rules.WriteString(parameter("w", uint64(seconds(window))))
 		}
-		states.WriteString(`"` + name + `"` + parameter("r", s.Remaining))
+		states.WriteString(`"` + name + `"` + parameter("r", left(s)))
 		if wait, ok := untilMore(d, s); ok {
 			states.WriteString(parameter("t", uint64(seconds(wait))))
 		}
@@ -99,27 +100,40 @@ func addXRateLimit(headers map[string]string, d *shard.Decision, limits []*shard
 	}
 	tightest := limits[0]
 	for _, s := range limits[1:] {
-		if tighter(s, tightest) {
+		if tighter(d, s, tightest) {
 			tightest = s
 		}
 	}
 	headers["X-RateLimit-Limit"] = strconv.FormatUint(tightest.Quota, 10)
-	headers["X-RateLimit-Remaining"] = strconv.FormatUint(tightest.Remaining, 10)
+	headers["X-RateLimit-Remaining"] = strconv.FormatUint(left(tightest), 10)
 	if wait, ok := untilMore(d, tightest); ok {
 		headers["X-RateLimit-Reset"] = unixSeconds(d, wait)
 	}
 }
 
-func tighter(a, b *shard.LimitStatus) bool {
+// tighter tells which limit a caller should look at: one that lets nothing through, for longer than others, else one with
+// less left.
+func tighter(d *shard.Decision, a, b *shard.LimitStatus) bool {
 	switch {
-	case a.Allowed != b.Allowed:
-		return b.Allowed
-	case !a.Allowed && b.RetryAfter == limit.Never:
+	case stops(a) != stops(b):
+		return stops(a)
+	case !stops(a):
+		return left(a) < left(b)
+	case b.RetryAfter == limit.Never:
 		return false
-	case !a.Allowed:
-		return a.RetryAfter == limit.Never || a.RetryAfter > b.RetryAfter
 	}
-	return a.Remaining < b.Remaining
+	return a.RetryAfter == limit.Never || stoppedFor(d, a) > stoppedFor(d, b)
+}
+
+// stops tells whether a limit lets nothing of the request through, by itself or because its key is blocked.
+func stops(s *shard.LimitStatus) bool { return !s.Allowed || s.Blocked }
+
+// left is what may still be spent: of a key that is blocked nothing.
+func left(s *shard.LimitStatus) uint64 {
+	if s.Blocked {
+		return 0
+	}
+	return s.Remaining
 }
 
 // addXQuota shows the limit named "daily".
@@ -137,16 +151,25 @@ func addXQuota(headers map[string]string, d *shard.Decision, limits []*shard.Lim
 	}
 }
 
-// untilMore is the wait until a limit that denied lets the request through, or until another is back at rest; false
+// untilMore is the wait until a limit that stops the request lets it through, or until another is back at rest; false
 // when that is never.
 func untilMore(d *shard.Decision, s *shard.LimitStatus) (limit.Span, bool) {
 	switch {
-	case !s.Allowed:
-		return s.RetryAfter, s.RetryAfter != limit.Never
+	case stops(s):
+		return stoppedFor(d, s), s.RetryAfter != limit.Never
 	case s.ResetAt == 0:
 		return 0, false
 	}
 	return max(0, limit.Span(s.ResetAt-d.DecidedAt)), true
+}
+
+// stoppedFor is how long a limit and a block of its key let nothing through.
+func stoppedFor(d *shard.Decision, s *shard.LimitStatus) limit.Span {
+	wait := s.RetryAfter
+	if s.Blocked && wait != limit.Never {
+		wait = max(wait, limit.Span(s.BlockedUntil-d.DecidedAt))
+	}
+	return wait
 }
 
 func unixSeconds(d *shard.Decision, wait limit.Span) string {
@@ -155,27 +178,33 @@ func unixSeconds(d *shard.Decision, wait limit.Span) string {
 
 // windowOf is the span in which a limit's whole quota comes back; 0 when it never does, or when the policy is gone.
 func windowOf(policies *policy.Set, r *shard.Request, s *shard.LimitStatus) limit.Span {
-	p, _ := policies.Lookup(s.Policy)
-	limits, _ := p.Resolve(tierOf(r, s))
-	for _, l := range limits {
-		if l.Name != s.Limit {
-			continue
-		}
-		if l.Algorithm == limit.TokenBucket || l.Algorithm == limit.GCRA {
-			return refillTime(l.Limit)
-		}
-		return l.Period
+	l, found := ruleOf(policies, r, s)
+	switch {
+	case !found:
+		return 0
+	case l.Algorithm == limit.TokenBucket || l.Algorithm == limit.GCRA:
+		l.Quota = s.Quota // of the key, which may have an override
+		return refillTime(l.Limit)
+	case l.Algorithm == limit.Calendar && s.Used > 0: // else no period is open
+		return limit.Span(s.ResetAt - s.WindowStart)
 	}
-	return 0
+	return l.Period
 }
 
-func tierOf(r *shard.Request, s *shard.LimitStatus) string {
-	for i := range r.Entries {
-		if e := &r.Entries[i]; e.Key == s.Key && e.Policy == s.Policy {
-			return e.Tier
+// ruleOf is the limit that a status is of, as its policy has it, for people to read: the key may have an override.
+func ruleOf(policies *policy.Set, r *shard.Request, s *shard.LimitStatus) (policy.Limit, bool) {
+	var limits []policy.Limit
+	if e := entryOfStatus(r.Entries, s); e != nil && e.Limits != nil {
+		limits = e.Limits
+	} else if p, found := policies.Lookup(s.Policy); found && e != nil {
+		limits, _ = p.Resolve(e.Tier)
+	}
+	for _, l := range limits {
+		if l.Name == s.Limit {
+			return l, true
 		}
 	}
-	return ""
+	return policy.Limit{}, false
 }
 
 // refillTime is ceil(quota x period / count), in 128 bits; 0 when it does not fit a Span.

@@ -18,7 +18,8 @@ type health struct{ ready func() error }
 // Check implements grpchealth.Checker. "" asks for the whole process.
 func (h health) Check(_ context.Context, r *grpchealth.CheckRequest) (*grpchealth.CheckResponse, error) {
 	switch r.Service {
-	case "", stintv1connect.LimitServiceName, stintv1connect.PolicyServiceName, stintv1connect.ClusterServiceName:
+	case "", stintv1connect.LimitServiceName, stintv1connect.PolicyServiceName, stintv1connect.ClusterServiceName,
+		stintv1connect.ObserveServiceName:
 	default:
 		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("no service is named %q here", r.Service))
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -66,6 +67,38 @@ func entries(n int) string {
 	}) + `]}`
 }
 
+func adjusting(fields string) string { return `{"policy":"per-ip","key":"k",` + fields + `}` }
+
+func reserving(fields string) string { return `{"check":` + perIP + `,` + fields + `}` }
+
+// Two things that can be settled. The hold is one of two entries.
+var (
+	aHold = shard.Target{Hold: true, DecidedAt: noon, Index: 1,
+		Position: shard.Position{Shard: 3, Epoch: 17, Seq: 99}}
+	aDecision = shard.Target{DecidedAt: noon, Index: 2, Position: shard.Position{Shard: 3, Epoch: 17, Seq: 99}}
+)
+
+func entriesOf(t shard.Target) []shard.Entry {
+	if t.Hold {
+		return []shard.Entry{{Policy: "api", Key: "user:42", Cost: 7}, {Policy: "per-ip", Key: "k", Cost: 1}}
+	}
+	return []shard.Entry{{Policy: "per-ip", Key: "k", Cost: 1}}
+}
+
+func idOfTest(t shard.Target) string { return testSealer.Seal(t, "shop", entriesOf(t)) }
+
+// settling asks for something to be done with a hold or decision.
+func settling(t shard.Target, action string) string {
+	field := "decisionId"
+	if t.Hold {
+		field = "holdId"
+	}
+	if action != "" {
+		action = "," + action
+	}
+	return `{"` + field + `":"` + idOfTest(t) + `"` + action + `}`
+}
+
 func key(k string) string { return entry(`"policy":"per-ip","key":"` + k + `"`) }
 
 func cost(c string) string { return entry(`"policy":"per-ip","key":"k","cost":` + c) }
@@ -108,14 +141,35 @@ var badInput = []struct{ name, procedure, body, code, message string }{
 		`unknown field "csot"`},
 	{"no JSON", "LimitService/Check", `entries`, "invalid_argument", "message: "},
 	{"empty body", "LimitService/Check", ``, "invalid_argument", "message: "},
-	{"MODE_COUNT", "LimitService/Check", `{"mode":"MODE_COUNT","entries":[{"policy":"per-ip","key":"k"}]}`,
-		"unimplemented", "mode: MODE_COUNT is not built yet"},
-	{"MODE_PARTIAL", "LimitService/Check", `{"mode":"MODE_PARTIAL","entries":[{"policy":"per-ip","key":"k"}]}`,
-		"unimplemented", "mode: MODE_PARTIAL is not built yet"},
+	{"a part of what a parent has, too", "LimitService/Check",
+		`{"mode":"MODE_PARTIAL","entries":[{"policy":"vendor","key":"eu/acme"}]}`, "invalid_argument",
+		"mode: MODE_PARTIAL takes from each key by itself"},
 	{"no such mode", "LimitService/Check", `{"mode":17,"entries":[{"policy":"per-ip","key":"k"}]}`,
 		"invalid_argument", "mode: 17 is no mode"},
-	{"inline limits", "LimitService/Check", entry(`"key":"k","limits":[{"name":"x","quota":1,"lifetime":{}}]`),
-		"unimplemented", "entries[0].limits: a limit inside a request is not built yet"},
+	{"inline limits that are wrong", "LimitService/Check", entry(`"key":"k","limits":[{"name":"x","quota":1}]`),
+		"invalid_argument", "entries[0].limits[0]: needs an algorithm"},
+	{"inline limits of one name", "LimitService/Check",
+		entry(`"key":"k","limits":[{"name":"x","quota":1,"lifetime":{}},{"name":"x","quota":2,"lifetime":{}}]`),
+		"invalid_argument", "entries[0].limits[1].name: "},
+	{"17 inline limits", "LimitService/Check", entry(`"key":"k","limits":[` + repeat(17, func(i int) string {
+		return fmt.Sprintf(`{"name":"x%d","quota":1,"lifetime":{}}`, i)
+	}) + `]`), "invalid_argument", "entries[0].limits"},
+	{"inline limits with a tier", "LimitService/Check",
+		entry(`"key":"k","tier":"gold","limits":[{"name":"x","quota":1,"lifetime":{}}]`), "invalid_argument",
+		"entries[0].tier: is for a policy: the limits of this entry have no tiers"},
+	{"inline limits under a wrong name", "LimitService/Check",
+		entry(`"policy":"My Limits","key":"k","limits":[{"name":"x","quota":1,"lifetime":{}}]`), "invalid_argument",
+		"entries[0].policy: is no name"},
+	{"the same label and key twice", "LimitService/Check",
+		`{"entries":[{"policy":"p","key":"k"},{"policy":"p","key":"k","limits":[{"name":"x","quota":1,"lifetime":{}}]}]}`,
+		"invalid_argument", "entries[1]: repeats entries[0]"},
+	{"33 entries with those of parents", "LimitService/Check", `{"entries":[` + repeat(31, func(i int) string {
+		return fmt.Sprintf(`{"policy":"vendor","key":"%d/x"}`, i)
+	}) + `]}`, "invalid_argument", "entries: are 62, with those of the parents of their policies: at most 32 are allowed"},
+	{"too much for one parent", "LimitService/Check", `{"entries":[` + repeat(2, func(i int) string {
+		return fmt.Sprintf(`{"policy":"vendor","key":"a/%d","cost":"1099511627776"}`, i)
+	}) + `]}`, "invalid_argument",
+		`entries: spend 2199023255552 on "a" by policy "world" together: at most 1099511627776 are allowed`},
 	{"empty batch", "LimitService/CheckBatch", `{}`, "invalid_argument", "checks: are missing"},
 	{"1,001 checks", "LimitService/CheckBatch",
 		`{"checks":[` + repeat(1001, func(int) string { return perIP }) + `]}`, "invalid_argument",
@@ -124,30 +178,107 @@ var badInput = []struct{ name, procedure, body, code, message string }{
 		"message: a body has at most 1048576 bytes"},
 	{"Adjust without op", "LimitService/Adjust", `{"policy":"per-ip","key":"k"}`, "invalid_argument",
 		"op: is missing"},
-	{"Adjust set_used", "LimitService/Adjust", `{"policy":"per-ip","key":"k","setUsed":"0"}`, "unimplemented",
-		"set_used is not built yet"},
-	{"Adjust add_used", "LimitService/Adjust", `{"policy":"per-ip","key":"k","addUsed":"1"}`, "unimplemented",
-		"add_used is not built yet"},
-	{"Adjust block_until", "LimitService/Adjust", `{"policy":"per-ip","key":"k","blockUntil":"2027-01-01T00:00:00Z"}`,
-		"unimplemented", "block_until is not built yet"},
-	{"Adjust unblock", "LimitService/Adjust", `{"policy":"per-ip","key":"k","unblock":{}}`, "unimplemented",
-		"unblock is not built yet"},
+	{"Adjust set_used", "LimitService/Adjust", adjusting(`"setUsed":"9007199254740993"`), "invalid_argument",
+		"set_used: is 9007199254740993: at most 9007199254740992 are allowed"},
+	{"Adjust add_used 0", "LimitService/Adjust", adjusting(`"addUsed":"0"`), "invalid_argument",
+		"add_used: is 0: 1 to 1099511627776 are allowed, or as many taken away"},
+	{"Adjust add_used", "LimitService/Adjust", adjusting(`"addUsed":"-1099511627777"`), "invalid_argument",
+		"add_used: is -1099511627777: "},
+	{"Adjust block_until in the past", "LimitService/Adjust", adjusting(`"blockUntil":"1969-12-31T23:59:59Z"`),
+		"invalid_argument", "block_until: is 1969-12-31T23:59:59Z: it must lie ahead"},
+	{"Adjust block of a limit", "LimitService/Adjust", adjusting(`"limit":"minute","blockUntil":"2027-01-01T00:00:00Z"`),
+		"invalid_argument", `limit: is "minute": a block is one of the policy, not of a limit`},
+	{"Adjust unblock of a limit", "LimitService/Adjust", adjusting(`"limit":"minute","unblock":{}`), "invalid_argument",
+		`limit: is "minute": a block is one of the policy, not of a limit`},
 	{"Adjust without policy", "LimitService/Adjust", `{"key":"k","reset":{}}`, "invalid_argument",
 		"policy: is missing"},
 	{"Adjust without key", "LimitService/Adjust", `{"policy":"per-ip","reset":{}}`, "invalid_argument",
 		"key: is missing"},
-	{"Adjust with a note", "LimitService/Adjust", `{"policy":"per-ip","key":"k","reset":{},"note":"as she asked"}`,
-		"unimplemented", "note: the audit log is not built yet"},
-	{"Reserve", "LimitService/Reserve", `{}`, "unimplemented", "Reserve is not built yet"},
-	{"Settle", "LimitService/Settle", `{}`, "unimplemented", "Settle is not built yet"},
-	{"PutOverride", "PolicyService/PutOverride", `{}`, "unimplemented", "PutOverride is not built yet"},
-	{"DeleteOverride", "PolicyService/DeleteOverride", `{}`, "unimplemented", "DeleteOverride is not built yet"},
+	{"Adjust with a long note", "LimitService/Adjust", adjusting(`"reset":{},"note":"` + strings.Repeat("n", 513) + `"`),
+		"invalid_argument", "note: has 513 bytes: at most 512 are allowed"},
+	{"Adjust with a control character in the note", "LimitService/Adjust", adjusting(`"reset":{},"note":"a\nb"`),
+		"invalid_argument", "note: must have no control characters"},
+	{"Adjust with a long id", "LimitService/Adjust", adjusting(`"reset":{},"idempotencyId":"` + strings.Repeat("i", 65) + `"`),
+		"invalid_argument", "idempotency_id: has 65 bytes"},
+
+	{"Reserve of nothing", "LimitService/Reserve", `{}`, "invalid_argument", "check: is missing: it says what to hold"},
+	{"Reserve without entries", "LimitService/Reserve", `{"check":{}}`, "invalid_argument", "check.entries: are missing"},
+	{"Reserve of a wrong key", "LimitService/Reserve", `{"check":{"entries":[{"policy":"p","key":"a\tb"}]}}`, "invalid_argument",
+		"check.entries[0].key: has the control character"},
+	{"Reserve with a mode", "LimitService/Reserve", `{"check":{"mode":"MODE_PEEK","entries":[{"policy":"p","key":"k"}]}}`,
+		"invalid_argument", "check.mode: is for a check"},
+	{"Reserve for no time", "LimitService/Reserve", reserving(`"ttl":"0s"`), "invalid_argument",
+		"ttl: is 0s: more than 0 and at most 744h0m0s are allowed"},
+	{"Reserve for less than no time", "LimitService/Reserve", reserving(`"ttl":"-1s"`), "invalid_argument", "ttl: is -1s: "},
+	{"Reserve for too long", "LimitService/Reserve", reserving(`"ttl":"2678400.000001s"`), "invalid_argument",
+		"ttl: is 744h0m0.000001s: more than 0 and at most 744h0m0s are allowed"},
+	{"Reserve for nanoseconds", "LimitService/Reserve", reserving(`"ttl":"0.000000001s"`), "invalid_argument",
+		"ttl: must be whole microseconds, not 1ns"},
+	{"Reserve with no such end", "LimitService/Reserve", reserving(`"onExpire":7`), "invalid_argument",
+		"on_expire: 7 is no end of a hold"},
+
+	{"Settle of nothing", "LimitService/Settle", `{"commit":{}}`, "invalid_argument",
+		"target: is missing: hold_id or decision_id says what to settle"},
+	{"Settle of an empty id", "LimitService/Settle", `{"holdId":"","commit":{}}`, "invalid_argument", "hold_id: is empty"},
+	{"Settle of a forged hold", "LimitService/Settle", `{"holdId":"AQMRYwE","commit":{}}`, "invalid_argument",
+		"hold_id: is not an id that this cluster has given out"},
+	{"Settle of a forged decision", "LimitService/Settle", `{"decisionId":"AQMRYwE","cancel":{}}`, "invalid_argument",
+		"decision_id: is not an id that this cluster has given out"},
+	{"Settle with a long id", "LimitService/Settle",
+		`{"holdId":"x","commit":{},"idempotencyId":"` + strings.Repeat("i", 65) + `"}`, "invalid_argument",
+		"idempotency_id: has 65 bytes"},
+	{"Settle without an action", "LimitService/Settle", settling(aHold, ""), "invalid_argument",
+		"action: is missing: commit, cancel, extend, success or failed"},
+	{"a hold sent as a decision", "LimitService/Settle", `{"decisionId":"` + idOfTest(aHold) + `","cancel":{}}`,
+		"invalid_argument", "decision_id: is a hold_id: send it as that"},
+	{"a decision sent as a hold", "LimitService/Settle", `{"holdId":"` + idOfTest(aDecision) + `","cancel":{}}`,
+		"invalid_argument", "hold_id: is a decision_id: send it as that"},
+	{"Settle that extends a decision", "LimitService/Settle", settling(aDecision, `"extend":{"ttl":"5s"}`), "invalid_argument",
+		"extend: is for a hold"},
+	{"Settle that extends by nothing", "LimitService/Settle", settling(aHold, `"extend":{}`), "invalid_argument",
+		"extend.ttl: is missing"},
+	{"Settle that extends by too much", "LimitService/Settle", settling(aHold, `"extend":{"ttl":"2678401s"}`),
+		"invalid_argument", "extend.ttl: is 744h0m1s: "},
+	{"Commit of too many costs", "LimitService/Settle", settling(aHold, `"commit":{"actualCost":["1","2","3"]}`),
+		"invalid_argument", "commit.actual_cost: has 3 numbers, and 2 entries were decided"},
+	{"Commit of too few costs", "LimitService/Settle", settling(aHold, `"commit":{"actualCost":["1"]}`),
+		"invalid_argument", "commit.actual_cost: has 1 numbers, and 2 entries were decided"},
+	{"Commit of too much", "LimitService/Settle", settling(aHold, `"commit":{"actualCost":["1","1099511627777"]}`),
+		"invalid_argument", "commit.actual_cost[1]: is 1099511627777: at most 1099511627776 are allowed"},
+	{"Commit with no such overage", "LimitService/Settle", settling(aHold, `"commit":{"overage":9}`), "invalid_argument",
+		"commit.overage: 9 is none"},
+
+	{"PutOverride without policy", "PolicyService/PutOverride", `{"key":"k","tier":"gold"}`, "invalid_argument",
+		"policy: is missing"},
+	{"PutOverride without key", "PolicyService/PutOverride", `{"policy":"p","tier":"gold"}`, "invalid_argument", "key: is missing"},
+	{"PutOverride of nothing", "PolicyService/PutOverride", `{"policy":"p","key":"k"}`, "invalid_argument",
+		"tier: is missing, and so are limits"},
+	{"PutOverride of a wrong tier", "PolicyService/PutOverride", `{"policy":"p","key":"k","tier":"Gold!"}`, "invalid_argument",
+		"tier: is no name"},
+	{"PutOverride that changes nothing of a limit", "PolicyService/PutOverride", `{"policy":"p","key":"k","limits":{"burst":{}}}`,
+		"invalid_argument", "limits.burst: changes nothing: quota, refill or rate"},
+	{"PutOverride of a wrong limit", "PolicyService/PutOverride", `{"policy":"p","key":"k","limits":{"a b":{"quota":"1"}}}`,
+		"invalid_argument", "limits: has a name that is no name"},
+	{"PutOverride of 17 limits", "PolicyService/PutOverride", `{"policy":"p","key":"k","limits":{` + repeat(17, func(i int) string {
+		return fmt.Sprintf(`"l%d":{"quota":"1"}`, i)
+	}) + `}}`, "invalid_argument", "limits: are 17: at most 16 are allowed"},
+	{"PutOverride until 1970", "PolicyService/PutOverride",
+		`{"policy":"p","key":"k","tier":"gold","expiresAt":"1970-01-01T00:00:00Z"}`, "invalid_argument",
+		"expires_at: is 1970-01-01T00:00:00Z: it must lie ahead"},
+	{"PutOverride with a long note", "PolicyService/PutOverride",
+		`{"policy":"p","key":"k","tier":"gold","note":"` + strings.Repeat("n", 513) + `"}`, "invalid_argument", "note: has 513 bytes"},
+	{"DeleteOverride without key", "PolicyService/DeleteOverride", `{"policy":"p"}`, "invalid_argument", "key: is missing"},
+	{"Audit of too many", "ObserveService/Audit", `{"count":1001}`, "invalid_argument", "count: is 1001: at most 1000 are allowed"},
+	{"Audit of a wrong policy", "ObserveService/Audit", `{"policy":"a b"}`, "invalid_argument", "policy: is no name"},
+	{"Audit of a wrong key", "ObserveService/Audit", `{"key":"a\tb"}`, "invalid_argument", "key: has the control character"},
+	{"Top", "ObserveService/Top", `{}`, "unimplemented", "Top is not built yet"},
 }
 
 func TestBadInputIsRefusedByName(t *testing.T) {
 	for _, c := range badInput {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
+			w.revision.Set = familyPolicies()
 			status, _, body := w.post(c.procedure, c.body)
 			e, f := readError(t, body)
 			if e.Code != c.code || !strings.Contains(e.Message, c.message) {
@@ -210,9 +341,10 @@ func TestRequestsReachTheDecider(t *testing.T) {
 			{Policy: "api", Key: "user:42", Cost: 7, Tier: "free"}, {Policy: "per-ip", Key: "k", Cost: 1}}},
 		{Op: shard.Get, Namespace: "default", Entries: []shard.Entry{{Policy: "per-ip", Key: "203.0.113.7", Cost: 1}}},
 		{Op: shard.Reset, Namespace: "default", Limit: "burst", ID: "id-2",
-			Entries: []shard.Entry{{Policy: "api", Key: "user:42", Cost: 1}}},
+			Entries:    []shard.Entry{{Policy: "api", Key: "user:42", Cost: 1}},
+			Adjustment: &shard.Adjustment{Actor: "127.0.0.1"}},
 	}
-	if got := w.decider.requests(); fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
+	if got := w.decider.requests(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	if seen := w.observer.seen(); !slices.Equal(seen, []string{"request Check ok", "request Get ok", "request Adjust ok"}) {

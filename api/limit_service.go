@@ -2,9 +2,7 @@ package api
 
 import (
 	"context"
-	"errors"
 	"net/http"
-	"strings"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
@@ -16,6 +14,7 @@ import (
 type limitService struct {
 	decider  Decider
 	policies func() *policy.Set
+	sealer   func() *shard.Sealer
 	observer Observer
 }
 
@@ -24,10 +23,8 @@ func (s limitService) register(mux *http.ServeMux, e edge) {
 	unary(mux, e, stintv1connect.LimitServiceCheckBatchProcedure, s.checkBatch)
 	unary(mux, e, stintv1connect.LimitServiceGetProcedure, s.get, readOnly)
 	unary(mux, e, stintv1connect.LimitServiceAdjustProcedure, s.adjust)
-	unary(mux, e, stintv1connect.LimitServiceReserveProcedure,
-		unbuilt[stintv1.ReserveRequest, stintv1.ReserveResponse]("Reserve"))
-	unary(mux, e, stintv1connect.LimitServiceSettleProcedure,
-		unbuilt[stintv1.SettleRequest, stintv1.SettleResponse]("Settle"))
+	unary(mux, e, stintv1connect.LimitServiceReserveProcedure, s.reserve)
+	unary(mux, e, stintv1connect.LimitServiceSettleProcedure, s.settle)
 }
 
 func unbuilt[Req, Res any, P pointer[Req]](procedure string) func(context.Context, P) (*Res, error) {
@@ -35,15 +32,48 @@ func unbuilt[Req, Res any, P pointer[Req]](procedure string) func(context.Contex
 }
 
 func (s limitService) check(ctx context.Context, m *stintv1.CheckRequest) (*stintv1.CheckResponse, error) {
-	r, err := checkRequest(m)
+	policies := s.policies()
+	r, err := checkRequest(policies, m)
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.decide(ctx, r)
+	d, err := decide(ctx, s.decider, r)
 	if err != nil {
 		return nil, err
 	}
-	return &stintv1.CheckResponse{Decision: s.answer(m, &r, d)}, nil
+	return &stintv1.CheckResponse{Decision: s.answer(policies, m, &r, d)}, nil
+}
+
+func (s limitService) reserve(ctx context.Context, m *stintv1.ReserveRequest) (*stintv1.ReserveResponse, error) {
+	policies := s.policies()
+	r, err := reserveRequest(policies, m)
+	if err != nil {
+		return nil, err
+	}
+	d, err := decide(ctx, s.decider, r)
+	if err != nil {
+		return nil, ofReserve(err)
+	}
+	return &stintv1.ReserveResponse{Decision: s.answer(policies, m.Check, &r, d)}, nil
+}
+
+func (s limitService) settle(ctx context.Context, m *stintv1.SettleRequest) (*stintv1.SettleResponse, error) {
+	policies := s.policies()
+	r, err := settleRequest(s.sealer(), policies, m)
+	if err != nil {
+		return nil, err
+	}
+	d, err := decide(ctx, s.decider, r)
+	if err != nil {
+		return nil, err
+	}
+	s.observe(&r, d)
+	message := decisionOf(d)
+	message.Headers = headersOf(policies, &r, d)
+	if d.HoldExpires > 0 {
+		message.HoldId = m.GetHoldId() // it lives on
+	}
+	return &stintv1.SettleResponse{Decision: message}, nil
 }
 
 func (s limitService) checkBatch(
@@ -58,8 +88,9 @@ func (s limitService) checkBatch(
 	answers := make([]*stintv1.Result, len(m.Checks))
 	requests := make([]shard.Request, 0, len(m.Checks))
 	asked := make([]int, 0, len(m.Checks)) // the check of each request
+	policies := s.policies()
 	for i, check := range m.Checks {
-		r, err := checkRequest(check)
+		r, err := checkRequest(policies, check)
 		if err != nil {
 			answers[i] = &stintv1.Result{Result: &stintv1.Result_Failure{Failure: failureOf(err)}}
 			continue
@@ -68,98 +99,124 @@ func (s limitService) checkBatch(
 	}
 	if len(requests) > 0 {
 		for n, result := range s.decider.Decide(ctx, requests) {
-			answers[asked[n]] = s.result(m.Checks[asked[n]], &requests[n], &result)
+			answers[asked[n]] = s.result(policies, m.Checks[asked[n]], &requests[n], &result)
 		}
 	}
 	return &stintv1.CheckBatchResponse{Results: answers}, nil
 }
 
-func (s limitService) result(m *stintv1.CheckRequest, r *shard.Request, result *shard.Result) *stintv1.Result {
+func (s limitService) result(
+	policies *policy.Set, m *stintv1.CheckRequest, r *shard.Request, result *shard.Result,
+) *stintv1.Result {
 	if result.Err != nil {
 		return &stintv1.Result{Result: &stintv1.Result_Failure{Failure: failureOf(result.Err)}}
 	}
-	return &stintv1.Result{Result: &stintv1.Result_Decision{Decision: s.answer(m, r, &result.Decision)}}
+	return &stintv1.Result{Result: &stintv1.Result_Decision{Decision: s.answer(policies, m, r, &result.Decision)}}
 }
 
 func (s limitService) get(ctx context.Context, m *stintv1.GetRequest) (*stintv1.GetResponse, error) {
-	r, err := getRequest(m)
+	policies := s.policies()
+	r, err := getRequest(policies, m)
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.decide(ctx, r)
+	d, err := decide(ctx, s.decider, r)
 	if err != nil {
 		return nil, err
 	}
 	response := &stintv1.GetResponse{Limits: statusesOf(d.Limits), At: timestampOf(d.DecidedAt)}
 	if m.Explain {
-		response.Explanation = explainState(d)
+		response.Explanation = explainState(policies, &r, d)
 	}
 	return response, nil
 }
 
 func (s limitService) adjust(ctx context.Context, m *stintv1.AdjustRequest) (*stintv1.AdjustResponse, error) {
-	r, err := adjustRequest(m)
+	who, err := actor(ctx)
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.decide(ctx, r)
+	r, err := adjustRequest(m, who)
+	if err != nil {
+		return nil, err
+	}
+	d, err := decide(ctx, s.decider, r)
 	if err != nil {
 		return nil, ofAdjust(err)
 	}
 	return &stintv1.AdjustResponse{Limits: statusesOf(d.Limits)}, nil
 }
 
-// ofAdjust names a field as an AdjustRequest has it: its one policy and key stand in no list of entries.
-func ofAdjust(err error) error {
-	var failure *shard.Error
-	if !errors.As(err, &failure) {
-		return err
-	}
-	renamed := *failure
-	renamed.Field = strings.TrimPrefix(failure.Field, "entries[0].")
-	return &renamed
-}
-
-func (s limitService) decide(ctx context.Context, r shard.Request) (*shard.Decision, error) {
-	result := &s.decider.Decide(ctx, []shard.Request{r})[0]
+func decide(ctx context.Context, decider Decider, r shard.Request) (*shard.Decision, error) {
+	result := &decider.Decide(ctx, []shard.Request{r})[0]
 	if result.Err != nil {
 		return nil, result.Err
 	}
 	return &result.Decision, nil
 }
 
-// answer is the decision on a check as a message.
-func (s limitService) answer(m *stintv1.CheckRequest, r *shard.Request, d *shard.Decision) *stintv1.Decision {
-	if r.Op == shard.Check {
+// answer is the decision on a check, or on what is to be held, as a message.
+func (s limitService) answer(
+	policies *policy.Set, m *stintv1.CheckRequest, r *shard.Request, d *shard.Decision,
+) *stintv1.Decision {
+	if r.Op != shard.Peek {
 		s.observe(r, d)
 	}
 	message := decisionOf(d)
-	policies := s.policies()
+	if id := idOf(s.sealer(), r, d); r.Op == shard.Reserve {
+		message.HoldId = id
+	} else {
+		message.DecisionId = id
+	}
 	message.Headers = headersOf(policies, r, d)
 	if !d.Allowed {
-		message.Reason = reasonOf(policies, d)
+		message.Reason = reasonOf(policies, r, d)
 	}
 	if m.Explain {
-		message.Explanation = explainDecision(d)
+		message.Explanation = explainDecision(policies, r, d)
 	}
 	return message
 }
 
+// inlinePolicy is what limits are observed under that a request brought along: any caller may call them as it likes.
+const inlinePolicy = "inline"
+
 func (s limitService) observe(r *shard.Request, d *shard.Decision) {
-	outcome := outcomeOf(d)
+	outcome := outcomeOf(r, d)
 	for i := range r.Entries {
-		s.observer.Decision(r.Entries[i].Policy, outcome)
+		name := r.Entries[i].Policy
+		if r.Entries[i].Limits != nil {
+			name = inlinePolicy
+		}
+		s.observer.Decision(name, outcome)
 	}
 }
 
-func outcomeOf(d *shard.Decision) string {
+func outcomeOf(r *shard.Request, d *shard.Decision) string {
 	switch {
 	case d.Replayed:
 		return "replayed"
+	case r.Op == shard.Settle:
+		return settlements[r.Settlement.Action]
+	case r.Op == shard.Count:
+		return "counted"
+	case !d.Allowed && lockedOut(d):
+		return "locked_out"
 	case !d.Allowed:
 		return "denied"
 	case d.ShadowDenied:
 		return "shadow_denied"
+	case r.Op == shard.Reserve:
+		return "reserved"
 	}
 	return "allowed"
+}
+
+// settlements is what each action has done.
+var settlements = map[shard.Action]string{
+	shard.ActionCommit:  "committed",
+	shard.ActionCancel:  "cancelled",
+	shard.ActionExtend:  "extended",
+	shard.ActionSuccess: "success",
+	shard.ActionFailed:  "failed",
 }

@@ -60,9 +60,9 @@ func limitsFrom(path string, messages []*stintv1.Limit) ([]policy.Limit, error) 
 	limits := make([]policy.Limit, len(messages))
 	for i, m := range messages {
 		limits[i] = r.limit(fmt.Sprintf("%s.limits[%d]", path, i), m)
-	}
-	if len(r.problems) > 0 {
-		return nil, shard.Invalidf(r.problems[0].Path, "%s", r.problems[0].Message)
+		if len(r.problems) > 0 {
+			return nil, shard.Invalidf(r.problems[0].Path, "%s", r.problems[0].Message)
+		}
 	}
 	if problems := policy.LimitProblems(limits); len(problems) > 0 {
 		return nil, shard.Invalidf(path+"."+problems[0].Path, "%s", problems[0].Message)

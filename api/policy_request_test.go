@@ -1,10 +1,13 @@
 package api
 
 import (
+	"bytes"
 	"errors"
+	"os"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/limit"
@@ -73,4 +76,40 @@ func TestPolicyFromAMessage(t *testing.T) {
 	if err != nil || p.Parent != "elsewhere" || p.Limits[0].Quota != 1 {
 		t.Errorf("%+v, %v", p, err)
 	}
+}
+
+// FuzzPoliciesOf: no message panics, and what is accepted can be kept as a file and be told as the same messages.
+func FuzzPoliciesOf(f *testing.F) {
+	for _, file := range []string{"../policy/dev.yaml", "../policy/testdata/every_field.yaml"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		set, err := policy.Parse(file, text)
+		if err != nil {
+			f.Fatal(err)
+		}
+		data, err := proto.Marshal(&stintv1.ApplyRequest{Policies: PolicyMessages(set)})
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var m stintv1.ApplyRequest
+		if proto.Unmarshal(data, &m) != nil {
+			return
+		}
+		set, err := PoliciesOf(m.Policies)
+		if err != nil {
+			return
+		}
+		text := policy.Format(set)
+		if read, err := policy.Parse("formatted", text); err != nil || !bytes.Equal(policy.Format(read), text) {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		if told, err := PoliciesOf(PolicyMessages(set)); err != nil || !bytes.Equal(policy.Format(told), text) {
+			t.Fatalf("%v\n%s", err, text)
+		}
+	})
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
-	"unicode"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
@@ -19,15 +17,14 @@ const noteBytesMax = 512
 type policyService struct {
 	revision func() *policy.Revision // nil: none is known
 	cluster  ClusterAdmin            // nil: there is none to ask
+	decider  Decider                 // overrides are kept beside the counts of their keys
 }
 
 func (s policyService) register(mux *http.ServeMux, e edge) {
 	unary(mux, e, stintv1connect.PolicyServiceListProcedure, s.list, readOnly)
 	unary(mux, e, stintv1connect.PolicyServiceApplyProcedure, s.apply)
-	unary(mux, e, stintv1connect.PolicyServicePutOverrideProcedure,
-		unbuilt[stintv1.PutOverrideRequest, stintv1.PutOverrideResponse]("PutOverride"))
-	unary(mux, e, stintv1connect.PolicyServiceDeleteOverrideProcedure,
-		unbuilt[stintv1.DeleteOverrideRequest, stintv1.DeleteOverrideResponse]("DeleteOverride"))
+	unary(mux, e, stintv1connect.PolicyServicePutOverrideProcedure, s.putOverride)
+	unary(mux, e, stintv1connect.PolicyServiceDeleteOverrideProcedure, s.deleteOverride)
 }
 
 var errNoPolicies = &shard.Error{Code: shard.Unavailable, Message: "this node does not know the policies yet; ask again"}
@@ -68,13 +65,45 @@ func (s policyService) apply(ctx context.Context, m *stintv1.ApplyRequest) (*sti
 	return response, nil
 }
 
+func (s policyService) putOverride(
+	ctx context.Context, m *stintv1.PutOverrideRequest,
+) (*stintv1.PutOverrideResponse, error) {
+	who, err := actor(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, err := putOverrideRequest(m, who)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := decide(ctx, s.decider, r); err != nil {
+		return nil, ofAdjust(err)
+	}
+	return &stintv1.PutOverrideResponse{}, nil
+}
+
+func (s policyService) deleteOverride(
+	ctx context.Context, m *stintv1.DeleteOverrideRequest,
+) (*stintv1.DeleteOverrideResponse, error) {
+	who, err := actor(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, err := deleteOverrideRequest(m, who)
+	if err != nil {
+		return nil, err
+	}
+	d, err := decide(ctx, s.decider, r)
+	if err != nil {
+		return nil, ofAdjust(err)
+	}
+	return &stintv1.DeleteOverrideResponse{Deleted: d.Index > 0}, nil
+}
+
 // applySet translates and validates.
 func applySet(m *stintv1.ApplyRequest) (*policy.Set, error) {
-	if len(m.Note) > noteBytesMax {
-		return nil, shard.Invalidf("note", "has %d bytes: at most %d are allowed", len(m.Note), noteBytesMax)
-	}
-	if strings.ContainsFunc(m.Note, unicode.IsControl) {
-		return nil, shard.Invalidf("note", "must have no control characters")
+	if problem := noteProblem(m.Note); problem != "" {
+		return nil, shard.Invalidf("note", "%s", problem)
 	}
 	if len(m.Policies) == 0 { // a forgotten field looks the same, and would end every policy
 		return nil, shard.Invalidf("policies", "are missing: a set has at least one")

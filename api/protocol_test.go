@@ -160,7 +160,8 @@ func TestHealthAndReadiness(t *testing.T) {
 
 func TestReflectionListsTheServices(t *testing.T) {
 	conn := newWorld(t).dial()
-	want := []string{"grpc.health.v1.Health", "stint.v1.ClusterService", "stint.v1.LimitService", "stint.v1.PolicyService"}
+	want := []string{"grpc.health.v1.Health", "stint.v1.ClusterService", "stint.v1.LimitService", "stint.v1.ObserveService",
+		"stint.v1.PolicyService"}
 	// Both versions have the same messages; grpcurl and others still ask for the older one.
 	for _, version := range []string{"v1", "v1alpha"} {
 		stream, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
@@ -205,6 +206,9 @@ func TestCallsHaveADeadline(t *testing.T) {
 	}
 }
 
+// perIPDecision is the handle of a check of perIP.
+const perIPDecision = "AZS9JejWy-T6RqefaoR-rsEVeUQ__3_md_nRYoem1AdhWx91Xz4F0VFV6Um2D-ETG8Wcz19s59akgi6imSZKyhBXw5q_OxCC"
+
 const perIP = `{"entries":[{"policy":"per-ip","key":"203.0.113.7"}]}`
 
 func TestJSONOfACheck(t *testing.T) {
@@ -214,8 +218,8 @@ func TestJSONOfACheck(t *testing.T) {
 		decide func(shard.Request) shard.Result
 		want   string
 	}{
-		{"allowed", allow, `{"decision":{"allowed":true,"decisionId":"","limits":[{"policy":"per-ip","limit":"minute",` +
-			`"key":"203.0.113.7","quota":"100","used":"1","held":"0","remaining":"99","granted":"0",` +
+		{"allowed", allow, `{"decision":{"allowed":true,"decisionId":"` + perIPDecision + `",` +
+			`"limits":[{"policy":"per-ip","limit":"minute","key":"203.0.113.7","quota":"100","used":"1","held":"0","remaining":"99","granted":"0",` +
 			`"windowStart":"2026-11-21T12:00:00Z","resetAt":"2026-11-21T12:01:00Z","allowed":true,"shadow":false,` +
 			`"lockoutLevel":0,"unlimited":false}],"deniedBy":[],"reason":"","decidedAt":"2026-11-21T12:00:00.250Z",` +
 			`"headers":{},"holdId":"","replayed":false,"shadowDenied":false,` +

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
@@ -16,72 +17,27 @@ const (
 	checksMax  = 1000
 )
 
-// checkRequest translates and validates. It reads nothing but its argument; the error names the field at fault.
-func checkRequest(m *stintv1.CheckRequest) (shard.Request, error) {
-	op, err := opOf(m.Mode)
+// checkRequest translates and validates. It reads nothing but its arguments; the error names the field at fault.
+func checkRequest(policies *policy.Set, m *stintv1.CheckRequest) (shard.Request, error) {
+	op, err := opOf(m.GetMode())
 	if err != nil {
 		return shard.Request{}, err
 	}
-	if problem := lengthProblem(m.IdempotencyId, idBytesMax); problem != "" {
-		return shard.Request{}, shard.Invalidf("idempotency_id", "%s", problem)
+	if err := idProblem(m.GetIdempotencyId()); err != nil {
+		return shard.Request{}, err
 	}
-	r, err := entriesRequest(op, m.Namespace, m.Entries)
-	r.ID = m.IdempotencyId
+	r, err := entriesRequest(policies, op, m.GetNamespace(), m.GetEntries())
+	if err == nil && op == shard.Partial && len(r.Entries) > len(m.GetEntries()) {
+		// Each entry would take what it has room for: a child more than its parent has granted.
+		err = shard.Invalidf("mode", "MODE_PARTIAL takes from each key by itself, and an entry's policy has a parent, which is "+
+			"decided together with it")
+	}
+	r.ID = m.GetIdempotencyId()
 	return r, err
 }
 
-func getRequest(m *stintv1.GetRequest) (shard.Request, error) {
-	return entriesRequest(shard.Get, m.Namespace, m.Entries)
-}
-
-func adjustRequest(m *stintv1.AdjustRequest) (shard.Request, error) {
-	if err := adjustProblem(m); err != nil {
-		return shard.Request{}, err
-	}
-	namespace, err := namespaceOf(m.Namespace)
-	return shard.Request{
-		Op:        shard.Reset,
-		Namespace: namespace,
-		Entries:   []shard.Entry{{Policy: m.Policy, Key: m.Key, Cost: 1}},
-		Limit:     m.Limit,
-		ID:        m.IdempotencyId,
-	}, err
-}
-
-func adjustProblem(m *stintv1.AdjustRequest) error {
-	if err := adjustOpProblem(m); err != nil {
-		return err
-	}
-	for _, field := range [...]struct{ name, problem string }{
-		{"policy", policy.NameProblem(m.Policy)},
-		{"key", shard.KeyProblem(m.Key)},
-		{"limit", optional(m.Limit, policy.NameProblem)},
-		{"idempotency_id", lengthProblem(m.IdempotencyId, idBytesMax)},
-	} {
-		if field.problem != "" {
-			return shard.Invalidf(field.name, "%s", field.problem)
-		}
-	}
-	if m.Note != "" {
-		return notBuilt("note: the audit log")
-	}
-	return nil
-}
-
-func adjustOpProblem(m *stintv1.AdjustRequest) error {
-	switch m.Op.(type) {
-	case *stintv1.AdjustRequest_Reset_:
-		return nil
-	case nil:
-		return shard.Invalidf("op", "is missing; reset puts the limits back to rest")
-	case *stintv1.AdjustRequest_SetUsed:
-		return notBuilt("set_used")
-	case *stintv1.AdjustRequest_AddUsed:
-		return notBuilt("add_used")
-	case *stintv1.AdjustRequest_BlockUntil:
-		return notBuilt("block_until")
-	}
-	return notBuilt("unblock")
+func getRequest(policies *policy.Set, m *stintv1.GetRequest) (shard.Request, error) {
+	return entriesRequest(policies, shard.Get, m.Namespace, m.Entries)
 }
 
 func opOf(mode stintv1.Mode) (shard.Op, error) {
@@ -90,13 +46,17 @@ func opOf(mode stintv1.Mode) (shard.Op, error) {
 		return shard.Check, nil
 	case stintv1.Mode_MODE_PEEK:
 		return shard.Peek, nil
-	case stintv1.Mode_MODE_COUNT, stintv1.Mode_MODE_PARTIAL:
-		return 0, notBuilt("mode: " + mode.String())
+	case stintv1.Mode_MODE_COUNT:
+		return shard.Count, nil
+	case stintv1.Mode_MODE_PARTIAL:
+		return shard.Partial, nil
 	}
 	return 0, shard.Invalidf("mode", "%d is no mode", mode)
 }
 
-func entriesRequest(op shard.Op, namespace string, entries []*stintv1.Entry) (shard.Request, error) {
+func entriesRequest(
+	policies *policy.Set, op shard.Op, namespace string, entries []*stintv1.Entry,
+) (shard.Request, error) {
 	r := shard.Request{Op: op}
 	var err error
 	if r.Namespace, err = namespaceOf(namespace); err != nil {
@@ -117,7 +77,8 @@ func entriesRequest(op shard.Op, namespace string, entries []*stintv1.Entry) (sh
 			return r, shard.Invalidf(fmt.Sprintf("entries[%d]", i), "repeats entries[%d]; add the costs", first)
 		}
 	}
-	return r, nil
+	r.Entries, err = withParents(policies, r.Entries)
+	return r, err
 }
 
 func entryOf(i int, m *stintv1.Entry) (shard.Entry, error) {
@@ -125,18 +86,21 @@ func entryOf(i int, m *stintv1.Entry) (shard.Entry, error) {
 	if problem != "" {
 		return shard.Entry{}, shard.Invalidf(fmt.Sprintf("entries[%d].%s", i, field), "%s", problem)
 	}
-	if len(m.Limits) > 0 {
-		return shard.Entry{}, notBuilt(fmt.Sprintf("entries[%d].limits: a limit inside a request", i))
-	}
 	e := shard.Entry{Policy: m.Policy, Key: m.Key, Cost: 1, Tier: m.Tier}
 	if m.Cost != nil {
 		e.Cost = *m.Cost
 	}
-	return e, nil
+	if len(m.Limits) == 0 {
+		return e, nil
+	}
+	var err error
+	e.Limits, err = limitsFrom(fmt.Sprintf("entries[%d]", i), m.Limits)
+	return e, err
 }
 
 func entryProblem(m *stintv1.Entry) (field, problem string) {
-	if problem := policy.NameProblem(m.GetPolicy()); problem != "" && len(m.GetLimits()) == 0 {
+	inline := len(m.GetLimits()) > 0
+	if problem := policy.NameProblem(m.GetPolicy()); problem != "" && !(inline && m.Policy == "") {
 		return "policy", problem
 	}
 	if problem := shard.KeyProblem(m.GetKey()); problem != "" {
@@ -144,6 +108,9 @@ func entryProblem(m *stintv1.Entry) (field, problem string) {
 	}
 	if problem := optional(m.Tier, policy.NameProblem); problem != "" {
 		return "tier", problem
+	}
+	if inline && m.Tier != "" {
+		return "tier", "is for a policy: the limits of this entry have no tiers"
 	}
 	if m.Cost != nil && (*m.Cost == 0 || *m.Cost > limit.MaxCost) {
 		return "cost", fmt.Sprintf("is %d: 1 to %d are allowed", *m.Cost, int64(limit.MaxCost))
@@ -172,6 +139,13 @@ func namespaceOf(namespace string) (string, error) {
 	return namespace, nil
 }
 
+func idProblem(id string) error {
+	if problem := lengthProblem(id, idBytesMax); problem != "" {
+		return shard.Invalidf("idempotency_id", "%s", problem)
+	}
+	return nil
+}
+
 func optional(text string, problemOf func(string) string) string {
 	if text == "" {
 		return ""
@@ -184,4 +158,15 @@ func lengthProblem(text string, bytesMax int) string {
 		return fmt.Sprintf("has %d bytes: at most %d are allowed", len(text), bytesMax)
 	}
 	return ""
+}
+
+// renamed gives the field of an error another name.
+func renamed(err error, name func(string) string) error {
+	var failure *shard.Error
+	if !errors.As(err, &failure) || failure.Field == "" {
+		return err
+	}
+	told := *failure
+	told.Field = name(failure.Field)
+	return &told
 }

@@ -51,6 +51,13 @@ func weigh(message any) int64 {
 			sum += weigh(check)
 		}
 		return max(1, sum)
+	case *stintv1.ReserveRequest:
+		return weigh(m.GetCheck())
+	case *stintv1.SettleRequest: // an entry takes more than that in an id
+		const entryBytes = 8
+		return int64(1 + min((len(m.GetHoldId())+len(m.GetDecisionId()))/entryBytes, entriesMax-1))
+	case *stintv1.AuditRequest: // four records weigh as much as an entry
+		return auditCountMax / 4
 	}
 	return 1
 }

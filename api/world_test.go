@@ -32,7 +32,11 @@ type world struct {
 	ready    error
 	cluster  *fakeCluster
 	revision *policy.Revision // nil: none known
+	sealer   *shard.Sealer    // nil: not known
+	shards   int
 }
+
+var testSealer = shard.NewSealer([32]byte{1, 2, 3})
 
 var _ Observer = (*metrics.Metrics)(nil)
 
@@ -89,11 +93,13 @@ func (f *fakeObserver) seen() []string {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, decider: &fakeDecider{decide: allow}, observer: &fakeObserver{}, cluster: &fakeCluster{},
-		revision: &policy.Revision{Version: 7, Set: testPolicies()}}
+		revision: &policy.Revision{Version: 7, Set: testPolicies()}, sealer: testSealer, shards: 3}
 	handler := New(Config{
 		Decider:        w.decider,
 		Revision:       func() *policy.Revision { return w.revision },
 		Cluster:        w.cluster,
+		Shards:         func() int { return w.shards },
+		Sealer:         func() *shard.Sealer { return w.sealer },
 		Ready:          func() error { return w.ready },
 		Observer:       w.observer,
 		Metrics:        http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { io.WriteString(rw, "series\n") }),
@@ -123,10 +129,18 @@ func serveWorld(t *testing.T, handler http.Handler) *world {
 }
 
 // testPolicies has one policy without headers and one with every style.
-func testPolicies() *policy.Set {
+func testPolicies() *policy.Set { return policy.NewSet(twoPolicies()) }
+
+// familyPolicies has three more, each the parent of the one before.
+func familyPolicies() *policy.Set {
+	return policy.NewSet(append(twoPolicies(),
+		lifetimePolicy("product", "vendor"), lifetimePolicy("vendor", "world"), lifetimePolicy("world", "")))
+}
+
+func twoPolicies() []*policy.Policy {
 	const second = limit.Span(1_000_000)
 	quota := uint64(30)
-	return policy.NewSet([]*policy.Policy{
+	return []*policy.Policy{
 		{Name: "per-ip", Retention: policy.DefaultRetention, Limits: []policy.Limit{
 			{Name: "minute", Limit: limit.Limit{Algorithm: limit.FixedWindow, Quota: 100, Period: 60 * second}},
 		}},
@@ -138,7 +152,12 @@ func testPolicies() *policy.Set {
 				{Name: "daily", Limit: limit.Limit{
 					Algorithm: limit.SlidingBuckets, Quota: 200, Period: 86400 * second, Bucket: 60 * second}},
 			}},
-	})
+	}
+}
+
+func lifetimePolicy(name, parent string) *policy.Policy {
+	return &policy.Policy{Name: name, Parent: parent, Retention: policy.DefaultRetention,
+		Limits: []policy.Limit{{Name: "ever", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 9}}}}
 }
 
 // allow admits a request to the per-ip policy as the first of its minute.

@@ -76,6 +76,7 @@ func readFrame(in io.Reader, buffer []byte) (kind frameKind, records, next []byt
 type frameReader struct {
 	rest   string
 	failed bool
+	inLeg  bool // of an operation: what is read contains no other
 }
 
 func (r *frameReader) uvarint() uint64 {

@@ -83,6 +83,7 @@ const (
 	bitReplayed
 	bitNamesSession
 	bitHasDocument
+	bitTellsMore
 	bitsResult = 1<<iota - 1
 )
 
@@ -92,7 +93,18 @@ const (
 	bitShadow
 	bitAdmitted
 	bitSameEntry
+	bitHeld
+	bitGranted
+	bitLockout
 	bitsStatus = 1<<iota - 1
+)
+
+// Bits of what few decisions have.
+const (
+	bitHoldExpires byte = 1 << iota
+	bitAudit
+	bitVerdict
+	bitsTold = 1<<iota - 1
 )
 
 func appendResult(b []byte, r *shard.Result) []byte {
@@ -101,16 +113,18 @@ func appendResult(b []byte, r *shard.Result) []byte {
 		b = appendText(appendText(b, e.Field), e.Message)
 		return binary.AppendVarint(b, int64(e.RetryAfter))
 	}
-	d := &r.Decision
+	return appendDecision(b, &r.Decision)
+}
+
+func appendDecision(b []byte, d *shard.Decision) []byte {
 	namesSession := d.Session != (shard.Session{})
 	hasDocument := d.Document.Version != 0 || len(d.Document.Body) > 0
+	told := flag(d.HoldExpires != 0, bitHoldExpires) | flag(len(d.Audit) > 0, bitAudit) | flag(d.Operation != nil, bitVerdict)
 	b = append(b, flag(d.Allowed, bitAllowed)|flag(d.ShadowDenied, bitShadowDenied)|flag(d.Replayed, bitReplayed)|
-		flag(namesSession, bitNamesSession)|flag(hasDocument, bitHasDocument))
+		flag(namesSession, bitNamesSession)|flag(hasDocument, bitHasDocument)|flag(told != 0, bitTellsMore))
 	b = binary.AppendVarint(b, int64(d.RetryAfter))
 	b = binary.AppendVarint(b, int64(d.DecidedAt))
-	b = binary.AppendUvarint(b, uint64(d.Position.Shard))
-	b = binary.AppendUvarint(b, d.Position.Epoch)
-	b = binary.AppendUvarint(b, d.Position.Seq)
+	b = appendPosition(b, d.Position)
 	b = binary.AppendUvarint(b, uint64(d.Index))
 	b = binary.AppendUvarint(b, uint64(len(d.Limits)))
 	var before shard.LimitStatus
@@ -125,13 +139,37 @@ func appendResult(b []byte, r *shard.Result) []byte {
 		b = binary.AppendUvarint(b, d.Document.Version)
 		b = append(binary.AppendUvarint(b, uint64(len(d.Document.Body))), d.Document.Body...)
 	}
+	if told != 0 {
+		b = appendTold(append(b, told), d, told)
+	}
 	return b
+}
+
+// appendTold writes what few decisions have.
+func appendTold(b []byte, d *shard.Decision, told byte) []byte {
+	if told&bitHoldExpires != 0 {
+		b = binary.AppendVarint(b, int64(d.HoldExpires))
+	}
+	if told&bitAudit != 0 {
+		b = appendAudit(b, d.Audit)
+	}
+	if told&bitVerdict != 0 {
+		b = appendVerdict(b, d.Operation)
+	}
+	return b
+}
+
+func appendPosition(b []byte, p shard.Position) []byte {
+	b = binary.AppendUvarint(b, uint64(p.Shard))
+	b = binary.AppendUvarint(b, p.Epoch)
+	return binary.AppendUvarint(b, p.Seq)
 }
 
 func appendStatus(b []byte, before, s *shard.LimitStatus) []byte {
 	same := s.Policy == before.Policy && s.Key == before.Key
+	lockout := s.LockoutLevel != 0 || s.BlockedUntil != 0 || s.Blocked
 	b = append(b, flag(s.Unlimited, bitUnlimited)|flag(s.Shadow, bitShadow)|flag(s.Allowed, bitAdmitted)|
-		flag(same, bitSameEntry))
+		flag(same, bitSameEntry)|flag(s.Held != 0, bitHeld)|flag(s.Granted != 0, bitGranted)|flag(lockout, bitLockout))
 	if !same {
 		b = appendText(appendText(b, s.Policy), s.Key)
 	}
@@ -141,7 +179,19 @@ func appendStatus(b []byte, before, s *shard.LimitStatus) []byte {
 	b = binary.AppendUvarint(b, s.Remaining)
 	b = binary.AppendVarint(b, int64(s.WindowStart))
 	b = binary.AppendVarint(b, int64(s.ResetAt))
-	return binary.AppendVarint(b, int64(s.RetryAfter))
+	b = binary.AppendVarint(b, int64(s.RetryAfter))
+	if s.Held != 0 {
+		b = binary.AppendUvarint(b, s.Held)
+	}
+	if s.Granted != 0 {
+		b = binary.AppendUvarint(b, s.Granted)
+	}
+	if lockout {
+		b = binary.AppendUvarint(b, uint64(s.LockoutLevel))
+		b = binary.AppendVarint(b, int64(s.BlockedUntil))
+		b = append(b, flag(s.Blocked, 1))
+	}
+	return b
 }
 
 func (r *frameReader) result() shard.Result {
@@ -150,9 +200,17 @@ func (r *frameReader) result() shard.Result {
 		return shard.Result{Err: &shard.Error{Code: shard.Code(r.flags(math.MaxUint8)),
 			Field: r.string(), Message: r.string(), RetryAfter: limit.Span(r.varint())}}
 	}
+	if flags&bitError != 0 { // an error is not a decision as well
+		r.fail()
+	}
+	return shard.Result{Decision: r.decision(flags)}
+}
+
+// decision reads what follows the flags of one.
+func (r *frameReader) decision(flags byte) shard.Decision {
 	d := shard.Decision{Allowed: flags&bitAllowed != 0, ShadowDenied: flags&bitShadowDenied != 0,
 		Replayed: flags&bitReplayed != 0, RetryAfter: limit.Span(r.varint()), DecidedAt: limit.Time(r.varint())}
-	d.Position = shard.Position{Shard: shard.ID(r.upTo(math.MaxUint32)), Epoch: r.uvarint(), Seq: r.uvarint()}
+	d.Position = r.position()
 	d.Index = uint32(r.upTo(math.MaxUint32))
 	var before shard.LimitStatus
 	for range r.count() {
@@ -168,8 +226,30 @@ func (r *frameReader) result() shard.Result {
 	if flags&bitHasDocument != 0 {
 		d.Document = shard.Document{Version: r.uvarint(), Body: r.body()}
 	}
-	r.failed = r.failed || flags&bitError != 0 // an error is not a decision as well
-	return shard.Result{Decision: d}
+	if flags&bitTellsMore != 0 {
+		r.told(&d)
+	}
+	return d
+}
+
+func (r *frameReader) told(d *shard.Decision) {
+	told := r.flags(bitsTold)
+	if told&bitHoldExpires != 0 {
+		d.HoldExpires = limit.Time(r.varint())
+	}
+	if told&bitAudit != 0 {
+		d.Audit = r.audit()
+	}
+	if told&bitVerdict != 0 && r.inLeg {
+		r.fail()
+	} else if told&bitVerdict != 0 {
+		verdict := r.verdict()
+		d.Operation = &verdict
+	}
+}
+
+func (r *frameReader) position() shard.Position {
+	return shard.Position{Shard: shard.ID(r.upTo(math.MaxUint32)), Epoch: r.uvarint(), Seq: r.uvarint()}
 }
 
 func (r *frameReader) status(before *shard.LimitStatus) (s shard.LimitStatus) {
@@ -183,5 +263,15 @@ func (r *frameReader) status(before *shard.LimitStatus) (s shard.LimitStatus) {
 	s.Limit = r.string()
 	s.Quota, s.Used, s.Remaining = r.uvarint(), r.uvarint(), r.uvarint()
 	s.WindowStart, s.ResetAt, s.RetryAfter = limit.Time(r.varint()), limit.Time(r.varint()), limit.Span(r.varint())
+	if flags&bitHeld != 0 {
+		s.Held = r.uvarint()
+	}
+	if flags&bitGranted != 0 {
+		s.Granted = r.uvarint()
+	}
+	if flags&bitLockout != 0 {
+		s.LockoutLevel, s.BlockedUntil = uint32(r.upTo(math.MaxUint32)), limit.Time(r.varint())
+		s.Blocked = r.flags(1) != 0
+	}
 	return s
 }

@@ -16,6 +16,7 @@ import (
 const (
 	maxCallRequests = 1000
 	maxEntries      = 32
+	maxLimits       = 16 // of one entry, in the place of a policy's
 	maxBudget       = time.Hour
 )
 
@@ -62,6 +63,11 @@ func requestProblem(r *shard.Request) *shard.Error {
 	switch n := len(r.Entries); {
 	case n > maxEntries || n == 0 && needsEntries(r.Op):
 		return shard.Invalidf("entries", "are %d: 1 to %d can be forwarded", n, maxEntries)
+	case mostLimits(r.Entries) > maxLimits:
+		return shard.Invalidf("entries", "bring %d limits at once, of %d at most that can be forwarded",
+			mostLimits(r.Entries), maxLimits)
+	case r.Operation != nil && max(len(r.Operation.Legs), len(r.Operation.Verdict.Legs)) > maxEntries:
+		return shard.Invalidf("operation", "has more than %d legs, one for each entry", maxEntries)
 	case len(r.Document) > shard.MaxDocumentName:
 		return shard.Invalidf("document", "has a name of %d bytes, of %d at most", len(r.Document), shard.MaxDocumentName)
 	case len(r.Body) > shard.MaxDocumentBytes:
@@ -70,8 +76,22 @@ func requestProblem(r *shard.Request) *shard.Error {
 	return nil
 }
 
+// needsEntries tells whether a request of this kind is nothing without a key. What a shard is told of an operation
+// stands in its records.
 func needsEntries(op shard.Op) bool {
-	return op != shard.OpenSession && op != shard.Fetch && op != shard.Swap
+	switch op {
+	case shard.OpenSession, shard.Fetch, shard.Swap, shard.AskHome, shard.ResolveHome, shard.FinishLeg, shard.Acknowledge:
+		return false
+	}
+	return true
+}
+
+// mostLimits is how many limits the entry brings that brings most.
+func mostLimits(entries []shard.Entry) (most int) {
+	for i := range entries {
+		most = max(most, len(entries[i].Limits))
+	}
+	return most
 }
 
 // appendSized writes a value with its length before it, so that a reader can take it off as one string.
@@ -96,6 +116,7 @@ const (
 	bitInSession byte = 1 << iota
 	bitRetry
 	bitAboutDocument
+	bitAsksMore
 	bitsExtra = 1<<iota - 1
 )
 
@@ -116,12 +137,14 @@ func appendRequest(b []byte, r *shard.Request) []byte {
 	return appendExtra(b, r)
 }
 
-// appendExtra writes the session and the document. How far behind its number a request's finished ones are is mostly a
+// appendExtra writes what few requests have. How far behind its number a request's finished ones are is mostly a
 // small number: that travels, and comes back right whatever the two are.
 func appendExtra(b []byte, r *shard.Request) []byte {
 	inSession := r.Session != (shard.Session{}) || r.Number != 0 || r.Acked != 0
 	aboutDocument := r.Document != "" || r.Expect != 0 || len(r.Body) > 0
-	bits := flag(inSession, bitInSession) | flag(r.Retry, bitRetry) | flag(aboutDocument, bitAboutDocument)
+	more := moreBits(r)
+	bits := flag(inSession, bitInSession) | flag(r.Retry, bitRetry) | flag(aboutDocument, bitAboutDocument) |
+		flag(more != 0, bitAsksMore)
 	if bits == 0 {
 		return b
 	}
@@ -135,6 +158,9 @@ func appendExtra(b []byte, r *shard.Request) []byte {
 		b = appendText(b, r.Document)
 		b = binary.AppendUvarint(b, r.Expect)
 		b = append(binary.AppendUvarint(b, uint64(len(r.Body))), r.Body...)
+	}
+	if more != 0 {
+		b = appendMore(append(b, more), r, more)
 	}
 	return b
 }
@@ -191,6 +217,9 @@ func (r *frameReader) extra(q *shard.Request) {
 	q.Retry = bits&bitRetry != 0
 	if bits&bitAboutDocument != 0 {
 		q.Document, q.Expect, q.Body = r.string(), r.uvarint(), r.body()
+	}
+	if bits&bitAsksMore != 0 {
+		r.more(q)
 	}
 }
 

@@ -5,17 +5,35 @@ import (
 	"encoding/hex"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
 
-// fill sets every field there is to a value of its own, so that a field which the codec forgets is missed.
+// fill sets every field there is to a value of its own, so that a field which the codec forgets is missed. The numbers
+// of a limit are ones that a limit may have; that all of them are encoded is for the tests of package limit.
 func fill(v reflect.Value, next *uint64) {
 	*next++
+	switch v.Type() {
+	case reflect.TypeFor[limit.Limit]():
+		v.Set(reflect.ValueOf(limit.Limit{Algorithm: limit.TokenBucket, Quota: *next, Period: 7, Count: 3, Initial: 2}))
+		return
+	case reflect.TypeFor[shard.Leg](): // its decision contains no operation
+		var leg shard.Leg
+		leg.Shard, leg.Allowed = shard.ID(*next), true
+		for i := range reflect.TypeFor[shard.Decision]().NumField() {
+			if f := reflect.ValueOf(&leg.Decision).Elem().Field(i); f.Type() != reflect.TypeFor[*shard.Verdict]() {
+				fill(f, next)
+			}
+		}
+		v.Set(reflect.ValueOf(leg))
+		return
+	}
 	switch v.Kind() {
 	case reflect.Bool:
 		v.SetBool(true)
@@ -25,6 +43,15 @@ func fill(v reflect.Value, next *uint64) {
 		v.SetInt(int64(-*next))
 	case reflect.Uint8, reflect.Uint32, reflect.Uint64:
 		v.SetUint(*next)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), next)
+	case reflect.Map:
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fill(key, next)
+		fill(value, next)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, value)
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
 		for i := range v.Len() {
@@ -65,9 +92,26 @@ func callsFrame(t testing.TB, number uint64, budget time.Duration, requests ...s
 
 func TestEveryFieldOfARequestArrives(t *testing.T) {
 	extreme := shard.Request{Op: math.MaxUint8, NotAfter: math.MinInt64, Entries: []shard.Entry{{Cost: math.MaxUint64}}}
+	zone, err := limit.LoadZone("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	monthly := limit.Limit{Algorithm: limit.Calendar, Quota: 5,
+		Cycle: limit.Cycle{Unit: limit.Month, Every: 1, AnchorDay: 15, Zone: zone}}
 	want := []shard.Request{fullRequest(), extreme, check("a", "b"),
 		{Op: shard.OpenSession}, {Op: shard.Fetch, Document: "table"}, {Op: shard.Swap, Document: "table", Body: []byte("{}")},
 		inSession(math.MaxUint64, 0), inSession(0, math.MaxUint64), inSession(7, 6), {Op: shard.Swap, Retry: true},
+		// Each of what only some operations have, alone and at its emptiest.
+		{Op: shard.Check, Entries: []shard.Entry{{}, {Limits: []policy.Limit{{Name: "day", Limit: lifetime(5)}, {Limit: monthly}}}}},
+		{Op: shard.Reserve, Entries: make([]shard.Entry, 1), Hold: &shard.HoldTerms{}},
+		{Op: shard.Settle, Entries: []shard.Entry{{Limits: []policy.Limit{{Name: "only the name"}}}},
+			Settlement: &shard.Settlement{}},
+		{Op: shard.Reset, Entries: make([]shard.Entry, 1), Adjustment: &shard.Adjustment{}},
+		{Op: shard.PutOverride, Entries: make([]shard.Entry, 1), Adjustment: &shard.Adjustment{Override: &policy.Override{}}},
+		{Op: shard.PutOverride, Entries: make([]shard.Entry, 1), Adjustment: &shard.Adjustment{Amount: math.MinInt64,
+			Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {}, "b": {Rate: new(uint64)}}}}},
+		{Op: shard.AskHome, Operation: &shard.Operation{}},
+		{Op: shard.FinishLeg, Operation: &shard.Operation{Verdict: shard.Verdict{Legs: make([]shard.Leg, maxEntries)}}},
 		{Op: shard.Swap, Document: strings.Repeat("d", shard.MaxDocumentName), Expect: math.MaxUint64,
 			Body: make([]byte, shard.MaxDocumentBytes)},
 	}
@@ -82,6 +126,8 @@ func TestEveryFieldOfARequestArrives(t *testing.T) {
 		t.Errorf("the requests came as %+v", calls[0].requests)
 	}
 }
+
+func lifetime(quota uint64) limit.Limit { return limit.Limit{Algorithm: limit.Lifetime, Quota: quota} }
 
 // inSession is a check that travels in a session.
 func inSession(number, acked uint64) shard.Request {
@@ -112,7 +158,11 @@ func TestEveryFieldOfAResultArrives(t *testing.T) {
 	sameEntry := shard.Result{Decision: shard.Decision{Limits: []shard.LimitStatus{
 		{Policy: "p", Key: "k", Limit: "minute"}, {Policy: "p", Key: "k", Limit: "day"}, {Policy: "p", Key: "l"}, {}}}}
 	largest := shard.Document{Version: math.MaxUint64, Body: make([]byte, shard.MaxDocumentBytes)}
-	want := []shard.Result{fullDecision(), fullError(), extreme, sameEntry, {},
+	lockedOut := shard.Result{Decision: shard.Decision{Limits: []shard.LimitStatus{{LockoutLevel: math.MaxUint32}, {Blocked: true},
+		{BlockedUntil: math.MaxInt64}, {Held: 1}, {Granted: math.MaxUint64}}}}
+	want := []shard.Result{fullDecision(), fullError(), extreme, sameEntry, {}, lockedOut,
+		{Decision: shard.Decision{HoldExpires: 1}}, {Decision: shard.Decision{Audit: make([]shard.AuditRecord, 1)}},
+		{Decision: shard.Decision{Operation: &shard.Verdict{}}},
 		{Decision: shard.Decision{Document: largest}}, {Decision: shard.Decision{Session: shard.Session{Index: 1}}}}
 	parts := encodeAnswers(9, want)
 	got, err := decodeAnswers(appendAnswer(nil, &parts[0]))
@@ -183,6 +233,8 @@ func TestWhatNoFrameMayCarryIsRefusedBeforeItIsSent(t *testing.T) {
 		"too many bytes":    {large},
 		"a long name":       {{Op: shard.Fetch, Document: strings.Repeat("d", shard.MaxDocumentName+1)}},
 		"a large body":      {{Op: shard.Swap, Document: "d", Body: make([]byte, shard.MaxDocumentBytes+1)}},
+		"too many limits":   {{Op: shard.Check, Entries: []shard.Entry{{Limits: make([]policy.Limit, maxLimits+1)}}}},
+		"too many legs":     {{Op: shard.AskHome, Operation: &shard.Operation{Legs: make([]shard.Leg, maxEntries+1)}}},
 	} {
 		if _, err := encodeCall(1, 0, requests); err == nil || err.Code != shard.Invalid {
 			t.Errorf("%s: %v", name, err)
@@ -194,10 +246,15 @@ func TestWhatNoFrameMayCarryIsRefusedBeforeItIsSent(t *testing.T) {
 func TestWhatNoFrameMayCarryIsRefusedWhenItArrives(t *testing.T) {
 	for name, request := range map[string]shard.Request{
 		"no entry":         {Op: shard.Check},
-		"an unknown op":    {Op: shard.Swap + 1},
+		"an unknown op":    {Op: shard.Acknowledge + 1},
 		"too many entries": {Op: shard.Swap, Entries: make([]shard.Entry, maxEntries+1)},
 		"a long name":      {Op: shard.Fetch, Document: strings.Repeat("d", shard.MaxDocumentName+1)},
 		"a large body":     {Op: shard.Swap, Document: "d", Body: make([]byte, shard.MaxDocumentBytes+1)},
+		"too many limits": {Op: shard.Swap, Entries: []shard.Entry{{Limits: slices.Repeat(
+			[]policy.Limit{{Limit: lifetime(1)}}, maxLimits+1)}}},
+		"a limit that is none":  {Op: shard.Swap, Entries: []shard.Entry{{Limits: []policy.Limit{{}}}}},
+		"too many legs":         {Op: shard.AskHome, Operation: &shard.Operation{Legs: make([]shard.Leg, maxEntries+1)}},
+		"too many actual costs": {Op: shard.Swap, Settlement: &shard.Settlement{Actual: make([]uint64, maxEntries+1)}},
 	} {
 		one := frameReader{rest: string(appendRequest(nil, &request))}
 		if one.request(); !one.failed {
@@ -208,6 +265,24 @@ func TestWhatNoFrameMayCarryIsRefusedWhenItArrives(t *testing.T) {
 	one := frameReader{rest: string(appendResult(nil, &largeAnswer))}
 	if one.result(); !one.failed {
 		t.Error("a document that is too large: taken")
+	}
+}
+
+// A leg's decision is never sent with an operation in it, and not taken either: operations within operations would let a
+// peer choose how deep the decoder goes.
+func TestAnOperationContainsNoOther(t *testing.T) {
+	inner := shard.Decision{Operation: &shard.Verdict{ID: "inner"}}
+	outer := shard.Result{Decision: shard.Decision{Operation: &shard.Verdict{Legs: []shard.Leg{{Decision: inner}}}}}
+	sent := appendResult(nil, &outer)
+	reader := frameReader{rest: string(sent)}
+	if got := reader.result(); reader.failed || got.Decision.Operation.Legs[0].Decision.Operation != nil {
+		t.Errorf("it came as %+v", got.Decision.Operation)
+	}
+	leg := appendDecision(nil, &shard.Decision{})
+	forged := string(sent[:len(sent)-len(leg)]) + string(appendDecision(nil, &inner))
+	reader = frameReader{rest: forged}
+	if reader.result(); !reader.failed {
+		t.Error("a leg with an operation in it: taken")
 	}
 }
 
@@ -224,6 +299,8 @@ func TestFrameGoldenBytes(t *testing.T) {
 	})
 	answers := sealFrame(appendAnswer(beginFrame(nil, frameAnswers), &parts[0]))
 	swap := shard.Request{Op: shard.Swap, Document: "table", Expect: 7, Body: []byte("{}"), Retry: true}
+	reserve := check("k")
+	reserve.Op, reserve.Hold = shard.Reserve, &shard.HoldTerms{TTL: 60e6, OnExpire: policy.OnExpireCommit}
 	for _, c := range []struct {
 		name, want string
 		frame      []byte
@@ -231,9 +308,12 @@ func TestFrameGoldenBytes(t *testing.T) {
 		{"calls", goldenCalls, calls},
 		{"answers", goldenAnswers, answers},
 		{"a request in a session", goldenInSession, callsFrame(t, 1, 0, inSession(300, 298))[frameHead:]},
+		{"a hold", goldenReserve, callsFrame(t, 1, 0, reserve)[frameHead:]},
 		{"a swap", goldenSwap, callsFrame(t, 1, 0, swap)[frameHead:]},
 		{"a session opened", goldenOpened, appendResult(nil, &shard.Result{Decision: shard.Decision{Allowed: true,
 			Session: shard.Session{Epoch: 300, Seq: 2, Index: 1}}})},
+		{"a hold's answer", goldenHeld, appendResult(nil, &shard.Result{Decision: shard.Decision{HoldExpires: 7,
+			Limits: []shard.LimitStatus{{Held: 300, Granted: 2, LockoutLevel: 3, BlockedUntil: 5, Blocked: true}}}})},
 		{"a document", goldenDocument, appendResult(nil, &shard.Result{Decision: shard.Decision{Allowed: true,
 			Document: shard.Document{Version: 8, Body: []byte("{}")}}})},
 	} {
@@ -255,6 +335,11 @@ const (
 		"ffffffffffffffffff01" + "ac02" + "ffffffff0f" + "ac02" + "02"
 	goldenSwap = "01" + "01" + "00" + "01" + "03" + "01" +
 		"11" + "07" + "00" + "00" + "00" + "00" + "00" + "06" + "057461626c65" + "07" + "027b7d"
+	goldenReserve = "01" + "01" + "00" + "01" + "03" + "01" +
+		"1a" + "0a" + "0764656661756c74" + "00" + "00" + "00" + "01" + "0170" + "016b" + "00" + "01" +
+		"08" + "02" + "809c9c39" + "02"
+	goldenHeld = "40" + "00" + "00" + "00" + "00" + "00" + "00" + "01" +
+		"78" + "00" + "00" + "00" + "00" + "00" + "00" + "00" + "ac02" + "02" + "030a01" + "01" + "0e"
 	goldenOpened   = "12" + "00" + "00" + "00" + "00" + "00" + "00" + "00" + "ac02" + "02" + "01"
 	goldenDocument = "22" + "00" + "00" + "00" + "00" + "00" + "00" + "00" + "08" + "027b7d"
 )
@@ -281,7 +366,9 @@ func FuzzDecodeFrame(f *testing.F) {
 	f.Add(byte(frameCalls), callsFrame(f, 1, time.Second, fullRequest(), check("a", "b"))[frameHead+1:])
 	f.Add(byte(frameCalls), []byte("00\x020\x0f\x15"+strings.Repeat("0", 20))) // a text one longer than what is left
 	f.Add(byte(frameCalls), callsFrame(f, 1, 0, inSession(9, 8), shard.Request{Op: shard.OpenSession},
-		shard.Request{Op: shard.Swap, Document: "d", Body: []byte("{}"), Retry: true})[frameHead+1:])
+		shard.Request{Op: shard.Swap, Document: "d", Body: []byte("{}"), Retry: true},
+		shard.Request{Op: shard.Check, Entries: []shard.Entry{{Limits: []policy.Limit{{Name: "day", Limit: lifetime(5)}}}}},
+		shard.Request{Op: shard.Acknowledge, Operation: &shard.Operation{ID: "x", Leg: 3}})[frameHead+1:])
 	for _, results := range [][]shard.Result{{fullDecision(), fullError()}, {{}}} {
 		parts := encodeAnswers(2, results)
 		f.Add(byte(frameAnswers), appendAnswer(nil, &parts[0]))

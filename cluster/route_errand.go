@@ -82,7 +82,7 @@ func (r *Router) deliver(ctx context.Context, road *road, requests []shard.Reque
 // many is forgotten by itself.
 func changes(r *shard.Request) bool {
 	switch r.Op {
-	case shard.Peek, shard.Get, shard.Fetch, shard.OpenSession:
+	case shard.Peek, shard.Get, shard.Fetch, shard.OpenSession, shard.ReadAudit, shard.AskHome:
 		return false
 	default:
 		return true
@@ -90,7 +90,13 @@ func changes(r *shard.Request) bool {
 }
 
 // repeatable reports whether a request whose outcome is unknown may be asked again.
-func repeatable(r *shard.Request) bool { return r.Number != 0 || r.ID != "" || !changes(r) }
+func repeatable(r *shard.Request) bool {
+	return r.Number != 0 || r.ID != "" || r.Operation != nil || !changes(r)
+}
+
+// needsNumber reports whether a request that travels in sessions is to have a number. One of an operation on several
+// shards is known by that operation's id, and what it does is done once for that.
+func needsNumber(r *shard.Request) bool { return changes(r) && r.Operation == nil && r.Number == 0 }
 
 // number gives a place in a session to the requests that need one and have none.
 func (e *errand) number() *shard.Error {
@@ -99,7 +105,7 @@ func (e *errand) number() *shard.Error {
 	}
 	count := uint64(0)
 	for i := range e.batch {
-		if changes(&e.batch[i]) && e.batch[i].Number == 0 {
+		if needsNumber(&e.batch[i]) {
 			count++
 		}
 	}
@@ -116,7 +122,7 @@ func (e *errand) number() *shard.Error {
 	e.tickets = append(e.tickets, t)
 	next := t.first
 	for i := range e.batch {
-		if r := &e.batch[i]; changes(r) && r.Number == 0 {
+		if r := &e.batch[i]; needsNumber(r) {
 			r.Session, r.Number, r.Acked = t.session.name, next, t.acked
 			next++
 		}
@@ -237,7 +243,7 @@ func (e *errand) settle(t target, results []shard.Result, moved bool) (done bool
 func goesOn(r *shard.Request, result *shard.Result, moved bool) bool {
 	err := result.Err
 	switch {
-	case err == nil && !result.Decision.Allowed && r.Retry && r.Number == 0:
+	case err == nil && !result.Decision.Allowed && r.Retry && r.Number == 0 && r.Operation == nil:
 		// An id remembers no denial, as a session does: the earlier copy may yet be admitted.
 		*result = shard.Result{Err: fate(r, errDeniedNow)}
 		return false

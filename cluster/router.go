@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -42,10 +41,12 @@ type RouterConfig struct {
 	Sessions func(id shard.ID) bool
 }
 
-// Router finds the owner of every request. All its methods may be called by any number of goroutines; it has none of its
-// own.
+// Router finds the owner of every request, and coordinates those whose entries live on several shards. All its methods
+// may be called by any number of goroutines. It has none of its own but for what an operation on several shards leaves to
+// be done when its caller has the answer: Close waits for that.
 type Router struct {
 	config RouterConfig
+	behind behind
 	table  bell // the number of shards may be known now
 	system *road
 
@@ -149,22 +150,23 @@ var errNoTable = &shard.Error{Code: shard.Unavailable, RetryAfter: 500e3,
 	Message: "this node does not know the cluster's table yet; nothing was counted, ask again"}
 
 // Decide is Submit for requests of any data shards: each goes to the shard of its keys. Requests of one shard travel
-// together; requests of different shards are decided at the same time, independently of each other.
+// together; requests of different shards are decided at the same time, independently of each other. One whose entries
+// live on several shards is decided all or nothing too, in more commits (operation).
 func (r *Router) Decide(ctx context.Context, requests []shard.Request) []shard.Result {
 	shards, err := r.shards(ctx)
 	if err != nil {
 		return refuse(len(requests), err)
 	}
 	if len(requests) == 1 {
-		id, err := shardOf(&requests[0], shards)
-		if err != nil {
-			return []shard.Result{{Err: err}}
+		if id, one := shardOf(&requests[0], shards); one {
+			return r.deliver(ctx, r.roadTo(id), requests)
 		}
-		return r.deliver(ctx, r.roadTo(id), requests)
+		return []shard.Result{r.decideAcross(ctx, &requests[0], shards)}
 	}
 	results := make([]shard.Result, len(requests))
 	var group sync.WaitGroup
-	for id, places := range split(requests, shards, results) {
+	places, across := split(requests, shards)
+	for id, places := range places {
 		switch {
 		case len(places) == len(requests): // all live together
 			return r.deliver(ctx, r.roadTo(shard.ID(id)), requests)
@@ -172,21 +174,36 @@ func (r *Router) Decide(ctx context.Context, requests []shard.Request) []shard.R
 			group.Go(func() { r.decideTogether(ctx, shard.ID(id), requests, places, results) })
 		}
 	}
+	r.decideAllAcross(ctx, requests, across, shards, results)
 	group.Wait()
 	return results
 }
 
-// split sorts the places of requests by shard; those that no single shard can decide get their error at once.
-func split(requests []shard.Request, shards uint32, results []shard.Result) [][]int {
-	places := make([][]int, shards)
+// split sorts the places of requests by shard, and those apart that no single shard can decide.
+func split(requests []shard.Request, shards uint32) (places [][]int, across []int) {
+	places = make([][]int, shards)
 	for i := range requests {
-		if id, err := shardOf(&requests[i], shards); err != nil {
-			results[i].Err = err
-		} else {
+		if id, one := shardOf(&requests[i], shards); one {
 			places[id] = append(places[id], i)
+		} else {
+			across = append(across, i)
 		}
 	}
-	return places
+	return places, across
+}
+
+// decideAllAcross carries out the requests at the given places, a bounded number of them at the same time.
+func (r *Router) decideAllAcross(ctx context.Context, requests []shard.Request, across []int, shards uint32, results []shard.Result) {
+	var group sync.WaitGroup
+	turns := make(chan struct{}, maxAcross)
+	for _, i := range across {
+		turns <- struct{}{}
+		group.Go(func() {
+			results[i] = r.decideAcross(ctx, &requests[i], shards)
+			<-turns
+		})
+	}
+	group.Wait()
 }
 
 // decideTogether delivers the requests at the given places and writes the answers to the same places.
@@ -200,15 +217,33 @@ func (r *Router) decideTogether(ctx context.Context, id shard.ID, requests []sha
 	}
 }
 
-// shardOf places a request. Its entries must live on one shard: all or nothing across shards is not built yet.
-func shardOf(request *shard.Request, shards uint32) (shard.ID, *shard.Error) {
-	first := shard.Of(request.Namespace, request.Entries[0].Key, shards)
+// shardOf places a request; false when its entries live on several shards.
+func shardOf(request *shard.Request, shards uint32) (id shard.ID, one bool) {
+	if target := settlesOperation(request); target != nil {
+		return 0, false
+	}
+	id = shard.Of(request.Namespace, request.Entries[0].Key, shards)
 	for i := range request.Entries[1:] {
-		if shard.Of(request.Namespace, request.Entries[i+1].Key, shards) != first {
-			return 0, &shard.Error{Code: shard.NotBuilt, Field: fmt.Sprintf("entries[%d].key", i+1), Message: fmt.Sprintf(
-				"%q lives on another shard than %q: checks across shards are not built yet; "+
-					"a common {tag} in the keys places them together", request.Entries[i+1].Key, request.Entries[0].Key)}
+		if shard.Of(request.Namespace, request.Entries[i+1].Key, shards) != id {
+			return 0, false
 		}
 	}
-	return first, nil
+	return id, true
+}
+
+// shardsOf places each entry of a request.
+func shardsOf(request *shard.Request, shards uint32) []shard.ID {
+	at := make([]shard.ID, len(request.Entries))
+	for i := range at {
+		at[i] = shard.Of(request.Namespace, request.Entries[i].Key, shards)
+	}
+	return at
+}
+
+// settlesOperation returns what a request settles if that was an operation on several shards, else nil.
+func settlesOperation(request *shard.Request) *shard.Target {
+	if s := request.Settlement; s != nil && s.Target.Operation != "" {
+		return &s.Target
+	}
+	return nil
 }

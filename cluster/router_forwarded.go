@@ -34,7 +34,8 @@ func (r *Router) Forwarded(ctx context.Context, hops int, id shard.ID, requests 
 }
 
 // misplaced refuses requests that do not belong to the shard: whoever sent them counts keys in another way. (SEMANTICS
-// X1.)
+// X1.) Those of an operation on several shards belong to its home, or to the leg that they are about; the entries that
+// they bring along live there, but for those of a settlement, which home is told as a whole.
 func (r *Router) misplaced(id shard.ID, requests []shard.Request) *shard.Error {
 	shards := r.config.Shards()
 	switch {
@@ -45,7 +46,16 @@ func (r *Router) misplaced(id shard.ID, requests []shard.Request) *shard.Error {
 	}
 	for i := range requests {
 		request := &requests[i]
+		if request.Op.OfOperation() != (request.Operation != nil) && request.Op != shard.Settle {
+			return shard.Invalidf("operation", "is missing, or not what the request is about")
+		}
+		if o := request.Operation; o != nil && !belongs(request.Op, o, id) {
+			return shard.Invalidf("operation", "does not belong to shard %s", id)
+		}
 		for j := range request.Entries {
+			if request.Op == shard.Settle && request.Operation != nil {
+				break
+			}
 			if id == shard.System || shard.Of(request.Namespace, request.Entries[j].Key, shards) != id {
 				return shard.Invalidf(fmt.Sprintf("entries[%d].key", j), "does not belong to shard %s", id)
 			}
@@ -56,4 +66,16 @@ func (r *Router) misplaced(id shard.ID, requests []shard.Request) *shard.Error {
 		}
 	}
 	return nil
+}
+
+// belongs reports whether a message of an operation is one to this shard.
+func belongs(op shard.Op, o *shard.Operation, id shard.ID) bool {
+	switch op {
+	case shard.Charge:
+		return o.Home != id
+	case shard.FinishLeg:
+		return o.Home != id && o.Leg == id
+	default:
+		return o.Home == id
+	}
 }

@@ -15,6 +15,8 @@ type Table struct {
 	Groups   []Group
 	// NextNumber is the number that the next replica gets, of whichever group. Numbers are never used again.
 	NextNumber uint64
+	// Secret is what ids of holds and decisions are sealed with. It never changes. A table of an older version has none.
+	Secret Secret `json:",omitempty"`
 }
 
 // The documents of the system shard.

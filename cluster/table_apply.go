@@ -57,3 +57,13 @@ func (t *Table) ApplyNodeState(node string, state NodeState) *Table {
 	next.Node(node).State = state
 	return next
 }
+
+// ApplySecret returns a changed clone that has that secret; nil if the table has one already, for it never changes.
+func (t *Table) ApplySecret(s Secret) *Table {
+	if len(t.Secret) > 0 {
+		return nil
+	}
+	next := t.Clone()
+	next.Secret = s
+	return next
+}

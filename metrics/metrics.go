@@ -22,6 +22,7 @@ type Metrics struct {
 	epochs        *children[uint32, prometheus.Gauge]
 	drops         *children[drop, prometheus.Counter]
 	keys          *children[uint32, prometheus.Gauge]
+	legs          *children[uint32, prometheus.Gauge]
 	frozen        *children[uint32, prometheus.Counter]
 	full          *children[uint32, prometheus.Counter]
 }
@@ -49,6 +50,7 @@ func New() *Metrics {
 	epochs := families.gauge("epoch", "Raft index with which the shard's owner opened for business.", "shard")
 	drops := families.counter("dropped_entries_total", "Entries of a deposed owner.", "shard", "reason")
 	keys := families.gauge("keys", "Records kept.", "shard")
+	legs := families.gauge("legs_open", "Parts of operations on several shards that are charged here, and not ended.", "shard")
 	frozen := families.counter("time_frozen_total", "Times shard time was seen standing still.", "shard")
 	full := families.counter("memory_full_total", "Times requests were seen refused for lack of memory.", "shard")
 	return &Metrics{
@@ -73,6 +75,9 @@ func New() *Metrics {
 		}),
 		keys: newChildren(func(shard uint32) prometheus.Gauge {
 			return keys.WithLabelValues(number(shard))
+		}),
+		legs: newChildren(func(shard uint32) prometheus.Gauge {
+			return legs.WithLabelValues(number(shard))
 		}),
 		frozen: newChildren(func(shard uint32) prometheus.Counter {
 			return frozen.WithLabelValues(number(shard))
@@ -125,6 +130,11 @@ func (m *Metrics) Drop(shard uint32, reason string) {
 // Keys tells how many records a shard keeps.
 func (m *Metrics) Keys(shard uint32, keys int) {
 	m.keys.of(shard).Set(float64(keys))
+}
+
+// LegsOpen tells how many parts of operations on several shards a shard has charged and not ended.
+func (m *Metrics) LegsOpen(shard uint32, legs int) {
+	m.legs.of(shard).Set(float64(legs))
 }
 
 // Frozen counts that a shard's time was seen standing still.

@@ -28,6 +28,7 @@
 //	reconcile  this node's replicas: create, open, close, destroy; say which were made and which are lost
 //	align      a group that this node leads: add learners, promote those that caught up, remove the leaving
 //	lead       hand a shard over to the node that the table wants to lead it
+//	discharge  what a shard that this node owns owes others about operations on several shards: every 500 ms
 //	plan       where the system shard is owned: change the table, by compare-and-set
 //
 // # Stop
@@ -37,6 +38,7 @@
 //	wait            one second in all, in which clients leave
 //	steward         nothing is opened or moved any more
 //	API             the requests under way end; they are forwarded by now
+//	router          what operations on several shards left to be done behind their callers ends, in two seconds
 //	hops            those that others forwarded here end
 //	replicas        actors, then groups; the others have their majority without us
 //	the rest        pulse, gossip (with a goodbye), peer port, stores

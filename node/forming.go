@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -142,7 +143,7 @@ func (n *Node) readKept() error {
 		if err != nil {
 			return fmt.Errorf("the table kept in the data directory: %w", err)
 		}
-		n.known.table.Store(&knownTable{table, kept.Version, kept.Text})
+		n.known.table.Store(newKnownTable(table, kept.Version, kept.Text))
 	}
 	return n.adoptLoneNode()
 }
@@ -211,7 +212,7 @@ func (n *Node) writeFirstTable(ctx context.Context) {
 	if len(set.Names()) == 0 {
 		n.config.Logger.Warn("there are no policies: every check will be answered not_found; give them with stint apply -f FILE")
 	}
-	table := cluster.NewTable(f.Cluster, founders, f.Shards, f.Replicas)
+	table := cluster.NewTable(f.Cluster, founders, f.Shards, f.Replicas).ApplySecret(newSecret())
 	_, err := n.swap(ctx, cluster.PoliciesDocument, 0, policy.Format(set))
 	if err == nil || isConflict(err) {
 		_, err = n.swap(ctx, cluster.TableDocument, 0, table.Encode())
@@ -223,6 +224,13 @@ func (n *Node) writeFirstTable(ctx context.Context) {
 		n.config.Logger.Info("the cluster's documents are not written yet; trying again", "error", err)
 	}
 	n.kick()
+}
+
+// newSecret draws the secret of a cluster.
+func newSecret() cluster.Secret {
+	var key [32]byte
+	rand.Read(key[:])
+	return key[:]
 }
 
 // founders describes the founding nodes as gossip knows them, and names those it does not know.

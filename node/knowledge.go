@@ -23,6 +23,15 @@ type knownTable struct {
 	*cluster.Table
 	version uint64
 	text    []byte
+	sealer  *shard.Sealer // of the table's secret; nil: it has none
+}
+
+func newKnownTable(t *cluster.Table, version uint64, text []byte) *knownTable {
+	known := &knownTable{Table: t, version: version, text: text}
+	if key, ok := t.Secret.Key(); ok {
+		known.sealer = shard.NewSealer(key)
+	}
+	return known
 }
 
 // tableKept is the record of the table in the node's own stores: where the others are, for the next start.
@@ -40,6 +49,9 @@ func (k *knowledge) newest() knownTable {
 	}
 	return knownTable{}
 }
+
+// sealer makes the ids of holds and decisions; nil while no secret is known.
+func (k *knowledge) sealer() *shard.Sealer { return k.newest().sealer }
 
 // revision is the newest policies known; nil while none are.
 func (k *knowledge) revision() *policy.Revision { return k.policies.Load() }
@@ -69,7 +81,7 @@ func (n *Node) learnTable(d shard.Document) {
 		n.fail(diskError(err))
 		return
 	}
-	n.known.table.Store(&knownTable{table, d.Version, d.Body})
+	n.known.table.Store(newKnownTable(table, d.Version, d.Body))
 	n.router.Wake()
 }
 

@@ -422,7 +422,9 @@ func (n *Node) serve() {
 	handler := api.New(api.Config{
 		Decider:        n.router,
 		Revision:       n.known.revision,
+		Sealer:         n.known.sealer,
 		Cluster:        admin{n},
+		Shards:         n.shards,
 		Ready:          n.Ready,
 		Observer:       n.metrics,
 		Metrics:        n.scrape(),
@@ -455,7 +457,10 @@ func (n *Node) scrape() http.Handler {
 	handler := n.metrics.Handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, r := range n.replicas() {
-			r.group.View(func(s *shard.State) { n.metrics.Keys(uint32(r.Shard), s.Records()) })
+			r.group.View(func(s *shard.State) {
+				n.metrics.Keys(uint32(r.Shard), s.Records())
+				n.metrics.LegsOpen(uint32(r.Shard), s.OpenLegs())
+			})
 		}
 		handler.ServeHTTP(w, r)
 	})

@@ -26,6 +26,7 @@ type replica struct {
 	// The steward's.
 	leadingSince time.Time // without an epoch; zero: it does not lead, or has one
 	ownsSince    time.Time // since when it owns the shard, or was last to be handed to the node that should
+	dischargedAt time.Time // when it was last looked what the shard owes others
 
 	alignedEpoch uint64 // in which the table was read; the aligning task's
 }

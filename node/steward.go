@@ -205,6 +205,7 @@ func (n *Node) lookAfter(ctx context.Context, r *replica) {
 	}
 	n.tasks.start("align "+r.Shard.String(), func(ctx context.Context) { n.align(ctx, r) })
 	n.leadWhereWanted(r)
+	n.discharge(r)
 }
 
 // openPatience is how long a leader may be without an epoch: two election time-outs and more.
@@ -316,6 +317,10 @@ func (n *Node) plan() {
 			Grace: n.config.ReplaceAfter}
 		var steps []string
 		err := n.changeTable(ctx, func(t *cluster.Table) (next *cluster.Table) {
+			if next = t.ApplySecret(newSecret()); next != nil {
+				steps = []string{"an older version founded the cluster: it gets the secret that ids of holds are sealed with"}
+				return next
+			}
 			next, steps = cluster.Plan(t, sight)
 			return next
 		})

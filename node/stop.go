@@ -32,6 +32,9 @@ func (n *Node) Close(ctx context.Context) error {
 	n.steering.Wait()
 	n.tasks.wait()
 	errs = append(errs, n.stopServing(ctx))
+	if n.router != nil {
+		n.router.Close()
+	}
 	if n.port != nil {
 		n.port.DrainHops()
 	}

@@ -2,7 +2,10 @@
 // of them acceptable.
 //
 // It owns the YAML of a policies file (Parse), the checks on it, and the answer to "which limits hold for this policy
-// and tier" (Policy.Resolve), which is computed once for each tier so that asking costs a map lookup.
+// and tier" (Policy.Resolve), which is computed once for each tier so that asking costs a map lookup. A key may have
+// numbers of its own, an Override: what holds for it is worked out each time it is asked for (Policy.ResolveFor).
+//
+// What a policy says about holds, lockouts, changes and parents is only words here. Package shard does as they say.
 //
 // It never knows how a limit counts (package limit does, and judges each limit's numbers), what was counted, keys,
 // time, files or the network. The caller reads the file.

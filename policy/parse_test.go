@@ -221,6 +221,7 @@ func TestHostileFiles(t *testing.T) {
 		"many fields":   "policies: {p: {" + repeat("a: 1,") + "}}",
 		"limits x tiers": "policies: {p: {limits: [" + strings.Repeat("{quota: 1},", 5_000) + "], tiers: {" +
 			many(5_000, ": {},") + "}}}",
+		"many zones":    "policies: {p: {limits: [" + strings.ReplaceAll(many(10_000, "}},"), "n", "{calendar: {time_zone: Z/") + "]}}",
 		"many policies": "policies: {" + many(5_000, ": {limits: [1]},") + "}",
 		"a long name":   "policies: {" + repeat("a") + ": {limits: [{}]}}",
 	} {

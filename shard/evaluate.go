@@ -89,6 +89,9 @@ type charge struct {
 
 // decide answers one request. One of a session first passes what the session remembers; a read never does.
 func (e *evaluation) decide(r *Request) Result {
+	if r.Operation != nil {
+		return e.operate(r)
+	}
 	if r.Session != (Session{}) && r.Op.changes() {
 		return e.decideInSession(r)
 	}
@@ -109,8 +112,6 @@ func (e *evaluation) decideInTime(r *Request) Result {
 			return e.operate(r)
 		}
 		return e.decideKeys(r)
-	case AskHome, Charge, Conclude, ResolveHome, FinishLeg, Acknowledge:
-		return e.operate(r)
 	case OpenSession:
 		return e.openSession(r)
 	case Fetch:

@@ -12,6 +12,8 @@ const (
 	documentRecord = 'd' // name -> version and body; on the system shard only
 	adoptionRecord = 'a' // nothing more -> version and text of the policies that the shard evaluates under
 
+	legRecord           = 'l' // namespace, id of an operation -> what this shard has charged for it
+	rulingRecord        = 'o' // namespace, id of an operation -> what this shard, its home, has decided
 	sessionAnswerRecord = 'n' // epoch, seq, index, number -> the answer to that request of the session
 	endRecord           = 'h' // name of a hold, or of a refunded decision -> how it ended, and what was answered
 	auditRecord         = 'u' // place in the ring -> a change that somebody made

@@ -6,14 +6,25 @@ import "github.com/stint-io/stint/limit"
 // shards about it.
 type Operation struct {
 	ID          string     // the client's idempotency id, or one that the coordinator has drawn
+	Op          Op         // Charge, Conclude: what the whole is: Check, Count, Partial or Reserve
 	Drawn       bool       // the coordinator has drawn it: no client will ask with it again
 	Home        ID         // the shard that decides
 	Fingerprint uint64     // of the whole request
 	TTL         limit.Span // Charge: after this long without a word from home the leg asks
-	Legs        []Leg      // Conclude: what the other shards said
-	Verdict     Verdict    // FinishLeg: what home has decided. ID and so on are those of the operation
-	Leg         ID         // Acknowledge: which shard has finished
+	Legs        []Leg      // Conclude: what the other shards said. ResolveHome, FinishLeg: which charge it is about
+	Verdict     Verdict    // FinishLeg, Acknowledge: what home has decided. ID and so on are those of the operation
+	Leg         ID         // Acknowledge: which shard has finished. ResolveHome: which one asks; home for the whole
 }
+
+// OfOperation reports whether this is a message of an operation on several shards.
+func (o Op) OfOperation() bool { return o >= AskHome && o <= Acknowledge }
+
+// ConcludeWithin bounds the NotAfter of a Conclude: so long after the earliest of its charges, each by its shard's time.
+// A ruling that an operation is aborted is remembered for longer than any Conclude of it is taken.
+const ConcludeWithin = limit.Span(60e6)
+
+// OperationFingerprint tells whether two requests under one id are the same request.
+func OperationFingerprint(whole *Request) uint64 { return fingerprint(whole) }
 
 // Leg is the part of an operation on one other shard, as that shard answered.
 type Leg struct {

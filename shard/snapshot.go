@@ -84,8 +84,8 @@ type summingReader struct {
 	head, body []byte // of the newest record
 }
 
-// record reads one record into a table.
-func (r *summingReader) record(t *table) (err error) {
+// record reads one record into a table, and into the index of what is to be done.
+func (r *summingReader) record(t *table, due dues) (err error) {
 	if r.head, err = r.next(r.head, recordHeader, recordHeader); err != nil {
 		return err
 	}
@@ -93,7 +93,9 @@ func (r *summingReader) record(t *table) (err error) {
 	if r.body, err = r.next(r.body, uint64(keyLength+valueLength), maxRecordBytes); err != nil {
 		return err
 	}
-	t.put(string(r.body[:keyLength]), Record{Value: r.body[keyLength:], ForgetAt: forgetAt})
+	key, value := string(r.body[:keyLength]), r.body[keyLength:]
+	t.put(key, Record{Value: value, ForgetAt: forgetAt})
+	due.note(key, value)
 	return nil
 }
 
@@ -147,8 +149,8 @@ func restore(id ID, r *summingReader) (*State, error) {
 	if head[0] != uint64(id) {
 		return nil, fmt.Errorf("it is shard %d's", head[0])
 	}
-	s := &State{id: id, epoch: head[1], term: head[2], seq: head[3], time: limit.Time(head[4])}
-	if s.table, err = readTable(r, head[6], head[7]); err != nil {
+	s := &State{id: id, epoch: head[1], term: head[2], seq: head[3], time: limit.Time(head[4]), due: make(dues)}
+	if s.table, err = readTable(r, s.due, head[6], head[7]); err != nil {
 		return nil, err
 	}
 	if err := r.checkSum(); err != nil {
@@ -180,10 +182,10 @@ func readHead(r *summingReader) (head [9]uint64, err error) {
 
 // readTable fills a table and gives it as many segments as the picture's had, so that sweeping goes on where it was.
 // It makes room as records come, not as the head says.
-func readTable(r *summingReader, records, segments uint64) (*table, error) {
+func readTable(r *summingReader, due dues, records, segments uint64) (*table, error) {
 	t := newTable()
 	for range records {
-		if err := r.record(t); err != nil {
+		if err := r.record(t, due); err != nil {
 			return nil, err
 		}
 	}

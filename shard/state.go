@@ -16,6 +16,7 @@ type State struct {
 	seq   uint64     // entries installed in this epoch
 	time  limit.Time // shard time of the newest entry; never falls
 	table *table
+	due   dues
 }
 
 // Outcome is what installing one entry came to. Only an Outcome with Dropped == NotDropped opens the output gate.
@@ -43,7 +44,7 @@ func (r DropReason) String() string {
 }
 
 // NewState makes the state of a shard that never saw an entry.
-func NewState(id ID) *State { return &State{id: id, table: newTable()} }
+func NewState(id ID) *State { return &State{id: id, table: newTable(), due: make(dues)} }
 
 // Install applies one log entry, which stands at a Raft index and was written in a Raft term. An error means that this
 // replica must halt before it answers anything: the payload is corrupt, of an unknown format, another shard's, its
@@ -96,6 +97,7 @@ func (s *State) install(e *entry) {
 		} else {
 			s.table.put(p.Key, p.Record)
 		}
+		s.due.note(e.puts[i].Key, e.puts[i].Value)
 	}
 	s.table.sweep(s.sweepSegments(e), e.time)
 }

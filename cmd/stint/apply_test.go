@@ -18,7 +18,9 @@ policies:
     limits:
       - {name: minute, quota: 50, fixed_window: {period: 60s}}
   otp:
-    limits: [{name: hour, quota: 3, sliding_log: {period: 1h}}]
+    parent: per-ip
+    count_denied: true
+    limits: [{name: hour, quota: 3, calendar: {unit: hour, time_zone: Europe/Paris}}]
 `
 
 func TestApplyDryRun(t *testing.T) {

@@ -18,13 +18,51 @@ type target struct {
 
 func (t target) String() string { return t.Policy + " on " + t.Key }
 
-type checkCommand struct {
+// entries are the keys that a command decides together: the target, and further pairs.
+type entries struct {
 	target
-	Cost uint64 `help:"Units to spend." default:"1"`
-	Tier string `help:"Default: the policy's default tier."`
+	More []string `arg:"" optional:"" name:"policy-key" help:"Further policies and keys, decided together with the first: all or none."`
+	Cost []uint64 `help:"Units to spend: one number for all keys, or one for each, separated by commas." default:"1"`
+	Tier []string `help:"Tier of each key, in their order, separated by commas. Default: the key's own, else the policy's."`
+}
+
+// messages is the entries as a request has them.
+func (e entries) messages() ([]*stintv1.Entry, error) {
+	names := append([]string{e.Policy, e.Key}, e.More...)
+	if len(names)%2 != 0 {
+		return nil, usagef("%s: needs a key: policies and keys come in pairs", names[len(names)-1])
+	}
+	count := len(names) / 2
+	if len(e.Cost) != 1 && len(e.Cost) != count {
+		return nil, usagef("--cost: are %d numbers for %d keys: one for all, or one for each", len(e.Cost), count)
+	}
+	if len(e.Tier) > count {
+		return nil, usagef("--tier: are %d tiers for %d keys", len(e.Tier), count)
+	}
+	messages := make([]*stintv1.Entry, count)
+	for i := range messages {
+		messages[i] = &stintv1.Entry{Policy: names[2*i], Key: names[2*i+1], Cost: &e.Cost[min(i, len(e.Cost)-1)]}
+		if i < len(e.Tier) {
+			messages[i].Tier = e.Tier[i]
+		}
+	}
+	return messages, nil
+}
+
+func (e entries) String() string {
+	text := e.target.String()
+	for i := 0; i+1 < len(e.More); i += 2 {
+		text += ", " + e.More[i] + " on " + e.More[i+1]
+	}
+	return text
+}
+
+type checkCommand struct {
+	entries
 	ID   string `help:"Idempotency id: asked again with it, the same request is counted once."`
-	Peek bool   `help:"Decide without counting."`
-	output
+	Mode string `help:"enforce: count what is allowed. count: count whatever the limits say. peek: count nothing. partial: take as much as there is room for." enum:"enforce,count,peek,partial" default:"enforce"`
+	Peek bool   `help:"The same as --mode peek."`
+	outputID
 	remote
 }
 
@@ -32,42 +70,45 @@ type checkCommand struct {
 func (*checkCommand) Help() string {
 	return "Exit code 0: allowed. 3: denied. Anything else: there was no decision.\n\n" +
 		"    stint check login user:42 && echo come in\n" +
+		"    stint check login user:42 per-ip 203.0.113.7\n" +
 		"    stint check api user:42 --cost 5 --tier researcher -o json"
+}
+
+var modes = map[string]stintv1.Mode{
+	"enforce": stintv1.Mode_MODE_UNSPECIFIED,
+	"count":   stintv1.Mode_MODE_COUNT,
+	"peek":    stintv1.Mode_MODE_PEEK,
+	"partial": stintv1.Mode_MODE_PARTIAL,
 }
 
 // Run asks, prints the decision, and tells it by the exit code.
 func (c *checkCommand) Run(s streams) error {
+	messages, err := c.messages()
+	if err != nil {
+		return err
+	}
+	if c.Peek {
+		c.Mode = "peek"
+	}
 	ctx, cancel := c.context()
 	defer cancel()
-	request := &stintv1.CheckRequest{Namespace: c.Namespace, IdempotencyId: c.ID,
-		Entries: []*stintv1.Entry{{Policy: c.Policy, Key: c.Key, Cost: &c.Cost, Tier: c.Tier}}}
-	if c.Peek {
-		request.Mode = stintv1.Mode_MODE_PEEK
-	}
-	answer, err := c.limits(ctx).Check(ctx, connect.NewRequest(request))
+	answer, err := c.limits(ctx).Check(ctx, connect.NewRequest(&stintv1.CheckRequest{Namespace: c.Namespace,
+		IdempotencyId: c.ID, Entries: messages, Mode: modes[c.Mode]}))
 	if err != nil {
-		return c.explain(ctx, "check "+c.target.String(), err, !c.Peek)
+		return c.explain(ctx, "check "+c.String(), err, c.Mode != "peek")
 	}
-	if c.json() {
-		err = printJSON(s, answer.Msg)
-	} else {
-		err = c.print(s, answer.Msg.Decision)
-	}
-	if err == nil && !answer.Msg.Decision.GetAllowed() {
-		return errDenied
-	}
-	return err
+	d := answer.Msg.Decision
+	return c.print(s, answer.Msg, d, d.GetDecisionId(), func() error {
+		fmt.Fprintln(s.out, verdictLine("allowed", c.String(), d))
+		return printLimits(s, d.GetLimits(), d.GetDecidedAt())
+	})
 }
 
-func (c *checkCommand) print(s streams, d *stintv1.Decision) error {
-	fmt.Fprintln(s.out, verdictLine(c.target.String(), d))
-	return printLimits(s, d.GetLimits(), d.GetDecidedAt())
-}
-
-func verdictLine(what string, d *stintv1.Decision) string {
+// verdictLine tells a decision in a sentence. done is what was done if it is allowed.
+func verdictLine(done, what string, d *stintv1.Decision) string {
 	var line strings.Builder
 	if d.GetAllowed() {
-		line.WriteString("allowed: " + what)
+		line.WriteString(done + ": " + what)
 	} else {
 		line.WriteString("denied: " + what)
 		if by := d.GetDeniedBy(); len(by) > 0 {
@@ -111,32 +152,4 @@ func (c *getCommand) Run(s streams) error {
 		return printJSON(s, answer.Msg)
 	}
 	return printLimits(s, answer.Msg.Limits, answer.Msg.At)
-}
-
-type adjustCommand struct {
-	target
-	Reset bool   `help:"Put the limits back to rest, as if the key had never been seen." required:""`
-	Limit string `help:"Only this limit of the policy."`
-	ID    string `help:"Idempotency id: asked again with it, the same request is done once."`
-	output
-	remote
-}
-
-// Run resets a key and prints its state.
-func (c *adjustCommand) Run(s streams) error {
-	if !c.Reset {
-		return usagef("adjust: say what to do: --reset")
-	}
-	ctx, cancel := c.context()
-	defer cancel()
-	answer, err := c.limits(ctx).Adjust(ctx, connect.NewRequest(&stintv1.AdjustRequest{Namespace: c.Namespace,
-		Policy: c.Policy, Key: c.Key, Limit: c.Limit, IdempotencyId: c.ID,
-		Op: &stintv1.AdjustRequest_Reset_{Reset_: &stintv1.Reset{}}}))
-	if err != nil {
-		return c.explain(ctx, "adjust "+c.target.String(), err, true)
-	}
-	if c.json() {
-		return printJSON(s, answer.Msg)
-	}
-	return printLimits(s, answer.Msg.Limits, nil)
 }

@@ -31,7 +31,12 @@ type commandLine struct {
 	Serve       serveCommand       `cmd:"" help:"Run a node."`
 	Check       checkCommand       `cmd:"" help:"Ask whether a key may spend, and count it. Exit code 3: denied."`
 	Get         getCommand         `cmd:"" help:"Show what a key has used."`
-	Adjust      adjustCommand      `cmd:"" help:"Change what a key has used."`
+	Reserve     reserveCommand     `cmd:"" help:"Hold units now, to be settled later. Exit code 3: denied."`
+	Settle      settleCommand      `cmd:"" help:"End or extend a hold, or refund a decision."`
+	Explain     explainCommand     `cmd:"" help:"Tell in words what would be decided now, and why."`
+	Adjust      adjustCommand      `cmd:"" help:"Change what a key has used, or block it."`
+	Override    overrideCommand    `cmd:"" help:"Give one key a tier or quotas of its own."`
+	Audit       auditCommand       `cmd:"" help:"List who changed what by hand."`
 	Policies    policiesCommand    `cmd:"" help:"List the policies in force."`
 	Apply       applyCommand       `cmd:"" help:"Put a policies file in force."`
 	Status      statusCommand      `cmd:"" help:"Show the nodes, the shards and what is wrong. Exit code 1: not healthy."`

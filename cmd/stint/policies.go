@@ -56,8 +56,17 @@ func printPolicies(s streams, m *stintv1.ListPoliciesResponse) error {
 			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", name, l.Name, ruleText(l), tiers)
 			name, tiers = "", "" // once is enough
 		}
+		if p.Lockout != nil {
+			fmt.Fprintf(table, "\tlockout\t%s\t\n", lockoutText(p.Lockout))
+		}
 	}
 	return table.Flush()
+}
+
+// lockoutText says a ladder in words.
+func lockoutText(l *stintv1.Lockout) string {
+	return fmt.Sprintf("%s after %d violations in a row, then %d times as long, up to %s", spanText(l.Base), l.After, l.Factor,
+		spanText(l.Max))
 }
 
 func tierNames(p *stintv1.Policy) string {

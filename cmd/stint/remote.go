@@ -33,6 +33,27 @@ type output struct {
 
 func (o output) json() bool { return o.Output == "json" }
 
+// outputID is the flag of the commands whose answer can be settled.
+type outputID struct {
+	Output string `short:"o" help:"table for people, json for programs, id: what settle takes, and nothing else." enum:"table,json,id" default:"table"`
+}
+
+// print tells a decision, and by its error whether it is a denial.
+func (o outputID) print(s streams, answer proto.Message, d *stintv1.Decision, id string, table func() error) (err error) {
+	switch {
+	case o.Output == "json":
+		err = printJSON(s, answer)
+	case o.Output == "table":
+		err = table()
+	case id != "":
+		_, err = fmt.Fprintln(s.out, id)
+	}
+	if err == nil && !d.GetAllowed() {
+		return errDenied
+	}
+	return err
+}
+
 // context ends with the timeout. It notes whether there was ever a connection that a request could be written to: the
 // error alone does not tell, because a dial that takes too long ends as any other call does that takes too long.
 func (r remote) context() (context.Context, context.CancelFunc) {
@@ -58,6 +79,10 @@ func (r remote) limits(ctx context.Context) stintv1connect.LimitServiceClient {
 
 func (r remote) policies(ctx context.Context) stintv1connect.PolicyServiceClient {
 	return stintv1connect.NewPolicyServiceClient(http.DefaultClient, r.reach(ctx))
+}
+
+func (r remote) observe(ctx context.Context) stintv1connect.ObserveServiceClient {
+	return stintv1connect.NewObserveServiceClient(http.DefaultClient, r.reach(ctx))
 }
 
 func (r remote) cluster(ctx context.Context) stintv1connect.ClusterServiceClient {

@@ -33,6 +33,7 @@ func TestMain(m *testing.M) {
 //	serve ARGS...              starts a server on a free port, waits until it is ready, and sets STINT_ADDR
 //	log REGEXP                 looks for a line in the server's log so far; ! log: there must be none
 //	halfcall                   begins a call to the server and leaves it at that
+//	remember NAME              sets a variable to what the last command has printed
 //	signal NAME... CODE        signals the server, again when it no longer listens, and checks its exit code
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -56,6 +57,9 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "serve": serve, "log": log, "halfcall": halfCall, "signal": signalServer,
+			"remember": func(ts *testscript.TestScript, _ bool, args []string) {
+				ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
+			},
 		},
 	})
 }

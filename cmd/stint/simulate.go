@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,12 +16,14 @@ import (
 )
 
 type simulateCommand struct {
-	File   string `short:"f" help:"Policies file. Default: the policies of serve --dev." placeholder:"FILE"`
-	Policy string `help:"Only this policy. Default: every one, each alone." placeholder:"NAME"`
-	Tier   string `help:"Default: each policy's default tier."`
-	Input  string `help:"Log to replay; - is stdin." required:"" placeholder:"FILE"`
-	Format string `help:"csv (header time,key[,cost]), auth (sshd) or combined (access log). Default: detected." placeholder:"FORMAT"`
-	Year   int    `help:"Of the first line of an auth log: its times have none. Default: this year."`
+	File    string   `short:"f" help:"Policies file. Default: the policies of serve --dev." placeholder:"FILE"`
+	Compare bool     `help:"Show whom the second of two policies files would newly deny and newly admit."`
+	Files   []string `arg:"" optional:"" name:"file" help:"With --compare: the old policies file and the new one."`
+	Policy  string   `help:"Only this policy. Default: every one, each alone." placeholder:"NAME"`
+	Tier    string   `help:"Default: each policy's default tier."`
+	Input   string   `help:"Log to replay; - is stdin." required:"" placeholder:"FILE"`
+	Format  string   `help:"csv (header time,key[,cost]), auth (sshd) or combined (access log). Default: detected." placeholder:"FORMAT"`
+	Year    int      `help:"Of the first line of an auth log: its times have none. Default: this year."`
 	output
 }
 
@@ -28,8 +31,14 @@ type simulateCommand struct {
 func (*simulateCommand) Help() string {
 	return "What a policy would have done to traffic that already happened. Each event has the log's time.\n\n" +
 		"    stint simulate --input /var/log/auth.log --policy login\n" +
-		"    stint simulate -f policies.yaml --input access.log -o json"
+		"    stint simulate -f policies.yaml --input access.log -o json\n" +
+		"    stint simulate --compare old.yaml new.yaml --input access.log\n\n" +
+		"Each event is a plain check, and every policy runs alone. Nothing is held or settled in a replay, so concurrency " +
+		"limits never fill, and a lockout climbs only where the policy counts denials as violations (count_denied with on_denied)."
 }
+
+// simulated is what came of a replay. It is what -o json prints.
+type simulated interface{ WriteText(io.Writer) error }
 
 // Run replays the log and prints the report.
 func (c *simulateCommand) Run(s streams) error {
@@ -37,20 +46,16 @@ func (c *simulateCommand) Run(s streams) error {
 	if err != nil {
 		return usageError{fmt.Errorf("--format: %w", err)}
 	}
-	set, err := c.policySet()
+	trial, err := c.trial()
 	if err != nil {
 		return err
-	}
-	plan := replay.Plan{Tier: c.Tier}
-	if c.Policy != "" {
-		plan.Policies = []string{c.Policy}
 	}
 	input, err := openInput(c.Input, s.in)
 	if err != nil {
 		return fmt.Errorf("--input: %w", err)
 	}
 	defer input.Close()
-	report, err := c.replay(s, input, format, set, plan)
+	report, err := c.replay(s, input, format, trial)
 	if err != nil {
 		return err
 	}
@@ -60,15 +65,38 @@ func (c *simulateCommand) Run(s streams) error {
 	return report.WriteText(s.out)
 }
 
-func (c *simulateCommand) policySet() (*policy.Set, error) {
-	if c.File == "" {
-		return policy.Dev(), nil
+// trial reads the policies and says what is to be done with the events.
+func (c *simulateCommand) trial() (func(*replay.Events) (simulated, error), error) {
+	plan := replay.Plan{Tier: c.Tier}
+	if c.Policy != "" {
+		plan.Policies = []string{c.Policy}
 	}
-	text, err := os.ReadFile(c.File)
+	switch {
+	case !c.Compare && len(c.Files) > 0:
+		return nil, usageError{fmt.Errorf("%s: files are named with --compare only; for one file use -f", c.Files[0])}
+	case c.Compare && (len(c.Files) != 2 || c.File != ""):
+		return nil, usageError{errors.New("--compare: name two policies files behind it, the old one and the new one, and no -f")}
+	case c.Compare:
+		before, err := readPolicySet(c.Files[0])
+		if err != nil {
+			return nil, err
+		}
+		after, err := readPolicySet(c.Files[1])
+		return func(events *replay.Events) (simulated, error) { return replay.Compare(events, before, after, plan) }, err
+	}
+	set, err := policy.Dev(), error(nil)
+	if c.File != "" {
+		set, err = readPolicySet(c.File)
+	}
+	return func(events *replay.Events) (simulated, error) { return replay.Run(events, set, plan) }, err
+}
+
+func readPolicySet(file string) (*policy.Set, error) {
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("policies file: %w", err)
 	}
-	return policy.Parse(c.File, text)
+	return policy.Parse(file, text)
 }
 
 func openInput(name string, stdin io.Reader) (io.ReadCloser, error) {
@@ -78,8 +106,8 @@ func openInput(name string, stdin io.Reader) (io.ReadCloser, error) {
 	return os.Open(name)
 }
 
-func (c *simulateCommand) replay(s streams, input io.Reader, format replay.Format, set *policy.Set, plan replay.Plan) (
-	*replay.Report, error) {
+func (c *simulateCommand) replay(s streams, input io.Reader, format replay.Format,
+	trial func(*replay.Events) (simulated, error)) (simulated, error) {
 	options := replay.Options{Format: format, Year: c.Year}
 	if options.Year == 0 {
 		options.Year = time.Now().UTC().Year()
@@ -97,7 +125,7 @@ func (c *simulateCommand) replay(s streams, input io.Reader, format replay.Forma
 	if err != nil {
 		return nil, err
 	}
-	return replay.Run(events, set, plan)
+	return trial(events)
 }
 
 // live reports whether somebody watches stderr.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -14,29 +15,80 @@ import (
 // newTable aligns cells that are ended by tabs.
 func newTable(s streams) *tabwriter.Writer { return tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0) }
 
-// printLimits writes one line for each limit. at is when the state was read; nil: the resets are shown as instants.
+// printLimits writes one line for each limit, and one for each lockout. at is when the state was read; nil: the resets are
+// shown as instants. There is a column for keys, held and granted units only where there is something to show.
 func printLimits(s streams, limits []*stintv1.LimitStatus, at *timestamppb.Timestamp) error {
 	table := newTable(s)
-	fmt.Fprintln(table, "LIMIT\tUSED\tQUOTA\tREMAINING\tRESETS")
+	c := columnsOf(limits)
+	fmt.Fprintf(table, "LIMIT\t%sUSED\t%sQUOTA\tREMAINING\t%sRESETS\n", c.key("KEY"), c.held("HELD"), c.granted("GRANTED"))
 	for _, l := range limits {
-		fmt.Fprintf(table, "%s/%s\t%s\n", l.Policy, l.Limit, limitCells(l, at))
+		fmt.Fprintf(table, "%s/%s\t%s%s\n", l.Policy, l.Limit, c.key(l.Key), limitCells(l, c, at))
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for i, l := range limits {
+		if i > 0 && l.Policy == limits[i-1].Policy && l.Key == limits[i-1].Key {
+			continue
+		}
+		if l.BlockedUntil != nil || l.LockoutLevel > 0 {
+			fmt.Fprintf(s.out, "%s on %s is %s\n", l.Policy, l.Key, lockoutState(l))
+		}
+	}
+	return nil
 }
 
-func limitCells(l *stintv1.LimitStatus, at *timestamppb.Timestamp) string {
+// lockoutState says where a key stands on its ladder.
+func lockoutState(l *stintv1.LimitStatus) string {
+	if l.BlockedUntil == nil {
+		return fmt.Sprintf("at level %d of its lockout, and not blocked", l.LockoutLevel)
+	}
+	text := "blocked until " + instant(l.BlockedUntil)
+	if l.LockoutLevel > 0 {
+		text += fmt.Sprintf(", at level %d of its lockout", l.LockoutLevel)
+	}
+	return text
+}
+
+// columns says which of the columns there are that a table does not always have.
+type columns struct{ keys, holds, grants bool }
+
+func columnsOf(limits []*stintv1.LimitStatus) (c columns) {
+	for _, l := range limits {
+		c.keys = c.keys || l.Key != limits[0].Key
+		c.holds = c.holds || l.Held > 0
+		c.grants = c.grants || l.Granted > 0
+	}
+	return c
+}
+
+func (c columns) key(cell string) string     { return cellIf(c.keys, cell) }
+func (c columns) held(cell string) string    { return cellIf(c.holds, cell) }
+func (c columns) granted(cell string) string { return cellIf(c.grants, cell) }
+func cellIf(there bool, cell string) string {
+	if !there {
+		return ""
+	}
+	return cell + "\t"
+}
+
+func limitCells(l *stintv1.LimitStatus, c columns, at *timestamppb.Timestamp) string {
 	note := ""
 	if l.Shadow {
 		note = "shadow"
 	}
+	held, granted := c.held(strconv.FormatUint(l.Held, 10)), c.granted(strconv.FormatUint(l.Granted, 10))
 	if l.Unlimited {
-		return fmt.Sprintf("%d\tunlimited\t\t%s\t%s", l.Used, resetText(l, at), note)
+		return fmt.Sprintf("%d\t%sunlimited\t\t%s%s\t%s", l.Used, held, granted, resetText(l, at), note)
 	}
 	if note == "" {
 		note = bar(l.Used, l.Quota)
 	}
-	return fmt.Sprintf("%d\t%d\t%d\t%s\t%s", l.Used, l.Quota, l.Remaining, resetText(l, at), note)
+	return fmt.Sprintf("%d\t%s%d\t%d\t%s%s\t%s", l.Used, held, l.Quota, l.Remaining, granted, resetText(l, at), note)
 }
+
+// instant is a time for people to read.
+func instant(t *timestamppb.Timestamp) string { return t.AsTime().UTC().Format(time.RFC3339) }
 
 // resetText says when nothing counted so far will count any more.
 func resetText(l *stintv1.LimitStatus, at *timestamppb.Timestamp) string {
@@ -46,7 +98,7 @@ func resetText(l *stintv1.LimitStatus, at *timestamppb.Timestamp) string {
 	case l.ResetAt == nil:
 		return "never"
 	case at == nil:
-		return l.ResetAt.AsTime().Format(time.RFC3339)
+		return instant(l.ResetAt)
 	}
 	return "in " + l.ResetAt.AsTime().Sub(at.AsTime()).Round(time.Millisecond).String()
 }

@@ -8,6 +8,8 @@
 //	...
 //	err = report.WriteText(os.Stdout) // for people; json.Marshal(report) for programs
 //
+// Compare does the same for two versions of a file, and shows whom the new one would newly deny and newly admit.
+//
 // What it reads (Format):
 //
 //   - csv: a header with the columns time, key and, if you like, cost, in any order; then one event a line. The time is
@@ -26,7 +28,11 @@
 // an earlier time than the one before it is decided at that later time, and the report counts how often that happened.
 //
 // Every policy runs alone, as if the others did not exist. What is remembered of a key is forgotten when it no longer
-// matters, so memory grows with the keys that are live at one time, and with the keys that were ever denied.
+// matters, so memory grows with the keys that are live at one time, and with the keys that were ever denied. A comparison
+// counts each key of the log, so there memory grows with all of them.
 //
-// Events, Run and Report are each for one goroutine.
+// An event is a plain check. Nothing is held and nothing is settled, so concurrency limits never fill, and a lockout only
+// climbs where a policy says so of denials: count_denied with on_denied.
+//
+// Events, Run, Compare and what they return are each for one goroutine.
 package replay

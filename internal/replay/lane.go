@@ -49,15 +49,16 @@ func newLane(set *policy.Set, name, tier string) (*lane, error) {
 	}, nil
 }
 
-func (l *lane) decide(event Event, now limit.Time) error {
+// decide reports whether the event is admitted.
+func (l *lane) decide(event Event, now limit.Time) (allowed bool, err error) {
 	l.request.Entries[0].Key, l.request.Entries[0].Cost = event.Key, event.Cost
 	results, puts := shard.Evaluate(&l.records, l.set, []shard.Request{l.request}, shard.Stamp{Now: now})
 	if err := results[0].Err; err != nil {
-		return err
+		return false, err
 	}
 	l.records.apply(puts, now)
 	l.count(event, now, &results[0].Decision)
-	return nil
+	return results[0].Decision.Allowed, nil
 }
 
 func (l *lane) count(event Event, now limit.Time, d *shard.Decision) {

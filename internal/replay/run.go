@@ -22,26 +22,47 @@ func Run(events *Events, set *policy.Set, plan Plan) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := events.each(r.step); err != nil {
+		return nil, err
+	}
+	return r.report(events), nil
+}
+
+// each steps through all events that are left.
+func (e *Events) each(step func(Event) error) error {
 	for {
-		event, err := events.Next()
+		event, err := e.Next()
 		if errors.Is(err, io.EOF) {
-			return r.report(events), nil
+			return nil
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if err := r.step(event); err != nil {
-			return nil, events.at(err)
+		if err := step(event); err != nil {
+			return e.at(err)
 		}
 	}
 }
 
 // run is a replay under way.
 type run struct {
-	lanes      []*lane
+	lanes []*lane
+	pace  pace
+	tier  string
+}
+
+// pace is the clock of a replay: each event has its own time, or that of the event before it if that was later.
+type pace struct {
 	now        limit.Time
 	outOfOrder int
-	tier       string
+}
+
+func (p *pace) step(event Event) limit.Time {
+	if event.At < p.now {
+		p.outOfOrder++
+	}
+	p.now = max(p.now, event.At)
+	return p.now
 }
 
 func newRun(set *policy.Set, plan Plan) (*run, error) {
@@ -60,14 +81,11 @@ func newRun(set *policy.Set, plan Plan) (*run, error) {
 	return r, nil
 }
 
-// step decides one event under every policy, at its own time or at that of the event before it if that was later.
+// step decides one event under every policy.
 func (r *run) step(event Event) error {
-	if event.At < r.now {
-		r.outOfOrder++
-	}
-	r.now = max(r.now, event.At)
+	now := r.pace.step(event)
 	for _, l := range r.lanes {
-		if err := l.decide(event, r.now); err != nil {
+		if _, err := l.decide(event, now); err != nil {
 			return fmt.Errorf("policy %s: %w", l.name, err)
 		}
 	}
@@ -78,7 +96,7 @@ func (r *run) report(events *Events) *Report {
 	report := &Report{
 		Format:     events.format,
 		Tier:       r.tier,
-		OutOfOrder: r.outOfOrder,
+		OutOfOrder: r.pace.outOfOrder,
 		Unreadable: events.unreadable,
 		Policies:   make([]PolicyReport, 0, len(r.lanes)),
 	}

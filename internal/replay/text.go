@@ -16,15 +16,19 @@ func (r *Report) WriteText(w io.Writer) error {
 	for i := range r.Policies {
 		r.Policies[i].writeText(&text)
 	}
-	if r.OutOfOrder > 0 {
-		fmt.Fprintf(&text, "\n%d events were earlier than the one before them and were decided at its time.\n", r.OutOfOrder)
-	}
-	if r.Unreadable > 0 {
-		fmt.Fprintf(&text, "\n%d lines could not be read and were passed over. The first: %s\n",
-			r.Unreadable, r.FirstUnreadable)
-	}
+	writeOddLines(&text, r.OutOfOrder, r.Unreadable, r.FirstUnreadable)
 	_, err := w.Write(text.Bytes())
 	return err
+}
+
+// writeOddLines says what of the log was not taken as it stands.
+func writeOddLines(text *bytes.Buffer, outOfOrder, unreadable int, first string) {
+	if outOfOrder > 0 {
+		fmt.Fprintf(text, "\n%d events were earlier than the one before them and were decided at its time.\n", outOfOrder)
+	}
+	if unreadable > 0 {
+		fmt.Fprintf(text, "\n%d lines could not be read and were passed over. The first: %s\n", unreadable, first)
+	}
 }
 
 func (r *Report) writeSummary(text *bytes.Buffer) {

@@ -1008,7 +1008,7 @@ type ReserveRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What to hold.
 	Check *CheckRequest `protobuf:"bytes,1,opt,name=check,proto3" json:"check,omitempty"`
-	// How long the hold lives.
+	// How long the hold lives: at most 31 days. Absent: 60 s.
 	Ttl *durationpb.Duration `protobuf:"bytes,2,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	// What becomes of the hold if nobody settles it.
 	OnExpire      OnExpire `protobuf:"varint,3,opt,name=on_expire,json=onExpire,proto3,enum=stint.v1.OnExpire" json:"on_expire,omitempty"`
@@ -1263,7 +1263,7 @@ type SettleRequest_HoldId struct {
 }
 
 type SettleRequest_DecisionId struct {
-	// Handle of a decision, which can only be cancelled.
+	// Handle of a decision: all but extend can be done with it, once, within the retention of its policy.
 	DecisionId string `protobuf:"bytes,2,opt,name=decision_id,json=decisionId,proto3,oneof"`
 }
 
@@ -1313,7 +1313,7 @@ func (*SettleRequest_Failed) isSettleRequest_Action() {}
 // Commit spends what was held.
 type Commit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What was really spent, one number for each entry. Absent: what was held.
+	// What was really spent, one number for each entry that the request named. Absent: what was held.
 	ActualCost []uint64 `protobuf:"varint,1,rep,packed,name=actual_cost,json=actualCost,proto3" json:"actual_cost,omitempty"`
 	// What becomes of units spent above the hold.
 	Overage       Overage `protobuf:"varint,2,opt,name=overage,proto3,enum=stint.v1.Overage" json:"overage,omitempty"`

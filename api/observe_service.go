@@ -1,0 +1,133 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"connectrpc.com/connect"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+// observeService answers stint.v1.ObserveService.
+type observeService struct {
+	decider Decider
+	shards  func() int // nil, or 0: their number is not known
+}
+
+const (
+	auditCountDefault = 100
+	auditCountMax     = 1000
+	// auditShardsAtOnce bounds what is in memory: a shard answers with up to a megabyte.
+	auditShardsAtOnce = 8
+)
+
+func (s observeService) register(mux *http.ServeMux, e edge) {
+	unary(mux, e, stintv1connect.ObserveServiceAuditProcedure, s.audit, readOnly)
+	unary(mux, e, stintv1connect.ObserveServiceTopProcedure, unbuilt[stintv1.TopRequest, stintv1.TopResponse]("Top"), readOnly)
+	watch := stintv1connect.ObserveServiceWatchProcedure
+	mux.Handle(watch, connect.NewServerStreamHandler(watch, unbuiltWatch, codecs, uncompressed))
+}
+
+func unbuiltWatch(context.Context, *connect.Request[call[stintv1.WatchRequest, *stintv1.WatchRequest]],
+	*connect.ServerStream[stintv1.Event]) error {
+	return codedError(notBuilt("Watch"))
+}
+
+// audit asks every shard, each of which has only the changes of its own keys, and sorts what they answer. Shard times are
+// not of one clock, so two changes on different shards may come in the wrong order when they were made at nearly one time.
+func (s observeService) audit(ctx context.Context, m *stintv1.AuditRequest) (*stintv1.AuditResponse, error) {
+	wanted, err := auditWanted(m)
+	if err != nil {
+		return nil, err
+	}
+	shards := 0
+	if s.shards != nil {
+		shards = s.shards()
+	}
+	if shards == 0 {
+		return nil, errNoCluster
+	}
+	var newest []shard.AuditRecord
+	for first := 0; first < shards; first += auditShardsAtOnce {
+		requests := make([]shard.Request, 0, auditShardsAtOnce)
+		for id := first; id < min(first+auditShardsAtOnce, shards); id++ {
+			requests = append(requests, auditOf(shard.ID(id), uint32(shards)))
+		}
+		for _, result := range s.decider.Decide(ctx, requests) {
+			if result.Err != nil {
+				return nil, result.Err
+			}
+			for _, record := range result.Decision.Audit {
+				if wanted.has(&record) {
+					newest = append(newest, record)
+				}
+			}
+		}
+		slices.SortStableFunc(newest, newerFirst)
+		newest = newest[:min(len(newest), wanted.count)]
+	}
+	return &stintv1.AuditResponse{Records: auditMessages(newest)}, nil
+}
+
+// newerFirst orders changes: those of one shard as they were made.
+func newerFirst(a, b shard.AuditRecord) int {
+	return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(a.Position.Shard, b.Position.Shard),
+		cmp.Compare(b.Position.Epoch, a.Position.Epoch), cmp.Compare(b.Position.Seq, a.Position.Seq))
+}
+
+// auditOf asks one shard, by any key that lives there.
+func auditOf(id shard.ID, shards uint32) shard.Request {
+	for n := 0; ; n++ { // about as many rounds as there are shards: the hash is even
+		if key := "audit-" + strconv.Itoa(n); shard.Of(shard.DefaultNamespace, key, shards) == id {
+			return shard.Request{Op: shard.ReadAudit, Namespace: shard.DefaultNamespace, Entries: []shard.Entry{{Key: key, Cost: 1}}}
+		}
+	}
+}
+
+// auditFilter says which changes are wanted; "" all.
+type auditFilter struct {
+	namespace, policy, key string
+	count                  int
+}
+
+func auditWanted(m *stintv1.AuditRequest) (f auditFilter, err error) {
+	f = auditFilter{policy: m.Policy, key: m.Key, count: int(m.Count)}
+	if f.namespace, err = namespaceOf(m.Namespace); err != nil {
+		return f, err
+	}
+	if problem := optional(m.Policy, policy.NameProblem); problem != "" {
+		return f, shard.Invalidf("policy", "%s", problem)
+	}
+	if problem := optional(m.Key, shard.KeyProblem); problem != "" {
+		return f, shard.Invalidf("key", "%s", problem)
+	}
+	if m.Count > auditCountMax {
+		return f, shard.Invalidf("count", "is %d: at most %d are allowed", m.Count, auditCountMax)
+	}
+	if f.count == 0 {
+		f.count = auditCountDefault
+	}
+	return f, nil
+}
+
+func (f *auditFilter) has(r *shard.AuditRecord) bool {
+	return r.Namespace == f.namespace && (f.policy == "" || r.Policy == f.policy) && (f.key == "" || r.Key == f.key)
+}
+
+func auditMessages(records []shard.AuditRecord) []*stintv1.AuditRecord {
+	messages := make([]*stintv1.AuditRecord, len(records))
+	for i := range records {
+		r := &records[i]
+		messages[i] = &stintv1.AuditRecord{At: timestampOf(r.At), Actor: r.Actor, Namespace: r.Namespace, Policy: r.Policy,
+			Key: r.Key, Limit: r.Limit, Deed: r.Deed, Before: r.Before, After: r.After, Note: r.Note,
+			Position: positionOf(r.Position)}
+	}
+	return messages
+}

@@ -1,0 +1,262 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+// voyage is one operation that clients ask for, perhaps several times under its id. On each of its shards it has a key of
+// its own, which tells whether it is counted there, and perhaps one that it shares with others.
+type voyage struct {
+	id      string // "" none
+	number  int
+	request shard.Request
+	shards  []shard.ID // of the entries
+	own     []bool     // of the entries: nobody else's key
+
+	mu                                sync.Mutex
+	allowed, denied, unknown, refused int // answers
+	settled                           []*shard.Settlement
+}
+
+func (w *archipelago) voyage(number int) *voyage {
+	v := &voyage{number: number}
+	if w.draw(2) == 0 {
+		v.id = fmt.Sprintf("client-%d", number)
+	}
+	op := []shard.Op{shard.Check, shard.Check, shard.Reserve, shard.Reserve, shard.Count, shard.Partial}[w.draw(6)]
+	v.request = shard.Request{Op: op, Namespace: "n", ID: v.id}
+	if op == shard.Reserve {
+		v.request.Hold = &shard.HoldTerms{TTL: limit.Span(500_000 + w.draw(9_000_000)), OnExpire: policy.OnExpire(w.draw(3))}
+	}
+	first := w.draw(3)
+	for i := range 2 + w.draw(2) {
+		id := shard.ID((first + i) % 3)
+		v.add(id, "own", v.key(id), 1+w.draw(3))
+		if op == shard.Check || op == shard.Reserve {
+			v.add(id, "shared", keyOn(id, fmt.Sprint("shared", w.draw(sharedKeys))), 1+w.draw(3))
+		}
+	}
+	return v
+}
+
+func (v *voyage) add(id shard.ID, policy, key string, cost int) {
+	v.shards, v.own = append(v.shards, id), append(v.own, policy == "own")
+	v.request.Entries = append(v.request.Entries, shard.Entry{Policy: policy, Key: key, Cost: uint64(cost)})
+}
+
+// key is one that only this operation counts on.
+func (v *voyage) key(id shard.ID) string { return keyOn(id, fmt.Sprint("own", v.number)) }
+
+// mortalNode makes a node that may vanish before it is through.
+func (w *archipelago) mortalNode() *mortal {
+	life := 1 << 30
+	if w.draw(3) == 0 {
+		life = w.draw(9)
+	}
+	return w.node(life)
+}
+
+// ask has the operation carried out once, and perhaps settled.
+func (v *voyage) ask(w *archipelago) {
+	node := w.mortalNode()
+	defer node.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(100+w.draw(8000))*time.Millisecond)
+	defer cancel()
+	result := node.Decide(ctx, cloneRequests([]shard.Request{v.request}))[0]
+	if node.dead() {
+		return // nobody hears it
+	}
+	v.hear(w, &result)
+	if result.Err != nil || !result.Decision.Allowed {
+		return
+	}
+	for range w.draw(3) {
+		time.Sleep(time.Duration(w.draw([]int{1000, 6000, 200_000}[w.draw(3)])) * time.Millisecond)
+		v.settle(w, &result.Decision)
+	}
+}
+
+func (v *voyage) hear(w *archipelago, result *shard.Result) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch err := result.Err; {
+	case err == nil && result.Decision.Allowed:
+		v.allowed++
+	case err == nil:
+		v.denied++
+	case err.MaybeApplied():
+		v.unknown++
+	default:
+		v.refused++
+	}
+	if err := result.Err; err == nil && len(result.Decision.Limits) != len(v.request.Entries) {
+		w.Errorf("seed %d: %d statuses for %d entries", w.seed, len(result.Decision.Limits), len(v.request.Entries))
+	}
+}
+
+// settle settles the operation's hold, or its decision, in some way.
+func (v *voyage) settle(w *archipelago, d *shard.Decision) {
+	s := &shard.Settlement{Action: shard.Action(1 + w.draw(5)), Target: shard.Target{Hold: d.HoldExpires != 0,
+		DecidedAt: d.DecidedAt, Operation: d.Operation.ID, Home: d.Operation.Home}}
+	switch {
+	case s.Action == shard.ActionExtend && !s.Target.Hold:
+		s.Action = shard.ActionCancel
+	case s.Action == shard.ActionExtend:
+		s.TTL = limit.Span(100_000 + w.draw(9_000_000))
+	case s.Action == shard.ActionCommit && w.draw(3) > 0:
+		for i, entry := range v.request.Entries {
+			most := entry.Cost
+			if v.own[i] {
+				most += 2
+			}
+			s.Actual = append(s.Actual, uint64(w.draw(int(most)+1)))
+		}
+	}
+	request := shard.Request{Op: shard.Settle, Namespace: "n", Entries: v.request.Entries, Settlement: s}
+	node := w.mortalNode()
+	defer node.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(100+w.draw(8000))*time.Millisecond)
+	defer cancel()
+	result := node.Decide(ctx, cloneRequests([]shard.Request{request}))[0]
+	if result.Err == nil && !node.dead() && s.Action != shard.ActionExtend {
+		v.mu.Lock()
+		v.settled = append(v.settled, s)
+		v.mu.Unlock()
+	}
+}
+
+// due is what the i-th entry must have used when all is over, as home has ruled.
+func (v *voyage) due(f *ruledAs, i int) uint64 {
+	cost := v.request.Entries[i].Cost
+	switch {
+	case f == nil || f.state == shard.OperationAborted:
+		return 0
+	case f.state == shard.OperationCommitted:
+		return cost
+	case f.how == nil && v.request.Hold.OnExpire == policy.OnExpireCommit:
+		return cost
+	case f.how == nil, f.how.Action == shard.ActionCancel, f.how.Action == shard.ActionSuccess:
+		return 0
+	case f.how.Actual != nil:
+		return f.how.Actual[i]
+	}
+	return cost
+}
+
+// judge compares what was heard, what home has ruled, and what was counted, and adds up what is due on shared keys.
+func (v *voyage) judge(w *archipelago, sums map[string]uint64) {
+	f := w.byKey[v.key(slices.Min(v.shards))]
+	for i, id := range v.shards {
+		due := v.due(f, i)
+		if !v.own[i] {
+			sums[v.request.Entries[i].Key] += due
+			continue
+		}
+		s := w.shards[id]
+		s.mu.Lock()
+		if used := s.used("own", v.key(id)); used != due {
+			w.Errorf("seed %d: operation %d has counted %d on shard %v, where %d is due by %+v", w.seed, v.number, used, id, due, f)
+		}
+		s.mu.Unlock()
+	}
+	committed := f != nil && f.state != shard.OperationAborted
+	switch {
+	case v.allowed > 0 && !committed:
+		w.Errorf("seed %d: operation %d was allowed and is not counted", w.seed, v.number)
+	case v.denied > 0 && committed:
+		w.Errorf("seed %d: operation %d was denied and is counted", w.seed, v.number)
+	case v.id == "" && v.refused > 0 && committed:
+		w.Errorf("seed %d: operation %d was told as not counted and is", w.seed, v.number)
+	}
+	for _, s := range v.settled {
+		if f == nil || f.how == nil || f.how.Action != s.Action || !slices.Equal(f.how.Actual, s.Actual) {
+			w.Errorf("seed %d: operation %d was told as settled by %+v, and is so by %+v", w.seed, v.number, s, f)
+		}
+	}
+}
+
+// sail lets a world live, and judges it.
+func (w *archipelago) sail(count int) {
+	var voyages []*voyage
+	var group sync.WaitGroup
+	for number := range count {
+		v := w.voyage(number)
+		voyages = append(voyages, v)
+		asks := 1
+		if v.id != "" {
+			asks += w.draw(3)
+		}
+		for range asks {
+			begin := time.Duration(w.draw(40_000)) * time.Millisecond
+			if w.draw(2) == 0 {
+				begin = time.Duration(number) * 300 * time.Millisecond
+			}
+			group.Go(func() {
+				time.Sleep(begin)
+				v.ask(w)
+			})
+		}
+	}
+	group.Wait()
+	w.settleDown()
+	sums := map[string]uint64{}
+	for _, v := range voyages {
+		v.judge(w, sums)
+	}
+	for _, s := range w.shards {
+		for k := range sharedKeys {
+			key := keyOn(s.id, fmt.Sprint("shared", k))
+			s.mu.Lock()
+			if used := s.used("shared", key); used != sums[key] {
+				w.Errorf("seed %d: %q has used %d, the operations that are counted make %d", w.seed, key, used, sums[key])
+			}
+			s.mu.Unlock()
+		}
+	}
+	w.close()
+	for _, v := range voyages {
+		w.heard.allowed += v.allowed
+		w.heard.denied += v.denied
+		w.heard.definite += v.refused
+		w.heard.unknown += v.unknown
+	}
+}
+
+// Whatever fails, and whoever vanishes: an operation is counted everywhere or nowhere, as its caller was told, nothing is
+// admitted above a quota, and nothing is left open.
+func TestAnOperationIsAllOrNothing(t *testing.T) {
+	var all tally
+	first, worlds := rand.Uint64(), 60
+	if testing.Short() {
+		worlds = 15
+	}
+	for i := range worlds {
+		seed := first + uint64(i)
+		synctest.Test(t, func(t *testing.T) {
+			w := newArchipelago(t, seed)
+			w.sail(40)
+			all.allowed += w.heard.allowed
+			all.denied += w.heard.denied
+			all.definite += w.heard.definite
+			all.unknown += w.heard.unknown
+		})
+		if t.Failed() {
+			return
+		}
+	}
+	t.Logf("allowed, denied, refused, unknown: %v", all)
+	if least := worlds; all.allowed < least || all.denied < least || all.definite < least || all.unknown < least/4 {
+		t.Errorf("the worlds are too calm or too rough: %+v", all)
+	}
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+)
+
+// byHand are the flags of every command that changes a key by hand.
+type byHand struct {
+	Note  string `help:"Why, for the audit log."`
+	Actor string `help:"Who, for the audit log." env:"STINT_ACTOR,USER"`
+	ID    string `help:"Idempotency id: asked again with it, the same request is done once."`
+}
+
+// signed says who asks for a change.
+func signed[M any](h byHand, m *M) *connect.Request[M] {
+	request := connect.NewRequest(m)
+	if h.Actor != "" {
+		request.Header().Set("Stint-Actor", h.Actor)
+	}
+	return request
+}
+
+type adjustCommand struct {
+	target
+	Deed  string `arg:"" optional:"" name:"deed" help:"reset: back to rest, as if the key had never been seen. set N: N units are used. add N: N more are; write -- -5 to take 5 away. block DURATION or TIME: deny everything until then. unblock: end a block and the lockout." enum:"reset,set,add,block,unblock," default:""`
+	Value string `arg:"" optional:"" help:"Of set, add and block."`
+	Limit string `help:"Only this limit of the policy."`
+	Reset bool   `hidden:"" help:"The same as the deed reset."`
+	byHand
+	output
+	remote
+}
+
+// Help implements kong.HelpProvider.
+func (*adjustCommand) Help() string {
+	return "    stint adjust api user:42 reset --note 'as she asked'\n" +
+		"    stint adjust api user:42 add --limit daily -- -50\n" +
+		"    stint adjust login user:42 block 2h\n" +
+		"    stint adjust login user:42 block 2030-01-01T00:00:00Z"
+}
+
+// Run changes what a key has used and prints its state.
+func (c *adjustCommand) Run(s streams) error {
+	ctx, cancel := c.context()
+	defer cancel()
+	request := &stintv1.AdjustRequest{Namespace: c.Namespace, Policy: c.Policy, Key: c.Key, Limit: c.Limit, Note: c.Note,
+		IdempotencyId: c.ID}
+	if err := c.setOp(ctx, request); err != nil {
+		return err
+	}
+	answer, err := c.limits(ctx).Adjust(ctx, signed(c.byHand, request))
+	if err != nil {
+		return c.explainFate(ctx, "adjust "+c.String(), err,
+			"it may have been done: repeat it with the same --id to learn; without one a repeat does it again")
+	}
+	if c.json() {
+		return printJSON(s, answer.Msg)
+	}
+	return printLimits(s, answer.Msg.Limits, nil)
+}
+
+// setOp reads the deed and its value.
+func (c *adjustCommand) setOp(ctx context.Context, m *stintv1.AdjustRequest) error {
+	if c.Reset && c.Deed == "" {
+		c.Deed = "reset"
+	}
+	takes := c.Deed == "set" || c.Deed == "add" || c.Deed == "block"
+	switch {
+	case c.Deed == "":
+		return usagef("adjust: say what to do: reset, set, add, block or unblock")
+	case takes && c.Value == "":
+		return usagef("adjust: %s needs a value, as in %s", c.Deed, map[string]string{"set": "set 5", "add": "add 5", "block": "block 2h"}[c.Deed])
+	case !takes && c.Value != "":
+		return usagef("adjust: %s takes no value: %s", c.Deed, c.Value)
+	}
+	switch c.Deed {
+	case "reset":
+		m.Op = &stintv1.AdjustRequest_Reset_{Reset_: &stintv1.Reset{}}
+	case "unblock":
+		m.Op = &stintv1.AdjustRequest_Unblock{Unblock: &stintv1.Unblock{}}
+	case "set":
+		used, err := strconv.ParseUint(c.Value, 10, 64)
+		if err != nil {
+			return usagef("adjust: set %s: is no number of units", c.Value)
+		}
+		m.Op = &stintv1.AdjustRequest_SetUsed{SetUsed: used}
+	case "add":
+		units, err := strconv.ParseInt(c.Value, 10, 64)
+		if err != nil {
+			return usagef("adjust: add %s: is no number of units", c.Value)
+		}
+		m.Op = &stintv1.AdjustRequest_AddUsed{AddUsed: units}
+	case "block":
+		until, err := c.untilOf(ctx, c.target, c.Value)
+		if err != nil {
+			return err
+		}
+		m.Op = &stintv1.AdjustRequest_BlockUntil{BlockUntil: until}
+	}
+	return nil
+}
+
+// untilOf reads an instant, or a length of time that begins now. Now is the time of the key's shard, which is what an end
+// is compared with: this machine's clock may be wrong.
+func (r remote) untilOf(ctx context.Context, t target, text string) (*timestamppb.Timestamp, error) {
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return timestamppb.New(at), nil
+	}
+	length, err := time.ParseDuration(text)
+	if err != nil || length <= 0 {
+		return nil, usagef("%s: is no duration, as 2h, and no time, as 2030-01-01T00:00:00Z", text)
+	}
+	now, err := r.limits(ctx).Get(ctx, connect.NewRequest(&stintv1.GetRequest{Namespace: t.Namespace,
+		Entries: []*stintv1.Entry{{Policy: t.Policy, Key: t.Key}}}))
+	if err != nil {
+		return nil, r.explain(ctx, "get "+t.String(), err, false)
+	}
+	return timestamppb.New(now.Msg.At.AsTime().Add(length)), nil
+}

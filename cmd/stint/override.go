@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+)
+
+type overrideCommand struct {
+	target
+	Tier   string            `help:"A tier of the policy, in the place of its default."`
+	Quota  map[string]uint64 `help:"Quota of a limit, as daily=500." placeholder:"LIMIT=N"`
+	Refill map[string]uint64 `help:"Tokens that come back to a token bucket in each period." placeholder:"LIMIT=N"`
+	Rate   map[string]uint64 `help:"Rate of a GCRA limit." placeholder:"LIMIT=N"`
+	For    string            `help:"How long the key has it, as 168h. Default: until it is deleted." xor:"end" placeholder:"DURATION"`
+	Until  string            `help:"Until when the key has it, as 2030-01-01T00:00:00Z." xor:"end" placeholder:"TIME"`
+	Delete bool              `help:"The key has the policy's numbers again."`
+	byHand
+	output
+	remote
+}
+
+// Help implements kong.HelpProvider.
+func (*overrideCommand) Help() string {
+	return "An override replaces the one that the key had.\n\n" +
+		"    stint override api user:42 --tier researcher --for 168h --note 'ticket 4711'\n" +
+		"    stint override api user:42 --quota daily=500 --quota burst=10\n" +
+		"    stint override api user:42 --delete"
+}
+
+const maybeOverridden = "it may have been done: repeat it, which changes no more"
+
+// Run gives one key numbers of its own, or takes them away.
+func (c *overrideCommand) Run(s streams) error {
+	ctx, cancel := c.context()
+	defer cancel()
+	changes := c.Tier != "" || len(c.Quota)+len(c.Refill)+len(c.Rate) > 0
+	switch {
+	case c.Delete && (changes || c.For != "" || c.Until != ""):
+		return usagef("override: --delete goes alone")
+	case c.Delete:
+		return c.delete(ctx, s)
+	case !changes:
+		return usagef("override: say what the key is to have: --tier, --quota, --refill or --rate; or --delete")
+	}
+	request := &stintv1.PutOverrideRequest{Namespace: c.Namespace, Policy: c.Policy, Key: c.Key, Tier: c.Tier,
+		Limits: c.numbers(), Note: c.Note, IdempotencyId: c.ID}
+	if end := c.For + c.Until; end != "" {
+		var err error
+		if request.ExpiresAt, err = c.untilOf(ctx, c.target, end); err != nil {
+			return err
+		}
+	}
+	answer, err := c.policies(ctx).PutOverride(ctx, signed(c.byHand, request))
+	if err != nil {
+		return c.explainFate(ctx, "override "+c.String(), err, maybeOverridden)
+	}
+	if c.json() {
+		return printJSON(s, answer.Msg)
+	}
+	fmt.Fprintf(s.out, "override: %s, %s\n", c, c.end(request.ExpiresAt))
+	return c.printState(ctx, s)
+}
+
+func (c *overrideCommand) end(at *timestamppb.Timestamp) string {
+	if at == nil {
+		return "until it is deleted"
+	}
+	return "until " + instant(at)
+}
+
+// numbers gathers the flags by limit.
+func (c *overrideCommand) numbers() map[string]*stintv1.TierLimit {
+	limits := map[string]*stintv1.TierLimit{}
+	of := func(name string) *stintv1.TierLimit {
+		if limits[name] == nil {
+			limits[name] = &stintv1.TierLimit{}
+		}
+		return limits[name]
+	}
+	for name, n := range c.Quota {
+		of(name).Quota = &n
+	}
+	for name, n := range c.Refill {
+		of(name).Refill = &n
+	}
+	for name, n := range c.Rate {
+		of(name).Rate = &n
+	}
+	return limits
+}
+
+func (c *overrideCommand) delete(ctx context.Context, s streams) error {
+	answer, err := c.policies(ctx).DeleteOverride(ctx, signed(c.byHand, &stintv1.DeleteOverrideRequest{Namespace: c.Namespace,
+		Policy: c.Policy, Key: c.Key, Note: c.Note, IdempotencyId: c.ID}))
+	if err != nil {
+		return c.explainFate(ctx, "override "+c.String(), err, maybeOverridden)
+	}
+	if c.json() {
+		return printJSON(s, answer.Msg)
+	}
+	if answer.Msg.Deleted {
+		fmt.Fprintf(s.out, "override deleted: %s\n", c)
+	} else {
+		fmt.Fprintf(s.out, "no override to delete: %s\n", c)
+	}
+	return c.printState(ctx, s)
+}
+
+// printState shows the limits that the key has now.
+func (c *overrideCommand) printState(ctx context.Context, s streams) error {
+	answer, err := c.limits(ctx).Get(ctx, connect.NewRequest(&stintv1.GetRequest{Namespace: c.Namespace,
+		Entries: []*stintv1.Entry{{Policy: c.Policy, Key: c.Key}}}))
+	if err != nil {
+		return c.explain(ctx, "get "+c.String(), err, false)
+	}
+	return printLimits(s, answer.Msg.Limits, answer.Msg.At)
+}

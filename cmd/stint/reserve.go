@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+)
+
+type reserveCommand struct {
+	entries
+	TTL      time.Duration `name:"ttl" help:"How long the hold lives if nobody settles it." default:"60s"`
+	OnExpire string        `help:"What becomes of it then: cancel gives the units back, commit spends them. Default: what the policy says." enum:"policy,cancel,commit" default:"policy"`
+	ID       string        `help:"Idempotency id: asked again with it, the same request is held once."`
+	outputID
+	remote
+}
+
+// Help implements kong.HelpProvider.
+func (*reserveCommand) Help() string {
+	return "Exit code 0: held. 3: denied. Anything else: there was no decision.\n\n" +
+		"    hold=$(stint reserve login user:42 -o id) || exit\n" +
+		"    if password-is-right; then stint settle $hold success; else stint settle $hold failed; fi"
+}
+
+var onExpires = map[string]stintv1.OnExpire{
+	"policy": stintv1.OnExpire_ON_EXPIRE_UNSPECIFIED,
+	"cancel": stintv1.OnExpire_ON_EXPIRE_CANCEL,
+	"commit": stintv1.OnExpire_ON_EXPIRE_COMMIT,
+}
+
+// Run asks for a hold, prints its id, and tells by the exit code whether there is one.
+func (c *reserveCommand) Run(s streams) error {
+	messages, err := c.messages()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.context()
+	defer cancel()
+	answer, err := c.limits(ctx).Reserve(ctx, connect.NewRequest(&stintv1.ReserveRequest{
+		Check:    &stintv1.CheckRequest{Namespace: c.Namespace, IdempotencyId: c.ID, Entries: messages},
+		Ttl:      durationpb.New(c.TTL),
+		OnExpire: onExpires[c.OnExpire]}))
+	if err != nil {
+		return c.explain(ctx, "reserve "+c.String(), err, true)
+	}
+	d := answer.Msg.GetDecision()
+	return c.print(s, answer.Msg, d, d.GetHoldId(), func() error { return c.table(s, d) })
+}
+
+func (c *reserveCommand) table(s streams, d *stintv1.Decision) error {
+	fmt.Fprintln(s.out, verdictLine("held", c.String(), d))
+	if d.GetAllowed() {
+		fmt.Fprintf(s.out, "hold %s\nends at %s, in %v, unless it is settled\n", d.GetHoldId(), instant(d.GetHoldExpiresAt()),
+			d.GetHoldExpiresAt().AsTime().Sub(d.GetDecidedAt().AsTime()).Round(time.Millisecond))
+	}
+	return printLimits(s, d.GetLimits(), d.GetDecidedAt())
+}

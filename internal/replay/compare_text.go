@@ -1,0 +1,73 @@
+package replay
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// WriteText writes the comparison for people.
+func (c *Comparison) WriteText(w io.Writer) error {
+	var text bytes.Buffer
+	c.writeTotals(&text)
+	if len(c.Added) > 0 {
+		fmt.Fprintf(&text, "\nOnly in the new file, and not compared: %s\n", strings.Join(c.Added, ", "))
+	}
+	if len(c.Removed) > 0 {
+		fmt.Fprintf(&text, "\nOnly in the old file, and not compared: %s\n", strings.Join(c.Removed, ", "))
+	}
+	var denied, admitted uint64
+	for _, p := range c.Policies {
+		denied, admitted = denied+p.NewlyDeniedKeys, admitted+p.NewlyAdmittedKeys
+	}
+	writeKeys(&text, "NEWLY DENIED", c.TopNewlyDenied, denied, func(k *KeyComparison) (uint64, *Moment) {
+		return k.NewlyDenied, k.FirstNewlyDenied
+	})
+	writeKeys(&text, "NEWLY ADMITTED", c.TopNewlyAdmitted, admitted, func(k *KeyComparison) (uint64, *Moment) {
+		return k.NewlyAdmitted, k.FirstNewlyAdmitted
+	})
+	writeOddLines(&text, c.OutOfOrder, c.Unreadable, c.FirstUnreadable)
+	_, err := w.Write(text.Bytes())
+	return err
+}
+
+func (c *Comparison) writeTotals(text *bytes.Buffer) {
+	table := tabwriter.NewWriter(text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "POLICY\tEVENTS\tDENIED BEFORE\tDENIED AFTER\tNEWLY DENIED\tNEWLY ADMITTED")
+	for _, p := range c.Policies {
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%s\t%s\n", p.Policy, p.Events, p.DeniedBefore, p.DeniedAfter,
+			ofKeys(p.NewlyDenied, p.NewlyDeniedKeys), ofKeys(p.NewlyAdmitted, p.NewlyAdmittedKeys))
+	}
+	table.Flush()
+}
+
+// ofKeys is a number of events with that of the keys which had them.
+func ofKeys(events, keys uint64) string {
+	switch keys {
+	case 0:
+		return "0"
+	case 1:
+		return fmt.Sprintf("%d (1 key)", events)
+	}
+	return fmt.Sprintf("%d (%d keys)", events, keys)
+}
+
+// writeKeys lists the keys whose events changed most in one of the two ways, of all that did.
+func writeKeys(text *bytes.Buffer, way string, keys []KeyComparison, all uint64, changed func(*KeyComparison) (uint64, *Moment)) {
+	if len(keys) == 0 {
+		return
+	}
+	table := tabwriter.NewWriter(text, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, "\nPOLICY\tKEY\tEVENTS\tDENIED BEFORE\tDENIED AFTER\t%s\tFIRST\n", way)
+	for i := range keys {
+		k := &keys[i]
+		events, first := changed(k)
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\t%s\n", k.Policy, k.Key, k.Events, k.DeniedBefore, k.DeniedAfter, events, first)
+	}
+	table.Flush()
+	if more := all - uint64(len(keys)); more > 0 {
+		fmt.Fprintf(text, "and %d more\n", more)
+	}
+}

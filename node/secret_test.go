@@ -1,0 +1,110 @@
+package node
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/cluster"
+	"github.com/stint-io/stint/shard"
+)
+
+// An id that one node gave is understood by every other, and what it is sealed with is seen nowhere.
+func TestAllNodesHaveOneSecret(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t)
+	id := c.nodes[0].known.sealer().Seal(shard.Target{Position: shard.Position{Epoch: 1, Seq: 2}, DecidedAt: 3}, shard.DefaultNamespace,
+		[]shard.Entry{{Policy: "stock", Key: "k", Cost: 1}})
+	for i, n := range c.nodes {
+		if _, err := n.known.sealer().Open(id); err != nil {
+			t.Errorf("node %d: %v", i+1, err)
+		}
+	}
+	status, err := admin{c.nodes[1]}.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, err := json.Marshal(status)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := base64.StdEncoding.EncodeToString(c.nodes[0].known.newest().Secret)
+	if strings.Contains(string(shown), secret) || strings.Contains(c.journal.String(), secret) {
+		t.Error("the secret is in the status or in the log")
+	}
+	c.stop(2)
+	c.start(2)
+	c.ready(2)
+	if _, err := c.nodes[2].known.sealer().Open(id); err != nil {
+		t.Errorf("after a restart: %v", err)
+	}
+}
+
+// A cluster that an older version founded gets its secret from the controller.
+func TestAnOlderClusterGetsASecret(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t)
+	before := c.nodes[0].known.newest().Secret
+	err := c.nodes[0].changeTable(t.Context(), func(t *cluster.Table) *cluster.Table {
+		next := t.Clone()
+		next.Secret = nil
+		return next
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.await("a new secret on every node", func(api.ClusterStatus) bool {
+		for _, n := range c.nodes {
+			key, ok := n.known.newest().Secret.Key()
+			if first, _ := c.nodes[0].known.newest().Secret.Key(); !ok || key != first || string(key[:]) == string(before) {
+				return false
+			}
+		}
+		return true
+	})
+	if c.nodes[2].known.sealer() == nil {
+		t.Error("ids are not sealed with it")
+	}
+}
+
+// A node that serves the API gives ids, and takes them back.
+func TestAHoldIsSettledByItsID(t *testing.T) {
+	n := start(t, testConfig(t))
+	var held struct {
+		Decision struct{ HoldID string }
+	}
+	post(t, n, "Reserve", `{"check":{"entries":[{"policy":"stock","key":"k","cost":"60"}]}}`, &held)
+	if held.Decision.HoldID == "" {
+		t.Fatal("the hold has no id")
+	}
+	post(t, n, "Settle", `{"holdId":"`+held.Decision.HoldID+`","cancel":{}}`, &struct{}{})
+	var again struct {
+		Decision struct{ Allowed bool }
+	}
+	post(t, n, "Check", `{"entries":[{"policy":"stock","key":"k","cost":"60"}]}`, &again)
+	if !again.Decision.Allowed {
+		t.Error("the cancelled hold is still counted")
+	}
+	stop(t, n)
+}
+
+// post calls the limit service.
+func post(t *testing.T, n *Node, method, body string, answer any) {
+	t.Helper()
+	response, err := http.Post("http://"+n.APIAddr()+"/stint.v1.LimitService/"+method, "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %v, %s: %s", method, err, response.Status, text)
+	}
+	if err := json.Unmarshal(text, answer); err != nil {
+		t.Fatalf("%s: %v in %s", method, err, text)
+	}
+}
