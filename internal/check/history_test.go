@@ -182,6 +182,15 @@ func TestLinearizable(t *testing.T) {
 	take := func(from, to int64, used uint64) Observed {
 		return Observed{Called: from, Returned: to, Cost: 1, Allowed: true, Used: used}
 	}
+	held := func(from, to int64, claim uint32, used uint64) Observed {
+		return Observed{Called: from, Returned: to, Cost: 1, Allowed: true, Used: used, Claim: claim}
+	}
+	settle := func(from, to int64, claim uint32, spent, used uint64) Observed {
+		return Observed{Called: from, Returned: to, Claim: claim, Settles: true, Cost: spent, Allowed: true, Used: used}
+	}
+	gone := func(from, to int64, claim uint32) Observed {
+		return Observed{Called: from, Returned: to, Claim: claim, Settles: true}
+	}
 	deny := func(from, to int64) Observed { return Observed{Called: from, Returned: to, Cost: 1, Used: 2} }
 	for name, tt := range map[string]struct {
 		operations []Observed
@@ -196,6 +205,19 @@ func TestLinearizable(t *testing.T) {
 		"an unknown one came, and did not":  {[]Observed{{Cost: 1, Unknown: true}, take(2, 3, 2), take(4, 5, 2)}, false},
 		"an unknown one cannot come before": {[]Observed{take(2, 3, 2), {Called: 4, Cost: 1, Unknown: true}}, false},
 		"time falls":                        {[]Observed{{Called: 0, Returned: 1, Allowed: true, At: 5}, take(2, 3, 1)}, false},
+		"a hold is given back":              {[]Observed{held(0, 1, 1, 1), settle(2, 3, 1, 0, 0), take(4, 5, 1)}, true},
+		"a hold is committed":               {[]Observed{held(0, 1, 1, 1), settle(2, 3, 1, 1, 1), take(4, 5, 2)}, true},
+		"a hold ends twice":                 {[]Observed{held(0, 1, 1, 1), settle(2, 3, 1, 0, 0), settle(4, 5, 1, 1, 1)}, false},
+		"a hold ends once, and then not":    {[]Observed{held(0, 1, 1, 1), settle(2, 3, 1, 0, 0), gone(2, 5, 1)}, true},
+		"a hold ends before it ends":        {[]Observed{held(0, 1, 1, 1), gone(2, 3, 1), settle(4, 5, 1, 0, 0)}, false},
+		"a settled hold is given back late": {[]Observed{held(0, 1, 1, 1), settle(2, 3, 1, 0, 0), take(4, 5, 2)}, false},
+		"an unknown settlement came": {[]Observed{held(0, 1, 1, 1),
+			{Called: 2, Claim: 1, Settles: true, Unknown: true}, take(4, 5, 1)}, true},
+		"an unknown settlement came never": {[]Observed{held(0, 1, 1, 1),
+			{Called: 2, Claim: 1, Settles: true, Unknown: true}, take(4, 5, 2)}, true},
+		"an unknown hold is full": {[]Observed{{Cost: 2, Claim: 1, Unknown: true}, deny(4, 5), deny(6, 7)}, true},
+		"holds end in any order": {[]Observed{held(0, 1, 2, 1), held(2, 3, 1, 2), settle(4, 5, 2, 0, 1),
+			settle(4, 6, 1, 0, 0)}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := Linearizable(quota, tt.operations, time.Minute); (err == nil) != tt.ok {
