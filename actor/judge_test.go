@@ -35,7 +35,7 @@ type batch struct {
 func newJudge() judge {
 	var policies []*policy.Policy
 	for name, limits := range theLimits {
-		p := &policy.Policy{Name: name, Retention: theRetention(name)}
+		p := &policy.Policy{Name: name, Retention: theRetention(name), OnExpire: policy.OnExpireCancel, Lockout: theLockouts[name]}
 		for i, l := range limits {
 			p.Limits = append(p.Limits, policy.Limit{Name: fmt.Sprint("limit-", i), Limit: l})
 		}
@@ -71,6 +71,7 @@ func (j *judge) committed(w *world, b *batch) error {
 		if w.story != nil {
 			w.tellf("committed %v: %s", o, outcomeOf(result))
 		}
+		w.tally.noteHold(o, result)
 		err := decidedBy(w.log.adopted, &result.Decision)
 		if err == nil {
 			err = j.replay(b, o, result)
@@ -88,7 +89,8 @@ func (j *judge) committed(w *world, b *batch) error {
 
 func (j *judge) replay(b *batch, o *operation, result *shard.Result) error {
 	late := o.request.NotAfter != 0 && b.place.At > o.request.NotAfter
-	d := check.Decided{Place: b.place, Op: check.Op(o.request.Op), ID: o.request.ID, Charges: o.charges}
+	d := o.described()
+	d.Place = b.place
 	switch err := result.Err; {
 	case late != (err != nil && err.Code == shard.TooLate):
 		return fmt.Errorf("decided at %d, must not be after %d: %v", b.place.At, o.request.NotAfter, err)
@@ -96,6 +98,8 @@ func (j *judge) replay(b *batch, o *operation, result *shard.Result) error {
 		return nil
 	case err != nil && err.Code == shard.IDReused:
 		d.Refused = check.IDReused
+	case err != nil && err.Code == shard.HoldEnded:
+		d.Refused = check.HoldEnded
 	case err != nil:
 		return err
 	default:

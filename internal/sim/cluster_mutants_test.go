@@ -92,7 +92,7 @@ var clusterMutants = []clusterMutant{
 	{mutant{"no idempotency record, in clusters", "shard/evaluate.go",
 		"if result.Err == nil && result.Decision.Index != 0 {\n\t\te.record", "if false {\n\t\te.record"},
 		fewClusters("1", "4")},
-	{mutant{"a hold ends twice, in clusters", "shard/settle.go", "e.lookup(endKey(name)); found {",
+	{mutant{"a decision is refunded twice, in clusters", "shard/settle.go", "e.lookup(endKey(name)); found {",
 		"e.lookup(endKey(name)); found && t.Hold {"},
 		fewClusters("1", "6")},
 	{mutant{"a lease is over when its settlement comes, in clusters", "shard/evaluate.go", "\t\tc.expire(e.at.Now)\n", ""},
