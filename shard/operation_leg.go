@@ -124,7 +124,7 @@ func (e *evaluation) finishLeg(r *Request) Result {
 		return Result{Decision: d}
 	case !mine && r.settlesDecision():
 		at := r.Operation.Legs[0].Decision.DecidedAt
-		return Result{Decision: e.settlePart(r, r.Entries, false, min(at, e.at.Now))}
+		return Result{Decision: e.settlePart(r, r.Entries, false, true, min(at, e.at.Now))}
 	case l == nil && r.Operation.Verdict.State == OperationAborted:
 		e.leaveTombstone(key, r)
 		return Result{Decision: d}

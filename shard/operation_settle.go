@@ -138,7 +138,8 @@ func (e *evaluation) settleLeg(key string, r *Request, l *leg) Result {
 	if how := r.Operation.Verdict.Settled; how == nil {
 		e.expirePart(r.Namespace, r.Operation.ID, l.entries)
 	} else {
-		result.Decision = e.settlePart(r, l.entries, open, min(l.answer.DecidedAt, e.at.Now))
+		decision := l.answer.HoldExpires == 0
+		result.Decision = e.settlePart(r, l.entries, open, decision, min(l.answer.DecidedAt, e.at.Now))
 	}
 	l.state = legSettled
 	e.writeLeg(key, l)
@@ -148,9 +149,8 @@ func (e *evaluation) settleLeg(key string, r *Request, l *leg) Result {
 // settlePart does what home has settled with the units that entries have taken: those of the operation's holds, or of its
 // decision, decidedAt. A decision may be settled when the leg is long forgotten. So it leaves a mark of its own, for as
 // long as it may be settled, and is settled once for that.
-func (e *evaluation) settlePart(r *Request, entries []Entry, held bool, decidedAt limit.Time) Decision {
+func (e *evaluation) settlePart(r *Request, entries []Entry, held, decision bool, decidedAt limit.Time) Decision {
 	s := *r.Operation.Verdict.Settled
-	decision := len(r.Entries) > 0
 	mark := endKey(operationHold(string(appendString(nil, r.Namespace)) + r.Operation.ID))
 	d := e.chargesOf(r.Namespace, entries)
 	if _, done := e.lookup(mark); done && decision {
