@@ -97,6 +97,10 @@ const (
 	OverQuota          // a commit above the hold does not fit
 )
 
+func (r Refusal) String() string {
+	return [...]string{"no", "id reused", "hold ended", "over quota"}[r]
+}
+
 // Settlement is what a Settle asks for. The numbers of Action and Overage are those of package shard.
 type Settlement struct {
 	Target  Target
