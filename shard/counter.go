@@ -128,6 +128,12 @@ func (c *counter) at(i int, l *policy.Limit, now limit.Time) limit.State {
 	return c.changed(&c.limits[j], l.Limit, now)
 }
 
+// changing reports whether the i-th limit of a policy was counted under other numbers than those of now.
+func (c *counter) changing(i int, l *policy.Limit, now limit.Time) bool {
+	j := c.find(i, l.Name)
+	return j >= 0 && c.limits[j].limit != l.Limit && !c.limits[j].atRest(now)
+}
+
 // set makes s the state of the i-th limit of a policy, which at was asked for before.
 func (c *counter) set(i int, l *policy.Limit, s limit.State, now limit.Time) {
 	j := c.find(i, l.Name)

@@ -151,7 +151,7 @@ func (h *History) decide(d *Decided) (Answer, Refusal) {
 // judge decides a request that can be denied.
 func (h *History) judge(d *Decided, all []*asked) Answer {
 	now := d.Place.At
-	answer := Answer{Place: d.Place, Allowed: true, changing: changing(all, now)}
+	answer := Answer{Place: d.Place, Allowed: true}
 	before := h.open(d, now)
 	barred := false // by a block
 	for _, a := range all {
@@ -193,7 +193,7 @@ func (h *History) judge(d *Decided, all []*asked) Answer {
 		}
 	}
 	if !answer.Allowed && h.searches() {
-		answer.RetryAfter = wait(after, now, admitsAll(d.Op))
+		answer.RetryAfter = wait(h.open(d, now), now, admitsAll(d.Op))
 	}
 	return answer
 }
@@ -337,6 +337,8 @@ func (a *asked) status(i int, now limit.Time, search bool) Status {
 
 // verdict is a limit as a request that can be denied has left it, and what it said of the request.
 func (h *History) verdict(a *asked, op Op, i int, now limit.Time, allowed bool) Status {
+	later := *a // who is denied and asks again later finds what was written down, and not what is shown now
+	later.counter = a.counter.copied()
 	s := a.status(i, now, h.searches())
 	if op == Partial && allowed {
 		s.Granted = a.granted
@@ -347,7 +349,7 @@ func (h *History) verdict(a *asked, op Op, i int, now limit.Time, allowed bool) 
 	s.Allowed = false
 	if h.searches() {
 		units := a.units(op, i)
-		one := []*asked{a}
+		one := []*asked{&later}
 		if allowed { // by a limit in shadow: its wait is its own
 			one = []*asked{a.withoutHolds()}
 		} else {
@@ -419,17 +421,4 @@ func (a *asked) least(op Op) uint64 {
 		return 1
 	}
 	return a.Cost
-}
-
-// changing reports whether a limit of a request was counted under other numbers than those of now, which nothing has
-// written down yet. Whoever is denied then asks again later under the same old numbers, so there is no wait to compare.
-func changing(all []*asked, now limit.Time) bool {
-	for _, a := range all {
-		for _, l := range a.limits {
-			if k := a.counter.find(l.Name); k != nil && k.model.limit != l.Limit && !k.atRest(now) {
-				return true
-			}
-		}
-	}
-	return false
 }

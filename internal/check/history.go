@@ -149,8 +149,6 @@ type Answer struct {
 	RetryAfter   limit.Span
 	HoldExpires  limit.Time
 	Limits       []Status // of every limit of every charge, in their order
-
-	changing bool // no wait is known
 }
 
 // Status is one limit of one charge in an answer.
@@ -344,14 +342,14 @@ func (h *History) compare(got, want *Answer) error {
 		if !h.searches() {
 			w.ResetAt = g.ResetAt
 		}
-		if !w.Allowed && (!h.searches() || want.changing) {
+		if !w.Allowed && !h.searches() {
 			w.RetryAfter = g.RetryAfter
 		}
 		if g != w {
 			return fmt.Errorf("limit %d, %s: answered %+v, must be %+v", i, w.Limit, g, w)
 		}
 	}
-	if got.RetryAfter != want.RetryAfter && (want.Allowed || h.searches() && !want.changing) {
+	if got.RetryAfter != want.RetryAfter && (want.Allowed || h.searches()) {
 		return fmt.Errorf("retry after is %d, must be %d", got.RetryAfter, want.RetryAfter)
 	}
 	return nil

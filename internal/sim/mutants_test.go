@@ -55,7 +55,7 @@ var mutants = []mutant{
 		"if result.Err == nil && result.Decision.Index != 0 {\n\t\te.record", "if false {\n\t\te.record"},
 	{"one id for any request", "shard/answer.go",
 		"if in.fixed64() != fingerprint(r) {", "if in.fixed64(); false {"},
-	{"a denial counts", "shard/evaluate.go", "case r.Op == Check && d.Allowed:", "case r.Op == Check:"},
+	{"a denial counts", "shard/evaluate.go", "\tcase d.Allowed:\n\t\te.count(d)", "\tcase d.Allowed || r.Op == Check:\n\t\te.count(d)"},
 	{"records are forgotten early", "shard/table.go", "if r.ForgetAt <= now {", "if r.ForgetAt <= now+500_000 {"},
 }
 
@@ -102,6 +102,7 @@ var holdMutants = []mutant{
 		"e.lookup(endKey(name)); found {", "e.lookup(endKey(name)); found && t.Hold && len(record.Value) == 0 {"},
 	{"waits know nothing of holds", "shard/denied.go", "\t\tfutures[i] = e.charges[i].counter.future()\n",
 		"\t\tfutures[i] = e.charges[i].counter.future()\n\t\tif x := futures[i].extras; x != nil {\n\t\t\tx.holds = nil\n\t\t}\n"},
+	{"waits know nothing of other numbers", "shard/denied.go", "if !e.extras && !e.changing() {", "if !e.extras {"},
 	{"a commit keeps a place among the concurrent", "shard/extras.go",
 		"if (back || l.limit.Algorithm == limit.Concurrency) && l.counts(h) {", "if back && l.counts(h) {"},
 	{"a check takes a place among the concurrent", "shard/modes.go",
