@@ -337,7 +337,7 @@ func (e *evaluation) decideLimit(op Op, ch *charge, j int, entry *Entry, cost ui
 		status.Quota = 0
 	}
 	s, status.Verdict = ask(op, l, s, cost, e.at.Now)
-	if op == Partial && status.Allowed {
+	if op == Partial {
 		status.Granted = cost
 	}
 	e.next = append(e.next, s)
@@ -384,8 +384,8 @@ func (e *evaluation) undo(r *Request, op Op, d *Decision) {
 		for j := range ch.limits {
 			if l, status := &ch.limits[j], &d.Limits[n]; status.Allowed || op == Partial {
 				_, status.Verdict = ask(Peek, l, ch.counter.at(j, l, e.at.Now), op.least(&r.Entries[i]), e.at.Now)
-				status.Granted = 0
 			}
+			d.Limits[n].Granted = 0
 			n++
 		}
 	}
