@@ -32,14 +32,23 @@ type operation struct {
 	returned int64           // of the newest answer
 }
 
+var opNames = map[shard.Op]string{shard.Check: "check", shard.Peek: "peek", shard.Get: "get", shard.Reset: "reset",
+	shard.Count: "count", shard.Partial: "partial", shard.Reserve: "reserve", shard.Settle: "settle"}
+
 func (o *operation) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "operation %d [%s", o.number, [...]string{"?", "check", "peek", "get", "reset"}[o.request.Op])
+	fmt.Fprintf(&b, "operation %d [%s", o.number, opNames[o.request.Op])
 	for _, c := range o.charges {
 		fmt.Fprintf(&b, " %s/%s:%d", c.Policy, c.Key, c.Cost)
 	}
 	if o.request.ID != "" {
 		fmt.Fprintf(&b, " id %s", o.request.ID)
+	}
+	if h := o.request.Hold; h != nil {
+		fmt.Fprintf(&b, " for %d", h.TTL)
+	}
+	if s := o.request.Settlement; s != nil {
+		fmt.Fprintf(&b, " action %d of %d/%d/%d", s.Action, s.Target.Position.Epoch, s.Target.Position.Seq, s.Target.Index)
 	}
 	return b.String() + "]"
 }
@@ -131,6 +140,9 @@ func (w *world) anyOperation(client int) *operation {
 	case 3:
 		op, charges = shard.Reset, []check.Charge{charge(theNames[r.IntN(resettable)], theKeys[r.IntN(2)], 1)}
 	}
+	if o := w.holdOperation(client); o != nil {
+		return o
+	}
 	o := w.newOperation(op, r.IntN(3) > 0, charges...)
 	o.client = client
 	if o.request.ID != "" && op == shard.Check && r.IntN(50) == 0 && o.number > 10 && o.retention() == shortRetention {
@@ -194,7 +206,7 @@ func (w *world) asksAgain(o *operation, result *shard.Result) bool {
 	switch {
 	case result.Err == nil:
 		return o.request.ID != "" && !w.healing && w.random.IntN(12) == 0
-	case result.Err.Code == shard.IDReused || result.Err.Code == shard.TooLate:
+	case result.Err.Code == shard.IDReused || result.Err.Code == shard.TooLate || result.Err.Code == shard.HoldEnded:
 		return false
 	case result.Err.MaybeApplied():
 		return o.request.ID != ""

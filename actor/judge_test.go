@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-io/stint/internal/check"
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -32,11 +33,15 @@ type batch struct {
 }
 
 func newJudge() judge {
-	policies := make(map[string]check.Policy)
+	var policies []*policy.Policy
 	for name, limits := range theLimits {
-		policies[name] = check.Policy{Limits: limits, Retention: theRetention(name)}
+		p := &policy.Policy{Name: name, Retention: theRetention(name), OnExpire: policy.OnExpireCancel, Lockout: theLockouts[name]}
+		for i, l := range limits {
+			p.Limits = append(p.Limits, policy.Limit{Name: fmt.Sprint("limit-", i), Limit: l})
+		}
+		policies = append(policies, p)
 	}
-	return judge{history: check.NewHistory(policies), byCall: make(map[*call]*asked)}
+	return judge{history: check.NewHistory(policies...), byCall: make(map[*call]*asked)}
 }
 
 // proposed remembers what a flight decided.
@@ -66,6 +71,7 @@ func (j *judge) committed(w *world, b *batch) error {
 		if w.story != nil {
 			w.tellf("committed %v: %s", o, outcomeOf(result))
 		}
+		w.tally.noteHold(o, result)
 		err := decidedBy(w.log.adopted, &result.Decision)
 		if err == nil {
 			err = j.replay(b, o, result)
@@ -83,14 +89,17 @@ func (j *judge) committed(w *world, b *batch) error {
 
 func (j *judge) replay(b *batch, o *operation, result *shard.Result) error {
 	late := o.request.NotAfter != 0 && b.place.At > o.request.NotAfter
-	d := check.Decided{Place: b.place, Op: check.Op(o.request.Op), ID: o.request.ID, Charges: o.charges}
+	d := o.described()
+	d.Place = b.place
 	switch err := result.Err; {
 	case late != (err != nil && err.Code == shard.TooLate):
 		return fmt.Errorf("decided at %d, must not be after %d: %v", b.place.At, o.request.NotAfter, err)
 	case late:
 		return nil
 	case err != nil && err.Code == shard.IDReused:
-		d.Reused = true
+		d.Refused = check.IDReused
+	case err != nil && err.Code == shard.HoldEnded:
+		d.Refused = check.HoldEnded
 	case err != nil:
 		return err
 	default:
@@ -101,10 +110,13 @@ func (j *judge) replay(b *batch, o *operation, result *shard.Result) error {
 
 func answerOf(d *shard.Decision) check.Answer {
 	a := check.Answer{Place: check.Place{Epoch: d.Position.Epoch, Seq: d.Position.Seq, At: d.DecidedAt}, Index: d.Index,
-		Allowed: d.Allowed, Replayed: d.Replayed, RetryAfter: d.RetryAfter}
+		Allowed: d.Allowed, ShadowDenied: d.ShadowDenied, Replayed: d.Replayed, RetryAfter: d.RetryAfter,
+		HoldExpires: d.HoldExpires}
 	for i := range d.Limits {
-		if !isMarker(d.Limits[i].Limit) {
-			a.Verdicts = append(a.Verdicts, d.Limits[i].Verdict)
+		if s := &d.Limits[i]; !isMarker(s.Limit) {
+			a.Limits = append(a.Limits, check.Status{Limit: s.Limit, Quota: s.Quota, Unlimited: s.Unlimited, Shadow: s.Shadow,
+				Held: s.Held, Granted: s.Granted, LockoutLevel: s.LockoutLevel, BlockedUntil: s.BlockedUntil,
+				Blocked: s.Blocked, Verdict: s.Verdict})
 		}
 	}
 	return a

@@ -33,7 +33,12 @@ func revisionText(version uint64) []byte {
 	var b strings.Builder
 	fmt.Fprintln(&b, "policies:")
 	for _, name := range theNames {
-		fmt.Fprintf(&b, "  %s:\n    idempotency_retention: %v\n    limits:\n", name, span(theRetention(name)))
+		fmt.Fprintf(&b, "  %s:\n    idempotency_retention: %v\n", name, span(theRetention(name)))
+		if l := theLockouts[name]; l != nil {
+			fmt.Fprintf(&b, "    lockout: {after: %d, base: %v, factor: %d, max: %v, forgive_after: %v, step_down: %v}\n", l.After,
+				span(l.Base), l.Factor, span(l.Max), span(l.ForgiveAfter), l.StepDown)
+		}
+		fmt.Fprintf(&b, "    limits:\n")
 		for i, l := range theLimits[name] {
 			fmt.Fprintf(&b, "      - {name: limit-%d, quota: %d, %s}\n", i, l.Quota, algorithmText(l))
 		}

@@ -146,6 +146,7 @@ var everything = []string{
 	"dropped: epoch", "dropped: term", "dropped: seq", "fingerprint logged", "judged by porcupine",
 	"reference stepped back", "machine stood still", "no reference", "shard time stood still", "shard time fell behind",
 	"policies adopted", "an owner that knew older policies", "no epoch without policies",
+	"reserved", "settled", "settled again", "settled too late, or in another way before", "blocked",
 	"handover begun with entries under way", "handed over", "a transfer that failed", "a handover out of patience",
 }
 

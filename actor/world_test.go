@@ -266,6 +266,12 @@ var theLimits = map[string][]limit.Limit{
 	"buckets": {{Algorithm: limit.SlidingBuckets, Quota: 8, Period: 1000e3, Bucket: 250e3}, {Algorithm: limit.Unlimited}},
 }
 
+// theLockouts are the ladders of some of them.
+var theLockouts = map[string]*policy.Lockout{
+	"window": {After: 2, Base: 150e3, Factor: 2, Max: 1000e3, ForgiveAfter: 3000e3},
+	"log":    {After: 1, Base: 100e3, Factor: 3, Max: 2000e3, ForgiveAfter: 1000e3, StepDown: true},
+}
+
 // theNames are theLimits' names; "life" and "free" give nothing back, and nobody resets them.
 var theNames = []string{"window", "first", "bucket", "log", "weights", "buckets", "life", "free"}
 

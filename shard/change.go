@@ -9,8 +9,8 @@ import (
 
 // changed carries the state of a limit over to other numbers, as the policy's OnChange says.
 func (c *counter) changed(old *counted, new limit.Limit, now limit.Time) limit.State {
-	if new.Algorithm == limit.Concurrency && old.limit.Algorithm != limit.Concurrency {
-		return limit.SetUsed(new, limit.State{}, c.heldBy(old, now), now) // what holds have taken, and nothing else, counts
+	if new.Algorithm == limit.Concurrency { // what holds have taken counts, and nothing else
+		return limit.SetUsed(new, limit.State{}, c.reservedOn(old), now)
 	}
 	s := limit.Convert(old.limit, old.state, new, now)
 	if !c.beginsAnew(old.limit, new) {
@@ -27,10 +27,21 @@ func (c *counter) changed(old *counted, new limit.Limit, now limit.Time) limit.S
 	return limit.State{} // policy.Restart
 }
 
+// reservedOn is what open holds have taken of a limit and will give back to it, whether its window has passed or not.
+func (c *counter) reservedOn(l *counted) (units uint64) {
+	for i := range c.holds() {
+		if h := &c.extras.holds[i]; l.counts(h) {
+			units += h.cost
+		}
+	}
+	return units
+}
+
 // beginsAnew reports whether what was taken under the old numbers is given back no more. A policy that converts
-// by the quota has nothing to do when that is the same, or when one of the two has none.
+// by the quota has nothing to do when that is the same, or when one of the two has none. A concurrency limit counts what open
+// holds have taken, and must have it back when they end, whatever the policy says of changes.
 func (c *counter) beginsAnew(old, new limit.Limit) bool {
-	if c.policy == nil {
+	if c.policy == nil || new.Algorithm == limit.Concurrency {
 		return false
 	}
 	switch c.policy.OnChange {

@@ -122,7 +122,16 @@ func (c *counter) at(i int, l *policy.Limit, now limit.Time) limit.State {
 	if c.limits[j].limit == l.Limit {
 		return c.limits[j].state
 	}
+	if c.limits[j].atRest(now) {
+		return limit.State{}
+	}
 	return c.changed(&c.limits[j], l.Limit, now)
+}
+
+// changing reports whether the i-th limit of a policy was counted under other numbers than those of now.
+func (c *counter) changing(i int, l *policy.Limit, now limit.Time) bool {
+	j := c.find(i, l.Name)
+	return j >= 0 && c.limits[j].limit != l.Limit && !c.limits[j].atRest(now)
 }
 
 // set makes s the state of the i-th limit of a policy, which at was asked for before.
@@ -133,14 +142,23 @@ func (c *counter) set(i int, l *policy.Limit, s limit.State, now limit.Time) {
 		c.limits = append(c.limits, counted{name: l.Name, limit: l.Limit})
 		j = len(c.limits) - 1
 		c.restart(&c.limits[j], c.newestTaken())
+	case (c.extras != nil || c.limits[j].limit != l.Limit) && c.limits[j].atRest(now):
+		// As if it were not there: it would not be if the record had been written since.
+		c.limits[j].limit = l.Limit
+		c.restart(&c.limits[j], max(c.limits[j].since, c.newestTaken()))
 	case c.limits[j].limit != l.Limit:
 		if c.beginsAnew(c.limits[j].limit, l.Limit) {
 			c.restart(&c.limits[j], now)
+		} else if limit.ForgetAt(l.Limit, c.at(i, l, now)) <= now { // nothing of it counts under the new numbers
+			c.restart(&c.limits[j], max(c.limits[j].since, c.newestTaken()))
 		}
 		c.limits[j].limit = l.Limit
 	}
 	c.limits[j].state = s
 }
+
+// atRest reports whether the limit answers as one that is not there.
+func (l *counted) atRest(now limit.Time) bool { return limit.ForgetAt(l.limit, l.state) <= now }
 
 // find returns the place of the limit called name, which is i unless the policy was changed; -1 when it is not there.
 func (c *counter) find(i int, name string) int {
@@ -159,7 +177,7 @@ func (c *counter) find(i int, name string) int {
 // stay open, and what they took is not given back any more.
 func (c *counter) reset(name string, now limit.Time) {
 	for i := range c.limits {
-		if l := &c.limits[i]; name == "" || l.name == name {
+		if l := &c.limits[i]; (name == "" || l.name == name) && !l.atRest(now) {
 			l.state = limit.State{}
 			c.restart(l, now)
 		}

@@ -1,6 +1,9 @@
 package shard
 
-import "github.com/stint-io/stint/limit"
+import (
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
 
 // deny does what a denial by op comes to: nothing is counted, or what count_denied says. A part of an operation on
 // several shards never counts its denial: whether the whole was denied, and by whom, is another shard's to know.
@@ -14,9 +17,11 @@ func (e *evaluation) deny(r *Request, op Op, d *Decision) {
 	e.exactWaits(r, op, d)
 }
 
-// exactWaits makes the waits of a denial exact where they are not the limits' own: with holds, which end, and blocks.
+// exactWaits makes the waits of a denial exact where they are not the limits' own: with holds, which end, and blocks, and
+// where a limit was counted under other numbers. A denial does not write those of now down, so whoever asks again later
+// finds the old ones again, and what has come back under them by then.
 func (e *evaluation) exactWaits(r *Request, op Op, d *Decision) {
-	if !e.extras {
+	if !e.extras && !e.changing() {
 		return
 	}
 	d.RetryAfter = e.wait(r, op, -1)
@@ -25,6 +30,18 @@ func (e *evaluation) exactWaits(r *Request, op Op, d *Decision) {
 			s.RetryAfter = e.wait(r, op, n)
 		}
 	}
+}
+
+func (e *evaluation) changing() bool {
+	for i := range e.charges {
+		ch := &e.charges[i]
+		for j := range ch.limits {
+			if ch.counter.changing(j, &ch.limits[j], e.at.Now) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (e *evaluation) countsDenied() bool {
@@ -106,11 +123,39 @@ func (e *evaluation) waitAt(r *Request, op Op, futures []*counter, only int, t l
 		for j := range ch.limits {
 			l := &ch.limits[j]
 			if only == n || only < 0 && !l.Shadow && !ch.policy.Shadow {
-				_, v := ask(Peek, l, f.at(j, l, t), op.least(&r.Entries[i]), t)
-				wait = longer(wait, v.RetryAfter)
+				wait = longer(wait, f.waitOf(j, l, op.least(&r.Entries[i]), t))
 			}
 			n++
 		}
 	}
 	return wait
+}
+
+// waitOf is how long from t on a limit has no room for a cost.
+func (c *counter) waitOf(i int, l *policy.Limit, cost uint64, t limit.Time) limit.Span {
+	admits := func(at limit.Time) (bool, limit.Span) {
+		_, v := ask(Peek, l, c.at(i, l, at), cost, at)
+		return v.Allowed, v.RetryAfter
+	}
+	allowed, wait := admits(t)
+	if allowed || wait == limit.Never && cost > l.Quota || !c.changing(i, l, t) {
+		return wait
+	}
+	// Under the old numbers more and more comes back, so the first instant is found by halving.
+	no, yes := t, t+1
+	for allowed, _ = admits(yes); !allowed; allowed, _ = admits(yes) {
+		if yes == limit.MaxTime {
+			return limit.Never
+		}
+		no, yes = yes, min(t+2*(yes-t), limit.MaxTime)
+	}
+	for yes-no > 1 {
+		middle := no + (yes-no)/2
+		if allowed, _ = admits(middle); allowed {
+			yes = middle
+		} else {
+			no = middle
+		}
+	}
+	return limit.Span(yes - t)
 }

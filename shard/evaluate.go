@@ -87,7 +87,8 @@ type charge struct {
 	limits  []policy.Limit
 }
 
-// decide answers one request. One of a session first passes what the session remembers; a read never does.
+// decide answers one request. One of a session first passes what the session remembers; a read never does, nor does a
+// message of an operation on several shards, which has records of its own.
 func (e *evaluation) decide(r *Request) Result {
 	if r.Operation != nil {
 		return e.operate(r)
@@ -107,9 +108,6 @@ func (e *evaluation) decideInTime(r *Request) Result {
 		DeleteOverride, ReadAudit:
 		if err := e.termsProblem(r); err != nil {
 			return Result{Err: err}
-		}
-		if r.Operation != nil { // a Settle of one on several shards, at home
-			return e.operate(r)
 		}
 		return e.decideKeys(r)
 	case OpenSession:
@@ -339,7 +337,7 @@ func (e *evaluation) decideLimit(op Op, ch *charge, j int, entry *Entry, cost ui
 		status.Quota = 0
 	}
 	s, status.Verdict = ask(op, l, s, cost, e.at.Now)
-	if op == Partial { // whatever a limit in shadow says of it
+	if op == Partial {
 		status.Granted = cost
 	}
 	e.next = append(e.next, s)
@@ -386,8 +384,8 @@ func (e *evaluation) undo(r *Request, op Op, d *Decision) {
 		for j := range ch.limits {
 			if l, status := &ch.limits[j], &d.Limits[n]; status.Allowed || op == Partial {
 				_, status.Verdict = ask(Peek, l, ch.counter.at(j, l, e.at.Now), op.least(&r.Entries[i]), e.at.Now)
-				status.Granted = 0
 			}
+			d.Limits[n].Granted = 0
 			n++
 		}
 	}

@@ -36,19 +36,20 @@ func (c *counter) violate(at limit.Time) {
 	l.blockedUntil = max(l.blockedUntil, at+limit.Time(blockSpan(k, l.level)))
 }
 
-// succeed notes a success: failures, ladder and block end, or the ladder is one level lower.
-func (c *counter) succeed() {
+// succeed notes a success at an instant: failures, ladder and block end, or the ladder is one level lower. It is
+// forgiven as if the block had been to end then.
+func (c *counter) succeed(at limit.Time) {
 	if c.extras == nil {
 		return
 	}
 	l, k := &c.extras.ladder, c.lockout()
-	if k == nil || !k.StepDown || l.level <= 1 {
+	if k == nil || !k.StepDown || l.level <= 1 || l.ends(k) <= at {
 		*l = ladder{}
 		return
 	}
 	l.level--
 	l.failures = k.After - 1 + l.level
-	l.blockedUntil = 0
+	l.blockedUntil = min(l.blockedUntil, at)
 }
 
 // forgiven is the instant from which on the ladder begins again.
@@ -92,8 +93,14 @@ func (c *counter) level(now limit.Time) uint32 {
 	return c.extras.ladder.level
 }
 
-// block denies everything until an instant.
-func (c *counter) block(until limit.Time) { c.extra().ladder.blockedUntil = until }
+// block denies everything until an instant. A ladder that is forgiven by now does not come back with it.
+func (c *counter) block(until, now limit.Time) {
+	l := &c.extra().ladder
+	if l.ends(c.lockout()) <= now {
+		*l = ladder{}
+	}
+	l.blockedUntil = until
+}
 
 // unblock ends the block, and clears the ladder.
 func (c *counter) unblock() {

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
@@ -105,6 +106,12 @@ func (e *evaluation) putHolds(r *Request, d *Decision, h hold) {
 			}
 			n++
 		}
+		for j := range ch.counter.limits { // a limit that the policy has no more counted nothing of it either
+			name := ch.counter.limits[j].name
+			if !slices.ContainsFunc(ch.limits, func(l policy.Limit) bool { return l.Name == name }) {
+				own.uncounted = append(own.uncounted, name)
+			}
+		}
 		ch.counter.addHold(own)
 		e.touch(ch.counter)
 		e.bytes += len(own.name) + 32
@@ -147,5 +154,6 @@ func (c *counter) held(i int, l *policy.Limit, now limit.Time) uint64 {
 	if j < 0 || c.limits[j].limit != l.Limit && c.beginsAnew(c.limits[j].limit, l.Limit) {
 		return 0
 	}
-	return c.heldBy(&c.limits[j], now)
+	as := counted{name: l.Name, limit: l.Limit, state: c.at(i, l, now), since: c.limits[j].since}
+	return c.heldBy(&as, now)
 }

@@ -32,7 +32,8 @@ func TestCopiesAreCountedOnce(t *testing.T) {
 	}
 	t.Log(met)
 	for _, event := range []string{"yes", "no", "gave up", "no from a copy", "counted before", "late copy refused",
-		"session gone", "owner failed", "reset", "copy with an id", "no, then a copy refused", "unknown"} {
+		"session gone", "owner failed", "reset", "copy with an id", "no, then a copy refused", "unknown",
+		"the same hold or grant again"} {
 		if met[event] == 0 {
 			t.Errorf("no world met this: %s", event)
 		}
@@ -42,9 +43,10 @@ func TestCopiesAreCountedOnce(t *testing.T) {
 // numbered is one request of a session with all its copies, and what its caller knows.
 type numbered struct {
 	request Request
-	key     string // that no other request names
-	copies  int    // sent
-	heard   string // "": nothing yet, and still asking
+	key     string    // that no other request names
+	copies  int       // sent
+	heard   string    // "": nothing yet, and still asking
+	first   *Decision // when it was counted
 }
 
 // copies is a world with one entry node, the network behind it, and what the node remembers.
@@ -131,6 +133,10 @@ func (c *copies) begin() {
 		r.request.NotAfter = c.now + limit.Time(c.rnd.IntN(int(10*second)))
 	case 3:
 		r.request.Entries[0].Policy = "nobody" // an error, until the policy is there
+	case 4:
+		r.request.Op, r.request.Hold = Reserve, &HoldTerms{TTL: MaxHoldTTL}
+	case 5:
+		r.request.Op = Partial
 	}
 	c.open, c.all[r.key] = append(c.open, r), r
 	c.send(r, false)
@@ -229,11 +235,13 @@ func (c *copies) judge(a answered) {
 		c.Fatalf("%+v is counted after its caller heard no", a)
 	case counts:
 		c.counted[r.key] = true
+		r.first = &a.result.Decision
 	case a.result.Err == nil && a.result.Decision.Replayed:
 		c.met["counted before"]++
 		if !c.counted[r.key] {
 			c.Fatalf("%+v was never counted", a)
 		}
+		c.judgeReplay(a, r)
 	case a.result.Err != nil && a.result.Err.Code == TooLate && r.heard == "no":
 		c.met["no, then a copy refused"]++
 	case a.result.Err != nil && a.result.Err.Code == TooLate && r.heard != "":
@@ -241,6 +249,19 @@ func (c *copies) judge(a answered) {
 	}
 	if a.result.Err == nil || a.result.Err.Code != SessionGone {
 		c.acked[a.request.Session] = max(c.acked[a.request.Session], a.request.Acked)
+	}
+}
+
+// judgeReplay holds that a copy says which hold it was, and how much was granted, as long as anybody may ask.
+func (c *copies) judgeReplay(a answered, r *numbered) {
+	d := &a.result.Decision
+	if !r.request.Op.answersOnce() || d.HoldExpires == 0 && d.Index == 0 && c.now >= r.first.DecidedAt+limit.Time(sessionRetention) {
+		return
+	}
+	c.met["the same hold or grant again"]++
+	if d.Position != r.first.Position || d.Index != r.first.Index || d.HoldExpires != r.first.HoldExpires ||
+		d.Limits[1].Granted != r.first.Limits[1].Granted {
+		c.Fatalf("a copy is answered %+v, it was counted as %+v", *d, *r.first)
 	}
 }
 
@@ -325,11 +346,18 @@ func (c *copies) end() {
 		if used > 1 || used == 1 != c.counted[key] || r.heard == "yes" && used != 1 || r.heard == "no" && used != 0 {
 			c.Fatalf("%q has %d used; its caller heard %q", key, used, r.heard)
 		}
+		if r.request.Op == Reserve && c.now < origin+limit.Time(MaxHoldTTL) && c.held(key) != used {
+			c.Fatalf("%q has %d used, and %d held", key, used, c.held(key))
+		}
 	}
 }
 
-func (c *copies) tally(key string) uint64 {
+func (c *copies) tally(key string) uint64 { return c.look(key).Used }
+
+func (c *copies) held(key string) uint64 { return c.look(key).Held }
+
+func (c *copies) look(key string) LimitStatus {
 	c.now++
 	results := c.decideNow(Request{Op: Get, Namespace: "default", Entries: []Entry{{Policy: "tally", Key: key}}})
-	return results[0].Decision.Limits[0].Used
+	return results[0].Decision.Limits[0]
 }

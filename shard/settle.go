@@ -192,7 +192,7 @@ func (e *evaluation) settleCharge(ch *charge, s *Settlement, h *hold, actual uin
 	}
 	switch s.Action {
 	case ActionSuccess:
-		c.succeed()
+		c.succeed(e.at.Now)
 	case ActionFailed:
 		c.violate(e.at.Now)
 	}

@@ -1,11 +1,14 @@
 package shard
 
 import (
+	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"reflect"
+	"runtime/debug"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +19,7 @@ import (
 
 var (
 	seedFlag       = flag.Uint64("seed", 0, "replay a random test from the seed it printed; 0 draws one")
-	operationsFlag = flag.Int("operations", 100_000, "requests of the test against the slow twin")
+	operationsFlag = flag.Int("operations", twinOperations, "requests of the test against the slow twin")
 )
 
 // seeded returns a source of randomness and prints how to have the same again.
@@ -29,8 +32,9 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// TestEveryDecisionIsTheTwins decides random batches under random policies, with up to two entries not yet installed,
-// and compares every answer with a model that is a map of slow twins and a map of ids.
+// TestEveryDecisionIsTheTwins lets a shard decide runs of random requests, with up to two entries not yet installed,
+// under policies that change, through snapshots, and at instants where something ends; check.History decides them a
+// second time. A run that fails is cut down to the steps that it takes, and told.
 func TestEveryDecisionIsTheTwins(t *testing.T) {
 	t.Parallel()
 	rnd := seeded(t)
@@ -38,333 +42,490 @@ func TestEveryDecisionIsTheTwins(t *testing.T) {
 	if testing.Short() {
 		operations /= 10
 	}
+	met := map[string]int{}
 	for n := 0; n < operations; {
-		n += playAgainstTwin(t, rnd, 500)
-	}
-}
-
-func playAgainstTwin(t *testing.T, rnd *rand.Rand, operations int) int {
-	policies := randomPolicies(rnd)
-	o := owner{world: newWorld(t, policies...), overlay: map[string]Record{}}
-	m := model{policies: policies, keys: map[string][]*check.Model{}, ids: map[string]remembered{}}
-	now, n := origin, 0
-	for n < operations {
-		now += randomStep(rnd)
-		requests := randomRequests(rnd, policies)
-		results := o.decide(now, requests)
-		for i := range requests {
-			m.compare(t, &requests[i], &results[i], o.stamp)
-			if t.Failed() {
-				t.Fatalf("request %d of the batch at %v: %+v\nin %+v", i, now, requests[i], policies)
-			}
+		p := drawPlan(rnd)
+		r := p.run()
+		n += r.requests
+		for what, times := range r.met {
+			met[what] += times
 		}
-		n += len(requests)
-		for len(o.pending) > rnd.IntN(3) {
-			o.installOldest()
+		if r.err != nil {
+			t.Fatalf("%v", p.shrink())
 		}
 	}
-	audit(t, o.state.table)
-	return n
+	mustHaveMet(t, met, operations)
 }
 
-// owner is an actor in small: it evaluates through an overlay of the effects that are not installed yet, and installs
-// entries as they come back.
-type owner struct {
-	*world
-	overlay map[string]Record
-	pending [][]byte // payloads, oldest first
-	stamp   Stamp
-	seen    []Record // what the evaluation under way has read, copied
-	read    []Record // the same, not copied
-}
-
-func (o *owner) decide(now limit.Time, requests []Request) []Result {
-	o.Helper()
-	o.stamp = o.next(now)
-	o.stamp.Seq += uint64(len(o.pending))
-	o.seen, o.read = nil, nil
-	before, sum := copyOf(requests), o.state.Sum()
-	results, puts := Evaluate(o, o.policies, requests, o.stamp)
-	if !reflect.DeepEqual(before, requests) || o.state.Sum() != sum || !reflect.DeepEqual(o.seen, o.read) {
-		o.Fatalf("the evaluation changed its arguments: requests were %+v, are %+v", before, requests)
+// mustHaveMet holds that the runs were not in vain.
+func mustHaveMet(t *testing.T, met map[string]int, operations int) {
+	var told []string
+	for what, n := range met {
+		told = append(told, fmt.Sprintf("%8d %s", n, what))
 	}
-	if len(results) != len(requests) {
-		o.Fatalf("%d answers to %d requests", len(results), len(requests))
-	}
-	keys := map[string]bool{}
-	for _, p := range puts {
-		if keys[p.Key] {
-			o.Fatalf("two effects on %q in one batch", p.Key)
-		}
-		if p.Value != nil && p.ForgetAt <= now {
-			o.Fatalf("the effect on %q is dead at its birth: %d at %d", p.Key, p.ForgetAt, now)
-		}
-		keys[p.Key] = true
-		o.overlay[p.Key] = p.Record
-	}
-	o.pending = append(o.pending, EncodeBatch(o.stamp, puts))
-	return results
-}
-
-func (o *owner) installOldest() {
-	if outcome := o.append(o.pending[0]); outcome.Dropped != NotDropped {
-		o.Fatalf("dropped: %v", outcome.Dropped)
-	}
-	if o.pending = o.pending[1:]; len(o.pending) == 0 {
-		clear(o.overlay)
-	}
-}
-
-func (o *owner) Lookup(key string) (Record, bool) {
-	r, laid := o.overlay[key]
-	found := r.Value != nil
-	if !laid {
-		r, found = o.state.Lookup(key)
-	}
-	if found {
-		o.read = append(o.read, r)
-		o.seen = append(o.seen, Record{slices.Clone(r.Value), r.ForgetAt})
-	}
-	return r, found
-}
-
-func copyOf(requests []Request) []Request {
-	copied := slices.Clone(requests)
-	for i := range copied {
-		copied[i].Entries = slices.Clone(copied[i].Entries)
-	}
-	return copied
-}
-
-// model is what a shard promises, written down without a thought of how it is done.
-type model struct {
-	policies []*policy.Policy
-	keys     map[string][]*check.Model
-	ids      map[string]remembered
-}
-
-type remembered struct {
-	request  string
-	decision Decision
-	until    limit.Time
-}
-
-func (m *model) compare(t *testing.T, r *Request, got *Result, at Stamp) {
-	t.Helper()
-	shown := fmt.Sprint(r.Op, r.Limit, r.Entries)
-	if old, ok := m.ids[r.ID]; ok && r.ID != "" && at.Now < old.until {
-		m.compareReplay(t, old, shown, got)
+	slices.Sort(told)
+	t.Logf("met:\n%s", strings.Join(told, "\n"))
+	if operations < 10_000 {
 		return
 	}
+	for _, what := range []string{"allowed", "denied", "denied and counted", "denied by a block", "denied in shadow",
+		"id reused", "replayed", "hold opened", "hold ended refused", "commit over quota", "held", "lockout level", "restored",
+		"policies changed", "partly granted", "blocked for limited time", "settled again", "extended", "inline"} {
+		if met[what] == 0 {
+			t.Errorf("no run met this: %s", what)
+		}
+	}
+}
+
+// run is one play of a plan.
+type run struct {
+	*owner
+	history  *check.History
+	plan     *plan
+	revision int
+	now      limit.Time
+	requests int
+	taken    []taken      // what can be settled
+	settled  []Request    // what was
+	named    []Request    // with an id, to be sent again
+	instants []limit.Time // at which something ends
+	story    []string
+	met      map[string]int
+	err      error
+}
+
+// taken is a hold or decision that can be settled.
+type taken struct {
+	target  Target
+	entries []Entry
+}
+
+// failing is a TB whose failures end a run and not the test.
+type failing struct{ testing.TB }
+
+func (failing) Fatalf(format string, args ...any) { panic(fmt.Errorf(format, args...)) }
+func (failing) Fatal(args ...any)                 { panic(errors.New(fmt.Sprint(args...))) }
+func (failing) Errorf(format string, args ...any) { panic(fmt.Errorf(format, args...)) }
+func (failing) Helper()                           {}
+
+// run plays a plan until something differs.
+func (p *plan) run() (r *run) {
+	tb := failing{}
+	r = &run{plan: p, history: check.NewHistory(p.revisions[0]...), now: origin, met: map[string]int{}}
+	defer func() {
+		switch failure := recover().(type) {
+		case nil:
+		case error:
+			r.err = failure
+			if _, ours := failure.(interface{ RuntimeError() }); ours {
+				r.err = fmt.Errorf("panic: %w\n%s", failure, debug.Stack())
+			}
+		default:
+			r.err = fmt.Errorf("panic: %v\n%s", failure, debug.Stack())
+		}
+	}()
+	r.owner = &owner{world: newWorld(tb, p.revisions[0]...), overlay: map[string]Record{}}
+	for i := range p.steps {
+		r.step(&p.steps[i])
+	}
+	for len(r.pending) > 0 {
+		r.installOldest()
+	}
+	audit(tb, r.state.table)
+	return r
+}
+
+func (r *run) step(s *step) {
+	r.now = max(r.now+1, r.until(s))
+	r.tellf("at %d", r.now-origin)
+	switch {
+	case s.restore:
+		r.restoreAll()
+	case s.revision > 0 && len(r.plan.revisions) > 1:
+		r.revision = s.revision % len(r.plan.revisions)
+		r.policies = policy.NewSet(r.plan.revisions[r.revision])
+		r.history.Adopt(r.plan.revisions[r.revision]...)
+		r.met["policies changed"]++
+		r.tellf("policies %d", r.revision)
+	}
+	var requests []Request
+	for i := range s.wishes {
+		requests = append(requests, r.request(&s.wishes[i], requests))
+	}
+	results := r.decide(r.now, requests)
+	for i := range requests {
+		r.judge(&requests[i], &results[i])
+		r.learn(&requests[i], &results[i])
+	}
+	for len(r.pending) > s.pending {
+		r.installOldest()
+	}
+	r.requests += len(requests)
+}
+
+// until is the instant of a step: some time after the last, or where something ends.
+func (r *run) until(s *step) limit.Time {
+	var ahead []limit.Time
+	for _, at := range r.instants {
+		if at > r.now {
+			ahead = append(ahead, at)
+		}
+	}
+	if r.instants = ahead; s.boundary && len(ahead) > 0 {
+		return ahead[s.pick%len(ahead)] + limit.Time(s.off)
+	}
+	return r.now + s.wait
+}
+
+// restoreAll installs what is under way, and goes on with a State that was read from a snapshot.
+func (r *run) restoreAll() {
+	for len(r.pending) > 0 {
+		r.installOldest()
+	}
+	var file bytes.Buffer
+	if _, err := r.state.Snapshot().WriteTo(&file); err != nil {
+		panic(err)
+	}
+	state, err := Restore(r.state.id, &file)
+	if err != nil || state.Sum() != r.state.Sum() {
+		panic(fmt.Errorf("a snapshot of the state gives another: %w", err))
+	}
+	r.state = state
+	r.met["restored"]++
+}
+
+// request makes a wish a request: it fills in what only the run knows.
+func (r *run) request(w *wish, before []Request) Request {
+	switch {
+	case w.again && len(before) > 0 && w.pick%2 == 0:
+		return before[w.pick/2%len(before)]
+	case w.again && len(r.named) > 0:
+		return r.named[len(r.named)-1-w.pick/2%min(len(r.named), 30)]
+	}
+	q := w.request
+	q.Entries = slices.Clone(q.Entries)
+	for i := range q.Entries {
+		e := &q.Entries[i]
+		p, _ := r.policies.Lookup(e.Policy)
+		if _, known := p.Tiers[e.Tier]; !known {
+			e.Tier = ""
+		}
+	}
+	switch q.Op {
+	case Settle:
+		return r.settlement(w, q)
+	case PutOverride:
+		p, _ := r.policies.Lookup(q.Entries[0].Policy)
+		a := *q.Adjustment
+		o := *a.Override
+		if o.Expires != 0 {
+			o.Expires += r.now
+		}
+		if _, problem := p.OverrideProblem(&o); problem != "" || o.Tier == "" && len(o.Limits) == 0 {
+			return Request{Op: Get, Namespace: q.Namespace, Entries: q.Entries}
+		}
+		a.Override = &o
+		q.Adjustment = &a
+	case Block:
+		a := *q.Adjustment
+		a.Until += r.now
+		q.Adjustment = &a
+	case Reset, SetUsed, AddUsed:
+		p, _ := r.policies.Lookup(q.Entries[0].Policy)
+		if !slices.ContainsFunc(p.Limits, func(l policy.Limit) bool {
+			return l.Name == q.Limit && (q.Op == Reset || l.Algorithm != limit.Concurrency)
+		}) {
+			q.Limit = ""
+		}
+	}
+	return q
+}
+
+// settlement fills in what is settled, or sends an earlier one again.
+func (r *run) settlement(w *wish, q Request) Request {
+	if len(r.settled) > 0 && w.pick%5 == 0 {
+		return r.settled[len(r.settled)-1-w.pick/5%min(len(r.settled), 10)]
+	}
+	if len(r.taken) == 0 {
+		return Request{Op: Get, Namespace: q.Namespace, Entries: q.Entries}
+	}
+	t := r.taken[len(r.taken)-1-w.pick/5%min(len(r.taken), 12)]
+	s := *q.Settlement
+	s.Target, q.Entries = t.target, t.entries
+	if s.Action == ActionExtend && !s.Target.Hold {
+		s.Action = ActionCancel
+	}
+	if s.Action != ActionExtend {
+		s.TTL = 0
+	}
+	if s.Action == ActionCommit && w.pick%3 > 0 {
+		for i, e := range q.Entries {
+			actual := e.Cost
+			if n := uint64(w.pick / 60 % 7); n < 4 {
+				actual -= min(actual, n)
+			} else {
+				actual += n - 3
+			}
+			if i > 0 {
+				actual = e.Cost
+			}
+			s.Actual = append(s.Actual, actual)
+		}
+	}
+	q.Settlement = &s
+	r.settled = append(r.settled, q)
+	return q
+}
+
+// judge has the twin decide.
+func (r *run) judge(q *Request, got *Result) {
+	r.tellf("    %s", shown(q))
+	r.tellf("        %s", shownResult(got))
+	d := decided(q, got, r.stamp)
+	if err := r.history.Decide(&d); err != nil {
+		panic(fmt.Errorf("at %d: %s\n%w", r.now-origin, shown(q), err))
+	}
+}
+
+func decided(q *Request, got *Result, at Stamp) check.Decided {
+	d := check.Decided{Place: check.Place{Epoch: at.Epoch, Seq: at.Seq, At: at.Now}, Op: check.Op(q.Op), ID: q.ID,
+		Limit: q.Limit}
+	for i := range q.Entries {
+		e := &q.Entries[i]
+		d.Charges = append(d.Charges, check.Charge{Policy: e.Policy, Key: e.Key, Cost: e.Cost, Tier: e.Tier, Inline: inlineOf(e)})
+	}
+	if q.Hold != nil {
+		d.TTL, d.OnExpire = q.Hold.TTL, q.Hold.OnExpire
+	}
+	if s := q.Settlement; s != nil {
+		t := &s.Target
+		d.Settlement = &check.Settlement{Action: check.Action(s.Action), Actual: s.Actual, Overage: check.Overage(s.Overage),
+			TTL: s.TTL, Target: check.Target{Hold: t.Hold, Index: t.Index,
+				Place: check.Place{Epoch: t.Position.Epoch, Seq: t.Position.Seq, At: t.DecidedAt}}}
+	}
+	if a := q.Adjustment; a != nil {
+		d.Amount, d.Until, d.Override = a.Amount, a.Until, a.Override
+	}
+	if got.Err == nil {
+		d.Answer = answerOf(&got.Decision)
+		return d
+	}
+	switch got.Err.Code {
+	case IDReused:
+		d.Refused = check.IDReused
+	case HoldEnded:
+		d.Refused = check.HoldEnded
+	case OverQuota:
+		d.Refused = check.OverQuota
+	default:
+		panic(got.Err)
+	}
+	return d
+}
+
+func answerOf(d *Decision) check.Answer {
+	a := check.Answer{Place: check.Place{Epoch: d.Position.Epoch, Seq: d.Position.Seq, At: d.DecidedAt}, Index: d.Index,
+		Allowed: d.Allowed, ShadowDenied: d.ShadowDenied, Replayed: d.Replayed, RetryAfter: d.RetryAfter,
+		HoldExpires: d.HoldExpires}
+	for _, s := range d.Limits {
+		a.Limits = append(a.Limits, check.Status{Limit: s.Limit, Quota: s.Quota, Unlimited: s.Unlimited, Shadow: s.Shadow,
+			Held: s.Held, Granted: s.Granted, LockoutLevel: s.LockoutLevel, BlockedUntil: s.BlockedUntil, Blocked: s.Blocked,
+			Verdict: s.Verdict})
+	}
+	return a
+}
+
+// learn remembers what later requests can refer to, and what came to pass.
+func (r *run) learn(q *Request, got *Result) {
 	if got.Err != nil {
-		t.Errorf("error %v", got.Err)
+		r.met[map[Code]string{IDReused: "id reused", HoldEnded: "hold ended refused", OverQuota: "commit over quota"}[got.Err.Code]]++
 		return
 	}
 	d := &got.Decision
-	allowed := m.decide(t, r, d, at.Now)
-	if d.Replayed || d.Allowed != allowed || d.DecidedAt != at.Now || d.Position != at.Position {
-		t.Errorf("%+v of a request that is allowed: %v", d, allowed)
+	r.count(q, d)
+	if q.ID != "" && q.Op != Block && q.Op != PutOverride && q.Limit == "" { // those may not be possible later
+		r.named = append(r.named, *q)
 	}
-	counted := allowed && r.Op == Check || r.Op == Reset
-	if counted != (d.Index != 0) {
-		t.Errorf("counted: %v, but the index is %d", counted, d.Index)
+	for _, at := range []limit.Time{d.HoldExpires, r.now + limit.Time(d.RetryAfter)} {
+		r.instants = append(r.instants, at)
 	}
-	if counted && r.ID != "" {
-		m.ids[r.ID] = remembered{shown, *d, at.Now + limit.Time(m.retention(r))}
+	for i := range d.Limits {
+		r.instants = append(r.instants, d.Limits[i].ResetAt, d.Limits[i].BlockedUntil)
 	}
-}
-
-func (m *model) compareReplay(t *testing.T, old remembered, shown string, got *Result) {
-	t.Helper()
-	if old.request != shown {
-		if got.Err == nil || got.Err.Code != IDReused {
-			t.Errorf("the id was %s's, the answer is %+v", old.request, got)
-		}
+	if q.Op == PutOverride {
+		r.instants = append(r.instants, q.Adjustment.Override.Expires)
+	}
+	if slices.ContainsFunc(q.Entries, func(e Entry) bool { return e.Limits != nil }) {
+		r.met["inline"]++
+		return // its id would have the names of the limits only
+	}
+	if d.Index == 0 || d.Replayed || q.Op != Check && q.Op != Partial && q.Op != Count && q.Op != Reserve {
 		return
 	}
-	old.decision.Replayed = true
-	if got.Err != nil || !reflect.DeepEqual(got.Decision, old.decision) {
-		t.Errorf("the retry was answered\n%+v, %v, before it was\n%+v", got.Decision, got.Err, old.decision)
-	}
-}
-
-// decide asks every twin, and counts on all of them or on none.
-func (m *model) decide(t *testing.T, r *Request, d *Decision, now limit.Time) (allowed bool) {
-	allowed = true
-	shadowDenied, wait, n := false, limit.Span(0), 0
-	denials := map[*check.Model]limit.Verdict{}
-	for _, e := range r.Entries {
-		p, twins := m.of(e)
-		for i, twin := range twins {
-			if r.Op == Get || r.Op == Reset || e.Tier == lifted || twin.Admits(e.Cost, now) {
-				continue
-			}
-			denials[twin] = twin.Peek(e.Cost, now)
-			if p.Shadow || p.Limits[i].Shadow {
-				shadowDenied = true
-			} else {
-				allowed = false
-				wait = longer(wait, denials[twin].RetryAfter)
-			}
+	t := taken{target: Target{Hold: d.HoldExpires != 0, Position: d.Position, Index: d.Index, DecidedAt: d.DecidedAt}}
+	n := 0
+	for _, e := range q.Entries {
+		p, _ := r.policies.Lookup(e.Policy)
+		if q.Op == Partial && d.Allowed {
+			e.Cost = d.Limits[n].Granted
+		}
+		if n += len(p.Limits); d.Allowed || p.CountDenied {
+			t.entries = append(t.entries, e)
 		}
 	}
-	if d.ShadowDenied != shadowDenied || d.RetryAfter != wait {
-		t.Errorf("retry after %d, shadow %v; the twins say %d, %v", d.RetryAfter, d.ShadowDenied, wait, shadowDenied)
-	}
-	for _, e := range r.Entries {
-		p, twins := m.of(e)
-		for i := range twins {
-			if r.Op == Reset && (r.Limit == "" || r.Limit == p.Limits[i].Name) {
-				twins[i] = check.New(p.Limits[i].Limit)
-			}
-			want, denies := denials[twins[i]]
-			if !denies {
-				want = verdictOf(twins[i], r.Op, e, now, allowed)
-			}
-			compareStatus(t, &d.Limits[n], p, i, e, want)
-			n++
+	r.taken = append(r.taken, t)
+}
+
+func (r *run) count(q *Request, d *Decision) {
+	note := func(is bool, what string) {
+		if is {
+			r.met[what]++
 		}
 	}
-	if n != len(d.Limits) {
-		t.Errorf("%d statuses, expected %d", len(d.Limits), n)
-	}
-	return allowed
-}
-
-func verdictOf(twin *check.Model, op Op, e Entry, now limit.Time, allowed bool) limit.Verdict {
-	switch {
-	case op == Check && allowed && e.Tier == lifted:
-		twin.Add(e.Cost, now)
-	case op == Check && allowed:
-		return twin.Take(e.Cost, now)
-	case (op == Check || op == Peek) && e.Tier != lifted:
-		return twin.Peek(e.Cost, now)
-	}
-	return twin.Status(now)
-}
-
-func compareStatus(t *testing.T, got *LimitStatus, p *policy.Policy, i int, e Entry, want limit.Verdict) {
-	t.Helper()
-	l := p.Limits[i]
-	expected := LimitStatus{Policy: p.Name, Limit: l.Name, Key: e.Key, Quota: l.Quota,
-		Unlimited: e.Tier == lifted || l.Algorithm == limit.Unlimited, Shadow: l.Shadow || p.Shadow, Verdict: want}
-	if e.Tier == lifted {
-		expected.Quota, expected.Remaining = 0, 0
-	}
-	if *got != expected {
-		t.Errorf("status %+v\nthe twin says %+v", *got, expected)
-	}
-	if got.Used > got.Quota && !got.Unlimited && p.Tiers == nil {
-		t.Errorf("%d used of %d", got.Used, got.Quota)
+	deciding := q.Op != Settle && q.Op != Get
+	note(deciding && d.Allowed, "allowed")
+	note(!d.Allowed, "denied")
+	note(!d.Allowed && d.Index != 0, "denied and counted")
+	note(d.ShadowDenied, "denied in shadow")
+	note(d.Replayed && q.Op != Settle, "replayed")
+	note(d.Replayed && q.Op == Settle, "settled again")
+	note(q.Op == Reserve && d.HoldExpires != 0, "hold opened")
+	note(q.Op == Settle && d.HoldExpires != 0, "extended")
+	for i := range d.Limits {
+		s := &d.Limits[i]
+		note(s.Held > 0, "held")
+		note(s.LockoutLevel > 0, "lockout level")
+		note(!d.Allowed && s.Blocked, "denied by a block")
+		note(!d.Allowed && s.Blocked && d.RetryAfter > 0, "blocked for limited time")
+		note(q.Op == Partial && s.Granted > 0 && s.Granted < q.Entries[0].Cost, "partly granted")
 	}
 }
 
-func (m *model) of(e Entry) (*policy.Policy, []*check.Model) {
-	i := slices.IndexFunc(m.policies, func(p *policy.Policy) bool { return p.Name == e.Policy })
-	name := e.Policy + "/" + e.Key
-	if m.keys[name] == nil {
-		for _, l := range m.policies[i].Limits {
-			m.keys[name] = append(m.keys[name], check.New(l.Limit))
+func (r *run) tellf(format string, args ...any) {
+	if r.plan.tells {
+		r.story = append(r.story, fmt.Sprintf(format, args...))
+	}
+}
+
+func shown(q *Request) string {
+	s := fmt.Sprintf("op %d", q.Op)
+	for _, e := range q.Entries {
+		s += fmt.Sprintf(" %s/%s:%d", e.Policy, e.Key, e.Cost)
+		if e.Tier != "" {
+			s += " tier " + e.Tier
+		}
+		if e.Limits != nil {
+			s += fmt.Sprintf(" inline of %d", len(e.Limits))
 		}
 	}
-	return m.policies[i], m.keys[name]
-}
-
-func (m *model) retention(r *Request) (longest limit.Span) {
-	for _, e := range r.Entries {
-		p, _ := m.of(e)
-		longest = max(longest, p.Retention)
+	if q.ID != "" {
+		s += " id " + q.ID
 	}
-	return longest
-}
-
-// lifted names an unlimited tier, which half of the policies have.
-const lifted = "lifted"
-
-func randomPolicies(rnd *rand.Rand) (policies []*policy.Policy) {
-	for i := range 1 + rnd.IntN(3) {
-		p := &policy.Policy{Name: fmt.Sprintf("p%d", i), Retention: second * limit.Span(1+rnd.IntN(30)),
-			Shadow: rnd.IntN(8) == 0}
-		if rnd.IntN(2) == 0 {
-			p.Tiers = map[string]policy.Tier{lifted: {Unlimited: true}}
-		}
-		for j := range 1 + rnd.IntN(3) {
-			p.Limits = append(p.Limits, policy.Limit{Name: fmt.Sprintf("l%d", j), Shadow: rnd.IntN(8) == 0,
-				Limit: randomLimit(rnd)})
-		}
-		policies = append(policies, p)
+	if q.Limit != "" {
+		s += " limit " + q.Limit
 	}
-	return policies
-}
-
-func randomLimit(rnd *rand.Rand) limit.Limit {
-	l := limit.Limit{Algorithm: limit.Algorithm(1 + rnd.IntN(9)), Quota: uint64(1 + rnd.IntN(30))}
-	period := second * limit.Span(1+rnd.IntN(60))
-	switch l.Algorithm {
-	case limit.Unlimited:
-		l.Quota = 0
-	case limit.Lifetime:
-		l.Quota *= 50
-	case limit.SlidingBuckets:
-		l.Bucket = period / 10
-		l.Period = period
-	case limit.TokenBucket, limit.GCRA:
-		l.Count, l.Period = uint64(1+rnd.IntN(10)), period
-		if l.Algorithm == limit.TokenBucket {
-			l.Initial = l.Quota - uint64(rnd.IntN(2))*uint64(rnd.IntN(int(l.Quota)))
-		}
-	default:
-		l.Period = period
+	if q.Hold != nil {
+		s += fmt.Sprintf(" %+v", *q.Hold)
 	}
-	return l
-}
-
-// randomStep is mostly a few milliseconds, sometimes seconds, and now and then longer than any window.
-func randomStep(rnd *rand.Rand) limit.Time {
-	switch n := rnd.IntN(100); {
-	case n < 70:
-		return limit.Time(1 + rnd.IntN(int(50*millisecond)))
-	case n < 98:
-		return limit.Time(1 + rnd.IntN(int(5*second)))
+	if q.Settlement != nil {
+		s += fmt.Sprintf(" %+v", *q.Settlement)
 	}
-	return limit.Time(rnd.IntN(int(3 * minute)))
+	if a := q.Adjustment; a != nil {
+		s += fmt.Sprintf(" amount %d until %d", a.Amount, a.Until-origin)
+		if a.Override != nil {
+			s += fmt.Sprintf(" override tier %q%s until %d", a.Override.Tier, shownNumbers(a.Override.Limits), a.Override.Expires)
+		}
+	}
+	return s
 }
 
-func randomRequests(rnd *rand.Rand, policies []*policy.Policy) []Request {
-	requests := make([]Request, 1+rnd.IntN(20))
-	for i := range requests {
-		r := Request{Namespace: "default", Op: Check}
-		switch n := rnd.IntN(100); {
-		case n < 8:
-			r.Op = Peek
-		case n < 12:
-			r.Op = Get
-		case n < 14:
-			r.Op = Reset
-		}
-		for len(r.Entries) == 0 || rnd.IntN(4) == 0 {
-			p := policies[rnd.IntN(len(policies))]
-			e := Entry{Policy: p.Name, Key: fmt.Sprint("k", rnd.IntN(4)), Cost: 1}
-			if p.Tiers != nil && rnd.IntN(8) == 0 {
-				e.Tier = lifted
-			}
-			if rnd.IntN(4) == 0 {
-				e.Cost = uint64(1 + rnd.IntN(8))
-			}
-			if !slices.ContainsFunc(r.Entries, func(o Entry) bool { return o.Policy == e.Policy && o.Key == e.Key }) {
-				r.Entries = append(r.Entries, e)
+func shownResult(r *Result) string {
+	if r.Err != nil {
+		return fmt.Sprintf("error %d: %v", r.Err.Code, r.Err)
+	}
+	d := &r.Decision
+	s := fmt.Sprintf("allowed %v shadow %v replayed %v at %d/%d.%d retry %d", d.Allowed, d.ShadowDenied, d.Replayed,
+		d.Position.Epoch, d.Position.Seq, d.Index, d.RetryAfter)
+	if d.HoldExpires != 0 {
+		s += fmt.Sprintf(" expires %d", d.HoldExpires-origin)
+	}
+	for _, l := range d.Limits {
+		s += fmt.Sprintf("\n            %s/%s %s %+v held %d granted %d level %d blocked until %d", l.Policy, l.Key, l.Limit, l.Verdict,
+			l.Held, l.Granted, l.LockoutLevel, max(0, l.BlockedUntil-origin))
+	}
+	return s
+}
+
+func shownPolicy(p *policy.Policy) string {
+	s := fmt.Sprintf("%s retention %d", p.Name, p.Retention)
+	if p.Shadow {
+		s += " shadow"
+	}
+	if p.CountDenied {
+		s += " count_denied"
+	}
+	s += fmt.Sprintf(" on_expire %d on_change %d", p.OnExpire, p.OnChange)
+	if p.Lockout != nil {
+		s += fmt.Sprintf(" lockout %+v", *p.Lockout)
+	}
+	for _, l := range p.Limits {
+		s += fmt.Sprintf("\n    %s shadow %v: algorithm %d quota %d period %d count %d bucket %d initial %d", l.Name, l.Shadow,
+			l.Algorithm, l.Quota, l.Period, l.Count, l.Bucket, l.Initial)
+	}
+	for name, t := range p.Tiers {
+		s += fmt.Sprintf("\n    tier %s%s", name, shownNumbers(t.Limits))
+	}
+	return s + " default " + p.DefaultTier
+}
+
+func shownNumbers(numbers map[string]policy.TierLimit) (s string) {
+	for name, t := range numbers {
+		for what, n := range map[string]*uint64{"quota": t.Quota, "refill": t.Refill, "rate": t.Rate} {
+			if n != nil {
+				s += fmt.Sprintf(" %s.%s %d", name, what, *n)
 			}
 		}
-		if r.Op == Reset && rnd.IntN(2) == 0 {
-			r.Limit = "l0"
-		}
-		if (r.Op == Check || r.Op == Reset) && rnd.IntN(3) == 0 {
-			r.ID = fmt.Sprint("id", rnd.IntN(40))
-		}
-		requests[i] = r
-		if i > 0 && r.ID != "" && rnd.IntN(4) == 0 {
-			requests[i] = requests[rnd.IntN(i)] // the same again
+	}
+	return s
+}
+
+// shrink cuts a failing plan down and tells what is left of it.
+func (p *plan) shrink() string {
+	for size := max(1, len(p.steps)/2); size > 0; size /= 2 {
+		for from := 0; from < len(p.steps); {
+			p = p.without(&from, size, func(q *plan, to int) { q.steps = slices.Delete(slices.Clone(q.steps), from, to) }, len(p.steps))
 		}
 	}
-	return requests
+	for i := range p.steps {
+		for from := 0; from < len(p.steps[i].wishes); {
+			p = p.without(&from, 1, func(q *plan, to int) {
+				q.steps = slices.Clone(q.steps)
+				q.steps[i].wishes = slices.Delete(slices.Clone(q.steps[i].wishes), from, to)
+			}, len(p.steps[i].wishes))
+		}
+	}
+	q := *p
+	q.tells = true
+	r := q.run()
+	var b strings.Builder
+	for n, revision := range p.revisions {
+		for _, one := range revision {
+			if told := strings.Join(r.story, " "); strings.Contains(told, one.Name+"/") {
+				fmt.Fprintf(&b, "policies %d: %s\n", n, shownPolicy(one))
+			}
+		}
+	}
+	return fmt.Sprintf("%s%s\n%v", &b, strings.Join(r.story, "\n"), r.err)
+}
+
+// without is p without a part that it does not need to fail; else it is p, and from goes past the part.
+func (p *plan) without(from *int, size int, cut func(q *plan, to int), all int) *plan {
+	q := *p
+	to := min(*from+size, all)
+	cut(&q, to)
+	if q.run().err != nil {
+		return &q
+	}
+	*from = to
+	return p
 }

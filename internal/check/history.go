@@ -5,27 +5,27 @@ import (
 	"slices"
 
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
 )
 
 // History judges everything one shard decided, told in the order of its log: first by the place of the entry, then by
-// the order of the requests in it. It replays the decisions on Models and remembers ids the plain way, so whatever the
-// shard answered, counted or forgot differently shows at the first decision that differs. (SEMANTICS G1-G3, G5-G7.)
+// the order of the requests in it. It decides every request a second time, on Models, lists of holds and lists of
+// deeds, in the plainest way there is, and remembers ids and ended holds the plain way; so whatever the shard answered,
+// counted or forgot differently shows at the first decision that differs. (SEMANTICS G1-G3, G5-G7, G9.)
 //
-// A History is used by one goroutine at a time.
+// It shares the data of a policy with the shard, and none of its code. A History is used by one goroutine at a time.
 type History struct {
-	policies map[string]Policy
-	counters map[Charge][]*Model // by policy and key, with Cost 0: one Model for each limit
+	policies map[string]*policy.Policy
+	counters map[address]*counter
 	ids      map[string]remembered
+	ended    map[Target]ended
 	last     Place
 	index    uint32 // of the newest counted decision of the last place
 	told     int    // decisions so far
 }
 
-// Policy is what a History must know of a policy: its limits in the order of the answers, and how long ids live.
-type Policy struct {
-	Limits    []limit.Limit
-	Retention limit.Span
-}
+// address is a policy's counter of a key.
+type address struct{ policy, key string }
 
 // Place is an entry of the shard's log and the shard time it carries.
 type Place struct {
@@ -37,18 +37,35 @@ type Place struct {
 type Charge struct {
 	Policy, Key string
 	Cost        uint64
+	Tier        string
+	// Inline are limits that the request brings along, in the place of a policy's: a policy of no other numbers. They
+	// have counters of their own.
+	Inline *policy.Policy
 }
 
 // Op is what was asked for.
 type Op uint8
 
-// The operations.
+// The operations. Their numbers are those of package shard, which is judged here and not imported.
 const (
-	Take  Op = iota + 1 // decide and count, all or nothing
-	Peek                // decide without counting
-	Get                 // the state of the limits
-	Reset               // put the keys back to rest
+	Take           Op = 1 // decide and count, all or nothing
+	Peek           Op = 2 // decide without counting
+	Get            Op = 3 // the state of the limits
+	Reset          Op = 4 // put the keys back to rest
+	Count          Op = 8 // count whatever the limits say
+	Partial        Op = 9 // take what there is room for
+	Reserve        Op = 10
+	Settle         Op = 11
+	SetUsed        Op = 12
+	AddUsed        Op = 13
+	Block          Op = 14
+	Unblock        Op = 15
+	PutOverride    Op = 16
+	DeleteOverride Op = 17
 )
+
+// deciding are the operations that limits and blocks can deny.
+func (o Op) deciding() bool { return o == Take || o == Peek || o == Partial || o == Reserve }
 
 // Decided is one request and what its shard said.
 type Decided struct {
@@ -56,25 +73,106 @@ type Decided struct {
 	Op      Op
 	ID      string // idempotency id; "" none
 	Charges []Charge
-	Reused  bool   // the answer was that the id belongs to another request; Answer is empty then
-	Answer  Answer // as it was given
+	Limit   string // Reset, SetUsed, AddUsed: only the limit of this name
+
+	TTL        limit.Span      // Reserve
+	OnExpire   policy.OnExpire // Reserve
+	Settlement *Settlement     // Settle
+	Amount     int64           // SetUsed, AddUsed
+	Until      limit.Time      // Block
+	Override   *policy.Override
+
+	Refused Refusal // the answer was an error; Answer is empty then
+	Answer  Answer  // as it was given
 }
+
+// Refusal is an error that a History expects where it belongs.
+type Refusal uint8
+
+// The refusals.
+const (
+	NotRefused Refusal = iota
+	IDReused           // the id belongs to another request
+	HoldEnded          // the hold or decision was settled in another way, has expired, or is too old
+	OverQuota          // a commit above the hold does not fit
+)
+
+func (r Refusal) String() string {
+	return [...]string{"no", "id reused", "hold ended", "over quota"}[r]
+}
+
+// Settlement is what a Settle asks for. The numbers of Action and Overage are those of package shard.
+type Settlement struct {
+	Target  Target
+	Action  Action
+	Actual  []uint64
+	Overage Overage
+	TTL     limit.Span
+}
+
+// Target names a hold or a decision by its place.
+type Target struct {
+	Hold  bool
+	Place Place
+	Index uint32
+}
+
+// Action is what a settlement does.
+type Action uint8
+
+// The actions.
+const (
+	Commit  Action = 1
+	Cancel  Action = 2
+	Extend  Action = 3
+	Success Action = 4
+	Failed  Action = 5
+)
+
+// Overage says what becomes of what was spent above a hold.
+type Overage uint8
+
+// The overages.
+const (
+	Clamp  Overage = 0
+	Debt   Overage = 1
+	Reject Overage = 2
+)
 
 // Answer is a decision.
 type Answer struct {
-	Place      Place  // of the entry in which it was decided first
-	Index      uint32 // from 1, among what that entry counted; 0: nothing was counted
-	Allowed    bool
-	Replayed   bool
-	RetryAfter limit.Span
-	Verdicts   []limit.Verdict // of every limit of every charge, in their order
+	Place        Place  // of the entry in which it was decided first
+	Index        uint32 // from 1, among what that entry counted; 0: nothing was counted
+	Allowed      bool
+	ShadowDenied bool
+	Replayed     bool
+	RetryAfter   limit.Span
+	HoldExpires  limit.Time
+	Limits       []Status // of every limit of every charge, in their order
+}
+
+// Status is one limit of one charge in an answer.
+type Status struct {
+	Limit             string
+	Quota             uint64
+	Unlimited, Shadow bool
+	Held, Granted     uint64
+	LockoutLevel      uint32
+	BlockedUntil      limit.Time
+	Blocked           bool
+	limit.Verdict
 }
 
 type remembered struct {
-	charges []Charge
-	op      Op
+	request string
 	answer  Answer
 	until   limit.Time
+}
+
+type ended struct {
+	action string
+	answer Answer
+	until  limit.Time
 }
 
 // searched says how many decisions pass between two whose instants (retry after, reset at) are searched for too. Every
@@ -82,8 +180,18 @@ type remembered struct {
 const searched = 32
 
 // NewHistory makes the History of a shard that never saw a request.
-func NewHistory(policies map[string]Policy) *History {
-	return &History{policies: policies, counters: make(map[Charge][]*Model), ids: make(map[string]remembered)}
+func NewHistory(policies ...*policy.Policy) *History {
+	h := &History{counters: make(map[address]*counter), ids: make(map[string]remembered), ended: make(map[Target]ended)}
+	h.Adopt(policies...)
+	return h
+}
+
+// Adopt makes these the policies from the next decision on.
+func (h *History) Adopt(policies ...*policy.Policy) {
+	h.policies = make(map[string]*policy.Policy, len(policies))
+	for _, p := range policies {
+		h.policies[p.Name] = p
+	}
 }
 
 // Decide takes the next decision, and says what is wrong with it. After an error the History is of no more use.
@@ -97,18 +205,32 @@ func (h *History) Decide(d *Decided) error {
 			return h.again(d, r)
 		}
 	}
+	want, refused := h.decide(d)
 	switch {
-	case d.Reused:
+	case d.Refused == IDReused && refused != IDReused:
 		return fmt.Errorf("id %q was refused as used for another request; it was never counted, or is forgotten", d.ID)
-	case d.Answer.Replayed:
+	case d.Refused != refused:
+		return fmt.Errorf("refused: %v, must be %v (%+v)", d.Refused, refused, want)
+	case refused != NotRefused:
+		return nil
+	case d.Answer.Replayed && !want.Replayed:
 		return fmt.Errorf("id %q was answered from a record; it was never counted, or is forgotten", d.ID)
-	case d.Answer.Place != d.Place:
-		return fmt.Errorf("a new decision of %v says that it was made at %v", d.Place, d.Answer.Place)
+	case d.Answer.Place != want.Place:
+		return fmt.Errorf("a decision of %v says that it was made at %v", want.Place, d.Answer.Place)
 	}
-	if err := h.judge(d); err != nil {
+	if err := h.compare(&d.Answer, &want); err != nil {
 		return err
 	}
-	return h.counted(d)
+	if d.Op == Settle && !want.Replayed && d.Settlement.Action != Extend {
+		end := h.ended[d.Settlement.Target]
+		end.answer = d.Answer
+		h.ended[d.Settlement.Target] = end
+	}
+	if d.ID != "" && want.Index != 0 {
+		_, longest := h.retentions(d)
+		h.ids[d.ID] = remembered{d.request(), d.Answer, d.Place.At + limit.Time(longest)}
+	}
+	return nil
 }
 
 // order holds that entries only go forward, and time with them.
@@ -127,14 +249,54 @@ func (h *History) order(p Place) error {
 	return nil
 }
 
+// request is all that an id stands for.
+func (d *Decided) request() string {
+	s := fmt.Sprint(d.Op, d.Limit, d.TTL, d.OnExpire, d.Amount, d.Until)
+	for _, c := range d.Charges {
+		s += fmt.Sprintf(" %q %q %d %q", c.Policy, c.Key, c.Cost, c.Tier)
+		if c.Inline != nil {
+			s += fmt.Sprintf(" %+v", c.Inline.Limits)
+		}
+	}
+	if d.Settlement != nil {
+		s += fmt.Sprintf(" %+v", *d.Settlement)
+	}
+	return s + shownOverride(d.Override)
+}
+
+func shownOverride(o *policy.Override) string {
+	if o == nil {
+		return ""
+	}
+	s := fmt.Sprintf(" override %q %d", o.Tier, o.Expires)
+	names := make([]string, 0, len(o.Limits))
+	for name := range o.Limits {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	number := func(n *uint64) string {
+		if n == nil {
+			return "-"
+		}
+		return fmt.Sprint(*n)
+	}
+	for _, name := range names {
+		l := o.Limits[name]
+		s += fmt.Sprintf(" %q %s %s %s", name, number(l.Quota), number(l.Refill), number(l.Rate))
+	}
+	return s
+}
+
 // again holds that a remembered id is answered as before, and its reuse refused.
 func (h *History) again(d *Decided, r remembered) error {
-	same := d.Op == r.op && slices.Equal(d.Charges, r.charges)
+	same, reused := d.request() == r.request, d.Refused == IDReused
 	switch {
-	case d.Reused == same:
-		return fmt.Errorf("id %q: same request is %v, refused as another one is %v", d.ID, same, d.Reused)
-	case d.Reused:
+	case reused == same:
+		return fmt.Errorf("id %q: same request is %v, refused as another one is %v", d.ID, same, reused)
+	case reused:
 		return nil
+	case d.Refused != NotRefused:
+		return fmt.Errorf("id %q was counted at %v and is refused at %v: %v", d.ID, r.answer.Place, d.Place, d.Refused)
 	case !d.Answer.Replayed:
 		return fmt.Errorf("id %q was counted at %v and decided again at %v", d.ID, r.answer.Place, d.Place)
 	}
@@ -145,126 +307,78 @@ func (h *History) again(d *Decided, r remembered) error {
 func (a Answer) differs(original Answer) error {
 	a.Replayed = original.Replayed
 	if a.Place != original.Place || a.Index != original.Index || a.Allowed != original.Allowed ||
-		a.RetryAfter != original.RetryAfter || !slices.Equal(a.Verdicts, original.Verdicts) {
+		a.ShadowDenied != original.ShadowDenied || a.RetryAfter != original.RetryAfter ||
+		a.HoldExpires != original.HoldExpires || !slices.Equal(a.Limits, original.Limits) {
 		return fmt.Errorf("a replay says %+v, the original said %+v", a, original)
 	}
 	return nil
 }
 
-// counted checks the number of a decision and remembers its id.
-func (h *History) counted(d *Decided) error {
-	if counts := d.Op == Reset || d.Op == Take && d.Answer.Allowed; !counts {
-		if d.Answer.Index != 0 {
-			return fmt.Errorf("nothing was counted at %v, yet it has index %d", d.Place, d.Answer.Index)
+// compare holds an answer against what it must be. Where the instants were not searched for, they are not looked at.
+func (h *History) compare(got, want *Answer) error {
+	switch {
+	case want.Replayed:
+		if !got.Replayed {
+			return fmt.Errorf("what was settled before is settled again: %+v", *got)
 		}
-		return nil
+		return got.differs(*want)
+	case got.Allowed != want.Allowed:
+		return fmt.Errorf("allowed is %v, must be %v", got.Allowed, want.Allowed)
+	case got.Index != want.Index && want.Index == 0:
+		return fmt.Errorf("nothing was counted, yet it has index %d", got.Index)
+	case got.Index != want.Index:
+		return fmt.Errorf("the counted decision %d of %v has index %d", want.Index, want.Place, got.Index)
+	case got.ShadowDenied != want.ShadowDenied:
+		return fmt.Errorf("denied in shadow is %v, must be %v", got.ShadowDenied, want.ShadowDenied)
+	case got.HoldExpires != want.HoldExpires:
+		return fmt.Errorf("the hold expires at %d, must at %d", got.HoldExpires, want.HoldExpires)
+	case len(got.Limits) < len(want.Limits):
+		return fmt.Errorf("%d statuses are fewer than its limits", len(got.Limits))
+	case len(got.Limits) > len(want.Limits):
+		return fmt.Errorf("%d statuses are more than its limits", len(got.Limits))
 	}
+	for i, w := range want.Limits {
+		g := got.Limits[i]
+		if !h.searches() {
+			w.ResetAt = g.ResetAt
+		}
+		if !w.Allowed && !h.searches() {
+			w.RetryAfter = g.RetryAfter
+		}
+		if g != w {
+			return fmt.Errorf("limit %d, %s: answered %+v, must be %+v", i, w.Limit, g, w)
+		}
+	}
+	if got.RetryAfter != want.RetryAfter && (want.Allowed || h.searches()) {
+		return fmt.Errorf("retry after is %d, must be %d", got.RetryAfter, want.RetryAfter)
+	}
+	return nil
+}
+
+func (h *History) searches() bool { return h.told%searched == 0 }
+
+// next is the index of one more counted decision.
+func (h *History) next() uint32 {
 	h.index++
-	if d.Answer.Index != h.index {
-		return fmt.Errorf("the counted decision %d of %v has index %d", h.index, d.Place, d.Answer.Index)
-	}
-	if d.ID == "" {
-		return nil
-	}
-	var retention limit.Span
-	for _, c := range d.Charges {
-		retention = max(retention, h.policies[c.Policy].Retention)
-	}
-	h.ids[d.ID] = remembered{charges: d.Charges, op: d.Op, answer: d.Answer, until: d.Place.At + limit.Time(retention)}
-	return nil
+	return h.index
 }
 
-// judge decides a request once more, on the Models, and compares.
-func (h *History) judge(d *Decided) error {
-	if d.Op == Reset {
-		for _, c := range d.Charges {
-			delete(h.counters, Charge{Policy: c.Policy, Key: c.Key})
-		}
+func (h *History) policyOf(c Charge) *policy.Policy {
+	if c.Inline != nil {
+		return c.Inline
 	}
-	allowed := h.admits(d)
-	if d.Op == Take && allowed {
-		for _, c := range d.Charges {
-			for _, m := range h.models(c) {
-				m.memory.count(c.Cost, d.Place.At)
-			}
-		}
-	}
-	if d.Answer.Allowed != allowed {
-		return fmt.Errorf("allowed is %v, must be %v", d.Answer.Allowed, allowed)
-	}
-	return h.compare(d, allowed)
+	return h.policies[c.Policy]
 }
 
-func (h *History) admits(d *Decided) bool {
-	if d.Op != Take && d.Op != Peek {
-		return true
-	}
-	for _, c := range d.Charges {
-		for _, m := range h.models(c) {
-			if !m.Admits(c.Cost, d.Place.At) {
-				return false
-			}
+// retentions are the shortest and the longest of a request's policies.
+func (h *History) retentions(d *Decided) (shortest, longest limit.Span) {
+	for i, c := range d.Charges {
+		retention := h.policyOf(c).Retention
+		if longest = max(longest, retention); i == 0 || retention < shortest {
+			shortest = retention
 		}
 	}
-	return true
-}
-
-// compare holds the numbers of an answer against the Models, which have counted it by now.
-func (h *History) compare(d *Decided, allowed bool) error {
-	at, rest := d.Place.At, d.Answer.Verdicts
-	var waits []limit.Span
-	for _, c := range d.Charges {
-		for n, m := range h.models(c) {
-			if len(rest) == 0 {
-				return fmt.Errorf("%d verdicts are fewer than its limits", len(d.Answer.Verdicts))
-			}
-			want, got := h.expect(m, c.Cost, at, d.Op == Peek || d.Op == Take && !allowed), rest[0]
-			if h.told%searched != 0 {
-				want.ResetAt, want.RetryAfter = got.ResetAt, got.RetryAfter
-			}
-			if got != want {
-				return fmt.Errorf("limit %d of policy %s, key %s: answered %+v, must be %+v", n, c.Policy, c.Key, got, want)
-			}
-			waits = append(waits, want.RetryAfter)
-			rest = rest[1:]
-		}
-	}
-	if len(rest) != 0 {
-		return fmt.Errorf("%d verdicts are more than its limits", len(d.Answer.Verdicts))
-	}
-	wait := slices.Max(waits)
-	if slices.Contains(waits, limit.Never) {
-		wait = limit.Never
-	}
-	if !allowed && d.Answer.RetryAfter != wait {
-		return fmt.Errorf("retry after is %d, the limits say %d", d.Answer.RetryAfter, wait)
-	}
-	return nil
-}
-
-// expect is what a limit must say; the instants are searched for only now and then.
-func (h *History) expect(m *Model, cost uint64, at limit.Time, peek bool) limit.Verdict {
-	if h.told%searched == 0 {
-		if peek {
-			return m.Peek(cost, at)
-		}
-		return m.Status(at)
-	}
-	v := m.numbers(at)
-	v.Allowed = !peek || m.Admits(cost, at)
-	return v
-}
-
-func (h *History) models(c Charge) []*Model {
-	c.Cost = 0
-	models, ok := h.counters[c]
-	if !ok {
-		for _, l := range h.policies[c.Policy].Limits {
-			models = append(models, New(l))
-		}
-		h.counters[c] = models
-	}
-	return models
+	return shortest, longest
 }
 
 // Ledger is what the clients of one key know of it. The limit must be one that never gives anything back.

@@ -15,7 +15,8 @@ type named struct{ policy, name string }
 // everyKey is what is counted in a world.
 func everyKey() []named {
 	return []named{{"stock", "stock a"}, {"stock", "stock b"}, {"stock", "stock c"}, {"hits", "hits a"}, {"hits", "hits b"},
-		{"grown", "grown a"}, {"grown", "grown b"}, {"grown", "grown c"}}
+		{"grown", "grown a"}, {"grown", "grown b"}, {"grown", "grown c"}, {"seats", "seats a"}, {"seats", "seats b"},
+		{"leases", "leases a"}}
 }
 
 // fate is what a client knows of an operation.
@@ -25,6 +26,7 @@ const (
 	unknown  fate = iota // it may have been counted, or may be yet
 	answered             // there is a decision
 	refused              // certainly not counted
+	ended                // a settlement: what it would settle has ended before
 )
 
 // op is one operation on one key, from the first call to the last answer.
@@ -41,13 +43,20 @@ type op struct {
 	again            *shard.Decision // the answer to the same id once more
 	err              *shard.Error    // the last
 	failed           bool            // and its node was not to blame: it runs, and does not stop
+	settlement
 }
 
 func (o *op) String() string {
 	d := &o.decision
 	s := fmt.Sprintf("%9.3f-%9.3f c%d %s %s cost %d id %q asked %d", o.called.Seconds(), o.returned.Seconds(), o.client,
-		[]string{"", "check", "peek", "get"}[o.kind], o.key.name, o.cost, o.id, o.asked)
+		map[shard.Op]string{shard.Check: "check", shard.Get: "get", shard.Reserve: "reserve", shard.Settle: "settle"}[o.kind], o.key.name, o.cost, o.id, o.asked)
+	if o.kind == shard.Settle {
+		s += fmt.Sprintf(" action %d, %d spent, of %v/%d.%d", o.action, o.spent, o.of.decision.Position, o.of.decision.Position.Seq,
+			o.of.decision.Index)
+	}
 	switch o.fate {
+	case ended:
+		s += " ended before"
 	case answered:
 		s += fmt.Sprintf(" allowed %v at %v/%d.%d replayed %v time %d", d.Allowed, d.Position.Epoch, d.Position.Seq,
 			d.Index, d.Replayed, d.DecidedAt)
@@ -63,8 +72,18 @@ func (o *op) String() string {
 }
 
 func (o *op) request() shard.Request {
-	return shard.Request{Op: o.kind, Namespace: shard.DefaultNamespace, ID: o.id,
+	r := shard.Request{Op: o.kind, Namespace: shard.DefaultNamespace, ID: o.id,
 		Entries: []shard.Entry{{Policy: o.key.policy, Key: o.key.name, Cost: o.cost}}}
+	switch o.kind {
+	case shard.Reserve:
+		r.Hold = &shard.HoldTerms{TTL: seatsTTL}
+		if o.key.policy == "leases" {
+			r.Hold.TTL = leaseTTL
+		}
+	case shard.Settle:
+		r.Settlement = o.settles()
+	}
+	return r
 }
 
 // client asks one thing after the other.
@@ -101,7 +120,7 @@ func (c *client) run(stop chan struct{}) {
 		}
 		o := c.newOp(keys[c.chance.IntN(len(keys))])
 		c.ask([]*op{o})
-		if o.id != "" {
+		if o.sure() {
 			c.insist(o, stop)
 		}
 	}
@@ -109,9 +128,12 @@ func (c *client) run(stop chan struct{}) {
 
 func (c *client) newOp(key named) *op {
 	o := &op{client: c.number, key: key, kind: shard.Check, cost: uint64(1 + c.chance.IntN(3))}
-	if c.chance.IntN(10) == 0 {
+	if key.policy == "seats" || key.policy == "leases" {
+		c.takeOrSettle(o)
+	}
+	if o.kind != shard.Settle && c.chance.IntN(10) == 0 {
 		o.kind = shard.Get
-	} else if c.chance.IntN(3) == 0 {
+	} else if o.kind != shard.Settle && c.chance.IntN(3) == 0 {
 		c.ids++
 		o.id = fmt.Sprintf("c%d-%d", c.number, c.ids)
 	}
@@ -130,7 +152,7 @@ func (c *client) insist(o *op, stop chan struct{}) {
 		}
 		c.ask([]*op{o})
 	}
-	if o.fate == answered && o.decision.Allowed && c.chance.IntN(4) == 0 {
+	if o.fate == answered && o.id != "" && o.decision.Allowed && c.chance.IntN(4) == 0 {
 		c.askAgain(o)
 	}
 }
@@ -138,10 +160,10 @@ func (c *client) insist(o *op, stop chan struct{}) {
 // resolve asks for the fate of what has an id, when the world is whole again.
 func (c *client) resolve() {
 	for _, o := range c.ops {
-		for i := 0; o.id != "" && o.fate == unknown && i < 10; i++ {
+		for i := 0; o.sure() && o.fate == unknown && i < 10; i++ {
 			c.ask([]*op{o})
 		}
-		if o.id != "" && o.fate == unknown {
+		if o.sure() && o.fate == unknown {
 			c.w.fail(fmt.Errorf("the fate of an id cannot be learned in a whole world: %v", o))
 		}
 	}
@@ -193,6 +215,10 @@ func (c *client) learn(o *op, l *life, r shard.Result) {
 	switch {
 	case r.Err == nil:
 		o.fate, o.decision = answered, r.Decision
+		c.w.claim(o)
+	case r.Err.Code == shard.HoldEnded && o.kind == shard.Settle:
+		o.fate = ended
+		return
 	case r.Err.MaybeApplied() || o.asked > 1:
 		o.fate = unknown
 	default:

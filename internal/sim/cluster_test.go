@@ -16,6 +16,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stint-io/stint/shard"
 )
 
 var (
@@ -108,7 +110,8 @@ func TestClusters(t *testing.T) {
 func (t *tally) mustHaveSeenEverything(to *testing.T) {
 	all := []string{"operations: allowed", "operations: denied", "operations: refused", "operations: unknown",
 		"operations: answered when asked again with their id", "operations: answered as counted before, in their session",
-		"a node stopped itself", "comparisons of replicas"}
+		"a node stopped itself", "comparisons of replicas", "operations: reserved", "operations: settled",
+		"operations: settled by another before"}
 	for _, k := range kinds {
 		if k.weight > 2 {
 			all = append(all, k.name)
@@ -184,10 +187,18 @@ func (t *tally) count(w *world, ops []*op) {
 			t.note("operations: unknown")
 		case o.fate == refused:
 			t.note("operations: refused")
+		case o.fate == ended:
+			t.note("operations: settled by another before")
 		case o.decision.Allowed:
 			t.note("operations: allowed")
 		default:
 			t.note("operations: denied")
+		}
+		if o.fate == answered && o.kind == shard.Settle {
+			t.note("operations: settled")
+		}
+		if o.fate == answered && o.kind == shard.Reserve && o.decision.Allowed {
+			t.note("operations: reserved")
 		}
 		if o.fate == answered && o.asked > 1 {
 			t.note("operations: answered when asked again with their id")

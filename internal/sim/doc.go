@@ -6,12 +6,13 @@
 // says what is done to them and when: crashes, cuts, losses, slow, hung, failing and wiped disks, pauses, joins, drains,
 // removals, policies. Clients ask all the while, and what they were told is judged (judge_test.go): every effect has one
 // place, units are given once, who was denied did not fit, ids get one answer, time rises, replicas at one place are
-// equal, and keys are linearizable. When the faults end, every shard must answer within 10 s, the table must come to
+// equal, what was taken ends once, holds expire to the microsecond, and keys are linearizable. When the faults end, every shard must answer within 10 s, the table must come to
 // rest, and the replicas together. The schedule comes out of the seed; the order of goroutines does not.
 //
 // A simulation that passes proves nothing if it would pass without the guards as well. So each guard is taken away
 // once, in a mutated copy of the source, and a test must fail on it: the guards of the shard and its actor in the
-// simulation of one shard (TestMutants, TestSessionMutants), those of nodes and clusters in whatever sees them cheapest
+// simulation of one shard (TestMutants, TestSessionMutants), its rules of holds, ladders and changes of policy where the
+// slow twin judges (TestHoldMutants), those of nodes and clusters in whatever sees them cheapest
 // (TestClusterMutants).
 //
 // The simulation of one shard lives beside what it simulates (package actor, simulation_test.go), because it drives the

@@ -73,6 +73,10 @@ func judge(ops []*op) (errs []error) {
 			wrong = judgeHits(mine)
 		case "grown":
 			wrong = judgeGrown(mine)
+		case "seats":
+			wrong = judgeSeats(key, mine)
+		case "leases":
+			wrong = judgeLeases(key, mine)
 		}
 		if len(wrong) > 0 {
 			errs = append(errs, append(wrong, historyOf(key, mine))...)
@@ -80,6 +84,9 @@ func judge(ops []*op) (errs []error) {
 	}
 	return errs
 }
+
+// porcupinePatience is how long a key's history is searched for an order.
+const porcupinePatience = 20 * time.Second
 
 // failover is less than an election after a lost leader takes: who hands over does not make anybody wait that long.
 const failover = time.Second
@@ -207,7 +214,7 @@ func judgeStock(key named, ops []*op) (errs []error) {
 	if err := ledger.Settle(all[len(all)-1].used()); err != nil {
 		errs = append(errs, fmt.Errorf("%s: %w", key.name, err))
 	}
-	if err := check.Linearizable(stockQuota, observed(ops), 20*time.Second); err != nil {
+	if err := check.Linearizable(stockQuota, observed(ops), porcupinePatience); err != nil {
 		errs = append(errs, fmt.Errorf("%s: %w", key.name, err))
 	}
 	return errs

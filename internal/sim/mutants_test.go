@@ -55,7 +55,7 @@ var mutants = []mutant{
 		"if result.Err == nil && result.Decision.Index != 0 {\n\t\te.record", "if false {\n\t\te.record"},
 	{"one id for any request", "shard/answer.go",
 		"if in.fixed64() != fingerprint(r) {", "if in.fixed64(); false {"},
-	{"a denial counts", "shard/evaluate.go", "case r.Op == Check && d.Allowed:", "case r.Op == Check:"},
+	{"a denial counts", "shard/evaluate.go", "\tcase d.Allowed:\n\t\te.count(d)", "\tcase d.Allowed || r.Op == Check:\n\t\te.count(d)"},
 	{"records are forgotten early", "shard/table.go", "if r.ForgetAt <= now {", "if r.ForgetAt <= now+500_000 {"},
 }
 
@@ -68,6 +68,49 @@ var sessionMutants = []mutant{
 	{"a copy's time is asked before its session", "shard/session_request.go", "\tresult := e.decideOnce(s, r)\n",
 		"\tif r.NotAfter != 0 && e.at.Now > r.NotAfter {\n\t\treturn e.decideInTime(r)\n\t}\n" +
 			"\tresult := e.decideOnce(s, r)\n"},
+	{"a copy of a reservation does not say which hold it was", "shard/session_request.go",
+		"(!d.Allowed || r.Op.answersOnce())", "!d.Allowed"},
+	{"a copy of a reservation opens a second hold", "shard/session_request.go",
+		"case s.counted.has(r.Number):", "case s.counted.has(r.Number) && r.Op != Reserve:"},
+}
+
+// holdMutants are the rules of holds, settlements, ladders, overrides and changes of policy. The slow twin of package
+// check sees them.
+var holdMutants = []mutant{
+	{"a hold ends twice", "shard/extras.go",
+		"\t\tc.extras.holds = slices.DeleteFunc(c.extras.holds, func(o hold) bool { return o.name == name })\n", ""},
+	{"holds expire after the requests of their batch", "shard/evaluate.go", "\t\tc.expire(e.at.Now)\n", ""},
+	{"a violation is when somebody comes by", "shard/expiry.go", "c.violate(h.expires)", "c.violate(now)"},
+	{"a hold is committed after it expired", "shard/settle.go", "if !found {", "if !found && h.cost > 0 {"},
+	{"a decision is refunded twice", "shard/settle.go",
+		"\t} else {\n\t\te.write(Put{Key: endKey(name)", "\t} else if t.Hold {\n\t\te.write(Put{Key: endKey(name)"},
+	{"a refund reaches a later window", "limit/fixed_window.go",
+		"func (fixedWindow) refund(l Limit, s State, units uint64, taken, now Time) State {\n\tif taken < windowStart(l, s, now) {",
+		"func (fixedWindow) refund(l Limit, s State, units uint64, taken, now Time) State {\n\tif taken < 0 {"},
+	{"what was taken before a reset is given back after it", "shard/extras.go",
+		"return (h.taken > l.since || h.fresh && h.taken == l.since) &&", "return"},
+	{"a ladder does not climb", "shard/ladder.go", "l.level = min(l.level, math.MaxUint32-1) + 1", "l.level = 1"},
+	{"a ladder is never forgiven", "shard/ladder.go", "if at >= l.forgiven(k) {", "if false {"},
+	{"a success ends no block", "shard/ladder.go", "l.blockedUntil = min(l.blockedUntil, at)", ""},
+	{"a block does not deny", "shard/modes.go", "\t\te.blocked = true\n", ""},
+	{"denials are not counted", "shard/denied.go", "r.Operation == nil && e.countsDenied()", "false"},
+	{"an override that has expired is still used", "shard/forget.go",
+		"return o != nil && (o.Expires == 0 || o.Expires > now)", "return o != nil"},
+	{"other numbers reinterpret what was used", "shard/counter.go",
+		"return c.changed(&c.limits[j], l.Limit, now)", "return c.limits[j].state"},
+	{"a settlement that comes again settles again", "shard/settle.go",
+		"e.lookup(endKey(name)); found {", "e.lookup(endKey(name)); found && t.Hold && len(record.Value) == 0 {"},
+	{"waits know nothing of holds", "shard/denied.go", "\t\tfutures[i] = e.charges[i].counter.future()\n",
+		"\t\tfutures[i] = e.charges[i].counter.future()\n\t\tif x := futures[i].extras; x != nil {\n\t\t\tx.holds = nil\n\t\t}\n"},
+	{"waits know nothing of other numbers", "shard/denied.go", "if !e.extras && !e.changing() {", "if !e.extras {"},
+	{"a commit keeps a place among the concurrent", "shard/extras.go",
+		"if (back || l.limit.Algorithm == limit.Concurrency) && l.counts(h) {", "if back && l.counts(h) {"},
+	{"a check takes a place among the concurrent", "shard/modes.go",
+		"if l.Algorithm == limit.Concurrency && op != Reserve &&", "if false &&"},
+	{"what shadow denied is given back", "shard/modes.go",
+		"if !d.Limits[n].Allowed || l.Algorithm == limit.Concurrency", "if l.Algorithm == limit.Concurrency"},
+	{"a repeated answer does not say when the hold expires", "shard/answer.go",
+		"\t\td.HoldExpires = limit.Time(in.varint())\n", "\t\tin.varint()\n"},
 }
 
 // suite is the arguments by which go test runs the worlds that judge a mutant.
@@ -75,8 +118,12 @@ type suite []string
 
 var (
 	simulation = suite{"-run=^TestSimulation$", "./actor"}
+	twin       = suite{"-run=^TestEveryDecisionIsTheTwins$", "./shard", "-seed=1"}
 	copies     = suite{"-run=^TestCopiesAreCountedOnce$", "./shard", "-seed=1"}
 )
+
+// TestHoldMutants does the same with the runs that the slow twin judges.
+func TestHoldMutants(t *testing.T) { twin.judge(t, holdMutants) }
 
 // TestMutants runs the simulation once as the source is, and once for each mutant, on which it must fail.
 func TestMutants(t *testing.T) { simulation.judge(t, mutants) }

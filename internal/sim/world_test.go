@@ -45,6 +45,7 @@ type world struct {
 	machines []*machine
 	errs     []error
 	clients  []*client
+	claims   []*op // what was taken, and may be settled by anybody
 }
 
 // chance is a source that goroutines share.
@@ -78,7 +79,13 @@ func policiesText(version int) []byte {
   grown:
     limits:
       - {name: version, quota: %d, lifetime: {}}
-`, stockQuota, hitsQuota, hitsPeriod, grownBase+version)
+  seats:
+    limits:
+      - {name: total, quota: %d, lifetime: {}}
+  leases:
+    limits:
+      - {name: open, quota: %d, concurrency: {}}
+`, stockQuota, hitsQuota, hitsPeriod, grownBase+version, seatsQuota, leasesQuota)
 }
 
 // fail notes something that must not be. The world goes on.
@@ -392,6 +399,7 @@ func (w *world) conclude() {
 	for _, c := range w.clients {
 		c.resolve()
 	}
+	time.Sleep(4 * time.Duration(leaseTTL) * time.Microsecond)
 	w.readFinal()
 	w.awaitEqual()
 	w.end()

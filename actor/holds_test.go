@@ -1,0 +1,129 @@
+package actor
+
+import (
+	"slices"
+
+	"github.com/stint-io/stint/internal/check"
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+// holdOperation makes up something to do with holds, on keys that nobody adds up in the end; nil: not this time.
+func (w *world) holdOperation(client int) *operation {
+	r := w.random
+	var o *operation
+	switch n := r.IntN(100); {
+	case n < 10:
+		o = w.newOperation(shard.Reserve, r.IntN(3) > 0, w.anyCharges()...)
+		o.request.Hold = &shard.HoldTerms{TTL: limit.Span(1 + r.IntN(3_000_000)), OnExpire: policy.OnExpire(r.IntN(3))}
+	case n < 13:
+		o = w.newOperation(shard.Partial, r.IntN(3) > 0, w.anyCharges()...)
+	case n < 15:
+		o = w.newOperation(shard.Count, r.IntN(3) > 0, w.anyCharges()...)
+	case n < 28:
+		if o = w.settleOperation(); o == nil {
+			return nil
+		}
+	default:
+		return nil
+	}
+	o.client = client
+	return o
+}
+
+func (w *world) anyCharges() []check.Charge {
+	r := w.random
+	charges := []check.Charge{charge(theNames[r.IntN(resettable)], theKeys[r.IntN(2)], 1+r.Uint64N(3))}
+	if second := theNames[r.IntN(resettable)]; r.IntN(3) == 0 && second != charges[0].Policy {
+		charges = append(charges, charge(second, theKeys[r.IntN(2)], 1))
+	}
+	return charges
+}
+
+// settleOperation settles one of the newest operations that have taken something; nil: there is none.
+func (w *world) settleOperation() *operation {
+	r, all := w.random, w.judge.operations
+	for back := 1; back <= min(len(all), 60); back++ {
+		of := all[len(all)-back]
+		if !of.settleable() || r.IntN(3) > 0 {
+			continue
+		}
+		d := of.last
+		o := w.newOperation(shard.Settle, r.IntN(3) == 0, of.taken()...)
+		o.request.Settlement = &shard.Settlement{Action: shard.Action(1 + r.IntN(5)), Overage: shard.Overage(r.IntN(2)),
+			Target: shard.Target{Hold: d.HoldExpires != 0, Position: d.Position, Index: d.Index, DecidedAt: d.DecidedAt}}
+		switch s := o.request.Settlement; {
+		case s.Action == shard.ActionExtend && !s.Target.Hold:
+			s.Action = shard.ActionCancel
+		case s.Action == shard.ActionExtend:
+			s.TTL = limit.Span(1 + r.IntN(2_000_000))
+		case s.Action == shard.ActionCommit && r.IntN(2) == 0:
+			for _, c := range o.charges {
+				s.Actual = append(s.Actual, r.Uint64N(c.Cost+2))
+			}
+		}
+		return o
+	}
+	return nil
+}
+
+// settleable reports whether its client may settle what the operation has taken.
+func (o *operation) settleable() bool {
+	switch o.request.Op {
+	case shard.Check, shard.Reserve, shard.Partial, shard.Count:
+	default:
+		return false
+	}
+	return o.last != nil && o.last.Allowed && o.last.Index != 0 &&
+		!slices.ContainsFunc(o.charges, func(c check.Charge) bool { return theRetention(c.Policy) != shortRetention })
+}
+
+// taken is the operation's charges, each with the units that were taken.
+func (o *operation) taken() []check.Charge {
+	charges := slices.Clone(o.charges)
+	for i := range charges {
+		for j := range o.last.Limits {
+			if s := &o.last.Limits[j]; o.request.Op == shard.Partial && s.Policy == charges[i].Policy && s.Key == charges[i].Key {
+				charges[i].Cost = s.Granted
+			}
+		}
+	}
+	return charges
+}
+
+// described is a request as check.History knows it.
+func (o *operation) described() check.Decided {
+	d := check.Decided{Op: check.Op(o.request.Op), ID: o.request.ID, Charges: o.charges}
+	if h := o.request.Hold; h != nil {
+		d.TTL, d.OnExpire = h.TTL, h.OnExpire
+	}
+	if s := o.request.Settlement; s != nil {
+		t := &s.Target
+		d.Settlement = &check.Settlement{Action: check.Action(s.Action), Actual: s.Actual, Overage: check.Overage(s.Overage),
+			TTL: s.TTL, Target: check.Target{Hold: t.Hold, Index: t.Index,
+				Place: check.Place{Epoch: t.Position.Epoch, Seq: t.Position.Seq, At: t.DecidedAt}}}
+	}
+	return d
+}
+
+// noteHold counts what came to pass with holds.
+func (t *tally) noteHold(o *operation, r *shard.Result) {
+	switch d := &r.Decision; {
+	case r.Err != nil && r.Err.Code == shard.HoldEnded:
+		t.note("settled too late, or in another way before")
+	case r.Err != nil:
+	case o.request.Op == shard.Reserve && d.HoldExpires != 0:
+		t.note("reserved")
+	case o.request.Op == shard.Settle && d.Replayed:
+		t.note("settled again")
+	case o.request.Op == shard.Settle:
+		t.note("settled")
+	}
+	for i := range r.Decision.Limits {
+		if r.Decision.Limits[i].Blocked {
+			t.note("blocked")
+			return
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package check
+
+import (
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+// deed is something that moved a key's ladder of blocks. The whole list is told again whenever somebody asks where the
+// ladder stands.
+type deed struct {
+	kind  deedKind
+	at    limit.Time
+	until limit.Time      // blocked
+	rules *policy.Lockout // of the policy at that time
+}
+
+type deedKind uint8
+
+const (
+	violated deedKind = iota + 1
+	succeeded
+	blocked
+	unblocked
+)
+
+// ladder is where a key stands.
+type ladder struct {
+	failures, level uint32
+	blockedUntil    limit.Time
+	newest          limit.Time // violation
+}
+
+// ladderAt tells the deeds up to now.
+func ladderAt(deeds []deed, rules *policy.Lockout, now limit.Time) (l ladder) {
+	for _, d := range deeds {
+		l.forgive(d.rules, d.at)
+		switch d.kind {
+		case violated:
+			l.violate(d.rules, d.at)
+		case succeeded:
+			l.succeed(d.rules, d.at)
+		case blocked:
+			l.blockedUntil = d.until
+		case unblocked:
+			l = ladder{}
+		}
+	}
+	l.forgive(rules, now)
+	return l
+}
+
+// forgive lets the ladder begin again, long enough after the newest violation and the end of the block.
+func (l *ladder) forgive(rules *policy.Lockout, at limit.Time) {
+	if rules != nil && l.newest != 0 && at >= max(l.newest, l.blockedUntil)+limit.Time(rules.ForgiveAfter) {
+		*l = ladder{}
+	}
+}
+
+func (l *ladder) violate(rules *policy.Lockout, at limit.Time) {
+	l.newest = at
+	l.failures++
+	if l.failures < rules.After {
+		return
+	}
+	l.level++
+	length := rules.Base
+	for range l.level - 1 {
+		if length > rules.Max/limit.Span(rules.Factor) {
+			length = rules.Max
+			break
+		}
+		length *= limit.Span(rules.Factor)
+	}
+	l.blockedUntil = max(l.blockedUntil, at+limit.Time(min(length, rules.Max)))
+}
+
+// succeed ends the block at an instant; the ladder is forgiven from there on.
+func (l *ladder) succeed(rules *policy.Lockout, at limit.Time) {
+	if rules == nil || !rules.StepDown || l.level <= 1 {
+		*l = ladder{}
+		return
+	}
+	l.level--
+	l.failures = rules.After - 1 + l.level
+	l.blockedUntil = min(l.blockedUntil, at)
+}

@@ -1,0 +1,35 @@
+package shard
+
+import (
+	"testing"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+// A denial under numbers that the key was not counted by says when it is admitted, and not when it would be if a denial
+// wrote the new numbers down: until something is counted, what was spent comes back at the old rate.
+func TestWaitUnderChangedNumbersIsExact(t *testing.T) {
+	slow := limit.Limit{Algorithm: limit.TokenBucket, Quota: 2, Count: 1, Period: 10 * second, Initial: 2}
+	fast := slow
+	fast.Period = second
+	w := newWorld(t, onePolicy(slow))
+	w.batch(origin, checkOf("p", "k", 2))
+	w.policies = policy.NewSet([]*policy.Policy{onePolicy(fast)})
+	now := origin + limit.Time(second)
+	results, _ := w.batch(now, checkOf("p", "k", 1))
+	d := results[0].Decision
+	if want := 9 * second; d.Allowed || d.RetryAfter != want || d.Limits[0].RetryAfter != want {
+		t.Fatalf("%+v, must be denied for %d", d, want)
+	}
+	then := now + limit.Time(d.RetryAfter)
+	if early, _ := w.batch(then-1, checkOf("p", "k", 1)); early[0].Decision.Allowed {
+		t.Fatal("admitted a microsecond before")
+	}
+	if due, _ := w.batch(then, checkOf("p", "k", 1)); !due[0].Decision.Allowed {
+		t.Fatal("not admitted when it said")
+	}
+	if soon, _ := w.batch(then+limit.Time(second), checkOf("p", "k", 1)); !soon[0].Decision.Allowed {
+		t.Fatal("what was counted under the new numbers comes back at the old rate")
+	}
+}

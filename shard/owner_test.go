@@ -1,0 +1,77 @@
+package shard
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/stint-io/stint/limit"
+)
+
+// owner is an actor in small: it evaluates through an overlay of the effects that are not installed yet, and installs
+// entries as they come back.
+type owner struct {
+	*world
+	overlay map[string]Record
+	pending [][]byte // payloads, oldest first
+	stamp   Stamp
+	seen    []Record // what the evaluation under way has read, copied
+	read    []Record // the same, not copied
+}
+
+func (o *owner) decide(now limit.Time, requests []Request) []Result {
+	o.Helper()
+	o.stamp = o.next(now)
+	o.stamp.Seq += uint64(len(o.pending))
+	o.seen, o.read = nil, nil
+	before, sum := copyOf(requests), o.state.Sum()
+	results, puts := Evaluate(o, o.policies, requests, o.stamp)
+	if !reflect.DeepEqual(before, requests) || o.state.Sum() != sum || !reflect.DeepEqual(o.seen, o.read) {
+		o.Fatalf("the evaluation changed its arguments: requests were %+v, are %+v", before, requests)
+	}
+	if len(results) != len(requests) {
+		o.Fatalf("%d answers to %d requests", len(results), len(requests))
+	}
+	keys := map[string]bool{}
+	for _, p := range puts {
+		if keys[p.Key] {
+			o.Fatalf("two effects on %q in one batch", p.Key)
+		}
+		if p.Value != nil && p.ForgetAt <= now {
+			o.Fatalf("the effect on %q is dead at its birth: %d at %d", p.Key, p.ForgetAt, now)
+		}
+		keys[p.Key] = true
+		o.overlay[p.Key] = p.Record
+	}
+	o.pending = append(o.pending, EncodeBatch(o.stamp, puts))
+	return results
+}
+
+func (o *owner) installOldest() {
+	if outcome := o.append(o.pending[0]); outcome.Dropped != NotDropped {
+		o.Fatalf("dropped: %v", outcome.Dropped)
+	}
+	if o.pending = o.pending[1:]; len(o.pending) == 0 {
+		clear(o.overlay)
+	}
+}
+
+func (o *owner) Lookup(key string) (Record, bool) {
+	r, laid := o.overlay[key]
+	found := r.Value != nil
+	if !laid {
+		r, found = o.state.Lookup(key)
+	}
+	if found {
+		o.read = append(o.read, r)
+		o.seen = append(o.seen, Record{slices.Clone(r.Value), r.ForgetAt})
+	}
+	return r, found
+}
+
+func copyOf(requests []Request) []Request {
+	copied := slices.Clone(requests)
+	for i := range copied {
+		copied[i].Entries = slices.Clone(copied[i].Entries)
+	}
+	return copied
+}

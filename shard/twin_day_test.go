@@ -1,0 +1,6 @@
+//go:build !nightly
+
+package shard
+
+// twinOperations is how many requests TestEveryDecisionIsTheTwins makes.
+const twinOperations = 250_000
