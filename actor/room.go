@@ -9,8 +9,9 @@ import (
 // load is what requests take of the room.
 type load struct{ requests, bytes int64 }
 
-// A guess at what a request, its result and an entry cost beside their strings.
-const requestBytes, entryBytes = 256, 128
+// A guess at what a request, its result and an entry cost beside their strings, what a limit costs that an entry brings
+// along, and one that a leg of an operation shows.
+const requestBytes, entryBytes, limitBytes, statusBytes = 256, 128, 192, 192
 
 func weigh(requests []shard.Request) load {
 	bytes := requestBytes * len(requests)
@@ -19,10 +20,20 @@ func weigh(requests []shard.Request) load {
 		bytes += len(r.Namespace) + len(r.ID) + len(r.Limit) + len(r.Document) + len(r.Body) + entryBytes*len(r.Entries)
 		for j := range r.Entries {
 			e := &r.Entries[j]
-			bytes += len(e.Policy) + len(e.Key) + len(e.Tier)
+			bytes += len(e.Policy) + len(e.Key) + len(e.Tier) + limitBytes*len(e.Limits)
+		}
+		if o := r.Operation; o != nil {
+			bytes += len(o.ID) + weighLegs(o.Legs) + weighLegs(o.Verdict.Legs)
 		}
 	}
 	return load{int64(len(requests)), int64(bytes)}
+}
+
+func weighLegs(legs []shard.Leg) (bytes int) {
+	for i := range legs {
+		bytes += requestBytes + statusBytes*len(legs[i].Decision.Limits)
+	}
+	return bytes
 }
 
 func (l load) exceeds(most load) bool { return l.requests > most.requests || l.bytes > most.bytes }
