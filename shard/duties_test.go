@@ -30,3 +30,22 @@ func TestMoreThanOneRoundOfDutiesTakesTurns(t *testing.T) {
 	}
 	t.Error("in 100 rounds of 10 duties, of 41 that are due, one was never among them")
 }
+
+// An id is remembered for the longest retention of the policies of the whole request, some of which are those of other
+// shards.
+func TestHomeRemembersAnIDForAsLongAsTheLegsPoliciesSay(t *testing.T) {
+	here, there := onePolicy(limit.Limit{Algorithm: limit.Lifetime, Quota: 10}), onePolicy(limit.Limit{Algorithm: limit.Lifetime, Quota: 10})
+	there.Name, there.Retention = "q", 2*hour
+	c := &crossing{world: newWorld(t, here, there), about: Operation{ID: "x", Op: Check, Home: 3, Fingerprint: 7, TTL: operationTTL}}
+	leg := Decision{Allowed: true, DecidedAt: origin, Position: Position{Shard: 5, Epoch: 1, Seq: 1}, Index: 1,
+		Limits: []LimitStatus{{Policy: "q", Limit: "a", Key: "other"}}}
+	if result := c.tell(origin+1, Conclude, func(r *Request) { r.Operation.Legs = []Leg{{Shard: 5, Allowed: true, Decision: leg}} }); result.Err != nil || !result.Decision.Allowed {
+		t.Fatalf("%+v", result)
+	}
+	c.tell(origin+2, Acknowledge, func(r *Request) {
+		r.Operation.Verdict.State, r.Operation.Leg = OperationCommitted, 5
+	})
+	if result := c.tell(origin+limit.Time(hour), AskHome, nil); result.Err != nil || !result.Decision.Operation.Known {
+		t.Errorf("after an hour of two, home says of the id: %+v", result)
+	}
+}

@@ -29,7 +29,15 @@ func (e *evaluation) keepFor(r *Request) limit.Span {
 	if r.Operation.Drawn {
 		return operationKept
 	}
-	return max(operationKept, e.retention(r))
+	keep := max(operationKept, e.retention(r))
+	for i := range r.Operation.Legs { // home remembers the id for as long as the policies of the legs say
+		for _, status := range r.Operation.Legs[i].Decision.Limits {
+			if p, ok := e.policies.Lookup(status.Policy); ok {
+				keep = max(keep, p.Retention)
+			}
+		}
+	}
+	return keep
 }
 
 // operate answers a message of an operation on several shards. Each says all that it needs and may be asked again at
