@@ -141,6 +141,11 @@ func (c *counter) waitOf(i int, l *policy.Limit, cost uint64, t limit.Time) limi
 	if allowed || wait == limit.Never && cost > l.Quota || !c.changing(i, l, t) {
 		return wait
 	}
+	if next := c.nextExpiry(); next != limit.Forever { // then there is more room, and wait looks again
+		if allowed, _ = admits(next - 1); !allowed {
+			return limit.Span(next - t)
+		}
+	}
 	// Under the old numbers more and more comes back, so the first instant is found by halving.
 	no, yes := t, t+1
 	for allowed, _ = admits(yes); !allowed; allowed, _ = admits(yes) {

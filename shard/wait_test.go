@@ -2,8 +2,10 @@ package shard
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
@@ -166,4 +168,38 @@ func (k keeper) Lookup(key string) (Record, bool) {
 		return r, true
 	}
 	return k.View.Lookup(key)
+}
+
+// A denial looks past every hold that must end first. Under numbers that are not the record's it must not search between
+// any two of them: whoever brings limits along could make a shard stand still.
+func TestTheWaitBehindManyHoldsIsFoundUnderOtherNumbersToo(t *testing.T) {
+	const holds = 2000
+	w := newWorld(t)
+	ask := func(quota, cost uint64) Request {
+		r := checkOf("any", "k", cost)
+		r.Entries[0].Limits = []policy.Limit{{Name: "a", Limit: limit.Limit{Algorithm: limit.FixedWindow, Quota: quota, Period: day}}}
+		return r
+	}
+	for i := range holds {
+		r := ask(holds, 1)
+		r.Op, r.Hold = Reserve, &HoldTerms{TTL: hour + limit.Span(i)*millisecond}
+		w.batch(origin, r)
+	}
+	last := hour + (holds-1)*millisecond
+	quickest := func(r Request) time.Duration {
+		least := time.Duration(math.MaxInt64)
+		for range 5 {
+			began := time.Now()
+			results, _ := w.batch(origin, r)
+			least = min(least, time.Since(began))
+			if d := &results[0].Decision; d.Allowed || d.RetryAfter != last {
+				t.Fatalf("%v: got %v, want a denial for %v", results[0].Err, d, last)
+			}
+		}
+		return least
+	}
+	same, other := quickest(ask(holds, holds)), quickest(ask(1, 1))
+	if other > 20*same {
+		t.Errorf("behind %d holds a denial takes %v, and under other numbers %v", holds, same, other)
+	}
 }
