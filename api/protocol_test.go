@@ -207,7 +207,7 @@ func TestCallsHaveADeadline(t *testing.T) {
 }
 
 // perIPDecision is the handle of a check of perIP.
-const perIPDecision = "AbulsoXbYVRMEeIzo4sL86MMgeArMnOxT-vFT7p5SIN5Jf_daRIrY8dSwYO7SB9FC5eoQbgKRFZO3hPaNl9BsXmg72mcc6hR"
+const perIPDecision = "AfL5qy85DM17ceIU5wgT3sMkyJd06qVbGJR8IsFFotClNR9jpHGFTs8u4UGBkgH_vF1h4l7x0nxajwY-_MOk6ftdMwSZtvzu81O9"
 
 const perIP = `{"entries":[{"policy":"per-ip","key":"203.0.113.7"}]}`
 

@@ -13,7 +13,7 @@ type dues map[string]limit.Time
 // note takes notice of a record that was written or, with a nil value, forgotten. Records of which something is to be
 // done are never swept.
 func (d dues) note(key string, value []byte) {
-	if key[0] != legRecord && key[0] != rulingRecord {
+	if key == "" || key[0] != legRecord && key[0] != rulingRecord { // a snapshot is read before its checksum is
 		return
 	}
 	if due := dueOf(value); due != 0 {

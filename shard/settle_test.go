@@ -22,7 +22,7 @@ func reserveOf(entries ...Entry) Request {
 // settleOf settles what a request has taken.
 func settleOf(r Request, d Decision, s Settlement) Request {
 	s.Target = Target{Hold: r.Op == Reserve, Position: d.Position, Index: d.Index, DecidedAt: d.DecidedAt}
-	return Request{Op: Settle, Namespace: r.Namespace, Entries: r.Entries, Settlement: &s}
+	return Request{Op: Settle, Namespace: r.Namespace, Entries: Taken(&r, &d), Settlement: &s}
 }
 
 // must decides one request at now that is not refused.
