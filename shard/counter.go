@@ -156,7 +156,7 @@ func (c *counter) find(i int, name string) int {
 }
 
 // reset puts the limit called name back to rest at now, or all limits when name is "", and the ladder then too. Holds
-// stay open, and what they took is not given back any more.
+// stay open, and what they took is not given back any more; a block by hand stays.
 func (c *counter) reset(name string, now limit.Time) {
 	for i := range c.limits {
 		if l := &c.limits[i]; name == "" || l.name == name {
@@ -165,6 +165,6 @@ func (c *counter) reset(name string, now limit.Time) {
 		}
 	}
 	if name == "" {
-		c.unblock()
+		c.clearLadder()
 	}
 }

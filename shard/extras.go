@@ -33,6 +33,7 @@ const maxHolds = 10_000
 type extras struct {
 	holds    []hold // in order of (expires, name)
 	ladder   ladder
+	block    limit.Time      // somebody has blocked the key by hand until then; 0: nobody
 	override *policy.Override // never changed, only replaced; of an expired one the evaluation knows nothing
 }
 

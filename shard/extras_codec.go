@@ -13,6 +13,7 @@ import (
 const (
 	extraLadder = 1 << iota
 	extraOverride
+	extraBlock
 )
 
 // The flags of a hold: its OnExpire in the two lowest bits, then these.
@@ -29,7 +30,7 @@ const (
 	overrideRate
 )
 
-// append writes the extras: number of holds, each, a byte of bits for what follows, ladder, override. nil is one
+// append writes the extras: number of holds, each, a byte of bits for what follows, ladder, override, block. nil is one
 // without anything.
 func (x *extras) append(b []byte) []byte {
 	if x == nil {
@@ -39,7 +40,7 @@ func (x *extras) append(b []byte) []byte {
 	for i := range x.holds {
 		b = x.holds[i].append(b)
 	}
-	b = append(b, bit(x.ladder != ladder{})*extraLadder|bit(x.override != nil)*extraOverride)
+	b = append(b, bit(x.ladder != ladder{})*extraLadder|bit(x.override != nil)*extraOverride|bit(x.block != 0)*extraBlock)
 	if l := &x.ladder; *l != (ladder{}) {
 		b = binary.AppendUvarint(b, uint64(l.failures))
 		b = binary.AppendUvarint(b, uint64(l.level))
@@ -48,6 +49,9 @@ func (x *extras) append(b []byte) []byte {
 	}
 	if x.override != nil {
 		b = appendOverride(b, x.override)
+	}
+	if x.block != 0 {
+		b = binary.AppendUvarint(b, uint64(x.block))
 	}
 	return b
 }
@@ -111,7 +115,11 @@ func (r *reader) extras() *extras {
 	if has&extraOverride != 0 {
 		x.override = r.override()
 	}
-	if r.failed = r.failed || has > extraLadder|extraOverride; r.failed || count == 0 && has == 0 {
+	if has&extraBlock != 0 {
+		x.block = r.time()
+		r.failed = r.failed || x.block == 0
+	}
+	if r.failed = r.failed || has > extraLadder|extraOverride|extraBlock; r.failed || count == 0 && has == 0 {
 		return nil
 	}
 	return &x
