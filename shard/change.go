@@ -7,10 +7,11 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// changed carries the state of a limit over to other numbers, as the policy's OnChange says.
-func (c *counter) changed(old *counted, new limit.Limit, now limit.Time) limit.State {
+// changed carries the state of the j-th limit over to other numbers, as the policy's OnChange says.
+func (c *counter) changed(j int, new limit.Limit, now limit.Time) limit.State {
+	old := &c.limits[j]
 	if new.Algorithm == limit.Concurrency && old.limit.Algorithm != limit.Concurrency {
-		return limit.SetUsed(new, limit.State{}, c.heldBy(old, now), now) // what holds have taken, and nothing else, counts
+		return limit.SetUsed(new, limit.State{}, c.heldBy(j, now), now) // what holds have taken, and nothing else, counts
 	}
 	s := limit.Convert(old.limit, old.state, new, now)
 	if !c.beginsAnew(old.limit, new) {

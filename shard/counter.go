@@ -122,7 +122,7 @@ func (c *counter) at(i int, l *policy.Limit, now limit.Time) limit.State {
 	if c.limits[j].limit == l.Limit {
 		return c.limits[j].state
 	}
-	return c.changed(&c.limits[j], l.Limit, now)
+	return c.changed(j, l.Limit, now)
 }
 
 // set makes s the state of the i-th limit of a policy, which at was asked for before.

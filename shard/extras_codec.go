@@ -100,11 +100,13 @@ func (r *reader) extras() *extras {
 		r.failed = true
 		return nil
 	}
+	text := ""
 	if count > 0 {
 		x.holds = make([]hold, count)
+		text = string(r.rest) // of which names are parts, so that they are not copied one by one
 	}
 	for i := range x.holds {
-		x.holds[i] = r.hold()
+		x.holds[i] = r.hold(text)
 		r.failed = r.failed || i > 0 && x.holds[i-1].compare(&x.holds[i]) >= 0
 	}
 	has := r.byte()
@@ -125,8 +127,11 @@ func (r *reader) extras() *extras {
 	return &x
 }
 
-func (r *reader) hold() hold {
-	h := hold{name: r.string(), expires: r.time(), taken: r.time(), cost: r.uvarint()}
+// hold reads one. Its name is a part of text, which ends as the reader's does.
+func (r *reader) hold(text string) hold {
+	size := len(r.bytes(r.uvarint()))
+	end := len(text) - len(r.rest)
+	h := hold{name: text[end-size : end], expires: r.time(), taken: r.time(), cost: r.uvarint()}
 	flags := r.byte()
 	h.onExpire = policy.OnExpire(flags & 3)
 	h.remote, h.fresh = flags&holdRemote != 0, flags&holdFresh != 0

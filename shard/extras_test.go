@@ -183,7 +183,7 @@ func FuzzCounterWithExtras(f *testing.F) {
 		}
 		c.expire(limit.MaxTime)
 		for i := range c.limits {
-			c.heldBy(&c.limits[i], limit.MaxTime)
+			c.heldBy(i, limit.MaxTime)
 		}
 		c.encode(limit.MaxTime)
 	})

@@ -9,6 +9,7 @@ import (
 
 // tidy takes out what says nothing any more at now.
 func (c *counter) tidy(now limit.Time) {
+	c.forgetSums()
 	for i := range c.limits {
 		if l := &c.limits[i]; l.since != 0 && c.sinceEnds(l) <= now {
 			l.since = 0

@@ -147,5 +147,5 @@ func (c *counter) held(i int, l *policy.Limit, now limit.Time) uint64 {
 	if j < 0 || c.limits[j].limit != l.Limit && c.beginsAnew(c.limits[j].limit, l.Limit) {
 		return 0
 	}
-	return c.heldBy(&c.limits[j], now)
+	return c.heldBy(j, now)
 }
