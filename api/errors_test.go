@@ -36,6 +36,8 @@ func TestErrorCodes(t *testing.T) {
 		{shard.Error{Code: shard.MemoryFull}, 503, "unavailable", false, "1", "0.100s"},
 		{shard.Error{Code: shard.NotBuilt, Field: "entries[1].key"}, 501, "unimplemented", false, "", ""},
 		{shard.Error{Code: shard.Conflict}, 400, "failed_precondition", false, "", ""},
+		{shard.Error{Code: shard.HoldEnded, Field: "hold_id"}, 400, "failed_precondition", false, "", ""},
+		{shard.Error{Code: shard.OverQuota, Field: "commit.actual_cost[0]"}, 400, "failed_precondition", false, "", ""},
 		{shard.Error{Code: shard.SessionGone}, 503, "unavailable", false, "1", "0.100s"},
 		{shard.Error{Code: shard.UnknownOutcome}, 409, "aborted", true, "", ""},
 		{shard.Error{Code: 200}, 500, "internal", true, "", ""},

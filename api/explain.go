@@ -12,7 +12,7 @@ import (
 
 // explainDecision tells a decision's arithmetic in words: one sentence, and one for each limit and each lockout.
 func explainDecision(policies *policy.Set, r *shard.Request, d *shard.Decision) string {
-	text := explanation{policies: policies, request: r, decision: d, decided: r.Op != shard.Count}
+	text := explanation{policies: policies, request: *r, decision: *d, decided: r.Op != shard.Count}
 	if d.Allowed {
 		text.WriteString(explainAllowed(r, d))
 	} else {
@@ -51,18 +51,19 @@ func explainDenied(d *shard.Decision) string {
 
 // explainState tells what Get saw, one sentence for each limit and each lockout.
 func explainState(policies *policy.Set, r *shard.Request, d *shard.Decision) string {
-	text := explanation{policies: policies, request: r, decision: d}
+	text := explanation{policies: policies, request: *r, decision: *d}
 	fmt.Fprintf(&text, "At %s.", clock(d.DecidedAt))
 	text.limits()
 	return text.String()
 }
 
-// explanation is a text about the limits of a decision.
+// explanation is a text about the limits of a decision. It has copies: with pointers to them every request would be put on
+// the heap, explained or not.
 type explanation struct {
 	strings.Builder
 	policies *policy.Set
-	request  *shard.Request
-	decision *shard.Decision
+	request  shard.Request
+	decision shard.Decision
 	decided  bool // the limits were asked for their verdict
 }
 
@@ -126,7 +127,7 @@ func verdict(s *shard.LimitStatus) string {
 // ahead tells what time will change.
 func (e *explanation) ahead(s *shard.LimitStatus) string {
 	now := e.decision.DecidedAt
-	rule, _ := ruleOf(e.policies, e.request, s)
+	rule, _ := ruleOf(e.policies, &e.request, s)
 	switch {
 	case s.RetryAfter > 0:
 		return fmt.Sprintf("; next admitted at %s, in %s", clock(now+limit.Time(s.RetryAfter)), length(s.RetryAfter))

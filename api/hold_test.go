@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
@@ -113,9 +114,13 @@ func TestAHoldIsSettledByItsID(t *testing.T) {
 
 func TestAHoldThatIsExtendedKeepsItsID(t *testing.T) {
 	w := newWorld(t)
-	w.decider.decide = hold
+	w.decider.decide = func(r shard.Request) shard.Result {
+		result := hold(r)
+		result.Decision.Limits[0].Held = 7
+		return result
+	}
 	d := w.decision("LimitService/Settle", settling(aHold, `"extend":{"ttl":"60s"}`))
-	if d.HoldID != idOfTest(aHold) || d.HoldExpiresAt != "2026-11-21T12:01:00.250Z" {
+	if d.Limits[0].Held != "7" || d.HoldID != idOfTest(aHold) || d.HoldExpiresAt != "2026-11-21T12:01:00.250Z" {
 		t.Errorf("extended: %+v", d)
 	}
 }
@@ -383,5 +388,25 @@ func TestInlineLimitsHaveNothingOfAPolicy(t *testing.T) {
 	w.post("LimitService/Check", entry(`"key":"k","limits":[{"name":"x","quota":1,"lifetime":{}}]`))
 	if e := w.last().Entries[0]; e.Policy != "" || len(e.Limits) != 1 {
 		t.Errorf("without a name: asked %+v", e)
+	}
+}
+
+// What a call weighs is what its answer may take.
+func TestHoldsAndAuditsWeighAsMuchAsTheirAnswers(t *testing.T) {
+	thirtyTwo := &stintv1.CheckRequest{Entries: make([]*stintv1.Entry, 32)}
+	for name, c := range map[string]struct {
+		message any
+		want    int64
+	}{
+		"a reserve":            {&stintv1.ReserveRequest{Check: thirtyTwo}, 32},
+		"a reserve of nothing": {&stintv1.ReserveRequest{}, 1},
+		"an audit":             {&stintv1.AuditRequest{}, 250},
+		"a settle of nothing":  {&stintv1.SettleRequest{}, 1},
+		"a settle of as much as there can be": {&stintv1.SettleRequest{
+			Target: &stintv1.SettleRequest_HoldId{HoldId: strings.Repeat("x", 1000)}}, 32},
+	} {
+		if got := weigh(c.message); got != c.want {
+			t.Errorf("%s weighs %d, want %d", name, got, c.want)
+		}
 	}
 }

@@ -207,7 +207,7 @@ func TestCallsHaveADeadline(t *testing.T) {
 }
 
 // perIPDecision is the handle of a check of perIP.
-const perIPDecision = "AfL5qy85DM17ceIU5wgT3sMkyJd06qVbGJR8IsFFotClNR9jpHGFTs8u4UGBkgH_vF1h4l7x0nxajwY-_MOk6ftdMwSZtvzu81O9"
+const perIPDecision = "AVyH-sX5efhGOvHAnOnAH8GAPtaahn0vJNAJ-19Pku8w9e3s0bIBUn-TOkggTQmb2Ja9uU5vKrX9CyOy9rQHWCdqrRIMyTApEkAE"
 
 const perIP = `{"entries":[{"policy":"per-ip","key":"203.0.113.7"}]}`
 

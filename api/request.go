@@ -27,6 +27,11 @@ func checkRequest(policies *policy.Set, m *stintv1.CheckRequest) (shard.Request,
 		return shard.Request{}, err
 	}
 	r, err := entriesRequest(policies, op, m.GetNamespace(), m.GetEntries())
+	if err == nil && op == shard.Partial && len(r.Entries) > len(m.GetEntries()) {
+		// Each entry would take what it has room for: a child more than its parent has granted.
+		err = shard.Invalidf("mode", "MODE_PARTIAL takes from each key by itself, and an entry's policy has a parent, which is "+
+			"decided together with it")
+	}
 	r.ID = m.GetIdempotencyId()
 	return r, err
 }

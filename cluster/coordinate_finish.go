@@ -87,8 +87,11 @@ func bareLeg(leg shard.Leg) shard.Leg {
 }
 
 // finishing lists the messages by which the legs hear a verdict: those that were charged and are what it is about. A leg
-// that it does not cover asks for itself.
+// that it does not cover asks for itself. How an operation was settled home tells them, each its part.
 func (o *operation) finishing(verdict *shard.Verdict, charged []shard.Leg) (messages []shard.Duty) {
+	if verdict.State == shard.OperationSettled {
+		return nil
+	}
 	for _, leg := range charged {
 		if !leg.Allowed || verdict.State != shard.OperationAborted && !covers(verdict, leg) {
 			continue
@@ -192,7 +195,7 @@ func (r *Router) dischargeTo(ctx context.Context, duties []shard.Duty) {
 	}
 	for i, result := range r.dispatch(ctx, questions) {
 		about := *questions[i].Request.Operation
-		if result.Err != nil || about.Leg == about.Home {
+		if result.Err != nil || about.Leg == about.Home || result.Decision.Operation == nil {
 			continue // no answer, no end: only home's word ends a leg
 		}
 		about.Verdict = *result.Decision.Operation

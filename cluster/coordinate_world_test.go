@@ -31,12 +31,14 @@ type archipelago struct {
 	calm     bool                // nothing fails any more
 	truth    map[string]*ruledAs // of every operation that home has ruled, by id
 	byKey    map[string]*ruledAs // the same, by home's first key
+	history  map[string][]string // what the shards were told of each operation, by id
 	sessions bool
 	heard    tally
 }
 
 // ruledAs is what home has ruled, as its log shows it.
 type ruledAs struct {
+	id    string
 	state shard.OperationState
 	times int               // that it was committed
 	how   *shard.Settlement // nil: it has expired
@@ -65,7 +67,7 @@ func newArchipelago(t testing.TB, seed uint64) *archipelago {
 			Limits: []policy.Limit{{Name: "all", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: quota}}}}
 	}
 	w := &archipelago{TB: t, seed: seed, rnd: rand.New(rand.NewPCG(seed, 1)), stop: make(chan struct{}),
-		truth: make(map[string]*ruledAs), byKey: make(map[string]*ruledAs), policies: policy.NewSet([]*policy.Policy{lifetime("shared", sharedQuota), lifetime("own", 1000)})}
+		truth: make(map[string]*ruledAs), byKey: make(map[string]*ruledAs), history: make(map[string][]string), policies: policy.NewSet([]*policy.Policy{lifetime("shared", sharedQuota), lifetime("own", 1000)})}
 	w.sessions = w.draw(2) == 0
 	for i := range w.shards {
 		w.shards[i] = &islet{world: w, id: shard.ID(i), state: shard.NewState(shard.ID(i))}
@@ -115,6 +117,7 @@ func (s *islet) commit(requests []shard.Request) []shard.Result {
 	results, puts := shard.Evaluate(roomy{s.state}, s.world.policies, requests, at)
 	s.append(shard.EncodeBatch(at, puts))
 	for i := range results {
+		s.world.remember(at, &requests[i], &results[i])
 		s.world.note(&requests[i], &results[i])
 	}
 	for k := range sharedKeys {
@@ -137,6 +140,29 @@ func (s *islet) used(policy, key string) uint64 {
 	return results[0].Decision.Limits[0].Used
 }
 
+// remember writes the history of an operation.
+func (w *archipelago) remember(at shard.Stamp, r *shard.Request, result *shard.Result) {
+	o := r.Operation
+	if o == nil {
+		return
+	}
+	line := fmt.Sprintf("%v shard %v.%d op %d verdict %d", time.UnixMicro(int64(at.Now)).Format("05.000000"), at.Shard, at.Seq, r.Op, o.Verdict.State)
+	for _, l := range o.Legs {
+		line += fmt.Sprintf(" [%v.%d]", l.Shard, l.Decision.Position.Seq)
+	}
+	if d := &result.Decision; result.Err != nil {
+		line += " " + result.Err.Error()
+	} else {
+		line += fmt.Sprintf(" allowed %v replayed %v index %d at %d", d.Allowed, d.Replayed, d.Index, d.Position.Seq)
+		if d.Operation != nil {
+			line += fmt.Sprintf(" says %d", d.Operation.State)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.history[o.ID] = append(w.history[o.ID], line)
+}
+
 // note keeps what home has ruled.
 func (w *archipelago) note(r *shard.Request, result *shard.Result) {
 	if result.Err != nil || r.Operation == nil || result.Decision.Operation == nil {
@@ -151,11 +177,11 @@ func (w *archipelago) note(r *shard.Request, result *shard.Result) {
 	defer w.mu.Unlock()
 	f := w.truth[v.ID]
 	if f == nil {
-		f = &ruledAs{}
+		f = &ruledAs{id: v.ID}
 		w.truth[v.ID] = f
 	}
 	committed := v.State != shard.OperationAborted
-	if r.Op == shard.ResolveHome && !committed && f.state > shard.OperationAborted {
+	if (r.Op == shard.ResolveHome || result.Decision.Replayed) && !committed && f.state > shard.OperationAborted {
 		return // a copy that came when all had been done, and forgotten: nobody is left to be released by it
 	}
 	switch {
@@ -285,6 +311,7 @@ func (f ferry) Submit(ctx context.Context, requests []shard.Request) []shard.Res
 	sent := cloneRequests(requests)
 	switch {
 	case !w.troubled():
+		time.Sleep(time.Millisecond)
 		return f.to.commit(sent)
 	case f.to.isDown():
 		time.Sleep(time.Millisecond)

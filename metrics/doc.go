@@ -5,8 +5,11 @@
 // keys and namespaces. A key is an e-mail address or a phone number, and there is no end of them (SEMANTICS R22).
 //
 //	stint_decisions_total{policy,outcome}             decisions, one for each entry; outcome: allowed, denied,
-//	                                                  shadow_denied (allowed, as the limits in question are shadowed),
-//	                                                  replayed (the answer to an id that was counted before)
+//	                                                  locked_out (denied, as the key is blocked), shadow_denied (allowed, as
+//	                                                  the limits in question are shadowed), counted (MODE_COUNT), reserved;
+//	                                                  of a settlement committed, cancelled, extended, success or failed;
+//	                                                  replayed (the answer to an id that was counted before). The policy of
+//	                                                  limits that came with a request is "inline"
 //	stint_request_duration_seconds{procedure,code}    calls, from the message read to the answer ready; code: ok, or
 //	                                                  the name of the RPC code
 //	stint_batch_requests{shard}                       requests decided together

@@ -5,6 +5,7 @@ import (
 	"crypto/cipher"
 	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/sha3"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -77,7 +78,7 @@ func (s *Sealer) ID(r *Request, d *Decision) string {
 		target.Position, target.Index = d.Position, d.Index
 	}
 	var few [8]LimitPrint // so that an id costs no memory but its own
-	b := appendHandle(s.begin(&target, r.Namespace, r.Entries, len(d.Limits)), &target, r.Namespace, nil)
+	b := appendHandle(s.begin(), &target, r.Namespace, nil)
 	rest := d.Limits
 	for i := range r.Entries {
 		var entry Entry
@@ -90,48 +91,34 @@ func (s *Sealer) ID(r *Request, d *Decision) string {
 // Seal makes the id of a hold or a counted decision. The entries are as Taken gives them. The same arguments give the same
 // id. It is as long as the keys, and about 100 characters.
 func (s *Sealer) Seal(target Target, namespace string, entries []Entry) string {
-	limits := 0
-	for i := range entries {
-		limits += len(entries[i].Counted)
-	}
-	return s.end(appendHandle(s.begin(&target, namespace, entries, limits), &target, namespace, entries))
+	return s.end(appendHandle(s.begin(), &target, namespace, entries))
 }
 
-// begin makes room for an id whose entries so many limits have counted.
-func (s *Sealer) begin(target *Target, namespace string, entries []Entry, limits int) []byte {
-	head := 1 + s.aead.NonceSize()
-	b := make([]byte, head, handleSize(target, namespace, entries)+2*limits+head+s.aead.Overhead())
-	b[0] = handleFormat
-	return b
-}
+// begin makes room for an id. Every counted decision has one: as a rule it is made in this one piece of memory, and
+// copied out of it once.
+func (s *Sealer) begin() []byte { return append(make([]byte, 0, 384), s.nonceKey[:]...) }
 
 // end seals what was written behind begin.
 func (s *Sealer) end(b []byte) string {
-	head := 1 + s.aead.NonceSize()
-	nonce := s.nonce(b[head:])
-	copy(b[1:head], nonce)
-	b = s.aead.Seal(b[:head], nonce, b[head:], b[:1])
-	return base64.RawURLEncoding.EncodeToString(b)
+	nonce := nonceOf(b)
+	b = b[len(s.nonceKey)-1-len(nonce):] // the key was needed for the nonce only, and gives way to the head of the id
+	b[0] = handleFormat
+	head := 1 + copy(b[1:], nonce[:])
+	sealed := s.aead.Seal(b[:head], b[1:head], b[head:], b[:1])
+	return string(base64.RawURLEncoding.AppendEncode(sealed[len(sealed):], sealed))
 }
 
-// nonce is made of the text itself. So it comes twice only with the same text, whatever names the place of a decision:
-// a cluster that was restored from a backup goes through the same places again, with other decisions.
-func (s *Sealer) nonce(text []byte) []byte {
-	mac := hmac.New(sha256.New, s.nonceKey[:])
-	mac.Write(text)
-	return mac.Sum(nil)[:s.aead.NonceSize()]
+// nonceOf is made of a key and the text behind it, which is a MAC with SHA-3. So it comes twice only with the same text,
+// whatever names the place of a decision: a cluster that was restored from a backup goes through the same places again,
+// with other decisions.
+func nonceOf(keyAndText []byte) (nonce [nonceSize]byte) {
+	sum := sha3.Sum256(keyAndText)
+	copy(nonce[:], sum[:])
+	return nonce
 }
 
-func handleSize(target *Target, namespace string, entries []Entry) int {
-	size := 64 + len(namespace) + len(target.Operation)
-	for i := range entries {
-		size += 16 + len(entries[i].Policy) + len(entries[i].Key) + len(entries[i].Tier)
-		for j := range entries[i].Limits {
-			size += 2 + len(entries[i].Limits[j].Name)
-		}
-	}
-	return size
-}
+// nonceSize is that of AES-GCM.
+const nonceSize = 12
 
 func appendHandle(b []byte, target *Target, namespace string, entries []Entry) []byte {
 	b = append(b, bit(target.Hold)*handleOfHold|bit(target.Operation != "")*handleOfOperation)

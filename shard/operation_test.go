@@ -1,0 +1,392 @@
+package shard
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"testing"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+// crossing is one operation of two shards as its coordinator sees it. Both shards are this one: it is asked as home, or
+// as a leg.
+type crossing struct {
+	*world
+	about Operation
+	hold  *HoldTerms
+}
+
+const operationTTL = 5 * second
+
+func newCrossing(t testing.TB, limits ...limit.Limit) *crossing {
+	if limits == nil {
+		limits = []limit.Limit{{Algorithm: limit.Lifetime, Quota: 10}}
+	}
+	return &crossing{world: newWorld(t, onePolicy(limits...)), about: Operation{ID: "x", Op: Check, Home: 1, Fingerprint: 7, TTL: operationTTL}}
+}
+
+// tell has the shard answer one message of the operation.
+func (c *crossing) tell(now limit.Time, op Op, change func(*Request)) Result {
+	c.Helper()
+	o := c.about
+	r := Request{Op: op, Namespace: "default", Operation: &o}
+	if op == Charge || op == Conclude {
+		r.Entries, r.Hold = []Entry{{Policy: "p", Key: "k", Cost: 3}}, c.hold
+	}
+	if change != nil {
+		change(&r)
+	}
+	results, _ := c.batch(now, r)
+	return results[0]
+}
+
+func (c *crossing) charge(now limit.Time) Result { return c.tell(now, Charge, nil) }
+
+// finish tells the leg what home has ruled about the charge that was answered so.
+func (c *crossing) finish(now limit.Time, state OperationState, charged *Decision) Result {
+	return c.tell(now, FinishLeg, func(r *Request) {
+		r.Operation.Verdict = Verdict{ID: "x", Home: 1, Known: true, State: state}
+		r.Operation.Legs = []Leg{{Shard: 3, Allowed: true, Decision: charged.bare()}}
+	})
+}
+
+// used is what the key has used.
+func (c *crossing) used(now limit.Time) uint64 {
+	results, _ := c.batch(now, Request{Op: Get, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k", Cost: 1}}})
+	return results[0].Decision.Limits[0].Used
+}
+
+func (c *crossing) want(now limit.Time, used uint64, what string) {
+	c.Helper()
+	if got := c.used(now); got != used {
+		c.Errorf("%s: %d used, want %d", what, got, used)
+	}
+}
+
+func TestALegEndsByHomesWordOnly(t *testing.T) {
+	for _, story := range []struct {
+		state OperationState
+		used  uint64
+		open  int
+	}{{OperationAborted, 0, 0}, {OperationCommitted, 3, 0}, {OperationHeld, 3, 1}} {
+		c := newCrossing(t)
+		charged := c.charge(origin + 1).Decision
+		c.want(origin+limit.Time(hour), 3, "a leg that nobody told anything")
+		if c.state.OpenLegs() != 1 {
+			t.Fatalf("%d open legs, want 1", c.state.OpenLegs())
+		}
+		for range 3 { // said again, nothing more happens
+			if result := c.finish(origin+limit.Time(hour), story.state, &charged); result.Err != nil {
+				t.Fatal(result.Err)
+			}
+		}
+		c.want(origin+limit.Time(hour), story.used, "a leg that was told")
+		if c.state.OpenLegs() != story.open {
+			t.Errorf("verdict %d: %d open legs, want %d", story.state, c.state.OpenLegs(), story.open)
+		}
+	}
+}
+
+func TestAChargeIsNeverMadeAgain(t *testing.T) {
+	c := newCrossing(t)
+	first := c.charge(origin + 1)
+	again := c.charge(origin + 2)
+	if again.Err != nil || !again.Decision.Allowed || !again.Decision.Replayed || placeOf(&again.Decision) != placeOf(&first.Decision) {
+		t.Errorf("the same charge again is answered %+v", again)
+	}
+	c.want(origin+3, 3, "charged twice")
+	other := c.tell(origin+4, Charge, func(r *Request) { r.Operation.Fingerprint++ })
+	if other.Err == nil || other.Err.Code != IDReused {
+		t.Errorf("another request under the id is answered %+v", other)
+	}
+	c.finish(origin+5, OperationAborted, &first.Decision)
+	if late := c.charge(origin + 6); late.Err == nil || late.Err.Code != TooLate {
+		t.Errorf("a charge that comes after the release is answered %+v", late)
+	}
+	c.want(origin+7, 0, "charged after the release")
+}
+
+func TestAReleaseThatFindsNothingLeavesATombstone(t *testing.T) {
+	c := newCrossing(t)
+	c.finish(origin+1, OperationAborted, &Decision{})
+	if late := c.charge(origin + 2); late.Err == nil || late.Err.Code != TooLate {
+		t.Errorf("a charge that comes after the release is answered %+v", late)
+	}
+	// When that is forgotten, a charge is open again, asks home, and is aborted there.
+	later := origin + limit.Time(day)
+	charged := c.charge(later).Decision
+	duties := c.state.Duties(later+limit.Time(operationTTL), 10)
+	if len(duties) != 1 || duties[0].To != 1 || duties[0].Request.Op != ResolveHome {
+		t.Fatalf("the leg asks %+v", duties)
+	}
+	home := newCrossing(t)
+	results, _ := home.batch(later+limit.Time(operationTTL), duties[0].Request)
+	if v := results[0].Decision.Operation; v == nil || v.State != OperationAborted {
+		t.Fatalf("home says %+v", results[0])
+	}
+	c.finish(later+limit.Time(operationTTL), OperationAborted, &charged)
+	c.want(later+limit.Time(operationTTL), 0, "the late charge")
+}
+
+// A message that was stuck for longer than anything is remembered must not move another charge than its own.
+func TestAVerdictIsAboutOneCharge(t *testing.T) {
+	c := newCrossing(t)
+	old := c.charge(origin + 1).Decision
+	c.finish(origin+2, OperationAborted, &old)
+	later := origin + limit.Time(day)
+	c.charge(later)
+	for _, state := range []OperationState{OperationAborted, OperationCommitted, OperationHeld, OperationSettled} {
+		c.finish(later+1, state, &old)
+	}
+	c.want(later+2, 3, "a verdict on an earlier charge")
+	if c.state.OpenLegs() != 1 {
+		t.Error("a verdict on an earlier charge has ended this one")
+	}
+	if duties := c.state.Duties(later+limit.Time(operationTTL), 10); len(duties) != 1 {
+		t.Errorf("the leg owes %+v", duties)
+	}
+}
+
+func (c *crossing) conclude(now limit.Time, allowed bool, notAfter limit.Time) Result {
+	return c.tell(now, Conclude, func(r *Request) {
+		r.Operation.Home, r.NotAfter = 3, notAfter
+		r.Operation.Legs = []Leg{{Shard: 4, Allowed: allowed, Decision: Decision{Allowed: allowed, DecidedAt: now,
+			Position: Position{4, 1, 9}, Index: 1}}}
+	})
+}
+
+func TestHomeDecidesOnce(t *testing.T) {
+	for _, allowed := range []bool{true, false} {
+		c := newCrossing(t)
+		first := c.conclude(origin+1, allowed, 0).Decision
+		for _, second := range []bool{true, false} {
+			again := c.conclude(origin+2, second, 0).Decision
+			if again.Allowed != allowed || !again.Replayed || again.DecidedAt != first.DecidedAt || again.Operation.State != first.Operation.State {
+				t.Errorf("concluded again with %v: %+v, was %+v", second, again, first)
+			}
+		}
+		c.want(origin+3, map[bool]uint64{true: 3}[allowed], "concluded three times")
+		asked := c.tell(origin+4, AskHome, func(r *Request) { r.Operation.Home = 3 }).Decision
+		if asked.Allowed != allowed || !asked.Operation.Known || len(asked.Operation.Legs) != 1 {
+			t.Errorf("asked, home says %+v", asked)
+		}
+		other := c.tell(origin+5, AskHome, func(r *Request) { r.Operation.Fingerprint++ })
+		if other.Err == nil || other.Err.Code != IDReused {
+			t.Errorf("another request under the id is answered %+v", other)
+		}
+	}
+}
+
+func TestWhatHomeDoesNotKnowIsAbortedFromThenOn(t *testing.T) {
+	c := newCrossing(t)
+	resolve := func(now limit.Time) Result {
+		return c.tell(now, ResolveHome, func(r *Request) {
+			r.Operation.Home, r.Operation.Leg = 3, 4
+			r.Operation.Legs = []Leg{{Shard: 4, Decision: Decision{DecidedAt: origin + limit.Time(hour), Position: Position{4, 1, 9}, Index: 1}}}
+		})
+	}
+	if v := resolve(origin + 1).Decision.Operation; v.State != OperationAborted {
+		t.Fatalf("home says %+v", v)
+	}
+	// The leg's clock is an hour ahead of home's: a Conclude of its charge is taken until an hour from now, and must find
+	// the word that was given.
+	for _, at := range []limit.Span{second, hour, hour + 61*second} {
+		notAfter := origin + limit.Time(hour+ConcludeWithin)
+		late := c.conclude(origin+limit.Time(at), true, notAfter)
+		if late.Err == nil && late.Decision.Allowed {
+			t.Errorf("concluded %v after it was aborted: %+v", at, late)
+		}
+	}
+	c.want(origin+limit.Time(2*hour), 0, "aborted")
+	if result := c.conclude(origin+limit.Time(2*hour)+1, true, origin); result.Err == nil || result.Err.Code != TooLate {
+		t.Errorf("a Conclude after its time is answered %+v", result)
+	}
+}
+
+func TestACommittedOutcomeIsKeptUntilEveryLegKnows(t *testing.T) {
+	c := newCrossing(t)
+	c.conclude(origin+1, true, 0)
+	later := origin + limit.Time(30*day)
+	duties := c.state.Duties(later, 10)
+	if len(duties) != 1 || duties[0].To != 4 || duties[0].Request.Op != FinishLeg || duties[0].Request.Operation.Verdict.State != OperationCommitted {
+		t.Fatalf("home owes %+v", duties)
+	}
+	acknowledge := func(state OperationState) {
+		c.tell(later, Acknowledge, func(r *Request) { r.Operation.Home, r.Operation.Leg, r.Operation.Verdict.State = 3, 4, state })
+	}
+	acknowledge(OperationHeld) // of something that was never ruled
+	if len(c.state.Duties(limit.Forever, 10)) != 1 {
+		t.Error("an acknowledgement of another ruling was taken for one of this")
+	}
+	acknowledge(OperationCommitted)
+	if duties := c.state.Duties(limit.Forever, 10); len(duties) != 0 {
+		t.Errorf("home still owes %+v", duties)
+	}
+	known := func(now limit.Time) bool {
+		return c.tell(now, AskHome, func(r *Request) { r.Operation.Home = 3 }).Decision.Operation.Known
+	}
+	if retention := limit.Time(policy.DefaultRetention); !known(later+retention-1) || known(later+retention) {
+		t.Error("the outcome is not remembered for the retention")
+	}
+}
+
+func TestAHoldEndsByHomesTime(t *testing.T) {
+	c := newCrossing(t)
+	c.about.Op, c.hold = Reserve, &HoldTerms{TTL: minute}
+	if d := c.conclude(origin+1, true, 0).Decision; d.Operation.State != OperationHeld || d.HoldExpires != origin+1+limit.Time(minute) {
+		t.Fatalf("reserved: %+v", d)
+	}
+	resolve := func(now limit.Time) *Verdict {
+		return c.tell(now, ResolveHome, func(r *Request) { r.Operation.Home, r.Operation.Leg = 3, 3 }).Decision.Operation
+	}
+	if v := resolve(origin + limit.Time(minute)); v.State != OperationHeld || v.Expires != 1 {
+		t.Errorf("before its time: %+v", v)
+	}
+	settle := func(now limit.Time, action Action) Result {
+		return c.tell(now, Settle, func(r *Request) {
+			r.Entries = []Entry{{Policy: "p", Key: "k", Cost: 3}, {Policy: "p", Key: "elsewhere", Cost: 1}}
+			r.Settlement = &Settlement{Action: action, TTL: minute, Target: Target{Hold: true, Operation: "x", Home: 3}}
+			if action == ActionCommit {
+				r.Settlement.TTL, r.Settlement.Actual = 0, []uint64{1, 2}
+			}
+			r.Operation.Home = 3
+			r.Operation.Legs = []Leg{{Shard: 4, Decision: Decision{Limits: []LimitStatus{{Policy: "p", Key: "elsewhere"}}}}}
+		})
+	}
+	if result := settle(origin+limit.Time(minute), ActionExtend); result.Err != nil || result.Decision.HoldExpires != origin+limit.Time(2*minute) {
+		t.Errorf("extended: %+v", result)
+	}
+	settled := settle(origin+limit.Time(2*minute)-1, ActionCommit)
+	if settled.Err != nil || settled.Decision.Operation.State != OperationSettled {
+		t.Fatalf("committed: %+v", settled)
+	}
+	c.want(origin+limit.Time(2*minute)-1, 1, "committed with 1 of 3")
+	if again := settle(origin+limit.Time(3*minute), ActionCommit); again.Err != nil || !again.Decision.Replayed {
+		t.Errorf("the same settlement again: %+v", again)
+	}
+	if other := settle(origin+limit.Time(3*minute), ActionCancel); other.Err == nil || other.Err.Code != HoldEnded {
+		t.Errorf("another settlement: %+v", other)
+	}
+	duties := c.state.Duties(limit.Forever, 10)
+	if len(duties) != 1 || duties[0].To != 4 || !reflect.DeepEqual(duties[0].Request.Operation.Verdict.Settled,
+		&Settlement{Action: ActionCommit, Actual: []uint64{2}}) {
+		t.Errorf("home owes %+v", duties)
+	}
+}
+
+func TestAHoldThatNobodySettlesExpiresEverywhere(t *testing.T) {
+	for _, onExpire := range []policy.OnExpire{policy.OnExpireCancel, policy.OnExpireCommit} {
+		home, there := newCrossing(t), newCrossing(t)
+		for _, c := range []*crossing{home, there} {
+			c.about.Op, c.hold = Reserve, &HoldTerms{TTL: minute, OnExpire: onExpire}
+		}
+		charged := there.charge(origin + 1).Decision
+		home.conclude(origin+2, true, 0)
+		there.finish(origin+3, OperationHeld, &charged)
+		over := origin + limit.Time(2*minute)
+		there.want(over, 3, "a hold in a leg before home says that it is over")
+		settle := func(now limit.Time) Result {
+			return home.tell(now, Settle, func(r *Request) {
+				r.Operation.Home, r.Entries = 3, []Entry{{Policy: "p", Key: "k", Cost: 3}}
+				r.Settlement = &Settlement{Action: ActionCommit, Target: Target{Hold: true, Operation: "x", Home: 3}}
+			})
+		}
+		if late := settle(over); late.Err == nil || late.Err.Code != HoldEnded {
+			t.Errorf("settled after its time: %+v", late)
+		}
+		duties := home.state.Duties(over, 10)
+		if len(duties) != 1 || duties[0].Request.Operation.Verdict.State != OperationSettled {
+			t.Fatalf("home owes %+v", duties)
+		}
+		there.finish(over+1, OperationSettled, &charged)
+		want := map[policy.OnExpire]uint64{policy.OnExpireCommit: 3}[onExpire]
+		home.want(over+2, want, "home")
+		there.want(over+2, want, "the leg")
+	}
+}
+
+// What is owed is found again in a snapshot, and with it the fingerprint.
+func TestWhatIsOwedIsFoundInASnapshot(t *testing.T) {
+	c := newCrossing(t)
+	c.charge(origin + 1)
+	c.about.ID = "y"
+	c.conclude(origin+2, true, 0)
+	var file bytes.Buffer
+	if _, err := c.state.Snapshot().WriteTo(&file); err != nil {
+		t.Fatal(err)
+	}
+	restored, err := Restore(3, &file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, got := c.state.Duties(limit.Forever, 10), restored.Duties(limit.Forever, 10)
+	if len(want) != 2 || !reflect.DeepEqual(got, want) || restored.OpenLegs() != 1 {
+		t.Errorf("restored, the shard owes %+v, before %+v", got, want)
+	}
+}
+
+func TestOperationRecordsComeBack(t *testing.T) {
+	answer := Decision{Allowed: true, ShadowDenied: true, RetryAfter: 5, DecidedAt: origin, Position: Position{3, 300, 70_000},
+		Index: 4, HoldExpires: origin + 9, Limits: []LimitStatus{{Policy: "p", Key: "k", Limit: "a", Quota: 10, Held: 1, Granted: 2,
+			Verdict: limit.Verdict{Allowed: true, Used: 3, Remaining: 7}}, {Policy: "q", Key: "k", Limit: "a"}}}
+	entries := []Entry{{Policy: "p", Key: "k", Cost: 3, Tier: "t"}, {Policy: "label", Key: "k", Cost: 1,
+		Limits: []policy.Limit{{Name: "inline"}}}}
+	l := &leg{due: origin, state: legHeld, drawn: true, home: 7, fingerprint: 1 << 63, keep: minute, answer: answer, entries: entries}
+	if got, err := decodeLeg(l.encode()); err != nil || !reflect.DeepEqual(got, l) {
+		t.Errorf("a leg came back as %+v, %v; written was %+v", got, err, l)
+	}
+	u := &ruling{due: origin, state: OperationSettled, drawn: true, fingerprint: 1 << 63, keep: minute, until: origin + 1,
+		answer: answer, entries: entries, expires: origin + 2,
+		legs:    []ruled{{Leg: Leg{4, true, answer}, pending: true, actual: []uint64{0, 1 << 40}}},
+		settled: &settled{9, Settlement{Action: ActionCommit, Overage: OverageDebt}, answer}}
+	if got, err := decodeRuling(u.encode()); err != nil || !reflect.DeepEqual(got, u) {
+		t.Errorf("a ruling came back as %+v, %v; written was %+v", got, err, u)
+	}
+	if dueOf(l.encode()) != origin || dueOf(u.encode()) != origin || dueOf(nil) != 0 {
+		t.Error("the index reads another instant than the record has")
+	}
+}
+
+func FuzzOperationRecords(f *testing.F) {
+	c := newCrossing(f)
+	c.charge(origin + 1)
+	c.about.ID = "y"
+	c.conclude(origin+2, true, 0)
+	for key, r := range allRecords(c.state.table) {
+		if key[0] == legRecord || key[0] == rulingRecord {
+			f.Add(r.Value)
+		}
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		if l, err := decodeLeg(value); err == nil {
+			if again, err := decodeLeg(l.encode()); err != nil || !reflect.DeepEqual(again, l) {
+				t.Errorf("%+v came back as %+v, %v", l, again, err)
+			}
+		}
+		if u, err := decodeRuling(value); err == nil {
+			if again, err := decodeRuling(u.encode()); err != nil || !reflect.DeepEqual(again, u) {
+				t.Errorf("%+v came back as %+v, %v", u, again, err)
+			}
+		}
+	})
+}
+
+// The bytes stand in logs and snapshots of people: a change needs a new format number, and a reader for this one.
+func TestOperationGoldenBytes(t *testing.T) {
+	c := newCrossing(t)
+	charged := c.charge(origin + 1).Decision
+	c.finish(origin+2, OperationHeld, &charged)
+	c.about.ID = "y"
+	c.conclude(origin+3, true, origin+4)
+	text := ""
+	for _, kind := range []byte{legRecord, rulingRecord} {
+		for key, r := range allRecords(c.state.table) {
+			if key[0] == kind {
+				text += fmt.Sprintf("%x\n  %x\n", key, r.Value)
+			}
+		}
+	}
+	golden(t, "testdata/operation.golden", text)
+}
