@@ -130,12 +130,19 @@ func TestADecisionIsRefundedByItsID(t *testing.T) {
 	id := w.decision("LimitService/Check", perIP).DecisionID
 	w.decision("LimitService/Settle", `{"decisionId":"`+id+`","cancel":{}}`)
 	want := shard.Request{Op: shard.Settle, Namespace: "default",
-		Entries: []shard.Entry{{Policy: "per-ip", Key: "203.0.113.7", Cost: 1}},
+		Entries: counted(shard.Entry{Policy: "per-ip", Key: "203.0.113.7", Cost: 1}),
 		Settlement: &shard.Settlement{Action: shard.ActionCancel, Target: shard.Target{DecidedAt: noon, Index: 1,
 			Position: shard.Position{Shard: 3, Epoch: 17, Seq: 99}}}}
 	if asked := w.last(); !reflect.DeepEqual(asked, want) {
 		t.Errorf("asked %+v with %+v", asked, asked.Settlement)
 	}
+}
+
+// counted are the entries of a check that was allowed, as its settlement names them.
+func counted(entries ...shard.Entry) []shard.Entry {
+	r := shard.Request{Op: shard.Check, Entries: entries}
+	d := allow(r).Decision
+	return shard.Taken(&r, &d)
 }
 
 // What counted nothing has no id, and a partial decision's says what was granted.

@@ -125,7 +125,7 @@ func (c *counter) at(i int, l *policy.Limit, now limit.Time) limit.State {
 	if c.limits[j].atRest(now) {
 		return limit.State{}
 	}
-	return c.changed(&c.limits[j], l.Limit, now)
+	return c.changed(j, l.Limit, now)
 }
 
 // changing reports whether the i-th limit of a policy was counted under other numbers than those of now.
@@ -174,7 +174,7 @@ func (c *counter) find(i int, name string) int {
 }
 
 // reset puts the limit called name back to rest at now, or all limits when name is "", and the ladder then too. Holds
-// stay open, and what they took is not given back any more.
+// stay open, and what they took is not given back any more; a block by hand stays.
 func (c *counter) reset(name string, now limit.Time) {
 	for i := range c.limits {
 		if l := &c.limits[i]; (name == "" || l.name == name) && !l.atRest(now) {
@@ -183,6 +183,6 @@ func (c *counter) reset(name string, now limit.Time) {
 		}
 	}
 	if name == "" {
-		c.unblock()
+		c.clearLadder()
 	}
 }

@@ -336,6 +336,7 @@ func (e *evaluation) decideLimit(op Op, ch *charge, j int, entry *Entry, cost ui
 	if status.Unlimited {
 		status.Quota = 0
 	}
+	status.Uncounted = l.Algorithm == limit.Concurrency && (op == Check || op == Count || op == Partial)
 	s, status.Verdict = ask(op, l, s, cost, e.at.Now)
 	if op == Partial {
 		status.Granted = cost
