@@ -100,7 +100,7 @@ func (c *counter) decode(value []byte, names []policy.Limit) error {
 	return nil
 }
 
-// nameFrom sets the name, and returns what the policy has under it: most likely the record's shares the time zone.
+// nameFrom sets the name, and returns what the policy has under it: most likely the record's shares its cycle.
 func (l *counted) nameFrom(name []byte, i int, names []policy.Limit) (like *limit.Limit) {
 	if i >= len(names) || names[i].Name != string(name) {
 		i = slices.IndexFunc(names, func(n policy.Limit) bool { return n.Name == string(name) })
@@ -119,7 +119,7 @@ func (c *counter) at(i int, l *policy.Limit, now limit.Time) limit.State {
 	if j < 0 {
 		return limit.State{}
 	}
-	if c.limits[j].limit == l.Limit {
+	if c.limits[j].limit.Equal(l.Limit) {
 		return c.limits[j].state
 	}
 	return c.changed(&c.limits[j], l.Limit, now)
@@ -133,7 +133,7 @@ func (c *counter) set(i int, l *policy.Limit, s limit.State, now limit.Time) {
 		c.limits = append(c.limits, counted{name: l.Name, limit: l.Limit})
 		j = len(c.limits) - 1
 		c.restart(&c.limits[j], c.newestTaken())
-	case c.limits[j].limit != l.Limit:
+	case !c.limits[j].limit.Equal(l.Limit):
 		if c.beginsAnew(c.limits[j].limit, l.Limit) {
 			c.restart(&c.limits[j], now)
 		}
