@@ -8,34 +8,17 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// adjustment is one of the operations by which a person changes what a key has used, or may use.
-type adjustment struct {
-	deed string // as audit records say it
-	// problem refuses what must not be done. The entries were decided before; nothing was changed.
-	problem func(*evaluation, *Request) *Error
-	do      func(*evaluation, *Request, *charge)
-	// words tell what the deed is about: d has the statuses of the entries.
-	words func(*evaluation, *Request, *Decision) string
-}
-
-var adjustments = map[Op]adjustment{
-	Reset:          {"reset", (*evaluation).limitProblem, (*evaluation).reset, (*evaluation).usedWords},
-	SetUsed:        {"set", (*evaluation).amountProblem, (*evaluation).setUsed, (*evaluation).usedWords},
-	AddUsed:        {"add", (*evaluation).amountProblem, (*evaluation).addUsed, (*evaluation).usedWords},
-	Block:          {"block", (*evaluation).untilProblem, (*evaluation).block, (*evaluation).blockWords},
-	Unblock:        {"unblock", noProblem, (*evaluation).unblock, (*evaluation).blockWords},
-	PutOverride:    {"put_override", (*evaluation).overrideProblem, (*evaluation).putOverride, (*evaluation).overrideWords},
-	DeleteOverride: {"delete_override", noProblem, (*evaluation).deleteOverride, (*evaluation).overrideWords},
-}
+// deeds are the operations by which a person changes what a key has used, or may use, as audit records say them.
+var deeds = map[Op]string{Reset: "reset", SetUsed: "set", AddUsed: "add", Block: "block", Unblock: "unblock",
+	PutOverride: "put_override", DeleteOverride: "delete_override"}
 
 // adjust changes the counters of the entries by hand, and answers with their limits after it; before has them as they
 // are. With an Adjustment it is put on record who did it.
 func (e *evaluation) adjust(r *Request, before Decision) Result {
-	op := adjustments[r.Op]
 	if e.extras {
 		e.showExtras(&before)
 	}
-	if err := op.problem(e, r); err != nil {
+	if err := e.deedProblem(r); err != nil {
 		return Result{Err: err}
 	}
 	if r.Op == DeleteOverride && !e.overridden() {
@@ -43,10 +26,10 @@ func (e *evaluation) adjust(r *Request, before Decision) Result {
 	}
 	said := ""
 	if r.Adjustment != nil {
-		said = op.words(e, r, &before)
+		said = e.words(r, &before)
 	}
 	for i := range e.charges {
-		op.do(e, r, &e.charges[i])
+		e.do(r, &e.charges[i])
 		e.touch(e.charges[i].counter)
 	}
 	d := e.newDecision()
@@ -62,7 +45,7 @@ func (e *evaluation) adjust(r *Request, before Decision) Result {
 		entry := &r.Entries[0]
 		e.writeAudit(AuditRecord{At: e.at.Now, Position: e.at.Position, Actor: a.Actor, Note: a.Note,
 			Namespace: r.Namespace, Policy: entry.Policy, Key: entry.Key, Limit: r.Limit,
-			Deed: op.deed, Before: said, After: op.words(e, r, &d)})
+			Deed: deeds[r.Op], Before: said, After: e.words(r, &d)})
 	}
 	return Result{Decision: d}
 }
@@ -83,7 +66,51 @@ func adjustmentProblem(r *Request) *Error {
 	}
 }
 
-func noProblem(*evaluation, *Request) *Error { return nil }
+// deedProblem refuses what must not be done. The entries were decided before; nothing was changed.
+func (e *evaluation) deedProblem(r *Request) *Error {
+	switch r.Op {
+	case Reset:
+		return e.limitProblem(r)
+	case SetUsed, AddUsed:
+		return e.amountProblem(r)
+	case Block:
+		return e.untilProblem(r)
+	case PutOverride:
+		return e.overrideProblem(r)
+	}
+	return nil
+}
+
+// do changes the counter of an entry.
+func (e *evaluation) do(r *Request, ch *charge) {
+	switch r.Op {
+	case Reset:
+		ch.counter.reset(r.Limit, e.at.Now)
+	case SetUsed:
+		e.setUsed(r, ch)
+	case AddUsed:
+		e.addUsed(r, ch)
+	case Block:
+		ch.counter.block(r.Adjustment.Until)
+	case Unblock:
+		ch.counter.unblock()
+	case PutOverride:
+		ch.putOverride(r.Adjustment.Override)
+	case DeleteOverride:
+		ch.deleteOverride()
+	}
+}
+
+// words tell what the deed is about: d has the statuses of the entries.
+func (e *evaluation) words(r *Request, d *Decision) string {
+	switch r.Op {
+	case Block, Unblock:
+		return e.blockWords()
+	case PutOverride, DeleteOverride:
+		return e.overrideWords()
+	}
+	return usedWords(r, d)
+}
 
 // limitProblem refuses the name of a limit that is not there.
 func (e *evaluation) limitProblem(r *Request) *Error {
@@ -129,9 +156,6 @@ func (e *evaluation) untilProblem(r *Request) *Error {
 	return nil
 }
 
-// reset puts limits back to rest: the one that is named, or all, and then the ladder too.
-func (e *evaluation) reset(r *Request, ch *charge) { ch.counter.reset(r.Limit, e.at.Now) }
-
 // setUsed makes it that so many units are used of each limit that is meant.
 func (e *evaluation) setUsed(r *Request, ch *charge) {
 	e.eachMeant(r, ch, func(limit.Limit, limit.State) uint64 { return uint64(r.Adjustment.Amount) })
@@ -170,12 +194,8 @@ func (e *evaluation) eachMeant(r *Request, ch *charge, used func(limit.Limit, li
 // means reports whether a limit is one of those that are adjusted.
 func (r *Request) means(name string) bool { return r.Limit == "" || r.Limit == name }
 
-func (e *evaluation) block(r *Request, ch *charge) { ch.counter.block(r.Adjustment.Until) }
-
-func (e *evaluation) unblock(_ *Request, ch *charge) { ch.counter.unblock() }
-
 // usedWords is how much is used of the limits that are meant.
-func (e *evaluation) usedWords(r *Request, d *Decision) string {
+func usedWords(r *Request, d *Decision) string {
 	var words []string
 	for i := range d.Limits {
 		if s := &d.Limits[i]; r.means(s.Limit) {
@@ -186,7 +206,7 @@ func (e *evaluation) usedWords(r *Request, d *Decision) string {
 }
 
 // blockWords is until when the key is blocked, and how high it stands on the ladder.
-func (e *evaluation) blockWords(*Request, *Decision) string {
+func (e *evaluation) blockWords() string {
 	c := e.charges[0].counter
 	words := "not blocked"
 	if until := c.blockedUntil(e.at.Now); until != 0 {

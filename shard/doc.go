@@ -10,17 +10,17 @@
 // State.Install writes down. It takes one log entry and puts its effects in place without any arithmetic of limits, so
 // replicas of different versions stay equal. Every replica installs.
 //
-// What belongs to one request is all or nothing: if one limit of one entry denies, no limit of any entry moves. A
-// limit or policy in shadow counts what it would have admitted and denies nothing.
+// What belongs to one request is all or nothing: if one limit of one entry denies, no limit of any entry moves, but those
+// of policies that say count_denied. A limit or policy in shadow counts what it would have admitted and denies nothing.
 //
 // # What it owns
 //
 //   - Of: which shard a key belongs to. The function never changes.
 //   - The records: for (namespace, policy, key) the states of the policy's limits, each beside the numbers that shaped
-//     it; for (namespace, idempotency id) the answer that was given; for a Session which of its requests were counted;
-//     which revision of the policies the shard has adopted; how holds and refunded decisions ended; the newest changes that
-//     people made; and, on the system shard, the documents. Every record carries the instant from which on it says nothing
-//     any more.
+//     it, and where there is any the open holds, the lockout ladder and the override of the key; for (namespace,
+//     idempotency id) the answer that was given; for a Session which of its requests were counted; which revision of the
+//     policies the shard has adopted; how holds and refunded decisions ended; the newest changes that people made; and, on
+//     the system shard, the documents. Every record carries the instant from which on it says nothing any more.
 //   - The entries of the log, with format, fence and checksum, and the order in which they may be installed.
 //   - Shard time, epoch and seq, as the newest installed entry left them.
 //   - Snapshots, and the fingerprint (State.Sum) by which replicas find out that they have forked.
@@ -47,6 +47,17 @@
 //
 // What a hold or decision has taken is given back into the window that it was taken from, and not if the limit was put to
 // rest, set or begun anew since (the since of its counter). A Request with an Adjustment leaves an AuditRecord.
+//
+// A Session's copy of a request whose answer cannot be made again (Reserve, Partial, Settle, a denial that was counted) is
+// answered from a record of its own.
+//
+// # Holds, ladders and time
+//
+// A hold expires, and a block ends, without a timer: an evaluation that loads a key first ends the holds that have
+// expired, in order and each at its own instant, and so comes to what a timer would have. A remote hold, which is part of
+// an operation on several shards, does not expire. RetryAfter of a denial is exact with holds and blocks too: it looks
+// ahead at what expires, and at the blocks to which that leads. A since is kept for as long as a decision may be refunded
+// or a hold that old is open.
 //
 // # The system shard
 //

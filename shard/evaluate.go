@@ -2,7 +2,6 @@ package shard
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
@@ -300,8 +299,10 @@ func (e *evaluation) decideEntry(r *Request, i int, op Op, d *Decision) *Error {
 	if c.empty() && !c.known && op.charges() && e.view.Full() {
 		return e.full()
 	}
-	if slices.ContainsFunc(e.charges, func(o charge) bool { return o.counter == c }) {
-		return Invalidf(fmt.Sprintf("entries[%d]", i), "repeats the policy and key of an earlier entry; add the costs up")
+	for j := range e.charges {
+		if e.charges[j].counter == c {
+			return Invalidf(fmt.Sprintf("entries[%d]", i), "repeats the policy and key of an earlier entry; add the costs up")
+		}
 	}
 	e.charges = append(e.charges, ch)
 	if d.Limits == nil {
@@ -366,7 +367,8 @@ func (e *evaluation) count(d *Decision) {
 	e.index++
 	d.Index = e.index
 	n := 0
-	for _, ch := range e.charges {
+	for i := range e.charges {
+		ch := &e.charges[i]
 		for j := range ch.limits {
 			ch.counter.set(j, &ch.limits[j], e.next[n], e.at.Now)
 			n++

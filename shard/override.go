@@ -30,13 +30,13 @@ func (e *evaluation) overrideProblem(r *Request) *Error {
 }
 
 // putOverride gives the key limits of its own. It is copied: the counter's lives on.
-func (e *evaluation) putOverride(r *Request, ch *charge) {
-	o := *r.Adjustment.Override
+func (ch *charge) putOverride(override *policy.Override) {
+	o := *override
 	o.Limits = maps.Clone(o.Limits)
 	ch.counter.extra().override = &o
 }
 
-func (e *evaluation) deleteOverride(_ *Request, ch *charge) {
+func (ch *charge) deleteOverride() {
 	if ch.counter.extras != nil {
 		ch.counter.extras.override = nil
 	}
@@ -49,7 +49,7 @@ func (e *evaluation) overridden() bool {
 }
 
 // overrideWords is what the key has of its own.
-func (e *evaluation) overrideWords(*Request, *Decision) string {
+func (e *evaluation) overrideWords() string {
 	if !e.overridden() {
 		return "none"
 	}
