@@ -209,11 +209,11 @@ type LimitStatus struct {
 	Quota              uint64
 	Unlimited          bool // counted, never denied: Quota and Remaining mean nothing and are 0
 	Shadow             bool
-	Held               uint64     // of Used: reserved and not settled
-	Granted            uint64     // Partial: what was taken
+	Blocked            bool       // the block until BlockedUntil denies
 	LockoutLevel       uint32     // blocks of the ladder so far
 	BlockedUntil       limit.Time // the key is blocked until then; 0: it is not
-	Blocked            bool       // that block denies
+	Held               uint64     // of Used: reserved and not settled
+	Granted            uint64     // Partial: what was taken
 	limit.Verdict
 }
 
