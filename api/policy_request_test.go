@@ -34,7 +34,7 @@ func TestLimitsOfARequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, err := limitsFrom("entries[0]", limitMessages(t, text))
-	if err != nil || !first[0].Equal(again[0].Limit) || first[1] != again[1] {
+	if err != nil || !first[0].Equal(&again[0].Limit) || first[1] != again[1] {
 		t.Errorf("%+v, %v, then %+v", first, err, again)
 	}
 	if c := first[0].Cycle; c.Zone != again[0].Cycle.Zone {

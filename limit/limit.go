@@ -46,17 +46,20 @@ type Limit struct {
 	Cycle     *Cycle // Calendar: its periods, which are never changed and may be shared; else nil
 }
 
-// Equal reports whether two limits have the same numbers, those of their Cycles too.
-func (l Limit) Equal(other Limit) bool {
-	return l == other || l.Cycle != nil && l.equalCycle(other)
+// Equal reports whether two limits have the same numbers, those of their Cycles too. It is asked of every limit of every
+// decision, so it takes pointers and copies neither.
+func (l *Limit) Equal(other *Limit) bool {
+	return *l == *other || l.equalBehind(other)
 }
 
-func (l Limit) equalCycle(other Limit) bool {
-	if other.Cycle == nil || !l.Cycle.equal(other.Cycle) {
+// equalBehind is Equal of limits that may differ in nothing but the pointer.
+func (l *Limit) equalBehind(other *Limit) bool {
+	if l.Cycle == nil || other.Cycle == nil {
 		return false
 	}
-	l.Cycle = other.Cycle
-	return l == other
+	same := *l
+	same.Cycle = other.Cycle
+	return same == *other && l.Cycle.equal(other.Cycle)
 }
 
 // State is what one limit remembers of one key. The zero State is a key at rest (never seen). A State is a value:

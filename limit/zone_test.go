@@ -47,7 +47,7 @@ func TestADecodedCalendarSharesTheCycleItIsExpectedToHave(t *testing.T) {
 	}
 	like.Cycle = new(*l.Cycle)
 	like.Cycle.Zone = newYork
-	if back, _, err := limit.DecodeLimit(b, like); err != nil || !back.Equal(l) || like.Cycle.Zone != newYork {
+	if back, _, err := limit.DecodeLimit(b, like); err != nil || !back.Equal(&l) || like.Cycle.Zone != newYork {
 		t.Errorf("with another zone: %+v, %v", back.Cycle, err)
 	}
 	for cut := range b {
@@ -70,7 +70,7 @@ func TestLimitsAreEqualWhenTheirNumbersAre(t *testing.T) {
 	monthly := limit.Cycle{Unit: limit.Month, Every: 2, AnchorDay: 3, Zone: london}
 	l := calendar(monthly, nil)
 	twin := calendar(limit.Cycle{Unit: limit.Month, Every: 2, AnchorDay: 3, Zone: mustLoad("Europe/London")}, nil)
-	if l == twin || !l.Equal(twin) || !twin.Equal(l) {
+	if l == twin || !l.Equal(&twin) || !twin.Equal(&l) {
 		t.Errorf("%+v and %+v", l.Cycle, twin.Cycle)
 	}
 	s, _ := limit.Take(l, limit.State{}, 1, noon)
@@ -88,7 +88,7 @@ func TestLimitsAreEqualWhenTheirNumbersAre(t *testing.T) {
 		"no cycle":   calendar(monthly, func(l *limit.Limit) { l.Cycle = nil }),
 		"algorithm":  {Algorithm: limit.Lifetime, Quota: 1},
 	} {
-		if l.Equal(other) || other.Equal(l) || !other.Equal(other) {
+		if l.Equal(&other) || other.Equal(&l) || !other.Equal(&other) {
 			t.Errorf("another %s makes no difference", field)
 		}
 	}

@@ -142,7 +142,7 @@ policies:
 		t.Errorf("the lockout is %+v, want %+v", p.Lockout, want)
 	}
 	for i, w := range want {
-		if !p.Limits[i].Equal(w) {
+		if !p.Limits[i].Equal(&w) {
 			t.Errorf("limits[%d] is %+v, want %+v", i, p.Limits[i].Limit, w)
 		}
 	}

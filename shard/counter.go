@@ -119,7 +119,7 @@ func (c *counter) at(i int, l *policy.Limit, now limit.Time) limit.State {
 	if j < 0 {
 		return limit.State{}
 	}
-	if c.limits[j].limit.Equal(l.Limit) {
+	if c.limits[j].limit.Equal(&l.Limit) {
 		return c.limits[j].state
 	}
 	return c.changed(&c.limits[j], l.Limit, now)
@@ -133,7 +133,7 @@ func (c *counter) set(i int, l *policy.Limit, s limit.State, now limit.Time) {
 		c.limits = append(c.limits, counted{name: l.Name, limit: l.Limit})
 		j = len(c.limits) - 1
 		c.restart(&c.limits[j], c.newestTaken())
-	case !c.limits[j].limit.Equal(l.Limit):
+	case !c.limits[j].limit.Equal(&l.Limit):
 		if c.beginsAnew(c.limits[j].limit, l.Limit) {
 			c.restart(&c.limits[j], now)
 		}
