@@ -19,8 +19,8 @@ import (
 // decision that nobody refunds, and a client can neither read an id nor make one. Every node of a cluster has the same
 // secret. A Sealer is read only: any number of goroutines may use it.
 type Sealer struct {
-	aead     cipher.AEAD
-	nonceKey [sha256.Size]byte
+	aead         cipher.AEAD
+	inner, outer [sha256.BlockSize]byte // the key of nonces as HMAC (RFC 2104) puts it before the text, and before its hash
 }
 
 // handleFormat is the first byte of an id, and is authenticated with the rest. What follows is a nonce and the sealed
@@ -47,7 +47,15 @@ func NewSealer(secret [32]byte) *Sealer {
 	if err != nil {
 		panic(err) // as above
 	}
-	return &Sealer{aead: aead, nonceKey: derive(secret[:], "stint handle: nonce")}
+	s := &Sealer{aead: aead}
+	nonceKey := derive(secret[:], "stint handle: nonce")
+	copy(s.inner[:], nonceKey[:])
+	copy(s.outer[:], nonceKey[:])
+	for i := range s.inner {
+		s.inner[i] ^= 0x36
+		s.outer[i] ^= 0x5c
+	}
+	return s
 }
 
 func derive(key []byte, text string) (derived [sha256.Size]byte) {
@@ -61,22 +69,29 @@ func derive(key []byte, text string) (derived [sha256.Size]byte) {
 // were taken: of a Partial those that were granted. The same arguments give the same id. It is as long as the keys, and
 // about 100 characters.
 func (s *Sealer) Seal(target Target, namespace string, entries []Entry) string {
-	head := 1 + s.aead.NonceSize()
-	b := make([]byte, head, handleSize(target, namespace, entries)+head+s.aead.Overhead())
-	b[0] = handleFormat
+	b := make([]byte, len(s.inner), len(s.inner)+handleSize(target, namespace, entries)+s.aead.Overhead())
+	copy(b, s.inner[:])
 	b = appendHandle(b, target, namespace, entries)
-	nonce := s.nonce(b[head:])
-	copy(b[1:head], nonce)
-	b = s.aead.Seal(b[:head], nonce, b[head:], b[:1])
-	return base64.RawURLEncoding.EncodeToString(b)
+	hash := s.nonceHash(b)
+	// The key has done its work: the end of its place is the head of the id, and the text is sealed where it stands.
+	text, nonceAt := b[len(s.inner):], len(s.inner)-s.aead.NonceSize()
+	nonce := b[nonceAt:len(s.inner)]
+	copy(nonce, hash[:])
+	b = b[nonceAt-1 : len(s.inner)]
+	b[0] = handleFormat
+	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(b, nonce, text, b[:1]))
 }
 
-// nonce is made of the text itself. So it comes twice only with the same text, whatever names the place of a decision:
-// a cluster that was restored from a backup goes through the same places again, with other decisions.
-func (s *Sealer) nonce(text []byte) []byte {
-	mac := hmac.New(sha256.New, s.nonceKey[:])
-	mac.Write(text)
-	return mac.Sum(nil)[:s.aead.NonceSize()]
+// nonceHash is the HMAC-SHA256 of a text that has the inner key before it. A nonce is made of the text itself, so it
+// comes twice only with the same text, whatever names the place of a decision: a cluster that was restored from a backup
+// goes through the same places again, with other decisions. The package of that name allocates six times, and every
+// decision has an id.
+func (s *Sealer) nonceHash(keyed []byte) [sha256.Size]byte {
+	var b [sha256.BlockSize + sha256.Size]byte
+	copy(b[:], s.outer[:])
+	hash := sha256.Sum256(keyed)
+	copy(b[sha256.BlockSize:], hash[:])
+	return sha256.Sum256(b[:])
 }
 
 func handleSize(target Target, namespace string, entries []Entry) int {

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"math/rand/v2"
@@ -37,6 +39,24 @@ func anyHandle(rnd *rand.Rand) (Target, string, []Entry) {
 		entries = append(entries, e)
 	}
 	return target, "default", entries
+}
+
+// A nonce that came twice with two texts would give the key away. So it is a hash of the text under a key of its own.
+func TestTheNonceOfAnIDIsTheHMACOfItsText(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	s, key := NewSealer(testSecret), derive(testSecret[:], "stint handle: nonce")
+	for range 200 {
+		target, namespace, entries := anyHandle(rnd)
+		b, err := base64.RawURLEncoding.DecodeString(s.Seal(target, namespace, entries))
+		if err != nil || b[0] != handleFormat {
+			t.Fatalf("%x, %v", b, err)
+		}
+		mac := hmac.New(sha256.New, key[:])
+		mac.Write(appendHandle(nil, target, namespace, entries))
+		if nonce := b[1 : 1+s.aead.NonceSize()]; string(nonce) != string(mac.Sum(nil)[:len(nonce)]) {
+			t.Fatalf("the nonce of %+v is %x, want the beginning of %x", target, nonce, mac.Sum(nil))
+		}
+	}
 }
 
 func TestAnIDBringsBackWhatItWasMadeOf(t *testing.T) {
