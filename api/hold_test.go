@@ -312,8 +312,8 @@ func TestExplanations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cycle := limit.Cycle{Unit: limit.Month, Every: 1, AnchorDay: 1, Zone: zone}
-	quarter := cycle
+	cycle := &limit.Cycle{Unit: limit.Month, Every: 1, AnchorDay: 1, Zone: zone}
+	quarter := new(*cycle)
 	quarter.Every = 3
 	e := shard.Entry{Policy: "budget", Key: "user:42", Cost: 5, Limits: []policy.Limit{
 		{Name: "month", Limit: limit.Limit{Algorithm: limit.Calendar, Quota: 100, Cycle: cycle}},

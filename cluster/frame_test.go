@@ -97,7 +97,7 @@ func TestEveryFieldOfARequestArrives(t *testing.T) {
 		t.Fatal(err)
 	}
 	monthly := limit.Limit{Algorithm: limit.Calendar, Quota: 5,
-		Cycle: limit.Cycle{Unit: limit.Month, Every: 1, AnchorDay: 15, Zone: zone}}
+		Cycle: &limit.Cycle{Unit: limit.Month, Every: 1, AnchorDay: 15, Zone: zone}}
 	want := []shard.Request{fullRequest(), extreme, check("a", "b"),
 		{Op: shard.OpenSession}, {Op: shard.Fetch, Document: "table"}, {Op: shard.Swap, Document: "table", Body: []byte("{}")},
 		inSession(math.MaxUint64, 0), inSession(0, math.MaxUint64), inSession(7, 6), {Op: shard.Swap, Retry: true},

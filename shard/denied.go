@@ -134,7 +134,7 @@ func (e *evaluation) startOfWait(r *Request, op Op, futures []*counter, only int
 func (c *counter) roomAt(i int, l *policy.Limit, cost uint64) (at limit.Time) {
 	j := c.find(i, l.Name)
 	running := l.Algorithm == limit.Concurrency
-	if j < 0 || l.Unlimited || !running && l.Algorithm != limit.Lifetime || c.limits[j].limit != l.Limit {
+	if j < 0 || l.Unlimited || !running && l.Algorithm != limit.Lifetime || !c.limits[j].limit.Equal(&l.Limit) {
 		return 0
 	}
 	used := c.limits[j].state.A
