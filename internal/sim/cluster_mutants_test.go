@@ -125,6 +125,9 @@ var clusterMutants = []clusterMutant{
 	{mutant{"a decision is given back twice", "shard/operation_settle.go",
 		"if _, done := e.lookup(mark); done && decision {", "if _, done := e.lookup(mark); done && false {"},
 		tests("cluster", "TestAnOperationIsAllOrNothing")},
+	// Waits.
+	{mutant{"waits know nothing of other numbers", "shard/denied.go", "if !e.extras && !e.changing() {", "if !e.extras {"},
+		tests("shard", "TestWaitUnderChangedNumbersIsExact")},
 	// The same and more, seen by whole clusters.
 	{mutant{"nobody waits for the disk", "raftfsm/log.go", "batch.Commit(pebble.Sync)", "batch.Commit(pebble.NoSync)"},
 		fewClusters("1", "6")},
