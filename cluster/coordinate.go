@@ -108,17 +108,25 @@ func (o *operation) ask(ctx context.Context) (result shard.Result, known bool) {
 		return result, true
 	}
 	verdict := result.Decision.Operation
-	if verdict == nil || !verdict.Known {
+	if !verdict.Known {
 		return shard.Result{}, false
 	}
 	return o.answer(&result.Decision, verdict.Legs), true
 }
 
-// send has one message of the operation answered by the shard that it is for.
+// send has one message of the operation answered by the shard that it is for. Of home there is always a verdict.
 func (o *operation) send(ctx context.Context, to shard.ID, message shard.Request) shard.Result {
 	message.Namespace = o.whole.Namespace
-	return o.router.deliver(ctx, o.router.roadTo(to), []shard.Request{message})[0]
+	result := o.router.deliver(ctx, o.router.roadTo(to), []shard.Request{message})[0]
+	if message.Operation != nil && to == o.home && result.Err == nil && result.Decision.Operation == nil {
+		return shard.Result{Err: errNoVerdict}
+	}
+	return result
 }
+
+// errNoVerdict is what a home of another version may come to.
+var errNoVerdict = &shard.Error{Code: shard.UnknownOutcome, Message: "the home of an operation on several shards has " +
+	"answered without a verdict: are all nodes of one version?"}
 
 // entriesAt lists the entries that live at a shard.
 func (o *operation) entriesAt(id shard.ID) (entries []shard.Entry) {

@@ -195,7 +195,7 @@ func (r *Router) dischargeTo(ctx context.Context, duties []shard.Duty) {
 	}
 	for i, result := range r.dispatch(ctx, questions) {
 		about := *questions[i].Request.Operation
-		if result.Err != nil || about.Leg == about.Home {
+		if result.Err != nil || about.Leg == about.Home || result.Decision.Operation == nil {
 			continue // no answer, no end: only home's word ends a leg
 		}
 		about.Verdict = *result.Decision.Operation

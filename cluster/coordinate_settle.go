@@ -85,7 +85,6 @@ func (o *operation) settling(verdict *shard.Verdict) (messages []shard.Duty) {
 		about.Leg, about.Legs = leg.Shard, []shard.Leg{bareLeg(leg)}
 		about.Verdict = *verdict
 		about.Verdict.Legs = nil
-		message := shard.Request{Op: shard.FinishLeg, Namespace: o.whole.Namespace, Operation: &about}
 		if s := o.whole.Settlement; verdict.Settled != nil {
 			about.Verdict.Settled = new(*verdict.Settled)
 			for i, at := range o.at {
@@ -93,11 +92,9 @@ func (o *operation) settling(verdict *shard.Verdict) (messages []shard.Duty) {
 					about.Verdict.Settled.Actual = append(about.Verdict.Settled.Actual, s.Actual[i])
 				}
 			}
-			if !s.Target.Hold { // of a decision the leg may remember nothing
-				message.Entries = o.entriesAt(leg.Shard)
-			}
 		}
-		messages = append(messages, shard.Duty{To: leg.Shard, Request: message})
+		messages = append(messages, shard.Duty{To: leg.Shard, Request: shard.Request{Op: shard.FinishLeg,
+			Namespace: o.whole.Namespace, Operation: &about}})
 	}
 	return messages
 }

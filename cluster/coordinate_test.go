@@ -275,3 +275,156 @@ func TestAnOperationIsAllOrNothing(t *testing.T) {
 		t.Errorf("the worlds are too calm or too rough: %+v", all)
 	}
 }
+
+// calmSeas is a world in which nothing fails and every message takes a millisecond.
+func calmSeas(t *testing.T, play func(w *archipelago, node *mortal)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newArchipelago(t, 1)
+		w.mu.Lock()
+		w.calm = true
+		w.mu.Unlock()
+		node := w.node(1 << 30)
+		play(w, node)
+		node.Close()
+		w.close()
+	})
+}
+
+// acrossAll names one key of its own on each shard.
+func acrossAll(op shard.Op, name string, shards ...shard.ID) shard.Request {
+	r := shard.Request{Op: op, Namespace: "n"}
+	for _, id := range shards {
+		r.Entries = append(r.Entries, shard.Entry{Policy: "own", Key: keyOn(id, name), Cost: 1})
+	}
+	return r
+}
+
+func TestACheckOfSeveralShardsTakesTwoCommits(t *testing.T) {
+	calmSeas(t, func(w *archipelago, node *mortal) {
+		for name, want := range map[string]time.Duration{"": 2 * time.Millisecond, "an id": 3 * time.Millisecond} {
+			r := acrossAll(shard.Check, "k"+name, 0, 1, 2)
+			r.ID = name
+			began := time.Now()
+			result := node.Decide(w.Context(), []shard.Request{r})[0]
+			if took := time.Since(began); result.Err != nil || !result.Decision.Allowed || !w.sessions && took != want {
+				t.Errorf("id %q: after %v %+v, want it allowed after %v", name, took, result, want)
+			}
+		}
+	})
+}
+
+func TestManyOperationsOfOneBatchGoTogether(t *testing.T) {
+	calmSeas(t, func(w *archipelago, node *mortal) {
+		var requests []shard.Request
+		for i := range 4 * maxAcross {
+			requests = append(requests, acrossAll(shard.Check, fmt.Sprint("k", i), 0, 1+shard.ID(i%2)))
+		}
+		began := time.Now()
+		for i, result := range node.Decide(w.Context(), requests) {
+			if result.Err != nil || !result.Decision.Allowed || result.Decision.Limits[0].Key != requests[i].Entries[0].Key {
+				t.Fatalf("request %d: %+v", i, result)
+			}
+		}
+		if took := time.Since(began); took > 20*time.Millisecond {
+			t.Errorf("%d operations took %v", len(requests), took)
+		}
+	})
+}
+
+func TestStatusesComeInTheOrderOfTheEntries(t *testing.T) {
+	calmSeas(t, func(w *archipelago, node *mortal) {
+		for _, op := range []shard.Op{shard.Check, shard.Peek, shard.Get, shard.Count, shard.Partial} {
+			r := acrossAll(op, "a", 2, 0, 1)
+			r.Entries = append(r.Entries, acrossAll(op, "b", 0, 2).Entries...)
+			d := node.Decide(w.Context(), []shard.Request{r})[0].Decision
+			if len(d.Limits) != len(r.Entries) {
+				t.Fatalf("op %d: %d statuses of %d entries", op, len(d.Limits), len(r.Entries))
+			}
+			for i := range r.Entries {
+				if d.Limits[i].Key != r.Entries[i].Key || op == shard.Partial && d.Limits[i].Granted != 1 {
+					t.Errorf("op %d: status %d is %+v, the entry %+v", op, i, d.Limits[i], r.Entries[i])
+				}
+			}
+		}
+	})
+}
+
+func TestADenialByOneShardNamesTheLongestWait(t *testing.T) {
+	calmSeas(t, func(w *archipelago, node *mortal) {
+		r := acrossAll(shard.Check, "k", 0, 1)
+		r.Entries[1].Cost = 5000
+		for range 2 {
+			d := node.Decide(w.Context(), []shard.Request{r})[0].Decision
+			if d.Allowed || d.RetryAfter != limit.Never || !d.Limits[0].Allowed || d.Limits[0].Used != 0 || d.Limits[1].Allowed {
+				t.Errorf("denied by one of two: %+v", d)
+			}
+		}
+	})
+}
+
+func TestAnErrorOfOneShardNamesTheEntryOfTheRequest(t *testing.T) {
+	calmSeas(t, func(w *archipelago, node *mortal) {
+		for place := range 3 {
+			r := acrossAll(shard.Check, "k", 2, 1, 0)
+			r.Entries[place].Policy = "unknown"
+			err := node.Decide(w.Context(), []shard.Request{r})[0].Err
+			if err == nil || err.Code != shard.PolicyNotFound || err.Field != fmt.Sprintf("entries[%d].policy", place) {
+				t.Errorf("entry %d has an unknown policy: %+v", place, err)
+			}
+		}
+		time.Sleep(time.Second)
+		for _, s := range w.shards {
+			if used := s.used("own", keyOn(s.id, "k")); used != 0 {
+				t.Errorf("shard %v has counted %d", s.id, used)
+			}
+		}
+	})
+}
+
+func TestMessagesOfAnOperationBelongToItsShards(t *testing.T) {
+	calmSeas(t, func(w *archipelago, node *mortal) {
+		about := func(leg shard.ID) *shard.Operation {
+			return &shard.Operation{ID: "x", Op: shard.Check, Home: 0, Leg: leg}
+		}
+		entries := func(id shard.ID) []shard.Entry { return acrossAll(shard.Check, "k", id).Entries }
+		for i, wrong := range []struct {
+			to shard.ID
+			r  shard.Request
+		}{
+			{1, shard.Request{Op: shard.AskHome, Operation: about(0)}},
+			{1, shard.Request{Op: shard.Conclude, Operation: about(0), Entries: entries(1)}},
+			{0, shard.Request{Op: shard.Conclude, Operation: about(0), Entries: entries(1)}},
+			{0, shard.Request{Op: shard.Charge, Operation: about(0), Entries: entries(0)}},
+			{1, shard.Request{Op: shard.Charge, Operation: about(0), Entries: entries(2)}},
+			{1, shard.Request{Op: shard.ResolveHome, Operation: about(1)}},
+			{1, shard.Request{Op: shard.Acknowledge, Operation: about(1)}},
+			{2, shard.Request{Op: shard.FinishLeg, Operation: about(1)}},
+			{0, shard.Request{Op: shard.FinishLeg, Operation: about(0)}},
+			{1, shard.Request{Op: shard.Settle, Operation: about(1), Entries: entries(1)}},
+			{1, shard.Request{Op: shard.Check, Operation: about(1), Entries: entries(1)}},
+			{1, shard.Request{Op: shard.Charge, Entries: entries(1)}},
+		} {
+			wrong.r.Namespace = "n"
+			if err := node.misplaced(wrong.to, []shard.Request{wrong.r}); err == nil || err.Code != shard.Invalid {
+				t.Errorf("message %d to shard %v: %v", i, wrong.to, err)
+			}
+		}
+		for i, right := range []struct {
+			to shard.ID
+			r  shard.Request
+		}{
+			{0, shard.Request{Op: shard.AskHome, Operation: about(0)}},
+			{0, shard.Request{Op: shard.Conclude, Operation: about(0), Entries: entries(0)}},
+			{1, shard.Request{Op: shard.Charge, Operation: about(0), Entries: entries(1)}},
+			{0, shard.Request{Op: shard.ResolveHome, Operation: about(1)}},
+			{0, shard.Request{Op: shard.Acknowledge, Operation: about(1)}},
+			{1, shard.Request{Op: shard.FinishLeg, Operation: about(1)}},
+			{0, shard.Request{Op: shard.Settle, Operation: about(0), Entries: append(entries(0), entries(1)...)}},
+		} {
+			right.r.Namespace = "n"
+			if err := node.misplaced(right.to, []shard.Request{right.r}); err != nil {
+				t.Errorf("message %d to shard %v: %v", i, right.to, err)
+			}
+		}
+	})
+}

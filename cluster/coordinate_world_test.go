@@ -311,6 +311,7 @@ func (f ferry) Submit(ctx context.Context, requests []shard.Request) []shard.Res
 	sent := cloneRequests(requests)
 	switch {
 	case !w.troubled():
+		time.Sleep(time.Millisecond)
 		return f.to.commit(sent)
 	case f.to.isDown():
 		time.Sleep(time.Millisecond)

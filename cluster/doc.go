@@ -11,7 +11,7 @@
 // # Router
 //
 // The Router splits what came together by shard and puts the answers back into their places. It may be used by any
-// number of goroutines and has none of its own.
+// number of goroutines, and has none of its own but for what operations on several shards leave to be done.
 //
 //   - The owner is sought here, at the Raft leader that our replica knows, at the node of the hint, and then at the
 //     voters of the table. While nobody is found, one of all who wait asks around every 50 ms; news (Wake, a hint) wake
@@ -23,6 +23,25 @@
 //     decision makes it certain: an error of a later copy does not, nor does a denial that no session remembers.
 //   - An attempt whose requests may all be repeated is given up as soon as another node turns out to be the owner.
 //   - Forwarded serves the other nodes: it decides here or passes on once, on evidence, and never retries.
+//
+// # Operations on several shards
+//
+// A request whose entries live on several shards is decided all or nothing, by the protocol of package shard (SEMANTICS
+// X4). The Router of the node that was asked coordinates it: with a client's id it first asks home whether there is an
+// outcome; it has all legs charged at once; then home decides. That is two commits, one after the other, or three. The
+// caller is answered when home has committed. Behind his back the legs hear what was decided, and home that they have:
+// in goroutines, 256 at most and two seconds each, that Router.Close waits for. Operations of one batch are under way at
+// the same time, 64 of them.
+//
+// A coordinator may vanish between any two messages. What it leaves the shards do by themselves: the node of each
+// shard's owner looks every 500 ms what the shard owes (shard.State.Duties) and has it done (Discharge). So what an
+// undecided operation holds back is free again after 5 s, one such look, and a failover if there is one. An error says
+// that nothing was counted, unless home was asked to decide and has not answered: then it is unknown, and the same id
+// asked again tells. An id whose operation was given up so is Unavailable for as long as it is remembered.
+//
+// Check, Count, Partial and Reserve are such operations, and Settle of what they made. Peek and Get ask each shard for its
+// part, at instants of its own. A denial shows the other shards' limits with what they hold back until they have heard of
+// it. Changes by hand are for one shard.
 //
 // # Sessions
 //

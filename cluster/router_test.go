@@ -74,13 +74,14 @@ func TestEveryAnswerReturnsToItsPlaceAndRequestsOfOneShardTravelTogether(t *test
 	}
 }
 
-func TestEntriesOfSeveralShardsAreRefusedAndATagBringsThemTogether(t *testing.T) {
+func TestWhatIsForOneShardIsRefusedOnSeveralAndATagBringsEntriesTogether(t *testing.T) {
 	router, owners := newRecorders(16)
 	apart := check("user:1", "ip:203.0.113.7", "ip:203.0.113.8", "ip:203.0.113.9")
+	apart.Op = shard.Reset
 	together := check("{user:1}/account", "{user:1}/ip", "{user:1}/pair")
 	results := router.Decide(t.Context(), []shard.Request{apart, together})
-	if err := results[0].Err; err == nil || err.Code != shard.NotBuilt || err.Field == "" || err.MaybeApplied() {
-		t.Fatalf("entries of several shards: got %v, want that it is not built", err)
+	if err := results[0].Err; err == nil || err.Code != shard.Invalid || err.Field == "" || err.MaybeApplied() {
+		t.Fatalf("a reset on several shards: got %v, want that it is invalid", err)
 	}
 	if err := results[1].Err; err != nil {
 		t.Fatalf("entries with one tag: %v", err)

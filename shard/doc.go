@@ -59,6 +59,27 @@
 // ahead at what expires, and at the blocks to which that leads. A since is kept for as long as a decision may be refunded
 // or a hold that old is open.
 //
+// # Operations on several shards
+//
+// An operation has a home, the lowest of its shards, and legs, the others. Each leg is charged before home decides, in one
+// entry, its own entries and with them the whole; home's record of that, the ruling, is the outcome and is never made
+// twice. What makes it safe whatever is lost, doubled or late, and whoever dies (SEMANTICS X4):
+//
+//   - A leg ends by home's word only, and home remembers what it has committed until every leg has said that it knows. What
+//     home does not know is not committed: whoever asks makes it aborted from then on.
+//   - A charge is named by its place in the log, and a ruling lists the places that it covers. A charge under the same id
+//     that came later is another one: no verdict on the first moves it, and asking home for itself it is aborted.
+//   - A Conclude is not taken later than ConcludeWithin after its earliest charge, and that it was aborted is remembered for
+//     longer. So a coordinator that was stuck finds either the word that was given or that it is too late.
+//   - What a leg has charged counts as used, and is a remote hold. So nothing is admitted above a limit meanwhile, and
+//     something may be denied that would have had room.
+//   - A hold on several shards is settled, or expires, by home's record and home's time; the legs do the same when they
+//     hear of it. A leg is remembered for as long as its decision may be refunded.
+//
+// State.Duties lists what a shard owes others: an index over the open records, which a Restore finds again. Denials of
+// such operations are never counted (count_denied). An id is looked up among operations, not among the requests that one
+// shard decided alone.
+//
 // # The system shard
 //
 // System is an ordinary shard that holds documents and no keys. A Document is replaced as a whole by Swap, if it still

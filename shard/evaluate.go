@@ -87,7 +87,8 @@ type charge struct {
 	limits  []policy.Limit
 }
 
-// decide answers one request. One of a session first passes what the session remembers; a read never does.
+// decide answers one request. One of a session first passes what the session remembers; a read never does, nor does a
+// message of an operation on several shards, which has records of its own.
 func (e *evaluation) decide(r *Request) Result {
 	if r.Operation != nil {
 		return e.operate(r)
@@ -107,9 +108,6 @@ func (e *evaluation) decideInTime(r *Request) Result {
 		DeleteOverride, ReadAudit:
 		if err := e.termsProblem(r); err != nil {
 			return Result{Err: err}
-		}
-		if r.Operation != nil { // a Settle of one on several shards, at home
-			return e.operate(r)
 		}
 		return e.decideKeys(r)
 	case OpenSession:

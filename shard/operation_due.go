@@ -115,7 +115,7 @@ func (u *ruling) finish(r Request, l *ruled) Request {
 		o.Verdict.Settled = new(u.settled.settlement)
 		o.Verdict.Settled.Actual = l.actual
 	}
-	return Request{Op: FinishLeg, Namespace: r.Namespace, Entries: l.entries, Operation: &o}
+	return Request{Op: FinishLeg, Namespace: r.Namespace, Operation: &o}
 }
 
 // bare is the decision's place and time alone.

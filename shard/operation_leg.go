@@ -17,6 +17,8 @@ const (
 	// operationKept is how long the shards remember an operation at least when it has ended: a copy of one of its
 	// messages that comes late is met. One that comes later still finds nothing, and does no harm either.
 	operationKept = limit.Span(60e6)
+	// operationIDMax bounds an id, which is part of a record's key.
+	operationIDMax = 128
 	// askAgain is how long a leg or a ruling waits before it tries once more.
 	askAgain = limit.Span(2e6)
 )
@@ -33,8 +35,8 @@ func (e *evaluation) keepFor(r *Request) limit.Span {
 // operate answers a message of an operation on several shards. Each says all that it needs and may be asked again at
 // will: what it does is done once, by its own records. So none of them needs a session.
 func (e *evaluation) operate(r *Request) Result {
-	if e.at.Shard == System || r.Operation.ID == "" {
-		return Result{Err: Invalidf("operation", "has no id, or came to the system shard")}
+	if id := r.Operation.ID; e.at.Shard == System || id == "" || len(id) > operationIDMax {
+		return Result{Err: Invalidf("operation", "has no id, or one of more than %d bytes, or came to the system shard", operationIDMax)}
 	}
 	switch r.Op {
 	case AskHome:
@@ -68,10 +70,15 @@ func (e *evaluation) leg(key string) *leg {
 	return l
 }
 
+// writeLeg keeps an open leg for ever, and one that has ended for as long as its decision may be refunded.
 func (e *evaluation) writeLeg(key string, l *leg) {
 	forgetAt := limit.Forever
 	if l.state.ended() {
 		forgetAt, l.due = e.at.Now+limit.Time(l.keep), 0
+		l.answer = l.answer.bare()
+	}
+	if l.state == legReleased && l.drawn {
+		forgetAt = e.at.Now + limit.Time(operationKept) // there is no decision, and nobody asks again
 	}
 	e.write(Put{Key: key, Record: Record{Value: l.encode(), ForgetAt: forgetAt}})
 }
@@ -107,7 +114,7 @@ func (e *evaluation) chargeLeg(r *Request) Result {
 		return result
 	}
 	e.writeLeg(key, &leg{state: legOpen, due: e.at.Now + limit.Time(o.TTL), drawn: o.Drawn, home: o.Home,
-		fingerprint: o.Fingerprint, keep: e.keepFor(r), answer: result.Decision, entries: part})
+		fingerprint: o.Fingerprint, keep: max(operationKept, e.retention(r)), answer: result.Decision, entries: part})
 	return result
 }
 
@@ -118,13 +125,10 @@ func (e *evaluation) finishLeg(r *Request) Result {
 	l := e.leg(key)
 	d := e.newDecision()
 	switch mine := l != nil && l.mine(r); {
-	case mine && l.state == legCommitted && r.Operation.Verdict.State == OperationSettled:
+	case l != nil && l.state == legCommitted && r.Operation.Verdict.State == OperationSettled && (mine || unplaced(r)):
 		return e.settleLeg(key, r, l) // a decision is refunded after it was confirmed
 	case mine && l.state.ended():
 		return Result{Decision: d}
-	case !mine && r.settlesDecision():
-		at := r.Operation.Legs[0].Decision.DecidedAt
-		return Result{Decision: e.settlePart(r, r.Entries, false, true, min(at, e.at.Now))}
 	case l == nil && r.Operation.Verdict.State == OperationAborted:
 		e.leaveTombstone(key, r)
 		return Result{Decision: d}
@@ -154,11 +158,10 @@ func (l *leg) mine(r *Request) bool {
 	return len(r.Operation.Legs) == 1 && placeOf(&r.Operation.Legs[0].Decision) == placeOf(&l.answer)
 }
 
-// settlesDecision reports whether a verdict is about a decision that somebody has settled. It brings along what the leg
-// may have forgotten.
-func (r *Request) settlesDecision() bool {
-	v := &r.Operation.Verdict
-	return v.State == OperationSettled && v.Settled != nil && len(r.Entries) > 0 && len(r.Operation.Legs) == 1
+// unplaced reports whether a verdict does not say where the leg was charged: home had no reason to remember that when the
+// decision was refunded.
+func unplaced(r *Request) bool {
+	return len(r.Operation.Legs) == 1 && placeOf(&r.Operation.Legs[0].Decision) == place{}
 }
 
 // leaveTombstone remembers a verdict on a charge of which nothing is known: one that comes late must not wait for a

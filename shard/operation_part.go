@@ -47,10 +47,15 @@ func (e *evaluation) takePart(r *Request) ([]Entry, Result) {
 	}
 	e.count(&d)
 	p.Entries = e.taken(p.Entries, p.Op, &d)
-	if r.Op == Charge || p.Op == Reserve {
+	if p.Op == Reserve {
+		e.holdPart(r, &p, &d)
+		return p.Entries, Result{Decision: e.shown(&p, d)}
+	}
+	d = e.shown(&p, d) // as it will be when home has decided: what is allowed is then held no more
+	if r.Op == Charge {
 		e.holdPart(r, &p, &d)
 	}
-	return p.Entries, Result{Decision: e.shown(&p, d)}
+	return p.Entries, Result{Decision: d}
 }
 
 // lookAtPart decides the entries that live here and counts nothing.

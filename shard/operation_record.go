@@ -73,7 +73,6 @@ type ruling struct {
 type ruled struct {
 	Leg
 	pending bool     // it has not yet said that it did what was ruled
-	entries []Entry  // of a settled decision: the leg may have forgotten them
 	actual  []uint64 // of a settlement that says what was spent
 }
 
@@ -176,7 +175,6 @@ func appendRuled(b []byte, l *ruled) []byte {
 	b = binary.AppendUvarint(b, uint64(l.Shard))
 	b = append(b, bit(l.Allowed)|bit(l.pending)<<1|bit(l.actual != nil)<<2)
 	b = appendPartDecision(b, &l.Decision)
-	b = appendPartEntries(b, l.entries)
 	if l.actual != nil {
 		b = binary.AppendUvarint(b, uint64(len(l.actual)))
 		for _, units := range l.actual {
@@ -190,7 +188,7 @@ func (r *reader) ruled() (l ruled) {
 	l.Shard = ID(r.uvarint())
 	flags := r.byte()
 	l.Allowed, l.pending = flags&1 != 0, flags&2 != 0
-	l.Decision, l.entries = r.partDecision(), r.partEntries()
+	l.Decision = r.partDecision()
 	if flags&4 != 0 {
 		l.actual = make([]uint64, r.count())
 		for i := range l.actual {

@@ -33,7 +33,7 @@ func (e *evaluation) settleHome(r *Request) Result {
 		return Result{Err: &Error{Code: HoldEnded, Field: s.Target.field(), Message: "has expired, was settled in another " +
 			"way before, or never was: it ends once"}}
 	case u == nil: // a decision whose operation nobody has reason to remember; its id is proof enough
-		u = &ruling{drawn: r.Operation.Drawn, keep: e.keepFor(r)}
+		u = &ruling{keep: e.keepFor(r)}
 		for _, l := range r.Operation.Legs {
 			u.legs = append(u.legs, ruled{Leg: Leg{Shard: l.Shard, Allowed: true, Decision: l.Decision.bare()}})
 		}
@@ -80,18 +80,12 @@ func (e *evaluation) settleRuling(key string, r *Request, u *ruling, print uint6
 	return Result{Decision: d}
 }
 
-// nameParts gives each leg its part of the settlement. What a decision has taken the leg may have forgotten.
+// nameParts gives each leg its part of the settlement.
 func (u *ruling) nameParts(r *Request) {
 	for i := range u.legs {
-		l := &u.legs[i]
-		at := slices.IndexFunc(r.Operation.Legs, func(named Leg) bool { return named.Shard == l.Shard })
-		if at < 0 {
-			continue
-		}
-		var entries []Entry
-		entries, l.actual = partOf(r, r.Operation.Legs[at].has)
-		if !r.Settlement.Target.Hold {
-			l.entries = entries
+		at := slices.IndexFunc(r.Operation.Legs, func(named Leg) bool { return named.Shard == u.legs[i].Shard })
+		if at >= 0 {
+			_, u.legs[i].actual = partOf(r, r.Operation.Legs[at].has)
 		}
 	}
 }
@@ -134,41 +128,27 @@ func (u *ruling) settle(how *settled) {
 // settleLeg does with the leg what home has settled. It is open or held, or was committed, and its decision is refunded.
 func (e *evaluation) settleLeg(key string, r *Request, l *leg) Result {
 	result := Result{Decision: e.newDecision()}
-	open := !l.state.ended()
-	if how := r.Operation.Verdict.Settled; how == nil {
+	if r.Operation.Verdict.Settled == nil {
 		e.expirePart(r.Namespace, r.Operation.ID, l.entries)
 	} else {
-		decision := l.answer.HoldExpires == 0
-		result.Decision = e.settlePart(r, l.entries, open, decision, min(l.answer.DecidedAt, e.at.Now))
+		result.Decision = e.settlePart(r, l)
 	}
 	l.state = legSettled
 	e.writeLeg(key, l)
 	return result
 }
 
-// settlePart does what home has settled with the units that entries have taken: those of the operation's holds, or of its
-// decision, decidedAt. A decision may be settled when the leg is long forgotten. So it leaves a mark of its own, for as
-// long as it may be settled, and is settled once for that.
-func (e *evaluation) settlePart(r *Request, entries []Entry, held, decision bool, decidedAt limit.Time) Decision {
+// settlePart does what home has settled with the units that the leg has taken: those of its holds or, if the operation was
+// confirmed before, of its decision, while what its counters remember of resets is sure to be there.
+func (e *evaluation) settlePart(r *Request, l *leg) Decision {
 	s := *r.Operation.Verdict.Settled
-	mark := endKey(operationHold(string(appendString(nil, r.Namespace)) + r.Operation.ID))
-	d := e.chargesOf(r.Namespace, entries)
-	if _, done := e.lookup(mark); done && decision {
+	s.Target = Target{Hold: !l.state.ended(), DecidedAt: l.answer.DecidedAt}
+	d := e.chargesOf(r.Namespace, l.entries)
+	if _, err := e.mayStillSettle(&s.Target); err != nil {
 		return d
 	}
-	forgetAt, err := e.mayStillSettle(&Target{Hold: !decision, DecidedAt: decidedAt})
-	switch {
-	case err != nil && held:
-		s = Settlement{Action: ActionCommit} // too late: what was taken is spent
-	case err != nil:
-		return d
-	}
-	s.Target.Hold = held
-	if e.settleTaken(&Request{Entries: entries}, &s, operationHold(r.Operation.ID), decidedAt) != nil {
+	if e.settleTaken(&Request{Entries: l.entries}, &s, operationHold(r.Operation.ID), l.answer.DecidedAt) != nil {
 		return d // nothing is there that could be settled
-	}
-	if decision {
-		e.write(Put{Key: mark, Record: Record{Value: []byte{rulingFormat}, ForgetAt: forgetAt}})
 	}
 	e.index++
 	d.Index = e.index

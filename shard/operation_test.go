@@ -339,7 +339,7 @@ func TestOperationRecordsComeBack(t *testing.T) {
 	}
 	u := &ruling{due: origin, state: OperationSettled, drawn: true, fingerprint: 1 << 63, keep: minute, until: origin + 1,
 		answer: answer, entries: entries, expires: origin + 2,
-		legs:    []ruled{{Leg: Leg{4, true, answer}, pending: true, entries: entries, actual: []uint64{0, 1 << 40}}},
+		legs:    []ruled{{Leg: Leg{4, true, answer}, pending: true, actual: []uint64{0, 1 << 40}}},
 		settled: &settled{9, Settlement{Action: ActionCommit, Overage: OverageDebt}, answer}}
 	if got, err := decodeRuling(u.encode()); err != nil || !reflect.DeepEqual(got, u) {
 		t.Errorf("a ruling came back as %+v, %v; written was %+v", got, err, u)

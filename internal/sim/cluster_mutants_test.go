@@ -89,7 +89,7 @@ var clusterMutants = []clusterMutant{
 		"\t\tresult := shard.Result{Decision: shard.Decision{Operation: &shard.Verdict{State: shard.OperationAborted}}}\n"},
 		tests("cluster", "TestAnOperationIsAllOrNothing")},
 	{mutant{"a leg that hears nothing ends by itself", "cluster/coordinate_finish.go",
-		"if result.Err != nil || about.Leg == about.Home {",
+		"if result.Err != nil || about.Leg == about.Home || result.Decision.Operation == nil {",
 		"if result.Err != nil {\n\t\t\tresult.Decision.Operation = &shard.Verdict{State: shard.OperationAborted}\n\t\t}\n" +
 			"\t\tif about.Leg == about.Home {"},
 		tests("cluster", "TestAnOperationIsAllOrNothing")},
@@ -123,7 +123,7 @@ var clusterMutants = []clusterMutant{
 		"\tif at < 0 {\n\t\treturn v\n\t}\n\tif at < 0 {"},
 		tests("cluster", "TestAnOperationIsAllOrNothing")},
 	{mutant{"a decision is given back twice", "shard/operation_settle.go",
-		"if _, done := e.lookup(mark); done && decision {", "if _, done := e.lookup(mark); done && false {"},
+		"\tl.state = legSettled\n", "\tl.state = legCommitted\n"},
 		tests("cluster", "TestAnOperationIsAllOrNothing")},
 	// Waits.
 	{mutant{"waits know nothing of other numbers", "shard/denied.go", "if !e.extras && !e.changing() {", "if !e.extras {"},
