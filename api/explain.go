@@ -148,7 +148,7 @@ func (e *explanation) ahead(s *shard.LimitStatus) string {
 }
 
 // period names the periods of a calendar.
-func period(c limit.Cycle) string {
+func period(c *limit.Cycle) string {
 	unit := [...]string{limit.Minute: "minute", limit.Hour: "hour", limit.Day: "day", limit.Week: "week",
 		limit.Month: "month", limit.Year: "year"}[c.Unit]
 	if c.Every > 1 {

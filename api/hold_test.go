@@ -130,12 +130,19 @@ func TestADecisionIsRefundedByItsID(t *testing.T) {
 	id := w.decision("LimitService/Check", perIP).DecisionID
 	w.decision("LimitService/Settle", `{"decisionId":"`+id+`","cancel":{}}`)
 	want := shard.Request{Op: shard.Settle, Namespace: "default",
-		Entries: []shard.Entry{{Policy: "per-ip", Key: "203.0.113.7", Cost: 1}},
+		Entries: counted(shard.Entry{Policy: "per-ip", Key: "203.0.113.7", Cost: 1}),
 		Settlement: &shard.Settlement{Action: shard.ActionCancel, Target: shard.Target{DecidedAt: noon, Index: 1,
 			Position: shard.Position{Shard: 3, Epoch: 17, Seq: 99}}}}
 	if asked := w.last(); !reflect.DeepEqual(asked, want) {
 		t.Errorf("asked %+v with %+v", asked, asked.Settlement)
 	}
+}
+
+// counted are the entries of a check that was allowed, as its settlement names them.
+func counted(entries ...shard.Entry) []shard.Entry {
+	r := shard.Request{Op: shard.Check, Entries: entries}
+	d := allow(r).Decision
+	return shard.Taken(&r, &d)
 }
 
 // What counted nothing has no id, and a partial decision's says what was granted.
@@ -305,8 +312,8 @@ func TestExplanations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cycle := limit.Cycle{Unit: limit.Month, Every: 1, AnchorDay: 1, Zone: zone}
-	quarter := cycle
+	cycle := &limit.Cycle{Unit: limit.Month, Every: 1, AnchorDay: 1, Zone: zone}
+	quarter := new(*cycle)
 	quarter.Every = 3
 	e := shard.Entry{Policy: "budget", Key: "user:42", Cost: 5, Limits: []policy.Limit{
 		{Name: "month", Limit: limit.Limit{Algorithm: limit.Calendar, Quota: 100, Cycle: cycle}},

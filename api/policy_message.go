@@ -103,7 +103,7 @@ func fixedWindow(period limit.Span, anchor stintv1.Anchor) *stintv1.Limit_FixedW
 }
 
 // calendarMessage has the numbers of limit.Unit for its own.
-func calendarMessage(c limit.Cycle) *stintv1.Calendar {
+func calendarMessage(c *limit.Cycle) *stintv1.Calendar {
 	return &stintv1.Calendar{Unit: stintv1.Unit(c.Unit), TimeZone: c.Zone.String(), AnchorDay: uint32(c.AnchorDay),
 		WeekStart: uint32(c.WeekStart), Every: uint32(c.Every)}
 }

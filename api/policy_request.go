@@ -227,7 +227,7 @@ func (r *policyReader) limit(path string, m *stintv1.Limit) policy.Limit {
 }
 
 // cycle reads the periods of a calendar. A unit has the number of limit.Unit.
-func (r *policyReader) cycle(path string, m *stintv1.Calendar) limit.Cycle {
+func (r *policyReader) cycle(path string, m *stintv1.Calendar) *limit.Cycle {
 	unit := m.GetUnit()
 	if unit < stintv1.Unit_UNIT_MINUTE || unit > stintv1.Unit_UNIT_YEAR {
 		r.fail(path+".unit", "must be minute, hour, day, week, month or year")

@@ -34,10 +34,12 @@ func TestLimitsOfARequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, err := limitsFrom("entries[0]", limitMessages(t, text))
-	if err != nil || first[0] != again[0] || first[1] != again[1] {
+	if err != nil || !first[0].Equal(&again[0].Limit) || first[1] != again[1] {
 		t.Errorf("%+v, %v, then %+v", first, err, again)
 	}
-	if c := first[0].Cycle; c.Unit != limit.Month || c.Every != 1 || c.AnchorDay != 1 || c.Zone.String() != "America/New_York" {
+	if c := first[0].Cycle; c.Zone != again[0].Cycle.Zone {
+		t.Error("the zone was loaded twice")
+	} else if c.Unit != limit.Month || c.Every != 1 || c.AnchorDay != 1 || c.Zone.String() != "America/New_York" {
 		t.Errorf("the month is %+v", c)
 	}
 	if want := (policy.Limit{Name: "open", Unit: "jobs", Shadow: true,

@@ -207,7 +207,7 @@ func TestCallsHaveADeadline(t *testing.T) {
 }
 
 // perIPDecision is the handle of a check of perIP.
-const perIPDecision = "AZS9JejWy-T6RqefaoR-rsEVeUQ__3_md_nRYoem1AdhWx91Xz4F0VFV6Um2D-ETG8Wcz19s59akgi6imSZKyhBXw5q_OxCC"
+const perIPDecision = "AVyH-sX5efhGOvHAnOnAH8GAPtaahn0vJNAJ-19Pku8w9e3s0bIBUn-TOkggTQmb2Ja9uU5vKrX9CyOy9rQHWCdqrRIMyTApEkAE"
 
 const perIP = `{"entries":[{"policy":"per-ip","key":"203.0.113.7"}]}`
 

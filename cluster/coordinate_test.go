@@ -129,7 +129,7 @@ func (v *voyage) settle(w *archipelago, d *shard.Decision) {
 			s.Actual = append(s.Actual, uint64(w.draw(int(most)+1)))
 		}
 	}
-	request := shard.Request{Op: shard.Settle, Namespace: "n", Entries: v.request.Entries, Settlement: s}
+	request := shard.Request{Op: shard.Settle, Namespace: "n", Entries: shard.Taken(&v.request, d), Settlement: s}
 	node := w.mortalNode()
 	defer node.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(100+w.draw(8000))*time.Millisecond)

@@ -96,6 +96,7 @@ const (
 	bitHeld
 	bitGranted
 	bitLockout
+	bitUncounted
 	bitsStatus = 1<<iota - 1
 )
 
@@ -169,7 +170,8 @@ func appendStatus(b []byte, before, s *shard.LimitStatus) []byte {
 	same := s.Policy == before.Policy && s.Key == before.Key
 	lockout := s.LockoutLevel != 0 || s.BlockedUntil != 0 || s.Blocked
 	b = append(b, flag(s.Unlimited, bitUnlimited)|flag(s.Shadow, bitShadow)|flag(s.Allowed, bitAdmitted)|
-		flag(same, bitSameEntry)|flag(s.Held != 0, bitHeld)|flag(s.Granted != 0, bitGranted)|flag(lockout, bitLockout))
+		flag(same, bitSameEntry)|flag(s.Held != 0, bitHeld)|flag(s.Granted != 0, bitGranted)|flag(lockout, bitLockout)|
+		flag(s.Uncounted, bitUncounted))
 	if !same {
 		b = appendText(appendText(b, s.Policy), s.Key)
 	}
@@ -273,5 +275,6 @@ func (r *frameReader) status(before *shard.LimitStatus) (s shard.LimitStatus) {
 		s.LockoutLevel, s.BlockedUntil = uint32(r.upTo(math.MaxUint32)), limit.Time(r.varint())
 		s.Blocked = r.flags(1) != 0
 	}
+	s.Uncounted = flags&bitUncounted != 0
 	return s
 }

@@ -66,6 +66,9 @@ func requestProblem(r *shard.Request) *shard.Error {
 	case mostLimits(r.Entries) > maxLimits:
 		return shard.Invalidf("entries", "bring %d limits at once, of %d at most that can be forwarded",
 			mostLimits(r.Entries), maxLimits)
+	case mostCounted(r.Entries) > maxLimits:
+		return shard.Invalidf("entries", "were counted by %d limits, of %d at most that can be forwarded",
+			mostCounted(r.Entries), maxLimits)
 	case r.Operation != nil && max(len(r.Operation.Legs), len(r.Operation.Verdict.Legs)) > maxEntries:
 		return shard.Invalidf("operation", "has more than %d legs, one for each entry", maxEntries)
 	case len(r.Document) > shard.MaxDocumentName:

@@ -18,13 +18,14 @@ const (
 	bitSettlement
 	bitAdjustment
 	bitOperation
+	bitCounted
 	bitsMore = 1<<iota - 1
 )
 
 func moreBits(r *shard.Request) byte {
 	return flag(mostLimits(r.Entries) > 0, bitLimits) | flag(r.Hold != nil, bitHold) |
 		flag(r.Settlement != nil, bitSettlement) | flag(r.Adjustment != nil, bitAdjustment) |
-		flag(r.Operation != nil, bitOperation)
+		flag(r.Operation != nil, bitOperation) | flag(mostCounted(r.Entries) > 0, bitCounted)
 }
 
 func appendMore(b []byte, r *shard.Request, more byte) []byte {
@@ -44,6 +45,11 @@ func appendMore(b []byte, r *shard.Request, more byte) []byte {
 	}
 	if more&bitOperation != 0 {
 		b = appendOperation(b, r.Operation)
+	}
+	if more&bitCounted != 0 {
+		for i := range r.Entries {
+			b = appendCounted(b, r.Entries[i].Counted)
+		}
 	}
 	return b
 }
@@ -70,6 +76,34 @@ func (r *frameReader) more(q *shard.Request) {
 		operation := r.operation()
 		q.Operation = &operation
 	}
+	if more&bitCounted != 0 {
+		for i := range q.Entries {
+			q.Entries[i].Counted = r.counted()
+		}
+	}
+}
+
+// mostCounted is how many limits have counted the entry that most have counted.
+func mostCounted(entries []shard.Entry) (most int) {
+	for i := range entries {
+		most = max(most, len(entries[i].Counted))
+	}
+	return most
+}
+
+func appendCounted(b []byte, counted []shard.LimitPrint) []byte {
+	b = binary.AppendUvarint(b, uint64(len(counted)))
+	for _, limit := range counted {
+		b = binary.AppendUvarint(b, uint64(limit))
+	}
+	return b
+}
+
+func (r *frameReader) counted() (counted []shard.LimitPrint) {
+	for range r.countTo(maxLimits) {
+		counted = append(counted, shard.LimitPrint(r.upTo(math.MaxUint16)))
+	}
+	return counted
 }
 
 func appendLimits(b []byte, limits []policy.Limit) []byte {

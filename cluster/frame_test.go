@@ -41,7 +41,7 @@ func fill(v reflect.Value, next *uint64) {
 		v.SetString(strings.Repeat("x", int(*next)))
 	case reflect.Int64:
 		v.SetInt(int64(-*next))
-	case reflect.Uint8, reflect.Uint32, reflect.Uint64:
+	case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		v.SetUint(*next)
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
@@ -97,7 +97,7 @@ func TestEveryFieldOfARequestArrives(t *testing.T) {
 		t.Fatal(err)
 	}
 	monthly := limit.Limit{Algorithm: limit.Calendar, Quota: 5,
-		Cycle: limit.Cycle{Unit: limit.Month, Every: 1, AnchorDay: 15, Zone: zone}}
+		Cycle: &limit.Cycle{Unit: limit.Month, Every: 1, AnchorDay: 15, Zone: zone}}
 	want := []shard.Request{fullRequest(), extreme, check("a", "b"),
 		{Op: shard.OpenSession}, {Op: shard.Fetch, Document: "table"}, {Op: shard.Swap, Document: "table", Body: []byte("{}")},
 		inSession(math.MaxUint64, 0), inSession(0, math.MaxUint64), inSession(7, 6), {Op: shard.Swap, Retry: true},
@@ -106,6 +106,7 @@ func TestEveryFieldOfARequestArrives(t *testing.T) {
 		{Op: shard.Reserve, Entries: make([]shard.Entry, 1), Hold: &shard.HoldTerms{}},
 		{Op: shard.Settle, Entries: []shard.Entry{{Limits: []policy.Limit{{Name: "only the name"}}}},
 			Settlement: &shard.Settlement{}},
+		{Op: shard.Settle, Entries: []shard.Entry{{}, {Counted: []shard.LimitPrint{0, math.MaxUint16}}}},
 		{Op: shard.Reset, Entries: make([]shard.Entry, 1), Adjustment: &shard.Adjustment{}},
 		{Op: shard.PutOverride, Entries: make([]shard.Entry, 1), Adjustment: &shard.Adjustment{Override: &policy.Override{}}},
 		{Op: shard.PutOverride, Entries: make([]shard.Entry, 1), Adjustment: &shard.Adjustment{Amount: math.MinInt64,
@@ -159,7 +160,7 @@ func TestEveryFieldOfAResultArrives(t *testing.T) {
 		{Policy: "p", Key: "k", Limit: "minute"}, {Policy: "p", Key: "k", Limit: "day"}, {Policy: "p", Key: "l"}, {}}}}
 	largest := shard.Document{Version: math.MaxUint64, Body: make([]byte, shard.MaxDocumentBytes)}
 	lockedOut := shard.Result{Decision: shard.Decision{Limits: []shard.LimitStatus{{LockoutLevel: math.MaxUint32}, {Blocked: true},
-		{BlockedUntil: math.MaxInt64}, {Held: 1}, {Granted: math.MaxUint64}}}}
+		{BlockedUntil: math.MaxInt64}, {Held: 1}, {Granted: math.MaxUint64}, {Uncounted: true}}}}
 	want := []shard.Result{fullDecision(), fullError(), extreme, sameEntry, {}, lockedOut,
 		{Decision: shard.Decision{HoldExpires: 1}}, {Decision: shard.Decision{Audit: make([]shard.AuditRecord, 1)}},
 		{Decision: shard.Decision{Operation: &shard.Verdict{}}},
@@ -254,6 +255,7 @@ func TestWhatNoFrameMayCarryIsRefusedWhenItArrives(t *testing.T) {
 			[]policy.Limit{{Limit: lifetime(1)}}, maxLimits+1)}}},
 		"a limit that is none":  {Op: shard.Swap, Entries: []shard.Entry{{Limits: []policy.Limit{{}}}}},
 		"too many legs":         {Op: shard.AskHome, Operation: &shard.Operation{Legs: make([]shard.Leg, maxEntries+1)}},
+		"too many counted":      {Op: shard.Settle, Entries: []shard.Entry{{Counted: make([]shard.LimitPrint, maxLimits+1)}}},
 		"too many actual costs": {Op: shard.Swap, Settlement: &shard.Settlement{Actual: make([]uint64, maxEntries+1)}},
 	} {
 		one := frameReader{rest: string(appendRequest(nil, &request))}

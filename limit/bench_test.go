@@ -14,7 +14,7 @@ const (
 	day         = 24 * hour
 )
 
-var monthInNewYork = limit.Cycle{Unit: limit.Month, Every: 1, AnchorDay: 15, Zone: mustLoad("America/New_York")}
+var monthInNewYork = &limit.Cycle{Unit: limit.Month, Every: 1, AnchorDay: 15, Zone: mustLoad("America/New_York")}
 
 func mustLoad(name string) *limit.Zone {
 	z, err := limit.LoadZone(name)

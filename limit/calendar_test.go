@@ -193,7 +193,7 @@ func beginningsOfReadings(ticks []tick, step limit.Span, every int) []limit.Time
 // mustTile fails unless the periods of a Cycle are those between the instants, each with both its ends.
 func mustTile(t *testing.T, c limit.Cycle, begin []limit.Time) {
 	t.Helper()
-	l := limit.Limit{Algorithm: limit.Calendar, Quota: 5, Cycle: c}
+	l := limit.Limit{Algorithm: limit.Calendar, Quota: 5, Cycle: &c}
 	if err := l.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -377,7 +377,7 @@ func TestPeriodsOfTheCalendar(t *testing.T) {
 	} {
 		tt.cycle.Zone = load(t, tt.zone)
 		at, from, until := parse(t, tt.at), parse(t, tt.from), parse(t, tt.until)
-		mustBeOnePeriod(t, limit.Limit{Algorithm: limit.Calendar, Quota: 5, Cycle: tt.cycle}, limit.State{}, from, until, at)
+		mustBeOnePeriod(t, limit.Limit{Algorithm: limit.Calendar, Quota: 5, Cycle: &tt.cycle}, limit.State{}, from, until, at)
 	}
 }
 

@@ -113,7 +113,7 @@ func AppendLimit(dst []byte, l Limit) []byte {
 	return dst
 }
 
-func appendCycle(dst []byte, c Cycle) []byte {
+func appendCycle(dst []byte, c *Cycle) []byte {
 	dst = binary.AppendUvarint(dst, uint64(c.Unit))
 	dst = binary.AppendUvarint(dst, uint64(c.Every))
 	dst = binary.AppendUvarint(dst, uint64(c.AnchorDay))
@@ -123,7 +123,8 @@ func appendCycle(dst []byte, c Cycle) []byte {
 }
 
 // DecodeLimit reads a Limit from the front of b and returns what follows it. It accepts only what Validate accepts. A
-// Calendar has the Zone of like if that is the one it names, so that the two can be compared with ==; else it is loaded.
+// Calendar has the Cycle of like if that is the one it says, and else at least its Zone if that is the one it names:
+// neither is then made again.
 func DecodeLimit(b []byte, like Limit) (Limit, []byte, error) {
 	d := decoder{rest: b}
 	l := Limit{
@@ -135,7 +136,7 @@ func DecodeLimit(b []byte, like Limit) (Limit, []byte, error) {
 		Initial:   d.number("initial", maxUnits),
 	}
 	if l.Algorithm == Calendar {
-		l.Cycle = d.cycle(like.Cycle.Zone)
+		l.Cycle = d.cycle(like.Cycle)
 	}
 	if d.err == nil {
 		d.err = l.Validate()
@@ -146,14 +147,22 @@ func DecodeLimit(b []byte, like Limit) (Limit, []byte, error) {
 	return l, d.rest, nil
 }
 
-func (d *decoder) cycle(like *Zone) Cycle {
-	return Cycle{
+func (d *decoder) cycle(like *Cycle) *Cycle {
+	var likely Cycle
+	if like != nil {
+		likely = *like
+	}
+	c := Cycle{
 		Unit:      Unit(d.number("unit", 255)),
 		Every:     uint16(d.number("every", 65_535)),
 		AnchorDay: uint8(d.number("anchor_day", 255)),
 		WeekStart: uint8(d.number("week_start", 255)),
-		Zone:      d.zone(like),
+		Zone:      d.zone(likely.Zone),
 	}
+	if like != nil && c == likely {
+		return like
+	}
+	return new(c)
 }
 
 func (d *decoder) zone(like *Zone) *Zone {

@@ -50,7 +50,7 @@ func TestWhatIsWrittenIsReadBack(t *testing.T) {
 	for _, l := range small {
 		walk(l, 6, visitRoundTrip(t, l))
 		back, rest, err := limit.DecodeLimit(limit.AppendLimit(nil, l), limit.Limit{})
-		if err != nil || back != l || len(rest) != 0 {
+		if err != nil || !back.Equal(&l) || len(rest) != 0 {
 			t.Errorf("%+v: %+v, %x, %v", l, back, rest, err)
 		}
 	}

@@ -15,7 +15,7 @@ import "slices"
 // Between limits of two shapes everything used now counts as one hit at now, which rounds against the caller. What no
 // longer counted under old is not brought back by a longer Period.
 func Convert(old Limit, s State, new Limit, now Time) State {
-	if old == new {
+	if old.Equal(&new) {
 		return s
 	}
 	s = counterOf(old, now).settle(old, s, now)

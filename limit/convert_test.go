@@ -47,7 +47,7 @@ func unused(l limit.Limit, s limit.State) bool {
 }
 
 func calendarOf(quota uint64, unit limit.Unit, zone string) limit.Limit {
-	return limit.Limit{Algorithm: limit.Calendar, Quota: quota, Cycle: limit.Cycle{Unit: unit, Every: 1, Zone: mustLoad(zone)}}
+	return limit.Limit{Algorithm: limit.Calendar, Quota: quota, Cycle: &limit.Cycle{Unit: unit, Every: 1, Zone: mustLoad(zone)}}
 }
 
 func TestConvertBetweenLimitsOfOneShapeIsExact(t *testing.T) {

@@ -39,11 +39,18 @@ const (
 	Year   Unit = 6
 )
 
+// equal knows two zones of one name for the same, however often it was loaded.
+func (c *Cycle) equal(other *Cycle) bool {
+	same := *other
+	same.Zone = c.Zone
+	return *c == same && c.Zone.equal(other.Zone)
+}
+
 // maxEvery keeps a period within 100 years, and Every within its 16 bits.
 var maxEvery = [...]uint16{Minute: 65_535, Hour: 65_535, Day: 36_500, Week: 5_200, Month: 1_200, Year: 100}
 
 // period returns the beginning and the end of the period that now lies in.
-func (c Cycle) period(now Time) (start, end Time) {
+func (c *Cycle) period(now Time) (start, end Time) {
 	at := int64(now / microseconds)
 	var from, to int64
 	if c.Unit <= Hour {
@@ -64,7 +71,7 @@ const (
 
 // datePeriod finds the newest period that has begun at an instant. The date of that instant is the right one, except
 // where a clock was put back over midnight, or a zone left out a day.
-func (c Cycle) datePeriod(at int64) (start, end int64) {
+func (c *Cycle) datePeriod(at int64) (start, end int64) {
 	date := time.Unix(at, 0).In(c.Zone.location)
 	n := c.number(date.Date())
 	for start = c.begin(n); start > at; start = c.begin(n) {
@@ -77,7 +84,7 @@ func (c Cycle) datePeriod(at int64) (start, end int64) {
 }
 
 // number is that of the period a date would lie in if periods of months began on the first.
-func (c Cycle) number(year int, month time.Month, day int) int64 {
+func (c *Cycle) number(year int, month time.Month, day int) int64 {
 	every := int64(c.Every)
 	switch c.Unit {
 	case Year:
@@ -91,7 +98,7 @@ func (c Cycle) number(year int, month time.Month, day int) int64 {
 }
 
 // begin is the first instant of a period.
-func (c Cycle) begin(number int64) int64 {
+func (c *Cycle) begin(number int64) int64 {
 	first := number * int64(c.Every)
 	var day int64
 	switch c.Unit {
@@ -108,7 +115,7 @@ func (c Cycle) begin(number int64) int64 {
 }
 
 // anchorIn is the day on which AnchorDay falls in a month, counted from the year 0.
-func (c Cycle) anchorIn(month int64) int64 {
+func (c *Cycle) anchorIn(month int64) int64 {
 	year, inYear := floorDiv(month, 12), month-12*floorDiv(month, 12)
 	first := dayNumber(int(year), time.Month(inYear+1), 1)
 	last := dayNumber(int(year), time.Month(inYear+2), 1) - 1 // a 13th month is the next January
@@ -116,10 +123,10 @@ func (c Cycle) anchorIn(month int64) int64 {
 }
 
 // firstWeek is the day of the first WeekStart on or after 1970-01-01, which was a Thursday.
-func (c Cycle) firstWeek() int64 { return (int64(c.WeekStart) - 4 + 7) % 7 }
+func (c *Cycle) firstWeek() int64 { return (int64(c.WeekStart) - 4 + 7) % 7 }
 
 // clockPeriod lies between the newest beginning at or before an instant and the next one after it.
-func (c Cycle) clockPeriod(at int64) (start, end int64) {
+func (c *Cycle) clockPeriod(at int64) (start, end int64) {
 	step := int64(c.Every) * 60
 	if c.Unit == Hour {
 		step *= 60
@@ -140,7 +147,7 @@ func (c Cycle) clockPeriod(at int64) (start, end int64) {
 }
 
 // clockEnd is the first beginning after that at start.
-func (c Cycle) clockEnd(start, step int64) int64 {
+func (c *Cycle) clockEnd(start, step int64) int64 {
 	at := start
 	for {
 		span := c.Zone.span(at)

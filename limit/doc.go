@@ -41,8 +41,8 @@
 // opens, and its end is then kept as an instant: neither other rules for the zone nor other numbers end it earlier. What
 // was taken in a period is given back into that one, or not at all.
 //
-// A Limit refers to its Zone, and == on Limits compares the pointers. DecodeLimit is therefore told which Limit is
-// expected; two Limits that differ in nothing else than the pointer convert into each other without a change.
+// A Limit refers to its Cycle, and that to its Zone, so == on Limits compares pointers, and Equal what they point to.
+// DecodeLimit is told which Limit is expected, so that it need not load a zone for every record.
 //
 // # Concurrency
 //

@@ -34,7 +34,8 @@ const (
 	Concurrency         Algorithm = 11 // what holds have reserved and not given back yet
 )
 
-// Limit is one rule, numbers only: comparable, and small enough to be stored beside the state it shaped.
+// Limit is one rule, numbers only, and small enough to be stored beside the state it shaped and to be handed over in
+// registers: what only a Calendar has is therefore behind a pointer. Equal compares two of them.
 type Limit struct {
 	Algorithm Algorithm
 	Quota     uint64 // units; capacity of a token bucket, burst of GCRA; 0 for Unlimited
@@ -42,7 +43,23 @@ type Limit struct {
 	Count     uint64 // TokenBucket: refill; GCRA: rate; else 0
 	Bucket    Span   // SlidingBuckets: width of one bucket, a divisor of Period; else 0
 	Initial   uint64 // TokenBucket: tokens in a bucket never used before, at most Quota (a full bucket: = Quota); else 0
-	Cycle     Cycle  // Calendar: its periods; else the zero Cycle
+	Cycle     *Cycle // Calendar: its periods, which are never changed and may be shared; else nil
+}
+
+// Equal reports whether two limits have the same numbers, those of their Cycles too. It is asked of every limit of every
+// decision, so it takes pointers and copies neither.
+func (l *Limit) Equal(other *Limit) bool {
+	return *l == *other || l.equalBehind(other)
+}
+
+// equalBehind is Equal of limits that may differ in nothing but the pointer.
+func (l *Limit) equalBehind(other *Limit) bool {
+	if l.Cycle == nil || other.Cycle == nil {
+		return false
+	}
+	same := *l
+	same.Cycle = other.Cycle
+	return same == *other && l.Cycle.equal(other.Cycle)
 }
 
 // State is what one limit remembers of one key. The zero State is a key at rest (never seen). A State is a value:

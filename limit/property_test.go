@@ -20,7 +20,7 @@ var small = []limit.Limit{
 	{Algorithm: limit.TokenBucket, Quota: 7, Period: 50, Count: 3, Initial: 7},
 	{Algorithm: limit.TokenBucket, Quota: 7, Period: 50, Count: 3, Initial: 2},
 	{Algorithm: limit.GCRA, Quota: 7, Period: 50, Count: 3},
-	{Algorithm: limit.Calendar, Quota: 5, Cycle: limit.Cycle{Unit: limit.Minute, Every: 1, Zone: mustLoad("")}},
+	{Algorithm: limit.Calendar, Quota: 5, Cycle: &limit.Cycle{Unit: limit.Minute, Every: 1, Zone: mustLoad("")}},
 	{Algorithm: limit.Lifetime, Quota: 100},
 	{Algorithm: limit.Concurrency, Quota: 100},
 	{Algorithm: limit.Unlimited},

@@ -138,11 +138,11 @@ func (l Limit) validInitial() error {
 func (l Limit) validCycle() error {
 	c := l.Cycle
 	switch {
-	case l.Algorithm != Calendar && c != Cycle{}:
+	case l.Algorithm != Calendar && c != nil:
 		return wrong("unit", "given, but only a calendar has a unit")
 	case l.Algorithm != Calendar:
 		return nil
-	case c.Unit < Minute || c.Unit > Year:
+	case c == nil || c.Unit < Minute || c.Unit > Year:
 		return wrong("unit", "must be minute, hour, day, week, month or year")
 	case c.Every == 0:
 		return wrong("every", "must be at least 1")
@@ -154,7 +154,7 @@ func (l Limit) validCycle() error {
 	return c.validAnchors()
 }
 
-func (c Cycle) validAnchors() error {
+func (c *Cycle) validAnchors() error {
 	hasDay := c.Unit == Month || c.Unit == Year
 	switch {
 	case !hasDay && c.AnchorDay != 0:

@@ -45,7 +45,8 @@ func TestImpossibleNumbersAreRefusedByField(t *testing.T) {
 		{"period", calendar(limit.Cycle{Unit: limit.Day, Every: 1, Zone: zone}, func(l *limit.Limit) { l.Period = day })},
 		{"unit", calendar(limit.Cycle{Every: 1, Zone: zone}, nil)},
 		{"unit", calendar(limit.Cycle{Unit: 7, Every: 1, Zone: zone}, nil)},
-		{"unit", limit.Limit{Algorithm: limit.FixedWindow, Quota: 1, Period: day, Cycle: limit.Cycle{Zone: zone}}},
+		{"unit", limit.Limit{Algorithm: limit.Calendar, Quota: 1}},
+		{"unit", limit.Limit{Algorithm: limit.FixedWindow, Quota: 1, Period: day, Cycle: &limit.Cycle{Zone: zone}}},
 		{"every", calendar(limit.Cycle{Unit: limit.Day, Zone: zone}, nil)},
 		{"every", calendar(limit.Cycle{Unit: limit.Day, Every: 36_501, Zone: zone}, nil)},
 		{"every", calendar(limit.Cycle{Unit: limit.Year, Every: 101, AnchorDay: 1, Zone: zone}, nil)},
@@ -68,7 +69,7 @@ func TestImpossibleNumbersAreRefusedByField(t *testing.T) {
 
 // calendar has the numbers of a Cycle, and what a test breaks of them.
 func calendar(c limit.Cycle, wrong func(*limit.Limit)) limit.Limit {
-	l := limit.Limit{Algorithm: limit.Calendar, Quota: 1, Cycle: c}
+	l := limit.Limit{Algorithm: limit.Calendar, Quota: 1, Cycle: &c}
 	if wrong != nil {
 		wrong(&l)
 	}
@@ -82,7 +83,7 @@ func TestTheLargestNumbersAreCountedExactly(t *testing.T) {
 		{Algorithm: limit.SlidingBuckets, Quota: limit.MaxQuota, Period: 10_000 * hour, Bucket: hour},
 		{Algorithm: limit.SlidingLog, Quota: limit.MaxLogQuota, Period: limit.MaxPeriod},
 		{Algorithm: limit.Calendar, Quota: limit.MaxQuota,
-			Cycle: limit.Cycle{Unit: limit.Year, Every: 100, AnchorDay: 31, Zone: mustLoad("Europe/London")}},
+			Cycle: &limit.Cycle{Unit: limit.Year, Every: 100, AnchorDay: 31, Zone: mustLoad("Europe/London")}},
 		{Algorithm: limit.GCRA, Quota: 1 << 62 / uint64(hour-1), Period: hour - 1, Count: 1},
 		// Reduced, a million a second is one a microsecond.
 		{Algorithm: limit.TokenBucket, Quota: limit.MaxQuota, Period: second, Count: 1_000_000, Initial: limit.MaxQuota},

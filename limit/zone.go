@@ -7,8 +7,8 @@ import (
 	_ "time/tzdata" // so that a zone is found on every machine
 )
 
-// Zone is a time zone of the IANA database: LoadZone makes it, and it never changes. Two Zones of one name are equal
-// only if they are the same pointer: whoever compares Limits takes care that they share it, as DecodeLimit does.
+// Zone is a time zone of the IANA database: LoadZone makes it, and it never changes. Two of one name are the same zone,
+// also if they were loaded twice: Limit.Equal compares the names.
 type Zone struct {
 	name     string
 	location *time.Location
@@ -35,6 +35,10 @@ func LoadZone(name string) (*Zone, error) {
 
 // String is the name by which the Zone was loaded; of UTC "UTC".
 func (z *Zone) String() string { return z.name }
+
+func (z *Zone) equal(other *Zone) bool {
+	return z == other || z != nil && other != nil && z.name == other.name
+}
 
 // isZoneName refuses what a machine's own database has besides zones that every other one has too.
 func isZoneName(name string) bool {

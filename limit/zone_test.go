@@ -29,8 +29,8 @@ func TestAZoneIsWhatEveryMachineKnowsByThatName(t *testing.T) {
 	}
 }
 
-// A limit is read back equal to the one it is expected to be, and with another zone it still is what was written.
-func TestADecodedCalendarSharesTheZoneItIsExpectedToHave(t *testing.T) {
+// A limit is read back as the one it is expected to be, and when another was expected it still is what was written.
+func TestADecodedCalendarSharesTheCycleItIsExpectedToHave(t *testing.T) {
 	london, newYork := mustLoad("Europe/London"), mustLoad("America/New_York")
 	l := calendar(limit.Cycle{Unit: limit.Week, Every: 2, WeekStart: 7, Zone: london}, nil)
 	b := limit.AppendLimit(nil, l)
@@ -41,16 +41,14 @@ func TestADecodedCalendarSharesTheZoneItIsExpectedToHave(t *testing.T) {
 		t.Errorf("%v allocations", allocs)
 	}
 	like := l
-	like.Cycle.Zone = newYork
-	back, _, err := limit.DecodeLimit(b, like)
-	if err != nil || back.Cycle.Zone.String() != "Europe/London" {
-		t.Errorf("%+v, %v", back, err)
+	like.Cycle = &limit.Cycle{Unit: limit.Day, Every: 1, Zone: london}
+	if back, _, err := limit.DecodeLimit(b, like); err != nil || *back.Cycle != *l.Cycle || *like.Cycle == *l.Cycle {
+		t.Errorf("with a zone that is known: %+v, %v", back.Cycle, err)
 	}
-	// A change of nothing but the pointer is none.
-	s, _ := limit.Take(l, limit.State{}, 1, noon)
-	converted := limit.Convert(l, s, back, noon)
-	if converted.T != s.T || converted.A != 1 || converted.B != s.B {
-		t.Errorf("%+v became %+v", s, converted)
+	like.Cycle = new(*l.Cycle)
+	like.Cycle.Zone = newYork
+	if back, _, err := limit.DecodeLimit(b, like); err != nil || !back.Equal(&l) || like.Cycle.Zone != newYork {
+		t.Errorf("with another zone: %+v, %v", back.Cycle, err)
 	}
 	for cut := range b {
 		if back, _, err := limit.DecodeLimit(b[:cut], l); err == nil {
@@ -63,5 +61,35 @@ func TestADecodedCalendarSharesTheZoneItIsExpectedToHave(t *testing.T) {
 	}
 	if back, _, err := limit.DecodeLimit([]byte("\x0a\x01\x00\x00\x00\x00\x03\x01\x00\x00\x00"), l); err == nil {
 		t.Errorf("a zone without a name was read: %+v", back)
+	}
+}
+
+// What was loaded twice is the same all the same, or a policy would seem changed to every key that was read before it.
+func TestLimitsAreEqualWhenTheirNumbersAre(t *testing.T) {
+	london := mustLoad("Europe/London")
+	monthly := limit.Cycle{Unit: limit.Month, Every: 2, AnchorDay: 3, Zone: london}
+	l := calendar(monthly, nil)
+	twin := calendar(limit.Cycle{Unit: limit.Month, Every: 2, AnchorDay: 3, Zone: mustLoad("Europe/London")}, nil)
+	if l == twin || !l.Equal(&twin) || !twin.Equal(&l) {
+		t.Errorf("%+v and %+v", l.Cycle, twin.Cycle)
+	}
+	s, _ := limit.Take(l, limit.State{}, 1, noon)
+	if converted := limit.Convert(l, s, twin, noon+1); converted.T != s.T || converted.A != 1 || converted.B != s.B {
+		t.Errorf("%+v became %+v", s, converted)
+	}
+	for field, other := range map[string]limit.Limit{
+		"unit":       calendar(monthly, func(l *limit.Limit) { l.Cycle.Unit = limit.Year }),
+		"every":      calendar(monthly, func(l *limit.Limit) { l.Cycle.Every = 3 }),
+		"anchor_day": calendar(monthly, func(l *limit.Limit) { l.Cycle.AnchorDay = 4 }),
+		"week_start": calendar(monthly, func(l *limit.Limit) { l.Cycle.WeekStart = 1 }),
+		"time_zone":  calendar(monthly, func(l *limit.Limit) { l.Cycle.Zone = mustLoad("Europe/Berlin") }),
+		"no zone":    calendar(monthly, func(l *limit.Limit) { l.Cycle.Zone = nil }),
+		"quota":      calendar(monthly, func(l *limit.Limit) { l.Quota = 2 }),
+		"no cycle":   calendar(monthly, func(l *limit.Limit) { l.Cycle = nil }),
+		"algorithm":  {Algorithm: limit.Lifetime, Quota: 1},
+	} {
+		if l.Equal(&other) || other.Equal(&l) || !other.Equal(&other) {
+			t.Errorf("another %s makes no difference", field)
+		}
 	}
 }

@@ -34,7 +34,10 @@ func TestBuildRefusesWhatAFileCannotSay(t *testing.T) {
 			p.Lockout = &policy.Lockout{After: 1, Base: 1, Factor: 1, Max: limit.MaxPeriod + 1, ForgiveAfter: 1}
 		},
 		"p.limits[0].calendar.time_zone": func(p *policy.Policy) {
-			p.Limits[0].Limit = limit.Limit{Algorithm: limit.Calendar, Quota: 1, Cycle: limit.Cycle{Unit: limit.Day, Every: 1}}
+			p.Limits[0].Limit = limit.Limit{Algorithm: limit.Calendar, Quota: 1, Cycle: &limit.Cycle{Unit: limit.Day, Every: 1}}
+		},
+		"p.limits[0].calendar.unit": func(p *policy.Policy) {
+			p.Limits[0].Limit = limit.Limit{Algorithm: limit.Calendar, Quota: 1}
 		},
 		`"P Q": is no name`: func(p *policy.Policy) { p.Name = "P Q" },
 	} {

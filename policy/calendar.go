@@ -11,9 +11,9 @@ import (
 const utc = "UTC"
 
 // UsualCycle is a cycle of one unit as the calendar has it: months and years begin on their first day, weeks on Monday.
-// It has no zone.
-func UsualCycle(u limit.Unit) limit.Cycle {
-	c := limit.Cycle{Unit: u, Every: 1}
+// It has no zone yet.
+func UsualCycle(u limit.Unit) *limit.Cycle {
+	c := &limit.Cycle{Unit: u, Every: 1}
 	switch u {
 	case limit.Month, limit.Year:
 		c.AnchorDay = 1
@@ -23,16 +23,17 @@ func UsualCycle(u limit.Unit) limit.Cycle {
 	return c
 }
 
-func (d *decoder) calendar(v value, c *limit.Cycle) {
+func (d *decoder) calendar(v value) *limit.Cycle {
 	f := d.fields(v, "unit", "every", "time_zone", "anchor_day", "week_start")
 	d.require(v, f, "unit")
 	var unit limit.Unit
 	word(d, f["unit"], unitWords, &unit)
-	*c = UsualCycle(unit)
+	c := UsualCycle(unit)
 	small(d, f["every"], &c.Every)
 	small(d, f["anchor_day"], &c.AnchorDay)
 	small(d, f["week_start"], &c.WeekStart)
 	c.Zone = d.zone(f["time_zone"])
+	return c
 }
 
 // zone loads the zone of a field, or UTC where it is absent. It returns nil where there is none of that name.

@@ -118,8 +118,7 @@ func (d *decoder) algorithm(v value, l *limit.Limit) {
 		d.number(f["rate"], &l.Count)
 		d.span(f["per"], &l.Period)
 	case "calendar":
-		l.Algorithm = limit.Calendar
-		d.calendar(v, &l.Cycle)
+		l.Algorithm, l.Cycle = limit.Calendar, d.calendar(v)
 	case "concurrency":
 		l.Algorithm = limit.Concurrency
 		d.empty(v)

@@ -158,7 +158,7 @@ func algorithmText(l *limit.Limit) string {
 	return fields.String()
 }
 
-func cycleFields(fields *fieldList, c limit.Cycle) {
+func cycleFields(fields *fieldList, c *limit.Cycle) {
 	usual := UsualCycle(c.Unit)
 	fields.add("unit", unitWords[c.Unit])
 	if c.Every != usual.Every {

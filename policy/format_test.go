@@ -251,7 +251,7 @@ func (g generator) lockout(countDenied bool) *policy.Lockout {
 }
 
 // cycle may be one that no calendar has.
-func (g generator) cycle() limit.Cycle {
+func (g generator) cycle() *limit.Cycle {
 	c := policy.UsualCycle(limit.Unit(1 + g.IntN(6)))
 	if g.maybe() {
 		c.Every = uint16(1 + g.IntN(100))

@@ -116,7 +116,7 @@ policies:
 	}
 	p, _ := set.Lookup("everything")
 	shared, _ := set.Lookup("shared")
-	newYork := shared.Limits[0].Cycle.Zone // loaded once: limits are compared by it
+	newYork := shared.Limits[0].Cycle.Zone
 	const second = limit.Span(1_000_000)
 	want := []limit.Limit{
 		{Algorithm: limit.FixedWindow, Quota: 1_000_000, Period: 3600 * second},
@@ -129,9 +129,9 @@ policies:
 		{Algorithm: limit.GCRA, Quota: 7, Period: 1500, Count: 5},
 		{Algorithm: limit.Lifetime, Quota: 8},
 		{Algorithm: limit.Unlimited},
-		{Algorithm: limit.Calendar, Quota: 9, Cycle: limit.Cycle{Unit: limit.Month, Every: 1, AnchorDay: 15, Zone: newYork}},
-		{Algorithm: limit.Calendar, Quota: 9, Cycle: limit.Cycle{Unit: limit.Week, Every: 2, WeekStart: 7, Zone: newYork}},
-		{Algorithm: limit.Calendar, Quota: 9, Cycle: limit.Cycle{Unit: limit.Day, Every: 1, Zone: zone("UTC")}},
+		{Algorithm: limit.Calendar, Quota: 9, Cycle: &limit.Cycle{Unit: limit.Month, Every: 1, AnchorDay: 15, Zone: newYork}},
+		{Algorithm: limit.Calendar, Quota: 9, Cycle: &limit.Cycle{Unit: limit.Week, Every: 2, WeekStart: 7, Zone: newYork}},
+		{Algorithm: limit.Calendar, Quota: 9, Cycle: &limit.Cycle{Unit: limit.Day, Every: 1, Zone: zone("UTC")}},
 		{Algorithm: limit.Concurrency, Quota: 10},
 	}
 	if newYork.String() != "America/New_York" || shared.Limits[0].Cycle.AnchorDay != 1 {
@@ -142,7 +142,7 @@ policies:
 		t.Errorf("the lockout is %+v, want %+v", p.Lockout, want)
 	}
 	for i, w := range want {
-		if p.Limits[i].Limit != w {
+		if !p.Limits[i].Equal(&w) {
 			t.Errorf("limits[%d] is %+v, want %+v", i, p.Limits[i].Limit, w)
 		}
 	}

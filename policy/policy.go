@@ -68,7 +68,8 @@ type Policy struct {
 	Parent string
 
 	// byTier holds the limits with every tier's numbers filled in, made once by NewSet. "" is the default tier.
-	byTier map[string][]Limit
+	byTier    map[string][]Limit
+	byDefault []Limit // byTier[""], which nearly every request asks for
 }
 
 // Limit is a limit.Limit with the words people use for it.

@@ -6,6 +6,9 @@ import "github.com/stint-io/stint/limit"
 // policy's own numbers where it has no default. It reports false for a tier that the policy does not have. It does not
 // allocate. The policy must be in a Set, and the caller must not change the slice.
 func (p *Policy) Resolve(tier string) ([]Limit, bool) {
+	if tier == "" {
+		return p.byDefault, p.byTier != nil
+	}
 	limits, ok := p.byTier[tier]
 	return limits, ok
 }
@@ -19,6 +22,7 @@ func (p *Policy) resolveTiers() {
 	if p.DefaultTier != "" {
 		p.byTier[""] = p.byTier[p.DefaultTier]
 	}
+	p.byDefault = p.byTier[""]
 }
 
 func (t Tier) resolve(limits []Limit) []Limit {

@@ -18,6 +18,9 @@ func window(l limit.Limit) limit.Span {
 	case limit.TokenBucket, limit.GCRA:
 		return refillSpan(l)
 	case limit.Calendar:
+		if l.Cycle == nil { // which Validate refuses
+			return 0
+		}
 		return limit.Span(l.Cycle.Every) * unitSpans[l.Cycle.Unit]
 	}
 	return l.Period

@@ -91,7 +91,7 @@ func (e *evaluation) do(r *Request, ch *charge) {
 	case AddUsed:
 		e.addUsed(r, ch)
 	case Block:
-		ch.counter.block(r.Adjustment.Until, e.at.Now)
+		ch.counter.blockUntil(r.Adjustment.Until)
 	case Unblock:
 		ch.counter.unblock()
 	case PutOverride:

@@ -22,7 +22,7 @@ func TestWhatIsSetIsUsed(t *testing.T) {
 		"bucket":   {Algorithm: limit.TokenBucket, Quota: 100, Count: 1, Period: hour, Initial: 100},
 		"gcra":     {Algorithm: limit.GCRA, Quota: 100, Count: 1, Period: hour},
 		"lifetime": {Algorithm: limit.Lifetime, Quota: 100},
-		"calendar": {Algorithm: limit.Calendar, Quota: 100, Cycle: limit.Cycle{Unit: limit.Day, Every: 1, Zone: utc}},
+		"calendar": {Algorithm: limit.Calendar, Quota: 100, Cycle: &limit.Cycle{Unit: limit.Day, Every: 1, Zone: utc}},
 	} {
 		w := newWorld(t, onePolicy(l))
 		adjust := func(op Op, n int64) Request {

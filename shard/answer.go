@@ -29,7 +29,8 @@ const (
 	flagShadow
 	flagAllowed
 	flagBlocked
-	flagMore // held, granted, lockout level and end of the block follow
+	flagMore      // held, granted, lockout level and end of the block follow
+	flagUncounted // in the second format
 )
 
 // encodeAnswer writes the record of an id: format, fingerprint, then what was decided. Policy and key of a status
@@ -56,7 +57,7 @@ func encodeAnswer(r *Request, d *Decision) []byte {
 			entry++
 		}
 		b = appendStatus(b, entry, s)
-		more = more || s.hasMore()
+		more = more || s.hasMore() || s.Uncounted
 	}
 	if more {
 		b[0] = answerFormatMore
@@ -73,7 +74,7 @@ func appendStatus(b []byte, entry int, s *LimitStatus) []byte {
 	b = binary.AppendUvarint(b, uint64(entry))
 	b = appendString(b, s.Limit)
 	b = append(b, bit(s.Unlimited)*flagUnlimited|bit(s.Shadow)*flagShadow|bit(s.Allowed)*flagAllowed|
-		bit(s.Blocked)*flagBlocked|bit(s.hasMore())*flagMore)
+		bit(s.Blocked)*flagBlocked|bit(s.hasMore())*flagMore|bit(s.Uncounted)*flagUncounted)
 	b = binary.AppendUvarint(b, s.Quota)
 	b = binary.AppendUvarint(b, s.Used)
 	b = binary.AppendUvarint(b, s.Remaining)
@@ -141,7 +142,7 @@ func (r *reader) status(q *Request) (s LimitStatus, ok bool) {
 	s.Unlimited, s.Shadow, s.Allowed = flags&flagUnlimited != 0, flags&flagShadow != 0, flags&flagAllowed != 0
 	s.Quota, s.Used, s.Remaining = r.uvarint(), r.uvarint(), r.uvarint()
 	s.WindowStart, s.ResetAt, s.RetryAfter = limit.Time(r.varint()), limit.Time(r.varint()), limit.Span(r.varint())
-	s.Blocked = flags&flagBlocked != 0
+	s.Blocked, s.Uncounted = flags&flagBlocked != 0, flags&flagUncounted != 0
 	if flags&flagMore != 0 {
 		s.Held, s.Granted, s.LockoutLevel, s.BlockedUntil = r.uvarint(), r.uvarint(), r.uint32(), limit.Time(r.varint())
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/stint-io/stint/limit"
@@ -184,4 +185,59 @@ func BenchmarkSnapshot(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkManyHolds is an owner's and a replica's work on a key with 1,000 open holds: a Reserve and the Settle of it, and a
+// Check that the holds deny. Requests of a batch have one key. ns and allocs are for one request.
+func BenchmarkManyHolds(b *testing.B) {
+	const open = 1000
+	running := limit.Limit{Algorithm: limit.Concurrency, Quota: 2 * open}
+	for _, limits := range [][]limit.Limit{{running}, {running, bucketLimit}} {
+		for _, size := range []int{1, 100} {
+			w := newWorld(b, onePolicy(limits...))
+			taken := make([]Request, 0, open)
+			for i := range open {
+				r := reserveOf(Entry{Policy: "p", Key: "k", Cost: 1})
+				r.Hold.TTL = hour + limit.Span(i)*second
+				taken = append(taken, r)
+			}
+			w.batch(origin, taken...)
+			now := origin
+			b.Run(fmt.Sprintf("settled/limits=%d/batch=%d", len(limits), size), func(b *testing.B) {
+				benchRequests(b, 2*size, func() {
+					now++
+					reserved, _ := w.batch(now, taken[:size]...)
+					settles := make([]Request, size)
+					for i := range settles {
+						settles[i] = settleOf(taken[i], reserved[i].Decision, Settlement{Action: ActionCancel})
+					}
+					now++
+					w.batch(now, settles...)
+				})
+			})
+			b.Run(fmt.Sprintf("denied/limits=%d/batch=%d", len(limits), size), func(b *testing.B) {
+				denied := slices.Repeat([]Request{checkOf("p", "k", 3*open/2)}, size)
+				benchRequests(b, size, func() {
+					now++
+					if results, _ := w.batch(now, denied...); results[0].Decision.Allowed {
+						b.Fatal("there was room")
+					}
+				})
+			})
+		}
+	}
+}
+
+// benchRequests reports what one of the requests costs that a round has.
+func benchRequests(b *testing.B, each int, round func()) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for b.Loop() {
+		round()
+	}
+	runtime.ReadMemStats(&after)
+	n := float64(b.N * each)
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/n, "ns/request")
+	b.ReportMetric(float64(after.Mallocs-before.Mallocs)/n, "allocs/request")
+	b.ReportMetric(0, "ns/op")
 }

@@ -7,10 +7,11 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// changed carries the state of a limit over to other numbers, as the policy's OnChange says.
-func (c *counter) changed(old *counted, new limit.Limit, now limit.Time) limit.State {
+// changed carries the state of the j-th limit over to other numbers, as the policy's OnChange says.
+func (c *counter) changed(j int, new limit.Limit, now limit.Time) limit.State {
+	old := &c.limits[j]
 	if new.Algorithm == limit.Concurrency { // what holds have taken counts, and nothing else
-		return limit.SetUsed(new, limit.State{}, c.reservedOn(old), now)
+		return limit.SetUsed(new, limit.State{}, c.heldSum(j).units, now)
 	}
 	s := limit.Convert(old.limit, old.state, new, now)
 	if !c.beginsAnew(old.limit, new) {
@@ -25,16 +26,6 @@ func (c *counter) changed(old *counted, new limit.Limit, now limit.Time) limit.S
 		return limit.SetUsed(new, s, new.Quota-remaining, now)
 	}
 	return limit.State{} // policy.Restart
-}
-
-// reservedOn is what open holds have taken of a limit and will give back to it, whether its window has passed or not.
-func (c *counter) reservedOn(l *counted) (units uint64) {
-	for i := range c.holds() {
-		if h := &c.extras.holds[i]; l.counts(h) {
-			units += h.cost
-		}
-	}
-	return units
 }
 
 // beginsAnew reports whether what was taken under the old numbers is given back no more. A policy that converts

@@ -100,7 +100,7 @@ func (c *counter) decode(value []byte, names []policy.Limit) error {
 	return nil
 }
 
-// nameFrom sets the name, and returns what the policy has under it: most likely the record's shares the time zone.
+// nameFrom sets the name, and returns what the policy has under it: most likely the record's shares its cycle.
 func (l *counted) nameFrom(name []byte, i int, names []policy.Limit) (like *limit.Limit) {
 	if i >= len(names) || names[i].Name != string(name) {
 		i = slices.IndexFunc(names, func(n policy.Limit) bool { return n.Name == string(name) })
@@ -119,19 +119,19 @@ func (c *counter) at(i int, l *policy.Limit, now limit.Time) limit.State {
 	if j < 0 {
 		return limit.State{}
 	}
-	if c.limits[j].limit == l.Limit {
+	if c.limits[j].limit.Equal(&l.Limit) {
 		return c.limits[j].state
 	}
 	if c.limits[j].atRest(now) {
 		return limit.State{}
 	}
-	return c.changed(&c.limits[j], l.Limit, now)
+	return c.changed(j, l.Limit, now)
 }
 
 // changing reports whether the i-th limit of a policy was counted under other numbers than those of now.
 func (c *counter) changing(i int, l *policy.Limit, now limit.Time) bool {
 	j := c.find(i, l.Name)
-	return j >= 0 && c.limits[j].limit != l.Limit && !c.limits[j].atRest(now)
+	return j >= 0 && !c.limits[j].limit.Equal(&l.Limit) && !c.limits[j].atRest(now)
 }
 
 // set makes s the state of the i-th limit of a policy, which at was asked for before.
@@ -142,11 +142,11 @@ func (c *counter) set(i int, l *policy.Limit, s limit.State, now limit.Time) {
 		c.limits = append(c.limits, counted{name: l.Name, limit: l.Limit})
 		j = len(c.limits) - 1
 		c.restart(&c.limits[j], c.newestTaken())
-	case (c.extras != nil || c.limits[j].limit != l.Limit) && c.limits[j].atRest(now):
+	case (c.extras != nil || !c.limits[j].limit.Equal(&l.Limit)) && c.limits[j].atRest(now):
 		// As if it were not there: it would not be if the record had been written since.
 		c.limits[j].limit = l.Limit
 		c.restart(&c.limits[j], max(c.limits[j].since, c.newestTaken()))
-	case c.limits[j].limit != l.Limit:
+	case !c.limits[j].limit.Equal(&l.Limit):
 		if c.beginsAnew(c.limits[j].limit, l.Limit) {
 			c.restart(&c.limits[j], now)
 		} else if limit.ForgetAt(l.Limit, c.at(i, l, now)) <= now { // nothing of it counts under the new numbers
@@ -174,7 +174,7 @@ func (c *counter) find(i int, name string) int {
 }
 
 // reset puts the limit called name back to rest at now, or all limits when name is "", and the ladder then too. Holds
-// stay open, and what they took is not given back any more.
+// stay open, and what they took is not given back any more; a block by hand stays.
 func (c *counter) reset(name string, now limit.Time) {
 	for i := range c.limits {
 		if l := &c.limits[i]; (name == "" || l.name == name) && !l.atRest(now) {
@@ -183,6 +183,6 @@ func (c *counter) reset(name string, now limit.Time) {
 		}
 	}
 	if name == "" {
-		c.unblock()
+		c.clearLadder()
 	}
 }

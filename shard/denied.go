@@ -95,7 +95,7 @@ func (e *evaluation) wait(r *Request, op Op, only int) limit.Span {
 	for i := range e.charges {
 		futures[i] = e.charges[i].counter.future()
 	}
-	for t := e.at.Now; ; {
+	for t := e.startOfWait(r, op, futures, only); ; {
 		next := limit.Forever
 		for _, f := range futures {
 			f.expire(t)
@@ -110,6 +110,45 @@ func (e *evaluation) wait(r *Request, op Op, only int) limit.Span {
 		}
 		t = next
 	}
+}
+
+// startOfWait is an instant before which the request is denied for certain. It spares looking at each expiry on the way
+// there, of which there may be thousands.
+func (e *evaluation) startOfWait(r *Request, op Op, futures []*counter, only int) limit.Time {
+	t, n := e.at.Now, 0
+	for i := range e.charges {
+		ch := &e.charges[i]
+		for j := range ch.limits {
+			l := &ch.limits[j]
+			if only == n || only < 0 && !l.Shadow && !ch.policy.Shadow {
+				t = max(t, futures[i].roomAt(j, l, op.least(&r.Entries[i])))
+			}
+			n++
+		}
+	}
+	return t
+}
+
+// roomAt is the instant at which enough open holds have ended for the i-th limit of a policy to have room for a cost; if
+// they are not enough, the end of the last. It is 0 for a limit that has room, or whose units come back by time.
+func (c *counter) roomAt(i int, l *policy.Limit, cost uint64) (at limit.Time) {
+	j := c.find(i, l.Name)
+	running := l.Algorithm == limit.Concurrency
+	if j < 0 || l.Unlimited || !running && l.Algorithm != limit.Lifetime || !c.limits[j].limit.Equal(&l.Limit) {
+		return 0
+	}
+	used := c.limits[j].state.A
+	for k := range c.holds() {
+		h := &c.extras.holds[k]
+		if used+cost <= l.Quota {
+			break
+		}
+		if (running || h.onExpire == policy.OnExpireCancel) && c.limits[j].counts(h) {
+			used -= min(used, h.cost)
+			at = h.expires
+		}
+	}
+	return at
 }
 
 // waitAt is how long from t on the request is denied, if nothing ends by itself until then.

@@ -48,12 +48,13 @@ const aheadMost = limit.Span(60e6)
 // least one, and the rest belong into the next batch.
 func Evaluate(view View, policies *policy.Set, requests []Request, at Stamp) ([]Result, []Put) {
 	e := evaluation{view: view, policies: policies, at: at, counters: make(map[string]*counter, len(requests))}
-	results := make([]Result, 0, len(requests))
+	results := make([]Result, len(requests))
 	for i := range requests {
 		if i > 0 && e.bytes > MaxEntryBytes-MaxEntryBytes/8 {
+			results = results[:i]
 			break
 		}
-		results = append(results, e.decide(&requests[i]))
+		e.decide(&requests[i], &results[i])
 	}
 	return results, e.puts()
 }
@@ -88,64 +89,71 @@ type charge struct {
 }
 
 // decide answers one request. One of a session first passes what the session remembers; a read never does, nor does a
-// message of an operation on several shards, which has records of its own.
-func (e *evaluation) decide(r *Request) Result {
+// message of an operation on several shards, which has records of its own. An answer is large: what every request passes
+// through makes it in its place, and does not hand it up from function to function.
+func (e *evaluation) decide(r *Request, answer *Result) {
 	if r.Operation != nil {
-		return e.operate(r)
+		*answer = e.operate(r)
+		return
 	}
 	if r.Session != (Session{}) && r.Op.changes() {
-		return e.decideInSession(r)
+		e.decideInSession(r, answer)
+	} else {
+		e.decideInTime(r, answer)
 	}
-	return e.decideInTime(r)
 }
 
-func (e *evaluation) decideInTime(r *Request) Result {
+func (e *evaluation) decideInTime(r *Request, answer *Result) {
 	if r.NotAfter != 0 && e.at.Now > r.NotAfter {
-		return Result{Err: &Error{Code: TooLate, Message: "the request arrived after its time; send it again"}}
+		answer.Err = &Error{Code: TooLate, Message: "the request arrived after its time; send it again"}
+		return
 	}
 	switch r.Op {
 	case Check, Peek, Get, Reset, Count, Partial, Reserve, Settle, SetUsed, AddUsed, Block, Unblock, PutOverride,
 		DeleteOverride, ReadAudit:
-		if err := e.termsProblem(r); err != nil {
-			return Result{Err: err}
+		if answer.Err = e.termsProblem(r); answer.Err != nil {
+			return
 		}
-		return e.decideKeys(r)
+		e.decideKeys(r, answer)
 	case OpenSession:
-		return e.openSession(r)
+		*answer = e.openSession(r)
 	case Fetch:
-		return e.fetch(r)
+		*answer = e.fetch(r)
 	case Swap:
-		return e.swap(r)
+		*answer = e.swap(r)
+	default:
+		answer.Err = &Error{Code: NotBuilt, Message: fmt.Sprintf(
+			"operation %d is not known to this version: run a newer one", r.Op)}
 	}
-	return Result{Err: &Error{Code: NotBuilt, Message: fmt.Sprintf(
-		"operation %d is not known to this version: run a newer one", r.Op)}}
 }
 
-func (e *evaluation) decideKeys(r *Request) Result {
+func (e *evaluation) decideKeys(r *Request, answer *Result) {
 	switch {
 	case e.at.Shard == System:
-		return Result{Err: Invalidf("", "the system shard holds documents and no keys")}
+		answer.Err = Invalidf("", "the system shard holds documents and no keys")
 	case r.ID == "":
-		return e.decideNew(r)
+		e.decideNew(r, answer)
+	default:
+		e.decideByID(r, answer)
 	}
-	return e.decideByID(r)
 }
 
 // decideByID decides a request with an idempotency id: once.
-func (e *evaluation) decideByID(r *Request) Result {
+func (e *evaluation) decideByID(r *Request, answer *Result) {
 	e.scratch = appendAnswerKey(e.scratch[:0], r.Namespace, r.ID)
 	key := string(e.scratch)
 	if record, found := e.lookup(key); found {
-		return e.replay(record.Value, r)
+		*answer = e.replay(record.Value, r)
+		return
 	}
 	if r.Op.charges() && e.view.Full() {
-		return Result{Err: e.full()}
+		answer.Err = e.full()
+		return
 	}
-	result := e.decideNew(r)
-	if result.Err == nil && result.Decision.Index != 0 {
-		e.record(key, r, &result.Decision)
+	e.decideNew(r, answer)
+	if answer.Err == nil && answer.Decision.Index != 0 {
+		e.record(key, r, &answer.Decision)
 	}
-	return result
 }
 
 // lookup finds a living record that is written whole, as the requests before this one have left it.
@@ -209,35 +217,41 @@ func (e *evaluation) newDecision() Decision {
 }
 
 // decideNew decides a request that has no recorded answer.
-func (e *evaluation) decideNew(r *Request) Result {
+func (e *evaluation) decideNew(r *Request, answer *Result) {
 	if r.Op == ReadAudit {
-		return e.readAudit()
+		*answer = e.readAudit()
+		return
 	}
-	d := e.newDecision()
-	if err := e.decideEntries(r, r.Op, &d); err != nil {
-		return Result{Err: err}
+	d := &answer.Decision
+	d.Allowed, d.DecidedAt, d.Position = true, e.at.Now, e.at.Position
+	err := e.decideEntries(r, r.Op, d)
+	if err == nil {
+		err = e.checkIDTime(r)
 	}
-	if err := e.checkIDTime(r); err != nil {
-		return Result{Err: err}
+	if err != nil {
+		*answer = Result{Err: err}
+		return
 	}
 	switch r.Op {
 	case Check, Count, Partial, Reserve:
-		if err := e.conclude(r, &d); err != nil {
-			return Result{Err: err}
+		if err := e.conclude(r, d); err != nil {
+			*answer = Result{Err: err}
+			return
 		}
 	case Peek:
 		if !d.Allowed {
-			e.exactWaits(r, Peek, &d)
+			e.exactWaits(r, Peek, d)
 		}
 	case Settle:
-		return e.settle(r, d)
+		*answer = e.settle(r, *d)
+		return
 	case Reset, SetUsed, AddUsed, Block, Unblock, PutOverride, DeleteOverride:
-		return e.adjust(r, d)
+		*answer = e.adjust(r, *d)
+		return
 	}
 	if e.extras {
-		e.showExtras(&d)
+		e.showExtras(d)
 	}
-	return Result{Decision: d}
 }
 
 // conclude does what a request that may count comes to: it is counted, or nothing is, or its denial is.
@@ -336,7 +350,13 @@ func (e *evaluation) decideLimit(op Op, ch *charge, j int, entry *Entry, cost ui
 	if status.Unlimited {
 		status.Quota = 0
 	}
-	s, status.Verdict = ask(op, l, s, cost, e.at.Now)
+	status.Uncounted = l.Algorithm == limit.Concurrency && (op == Check || op == Count || op == Partial)
+	if op == Check && !l.Unlimited && l.Algorithm != limit.Concurrency {
+		// What ask does too. It is what is asked most, and to hand a State and a Verdict on costs a twentieth of a decision.
+		s, status.Verdict = limit.Take(l.Limit, s, cost, e.at.Now)
+	} else {
+		s, status.Verdict = ask(op, l, s, cost, e.at.Now)
+	}
 	if op == Partial {
 		status.Granted = cost
 	}

@@ -15,19 +15,19 @@ func (c *counter) expire(now limit.Time) {
 	if c.extras == nil || len(c.extras.holds) == 0 || c.extras.holds[0].expires > now {
 		return
 	}
-	due, _ := slices.BinarySearchFunc(c.extras.holds, now, func(h hold, now limit.Time) int {
-		if h.expires <= now {
-			return -1
-		}
-		return 1
-	})
+	c.forgetSums()
+	due := 0
+	for due < len(c.extras.holds) && c.extras.holds[due].expires <= now {
+		due++
+	}
 	var remote []hold
-	for _, h := range c.extras.holds[:due] {
+	for i := range due {
+		h := &c.extras.holds[i]
 		if h.remote {
-			remote = append(remote, h)
+			remote = append(remote, *h)
 			continue
 		}
-		c.release(&h, h.onExpire == policy.OnExpireCancel, h.expires)
+		c.release(h, h.onExpire == policy.OnExpireCancel, h.expires)
 		if h.onExpire == policy.OnExpireCommit {
 			c.violate(h.expires)
 		}

@@ -26,13 +26,16 @@ import (
 // written; then e.statuses(&d), which makes d.Limits show what is, as Get does. Entries with Limits != nil are inline. A
 // Settle that is inline, or whose policy or tier is gone, has the limits that the counter's record names.
 
-// maxHolds bounds the open holds on one counter, and so its record.
-const maxHolds = 10_000
+// maxHolds bounds the open holds on one counter, and so its record, of which each has about 32 bytes: they are half an
+// entry then. Every batch that touches the key reads and writes all of them.
+const maxHolds = 4096
 
 // extras is what a counter has besides its limits.
 type extras struct {
-	holds    []hold // in order of (expires, name)
+	holds    []hold    // in order of (expires, name)
+	sums     []heldSum // of the holds, one for each limit; nil: not added up
 	ladder   ladder
+	block    limit.Time       // somebody has blocked the key by hand until then; 0: nobody
 	override *policy.Override // never changed, only replaced; of an expired one the evaluation knows nothing
 }
 
@@ -82,12 +85,20 @@ func (c *counter) holds() []hold {
 
 // findHold finds an open hold by name.
 func (c *counter) findHold(name string) (hold, bool) {
-	for _, h := range c.holds() {
-		if h.name == name {
-			return h, true
-		}
+	if i := c.placeOfHold(name); i >= 0 {
+		return c.extras.holds[i], true
 	}
 	return hold{}, false
+}
+
+// placeOfHold is where an open hold stands; -1: it is not there.
+func (c *counter) placeOfHold(name string) int {
+	for i := range c.holds() {
+		if c.extras.holds[i].name == name {
+			return i
+		}
+	}
+	return -1
 }
 
 // addHold puts a hold into the counter. There must be none of its name. What it took is not counted by this.
@@ -95,15 +106,29 @@ func (c *counter) addHold(h hold) {
 	x := c.extra()
 	i, _ := slices.BinarySearchFunc(x.holds, h, func(a, b hold) int { return a.compare(&b) })
 	x.holds = slices.Insert(x.holds, i, h)
+	for j := range x.sums {
+		if c.limits[j].counts(&h) {
+			x.sums[j].units += h.cost
+			x.sums[j].oldest = min(x.sums[j].oldest, h.taken)
+		}
+	}
 }
 
 // removeHold takes a hold out of the counter and gives nothing back: its units are spent.
 func (c *counter) removeHold(name string) (hold, bool) {
-	h, found := c.findHold(name)
-	if found {
-		c.extras.holds = slices.DeleteFunc(c.extras.holds, func(o hold) bool { return o.name == name })
+	i := c.placeOfHold(name)
+	if i < 0 {
+		return hold{}, false
 	}
-	return h, found
+	x := c.extras
+	h := x.holds[i]
+	x.holds = slices.Delete(x.holds, i, i+1)
+	for j := range x.sums {
+		if c.limits[j].counts(&h) {
+			x.sums[j].units -= h.cost
+		}
+	}
+	return h, true
 }
 
 // extendHold makes an open hold live until expires.
@@ -154,6 +179,7 @@ func (c *counter) refund(h *hold, units uint64, at limit.Time) {
 // very instant only those that come after this are fresh.
 func (c *counter) restart(l *counted, at limit.Time) {
 	l.since = at
+	c.forgetSums()
 	for i := range c.holds() {
 		if h := &c.extras.holds[i]; l.counts(h) {
 			h.uncounted = append(slices.Clip(h.uncounted), l.name)
@@ -164,14 +190,4 @@ func (c *counter) restart(l *counted, at limit.Time) {
 // counts reports whether the limit counted the hold, and was not put back to rest or begun anew since.
 func (l *counted) counts(h *hold) bool {
 	return (h.taken > l.since || h.fresh && h.taken == l.since) && !slices.Contains(h.uncounted, l.name)
-}
-
-// heldBy is how many units of the j-th limit's state are those of open holds.
-func (c *counter) heldBy(l *counted, now limit.Time) (held uint64) {
-	for i := range c.holds() {
-		if h := &c.extras.holds[i]; l.counts(h) && limit.StillCounts(l.limit, l.state, h.taken, now) {
-			held += h.cost
-		}
-	}
-	return held
 }

@@ -13,6 +13,7 @@ import (
 const (
 	extraLadder = 1 << iota
 	extraOverride
+	extraBlock
 )
 
 // The flags of a hold: its OnExpire in the two lowest bits, then these.
@@ -29,7 +30,7 @@ const (
 	overrideRate
 )
 
-// append writes the extras: number of holds, each, a byte of bits for what follows, ladder, override. nil is one
+// append writes the extras: number of holds, each, a byte of bits for what follows, ladder, override, block. nil is one
 // without anything.
 func (x *extras) append(b []byte) []byte {
 	if x == nil {
@@ -39,7 +40,7 @@ func (x *extras) append(b []byte) []byte {
 	for i := range x.holds {
 		b = x.holds[i].append(b)
 	}
-	b = append(b, bit(x.ladder != ladder{})*extraLadder|bit(x.override != nil)*extraOverride)
+	b = append(b, bit(x.ladder != ladder{})*extraLadder|bit(x.override != nil)*extraOverride|bit(x.block != 0)*extraBlock)
 	if l := &x.ladder; *l != (ladder{}) {
 		b = binary.AppendUvarint(b, uint64(l.failures))
 		b = binary.AppendUvarint(b, uint64(l.level))
@@ -48,6 +49,9 @@ func (x *extras) append(b []byte) []byte {
 	}
 	if x.override != nil {
 		b = appendOverride(b, x.override)
+	}
+	if x.block != 0 {
+		b = binary.AppendUvarint(b, uint64(x.block))
 	}
 	return b
 }
@@ -96,11 +100,13 @@ func (r *reader) extras() *extras {
 		r.failed = true
 		return nil
 	}
+	text := ""
 	if count > 0 {
 		x.holds = make([]hold, count)
+		text = string(r.rest) // of which names are parts, so that they are not copied one by one
 	}
 	for i := range x.holds {
-		x.holds[i] = r.hold()
+		x.holds[i] = r.hold(text)
 		r.failed = r.failed || i > 0 && x.holds[i-1].compare(&x.holds[i]) >= 0
 	}
 	has := r.byte()
@@ -111,14 +117,21 @@ func (r *reader) extras() *extras {
 	if has&extraOverride != 0 {
 		x.override = r.override()
 	}
-	if r.failed = r.failed || has > extraLadder|extraOverride; r.failed || count == 0 && has == 0 {
+	if has&extraBlock != 0 {
+		x.block = r.time()
+		r.failed = r.failed || x.block == 0
+	}
+	if r.failed = r.failed || has > extraLadder|extraOverride|extraBlock; r.failed || count == 0 && has == 0 {
 		return nil
 	}
 	return &x
 }
 
-func (r *reader) hold() hold {
-	h := hold{name: r.string(), expires: r.time(), taken: r.time(), cost: r.uvarint()}
+// hold reads one. Its name is a part of text, which ends as the reader's does.
+func (r *reader) hold(text string) hold {
+	size := len(r.bytes(r.uvarint()))
+	end := len(text) - len(r.rest)
+	h := hold{name: text[end-size : end], expires: r.time(), taken: r.time(), cost: r.uvarint()}
 	flags := r.byte()
 	h.onExpire = policy.OnExpire(flags & 3)
 	h.remote, h.fresh = flags&holdRemote != 0, flags&holdFresh != 0

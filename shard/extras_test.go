@@ -26,6 +26,7 @@ func everyExtra() *counter {
 				{name: operationHold("0199"), expires: origin + 2, taken: origin, cost: 2, onExpire: policy.OnExpireCancel, remote: true},
 			},
 			ladder: ladder{failures: 5, level: 3, blockedUntil: origin + 4_000_000, lastViolation: origin},
+			block:  origin + 7_000_000,
 			override: &policy.Override{Tier: "gold", Expires: origin + limit.Time(day), Limits: map[string]policy.TierLimit{
 				"minute": {Quota: &quota}, "rest": {Refill: &refill, Rate: &rate}, "none": {}}},
 		}}
@@ -45,6 +46,7 @@ func TestGoldenBytesOfExtras(t *testing.T) {
 	show("counter", everyExtra().encode(origin).Value)
 	for _, bare := range []*extras{
 		{ladder: ladder{blockedUntil: origin + 1}},
+		{block: origin + 1},
 		{override: &policy.Override{Tier: "gold"}},
 		{holds: everyExtra().extras.holds[:1]},
 	} {
@@ -181,7 +183,7 @@ func FuzzCounterWithExtras(f *testing.F) {
 		}
 		c.expire(limit.MaxTime)
 		for i := range c.limits {
-			c.heldBy(&c.limits[i], limit.MaxTime)
+			c.heldBy(i, limit.MaxTime)
 		}
 		c.encode(limit.MaxTime)
 	})

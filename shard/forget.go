@@ -9,6 +9,7 @@ import (
 
 // tidy takes out what says nothing any more at now.
 func (c *counter) tidy(now limit.Time) {
+	c.forgetSums()
 	for i := range c.limits {
 		if l := &c.limits[i]; l.since != 0 && c.sinceEnds(l) <= now {
 			l.since = 0
@@ -24,10 +25,13 @@ func (c *counter) tidy(now limit.Time) {
 	if x.ladder.ends(c.lockout()) <= now {
 		x.ladder = ladder{}
 	}
+	if x.block <= now {
+		x.block = 0
+	}
 	if !inForce(x.override, now) {
 		x.override = nil
 	}
-	if len(x.holds) == 0 && x.ladder == (ladder{}) && x.override == nil {
+	if len(x.holds) == 0 && x.ladder == (ladder{}) && x.block == 0 && x.override == nil {
 		c.extras = nil
 	}
 }
@@ -71,7 +75,7 @@ func (c *counter) forgetAt() limit.Time {
 	if f.extras == nil {
 		return forgetAt
 	}
-	forgetAt = max(forgetAt, f.extras.ladder.ends(c.lockout()))
+	forgetAt = max(forgetAt, f.extras.ladder.ends(c.lockout()), f.extras.block)
 	if o := f.extras.override; o != nil && o.Expires == 0 {
 		return limit.Forever
 	} else if o != nil {

@@ -28,13 +28,20 @@ type Sealer struct {
 // text:
 //
 //	flags (1 byte) | namespace | decided at | shard or home | epoch, seq, index; or the operation's id |
-//	for each entry inline (1 byte), policy, key, tier, cost, and if it is inline the names of its limits
+//	for each entry its flags (1 byte), policy, key, tier, cost; if it is inline the names of its limits; if limits have
+//	counted it, and it is no hold, how many (1 byte) and the prints of their names (2 bytes each)
 const handleFormat = 1
 
 // The bits of the flags.
 const (
 	handleOfHold = 1 << iota
 	handleOfOperation
+)
+
+// The bits of an entry's flags.
+const (
+	entryInline = 1 << iota
+	entryCounted
 )
 
 // NewSealer makes the Sealer of a cluster.
@@ -58,12 +65,41 @@ func derive(key []byte, text string) (derived [sha256.Size]byte) {
 	return derived
 }
 
-// Seal makes the id of a hold or a counted decision. The entries are those of its request, each with the units that
-// were taken: of a Partial those that were granted. The same arguments give the same id. It is as long as the keys, and
-// about 100 characters.
+// ID makes the id of what a request has taken; "" when there is nothing to settle, as after a denial, even one that was
+// counted.
+func (s *Sealer) ID(r *Request, d *Decision) string {
+	if !d.Allowed || d.Index == 0 && d.Operation == nil {
+		return ""
+	}
+	target := Target{Hold: r.Op == Reserve, DecidedAt: d.DecidedAt}
+	if d.Operation != nil {
+		target.Operation, target.Home = d.Operation.ID, d.Operation.Home
+	} else {
+		target.Position, target.Index = d.Position, d.Index
+	}
+	var few [8]LimitPrint // so that an id costs no memory but its own
+	b := appendHandle(s.begin(), &target, r.Namespace, nil)
+	rest := d.Limits
+	for i := range r.Entries {
+		var entry Entry
+		entry, rest = takenEntry(r, i, rest, few[:0])
+		b = appendHandleEntry(b, &entry)
+	}
+	return s.end(b)
+}
+
+// Seal makes the id of a hold or a counted decision. The entries are as Taken gives them. The same arguments give the same
+// id. It is as long as the keys, and about 100 characters.
 func (s *Sealer) Seal(target Target, namespace string, entries []Entry) string {
-	// Every counted decision has an id. As a rule it is made in this one piece of memory, and copied out of it once.
-	b := appendHandle(append(make([]byte, 0, 384), s.nonceKey[:]...), target, namespace, entries)
+	return s.end(appendHandle(s.begin(), &target, namespace, entries))
+}
+
+// begin makes room for an id. Every counted decision has one: as a rule it is made in this one piece of memory, and
+// copied out of it once.
+func (s *Sealer) begin() []byte { return append(make([]byte, 0, 384), s.nonceKey[:]...) }
+
+// end seals what was written behind begin.
+func (s *Sealer) end(b []byte) string {
 	nonce := nonceOf(b)
 	b = b[len(s.nonceKey)-1-len(nonce):] // the key was needed for the nonce only, and gives way to the head of the id
 	b[0] = handleFormat
@@ -84,7 +120,7 @@ func nonceOf(keyAndText []byte) (nonce [nonceSize]byte) {
 // nonceSize is that of AES-GCM.
 const nonceSize = 12
 
-func appendHandle(b []byte, target Target, namespace string, entries []Entry) []byte {
+func appendHandle(b []byte, target *Target, namespace string, entries []Entry) []byte {
 	b = append(b, bit(target.Hold)*handleOfHold|bit(target.Operation != "")*handleOfOperation)
 	b = appendString(b, namespace)
 	b = binary.AppendVarint(b, int64(target.DecidedAt))
@@ -104,7 +140,7 @@ func appendHandle(b []byte, target Target, namespace string, entries []Entry) []
 }
 
 func appendHandleEntry(b []byte, e *Entry) []byte {
-	b = append(b, bit(e.Limits != nil))
+	b = append(b, bit(e.Limits != nil)*entryInline|bit(len(e.Counted) > 0)*entryCounted)
 	b = appendString(b, e.Policy)
 	b = appendString(b, e.Key)
 	b = appendString(b, e.Tier)
@@ -113,6 +149,12 @@ func appendHandleEntry(b []byte, e *Entry) []byte {
 		b = binary.AppendUvarint(b, uint64(len(e.Limits)))
 		for i := range e.Limits {
 			b = appendString(b, e.Limits[i].Name)
+		}
+	}
+	if len(e.Counted) > 0 {
+		b = binary.AppendUvarint(b, uint64(len(e.Counted)))
+		for _, print := range e.Counted {
+			b = binary.LittleEndian.AppendUint16(b, uint16(print))
 		}
 	}
 	return b
@@ -160,19 +202,22 @@ func decodeHandle(plain []byte) (Request, error) {
 }
 
 func (r *reader) handleEntry() Entry {
-	inline := r.byte()
+	flags := r.byte()
 	e := Entry{Policy: r.string(), Key: r.string(), Tier: r.string(), Cost: r.uvarint()}
-	if inline == 0 {
-		return e
+	r.failed = r.failed || flags > entryInline|entryCounted
+	if flags&entryInline != 0 {
+		e.Limits = make([]policy.Limit, r.count()) // a name has at least a byte
+		for i := range e.Limits {
+			e.Limits[i].Name = r.string()
+		}
 	}
-	count := r.uvarint()
-	if inline != 1 || count > uint64(len(r.rest)) { // a name has at least a byte: refuse before making room for it
-		r.failed = true
-		return Entry{}
-	}
-	e.Limits = make([]policy.Limit, count)
-	for i := range e.Limits {
-		e.Limits[i].Name = r.string()
+	if flags&entryCounted != 0 {
+		prints := r.bytes(2 * r.count())
+		r.failed = r.failed || len(prints) == 0
+		for len(prints) > 0 {
+			e.Counted = append(e.Counted, LimitPrint(binary.LittleEndian.Uint16(prints)))
+			prints = prints[2:]
+		}
 	}
 	return e
 }

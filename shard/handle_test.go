@@ -34,6 +34,9 @@ func anyHandle(rnd *rand.Rand) (Target, string, []Entry) {
 		case 2:
 			e.Limits = []policy.Limit{}
 		}
+		for range rnd.IntN(3) {
+			e.Counted = append(e.Counted, LimitPrint(rnd.Uint32()))
+		}
 		entries = append(entries, e)
 	}
 	return target, "default", entries
@@ -117,14 +120,14 @@ func FuzzDecodeHandle(f *testing.F) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	for range 8 {
 		target, namespace, entries := anyHandle(rnd)
-		f.Add(appendHandle(nil, target, namespace, entries))
+		f.Add(appendHandle(nil, &target, namespace, entries))
 	}
 	f.Fuzz(func(t *testing.T, plain []byte) {
 		r, err := decodeHandle(plain)
 		if err != nil {
 			return
 		}
-		b := appendHandle(nil, r.Settlement.Target, r.Namespace, r.Entries)
+		b := appendHandle(nil, &r.Settlement.Target, r.Namespace, r.Entries)
 		again, err := decodeHandle(b)
 		if err != nil || !reflect.DeepEqual(r, again) {
 			t.Fatalf("%+v comes back as %+v, %v", r, again, err)
@@ -132,11 +135,14 @@ func FuzzDecodeHandle(f *testing.F) {
 	})
 }
 
-func BenchmarkSeal(b *testing.B) {
+func BenchmarkID(b *testing.B) {
 	s := NewSealer(testSecret)
-	target := Target{Position: Position{3, 7, 12}, Index: 1, DecidedAt: origin}
-	entries := []Entry{{Policy: "per-ip", Key: "203.0.113.7", Cost: 1}}
+	r := Request{Op: Check, Namespace: "default", Entries: []Entry{{Policy: "per-ip", Key: "203.0.113.7", Cost: 1}}}
+	d := Decision{Allowed: true, Position: Position{3, 7, 12}, Index: 1, DecidedAt: origin, Limits: []LimitStatus{
+		{Policy: "per-ip", Key: "203.0.113.7", Limit: "minute"}, {Policy: "per-ip", Key: "203.0.113.7", Limit: "day"}}}
+	d.Limits[0].Allowed, d.Limits[1].Allowed = true, true
+	b.ReportAllocs()
 	for b.Loop() {
-		s.Seal(target, "default", entries)
+		s.ID(&r, &d)
 	}
 }

@@ -279,7 +279,7 @@ func (g *holdGame) judgeTaking(r *Request, got *Result) string {
 		return ""
 	}
 	at := &got.Decision
-	d := &deal{expires: at.HoldExpires, request: Request{Op: Settle, Namespace: "default", Entries: r.Entries, Hold: r.Hold,
+	d := &deal{expires: at.HoldExpires, request: Request{Op: Settle, Namespace: "default", Entries: Taken(r, at), Hold: r.Hold,
 		Settlement: &Settlement{Target: Target{Hold: r.Op == Reserve, Position: at.Position, Index: at.Index, DecidedAt: at.DecidedAt}}}}
 	if r.Hold != nil {
 		d.commit = r.Hold.OnExpire == policy.OnExpireCommit

@@ -107,7 +107,7 @@ func (s *storyteller) remember(name string, r *Request, d *Decision) {
 	if s.taken == nil {
 		s.taken = make(map[string]Request)
 	}
-	s.taken[name] = Request{Namespace: r.Namespace, Entries: r.Entries, Settlement: &Settlement{
+	s.taken[name] = Request{Namespace: r.Namespace, Entries: Taken(r, d), Settlement: &Settlement{
 		Target: Target{Hold: r.Op == Reserve, Position: d.Position, Index: d.Index, DecidedAt: d.DecidedAt}}}
 }
 

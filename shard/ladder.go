@@ -7,12 +7,12 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// ladder is what a counter remembers of violations, as policy.Lockout says, and of a Block by hand, which a policy
-// without a lockout has too. The zero ladder is a key that did nothing.
+// ladder is what a counter remembers of violations, as policy.Lockout says. The zero ladder is a key that did nothing. A
+// Block by hand is no part of it: the success of an attempt that was under way must not end what a person has decided.
 type ladder struct {
-	failures      uint32 // in a row
-	level         uint32 // blocks so far
-	blockedUntil  limit.Time
+	failures      uint32     // in a row
+	level         uint32     // blocks so far
+	blockedUntil  limit.Time // by the ladder itself
 	lastViolation limit.Time
 }
 
@@ -36,7 +36,7 @@ func (c *counter) violate(at limit.Time) {
 	l.blockedUntil = max(l.blockedUntil, at+limit.Time(blockSpan(k, l.level)))
 }
 
-// succeed notes a success at an instant: failures, ladder and block end, or the ladder is one level lower. It is
+// succeed notes a success at an instant: failures, ladder and its block end, or the ladder is one level lower. It is
 // forgiven as if the block had been to end then.
 func (c *counter) succeed(at limit.Time) {
 	if c.extras == nil {
@@ -77,12 +77,16 @@ func blockSpan(k *policy.Lockout, level uint32) limit.Span {
 	return min(span, k.Max)
 }
 
-// blockedUntil is when the key's block ends; 0: it is not blocked.
+// blockedUntil is when the key's blocks, that by hand and the ladder's, have both ended; 0: it is not blocked.
 func (c *counter) blockedUntil(now limit.Time) limit.Time {
-	if c.extras == nil || c.extras.ladder.blockedUntil <= now {
+	if c.extras == nil {
 		return 0
 	}
-	return c.extras.ladder.blockedUntil
+	until := max(c.extras.block, c.extras.ladder.blockedUntil)
+	if until <= now {
+		return 0
+	}
+	return until
 }
 
 // level is how many blocks of the ladder are not forgiven.
@@ -93,17 +97,20 @@ func (c *counter) level(now limit.Time) uint32 {
 	return c.extras.ladder.level
 }
 
-// block denies everything until an instant. A ladder that is forgiven by now does not come back with it.
-func (c *counter) block(until, now limit.Time) {
-	l := &c.extra().ladder
-	if l.ends(c.lockout()) <= now {
-		*l = ladder{}
+// blockUntil denies everything until an instant, in the place of an earlier block by hand. Nothing but unblock and that
+// instant ends it.
+func (c *counter) blockUntil(until limit.Time) { c.extra().block = until }
+
+// unblock ends the blocks, and clears the ladder.
+func (c *counter) unblock() {
+	c.clearLadder()
+	if c.extras != nil {
+		c.extras.block = 0
 	}
-	l.blockedUntil = until
 }
 
-// unblock ends the block, and clears the ladder.
-func (c *counter) unblock() {
+// clearLadder makes it a key that did nothing, if somebody has blocked it by hand or not.
+func (c *counter) clearLadder() {
 	if c.extras != nil {
 		c.extras.ladder = ladder{}
 	}

@@ -151,9 +151,11 @@ func (e *evaluation) showExtras(d *Decision) {
 // held is how many units of the i-th limit of a policy are those of open holds.
 func (c *counter) held(i int, l *policy.Limit, now limit.Time) uint64 {
 	j := c.find(i, l.Name)
-	if j < 0 || c.limits[j].limit != l.Limit && c.beginsAnew(c.limits[j].limit, l.Limit) {
+	if j < 0 || !c.limits[j].limit.Equal(&l.Limit) && c.beginsAnew(c.limits[j].limit, l.Limit) {
 		return 0
 	}
-	as := counted{name: l.Name, limit: l.Limit, state: c.at(i, l, now), since: c.limits[j].since}
-	return c.heldBy(&as, now)
+	if c.limits[j].limit.Equal(&l.Limit) {
+		return c.heldBy(j, now)
+	}
+	return c.heldOf(&counted{name: l.Name, limit: l.Limit, state: c.at(i, l, now), since: c.limits[j].since}, now)
 }

@@ -49,11 +49,16 @@ func (e *evaluation) takePart(r *Request) ([]Entry, Result) {
 		return nil, Result{Err: idReused(r.Operation.ID)}
 	}
 	e.count(&d)
-	p.Entries = e.taken(p.Entries, p.Op, &d)
-	if r.Op == Charge || p.Op == Reserve {
+	p.Entries = Taken(&p, &d)
+	if p.Op == Reserve {
+		e.holdPart(r, &p, &d)
+		return p.Entries, Result{Decision: e.shown(&p, d)}
+	}
+	d = e.shown(&p, d) // as it will be when home has decided: what is allowed is then held no more
+	if r.Op == Charge {
 		e.holdPart(r, &p, &d)
 	}
-	return p.Entries, Result{Decision: e.shown(&p, d)}
+	return p.Entries, Result{Decision: d}
 }
 
 // heldUnder reports whether a counter has a hold of that name already. An id that a client uses for two operations comes to
@@ -93,23 +98,6 @@ func (e *evaluation) shown(p *Request, d Decision) Decision {
 		}
 	}
 	return d
-}
-
-// taken returns the entries, each with the units that were taken for it: of a Partial those that were granted.
-func (e *evaluation) taken(entries []Entry, op Op, d *Decision) []Entry {
-	if op != Partial {
-		return entries
-	}
-	entries = append([]Entry(nil), entries...)
-	n := 0
-	for i := range e.charges {
-		entries[i].Cost = 0
-		for range e.charges[i].limits {
-			entries[i].Cost = max(entries[i].Cost, d.Limits[n].Granted)
-			n++
-		}
-	}
-	return entries
 }
 
 // holdPart makes a hold of what was taken: one that does not expire here, since another record says when.

@@ -176,6 +176,9 @@ type Entry struct {
 	// Limits are used in the place of a policy's; nil: the policy's. Policy is then a name for people, "" too, and the
 	// key is another than that of a policy of this name.
 	Limits []policy.Limit
+	// Counted is for the Settle of a decision, and names the limits that have counted its Cost; nil: none has. Nothing is
+	// given back to any other. Taken fills it in.
+	Counted []LimitPrint
 }
 
 // Result answers one Request: a decision, or the reason why there is none.
@@ -209,11 +212,12 @@ type LimitStatus struct {
 	Quota              uint64
 	Unlimited          bool // counted, never denied: Quota and Remaining mean nothing and are 0
 	Shadow             bool
-	Held               uint64     // of Used: reserved and not settled
-	Granted            uint64     // Partial: what was taken
+	Blocked            bool       // the block until BlockedUntil denies
 	LockoutLevel       uint32     // blocks of the ladder so far
 	BlockedUntil       limit.Time // the key is blocked until then; 0: it is not
-	Blocked            bool       // that block denies
+	Uncounted          bool       // a concurrency limit that was asked about what is no hold: so it counted nothing
+	Held               uint64     // of Used: reserved and not settled
+	Granted            uint64     // Partial: what was taken
 	limit.Verdict
 }
 

@@ -24,32 +24,36 @@ func (e *evaluation) openSession(r *Request) Result {
 // Whatever says that it was definitely not applied is true of this copy. When the request says Retry it is true of all
 // copies, those under way too, with two exceptions: SessionGone, as what a session has counted is forgotten with it; and
 // TooLate to a number that its node called finished, to which nobody listens any more.
-func (e *evaluation) decideInSession(r *Request) Result {
+func (e *evaluation) decideInSession(r *Request, answer *Result) {
 	if r.Number == 0 || r.Acked >= r.Number {
-		return Result{Err: Invalidf("number", "is %d, with %d finished: it must be above", r.Number, r.Acked)}
+		answer.Err = Invalidf("number", "is %d, with %d finished: it must be above", r.Number, r.Acked)
+		return
 	}
 	s := e.session(r.Session)
 	if s == nil {
-		return Result{Err: errSessionGone}
+		answer.Err = errSessionGone
+		return
 	}
 	s.ack(r.Acked)
-	result := e.decideOnce(s, r)
+	e.decideOnce(s, r, answer)
 	e.weigh(s)
-	return result
 }
 
-func (e *evaluation) decideOnce(s *session, r *Request) Result {
+func (e *evaluation) decideOnce(s *session, r *Request, answer *Result) {
 	switch {
 	case r.Number <= s.acked || s.closed.has(r.Number):
-		return Result{Err: errFinished}
+		answer.Err = errFinished
+		return
 	case s.counted.has(r.Number):
-		return e.decidedBefore(r)
+		e.decidedBefore(r, answer)
+		return
 	case r.Number-s.acked > sessionWindow:
-		return Result{Err: tooFarAhead(r, s)}
+		answer.Err = tooFarAhead(r, s)
+		return
 	}
-	result := e.decideInTime(r)
-	switch d := &result.Decision; {
-	case result.Err == nil && (d.Allowed || d.Index != 0):
+	e.decideInTime(r, answer)
+	switch d := &answer.Decision; {
+	case answer.Err == nil && (d.Allowed || d.Index != 0):
 		s.add(&s.counted, r.Number)
 		if d.Index != 0 && r.ID == "" && (!d.Allowed || r.Op.answersOnce()) {
 			e.write(Put{Key: string(appendSessionAnswerKey(nil, r)),
@@ -58,7 +62,6 @@ func (e *evaluation) decideOnce(s *session, r *Request) Result {
 	case r.Retry:
 		s.add(&s.closed, r.Number)
 	}
-	return result
 }
 
 var (
@@ -124,11 +127,12 @@ func (o Op) answersOnce() bool { return o == Reserve || o == Partial || o == Set
 
 // decidedBefore answers a copy of a request that was counted: as its idempotency record says, or that of the session, if
 // there is one. The parts of an operation on several shards have records of their own.
-func (e *evaluation) decidedBefore(r *Request) Result {
+func (e *evaluation) decidedBefore(r *Request, answer *Result) {
 	if r.Operation != nil {
 		again := *r
 		again.NotAfter = 0 // it was decided in time
-		return e.decideInTime(&again)
+		e.decideInTime(&again, answer)
+		return
 	}
 	if r.ID != "" {
 		e.scratch = appendAnswerKey(e.scratch[:0], r.Namespace, r.ID)
@@ -136,9 +140,10 @@ func (e *evaluation) decidedBefore(r *Request) Result {
 		e.scratch = appendSessionAnswerKey(e.scratch[:0], r)
 	}
 	if record, found := e.lookup(string(e.scratch)); found {
-		return e.replay(record.Value, r)
+		*answer = e.replay(record.Value, r)
+		return
 	}
-	return Result{Decision: e.asCounted(r)}
+	answer.Decision = e.asCounted(r)
 }
 
 // asCounted says allowed, with the limits that were counted on as they are now. What can no longer be shown is left

@@ -123,8 +123,8 @@ func (e *evaluation) mayStillSettle(t *Target) (limit.Time, *Error) {
 func (e *evaluation) settleTaken(r *Request, s *Settlement, name string, decidedAt limit.Time) *Error {
 	taken := make([]hold, len(e.charges))
 	for i, ch := range e.charges {
-		taken[i] = hold{taken: decidedAt, cost: r.Entries[i].Cost}
 		if !s.Target.Hold {
+			taken[i] = hold{taken: decidedAt, cost: r.Entries[i].Cost, uncounted: ch.counter.uncounted(r.Entries[i].Counted)}
 			continue
 		}
 		h, found := ch.counter.findHold(name)

@@ -22,7 +22,7 @@ func reserveOf(entries ...Entry) Request {
 // settleOf settles what a request has taken.
 func settleOf(r Request, d Decision, s Settlement) Request {
 	s.Target = Target{Hold: r.Op == Reserve, Position: d.Position, Index: d.Index, DecidedAt: d.DecidedAt}
-	return Request{Op: Settle, Namespace: r.Namespace, Entries: r.Entries, Settlement: &s}
+	return Request{Op: Settle, Namespace: r.Namespace, Entries: Taken(&r, &d), Settlement: &s}
 }
 
 // must decides one request at now that is not refused.
@@ -297,11 +297,15 @@ func TestTheMostHolds(t *testing.T) {
 	c := counter{key: string(appendCounterKey(nil, "default", "p", "k")), policy: inlinePolicy, limits: []counted{
 		{name: "a", limit: lifetimeOf(1 << 40), state: limit.State{A: maxHolds}}}}
 	for i := range maxHolds {
-		c.addHold(hold{name: holdName(Position{}, uint32(i)), taken: origin, expires: origin + 2 + limit.Time(i),
+		c.addHold(hold{name: holdName(Position{Epoch: 1 << 20, Seq: 1 << 27}, uint32(i)), taken: origin, expires: origin + 2 + limit.Time(i),
 			cost: 1, onExpire: policy.OnExpireCancel})
 	}
-	w.append(EncodeBatch(w.next(origin), []Put{c.encode(origin)}))
-	if err := w.refused(origin+1, r); err.Code != Overloaded || !strings.Contains(err.Message, "10000") {
+	put := c.encode(origin)
+	if len(put.Value) > MaxEntryBytes/2 {
+		t.Errorf("the record has %d bytes, which leaves no room for others in an entry", len(put.Value))
+	}
+	w.append(EncodeBatch(w.next(origin), []Put{put}))
+	if err := w.refused(origin+1, r); err.Code != Overloaded || !strings.Contains(err.Message, "4096") {
 		t.Errorf("refused with %+v", err)
 	}
 	w.wantUsed(origin+1, "p", "k", maxHolds)

@@ -211,7 +211,7 @@ func randomLimit(rnd *rand.Rand) limit.Limit {
 		l.Quota *= 20
 	case limit.Concurrency:
 	case limit.Calendar:
-		l.Cycle = limit.Cycle{Unit: limit.Minute, Every: uint16(1 + rnd.IntN(3)), Zone: zones[rnd.IntN(len(zones))]}
+		l.Cycle = &limit.Cycle{Unit: limit.Minute, Every: uint16(1 + rnd.IntN(3)), Zone: zones[rnd.IntN(len(zones))]}
 	case limit.SlidingBuckets:
 		l.Bucket = period / 10
 		l.Period = period

@@ -1,9 +1,6 @@
 package check
 
 import (
-	"math"
-	"slices"
-
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 )
@@ -50,62 +47,6 @@ func (h *History) keep(all []*asked) {
 	for _, a := range all {
 		h.counters[a.address()] = a.counter
 	}
-}
-
-// resolve fills in the numbers of the tier (the request's, else the override's, else the default), and over them those
-// of the override, as far as they make a limit.
-func resolve(p *policy.Policy, tier string, o *policy.Override) []policy.Limit {
-	if o == nil {
-		o = &policy.Override{}
-	}
-	if _, known := p.Tiers[o.Tier]; tier == "" && known {
-		tier = o.Tier
-	}
-	if tier == "" {
-		tier = p.DefaultTier
-	}
-	limits := slices.Clone(p.Limits)
-	for i := range limits {
-		l, own := &limits[i], p.Limits[i].Limit
-		numbers := p.Tiers[tier].Limits[l.Name]
-		l.Unlimited = p.Tiers[tier].Unlimited
-		if !l.Unlimited {
-			l.Limit = filled(own, numbers)
-		}
-		if over, ok := o.Limits[l.Name]; ok && knows(own.Algorithm, over) {
-			changed := filled(filled(own, numbers), over)
-			if own.Algorithm == limit.TokenBucket && own.Initial == own.Quota {
-				changed.Initial = changed.Quota
-			}
-			if changed.Validate() == nil {
-				l.Limit = changed
-			}
-		}
-	}
-	return limits
-}
-
-// knows reports whether an algorithm has the numbers that are given.
-func knows(a limit.Algorithm, t policy.TierLimit) bool {
-	return (t.Quota == nil || a != limit.Unlimited) && (t.Refill == nil || a == limit.TokenBucket) &&
-		(t.Rate == nil || a == limit.GCRA)
-}
-
-func filled(l limit.Limit, t policy.TierLimit) limit.Limit {
-	full := l.Algorithm == limit.TokenBucket && l.Initial == l.Quota
-	if t.Quota != nil {
-		l.Quota = *t.Quota
-	}
-	if t.Refill != nil {
-		l.Count = *t.Refill
-	}
-	if t.Rate != nil {
-		l.Count = *t.Rate
-	}
-	if full {
-		l.Initial = l.Quota
-	}
-	return l
 }
 
 // decide is what the shard must say, and counts it.
@@ -365,60 +306,4 @@ func (a *asked) withoutHolds() *asked {
 	other.counter = a.counter.copied()
 	other.counter.holds = nil
 	return &other
-}
-
-// wait is how long it takes until something is true if nobody does anything and open holds end at their time. Between
-// two such ends what is admitted only grows, so it is enough to search each of these spans.
-func wait(all []*asked, now limit.Time, admits func([]*asked, limit.Time) bool) limit.Span {
-	ends := []limit.Time{now}
-	for _, a := range all {
-		for _, hold := range a.counter.holds {
-			ends = append(ends, hold.expires)
-		}
-	}
-	slices.Sort(ends)
-	ends = append(slices.Compact(ends), math.MaxInt64)
-	for i, from := range ends[:len(ends)-1] {
-		wait := firstWait(from, func(at limit.Time) bool { return admits(ahead(all, from), at) })
-		if wait != limit.Never && from+limit.Time(wait) < ends[i+1] {
-			return limit.Span(from-now) + wait
-		}
-	}
-	return limit.Never
-}
-
-// ahead are copies of counters as they will be at an instant if nobody does anything.
-func ahead(all []*asked, at limit.Time) (later []*asked) {
-	for _, a := range all {
-		other := *a
-		other.counter = a.counter.copied()
-		other.counter.expire(a.policy.Lockout, at)
-		later = append(later, &other)
-	}
-	return later
-}
-
-// admitsAll reports whether a request would be admitted.
-func admitsAll(op Op) func([]*asked, limit.Time) bool {
-	return func(all []*asked, at limit.Time) bool {
-		for _, a := range all {
-			if a.blockedUntil(at) > at && !a.policy.Shadow {
-				return false
-			}
-			for i := range a.limits {
-				if !a.shadowed(i) && !a.limits[i].Unlimited && !a.at(i, at).model.Admits(a.least(op), at) {
-					return false
-				}
-			}
-		}
-		return true
-	}
-}
-
-// least is what an entry must have room for.
-func (a *asked) least(op Op) uint64 {
-	if op == Partial {
-		return 1
-	}
-	return a.Cost
 }

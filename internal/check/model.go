@@ -46,7 +46,7 @@ func memoryOf(l limit.Limit) memory {
 	case limit.GCRA:
 		return newArrivals(l)
 	case limit.Calendar:
-		return newPeriods(l.Cycle)
+		return newPeriods(*l.Cycle)
 	case limit.Lifetime, limit.Unlimited, limit.Concurrency:
 		return &tally{}
 	}

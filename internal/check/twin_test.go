@@ -384,8 +384,8 @@ var zones = func() (all []*limit.Zone) {
 	return all
 }()
 
-func randomCycle(rng *rand.Rand) limit.Cycle {
-	c := limit.Cycle{Unit: limit.Unit(1 + rng.IntN(int(limit.Year))), Every: 1, Zone: zones[rng.IntN(len(zones))]}
+func randomCycle(rng *rand.Rand) *limit.Cycle {
+	c := &limit.Cycle{Unit: limit.Unit(1 + rng.IntN(int(limit.Year))), Every: 1, Zone: zones[rng.IntN(len(zones))]}
 	most := [...]int{limit.Minute: 90, limit.Hour: 26, limit.Day: 40, limit.Week: 8, limit.Month: 14, limit.Year: 3}
 	if rng.IntN(2) == 0 {
 		c.Every = uint16(1 + rng.IntN(most[c.Unit]))

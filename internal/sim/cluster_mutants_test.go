@@ -72,7 +72,7 @@ var clusterMutants = []clusterMutant{
 		"if !r.Retry || err.MaybeApplied() {", "if true {"},
 		tests("cluster", "TestAfterAnUnknownOutcomeOnlyADecisionIsCertain|TestWhateverFailsTheCallersHearTheTruth")},
 	{mutant{"what has no id and no session is asked again", "cluster/route_errand.go",
-		"return r.Number != 0 || r.ID != \"\" || !changes(r)", "return true"},
+		"return r.Number != 0 || r.ID != \"\" || r.Operation != nil || !changes(r)", "return true"},
 		tests("cluster", "TestWithoutSessionAndIDAnUnknownOutcomeIsFinal|TestWhateverFailsTheCallersHearTheTruth")},
 	{mutant{"a second copy does not say so", "cluster/route_errand.go", "\t\t\tr.Retry = true\n", ""},
 		tests("cluster", "TestWhateverFailsTheCallersHearTheTruth|TestACopyThatComesLateCountsNothing")},
@@ -125,6 +125,9 @@ var clusterMutants = []clusterMutant{
 	{mutant{"a decision is given back twice", "shard/operation_settle.go",
 		"\tl.state = legSettled\n", "\tl.state = legCommitted\n"},
 		tests("cluster", "TestAnOperationIsAllOrNothing")},
+	// Waits.
+	{mutant{"waits know nothing of other numbers", "shard/denied.go", "if !e.extras && !e.changing() {", "if !e.extras {"},
+		tests("shard", "TestWaitUnderChangedNumbersIsExact")},
 	// The same and more, seen by whole clusters.
 	{mutant{"nobody waits for the disk", "raftfsm/log.go", "batch.Commit(pebble.Sync)", "batch.Commit(pebble.NoSync)"},
 		fewClusters("1", "6")},

@@ -102,7 +102,6 @@ var holdMutants = []mutant{
 		"e.lookup(endKey(name)); found {", "e.lookup(endKey(name)); found && t.Hold && len(record.Value) == 0 {"},
 	{"waits know nothing of holds", "shard/denied.go", "\t\tfutures[i] = e.charges[i].counter.future()\n",
 		"\t\tfutures[i] = e.charges[i].counter.future()\n\t\tif x := futures[i].extras; x != nil {\n\t\t\tx.holds = nil\n\t\t}\n"},
-	{"waits know nothing of other numbers", "shard/denied.go", "if !e.extras && !e.changing() {", "if !e.extras {"},
 	{"a commit keeps a place among the concurrent", "shard/extras.go",
 		"if (back || l.limit.Algorithm == limit.Concurrency) && l.counts(h) {", "if back && l.counts(h) {"},
 	{"a check takes a place among the concurrent", "shard/modes.go",

@@ -1263,7 +1263,9 @@ type SettleRequest_HoldId struct {
 }
 
 type SettleRequest_DecisionId struct {
-	// Handle of a decision: all but extend can be done with it, once, within the retention of its policy.
+	// Handle of a decision, which can be settled once, within the shortest retention of its policies: commit with a lower
+	// or a higher actual cost, cancel, success or failed; not extend. Units go back to those limits only that counted the
+	// decision, and that were not put to rest, set or begun anew since.
 	DecisionId string `protobuf:"bytes,2,opt,name=decision_id,json=decisionId,proto3,oneof"`
 }
 
@@ -1868,17 +1870,18 @@ type AdjustRequest_Reset_ struct {
 }
 
 type AdjustRequest_SetUsed struct {
-	// Set the used units.
+	// Set the used units. Decisions and holds of before give nothing back to the limit.
 	SetUsed uint64 `protobuf:"varint,6,opt,name=set_used,json=setUsed,proto3,oneof"`
 }
 
 type AdjustRequest_AddUsed struct {
-	// Add to the used units, or take away.
+	// Add to the used units. A negative amount takes away, and begins the limit anew for refunds: decisions and holds of
+	// before give nothing back to it.
 	AddUsed int64 `protobuf:"zigzag64,7,opt,name=add_used,json=addUsed,proto3,oneof"`
 }
 
 type AdjustRequest_BlockUntil struct {
-	// Deny everything until this instant.
+	// Deny everything until this instant. Only unblock ends it sooner: no success does, and no reset.
 	BlockUntil *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=block_until,json=blockUntil,proto3,oneof"`
 }
 
