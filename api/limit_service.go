@@ -163,7 +163,7 @@ func (s limitService) answer(
 		s.observe(r, d)
 	}
 	message := decisionOf(d)
-	if id := idOf(s.sealer(), r, d); r.Op == shard.Reserve {
+	if id := idOf(s.sealer(), policies, r, d); r.Op == shard.Reserve {
 		message.HoldId = id
 	} else {
 		message.DecisionId = id

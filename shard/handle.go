@@ -27,7 +27,7 @@ type Sealer struct {
 // handleFormat is the first byte of an id, and is authenticated with the rest. What follows is a nonce and the sealed
 // text:
 //
-//	flags (1 byte) | namespace | decided at | shard or home | epoch, seq, index; or the operation's id |
+//	flags (1 byte) | namespace | decided at | retention | shard or home | epoch, seq, index; or the operation's id |
 //	for each entry its flags (1 byte), policy, key, tier, cost; if it is inline the names of its limits; if limits have
 //	counted it, and it is no hold, how many (1 byte) and the prints of their names (2 bytes each)
 const handleFormat = 1
@@ -66,12 +66,15 @@ func derive(key []byte, text string) (derived [sha256.Size]byte) {
 }
 
 // ID makes the id of what a request has taken; "" when there is nothing to settle, as after a denial, even one that was
-// counted.
-func (s *Sealer) ID(r *Request, d *Decision) string {
+// counted. A decision is settled within the retention.
+func (s *Sealer) ID(r *Request, d *Decision, retention limit.Span) string {
 	if !d.Allowed || d.Index == 0 && d.Operation == nil {
 		return ""
 	}
 	target := Target{Hold: r.Op == Reserve, DecidedAt: d.DecidedAt}
+	if !target.Hold { // a hold is settled while it is open
+		target.Retention = retention
+	}
 	if d.Operation != nil {
 		target.Operation, target.Home = d.Operation.ID, d.Operation.Home
 	} else {
@@ -124,6 +127,7 @@ func appendHandle(b []byte, target *Target, namespace string, entries []Entry) [
 	b = append(b, bit(target.Hold)*handleOfHold|bit(target.Operation != "")*handleOfOperation)
 	b = appendString(b, namespace)
 	b = binary.AppendVarint(b, int64(target.DecidedAt))
+	b = binary.AppendUvarint(b, uint64(target.Retention))
 	if target.Operation != "" {
 		b = binary.AppendUvarint(b, uint64(target.Home))
 		b = appendString(b, target.Operation)
@@ -183,7 +187,8 @@ func decodeHandle(plain []byte) (Request, error) {
 	in := reader{rest: plain}
 	flags := in.byte()
 	r := Request{Op: Settle, Namespace: in.string()}
-	target := Target{Hold: flags&handleOfHold != 0, DecidedAt: limit.Time(in.varint())}
+	target := Target{Hold: flags&handleOfHold != 0, DecidedAt: limit.Time(in.varint()),
+		Retention: limit.Span(in.uvarint())}
 	if flags&handleOfOperation != 0 {
 		target.Home = ID(in.uvarint())
 		target.Operation = in.string()

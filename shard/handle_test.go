@@ -16,7 +16,8 @@ var testSecret = [32]byte{1, 2, 3}
 
 // anyHandle draws what an id may say.
 func anyHandle(rnd *rand.Rand) (Target, string, []Entry) {
-	target := Target{Hold: rnd.IntN(2) == 0, DecidedAt: limit.Time(rnd.Int64() >> rnd.IntN(63))}
+	target := Target{Hold: rnd.IntN(2) == 0, DecidedAt: limit.Time(rnd.Int64() >> rnd.IntN(63)),
+		Retention: limit.Span(rnd.Int64() >> rnd.IntN(63))}
 	if rnd.IntN(3) == 0 {
 		target.Home, target.Operation = ID(rnd.Uint32()), strings.Repeat("o", 1+rnd.IntN(64))
 	} else {
@@ -143,6 +144,6 @@ func BenchmarkID(b *testing.B) {
 	d.Limits[0].Allowed, d.Limits[1].Allowed = true, true
 	b.ReportAllocs()
 	for b.Loop() {
-		s.ID(&r, &d)
+		s.ID(&r, &d, policy.DefaultRetention)
 	}
 }

@@ -154,6 +154,9 @@ type Target struct {
 	Position  Position
 	Index     uint32
 	DecidedAt limit.Time
+	// Retention is how long after DecidedAt a decision may be settled, as its policies said then: so a longer one that
+	// they are given later does not bring back what was refunded. 0: what they say now.
+	Retention limit.Span
 	Operation string // "" for one shard
 	Home      ID     // of the operation
 }

@@ -89,7 +89,8 @@ func (e *evaluation) settledBefore(value []byte, r *Request) Result {
 
 // mayStillSettle tells until when the end is remembered: of a hold for the longest retention of its policies. A decision
 // may be settled only while its mark and everything that its counters remember of resets are sure to be there, which is
-// for the shortest retention, and from the decision on.
+// for the shortest retention, and from the decision on. The mark outlives every retention that the decision could be
+// settled within.
 func (e *evaluation) mayStillSettle(t *Target) (limit.Time, *Error) {
 	longest, shortest := limit.Span(0), limit.MaxPeriod
 	for i := range e.charges {
@@ -99,12 +100,15 @@ func (e *evaluation) mayStillSettle(t *Target) (limit.Time, *Error) {
 	if t.Hold {
 		return e.at.Now + limit.Time(longest), nil
 	}
-	forgetAt := t.DecidedAt + limit.Time(shortest)
-	if e.at.Now >= forgetAt || e.at.Now < t.DecidedAt {
+	if t.Retention != 0 {
+		shortest = min(shortest, t.Retention)
+	}
+	ends := t.DecidedAt + limit.Time(shortest)
+	if e.at.Now >= ends || e.at.Now < t.DecidedAt {
 		return 0, &Error{Code: HoldEnded, Field: "decision_id", Message: fmt.Sprintf(
 			"is older than the %d s within which a decision is settled", shortest/1e6)}
 	}
-	return forgetAt, nil
+	return max(ends, t.DecidedAt+limit.Time(t.Retention)), nil
 }
 
 // settleTaken does what a settlement says with the units that the entries of r have taken, and has nothing changed when

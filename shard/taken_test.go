@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 )
 
@@ -73,7 +74,7 @@ func TestTakenIsWhatWasCountedAndByWhom(t *testing.T) {
 		}
 		sealer := NewSealer(testSecret)
 		target := Target{Hold: c.r.Op == Reserve, Index: 1, DecidedAt: origin}
-		if id := sealer.ID(&c.r, &d); id != sealer.Seal(target, "", got) {
+		if id := sealer.ID(&c.r, &d, 0); id != sealer.Seal(target, "", got) {
 			t.Errorf("%s: the id says something else", name)
 		}
 	}
@@ -109,4 +110,37 @@ func TestADecisionOfWhichNobodyKnowsWhatCountedItIsNotGivenBack(t *testing.T) {
 	s.Entries = r.Entries
 	w.must(origin+1, s)
 	w.wantUsed(origin+1, "p", "k", 2)
+}
+
+// A policy that remembers for longer from now on has forgotten what it has: a decision that was refunded before is not
+// refunded again, nor is one that was too old already.
+func TestALongerRetentionBringsNoRefundBack(t *testing.T) {
+	with := func(retention limit.Span) *policy.Policy {
+		p := onePolicy(limit.Limit{Algorithm: limit.FixedWindow, Quota: 10, Period: day})
+		p.Retention = retention
+		return p
+	}
+	w := newWorld(t, with(10*minute))
+	sealer := NewSealer(testSecret)
+	check := checkOf("p", "k", 5)
+	results, _ := w.batch(origin+1, check, check)
+	refund, err := sealer.Open(sealer.ID(&check, &results[0].Decision, 10*minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	refund.Settlement.Action = ActionCancel
+	used := func(now limit.Time) uint64 {
+		look := check
+		look.Op = Get
+		results, _ := w.batch(now, look)
+		return results[0].Decision.Limits[0].Used
+	}
+	if w.batch(origin+2, refund); used(origin+3) != 5 {
+		t.Fatal("the refund gave nothing back")
+	}
+	w.policies = policy.NewSet([]*policy.Policy{with(2 * hour)})
+	late, _ := w.batch(origin+limit.Time(10*minute)+10, refund)
+	if late[0].Err == nil || late[0].Err.Code != HoldEnded || used(origin+limit.Time(11*minute)) != 5 {
+		t.Errorf("the second refund: %+v", late[0])
+	}
 }
