@@ -133,7 +133,7 @@ func TestADecisionIsRefundedByItsID(t *testing.T) {
 		Entries: counted(shard.Entry{Policy: "per-ip", Key: "203.0.113.7", Cost: 1}),
 		Settlement: &shard.Settlement{Action: shard.ActionCancel, Target: shard.Target{DecidedAt: noon, Index: 1,
 			Retention: policy.DefaultRetention,
-			Position: shard.Position{Shard: 3, Epoch: 17, Seq: 99}}}}
+			Position:  shard.Position{Shard: 3, Epoch: 17, Seq: 99}}}}
 	if asked := w.last(); !reflect.DeepEqual(asked, want) {
 		t.Errorf("asked %+v with %+v", asked, asked.Settlement)
 	}
