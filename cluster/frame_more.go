@@ -154,7 +154,7 @@ func appendSettlement(b []byte, s *shard.Settlement) []byte {
 	b = appendPosition(b, t.Position)
 	b = binary.AppendUvarint(b, uint64(t.Index))
 	b = binary.AppendVarint(b, int64(t.DecidedAt))
-	b = binary.AppendUvarint(b, uint64(t.Retention))
+	b = binary.AppendVarint(b, int64(t.Retention))
 	b = appendText(b, t.Operation)
 	b = binary.AppendUvarint(b, uint64(t.Home))
 	b = append(b, byte(s.Action), byte(s.Overage))
@@ -167,7 +167,7 @@ func appendSettlement(b []byte, s *shard.Settlement) []byte {
 
 func (r *frameReader) settlement() (s shard.Settlement) {
 	s.Target = shard.Target{Hold: r.flags(1) != 0, Position: r.position(), Index: uint32(r.upTo(math.MaxUint32)),
-		DecidedAt: limit.Time(r.varint()), Retention: limit.Span(r.upTo(math.MaxInt64)), Operation: r.string(), Home: shard.ID(r.upTo(math.MaxUint32))}
+		DecidedAt: limit.Time(r.varint()), Retention: limit.Span(r.varint()), Operation: r.string(), Home: shard.ID(r.upTo(math.MaxUint32))}
 	s.Action, s.Overage = shard.Action(r.flags(math.MaxUint8)), shard.Overage(r.flags(math.MaxUint8))
 	for range r.countTo(maxEntries) {
 		s.Actual = append(s.Actual, r.uvarint())
