@@ -19,6 +19,7 @@ type History struct {
 	counters map[address]*counter
 	ids      map[string]remembered
 	ended    map[Target]ended
+	counted  map[Target]map[address][]string // decisions, and which limits of each counter have counted them
 	last     Place
 	index    uint32 // of the newest counted decision of the last place
 	told     int    // decisions so far
@@ -181,7 +182,8 @@ const searched = 32
 
 // NewHistory makes the History of a shard that never saw a request.
 func NewHistory(policies ...*policy.Policy) *History {
-	h := &History{counters: make(map[address]*counter), ids: make(map[string]remembered), ended: make(map[Target]ended)}
+	h := &History{counters: make(map[address]*counter), ids: make(map[string]remembered), ended: make(map[Target]ended),
+		counted: make(map[Target]map[address][]string)}
 	h.Adopt(policies...)
 	return h
 }
