@@ -58,11 +58,11 @@ func (h *History) decide(d *Decided) (Answer, Refusal) {
 	case d.Op.deciding():
 		return h.judge(d, all), NotRefused
 	case d.Op == Count:
-		by := make(map[address][]string)
+		took := make(map[address]taken)
 		for _, a := range all {
-			by[a.address()] = a.add(d.Place.At)
+			took[a.address()] = taken{a.Cost, a.add(d.Place.At)}
 		}
-		h.counted[Target{Place: d.Place, Index: h.index + 1}] = by
+		h.taken[Target{Place: d.Place, Index: h.index + 1}] = took
 	case d.Op == DeleteOverride && all[0].counter.override == nil: // nothing changes
 		d = &Decided{Place: d.Place, Op: Get, Charges: d.Charges}
 	case d.Op != Get:
@@ -188,8 +188,9 @@ func (h *History) count(d *Decided, all []*asked, answer *Answer) {
 	if d.Op == Reserve {
 		answer.HoldExpires = now + limit.Time(d.TTL)
 	}
-	by := make(map[address][]string)
+	took := make(map[address]taken)
 	for _, a := range all {
+		by := []string(nil)
 		counted := make(map[string]int)
 		for i, l := range a.limits {
 			k := a.at(i, now)
@@ -197,19 +198,20 @@ func (h *History) count(d *Decided, all []*asked, answer *Answer) {
 				continue
 			}
 			counted[l.Name] = k.generation
-			by[a.address()] = append(by[a.address()], l.Name)
+			by = append(by, l.Name)
 			if l.Unlimited {
 				k.model.add(a.granted, now)
 			} else {
 				k.model.memory.count(a.granted, now)
 			}
 		}
+		took[a.address()] = taken{a.granted, by}
 		if d.Op == Reserve {
 			a.open(d, answer, counted)
 		}
 	}
-	if d.Op != Reserve {
-		h.counted[Target{Place: d.Place, Index: answer.Index}] = by
+	if d.Op != Reserve { // a hold knows for itself
+		h.taken[Target{Place: d.Place, Index: answer.Index}] = took
 	}
 	h.keep(all)
 }

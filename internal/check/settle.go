@@ -25,12 +25,17 @@ func (h *History) settle(d *Decided, all []*asked) (Answer, Refusal) {
 	if !s.open(all) || until <= now {
 		return Answer{}, HoldEnded
 	}
+	for _, a := range all {
+		if !s.Target.Hold { // whatever the id says: it may lie
+			a.Cost = h.taken[s.Target][a.address()].units
+		}
+	}
 	if s.Action == Commit && s.Overage == Reject && !s.excessFits(all, now) {
 		return Answer{}, OverQuota
 	}
 	answer := Answer{Place: d.Place, Allowed: true, Index: h.next()}
 	for i, a := range all {
-		a.settle(s, i, h.counted[s.Target][a.address()], now, &answer)
+		a.settle(s, i, h.taken[s.Target][a.address()].by, now, &answer)
 	}
 	h.keep(all)
 	for _, a := range h.open(d, now) {
@@ -100,13 +105,13 @@ func (a *asked) room(now limit.Time, units uint64) uint64 {
 }
 
 // settle does what the settlement says with one counter. A decision was counted by these limits.
-func (a *asked) settle(s *Settlement, i int, counted []string, now limit.Time, answer *Answer) {
+func (a *asked) settle(s *Settlement, i int, countedBy []string, now limit.Time, answer *Answer) {
 	h, ofHold := a.counter.takeHold(s.Target)
 	giveBack := func(units uint64) {
 		if ofHold {
 			a.counter.cancel(h, units, now)
 		} else {
-			a.counter.refund(units, counted, s.Target.Place.At, now)
+			a.counter.refund(units, countedBy, s.Target.Place.At, now)
 		}
 	}
 	if s.Action == Extend {
