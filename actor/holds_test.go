@@ -50,7 +50,13 @@ func (w *world) settleOperation() *operation {
 			continue
 		}
 		d := of.last
-		o := w.newOperation(shard.Settle, r.IntN(3) == 0, of.taken()...)
+		entries := shard.Taken(&of.request, d)
+		var charges []check.Charge
+		for _, e := range entries {
+			charges = append(charges, charge(e.Policy, e.Key, e.Cost))
+		}
+		o := w.newOperation(shard.Settle, r.IntN(3) == 0, charges...)
+		o.request.Entries = entries
 		o.request.Settlement = &shard.Settlement{Action: shard.Action(1 + r.IntN(5)), Overage: shard.Overage(r.IntN(2)),
 			Target: shard.Target{Hold: d.HoldExpires != 0, Position: d.Position, Index: d.Index, DecidedAt: d.DecidedAt}}
 		switch s := o.request.Settlement; {
@@ -77,19 +83,6 @@ func (o *operation) settleable() bool {
 	}
 	return o.last != nil && o.last.Allowed && o.last.Index != 0 &&
 		!slices.ContainsFunc(o.charges, func(c check.Charge) bool { return theRetention(c.Policy) != shortRetention })
-}
-
-// taken is the operation's charges, each with the units that were taken.
-func (o *operation) taken() []check.Charge {
-	charges := slices.Clone(o.charges)
-	for i := range charges {
-		for j := range o.last.Limits {
-			if s := &o.last.Limits[j]; o.request.Op == shard.Partial && s.Policy == charges[i].Policy && s.Key == charges[i].Key {
-				charges[i].Cost = s.Granted
-			}
-		}
-	}
-	return charges
 }
 
 // described is a request as check.History knows it.

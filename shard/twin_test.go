@@ -346,9 +346,7 @@ func (r *run) learn(q *Request, got *Result) {
 	if q.ID != "" && q.Op != Block && q.Op != PutOverride && q.Limit == "" { // those may not be possible later
 		r.named = append(r.named, *q)
 	}
-	for _, at := range []limit.Time{d.HoldExpires, r.now + limit.Time(d.RetryAfter)} {
-		r.instants = append(r.instants, at)
-	}
+	r.instants = append(r.instants, d.HoldExpires, r.now+limit.Time(d.RetryAfter))
 	for i := range d.Limits {
 		r.instants = append(r.instants, d.Limits[i].ResetAt, d.Limits[i].BlockedUntil)
 	}
@@ -359,21 +357,11 @@ func (r *run) learn(q *Request, got *Result) {
 		r.met["inline"]++
 		return // its id would have the names of the limits only
 	}
-	if d.Index == 0 || d.Replayed || q.Op != Check && q.Op != Partial && q.Op != Count && q.Op != Reserve {
-		return
+	if !d.Allowed || d.Index == 0 || q.Op != Check && q.Op != Partial && q.Op != Count && q.Op != Reserve {
+		return // of what was denied there is no id, even if it was counted
 	}
-	t := taken{target: Target{Hold: d.HoldExpires != 0, Position: d.Position, Index: d.Index, DecidedAt: d.DecidedAt}}
-	n := 0
-	for _, e := range q.Entries {
-		p, _ := r.policies.Lookup(e.Policy)
-		if q.Op == Partial && d.Allowed {
-			e.Cost = d.Limits[n].Granted
-		}
-		if n += len(p.Limits); d.Allowed || p.CountDenied {
-			t.entries = append(t.entries, e)
-		}
-	}
-	r.taken = append(r.taken, t)
+	r.taken = append(r.taken, taken{entries: Taken(q, d),
+		target: Target{Hold: d.HoldExpires != 0, Position: d.Position, Index: d.Index, DecidedAt: d.DecidedAt}})
 }
 
 func (r *run) count(q *Request, d *Decision) {

@@ -69,10 +69,12 @@ func (c *counter) violate(rules *policy.Lockout, at limit.Time) {
 	}
 }
 
-// refund gives back units of a decision, on every limit that began before it. Limits of concurrency count holds only.
-func (c *counter) refund(units uint64, taken, at limit.Time) {
+// refund gives back units of a decision, on every limit that has counted it and began before it. Limits of concurrency
+// count holds only.
+func (c *counter) refund(units uint64, countedBy []string, taken, at limit.Time) {
 	for i := range c.kept {
-		if k := &c.kept[i]; units > 0 && taken > k.since && !k.concurrency() {
+		k := &c.kept[i]
+		if units > 0 && slices.Contains(countedBy, k.name) && taken > k.since && !k.concurrency() {
 			k.model.Refund(units, taken, at)
 		}
 	}

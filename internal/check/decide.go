@@ -58,9 +58,11 @@ func (h *History) decide(d *Decided) (Answer, Refusal) {
 	case d.Op.deciding():
 		return h.judge(d, all), NotRefused
 	case d.Op == Count:
+		took := make(map[address]taken)
 		for _, a := range all {
-			a.add(d.Place.At)
+			took[a.address()] = taken{a.Cost, a.add(d.Place.At)}
 		}
+		h.taken[Target{Place: d.Place, Index: h.index + 1}] = took
 	case d.Op == DeleteOverride && all[0].counter.override == nil: // nothing changes
 		d = &Decided{Place: d.Place, Op: Get, Charges: d.Charges}
 	case d.Op != Get:
@@ -142,7 +144,7 @@ func (h *History) judge(d *Decided, all []*asked) Answer {
 func (a *asked) shadowed(i int) bool { return a.policy.Shadow || a.limits[i].Shadow }
 
 func (a *asked) blockedUntil(now limit.Time) limit.Time {
-	return ladderAt(a.counter.deeds, a.policy.Lockout, now).blockedUntil
+	return a.counter.blockedUntil(a.policy.Lockout, now)
 }
 
 func (a *asked) at(i int, now limit.Time) *kept {
@@ -186,7 +188,9 @@ func (h *History) count(d *Decided, all []*asked, answer *Answer) {
 	if d.Op == Reserve {
 		answer.HoldExpires = now + limit.Time(d.TTL)
 	}
+	took := make(map[address]taken)
 	for _, a := range all {
+		by := []string(nil)
 		counted := make(map[string]int)
 		for i, l := range a.limits {
 			k := a.at(i, now)
@@ -194,15 +198,20 @@ func (h *History) count(d *Decided, all []*asked, answer *Answer) {
 				continue
 			}
 			counted[l.Name] = k.generation
+			by = append(by, l.Name)
 			if l.Unlimited {
 				k.model.add(a.granted, now)
 			} else {
 				k.model.memory.count(a.granted, now)
 			}
 		}
+		took[a.address()] = taken{a.granted, by}
 		if d.Op == Reserve {
 			a.open(d, answer, counted)
 		}
+	}
+	if d.Op != Reserve { // a hold knows for itself
+		h.taken[Target{Place: d.Place, Index: answer.Index}] = took
 	}
 	h.keep(all)
 }
@@ -247,13 +256,15 @@ func (a *asked) denies() bool {
 	return false
 }
 
-// add counts an entry's cost whatever its limits say.
-func (a *asked) add(now limit.Time) {
+// add counts an entry's cost whatever its limits say, and names those that do.
+func (a *asked) add(now limit.Time) (counted []string) {
 	for i := range a.limits {
 		if k := a.at(i, now); !k.concurrency() {
 			k.model.add(a.Cost, now)
+			counted = append(counted, k.name)
 		}
 	}
+	return counted
 }
 
 // status is a limit as it is, with no request in sight. Its ResetAt is searched for only if somebody looks.
@@ -268,10 +279,9 @@ func (a *asked) status(i int, now limit.Time, search bool) Status {
 	if s.Unlimited {
 		s.Quota, s.Remaining = 0, 0
 	}
-	stands := ladderAt(a.counter.deeds, a.policy.Lockout, now)
-	s.LockoutLevel = stands.level
-	if stands.blockedUntil > now {
-		s.BlockedUntil, s.Blocked = stands.blockedUntil, !a.policy.Shadow
+	s.LockoutLevel = ladderAt(a.counter.deeds, a.policy.Lockout, now).level
+	if until := a.blockedUntil(now); until > now {
+		s.BlockedUntil, s.Blocked = until, !a.policy.Shadow
 	}
 	return s
 }

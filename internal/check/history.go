@@ -19,6 +19,7 @@ type History struct {
 	counters map[address]*counter
 	ids      map[string]remembered
 	ended    map[Target]ended
+	taken    map[Target]map[address]taken // by decisions that had no hold
 	last     Place
 	index    uint32 // of the newest counted decision of the last place
 	told     int    // decisions so far
@@ -169,6 +170,12 @@ type remembered struct {
 	until   limit.Time
 }
 
+// taken is what a decision has taken from one counter.
+type taken struct {
+	units uint64
+	by    []string // limits that have counted them: only they give any back
+}
+
 type ended struct {
 	action string
 	answer Answer
@@ -181,7 +188,8 @@ const searched = 32
 
 // NewHistory makes the History of a shard that never saw a request.
 func NewHistory(policies ...*policy.Policy) *History {
-	h := &History{counters: make(map[address]*counter), ids: make(map[string]remembered), ended: make(map[Target]ended)}
+	h := &History{counters: make(map[address]*counter), ids: make(map[string]remembered), ended: make(map[Target]ended),
+		taken: make(map[Target]map[address]taken)}
 	h.Adopt(policies...)
 	return h
 }

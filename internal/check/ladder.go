@@ -5,12 +5,12 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// deed is something that moved a key's ladder of blocks. The whole list is told again whenever somebody asks where the
-// ladder stands.
+// deed is something that moved a key's ladder of blocks, or a block by hand. The whole list is told again whenever
+// somebody asks where the key stands.
 type deed struct {
 	kind  deedKind
 	at    limit.Time
-	until limit.Time      // blocked
+	until limit.Time      // blocked by hand
 	rules *policy.Lockout // of the policy at that time
 }
 
@@ -19,8 +19,9 @@ type deedKind uint8
 const (
 	violated deedKind = iota + 1
 	succeeded
-	blocked
-	unblocked
+	blocked   // by hand
+	unblocked // by hand: the ladder is cleared too
+	cleared   // the ladder
 )
 
 // ladder is where a key stands.
@@ -30,7 +31,7 @@ type ladder struct {
 	newest          limit.Time // violation
 }
 
-// ladderAt tells the deeds up to now.
+// ladderAt tells the deeds up to now, as far as they moved the ladder: a block by hand did not.
 func ladderAt(deeds []deed, rules *policy.Lockout, now limit.Time) (l ladder) {
 	for _, d := range deeds {
 		l.forgive(d.rules, d.at)
@@ -39,14 +40,27 @@ func ladderAt(deeds []deed, rules *policy.Lockout, now limit.Time) (l ladder) {
 			l.violate(d.rules, d.at)
 		case succeeded:
 			l.succeed(d.rules, d.at)
-		case blocked:
-			l.blockedUntil = d.until
-		case unblocked:
+		case unblocked, cleared:
 			l = ladder{}
 		}
 	}
 	l.forgive(rules, now)
 	return l
+}
+
+// byHandAt is until when somebody has blocked the key: the newest word counts.
+func byHandAt(deeds []deed) (until limit.Time) {
+	for _, d := range deeds {
+		if d.kind == blocked || d.kind == unblocked {
+			until = d.until
+		}
+	}
+	return until
+}
+
+// blockedUntil is when the last of all blocks ends.
+func (c *counter) blockedUntil(rules *policy.Lockout, now limit.Time) limit.Time {
+	return max(ladderAt(c.deeds, rules, now).blockedUntil, byHandAt(c.deeds))
 }
 
 // forgive lets the ladder begin again, long enough after the newest violation and the end of the block.

@@ -25,12 +25,17 @@ func (h *History) settle(d *Decided, all []*asked) (Answer, Refusal) {
 	if !s.open(all) || until <= now {
 		return Answer{}, HoldEnded
 	}
+	for _, a := range all {
+		if !s.Target.Hold { // whatever the id says: it may lie
+			a.Cost = h.taken[s.Target][a.address()].units
+		}
+	}
 	if s.Action == Commit && s.Overage == Reject && !s.excessFits(all, now) {
 		return Answer{}, OverQuota
 	}
 	answer := Answer{Place: d.Place, Allowed: true, Index: h.next()}
 	for i, a := range all {
-		a.settle(s, i, now, &answer)
+		a.settle(s, i, h.taken[s.Target][a.address()].by, now, &answer)
 	}
 	h.keep(all)
 	for _, a := range h.open(d, now) {
@@ -99,14 +104,14 @@ func (a *asked) room(now limit.Time, units uint64) uint64 {
 	return units
 }
 
-// settle does what the settlement says with one counter.
-func (a *asked) settle(s *Settlement, i int, now limit.Time, answer *Answer) {
+// settle does what the settlement says with one counter. A decision was counted by these limits.
+func (a *asked) settle(s *Settlement, i int, countedBy []string, now limit.Time, answer *Answer) {
 	h, ofHold := a.counter.takeHold(s.Target)
 	giveBack := func(units uint64) {
 		if ofHold {
 			a.counter.cancel(h, units, now)
 		} else {
-			a.counter.refund(units, s.Target.Place.At, now)
+			a.counter.refund(units, countedBy, s.Target.Place.At, now)
 		}
 	}
 	if s.Action == Extend {
@@ -168,7 +173,7 @@ func (a *asked) adjust(d *Decided) {
 		for i := range c.kept { // those too that the policy has no more
 			c.kept[i].reset(now)
 		}
-		c.deeds = append(c.deeds, deed{kind: unblocked, at: now, rules: a.policy.Lockout})
+		c.deeds = append(c.deeds, deed{kind: cleared, at: now, rules: a.policy.Lockout})
 	}
 	for i := range a.limits {
 		if d.Limit == "" || d.Limit == a.limits[i].Name {

@@ -81,7 +81,8 @@ func (o *op) request() shard.Request {
 			r.Hold.TTL = leaseTTL
 		}
 	case shard.Settle:
-		r.Settlement = o.settles()
+		taking := o.of.request()
+		r.Settlement, r.Entries = o.settles(), shard.Taken(&taking, &o.of.decision)
 	}
 	return r
 }

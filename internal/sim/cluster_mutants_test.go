@@ -135,7 +135,7 @@ var clusterMutants = []clusterMutant{
 		"\t\t\tr.Session, r.Number, r.Acked = shard.Session{}, 0, 0\n"},
 		fewClusters("1", "6")},
 	{mutant{"no idempotency record, in clusters", "shard/evaluate.go",
-		"if result.Err == nil && result.Decision.Index != 0 {\n\t\te.record", "if false {\n\t\te.record"},
+		"if answer.Err == nil && answer.Decision.Index != 0 {\n\t\te.record", "if false {\n\t\te.record"},
 		fewClusters("1", "4")},
 	{mutant{"a decision is refunded twice, in clusters", "shard/settle.go", "e.lookup(endKey(name)); found {",
 		"e.lookup(endKey(name)); found && t.Hold {"},
