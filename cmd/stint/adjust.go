@@ -40,7 +40,8 @@ type adjustCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*adjustCommand) Help() string {
-	return "    stint adjust api user:42 reset --note 'as she asked'\n" +
+	return "Who did what, and why, is kept: stint audit lists it.\n\n" +
+		"    stint adjust api user:42 reset --note 'as she asked'\n" +
 		"    stint adjust api user:42 add --limit daily -- -50\n" +
 		"    stint adjust login user:42 block 2h\n" +
 		"    stint adjust login user:42 block 2030-01-01T00:00:00Z"
