@@ -97,12 +97,16 @@ func (e *explanation) limit(s *shard.LimitStatus) {
 	e.WriteString(e.ahead(s) + ".")
 }
 
-// lockout tells where a key stands on its ladder, if it is on it at all.
+// lockout tells where a key stands on its ladder, if it is on it at all, and until when it is blocked. Without a level it
+// was blocked by hand.
 func (e *explanation) lockout(s *shard.LimitStatus) {
 	if s.LockoutLevel == 0 && s.BlockedUntil == 0 {
 		return
 	}
-	fmt.Fprintf(e, "\n%s/lockout of %s: level %d, ", s.Policy, s.Key, s.LockoutLevel)
+	fmt.Fprintf(e, "\n%s/lockout of %s: ", s.Policy, s.Key)
+	if s.LockoutLevel > 0 {
+		fmt.Fprintf(e, "level %d, ", s.LockoutLevel)
+	}
 	if s.BlockedUntil == 0 {
 		e.WriteString("not blocked.")
 		return

@@ -358,12 +358,15 @@ func TestExplanations(t *testing.T) {
 	free.LockoutLevel = 3
 	shadowed := free
 	shadowed.BlockedUntil = noon + 1
+	byHand := open
+	byHand.BlockedUntil, byHand.Blocked = noon+1, true
 	state := shard.Decision{DecidedAt: noon, Limits: []shard.LimitStatus{free}}
 	for _, c := range []struct {
 		s    shard.LimitStatus
 		want string
 	}{{free, "level 3, not blocked."},
-		{shadowed, "level 3, blocked until 2026-11-21T12:00:00.250001Z, for 1µs; would deny, but is shadowed."}} {
+		{shadowed, "level 3, blocked until 2026-11-21T12:00:00.250001Z, for 1µs; would deny, but is shadowed."},
+		{byHand, "blocked until 2026-11-21T12:00:00.250001Z, for 1µs."}} {
 		state.Limits[0] = c.s
 		got := explainState(testPolicies(), &shard.Request{Op: shard.Get, Entries: []shard.Entry{e}}, &state)
 		if !strings.HasSuffix(got, "\nbudget/lockout of user:42: "+c.want) {

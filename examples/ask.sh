@@ -1,6 +1,9 @@
 # What the scripts of the recipes share: a call, and the parts of its answer that they look at. Programs use a JSON
 # library; this is enough for sh and curl.
 server=${STINT_ADDR:-127.0.0.1:7400}
+server=${server%%,*} # of several, the first
+server=${server#http://}
+run=$$ # in the keys and ids of a script, so that it can be run again
 
 # ask SERVICE/METHOD JSON
 ask() { curl -s "http://$server/stint.v1.$1" -H 'content-type: application/json' -d "$2"; echo; }

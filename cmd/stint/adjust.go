@@ -29,7 +29,7 @@ func signed[M any](h byHand, m *M) *connect.Request[M] {
 
 type adjustCommand struct {
 	target
-	Deed  string `arg:"" optional:"" name:"deed" help:"reset: back to rest, as if the key had never been seen. set N: N units are used. add N: N more are; write -- -5 to take 5 away. block DURATION or TIME: deny everything until then. unblock: end a block and the lockout." enum:"reset,set,add,block,unblock," default:""`
+	Deed  string `arg:"" optional:"" name:"deed" help:"reset: nothing is used, and failures and lockout are cleared; holds, an override and a block by hand stay. set N: N units are used. add N: N more are; write -- -5 to take 5 away. block DURATION or TIME: deny everything until then. unblock: end every block, and clear failures and lockout." enum:"reset,set,add,block,unblock," default:""`
 	Value string `arg:"" optional:"" help:"Of set, add and block."`
 	Limit string `help:"Only this limit of the policy."`
 	Reset bool   `hidden:"" help:"The same as the deed reset."`
@@ -40,7 +40,8 @@ type adjustCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*adjustCommand) Help() string {
-	return "    stint adjust api user:42 reset --note 'as she asked'\n" +
+	return "Who did what, and why, is kept: stint audit lists it.\n\n" +
+		"    stint adjust api user:42 reset --note 'as she asked'\n" +
 		"    stint adjust api user:42 add --limit daily -- -50\n" +
 		"    stint adjust login user:42 block 2h\n" +
 		"    stint adjust login user:42 block 2030-01-01T00:00:00Z"

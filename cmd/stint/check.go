@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 
 	"connectrpc.com/connect"
@@ -98,8 +97,7 @@ func (c *checkCommand) Run(s streams) error {
 		return c.explain(ctx, "check "+c.String(), err, c.Mode != "peek")
 	}
 	d := answer.Msg.Decision
-	return c.print(s, answer.Msg, d, d.GetDecisionId(), func() error {
-		fmt.Fprintln(s.out, verdictLine("allowed", c.String(), d))
+	return c.print(s, answer.Msg, d, d.GetDecisionId(), verdictLine("allowed", c.String(), d), func() error {
 		return printLimits(s, d.GetLimits(), d.GetDecidedAt())
 	})
 }
@@ -134,7 +132,7 @@ func verdictLine(done, what string, d *stintv1.Decision) string {
 
 type getCommand struct {
 	target
-	Tier string `help:"Default: the policy's default tier."`
+	Tier string `help:"Default: the key's own, else the policy's."`
 	output
 	remote
 }

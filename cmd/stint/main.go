@@ -56,7 +56,7 @@ const (
 	exitDisk   = 75
 )
 
-// errDenied ends a check that was answered with no. The answer is on stdout already.
+// errDenied ends a check that was answered with no. The answer is printed already.
 var errDenied = errors.New("denied")
 
 // usageError is a fault of the command line that the parser could not see.

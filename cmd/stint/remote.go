@@ -38,15 +38,20 @@ type outputID struct {
 	Output string `short:"o" help:"table for people, json for programs, id: what settle takes, and nothing else." enum:"table,json,id" default:"table"`
 }
 
-// print tells a decision, and by its error whether it is a denial.
-func (o outputID) print(s streams, answer proto.Message, d *stintv1.Decision, id string, table func() error) (err error) {
+// print tells a decision, and by its error whether it is a denial. line is the decision in a sentence, and table says the
+// rest of it to people. With -o id a denial has no id: then the sentence goes to stderr, so that a script whose variable
+// stays empty says why.
+func (o outputID) print(s streams, answer proto.Message, d *stintv1.Decision, id, line string, table func() error) (err error) {
 	switch {
 	case o.Output == "json":
 		err = printJSON(s, answer)
 	case o.Output == "table":
+		fmt.Fprintln(s.out, line)
 		err = table()
 	case id != "":
 		_, err = fmt.Fprintln(s.out, id)
+	case !d.GetAllowed():
+		fmt.Fprintf(s.err, "stint: %s\n", line)
 	}
 	if err == nil && !d.GetAllowed() {
 		return errDenied

@@ -48,11 +48,10 @@ func (c *reserveCommand) Run(s streams) error {
 		return c.explain(ctx, "reserve "+c.String(), err, true)
 	}
 	d := answer.Msg.GetDecision()
-	return c.print(s, answer.Msg, d, d.GetHoldId(), func() error { return c.table(s, d) })
+	return c.print(s, answer.Msg, d, d.GetHoldId(), verdictLine("held", c.String(), d), func() error { return c.table(s, d) })
 }
 
 func (c *reserveCommand) table(s streams, d *stintv1.Decision) error {
-	fmt.Fprintln(s.out, verdictLine("held", c.String(), d))
 	if d.GetAllowed() {
 		fmt.Fprintf(s.out, "hold %s\nends at %s, in %v, unless it is settled\n", d.GetHoldId(), instant(d.GetHoldExpiresAt()),
 			d.GetHoldExpiresAt().AsTime().Sub(d.GetDecidedAt().AsTime()).Round(time.Millisecond))

@@ -95,6 +95,8 @@ func resetText(l *stintv1.LimitStatus, at *timestamppb.Timestamp) string {
 	switch {
 	case l.Used == 0:
 		return "-"
+	case l.ResetAt == nil && l.Held == l.Used:
+		return "when settled"
 	case l.ResetAt == nil:
 		return "never"
 	case at == nil:

@@ -3,12 +3,12 @@
 set -eu
 . "$(dirname "$0")/../ask.sh"
 
-used() { ask LimitService/Get '{"entries":[{"policy":"exports","key":"customer:zenith"}]}' | number month used; }
+used() { ask LimitService/Get '{"entries":[{"policy":"exports","key":"customer:'"$run"'"}]}' | number month used; }
 
 for job in $(seq 10); do
     for try in first second; do
-        answer=$(ask LimitService/Check '{"idempotencyId":"zenith-'"$job"'",
-            "entries":[{"policy":"exports","key":"customer:zenith","cost":"20"}]}')
+        answer=$(ask LimitService/Check '{"idempotencyId":"'"$run-$job"'",
+            "entries":[{"policy":"exports","key":"customer:'"$run"'","cost":"20"}]}')
     done
 done
 echo "10 jobs of 20 rows, each told twice: $(used) rows are counted."

@@ -5,7 +5,7 @@ set -eu
 
 passed=0
 for i in $(seq 15); do
-    answer=$(ask LimitService/Check '{"entries":[{"policy":"osa","key":"192.0.2.15"}]}')
+    answer=$(ask LimitService/Check '{"entries":[{"policy":"osa","key":"192.0.2.15/'"$run"'"}]}')
     if echo "$answer" | allowed; then
         passed=$((passed + 1))
     fi

@@ -7,7 +7,7 @@ trap 'rm -r "$answers"' EXIT
 
 probes=''
 for i in $(seq 12); do
-    ask LimitService/Check '{"entries":[{"policy":"probes","key":"operator:99"}],"idempotencyId":"commission-Z-'"$i"'"}' \
+    ask LimitService/Check '{"entries":[{"policy":"probes","key":"operator:'"$run"'"}],"idempotencyId":"commission-'"$run-$i"'"}' \
         > "$answers/$i" &
     probes="$probes $!"
 done
@@ -19,10 +19,10 @@ echo "$out of 12 are commissioned."
 
 for i in $(seq 12); do
     if allowed < "$answers/$i"; then
-        back='{"policy":"probes","key":"operator:99","addUsed":"-1","idempotencyId":"return-Z-'"$i"'"}'
+        back='{"policy":"probes","key":"operator:'"$run"'","addUsed":"-1","idempotencyId":"return-'"$run-$i"'"}'
         ask LimitService/Adjust "$back" > "$answers/last"
         ask LimitService/Adjust "$back" > "$answers/last"
     fi
 done
-left=$(ask LimitService/Get '{"entries":[{"policy":"probes","key":"operator:99"}]}' | number commissioned used)
+left=$(ask LimitService/Get '{"entries":[{"policy":"probes","key":"operator:'"$run"'"}]}' | number commissioned used)
 echo "All $out are returned, each of them twice: $left are out."

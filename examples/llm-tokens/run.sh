@@ -8,14 +8,14 @@ trap 'rm -r "$answers"' EXIT
 calls=''
 for i in $(seq 6); do
     ask LimitService/Reserve '{"ttl":"60s","check":{"entries":[
-        {"policy":"llm-tokens","key":"org:zenith","cost":"2500"},
-        {"policy":"llm-calls","key":"org:zenith"}]}}' > "$answers/$i" &
+        {"policy":"llm-tokens","key":"org:'"$run"'","cost":"2500"},
+        {"policy":"llm-calls","key":"org:'"$run"'"}]}}' > "$answers/$i" &
     calls="$calls $!"
 done
 for call in $calls; do
     wait "$call"
 done
-state() { ask LimitService/Get '{"entries":[{"policy":"llm-tokens","key":"org:zenith"},{"policy":"llm-calls","key":"org:zenith"}]}'; }
+state() { ask LimitService/Get '{"entries":[{"policy":"llm-tokens","key":"org:'"$run"'"},{"policy":"llm-calls","key":"org:'"$run"'"}]}'; }
 denied=$(cat "$answers"/* | denied_by | grep -c '^llm-calls/running$')
 echo "$(cat "$answers"/* | admitted) of 6 run. $denied are denied by llm-calls/running."
 echo "$(state | number minute held) tokens are held; none of the denied counts."

@@ -7,8 +7,8 @@ trap 'rm -r "$answers"' EXIT
 
 attempt() { # attempt ADDRESS: reserve one try at the account
     ask LimitService/Reserve '{"ttl":"10s","check":{"entries":[
-        {"policy":"login-pair","key":"user:7/'"$1"'"},
-        {"policy":"login-account","key":"user:7"},
+        {"policy":"login-pair","key":"user:'"$run/$1"'"},
+        {"policy":"login-account","key":"user:'"$run"'"},
         {"policy":"login-address","key":"'"$1"'"}]}}'
 }
 
@@ -31,7 +31,7 @@ done
 echo "All 20 are wrong. The next one is denied by $(attempt 192.0.2.77 | denied_by)"
 
 answer=$(ask LimitService/Reserve '{"ttl":"10s","check":{"entries":[
-    {"policy":"login-device","key":"user:7/device:9f2c"},
+    {"policy":"login-device","key":"user:'"$run"'/device:9f2c"},
     {"policy":"login-address","key":"198.51.100.7"}]}}')
 if echo "$answer" | allowed; then
     ask LimitService/Settle '{"holdId":"'"$(echo "$answer" | field holdId)"'","success":{}}' > "$answers/last"

@@ -8,8 +8,8 @@ trap 'rm -r "$answers"' EXIT
 guesses=''
 for i in $(seq 30); do
     ask LimitService/Reserve '{"ttl":"10s","check":{"entries":[
-        {"policy":"otp-verify","key":"code:eccb"},
-        {"policy":"otp-verify-user","key":"user:'"$i"'"}]}}' > "$answers/$i" &
+        {"policy":"otp-verify","key":"code:'"$run"'"},
+        {"policy":"otp-verify-user","key":"user:'"$run-$i"'"}]}}' > "$answers/$i" &
     guesses="$guesses $!"
 done
 for guess in $guesses; do

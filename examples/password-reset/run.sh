@@ -8,7 +8,7 @@ trap 'rm -r "$answers"' EXIT
 forms=''
 for i in $(seq 20); do
     ask LimitService/Check '{"entries":[
-        {"policy":"reset-mail","key":"mail:grace@example.com"},
+        {"policy":"reset-mail","key":"mail:grace-'"$run"'@example.com"},
         {"policy":"reset-address","key":"192.0.2.'"$i"'"}]}' > "$answers/$i" &
     forms="$forms $!"
 done
