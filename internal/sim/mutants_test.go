@@ -192,7 +192,7 @@ func (s suite) simulate(t *testing.T, root string, replace map[string]string) (o
 	if err := os.WriteFile(path, overlay, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	arguments := []string{"test", "-overlay=" + path, "-vet=off", "-short", "-timeout=60s"}
+	arguments := []string{"test", "-overlay=" + path, "-vet=off", "-short", "-count=1", "-timeout=60s"}
 	run := exec.Command("go", append(arguments, s...)...)
 	run.Dir = root
 	text, err := run.CombinedOutput()
