@@ -205,6 +205,23 @@ func TestWhatHomeDoesNotKnowIsAbortedFromThenOn(t *testing.T) {
 	}
 }
 
+// A shard that has forgotten a charge may be charged once more by a copy that comes late: of that second charge home's
+// ruling says nothing, and it must be given back whatever became of the first.
+func TestHomeConfirmsOnlyWhatItHasRuled(t *testing.T) {
+	c := newCrossing(t)
+	first := c.conclude(origin+1, true, 0).Decision.Operation.Legs[0]
+	second := first
+	second.Decision.Position.Seq++
+	for i, want := range []OperationState{OperationCommitted, OperationAborted} {
+		v := c.tell(origin+2, ResolveHome, func(r *Request) {
+			r.Operation.Home, r.Operation.Leg, r.Operation.Legs = 3, 4, []Leg{[]Leg{first, second}[i]}
+		}).Decision.Operation
+		if v == nil || !v.Known || v.State != want {
+			t.Errorf("charge %d: home says %+v, want state %d", i+1, v, want)
+		}
+	}
+}
+
 func TestACommittedOutcomeIsKeptUntilEveryLegKnows(t *testing.T) {
 	c := newCrossing(t)
 	c.conclude(origin+1, true, 0)

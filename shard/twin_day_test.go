@@ -3,4 +3,4 @@
 package shard
 
 // twinOperations is how many requests TestEveryDecisionIsTheTwins makes.
-const twinOperations = 250_000
+const twinOperations = 125_000

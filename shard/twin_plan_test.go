@@ -115,8 +115,10 @@ func changedPolicies(rnd *rand.Rand, before []*policy.Policy) (policies []*polic
 		case n == 0 && len(p.Limits) > 1:
 			p.Limits = slices.Delete(p.Limits, 0, 1)
 		case n == 1:
-			// No two of these names have one LimitPrint: of that the twin knows nothing.
-			p.Limits = append(p.Limits, policy.Limit{Name: fmt.Sprintf("m%d", rnd.IntN(200)), Limit: randomLimit(rnd)})
+			// No two of these names have one LimitPrint: of that the twin knows nothing. No policy has a name twice.
+			name := fmt.Sprintf("m%d", rnd.IntN(200))
+			p.Limits = slices.DeleteFunc(p.Limits, func(l policy.Limit) bool { return l.Name == name })
+			p.Limits = append(p.Limits, policy.Limit{Name: name, Limit: randomLimit(rnd)})
 		}
 		mood(rnd, &p)
 		p.OnExpire, p.OnChange = policy.OnExpireCancel+policy.OnExpire(rnd.IntN(2)), policy.OnChange(rnd.IntN(4))

@@ -40,7 +40,7 @@ func TestEveryDecisionIsTheTwins(t *testing.T) {
 	rnd := seeded(t)
 	operations := *operationsFlag
 	if testing.Short() {
-		operations /= 10
+		operations /= 5
 	}
 	met := map[string]int{}
 	for n := 0; n < operations; {
@@ -279,8 +279,9 @@ func (r *run) settlement(w *wish, q Request) Request {
 
 // judge has the twin decide.
 func (r *run) judge(q *Request, got *Result) {
-	r.tellf("    %s", shown(q))
-	r.tellf("        %s", shownResult(got))
+	if r.plan.tells { // to put it into words takes as long as to decide it
+		r.tellf("    %s\n        %s", shown(q), shownResult(got))
+	}
 	d := decided(q, got, r.stamp)
 	if err := r.history.Decide(&d); err != nil {
 		panic(fmt.Errorf("at %d: %s\n%w", r.now-origin, shown(q), err))

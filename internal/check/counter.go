@@ -128,7 +128,7 @@ func (c *counter) at(l *policy.Limit, how policy.OnChange, now limit.Time) *kept
 		c.kept = append(c.kept, kept{name: l.Name})
 		k = &c.kept[len(c.kept)-1]
 	}
-	if k.model != nil && k.model.limit != l.Limit && !k.atRest(now) {
+	if k.model != nil && !same(k.model.limit, l.Limit) && !k.atRest(now) {
 		c.change(k, l.Limit, how, now)
 	}
 	if k.model == nil || k.atRest(now) {
@@ -139,6 +139,14 @@ func (c *counter) at(l *policy.Limit, how policy.OnChange, now limit.Time) *kept
 		}
 	}
 	return k
+}
+
+// same reports whether two limits have the same numbers, each with a cycle of its own.
+func same(a, b limit.Limit) bool {
+	if a.Cycle != nil && b.Cycle != nil && *a.Cycle == *b.Cycle {
+		a.Cycle = b.Cycle
+	}
+	return a == b
 }
 
 // change carries what was used over to other numbers.

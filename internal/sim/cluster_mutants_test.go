@@ -121,7 +121,7 @@ var clusterMutants = []clusterMutant{
 		tests("shard", "TestAVerdictIsAboutOneCharge")},
 	{mutant{"a charge that home does not know is confirmed", "shard/operation_home.go", "\tif at < 0 {",
 		"\tif at < 0 {\n\t\treturn v\n\t}\n\tif at < 0 {"},
-		tests("cluster", "TestAnOperationIsAllOrNothing")},
+		tests("shard", "TestHomeConfirmsOnlyWhatItHasRuled")},
 	{mutant{"a decision is given back twice", "shard/operation_settle.go",
 		"\tl.state = legSettled\n", "\tl.state = legCommitted\n"},
 		tests("cluster", "TestAnOperationIsAllOrNothing")},
