@@ -207,7 +207,7 @@ func TestCallsHaveADeadline(t *testing.T) {
 }
 
 // perIPDecision is the handle of a check of perIP.
-const perIPDecision = "AVyH-sX5efhGOvHAnOnAH8GAPtaahn0vJNAJ-19Pku8w9e3s0bIBUn-TOkggTQmb2Ja9uU5vKrX9CyOy9rQHWCdqrRIMyTApEkAE"
+const perIPDecision = "AdlmHcIVEE_gi8Xkzsn1sraiZa3qeaqg9mBYpWASugq63o28XIINsB_pv5a2NlTSWjACbGdhLp-fak3cZvU2WZapVj1GM3FqX-TNlgLFln8"
 
 const perIP = `{"entries":[{"policy":"per-ip","key":"203.0.113.7"}]}`
 
