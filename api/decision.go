@@ -18,30 +18,31 @@ const timestampMax limit.Time = 253_402_300_799_999_999
 // spanMax is the longest wait that JSON can say: about 10,000 years.
 const spanMax limit.Span = 315_576_000_000 * microsPerSecond
 
-// decisionOf is a decision as a message, without its ids.
-func decisionOf(d *shard.Decision) *stintv1.Decision {
-	return &stintv1.Decision{
-		Allowed:       d.Allowed,
-		Limits:        statusesOf(d.Limits),
-		DeniedBy:      deniedBy(d),
-		RetryAfter:    waitOf(d.RetryAfter),
-		DecidedAt:     timestampOf(d.DecidedAt),
-		HoldExpiresAt: optionalTimestamp(d.HoldExpires),
-		Replayed:      d.Replayed,
-		ShadowDenied:  d.ShadowDenied,
-		Positions:     positionsOf(d),
-	}
+// plainDecision is what every decision needs, in one piece of memory.
+type plainDecision struct {
+	decision  stintv1.Decision
+	position  stintv1.Position
+	positions [1]*stintv1.Position
 }
 
-// positionsOf is where a decision was made: of an operation on several shards the home first.
-func positionsOf(d *shard.Decision) []*stintv1.Position {
-	positions := []*stintv1.Position{positionOf(d.Position)}
+// decisionOf is a decision as a message, without its ids. Its positions are where it was made: of an operation on several
+// shards the home first.
+func decisionOf(d *shard.Decision) *stintv1.Decision {
+	plain := &plainDecision{}
+	m := &plain.decision
+	m.Allowed, m.Replayed, m.ShadowDenied = d.Allowed, d.Replayed, d.ShadowDenied
+	m.Limits, m.DeniedBy = statusesOf(d.Limits), deniedBy(d)
+	m.RetryAfter, m.DecidedAt = waitOf(d.RetryAfter), timestampOf(d.DecidedAt)
+	m.HoldExpiresAt = optionalTimestamp(d.HoldExpires)
+	plain.position.Shard, plain.position.Epoch, plain.position.Seq = uint32(d.Position.Shard), d.Position.Epoch, d.Position.Seq
+	plain.positions[0] = &plain.position
+	m.Positions = plain.positions[:]
 	if d.Operation != nil {
 		for i := range d.Operation.Legs {
-			positions = append(positions, positionOf(d.Operation.Legs[i].Decision.Position))
+			m.Positions = append(m.Positions, positionOf(d.Operation.Legs[i].Decision.Position))
 		}
 	}
-	return positions
+	return m
 }
 
 func positionOf(p shard.Position) *stintv1.Position {
