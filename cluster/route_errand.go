@@ -257,6 +257,9 @@ func goesOn(r *shard.Request, result *shard.Result, moved bool) bool {
 	case err.Code == shard.TooLate && r.Number != 0 && r.Retry:
 		// An earlier copy was answered "no" for good, and we did not hear it: no copy with this number counts any more.
 		return true
+	case r.Number != 0 && (err.Code == shard.HoldEnded || err.Code == shard.OverQuota):
+		// The shard has looked, and its session knows: no copy with this number was counted, and from now on none is.
+		return false
 	case err.Code == shard.NotOwner, err.Code == shard.Draining, err.Code == shard.Unavailable:
 		return true
 	case err.Code == shard.Overloaded && moved:

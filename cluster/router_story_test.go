@@ -377,6 +377,28 @@ func TestAfterAnUnknownOutcomeOnlyADecisionIsCertain(t *testing.T) {
 	}
 }
 
+// A session knows of all copies: what it is told of a hold that has ended is true of those that came before, too.
+func TestInASessionAnEndedHoldIsCertain(t *testing.T) {
+	for _, then := range []shard.Code{shard.HoldEnded, shard.OverQuota} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newTown(t, 2)
+			w.move("n2", "n1")
+			tries := 0
+			w.before = func(_ string, r *shard.Request) *shard.Error {
+				if r.Op != shard.Check {
+					return nil
+				}
+				if tries++; tries == 1 {
+					return failure(shard.UnknownOutcome)
+				}
+				return failure(then)
+			}
+			wantCode(t, fmt.Sprint("then ", then), []shard.Result{w.nodes["n1"].ask(t, "k")}, then)
+			wantCounted(t, w, "k", 0)
+		})
+	}
+}
+
 // A denial is not remembered by an id: a copy that comes later may be admitted. Only a session closes its number. So
 // without one, "no" is not said of a request of which a copy may be under way; "yes" is.
 func TestWithoutASessionADenialSaysNothingOfAnEarlierCopy(t *testing.T) {
