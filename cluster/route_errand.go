@@ -78,25 +78,14 @@ func (r *Router) deliver(ctx context.Context, road *road, requests []shard.Reque
 	}
 }
 
-// changes reports whether a request may leave something behind. All others may be asked again at will; a session too
-// many is forgotten by itself.
-func changes(r *shard.Request) bool {
-	switch r.Op {
-	case shard.Peek, shard.Get, shard.Fetch, shard.OpenSession, shard.ReadAudit, shard.AskHome:
-		return false
-	default:
-		return true
-	}
-}
-
 // repeatable reports whether a request whose outcome is unknown may be asked again.
 func repeatable(r *shard.Request) bool {
-	return r.Number != 0 || r.ID != "" || r.Operation != nil || !changes(r)
+	return r.Number != 0 || r.ID != "" || r.Operation != nil || !r.Op.Changes()
 }
 
 // needsNumber reports whether a request that travels in sessions is to have a number. One of an operation on several
 // shards is known by that operation's id, and what it does is done once for that.
-func needsNumber(r *shard.Request) bool { return changes(r) && r.Operation == nil && r.Number == 0 }
+func needsNumber(r *shard.Request) bool { return r.Op.Changes() && r.Operation == nil && r.Number == 0 }
 
 // number gives a place in a session to the requests that need one and have none.
 func (e *errand) number() *shard.Error {
@@ -329,7 +318,7 @@ func (e *errand) pack(again []int, results []shard.Result) {
 		r, err := &batch[to], results[from].Err
 		*r, places[to] = e.batch[from], e.place(from)
 		switch {
-		case err.MaybeApplied() && changes(r):
+		case err.MaybeApplied() && r.Op.Changes():
 			r.Retry = true
 		case err.Code == shard.SessionGone:
 			if r.Session != gone {

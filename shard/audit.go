@@ -57,7 +57,7 @@ func (e *evaluation) auditCount() uint64 {
 
 // readAudit lists the newest changes of the shard, newest first.
 func (e *evaluation) readAudit() Result {
-	d := Decision{Allowed: true, DecidedAt: e.at.Now, Position: e.at.Position}
+	d := e.newDecision()
 	count, bytes := e.auditCount(), 0
 	for n := count; n > count-min(count, auditRead); n-- {
 		record, found := e.lookup(auditKey(n - 1))

@@ -69,7 +69,7 @@ func (e *evaluation) fetch(r *Request) Result {
 	if err := e.documentProblem(r); err != nil {
 		return Result{Err: err}
 	}
-	d := Decision{Allowed: true, DecidedAt: e.at.Now, Position: e.at.Position}
+	d := e.newDecision()
 	d.Document = documentOf(e.lookup(documentKey(r.Document)))
 	return Result{Decision: d}
 }
@@ -87,8 +87,9 @@ func (e *evaluation) swap(r *Request) Result {
 	}
 	e.write(Put{Key: documentKey(r.Document),
 		Record: Record{Value: encodeDocument(version+1, r.Body), ForgetAt: limit.Forever}})
-	return Result{Decision: Decision{Allowed: true, DecidedAt: e.at.Now, Position: e.at.Position,
-		Document: Document{Version: version + 1}}}
+	d := e.newDecision()
+	d.Document.Version = version + 1
+	return Result{Decision: d}
 }
 
 func (e *evaluation) documentVersion(name string) uint64 {

@@ -96,7 +96,7 @@ func (e *evaluation) decide(r *Request, answer *Result) {
 		*answer = e.operate(r)
 		return
 	}
-	if r.Session != (Session{}) && r.Op.changes() {
+	if r.Session != (Session{}) && r.Op.Changes() {
 		e.decideInSession(r, answer)
 	} else {
 		e.decideInTime(r, answer)

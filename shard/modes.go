@@ -20,8 +20,9 @@ func (o Op) charges() bool {
 	return false
 }
 
-// changes reports whether the operation changes anything, so that a second copy of it must not be carried out too.
-func (o Op) changes() bool {
+// Changes reports whether the operation changes anything, so that a second copy of it must not be carried out too. All
+// others may be asked again at will: a session too many is forgotten by itself.
+func (o Op) Changes() bool {
 	switch o {
 	case Peek, Get, OpenSession, Fetch, ReadAudit, AskHome:
 		return false

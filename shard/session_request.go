@@ -16,7 +16,9 @@ func (e *evaluation) openSession(r *Request) Result {
 	s := &session{name: Session{Epoch: e.at.Epoch, Seq: e.at.Seq, Index: e.opened}, dirty: true}
 	e.meet(s)
 	e.weigh(s)
-	return Result{Decision: Decision{Allowed: true, DecidedAt: e.at.Now, Position: e.at.Position, Session: s.name}}
+	d := e.newDecision()
+	d.Session = s.name
+	return Result{Decision: d}
 }
 
 // decideInSession decides a request that changes something, unless a copy of it was decided before, or must not be.
@@ -149,7 +151,8 @@ func (e *evaluation) decidedBefore(r *Request, answer *Result) {
 // asCounted says allowed, with the limits that were counted on as they are now. What can no longer be shown is left
 // out, as when a policy was taken away: an error would say that nothing was counted.
 func (e *evaluation) asCounted(r *Request) Decision {
-	d := Decision{Allowed: true, Replayed: true, DecidedAt: e.at.Now, Position: e.at.Position}
+	d := e.newDecision()
+	d.Replayed = true
 	if r.Op == Swap {
 		d.Document.Version = r.Expect + 1 // what the copy made, whatever others have made of it since
 		return d

@@ -72,7 +72,7 @@ var clusterMutants = []clusterMutant{
 		"if !r.Retry || err.MaybeApplied() {", "if true {"},
 		tests("cluster", "TestAfterAnUnknownOutcomeOnlyADecisionIsCertain|TestWhateverFailsTheCallersHearTheTruth")},
 	{mutant{"what has no id and no session is asked again", "cluster/route_errand.go",
-		"return r.Number != 0 || r.ID != \"\" || r.Operation != nil || !changes(r)", "return true"},
+		"return r.Number != 0 || r.ID != \"\" || r.Operation != nil || !r.Op.Changes()", "return true"},
 		tests("cluster", "TestWithoutSessionAndIDAnUnknownOutcomeIsFinal|TestWhateverFailsTheCallersHearTheTruth")},
 	{mutant{"a second copy does not say so", "cluster/route_errand.go", "\t\t\tr.Retry = true\n", ""},
 		tests("cluster", "TestWhateverFailsTheCallersHearTheTruth|TestACopyThatComesLateCountsNothing")},
