@@ -4,7 +4,7 @@
 tool := go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help generate generate-check build image test race sim chaos docker lint fuzz bench ci
+.PHONY: help generate generate-check build image test race sim chaos docker lint fuzz bench bench-allocs bench-baseline ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,7 +33,7 @@ test: ## the tests that need nothing but Go
 	go test ./...
 
 race: ## the core under the race detector
-	go test -race -short ./limit ./policy ./shard ./actor ./cluster ./raftfsm ./api ./node ./internal/replay ./internal/load \
+	go test -race -short ./limit ./policy ./shard ./actor ./cluster ./raftfsm ./api ./api/redis ./client ./node ./internal/replay ./internal/convoy ./internal/load \
 	  ./internal/lab ./internal/verify
 
 WORLDS ?= 500
@@ -63,8 +63,29 @@ fuzz: ## fuzz every decoder for FUZZTIME each
 	  done; \
 	done
 
-bench: ## micro-benchmarks of the core
-	go test -run '^$$' -bench . -benchmem ./limit ./shard ./actor
+# The micro-benchmarks that are guarded: arithmetic, batches, the formats of entries and frames, the way through an actor.
+micro := go test -run '^$$' -benchmem -timeout 30m \
+  -bench '^Benchmark(Take|TakeEachInstant|AppendState|OpenPeriod|DecodeLimit|Batch|EntryCodec|Table|ID|Submit|Frame|Install)$$' \
+  ./limit ./shard ./actor ./cluster ./raftfsm
+timed  := -count 6 -benchtime 100ms
+exact  := -count 3 -benchtime 100x
+
+bench: ## the micro-benchmarks beside the kept baseline; only those of one machine compare in time
+	@mkdir -p dist
+	$(micro) $(timed) | tee dist/bench.txt
+	$(tool) benchstat docs/benchmarks/baseline.txt dist/bench.txt
+	@$(MAKE) --no-print-directory bench-allocs
+
+bench-allocs: ## fail if a micro-benchmark allocates more often than docs/benchmarks/allocs.txt says
+	@mkdir -p dist
+	@$(micro) $(exact) > dist/allocs-run.txt || { cat dist/allocs-run.txt; exit 1; }
+	@awk -f docs/benchmarks/allocs.awk docs/benchmarks/allocs.txt dist/allocs-run.txt
+
+bench-baseline: ## measure the baseline anew, on a quiet machine
+	$(micro) $(timed) > docs/benchmarks/baseline.txt
+	@mkdir -p dist
+	$(micro) $(exact) > dist/allocs-run.txt
+	awk -v write=1 -f docs/benchmarks/allocs.awk dist/allocs-run.txt | LC_ALL=C sort > docs/benchmarks/allocs.txt
 
 ci: ## what must pass before a change lands
 	.ci/run

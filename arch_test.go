@@ -27,6 +27,7 @@ var floors = map[string]int{
 	"actor":           3,
 	"raftfsm":         3,
 	"api":             4,
+	"api/redis":       4,
 	"node":            5,
 	"cmd/stint":       6,
 }
@@ -36,7 +37,10 @@ var beside = map[string][]string{
 	"api/gen/stint/v1":                {},
 	"api/gen/stint/v1/stintv1connect": {"api/gen/stint/v1"},
 	"metrics":                         {},
-	"internal/load":                   {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect"},
+	"shard/placement":                 {}, // where keys live: known to shards and to clients
+	"client":                          {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "shard/placement"},
+	"internal/convoy":                 {}, // how long batches wait: a rule without a clock
+	"internal/load":                   {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "client"},
 	"internal/lab":                    {},
 	"internal/verify":                 {},
 	"internal/check":                  {"limit", "policy", "shard"},
@@ -49,6 +53,8 @@ var beside = map[string][]string{
 
 // mayUse lists what a floor takes from beside it.
 var mayUse = map[string][]string{
+	"shard":     {"shard/placement"},
+	"api/redis": {"internal/convoy"},
 	"api":       {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect"},
 	"node":      {"metrics"},
 	"cmd/stint": {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "internal/load", "internal/lab", "internal/verify"},
@@ -61,9 +67,9 @@ var doors = map[string][]string{
 	"go.etcd.io/bbolt":                      {"raftfsm"},
 	"github.com/cockroachdb/pebble":         {"raftfsm", "raftfsm/memfs"},
 	"github.com/hashicorp/memberlist":       {"cluster"},
-	"connectrpc.com/":                       {"api", "cmd/stint", "internal/load", "api/gen/stint/v1/stintv1connect"},
-	"google.golang.org/protobuf":            {"api", "cmd/stint", "internal/load", "api/gen/stint/v1"},
-	"google.golang.org/grpc":                {"internal/load"},
+	"connectrpc.com/":                       {"api", "client", "cmd/stint", "internal/load", "api/gen/stint/v1/stintv1connect"},
+	"google.golang.org/protobuf":            {"api", "client", "cmd/stint", "internal/load", "api/gen/stint/v1"},
+	"google.golang.org/grpc":                {"api", "internal/load"},
 	"github.com/prometheus/":                {"metrics"},
 	"github.com/alecthomas/kong":            {"cmd/stint"},
 	"github.com/HdrHistogram":               {"internal/load"},
@@ -73,7 +79,7 @@ var doors = map[string][]string{
 	"pgregory.net/rapid":                    {},
 	"github.com/rogpeppe/go-internal":       {},
 	"github.com/hashicorp/go-hclog":         {"raftfsm"},
-	"google.golang.org/genproto/googleapis": {"api", "cmd/stint"},
+	"google.golang.org/genproto/googleapis": {"api", "client", "cmd/stint"},
 }
 
 // pureImports are banned on floors 0 to 2: the core knows no disk, no network, no chance and no other goroutine.

@@ -38,7 +38,7 @@ type Config struct {
 
 	// Reference says how far this machine's clock is ahead of the median of the voters' clocks now; false when that
 	// was not measured for a majority of them within the last 5 s. It must be cheap. Without the function this node is
-	// the only voter and goes by its own clock.
+	// the only voter, goes by its own clock, and has entries that cost little (pace).
 	Reference func() (ahead time.Duration, ok bool)
 
 	// AcceptStep lets the epoch of an only voter open more than 24 h past the last stamp (SEMANTICS R18).
@@ -103,12 +103,12 @@ func setDefault[T int | time.Duration](v *T, value T) {
 type Actor struct {
 	replica Replica
 	config  Config
-	mailbox chan *call
+	intake  intake        // the mailbox
 	room    room          // bounds the mailbox and the queue behind it
 	hints   chan struct{} // leadership may have changed
 	stop    chan struct{} // closed by Close: intake has ended
 	kill    chan struct{} // closed when Close has no more patience
-	gone    chan struct{} // closed when the loop has ended: nobody reads the mailbox any more
+	gone    chan struct{} // closed when the loop has ended
 	opened  atomic.Uint64 // the epoch that is open; 0: none
 
 	handing chan struct{}      // of capacity 1: a Handover is under way
@@ -120,6 +120,9 @@ type Actor struct {
 
 	// The rest is the loop's alone.
 	seq      *sequencer
+	taken    []*call       // space for what is taken out of the intake
+	patience *time.Timer   // ends the wait of a batch
+	holding  bool          // a batch waits
 	payloads chan []byte   // to the proposer
 	outcomes chan outcome  // from the waiter
 	quiet    chan struct{} // of the Handover that waits for what is under way; nil: none does
@@ -144,7 +147,7 @@ func Start(id shard.ID, replica Replica, config Config) *Actor {
 	a := &Actor{
 		replica:  replica,
 		config:   config,
-		mailbox:  make(chan *call, 1024),
+		intake:   intake{wake: make(chan struct{}, 1), want: 1},
 		room:     room{most: load{int64(config.MaxQueued), int64(config.MaxQueuedBytes)}},
 		hints:    make(chan struct{}, 1),
 		stop:     make(chan struct{}),
@@ -158,6 +161,7 @@ func Start(id shard.ID, replica Replica, config Config) *Actor {
 		resumes:  make(chan struct{}),
 		closedAt: config.Now(),
 		summedAt: config.Now(),
+		patience: time.NewTimer(0),
 	}
 	waits := make(chan func() (shard.Outcome, error), config.MaxInFlight)
 	a.goroutines.Go(func() { a.propose(waits) })
@@ -185,35 +189,29 @@ func (a *Actor) await(waits <-chan func() (shard.Outcome, error)) {
 // Submit decides requests of this actor's shard and returns one result for each, in their order, when all of them are
 // committed. If ctx ends before, the results say whether the requests may have been counted.
 func (a *Actor) Submit(ctx context.Context, requests []shard.Request) []shard.Result {
-	size := weigh(requests)
-	switch {
-	case len(requests) == 0:
+	if len(requests) == 0 {
 		return nil
+	}
+	size, at := weigh(requests), laneOf(requests)
+	switch {
 	case size.exceeds(a.room.most):
 		return failed(requests, errTooLarge)
-	case a.stopping(): // the select below may pass stop over, and a flood would keep Close waiting
+	case a.stopping(): // a flood would keep Close waiting
 		return failed(requests, errDraining)
-	case !a.room.enter(size, laneOf(requests)):
+	case !a.room.enter(size, at):
 		return failed(requests, errFull)
 	}
 	deadline, _ := ctx.Deadline()
-	c := newCall(requests, deadline, &a.room, size)
-	select {
-	case <-a.stop:
+	c := newCall(requests, deadline, at, &a.room, size)
+	if !a.intake.put(c) {
 		c.release()
 		return failed(requests, errDraining)
-	case <-ctx.Done():
-		c.release()
-		return failed(requests, errDeadline)
-	case a.mailbox <- c:
 	}
 	select {
-	case <-c.done:
+	case <-c.done: // the loop does not end before it was
 		return c.results
 	case <-ctx.Done():
-		return abandon(c, errDeadline)
-	case <-a.gone:
-		return abandon(c, errDraining)
+		return abandon(c)
 	}
 }
 
@@ -227,9 +225,9 @@ func (a *Actor) stopping() bool {
 }
 
 // abandon gives a call up: it certainly was not applied if the loop had not begun it.
-func abandon(c *call, reason *shard.Error) []shard.Result {
+func abandon(c *call) []shard.Result {
 	if c.fate.CompareAndSwap(queued, abandoned) {
-		return failed(c.requests, reason)
+		return failed(c.requests, errDeadline)
 	}
 	select {
 	case <-c.done: // it was just answered

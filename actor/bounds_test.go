@@ -33,7 +33,7 @@ func TestCallersThatGiveUpStayInTheRoom(t *testing.T) {
 					}
 				}
 				synctest.Wait()
-				if held := a.seq.queue.len() + len(a.mailbox); refused != 3000-9 || held != 9 {
+				if held := a.seq.queue.len() + len(a.intake.calls); refused != 3000-9 || held != 9 {
 					t.Fatalf("%d of 3,000 were refused, %d are held behind the one under way", refused, held)
 				}
 				release()

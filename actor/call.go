@@ -10,13 +10,14 @@ import (
 // call is one Submit on its way: the caller's requests, answered in place.
 type call struct {
 	requests []shard.Request
-	results  []shard.Result // written by the loop until done is signalled, read by the caller after
+	results  []shard.Result // made and written by the loop until done is signalled, read by the caller after
 	deadline time.Time      // zero: none
-	taken    int            // requests that went into a batch; the loop's
-	answered int            // requests that have a result; the loop's
-	fate     atomic.Int32   // queued, then started by the loop or abandoned by the caller: whoever is first
-	done     chan struct{}  // of capacity 1: the loop never waits for a caller
-	room     *room          // what the call takes size of until it is released
+	lane     lane
+	taken    int           // requests that went into a batch; the loop's
+	answered int           // requests that have a result; the loop's
+	fate     atomic.Int32  // queued, then started by the loop or abandoned by the caller: whoever is first
+	done     chan struct{} // of capacity 1: the loop never waits for a caller
+	room     *room         // what the call takes size of until it is released
 	size     load
 }
 
@@ -27,25 +28,39 @@ const (
 	abandoned
 )
 
-func newCall(requests []shard.Request, deadline time.Time, in *room, size load) *call {
+func newCall(requests []shard.Request, deadline time.Time, at lane, in *room, size load) *call {
 	return &call{
 		requests: requests,
-		results:  make([]shard.Result, len(requests)),
 		deadline: deadline,
+		lane:     at,
 		done:     make(chan struct{}, 1),
 		room:     in,
 		size:     size,
 	}
 }
 
-// answer fills in results from position at on and signals the caller when all are there.
+// answer fills in results from position at on and signals the caller when all are there. The results are the call's from
+// now on.
 func (c *call) answer(at int, results []shard.Result) {
-	copy(c.results[at:], results)
+	if len(results) == len(c.requests) {
+		c.results = results
+	} else {
+		c.makeResults()
+		copy(c.results[at:], results)
+	}
 	c.count(len(results))
+}
+
+// makeResults makes the results of a call that is answered in parts, or with an error.
+func (c *call) makeResults() {
+	if c.results == nil {
+		c.results = make([]shard.Result, len(c.requests))
+	}
 }
 
 // fail gives n requests from position at on the same error.
 func (c *call) fail(at, n int, err *shard.Error) {
+	c.makeResults()
 	for i := range n {
 		c.results[at+i] = shard.Result{Err: err}
 	}
@@ -60,7 +75,7 @@ func (c *call) count(n int) {
 	}
 }
 
-// release gives the call's room back, once. Its owner calls it: Submit until the mailbox has the call, then the loop.
+// release gives the call's room back, once. Its owner calls it: Submit until the intake has the call, then the loop.
 func (c *call) release() {
 	c.room.leave(c.size)
 	c.size = load{}

@@ -99,7 +99,7 @@ func (w *world) ask(c *client, r *replica) {
 	if !r.room.enter(size, deciding) {
 		panic("the room of a world is endless")
 	}
-	a.call = newCall(requests, w.deadline(), r.room, size)
+	a.call = newCall(requests, w.deadline(), laneOf(requests), r.room, size)
 	c.waits = a
 	r.asked = append(r.asked, a)
 	w.judge.byCall[a.call] = a
@@ -181,7 +181,7 @@ func (w *world) giveUp(c *client) error {
 		return nil
 	}
 	w.tally.note("deadline passed")
-	return w.learn(c.waits, abandon(c.waits.call, errDeadline))
+	return w.learn(c.waits, abandon(c.waits.call))
 }
 
 // learn gives a client the answer to its call, and lets it decide what to ask again.

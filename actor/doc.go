@@ -48,12 +48,22 @@
 //
 // # The queue
 //
-// All requests stand in one queue and are decided in the order in which they came, whatever they ask for. The priorities
-// of SEMANTICS R20 (settles and refunds before checks, checks before reads) come with settles: today there is nothing
-// to put first.
+// What a call holds is decided in its order, and calls are decided in the order in which they came, but for their lane
+// (SEMANTICS R20): calls that only give units back go first, calls that only look go last. A call that does several
+// things goes where checks go. So of two calls that are under way at the same time the later one may be decided first if
+// it is of another lane; who waits for an answer before he asks again is decided in his order. While whole batches of
+// checks queue, looks wait, until their deadline if need be.
 //
 // The queue is bounded by the number of requests and by a guess at their bytes. A caller that gives up leaves its
 // requests in it; they are passed over when their turn comes, and until then they take room.
+//
+// # Batches
+//
+// A batch is whatever gathered while the entry before it was under way. An entry costs about the same whatever it
+// carries, so where commits take longer than they could a batch waits a little for the callers who were just answered:
+// see pace for how long, and for whom. The wait is over when they are back, after 10 ms at the latest, when a caller's
+// deadline asks for it, and at once for a stop or a handover. Nothing waits for a fingerprint or an adoption to go out, and
+// a caller who is alone never waits.
 //
 // # The gate
 //

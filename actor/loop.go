@@ -14,13 +14,18 @@ func (a *Actor) loop() {
 	defer close(a.payloads)
 	tick := time.NewTicker(a.config.OpenEvery)
 	defer tick.Stop()
+	defer a.patience.Stop()
 	stop, kill := a.stop, a.kill // each set to nil, which switches its arm off, once it was seen
 	a.tryOpen()
-	for stop != nil || !a.seq.idle() {
+	for stop != nil || !a.seq.idle() || !a.intake.close() {
 		select {
-		case c := <-a.mailbox:
-			a.seq.enqueue(c)
+		case <-a.intake.wake:
+		case <-a.patience.C:
+			if a.holding {
+				a.seq.pace.end()
+			}
 		case o := <-a.outcomes:
+			a.emptyMailbox() // who came while it was under way counts among those who queue
 			a.settle(o)
 		case <-tick.C:
 			a.tick()
@@ -37,7 +42,8 @@ func (a *Actor) loop() {
 		}
 		a.emptyMailbox()
 		a.refuse(kill == nil)
-		a.proposeBatches()
+		a.proposeBatches(stop == nil)
+		a.intake.expect(a.seq.wants())
 	}
 	a.seq.close()
 	a.noteEpoch(a.config.Now())
@@ -45,13 +51,10 @@ func (a *Actor) loop() {
 
 // emptyMailbox moves what gathered into the queue: it all goes into the next batch.
 func (a *Actor) emptyMailbox() {
-	for {
-		select {
-		case c := <-a.mailbox:
-			a.seq.enqueue(c)
-		default:
-			return
-		}
+	a.taken = a.intake.take(a.taken[:0])
+	for i, c := range a.taken {
+		a.seq.enqueue(c)
+		a.taken[i] = nil
 	}
 }
 
@@ -131,11 +134,11 @@ func (a *Actor) lastStamp() (last limit.Time) {
 }
 
 // proposeBatches hands on as many entries as may be under way.
-func (a *Actor) proposeBatches() {
+func (a *Actor) proposeBatches(ending bool) {
 	if a.config.Policies != nil {
 		a.seq.rules.learn(a.config.Policies())
 	}
-	for a.seq.hasWork() && a.seq.canPropose() {
+	for a.seq.hasWork() && a.seq.canPropose() && (ending || !a.holdsBack()) {
 		var payload []byte
 		wall := a.config.Now()
 		if a.seq.sumDue <= 0 {
@@ -186,4 +189,14 @@ func (a *Actor) noteEpoch(wall time.Time) {
 	if a.config.Observer.Epoch != nil {
 		a.config.Observer.Epoch(epoch)
 	}
+}
+
+// holdsBack reports whether the next batch waits for more; patience ends that.
+func (a *Actor) holdsBack() bool {
+	left := a.seq.hold(a.config.Now())
+	a.holding = left > 0
+	if a.holding {
+		a.patience.Reset(left)
+	}
+	return a.holding
 }

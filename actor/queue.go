@@ -13,12 +13,27 @@ const (
 	lanes
 )
 
-// laneOf is decided by a call's first request: the requests of a call are of one kind but for checks that only look.
+// laneOf places a call, which is decided as one, in its order: among those that only look if it changes nothing, among
+// those that give back if it changes nothing else. So a read at the head of a call holds up no check behind it, and a
+// settle in a call does not carry checks past those of others.
 func laneOf(requests []shard.Request) lane {
-	switch requests[0].Op {
+	at := reading
+	for i := range requests {
+		switch laneOfOne(requests[i].Op) {
+		case deciding:
+			return deciding
+		case settling:
+			at = settling
+		}
+	}
+	return at
+}
+
+func laneOfOne(op shard.Op) lane {
+	switch op {
 	case shard.Settle, shard.Conclude, shard.ResolveHome, shard.FinishLeg, shard.Acknowledge:
 		return settling
-	case shard.Peek, shard.Get, shard.Fetch, shard.ReadAudit, shard.AskHome:
+	case shard.Peek, shard.Get, shard.Fetch, shard.ReadAudit, shard.AskHome, shard.ReadTally:
 		return reading
 	}
 	return deciding
@@ -27,7 +42,7 @@ func laneOf(requests []shard.Request) lane {
 // queue is the calls that wait for a batch, in each lane the oldest first. The sequencer owns it.
 type queue [lanes][]*call
 
-func (q *queue) push(c *call) { q[laneOf(c.requests)] = append(q[laneOf(c.requests)], c) }
+func (q *queue) push(c *call) { q[c.lane] = append(q[c.lane], c) }
 
 func (q *queue) len() (n int) {
 	for _, calls := range q {

@@ -44,3 +44,26 @@ func TestSettlesFindRoom(t *testing.T) {
 		t.Fatal("the room is not bounded for settles")
 	}
 }
+
+// A call goes where the most that it does belongs, whatever stands first in it.
+func TestTheLaneOfACallIsThatOfWhatItDoes(t *testing.T) {
+	for _, test := range []struct {
+		ops  []shard.Op
+		want lane
+	}{
+		{[]shard.Op{shard.Peek, shard.Get}, reading},
+		{[]shard.Op{shard.Peek, shard.Check}, deciding},
+		{[]shard.Op{shard.Settle, shard.Settle}, settling},
+		{[]shard.Op{shard.Get, shard.Settle}, settling},
+		{[]shard.Op{shard.Settle, shard.Check}, deciding},
+		{[]shard.Op{shard.ReadTally, shard.Tally}, deciding},
+	} {
+		requests := make([]shard.Request, len(test.ops))
+		for i, op := range test.ops {
+			requests[i].Op = op
+		}
+		if got := laneOf(requests); got != test.want {
+			t.Errorf("%v goes to lane %d, must go to %d", test.ops, got, test.want)
+		}
+	}
+}

@@ -76,6 +76,13 @@ func (w *world) turn(r *replica) error {
 		r.seq.sumDue = 0
 	}
 	for r.seq.hasWork() && r.seq.canPropose() {
+		if left := r.seq.hold(w.wall()); left > 0 && !w.healing {
+			w.tally.note("waited for callers")
+			if w.random.IntN(2) == 0 {
+				r.seq.pace.end()
+			}
+			break
+		}
 		if r.state.Epoch() != r.seq.epoch {
 			w.tally.note("foreign epoch while open")
 		}

@@ -19,12 +19,15 @@ type sequencer struct {
 	seq      uint64     // of the newest entry proposed in it
 	last     limit.Time // stamp of the newest entry proposed; shard time never falls below it
 	queue    queue      // waiting
+	queued   int        // requests in it
+	dueBy    time.Time  // no deadline of a call in it is sooner; zero: none has one
 	inFlight []flight   // proposed, oldest first
 	overlay  overlay
 	rules    rules
 	paused   bool          // for a handover: nothing is proposed
 	sumDue   int           // entries until the fingerprint is logged
 	commit   time.Duration // a recent commit took about this long
+	pace     pace
 
 	whyClosed   *shard.Error // the newest EpochOpen was refused for this; nil: none was, or it says nothing
 	refusedFull bool         // requests were refused for the memory cap since the loop looked last
@@ -58,10 +61,48 @@ type part struct {
 }
 
 func newSequencer(id shard.ID, config Config) *sequencer {
-	return &sequencer{id: id, config: config, overlay: newOverlay(), sumDue: config.SumEvery}
+	return &sequencer{id: id, config: config, overlay: newOverlay(), sumDue: config.SumEvery,
+		pace: pace{others: config.Reference != nil}}
 }
 
-func (q *sequencer) enqueue(c *call) { q.queue.push(c) }
+func (q *sequencer) enqueue(c *call) {
+	if q.queued == 0 {
+		q.dueBy = time.Time{}
+	}
+	if !c.deadline.IsZero() && (q.dueBy.IsZero() || c.deadline.Before(q.dueBy)) {
+		q.dueBy = c.deadline
+	}
+	q.queue.push(c)
+	q.queued += len(c.requests)
+}
+
+// hold is how much longer the next batch waits for callers who were just answered; 0 or less: it goes.
+func (q *sequencer) hold(wall time.Time) time.Duration {
+	if q.queued == 0 || q.sumDue <= 0 || q.rules.due() {
+		return 0
+	}
+	due := q.dueBy
+	if !due.IsZero() {
+		due = due.Add(-q.margin())
+	}
+	return q.pace.left(min(q.queued, q.config.MaxBatch), due, wall)
+}
+
+// margin is how long before its deadline a call is proposed at the latest, if it is for us: a commit, and as much again.
+func (q *sequencer) margin() time.Duration { return 2 * q.commit }
+
+// wants is for what the loop is to be woken: so many more requests, or a call whose deadline is before a time.
+func (q *sequencer) wants() (more int, dueBefore time.Time) {
+	switch {
+	case q.state != open || q.paused:
+		return 1, time.Time{}
+	case len(q.inFlight) >= q.config.MaxInFlight:
+		return never, time.Time{} // its outcome wakes the loop
+	case q.queued > 0 && q.pace.bound > 0:
+		return max(1, q.pace.target-q.queued), q.pace.until.Add(q.margin())
+	}
+	return 1, time.Time{}
+}
 
 // canOpen reports whether an EpochOpen may be proposed: everything older has come back.
 func (q *sequencer) canOpen() bool { return q.state == closed && len(q.inFlight) == 0 && !q.paused }
@@ -140,6 +181,7 @@ func (q *sequencer) propose(at shard.Stamp, f flight) {
 // gather lists the requests that go next, as many as a batch may have. Those whose caller has gone, or will have before
 // a commit can be there, are not worth deciding (SEMANTICS R20).
 func (q *sequencer) gather(wall time.Time) (requests []shard.Request) {
+	requests = make([]shard.Request, 0, min(q.queued, q.config.MaxBatch))
 	for at := range q.queue {
 		requests = q.gatherLane(lane(at), requests, wall)
 	}
@@ -152,6 +194,7 @@ func (q *sequencer) gatherLane(at lane, requests []shard.Request, wall time.Time
 	for ; seen < len(calls) && len(requests) < q.config.MaxBatch; seen++ {
 		c := calls[seen]
 		if c.taken == 0 && !q.start(c, wall) {
+			q.queued -= len(c.requests)
 			c.release()
 			continue
 		}
@@ -173,6 +216,7 @@ func (q *sequencer) take(n int) (parts []part) {
 		to := min(len(c.requests), c.taken+n)
 		parts = append(parts, part{c, c.taken, to})
 		n -= to - c.taken
+		q.queued -= to - c.taken
 		c.taken = to
 		if to == len(c.requests) {
 			q.queue[at] = q.queue[at][1:]
@@ -212,6 +256,9 @@ func (q *sequencer) settle(o shard.Outcome, err error, wall time.Time) (f flight
 	if q.state == open {
 		q.overlay.installed(f.seq)
 		q.commit = (q.commit*7 + wall.Sub(f.began)) / 8
+		if len(f.results) > 0 {
+			q.pace.committed(wall.Sub(f.began), q.commit, len(f.results), q.queued, wall)
+		}
 	}
 	f.openGate()
 	return f, true
@@ -273,7 +320,7 @@ func (q *sequencer) failQueued(err *shard.Error) {
 			c.release()
 		}
 	})
-	q.queue = queue{}
+	q.queue, q.queued = queue{}, 0
 }
 
 // failure says what an outcome means for those who wait; nil when exactly the proposed entry was installed.
@@ -295,8 +342,9 @@ func (f *flight) failure(o shard.Outcome, err error) *shard.Error {
 func (f *flight) openGate() {
 	results := f.results
 	for _, p := range f.parts {
-		p.call.answer(p.from, results[:p.to-p.from])
-		results = results[p.to-p.from:]
+		n := p.to - p.from
+		p.call.answer(p.from, results[:n:n])
+		results = results[n:]
 	}
 }
 

@@ -139,7 +139,7 @@ func (t *tally) add(other tally) {
 var everything = []string{
 	"admitted", "denied", "replayed", "id reused", "unknown", "not applied", "unknown resolved", "deadline passed",
 	"crash with nothing proposed", "crash after propose", "crash after commit before answer",
-	"restart from snapshot", "restart from an empty disk", "moved", "foreign epoch while open",
+	"restart from snapshot", "restart from an empty disk", "moved", "foreign epoch while open", "waited for callers",
 	"lost as unknown", "logged as unknown", "refused by the leader", "refused by a follower", "unavailable",
 	"late entry of an old epoch, next in line, same term", "late entry of the open epoch", "late epoch open",
 	"written under the next term by a deposed owner",

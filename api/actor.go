@@ -7,6 +7,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+
 	"github.com/stint-io/stint/shard"
 )
 
@@ -15,16 +18,12 @@ const actorHeader = "Stint-Actor"
 
 // actor is who asks, as far as is known: what the header says, which nobody verifies, else where the call came from.
 func actor(ctx context.Context) (string, error) {
-	return exchangeOf(ctx).actor()
-}
-
-func (x *exchange) actor() (string, error) {
-	named := x.header.Get(actorHeader)
+	named, remote := exchangeOf(ctx).caller(ctx)
 	if named == "" {
-		if host, _, err := net.SplitHostPort(x.remote); err == nil {
+		if host, _, err := net.SplitHostPort(remote); err == nil {
 			return host, nil
 		}
-		return x.remote, nil
+		return remote, nil
 	}
 	if problem := lengthProblem(named, shard.MaxActor); problem != "" {
 		return "", shard.Invalidf("stint-actor", "%s", problem)
@@ -33,4 +32,19 @@ func (x *exchange) actor() (string, error) {
 		return "", shard.Invalidf("stint-actor", "must be printable text")
 	}
 	return named, nil
+}
+
+// caller is what a call says of who makes it, and where it came from. A call has a header of net/http or, through the
+// door of grpc-go, metadata in its context.
+func (x *exchange) caller(ctx context.Context) (named, remote string) {
+	if x.header != nil {
+		return x.header.Get(actorHeader), x.remote
+	}
+	if values := metadata.ValueFromIncomingContext(ctx, actorHeader); len(values) > 0 {
+		named = values[0]
+	}
+	if p, ok := peer.FromContext(ctx); ok {
+		remote = p.Addr.String()
+	}
+	return named, remote
 }

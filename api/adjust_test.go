@@ -126,17 +126,18 @@ func TestTheActor(t *testing.T) {
 func auditing(shards int) func(shard.Request) shard.Result {
 	return func(r shard.Request) shard.Result {
 		id := shard.Of(r.Namespace, r.Entries[0].Key, uint32(shards))
-		d := shard.Decision{Allowed: true, DecidedAt: noon, Position: shard.Position{Shard: id}}
+		var records []shard.AuditRecord
 		for n := 3; n > 0; n-- {
 			for _, key := range []string{"user:42", "user:43"} {
-				d.Audit = append(d.Audit, shard.AuditRecord{At: noon + limit.Time(n)*1e6, Namespace: "default", Policy: fmt.Sprintf("p%d", n),
+				records = append(records, shard.AuditRecord{At: noon + limit.Time(n)*1e6, Namespace: "default", Policy: fmt.Sprintf("p%d", n),
 					Key: key, Actor: "jo", Deed: "set", Limit: "day", Before: "day: 1 of 9", After: "day: 2 of 9", Note: "as she asked",
 					Position: shard.Position{Shard: id, Epoch: 7, Seq: uint64(n)}})
 			}
 		}
-		d.Audit = append(d.Audit, shard.AuditRecord{At: noon, Namespace: "shop", Policy: "p1", Key: "user:42",
+		records = append(records, shard.AuditRecord{At: noon, Namespace: "shop", Policy: "p1", Key: "user:42",
 			Position: shard.Position{Shard: id}})
-		return shard.Result{Decision: d}
+		return shard.Result{Decision: shard.Decision{Allowed: true, DecidedAt: noon, Position: shard.Position{Shard: id},
+			Told: &shard.Told{Audit: records}}}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -77,29 +78,53 @@ var noPolicies = policy.NewSet(nil)
 
 const requestTimeoutDefault = 5 * time.Second
 
-// New makes the handler of every way in: Connect, gRPC and gRPC-Web with binary and JSON messages, health and
-// reflection, /healthz, /readyz and /metrics. It may be called concurrently.
-func New(c Config) http.Handler {
+// API is every way into one node. It is an http.Handler: Connect, gRPC and gRPC-Web with binary and JSON messages,
+// health and reflection, /healthz, /readyz and /metrics. GRPC is a second door, for gRPC alone.
+type API struct {
+	http     http.Handler
+	doors    *doors
+	health   health
+	draining chan struct{} // closed when streams are to end
+	drain    sync.Once
+	readers  sync.WaitGroup // of streams
+}
+
+// New makes the ways in. What it returns may be used concurrently.
+func New(c Config) *API {
 	if c.RequestTimeout == 0 {
 		c.RequestTimeout = requestTimeoutDefault
 	}
-	mux := http.NewServeMux()
-	edge := edge{observer: c.Observer, timeout: c.RequestTimeout}
-	limitService{decider: c.Decider, policies: c.policies, sealer: c.sealer, observer: c.Observer}.register(mux, edge)
-	policyService{revision: c.revision, cluster: c.Cluster, decider: c.Decider}.register(mux, edge)
-	observeService{decider: c.Decider, shards: c.Shards}.register(mux, edge)
-	clusterService{cluster: c.Cluster}.register(mux, edge)
-	mux.Handle(grpchealth.NewHandler(health{ready: c.Ready}, uncompressed))
+	room := &room{}
+	d := newDoors(edge{observer: c.Observer, timeout: c.RequestTimeout}, room)
+	a := &API{doors: d, health: health{ready: c.Ready}, draining: make(chan struct{})}
+	limits := limitService{decider: c.Decider, policies: c.policies, sealer: c.sealer, observer: c.Observer}
+	limits.register(d)
+	streams{limits: limits, edge: d.edge, room: room, draining: a.draining, readers: &a.readers}.register(d)
+	policyService{revision: c.revision, cluster: c.Cluster, decider: c.Decider}.register(d)
+	observeService{decider: c.Decider, shards: c.Shards}.register(d)
+	clusterService{cluster: c.Cluster}.register(d)
+	d.mux.Handle(grpchealth.NewHandler(a.health, uncompressed))
 	reflector := grpcreflect.NewStaticReflector(
 		stintv1connect.LimitServiceName, stintv1connect.PolicyServiceName, stintv1connect.ClusterServiceName,
 		stintv1connect.ObserveServiceName, grpchealth.HealthV1ServiceName)
-	mux.Handle(grpcreflect.NewHandlerV1(reflector, uncompressed))
-	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, uncompressed))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
-	mux.HandleFunc("GET /readyz", health{ready: c.Ready}.readyz)
-	mux.Handle("GET /metrics", c.Metrics)
-	return bound(mux)
+	d.mux.Handle(grpcreflect.NewHandlerV1(reflector, uncompressed))
+	d.mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, uncompressed))
+	d.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
+	d.mux.HandleFunc("GET /readyz", a.health.readyz)
+	d.mux.Handle("GET /metrics", c.Metrics)
+	a.http = bound(d.mux, room)
+	return a
 }
+
+// ServeHTTP implements http.Handler.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.http.ServeHTTP(w, r) }
+
+// Drain has every stream end, and those that come after: what was read is answered, then the stream is unavailable.
+// Calls of one message go on. It does not wait for the streams.
+func (a *API) Drain() { a.drain.Do(func() { close(a.draining) }) }
+
+// Wait returns when nothing of a stream is left. It is called after Drain, when the servers are closed.
+func (a *API) Wait() { a.readers.Wait() }
 
 // uncompressed turns gzip off. Messages are a few hundred bytes, which compression makes slower and hardly smaller, and
 // a compressed body is a way around the bound on its size.

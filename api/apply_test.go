@@ -155,7 +155,10 @@ func TestWrongPoliciesAreRefused(t *testing.T) {
 		{policyOf(`"onExpire":3`), "invalid_argument", "policies.p.on_expire: 3 is none"},
 		{policyOf(`"onChange":5`), "invalid_argument", "policies.p.on_change: 5 is none"},
 		{policyOf(`"parent":"q"`), "invalid_argument", "policies.p.parent: there is no policy q"},
-		{policyOf(`"denyCache":"1s"`), "unimplemented", "policies.p.deny_cache: is not built yet; remove the field"},
+		{policyOf(`"denyCache":"0s"`), "invalid_argument", "policies.p.deny_cache: must be more than 0, not 0s"},
+		{policyOf(`"denyCache":"10.1s"`), "invalid_argument", "policies.p.deny_cache: must be at least 1us and at most 10s"},
+		{policyOf(`"denyCache":"1s","countDenied":true`), "invalid_argument",
+			"policies.p.deny_cache: cannot be with count_denied"},
 	} {
 		w := newWorld(t)
 		_, _, body := w.post("PolicyService/Apply", c.body)

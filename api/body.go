@@ -18,7 +18,7 @@ const (
 	answerWithin = 30 * time.Second
 )
 
-// exchange is one HTTP request and its answer, with the bounds of both.
+// exchange is one call and its answer. The bounds of both, header and remote are of those that net/http serves.
 type exchange struct {
 	request boundedBody
 	answer  boundedAnswer
@@ -34,12 +34,11 @@ type exchangeKey struct{}
 func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{}).(*exchange) }
 
 // bound gives every request its exchange, and gives back what it took of the room when its answer is written.
-func bound(next http.Handler) http.Handler {
-	var room room
+func bound(next http.Handler, room *room) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := &exchange{answer: boundedAnswer{ResponseWriter: w}, header: r.Header, remote: r.RemoteAddr, room: &room}
+		x := &exchange{answer: boundedAnswer{ResponseWriter: w}, header: r.Header, remote: r.RemoteAddr, room: room}
 		defer x.end()
-		r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
+		r = r.WithContext(x.within(r.Context()))
 		if r.Body != nil && r.Body != http.NoBody {
 			x.request = boundedBody{ReadCloser: r.Body, left: bodyBytesMax + envelopeBytes}
 			r.Body = &x.request
@@ -48,7 +47,15 @@ func bound(next http.Handler) http.Handler {
 	})
 }
 
+// within is the context of the exchange's call.
+func (x *exchange) within(ctx context.Context) context.Context {
+	return context.WithValue(ctx, exchangeKey{}, x)
+}
+
 func (x *exchange) end() { x.room.give(x.taken) }
+
+// errTooLarge is said of a message.
+var errTooLarge = fmt.Errorf("a body has at most %d bytes; send fewer checks in one call", bodyBytesMax)
 
 // boundedBody ends a request body that is too large with an error of ours. Connect's own bound answers
 // resource_exhausted, which a client of a rate limiter reads as a denial (SEMANTICS S9).
@@ -65,8 +72,7 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if b.left -= n; b.left < 0 {
 		b.left = 0
-		return 0, failed(connect.CodeInvalidArgument,
-			fmt.Sprintf("message: a body has at most %d bytes; send fewer checks in one call", bodyBytesMax))
+		return 0, failed(connect.CodeInvalidArgument, "message: "+errTooLarge.Error())
 	}
 	return n, err
 }

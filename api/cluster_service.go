@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"net/http"
 
 	"connectrpc.com/connect"
 
@@ -17,12 +16,12 @@ const nodeBytesMax = 256
 // clusterService answers stint.v1.ClusterService.
 type clusterService struct{ cluster ClusterAdmin } // nil: there is none to ask
 
-func (s clusterService) register(mux *http.ServeMux, e edge) {
-	unary(mux, e, stintv1connect.ClusterServiceStatusProcedure, s.status, readOnly)
-	unary(mux, e, stintv1connect.ClusterServiceDrainProcedure, s.drain)
-	unary(mux, e, stintv1connect.ClusterServiceRemoveNodeProcedure, s.removeNode)
+func (s clusterService) register(d *doors) {
+	unary(d, stintv1connect.ClusterServiceStatusProcedure, s.status, readOnly)
+	unary(d, stintv1connect.ClusterServiceDrainProcedure, s.drain)
+	unary(d, stintv1connect.ClusterServiceRemoveNodeProcedure, s.removeNode)
 	backup := stintv1connect.ClusterServiceBackupProcedure
-	mux.Handle(backup, connect.NewServerStreamHandler(backup, unbuiltBackup, codecs, uncompressed))
+	d.mux.Handle(backup, connect.NewServerStreamHandler(backup, unbuiltBackup, codecs, uncompressed))
 }
 
 func unbuiltBackup(context.Context, *connect.Request[call[stintv1.BackupRequest, *stintv1.BackupRequest]],

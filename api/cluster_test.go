@@ -176,7 +176,7 @@ func TestErrorsOfTheCluster(t *testing.T) {
 func TestStatusByGRPC(t *testing.T) {
 	w := newWorld(t)
 	w.cluster.status = aStatus()
-	conn := w.dial()
+	conn := w.dial(strings.TrimPrefix(w.url, "http://"))
 	var response stintv1.StatusResponse
 	if err := conn.Invoke(t.Context(), stintv1connect.ClusterServiceStatusProcedure, &stintv1.StatusRequest{}, &response); err != nil ||
 		response.Shards[1].Name != "system" {

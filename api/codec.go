@@ -24,6 +24,11 @@ func (c *call[M, P]) read(data []byte, unmarshal func([]byte, proto.Message) err
 	c.fault = unmarshal(data, P(&c.message))
 }
 
+// reader is a *call.
+type reader interface {
+	read(data []byte, unmarshal func([]byte, proto.Message) error)
+}
+
 // codec is a message encoding as connect.Codec wants it, with a call in place of a bare request.
 type codec struct {
 	name      string
@@ -39,9 +44,9 @@ var (
 )
 
 var codecs = connect.WithHandlerOptions(
-	connect.WithCodec(codec{"proto", proto.Unmarshal, proto.MarshalOptions{}.MarshalAppend}),
-	connect.WithCodec(codec{"json", readJSON.Unmarshal, writeJSON.MarshalAppend}),
-	connect.WithCodec(codec{"json; charset=utf-8", readJSON.Unmarshal, writeJSON.MarshalAppend}),
+	connect.WithCodec(codec{"proto", proto.Unmarshal, marshalProto}),
+	connect.WithCodec(codec{"json", unmarshalJSON, marshalJSON}),
+	connect.WithCodec(codec{"json; charset=utf-8", unmarshalJSON, marshalJSON}),
 )
 
 // Name implements connect.Codec.
@@ -49,9 +54,7 @@ func (c codec) Name() string { return c.name }
 
 // Unmarshal implements connect.Codec for a *call.
 func (c codec) Unmarshal(data []byte, target any) error {
-	target.(interface {
-		read([]byte, func([]byte, proto.Message) error)
-	}).read(data, c.unmarshal)
+	target.(reader).read(data, c.unmarshal)
 	return nil
 }
 

@@ -21,8 +21,17 @@ const spanMax limit.Span = 315_576_000_000 * microsPerSecond
 // plainDecision is what every decision needs, in one piece of memory.
 type plainDecision struct {
 	decision  stintv1.Decision
+	decidedAt timestamppb.Timestamp
 	position  stintv1.Position
 	positions [1]*stintv1.Position
+	status    [1]statusMessage
+	statuses  [1]*stintv1.LimitStatus
+}
+
+// statusMessage is a status with the instants that most of them have, in one piece of memory.
+type statusMessage struct {
+	status               stintv1.LimitStatus
+	windowStart, resetAt timestamppb.Timestamp
 }
 
 // decisionOf is a decision as a message, without its ids. Its positions are where it was made: of an operation on several
@@ -31,8 +40,13 @@ func decisionOf(d *shard.Decision) *stintv1.Decision {
 	plain := &plainDecision{}
 	m := &plain.decision
 	m.Allowed, m.Replayed, m.ShadowDenied = d.Allowed, d.Replayed, d.ShadowDenied
-	m.Limits, m.DeniedBy = statusesOf(d.Limits), deniedBy(d)
-	m.RetryAfter, m.DecidedAt = waitOf(d.RetryAfter), timestampOf(d.DecidedAt)
+	if len(d.Limits) == 1 {
+		m.Limits = statusesIn(plain.status[:], plain.statuses[:], d.Limits)
+	} else {
+		m.Limits = statusesOf(d.Limits)
+	}
+	m.DeniedBy, m.RetryAfter = deniedBy(d), waitOf(d.RetryAfter)
+	m.DecidedAt = setTimestamp(&plain.decidedAt, d.DecidedAt)
 	m.HoldExpiresAt = optionalTimestamp(d.HoldExpires)
 	plain.position.Shard, plain.position.Epoch, plain.position.Seq = uint32(d.Position.Shard), d.Position.Epoch, d.Position.Seq
 	plain.positions[0] = &plain.position
@@ -50,20 +64,27 @@ func positionOf(p shard.Position) *stintv1.Position {
 }
 
 func statusesOf(limits []shard.LimitStatus) []*stintv1.LimitStatus {
-	messages := make([]stintv1.LimitStatus, len(limits))
-	pointers := make([]*stintv1.LimitStatus, len(limits))
+	return statusesIn(make([]statusMessage, len(limits)), make([]*stintv1.LimitStatus, len(limits)), limits)
+}
+
+// statusesIn makes messages in memory that is there.
+func statusesIn(
+	messages []statusMessage, pointers []*stintv1.LimitStatus, limits []shard.LimitStatus,
+) []*stintv1.LimitStatus {
 	for i := range limits {
 		fillStatus(&messages[i], &limits[i])
-		pointers[i] = &messages[i]
+		pointers[i] = &messages[i].status
 	}
 	return pointers
 }
 
-func fillStatus(m *stintv1.LimitStatus, s *shard.LimitStatus) {
+func fillStatus(message *statusMessage, s *shard.LimitStatus) {
+	m := &message.status
 	m.Policy, m.Limit, m.Key = s.Policy, s.Limit, s.Key
 	m.Quota, m.Used, m.Remaining = s.Quota, s.Used, s.Remaining
 	m.Allowed, m.Shadow, m.Unlimited = s.Allowed, s.Shadow, s.Unlimited
-	m.WindowStart, m.ResetAt = optionalTimestamp(s.WindowStart), optionalTimestamp(s.ResetAt)
+	m.WindowStart = setOptionalTimestamp(&message.windowStart, s.WindowStart)
+	m.ResetAt = setOptionalTimestamp(&message.resetAt, s.ResetAt)
 	m.RetryAfter = waitOf(s.RetryAfter)
 	m.Held, m.Granted = s.Held, s.Granted
 	m.LockoutLevel, m.BlockedUntil = s.LockoutLevel, optionalTimestamp(s.BlockedUntil)
@@ -129,6 +150,9 @@ func reasonOf(policies *policy.Set, r *shard.Request, d *shard.Decision) string 
 	return ""
 }
 
+// toldAt is the instant, in shard time, from which a decision's waits count: when it was made, or repeated.
+func toldAt(d *shard.Decision) limit.Time { return d.DecidedAt + limit.Time(d.Age) }
+
 // waitOf is a wait that ends; nil for none and for limit.Never.
 func waitOf(span limit.Span) *durationpb.Duration {
 	if span <= 0 || span > spanMax {
@@ -152,9 +176,19 @@ func optionalTimestamp(t limit.Time) *timestamppb.Timestamp {
 	return timestampOf(t)
 }
 
-func timestampOf(t limit.Time) *timestamppb.Timestamp {
-	return &timestamppb.Timestamp{
-		Seconds: int64(t / microsPerSecond),
-		Nanos:   int32(t%microsPerSecond) * 1000,
+// setOptionalTimestamp is optionalTimestamp in memory that is there.
+func setOptionalTimestamp(m *timestamppb.Timestamp, t limit.Time) *timestamppb.Timestamp {
+	if t <= 0 || t > timestampMax {
+		return nil
 	}
+	return setTimestamp(m, t)
+}
+
+func timestampOf(t limit.Time) *timestamppb.Timestamp {
+	return setTimestamp(&timestamppb.Timestamp{}, t)
+}
+
+func setTimestamp(m *timestamppb.Timestamp, t limit.Time) *timestamppb.Timestamp {
+	m.Seconds, m.Nanos = int64(t/microsPerSecond), int32(t%microsPerSecond)*1000
+	return m
 }

@@ -1,5 +1,5 @@
 // Package api is the way in: Connect, gRPC and gRPC-Web with binary and JSON messages, on one port with health,
-// reflection, /healthz, /readyz and /metrics. It translates messages to requests and decisions to messages; it
+// reflection, /healthz, /readyz and /metrics; and on a second port, if one is wanted, gRPC alone. It translates messages to requests and decisions to messages; it
 // decides nothing.
 //
 // What it owns: the wire contract (stint/v1/*.proto, from which `make generate` writes gen), the bounds on what
@@ -11,6 +11,7 @@
 // # A request
 //
 //	codec      bytes -> message               unknown JSON fields are refused: a misspelled "cost" is not 1
+//	doors      one procedure behind each way in
 //	edge       a deadline for calls without one; code, detail and metric of an error
 //	request    message -> shard.Request       pure; every bound, in one place
 //	Decider    shard.Request -> shard.Result
@@ -21,6 +22,27 @@
 //
 // Every check of a batch is translated before the first is counted. Those that are wrong are answered with their
 // failure, and all others go to the Decider in one call.
+//
+// # Doors
+//
+// A procedure is registered once and has three ways to it, with one meaning:
+//
+//	lane     a POST of Connect's protocol with one message, JSON or binary: read and written here, over net/http
+//	connect  everything else on that port: gRPC, gRPC-Web, GET, streams, and what a lane is not sure about
+//	grpc-go  the second port, which serves gRPC at half of connect's cost. Two things are as that library has them: a
+//	         message above 4 MiB is refused with resource_exhausted, and the room of an answer is free when the answer
+//	         is handed to the connection, which ends when its client does not answer pings
+//
+// JSON of checks and of their answers is read and written by hand (json_read.go, json_write.go), several times as fast as
+// by reflection, and so are answers in binary (proto_write.go). What they are not sure about goes to the library, which has
+// the last word; fuzz tests hold them to it.
+//
+// # Streams
+//
+// CheckStream is CheckBatch many times over: answers come in the order of the batches, 8 of which are decided at once.
+// Whatever ends a stream, all batches that were begun are answered first, and none after them is begun. So an error with a
+// Failure says of every batch without an answer that it was not counted. Without one (the connection broke) those that
+// were sent may have been. A node that stops ends its streams with unavailable (Drain).
 //
 // # Holds, refunds and changes by hand
 //

@@ -2,13 +2,10 @@ package api
 
 import (
 	"context"
-	"net/http"
 	"strings"
 	"time"
 
 	"connectrpc.com/connect"
-
-	"github.com/stint-io/stint/shard"
 )
 
 // edge is where calls come in and errors go out: it gives a call its deadline, an error its code, and the observer
@@ -22,40 +19,33 @@ type edge struct {
 func (e edge) wrap(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
 		begun := time.Now()
-		if _, bounded := ctx.Deadline(); !bounded {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, e.timeout)
-			defer cancel()
-		}
+		ctx, cancel := e.bounded(ctx)
+		defer cancel()
 		response, err := next(ctx, r)
-		if err == nil {
-			e.observer.Request(r.Spec().Procedure, "ok", time.Since(begun))
-			return response, nil
+		if coded := e.told(r.Spec().Procedure, begun, err); coded != nil {
+			return nil, coded
 		}
-		coded := codedError(err)
-		e.observer.Request(r.Spec().Procedure, coded.Code().String(), time.Since(begun))
-		return nil, coded
+		return response, nil
 	}
 }
 
-// unary registers the handler of one procedure.
-func unary[Req, Res any, P pointer[Req]](mux *http.ServeMux, e edge, procedure string,
-	answer func(context.Context, P) (*Res, error), options ...connect.HandlerOption) {
-	mux.Handle(procedure, connect.NewUnaryHandler(procedure,
-		func(ctx context.Context, r *connect.Request[call[Req, P]]) (*connect.Response[Res], error) {
-			if r.Msg.fault != nil {
-				return nil, shard.Invalidf("message", "%s", plain(r.Msg.fault))
-			}
-			if err := enter(ctx, P(&r.Msg.message)); err != nil {
-				return nil, err
-			}
-			response, err := answer(ctx, &r.Msg.message)
-			if err != nil {
-				return nil, err
-			}
-			return connect.NewResponse(response), nil
-		},
-		append(options, codecs, uncompressed, connect.WithInterceptors(connect.UnaryInterceptorFunc(e.wrap)))...))
+// bounded gives a call a deadline that brings none of its own.
+func (e edge) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, bounded := ctx.Deadline(); bounded {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, e.timeout)
+}
+
+// told tells the observer how a call has ended, and gives its error a code; nil: it has none.
+func (e edge) told(procedure string, begun time.Time, err error) *connect.Error {
+	if err == nil {
+		e.observer.Request(procedure, "ok", time.Since(begun))
+		return nil
+	}
+	coded := codedError(err)
+	e.observer.Request(procedure, coded.Code().String(), time.Since(begun))
+	return coded
 }
 
 // readOnly marks a procedure that may be called with HTTP GET.

@@ -42,10 +42,13 @@ func explainDenied(d *shard.Decision) string {
 	if d.Index > 0 {
 		counted = "Denied, and counted all the same, as the policy says."
 	}
+	if d.Age > 0 {
+		counted = fmt.Sprintf("Denied %s ago, and repeated without asking again, as the policy's deny_cache says.", length(d.Age))
+	}
 	if d.RetryAfter == limit.Never {
 		return counted + " No wait helps."
 	}
-	return fmt.Sprintf("%s Next admitted at %s, in %s.", counted, clock(d.DecidedAt+limit.Time(d.RetryAfter)),
+	return fmt.Sprintf("%s Next admitted at %s, in %s.", counted, clock(toldAt(d)+limit.Time(d.RetryAfter)),
 		length(d.RetryAfter))
 }
 
@@ -111,7 +114,7 @@ func (e *explanation) lockout(s *shard.LimitStatus) {
 		e.WriteString("not blocked.")
 		return
 	}
-	fmt.Fprintf(e, "blocked until %s, for %s", clock(s.BlockedUntil), length(limit.Span(s.BlockedUntil-e.decision.DecidedAt)))
+	fmt.Fprintf(e, "blocked until %s, for %s", clock(s.BlockedUntil), length(limit.Span(s.BlockedUntil-toldAt(&e.decision))))
 	if !s.Blocked {
 		e.WriteString("; would deny, but is shadowed")
 	}
@@ -130,7 +133,7 @@ func verdict(s *shard.LimitStatus) string {
 
 // ahead tells what time will change.
 func (e *explanation) ahead(s *shard.LimitStatus) string {
-	now := e.decision.DecidedAt
+	now := toldAt(&e.decision)
 	rule, _ := ruleOf(e.policies, &e.request, s)
 	switch {
 	case s.RetryAfter > 0:

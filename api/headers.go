@@ -160,20 +160,20 @@ func untilMore(d *shard.Decision, s *shard.LimitStatus) (limit.Span, bool) {
 	case s.ResetAt == 0:
 		return 0, false
 	}
-	return max(0, limit.Span(s.ResetAt-d.DecidedAt)), true
+	return max(0, limit.Span(s.ResetAt-toldAt(d))), true
 }
 
 // stoppedFor is how long a limit and a block of its key let nothing through.
 func stoppedFor(d *shard.Decision, s *shard.LimitStatus) limit.Span {
 	wait := s.RetryAfter
 	if s.Blocked && wait != limit.Never {
-		wait = max(wait, limit.Span(s.BlockedUntil-d.DecidedAt))
+		wait = max(wait, limit.Span(s.BlockedUntil-toldAt(d)))
 	}
 	return wait
 }
 
 func unixSeconds(d *shard.Decision, wait limit.Span) string {
-	return strconv.FormatInt(seconds(limit.Span(d.DecidedAt)+wait), 10)
+	return strconv.FormatInt(seconds(limit.Span(toldAt(d))+wait), 10)
 }
 
 // windowOf is the span in which a limit's whole quota comes back; 0 when it never does, or when the policy is gone.

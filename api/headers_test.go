@@ -156,3 +156,30 @@ func TestDurationsAreExact(t *testing.T) {
 		}
 	}
 }
+
+// A denial that is repeated names the instants that it named at first, and waits that are shorter by its age. It says that
+// it was repeated.
+func TestARepeatedDenialNamesTheSameInstants(t *testing.T) {
+	r := &shard.Request{Op: shard.Check, Entries: []shard.Entry{{Policy: "api", Key: "user:42", Cost: 1}}}
+	denial := func(age limit.Span) *shard.Decision {
+		wait := 90*second - age
+		return &shard.Decision{DecidedAt: noon, Age: age, RetryAfter: wait, Limits: []shard.LimitStatus{
+			limitStatus("api", "burst", 5, verdictOf(false, 5, 0, 120*second, wait)),
+			limitStatus("api", "daily", 200, verdictOf(true, 10, 190, 3600*second, 0))}}
+	}
+	first, later := headersOf(testPolicies(), r, denial(0)), headersOf(testPolicies(), r, denial(2*second))
+	for _, instant := range []string{"X-RateLimit-Reset", "X-Quota-Reset"} {
+		if first[instant] == "" || later[instant] != first[instant] {
+			t.Errorf("%s is %s, and was %s", instant, later[instant], first[instant])
+		}
+	}
+	if first["Retry-After"] != "90" || later["Retry-After"] != "88" ||
+		later["RateLimit"] != `"burst";r=0;t=88, "daily";r=190;t=3598` {
+		t.Errorf("first %v, later %v", first, later)
+	}
+	text := explainDecision(testPolicies(), r, denial(2*second))
+	if want := "Denied 2s ago, and repeated without asking again, as the policy's deny_cache says. " +
+		"Next admitted at 2026-11-21T12:01:30.25Z, in 1m28s."; !strings.HasPrefix(text, want) {
+		t.Errorf("explained as %s", text)
+	}
+}

@@ -414,6 +414,7 @@ func TestEveryDecisionIsObservedOnce(t *testing.T) {
 		{"shadow_denied", shard.Decision{Allowed: true, ShadowDenied: true}},
 		{"replayed", shard.Decision{Allowed: true, Replayed: true}},
 		{"replayed", shard.Decision{Replayed: true}},
+		{"denied_cached", shard.Decision{Age: 1}},
 	} {
 		next = c.decision
 		w.post("LimitService/Check", perIP)

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"net/http"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
@@ -18,13 +17,13 @@ type limitService struct {
 	observer Observer
 }
 
-func (s limitService) register(mux *http.ServeMux, e edge) {
-	unary(mux, e, stintv1connect.LimitServiceCheckProcedure, s.check)
-	unary(mux, e, stintv1connect.LimitServiceCheckBatchProcedure, s.checkBatch)
-	unary(mux, e, stintv1connect.LimitServiceGetProcedure, s.get, readOnly)
-	unary(mux, e, stintv1connect.LimitServiceAdjustProcedure, s.adjust)
-	unary(mux, e, stintv1connect.LimitServiceReserveProcedure, s.reserve)
-	unary(mux, e, stintv1connect.LimitServiceSettleProcedure, s.settle)
+func (s limitService) register(d *doors) {
+	unary(d, stintv1connect.LimitServiceCheckProcedure, s.check)
+	unary(d, stintv1connect.LimitServiceCheckBatchProcedure, s.checkBatch)
+	unary(d, stintv1connect.LimitServiceGetProcedure, s.get, readOnly)
+	unary(d, stintv1connect.LimitServiceAdjustProcedure, s.adjust)
+	unary(d, stintv1connect.LimitServiceReserveProcedure, s.reserve)
+	unary(d, stintv1connect.LimitServiceSettleProcedure, s.settle)
 }
 
 func unbuilt[Req, Res any, P pointer[Req]](procedure string) func(context.Context, P) (*Res, error) {
@@ -79,12 +78,24 @@ func (s limitService) settle(ctx context.Context, m *stintv1.SettleRequest) (*st
 func (s limitService) checkBatch(
 	ctx context.Context, m *stintv1.CheckBatchRequest,
 ) (*stintv1.CheckBatchResponse, error) {
+	if err := batchProblem(m); err != nil {
+		return nil, err
+	}
+	return s.decideBatch(ctx, m), nil
+}
+
+func batchProblem(m *stintv1.CheckBatchRequest) error {
 	if len(m.Checks) == 0 {
-		return nil, shard.Invalidf("checks", "are missing: a batch has at least one")
+		return shard.Invalidf("checks", "are missing: a batch has at least one")
 	}
 	if len(m.Checks) > checksMax {
-		return nil, shard.Invalidf("checks", "are %d: at most %d are allowed", len(m.Checks), checksMax)
+		return shard.Invalidf("checks", "are %d: at most %d are allowed", len(m.Checks), checksMax)
 	}
+	return nil
+}
+
+// decideBatch answers each check of a batch that has no batchProblem.
+func (s limitService) decideBatch(ctx context.Context, m *stintv1.CheckBatchRequest) *stintv1.CheckBatchResponse {
 	answers := make([]*stintv1.Result, len(m.Checks))
 	requests := make([]shard.Request, 0, len(m.Checks))
 	asked := make([]int, 0, len(m.Checks)) // the check of each request
@@ -102,7 +113,7 @@ func (s limitService) checkBatch(
 			answers[asked[n]] = s.result(policies, m.Checks[asked[n]], &requests[n], &result)
 		}
 	}
-	return &stintv1.CheckBatchResponse{Results: answers}, nil
+	return &stintv1.CheckBatchResponse{Results: answers}
 }
 
 func (s limitService) result(
@@ -200,6 +211,8 @@ func outcomeOf(r *shard.Request, d *shard.Decision) string {
 		return settlements[r.Settlement.Action]
 	case r.Op == shard.Count:
 		return "counted"
+	case d.Age > 0:
+		return "denied_cached"
 	case !d.Allowed && lockedOut(d):
 		return "locked_out"
 	case !d.Allowed:

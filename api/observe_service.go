@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"context"
-	"net/http"
 	"slices"
 	"strconv"
 
@@ -28,11 +27,11 @@ const (
 	auditShardsAtOnce = 8
 )
 
-func (s observeService) register(mux *http.ServeMux, e edge) {
-	unary(mux, e, stintv1connect.ObserveServiceAuditProcedure, s.audit, readOnly)
-	unary(mux, e, stintv1connect.ObserveServiceTopProcedure, unbuilt[stintv1.TopRequest, stintv1.TopResponse]("Top"), readOnly)
+func (s observeService) register(d *doors) {
+	unary(d, stintv1connect.ObserveServiceAuditProcedure, s.audit, readOnly)
+	unary(d, stintv1connect.ObserveServiceTopProcedure, unbuilt[stintv1.TopRequest, stintv1.TopResponse]("Top"), readOnly)
 	watch := stintv1connect.ObserveServiceWatchProcedure
-	mux.Handle(watch, connect.NewServerStreamHandler(watch, unbuiltWatch, codecs, uncompressed))
+	d.mux.Handle(watch, connect.NewServerStreamHandler(watch, unbuiltWatch, codecs, uncompressed))
 }
 
 func unbuiltWatch(context.Context, *connect.Request[call[stintv1.WatchRequest, *stintv1.WatchRequest]],
@@ -64,7 +63,7 @@ func (s observeService) audit(ctx context.Context, m *stintv1.AuditRequest) (*st
 			if result.Err != nil {
 				return nil, result.Err
 			}
-			for _, record := range result.Decision.Audit {
+			for _, record := range result.Decision.Audit() {
 				if wanted.has(&record) {
 					newest = append(newest, record)
 				}

@@ -29,6 +29,9 @@ func policyOf(p *policy.Policy) *stintv1.Policy {
 		Parent:               p.Parent,
 		Lockout:              lockoutMessage(p.Lockout),
 	}
+	if p.DenyCache != 0 {
+		m.DenyCache = durationOf(p.DenyCache)
+	}
 	if p.OnExpire != policy.OnExpireCancel { // what is usual stays unsaid, as in a file
 		m.OnExpire = stintv1.OnExpire(p.OnExpire)
 	}

@@ -25,9 +25,6 @@ func PoliciesOf(messages []*stintv1.Policy) (*policy.Set, error) {
 	for i, m := range messages {
 		policies[i] = r.policy(i, m)
 	}
-	if r.unbuilt != nil {
-		return nil, r.unbuilt
-	}
 	if len(r.problems) > 0 {
 		return nil, policyError(r.problems)
 	}
@@ -44,9 +41,6 @@ func PoliciesOf(messages []*stintv1.Policy) (*policy.Set, error) {
 func PolicyFrom(m *stintv1.Policy) (*policy.Policy, error) {
 	var r policyReader
 	p := r.policy(0, m)
-	if r.unbuilt != nil {
-		return nil, r.unbuilt
-	}
 	if len(r.problems) > 0 {
 		return nil, policyError(r.problems)
 	}
@@ -89,20 +83,10 @@ func policyError(problems []policy.Problem) error {
 }
 
 // policyReader turns messages into policies. It looks at what only a message can say wrong; policy.Build does the rest.
-type policyReader struct {
-	problems []policy.Problem
-	unbuilt  error // the first field that this version does not have
-}
+type policyReader struct{ problems []policy.Problem }
 
 func (r *policyReader) fail(path, format string, args ...any) {
 	r.problems = append(r.problems, policy.Problem{Path: path, Message: fmt.Sprintf(format, args...)})
-}
-
-// refuse notes a field of the contract that is set and not built: to ignore it would enforce another policy.
-func (r *policyReader) refuse(set bool, path string) {
-	if set && r.unbuilt == nil {
-		r.unbuilt = &shard.Error{Code: shard.NotBuilt, Field: "policies." + path, Message: "is not built yet; remove the field"}
-	}
 }
 
 func (r *policyReader) policy(i int, m *stintv1.Policy) *policy.Policy {
@@ -110,13 +94,15 @@ func (r *policyReader) policy(i int, m *stintv1.Policy) *policy.Policy {
 	if policy.NameProblem(path) != "" {
 		path = fmt.Sprintf("[%d]", i)
 	}
-	r.refuse(m.GetDenyCache() != nil, path+".deny_cache")
 	p := &policy.Policy{Name: m.GetName(), DefaultTier: m.GetDefaultTier(), Security: m.GetSecurity(),
 		Shadow: m.GetShadow(), Headers: slices.Clone(m.GetHeaders()), Reason: m.GetReason(),
 		Retention: policy.DefaultRetention, CountDenied: m.GetCountDenied(), Parent: m.GetParent(),
 		OnExpire: r.onExpire(path+".on_expire", m.GetOnExpire()), OnChange: r.onChange(path+".on_change", m.GetOnChange())}
 	if l := m.GetLockout(); l != nil {
 		p.Lockout = r.lockout(path+".lockout", l)
+	}
+	if denyCache := m.GetDenyCache(); denyCache != nil {
+		p.DenyCache = r.span(path+".deny_cache", denyCache)
 	}
 	if retention := m.GetIdempotencyRetention(); retention != nil {
 		p.Retention = r.span(path+".idempotency_retention", retention)

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"fmt"
-	"net/http"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
@@ -20,11 +19,11 @@ type policyService struct {
 	decider  Decider                 // overrides are kept beside the counts of their keys
 }
 
-func (s policyService) register(mux *http.ServeMux, e edge) {
-	unary(mux, e, stintv1connect.PolicyServiceListProcedure, s.list, readOnly)
-	unary(mux, e, stintv1connect.PolicyServiceApplyProcedure, s.apply)
-	unary(mux, e, stintv1connect.PolicyServicePutOverrideProcedure, s.putOverride)
-	unary(mux, e, stintv1connect.PolicyServiceDeleteOverrideProcedure, s.deleteOverride)
+func (s policyService) register(d *doors) {
+	unary(d, stintv1connect.PolicyServiceListProcedure, s.list, readOnly)
+	unary(d, stintv1connect.PolicyServiceApplyProcedure, s.apply)
+	unary(d, stintv1connect.PolicyServicePutOverrideProcedure, s.putOverride)
+	unary(d, stintv1connect.PolicyServiceDeleteOverrideProcedure, s.deleteOverride)
 }
 
 var errNoPolicies = &shard.Error{Code: shard.Unavailable, Message: "this node does not know the policies yet; ask again"}

@@ -9,6 +9,15 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
+// Parents returns an entry and behind it those that are decided together with it, because its policy has a parent: for
+// other ways in than this package's.
+func Parents(policies *policy.Set, e shard.Entry) ([]shard.Entry, error) {
+	if p, found := policies.Lookup(e.Policy); !found || p.Parent == "" {
+		return nil, nil
+	}
+	return withParents(policies, []shard.Entry{e})
+}
+
 // withParents adds the entries of the parents: what is spent on "vendor:acme/product:x" is spent on "vendor:acme" by its
 // policy's parent too, and so on upwards. They come behind those that the caller named, whose order the answer keeps. A
 // parent of several entries is spent the sum. One that the caller has named itself is left as it is.

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/metrics"
 	"github.com/stint-io/stint/policy"
@@ -27,6 +29,8 @@ const noon limit.Time = 1_795_262_400_250_000
 type world struct {
 	t        *testing.T
 	url      string
+	grpcAddr string // of the door of grpc-go
+	api      *API
 	decider  *fakeDecider
 	observer *fakeObserver
 	ready    error
@@ -45,9 +49,13 @@ type fakeDecider struct {
 	calls   [][]shard.Request
 	decide  func(shard.Request) shard.Result
 	waiting func(context.Context)
+	instead Decider // decides in its place, if there is one
 }
 
 func (f *fakeDecider) Decide(ctx context.Context, requests []shard.Request) []shard.Result {
+	if f.instead != nil {
+		return f.instead.Decide(ctx, requests)
+	}
 	if f.waiting != nil {
 		f.waiting(ctx)
 	}
@@ -94,7 +102,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, decider: &fakeDecider{decide: allow}, observer: &fakeObserver{}, cluster: &fakeCluster{},
 		revision: &policy.Revision{Version: 7, Set: testPolicies()}, sealer: testSealer, shards: 3}
-	handler := New(Config{
+	w.api = New(Config{
 		Decider:        w.decider,
 		Revision:       func() *policy.Revision { return w.revision },
 		Cluster:        w.cluster,
@@ -105,8 +113,28 @@ func newWorld(t *testing.T) *world {
 		Metrics:        http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { io.WriteString(rw, "series\n") }),
 		RequestTimeout: 3 * time.Second,
 	})
-	w.url = serveWorld(t, handler).url
+	w.url = serveWorld(t, w.api).url
+	w.grpcAddr = serveGRPC(t, w.api)
 	return w
+}
+
+// serveGRPC opens the door of grpc-go on a real port, until the test ends.
+func serveGRPC(t *testing.T, a *API) (addr string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := NewGRPC(a, slog.New(slog.DiscardHandler))
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) { // it may not have begun to serve
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	return listener.Addr().String()
 }
 
 // serveWorld puts a handler on a real port, until the test ends.

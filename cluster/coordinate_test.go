@@ -374,9 +374,11 @@ func TestAnErrorOfOneShardNamesTheEntryOfTheRequest(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		for _, s := range w.shards {
+			s.mu.Lock()
 			if used := s.used("own", keyOn(s.id, "k")); used != 0 {
 				t.Errorf("shard %v has counted %d", s.id, used)
 			}
+			s.mu.Unlock()
 		}
 	})
 }
@@ -405,7 +407,7 @@ func TestMessagesOfAnOperationBelongToItsShards(t *testing.T) {
 			{1, shard.Request{Op: shard.Charge, Entries: entries(1)}},
 		} {
 			wrong.r.Namespace = "n"
-			if err := node.misplaced(wrong.to, []shard.Request{wrong.r}); err == nil || err.Code != shard.Invalid {
+			if err := misplaced(wrong.to, &wrong.r, node.config.Shards()); err == nil || err.Code != shard.Invalid {
 				t.Errorf("message %d to shard %v: %v", i, wrong.to, err)
 			}
 		}
@@ -422,7 +424,7 @@ func TestMessagesOfAnOperationBelongToItsShards(t *testing.T) {
 			{0, shard.Request{Op: shard.Settle, Operation: about(0), Entries: append(entries(0), entries(1)...)}},
 		} {
 			right.r.Namespace = "n"
-			if err := node.misplaced(right.to, []shard.Request{right.r}); err != nil {
+			if err := misplaced(right.to, &right.r, node.config.Shards()); err != nil {
 				t.Errorf("message %d to shard %v: %v", i, right.to, err)
 			}
 		}

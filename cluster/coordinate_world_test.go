@@ -133,7 +133,8 @@ type roomy struct{ *shard.State }
 
 func (roomy) Full() bool { return false }
 
-// used is what a key has used, by the committed state.
+// used is what a key has used, by the committed state. The caller holds mu: what is done behind a caller's back may still
+// change it.
 func (s *islet) used(policy, key string) uint64 {
 	get := shard.Request{Op: shard.Get, Namespace: "n", Entries: []shard.Entry{{Policy: policy, Key: key, Cost: 1}}}
 	results, _ := shard.Evaluate(roomy{s.state}, s.world.policies, []shard.Request{get}, shard.Stamp{Now: max(s.state.Time(), now())})

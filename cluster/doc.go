@@ -43,6 +43,15 @@
 // part, at instants of its own. A denial shows the other shards' limits with what they hold back until they have heard of
 // it. Changes by hand are for one shard.
 //
+// # Denials that are repeated
+//
+// Where all policies of a check have a DenyCache, a Router repeats a denial that it saw to the same request for that long
+// at most: in Decide and Submit, which saves the hop, and in Forwarded, which saves the owner the evaluation and the log.
+// The time counts from before the request was sent, and a denial that was repeated travels with its age
+// (shard.Decision.Age), so that nodes one behind the other do not add up. What may make room drops the denials of its
+// keys at each node it passes, before it is sent and after it was answered; an operation on several shards that gives
+// something back drops all. A hit takes no lock and no memory but the answer's. 8,192 denials are kept at most.
+//
 // # Sessions
 //
 // A shard with several replicas may be asked twice for one request: its owner died, or the connection did, and nobody
@@ -136,7 +145,8 @@
 //
 // A Hop forwards requests to the node that owns them, over one connection to each node. Whatever waits when the
 // connection is free goes into one frame, so frames grow with the load and no timer delays a request. What is left of
-// the caller's deadline travels with it. Calls under way are bounded, and a shard that does not answer takes half of
+// the caller's deadline travels with it. At the other end, calls of one frame to one shard that ask for the same and have
+// about as much time become one submission. Calls under way are bounded, and a shard that does not answer takes half of
 // the room at most. Both ends beat; a connection that is silent for 2 s is given up. What a broken connection had not
 // sent was certainly not executed; what it had sent is an unknown outcome. A node that stops answers what it began and
 // names what it did not. A request is forwarded twice at most. Hop.Stats counts calls, requests and frames.

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"strings"
+
+	"github.com/stint-io/stint/shard"
 )
 
 // A hop connection carries frames, the dialer's calls one way and the acceptor's answers the other:
@@ -77,6 +80,11 @@ type frameReader struct {
 	rest   string
 	failed bool
 	inLeg  bool // of an operation: what is read contains no other
+
+	// Memory for what is read, shared by the requests or results of one record, and how many of them are ahead.
+	entries  []shard.Entry
+	statuses []shard.LimitStatus
+	ahead    int
 }
 
 func (r *frameReader) uvarint() uint64 {
@@ -149,6 +157,27 @@ func (r *frameReader) string() string {
 	s := r.rest[:n]
 	r.rest = r.rest[n:]
 	return s
+}
+
+// strings takes n strings off and returns a reader of a copy of them, so that what refers to them keeps no more than that.
+func (r *frameReader) strings(n int) frameReader {
+	before := r.rest
+	for range n {
+		r.string()
+	}
+	if r.failed {
+		return frameReader{failed: true}
+	}
+	return frameReader{rest: strings.Clone(before[:len(before)-len(r.rest)])}
+}
+
+// carve returns n zero values, out of a piece of memory that many share, and what is left of the piece. A new piece has
+// room for as many more as are ahead, within bounds.
+func carve[T any](piece []T, n, ahead int) (values, left []T) {
+	if len(piece) < n {
+		piece = make([]T, max(n, min(ahead, 64)))
+	}
+	return piece[:n:n], piece[n:]
 }
 
 func appendText(b []byte, s string) []byte {

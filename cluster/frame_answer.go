@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
@@ -26,8 +25,12 @@ type answer struct {
 
 // encodeAnswers writes the results of a call, in as many parts as their size needs.
 func encodeAnswers(number uint64, results []shard.Result) []answer {
+	return appendAnswers(nil, number, results)
+}
+
+// appendAnswers is encodeAnswers behind what there is.
+func appendAnswers(parts []answer, number uint64, results []shard.Result) []answer {
 	part := answer{number: number, body: make([]byte, 0, 128*min(len(results), 16))}
-	var parts []answer
 	for i := range results {
 		before := len(part.body)
 		part.body = appendSized(part.body, func(b []byte) []byte { return appendResult(b, &results[i]) })
@@ -62,8 +65,10 @@ func decodeAnswers(records []byte) ([]answer, error) {
 		a := answer{number: r.uvarint(), first: int(r.upTo(maxCallRequests))}
 		a.count = r.countTo(maxCallRequests)
 		a.results = make([]shard.Result, a.count)
+		text := r.strings(a.count)
+		var one frameReader
 		for i := range a.results {
-			one := frameReader{rest: strings.Clone(r.string())}
+			one = frameReader{rest: text.string(), statuses: one.statuses, ahead: a.count - i}
 			a.results[i] = one.result()
 			r.failed = r.failed || one.failed || one.rest != ""
 		}
@@ -87,6 +92,9 @@ const (
 	bitsResult = 1<<iota - 1
 )
 
+// leastStatus is how many bytes a status has at least.
+const leastStatus = 8
+
 // Bits of a status. Statuses come in the order of the entries, so policy and key are mostly those of the one before.
 const (
 	bitUnlimited byte = 1 << iota
@@ -105,6 +113,8 @@ const (
 	bitHoldExpires byte = 1 << iota
 	bitAudit
 	bitVerdict
+	bitTallied
+	bitAge
 	bitsTold = 1<<iota - 1
 )
 
@@ -118,9 +128,11 @@ func appendResult(b []byte, r *shard.Result) []byte {
 }
 
 func appendDecision(b []byte, d *shard.Decision) []byte {
-	namesSession := d.Session != (shard.Session{})
-	hasDocument := d.Document.Version != 0 || len(d.Document.Body) > 0
-	told := flag(d.HoldExpires != 0, bitHoldExpires) | flag(len(d.Audit) > 0, bitAudit) | flag(d.Operation != nil, bitVerdict)
+	session, document := d.Session(), d.Document()
+	namesSession := session != (shard.Session{})
+	hasDocument := document.Version != 0 || len(document.Body) > 0
+	told := flag(d.HoldExpires != 0, bitHoldExpires) | flag(len(d.Audit()) > 0, bitAudit) |
+		flag(d.Operation != nil, bitVerdict) | flag(d.Tallied != nil, bitTallied) | flag(d.Age != 0, bitAge)
 	b = append(b, flag(d.Allowed, bitAllowed)|flag(d.ShadowDenied, bitShadowDenied)|flag(d.Replayed, bitReplayed)|
 		flag(namesSession, bitNamesSession)|flag(hasDocument, bitHasDocument)|flag(told != 0, bitTellsMore))
 	b = binary.AppendVarint(b, int64(d.RetryAfter))
@@ -134,11 +146,11 @@ func appendDecision(b []byte, d *shard.Decision) []byte {
 		before = d.Limits[i]
 	}
 	if namesSession {
-		b = appendSession(b, d.Session)
+		b = appendSession(b, session)
 	}
 	if hasDocument {
-		b = binary.AppendUvarint(b, d.Document.Version)
-		b = append(binary.AppendUvarint(b, uint64(len(d.Document.Body))), d.Document.Body...)
+		b = binary.AppendUvarint(b, document.Version)
+		b = append(binary.AppendUvarint(b, uint64(len(document.Body))), document.Body...)
 	}
 	if told != 0 {
 		b = appendTold(append(b, told), d, told)
@@ -152,10 +164,16 @@ func appendTold(b []byte, d *shard.Decision, told byte) []byte {
 		b = binary.AppendVarint(b, int64(d.HoldExpires))
 	}
 	if told&bitAudit != 0 {
-		b = appendAudit(b, d.Audit)
+		b = appendAudit(b, d.Audit())
 	}
 	if told&bitVerdict != 0 {
 		b = appendVerdict(b, d.Operation)
+	}
+	if told&bitTallied != 0 {
+		b = appendTallied(b, d.Tallied)
+	}
+	if told&bitAge != 0 {
+		b = binary.AppendVarint(b, int64(d.Age))
 	}
 	return b
 }
@@ -215,21 +233,25 @@ func (r *frameReader) decision(flags byte) shard.Decision {
 	d.Position = r.position()
 	d.Index = uint32(r.upTo(math.MaxUint32))
 	var before shard.LimitStatus
-	for range r.count() {
+	if n := r.countTo(len(r.rest) / leastStatus); n > 0 {
+		d.Limits, r.statuses = carve(r.statuses, n, r.ahead)
+	}
+	for i := range d.Limits {
 		before = r.status(&before)
-		if r.failed {
-			break
-		}
-		d.Limits = append(d.Limits, before)
+		d.Limits[i] = before
 	}
 	if flags&bitNamesSession != 0 {
-		d.Session = r.session()
+		d.Told = &shard.Told{Session: r.session()}
 	}
 	if flags&bitHasDocument != 0 {
-		d.Document = shard.Document{Version: r.uvarint(), Body: r.body()}
+		toldOf(&d).Document = shard.Document{Version: r.uvarint(), Body: r.body()}
 	}
 	if flags&bitTellsMore != 0 {
 		r.told(&d)
+	}
+	if t := d.Told; t != nil && t.Session == (shard.Session{}) && t.Document.Version == 0 && t.Document.Body == nil &&
+		t.Audit == nil {
+		d.Told = nil // as if the bits had not been there
 	}
 	return d
 }
@@ -240,7 +262,7 @@ func (r *frameReader) told(d *shard.Decision) {
 		d.HoldExpires = limit.Time(r.varint())
 	}
 	if told&bitAudit != 0 {
-		d.Audit = r.audit()
+		toldOf(d).Audit = r.audit()
 	}
 	if told&bitVerdict != 0 && r.inLeg {
 		r.fail()
@@ -248,6 +270,20 @@ func (r *frameReader) told(d *shard.Decision) {
 		verdict := r.verdict()
 		d.Operation = &verdict
 	}
+	if told&bitTallied != 0 {
+		d.Tallied = r.tallied()
+	}
+	if told&bitAge != 0 {
+		d.Age = limit.Span(r.varint())
+	}
+}
+
+// toldOf returns what a decision tells besides, to be filled in.
+func toldOf(d *shard.Decision) *shard.Told {
+	if d.Told == nil {
+		d.Told = &shard.Told{}
+	}
+	return d.Told
 }
 
 func (r *frameReader) position() shard.Position {

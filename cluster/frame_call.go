@@ -4,17 +4,16 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
 )
 
-// Bounds of a call, those of the API. They are checked at both ends: what one caller sends must not end the connection
-// that all share, and what a peer sends is not believed.
+// Bounds of a call: as many requests as the owner decides at once, what they may be as the API has it. They are checked at
+// both ends: what one caller sends must not end the connection that all share, and what a peer sends is not believed.
 const (
-	maxCallRequests = 1000
+	maxCallRequests = 4096
 	maxEntries      = 32
 	maxLimits       = 16 // of one entry, in the place of a policy's
 	maxBudget       = time.Hour
@@ -182,8 +181,10 @@ func decodeCalls(records []byte) ([]sentCall, error) {
 		c.budget = time.Duration(r.upTo(uint64(maxBudget/time.Microsecond))) * time.Microsecond
 		c.hops, c.shard = int(r.upTo(MaxHops)), shard.ID(r.upTo(math.MaxUint32))
 		c.requests = make([]shard.Request, r.countTo(maxCallRequests))
+		text := r.strings(len(c.requests))
+		var one frameReader
 		for i := range c.requests {
-			one := frameReader{rest: strings.Clone(r.string())}
+			one = frameReader{rest: text.string(), entries: one.entries, ahead: len(c.requests) - i}
 			c.requests[i] = one.request()
 			r.failed = r.failed || one.failed || one.rest != ""
 		}
@@ -199,13 +200,18 @@ func (r *frameReader) request() (q shard.Request) {
 	q.Op = shard.Op(r.flags(math.MaxUint8))
 	q.Namespace, q.Limit, q.ID, q.NotAfter = r.string(), r.string(), r.string(), limit.Time(r.varint())
 	if n := r.countTo(maxEntries); n > 0 {
-		q.Entries = make([]shard.Entry, n)
+		q.Entries, r.entries = carve(r.entries, n, r.ahead)
 	}
 	for i := range q.Entries {
 		q.Entries[i] = shard.Entry{Policy: r.string(), Key: r.string(), Tier: r.string(), Cost: r.uvarint()}
 	}
 	if r.rest != "" {
 		r.extra(&q)
+	}
+	if isTally(q.Op) && mostLimits(q.Entries) == 0 {
+		for i := range q.Entries {
+			q.Entries[i].Limits = shard.TallyLimits
+		}
 	}
 	r.failed = r.failed || requestProblem(&q) != nil
 	return q

@@ -19,11 +19,12 @@ const (
 	bitAdjustment
 	bitOperation
 	bitCounted
+	bitTally
 	bitsMore = 1<<iota - 1
 )
 
 func moreBits(r *shard.Request) byte {
-	return flag(mostLimits(r.Entries) > 0, bitLimits) | flag(r.Hold != nil, bitHold) |
+	return flag(mostLimits(r.Entries) > 0 && !impliesLimits(r), bitLimits) | flag(r.Tally != nil, bitTally) | flag(r.Hold != nil, bitHold) |
 		flag(r.Settlement != nil, bitSettlement) | flag(r.Adjustment != nil, bitAdjustment) |
 		flag(r.Operation != nil, bitOperation) | flag(mostCounted(r.Entries) > 0, bitCounted)
 }
@@ -50,6 +51,9 @@ func appendMore(b []byte, r *shard.Request, more byte) []byte {
 		for i := range r.Entries {
 			b = appendCounted(b, r.Entries[i].Counted)
 		}
+	}
+	if more&bitTally != 0 {
+		b = appendTally(b, r.Tally)
 	}
 	return b
 }
@@ -81,6 +85,43 @@ func (r *frameReader) more(q *shard.Request) {
 			q.Entries[i].Counted = r.counted()
 		}
 	}
+	if more&bitTally != 0 {
+		q.Tally = r.tally()
+	}
+}
+
+func isTally(op shard.Op) bool { return op == shard.Tally || op == shard.ReadTally }
+
+// impliesLimits reports whether the limits of all entries are those that a tally has, which need not travel.
+func impliesLimits(r *shard.Request) bool {
+	for i := range r.Entries {
+		if l := r.Entries[i].Limits; len(l) != 1 || l[0] != shard.TallyLimits[0] {
+			return false
+		}
+	}
+	return isTally(r.Op)
+}
+
+func appendTally(b []byte, t *shard.TallyTerms) []byte {
+	b = append(b, byte(t.Verb), byte(t.When), flag(t.KeepTTL, 1))
+	return binary.AppendVarint(binary.AppendVarint(b, t.Amount), int64(t.TTL))
+}
+
+func (r *frameReader) tally() *shard.TallyTerms {
+	return &shard.TallyTerms{Verb: shard.TallyVerb(r.flags(math.MaxUint8)), When: shard.TallyWhen(r.flags(math.MaxUint8)),
+		KeepTTL: r.flags(1) != 0, Amount: r.varint(), TTL: limit.Span(r.varint())}
+}
+
+func appendTallied(b []byte, t *shard.Tallied) []byte {
+	b = append(b, flag(t.Known, 1)|flag(t.Done, 2))
+	b = binary.AppendVarint(binary.AppendVarint(b, t.Before), t.Value)
+	return binary.AppendVarint(b, int64(t.EndsAt))
+}
+
+func (r *frameReader) tallied() *shard.Tallied {
+	flags := r.flags(1 | 2)
+	return &shard.Tallied{Known: flags&1 != 0, Done: flags&2 != 0, Before: r.varint(), Value: r.varint(),
+		EndsAt: limit.Time(r.varint())}
 }
 
 // mostCounted is how many limits have counted the entry that most have counted.

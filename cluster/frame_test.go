@@ -111,6 +111,10 @@ func TestEveryFieldOfARequestArrives(t *testing.T) {
 		{Op: shard.PutOverride, Entries: make([]shard.Entry, 1), Adjustment: &shard.Adjustment{Override: &policy.Override{}}},
 		{Op: shard.PutOverride, Entries: make([]shard.Entry, 1), Adjustment: &shard.Adjustment{Amount: math.MinInt64,
 			Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {}, "b": {Rate: new(uint64)}}}}},
+		{Op: shard.Tally, Entries: []shard.Entry{{Limits: shard.TallyLimits}}, Tally: &shard.TallyTerms{}},
+		{Op: shard.Tally, Entries: []shard.Entry{{Limits: shard.TallyLimits}}, Tally: &shard.TallyTerms{Verb: math.MaxUint8,
+			When: math.MaxUint8, Amount: math.MinInt64, TTL: math.MaxInt64}},
+		{Op: shard.ReadTally, Entries: []shard.Entry{{Limits: shard.TallyLimits}}},
 		{Op: shard.AskHome, Operation: &shard.Operation{}},
 		{Op: shard.FinishLeg, Operation: &shard.Operation{Verdict: shard.Verdict{Legs: make([]shard.Leg, maxEntries)}}},
 		{Op: shard.Swap, Document: strings.Repeat("d", shard.MaxDocumentName), Expect: math.MaxUint64,
@@ -162,9 +166,10 @@ func TestEveryFieldOfAResultArrives(t *testing.T) {
 	lockedOut := shard.Result{Decision: shard.Decision{Limits: []shard.LimitStatus{{LockoutLevel: math.MaxUint32}, {Blocked: true},
 		{BlockedUntil: math.MaxInt64}, {Held: 1}, {Granted: math.MaxUint64}, {Uncounted: true}}}}
 	want := []shard.Result{fullDecision(), fullError(), extreme, sameEntry, {}, lockedOut,
-		{Decision: shard.Decision{HoldExpires: 1}}, {Decision: shard.Decision{Audit: make([]shard.AuditRecord, 1)}},
-		{Decision: shard.Decision{Operation: &shard.Verdict{}}},
-		{Decision: shard.Decision{Document: largest}}, {Decision: shard.Decision{Session: shard.Session{Index: 1}}}}
+		{Decision: shard.Decision{HoldExpires: 1}}, {Decision: shard.Decision{Told: &shard.Told{Audit: make([]shard.AuditRecord, 1)}}},
+		{Decision: shard.Decision{Operation: &shard.Verdict{}}}, {Decision: shard.Decision{Age: math.MaxInt64}}, {Decision: shard.Decision{Tallied: &shard.Tallied{}}},
+		{Decision: shard.Decision{Tallied: &shard.Tallied{Before: math.MinInt64, Value: math.MaxInt64, EndsAt: math.MaxInt64}}},
+		{Decision: shard.Decision{Told: &shard.Told{Document: largest}}}, {Decision: shard.Decision{Told: &shard.Told{Session: shard.Session{Index: 1}}}}}
 	parts := encodeAnswers(9, want)
 	got, err := decodeAnswers(appendAnswer(nil, &parts[0]))
 	if err != nil {
@@ -263,7 +268,8 @@ func TestWhatNoFrameMayCarryIsRefusedWhenItArrives(t *testing.T) {
 			t.Errorf("%s: taken", name)
 		}
 	}
-	largeAnswer := shard.Result{Decision: shard.Decision{Document: shard.Document{Version: 1, Body: make([]byte, shard.MaxDocumentBytes+1)}}}
+	largeAnswer := shard.Result{Decision: shard.Decision{Told: &shard.Told{
+		Document: shard.Document{Version: 1, Body: make([]byte, shard.MaxDocumentBytes+1)}}}}
 	one := frameReader{rest: string(appendResult(nil, &largeAnswer))}
 	if one.result(); !one.failed {
 		t.Error("a document that is too large: taken")
@@ -303,6 +309,8 @@ func TestFrameGoldenBytes(t *testing.T) {
 	swap := shard.Request{Op: shard.Swap, Document: "table", Expect: 7, Body: []byte("{}"), Retry: true}
 	reserve := check("k")
 	reserve.Op, reserve.Hold = shard.Reserve, &shard.HoldTerms{TTL: 60e6, OnExpire: policy.OnExpireCommit}
+	tally := shard.Request{Op: shard.Tally, Namespace: "default", Entries: []shard.Entry{{Key: "k", Cost: 1, Limits: shard.TallyLimits}},
+		Tally: &shard.TallyTerms{Verb: shard.TallyAdd, Amount: 300, TTL: 5}}
 	for _, c := range []struct {
 		name, want string
 		frame      []byte
@@ -313,11 +321,14 @@ func TestFrameGoldenBytes(t *testing.T) {
 		{"a hold", goldenReserve, callsFrame(t, 1, 0, reserve)[frameHead:]},
 		{"a swap", goldenSwap, callsFrame(t, 1, 0, swap)[frameHead:]},
 		{"a session opened", goldenOpened, appendResult(nil, &shard.Result{Decision: shard.Decision{Allowed: true,
-			Session: shard.Session{Epoch: 300, Seq: 2, Index: 1}}})},
+			Told: &shard.Told{Session: shard.Session{Epoch: 300, Seq: 2, Index: 1}}}})},
 		{"a hold's answer", goldenHeld, appendResult(nil, &shard.Result{Decision: shard.Decision{HoldExpires: 7,
 			Limits: []shard.LimitStatus{{Held: 300, Granted: 2, LockoutLevel: 3, BlockedUntil: 5, Blocked: true}}}})},
+		{"a tally", goldenTally, callsFrame(t, 1, 0, tally)[frameHead:]},
+		{"a tally's answer", goldenTallied, appendResult(nil, &shard.Result{Decision: shard.Decision{Allowed: true,
+			Tallied: &shard.Tallied{Known: true, Done: true, Before: -1, Value: 299, EndsAt: 5}}})},
 		{"a document", goldenDocument, appendResult(nil, &shard.Result{Decision: shard.Decision{Allowed: true,
-			Document: shard.Document{Version: 8, Body: []byte("{}")}}})},
+			Told: &shard.Told{Document: shard.Document{Version: 8, Body: []byte("{}")}}}})},
 	} {
 		if got := hex.EncodeToString(c.frame); got != c.want {
 			t.Errorf("%s are\n%s, want\n%s", c.name, got, c.want)
@@ -342,6 +353,10 @@ const (
 		"08" + "02" + "809c9c39" + "02"
 	goldenHeld = "40" + "00" + "00" + "00" + "00" + "00" + "00" + "01" +
 		"78" + "00" + "00" + "00" + "00" + "00" + "00" + "00" + "ac02" + "02" + "030a01" + "01" + "0e"
+	goldenTally = "01" + "01" + "00" + "01" + "03" + "01" +
+		"1a" + "19" + "0764656661756c74" + "00" + "00" + "00" + "01" + "00" + "016b" + "00" + "01" +
+		"08" + "40" + "01" + "00" + "00" + "d804" + "0a"
+	goldenTallied  = "42" + "00" + "00" + "00" + "00" + "00" + "00" + "00" + "08" + "03" + "01" + "d604" + "0a"
 	goldenOpened   = "12" + "00" + "00" + "00" + "00" + "00" + "00" + "00" + "ac02" + "02" + "01"
 	goldenDocument = "22" + "00" + "00" + "00" + "00" + "00" + "00" + "00" + "08" + "027b7d"
 )
@@ -370,6 +385,7 @@ func FuzzDecodeFrame(f *testing.F) {
 	f.Add(byte(frameCalls), callsFrame(f, 1, 0, inSession(9, 8), shard.Request{Op: shard.OpenSession},
 		shard.Request{Op: shard.Swap, Document: "d", Body: []byte("{}"), Retry: true},
 		shard.Request{Op: shard.Check, Entries: []shard.Entry{{Limits: []policy.Limit{{Name: "day", Limit: lifetime(5)}}}}},
+		shard.Request{Op: shard.Tally, Entries: []shard.Entry{{Limits: shard.TallyLimits}}, Tally: &shard.TallyTerms{Amount: -1}},
 		shard.Request{Op: shard.Acknowledge, Operation: &shard.Operation{ID: "x", Leg: 3}})[frameHead+1:])
 	for _, results := range [][]shard.Result{{fullDecision(), fullError()}, {{}}} {
 		parts := encodeAnswers(2, results)

@@ -114,7 +114,9 @@ var errTooLate = &shard.Error{Code: shard.Overloaded, RetryAfter: 10e3,
 
 // finish answers a call with the results it has, and err in the place of those it has not.
 func (l *link) finish(c *call, err *shard.Error) {
-	c.results = append(c.results, refuse(c.requests-len(c.results), err)...)
+	if missing := c.requests - len(c.results); missing > 0 {
+		c.results = append(c.results, refuse(missing, err)...)
+	}
 	c.body = nil
 	l.window.give(c.shard, c.size)
 	if c.flight != nil {
@@ -312,7 +314,11 @@ func (l *link) answer(answers []answer) error {
 		if a.first != len(c.results) || a.first+a.count > c.requests {
 			return fmt.Errorf("%w: answer to other requests than were sent", errMalformedFrame)
 		}
-		c.results = append(c.results, a.results...)
+		if c.results == nil {
+			c.results = a.results // all of them, as nearly always
+		} else {
+			c.results = append(c.results, a.results...)
+		}
 		if len(c.results) == c.requests {
 			delete(l.waiting, a.number)
 			l.finish(c, nil)

@@ -29,10 +29,10 @@ const hangUpWithin = time.Second
 type HopHandler func(ctx context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result
 
 // ServeHop answers the calls of one connection until it ends, closes it, and returns when everything it started has
-// ended. Calls are handled concurrently and answered in the order in which they are ready; answers that are ready
-// together share a frame. What goes beyond the bounds of a connection is answered Overloaded: a call is under way until
-// its answer is in a frame, and as large as its answer once that is there. A dialer that does not even read refusals is
-// not read either.
+// ended. Calls of one frame to one shard that ask for the same are handled together, all else concurrently, and answered in
+// the order in which they are ready; answers that are ready together share a frame. What goes beyond the bounds of a
+// connection is answered Overloaded: a call is under way until its answer is in a frame, and as large as its answer once
+// that is there. A dialer that does not even read refusals is not read either.
 //
 // When ctx ends, the connection is drained: no further call is begun, those that were are answered, and the dialer is
 // told which were not, so that it can send them elsewhere.
@@ -109,31 +109,42 @@ func (s *hopServer) read() error {
 	}
 }
 
-// begin starts a handler for every call there is room for. The frame's bytes are shared out among its calls.
+// begin starts handlers for the calls there is room for. The frame's bytes are shared out among its calls.
 func (s *hopServer) begin(calls []sentCall, bytes int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	size := bytes / max(1, len(calls))
+	taken := calls[:0]
 	for i := range calls {
 		c := &calls[i]
 		for s.refusals >= maxCallsUnderWay && !s.over {
+			taken = s.start(taken, size) // drain waits for what is begun
 			s.fewer.Wait()
 		}
 		if s.draining {
-			return nil
+			break
 		}
 		if c.number <= s.last {
 			return fmt.Errorf("%w: call %d after call %d", errMalformedFrame, c.number, s.last)
 		}
 		s.last = c.number
-		size := bytes / len(calls)
 		if !s.window.take(c.shard, size) {
 			s.refusals++
 			s.post([]answer{crowded(c)})
 			continue
 		}
-		s.running.Go(func() { s.handle(c, size) })
+		taken = append(taken, *c)
 	}
+	s.start(taken, size)
 	return nil
+}
+
+// start starts handlers, and returns the space behind the calls.
+func (s *hopServer) start(calls []sentCall, size int) []sentCall {
+	for _, together := range bundles(calls) {
+		s.running.Go(func() { s.handle(together, size) })
+	}
+	return calls[len(calls):]
 }
 
 // crowded refuses a call. All such answers are part of one body, so that a flood of calls does not become one of bytes.
@@ -147,24 +158,34 @@ var allCrowded = encodeAnswers(0, refuse(maxCallRequests, errCrowded))[0].body
 var errCrowded = &shard.Error{Code: shard.Overloaded, RetryAfter: 50e3,
 	Message: "the node has as many forwarded requests of that shard as it may; ask again"}
 
-func (s *hopServer) handle(c *sentCall, size int) {
+// handle has the calls of a bundle decided and posts their answers.
+func (s *hopServer) handle(b *bundle, size int) {
 	ctx := s.calls
-	if c.budget > 0 {
+	if b.budget > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.budget)
+		ctx, cancel = context.WithTimeout(ctx, b.budget)
 		defer cancel()
 	}
-	results := s.handler(ctx, c.hops, c.shard, c.requests)
-	if len(results) != len(c.requests) {
-		panic(fmt.Sprintf("cluster: %d results for %d forwarded requests", len(results), len(c.requests)))
+	results := s.handler(ctx, b.hops, b.shard, b.together())
+	if len(results) != b.requests {
+		panic(fmt.Sprintf("cluster: %d results for %d forwarded requests", len(results), b.requests))
 	}
-	parts := encodeAnswers(c.number, results)
-	last := &parts[len(parts)-1]
-	last.shard, last.held = c.shard, sizeOf(parts)
+	answers := make([]answer, 0, len(b.calls))
+	for _, c := range b.calls {
+		n, first := len(c.requests), len(answers)
+		answers = appendAnswers(answers, c.number, results[:n])
+		results = results[n:]
+		last := &answers[len(answers)-1]
+		last.shard, last.held = b.shard, sizeOf(answers[first:])
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.window.resize(c.shard, last.held-size)
-	s.post(parts)
+	for i := range answers {
+		if a := &answers[i]; a.held > 0 {
+			s.window.resize(b.shard, a.held-size)
+		}
+	}
+	s.post(answers)
 }
 
 func sizeOf(parts []answer) (bytes int) {

@@ -315,6 +315,7 @@ func TestANodeThatStopsAnswersWhatItBeganAndNamesWhatItDidNot(t *testing.T) {
 		}
 		submit(1, func(r []shard.Result) { wantAllowed(t, "begun", r) })
 		w.stop()
+		synctest.Wait() // the server has heard of it
 		submit(2, func(r []shard.Result) { wantCode(t, "not begun", r, shard.Draining) })
 		close(release)
 		callers.Wait()
@@ -517,13 +518,20 @@ func drive(t testing.TB, h *Hop, callers, n int) {
 }
 
 func TestFramesGrowWithTheLoad(t *testing.T) {
-	h, frames := loopback(t, echo)
+	var handled atomic.Int64
+	h, frames := loopback(t, func(ctx context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result {
+		handled.Add(1)
+		return echo(ctx, hops, id, requests)
+	})
 	const calls = 50_000
 	drive(t, h, 256, calls)
 	mean := float64(calls) / float64(frames.Load())
 	t.Logf("%d calls of 256 callers in %d frames: %.1f in each", calls, frames.Load(), mean)
 	if mean <= 20 {
 		t.Errorf("a frame carries %.1f calls", mean)
+	}
+	if mean := float64(calls) / float64(handled.Load()); mean <= 5 { // of four shards
+		t.Errorf("%.1f calls are handled together", mean)
 	}
 }
 

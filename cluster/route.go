@@ -59,7 +59,7 @@ func (known *evidence) same(other *evidence) bool {
 // attempt is a call under way to a node, which may be given up for a better one. Its road's mutex guards it.
 type attempt struct {
 	node   string
-	before *evidence
+	before evidence
 	cancel context.CancelFunc
 	place  int // among the road's attempts
 	moved  bool
@@ -98,7 +98,7 @@ func (w *road) changed(known evidence, voters []string, self string) {
 		w.bell.ring()
 	}
 	for _, a := range w.attempts {
-		if !a.moved && known.outbids(a.before, a.node, self) {
+		if !a.moved && known.outbids(&a.before, a.node, self) {
 			a.moved = true
 			a.cancel()
 		}

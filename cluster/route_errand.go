@@ -31,7 +31,9 @@ type errand struct {
 	known    evidence // when the newest target was chosen
 	count    uint64   // rings of the bell that were heard
 	asked    []string // nodes of this round
-	notes    []note   // of the newest round in which somebody was asked
+	few      [2]string
+	attempt  attempt // the one under way, if it may be given up
+	notes    []note  // of the newest round in which somebody was asked
 	pauses   time.Duration
 	reopened bool // a session was gone before
 }
@@ -52,6 +54,7 @@ type target struct {
 // deliver has requests of one shard decided, and returns one result for each, in their order.
 func (r *Router) deliver(ctx context.Context, road *road, requests []shard.Request) []shard.Result {
 	e := &errand{router: r, road: road, ctx: ctx, batch: requests, count: road.bell.count()}
+	e.asked = e.few[:0]
 	if r.config.Sessions(road.id) {
 		e.sessions = true
 		e.batch = append(e.one[:0], requests...)
@@ -187,13 +190,12 @@ func (e *errand) try(t target) (results []shard.Result, moved bool) {
 	}
 	ctx, cancel := context.WithCancel(e.ctx)
 	defer cancel()
-	before := e.known
-	a := &attempt{node: t.node, before: &before, cancel: cancel}
-	if !e.road.begin(a, e.count) {
+	e.attempt = attempt{node: t.node, before: e.known, cancel: cancel}
+	if !e.road.begin(&e.attempt, e.count) {
 		return nil, true
 	}
 	results = e.submit(ctx, t)
-	return results, e.road.end(a)
+	return results, e.road.end(&e.attempt)
 }
 
 func (e *errand) submit(ctx context.Context, t target) []shard.Result {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -39,6 +40,9 @@ type RouterConfig struct {
 	Hints   *Hints
 	// Sessions says whether requests to this shard travel in sessions: its group has more than one replica.
 	Sessions func(id shard.ID) bool
+	// Policies are those in force as far as this node knows; nil while none are known. They say which denials may be
+	// repeated here. nil: none is.
+	Policies func() *policy.Revision
 }
 
 // Router finds the owner of every request, and coordinates those whose entries live on several shards. All its methods
@@ -49,6 +53,8 @@ type Router struct {
 	behind behind
 	table  bell // the number of shards may be known now
 	system *road
+	// denials stands in all doors: Submit, Decide and Forwarded.
+	denials *denials
 
 	mu    sync.Mutex              // of those who make roads
 	roads atomic.Pointer[[]*road] // of the data shards
@@ -56,7 +62,7 @@ type Router struct {
 
 // NewRouter makes a Router. It listens to config.Hints from then on.
 func NewRouter(config RouterConfig) *Router {
-	r := &Router{config: config, system: &road{id: shard.System}}
+	r := &Router{config: config, system: &road{id: shard.System}, denials: newDenials(config.Policies)}
 	r.roads.Store(new([]*road))
 	config.Hints.OnNews(func(id shard.ID) {
 		if road := r.roadTo(id); road != nil {
@@ -120,7 +126,18 @@ func (r *Router) Submit(ctx context.Context, id shard.ID, requests []shard.Reque
 	if err != nil {
 		return refuse(len(requests), err)
 	}
-	return r.deliver(ctx, r.roadTo(id), requests)
+	return r.denials.around(requests, func(rest []shard.Request) []shard.Result {
+		return r.deliver(ctx, r.roadTo(id), rest)
+	})
+}
+
+// Place is the shard on which a key lives. It waits until the number of shards is known, or ctx ends.
+func (r *Router) Place(ctx context.Context, namespace, key string) (shard.ID, *shard.Error) {
+	shards, err := r.shards(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return shard.Of(namespace, key, shards), nil
 }
 
 func noSuchShard(id shard.ID, shards uint32) *shard.Error {
@@ -153,25 +170,30 @@ var errNoTable = &shard.Error{Code: shard.Unavailable, RetryAfter: 500e3,
 // together; requests of different shards are decided at the same time, independently of each other. One whose entries
 // live on several shards is decided all or nothing too, in more commits (operation).
 func (r *Router) Decide(ctx context.Context, requests []shard.Request) []shard.Result {
+	return r.denials.around(requests, func(rest []shard.Request) []shard.Result { return r.decide(ctx, rest) })
+}
+
+func (r *Router) decide(ctx context.Context, requests []shard.Request) []shard.Result {
 	shards, err := r.shards(ctx)
 	if err != nil {
 		return refuse(len(requests), err)
 	}
+	if id, one := together(requests, shards); one {
+		return r.deliver(ctx, r.roadTo(id), requests)
+	}
 	if len(requests) == 1 {
-		if id, one := shardOf(&requests[0], shards); one {
-			return r.deliver(ctx, r.roadTo(id), requests)
-		}
 		return []shard.Result{r.decideAcross(ctx, &requests[0], shards)}
 	}
 	results := make([]shard.Result, len(requests))
 	var group sync.WaitGroup
 	places, across := split(requests, shards)
 	for id, places := range places {
-		switch {
-		case len(places) == len(requests): // all live together
-			return r.deliver(ctx, r.roadTo(shard.ID(id)), requests)
-		case len(places) > 0:
-			group.Go(func() { r.decideTogether(ctx, shard.ID(id), requests, places, results) })
+		if len(places) > 0 {
+			group.Go(func() {
+				atPlaces(requests, places, results, func(mine []shard.Request) []shard.Result {
+					return r.deliver(ctx, r.roadTo(shard.ID(id)), mine)
+				})
+			})
 		}
 	}
 	r.decideAllAcross(ctx, requests, across, shards, results)
@@ -179,11 +201,36 @@ func (r *Router) Decide(ctx context.Context, requests []shard.Request) []shard.R
 	return results
 }
 
+// Repeat answers a check with a denial that this node may repeat without asking again, for whoever would else gather it
+// with others and wait for them. False: it is to be decided. It never blocks.
+func (r *Router) Repeat(request *shard.Request, into *shard.Decision) bool {
+	return r.denials.answer(request, into)
+}
+
+// DenialsKept is how many denials this node would repeat now.
+func (r *Router) DenialsKept() int { return r.denials.size() }
+
+// together reports whether all requests live on one shard, and on which.
+func together(requests []shard.Request, shards uint32) (id shard.ID, one bool) {
+	for i := range requests {
+		at, single := shardOf(&requests[i], shards)
+		if !single || i > 0 && at != id {
+			return 0, false
+		}
+		id = at
+	}
+	return id, len(requests) > 0
+}
+
 // split sorts the places of requests by shard, and those apart that no single shard can decide.
 func split(requests []shard.Request, shards uint32) (places [][]int, across []int) {
 	places = make([][]int, shards)
+	fair := len(requests)/int(shards) + len(requests)/8 + 1 // and some more: keys are spread evenly, but not quite
 	for i := range requests {
 		if id, one := shardOf(&requests[i], shards); one {
+			if places[id] == nil {
+				places[id] = make([]int, 0, fair)
+			}
 			places[id] = append(places[id], i)
 		} else {
 			across = append(across, i)
@@ -206,13 +253,13 @@ func (r *Router) decideAllAcross(ctx context.Context, requests []shard.Request, 
 	group.Wait()
 }
 
-// decideTogether delivers the requests at the given places and writes the answers to the same places.
-func (r *Router) decideTogether(ctx context.Context, id shard.ID, requests []shard.Request, places []int, results []shard.Result) {
+// atPlaces has the requests at the given places decided together and writes the answers to the same places.
+func atPlaces(requests []shard.Request, places []int, results []shard.Result, decide func([]shard.Request) []shard.Result) {
 	mine := make([]shard.Request, len(places))
 	for i, place := range places {
 		mine[i] = requests[place]
 	}
-	for i, result := range r.deliver(ctx, r.roadTo(id), mine) {
+	for i, result := range decide(mine) {
 		results[places[i]] = result
 	}
 }

@@ -9,11 +9,45 @@ import (
 
 // Forwarded is this node's HopHandler: it has requests decided that another node believed to belong here. If the owner
 // is elsewhere by what this node knows, they make one more hop; else they are NotOwner. It never retries: the node
-// where they came in does, and has the deadline.
+// where they came in does, and has the deadline. A request that does not belong to the shard fails alone: it may be one
+// of another caller.
 func (r *Router) Forwarded(ctx context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result {
-	if err := r.misplaced(id, requests); err != nil {
-		return refuse(len(requests), err)
+	shards := r.config.Shards()
+	switch {
+	case id != shard.System && shards == 0:
+		return refuse(len(requests), errNoTable)
+	case id != shard.System && uint32(id) >= shards:
+		return refuse(len(requests), noSuchShard(id, shards))
 	}
+	for i := range requests {
+		if misplaced(id, &requests[i], shards) != nil {
+			return r.passPlaced(ctx, hops, id, requests, shards)
+		}
+	}
+	return r.pass(ctx, hops, id, requests)
+}
+
+// passPlaced refuses the requests that do not belong to the shard and passes the others.
+func (r *Router) passPlaced(ctx context.Context, hops int, id shard.ID, requests []shard.Request, shards uint32) []shard.Result {
+	results := make([]shard.Result, len(requests))
+	var places []int // of the others
+	for i := range requests {
+		if results[i].Err = misplaced(id, &requests[i], shards); results[i].Err == nil {
+			places = append(places, i)
+		}
+	}
+	if len(places) > 0 {
+		atPlaces(requests, places, results, func(mine []shard.Request) []shard.Result { return r.pass(ctx, hops, id, mine) })
+	}
+	return results
+}
+
+// pass has requests decided here, or makes one more hop, but for denials that may be repeated.
+func (r *Router) pass(ctx context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result {
+	return r.denials.around(requests, func(rest []shard.Request) []shard.Result { return r.forward(ctx, hops, id, rest) })
+}
+
+func (r *Router) forward(ctx context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result {
 	known := r.evidence(id)
 	if known.open {
 		return known.owner.Submit(ctx, requests)
@@ -33,37 +67,27 @@ func (r *Router) Forwarded(ctx context.Context, hops int, id shard.ID, requests 
 	return results
 }
 
-// misplaced refuses requests that do not belong to the shard: whoever sent them counts keys in another way. (SEMANTICS
-// X1.) Those of an operation on several shards belong to its home, or to the leg that they are about; the entries that
-// they bring along live there, but for those of a settlement, which home is told as a whole.
-func (r *Router) misplaced(id shard.ID, requests []shard.Request) *shard.Error {
-	shards := r.config.Shards()
-	switch {
-	case id != shard.System && shards == 0:
-		return errNoTable
-	case id != shard.System && uint32(id) >= shards:
-		return noSuchShard(id, shards)
+// misplaced refuses a request that does not belong to the shard: whoever sent it counts keys in another way. (SEMANTICS
+// X1.) One of an operation on several shards belongs to its home, or to the leg that it is about; the entries that it
+// brings along live there, but for those of a settlement, which home is told as a whole.
+func misplaced(id shard.ID, request *shard.Request, shards uint32) *shard.Error {
+	if request.Op.OfOperation() != (request.Operation != nil) && request.Op != shard.Settle {
+		return shard.Invalidf("operation", "is missing, or not what the request is about")
 	}
-	for i := range requests {
-		request := &requests[i]
-		if request.Op.OfOperation() != (request.Operation != nil) && request.Op != shard.Settle {
-			return shard.Invalidf("operation", "is missing, or not what the request is about")
+	if o := request.Operation; o != nil && !belongs(request.Op, o, id) {
+		return shard.Invalidf("operation", "does not belong to shard %s", id)
+	}
+	for j := range request.Entries {
+		if request.Op == shard.Settle && request.Operation != nil {
+			break
 		}
-		if o := request.Operation; o != nil && !belongs(request.Op, o, id) {
-			return shard.Invalidf("operation", "does not belong to shard %s", id)
+		if id == shard.System || shard.Of(request.Namespace, request.Entries[j].Key, shards) != id {
+			return shard.Invalidf(fmt.Sprintf("entries[%d].key", j), "does not belong to shard %s", id)
 		}
-		for j := range request.Entries {
-			if request.Op == shard.Settle && request.Operation != nil {
-				break
-			}
-			if id == shard.System || shard.Of(request.Namespace, request.Entries[j].Key, shards) != id {
-				return shard.Invalidf(fmt.Sprintf("entries[%d].key", j), "does not belong to shard %s", id)
-			}
-		}
-		if inSystem := request.Op == shard.Fetch || request.Op == shard.Swap; request.Op != shard.OpenSession &&
-			inSystem != (id == shard.System) {
-			return shard.Invalidf("", "the operation does not belong to shard %s", id)
-		}
+	}
+	if inSystem := request.Op == shard.Fetch || request.Op == shard.Swap; request.Op != shard.OpenSession &&
+		inSystem != (id == shard.System) {
+		return shard.Invalidf("", "the operation does not belong to shard %s", id)
 	}
 	return nil
 }

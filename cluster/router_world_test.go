@@ -40,7 +40,7 @@ func (m *model) apply(r *shard.Request) shard.Result {
 		m.opened++
 		name := shard.Session{Epoch: 1, Seq: m.opened}
 		m.sessions[name] = &modelSession{counted: map[uint64]bool{}, denied: map[uint64]bool{}}
-		return shard.Result{Decision: shard.Decision{Allowed: true, Session: name}}
+		return shard.Result{Decision: shard.Decision{Allowed: true, Told: &shard.Told{Session: name}}}
 	case r.Op != shard.Check:
 		return shard.Result{Decision: shard.Decision{Allowed: true}}
 	case r.Number == 0:

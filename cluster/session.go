@@ -29,8 +29,10 @@ type session struct {
 
 // finish marks numbers whose caller has an answer or has given up. It waits for nobody.
 func (s *session) finish(first, count uint64) {
-	for n := first; n < first+count; n++ {
-		s.finished[n/64%uint64(len(s.finished))].Or(1 << (n % 64))
+	for end := first + count; first < end; {
+		row := min(end-first, 64-first%64) // in one word
+		s.finished[first/64%uint64(len(s.finished))].Or((1<<row - 1) << (first % 64))
+		first += row
 	}
 }
 
@@ -156,7 +158,7 @@ func (r *Router) ticket(ctx context.Context, road *road, count uint64) (ticket, 
 // open opens a session. It may be asked for again and again: one too many does no harm.
 func (r *Router) open(ctx context.Context, road *road, o *opening) *shard.Error {
 	result := r.deliver(ctx, road, []shard.Request{{Op: shard.OpenSession}})[0]
-	err, name := result.Err, result.Decision.Session
+	err, name := result.Err, result.Decision.Session()
 	if err == nil && name == (shard.Session{}) {
 		err = &shard.Error{Code: shard.NotBuilt, Message: "the owner of shard " + road.id.String() +
 			" opens no sessions: it is of an older version"}

@@ -10,7 +10,7 @@ import "slices"
 //   - a sliding log and sliding buckets: the hits stay where they were, as late as their bucket allows;
 //   - token bucket and GCRA: what is missing stays missing, to the part of a unit, rounded up;
 //   - weighted sliding windows of one Period: both windows stay;
-//   - lifetime, unlimited and concurrency: the count stays.
+//   - lifetime, unlimited and concurrency: the count stays; of a tally what is above zero, without its end.
 //
 // Between limits of two shapes everything used now counts as one hit at now, which rounds against the caller. What no
 // longer counted under old is not brought back by a longer Period.

@@ -48,5 +48,10 @@
 //
 // The algorithm of that name counts as Lifetime does: who holds what, and until when, is the caller's to know.
 //
+// # Tallies
+//
+// In the State of an Unlimited limit a Tally may be kept, a counter that goes below zero and may end: the caller reads it
+// with TallyOf, and makes the State of the new one. Take and the rest count on it as on any other.
+//
 // All functions are pure and may be called by any number of goroutines, also with the same State.
 package limit

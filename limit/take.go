@@ -104,8 +104,9 @@ func StillCounts(l Limit, s State, taken, now Time) bool {
 }
 
 // SetUsed makes used units the ones that are used at now, neither more nor fewer. Fixed windows and calendars keep their
-// open window, and open one if there is none; a sliding window and a log remember one hit, at now. A bucket and GCRA are
-// bounded as Add bounds them, and the count saturates as there. With 0 used the State is the zero State: a key at rest.
+// open window, and open one if there is none; a tally keeps its end; a sliding window and a log remember one hit, at now.
+// A bucket and GCRA are bounded as Add bounds them, and the count saturates as there. With 0 used the State is the zero
+// State: a key at rest.
 func SetUsed(l Limit, s State, used uint64, now Time) State {
 	c := counterOf(l, now)
 	if used == 0 {
@@ -115,9 +116,12 @@ func SetUsed(l Limit, s State, used uint64, now Time) State {
 		used = min(used, 2*l.Quota)
 	}
 	var kept State
-	if l.hasWindow() {
+	switch {
+	case l.hasWindow():
 		kept = c.settle(l, s, now)
 		kept.A = 0
+	case IsTally(l, c.settle(l, s, now)):
+		kept = Tally{EndsAt: s.T}.State()
 	}
 	return c.add(l, kept, min(used, maxUnits), now)
 }

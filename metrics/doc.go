@@ -8,6 +8,7 @@
 //	                                                  locked_out (denied, as the key is blocked), shadow_denied (allowed, as
 //	                                                  the limits in question are shadowed), counted (MODE_COUNT), reserved;
 //	                                                  of a settlement committed, cancelled, extended, success or failed;
+//	                                                  denied_cached (denied, as another request was a moment ago);
 //	                                                  replayed (the answer to an id that was counted before). The policy of
 //	                                                  limits that came with a request is "inline"
 //	stint_request_duration_seconds{procedure,code}    calls, from the message read to the answer ready; code: ok, or
@@ -29,6 +30,11 @@
 //	                                                  because the shard holds as much as it may
 //	stint_hop_requests_total                          requests that this node forwarded to the node that owns them
 //	stint_hop_frames_total                            frames in which they travelled
+//	stint_denials_kept                                denials that this node may repeat without asking again
+//	stint_redis_commands_total{command,code}          commands of the Redis protocol; code: ok, or the first word of the error
+//	stint_redis_round_duration_seconds                commands of one connection that were decided together, from read to
+//	                                                  replied
+//	stint_redis_connections                           connections that speak it
 //	go_*, process_*                                   the Go runtime and the process
 //
 // Durations are seconds. Durations and sizes are histograms with classic buckets, and native ones for a scraper that

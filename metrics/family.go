@@ -23,6 +23,12 @@ func (f factory) counted(name, help string, value func() uint64) {
 		prometheus.CounterOpts{Namespace: "stint", Name: name, Help: help}, func() float64 { return float64(value()) }))
 }
 
+// measured is a gauge that somebody else reads.
+func (f factory) measured(name, help string, value func() int) {
+	f.registry.MustRegister(prometheus.NewGaugeFunc(
+		prometheus.GaugeOpts{Namespace: "stint", Name: name, Help: help}, func() float64 { return float64(value()) }))
+}
+
 func (f factory) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
 	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "stint", Name: name, Help: help}, labels)
 	f.registry.MustRegister(v)

@@ -25,6 +25,9 @@ type Metrics struct {
 	legs          *children[uint32, prometheus.Gauge]
 	frozen        *children[uint32, prometheus.Counter]
 	full          *children[uint32, prometheus.Counter]
+	commands      *children[call, prometheus.Counter]
+	rounds        prometheus.Observer
+	connections   prometheus.Gauge
 }
 
 type decision struct{ policy, outcome string }
@@ -53,8 +56,15 @@ func New() *Metrics {
 	legs := families.gauge("legs_open", "Parts of operations on several shards that are charged here, and not ended.", "shard")
 	frozen := families.counter("time_frozen_total", "Times shard time was seen standing still.", "shard")
 	full := families.counter("memory_full_total", "Times requests were seen refused for lack of memory.", "shard")
+	commands := families.counter("redis_commands_total", "Commands of the Redis protocol answered.", "command", "code")
 	return &Metrics{
 		registry: registry,
+		commands: newChildren(func(c call) prometheus.Counter {
+			return commands.WithLabelValues(c.procedure, c.code)
+		}),
+		rounds: families.durations("redis_round_duration_seconds",
+			"Commands of one connection that were decided together, from parsing to the written replies.").With(nil),
+		connections: families.gauge("redis_connections", "Connections that speak the Redis protocol.").With(nil),
 		decisions: newChildren(func(d decision) prometheus.Counter {
 			return decisions.WithLabelValues(d.policy, d.outcome)
 		}),
@@ -92,6 +102,22 @@ func New() *Metrics {
 func (m *Metrics) Decision(policy, outcome string) {
 	m.decisions.of(decision{policy, outcome}).Inc()
 }
+
+// Decisions counts decisions on entries of one policy.
+func (m *Metrics) Decisions(policy, outcome string, count int) {
+	m.decisions.of(decision{policy, outcome}).Add(float64(count))
+}
+
+// Commands counts commands of the Redis protocol; code is "ok" or the first word of the error.
+func (m *Metrics) Commands(name, code string, count int) {
+	m.commands.of(call{name, code}).Add(float64(count))
+}
+
+// Round observes commands of one connection that were decided together.
+func (m *Metrics) Round(took time.Duration) { m.rounds.Observe(took.Seconds()) }
+
+// Connections tells how many connections speak the Redis protocol.
+func (m *Metrics) Connections(open int) { m.connections.Set(float64(open)) }
 
 // Request observes a call that was answered; code is "ok" or the name of the error's code.
 func (m *Metrics) Request(procedure, code string, took time.Duration) {
@@ -160,4 +186,9 @@ func (m *Metrics) Hop(requests, frames func() uint64) {
 	families := factory{m.registry}
 	families.counted("hop_requests_total", "Requests forwarded to the node that owns them.", requests)
 	families.counted("hop_frames_total", "Frames in which requests were forwarded.", frames)
+}
+
+// Denials has told how many denials a node would repeat without asking again. It is called once, before anything is scraped.
+func (m *Metrics) Denials(kept func() int) {
+	factory{m.registry}.measured("denials_kept", "Denials that may be repeated without asking again.", kept)
 }

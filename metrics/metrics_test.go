@@ -25,6 +25,7 @@ func scrape(t *testing.T, m *metrics.Metrics) string {
 
 func oneOfEach(m *metrics.Metrics) {
 	m.Hop(func() uint64 { return 7 }, func() uint64 { return 2 })
+	m.Denials(func() int { return 5 })
 	m.Decision("login", "denied")
 	m.Request("/stint.v1.LimitService/Check", "ok", 300*time.Microsecond)
 	m.Batch(2, 64, 1, 900)
@@ -35,6 +36,9 @@ func oneOfEach(m *metrics.Metrics) {
 	m.Keys(2, 12345)
 	m.Frozen(2)
 	m.Full(2)
+	m.Commands("incr", "ok", 16)
+	m.Round(time.Millisecond)
+	m.Connections(3)
 }
 
 func TestEverySeriesIsScraped(t *testing.T) {
@@ -58,7 +62,11 @@ func TestEverySeriesIsScraped(t *testing.T) {
 		`stint_time_frozen_total{shard="2"} 1`,
 		`stint_memory_full_total{shard="2"} 1`,
 		`stint_hop_requests_total 7`,
+		`stint_denials_kept 5`,
 		`stint_hop_frames_total 2`,
+		`stint_redis_commands_total{code="ok",command="incr"} 16`,
+		`stint_redis_round_duration_seconds_count 1`,
+		`stint_redis_connections 3`,
 		`go_goroutines `,
 	} {
 		if !strings.Contains(text, line) {

@@ -15,14 +15,14 @@ import (
 
 // trio is three nodes in one process, on loopback and on disks of their own.
 type trio struct {
-	t       *testing.T
+	t       testing.TB
 	configs []Config
 	nodes   []*Node // nil: stopped
 	journal *journal
 }
 
 // newTrio founds a cluster.
-func newTrio(t *testing.T) *trio {
+func newTrio(t testing.TB) *trio {
 	t.Helper()
 	c := trioToBe(t)
 	for i := range c.nodes {
@@ -34,7 +34,7 @@ func newTrio(t *testing.T) *trio {
 
 // trioToBe is the three nodes before they are started, to be changed still. Whoever is added to them and runs when the
 // test ends is stopped, too.
-func trioToBe(t *testing.T) *trio {
+func trioToBe(t testing.TB) *trio {
 	t.Helper()
 	c := &trio{t: t, journal: newJournal(t)}
 	base := testConfig(t)

@@ -24,8 +24,10 @@ type Config struct {
 	DataDir    string // must be one node's own; required
 	NodeID     string // "": the one kept in the data dir, or a new one
 	APIAddr    string // "": 127.0.0.1:7400
+	GRPCAddr   string // of a second port, for gRPC alone; "": none
 	PeerAddr   string // "": 127.0.0.1:7401
 	GossipAddr string // "": 127.0.0.1:7402
+	RedisAddr  string // "": nobody speaks the Redis protocol here
 	Advertise  string // host that others dial; "": that of the addresses above
 	Zone       string
 	Version    string // of this build, to be shown

@@ -2,10 +2,7 @@
 
 package node
 
-import (
-	"context"
-	"net"
-)
+import "net"
 
-// deafen is for Linux only: elsewhere a request in a listener's queue may be lost when the node stops.
-func deafen(context.Context, net.Listener) {}
+// deafen is for Linux 5.7 and later: elsewhere a request in a listener's queue may be lost when the node stops.
+func deafen(net.Listener) bool { return false }

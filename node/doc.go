@@ -5,11 +5,11 @@
 // # Start
 //
 //	policies   a file that cannot be read must stop us before anything is touched
-//	ports      API and peer port: a second node started by mistake fails here, quickly and clearly
+//	ports      API, Redis, gRPC and peer port: a second node started by mistake fails here, quickly and clearly
 //	stores     the data directory, if there is one: locked and checked
 //	router     nothing has an owner yet: requests wait within their deadlines
 //	gossip     who else is there
-//	API        from here on clients are answered
+//	API        from here on clients are answered, those of Redis too
 //	cluster    found with others, found, or known from before; then the stores of a new node are made
 //	peer port  knows its cluster: other nodes' Raft streams, requests and questions come in
 //	pulse      asks the others how they are and what their clocks say
@@ -37,7 +37,10 @@
 //	give away       every shard that this node owns goes to another voter: what is in flight ends, what queues is sent on
 //	wait            one second in all, in which clients leave
 //	steward         nothing is opened or moved any more
-//	API             the requests under way end; they are forwarded by now
+//	doors           new connections are refused; those that were begun are let in, for 200 ms at least
+//	API             the requests under way end; they are forwarded by now. Streams end, and clients of gRPC are told to go
+//	                elsewhere. First those of the Redis protocol: its clients cannot be asked to leave, so each connection
+//	                is closed when it was quiet for a moment
 //	router          what operations on several shards left to be done behind their callers ends, in two seconds
 //	hops            those that others forwarded here end
 //	replicas        actors, then groups; the others have their majority without us

@@ -258,7 +258,7 @@ func (n *Node) swap(ctx context.Context, name string, expect uint64, body []byte
 	if r.Err != nil {
 		return shard.Document{}, r.Err
 	}
-	d := r.Decision.Document
+	d := r.Decision.Document()
 	d.Body = body
 	return d, nil
 }
@@ -271,7 +271,7 @@ func (n *Node) fetch(ctx context.Context, name string) (shard.Document, error) {
 	if r.Err != nil {
 		return shard.Document{}, r.Err
 	}
-	return r.Decision.Document, nil
+	return r.Decision.Document(), nil
 }
 
 // systemNamespace is what requests for documents name: the system shard has no keys.

@@ -14,7 +14,7 @@ type journal struct {
 	text bytes.Buffer // guarded by mu
 }
 
-func newJournal(t *testing.T) *journal {
+func newJournal(t testing.TB) *journal {
 	j := new(journal)
 	t.Cleanup(func() {
 		if t.Failed() {

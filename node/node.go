@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/api/redis"
 	"github.com/stint-io/stint/cluster"
 	"github.com/stint-io/stint/metrics"
 	"github.com/stint-io/stint/policy"
@@ -60,7 +61,12 @@ type Node struct {
 	peers    net.Listener // of the peer port, until it takes it over
 	listener net.Listener
 	server   *http.Server
+	grpc     *grpcDoor // nil: there is none
+	api      *api.API
 	serving  sync.WaitGroup
+
+	redisListener net.Listener // nil: there is none
+	redis         *redis.Server
 
 	ctx      context.Context // ends when the steward is to end
 	cancel   context.CancelFunc
@@ -134,7 +140,9 @@ func (n *Node) start() (err error) {
 		Forward:  n.hop,
 		Hints:    n.hints,
 		Sessions: n.hasSessions,
+		Policies: n.known.revision,
 	})
+	n.metrics.Denials(n.router.DenialsKept)
 	if err := n.readKeptIfAny(); err != nil {
 		return err
 	}
@@ -142,6 +150,7 @@ func (n *Node) start() (err error) {
 		return err
 	}
 	n.serve()
+	n.serveRedis()
 	n.steering.Go(n.run)
 	return nil
 }
@@ -181,6 +190,14 @@ func (n *Node) listen() (err error) {
 	if !n.config.World.NoAPI {
 		if n.listener, err = net.Listen("tcp", n.config.APIAddr); err != nil {
 			return listenError("api-addr", err)
+		}
+		if n.grpc, err = listenGRPC(n.config.GRPCAddr); err != nil {
+			return err
+		}
+	}
+	if n.config.RedisAddr != "" {
+		if n.redisListener, err = net.Listen("tcp", n.config.RedisAddr); err != nil {
+			return listenError("redis-addr", err)
 		}
 	}
 	if n.config.Dev || n.config.World.Listen != nil {
@@ -419,7 +436,7 @@ func (n *Node) serve() {
 	if n.listener == nil {
 		return
 	}
-	handler := api.New(api.Config{
+	n.api = api.New(api.Config{
 		Decider:        n.router,
 		Revision:       n.known.revision,
 		Sealer:         n.known.sealer,
@@ -430,12 +447,15 @@ func (n *Node) serve() {
 		Metrics:        n.scrape(),
 		RequestTimeout: n.config.RequestTimeout,
 	})
-	n.server = api.NewServer(n.hangUpWhenStopping(handler), n.config.Logger)
+	n.server = api.NewServer(n.hangUpWhenStopping(n.api), n.config.Logger)
 	n.serving.Go(func() {
 		if err := n.server.Serve(n.listener); !errors.Is(err, http.ErrServerClosed) && !n.stopping.Load() {
 			n.fail(fmt.Errorf("serving the API: %w", err))
 		}
 	})
+	if n.grpc != nil {
+		n.grpc.serve(n)
+	}
 }
 
 // hangUpWhenStopping has clients of HTTP/1 leave after their next answer, before the port is closed: a connection that

@@ -32,9 +32,16 @@ const lifetimePolicy = `policies:
   plenty:
     limits:
       - {name: total, quota: 1000000000, lifetime: {}}
+  flooded:
+    deny_cache: 10s
+    limits:
+      - {name: total, quota: 1, lifetime: {}}
+  asked:
+    limits:
+      - {name: total, quota: 1, lifetime: {}}
 `
 
-func testConfig(t *testing.T) Config {
+func testConfig(t testing.TB) Config {
 	t.Helper()
 	policies := filepath.Join(t.TempDir(), "policies.yaml")
 	if err := os.WriteFile(policies, []byte(lifetimePolicy), 0o600); err != nil {
@@ -44,7 +51,7 @@ func testConfig(t *testing.T) Config {
 		GossipAddr: "127.0.0.1:0", PoliciesFile: policies}
 }
 
-func start(t *testing.T, config Config) *Node {
+func start(t testing.TB, config Config) *Node {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -58,7 +65,7 @@ func start(t *testing.T, config Config) *Node {
 	return n
 }
 
-func stop(t *testing.T, n *Node) {
+func stop(t testing.TB, n *Node) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -247,7 +254,7 @@ func TestConfigurationErrorsAreToldFromFailures(t *testing.T) {
 var addrs atomic.Uint32
 
 // freeAddr is an address on a loopback IP that nobody else was given: a port that is free now may be taken in a moment.
-func freeAddr(t *testing.T) string {
+func freeAddr(t testing.TB) string {
 	t.Helper()
 	n := addrs.Add(1)
 	return fmt.Sprintf("127.%d.%d.%d:7402", 100+os.Getpid()%100, n>>8, n%250+1)

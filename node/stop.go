@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"net"
 	"time"
 )
 
@@ -73,27 +74,54 @@ func (n *Node) waitOut(ctx context.Context, d time.Duration) {
 	}
 }
 
-// stopServing closes the door, then lets those inside finish.
+// stopServing shuts the doors, waits until those who were already on the threshold are inside, and lets them finish.
 func (n *Node) stopServing(ctx context.Context) error {
 	if n.listener == nil {
+		n.stopServingRedis(ctx)
 		return nil
 	}
 	if n.server == nil {
-		return n.listener.Close()
+		n.stopServingRedis(ctx)
+		return errors.Join(n.listener.Close(), n.grpc.close())
 	}
-	deafen(ctx, n.listener)
+	n.api.Drain()
+	doors := n.doors()
+	for _, door := range doors {
+		if !deafen(door) {
+			door.Close()
+		}
+	}
+	n.awaitQuiet(ctx)
+	n.stopServingRedis(ctx)
+	n.grpc.stop(ctx)
+	if len(doors) > 1 { // which took a while
+		n.awaitQuiet(ctx)
+	}
 	n.listener.Close() // Serve ends, and so does its own closing of it
 	n.serving.Wait()
-	n.awaitQuiet(ctx)
+	var err error
 	if n.server.Shutdown(ctx) != nil { // out of patience: the actors still give every request its fate
-		return n.server.Close()
+		err = n.server.Close()
 	}
-	return nil
+	n.api.Wait()
+	return err
 }
 
-// awaitQuiet waits until nothing has come for a while on the connections that are left. A connection that seems idle may
-// have a request on its way, and closing it would leave its caller in doubt. Time is counted in ticks that this goroutine
-// took part in: what comes while the machine is too busy to run us is not taken for silence.
+// doors are where clients come in.
+func (n *Node) doors() []net.Listener {
+	doors := []net.Listener{n.listener}
+	if n.redisListener != nil {
+		doors = append(doors, n.redisListener)
+	}
+	if n.grpc != nil {
+		doors = append(doors, n.grpc.listener)
+	}
+	return doors
+}
+
+// awaitQuiet waits for 200 ms at least, and until nothing has come for so long on connections of the API's port. A
+// connection that seems idle may have a request on its way, and closing it would leave its caller in doubt. Time is counted
+// in ticks that this goroutine took part in: what comes while the machine is too busy to run us is not taken for silence.
 func (n *Node) awaitQuiet(ctx context.Context) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

@@ -131,19 +131,11 @@ func (d *decoder) fields(v value, known ...string) map[string]value {
 	for _, e := range d.entries(v) {
 		if slices.Contains(known, e.name) {
 			found[e.name] = e
-		} else if later, ok := laterFields[e.name]; ok {
-			d.fail(e.path, "%s not built yet; remove the field", later)
 		} else {
 			d.fail(e.path, "is unknown here: known are %s", strings.Join(known, ", "))
 		}
 	}
 	return found
-}
-
-// laterFields are fields of the design that this version refuses: to ignore one would enforce another policy than the
-// one that was written.
-var laterFields = map[string]string{
-	"deny_cache": "repeating a denial is",
 }
 
 func (d *decoder) items(v value) []value {

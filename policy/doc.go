@@ -11,7 +11,7 @@
 // time, files or the network. The caller reads the file.
 //
 // A file is taken as a whole or not at all. Parse reports every problem that it finds, each with its line and the path
-// of its field. A field that it does not know, or that belongs to a later version, is refused: ignoring it would
+// of its field. A field that it does not know is refused: ignoring it would
 // enforce another policy than the one somebody wrote. YAML aliases are refused as well; without them the work of a
 // parse is bounded by the size of the file.
 //

@@ -32,7 +32,8 @@ func (d *decoder) file(root *yaml.Node) []*Policy {
 func (d *decoder) policy(v value) *Policy {
 	p := &Policy{Name: v.name, Retention: DefaultRetention, OnExpire: OnExpireCancel}
 	f := d.fields(v, "limits", "tiers", "default_tier", "headers", "reason", "security", "shadow",
-		"idempotency_retention", "on_expire", "on_change", "count_denied", "lockout", "parent")
+		"idempotency_retention", "on_expire", "on_change", "count_denied", "deny_cache", "lockout",
+		"parent")
 	d.require(v, f, "limits")
 	if limits, ok := f["limits"]; ok {
 		for _, item := range d.items(limits) {
@@ -57,6 +58,7 @@ func (d *decoder) policy(v value) *Policy {
 	word(d, f["on_expire"], onExpireWords, &p.OnExpire)
 	word(d, f["on_change"], onChangeWords, &p.OnChange)
 	d.flag(f["count_denied"], &p.CountDenied)
+	d.span(f["deny_cache"], &p.DenyCache)
 	d.text(f["parent"], &p.Parent)
 	if lockout, ok := f["lockout"]; ok {
 		p.Lockout = d.lockout(lockout)

@@ -73,6 +73,9 @@ func (w *writer) policy(p *Policy) {
 	if p.CountDenied {
 		w.line(2, "count_denied: true")
 	}
+	if p.DenyCache != 0 {
+		w.line(2, "deny_cache: %s", spanText(p.DenyCache))
+	}
 	if p.Parent != "" {
 		w.line(2, "parent: %s", plain(p.Parent))
 	}

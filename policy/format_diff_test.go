@@ -81,4 +81,10 @@ func TestDiffSeesEveryField(t *testing.T) {
 			t.Errorf("%s: %d changes", text, len(changes))
 		}
 	}
+	flooded := parsed(t, "policies: {p: {"+limits+", deny_cache: 250ms}}")
+	for _, text := range []string{limits, limits + ", deny_cache: 300ms"} {
+		if changes := policy.Diff(flooded, parsed(t, "policies: {p: {"+text+"}}")); len(changes) != 1 {
+			t.Errorf("%s: %d changes from deny_cache: 250ms", text, len(changes))
+		}
+	}
 }

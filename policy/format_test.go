@@ -48,7 +48,7 @@ func bare(p *policy.Policy) policy.Policy {
 	b := policy.Policy{Name: p.Name, Limits: p.Limits, Tiers: map[string]policy.Tier{}, DefaultTier: p.DefaultTier,
 		Security: p.Security, Shadow: p.Shadow, Headers: append([]string{}, p.Headers...), Reason: p.Reason,
 		Retention: p.Retention, Lockout: p.Lockout, CountDenied: p.CountDenied, OnExpire: p.OnExpire, OnChange: p.OnChange,
-		Parent: p.Parent}
+		DenyCache: p.DenyCache, Parent: p.Parent}
 	for name, tier := range p.Tiers {
 		if tier.Limits == nil {
 			tier.Limits = map[string]policy.TierLimit{}
@@ -61,7 +61,7 @@ func bare(p *policy.Policy) policy.Policy {
 // A field more must be written by Format, made by the generator below, and be looked at by bare.
 func TestFormatKnowsEveryField(t *testing.T) {
 	for known, of := range map[int]reflect.Type{
-		14: reflect.TypeFor[policy.Policy](),
+		15: reflect.TypeFor[policy.Policy](),
 		12: reflect.TypeFor[policy.Limit](), // with those of limit.Limit, and it
 		2:  reflect.TypeFor[policy.Tier](),
 		3:  reflect.TypeFor[policy.TierLimit](),
@@ -233,6 +233,9 @@ func (g generator) policy(i int) *policy.Policy {
 	p.OnExpire, p.OnChange, p.CountDenied = policy.OnExpire(1+g.IntN(2)), policy.OnChange(g.IntN(4)), g.maybe()
 	if g.maybe() {
 		p.Lockout = g.lockout(p.CountDenied)
+	}
+	if !p.CountDenied && p.Lockout == nil && g.maybe() {
+		p.DenyCache = 1 + limit.Span(g.Int64N(int64(policy.DenyCacheMax)))
 	}
 	return p
 }

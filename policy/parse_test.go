@@ -109,6 +109,7 @@ policies:
       - {name: day, quota: 9, calendar: {unit: day}}
       - {name: open, quota: 10, concurrency: {}}
   shared:
+    deny_cache: 250ms
     limits: [{name: year, quota: 1, calendar: {unit: year, time_zone: America/New_York}}]
 `))
 	if err != nil {
@@ -149,7 +150,8 @@ policies:
 	if !p.Security || !p.Shadow || p.Limits[0].Shadow || !p.Limits[1].Shadow || p.Limits[0].Unit != "bytes" ||
 		p.Reason != "Too many requests. Wait a little." || p.Retention != 86400*second || p.DefaultTier != "small" ||
 		strings.Join(p.Headers, " ") != "ietf x-quota" || *p.Tiers["small"].Limits["gcra"].Rate != 7 ||
-		p.OnChange != policy.Proportional || p.OnExpire != policy.OnExpireCommit || !p.CountDenied || p.Parent != "shared" {
+		p.OnChange != policy.Proportional || p.OnExpire != policy.OnExpireCommit || !p.CountDenied || p.Parent != "shared" ||
+		p.DenyCache != 0 || shared.DenyCache != second/4 {
 		t.Errorf("got %+v", p)
 	}
 }

@@ -11,6 +11,8 @@ import (
 type Set struct {
 	byName map[string]*Policy
 	names  []string // sorted
+
+	repeatsDenials bool
 }
 
 // NewSet makes a Set of validated policies, and prepares each for Resolve. It panics on two of one name: Parse has
@@ -27,6 +29,7 @@ func NewSet(policies []*Policy) *Set {
 		}
 		s.byName[p.Name] = p
 		s.names = append(s.names, p.Name)
+		s.repeatsDenials = s.repeatsDenials || p.DenyCache > 0
 	}
 	sort.Strings(s.names)
 	return s
@@ -41,8 +44,15 @@ func (s *Set) Lookup(name string) (*Policy, bool) {
 // Names lists the policies in alphabetical order. The caller must not change the slice.
 func (s *Set) Names() []string { return s.names }
 
+// RepeatsDenials reports whether any of the policies has a DenyCache.
+func (s *Set) RepeatsDenials() bool { return s.repeatsDenials }
+
 // DefaultRetention is the Retention of a policy that names none: 10 minutes.
 const DefaultRetention limit.Span = 10 * 60 * 1_000_000
+
+// DenyCacheMax bounds a policy's DenyCache: 10 s. What is asked once in that time costs nothing already; longer, a denial
+// would only be staler.
+const DenyCacheMax limit.Span = 10 * 1_000_000
 
 // Policy is a named set of limits that are enforced together.
 type Policy struct {
@@ -61,8 +71,12 @@ type Policy struct {
 	Lockout *Lockout
 	// CountDenied: a denied request is counted too.
 	CountDenied bool
-	OnExpire    OnExpire // of holds that say nothing themselves; in a Set never OnExpireDefault
-	OnChange    OnChange
+	// DenyCache is how long a node may repeat a denial that it saw without asking again, at most DenyCacheMax: such an
+	// answer is older than the request by that much at most. 0: never. Not with CountDenied or a Lockout, to which every
+	// denial matters.
+	DenyCache limit.Span
+	OnExpire  OnExpire // of holds that say nothing themselves; in a Set never OnExpireDefault
+	OnChange  OnChange
 	// Parent is a policy that is decided together with this one, on the key without its last "/" and what follows;
 	// "" none.
 	Parent string

@@ -38,6 +38,7 @@ func (p *Policy) problems() []Problem {
 	c.reason()
 	c.retention()
 	c.lockout()
+	c.denyCache()
 	return c.found
 }
 
@@ -243,5 +244,23 @@ func (c *checker) retention() {
 	}
 	if c.policy.Retention > longest {
 		c.fail("idempotency_retention", "is longer than the policy's longest window, %v", duration(longest))
+	}
+}
+
+// denyCache keeps denials from being repeated where each of them is to be counted, or may lead to a block. (SEMANTICS X12.)
+func (c *checker) denyCache() {
+	p := c.policy
+	if p.DenyCache == 0 {
+		return
+	}
+	if p.DenyCache < 0 || p.DenyCache > DenyCacheMax {
+		c.fail("deny_cache", "must be at least 1us and at most %s: a denial may be repeated that long after it was true",
+			spanText(DenyCacheMax))
+	}
+	if p.CountDenied {
+		c.fail("deny_cache", "cannot be with count_denied: a denial that is repeated is not counted")
+	}
+	if p.Lockout != nil {
+		c.fail("deny_cache", "cannot be with lockout: a denial that is repeated does not know the newest block")
 	}
 }

@@ -65,22 +65,9 @@ func BenchmarkGroups(b *testing.B) {
 				defer g.Shutdown()
 				owners = append(owners, lead(b, g))
 			}
-			var left atomic.Int64
-			left.Store(int64(b.N))
 			payload := string(make([]byte, 200))
-			var proposers sync.WaitGroup
 			b.ResetTimer()
-			for _, o := range owners {
-				proposers.Go(func() {
-					for i := 0; left.Add(-1) >= 0; i++ {
-						if err := o.put(key(i%1000), payload); err != nil {
-							b.Error(err)
-							return
-						}
-					}
-				})
-			}
-			proposers.Wait()
+			propose(b, owners, b.N, payload)
 		})
 	}
 }

@@ -14,9 +14,17 @@ import (
 // newest is being written.
 const snapshotsRetained = 2
 
+// snapshotsInner is raft's own name for the directory in a group's snapshot directory, and unfinishedSnapshot the file to
+// which raft writes the snapshot of an id.
+const snapshotsInner = "snapshots"
+
+func unfinishedSnapshot(dir, id string) string {
+	return filepath.Join(dir, snapshotsInner, id+".tmp", "state.bin")
+}
+
 // openSnapshots makes the group's snapshot directory and clears away what a crash left half written.
 func openSnapshots(dir string, logger raftLogger) (raft.SnapshotStore, error) {
-	inner := filepath.Join(dir, "snapshots") // raft's own name for it
+	inner := filepath.Join(dir, snapshotsInner)
 	if err := os.MkdirAll(inner, dirMode); err != nil {
 		return nil, err
 	}

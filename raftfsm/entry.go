@@ -15,6 +15,12 @@ const logFormat = 1
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// sizeOfLog is how many bytes appendLog will append.
+func sizeOfLog(log *raft.Log) int {
+	var head [2 + 4*binary.MaxVarintLen64]byte
+	return len(appendHead(head[:0], log)) + len(log.Extensions) + len(log.Data) + crc32.Size
+}
+
 // appendLog encodes a log entry:
 //
 //	format (1 byte) | type (1) | index, term, appended at (varints, ns) | extensions length | extensions | data |
@@ -23,14 +29,19 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // The index stands in it although the key has it too: an entry that is found in another's place is corrupt.
 func appendLog(b []byte, log *raft.Log) []byte {
 	start := len(b)
+	b = appendHead(b, log)
+	b = append(b, log.Extensions...)
+	b = append(b, log.Data...)
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli))
+}
+
+// appendHead encodes what stands before an entry's own bytes.
+func appendHead(b []byte, log *raft.Log) []byte {
 	b = append(b, logFormat, byte(log.Type))
 	b = binary.AppendUvarint(b, log.Index)
 	b = binary.AppendUvarint(b, log.Term)
 	b = binary.AppendVarint(b, nanosOf(log.AppendedAt))
-	b = binary.AppendUvarint(b, uint64(len(log.Extensions)))
-	b = append(b, log.Extensions...)
-	b = append(b, log.Data...)
-	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli))
+	return binary.AppendUvarint(b, uint64(len(log.Extensions)))
 }
 
 // decodeLog reads what appendLog wrote for an index. The entry's slices refer to b.

@@ -61,6 +61,8 @@ type Group struct {
 	guard     *guard
 	fsm       *fsm
 	raft      *raft.Raft
+	running   atomic.Pointer[raft.Raft] // raft, for its own main goroutine, which runs before NewRaft returns
+	ahead     ahead
 	transport *transport
 	roster    roster
 	transfers transfers
@@ -115,7 +117,8 @@ func (g *Group) open() error {
 		return err
 	}
 	stable := &stableStore{file: g.stores.file, prefix: replica.stablePrefix()}
-	snapshots, err := openSnapshots(filepath.Join(g.stores.dir, snapshotsName, replica.stablePrefix()), logger)
+	snapshotsDir := filepath.Join(g.stores.dir, snapshotsName, replica.stablePrefix())
+	snapshots, err := openSnapshots(snapshotsDir, logger)
 	if err != nil {
 		return err
 	}
@@ -130,16 +133,27 @@ func (g *Group) open() error {
 		return err
 	}
 	cached, err := raft.NewLogCache(cachedEntries,
-		&guardedLog{logStore: log, guard: g.guard, roster: &g.roster, appended: g.cfg.Observer.Appended})
+		&guardedLog{logStore: log, guard: g.guard, roster: &g.roster, ahead: &g.ahead, leads: g.leads, appended: g.cfg.Observer.Appended})
 	if err != nil {
 		return err
 	}
 	if err := g.openTransport(logger); err != nil {
 		return err
 	}
-	g.raft, err = raft.NewRaft(raftConfig(g.name, g.electionTimeout(), logger), g.fsm, cached,
-		&guardedStable{stable, g.guard}, &guardedSnapshots{snapshots, g.guard, &g.roster}, g.transport)
-	return err
+	member, err := raft.NewRaft(raftConfig(g.name, g.electionTimeout(), logger), g.fsm, cached,
+		&guardedStable{stable, g.guard, &g.ahead}, &guardedSnapshots{snapshots, snapshotsDir, g.guard, &g.roster, g.closing.Load}, g.transport)
+	if err != nil {
+		return err
+	}
+	g.raft = member
+	g.running.Store(member)
+	return nil
+}
+
+// leads tells raft's main goroutine, as long as it asks for itself, whether it writes as the leader.
+func (g *Group) leads() bool {
+	member := g.running.Load()
+	return member != nil && member.State() == raft.Leader
 }
 
 // trustAgain ends the suspicion against the only voter of a group: what stood in the cache only was answered to nobody,
@@ -160,7 +174,14 @@ func (g *Group) openTransport(logger raftLogger) error {
 		return fmt.Errorf("its stream layer is %q's", got)
 	}
 	g.transport = newTransport(layer, logger, g.guard.hung.Load)
+	g.transport.onOwnDisk = g.onOwnDisk
 	return nil
+}
+
+// onOwnDisk waits until this replica's own disk has all entries up to an index. False: it never will.
+func (g *Group) onOwnDisk(index uint64) bool {
+	g.ahead.await(index)
+	return g.guard.poison.cause() == nil
 }
 
 // electionTimeout is also the group's heartbeat time-out and its leader lease.
@@ -200,11 +221,14 @@ func (g *Group) watchLeadership() {
 }
 
 // snapshotWhenDue writes a snapshot when replaying the log would take longer than restoring one. It fails only while
-// raft shuts down, or by setting the latch.
+// raft shuts down, or by setting the latch. One group of the node writes at a time: shards that are used alike come due
+// together, and the others are asked again soon.
 func (g *Group) snapshotWhenDue() {
-	if g.fsm.snapshotDue() {
-		g.raft.Snapshot().Error()
+	if !g.fsm.snapshotDue() || !g.stores.snapshotting.TryLock() {
+		return
 	}
+	defer g.stores.snapshotting.Unlock()
+	g.raft.Snapshot().Error()
 }
 
 // Leading is a hint whether a proposal has a chance now. It never blocks. The proof of leadership is a committed
@@ -266,6 +290,7 @@ func (g *Group) Shutdown() {
 		g.closing.Store(true)
 		g.drain(2 * heartbeatTimeout)
 		g.raft.Shutdown().Error()
+		g.ahead.writes.Wait()
 		close(g.closed)
 		g.watching.Wait()
 		g.stores.release(g.cfg.Replica)

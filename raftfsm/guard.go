@@ -24,11 +24,37 @@ type guard struct {
 func (g *guard) write(what string, call func() error) {
 	g.poison.do(func() error {
 		defer g.watchdog.begin(g.group+": "+what, &g.hung)()
-		if err := call(); err != nil {
-			return writeFailed(fmt.Errorf("%s: %s: %w", g.group, what, err))
-		}
-		return nil
+		return g.failed(what, call())
 	})
+}
+
+// begin begins a write that goes on when call has returned. end waits for the rest; it may run on another goroutine.
+func (g *guard) begin(what string, call func() (rest func() error, err error)) (end func()) {
+	var rest func() error
+	var over func()
+	g.poison.do(func() (err error) {
+		over = g.watchdog.begin(g.group+": "+what, &g.hung)
+		defer func() {
+			if rest == nil {
+				over()
+			}
+		}()
+		rest, err = call()
+		return g.failed(what, err)
+	})
+	return func() {
+		defer over()
+		if err := g.failed(what, rest()); err != nil {
+			g.poison.fail(err)
+		}
+	}
+}
+
+func (g *guard) failed(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return writeFailed(fmt.Errorf("%s: %s: %w", g.group, what, err))
 }
 
 // read passes the one expected error through, bare.
@@ -52,6 +78,8 @@ type guardedLog struct {
 	*logStore
 	guard    *guard
 	roster   *roster
+	ahead    *ahead
+	leads    func() bool // asked by raft's main goroutine; nil: it never does
 	appended func(took time.Duration, entries int)
 }
 
@@ -66,12 +94,26 @@ func (l *guardedLog) StoreLog(log *raft.Log) error { return l.StoreLogs([]*raft.
 // StoreLogs implements raft.LogStore.
 func (l *guardedLog) StoreLogs(logs []*raft.Log) error {
 	start := time.Now()
-	l.guard.write("storing log entries", func() error { return l.logStore.StoreLogs(logs) })
-	l.roster.written(logs)
-	if l.appended != nil {
-		l.appended(time.Since(start), len(logs))
+	end := l.guard.begin("storing log entries", func() (func() error, error) { return l.logStore.write(logs) })
+	finish := func() {
+		end()
+		if l.appended != nil {
+			l.appended(time.Since(start), len(logs))
+		}
 	}
+	if l.mayReturn(logs) {
+		l.ahead.begin(logs[0].Index, finish)
+	} else {
+		finish()
+		l.guard.poison.check()
+	}
+	l.roster.written(logs)
 	return nil
+}
+
+// mayReturn reports whether these entries may be replicated before they are fsynced here (ahead).
+func (l *guardedLog) mayReturn(logs []*raft.Log) bool {
+	return l.leads != nil && l.leads() && !configures(logs) && !alone(l.guard.group, l.roster.latest().conf)
 }
 
 // DeleteRange implements raft.LogStore. raft cuts off either the end of the log, which other entries will replace, or
@@ -88,16 +130,19 @@ func (l *guardedLog) DeleteRange(first, last uint64) error {
 type guardedStable struct {
 	store *stableStore
 	guard *guard
+	ahead *ahead
 }
 
 // Set implements raft.StableStore.
 func (s *guardedStable) Set(key, value []byte) error {
+	s.ahead.settle()
 	s.guard.write("storing a vote", func() error { return s.store.Set(key, value) })
 	return nil
 }
 
 // SetUint64 implements raft.StableStore.
 func (s *guardedStable) SetUint64(key []byte, value uint64) error {
+	s.ahead.settle()
 	s.guard.write("storing a term", func() error { return s.store.SetUint64(key, value) })
 	return nil
 }
@@ -118,8 +163,10 @@ func (s *guardedStable) GetUint64(key []byte) (value uint64, err error) {
 // cannot be read; the log below the newest may be gone by then, so a snapshot that cannot be read sets the latch.
 type guardedSnapshots struct {
 	raft.SnapshotStore
+	dir    string // of the group's snapshots
 	guard  *guard
 	roster *roster
+	hurry  func() bool // says that snapshots need not be paced any more
 }
 
 // Open implements raft.SnapshotStore.
@@ -148,30 +195,41 @@ func (s *guardedSnapshots) Create(version raft.SnapshotVersion, index, term uint
 	if err != nil {
 		return nil, s.guard.snapshotFailed(err)
 	}
-	return &guardedSink{sink, s.guard, func() { s.roster.snapshotted(index, votersIndex, voters) }}, nil
+	pacer, err := newPacer(unfinishedSnapshot(s.dir, sink.ID()), s.hurry)
+	if err != nil {
+		return nil, s.guard.snapshotFailed(errors.Join(err, sink.Cancel()))
+	}
+	return &guardedSink{sink, s.guard, pacer, func() { s.roster.snapshotted(index, votersIndex, voters) }}, nil
 }
 
 // guardedSink sets the latch when a snapshot cannot be written or fsynced.
 type guardedSink struct {
 	raft.SnapshotSink
 	guard   *guard
+	pacer   *pacer
 	written func()
 }
 
 // Write implements raft.SnapshotSink.
 func (s *guardedSink) Write(b []byte) (int, error) {
 	n, err := s.SnapshotSink.Write(b)
+	if err == nil {
+		err = s.pacer.wrote(n)
+	}
 	return n, s.guard.snapshotFailed(err)
 }
 
 // Close implements raft.SnapshotSink.
 func (s *guardedSink) Close() error {
-	err := s.guard.snapshotFailed(s.SnapshotSink.Close())
+	err := s.guard.snapshotFailed(errors.Join(s.pacer.close(), s.SnapshotSink.Close()))
 	if err == nil {
 		s.written()
 	}
 	return err
 }
+
+// Cancel implements raft.SnapshotSink.
+func (s *guardedSink) Cancel() error { return errors.Join(s.pacer.close(), s.SnapshotSink.Cancel()) }
 
 // snapshotFailed lets a full disk be: nothing was acknowledged by that snapshot, the log is still whole, and raft tries
 // again later. Every other error makes the disk suspect.

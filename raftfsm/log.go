@@ -2,6 +2,7 @@ package raftfsm
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -112,18 +113,36 @@ func (s *logStore) StoreLog(log *raft.Log) error { return s.StoreLogs([]*raft.Lo
 
 // StoreLogs implements raft.LogStore: one batch, and one fsync, which Pebble shares among the groups that wait for it.
 func (s *logStore) StoreLogs(logs []*raft.Log) error {
+	synced, err := s.write(logs)
+	if err != nil {
+		return err
+	}
+	return synced()
+}
+
+// write puts entries where reads find them, and returns before they are fsynced. synced is called once, and returns when
+// they and all that was written before are.
+func (s *logStore) write(logs []*raft.Log) (synced func() error, err error) {
 	batch := s.db.NewBatch()
-	defer batch.Close()
-	var value []byte
 	for _, log := range logs {
-		value = appendLog(value[:0], log)
-		if err := batch.Set(s.key(log.Index), value, nil); err != nil {
-			return err
+		if err := s.set(batch, log); err != nil {
+			return nil, errors.Join(err, batch.Close())
 		}
 	}
-	if err := batch.Commit(pebble.Sync); err != nil {
-		return fmt.Errorf("storing %d log entries: %w", len(logs), err)
+	if err := s.db.ApplyNoSyncWait(batch, pebble.Sync); err != nil {
+		return nil, fmt.Errorf("storing %d log entries: %w", len(logs), err)
 	}
+	s.note(logs)
+	return func() error {
+		if err := batch.SyncWait(); err != nil {
+			return fmt.Errorf("fsyncing %d log entries: %w", len(logs), err)
+		}
+		return batch.Close()
+	}, nil
+}
+
+// note widens the bounds.
+func (s *logStore) note(logs []*raft.Log) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, log := range logs {
@@ -132,7 +151,16 @@ func (s *logStore) StoreLogs(logs []*raft.Log) error {
 		}
 		s.last = max(s.last, log.Index)
 	}
-	return nil
+}
+
+// set encodes an entry where the batch keeps it: entries reach 256 KiB, and one copy is enough.
+func (s *logStore) set(batch *pebble.Batch, log *raft.Log) error {
+	op := batch.SetDeferred(len(s.prefix)+8, sizeOfLog(log))
+	binary.BigEndian.PutUint64(op.Key[copy(op.Key, s.prefix):], log.Index)
+	if got := len(appendLog(op.Value[:0], log)); got != len(op.Value) {
+		return fmt.Errorf("log entry %d takes %d bytes, not %d", log.Index, got, len(op.Value))
+	}
+	return op.Finish()
 }
 
 // DeleteRange implements raft.LogStore. The range, both ends included, costs one tombstone however long it is:

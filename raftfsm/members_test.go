@@ -229,6 +229,7 @@ func TestMembersFollowTheLog(t *testing.T) {
 					f.open(t, leader, lone)
 				}
 				time.Sleep(3 * time.Second)
+				synctest.Wait() // what happens at this very instant too
 				f.compareMembers(t, seed, step)
 			}
 		})

@@ -52,15 +52,20 @@ func (p *poison) halt(err error) {
 
 // do makes one call into a store on behalf of hashicorp/raft: nothing after the latch is set, and a failure sets it.
 func (p *poison) do(call func() error) {
-	if err := p.cause(); err != nil {
-		p.halt(err)
-	}
+	p.check()
 	defer func() {
 		if r := recover(); r != nil {
 			p.halt(fmt.Errorf("panic in a store: %v: %w", r, ErrCorrupt)) // bbolt's way to say so
 		}
 	}()
 	if err := call(); err != nil {
+		p.halt(err)
+	}
+}
+
+// check ends the calling goroutine if the latch is set.
+func (p *poison) check() {
+	if err := p.cause(); err != nil {
 		p.halt(err)
 	}
 }

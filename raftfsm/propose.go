@@ -46,6 +46,11 @@ func (g *Group) Propose(payload []byte) (wait func() (shard.Outcome, error)) {
 // enter takes one of the tokens of what raft is asked to do, so that Shutdown waits for it; leave gives it back. False:
 // there is none left.
 func (g *Group) enter() bool {
+	select {
+	case g.proposals <- struct{}{}:
+		return true
+	default:
+	}
 	patience := time.NewTimer(enqueueTimeout)
 	defer patience.Stop()
 	select {

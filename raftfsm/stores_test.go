@@ -234,6 +234,9 @@ func TestLogEntryCodec(t *testing.T) {
 		{Index: 7, Term: 1, Data: make([]byte, shard.MaxEntryBytes)},
 	} {
 		b := appendLog(nil, &want)
+		if got := sizeOfLog(&want); got != len(b) {
+			t.Errorf("an entry of %d bytes was expected to take %d", len(b), got)
+		}
 		var got raft.Log
 		if err := decodeLog(b, want.Index, &got); err != nil {
 			t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 // errHungDisk is what peers get to feel as silence.
 var errHungDisk = errors.New("raftfsm: the disk hangs, sending nothing")
 
-// transport is raft's own network transport without three dangers.
+// transport is raft's own network transport without two dangers, and without pipelines.
 //
 // Heartbeats. raft offers a transport to handle heartbeats past its main goroutine. A heartbeat of a newer term then
 // changes the term between two steps of a leader that does not know it is deposed, and the leader writes its next entry
@@ -21,15 +21,16 @@ var errHungDisk = errors.New("raftfsm: the disk hangs, sending nothing")
 // Hung disks. raft's heartbeats go on while its main goroutine waits for the disk, and keep a leader that can do
 // nothing in office. While hung reports so, nothing is sent to a follower.
 //
-// Pipelines. raft stops to take the responses of a pipeline at the first that is an error or a refusal. If it is about
-// to send just then, and two requests are under way already, it waits for a place that nobody makes: that follower gets
-// no more entries while this replica leads, though its heartbeats go on, and a shutdown waits for ever. So a pipeline on
-// which a request cannot be sent within the time that a response may take is closed.
+// Pipelines. A follower is sent its next request when it has answered the one before, with all that was written
+// meanwhile. Actors have one entry under way, or two, so a pipeline would bring none forward; it would cost two more
+// goroutines that hand each response on, and has a trap: raft stops to take the responses of a pipeline at the first that
+// is an error or a refusal, and if it is about to send just then, it waits for ever for a place that nobody makes.
 //
 // It embeds the concrete type: wrapped as the interface, raft would not see that it can pre-vote, and go without.
 type transport struct {
 	*raft.NetworkTransport
-	hung func() bool
+	hung      func() bool
+	onOwnDisk func(index uint64) bool // waits for this replica's own fsync (ahead); false: there will be none
 
 	mu       sync.Mutex
 	contacts map[string]contact // by replica name
@@ -57,38 +58,43 @@ func (t *transport) note(name string, lastLog uint64) {
 }
 
 func newTransport(layer StreamLayer, logger raftLogger, hung func() bool) *transport {
-	return &transport{hung: hung, contacts: make(map[string]contact), NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream:          newStreams(layer),
-		Logger:          logger,
-		MaxPool:         2,
-		MaxRPCsInFlight: 2,
-		Timeout:         rpcTimeout,
-	})}
+	return &transport{
+		hung:      hung,
+		onOwnDisk: func(uint64) bool { return true },
+		contacts:  make(map[string]contact),
+		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+			Stream:          newStreams(layer),
+			Logger:          logger,
+			MaxPool:         2,
+			MaxRPCsInFlight: 1, // no pipelines
+			Timeout:         rpcTimeout,
+		}),
+	}
 }
 
 // SetHeartbeatHandler implements raft.Transport by doing nothing.
 func (t *transport) SetHeartbeatHandler(func(raft.RPC)) {}
 
-// AppendEntries implements raft.Transport. Heartbeats come this way.
+// AppendEntries implements raft.Transport. Entries and heartbeats come this way.
 func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest,
 	resp *raft.AppendEntriesResponse) error {
 	if t.hung() {
 		return errHungDisk
 	}
 	err := t.NetworkTransport.AppendEntries(id, target, args, resp)
-	if err == nil && resp.Term <= args.Term {
+	if err != nil || resp.Term > args.Term {
+		return err
+	}
+	if len(args.Entries) == 0 || !resp.Success {
 		t.note(string(target), resp.LastLog)
+		return nil
 	}
-	return err
-}
-
-// AppendEntriesPipeline implements raft.Transport. An idle pipeline tells the commit index, which counts as contact.
-func (t *transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAddress) (raft.AppendPipeline, error) {
-	p, err := t.NetworkTransport.AppendEntriesPipeline(id, target)
-	if err != nil {
-		return nil, err
+	last := args.Entries[len(args.Entries)-1].Index
+	t.note(string(target), max(resp.LastLog, last)) // it answers with what it had before
+	if !t.onOwnDisk(last) {
+		return errOwnDisk
 	}
-	return pipeline{p, t.hung}, nil
+	return nil
 }
 
 // Close implements raft.WithClose. Connections to peers end too, or the peers' ends would wait for ever.
@@ -96,22 +102,6 @@ func (t *transport) Close() error {
 	err := t.NetworkTransport.Close()
 	t.CloseStreams()
 	return err
-}
-
-type pipeline struct {
-	raft.AppendPipeline
-	hung func() bool
-}
-
-// AppendEntries implements raft.AppendPipeline.
-func (p pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (raft.AppendFuture,
-	error) {
-	if p.hung() {
-		return nil, errHungDisk
-	}
-	stuck := time.AfterFunc(rpcTimeout, func() { p.Close() }) // a response takes no longer
-	defer stuck.Stop()
-	return p.AppendPipeline.AppendEntries(args, resp)
 }
 
 // rpcTimeout bounds one exchange with a peer; a snapshot gets it for every 256 KiB.

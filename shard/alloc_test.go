@@ -1,34 +1,57 @@
 package shard
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stint-io/stint/limit"
 )
 
-// TestAllocationsOfAPlainCheck fixes what checks of a key that is there cost: a batch has its working set and its effect,
-// and each check the statuses of its answer, and nothing else. What needs one more says so here.
-func TestAllocationsOfAPlainCheck(t *testing.T) {
+// TestAllocationsOfABatch fixes what a batch of requests costs whose keys are there: it has its working set and its
+// effects, and memory for answers in pieces of up to 64, and nothing for each request. What needs one more says so here.
+func TestAllocationsOfABatch(t *testing.T) {
+	check := func(int) Request { return checkOf("p", "k", 1) }
+	count := func(int) Request { return tallyOf("k", TallyTerms{Verb: TallyAdd, Amount: 1}) }
+	apart := func(i int) Request { return checkOf("p", fmt.Sprintf("k%d", i), 1) }
 	for _, c := range []struct {
 		name   string
 		limits []limit.Limit
+		of     func(i int) Request
 		size   int
 		want   float64
 	}{
-		{"one limit", []limit.Limit{bucketLimit}, 1, 14},
-		{"one limit", []limit.Limit{bucketLimit}, 100, 115},
-		{"two limits", []limit.Limit{bucketLimit, windowLimit}, 1, 15},
-		{"two limits", []limit.Limit{bucketLimit, windowLimit}, 100, 116},
+		{"a check", []limit.Limit{bucketLimit}, check, 1, 9},
+		{"checks of one key", []limit.Limit{bucketLimit}, check, 100, 16},
+		{"a check of two limits", []limit.Limit{bucketLimit, windowLimit}, check, 1, 9},
+		{"checks of two limits", []limit.Limit{bucketLimit, windowLimit}, check, 100, 17},
+		{"a tally", []limit.Limit{bucketLimit}, count, 1, 9},
+		{"tallies of one key", []limit.Limit{bucketLimit}, count, 100, 16},
+		{"a denial", []limit.Limit{{Algorithm: limit.Lifetime, Quota: 1}}, check, 1, 6},
+		{"denials of one key", []limit.Limit{{Algorithm: limit.Lifetime, Quota: 1}}, check, 100, 13},
+		{"checks of many keys", []limit.Limit{bucketLimit}, apart, 100, 142},
 	} {
 		w := newWorld(t, onePolicy(c.limits...))
-		w.must(origin, checkOf("p", "k", 1))
 		requests := make([]Request, c.size)
 		for i := range requests {
-			requests[i] = checkOf("p", "k", 1)
+			requests[i] = c.of(i)
 		}
+		w.batch(origin, requests...)
 		at := w.next(origin + 1)
 		if got := testing.AllocsPerRun(100, func() { Evaluate(w, w.policies, requests, at) }); got != c.want {
-			t.Errorf("%s: a batch of %d checks costs %v allocations, want %v", c.name, c.size, got, c.want)
+			t.Errorf("%s: a batch of %d costs %v allocations, want %v", c.name, c.size, got, c.want)
 		}
+	}
+}
+
+// TestLookupAllocatesNothing: neither in the table nor where an overlay asks.
+func TestLookupAllocatesNothing(t *testing.T) {
+	s := filled(t, 1000, windowLimit)
+	key := keyOfBytes24(7)
+	if got := testing.AllocsPerRun(100, func() {
+		if _, found := s.Lookup(key); !found {
+			t.Error("the key is missing")
+		}
+	}); got != 0 {
+		t.Errorf("a lookup costs %v allocations", got)
 	}
 }

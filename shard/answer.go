@@ -21,6 +21,7 @@ const (
 	answerShadowDenied = 1 << iota
 	answerDenied       // and counted: how long to wait follows
 	answerHeld         // when the hold expires follows
+	answerTallied      // the tally follows
 )
 
 // The bits of a status's flags.
@@ -41,13 +42,17 @@ func encodeAnswer(r *Request, d *Decision) []byte {
 	b = binary.AppendUvarint(b, d.Position.Epoch)
 	b = binary.AppendUvarint(b, d.Position.Seq)
 	b = binary.AppendUvarint(b, uint64(d.Index))
-	b = append(b, bit(d.ShadowDenied)*answerShadowDenied|bit(!d.Allowed)*answerDenied|bit(d.HoldExpires != 0)*answerHeld)
-	more := !d.Allowed || d.HoldExpires != 0
+	b = append(b, bit(d.ShadowDenied)*answerShadowDenied|bit(!d.Allowed)*answerDenied|bit(d.HoldExpires != 0)*answerHeld|
+		bit(d.Tallied != nil)*answerTallied)
+	more := !d.Allowed || d.HoldExpires != 0 || d.Tallied != nil
 	if !d.Allowed {
 		b = binary.AppendVarint(b, int64(d.RetryAfter))
 	}
 	if d.HoldExpires != 0 {
 		b = binary.AppendVarint(b, int64(d.HoldExpires))
+	}
+	if d.Tallied != nil {
+		b = d.Tallied.append(b, &Tallied{})
 	}
 	b = binary.AppendUvarint(b, uint64(len(d.Limits)))
 	entry := 0
@@ -116,6 +121,9 @@ func decodeAnswer(shard ID, value []byte, r *Request) (d Decision, sameRequest b
 	}
 	if flags&answerHeld != 0 {
 		d.HoldExpires = limit.Time(in.varint())
+	}
+	if flags&answerTallied != 0 {
+		d.Tallied = new(in.tallied(&Tallied{}))
 	}
 	for range in.uvarint() {
 		s, ok := in.status(r)

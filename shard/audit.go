@@ -57,7 +57,7 @@ func (e *evaluation) auditCount() uint64 {
 
 // readAudit lists the newest changes of the shard, newest first.
 func (e *evaluation) readAudit() Result {
-	d := e.newDecision()
+	var newest []AuditRecord
 	count, bytes := e.auditCount(), 0
 	for n := count; n > count-min(count, auditRead); n-- {
 		record, found := e.lookup(auditKey(n - 1))
@@ -68,8 +68,10 @@ func (e *evaluation) readAudit() Result {
 		if err != nil {
 			panic(err) // records are written by this package and guarded by checksums
 		}
-		d.Audit = append(d.Audit, a)
+		newest = append(newest, a)
 	}
+	d := e.newDecision()
+	d.Told = &Told{Audit: newest}
 	return Result{Decision: d}
 }
 

@@ -16,7 +16,8 @@ func addBy(actor, key string) Request {
 
 func auditOf(w *world, now limit.Time) []AuditRecord {
 	w.Helper()
-	return w.must(now, Request{Op: ReadAudit, Namespace: "default", Entries: []Entry{{Key: "any"}}}).Audit
+	d := w.must(now, Request{Op: ReadAudit, Namespace: "default", Entries: []Entry{{Key: "any"}}})
+	return d.Audit()
 }
 
 // TestTheNewestChangesAreKept: a ring of 1,024, of which the newest 1,000 are listed, newest first.

@@ -40,7 +40,7 @@ func BenchmarkBatch(b *testing.B) {
 		{"spread/window", onePolicy(windowLimit), 100_000, never},
 		{"spread/session", onePolicy(bucketLimit), 100_000, inASession},
 	} {
-		for _, size := range []int{1, 100} {
+		for _, size := range []int{1, 16, 256} {
 			b.Run(fmt.Sprintf("%s/batch=%d", c.name, size), func(b *testing.B) {
 				benchBatch(b, c.policy, c.keys, size, c.again)
 			})
@@ -60,7 +60,7 @@ const (
 func benchBatch(b *testing.B, p *policy.Policy, keys, size int, by again) {
 	w := newWorld(b, p)
 	session := opened(w, origin)
-	requests := make([]Request, 0, max(keys, 100)+size)
+	requests := make([]Request, 0, max(keys, 256)+size)
 	for i := range cap(requests) {
 		requests = append(requests, checkOf("p", fmt.Sprintf("203.0.113.%013d", i%keys), 1))
 	}
@@ -86,6 +86,7 @@ func benchBatch(b *testing.B, p *policy.Policy, keys, size int, by again) {
 	runtime.ReadMemStats(&after)
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/decision")
 	b.ReportMetric(float64(after.Mallocs-before.Mallocs)/float64(n), "allocs/decision")
+	b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/float64(n), "B/decision")
 	b.ReportMetric(0, "ns/op")
 }
 
@@ -149,7 +150,7 @@ func BenchmarkHeap(b *testing.B) {
 				s := filled(b, keys, c.Limit)
 				runtime.GC()
 				runtime.ReadMemStats(&after)
-				record := s.table.segments[0].size(0)
+				record := s.table.segments.at(0).size(0)
 				b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/keys, "B/record")
 				b.ReportMetric(float64(record), "B/packed")
 				runtime.KeepAlive(s)

@@ -78,8 +78,24 @@ func TestGoldenBytes(t *testing.T) {
 		show("record: key", []byte(p.Key))
 		show("record: value", p.Value)
 	}
+	_, puts = w.batch(origin+2009, tallyOf("user:42", TallyTerms{Verb: TallySet, Amount: -300, TTL: minute}))
+	show("record: key", []byte(puts[0].Key))
+	show("record: a tally", puts[0].Value)
+	show("record: a session with tallies", talliedSession().encode())
 	show("entry: a session, a document and an adoption", EncodeBatch(stamp, clusterPuts()))
 	golden(t, "testdata/codec.golden", text)
+}
+
+// talliedSession has answers to tallies of one counter, and one of another.
+func talliedSession() *session {
+	s := &session{acked: 300}
+	for n := range uint64(3) {
+		s.add(&s.counted, 301+n)
+		s.tell(301+n, &Tallied{Known: true, Done: true, Before: 70_000 + int64(n), Value: 70_001 + int64(n), EndsAt: origin})
+	}
+	s.add(&s.counted, 400)
+	s.tell(400, &Tallied{Done: true, Before: math.MinInt64})
+	return s
 }
 
 // everyAlgorithm is a policy with a limit of each algorithm.
@@ -207,6 +223,24 @@ func TestAnswerComesBack(t *testing.T) {
 	}
 	if _, _, err := decodeAnswer(3, append(value, 0), r); err == nil {
 		t.Error("a byte more does not matter")
+	}
+}
+
+// TestATallysAnswerComesBack: a record of the second format.
+func TestATallysAnswerComesBack(t *testing.T) {
+	r := tallyOf("k", TallyTerms{Verb: TallyAdd, Amount: 5})
+	for _, tallied := range []Tallied{{}, {Known: true, Done: true, Before: math.MaxInt64, Value: math.MinInt64, EndsAt: limit.MaxTime}} {
+		d := &Decision{Allowed: true, DecidedAt: origin, Position: Position{3, 300, 70_000}, Index: 1, Tallied: &tallied}
+		value := encodeAnswer(&r, d)
+		got, same, err := decodeAnswer(3, value, &r)
+		d.Replayed = true
+		if err != nil || !same || !reflect.DeepEqual(got, *d) {
+			t.Errorf("%+v\ncame back as %+v, %v, %v", *d, got, same, err)
+		}
+	}
+	other := tallyOf("k", TallyTerms{Verb: TallyAdd, Amount: 6})
+	if fingerprint(&r) == fingerprint(&other) {
+		t.Error("an id would not tell two tallies apart")
 	}
 }
 
@@ -379,10 +413,14 @@ func FuzzAnswer(f *testing.F) {
 func FuzzSession(f *testing.F) {
 	f.Add(clusterPuts()[0].Value)
 	f.Add((&session{}).encode())
+	f.Add(talliedSession().encode())
 	f.Fuzz(func(t *testing.T, value []byte) {
 		s, err := decodeSession(Session{1, 1, 1}, value)
 		if err != nil {
 			return
+		}
+		if cap(s.tallies) > len(value)/4 {
+			t.Fatalf("room for %d tallies in %d bytes", cap(s.tallies), len(value))
 		}
 		if room := cap(s.counted.bits) + cap(s.closed.bits); room > len(value)+2*64 {
 			t.Fatalf("room for %d bytes in %d", room, len(value))
@@ -397,6 +435,7 @@ func FuzzSession(f *testing.F) {
 			}
 		}
 		s.ack(s.acked + 9)
+		s.tell(s.acked+sessionWindow, &Tallied{Value: math.MinInt64})
 		s.add(&s.counted, s.acked+1)
 		s.add(&s.closed, s.acked+sessionWindow)
 		if _, err := decodeSession(s.name, s.encode()); err != nil {
@@ -422,4 +461,10 @@ func FuzzDocumentAndAdoption(f *testing.F) {
 			}
 		}
 	})
+}
+
+// encode writes a record into memory of its own.
+func (c *counter) encode(now limit.Time) Put {
+	p, _ := c.appendTo(make([]byte, 0, recordRoom), now)
+	return p
 }

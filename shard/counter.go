@@ -37,14 +37,17 @@ type counter struct {
 	policy *policy.Policy // whose it is, or inlinePolicy; nil only in tests
 }
 
-// encode writes the record: format, count, then name, limit and state of each limit that is not at rest at now. So a
-// limit that was taken out of its policy leaves nothing behind on a key that lives on. A counter that has more than
-// limits writes since behind each state, and its extras at the end.
-func (c *counter) encode(now limit.Time) Put {
+// recordRoom is what most records fit into.
+const recordRoom = 96
+
+// appendTo writes the record into the memory behind b, of which it returns the rest: format, count, then name, limit and
+// state of each limit that is not at rest at now. So a limit that was taken out of its policy leaves nothing behind on a key
+// that lives on. A counter that has more than limits writes since behind each state, and its extras at the end.
+func (c *counter) appendTo(b []byte, now limit.Time) (Put, []byte) {
 	c.tidy(now)
 	more := c.extras != nil || slices.ContainsFunc(c.limits, func(l counted) bool { return l.since != 0 })
 	forgetAt := limit.Time(0)
-	b := make([]byte, 0, 64*len(c.limits)+2)
+	start := len(b)
 	b = binary.AppendUvarint(append(b, counterFormat+bit(more)), uint64(len(c.limits)))
 	for i := range c.limits {
 		l := &c.limits[i]
@@ -60,7 +63,7 @@ func (c *counter) encode(now limit.Time) Put {
 		b = c.extras.append(b)
 		forgetAt = c.forgetAt()
 	}
-	return Put{Key: c.key, Record: Record{Value: b, ForgetAt: forgetAt}}
+	return Put{Key: c.key, Record: Record{Value: b[start:len(b):len(b)], ForgetAt: forgetAt}}, b
 }
 
 // empty reports whether there is nothing to keep a record for.
@@ -73,7 +76,11 @@ func (c *counter) decode(value []byte, names []policy.Limit) error {
 	if r.failed || format < counterFormat || format > counterFormatExtras || count > uint64(len(r.rest)/8) {
 		return fmt.Errorf("shard: counter record of format %d with %d limits", format, count) // a limit has more bytes than 8
 	}
-	c.limits = make([]counted, count, max(int(count), len(names)))
+	if uint64(cap(c.limits)) >= count {
+		c.limits = c.limits[:count]
+	} else {
+		c.limits = make([]counted, count, max(int(count), len(names)))
+	}
 	for i := range c.limits {
 		l := &c.limits[i]
 		like := l.nameFrom(r.bytes(r.uvarint()), i, names)

@@ -49,7 +49,14 @@
 // rest, set or begun anew since (the since of its counter). A Request with an Adjustment leaves an AuditRecord.
 //
 // A Session's copy of a request whose answer cannot be made again (Reserve, Partial, Settle, a denial that was counted) is
-// answered from a record of its own.
+// answered from a record of its own; that of a Tally from the session's.
+//
+// # Tallies
+//
+// A Tally is a counter as Redis has them: below zero too, there when it is 0, and with an end if it was given one. It is the
+// state of the limit in TallyLimits, in the ordinary record of an entry that brings its limits along. So what else counts
+// on a limit of that name counts on it; what was taken of it so is not given back, as nobody knows in which life of the
+// tally that was. It is never denied, leaves no audit record, and its answer has no limits.
 //
 // # Holds, ladders and time
 //

@@ -70,7 +70,7 @@ func (e *evaluation) fetch(r *Request) Result {
 		return Result{Err: err}
 	}
 	d := e.newDecision()
-	d.Document = documentOf(e.lookup(documentKey(r.Document)))
+	d.Told = &Told{Document: documentOf(e.lookup(documentKey(r.Document)))}
 	return Result{Decision: d}
 }
 
@@ -88,7 +88,7 @@ func (e *evaluation) swap(r *Request) Result {
 	e.write(Put{Key: documentKey(r.Document),
 		Record: Record{Value: encodeDocument(version+1, r.Body), ForgetAt: limit.Forever}})
 	d := e.newDecision()
-	d.Document.Version = version + 1
+	d.Told = &Told{Document: Document{Version: version + 1}}
 	return Result{Decision: d}
 }
 

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stint-io/stint/limit"
@@ -47,5 +48,61 @@ func TestHomeRemembersAnIDForAsLongAsTheLegsPoliciesSay(t *testing.T) {
 	})
 	if result := c.tell(origin+limit.Time(hour), AskHome, nil); result.Err != nil || !result.Decision.Operation.Known {
 		t.Errorf("after an hour of two, home says of the id: %+v", result)
+	}
+}
+
+// What is due is found by time, whatever was written, put off and ended before.
+func TestWhatIsDueIsFound(t *testing.T) {
+	rnd := seeded(t)
+	d, want := newDues(), map[string]limit.Time{}
+	for range 20_000 {
+		key := string([]byte{legRecord, rulingRecord, counterRecord}[rnd.IntN(3)]) + fmt.Sprint(rnd.IntN(300))
+		due := limit.Time(rnd.Int64N(int64(1) << (8 + rnd.IntN(40))))
+		var value []byte
+		if rnd.IntN(3) > 0 {
+			value = appendDue(nil, legFormat, due)
+		}
+		d.note(key, value)
+		if delete(want, key); value != nil && due != 0 && key[0] != counterRecord {
+			want[key] = due
+		}
+		now := limit.Time(rnd.Int64N(int64(1) << (8 + rnd.IntN(40))))
+		if rnd.IntN(50) > 0 {
+			continue
+		}
+		var all []string
+		legs := 0
+		for key, due := range want {
+			if due <= now {
+				all = append(all, key)
+			}
+			legs += int(bit(key[0] == legRecord))
+		}
+		got := d.until(now)
+		slices.Sort(all)
+		slices.Sort(got)
+		if !slices.Equal(got, all) || d.legs != legs {
+			t.Fatalf("at %d %q are due, must be %q; %d legs, must be %d", now, got, all, d.legs, legs)
+		}
+	}
+	for key := range want {
+		d.note(key, nil)
+	}
+	if len(d.pages) > 0 || len(d.at) > 0 || d.legs != 0 {
+		t.Errorf("when all is done %+v is left", d)
+	}
+}
+
+// BenchmarkDuties asks what is due of a million open holds, of which nothing is.
+func BenchmarkDuties(b *testing.B) {
+	s := NewState(3)
+	for i := range 1_000_000 {
+		s.due.note(fmt.Sprintf("%c%d", rulingRecord, i), appendDue(nil, rulingFormat, origin+limit.Time(i)*limit.Time(second)))
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if len(s.Duties(origin-1, 1000)) > 0 {
+			b.Fatal("something is due")
+		}
 	}
 }

@@ -47,7 +47,9 @@ const aheadMost = limit.Span(60e6)
 // When the effects have grown to an entry's size it stops: the answers are then those of the first requests, at
 // least one, and the rest belong into the next batch.
 func Evaluate(view View, policies *policy.Set, requests []Request, at Stamp) ([]Result, []Put) {
-	e := evaluation{view: view, policies: policies, at: at, counters: make(map[string]*counter, len(requests))}
+	e := evaluation{view: view, policies: policies, at: at}
+	e.scratch, e.next, e.charges, e.met = e.first.scratch[:0], e.first.next[:0], e.first.charges[:0], e.first.met[:0]
+	e.all = e.first.all[:0]
 	results := make([]Result, len(requests))
 	for i := range requests {
 		if i > 0 && e.bytes > MaxEntryBytes-MaxEntryBytes/8 {
@@ -64,8 +66,9 @@ type evaluation struct {
 	view     View
 	policies *policy.Set
 	at       Stamp
-	counters map[string]*counter
-	order    []*counter
+	all      []*counter           // that this batch has met
+	counters map[string]*counter  // the same by key, once they are too many to look at each
+	order    []*counter           // those that are effects
 	written  map[string]Put       // idempotency records and documents of this batch, by record key
 	keys     []string             // theirs, in order
 	sessions map[Session]*session // that this batch has met
@@ -78,7 +81,26 @@ type evaluation struct {
 	charges  []charge      // of the request under way, in the order of its entries
 	blocked  bool          // the request under way meets a block that denies
 	extras   bool          // the request under way has a counter with extras
+
+	// Memory for what there are many of.
+	slabs struct {
+		statuses slab[LimitStatus]
+		limits   slab[counted]
+		counters slab[counter]
+		tallies  slab[Tallied]
+	}
+	first struct { // for the slices above: few batches need more for one request
+		scratch [96]byte
+		next    [2]limit.State
+		charges [2]charge
+		all     [4]*counter
+		met     [1]*session
+	}
 }
+
+// scanned is how many counters are looked at one by one before there is a map of them: few batches touch that many keys,
+// unless they are large.
+const scanned = 8
 
 // charge is an entry of the request under way: whose counter it is, and the limits as its tier, or the key's override,
 // has them. The policy is inlinePolicy when the request brought the limits along.
@@ -110,7 +132,7 @@ func (e *evaluation) decideInTime(r *Request, answer *Result) {
 	}
 	switch r.Op {
 	case Check, Peek, Get, Reset, Count, Partial, Reserve, Settle, SetUsed, AddUsed, Block, Unblock, PutOverride,
-		DeleteOverride, ReadAudit:
+		DeleteOverride, ReadAudit, Tally, ReadTally:
 		if answer.Err = e.termsProblem(r); answer.Err != nil {
 			return
 		}
@@ -218,8 +240,12 @@ func (e *evaluation) newDecision() Decision {
 
 // decideNew decides a request that has no recorded answer.
 func (e *evaluation) decideNew(r *Request, answer *Result) {
-	if r.Op == ReadAudit {
+	switch r.Op {
+	case ReadAudit:
 		*answer = e.readAudit()
+		return
+	case Tally, ReadTally:
+		e.tally(r, answer)
 		return
 	}
 	d := &answer.Decision
@@ -319,7 +345,7 @@ func (e *evaluation) decideEntry(r *Request, i int, op Op, d *Decision) *Error {
 	}
 	e.charges = append(e.charges, ch)
 	if d.Limits == nil {
-		d.Limits = make([]LimitStatus, 0, len(ch.limits)*(len(r.Entries)-i))
+		d.Limits = e.slabs.statuses.take(len(ch.limits) * (len(r.Entries) - i))[:0]
 	}
 	if c.extras != nil {
 		e.extras = true
@@ -432,10 +458,12 @@ func (e *evaluation) statuses(d *Decision) {
 // ended that have expired since it was written. The limits give names and zones to what is decoded.
 func (e *evaluation) counter(namespace string, entry *Entry, p *policy.Policy, limits []policy.Limit) *counter {
 	e.scratch = appendCounterKey(e.scratch[:0], namespace, policyPart(entry), entry.Key)
-	if c, ok := e.counters[string(e.scratch)]; ok {
+	if c := e.metCounter(e.scratch); c != nil {
 		return c
 	}
-	c := &counter{key: string(e.scratch), size: len(e.scratch) + 64*len(limits), policy: p}
+	c := &e.slabs.counters.take(1)[0]
+	c.key, c.size, c.policy = string(e.scratch), len(e.scratch)+64*len(limits), p
+	c.limits = e.slabs.limits.take(len(limits))[:0]
 	if record, ok := e.view.Lookup(c.key); ok && record.ForgetAt > e.at.Now {
 		c.known = true
 		c.size += len(record.Value)
@@ -444,8 +472,34 @@ func (e *evaluation) counter(namespace string, entry *Entry, p *policy.Policy, l
 		}
 		c.expire(e.at.Now)
 	}
-	e.counters[c.key] = c
+	e.meetCounter(c)
 	return c
+}
+
+// metCounter finds the working copy of a counter that the batch has met; nil: it has not.
+func (e *evaluation) metCounter(key []byte) *counter {
+	if e.counters != nil {
+		return e.counters[string(key)]
+	}
+	for _, c := range e.all {
+		if c.key == string(key) {
+			return c
+		}
+	}
+	return nil
+}
+
+func (e *evaluation) meetCounter(c *counter) {
+	if e.counters != nil {
+		e.counters[c.key] = c
+		return
+	}
+	if e.all = append(e.all, c); len(e.all) > scanned {
+		e.counters = make(map[string]*counter, 8*scanned)
+		for _, c := range e.all {
+			e.counters[c.key] = c
+		}
+	}
 }
 
 // touch puts a counter on the list of effects, once.
@@ -460,8 +514,13 @@ func (e *evaluation) touch(c *counter) {
 // puts encodes the effects, each key once, in the order in which they were first touched.
 func (e *evaluation) puts() []Put {
 	puts := make([]Put, 0, len(e.order)+len(e.keys)+len(e.met))
-	for _, c := range e.order {
-		switch p := c.encode(e.at.Now); {
+	var b []byte // of all counters' records, one behind the other
+	for i, c := range e.order {
+		if left := len(e.order) - i; cap(b)-len(b) < recordRoom {
+			b = make([]byte, 0, recordRoom*min(left, slabMost))
+		}
+		var p Put
+		switch p, b = c.appendTo(b, e.at.Now); {
 		case !c.empty():
 			puts = append(puts, p)
 		case c.known:

@@ -188,3 +188,18 @@ func FuzzCounterWithExtras(f *testing.F) {
 		c.encode(limit.MaxTime)
 	})
 }
+
+// A success that steps down takes one level off, and ends the block of the level that it leaves.
+func TestASuccessThatStepsDownEndsTheBlock(t *testing.T) {
+	c := &counter{policy: &policy.Policy{Retention: hour,
+		Lockout: &policy.Lockout{After: 1, Base: hour, Factor: 2, Max: day, ForgiveAfter: day, StepDown: true}}}
+	c.violate(origin)
+	c.violate(origin + 1)
+	if until, level := c.blockedUntil(origin+2), c.level(origin+2); until == 0 || level != 2 {
+		t.Fatalf("after two violations: blocked until %d at level %d", until, level)
+	}
+	c.succeed(origin + 2)
+	if until, level := c.blockedUntil(origin+2), c.level(origin+2); until != 0 || level != 1 {
+		t.Errorf("after a success: blocked until %d at level %d, must be free at level 1", until, level)
+	}
+}

@@ -33,6 +33,7 @@ func fingerprint(r *Request) uint64 {
 	b = r.Hold.append(b)
 	b = r.Settlement.append(b)
 	b = r.Adjustment.append(b)
+	b = r.Tally.append(b)
 	return xxhash.Sum64(b)
 }
 
@@ -74,6 +75,14 @@ func (s *Settlement) append(b []byte) []byte {
 		b = binary.AppendUvarint(b, units)
 	}
 	return b
+}
+
+func (t *TallyTerms) append(b []byte) []byte {
+	if t == nil {
+		return b
+	}
+	b = append(b, byte(t.Verb), byte(t.When), bit(t.KeepTTL))
+	return binary.AppendVarint(binary.AppendVarint(b, t.Amount), int64(t.TTL))
 }
 
 // append leaves out who asks: the same request sent again may come from elsewhere.

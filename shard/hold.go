@@ -14,6 +14,8 @@ func (e *evaluation) termsProblem(r *Request) *Error {
 		return e.settlementProblem(r)
 	case Reset, SetUsed, AddUsed, Block, Unblock, PutOverride, DeleteOverride:
 		return adjustmentProblem(r)
+	case Tally, ReadTally:
+		return tallyProblem(r)
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ func (o Op) decides() bool { return o == Check || o == Peek || o == Partial || o
 // charges reports whether the operation may make a record for a key that was never seen.
 func (o Op) charges() bool {
 	switch o {
-	case Check, Count, Partial, Reserve, SetUsed, AddUsed, Block, PutOverride, Charge:
+	case Check, Count, Partial, Reserve, SetUsed, AddUsed, Block, PutOverride, Charge, Tally:
 		return true
 	}
 	return false
@@ -24,7 +24,7 @@ func (o Op) charges() bool {
 // others may be asked again at will: a session too many is forgotten by itself.
 func (o Op) Changes() bool {
 	switch o {
-	case Peek, Get, OpenSession, Fetch, ReadAudit, AskHome:
+	case Peek, Get, OpenSession, Fetch, ReadAudit, AskHome, ReadTally:
 		return false
 	}
 	return true

@@ -3,6 +3,8 @@ package shard
 import (
 	"fmt"
 	"testing"
+
+	"github.com/stint-io/stint/shard/placement"
 )
 
 // The function is fixed for ever: a key whose shard changed would begin at rest.
@@ -24,11 +26,11 @@ func TestTagPlacesKeysTogether(t *testing.T) {
 		"{acme}/x": "acme", "acme": "acme", "y{acme}z": "acme", "{a}{b}": "a", "{{a}}": "{a", "}{a}": "a",
 		"a{}b": "a{}b", "a{}{b}": "a{}{b}", "a{b": "a{b", "a}b": "a}b", "": "",
 	} {
-		if got := tagOf(key); got != tag {
+		if got := placement.Tag(key); got != tag {
 			t.Errorf("the tag of %q is %q, not %q", key, tag, got)
 		}
 		for shards := uint32(1); shards < 1000; shards++ {
-			if Of("ns", key, shards) != Of("ns", "{"+tag+"}", shards) && tag != "" && tagOf("{"+tag+"}") == tag {
+			if Of("ns", key, shards) != Of("ns", "{"+tag+"}", shards) && tag != "" && placement.Tag("{"+tag+"}") == tag {
 				t.Fatalf("%q and {%s} are apart among %d shards", key, tag, shards)
 			}
 		}

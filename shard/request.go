@@ -8,10 +8,11 @@ import (
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/placement"
 )
 
 // DefaultNamespace is the namespace of a request that names none.
-const DefaultNamespace = "default"
+const DefaultNamespace = placement.DefaultNamespace
 
 // keyBytesMax bounds a caller's key (DESIGN.md, section 8).
 const keyBytesMax = 512
@@ -48,9 +49,9 @@ const (
 
 	// The rest is not for clients of the API.
 
-	OpenSession // begin a session: Decision.Session names it
-	Fetch       // the document named Document: Decision.Document
-	Swap        // replace the document named Document if its version is Expect: Decision.Document is the new one
+	OpenSession // begin a session: Decision.Told names it
+	Fetch       // the document named Document: Decision.Told has it
+	Swap        // replace the document named Document if its version is Expect: Decision.Told has the new version
 
 	// For clients of the API again.
 
@@ -64,7 +65,7 @@ const (
 	Unblock        // end a block, and the lockout ladder
 	PutOverride    // the key has Adjustment.Override from now on
 	DeleteOverride // the key has no override
-	ReadAudit      // the newest changes of the shard: Decision.Audit. Such a request has one entry of any key of the shard
+	ReadAudit      // the newest changes of the shard: Decision.Told has them. Such a request has one entry of any key of the shard
 
 	// Parts of an operation on several shards, for the coordinator (Operation says which): see operation.go.
 
@@ -74,6 +75,11 @@ const (
 	ResolveHome // home: what became of the operation; if it knows nothing it is aborted from now on
 	FinishLeg   // another shard: do with the leg what home has decided
 	Acknowledge // home: a leg has done so
+
+	// For the Redis protocol: a request with one entry, whose Limits are TallyLimits.
+
+	Tally     // do with the key's tally what Request.Tally says: Decision.Tallied is what it came to
+	ReadTally // Decision.Tallied, changing nothing
 )
 
 // Request is one operation on keys of one shard. It is read by the actor after the caller handed it over: the caller
@@ -105,6 +111,7 @@ type Request struct {
 	Settlement *Settlement // Settle
 	Adjustment *Adjustment // Reset, SetUsed, AddUsed, Block, Unblock, PutOverride, DeleteOverride: nil says nothing more
 	Operation  *Operation  // AskHome and those after it
+	Tally      *TallyTerms // Tally
 }
 
 // HoldTerms says how a hold ends when nobody settles it.
@@ -195,18 +202,51 @@ type Decision struct {
 	Allowed      bool
 	ShadowDenied bool          // a shadowed limit or policy would have denied
 	Replayed     bool          // answered from the idempotency record
-	Limits       []LimitStatus // in the order of the entries, then of the policy
+	Index        uint32        // from 1, among the counted requests of its batch; 0: nothing was counted, nothing to refund
+	Limits       []LimitStatus // in the order of the entries, then of the policy; none of a tally
 	RetryAfter   limit.Span    // on a denial the exact wait, or limit.Never; 0 when allowed
 	DecidedAt    limit.Time    // shard time
-	Position     Position
-	Index        uint32 // from 1, among the counted requests of its batch; 0: nothing was counted, nothing to refund
+	// Age is of a denial that a node repeated without asking again, as its policies allow (policy.Policy.DenyCache): how
+	// long ago it was decided, at most. RetryAfter counts from the repetition on. 0: decided for this request.
+	Age         limit.Span
+	Position    Position
+	HoldExpires limit.Time // Reserve: when the hold ends if nobody settles it; 0: there is none
 
-	HoldExpires limit.Time    // Reserve: when the hold ends if nobody settles it; 0: there is none
-	Audit       []AuditRecord // answer to ReadAudit, newest first
-	Operation   *Verdict      // of an operation on several shards; nil: one shard decided
+	// What only some operations have; nil for all others.
+	Operation *Verdict // of an operation on several shards; nil: one shard decided
+	Tallied   *Tallied // answer to Tally and ReadTally
+	Told      *Told    // answer to what decides nothing about a key
+}
 
-	Session  Session  // answer to OpenSession
-	Document Document // answer to Fetch and Swap
+// Told is what the operations answer with that decide nothing about a key.
+type Told struct {
+	Session  Session       // OpenSession
+	Document Document      // Fetch and Swap
+	Audit    []AuditRecord // ReadAudit, newest first
+}
+
+// Session is the answer to OpenSession, and zero for all others.
+func (d *Decision) Session() Session {
+	if d.Told == nil {
+		return Session{}
+	}
+	return d.Told.Session
+}
+
+// Document is the answer to Fetch and Swap, and zero for all others.
+func (d *Decision) Document() Document {
+	if d.Told == nil {
+		return Document{}
+	}
+	return d.Told.Document
+}
+
+// Audit is the answer to ReadAudit, newest first, and empty for all others.
+func (d *Decision) Audit() []AuditRecord {
+	if d.Told == nil {
+		return nil
+	}
+	return d.Told.Audit
 }
 
 // LimitStatus is one limit of one entry as the decision left it.

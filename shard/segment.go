@@ -2,6 +2,7 @@ package shard
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/stint-io/stint/limit"
 )
@@ -70,16 +71,31 @@ func readRecordHeader(head []byte) (keyLength, valueLength int, forgetAt limit.T
 		limit.Time(binary.LittleEndian.Uint64(head[6:]))
 }
 
-func (g *segment) size(i int) int {
-	key, r := g.record(i)
-	return recordHeader + len(key) + len(r.Value)
+func (g *segment) size(i int) int { return len(g.packed(i)) }
+
+// packed is slot i's record as it stands in data.
+func (g *segment) packed(i int) []byte {
+	head := g.data[g.slots[i].at:]
+	keyLength, valueLength, _ := readRecordHeader(head)
+	return head[:recordHeader+keyLength+valueLength]
 }
 
 func (g *segment) add(hash uint64, key string, r Record) {
+	g.roomForSlot()
 	g.slots = append(g.slots, slot{tag: tagOfHash(hash), at: g.write(key, r)})
 }
 
+// addPacked adds a record that stands as it would here, in another segment or in a snapshot.
+func (g *segment) addPacked(hash uint64, packed []byte, forgetAt limit.Time) {
+	g.roomForSlot()
+	g.roomFor(len(packed))
+	g.slots = append(g.slots, slot{tag: tagOfHash(hash), at: uint32(len(g.data))})
+	g.data = append(g.data, packed...)
+	g.forgetFirst = min(g.forgetFirst, forgetAt)
+}
+
 func (g *segment) write(key string, r Record) uint32 {
+	g.roomFor(recordHeader + len(key) + len(r.Value))
 	at := len(g.data)
 	g.data = binary.LittleEndian.AppendUint16(g.data, uint16(len(key)))
 	g.data = binary.LittleEndian.AppendUint32(g.data, uint32(len(r.Value)))
@@ -88,6 +104,20 @@ func (g *segment) write(key string, r Record) uint32 {
 	g.data = append(g.data, r.Value...)
 	g.forgetFirst = min(g.forgetFirst, r.ForgetAt)
 	return uint32(at)
+}
+
+// roomFor and roomForSlot make room by an eighth of what is there, where append would double it: the room that nobody
+// uses is memory of every record.
+func (g *segment) roomFor(n int) {
+	if need := len(g.data) + n; need > cap(g.data) {
+		g.data = append(slices.Grow([]byte(nil), need+need/8), g.data...)
+	}
+}
+
+func (g *segment) roomForSlot() {
+	if len(g.slots) == cap(g.slots) {
+		g.slots = append(slices.Grow([]slot(nil), len(g.slots)+len(g.slots)/8+1), g.slots...)
+	}
 }
 
 // replace puts r in the place of slot i's record: over it where it fits exactly, else behind all others.
@@ -123,7 +153,7 @@ func (g *segment) compact() {
 	data := make([]byte, 0, len(g.data)-g.dead)
 	for i := range g.slots {
 		at := uint32(len(data))
-		data = append(data, g.data[g.slots[i].at:][:g.size(i)]...)
+		data = append(data, g.packed(i)...)
 		g.slots[i].at = at
 	}
 	g.data, g.dead = data, 0

@@ -33,7 +33,7 @@ func TestCopiesAreCountedOnce(t *testing.T) {
 	t.Log(met)
 	for _, event := range []string{"yes", "no", "gave up", "no from a copy", "counted before", "late copy refused",
 		"session gone", "owner failed", "reset", "copy with an id", "no, then a copy refused", "unknown",
-		"the same hold or grant again"} {
+		"the same hold or grant again", "the same tally again"} {
 		if met[event] == 0 {
 			t.Errorf("no world met this: %s", event)
 		}
@@ -95,6 +95,9 @@ func (c *copies) step() {
 	case n < 188:
 		c.met["reset"]++
 		c.decideNow(Request{Op: Reset, Namespace: "default", Entries: []Entry{{Policy: "gate", Key: "all"}}})
+		if len(c.open) > 0 {
+			c.countBeside(c.open[c.rnd.IntN(len(c.open))])
+		}
 	case n < 199:
 		c.giveUp()
 	case c.rnd.IntN(2) == 0:
@@ -108,7 +111,7 @@ func (c *copies) renew() {
 		c.finish(r, "gave up")
 	}
 	results := c.decideNow(Request{Op: OpenSession})
-	c.session, c.open = results[0].Decision.Session, nil
+	c.session, c.open = results[0].Decision.Session(), nil
 }
 
 // decideNow has requests decided and committed, with everything that is under way before them.
@@ -126,7 +129,7 @@ func (c *copies) begin() {
 	r := &numbered{key: fmt.Sprint("request ", len(c.all))}
 	r.request = Request{Op: Check, Namespace: "default", Session: c.session, Number: uint64(len(c.open) + 1),
 		Entries: []Entry{{Policy: "gate", Key: "all", Cost: 1}, {Policy: "tally", Key: r.key, Cost: 1}}}
-	switch c.rnd.IntN(8) {
+	switch c.rnd.IntN(9) {
 	case 0:
 		r.request.ID = r.key
 	case 1, 2:
@@ -137,6 +140,9 @@ func (c *copies) begin() {
 		r.request.Op, r.request.Hold = Reserve, &HoldTerms{TTL: MaxHoldTTL}
 	case 5:
 		r.request.Op = Partial
+	case 6:
+		r.request.Op, r.request.Tally = Tally, &TallyTerms{Verb: TallyAdd, Amount: 1}
+		r.request.Entries = []Entry{{Policy: "tally", Key: r.key, Cost: 1, Limits: TallyLimits}}
 	}
 	c.open, c.all[r.key] = append(c.open, r), r
 	c.send(r, false)
@@ -152,6 +158,21 @@ func (c *copies) again() {
 		for range 1 + c.rnd.IntN(2) {
 			c.send(r, true)
 		}
+	}
+}
+
+// ownKey is the key that no other request names.
+func ownKey(r *Request) string { return r.Entries[len(r.Entries)-1].Key }
+
+// others is what is counted at once on the key of a tally by somebody else.
+const others = 1000
+
+// countBeside moves a tally on, so that nobody could tell from it what a request was answered.
+func (c *copies) countBeside(r *numbered) {
+	if one := r.request; one.Op == Tally {
+		one.Session, one.Number, one.NotAfter = Session{}, 0, 0
+		one.Tally = &TallyTerms{Verb: TallyAdd, Amount: others}
+		c.decideNow(one)
 	}
 }
 
@@ -226,7 +247,7 @@ func (c *copies) commit() {
 
 // judge compares what was decided with what was decided before.
 func (c *copies) judge(a answered) {
-	r := c.all[a.request.Entries[1].Key]
+	r := c.all[ownKey(&a.request)]
 	counts := a.result.Err == nil && a.result.Decision.Index != 0 && !a.result.Decision.Replayed
 	switch {
 	case counts && c.counted[r.key]:
@@ -255,6 +276,13 @@ func (c *copies) judge(a answered) {
 // judgeReplay holds that a copy says which hold it was, and how much was granted, as long as anybody may ask.
 func (c *copies) judgeReplay(a answered, r *numbered) {
 	d := &a.result.Decision
+	if r.request.Op == Tally {
+		c.met["the same tally again"]++
+		if *d.Tallied != *r.first.Tallied {
+			c.Fatalf("a copy is answered %+v, it was counted as %+v", *d.Tallied, *r.first.Tallied)
+		}
+		return
+	}
 	if !r.request.Op.answersOnce() || d.HoldExpires == 0 && d.Index == 0 && c.now >= r.first.DecidedAt+limit.Time(sessionRetention) {
 		return
 	}
@@ -267,7 +295,7 @@ func (c *copies) judgeReplay(a answered, r *numbered) {
 
 // hear is the caller's side of an answer that came through.
 func (c *copies) hear(a answered) {
-	r := c.all[a.request.Entries[1].Key]
+	r := c.all[ownKey(&a.request)]
 	switch err := a.result.Err; {
 	case r.heard != "":
 	case err == nil && a.result.Decision.Allowed:
@@ -323,7 +351,7 @@ func (c *copies) checkRecord(name Session) {
 		c.Fatalf("session %v was told that %d are finished, its record says %d", name, told, kept.acked)
 	}
 	numbers := uint64(len(c.all)) - kept.acked
-	if most := 16 + 2*(numbers/8+2); uint64(size) > most {
+	if most := 16 + 2*(numbers/8+2) + 9*uint64(len(kept.tallies)); uint64(size) > most {
 		c.Fatalf("a record of %d bytes for %d numbers", size, numbers)
 	}
 }
@@ -342,7 +370,7 @@ func (c *copies) end() {
 	}
 	audit(c, c.state.table)
 	for key, r := range c.all {
-		used := c.tally(key)
+		used := c.tally(r)
 		if used > 1 || used == 1 != c.counted[key] || r.heard == "yes" && used != 1 || r.heard == "no" && used != 0 {
 			c.Fatalf("%q has %d used; its caller heard %q", key, used, r.heard)
 		}
@@ -352,7 +380,14 @@ func (c *copies) end() {
 	}
 }
 
-func (c *copies) tally(key string) uint64 { return c.look(key).Used }
+func (c *copies) tally(r *numbered) uint64 {
+	if r.request.Op != Tally {
+		return c.look(r.key).Used
+	}
+	c.now++
+	results := c.decideNow(Request{Op: ReadTally, Namespace: "default", Entries: r.request.Entries})
+	return uint64(results[0].Decision.Tallied.Value % others)
+}
 
 func (c *copies) held(key string) uint64 { return c.look(key).Held }
 

@@ -17,7 +17,7 @@ func (e *evaluation) openSession(r *Request) Result {
 	e.meet(s)
 	e.weigh(s)
 	d := e.newDecision()
-	d.Session = s.name
+	d.Told = &Told{Session: s.name}
 	return Result{Decision: d}
 }
 
@@ -47,7 +47,7 @@ func (e *evaluation) decideOnce(s *session, r *Request, answer *Result) {
 		answer.Err = errFinished
 		return
 	case s.counted.has(r.Number):
-		e.decidedBefore(r, answer)
+		e.decidedBefore(s, r, answer)
 		return
 	case r.Number-s.acked > sessionWindow:
 		answer.Err = tooFarAhead(r, s)
@@ -57,6 +57,9 @@ func (e *evaluation) decideOnce(s *session, r *Request, answer *Result) {
 	switch d := &answer.Decision; {
 	case answer.Err == nil && (d.Allowed || d.Index != 0):
 		s.add(&s.counted, r.Number)
+		if r.Op == Tally {
+			s.tell(r.Number, d.Tallied)
+		}
 		if d.Index != 0 && r.ID == "" && (!d.Allowed || r.Op.answersOnce()) {
 			e.write(Put{Key: string(appendSessionAnswerKey(nil, r)),
 				Record: Record{Value: encodeAnswer(r, d), ForgetAt: e.at.Now + limit.Time(sessionRetention)}})
@@ -128,8 +131,8 @@ func (s *session) add(to *numbers, n uint64) {
 func (o Op) answersOnce() bool { return o == Reserve || o == Partial || o == Settle }
 
 // decidedBefore answers a copy of a request that was counted: as its idempotency record says, or that of the session, if
-// there is one. The parts of an operation on several shards have records of their own.
-func (e *evaluation) decidedBefore(r *Request, answer *Result) {
+// there is one; a tally as the session itself does. The parts of an operation on several shards have records of their own.
+func (e *evaluation) decidedBefore(s *session, r *Request, answer *Result) {
 	if r.Operation != nil {
 		again := *r
 		again.NotAfter = 0 // it was decided in time
@@ -145,7 +148,22 @@ func (e *evaluation) decidedBefore(r *Request, answer *Result) {
 		*answer = e.replay(record.Value, r)
 		return
 	}
+	if r.Op == Tally {
+		*answer = e.asTold(s, r.Number)
+		return
+	}
 	answer.Decision = e.asCounted(r)
+}
+
+// asTold answers a tally's copy as the session remembers it.
+func (e *evaluation) asTold(s *session, number uint64) Result {
+	i := placeOfTold(s.tallies, number)
+	if i == len(s.tallies) || s.tallies[i].number != number {
+		return Result{Err: &Error{Code: UnknownOutcome, Message: "it was counted once, so long ago that what it came to is forgotten"}}
+	}
+	d := e.newDecision()
+	d.Replayed, d.Tallied = true, new(s.tallies[i].tallied)
+	return Result{Decision: d}
 }
 
 // asCounted says allowed, with the limits that were counted on as they are now. What can no longer be shown is left
@@ -154,7 +172,7 @@ func (e *evaluation) asCounted(r *Request) Decision {
 	d := e.newDecision()
 	d.Replayed = true
 	if r.Op == Swap {
-		d.Document.Version = r.Expect + 1 // what the copy made, whatever others have made of it since
+		d.Told = &Told{Document: Document{Version: r.Expect + 1}} // what the copy made, whatever others have made of it since
 		return d
 	}
 	look := *r

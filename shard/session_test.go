@@ -23,7 +23,7 @@ func opened(w *world, now limit.Time) Session {
 	if results[0].Err != nil {
 		w.Fatal(results[0].Err)
 	}
-	return results[0].Decision.Session
+	return results[0].Decision.Session()
 }
 
 // recordOf is what a session's record says.
@@ -245,7 +245,7 @@ func TestRequestsWithoutASessionAreAsBefore(t *testing.T) {
 // Operations that this version does not know are never answered with a decision.
 func TestUnknownOperations(t *testing.T) {
 	w := newWorld(t, onePolicy(windowLimit))
-	for _, op := range []Op{0, Acknowledge + 1, math.MaxUint8} {
+	for _, op := range []Op{0, ReadTally + 1, math.MaxUint8} {
 		r := checkOf("p", "k", 1)
 		r.Op = op
 		if results, puts := w.batch(origin, r); results[0].Err == nil || results[0].Err.Code != NotBuilt || len(puts) > 0 {
@@ -263,7 +263,7 @@ func TestSessionsAreNamedByTheirPlace(t *testing.T) {
 			results, _ := w.batch(origin, Request{Op: OpenSession}, checkOf("p", "k", 1), Request{Op: OpenSession})
 			for k, result := range []Result{results[0], results[2]} {
 				want := Session{w.state.Epoch(), w.state.Seq(), uint32(k + 1)}
-				if d := result.Decision; d.Session != want || seen[want] || !d.Allowed || d.Index != 0 || d.DecidedAt != origin {
+				if d := result.Decision; d.Session() != want || seen[want] || !d.Allowed || d.Index != 0 || d.DecidedAt != origin {
 					t.Errorf("session %d of batch %d: %+v", k, 3*i+j, d)
 				}
 				seen[want] = true

@@ -197,7 +197,8 @@ func TestSettlingTwiceInOneBatch(t *testing.T) {
 // TestARetriedReserveOpensOneHold: with an idempotency id, and in a session.
 func TestARetriedReserveOpensOneHold(t *testing.T) {
 	w := newWorld(t, onePolicy(lifetimeOf(10)))
-	session := w.must(origin, Request{Op: OpenSession}).Session
+	opened := w.must(origin, Request{Op: OpenSession})
+	session := opened.Session()
 	byID := reserveOf(Entry{Policy: "p", Key: "id", Cost: 3})
 	byID.ID = "x"
 	inSession := reserveOf(Entry{Policy: "p", Key: "session", Cost: 3})

@@ -83,7 +83,7 @@ func agree(t testing.TB, replicas []*State) {
 	for i, s := range replicas {
 		audit(t, s.table)
 		if s.Sum() != first.Sum() || s.Records() != first.Records() || s.Time() != first.Time() ||
-			s.Epoch() != first.Epoch() || s.Seq() != first.Seq() || len(s.table.segments) != len(first.table.segments) {
+			s.Epoch() != first.Epoch() || s.Seq() != first.Seq() || s.table.segments.length != first.table.segments.length {
 			t.Fatalf("replica %d has sum %016x and %d records, replica 0 %016x and %d", i, s.Sum(), s.Records(),
 				first.Sum(), first.Records())
 		}
@@ -129,7 +129,7 @@ func (l *randomLog) next(t testing.TB, replicas []*State) []logged {
 		}
 	}
 	l.swept += max(0, before-replicas[0].Records())
-	l.mostSegments = max(l.mostSegments, len(replicas[0].table.segments))
+	l.mostSegments = max(l.mostSegments, replicas[0].table.segments.length)
 	return []logged{{payload, l.index, l.term}}
 }
 

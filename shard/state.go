@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -16,7 +17,7 @@ type State struct {
 	seq   uint64     // entries installed in this epoch
 	time  limit.Time // shard time of the newest entry; never falls
 	table *table
-	due   dues
+	due   *dues
 }
 
 // Outcome is what installing one entry came to. Only an Outcome with Dropped == NotDropped opens the output gate.
@@ -44,7 +45,7 @@ func (r DropReason) String() string {
 }
 
 // NewState makes the state of a shard that never saw an entry.
-func NewState(id ID) *State { return &State{id: id, table: newTable(), due: make(dues)} }
+func NewState(id ID) *State { return &State{id: id, table: newTable(), due: newDues()} }
 
 // Install applies one log entry, which stands at a Raft index and was written in a Raft term. An error means that this
 // replica must halt before it answers anything: the payload is corrupt, of an unknown format, another shard's, its
@@ -99,17 +100,19 @@ func (s *State) install(e *entry) {
 		}
 		s.due.note(e.puts[i].Key, e.puts[i].Value)
 	}
-	s.table.sweep(s.sweepSegments(e), e.time)
+	if e.kind == sumCheck {
+		s.table.sweep(sumSweepSegments, sumSweepRecords, e.time)
+	} else {
+		s.table.sweep(4+len(e.puts)/8, math.MaxInt, e.time)
+	}
 }
 
-// sweepSegments bounds the work of forgetting: at least as many segments as the entry can have filled, and an idle
-// shard's fingerprint entry looks at many, as nothing waits for it.
-func (s *State) sweepSegments(e *entry) int {
-	if e.kind == sumCheck {
-		return 4096
-	}
-	return 4 + len(e.puts)/8
-}
+// What an entry forgets is bounded, since the next one waits for it. A batch looks at as many segments, and more, as it can
+// have filled. A fingerprint entry, the only one that an idle shard has, looks at many: each is a millisecond's work.
+const (
+	sumSweepSegments = 2048
+	sumSweepRecords  = 4096
+)
 
 func (s *State) outcome(reason DropReason) Outcome {
 	return Outcome{Dropped: reason, Epoch: s.epoch, Seq: s.seq, Time: s.time}
@@ -135,7 +138,7 @@ func (s *State) Bytes() int { return s.table.bytes }
 func (s *State) Sum() uint64 {
 	x := s.table.sum
 	for _, part := range [...]uint64{s.epoch, s.term, s.seq, uint64(s.time), uint64(s.table.records),
-		uint64(len(s.table.segments)), uint64(s.table.cursor)} {
+		uint64(s.table.segments.length), uint64(s.table.cursor)} {
 		x = recordSum(x, Record{ForgetAt: limit.Time(part)})
 	}
 	return x ^ uint64(s.id)*xxhash.Sum64String("stint shard")

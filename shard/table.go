@@ -21,24 +21,23 @@ const (
 // Which records are there, and in which segment, is a function of the entries installed alone: replicas forget the
 // same keys at the same entry.
 type table struct {
-	segments   []*segment // 1<<level + split of them; the first split ones are addressed with one more bit
-	level      uint
-	generation uint64 // segments of an older generation are shared with a picture: copied before they change
-	records    int
-	sum        uint64 // sum of the records' own sums, in any order
-	cursor     int    // next segment to be searched for records that ended
-	bytes      int    // of the segments, as weigh found them
+	segments directory // 1<<level + split of them; the first split ones are addressed with one more bit
+	level    uint
+	records  int
+	sum      uint64 // sum of the records' own sums, in any order
+	cursor   int    // next segment to be searched for records that ended
+	bytes    int    // of the segments, as weigh found them
 }
 
 func newTable() *table {
-	t := &table{segments: []*segment{{forgetFirst: limit.Forever}}}
-	t.weigh(t.segments[0])
+	t := &table{}
+	t.append()
 	return t
 }
 
 func (t *table) segmentIndex(hash uint64) int {
 	n := hash & (1<<(t.level+1) - 1)
-	if n >= uint64(len(t.segments)) {
+	if n >= uint64(t.segments.length) {
 		n &= 1<<t.level - 1
 	}
 	return int(n)
@@ -46,7 +45,7 @@ func (t *table) segmentIndex(hash uint64) int {
 
 func (t *table) lookup(key string) (Record, bool) {
 	hash := xxhash.Sum64String(key)
-	g := t.segments[t.segmentIndex(hash)]
+	g := t.segments.at(t.segmentIndex(hash))
 	i := g.find(hash, key)
 	if i < 0 {
 		return Record{}, false
@@ -69,7 +68,7 @@ func (t *table) put(key string, r Record) {
 	}
 	t.weigh(g)
 	t.sum += recordSum(hash, r)
-	if t.records > len(t.segments)*segmentRecords {
+	if t.records > t.segments.length*segmentRecords {
 		t.grow()
 	}
 }
@@ -78,7 +77,7 @@ func (t *table) put(key string, r Record) {
 func (t *table) forget(key string) {
 	hash := xxhash.Sum64String(key)
 	n := t.segmentIndex(hash)
-	if i := t.segments[n].find(hash, key); i >= 0 {
+	if i := t.segments.at(n).find(hash, key); i >= 0 {
 		t.drop(t.own(n), i, hash)
 		t.shrink()
 	}
@@ -99,36 +98,55 @@ func (t *table) weigh(g *segment) {
 	g.weighed = bytes
 }
 
-// sweep searches the next n segments for records that say nothing any more at now, and drops them.
-func (t *table) sweep(n int, now limit.Time) {
-	for range min(n, len(t.segments)) {
-		if t.segments[t.cursor].forgetFirst <= now {
+// sweep searches the next segments for records that say nothing any more at now, and drops them, until so many segments
+// were searched or so many records dropped.
+func (t *table) sweep(segments, records int, now limit.Time) {
+	least := t.records - records
+	for range min(segments, t.segments.length) {
+		if t.records <= least {
+			break
+		}
+		if t.segments.at(t.cursor).forgetFirst <= now {
 			t.sweepSegment(t.own(t.cursor), now)
 		}
-		t.cursor = (t.cursor + 1) % len(t.segments)
+		t.cursor = (t.cursor + 1) % t.segments.length
 	}
 	t.shrink()
 }
 
 func (t *table) sweepSegment(g *segment, now limit.Time) {
-	first := limit.Forever
-	for i := len(g.slots) - 1; i >= 0; i-- {
+	g.forgetFirst = limit.Forever
+	living := g.slots[:0]
+	for i, at := range g.slots {
 		key, r := g.record(i)
-		if r.ForgetAt <= now {
-			t.drop(g, i, xxhash.Sum64(key))
-		} else {
-			first = min(first, r.ForgetAt)
+		if r.ForgetAt > now {
+			g.forgetFirst = min(g.forgetFirst, r.ForgetAt)
+			living = append(living, at)
+			continue
 		}
+		t.sum -= recordSum(xxhash.Sum64(key), r)
+		t.records--
+		g.dead += g.size(i)
 	}
-	g.forgetFirst = first
+	g.slots = living
+	g.squeeze()
+	t.weigh(g)
+}
+
+// append makes an empty segment behind the others.
+func (t *table) append() *segment {
+	g := &segment{generation: t.segments.generation, forgetFirst: limit.Forever}
+	t.segments.append(g)
+	t.weigh(g)
+	return g
 }
 
 // own returns a segment that no picture shares.
 func (t *table) own(n int) *segment {
-	g := t.segments[n]
-	if g.generation != t.generation {
-		g = g.clone(t.generation)
-		t.segments[n] = g
+	g := t.segments.at(n)
+	if g.generation != t.segments.generation {
+		g = g.clone(t.segments.generation)
+		t.segments.set(n, g)
 		t.weigh(g)
 	}
 	return g
@@ -136,22 +154,20 @@ func (t *table) own(n int) *segment {
 
 // grow adds one segment and moves the records that belong there now out of the one it was split from.
 func (t *table) grow() {
-	split := len(t.segments) - 1<<t.level
-	from := t.own(split)
-	to := &segment{generation: t.generation, forgetFirst: limit.Forever}
-	t.segments = append(t.segments, to)
+	split := t.segments.length - 1<<t.level
+	from, to := t.own(split), t.append()
 	for i := len(from.slots) - 1; i >= 0; i-- {
 		key, r := from.record(i)
 		hash := xxhash.Sum64(key)
 		if t.segmentIndexAfterSplit(hash) != split {
-			to.add(hash, string(key), r)
+			to.addPacked(hash, from.packed(i), r.ForgetAt)
 			from.remove(i)
 		}
 	}
 	from.compact()
 	t.weigh(from)
 	t.weigh(to)
-	if len(t.segments) == 2<<t.level {
+	if t.segments.length == 2<<t.level {
 		t.level++
 	}
 }
@@ -159,32 +175,26 @@ func (t *table) grow() {
 // shrink undoes the newest splits until the segments are filled well enough again. There are never more than
 // records / fewRecords + 1.
 func (t *table) shrink() {
-	for t.records < (len(t.segments)-1)*fewRecords {
-		if len(t.segments) == 1<<t.level {
+	for t.records < (t.segments.length-1)*fewRecords {
+		if t.segments.length == 1<<t.level {
 			t.level--
 		}
-		last := len(t.segments) - 1
-		from, to := t.segments[last], t.own(last-1<<t.level)
+		last := t.segments.length - 1
+		from, to := t.segments.at(last), t.own(last-1<<t.level)
+		to.roomFor(len(from.data) - from.dead)
 		for i := range from.slots {
 			key, r := from.record(i)
-			to.add(xxhash.Sum64(key), string(key), r)
+			to.addPacked(xxhash.Sum64(key), from.packed(i), r.ForgetAt)
 		}
 		t.weigh(to)
 		t.bytes -= from.weighed
-		t.segments[last] = nil
-		t.segments = t.segments[:last]
+		t.segments.removeLast()
 	}
-	t.cursor %= len(t.segments)
+	t.cursor %= t.segments.length
 }
 
 func (t *table) segmentIndexAfterSplit(hash uint64) int {
 	return int(hash & (1<<(t.level+1) - 1))
-}
-
-// share gives the segments to a picture: from here on each is copied before it changes.
-func (t *table) share() []*segment {
-	t.generation++
-	return append([]*segment(nil), t.segments...)
 }
 
 // recordSum is one record's part of the fingerprint.

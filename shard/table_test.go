@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"testing"
@@ -36,10 +37,10 @@ func compareWithMap(t *testing.T, rnd *rand.Rand, keys int) {
 			table.forget(key)
 			delete(want, key)
 		case what < 81:
-			table.share()
+			table.segments.share()
 		default:
 			now++
-			table.sweep(1+rnd.IntN(8), now)
+			table.sweep(1+rnd.IntN(8), math.MaxInt, now)
 			forgetSwept(t, table, want, now)
 		}
 		if got, found := table.lookup(key); found != (want[key].Value != nil) || found && !reflect.DeepEqual(got, want[key]) {
@@ -82,13 +83,13 @@ func TestSweepForgetsAllThatEndedAndNothingElse(t *testing.T) {
 		}
 		table.put(fmt.Sprint("key ", i), Record{[]byte("value"), forgetAt})
 	}
-	segments, bytes := len(table.segments), table.bytes
-	table.sweep(segments, 99)
+	segments, bytes := table.segments.length, table.bytes
+	table.sweep(segments, math.MaxInt, 99)
 	if table.records != keys {
 		t.Fatalf("%d records ended early", keys-table.records)
 	}
 	for swept := 0; table.records > keys/1000 && swept < 2*segments; swept += 10 {
-		table.sweep(10, 100)
+		table.sweep(10, math.MaxInt, 100)
 	}
 	audit(t, table)
 	for key, r := range allRecords(table) {
@@ -101,5 +102,52 @@ func TestSweepForgetsAllThatEndedAndNothingElse(t *testing.T) {
 	}
 	if packed := recordHeader + len("key 10000") + len("value"); bytes < keys*packed || table.bytes > bytes/20 {
 		t.Errorf("%d records held %d bytes, the %d that stayed hold %d", keys, bytes, table.records, table.bytes)
+	}
+}
+
+// However many records end at one instant, an entry drops a bounded number of them, and says afterwards where to go on.
+func TestSweepStopsWhenItHasDroppedEnough(t *testing.T) {
+	table := newTable()
+	const keys = 5000
+	for i := range keys {
+		table.put(fmt.Sprint("key ", i), Record{[]byte("value"), 100})
+	}
+	for swept := 0; table.records > 0; {
+		before := table.records
+		table.sweep(table.segments.length, 300, 100)
+		audit(t, table)
+		if dropped := before - table.records; dropped > 300+2*segmentRecords {
+			t.Fatalf("%d records were dropped at once", dropped)
+		}
+		if swept++; swept > keys {
+			t.Fatalf("%d records stay", table.records)
+		}
+	}
+}
+
+// A picture shows what was there when it was taken, however the table grows, shrinks and changes afterwards.
+func TestPicturesStandStill(t *testing.T) {
+	table, rnd := newTable(), seeded(t)
+	type picture struct {
+		directory
+		records map[string]Record
+	}
+	var pictures []picture
+	for step := range 12 {
+		if step%4 != 3 {
+			for range 3 * chunkSegments * segmentRecords / 2 {
+				table.put(fmt.Sprint("key ", rnd.IntN(4*chunkSegments*segmentRecords)), Record{[]byte{byte(step)}, limit.Time(step + 1)})
+			}
+		} else {
+			table.sweep(table.segments.length, math.MaxInt, limit.Time(step))
+		}
+		audit(t, table)
+		pictures = append(pictures, picture{table.segments.share(), allRecords(table)})
+	}
+	for i, p := range pictures {
+		table.segments = p.directory
+		if got := allRecords(table); !reflect.DeepEqual(got, p.records) {
+			t.Fatalf("picture %d shows %d records, there were %d", i, len(got), len(p.records))
+		}
 	}
 }

@@ -33,7 +33,7 @@ var update = flag.Bool("update", false, "write what the code does into the golde
 //	                      fetch NAME, swap NAME [expect=N] [body=TEXT]
 //	                      and on each [in=EPOCH.SEQ.INDEX] [number=N] [acked=N] [retry], its place in a session
 //	                    an id v7@T is a UUIDv7 made at T, v7@T/B another one
-//	                      those of holds and adjustments: see hold_story_test.go
+//	                      those of holds and adjustments: see hold_story_test.go; of tallies: see tally_test.go
 //	adopt T N TEXT      the shard adopts version N of the policies
 //	system              from here on it is the system shard, and nothing happened yet
 //	entry T [epoch=N] [seq=N] [term=N] [shard=N] [flip]   an empty batch as some owner wrote it
@@ -242,13 +242,14 @@ func (s *storyteller) tell(r *Result, now limit.Time) {
 	} else if d.Replayed {
 		fmt.Fprintf(&s.out, ", decided before at %s as %d of entry %d", clock(d.DecidedAt), d.Index, d.Position.Seq)
 	}
-	if d.Session != (Session{}) {
-		fmt.Fprintf(&s.out, ", session %s", sessionName(d.Session))
+	if d.Session() != (Session{}) {
+		fmt.Fprintf(&s.out, ", session %s", sessionName(d.Session()))
 	}
-	if d.Document.Version != 0 || d.Document.Body != nil {
-		fmt.Fprintf(&s.out, ", version %d, %q", d.Document.Version, d.Document.Body)
+	if d.Document().Version != 0 || d.Document().Body != nil {
+		fmt.Fprintf(&s.out, ", version %d, %q", d.Document().Version, d.Document().Body)
 	}
 	s.tellHold(d)
+	s.tellTally(d)
 	s.out.WriteString("\n")
 	s.tellAudit(d)
 	for i := range d.Limits {
@@ -328,6 +329,9 @@ func remembers(name Session, value []byte) string {
 			text += fmt.Sprintf(", %d closed", n)
 		}
 	}
+	for _, t := range s.tallies {
+		text += fmt.Sprintf(", %d:%s", t.number, tallyWords(&t.tallied))
+	}
 	return text + fmt.Sprintf(", in %d bytes", len(value))
 }
 
@@ -347,8 +351,9 @@ func (s *storyteller) request(words []string) Request {
 	if r, ok := s.settlement(words); ok {
 		return r
 	}
+	terms, words := tallyTerms(words)
 	r := Request{Namespace: "default", Op: map[string]Op{"check": Check, "peek": Peek, "get": Get, "count": Count,
-		"partial": Partial, "opensession": OpenSession, "fetch": Fetch, "swap": Swap}[words[0]]}
+		"partial": Partial, "opensession": OpenSession, "fetch": Fetch, "swap": Swap, "tally": Tally, "readtally": ReadTally}[words[0]], Tally: terms}
 	if op, ok := holdOps[words[0]]; ok {
 		r.Op = op
 		completeHold(&r, words)
@@ -374,6 +379,11 @@ func (s *storyteller) request(words []string) Request {
 			r.Entries[last].Tier = value
 		case word == "retry":
 			r.Retry = true
+		case r.Op == Tally || r.Op == ReadTally:
+			if !isOption {
+				r.Entries = append(r.Entries, s.entryOf(word))
+				r.Entries[0].Limits = TallyLimits
+			}
 		case r.Op == Fetch || r.Op == Swap:
 			if !isOption {
 				r.Document = word

@@ -3,6 +3,7 @@ package shard
 import (
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -179,6 +180,7 @@ var inlines = []*policy.Policy{
 		{Name: "l1", Limit: limit.Limit{Algorithm: limit.Concurrency, Quota: 6}}}},
 	{Name: "p0", Retention: policy.DefaultRetention, OnExpire: policy.OnExpireCancel, Limits: []policy.Limit{
 		{Name: "l0", Limit: limit.Limit{Algorithm: limit.SlidingLog, Quota: 7, Period: 5 * second}}}},
+	{Name: "p0", Retention: policy.DefaultRetention, OnExpire: policy.OnExpireCancel, Limits: TallyLimits},
 }
 
 // inlineOf is the policy that an entry's own limits are; nil: it has none.
@@ -242,7 +244,7 @@ func randomStep(rnd *rand.Rand) limit.Time {
 
 // wishes are how often an operation is drawn.
 var wishes = map[Op]int{Check: 400, Peek: 50, Get: 30, Reset: 8, Count: 40, Partial: 80, Reserve: 150, Settle: 190,
-	SetUsed: 8, AddUsed: 10, Block: 6, Unblock: 6, PutOverride: 12, DeleteOverride: 5}
+	SetUsed: 8, AddUsed: 10, Block: 6, Unblock: 6, PutOverride: 12, DeleteOverride: 5, Tally: 150, ReadTally: 30}
 
 func randomOp(rnd *rand.Rand) Op {
 	all := slices.Sorted(maps.Keys(wishes))
@@ -262,7 +264,10 @@ func randomWish(rnd *rand.Rand, policies []*policy.Policy) wish {
 	w := wish{request: Request{Namespace: "default", Op: randomOp(rnd)}, pick: rnd.IntN(1 << 20), again: rnd.IntN(25) == 0}
 	q := &w.request
 	one := q.Op >= SetUsed && q.Op <= DeleteOverride
-	for len(q.Entries) == 0 || !one && rnd.IntN(4) == 0 {
+	if q.Op == Tally || q.Op == ReadTally {
+		q.Entries = []Entry{{Policy: "p0", Key: fmt.Sprint("k", rnd.IntN(3)), Cost: 1, Limits: TallyLimits}}
+	}
+	for len(q.Entries) == 0 || q.Op < Tally && !one && rnd.IntN(4) == 0 {
 		p := policies[rnd.IntN(len(policies))]
 		e := Entry{Policy: p.Name, Key: fmt.Sprint("k", rnd.IntN(3)), Cost: 1}
 		if rnd.IntN(8) == 0 {
@@ -301,6 +306,8 @@ func randomWish(rnd *rand.Rand, policies []*policy.Policy) wish {
 				q.Adjustment.Amount++
 			}
 		}
+	case Tally:
+		q.Tally = randomTally(rnd)
 	case Block:
 		q.Adjustment = &Adjustment{Until: limit.Time(1 + rnd.IntN(int(10*second)))}
 	case PutOverride:
@@ -314,4 +321,25 @@ func randomWish(rnd *rand.Rand, policies []*policy.Policy) wish {
 		q.ID = fmt.Sprint("id", rnd.IntN(60))
 	}
 	return w
+}
+
+// randomTally is mostly a count, sometimes one that does not fit.
+func randomTally(rnd *rand.Rand) *TallyTerms {
+	t := &TallyTerms{Verb: []TallyVerb{TallyAdd, TallyAdd, TallyAdd, TallySet, TallyEnd, TallyEnd, TallyKeep, TallyDrop}[rnd.IntN(8)]}
+	switch t.Verb {
+	case TallyAdd, TallySet:
+		t.Amount = int64(rnd.IntN(20) - 10)
+		if rnd.IntN(20) == 0 {
+			t.Amount = []int64{math.MaxInt64, math.MinInt64, 1 << 62, -1 << 62}[rnd.IntN(4)] + t.Amount/10
+		}
+	case TallyEnd:
+		t.When, t.TTL = TallyWhen(rnd.IntN(5)), limit.Span(rnd.IntN(int(20*second)))-limit.Span(rnd.IntN(2))*second
+	}
+	if t.Verb == TallySet {
+		t.When, t.KeepTTL = TallyWhen(rnd.IntN(3)), rnd.IntN(3) == 0
+		if !t.KeepTTL && rnd.IntN(2) == 0 {
+			t.TTL = limit.Span(1 + rnd.IntN(int(20*second)))
+		}
+	}
+	return t
 }

@@ -37,6 +37,9 @@ func shown(q *Request) string {
 	if q.Settlement != nil {
 		s += fmt.Sprintf(" %+v", *q.Settlement)
 	}
+	if q.Tally != nil {
+		s += fmt.Sprintf(" %+v", *q.Tally)
+	}
 	if a := q.Adjustment; a != nil {
 		s += fmt.Sprintf(" amount %d until %d", a.Amount, a.Until-origin)
 		if a.Override != nil {
@@ -55,6 +58,9 @@ func shownResult(r *Result) string {
 		d.Position.Epoch, d.Position.Seq, d.Index, d.RetryAfter)
 	if d.HoldExpires != 0 {
 		s += fmt.Sprintf(" expires %d", d.HoldExpires-origin)
+	}
+	if d.Tallied != nil {
+		s += fmt.Sprintf(" tally %+v", *d.Tallied)
 	}
 	for _, l := range d.Limits {
 		s += fmt.Sprintf("\n            %s/%s %s %+v held %d granted %d level %d blocked until %d", l.Policy, l.Key, l.Limit, l.Verdict,

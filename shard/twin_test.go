@@ -70,7 +70,8 @@ func mustHaveMet(t *testing.T, met map[string]int, operations int) {
 	}
 	for _, what := range []string{"allowed", "denied", "denied and counted", "denied by a block", "denied in shadow",
 		"id reused", "replayed", "hold opened", "hold ended refused", "commit over quota", "held", "lockout level", "restored",
-		"policies changed", "partly granted", "blocked for limited time", "settled again", "extended", "inline"} {
+		"policies changed", "partly granted", "blocked for limited time", "settled again", "extended", "inline",
+		"tally below zero", "tally of nothing", "tally with an end", "tally dropped", "tally left alone", "tally too large"} {
 		if met[what] == 0 {
 			t.Errorf("no run met this: %s", what)
 		}
@@ -232,7 +233,11 @@ func (r *run) request(w *wish, before []Request) Request {
 		q.Adjustment = &a
 	case Reset, SetUsed, AddUsed:
 		p, _ := r.policies.Lookup(q.Entries[0].Policy)
-		if !slices.ContainsFunc(p.Limits, func(l policy.Limit) bool {
+		limits := p.Limits
+		if q.Entries[0].Limits != nil {
+			limits = q.Entries[0].Limits
+		}
+		if !slices.ContainsFunc(limits, func(l policy.Limit) bool {
 			return l.Name == q.Limit && (q.Op == Reset || l.Algorithm != limit.Concurrency)
 		}) {
 			q.Limit = ""
@@ -307,6 +312,10 @@ func decided(q *Request, got *Result, at Stamp) check.Decided {
 	if a := q.Adjustment; a != nil {
 		d.Amount, d.Until, d.Override = a.Amount, a.Until, a.Override
 	}
+	if t := q.Tally; t != nil {
+		d.Tally = &check.TallyTerms{Verb: check.Verb(t.Verb), When: check.When(t.When), KeepTTL: t.KeepTTL, Amount: t.Amount,
+			TTL: t.TTL}
+	}
 	if got.Err == nil {
 		d.Answer = answerOf(&got.Decision)
 		return d
@@ -318,6 +327,11 @@ func decided(q *Request, got *Result, at Stamp) check.Decided {
 		d.Refused = check.HoldEnded
 	case OverQuota:
 		d.Refused = check.OverQuota
+	case Invalid:
+		if q.Op != Tally {
+			panic(got.Err)
+		}
+		d.Refused = check.TooLarge
 	default:
 		panic(got.Err)
 	}
@@ -328,6 +342,9 @@ func answerOf(d *Decision) check.Answer {
 	a := check.Answer{Place: check.Place{Epoch: d.Position.Epoch, Seq: d.Position.Seq, At: d.DecidedAt}, Index: d.Index,
 		Allowed: d.Allowed, ShadowDenied: d.ShadowDenied, Replayed: d.Replayed, RetryAfter: d.RetryAfter,
 		HoldExpires: d.HoldExpires}
+	if t := d.Tallied; t != nil {
+		a.Tallied = new(check.Tallied(*t))
+	}
 	for _, s := range d.Limits {
 		a.Limits = append(a.Limits, check.Status{Limit: s.Limit, Quota: s.Quota, Unlimited: s.Unlimited, Shadow: s.Shadow,
 			Held: s.Held, Granted: s.Granted, LockoutLevel: s.LockoutLevel, BlockedUntil: s.BlockedUntil, Blocked: s.Blocked,
@@ -339,7 +356,8 @@ func answerOf(d *Decision) check.Answer {
 // learn remembers what later requests can refer to, and what came to pass.
 func (r *run) learn(q *Request, got *Result) {
 	if got.Err != nil {
-		r.met[map[Code]string{IDReused: "id reused", HoldEnded: "hold ended refused", OverQuota: "commit over quota"}[got.Err.Code]]++
+		r.met[map[Code]string{IDReused: "id reused", HoldEnded: "hold ended refused", OverQuota: "commit over quota",
+			Invalid: "tally too large"}[got.Err.Code]]++
 		return
 	}
 	d := &got.Decision
@@ -350,6 +368,9 @@ func (r *run) learn(q *Request, got *Result) {
 	r.instants = append(r.instants, d.HoldExpires, r.now+limit.Time(d.RetryAfter))
 	for i := range d.Limits {
 		r.instants = append(r.instants, d.Limits[i].ResetAt, d.Limits[i].BlockedUntil)
+	}
+	if d.Tallied != nil {
+		r.instants = append(r.instants, d.Tallied.EndsAt)
 	}
 	if q.Op == PutOverride {
 		r.instants = append(r.instants, q.Adjustment.Override.Expires)
@@ -370,6 +391,13 @@ func (r *run) count(q *Request, d *Decision) {
 		if is {
 			r.met[what]++
 		}
+	}
+	if t := d.Tallied; t != nil {
+		note(t.Value < 0, "tally below zero")
+		note(t.Known && t.Value == 0, "tally of nothing")
+		note(t.EndsAt != 0, "tally with an end")
+		note(t.Done && !t.Known, "tally dropped")
+		note(q.Op == Tally && !t.Done, "tally left alone")
 	}
 	deciding := q.Op != Settle && q.Op != Get
 	note(deciding && d.Allowed, "allowed")

@@ -87,7 +87,8 @@ func audit(t testing.TB, table *table) {
 	t.Helper()
 	var sum uint64
 	records, bytes := 0, 0
-	for n, g := range table.segments {
+	for n := range table.segments.length {
+		g := table.segments.at(n)
 		living := 0
 		bytes += g.bytes()
 		for i := range g.slots {
@@ -113,16 +114,17 @@ func audit(t testing.TB, table *table) {
 	if bytes != table.bytes {
 		t.Fatalf("the table says %d bytes, its segments have %d", table.bytes, bytes)
 	}
-	fewest, most := (len(table.segments)-1)*segmentRecords/4, len(table.segments)*segmentRecords
+	fewest, most := (table.segments.length-1)*segmentRecords/4, table.segments.length*segmentRecords
 	if records < fewest || records > most {
-		t.Fatalf("%d records in %d segments", records, len(table.segments))
+		t.Fatalf("%d records in %d segments", records, table.segments.length)
 	}
 }
 
 // allRecords lists a table's records by key.
 func allRecords(table *table) map[string]Record {
 	all := make(map[string]Record, table.records)
-	for _, g := range table.segments {
+	for n := range table.segments.length {
+		g := table.segments.at(n)
 		for i := range g.slots {
 			key, r := g.record(i)
 			all[string(key)] = Record{slices.Clone(r.Value), r.ForgetAt}

@@ -20,15 +20,18 @@ import (
 type benchCommand struct {
 	Addr        []string      `help:"Where the nodes are: the callers spread evenly over them, and go on to the next one where nobody listens." default:"http://127.0.0.1:7400" env:"STINT_ADDR" placeholder:"URL,..."`
 	Timeout     time.Duration `help:"Of one call." default:"10s"`
-	Policy      string        `help:"Policy to ask." required:"" placeholder:"NAME"`
+	Policy      string        `help:"Policy to ask." placeholder:"NAME"`
 	Namespace   string        `help:"Default: the server's."`
 	Tier        string        `help:"Default: the policy's default tier."`
-	Protocol    string        `help:"json, connect (binary) or grpc." enum:"json,connect,grpc" default:"json"`
+	Protocol    string        `help:"json, connect (binary), grpc, stream (CheckStream over gRPC: a stream for each caller), client (the Go client: one for all callers) or redis." enum:"json,connect,grpc,stream,client,redis" default:"json"`
+	GRPCAddr    []string      `name:"grpc-addr" help:"grpc, stream: the nodes' ports for gRPC alone; --addr is still where their policies and metrics are. Default: --addr." placeholder:"HOST:PORT,..."`
+	RedisAddr   []string      `help:"redis: the Redis ports of the nodes; --addr is still where their policies and metrics are." default:"127.0.0.1:6379" placeholder:"HOST:PORT,..."`
+	Work        []string      `help:"redis: check (STINT.CHECK of the policy), incr (INCR) or bucket (CL.THROTTLE). Default: check. With --compare any of incr, window and bucket." placeholder:"KIND,..."`
 	Callers     int           `help:"Calls under way at once." default:"64"`
-	Connections int           `help:"grpc: connections that the callers share. json and connect have one per caller." default:"2"`
+	Connections int           `help:"grpc, stream: connections that the callers share. client: one to each node. The others have one per caller." default:"2"`
 	Keys        int           `help:"Keys to spread over; 1: one hot key." default:"1"`
 	KeyPrefix   string        `help:"Default: a fresh one for each run, so that the audit knows where every key started."`
-	Batch       int           `help:"Checks per call: CheckBatch above 1." default:"1"`
+	Batch       int           `help:"Checks per call: CheckBatch above 1; with stream in one message, with redis in a pipeline." default:"1"`
 	Denied      int           `help:"Share of checks for keys that have nothing left, in percent." default:"0"`
 	Cost        uint64        `help:"Units per check." default:"1"`
 	Entries     int           `help:"Keys that each check names, all or nothing: on as many shards as chance will have it." default:"1"`
@@ -36,6 +39,11 @@ type benchCommand struct {
 	Duration    time.Duration `help:"How long. Default: 10s, unless --count is given."`
 	Count       uint64        `help:"How many checks in all."`
 	Rate        float64       `help:"Open loop: calls per second, whatever the answers do. Default: closed loop."`
+	Rounds      int           `help:"With --compare and --curve: how often each case is run, in turns." default:"3"`
+	Compare     string        `help:"Run the same work against this Redis too, and print ratios. With --keys and --batch each work runs on one key and on that many, one at a time and in pipelines." placeholder:"HOST:PORT" group:"Beside a Redis"`
+	Wait        int           `help:"Let the Redis also WAIT for so many replicas." placeholder:"REPLICAS" group:"Beside a Redis"`
+	curveFlags  `embed:"" group:"Curves"`
+	Floor       string `help:"Measure what the machine allows instead: fdatasync in this directory, and a round trip over loopback." placeholder:"DIR" group:"The machine"`
 	output
 }
 
@@ -52,40 +60,69 @@ func (*benchCommand) Help() string {
 		"    stint bench --policy free                                  rate of one hot key\n" +
 		"    stint bench --policy free --keys 100000 --protocol grpc    rate of many keys\n" +
 		"    stint bench --policy free --batch 100                      rate of batches\n" +
+		"    stint bench --policy free --batch 100 --protocol stream    rate of batches that need no call each\n" +
+		"    stint bench --policy free --keys 100000 --protocol client    what our Go client makes of single checks\n" +
 		"    stint bench --policy free --denied 99                      a flood, 99 % of it denied\n" +
 		"    stint bench --policy free --keys 100000 --entries 2    two keys at once, on two shards mostly\n" +
 		"    stint bench --policy free --rate 5000 --duration 30s       latency at a fixed rate\n" +
-		"    stint bench --policy free --keys 10000 --addr a:7400,b:7400,c:7400    a cluster, all nodes asked alike"
+		"    stint bench --policy free --keys 10000 --addr a:7400,b:7400,c:7400    a cluster, all nodes asked alike\n" +
+		"    stint bench --protocol redis --work incr --batch 16        INCR over --redis-addr, in pipelines of 16\n" +
+		"    stint bench --compare 127.0.0.1:6380 --keys 100000 --batch 16 --wait 1    beside a Redis\n" +
+		"    stint bench --policy free --curve callers=1,16,256 --points p.json    one run for each value\n" +
+		"    stint bench --draw p.json > curve.svg                      and its picture\n" +
+		"    stint bench --floor .                                      what disk and loopback allow"
 }
 
 // Run drives the server until the plan's end or Ctrl-C, and prints what it measured.
 func (c *benchCommand) Run(s streams) error {
-	plan := c.plan()
-	if err := plan.Validate(); err != nil {
-		return usageError{fmt.Errorf("bench: %w", err)}
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	switch {
+	case c.Draw != "":
+		return c.draw(s)
+	case c.Floor != "":
+		return c.floor(ctx, s)
+	case c.Compare != "":
+		return c.compare(ctx, s)
+	case c.Curve != "":
+		return c.curve(ctx, s)
+	}
+	return c.once(ctx, s)
+}
+
+// once runs one plan.
+func (c *benchCommand) once(ctx context.Context, s streams) error {
+	plan, err := c.plan()
+	if err == nil {
+		err = plan.Validate()
+	}
+	if err != nil {
+		return usageError{fmt.Errorf("bench: %w", err)}
+	}
 	var progress func(load.Progress)
 	if s.live() {
 		progress = func(p load.Progress) { fmt.Fprintf(s.err, "\r\x1b[K%s", progressLine(p)) }
 	}
 	report, err := load.Run(ctx, plan, progress)
-	if s.live() {
-		fmt.Fprint(s.err, "\r\x1b[K")
-	}
-	if err != nil {
-		return c.explain(ctx, err)
-	}
-	if c.json() {
-		err = json.NewEncoder(s.out).Encode(report)
-	} else {
-		err = printReport(s, report)
-	}
+	err = c.show(ctx, s, err, report, func() error { return printReport(s, report) })
 	if err == nil && !report.Verdict.OK {
 		err = errors.New(report.Verdict.Text)
 	}
 	return err
+}
+
+// show ends the line of progress, and prints a report, for programs or for people; err is why there is none.
+func (c *benchCommand) show(ctx context.Context, s streams, err error, report any, print func() error) error {
+	if s.live() {
+		fmt.Fprint(s.err, "\r\x1b[K")
+	}
+	switch {
+	case err != nil:
+		return c.explain(ctx, err)
+	case c.json():
+		return json.NewEncoder(s.out).Encode(report)
+	}
+	return print()
 }
 
 // Validate implements kong.Validatable.
@@ -102,17 +139,28 @@ func (c *benchCommand) explain(ctx context.Context, err error) error {
 	return fmt.Errorf("bench: %w", err)
 }
 
-func (c *benchCommand) plan() load.Plan {
+// plan is the flags' plan of one run.
+func (c *benchCommand) plan() (load.Plan, error) {
 	prefix, fresh := c.KeyPrefix, false
 	if prefix == "" {
 		var random [4]byte
 		rand.Read(random[:])
 		prefix, fresh = "bench-"+hex.EncodeToString(random[:])+"-", true
 	}
-	return load.Plan{Addresses: c.remote().urls(), Protocol: load.Protocol(c.Protocol), Namespace: c.Namespace,
+	if len(c.Work) > 1 && c.Compare == "" {
+		return load.Plan{}, errors.New("--work: more than one kind needs --compare")
+	}
+	p := load.Plan{Addresses: c.remote().urls(), Protocol: load.Protocol(c.Protocol), GRPC: c.GRPCAddr, Namespace: c.Namespace,
 		Policy: c.Policy, Tier: c.Tier, Callers: c.Callers, Connections: c.Connections, Keys: c.Keys, KeyPrefix: prefix,
-		Fresh: fresh, Batch: c.Batch, DeniedPercent: c.Denied, Cost: c.Cost, Entries: c.Entries, Together: c.Together, Duration: c.Duration, Count: c.Count,
-		Rate: c.Rate, Timeout: c.Timeout}
+		Fresh: fresh, Batch: c.Batch, DeniedPercent: c.Denied, Cost: c.Cost, Entries: c.Entries, Together: c.Together,
+		Duration: c.Duration, Count: c.Count, Rate: c.Rate, Timeout: c.Timeout}
+	if len(c.Work) > 0 {
+		p.Work = load.Work(c.Work[0])
+	}
+	if p.Protocol == load.Redis {
+		p.Redis = c.RedisAddr
+	}
+	return p, nil
 }
 
 func progressLine(p load.Progress) string {
@@ -138,8 +186,12 @@ func printReport(s streams, r *load.Report) error {
 	if r.Rate > 0 {
 		loop = fmt.Sprintf("open loop at %g calls/s", r.Rate)
 	}
-	fmt.Fprintf(s.out, "%s over %s, policy %s, %s, %d callers, %d connections, batch %d, %s, %.1f s\n\n", r.Address,
-		r.Protocol, r.Policy, keys, r.Callers, r.Connections, r.Batch, loop, r.Seconds)
+	work := "policy " + r.Policy
+	if r.Policy == "" {
+		work = "work " + string(r.Work)
+	}
+	fmt.Fprintf(s.out, "%s over %s, %s, %s, %d callers, %d connections, batch %d, %s, %.1f s\n\n", r.Address,
+		r.Protocol, work, keys, r.Callers, r.Connections, r.Batch, loop, r.Seconds)
 	table := newTable(s)
 	fmt.Fprintf(table, "rate\t%.0f checks/s\t%.0f calls/s\n", r.ChecksPerSecond, r.CallsPerSecond)
 	fmt.Fprintf(table, "checks\t%d\tadmitted %d, denied %d, failed %d, unknown %d\n", r.Checks, r.Admitted, r.Denied,

@@ -3,16 +3,20 @@ package main
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"strings"
 	"time"
 )
 
 // greet says that the node is ready, in one line, and with --dev what to try.
-func (c *serveCommand) greet(w io.Writer, addr string, took time.Duration) {
+func (c *serveCommand) greet(w io.Writer, addr, redis string, took time.Duration) {
 	addr = dialable(addr)
 	url := "http://" + addr
 	fmt.Fprintf(w, "stint is ready at %s (after %d ms)\n", url, took.Milliseconds())
+	if redis != "" {
+		fmt.Fprintf(w, "and to clients of Redis at %s\n", dialable(redis))
+	}
 	if !c.Dev || c.Policies != "" {
 		return
 	}
@@ -21,6 +25,9 @@ func (c *serveCommand) greet(w io.Writer, addr string, took time.Duration) {
 		flag = " --addr " + url
 	}
 	fmt.Fprint(w, strings.NewReplacer("URL", url, " ADDR", flag).Replace(whatToTry))
+	if host, port, err := net.SplitHostPort(dialable(redis)); err == nil {
+		fmt.Fprint(w, strings.NewReplacer("HOST", host, "PORT", port).Replace(whatToTryWithRedis))
+	}
 	if c.DataDir == "" {
 		fmt.Fprintln(w, "What it counts is gone when you stop it (Ctrl-C): give --data-dir DIR to keep it.")
 	}
@@ -52,5 +59,12 @@ Or stay in the family ("go build ./cmd/stint" makes it):
 
   ./stint check per-ip 203.0.113.7 ADDR
   ./stint bench --policy login --callers 64 --count 5000 ADDR
+
+`
+
+const whatToTryWithRedis = `Or with what you have for Redis: 5 at once and 2 a second, and a plain counter:
+
+  redis-cli -h HOST -p PORT CL.THROTTLE user:42 4 2 1
+  redis-cli -h HOST -p PORT INCR visits
 
 `

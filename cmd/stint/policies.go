@@ -59,6 +59,9 @@ func printPolicies(s streams, m *stintv1.ListPoliciesResponse) error {
 		if p.Lockout != nil {
 			fmt.Fprintf(table, "\tlockout\t%s\t\n", lockoutText(p.Lockout))
 		}
+		if p.DenyCache != nil {
+			fmt.Fprintf(table, "\tdeny_cache\ta denial is repeated for %s without asking again\t\n", spanText(p.DenyCache))
+		}
 	}
 	return table.Flush()
 }

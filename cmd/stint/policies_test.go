@@ -1,11 +1,38 @@
 package main
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stint-io/stint/api"
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/policy"
 )
+
+// What is no limit of a policy, and decides all the same, is a row of its own.
+func TestWhatDecidesBesideLimits(t *testing.T) {
+	set, err := policy.Parse("test", []byte("policies: {free: {limits: [{name: a, quota: 7, lifetime: {}}]}, flooded: {deny_cache: 250ms, "+
+		"limits: [{name: a, quota: 7, lifetime: {}}]}, login: {lockout: {after: 3, base: 1m, factor: 2, max: 1h}, "+
+		"limits: [{name: a, quota: 7, lifetime: {}}]}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := printPolicies(streams{out: &out}, &stintv1.ListPoliciesResponse{Policies: api.PolicyMessages(set)}); err != nil {
+		t.Fatal(err)
+	}
+	var rows []string
+	for line := range strings.Lines(out.String()) {
+		rows = append(rows, strings.Join(strings.Fields(line), " "))
+	}
+	want := []string{"policies version 0", "", "POLICY LIMIT RULE TIERS", "flooded a 7 for ever",
+		"deny_cache a denial is repeated for 250ms without asking again", "free a 7 for ever", "login a 7 for ever",
+		"lockout 1m after 3 violations in a row, then 2 times as long, up to 1h"}
+	if !slices.Equal(rows, want) {
+		t.Errorf("printed\n%s\nwant %q", out.String(), want)
+	}
+}
 
 // What the table of stint policies says of a rule, for people who do not know the file.
 func TestRulesInWords(t *testing.T) {

@@ -19,6 +19,7 @@ type serveCommand struct {
 	DataDir         string        `help:"Must be one node's own. Default: ./stint-data, or a temporary one with --dev." placeholder:"DIR" env:"STINT_DATA_DIR"`
 	NodeID          string        `help:"Default: the one kept in the data directory." placeholder:"ID" env:"STINT_NODE_ID"`
 	APIAddr         string        `help:"Where clients connect." default:"127.0.0.1:7400" env:"STINT_API_ADDR"`
+	GRPCAddr        string        `name:"grpc-addr" help:"A second port for gRPC alone, which costs less there. Default: none." placeholder:"HOST:PORT" env:"STINT_GRPC_ADDR"`
 	PeerAddr        string        `help:"Where other nodes connect." default:"127.0.0.1:7401" env:"STINT_PEER_ADDR"`
 	GossipAddr      string        `help:"Where nodes find each other, TCP and UDP." default:"127.0.0.1:7402" env:"STINT_GOSSIP_ADDR"`
 	Join            []string      `help:"Nodes to join, or names that stand for several." placeholder:"HOST:PORT" env:"STINT_JOIN"`
@@ -26,7 +27,7 @@ type serveCommand struct {
 	Shards          int           `help:"Slices of the key space; read when the cluster is created." default:"4" env:"STINT_SHARDS"`
 	Replicas        int           `help:"Copies of each shard, as far as there are nodes: 1, 3 or 5; read when the cluster is created." default:"3" env:"STINT_REPLICAS"`
 	Policies        string        `help:"Policies file, installed when the cluster is created; later: stint apply." placeholder:"FILE" env:"STINT_POLICIES"`
-	RedisAddr       string        `help:"Redis protocol: not built yet." env:"STINT_REDIS_ADDR"`
+	RedisAddr       string        `help:"Where clients of Redis connect; default: nowhere." placeholder:"HOST:PORT" env:"STINT_REDIS_ADDR"`
 	RequestTimeout  time.Duration `help:"For calls that bring no deadline." default:"5s" env:"STINT_REQUEST_TIMEOUT"`
 	Advertise       string        `help:"What others dial, where the listen address will not do." placeholder:"HOST" env:"STINT_ADVERTISE"`
 	Zone            string        `help:"Where this node stands." env:"STINT_ZONE"`
@@ -50,6 +51,7 @@ func (c *serveCommand) Run(s streams) error {
 		return err
 	}
 	began := time.Now()
+	collectLess()
 	syscall.Umask(0o077) // keys are e-mail addresses and phone numbers: the data is its owner's alone, whoever writes it
 	dataDir, remove, err := c.dataDir()
 	if err != nil {
@@ -75,7 +77,7 @@ func (c *serveCommand) Run(s streams) error {
 // cannot be trusted nothing is closed any more, or the process would wait for that disk.
 func (c *serveCommand) run(ctx context.Context, s streams, n *node.Node, began time.Time) error {
 	if err := n.AwaitReady(ctx); err == nil {
-		c.greet(s.out, n.APIAddr(), time.Since(began))
+		c.greet(s.out, n.APIAddr(), n.RedisAddr(), time.Since(began))
 	} else if ctx.Err() == nil {
 		return err
 	}
@@ -96,7 +98,6 @@ func (c *serveCommand) refuse() error {
 		name, problem string
 	}{
 		{c.BootstrapExpect < 1, "bootstrap-expect", tooFew},
-		{c.RedisAddr != "", "redis-addr", "the Redis protocol is not built yet; use --api-addr"},
 		{certificates && c.PeerCert == "", "peer-cert", "is needed beside --peer-key and --peer-ca"},
 		{certificates && c.PeerKey == "", "peer-key", "is needed beside --peer-cert and --peer-ca"},
 		{certificates && c.PeerCA == "", "peer-ca", "is needed beside --peer-cert and --peer-key"},
@@ -132,8 +133,10 @@ func (c *serveCommand) nodeConfig(dataDir string, logger *slog.Logger) node.Conf
 		DataDir:         dataDir,
 		NodeID:          c.NodeID,
 		APIAddr:         c.APIAddr,
+		GRPCAddr:        c.GRPCAddr,
 		PeerAddr:        c.PeerAddr,
 		GossipAddr:      c.GossipAddr,
+		RedisAddr:       c.RedisAddr,
 		Advertise:       c.Advertise,
 		Zone:            c.Zone,
 		Version:         version(),

@@ -141,9 +141,10 @@ func (c *verifyCommand) running(ctx context.Context, _ streams, line *statusLine
 	})
 }
 
-// Policies of the nodes that verify starts. Neither quota comes back while it runs.
+// Policies of the nodes that verify starts. None of the quotas comes back while it runs.
 const (
 	verifyQuota    = 1000
+	verifyStale    = 250 * time.Millisecond
 	verifyPolicies = `policies:
   verify-day:
     limits:
@@ -151,6 +152,10 @@ const (
   verify-stock:
     limits:
       - {name: stock, quota: 1000, lifetime: {}}
+  verify-flood:
+    deny_cache: 250ms
+    limits:
+      - {name: flood, quota: 1000, lifetime: {}}
 `
 )
 
@@ -182,7 +187,8 @@ func (c *verifyCommand) local(ctx context.Context, s streams, line *statusLine) 
 	defer cluster.Close()
 	plan := c.plan(line)
 	plan.Addresses = cluster.Addrs()
-	plan.Targets = []verify.Target{{Policy: "verify-day", Quota: verifyQuota}, {Policy: "verify-stock", Quota: verifyQuota}}
+	plan.Targets = []verify.Target{{Policy: "verify-day", Quota: verifyQuota}, {Policy: "verify-stock", Quota: verifyQuota},
+		{Policy: "verify-flood", Quota: verifyQuota, Stale: verifyStale}}
 	faults := map[lab.Fault]int{}
 	result, err := verify.Run(ctx, plan, func(ctx context.Context) (err error) {
 		faults, err = c.storm(ctx, cluster, line)

@@ -16,7 +16,8 @@ import (
 func printVerified(s streams, r *verify.Result) error {
 	table := newTable(s)
 	fmt.Fprintf(table, "limit\t%d\tof each key: %d keys contended for, %d filled\n", r.Limit, r.Keys, r.KeysFull)
-	fmt.Fprintf(table, "admitted\t%d\tto the key with the most; %d to all, %d denied\n", r.Admitted, r.AdmittedAll, r.Denied)
+	fmt.Fprintf(table, "admitted\t%d\tto the key with the most; %d to all, %d denied, %d of them repeated\n", r.Admitted, r.AdmittedAll,
+		r.Denied, r.Repeated)
 	fmt.Fprintf(table, "lost\t%d\tadmissions that were answered and are not counted\n", r.Lost)
 	fmt.Fprintf(table, "doubled\t%d\tunits counted twice\n", r.Doubled)
 	fmt.Fprintf(table, "unknown\t%d\toutcomes nobody knows; %d more were told by their ids; %d ids replayed\n", r.Unknown,

@@ -19,10 +19,11 @@ import (
 	"github.com/stint-io/stint/internal/verify"
 )
 
-// The policies of the clusters. Neither quota comes back while a test runs: the window shows whether clocks that jump
-// reopen it.
+// The policies of the clusters. None of the quotas comes back while a test runs: the window shows whether clocks that jump
+// reopen it, the flood whether a denial is repeated too long.
 const (
 	clusterQuota    = 1000
+	clusterStale    = 250 * time.Millisecond
 	clusterPolicies = `policies:
   day:
     limits:
@@ -30,21 +31,30 @@ const (
   stock:
     limits:
       - {name: stock, quota: 1000, lifetime: {}}
+  flood:
+    deny_cache: 250ms
+    limits:
+      - {name: flood, quota: 1000, lifetime: {}}
 `
 )
 
-var clusterTargets = []verify.Target{{Policy: "day", Quota: clusterQuota}, {Policy: "stock", Quota: clusterQuota}}
+var clusterTargets = []verify.Target{{Policy: "day", Quota: clusterQuota}, {Policy: "stock", Quota: clusterQuota},
+	{Policy: "flood", Quota: clusterQuota, Stale: clusterStale}}
 
 // newCluster starts three nodes and shows their logs if the test fails.
-func newCluster(t *testing.T) *lab.Cluster { return newClusterWith(t, clusterPolicies) }
+func newCluster(t *testing.T) *lab.Cluster {
+	return newClusterWith(t, lab.Options{Policies: clusterPolicies})
+}
 
-func newClusterWith(t *testing.T, policies string) *lab.Cluster {
+// newClusterWith is newCluster with options; the binary, the nodes and their directory are not the caller's.
+func newClusterWith(t *testing.T, options lab.Options) *lab.Cluster {
 	t.Helper()
 	binary, err := buildBinary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := lab.Start(within(t, 60*time.Second), lab.Options{Binary: binary, Nodes: 3, Dir: t.TempDir(), Policies: policies})
+	options.Binary, options.Nodes, options.Dir = binary, 3, t.TempDir()
+	c, err := lab.Start(within(t, 60*time.Second), options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ const (
 // used exactly what those operations took that were allowed, no key is above its quota, and nothing stays held.
 func TestAllOrNothingUnderKills(t *testing.T) {
 	kills := setting(t, "STINT_CHAOS_KILLS", 5, strconv.Atoi)
-	c := newClusterWith(t, crossingPolicies)
+	c := newClusterWith(t, lab.Options{Policies: crossingPolicies})
 	random := rand.New(rand.NewPCG(seed(t), 1))
 	stop := make(chan struct{})
 	books := make([]map[string]uint64, 16)

@@ -35,7 +35,7 @@ const loginPolicies = `policies:
 // account is killed. Then all five are wrong, and the account is blocked.
 func TestAThousandGuesses(t *testing.T) {
 	rounds := setting(t, "STINT_CHAOS_ROUNDS", 4, strconv.Atoi)
-	c := newClusterWith(t, loginPolicies)
+	c := newClusterWith(t, lab.Options{Policies: loginPolicies})
 	for round := range rounds {
 		key := fmt.Sprintf("user:%d", round)
 		kill := round%2 == 1

@@ -16,6 +16,9 @@ func (m *Model) SetUsed(units uint64, now limit.Time) {
 	if units == 0 {
 		return
 	}
+	if n, ok := old.(*integer); ok && n.isThere(now) {
+		m.memory = &integer{rat(0).Num(), n.until}
+	}
 	if w, ok := old.(window); ok {
 		if from, until, used := w.openAt(now); used > 0 {
 			m.memory = &carried{from: from, until: until, units: units, next: m.memory}

@@ -36,6 +36,9 @@ func copyOf(m memory) memory {
 		return &c
 	case *tally:
 		return &tally{slices.Clone(m.units)}
+	case *integer: // its number is replaced, never changed
+		c := *m
+		return &c
 	case *bucket: // its fractions are replaced, never changed
 		c := *m
 		return &c

@@ -55,6 +55,8 @@ func (h *History) decide(d *Decided) (Answer, Refusal) {
 	switch {
 	case d.Op == Settle:
 		return h.settle(d, all)
+	case d.Op == Tally || d.Op == ReadTally:
+		return h.tally(d, all[0])
 	case d.Op.deciding():
 		return h.judge(d, all), NotRefused
 	case d.Op == Count:

@@ -63,6 +63,8 @@ const (
 	Unblock        Op = 15
 	PutOverride    Op = 16
 	DeleteOverride Op = 17
+	Tally          Op = 25
+	ReadTally      Op = 26
 )
 
 // deciding are the operations that limits and blocks can deny.
@@ -82,6 +84,7 @@ type Decided struct {
 	Amount     int64           // SetUsed, AddUsed
 	Until      limit.Time      // Block
 	Override   *policy.Override
+	Tally      *TallyTerms // Tally
 
 	Refused Refusal // the answer was an error; Answer is empty then
 	Answer  Answer  // as it was given
@@ -96,10 +99,11 @@ const (
 	IDReused           // the id belongs to another request
 	HoldEnded          // the hold or decision was settled in another way, has expired, or is too old
 	OverQuota          // a commit above the hold does not fit
+	TooLarge           // a tally would have more than 64 bits
 )
 
 func (r Refusal) String() string {
-	return [...]string{"no", "id reused", "hold ended", "over quota"}[r]
+	return [...]string{"no", "id reused", "hold ended", "over quota", "too large"}[r]
 }
 
 // Settlement is what a Settle asks for. The numbers of Action and Overage are those of package shard.
@@ -149,7 +153,8 @@ type Answer struct {
 	Replayed     bool
 	RetryAfter   limit.Span
 	HoldExpires  limit.Time
-	Limits       []Status // of every limit of every charge, in their order
+	Limits       []Status // of every limit of every charge, in their order; none of a tally
+	Tallied      *Tallied // Tally and ReadTally
 }
 
 // Status is one limit of one charge in an answer.
@@ -266,6 +271,9 @@ func (d *Decided) request() string {
 			s += fmt.Sprintf(" %+v", c.Inline.Limits)
 		}
 	}
+	if d.Tally != nil {
+		s += fmt.Sprintf(" %+v", *d.Tally)
+	}
 	if d.Settlement != nil {
 		s += fmt.Sprintf(" %+v", *d.Settlement)
 	}
@@ -316,11 +324,14 @@ func (a Answer) differs(original Answer) error {
 	a.Replayed = original.Replayed
 	if a.Place != original.Place || a.Index != original.Index || a.Allowed != original.Allowed ||
 		a.ShadowDenied != original.ShadowDenied || a.RetryAfter != original.RetryAfter ||
-		a.HoldExpires != original.HoldExpires || !slices.Equal(a.Limits, original.Limits) {
+		a.HoldExpires != original.HoldExpires || !slices.Equal(a.Limits, original.Limits) ||
+		!sameTally(a.Tallied, original.Tallied) {
 		return fmt.Errorf("a replay says %+v, the original said %+v", a, original)
 	}
 	return nil
 }
+
+func sameTally(a, b *Tallied) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // compare holds an answer against what it must be. Where the instants were not searched for, they are not looked at.
 func (h *History) compare(got, want *Answer) error {
@@ -340,6 +351,8 @@ func (h *History) compare(got, want *Answer) error {
 		return fmt.Errorf("denied in shadow is %v, must be %v", got.ShadowDenied, want.ShadowDenied)
 	case got.HoldExpires != want.HoldExpires:
 		return fmt.Errorf("the hold expires at %d, must at %d", got.HoldExpires, want.HoldExpires)
+	case !sameTally(got.Tallied, want.Tallied):
+		return fmt.Errorf("the tally is %+v, must be %+v", got.Tallied, want.Tallied)
 	case len(got.Limits) < len(want.Limits):
 		return fmt.Errorf("%d statuses are fewer than its limits", len(got.Limits))
 	case len(got.Limits) > len(want.Limits):

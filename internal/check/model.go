@@ -105,6 +105,9 @@ func (m *Model) Admits(cost uint64, at limit.Time) bool {
 
 // Idle reports whether nothing counts any more at an instant.
 func (m *Model) Idle(at limit.Time) bool {
+	if n, ok := m.memory.(*integer); ok {
+		return !n.isThere(at)
+	}
 	return neverBegun(m.memory) || m.memory.used(at).Sign() == 0
 }
 

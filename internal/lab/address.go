@@ -14,6 +14,7 @@ const (
 	apiPort    = 7400
 	peerPort   = 7401
 	gossipPort = 7402
+	redisPort  = 7403
 	claimPort  = 7499
 )
 

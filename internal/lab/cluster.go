@@ -20,6 +20,7 @@ type Options struct {
 	Policies string   // text of the policies file; "": none
 	Args     []string // further flags of every node
 	Direct   bool     // nothing between the nodes: for measurements
+	Redis    bool     // every node speaks the Redis protocol, too
 }
 
 // Cluster is a running cluster. Nodes count from 0.
@@ -135,6 +136,9 @@ func (c *Cluster) Name(i int) string { return c.node(i).name }
 
 // Addr is the API address of a node, host:port.
 func (c *Cluster) Addr(i int) string { return hostPort(c.node(i).ip, apiPort) }
+
+// RedisAddr is where a node speaks the Redis protocol, if Options say so.
+func (c *Cluster) RedisAddr(i int) string { return hostPort(c.node(i).ip, redisPort) }
 
 // Addrs are the API addresses of all nodes.
 func (c *Cluster) Addrs() (all []string) {

@@ -119,6 +119,9 @@ func (c *Cluster) arguments(n *node) []string {
 	o := c.options
 	args := []string{"serve", "--node-id", n.name, "--data-dir", n.data(), "--api-addr", hostPort(n.ip, apiPort),
 		"--peer-addr", hostPort(n.ip, peerPort), "--gossip-addr", hostPort(n.ip, gossipPort)}
+	if o.Redis {
+		args = append(args, "--redis-addr", hostPort(n.ip, redisPort))
+	}
 	if o.Nodes > 1 {
 		args = append(args, "--advertise", n.announced, "--join", c.seeds(), "--bootstrap-expect", strconv.Itoa(o.Nodes))
 	}

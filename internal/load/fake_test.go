@@ -32,11 +32,14 @@ type fakeServer struct {
 	fail   func(n int) error // of the n-th check, from 1
 	lose   func(n int) bool  // the answer to the n-th check is lost after it was counted
 	stall  time.Duration     // that the first check takes
+	drain  bool              // streams end behind their first answer
 
 	mu    sync.Mutex
 	used  map[string]uint64
 	calls int
-	hosts map[string]int // calls by the address they came to
+	hosts map[string]int // calls by the address they came to: a stream is one
+
+	messages int // that came by streams
 }
 
 // calledAt tells how many calls came to each address.
@@ -129,6 +132,38 @@ func (f *fakeServer) CheckBatch(_ context.Context, r *connect.Request[stintv1.Ch
 		answer.Results = append(answer.Results, result)
 	}
 	return connect.NewResponse(answer), nil
+}
+
+func (f *fakeServer) CheckStream(
+	ctx context.Context, stream *connect.BidiStream[stintv1.CheckBatchRequest, stintv1.CheckBatchResponse],
+) error {
+	for {
+		batch, err := stream.Receive()
+		if err != nil {
+			return nil
+		}
+		f.mu.Lock()
+		f.messages++
+		f.mu.Unlock()
+		answer, err := f.CheckBatch(ctx, connect.NewRequest(batch))
+		if err == nil {
+			err = stream.Send(answer.Msg)
+		}
+		if err != nil {
+			return err
+		}
+		if f.drain {
+			return errDraining()
+		}
+	}
+}
+
+// errDraining says, as the real server does, that nothing without an answer was counted.
+func errDraining() error {
+	err := connect.NewError(connect.CodeUnavailable, errors.New("this node stops"))
+	detail, _ := connect.NewErrorDetail(&stintv1.Failure{Code: "unavailable", Message: "this node stops"})
+	err.AddDetail(detail)
+	return err
 }
 
 // start serves HTTP/1.1 and HTTP/2 without TLS on one port, as the real server does.

@@ -20,6 +20,7 @@ type callError struct {
 	code    string // Connect's name of the code, or "connection"
 	message string
 	fate    fate
+	partial bool // the call's other checks have fates of their own, which are written already
 }
 
 // Error implements error.

@@ -19,7 +19,7 @@ import (
 // client asks the server; it belongs to one caller.
 type client interface {
 	// check asks once, for one check of each key, and writes their fates, in the order of the keys. An error is a
-	// *callError and stands for all of them.
+	// *callError and stands for all of them, unless it is partial.
 	check(keys []uint32, fates []fate) error
 	close()
 }

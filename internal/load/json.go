@@ -82,7 +82,7 @@ func (c jsonCodec) readFates(body []byte, fates []fate) error {
 
 func unreadable(body []byte, found, asked int) *callError {
 	message := fmt.Sprintf("%d results in an answer to %d checks: %.200q", found, asked, body)
-	return &callError{"unreadable", message, unknown}
+	return &callError{code: "unreadable", message: message, fate: unknown}
 }
 
 // nextResult finds the next `"decision": {` or `"failure": {` and returns the text from the brace on.

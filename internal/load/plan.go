@@ -2,7 +2,9 @@ package load
 
 import (
 	"fmt"
+	"net"
 	"net/url"
+	"slices"
 	"time"
 )
 
@@ -14,18 +16,38 @@ const (
 	JSON    Protocol = "json"    // Connect's JSON over HTTP/1.1: what curl speaks
 	Connect Protocol = "connect" // Connect's binary messages over HTTP/1.1
 	GRPC    Protocol = "grpc"    // gRPC over HTTP/2 without TLS
+	Stream  Protocol = "stream"  // CheckStream over gRPC: a stream for each caller, a message for each call
+	Client  Protocol = "client"  // the Go client: the callers share one, which gathers what they ask at the same time
+	Redis   Protocol = "redis"   // RESP2, one connection per caller; a batch is a pipeline
+)
+
+// Work is what one check is over the Redis protocol.
+type Work string
+
+// The kinds of work.
+const (
+	Check  Work = "check"  // STINT.CHECK of the policy; the only one that the other protocols know
+	Incr   Work = "incr"   // INCR: a bare counter
+	Window Work = "window" // a fixed window. stint: STINT.CHECK of the policy; Redis: the usual script
+	Bucket Work = "bucket" // a token bucket, never empty. stint: CL.THROTTLE; Redis: the usual script
 )
 
 // Plan says what to ask, how often and for how long.
 type Plan struct {
 	Addresses     []string      // base URLs of the nodes, as in http://127.0.0.1:7400; the callers spread evenly over them
 	Protocol      Protocol      // "": json
+	GRPC          []string      // protocols grpc and stream: HOST:PORT of the nodes' ports for gRPC alone; none: Addresses
+	Redis         []string      // protocol redis: HOST:PORT of the nodes' Redis ports; the callers spread evenly over them
+	Work          Work          // protocol redis; "": check
+	IsRedis       bool          // what listens at Redis is a Redis, not stint: Addresses and Policy are not needed
+	Wait          int           // IsRedis: WAIT for that many replicas, once behind each call
 	Namespace     string        // "": the server's default
-	Policy        string        // required
+	Policy        string        // required, but for work incr and bucket
 	Tier          string        // "": the policy's default tier
 	Callers       int           // calls under way at once; 0: 64
-	Connections   int           // grpc: HTTP/2 connections that the callers share; 0: 2, at most one per caller; at least one per address
+	Connections   int           // grpc, stream: HTTP/2 connections that the callers share; 0: 2, at most one per caller; at least one per address
 	Keys          int           // keys to spread over, chosen at random; 0: 1, one hot key
+	Walk          bool          // take the keys in turn instead of at random: Count of them are all used once
 	KeyPrefix     string        // the keys are KeyPrefix followed by seven digits
 	Fresh         bool          // nobody has used these keys before: what was not admitted is audited too
 	Batch         int           // checks per call: CheckBatch above 1; 0: 1
@@ -40,16 +62,21 @@ type Plan struct {
 }
 
 const (
-	keysMax    = 9_999_999 // seven digits
-	batchMax   = 1_000     // the server's limit
+	keysMax    = 10_000_000 // seven digits, with those that are drained
+	batchMax   = 1_000      // the server's limit
 	callersMax = 16_384
+	streamsMax = 1_000 // on one connection: the server allows 1,024
 )
 
 // withDefaults fills in the documented zero values.
 func (p Plan) withDefaults() Plan {
-	p.Protocol = Protocol(orDefault(string(p.Protocol), string(JSON)))
+	p.Protocol = orDefault(p.Protocol, JSON)
+	p.Work = orDefault(p.Work, Check)
 	p.Callers = orDefault(p.Callers, 64)
 	p.Connections = max(min(orDefault(p.Connections, 2), p.Callers), len(p.Addresses))
+	if p.Protocol == Stream { // a stream is never given back, so one too many would wait for ever
+		p.Connections = max(p.Connections, (p.Callers+streamsMax-1)/streamsMax)
+	}
 	p.Keys = orDefault(p.Keys, 1)
 	p.Batch = orDefault(p.Batch, 1)
 	p.Cost = orDefault(p.Cost, 1)
@@ -93,6 +120,9 @@ func (p Plan) Validate() error {
 	if p.Cost > 1<<40 {
 		return fmt.Errorf("cost: %d is more than a request may spend (2^40)", p.Cost)
 	}
+	if p.Keys+p.drainedKeys() > keysMax {
+		return fmt.Errorf("keys: %d and %d that are drained are more than %d", p.Keys, p.drainedKeys(), keysMax)
+	}
 	if p.Rate < 0 || p.Duration < 0 || p.Timeout < 0 {
 		return fmt.Errorf("rate, duration and timeout cannot be negative")
 	}
@@ -100,10 +130,10 @@ func (p Plan) Validate() error {
 }
 
 func (p Plan) validateTarget() error {
-	if p.Policy == "" {
+	if p.Policy == "" && p.asksPolicy() {
 		return fmt.Errorf("policy: name the policy to ask")
 	}
-	if len(p.Addresses) == 0 {
+	if len(p.Addresses) == 0 && (p.Protocol != Redis || p.asksPolicy()) {
 		return fmt.Errorf("address: name a server to ask")
 	}
 	for _, address := range p.Addresses {
@@ -113,10 +143,47 @@ func (p Plan) validateTarget() error {
 		}
 	}
 	switch p.Protocol {
-	case JSON, Connect, GRPC:
+	case JSON, Connect, GRPC, Stream, Client:
+		if p.Work != Check || p.IsRedis {
+			return fmt.Errorf("work: protocol %s knows only %s", p.Protocol, Check)
+		}
 		return nil
+	case Redis:
+		return p.validateRedis()
 	}
-	return fmt.Errorf("protocol: %q is none of json, connect, grpc", p.Protocol)
+	return fmt.Errorf("protocol: %q is none of json, connect, grpc, stream, client, redis", p.Protocol)
+}
+
+// sharesConnections reports whether the callers share connections of grpc-go.
+func (p Plan) sharesConnections() bool { return p.Protocol == GRPC || p.Protocol == Stream }
+
+// asksPolicy reports whether the work is that of a policy of the server.
+func (p Plan) asksPolicy() bool { return !p.IsRedis && (p.Work == Check || p.Work == Window) }
+
+func (p Plan) validateRedis() error {
+	if len(p.Redis) == 0 {
+		return fmt.Errorf("redis address: name a Redis port to ask, as in 127.0.0.1:6379")
+	}
+	for _, address := range p.Redis {
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			return fmt.Errorf("redis address: %q is not HOST:PORT, as in 127.0.0.1:6379", address)
+		}
+	}
+	switch {
+	case !slices.Contains([]Work{Check, Incr, Window, Bucket}, p.Work):
+		return fmt.Errorf("work: %q is none of check, incr, window, bucket", p.Work)
+	case p.IsRedis && p.Work == Check:
+		return fmt.Errorf("work: a Redis knows incr, window and bucket, not %s", Check)
+	case p.Wait < 0 || p.Wait > 0 && !p.IsRedis:
+		return fmt.Errorf("wait: is for a Redis; stint never answers before a majority has it on disk")
+	case p.DeniedPercent > 0 && !p.asksPolicy():
+		return fmt.Errorf("denied: work %s has no limit that could be drained", p.Work)
+	case p.Cost != 1 && !p.asksPolicy():
+		return fmt.Errorf("cost: work %s spends one unit", p.Work)
+	case p.Entries > 1 || p.Tier != "" || p.Namespace != "":
+		return fmt.Errorf("entries, tier and namespace: the Redis protocol has no word for them")
+	}
+	return nil
 }
 
 // drainedKeys is how many keys are drained before the run. They follow the others in number.

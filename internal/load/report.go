@@ -11,7 +11,8 @@ import (
 type Report struct {
 	Address     string   `json:"address"` // of all nodes, with commas between them
 	Protocol    Protocol `json:"protocol"`
-	Policy      string   `json:"policy"`
+	Work        Work     `json:"work"`
+	Policy      string   `json:"policy"` // "": the work is not that of a policy
 	Callers     int      `json:"callers"`
 	Connections int      `json:"connections"`
 	Keys        int      `json:"keys"`
@@ -70,7 +71,11 @@ func (r *run) report(elapsed time.Duration) *Report {
 	latency, errors := r.tally.merged()
 	checks := c.admitted + c.denied + c.failed + c.unknown
 	p := r.plan
-	return &Report{Address: strings.Join(p.Addresses, ","), Protocol: p.Protocol, Policy: p.Policy, Callers: p.Callers,
+	addresses := p.Addresses
+	if p.Protocol == Redis {
+		addresses = p.Redis
+	}
+	return &Report{Address: strings.Join(addresses, ","), Protocol: p.Protocol, Work: p.Work, Policy: p.Policy, Callers: p.Callers,
 		Connections: r.connections(), Keys: p.Keys, KeyPrefix: p.KeyPrefix, Batch: p.Batch, Rate: p.Rate,
 		Seconds: elapsed.Seconds(), Calls: c.calls, Checks: checks,
 		CallsPerSecond: perSecond(c.calls, elapsed), ChecksPerSecond: perSecond(checks, elapsed),

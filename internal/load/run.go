@@ -6,9 +6,12 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
+
+	stint "github.com/stint-io/stint/client"
 )
 
 // Progress is what a run has come to so far.
@@ -29,7 +32,10 @@ type run struct {
 	tally    *tally
 	schedule schedule
 	clients  []client
-	grpc     []*grpc.ClientConn // shared connections; nil for HTTP/1.1
+	grpc     []*grpc.ClientConn // connections that protocols grpc and stream share
+	shared   *stint.Client      // protocol client
+	port     *redisPort         // protocol redis
+	walked   atomic.Uint64      // keys that a walk has taken
 }
 
 // Run drives the server as the plan says, until its end or the context's, and reports. progress is called from one
@@ -50,15 +56,18 @@ func Run(ctx context.Context, plan Plan, progress func(Progress)) (*Report, erro
 		return nil, err
 	}
 	defer r.hangUp()
+	if r.port != nil {
+		defer r.port.close()
+	}
 
 	began := time.Now()
-	if err := server.drain(ctx, r.ledger, atRest(rules)); err != nil {
+	if err := r.prepare(ctx, server, atRest(rules)); err != nil {
 		return nil, err
 	}
-	before := server.figures(ctx)
+	before := r.figures(ctx, server)
 	elapsed := r.drive(ctx, progress)
 	// The context may have been cancelled to end the run early; its figures are still wanted.
-	used := server.figures(context.WithoutCancel(ctx)).since(before)
+	used := r.figures(context.WithoutCancel(ctx), server).since(before)
 
 	report := r.report(elapsed)
 	report.ServerCPUMicros = microsPerCheck(used.serverCPU, report.Decided())
@@ -69,12 +78,47 @@ func Run(ctx context.Context, plan Plan, progress func(Progress)) (*Report, erro
 	if report.Decided() == 0 {
 		return report, noDecision(report)
 	}
-	if unbounded != nil {
-		report.Verdict = Verdict{OK: true, Text: "not audited: " + unbounded.Error(), Admitted: report.Admitted * plan.Cost}
-		return report, nil
+	a := audit{plan, rules, span{began, time.Now(), plan.Fresh}}
+	report.Verdict, err = r.verdict(a, unbounded)
+	return report, err
+}
+
+// prepare brings the server into the state that the run begins with.
+func (r *run) prepare(ctx context.Context, server *server, drained uint64) error {
+	if r.port != nil {
+		if err := r.port.prepare(); err != nil {
+			return err
+		}
 	}
-	report.Verdict = audit{plan, rules, span{began, time.Now(), plan.Fresh}}.judge(r.ledger)
-	return report, nil
+	return server.drain(ctx, r.ledger, drained)
+}
+
+// verdict audits the ledger, and leaves no key behind on a Redis port that the audit was the last to need.
+func (r *run) verdict(a audit, unbounded error) (v Verdict, err error) {
+	switch {
+	case r.plan.Protocol == Redis && r.plan.Work == Incr:
+		v, err = r.port.judge(r.ledger)
+	case unbounded != nil:
+		for i := range r.ledger.accounts {
+			v.Admitted += r.ledger.accounts[i].admitted.Load()
+		}
+		v.OK, v.Text = true, "not audited: "+unbounded.Error()
+	default:
+		v = a.judge(r.ledger)
+	}
+	if err == nil && r.port != nil && r.plan.Fresh && (r.plan.IsRedis || !r.plan.asksPolicy()) {
+		err = r.port.sweep()
+	}
+	return v, err
+}
+
+// figures are those of the servers that the run asks.
+func (r *run) figures(ctx context.Context, server *server) figures {
+	f := server.figures(ctx)
+	if r.plan.IsRedis {
+		f.serverCPU = r.port.cpuSeconds()
+	}
+	return f
 }
 
 func noDecision(r *Report) error {
@@ -84,8 +128,11 @@ func noDecision(r *Report) error {
 	return fmt.Errorf("no check was sent to %s: the run was over before it began", r.Address)
 }
 
-// dial makes the callers' clients. HTTP/1.1 connections open with their first call.
-func (r *run) dial() error {
+// dial makes the callers' clients. Connections open with the first call that needs them.
+func (r *run) dial() (err error) {
+	if r.plan.Protocol == Redis {
+		r.port = newRedisPort(r.plan)
+	}
 	var targets []*url.URL
 	for _, address := range r.plan.Addresses {
 		target, err := url.Parse(address)
@@ -94,9 +141,20 @@ func (r *run) dial() error {
 		}
 		targets = append(targets, target)
 	}
-	if r.plan.Protocol == GRPC {
-		var err error
-		if r.grpc, err = dialGRPC(targets, r.plan.Connections); err != nil {
+	if r.plan.Protocol == Client {
+		if r.shared, err = stint.New(stint.Config{Addresses: r.plan.Addresses}); err != nil {
+			return err
+		}
+	}
+	if r.plan.sharesConnections() {
+		doors := targets
+		if len(r.plan.GRPC) > 0 {
+			doors = nil
+		}
+		for _, address := range r.plan.GRPC {
+			doors = append(doors, &url.URL{Scheme: "http", Host: address})
+		}
+		if r.grpc, err = dialGRPC(doors, r.plan.Connections); err != nil {
 			return err
 		}
 	}
@@ -108,8 +166,14 @@ func (r *run) dial() error {
 
 func (r *run) newClient(targets []*url.URL, caller int) client {
 	switch r.plan.Protocol {
+	case Redis:
+		return newRESP(r.plan, caller)
 	case GRPC:
 		return &grpcClient{conns: r.grpc, at: caller % len(r.grpc), codec: newWireCodec(r.plan), timeout: r.plan.Timeout}
+	case Stream:
+		return &streamClient{conns: r.grpc, at: caller % len(r.grpc), codec: newWireCodec(r.plan), timeout: r.plan.Timeout}
+	case Client:
+		return sharedClient{r.shared, r.plan}
 	case Connect:
 		return newHTTP1(targets, caller, newWireCodec(r.plan), r.plan.Timeout)
 	}
@@ -123,11 +187,18 @@ func (r *run) hangUp() {
 	for _, c := range r.grpc {
 		c.Close()
 	}
+	if r.shared != nil {
+		r.shared.Close()
+	}
 }
 
+// connections is how many carry the load. The Go client keeps one to each node.
 func (r *run) connections() int {
-	if r.grpc != nil {
+	switch {
+	case r.grpc != nil:
 		return len(r.grpc)
+	case r.shared != nil:
+		return len(r.plan.Addresses)
 	}
 	return len(r.clients)
 }
@@ -177,8 +248,9 @@ func (r *run) call(ctx context.Context, caller int) {
 		latency := time.Since(from)
 		var failure *callError
 		if err != nil {
-			failure = asCallError(err)
-			fill(fates, failure.fate)
+			if failure = asCallError(err); !failure.partial {
+				fill(fates, failure.fate)
+			}
 		}
 		for i, key := range keys {
 			r.ledger.enter(key, fates[i], r.plan.Cost)
@@ -209,6 +281,8 @@ func (r *run) choose(keys []uint32) {
 	drained := r.plan.drainedKeys()
 	for i := range keys {
 		switch {
+		case r.plan.Walk:
+			keys[i] = uint32((r.walked.Add(1) - 1) % uint64(r.plan.Keys))
 		case drained > 0 && rand.IntN(100) < r.plan.DeniedPercent:
 			keys[i] = uint32(r.plan.Keys + rand.IntN(drained))
 		case r.plan.Keys > 1:

@@ -27,12 +27,22 @@ type server struct {
 }
 
 func newServer(p Plan) *server {
-	h := &http.Client{Timeout: p.Timeout}
-	return &server{plan: p, http: h, limits: stintv1connect.NewLimitServiceClient(h, p.Addresses[0])}
+	s := &server{plan: p, http: &http.Client{Timeout: p.Timeout}}
+	if len(p.Addresses) > 0 {
+		s.limits = stintv1connect.NewLimitServiceClient(s.http, p.Addresses[0])
+	}
+	return s
 }
 
 // rules reads the policy's limits. unbounded says why there can be no audit; err ends the run.
 func (s *server) rules(ctx context.Context) (rules []rule, unbounded, err error) {
+	switch {
+	case s.plan.asksPolicy():
+	case s.plan.Work == Bucket && !s.plan.IsRedis:
+		return []rule{{atRest: bucketQuota, quota: bucketQuota, refill: bucketQuota, period: bucketRefillEach}}, nil, nil
+	default:
+		return nil, errors.New("a script of Redis has no policy"), nil
+	}
 	answer, address, err := s.list(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the policies of %s: %w", address, err)

@@ -7,7 +7,7 @@ import (
 
 // The callers spread over the nodes of one cluster, and the audit counts what all of them admitted.
 func TestCallersSpreadOverTheAddresses(t *testing.T) {
-	for _, protocol := range []Protocol{JSON, Connect, GRPC} {
+	for _, protocol := range []Protocol{JSON, Connect, GRPC, Stream} {
 		fake := newFake(100)
 		p := countPlan(fake.start(t), protocol)
 		p.Addresses = append(p.Addresses, fake.start(t), fake.start(t))
@@ -27,7 +27,7 @@ func TestCallersSpreadOverTheAddresses(t *testing.T) {
 
 // Nobody listens at two of three addresses: what was not sent there goes to the next one, and nothing fails.
 func TestARefusedConnectionGoesToTheNextAddress(t *testing.T) {
-	for _, protocol := range []Protocol{JSON, Connect, GRPC} {
+	for _, protocol := range []Protocol{JSON, Connect, GRPC, Stream, Client} {
 		fake := newFake(100)
 		p := countPlan(fake.start(t), protocol)
 		p.Addresses = []string{"http://127.0.0.1:1", p.Addresses[0], "http://127.0.0.1:2"}

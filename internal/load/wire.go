@@ -47,15 +47,27 @@ func (c wireCodec) appendBody(dst []byte, keys []uint32) []byte {
 	if len(keys) == 1 {
 		return c.one.appendTo(dst, keys[0])
 	}
+	return c.appendBatch(dst, keys)
+}
+
+// appendBatch writes a CheckBatchRequest, be it of one check.
+func (c wireCodec) appendBatch(dst []byte, keys []uint32) []byte {
 	for _, key := range keys {
 		dst = c.inBatch.appendTo(dst, key)
 	}
 	return dst
 }
 
-// readFates reads a CheckResponse (field 1 is its decision) or a CheckBatchResponse (field 1 is a result, whose
-// field 1 is a decision and whose field 2 is a failure).
+// readFates reads a CheckResponse (field 1 is its decision) or, of more than one check, a CheckBatchResponse.
 func (c wireCodec) readFates(body []byte, fates []fate) error {
+	return readWire(body, fates, len(fates) > 1)
+}
+
+// readBatch reads a CheckBatchResponse, be it of one check: field 1 is a result, whose field 1 is a decision and whose
+// field 2 is a failure.
+func (c wireCodec) readBatch(body []byte, fates []fate) error { return readWire(body, fates, true) }
+
+func readWire(body []byte, fates []fate, batch bool) error {
 	rest := body
 	for i := range fates {
 		message, _, after, ok := nextMessage(rest)
@@ -63,7 +75,7 @@ func (c wireCodec) readFates(body []byte, fates []fate) error {
 			return unreadable(body, i, len(fates))
 		}
 		field := protowire.Number(1)
-		if len(fates) > 1 {
+		if batch {
 			message, field, _, ok = nextMessage(message)
 		}
 		if !ok {

@@ -18,6 +18,7 @@ type fake struct {
 	used   map[string]uint64
 	ids    map[string]reply
 	seq    map[uint32]uint64
+	denied map[string]denial // by key
 	checks int
 
 	// Faults. n counts the checks that are not peeks, from 1.
@@ -34,7 +35,13 @@ type fake struct {
 	stale     func(n int) bool // the place of a decision lies before that of its predecessor
 	stall     func(n int) time.Duration
 	reset     func(n int) bool // everything counted is forgotten
+	repeat    time.Duration    // no fault, where it is allowed: denials without an id are repeated for so long
 	copied    func(n int) bool // no fault: the answer went to a copy, which says that it was counted and what is used now
+}
+
+type denial struct {
+	at    reply
+	asked time.Time
 }
 
 type reply struct {
@@ -44,7 +51,7 @@ type reply struct {
 }
 
 func newFake(quota uint64) *fake {
-	return &fake{quota: quota, used: map[string]uint64{}, ids: map[string]reply{}, seq: map[uint32]uint64{}}
+	return &fake{quota: quota, used: map[string]uint64{}, ids: map[string]reply{}, seq: map[uint32]uint64{}, denied: map[string]denial{}}
 }
 
 func (f *fake) start(t *testing.T) string {
@@ -53,6 +60,7 @@ func (f *fake) start(t *testing.T) string {
 	mux.HandleFunc("/stint.v1.LimitService/Get", f.get)
 	mux.HandleFunc("/stint.v1.PolicyService/List", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"policies":[{"name":"good","limits":[{"name":"a","quota":"50","fixedWindow":{"period":"86400s","anchor":"ANCHOR_FIRST_HIT"}}]},`+
+			`{"name":"flood","denyCache":"0.250s","limits":[{"name":"a","quota":"50","lifetime":{}}]},`+
 			`{"name":"epoch","limits":[{"name":"a","quota":"50","fixedWindow":{"period":"86400s","anchor":"ANCHOR_EPOCH"}}]},`+
 			`{"name":"short","limits":[{"name":"a","quota":"50","fixedWindow":{"period":"60s","anchor":"ANCHOR_FIRST_HIT"}}]},`+
 			`{"name":"life","limits":[{"name":"a","quota":"7","lifetime":{}}]},`+
@@ -94,6 +102,10 @@ func (f *fake) check(w http.ResponseWriter, r *http.Request) {
 		fail(w, "unavailable")
 		return
 	}
+	if d, ok := f.denied[key]; ok && body.ID == "" && time.Since(d.asked) < f.repeat {
+		f.answer(w, false, false, f.quota, d.at, false)
+		return
+	}
 	if old, ok := f.ids[body.ID]; ok && body.ID != "" {
 		f.answer(w, true, true, old.used, old, false)
 		return
@@ -122,6 +134,9 @@ func (f *fake) check(w http.ResponseWriter, r *http.Request) {
 		}
 	} else if f.lieOnDeny {
 		used = f.quota
+	}
+	if !allowed {
+		f.denied[key] = denial{at, time.Now()}
 	}
 	switch {
 	case is(f.lose, n):

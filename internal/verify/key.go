@@ -1,27 +1,34 @@
 package verify
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // key is one contended counter and all that its clients know of it.
 type key struct {
 	policy, name string
 	quota        uint64
+	stale        time.Duration // as Target has it
 	shard        *shard
 
 	mu       sync.Mutex
 	taken    numbers // the values of `used` that admissions were answered with: each belongs to one
 	acked    uint64  // admissions that were answered
 	denials  uint64
-	possible uint64 // operations begun that are not known to have counted nothing
-	open     uint64 // operations whose outcome nobody knows
-	seen     uint64 // the highest `used` of any answer
-	units    []mark // by used: where it was admitted; for the order of the log
+	denied   time.Time // when the first of them came
+	repeats  uint64    // of the denials those that were older than an answer that had come before they were asked for
+	possible uint64    // operations begun that are not known to have counted nothing
+	open     uint64    // operations whose outcome nobody knows
+	seen     uint64    // the highest `used` of any answer
+	units    []mark    // by used: where it was admitted; for the order of the log
 }
 
 // floor is what an operation must not fall behind: everything that was answered before it began.
 type floor struct {
 	used   uint64 // of its key
 	newest mark   // of its shard
+	denied mark   // for a denial: what had been answered before the time for which one may be repeated
 }
 
 // numbers is a set of small numbers.
@@ -45,7 +52,11 @@ func (k *key) begin() floor {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.possible++
-	return floor{k.seen, k.shard.newestMark()}
+	f := floor{used: k.seen, newest: k.shard.newestMark()}
+	if k.stale > 0 {
+		f.denied = k.shard.newestAt(time.Now().Add(-k.stale))
+	}
+	return f
 }
 
 // leave notes that an operation certainly counted nothing.
@@ -91,13 +102,22 @@ func (k *key) admit(a answer, since floor, hasID bool) error {
 	return nil
 }
 
+// repeatable tells whether a denial may be a copy of an earlier one: never to a request that has an id.
+func (k *key) repeatable(hasID bool) bool { return k.stale > 0 && !hasID }
+
 // deny enters a denial. It is right only if the key can be full.
-func (k *key) deny(a answer, since floor) error {
+func (k *key) deny(a answer, since floor, hasID bool) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.possible-- // it counted nothing itself
-	k.denials++
-	if err := k.common(a, since); err != nil {
+	if k.denials++; k.denials == 1 {
+		k.denied = time.Now()
+	}
+	order := k.common
+	if k.repeatable(hasID) {
+		order = k.repeated
+	}
+	if err := order(a, since); err != nil {
 		return err
 	}
 	if a.used != k.quota {
@@ -111,8 +131,30 @@ func (k *key) deny(a answer, since floor) error {
 	return nil
 }
 
-// common holds what is true of every answer.
+// repeated holds what is true of a denial that may be a copy of an earlier one: that one was asked for no longer ago than the
+// policy allows, so it lies behind all that had been answered by then. Its time is that of telling it, and says nothing.
+func (k *key) repeated(a answer, since floor) error {
+	if err := k.plausible(a, since); err != nil {
+		return err
+	}
+	if none := (mark{}); since.denied != none && !since.denied.place.before(a.place) {
+		return finding(disordered, "%v: denied at %v, to an operation that began more than %v after an answer of %v", k,
+			a.place, k.stale, since.denied.place)
+	} else if since.newest != none && !since.newest.place.before(a.place) {
+		k.repeats++
+	}
+	return nil
+}
+
+// common holds what is true of every answer that is no copy.
 func (k *key) common(a answer, since floor) error {
+	if err := k.plausible(a, since); err != nil {
+		return err
+	}
+	return k.shard.enter(mark{a.place, a.at}, since.newest)
+}
+
+func (k *key) plausible(a answer, since floor) error {
 	switch {
 	case a.quota != k.quota:
 		return finding(wrongAnswer, "%v: answered with a quota of %d, want %d", k, a.quota, k.quota)
@@ -122,7 +164,7 @@ func (k *key) common(a answer, since floor) error {
 		return finding(forgotten, "%v: %d used, after %d had been answered (%v, before %v)", k, a.used, since.used, a.place,
 			since.newest.place)
 	}
-	return k.shard.enter(mark{a.place, a.at}, since.newest)
+	return nil
 }
 
 // note raises what later answers are compared with.
@@ -137,11 +179,12 @@ func (k *key) note(a answer) {
 func (k *key) full() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.denials >= denialsEnough
+	return k.denials >= denialsEnough && time.Since(k.denied) > denialsOver*k.stale
 }
 
-// denialsEnough is how many denials a key hears before another takes its place.
-const denialsEnough = 20
+// denialsEnough is how many denials a key hears before another takes its place, and denialsOver how many times as long as one of
+// them may be repeated it stays at least.
+const denialsEnough, denialsOver = 20, 3
 
 // settle compares what is counted in the end with what was answered.
 func (k *key) settle(final uint64) (findings []error) {

@@ -15,7 +15,7 @@ func TestCrossedAnswersMustFitIntoOneOrder(t *testing.T) {
 		"units against the log":       {[]mark{at(2, 11), at(1, 10)}, false},
 		"one entry with two instants": {[]mark{at(1, 10), at(1, 11)}, false},
 	} {
-		k := &key{quota: 10, shard: newShard(0, nil), units: append([]mark{{}}, test.units...)}
+		k := &key{quota: 10, shard: newShard(0, 0, nil), units: append([]mark{{}}, test.units...)}
 		entered := error(nil)
 		for _, m := range test.units {
 			if m == (mark{}) {

@@ -11,6 +11,7 @@ import (
 type Target struct {
 	Policy string
 	Quota  uint64
+	Stale  time.Duration // nodes may repeat a denial for so long without asking again: the policy's deny_cache; 0: never
 }
 
 // Plan says what to ask.
@@ -69,6 +70,14 @@ func orDefault[T comparable](value, fallback T) T {
 		return fallback
 	}
 	return value
+}
+
+// memory is for how long a denial of any of the targets may be repeated.
+func (p Plan) memory() (longest time.Duration) {
+	for _, t := range p.Targets {
+		longest = max(longest, t.Stale)
+	}
+	return longest
 }
 
 // urlOf adds the scheme that people leave out.

@@ -11,7 +11,8 @@ import (
 //   - every unit was admitted once: no two admissions of a key were given the same number;
 //   - what is counted in the end holds every admission that was answered, and nothing but what may have been;
 //   - every id that was admitted is answered the same way when it is asked for again (a sample of 2,000);
-//   - answers of a shard lie in its log, and in its time, in an order that clients can have seen;
+//   - answers of a shard lie in its log, and in its time, in an order that clients can have seen, but for denials that a
+//     policy's deny_cache lets nodes repeat: they are older by no more than that;
 //   - everything was answered in the end.
 type Result struct {
 	Exact bool   `json:"exact"`
@@ -23,8 +24,9 @@ type Result struct {
 	KeysFull    int    `json:"keysFull"`    // that admitted all of their limit
 	AdmittedAll uint64 `json:"admittedAll"` // to all keys, acknowledged
 	Denied      uint64 `json:"denied"`
-	Lost        uint64 `json:"lost"`    // admissions that were answered and are not counted, or forgotten
-	Doubled     uint64 `json:"doubled"` // units counted twice
+	Repeated    uint64 `json:"repeated"` // denials that were certainly copies of earlier ones, as a deny_cache allows
+	Lost        uint64 `json:"lost"`     // admissions that were answered and are not counted, or forgotten
+	Doubled     uint64 `json:"doubled"`  // units counted twice
 
 	Seconds    float64 `json:"seconds"` // of the load
 	Operations uint64  `json:"operations"`
@@ -75,6 +77,7 @@ func (r *run) result(lasted time.Duration) *Result {
 	for _, k := range r.keys {
 		out.Admitted = max(out.Admitted, k.acked)
 		out.Unknown += k.open
+		out.Repeated += k.repeats
 		if k.acked >= k.quota {
 			out.KeysFull++
 		}

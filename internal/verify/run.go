@@ -141,7 +141,8 @@ func (r *run) draw(ctx context.Context) error {
 	r.drawn++
 	r.mu.Unlock()
 	target := r.plan.Targets[n%len(r.plan.Targets)]
-	k := &key{policy: target.Policy, name: fmt.Sprintf("%s%d", r.plan.KeyPrefix, n), quota: target.Quota}
+	k := &key{policy: target.Policy, name: fmt.Sprintf("%s%d", r.plan.KeyPrefix, n), quota: target.Quota,
+		stale: target.Stale}
 	for node := n; ; node++ {
 		attempt, cancel := context.WithTimeout(ctx, r.plan.Deadline)
 		a := r.caller.check(attempt, node%len(r.plan.Addresses), k, "", "MODE_PEEK")
@@ -169,7 +170,7 @@ func (r *run) addSpare(k *key, id uint32) {
 	defer r.mu.Unlock()
 	s, ok := r.shards[id]
 	if !ok {
-		s = newShard(id, r.plan.Outage)
+		s = newShard(id, r.plan.memory(), r.plan.Outage)
 		r.shards[id] = s
 	}
 	k.shard = s

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"slices"
+	"sort"
 	"sync"
 	"time"
 )
@@ -10,8 +11,11 @@ import (
 type shard struct {
 	id uint32
 
+	memory time.Duration // how far back answers can be asked for by time
+
 	mu     sync.Mutex
 	newest mark            // of all answers
+	recent []heard         // those that were newest within the memory, and the last one before; oldest first
 	times  map[place]int64 // shard time of every entry that an answer named
 
 	asked  time.Time // when the first operation began that came after the last answer; zero: none did
@@ -27,8 +31,25 @@ type mark struct {
 	at    int64
 }
 
-func newShard(id uint32, tell func(Outage)) *shard {
-	return &shard{id: id, times: map[place]int64{}, tell: tell}
+// heard is when an answer came that was newer than all before.
+type heard struct {
+	when time.Time
+	mark mark
+}
+
+func newShard(id uint32, memory time.Duration, tell func(Outage)) *shard {
+	return &shard{id: id, memory: memory, times: map[place]int64{}, tell: tell}
+}
+
+// newestAt is the newest mark of all answers that had come by an instant, which lies no further back than the memory.
+func (s *shard) newestAt(t time.Time) mark {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	later := sort.Search(len(s.recent), func(i int) bool { return s.recent[i].when.After(t) })
+	if later == 0 {
+		return mark{}
+	}
+	return s.recent[later-1].mark
 }
 
 func (s *shard) newestMark() mark {
@@ -52,8 +73,21 @@ func (s *shard) enter(m, since mark) error {
 	s.times[m.place] = m.at
 	if s.newest.place.before(m.place) {
 		s.newest = m
+		s.keep(m)
 	}
 	return nil
+}
+
+// keep adds to what is recent, and drops what is not any more.
+func (s *shard) keep(m mark) {
+	if s.memory == 0 {
+		return
+	}
+	now := time.Now()
+	s.recent = append(s.recent, heard{now, m})
+	for len(s.recent) > 1 && now.Sub(s.recent[1].when) > s.memory {
+		s.recent = s.recent[1:]
+	}
 }
 
 // ordered holds that time went forward from entry to entry.

@@ -12,8 +12,9 @@ import (
 const windowLeast = time.Hour
 
 type policyBody struct {
-	Name   string
-	Limits []ruleBody
+	Name      string
+	DenyCache string // a duration
+	Limits    []ruleBody
 }
 
 type ruleBody struct {
@@ -50,7 +51,15 @@ func FindTarget(ctx context.Context, address, policy string) (Target, error) {
 	if why := limits[0].unfit(); why != "" {
 		return Target{}, fmt.Errorf("limit %s of policy %s %s. %s", limits[0].Name, policy, why, advice)
 	}
-	return Target{Policy: policy, Quota: uint64(limits[0].Quota)}, nil
+	t := Target{Policy: policy, Quota: uint64(limits[0].Quota)}
+	if text := reply.Policies[at].DenyCache; text != "" {
+		stale, err := time.ParseDuration(text)
+		if err != nil {
+			return Target{}, fmt.Errorf("deny_cache of policy %s: %w", policy, err)
+		}
+		t.Stale = stale
+	}
+	return t, nil
 }
 
 // advice is a policy that can be verified.

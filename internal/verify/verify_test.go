@@ -28,7 +28,7 @@ func (f *fake) atChecks(n int) func(context.Context) error {
 func runAgainst(t *testing.T, f *fake, change func(*Plan)) *Result {
 	t.Helper()
 	address := f.start(t)
-	p := Plan{Addresses: []string{address, address}, Targets: []Target{{"good", f.quota}}, Keys: 5, Workers: 8, IDs: 50,
+	p := Plan{Addresses: []string{address, address}, Targets: []Target{{"good", f.quota, 0}}, Keys: 5, Workers: 8, IDs: 50,
 		Deadline: 200 * time.Millisecond, Settle: 20 * time.Second, Seed: 1}
 	if change != nil {
 		change(&p)
@@ -97,6 +97,29 @@ func TestAWrongServerIsCaught(t *testing.T) {
 	}
 }
 
+// Denials may be repeated where the policy allows it, and as long as it does.
+func TestARepeatedDenialIsNoOlderThanItMayBe(t *testing.T) {
+	for name, test := range map[string]struct {
+		repeat, stale time.Duration
+		exact         bool
+	}{
+		"as long as it may":       {20 * time.Millisecond, 20 * time.Millisecond, true},
+		"too long":                {time.Hour, time.Millisecond, false},
+		"where it may not be":     {20 * time.Millisecond, 0, false},
+		"it may be, and is never": {0, 20 * time.Millisecond, true},
+	} {
+		f := newFake(60)
+		f.repeat = test.repeat
+		r := runAgainst(t, f, func(p *Plan) { p.Targets[0].Stale, p.Keys, p.IDs = test.stale, 12, 0 })
+		if r.Exact != test.exact || !r.Exact && r.Findings[string(disordered)] == 0 {
+			t.Errorf("%s: exact %v, found %v: %v", name, r.Exact, r.Findings, r.Evidence)
+		}
+		if repeated := r.Repeated > 0; repeated != (test.repeat > 0 && test.stale > 0) {
+			t.Errorf("%s: %d denials were seen to be repeated", name, r.Repeated)
+		}
+	}
+}
+
 // Without ids an outcome that was never learned stays unknown, and is allowed for both ways.
 func TestUnknownOutcomesWithoutIDs(t *testing.T) {
 	f := newFake(60)
@@ -148,7 +171,7 @@ func TestSilenceIsNotExact(t *testing.T) {
 
 func TestThePaceIsKept(t *testing.T) {
 	f := newFake(100_000)
-	p := Plan{Addresses: []string{f.start(t)}, Targets: []Target{{"good", 100_000}}, Rate: 500, Settle: 20 * time.Millisecond, Seed: 1}
+	p := Plan{Addresses: []string{f.start(t)}, Targets: []Target{{"good", 100_000, 0}}, Rate: 500, Settle: 20 * time.Millisecond, Seed: 1}
 	seen := 0
 	_, err := Run(context.Background(), p, func(ctx context.Context) error {
 		pause(ctx, time.Second)
@@ -164,9 +187,12 @@ func TestThePaceIsKept(t *testing.T) {
 
 func TestTargets(t *testing.T) {
 	address := newFake(1).start(t)
-	for policy, want := range map[string]string{"good": "", "life": "", "epoch": "gives back", "short": "less than an hour",
+	for policy, want := range map[string]string{"good": "", "life": "", "flood": "", "epoch": "gives back", "short": "less than an hour",
 		"two": "has 2 limits", "absent": "no policy"} {
 		target, err := FindTarget(context.Background(), address, policy)
+		if stale := policy == "flood"; target.Stale > 0 != stale {
+			t.Errorf("%s: denials may be repeated for %v", policy, target.Stale)
+		}
 		if want == "" && (err != nil || target.Quota == 0) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %+v, %v; want %q", policy, target, err, want)
 		}

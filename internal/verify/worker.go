@@ -64,7 +64,9 @@ func (w *worker) operate(ctx context.Context) {
 	switch a.fate {
 	case admitted, denied:
 		now := time.Now()
-		k.shard.answered(o.began, now)
+		if a.fate == admitted || !k.repeatable(o.id != "") { // else its shard need not have been asked
+			k.shard.answered(o.began, now)
+		}
 		r.latencies[w.number] = append(r.latencies[w.number], uint32(now.Sub(o.began).Microseconds()))
 	default:
 		r.counts.missed.Add(1)
@@ -109,7 +111,7 @@ func (r *run) conclude(o *operation, a answer) {
 		}
 	case denied:
 		r.counts.denied.Add(1)
-		r.book.find(o.key.deny(a, o.since))
+		r.book.find(o.key.deny(a, o.since, o.id != ""))
 	case refused:
 		o.key.leave()
 	case unknown:

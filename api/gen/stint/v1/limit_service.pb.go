@@ -2166,11 +2166,12 @@ const file_stint_v1_limit_service_proto_rawDesc = "" +
 	"\x13OVERAGE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rOVERAGE_CLAMP\x10\x01\x12\x10\n" +
 	"\fOVERAGE_DEBT\x10\x02\x12\x12\n" +
-	"\x0eOVERAGE_REJECT\x10\x032\x84\x03\n" +
+	"\x0eOVERAGE_REJECT\x10\x032\xd2\x03\n" +
 	"\fLimitService\x128\n" +
 	"\x05Check\x12\x16.stint.v1.CheckRequest\x1a\x17.stint.v1.CheckResponse\x12G\n" +
 	"\n" +
-	"CheckBatch\x12\x1b.stint.v1.CheckBatchRequest\x1a\x1c.stint.v1.CheckBatchResponse\x12>\n" +
+	"CheckBatch\x12\x1b.stint.v1.CheckBatchRequest\x1a\x1c.stint.v1.CheckBatchResponse\x12L\n" +
+	"\vCheckStream\x12\x1b.stint.v1.CheckBatchRequest\x1a\x1c.stint.v1.CheckBatchResponse(\x010\x01\x12>\n" +
 	"\aReserve\x12\x18.stint.v1.ReserveRequest\x1a\x19.stint.v1.ReserveResponse\x12;\n" +
 	"\x06Settle\x12\x17.stint.v1.SettleRequest\x1a\x18.stint.v1.SettleResponse\x127\n" +
 	"\x03Get\x12\x14.stint.v1.GetRequest\x1a\x15.stint.v1.GetResponse\"\x03\x90\x02\x01\x12;\n" +
@@ -2264,18 +2265,20 @@ var file_stint_v1_limit_service_proto_depIdxs = []int32{
 	11, // 36: stint.v1.AdjustResponse.limits:type_name -> stint.v1.LimitStatus
 	3,  // 37: stint.v1.LimitService.Check:input_type -> stint.v1.CheckRequest
 	5,  // 38: stint.v1.LimitService.CheckBatch:input_type -> stint.v1.CheckBatchRequest
-	12, // 39: stint.v1.LimitService.Reserve:input_type -> stint.v1.ReserveRequest
-	14, // 40: stint.v1.LimitService.Settle:input_type -> stint.v1.SettleRequest
-	21, // 41: stint.v1.LimitService.Get:input_type -> stint.v1.GetRequest
-	23, // 42: stint.v1.LimitService.Adjust:input_type -> stint.v1.AdjustRequest
-	4,  // 43: stint.v1.LimitService.Check:output_type -> stint.v1.CheckResponse
-	6,  // 44: stint.v1.LimitService.CheckBatch:output_type -> stint.v1.CheckBatchResponse
-	13, // 45: stint.v1.LimitService.Reserve:output_type -> stint.v1.ReserveResponse
-	20, // 46: stint.v1.LimitService.Settle:output_type -> stint.v1.SettleResponse
-	22, // 47: stint.v1.LimitService.Get:output_type -> stint.v1.GetResponse
-	26, // 48: stint.v1.LimitService.Adjust:output_type -> stint.v1.AdjustResponse
-	43, // [43:49] is the sub-list for method output_type
-	37, // [37:43] is the sub-list for method input_type
+	5,  // 39: stint.v1.LimitService.CheckStream:input_type -> stint.v1.CheckBatchRequest
+	12, // 40: stint.v1.LimitService.Reserve:input_type -> stint.v1.ReserveRequest
+	14, // 41: stint.v1.LimitService.Settle:input_type -> stint.v1.SettleRequest
+	21, // 42: stint.v1.LimitService.Get:input_type -> stint.v1.GetRequest
+	23, // 43: stint.v1.LimitService.Adjust:input_type -> stint.v1.AdjustRequest
+	4,  // 44: stint.v1.LimitService.Check:output_type -> stint.v1.CheckResponse
+	6,  // 45: stint.v1.LimitService.CheckBatch:output_type -> stint.v1.CheckBatchResponse
+	6,  // 46: stint.v1.LimitService.CheckStream:output_type -> stint.v1.CheckBatchResponse
+	13, // 47: stint.v1.LimitService.Reserve:output_type -> stint.v1.ReserveResponse
+	20, // 48: stint.v1.LimitService.Settle:output_type -> stint.v1.SettleResponse
+	22, // 49: stint.v1.LimitService.Get:output_type -> stint.v1.GetResponse
+	26, // 50: stint.v1.LimitService.Adjust:output_type -> stint.v1.AdjustResponse
+	44, // [44:51] is the sub-list for method output_type
+	37, // [37:44] is the sub-list for method input_type
 	37, // [37:37] is the sub-list for extension type_name
 	37, // [37:37] is the sub-list for extension extendee
 	0,  // [0:37] is the sub-list for field type_name

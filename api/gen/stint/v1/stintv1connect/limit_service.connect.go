@@ -37,6 +37,9 @@ const (
 	LimitServiceCheckProcedure = "/stint.v1.LimitService/Check"
 	// LimitServiceCheckBatchProcedure is the fully-qualified name of the LimitService's CheckBatch RPC.
 	LimitServiceCheckBatchProcedure = "/stint.v1.LimitService/CheckBatch"
+	// LimitServiceCheckStreamProcedure is the fully-qualified name of the LimitService's CheckStream
+	// RPC.
+	LimitServiceCheckStreamProcedure = "/stint.v1.LimitService/CheckStream"
 	// LimitServiceReserveProcedure is the fully-qualified name of the LimitService's Reserve RPC.
 	LimitServiceReserveProcedure = "/stint.v1.LimitService/Reserve"
 	// LimitServiceSettleProcedure is the fully-qualified name of the LimitService's Settle RPC.
@@ -53,6 +56,10 @@ type LimitServiceClient interface {
 	Check(context.Context, *connect.Request[v1.CheckRequest]) (*connect.Response[v1.CheckResponse], error)
 	// CheckBatch makes many independent checks in one call. One that fails does not fail the others.
 	CheckBatch(context.Context, *connect.Request[v1.CheckBatchRequest]) (*connect.Response[v1.CheckBatchResponse], error)
+	// CheckStream answers each message as CheckBatch would, in the order of the messages. A few are decided at once, in any
+	// order. When it ends with an error, every message without an answer was counted not at all, unless the Failure says
+	// maybe_applied or there is none. Needs HTTP/2.
+	CheckStream(context.Context) *connect.BidiStreamForClient[v1.CheckBatchRequest, v1.CheckBatchResponse]
 	// Reserve holds units now, to be settled later.
 	Reserve(context.Context, *connect.Request[v1.ReserveRequest]) (*connect.Response[v1.ReserveResponse], error)
 	// Settle finishes a hold, or refunds a decision.
@@ -86,6 +93,12 @@ func NewLimitServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(limitServiceMethods.ByName("CheckBatch")),
 			connect.WithClientOptions(opts...),
 		),
+		checkStream: connect.NewClient[v1.CheckBatchRequest, v1.CheckBatchResponse](
+			httpClient,
+			baseURL+LimitServiceCheckStreamProcedure,
+			connect.WithSchema(limitServiceMethods.ByName("CheckStream")),
+			connect.WithClientOptions(opts...),
+		),
 		reserve: connect.NewClient[v1.ReserveRequest, v1.ReserveResponse](
 			httpClient,
 			baseURL+LimitServiceReserveProcedure,
@@ -116,12 +129,13 @@ func NewLimitServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 
 // limitServiceClient implements LimitServiceClient.
 type limitServiceClient struct {
-	check      *connect.Client[v1.CheckRequest, v1.CheckResponse]
-	checkBatch *connect.Client[v1.CheckBatchRequest, v1.CheckBatchResponse]
-	reserve    *connect.Client[v1.ReserveRequest, v1.ReserveResponse]
-	settle     *connect.Client[v1.SettleRequest, v1.SettleResponse]
-	get        *connect.Client[v1.GetRequest, v1.GetResponse]
-	adjust     *connect.Client[v1.AdjustRequest, v1.AdjustResponse]
+	check       *connect.Client[v1.CheckRequest, v1.CheckResponse]
+	checkBatch  *connect.Client[v1.CheckBatchRequest, v1.CheckBatchResponse]
+	checkStream *connect.Client[v1.CheckBatchRequest, v1.CheckBatchResponse]
+	reserve     *connect.Client[v1.ReserveRequest, v1.ReserveResponse]
+	settle      *connect.Client[v1.SettleRequest, v1.SettleResponse]
+	get         *connect.Client[v1.GetRequest, v1.GetResponse]
+	adjust      *connect.Client[v1.AdjustRequest, v1.AdjustResponse]
 }
 
 // Check calls stint.v1.LimitService.Check.
@@ -132,6 +146,11 @@ func (c *limitServiceClient) Check(ctx context.Context, req *connect.Request[v1.
 // CheckBatch calls stint.v1.LimitService.CheckBatch.
 func (c *limitServiceClient) CheckBatch(ctx context.Context, req *connect.Request[v1.CheckBatchRequest]) (*connect.Response[v1.CheckBatchResponse], error) {
 	return c.checkBatch.CallUnary(ctx, req)
+}
+
+// CheckStream calls stint.v1.LimitService.CheckStream.
+func (c *limitServiceClient) CheckStream(ctx context.Context) *connect.BidiStreamForClient[v1.CheckBatchRequest, v1.CheckBatchResponse] {
+	return c.checkStream.CallBidiStream(ctx)
 }
 
 // Reserve calls stint.v1.LimitService.Reserve.
@@ -160,6 +179,10 @@ type LimitServiceHandler interface {
 	Check(context.Context, *connect.Request[v1.CheckRequest]) (*connect.Response[v1.CheckResponse], error)
 	// CheckBatch makes many independent checks in one call. One that fails does not fail the others.
 	CheckBatch(context.Context, *connect.Request[v1.CheckBatchRequest]) (*connect.Response[v1.CheckBatchResponse], error)
+	// CheckStream answers each message as CheckBatch would, in the order of the messages. A few are decided at once, in any
+	// order. When it ends with an error, every message without an answer was counted not at all, unless the Failure says
+	// maybe_applied or there is none. Needs HTTP/2.
+	CheckStream(context.Context, *connect.BidiStream[v1.CheckBatchRequest, v1.CheckBatchResponse]) error
 	// Reserve holds units now, to be settled later.
 	Reserve(context.Context, *connect.Request[v1.ReserveRequest]) (*connect.Response[v1.ReserveResponse], error)
 	// Settle finishes a hold, or refunds a decision.
@@ -187,6 +210,12 @@ func NewLimitServiceHandler(svc LimitServiceHandler, opts ...connect.HandlerOpti
 		LimitServiceCheckBatchProcedure,
 		svc.CheckBatch,
 		connect.WithSchema(limitServiceMethods.ByName("CheckBatch")),
+		connect.WithHandlerOptions(opts...),
+	)
+	limitServiceCheckStreamHandler := connect.NewBidiStreamHandler(
+		LimitServiceCheckStreamProcedure,
+		svc.CheckStream,
+		connect.WithSchema(limitServiceMethods.ByName("CheckStream")),
 		connect.WithHandlerOptions(opts...),
 	)
 	limitServiceReserveHandler := connect.NewUnaryHandler(
@@ -220,6 +249,8 @@ func NewLimitServiceHandler(svc LimitServiceHandler, opts ...connect.HandlerOpti
 			limitServiceCheckHandler.ServeHTTP(w, r)
 		case LimitServiceCheckBatchProcedure:
 			limitServiceCheckBatchHandler.ServeHTTP(w, r)
+		case LimitServiceCheckStreamProcedure:
+			limitServiceCheckStreamHandler.ServeHTTP(w, r)
 		case LimitServiceReserveProcedure:
 			limitServiceReserveHandler.ServeHTTP(w, r)
 		case LimitServiceSettleProcedure:
@@ -243,6 +274,10 @@ func (UnimplementedLimitServiceHandler) Check(context.Context, *connect.Request[
 
 func (UnimplementedLimitServiceHandler) CheckBatch(context.Context, *connect.Request[v1.CheckBatchRequest]) (*connect.Response[v1.CheckBatchResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("stint.v1.LimitService.CheckBatch is not implemented"))
+}
+
+func (UnimplementedLimitServiceHandler) CheckStream(context.Context, *connect.BidiStream[v1.CheckBatchRequest, v1.CheckBatchResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("stint.v1.LimitService.CheckStream is not implemented"))
 }
 
 func (UnimplementedLimitServiceHandler) Reserve(context.Context, *connect.Request[v1.ReserveRequest]) (*connect.Response[v1.ReserveResponse], error) {

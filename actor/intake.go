@@ -1,0 +1,77 @@
+package actor
+
+import (
+	"math"
+	"sync"
+	"time"
+)
+
+// intake is the mailbox: calls on their way to the loop. Any number of goroutines put calls into it; the loop takes all
+// of them at once and says for how many requests it wants to be woken, so that what gathers while an entry is under way
+// wakes nobody. The room bounds it.
+type intake struct {
+	wake chan struct{} // of capacity 1: what the loop waits for may be there
+
+	mu       sync.Mutex
+	calls    []*call
+	requests int       // of the calls
+	want     int       // the loop sleeps until so many are there,
+	hurry    time.Time // or a call whose deadline is before this; zero: none
+	closed   bool      // the loop has ended
+}
+
+// never is more requests than there can be.
+const never = math.MaxInt
+
+// put hands a call over; false when nobody will take it.
+func (in *intake) put(c *call) bool {
+	in.mu.Lock()
+	if in.closed {
+		in.mu.Unlock()
+		return false
+	}
+	in.calls = append(in.calls, c)
+	before := in.requests
+	in.requests += len(c.requests)
+	wake := before < in.want && in.requests >= in.want || !c.deadline.IsZero() && c.deadline.Before(in.hurry)
+	in.mu.Unlock()
+	if wake {
+		in.signal()
+	}
+	return true
+}
+
+func (in *intake) signal() {
+	select {
+	case in.wake <- struct{}{}:
+	default: // the loop is awake
+	}
+}
+
+// take moves all calls out; the space of empty is used for the next ones.
+func (in *intake) take(empty []*call) []*call {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	calls := in.calls
+	in.calls, in.requests = empty, 0
+	return calls
+}
+
+// expect says for what the loop is to be woken: so many requests, at least 1, or one call whose deadline is before a time.
+func (in *intake) expect(want int, hurry time.Time) {
+	in.mu.Lock()
+	in.want, in.hurry = want, hurry
+	there := in.requests >= want
+	in.mu.Unlock()
+	if there {
+		in.signal()
+	}
+}
+
+// close lets nothing more in; false when something is left to be taken.
+func (in *intake) close() bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.closed = len(in.calls) == 0
+	return in.closed
+}

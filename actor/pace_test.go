@@ -1,0 +1,269 @@
+package actor
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-io/stint/shard"
+)
+
+// busyReplica takes a while to commit, as on a node that has too much to do.
+type busyReplica struct {
+	*fakeReplica
+	takes atomic.Int64 // nanoseconds
+}
+
+func (r *busyReplica) Propose(payload []byte) func() (shard.Outcome, error) {
+	wait := r.fakeReplica.Propose(payload)
+	return func() (shard.Outcome, error) {
+		time.Sleep(time.Duration(r.takes.Load()))
+		return wait()
+	}
+}
+
+// underLoad is an actor, of an only voter or one among others, on a node whose commits took idle each, and now take busy.
+func underLoad(t *testing.T, others bool, idle, busy time.Duration) (*Actor, *busyReplica) {
+	r := &busyReplica{fakeReplica: newFakeReplica()}
+	r.takes.Store(int64(idle))
+	a := startActor(t, r, 1_000_000, func(c *Config) {
+		if others {
+			c.Reference = func() (time.Duration, bool) { return 0, true }
+		}
+	})
+	for range 50 {
+		mustSay(t, one(t, a, take("")), "allowed")
+	}
+	r.takes.Store(int64(busy))
+	askInTurns(t, a, 20, 50)
+	return a, r
+}
+
+// askInTurns has callers ask one request after the other, each soon after its answer.
+func askInTurns(t *testing.T, a *Actor, callers, times int) {
+	t.Helper()
+	var group sync.WaitGroup
+	for range callers {
+		group.Go(func() {
+			for range times {
+				mustSay(t, one(t, a, take("")), "allowed")
+				time.Sleep(time.Duration(rand.IntN(300)) * time.Microsecond)
+			}
+		})
+	}
+	group.Wait()
+}
+
+// On a node that has too much to do, all who ask again at once stand in one entry; without a wait the first one back
+// would get an entry of its own. Where other nodes write the entries too, it need not have as much too much to do.
+func TestABatchWaitsForThoseWhoWereJustAnswered(t *testing.T) {
+	for _, test := range []struct {
+		others bool
+		busy   time.Duration
+	}{{false, 8 * time.Millisecond}, {true, 8 * time.Millisecond}, {true, 2 * time.Millisecond}} {
+		synctest.Test(t, func(t *testing.T) {
+			a, r := underLoad(t, test.others, time.Millisecond, test.busy)
+			_, before, _ := r.kinds()
+			began := time.Now()
+			askInTurns(t, a, 20, 50)
+			took := time.Since(began)
+			_, after, _ := r.kinds()
+			if mean := 1000 / float64(after-before); mean < 17 {
+				t.Errorf("%+v: 1,000 requests of 20 callers came in %d entries: %.1f in each", test, after-before, mean)
+			}
+			if most := 60 * (test.busy + 300*time.Microsecond); took > most {
+				t.Errorf("%+v: 50 rounds took %v", test, took)
+			}
+		})
+	}
+}
+
+// Where commits take what they must, nobody is made to wait, however many ask.
+func TestNobodyWaitsOnANodeThatIsNotSaturated(t *testing.T) {
+	for others, busy := range map[bool]time.Duration{false: 9 * time.Millisecond, true: 6 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			a, _ := underLoad(t, others, 5*time.Millisecond, busy)
+			for range 100 {
+				answered(t, a)
+				began := time.Now()
+				mustSay(t, one(t, a, take("")), "allowed")
+				if took := time.Since(began); took != busy {
+					t.Fatalf("a commit of %v, and the answer came after %v", busy, took)
+				}
+			}
+		})
+	}
+}
+
+// A caller who is alone has nobody to wait for, however slow the node is.
+func TestACallerAloneNeverWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, _ := underLoad(t, true, time.Millisecond, 40*time.Millisecond)
+		mustSay(t, one(t, a, take("")), "allowed")
+		for range 100 {
+			began := time.Now()
+			mustSay(t, one(t, a, take("")), "allowed")
+			if took := time.Since(began); took != 40*time.Millisecond {
+				t.Fatalf("a commit of 40 ms, and the answer came after %v", took)
+			}
+		}
+	})
+}
+
+// answered leaves an actor just after it has answered two callers who do not ask again.
+func answered(t *testing.T, a *Actor) {
+	first, second, third := submit(t, a, take("")), submit(t, a, take("")), submit(t, a, take(""))
+	<-first
+	<-second
+	<-third
+	synctest.Wait()
+}
+
+// Whoever comes while others are waited for is held up for holdMost at most, and not at all once they are not to be
+// expected any more.
+func TestAWaitIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, _ := underLoad(t, true, time.Millisecond, 100*time.Millisecond)
+		for _, test := range []struct{ after, wait time.Duration }{
+			{0, holdMost}, {4 * time.Millisecond, holdMost - 4*time.Millisecond}, {holdMost, 0}, {time.Minute, 0},
+		} {
+			answered(t, a)
+			time.Sleep(test.after)
+			began := time.Now()
+			mustSay(t, one(t, a, take("")), "allowed")
+			if waited := time.Since(began) - 100*time.Millisecond; waited != test.wait {
+				t.Errorf("%v after the answers a request waited %v, must be %v", test.after, waited, test.wait)
+			}
+		}
+	})
+}
+
+// Who has little time is not made to wait for others, and neither are those who came before.
+func TestADeadlineEndsTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, _ := underLoad(t, true, time.Millisecond, 100*time.Millisecond)
+		answered(t, a)
+		before := submit(t, a, take(""))
+		time.Sleep(time.Millisecond)
+		began := time.Now()
+		mustSay(t, within(t, a, 150*time.Millisecond, take("")), "allowed")
+		if took := time.Since(began); took != 100*time.Millisecond {
+			t.Errorf("with 150 ms left, a commit of 100 ms was answered after %v", took)
+		}
+		mustSay(t, <-before, "allowed")
+		if took := time.Since(began); took != 100*time.Millisecond {
+			t.Errorf("who came before was answered after %v", took)
+		}
+	})
+}
+
+// heldUp is a caller who is held up for others, and what he will be told. His commit takes 100 ms.
+func heldUp(t *testing.T) (*Actor, <-chan shard.Result) {
+	a, _ := underLoad(t, true, time.Millisecond, 100*time.Millisecond)
+	answered(t, a)
+	waiting := submit(t, a, take(""))
+	synctest.Wait()
+	return a, waiting
+}
+
+// A stop and a handover do not sit out a wait.
+func TestAStopEndsTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, waiting := heldUp(t)
+		began := time.Now()
+		a.Close(context.Background())
+		mustSay(t, <-waiting, "allowed")
+		if took := time.Since(began); took != 100*time.Millisecond {
+			t.Errorf("the stop took %v, its last commit 100 ms", took)
+		}
+	})
+}
+
+func TestAHandoverEndsTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, waiting := heldUp(t)
+		began := time.Now()
+		ended := handOver(t.Context(), a, func() error { return nil })
+		if result := <-waiting; result.Err != errHandingOver || time.Since(began) != 0 {
+			t.Errorf("after %v: %+v", time.Since(began), result)
+		}
+		if err := <-ended; err != nil || time.Since(began) != 0 {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+}
+
+// What commits take is forgotten after a while: a disk that was fast once does not make a slow one seem saturated for
+// ever.
+func TestTheShortestCommitIsOneOfLate(t *testing.T) {
+	var p pace
+	at := time.Unix(1_800_000_000, 0)
+	p.committed(time.Millisecond, time.Millisecond, 10, 10, at)
+	for range 250 {
+		at = at.Add(100 * time.Millisecond)
+		p.committed(9*time.Millisecond, 9*time.Millisecond, 10, 10, at)
+	}
+	if p.bound != 0 {
+		t.Errorf("commits have taken 9 ms for 25 s, and batches still wait %v", p.bound)
+	}
+	p.committed(9*time.Millisecond, 30*time.Millisecond, 10, 10, at)
+	if p.bound != holdMost {
+		t.Errorf("commits take 30 ms instead of 9, and batches wait %v", p.bound)
+	}
+}
+
+// What gathers while an entry is under way wakes nobody; all of it is in the next entry.
+func TestTheIntakeWakesForWhatIsWanted(t *testing.T) {
+	in := intake{wake: make(chan struct{}, 1)}
+	put := func(n int, deadline time.Time) { in.put(&call{requests: make([]shard.Request, n), deadline: deadline}) }
+	woken := func() bool {
+		select {
+		case <-in.wake:
+			return true
+		default:
+			return false
+		}
+	}
+	now := time.Now()
+	in.expect(never, time.Time{})
+	put(100, now)
+	if woken() {
+		t.Error("it wakes although nothing is wanted")
+	}
+	if calls := in.take(nil); len(calls) != 1 {
+		t.Errorf("%d calls were taken", len(calls))
+	}
+	in.expect(3, now)
+	put(2, now)
+	put(0, time.Time{})
+	if woken() {
+		t.Error("it wakes for two requests of three, due in time")
+	}
+	put(1, now)
+	if !woken() {
+		t.Error("it does not wake for the third")
+	}
+	put(1, now)
+	if woken() {
+		t.Error("it wakes again for more")
+	}
+	put(1, now.Add(-1))
+	if !woken() {
+		t.Error("it does not wake for who is in a hurry")
+	}
+	in.expect(4, now)
+	if !woken() {
+		t.Error("it does not wake for what is there already")
+	}
+	if in.close() {
+		t.Error("it closes over calls that nobody has taken")
+	}
+	in.take(nil)
+	if !in.close() || in.put(&call{}) {
+		t.Error("it takes more after its end")
+	}
+}

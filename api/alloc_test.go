@@ -1,0 +1,56 @@
+package api
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+// What a check costs in memory here, so that nobody makes it more by accident.
+func TestAllocationsOfACheck(t *testing.T) {
+	m := aCheck()
+	set := testPolicies()
+	r, err := checkRequest(set, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := allow(r).Decision
+	s := limitService{policies: func() *policy.Set { return set }, sealer: func() *shard.Sealer { return testSealer }, observer: noObserver{}}
+	answer := &stintv1.CheckResponse{Decision: s.answer(set, m, &r, &d)}
+	room := make([]byte, 0, 4096)
+	for name, c := range map[string]struct {
+		most float64
+		work func()
+	}{
+		"read JSON":          {6, func() { unmarshalJSON([]byte(perIP), &stintv1.CheckRequest{}) }}, // with the message and its input
+		"write JSON":         {0, func() { marshalJSON(room, answer) }},
+		"message to check":   {1, func() { checkRequest(set, m) }},
+		"decision to answer": {3, func() { s.answer(set, m, &r, &d) }},
+	} {
+		if n := testing.AllocsPerRun(100, c.work); n > c.most {
+			t.Errorf("%s allocates %v times, more than %v", name, n, c.most)
+		}
+	}
+}
+
+// A whole call through the lane, without net/http's connection and without a Decider that does anything.
+func TestAllocationsOfACall(t *testing.T) {
+	set := testPolicies()
+	a := New(Config{Decider: quickDecider{}, Revision: func() *policy.Revision { return &policy.Revision{Version: 1, Set: set} },
+		Sealer: func() *shard.Sealer { return testSealer }, Ready: func() error { return nil }, Observer: noObserver{},
+		Metrics: http.NotFoundHandler()})
+	call := func() {
+		r := httptest.NewRequest("POST", "/stint.v1.LimitService/Check", strings.NewReader(perIP))
+		r.Header.Set("Content-Type", "application/json")
+		a.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	const most = 50 // 22 of them are httptest's, and a few more there are when the race detector empties pools
+	if n := testing.AllocsPerRun(100, call); n > most {
+		t.Errorf("a call allocates %v times, more than %d", n, most)
+	}
+}

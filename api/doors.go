@@ -1,0 +1,75 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"connectrpc.com/connect"
+	"google.golang.org/grpc"
+
+	"github.com/stint-io/stint/shard"
+)
+
+// doors is where procedures are registered, each once for both ways in: connect answers on the port of every protocol,
+// grpc-go on a port of its own. Registering ends before anything is served.
+type doors struct {
+	edge     edge
+	room     *room // of both doors
+	mux      *http.ServeMux
+	services map[string]*grpc.ServiceDesc // by name, without a leading slash
+}
+
+func newDoors(e edge, r *room) *doors {
+	return &doors{edge: e, room: r, mux: http.NewServeMux(), services: make(map[string]*grpc.ServiceDesc)}
+}
+
+// unary registers the handler of one procedure.
+func unary[Req, Res any, P pointer[Req]](d *doors, procedure string,
+	answer func(context.Context, P) (*Res, error), options ...connect.HandlerOption) {
+	otherwise := connect.NewUnaryHandler(procedure,
+		func(ctx context.Context, r *connect.Request[call[Req, P]]) (*connect.Response[Res], error) {
+			response, err := admitted(ctx, r.Msg, answer)
+			if err != nil {
+				return nil, err
+			}
+			return connect.NewResponse(response), nil
+		},
+		append(options, codecs, uncompressed, connect.WithInterceptors(connect.UnaryInterceptorFunc(d.edge.wrap)))...)
+	d.mux.Handle(procedure, &lane[Req, Res, P]{edge: d.edge, procedure: procedure, answer: answer, otherwise: otherwise})
+	d.serveGRPC(procedure, grpc.StreamDesc{Handler: unaryGRPC(d, procedure, answer)})
+}
+
+// admitted has a message answered that can be read, and for which there is room.
+func admitted[Req, Res any, P pointer[Req]](
+	ctx context.Context, c *call[Req, P], answer func(context.Context, P) (*Res, error),
+) (*Res, error) {
+	if err := c.problem(); err != nil {
+		return nil, err
+	}
+	if err := enter(ctx, P(&c.message)); err != nil {
+		return nil, err
+	}
+	return answer(ctx, &c.message)
+}
+
+// problem is why a message cannot be read; nil: it can.
+func (c *call[M, P]) problem() error {
+	if c.fault == nil {
+		return nil
+	}
+	return shard.Invalidf("message", "%s", plain(c.fault))
+}
+
+// serveGRPC registers a procedure with grpc-go. All of them are streams to it, those of one message too: what it calls
+// a unary method is the same with one more function around it, which gives the answer out of our hands too early.
+func (d *doors) serveGRPC(procedure string, desc grpc.StreamDesc) {
+	service, method, _ := strings.Cut(strings.TrimPrefix(procedure, "/"), "/")
+	s := d.services[service]
+	if s == nil {
+		s = &grpc.ServiceDesc{ServiceName: service, HandlerType: (*any)(nil)}
+		d.services[service] = s
+	}
+	desc.StreamName = method
+	s.Streams = append(s.Streams, desc)
+}

@@ -1,0 +1,261 @@
+package api
+
+import (
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+)
+
+// unmarshalJSON reads what readJSON reads, and refuses what it refuses. Checks have a reader of their own for the JSON
+// that clients send as a rule. It gives up at the first thing that it is not sure about (an escape, a null, a limit, a
+// name that it does not know, a mistake), and the library reads everything anew and has the last word.
+func unmarshalJSON(data []byte, m proto.Message) error {
+	r := jsonReader{rest: data}
+	switch m := m.(type) {
+	case *stintv1.CheckRequest:
+		r.check(m)
+	case *stintv1.CheckBatchRequest:
+		r.checkBatch(m)
+	default:
+		return readJSON.Unmarshal(data, m)
+	}
+	r.blanks()
+	if !r.unsure && len(r.rest) == 0 {
+		return nil
+	}
+	proto.Reset(m)
+	return readJSON.Unmarshal(data, m)
+}
+
+// jsonReader reads checks. Once it is unsure nothing that it reads means anything.
+type jsonReader struct {
+	rest   []byte
+	unsure bool
+}
+
+func (r *jsonReader) checkBatch(m *stintv1.CheckBatchRequest) {
+	seen := false
+	r.object(func(name []byte) {
+		if string(name) != "checks" || seen {
+			r.unsure = true
+			return
+		}
+		seen = true
+		r.list(func() {
+			check := &stintv1.CheckRequest{}
+			m.Checks = append(m.Checks, check)
+			r.check(check)
+		})
+	})
+}
+
+func (r *jsonReader) check(m *stintv1.CheckRequest) {
+	var seen fields
+	r.object(func(name []byte) {
+		switch string(name) {
+		case "namespace":
+			r.once(&seen, 1)
+			m.Namespace = r.text()
+		case "entries":
+			r.once(&seen, 2)
+			r.list(func() {
+				entry := &stintv1.Entry{}
+				m.Entries = append(m.Entries, entry)
+				r.entry(entry)
+			})
+		case "mode":
+			r.once(&seen, 3)
+			m.Mode = r.mode()
+		case "idempotencyId", "idempotency_id":
+			r.once(&seen, 4)
+			m.IdempotencyId = r.text()
+		case "explain":
+			r.once(&seen, 5)
+			m.Explain = r.bool()
+		default:
+			r.unsure = true
+		}
+	})
+}
+
+func (r *jsonReader) entry(m *stintv1.Entry) {
+	var seen fields
+	r.object(func(name []byte) {
+		switch string(name) {
+		case "policy":
+			r.once(&seen, 1)
+			m.Policy = r.text()
+		case "key":
+			r.once(&seen, 2)
+			m.Key = r.text()
+		case "cost":
+			r.once(&seen, 3)
+			cost := r.uint64()
+			m.Cost = &cost
+		case "tier":
+			r.once(&seen, 4)
+			m.Tier = r.text()
+		default:
+			r.unsure = true
+		}
+	})
+}
+
+// fields is which fields of a message were read, a bit for each.
+type fields uint8
+
+// once is unsure about a field that is there twice.
+func (r *jsonReader) once(seen *fields, field uint) {
+	r.unsure = r.unsure || *seen&(1<<field) != 0
+	*seen |= 1 << field
+}
+
+// object reads an object; value reads the value behind a name.
+func (r *jsonReader) object(value func(name []byte)) {
+	r.items('{', '}', func() {
+		name := r.quoted()
+		r.byte(':')
+		if !r.unsure {
+			value(name)
+		}
+	})
+}
+
+func (r *jsonReader) list(value func()) { r.items('[', ']', value) }
+
+func (r *jsonReader) items(open, end byte, item func()) {
+	r.byte(open)
+	if r.blanks(); len(r.rest) > 0 && r.rest[0] == end {
+		r.rest = r.rest[1:]
+		return
+	}
+	for !r.unsure {
+		item()
+		r.blanks()
+		if len(r.rest) > 0 && r.rest[0] == ',' {
+			r.rest = r.rest[1:]
+			continue
+		}
+		r.byte(end)
+		return
+	}
+}
+
+// blanks passes over white space.
+func (r *jsonReader) blanks() {
+	for len(r.rest) > 0 {
+		switch r.rest[0] {
+		case ' ', '\t', '\n', '\r':
+			r.rest = r.rest[1:]
+		default:
+			return
+		}
+	}
+}
+
+// byte expects a character, behind white space.
+func (r *jsonReader) byte(want byte) {
+	if r.blanks(); len(r.rest) == 0 || r.rest[0] != want {
+		r.unsure = true
+		return
+	}
+	r.rest = r.rest[1:]
+}
+
+// quoted reads a string without escapes. What it answers is valid until the data is used for something else.
+func (r *jsonReader) quoted() []byte {
+	r.byte('"')
+	wide := false
+	for i, c := range r.rest {
+		switch {
+		case c == '"':
+			text := r.rest[:i]
+			r.rest = r.rest[i+1:]
+			r.unsure = r.unsure || wide && !utf8.Valid(text)
+			return text
+		case c == '\\' || c < ' ':
+			r.unsure = true
+			return nil
+		case c >= utf8.RuneSelf:
+			wide = true
+		}
+	}
+	r.unsure = true
+	return nil
+}
+
+func (r *jsonReader) text() string { return string(r.quoted()) }
+
+// literal passes over a word that is there, with nothing behind it that could belong to it.
+func (r *jsonReader) literal(word string) bool {
+	n := len(word)
+	if len(r.rest) < n || string(r.rest[:n]) != word || len(r.rest) > n && !ends(r.rest[n]) {
+		return false
+	}
+	r.rest = r.rest[n:]
+	return true
+}
+
+// ends tells whether a character may stand behind a number or a word.
+func ends(c byte) bool {
+	return c == ',' || c == '}' || c == ']' || c == ' ' || c == '\t' || c == '\n' || c == '\r'
+}
+
+func (r *jsonReader) bool() bool {
+	r.blanks()
+	if r.literal("true") {
+		return true
+	}
+	r.unsure = r.unsure || !r.literal("false")
+	return false
+}
+
+// uint64 reads a plain number of at most 18 digits, with or without quotes.
+func (r *jsonReader) uint64() (v uint64) {
+	const digitsMax = 18 // 19 may be too many
+	r.blanks()
+	var digits []byte
+	if len(r.rest) > 0 && r.rest[0] == '"' {
+		digits = r.quoted()
+	} else {
+		n := 0
+		for n < len(r.rest) && !ends(r.rest[n]) {
+			n++
+		}
+		digits, r.rest = r.rest[:n], r.rest[n:]
+	}
+	if len(digits) == 0 || len(digits) > digitsMax || digits[0] == '0' && len(digits) > 1 {
+		r.unsure = true
+	}
+	for _, c := range digits {
+		if c < '0' || c > '9' {
+			r.unsure = true
+		}
+		v = v*10 + uint64(c-'0')
+	}
+	return v
+}
+
+func (r *jsonReader) mode() stintv1.Mode {
+	r.blanks()
+	if len(r.rest) == 0 || r.rest[0] != '"' {
+		r.unsure = true
+		return 0
+	}
+	switch string(r.quoted()) {
+	case "MODE_UNSPECIFIED":
+		return stintv1.Mode_MODE_UNSPECIFIED
+	case "MODE_ENFORCE":
+		return stintv1.Mode_MODE_ENFORCE
+	case "MODE_COUNT":
+		return stintv1.Mode_MODE_COUNT
+	case "MODE_PEEK":
+		return stintv1.Mode_MODE_PEEK
+	case "MODE_PARTIAL":
+		return stintv1.Mode_MODE_PARTIAL
+	}
+	r.unsure = true
+	return 0
+}

@@ -1,0 +1,303 @@
+package redis
+
+import (
+	"net"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	readBytes    = 4 << 10  // of a read buffer, as a rule
+	heldMost     = 64 << 20 // of all read buffers beyond that
+	answerWithin = 30 * time.Second
+)
+
+// conn is one connection. Its goroutine owns all but out, which belongs to whoever answers the round that is under way.
+type conn struct {
+	server *Server
+	nc     net.Conn
+	raw    syscall.RawConn // nil: it is no socket
+	id     uint64
+
+	proto int    // 2 or 3
+	name  string // that the client gave it
+
+	aborts bool // MULTI was refused, and EXEC or DISCARD not seen yet
+
+	in         []byte // what was read: in[from:to] is not parsed yet
+	from, to   int
+	args       [][]byte
+	key        string // of the newest command: a hot key is made a string once
+	policy     string // likewise
+	throttling throttling
+
+	// free holds a token while no round is under way.
+	free  chan struct{}
+	round round
+	out   []byte
+	write func(fd uintptr) bool // one attempt to write out
+	wrote int
+	fault error
+	ended bool           // nothing more is answered; written by whoever has the token
+	slow  sync.WaitGroup // for what writes to a client that does not read
+}
+
+func newConn(s *Server, nc net.Conn) *conn {
+	c := &conn{server: s, nc: nc, id: s.ids.Add(1), proto: 2, in: make([]byte, readBytes), free: make(chan struct{}, 1)}
+	c.free <- struct{}{}
+	c.round.conn = c
+	if socket, ok := nc.(syscall.Conn); ok {
+		c.raw, _ = socket.SyscallConn()
+	}
+	c.write = c.writeOnce
+	return c
+}
+
+// serve answers until the connection ends.
+func (c *conn) serve() {
+	for c.fill() && c.answer() {
+	}
+	<-c.free
+	c.slow.Wait()
+	c.nc.Close()
+	c.server.held.Add(-int64(len(c.in) - readBytes))
+}
+
+// fill reads what has arrived.
+func (c *conn) fill() bool {
+	if c.from == c.to {
+		c.from, c.to = 0, 0
+	}
+	if c.to == len(c.in) && !c.widen() {
+		return false
+	}
+	n, err := c.nc.Read(c.in[c.to:])
+	c.to += n
+	return err == nil || n > 0
+}
+
+// widen makes room behind what is not parsed yet.
+func (c *conn) widen() bool {
+	size := len(c.in)
+	if c.to-c.from > size/2 {
+		size *= 2
+		if c.server.held.Add(int64(size-len(c.in))) > heldMost {
+			c.server.held.Add(-int64(size - len(c.in)))
+			<-c.free
+			c.say(nil, appendError(nil, codeTryAgain, "too many long commands are incomplete on this node; nothing was counted"))
+			c.round.ends = true
+			c.round.begin()
+			return false
+		}
+	}
+	c.move(size)
+	return true
+}
+
+// move puts what is not parsed yet at the beginning of a buffer of the given size.
+func (c *conn) move(size int) {
+	to := c.in
+	if size != len(c.in) {
+		to = make([]byte, size)
+	}
+	n := copy(to, c.in[c.from:c.to])
+	c.in, c.from, c.to = to, 0, n
+}
+
+// answer has all complete commands decided, a round after the other; false when the connection ends.
+func (c *conn) answer() bool {
+	for c.from < c.to {
+		<-c.free
+		if c.ended {
+			c.free <- struct{}{}
+			return false
+		}
+		c.translate()
+		if len(c.round.commands) == 0 {
+			c.free <- struct{}{}
+			break
+		}
+		ends := c.round.ends
+		c.round.began = time.Now()
+		c.round.begin()
+		if ends {
+			return false
+		}
+	}
+	if len(c.in) > readBytes && c.to-c.from <= readBytes/2 {
+		c.server.held.Add(-int64(len(c.in) - readBytes))
+		c.move(readBytes)
+	}
+	if c.server.quiet.Load() {
+		c.nc.SetReadDeadline(time.Now().Add(quietFor))
+	}
+	return true
+}
+
+// translate makes a round of the complete commands.
+func (c *conn) translate() {
+	r := &c.round
+	for len(r.commands) < roundMost && !r.ends {
+		args, n, err := parse(c.in[c.from:c.to], c.args[:0])
+		c.args = args
+		if err != nil {
+			c.fail(nil, err.Error())
+			r.ends = true
+			return
+		}
+		if n == 0 {
+			return
+		}
+		if len(args) == 0 {
+			c.from += n
+			continue
+		}
+		v := lookup(args[0])
+		alone := v != nil && v.alone
+		if alone && len(r.commands) > 0 {
+			return // its reply comes after those of before, in their own form
+		}
+		c.dispatch(v, args)
+		c.from += n
+		if alone {
+			return
+		}
+	}
+}
+
+// finish writes the replies of the round and gives the connection its token back.
+func (c *conn) finish() {
+	c.out = c.encode(c.out[:0])
+	if c.raw != nil {
+		c.wrote = 0
+		if err := c.raw.Write(c.write); err != nil && c.fault == nil {
+			c.fault = err
+		}
+		if c.fault != nil || c.wrote == len(c.out) {
+			c.finished()
+			return
+		}
+		c.out = append(c.out[:0], c.out[c.wrote:]...)
+	}
+	c.slow.Go(func() { // the client does not read as fast as it asks
+		c.nc.SetWriteDeadline(time.Now().Add(answerWithin))
+		_, c.fault = c.nc.Write(c.out)
+		c.nc.SetWriteDeadline(time.Time{})
+		c.finished()
+	})
+}
+
+// writeOnce writes what the socket takes at once.
+func (c *conn) writeOnce(fd uintptr) bool {
+	for {
+		n, err := syscall.Write(int(fd), c.out[c.wrote:])
+		switch err {
+		case nil:
+			c.wrote += n
+		case syscall.EINTR:
+			continue
+		case syscall.EAGAIN:
+		default:
+			c.fault = err
+		}
+		return true
+	}
+}
+
+// finished ends the round. Whoever calls it must not touch the connection afterwards.
+func (c *conn) finished() {
+	if c.fault != nil || c.round.ends {
+		c.ended = true
+		c.nc.Close()
+	}
+	c.server.config.Observer.Round(time.Since(c.round.began))
+	c.round.reset()
+	const usual = 64 << 10
+	if cap(c.out) > usual {
+		c.out = nil
+	}
+	c.free <- struct{}{}
+}
+
+// encode appends the replies of the round, and counts them.
+func (c *conn) encode(b []byte) []byte {
+	var count tallies
+	commands := c.round.commands
+	for i := 0; i < len(commands); {
+		m := &commands[i]
+		of := commands[i : i+int(m.keys)]
+		code := m.code
+		if m.local != nil {
+			b = append(b, m.local...)
+		} else if err := failureOf(of); err != nil {
+			code = codeOf(err)
+			b = appendFailure(b, err)
+		} else {
+			b = m.verb.reply(b, of, c.proto)
+			count.decided(c.server.config.Observer, m)
+		}
+		count.answered(c.server.config.Observer, m.verb, code)
+		i += int(m.keys)
+	}
+	count.end(c.server.config.Observer)
+	return b
+}
+
+// tallies counts a round for the Observer: what is alike is told at once.
+type tallies struct {
+	verb            *verb
+	code            string
+	commands        int
+	policy, outcome string
+	decisions       int
+}
+
+func (t *tallies) answered(o Observer, v *verb, code string) {
+	if t.commands > 0 && (t.verb != v || t.code != code) {
+		t.tellCommands(o)
+	}
+	t.verb, t.code = v, code
+	t.commands++
+}
+
+func (t *tallies) tellCommands(o Observer) {
+	name, code := otherCommands, "ok"
+	if t.verb != nil {
+		name = t.verb.name
+	}
+	if t.code != "" {
+		code = t.code
+	}
+	o.Commands(name, code, t.commands)
+	t.commands = 0
+}
+
+// decided counts a decision: what could have been denied.
+func (t *tallies) decided(o Observer, m *command) {
+	policyName, outcome := inline, m.outcome()
+	if outcome == "" {
+		return
+	}
+	if m.limits == nil {
+		policyName = m.policy
+	}
+	if t.decisions > 0 && (t.policy != policyName || t.outcome != outcome) {
+		o.Decisions(t.policy, t.outcome, t.decisions)
+		t.decisions = 0
+	}
+	t.policy, t.outcome = policyName, outcome
+	t.decisions++
+}
+
+func (t *tallies) end(o Observer) {
+	if t.commands > 0 {
+		t.tellCommands(o)
+	}
+	if t.decisions > 0 {
+		o.Decisions(t.policy, t.outcome, t.decisions)
+	}
+}
+
+// inline is the policy of limits that a command brought along.
+const inline = "inline"

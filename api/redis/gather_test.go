@@ -1,0 +1,174 @@
+package redis
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-io/stint/shard"
+)
+
+// callTakes is how long a call to a slow world takes.
+const callTakes = 5 * time.Millisecond
+
+// slow is a world whose calls take a while.
+type slow struct{ *world }
+
+func (s slow) Submit(ctx context.Context, id shard.ID, requests []shard.Request) []shard.Result {
+	time.Sleep(callTakes)
+	return s.world.Submit(ctx, id, requests)
+}
+
+func serveSlowly(t *testing.T) (*world, *Server) {
+	w := newWorld(t)
+	s, _ := serve(t, w, func(c *Config) { c.Router = slow{w} })
+	return w, s
+}
+
+func (w *world) callsSoFar() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.calls)
+}
+
+// dialMany connects so many clients.
+func dialMany(t *testing.T, s *Server, n int) (clients []*client) {
+	for range n {
+		clients = append(clients, dial(t, s))
+	}
+	return clients
+}
+
+// askInTurns has clients ask one time after the other, each soon after its reply.
+func askInTurns(clients []*client, times int) {
+	var group sync.WaitGroup
+	for _, c := range clients {
+		group.Go(func() {
+			for range times {
+				c.ask("INCR key")
+				time.Sleep(time.Duration(rand.IntN(300)) * time.Microsecond)
+			}
+		})
+	}
+	group.Wait()
+}
+
+func TestClientsWhoAskAgainAtOnceShareACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, s := serveSlowly(t)
+		clients := dialMany(t, s, 20)
+		askInTurns(clients, 50)
+		before, began := w.callsSoFar(), time.Now()
+		askInTurns(clients, 50)
+		if mean := 1000 / float64(w.callsSoFar()-before); mean < 18 {
+			t.Errorf("1,000 commands of 20 clients came in calls of %.1f", mean)
+		}
+		if took := time.Since(began); took > 55*(callTakes+300*time.Microsecond) {
+			t.Errorf("50 calls of %v took %v", callTakes, took)
+		}
+	})
+}
+
+func TestAClientAloneNeverWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, s := serveSlowly(t)
+		clients := dialMany(t, s, 20)
+		askInTurns(clients, 50)
+		clients[0].ask("INCR key")
+		for i := range 100 {
+			command := "INCR key"
+			if i%2 == 0 { // a pipeline is one client, however long it is
+				command += "\r\nINCR key\r\nINCR key"
+			}
+			began := time.Now()
+			clients[0].ask(command)
+			if took := time.Since(began); took != callTakes {
+				t.Fatalf("a call takes %v, and the reply came after %v", callTakes, took)
+			}
+			if i%2 == 0 {
+				clients[0].reply()
+				clients[0].reply()
+			}
+		}
+	})
+}
+
+// Clients who come at their own times are not held up for each other, but for an attempt now and then.
+func TestClientsWhoDoNotAskAgainAreNotHeldUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, s := serveSlowly(t)
+		const arrivals, learning = 3000, 1000
+		clients := dialMany(t, s, 100)
+		askInTurns(clients[:20], 50) // what was learnt from others does not last
+		var mu sync.Mutex
+		var latency, least time.Duration
+		var group sync.WaitGroup
+		at := time.Duration(0)       // when the next one comes
+		var ends, gone time.Duration // of the call that would be under way without any wait, and when the next one goes
+		began := time.Now()
+		for i := range arrivals {
+			at += time.Duration(rand.ExpFloat64() * float64(callTakes/3))
+			if at > ends { // nothing is under way
+				gone, ends = at, at+callTakes
+			} else if at > gone { // the next call takes it
+				gone, ends = ends, ends+callTakes
+			}
+			if i >= learning {
+				least += ends - at
+			}
+			time.Sleep(at - time.Since(began))
+			group.Go(func() {
+				asked := time.Now()
+				clients[i%len(clients)].ask("INCR key")
+				mu.Lock()
+				defer mu.Unlock()
+				if i >= learning {
+					latency += time.Since(asked)
+				}
+			})
+		}
+		group.Wait()
+		if more := (latency - least) / (arrivals - learning); more > callTakes/20 {
+			t.Errorf("a command waits %v longer than for its call", more)
+		}
+	})
+}
+
+func TestCloseEndsAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, s := serveSlowly(t)
+		clients := dialMany(t, s, 20)
+		askInTurns(clients, 50)
+		l := s.gather.laneOf(shard.Of(shard.DefaultNamespace, "key", 4))
+		waits := func() bool { // the first one back, for the others
+			var group sync.WaitGroup
+			for _, c := range clients {
+				group.Go(func() { c.ask("INCR key") })
+			}
+			group.Wait()
+			time.Sleep(callTakes / 10)
+			clients[0].send("INCR key\r\n")
+			synctest.Wait()
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return l.want > 0
+		}
+		for attempt := 0; !waits(); attempt++ { // it may just have been in vain
+			if clients[0].reply(); attempt == 300 {
+				t.Fatal("no call waits")
+			}
+			askInTurns(clients, 1)
+		}
+		began := time.Now()
+		var closed sync.WaitGroup
+		closed.Go(func() { s.Close(context.Background()) })
+		clients[0].reply()
+		if took := time.Since(began); took != callTakes {
+			t.Errorf("a call takes %v, and Close has it answered after %v", callTakes, took)
+		}
+		closed.Wait()
+	})
+}

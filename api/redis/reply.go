@@ -1,0 +1,107 @@
+package redis
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/stint-io/stint/shard"
+)
+
+// The functions below append one reply, or the head of one, in the form that both protocols have, or in that of proto.
+
+func appendStatus(b []byte, text string) []byte {
+	return append(append(append(b, '+'), text...), '\r', '\n')
+}
+
+func appendInteger(b []byte, n int64) []byte {
+	b = append(b, ':')
+	if n >= 0 && n < 10 {
+		b = append(b, byte('0'+n))
+	} else {
+		b = strconv.AppendInt(b, n, 10)
+	}
+	return append(b, '\r', '\n')
+}
+
+func appendFlag(b []byte, on bool) []byte {
+	if on {
+		return append(b, ":1\r\n"...)
+	}
+	return append(b, ":0\r\n"...)
+}
+
+func appendBulk[T string | []byte](b []byte, text T) []byte {
+	b = appendHead(b, '$', len(text))
+	return append(append(b, text...), '\r', '\n')
+}
+
+// appendNumber appends a number as the text that a value of Redis is.
+func appendNumber(b []byte, n int64) []byte {
+	var digits [20]byte
+	return appendBulk(b, strconv.AppendInt(digits[:0], n, 10))
+}
+
+func appendArray(b []byte, length int) []byte { return appendHead(b, '*', length) }
+
+// appendMap begins a map: in RESP2 an array of names and values.
+func appendMap(b []byte, pairs, proto int) []byte {
+	if proto < 3 {
+		return appendHead(b, '*', 2*pairs)
+	}
+	return appendHead(b, '%', pairs)
+}
+
+func appendNull(b []byte, proto int) []byte {
+	if proto < 3 {
+		return append(b, "$-1\r\n"...)
+	}
+	return append(b, "_\r\n"...)
+}
+
+func appendHead(b []byte, kind byte, n int) []byte {
+	return append(strconv.AppendInt(append(b, kind), int64(n), 10), '\r', '\n')
+}
+
+// appendError appends an error, which is one line. Its first word is its code.
+func appendError(b []byte, code, text string) []byte {
+	b = append(append(append(b, '-'), code...), ' ')
+	if strings.ContainsAny(text, "\r\n") {
+		text = strings.NewReplacer("\r", " ", "\n", " ").Replace(text)
+	}
+	return append(append(b, text...), '\r', '\n')
+}
+
+// appendFailure appends why there is no decision.
+func appendFailure(b []byte, err *shard.Error) []byte {
+	code := codeOf(err)
+	if code == codeUnknown {
+		return appendError(b, code, "the outcome is not known: the command was counted once, or not at all")
+	}
+	text := err.Message
+	if err.Field == "tally.amount" {
+		text = overflow
+	}
+	return appendError(b, code, text)
+}
+
+// The codes of errors. Clients take TRYAGAIN for what passes, and none of them for a denial.
+const (
+	codeWrong    = "ERR"
+	codeTryAgain = "TRYAGAIN"
+	codeFull     = "OOM"
+	codeUnknown  = "UNKNOWN"
+)
+
+func codeOf(err *shard.Error) string {
+	switch {
+	case err.MaybeApplied():
+		return codeUnknown
+	case err.Code == shard.MemoryFull:
+		return codeFull
+	}
+	switch err.Code {
+	case shard.NotOwner, shard.Overloaded, shard.Draining, shard.Unavailable, shard.TooLate, shard.SessionGone:
+		return codeTryAgain
+	}
+	return codeWrong
+}

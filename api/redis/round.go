@@ -1,0 +1,279 @@
+package redis
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+// roundMost is how many commands are decided together for one connection.
+const roundMost = 1024
+
+// command is one command on its way, or one key of a command that has several: the first of those stands for all.
+type command struct {
+	verb  *verb
+	code  string // of the error in local; "": it is none
+	keys  int32  // this one and those after it that belong to the same command
+	next  int32  // the next command of the round for the same shard; -1: none
+	local []byte // the reply, if no shard is asked
+	flags flags
+
+	// The request.
+	op       shard.Op
+	key      string
+	policy   string
+	cost     uint64
+	limits   []policy.Limit
+	terms    shard.TallyTerms
+	together []shard.Entry // the entries of a check whose policy has a parent; they may live on several shards
+
+	answer
+}
+
+// flags are what the reply of a command depends on beside its verb.
+type flags uint8
+
+const (
+	onlyLooks flags = 1 << iota // THROTTLE with a quantity of 0
+	wantsOld                    // SET with GET: the request before it reads
+)
+
+// answer is what a reply needs of a result.
+type answer struct {
+	err       *shard.Error
+	at        limit.Time
+	tallied   shard.Tallied
+	allowed   bool
+	repeated  bool // a denial of before, which was not asked for again
+	locked    bool
+	shadowed  bool
+	limit     string // "policy/limit" of the limit that binds
+	quota     uint64
+	remaining uint64
+	unlimited bool
+	retry     limit.Span
+	reset     limit.Time
+}
+
+// settle keeps of a result what the reply needs.
+func (c *command) settle(r *shard.Result) {
+	if c.err = r.Err; c.err != nil {
+		return
+	}
+	d := &r.Decision
+	c.at = d.DecidedAt
+	if c.op == shard.Tally || c.op == shard.ReadTally {
+		c.tallied = *d.Tallied
+		return
+	}
+	c.allowed, c.shadowed, c.retry, c.repeated = d.Allowed, d.ShadowDenied, d.RetryAfter, d.Age > 0
+	s := binding(d)
+	if s == nil {
+		return
+	}
+	c.locked = s.Blocked
+	c.quota, c.remaining, c.unlimited, c.reset = s.Quota, s.Remaining, s.Unlimited, s.ResetAt
+	if c.limits == nil {
+		c.limit = s.Policy + "/" + s.Limit
+	}
+}
+
+// binding is the limit that says most: of a denial the one that keeps the caller waiting longest, else the one with the
+// least left.
+func binding(d *shard.Decision) *shard.LimitStatus {
+	var best *shard.LimitStatus
+	for i := range d.Limits {
+		if s := &d.Limits[i]; best == nil || binds(d.Allowed, s, best) {
+			best = s
+		}
+	}
+	return best
+}
+
+func binds(allowed bool, s, best *shard.LimitStatus) bool {
+	switch {
+	case s.Shadow != best.Shadow:
+		return best.Shadow
+	case s.Unlimited != best.Unlimited:
+		return best.Unlimited
+	case allowed:
+		return s.Remaining < best.Remaining
+	case s.Blocked != best.Blocked:
+		return s.Blocked
+	case s.Allowed != best.Allowed:
+		return best.Allowed
+	}
+	return best.RetryAfter != limit.Never && (s.RetryAfter == limit.Never || s.RetryAfter > best.RetryAfter)
+}
+
+// round is what a connection has decided at once. Its connection owns it but for what the calls under way write: each the
+// answers of its own commands.
+type round struct {
+	conn        *conn
+	began       time.Time
+	commands    []command
+	parts       []part
+	acrossCount int  // commands with entries that may live on several shards
+	checks      bool // some are checks of a policy
+	ends        bool // the connection is closed when the replies are written
+	left        atomic.Int32
+
+	// Of the question whether a denial may be repeated.
+	asked [1]shard.Entry
+	asks  shard.Request
+	heard shard.Result
+}
+
+// part is the commands of a round for one shard, linked in order.
+type part struct {
+	id          shard.ID
+	first, last int32
+	load
+}
+
+func (r *round) reset() {
+	clear(r.commands)
+	const usual = 64
+	if cap(r.commands) > usual && len(r.commands) <= usual/4 {
+		r.commands = nil
+	}
+	r.commands, r.parts, r.acrossCount, r.ends, r.checks = r.commands[:0], r.parts[:0], 0, false, false
+}
+
+// link says that a shard is to decide the i-th command, after those of the round that went there before.
+func (r *round) link(i int32, id shard.ID) {
+	r.commands[i].next = -1
+	size := load{requests: 1, bytes: requestBytes + len(r.commands[i].key) + len(r.commands[i].policy)}
+	for at := range r.parts {
+		if p := &r.parts[at]; p.id == id {
+			r.commands[p.last].next = i
+			p.last = i
+			p.add(size)
+			return
+		}
+	}
+	r.parts = append(r.parts, part{id, i, i, size})
+}
+
+// repeat answers the checks whose denial need not be asked for again, so that a flood waits for no commit. No command of the
+// round in front of one could make room for it.
+func (r *round) repeat(router Router) {
+	if !r.checks {
+		return
+	}
+	parts := r.parts
+	r.parts = r.parts[:0] // each part is read before its place is taken
+	for _, p := range parts {
+		for i := p.first; i >= 0; {
+			next := r.commands[i].next
+			if !r.repeatOne(&r.commands[i], router) {
+				r.link(i, p.id)
+			}
+			i = next
+		}
+	}
+}
+
+func (r *round) repeatOne(c *command, router Router) bool {
+	if c.op != shard.Check || c.policy == "" {
+		return false
+	}
+	r.asked[0] = shard.Entry{Policy: c.policy, Key: c.key, Cost: c.cost}
+	r.asks = shard.Request{Op: c.op, Namespace: shard.DefaultNamespace, Entries: r.asked[:]}
+	r.heard = shard.Result{}
+	if !router.Repeat(&r.asks, &r.heard.Decision) {
+		return false
+	}
+	c.settle(&r.heard)
+	return true
+}
+
+// begin sends a round on its way. Its connection has it back when it gets its token back, perhaps before begin returns.
+func (r *round) begin() {
+	r.repeat(r.conn.server.gather.router)
+	parts := len(r.parts)
+	if r.acrossCount > 0 {
+		parts++
+	}
+	if parts == 0 {
+		r.conn.finish()
+		return
+	}
+	r.left.Store(int32(parts))
+	g := r.conn.server.gather
+	if r.acrossCount > 0 {
+		g.calls.Go(func() { r.decideAcross(g) })
+	}
+	for i := range r.parts {
+		p := r.parts[i]
+		last := i == len(r.parts)-1
+		g.laneOf(p.id).add(r, p)
+		if last {
+			return // the round may have gone
+		}
+	}
+}
+
+// decideAcross has checks decided that may concern several shards, one after the other, as they were sent.
+func (r *round) decideAcross(g *gatherer) {
+	ctx, cancel := context.WithTimeout(context.Background(), g.timeout)
+	defer cancel()
+	for i := range r.commands {
+		c := &r.commands[i]
+		if c.together == nil {
+			continue
+		}
+		results := g.router.Decide(ctx, []shard.Request{{Op: c.op, Namespace: shard.DefaultNamespace, Entries: c.together}})
+		c.settle(&results[0])
+	}
+	r.partDone()
+}
+
+// partDone says that one of the calls has come back.
+func (r *round) partDone() {
+	if r.left.Add(-1) == 0 {
+		r.conn.finish()
+	}
+}
+
+// outcome is what a decision is counted as; "": the command asked for none.
+func (c *command) outcome() string {
+	switch {
+	case c.op != shard.Check:
+		return ""
+	case !c.allowed && c.locked:
+		return "locked_out"
+	case c.repeated:
+		return "denied_cached"
+	case !c.allowed:
+		return "denied"
+	case c.shadowed:
+		return "shadow_denied"
+	}
+	return "allowed"
+}
+
+// failureOf is why a command has no reply: nil when all its requests were decided. What was done in part is not certain to
+// have changed nothing.
+func failureOf(of []command) (failed *shard.Error) {
+	changed := false
+	for i := range of {
+		err := of[i].err
+		switch {
+		case err == nil:
+			changed = changed || of[i].op.Changes()
+		case failed == nil || err.MaybeApplied():
+			failed = err
+		}
+	}
+	if failed != nil && changed && !failed.MaybeApplied() {
+		return errInPart
+	}
+	return failed
+}
+
+var errInPart = &shard.Error{Code: shard.UnknownOutcome, Message: "done in part"}

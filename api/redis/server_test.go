@@ -1,0 +1,275 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-io/stint/shard"
+)
+
+// keyOn is a key that lives on a shard.
+func keyOn(w *world, id shard.ID) string {
+	for i := 0; ; i++ {
+		if key := "key" + strconv.Itoa(i); shard.Of(shard.DefaultNamespace, key, w.shards) == id {
+			return key
+		}
+	}
+}
+
+func TestAShardThatAnswersNothingHoldsUpNobodyElse(t *testing.T) {
+	w := newWorld(t)
+	w.stuck[1] = make(chan struct{})
+	s, _ := serve(t, w, nil)
+	waits := dialTCP(t, s)
+	waits.send("INCR " + keyOn(w, 2) + "\r\nINCR " + keyOn(w, 1) + "\r\n")
+	other := dialTCP(t, s)
+	for i := range 10 {
+		if got := other.ask("INCR " + keyOn(w, 0)); got != fmt.Sprintf(":%d", i+1) {
+			t.Fatal(got)
+		}
+	}
+	close(w.stuck[1])
+	if first, second := waits.reply(), waits.reply(); first != ":1" || second != ":1" {
+		t.Errorf("%s, %s", first, second)
+	}
+}
+
+// stuckCall is a server with a call under way to shard 0, which ends when w.stuck[0] is closed: first has asked for the key.
+func stuckCall(t *testing.T) (w *world, s *Server, first *client, key string) {
+	w = newWorld(t)
+	w.stuck[0] = make(chan struct{})
+	s, _ = serve(t, w, nil)
+	key = keyOn(w, 0)
+	first = dialTCP(t, s)
+	first.send("INCR " + key + "\r\n")
+	l := s.gather.laneOf(0)
+	await(t, func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.under && len(l.queue) == 0 })
+	return w, s, first, key
+}
+
+func TestWhatArrivesDuringACallGoesTogetherInTheNext(t *testing.T) {
+	w, s, first, key := stuckCall(t)
+	l := s.gather.laneOf(0)
+	const others = 20
+	var clients []*client
+	for range others {
+		c := dialTCP(t, s)
+		c.send("INCR " + key + "\r\n")
+		clients = append(clients, c)
+	}
+	await(t, func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.held.requests == others })
+	close(w.stuck[0])
+	first.reply()
+	for _, c := range clients {
+		c.reply()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.calls) != 2 || len(w.calls[1]) != others {
+		t.Errorf("%d calls", len(w.calls))
+	}
+}
+
+func TestACommandIsNotWaitedForLongerThanTheTimeout(t *testing.T) {
+	w := newWorld(t)
+	w.stuck[0] = make(chan struct{})
+	s, _ := serve(t, w, func(c *Config) { c.RequestTimeout = 50 * time.Millisecond })
+	var group sync.WaitGroup
+	for range 8 { // those behind the first do not wait for it and then for themselves
+		group.Go(func() {
+			c := dialTCP(t, s)
+			begun := time.Now()
+			if got := c.ask("INCR " + keyOn(w, 0)); !strings.HasPrefix(got, "-TRYAGAIN ") || time.Since(begun) > 10*time.Second {
+				t.Errorf("%s after %v", got, time.Since(begun))
+			}
+		})
+	}
+	group.Wait()
+}
+
+func TestTooMuchForOneShardIsRefusedAndNotDenied(t *testing.T) {
+	w, s, _, key := stuckCall(t)
+	var waiting []*client
+	for range laneRequestsMost/roundMost + 2 {
+		c := dialTCP(t, s)
+		go c.conn.Write([]byte(strings.Repeat("CL.THROTTLE "+key+" 1000000 1 1\r\n", roundMost)))
+		waiting = append(waiting, c)
+	}
+	refused := 0
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	once := sync.OnceFunc(func() { close(w.stuck[0]) })
+	for _, c := range waiting {
+		group.Go(func() {
+			for range roundMost {
+				got := c.reply()
+				if strings.HasPrefix(got, "-TRYAGAIN ") {
+					once()
+					mu.Lock()
+					refused++
+					mu.Unlock()
+				} else if !strings.HasPrefix(got, "*[:0 ") {
+					t.Errorf("%s", got)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if refused == 0 {
+		t.Error("nothing was refused")
+	}
+	if left := s.gather.waiting.Load(); left != 0 {
+		t.Errorf("%d requests seem to wait", left)
+	}
+}
+
+func TestAClientThatDoesNotReadHoldsUpNobodyElse(t *testing.T) {
+	w := newWorld(t)
+	s, _ := serve(t, w, nil)
+	deaf := dialTCP(t, s)
+	deaf.conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+	stop := make(chan struct{})
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		for { // until the server reads no more
+			deaf.conn.SetWriteDeadline(time.Now().Add(500 * time.Millisecond))
+			if _, err := io.WriteString(deaf.conn, strings.Repeat("COMMAND\r\n", 100)); err != nil {
+				close(stop)
+				return
+			}
+		}
+	})
+	<-stop
+	other := dialTCP(t, s)
+	for i := range 100 {
+		if got := other.ask("INCR x"); got != fmt.Sprintf(":%d", i+1) {
+			t.Fatal(got)
+		}
+	}
+	writing.Wait()
+	deaf.conn.Close()
+}
+
+func TestCloseAnswersWhatIsUnderWayAndRefusesTheRest(t *testing.T) {
+	w := newWorld(t)
+	w.stuck[0] = make(chan struct{})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := serve(t, w, nil)
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(listener) }()
+	connect := func() *client {
+		conn, err := net.Dial("tcp", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		return newClient(t, conn)
+	}
+	busy, idle := connect(), connect()
+	idle.ask("PING")
+	busy.send("INCR " + keyOn(w, 0) + "\r\n")
+	l := s.gather.laneOf(0)
+	await(t, func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.under })
+	closed := make(chan struct{})
+	go func() {
+		s.quiet.Store(true)
+		listener.Close()
+		s.Close(context.Background())
+		close(closed)
+	}()
+	if _, err := idle.in.ReadByte(); err != io.EOF {
+		t.Errorf("an idle connection ends with %v", err)
+	}
+	close(w.stuck[0])
+	if got := busy.reply(); got != ":1" {
+		t.Errorf("what was under way: %s", got)
+	}
+	<-closed
+	if err := <-served; err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+}
+
+func TestThereIsABoundOnConnections(t *testing.T) {
+	s, _ := serve(t, newWorld(t), nil)
+	for range connectionsMost {
+		s.conns[new(conn)] = struct{}{}
+	}
+	c := dialTCP(t, s)
+	if got := c.reply(); got != "-ERR max number of clients reached" {
+		t.Error(got)
+	}
+	clear(s.conns)
+}
+
+func TestManyClientsAtOnceLoseNothing(t *testing.T) {
+	s, _ := serve(t, newWorld(t), nil)
+	const clients, each, pipeline = 32, 50, 7
+	var group sync.WaitGroup
+	for i := range clients {
+		group.Go(func() {
+			c := dialTCP(t, s)
+			own := "own" + strconv.Itoa(i)
+			for n := range each {
+				c.send(strings.Repeat("INCR all\r\n", pipeline) + "INCR " + own + "\r\nGET " + own + "\r\n")
+				for range pipeline {
+					c.reply()
+				}
+				if incr, get := c.reply(), c.reply(); incr != fmt.Sprintf(":%d", n+1) || get != fmt.Sprintf("%q", strconv.Itoa(n+1)) {
+					t.Errorf("%s: %s, %s", own, incr, get)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if got := dialTCP(t, s).ask("GET all"); got != fmt.Sprintf("%q", strconv.Itoa(clients*each*pipeline)) {
+		t.Errorf("all: %s", got)
+	}
+}
+
+func await(t *testing.T, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !condition(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not come to that")
+		}
+	}
+}
+
+func TestADenialThatMayBeRepeatedWaitsForNoCall(t *testing.T) {
+	w := newWorld(t)
+	for id := range shard.ID(w.shards) {
+		w.stuck[id] = make(chan struct{})
+	}
+	w.flooded = map[string]bool{"a": true}
+	s, seen := serve(t, w, nil)
+	c := dialTCP(t, s)
+	const denied = `*["allowed" :0 "limit" "per-ip/minute" "quota" :3 "remaining" :0 "retry_after_ms" :2000 "reset_after_ms" :2000]`
+	for range 3 { // nobody decides anything now
+		if got := c.ask("STINT.CHECK per-ip a"); got != denied {
+			t.Fatal(got)
+		}
+	}
+	c.send("INCR a\r\nSTINT.CHECK per-ip a\r\nINCR a\r\nSTINT.CHECK per-ip a\r\nINCR a\r\n")
+	for _, calls := range w.stuck {
+		close(calls)
+	}
+	for i, want := range []string{":1", denied, ":2", denied, ":3"} {
+		if got := c.reply(); got != want {
+			t.Errorf("reply %d is %s, not %s", i, got, want)
+		}
+	}
+	if got := seen.get("per-ip denied_cached"); got != 5 {
+		t.Errorf("%d denials were observed as repeated", got)
+	}
+}

@@ -1,0 +1,340 @@
+package redis
+
+import (
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard"
+)
+
+var tallyVerbs = []verb{
+	{name: "incr", least: 2, most: 2, keys: oneKey, writes: true, read: readIncr, reply: replyValue},
+	{name: "decr", least: 2, most: 2, keys: oneKey, writes: true, read: readDecr, reply: replyValue},
+	{name: "incrby", least: 3, most: 3, keys: oneKey, writes: true, read: readIncrBy, reply: replyValue},
+	{name: "decrby", least: 3, most: 3, keys: oneKey, writes: true, read: readDecrBy, reply: replyValue},
+	{name: "get", least: 2, most: 2, keys: oneKey, read: readEach, reply: replyGet},
+	{name: "mget", least: 2, keys: allKeys, read: readEach, reply: replyGets},
+	{name: "exists", least: 2, keys: allKeys, read: readEach, reply: replyCount},
+	{name: "touch", least: 2, keys: allKeys, read: readEach, reply: replyCount},
+	{name: "del", least: 2, keys: allKeys, writes: true, read: readDel, reply: replyCount},
+	{name: "unlink", least: 2, keys: allKeys, writes: true, read: readDel, reply: replyCount},
+	{name: "getdel", least: 2, most: 2, keys: oneKey, writes: true, read: readGetDel, reply: replyGet},
+	{name: "set", least: 3, keys: oneKey, writes: true, read: readSet, reply: replySet},
+	{name: "getset", least: 3, most: 3, keys: oneKey, writes: true, read: readGetSet, reply: replySet},
+	{name: "setnx", least: 3, most: 3, keys: oneKey, writes: true, read: readSetNX, reply: replyDone},
+	{name: "setex", least: 4, most: 4, keys: oneKey, writes: true, read: readSetEX, reply: replySet},
+	{name: "psetex", least: 4, most: 4, keys: oneKey, writes: true, read: readSetEX, reply: replySet},
+	{name: "expire", least: 3, most: 5, keys: oneKey, writes: true, read: readExpire, reply: replyDone},
+	{name: "pexpire", least: 3, most: 5, keys: oneKey, writes: true, read: readExpire, reply: replyDone},
+	{name: "expireat", least: 3, most: 5, keys: oneKey, writes: true, read: readExpire, reply: replyDone},
+	{name: "pexpireat", least: 3, most: 5, keys: oneKey, writes: true, read: readExpire, reply: replyDone},
+	{name: "persist", least: 2, most: 2, keys: oneKey, writes: true, read: readPersist, reply: replyDone},
+	{name: "ttl", least: 2, most: 2, keys: oneKey, read: readEach, reply: replyTTL},
+	{name: "pttl", least: 2, most: 2, keys: oneKey, read: readEach, reply: replyTTL},
+	{name: "expiretime", least: 2, most: 2, keys: oneKey, read: readEach, reply: replyTTL},
+	{name: "pexpiretime", least: 2, most: 2, keys: oneKey, read: readEach, reply: replyTTL},
+	{name: "type", least: 2, most: 2, keys: oneKey, read: readEach, reply: replyType},
+}
+
+// Words of errors, as Redis has them where it has them.
+const (
+	notInteger   = "value is not an integer or out of range"
+	notCounter   = "value is not an integer or out of range: a key holds a counter, or nothing"
+	syntaxError  = "syntax error"
+	overflow     = "increment or decrement would overflow"
+	decrOverflow = "decrement would overflow"
+)
+
+// tally adds a change of a counter; nil: the key is wrong, and that is answered.
+func (c *conn) tally(v *verb, key []byte, terms shard.TallyTerms) *command {
+	m := c.ask(v, shard.Tally, key)
+	if m != nil {
+		m.limits, m.terms = shard.TallyLimits, terms
+	}
+	return m
+}
+
+func readIncr(c *conn, v *verb, args [][]byte) {
+	c.tally(v, args[1], shard.TallyTerms{Verb: shard.TallyAdd, Amount: 1})
+}
+
+func readDecr(c *conn, v *verb, args [][]byte) {
+	c.tally(v, args[1], shard.TallyTerms{Verb: shard.TallyAdd, Amount: -1})
+}
+
+func readIncrBy(c *conn, v *verb, args [][]byte) {
+	n, ok := parseInteger(args[2])
+	if !ok {
+		c.fail(v, notInteger)
+		return
+	}
+	c.tally(v, args[1], shard.TallyTerms{Verb: shard.TallyAdd, Amount: n})
+}
+
+func readDecrBy(c *conn, v *verb, args [][]byte) {
+	n, ok := parseInteger(args[2])
+	switch {
+	case !ok:
+		c.fail(v, notInteger)
+	case -n == n && n != 0: // the smallest has no opposite
+		c.fail(v, decrOverflow)
+	default:
+		c.tally(v, args[1], shard.TallyTerms{Verb: shard.TallyAdd, Amount: -n})
+	}
+}
+
+// several adds a request for each key of a command. If a key is wrong, none is asked about.
+func (c *conn) several(v *verb, keys [][]byte, add func(key []byte)) {
+	for _, key := range keys {
+		if !c.keyOf(v, key) {
+			return
+		}
+	}
+	first := len(c.round.commands)
+	for _, key := range keys {
+		add(key)
+	}
+	c.round.commands[first].keys = int32(len(keys))
+}
+
+// read adds a look at a counter.
+func (c *conn) read(v *verb, key []byte) {
+	if m := c.ask(v, shard.ReadTally, key); m != nil {
+		m.limits = shard.TallyLimits
+	}
+}
+
+func readEach(c *conn, v *verb, args [][]byte) {
+	if len(args) == 2 {
+		c.read(v, args[1])
+		return
+	}
+	c.several(v, args[1:], func(key []byte) { c.read(v, key) })
+}
+
+func readDel(c *conn, v *verb, args [][]byte) {
+	drop := shard.TallyTerms{Verb: shard.TallyDrop}
+	c.several(v, args[1:], func(key []byte) { c.tally(v, key, drop) })
+}
+
+// afterRead changes a counter and answers what it was: two requests, which travel together.
+func (c *conn) afterRead(v *verb, key []byte, terms shard.TallyTerms) {
+	first := len(c.round.commands)
+	c.read(v, key)
+	if len(c.round.commands) == first+1 && c.round.commands[first].local == nil {
+		c.tally(v, key, terms)
+		c.round.commands[first].keys, c.round.commands[first].flags = 2, wantsOld
+	}
+}
+
+func readGetDel(c *conn, v *verb, args [][]byte) {
+	c.afterRead(v, args[1], shard.TallyTerms{Verb: shard.TallyDrop})
+}
+
+// readSet reads key n [NX|XX] [GET] [EX s|PX ms|EXAT s|PXAT ms|KEEPTTL].
+func readSet(c *conn, v *verb, args [][]byte) {
+	terms := shard.TallyTerms{Verb: shard.TallySet}
+	get := false
+	for i := 3; i < len(args); i++ {
+		switch arg := args[i]; {
+		case is(arg, "NX") && terms.When == shard.TallyAlways:
+			terms.When = shard.TallyAbsent
+		case is(arg, "XX") && terms.When == shard.TallyAlways:
+			terms.When = shard.TallyPresent
+		case is(arg, "GET"):
+			get = true
+		case is(arg, "KEEPTTL") && terms.TTL == 0:
+			terms.KeepTTL = true
+		case i+1 < len(args) && terms.TTL == 0 && !terms.KeepTTL && isExpiry(arg):
+			i++
+			var problem string
+			if terms.TTL, problem = c.lifetime(v, arg, args[i]); problem != "" {
+				c.fail(v, problem)
+				return
+			}
+		default:
+			c.fail(v, syntaxError)
+			return
+		}
+	}
+	c.set(v, args[1], args[2], terms, get)
+}
+
+// set adds the setting of a counter, if the value can be one.
+func (c *conn) set(v *verb, key, value []byte, terms shard.TallyTerms, get bool) {
+	n, ok := parseInteger(value)
+	if !ok {
+		c.fail(v, notCounter)
+		return
+	}
+	terms.Amount = n
+	if get {
+		c.afterRead(v, key, terms)
+		return
+	}
+	c.tally(v, key, terms)
+}
+
+func readGetSet(c *conn, v *verb, args [][]byte) {
+	c.set(v, args[1], args[2], shard.TallyTerms{Verb: shard.TallySet}, true)
+}
+
+func readSetNX(c *conn, v *verb, args [][]byte) {
+	c.set(v, args[1], args[2], shard.TallyTerms{Verb: shard.TallySet, When: shard.TallyAbsent}, false)
+}
+
+func readSetEX(c *conn, v *verb, args [][]byte) {
+	ttl, problem := c.lifetime(v, expiryUnits[v.name], args[2])
+	if problem != "" {
+		c.fail(v, problem)
+		return
+	}
+	c.set(v, args[1], args[3], shard.TallyTerms{Verb: shard.TallySet, TTL: ttl}, false)
+}
+
+func isExpiry(arg []byte) bool {
+	return is(arg, "EX") || is(arg, "PX") || is(arg, "EXAT") || is(arg, "PXAT")
+}
+
+// lifetime is an expiry that must lie ahead.
+func (c *conn) lifetime(v *verb, unit, arg []byte) (limit.Span, string) {
+	ttl, problem := c.expiry(v, unit, arg)
+	if problem == "" && ttl <= 0 {
+		problem = badExpiry(v)
+	}
+	return ttl, problem
+}
+
+func badExpiry(v *verb) string { return "invalid expire time in '" + v.name + "' command" }
+
+// expiry is how long a counter lives from now on: in seconds or milliseconds, or until an instant by this node's clock. 0 or
+// less: it ends now.
+func (c *conn) expiry(v *verb, unit, arg []byte) (limit.Span, string) {
+	n, ok := parseInteger(arg)
+	if !ok {
+		return 0, notInteger
+	}
+	scale := second
+	if is(unit, "PX") || is(unit, "PXAT") {
+		scale = millisecond
+	}
+	if most := int64(limit.MaxTime) / int64(scale); n > most || n < -most {
+		return 0, badExpiry(v)
+	}
+	span := limit.Span(n) * scale
+	if is(unit, "EXAT") || is(unit, "PXAT") {
+		span -= limit.Span(c.server.config.Now().UnixMicro())
+	}
+	if span > limit.MaxPeriod {
+		return 0, badExpiry(v) + ": at most 100 years"
+	}
+	return span, ""
+}
+
+var expiryUnits = map[string][]byte{
+	"expire": []byte("EX"), "pexpire": []byte("PX"), "expireat": []byte("EXAT"), "pexpireat": []byte("PXAT"),
+	"setex": []byte("EX"), "psetex": []byte("PX"),
+}
+
+// readExpire reads key n [NX|XX|GT|LT].
+func readExpire(c *conn, v *verb, args [][]byte) {
+	ttl, problem := c.expiry(v, expiryUnits[v.name], args[2])
+	if problem != "" {
+		c.fail(v, problem)
+		return
+	}
+	terms := shard.TallyTerms{Verb: shard.TallyEnd, TTL: ttl}
+	for _, arg := range args[3:] {
+		when := shard.TallyAlways
+		switch {
+		case is(arg, "NX"):
+			when = shard.TallyAbsent
+		case is(arg, "XX"):
+			when = shard.TallyPresent
+		case is(arg, "GT"):
+			when = shard.TallyLater
+		case is(arg, "LT"):
+			when = shard.TallyEarlier
+		default:
+			c.fail(v, "Unsupported option "+plainText(arg))
+			return
+		}
+		if terms.When != shard.TallyAlways && terms.When != when {
+			c.fail(v, "NX, XX, GT and LT are not supported together")
+			return
+		}
+		terms.When = when
+	}
+	c.tally(v, args[1], terms)
+}
+
+func readPersist(c *conn, v *verb, args [][]byte) {
+	c.tally(v, args[1], shard.TallyTerms{Verb: shard.TallyKeep})
+}
+
+func replyValue(b []byte, of []command, _ int) []byte { return appendInteger(b, of[0].tallied.Value) }
+
+func replyDone(b []byte, of []command, _ int) []byte { return appendFlag(b, of[0].tallied.Done) }
+
+func replyGet(b []byte, of []command, proto int) []byte {
+	if t := &of[0].tallied; t.Known {
+		return appendNumber(b, t.Value)
+	}
+	return appendNull(b, proto)
+}
+
+func replyGets(b []byte, of []command, proto int) []byte {
+	b = appendArray(b, len(of))
+	for i := range of {
+		b = replyGet(b, of[i:], proto)
+	}
+	return b
+}
+
+// replyCount counts the keys that are there, or were.
+func replyCount(b []byte, of []command, _ int) []byte {
+	count := int64(0)
+	for i := range of {
+		if t := &of[i].tallied; t.Done || t.Known {
+			count++
+		}
+	}
+	return appendInteger(b, count)
+}
+
+func replySet(b []byte, of []command, proto int) []byte {
+	switch {
+	case of[0].flags&wantsOld != 0:
+		return replyGet(b, of, proto)
+	case of[0].tallied.Done:
+		return appendStatus(b, "OK")
+	}
+	return appendNull(b, proto)
+}
+
+// replyTTL answers -2 for no counter and -1 for one that does not end. Seconds are rounded to the nearest, as in Redis.
+func replyTTL(b []byte, of []command, _ int) []byte {
+	c := &of[0]
+	ms := func(t limit.Time) int64 { return (int64(t) + int64(millisecond)/2) / int64(millisecond) }
+	switch {
+	case !c.tallied.Known:
+		return appendInteger(b, -2)
+	case c.tallied.EndsAt == 0:
+		return appendInteger(b, -1)
+	}
+	left := ms(c.tallied.EndsAt - c.at)
+	switch c.verb.name {
+	case "pttl":
+		return appendInteger(b, left)
+	case "ttl":
+		return appendInteger(b, (left+500)/1000)
+	case "pexpiretime":
+		return appendInteger(b, ms(c.tallied.EndsAt))
+	}
+	return appendInteger(b, (ms(c.tallied.EndsAt)+500)/1000)
+}
+
+func replyType(b []byte, of []command, _ int) []byte {
+	if of[0].tallied.Known {
+		return appendStatus(b, "string")
+	}
+	return appendStatus(b, "none")
+}

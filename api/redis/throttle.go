@@ -1,0 +1,175 @@
+package redis
+
+import (
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+var throttleVerbs = []verb{
+	{name: "cl.throttle", least: 5, most: 6, keys: oneKey, writes: true, read: readThrottle, reply: replyCell},
+	{name: "throttle", least: 5, most: 6, keys: oneKey, writes: true, read: readThrottle, reply: replyCrab},
+	{name: "stint.check", least: 3, most: 4, keys: keys{2, 2, 1}, writes: true, read: readCheck, reply: replyCheck},
+}
+
+// throttleLimit is the name of the limit that CL.THROTTLE brings along.
+const throttleLimit = "throttle"
+
+// throttling is the newest parameters of CL.THROTTLE on a connection, and the limit they make: they seldom change.
+type throttling struct {
+	burst, count, period int64
+	limits               []policy.Limit
+}
+
+// readThrottle reads key max_burst count period [quantity]: GCRA that admits max_burst + 1 at once and count in each period
+// of so many seconds. A quantity of 0 only looks.
+func readThrottle(c *conn, v *verb, args [][]byte) {
+	var numbers [4]int64
+	numbers[3] = 1
+	for i, arg := range args[2:] {
+		n, ok := parseInteger(arg)
+		if !ok || n < 0 {
+			c.fail(v, [...]string{"max_burst", "count", "period", "quantity"}[i]+" is not an integer of 0 or more")
+			return
+		}
+		numbers[i] = n
+	}
+	quantity := numbers[3]
+	if quantity > limit.MaxCost {
+		c.fail(v, "quantity is more than 1099511627776")
+		return
+	}
+	t := &c.throttling
+	if t.limits == nil || t.burst != numbers[0] || t.count != numbers[1] || t.period != numbers[2] {
+		made, problem := throttleOf(numbers[0], numbers[1], numbers[2])
+		if problem != "" {
+			c.fail(v, problem)
+			return
+		}
+		*t = made
+	}
+	m := c.ask(v, shard.Check, args[1])
+	if m == nil {
+		return
+	}
+	m.limits, m.cost = t.limits, uint64(quantity)
+	if quantity == 0 {
+		m.op, m.cost, m.flags = shard.Get, 1, onlyLooks
+	}
+}
+
+func throttleOf(burst, count, period int64) (throttling, string) {
+	if burst >= limit.MaxQuota || period > int64(limit.MaxPeriod/second) {
+		return throttling{}, "max_burst or period is too large: at most 9007199254740991, and 100 years"
+	}
+	l := limit.Limit{Algorithm: limit.GCRA, Quota: uint64(burst) + 1, Count: uint64(count), Period: limit.Span(period) * second}
+	if err := l.Validate(); err != nil {
+		return throttling{}, "max_burst, count and period make no limit: " + err.Error()
+	}
+	return throttling{burst, count, period, []policy.Limit{{Name: throttleLimit, Limit: l}}}, ""
+}
+
+// replyCell answers as redis-cell does.
+func replyCell(b []byte, of []command, _ int) []byte {
+	c := &of[0]
+	passes := c.allowed || c.flags&onlyLooks != 0
+	retry := int64(-1)
+	if !passes && c.retry != limit.Never {
+		retry = seconds(c.retry)
+	}
+	b = appendArray(b, 5)
+	b = appendFlag(b, !passes)
+	b = appendInteger(b, int64(c.quota))
+	b = appendInteger(b, int64(c.remaining))
+	b = appendInteger(b, retry)
+	return appendInteger(b, seconds(c.untilReset()))
+}
+
+// replyCrab answers as throttlecrab does: 1 is allowed, the reset comes before the wait, and no wait is 0.
+func replyCrab(b []byte, of []command, _ int) []byte {
+	c := &of[0]
+	passes := c.allowed || c.flags&onlyLooks != 0
+	retry := int64(0)
+	if !passes {
+		retry = seconds(c.retry)
+	}
+	b = appendArray(b, 5)
+	b = appendFlag(b, passes)
+	b = appendInteger(b, int64(c.quota))
+	b = appendInteger(b, int64(c.remaining))
+	b = appendInteger(b, seconds(c.untilReset()))
+	return appendInteger(b, retry)
+}
+
+// untilReset is how long it takes from the decision on until everything has come back.
+func (a *answer) untilReset() limit.Span {
+	if a.reset == 0 {
+		return limit.Never
+	}
+	return limit.Span(max(a.reset-a.at, 0))
+}
+
+const (
+	millisecond = limit.Span(1000)
+	second      = 1000 * millisecond
+)
+
+// seconds rounds up, so that nobody comes back too early; -1 is never.
+func seconds(s limit.Span) int64 { return roundUp(s, second) }
+
+func roundUp(s, unit limit.Span) int64 {
+	if s == limit.Never {
+		return -1
+	}
+	return int64((s + unit - 1) / unit)
+}
+
+// readCheck reads policy key [cost].
+func readCheck(c *conn, v *verb, args [][]byte) {
+	if problem := policy.NameProblem(string(args[1])); problem != "" {
+		c.fail(v, "the policy "+problem)
+		return
+	}
+	cost := int64(1)
+	if len(args) > 3 {
+		n, ok := parseInteger(args[3])
+		if !ok || n < 1 || n > limit.MaxCost {
+			c.fail(v, "cost is not an integer of 1 to 1099511627776")
+			return
+		}
+		cost = n
+	}
+	if string(args[1]) != c.policy {
+		c.policy = string(args[1])
+	}
+	if !c.keyOf(v, args[2]) {
+		return
+	}
+	entry := shard.Entry{Policy: c.policy, Key: c.key, Cost: uint64(cost)}
+	together, err := c.server.config.withParents(entry)
+	if err != nil {
+		c.fail(v, err.Error())
+		return
+	}
+	if len(together) > 1 {
+		m := c.next(v)
+		m.op, m.policy, m.together = shard.Check, c.policy, together
+		c.round.acrossCount++
+		return
+	}
+	if m := c.ask(v, shard.Check, args[2]); m != nil {
+		m.policy, m.cost, c.round.checks = c.policy, uint64(cost), true
+	}
+}
+
+// replyCheck answers with a map, of the limit that binds: in RESP2 names and values by turns.
+func replyCheck(b []byte, of []command, proto int) []byte {
+	c := &of[0]
+	b = appendMap(b, 6, proto)
+	b = appendFlag(appendBulk(b, "allowed"), c.allowed)
+	b = appendBulk(appendBulk(b, "limit"), c.limit)
+	b = appendInteger(appendBulk(b, "quota"), int64(c.quota))
+	b = appendInteger(appendBulk(b, "remaining"), int64(c.remaining))
+	b = appendInteger(appendBulk(b, "retry_after_ms"), roundUp(c.retry, millisecond))
+	return appendInteger(appendBulk(b, "reset_after_ms"), roundUp(c.untilReset(), millisecond))
+}

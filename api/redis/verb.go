@@ -1,0 +1,207 @@
+package redis
+
+import (
+	"strings"
+
+	"github.com/stint-io/stint/shard"
+)
+
+// verb is what this package knows of a command.
+type verb struct {
+	name   string // in lower case, as COMMAND says it
+	least  int    // arguments, the name among them
+	most   int    // 0: any number
+	keys   keys
+	writes bool
+	alone  bool // it changes the connection: commands before it are answered first, in the form of before
+	// read translates a command into commands of the connection's round: requests, or a reply.
+	read func(c *conn, v *verb, args [][]byte)
+	// reply appends the reply to a command of which all requests were decided; nil: read made the reply.
+	reply func(b []byte, of []command, proto int) []byte
+}
+
+// keys says which arguments are keys, as COMMAND says it.
+type keys struct{ first, last, step int }
+
+var oneKey, allKeys = keys{1, 1, 1}, keys{1, -1, 1}
+
+const (
+	nameBytesMax  = 24
+	otherCommands = "other"
+)
+
+// verbs is the commands that are understood, by their names in lower case.
+var verbs = make(map[string]*verb)
+
+func init() {
+	for _, list := range [][]verb{tallyVerbs, throttleVerbs, connectionVerbs} {
+		for i := range list {
+			v := &list[i]
+			verbs[v.name] = v
+		}
+	}
+}
+
+// lookup finds the verb of a name as it was sent; nil there is none.
+func lookup(name []byte) *verb {
+	if len(name) > nameBytesMax {
+		return nil
+	}
+	var lower [nameBytesMax]byte
+	for i, c := range name {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		lower[i] = c
+	}
+	return verbs[string(lower[:len(name)])]
+}
+
+// is reports whether an argument is a word, given in upper case; commands do not mind the case.
+func is(arg []byte, word string) bool {
+	if len(arg) != len(word) {
+		return false
+	}
+	for i, c := range arg {
+		if 'a' <= c && c <= 'z' {
+			c -= 'a' - 'A'
+		}
+		if c != word[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// unbuilt is what people try that is not here, and what does instead.
+var unbuilt = map[string]string{
+	"multi":        "a pipeline is decided together, but it is no transaction",
+	"exec":         "a pipeline is decided together, but it is no transaction",
+	"discard":      "there are no transactions",
+	"watch":        "there are no transactions; INCR and CL.THROTTLE are atomic by themselves",
+	"unwatch":      "there are no transactions",
+	"eval":         "there are no scripts; for a rate limit use CL.THROTTLE or STINT.CHECK",
+	"eval_ro":      "there are no scripts; for a rate limit use CL.THROTTLE or STINT.CHECK",
+	"evalsha":      "there are no scripts; for a rate limit use CL.THROTTLE or STINT.CHECK",
+	"evalsha_ro":   "there are no scripts; for a rate limit use CL.THROTTLE or STINT.CHECK",
+	"script":       "there are no scripts; for a rate limit use CL.THROTTLE or STINT.CHECK",
+	"function":     "there are no scripts; for a rate limit use CL.THROTTLE or STINT.CHECK",
+	"fcall":        "there are no scripts; for a rate limit use CL.THROTTLE or STINT.CHECK",
+	"cluster":      "this is no Redis Cluster: any node answers for every key, so connect without cluster mode",
+	"readonly":     "this is no Redis Cluster: any node answers for every key",
+	"readwrite":    "this is no Redis Cluster: any node answers for every key",
+	"asking":       "this is no Redis Cluster: any node answers for every key",
+	"mset":         "keys of several shards cannot be set together; send several SET in a pipeline",
+	"msetnx":       "keys of several shards cannot be set together; send several SET NX in a pipeline",
+	"incrbyfloat":  "counters are whole numbers; count in a smaller unit",
+	"keys":         "keys cannot be listed",
+	"scan":         "keys cannot be listed",
+	"dbsize":       "see stint_keys in /metrics",
+	"flushall":     "counts are not to be lost all at once; DEL forgets single keys",
+	"flushdb":      "counts are not to be lost all at once; DEL forgets single keys",
+	"subscribe":    "there is no publish and subscribe",
+	"psubscribe":   "there is no publish and subscribe",
+	"ssubscribe":   "there is no publish and subscribe",
+	"publish":      "there is no publish and subscribe",
+	"append":       "values are counters",
+	"setrange":     "values are counters",
+	"getrange":     "values are counters",
+	"setbit":       "values are counters",
+	"hset":         "values are counters",
+	"hincrby":      "values are counters; put the field into the key",
+	"zadd":         "values are counters; for a sliding window use STINT.CHECK with a policy",
+	"lpush":        "values are counters",
+	"rpush":        "values are counters",
+	"sadd":         "values are counters",
+	"pfadd":        "values are counters",
+	"rename":       "a counter stays under its key",
+	"copy":         "a counter stays under its key",
+	"monitor":      "see /metrics",
+	"replicaof":    "a node joins a cluster with stint serve --join",
+	"slaveof":      "a node joins a cluster with stint serve --join",
+	"shutdown":     "send the process SIGTERM",
+	"save":         "every answer is on disk already",
+	"bgsave":       "every answer is on disk already",
+	"bgrewriteaof": "every answer is on disk already",
+	"acl":          "there are no users",
+	"swapdb":       "there is database 0 only",
+	"move":         "there is database 0 only",
+}
+
+// refuse answers a command that is not understood.
+func (c *conn) refuse(args [][]byte) {
+	name := plainText(args[0])
+	if why, known := unbuilt[strings.ToLower(name)]; known {
+		c.fail(nil, name+" is not supported: "+why)
+		return
+	}
+	c.fail(nil, "unknown command '"+name+"'; COMMAND LIST lists those that are understood")
+}
+
+// dispatch translates one command. What is sent between MULTI and EXEC is to be done as a whole or not at all: it is not done.
+// v is its verb; nil: it is none.
+func (c *conn) dispatch(v *verb, args [][]byte) {
+	switch {
+	case is(args[0], "MULTI"):
+		c.aborts = true
+		c.refuse(args)
+	case is(args[0], "EXEC") || is(args[0], "DISCARD"):
+		c.aborts = false
+		c.refuse(args)
+	case c.aborts && (v == nil || !v.alone):
+		c.fail(v, "nothing was done, for MULTI is not supported; DISCARD ends this")
+	case v == nil:
+		c.refuse(args)
+	case len(args) < v.least || v.most > 0 && len(args) > v.most:
+		c.fail(v, "wrong number of arguments for '"+v.name+"' command")
+	default:
+		v.read(c, v, args)
+	}
+}
+
+// fail answers that a command is wrong.
+func (c *conn) fail(v *verb, text string) {
+	c.say(v, appendError(nil, codeWrong, text)).code = codeWrong
+}
+
+// say answers a command without asking anybody.
+func (c *conn) say(v *verb, reply []byte) *command {
+	m := c.next(v)
+	m.local = reply
+	return m
+}
+
+// next is a new command of the round.
+func (c *conn) next(v *verb) *command {
+	c.round.commands = append(c.round.commands, command{verb: v, keys: 1})
+	return &c.round.commands[len(c.round.commands)-1]
+}
+
+// keyOf makes c.key the key that was sent; false: it is wrong, and that is answered.
+func (c *conn) keyOf(v *verb, arg []byte) bool {
+	if string(arg) == c.key && c.key != "" {
+		return true
+	}
+	if problem := shard.KeyProblem(string(arg)); problem != "" {
+		c.fail(v, "the key "+problem)
+		return false
+	}
+	c.key = string(arg)
+	return true
+}
+
+// ask adds a command about a key; nil: the key is wrong, and that is answered.
+func (c *conn) ask(v *verb, op shard.Op, arg []byte) *command {
+	if !c.keyOf(v, arg) {
+		return nil
+	}
+	id, err := c.server.gather.place(c.key)
+	m := c.next(v)
+	m.op, m.key, m.cost = op, c.key, 1
+	if err != nil {
+		m.err = err
+		return m
+	}
+	c.round.link(int32(len(c.round.commands)-1), id)
+	return m
+}

@@ -1,0 +1,267 @@
+package redis
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a Router over real evaluations: each shard a map of records, one call at a time.
+type world struct {
+	t        *testing.T
+	shards   uint32
+	policies *policy.Set
+	stuck    map[shard.ID]chan struct{} // calls there wait until it is closed
+	flooded  map[string]bool            // keys whose checks get the denial of a while ago
+	refuse   atomic.Pointer[shard.Error]
+
+	mu    sync.Mutex
+	now   limit.Time
+	state map[shard.ID]*shard.State
+	calls [][]shard.Request // as they came
+}
+
+func newWorld(t *testing.T) *world {
+	set, err := policy.Parse("test", []byte(`policies:
+  per-ip:
+    limits:
+      - {name: minute, quota: 3, fixed_window: {period: 60s}}
+  two:
+    limits:
+      - {name: few, quota: 2, lifetime: {}}
+      - {name: many, quota: 10, lifetime: {}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, shards: 4, policies: set, now: 1_700_000_000e6, state: map[shard.ID]*shard.State{}, stuck: map[shard.ID]chan struct{}{}}
+	for id := range shard.ID(w.shards) {
+		w.state[id] = shard.NewState(id)
+		w.install(id, shard.EncodeEpochOpen(id, w.now), 1)
+	}
+	return w
+}
+
+func (w *world) install(id shard.ID, payload []byte, index uint64) {
+	outcome, err := w.state[id].Install(payload, index, 1)
+	if err != nil || outcome.Dropped != shard.NotDropped {
+		w.t.Errorf("installing: %v %v", outcome, err)
+	}
+}
+
+func (w *world) Place(_ context.Context, namespace, key string) (shard.ID, *shard.Error) {
+	return shard.Of(namespace, key, w.shards), nil
+}
+
+func (w *world) Submit(ctx context.Context, id shard.ID, requests []shard.Request) []shard.Result {
+	if len(requests) == 0 || len(requests) > callRequestsMost {
+		w.t.Errorf("a call has %d requests", len(requests))
+	}
+	if stuck := w.stuck[id]; stuck != nil {
+		select {
+		case <-stuck:
+		case <-ctx.Done():
+			return failAll(requests, &shard.Error{Code: shard.Unavailable, Message: "no owner"})
+		}
+	}
+	if err := w.refuse.Load(); err != nil {
+		return failAll(requests, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls = append(w.calls, slices.Clone(requests))
+	state := w.state[id]
+	w.now++
+	at := shard.Stamp{Position: shard.Position{Shard: id, Epoch: 1, Seq: state.Seq() + 1}, Now: w.now}
+	results, puts := shard.Evaluate(roomy{state}, w.policies, requests, at)
+	w.install(id, shard.EncodeBatch(at, puts), state.Seq()+2)
+	return results
+}
+
+func (w *world) Repeat(r *shard.Request, into *shard.Decision) bool {
+	if !w.flooded[r.Entries[0].Key] {
+		return false
+	}
+	*into = shard.Decision{Age: 7, RetryAfter: 2e6, DecidedAt: w.now, Limits: []shard.LimitStatus{
+		{Policy: "per-ip", Limit: "minute", Quota: 3, Verdict: limit.Verdict{Used: 3, RetryAfter: 2e6, ResetAt: w.now + 2e6}}}}
+	return true
+}
+
+func (w *world) Decide(ctx context.Context, requests []shard.Request) []shard.Result {
+	return w.Submit(ctx, shard.Of(shard.DefaultNamespace, requests[0].Entries[0].Key, w.shards), requests)
+}
+
+func (w *world) pass(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now += limit.Time(d.Microseconds())
+}
+
+type roomy struct{ *shard.State }
+
+func (roomy) Full() bool { return false }
+
+func failAll(requests []shard.Request, err *shard.Error) []shard.Result {
+	results := make([]shard.Result, len(requests))
+	for i := range results {
+		results[i].Err = err
+	}
+	return results
+}
+
+// counted is an Observer that adds up.
+type counted struct {
+	mu sync.Mutex
+	of map[string]int
+}
+
+func (c *counted) add(what string, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of == nil {
+		c.of = map[string]int{}
+	}
+	c.of[what] += n
+}
+
+func (c *counted) Decisions(policy, outcome string, n int) { c.add(policy+" "+outcome, n) }
+func (c *counted) Commands(name, code string, n int)       { c.add(name+" "+code, n) }
+func (c *counted) Round(time.Duration)                     { c.add("rounds", 1) }
+func (c *counted) Connections(int)                         {}
+
+func (c *counted) get(what string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.of[what]
+}
+
+// serve starts a server for the test.
+func serve(t *testing.T, w *world, change func(*Config)) (*Server, *counted) {
+	t.Helper()
+	observer := &counted{}
+	config := Config{Router: w, Ready: func() error { return nil }, Observer: observer, Logger: slog.New(slog.DiscardHandler),
+		Now: func() time.Time { return time.UnixMicro(int64(w.now)) }, Copies: func() int { return 1 }, Version: "test"}
+	if change != nil {
+		change(&config)
+	}
+	s := NewServer(config)
+	t.Cleanup(func() { s.Close(t.Context()) })
+	return s, observer
+}
+
+// client is one connection as a client has it.
+type client struct {
+	t    *testing.T
+	conn net.Conn
+	in   *bufio.Reader
+}
+
+// dial connects through a pipe, on which nothing is ever taken at once: the way of a slow client.
+func dial(t *testing.T, s *Server) *client {
+	t.Helper()
+	ours, theirs := net.Pipe()
+	s.start(theirs)
+	t.Cleanup(func() { ours.Close() })
+	return newClient(t, ours)
+}
+
+// dialTCP connects through a socket.
+func dialTCP(t *testing.T, s *Server) *client {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	ours, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.start(theirs)
+	t.Cleanup(func() { ours.Close() })
+	return newClient(t, ours)
+}
+
+func (c *client) send(text string) {
+	c.t.Helper()
+	c.conn.SetDeadline(time.Now().Add(20 * time.Second))
+	if _, err := io.WriteString(c.conn, text); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// reply reads one reply and shows it on one line.
+func (c *client) reply() string {
+	c.t.Helper()
+	c.conn.SetDeadline(time.Now().Add(20 * time.Second))
+	text, err := readReply(c.in)
+	if err != nil {
+		c.t.Fatalf("no reply: %v", err)
+	}
+	return text
+}
+
+func readReply(in *bufio.Reader) (string, error) {
+	line, err := in.ReadString('\n')
+	if err != nil {
+		return "", err
+	}
+	line = strings.TrimSuffix(line, "\r\n")
+	var n int
+	fmt.Sscanf(line[1:], "%d", &n)
+	switch line[0] {
+	case '$':
+		if n < 0 {
+			return "(nil)", nil
+		}
+		body := make([]byte, n+2)
+		if _, err := io.ReadFull(in, body); err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("%q", body[:n]), nil
+	case '_':
+		return "(null)", nil
+	case '*', '%':
+		if line[0] == '%' {
+			n *= 2
+		}
+		parts := make([]string, max(n, 0))
+		for i := range parts {
+			if parts[i], err = readReply(in); err != nil {
+				return "", err
+			}
+		}
+		return string(line[0]) + "[" + strings.Join(parts, " ") + "]", nil
+	}
+	return line, nil
+}
+
+// ask sends a line and returns the reply.
+func (c *client) ask(line string) string {
+	c.t.Helper()
+	c.send(line + "\r\n")
+	return c.reply()
+}
+
+func newClient(t *testing.T, conn net.Conn) *client { return &client{t, conn, bufio.NewReader(conn)} }

@@ -1,0 +1,362 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"go.uber.org/goleak"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+	"github.com/stint-io/stint/client"
+	"github.com/stint-io/stint/shard/placement"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const shards = 8
+
+// fakeNode is a node that notes what it is asked.
+type fakeNode struct {
+	stintv1connect.UnimplementedLimitServiceHandler
+	stintv1connect.UnimplementedClusterServiceHandler
+	url    string
+	status atomic.Pointer[stintv1.StatusResponse]
+	answer func(*stintv1.CheckRequest) *stintv1.Result // nil: allowed
+	hold   chan struct{}                               // if not nil, an answer waits for it
+	begun  chan struct{}                               // if not nil, told of each call
+
+	mu    sync.Mutex
+	calls []int    // checks in each
+	keys  []string // asked
+	named []string // namespaces of the requests
+}
+
+func (f *fakeNode) Status(context.Context, *connect.Request[stintv1.StatusRequest]) (*connect.Response[stintv1.StatusResponse], error) {
+	return connect.NewResponse(f.status.Load()), nil
+}
+
+func (f *fakeNode) CheckBatch(_ context.Context, r *connect.Request[stintv1.CheckBatchRequest]) (*connect.Response[stintv1.CheckBatchResponse], error) {
+	f.mu.Lock()
+	f.calls = append(f.calls, len(r.Msg.Checks))
+	for _, c := range r.Msg.Checks {
+		f.keys = append(f.keys, c.Entries[0].Key)
+		f.named = append(f.named, c.Namespace)
+	}
+	f.mu.Unlock()
+	if f.begun != nil {
+		f.begun <- struct{}{}
+	}
+	if f.hold != nil {
+		<-f.hold
+	}
+	response := &stintv1.CheckBatchResponse{}
+	for _, c := range r.Msg.Checks {
+		result := &stintv1.Result{Result: &stintv1.Result_Decision{Decision: &stintv1.Decision{Allowed: true, Reason: c.Entries[0].Key}}}
+		if f.answer != nil {
+			result = f.answer(c)
+		}
+		response.Results = append(response.Results, result)
+	}
+	return connect.NewResponse(response), nil
+}
+
+func (f *fakeNode) Reserve(_ context.Context, r *connect.Request[stintv1.ReserveRequest]) (*connect.Response[stintv1.ReserveResponse], error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.named = append(f.named, r.Msg.Check.Namespace)
+	return connect.NewResponse(&stintv1.ReserveResponse{Decision: &stintv1.Decision{Allowed: true}}), nil
+}
+
+func (f *fakeNode) Get(_ context.Context, r *connect.Request[stintv1.GetRequest]) (*connect.Response[stintv1.GetResponse], error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.named = append(f.named, r.Msg.Namespace)
+	return connect.NewResponse(&stintv1.GetResponse{}), nil
+}
+
+func (f *fakeNode) asked() (calls []int, keys []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append(calls, f.calls...), append(keys, f.keys...)
+}
+
+func startNode(t *testing.T) *fakeNode {
+	f := &fakeNode{}
+	mux := http.NewServeMux()
+	mux.Handle(stintv1connect.NewLimitServiceHandler(f))
+	mux.Handle(stintv1connect.NewClusterServiceHandler(f))
+	server := httptest.NewUnstartedServer(mux)
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	server.Config.Protocols = &protocols
+	server.Start()
+	t.Cleanup(server.Close)
+	f.url = server.URL
+	return f
+}
+
+// own lets the nodes own the shards in turn.
+func own(nodes ...*fakeNode) {
+	status := &stintv1.StatusResponse{}
+	for i, n := range nodes {
+		status.Nodes = append(status.Nodes, &stintv1.Node{Id: fmt.Sprint(i), ApiAddr: strings.TrimPrefix(n.url, "http://")})
+	}
+	for id := range shards {
+		status.Shards = append(status.Shards, &stintv1.Shard{Id: uint32(id), Owner: fmt.Sprint(id % len(nodes))})
+	}
+	status.Shards = append(status.Shards, &stintv1.Shard{Id: 1<<32 - 1, Owner: "0"})
+	for _, n := range nodes {
+		n.status.Store(status)
+	}
+}
+
+func start(t *testing.T, addresses ...string) *client.Client {
+	c, err := client.New(client.Config{Addresses: addresses})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// knows waits until the client has learned the owners: until a key of node 1 is asked there.
+func knows(t *testing.T, c *client.Client, second *fakeNode) {
+	for i := 0; ; i++ {
+		if placement.Of("default", fmt.Sprintf("probe:%d", i), shards)%2 == 0 {
+			continue
+		}
+		if _, err := c.Check(t.Context(), client.Entry("p", fmt.Sprintf("probe:%d", i))); err != nil {
+			t.Fatal(err)
+		}
+		if calls, _ := second.asked(); len(calls) > 0 {
+			return
+		}
+		time.Sleep(time.Millisecond) // the client learns in the background, and nobody tells when
+	}
+}
+
+func TestAChecksGoesStraightToItsOwner(t *testing.T) {
+	a, b := startNode(t), startNode(t)
+	own(a, b)
+	c := start(t, a.url)
+	knows(t, c, b)
+	for i := range 50 {
+		key := fmt.Sprintf("user:%d", i)
+		d, err := c.Check(t.Context(), client.Entry("p", key))
+		if err != nil || d.Reason != key {
+			t.Fatalf("%s: %v, %v", key, d, err)
+		}
+	}
+	for i, n := range []*fakeNode{a, b} {
+		_, keys := n.asked()
+		for _, key := range keys {
+			if !strings.HasPrefix(key, "probe:") && placement.Of("default", key, shards)%2 != uint32(i) {
+				t.Errorf("node %d was asked for %s, which it does not own", i, key)
+			}
+		}
+	}
+}
+
+func TestWhatIsAskedAtTheSameTimeTravelsTogether(t *testing.T) {
+	a := startNode(t)
+	own(a)
+	a.hold, a.begun = make(chan struct{}), make(chan struct{}, 100)
+	c := start(t, a.url)
+	var group sync.WaitGroup
+	check := func(i int) {
+		group.Go(func() {
+			key := fmt.Sprintf("user:%d", i)
+			if d, err := c.Check(context.Background(), client.Entry("p", key)); err != nil || d.Reason != key {
+				t.Errorf("%s: %v, %v", key, d, err)
+			}
+		})
+	}
+	check(0)
+	<-a.begun
+	check(1)
+	<-a.begun // two calls are under way: the rest gathers
+	for i := range 500 {
+		check(i + 2)
+	}
+	time.Sleep(50 * time.Millisecond) // the more of them wait by now the fewer calls there are; none is lost in any case
+	close(a.hold)
+	group.Wait()
+	calls, keys := a.asked()
+	if len(keys) != 502 || len(calls) > 250 {
+		t.Errorf("%d checks in %d calls", len(keys), len(calls))
+	}
+}
+
+func TestWhatWasCertainlyNotCountedIsAskedAgain(t *testing.T) {
+	a := startNode(t)
+	own(a)
+	var asked atomic.Int32
+	a.answer = func(*stintv1.CheckRequest) *stintv1.Result {
+		if asked.Add(1) < 3 {
+			return &stintv1.Result{Result: &stintv1.Result_Failure{Failure: &stintv1.Failure{Code: "unavailable", Message: "no owner"}}}
+		}
+		return &stintv1.Result{Result: &stintv1.Result_Decision{Decision: &stintv1.Decision{}}}
+	}
+	d, err := start(t, a.url).Check(t.Context(), client.Entry("p", "k"))
+	if err != nil || d.Allowed {
+		t.Fatalf("a denial came as %v, %v", d, err)
+	}
+	if asked.Load() != 3 {
+		t.Errorf("asked %d times", asked.Load())
+	}
+}
+
+func TestWhatMayHaveBeenCountedIsAskedAgainOnlyWithAnID(t *testing.T) {
+	a := startNode(t)
+	own(a)
+	var asked atomic.Int32
+	a.answer = func(*stintv1.CheckRequest) *stintv1.Result {
+		if asked.Add(1)%2 == 1 {
+			return &stintv1.Result{Result: &stintv1.Result_Failure{Failure: &stintv1.Failure{Code: "aborted", MaybeApplied: true}}}
+		}
+		return &stintv1.Result{Result: &stintv1.Result_Decision{Decision: &stintv1.Decision{Allowed: true}}}
+	}
+	c := start(t, a.url)
+	_, err := c.Check(t.Context(), client.Entry("p", "k"))
+	var failure *client.Error
+	if !errors.As(err, &failure) || !failure.MaybeApplied || asked.Load() != 1 {
+		t.Fatalf("without an id: %v after %d calls", err, asked.Load())
+	}
+	asked.Store(0)
+	r := client.Entry("p", "k")
+	r.IdempotencyId = "payment-7"
+	if d, err := c.Check(t.Context(), r); err != nil || !d.Allowed || asked.Load() != 2 {
+		t.Errorf("with an id: %v, %v after %d calls", d, err, asked.Load())
+	}
+}
+
+func TestAnAddressThatCannotBeReachedIsNoOwner(t *testing.T) {
+	a, b := startNode(t), startNode(t)
+	own(a, b)
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone.Close()
+	b.url = "http://" + gone.Addr().String()
+	own(a, b)
+	c := start(t, b.url, a.url)
+	for i := range 50 {
+		if _, err := c.Check(t.Context(), client.Entry("p", fmt.Sprintf("user:%d", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, keys := a.asked(); len(keys) != 50 {
+		t.Errorf("the node that lives was asked for %d keys", len(keys))
+	}
+}
+
+func TestOneAddressThatCanBeReachedIsEnough(t *testing.T) {
+	a := startNode(t)
+	a.status.Store(&stintv1.StatusResponse{}) // nobody knows the owners
+	c := start(t, "http://127.0.0.1:1", a.url, "http://127.0.0.1:2")
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	var callers sync.WaitGroup
+	for range 8 { // that shun one address, and then the other
+		callers.Go(func() {
+			for range 20 {
+				if _, err := c.Check(ctx, client.Entry("p", "k")); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	callers.Wait()
+}
+
+func TestEveryRequestThatNamesNoNamespaceGetsTheClients(t *testing.T) {
+	a := startNode(t)
+	own(a)
+	c, err := client.New(client.Config{Addresses: []string{a.url}, Namespace: "tenant"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	entries := client.Entry("p", "k").Entries
+	own := &stintv1.CheckRequest{Namespace: "own", Entries: entries}
+	for _, ask := range []func() error{
+		func() error { _, err := c.Check(t.Context(), client.Entry("p", "k")); return err },
+		func() error {
+			_, err := c.Reserve(t.Context(), &stintv1.ReserveRequest{Check: client.Entry("p", "k")})
+			return err
+		},
+		func() error { _, err := c.Get(t.Context(), &stintv1.GetRequest{Entries: entries}); return err },
+		func() error { _, err := c.Check(t.Context(), own); return err },
+		func() error { _, err := c.Reserve(t.Context(), &stintv1.ReserveRequest{Check: own}); return err },
+	} {
+		if err := ask(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if want := []string{"tenant", "tenant", "tenant", "own", "own"}; !slices.Equal(a.named, want) {
+		t.Errorf("namespaces %v, must be %v", a.named, want)
+	}
+}
+
+func TestACheckEndsWithItsContext(t *testing.T) {
+	a := startNode(t)
+	own(a)
+	a.hold = make(chan struct{})
+	c := start(t, a.url)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := c.Check(ctx, client.Entry("p", "k"))
+	var failure *client.Error
+	if !errors.As(err, &failure) || !failure.MaybeApplied {
+		t.Errorf("an answer that did not come in time: %v", err)
+	}
+	close(a.hold)
+}
+
+func TestAClosedClientRefuses(t *testing.T) {
+	a := startNode(t)
+	own(a)
+	c := start(t, a.url)
+	c.Close()
+	if _, err := c.Check(t.Context(), client.Entry("p", "k")); err == nil {
+		t.Error("a closed client answered")
+	}
+}
+
+func TestBadAddressesAreNamed(t *testing.T) {
+	for _, address := range []string{"", "127.0.0.1:7400", "ftp://x", "http://"} {
+		if _, err := client.New(client.Config{Addresses: []string{address}}); err == nil || !strings.Contains(err.Error(), address) {
+			t.Errorf("%q: %v", address, err)
+		}
+	}
+}
+
+func TestNothingOfTheServerComesAlong(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, heavy := range []string{"hashicorp/", "cockroachdb/", "bbolt", "prometheus", "stint/shard\n", "stint/policy\n"} {
+		if strings.Contains(string(out), heavy) {
+			t.Errorf("the client imports %s", heavy)
+		}
+	}
+}

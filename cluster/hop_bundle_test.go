@@ -1,0 +1,80 @@
+package cluster
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stint-io/stint/shard"
+)
+
+// What comes in one frame for one shard is handled as one, as long as nobody is worse off for it.
+func TestCallsThatAreAlikeAreHandledTogether(t *testing.T) {
+	many := func(n int, op shard.Op) []shard.Request {
+		return slices.Repeat([]shard.Request{{Op: op}}, n)
+	}
+	second := time.Second
+	call := func(number uint64, id shard.ID, hops int, budget time.Duration, requests []shard.Request) sentCall {
+		return sentCall{number: number, shard: id, hops: hops, budget: budget, requests: requests}
+	}
+	all := bundles([]sentCall{
+		call(1, 0, 1, second, many(1, shard.Check)),
+		call(2, 1, 1, second, many(1, shard.Check)), // another shard
+		call(3, 0, 1, second-1, many(3, shard.Check)),
+		call(4, 0, 2, second, many(1, shard.Check)),    // it may not go further
+		call(5, 0, 1, second/50, many(1, shard.Check)), // it has less time
+		call(6, 0, 1, 0, many(1, shard.Check)),         // it has all the time
+		call(7, 0, 1, second, many(1, shard.Settle)),   // it is more urgent
+		call(8, 0, 1, second, []shard.Request{{Op: shard.Check}, {Op: shard.Peek}}),
+		call(9, 0, 1, second, []shard.Request{{Op: shard.Check}, {Op: shard.Peek}}),
+		call(10, 0, 1, second, many(maxCallRequests-5, shard.Check)),
+		call(11, 0, 1, second, many(10, shard.Check)), // one too many for a call
+		call(12, 0, 1, second, many(10, shard.Check)),
+	})
+	var got [][]uint64
+	for _, b := range all {
+		var numbers []uint64
+		requests := 0
+		for _, c := range b.calls {
+			numbers = append(numbers, c.number)
+			requests += len(c.requests)
+			if c.budget > b.budget || c.budget == 0 && b.budget != 0 || 2*c.budget < b.budget {
+				t.Errorf("call %d has %v, its bundle %v", c.number, c.budget, b.budget)
+			}
+		}
+		if together := b.together(); len(together) != requests || requests != b.requests {
+			t.Errorf("calls %v have %d requests, together %d, and %d are told", numbers, requests, len(together), b.requests)
+		}
+		got = append(got, numbers)
+	}
+	want := [][]uint64{{1, 3, 10}, {2}, {4}, {5}, {6}, {7}, {8}, {9}, {11, 12}}
+	if !slices.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("together are %v, must be %v", got, want)
+	}
+}
+
+// A request that came to the wrong shard is refused; those of other callers that came with it are not.
+func TestARequestInTheWrongPlaceFailsAlone(t *testing.T) {
+	router, owners := newRecorders(2)
+	var here, elsewhere shard.Request
+	for _, key := range []string{"a", "b", "c", "d", "e", "f"} {
+		if shard.Of("default", key, 2) == 0 {
+			here = check(key)
+		} else {
+			elsewhere = check(key)
+		}
+	}
+	results := router.Forwarded(t.Context(), 1, 0, []shard.Request{here, elsewhere, here, elsewhere})
+	for i, r := range results {
+		if wrong := i%2 == 1; wrong != (r.Err != nil) || wrong && r.Err.Code != shard.Invalid {
+			t.Errorf("request %d: %+v", i, r)
+		}
+	}
+	if calls := owners[0].calls; len(calls) != 1 || len(calls[0]) != 2 {
+		t.Errorf("the owner was asked %v", calls)
+	}
+	results = router.Forwarded(t.Context(), 1, 0, []shard.Request{elsewhere})
+	if wantCode(t, "all wrong", results, shard.Invalid); len(owners[0].calls) != 1 {
+		t.Error("the owner was asked for nothing")
+	}
+}

@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Measures what a large state costs a real node on this machine: memory for each key, latency while snapshots are written
+# and while none is, the disk, and the start after kill -9; and memory on three nodes. Needs Go, jq, curl and Linux' /proc.
+# Prints a Markdown table.
+#
+#   docs/benchmarks/large-state.sh [keys, default 1000000] [checks/s while it is measured, default 1000] [runs of 10 s, default 12]
+source "$(dirname "$0")/common.sh"
+keys=${1:-1000000} rate=${2:-1000} runs=${3:-12}
+
+cat > "$work/policies.yaml" << 'YAML'
+policies:
+  window: {limits: [{name: day, quota: 1000000, fixed_window: {period: 24h, anchor: first_hit}}]}
+  bucket: {limits: [{name: burst, quota: 100, token_bucket: {refill: 100, per: 24h}}]}
+YAML
+
+restart() { # kill -9 of node 1; leaves in took the milliseconds until it is ready again
+    local from pid=${pids[node-1]} command
+    mapfile -d '' command < "/proc/$pid/cmdline"
+    kill -9 "$pid"
+    wait "$pid" 2> /dev/null || true
+    from=$(date +%s%N)
+    "${as_node[@]}" "${command[@]}" >> "$work/log-1" 2>&1 &
+    pids[node-1]=$!
+    ready node-1 curl -sf "http://$(address api 1)/readyz"
+    took=$((($(date +%s%N) - from) / 1000000))
+}
+live() { curl -s "http://$(address api "$1")/metrics" | awk 'index($1, "stint_keys") == 1 {sum += $2} END {printf "%.0f", sum}'; }
+resident() { awk '/VmRSS/ {printf "%.0f", $2 * 1024}' "/proc/${pids[node-$1]}/status"; }
+perkey() { echo $((($(resident "$1") - empty) / $(live "$1"))); } # perkey NODE
+mib() { du -sm "$work/data-1/$1" | cut -f1; }
+# Keys are drawn at random out of nearly 10 million, so a tenth of that many checks make nearly as many keys.
+fill() { # fill POLICY KEYS
+    local left=$2 n=0
+    while ((left > 0)); do
+        n=$((n + 1))
+        bench --policy "$1" --protocol grpc --callers 8 --batch 500 --keys 9999999 \
+            --key-prefix "$(printf '%-14s%02d' "$1" $n | tr ' ' -)" --count $((left < 1000000 ? left : 1000000)) > /dev/null
+        left=$((left - 1000000))
+    done
+}
+row() { echo "| $1 | $2 |"; }
+
+row "large state, $keys keys of 24 bytes" "figure"
+echo "|---|---|"
+for policy in bucket window; do
+    cluster 1
+    empty=$(resident 1)
+    fill $policy "$keys"
+    row "$policy: resident bytes for each key, right after $(live 1) were made" "$(perkey 1)"
+done
+restart
+row "start after kill -9, replaying the log of their creation" "$took ms"
+row "the log on disk then" "$(mib log) MiB"
+
+most_log=0 most_snapshots=0
+for ((run = 1; run <= runs; run++)); do
+    before=$(ls "$work"/data-1/snapshots/*/snapshots 2> /dev/null | cksum)
+    bench --policy window --protocol grpc --callers 64 --keys 9999999 --key-prefix window--------01 --rate "$rate" \
+        --duration 10s > "$work/run" &
+    running=$!
+    during=without
+    while kill -0 $running 2> /dev/null; do
+        [[ $(ls "$work"/data-1/snapshots/*/snapshots 2> /dev/null | cksum) == "$before" ]] || during=with
+        log=$(mib log) snapshots=$(mib snapshots)
+        most_log=$((log > most_log ? log : most_log)) most_snapshots=$((snapshots > most_snapshots ? snapshots : most_snapshots))
+        sleep 0.5
+    done
+    wait $running
+    cat "$work/run" >> "$work/$during"
+done
+for during in without with; do
+    touch "$work/$during"
+    row "$rate checks/s, 10 s $during a snapshot: p50, p99, p99.9 (range), runs" "$(jq -rs 'def of(f): map(f / 1000) | sort;
+        if length == 0 then "none" else "\(of(.latencyMicros.p50)[length / 2 | floor]) ms, \(of(.latencyMicros.p99)[length / 2 | floor]) ms, \(
+        of(.latencyMicros.p999) | "\(.[length / 2 | floor]) ms (\(first) to \(last))"), \(length)" end' "$work/$during")"
+done
+row "most on disk meanwhile: log, snapshots" "$most_log MiB, $most_snapshots MiB"
+restart
+row "start after kill -9, restoring the snapshot" "$took ms"
+row "resident bytes for each key then" "$(perkey 1)"
+
+cluster 3
+fill window "$keys"
+row "three nodes: resident bytes for each key, each node" "$(perkey 1), $(perkey 2), $(perkey 3)"

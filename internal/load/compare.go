@@ -1,0 +1,267 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Comparison is the same work on stint and on a Redis, in turns, so that both see the machine in the same moods.
+type Comparison struct {
+	// Plan is stint's half: its Redis ports, the policy of work window, the callers, and how long each run takes. Each
+	// work runs on one key, and on Keys if that is more; one command at a time, and in pipelines of Batch if that is more.
+	Plan   Plan
+	Peer   string // HOST:PORT of the Redis
+	Works  []Work
+	Wait   int // above 0: the Redis is also asked to WAIT for so many replicas, once behind each call
+	Rounds int // of all cases, one after the other; 0: 3
+}
+
+// Comparisons is what came of a Comparison.
+type Comparisons struct {
+	Stint       string       `json:"stint"` // addresses of the Redis ports
+	Redis       RedisInfo    `json:"redis"`
+	Callers     int          `json:"callers"`
+	Rounds      int          `json:"rounds"`
+	Seconds     float64      `json:"seconds"` // of each run
+	Comparisons []CaseOfBoth `json:"comparisons"`
+	Wrong       []string     `json:"wrong,omitempty"` // what audits found
+}
+
+// CaseOfBoth is one case on both sides.
+type CaseOfBoth struct {
+	Work  Work   `json:"work"`
+	Keys  int    `json:"keys"`
+	Batch int    `json:"pipeline"`
+	Wait  int    `json:"wait"` // replicas that the Redis waited for
+	Stint Side   `json:"stint"`
+	Redis Side   `json:"redis"`
+	Ratio Spread `json:"ratio"` // of the rates, stint's by Redis', round by round
+}
+
+// Side is what one side did in one case.
+type Side struct {
+	PerSecond       Spread `json:"perSecond"`
+	P50Micros       Spread `json:"p50Micros"` // of a call: a pipeline
+	P99Micros       Spread `json:"p99Micros"`
+	ServerCPUMicros Spread `json:"serverCpuMicros"` // of one command, all nodes or the Redis and its replicas; 0: not known
+	ClientCPUMicros Spread `json:"clientCpuMicros"`
+	Failed          uint64 `json:"failed,omitempty"` // in all rounds, the unknown ones too
+}
+
+// Spread is the middle and the edges of what rounds measured.
+type Spread struct {
+	Median float64 `json:"median"`
+	Min    float64 `json:"min"`
+	Max    float64 `json:"max"`
+}
+
+func spreadOf(values []float64) Spread {
+	if len(values) == 0 {
+		return Spread{}
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	middle := len(sorted) / 2
+	s := Spread{Median: sorted[middle], Min: sorted[0], Max: sorted[len(sorted)-1]}
+	if len(sorted)%2 == 0 {
+		s.Median = (sorted[middle-1] + sorted[middle]) / 2
+	}
+	return s
+}
+
+// CompareProgress is where a comparison is.
+type CompareProgress struct {
+	Done, Total int    // runs
+	Now         string // the run that begins
+}
+
+// contender is one side of one case, with what its rounds measured.
+type contender struct {
+	plan    Plan
+	name    string
+	reports []*Report
+}
+
+// Validate names the first field that makes no sense.
+func (c Comparison) Validate() error {
+	for _, work := range c.Works {
+		if err := c.stint(work, 1, 1).Validate(); err != nil {
+			return fmt.Errorf("%s: %w", work, err)
+		}
+		if err := c.redis(work, 1, 1, c.Wait).Validate(); err != nil {
+			return fmt.Errorf("compare: %w", err)
+		}
+	}
+	if len(c.Works) == 0 {
+		return errors.New("work: name what to compare")
+	}
+	if c.Rounds < 0 {
+		return fmt.Errorf("rounds: %d is less than 1", c.Rounds)
+	}
+	return nil
+}
+
+func (c Comparison) stint(work Work, keys, batch int) Plan {
+	p := c.Plan
+	p.Protocol, p.Work, p.Keys, p.Batch, p.Fresh = Redis, work, keys, batch, false
+	p.KeyPrefix += string(work) + "-"
+	return p
+}
+
+func (c Comparison) redis(work Work, keys, batch, wait int) Plan {
+	p := c.stint(work, keys, batch)
+	p.Addresses, p.Policy, p.Redis, p.IsRedis, p.Wait = nil, "", []string{c.Peer}, true, wait
+	return p
+}
+
+// Run does all rounds of all cases. The context ends it early, with an error. progress may be nil.
+func (c Comparison) Run(ctx context.Context, progress func(CompareProgress)) (*Comparisons, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	c.Plan, c.Rounds = c.Plan.withDefaults(), orDefault(c.Rounds, 3)
+	report := &Comparisons{Callers: c.Plan.Callers, Rounds: c.Rounds, Seconds: c.Plan.Duration.Seconds()}
+	if err := c.meet(report); err != nil {
+		return nil, err
+	}
+	cases := c.cases()
+	defer c.sweep()
+	total := 0
+	for _, contenders := range cases {
+		total += len(contenders) * c.Rounds
+	}
+	done := 0
+	for round := range c.Rounds {
+		for _, contenders := range cases {
+			order := slices.Clone(contenders)
+			if round%2 == 1 {
+				slices.Reverse(order)
+			}
+			for _, one := range order {
+				if progress != nil {
+					progress(CompareProgress{done, total, one.name})
+				}
+				if err := one.run(ctx, round == 0); err != nil {
+					return nil, fmt.Errorf("%s: %w", one.name, err)
+				}
+				done++
+			}
+		}
+	}
+	c.sum(report, cases)
+	return report, nil
+}
+
+// meet asks the Redis who it is.
+func (c Comparison) meet(report *Comparisons) (err error) {
+	port := newRedisPort(c.redis(Incr, 1, 1, 0).withDefaults())
+	defer port.close()
+	if report.Redis, err = port.info(); err != nil {
+		return fmt.Errorf("compare: %w", err)
+	}
+	if c.Wait > len(report.Redis.Replicas) {
+		return fmt.Errorf("wait: %s has %d replicas, so WAIT %d would never be answered", c.Peer, len(report.Redis.Replicas),
+			c.Wait)
+	}
+	return nil
+}
+
+// cases are the contenders of each: stint first, then the Redis in each of its ways.
+func (c Comparison) cases() (cases [][]*contender) {
+	for _, work := range c.Works {
+		for _, keys := range onceOrMore(c.Plan.Keys) {
+			for _, batch := range onceOrMore(c.Plan.Batch) {
+				name := fmt.Sprintf("%s, %d keys, pipeline %d", work, keys, batch)
+				contenders := []*contender{{plan: c.stint(work, keys, batch), name: "stint, " + name},
+					{plan: c.redis(work, keys, batch, 0), name: "Redis, " + name}}
+				if c.Wait > 0 {
+					contenders = append(contenders, &contender{plan: c.redis(work, keys, batch, c.Wait),
+						name: fmt.Sprintf("Redis, %s, WAIT %d", name, c.Wait)})
+				}
+				cases = append(cases, contenders)
+			}
+		}
+	}
+	return cases
+}
+
+func onceOrMore(n int) []int {
+	if n > 1 {
+		return []int{1, n}
+	}
+	return []int{1}
+}
+
+// run measures one round. The first one is preceded by a shorter one that nobody counts.
+func (c *contender) run(ctx context.Context, warmUp bool) error {
+	if warmUp {
+		short := c.plan
+		short.Duration = min(c.plan.Duration/4, time.Second)
+		_, _ = Run(ctx, short, nil) // what is wrong, the run that counts will say
+	}
+	report, err := Run(ctx, c.plan, nil)
+	if err == nil {
+		err = ctx.Err()
+	}
+	c.reports = append(c.reports, report)
+	return err
+}
+
+// sweep deletes the keys that no window ends. What cannot be deleted stays: the figures are there.
+func (c Comparison) sweep() {
+	for _, work := range c.Works {
+		plans := []Plan{c.redis(work, c.Plan.Keys, 1, 0)}
+		if work != Window {
+			plans = append(plans, c.stint(work, c.Plan.Keys, 1))
+		}
+		for _, plan := range plans {
+			port := newRedisPort(plan.withDefaults())
+			_ = port.sweep()
+			port.close()
+		}
+	}
+}
+
+// sum puts the rounds together.
+func (c Comparison) sum(report *Comparisons, cases [][]*contender) {
+	for _, contenders := range cases {
+		stint := contenders[0]
+		report.Stint = stint.reports[0].Address
+		for _, redis := range contenders[1:] {
+			var ratios []float64
+			for i := range stint.reports {
+				ratios = append(ratios, ratio(stint.reports[i].ChecksPerSecond, redis.reports[i].ChecksPerSecond))
+			}
+			report.Comparisons = append(report.Comparisons, CaseOfBoth{Work: stint.plan.Work, Keys: stint.plan.Keys,
+				Batch: stint.plan.Batch, Wait: redis.plan.Wait, Stint: stint.side(), Redis: redis.side(), Ratio: spreadOf(ratios)})
+		}
+		for _, one := range contenders {
+			for _, r := range one.reports {
+				if !r.Verdict.OK {
+					report.Wrong = append(report.Wrong, one.name+": "+r.Verdict.Text)
+				}
+			}
+		}
+	}
+}
+
+func (c *contender) side() (s Side) {
+	of := func(figure func(*Report) float64) Spread {
+		var values []float64
+		for _, r := range c.reports {
+			values = append(values, figure(r))
+		}
+		return spreadOf(values)
+	}
+	for _, r := range c.reports {
+		s.Failed += r.Failed + r.Unknown
+	}
+	s.PerSecond = of(func(r *Report) float64 { return r.ChecksPerSecond })
+	s.P50Micros = of(func(r *Report) float64 { return float64(r.Latency.P50) })
+	s.P99Micros = of(func(r *Report) float64 { return float64(r.Latency.P99) })
+	s.ServerCPUMicros = of(func(r *Report) float64 { return r.ServerCPUMicros })
+	s.ClientCPUMicros = of(func(r *Report) float64 { return r.ClientCPUMicros })
+	return s
+}

@@ -1,0 +1,69 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"github.com/stint-io/stint/api"
+)
+
+// grpcServer is what api.NewGRPC makes.
+type grpcServer interface {
+	Serve(net.Listener) error
+	GracefulStop()
+	Stop()
+}
+
+// grpcDoor is the port for gRPC alone.
+type grpcDoor struct {
+	listener net.Listener
+	server   grpcServer // nil: nothing is served yet
+}
+
+// listenGRPC takes the port; nil when no address is given.
+func listenGRPC(addr string) (*grpcDoor, error) {
+	if addr == "" {
+		return nil, nil
+	}
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, listenError("grpc-addr", err)
+	}
+	return &grpcDoor{listener: listener}, nil
+}
+
+func (d *grpcDoor) serve(n *Node) {
+	d.server = api.NewGRPC(n.api, n.config.Logger)
+	n.serving.Go(func() {
+		if err := d.server.Serve(d.listener); err != nil && !n.stopping.Load() {
+			n.fail(fmt.Errorf("serving gRPC: %w", err))
+		}
+	})
+}
+
+// stop tells every client to leave and waits for their calls. A call that is on its way when a client hears of it was not
+// begun, and a client of gRPC knows that. When ctx ends first the connections are closed.
+func (d *grpcDoor) stop(ctx context.Context) {
+	if d == nil {
+		return
+	}
+	left := context.AfterFunc(ctx, d.server.Stop)
+	d.server.GracefulStop()
+	left()
+}
+
+func (d *grpcDoor) close() error {
+	if d == nil {
+		return nil
+	}
+	return d.listener.Close()
+}
+
+// GRPCAddr is the address on which gRPC alone is served; "" when it is not.
+func (n *Node) GRPCAddr() string {
+	if n.grpc == nil {
+		return ""
+	}
+	return n.grpc.listener.Addr().String()
+}

@@ -1,0 +1,67 @@
+package shard
+
+import "slices"
+
+// chunkSegments is how many segments a chunk of a directory lists: 4 KiB of pointers, copied in a microsecond.
+const chunkSegments = 512
+
+// directory lists the segments of a table in chunks. Sharing the list with a picture, and making room for more, costs a
+// pointer for each chunk, so neither keeps an entry waiting, however many records there are: 10 million records are 300,000
+// segments, and 600 chunks.
+type directory struct {
+	chunks     []*chunk
+	length     int    // segments
+	generation uint64 // what is of an older generation is shared with a picture: copied before it changes
+}
+
+type chunk struct {
+	generation uint64
+	segments   [chunkSegments]*segment
+}
+
+func (d *directory) at(n int) *segment { return d.chunks[n/chunkSegments].segments[n%chunkSegments] }
+
+// set puts g at place n, which is within the length.
+func (d *directory) set(n int, g *segment) {
+	c := d.chunks[n/chunkSegments]
+	if c.generation != d.generation {
+		c = &chunk{d.generation, c.segments}
+		d.chunks[n/chunkSegments] = c
+	}
+	c.segments[n%chunkSegments] = g
+}
+
+// fill is set for a directory that is being read from a snapshot, where chunks may be missing.
+func (d *directory) fill(n int, g *segment) {
+	if d.chunks[n/chunkSegments] == nil {
+		d.chunks[n/chunkSegments] = &chunk{generation: d.generation}
+	}
+	d.set(n, g)
+}
+
+func (d *directory) append(g *segment) {
+	if d.length%chunkSegments == 0 {
+		d.chunks = append(d.chunks, &chunk{generation: d.generation})
+	}
+	d.length++
+	d.set(d.length-1, g)
+}
+
+// removeLast takes the last segment off the list.
+func (d *directory) removeLast() {
+	d.length--
+	if d.length%chunkSegments == 0 {
+		last := len(d.chunks) - 1
+		d.chunks[last] = nil
+		d.chunks = d.chunks[:last]
+		return
+	}
+	d.set(d.length, nil)
+}
+
+// share gives the list as it is to a picture: from here on each segment is copied before it changes.
+func (d *directory) share() directory {
+	shared := directory{chunks: slices.Clone(d.chunks), length: d.length, generation: d.generation}
+	d.generation++
+	return shared
+}

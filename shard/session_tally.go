@@ -1,0 +1,100 @@
+package shard
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+)
+
+// What a tally came to cannot be told from what is there later, so the session remembers it for as long as a copy of the
+// request may come: until it is finished. It stands in the session's own record, which is written anyway, and as batches
+// count on few keys a tally takes some four bytes there.
+
+// told is what one request of a session was answered.
+type told struct {
+	number  uint64
+	tallied Tallied
+}
+
+// placeOfTold is the place of a number, or where it would stand.
+func placeOfTold(tallies []told, number uint64) int {
+	if n := len(tallies); n == 0 || tallies[n-1].number < number { // as nearly always
+		return n
+	}
+	i, _ := slices.BinarySearchFunc(tallies, number, func(t told, n uint64) int { return cmp.Compare(t.number, n) })
+	return i
+}
+
+// tell remembers the answer to a tally.
+func (s *session) tell(number uint64, t *Tallied) {
+	s.tallies = slices.Insert(s.tallies, placeOfTold(s.tallies, number), told{number, *t})
+	if over := len(s.tallies) - sessionTallies; over > 0 {
+		s.tallies = s.tallies[over:]
+	}
+}
+
+// appendTold writes how many there are, and each: its number, as the distance from the one before or from acked, and
+// what it was answered.
+func appendTold(b []byte, tallies []told, acked uint64) []byte {
+	b = binary.AppendUvarint(b, uint64(len(tallies)))
+	before := &Tallied{}
+	for i := range tallies {
+		t := &tallies[i]
+		b = binary.AppendUvarint(b, t.number-acked)
+		b = t.tallied.append(b, before)
+		acked, before = t.number, &t.tallied
+	}
+	return b
+}
+
+// told reads at least one.
+func (r *reader) told(acked uint64) []told {
+	count := r.uvarint()
+	if count == 0 || count > sessionTallies || count > uint64(len(r.rest))/4 {
+		r.failed = true
+		return nil
+	}
+	tallies := make([]told, count)
+	before, last := &Tallied{}, acked+sessionWindow
+	for i := range tallies {
+		t := &tallies[i]
+		distance := r.uvarint()
+		r.failed = r.failed || distance == 0 || distance > last-acked
+		t.number = acked + distance
+		t.tallied = r.tallied(before)
+		acked, before = t.number, &t.tallied
+	}
+	return tallies
+}
+
+// The bits of a tally in records.
+const (
+	talliedKnown = 1 << iota
+	talliedDone
+	talliedEnds // at another instant than the one before: it follows
+)
+
+// append writes a tally beside the one before it, of which it is mostly the next: flags, how far the value lies above
+// that one's, how far it lies above what it was itself, and the end.
+func (t *Tallied) append(b []byte, before *Tallied) []byte {
+	b = append(b, bit(t.Known)*talliedKnown|bit(t.Done)*talliedDone|bit(t.EndsAt != before.EndsAt)*talliedEnds)
+	b = binary.AppendVarint(b, t.Value-before.Value)
+	b = binary.AppendVarint(b, t.Value-t.Before)
+	if t.EndsAt != before.EndsAt {
+		b = binary.AppendUvarint(b, uint64(t.EndsAt))
+	}
+	return b
+}
+
+func (r *reader) tallied(before *Tallied) Tallied {
+	flags := r.byte()
+	t := Tallied{Known: flags&talliedKnown != 0, Done: flags&talliedDone != 0, EndsAt: before.EndsAt}
+	t.Value = before.Value + r.varint()
+	t.Before = t.Value - r.varint()
+	if flags&talliedEnds != 0 {
+		t.EndsAt = r.time()
+		r.failed = r.failed || t.EndsAt == before.EndsAt
+	}
+	r.failed = r.failed || flags > talliedKnown|talliedDone|talliedEnds
+	return t
+}

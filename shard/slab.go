@@ -1,0 +1,23 @@
+package shard
+
+// slab hands out parts of larger pieces of memory, so that a batch allocates now and then and not for every request or
+// key. The pieces grow with what was handed out before: a batch of one takes no more than it needs. A part keeps its
+// piece alive.
+type slab[T any] struct {
+	free  []T
+	given int
+}
+
+// slabMost bounds a piece.
+const slabMost = 64
+
+// take returns n values of their own, all zero. What is appended to them goes elsewhere.
+func (s *slab[T]) take(n int) []T {
+	if len(s.free) < n {
+		s.free = make([]T, max(n, min(s.given, slabMost)))
+	}
+	part := s.free[:n:n]
+	s.free = s.free[n:]
+	s.given += n
+	return part
+}

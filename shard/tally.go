@@ -1,0 +1,210 @@
+package shard
+
+import (
+	"slices"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+// TallyVerb is what is done with a tally. The numbers cross the wire between nodes: append, never renumber.
+type TallyVerb uint8
+
+// The verbs.
+const (
+	TallyAdd  TallyVerb = 1 // Amount more, or less if it is negative; below zero too
+	TallySet  TallyVerb = 2 // Amount from now on, with the end that TTL says
+	TallyEnd  TallyVerb = 3 // the counter ends when TTL is over; a TTL of 0 or less ends it now
+	TallyKeep TallyVerb = 4 // the counter does not end by itself any more
+	// TallyDrop puts to rest every limit that requests have brought along to the key under the name of the entry's policy.
+	// A tally leaves nothing behind, any other limit that it was reset, so that no decision from before gives anything
+	// back to it. Open holds stay open, and so does a block by hand.
+	TallyDrop TallyVerb = 5
+)
+
+// TallyWhen is a condition of TallySet and TallyEnd, as Redis has them.
+type TallyWhen uint8
+
+// The conditions.
+const (
+	TallyAlways  TallyWhen = 0
+	TallyAbsent  TallyWhen = 1 // SET NX: only if there is none; EXPIRE NX: only if it has no end
+	TallyPresent TallyWhen = 2 // SET XX: only if there is one; EXPIRE XX: only if it has an end
+	TallyLater   TallyWhen = 3 // EXPIRE GT: only if that is later; one without an end never is
+	TallyEarlier TallyWhen = 4 // EXPIRE LT: only if that is earlier, or it has no end
+)
+
+// TallyTerms says what a Tally does: a counter as Redis has them, an integer with an instant at which it ends.
+type TallyTerms struct {
+	Verb    TallyVerb
+	When    TallyWhen
+	KeepTTL bool // TallySet: the end stays as it was
+	Amount  int64
+	TTL     limit.Span // TallySet: 0, the counter does not end by itself
+}
+
+// Tallied is a tally as an operation left it.
+type Tallied struct {
+	Known  bool // there is one
+	Done   bool // the verb did something: its condition held, and there was something to do it with
+	Before int64
+	Value  int64
+	EndsAt limit.Time // the first instant at which it is not there any more; 0: it does not end by itself
+}
+
+// TallyLimits are the limits of the entry of a Tally or ReadTally: one that counts everything and denies nothing. A Check
+// that brings along an unlimited limit of this name counts on the same counter.
+var TallyLimits = []policy.Limit{{Name: "count", Limit: limit.Limit{Algorithm: limit.Unlimited}}}
+
+// tallyProblem refuses what says nothing about a tally, before anything is looked up.
+func tallyProblem(r *Request) *Error {
+	switch t := r.Tally; {
+	case len(r.Entries) != 1:
+		return Invalidf("entries", "are %d: a tally is one key's", len(r.Entries))
+	case len(r.Entries[0].Limits) != 1 || r.Entries[0].Limits[0] != TallyLimits[0]:
+		return Invalidf("entries[0].limits", "must be those of a tally")
+	case r.Op == ReadTally:
+		return nil
+	case t == nil:
+		return Invalidf("tally", "is missing")
+	case t.Verb < TallyAdd || t.Verb > TallyDrop || t.When > TallyEarlier:
+		return &Error{Code: NotBuilt, Field: "tally", Message: "it is not known to this version: run a newer one"}
+	case t.When > TallyPresent && t.Verb != TallyEnd || t.When != TallyAlways && t.Verb != TallySet && t.Verb != TallyEnd:
+		return Invalidf("tally.when", "is no condition of what is done")
+	case t.Verb == TallySet && (t.TTL < 0 || t.KeepTTL && t.TTL != 0):
+		return Invalidf("tally.ttl", "is %d us: it must be more than 0, or 0 for none or for the one that is kept", t.TTL)
+	}
+	return nil
+}
+
+// tally answers Tally and ReadTally. The answer has no limits: the tally is all there is to say.
+func (e *evaluation) tally(r *Request, answer *Result) {
+	e.charges, e.extras = e.charges[:0], false
+	ch, err := e.charge(r, 0, r.Op)
+	if err == nil {
+		err = e.checkIDTime(r)
+	}
+	if err != nil {
+		answer.Err = err
+		return
+	}
+	c, l := ch.counter, &ch.limits[0]
+	after, known := limit.TallyOf(c.at(0, l, e.at.Now), e.at.Now)
+	t := &e.slabs.tallies.take(1)[0]
+	t.Known, t.Before = known, after.Value
+	if r.Op == Tally {
+		if answer.Err = e.doTally(r.Tally, c, &after, t); answer.Err != nil {
+			return
+		}
+	}
+	if t.Known {
+		t.Value, t.EndsAt = after.Value, after.EndsAt
+	}
+	d := &answer.Decision
+	d.Allowed, d.DecidedAt, d.Position, d.Tallied = true, e.at.Now, e.at.Position, t
+	if !t.Done {
+		return
+	}
+	switch {
+	case t.Known:
+		c.set(0, l, after.State(), e.at.Now)
+	case r.Tally.Verb == TallyDrop:
+		c.drop(e.at.Now)
+	default:
+		c.set(0, l, limit.State{}, e.at.Now)
+	}
+	e.touch(c)
+	e.index++
+	d.Index = e.index
+}
+
+// doTally makes of a tally what the verb says; t says whether it is there, before and after.
+func (e *evaluation) doTally(terms *TallyTerms, c *counter, tally *limit.Tally, t *Tallied) *Error {
+	if (terms.Verb == TallyAdd || terms.Verb == TallySet) && c.empty() && !c.known && e.view.Full() {
+		return e.full()
+	}
+	switch terms.Verb {
+	case TallyAdd:
+		sum := tally.Value + terms.Amount
+		if (sum < tally.Value) != (terms.Amount < 0) {
+			return Invalidf("tally.amount", "is %d: added to %d that is more than 64 bits hold", terms.Amount, tally.Value)
+		}
+		tally.Value = sum
+		t.Known, t.Done = true, true
+	case TallySet:
+		return e.setTally(terms, tally, t)
+	case TallyEnd:
+		return e.endTally(terms, tally, t)
+	case TallyKeep:
+		t.Done = tally.EndsAt != 0
+		tally.EndsAt = 0
+	case TallyDrop:
+		t.Done, t.Known = c.countsAny(e.at.Now), false
+	}
+	return nil
+}
+
+func (e *evaluation) setTally(terms *TallyTerms, tally *limit.Tally, t *Tallied) *Error {
+	ends, err := e.tallyEnds(terms.TTL)
+	if err != nil || terms.When == TallyAbsent && t.Known || terms.When == TallyPresent && !t.Known {
+		return err
+	}
+	tally.Value = terms.Amount
+	switch {
+	case terms.TTL != 0:
+		tally.EndsAt = ends
+	case !terms.KeepTTL:
+		tally.EndsAt = 0
+	}
+	t.Known, t.Done = true, true
+	return nil
+}
+
+func (e *evaluation) endTally(terms *TallyTerms, tally *limit.Tally, t *Tallied) *Error {
+	ends, err := e.tallyEnds(terms.TTL)
+	if err != nil || !t.Known {
+		return err
+	}
+	has := tally.EndsAt
+	switch terms.When {
+	case TallyAlways:
+		t.Done = true
+	case TallyAbsent:
+		t.Done = has == 0
+	case TallyPresent:
+		t.Done = has != 0
+	case TallyLater:
+		t.Done = has != 0 && ends > has
+	case TallyEarlier:
+		t.Done = has == 0 || ends < has
+	}
+	if t.Done {
+		tally.EndsAt = ends
+		t.Known = terms.TTL > 0
+	}
+	return nil
+}
+
+// tallyEnds is the instant at which a TTL of now is over.
+func (e *evaluation) tallyEnds(ttl limit.Span) (limit.Time, *Error) {
+	if ttl > limit.Span(limit.MaxTime-e.at.Now) {
+		return 0, Invalidf("tally.ttl", "is %d us: that ends later than any time that can be told", ttl)
+	}
+	return e.at.Now + limit.Time(max(ttl, 0)), nil
+}
+
+// countsAny reports whether any limit of the counter is not at rest.
+func (c *counter) countsAny(now limit.Time) bool {
+	return slices.ContainsFunc(c.limits, func(l counted) bool { return !l.atRest(now) })
+}
+
+// drop puts all limits to rest. Nothing is ever given back to a tally, so it needs no since and leaves nothing behind;
+// what open holds took of it is not given back to the next one either (see set).
+func (c *counter) drop(now limit.Time) {
+	for i := range c.limits {
+		if l := &c.limits[i]; limit.IsTally(l.limit, l.state) {
+			l.state = limit.State{}
+		}
+	}
+	c.reset("", now)
+}
