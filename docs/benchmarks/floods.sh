@@ -11,8 +11,8 @@ cat >> "$work/policies.yaml" << 'YAML'
 YAML
 cluster 3
 cases=()
-for way in "--protocol grpc --callers 64" "--protocol redis --callers 64" "--protocol redis --callers 64 --batch 16" \
-    "--protocol grpc --callers 16 --batch 100"; do
+for way in "--protocol json --callers 64" "--protocol grpc --callers 64" "--protocol redis --callers 64" \
+    "--protocol redis --callers 64 --batch 16" "--protocol grpc --callers 16 --batch 100"; do
     cases+=("--policy free $way --keys 100" "--policy free $way --keys 100 --denied 99"
         "--policy cached $way --keys 100 --denied 99")
 done
