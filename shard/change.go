@@ -18,6 +18,9 @@ func (c *counter) changed(j int, new limit.Limit, now limit.Time) limit.State {
 		return s
 	}
 	before := limit.Status(old.limit, old.state, now)
+	if before.Used == 0 && new.Algorithm == limit.TokenBucket && c.policy.OnChange != policy.Restart {
+		return s // full, and not never used: that may be less, and whoever was told to wait until it is full would find less
+	}
 	switch c.policy.OnChange {
 	case policy.Proportional:
 		return limit.SetUsed(new, s, share(before.Used, new.Quota, old.limit.Quota), now)

@@ -33,3 +33,25 @@ func TestWaitUnderChangedNumbersIsExact(t *testing.T) {
 		t.Fatal("what was counted under the new numbers comes back at the old rate")
 	}
 }
+
+// A bucket that was used and is full again under its old numbers is full under the new ones, and not at the first level of one
+// never used: who was told to wait until it has room for him finds the room, also if he comes later than that.
+func TestABucketThatIsFullAgainStaysFullUnderOtherNumbers(t *testing.T) {
+	for _, how := range []policy.OnChange{policy.AsIs, policy.Proportional, policy.Additive} {
+		large := limit.Limit{Algorithm: limit.TokenBucket, Quota: 4, Count: 1, Period: 10 * second, Initial: 1}
+		small := large
+		small.Quota = 3
+		before, after := onePolicy(large), onePolicy(small)
+		before.OnChange, after.OnChange = how, how
+		w := newWorld(t, before)
+		w.batch(origin, checkOf("p", "k", 1))
+		w.policies = policy.NewSet([]*policy.Policy{after})
+		results, _ := w.batch(origin+limit.Time(10*second), checkOf("p", "k", 3))
+		if d := results[0].Decision; d.Allowed || d.RetryAfter <= 0 || d.RetryAfter > 30*second {
+			t.Fatalf("%v: %+v", how, d)
+		}
+		if late, _ := w.batch(origin+limit.Time(60*second), checkOf("p", "k", 3)); !late[0].Decision.Allowed {
+			t.Errorf("%v: denied when the bucket has long been full: %+v", how, late[0].Decision)
+		}
+	}
+}

@@ -165,6 +165,10 @@ func (c *counter) change(k *kept, l limit.Limit, how policy.OnChange, now limit.
 	if how == policy.AsIs || how != policy.Restart && sameQuota {
 		return
 	}
+	if _, fills := k.model.memory.(*bucket); fills && used == 0 && how != policy.Restart { // what was used and is full stays full
+		k.begin(now)
+		return
+	}
 	switch how {
 	case policy.Proportional:
 		k.model.SetUsed(share(used, l.Quota, old.Quota), now)
