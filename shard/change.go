@@ -18,8 +18,10 @@ func (c *counter) changed(j int, new limit.Limit, now limit.Time) limit.State {
 		return s
 	}
 	before := limit.Status(old.limit, old.state, now)
+	// A bucket that was used and is full stays full. One never used may hold less (Initial), and a denial may have said when
+	// there would be enough.
 	if before.Used == 0 && new.Algorithm == limit.TokenBucket && c.policy.OnChange != policy.Restart {
-		return s // full, and not never used: that may be less, and whoever was told to wait until it is full would find less
+		return s
 	}
 	switch c.policy.OnChange {
 	case policy.Proportional:
