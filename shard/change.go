@@ -17,20 +17,20 @@ func (c *counter) changed(j int, new limit.Limit, now limit.Time) limit.State {
 	if !c.beginsAnew(old.limit, new) {
 		return s
 	}
+	if c.policy.OnChange == policy.Restart {
+		return limit.State{}
+	}
 	before := limit.Status(old.limit, old.state, now)
 	// A bucket that was used and is full stays full. One never used may hold less (Initial), and a denial may have said when
 	// there would be enough.
-	if before.Used == 0 && new.Algorithm == limit.TokenBucket && c.policy.OnChange != policy.Restart {
+	if before.Used == 0 && new.Algorithm == limit.TokenBucket {
 		return s
 	}
-	switch c.policy.OnChange {
-	case policy.Proportional:
-		return limit.SetUsed(new, s, share(before.Used, new.Quota, old.limit.Quota), now)
-	case policy.Additive:
+	if c.policy.OnChange == policy.Additive {
 		remaining := min(before.Remaining+new.Quota-min(old.limit.Quota, before.Remaining+new.Quota), new.Quota)
 		return limit.SetUsed(new, s, new.Quota-remaining, now)
 	}
-	return limit.State{} // policy.Restart
+	return limit.SetUsed(new, s, share(before.Used, new.Quota, old.limit.Quota), now) // policy.Proportional
 }
 
 // beginsAnew reports whether what was taken under the old numbers is given back no more. A policy that converts

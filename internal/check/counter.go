@@ -165,18 +165,16 @@ func (c *counter) change(k *kept, l limit.Limit, how policy.OnChange, now limit.
 	if how == policy.AsIs || how != policy.Restart && sameQuota {
 		return
 	}
-	if _, fills := k.model.memory.(*bucket); fills && used == 0 && how != policy.Restart { // what was used and is full stays full
-		k.begin(now)
-		return
-	}
-	switch how {
-	case policy.Proportional:
+	_, fills := k.model.memory.(*bucket)
+	switch {
+	case how == policy.Restart:
+		k.model = New(l)
+	case fills && used == 0: // what was used and is full stays full
+	case how == policy.Proportional:
 		k.model.SetUsed(share(used, l.Quota, old.Quota), now)
-	case policy.Additive:
+	case how == policy.Additive:
 		remains := int64(old.Quota-min(used, old.Quota)) + int64(l.Quota) - int64(old.Quota)
 		k.model.SetUsed(l.Quota-uint64(min(max(remains, 0), int64(l.Quota))), now)
-	case policy.Restart:
-		k.model = New(l)
 	}
 	k.begin(now)
 }
