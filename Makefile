@@ -4,7 +4,7 @@
 tool := go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help generate generate-check build image test race sim chaos docker lint fuzz bench bench-allocs bench-baseline ci
+.PHONY: help generate generate-check build image test race twins sim mutants chaos upgrade flood pages docker lint fuzz bench bench-allocs bench-baseline ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,25 +33,48 @@ test: ## the tests that need nothing but Go
 	go test ./...
 
 race: ## the core under the race detector
-	go test -race -short ./limit ./policy ./shard ./actor ./cluster ./raftfsm ./api ./api/redis ./client ./node ./internal/replay ./internal/convoy ./internal/load \
+	go test -race -short ./limit ./policy ./shard ./actor ./cluster ./raftfsm ./api ./api/redis ./client ./node ./internal/replay ./internal/connlimit ./internal/convoy ./internal/load \
 	  ./internal/lab ./internal/verify
 
-WORLDS ?= 500
+twins: ## millions of operations beside the slow twins, and shards in virtual time: more of what go test does
+	go test -count=1 -timeout 30m -run 'Twin|Conversions' ./internal/check -operations 1000000
+	go test -count=1 -timeout 30m -run '^TestEveryDecisionIsTheTwins$$' ./shard -operations 125000
+	go test -count=1 -timeout 30m -run '^TestSimulation$$' ./actor -worlds 1600
 
-sim: ## WORLDS whole clusters in virtual time, with everything that can fail
-	go test -count=1 -timeout 30m -run '^TestClusters$$' ./internal/sim -sim.worlds=$(WORLDS)
+WORLDS ?= 500
+FROM ?= 1
+
+sim: ## WORLDS whole clusters in virtual time, with everything that can fail; FROM: the first seed, to play ranges of them
+	go test -count=1 -timeout 5h -run '^TestClusters$$' -v ./internal/sim -sim.worlds=$(WORLDS) -sim.first=$(FROM)
+
+MUTANTS ?= Mutants
+
+mutants: ## the source with one guard taken out, again and again: the tests must fail (MUTANTS: a pattern of their names)
+	go test -count=1 -parallel 4 -timeout 60m -run '$(MUTANTS)' ./internal/sim -sim.mutants
 
 chaos: ## real processes: killed, paused, cut off, restarted, with disks that fail; one node and three
 	go test -tags chaos -count=1 -timeout 30m -v ./internal/chaos
 
+# Needs the repository's history: it builds the previous release from it.
+upgrade: ## three real nodes of the previous release, upgraded one at a time under load, and one of them back
+	go test -tags chaos,upgrade -count=1 -timeout 10m -v -run '^TestUpgrade' ./internal/chaos
+
+flood: ## three real nodes with little memory, flooded for a minute with all that leaves records
+	go test -tags chaos,flood -count=1 -timeout 10m -v -run '^TestFlood' ./internal/chaos
+
+# At the ports of the manual: 7400 to 7432, and 6380.
+pages: ## every command of README.md and docs/, typed in a fresh copy of the repository
+	go test -tags pages -count=1 -timeout 20m -v -run '^TestPages$$' ./examples
+
 docker: image ## docker-compose.yml on a real engine
 	go test -tags docker -count=1 -v -run Compose ./internal/chaos
+	go test -tags pages -count=1 -v -run '^TestPagesOfContainers$$' ./examples
 
 lint: ## vet and staticcheck, with every build tag
 	go vet ./...
-	go vet -tags chaos,docker,nightly ./...
+	go vet -tags chaos,docker,flood,nightly,pages,upgrade ./...
 	$(tool) staticcheck ./...
-	$(tool) staticcheck -tags chaos,docker,nightly ./...
+	$(tool) staticcheck -tags chaos,docker,flood,nightly,pages,upgrade ./...
 
 # Inputs, not seconds: at the end of a time Go's fuzzer may fail with "context deadline exceeded" and nothing found (golang/go#75804,
 # before Go 1.27). An input that reaches new code is made smaller in 100 tries: without a bound that took nearly all the time.

@@ -11,67 +11,87 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Config bounds an Actor. Every zero value stands for the default beside it.
+// Config bounds an Actor. A zero value stands for the default named with the field.
 type Config struct {
 	MaxBatch    int           // requests in one batch; 4,096
-	MaxInFlight int           // entries under way; 1: larger batches beat overlapping ones. More than 8 are 8 (SEMANTICS R8)
-	SumEvery    int           // entries between two fingerprints; 4,096 (SEMANTICS R12)
-	IdleSum     time.Duration // the longest time between two fingerprints; 10 s
-	OpenEvery   time.Duration // how often a leader without an epoch tries to open one; 100 ms (SEMANTICS R2c)
+	MaxInFlight int           // entries under way; 1, because larger batches beat overlapping ones. The maximum is 8 (R8)
+	SumEvery    int           // entries between two sum entries; 4,096 (R12)
+	IdleSum     time.Duration // the longest time between two sum entries; 10 s
+	OpenEvery   time.Duration // how often a leader without an epoch tries to open one; 100 ms (R2c)
 	OpenWithin  time.Duration // how long requests queue for an epoch before they are refused; 1.4 s
 
-	// Requests that were submitted and are not answered yet; more are refused as Overloaded (SEMANTICS R20). A request
-	// whose caller gave up counts until the actor has let go of it.
+	// Bounds on requests that were submitted and are not answered yet; more are refused as Overloaded (R20). A request whose
+	// caller gave up counts until the actor has let go of it.
 	MaxQueued      int // 65,536
-	MaxQueuedBytes int // a guess: their keys, policies and ids, and a fixed sum for each; 64 MiB
+	MaxQueuedBytes int // an estimate: their keys, policies and ids, and a fixed sum for each; 64 MiB
 
-	// MaxBytes is how many bytes of records the shard may hold before new keys and new idempotency ids are refused;
+	// MaxBytes is how many bytes of records the shard may hold. New keys and the like are refused once seven eighths are used.
 	// 4 GiB.
 	MaxBytes int
 
 	Now      func() time.Time // the machine's clock, with its monotonic reading; time.Now
-	Observer Observer         // what is measured; the zero value measures nothing
+	Observer Observer         // receives measurements and alarms; the zero value receives none
 
-	// Policies says what this node knows to be the newest policies; nil, or a Version of 0: it knows none. It must be
-	// cheap. Without the function requests are evaluated without policies, as those of the system shard are.
+	// Policies returns the newest policies that this node knows; nil, or a Version of 0, if it knows none. It must be cheap.
+	// Without the function, requests are evaluated without policies, as those of the system shard are.
 	Policies func() *policy.Revision
 
-	// Reference says how far this machine's clock is ahead of the median of the voters' clocks now; false when that
-	// was not measured for a majority of them within the last 5 s. It must be cheap. Without the function this node is
-	// the only voter, goes by its own clock, and has entries that cost little (pace).
+	// Reference returns how far this machine's clock is ahead of the median of the voters' clocks now; ok is false if that was
+	// not measured for a majority of them within the last 5 s. It must be cheap. Without the function this node is the only
+	// voter: it goes by its own clock, and its entries cost little (pace).
 	Reference func() (ahead time.Duration, ok bool)
 
-	// AcceptStep lets the epoch of an only voter open more than 24 h past the last stamp (SEMANTICS R18).
+	// Suspended returns how long this machine has been suspended since it was started. The time of an only voter advances by
+	// that, and not when its clock is set. nil: unknown, which counts as zero.
+	Suspended func() time.Duration
+
+	// Level returns the cluster's feature level, with which each batch is stamped: the batch's content is no newer. It must be
+	// cheap, and must not return more than every voter can read. Without the function it is shard.LevelNewest.
+	Level func() shard.Level
+
+	// Stopped returns why this node decides nothing although it leads: the shard's records cannot be trusted. nil: it decides.
+	// Otherwise requests are refused with this error and never evaluated, while sum entries are still logged. It must be cheap.
+	Stopped func() *shard.Error
+
+	// AcceptStep lets the epoch of an only voter open more than 24 h past the last stamp (R18).
 	AcceptStep bool
 }
 
-// Observer is told what happens; nil functions are not called. They are called from the actor's loop: they must not
+// Observer receives the events of an actor. nil functions are not called. They are called from the actor's loop and must not
 // block.
 type Observer struct {
-	// Batch is told of every installed batch: its requests, the records it changed, and its size in the log.
+	// Batch is called for every installed batch with its requests, the number of records that it changed, and its size in the
+	// log.
 	Batch func(requests, effects, bytes int)
-	// Commit is told how long an installed batch, fingerprint or adoption took from its proposal to its outcome.
+	// Commit is called with the time that an installed batch, sum entry or adoption took from its proposal to its outcome.
 	Commit func(took time.Duration)
-	// Epoch is told the number of an epoch when it opens, and 0 when it ends, with the actor's end at the latest.
+	// Epoch is called with the number of an epoch when it opens, and with 0 when it ends, at the latest when the actor ends.
 	Epoch func(epoch uint64)
-	// TimeStep is told that no epoch is opened because the clock is so far past the last stamp.
+	// TimeStep is called when no epoch is opened because the clock is more than 24 h past the last stamp (R18).
 	TimeStep func(last, now limit.Time)
-	// Frozen is told, every 10 s at most, that shard time stands still because this owner's clock is more than 10 s
-	// behind the last stamp: windows do not pass until the clock has caught up (SEMANTICS R18).
+	// Frozen is called, every 10 s at most, while shard time stands still because this owner's clock is more than 10 s behind
+	// the last stamp: windows do not pass until the clock has caught up (R18).
 	Frozen func(behind time.Duration)
-	// Full is told, every 10 s at most, that requests were refused because the shard holds MaxBytes.
+	// Full is called, every 10 s at most, when requests were refused because the shard holds as many records as it may.
 	Full func()
-	// Adopted is told the version of the policies that the shard's log holds: with every epoch that opens, and when
-	// an adoption is installed.
+	// Fault is called, every 10 s at most, when a defect of the program made a request fail. Only that request failed
+	// (shard.Fault).
+	Fault func(met *shard.Error)
+	// Adopted is called with the version of the policies in the shard's log, with every epoch that opens and when an adoption
+	// is installed.
 	Adopted func(version uint64)
-	// Unreadable is told, every 10 s at most, that no epoch is opened because the policies that the log holds cannot
-	// be parsed here: an older version of the program, as a rule.
+	// Unreadable is called, every 10 s at most, while no epoch is opened because the policies in the log cannot be parsed here,
+	// usually because the program is too old.
 	Unreadable func(version uint64, err error)
-	// ClockOff is told, every 10 s at most, that this machine's clock is more than 200 ms off the reference.
+	// ClockOff is called, every 10 s at most, while this machine's clock is more than 200 ms off the reference.
 	ClockOff func(ahead time.Duration)
-	// ClockWrong is told, every 10 s at most, that it is more than 10 s off: the node is to stop.
+	// ClockSet is called, every 10 min at most, while the clock of an only voter differs by more than 200 ms from the time that
+	// has passed since the actor began: the clock was set.
+	ClockSet func(ahead time.Duration)
+	// ClockWrong is called, every 10 s at most, while this machine's clock is more than 10 s off the reference: the node should
+	// stop.
 	ClockWrong func(ahead time.Duration)
-	// HandOver is told, every 5 s at most while it lasts, why another node should own the shard: call Handover, from
+	// HandOver is called, every 5 s at most, while another node should own the shard, with the reason. Call Handover from
 	// another goroutine.
 	HandOver func(reason string)
 }
@@ -87,8 +107,14 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.IdleSum, 10*time.Second)
 	setDefault(&c.OpenEvery, 100*time.Millisecond)
 	setDefault(&c.OpenWithin, 1400*time.Millisecond)
+	if c.Stopped == nil {
+		c.Stopped = func() *shard.Error { return nil }
+	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Level == nil {
+		c.Level = func() shard.Level { return shard.LevelNewest }
 	}
 	return c
 }
@@ -99,37 +125,38 @@ func setDefault[T int | time.Duration](v *T, value T) {
 	}
 }
 
-// Actor decides the requests of one shard, one batch at a time. Submit may be called by any number of goroutines.
+// Actor decides the requests of one shard, one batch at a time. Its methods may be called concurrently.
 type Actor struct {
 	replica Replica
 	config  Config
 	intake  intake        // the mailbox
 	room    room          // bounds the mailbox and the queue behind it
 	hints   chan struct{} // leadership may have changed
-	stop    chan struct{} // closed by Close: intake has ended
-	kill    chan struct{} // closed when Close has no more patience
+	stop    chan struct{} // closed by Close: no new requests
+	kill    chan struct{} // closed when the context of Close ends
 	gone    chan struct{} // closed when the loop has ended
-	opened  atomic.Uint64 // the epoch that is open; 0: none
+	opened  atomic.Uint64 // the open epoch; 0: none
 
-	handing chan struct{}      // of capacity 1: a Handover is under way
-	pauses  chan chan struct{} // begins a Handover: closed when nothing is under way
+	handing chan struct{}      // of capacity 1: full while a Handover is under way
+	pauses  chan chan struct{} // begins a Handover; the loop closes the sent channel when nothing is under way
 	resumes chan struct{}      // ends it
 
 	stopOnce, killOnce sync.Once
 	goroutines         sync.WaitGroup
 
-	// The rest is the loop's alone.
+	// The remaining fields belong to the loop.
 	seq      *sequencer
-	taken    []*call       // space for what is taken out of the intake
+	taken    []*call       // reused space for the calls taken from the intake
 	patience *time.Timer   // ends the wait of a batch
 	holding  bool          // a batch waits
 	payloads chan []byte   // to the proposer
 	outcomes chan outcome  // from the waiter
-	quiet    chan struct{} // of the Handover that waits for what is under way; nil: none does
+	quiet    chan struct{} // of the Handover that waits for entries under way; nil: none
 	clock    clock         // shard time
+	own      ownTime       // the reference of an only voter
 	steps    steps         // of the machine's clock
 	closedAt time.Time     // since when no epoch is open although this node leads
-	summedAt time.Time     // when the newest fingerprint was logged
+	summedAt time.Time     // when the newest sum entry was logged
 	alarms   alarms
 }
 
@@ -138,7 +165,7 @@ type outcome struct {
 	err error
 }
 
-// maxStep is how far shard time may step forward over a stop without the operator's word (SEMANTICS R18).
+// maxStep is how far shard time may step forward after a stop without the operator's consent (R18).
 const maxStep = limit.Time(24 * time.Hour / time.Microsecond)
 
 // Start starts the actor of one shard. Close must be called, before the replica is shut down.
@@ -170,7 +197,7 @@ func Start(id shard.ID, replica Replica, config Config) *Actor {
 	return a
 }
 
-// propose is the one goroutine that calls Replica.Propose, so entries stand in the log in the order of their stamps.
+// propose runs on the one goroutine that calls Replica.Propose, so that entries are in the log in the order of their stamps.
 func (a *Actor) propose(waits chan<- func() (shard.Outcome, error)) {
 	defer close(waits)
 	for payload := range a.payloads {
@@ -178,7 +205,7 @@ func (a *Actor) propose(waits chan<- func() (shard.Outcome, error)) {
 	}
 }
 
-// await turns the fates of proposals into messages to the loop, oldest first.
+// await turns the outcomes of proposals into messages to the loop, oldest first.
 func (a *Actor) await(waits <-chan func() (shard.Outcome, error)) {
 	for wait := range waits {
 		o, err := wait()
@@ -186,8 +213,9 @@ func (a *Actor) await(waits <-chan func() (shard.Outcome, error)) {
 	}
 }
 
-// Submit decides requests of this actor's shard and returns one result for each, in their order, when all of them are
-// committed. If ctx ends before, the results say whether the requests may have been counted.
+// Submit decides requests of this actor's shard. It returns one result for each, in their order, when all of them are
+// committed. If ctx ends earlier, the results say whether the requests were certainly not applied or maybe applied. Errors are
+// *shard.Error (Result.Err); Error.MaybeApplied tells the two apart. Submit may be called by any number of goroutines.
 func (a *Actor) Submit(ctx context.Context, requests []shard.Request) []shard.Result {
 	if len(requests) == 0 {
 		return nil
@@ -196,7 +224,7 @@ func (a *Actor) Submit(ctx context.Context, requests []shard.Request) []shard.Re
 	switch {
 	case size.exceeds(a.room.most):
 		return failed(requests, errTooLarge)
-	case a.stopping(): // a flood would keep Close waiting
+	case a.stopping(): // otherwise a flood of requests would keep Close waiting
 		return failed(requests, errDraining)
 	case !a.room.enter(size, at):
 		return failed(requests, errFull)
@@ -208,7 +236,7 @@ func (a *Actor) Submit(ctx context.Context, requests []shard.Request) []shard.Re
 		return failed(requests, errDraining)
 	}
 	select {
-	case <-c.done: // the loop does not end before it was
+	case <-c.done: // always signaled before the loop ends
 		return c.results
 	case <-ctx.Done():
 		return abandon(c)
@@ -224,7 +252,7 @@ func (a *Actor) stopping() bool {
 	}
 }
 
-// abandon gives a call up: it certainly was not applied if the loop had not begun it.
+// abandon gives a call up. Its requests are certainly not applied if the loop has not begun it.
 func abandon(c *call) []shard.Result {
 	if c.fate.CompareAndSwap(queued, abandoned) {
 		return failed(c.requests, errDeadline)
@@ -245,7 +273,7 @@ func failed(requests []shard.Request, err *shard.Error) []shard.Result {
 	return results
 }
 
-// Hint says that leadership may have changed: the actor looks at once instead of at its next tick. It never blocks.
+// Hint says that leadership may have changed: the actor checks at once and not only at its next tick. It never blocks.
 func (a *Actor) Hint() {
 	select {
 	case a.hints <- struct{}{}:
@@ -253,14 +281,14 @@ func (a *Actor) Hint() {
 	}
 }
 
-// Open reports whether an epoch of this node is open: whether the next request would be decided here.
+// Open reports whether this node has an open epoch, so that it would decide the next request.
 func (a *Actor) Open() bool { return a.Epoch() != 0 }
 
-// Epoch is the number of the epoch that this node has open; 0: none. It may be called concurrently and costs nothing.
+// Epoch returns the number of this node's open epoch, or 0 if there is none. It is cheap and may be called concurrently.
 func (a *Actor) Epoch() uint64 { return a.opened.Load() }
 
-// Close ends intake, finishes what was submitted, and waits for the actor's goroutines. When ctx ends first, what is
-// left is answered with its fate. Close waits for proposals under way in any case: Replica.Propose's wait always ends.
+// Close refuses new requests, finishes the submitted ones, and waits for the actor's goroutines. If ctx ends first, the queued
+// requests are refused as not applied. Close always waits for proposals under way; Replica.Propose's wait always returns.
 func (a *Actor) Close(ctx context.Context) {
 	a.stopOnce.Do(func() { close(a.stop) })
 	stopped := context.AfterFunc(ctx, func() { a.killOnce.Do(func() { close(a.kill) }) })

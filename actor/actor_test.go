@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -52,7 +53,7 @@ func TestGateHoldsEveryAnswerUntilItsCommit(t *testing.T) {
 	})
 }
 
-// While entries are under way requests gather, and go into the next batch together.
+// While entries are under way, requests gather and go into the next batch together.
 func TestRequestsGatherWhileEntriesAreUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeReplica()
@@ -75,7 +76,7 @@ func TestRequestsGatherWhileEntriesAreUnderWay(t *testing.T) {
 	})
 }
 
-// A call that is larger than a batch is decided in several, and answered in its own order.
+// A call that is larger than a batch is decided in several batches, and answered in its own order.
 func TestCallOfSeveralBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := startActor(t, newFakeReplica(), 5, func(c *Config) { c.MaxBatch = 2 })
@@ -103,7 +104,7 @@ func TestNoRequestsNoResults(t *testing.T) {
 	})
 }
 
-// Close lets everything end that was submitted before, and lets nothing in any more.
+// Close lets all calls submitted before it end, and refuses new ones.
 func TestCloseDrains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeReplica()
@@ -134,7 +135,7 @@ func TestCloseDrains(t *testing.T) {
 	})
 }
 
-// When the patience of Close ends, what is queued was not applied; what is under way still gets its own fate.
+// When the context of Close ends, queued requests were not applied; requests under way still get their own outcome.
 func TestCloseWithoutPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeReplica()
@@ -186,7 +187,7 @@ func TestFullMailboxRefuses(t *testing.T) {
 	})
 }
 
-// A deadline that passes before the request was begun: certainly not counted.
+// The deadline passes before the request was begun: certainly not counted.
 func TestDeadlineOfAQueuedRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeReplica()
@@ -198,7 +199,7 @@ func TestDeadlineOfAQueuedRequest(t *testing.T) {
 	})
 }
 
-// A deadline that passes while the entry is under way: unknown, and the same id tells.
+// The deadline passes while the entry is under way: the outcome is unknown, and a retry with the same id reveals it.
 func TestDeadlineOfAProposedRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeReplica()
@@ -215,8 +216,8 @@ func TestDeadlineOfAProposedRequest(t *testing.T) {
 	})
 }
 
-// A request whose deadline is nearer than a commit takes is not worth an entry. One stall is not held against all
-// requests that come after it.
+// A request whose deadline is nearer than a commit takes is not worth an entry. One stall does not count against all later
+// requests.
 func TestDeadlineNearerThanACommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeReplica()
@@ -236,7 +237,8 @@ func TestDeadlineNearerThanACommit(t *testing.T) {
 	})
 }
 
-// Each way in which a proposal can fail: those who wait are told the truth, the epoch ends, the next one counts on.
+// For each way in which a proposal can fail, the waiting callers are told its true outcome, the epoch ends, and the next one
+// continues the count.
 func TestFailedProposalEndsTheEpoch(t *testing.T) {
 	for name, tt := range map[string]struct {
 		fate        fakeFate
@@ -279,7 +281,7 @@ func TestFailedProposalEndsTheEpoch(t *testing.T) {
 	}
 }
 
-// What was begun but did not fit into the entry of its batch is answered, too, when the epoch ends.
+// Requests that were begun but did not fit into the entry of their batch are answered, too, when the epoch ends.
 func TestEpochEndsWhileABatchIsCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeReplica()
@@ -290,7 +292,7 @@ func TestEpochEndsWhileABatchIsCut(t *testing.T) {
 		first := submit(t, a, take(""))
 		synctest.Wait()
 		var answers []<-chan shard.Result
-		for i := range 1000 { // together more than one entry holds, and each a call of its own
+		for i := range 1000 { // together more than one entry holds; each is a call of its own
 			request := take("")
 			request.Entries[0].Key = fmt.Sprint(i, strings.Repeat("k", 500))
 			answers = append(answers, submit(t, a, request))
@@ -305,7 +307,7 @@ func TestEpochEndsWhileABatchIsCut(t *testing.T) {
 	})
 }
 
-// A foreign EpochOpen ends ours before another request is decided on it.
+// A foreign EpochOpen ends this node's epoch before another request is decided in it.
 func TestForeignEpochOpenClosesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeReplica()
@@ -367,7 +369,7 @@ func TestHintOpensAtOnce(t *testing.T) {
 	})
 }
 
-// A clock more than 24 h past the last stamp is the operator's to judge: a wrong one would end every window at once.
+// A clock more than 24 h past the last stamp is left to the operator's judgment: a wrong one would end every window at once.
 func TestStepOfMoreThanADay(t *testing.T) {
 	for _, accept := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -398,25 +400,60 @@ func TestStepOfMoreThanADay(t *testing.T) {
 	}
 }
 
-func TestFingerprints(t *testing.T) {
+// A defect makes only the request that met it fail. The actor continues in the same epoch, and the observer is told.
+func TestADefectFailsOneRequestOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, set := newFakeReplica(), policy.NewSet([]*policy.Policy{
+			{Name: "p", Retention: policy.DefaultRetention, Limits: []policy.Limit{{Name: "all", Limit: limit.Limit{
+				Algorithm: limit.Lifetime, Quota: 5}}}},
+			{Name: "broken", Retention: policy.DefaultRetention, Limits: []policy.Limit{{Name: "all", Limit: limit.Limit{
+				Algorithm: limit.Calendar, Quota: 5, Cycle: &limit.Cycle{}}}}}}) // no time zone: no file can express that
+		var told []*shard.Error
+		a := startActor(t, r, 0, func(c *Config) {
+			c.Policies = func() *policy.Revision { return &policy.Revision{Version: 1, Text: lifetimeText(5), Set: set} }
+			c.Observer.Fault = func(met *shard.Error) { told = append(told, met) }
+		})
+		synctest.Wait()
+		epoch := a.Epoch()
+		bad := take("")
+		bad.Entries = []shard.Entry{{Policy: "broken", Key: "k", Cost: 1}}
+		results := a.Submit(t.Context(), []shard.Request{take(""), bad, take(""), bad, take("")})
+		for i, result := range results {
+			if fails := i%2 == 1; fails != (result.Err != nil) || fails && result.Err.Code != shard.Fault {
+				t.Errorf("%d: %+v", i, result)
+			}
+		}
+		if used := results[4].Decision.Limits[0].Used; used != 3 || a.Epoch() != epoch || !a.Open() {
+			t.Errorf("%d were counted; epoch %d, before %d", used, a.Epoch(), epoch)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if len(told) != 1 || told[0].Code != shard.Fault {
+			t.Errorf("told of %v", told)
+		}
+	})
+}
+
+func TestSumEntriesAreLoggedNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeReplica()
 		a := startActor(t, r, 1000, func(c *Config) { c.SumEvery = 10 })
 		time.Sleep(25 * time.Second)
 		synctest.Wait()
 		if _, batches, sums := r.kinds(); batches != 0 || sums != 2 {
-			t.Fatalf("%d batches and %d fingerprints in 25 s without a request, must be 0 and 2", batches, sums)
+			t.Fatalf("%d batches and %d sum entries in 25 s without a request, must be 0 and 2", batches, sums)
 		}
 		for range 35 {
 			one(t, a, take(""))
 		}
 		if _, batches, sums := r.kinds(); batches != 35 || sums != 5 {
-			t.Fatalf("%d batches and %d fingerprints, must be 35 and 5", batches, sums)
+			t.Fatalf("%d batches and %d sum entries, must be 35 and 5", batches, sums)
 		}
 	})
 }
 
-// Many callers at once, a log that fails now and then, every unknown asked again with its id: exactly the limit.
+// There are many concurrent callers, a log that fails now and then, and every unknown outcome is retried with its id. Exactly
+// the limit is admitted.
 func TestManySubmittersAdmitExactlyTheLimit(t *testing.T) {
 	const quota, submitters, each = 700, 32, 50
 	r := newFakeReplica()

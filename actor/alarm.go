@@ -2,13 +2,13 @@ package actor
 
 import "time"
 
-// alarmEvery is how often somebody is told of what lasts.
+// alarmEvery is the least interval between two reports of a lasting condition.
 const alarmEvery = 10 * time.Second
 
-// alarms are what an Observer is told of for as long as it lasts.
-type alarms struct{ frozen, full, unreadable, off, wrong, handOver alarm }
+// alarms are the reports that an Observer gets for as long as their condition lasts.
+type alarms struct{ frozen, full, unreadable, off, wrong, set, handOver, fault alarm }
 
-// alarm keeps a report of what lasts from being repeated too often. The zero value lets the first one through.
+// alarm limits how often a lasting condition is reported. The zero value lets the first report through.
 type alarm struct{ raised time.Time }
 
 func (a *alarm) raise(now time.Time, tell func()) { a.raiseEvery(alarmEvery, now, tell) }

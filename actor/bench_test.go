@@ -19,8 +19,8 @@ func (r forgetfulReplica) Propose(payload []byte) func() (shard.Outcome, error) 
 	return wait
 }
 
-// BenchmarkSubmit is the way through the mailbox, the batch and the gate, over a log that takes no time: one caller who submits
-// so many checks of one key at once. ns and allocs are for all of them.
+// BenchmarkSubmit measures the path through the mailbox, the batch and the gate, over a log that takes no time. One caller
+// submits the given number of checks of one key at once. ns and allocs are for all of them together.
 func BenchmarkSubmit(b *testing.B) {
 	for _, size := range []int{1, 100} {
 		b.Run(fmt.Sprintf("requests=%d", size), func(b *testing.B) {

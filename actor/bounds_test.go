@@ -12,7 +12,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Callers that give up leave their requests behind: what is held stays bounded, and what does not fit is refused.
+// The requests of callers that give up stay in the mailbox: the load stays bounded, and requests that do not fit are refused.
 func TestCallersThatGiveUpStayInTheRoom(t *testing.T) {
 	for name, bound := range map[string]func(*Config){
 		"by number": func(c *Config) { c.MaxQueued = 10 },
@@ -48,7 +48,7 @@ func TestCallersThatGiveUpStayInTheRoom(t *testing.T) {
 	}
 }
 
-// Every way out gives the room back.
+// A call gives its room back, in whatever way it ends.
 func TestRoomIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeReplica()
@@ -81,7 +81,7 @@ func TestRoomIsGivenBack(t *testing.T) {
 		for range 100 { // some of them reach the mailbox
 			mustSay(t, a.Submit(gone, []shard.Request{take("")})[0], unavailable)
 		}
-		time.Sleep(time.Second) // the epoch ended with the unknown outcome: the next one passes them over
+		time.Sleep(time.Second) // the epoch ended with the unknown outcome: the next one skips them
 		empty("given up at the door")
 		large := take("")
 		large.Entries[0].Key = strings.Repeat("k", 64<<20)
@@ -90,13 +90,13 @@ func TestRoomIsGivenBack(t *testing.T) {
 	})
 }
 
-// At the memory cap a new key is refused, a known one is decided, and somebody is told for as long as it lasts.
+// At the memory cap a new key is refused and a known one is decided. The observer is told as long as it lasts.
 func TestFullShard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told, r := 0, newFakeReplica()
 		r.adopt(policy.Revision{Version: 1, Text: lifetimeText(1000)})
 		a := startActor(t, r, 1000, func(c *Config) {
-			c.MaxBytes = r.state.Bytes() + 1
+			c.MaxBytes = (r.state.Bytes()+1)*8/7 + 1 // full is an eighth less
 			c.Observer.Full = func() { told++ }
 		})
 		mustSay(t, one(t, a, take("")), "allowed")
@@ -126,7 +126,7 @@ func TestFullShard(t *testing.T) {
 	})
 }
 
-// What is proposed and not yet installed counts towards the memory cap.
+// Effects that are proposed and not yet installed count toward the memory cap.
 func TestOverlayCountsAsMemory(t *testing.T) {
 	o, put := newOverlay(), func(key, value string) shard.Put {
 		return shard.Put{Key: key, Record: shard.Record{Value: []byte(value)}}
@@ -135,10 +135,10 @@ func TestOverlayCountsAsMemory(t *testing.T) {
 	o.write(2, []shard.Put{put("a", "123"), {Key: "c"}})
 	seen := view{overlay: &o, state: shard.NewState(0)}
 	for _, want := range []int{11, 5, 0} {
-		if seen.most = seen.state.Bytes() + want; o.bytes != want || !seen.Full() {
+		if seen.most = seen.state.Bytes() + want; o.bytes != want || !seen.Brimful() {
 			t.Fatalf("the overlay has %d bytes, must be %d; full is %v", o.bytes, want, seen.Full())
 		}
-		if seen.most++; seen.Full() {
+		if seen.most++; seen.Brimful() {
 			t.Fatal("full below the cap")
 		}
 		if len(o.byEntry) > 0 {
@@ -147,7 +147,7 @@ func TestOverlayCountsAsMemory(t *testing.T) {
 	}
 }
 
-// More than eight entries under way are not to be had.
+// More than eight entries under way are not allowed.
 func TestMostInFlight(t *testing.T) {
 	for asked, want := range map[int]int{0: 1, 8: 8, 9: 8, 1000: 8} {
 		if got := (Config{MaxInFlight: asked}).withDefaults().MaxInFlight; got != want {
@@ -156,7 +156,8 @@ func TestMostInFlight(t *testing.T) {
 	}
 }
 
-// Requests that no epoch came for are told why the newest EpochOpen was refused, and not that another node leads.
+// Requests that wait in vain for an epoch are refused with the reason why the newest EpochOpen failed, and not as if another
+// node led.
 func TestRefusedOpeningIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lowDisk := &shard.Error{Code: shard.Unavailable, Message: "the disk is full: make room"}
@@ -196,10 +197,10 @@ func TestObserver(t *testing.T) {
 		r.next(fakeFate{lost: true, err: errNotOwner})
 		mustSay(t, one(t, a, take("")), notOwner)
 		r.next(fakeFate{err: noOutcome})
-		mustSay(t, one(t, a, take("")), "allowed") // the opening is what nobody knows of
+		mustSay(t, one(t, a, take("")), "allowed") // the unknown outcome is that of the opening
 		mustSay(t, one(t, a, take("")), "allowed")
 		a.Close(t.Context())
-		if batches != 3 || commits != 4 { // of an adoption, too
+		if batches != 3 || commits != 4 { // one commit is an adoption
 			t.Fatalf("told of %d batches and %d commits, must be 3 and 4", batches, commits)
 		}
 		if len(epochs) != 4 || epochs[0] == 0 || epochs[1] != 0 || epochs[2] <= epochs[0] || epochs[3] != 0 {

@@ -7,17 +7,17 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// call is one Submit on its way: the caller's requests, answered in place.
+// call is one Submit in progress: the caller's requests and their results.
 type call struct {
 	requests []shard.Request
-	results  []shard.Result // made and written by the loop until done is signalled, read by the caller after
+	results  []shard.Result // written by the loop until done is signaled, read by the caller afterwards
 	deadline time.Time      // zero: none
 	lane     lane
-	taken    int           // requests that went into a batch; the loop's
-	answered int           // requests that have a result; the loop's
-	fate     atomic.Int32  // queued, then started by the loop or abandoned by the caller: whoever is first
+	taken    int           // requests that went into a batch; used by the loop only
+	answered int           // requests that have a result; used by the loop only
+	fate     atomic.Int32  // queued, then started by the loop or abandoned by the caller, whichever comes first
 	done     chan struct{} // of capacity 1: the loop never waits for a caller
-	room     *room         // what the call takes size of until it is released
+	room     *room         // where the call occupies size until it is released
 	size     load
 }
 
@@ -39,8 +39,8 @@ func newCall(requests []shard.Request, deadline time.Time, at lane, in *room, si
 	}
 }
 
-// answer fills in results from position at on and signals the caller when all are there. The results are the call's from
-// now on.
+// answer sets the results of the requests from position at on, and signals the caller when all results are set. The call takes
+// over the slice.
 func (c *call) answer(at int, results []shard.Result) {
 	if len(results) == len(c.requests) {
 		c.results = results
@@ -51,14 +51,14 @@ func (c *call) answer(at int, results []shard.Result) {
 	c.count(len(results))
 }
 
-// makeResults makes the results of a call that is answered in parts, or with an error.
+// makeResults allocates the results of a call that is answered in parts or with an error.
 func (c *call) makeResults() {
 	if c.results == nil {
 		c.results = make([]shard.Result, len(c.requests))
 	}
 }
 
-// fail gives n requests from position at on the same error.
+// fail sets the same error for n requests from position at on.
 func (c *call) fail(at, n int, err *shard.Error) {
 	c.makeResults()
 	for i := range n {
@@ -75,7 +75,7 @@ func (c *call) count(n int) {
 	}
 }
 
-// release gives the call's room back, once. Its owner calls it: Submit until the intake has the call, then the loop.
+// release returns the call's room, once. It is called by the call's owner: Submit until the intake has the call, then the loop.
 func (c *call) release() {
 	c.room.leave(c.size)
 	c.size = load{}

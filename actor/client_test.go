@@ -11,14 +11,14 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// client makes one call at a time, of one or several requests, and asks again where it has to.
+// client makes one call at a time, of one or several requests, and retries where it has to.
 type client struct {
 	number int
 	waits  *asked       // the call it waits for
 	again  []*operation // to be asked (again) with the next call
 }
 
-// operation is one thing a client wants done: the same request, asked until it is known what became of it.
+// operation is one action of a client: the same request, retried until its outcome is known.
 type operation struct {
 	number   int
 	client   int
@@ -26,10 +26,10 @@ type operation struct {
 	charges  []check.Charge
 	first    *shard.Decision // the first answer that counted
 	last     *shard.Decision // the newest answer
-	unknown  bool            // it was asked, and nobody knows yet
+	unknown  bool            // it was asked, and its outcome is not known yet
 	doubted  bool            // denied after it was unknown: an id remembers no denial, so an earlier copy may be counted
 	called   int64           // world.judge.moment of the first call
-	returned int64           // of the newest answer
+	returned int64           // world.judge.moment of the newest answer
 }
 
 var opNames = map[shard.Op]string{shard.Check: "check", shard.Peek: "peek", shard.Get: "get", shard.Reset: "reset",
@@ -53,7 +53,7 @@ func (o *operation) String() string {
 	return b.String() + "]"
 }
 
-// asked is one call on its way, and what each of its requests went through.
+// asked is one call in progress, and the history of each of its requests.
 type asked struct {
 	client  *client
 	call    *call
@@ -68,7 +68,7 @@ type cover struct {
 	at    int // in the batch
 }
 
-// call lets some client with nothing to wait for ask a replica.
+// call makes a client that waits for nothing ask a replica.
 func (w *world) call(r *replica) {
 	for range 3 {
 		w.ask(w.clients[w.random.IntN(len(w.clients))], r)
@@ -114,7 +114,7 @@ func (w *world) deadline() (none time.Time) {
 	return w.wall().Add(time.Duration(1+w.random.IntN(900)) * time.Millisecond)
 }
 
-// anyOperation makes up something to ask for.
+// anyOperation makes a random operation.
 func (w *world) anyOperation(client int) *operation {
 	r := w.random
 	if w.shape.porcupine {
@@ -146,7 +146,7 @@ func (w *world) anyOperation(client int) *operation {
 	o := w.newOperation(op, r.IntN(3) > 0, charges...)
 	o.client = client
 	if o.request.ID != "" && op == shard.Check && r.IntN(50) == 0 && o.number > 10 && o.retention() == shortRetention {
-		o.request.ID = fmt.Sprint("id-", o.number-1-r.IntN(9)) // somebody else's
+		o.request.ID = fmt.Sprint("id-", o.number-1-r.IntN(9)) // another operation's id
 	}
 	if o.request.ID == "" && r.IntN(10) == 0 {
 		o.request.NotAfter = limit.Time(w.now + r.Int64N(400_000))
@@ -154,7 +154,7 @@ func (w *world) anyOperation(client int) *operation {
 	return o
 }
 
-// anyName mostly names one of two policies of this world, so that keys are hot.
+// anyName usually returns one of two policies of this world, so that keys are hot.
 func (w *world) anyName() string {
 	if w.random.IntN(3) > 0 {
 		return theNames[(int(w.seed)+w.random.IntN(2))%len(theNames)]
@@ -184,7 +184,7 @@ func (w *world) giveUp(c *client) error {
 	return w.learn(c.waits, abandon(c.waits.call))
 }
 
-// learn gives a client the answer to its call, and lets it decide what to ask again.
+// learn gives a client the answer to its call, and lets it decide what to retry.
 func (w *world) learn(a *asked, results []shard.Result) error {
 	a.gone, a.client.waits = true, nil
 	for i, o := range a.of {

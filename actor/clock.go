@@ -6,55 +6,79 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// clock is shard time while an epoch is open (SEMANTICS R18): monotonic time since the epoch was opened, slewed towards
-// the reference. It runs on without one. It never jumps and never runs backwards, whatever the machine's clock and the
-// reference do.
+// clock is shard time while an epoch is open (R18): monotonic time since the epoch was opened, slewed toward the reference. It
+// keeps running without a reference. It never jumps and never runs backwards, regardless of the machine's clock and the
+// reference.
 type clock struct {
-	from  time.Time     // the machine's clock when shown and owed were found
+	from  time.Time     // the machine's clock when shown and owed were set
 	shown time.Time     // shard time then
-	owed  time.Duration // what shard time was behind the reference then; negative: ahead
+	owed  time.Duration // how far shard time was behind the reference then; negative: ahead
 }
 
-// slewMost is the part of the time that passes by which shard time may run fast or slow: 500 ppm.
+// slewMost limits the slew: shard time may run fast or slow by one part in slewMost, 500 ppm.
 const slewMost = 2000
 
-// set begins anew at the reference. It is taken without its monotonic reading, by which Sub would go, here and below.
+// set restarts the clock at the reference. The reference's monotonic reading is removed, because Sub would use it here and
+// below.
 func (c *clock) set(wall, reference time.Time) { *c = clock{from: wall, shown: reference.Round(0)} }
 
-// read is shard time at a reading of the machine's clock, from its monotonic part.
+// read returns shard time at a reading of the machine's clock, from its monotonic part.
 func (c *clock) read(wall time.Time) time.Time {
 	passed := wall.Sub(c.from)
 	most := max(0, passed) / slewMost
 	return c.shown.Add(passed + min(max(c.owed, -most), most))
 }
 
-// now is shard time as stamps have it.
+// now returns shard time in the form that stamps use.
 func (c *clock) now(wall time.Time) limit.Time { return limit.Time(c.read(wall).UnixMicro()) }
 
-// follow slews towards a reference from here on, and returns how far shard time is behind it.
+// follow slews toward a reference from here on, and returns how far shard time is behind it.
 func (c *clock) follow(wall, reference time.Time) (behind time.Duration) {
 	shown := c.read(wall)
 	*c = clock{from: wall, shown: shown, owed: reference.Round(0).Sub(shown)}
 	return c.owed
 }
 
-// runFree goes on without a reference.
+// runFree continues without a reference.
 func (c *clock) runFree(wall time.Time) { *c = clock{from: wall, shown: c.read(wall)} }
 
-// steps notices that the machine's clock was set, or that the machine was suspended: its two readings part. What was
-// measured before that about the clock says nothing about it any more.
+// ownTime is the reference of an only voter, which has no other clock to compare with: its machine's clock as first read, plus
+// the time that has passed since, including the time that the machine was suspended. Setting the clock lets no time pass:
+// ownTime is slewed toward the new time and does not jump, so no window opens early (S3).
+type ownTime struct {
+	clock clock
+	slept time.Duration // the part of the suspended time that is counted already
+}
+
+// at returns the reference at a reading of the machine's clock. slept is how long the machine has been suspended since it was
+// started.
+func (o *ownTime) at(wall time.Time, slept time.Duration) time.Time {
+	if o.clock.from.IsZero() {
+		o.clock.set(wall, wall)
+		o.slept = slept
+	}
+	if more := slept - o.slept; more > stepMost {
+		o.clock.shown = o.clock.shown.Add(more)
+		o.slept = slept
+	}
+	o.clock.follow(wall, wall)
+	return o.clock.read(wall)
+}
+
+// steps detects that the machine's clock was set, or that the machine was suspended: then its two readings diverge. Earlier
+// measurements of the clock are no longer valid after that.
 type steps struct {
 	seen    time.Time // the newest reading
 	stepped time.Time // the first reading after the newest step
 }
 
-// stepMost is how far the readings may part between two looks without a step: a clock that is being slewed is no step.
+// stepMost is how far the readings may diverge between two calls without counting as a step, because a clock may be slewed.
 const stepMost = 50 * time.Millisecond
 
-// measuredWithin is how old a measurement of the reference may be (SEMANTICS R18).
+// measuredWithin is the maximum age of a measurement of the reference (R18).
 const measuredWithin = 5 * time.Second
 
-// recent reports whether the clock may have stepped since the oldest measurement that counts was made.
+// recent reports whether the clock may have stepped since the oldest valid measurement was made.
 func (s *steps) recent(wall time.Time) bool {
 	if !s.seen.IsZero() {
 		if apart := wall.Round(0).Sub(s.seen.Round(0)) - wall.Sub(s.seen); apart.Abs() > stepMost {

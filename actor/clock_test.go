@@ -13,30 +13,40 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// wrongClock is a machine's clock that somebody sets while its monotonic reading runs on; to set it forward looks like
-// waking up from a suspend. It is right at first.
+// wrongClock is a machine's clock that can be set while its monotonic reading runs on. Waking up from a suspend looks the same,
+// except that the machine reports it. The clock is right at first.
 type wrongClock struct {
 	began   time.Time
 	seconds atomic.Int64
+	asleep  atomic.Int64
 }
 
 func newWrongClock() *wrongClock { return &wrongClock{began: time.Now()} }
 
 func (c *wrongClock) set(by time.Duration) { c.seconds.Add(int64(by / time.Second)) }
 
+func (c *wrongClock) suspend(by time.Duration) {
+	c.set(by)
+	c.asleep.Add(int64(by))
+}
+
+func (c *wrongClock) slept() time.Duration { return time.Duration(c.asleep.Load()) }
+
+func (c *wrongClock) in(config *Config) { config.Now, config.Suspended = c.now, c.slept }
+
 func (c *wrongClock) now() time.Time {
 	reading := machineTime.Add(time.Since(c.began))
 	return setWall(reading, c.began.Unix()-machineTime.Unix()+c.seconds.Load())
 }
 
-// machineTime has what no time in a synctest bubble has: a monotonic reading. It shows a whole second, as they do.
+// machineTime has a monotonic reading, which no time in a synctest bubble has. It shows a whole second, as those do.
 var machineTime = func() time.Time {
 	now := time.Now()
 	return now.Add(-time.Duration(now.Nanosecond()))
 }()
 
-// setWall moves what t shows and leaves its monotonic reading, which no method of package time does: the first word of
-// a time with such a reading holds its seconds in the 33 bits above the nanoseconds' 30.
+// setWall changes the wall time of t and leaves its monotonic reading, which no method of package time does: the first word of
+// a time with a monotonic reading holds its seconds in the 33 bits above the 30 bits of its nanoseconds.
 func setWall(t time.Time, seconds int64) time.Time {
 	word := (*uint64)(unsafe.Pointer(&t))
 	*word += uint64(seconds) << 30
@@ -58,61 +68,93 @@ func TestWrongClock(t *testing.T) {
 	})
 }
 
-// ask submits a request without a deadline: those of a bubble go by the wall clock.
+// ask submits a request without a deadline, because deadlines in a bubble follow the wall clock.
 func ask(t *testing.T, a *Actor, r shard.Request) shard.Result {
 	return a.Submit(t.Context(), []shard.Request{r})[0]
 }
 
-// freshID is an idempotency id as clients make them: UUIDv7, with their time in it.
+// freshID is an idempotency id as clients make them: a UUIDv7, which contains a time.
 func freshID(at time.Time) string {
 	ms := at.UnixMilli()
 	return fmt.Sprintf("%08x-%04x-7000-8000-000000000000", ms>>16, ms&0xffff)
 }
 
-// Shard time runs with monotonic time. A clock set back only slows it down by 500 ppm. One that is ahead of it, after a
-// suspend or a step, ends the epoch, and shard time is the clock's again.
+// Shard time of an only voter runs with monotonic time. Setting the clock, back or forward, slows it down or speeds it up by
+// 500 ppm, and opens no window. Time passes unseen only while the machine is suspended: then the epoch ends, and the next one
+// begins that much later.
 func TestShardTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := newWrongClock()
-		a := startActor(t, newFakeReplica(), 100, func(c *Config) { c.Now = clock.now })
+		var told []time.Duration
+		a := startActor(t, newFakeReplica(), 100, func(c *Config) {
+			clock.in(c)
+			c.Observer.ClockSet = func(ahead time.Duration) { told = append(told, ahead) }
+			c.Observer.TimeStep = func(limit.Time, limit.Time) { t.Error("told of a step past the last stamp") }
+		})
 		time.Sleep(time.Second)
 		begin := time.Now()
 		first := ask(t, a, take("")).Decision
 		for i, step := range []struct {
-			set   time.Duration
-			runs  time.Duration // shard time minus true time
-			opens bool
+			set, sleep time.Duration
+			runs       time.Duration // shard time minus true time
+			opens      bool
 		}{
-			{0, 0, false},
-			{-time.Hour, 0, false},
-			{time.Hour, 0, false},
-			{time.Hour, time.Hour, true},
-			{-2 * time.Hour, time.Hour, false},
-			{5 * time.Hour, 4 * time.Hour, true},
+			{0, 0, 0, false},
+			{-time.Hour, 0, 0, false},
+			{time.Hour, 0, 0, false},
+			{23 * time.Hour, 0, 0, false},
+			{48 * time.Hour, 0, 0, false},
+			{0, 2 * time.Hour, 2 * time.Hour, true},
+			{-71 * time.Hour, 0, 2 * time.Hour, false},
+			{time.Hour, time.Hour, 3 * time.Hour, true},
 		} {
 			before := ask(t, a, take("")).Decision.Position.Epoch
 			clock.set(step.set)
+			clock.suspend(step.sleep)
 			time.Sleep(time.Second)
 			result := ask(t, a, take(freshID(time.Now().Add(step.runs))))
 			mustSay(t, result, "allowed")
 			want := first.DecidedAt + limit.Time((time.Since(begin) + step.runs).Microseconds())
 			slewed := limit.Time(time.Since(begin).Microseconds() / 2000)
-			if got := result.Decision.DecidedAt; got > want || got < want-slewed {
-				t.Fatalf("step %d: decided at %d, must be %d, or %d earlier", i, got, want, slewed)
+			if got := result.Decision.DecidedAt; got > want+slewed || got < want-slewed {
+				t.Fatalf("step %d: decided at %d, must be %d, give or take %d", i, got, want, slewed)
 			}
 			if opened := result.Decision.Position.Epoch != before; opened != step.opens {
 				t.Fatalf("step %d: another epoch was opened: %v", i, opened)
 			}
 		}
+		a.Close(t.Context())
+		if len(told) != 1 || told[0].Round(time.Second) != -time.Hour {
+			t.Errorf("within ten minutes it was told that the clock was set by %v", told)
+		}
 	})
 }
 
-// What queues when shard time is found behind waits for the next epoch, and what is under way gets its own fate.
+// After an epoch fails, the next one continues at shard time, whatever the clock shows by then.
+func TestAClockThatWasSetIsNotTakenUpByTheNextEpoch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock, r := newWrongClock(), newFakeReplica()
+		a := startActor(t, r, 100, clock.in)
+		first := ask(t, a, take("")).Decision
+		clock.set(20 * time.Hour)
+		r.next(fakeFate{lost: true, err: errNotOwner})
+		mustSay(t, ask(t, a, take("")), notOwner)
+		time.Sleep(time.Second)
+		result := ask(t, a, take(""))
+		mustSay(t, result, "allowed")
+		passed := time.Duration(result.Decision.DecidedAt-first.DecidedAt) * time.Microsecond
+		if result.Decision.Position.Epoch == first.Position.Epoch || passed.Round(10*time.Millisecond) != time.Second {
+			t.Errorf("in a second shard time went on by %v, from epoch %d to %d", passed, first.Position.Epoch, result.Decision.Position.Epoch)
+		}
+	})
+}
+
+// When shard time is found to be behind, queued requests wait for the next epoch, and requests under way get their own outcome.
 func TestRequestsOutlastASuspend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := newWrongClock()
 		r := newFakeReplica()
-		a := startActor(t, r, 100, func(c *Config) { c.Now = clock.now })
+		a := startActor(t, r, 100, clock.in)
 		synctest.Wait()
 		release := r.holdWaits(t)
 		proposed, waits := make(chan shard.Result, 1), make(chan shard.Result, 1)
@@ -120,7 +162,7 @@ func TestRequestsOutlastASuspend(t *testing.T) {
 			go func() { answer <- ask(t, a, take("")) }()
 			synctest.Wait()
 		}
-		clock.set(time.Hour)
+		clock.suspend(time.Hour)
 		time.Sleep(time.Second)
 		if a.Open() {
 			t.Fatal("the epoch is open although shard time is an hour behind")
@@ -135,17 +177,17 @@ func TestRequestsOutlastASuspend(t *testing.T) {
 	})
 }
 
-// A suspend of more than a day is the operator's to judge, as a stop of more than a day is.
+// A suspend of more than a day is left to the operator's judgment, as a stop of more than a day is.
 func TestSuspendOfMoreThanADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := newWrongClock()
 		var steps atomic.Int32
 		a := startActor(t, newFakeReplica(), 5, func(c *Config) {
-			c.Now = clock.now
+			clock.in(c)
 			c.Observer.TimeStep = func(limit.Time, limit.Time) { steps.Add(1) }
 		})
 		mustSay(t, ask(t, a, take("")), "allowed")
-		clock.set(25 * time.Hour)
+		clock.suspend(25 * time.Hour)
 		time.Sleep(time.Second)
 		mustSay(t, ask(t, a, take("")), unavailable)
 		if steps.Load() == 0 {
@@ -154,7 +196,7 @@ func TestSuspendOfMoreThanADay(t *testing.T) {
 	})
 }
 
-// An owner whose clock is behind the last stamp adds one microsecond with each entry, and says so until it has caught
+// An owner whose clock is behind the last stamp adds one microsecond with each entry, and reports it until the clock has caught
 // up.
 func TestFrozenShardTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

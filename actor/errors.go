@@ -2,7 +2,7 @@ package actor
 
 import "github.com/stint-io/stint/shard"
 
-// Definitely not applied.
+// Errors of requests that were certainly not applied.
 var (
 	errFull     = &shard.Error{Code: shard.Overloaded, Message: "the shard's mailbox is full; ask again", RetryAfter: 50e3}
 	errTooShort = &shard.Error{Code: shard.Overloaded, Message: "the deadline is nearer than a commit takes; nothing was counted", RetryAfter: 10e3}
@@ -20,6 +20,6 @@ var (
 	errTooLarge = &shard.Error{Code: shard.Overloaded, Message: "more requests at once than the shard's mailbox holds"}
 )
 
-// Maybe applied.
+// errUnknown is the error of requests that may have been applied.
 var errUnknown = &shard.Error{Code: shard.UnknownOutcome,
 	Message: "the outcome is not known: it may have been counted; ask again with the same idempotency_id"}

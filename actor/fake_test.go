@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fakeReplica is a replica alone, whose disk does what a test wants. Entries are installed when they are proposed; the
-// proposer hears of it when the test lets it.
+// fakeReplica is a single replica whose disk does what a test wants. Entries are installed when they are proposed; the proposer
+// learns of it when the test allows it.
 type fakeReplica struct {
 	leading atomic.Bool
 
@@ -30,10 +30,10 @@ type fakeReplica struct {
 	log   [][]byte
 	fates []fakeFate    // of the next proposals; all others are installed
 	hold  chan struct{} // waits end when it is closed; nil: at once
-	late  [][]byte      // entries of others that come into the log before the next proposal
+	late  [][]byte      // other owners' entries that enter the log before the next proposal
 }
 
-// fakeFate is what becomes of one proposal.
+// fakeFate is the outcome of one proposal.
 type fakeFate struct {
 	lost bool // not in the log
 	err  error
@@ -87,7 +87,7 @@ func (r *fakeReplica) View(read func(*shard.State)) {
 	read(r.state)
 }
 
-// next says what becomes of the next proposals.
+// next sets the outcomes of the next proposals.
 func (r *fakeReplica) next(fates ...fakeFate) {
 	r.guard.Lock()
 	defer r.guard.Unlock()
@@ -99,7 +99,7 @@ func (r *fakeReplica) neverOpens() {
 	r.next(slices.Repeat([]fakeFate{{lost: true, err: noOutcome}}, 1000)...)
 }
 
-// adopt is what the log has when an owner before has adopted a revision.
+// adopt puts a revision into the log as if an earlier owner had adopted it.
 func (r *fakeReplica) adopt(revision policy.Revision) {
 	r.guard.Lock()
 	defer r.guard.Unlock()
@@ -109,7 +109,7 @@ func (r *fakeReplica) adopt(revision policy.Revision) {
 	r.install(shard.EncodeBatch(at, []shard.Put{shard.AdoptPut(revision)}))
 }
 
-// holdWaits lets no wait of the proposals from now on end until the returned function is called, or the test ends.
+// holdWaits blocks the waits of the following proposals until the returned function is called or the test ends.
 func (r *fakeReplica) holdWaits(t *testing.T) (release func()) {
 	r.guard.Lock()
 	defer r.guard.Unlock()
@@ -125,14 +125,14 @@ func (r *fakeReplica) holdWaits(t *testing.T) (release func()) {
 	return release
 }
 
-// openForeign is what the log does when another node takes the shard over.
+// openForeign appends an EpochOpen as if another node took the shard over.
 func (r *fakeReplica) openForeign() (epoch uint64) {
 	r.guard.Lock()
 	defer r.guard.Unlock()
 	return r.install(shard.EncodeEpochOpen(0, r.state.Time())).Epoch
 }
 
-// kinds counts the entries in the log by their kind, which is the second byte of each; adoptions are not batches here.
+// kinds counts the entries in the log by their kind, which is the second byte of each; adoptions do not count as batches here.
 func (r *fakeReplica) kinds() (opens, batches, sums int) {
 	r.guard.Lock()
 	defer r.guard.Unlock()
@@ -157,7 +157,7 @@ func lifetime(quota uint64) *policy.Set {
 		Limits: []policy.Limit{{Name: "all", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: quota}}}}})
 }
 
-// revision is what a node knows that has heard of one version, which admits quota units, ever.
+// revision is the Config.Policies of a node that knows one version, which admits quota units, ever.
 func revision(version, quota uint64) func() *policy.Revision {
 	r := &policy.Revision{Version: version, Text: lifetimeText(quota), Set: lifetime(quota)}
 	return func() *policy.Revision { return r }
@@ -184,7 +184,7 @@ func take(id string) shard.Request {
 		Entries: []shard.Entry{{Policy: "p", Key: "k", Cost: 1}}}
 }
 
-// submit submits one request in a goroutine; the channel brings its result. Ten minutes stand for ever.
+// submit submits one request in a goroutine; the channel delivers its result. Ten minutes stand for forever.
 func submit(t *testing.T, a *Actor, r shard.Request) <-chan shard.Result {
 	result := make(chan shard.Result, 1)
 	go func() { result <- one(t, a, r) }()
@@ -202,7 +202,7 @@ func within(t *testing.T, a *Actor, patience time.Duration, r shard.Request) sha
 	return a.Submit(ctx, []shard.Request{r})[0]
 }
 
-// says describes a result in one word: allowed, denied, or its error's code and fate.
+// says describes a result in one word: allowed, denied, or the code and fate of its error.
 func says(r shard.Result) string {
 	switch {
 	case r.Err != nil && r.Err.MaybeApplied():

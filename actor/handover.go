@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Handover gives the shard away in order (SEMANTICS X10): the actor proposes nothing more and refuses what queues and
-// what comes, so that routers send it elsewhere; when everything under way has its outcome, the epoch ends and transfer
-// is called, by this goroutine. Afterwards the actor opens an epoch anew if this node still leads, whatever became of
-// the transfer, and stays closed as any follower if not.
+// Handover gives the shard away in order (X10). The actor stops proposing and refuses queued and new requests, so that routers
+// send them elsewhere. When everything under way has its outcome, the epoch ends and transfer is called, on this goroutine.
+// Afterwards the actor opens a new epoch if this node still leads, whatever the result of the transfer; otherwise it stays
+// closed like any follower.
 //
-// The error is transfer's, or says why transfer was not called: ctx ended before everything had its outcome, or the
-// actor was closed. Handovers wait for each other. It must not be called by an Observer, and transfer must end.
+// The error is transfer's, or says why transfer was not called: ctx ended before everything had its outcome, or the actor was
+// closed. Concurrent handovers run one after another. It must not be called by an Observer, and transfer must return.
 func (a *Actor) Handover(ctx context.Context, transfer func() error) error {
 	select {
 	case a.handing <- struct{}{}:
@@ -41,7 +41,7 @@ func (a *Actor) Handover(ctx context.Context, transfer func() error) error {
 	}
 }
 
-// endPause lets the loop go on, if it is there to do so.
+// endPause lets the loop continue, if it has not ended.
 func (a *Actor) endPause() {
 	select {
 	case a.resumes <- struct{}{}:
@@ -51,13 +51,13 @@ func (a *Actor) endPause() {
 
 // The loop's part.
 
-// pause begins a handover. quiet is closed when nothing is under way any more.
+// pause begins a handover. quiet is closed when nothing is under way.
 func (a *Actor) pause(quiet chan struct{}) {
 	a.quiet = quiet
 	a.seq.pause()
 }
 
-// noteQuiet ends the epoch of a handover when nothing is under way in it any more.
+// noteQuiet ends the epoch of a handover once nothing is under way in it.
 func (a *Actor) noteQuiet() {
 	if a.quiet == nil || !a.seq.quiet() {
 		return
@@ -67,8 +67,8 @@ func (a *Actor) noteQuiet() {
 	a.quiet = nil
 }
 
-// resume ends a handover. The next epoch is a new one, even if nothing was transferred: that is what is known to be
-// right after whatever transfer came to.
+// resume ends a handover. The next epoch is a new one, even if nothing was transferred: that is correct after any result of
+// transfer.
 func (a *Actor) resume(wall time.Time) {
 	a.quiet = nil
 	a.seq.resume()

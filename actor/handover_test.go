@@ -10,14 +10,14 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// handOver calls Handover in a goroutine; the channel brings its error.
+// handOver calls Handover in a goroutine; the channel delivers its error.
 func handOver(ctx context.Context, a *Actor, transfer func() error) <-chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- a.Handover(ctx, transfer) }()
 	return ended
 }
 
-// Whatever is under way gets its outcome, all else is refused without being counted, and only then the leadership goes.
+// Requests under way get their outcome, all others are refused without being counted, and only then the leadership moves.
 func TestHandover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeReplica()
@@ -65,8 +65,8 @@ func TestHandover(t *testing.T) {
 	})
 }
 
-// Nobody else leads: the shard is served again, in a new epoch. Before that nothing is logged, adoptions and
-// fingerprints included.
+// No other node takes the lead: the shard is served again, in a new epoch. Before that nothing is logged, not even adoptions
+// and sum entries.
 func TestHandoverThatFails(t *testing.T) {
 	refused := errors.New("no other voter has caught up")
 	for name, want := range map[string]error{"failed": refused, "nobody took it": nil} {
@@ -99,8 +99,8 @@ func TestHandoverThatFails(t *testing.T) {
 	}
 }
 
-// When the patience ends before everything under way has its outcome, the leadership stays, and the shard is served
-// again as soon as they have.
+// If ctx ends before everything under way has its outcome, the leadership stays, and the shard is served again as soon as all
+// outcomes are there.
 func TestHandoverOutOfPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeReplica()
@@ -126,7 +126,7 @@ func TestHandoverOutOfPatience(t *testing.T) {
 	})
 }
 
-// Handovers wait for each other, as long as their callers do.
+// Handovers wait for each other, until their contexts end.
 func TestOneHandoverAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := startActor(t, newFakeReplica(), 5, nil)
@@ -153,7 +153,7 @@ func TestOneHandoverAtATime(t *testing.T) {
 	})
 }
 
-// A handover that meets an epoch which is just being opened waits for that, too.
+// A handover that meets an epoch that is being opened waits for that, too.
 func TestHandoverOfAnOpeningEpoch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeReplica()
@@ -174,7 +174,7 @@ func TestHandoverOfAnOpeningEpoch(t *testing.T) {
 	})
 }
 
-// Close ends a handover that waits, lets one that transfers end, and refuses what comes later.
+// Close ends a handover that waits, lets one that transfers end, and refuses later ones.
 func TestCloseDuringAHandover(t *testing.T) {
 	t.Run("that waits", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {

@@ -2,7 +2,7 @@ package actor
 
 import "github.com/stint-io/stint/shard"
 
-// beginHandover lets the leader begin to give the shard away.
+// beginHandover makes the leader begin to give the shard away.
 func (w *world) beginHandover() {
 	if w.leader < 0 {
 		return
@@ -18,7 +18,7 @@ func (w *world) beginHandover() {
 	}
 }
 
-// rest does what the Actor's loop does during a handover, and what its caller does when nothing is under way.
+// rest does the work of the Actor's loop during a handover, and that of its caller when nothing is under way.
 func (w *world) rest(r *replica) error {
 	if !r.seq.paused {
 		return nil
@@ -38,7 +38,7 @@ func (w *world) rest(r *replica) error {
 	return nil
 }
 
-// transfer makes another replica the leader, or nothing comes of it.
+// transfer makes another replica the leader, or fails.
 func (w *world) transfer(r *replica) error {
 	to := w.replicas[w.random.IntN(len(w.replicas))]
 	if w.leader != r.number || to == r || !to.up {

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// holdOperation makes up something to do with holds, on keys that nobody adds up in the end; nil: not this time.
+// holdOperation makes a random operation on holds, on keys that are not added up in the end; nil: not this time.
 func (w *world) holdOperation(client int) *operation {
 	r := w.random
 	var o *operation
@@ -41,7 +41,7 @@ func (w *world) anyCharges() []check.Charge {
 	return charges
 }
 
-// settleOperation settles one of the newest operations that have taken something; nil: there is none.
+// settleOperation settles one of the newest operations that have taken units; nil: there is none.
 func (w *world) settleOperation() *operation {
 	r, all := w.random, w.judge.operations
 	for back := 1; back <= min(len(all), 60); back++ {
@@ -74,7 +74,7 @@ func (w *world) settleOperation() *operation {
 	return nil
 }
 
-// settleable reports whether its client may settle what the operation has taken.
+// settleable reports whether the operation's client may settle the units that it has taken.
 func (o *operation) settleable() bool {
 	switch o.request.Op {
 	case shard.Check, shard.Reserve, shard.Partial, shard.Count:
@@ -85,7 +85,7 @@ func (o *operation) settleable() bool {
 		!slices.ContainsFunc(o.charges, func(c check.Charge) bool { return theRetention(c.Policy) != shortRetention })
 }
 
-// described is a request as check.History knows it.
+// described converts a request for check.History.
 func (o *operation) described() check.Decided {
 	d := check.Decided{Op: check.Op(o.request.Op), ID: o.request.ID, Charges: o.charges}
 	if h := o.request.Hold; h != nil {
@@ -100,7 +100,7 @@ func (o *operation) described() check.Decided {
 	return d
 }
 
-// noteHold counts what came to pass with holds.
+// noteHold counts the events of holds.
 func (t *tally) noteHold(o *operation, r *shard.Result) {
 	switch d := &r.Decision; {
 	case r.Err != nil && r.Err.Code == shard.HoldEnded:

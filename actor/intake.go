@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// intake is the mailbox: calls on their way to the loop. Any number of goroutines put calls into it; the loop takes all
-// of them at once and says for how many requests it wants to be woken, so that what gathers while an entry is under way
-// wakes nobody. The room bounds it.
+// intake is the mailbox: calls on their way to the loop. Any number of goroutines put calls into it. The loop takes all of them
+// at once and sets the number of requests at which it wants to be woken, so that requests that gather while an entry is under
+// way do not wake it. The room bounds the intake.
 type intake struct {
-	wake chan struct{} // of capacity 1: what the loop waits for may be there
+	wake chan struct{} // of capacity 1: signals that the awaited requests may be there
 
 	mu       sync.Mutex
 	calls    []*call
-	requests int       // of the calls
-	want     int       // the loop sleeps until so many are there,
+	requests int       // number of requests in the calls
+	want     int       // the loop sleeps until there are this many requests,
 	hurry    time.Time // or a call whose deadline is before this; zero: none
 	closed   bool      // the loop has ended
 }
@@ -23,7 +23,7 @@ type intake struct {
 // never is more requests than there can be.
 const never = math.MaxInt
 
-// put hands a call over; false when nobody will take it.
+// put hands a call over. It returns false when the loop has ended.
 func (in *intake) put(c *call) bool {
 	in.mu.Lock()
 	if in.closed {
@@ -48,7 +48,7 @@ func (in *intake) signal() {
 	}
 }
 
-// take moves all calls out; the space of empty is used for the next ones.
+// take moves all calls out; the space of empty is reused for the next ones.
 func (in *intake) take(empty []*call) []*call {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -57,7 +57,7 @@ func (in *intake) take(empty []*call) []*call {
 	return calls
 }
 
-// expect says for what the loop is to be woken: so many requests, at least 1, or one call whose deadline is before a time.
+// expect sets when the loop is woken: at a number of requests (at least 1), or at a call whose deadline is before hurry.
 func (in *intake) expect(want int, hurry time.Time) {
 	in.mu.Lock()
 	in.want, in.hurry = want, hurry
@@ -68,7 +68,7 @@ func (in *intake) expect(want int, hurry time.Time) {
 	}
 }
 
-// close lets nothing more in; false when something is left to be taken.
+// close refuses further calls. It returns false, and stays open, if there are calls left to be taken.
 func (in *intake) close() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// judge knows everything: what every entry says, when it was committed, and what each client was told. It holds the
-// shard to its promises.
+// judge knows everything: the content of every entry, when it was committed, and every answer to a client. It checks that the
+// shard keeps its promises.
 type judge struct {
 	history    *check.History
 	operations []*operation
@@ -21,11 +21,11 @@ type judge struct {
 	moment     int64 // counts calls and answers
 }
 
-// batch is what a sequencer decided in one entry, before anybody may know of it.
+// batch is the set of decisions of a sequencer in one entry, before any of them may be known outside.
 type batch struct {
 	place     check.Place
 	asked     []*asked // by request
-	nth       []int    // of the call, by request
+	nth       []int    // position in the call, by request
 	results   []shard.Result
 	committed bool
 
@@ -44,7 +44,7 @@ func newJudge() judge {
 	return judge{history: check.NewHistory(policies...), byCall: make(map[*call]*asked)}
 }
 
-// proposed remembers what a flight decided.
+// proposed records the decisions of a flight.
 func (j *judge) proposed(w *world, r *replica, f *flight) *batch {
 	b := &batch{place: check.Place{Epoch: f.epoch, Seq: f.seq, At: r.seq.last}, results: f.results}
 	for _, p := range f.parts {
@@ -134,7 +134,7 @@ func (j *judge) calls(o *operation) {
 	}
 }
 
-// heard judges one answer by what the log has.
+// heard judges one answer by the log.
 func (j *judge) heard(w *world, a *asked, i int, result *shard.Result) error {
 	j.moment++
 	o, c := a.of[i], a.covered[i]
@@ -203,8 +203,8 @@ func (o *operation) retention() (longest limit.Span) {
 	return longest
 }
 
-// settle judges the healed world by what its clients know, and its replicas by each other. The last answer to every
-// counter is that of readEverything, which the history has compared with its own books.
+// settle judges the healed world by its clients' knowledge, and its replicas by each other. The last answer about every counter
+// is that of readEverything, which the history has compared with its own books.
 func (j *judge) settle(w *world) error {
 	final := make(map[check.Charge]uint64)
 	ledgers := make(map[check.Charge]check.Ledger)
@@ -251,7 +251,7 @@ func (j *judge) settle(w *world) error {
 	return nil
 }
 
-// observed is the operation as check.Linearizable takes it.
+// observed converts the operation for check.Linearizable.
 func (o *operation) observed(cost uint64) (seen check.Observed, ok bool) {
 	seen = check.Observed{Client: o.client, Called: o.called, Returned: o.returned, Cost: cost, Unknown: o.unknown || o.doubted}
 	if o.request.Op == shard.Get {

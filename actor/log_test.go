@@ -6,15 +6,15 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// log is what a majority has on disk, in its final order, and what may yet come into it.
+// log is what a majority has on disk, in its final order, together with the proposals that may still enter it.
 type log struct {
 	entries  []entry
-	index    uint64 // of the newest entry, those of no shard included
+	index    uint64 // of the newest entry, including entries of no shard
 	term     uint64
 	openTerm uint64       // term of the newest EpochOpen
 	adopted  uint64       // version of the policies
-	state    *shard.State // a replica that installs at once: what every replica will come to
-	late     []*proposal  // told as unknown and not in the log: each may yet be
+	state    *shard.State // a replica that installs at once: the state that every replica will reach
+	late     []*proposal  // reported as unknown and not in the log: each may still enter it
 }
 
 type entry struct {
@@ -29,7 +29,7 @@ type entry struct {
 type proposal struct {
 	payload    []byte
 	epoch, seq uint64 // seq 0: an EpochOpen
-	batch      *batch // nil: an EpochOpen, a fingerprint or an adoption
+	batch      *batch // nil: an EpochOpen, a sum entry or an adoption
 	adopts     uint64 // version of the policies; 0: none
 	fate       fate
 	at         int // in log.entries, once it is logged
@@ -42,7 +42,7 @@ type fate uint8
 const (
 	underWay fate = iota
 	logged        // its owner learns of it when it has installed it
-	decided       // outcome or err is there for the sequencer
+	decided       // outcome or err is ready for the sequencer
 )
 
 func (p *proposal) String() string {
@@ -84,7 +84,7 @@ func (w *world) appendEntry(p *proposal) error {
 	case p.adopts != 0:
 		w.tally.note("policies adopted")
 	case p.batch == nil:
-		w.tally.note("fingerprint logged")
+		w.tally.note("sum logged")
 	default:
 		return w.judge.committed(w, p.batch)
 	}
@@ -116,13 +116,13 @@ func (w *world) commit(p *proposal) error {
 	return w.appendEntry(p)
 }
 
-// refuse tells that an entry is in no log.
+// refuse reports that an entry is in no log.
 func (w *world) refuse(r *replica, p *proposal, err error) {
 	w.tellf("log: %v of %v is refused: %v", p, r, err)
 	p.fate, p.err = decided, err
 }
 
-// lose tells that nobody knows, and nobody does: the entry may come late, or never.
+// lose reports an unknown outcome, which is the truth: the entry may enter the log late, or never.
 func (w *world) lose(r *replica, p *proposal) {
 	w.tally.note("lost as unknown")
 	w.tellf("log: %v of %v is lost", p, r)
@@ -156,8 +156,8 @@ func (w *world) elect(n int) error {
 	return nil
 }
 
-// abdicate ends a leadership. Of what was under way the first entries may have reached the majority; of the others
-// nobody knows. One may even be taken for an entry of the next leader's (hashicorp/raft issue 695), on this replica
+// abdicate ends a leadership. Of the proposals under way, the first ones may have reached the majority; the outcome of the
+// others is unknown. One of them may even be taken for an entry of the next leader (hashicorp/raft issue 695), on this replica
 // alone.
 func (w *world) abdicate(r *replica) error {
 	if w.leader != r.number {
@@ -180,8 +180,8 @@ func (w *world) abdicate(r *replica) error {
 	return nil
 }
 
-// fork lets a deposed owner install its own entry under the term of the next leader, whose log has another in its
-// place. No majority has it, so nobody may be told that it was counted, and this replica must pass it over.
+// fork lets a deposed owner install its own entry under the term of the next leader, whose log has another entry in its place.
+// No majority has it, so no client may be told that it was counted, and this replica must skip it.
 func (w *world) fork(r *replica, p *proposal) error {
 	if err := w.hearAll(r); err != nil {
 		return err
@@ -196,9 +196,9 @@ func (w *world) fork(r *replica, p *proposal) error {
 	return w.settle(r)
 }
 
-// appendLate lets an entry into the log that nobody waits for any more: one that was lost, or another copy of one
-// that is there. Contracts that hold: an entry which was refused never comes, and entries of one epoch come in order
-// while that epoch is open.
+// appendLate lets an entry into the log that no proposer waits for anymore: one that was lost, or another copy of one that is
+// there. Two contracts hold: a refused entry never enters the log, and entries of one epoch come in order while that epoch is
+// open.
 func (w *world) appendLate() error {
 	p := w.chooseLate()
 	if p == nil {
@@ -217,7 +217,7 @@ func (w *world) appendLate() error {
 	return w.appendEntry(p)
 }
 
-// chooseLate prefers what the fence has most trouble with: entries of old epochs with the very number that is next.
+// chooseLate prefers the hardest case for the fence: entries of old epochs with exactly the next number.
 func (w *world) chooseLate() *proposal {
 	state := w.log.state
 	var found *proposal
@@ -244,7 +244,7 @@ func (w *world) chooseLate() *proposal {
 	return found
 }
 
-// fault lets one thing go wrong.
+// fault makes one thing go wrong.
 func (w *world) fault() error {
 	r := w.replicas[w.random.IntN(len(w.replicas))]
 	switch w.random.IntN(12) {
@@ -274,7 +274,7 @@ func (w *world) fault() error {
 	return nil
 }
 
-// failProposal lets the leader's oldest proposal come to a bad end while it goes on leading.
+// failProposal makes the leader's oldest proposal fail while it continues to lead.
 func (w *world) failProposal() error {
 	p := w.oldest()
 	if p == nil {

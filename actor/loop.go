@@ -8,14 +8,14 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// loop owns the sequencer: it feeds it calls, outcomes and time, and hands its entries to the proposer.
+// loop owns the sequencer: it passes calls, outcomes and time to it, and passes its entries to the proposer.
 func (a *Actor) loop() {
 	defer close(a.gone)
 	defer close(a.payloads)
 	tick := time.NewTicker(a.config.OpenEvery)
 	defer tick.Stop()
 	defer a.patience.Stop()
-	stop, kill := a.stop, a.kill // each set to nil, which switches its arm off, once it was seen
+	stop, kill := a.stop, a.kill // each is set to nil once seen, which disables its case
 	a.tryOpen()
 	for stop != nil || !a.seq.idle() || !a.intake.close() {
 		select {
@@ -25,7 +25,7 @@ func (a *Actor) loop() {
 				a.seq.pace.end()
 			}
 		case o := <-a.outcomes:
-			a.emptyMailbox() // who came while it was under way counts among those who queue
+			a.emptyMailbox() // callers that came while it was under way count as queued
 			a.settle(o)
 		case <-tick.C:
 			a.tick()
@@ -49,7 +49,7 @@ func (a *Actor) loop() {
 	a.noteEpoch(a.config.Now())
 }
 
-// emptyMailbox moves what gathered into the queue: it all goes into the next batch.
+// emptyMailbox moves the gathered calls into the queue, so that they can go into the next batch.
 func (a *Actor) emptyMailbox() {
 	a.taken = a.intake.take(a.taken[:0])
 	for i, c := range a.taken {
@@ -58,10 +58,10 @@ func (a *Actor) emptyMailbox() {
 	}
 }
 
-// refuse ends what has no chance here: an epoch of a node that does not lead any more, in which nothing could be
-// installed, and requests that queue although they will not be decided.
+// refuse ends whatever has no chance here: the epoch of a node that no longer leads, in which nothing could be installed, and
+// queued requests that will not be decided.
 func (a *Actor) refuse(killed bool) {
-	leads := a.replica.Leading()
+	leads, stopped := a.replica.Leading(), a.config.Stopped()
 	if !leads {
 		a.noteFollowing(a.config.Now())
 	}
@@ -72,11 +72,13 @@ func (a *Actor) refuse(killed bool) {
 		a.seq.failQueued(errHandingOver)
 	case !leads:
 		a.seq.failQueued(errNotOwner)
+	case stopped != nil:
+		a.seq.failQueued(stopped)
 	}
 	a.noteQuiet()
 }
 
-// noteFollowing ends what only a leader has.
+// noteFollowing ends the state that only a leader has.
 func (a *Actor) noteFollowing(wall time.Time) {
 	if a.seq.state == open {
 		a.seq.close()
@@ -85,7 +87,7 @@ func (a *Actor) noteFollowing(wall time.Time) {
 	a.closedAt, a.seq.whyClosed = wall, nil
 }
 
-// tick looks after everything that nobody calls for.
+// tick does the periodic work that no event triggers.
 func (a *Actor) tick() {
 	wall := a.config.Now()
 	a.watchTime(wall)
@@ -101,11 +103,14 @@ func (a *Actor) tick() {
 		a.alarms.full.raise(wall, a.config.Observer.Full)
 	}
 	a.seq.refusedFull = false
+	if met := a.seq.fault; met != nil && a.config.Observer.Fault != nil {
+		a.alarms.fault.raise(wall, func() { a.config.Observer.Fault(met) })
+	}
+	a.seq.fault = nil
 	a.tryOpen()
 }
 
-// tryOpen proposes an EpochOpen if this node may lead, none of ours is under way, the time is known and there are
-// policies to decide by.
+// tryOpen proposes an EpochOpen if this node may lead, none of its own is under way, the time is known, and there are policies.
 func (a *Actor) tryOpen() {
 	if !a.seq.canOpen() || !a.replica.Leading() {
 		return
@@ -133,7 +138,7 @@ func (a *Actor) lastStamp() (last limit.Time) {
 	return last
 }
 
-// proposeBatches hands on as many entries as may be under way.
+// proposeBatches proposes as many entries as may be under way. ending says that a batch need not wait for more requests.
 func (a *Actor) proposeBatches(ending bool) {
 	if a.config.Policies != nil {
 		a.seq.rules.learn(a.config.Policies())
@@ -191,7 +196,7 @@ func (a *Actor) noteEpoch(wall time.Time) {
 	}
 }
 
-// holdsBack reports whether the next batch waits for more; patience ends that.
+// holdsBack reports whether the next batch waits for more requests; patience ends that wait.
 func (a *Actor) holdsBack() bool {
 	left := a.seq.hold(a.config.Now())
 	a.holding = left > 0

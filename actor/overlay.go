@@ -2,8 +2,8 @@ package actor
 
 import "github.com/stint-io/stint/shard"
 
-// overlay holds the effects that are proposed and not yet installed, on top of the committed state. The sequencer owns
-// it. A value leaves only when the last entry that wrote it is installed (SEMANTICS X9).
+// overlay holds the effects that are proposed and not yet installed, on top of the committed state. The sequencer owns it. A
+// value is removed only when the last entry that wrote it is installed (X9).
 type overlay struct {
 	records map[string]pending
 	byEntry [][]string // keys written by each entry in flight, oldest first
@@ -17,7 +17,7 @@ type pending struct {
 
 func newOverlay() overlay { return overlay{records: make(map[string]pending)} }
 
-// write lays an entry's effects over what is there.
+// write adds an entry's effects, replacing older values.
 func (o *overlay) write(seq uint64, puts []shard.Put) {
 	keys := make([]string, len(puts))
 	for i := range puts {
@@ -30,7 +30,7 @@ func (o *overlay) write(seq uint64, puts []shard.Put) {
 	o.byEntry = append(o.byEntry, keys)
 }
 
-// installed drops what the oldest entry in flight wrote and no newer one wrote again.
+// installed removes the values that the oldest entry in flight wrote and no newer entry wrote again.
 func (o *overlay) installed(seq uint64) {
 	for _, key := range o.byEntry[0] {
 		if o.records[key].seq == seq {
@@ -47,7 +47,7 @@ func (o *overlay) drop(key string) {
 	}
 }
 
-// view reads through an overlay into a state that stands still meanwhile.
+// view reads through an overlay into a state that does not change meanwhile.
 type view struct {
 	overlay *overlay
 	state   *shard.State
@@ -64,5 +64,11 @@ func (v view) Lookup(key string) (shard.Record, bool) {
 	return v.state.Lookup(key)
 }
 
-// Full implements shard.View. It counts overlaid records as new: near the cap it may refuse a few entries too early.
-func (v view) Full() bool { return v.state.Bytes()+v.overlay.bytes >= v.most }
+// Full implements shard.View: seven eighths of the memory are used. It counts overlaid records as new, so near the cap it may
+// refuse a few entries too early.
+func (v view) Full() bool { return v.bytes() >= v.most-v.most/8 }
+
+// Brimful implements shard.View: all of the memory is used.
+func (v view) Brimful() bool { return v.bytes() >= v.most }
+
+func (v view) bytes() int { return v.state.Bytes() + v.overlay.bytes }

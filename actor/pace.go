@@ -5,33 +5,33 @@ import "time"
 const (
 	// holdMost bounds how long a batch waits for more requests.
 	holdMost = 10 * time.Millisecond
-	// holdLeast is what a wait must be worth: timers are not exact.
+	// holdLeast is the shortest wait that is worthwhile: timers are not exact.
 	holdLeast = 50 * time.Microsecond
-	// paceSpan is how long the shortest commit is remembered: one span at least, two at most.
+	// paceSpan is how long the shortest commit is remembered: at least one span, at most two.
 	paceSpan = 10 * time.Second
 )
 
-// pace says how long the next batch waits for the callers who were just answered. Most of them ask again at once, and
-// the first one back would otherwise get an entry of its own, with all others waiting behind it. An entry costs about the
-// same whatever it carries, so where many shards share a saturated node, waiting brings fewer and larger ones.
+// pace decides how long the next batch waits for the callers that were just answered. Most of them ask again at once. Without a
+// wait, the first one back gets an entry of its own, and all others wait behind it. An entry costs about the same regardless of
+// its content, so where many shards share a saturated node, waiting leads to fewer and larger entries.
 //
-// A node is taken for saturated by what its commits take beyond the shortest one of late: that is time spent in queues for
-// processors or disks. By that (excess), and holdMost at most, a batch waits before it is proposed instead of after. It
-// goes as soon as as many requests queue as were answered and queued last time; a caller who is alone never waits. The
-// less the node is loaded, the shorter is the wait; where nothing queues, there is none. The sequencer owns it.
+// A node counts as saturated by how much longer its commits take than the shortest recent one: that is time spent in queues for
+// processors or disks. A batch waits that long (excess), at most holdMost, before it is proposed instead of after. It goes as
+// soon as there are as many queued requests as were answered and queued last time; a single caller never waits. The less the
+// node is loaded, the shorter the wait; if nothing queues, there is none. The sequencer owns it.
 type pace struct {
 	others bool // other nodes write the entries too
 
-	shortest [2]time.Duration // commit of this span and of the one before; 0: none
+	shortest [2]time.Duration // shortest commit of this span and of the previous one; 0: none
 	since    time.Time        // when this span began
 
-	target int           // requests that are worth waiting for
-	until  time.Time     // as long as this
-	bound  time.Duration // from the answers on; 0: no wait
+	target int           // number of requests worth waiting for
+	until  time.Time     // end of the wait
+	bound  time.Duration // length of the wait, from the answers on; 0: no wait
 }
 
-// committed takes note of a batch that took so long. It answered so many requests, so many more queue, and recent is
-// what commits take on average.
+// committed records a batch. It took the time took and answered that many requests while queued more wait; recent is the
+// average time of a commit.
 func (p *pace) committed(took, recent time.Duration, answered, queued int, wall time.Time) {
 	switch {
 	case wall.Sub(p.since) >= paceSpan:
@@ -50,8 +50,8 @@ func (p *pace) committed(took, recent time.Duration, answered, queued int, wall 
 	p.until = wall.Add(p.bound)
 }
 
-// excess is what commits take too long. The factors are measured (docs/benchmarks.md, "How long a batch waits"): where two more
-// nodes write an entry it costs four times as much as on a node alone, and waiting pays that much earlier.
+// excess is the time by which commits take too long. The factors are measured (docs/benchmarks.md, "How long a batch waits"):
+// where two more nodes write an entry, it costs four times as much as on a single node, so waiting pays that much earlier.
 func (p *pace) excess(recent, least time.Duration) time.Duration {
 	if p.others {
 		return 3 * (recent - least*6/5)
@@ -59,8 +59,8 @@ func (p *pace) excess(recent, least time.Duration) time.Duration {
 	return recent - 2*least
 }
 
-// left is how much longer to wait for more than the requests that queue, of which none is due before a time: its zero
-// value is never.
+// left returns how much longer to wait for more than the queued requests. due is the earliest time at which one of them must
+// go; zero: none.
 func (p *pace) left(queued int, due, wall time.Time) time.Duration {
 	if p.bound == 0 || queued >= p.target {
 		return 0
@@ -72,5 +72,5 @@ func (p *pace) left(queued int, due, wall time.Time) time.Duration {
 	return min(until.Sub(wall), p.bound) // a clock that was set back makes no wait longer
 }
 
-// end ends the wait, if there is one, until the next answers.
+// end ends the current wait; the next answers may start another.
 func (p *pace) end() { p.bound = 0 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// busyReplica takes a while to commit, as on a node that has too much to do.
+// busyReplica takes time to commit, as on an overloaded node.
 type busyReplica struct {
 	*fakeReplica
 	takes atomic.Int64 // nanoseconds
@@ -26,7 +26,7 @@ func (r *busyReplica) Propose(payload []byte) func() (shard.Outcome, error) {
 	}
 }
 
-// underLoad is an actor, of an only voter or one among others, on a node whose commits took idle each, and now take busy.
+// underLoad starts an actor, of an only voter or of one among others, on a node whose commits took idle each and now take busy.
 func underLoad(t *testing.T, others bool, idle, busy time.Duration) (*Actor, *busyReplica) {
 	r := &busyReplica{fakeReplica: newFakeReplica()}
 	r.takes.Store(int64(idle))
@@ -43,7 +43,7 @@ func underLoad(t *testing.T, others bool, idle, busy time.Duration) (*Actor, *bu
 	return a, r
 }
 
-// askInTurns has callers ask one request after the other, each soon after its answer.
+// askInTurns makes each caller ask one request after another, each soon after its previous answer.
 func askInTurns(t *testing.T, a *Actor, callers, times int) {
 	t.Helper()
 	var group sync.WaitGroup
@@ -58,8 +58,8 @@ func askInTurns(t *testing.T, a *Actor, callers, times int) {
 	group.Wait()
 }
 
-// On a node that has too much to do, all who ask again at once stand in one entry; without a wait the first one back
-// would get an entry of its own. Where other nodes write the entries too, it need not have as much too much to do.
+// On an overloaded node, all callers that ask again at once share one entry; without a wait the first one back would get an
+// entry of its own. Where other nodes write the entries too, less overload is enough for a wait.
 func TestABatchWaitsForThoseWhoWereJustAnswered(t *testing.T) {
 	for _, test := range []struct {
 		others bool
@@ -82,7 +82,7 @@ func TestABatchWaitsForThoseWhoWereJustAnswered(t *testing.T) {
 	}
 }
 
-// Where commits take what they must, nobody is made to wait, however many ask.
+// Where commits take no longer than they must, no caller waits, however many there are.
 func TestNobodyWaitsOnANodeThatIsNotSaturated(t *testing.T) {
 	for others, busy := range map[bool]time.Duration{false: 9 * time.Millisecond, true: 6 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestNobodyWaitsOnANodeThatIsNotSaturated(t *testing.T) {
 	}
 }
 
-// A caller who is alone has nobody to wait for, however slow the node is.
+// A single caller has no others to wait for, however slow the node is.
 func TestACallerAloneNeverWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _ := underLoad(t, true, time.Millisecond, 40*time.Millisecond)
@@ -114,7 +114,7 @@ func TestACallerAloneNeverWaits(t *testing.T) {
 	})
 }
 
-// answered leaves an actor just after it has answered two callers who do not ask again.
+// answered leaves an actor just after it has answered two callers that do not ask again.
 func answered(t *testing.T, a *Actor) {
 	first, second, third := submit(t, a, take("")), submit(t, a, take("")), submit(t, a, take(""))
 	<-first
@@ -123,8 +123,7 @@ func answered(t *testing.T, a *Actor) {
 	synctest.Wait()
 }
 
-// Whoever comes while others are waited for is held up for holdMost at most, and not at all once they are not to be
-// expected any more.
+// A caller that comes during a wait is held up for at most holdMost, and not at all once the others are no longer expected.
 func TestAWaitIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _ := underLoad(t, true, time.Millisecond, 100*time.Millisecond)
@@ -142,7 +141,7 @@ func TestAWaitIsBounded(t *testing.T) {
 	})
 }
 
-// Who has little time is not made to wait for others, and neither are those who came before.
+// A caller with little time does not wait for others, and neither do the callers that came before it.
 func TestADeadlineEndsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _ := underLoad(t, true, time.Millisecond, 100*time.Millisecond)
@@ -161,7 +160,8 @@ func TestADeadlineEndsTheWait(t *testing.T) {
 	})
 }
 
-// heldUp is a caller who is held up for others, and what he will be told. His commit takes 100 ms.
+// heldUp returns an actor that holds a caller up for others, and the channel of the caller's result. The caller's commit takes
+// 100 ms.
 func heldUp(t *testing.T) (*Actor, <-chan shard.Result) {
 	a, _ := underLoad(t, true, time.Millisecond, 100*time.Millisecond)
 	answered(t, a)
@@ -170,7 +170,7 @@ func heldUp(t *testing.T) (*Actor, <-chan shard.Result) {
 	return a, waiting
 }
 
-// A stop and a handover do not sit out a wait.
+// A stop and a handover do not wait until the wait is over.
 func TestAStopEndsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, waiting := heldUp(t)
@@ -197,8 +197,8 @@ func TestAHandoverEndsTheWait(t *testing.T) {
 	})
 }
 
-// What commits take is forgotten after a while: a disk that was fast once does not make a slow one seem saturated for
-// ever.
+// The time of the shortest commit is forgotten after a while: a disk that was fast once must not make a slow one seem saturated
+// forever.
 func TestTheShortestCommitIsOneOfLate(t *testing.T) {
 	var p pace
 	at := time.Unix(1_800_000_000, 0)
@@ -216,7 +216,7 @@ func TestTheShortestCommitIsOneOfLate(t *testing.T) {
 	}
 }
 
-// What gathers while an entry is under way wakes nobody; all of it is in the next entry.
+// Requests that gather while an entry is under way do not wake the loop; all of them are in the next entry.
 func TestTheIntakeWakesForWhatIsWanted(t *testing.T) {
 	in := intake{wake: make(chan struct{}, 1)}
 	put := func(n int, deadline time.Time) { in.put(&call{requests: make([]shard.Request, n), deadline: deadline}) }

@@ -11,29 +11,28 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// rules are the policies of a shard: those that its log holds, and those that this node knows of. The sequencer owns
-// them.
+// rules are the policies of a shard: those that its log holds, and those that this node knows. The sequencer owns them.
 type rules struct {
-	adopted policy.Revision // the batches of the open epoch are evaluated under it; no Set: a newer one goes first
-	known   policy.Revision // the newest that this node has heard of; Version 0: none
-	parsed  policy.Revision // the newest text of a log that was parsed here
+	adopted policy.Revision // for the batches of the open epoch; no Set: a newer revision must be adopted first
+	known   policy.Revision // the newest that this node knows; Version 0: none
+	parsed  policy.Revision // the newest text from the log that was parsed here
 }
 
 // noPolicies are those of the system shard, whose requests need none.
 var noPolicies = policy.NewSet(nil)
 
-// learn takes what the node knows to be the newest policies. What is older than something it knew says nothing.
+// learn takes the newest policies that the node knows. It ignores a version older than one it knew before.
 func (r *rules) learn(known *policy.Revision) {
 	if known != nil && known.Version > r.known.Version {
 		r.known = *known
 	}
 }
 
-// due reports whether the log is to adopt newer policies than it holds.
+// due reports whether the log should adopt newer policies than it holds.
 func (r *rules) due() bool { return r.known.Version > r.adopted.Version }
 
-// choose finds the policies of a shard whose log holds a version, 0 for none, with its text. When this node knows newer
-// ones, what it returns has no Set: they are to be adopted before anything is evaluated. The error says why nothing can
+// choose returns the policies of a shard whose log holds a version (0 for none) with its text. If this node knows newer ones,
+// the returned revision has no Set: the newer ones must be adopted before anything is evaluated. The error says why nothing can
 // be evaluated here.
 func (r *rules) choose(version uint64, text []byte) (policy.Revision, error) {
 	for _, have := range []policy.Revision{r.known, r.parsed} {
@@ -51,12 +50,12 @@ func (r *rules) choose(version uint64, text []byte) (policy.Revision, error) {
 	if err != nil {
 		return policy.Revision{}, err
 	}
-	r.parsed = policy.Revision{Version: version, Text: text, Set: set}
+	r.parsed = policy.Revision{Version: version, Text: text, Set: set.At(version)}
 	return r.parsed, nil
 }
 
-// takeUp begins an epoch that was just opened with the policies that the log held then, as choose does. Without an error
-// the epoch is open for requests; with one it has ended.
+// takeUp begins an epoch that was just opened, with the policies that the log held then (choose). Without an error the epoch is
+// open for requests; with an error it has ended.
 func (q *sequencer) takeUp(version uint64, text []byte) error {
 	if q.config.Policies == nil {
 		q.rules.adopted = policy.Revision{Set: noPolicies}
@@ -69,8 +68,8 @@ func (q *sequencer) takeUp(version uint64, text []byte) error {
 	return err
 }
 
-// nextAdoption makes the entry by which the log adopts the policies that this node knows: an entry of its own, so what
-// comes after it is evaluated under them and what came before was not.
+// nextAdoption makes the entry by which the log adopts the policies that this node knows. It is an entry of its own, so that
+// later batches are evaluated under them and earlier ones were not.
 func (q *sequencer) nextAdoption(now limit.Time, wall time.Time) []byte {
 	at := q.stamp(now)
 	q.rules.adopted = q.rules.known
@@ -81,39 +80,45 @@ func (q *sequencer) nextAdoption(now limit.Time, wall time.Time) []byte {
 	return shard.EncodeBatch(at, puts)
 }
 
-// readAdopted is what the log holds, as far as this replica has installed it.
-func (a *Actor) readAdopted() (version uint64, text []byte) {
+// readAdopted returns the policies in the log, as far as this replica has installed it.
+func (a *Actor) readAdopted() (version uint64, text []byte, err error) {
 	a.replica.View(func(state *shard.State) {
-		version, text = shard.Adopted(view{&a.seq.overlay, state, a.config.MaxBytes})
-		text = bytes.Clone(text)
+		version, text, err = shard.Adopted(view{&a.seq.overlay, state, a.config.MaxBytes})
 	})
-	return version, text
+	return version, text, err
 }
 
-// mayTakeUp reports whether an epoch would have policies, as far as is known before it opens: an EpochOpen of no use is
-// not worth an entry every 100 ms.
+// mayTakeUp reports whether an epoch would have policies, as far as is known before it opens: a useless EpochOpen is not worth
+// an entry every 100 ms.
 func (a *Actor) mayTakeUp() bool {
 	if a.config.Policies == nil {
 		return true
 	}
 	a.seq.rules.learn(a.config.Policies())
-	version, text := a.readAdopted()
-	_, err := a.seq.rules.choose(version, text)
+	version, text, err := a.readAdopted()
+	if err == nil {
+		_, err = a.seq.rules.choose(version, text)
+	}
 	a.explain(version, err)
 	return err == nil
 }
 
 // takeUp gives the epoch that has just opened its policies, or ends it.
 func (a *Actor) takeUp() {
-	version, text := a.readAdopted()
-	if err := a.seq.takeUp(version, text); err != nil {
+	version, text, err := a.readAdopted()
+	if err != nil {
+		a.seq.close()
+	} else {
+		err = a.seq.takeUp(version, text)
+	}
+	if err != nil {
 		a.explain(version, err)
 		return
 	}
 	a.tellAdopted(version)
 }
 
-// explain says why no epoch can be open for requests; nil: one can.
+// explain records and reports why no epoch can be open for requests; with a nil error it does nothing.
 func (a *Actor) explain(version uint64, err error) {
 	switch {
 	case err == nil:

@@ -12,21 +12,21 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// knowledge is what Config.Policies says, as a test has it.
+// knowledge is the Config.Policies of a test.
 type knowledge struct {
 	atomic.Pointer[policy.Revision]
 }
 
 func (k *knowledge) set(version, quota uint64) { k.Store(revision(version, quota)()) }
 
-// adopted is the version that the replica's log holds.
+// adopted returns the version that the replica's log holds.
 func (r *fakeReplica) adopted() (version uint64) {
 	r.View(func(state *shard.State) { version, _ = adoptedBy(state) })
 	return version
 }
 
-// Newer policies are adopted by an entry of their own, unasked, and what is decided after it goes by them; also what
-// gathered before.
+// Newer policies are adopted unasked, by an entry of their own. Later decisions follow them, also for requests that gathered
+// before.
 func TestNewerPoliciesAreAdopted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, known := newFakeReplica(), &knowledge{}
@@ -62,7 +62,7 @@ func TestNewerPoliciesAreAdopted(t *testing.T) {
 	})
 }
 
-// A node that knows older policies than the log, or none, goes by the log's.
+// A node that knows older policies than the log, or none, follows the log's.
 func TestTheLogsPoliciesHold(t *testing.T) {
 	for name, known := range map[string]func() *policy.Revision{
 		"older":                  revision(3, 100),
@@ -106,8 +106,8 @@ func TestNoPoliciesYet(t *testing.T) {
 	})
 }
 
-// Policies that a newer version of the program has adopted, and that this one cannot read, are not replaced by others:
-// nothing is decided here, until there are newer ones that it can read.
+// Policies that a newer version of the program adopted and that this one cannot read are not replaced by others. Nothing is
+// decided here until there are newer ones that it can read.
 func TestUnreadablePolicies(t *testing.T) {
 	unreadable := policy.Revision{Version: 5, Text: []byte("policies: {p: {limits: [{name: all, quota: 9, magic: {}}]}}")}
 	for _, late := range []bool{false, true} { // late: the text is in the log, and not yet in this replica

@@ -2,8 +2,8 @@ package actor
 
 import "github.com/stint-io/stint/shard"
 
-// lane is how urgent a call is: what gives units back goes before what takes them, and that before what only looks
-// (SEMANTICS R20). A queue longer than a batch must not keep held units from coming back.
+// lane is the urgency of a call: calls that give units back go before calls that take them, and those before calls that only
+// read (R20). A queue longer than a batch must not keep held units from coming back.
 type lane int
 
 const (
@@ -13,9 +13,9 @@ const (
 	lanes
 )
 
-// laneOf places a call, which is decided as one, in its order: among those that only look if it changes nothing, among
-// those that give back if it changes nothing else. So a read at the head of a call holds up no check behind it, and a
-// settle in a call does not carry checks past those of others.
+// laneOf returns the lane of a call, whose requests are decided in order as one unit: reading if it changes nothing, settling
+// if it changes nothing except by giving units back, otherwise deciding. So a read at the start of a call does not delay the
+// checks behind it, and a settle in a call does not let its checks overtake those of other calls.
 func laneOf(requests []shard.Request) lane {
 	at := reading
 	for i := range requests {
@@ -39,7 +39,7 @@ func laneOfOne(op shard.Op) lane {
 	return deciding
 }
 
-// queue is the calls that wait for a batch, in each lane the oldest first. The sequencer owns it.
+// queue holds the calls that wait for a batch, in each lane the oldest first. The sequencer owns it.
 type queue [lanes][]*call
 
 func (q *queue) push(c *call) { q[c.lane] = append(q[c.lane], c) }
@@ -51,7 +51,7 @@ func (q *queue) len() (n int) {
 	return n
 }
 
-// first is the lane of the call that goes next. There must be one.
+// first returns the lane of the call that goes next. The queue must not be empty.
 func (q *queue) first() lane {
 	for at, calls := range q {
 		if len(calls) > 0 {

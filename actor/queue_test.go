@@ -7,7 +7,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// However long the queue is, what takes goes before what only looks, whoever came first.
+// However long the queue is, requests that take units go before requests that only read, whichever came first.
 func TestReadsGoBehindChecks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeReplica()
@@ -31,7 +31,7 @@ func TestReadsGoBehindChecks(t *testing.T) {
 	})
 }
 
-// A room full of checks has a place for what gives units back.
+// A room full of checks has room for requests that give units back.
 func TestSettlesFindRoom(t *testing.T) {
 	in := room{most: load{requests: 8, bytes: 8000}}
 	if !in.enter(load{8, 8000}, deciding) || in.enter(load{1, 10}, deciding) || in.enter(load{1, 10}, reading) {
@@ -45,7 +45,7 @@ func TestSettlesFindRoom(t *testing.T) {
 	}
 }
 
-// A call goes where the most that it does belongs, whatever stands first in it.
+// The heaviest operation of a call decides its lane, whatever its position in the call.
 func TestTheLaneOfACallIsThatOfWhatItDoes(t *testing.T) {
 	for _, test := range []struct {
 		ops  []shard.Op

@@ -8,7 +8,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// replica is one process with its copy of the shard, and the sequencer it would own the shard with.
+// replica is one process with its copy of the shard, and the sequencer with which it would own the shard.
 type replica struct {
 	number  int
 	up      bool
@@ -20,12 +20,12 @@ type replica struct {
 	waiting []*proposal // proposed and not yet settled, oldest first
 	asked   []*asked    // calls it has not answered
 	handing bool        // it hands the shard over
-	knows   uint64      // version of the policies that its process has heard of; 0: none
+	knows   uint64      // version of the policies that its process knows; 0: none
 
 	time      clock
 	opened    opened
 	ahead     int64 // microseconds by which its reference is wrong
-	frozenAt  int64 // what its reference shows while its machine stands still; 0: it runs
+	frozenAt  int64 // the value of its reference while its machine stands still; 0: it runs
 	stoppedAt int64 // world.now when it began to stand still
 	stood     int64 // microseconds for which it has stood still
 
@@ -56,7 +56,8 @@ func (r *replica) clock(w *world) limit.Time {
 	return limit.Time(w.now + r.ahead)
 }
 
-// turn does what one turn of the Actor's loop does: open an epoch, propose what gathered, give up what cannot be.
+// turn does the work of one turn of the Actor's loop: open an epoch, propose the gathered requests, refuse those that cannot be
+// decided.
 func (w *world) turn(r *replica) error {
 	if !r.up {
 		return nil
@@ -98,7 +99,7 @@ func (w *world) turn(r *replica) error {
 	return w.collect(r)
 }
 
-// propose takes the newest flight of a replica's sequencer as a proposal.
+// propose turns the newest flight of a replica's sequencer into a proposal.
 func (w *world) propose(r *replica, payload []byte) error {
 	f := &r.seq.inFlight[len(r.seq.inFlight)-1]
 	p := &proposal{payload: payload, epoch: f.epoch, seq: f.seq, adopts: f.adopts}
@@ -125,7 +126,7 @@ func (w *world) propose(r *replica, payload []byte) error {
 	return nil
 }
 
-// hear installs a few entries that the log has, and settles what this replica has learned.
+// hear installs a few entries from the log, and settles the proposals whose outcome this replica has learned.
 func (w *world) hear(r *replica) error {
 	for range 1 + w.random.IntN(4) {
 		if err := w.install(r); err != nil {
@@ -144,7 +145,7 @@ func (w *world) hearAll(r *replica) error {
 	return w.settle(r)
 }
 
-// install gives a replica the next entry of the log. It must come to the same as everywhere else.
+// install installs the next entry of the log on a replica. The result must be the same as everywhere else.
 func (w *world) install(r *replica) error {
 	if !r.up || r.applied == len(w.log.entries) {
 		return nil
@@ -169,7 +170,7 @@ func (w *world) install(r *replica) error {
 	return nil
 }
 
-// settle tells a sequencer what became of its proposals, oldest first.
+// settle tells a sequencer the outcomes of its proposals, oldest first.
 func (w *world) settle(r *replica) error {
 	for r.up && len(r.waiting) > 0 && r.waiting[0].fate == decided {
 		p := r.waiting[0]
@@ -190,7 +191,7 @@ func (w *world) settle(r *replica) error {
 	return w.collect(r)
 }
 
-// collect takes every answer that left the replica to its client.
+// collect delivers every answer that left the replica to its client.
 func (w *world) collect(r *replica) error {
 	if !r.up {
 		return nil
@@ -227,7 +228,7 @@ func (w *world) takePicture(r *replica) {
 	r.picture, r.taken = picture.Bytes(), r.applied
 }
 
-// crash ends a process between two of its steps. Its clients lose their connections and know nothing.
+// crash ends a process between two of its steps. Its clients lose their connections and know no outcome.
 func (w *world) crash(r *replica) error {
 	if !r.up {
 		return nil
@@ -257,7 +258,7 @@ func (w *world) crash(r *replica) error {
 	return nil
 }
 
-// restart starts the process again, on its own snapshot, on another replica's, or on nothing, and the log.
+// restart starts the process again from its own snapshot, from another replica's, or from nothing, and the log.
 func (w *world) restart(r *replica) error {
 	if r.up {
 		return nil

@@ -10,9 +10,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// theRevisions are the versions of the policies of every world, by version less one. They say the same of every limit
-// that is judged; each policy has a last one besides, which never denies, and whose name tells by which version a
-// request was decided.
+// theRevisions are the versions of the policies of every world, by version less one. They agree on every limit that is judged.
+// Each policy also has a last limit that never denies; its name tells the version by which a request was decided.
 var theRevisions = func() (revisions []policy.Revision) {
 	for version := uint64(1); version <= 12; version++ {
 		text := revisionText(version)
@@ -81,14 +80,14 @@ func (w *world) publish() {
 	}
 }
 
-// hearPolicies lets a replica learn of some newer version than it knows, or of the newest.
+// hearPolicies lets a replica learn of a newer version than it knows, possibly the newest.
 func (w *world) hearPolicies(r *replica) {
 	if r.knows < w.newest {
 		r.knows += 1 + w.random.Uint64N(w.newest-r.knows)
 	}
 }
 
-// known is what Config.Policies would say.
+// known is the replica's Config.Policies.
 func (r *replica) known() *policy.Revision {
 	if r.knows == 0 {
 		return nil
@@ -96,12 +95,13 @@ func (r *replica) known() *policy.Revision {
 	return &theRevisions[r.knows-1]
 }
 
-// adoptedBy is what a state holds.
+// adoptedBy returns the policies that a state holds.
 func adoptedBy(state *shard.State) (version uint64, text []byte) {
-	return shard.Adopted(view{overlay: &overlay{}, state: state})
+	version, text, _ = shard.Adopted(view{overlay: &overlay{}, state: state})
+	return version, text
 }
 
-// mayTakeUp reports whether the replica would open an epoch, for all that it knows of policies.
+// mayTakeUp reports whether the replica would open an epoch, as far as policies are concerned.
 func (w *world) mayTakeUp(r *replica) bool {
 	version, text := adoptedBy(r.state)
 	_, err := r.seq.rules.choose(version, text)
@@ -123,7 +123,7 @@ func (w *world) takeUp(r *replica) error {
 	return nil
 }
 
-// decidedBy checks that what a batch says was decided under the version that the log held before it.
+// decidedBy checks that the decisions of a batch were made under the version that the log held before it.
 func decidedBy(version uint64, d *shard.Decision) error {
 	if d.Replayed {
 		return nil
@@ -136,7 +136,7 @@ func decidedBy(version uint64, d *shard.Decision) error {
 	return nil
 }
 
-// adoptedMore follows the version that the log holds, which only grows.
+// adoptedMore checks the version that the log holds, which must only grow.
 func (l *log) adoptedMore(p *proposal) error {
 	version, _ := adoptedBy(l.state)
 	if version < l.adopted || p.adopts != 0 && version == l.adopted {

@@ -6,11 +6,11 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// load is what requests take of the room.
+// load is the share of the room that requests take.
 type load struct{ requests, bytes int64 }
 
-// A guess at what a request, its result and an entry cost beside their strings, what a limit costs that an entry brings
-// along, and one that a leg of an operation shows.
+// Estimates, in bytes beside their strings: of a request with its result, of an entry, of a limit within an entry, and of a
+// limit's status in a leg of an operation.
 const requestBytes, entryBytes, limitBytes, statusBytes = 256, 128, 192, 192
 
 func weigh(requests []shard.Request) load {
@@ -24,6 +24,9 @@ func weigh(requests []shard.Request) load {
 		}
 		if o := r.Operation; o != nil {
 			bytes += len(o.ID) + weighLegs(o.Legs) + weighLegs(o.Verdict.Legs)
+			if o.Excess != nil {
+				bytes += len(o.Excess.ID) + weighLegs(o.Excess.Legs)
+			}
 		}
 	}
 	return load{int64(len(requests)), int64(bytes)}
@@ -38,15 +41,15 @@ func weighLegs(legs []shard.Leg) (bytes int) {
 
 func (l load) exceeds(most load) bool { return l.requests > most.requests || l.bytes > most.bytes }
 
-// room bounds what was submitted and is still held: in the mailbox, in the queue or under way. It may be used by any
-// number of goroutines. Whoever enters leaves when the loop lets go of the call, not when its caller does: callers that
-// give up would otherwise fill the queue without bound (SEMANTICS R20).
+// room bounds the requests that were submitted and are still held: in the mailbox, in the queue or under way. It may be used by
+// any number of goroutines. A call leaves when the loop lets go of it, not when its caller does: otherwise callers that give up
+// would fill the queue without bound (R20).
 type room struct {
 	most            load
 	requests, bytes atomic.Int64
 }
 
-// enter reports whether there was room. An eighth more is there for what gives units back.
+// enter reports whether there was room. Calls that give units back may use an eighth more.
 func (r *room) enter(l load, at lane) bool {
 	most := r.most
 	if at == settling {
@@ -60,7 +63,7 @@ func (r *room) enter(l load, at lane) bool {
 	return true
 }
 
-// held is what is in the room now.
+// held returns the current load of the room.
 func (r *room) held() load { return load{r.requests.Load(), r.bytes.Load()} }
 
 func (r *room) leave(l load) {

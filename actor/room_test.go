@@ -7,7 +7,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// What waits in the mailbox is bounded by bytes, so what a request brings along counts, not its keys alone.
+// The mailbox is bounded by bytes, so the whole content of a request counts, not only its keys.
 func TestARequestWeighsWhatItBringsAlong(t *testing.T) {
 	plain := shard.Request{Op: shard.Check, Entries: []shard.Entry{{Policy: "p", Key: "k", Cost: 1}}}
 	inline, concluding := plain, plain

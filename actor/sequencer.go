@@ -9,28 +9,29 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// sequencer is the logic of an actor: calls in, entries out, outcomes in, answers out. It has no goroutine and no
-// channel of its own to wait on, reads no clock, and is owned by one goroutine, the Actor's loop or a test.
+// sequencer is the logic of an actor: it takes calls and outcomes, and produces entries and answers. It has no goroutine and no
+// channel to wait on, and reads no clock. One goroutine owns it: the Actor's loop or a test.
 type sequencer struct {
 	id       shard.ID
 	config   Config
 	state    epochState
-	epoch    uint64     // of the epoch that is open
+	epoch    uint64     // number of the open epoch
 	seq      uint64     // of the newest entry proposed in it
 	last     limit.Time // stamp of the newest entry proposed; shard time never falls below it
-	queue    queue      // waiting
-	queued   int        // requests in it
-	dueBy    time.Time  // no deadline of a call in it is sooner; zero: none has one
+	queue    queue      // waiting calls
+	queued   int        // number of requests in the queue
+	dueBy    time.Time  // a lower bound on the deadlines of the queued calls; zero: none has one
 	inFlight []flight   // proposed, oldest first
 	overlay  overlay
 	rules    rules
 	paused   bool          // for a handover: nothing is proposed
-	sumDue   int           // entries until the fingerprint is logged
-	commit   time.Duration // a recent commit took about this long
+	sumDue   int           // entries until the next sum entry
+	commit   time.Duration // moving average of the time that a commit takes
 	pace     pace
 
-	whyClosed   *shard.Error // the newest EpochOpen was refused for this; nil: none was, or it says nothing
-	refusedFull bool         // requests were refused for the memory cap since the loop looked last
+	whyClosed   *shard.Error // certain error of the newest EpochOpen, or what is missing to propose one; nil: neither is known
+	refusedFull bool         // requests were refused for the memory cap since the loop last looked
+	fault       *shard.Error // a defect of the program, met since the loop last looked
 }
 
 // epochState says whether this node may decide.
@@ -38,7 +39,7 @@ type epochState uint8
 
 const (
 	closed  epochState = iota // no epoch is open; proposals of the last one may still be under way
-	opening                   // our EpochOpen is under way
+	opening                   // this node's EpochOpen is under way
 	open
 )
 
@@ -51,7 +52,7 @@ type flight struct {
 	began   time.Time
 	bytes   int
 	effects int
-	adopts  uint64 // the version of the policies that it adopts; 0: it does not
+	adopts  uint64 // the version of the policies that it adopts; 0: none
 }
 
 // part is a run of one call's requests that went into a batch.
@@ -76,7 +77,7 @@ func (q *sequencer) enqueue(c *call) {
 	q.queued += len(c.requests)
 }
 
-// hold is how much longer the next batch waits for callers who were just answered; 0 or less: it goes.
+// hold returns how much longer the next batch waits for callers that were just answered; 0 or less: it goes now.
 func (q *sequencer) hold(wall time.Time) time.Duration {
 	if q.queued == 0 || q.sumDue <= 0 || q.rules.due() {
 		return 0
@@ -88,23 +89,24 @@ func (q *sequencer) hold(wall time.Time) time.Duration {
 	return q.pace.left(min(q.queued, q.config.MaxBatch), due, wall)
 }
 
-// margin is how long before its deadline a call is proposed at the latest, if it is for us: a commit, and as much again.
+// margin is how long before its deadline a call is proposed at the latest, as far as the wait decides it: twice the time of a
+// commit.
 func (q *sequencer) margin() time.Duration { return 2 * q.commit }
 
-// wants is for what the loop is to be woken: so many more requests, or a call whose deadline is before a time.
+// wants returns when the loop is to be woken: at this many more requests, or at a call whose deadline is before dueBefore.
 func (q *sequencer) wants() (more int, dueBefore time.Time) {
 	switch {
 	case q.state != open || q.paused:
 		return 1, time.Time{}
 	case len(q.inFlight) >= q.config.MaxInFlight:
-		return never, time.Time{} // its outcome wakes the loop
+		return never, time.Time{} // the outcome of an entry wakes the loop
 	case q.queued > 0 && q.pace.bound > 0:
 		return max(1, q.pace.target-q.queued), q.pace.until.Add(q.margin())
 	}
 	return 1, time.Time{}
 }
 
-// canOpen reports whether an EpochOpen may be proposed: everything older has come back.
+// canOpen reports whether an EpochOpen may be proposed: every older proposal has its outcome.
 func (q *sequencer) canOpen() bool { return q.state == closed && len(q.inFlight) == 0 && !q.paused }
 
 // idle reports whether nothing waits and nothing is under way.
@@ -121,27 +123,31 @@ func (q *sequencer) openEpoch(now limit.Time, wall time.Time) []byte {
 	return shard.EncodeEpochOpen(q.id, now)
 }
 
-// canPropose reports whether the next batch, or a fingerprint, may go out.
+// canPropose reports whether the next entry may be proposed.
 func (q *sequencer) canPropose() bool {
-	return q.state == open && !q.paused && len(q.inFlight) < q.config.MaxInFlight && (q.sumDue > 0 || len(q.inFlight) == 0)
+	return q.state == open && !q.paused && len(q.inFlight) < q.config.MaxInFlight
 }
 
-// stamp is the place and time of the next entry (SEMANTICS R18): time stands still where the clock fell behind.
+// stamp returns the position and time of the next entry (R18): time stands still while the clock is behind.
 func (q *sequencer) stamp(now limit.Time) shard.Stamp {
 	return shard.Stamp{
 		Position: shard.Position{Shard: q.id, Epoch: q.epoch, Seq: q.seq + 1},
 		Now:      max(q.last+1, now),
+		Level:    q.config.Level(),
 	}
 }
 
-// next makes the next entry out of whatever queues, or nil when nothing does. state stands still during the call.
+// next makes the next entry out of the queue, or returns nil if there is nothing to propose. state must not change during the
+// call.
 func (q *sequencer) next(state *shard.State, now limit.Time, wall time.Time) []byte {
-	if state.Epoch() != q.epoch { // somebody else opened: nothing of ours can be installed any more
+	if state.Epoch() != q.epoch { // another node opened an epoch: no entry of this one can be installed anymore
 		q.close()
 		return nil
 	}
 	if q.sumDue <= 0 {
-		return q.nextSum(state, now, wall)
+		if sum := q.nextSum(now, wall); sum != nil {
+			return sum
+		}
 	}
 	if q.rules.due() {
 		return q.nextAdoption(now, wall)
@@ -154,6 +160,9 @@ func (q *sequencer) next(state *shard.State, now limit.Time, wall time.Time) []b
 	seen := view{&q.overlay, state, q.config.MaxBytes}
 	results, puts := shard.Evaluate(seen, q.rules.adopted.Set, requests, at)
 	q.refusedFull = q.refusedFull || seen.Full() && slices.ContainsFunc(results, refusedFull)
+	if err := results[len(results)-1].Err; err != nil && err.Code == shard.Fault { // the batch ends with it
+		q.fault = err
+	}
 	payload := shard.EncodeBatch(at, puts)
 	q.overlay.write(at.Seq, puts)
 	q.propose(at, flight{parts: q.take(len(results)), results: results, began: wall,
@@ -164,12 +173,17 @@ func (q *sequencer) next(state *shard.State, now limit.Time, wall time.Time) []b
 
 func refusedFull(r shard.Result) bool { return r.Err != nil && r.Err.Code == shard.MemoryFull }
 
-func (q *sequencer) nextSum(state *shard.State, now limit.Time, wall time.Time) []byte {
+// nextSum makes the entry at which all replicas record their sums. It returns nil while a voter may run a release that cannot
+// read it.
+func (q *sequencer) nextSum(now limit.Time, wall time.Time) []byte {
 	at := q.stamp(now)
 	q.sumDue = q.config.SumEvery
+	if at.Level < shard.LevelSound {
+		return nil
+	}
 	q.overlay.write(at.Seq, nil)
 	q.propose(at, flight{began: wall})
-	return shard.EncodeSumCheck(at, state.Sum())
+	return shard.EncodeSum(at)
 }
 
 func (q *sequencer) propose(at shard.Stamp, f flight) {
@@ -178,8 +192,8 @@ func (q *sequencer) propose(at shard.Stamp, f flight) {
 	q.inFlight = append(q.inFlight, f)
 }
 
-// gather lists the requests that go next, as many as a batch may have. Those whose caller has gone, or will have before
-// a commit can be there, are not worth deciding (SEMANTICS R20).
+// gather collects the requests that go next, as many as a batch may have. It skips requests whose caller has given up, or will
+// have before a commit can complete: they are not worth deciding (R20).
 func (q *sequencer) gather(wall time.Time) (requests []shard.Request) {
 	requests = make([]shard.Request, 0, min(q.queued, q.config.MaxBatch))
 	for at := range q.queue {
@@ -203,12 +217,12 @@ func (q *sequencer) gatherLane(at lane, requests []shard.Request, wall time.Time
 		requests = append(requests, rest[:min(len(rest), q.config.MaxBatch-len(requests))]...)
 	}
 	dropped := seen - len(kept)
-	copy(calls[dropped:seen], kept) // the few kept move, not the many behind them: an overloaded queue is long
+	copy(calls[dropped:seen], kept) // move the few kept calls, not the many behind them: an overloaded queue is long
 	q.queue[at] = calls[dropped:]
 	return requests
 }
 
-// take removes the n requests that went first from the queue: those that were decided.
+// take removes from the queue the first n requests, which were decided.
 func (q *sequencer) take(n int) (parts []part) {
 	for n > 0 {
 		at := q.queue.first()
@@ -233,14 +247,14 @@ func (q *sequencer) start(c *call, wall time.Time) bool {
 		return false
 	}
 	if !c.deadline.IsZero() && c.deadline.Sub(wall) < q.commit {
-		q.commit -= q.commit / 8 // nothing is measured while all are refused: a stall must not be held against them for ever
+		q.commit -= q.commit / 8 // nothing is measured while all are refused, so one stall must not count against them forever
 		c.fail(0, len(c.requests), errTooShort)
 		return false
 	}
 	return true
 }
 
-// settle takes the outcome of the oldest proposal under way, and answers what waited for it. It reports whether the
+// settle takes the outcome of the oldest proposal under way and answers the calls that waited for it. It reports whether the
 // proposal was installed.
 func (q *sequencer) settle(o shard.Outcome, err error, wall time.Time) (f flight, installed bool) {
 	f = q.inFlight[0]
@@ -276,8 +290,8 @@ func (q *sequencer) settleOpen(o shard.Outcome, err error) (installed bool) {
 	return true
 }
 
-// refusal is why an EpochOpen is certainly in no log; nil when that is not certain. What queued behind it was never
-// proposed: an unknown outcome of the EpochOpen is not theirs.
+// refusal returns why an EpochOpen is certainly in no log, or nil if that is not certain. Requests queued behind it were never
+// proposed, so an unknown outcome of the EpochOpen is not theirs.
 func refusal(err error) *shard.Error {
 	var known *shard.Error
 	if errors.As(err, &known) && !known.MaybeApplied() {
@@ -292,10 +306,10 @@ func (q *sequencer) close() {
 	q.overlay = newOverlay()
 }
 
-// pause ends proposing until resume, for a handover.
+// pause stops proposing until resume, for a handover.
 func (q *sequencer) pause() { q.paused = true }
 
-// quiet reports whether everything has come back since pause; then the epoch has ended.
+// quiet reports whether every proposal has its outcome since pause; then it ends the epoch.
 func (q *sequencer) quiet() bool {
 	if !q.paused || len(q.inFlight) > 0 {
 		return false
@@ -310,7 +324,7 @@ func (q *sequencer) resume() {
 	q.close()
 }
 
-// failQueued answers everything that was never proposed.
+// failQueued answers all requests that were never proposed.
 func (q *sequencer) failQueued(err *shard.Error) {
 	q.queue.each(func(c *call) {
 		if c.fate.CompareAndSwap(queued, started) || c.fate.Load() == started {
@@ -323,7 +337,7 @@ func (q *sequencer) failQueued(err *shard.Error) {
 	q.queue, q.queued = queue{}, 0
 }
 
-// failure says what an outcome means for those who wait; nil when exactly the proposed entry was installed.
+// failure returns the error that an outcome means for the waiting calls, or nil if exactly the proposed entry was installed.
 func (f *flight) failure(o shard.Outcome, err error) *shard.Error {
 	var known *shard.Error
 	switch {
@@ -331,7 +345,7 @@ func (f *flight) failure(o shard.Outcome, err error) *shard.Error {
 		return known
 	case err != nil:
 		return errUnknown
-	case o.Dropped != shard.NotDropped: // it is in the log, and every replica passes it over
+	case o.Dropped != shard.NotDropped: // it is in the log, and every replica skips it
 		return errDropped
 	case o.Epoch != f.epoch || o.Seq != f.seq:
 		return errUnknown

@@ -11,12 +11,15 @@ import (
 	"time"
 )
 
-var seedFlag = flag.Uint64("seed", 0, "simulate the world of this seed only, and tell its story")
+var (
+	seedFlag   = flag.Uint64("seed", 0, "simulate the world of this seed only, and tell its story")
+	worldsFlag = flag.Uint64("worlds", 400, "how many worlds are simulated; with -short 150")
+)
 
-// TestSimulation builds worlds out of seeds: each is a shard with one to three replicas, a log that delays, refuses,
-// loses and repeats, clocks that cannot be trusted, processes that die between any two steps, and clients that ask again.
-// Everything that was decided and answered is judged (check.History, judge_test.go); then the world heals, and what is
-// left must be what the clients were told.
+// TestSimulation builds worlds from seeds. Each world is a shard with one to three replicas; a log that delays, refuses, loses
+// and repeats entries; clocks that cannot be trusted; processes that crash between any two steps; and clients that retry. Every
+// decision and answer is judged (check.History, judge_test.go). Then the world heals, and the final state must match the
+// answers that the clients got.
 //
 // A failure names its seed. `go test ./actor -run TestSimulation -seed N` plays that world again, step for step.
 func TestSimulation(t *testing.T) {
@@ -74,11 +77,11 @@ func enough(seed uint64, started time.Time) bool {
 	if testing.Short() {
 		return seed > 150
 	}
-	return seed > 1600
+	return seed > *worldsFlag
 }
 
-// tell plays a world again and writes down what happens: the end of its schedule, and all that happened to the keys
-// of the request that went wrong.
+// tell plays a world again and returns its story: the end of its schedule, and all events on the keys of the request that went
+// wrong.
 func tell(seed uint64) (string, error) {
 	s := &story{}
 	w := newWorld(seed, s)
@@ -110,7 +113,7 @@ func (s *story) text(suspects []string) string {
 	return b.String()
 }
 
-// tally counts what happened, to show that nothing was left out.
+// tally counts events, to show that none was left out.
 type tally struct {
 	worlds, operations int
 	happened           map[string]int
@@ -134,8 +137,8 @@ func (t *tally) add(other tally) {
 	}
 }
 
-// everything is what the worlds of a run must have met, so that a harness which went blind does not pass for a sound
-// shard.
+// everything is the list of events that the worlds of a run must have met, so that a harness that misses them does not make the
+// shard look sound.
 var everything = []string{
 	"admitted", "denied", "replayed", "id reused", "unknown", "not applied", "unknown resolved", "deadline passed",
 	"crash with nothing proposed", "crash after propose", "crash after commit before answer",
@@ -143,7 +146,7 @@ var everything = []string{
 	"lost as unknown", "logged as unknown", "refused by the leader", "refused by a follower", "unavailable",
 	"late entry of an old epoch, next in line, same term", "late entry of the open epoch", "late epoch open",
 	"written under the next term by a deposed owner",
-	"dropped: epoch", "dropped: term", "dropped: seq", "fingerprint logged", "judged by porcupine",
+	"dropped: epoch", "dropped: term", "dropped: seq", "sum logged", "judged by porcupine",
 	"reference stepped back", "machine stood still", "no reference", "shard time stood still", "shard time fell behind",
 	"policies adopted", "an owner that knew older policies", "no epoch without policies",
 	"reserved", "settled", "settled again", "settled too late, or in another way before", "blocked",
@@ -166,7 +169,7 @@ func (t *tally) mustHaveSeenEverything(test *testing.T) {
 	}
 }
 
-// A seed names one world and one only.
+// A seed names exactly one world.
 func TestSimulationIsReproducible(t *testing.T) {
 	first, err := tell(6)
 	if err != nil {

@@ -7,21 +7,26 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// What is told of clocks and done about them (SEMANTICS R18).
+// Thresholds and intervals of the reports and actions on clocks (R18).
 const (
-	offMost    = 200 * time.Millisecond // this machine's clock from the reference: more is told
-	aheadMost  = 400 * time.Millisecond // ahead of the reference: another node is to own the shard
+	offMost    = 200 * time.Millisecond // this machine's clock off the reference: more is reported
+	aheadMost  = 400 * time.Millisecond // this machine's clock ahead of the reference: at this, another node should own the shard
 	behindMost = 400 * time.Millisecond // shard time behind the reference: more ends the epoch
-	wrongMost  = 10 * time.Second       // this machine's clock from the reference: more stops the node
-	frozenMost = 10 * time.Second       // shard time stands still: more is told
+	wrongMost  = 10 * time.Second       // this machine's clock off the reference: more should stop the node
+	frozenMost = 10 * time.Second       // shard time stands still: more is reported
 
-	handOverEvery = 5 * time.Second // how often somebody is asked to hand the shard over
+	clockSetEvery = 10 * time.Minute // interval between reports that the clock was set
+	handOverEvery = 5 * time.Second  // interval between requests to hand the shard over
 )
 
-// ahead is how far this machine's clock is ahead of the reference; false: nobody knows.
+// ahead returns how far this machine's clock is ahead of the reference; ok is false if that is unknown.
 func (a *Actor) ahead(wall time.Time) (ahead time.Duration, ok bool) {
 	if a.config.Reference == nil {
-		return 0, true
+		slept := time.Duration(0)
+		if a.config.Suspended != nil {
+			slept = a.config.Suspended()
+		}
+		return wall.Round(0).Sub(a.own.at(wall, slept)), true
 	}
 	if a.steps.recent(wall) {
 		return 0, false
@@ -29,8 +34,8 @@ func (a *Actor) ahead(wall time.Time) (ahead time.Duration, ok bool) {
 	return a.config.Reference()
 }
 
-// watchTime compares this machine's clock and shard time with the reference. Shard time that is far behind it ends the
-// epoch, and the next one is anchored anew; what queues waits for that. When it stands still, somebody is told.
+// watchTime compares this machine's clock and shard time with the reference. If shard time is far behind, the epoch ends and
+// the next one starts at the reference again; queued requests wait for that. If shard time stands still, that is reported.
 func (a *Actor) watchTime(wall time.Time) {
 	ahead, ok := a.ahead(wall)
 	if ok {
@@ -52,9 +57,15 @@ func (a *Actor) watchTime(wall time.Time) {
 	}
 }
 
-// watchClock tells of a clock that is wrong.
+// watchClock reports a clock that is wrong or was set.
 func (a *Actor) watchClock(wall time.Time, ahead time.Duration) {
 	o := &a.config.Observer
+	if a.config.Reference == nil {
+		if ahead.Abs() > offMost && o.ClockSet != nil {
+			a.alarms.set.raiseEvery(clockSetEvery, wall, func() { o.ClockSet(ahead) })
+		}
+		return
+	}
 	if ahead.Abs() > offMost && o.ClockOff != nil {
 		a.alarms.off.raise(wall, func() { o.ClockOff(ahead) })
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// fakeReference is what Config.Reference says, and what is told of it.
+// fakeReference is the Config.Reference of a test, and records the reports about it.
 type fakeReference struct {
 	guard   sync.Mutex
 	ahead   time.Duration
@@ -51,15 +51,15 @@ func (f *fakeReference) heard() told {
 	return f.told
 }
 
-// runs is how far shard time is ahead of the time in the bubble, and in which epoch.
+// runs returns how far shard time is ahead of the time in the bubble, and the epoch.
 func runs(t *testing.T, a *Actor) (ahead time.Duration, epoch uint64) {
 	result := ask(t, a, take(""))
 	mustSay(t, result, "allowed")
 	return time.Until(time.UnixMicro(int64(result.Decision.DecidedAt))), result.Decision.Position.Epoch
 }
 
-// Shard time begins at the reference, not at this machine's clock, and follows it by 500 ppm at most. Without a
-// measurement it goes on as it is.
+// Shard time begins at the reference, not at this machine's clock, and follows it by at most 500 ppm. Without a measurement it
+// continues unchanged.
 func TestShardTimeFollowsTheReference(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeReference{ahead: 150 * time.Millisecond}
@@ -89,7 +89,7 @@ func TestShardTimeFollowsTheReference(t *testing.T) {
 	})
 }
 
-// Shard time that is 400 ms behind the reference is anchored anew, whatever this machine's clock shows.
+// Shard time that is 400 ms behind the reference starts again at the reference, whatever this machine's clock shows.
 func TestShardTimeFarBehindTheReference(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeReference{}
@@ -109,7 +109,7 @@ func TestShardTimeFarBehindTheReference(t *testing.T) {
 	})
 }
 
-// No epoch opens before the time of a majority was measured. One that is open goes on.
+// No epoch opens before the time of a majority was measured. An open one continues.
 func TestNoReferenceNoEpoch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, r := &fakeReference{unknown: true}, newFakeReplica()
@@ -131,7 +131,7 @@ func TestNoReferenceNoEpoch(t *testing.T) {
 	})
 }
 
-// Who has to do something about a clock is told, as often as it takes and no more often.
+// Wrong clocks are reported as often as their alarms allow and no more often.
 func TestWrongClocksAreTold(t *testing.T) {
 	const ms = time.Millisecond
 	for _, tt := range []struct {
@@ -161,7 +161,7 @@ func TestWrongClocksAreTold(t *testing.T) {
 	}
 }
 
-// A follower's clock is told of, too; to hand over there is nothing.
+// A follower's clock is reported too; it has nothing to hand over.
 func TestWrongClockOfAFollower(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, r := &fakeReference{ahead: time.Minute}, newFakeReplica()
@@ -174,7 +174,7 @@ func TestWrongClockOfAFollower(t *testing.T) {
 	})
 }
 
-// What was measured before this machine's clock was set says nothing about it: shard time does not jump with the clock.
+// Measurements from before this machine's clock was set no longer count: shard time does not jump with the clock.
 func TestClockSetSinceTheMeasurement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock, f := newWrongClock(), &fakeReference{}
@@ -197,7 +197,7 @@ func TestClockSetSinceTheMeasurement(t *testing.T) {
 	})
 }
 
-// A majority's clocks are believed even when they are more than a day past the last stamp.
+// A majority's clocks are trusted even when they are more than a day past the last stamp.
 func TestMajorityMayStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, f := newFakeReplica(), &fakeReference{}
@@ -211,8 +211,8 @@ func TestMajorityMayStep(t *testing.T) {
 	})
 }
 
-// Whatever its reference does, shard time never turns back and never runs more than 500 ppm faster or slower than the
-// machine's monotonic time; and it gets where the reference stays.
+// Whatever its reference does, shard time never goes back and never runs more than 500 ppm faster or slower than the machine's
+// monotonic time. It reaches a reference that stays constant.
 func TestClockIsSlewed(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 1))

@@ -7,7 +7,7 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// opened is when a replica last proposed an EpochOpen, as the judge keeps it.
+// opened describes when a replica last proposed an EpochOpen, for the judge.
 type opened struct {
 	at        int64      // world.now
 	reference limit.Time // of the replica
@@ -15,8 +15,8 @@ type opened struct {
 	stamped   limit.Time // the newest entry after it
 }
 
-// stand stops a replica's machine, or lets it go on: neither monotonic time nor what it knows of the reference moves
-// meanwhile.
+// stand stops a replica's machine, or lets it continue. While it stands still, neither its monotonic time nor its knowledge of
+// the reference advances.
 func (w *world) stand(r *replica) {
 	if r.frozenAt == 0 {
 		r.frozenAt, r.stoppedAt = int64(r.clock(w)), w.now
@@ -26,7 +26,7 @@ func (w *world) stand(r *replica) {
 	r.frozenAt = 0
 }
 
-// monotonic is the replica's machine's monotonic time.
+// monotonic returns the monotonic time of the replica's machine.
 func (r *replica) monotonic(w *world) time.Time {
 	if r.frozenAt != 0 {
 		return time.UnixMicro(r.stoppedAt - r.stood)
@@ -36,7 +36,7 @@ func (r *replica) monotonic(w *world) time.Time {
 
 func (r *replica) reference(w *world) time.Time { return time.UnixMicro(int64(r.clock(w))) }
 
-// watchTime is the Actor's.
+// watchTime is that of the Actor.
 func (w *world) watchTime(r *replica) {
 	wall := r.monotonic(w)
 	switch {
@@ -50,7 +50,7 @@ func (w *world) watchTime(r *replica) {
 	}
 }
 
-// openEpoch is the Actor's, as far as time goes.
+// openEpoch is that of the Actor, as far as time is concerned.
 func (w *world) openEpoch(r *replica) []byte {
 	r.time.set(r.monotonic(w), r.reference(w))
 	r.opened = opened{at: w.now, reference: r.clock(w), stood: r.stoodUntil(w)}
@@ -64,8 +64,9 @@ func (r *replica) stoodUntil(w *world) int64 {
 	return r.stood
 }
 
-// stamped holds the time of an entry to what is promised: since its epoch's anchor it has passed by what the machine
-// was running, give or take 500 ppm, whatever the reference did; or it stands still, one microsecond on.
+// stampedAt checks the time of an entry against the promise: since its epoch began, shard time has advanced by the time that
+// the machine was running, give or take 500 ppm, whatever the reference did; or it stands still and advances by one
+// microsecond.
 func (o *opened) stampedAt(w *world, r *replica, at limit.Time) error {
 	ran := w.now - o.at - (r.stoodUntil(w) - o.stood)
 	slack := ran/2000 + 1

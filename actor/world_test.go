@@ -11,23 +11,23 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// theShard is the number of the one shard there is.
+// theShard is the number of the only shard.
 const theShard shard.ID = 3
 
-// world is a shard and everything around it, in virtual time, moved by nothing but its random numbers. Its parts are
-// in replica_test.go (owners and followers), log_test.go, client_test.go and judge_test.go.
+// world is a shard and its surroundings, in virtual time, driven only by its random numbers. Its parts are in replica_test.go
+// (owners and followers), log_test.go, client_test.go and judge_test.go.
 type world struct {
 	seed   uint64
 	random *rand.Rand
-	story  *story // nil: nobody listens
+	story  *story // nil: the story is not recorded
 	tally  tally
 	shape  shape
 
-	now          int64 // microseconds since the Unix epoch, as no clock in here shows it
+	now          int64 // microseconds since the Unix epoch; no clock in the world shows it exactly
 	step         int64
-	healing      bool   // no fault happens any more
+	healing      bool   // no fault happens anymore
 	newest       uint64 // version of the policies
-	transferring bool   // the leader that is elected now was chosen by the one before
+	transferring bool   // the leader that is elected now was chosen by the previous one
 
 	log      log
 	replicas []*replica
@@ -37,7 +37,7 @@ type world struct {
 	suspects []string // keys that a failure is about
 }
 
-// shape is what differs from world to world beside the schedule.
+// shape holds the differences between worlds, apart from their schedules.
 type shape struct {
 	replicas, clients, perCall int
 	steps                      int
@@ -88,7 +88,7 @@ func (w *world) newShape() shape {
 	return s
 }
 
-// play runs the world to its end and says what was wrong with it.
+// play runs the world to its end and returns the first violation.
 func (w *world) play() error {
 	for range w.shape.steps {
 		w.step++
@@ -107,7 +107,7 @@ func (w *world) play() error {
 
 func (w *world) failed(err error) error { return fmt.Errorf("step %d: %w", w.step, err) }
 
-// act lets one thing happen.
+// act makes one thing happen.
 func (w *world) act() error {
 	if w.random.IntN(1000) < w.shape.faults {
 		return w.fault()
@@ -145,7 +145,7 @@ func (w *world) act() error {
 	return w.pass(w.random.Int64N(150_000))
 }
 
-// pass lets time go by; clients whose patience it outlasts give up.
+// pass advances time; clients whose deadline passes give up.
 func (w *world) pass(micros int64) error {
 	w.now += micros
 	for _, c := range w.clients {
@@ -156,8 +156,8 @@ func (w *world) pass(micros int64) error {
 	return nil
 }
 
-// heal ends all faults, lets every client learn what became of its requests, and brings all replicas to the end of
-// the log. A world that cannot do so in a few rounds does not live.
+// heal ends all faults, lets every client learn the outcomes of its requests, and brings all replicas to the end of the log. A
+// world that cannot do so in a few rounds has no liveness.
 func (w *world) heal() error {
 	w.healing = true
 	w.tellf("the world heals")
@@ -188,7 +188,7 @@ func (w *world) heal() error {
 	return fmt.Errorf("400 rounds without a fault are not enough to answer every client")
 }
 
-// round lets everything happen once, in the best of orders.
+// round makes everything happen once, in the best order.
 func (w *world) round() error {
 	owner := w.replicas[w.leader]
 	for _, c := range w.clients {
@@ -225,7 +225,7 @@ func (w *world) atRest() bool {
 	return true
 }
 
-// readEverything asks for the state of every counter: the judge compares it with its own books.
+// readEverything asks for the state of every counter; the judge compares it with its own books.
 func (w *world) readEverything() error {
 	reads := &client{number: len(w.clients)}
 	w.clients = append(w.clients, reads)
@@ -254,7 +254,7 @@ func (w *world) tellf(format string, args ...any) {
 
 func (w *world) wall() time.Time { return time.UnixMicro(w.now) }
 
-// theLimits are the policies of every world: small numbers and short windows, so that they fill and roll.
+// theLimits are the policies of every world: small numbers and short windows, so that they fill and roll over.
 var theLimits = map[string][]limit.Limit{
 	"life":    {{Algorithm: limit.Lifetime, Quota: 40}},
 	"free":    {{Algorithm: limit.Unlimited}},
@@ -266,20 +266,20 @@ var theLimits = map[string][]limit.Limit{
 	"buckets": {{Algorithm: limit.SlidingBuckets, Quota: 8, Period: 1000e3, Bucket: 250e3}, {Algorithm: limit.Unlimited}},
 }
 
-// theLockouts are the ladders of some of them.
+// theLockouts are the lockouts of some of them.
 var theLockouts = map[string]*policy.Lockout{
 	"window": {After: 2, Base: 150e3, Factor: 2, Max: 1000e3, ForgiveAfter: 3000e3},
 	"log":    {After: 1, Base: 100e3, Factor: 3, Max: 2000e3, ForgiveAfter: 1000e3, StepDown: true},
 }
 
-// theNames are theLimits' names; "life" and "free" give nothing back, and nobody resets them.
+// theNames are the names of theLimits; "life" and "free" give nothing back and are never reset.
 var theNames = []string{"window", "first", "bucket", "log", "weights", "buckets", "life", "free"}
 
 const resettable = 6
 
 var theKeys = []string{"ann", "bob"}
 
-// Ids are remembered for less than a world lasts, but with limits that never forget: what clients know of these is
+// Ids are remembered for less time than a world lasts, except with limits that never forget: the clients' knowledge of these is
 // added up in the end.
 const shortRetention, longRetention limit.Span = 2e6, 600e6
 

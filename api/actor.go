@@ -13,10 +13,10 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// actorHeader is the header in which a caller says who asks, for the audit log.
+// actorHeader is the header in which a caller names itself for the audit log.
 const actorHeader = "Stint-Actor"
 
-// actor is who asks, as far as is known: what the header says, which nobody verifies, else where the call came from.
+// actor returns the actor header, which is not verified, else the address that the call came from.
 func actor(ctx context.Context) (string, error) {
 	named, remote := exchangeOf(ctx).caller(ctx)
 	if named == "" {
@@ -34,8 +34,8 @@ func actor(ctx context.Context) (string, error) {
 	return named, nil
 }
 
-// caller is what a call says of who makes it, and where it came from. A call has a header of net/http or, through the
-// door of grpc-go, metadata in its context.
+// caller returns the actor header and the remote address of a call. A call has a header of net/http or, through the door
+// of grpc-go, metadata in its context.
 func (x *exchange) caller(ctx context.Context) (named, remote string) {
 	if x.header != nil {
 		return x.header.Get(actorHeader), x.remote

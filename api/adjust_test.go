@@ -69,7 +69,7 @@ func TestOverridesReachTheDecider(t *testing.T) {
 	}
 }
 
-// What the shard finds wrong is named as the caller's message has it.
+// An error of the shard names the field as the caller's message has it.
 func TestTheShardsErrorsNameTheFieldsOfTheirCall(t *testing.T) {
 	for procedure, c := range map[string]struct{ body, field, want string }{
 		"LimitService/Adjust":          {adjusting(`"reset":{}`), "entries[0].policy", "policy: is wrong"},
@@ -87,7 +87,7 @@ func TestTheShardsErrorsNameTheFieldsOfTheirCall(t *testing.T) {
 	}
 }
 
-// Who changes something is on record as it says itself, else as the address it came from.
+// The record of a change names the actor of the header, else the address that the call came from.
 func TestTheActor(t *testing.T) {
 	for header, want := range map[string]string{
 		"":                       "127.0.0.1",
@@ -122,7 +122,7 @@ func TestTheActor(t *testing.T) {
 	}
 }
 
-// auditing answers as three shards would: each has made changes of which some are of other policies and namespaces.
+// auditing answers as three shards would. Each has changes, some of other policies and namespaces.
 func auditing(shards int) func(shard.Request) shard.Result {
 	return func(r shard.Request) shard.Result {
 		id := shard.Of(r.Namespace, r.Entries[0].Key, uint32(shards))
@@ -212,7 +212,7 @@ func TestAnAuditRecordSaysEverything(t *testing.T) {
 	}
 }
 
-// Part of a log would look like all of it.
+// Part of a log would look like the whole log.
 func TestAnAuditOfAClusterThatIsNotThereFails(t *testing.T) {
 	w := newWorld(t)
 	w.decider.decide = func(r shard.Request) shard.Result {

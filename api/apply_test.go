@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -39,7 +40,7 @@ func TestApply(t *testing.T) {
 	if gone.Before.GetName() != "api" || gone.After != nil {
 		t.Errorf("api: %v", gone)
 	}
-	if changed.Before.GetLimits()[0].Quota != 100 || changed.After.GetLimits()[0].Quota != 50 {
+	if changed.Before.GetLimits()[0].GetQuota() != 100 || changed.After.GetLimits()[0].GetQuota() != 50 {
 		t.Errorf("per-ip: %v", changed)
 	}
 	if p, ok := w.cluster.applied.Lookup("per-ip"); !ok || p.Limits[0].Quota != 50 || p.Retention != policy.DefaultRetention {
@@ -48,7 +49,7 @@ func TestApply(t *testing.T) {
 	if seen := w.cluster.seen(); w.cluster.expected != nil || !slices.Equal(seen, []string{"apply less"}) {
 		t.Errorf("asked %q, expecting %v", seen, w.cluster.expected)
 	}
-	// Version 0 is a version like others, and not "any".
+	// Version 0 is an ordinary version and does not mean "any".
 	w.post("PolicyService/Apply", strings.Replace(onePolicy, "{", `{"expectedVersion":"0",`, 1))
 	if w.cluster.expected == nil || *w.cluster.expected != 0 {
 		t.Errorf("expecting %v", w.cluster.expected)
@@ -72,7 +73,7 @@ func TestDryRunChangesNothing(t *testing.T) {
 	}
 }
 
-// Whatever a file can say survives the way over the wire.
+// Everything that a file can say survives the way over the wire.
 func TestPoliciesSurviveTheWire(t *testing.T) {
 	for _, file := range []string{"../policy/dev.yaml", "../policy/testdata/every_field.yaml", "../policy/testdata/awkward_names.yaml"} {
 		text, err := os.ReadFile(file)
@@ -98,7 +99,7 @@ func TestPoliciesSurviveTheWire(t *testing.T) {
 	}
 }
 
-// A wrong set is refused as a whole, with every field at fault named.
+// A wrong set is refused as a whole, and the error names every wrong field.
 func TestWrongPoliciesAreRefused(t *testing.T) {
 	limits := func(limit string) string { return `{"policies":[{"name":"p","limits":[` + limit + `]}]}` }
 	fixed := func(period string) string {
@@ -114,14 +115,16 @@ func TestWrongPoliciesAreRefused(t *testing.T) {
 		{strings.Replace(onePolicy, "less", strings.Repeat("x", 513), 1), "invalid_argument",
 			"note: has 513 bytes: at most 512 are allowed"},
 		{strings.Replace(onePolicy, "less", `a\u0007b`, 1), "invalid_argument", "note: must have no control characters"},
-		{limits(`{"name":"a","quota":"0","lifetime":{}},{"name":"B","quota":"1","lifetime":{}}`), "invalid_argument",
-			"policies.p.limits[0].quota: must be at least 1: a quota of 0 would admit nothing, ever; " +
+		{limits(`{"name":"a","lifetime":{}}`), "invalid_argument", "policies.p.limits[0].quota: is missing: 0 would deny everything"},
+		{policyOf(`"unknownKey":9`), "invalid_argument", "policies.p.unknown_key: 9 is none"},
+		{limits(`{"name":"a","quota":"9007199254740993","lifetime":{}},{"name":"B","quota":"1","lifetime":{}}`), "invalid_argument",
+			"policies.p.limits[0].quota: 9007199254740993 is more than 9007199254740992; " +
 				"policies.p.limits[1].name: is no name: a name is made of a-z, 0-9, _, . and -, and starts with a letter or a digit"},
 		{limits(`{"name":"a","quota":"1"}`), "invalid_argument", "policies.p.limits[0]: needs an algorithm"},
 		{limits(`{"name":"a","quota":"1","fixedWindow":{}}`), "invalid_argument",
 			"policies.p.limits[0].fixed_window.period: is missing"},
 		{limits(`{"name":"a","quota":"1","fixedWindow":{"period":"1s","anchor":9}}`), "invalid_argument",
-			"policies.p.limits[0].fixed_window.anchor: 9 is no anchor"},
+			"policies.p.limits[0].fixed_window.anchor: 9 is none"},
 		{fixed("-1s"), "invalid_argument", "policies.p.limits[0].fixed_window.period: must be more than 0, not -1s"},
 		{fixed("0.0000015s"), "invalid_argument",
 			"policies.p.limits[0].fixed_window.period: must be whole microseconds, not 1.5µs"},
@@ -169,9 +172,23 @@ func TestWrongPoliciesAreRefused(t *testing.T) {
 			t.Errorf("%s reached the cluster", c.body)
 		}
 	}
-	many := limits(repeat(16, func(int) string { return `{"name":"A","lifetime":{}}` }))
+	many := limits(repeat(16, func(int) string { return `{"name":"A","quota":"9007199254740993","lifetime":{}}` }))
 	w := newWorld(t)
 	if _, _, body := w.post("PolicyService/Apply", many); !strings.Contains(body, "; and ") {
 		t.Errorf("many problems: %s", body)
+	}
+}
+
+// A header style that would show nothing is a mistake, which is reported when the policies are applied. Policies in force
+// that have it stay readable.
+func TestApplyRefusesAnXQuotaOfNothing(t *testing.T) {
+	w := newWorld(t)
+	const body = `{"dryRun":true,"policies":[{"name":"p","headers":["x-quota"],"limits":[{"name":"%s","quota":"3","lifetime":{}}]}]}`
+	code, _, answer := w.post("PolicyService/Apply", fmt.Sprintf(body, "month"))
+	if e, _ := readError(t, answer); code != 400 || !strings.HasPrefix(e.Message, "policies.p.headers: x-quota shows the limit named daily") {
+		t.Errorf("%d %s", code, answer)
+	}
+	if code, _, answer := w.post("PolicyService/Apply", fmt.Sprintf(body, "daily")); code != 200 {
+		t.Errorf("%d %s", code, answer)
 	}
 }

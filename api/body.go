@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -12,31 +13,31 @@ import (
 
 const (
 	bodyBytesMax = 1 << 20
-	// envelopeBytes is what gRPC puts before a message.
+	// envelopeBytes is the length of the prefix that gRPC puts before a message.
 	envelopeBytes = 5
-	// answerWithin is how long a client may take to read an answer.
+	// answerWithin is the time that a client has to read an answer.
 	answerWithin = 30 * time.Second
 )
 
-// exchange is one call and its answer. The bounds of both, header and remote are of those that net/http serves.
+// exchange is one call and its answer. Only calls through net/http use request, answer, header and remote.
 type exchange struct {
 	request boundedBody
 	answer  boundedAnswer
 	header  http.Header // of the request
-	remote  string      // where it came from
+	remote  string      // remote address
 	room    *room
-	taken   int64 // entries of room
+	taken   int64 // entries taken from room
 }
 
 type exchangeKey struct{}
 
-// exchangeOf is the exchange in which a call came.
+// exchangeOf returns the exchange of a call.
 func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{}).(*exchange) }
 
-// bound gives every request its exchange, and gives back what it took of the room when its answer is written.
+// bound gives every request its exchange, and gives the exchange's room back when the answer is written.
 func bound(next http.Handler, room *room) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := &exchange{answer: boundedAnswer{ResponseWriter: w}, header: r.Header, remote: r.RemoteAddr, room: room}
+		x := &exchange{answer: boundedAnswer{ResponseWriter: w, request: r}, header: r.Header, remote: r.RemoteAddr, room: room}
 		defer x.end()
 		r = r.WithContext(x.within(r.Context()))
 		if r.Body != nil && r.Body != http.NoBody {
@@ -47,24 +48,24 @@ func bound(next http.Handler, room *room) http.Handler {
 	})
 }
 
-// within is the context of the exchange's call.
+// within returns a context that carries the exchange.
 func (x *exchange) within(ctx context.Context) context.Context {
 	return context.WithValue(ctx, exchangeKey{}, x)
 }
 
 func (x *exchange) end() { x.room.give(x.taken) }
 
-// errTooLarge is said of a message.
+// errTooLarge is the error of a message above bodyBytesMax.
 var errTooLarge = fmt.Errorf("a body has at most %d bytes; send fewer checks in one call", bodyBytesMax)
 
-// boundedBody ends a request body that is too large with an error of ours. Connect's own bound answers
-// resource_exhausted, which a client of a rate limiter reads as a denial (SEMANTICS S9).
+// boundedBody ends a request body that is too large with this package's own error. Connect's bound would answer
+// resource_exhausted, which a client of a rate limiter reads as a denial (S9).
 type boundedBody struct {
 	io.ReadCloser
 	left int // bytes that may still come
 }
 
-// Read implements io.Reader. Connect passes a *connect.Error on as it is.
+// Read implements io.Reader. Connect passes a *connect.Error on unchanged.
 func (b *boundedBody) Read(p []byte) (int, error) {
 	if len(p) > b.left+1 {
 		p = p[:b.left+1]
@@ -77,17 +78,40 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// boundedAnswer ends an answer that its client does not read: it would stay in memory for as long as the connection.
-// The time runs from the first byte on, so a stream that is to last longer must clear the deadline with an
+// boundedAnswer ends an answer that its client does not read. Without it, the answer would stay in memory as long as the
+// connection. The time runs from the first byte, so a longer stream must clear the deadline with an
 // http.ResponseController after its first message.
 type boundedAnswer struct {
 	http.ResponseWriter
-	begun bool
+	request *http.Request
+	begun   bool
 }
 
-// WriteHeader implements http.ResponseWriter.
+// WriteHeader implements http.ResponseWriter. It adds a text to refusals for which Connect sends no body.
 func (a *boundedAnswer) WriteHeader(status int) {
 	a.begin()
+	text := ""
+	switch status {
+	case http.StatusUnsupportedMediaType:
+		if a.request.Method == http.MethodGet {
+			text = "a GET has its message in the address: ?connect=v1&encoding=json&message=..., percent-encoded; or send POST\n"
+			break
+		}
+		text = fmt.Sprintf("the content type %q is not known here: send Content-Type: application/json, application/proto or one of gRPC\n",
+			shortened(a.request.Header.Get("Content-Type"), 100))
+	case http.StatusMethodNotAllowed:
+		text = fmt.Sprintf("the method %s is not answered here: send %s\n", shortened(a.request.Method, 20),
+			cmp.Or(a.Header().Get("Allow"), "POST"))
+	case http.StatusHTTPVersionNotSupported:
+		text = "a stream needs HTTP/2: this server has no TLS to agree on it, so send HTTP/2 from the first byte on, as with " +
+			"curl --http2-prior-knowledge; nothing was counted\n"
+	}
+	if text != "" && a.Header().Get("Content-Type") == "" {
+		a.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		a.ResponseWriter.WriteHeader(status)
+		io.WriteString(a.ResponseWriter, text)
+		return
+	}
 	a.ResponseWriter.WriteHeader(status)
 }
 
@@ -100,16 +124,16 @@ func (a *boundedAnswer) Write(p []byte) (int, error) {
 func (a *boundedAnswer) begin() {
 	if !a.begun {
 		a.begun = true
-		// A writer that knows no deadlines is no connection, and waits for no client.
+		// A writer without deadlines is no connection and waits for no client.
 		_ = http.NewResponseController(a.ResponseWriter).SetWriteDeadline(time.Now().Add(answerWithin))
 	}
 }
 
-// Flush implements http.Flusher, without which connect serves no streams.
+// Flush implements http.Flusher. Connect serves streams only through a Flusher.
 func (a *boundedAnswer) Flush() {
 	a.begin()
 	_ = http.NewResponseController(a.ResponseWriter).Flush()
 }
 
-// Unwrap lets an http.ResponseController reach the connection.
+// Unwrap gives an http.ResponseController access to the connection.
 func (a *boundedAnswer) Unwrap() http.ResponseWriter { return a.ResponseWriter }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"log/slog"
@@ -9,13 +10,14 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
 	"github.com/stint-io/stint/policy"
 )
 
-// pipes is a listener of connections in memory, where nothing is buffered: what is not read is not written.
+// pipes is a listener of in-memory connections without buffers: bytes that are not read are not written.
 type pipes struct {
 	conns chan net.Conn
 	ended chan struct{}
@@ -34,7 +36,7 @@ func (p pipes) Close() error { close(p.ended); return nil }
 
 func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }
 
-// servePipes is an API in a synctest bubble that allows everything. It returns what dials it.
+// servePipes serves an API that allows everything, in a synctest bubble. It returns the dialer.
 func servePipes(t *testing.T) (dial func() net.Conn) {
 	listener := pipes{make(chan net.Conn), make(chan struct{})}
 	policies := testPolicies()
@@ -79,7 +81,7 @@ func answerOf(t *testing.T, conn net.Conn) (status int, body string) {
 	return response.StatusCode, string(text)
 }
 
-// batchOf is a CheckBatch of as many checks with as many entries each.
+// batchOf returns a CheckBatch with this number of checks and entries per check.
 func batchOf(checks, entries int) string {
 	one := func(i int) string { return fmt.Sprintf(`{"policy":"p","key":"%d"}`, i) }
 	check := `{"entries":[` + repeat(entries, one) + `]}`
@@ -89,7 +91,7 @@ func batchOf(checks, entries int) string {
 func TestAnAnswerThatNobodyReadsIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn := servePipes(t)()
-		for range 2 { // the time of an answer is its own, on a connection that lasts
+		for range 2 { // each answer has its own time, on a connection that lasts
 			ask(t, conn, "Check", perIP)
 			time.Sleep(answerWithin - time.Second)
 			if status, _ := answerOf(t, conn); status != 200 {
@@ -107,6 +109,46 @@ func TestAnAnswerThatNobodyReadsIsDropped(t *testing.T) {
 			t.Errorf("read too late: %d bytes, %v", len(rest), err)
 		}
 	})
+}
+
+// A client that does not finish a request, or sends none, keeps its connection only for a while.
+func TestSlowAndSilentConnectionsEnd(t *testing.T) {
+	for sent, within := range map[string]time.Duration{
+		"":                           5 * time.Second,
+		"POST / HTTP/1.1\r\nHost: s": 5 * time.Second,
+		"POST /stint.v1.LimitService/Check HTTP/1.1\r\nHost: stint\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{": 30 * time.Second,
+		"GET /healthz HTTP/1.1\r\nHost: stint\r\n\r\n": 5 * time.Minute,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			conn := servePipes(t)()
+			began := time.Now()
+			go io.WriteString(conn, sent)
+			io.Copy(io.Discard, conn) // until it is closed
+			if took := time.Since(began); took > within+time.Second {
+				t.Errorf("%.40q holds a connection for %v", sent, took)
+			}
+		})
+	}
+}
+
+// HTTP/2 lets one connection begin a thousand calls, each of which may claim the largest body and send none of it.
+func TestABodyThatIsOnlyClaimedTakesNoMemory(t *testing.T) {
+	sent := bytes.Repeat([]byte("x"), bodyBytesMax)
+	for _, comes := range []int{0, 1, bodyBytesFirst, bodyBytesFirst + 1, bodyBytesMax} {
+		body := io.MultiReader(iotest.HalfReader(bytes.NewReader(sent[:comes])), iotest.ErrReader(io.ErrUnexpectedEOF))
+		r, err := http.NewRequest("POST", "http://stint/", io.NopCloser(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.ContentLength = bodyBytesMax
+		b, err := readBody(nil, r)
+		if !bytes.Equal(b, sent[:comes]) || (err == nil) != (comes == bodyBytesMax) {
+			t.Errorf("of %d bytes %d are read: %v", comes, len(b), err)
+		}
+		if cap(b) > 2*max(comes, bodyBytesFirst) {
+			t.Errorf("%d bytes that came take %d", comes, cap(b))
+		}
+	}
 }
 
 func TestLargeCallsWithoutReadersLeaveRoomForSmallOnes(t *testing.T) {
@@ -138,7 +180,7 @@ func TestLargeCallsWithoutReadersLeaveRoomForSmallOnes(t *testing.T) {
 	})
 }
 
-// What a refusal or an answer took is given back, or a node would end up refusing everything.
+// The room of refusals and answers is given back. Otherwise a node would end up refusing everything.
 func TestRoomIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn := servePipes(t)()
@@ -152,7 +194,7 @@ func TestRoomIsGivenBack(t *testing.T) {
 	})
 }
 
-// What has more entries than it may is a mistake, not a matter of room.
+// A call with more entries than allowed is a mistake, not a matter of room.
 func TestTooManyEntriesAreNoLackOfRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn := servePipes(t)()

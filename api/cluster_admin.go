@@ -9,19 +9,46 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// ClusterAdmin is what the API asks of the cluster. It may be called concurrently. Errors are *shard.Error, whose code
-// says the fate: what cannot be done as things stand (the last node, another version) is shard.Conflict.
+// ClusterAdmin administers the cluster for the API. It may be called concurrently. Errors are *shard.Error, whose code
+// says the fate: an action that the present state forbids (removal of the last node, another version) is shard.Conflict.
 type ClusterAdmin interface {
-	// Status is the cluster as this node sees it.
+	// Status returns the cluster as this node sees it.
 	Status(ctx context.Context) (ClusterStatus, error)
-	// Apply replaces the policies and answers the version that it made, with the shards that have not adopted it yet. If
-	// expected is not nil and another version is in force, nothing changes and the error is a shard.Conflict.
-	Apply(ctx context.Context, set *policy.Set, expected *uint64, note string) (version uint64, pending []uint32, err error)
-	// Drain lets a node lead nothing, or with on = false lead again, and answers how many shards it still leads. It does
-	// not wait. Node "" is the answering one.
+	// Apply replaces the policies. It returns the new version and the shards that have not adopted it yet. If expected is
+	// not nil and another version is in force, nothing changes and the error is a shard.Conflict. who is the actor; it
+	// goes to the history with the note.
+	Apply(ctx context.Context, set *policy.Set, expected *uint64, who, note string) (version uint64, pending []uint32, err error)
+	// PolicyHistory returns the remembered versions of the policies and their actors, oldest first.
+	PolicyHistory(ctx context.Context) ([]shard.DocumentChange, error)
+	// Drain makes a node lead no shard, or with on = false lets it lead again. It returns the number of shards that the
+	// node still leads, and does not wait. Node "" is the answering one.
 	Drain(ctx context.Context, node string, on bool) (left int, err error)
-	// RemoveNode begins to take a node out for good. It does not wait: Status says when the node is removed.
+	// RemoveNode begins to remove a node permanently. It does not wait: Status shows when the node is removed.
 	RemoveNode(ctx context.Context, node string) error
+	// Upgrade returns the feature levels as this node knows them.
+	Upgrade(ctx context.Context) (UpgradeStatus, error)
+	// PinLevel keeps the cluster from rising above a level; 0 ends that.
+	PinLevel(ctx context.Context, level shard.Level) error
+	// FinishUpgrade makes the cluster rise as far as its nodes allow, and returns the target level. It does not wait.
+	FinishUpgrade(ctx context.Context) (shard.Level, error)
+}
+
+// UpgradeStatus is the feature levels of a cluster.
+type UpgradeStatus struct {
+	Level      shard.Level // the cluster's
+	RisingTo   shard.Level // 0: it is not rising
+	Pinned     shard.Level // 0: it is not pinned
+	KnownByAll shard.Level
+	KnownSince time.Time    // zero: no level above Level is known by all, or the level is pinned
+	RisesAt    time.Time    // zero: the cluster does not rise by itself
+	Nodes      []NodeLevels // by id
+}
+
+// NodeLevels is the feature levels of one node.
+type NodeLevels struct {
+	ID, Version    string
+	Min, Max, Kept shard.Level
+	Alive          bool
 }
 
 // ClusterStatus is a cluster as one of its nodes sees it.
@@ -30,7 +57,7 @@ type ClusterStatus struct {
 	TableVersion    uint64
 	PoliciesVersion uint64
 	Nodes           []NodeStatus  // by id
-	Shards          []ShardStatus // the system shard too
+	Shards          []ShardStatus // with the system shard
 	Moves           []string      // changes under way, in words
 	Problems        []string      // in words; empty: healthy
 }
@@ -44,21 +71,21 @@ type NodeStatus struct {
 	PeerAddr   string
 	State      string // active, draining, leaving or removed
 	Alive      bool
-	Silent     time.Duration // since it was heard of last
+	Silent     time.Duration // since the last message from it
 	Owns       int           // shards
 	Replicas   int
-	ClockAhead time.Duration // of the answering node's clock; negative: behind
+	ClockAhead time.Duration // ahead of the answering node's clock; negative: behind
 }
 
 // ShardStatus is one shard.
 type ShardStatus struct {
 	ID              shard.ID
-	Owner           string // node; "": nobody now
+	Owner           string // node id; "": none at the moment
 	Epoch           uint64
 	Seq             uint64
 	Time            limit.Time // shard time
 	Keys            int
-	PoliciesVersion uint64 // adopted
+	PoliciesVersion uint64 // version that the owner has adopted
 	Replicas        []ReplicaStatus
 }
 
@@ -69,5 +96,5 @@ type ReplicaStatus struct {
 	Role   string // learner, voter or leaving
 	Lost   bool   // its stores are gone or cannot be trusted
 	Lag    uint64 // log entries behind the owner
-	Known  bool   // its node has reported: else Lag means nothing
+	Known  bool   // its node has reported; else Lag means nothing
 }

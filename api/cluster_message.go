@@ -8,7 +8,7 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
-// statusOf is a cluster as a message.
+// statusOf translates a cluster's status into a message.
 func statusOf(s *ClusterStatus) *stintv1.StatusResponse {
 	m := &stintv1.StatusResponse{
 		ClusterId:       s.ClusterID,

@@ -10,18 +10,21 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// nodeBytesMax bounds the id of a node in a request. What ids look like is the cluster's matter.
+// nodeBytesMax bounds a node id in a request. The cluster defines the form of ids.
 const nodeBytesMax = 256
 
 // clusterService answers stint.v1.ClusterService.
-type clusterService struct{ cluster ClusterAdmin } // nil: there is none to ask
+type clusterService struct{ cluster ClusterAdmin } // nil: not known yet
 
 func (s clusterService) register(d *doors) {
 	unary(d, stintv1connect.ClusterServiceStatusProcedure, s.status, readOnly)
 	unary(d, stintv1connect.ClusterServiceDrainProcedure, s.drain)
 	unary(d, stintv1connect.ClusterServiceRemoveNodeProcedure, s.removeNode)
+	unary(d, stintv1connect.ClusterServiceUpgradeStatusProcedure, s.upgradeStatus, readOnly)
+	unary(d, stintv1connect.ClusterServicePinLevelProcedure, s.pinLevel)
+	unary(d, stintv1connect.ClusterServiceFinishUpgradeProcedure, s.finishUpgrade)
 	backup := stintv1connect.ClusterServiceBackupProcedure
-	d.mux.Handle(backup, connect.NewServerStreamHandler(backup, unbuiltBackup, codecs, uncompressed))
+	d.mux.Handle(backup, connect.NewServerStreamHandler(backup, unbuiltBackup, codecs, gzipped))
 }
 
 func unbuiltBackup(context.Context, *connect.Request[call[stintv1.BackupRequest, *stintv1.BackupRequest]],

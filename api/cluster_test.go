@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -21,7 +22,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// fakeCluster says what the test wants it to say, and notes what it is asked.
+// fakeCluster gives the answers that the test sets, and records its calls.
 type fakeCluster struct {
 	mu     sync.Mutex
 	asked  []string
@@ -33,6 +34,9 @@ type fakeCluster struct {
 	expected *uint64
 	version  uint64
 	pending  []uint32
+	upgrade  UpgradeStatus
+	who      string
+	history  []shard.DocumentChange
 }
 
 var _ ClusterAdmin = (*fakeCluster)(nil)
@@ -54,9 +58,15 @@ func (f *fakeCluster) Status(context.Context) (ClusterStatus, error) {
 	return f.status, f.note("status")
 }
 
-func (f *fakeCluster) Apply(_ context.Context, set *policy.Set, expected *uint64, note string) (uint64, []uint32, error) {
-	f.applied, f.expected = set, expected
+func (f *fakeCluster) Apply(_ context.Context, set *policy.Set, expected *uint64, who, note string) (uint64, []uint32, error) {
+	f.applied, f.expected, f.who = set, expected, who
 	return f.version, f.pending, f.note("apply", note)
+}
+
+func (f *fakeCluster) PolicyHistory(context.Context) ([]shard.DocumentChange, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.history, f.err
 }
 
 func (f *fakeCluster) Drain(_ context.Context, node string, on bool) (int, error) {
@@ -64,6 +74,18 @@ func (f *fakeCluster) Drain(_ context.Context, node string, on bool) (int, error
 		return f.left, f.note("drain", node)
 	}
 	return f.left, f.note("drain off", node)
+}
+
+func (f *fakeCluster) Upgrade(context.Context) (UpgradeStatus, error) {
+	return f.upgrade, f.note("upgrade")
+}
+
+func (f *fakeCluster) PinLevel(_ context.Context, level shard.Level) error {
+	return f.note("pin", fmt.Sprint(level))
+}
+
+func (f *fakeCluster) FinishUpgrade(context.Context) (shard.Level, error) {
+	return f.upgrade.KnownByAll, f.note("finish")
 }
 
 func (f *fakeCluster) RemoveNode(_ context.Context, node string) error { return f.note("remove", node) }
@@ -106,7 +128,7 @@ func TestJSONOfTheStatus(t *testing.T) {
 	}
 }
 
-// A browser or curl may look at the status; only Status changes nothing.
+// A browser or curl may read the status, but only Status changes nothing.
 func TestStatusByHTTPGet(t *testing.T) {
 	w := newWorld(t)
 	w.cluster.status = aStatus()
@@ -153,7 +175,7 @@ func TestDrainAndRemoveNode(t *testing.T) {
 	}
 }
 
-// What the cluster refuses keeps its fate on the way out.
+// An error of the cluster keeps its fate on the way to the client.
 func TestErrorsOfTheCluster(t *testing.T) {
 	w := newWorld(t)
 	for _, call := range []struct{ procedure, body string }{
@@ -202,7 +224,7 @@ func TestBackupIsNotBuilt(t *testing.T) {
 	}
 }
 
-// Before a node knows its cluster it says so, for each call, and keeps nobody waiting.
+// A node that does not know its cluster yet refuses every such call at once.
 func TestBeforeTheClusterIsKnown(t *testing.T) {
 	w := newWorld(t)
 	w.cluster.err = &shard.Error{Code: shard.Unavailable, Message: "not formed"}
@@ -219,7 +241,7 @@ func TestBeforeTheClusterIsKnown(t *testing.T) {
 			}
 		}
 	}
-	// A decision that comes all the same is answered, without the headers that only the policies know.
+	// A decision that arrives anyway is answered, without the headers that need the policies.
 	w.decider.decide = allow
 	if code, _, body := w.post("LimitService/Check", perIP); code != 200 {
 		t.Errorf("%d %s", code, body)
@@ -239,5 +261,51 @@ func TestWithoutAClusterItsCallsAreUnavailable(t *testing.T) {
 	}
 	if _, _, answer := w.post("PolicyService/List", `{}`); protojson.Unmarshal([]byte(answer), &stintv1.ListPoliciesResponse{}) != nil {
 		t.Errorf("List: %s", answer)
+	}
+}
+
+// The history lists the actor of each version, and so does the audit log unless it is asked for one key.
+func TestPolicyHistory(t *testing.T) {
+	w := newWorld(t)
+	if code, _, body := w.post("PolicyService/Apply", onePolicy); code != 200 {
+		t.Fatalf("%d %s", code, body)
+	}
+	if w.cluster.who == "" {
+		t.Error("nobody is named")
+	}
+	w.cluster.history = []shard.DocumentChange{{Version: 2, AuditRecord: shard.AuditRecord{At: noon, Actor: "jo", Note: "more", Deed: "apply"}},
+		{Version: 3, AuditRecord: shard.AuditRecord{At: noon + 1, Actor: "al", Deed: "apply"}}}
+	code, _, body := w.post("PolicyService/History", "{}")
+	if want := `{"versions":[{"version":"3","at":"2026-11-21T12:00:00.250001Z","actor":"al","note":""},` +
+		`{"version":"2","at":"2026-11-21T12:00:00.250Z","actor":"jo","note":"more"}]}`; code != 200 || compact(t, body) != want {
+		t.Errorf("%d %s", code, body)
+	}
+	_, _, body = w.post("ObserveService/Audit", "{}")
+	if !strings.Contains(compact(t, body), `"deed":"apply","before":"version 1","after":"version 2","note":"more"`) {
+		t.Errorf("the audit log: %s", body)
+	}
+	_, _, body = w.post("ObserveService/Audit", `{"policy":"api"}`)
+	if strings.Contains(body, "apply") {
+		t.Errorf("of one policy: %s", body)
+	}
+}
+
+// A stale read reports its age, and a read without a replica here goes to the owner.
+func TestStaleReadsAreLabelled(t *testing.T) {
+	w := newWorld(t)
+	get := `{"staleOk":true,"entries":[{"policy":"per-ip","key":"k"}]}`
+	w.stale = func(r shard.Request) (shard.Decision, time.Duration, bool) {
+		return allow(r).Decision, 1500 * time.Millisecond, true
+	}
+	_, _, body := w.post("LimitService/Get", get)
+	if !strings.Contains(compact(t, body), `"staleBy":"1.500s"`) || len(w.decider.requests()) > 0 {
+		t.Errorf("%s, %d asked", body, len(w.decider.requests()))
+	}
+	if _, _, body = w.post("LimitService/Get", strings.Replace(get, "true", "false", 1)); strings.Contains(body, "staleBy") {
+		t.Errorf("got %s", body)
+	}
+	w.stale = func(shard.Request) (d shard.Decision, behind time.Duration, ok bool) { return d, 0, false }
+	if _, _, body = w.post("LimitService/Get", get); strings.Contains(body, "staleBy") || len(w.decider.requests()) != 2 {
+		t.Errorf("got %s", body)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// call receives one message. A message that cannot be read is no transport error but a request with a fault, so that
-// it is answered and counted as every other one.
+// call receives one message. A message that cannot be read becomes a request with a fault, not a transport error, so that
+// it is answered and counted like every other call.
 type call[M any, P pointer[M]] struct {
 	message M
 	fault   error
@@ -24,20 +24,20 @@ func (c *call[M, P]) read(data []byte, unmarshal func([]byte, proto.Message) err
 	c.fault = unmarshal(data, P(&c.message))
 }
 
-// reader is a *call.
+// reader is the interface of a *call.
 type reader interface {
 	read(data []byte, unmarshal func([]byte, proto.Message) error)
 }
 
-// codec is a message encoding as connect.Codec wants it, with a call in place of a bare request.
+// codec is a message encoding for connect. It reads into a call instead of a bare request.
 type codec struct {
 	name      string
 	unmarshal func([]byte, proto.Message) error
 	append    func([]byte, proto.Message) ([]byte, error)
 }
 
-// JSON refuses fields it does not know: a misspelled "cost" must not be counted as 1. It writes every field that is
-// not a message, so that "allowed": false and "remaining": "0" are there to be read.
+// The JSON codec refuses unknown fields: a misspelled "cost" must not be counted as 1. It writes every field that is not
+// a message, so that "allowed": false and "remaining": "0" are visible.
 var (
 	readJSON  = protojson.UnmarshalOptions{}
 	writeJSON = protojson.MarshalOptions{EmitDefaultValues: true}
@@ -61,7 +61,7 @@ func (c codec) Unmarshal(data []byte, target any) error {
 // Marshal implements connect.Codec for a message.
 func (c codec) Marshal(message any) ([]byte, error) { return c.MarshalAppend(nil, message) }
 
-// MarshalAppend lets connect use its buffers.
+// MarshalAppend lets connect reuse its buffers.
 func (c codec) MarshalAppend(buffer []byte, message any) ([]byte, error) {
 	m, ok := message.(proto.Message)
 	if !ok {

@@ -12,13 +12,14 @@ import (
 
 const microsPerSecond = 1_000_000
 
-// timestampMax is the last instant that JSON can say: the end of the year 9999. What lies beyond is absent: never.
+// timestampMax is the last instant that JSON can express: the end of the year 9999. A later instant is left absent:
+// never.
 const timestampMax limit.Time = 253_402_300_799_999_999
 
-// spanMax is the longest wait that JSON can say: about 10,000 years.
+// spanMax is the longest wait that JSON can express: about 10,000 years.
 const spanMax limit.Span = 315_576_000_000 * microsPerSecond
 
-// plainDecision is what every decision needs, in one piece of memory.
+// plainDecision has the parts of every decision in one allocation.
 type plainDecision struct {
 	decision  stintv1.Decision
 	decidedAt timestamppb.Timestamp
@@ -28,14 +29,14 @@ type plainDecision struct {
 	statuses  [1]*stintv1.LimitStatus
 }
 
-// statusMessage is a status with the instants that most of them have, in one piece of memory.
+// statusMessage is a status with its usual instants in one allocation.
 type statusMessage struct {
 	status               stintv1.LimitStatus
 	windowStart, resetAt timestamppb.Timestamp
 }
 
-// decisionOf is a decision as a message, without its ids. Its positions are where it was made: of an operation on several
-// shards the home first.
+// decisionOf translates a decision into a message, without its ids. The positions are those of the shards that decided;
+// for an operation on several shards, home comes first.
 func decisionOf(d *shard.Decision) *stintv1.Decision {
 	plain := &plainDecision{}
 	m := &plain.decision
@@ -67,7 +68,7 @@ func statusesOf(limits []shard.LimitStatus) []*stintv1.LimitStatus {
 	return statusesIn(make([]statusMessage, len(limits)), make([]*stintv1.LimitStatus, len(limits)), limits)
 }
 
-// statusesIn makes messages in memory that is there.
+// statusesIn fills messages that the caller has allocated.
 func statusesIn(
 	messages []statusMessage, pointers []*stintv1.LimitStatus, limits []shard.LimitStatus,
 ) []*stintv1.LimitStatus {
@@ -90,13 +91,13 @@ func fillStatus(message *statusMessage, s *shard.LimitStatus) {
 	m.LockoutLevel, m.BlockedUntil = s.LockoutLevel, optionalTimestamp(s.BlockedUntil)
 }
 
-// denies tells whether this limit stood in the way, and was not only watching.
+// denies reports whether the limit itself denied and can deny (it is neither in shadow nor unlimited).
 func denies(s *shard.LimitStatus) bool { return !s.Allowed && !s.Shadow && !s.Unlimited }
 
-// stands tells whether this limit or a block of its key stood in the way.
+// stands reports whether the limit or a block of its key denied.
 func stands(s *shard.LimitStatus) bool { return denies(s) || s.Blocked }
 
-// deniedBy names the limits that denied, and behind them the lockouts: those are no limits of their own.
+// deniedBy returns the limits that denied, and after them the lockouts and the blocks by hand, which belong to no limit.
 func deniedBy(d *shard.Decision) []string {
 	if d.Allowed {
 		return nil
@@ -109,16 +110,25 @@ func deniedBy(d *shard.Decision) []string {
 	}
 	for i := range d.Limits {
 		if s := &d.Limits[i]; s.Blocked && (i == 0 || !sameKey(s, &d.Limits[i-1])) {
-			names = append(names, s.Policy+"/lockout")
+			names = append(names, s.Policy+"/"+blockName(s))
 		}
 	}
 	return names
 }
 
-// sameKey tells whether two statuses are of limits of one policy on one key.
+// blockName returns the name of a key's block: "lockout" if a ladder set it, "block" if it was set by hand. An owner of
+// an earlier version does not say which, but a block by a ladder has a level.
+func blockName(s *shard.LimitStatus) string {
+	if s.ByHand || s.BlockedUntil != 0 && s.LockoutLevel == 0 {
+		return "block"
+	}
+	return "lockout"
+}
+
+// sameKey reports whether two statuses belong to one policy on one key.
 func sameKey(a, b *shard.LimitStatus) bool { return a.Policy == b.Policy && a.Key == b.Key }
 
-// lockedOut tells whether a block denied.
+// lockedOut reports whether a block denied.
 func lockedOut(d *shard.Decision) bool {
 	for i := range d.Limits {
 		if d.Limits[i].Blocked {
@@ -128,8 +138,8 @@ func lockedOut(d *shard.Decision) bool {
 	return false
 }
 
-// policyOfStatus is the policy that a limit belongs to; nil for one that the request brought along, and for one of a
-// policy that is gone.
+// policyOfStatus returns the policy of a limit; nil for a limit that the request brought along, or whose policy has
+// ended.
 func policyOfStatus(policies *policy.Set, r *shard.Request, s *shard.LimitStatus) *policy.Policy {
 	if e := entryOfStatus(r.Entries, s); e != nil && e.Limits != nil {
 		return nil
@@ -138,22 +148,28 @@ func policyOfStatus(policies *policy.Set, r *shard.Request, s *shard.LimitStatus
 	return p
 }
 
-// reasonOf is the text of the first policy that denied and has one.
+// reasonOf returns the text of the first limit that denied and has one: its own or its policy's. A block has the text of
+// the policy.
 func reasonOf(policies *policy.Set, r *shard.Request, d *shard.Decision) string {
 	for i := range d.Limits {
-		if s := &d.Limits[i]; stands(s) {
-			if p := policyOfStatus(policies, r, s); p != nil && p.Reason != "" {
-				return p.Reason
-			}
+		s := &d.Limits[i]
+		if !stands(s) {
+			continue
+		}
+		if rule, _ := ruleOf(policies, r, s); denies(s) && rule.Reason != "" {
+			return rule.Reason
+		}
+		if p := policyOfStatus(policies, r, s); p != nil && p.Reason != "" {
+			return p.Reason
 		}
 	}
 	return ""
 }
 
-// toldAt is the instant, in shard time, from which a decision's waits count: when it was made, or repeated.
+// toldAt returns the instant, in shard time, from which a decision's waits count: when it was made or repeated.
 func toldAt(d *shard.Decision) limit.Time { return d.DecidedAt + limit.Time(d.Age) }
 
-// waitOf is a wait that ends; nil for none and for limit.Never.
+// waitOf returns a wait that ends; nil for no wait and for limit.Never.
 func waitOf(span limit.Span) *durationpb.Duration {
 	if span <= 0 || span > spanMax {
 		return nil
@@ -168,7 +184,7 @@ func durationOf(span limit.Span) *durationpb.Duration {
 	}
 }
 
-// optionalTimestamp is nil for 0, which says "none".
+// optionalTimestamp returns nil for 0 ("none") and for an instant that JSON cannot express.
 func optionalTimestamp(t limit.Time) *timestamppb.Timestamp {
 	if t <= 0 || t > timestampMax {
 		return nil
@@ -176,7 +192,7 @@ func optionalTimestamp(t limit.Time) *timestamppb.Timestamp {
 	return timestampOf(t)
 }
 
-// setOptionalTimestamp is optionalTimestamp in memory that is there.
+// setOptionalTimestamp is optionalTimestamp in allocated memory.
 func setOptionalTimestamp(m *timestamppb.Timestamp, t limit.Time) *timestamppb.Timestamp {
 	if t <= 0 || t > timestampMax {
 		return nil

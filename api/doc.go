@@ -1,98 +1,105 @@
-// Package api is the way in: Connect, gRPC and gRPC-Web with binary and JSON messages, on one port with health,
-// reflection, /healthz, /readyz and /metrics; and on a second port, if one is wanted, gRPC alone. It translates messages to requests and decisions to messages; it
-// decides nothing.
+// Package api serves clients. One port answers Connect, gRPC and gRPC-Web with binary and JSON messages, health checks,
+// reflection, /healthz, /readyz and /metrics. A second, optional port answers gRPC alone. The package translates messages
+// into requests and decisions into messages; it decides nothing.
 //
-// What it owns: the wire contract (stint/v1/*.proto, from which `make generate` writes gen), the bounds on what
-// arrives (DESIGN.md, section 8), the words and codes of errors, and the styles of rate-limit headers.
+// It owns the wire contract (stint/v1/*.proto, from which `make generate` writes gen), the bounds on requests (R23), the
+// codes and texts of errors, and the styles of rate-limit headers.
 //
-// What it never knows: the state of a key, the arithmetic of a limit, where a key lives, and how a decision became
-// durable. A Decider does.
+// It never knows the state of a key, the arithmetic of a limit, the place of a key, or how a decision becomes durable. A
+// Decider does.
 //
 // # A request
 //
 //	codec      bytes -> message               unknown JSON fields are refused: a misspelled "cost" is not 1
-//	doors      one procedure behind each way in
+//	doors      one procedure behind each entry point
 //	edge       a deadline for calls without one; code, detail and metric of an error
 //	request    message -> shard.Request       pure; every bound, in one place
 //	Decider    shard.Request -> shard.Result
 //	decision   shard.Result -> message        pure; with headers and explain beside it
 //
-// What is spent on a key whose policy has a parent is spent on the parent's key too: its entry is added behind those that
-// the caller named, here and nowhere else.
+// Units spent on a key whose policy has a parent are spent on the parent's key too. This package alone adds the parent's
+// entry, behind the entries that the caller named.
 //
-// Every check of a batch is translated before the first is counted. Those that are wrong are answered with their
-// failure, and all others go to the Decider in one call.
+// Every check of a batch is translated before the first is counted. An invalid check is answered with its failure; all
+// others go to the Decider in one call.
 //
 // # Doors
 //
-// A procedure is registered once and has three ways to it, with one meaning:
+// A procedure is registered once and can be reached through three doors, with one meaning:
 //
 //	lane     a POST of Connect's protocol with one message, JSON or binary: read and written here, over net/http
-//	connect  everything else on that port: gRPC, gRPC-Web, GET, streams, and what a lane is not sure about
-//	grpc-go  the second port, which serves gRPC at half of connect's cost. Two things are as that library has them: a
-//	         message above 4 MiB is refused with resource_exhausted, and the room of an answer is free when the answer
+//	connect  everything else on that port: gRPC, gRPC-Web, GET, streams, and the calls that a lane is unsure about
+//	grpc-go  the second port, which serves gRPC at half of connect's cost. That library decides two things: a message
+//	         above 4 MiB is refused with resource_exhausted, and the room of an answer is given back when the answer
 //	         is handed to the connection, which ends when its client does not answer pings
 //
-// JSON of checks and of their answers is read and written by hand (json_read.go, json_write.go), several times as fast as
-// by reflection, and so are answers in binary (proto_write.go). What they are not sure about goes to the library, which has
-// the last word; fuzz tests hold them to it.
+// Handwritten code reads and writes the JSON of checks and of their answers (json_read.go, json_write.go), several times
+// as fast as reflection. It also writes the binary answers (proto_write.go). Input that this code is unsure about goes to
+// the library, which has the last word. Fuzz tests compare the two.
 //
 // # Streams
 //
-// CheckStream is CheckBatch many times over: answers come in the order of the batches, 8 of which are decided at once.
-// Whatever ends a stream, all batches that were begun are answered first, and none after them is begun. So an error with a
-// Failure says of every batch without an answer that it was not counted. Without one (the connection broke) those that
-// were sent may have been. A node that stops ends its streams with unavailable (Drain).
+// CheckStream is a sequence of CheckBatch calls: the answers come in the order of the batches, up to 8 of which are
+// decided at once. When a stream ends, all batches that were begun are answered first, and no further batch is begun. An
+// error with a Failure therefore says that no batch without an answer was counted. Without a Failure (the connection
+// broke), batches that were sent may have been counted. A node that stops ends its streams with unavailable (Drain).
 //
 // # Holds, refunds and changes by hand
 //
-// The ids of holds and decisions are sealed (shard.Sealer): they say which counters a settlement is about and how much was
-// taken, so it needs no search and a client can make none up. A denial has no id, and until a node knows how its cluster
-// seals there are none. The actor of a change is the stint-actor header, which nobody verifies, else the address of the
-// caller; with its note it goes to the audit log of the key's shard, and Audit asks every shard for its own.
+// The ids of holds and decisions are sealed (shard.Sealer). An id names the counters that a settlement is about and the
+// units that were taken, so a settlement needs no search and a client cannot invent an id. A denial has no id. There are
+// no ids until a node knows how its cluster seals them. The actor of a change is the stint-actor header, which is not
+// verified, else the address of the caller. The actor and the note of a change go to the audit log of the key's shard;
+// Audit asks every shard for its log.
 //
 // # The cluster
 //
-// What concerns more than the answering node (Status, Drain, RemoveNode, Apply) is asked of a ClusterAdmin. None of these
-// calls waits for what it began: Status tells how far it is. Apply compares with the policies that this node knows, which
-// may be a moment old, and its expected_version with those in force. Until a node knows its cluster they are unavailable.
+// Calls about more than the answering node (Status, Drain, RemoveNode, Apply) go to a ClusterAdmin. None of them waits
+// for the change that it began; Status shows the progress. Apply compares the new policies with those that this node
+// knows, which may be slightly out of date, and expected_version with the version in force. These calls are unavailable
+// until a node knows its cluster.
 //
 // # Errors
 //
-// A denial is an answer with allowed = false. Everything else that is no decision is an error with a stint.v1.Failure
+// A denial is an answer with allowed = false. Every other answer without a decision is an error with a stint.v1.Failure
 // detail, whose maybe_applied says whether the request may have been counted:
 //
 //	invalid_argument      a field is wrong: the message names it
-//	not_found             no such policy
+//	not_found             no such policy, or a key without an override where the policy refuses those
 //	already_exists        the idempotency id was used for another request
 //	failed_precondition   the idempotency id is too old to tell whether it ran; or the request came too late; or the hold
 //	                      has ended, or its commit does not fit; or an Apply expected another version; or the cluster
-//	                      cannot do that as it stands
+//	                      cannot do it in its present state
 //	unavailable           overload, draining, no majority, memory full, or the deadline passed before the request was
 //	                      proposed: certainly not counted; with google.rpc.RetryInfo and Retry-After
-//	aborted               it may have been counted once: ask again with the same id. So ends what was proposed when its
-//	                      deadline passed
-//	deadline_exceeded     the deadline was over when the call came in, and nothing was done. What a client says when its
-//	                      own timer ends a call is the client's matter: that one may have been counted
+//	aborted               it may have been counted once: retry with the same id. A request gets this error if its deadline
+//	                      passes after it was proposed
+//	deadline_exceeded     the deadline had passed when the call came in, and nothing was done. A client whose own timer ends
+//	                      a call reports the same code by itself: such a call may have been counted
 //	canceled              the client was gone before anything was done
 //	unimplemented         a part of the contract that is not built yet
 //
-// Overload is never resource_exhausted, which a client of a rate limiter reads as a denial. A body of more than 1 MiB
-// is invalid_argument. A node has room for 131,072 entries in calls whose answers are not written yet, and a call may
-// take half of what is left: beyond, it is unavailable. An answer must be read within 30 s. What is no call at all (an
-// unknown path, content type or compression) has no Failure.
+// Overload is never resource_exhausted, which a client of a rate limiter reads as a denial. A body of more than 1 MiB is
+// invalid_argument. A node has room for 131,072 entries in calls whose answers are not yet written, and one call may take
+// half of the room that is left; a call beyond that is unavailable. An answer must be read within 30 s. gzip is supported
+// in both directions: a request is unpacked to at most 1 MiB; an answer of 64 KiB or more is packed if the client accepts
+// that. A request that is no call at all (an unknown path, content type or compression) gets a sentence without a
+// Failure.
 //
 // # JSON
 //
-// 64-bit numbers are strings, as protojson has it: "quota": "100". Fields are lowerCamelCase. Numbers, texts and
-// booleans are always there; an absent message (retryAfter, resetAt, windowStart) says "never" or "none".
+// 64-bit numbers are strings, as protojson writes them: "quota": "100". Fields are lowerCamelCase. Numbers, texts and
+// booleans are always present; an absent message (retryAfter, resetAt, windowStart) means "never" or "none".
 //
 // # Headers
 //
-// Decision.headers is filled when a policy names styles. ietf shows every limit that can deny; x-ratelimit shows the
-// limit that keeps the caller waiting longest, else the one with least left; x-quota shows the limit named "daily".
-// Reset is when a limit that denied lets the request through, else when it is back at rest, in Unix seconds rounded up.
-// Of a key that is blocked nothing remains until the block ends.
+// Decision.headers has Retry-After on every denial that ends, and the headers of the policy's styles. ietf shows every
+// limit that can deny. x-ratelimit shows the limit that keeps the caller waiting longest, else the limit with least left.
+// x-quota shows the limit named "daily"; a policy with this style and without that limit cannot be applied. Reset is the
+// time when a limit that denied lets the request through, else when the limit is back at rest, in Unix seconds rounded
+// up. A blocked key has nothing remaining until the block ends.
 //
-// Everything may be called concurrently.
+// All exported functions and methods may be called concurrently.
+//
+// Ids such as S9 and R23 name rules of docs/guarantees.md.
 package api

@@ -11,11 +11,11 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// doors is where procedures are registered, each once for both ways in: connect answers on the port of every protocol,
-// grpc-go on a port of its own. Registering ends before anything is served.
+// doors registers each procedure once for both ports: connect answers on the port of every protocol, grpc-go on a port of
+// its own. Registration ends before the first request.
 type doors struct {
 	edge     edge
-	room     *room // of both doors
+	room     *room // shared by both doors
 	mux      *http.ServeMux
 	services map[string]*grpc.ServiceDesc // by name, without a leading slash
 }
@@ -35,12 +35,12 @@ func unary[Req, Res any, P pointer[Req]](d *doors, procedure string,
 			}
 			return connect.NewResponse(response), nil
 		},
-		append(options, codecs, uncompressed, connect.WithInterceptors(connect.UnaryInterceptorFunc(d.edge.wrap)))...)
+		append(options, codecs, gzipped, connect.WithInterceptors(connect.UnaryInterceptorFunc(d.edge.wrap)))...)
 	d.mux.Handle(procedure, &lane[Req, Res, P]{edge: d.edge, procedure: procedure, answer: answer, otherwise: otherwise})
 	d.serveGRPC(procedure, grpc.StreamDesc{Handler: unaryGRPC(d, procedure, answer)})
 }
 
-// admitted has a message answered that can be read, and for which there is room.
+// admitted checks that the message could be read and that there is room for it, and then answers it.
 func admitted[Req, Res any, P pointer[Req]](
 	ctx context.Context, c *call[Req, P], answer func(context.Context, P) (*Res, error),
 ) (*Res, error) {
@@ -53,7 +53,7 @@ func admitted[Req, Res any, P pointer[Req]](
 	return answer(ctx, &c.message)
 }
 
-// problem is why a message cannot be read; nil: it can.
+// problem says why the message cannot be read; nil: it can.
 func (c *call[M, P]) problem() error {
 	if c.fault == nil {
 		return nil
@@ -61,8 +61,8 @@ func (c *call[M, P]) problem() error {
 	return shard.Invalidf("message", "%s", plain(c.fault))
 }
 
-// serveGRPC registers a procedure with grpc-go. All of them are streams to it, those of one message too: what it calls
-// a unary method is the same with one more function around it, which gives the answer out of our hands too early.
+// serveGRPC registers a procedure with grpc-go. Unary procedures are registered as streams, too: grpc-go's unary method
+// is the same with one more function around it, which would give the room of the answer back too early.
 func (d *doors) serveGRPC(procedure string, desc grpc.StreamDesc) {
 	service, method, _ := strings.Cut(strings.TrimPrefix(procedure, "/"), "/")
 	s := d.services[service]

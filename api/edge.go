@@ -8,8 +8,7 @@ import (
 	"connectrpc.com/connect"
 )
 
-// edge is where calls come in and errors go out: it gives a call its deadline, an error its code, and the observer
-// its due.
+// edge wraps every call: it sets a missing deadline, gives an error its code, and informs the observer.
 type edge struct {
 	observer Observer
 	timeout  time.Duration
@@ -29,7 +28,7 @@ func (e edge) wrap(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// bounded gives a call a deadline that brings none of its own.
+// bounded sets a deadline on a call that has none.
 func (e edge) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, bounded := ctx.Deadline(); bounded {
 		return ctx, func() {}
@@ -37,7 +36,7 @@ func (e edge) bounded(ctx context.Context) (context.Context, context.CancelFunc)
 	return context.WithTimeout(ctx, e.timeout)
 }
 
-// told tells the observer how a call has ended, and gives its error a code; nil: it has none.
+// told informs the observer of a call's end and returns the error with its code; nil: there is no error.
 func (e edge) told(procedure string, begun time.Time, err error) *connect.Error {
 	if err == nil {
 		e.observer.Request(procedure, "ok", time.Since(begun))
@@ -51,9 +50,10 @@ func (e edge) told(procedure string, begun time.Time, err error) *connect.Error 
 // readOnly marks a procedure that may be called with HTTP GET.
 var readOnly = connect.WithIdempotency(connect.IdempotencyNoSideEffects)
 
-// plain takes away the prefix of the protobuf library's errors. Its blank is one of two, drawn at random for each
-// build of a program.
+// plain removes the prefix of the protobuf library's errors and shortens the text. The space in that prefix is one of two
+// characters, chosen at random for each build of a program.
 func plain(err error) string {
+	const most = 300
 	text := strings.TrimPrefix(err.Error(), "proto:")
-	return strings.TrimLeft(text, " \u00a0")
+	return shortened(strings.TrimLeft(text, " \u00a0"), most)
 }

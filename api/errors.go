@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -15,17 +16,18 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// retryDelay is the wait named with an unavailable that brought none of its own: about what a new owner needs to open.
+// retryDelay is the wait that an unavailable error names if it has none of its own: about the time that a new owner needs
+// to open.
 const retryDelay limit.Span = 100_000
 
-// notBuilt is the error of a part of the contract that this version does not have.
+// notBuilt returns the error for a part of the contract that this version does not have.
 func notBuilt(what string) error {
 	return &shard.Error{Code: shard.NotBuilt, Message: what + " is not built yet"}
 }
 
-// codeOf is the one place where an error gets its RPC code (SEMANTICS S9). No failure of ours becomes
-// resource_exhausted, which a client of a rate limiter reads as a denial. The errors of a context are connect's, which
-// begins no call that is over; once it has begun, the Decider tells its fate.
+// codeOf is the only function that gives an error its RPC code (S9). No failure of the server becomes resource_exhausted,
+// which a client of a rate limiter reads as a denial. A context error means that the context had
+// ended before the call began; after that, the Decider reports the fate.
 func codeOf(err error) connect.Code {
 	var failure *shard.Error
 	switch {
@@ -43,14 +45,14 @@ func codeOfShard(code shard.Code) connect.Code {
 	switch code {
 	case shard.Invalid:
 		return connect.CodeInvalidArgument
-	case shard.PolicyNotFound:
+	case shard.PolicyNotFound, shard.KeyNotFound:
 		return connect.CodeNotFound
 	case shard.IDReused:
 		return connect.CodeAlreadyExists
 	case shard.IDExpired, shard.TooLate, shard.Conflict, shard.HoldEnded, shard.OverQuota:
 		return connect.CodeFailedPrecondition
 	case shard.NotOwner, shard.Overloaded, shard.Draining, shard.Unavailable, shard.MemoryFull,
-		shard.SessionGone:
+		shard.SessionGone, shard.Outdated:
 		return connect.CodeUnavailable
 	case shard.NotBuilt:
 		return connect.CodeUnimplemented
@@ -60,19 +62,19 @@ func codeOfShard(code shard.Code) connect.Code {
 	return connect.CodeInternal
 }
 
-// failureOf is the error as a message: the detail of a call's error, and the answer to one check of a batch.
+// failureOf translates an error into a message: the detail of a call's error, or the answer to one check of a batch.
 func failureOf(err error) *stintv1.Failure {
 	var failure *shard.Error
 	return &stintv1.Failure{
 		Code:         codeOf(err).String(),
-		Message:      err.Error(),
+		Message:      told(err),
 		MaybeApplied: errors.As(err, &failure) && failure.MaybeApplied(),
 	}
 }
 
-// codedError is the error of a whole call.
+// codedError returns the error of a whole call.
 func codedError(err error) *connect.Error {
-	coded := connect.NewError(codeOf(err), err)
+	coded := connect.NewError(codeOf(err), errors.New(told(err)))
 	addDetail(coded, failureOf(err))
 	if coded.Code() == connect.CodeUnavailable {
 		addRetryDelay(coded, err)
@@ -80,8 +82,9 @@ func codedError(err error) *connect.Error {
 	return coded
 }
 
-// failed is the error of a call that never reached a handler.
+// failed returns the error of a call that never reached a handler.
 func failed(code connect.Code, message string) *connect.Error {
+	message = shortened(message, toldMost)
 	coded := connect.NewError(code, errors.New(message))
 	addDetail(coded, &stintv1.Failure{Code: code.String(), Message: message})
 	return coded
@@ -97,15 +100,30 @@ func addRetryDelay(coded *connect.Error, err error) {
 	coded.Meta().Set("Retry-After", strconv.FormatInt(seconds(delay), 10))
 }
 
+// addDetail drops a detail that cannot be marshaled, so that the call still gets its answer. That never happens, because
+// every text is UTF-8 at this point (told).
 func addDetail(coded *connect.Error, detail proto.Message) {
-	d, err := connect.NewErrorDetail(detail)
-	if err != nil {
-		panic(err) // our own messages can always be marshalled
+	if d, err := connect.NewErrorDetail(detail); err == nil {
+		coded.AddDetail(d)
 	}
-	coded.AddDetail(d)
 }
 
-// seconds rounds up: asked again that much later, it is late enough.
+// toldMost bounds the text of an error, which an answer contains three times. The longest text lists twenty problems of a
+// policies file, and gRPC sends it in a header.
+const toldMost = 6 << 10
+
+// told returns the text of an error as UTF-8, even if it repeats part of a request: other text cannot be marshaled.
+func told(err error) string { return shortened(err.Error(), toldMost) }
+
+// shortened returns a text as UTF-8 of at most so many bytes.
+func shortened(text string, most int) string {
+	if len(text) > most {
+		text = text[:most-len("...")] + "..."
+	}
+	return strings.ToValidUTF8(text, "\ufffd")
+}
+
+// seconds rounds up, so that a retry after this wait is never too early.
 func seconds(span limit.Span) int64 {
 	const second = limit.Span(time.Second / time.Microsecond)
 	whole := span / second

@@ -14,7 +14,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// The codes of SEMANTICS S9, and what each says of its fate and of a retry.
+// The codes of S9, and the fate and retry delay of each.
 func TestErrorCodes(t *testing.T) {
 	for _, c := range []struct {
 		failure      shard.Error
@@ -77,7 +77,7 @@ func retryDelayOf(t *testing.T, e wireError) string {
 	return ""
 }
 
-// An Adjust has no list of entries, so its errors do not speak of one.
+// An Adjust has no list of entries, so its errors mention none.
 func TestAdjustNamesItsOwnFields(t *testing.T) {
 	w := newWorld(t)
 	w.decider.decide = fail(&shard.Error{Code: shard.PolicyNotFound, Field: "entries[0].policy", Message: "no such policy"})
@@ -87,7 +87,7 @@ func TestAdjustNamesItsOwnFields(t *testing.T) {
 	}
 }
 
-// A deadline that is over before the request is passed on says so: nothing was counted.
+// A deadline that has passed before the request is handed on is reported as such: nothing was counted.
 func TestExpiredDeadline(t *testing.T) {
 	w := newWorld(t)
 	r, err := http.NewRequest("POST", w.url+stintv1connect.LimitServiceCheckProcedure, strings.NewReader(perIP))
@@ -110,7 +110,7 @@ func TestExpiredDeadline(t *testing.T) {
 	}
 }
 
-// A message of gRPC that is too large, or says that it will be, is a wrong argument and no lack of resources.
+// A gRPC message that is too large, or claims to be, is an invalid argument and not resource_exhausted.
 func TestLargeMessagesOfGRPC(t *testing.T) {
 	w := newWorld(t)
 	big := aCheck()

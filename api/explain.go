@@ -10,7 +10,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// explainDecision tells a decision's arithmetic in words: one sentence, and one for each limit and each lockout.
+// explainDecision describes a decision's arithmetic in words: one sentence for the decision, and one for each limit and
+// each lockout.
 func explainDecision(policies *policy.Set, r *shard.Request, d *shard.Decision) string {
 	text := explanation{policies: policies, request: *r, decision: *d, decided: r.Op != shard.Count}
 	if d.Allowed {
@@ -52,7 +53,7 @@ func explainDenied(d *shard.Decision) string {
 		length(d.RetryAfter))
 }
 
-// explainState tells what Get saw, one sentence for each limit and each lockout.
+// explainState describes the result of a Get in words: one sentence for each limit and each lockout.
 func explainState(policies *policy.Set, r *shard.Request, d *shard.Decision) string {
 	text := explanation{policies: policies, request: *r, decision: *d}
 	fmt.Fprintf(&text, "At %s.", clock(d.DecidedAt))
@@ -60,14 +61,14 @@ func explainState(policies *policy.Set, r *shard.Request, d *shard.Decision) str
 	return text.String()
 }
 
-// explanation is a text about the limits of a decision. It has copies: with pointers to them every request would be put on
-// the heap, explained or not.
+// explanation builds a text about the limits of a decision. It holds copies: pointers would put every request on the
+// heap, explained or not.
 type explanation struct {
 	strings.Builder
 	policies *policy.Set
 	request  shard.Request
 	decision shard.Decision
-	decided  bool // the limits were asked for their verdict
+	decided  bool // the limits gave a verdict
 }
 
 func (e *explanation) limits() {
@@ -100,13 +101,12 @@ func (e *explanation) limit(s *shard.LimitStatus) {
 	e.WriteString(e.ahead(s) + ".")
 }
 
-// lockout tells where a key stands on its ladder, if it is on it at all, and until when it is blocked. Without a level it
-// was blocked by hand.
+// lockout describes the key's place on its ladder, if it is on one, and the block by the ladder or by hand.
 func (e *explanation) lockout(s *shard.LimitStatus) {
 	if s.LockoutLevel == 0 && s.BlockedUntil == 0 {
 		return
 	}
-	fmt.Fprintf(e, "\n%s/lockout of %s: ", s.Policy, s.Key)
+	fmt.Fprintf(e, "\n%s/%s of %s: ", s.Policy, blockName(s), s.Key)
 	if s.LockoutLevel > 0 {
 		fmt.Fprintf(e, "level %d, ", s.LockoutLevel)
 	}
@@ -114,7 +114,11 @@ func (e *explanation) lockout(s *shard.LimitStatus) {
 		e.WriteString("not blocked.")
 		return
 	}
-	fmt.Fprintf(e, "blocked until %s, for %s", clock(s.BlockedUntil), length(limit.Span(s.BlockedUntil-toldAt(&e.decision))))
+	e.WriteString("blocked ")
+	if blockName(s) == "block" {
+		e.WriteString("by hand ")
+	}
+	fmt.Fprintf(e, "until %s, for %s", clock(s.BlockedUntil), length(limit.Span(s.BlockedUntil-toldAt(&e.decision))))
 	if !s.Blocked {
 		e.WriteString("; would deny, but is shadowed")
 	}
@@ -131,7 +135,7 @@ func verdict(s *shard.LimitStatus) string {
 	return "denies"
 }
 
-// ahead tells what time will change.
+// ahead describes the change that time will bring.
 func (e *explanation) ahead(s *shard.LimitStatus) string {
 	now := toldAt(&e.decision)
 	rule, _ := ruleOf(e.policies, &e.request, s)
@@ -141,7 +145,7 @@ func (e *explanation) ahead(s *shard.LimitStatus) string {
 	case s.RetryAfter == limit.Never:
 		return "; no wait helps"
 	case rule.Algorithm == limit.Concurrency:
-		return "; what is held comes back when it is settled"
+		return "; held units come back when they are settled"
 	case s.ResetAt == 0:
 		return "; what was used never comes back"
 	case s.ResetAt <= now:
@@ -154,7 +158,7 @@ func (e *explanation) ahead(s *shard.LimitStatus) string {
 	return fmt.Sprintf("; %s at %s, in %s", what, clock(s.ResetAt), length(limit.Span(s.ResetAt-now)))
 }
 
-// period names the periods of a calendar.
+// period names the period of a calendar limit.
 func period(c *limit.Cycle) string {
 	unit := [...]string{limit.Minute: "minute", limit.Hour: "hour", limit.Day: "day", limit.Week: "week",
 		limit.Month: "month", limit.Year: "year"}[c.Unit]
@@ -168,12 +172,32 @@ func clock(t limit.Time) string {
 	return time.UnixMicro(int64(t)).UTC().Format("2006-01-02T15:04:05.999999Z")
 }
 
-// length writes a span as Go writes durations, and in whole days where a Duration, which counts nanoseconds, would
-// overflow.
+// length writes a span for people. It uses whole days where a time.Duration, which counts nanoseconds, would overflow.
 func length(span limit.Span) string {
 	const day = limit.Span(24 * time.Hour / time.Microsecond)
 	if span > 100_000*day {
 		return fmt.Sprintf("%d days", span/day)
 	}
-	return (time.Duration(span) * time.Microsecond).String()
+	return DurationText(time.Duration(span) * time.Microsecond)
+}
+
+// DurationText writes a wait for people: like policy.SpanText, but 29d23h18m instead of 719h18m. From two days on it uses
+// whole minutes, rounded up, so that no retry is too early. d must be whole microseconds, as all spans are.
+func DurationText(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d < 2*day {
+		return policy.SpanText(limit.Span(d.Microseconds()))
+	}
+	minutes := d.Truncate(time.Minute)
+	if minutes < d {
+		minutes += time.Minute
+	}
+	text := fmt.Sprintf("%dd", minutes/day)
+	if hours := minutes % day / time.Hour; hours > 0 {
+		text += fmt.Sprintf("%dh", hours)
+	}
+	if rest := minutes % time.Hour / time.Minute; rest > 0 {
+		text += fmt.Sprintf("%dm", rest)
+	}
+	return text
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// FuzzJSON: no text panics, and what is accepted is within every bound.
+// FuzzJSON checks that no text panics and that every accepted request is within all bounds.
 func FuzzJSON(f *testing.F) {
 	f.Add([]byte(perIP))
 	f.Add([]byte(`{"namespace":"shop","mode":"MODE_PEEK","idempotencyId":"x",` +

@@ -26,18 +26,18 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// messageBytesRefused is the size of a message that grpc-go refuses by itself, and with resource_exhausted, which is not
-// ours to change. What is between bodyBytesMax and this is read and refused as it is at the other door.
+// messageBytesRefused is the size above which grpc-go itself refuses a message, with resource_exhausted; this package
+// cannot change that. A message between bodyBytesMax and this size is read and refused as at the other door.
 const messageBytesRefused = 4 << 20
 
-// grpcWorkers is how many goroutines answer one call after the other. Calls beyond get one each, and cost more by what it
-// takes to grow its stack.
+// grpcWorkers is the number of goroutines that each answer one call after another. A call beyond these gets its own
+// goroutine and also pays for the growth of its stack.
 const grpcWorkers = 256
 
-// NewGRPC makes the server of gRPC alone, by grpc-go: the same procedures, answers and errors as through the API's
-// handler, at a fraction of the work for each call. The caller listens, calls its Serve, and ends it with GracefulStop
-// after Drain. The bounds are those of NewServer, but for two: a message above 4 MiB is refused with
-// resource_exhausted, and an answer that nobody reads ends with its connection.
+// NewGRPC makes the server for gRPC alone, with grpc-go: the same procedures, answers and errors as the API's handler, at
+// a fraction of the work per call. The caller listens, calls its Serve, and ends it with GracefulStop after Drain. The
+// bounds are those of NewServer, with two exceptions: a message above 4 MiB is refused with resource_exhausted, and an
+// unread answer ends with its connection.
 func NewGRPC(a *API, logger *slog.Logger) *grpc.Server {
 	server := grpc.NewServer(
 		grpc.ForceServerCodecV2(grpcCodec{}),
@@ -48,7 +48,7 @@ func NewGRPC(a *API, logger *slog.Logger) *grpc.Server {
 		grpc.ConnectionTimeout(5*time.Second),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionIdle: 5 * time.Minute, Time: 30 * time.Second, Timeout: 30 * time.Second}),
-		// A client that asks more often than that whether we are there is sent away.
+		// A client that pings more often than MinTime is disconnected.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	)
 	for _, service := range a.doors.services {
@@ -64,14 +64,14 @@ func NewGRPC(a *API, logger *slog.Logger) *grpc.Server {
 	return server
 }
 
-// unaryGRPC answers a procedure of one message. What the call takes of the room it has until grpc-go has its answer.
+// unaryGRPC answers a procedure of one message. A call keeps its room until grpc-go has the answer.
 func unaryGRPC[Req, Res any, P pointer[Req]](
 	d *doors, procedure string, answer func(context.Context, P) (*Res, error),
 ) grpc.StreamHandler {
 	return func(_ any, stream grpc.ServerStream) error {
 		var c call[Req, P]
 		if err := stream.RecvMsg(&c); err != nil {
-			return err // it is answered already
+			return err // grpc-go has already answered
 		}
 		begun, x := time.Now(), &exchange{room: d.room}
 		defer x.end()
@@ -85,7 +85,7 @@ func unaryGRPC[Req, Res any, P pointer[Req]](
 	}
 }
 
-// answerInTime begins no call that is over, as connect does.
+// answerInTime begins no call whose context has ended, as connect does.
 func answerInTime[Req, Res any, P pointer[Req]](
 	ctx context.Context, c *call[Req, P], answer func(context.Context, P) (*Res, error),
 ) (*Res, error) {
@@ -95,7 +95,7 @@ func answerInTime[Req, Res any, P pointer[Req]](
 	return admitted(ctx, c, answer)
 }
 
-// grpcError is an error as grpc-go wants it. The wait of an unavailable is in a trailer, too.
+// grpcError translates an error for grpc-go. The wait of an unavailable error is also in a trailer.
 func grpcError(stream grpc.ServerStream, coded *connect.Error) error {
 	m := &spb.Status{Code: int32(coded.Code()), Message: coded.Message()}
 	for _, d := range coded.Details() {
@@ -107,7 +107,7 @@ func grpcError(stream grpc.ServerStream, coded *connect.Error) error {
 	return status.ErrorProto(m)
 }
 
-// recovered ends a call that panics, and nothing else: as net/http does. Nobody knows whether it was counted.
+// recovered turns a panic into the end of its call alone, as net/http does. It is unknown whether the call was counted.
 func recovered(logger *slog.Logger, procedure string, next grpc.StreamHandler) grpc.StreamHandler {
 	return func(service any, stream grpc.ServerStream) (err error) {
 		defer func() {
@@ -121,14 +121,14 @@ func recovered(logger *slog.Logger, procedure string, next grpc.StreamHandler) g
 	}
 }
 
-// grpcCodec carries binary messages, and calls in the place of requests. Of a call that cannot be read it makes one with
-// a fault: an error of its own would be answered "internal".
+// grpcCodec carries binary messages, and reads requests into calls. A message that cannot be read becomes a call with a
+// fault: grpc-go would answer an error of the codec with "internal".
 type grpcCodec struct{}
 
 // Name implements encoding.CodecV2.
 func (grpcCodec) Name() string { return "proto" }
 
-// Marshal implements encoding.CodecV2. The transport gives the memory back.
+// Marshal implements encoding.CodecV2. The transport gives the memory back to the pool.
 func (grpcCodec) Marshal(v any) (mem.BufferSlice, error) {
 	m, ok := v.(proto.Message)
 	if !ok {
@@ -141,7 +141,7 @@ func (grpcCodec) Marshal(v any) (mem.BufferSlice, error) {
 		return nil, err
 	}
 	pool := mem.DefaultBufferPool()
-	buffer := pool.Get(len(*space)) // which is known only now, and a buffer that grew would be lost to the pool
+	buffer := pool.Get(len(*space)) // the length is known only now, and a buffer that grew would be lost to the pool
 	copy(*buffer, *space)
 	return mem.BufferSlice{mem.NewBuffer(buffer, pool)}, nil
 }
@@ -160,7 +160,7 @@ func (grpcCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	return fmt.Errorf("%T is no protobuf message", v)
 }
 
-// readGRPC refuses what is larger than the other door lets in.
+// readGRPC refuses a message that is larger than the other door allows.
 func readGRPC(data []byte, m proto.Message) error {
 	if len(data) > bodyBytesMax {
 		return errTooLarge

@@ -10,7 +10,6 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -23,7 +22,7 @@ func invokeCheck(ctx context.Context, conn *grpc.ClientConn, m *stintv1.CheckReq
 	return conn.Invoke(ctx, stintv1connect.LimitServiceCheckProcedure, m, &stintv1.CheckResponse{}, options...)
 }
 
-// An error says the same through both doors.
+// An error is the same through both doors.
 func TestErrorsOfGRPC(t *testing.T) {
 	throughBothDoors(t, func(t *testing.T, w *world, conn *grpc.ClientConn) {
 		for _, c := range []struct {
@@ -91,13 +90,6 @@ func TestWhatGRPCRefuses(t *testing.T) {
 	})
 }
 
-// grpc-go unpacks whatever it has a package for.
-func TestNothingIsUnpackedByGRPC(t *testing.T) {
-	if encoding.GetCompressor("gzip") != nil {
-		t.Error("something imports google.golang.org/grpc/encoding/gzip")
-	}
-}
-
 func TestWhoCallsThroughGRPC(t *testing.T) {
 	throughBothDoors(t, func(t *testing.T, w *world, conn *grpc.ClientConn) {
 		adjust := func(ctx context.Context) string {
@@ -135,7 +127,7 @@ func TestDeadlinesOfGRPC(t *testing.T) {
 	})
 }
 
-// A panic ends its call and leaves the process alone.
+// A panic ends its call and not the process.
 func TestAPanicEndsOneCallOfGRPC(t *testing.T) {
 	w := newWorld(t)
 	conn := w.dial(w.grpcAddr)
@@ -150,7 +142,7 @@ func TestAPanicEndsOneCallOfGRPC(t *testing.T) {
 	}
 }
 
-// The room for entries is one, whichever door they come through.
+// Both doors share the room for entries.
 func TestDoorsShareTheRoom(t *testing.T) {
 	throughBothDoors(t, func(t *testing.T, w *world, conn *grpc.ClientConn) {
 		w.api.doors.room.taken.Store(entriesUnderWay)

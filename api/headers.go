@@ -10,20 +10,24 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// headersOf is what an HTTP server may copy into its response, in the styles that the policies ask for; nil when none
-// asks. Limits that never deny are not shown: nobody can act on them.
+// headersOf returns the headers that an HTTP server may copy into its response: Retry-After for every denial that ends,
+// and the styles of the policies; nil: none. Limits that never deny are left out, because a client cannot act on them.
 func headersOf(policies *policy.Set, r *shard.Request, d *shard.Decision) map[string]string {
 	var shown styled
 	for i := range d.Limits {
 		s := &d.Limits[i]
 		shown.add(policyOfStatus(policies, r, s), s)
 	}
-	if !shown.any {
+	waits := !d.Allowed && d.RetryAfter != limit.Never
+	if !shown.any && !waits {
 		return nil
 	}
 	headers := make(map[string]string, 8)
-	if wait := d.RetryAfter; !d.Allowed && wait != limit.Never {
-		headers["Retry-After"] = strconv.FormatInt(max(1, seconds(wait)), 10)
+	if waits {
+		headers["Retry-After"] = strconv.FormatInt(max(1, seconds(d.RetryAfter)), 10)
+	}
+	if !shown.any {
+		return headers
 	}
 	addIETF(headers, policies, r, d, shown.ietf)
 	addXRateLimit(headers, d, shown.xRateLimit)
@@ -31,13 +35,13 @@ func headersOf(policies *policy.Set, r *shard.Request, d *shard.Decision) map[st
 	return headers
 }
 
-// styled is the limits to be shown in each style.
+// styled lists the limits to show in each style.
 type styled struct {
 	any                      bool
 	ietf, xRateLimit, xQuota []*shard.LimitStatus
 }
 
-// add shows a limit as its policy wants it; nil: it has none.
+// add adds a limit to the styles of its policy. p is nil for a limit without a policy.
 func (v *styled) add(p *policy.Policy, s *shard.LimitStatus) {
 	if p == nil || len(p.Headers) == 0 {
 		return
@@ -58,8 +62,9 @@ func (v *styled) add(p *policy.Policy, s *shard.LimitStatus) {
 	}
 }
 
-// addIETF is the one place that knows draft-ietf-httpapi-ratelimit-headers-10, which may still change: RateLimit-Policy
-// lists quota and window, RateLimit what remains and the seconds until there is more.
+// addIETF writes the headers of draft-ietf-httpapi-ratelimit-headers-10, which may still change: RateLimit-Policy lists
+// the quota and window, RateLimit the remaining units and the seconds until there are more. No other function knows the
+// draft.
 func addIETF(headers map[string]string, policies *policy.Set, r *shard.Request, d *shard.Decision,
 	limits []*shard.LimitStatus) {
 	if len(limits) == 0 {
@@ -87,7 +92,7 @@ func addIETF(headers map[string]string, policies *policy.Set, r *shard.Request, 
 	headers["RateLimit-Policy"], headers["RateLimit"] = rules.String(), states.String()
 }
 
-// parameter writes an integer of RFC 9651, which has at most 15 digits.
+// parameter writes an integer parameter of RFC 9651, which has at most 15 digits.
 func parameter(name string, value uint64) string {
 	const integerMax = 999_999_999_999_999
 	return ";" + name + "=" + strconv.FormatUint(min(value, integerMax), 10)
@@ -111,8 +116,8 @@ func addXRateLimit(headers map[string]string, d *shard.Decision, limits []*shard
 	}
 }
 
-// tighter tells which limit a caller should look at: one that lets nothing through, for longer than others, else one with
-// less left.
+// tighter reports whether a matters more to the caller than b: a limit that stops the request for longer, else the limit
+// with less left.
 func tighter(d *shard.Decision, a, b *shard.LimitStatus) bool {
 	switch {
 	case stops(a) != stops(b):
@@ -125,10 +130,10 @@ func tighter(d *shard.Decision, a, b *shard.LimitStatus) bool {
 	return a.RetryAfter == limit.Never || stoppedFor(d, a) > stoppedFor(d, b)
 }
 
-// stops tells whether a limit lets nothing of the request through, by itself or because its key is blocked.
+// stops reports whether a limit stops the request, by itself or because its key is blocked.
 func stops(s *shard.LimitStatus) bool { return !s.Allowed || s.Blocked }
 
-// left is what may still be spent: of a key that is blocked nothing.
+// left returns the units that may still be spent: none if the key is blocked.
 func left(s *shard.LimitStatus) uint64 {
 	if s.Blocked {
 		return 0
@@ -136,10 +141,10 @@ func left(s *shard.LimitStatus) uint64 {
 	return s.Remaining
 }
 
-// addXQuota shows the limit named "daily".
+// addXQuota shows the limit named policy.QuotaLimit.
 func addXQuota(headers map[string]string, d *shard.Decision, limits []*shard.LimitStatus) {
 	for _, s := range limits {
-		if s.Limit != "daily" {
+		if s.Limit != policy.QuotaLimit {
 			continue
 		}
 		headers["X-Quota-Used"] = strconv.FormatUint(s.Used, 10)
@@ -151,8 +156,8 @@ func addXQuota(headers map[string]string, d *shard.Decision, limits []*shard.Lim
 	}
 }
 
-// untilMore is the wait until a limit that stops the request lets it through, or until another is back at rest; false
-// when that is never.
+// untilMore returns the wait until a limit that stops the request lets it through, or until another limit is back at
+// rest; false: never.
 func untilMore(d *shard.Decision, s *shard.LimitStatus) (limit.Span, bool) {
 	switch {
 	case stops(s):
@@ -163,7 +168,7 @@ func untilMore(d *shard.Decision, s *shard.LimitStatus) (limit.Span, bool) {
 	return max(0, limit.Span(s.ResetAt-toldAt(d))), true
 }
 
-// stoppedFor is how long a limit and a block of its key let nothing through.
+// stoppedFor returns how long a limit or a block of its key stops the request.
 func stoppedFor(d *shard.Decision, s *shard.LimitStatus) limit.Span {
 	wait := s.RetryAfter
 	if s.Blocked && wait != limit.Never {
@@ -176,14 +181,14 @@ func unixSeconds(d *shard.Decision, wait limit.Span) string {
 	return strconv.FormatInt(seconds(limit.Span(toldAt(d))+wait), 10)
 }
 
-// windowOf is the span in which a limit's whole quota comes back; 0 when it never does, or when the policy is gone.
+// windowOf returns the span in which a limit's whole quota comes back; 0 if it never does, or if the policy has ended.
 func windowOf(policies *policy.Set, r *shard.Request, s *shard.LimitStatus) limit.Span {
 	l, found := ruleOf(policies, r, s)
 	switch {
 	case !found:
 		return 0
 	case l.Algorithm == limit.TokenBucket || l.Algorithm == limit.GCRA:
-		l.Quota = s.Quota // of the key, which may have an override
+		l.Quota = s.Quota // the key may have an override
 		return refillTime(l.Limit)
 	case l.Algorithm == limit.Calendar && s.Used > 0: // else no period is open
 		return limit.Span(s.ResetAt - s.WindowStart)
@@ -191,7 +196,7 @@ func windowOf(policies *policy.Set, r *shard.Request, s *shard.LimitStatus) limi
 	return l.Period
 }
 
-// ruleOf is the limit that a status is of, as its policy has it, for people to read: the key may have an override.
+// ruleOf returns the limit of a status with the numbers of its policy, for people to read: the key may have an override.
 func ruleOf(policies *policy.Set, r *shard.Request, s *shard.LimitStatus) (policy.Limit, bool) {
 	var limits []policy.Limit
 	if e := entryOfStatus(r.Entries, s); e != nil && e.Limits != nil {
@@ -207,7 +212,7 @@ func ruleOf(policies *policy.Set, r *shard.Request, s *shard.LimitStatus) (polic
 	return policy.Limit{}, false
 }
 
-// refillTime is ceil(quota x period / count), in 128 bits; 0 when it does not fit a Span.
+// refillTime returns ceil(quota x period / count), computed in 128 bits; 0 if the result does not fit a Span.
 func refillTime(l limit.Limit) limit.Span {
 	high, low := bits.Mul64(l.Quota, uint64(l.Period))
 	if high >= l.Count {

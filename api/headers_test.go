@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -24,7 +25,7 @@ func verdictOf(allowed bool, used, remaining uint64, resetIn, retryAfter limit.S
 	return v
 }
 
-// Vectors for SEEDS.md rows 48 to 53 and 56. noon is Unix second 1795262400 and a quarter.
+// The headers as clients of other limiters read them. noon is Unix second 1795262400.25.
 func TestHeaders(t *testing.T) {
 	burst := limitStatus("api", "burst", 5, verdictOf(true, 1, 4, second/2, 0))
 	daily := limitStatus("api", "daily", 200, verdictOf(true, 10, 190, 86400*second, 0))
@@ -36,6 +37,8 @@ func TestHeaders(t *testing.T) {
 	unlimited := limitStatus("api", "daily", 0, verdictOf(true, 12, 0, 0, 0))
 	unlimited.Unlimited = true
 	plain := limitStatus("per-ip", "minute", 100, verdictOf(true, 1, 99, 60*second, 0))
+	plainDenies := limitStatus("per-ip", "minute", 100, verdictOf(false, 100, 0, 60*second, 59*second+1))
+	plainNever := limitStatus("per-ip", "minute", 100, verdictOf(false, 0, 100, 0, limit.Never))
 	for _, c := range []struct {
 		name       string
 		limits     []shard.LimitStatus
@@ -43,6 +46,8 @@ func TestHeaders(t *testing.T) {
 		want       map[string]string
 	}{
 		{"a policy without styles", []shard.LimitStatus{plain}, 0, nil},
+		{"a policy without styles denies", []shard.LimitStatus{plainDenies}, 59*second + 1, map[string]string{"Retry-After": "60"}},
+		{"a policy without styles denies for ever", []shard.LimitStatus{plainNever}, limit.Never, nil},
 		{"allowed", []shard.LimitStatus{burst, daily}, 0, map[string]string{
 			"RateLimit-Policy":  `"burst";q=5;w=3, "daily";q=200;w=86400`,
 			"RateLimit":         `"burst";r=4;t=1, "daily";r=190;t=86400`,
@@ -103,6 +108,34 @@ func TestHeadersOfATierAndOfTwoEntries(t *testing.T) {
 	}
 }
 
+// A limit's own reason precedes its policy's; a block has the policy's.
+func TestTheReasonIsThatOfTheLimitThatDenied(t *testing.T) {
+	rule := func(name, reason string) policy.Limit {
+		return policy.Limit{Name: name, Reason: reason, Limit: limit.Limit{Algorithm: limit.Lifetime}}
+	}
+	policies := policy.NewSet([]*policy.Policy{{Name: "p", Reason: "the policy's", Limits: []policy.Limit{rule("own", "its own"), rule("none", "")}}})
+	status := func(name string, allowed, blocked bool) shard.LimitStatus {
+		return shard.LimitStatus{Policy: "p", Limit: name, Key: "k", Blocked: blocked, Verdict: limit.Verdict{Allowed: allowed}}
+	}
+	r := shard.Request{Entries: []shard.Entry{{Policy: "p", Key: "k"}}}
+	inline := shard.Request{Entries: []shard.Entry{{Policy: "p", Key: "k", Limits: []policy.Limit{rule("own", "brought along")}}}}
+	for want, c := range map[string]struct {
+		r        *shard.Request
+		statuses []shard.LimitStatus
+	}{
+		"its own":       {&r, []shard.LimitStatus{status("own", false, false), status("none", false, false)}},
+		"the policy's":  {&r, []shard.LimitStatus{status("own", true, true), status("none", true, true)}},
+		"brought along": {&inline, []shard.LimitStatus{status("own", false, false)}},
+	} {
+		if got := reasonOf(policies, c.r, &shard.Decision{Limits: c.statuses}); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got := reasonOf(policies, &r, &shard.Decision{Limits: []shard.LimitStatus{status("own", true, false), status("none", false, false)}}); got != "the policy's" {
+		t.Errorf("of a limit that has none: %q", got)
+	}
+}
+
 func TestReasonAndDeniedBy(t *testing.T) {
 	w := newWorld(t)
 	w.decider.decide = func(r shard.Request) shard.Result {
@@ -130,7 +163,7 @@ func TestReasonAndDeniedBy(t *testing.T) {
 	}
 }
 
-// Instants and waits that JSON cannot say must not break an answer.
+// Instants and waits that JSON cannot express must not break an answer.
 func TestFarFuture(t *testing.T) {
 	w := newWorld(t)
 	w.decider.decide = func(shard.Request) shard.Result {
@@ -157,8 +190,8 @@ func TestDurationsAreExact(t *testing.T) {
 	}
 }
 
-// A denial that is repeated names the instants that it named at first, and waits that are shorter by its age. It says that
-// it was repeated.
+// A repeated denial names the same instants as at first, and waits that are shorter by its age. It says that it was
+// repeated.
 func TestARepeatedDenialNamesTheSameInstants(t *testing.T) {
 	r := &shard.Request{Op: shard.Check, Entries: []shard.Entry{{Policy: "api", Key: "user:42", Cost: 1}}}
 	denial := func(age limit.Span) *shard.Decision {

@@ -12,10 +12,10 @@ import (
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
-// health answers whether the node can serve, to gRPC's health checks and to plain HTTP.
+// health reports whether the node can serve, to gRPC health checks and over plain HTTP.
 type health struct{ ready func() error }
 
-// Check implements grpchealth.Checker. "" asks for the whole process.
+// Check implements grpchealth.Checker. The service "" stands for the whole process.
 func (h health) Check(_ context.Context, r *grpchealth.CheckRequest) (*grpchealth.CheckResponse, error) {
 	switch r.Service {
 	case "", stintv1connect.LimitServiceName, stintv1connect.PolicyServiceName, stintv1connect.ClusterServiceName,

@@ -14,14 +14,14 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// hold admits a request and holds what it asks for until a minute from noon.
+// hold admits a request and holds its units until a minute after noon.
 func hold(r shard.Request) shard.Result {
 	result := allow(r)
 	result.Decision.HoldExpires = noon + 60_000_000
 	return result
 }
 
-// wireDecision is the part of a decision that these tests look at.
+// wireDecision is the part of a decision that these tests read.
 type wireDecision struct {
 	Allowed                    bool
 	DecisionID, HoldID, Reason string
@@ -44,7 +44,7 @@ func (w *world) decision(procedure, body string) wireDecision {
 	return response.Decision
 }
 
-// last is the request that the decider was asked last.
+// last returns the request that the decider got last.
 func (w *world) last() shard.Request {
 	w.t.Helper()
 	requests := w.decider.requests()
@@ -74,7 +74,7 @@ func TestAReserveSaysHowItsHoldEnds(t *testing.T) {
 	}
 }
 
-// The story of a hold: its id comes back, says what is held, and ends it.
+// The story of a hold: its id comes back, names the held units, and ends the hold.
 func TestAHoldIsSettledByItsID(t *testing.T) {
 	w := newWorld(t)
 	w.decider.decide = hold
@@ -139,14 +139,14 @@ func TestADecisionIsRefundedByItsID(t *testing.T) {
 	}
 }
 
-// counted are the entries of a check that was allowed, as its settlement names them.
+// counted has the entries of an allowed check, as its settlement names them.
 func counted(entries ...shard.Entry) []shard.Entry {
 	r := shard.Request{Op: shard.Check, Entries: entries}
 	d := allow(r).Decision
 	return shard.Taken(&r, &d)
 }
 
-// What counted nothing has no id, and a partial decision's says what was granted.
+// A decision that counted nothing has no id, and the id of a partial decision names the granted units.
 func TestWhatCanBeSettledHasAnID(t *testing.T) {
 	w := newWorld(t)
 	uncounted := func(r shard.Request) shard.Result {
@@ -154,7 +154,7 @@ func TestWhatCanBeSettledHasAnID(t *testing.T) {
 		result.Decision.Index = 0
 		return result
 	}
-	counted := func(r shard.Request) shard.Result { // as count_denied has it
+	counted := func(r shard.Request) shard.Result { // as with count_denied
 		result := deny(r)
 		result.Decision.Index = 1
 		return result
@@ -235,7 +235,7 @@ func TestSettlementsAreObserved(t *testing.T) {
 	}
 }
 
-// aDecisionOrHold is a decision, but for what only a hold can have done with it.
+// aDecisionOrHold is a decision, except for actions that only a hold allows.
 func aDecisionOrHold(action string) shard.Target {
 	if strings.HasPrefix(action, `"extend"`) {
 		return aHold
@@ -243,7 +243,7 @@ func aDecisionOrHold(action string) shard.Target {
 	return aDecision
 }
 
-// lockOut refuses every request because the key is blocked for 30 s, though the limits have room.
+// lockOut denies every request because the key is blocked for 30 s, although the limits have room.
 func lockOut(r shard.Request) shard.Result {
 	result := allow(r)
 	d := &result.Decision
@@ -253,6 +253,23 @@ func lockOut(r shard.Request) shard.Result {
 		s.LockoutLevel, s.BlockedUntil, s.Blocked = 2, noon+limit.Time(30*second), true
 	}
 	return result
+}
+
+func TestABlockByHandIsToldByItsName(t *testing.T) {
+	w := newWorld(t)
+	for _, byHand := range []shard.LimitStatus{{ByHand: true, LockoutLevel: 2}, {}} {
+		w.decider.decide = func(r shard.Request) shard.Result {
+			result := lockOut(r)
+			for i := range result.Decision.Limits {
+				s := &result.Decision.Limits[i]
+				s.ByHand, s.LockoutLevel = byHand.ByHand, byHand.LockoutLevel
+			}
+			return result
+		}
+		if d := w.decision("LimitService/Check", perIP); !slices.Equal(d.DeniedBy, []string{"per-ip/block"}) {
+			t.Errorf("%+v: denied by %v", byHand, d.DeniedBy)
+		}
+	}
 }
 
 func TestALockoutIsTold(t *testing.T) {
@@ -284,7 +301,7 @@ per-ip/lockout of k: level 2, blocked until 2026-11-21T12:00:30.25Z, for 30s.`
 	}
 }
 
-// Two entries of which one denies by its limit and one by a block.
+// Two limits of one key: one of them denies, and the key is blocked.
 func TestLimitsAndLockoutsDenyTogether(t *testing.T) {
 	limits := []shard.LimitStatus{
 		limitStatus("login", "account", 5, verdictOf(false, 5, 0, 900*second, 60*second)),
@@ -333,19 +350,19 @@ func TestExplanations(t *testing.T) {
 	}{
 		"a hold": {shard.Reserve, shard.Decision{Allowed: true, HoldExpires: noon + 60e6,
 			Limits: []shard.LimitStatus{month, quarterly, open}},
-			"Allowed, and held until 2026-11-21T12:01:00.25Z, for 1m0s.\n" +
+			"Allowed, and held until 2026-11-21T12:01:00.25Z, for 1m.\n" +
 				"budget/month of user:42: 30 of 100 used, 10 of them held, 70 left; allows; " +
-				"the month in Europe/Berlin ends at 2026-11-21T13:00:00.25Z, in 1h0m0s.\n" +
+				"the month in Europe/Berlin ends at 2026-11-21T13:00:00.25Z, in 1h.\n" +
 				"budget/quarter of user:42: 30 of 300 used, 270 left; allows; " +
-				"the period of 3 months in Europe/Berlin ends at 2026-11-21T13:00:00.25Z, in 1h0m0s.\n" +
-				"budget/open of user:42: 1 of 4 used, 3 left; allows; what is held comes back when it is settled."},
+				"the period of 3 months in Europe/Berlin ends at 2026-11-21T13:00:00.25Z, in 1h.\n" +
+				"budget/open of user:42: 1 of 4 used, 3 left; allows; held units come back when they are settled."},
 		"counted": {shard.Count, shard.Decision{Allowed: true, Limits: []shard.LimitStatus{open}},
 			"Counted, whatever the limits say.\n" +
-				"budget/open of user:42: 1 of 4 used, 3 left; what is held comes back when it is settled."},
+				"budget/open of user:42: 1 of 4 used, 3 left; held units come back when they are settled."},
 		"in part": {shard.Partial, shard.Decision{Allowed: true, Limits: []shard.LimitStatus{granted}},
 			"Allowed, as far as there is room.\n" +
 				"budget/month of user:42: 30 of 100 used, 10 of them held, 70 left; allows; 3 taken; " +
-				"the month in Europe/Berlin ends at 2026-11-21T13:00:00.25Z, in 1h0m0s."},
+				"the month in Europe/Berlin ends at 2026-11-21T13:00:00.25Z, in 1h."},
 		"denied and counted": {shard.Check, shard.Decision{Index: 1, RetryAfter: limit.Never},
 			"Denied, and counted all the same, as the policy says. No wait helps."},
 	} {
@@ -361,27 +378,30 @@ func TestExplanations(t *testing.T) {
 	byHand := open
 	byHand.BlockedUntil, byHand.Blocked = noon+1, true
 	state := shard.Decision{DecidedAt: noon, Limits: []shard.LimitStatus{free}}
+	both := byHand
+	both.LockoutLevel, both.ByHand = 3, true
 	for _, c := range []struct {
 		s    shard.LimitStatus
 		want string
-	}{{free, "level 3, not blocked."},
-		{shadowed, "level 3, blocked until 2026-11-21T12:00:00.250001Z, for 1µs; would deny, but is shadowed."},
-		{byHand, "blocked until 2026-11-21T12:00:00.250001Z, for 1µs."}} {
+	}{{free, "budget/lockout of user:42: level 3, not blocked."},
+		{shadowed, "budget/lockout of user:42: level 3, blocked until 2026-11-21T12:00:00.250001Z, for 1us; would deny, but is shadowed."},
+		{byHand, "budget/block of user:42: blocked by hand until 2026-11-21T12:00:00.250001Z, for 1us."},
+		{both, "budget/block of user:42: level 3, blocked by hand until 2026-11-21T12:00:00.250001Z, for 1us."}} {
 		state.Limits[0] = c.s
 		got := explainState(testPolicies(), &shard.Request{Op: shard.Get, Entries: []shard.Entry{e}}, &state)
-		if !strings.HasSuffix(got, "\nbudget/lockout of user:42: "+c.want) {
+		if !strings.HasSuffix(got, "\n"+c.want) {
 			t.Errorf("%s", got)
 		}
 	}
 }
 
-// Limits that a request brings along are not those of a policy of the same name.
+// Limits that a request brings along are not those of a policy with the same name.
 func TestInlineLimitsHaveNothingOfAPolicy(t *testing.T) {
 	w := newWorld(t)
 	w.decider.decide = deny
 	d := w.decision("LimitService/Check", entry(`"policy":"api","key":"k","limits":[{"name":"minute","quota":"100",`+
 		`"unit":"tokens","shadow":true,"fixedWindow":{"period":"60s"}}]`))
-	if len(d.Headers) > 0 || d.Reason != "" {
+	if len(d.Headers) != 1 || d.Headers["Retry-After"] == "" || d.Reason != "" {
 		t.Errorf("headers %v, reason %q", d.Headers, d.Reason)
 	}
 	want := []policy.Limit{{Name: "minute", Unit: "tokens", Shadow: true,
@@ -395,7 +415,7 @@ func TestInlineLimitsHaveNothingOfAPolicy(t *testing.T) {
 	}
 }
 
-// What a call weighs is what its answer may take.
+// The weight of a call is the room that its answer may take.
 func TestHoldsAndAuditsWeighAsMuchAsTheirAnswers(t *testing.T) {
 	thirtyTwo := &stintv1.CheckRequest{Entries: make([]*stintv1.Entry, 32)}
 	for name, c := range map[string]struct {

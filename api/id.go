@@ -6,7 +6,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// idOf is the handle of a hold or of a counted decision; "" when there is nothing to settle, or nothing to seal it with.
+// idOf returns the handle of a hold or of a counted decision; "" if there is nothing to settle or no sealer.
 func idOf(sealer *shard.Sealer, policies *policy.Set, r *shard.Request, d *shard.Decision) string {
 	if sealer == nil {
 		return ""
@@ -14,7 +14,7 @@ func idOf(sealer *shard.Sealer, policies *policy.Set, r *shard.Request, d *shard
 	return sealer.ID(r, d, retentionOf(policies, r))
 }
 
-// retentionOf is how long what a request has taken may be settled: as long as all of its policies remember.
+// retentionOf returns how long a request's units may be settled: the shortest retention of its policies.
 func retentionOf(policies *policy.Set, r *shard.Request) limit.Span {
 	shortest := limit.Span(limit.MaxPeriod)
 	for i := range r.Entries {
@@ -27,7 +27,7 @@ func retentionOf(policies *policy.Set, r *shard.Request) limit.Span {
 	return shortest
 }
 
-// entryOfStatus is the entry that a status belongs to; nil: there is none.
+// entryOfStatus returns the entry of a status; nil: none.
 func entryOfStatus(entries []shard.Entry, s *shard.LimitStatus) *shard.Entry {
 	for i := range entries {
 		if e := &entries[i]; e.Key == s.Key && e.Policy == s.Policy {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"reflect"
 	"slices"
 	"strings"
@@ -71,7 +73,7 @@ func adjusting(fields string) string { return `{"policy":"per-ip","key":"k",` + 
 
 func reserving(fields string) string { return `{"check":` + perIP + `,` + fields + `}` }
 
-// Two things that can be settled. The hold is one of two entries.
+// Two targets of a settlement. The hold is one of two entries.
 var (
 	aHold = shard.Target{Hold: true, DecidedAt: noon, Index: 1,
 		Position: shard.Position{Shard: 3, Epoch: 17, Seq: 99}}
@@ -87,7 +89,7 @@ func entriesOf(t shard.Target) []shard.Entry {
 
 func idOfTest(t shard.Target) string { return testSealer.Seal(t, "shop", entriesOf(t)) }
 
-// settling asks for something to be done with a hold or decision.
+// settling asks for an action on a hold or decision.
 func settling(t shard.Target, action string) string {
 	field := "decisionId"
 	if t.Hold {
@@ -103,7 +105,7 @@ func key(k string) string { return entry(`"policy":"per-ip","key":"` + k + `"`) 
 
 func cost(c string) string { return entry(`"policy":"per-ip","key":"k","cost":` + c) }
 
-// badInput is each sentence of DESIGN.md section 8, and everything else that is refused before it is counted.
+// badInput breaks each bound of R23, and has all the other requests that are refused before they are counted.
 var badInput = []struct{ name, procedure, body, code, message string }{
 	{"key too long", "LimitService/Check", key(strings.Repeat("k", 513)), "invalid_argument",
 		"entries[0].key: has 513 bytes: at most 512 are allowed"},
@@ -321,7 +323,7 @@ func TestBoundsAreInclusive(t *testing.T) {
 	}
 }
 
-// A body that ends exactly at the bound is read; whitespace fills it up.
+// A body that ends exactly at the bound is read; white space fills it up.
 func TestBodyOfOneMebibyteIsRead(t *testing.T) {
 	w := newWorld(t)
 	body := perIP + strings.Repeat(" ", bodyBytesMax-len(perIP))
@@ -352,7 +354,7 @@ func TestRequestsReachTheDecider(t *testing.T) {
 	}
 }
 
-// One wrong check of a batch fails alone, and all others are asked in one call.
+// One wrong check of a batch fails alone, and all others are decided in one call.
 func TestBatchFailsOneByOne(t *testing.T) {
 	w := newWorld(t)
 	w.decider.decide = func(r shard.Request) shard.Result {
@@ -399,7 +401,7 @@ func TestBatchFailsOneByOne(t *testing.T) {
 	}
 }
 
-// The answer to an id that was counted before is no second decision.
+// The answer to an id that was counted before is not a second decision.
 func TestEveryDecisionIsObservedOnce(t *testing.T) {
 	w := newWorld(t)
 	var next shard.Decision
@@ -422,5 +424,69 @@ func TestEveryDecisionIsObservedOnce(t *testing.T) {
 	}
 	if seen := w.observer.seen(); !slices.Equal(seen, want) {
 		t.Errorf("observed %q", seen)
+	}
+}
+
+// Invalid text from a client is answered with a short sentence and ends nothing else.
+func TestWhatIsNoTextIsNamed(t *testing.T) {
+	w := newWorld(t)
+	for body, want := range map[string]string{
+		"":                               "message: is empty: send a JSON object",
+		" \r\n":                          "message: is empty: send a JSON object",
+		"{\xff}":                         "message: byte 1 is not UTF-8",
+		entry(`"key":"a` + "\xff" + `"`): "message: byte 21 is not UTF-8",
+		entry(`"policy":"per-ip","key":"\ud800"`):       `message: \ud800 at byte 38 is half a character: a surrogate stands in a pair`,
+		entry(`"policy":"per-ip","key":"\udc00\ud800"`): `message: \udc00 at byte 38 is half a character: a surrogate stands in a pair`,
+		entry(`"policy":"per-ip","key":"\\ud800`):       "message: ",
+	} {
+		code, _, answer := w.post("LimitService/Check", body)
+		if e, f := readError(t, answer); code != 400 || !strings.HasPrefix(e.Message, want) || f.MaybeApplied {
+			t.Errorf("%q: %d %s, want %s", body, code, e.Message, want)
+		}
+	}
+	if code, _, answer := w.post("LimitService/Check", entry(`"policy":"per-ip","key":"\ud83d\ude00\\ud800"`)); code != 200 {
+		t.Errorf("a pair of surrogates: %d %s", code, answer)
+	}
+	digits := strings.Repeat("9", 1_000_000)
+	if code, _, answer := w.post("LimitService/Check", entry(`"policy":"per-ip","key":"k","cost":`+digits)); code != 400 || len(answer) > 4<<10 {
+		t.Errorf("a number of a million digits: %d, %d bytes", code, len(answer))
+	}
+}
+
+// A call in an unknown form gets the list of known forms.
+func TestWrongMethodsAndContentTypesAreTold(t *testing.T) {
+	w := newWorld(t)
+	for _, c := range []struct {
+		method, contentType string
+		code                int
+		want                string
+	}{
+		{"GET", "", 415, "a GET has its message in the address: ?connect=v1&encoding=json&message=..."},
+		{"POST", "application/connect+json", 505, "a stream needs HTTP/2"},
+		{"POST", "application/x-www-form-urlencoded", 415, `the content type "application/x-www-form-urlencoded" is not known here: send Content-Type: application/json`},
+		{"POST", "", 415, `the content type "" is not known here`},
+		{"PUT", "application/json", 405, "the method PUT is not answered here: send POST\n"},
+	} {
+		procedure := "Check"
+		switch {
+		case c.code == http.StatusHTTPVersionNotSupported:
+			procedure = "CheckStream"
+		case c.method == http.MethodGet:
+			procedure = "Get"
+		}
+		r, err := http.NewRequestWithContext(t.Context(), c.method, w.url+"/stint.v1.LimitService/"+procedure, strings.NewReader(perIP))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", c.contentType)
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(response.Body)
+		response.Body.Close()
+		if response.StatusCode != c.code || !strings.HasPrefix(string(text), c.want) {
+			t.Errorf("%s %s: %d %q", c.method, c.contentType, response.StatusCode, text)
+		}
 	}
 }

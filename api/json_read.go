@@ -1,6 +1,11 @@
 package api
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/proto"
@@ -8,9 +13,9 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
-// unmarshalJSON reads what readJSON reads, and refuses what it refuses. Checks have a reader of their own for the JSON
-// that clients send as a rule. It gives up at the first thing that it is not sure about (an escape, a null, a limit, a
-// name that it does not know, a mistake), and the library reads everything anew and has the last word.
+// unmarshalJSON accepts and refuses the same input as readJSON. Checks have their own reader for the JSON that clients
+// usually send. That reader gives up at the first input that it is unsure about (an escape, a null, a limit, an unknown
+// name, a mistake). The library then reads everything again and has the last word.
 func unmarshalJSON(data []byte, m proto.Message) error {
 	r := jsonReader{rest: data}
 	switch m := m.(type) {
@@ -19,17 +24,68 @@ func unmarshalJSON(data []byte, m proto.Message) error {
 	case *stintv1.CheckBatchRequest:
 		r.checkBatch(m)
 	default:
-		return readJSON.Unmarshal(data, m)
+		return readAnyJSON(data, m)
 	}
 	r.blanks()
 	if !r.unsure && len(r.rest) == 0 {
 		return nil
 	}
 	proto.Reset(m)
-	return readJSON.Unmarshal(data, m)
+	return readAnyJSON(data, m)
 }
 
-// jsonReader reads checks. Once it is unsure nothing that it reads means anything.
+// readAnyJSON lets the library read. It reports invalid text itself, because the library would only say that something
+// ended early.
+func readAnyJSON(data []byte, m proto.Message) error {
+	err := readJSON.Unmarshal(data, m)
+	if err == nil {
+		return nil
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return errors.New("is empty: send a JSON object, at least {}")
+	}
+	if problem := textProblem(data); problem != "" {
+		return errors.New(problem)
+	}
+	return err
+}
+
+// textProblem says what is wrong with the characters of a JSON text (RFC 8259, section 8); "": nothing.
+func textProblem(data []byte) string {
+	for i := 0; i < len(data); {
+		char, size := utf8.DecodeRune(data[i:])
+		if char == utf8.RuneError && size == 1 {
+			return fmt.Sprintf("byte %d is not UTF-8", i)
+		}
+		if char != '\\' {
+			i += size
+			continue
+		}
+		first, ok := escapedUnit(data[i:])
+		switch second, paired := escapedUnit(data[min(i+6, len(data)):]); {
+		case !ok:
+			i += 2 // the next character is escaped, for example a backslash
+		case !utf16.IsSurrogate(first):
+			i += 6
+		case !paired || utf16.DecodeRune(first, second) == utf8.RuneError:
+			return fmt.Sprintf("%s at byte %d is half a character: a surrogate stands in a pair", data[i:i+6], i)
+		default:
+			i += 12
+		}
+	}
+	return ""
+}
+
+// escapedUnit reads the four digits of a \u escape at the start of data.
+func escapedUnit(data []byte) (rune, bool) {
+	if len(data) < 6 || data[0] != '\\' || data[1] != 'u' {
+		return 0, false
+	}
+	unit, err := strconv.ParseUint(string(data[2:6]), 16, 16)
+	return rune(unit), err == nil
+}
+
+// jsonReader reads checks. Once it is unsure, its results are invalid.
 type jsonReader struct {
 	rest   []byte
 	unsure bool
@@ -103,16 +159,16 @@ func (r *jsonReader) entry(m *stintv1.Entry) {
 	})
 }
 
-// fields is which fields of a message were read, a bit for each.
+// fields has a bit for each field of a message that was read.
 type fields uint8
 
-// once is unsure about a field that is there twice.
+// once makes the reader unsure if the field was read before.
 func (r *jsonReader) once(seen *fields, field uint) {
 	r.unsure = r.unsure || *seen&(1<<field) != 0
 	*seen |= 1 << field
 }
 
-// object reads an object; value reads the value behind a name.
+// object reads an object. It calls value for each name; value reads the value behind that name.
 func (r *jsonReader) object(value func(name []byte)) {
 	r.items('{', '}', func() {
 		name := r.quoted()
@@ -143,7 +199,7 @@ func (r *jsonReader) items(open, end byte, item func()) {
 	}
 }
 
-// blanks passes over white space.
+// blanks skips white space.
 func (r *jsonReader) blanks() {
 	for len(r.rest) > 0 {
 		switch r.rest[0] {
@@ -155,7 +211,7 @@ func (r *jsonReader) blanks() {
 	}
 }
 
-// byte expects a character, behind white space.
+// byte skips white space and expects a character.
 func (r *jsonReader) byte(want byte) {
 	if r.blanks(); len(r.rest) == 0 || r.rest[0] != want {
 		r.unsure = true
@@ -164,7 +220,7 @@ func (r *jsonReader) byte(want byte) {
 	r.rest = r.rest[1:]
 }
 
-// quoted reads a string without escapes. What it answers is valid until the data is used for something else.
+// quoted reads a string without escapes. The result is valid until the data is reused.
 func (r *jsonReader) quoted() []byte {
 	r.byte('"')
 	wide := false
@@ -188,7 +244,7 @@ func (r *jsonReader) quoted() []byte {
 
 func (r *jsonReader) text() string { return string(r.quoted()) }
 
-// literal passes over a word that is there, with nothing behind it that could belong to it.
+// literal skips a word if it is next and complete.
 func (r *jsonReader) literal(word string) bool {
 	n := len(word)
 	if len(r.rest) < n || string(r.rest[:n]) != word || len(r.rest) > n && !ends(r.rest[n]) {
@@ -198,7 +254,7 @@ func (r *jsonReader) literal(word string) bool {
 	return true
 }
 
-// ends tells whether a character may stand behind a number or a word.
+// ends reports whether a character may follow a number or a word.
 func ends(c byte) bool {
 	return c == ',' || c == '}' || c == ']' || c == ' ' || c == '\t' || c == '\n' || c == '\r'
 }
@@ -214,7 +270,7 @@ func (r *jsonReader) bool() bool {
 
 // uint64 reads a plain number of at most 18 digits, with or without quotes.
 func (r *jsonReader) uint64() (v uint64) {
-	const digitsMax = 18 // 19 may be too many
+	const digitsMax = 18 // 19 digits may overflow
 	r.blanks()
 	var digits []byte
 	if len(r.rest) > 0 && r.rest[0] == '"' {

@@ -16,7 +16,7 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
-// FuzzJSONReader: what the reader of checks is sure about is what the library reads.
+// FuzzJSONReader checks that the reader of checks is sure only about text that it reads as the library does.
 func FuzzJSONReader(f *testing.F) {
 	for _, text := range readerSeeds {
 		f.Add([]byte(text))
@@ -56,7 +56,7 @@ var readerSeeds = []string{
 	`{"namespace":"a"`, `{"namespace":"a`, `{"explain":true}}`, `{"[x]":1}`, `{"@type":1}`, `{namespace:"a"}`,
 }
 
-// The reader must be sure about what clients send as a rule, or it is there for nothing.
+// The reader must be sure about the usual text of clients; otherwise it is useless.
 func TestOrdinaryChecksAreReadWithoutTheLibrary(t *testing.T) {
 	for _, text := range []string{perIP, readerSeeds[1], strings.ReplaceAll(readerSeeds[12], `\u00e9`, ``), readerSeeds[13]} {
 		for _, m := range []interface {
@@ -83,10 +83,10 @@ func isBatch(m proto.Message) bool {
 	return batch
 }
 
-// FuzzJSONWriter: whatever is in an answer, it is written as the library writes it, up to white space.
+// FuzzJSONWriter checks that any answer is written as the library writes it, up to white space.
 func FuzzJSONWriter(f *testing.F) { fuzzAnswers(f, sameJSON) }
 
-// Every field is written: this fails when a message has a new one that the writer does not know.
+// Every field is written: this fails when a message has a new field that the writer does not know.
 func TestEveryFieldOfAnAnswerIsWritten(t *testing.T) {
 	eachFullAnswer(func(m proto.Message) {
 		sameJSON(t, m)
@@ -98,7 +98,7 @@ func TestEveryFieldOfAnAnswerIsWritten(t *testing.T) {
 	})
 }
 
-// fuzzAnswers holds answers with anything in them against the library.
+// fuzzAnswers compares arbitrary answers with the library's output.
 func fuzzAnswers(f *testing.F, same func(*testing.T, proto.Message)) {
 	for seed := range uint64(50) {
 		f.Add(seed)
@@ -112,7 +112,7 @@ func fuzzAnswers(f *testing.F, same func(*testing.T, proto.Message)) {
 	})
 }
 
-// eachFullAnswer makes answers that have every field.
+// eachFullAnswer makes answers with all fields set.
 func eachFullAnswer(do func(proto.Message)) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 20 {
@@ -158,7 +158,7 @@ func sameJSON(t *testing.T, m proto.Message) {
 	}
 }
 
-// scribble fills a message at random; tame: with all fields set, and nothing that JSON could not say.
+// scribble fills a message at random; tame: with all fields set and only values that JSON can express.
 func scribble(random *rand.Rand, m protoreflect.Message, tame bool) {
 	switch known := m.Interface().(type) {
 	case *timestamppb.Timestamp:

@@ -14,9 +14,9 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
-// marshalJSON writes what writeJSON writes, up to white space. The answers to checks are most of all answers, and have a
-// writer of their own, which takes a tenth of the time because it need not ask at each field what kind it is. What that
-// writer does not know how to write is left to the library.
+// marshalJSON writes the output of writeJSON, up to white space. Most answers are answers to checks, which have their own
+// writer. It takes a tenth of the time, because it need not look up the kind of each field. Messages that this writer
+// does not know are left to the library.
 func marshalJSON(b []byte, m proto.Message) ([]byte, error) {
 	w := jsonWriter{b: b}
 	switch m := m.(type) {
@@ -33,10 +33,11 @@ func marshalJSON(b []byte, m proto.Message) ([]byte, error) {
 	return w.b, nil
 }
 
-// jsonWriter appends messages as JSON. A new field of theirs must be added here: a test compares with the library.
+// jsonWriter appends messages as JSON. A new field of theirs must be added here; a test compares the output with the
+// library's.
 type jsonWriter struct {
 	b      []byte
-	unsure bool // what was written is not to be used
+	unsure bool // the output must not be used
 }
 
 func (w *jsonWriter) checkResponse(m *stintv1.CheckResponse) {
@@ -162,7 +163,7 @@ func (w *jsonWriter) position(m *stintv1.Position) {
 
 func (w *jsonWriter) raw(text string) { w.b = append(w.b, text...) }
 
-// comma stands before every element of a list but the first.
+// comma writes a comma before every element of a list except the first.
 func (w *jsonWriter) comma(i int) {
 	if i > 0 {
 		w.b = append(w.b, ',')
@@ -177,7 +178,7 @@ func (w *jsonWriter) uint32(before string, v uint32) {
 	w.b = strconv.AppendUint(append(w.b, before...), uint64(v), 10)
 }
 
-// uint64 writes a string, as JSON numbers have 53 bits in most languages.
+// uint64 writes a string, because JSON numbers have 53 bits in most languages.
 func (w *jsonWriter) uint64(before string, v uint64) {
 	w.b = append(append(w.b, before...), '"')
 	w.b = append(strconv.AppendUint(w.b, v, 10), '"')
@@ -185,7 +186,7 @@ func (w *jsonWriter) uint64(before string, v uint64) {
 
 func (w *jsonWriter) text(before, v string) {
 	w.b = append(append(w.b, before...), '"')
-	plain, wide := 0, false // bytes that are copied as they are begin at plain
+	plain, wide := 0, false // start of the bytes that can be copied unchanged
 	for i := 0; i < len(v); i++ {
 		switch c := v[i]; {
 		case c == '"' || c == '\\':
@@ -203,7 +204,7 @@ func (w *jsonWriter) text(before, v string) {
 	w.b = append(append(w.b, v[plain:]...), '"')
 }
 
-// instant writes what is there in RFC 3339, with 0, 3, 6 or 9 digits behind the second.
+// instant writes a present timestamp in RFC 3339, with 0, 3, 6 or 9 fractional digits.
 func (w *jsonWriter) instant(before string, m *timestamppb.Timestamp) {
 	if m == nil {
 		return
@@ -218,7 +219,7 @@ func (w *jsonWriter) instant(before string, m *timestamppb.Timestamp) {
 	w.raw(`Z"`)
 }
 
-// wait writes what is there in seconds, with 0, 3, 6 or 9 digits behind the second.
+// wait writes a present duration in seconds, with 0, 3, 6 or 9 fractional digits.
 func (w *jsonWriter) wait(before string, m *durationpb.Duration) {
 	if m == nil {
 		return

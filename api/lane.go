@@ -13,9 +13,9 @@ import (
 )
 
 // lane answers the plainest calls of one procedure without connect: a POST of Connect's protocol with one message, as
-// curl and most clients send it. What connect does for them is a third of their cost, and only a few lines are needed of
-// it. Everything else (GET, gRPC, gRPC-Web, encodings, headers that it does not know how to read) is connect's, as are
-// the words of errors.
+// curl and most clients send it. Connect's work is a third of the cost of such a call, and only a few lines of it are
+// needed. All other calls (GET, gRPC, gRPC-Web, encodings, unknown headers) go to connect. Connect also writes the
+// errors.
 type lane[Req, Res any, P pointer[Req]] struct {
 	edge      edge
 	procedure string
@@ -23,9 +23,9 @@ type lane[Req, Res any, P pointer[Req]] struct {
 	otherwise http.Handler
 }
 
-// laneEncoding is a content type of a lane.
+// laneEncoding is a content type that lanes serve.
 type laneEncoding struct {
-	contentType []string // as a header
+	contentType []string // as a header value
 	read        func([]byte, proto.Message) error
 	write       func([]byte, proto.Message) ([]byte, error)
 }
@@ -41,7 +41,7 @@ var (
 	laneBuffers = sync.Pool{New: func() any { return new([]byte) }}
 )
 
-// laneBufferMax is the largest buffer that is kept: most messages are far smaller.
+// laneBufferMax is the largest buffer that is kept for reuse: most messages are far smaller.
 const laneBufferMax = 64 << 10
 
 func keepLaneBuffer(buffer *[]byte) {
@@ -85,16 +85,20 @@ func (l *lane[Req, Res, P]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	header := w.Header()
 	header["Content-Type"] = e.contentType
+	if wantsPacked(r, *buffer) {
+		writePacked(w, *buffer)
+		return
+	}
 	if len(*buffer) > chunkBytes {
 		header["Content-Length"] = []string{strconv.Itoa(len(*buffer))}
 	}
 	w.Write(*buffer)
 }
 
-// chunkBytes is as much as net/http holds back to count it itself.
+// chunkBytes is the size up to which net/http holds an answer back and counts its length itself.
 const chunkBytes = 2048
 
-// laneOf is the encoding of a call that needs no more than a lane, and its timeout; less than 0: it has none. nil: leave
+// laneOf returns the encoding of a call that a lane can serve, and its timeout; a timeout below 0 means none. nil: leave
 // the call to connect.
 func laneOf(r *http.Request) (e *laneEncoding, timeout time.Duration) {
 	if r.Method != http.MethodPost || r.Header["Content-Encoding"] != nil || r.Header["Connect-Accept-Encoding"] != nil {
@@ -105,7 +109,7 @@ func laneOf(r *http.Request) (e *laneEncoding, timeout time.Duration) {
 	}
 	timeout = -1
 	if text := r.Header["Connect-Timeout-Ms"]; len(text) > 0 {
-		const digitsMax = 10 // of Connect's protocol
+		const digitsMax = 10 // by Connect's protocol
 		ms, err := strconv.ParseUint(text[0], 10, 64)
 		if err != nil || len(text) > 1 || len(text[0]) > digitsMax {
 			return nil, 0
@@ -122,9 +126,13 @@ func laneOf(r *http.Request) (e *laneEncoding, timeout time.Duration) {
 	return nil, 0
 }
 
-// readBody appends a body to a buffer. That it is not larger than it may be is the exchange's to see.
+// bodyBytesFirst is the room that a request's body gets before any of it has arrived.
+const bodyBytesFirst = 8 << 10
+
+// readBody appends a body to a buffer that grows with the received bytes. A claimed length costs the client nothing, and
+// one connection may claim it a thousand times. The exchange enforces the bound.
 func readBody(b []byte, r *http.Request) ([]byte, error) {
-	if n := r.ContentLength; n > int64(cap(b)) && n <= bodyBytesMax {
+	if n := min(r.ContentLength, bodyBytesFirst); n > int64(cap(b)) {
 		b = make([]byte, 0, n)
 	}
 	for int64(len(b)) < r.ContentLength || r.ContentLength < 0 {
@@ -143,7 +151,7 @@ func readBody(b []byte, r *http.Request) ([]byte, error) {
 	return b, nil
 }
 
-// bodyError is why a body did not come: it is too large, the client is gone, or it takes too long.
+// bodyError returns why a body did not arrive: it is too large, the client has gone, or it took too long.
 func bodyError(ctx context.Context, err error) error {
 	if _, ours := err.(*connect.Error); ours {
 		return err

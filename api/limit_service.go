@@ -2,6 +2,9 @@ package api
 
 import (
 	"context"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
@@ -15,6 +18,7 @@ type limitService struct {
 	policies func() *policy.Set
 	sealer   func() *shard.Sealer
 	observer Observer
+	stale    func(shard.Request) (d shard.Decision, behind time.Duration, ok bool) // nil: no replicas here
 }
 
 func (s limitService) register(d *doors) {
@@ -31,29 +35,27 @@ func unbuilt[Req, Res any, P pointer[Req]](procedure string) func(context.Contex
 }
 
 func (s limitService) check(ctx context.Context, m *stintv1.CheckRequest) (*stintv1.CheckResponse, error) {
-	policies := s.policies()
-	r, err := checkRequest(policies, m)
+	policies, r, d, err := s.decideNewest(ctx, func(policies *policy.Set) (shard.Request, error) { return checkRequest(policies, m) })
 	if err != nil {
 		return nil, err
 	}
-	d, err := decide(ctx, s.decider, r)
-	if err != nil {
-		return nil, err
-	}
-	return &stintv1.CheckResponse{Decision: s.answer(policies, m, &r, d)}, nil
+	return &stintv1.CheckResponse{Decision: s.answer(policies, m, r, d)}, nil
 }
 
 func (s limitService) reserve(ctx context.Context, m *stintv1.ReserveRequest) (*stintv1.ReserveResponse, error) {
-	policies := s.policies()
-	r, err := reserveRequest(policies, m)
+	made := false
+	policies, r, d, err := s.decideNewest(ctx, func(policies *policy.Set) (shard.Request, error) {
+		r, err := reserveRequest(policies, m)
+		made = err == nil
+		return r, err
+	})
+	if err != nil && made {
+		err = ofReserve(err)
+	}
 	if err != nil {
 		return nil, err
 	}
-	d, err := decide(ctx, s.decider, r)
-	if err != nil {
-		return nil, ofReserve(err)
-	}
-	return &stintv1.ReserveResponse{Decision: s.answer(policies, m.Check, &r, d)}, nil
+	return &stintv1.ReserveResponse{Decision: s.answer(policies, m.Check, r, d)}, nil
 }
 
 func (s limitService) settle(ctx context.Context, m *stintv1.SettleRequest) (*stintv1.SettleResponse, error) {
@@ -70,7 +72,7 @@ func (s limitService) settle(ctx context.Context, m *stintv1.SettleRequest) (*st
 	message := decisionOf(d)
 	message.Headers = headersOf(policies, &r, d)
 	if d.HoldExpires > 0 {
-		message.HoldId = m.GetHoldId() // it lives on
+		message.HoldId = m.GetHoldId() // the hold lives on
 	}
 	return &stintv1.SettleResponse{Decision: message}, nil
 }
@@ -94,11 +96,11 @@ func batchProblem(m *stintv1.CheckBatchRequest) error {
 	return nil
 }
 
-// decideBatch answers each check of a batch that has no batchProblem.
+// decideBatch answers each check of a batch that batchProblem has accepted.
 func (s limitService) decideBatch(ctx context.Context, m *stintv1.CheckBatchRequest) *stintv1.CheckBatchResponse {
 	answers := make([]*stintv1.Result, len(m.Checks))
 	requests := make([]shard.Request, 0, len(m.Checks))
-	asked := make([]int, 0, len(m.Checks)) // the check of each request
+	asked := make([]int, 0, len(m.Checks)) // index of the check of each request
 	policies := s.policies()
 	for i, check := range m.Checks {
 		r, err := checkRequest(policies, check)
@@ -110,7 +112,16 @@ func (s limitService) decideBatch(ctx context.Context, m *stintv1.CheckBatchRequ
 	}
 	if len(requests) > 0 {
 		for n, result := range s.decider.Decide(ctx, requests) {
-			answers[asked[n]] = s.result(policies, m.Checks[asked[n]], &requests[n], &result)
+			check, policies := m.Checks[asked[n]], policies
+			if result.Err != nil && result.Err.Code == shard.Outdated && s.awaitNewer(ctx, policies) {
+				newest, r, d, err := s.decideNewest(ctx, func(p *policy.Set) (shard.Request, error) { return checkRequest(p, check) })
+				if err != nil {
+					answers[asked[n]] = &stintv1.Result{Result: &stintv1.Result_Failure{Failure: failureOf(err)}}
+					continue
+				}
+				policies, requests[n], result = newest, *r, shard.Result{Decision: *d}
+			}
+			answers[asked[n]] = s.result(policies, check, &requests[n], &result)
 		}
 	}
 	return &stintv1.CheckBatchResponse{Results: answers}
@@ -126,20 +137,31 @@ func (s limitService) result(
 }
 
 func (s limitService) get(ctx context.Context, m *stintv1.GetRequest) (*stintv1.GetResponse, error) {
-	policies := s.policies()
-	r, err := getRequest(policies, m)
+	if m.StaleOk && s.stale != nil {
+		policies := s.policies()
+		r, err := getRequest(policies, m)
+		if err != nil {
+			return nil, err
+		}
+		if d, behind, ok := s.stale(r); ok {
+			response := stateOf(policies, m, &r, &d)
+			response.StaleBy = durationpb.New(behind)
+			return response, nil
+		}
+	}
+	policies, r, d, err := s.decideNewest(ctx, func(policies *policy.Set) (shard.Request, error) { return getRequest(policies, m) })
 	if err != nil {
 		return nil, err
 	}
-	d, err := decide(ctx, s.decider, r)
-	if err != nil {
-		return nil, err
-	}
+	return stateOf(policies, m, r, d), nil
+}
+
+func stateOf(policies *policy.Set, m *stintv1.GetRequest, r *shard.Request, d *shard.Decision) *stintv1.GetResponse {
 	response := &stintv1.GetResponse{Limits: statusesOf(d.Limits), At: timestampOf(d.DecidedAt)}
 	if m.Explain {
-		response.Explanation = explainState(policies, &r, d)
+		response.Explanation = explainState(policies, r, d)
 	}
-	return response, nil
+	return response
 }
 
 func (s limitService) adjust(ctx context.Context, m *stintv1.AdjustRequest) (*stintv1.AdjustResponse, error) {
@@ -158,6 +180,44 @@ func (s limitService) adjust(ctx context.Context, m *stintv1.AdjustRequest) (*st
 	return &stintv1.AdjustResponse{Limits: statusesOf(d.Limits)}, nil
 }
 
+// newestEvery is the interval between two looks for policies newer than those that a shard refused.
+const newestEvery = 20 * time.Millisecond
+
+// decideNewest builds a request from the policies and has it decided. If the shard has adopted newer policies, with
+// parents that this node did not know, it builds the request again once this node knows those policies. The request is
+// built where the decider reads it: copies on the stack made that of each call grow once more.
+func (s limitService) decideNewest(ctx context.Context, build func(*policy.Set) (shard.Request, error)) (
+	policies *policy.Set, r *shard.Request, d *shard.Decision, err error) {
+	requests := make([]shard.Request, 1)
+	for {
+		policies = s.policies()
+		if requests[0], err = build(policies); err != nil {
+			return policies, nil, nil, err
+		}
+		result := &s.decider.Decide(ctx, requests)[0]
+		if result.Err == nil {
+			return policies, &requests[0], &result.Decision, nil
+		}
+		if result.Err.Code != shard.Outdated || !s.awaitNewer(ctx, policies) {
+			return policies, nil, nil, result.Err
+		}
+	}
+}
+
+// awaitNewer waits until this node knows newer policies; false: ctx ended first.
+func (s limitService) awaitNewer(ctx context.Context, than *policy.Set) bool {
+	tick := time.NewTicker(newestEvery)
+	defer tick.Stop()
+	for s.policies().Version() <= than.Version() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
 func decide(ctx context.Context, decider Decider, r shard.Request) (*shard.Decision, error) {
 	result := &decider.Decide(ctx, []shard.Request{r})[0]
 	if result.Err != nil {
@@ -166,7 +226,7 @@ func decide(ctx context.Context, decider Decider, r shard.Request) (*shard.Decis
 	return &result.Decision, nil
 }
 
-// answer is the decision on a check, or on what is to be held, as a message.
+// answer translates the decision on a check or a reservation into a message, and reports it to the observer.
 func (s limitService) answer(
 	policies *policy.Set, m *stintv1.CheckRequest, r *shard.Request, d *shard.Decision,
 ) *stintv1.Decision {
@@ -189,7 +249,7 @@ func (s limitService) answer(
 	return message
 }
 
-// inlinePolicy is what limits are observed under that a request brought along: any caller may call them as it likes.
+// inlinePolicy is the policy name in metrics for limits that a request brought along: a caller may name them freely.
 const inlinePolicy = "inline"
 
 func (s limitService) observe(r *shard.Request, d *shard.Decision) {
@@ -225,7 +285,7 @@ func outcomeOf(r *shard.Request, d *shard.Decision) string {
 	return "allowed"
 }
 
-// settlements is what each action has done.
+// settlements maps each action to the name of its effect.
 var settlements = map[shard.Action]string{
 	shard.ActionCommit:  "committed",
 	shard.ActionCancel:  "cancelled",

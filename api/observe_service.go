@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -17,13 +18,14 @@ import (
 // observeService answers stint.v1.ObserveService.
 type observeService struct {
 	decider Decider
-	shards  func() int // nil, or 0: their number is not known
+	shards  func() int   // nil, or 0: not known
+	cluster ClusterAdmin // nil: not known yet
 }
 
 const (
 	auditCountDefault = 100
 	auditCountMax     = 1000
-	// auditShardsAtOnce bounds what is in memory: a shard answers with up to a megabyte.
+	// auditShardsAtOnce bounds memory: one shard answers with up to a megabyte.
 	auditShardsAtOnce = 8
 )
 
@@ -31,7 +33,7 @@ func (s observeService) register(d *doors) {
 	unary(d, stintv1connect.ObserveServiceAuditProcedure, s.audit, readOnly)
 	unary(d, stintv1connect.ObserveServiceTopProcedure, unbuilt[stintv1.TopRequest, stintv1.TopResponse]("Top"), readOnly)
 	watch := stintv1connect.ObserveServiceWatchProcedure
-	d.mux.Handle(watch, connect.NewServerStreamHandler(watch, unbuiltWatch, codecs, uncompressed))
+	d.mux.Handle(watch, connect.NewServerStreamHandler(watch, unbuiltWatch, codecs, gzipped))
 }
 
 func unbuiltWatch(context.Context, *connect.Request[call[stintv1.WatchRequest, *stintv1.WatchRequest]],
@@ -39,8 +41,9 @@ func unbuiltWatch(context.Context, *connect.Request[call[stintv1.WatchRequest, *
 	return codedError(notBuilt("Watch"))
 }
 
-// audit asks every shard, each of which has only the changes of its own keys, and sorts what they answer. Shard times are
-// not of one clock, so two changes on different shards may come in the wrong order when they were made at nearly one time.
+// audit asks every shard for the changes of its keys, and the system shard for those of policies, and sorts the answers.
+// The shards' times come from different clocks, so two changes on different shards at nearly the same time may come in
+// the wrong order.
 func (s observeService) audit(ctx context.Context, m *stintv1.AuditRequest) (*stintv1.AuditResponse, error) {
 	wanted, err := auditWanted(m)
 	if err != nil {
@@ -53,7 +56,10 @@ func (s observeService) audit(ctx context.Context, m *stintv1.AuditRequest) (*st
 	if shards == 0 {
 		return nil, errNoCluster
 	}
-	var newest []shard.AuditRecord
+	newest, err := s.applied(ctx, &wanted)
+	if err != nil {
+		return nil, err
+	}
 	for first := 0; first < shards; first += auditShardsAtOnce {
 		requests := make([]shard.Request, 0, auditShardsAtOnce)
 		for id := first; id < min(first+auditShardsAtOnce, shards); id++ {
@@ -75,13 +81,31 @@ func (s observeService) audit(ctx context.Context, m *stintv1.AuditRequest) (*st
 	return &stintv1.AuditResponse{Records: auditMessages(newest)}, nil
 }
 
-// newerFirst orders changes: those of one shard as they were made.
+// applied lists the changes of policies, unless the request names a key or a policy: one version may change many
+// policies.
+func (s observeService) applied(ctx context.Context, wanted *auditFilter) ([]shard.AuditRecord, error) {
+	if s.cluster == nil || wanted.policy != "" || wanted.key != "" {
+		return nil, nil
+	}
+	changes, err := s.cluster.PolicyHistory(ctx)
+	if err != nil {
+		return nil, err
+	}
+	records := make([]shard.AuditRecord, len(changes))
+	for i, c := range changes {
+		records[i] = c.AuditRecord
+		records[i].Before, records[i].After = fmt.Sprintf("version %d", c.Version-1), fmt.Sprintf("version %d", c.Version)
+	}
+	return records, nil
+}
+
+// newerFirst sorts newest first; the changes of one shard keep the order in which they were made.
 func newerFirst(a, b shard.AuditRecord) int {
 	return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(a.Position.Shard, b.Position.Shard),
 		cmp.Compare(b.Position.Epoch, a.Position.Epoch), cmp.Compare(b.Position.Seq, a.Position.Seq))
 }
 
-// auditOf asks one shard, by any key that lives there.
+// auditOf returns a request to one shard, by any key that lives there.
 func auditOf(id shard.ID, shards uint32) shard.Request {
 	for n := 0; ; n++ { // about as many rounds as there are shards: the hash is even
 		if key := "audit-" + strconv.Itoa(n); shard.Of(shard.DefaultNamespace, key, shards) == id {
@@ -90,7 +114,7 @@ func auditOf(id shard.ID, shards uint32) shard.Request {
 	}
 }
 
-// auditFilter says which changes are wanted; "" all.
+// auditFilter selects changes; "" matches all.
 type auditFilter struct {
 	namespace, policy, key string
 	count                  int

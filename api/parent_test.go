@@ -43,7 +43,7 @@ func TestParentsAreDecidedTogetherWithTheirChildren(t *testing.T) {
 	}
 }
 
-// The caller knows the entries it has named, and no others: their actual costs are enough.
+// The caller knows only the entries that it has named: their actual costs are enough.
 func TestActualCostsReachTheParents(t *testing.T) {
 	entries, err := withParents(familyPolicies(), []shard.Entry{{Policy: "product", Key: "eu/acme/x", Cost: 5},
 		{Policy: "product", Key: "eu/acme/y", Cost: 5}, {Policy: "per-ip", Key: "k", Cost: 1}})
@@ -64,10 +64,35 @@ func TestActualCostsReachTheParents(t *testing.T) {
 			t.Errorf("%v: taken as %v", wrong, got)
 		}
 	}
-	// When the policies have changed since, a cost for each of all entries is always right, and one for each of fewer may
-	// not be.
-	if got, err := actualCosts(testPolicies(), entries, []uint64{1, 1, 1}); err == nil {
-		t.Errorf("without parents: %v", got)
+}
+
+// A parent that is removed while a hold is open is charged as before: the hold can still be settled.
+func TestActualCostsReachParentsThatAreGone(t *testing.T) {
+	e := func(policy, key string, cost uint64) shard.Entry {
+		return shard.Entry{Policy: policy, Key: key, Cost: cost}
+	}
+	for _, own := range [][]shard.Entry{
+		{e("product", "eu/acme/x", 5)},
+		{e("product", "eu/acme/x", 5), e("product", "eu/acme/y", 6), e("per-ip", "k", 1), e("product", "us/acme/x", 7)},
+		{e("vendor", "eu/acme", 2), e("product", "eu/acme/x", 3)},
+		{e("product", "eu/acme/x", 3), e("world", "eu", 2)},
+	} {
+		entries, err := withParents(familyPolicies(), own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		actual := []uint64{9, 0, 4, 1}[:len(own)]
+		want, err := actualCosts(familyPolicies(), entries, actual)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := actualCosts(testPolicies(), entries, actual); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%+v: %v, %v; with their parents %v", own, got, err, want)
+		}
+	}
+	unclear := []shard.Entry{e("product", "eu/acme", 3), e("other", "eu/x", 4), e("world", "eu", 3)}
+	if got, err := actualCosts(testPolicies(), unclear, []uint64{1, 1}); err == nil {
+		t.Errorf("nobody can tell who was below the parent: %v", got)
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// PolicyMessages is a set as messages, in alphabetical order.
+// PolicyMessages translates a set into messages, in alphabetical order.
 func PolicyMessages(set *policy.Set) []*stintv1.Policy {
 	var messages []*stintv1.Policy
 	for _, name := range set.Names() {
@@ -32,8 +32,11 @@ func policyOf(p *policy.Policy) *stintv1.Policy {
 	if p.DenyCache != 0 {
 		m.DenyCache = durationOf(p.DenyCache)
 	}
-	if p.OnExpire != policy.OnExpireCancel { // what is usual stays unsaid, as in a file
+	if p.OnExpire != policy.OnExpireCancel { // defaults are left out, as in a file
 		m.OnExpire = stintv1.OnExpire(p.OnExpire)
+	}
+	if p.UnknownKey == policy.UnknownKeyDeny {
+		m.UnknownKey = stintv1.UnknownKey_UNKNOWN_KEY_DENY
 	}
 	if p.OnChange != policy.AsIs {
 		m.OnChange = stintv1.OnChange(p.OnChange) + stintv1.OnChange_ON_CHANGE_AS_IS
@@ -70,7 +73,10 @@ func lockoutMessage(l *policy.Lockout) *stintv1.Lockout {
 }
 
 func limitOf(l *policy.Limit) *stintv1.Limit {
-	m := &stintv1.Limit{Name: l.Name, Quota: l.Quota, Unit: l.Unit, Shadow: l.Shadow}
+	m := &stintv1.Limit{Name: l.Name, Unit: l.Unit, Shadow: l.Shadow, Reason: l.Reason}
+	if l.Algorithm != limit.Unlimited {
+		m.Quota = &l.Quota
+	}
 	period := durationOf(l.Period)
 	switch l.Algorithm {
 	case limit.FixedWindow:
@@ -105,7 +111,7 @@ func fixedWindow(period limit.Span, anchor stintv1.Anchor) *stintv1.Limit_FixedW
 		FixedWindow: &stintv1.FixedWindow{Period: durationOf(period), Anchor: anchor}}
 }
 
-// calendarMessage has the numbers of limit.Unit for its own.
+// calendarMessage relies on equal numbers in stintv1.Unit and limit.Unit.
 func calendarMessage(c *limit.Cycle) *stintv1.Calendar {
 	return &stintv1.Calendar{Unit: stintv1.Unit(c.Unit), TimeZone: c.Zone.String(), AnchorDay: uint32(c.AnchorDay),
 		WeekStart: uint32(c.WeekStart), Every: uint32(c.Every)}

@@ -17,8 +17,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// PoliciesOf makes a set of messages, with the checks that a policies file gets. The error is a *shard.Error that names
-// every field at fault, as in "policies.login.limits[0].quota".
+// PoliciesOf makes a set from messages, with the checks of a policies file. The error is a *shard.Error that names every
+// wrong field, as in "policies.login.limits[0].quota".
 func PoliciesOf(messages []*stintv1.Policy) (*policy.Set, error) {
 	var r policyReader
 	policies := make([]*policy.Policy, len(messages))
@@ -36,8 +36,8 @@ func PoliciesOf(messages []*stintv1.Policy) (*policy.Set, error) {
 	return set, err
 }
 
-// PolicyFrom reads one policy that a server has sent, which has checked it: nothing is asked of it but that it can be
-// read. The policy is in no Set, so it cannot be resolved.
+// PolicyFrom reads one policy that a server has sent. The server has checked it, so the only error is a message that
+// cannot be read. The policy is in no Set, so it cannot be resolved.
 func PolicyFrom(m *stintv1.Policy) (*policy.Policy, error) {
 	var r policyReader
 	p := r.policy(0, m)
@@ -47,8 +47,8 @@ func PolicyFrom(m *stintv1.Policy) (*policy.Policy, error) {
 	return p, nil
 }
 
-// limitsFrom reads the limits that a request brings along, with the checks that those of a policy get. The path is that of
-// the message they are in, as "entries[0]". The error is a *shard.Error that names the field.
+// limitsFrom reads the limits that a request brings along, with the checks of a policy's limits. path is the path of the
+// message that contains them, such as "entries[0]". The error is a *shard.Error that names the field.
 func limitsFrom(path string, messages []*stintv1.Limit) ([]policy.Limit, error) {
 	var r policyReader
 	limits := make([]policy.Limit, len(messages))
@@ -64,7 +64,7 @@ func limitsFrom(path string, messages []*stintv1.Limit) ([]policy.Limit, error) 
 	return limits, nil
 }
 
-// problemsToldMax keeps an error within the size of a header, which gRPC sends it in.
+// problemsToldMax keeps an error within the size of a header, in which gRPC sends it.
 const problemsToldMax = 20
 
 func policyError(problems []policy.Problem) error {
@@ -82,7 +82,7 @@ func policyError(problems []policy.Problem) error {
 	return &shard.Error{Code: shard.Invalid, Message: strings.Join(told, "; ")}
 }
 
-// policyReader turns messages into policies. It looks at what only a message can say wrong; policy.Build does the rest.
+// policyReader turns messages into policies. It checks only what is specific to messages; policy.Build checks the rest.
 type policyReader struct{ problems []policy.Problem }
 
 func (r *policyReader) fail(path, format string, args ...any) {
@@ -97,7 +97,9 @@ func (r *policyReader) policy(i int, m *stintv1.Policy) *policy.Policy {
 	p := &policy.Policy{Name: m.GetName(), DefaultTier: m.GetDefaultTier(), Security: m.GetSecurity(),
 		Shadow: m.GetShadow(), Headers: slices.Clone(m.GetHeaders()), Reason: m.GetReason(),
 		Retention: policy.DefaultRetention, CountDenied: m.GetCountDenied(), Parent: m.GetParent(),
-		OnExpire: r.onExpire(path+".on_expire", m.GetOnExpire()), OnChange: r.onChange(path+".on_change", m.GetOnChange())}
+		UnknownKey: meaning(r, path+".unknown_key", m.GetUnknownKey(), unknownKeyOf),
+		OnExpire:   meaning(r, path+".on_expire", m.GetOnExpire(), onExpireOf),
+		OnChange:   meaning(r, path+".on_change", m.GetOnChange(), onChangeOf)}
 	if l := m.GetLockout(); l != nil {
 		p.Lockout = r.lockout(path+".lockout", l)
 	}
@@ -119,7 +121,7 @@ func (r *policyReader) policy(i int, m *stintv1.Policy) *policy.Policy {
 	return p
 }
 
-// tierLimitsFrom reads what a tier or an override changes, by the name of the limit.
+// tierLimitsFrom reads the changes of a tier or an override, by the name of the limit.
 func tierLimitsFrom(messages map[string]*stintv1.TierLimit) map[string]policy.TierLimit {
 	limits := make(map[string]policy.TierLimit, len(messages))
 	for name, m := range messages {
@@ -132,33 +134,43 @@ func tierLimitsFrom(messages map[string]*stintv1.TierLimit) map[string]policy.Ti
 	return limits
 }
 
-func (r *policyReader) onExpire(path string, e stintv1.OnExpire) policy.OnExpire {
-	switch e {
-	case stintv1.OnExpire_ON_EXPIRE_UNSPECIFIED, stintv1.OnExpire_ON_EXPIRE_CANCEL:
-	case stintv1.OnExpire_ON_EXPIRE_COMMIT:
-		return policy.OnExpireCommit
-	default:
-		r.fail(path, "%d is none", e)
+// These maps translate the enums of a policy. The unspecified value comes first.
+var (
+	onExpireOf = map[stintv1.OnExpire]policy.OnExpire{
+		stintv1.OnExpire_ON_EXPIRE_UNSPECIFIED: policy.OnExpireCancel,
+		stintv1.OnExpire_ON_EXPIRE_CANCEL:      policy.OnExpireCancel,
+		stintv1.OnExpire_ON_EXPIRE_COMMIT:      policy.OnExpireCommit,
 	}
-	return policy.OnExpireCancel
+	unknownKeyOf = map[stintv1.UnknownKey]policy.UnknownKey{
+		stintv1.UnknownKey_UNKNOWN_KEY_UNSPECIFIED: policy.UnknownKeyAllow,
+		stintv1.UnknownKey_UNKNOWN_KEY_ALLOW:       policy.UnknownKeyAllow,
+		stintv1.UnknownKey_UNKNOWN_KEY_DENY:        policy.UnknownKeyDeny,
+	}
+	onChangeOf = map[stintv1.OnChange]policy.OnChange{
+		stintv1.OnChange_ON_CHANGE_UNSPECIFIED:  policy.AsIs,
+		stintv1.OnChange_ON_CHANGE_AS_IS:        policy.AsIs,
+		stintv1.OnChange_ON_CHANGE_PROPORTIONAL: policy.Proportional,
+		stintv1.OnChange_ON_CHANGE_ADDITIVE:     policy.Additive,
+		stintv1.OnChange_ON_CHANGE_RESET:        policy.Restart,
+	}
+	anchorOf = map[stintv1.Anchor]limit.Algorithm{
+		stintv1.Anchor_ANCHOR_UNSPECIFIED: limit.FixedWindow,
+		stintv1.Anchor_ANCHOR_EPOCH:       limit.FixedWindow,
+		stintv1.Anchor_ANCHOR_FIRST_HIT:   limit.FixedWindowFirstHit,
+	}
+)
+
+// meaning translates an enum value. An unknown value is a problem, and is read as if it were unspecified.
+func meaning[E ~int32, M any](r *policyReader, path string, sent E, of map[E]M) M {
+	known, ok := of[sent]
+	if !ok {
+		r.fail(path, "%d is none", sent)
+		return of[0]
+	}
+	return known
 }
 
-func (r *policyReader) onChange(path string, c stintv1.OnChange) policy.OnChange {
-	switch c {
-	case stintv1.OnChange_ON_CHANGE_UNSPECIFIED, stintv1.OnChange_ON_CHANGE_AS_IS:
-	case stintv1.OnChange_ON_CHANGE_PROPORTIONAL:
-		return policy.Proportional
-	case stintv1.OnChange_ON_CHANGE_ADDITIVE:
-		return policy.Additive
-	case stintv1.OnChange_ON_CHANGE_RESET:
-		return policy.Restart
-	default:
-		r.fail(path, "%d is none", c)
-	}
-	return policy.AsIs
-}
-
-// lockout reads a ladder. What the message leaves out is as in a file.
+// lockout reads a ladder, with the defaults of a policies file.
 func (r *policyReader) lockout(path string, m *stintv1.Lockout) *policy.Lockout {
 	l := policy.DefaultLockout(r.span(path+".base", m.GetBase()))
 	l.After, l.OnDenied, l.StepDown = m.GetAfter(), m.GetOnDenied(), m.GetStepDown()
@@ -175,11 +187,13 @@ func (r *policyReader) lockout(path string, m *stintv1.Lockout) *policy.Lockout 
 }
 
 func (r *policyReader) limit(path string, m *stintv1.Limit) policy.Limit {
-	l := policy.Limit{Name: m.GetName(), Unit: m.GetUnit(), Shadow: m.GetShadow()}
-	l.Quota = m.GetQuota()
+	l := policy.Limit{Name: m.GetName(), Unit: m.GetUnit(), Shadow: m.GetShadow(), Reason: m.GetReason()}
+	if l.Quota = m.GetQuota(); m.GetUnlimited() == nil && (m == nil || m.Quota == nil) {
+		r.fail(path+".quota", "is missing: 0 would deny everything")
+	}
 	switch a := m.GetAlgorithm().(type) {
 	case *stintv1.Limit_FixedWindow:
-		l.Algorithm = r.anchor(path+".fixed_window.anchor", a.FixedWindow.GetAnchor())
+		l.Algorithm = meaning(r, path+".fixed_window.anchor", a.FixedWindow.GetAnchor(), anchorOf)
 		l.Period = r.span(path+".fixed_window.period", a.FixedWindow.GetPeriod())
 	case *stintv1.Limit_SlidingWindow:
 		l.Algorithm = limit.SlidingWindow
@@ -212,7 +226,7 @@ func (r *policyReader) limit(path string, m *stintv1.Limit) policy.Limit {
 	return l
 }
 
-// cycle reads the periods of a calendar. A unit has the number of limit.Unit.
+// cycle reads the period of a calendar limit. Units have the same numbers as in limit.Unit.
 func (r *policyReader) cycle(path string, m *stintv1.Calendar) *limit.Cycle {
 	unit := m.GetUnit()
 	if unit < stintv1.Unit_UNIT_MINUTE || unit > stintv1.Unit_UNIT_YEAR {
@@ -245,18 +259,7 @@ func (r *policyReader) small(path string, n, most uint32) uint32 {
 	return n
 }
 
-func (r *policyReader) anchor(path string, a stintv1.Anchor) limit.Algorithm {
-	switch a {
-	case stintv1.Anchor_ANCHOR_UNSPECIFIED, stintv1.Anchor_ANCHOR_EPOCH:
-	case stintv1.Anchor_ANCHOR_FIRST_HIT:
-		return limit.FixedWindowFirstHit
-	default:
-		r.fail(path, "%d is no anchor", a)
-	}
-	return limit.FixedWindow
-}
-
-// span reads a duration as a policies file could say it.
+// span reads a duration that a policies file could contain.
 func (r *policyReader) span(path string, d *durationpb.Duration) limit.Span {
 	length := d.AsDuration()
 	switch {

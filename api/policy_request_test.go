@@ -15,7 +15,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// limitMessages reads limits as a request has them.
+// limitMessages reads limits in the form that they have in a request.
 func limitMessages(t *testing.T, limits string) []*stintv1.Limit {
 	t.Helper()
 	var p stintv1.Policy
@@ -25,7 +25,7 @@ func limitMessages(t *testing.T, limits string) []*stintv1.Limit {
 	return p.Limits
 }
 
-// What a request brings along is read as what a policy has, with the same zone for the same name.
+// Limits of a request are read as those of a policy, with one shared zone per name.
 func TestLimitsOfARequest(t *testing.T) {
 	const text = `{"name":"month","quota":"5","calendar":{"unit":"UNIT_MONTH","timeZone":"America/New_York"}},` +
 		`{"name":"open","quota":"2","unit":"jobs","shadow":true,"concurrency":{}}`
@@ -52,8 +52,9 @@ func TestWrongLimitsOfARequestAreRefused(t *testing.T) {
 	for _, c := range []struct{ limits, field, message string }{
 		{``, "entries[1].limits", "must not be empty"},
 		{`{"name":"a","quota":"5"}`, "entries[1].limits[0]", "needs an algorithm"},
-		{`{"name":"a","quota":"0","lifetime":{}}`, "entries[1].limits[0].quota",
-			"must be at least 1: a quota of 0 would admit nothing, ever"},
+		{`{"name":"a","lifetime":{}}`, "entries[1].limits[0].quota", "is missing: 0 would deny everything"},
+		{`{"name":"a","quota":"1","reason":"a\u0007b","lifetime":{}}`, "entries[1].limits[0].reason",
+			"must be valid UTF-8 without control characters"},
 		{`{"name":"a","quota":"1","lifetime":{}},{"name":"a","quota":"1","lifetime":{}}`, "entries[1].limits[1].name",
 			"limits[0] is named a too"},
 		{`{"quota":"1","lifetime":{}}`, "entries[1].limits[0].name", "is missing"},
@@ -71,7 +72,7 @@ func TestWrongLimitsOfARequestAreRefused(t *testing.T) {
 	}
 }
 
-// One policy of a server can be read without those that it names.
+// One policy from a server can be read without the policies that it names.
 func TestPolicyFromAMessage(t *testing.T) {
 	p, err := PolicyFrom(&stintv1.Policy{Name: "child", Parent: "elsewhere",
 		Limits: limitMessages(t, `{"name":"a","quota":"1","lifetime":{}}`)})
@@ -80,7 +81,8 @@ func TestPolicyFromAMessage(t *testing.T) {
 	}
 }
 
-// FuzzPoliciesOf: no message panics, and what is accepted can be kept as a file and be told as the same messages.
+// FuzzPoliciesOf checks that no message panics, and that accepted policies survive a file and come back as the same
+// messages.
 func FuzzPoliciesOf(f *testing.F) {
 	for _, file := range []string{"../policy/dev.yaml", "../policy/testdata/every_field.yaml"} {
 		text, err := os.ReadFile(file)

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
@@ -14,14 +15,15 @@ const noteBytesMax = 512
 
 // policyService answers stint.v1.PolicyService.
 type policyService struct {
-	revision func() *policy.Revision // nil: none is known
-	cluster  ClusterAdmin            // nil: there is none to ask
-	decider  Decider                 // overrides are kept beside the counts of their keys
+	revision func() *policy.Revision // nil: none known
+	cluster  ClusterAdmin            // nil: not known yet
+	decider  Decider                 // overrides are stored beside the counters of their keys
 }
 
 func (s policyService) register(d *doors) {
 	unary(d, stintv1connect.PolicyServiceListProcedure, s.list, readOnly)
 	unary(d, stintv1connect.PolicyServiceApplyProcedure, s.apply)
+	unary(d, stintv1connect.PolicyServiceHistoryProcedure, s.history, readOnly)
 	unary(d, stintv1connect.PolicyServicePutOverrideProcedure, s.putOverride)
 	unary(d, stintv1connect.PolicyServiceDeleteOverrideProcedure, s.deleteOverride)
 }
@@ -36,10 +38,14 @@ func (s policyService) list(context.Context, *stintv1.ListPoliciesRequest) (*sti
 	return &stintv1.ListPoliciesResponse{Policies: PolicyMessages(revision.Set), Version: revision.Version}, nil
 }
 
-// apply compares with what this node knows to be in force, which may be a moment old; expected_version is compared with
-// what is in force.
+// apply compares the new policies with those that this node knows, which may be slightly out of date, and
+// expected_version with the version in force.
 func (s policyService) apply(ctx context.Context, m *stintv1.ApplyRequest) (*stintv1.ApplyResponse, error) {
 	set, err := applySet(m)
+	if err != nil {
+		return nil, err
+	}
+	who, err := actor(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -57,9 +63,26 @@ func (s policyService) apply(ctx context.Context, m *stintv1.ApplyRequest) (*sti
 	if s.cluster == nil {
 		return nil, errNoCluster
 	}
-	response.Version, response.PendingShards, err = s.cluster.Apply(ctx, set, m.ExpectedVersion, m.Note)
+	response.Version, response.PendingShards, err = s.cluster.Apply(ctx, set, m.ExpectedVersion, who, m.Note)
 	if err != nil {
 		return nil, err
+	}
+	return response, nil
+}
+
+// history lists the versions of the policies, newest first.
+func (s policyService) history(ctx context.Context, _ *stintv1.PolicyHistoryRequest) (*stintv1.PolicyHistoryResponse, error) {
+	if s.cluster == nil {
+		return nil, errNoCluster
+	}
+	changes, err := s.cluster.PolicyHistory(ctx)
+	if err != nil {
+		return nil, err
+	}
+	response := &stintv1.PolicyHistoryResponse{}
+	for _, c := range slices.Backward(changes) {
+		response.Versions = append(response.Versions, &stintv1.PolicyVersion{Version: c.Version, At: timestampOf(c.At),
+			Actor: c.Actor, Note: c.Note})
 	}
 	return response, nil
 }
@@ -99,7 +122,7 @@ func (s policyService) deleteOverride(
 	return &stintv1.DeleteOverrideResponse{Deleted: d.Index > 0}, nil
 }
 
-// applySet translates and validates.
+// applySet translates and validates the policies.
 func applySet(m *stintv1.ApplyRequest) (*policy.Set, error) {
 	if problem := noteProblem(m.Note); problem != "" {
 		return nil, shard.Invalidf("note", "%s", problem)
@@ -107,10 +130,17 @@ func applySet(m *stintv1.ApplyRequest) (*policy.Set, error) {
 	if len(m.Policies) == 0 { // a forgotten field looks the same, and would end every policy
 		return nil, shard.Invalidf("policies", "are missing: a set has at least one")
 	}
-	return PoliciesOf(m.Policies)
+	set, err := PoliciesOf(m.Policies)
+	if err != nil {
+		return nil, err
+	}
+	if path, problem := set.Mistake(); problem != "" {
+		return nil, shard.Invalidf(path, "%s", problem)
+	}
+	return set, nil
 }
 
-// VersionConflict is the error of an Apply that expected another version than the one in force.
+// VersionConflict returns the error of an Apply that expected another version than the one in force.
 func VersionConflict(expected, inForce uint64) error {
 	return &shard.Error{Code: shard.Conflict, Field: "expected_version", Message: fmt.Sprintf(
 		"version %d was expected, and version %d is in force; nothing was changed", expected, inForce)}

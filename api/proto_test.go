@@ -7,10 +7,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// FuzzProtoWriter: whatever is in an answer, it is written as the library writes it, up to the order of a map.
+// FuzzProtoWriter checks that any answer is written as the library writes it, up to the order of a map.
 func FuzzProtoWriter(f *testing.F) { fuzzAnswers(f, sameProto) }
 
-// Every field is written: this fails when a message has a new one that the writer does not know.
+// Every field is written: this fails when a message has a new field that the writer does not know.
 func TestEveryFieldOfAnAnswerIsWrittenInBinary(t *testing.T) {
 	eachFullAnswer(func(m proto.Message) {
 		sameProto(t, m)

@@ -11,9 +11,9 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
-// marshalProto writes what the library writes. The answers to checks have a writer of their own, as in JSON: the library
-// measures each message before it writes it, and finds out at each field what it is. What that writer does not know how to
-// write is left to the library.
+// marshalProto writes the same bytes as the library. Answers to checks have their own writer, as in JSON: the library
+// measures each message before it writes it, and looks up the kind of each field. Messages that this writer does not know
+// are left to the library.
 func marshalProto(b []byte, m proto.Message) ([]byte, error) {
 	w := protoWriter{b: b}
 	switch m := m.(type) {
@@ -30,10 +30,11 @@ func marshalProto(b []byte, m proto.Message) ([]byte, error) {
 	return w.b, nil
 }
 
-// protoWriter appends messages in binary. A new field of theirs must be added here: a test compares with the library.
+// protoWriter appends messages in binary. A new field of theirs must be added here; a test compares the output with the
+// library's.
 type protoWriter struct {
 	b      []byte
-	unsure bool // what was written is not to be used
+	unsure bool // the output must not be used
 }
 
 func (w *protoWriter) checkResponse(m *stintv1.CheckResponse) {
@@ -132,13 +133,13 @@ func (w *protoWriter) position(field protowire.Number, m *stintv1.Position) {
 	w.end(at)
 }
 
-// begin opens a message inside another, and returns where it begins: behind one byte for its length.
+// begin opens a nested message and returns the start of its content, behind one byte for the length.
 func (w *protoWriter) begin(field protowire.Number) (at int) {
 	w.b = append(protowire.AppendTag(w.b, field, protowire.BytesType), 0)
 	return len(w.b)
 }
 
-// end writes the length of what came after begin, and moves that along if the length takes more than its byte.
+// end writes the length of the content since begin, and moves the content if the length takes more than one byte.
 func (w *protoWriter) end(at int) {
 	size := len(w.b) - at
 	if more := protowire.SizeVarint(uint64(size)) - 1; more > 0 {
@@ -148,7 +149,7 @@ func (w *protoWriter) end(at int) {
 	protowire.AppendVarint(w.b[:at-1], uint64(size))
 }
 
-// The functions below write nothing for the zero value, as the format has it.
+// The functions below write nothing for a zero value, as the format requires.
 
 func (w *protoWriter) bool(field protowire.Number, v bool) {
 	if v {
@@ -168,7 +169,7 @@ func (w *protoWriter) text(field protowire.Number, v string) {
 	}
 }
 
-// element is a text of a list, in which the empty one counts.
+// element writes a text of a list, where an empty text counts.
 func (w *protoWriter) element(field protowire.Number, v string) {
 	w.unsure = w.unsure || !utf8.ValidString(v)
 	w.b = protowire.AppendString(protowire.AppendTag(w.b, field, protowire.BytesType), v)
@@ -186,7 +187,7 @@ func (w *protoWriter) wait(field protowire.Number, m *durationpb.Duration) {
 	}
 }
 
-// seconds is an instant or a wait that is there: both are messages of seconds and nanoseconds.
+// seconds writes an instant or a wait: both are messages of seconds and nanoseconds.
 func (w *protoWriter) seconds(field protowire.Number, seconds int64, nanos int32) {
 	at := w.begin(field)
 	w.uint64(1, uint64(seconds))

@@ -1,9 +1,13 @@
 package api
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -28,7 +32,7 @@ func aCheck() *stintv1.CheckRequest {
 	return &stintv1.CheckRequest{Entries: []*stintv1.Entry{{Policy: "per-ip", Key: "203.0.113.7"}}}
 }
 
-// throughBothDoors runs a test of gRPC against connect and against grpc-go.
+// throughBothDoors runs a gRPC test against connect and against grpc-go.
 func throughBothDoors(t *testing.T, test func(*testing.T, *world, *grpc.ClientConn)) {
 	t.Helper()
 	t.Run("connect", func(t *testing.T) { w := newWorld(t); test(t, w, w.dial(strings.TrimPrefix(w.url, "http://"))) })
@@ -67,18 +71,91 @@ func TestEveryProtocolAnswersACheck(t *testing.T) {
 	}
 }
 
-// A compressed body could be a thousand times as large as the bound once it is unpacked.
-func TestNothingIsCompressed(t *testing.T) {
+// Packed requests are read in every protocol. Large answers are packed for clients that accept it, small ones are not.
+func TestGzip(t *testing.T) {
 	w := newWorld(t)
-	client := stintv1connect.NewLimitServiceClient(http.DefaultClient, w.url, connect.WithSendGzip())
-	if _, err := client.Check(t.Context(), connect.NewRequest(aCheck())); connect.CodeOf(err) != connect.CodeUnimplemented {
-		t.Errorf("a compressed request: %v", err)
+	batch := &stintv1.CheckBatchRequest{}
+	for range 200 {
+		batch.Checks = append(batch.Checks, aCheck())
 	}
-	client = stintv1connect.NewLimitServiceClient(http.DefaultClient, w.url) // accepts gzip
-	response, err := client.Check(t.Context(), connect.NewRequest(aCheck()))
-	if err != nil || response.Header().Get("Content-Encoding") != "" {
-		t.Errorf("the answer to a client that accepts gzip: %v, %v", response, err)
+	for name, option := range map[string]connect.ClientOption{"connect": connect.WithProtoJSON(), "grpc-web": connect.WithGRPCWeb()} {
+		client := stintv1connect.NewLimitServiceClient(http.DefaultClient, w.url, connect.WithSendGzip(), option)
+		small, err := client.Check(t.Context(), connect.NewRequest(aCheck()))
+		if err != nil || !small.Msg.GetDecision().GetAllowed() || small.Header().Get("Content-Encoding") != "" {
+			t.Errorf("%s: a packed request: %v, %v", name, small, err)
+		}
+		large, err := client.CheckBatch(t.Context(), connect.NewRequest(batch))
+		if err != nil || len(large.Msg.Results) != 200 {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if name == "connect" && large.Header().Get("Content-Encoding") != "gzip" {
+			t.Errorf("a large answer is not packed: %v", large.Header())
+		}
 	}
+	throughBothDoors(t, func(t *testing.T, w *world, conn *grpc.ClientConn) {
+		var response stintv1.CheckBatchResponse
+		err := conn.Invoke(t.Context(), stintv1connect.LimitServiceCheckBatchProcedure, batch, &response, grpc.UseCompressor("gzip"))
+		if err != nil || len(response.Results) != 200 {
+			t.Errorf("%d outcomes, %v", len(response.Results), err)
+		}
+	})
+}
+
+// A small answer that is packed for the lane's clients, and one for a client that refuses gzip by name.
+func TestWantsPacked(t *testing.T) {
+	large := make([]byte, answerPackedFrom)
+	for header, want := range map[string]bool{"": false, "gzip": true, "br, GZIP;q=0.5": true, "gzip;q=0": false, "gzip; q=0.000, br": false, "x-gzip": false} {
+		r := httptest.NewRequest("POST", "/", nil)
+		if header != "" {
+			r.Header.Set("Accept-Encoding", header)
+		}
+		if got := wantsPacked(r, large); got != want || wantsPacked(r, large[1:]) {
+			t.Errorf("%q: %v", header, got)
+		}
+	}
+}
+
+// The unpacked size of a few packed bytes has the bound of a body, and takes no more memory than that.
+func TestAGzipBombIsRefused(t *testing.T) {
+	w := newWorld(t)
+	var bomb bytes.Buffer
+	packer := gzip.NewWriter(&bomb)
+	packer.Write([]byte(`{"entries":[{"policy":"per-ip","key":"`))
+	for range 64 {
+		packer.Write(bytes.Repeat([]byte{'k'}, 1<<20))
+	}
+	packer.Close()
+	r, _ := http.NewRequestWithContext(t.Context(), "POST", w.url+stintv1connect.LimitServiceCheckProcedure, &bomb)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Content-Encoding", "gzip")
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, _ := io.ReadAll(response.Body)
+	if e, _ := readError(t, string(body)); response.StatusCode != 400 || e.Code != "invalid_argument" || !strings.Contains(e.Message, "at most 1048576 bytes") {
+		t.Errorf("got %d %s", response.StatusCode, body)
+	}
+	if n := len(w.decider.requests()); n > 0 {
+		t.Errorf("%d requests were decided", n)
+	}
+}
+
+func TestAGzipBombIsRefusedOverGRPC(t *testing.T) {
+	throughBothDoors(t, func(t *testing.T, w *world, conn *grpc.ClientConn) {
+		bomb := aCheck()
+		bomb.Entries[0].Key = strings.Repeat("k", 64<<20)
+		var response stintv1.CheckResponse
+		err := conn.Invoke(t.Context(), stintv1connect.LimitServiceCheckProcedure, bomb, &response, grpc.UseCompressor("gzip"),
+			grpc.MaxCallSendMsgSize(1<<30))
+		if code := status.Code(err); code != codes.InvalidArgument && code != codes.ResourceExhausted {
+			t.Errorf("got %v", err)
+		}
+		if n := len(w.decider.requests()); n > 0 {
+			t.Errorf("%d requests were decided", n)
+		}
+	})
 }
 
 func TestGRPCClient(t *testing.T) { throughBothDoors(t, testGRPCClient) }
@@ -173,7 +250,7 @@ func TestReflectionListsTheServices(t *testing.T) {
 func testReflectionListsTheServices(t *testing.T, _ *world, conn *grpc.ClientConn) {
 	want := []string{"grpc.health.v1.Health", "stint.v1.ClusterService", "stint.v1.LimitService", "stint.v1.ObserveService",
 		"stint.v1.PolicyService"}
-	// Both versions have the same messages; grpcurl and others still ask for the older one.
+	// Both versions have the same messages; grpcurl and others still use the older one.
 	for _, version := range []string{"v1", "v1alpha"} {
 		stream, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
 			"/grpc.reflection."+version+".ServerReflection/ServerReflectionInfo")
@@ -241,7 +318,7 @@ func TestJSONOfACheck(t *testing.T) {
 			`"key":"203.0.113.7","quota":"100","used":"100","held":"0","remaining":"0","granted":"0",` +
 			`"windowStart":"2026-11-21T12:00:00Z","resetAt":"2026-11-21T12:01:00Z","retryAfter":"59.750001s",` +
 			`"allowed":false,"shadow":false,"lockoutLevel":0,"unlimited":false}],"deniedBy":["per-ip/minute"],` +
-			`"reason":"","retryAfter":"59.750001s","decidedAt":"2026-11-21T12:00:00.250Z","headers":{},"holdId":"",` +
+			`"reason":"","retryAfter":"59.750001s","decidedAt":"2026-11-21T12:00:00.250Z","headers":{"Retry-After":"60"},"holdId":"",` +
 			`"replayed":false,"shadowDenied":false,"positions":[{"shard":3,"epoch":"17","seq":"99"}],"explanation":""}}`},
 	} {
 		w.decider.decide = c.decide
@@ -270,7 +347,7 @@ func TestPoliciesAreListed(t *testing.T) {
 	}
 	api := response.Policies[0]
 	b := api.Limits[0].GetTokenBucket()
-	if api.Limits[0].Quota != 5 || b.GetRefill() != 2 || b.GetPer().Seconds != 1 || b.Initial != nil {
+	if api.Limits[0].GetQuota() != 5 || b.GetRefill() != 2 || b.GetPer().Seconds != 1 || b.Initial != nil {
 		t.Errorf("burst: %v", api.Limits[0])
 	}
 	if s := api.Limits[1].GetSlidingWindow(); s.GetPeriod().Seconds != 86400 || s.GetBucket().Seconds != 60 {

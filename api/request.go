@@ -10,14 +10,14 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Bounds on what arrives (DESIGN.md, section 8).
+// Bounds on requests (R23).
 const (
 	idBytesMax = 64
 	entriesMax = 32
 	checksMax  = 1000
 )
 
-// checkRequest translates and validates. It reads nothing but its arguments; the error names the field at fault.
+// checkRequest translates and validates a check. It reads only its arguments. The error names the wrong field.
 func checkRequest(policies *policy.Set, m *stintv1.CheckRequest) (shard.Request, error) {
 	op, err := opOf(m.GetMode())
 	if err != nil {
@@ -28,7 +28,7 @@ func checkRequest(policies *policy.Set, m *stintv1.CheckRequest) (shard.Request,
 	}
 	r, err := entriesRequest(policies, op, m.GetNamespace(), m.GetEntries())
 	if err == nil && op == shard.Partial && len(r.Entries) > len(m.GetEntries()) {
-		// Each entry would take what it has room for: a child more than its parent has granted.
+		// Each entry would take the part that fits, so a child could take more than its parent has granted.
 		err = shard.Invalidf("mode", "MODE_PARTIAL takes from each key by itself, and an entry's policy has a parent, which is "+
 			"decided together with it")
 	}
@@ -78,6 +78,7 @@ func entriesRequest(
 		}
 	}
 	r.Entries, err = withParents(policies, r.Entries)
+	r.Revision = policies.Version()
 	return r, err
 }
 
@@ -118,8 +119,8 @@ func entryProblem(m *stintv1.Entry) (field, problem string) {
 	return "", ""
 }
 
-// repeated finds an entry of the same policy and key; -1 none. Two would charge the limits of one key one after the
-// other, and the answer could not tell them apart.
+// repeated returns the index of an entry with the same policy and key; -1: none. Two such entries would charge the same
+// limits one after the other, and the answer could not tell them apart.
 func repeated(before []shard.Entry, e shard.Entry) int {
 	for i := range before {
 		if before[i].Key == e.Key && before[i].Policy == e.Policy {
@@ -160,7 +161,7 @@ func lengthProblem(text string, bytesMax int) string {
 	return ""
 }
 
-// renamed gives the field of an error another name.
+// renamed returns an error with another field name.
 func renamed(err error, name func(string) string) error {
 	var failure *shard.Error
 	if !errors.As(err, &failure) || failure.Field == "" {

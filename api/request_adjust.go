@@ -14,10 +14,10 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// changed is what all requests have in common by which a person changes what a key has used, or may use.
+// changed has the fields that all requests of a person share that change what a key has used or may use.
 type changed struct{ namespace, policy, key, note, id, actor string }
 
-// adjustment begins the request of a change. It needs an Op, and what that is done with.
+// adjustment begins the request of a change. The caller adds the Op and its arguments.
 func (c changed) adjustment() (shard.Request, error) {
 	for _, field := range [...]struct{ name, problem string }{
 		{"policy", policy.NameProblem(c.policy)},
@@ -48,7 +48,7 @@ func noteProblem(note string) string {
 	return ""
 }
 
-// adjustRequest translates and validates, as checkRequest does. The actor goes to the audit log.
+// adjustRequest translates and validates an adjustment. The actor goes to the audit log.
 func adjustRequest(m *stintv1.AdjustRequest, actor string) (shard.Request, error) {
 	r, err := changed{m.Namespace, m.Policy, m.Key, m.Note, m.IdempotencyId, actor}.adjustment()
 	if err != nil {
@@ -87,10 +87,10 @@ func adjustRequest(m *stintv1.AdjustRequest, actor string) (shard.Request, error
 	return r, nil
 }
 
-// overrideLimitsMax is how many limits a policy can have.
+// overrideLimitsMax is the largest number of limits in a policy.
 const overrideLimitsMax = 16
 
-// putOverrideRequest translates and validates. Whether the policy has the tier and the limits, the shard says.
+// putOverrideRequest translates and validates an override. The shard checks that the policy has the tier and the limits.
 func putOverrideRequest(m *stintv1.PutOverrideRequest, actor string) (shard.Request, error) {
 	r, err := changed{m.Namespace, m.Policy, m.Key, m.Note, m.IdempotencyId, actor}.adjustment()
 	if err != nil {
@@ -130,12 +130,12 @@ func deleteOverrideRequest(m *stintv1.DeleteOverrideRequest, actor string) (shar
 	return r, err
 }
 
-// ofAdjust names a field as the requests have it that are about one policy and key: those stand in no list of entries.
+// ofAdjust shortens the field of an error for requests about one policy and key, which have no list of entries.
 func ofAdjust(err error) error {
 	return renamed(err, func(field string) string { return strings.TrimPrefix(field, "entries[0].") })
 }
 
-// instantOf is an instant that shard time may reach, rounded up to a microsecond: a block is never shorter than asked.
+// instantOf reads an instant after 1970, rounded up to a microsecond: a block is never shorter than requested.
 func instantOf(field string, t *timestamppb.Timestamp) (limit.Time, error) {
 	switch {
 	case t == nil:

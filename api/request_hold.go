@@ -2,6 +2,8 @@ package api
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -12,10 +14,10 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// holdTTLDefault is the life of a hold whose request does not name one: 60 s.
+// holdTTLDefault is the lifetime of a hold whose request names none: 60 s.
 const holdTTLDefault = 60 * limit.Span(microsPerSecond)
 
-// reserveRequest translates and validates, as checkRequest does.
+// reserveRequest translates and validates a reservation.
 func reserveRequest(policies *policy.Set, m *stintv1.ReserveRequest) (shard.Request, error) {
 	if m.Check == nil {
 		return shard.Request{}, shard.Invalidf("check", "is missing: it says what to hold")
@@ -46,12 +48,12 @@ func reserveRequest(policies *policy.Set, m *stintv1.ReserveRequest) (shard.Requ
 	return r, nil
 }
 
-// ofReserve names a field as a ReserveRequest has it.
+// ofReserve gives the field of an error the path that it has in a ReserveRequest.
 func ofReserve(err error) error {
 	return renamed(err, func(field string) string { return "check." + field })
 }
 
-// ttlOf is the life of a hold.
+// ttlOf reads the lifetime of a hold.
 func ttlOf(field string, d *durationpb.Duration) (limit.Span, error) {
 	const longest = time.Duration(shard.MaxHoldTTL) * time.Microsecond
 	switch ttl := d.AsDuration(); {
@@ -68,7 +70,7 @@ func ttlOf(field string, d *durationpb.Duration) (limit.Span, error) {
 	}
 }
 
-// settleRequest translates and validates. What is settled, the sealed id says.
+// settleRequest translates and validates a settlement. The sealed id names its target.
 func settleRequest(sealer *shard.Sealer, policies *policy.Set, m *stintv1.SettleRequest) (shard.Request, error) {
 	if err := idProblem(m.IdempotencyId); err != nil {
 		return shard.Request{}, err
@@ -81,7 +83,7 @@ func settleRequest(sealer *shard.Sealer, policies *policy.Set, m *stintv1.Settle
 	return r, settleAction(policies, m, &r)
 }
 
-// settled reads what is to be settled.
+// settled reads the target of a settlement.
 func settled(sealer *shard.Sealer, m *stintv1.SettleRequest) (shard.Request, error) {
 	var id, field, other string
 	var hold bool
@@ -112,7 +114,7 @@ func settled(sealer *shard.Sealer, m *stintv1.SettleRequest) (shard.Request, err
 var errNoSealer = &shard.Error{Code: shard.Unavailable,
 	Message: "this node does not know yet how the cluster's ids are sealed; nothing was settled; ask again"}
 
-// settleAction reads what to do.
+// settleAction reads the action of a settlement.
 func settleAction(policies *policy.Set, m *stintv1.SettleRequest, r *shard.Request) (err error) {
 	s := r.Settlement
 	switch action := m.Action.(type) {
@@ -157,8 +159,9 @@ func commitOf(policies *policy.Set, m *stintv1.Commit, r *shard.Request) (err er
 	return err
 }
 
-// actualCosts is what was spent on each entry; nil: what was taken. The caller names the costs of its own entries, which
-// come first; those that were added for the parents spent what they spent.
+// actualCosts returns the units spent on each entry; nil: the units that were taken. The caller names the costs of its
+// own entries, which come first. The costs of the entries that were added for parents are computed: from the policies,
+// or, if those have changed since the decision, from the units that were taken.
 func actualCosts(policies *policy.Set, entries []shard.Entry, actual []uint64) ([]uint64, error) {
 	if len(actual) == 0 || len(actual) == len(entries) {
 		return actual, nil
@@ -176,15 +179,51 @@ func actualCosts(policies *policy.Set, entries []shard.Entry, actual []uint64) (
 	if err != nil {
 		return nil, shard.Invalidf("commit.actual_cost", "%s", err)
 	}
-	if len(all) != len(entries) {
-		return nil, wrong
+	if !slices.EqualFunc(all, entries, func(a, b shard.Entry) bool { return a.Policy == b.Policy && a.Key == b.Key }) {
+		costs, ok := costsAsTaken(entries, actual)
+		if !ok {
+			return nil, wrong
+		}
+		return costs, nil
 	}
 	costs := make([]uint64, len(all))
 	for i := range all {
-		if all[i].Policy != entries[i].Policy || all[i].Key != entries[i].Key {
-			return nil, wrong
-		}
 		costs[i] = all[i].Cost
 	}
 	return costs, nil
 }
+
+// costsAsTaken computes the costs of the parents' entries without the policies. The units taken on a parent are the sum
+// of the units taken on the keys below it. False: the sums are ambiguous.
+func costsAsTaken(entries []shard.Entry, actual []uint64) (costs []uint64, ok bool) {
+	own, costs := entries[:len(actual)], slices.Clone(actual)
+	for i := range entries[len(own):] {
+		parent := &entries[len(own)+i]
+		spent, ok := spentBelow(parent, own, actual, func(*shard.Entry) bool { return true })
+		if !ok { // an entry between them that the caller has named is the one that the parent was added for
+			spent, ok = spentBelow(parent, own, actual, func(e *shard.Entry) bool {
+				return !slices.ContainsFunc(own, func(named shard.Entry) bool { return isBelow(e, &named) && isBelow(&named, parent) })
+			})
+		}
+		if !ok || spent > limit.MaxCost {
+			return nil, false
+		}
+		costs = append(costs, spent)
+	}
+	return costs, true
+}
+
+// spentBelow adds up the units spent on the caller's entries that are below a parent and for which counts is true. False:
+// these entries did not take what the parent has taken.
+func spentBelow(parent *shard.Entry, own []shard.Entry, actual []uint64, counts func(*shard.Entry) bool) (spent uint64, ok bool) {
+	taken := uint64(0)
+	for i := range own {
+		if isBelow(&own[i], parent) && counts(&own[i]) {
+			taken += own[i].Cost
+			spent += actual[i]
+		}
+	}
+	return spent, taken == parent.Cost
+}
+
+func isBelow(e, parent *shard.Entry) bool { return strings.HasPrefix(e.Key, parent.Key+"/") }

@@ -2,15 +2,14 @@ package api
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
 
-// Parents returns an entry and behind it those that are decided together with it, because its policy has a parent: for
-// other ways in than this package's.
+// Parents returns an entry followed by the entries that are decided together with it because its policy has a parent. It
+// returns nil if there is no parent. It serves the entry points outside this package.
 func Parents(policies *policy.Set, e shard.Entry) ([]shard.Entry, error) {
 	if p, found := policies.Lookup(e.Policy); !found || p.Parent == "" {
 		return nil, nil
@@ -18,16 +17,16 @@ func Parents(policies *policy.Set, e shard.Entry) ([]shard.Entry, error) {
 	return withParents(policies, []shard.Entry{e})
 }
 
-// withParents adds the entries of the parents: what is spent on "vendor:acme/product:x" is spent on "vendor:acme" by its
-// policy's parent too, and so on upwards. They come behind those that the caller named, whose order the answer keeps. A
-// parent of several entries is spent the sum. One that the caller has named itself is left as it is.
+// withParents adds the entries of the parents: units spent on "vendor:acme/product:x" are spent on "vendor:acme" by the
+// parent policy too, and so on upwards. They come after the entries that the caller named, whose order the answer keeps.
+// A parent of several entries gets the sum of their costs. A parent that the caller named itself is left unchanged.
 func withParents(policies *policy.Set, entries []shard.Entry) ([]shard.Entry, error) {
 	all := slices.Clip(entries)
 	for _, e := range entries {
-		for parent, ok := parentOf(policies, &e); ok; parent, ok = parentOf(policies, &parent) {
+		for parent, ok := shard.ParentOf(policies, &e); ok; parent, ok = shard.ParentOf(policies, &parent) {
 			at := repeated(all, parent)
 			if at >= 0 && at < len(entries) {
-				break // and what is above it is added for it
+				break // the parents above it are added for it
 			}
 			if at < 0 {
 				all = append(all, parent)
@@ -42,21 +41,4 @@ func withParents(policies *policy.Set, entries []shard.Entry) ([]shard.Entry, er
 			len(all), entriesMax)
 	}
 	return all, nil
-}
-
-// parentOf is the entry that is decided together with another one because of its policy; false: there is none. A tier is
-// the other policy's matter.
-func parentOf(policies *policy.Set, e *shard.Entry) (shard.Entry, bool) {
-	if e.Limits != nil {
-		return shard.Entry{}, false
-	}
-	p, found := policies.Lookup(e.Policy)
-	if !found || p.Parent == "" {
-		return shard.Entry{}, false
-	}
-	cut := strings.LastIndexByte(e.Key, '/')
-	if cut <= 0 {
-		return shard.Entry{}, false
-	}
-	return shard.Entry{Policy: p.Parent, Key: e.Key[:cut], Cost: e.Cost}, true
 }

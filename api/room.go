@@ -8,15 +8,15 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// entriesUnderWay bounds the entries of all calls whose answers are not written yet. An entry of two limits with an
-// explanation takes about 4 KB until then: half a GB in all.
+// entriesUnderWay bounds the entries of all calls whose answers are not yet written. Until then, an entry with two limits
+// and an explanation takes about 4 KB: half a GB in all.
 const entriesUnderWay = 128 << 10
 
 // room counts the entries under way. It may be used concurrently.
 type room struct{ taken atomic.Int64 }
 
-// take makes room for n entries; false when there is none. A call takes no more than it leaves to others: a few large
-// answers that nobody reads, which may stay for answerWithin, never stop the small calls.
+// take reserves room for n entries; false: there is too little. A call may take at most as much as it leaves to others,
+// so a few large answers that are not read, which may stay for answerWithin, never stop the small calls.
 func (r *room) take(n int64) bool {
 	if entriesUnderWay-r.taken.Add(n) < n {
 		r.taken.Add(-n)
@@ -30,7 +30,7 @@ func (r *room) give(n int64) { r.taken.Add(-n) }
 var errNoRoom = &shard.Error{Code: shard.Overloaded, RetryAfter: 50e3,
 	Message: "too many entries are under way on this node; nothing was counted; ask again"}
 
-// enter takes room for the message of a call, which its exchange gives back when the answer is written.
+// enter takes room for the message of a call. Its exchange gives the room back when the answer is written.
 func enter(ctx context.Context, message any) error {
 	x, n := exchangeOf(ctx), weigh(message)
 	if !x.room.take(n) {
@@ -40,7 +40,7 @@ func enter(ctx context.Context, message any) error {
 	return nil
 }
 
-// weigh counts entries, as far as they are allowed: a message with more of them is refused for that.
+// weigh counts the entries of a message, up to the allowed number: a message with more entries is refused anyway.
 func weigh(message any) int64 {
 	switch m := message.(type) {
 	case interface{ GetEntries() []*stintv1.Entry }:
@@ -53,10 +53,10 @@ func weigh(message any) int64 {
 		return max(1, sum)
 	case *stintv1.ReserveRequest:
 		return weigh(m.GetCheck())
-	case *stintv1.SettleRequest: // an entry takes more than that in an id
+	case *stintv1.SettleRequest: // an entry takes more than entryBytes in an id
 		const entryBytes = 8
 		return int64(1 + min((len(m.GetHoldId())+len(m.GetDecisionId()))/entryBytes, entriesMax-1))
-	case *stintv1.AuditRequest: // four records weigh as much as an entry
+	case *stintv1.AuditRequest: // four records weigh as much as one entry
 		return auditCountMax / 4
 	}
 	return 1

@@ -1,13 +1,16 @@
 package api
 
 import (
+	"log"
 	"log/slog"
 	"net/http"
+	"strings"
+	"sync"
 	"time"
 )
 
-// NewServer makes the HTTP server of a handler: HTTP/1, HTTP/2 and HTTP/2 without TLS on one port. The caller listens
-// and calls its Serve. The bounds keep a slow or greedy client from holding more than its share (SEMANTICS R23).
+// NewServer makes the HTTP server for a handler: HTTP/1, HTTP/2 and HTTP/2 without TLS on one port. The caller listens
+// and calls its Serve. The bounds keep a slow or greedy client from holding more than its share (R23).
 func NewServer(handler http.Handler, logger *slog.Logger) *http.Server {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
@@ -17,16 +20,52 @@ func NewServer(handler http.Handler, logger *slog.Logger) *http.Server {
 		Handler:           handler,
 		Protocols:         &protocols,
 		ReadHeaderTimeout: 5 * time.Second,
-		// Of one request with its body. Answers have no such bound: a stream of events may last for days.
+		// For one request with its body. Answers have no such bound: a stream of events may last for days.
 		ReadTimeout: 30 * time.Second,
 		IdleTimeout: 5 * time.Minute,
-		// A Get by HTTP GET carries its message in the URL: 32 entries with the longest keys are 25 KiB in base64.
+		// A Get by HTTP GET has its message in the URL: 32 entries with the longest keys are 25 KiB in base64.
 		MaxHeaderBytes: 64 << 10,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 1024,
 			SendPingTimeout:      30 * time.Second,
 			WriteByteTimeout:     30 * time.Second,
 		},
-		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
+		ErrorLog: log.New(&boundedLog{logger: logger, now: time.Now}, "", 0),
 	}
+}
+
+// These bound the log: a stranger can make net/http write a line for each of its connections.
+const (
+	logLinesMost = 10
+	logLinesPer  = 10 * time.Second
+)
+
+// boundedLog logs the messages of net/http about connections: at most logLinesMost lines in logLinesPer, and then the
+// number of lines that were left out.
+type boundedLog struct {
+	logger *slog.Logger
+	now    func() time.Time
+
+	mu     sync.Mutex // guards the fields below: connections write concurrently
+	since  time.Time
+	lines  int
+	unsaid int
+}
+
+// Write implements io.Writer for log.Logger, which writes each message in one call.
+func (b *boundedLog) Write(line []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if now := b.now(); now.Sub(b.since) >= logLinesPer {
+		if b.unsaid > 0 {
+			b.logger.Warn("more of the like was left out of the log", "lines", b.unsaid)
+		}
+		b.since, b.lines, b.unsaid = now, 0, 0
+	}
+	if b.lines++; b.lines > logLinesMost {
+		b.unsaid++
+	} else {
+		b.logger.Warn(strings.TrimSuffix(string(line), "\n"))
+	}
+	return len(line), nil
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// batchesAtOnce is how many batches of one stream are decided at a time: enough that the next ones are read, and the
-// last ones written, while a commit is under way. A client that sends more waits, by HTTP/2's flow control.
+// batchesAtOnce is the number of batches of one stream that are decided at once: enough to read the next batches and
+// write the last ones while a commit is under way. HTTP/2's flow control holds back a client that sends more.
 const batchesAtOnce = 8
 
 // streams answers LimitService.CheckStream.
@@ -32,8 +32,8 @@ type streams struct {
 
 type batchCall = call[stintv1.CheckBatchRequest, *stintv1.CheckBatchRequest]
 
-// link is one stream of either door. Receive and Send may be called at the same time. Receive ends when the handler of
-// the stream has returned, and gives io.EOF when the client has sent its last message.
+// link is one stream of either door. receive and send may be called concurrently. receive returns io.EOF after the
+// client's last message, and an error after the handler of the stream has returned.
 type link struct {
 	receive func() (*batchCall, error)
 	send    func(*stintv1.CheckBatchResponse) error
@@ -41,7 +41,7 @@ type link struct {
 
 func (s streams) register(d *doors) {
 	procedure := stintv1connect.LimitServiceCheckStreamProcedure
-	d.mux.Handle(procedure, connect.NewBidiStreamHandler(procedure, s.serveConnect, codecs, uncompressed,
+	d.mux.Handle(procedure, connect.NewBidiStreamHandler(procedure, s.serveConnect, codecs, gzipped,
 		connect.WithReadMaxBytes(bodyBytesMax)))
 	d.serveGRPC(procedure, grpc.StreamDesc{Handler: s.serveGRPC, ClientStreams: true, ServerStreams: true})
 }
@@ -52,7 +52,7 @@ func (s streams) serveConnect(
 	x := exchangeOf(ctx)
 	x.request.left = math.MaxInt - 1 // each message has the bound of a body
 	control := http.NewResponseController(x.answer.ResponseWriter)
-	if err := control.SetReadDeadline(time.Time{}); err != nil { // that of one request
+	if err := control.SetReadDeadline(time.Time{}); err != nil { // the deadline of one request
 		return codedError(err)
 	}
 	err := s.serve(ctx, link{
@@ -64,7 +64,7 @@ func (s streams) serveConnect(
 			return c, err
 		},
 		send: func(m *stintv1.CheckBatchResponse) error {
-			x.answer.begun = false // each answer has its time to be read, and there may be a long time between two
+			x.answer.begun = false // each answer gets its own time to be read, and there may be a long time between two
 			if err := stream.Send(m); err != nil {
 				return err
 			}
@@ -77,8 +77,8 @@ func (s streams) serveConnect(
 	return err
 }
 
-// ours tells an error that has no code yet from one of the libraries, which is about a client that has gone, or whose bytes
-// are no message.
+// ours reports whether an error is this package's and has no code yet. The libraries' errors are about clients that have
+// gone, or bytes that are no message.
 func ours(err error) bool {
 	var failure *shard.Error
 	return errors.As(err, &failure) || errors.Is(err, context.DeadlineExceeded)
@@ -98,12 +98,12 @@ func (s streams) serveGRPC(_ any, stream grpc.ServerStream) error {
 	return err
 }
 
-// errDraining ends a stream. What has no answer was not counted: all that was read is answered first.
+// errDraining ends a stream. Batches without an answer were not counted: all batches that were read are answered first.
 var errDraining = &shard.Error{Code: shard.Draining,
 	Message: "this node stops; batches that have no answer were not counted; send them on a new stream"}
 
-// serve answers a stream until its client has sent the last message, a batch is wrong, or the node drains. Whatever ends
-// it, the batches that were begun are answered first, and nothing after them was counted.
+// serve answers a stream until the client has sent its last message, a batch is wrong, or the node drains. In each case
+// the batches that were begun are answered first, and nothing after them is counted.
 func (s streams) serve(ctx context.Context, l link) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var deciding sync.WaitGroup
@@ -151,13 +151,13 @@ func (s streams) serve(ctx context.Context, l link) error {
 	}
 }
 
-// received is a message of a stream, or why there are no more.
+// received is a message of a stream, or the reason why there are no more.
 type received struct {
 	call *batchCall
 	err  error
 }
 
-// read passes on what comes. Its goroutine ends with the handler of the stream, a moment later: who closes the server
+// read passes on the messages of a stream. Its goroutine ends shortly after the stream's handler: a server that closes
 // waits for readers.
 func (s streams) read(ctx context.Context, l link) <-chan received {
 	incoming := make(chan received)
@@ -177,13 +177,14 @@ func (s streams) read(ctx context.Context, l link) <-chan received {
 	return incoming
 }
 
-// streamedBatch is a batch that is being decided.
+// streamedBatch is a batch that is under way.
 type streamedBatch struct {
-	answer chan *stintv1.CheckBatchResponse // of capacity 1: whoever decides waits for nobody
-	weight int64                            // of room
+	answer chan *stintv1.CheckBatchResponse // of capacity 1: the deciding goroutine never waits
+	weight int64                            // room taken
 }
 
-// begin has a batch decided. An error says that it is none, and was not begun.
+// begin starts the decision of a batch. An error says that the batch is wrong or that there is no room; then it was not
+// begun.
 func (s streams) begin(ctx context.Context, r received, deciding *sync.WaitGroup) (*streamedBatch, error) {
 	if r.err != nil {
 		return nil, r.err

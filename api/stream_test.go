@@ -19,7 +19,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// openStream opens a CheckStream as a client of gRPC that is not ours.
+// openStream opens a CheckStream as grpc-go's client does.
 func openStream(t *testing.T, conn *grpc.ClientConn) grpc.ClientStream {
 	t.Helper()
 	stream, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true},
@@ -30,7 +30,7 @@ func openStream(t *testing.T, conn *grpc.ClientConn) grpc.ClientStream {
 	return stream
 }
 
-// batchWith is a batch of checks of these keys; its first check costs n.
+// batchWith returns a batch of checks of these keys; the first check costs n.
 func batchWith(n int, keys ...string) *stintv1.CheckBatchRequest {
 	m := &stintv1.CheckBatchRequest{}
 	for i, key := range keys {
@@ -51,7 +51,7 @@ func send(t *testing.T, stream grpc.ClientStream, m *stintv1.CheckBatchRequest) 
 	}
 }
 
-// answered is the cost of the first check of the next answer.
+// answered returns the cost of the first check of the next answer.
 func answered(stream grpc.ClientStream) (int, error) {
 	var m stintv1.CheckBatchResponse
 	if err := stream.RecvMsg(&m); err != nil {
@@ -60,7 +60,7 @@ func answered(stream grpc.ClientStream) (int, error) {
 	return int(m.Results[0].GetDecision().GetLimits()[0].GetUsed()), nil
 }
 
-// gate holds back the decisions on keys until they are let go.
+// gate holds back the decisions on keys until they are released.
 type gate struct {
 	held map[string]chan struct{}
 	came chan string
@@ -93,7 +93,7 @@ func (g gatedDecider) Decide(ctx context.Context, requests []shard.Request) []sh
 	return results
 }
 
-// gated has decisions on keys held back.
+// gated holds back the world's decisions on these keys.
 func (w *world) gated(keys ...string) *gate {
 	g := newGate(keys...)
 	w.decider.instead = gatedDecider{g}
@@ -142,7 +142,7 @@ func TestAStreamHasFewBatchesUnderWay(t *testing.T) {
 		select {
 		case <-g.came:
 			t.Error("one batch too many is under way")
-		case <-time.After(20 * time.Millisecond): // long enough to see most of those that should not come
+		case <-time.After(20 * time.Millisecond): // long enough to see most answers that must not come
 		}
 		close(g.held["slow"])
 		for want := 1; want <= batches; want++ {
@@ -153,7 +153,7 @@ func TestAStreamHasFewBatchesUnderWay(t *testing.T) {
 	})
 }
 
-// A batch that CheckBatch would refuse ends the stream with that error, behind the answers to those before it.
+// A batch that CheckBatch would refuse ends the stream with that error, after the answers to earlier batches.
 func TestAWrongBatchEndsAStream(t *testing.T) {
 	throughBothDoors(t, func(t *testing.T, w *world, conn *grpc.ClientConn) {
 		g := w.gated("slow")
@@ -177,7 +177,7 @@ func TestAWrongBatchEndsAStream(t *testing.T) {
 	})
 }
 
-// One check that fails is answered in its place.
+// A failed check is answered in its place.
 func TestAFailedCheckDoesNotEndAStream(t *testing.T) {
 	throughBothDoors(t, func(t *testing.T, w *world, conn *grpc.ClientConn) {
 		stream := openStream(t, conn)
@@ -192,7 +192,7 @@ func TestAFailedCheckDoesNotEndAStream(t *testing.T) {
 	})
 }
 
-// What was read is answered when the node stops, and what was not is not counted.
+// When the node stops, batches that were read are answered, and others are not counted.
 func TestDrainEndsStreams(t *testing.T) {
 	throughBothDoors(t, func(t *testing.T, w *world, conn *grpc.ClientConn) {
 		g := w.gated("slow")
@@ -230,7 +230,7 @@ func unavailable(t *testing.T, stream grpc.ClientStream, what string) {
 	}
 }
 
-// A client that goes leaves nothing behind.
+// A client that disconnects leaves nothing behind.
 func TestAClientThatLeavesItsStream(t *testing.T) {
 	throughBothDoors(t, func(t *testing.T, w *world, conn *grpc.ClientConn) {
 		g := w.gated("never")

@@ -22,19 +22,20 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// noon is the shard time of every decision of the tests: 2026-11-21T12:00:00.25Z.
+// noon is the shard time of every decision in the tests: 2026-11-21T12:00:00.25Z.
 const noon limit.Time = 1_795_262_400_250_000
 
-// world is an API on a real port over a decider that says what the test wants it to say.
+// world is an API on a real port. Its decider gives the results that the test sets.
 type world struct {
 	t        *testing.T
 	url      string
-	grpcAddr string // of the door of grpc-go
+	grpcAddr string // of grpc-go's door
 	api      *API
 	decider  *fakeDecider
 	observer *fakeObserver
 	ready    error
 	cluster  *fakeCluster
+	stale    func(shard.Request) (shard.Decision, time.Duration, bool)
 	revision *policy.Revision // nil: none known
 	sealer   *shard.Sealer    // nil: not known
 	shards   int
@@ -49,7 +50,7 @@ type fakeDecider struct {
 	calls   [][]shard.Request
 	decide  func(shard.Request) shard.Result
 	waiting func(context.Context)
-	instead Decider // decides in its place, if there is one
+	instead Decider // decides instead, if not nil
 }
 
 func (f *fakeDecider) Decide(ctx context.Context, requests []shard.Request) []shard.Result {
@@ -107,6 +108,7 @@ func newWorld(t *testing.T) *world {
 		Revision:       func() *policy.Revision { return w.revision },
 		Cluster:        w.cluster,
 		Shards:         func() int { return w.shards },
+		Stale:          func(r shard.Request) (shard.Decision, time.Duration, bool) { return w.stale(r) },
 		Sealer:         func() *shard.Sealer { return w.sealer },
 		Ready:          func() error { return w.ready },
 		Observer:       w.observer,
@@ -118,7 +120,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// serveGRPC opens the door of grpc-go on a real port, until the test ends.
+// serveGRPC opens grpc-go's door on a real port until the test ends.
 func serveGRPC(t *testing.T, a *API) (addr string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -130,14 +132,14 @@ func serveGRPC(t *testing.T, a *API) (addr string) {
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
 		server.Stop()
-		if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) { // it may not have begun to serve
+		if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) { // the server may not have begun to serve
 			t.Errorf("Serve: %v", err)
 		}
 	})
 	return listener.Addr().String()
 }
 
-// serveWorld puts a handler on a real port, until the test ends.
+// serveWorld serves a handler on a real port until the test ends.
 func serveWorld(t *testing.T, handler http.Handler) *world {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -159,7 +161,7 @@ func serveWorld(t *testing.T, handler http.Handler) *world {
 // testPolicies has one policy without headers and one with every style.
 func testPolicies() *policy.Set { return policy.NewSet(twoPolicies()) }
 
-// familyPolicies has three more, each the parent of the one before.
+// familyPolicies has three more policies, each the parent of the one before.
 func familyPolicies() *policy.Set {
 	return policy.NewSet(append(twoPolicies(),
 		lifetimePolicy("product", "vendor"), lifetimePolicy("vendor", "world"), lifetimePolicy("world", "")))
@@ -199,7 +201,7 @@ func allow(r shard.Request) shard.Result {
 	return shard.Result{Decision: d}
 }
 
-// deny refuses every request for another 59.750001 s.
+// deny denies every request for another 59.750001 s.
 func deny(r shard.Request) shard.Result {
 	result := allow(r)
 	d := &result.Decision
@@ -215,7 +217,7 @@ func fail(err *shard.Error) func(shard.Request) shard.Result {
 	return func(shard.Request) shard.Result { return shard.Result{Err: err} }
 }
 
-// post is curl: JSON in, status and JSON out.
+// post works like curl: JSON in, status and JSON out.
 func (w *world) post(procedure, body string) (int, http.Header, string) {
 	w.t.Helper()
 	return w.do("POST", "/stint.v1."+procedure, "application/json", body)
@@ -230,6 +232,12 @@ func (w *world) do(method, path, contentType, body string) (int, http.Header, st
 	if contentType != "" {
 		r.Header.Set("Content-Type", contentType)
 	}
+	return w.send(r)
+}
+
+// send sends a request and reads the whole answer.
+func (w *world) send(r *http.Request) (int, http.Header, string) {
+	w.t.Helper()
 	response, err := http.DefaultClient.Do(r)
 	if err != nil {
 		w.t.Fatal(err)
@@ -242,7 +250,7 @@ func (w *world) do(method, path, contentType, body string) (int, http.Header, st
 	return response.StatusCode, response.Header, string(text)
 }
 
-// quickDecider allows everything and keeps nothing.
+// quickDecider allows everything and stores nothing.
 type quickDecider struct{}
 
 func (quickDecider) Decide(_ context.Context, requests []shard.Request) []shard.Result {

@@ -17,23 +17,24 @@ import (
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
-// Config says where the cluster is.
+// Config says where the cluster is and how to reach it.
 type Config struct {
-	// Addresses are base URLs of some nodes, as in http://127.0.0.1:7400. The client learns the others from them.
+	// Addresses are the base URLs of some nodes, as in http://127.0.0.1:7400. At least one is required. The client
+	// learns the other nodes from them.
 	Addresses []string
-	// Namespace of requests that name none; "": the server's default.
+	// Namespace is given to requests that name none. "": the server's default.
 	Namespace string
-	// HTTP carries the calls; nil: HTTP/2, without TLS for http:// addresses, one connection to a node.
+	// HTTP sends the requests. nil: HTTP/2 with one connection per node, without TLS for http:// addresses.
 	HTTP connect.HTTPClient
 }
 
-// Client asks a cluster. All methods may be called by any number of goroutines.
+// Client sends requests to one cluster. All methods may be called concurrently.
 type Client struct {
 	namespace string
 	seeds     []string
 	http      connect.HTTPClient
 	owners    owners
-	own       *http.Transport // nil: Config.HTTP is not ours to close
+	own       *http.Transport // nil: the caller owns Config.HTTP and closes it
 
 	closing    context.Context
 	close      context.CancelFunc
@@ -44,14 +45,16 @@ type Client struct {
 	closed bool
 }
 
-// node is one address of the cluster, with the calls that are gathered for it.
+// node is one address of the cluster and the checks that wait to be sent to it.
 type node struct {
 	url    string
 	limits stintv1connect.LimitServiceClient
 	lane   lane
 }
 
-// New makes a Client. It connects when it is first asked. Close must be called.
+// New makes a Client and starts its background work. It returns before any connection is made, so an address that
+// cannot be reached is no error. The error says that Addresses is empty or that one of them is no base URL. The caller
+// must call Close.
 func New(c Config) (*Client, error) {
 	if len(c.Addresses) == 0 {
 		return nil, errors.New("client: no address: give the base URL of one node at least, as in http://127.0.0.1:7400")
@@ -81,7 +84,7 @@ func newTransport() *http.Transport {
 	return &http.Transport{Protocols: &protocols, DisableCompression: true, IdleConnTimeout: 5 * time.Minute}
 }
 
-// Close ends what the client does in the background and waits for it. Calls under way end with an error.
+// Close stops the background work and waits for it. Checks under way end with an error.
 func (c *Client) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -93,39 +96,61 @@ func (c *Client) Close() {
 	}
 }
 
-// Entry names one policy on one key.
+// Entry returns a request to spend one unit on one key by one policy.
 func Entry(policy, key string) *stintv1.CheckRequest {
 	return &stintv1.CheckRequest{Entries: []*stintv1.Entry{{Policy: policy, Key: key}}}
 }
 
-// Check decides and counts: all entries of the request or none. What many goroutines check at the same time travels
-// together. An error is an *Error. The request must not be changed until Check returns, nor afterwards if the error
-// says that it may have been applied.
+// Check decides a request and counts it: all its entries or none. It batches concurrent checks, and it retries until
+// ctx ends (see the package comment). The error is an *Error. The caller must not change the request before Check
+// returns, nor afterwards if the error says that the request may have been applied.
 func (c *Client) Check(ctx context.Context, r *stintv1.CheckRequest) (*stintv1.Decision, error) {
 	if c.namespace != "" && r.Namespace == "" {
 		r = proto.CloneOf(r)
 		r.Namespace = c.namespace
 	}
-	for attempt := 0; ; attempt++ {
-		n, err := c.route(r, attempt)
-		if err != nil {
-			return nil, err
-		}
+	var d *stintv1.Decision
+	err := c.repeat(ctx, r, r.IdempotencyId != "", func(n *node) *Error {
 		result := n.lane.do(ctx, c, n, r)
-		if d := result.GetDecision(); d != nil {
-			return d, nil
+		if d = result.GetDecision(); d != nil {
+			return nil
 		}
-		failure := &Error{Code: result.GetFailure().GetCode(), Message: result.GetFailure().GetMessage(),
-			MaybeApplied: result.GetFailure().GetMaybeApplied()}
-		if !failure.mayAskAgain(r) || !wait(ctx, attempt) {
-			return nil, failure
+		f := result.GetFailure()
+		return &Error{Code: f.GetCode(), Message: f.GetMessage(), MaybeApplied: f.GetMaybeApplied()}
+	})
+	return d, err
+}
+
+// repeat sends a request until it is answered, ctx ends, or a retry would be unsafe or useless. r says by its first key
+// which node to ask; nil: any. countsOnce says that sending the request twice counts it once.
+func (c *Client) repeat(ctx context.Context, r *stintv1.CheckRequest, countsOnce bool, send func(*node) *Error) error {
+	maybeApplied := false // by an earlier attempt, whatever a later one says
+	for attempt := 0; ; attempt++ {
+		n, failure := c.route(r, attempt)
+		if failure == nil {
+			failure = send(n)
+		}
+		if failure == nil {
+			return nil
+		}
+		if failure.unreached {
+			c.owners.unreached(n.url)
+		}
+		again := failure.mayAskAgain(countsOnce)
+		if maybeApplied && !failure.MaybeApplied {
+			failure = &Error{Code: connect.CodeAborted.String(), MaybeApplied: true,
+				Message: "an earlier attempt may have been counted; the last one: " + failure.Code + ": " + failure.Message}
+		}
+		maybeApplied = failure.MaybeApplied
+		if !again || !wait(ctx, attempt) {
+			return failure
 		}
 		c.owners.ask()
 	}
 }
 
-// CheckBatch makes many independent checks, and returns one result for each, in their order. Each is treated as Check
-// treats it.
+// CheckBatch makes independent checks concurrently and returns one result for each, in their order. Each is handled as
+// by Check.
 func (c *Client) CheckBatch(ctx context.Context, requests []*stintv1.CheckRequest) []*stintv1.Result {
 	results := make([]*stintv1.Result, len(requests))
 	var group sync.WaitGroup
@@ -144,55 +169,50 @@ func (c *Client) CheckBatch(ctx context.Context, requests []*stintv1.CheckReques
 	return results
 }
 
-// Reserve holds units now, to be settled later. It is asked once.
+// Reserve holds units now, to be settled later. It retries like Check: a request without an id in its check only while it
+// was certainly not counted. The error is an *Error.
 func (c *Client) Reserve(ctx context.Context, r *stintv1.ReserveRequest) (*stintv1.Decision, error) {
 	if c.namespace != "" && r.GetCheck() != nil && r.Check.Namespace == "" {
 		r = proto.CloneOf(r)
 		r.Check.Namespace = c.namespace
 	}
-	n, err := c.route(r.GetCheck(), 0)
-	if err != nil {
-		return nil, err
-	}
-	response, err := once(ctx, n.limits.Reserve, r)
+	response, err := call(ctx, c, r.GetCheck(), r.GetCheck().GetIdempotencyId() != "", stintv1connect.LimitServiceClient.Reserve, r)
 	return response.GetDecision(), err
 }
 
-// Settle finishes a hold, or refunds a decision. The same again gets the same answer.
+// Settle finishes a hold or refunds a decision. It retries until ctx ends, since the same settlement sent again gets the same
+// answer; an Extend without an id only while it was certainly not applied. The error is an *Error.
 func (c *Client) Settle(ctx context.Context, r *stintv1.SettleRequest) (*stintv1.Decision, error) {
-	n, err := c.route(nil, 0)
-	if err != nil {
-		return nil, err
-	}
-	response, err := once(ctx, n.limits.Settle, r)
+	countsOnce := r.GetExtend() == nil || r.IdempotencyId != ""
+	response, err := call(ctx, c, nil, countsOnce, stintv1connect.LimitServiceClient.Settle, r)
 	return response.GetDecision(), err
 }
 
-// Get tells the state of keys and changes nothing.
+// Get returns the state of keys and changes nothing. It retries until ctx ends. The error is an *Error.
 func (c *Client) Get(ctx context.Context, r *stintv1.GetRequest) (*stintv1.GetResponse, error) {
 	if c.namespace != "" && r.Namespace == "" {
 		r = proto.CloneOf(r)
 		r.Namespace = c.namespace
 	}
-	n, err := c.route(nil, 0)
-	if err != nil {
-		return nil, err
-	}
-	return once(ctx, n.limits.Get, r)
+	return call(ctx, c, nil, true, stintv1connect.LimitServiceClient.Get, r)
 }
 
-// once asks a node one time.
-func once[Req, Res any](
-	ctx context.Context, ask func(context.Context, *connect.Request[Req]) (*connect.Response[Res], error), r *Req,
-) (*Res, error) {
-	response, err := ask(ctx, connect.NewRequest(r))
-	if err != nil {
-		return nil, failed(err)
-	}
-	return response.Msg, nil
+// call sends a request by a call of its own, and repeats it as repeat says.
+func call[Req, Res any](ctx context.Context, c *Client, key *stintv1.CheckRequest, countsOnce bool,
+	method func(stintv1connect.LimitServiceClient, context.Context, *connect.Request[Req]) (*connect.Response[Res], error), r *Req,
+) (answer *Res, err error) {
+	err = c.repeat(ctx, key, countsOnce, func(n *node) *Error {
+		response, err := method(n.limits, ctx, connect.NewRequest(r))
+		if err != nil {
+			return failed(err)
+		}
+		answer = response.Msg
+		return nil
+	})
+	return answer, err
 }
 
-// node returns what is known of an address.
+// node returns the node with this base URL, and adds it on first use.
 func (c *Client) node(url string) *node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -204,7 +224,7 @@ func (c *Client) node(url string) *node {
 	return n
 }
 
-// wait lets a while pass before the next attempt; false when ctx ends before.
+// wait pauses before the next attempt. It returns false if ctx ends first.
 func wait(ctx context.Context, attempt int) bool {
 	pause := time.NewTimer(min(pauseLeast<<min(attempt, 8), pauseMost))
 	defer pause.Stop()

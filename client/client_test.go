@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -24,23 +25,31 @@ import (
 	"github.com/stint-io/stint/shard/placement"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if built != "" {
+			os.RemoveAll(built)
+		}
+		os.Exit(code)
+	}))
+}
 
 const shards = 8
 
-// fakeNode is a node that notes what it is asked.
+// fakeNode is a node that records its requests.
 type fakeNode struct {
 	stintv1connect.UnimplementedLimitServiceHandler
 	stintv1connect.UnimplementedClusterServiceHandler
 	url    string
 	status atomic.Pointer[stintv1.StatusResponse]
 	answer func(*stintv1.CheckRequest) *stintv1.Result // nil: allowed
-	hold   chan struct{}                               // if not nil, an answer waits for it
-	begun  chan struct{}                               // if not nil, told of each call
+	settle func(*stintv1.SettleRequest) (*connect.Response[stintv1.SettleResponse], error)
+	hold   chan struct{} // if not nil, an answer waits for it
+	begun  chan struct{} // if not nil, gets a value for each call
 
 	mu    sync.Mutex
-	calls []int    // checks in each
-	keys  []string // asked
+	calls []int    // number of checks in each call
+	keys  []string // keys of the checks
 	named []string // namespaces of the requests
 }
 
@@ -87,6 +96,10 @@ func (f *fakeNode) Get(_ context.Context, r *connect.Request[stintv1.GetRequest]
 	return connect.NewResponse(&stintv1.GetResponse{}), nil
 }
 
+func (f *fakeNode) Settle(_ context.Context, r *connect.Request[stintv1.SettleRequest]) (*connect.Response[stintv1.SettleResponse], error) {
+	return f.settle(r.Msg)
+}
+
 func (f *fakeNode) asked() (calls []int, keys []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -109,7 +122,7 @@ func startNode(t *testing.T) *fakeNode {
 	return f
 }
 
-// own lets the nodes own the shards in turn.
+// own gives the shards to the nodes in turn.
 func own(nodes ...*fakeNode) {
 	status := &stintv1.StatusResponse{}
 	for i, n := range nodes {
@@ -133,7 +146,7 @@ func start(t *testing.T, addresses ...string) *client.Client {
 	return c
 }
 
-// knows waits until the client has learned the owners: until a key of node 1 is asked there.
+// knows waits until the client has learned the owners, which shows when it sends a key of the second node there.
 func knows(t *testing.T, c *client.Client, second *fakeNode) {
 	for i := 0; ; i++ {
 		if placement.Of("default", fmt.Sprintf("probe:%d", i), shards)%2 == 0 {
@@ -145,7 +158,7 @@ func knows(t *testing.T, c *client.Client, second *fakeNode) {
 		if calls, _ := second.asked(); len(calls) > 0 {
 			return
 		}
-		time.Sleep(time.Millisecond) // the client learns in the background, and nobody tells when
+		time.Sleep(time.Millisecond) // the client learns in the background and reports no end of it
 	}
 }
 
@@ -188,11 +201,11 @@ func TestWhatIsAskedAtTheSameTimeTravelsTogether(t *testing.T) {
 	check(0)
 	<-a.begun
 	check(1)
-	<-a.begun // two calls are under way: the rest gathers
+	<-a.begun // two calls are under way, so the next checks wait
 	for i := range 500 {
 		check(i + 2)
 	}
-	time.Sleep(50 * time.Millisecond) // the more of them wait by now the fewer calls there are; none is lost in any case
+	time.Sleep(50 * time.Millisecond) // the more checks wait by now, the fewer calls follow; none is lost in any case
 	close(a.hold)
 	group.Wait()
 	calls, keys := a.asked()
@@ -244,6 +257,57 @@ func TestWhatMayHaveBeenCountedIsAskedAgainOnlyWithAnID(t *testing.T) {
 	}
 }
 
+// What an earlier attempt did is not undone by what the last one says.
+func TestMaybeAppliedIsAboutAllAttempts(t *testing.T) {
+	a := startNode(t)
+	own(a)
+	var asked atomic.Int32
+	a.answer = func(*stintv1.CheckRequest) *stintv1.Result {
+		failure := &stintv1.Failure{Code: "unavailable", Message: "no owner"}
+		if asked.Add(1) == 1 {
+			failure = &stintv1.Failure{Code: "aborted", MaybeApplied: true}
+		}
+		return &stintv1.Result{Result: &stintv1.Result_Failure{Failure: failure}}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	r := client.Entry("p", "k")
+	r.IdempotencyId = "payment-7"
+	_, err := start(t, a.url).Check(ctx, r)
+	var failure *client.Error
+	if !errors.As(err, &failure) || !failure.MaybeApplied || failure.Code != "aborted" {
+		t.Errorf("after an attempt that may have been counted: %v", err)
+	}
+	if asked.Load() < 2 {
+		t.Errorf("asked %d times", asked.Load())
+	}
+}
+
+// A settlement finds a node that lives, and may be sent twice; an extension without an id may not.
+func TestASettlementIsSentUntilItIsAnswered(t *testing.T) {
+	a := startNode(t)
+	own(a)
+	var asked atomic.Int32
+	a.settle = func(*stintv1.SettleRequest) (*connect.Response[stintv1.SettleResponse], error) {
+		if asked.Add(1) == 1 {
+			return nil, connect.NewError(connect.CodeAborted, errors.New("the owner was lost")) // no detail: maybe applied
+		}
+		return connect.NewResponse(&stintv1.SettleResponse{Decision: &stintv1.Decision{Allowed: true}}), nil
+	}
+	c := start(t, "http://127.0.0.1:1", a.url)
+	commit := &stintv1.SettleRequest{Action: &stintv1.SettleRequest_Commit{Commit: &stintv1.Commit{}}}
+	if d, err := c.Settle(t.Context(), commit); err != nil || !d.Allowed || asked.Load() != 2 {
+		t.Errorf("a commit: %v, %v after %d calls", d, err, asked.Load())
+	}
+	asked.Store(0)
+	extend := &stintv1.SettleRequest{Action: &stintv1.SettleRequest_Extend{Extend: &stintv1.Extend{}}}
+	_, err := c.Settle(t.Context(), extend)
+	var failure *client.Error
+	if !errors.As(err, &failure) || !failure.MaybeApplied || asked.Load() != 1 {
+		t.Errorf("an extension: %v after %d calls", err, asked.Load())
+	}
+}
+
 func TestAnAddressThatCannotBeReachedIsNoOwner(t *testing.T) {
 	a, b := startNode(t), startNode(t)
 	own(a, b)
@@ -267,12 +331,12 @@ func TestAnAddressThatCannotBeReachedIsNoOwner(t *testing.T) {
 
 func TestOneAddressThatCanBeReachedIsEnough(t *testing.T) {
 	a := startNode(t)
-	a.status.Store(&stintv1.StatusResponse{}) // nobody knows the owners
+	a.status.Store(&stintv1.StatusResponse{}) // the owners are unknown
 	c := start(t, "http://127.0.0.1:1", a.url, "http://127.0.0.1:2")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	var callers sync.WaitGroup
-	for range 8 { // that shun one address, and then the other
+	for range 8 { // they shun one address and then the other
 		callers.Go(func() {
 			for range 20 {
 				if _, err := c.Check(ctx, client.Entry("p", "k")); err != nil {

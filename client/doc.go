@@ -1,20 +1,64 @@
-// Package client is the Go client of stint. It knows which node owns which key and asks that node at once, and it sends
-// what many goroutines ask at the same time in one call: a program that checks one key per request gets the rate of
-// batches without doing anything for it.
+// Package client is the Go client of stint. It sends each check straight to the node that owns the key, and it sends
+// the checks that many goroutines make at the same time in one call. A program that checks one key per request
+// therefore gets the throughput of batches without any work of its own.
 //
 //	limits, err := client.New(client.Config{Addresses: []string{"http://10.0.0.1:7400", "http://10.0.0.2:7400"}})
+//	if err != nil {
+//		return err
+//	}
 //	defer limits.Close()
 //	d, err := limits.Check(ctx, client.Entry("login", "user:42"))
 //	if err != nil {
-//		return err // neither yes nor no: see Error
+//		return err // neither allowed nor denied: see Error
 //	}
 //	if !d.Allowed {
 //		return fmt.Errorf("try again in %v", d.RetryAfter.AsDuration())
 //	}
 //
-// An error is never a denial, and a denial is never an error. Error.MaybeApplied tells what may have been counted from
-// what certainly was not; the latter is asked again, at another node too, until the caller's context ends, and so is the
-// former if the request has an idempotency id.
+// An absent RetryAfter on a denial means that no wait helps.
 //
-// The package imports nothing of the server: no raft, no disk.
+// # Routing
+//
+// The client learns the owner of each shard from the nodes, every 5 s and after a failure. It asks the owner of the
+// request's first key. It asks one of Config.Addresses while the owner is unknown, and for 10 s after the owner could
+// not be reached. A wrong guess costs one hop: a node that does not own a key forwards the request. Settle and Get
+// go to the first configured address, or to the next while the first cannot be reached.
+//
+// # Errors
+//
+// A denial is a Decision with Allowed false, never an error. An error is never a denial: the client does not turn a
+// failure into "allowed" or "denied", so the caller decides what to do then. Every error of Check, Reserve, Settle and
+// Get is an *Error. Its MaybeApplied tells the two fates apart:
+//
+//	false  certainly not counted: the request was refused, no connection could be made, or the deadline passed before
+//	       the check was sent
+//	true   counted once or not at all: the request was sent, and no answer says which
+//
+// # Retries and ids
+//
+// All calls retry until the caller's context ends, with pauses that grow from 10 ms to 200 ms, and at another node if one
+// cannot be reached:
+//
+//	unavailable, not MaybeApplied   always: nothing was counted
+//	MaybeApplied, with an id        always: the cluster counts one id once
+//	MaybeApplied, without an id     never: a retry could count twice
+//	any other error                 never: a retry cannot help
+//
+// The id is the IdempotencyId of the check; the client draws none. A Settle needs none, unless it extends a hold: the same
+// settlement sent again gets the same answer. Nor does a Get, which changes nothing. A context without a deadline means that
+// an unavailable cluster is asked forever. MaybeApplied is true if any attempt may have been counted, not only the last.
+//
+// # Concurrency
+//
+// All methods may be called by any number of goroutines. At most 2 batches are under way to one node; the checks that
+// arrive meanwhile wait for the next batch, of up to 1,000 checks. A check is sent at once when fewer than 2 batches
+// are under way, so no check waits for a timer. A batch may take as long as the longest deadline among its checks, and
+// 10 s at most.
+//
+// # Closing
+//
+// Close stops the background work and waits for it. Checks under way end with an error, and a later call gets the code
+// "canceled". Close does not end a Reserve, Settle or Get that is under way; its context does.
+//
+// The package imports no server code: no Raft, no storage.
 package client

@@ -11,28 +11,28 @@ import (
 
 // Error says why there is no decision. It is never a denial.
 type Error struct {
-	Code    string // of the RPC, as in "unavailable"
+	Code    string // name of the RPC code, as in "unavailable"
 	Message string // what failed, on what, and what to do
-	// MaybeApplied: the request was counted once or not at all, and the same idempotency id asked again tells which. Else
-	// it was certainly not counted.
+	// MaybeApplied is true if the request was counted once or not at all; a retry with the same idempotency id tells
+	// which. If it is false, the request was certainly not counted.
 	MaybeApplied bool
 
-	unreached bool // no connection
+	unreached bool // no connection could be made
 }
 
 // Error implements error.
 func (e *Error) Error() string { return "stint: " + e.Code + ": " + e.Message }
 
-// mayAskAgain reports whether the same request may be sent again, and whether that can help.
-func (e *Error) mayAskAgain(r *stintv1.CheckRequest) bool {
+// mayAskAgain reports whether a retry is safe and can help. countsOnce says that sending the request twice counts it once.
+func (e *Error) mayAskAgain(countsOnce bool) bool {
 	if e.MaybeApplied {
-		return r.IdempotencyId != ""
+		return countsOnce
 	}
 	return e.Code == connect.CodeUnavailable.String()
 }
 
-// failed reads the error of a call. Without the server's own word it may have been applied, unless there was no
-// connection to send it on.
+// failed translates the error of a call. An error without the server's Failure detail counts as maybe applied, unless
+// no connection could be made to send the request.
 func failed(err error) *Error {
 	e := &Error{Code: connect.CodeOf(err).String(), Message: err.Error(), MaybeApplied: true}
 	var coded *connect.Error
@@ -51,7 +51,7 @@ func failed(err error) *Error {
 		e.MaybeApplied, e.unreached = false, true
 	}
 	if e.MaybeApplied {
-		e.Code = connect.CodeAborted.String() // as the server says it
+		e.Code = connect.CodeAborted.String() // the server's code for this fate
 	}
 	return e
 }

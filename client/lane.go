@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -12,28 +13,28 @@ import (
 )
 
 const (
-	flightsMost = 2         // calls under way to one node: one is decided, one is on its way
-	checksMost  = 1000      // in one call, as the server has it
-	bytesMost   = 900 << 10 // likewise; the server takes 1 MiB
+	flightsMost = 2         // calls under way to one node: one is being decided while another travels
+	checksMost  = 1000      // in one call; the server accepts no more
+	bytesMost   = 900 << 10 // in one call; the server accepts 1 MiB
 	callWithin  = 10 * time.Second
 )
 
-// lane gathers the checks for one node: whatever waits when a call may begin goes into it, so that calls grow with the
-// load and nobody waits for a timer. Its mutex guards all of it.
+// lane batches the checks for one node. Each call takes all the checks that wait when it begins, so batches grow with
+// the load and no check waits for a timer.
 type lane struct {
-	mu      sync.Mutex
+	mu      sync.Mutex // guards all fields
 	waiting []*item
 	flights int
 }
 
-// item is one check on its way.
+// item is one check that waits or is under way.
 type item struct {
 	request *stintv1.CheckRequest
 	ctx     context.Context
-	done    chan *stintv1.Result // has room for the one result
+	done    chan *stintv1.Result // has capacity for the one result
 }
 
-// do has one check decided by the lane's node.
+// do sends one check to the lane's node and waits for the result or for the end of ctx.
 func (l *lane) do(ctx context.Context, c *Client, n *node, r *stintv1.CheckRequest) *stintv1.Result {
 	it := &item{request: r, ctx: ctx, done: make(chan *stintv1.Result, 1)}
 	l.mu.Lock()
@@ -52,6 +53,9 @@ func (l *lane) do(ctx context.Context, c *Client, n *node, r *stintv1.CheckReque
 	case <-ctx.Done():
 	}
 	if l.withdraw(it) {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return failure(connect.CodeCanceled, "the caller canceled before the check was sent; nothing was counted", false)
+		}
 		return failure(connect.CodeDeadlineExceeded, "the time was over before the check was sent; nothing was counted", false)
 	}
 	select {
@@ -62,7 +66,7 @@ func (l *lane) do(ctx context.Context, c *Client, n *node, r *stintv1.CheckReque
 	}
 }
 
-// begin flies in the background. A client that is closed begins nothing.
+// begin starts the sending goroutine. On a closed client it refuses all waiting checks.
 func (l *lane) begin(c *Client, n *node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,7 +87,7 @@ func (l *lane) refuse() {
 	l.waiting = nil
 }
 
-// withdraw takes out what has not been sent.
+// withdraw removes an item that has not been sent. It returns false if the item is under way.
 func (l *lane) withdraw(it *item) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,7 +100,7 @@ func (l *lane) withdraw(it *item) bool {
 	return false
 }
 
-// fly makes one call after the other until nothing waits.
+// fly sends one batch after another until no check waits.
 func (l *lane) fly(c *Client, n *node) {
 	for {
 		items := l.take()
@@ -110,7 +114,7 @@ func (l *lane) fly(c *Client, n *node) {
 	}
 }
 
-// take gives what goes next. Nothing: then the flight is over.
+// take removes the next batch from the waiting checks. An empty batch ends the flight.
 func (l *lane) take() []*item {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -131,7 +135,7 @@ func (l *lane) take() []*item {
 	return items
 }
 
-// call asks the node for all items together. It returns one result for each.
+// call sends all items in one request and returns one result for each.
 func (n *node) call(c *Client, items []*item) []*stintv1.Result {
 	ctx, cancel := context.WithTimeout(c.closing, longest(items))
 	defer cancel()
@@ -158,7 +162,7 @@ func (n *node) call(c *Client, items []*item) []*stintv1.Result {
 	return results
 }
 
-// longest is the time of the item that has most.
+// longest returns the time left to the item with the latest deadline, between 1 ms and callWithin.
 func longest(items []*item) time.Duration {
 	var most time.Duration
 	for _, it := range items {

@@ -14,21 +14,22 @@ import (
 )
 
 const (
-	learnEvery  = 5 * time.Second        // who owns what
-	learnWithin = 2 * time.Second        // one answer to that
-	learnPause  = 100 * time.Millisecond // between two questions, whatever fails
-	shunFor     = 10 * time.Second       // an address that could not be reached
+	learnEvery  = 5 * time.Second        // refresh of the owners
+	learnWithin = 2 * time.Second        // timeout of one refresh
+	learnPause  = 100 * time.Millisecond // least time between two refreshes, also after failures
+	shunFor     = 10 * time.Second       // how long an address is avoided after it could not be reached
 	systemShard = 1<<32 - 1
 )
 
-// owners is what the client knows of who owns what. It may be wrong: a node that does not own a key sends the request on.
+// owners is the client's view of which node owns which shard. It may be out of date: a node that does not own a key
+// forwards the request.
 type owners struct {
-	known atomic.Pointer[[]string] // base URL of each shard's owner, "" unknown; nil: nothing is known yet
-	asked chan struct{}            // somebody found out that it is wrong
+	known atomic.Pointer[[]string] // base URL of each shard's owner, "" unknown; nil: no view yet
+	asked chan struct{}            // holds a token when a refresh is due at once
 	shun  atomic.Pointer[shunned]
 }
 
-// shunned is an address that could not be reached.
+// shunned is the address that could not be reached last.
 type shunned struct {
 	url   string
 	until time.Time
@@ -41,7 +42,8 @@ func (o *owners) ask() {
 	}
 }
 
-// keepOwners learns who owns what, now and then and when it was seen to be wrong, until the client is closed.
+// keepOwners refreshes the owners until the client is closed: every learnEvery, and when a caller saw that the view is
+// wrong.
 func (c *Client) keepOwners() {
 	for turn := 0; ; turn++ {
 		c.learn(c.seeds[turn%len(c.seeds)])
@@ -62,14 +64,14 @@ func (c *Client) keepOwners() {
 	}
 }
 
-// learn asks one node. If it does not answer, what was known stays.
+// learn asks one node for the owners. On an error the former view stays.
 func (c *Client) learn(from string) {
 	ctx, cancel := context.WithTimeout(c.closing, learnWithin)
 	defer cancel()
 	status, err := stintv1connect.NewClusterServiceClient(c.http, from).Status(ctx,
 		connect.NewRequest(&stintv1.StatusRequest{}))
 	if err != nil {
-		c.owners.ask() // the next address
+		c.owners.ask() // try the next address
 		return
 	}
 	scheme, _, _ := strings.Cut(from, "://")
@@ -94,9 +96,9 @@ func (c *Client) learn(from string) {
 	}
 }
 
-// route chooses the node to ask: the owner of the request's first key, or if that is unknown or could not be reached, one
-// of the addresses that the client was given.
-func (c *Client) route(r *stintv1.CheckRequest, attempt int) (*node, error) {
+// route returns the node to ask: the owner of the request's first key, or one of the configured addresses if the owner
+// is unknown or shunned.
+func (c *Client) route(r *stintv1.CheckRequest, attempt int) (*node, *Error) {
 	c.mu.Lock()
 	closed := c.closed
 	c.mu.Unlock()
@@ -116,8 +118,8 @@ func (c *Client) route(r *stintv1.CheckRequest, attempt int) (*node, error) {
 	return c.node(c.seed(attempt)), nil
 }
 
-// seed is the attempt-th of the addresses that the client was given, or the one behind it if that is shunned: as many
-// attempts as there are addresses come to all of them.
+// seed returns the configured address for this attempt, or the next address if that one is shunned. As many attempts as
+// there are addresses reach all of them.
 func (c *Client) seed(attempt int) string {
 	url := c.seeds[attempt%len(c.seeds)]
 	if c.owners.shuns(url) {
@@ -131,7 +133,7 @@ func (o *owners) shuns(url string) bool {
 	return s != nil && s.url == url && time.Now().Before(s.until)
 }
 
-// unreached notes that an address could not be reached, and has the owners learned anew.
+// unreached shuns an address that could not be reached and asks for a refresh of the owners.
 func (o *owners) unreached(url string) {
 	o.shun.Store(&shunned{url, time.Now().Add(shunFor)})
 	o.ask()

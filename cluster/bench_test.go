@@ -9,7 +9,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// BenchmarkDecide measures the router alone: the owner is here and answers at once. One operation is one call.
+// BenchmarkDecide measures the router alone: the owner is local and answers at once. One operation is one call.
 func BenchmarkDecide(b *testing.B) {
 	for _, sessions := range []bool{false, true} {
 		for _, requests := range []int{1, 64} {
@@ -32,7 +32,7 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// routerAlone is the world of a router whose node owns all shards.
+// routerAlone configures a router whose node owns all shards.
 func routerAlone(sessions bool) RouterConfig {
 	told := &shard.Told{Session: shard.Session{Epoch: 1, Seq: 1}}
 	owner := ownerFunc(func(_ context.Context, requests []shard.Request) []shard.Result {
@@ -59,7 +59,7 @@ func (f ownerFunc) Submit(ctx context.Context, requests []shard.Request) []shard
 	return f(ctx, requests)
 }
 
-// What many requests of one call cost beyond the first is no memory of their own.
+// Requests of a call beyond the first need no memory of their own.
 func TestDecodingAllocatesForACallNotForARequest(t *testing.T) {
 	requests := make([]shard.Request, 64)
 	for i := range requests {

@@ -2,7 +2,7 @@ package cluster
 
 import "fmt"
 
-// String says what the change does, for the log.
+// String describes the change for the log.
 func (c Change) String() string {
 	switch c.Kind {
 	case AddLearner:

@@ -13,33 +13,33 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// A request whose entries live on several shards is an operation (SEMANTICS X4). The node that was asked coordinates it:
-// it has the other shards charge their part, and then home, the lowest of them, decide the whole. What it knows is in no
-// log, and it may vanish at any moment: what home has committed is the outcome, and what is left to do the shards do by
-// themselves (Discharge).
+// A request whose entries live on several shards is an operation (X4). The node that received it is the coordinator. It
+// has the other shards, the legs, charge their parts, and then has home, the lowest shard, decide the whole. The
+// coordinator's state is in no log, and it may vanish at any moment: the outcome is what home has committed, and the
+// shards finish the rest by themselves (Discharge).
 
 const (
-	// chargeTTL is how long a leg waits for a word from home before it asks. Until then the units of an operation whose
+	// chargeTTL is how long a leg waits to hear from home before it asks. Until then the units of an operation whose
 	// coordinator has vanished are held back.
 	chargeTTL = 5 * limit.Span(time.Second/time.Microsecond)
-	// operationPatience bounds how long a coordinator works on one operation, whatever its caller's deadline is: home
-	// would not take a Conclude for much longer.
+	// operationPatience bounds how long a coordinator works on one operation, whatever its caller's deadline is. Home
+	// would not accept a Conclude much later.
 	operationPatience = 20 * time.Second
-	// maxAcross bounds the operations of one Decide that are under way at a time.
+	// maxAcross bounds the operations of one Decide that are in flight at a time.
 	maxAcross = 64
 )
 
-// operation is one request on several shards, while it is coordinated.
+// operation is one request on several shards while it is being coordinated.
 type operation struct {
 	router *Router
 	whole  *shard.Request
-	at     []shard.ID // of each entry
+	at     []shard.ID // shard of each entry
 	home   shard.ID
 	legs   []shard.ID // the other shards, ascending
 	about  shard.Operation
 }
 
-// operationOf prepares a request whose entries live at the given shards.
+// operationOf prepares a request whose entries live on the given shards.
 func (r *Router) operationOf(request *shard.Request, at []shard.ID) *operation {
 	o := &operation{router: r, whole: request, at: at}
 	o.home, o.legs = homeAndLegs(at)
@@ -57,7 +57,7 @@ func drawID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// homeAndLegs sorts shards: the lowest is home, the others are legs, each once.
+// homeAndLegs returns the lowest shard as home and the others as legs, each once.
 func homeAndLegs(at []shard.ID) (home shard.ID, legs []shard.ID) {
 	home = slices.Min(at)
 	for _, id := range at {
@@ -69,7 +69,7 @@ func homeAndLegs(at []shard.ID) (home shard.ID, legs []shard.ID) {
 	return home, legs
 }
 
-// decideAcross carries out one request whose entries live on several shards, or that settles one that did.
+// decideAcross carries out one request whose entries live on several shards, or one that settles such a request.
 func (r *Router) decideAcross(ctx context.Context, request *shard.Request, shards uint32) shard.Result {
 	ctx, cancel := context.WithTimeout(ctx, operationPatience)
 	defer cancel()
@@ -86,11 +86,18 @@ func (r *Router) decideAcross(ctx context.Context, request *shard.Request, shard
 	return shard.Result{Err: shard.Invalidf("entries", "live on several shards: this is done on one at a time")}
 }
 
-// carryOut charges the legs and has home decide. It takes two commits, one after the other, and one more before them to
-// learn whether a client's id was asked with before.
+// carryOut charges the legs and has home decide. This takes two sequential commits, and with a client's id one more
+// before them, to learn whether there is an outcome for the id. If a key has just denied or been refused, all shards are
+// looked at first, and no leg is charged for an operation that is denied again. Otherwise a client that has used up one
+// key, or names a key that does not exist, could keep the keys of other clients full.
 func (o *operation) carryOut(ctx context.Context) shard.Result {
 	if !o.about.Drawn {
 		if result, known := o.ask(ctx); known {
+			return result
+		}
+	}
+	if of := o.router.wary.of(o); of != trusted {
+		if result, done := o.lookFirst(ctx, of); done {
 			return result
 		}
 	}
@@ -101,7 +108,7 @@ func (o *operation) carryOut(ctx context.Context) shard.Result {
 	return o.conclude(ctx, charged)
 }
 
-// ask looks for the recorded outcome of the client's id. An error is an answer too.
+// ask asks home for the recorded outcome of the client's id. An error counts as known.
 func (o *operation) ask(ctx context.Context) (result shard.Result, known bool) {
 	result = o.send(ctx, o.home, shard.Request{Op: shard.AskHome, Operation: &o.about})
 	if result.Err != nil {
@@ -114,9 +121,10 @@ func (o *operation) ask(ctx context.Context) (result shard.Result, known bool) {
 	return o.answer(&result.Decision, verdict.Legs), true
 }
 
-// send has one message of the operation answered by the shard that it is for. Of home there is always a verdict.
+// send sends one message of the operation to a shard. A successful answer of home about the operation always has a
+// verdict.
 func (o *operation) send(ctx context.Context, to shard.ID, message shard.Request) shard.Result {
-	message.Namespace = o.whole.Namespace
+	message.Namespace, message.Revision = o.whole.Namespace, o.whole.Revision
 	result := o.router.deliver(ctx, o.router.roadTo(to), []shard.Request{message})[0]
 	if message.Operation != nil && to == o.home && result.Err == nil && result.Decision.Operation == nil {
 		return shard.Result{Err: errNoVerdict}
@@ -124,11 +132,11 @@ func (o *operation) send(ctx context.Context, to shard.ID, message shard.Request
 	return result
 }
 
-// errNoVerdict is what a home of another version may come to.
+// errNoVerdict is the error if home, perhaps of another version, answers without a verdict.
 var errNoVerdict = &shard.Error{Code: shard.UnknownOutcome, Message: "the home of an operation on several shards has " +
 	"answered without a verdict: are all nodes of one version?"}
 
-// entriesAt lists the entries that live at a shard.
+// entriesAt returns the entries that live on a shard.
 func (o *operation) entriesAt(id shard.ID) (entries []shard.Entry) {
 	for i, at := range o.at {
 		if at == id {
@@ -138,7 +146,7 @@ func (o *operation) entriesAt(id shard.ID) (entries []shard.Entry) {
 	return entries
 }
 
-// charge has every leg charged at the same time. It returns those that said how they decided, and the first error.
+// charge charges all legs concurrently. It returns the legs that answered with a decision, and the first error.
 func (o *operation) charge(ctx context.Context) (charged []shard.Leg, err *shard.Error) {
 	results := make([]shard.Result, len(o.legs))
 	o.atEach(func(i int, id shard.ID) {
@@ -146,18 +154,21 @@ func (o *operation) charge(ctx context.Context) (charged []shard.Leg, err *shard
 			Operation: &o.about})
 	})
 	for i := range results {
-		switch failure := results[i].Err; {
-		case failure == nil:
+		failure := results[i].Err
+		if failure == nil {
 			d := results[i].Decision
 			charged = append(charged, shard.Leg{Shard: o.legs[i], Allowed: d.Allowed, Decision: d})
-		case err == nil:
+			continue
+		}
+		o.router.wary.learnRefused(o, o.legs[i], failure)
+		if err == nil {
 			err = o.ofWhole(failure, o.legs[i])
 		}
 	}
 	return charged, err
 }
 
-// atEach does something for every leg at the same time.
+// atEach calls do for every leg concurrently.
 func (o *operation) atEach(do func(i int, id shard.ID)) {
 	var group sync.WaitGroup
 	for i, id := range o.legs[1:] {
@@ -167,13 +178,9 @@ func (o *operation) atEach(do func(i int, id shard.ID)) {
 	group.Wait()
 }
 
-// conclude has home decide, and what it decided done everywhere, behind the caller's back.
+// conclude has home decide. The legs are told in the background.
 func (o *operation) conclude(ctx context.Context, charged []shard.Leg) shard.Result {
-	notAfter := charged[0].Decision.DecidedAt
-	for _, leg := range charged[1:] {
-		notAfter = min(notAfter, leg.Decision.DecidedAt)
-	}
-	notAfter += limit.Time(shard.ConcludeWithin)
+	notAfter := decidedBy(charged)
 	about := o.about
 	about.Legs = charged
 	result := o.send(ctx, o.home, shard.Request{Op: shard.Conclude, Entries: o.entriesAt(o.home), Hold: o.whole.Hold,
@@ -183,23 +190,36 @@ func (o *operation) conclude(ctx context.Context, charged []shard.Leg) shard.Res
 		o.finishBehind(result.Decision.Operation, charged)
 		legs := charged
 		if result.Decision.Replayed {
-			legs = result.Decision.Operation.Legs // another coordinator's, perhaps
+			legs = result.Decision.Operation.Legs // perhaps of another coordinator
 		}
-		return o.answer(&result.Decision, legs)
+		result = o.answer(&result.Decision, legs)
+		o.router.wary.learn(o, &result.Decision)
+		return result
 	case err.MaybeApplied():
 		if o.about.Drawn {
 			o.resolveBehind(charged, notAfter)
-		} // a client may ask again with its id, and finds the legs as they are
+		} // with a client's id the legs stay: the client may ask again
 		return shard.Result{Err: err}
 	default:
+		o.router.wary.learnRefused(o, o.home, err)
 		return o.fail(ctx, charged, o.ofWhole(err, o.home))
 	}
 }
 
-// fail ends an operation that home was not asked to decide, or did not decide: nothing was counted. What was charged is
-// given back when home has said so; at once if nobody will ask again. Else the client may yet have it carried out.
+// decidedBy returns the deadline for home to decide an operation with these charges.
+func decidedBy(charged []shard.Leg) limit.Time {
+	earliest := charged[0].Decision.DecidedAt
+	for _, leg := range charged[1:] {
+		earliest = min(earliest, leg.Decision.DecidedAt)
+	}
+	return earliest + limit.Time(shard.ConcludeWithin)
+}
+
+// fail ends an operation that home was not asked to decide, or did not decide: nothing was counted. Charges are given
+// back once home has ruled. This starts at once if the request will not be asked again; otherwise the client may still
+// have it carried out.
 func (o *operation) fail(ctx context.Context, charged []shard.Leg, err *shard.Error) shard.Result {
-	if err.Code == shard.TooLate && !o.about.Drawn { // another coordinator of the same id may be through
+	if err.Code == shard.TooLate && !o.about.Drawn { // another coordinator of the same id may have finished
 		if result, known := o.ask(ctx); known {
 			return result
 		}
@@ -210,7 +230,7 @@ func (o *operation) fail(ctx context.Context, charged []shard.Leg, err *shard.Er
 	return shard.Result{Err: notCounted(err)}
 }
 
-// passes reports whether the same request may be answered otherwise in a while.
+// passes reports whether an error is transient: the same request may get another answer later.
 func passes(err *shard.Error) bool {
 	switch err.Code {
 	case shard.NotOwner, shard.Overloaded, shard.Draining, shard.Unavailable, shard.TooLate, shard.UnknownOutcome:
@@ -219,7 +239,7 @@ func passes(err *shard.Error) bool {
 	return false
 }
 
-// notCounted is the error of an operation that home did not decide. Whatever a leg has charged it gives back.
+// notCounted returns the error of an operation that home did not decide. The legs give back their charges.
 func notCounted(err *shard.Error) *shard.Error {
 	if !err.MaybeApplied() && err.Code != shard.TooLate {
 		return err
@@ -228,7 +248,7 @@ func notCounted(err *shard.Error) *shard.Error {
 		Message: "a shard of several did not answer in time; nothing was counted: " + err.Message}
 }
 
-// ofWhole names the entry of the whole request that an error of one shard is about.
+// ofWhole translates the entry index in one shard's error into the index in the whole request.
 func (o *operation) ofWhole(err *shard.Error, at shard.ID) *shard.Error {
 	var place int
 	var rest string

@@ -8,7 +8,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// answer is what the caller hears: home's decision, with what the other shards said of their part.
+// answer builds the caller's result from home's decision and the other shards' parts.
 func (o *operation) answer(home *shard.Decision, legs []shard.Leg) shard.Result {
 	verdict := home.Operation
 	if verdict.State == shard.OperationAborted && len(verdict.Legs) == 0 {
@@ -30,11 +30,11 @@ func (o *operation) answer(home *shard.Decision, legs []shard.Leg) shard.Result 
 	return shard.Result{Decision: d}
 }
 
-// errGivenUp answers an id whose operation was aborted before home had decided it.
+// errGivenUp answers an id whose operation was aborted before home decided it.
 var errGivenUp = &shard.Error{Code: shard.Unavailable, Field: "idempotency_id", Message: "the operation was given up " +
-	"before it was decided, since whoever coordinated it fell silent; nothing was counted; ask again with a new id"}
+	"before it was decided, since its coordinator fell silent; nothing was counted; ask again with a new id"}
 
-// longerWait is the wait that satisfies both; limit.Never outlasts all.
+// longerWait returns the longer of two waits; limit.Never is the longest.
 func longerWait(a, b limit.Span) limit.Span {
 	if a == limit.Never || b == limit.Never {
 		return limit.Never
@@ -42,8 +42,8 @@ func longerWait(a, b limit.Span) limit.Span {
 	return max(a, b)
 }
 
-// arrange puts the statuses of all shards into the order of the entries. Those of one shard are in the order of its
-// entries already.
+// arrange puts the statuses of all shards into the order of the entries. Those of one shard are already in the order of
+// its entries.
 func (o *operation) arrange(parts map[shard.ID][]shard.LimitStatus) (all []shard.LimitStatus) {
 	for i := range o.whole.Entries {
 		entry, rest := &o.whole.Entries[i], parts[o.at[i]]
@@ -57,32 +57,50 @@ func (o *operation) arrange(parts map[shard.ID][]shard.LimitStatus) (all []shard
 	return all
 }
 
-// look asks every shard for its part and changes nothing. The parts are of different instants.
+// look asks every shard for its part and changes nothing. Each part is from an instant of its own.
 func (o *operation) look(ctx context.Context) shard.Result {
+	home, legs, err := o.lookAs(ctx, o.whole.Op, o.entriesAt)
+	if err != nil {
+		return shard.Result{Err: err}
+	}
+	return shard.Result{Decision: o.merged(home, legs)}
+}
+
+// lookAs has all shards look at some of the entries, concurrently.
+func (o *operation) lookAs(ctx context.Context, op shard.Op, entriesAt func(shard.ID) []shard.Entry) (home shard.Decision,
+	legs []shard.Leg, err *shard.Error) {
 	results := make([]shard.Result, len(o.legs))
 	part := func(id shard.ID) shard.Result {
-		return o.send(ctx, id, shard.Request{Op: o.whole.Op, Entries: o.entriesAt(id), Limit: o.whole.Limit})
+		return o.send(ctx, id, shard.Request{Op: op, Entries: entriesAt(id), Limit: o.whole.Limit})
 	}
-	var home shard.Result
+	var first shard.Result
 	var group sync.WaitGroup
-	group.Go(func() { home = part(o.home) })
+	group.Go(func() { first = part(o.home) })
 	o.atEach(func(i int, id shard.ID) { results[i] = part(id) })
 	group.Wait()
-	if home.Err != nil {
-		return shard.Result{Err: o.ofWhole(home.Err, o.home)}
+	if first.Err != nil {
+		return home, nil, o.ofWhole(first.Err, o.home)
 	}
-	d := home.Decision
-	parts := map[shard.ID][]shard.LimitStatus{o.home: d.Limits}
 	for i, id := range o.legs {
 		if err := results[i].Err; err != nil {
-			return shard.Result{Err: o.ofWhole(err, id)}
+			return home, nil, o.ofWhole(err, id)
 		}
-		leg := &results[i].Decision
-		parts[id] = leg.Limits
+		legs = append(legs, shard.Leg{Shard: id, Allowed: results[i].Decision.Allowed, Decision: results[i].Decision})
+	}
+	return first.Decision, legs, nil
+}
+
+// merged combines the decisions of all shards into one.
+func (o *operation) merged(home shard.Decision, legs []shard.Leg) shard.Decision {
+	d := home
+	parts := map[shard.ID][]shard.LimitStatus{o.home: d.Limits}
+	for i := range legs {
+		leg := &legs[i].Decision
+		parts[legs[i].Shard] = leg.Limits
 		d.Allowed = d.Allowed && leg.Allowed
 		d.ShadowDenied = d.ShadowDenied || leg.ShadowDenied
 		d.RetryAfter = longerWait(d.RetryAfter, leg.RetryAfter)
 	}
 	d.Limits = o.arrange(parts)
-	return shard.Result{Decision: d}
+	return d
 }

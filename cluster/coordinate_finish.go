@@ -2,7 +2,9 @@ package cluster
 
 import (
 	"context"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stint-io/stint/limit"
@@ -10,21 +12,21 @@ import (
 )
 
 const (
-	// finishWithin bounds what is done behind a caller's back. What is not done by then the shards do (Discharge).
+	// finishWithin bounds background work on an operation. The shards do whatever is unfinished by then (Discharge).
 	finishWithin = 2 * time.Second
-	// maxBehind bounds the operations that are finished at a time. More are left to the shards.
+	// maxBehind bounds the operations that are finished in the background at a time. More are left to the shards.
 	maxBehind = 256
 )
 
-// behind is the work of a Router that no caller waits for. Close does.
+// behind tracks the background work of a Router, which no caller waits for. Close waits for it.
 type behind struct {
 	group  sync.WaitGroup
 	mu     sync.Mutex
-	under  int // way
+	under  int // number of operations in progress
 	closed bool
 }
 
-// start does something in a goroutine of its own. It refuses when there are too many, or the Router is closed.
+// start runs do in its own goroutine. It returns false if too many are running, or the Router is closed.
 func (b *behind) start(do func(ctx context.Context)) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -43,8 +45,8 @@ func (b *behind) start(do func(ctx context.Context)) bool {
 	return true
 }
 
-// Close waits for what the Router does behind its callers' backs, two seconds at most, and begins nothing more of it.
-// Requests are decided as before.
+// Close waits for the Router's background work, for two seconds at most, and prevents new work of this kind. Requests are
+// still decided as before.
 func (r *Router) Close() {
 	r.behind.mu.Lock()
 	r.behind.closed = true
@@ -52,14 +54,15 @@ func (r *Router) Close() {
 	r.behind.group.Wait()
 }
 
-// finishBehind tells the legs that were charged what home has ruled.
+// finishBehind tells the charged legs home's ruling, in the background.
 func (o *operation) finishBehind(verdict *shard.Verdict, charged []shard.Leg) {
 	if messages := o.finishing(verdict, charged); len(messages) > 0 {
 		o.router.behind.start(func(ctx context.Context) { o.router.finish(ctx, messages) })
 	}
 }
 
-// resolveBehind has home say what became of the operation, which is aborted if home knows nothing, and tells the legs.
+// resolveBehind asks home in the background what became of the operation, which is aborted if home does not know it, and
+// tells the legs.
 func (o *operation) resolveBehind(charged []shard.Leg, notAfter limit.Time) {
 	about := o.about
 	about.Leg = o.home
@@ -69,7 +72,7 @@ func (o *operation) resolveBehind(charged []shard.Leg, notAfter limit.Time) {
 		}
 	}
 	if len(about.Legs) == 0 {
-		return // whatever was charged after all asks home in its time
+		return // a leg that was charged after all asks home later
 	}
 	o.router.behind.start(func(ctx context.Context) {
 		result := o.send(ctx, o.home, shard.Request{Op: shard.ResolveHome, Operation: &about, NotAfter: notAfter})
@@ -79,15 +82,15 @@ func (o *operation) resolveBehind(charged []shard.Leg, notAfter limit.Time) {
 	})
 }
 
-// bareLeg names a charge and says no more of it.
+// bareLeg returns a leg that only identifies its charge.
 func bareLeg(leg shard.Leg) shard.Leg {
 	d := &leg.Decision
 	return shard.Leg{Shard: leg.Shard, Allowed: leg.Allowed, Decision: shard.Decision{Allowed: d.Allowed,
 		DecidedAt: d.DecidedAt, Position: d.Position, Index: d.Index}}
 }
 
-// finishing lists the messages by which the legs hear a verdict: those that were charged and are what it is about. A leg
-// that it does not cover asks for itself. How an operation was settled home tells them, each its part.
+// finishing returns the messages that tell the charged legs a verdict. Unless the verdict is an abort, a leg that it does
+// not cover gets no message and asks home itself. A settlement is not told here: home tells each leg its own part.
 func (o *operation) finishing(verdict *shard.Verdict, charged []shard.Leg) (messages []shard.Duty) {
 	if verdict.State == shard.OperationSettled {
 		return nil
@@ -101,12 +104,24 @@ func (o *operation) finishing(verdict *shard.Verdict, charged []shard.Leg) (mess
 		about.Verdict = *verdict
 		about.Verdict.Legs = nil
 		messages = append(messages, shard.Duty{To: leg.Shard, Request: shard.Request{Op: shard.FinishLeg,
-			Namespace: o.whole.Namespace, Operation: &about}})
+			Namespace: o.whole.Namespace, Entries: o.keysAt(leg.Shard), Operation: &about}})
 	}
 	return messages
 }
 
-// covers reports whether a verdict is about this charge.
+// keysAt names the keys of a leg for the nodes on the way, so that only the denials of these keys end. The leg itself
+// knows its keys.
+func (o *operation) keysAt(id shard.ID) (entries []shard.Entry) {
+	for i, at := range o.at {
+		if at == id {
+			e := &o.whole.Entries[i]
+			entries = append(entries, shard.Entry{Policy: e.Policy, Key: e.Key, Cost: 1})
+		}
+	}
+	return entries
+}
+
+// covers reports whether a verdict includes this charge.
 func covers(verdict *shard.Verdict, leg shard.Leg) bool {
 	for i := range verdict.Legs {
 		d := &verdict.Legs[i].Decision
@@ -117,7 +132,7 @@ func covers(verdict *shard.Verdict, leg shard.Leg) bool {
 	return false
 }
 
-// finish delivers verdicts to legs, and to home that they have arrived.
+// finish delivers verdicts to the legs, and tells home which have arrived.
 func (r *Router) finish(ctx context.Context, messages []shard.Duty) {
 	r.acknowledge(ctx, messages, r.dispatch(ctx, messages))
 }
@@ -133,8 +148,8 @@ func (r *Router) acknowledge(ctx context.Context, finished []shard.Duty, results
 	r.dispatch(ctx, messages)
 }
 
-// appendAcknowledgement adds the message by which home hears that a leg has done what was ruled. Only what is committed
-// needs it: home remembers that for as long as somebody may not have heard.
+// appendAcknowledgement adds the message that tells home that a leg has carried out a ruling. Only a commit or a
+// settlement needs it: home remembers those until all legs have heard.
 func appendAcknowledgement(messages []shard.Duty, finished *shard.Request) []shard.Duty {
 	o := *finished.Operation
 	if o.Verdict.State != shard.OperationCommitted && o.Verdict.State != shard.OperationSettled {
@@ -145,7 +160,8 @@ func appendAcknowledgement(messages []shard.Duty, finished *shard.Request) []sha
 		Namespace: finished.Namespace, Operation: &o}})
 }
 
-// dispatch delivers messages, those to one shard together and all shards at the same time, and returns their answers.
+// dispatch delivers messages and returns their answers. Messages to one shard travel together; all shards are served
+// concurrently.
 func (r *Router) dispatch(ctx context.Context, messages []shard.Duty) []shard.Result {
 	results := make([]shard.Result, len(messages))
 	places := make(map[shard.ID][]int)
@@ -168,23 +184,30 @@ func (r *Router) dispatch(ctx context.Context, messages []shard.Duty) []shard.Re
 	return results
 }
 
-// Discharge does what a shard owes others about operations (shard.State.Duties), and what follows from their answers.
-// What fails is owed still. The node of the shard's owner calls it now and then; it returns when all is done, or ctx ends.
-// A shard that does not answer keeps nobody waiting but those who wait for it.
-func (r *Router) Discharge(ctx context.Context, duties []shard.Duty) {
+// Discharge carries out a shard's duties toward other shards (shard.State.Duties), and the follow-up messages. Failed
+// duties remain the shard's duties; all is true if none failed. The node of the shard's owner calls it periodically. It
+// returns when all are done, or ctx ends. A shard that does not answer delays only the duties toward it.
+func (r *Router) Discharge(ctx context.Context, duties []shard.Duty) (all bool) {
 	places := make(map[shard.ID][]shard.Duty)
 	for _, duty := range duties {
 		places[duty.To] = append(places[duty.To], duty)
 	}
 	var group sync.WaitGroup
+	var failed atomic.Bool
 	for _, duties := range places {
-		group.Go(func() { r.dischargeTo(ctx, duties) })
+		group.Go(func() {
+			if !r.dischargeTo(ctx, duties) {
+				failed.Store(true)
+			}
+		})
 	}
 	group.Wait()
+	return !failed.Load()
 }
 
-// dischargeTo does what is owed to one shard.
-func (r *Router) dischargeTo(ctx context.Context, duties []shard.Duty) {
+// dischargeTo carries out the duties toward one shard. It returns false if one of them failed.
+func (r *Router) dischargeTo(ctx context.Context, duties []shard.Duty) (all bool) {
+	all = true
 	var verdicts, questions []shard.Duty
 	for _, duty := range duties {
 		if duty.Request.Op == shard.FinishLeg {
@@ -195,13 +218,16 @@ func (r *Router) dischargeTo(ctx context.Context, duties []shard.Duty) {
 	}
 	for i, result := range r.dispatch(ctx, questions) {
 		about := *questions[i].Request.Operation
+		all = all && result.Err == nil
 		if result.Err != nil || about.Leg == about.Home || result.Decision.Operation == nil {
-			continue // no answer, no end: only home's word ends a leg
+			continue // without an answer the leg stays open: only home ends it
 		}
 		about.Verdict = *result.Decision.Operation
 		about.Verdict.Legs = nil
 		verdicts = append(verdicts, shard.Duty{To: about.Leg, Request: shard.Request{Op: shard.FinishLeg,
-			Namespace: questions[i].Request.Namespace, Operation: &about}})
+			Namespace: questions[i].Request.Namespace, Entries: questions[i].Keys, Operation: &about}})
 	}
-	r.finish(ctx, verdicts)
+	results := r.dispatch(ctx, verdicts)
+	r.acknowledge(ctx, verdicts, results)
+	return all && !slices.ContainsFunc(results, func(result shard.Result) bool { return result.Err != nil })
 }

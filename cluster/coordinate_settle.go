@@ -2,16 +2,17 @@ package cluster
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/stint-io/stint/shard"
 )
 
-// settleAnswerWithin is how long the answer to a settlement waits for the statuses of other shards than home.
+// settleAnswerWithin bounds the wait of a settlement's answer for the statuses of the legs.
 const settleAnswerWithin = time.Second
 
-// settleAcross settles a hold or a decision of an operation on several shards: home does, once, and the others when they
-// hear of it, which the answer waits for a little.
+// settleAcross settles a hold or a decision of an operation on several shards. Home settles once; the legs settle when
+// they are told. The answer waits for the legs briefly.
 func (r *Router) settleAcross(ctx context.Context, request *shard.Request, shards uint32) shard.Result {
 	target := settlesOperation(request)
 	o := &operation{router: r, whole: request, at: shardsOf(request, shards), home: target.Home}
@@ -23,8 +24,11 @@ func (r *Router) settleAcross(ctx context.Context, request *shard.Request, shard
 	for _, id := range o.legs {
 		o.about.Legs = append(o.about.Legs, o.named(id, target))
 	}
-	result := o.send(ctx, o.home, shard.Request{Op: shard.Settle, Entries: request.Entries,
-		Settlement: request.Settlement, Operation: &o.about})
+	result := o.settleHome(ctx, nil)
+	var committed []shard.Duty
+	if result.Err == nil && o.wantsExcess(&result.Decision) {
+		result, committed = o.settleWithExcess(ctx)
+	}
 	if result.Err != nil {
 		return result
 	}
@@ -33,15 +37,24 @@ func (r *Router) settleAcross(ctx context.Context, request *shard.Request, shard
 	parts := map[shard.ID][]shard.LimitStatus{o.home: d.Limits}
 	d.Operation = &shard.Verdict{ID: verdict.ID, Home: o.home, Known: true, State: verdict.State}
 	if verdict.State == shard.OperationSettled {
-		o.settleLegs(ctx, verdict, d, parts)
+		o.settleLegs(ctx, verdict, committed, d, parts)
 	} else {
-		o.lookAtLegs(ctx, parts)
+		o.finishBehind(verdict, verdict.Legs) // tells the legs when the hold now ends
 	}
+	o.lookAtLegs(ctx, parts)
 	d.Limits = o.arrange(parts)
 	return result
 }
 
-// named is a leg with the keys that live there.
+// settleHome has home settle. excess is what the legs were charged beforehand, or nil.
+func (o *operation) settleHome(ctx context.Context, excess *shard.Excess) shard.Result {
+	about := o.about
+	about.Excess = excess
+	return o.send(ctx, o.home, shard.Request{Op: shard.Settle, Entries: o.whole.Entries, Settlement: o.whole.Settlement,
+		Operation: &about})
+}
+
+// named returns a leg with the keys that live on its shard.
 func (o *operation) named(id shard.ID, target *shard.Target) shard.Leg {
 	leg := shard.Leg{Shard: id, Allowed: true, Decision: shard.Decision{Allowed: true, DecidedAt: target.DecidedAt}}
 	for _, entry := range o.entriesAt(id) {
@@ -50,15 +63,18 @@ func (o *operation) named(id shard.ID, target *shard.Target) shard.Leg {
 	return leg
 }
 
-// settleLegs has the legs do what home has settled, and adds their statuses as far as they come in time. What takes
-// longer goes on behind.
-func (o *operation) settleLegs(ctx context.Context, verdict *shard.Verdict, d *shard.Decision, parts map[shard.ID][]shard.LimitStatus) {
+// settleLegs tells the legs what home has settled, and adds their statuses if they come in time. Slower work continues in
+// the background. The legs first receive what was committed with the settlement, so that their statuses show that as
+// used.
+func (o *operation) settleLegs(ctx context.Context, verdict *shard.Verdict, committed []shard.Duty, d *shard.Decision,
+	parts map[shard.ID][]shard.LimitStatus) {
 	messages := o.settling(verdict)
 	answered := make(chan []shard.Result, 1)
 	if !o.router.behind.start(func(ctx context.Context) {
-		results := o.router.dispatch(ctx, messages)
-		answered <- results
-		o.router.acknowledge(ctx, messages, results)
+		all := slices.Concat(committed, messages)
+		results := o.router.dispatch(ctx, all)
+		answered <- results[len(committed):]
+		o.router.acknowledge(ctx, all, results)
 	}) {
 		return
 	}
@@ -78,7 +94,7 @@ func (o *operation) settleLegs(ctx context.Context, verdict *shard.Verdict, d *s
 	}
 }
 
-// settling lists the messages by which the legs hear how they are settled.
+// settling returns the messages that tell the legs how they are settled.
 func (o *operation) settling(verdict *shard.Verdict) (messages []shard.Duty) {
 	for _, leg := range verdict.Legs {
 		about := o.about
@@ -94,23 +110,28 @@ func (o *operation) settling(verdict *shard.Verdict) (messages []shard.Duty) {
 			}
 		}
 		messages = append(messages, shard.Duty{To: leg.Shard, Request: shard.Request{Op: shard.FinishLeg,
-			Namespace: o.whole.Namespace, Operation: &about}})
+			Namespace: o.whole.Namespace, Entries: o.keysAt(leg.Shard), Operation: &about}})
 	}
 	return messages
 }
 
-// lookAtLegs adds the statuses of the legs as they are, as far as they come.
+// lookAtLegs adds the current statuses of the legs that have not given any, if they come in time.
 func (o *operation) lookAtLegs(ctx context.Context, parts map[shard.ID][]shard.LimitStatus) {
 	if len(o.legs) == 0 {
 		return
 	}
 	results := make([]shard.Result, len(o.legs))
 	o.atEach(func(i int, id shard.ID) {
+		if len(parts[id]) > 0 {
+			return
+		}
 		ctx, cancel := context.WithTimeout(ctx, settleAnswerWithin)
 		defer cancel()
 		results[i] = o.send(ctx, id, shard.Request{Op: shard.Get, Entries: o.entriesAt(id)})
 	})
 	for i, id := range o.legs {
-		parts[id] = results[i].Decision.Limits
+		if len(parts[id]) == 0 {
+			parts[id] = results[i].Decision.Limits
+		}
 	}
 }

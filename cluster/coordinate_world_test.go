@@ -14,33 +14,35 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// archipelago is three real shards without their logs' replication, and nodes that coordinate operations on them. What
-// happens to each message is drawn from a seed: it is late, lost before or after it was carried out, doubled, or comes
-// again minutes later; owners change between any two messages, and coordinators vanish between any two steps.
+// archipelago is three real shards without log replication, and nodes that coordinate operations on them. The fate of
+// each message is drawn from a seed: it is late, lost before or after execution, duplicated, or repeated minutes later.
+// Owners change between any two messages, and coordinators vanish between any two steps.
 type archipelago struct {
 	testing.TB
 	seed     uint64
 	shards   [3]*islet
 	policies *policy.Set
-	late     sync.WaitGroup // copies under way
+	late     sync.WaitGroup // copies in flight
 	drivers  sync.WaitGroup
 	stop     chan struct{}
 
 	mu       sync.Mutex
 	rnd      *rand.Rand
-	calm     bool                // nothing fails any more
-	truth    map[string]*ruledAs // of every operation that home has ruled, by id
-	byKey    map[string]*ruledAs // the same, by home's first key
-	history  map[string][]string // what the shards were told of each operation, by id
+	calm     bool                // nothing fails from now on
+	truth    map[string]*ruledAs // every operation that home has ruled on, by id
+	byKey    map[string]*ruledAs // the same operations, by home's first key
+	history  map[string][]string // messages to the shards about each operation, by id
 	sessions bool
 	heard    tally
+	exceeded int // settlements with an excess on the legs that fitted
+	rejected int // settlements that did not fit and were rejected
 }
 
-// ruledAs is what home has ruled, as its log shows it.
+// ruledAs is home's ruling, as its log shows it.
 type ruledAs struct {
 	id    string
 	state shard.OperationState
-	times int               // that it was committed
+	times int               // number of commits
 	how   *shard.Settlement // nil: it has expired
 }
 
@@ -51,8 +53,9 @@ type islet struct {
 	mu     sync.Mutex
 	state  *shard.State
 	index  uint64
-	notice bool // an invariant was broken and told
+	notice bool // a broken invariant was reported
 	down   bool // it has no owner
+	asked  map[shard.Op]int
 }
 
 const (
@@ -66,11 +69,13 @@ func newArchipelago(t testing.TB, seed uint64) *archipelago {
 		return &policy.Policy{Name: name, Retention: policy.DefaultRetention, OnExpire: policy.OnExpireCancel,
 			Limits: []policy.Limit{{Name: "all", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: quota}}}}
 	}
+	seats := lifetime("seats", 3)
+	seats.Limits[0].Algorithm = limit.Concurrency
 	w := &archipelago{TB: t, seed: seed, rnd: rand.New(rand.NewPCG(seed, 1)), stop: make(chan struct{}),
-		truth: make(map[string]*ruledAs), byKey: make(map[string]*ruledAs), history: make(map[string][]string), policies: policy.NewSet([]*policy.Policy{lifetime("shared", sharedQuota), lifetime("own", 1000)})}
+		truth: make(map[string]*ruledAs), byKey: make(map[string]*ruledAs), history: make(map[string][]string), policies: policy.NewSet([]*policy.Policy{lifetime("shared", sharedQuota), lifetime("own", 1000), seats})}
 	w.sessions = w.draw(2) == 0
 	for i := range w.shards {
-		w.shards[i] = &islet{world: w, id: shard.ID(i), state: shard.NewState(shard.ID(i))}
+		w.shards[i] = &islet{world: w, id: shard.ID(i), state: shard.NewState(shard.ID(i)), asked: make(map[shard.Op]int)}
 		w.shards[i].open()
 	}
 	for _, s := range w.shards {
@@ -108,7 +113,7 @@ func (s *islet) append(payload []byte) {
 	}
 }
 
-// commit decides requests in one entry of the log.
+// commit decides requests in one log entry.
 func (s *islet) commit(requests []shard.Request) []shard.Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,6 +122,11 @@ func (s *islet) commit(requests []shard.Request) []shard.Result {
 	results, puts := shard.Evaluate(roomy{s.state}, s.world.policies, requests, at)
 	s.append(shard.EncodeBatch(at, puts))
 	for i := range results {
+		s.asked[requests[i].Op]++
+		if o := requests[i].Operation; requests[i].Op == shard.FinishLeg && len(requests[i].Entries) == 0 &&
+			o.Verdict.State == shard.OperationAborted { // giving back to one key ends no denial of other keys
+			s.world.Errorf("seed %d: a verdict names no keys: %+v", s.world.seed, *o)
+		}
 		s.world.remember(at, &requests[i], &results[i])
 		s.world.note(&requests[i], &results[i])
 	}
@@ -131,17 +141,18 @@ func (s *islet) commit(requests []shard.Request) []shard.Result {
 
 type roomy struct{ *shard.State }
 
-func (roomy) Full() bool { return false }
+func (roomy) Full() bool    { return false }
+func (roomy) Brimful() bool { return false }
 
-// used is what a key has used, by the committed state. The caller holds mu: what is done behind a caller's back may still
-// change it.
+// used returns the usage of a key in the committed state. The caller holds mu, because background work may still change
+// it.
 func (s *islet) used(policy, key string) uint64 {
 	get := shard.Request{Op: shard.Get, Namespace: "n", Entries: []shard.Entry{{Policy: policy, Key: key, Cost: 1}}}
 	results, _ := shard.Evaluate(roomy{s.state}, s.world.policies, []shard.Request{get}, shard.Stamp{Now: max(s.state.Time(), now())})
 	return results[0].Decision.Limits[0].Used
 }
 
-// remember writes the history of an operation.
+// remember adds to the history of an operation.
 func (w *archipelago) remember(at shard.Stamp, r *shard.Request, result *shard.Result) {
 	o := r.Operation
 	if o == nil {
@@ -164,14 +175,14 @@ func (w *archipelago) remember(at shard.Stamp, r *shard.Request, result *shard.R
 	w.history[o.ID] = append(w.history[o.ID], line)
 }
 
-// note keeps what home has ruled.
+// note records home's ruling.
 func (w *archipelago) note(r *shard.Request, result *shard.Result) {
 	if result.Err != nil || r.Operation == nil || result.Decision.Operation == nil {
 		return
 	}
 	v := result.Decision.Operation
 	if !v.Known || r.Op == shard.FinishLeg || r.Op == shard.AskHome || r.Op == shard.ResolveHome && r.Operation.Leg != r.Operation.Home &&
-		v.State == shard.OperationAborted { // to a charge that the ruling does not cover
+		v.State == shard.OperationAborted { // the answer to a charge that the ruling does not cover
 		return
 	}
 	w.mu.Lock()
@@ -183,7 +194,7 @@ func (w *archipelago) note(r *shard.Request, result *shard.Result) {
 	}
 	committed := v.State != shard.OperationAborted
 	if (r.Op == shard.ResolveHome || result.Decision.Replayed) && !committed && f.state > shard.OperationAborted {
-		return // a copy that came when all had been done, and forgotten: nobody is left to be released by it
+		return // a copy that came after all was done and forgotten: it can release nothing
 	}
 	switch {
 	case r.Op == shard.Conclude && !result.Decision.Replayed:
@@ -191,11 +202,14 @@ func (w *archipelago) note(r *shard.Request, result *shard.Result) {
 		if committed {
 			f.times++
 		}
-	case r.Op == shard.Settle && !result.Decision.Replayed && r.Settlement.Action != shard.ActionExtend:
+	case r.Op == shard.Settle && !result.Decision.Replayed && v.State == shard.OperationSettled:
 		if f.how != nil {
 			w.Errorf("seed %d: home has settled %q twice", w.seed, v.ID)
 		}
 		f.how = r.Settlement
+		if r.Operation.Excess != nil {
+			w.exceeded++
+		}
 	}
 	if f.state == shard.OperationAborted && committed || committed == false && f.state > shard.OperationAborted || f.times > 1 {
 		w.Errorf("seed %d: home has ruled %q %d after %d, committed %d times", w.seed, v.ID, v.State, f.state, f.times)
@@ -203,7 +217,7 @@ func (w *archipelago) note(r *shard.Request, result *shard.Result) {
 	f.state = v.State
 }
 
-// keyOn makes a key that lives on a shard.
+// keyOn returns a key that lives on a shard.
 func keyOn(id shard.ID, name string) string {
 	for i := 0; ; i++ {
 		if key := fmt.Sprint(name, ".", i); shard.Of("n", key, 3) == id {
@@ -212,14 +226,14 @@ func keyOn(id shard.ID, name string) string {
 	}
 }
 
-// drive has the shard do what it owes, as the node of its owner does.
+// drive has the shard's duties discharged, as the node of its owner does.
 func (s *islet) drive() {
 	node := s.world.node(1 << 30)
 	for {
 		select {
 		case <-s.world.stop:
 			return
-		case <-time.After(500 * time.Millisecond):
+		case <-time.After(50 * time.Millisecond):
 		}
 		s.mu.Lock()
 		duties := s.state.Duties(max(now(), s.state.Time()), 1000)
@@ -232,7 +246,7 @@ func (s *islet) drive() {
 	}
 }
 
-// suffer takes the shard's owner away now and then, for a while or for longer than anything is remembered.
+// suffer takes the shard's owner away now and then, briefly or for longer than anything is remembered.
 func (s *islet) suffer() {
 	for {
 		up, down := time.Duration(s.world.draw(40_000)), time.Duration(s.world.draw(9_000))
@@ -260,7 +274,7 @@ func (s *islet) isDown() bool {
 	return s.down && s.world.troubled()
 }
 
-// node makes a node that vanishes with its life-th message: none that it sends later arrives.
+// node makes a node that vanishes with its life-th message: no later message arrives.
 func (w *archipelago) node(life int) *mortal {
 	n := &mortal{world: w, life: life}
 	n.Router = NewRouter(RouterConfig{
@@ -282,7 +296,7 @@ type mortal struct {
 	life  int
 }
 
-// lives counts a message, and reports whether it still leaves.
+// lives counts a message and reports whether it still goes out.
 func (n *mortal) lives() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -297,7 +311,7 @@ func (n *mortal) dead() bool {
 	return n.life <= 0
 }
 
-// ferry takes messages of a node to a shard.
+// ferry carries messages from a node to a shard.
 type ferry struct {
 	node *mortal
 	to   *islet
@@ -319,7 +333,7 @@ func (f ferry) Submit(ctx context.Context, requests []shard.Request) []shard.Res
 		return refuse(len(requests), failure(shard.Unavailable))
 	}
 	copied := w.draw(8) == 0
-	if copied { // a copy that comes late: after others, or after everything was forgotten
+	if copied { // a late copy: after other messages, or after everything was forgotten
 		after := time.Duration([]int{100, 3000, 8000, 70_000, 700_000}[w.draw(5)]) * time.Duration(w.draw(1000)) * time.Microsecond
 		w.late.Go(func() {
 			time.Sleep(after)
@@ -329,7 +343,7 @@ func (f ferry) Submit(ctx context.Context, requests []shard.Request) []shard.Res
 	time.Sleep(time.Duration(w.draw(4)) * time.Millisecond)
 	what := w.draw(14)
 	if copied && what == 0 {
-		what = 1 // who is told that his message did nothing is told so of all copies
+		what = 1 // lost: an answer that nothing was done would have to hold for every copy
 	}
 	switch what {
 	case 0:
@@ -343,7 +357,7 @@ func (f ferry) Submit(ctx context.Context, requests []shard.Request) []shard.Res
 		f.to.open()
 	case 4:
 		if !pause(ctx, time.Duration(w.draw(12_000))*time.Millisecond) {
-			w.late.Go(func() { f.to.commit(sent) }) // its caller has gone
+			w.late.Go(func() { f.to.commit(sent) }) // its caller has given up
 			return refuse(len(requests), failure(shard.UnknownOutcome))
 		}
 	}
@@ -361,7 +375,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// cloneRequests copies what a wire would: nothing of a message is shared with who sent it.
+// cloneRequests copies requests as a wire would: nothing is shared with the sender.
 func cloneRequests(requests []shard.Request) []shard.Request {
 	sent := slices.Clone(requests)
 	for i := range sent {
@@ -370,12 +384,15 @@ func cloneRequests(requests []shard.Request) []shard.Request {
 		if r.Operation != nil {
 			r.Operation = new(*r.Operation)
 			r.Operation.Legs = slices.Clone(r.Operation.Legs)
+			if x := r.Operation.Excess; x != nil {
+				r.Operation.Excess = &shard.Excess{ID: x.ID, Legs: slices.Clone(x.Legs)}
+			}
 		}
 	}
 	return sent
 }
 
-// settleDown lets everything arrive, heals the world, and waits until the shards have done what they owe.
+// settleDown lets everything arrive, ends the failures, and waits until the shards have discharged their duties.
 func (w *archipelago) settleDown() {
 	w.mu.Lock()
 	w.calm = true

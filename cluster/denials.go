@@ -14,33 +14,36 @@ import (
 const (
 	denialSlots   = 1 << 13
 	denialStripes = 1 << 10
-	// denialBytesMax bounds one denial, roughly. What takes more is asked every time; all of them hold 32 MiB at most.
+	// denialBytesMax bounds the approximate size of one denial. A larger one is not kept. All denials together take at
+	// most 32 MiB.
 	denialBytesMax = 4 << 10
 )
 
-// denials is what this node repeats without asking again, where the policies allow it (policy.Policy.DenyCache, SEMANTICS
-// X12). Only denials are in it, so it can refuse for a while what would be admitted by now, and never admits too much.
+// denials holds the denials that this node repeats without asking the owner, where the policies allow it
+// (policy.Policy.DenyCache, X12). It holds no admissions, so it may for a while refuse a request that would be admitted
+// by now, but never admits too much.
 //
-// A denial stands for the whole request: namespace, and of each entry policy, key, cost and tier. It is repeated while
-// all of this holds:
+// A denial applies to one whole request: its namespace, and the policy, key, cost and tier of each entry. It is repeated
+// while all of these hold:
 //
-//   - It was asked for less than the shortest DenyCache of its policies ago, and less than its own RetryAfter. The time
-//     is this process's own, which only goes forward, and counts from before the request left.
-//   - The policies that this node knows are still those of then.
-//   - Nothing that may make room for one of its keys has passed here since the request left.
+//   - It is younger than the shortest DenyCache of its policies, and younger than its own RetryAfter. Its age is measured
+//     on this process's own monotonic clock, from before the request was sent.
+//   - The policies that this node knows have not changed since.
+//   - No request that may free capacity on one of its keys has passed this node since the request was sent.
 //
-// Any number of goroutines may use it, and none ever waits for another: a denial is never changed once it is in its slot,
-// and what makes room does not look for the denials that it ends. It moves on the count of changes that they carry.
+// Any number of goroutines may use it, and none ever waits for another. A denial is never changed once it is in its slot.
+// A request that frees capacity does not look for the denials that it ends: it increments change counts, and a denial is
+// valid only while the counts that it carries are current.
 type denials struct {
 	policies func() *policy.Revision
-	now      func() limit.Span // since an instant of this process; it never goes back
+	now      func() limit.Span // time since some instant of this process; never goes backward
 	seed     maphash.Seed
-	slots    [denialSlots]atomic.Pointer[denial] // each request has two: its own and that one's neighbour
-	changes  [denialStripes]atomic.Uint64        // what may have made room, by key
-	anywhere atomic.Uint64                       // what may have made room for any key
+	slots    [denialSlots]atomic.Pointer[denial] // each request has two: its own and the neighboring one
+	changes  [denialStripes]atomic.Uint64        // requests that may have freed capacity, by key
+	anywhere atomic.Uint64                       // requests that may have freed capacity on any key
 }
 
-// newDenials makes an empty one; nil, which repeats nothing, where no policies are known.
+// newDenials returns empty denials. If policies is nil, it returns nil, which repeats nothing.
 func newDenials(policies func() *policy.Revision) *denials {
 	if policies == nil {
 		return nil
@@ -51,28 +54,28 @@ func newDenials(policies func() *policy.Revision) *denials {
 	}}
 }
 
-// denial is one that may be repeated.
+// denial is a denial that may be repeated.
 type denial struct {
 	inquiry
 	namespace string
 	entries   []shard.Entry
-	revision  uint64     // of the policies by which it may be repeated
-	decided   limit.Span // not before this instant of our clock
-	heard     limit.Span // by then its RetryAfter began
-	dies      limit.Span // from this instant on it is not repeated
+	revision  uint64     // of the policies that allow it to be repeated
+	decided   limit.Span // the decision was made at this instant of our clock or later
+	heard     limit.Span // its RetryAfter had begun by this instant
+	dies      limit.Span // it is not repeated from this instant on
 	decision  shard.Decision
 }
 
-// inquiry is a request that a denial may answer, as it was when it was asked.
+// inquiry is a request that a denial may answer, with the state at the time it was asked.
 type inquiry struct {
-	place   int        // among the requests that came together
+	place   int        // index in the batch
 	hash    uint64     // of the whole request
-	changes uint64     // of its keys, when it was asked
+	changes uint64     // change count of its keys, when it was asked
 	life    limit.Span // the shortest DenyCache of its policies
 }
 
-// inquire reports whether the answer to a request may be one that another was given, and may be given to another: an
-// ordinary check without an id, all of whose policies allow it, that nobody may have counted yet.
+// inquire reports whether the request may share its answer with others: it must be an ordinary check without an id that
+// cannot have been counted yet, and all its policies must allow it.
 func (d *denials) inquire(set *policy.Set, r *shard.Request) (q inquiry, ok bool) {
 	if r.Op != shard.Check || r.ID != "" || r.Retry || r.Operation != nil || len(r.Entries) == 0 {
 		return q, false
@@ -93,13 +96,13 @@ func (d *denials) inquire(set *policy.Set, r *shard.Request) (q inquiry, ok bool
 	return q, true
 }
 
-// hashOf is of the counter that an entry is about.
+// hashOf returns the hash of an entry's counter.
 func (d *denials) hashOf(namespace string, e *shard.Entry) uint64 {
 	h := mix(maphash.String(d.seed, e.Key)) ^ maphash.String(d.seed, e.Policy)
 	return mix(h) ^ maphash.String(d.seed, namespace)
 }
 
-// mix spreads a hash that others are to be added to.
+// mix spreads a hash before another one is combined with it.
 func mix(h uint64) uint64 {
 	high, low := bits.Mul64(h, 0x9E3779B97F4A7C15) // 2^64 over the golden ratio, which is odd
 	return high ^ low
@@ -121,7 +124,7 @@ func (d *denials) find(q *inquiry, r *shard.Request, revision uint64, now limit.
 	return nil
 }
 
-// stands reports whether nothing has ended the denial, if the request is its own.
+// stands reports whether the denial is still valid, assuming that the request is the denied one.
 func (k *denial) stands(q *inquiry, revision uint64, now limit.Span) bool {
 	return k.hash == q.hash && k.changes == q.changes && k.revision == revision && now < k.dies
 }
@@ -140,8 +143,8 @@ func (k *denial) answers(r *shard.Request) bool {
 	return true
 }
 
-// repeat writes the denial into an answer, with what is left of its waits. The statuses are written into limits, which
-// has their length.
+// repeat writes the denial into an answer, with the remaining waits. It writes the statuses into limits, which must have
+// the right length.
 func (k *denial) repeat(now limit.Span, limits []shard.LimitStatus, into *shard.Decision) {
 	passed := now - k.heard
 	*into = k.decision
@@ -154,7 +157,7 @@ func (k *denial) repeat(now limit.Span, limits []shard.LimitStatus, into *shard.
 	}
 }
 
-// left is what is left of a wait. There is always some, and none of no wait, nor of limit.Never.
+// left returns the rest of a wait, at least 1. A wait of 0 and limit.Never are returned unchanged.
 func left(wait, passed limit.Span) limit.Span {
 	if wait <= 0 {
 		return wait
@@ -162,13 +165,13 @@ func left(wait, passed limit.Span) limit.Span {
 	return max(1, wait-passed)
 }
 
-// keep puts a denial where the next such request finds it. The request was asked at one instant, and answered at another.
-// What is not worth repeating is not kept: an admission above all, and what some shard has counted.
+// keep stores a denial for the next such request. asked and heard are the instants of the request and of its answer.
+// Answers not worth repeating are not kept: above all admissions, and anything that a shard has counted.
 func (d *denials) keep(q *inquiry, r *shard.Request, said *shard.Decision, revision *policy.Revision, asked, heard limit.Span) {
 	if said.Allowed || said.Replayed || said.Index != 0 || said.RetryAfter == 0 || said.Age < 0 || said.Age >= q.life {
 		return
 	}
-	// What comes from a node that repeats it lives no longer here than there.
+	// An answer repeated by another node lives no longer here than there.
 	decided := asked - said.Age
 	dies := decided + q.life
 	if said.RetryAfter != limit.Never {
@@ -196,8 +199,8 @@ func denialBytes(r *shard.Request, said *shard.Decision) int {
 	return size
 }
 
-// room chooses the slot for a denial that dies at some instant: where the same request is, an empty one, or the one whose
-// denial dies first. There is none where the same is kept for as long already.
+// room chooses the slot for a denial that ends at dies: the one that holds the same request, an empty one, or the one
+// whose denial ends first. It returns nil if the same request's denial is already kept for as long.
 func (d *denials) room(q *inquiry, r *shard.Request, revision uint64, now, dies limit.Span) *atomic.Pointer[denial] {
 	var chosen *atomic.Pointer[denial]
 	first := limit.Span(0)
@@ -220,7 +223,7 @@ func (d *denials) room(q *inquiry, r *shard.Request, revision uint64, now, dies 
 	return chosen
 }
 
-// size is how many denials would be repeated now if they were asked for, and their policies and keys had not changed.
+// size returns how many denials would be repeated now, provided that their policies and keys have not changed.
 func (d *denials) size() (n int) {
 	if d == nil {
 		return 0

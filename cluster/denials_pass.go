@@ -8,8 +8,9 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// around answers what it can of requests that pass this node, has the rest decided, and returns one result for each, in
-// their order. It learns from what it sees: denials it may repeat, and what ends them. A nil one only has all decided.
+// around answers requests that pass this node from the kept denials, has the rest decided, and returns one result for
+// each, in their order. It keeps new denials that may be repeated, and ends those that a request may make untrue. A nil
+// receiver has all requests decided.
 func (d *denials) around(requests []shard.Request, decide func([]shard.Request) []shard.Result) []shard.Result {
 	revision := d.revision()
 	if revision == nil {
@@ -24,7 +25,7 @@ func (d *denials) around(requests []shard.Request, decide func([]shard.Request) 
 	return p.end(decide(rest))
 }
 
-// revision is the policies by which denials are repeated; nil: by those of now none is, or d is nil.
+// revision returns the current policies if they allow any denial to be repeated, else nil. d may be nil.
 func (d *denials) revision() *policy.Revision {
 	if d == nil {
 		return nil
@@ -36,7 +37,7 @@ func (d *denials) revision() *policy.Revision {
 	return revision
 }
 
-// answer repeats a denial, if there is one that answers the request.
+// answer repeats a denial if one answers the request.
 func (d *denials) answer(r *shard.Request, into *shard.Decision) bool {
 	revision := d.revision()
 	if revision == nil {
@@ -55,22 +56,23 @@ func (d *denials) answer(r *shard.Request, into *shard.Decision) bool {
 	return true
 }
 
-// pass is requests that came together, on their way through this node. One goroutine has it.
+// pass is a batch of requests on their way through this node. It belongs to one goroutine.
 type pass struct {
 	*denials
 	revision  *policy.Revision
 	requests  []shard.Request
 	asked     limit.Span
-	inquiries []inquiry // that nothing here answered
-	makesRoom bool      // one of the requests may
+	inquiries []inquiry // those that no kept denial answered
+	makesRoom bool      // one of the requests may free capacity
 
-	// Where some were answered; else nil.
+	// Set if some were answered here, else nil.
 	results  []shard.Result
 	repeated int
-	statuses []shard.LimitStatus // for the next of them
+	statuses []shard.LimitStatus // memory for the next of them
 }
 
-// repeat answers what is known, in the order of the requests: what one of them ends is not repeated to those behind it.
+// repeat answers requests from kept denials, in order, so that a denial that one request ends is not repeated to a later
+// one.
 func (p *pass) repeat() {
 	for i := range p.requests {
 		r := &p.requests[i]
@@ -96,7 +98,8 @@ func (p *pass) repeat() {
 	}
 }
 
-// space is for the statuses of one answer. All of a call share it: most of what follows is like this one.
+// space returns memory for the statuses of one answer. It allocates for several requests at once, because the following
+// ones are mostly alike.
 func (p *pass) space(statuses, requests int) []shard.LimitStatus {
 	const most = 64
 	if len(p.statuses) < statuses {
@@ -107,7 +110,7 @@ func (p *pass) space(statuses, requests int) []shard.LimitStatus {
 	return mine
 }
 
-// rest is the requests that are still to be decided.
+// rest returns the requests that still have to be decided.
 func (p *pass) rest() []shard.Request {
 	if p.repeated == 0 || p.repeated == len(p.requests) {
 		return p.requests[p.repeated:]
@@ -121,10 +124,10 @@ func (p *pass) rest() []shard.Request {
 	return rest
 }
 
-// end takes the results of the rest and returns all.
+// end takes the results of the rest and returns all results.
 func (p *pass) end(decided []shard.Result) []shard.Result {
 	if p.makesRoom {
-		// What was asked meanwhile may have been denied before.
+		// A request asked meanwhile may have been denied before this one took effect.
 		for i := range p.requests {
 			p.makeRoom(&p.requests[i])
 		}
@@ -152,9 +155,9 @@ func (p *pass) end(decided []shard.Result) []shard.Result {
 	return all
 }
 
-// makeRoom ends the denials that a request may have made untrue, or will when it is decided, and reports whether there
-// may be any. It is called before the request is decided and again when it was, so that a denial of meanwhile, which may be
-// of before, is not kept.
+// makeRoom ends the denials that a request may have made untrue, or will make untrue when it is decided. It reports
+// whether the request is of such a kind. It is called before and after the request is decided: a denial asked for in
+// between may predate the change, and is not kept.
 func (d *denials) makeRoom(r *shard.Request) bool {
 	switch r.Op {
 	case shard.Reset, shard.SetUsed, shard.AddUsed, shard.Block, shard.Unblock, shard.PutOverride, shard.DeleteOverride,
@@ -163,18 +166,23 @@ func (d *denials) makeRoom(r *shard.Request) bool {
 			d.stripe(d.hashOf(r.Namespace, &r.Entries[i])).Add(1)
 		}
 		return true
-	case shard.FinishLeg: // says of no key that it is about
+	case shard.FinishLeg:
 		if state := r.Operation.Verdict.State; state != shard.OperationAborted && state != shard.OperationSettled {
 			return false
 		}
-		d.anywhere.Add(1)
+		if len(r.Entries) == 0 { // from an older node, or from a home that has forgotten the keys: they are unknown
+			d.anywhere.Add(1)
+		}
+		for i := range r.Entries {
+			d.stripe(d.hashOf(r.Namespace, &r.Entries[i])).Add(1)
+		}
 		return true
 	}
 	return false
 }
 
-// own makes the denial independent of the memory of the request and of its answer, which may be part of something larger.
-// It fails for an answer whose statuses are not of the request.
+// own makes the denial independent of the memory of the request and the answer, which may be part of something larger. It
+// returns false if a status does not belong to the request.
 func (k *denial) own(r *shard.Request, set *policy.Set) bool {
 	k.namespace = strings.Clone(r.Namespace)
 	k.entries = make([]shard.Entry, len(r.Entries))

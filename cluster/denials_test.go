@@ -15,7 +15,7 @@ import (
 
 const ms = limit.Span(1000)
 
-// floodPolicies has policies with and without a deny_cache, each of five units for ever.
+// floodPolicies returns policies with and without a deny_cache, each with a lifetime quota of five units.
 func floodPolicies() *policy.Set {
 	var policies []*policy.Policy
 	for name, denyCache := range map[string]limit.Span{"p": 250 * ms, "short": 100 * ms, "never": 0} {
@@ -25,20 +25,20 @@ func floodPolicies() *policy.Set {
 	return policy.NewSet(policies)
 }
 
-// flood is denials with a clock of their own, and an owner that denies all with a wait, or admits all.
+// flood is denials with their own clock, and an owner that denies all requests with a wait, or admits all.
 type flood struct {
 	*denials
 	at       limit.Span
-	takes    limit.Span // an answer
-	wait     limit.Span // that denials tell
+	takes    limit.Span // time until an answer
+	wait     limit.Span // wait in each denial
 	admits   bool
 	revision policy.Revision
-	asked    int // requests that were not answered here
+	asked    int // requests that reached the owner
 	mu       sync.Mutex
 }
 
-// newFlood has hashes that keep the keys of these tests apart: once in a thousand seeds two of them share a count of changes,
-// and what makes room for the one ends the denials of both.
+// newFlood picks hashes that keep the keys of these tests apart: with one seed in a thousand, two of them share a change
+// count, and freeing capacity on one ends the denials of both.
 func newFlood() *flood {
 	for {
 		f := &flood{wait: limit.Never, revision: policy.Revision{Version: 1, Set: floodPolicies()}}
@@ -74,7 +74,7 @@ func (f *flood) decide(requests []shard.Request) []shard.Result {
 	return results
 }
 
-// ask has requests answered and returns how many of them the owner was asked.
+// ask has requests answered and returns how many of them reached the owner.
 func (f *flood) ask(requests ...shard.Request) (results []shard.Result, asked int) {
 	before := f.asked
 	results = f.around(requests, f.decide)
@@ -92,7 +92,7 @@ func (f *flood) wants(t *testing.T, what string, want int, requests ...shard.Req
 
 func TestADenialIsRepeatedForTheWholeSpanAndNoLonger(t *testing.T) {
 	f := newFlood()
-	f.takes = 10 * ms // counted from before the request left
+	f.takes = 10 * ms // counted from before the request was sent
 	f.wants(t, "the first", 1, check("k"))
 	f.wants(t, "the second", 0, check("k"))
 	f.at = 250*ms - 1
@@ -103,7 +103,7 @@ func TestADenialIsRepeatedForTheWholeSpanAndNoLonger(t *testing.T) {
 	f.wants(t, "after it was asked again", 0, check("k"))
 }
 
-// What a repeated denial says is what the first one did, but for its waits: they go on.
+// A repeated denial equals the first one, except that its waits have decreased.
 func TestARepeatedDenialSaysWhatIsLeftOfItsWaits(t *testing.T) {
 	f := newFlood()
 	f.takes, f.wait = 10*ms, 100*ms
@@ -170,7 +170,7 @@ func TestOnlyTheSameRequestGetsTheSameDenial(t *testing.T) {
 
 var limitsOfItsOwn = []policy.Limit{{Name: "a", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 5}}}
 
-// What is never repeated is not kept either, for others.
+// A request that never gets a repeated denial leaves none for others either.
 func TestOnlyAPlainCheckIsKept(t *testing.T) {
 	for what, change := range map[string]func(r *shard.Request){
 		"an id":         func(r *shard.Request) { r.ID = "id" },
@@ -196,8 +196,8 @@ func TestOnlyAPlainCheckIsKept(t *testing.T) {
 	f.wants(t, "the same, numbered", 0, numbered)
 }
 
-// What somebody else repeats lives here no longer than there, and what says that it was counted, or comes too late, is
-// not kept.
+// A denial repeated by another node lives no longer here than there. An answer that was counted, or that comes too late,
+// is not kept.
 func TestWhatIsNotWorthRepeatingIsNotKept(t *testing.T) {
 	said := func(change func(d *shard.Decision)) int {
 		f := newFlood()
@@ -244,7 +244,8 @@ func TestTheShortestSpanOfSeveralPoliciesCounts(t *testing.T) {
 	f.wants(t, "when the shorter ends", 1, r)
 }
 
-// Whatever may make room ends the denials of its keys, and of no other, before it is decided as after.
+// A request that may free capacity ends the denials of its keys, and of no others, before it is decided and again
+// afterwards.
 func TestWhatMayMakeRoomEndsTheDenialsOfItsKeys(t *testing.T) {
 	for _, op := range []shard.Op{shard.Reset, shard.SetUsed, shard.AddUsed, shard.Block, shard.Unblock, shard.PutOverride,
 		shard.DeleteOverride, shard.Settle} {
@@ -267,8 +268,9 @@ func TestWhatMayMakeRoomEndsTheDenialsOfItsKeys(t *testing.T) {
 	}
 }
 
-// The end of an operation on several shards says no key: it ends all denials, if it gives something back.
-func TestALegThatGivesBackEndsAllDenials(t *testing.T) {
+// The end of an operation on several shards ends the denials of the keys that it names if it gives something back. If it
+// names no keys, it ends all denials.
+func TestALegThatGivesBackEndsTheDenialsOfItsKeys(t *testing.T) {
 	for state, want := range map[shard.OperationState]int{shard.OperationAborted: 1, shard.OperationSettled: 1,
 		shard.OperationCommitted: 0, shard.OperationHeld: 0} {
 		f := newFlood()
@@ -276,11 +278,16 @@ func TestALegThatGivesBackEndsAllDenials(t *testing.T) {
 		f.wants(t, "the message", 1, shard.Request{Op: shard.FinishLeg, Namespace: "default",
 			Operation: &shard.Operation{Verdict: shard.Verdict{State: state}}})
 		f.wants(t, fmt.Sprintf("after state %d", state), want, check("k"))
+		f.wants(t, "another key", 1, check("l"))
+		f.wants(t, "a message that names one", 1, shard.Request{Op: shard.FinishLeg, Namespace: "default",
+			Entries: check("k").Entries, Operation: &shard.Operation{Verdict: shard.Verdict{State: state}}})
+		f.wants(t, fmt.Sprintf("the key that was named, after state %d", state), want, check("k"))
+		f.wants(t, "the other key", 0, check("l"))
 	}
 }
 
-// A denial that was under way when room was made may be of before: it is not kept, whenever in between it was asked and
-// answered.
+// A denial in flight while capacity was freed may predate that: it is not kept, wherever its request and its answer lie
+// in between.
 func TestADenialUnderWayWhileRoomIsMadeIsNotKept(t *testing.T) {
 	reset := check("k")
 	reset.Op = shard.Reset
@@ -336,7 +343,8 @@ func TestNewPoliciesEndAllDenials(t *testing.T) {
 	f.wants(t, "when they are back", 1, check("k"))
 }
 
-// Of a batch only what is not known goes on, every answer comes back to its place, and the order of requests counts.
+// Of a batch, only requests without a kept denial go on. Every answer returns to its place, and the order of the requests
+// counts.
 func TestABatchIsLookedUpRequestByRequest(t *testing.T) {
 	f := newFlood()
 	f.wants(t, "to begin with", 2, check("k"), check("l"))
@@ -357,7 +365,8 @@ func TestABatchIsLookedUpRequestByRequest(t *testing.T) {
 	f.wants(t, "what was reset", 1, check("l"))
 }
 
-// However many requests are denied, what is kept is bounded, and what is kept is answered by itself.
+// However many requests are denied, the number of kept denials is bounded, and kept denials are answered without the
+// owner.
 func TestWhatIsKeptIsBounded(t *testing.T) {
 	f := newFlood()
 	for i := range 3 * denialSlots {
@@ -374,7 +383,7 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 	}
 }
 
-// A denial is answered from shared memory: nobody who is answered may change it for the others.
+// Denials are answered from shared memory: a caller must not be able to change the answers of others.
 func TestAnswersDoNotShareMemory(t *testing.T) {
 	f := newFlood()
 	f.ask(check("k"))
@@ -389,7 +398,7 @@ func TestAnswersDoNotShareMemory(t *testing.T) {
 	}
 }
 
-// A hit takes the memory of its results and statuses, and nothing more.
+// A hit allocates memory for its results and statuses only.
 func TestAHitAllocatesItsAnswerOnly(t *testing.T) {
 	f := newFlood()
 	requests := []shard.Request{check("k", "l")}
@@ -408,13 +417,13 @@ func TestAHitAllocatesItsAnswerOnly(t *testing.T) {
 	}
 }
 
-// Readers, writers and whoever makes room at the same time: after an answered reset no denial of before is repeated.
+// Readers, writers and resets run at the same time: after an answered reset, no earlier denial is repeated.
 func TestNoDenialOutlivesAResetWhateverRaces(t *testing.T) {
 	type version struct {
 		sync.Mutex
 		n limit.Time
 	}
-	var truth version // a denial says it in DecidedAt
+	var truth version // a denial carries it in DecidedAt
 	d := newDenials(func() *policy.Revision { return &policy.Revision{Version: 1, Set: sharedFlood} })
 	decide := func(requests []shard.Request) []shard.Result {
 		results := make([]shard.Result, len(requests))

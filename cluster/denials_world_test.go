@@ -11,8 +11,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// shore is one real shard, owned by the first of three nodes, and a clock that all of them and the shard go by. Every
-// message takes a while, and one thing happens at a time.
+// shore is one real shard, owned by the first of three nodes, and one clock for the nodes and the shard. Every message
+// takes a while, and one thing happens at a time.
 type shore struct {
 	testing.TB
 	rnd      *rand.Rand
@@ -23,8 +23,8 @@ type shore struct {
 	begin    limit.Time
 	nodes    []*Router
 	commits  int
-	decided  map[limit.Time][]decidedHere // what was really decided, by its instant
-	passed   []map[string]limit.Time      // at each node, by key: the newest answered change
+	decided  map[limit.Time][]decidedHere // actual decisions, by instant
+	passed   []map[string]limit.Time      // at each node, by key: the latest answered change
 }
 
 type decidedHere struct {
@@ -72,7 +72,7 @@ func (w *shore) append(payload []byte) {
 	}
 }
 
-// pass lets some time pass.
+// pass advances the clock by a random time.
 func (w *shore) pass(most limit.Span) { w.at += limit.Time(w.rnd.Int64N(int64(most))) }
 
 // Submit implements Owner.
@@ -93,7 +93,7 @@ func (w *shore) Submit(_ context.Context, requests []shard.Request) []shard.Resu
 	return results
 }
 
-// shoreWire is what Hop is: what it carries is encoded and decoded.
+// shoreWire stands for Hop: it encodes and decodes the requests and results that it carries.
 type shoreWire struct{ *shore }
 
 func (w shoreWire) Submit(ctx context.Context, _ string, hops int, id shard.ID, requests []shard.Request) []shard.Result {
@@ -144,8 +144,8 @@ func (w *shore) request() shard.Request {
 	return r
 }
 
-// Whatever happens, what is repeated is a denial that was true, to the letter, at most deny_cache ago, and no older than
-// it says; it names no instant too early; and it is none of before a change that its node, or the owner, has answered.
+// In any sequence of events, a repeated denial was true, word for word, at most deny_cache ago, and is no older than its
+// age says. It names no instant too early, and does not predate a change that its node, or the owner, has answered.
 func TestWhatIsRepeatedWasTrueAtMostDenyCacheAgo(t *testing.T) {
 	repeated, overtaken, atOwner, twice := 0, 0, 0, 0
 	for seed := range uint64(8) {
@@ -178,7 +178,7 @@ func TestWhatIsRepeatedWasTrueAtMostDenyCacheAgo(t *testing.T) {
 				if node == 0 {
 					atOwner++
 				} else if w.commits == before && w.at > asked {
-					twice++ // by the owner, to this node
+					twice++ // repeated by the owner to this node
 				}
 				if w.peek(r) {
 					overtaken++
@@ -192,7 +192,7 @@ func TestWhatIsRepeatedWasTrueAtMostDenyCacheAgo(t *testing.T) {
 	}
 }
 
-// judge looks at one repeated denial, asked for at an instant.
+// judge checks one repeated denial, asked for at an instant.
 func (w *shore) judge(node int, asked limit.Time, r *shard.Request, d *shard.Decision) {
 	w.Helper()
 	most := policy.DenyCacheMax
@@ -206,7 +206,7 @@ func (w *shore) judge(node int, asked limit.Time, r *shard.Request, d *shard.Dec
 	if r.Op != shard.Check || r.ID != "" || d.Allowed {
 		w.Errorf("a request of op %d, id %q was answered %+v without being asked", r.Op, r.ID, d)
 	}
-	// A request that was forwarded was answered a little later than it was asked.
+	// A forwarded request was answered a little later than it was asked.
 	if old := limit.Span(asked - d.DecidedAt); old >= most || d.Age < old || d.Age > most {
 		w.Errorf("a denial of %d us ago says that it is %d old, and may be %d", old, d.Age, most)
 	}
@@ -221,7 +221,7 @@ func (w *shore) judge(node int, asked limit.Time, r *shard.Request, d *shard.Dec
 	w.Errorf("%+v was never decided", d)
 }
 
-// compare looks at a denial that its caller hears now, beside what was decided.
+// compare checks a denial that its caller receives now against the actual decision.
 func (w *shore) compare(d, truth *shard.Decision) {
 	w.Helper()
 	said, was := *d, *truth

@@ -2,8 +2,8 @@ package cluster
 
 import "fmt"
 
-// Formation is a cluster that is being founded: who does it, and with what shape. It is proposed by its creator, the
-// lowest of the founders. A Formation is never changed once it was handed on: changes are made to a copy.
+// Formation describes a cluster that is being founded: its founders and its shape. Its creator, the lowest of the
+// founders, proposes it. A Formation is never changed once it was handed on: changes are made to a copy.
 type Formation struct {
 	Cluster  string
 	Founders []string // node ids, sorted; the first is the creator
@@ -12,33 +12,33 @@ type Formation struct {
 	Go       bool // every founder has accepted: the founders create their replicas of the system shard
 }
 
-// FormationSelf is what a node knows of itself, from its disk and its flags.
+// FormationSelf is a node's own state, from its disk and its flags.
 type FormationSelf struct {
 	Node      string
-	Expect    int        // number of nodes that found a cluster together; 0: this one never founds, it only joins
+	Expect    int        // number of nodes that found a cluster together; 0: this one only joins
 	Cluster   string     // the cluster it belongs to; "": none
-	Formation *Formation // the one it proposed or accepted, as last kept; nil: none
+	Formation *Formation // the one it proposed or accepted, as last kept on disk; nil: none
 }
 
-// FormationAction is what a node is to do next.
+// FormationAction is a node's next action.
 type FormationAction int
 
 const (
-	// FormWait is to do nothing until members change; Why says what for.
+	// FormWait means to do nothing until members change; Why gives the reason.
 	FormWait FormationAction = iota
-	// FormJoin is to take Cluster as this node's, for ever. A node that took it before is told so again.
+	// FormJoin means to take Cluster as this node's cluster, forever. A node that has taken it already is told so again.
 	FormJoin
-	// FormPropose is to draw a cluster id, and to keep and announce a Formation of it with Founders.
+	// FormPropose means to draw a cluster id, and to keep and announce a Formation of it with Founders.
 	FormPropose
-	// FormAccept is to keep Formation, take its cluster, and announce both.
+	// FormAccept means to keep Formation, take its cluster, and announce both.
 	FormAccept
-	// FormGo is to keep and announce Formation, which has Go set now.
+	// FormGo means to keep and announce Formation, which now has Go set.
 	FormGo
-	// FormFound is to create this node's replica of the system shard, one voter among those of the founders.
+	// FormFound means to create this node's replica of the system shard, as one of the founders' voters.
 	FormFound
 )
 
-// FormationStep is what Form says.
+// FormationStep is the result of Form.
 type FormationStep struct {
 	Action    FormationAction
 	Why       string     // for the log
@@ -47,18 +47,18 @@ type FormationStep struct {
 	Formation *Formation // of FormAccept, FormGo and FormFound
 }
 
-// Form says what a node does next to get into a cluster, from what it kept and whom it sees. The caller asks again
-// after every step and whenever members change, until it carried out FormJoin or FormFound.
+// Form decides a node's next step into a cluster, from what the node kept and which members it sees. The caller asks
+// again after every step and whenever members change, until it has carried out FormJoin or FormFound.
 //
-// What keeps two clusters apart is that a node takes one cluster id, ever, and keeps it on disk before it says so: the
-// creator says go when all founders have taken its id, and none of them can take another's after that. So whatever a
-// node sees may be late or missing; wrong moves are waits, and some of them need an operator. To resume after a crash
-// at any point, the caller keeps, before it announces: on FormPropose the Formation it made, on FormAccept, FormGo and
+// Two clusters are kept apart because a node takes one cluster id, ever, and keeps it on disk before announcing it. The
+// creator says go when all founders have taken its id, and after that none of them can take another. So a node's view may
+// be late or incomplete: at worst it makes the node wait, and some waits need an operator. To resume after a crash at any
+// point, the caller keeps a Formation before it announces: on FormPropose the one it made; on FormAccept, FormGo and
 // FormFound the one of the step. When its replica of the system shard is created, it keeps the cluster and forgets the
-// Formation: who keeps none only joins.
+// Formation, because a node without a kept Formation only joins.
 //
-// Members that left or are suspect count for nothing, with two exceptions: that a cluster's founders were told to go
-// stays true, and whoever has seen a cluster, even one that is gone, founds no other. (SEMANTICS R12b.)
+// Members that left or are suspect do not count, with two exceptions: it stays true that a cluster's founders were told
+// to go, and a node that has seen a cluster, even one that is gone, founds no other. (R12b.)
 func Form(self FormationSelf, members []Member) FormationStep {
 	v := newFormationView(&self, members)
 	switch f := self.Formation; {

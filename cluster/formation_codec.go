@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// check tells whether a formation can be one of a cluster.
+// check reports whether a formation is valid for a cluster.
 func (f *Formation) check(cluster string) error {
 	switch {
 	case f.Cluster == "" || f.Cluster != cluster:
@@ -31,8 +31,8 @@ func (f *Formation) check(cluster string) error {
 //
 //	shards uvarint, replicas uvarint, count uvarint, count x { same uvarint, text }
 //
-// where a founder's id is as many bytes of the one before as are the same, and the text: ids of one cluster often
-// differ by a number at the end. Cluster and Go are told elsewhere.
+// For each founder, same is the length of the prefix that its id shares with the previous id, and text is the rest: ids
+// of one cluster often differ by a number at the end. Cluster and Go are encoded elsewhere.
 func appendFormation(b []byte, f *Formation) []byte {
 	b = binary.AppendUvarint(b, uint64(f.Shards))
 	b = binary.AppendUvarint(b, uint64(f.Replicas))
@@ -49,7 +49,7 @@ func appendFormation(b []byte, f *Formation) []byte {
 	return b
 }
 
-// cutFormation takes what appendFormation wrote from the front of b. The founders are yet to be checked.
+// cutFormation reads the output of appendFormation from the front of b. The caller still has to check the founders.
 func cutFormation(b []byte, f *Formation) (rest []byte, err error) {
 	var shards, replicas, count uint64
 	for _, field := range []struct {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// abc is a formation of three that nobody has told to go.
+// abc is a formation of three nodes before go.
 var abc = Formation{Cluster: "red", Founders: []string{"a", "b", "c"}, Shards: 4, Replicas: 3}
 
 func going(f Formation) *Formation {
@@ -110,7 +110,7 @@ func TestWhatANodeDoesNext(t *testing.T) {
 	}
 }
 
-// village is nodes that gossip badly: each acts on what it happens to have heard.
+// village is a set of nodes with unreliable gossip: each acts on the messages that it happens to have received.
 type village struct {
 	t       *testing.T
 	rand    *rand.Rand
@@ -118,19 +118,19 @@ type village struct {
 	nodes   []*villager
 	cut     map[[2]string]bool
 	drawn   int
-	went    map[string]*Formation // every cluster for which go was ever kept
+	went    map[string]*Formation // every cluster for which a node ever kept go
 	emptied map[string]bool
 	log     []string
 }
 
 // villager is a node: its disk, and its process if it runs.
 type villager struct {
-	FormationSelf // the disk
+	FormationSelf // on disk
 	up            bool
-	said          Member // what it announces
+	said          Member // its announcement
 	version       int    // of said
 	heard         map[string]hearsay
-	settled       bool // it belongs to a cluster that exists, and knows it
+	settled       bool // it belongs to an existing cluster, and knows it
 }
 
 type hearsay struct {
@@ -162,7 +162,7 @@ func (v *village) start(n *villager) {
 	v.announce(n)
 }
 
-// announce tells what is on the disk.
+// announce announces the content of the disk.
 func (v *village) announce(n *villager) {
 	n.version++
 	n.said = Member{Node: n.Node, Cluster: n.Cluster, Expect: n.Expect, Formation: n.Formation, State: MemberAlive}
@@ -173,7 +173,7 @@ func (v *village) announce(n *villager) {
 	}
 }
 
-// tell brings to one node what another says, or knows of a third.
+// tell gives one node's announcement, or its knowledge of a third node, to another node.
 func (v *village) tell(from, to *villager, about string) {
 	if !from.up || !to.up || from == to || about == to.Node || v.cut[[2]string{from.Node, to.Node}] {
 		return
@@ -194,7 +194,7 @@ func (v *village) tell(from, to *villager, about string) {
 	}
 }
 
-// act has a node do what Form says; it may crash after it kept something and before it said so.
+// act has a node carry out the step of Form. The node may crash after it kept something and before it announced it.
 func (v *village) act(n *villager, mayCrash bool) {
 	if !n.up || n.settled {
 		return
@@ -227,11 +227,11 @@ func (v *village) act(n *villager, mayCrash bool) {
 	}
 	v.announce(n)
 	if step.Action == FormFound || step.Action == FormJoin {
-		n.settled, n.Formation = true, nil // on disk; it announces it until it restarts
+		n.settled, n.Formation = true, nil // on disk; the announcement stays until it restarts
 	}
 }
 
-// check holds what must never be otherwise, whatever happened.
+// check verifies the invariants.
 func (v *village) check(n *villager, step *FormationStep, before string) {
 	v.t.Helper()
 	if before != "" && n.Cluster != before {
@@ -256,7 +256,7 @@ func (v *village) check(n *villager, step *FormationStep, before string) {
 
 func (v *village) any() *villager { return v.nodes[v.rand.IntN(len(v.nodes))] }
 
-// misfortune is one random thing that happens.
+// misfortune makes one random fault happen.
 func (v *village) misfortune(mayEmpty bool) {
 	n, other := v.any(), v.any()
 	switch roll := v.rand.IntN(100); {
@@ -285,12 +285,13 @@ func (v *village) misfortune(mayEmpty bool) {
 	}
 }
 
-// mayEmpty: before go, and one at a time, so that the others still know.
+// mayEmpty reports whether a node's disk may be emptied: only before go, and only one at a time, so that the others still
+// know.
 func (v *village) mayEmpty(n *villager) bool {
 	return v.went[n.Cluster] == nil && (len(v.emptied) == 0 || v.emptied[n.Node])
 }
 
-// heal brings everybody up and lets all talk until nothing more happens.
+// heal starts all nodes and lets them exchange announcements until nothing changes.
 func (v *village) heal() {
 	v.note("all is well again")
 	clear(v.cut)
@@ -311,7 +312,7 @@ func (v *village) heal() {
 	}
 }
 
-// isTorn tells whether some formation can never be: founders of it took the id of another.
+// isTorn reports whether some formation can never complete, because founders of it took the id of another.
 func (v *village) isTorn() bool {
 	for _, n := range v.nodes {
 		if n.settled || n.Formation == nil {

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// formationView is what a node knows when it asks Form.
+// formationView is the input of Form, indexed.
 type formationView struct {
 	self   *FormationSelf
-	others map[string]*Member // by id, whatever their state
+	others map[string]*Member // by id, in any state
 }
 
 func newFormationView(self *FormationSelf, members []Member) *formationView {
@@ -23,7 +23,7 @@ func newFormationView(self *FormationSelf, members []Member) *formationView {
 	return v
 }
 
-// answering returns the others that are alive, by id.
+// answering returns the other members that are alive, by id.
 func (v *formationView) answering() []*Member {
 	var found []*Member
 	for _, id := range slices.Sorted(maps.Keys(v.others)) {
@@ -34,8 +34,8 @@ func (v *formationView) answering() []*Member {
 	return found
 }
 
-// isFormed tells whether a member shows that its cluster exists. Founders announce their formation until they have
-// founded it; whoever announces none has founded or joined.
+// isFormed reports whether a member shows that its cluster exists. A founder announces its formation until it has founded
+// the cluster; a member of a cluster that announces no formation has founded or joined it.
 func isFormed(m *Member) bool { return m.Cluster != "" && (m.Formation == nil || m.Formation.Go) }
 
 // pursue continues the formation that this node proposed or accepted.
@@ -48,7 +48,8 @@ func (v *formationView) pursue(f *Formation) FormationStep {
 	case f.Go:
 		return FormationStep{Action: FormFound, Formation: f, Why: "every founder has accepted cluster " + f.Cluster}
 	case told != "" && creator == v.self.Node:
-		// Only we could have said go, and we have not kept it: our disk was emptied since. What it held may count already.
+		// Only this node could have said go, and it has no record of it: its disk was emptied since. What that disk held
+		// may count already.
 		return FormationStep{Action: FormJoin, Cluster: f.Cluster, Why: fmt.Sprintf(
 			"cluster %q was founded before this node's data dir was emptied, as %s shows", f.Cluster, told)}
 	case told != "":
@@ -65,7 +66,7 @@ func (v *formationView) pursue(f *Formation) FormationStep {
 	return FormationStep{Action: FormGo, Formation: &going, Why: "every founder has accepted cluster " + f.Cluster}
 }
 
-// toldToGo returns a member that shows that a cluster exists, or "". That stays true when the member is gone.
+// toldToGo returns a member that shows that a cluster exists, or "". A member that is gone counts too.
 func (v *formationView) toldToGo(cluster string) string {
 	for _, id := range slices.Sorted(maps.Keys(v.others)) {
 		if m := v.others[id]; m.Cluster == cluster && isFormed(m) {
@@ -75,7 +76,7 @@ func (v *formationView) toldToGo(cluster string) string {
 	return ""
 }
 
-// missing says which of the other founders are not seen to have accepted, and why; "" if all have.
+// missing returns the other founders that are not seen to have accepted, with reasons; "" if all have.
 func (v *formationView) missing(f *Formation) string {
 	var missing []string
 	for _, id := range f.Founders {
@@ -86,7 +87,7 @@ func (v *formationView) missing(f *Formation) string {
 	return strings.Join(missing, "; ")
 }
 
-// describe says how a founder of a cluster seems to be.
+// describe returns the apparent state of a founder of a cluster.
 func (v *formationView) describe(id, cluster string) string {
 	switch m := v.others[id]; {
 	case m == nil:
@@ -96,7 +97,7 @@ func (v *formationView) describe(id, cluster string) string {
 	case m.Cluster == "":
 		return id + " has accepted none yet"
 	case m.Cluster != cluster:
-		return fmt.Sprintf("%s belongs to cluster %q for ever, so %q cannot be founded: empty the data dirs of its nodes",
+		return fmt.Sprintf("%s belongs to cluster %q forever, so %q cannot be founded: empty the data dirs of its nodes",
 			id, m.Cluster, cluster)
 	}
 	return id + " has accepted it"
@@ -104,7 +105,7 @@ func (v *formationView) describe(id, cluster string) string {
 
 // join takes a fresh node into the one cluster that exists, if one does.
 func (v *formationView) join() (FormationStep, bool) {
-	formed := map[string]string{} // a node of each
+	formed := map[string]string{} // by cluster: one of its nodes
 	for _, m := range v.answering() {
 		if isFormed(m) && formed[m.Cluster] == "" {
 			formed[m.Cluster] = m.Node
@@ -122,7 +123,8 @@ func (v *formationView) join() (FormationStep, bool) {
 		ids[0], formed[ids[0]], ids[1], formed[ids[1]]), true
 }
 
-// accept takes a proposal that names this fresh node. Who sees a proposal that is not for it, or not now, waits.
+// accept takes a proposal that names this fresh node. If there are only proposals that it cannot accept now, the node
+// waits.
 func (v *formationView) accept() (FormationStep, bool) {
 	proposals := map[string]*Formation{}
 	for _, m := range v.answering() {
@@ -145,7 +147,7 @@ func (v *formationView) accept() (FormationStep, bool) {
 	return wait("%s", strings.Join(reasons, "; ")), len(reasons) > 0
 }
 
-// against says what speaks against accepting a proposal now, or "".
+// against returns the reason for not accepting a proposal now, or "".
 func (v *formationView) against(f *Formation) string {
 	if !slices.Contains(f.Founders, v.self.Node) {
 		return fmt.Sprintf("it is being founded by %s; this node joins it then", strings.Join(f.Founders, ", "))
@@ -156,7 +158,7 @@ func (v *formationView) against(f *Formation) string {
 	for _, id := range f.Founders {
 		m := v.others[id]
 		if m != nil && m.Cluster != "" && m.Cluster != f.Cluster {
-			return v.describe(id, f.Cluster) // no use in being lost with it
+			return v.describe(id, f.Cluster) // that proposal is lost, so accepting it would lose this node too
 		}
 	}
 	if creator := f.Founders[0]; creator != v.self.Node {
@@ -165,8 +167,8 @@ func (v *formationView) against(f *Formation) string {
 		}
 		return ""
 	}
-	// We proposed it, before our disk was emptied. Go on with it if every other founder is here, and none shows that we
-	// ever said go.
+	// This node proposed it, before its disk was emptied. It continues if every other founder is here, and none shows
+	// that this node ever said go.
 	for _, id := range f.Founders[1:] {
 		if m := v.others[id]; m == nil || m.State != MemberAlive {
 			return v.describe(id, f.Cluster)
@@ -175,7 +177,7 @@ func (v *formationView) against(f *Formation) string {
 	return ""
 }
 
-// propose founds a cluster when enough fresh nodes are here and this one is the lowest of them.
+// propose founds a cluster when enough fresh nodes are here and this node has the lowest id of them.
 func (v *formationView) propose() FormationStep {
 	if v.self.Expect == 0 {
 		return wait("no cluster to join is here, and this node founds none (--bootstrap-expect)")

@@ -11,17 +11,17 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// A hop connection carries frames, the dialer's calls one way and the acceptor's answers the other:
+// A hop connection carries frames: calls from the dialer and answers from the acceptor.
 //
 //	length 4 | crc32c 4 | kind 1 | records
 //
-// Numbers are little endian. Length counts kind and records, the checksum covers them; a frame that does not fit its
-// checksum, or a record that does not end with its frame, ends the connection. A frame without records is a beat: it
-// says that its sender lives. A record of another layout gets another kind of frame.
+// Numbers are little endian. The length counts kind and records, and the checksum covers them. A wrong checksum, or a
+// record that does not end with its frame, ends the connection. A frame without records is a beat: it shows that its
+// sender is alive. A record with another layout needs another kind of frame.
 const (
 	frameHead  = 8
 	maxFrame   = 4 << 20 // bytes of kind and records
-	maxRecord  = 64      // bytes before the body of a record: seven varints at most
+	maxRecord  = 64      // bytes before the body of a record: at most seven varints
 	maxInFrame = maxFrame - 1 - maxRecord
 )
 
@@ -31,7 +31,7 @@ type frameKind byte
 const (
 	frameCalls   frameKind = 1 // from the dialer
 	frameAnswers frameKind = 2 // from the acceptor
-	frameGoodbye frameKind = 3 // from the acceptor, its last: no call above the number in it was begun
+	frameGoodbye frameKind = 3 // the acceptor's last frame: calls above the number in it were not begun
 )
 
 var (
@@ -39,19 +39,20 @@ var (
 	castagnoli        = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// beginFrame starts a frame in the space of b; records are appended to what it returns.
+// beginFrame starts a frame in the space of b. Records are appended to the result.
 func beginFrame(b []byte, kind frameKind) []byte {
 	return append(b[:0], 0, 0, 0, 0, 0, 0, 0, 0, byte(kind))
 }
 
-// sealFrame fills the head of a frame in.
+// sealFrame fills in the head of a frame.
 func sealFrame(b []byte) []byte {
 	binary.LittleEndian.PutUint32(b, uint32(len(b)-frameHead))
 	binary.LittleEndian.PutUint32(b[4:], crc32.Checksum(b[frameHead:], castagnoli))
 	return b
 }
 
-// readFrame reads one frame into the space of buffer, which it returns for the next. The records are in it.
+// readFrame reads one frame into buffer, growing it if needed. The records point into the buffer, which is returned as
+// next for the next call.
 func readFrame(in io.Reader, buffer []byte) (kind frameKind, records, next []byte, err error) {
 	var head [frameHead]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {
@@ -74,14 +75,15 @@ func readFrame(in io.Reader, buffer []byte) (kind frameKind, records, next []byt
 	return frameKind(body[0]), body[1:], buffer, nil
 }
 
-// frameReader takes values off the front of a string. After the first that is not there, or not as it should be, failed
-// stays set and every further value is zero: callers check once, at the end. Strings are parts of the whole: no copy.
+// frameReader takes values off the front of a string. After the first missing or malformed value, failed stays set and
+// every further value is zero, so callers check once, at the end. Strings are substrings of the input, not copies.
 type frameReader struct {
 	rest   string
 	failed bool
-	inLeg  bool // of an operation: what is read contains no other
+	inLeg  bool // reading a leg's decision, which must not contain an operation
 
-	// Memory for what is read, shared by the requests or results of one record, and how many of them are ahead.
+	// Preallocated memory for values, shared by the requests or results of one record; ahead is how many of these are
+	// still to be read, including the current one.
 	entries  []shard.Entry
 	statuses []shard.LimitStatus
 	ahead    int
@@ -111,7 +113,7 @@ func (r *frameReader) varint() int64 {
 	return int64(v>>1) ^ -int64(v&1)
 }
 
-// upTo reads a number that may be most at the most.
+// upTo reads a number no greater than most.
 func (r *frameReader) upTo(most uint64) uint64 {
 	v := r.uvarint()
 	if v > most {
@@ -121,7 +123,7 @@ func (r *frameReader) upTo(most uint64) uint64 {
 	return v
 }
 
-// count reads how many values follow, each at least one byte long: never more than there are bytes after it.
+// count reads how many values follow. Each takes at least one byte, so the count never exceeds the number of bytes left.
 func (r *frameReader) count() int {
 	v := r.uvarint()
 	if v > uint64(len(r.rest)) {
@@ -131,7 +133,7 @@ func (r *frameReader) count() int {
 	return int(v)
 }
 
-// countTo is count with a bound.
+// countTo is like count, with an upper bound.
 func (r *frameReader) countTo(most int) int {
 	n := r.count()
 	if n > most {
@@ -141,7 +143,7 @@ func (r *frameReader) countTo(most int) int {
 	return n
 }
 
-// flags reads a byte of which only the given bits may be set.
+// flags reads a byte in which only the bits of known may be set.
 func (r *frameReader) flags(known byte) byte {
 	if len(r.rest) == 0 || r.rest[0]&^known != 0 {
 		r.fail()
@@ -159,7 +161,8 @@ func (r *frameReader) string() string {
 	return s
 }
 
-// strings takes n strings off and returns a reader of a copy of them, so that what refers to them keeps no more than that.
+// strings takes n strings off and returns a reader of a copy of them, so that values that refer to them keep only that
+// copy alive.
 func (r *frameReader) strings(n int) frameReader {
 	before := r.rest
 	for range n {
@@ -171,8 +174,8 @@ func (r *frameReader) strings(n int) frameReader {
 	return frameReader{rest: strings.Clone(before[:len(before)-len(r.rest)])}
 }
 
-// carve returns n zero values, out of a piece of memory that many share, and what is left of the piece. A new piece has
-// room for as many more as are ahead, within bounds.
+// carve returns n zero values from a shared block of memory, and the rest of the block. If the block is too small, carve
+// allocates one with room for ahead values, within bounds.
 func carve[T any](piece []T, n, ahead int) (values, left []T) {
 	if len(piece) < n {
 		piece = make([]T, max(n, min(ahead, 64)))
@@ -184,7 +187,7 @@ func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// flag is bit if b, else 0.
+// flag returns bit if b is true, else 0.
 func flag(b bool, bit byte) byte {
 	if b {
 		return bit

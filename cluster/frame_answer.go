@@ -9,26 +9,26 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// answer is some results of one call: all of them, or as many as fit a frame.
+// answer holds results of one call: all of them, or as many as fit into a frame.
 type answer struct {
 	number  uint64 // of the call
-	first   int    // place of the first result among the call's
+	first   int    // index of the first result in the call
 	count   int
 	body    []byte         // the results, encoded
-	results []shard.Result // as they arrived
+	results []shard.Result // decoded, at the dialer
 
-	// Of the acceptor, while the answer waits for a frame.
+	// The acceptor's fields, while the answer waits for a frame.
 	refusal bool     // the call was never begun
-	shard   shard.ID // whose place in the window it holds
-	held    int      // bytes of the window, in the last part of an answer; 0 in the others
+	shard   shard.ID // the shard whose room in the window it holds
+	held    int      // bytes held in the window; set in the last part of an answer only
 }
 
-// encodeAnswers writes the results of a call, in as many parts as their size needs.
+// encodeAnswers encodes the results of a call, in as many parts as their size needs.
 func encodeAnswers(number uint64, results []shard.Result) []answer {
 	return appendAnswers(nil, number, results)
 }
 
-// appendAnswers is encodeAnswers behind what there is.
+// appendAnswers is like encodeAnswers, but appends to parts.
 func appendAnswers(parts []answer, number uint64, results []shard.Result) []answer {
 	part := answer{number: number, body: make([]byte, 0, 128*min(len(results), 16))}
 	for i := range results {
@@ -58,7 +58,7 @@ func appendAnswer(b []byte, a *answer) []byte {
 	return append(b, a.body...)
 }
 
-// decodeAnswers reads the records of a frame of answers. The results refer to none of its bytes.
+// decodeAnswers reads the records of a frame of answers. The results do not refer to the frame's bytes.
 func decodeAnswers(records []byte) ([]answer, error) {
 	var answers []answer
 	for r := (frameReader{rest: string(records)}); len(r.rest) > 0; {
@@ -92,10 +92,11 @@ const (
 	bitsResult = 1<<iota - 1
 )
 
-// leastStatus is how many bytes a status has at least.
+// leastStatus is the minimum size of an encoded status in bytes.
 const leastStatus = 8
 
-// Bits of a status. Statuses come in the order of the entries, so policy and key are mostly those of the one before.
+// Bits of a status. Statuses come in the order of the entries, so policy and key are usually the same as in the previous
+// one.
 const (
 	bitUnlimited byte = 1 << iota
 	bitShadow
@@ -108,7 +109,13 @@ const (
 	bitsStatus = 1<<iota - 1
 )
 
-// Bits of what few decisions have.
+// Bits of a status's block. Only owners at shard.LevelSound send the second one: an older node takes it for an error.
+const (
+	bitBlocked byte = 1 << iota
+	bitByHand
+)
+
+// Bits for the fields that few decisions have.
 const (
 	bitHoldExpires byte = 1 << iota
 	bitAudit
@@ -158,7 +165,7 @@ func appendDecision(b []byte, d *shard.Decision) []byte {
 	return b
 }
 
-// appendTold writes what few decisions have.
+// appendTold writes the fields that few decisions have.
 func appendTold(b []byte, d *shard.Decision, told byte) []byte {
 	if told&bitHoldExpires != 0 {
 		b = binary.AppendVarint(b, int64(d.HoldExpires))
@@ -209,7 +216,7 @@ func appendStatus(b []byte, before, s *shard.LimitStatus) []byte {
 	if lockout {
 		b = binary.AppendUvarint(b, uint64(s.LockoutLevel))
 		b = binary.AppendVarint(b, int64(s.BlockedUntil))
-		b = append(b, flag(s.Blocked, 1))
+		b = append(b, flag(s.Blocked, bitBlocked)|flag(s.ByHand, bitByHand))
 	}
 	return b
 }
@@ -220,13 +227,13 @@ func (r *frameReader) result() shard.Result {
 		return shard.Result{Err: &shard.Error{Code: shard.Code(r.flags(math.MaxUint8)),
 			Field: r.string(), Message: r.string(), RetryAfter: limit.Span(r.varint())}}
 	}
-	if flags&bitError != 0 { // an error is not a decision as well
+	if flags&bitError != 0 { // an error carries no decision
 		r.fail()
 	}
 	return shard.Result{Decision: r.decision(flags)}
 }
 
-// decision reads what follows the flags of one.
+// decision reads a decision after its flags.
 func (r *frameReader) decision(flags byte) shard.Decision {
 	d := shard.Decision{Allowed: flags&bitAllowed != 0, ShadowDenied: flags&bitShadowDenied != 0,
 		Replayed: flags&bitReplayed != 0, RetryAfter: limit.Span(r.varint()), DecidedAt: limit.Time(r.varint())}
@@ -278,7 +285,7 @@ func (r *frameReader) told(d *shard.Decision) {
 	}
 }
 
-// toldOf returns what a decision tells besides, to be filled in.
+// toldOf returns d.Told, allocating it if needed.
 func toldOf(d *shard.Decision) *shard.Told {
 	if d.Told == nil {
 		d.Told = &shard.Told{}
@@ -309,7 +316,8 @@ func (r *frameReader) status(before *shard.LimitStatus) (s shard.LimitStatus) {
 	}
 	if flags&bitLockout != 0 {
 		s.LockoutLevel, s.BlockedUntil = uint32(r.upTo(math.MaxUint32)), limit.Time(r.varint())
-		s.Blocked = r.flags(1) != 0
+		blocked := r.flags(bitBlocked | bitByHand)
+		s.Blocked, s.ByHand = blocked&bitBlocked != 0, blocked&bitByHand != 0
 	}
 	s.Uncounted = flags&bitUncounted != 0
 	return s

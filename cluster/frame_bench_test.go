@@ -8,7 +8,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// BenchmarkFrame writes and reads the frames of a call of so many checks, and of its answer.
+// BenchmarkFrame encodes and decodes the frames of a call with some number of checks, and of its answer.
 func BenchmarkFrame(b *testing.B) {
 	for _, size := range []int{1, 100} {
 		requests, results := make([]shard.Request, size), make([]shard.Result, size)

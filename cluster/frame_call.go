@@ -10,32 +10,37 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Bounds of a call: as many requests as the owner decides at once, what they may be as the API has it. They are checked at
-// both ends: what one caller sends must not end the connection that all share, and what a peer sends is not believed.
+// Bounds of a call. It has at most as many requests as the owner decides at once, and each is bounded as in the API. Both
+// ends check them: one caller's requests must not end the connection that all share, and a peer's data is not trusted.
 const (
 	maxCallRequests = 4096
 	maxEntries      = 32
-	maxLimits       = 16 // of one entry, in the place of a policy's
+	maxLimits       = 16 // of one entry that brings its own limits
 	maxBudget       = time.Hour
 )
 
-// sentCall is a call as it arrives.
+// sentCall is a call as received.
 type sentCall struct {
 	number   uint64
-	budget   time.Duration // what was left of the caller's deadline when the frame was made; 0: it has none
-	hops     int           // that the requests have made, this one included
+	budget   time.Duration // time left until the caller's deadline when the frame was made; 0: no deadline
+	hops     int           // number of hops so far, including this one
 	shard    shard.ID
 	requests []shard.Request
+	refused  []*shard.Error // nil: none; else one error for each request of the call, nil for those in requests
 }
 
-// appendCallHead writes what is known when the frame is made. The deadline travels as what is left of it, in
-// microseconds: clocks of two machines are not compared.
+// count returns how many requests the call has, and so how many answers it gets.
+func (c *sentCall) count() int { return max(len(c.requests), len(c.refused)) }
+
+// appendCallHead writes the part of a call that is known only when the frame is made. The deadline travels as the
+// remaining time in microseconds, so that the clocks of two machines are not compared.
 func appendCallHead(b []byte, number uint64, budget time.Duration) []byte {
 	b = binary.AppendUvarint(b, number)
 	return binary.AppendUvarint(b, uint64(min(budget, maxBudget)/time.Microsecond))
 }
 
-// encodeCall writes the rest of a call, which its caller does: not the goroutine through which all calls go.
+// encodeCall encodes the rest of a call. It runs in the caller's goroutine, not in the one through which all calls are
+// sent.
 func encodeCall(hops int, id shard.ID, requests []shard.Request) ([]byte, *shard.Error) {
 	if len(requests) > maxCallRequests {
 		return nil, shard.Invalidf("", "%d requests at once, of %d at most that can be forwarded",
@@ -57,7 +62,7 @@ func encodeCall(hops int, id shard.ID, requests []shard.Request) ([]byte, *shard
 	return b, nil
 }
 
-// requestProblem says why a request cannot be forwarded.
+// requestProblem returns the error of a request that cannot be forwarded, or nil.
 func requestProblem(r *shard.Request) *shard.Error {
 	switch n := len(r.Entries); {
 	case n > maxEntries || n == 0 && needsEntries(r.Op):
@@ -68,7 +73,7 @@ func requestProblem(r *shard.Request) *shard.Error {
 	case mostCounted(r.Entries) > maxLimits:
 		return shard.Invalidf("entries", "were counted by %d limits, of %d at most that can be forwarded",
 			mostCounted(r.Entries), maxLimits)
-	case r.Operation != nil && max(len(r.Operation.Legs), len(r.Operation.Verdict.Legs)) > maxEntries:
+	case r.Operation != nil && mostLegs(r.Operation) > maxEntries:
 		return shard.Invalidf("operation", "has more than %d legs, one for each entry", maxEntries)
 	case len(r.Document) > shard.MaxDocumentName:
 		return shard.Invalidf("document", "has a name of %d bytes, of %d at most", len(r.Document), shard.MaxDocumentName)
@@ -78,8 +83,8 @@ func requestProblem(r *shard.Request) *shard.Error {
 	return nil
 }
 
-// needsEntries tells whether a request of this kind is nothing without a key. What a shard is told of an operation
-// stands in its records.
+// needsEntries reports whether a request with this operation must have entries. Messages about an operation need none,
+// because the shard has a record of its keys.
 func needsEntries(op shard.Op) bool {
 	switch op {
 	case shard.OpenSession, shard.Fetch, shard.Swap, shard.AskHome, shard.ResolveHome, shard.FinishLeg, shard.Acknowledge:
@@ -88,7 +93,7 @@ func needsEntries(op shard.Op) bool {
 	return true
 }
 
-// mostLimits is how many limits the entry brings that brings most.
+// mostLimits returns the largest number of limits that an entry brings.
 func mostLimits(entries []shard.Entry) (most int) {
 	for i := range entries {
 		most = max(most, len(entries[i].Limits))
@@ -96,12 +101,12 @@ func mostLimits(entries []shard.Entry) (most int) {
 	return most
 }
 
-// appendSized writes a value with its length before it, so that a reader can take it off as one string.
+// appendSized writes a value prefixed with its length, so that a reader can take it off as one string.
 func appendSized(b []byte, write func([]byte) []byte) []byte {
 	start := len(b)
 	b = write(append(b, 0))
 	size := len(b) - start - 1
-	if size < 0x80 { // as nearly always: the length fits the byte left for it
+	if size < 0x80 { // nearly always: the length fits the byte reserved for it
 		b[start] = byte(size)
 		return b
 	}
@@ -113,13 +118,14 @@ func appendSized(b []byte, write func([]byte) []byte) []byte {
 	return b
 }
 
-// Bits of what follows the entries of a request. When there is nothing, the bits are left out as well.
+// Bits for the fields after the entries of a request. If none is present, the bits are left out too.
 const (
 	bitInSession byte = 1 << iota
 	bitRetry
 	bitAboutDocument
 	bitAsksMore
-	bitsExtra = 1<<iota - 1
+	bitRevision // since shard.LevelSound
+	bitsExtra   = 1<<iota - 1
 )
 
 func appendRequest(b []byte, r *shard.Request) []byte {
@@ -139,14 +145,14 @@ func appendRequest(b []byte, r *shard.Request) []byte {
 	return appendExtra(b, r)
 }
 
-// appendExtra writes what few requests have. How far behind its number a request's finished ones are is mostly a
-// small number: that travels, and comes back right whatever the two are.
+// appendExtra writes fields that few requests have. Acked travels as its distance from the number, which is usually
+// small; the subtraction is undone exactly for any two values.
 func appendExtra(b []byte, r *shard.Request) []byte {
 	inSession := r.Session != (shard.Session{}) || r.Number != 0 || r.Acked != 0
 	aboutDocument := r.Document != "" || r.Expect != 0 || len(r.Body) > 0
 	more := moreBits(r)
 	bits := flag(inSession, bitInSession) | flag(r.Retry, bitRetry) | flag(aboutDocument, bitAboutDocument) |
-		flag(more != 0, bitAsksMore)
+		flag(more != 0, bitAsksMore) | flag(r.Revision != 0, bitRevision)
 	if bits == 0 {
 		return b
 	}
@@ -164,6 +170,9 @@ func appendExtra(b []byte, r *shard.Request) []byte {
 	if more != 0 {
 		b = appendMore(append(b, more), r, more)
 	}
+	if r.Revision != 0 {
+		b = binary.AppendUvarint(b, r.Revision)
+	}
 	return b
 }
 
@@ -173,27 +182,61 @@ func appendSession(b []byte, s shard.Session) []byte {
 	return binary.AppendUvarint(b, uint64(s.Index))
 }
 
-// decodeCalls reads the records of a frame of calls. The requests refer to none of its bytes.
+// decodeCalls reads the records of a frame of calls. The requests do not refer to the frame's bytes.
 func decodeCalls(records []byte) ([]sentCall, error) {
 	var calls []sentCall
 	for r := (frameReader{rest: string(records)}); len(r.rest) > 0; {
 		c := sentCall{number: r.uvarint()}
 		c.budget = time.Duration(r.upTo(uint64(maxBudget/time.Microsecond))) * time.Microsecond
 		c.hops, c.shard = int(r.upTo(MaxHops)), shard.ID(r.upTo(math.MaxUint32))
-		c.requests = make([]shard.Request, r.countTo(maxCallRequests))
-		text := r.strings(len(c.requests))
-		var one frameReader
-		for i := range c.requests {
-			one = frameReader{rest: text.string(), entries: one.entries, ahead: len(c.requests) - i}
-			c.requests[i] = one.request()
-			r.failed = r.failed || one.failed || one.rest != ""
-		}
-		if r.failed || c.hops == 0 || len(c.requests) == 0 {
+		c.readRequests(&r)
+		if r.failed || c.hops == 0 || c.count() == 0 {
 			return nil, fmt.Errorf("%w: call %d", errMalformedFrame, c.number)
 		}
 		calls = append(calls, c)
 	}
 	return calls, nil
+}
+
+// readRequests reads the requests of a call. An unreadable request is refused alone: it may come from a newer node, and
+// the frame carries the requests of other callers too.
+func (c *sentCall) readRequests(r *frameReader) {
+	count := r.countTo(maxCallRequests)
+	c.requests = make([]shard.Request, 0, count)
+	text := r.strings(count)
+	if r.failed {
+		return
+	}
+	var one frameReader
+	for i := range count {
+		one = frameReader{rest: text.string(), entries: one.entries, ahead: count - i}
+		q := one.request()
+		if !one.failed && one.rest == "" {
+			c.requests = append(c.requests, q)
+			continue
+		}
+		if c.refused == nil {
+			c.refused = make([]*shard.Error, count)
+		}
+		c.refused[i] = errUnreadable
+	}
+}
+
+var errUnreadable = &shard.Error{Code: shard.Unreadable,
+	Message: "the node that owns the shard cannot read the request, and nothing was counted: are all nodes of one version?"}
+
+// answers merges the results of the readable requests with the errors of the refused ones.
+func (c *sentCall) answers(results []shard.Result) []shard.Result {
+	if c.refused == nil {
+		return results
+	}
+	all := make([]shard.Result, len(c.refused))
+	for i, err := range c.refused {
+		if all[i].Err = err; err == nil {
+			all[i], results = results[0], results[1:]
+		}
+	}
+	return all
 }
 
 func (r *frameReader) request() (q shard.Request) {
@@ -230,13 +273,16 @@ func (r *frameReader) extra(q *shard.Request) {
 	if bits&bitAsksMore != 0 {
 		r.more(q)
 	}
+	if bits&bitRevision != 0 {
+		q.Revision = r.uvarint()
+	}
 }
 
 func (r *frameReader) session() shard.Session {
 	return shard.Session{Epoch: r.uvarint(), Seq: r.uvarint(), Index: uint32(r.upTo(math.MaxUint32))}
 }
 
-// body reads a document's body; nil when it is empty.
+// body reads a document's body; nil if it is empty.
 func (r *frameReader) body() []byte {
 	n := r.countTo(shard.MaxDocumentBytes)
 	b := append([]byte(nil), r.rest[:n]...)

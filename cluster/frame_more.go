@@ -11,7 +11,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Bits of what only some operations have.
+// Bits for the fields that only some operations have.
 const (
 	bitLimits byte = 1 << iota
 	bitHold
@@ -88,11 +88,24 @@ func (r *frameReader) more(q *shard.Request) {
 	if more&bitTally != 0 {
 		q.Tally = r.tally()
 	}
+	if q.Op == shard.Charge && !chargesExcess(q) && slices.ContainsFunc(q.Entries, namesLimits) {
+		r.fail()
+	}
+}
+
+// chargesExcess reports whether a charge is for the excess of a settlement. The shard knows the limits of such a charge.
+func chargesExcess(q *shard.Request) bool {
+	return q.Operation != nil && q.Operation.Op == shard.Settle
+}
+
+// namesLimits reports whether an entry brings limits by name alone.
+func namesLimits(e shard.Entry) bool {
+	return slices.ContainsFunc(e.Limits, func(l policy.Limit) bool { return l.Limit == (limit.Limit{}) })
 }
 
 func isTally(op shard.Op) bool { return op == shard.Tally || op == shard.ReadTally }
 
-// impliesLimits reports whether the limits of all entries are those that a tally has, which need not travel.
+// impliesLimits reports whether the limits of all entries are those of a tally, which need not travel.
 func impliesLimits(r *shard.Request) bool {
 	for i := range r.Entries {
 		if l := r.Entries[i].Limits; len(l) != 1 || l[0] != shard.TallyLimits[0] {
@@ -103,28 +116,30 @@ func impliesLimits(r *shard.Request) bool {
 }
 
 func appendTally(b []byte, t *shard.TallyTerms) []byte {
-	b = append(b, byte(t.Verb), byte(t.When), flag(t.KeepTTL, 1))
+	b = append(b, byte(t.Verb), byte(t.When), flag(t.KeepTTL, 1)|flag(t.Old, 2))
 	return binary.AppendVarint(binary.AppendVarint(b, t.Amount), int64(t.TTL))
 }
 
 func (r *frameReader) tally() *shard.TallyTerms {
-	return &shard.TallyTerms{Verb: shard.TallyVerb(r.flags(math.MaxUint8)), When: shard.TallyWhen(r.flags(math.MaxUint8)),
-		KeepTTL: r.flags(1) != 0, Amount: r.varint(), TTL: limit.Span(r.varint())}
+	t := &shard.TallyTerms{Verb: shard.TallyVerb(r.flags(math.MaxUint8)), When: shard.TallyWhen(r.flags(math.MaxUint8))}
+	flags := r.flags(1 | 2)
+	t.KeepTTL, t.Old, t.Amount, t.TTL = flags&1 != 0, flags&2 != 0, r.varint(), limit.Span(r.varint())
+	return t
 }
 
 func appendTallied(b []byte, t *shard.Tallied) []byte {
-	b = append(b, flag(t.Known, 1)|flag(t.Done, 2))
+	b = append(b, flag(t.Known, 1)|flag(t.Done, 2)|flag(t.Was, 4))
 	b = binary.AppendVarint(binary.AppendVarint(b, t.Before), t.Value)
 	return binary.AppendVarint(b, int64(t.EndsAt))
 }
 
 func (r *frameReader) tallied() *shard.Tallied {
-	flags := r.flags(1 | 2)
-	return &shard.Tallied{Known: flags&1 != 0, Done: flags&2 != 0, Before: r.varint(), Value: r.varint(),
+	flags := r.flags(1 | 2 | 4)
+	return &shard.Tallied{Known: flags&1 != 0, Done: flags&2 != 0, Was: flags&4 != 0, Before: r.varint(), Value: r.varint(),
 		EndsAt: limit.Time(r.varint())}
 }
 
-// mostCounted is how many limits have counted the entry that most have counted.
+// mostCounted returns the largest number of limits that have counted one entry.
 func mostCounted(entries []shard.Entry) (most int) {
 	for i := range entries {
 		most = max(most, len(entries[i].Counted))
@@ -147,12 +162,13 @@ func (r *frameReader) counted() (counted []shard.LimitPrint) {
 	return counted
 }
 
+// appendLimits omits the Reason, which the node that received the request adds to the answer.
 func appendLimits(b []byte, limits []policy.Limit) []byte {
 	b = binary.AppendUvarint(b, uint64(len(limits)))
 	for i := range limits {
 		l := &limits[i]
 		b = appendText(appendText(b, l.Name), l.Unit)
-		named := l.Limit == (limit.Limit{}) // and nothing else: of a settlement
+		named := l.Limit == (limit.Limit{}) // a name alone, from a settlement
 		b = append(b, flag(l.Shadow, 1)|flag(l.Unlimited, 2)|flag(named, 4))
 		if !named {
 			b = appendSized(b, func(b []byte) []byte { return limit.AppendLimit(b, l.Limit) })
@@ -161,8 +177,8 @@ func appendLimits(b []byte, limits []policy.Limit) []byte {
 	return b
 }
 
-// limits reads what takes the place of a policy's. Numbers that no policy could have are refused: the arithmetic relies
-// on what Validate says. Only what decides nothing may leave them out.
+// limits reads limits that replace a policy's. Numbers that no policy could have are refused, because the arithmetic
+// relies on Validate. Only operations that decide nothing may leave the numbers out.
 func (r *frameReader) limits(op shard.Op) (limits []policy.Limit) {
 	for range r.countTo(maxLimits) {
 		l := policy.Limit{Name: r.string(), Unit: r.string()}
@@ -170,7 +186,7 @@ func (r *frameReader) limits(op shard.Op) (limits []policy.Limit) {
 		l.Shadow, l.Unlimited = flags&1 != 0, flags&2 != 0
 		if flags&4 == 0 {
 			l.Limit = r.limit()
-		} else if op != shard.Settle && op != shard.FinishLeg {
+		} else if op != shard.Settle && op != shard.FinishLeg && op != shard.Charge {
 			r.fail()
 		}
 		if r.failed {
@@ -253,7 +269,8 @@ func (r *frameReader) adjustment() (a shard.Adjustment) {
 	return a
 }
 
-// appendNumbers writes what a tier or an override changes of one limit, and which of it there is.
+// appendNumbers writes the numbers that a tier or an override changes in one limit, and bits for which of them are
+// present.
 func appendNumbers(b []byte, l policy.TierLimit) []byte {
 	b = append(b, flag(l.Quota != nil, 1)|flag(l.Refill != nil, 2)|flag(l.Rate != nil, 4))
 	for _, number := range []*uint64{l.Quota, l.Refill, l.Rate} {

@@ -9,20 +9,38 @@ import (
 )
 
 func appendOperation(b []byte, o *shard.Operation) []byte {
-	b = append(appendText(b, o.ID), flag(o.Drawn, 1), byte(o.Op))
+	b = append(appendText(b, o.ID), flag(o.Drawn, 1)|flag(o.Excess != nil, 2), byte(o.Op))
 	b = binary.AppendUvarint(b, uint64(o.Home))
 	b = binary.AppendUvarint(b, o.Fingerprint)
 	b = binary.AppendVarint(b, int64(o.TTL))
 	b = appendLegs(b, o.Legs)
 	b = appendVerdict(b, &o.Verdict)
-	return binary.AppendUvarint(b, uint64(o.Leg))
+	b = binary.AppendUvarint(b, uint64(o.Leg))
+	if o.Excess != nil { // home has asked for it, in a cluster at shard.LevelSound
+		b = appendLegs(appendText(b, o.Excess.ID), o.Excess.Legs)
+	}
+	return b
 }
 
 func (r *frameReader) operation() (o shard.Operation) {
-	o.ID, o.Drawn, o.Op, o.Home = r.string(), r.flags(1) != 0, shard.Op(r.flags(math.MaxUint8)), r.shardID()
+	o.ID = r.string()
+	flags := r.flags(1 | 2)
+	o.Drawn, o.Op, o.Home = flags&1 != 0, shard.Op(r.flags(math.MaxUint8)), r.shardID()
 	o.Fingerprint, o.TTL = r.uvarint(), limit.Span(r.varint())
 	o.Legs, o.Verdict, o.Leg = r.legs(), r.verdict(), r.shardID()
+	if flags&2 != 0 {
+		o.Excess = &shard.Excess{ID: r.string(), Legs: r.legs()}
+	}
 	return o
+}
+
+// mostLegs returns the length of the longest list of legs.
+func mostLegs(o *shard.Operation) int {
+	most := max(len(o.Legs), len(o.Verdict.Legs))
+	if o.Excess != nil {
+		most = max(most, len(o.Excess.Legs))
+	}
+	return most
 }
 
 func appendVerdict(b []byte, v *shard.Verdict) []byte {
@@ -52,7 +70,7 @@ func appendLegs(b []byte, legs []shard.Leg) []byte {
 	b = binary.AppendUvarint(b, uint64(len(legs)))
 	for i := range legs {
 		b = append(binary.AppendUvarint(b, uint64(legs[i].Shard)), flag(legs[i].Allowed, 1))
-		// A leg's own decision is of one shard: without what would make an operation contain another.
+		// A leg's decision is about one shard. It travels without an operation, because operations must not nest.
 		d := legs[i].Decision
 		d.Operation = nil
 		b = appendDecision(b, &d)
@@ -71,12 +89,14 @@ func (r *frameReader) legs() (legs []shard.Leg) {
 	return legs
 }
 
-// legDecision reads the decision of a leg. One that contains an operation is refused: it could be as deep as a peer
-// likes.
+// legDecision reads the decision of a leg. It refuses one that contains an operation, because a peer could nest those
+// without limit.
 func (r *frameReader) legDecision() shard.Decision {
 	r.inLeg = true
 	d := r.decision(r.flags(bitsResult &^ bitError))
-	r.inLeg = false
+	if r.inLeg = false; len(d.Limits) > maxEntries*maxLimits {
+		r.fail()
+	}
 	return d
 }
 

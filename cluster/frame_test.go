@@ -3,6 +3,7 @@ package cluster
 import (
 	"bytes"
 	"encoding/hex"
+	"fmt"
 	"math"
 	"reflect"
 	"slices"
@@ -15,8 +16,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// fill sets every field there is to a value of its own, so that a field which the codec forgets is missed. The numbers
-// of a limit are ones that a limit may have; that all of them are encoded is for the tests of package limit.
+// fill sets every field to a distinct value, so that a field omitted by the codec shows. The numbers of a limit are valid
+// ones; package limit tests that all of them are encoded.
 func fill(v reflect.Value, next *uint64) {
 	*next++
 	switch v.Type() {
@@ -61,6 +62,9 @@ func fill(v reflect.Value, next *uint64) {
 		for i := range v.NumField() {
 			fill(v.Field(i), next)
 		}
+		if l, ok := v.Addr().Interface().(*policy.Limit); ok {
+			l.Reason = "" // added by the node that the client asked
+		}
 	default:
 		panic("a field of kind " + v.Kind().String() + " is new to the codec and to this test")
 	}
@@ -101,7 +105,7 @@ func TestEveryFieldOfARequestArrives(t *testing.T) {
 	want := []shard.Request{fullRequest(), extreme, check("a", "b"),
 		{Op: shard.OpenSession}, {Op: shard.Fetch, Document: "table"}, {Op: shard.Swap, Document: "table", Body: []byte("{}")},
 		inSession(math.MaxUint64, 0), inSession(0, math.MaxUint64), inSession(7, 6), {Op: shard.Swap, Retry: true},
-		// Each of what only some operations have, alone and at its emptiest.
+		// Each field that only some operations have, alone and at its smallest.
 		{Op: shard.Check, Entries: []shard.Entry{{}, {Limits: []policy.Limit{{Name: "day", Limit: lifetime(5)}, {Limit: monthly}}}}},
 		{Op: shard.Reserve, Entries: make([]shard.Entry, 1), Hold: &shard.HoldTerms{}},
 		{Op: shard.Settle, Entries: []shard.Entry{{Limits: []policy.Limit{{Name: "only the name"}}}},
@@ -111,12 +115,16 @@ func TestEveryFieldOfARequestArrives(t *testing.T) {
 		{Op: shard.PutOverride, Entries: make([]shard.Entry, 1), Adjustment: &shard.Adjustment{Override: &policy.Override{}}},
 		{Op: shard.PutOverride, Entries: make([]shard.Entry, 1), Adjustment: &shard.Adjustment{Amount: math.MinInt64,
 			Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {}, "b": {Rate: new(uint64)}}}}},
-		{Op: shard.Tally, Entries: []shard.Entry{{Limits: shard.TallyLimits}}, Tally: &shard.TallyTerms{}},
+		{Op: shard.Tally, Entries: []shard.Entry{{Limits: shard.TallyLimits}}, Tally: &shard.TallyTerms{}, Revision: math.MaxUint64},
 		{Op: shard.Tally, Entries: []shard.Entry{{Limits: shard.TallyLimits}}, Tally: &shard.TallyTerms{Verb: math.MaxUint8,
-			When: math.MaxUint8, Amount: math.MinInt64, TTL: math.MaxInt64}},
+			When: math.MaxUint8, KeepTTL: true, Old: true, Amount: math.MinInt64, TTL: math.MaxInt64}},
 		{Op: shard.ReadTally, Entries: []shard.Entry{{Limits: shard.TallyLimits}}},
 		{Op: shard.AskHome, Operation: &shard.Operation{}},
 		{Op: shard.FinishLeg, Operation: &shard.Operation{Verdict: shard.Verdict{Legs: make([]shard.Leg, maxEntries)}}},
+		{Op: shard.Settle, Entries: make([]shard.Entry, 1), Settlement: &shard.Settlement{}, Operation: &shard.Operation{
+			Excess: &shard.Excess{ID: "x", Legs: make([]shard.Leg, maxEntries)}}},
+		{Op: shard.Charge, Entries: []shard.Entry{{Limits: []policy.Limit{{Name: "only the name"}}}},
+			Operation: &shard.Operation{Op: shard.Settle}},
 		{Op: shard.Swap, Document: strings.Repeat("d", shard.MaxDocumentName), Expect: math.MaxUint64,
 			Body: make([]byte, shard.MaxDocumentBytes)},
 	}
@@ -134,7 +142,7 @@ func TestEveryFieldOfARequestArrives(t *testing.T) {
 
 func lifetime(quota uint64) limit.Limit { return limit.Limit{Algorithm: limit.Lifetime, Quota: quota} }
 
-// inSession is a check that travels in a session.
+// inSession returns a check that travels in a session.
 func inSession(number, acked uint64) shard.Request {
 	r := check("k")
 	r.Session = shard.Session{Epoch: math.MaxUint64, Seq: 300, Index: math.MaxUint32}
@@ -142,7 +150,7 @@ func inSession(number, acked uint64) shard.Request {
 	return r
 }
 
-// Requests without a session and without a document pay nothing for those that have one.
+// Requests without a session or a document spend no bytes on them.
 func TestASessionCostsAFewBytesAndOnlyWhereThereIsOne(t *testing.T) {
 	plain := check("k")
 	travelling := plain
@@ -164,11 +172,11 @@ func TestEveryFieldOfAResultArrives(t *testing.T) {
 		{Policy: "p", Key: "k", Limit: "minute"}, {Policy: "p", Key: "k", Limit: "day"}, {Policy: "p", Key: "l"}, {}}}}
 	largest := shard.Document{Version: math.MaxUint64, Body: make([]byte, shard.MaxDocumentBytes)}
 	lockedOut := shard.Result{Decision: shard.Decision{Limits: []shard.LimitStatus{{LockoutLevel: math.MaxUint32}, {Blocked: true},
-		{BlockedUntil: math.MaxInt64}, {Held: 1}, {Granted: math.MaxUint64}, {Uncounted: true}}}}
+		{BlockedUntil: math.MaxInt64}, {Held: 1}, {Granted: math.MaxUint64}, {Uncounted: true}, {Blocked: true, ByHand: true}}}}
 	want := []shard.Result{fullDecision(), fullError(), extreme, sameEntry, {}, lockedOut,
 		{Decision: shard.Decision{HoldExpires: 1}}, {Decision: shard.Decision{Told: &shard.Told{Audit: make([]shard.AuditRecord, 1)}}},
 		{Decision: shard.Decision{Operation: &shard.Verdict{}}}, {Decision: shard.Decision{Age: math.MaxInt64}}, {Decision: shard.Decision{Tallied: &shard.Tallied{}}},
-		{Decision: shard.Decision{Tallied: &shard.Tallied{Before: math.MinInt64, Value: math.MaxInt64, EndsAt: math.MaxInt64}}},
+		{Decision: shard.Decision{Tallied: &shard.Tallied{Was: true, Before: math.MinInt64, Value: math.MaxInt64, EndsAt: math.MaxInt64}}},
 		{Decision: shard.Decision{Told: &shard.Told{Document: largest}}}, {Decision: shard.Decision{Told: &shard.Told{Session: shard.Session{Index: 1}}}}}
 	parts := encodeAnswers(9, want)
 	got, err := decodeAnswers(appendAnswer(nil, &parts[0]))
@@ -241,6 +249,8 @@ func TestWhatNoFrameMayCarryIsRefusedBeforeItIsSent(t *testing.T) {
 		"a large body":      {{Op: shard.Swap, Document: "d", Body: make([]byte, shard.MaxDocumentBytes+1)}},
 		"too many limits":   {{Op: shard.Check, Entries: []shard.Entry{{Limits: make([]policy.Limit, maxLimits+1)}}}},
 		"too many legs":     {{Op: shard.AskHome, Operation: &shard.Operation{Legs: make([]shard.Leg, maxEntries+1)}}},
+		"a large excess": {{Op: shard.AskHome, Operation: &shard.Operation{Excess: &shard.Excess{
+			Legs: make([]shard.Leg, maxEntries+1)}}}},
 	} {
 		if _, err := encodeCall(1, 0, requests); err == nil || err.Code != shard.Invalid {
 			t.Errorf("%s: %v", name, err)
@@ -248,7 +258,7 @@ func TestWhatNoFrameMayCarryIsRefusedBeforeItIsSent(t *testing.T) {
 	}
 }
 
-// What a peer sends is not believed: the bounds hold for what arrives, too.
+// Data from a peer is not trusted: the bounds are checked on arrival, too.
 func TestWhatNoFrameMayCarryIsRefusedWhenItArrives(t *testing.T) {
 	for name, request := range map[string]shard.Request{
 		"no entry":         {Op: shard.Check},
@@ -258,6 +268,8 @@ func TestWhatNoFrameMayCarryIsRefusedWhenItArrives(t *testing.T) {
 		"a large body":     {Op: shard.Swap, Document: "d", Body: make([]byte, shard.MaxDocumentBytes+1)},
 		"too many limits": {Op: shard.Swap, Entries: []shard.Entry{{Limits: slices.Repeat(
 			[]policy.Limit{{Limit: lifetime(1)}}, maxLimits+1)}}},
+		"a charge of none": {Op: shard.Charge, Entries: []shard.Entry{{Limits: []policy.Limit{{Name: "a"}}}},
+			Operation: &shard.Operation{Op: shard.Check}},
 		"a limit that is none":  {Op: shard.Swap, Entries: []shard.Entry{{Limits: []policy.Limit{{}}}}},
 		"too many legs":         {Op: shard.AskHome, Operation: &shard.Operation{Legs: make([]shard.Leg, maxEntries+1)}},
 		"too many counted":      {Op: shard.Settle, Entries: []shard.Entry{{Counted: make([]shard.LimitPrint, maxLimits+1)}}},
@@ -276,8 +288,41 @@ func TestWhatNoFrameMayCarryIsRefusedWhenItArrives(t *testing.T) {
 	}
 }
 
-// A leg's decision is never sent with an operation in it, and not taken either: operations within operations would let a
-// peer choose how deep the decoder goes.
+// An unreadable request is refused alone: the other requests of its call, and other calls in the same frame, are decoded.
+// Here a limit uses the calendar of a time zone that only the sender knows.
+func TestARequestThatCannotBeReadFailsAlone(t *testing.T) {
+	zone, err := limit.LoadZone("America/New_York")
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign := check("foreign")
+	foreign.Entries[0].Limits = []policy.Limit{{Name: "a", Limit: limit.Limit{Algorithm: limit.Calendar, Quota: 5,
+		Cycle: &limit.Cycle{Unit: limit.Day, Every: 1, Zone: zone}}}}
+	frame := callsFrame(t, 1, 0, check("a"), foreign, check("b"))
+	frame = append(frame, callsFrame(t, 2, 0, foreign)[frameHead+1:]...)
+	frame = append(frame, callsFrame(t, 3, 0, check("c"))[frameHead+1:]...)
+	frame = bytes.ReplaceAll(frame, []byte("America/New_York"), []byte("America/New_Land"))
+	calls, err := decodeCalls(frame[frameHead+1:])
+	if err != nil || len(calls) != 3 {
+		t.Fatalf("%d calls, %v", len(calls), err)
+	}
+	got := ""
+	for _, c := range calls {
+		for _, r := range c.answers(echo(t.Context(), 1, c.shard, c.requests)) {
+			if r.Err != nil {
+				got += fmt.Sprint(c.number, " refused ", r.Err.Code, "; ")
+			} else {
+				got += fmt.Sprint(c.number, " ", r.Decision.Limits[0].Key, "; ")
+			}
+		}
+	}
+	if want := "1 a; 1 refused 16; 1 b; 2 refused 16; 3 c; "; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// A leg's decision is never sent with an operation in it, and refused if it has one: with nested operations a peer could
+// choose how deep the decoder recurses.
 func TestAnOperationContainsNoOther(t *testing.T) {
 	inner := shard.Decision{Operation: &shard.Verdict{ID: "inner"}}
 	outer := shard.Result{Decision: shard.Decision{Operation: &shard.Verdict{Legs: []shard.Leg{{Decision: inner}}}}}
@@ -378,10 +423,10 @@ func TestFrameRefusesWhatIsNone(t *testing.T) {
 	}
 }
 
-// Whatever the bytes are: no panic, and what is accepted is written as the same call or answer again.
+// No input panics, and accepted input is encoded as the same call or answer again.
 func FuzzDecodeFrame(f *testing.F) {
 	f.Add(byte(frameCalls), callsFrame(f, 1, time.Second, fullRequest(), check("a", "b"))[frameHead+1:])
-	f.Add(byte(frameCalls), []byte("00\x020\x0f\x15"+strings.Repeat("0", 20))) // a text one longer than what is left
+	f.Add(byte(frameCalls), []byte("00\x020\x0f\x15"+strings.Repeat("0", 20))) // a text one byte longer than the rest
 	f.Add(byte(frameCalls), callsFrame(f, 1, 0, inSession(9, 8), shard.Request{Op: shard.OpenSession},
 		shard.Request{Op: shard.Swap, Document: "d", Body: []byte("{}"), Retry: true},
 		shard.Request{Op: shard.Check, Entries: []shard.Entry{{Limits: []policy.Limit{{Name: "day", Limit: lifetime(5)}}}}},
@@ -412,6 +457,9 @@ func checkCalls(t *testing.T, records []byte) {
 	}
 	var again []byte
 	for _, c := range calls {
+		if c.refused != nil {
+			return // such a call cannot be sent
+		}
 		body, err := encodeCall(c.hops, c.shard, c.requests)
 		if err != nil {
 			t.Fatalf("%+v was accepted and cannot be sent: %v", c, err)

@@ -15,63 +15,67 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// GossipConfig is what a node needs to find the others and to be found.
+// GossipConfig configures a Gossip.
 type GossipConfig struct {
-	Addr      string // where to listen, TCP and UDP; port 0: any free one
-	Advertise string // host that others dial for Addr, PeerAddr and APIAddr; "": where they listen, or this machine
+	Addr      string // host:port to listen on, TCP and UDP; port 0: any free port
+	Advertise string // host that others dial for all three addresses; "": the listen address, or this machine's for a wildcard
 	Node      string // this node's id, at most 64 bytes
 	Cluster   string // "": in no cluster yet
 	PeerAddr  string
 	APIAddr   string
 	Zone      string
 	Version   string
-	Expect    int        // number of nodes that found a cluster together; 0: this one only joins
-	Formation *Formation // the one that this node proposed or accepted; its cluster is Cluster; nil: none
-	Seeds     []string   // host:port; a name with several addresses is several seeds; our own address is passed over
+	Expect    int        // number of nodes that found a cluster together; 0: this node only joins
+	Formation *Formation // the one that this node proposed or accepted, of the same Cluster; nil: none
+	Seeds     []string   // host:port; a name with several addresses is several seeds; our own address is skipped
 	Key       []byte     // 32 bytes that all nodes share; nil: no encryption
 	Insecure  bool       // allows gossip without a key off loopback
 
 	Registered func() []string // gossip addresses of the nodes of the cluster, host:port; nil: none known
-	OnChange   func()          // after members changed, from one goroutine of ours; must not call Stop; nil: nobody asks
-	Hints      *Hints          // where hints are merged and looked up; required
-	Resolver   Resolver        // nil: that of package net
+	OnChange   func()          // called after members changed, from one goroutine; must not call Stop; nil: not called
+	Streams    int             // maximum number of incoming streams at one time; 0: 64
+	OnRefused  func(string)    // called with the reason for each stream refused for lack of room; nil: not called
+	Hints      *Hints          // received hints are merged into it; required
+	Resolver   Resolver        // nil: net.DefaultResolver
 	Logger     *slog.Logger    // nil: nothing is logged
 
 	pace pace // zero: lanPace
 }
 
-// pace is how fast things happen.
+// pace holds the intervals of gossip.
 type pace struct {
-	probe  time.Duration // one node is probed each time
+	probe  time.Duration // between probes of one node each
 	gossip time.Duration
-	alone  time.Duration // between attempts to find anybody
-	rejoin time.Duration // between looks for nodes that are missing
+	alone  time.Duration // between attempts to find any node
+	rejoin time.Duration // between searches for missing nodes
 }
 
-// lanPace finds out about a dead node of three in 2 to 4 seconds, for four packets a second and node.
+// lanPace detects a dead node of three in 2 to 4 seconds, at four packets per second and node.
 var lanPace = pace{500 * time.Millisecond, 200 * time.Millisecond, time.Second, 10 * time.Second}
 
 const (
 	gossipKeyBytes = 32 // AES-256
 	nodeBytesMax   = 64
-	announceWait   = 500 * time.Millisecond // for a change of our own meta, or our goodbye, to reach another node
+	streamsMost    = 64
+	announceWait   = 500 * time.Millisecond // for a change of our meta, or our goodbye, to reach another node
 	streamTimeout  = 3 * time.Second        // for a full exchange over TCP
-	reclaimWait    = time.Second            // until a dead node may come back under another address
+	reclaimWait    = time.Second            // until a dead node may return under another address
 )
 
-// Gossip is this node's membership. All methods may be called concurrently, none of the others after Stop.
+// Gossip is this node's membership in the gossip. All methods may be called concurrently. After Stop, no other method may
+// be called.
 type Gossip struct {
 	config    GossipConfig
 	callbacks *callbacks
 	list      *memberlist.Memberlist
-	announce  sync.Mutex // held while our own meta changes
+	announce  sync.Mutex // held while our meta changes
 	cancel    context.CancelFunc
 	running   sync.WaitGroup
 	stop      sync.Once
 }
 
-// StartGossip listens, and looks for seeds and registered nodes in the background until Stop. It fails if the
-// configuration is refused, the port is taken, or the advertised host is not found; that nobody answers is no failure.
+// StartGossip listens, and searches for seeds and registered nodes in the background until Stop. It fails if the
+// configuration is invalid, the port is taken, or the advertised host is not found. It is no failure if no node answers.
 func StartGossip(config GossipConfig) (*Gossip, error) {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {
@@ -101,6 +105,12 @@ func (c GossipConfig) withDefaults() GossipConfig {
 	}
 	if c.OnChange == nil {
 		c.OnChange = func() {}
+	}
+	if c.OnRefused == nil {
+		c.OnRefused = func(string) {}
+	}
+	if c.Streams == 0 {
+		c.Streams = streamsMost
 	}
 	if c.pace == (pace{}) {
 		c.pace = lanPace
@@ -143,7 +153,7 @@ func (c GossipConfig) start(ctx context.Context) (*Gossip, error) {
 		return nil, err
 	}
 	logger := slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug)
-	transport, err := listenGossip(ctx, address, logger)
+	transport, err := c.listen(ctx, address, logger)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +167,7 @@ func (c GossipConfig) start(ctx context.Context) (*Gossip, error) {
 	return g, nil
 }
 
-// selfMeta returns what this node tells the others, if they can be told.
+// selfMeta returns the meta that this node announces, or an error if it cannot be encoded.
 func (c *GossipConfig) selfMeta(a *gossipAddress) (self meta, err error) {
 	self = meta{cluster: c.Cluster, zone: c.Zone, version: c.Version, expect: c.Expect, formation: c.Formation}
 	if self.peerAddr, err = a.reachable(c.PeerAddr); err != nil {
@@ -170,27 +180,27 @@ func (c *GossipConfig) selfMeta(a *gossipAddress) (self meta, err error) {
 	return self, err
 }
 
-// memberlist returns the library's settings: its own for a LAN, but faster, for clusters of a few nodes.
+// memberlist returns the library's LAN settings, made faster for clusters of a few nodes.
 func (c *GossipConfig) memberlist(callbacks *callbacks) *memberlist.Config {
 	settings := memberlist.DefaultLANConfig()
 	settings.Name = c.Node
 	// The label keeps out other programs that use memberlist. It cannot be the cluster's id: it is fixed when the node
-	// starts, and a node that has no cluster yet could then not talk to the one it is to join.
+	// starts, and a node without a cluster could not talk to the cluster that it is to join.
 	settings.Label = "stint"
 	settings.ProbeInterval, settings.ProbeTimeout = c.pace.probe, c.pace.probe/2
 	settings.GossipInterval = c.pace.gossip
 	settings.PushPullInterval = c.pace.rejoin
-	settings.SuspicionMaxTimeoutMult = 2 // an opinion of gossip only costs a detour: rather early than sure
+	settings.SuspicionMaxTimeoutMult = 2 // a wrong suspicion costs only a detour, so early is better than certain
 	settings.TCPTimeout = streamTimeout
 	settings.DeadNodeReclaimTime = reclaimWait
-	settings.EnableCompression = false // packets are small; it costs more CPU than all the rest
+	settings.EnableCompression = false // packets are small, and compression costs more CPU than all the rest
 	settings.SecretKey = c.Key
 	settings.Delegate, settings.Events, settings.Alive = callbacks, callbacks, callbacks
 	settings.Merge, settings.Conflict = callbacks, callbacks
 	return settings
 }
 
-// Addr is the gossip address that the other nodes know.
+// Addr returns the gossip address that the other nodes know.
 func (g *Gossip) Addr() string {
 	for _, member := range g.Members() {
 		if member.Node == g.config.Node {
@@ -200,12 +210,12 @@ func (g *Gossip) Addr() string {
 	return ""
 }
 
-// Members returns the nodes that gossip knows, by id, this one among them. Nodes of another cluster are not listed;
-// nodes that are gone are, for an hour.
+// Members returns the nodes that gossip knows, by id, including this one. Nodes of another cluster are not listed; nodes
+// that are gone stay listed for an hour.
 func (g *Gossip) Members() []Member { return g.callbacks.members.list() }
 
-// SetCluster tells everybody that this node now belongs to a cluster. It fails if the node belongs to another one:
-// a node accepts one cluster id, ever. (SEMANTICS R12b.)
+// SetCluster announces that this node now belongs to a cluster. It fails if the node belongs to another one: a node
+// accepts one cluster id, ever. (R12b.)
 func (g *Gossip) SetCluster(id string) error {
 	g.announce.Lock()
 	defer g.announce.Unlock()
@@ -224,9 +234,9 @@ func (g *Gossip) SetCluster(id string) error {
 	return nil
 }
 
-// Announce tells everybody that this node proposed or accepted a formation, and that it belongs to its cluster: both
-// at once, since a node with a cluster and without a formation shows that its cluster exists. It fails if the
-// node belongs to another cluster, or if it is too much to be told.
+// Announce announces that this node proposed or accepted a formation, and that it belongs to its cluster. Both go out at
+// once, because a node with a cluster and without a formation shows that its cluster exists. It fails if the node belongs
+// to another cluster, or if the announcement is too large.
 func (g *Gossip) Announce(f Formation) error {
 	g.announce.Lock()
 	defer g.announce.Unlock()
@@ -238,13 +248,14 @@ func (g *Gossip) Announce(f Formation) error {
 	return nil
 }
 
-// Fits returns the error that Announce would. Ask it before the formation is kept, since what was kept stays.
+// Fits returns the error that Announce would return. Call it before the formation is kept on disk, because a kept
+// formation stays.
 func (g *Gossip) Fits(f Formation) error {
 	_, err := g.forming(f)
 	return err
 }
 
-// forming returns what this node would tell of itself with a formation.
+// forming returns the meta of this node with a formation.
 func (g *Gossip) forming(f Formation) (self meta, err error) {
 	self = g.callbacks.members.selfMeta()
 	if foreign(self.cluster, f.Cluster) {
@@ -256,7 +267,7 @@ func (g *Gossip) forming(f Formation) (self meta, err error) {
 	return self, err
 }
 
-// AnnounceOwner tells everybody that this node opened a shard for business with an epoch.
+// AnnounceOwner announces that this node opened a shard, with an epoch.
 func (g *Gossip) AnnounceOwner(id shard.ID, epoch uint64) {
 	hint := Hint{Shard: id, Epoch: epoch, Node: g.config.Node}
 	if g.config.Hints.Merge(hint) {
@@ -264,8 +275,8 @@ func (g *Gossip) AnnounceOwner(id shard.ID, epoch uint64) {
 	}
 }
 
-// Stop says goodbye, for at most a second, closes the port and waits for what this package started. No callback of the
-// configuration runs after it. A probe of memberlist that is under way ends by itself within a few seconds.
+// Stop says goodbye, for at most a second, closes the port and waits for the goroutines of this package. No callback of
+// the configuration runs after it. A memberlist probe in flight ends by itself within a few seconds.
 func (g *Gossip) Stop() { g.stop.Do(g.leave) }
 
 func (g *Gossip) leave() {
@@ -282,7 +293,7 @@ func (g *Gossip) leave() {
 	g.list.Shutdown() // its error is always nil
 }
 
-// become changes what this node tells about itself. The caller holds announce: memberlist allows one change at a time.
+// become changes the meta of this node. The caller holds announce, because memberlist allows one change at a time.
 func (g *Gossip) become(self meta) {
 	g.callbacks.members.become(self)
 	if err := g.list.UpdateNode(announceWait); err != nil {
@@ -290,7 +301,7 @@ func (g *Gossip) become(self meta) {
 	}
 }
 
-// report calls OnChange after every change; changes that come while it runs are one more call.
+// report calls OnChange after every change; changes that come while it runs are combined into one more call.
 func (g *Gossip) report(ctx context.Context) {
 	for {
 		select {

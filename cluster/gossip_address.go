@@ -9,17 +9,17 @@ import (
 	"strconv"
 )
 
-// gossipAddress is where this node's gossip listens, and how others reach it.
+// gossipAddress holds where this node's gossip listens and how others reach it.
 type gossipAddress struct {
 	bind       netip.Addr
-	port       uint16 // 0: any free one
+	port       uint16 // 0: any free port
 	announced  netip.Addr
-	host       string // what others dial where the peer or the API address listens everywhere
-	advertised bool   // and where it listens on one address, too
+	host       string // dialed by others if the peer or the API listener is on a wildcard address
+	advertised bool   // others also dial host if the listener is on a specific address
 }
 
-// address reads Addr and Advertise. memberlist announces addresses, not names, so the advertised host is looked up here.
-// An advertised host takes the place of every address that is listened on: a proxy or NAT may stand in front.
+// address reads Addr and Advertise. memberlist announces addresses, not names, so the advertised host is resolved here.
+// An advertised host replaces the address of every listener, because a proxy or NAT may stand in front.
 func (c *GossipConfig) address(ctx context.Context) (a gossipAddress, err error) {
 	host, text, err := net.SplitHostPort(c.Addr)
 	if err != nil {
@@ -49,7 +49,7 @@ func (c *GossipConfig) address(ctx context.Context) (a gossipAddress, err error)
 	return a, err
 }
 
-// bind returns the address behind the host to listen on.
+// bind returns the listen address for host.
 func (c *GossipConfig) bind(ctx context.Context, host string) (netip.Addr, error) {
 	switch {
 	case host == "::":
@@ -64,7 +64,7 @@ func (c *GossipConfig) bind(ctx context.Context, host string) (netip.Addr, error
 	return found[0], nil
 }
 
-// machineAddress returns the first address of this machine that others may reach.
+// machineAddress returns the first address of this machine that other machines may reach.
 func machineAddress() (netip.Addr, error) {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {
@@ -84,7 +84,7 @@ func listensEverywhere(host string) bool {
 	return host == "" || err == nil && address.IsUnspecified()
 }
 
-// reachable returns what others dial to reach something that listens on listen.
+// reachable returns the address at which other nodes dial a listener.
 func (a *gossipAddress) reachable(listen string) (string, error) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {

@@ -7,10 +7,10 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// hintRetransmits times the logarithm of the number of nodes is how often a hint is sent; memberlist's own choice.
+// hintRetransmits is memberlist's own choice: a hint is sent this many times the logarithm of the number of nodes.
 const hintRetransmits = 4
 
-// hintBroadcast is one hint on its way; the next hint of the same shard takes its place.
+// hintBroadcast is one hint in the send queue. The next hint of the same shard replaces it.
 type hintBroadcast struct {
 	name    string
 	message []byte
@@ -24,8 +24,8 @@ func (b *hintBroadcast) Invalidates(other memberlist.Broadcast) bool {
 	return ok && named.Name() == b.name
 }
 
-// callbacks are memberlist's ways into this package. It calls some of them with its own lock held and others in its
-// only receive loop: they never block and never call memberlist.
+// callbacks receives memberlist's calls into this package. memberlist makes some of them with its own lock held and
+// others in its only receive loop, so they never block and never call memberlist.
 type callbacks struct {
 	members  *members
 	hints    *Hints
@@ -46,7 +46,7 @@ func newCallbacks(c *GossipConfig, self meta) *callbacks {
 	}
 }
 
-// NodeMeta implements memberlist.Delegate. What it returns was measured before it became self.
+// NodeMeta implements memberlist.Delegate. The size was checked before this meta became self.
 func (c *callbacks) NodeMeta(int) []byte {
 	self := c.members.selfMeta()
 	b, err := self.encode()
@@ -56,7 +56,7 @@ func (c *callbacks) NodeMeta(int) []byte {
 	return b
 }
 
-// NotifyMsg implements memberlist.Delegate: a hint that is news here is told on, so that it reaches everybody.
+// NotifyMsg implements memberlist.Delegate. A hint that is news here is passed on, so that it reaches all nodes.
 func (c *callbacks) NotifyMsg(message []byte) {
 	for _, hint := range c.merge(message) {
 		c.tell(hint)
@@ -76,7 +76,7 @@ func (c *callbacks) LocalState(bool) []byte {
 // MergeRemoteState implements memberlist.Delegate. The hints go no further: every node exchanges its state by itself.
 func (c *callbacks) MergeRemoteState(state []byte, _ bool) { c.merge(state) }
 
-// merge takes the hints of our cluster and returns those that were news.
+// merge keeps the hints of our cluster and returns those that were news.
 func (c *callbacks) merge(message []byte) (news []Hint) {
 	cluster, hints, err := decodeHints(message)
 	if err != nil {
@@ -117,8 +117,8 @@ func (c *callbacks) NotifyAlive(n *memberlist.Node) error {
 	return nil
 }
 
-// NotifyMerge implements memberlist.MergeDelegate: it refuses a join in which everybody is of another cluster. A
-// newcomer that saw two clusters is not refused for it; NotifyAlive picks out our nodes.
+// NotifyMerge implements memberlist.MergeDelegate. It refuses a join in which all nodes belong to another cluster. A new
+// node that has seen two clusters is not refused for it; NotifyAlive selects our nodes.
 func (c *callbacks) NotifyMerge(peers []*memberlist.Node) error {
 	ours, theirs := c.members.selfMeta().cluster, ""
 	for _, n := range peers {

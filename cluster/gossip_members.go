@@ -10,18 +10,19 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// MemberState is what gossip knows about the life of a node. It is a hint, never a reason to change who votes.
+// MemberState is the state of a node according to gossip. It is a hint, never a reason to change voters.
 type MemberState int
 
 const (
 	// MemberAlive answers probes.
 	MemberAlive MemberState = iota + 1
-	// MemberSuspect stopped answering without a word: it may be dead, cut off, or slow.
+	// MemberSuspect stopped answering without notice: it may be dead, cut off, or slow.
 	MemberSuspect
-	// MemberLeft said that it stops, or did.
+	// MemberLeft announced that it is stopping.
 	MemberLeft
 )
 
+// String implements fmt.Stringer.
 func (s MemberState) String() string {
 	switch s {
 	case MemberAlive:
@@ -34,26 +35,26 @@ func (s MemberState) String() string {
 	return "unknown"
 }
 
-// Member is one node, as gossip knows it.
+// Member is one node as gossip sees it.
 type Member struct {
 	Node       string
 	Cluster    string // "": in no cluster yet
 	Zone       string
 	Version    string
-	GossipAddr string // host:port, as the others below
+	GossipAddr string // host:port, like the two addresses below
 	PeerAddr   string
 	APIAddr    string
 	State      MemberState
 	Expect     int        // number of nodes that it wants to found a cluster with; 0: it only joins
-	Formation  *Formation // the one it proposed or accepted; nil: none; not to be changed
+	Formation  *Formation // the one it proposed or accepted; nil: none; must not be changed
 }
 
-// rememberGone is how long a node that is gone is still listed.
+// rememberGone is how long a node that is gone stays listed.
 const rememberGone = time.Hour
 
-// members is our own list of nodes. memberlist's own gives out pointers into what it goes on changing, and does not
-// tell a node that left from one that failed. It is filled by memberlist's callbacks, which hold memberlist's lock:
-// nothing here may call memberlist.
+// members is our own list of nodes. memberlist's list returns pointers to data that it keeps changing, and does not
+// distinguish a node that left from one that failed. This list is filled by memberlist's callbacks, which hold
+// memberlist's lock: nothing here may call memberlist.
 type members struct {
 	mu      sync.Mutex
 	self    meta
@@ -75,7 +76,7 @@ func newMembers(self meta) *members {
 func (m *members) put(n *memberlist.Node) {
 	told, err := decodeMeta(n.Meta)
 	if err != nil {
-		return // admits keeps such nodes out
+		return // NotifyAlive keeps such nodes out
 	}
 	ip, _ := netip.AddrFromSlice(n.Addr)
 	addr := netip.AddrPortFrom(ip.Unmap(), n.Port)
@@ -107,8 +108,8 @@ func (m *members) gone(node string) {
 	m.signal()
 }
 
-// admits tells whether a node with this meta may be listed: one that belongs to another cluster may not. A node that
-// was listed before it joined another cluster is no longer listed.
+// admits reports whether a node with this meta may be listed: one that belongs to another cluster may not. If the node
+// was listed before it joined another cluster, admits removes it.
 func (m *members) admits(node string, told meta) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -122,7 +123,7 @@ func (m *members) admits(node string, told meta) bool {
 	return false
 }
 
-// become replaces what this node tells about itself. Once it is in a cluster, the nodes of others are no longer listed.
+// become replaces the meta of this node. Once it is in a cluster, nodes of other clusters are removed from the list.
 func (m *members) become(self meta) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -135,7 +136,7 @@ func (m *members) become(self meta) {
 	m.signal()
 }
 
-// foreign tells whether two cluster ids keep nodes apart. Without an id a node may see, and be seen by, everybody.
+// foreign reports whether two cluster ids keep nodes apart. A node without an id sees all nodes and is seen by all.
 func foreign(a, b string) bool { return a != "" && b != "" && a != b }
 
 func (m *members) signal() {
@@ -145,7 +146,7 @@ func (m *members) signal() {
 	}
 }
 
-// list returns the nodes by id, without those that have been gone for long.
+// list returns the nodes by id. It forgets nodes that have been gone for longer than rememberGone.
 func (m *members) list() []Member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -161,7 +162,7 @@ func (m *members) list() []Member {
 	return found
 }
 
-// answering returns the gossip addresses of the nodes that answer, this one among them.
+// answering returns the gossip addresses of the nodes that answer, including this one.
 func (m *members) answering() map[netip.AddrPort]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

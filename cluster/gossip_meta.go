@@ -11,17 +11,17 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// metaFormat is the first byte of a node's meta. Later formats may only append fields: a reader takes what it knows of
-// them, so that nodes of two versions see each other during a rolling upgrade.
+// metaFormat is the first byte of a node's meta. Later formats may only append fields: a reader takes the fields that it
+// knows, so that nodes of two versions see each other during a rolling upgrade.
 //
-//   - 1: flags byte, and the texts of cluster, peer address, api address, zone and version
-//   - 2: also how many nodes are expected, and the formation (appendFormation)
+//   - 1: flags byte, and the texts of cluster, peer address, API address, zone and version
+//   - 2: also the number of expected nodes, and the formation (appendFormation)
 const metaFormat = 2
 
 const (
 	metaLeaving = 1 << iota // about to stop on purpose
-	metaForming             // a formation is at the end
-	metaGo                  // whose founders were told to go
+	metaForming             // a formation follows at the end
+	metaGo                  // the formation's founders were told to go
 )
 
 // expectMax bounds the number of nodes that found a cluster together.
@@ -30,7 +30,7 @@ const expectMax = 1 << 16
 // textBytesMax bounds each text in gossip. Host names have at most 253 bytes, and a port follows.
 const textBytesMax = 260
 
-// meta is what a node tells about itself to all others. Its id travels beside it, as memberlist's name of the node.
+// meta is what a node announces about itself to all others. Its id travels separately, as memberlist's name of the node.
 type meta struct {
 	leaving  bool
 	cluster  string // "": in no cluster yet
@@ -43,9 +43,9 @@ type meta struct {
 	formation *Formation // of cluster; nil: none
 }
 
-// encode writes {format byte, flags byte, cluster, peer address, api address, zone, version, expected nodes uvarint,
-// formation}, each text as its length and its bytes. It fails if that is more than memberlist carries: memberlist would
-// panic.
+// encode returns {format byte, flags byte, cluster, peer address, API address, zone, version, expected nodes uvarint,
+// formation}, each text as its length and its bytes. It fails if that is more than memberlist carries, because memberlist
+// would panic.
 func (m *meta) encode() ([]byte, error) {
 	f := m.formation
 	b := []byte{metaFormat, flag(m.leaving, metaLeaving) | flag(f != nil, metaForming) | flag(f != nil && f.Go, metaGo)}
@@ -79,7 +79,7 @@ func (m *meta) encode() ([]byte, error) {
 
 var errMetaCut = errors.New("gossip: the announcement is cut short or malformed")
 
-// decodeMeta reads what encode wrote, what an older version did, and the known part of later formats.
+// decodeMeta reads the output of encode, that of older versions, and the known part of later formats.
 func decodeMeta(b []byte) (meta, error) {
 	if len(b) < 2 || b[0] == 0 {
 		return meta{}, errors.New("gossip: the announcement is not that of a stint node")
@@ -106,7 +106,7 @@ func decodeMeta(b []byte) (meta, error) {
 	return m, nil
 }
 
-// cutFounding takes what format 2 added from the front of b.
+// cutFounding reads the fields added by format 2 from the front of b.
 func (m *meta) cutFounding(b []byte, flags byte) (rest []byte, err error) {
 	expect, n := binary.Uvarint(b)
 	if n <= 0 || expect > expectMax {
@@ -124,7 +124,7 @@ func (m *meta) cutFounding(b []byte, flags byte) (rest []byte, err error) {
 	return b, f.check(m.cluster)
 }
 
-// cutText takes what appendText wrote from the front of b.
+// cutText reads the output of appendText from the front of b.
 func cutText(b []byte) (text string, rest []byte, ok bool) {
 	size, n := binary.Uvarint(b)
 	if n <= 0 || size > textBytesMax || size > uint64(len(b)-n) {
@@ -135,7 +135,7 @@ func cutText(b []byte) (text string, rest []byte, ok bool) {
 	return text, b[end:], isText(text)
 }
 
-// isText keeps out what would garble a log or a terminal.
+// isText rejects text that is too long or would garble a log or a terminal.
 func isText(text string) bool {
 	return len(text) <= textBytesMax && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }

@@ -81,7 +81,7 @@ func TestMetaWithAFormationThatCannotBeIsRefused(t *testing.T) {
 	}
 }
 
-// Nodes are named by their hosts, or by 16 hexadecimal digits of their own.
+// Node ids are host names, or 16 hexadecimal digits.
 func TestMetaHasRoomForTheFoundersOfAnyClusterThatIsFoundedAtOnce(t *testing.T) {
 	for pattern, many := range map[string]int{"stint-%d.stint.production.svc.example.com": 9, "%016x": 9} {
 		m := meta{cluster: "0123456789abcdef0123456789abcdef", peerAddr: fmt.Sprintf(pattern, 1) + ":7401",
@@ -138,7 +138,7 @@ func FuzzMeta(f *testing.F) {
 		}
 		again, err := m.encode()
 		if err != nil {
-			return // longer than memberlist lets it be
+			return // longer than memberlist allows
 		}
 		if same, err := decodeMeta(again); err != nil || !reflect.DeepEqual(same, m) {
 			t.Fatalf("%+v came back as %+v, %v", m, same, err)

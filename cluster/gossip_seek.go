@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// seek looks for the nodes that are missing, again and again. memberlist forgets a node half a minute after it failed
-// and never tries it again (its issue 222): after a long cut, two halves would stay apart for ever.
+// seek keeps looking for missing nodes. memberlist forgets a node half a minute after it failed and never tries it again
+// (its issue 222): after a long partition, two halves would stay apart forever.
 func (g *Gossip) seek(ctx context.Context) {
 	complaint := ""
 	for {
@@ -28,7 +28,7 @@ func (g *Gossip) seek(ctx context.Context) {
 	}
 }
 
-// complain logs what keeps nodes from being found, once until it changes.
+// complain logs why nodes cannot be found, once for each change of the reason.
 func (g *Gossip) complain(ctx context.Context, complaint string) {
 	switch {
 	case ctx.Err() != nil:
@@ -39,7 +39,7 @@ func (g *Gossip) complain(ctx context.Context, complaint string) {
 	}
 }
 
-// seekOnce joins every known address at which no member answers. It returns why some could not be, or "".
+// seekOnce joins every known address at which no member answers. It returns why some could not be joined, or "".
 func (g *Gossip) seekOnce(ctx context.Context) (complaint string) {
 	missing, err := g.missing(ctx)
 	if err != nil {
@@ -56,8 +56,8 @@ func (g *Gossip) seekOnce(ctx context.Context) (complaint string) {
 	return complaint
 }
 
-// missing returns the addresses of registered nodes and seeds at which no member answers. Names are looked up every
-// time: what is behind them changes.
+// missing returns the addresses of registered nodes and seeds at which no member answers. Names are resolved every time,
+// because their addresses change.
 func (g *Gossip) missing(ctx context.Context) ([]netip.AddrPort, error) {
 	known, err := resolveSeeds(ctx, g.config.Resolver, slices.Concat(g.config.Registered(), g.config.Seeds))
 	var missing []netip.AddrPort

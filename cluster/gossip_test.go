@@ -15,10 +15,10 @@ import (
 	"go.uber.org/goleak"
 )
 
-// longText is longer than an id may be, but travels as any other text.
+// longText is too long for an id, but valid as any other text.
 var longText = strings.Repeat("n", 200)
 
-// gossipPace finds out about everything within a second.
+// gossipPace detects every change within a second.
 var gossipPace = pace{
 	probe:  100 * time.Millisecond,
 	gossip: 20 * time.Millisecond,
@@ -26,7 +26,7 @@ var gossipPace = pace{
 	rejoin: 50 * time.Millisecond,
 }
 
-// awaitGossip polls until happened is true; real sockets offer nothing better to wait for.
+// awaitGossip polls until happened returns true: real sockets offer no signal to wait for.
 func awaitGossip(t *testing.T, what string, happened func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
@@ -73,7 +73,7 @@ func crashGossip(g *Gossip) {
 	})
 }
 
-// roll writes a node's view as "a:alive b:left".
+// roll returns a node's view as "a:alive b:left".
 func roll(g *Gossip) string {
 	var seen []string
 	for _, member := range g.Members() {
@@ -138,7 +138,7 @@ func TestHintsReachEverybodyAndTheHighestEpochWins(t *testing.T) {
 	var nodes []*Gossip
 	for i := range configs {
 		configs[i].Cluster = "red"
-		configs[i].pace.rejoin = time.Hour // no full exchange but that of joining
+		configs[i].pace.rejoin = time.Hour // no full exchange except for the one on joining
 		if i > 0 {
 			configs[i].Seeds = []string{nodes[0].Addr()}
 		}
@@ -166,7 +166,7 @@ func TestHintsReachEverybodyAndTheHighestEpochWins(t *testing.T) {
 	late := gossipConfig("d", nodes[0])
 	late.Cluster = "red"
 	d := startGossip(t, late)
-	everywhere(Hint{3, 20, "b"}, d) // it came with joining
+	everywhere(Hint{3, 20, "b"}, d) // it arrived with the join
 	d.AnnounceOwner(3, 30)
 	everywhere(Hint{3, 30, "d"}, append(nodes, d)...)
 }
@@ -269,7 +269,7 @@ func TestAWrongKeyIsRefused(t *testing.T) {
 	awaitRoll(t, "a:alive c:alive", a, c)
 }
 
-// Whoever left is neither probed nor gossiped to by memberlist: only our own search can find it.
+// memberlist neither probes nor gossips to a node that left: only our own search can find it.
 func TestARegisteredNodeIsFoundAgainAfterACut(t *testing.T) {
 	leaveNothing(t)
 	first := gossipConfig("b")
@@ -309,7 +309,7 @@ func TestSeedNamesAreLookedUpUntilSomebodyIsThere(t *testing.T) {
 	config.Seeds = []string{fmt.Sprintf("stint.test:%d", port)}
 	b := startGossip(t, config)
 	awaitGossip(t, "the name was asked for several times", func() bool { return zone.lookups() > 2 })
-	zone.set("stint.test", "127.0.0.9", "127.0.0.1") // nobody is at the first
+	zone.set("stint.test", "127.0.0.9", "127.0.0.1") // no node is at the first address
 	awaitRoll(t, "a:alive b:alive", a, b)
 }
 
@@ -397,7 +397,7 @@ func TestAnAddressThatOthersCannotDialIsNotAnnounced(t *testing.T) {
 	}
 }
 
-// A proxy or NAT stands in front: what is advertised takes the place of addresses that only this machine knows.
+// With a proxy or NAT in front, the advertised host replaces addresses that only this machine knows.
 func TestAnAdvertisedHostTakesThePlaceOfSpecificAddresses(t *testing.T) {
 	leaveNothing(t)
 	config := gossipConfig("a")
@@ -413,7 +413,7 @@ func TestAnAdvertisedHostTakesThePlaceOfSpecificAddresses(t *testing.T) {
 	}
 }
 
-// Three nodes that gossip found one cluster, and a fourth that comes late joins it: Form, carried out.
+// Three gossiping nodes found one cluster by carrying out Form, and a fourth joins later.
 func TestThreeNodesFoundAClusterAndAFourthJoinsIt(t *testing.T) {
 	leaveNothing(t)
 	var nodes []*Gossip

@@ -7,25 +7,26 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Hint says which node opened a shard for business, and with which epoch. It may be out of date: only the shard's log
-// knows. (SEMANTICS R17.)
+// Hint names the node that opened a shard, and its epoch. It may be out of date: only the shard's log is authoritative.
+// (R17.)
 type Hint struct {
 	Shard shard.ID
 	Epoch uint64
 	Node  string
 }
 
-// Hints remembers for every shard the hint with the highest epoch. It may be used by any number of goroutines;
-// a Lookup waits for nobody.
+// Hints remembers for every shard the hint with the highest epoch. Any number of goroutines may use it; Lookup never
+// blocks.
 type Hints struct {
-	byShard   []atomic.Pointer[Hint] // a hint without a node marks an epoch that is known to be over
+	byShard   []atomic.Pointer[Hint] // a hint without a node marks an epoch that is known to have ended
 	listeners atomic.Pointer[[]func(id shard.ID)]
 }
 
-// NewHints has room for the system shard and for those with ids below shards; hints of others are ignored.
+// NewHints returns Hints with room for the system shard and for the shards with ids below shards. Hints for other shards
+// are ignored.
 func NewHints(shards int) *Hints { return &Hints{byShard: make([]atomic.Pointer[Hint], shards+1)} }
 
-// place is where the hint of a shard is kept, that of the system shard last; nil if there is no room for it.
+// place returns the slot of a shard's hint, the last one for the system shard; nil if there is no room for it.
 func (h *Hints) place(id shard.ID) *atomic.Pointer[Hint] {
 	last := len(h.byShard) - 1
 	switch {
@@ -37,7 +38,7 @@ func (h *Hints) place(id shard.ID) *atomic.Pointer[Hint] {
 	return nil
 }
 
-// OnNews has f called with the shard of every hint that Merge keeps from now on. Merge calls it: it must not block.
+// OnNews registers f, which Merge calls with the shard of every hint that it keeps from now on. f must not block.
 func (h *Hints) OnNews(f func(id shard.ID)) {
 	for {
 		known := h.listeners.Load()
@@ -60,8 +61,8 @@ func (h *Hints) tell(id shard.ID) {
 	}
 }
 
-// Merge keeps hint if its epoch is higher than what is known of the shard, and reports whether it did. An epoch has one
-// owner, so of two hints of one epoch the first stays.
+// Merge keeps hint if its epoch is higher than the known one of the shard, and reports whether it did. An epoch has one
+// owner, so of two hints with one epoch the first stays.
 func (h *Hints) Merge(hint Hint) bool {
 	place := h.place(hint.Shard)
 	if place == nil || hint.Node == "" {
@@ -92,8 +93,8 @@ func (h *Hints) Lookup(id shard.ID) (Hint, bool) {
 	return *known, true
 }
 
-// Drop forgets a hint whose node said that it does not own the shard. A hint with a higher epoch that came meanwhile
-// stays; the dropped one, or an older one, does not come back with the next gossip. (SEMANTICS X15.)
+// Drop forgets a hint whose node said that it does not own the shard. A newer hint that arrived meanwhile stays. The
+// dropped hint, or an older one, does not come back with the next gossip. (X15.)
 func (h *Hints) Drop(hint Hint) {
 	place := h.place(hint.Shard)
 	if place == nil {

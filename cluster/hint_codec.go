@@ -9,8 +9,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// hintsFormat is the first byte of encoded hints. Hints only live as long as processes do, so a reader passes over
-// formats that it does not know.
+// hintsFormat is the first byte of encoded hints. Hints live only as long as processes, so a reader ignores formats that
+// it does not know.
 const hintsFormat = 1
 
 // hintBytesMin is the shortest encoded hint: a shard, an epoch and a node of one byte.
@@ -18,11 +18,11 @@ const hintBytesMin = 4
 
 var errHintsCut = errors.New("hints: the message is cut short or malformed")
 
-// encodeHints writes
+// encodeHints returns
 //
 //	format byte, cluster text, count uvarint, count x { shard uvarint, epoch uvarint, node text }
 //
-// where a text is its length as a uvarint and its bytes.
+// where a text is its length as a uvarint, followed by its bytes.
 func encodeHints(cluster string, hints []Hint) []byte {
 	b := appendText([]byte{hintsFormat}, cluster)
 	b = binary.AppendUvarint(b, uint64(len(hints)))
@@ -34,7 +34,8 @@ func encodeHints(cluster string, hints []Hint) []byte {
 	return b
 }
 
-// decodeHints reads what encodeHints wrote. It keeps nothing of b, and allocates no more than a small multiple of it.
+// decodeHints reads the output of encodeHints. The result does not refer to b, and takes at most a small multiple of its
+// size.
 func decodeHints(b []byte) (cluster string, hints []Hint, err error) {
 	if len(b) == 0 || b[0] != hintsFormat {
 		return "", nil, errors.New("hints: unknown format")

@@ -63,7 +63,7 @@ func TestADroppedHintDoesNotComeBack(t *testing.T) {
 	}
 	fresh := Hint{0, 11, "c"}
 	hints.Merge(fresh)
-	hints.Drop(stale) // a caller that was slow
+	hints.Drop(stale) // from a slow caller
 	wantHint(t, hints, fresh)
 }
 

@@ -7,13 +7,13 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// bundle is calls of one frame that are handled as one: their shard's owner would put them into one batch in any case. They
-// ask for the same operation, so that none goes to another lane of the owner's queue for the company that it keeps, and
-// have about as much time: it ends with the longest deadline of them, which is less than twice that of any other. A caller
-// whose deadline is shorter gives up by himself.
+// bundle is a set of calls of one frame that are handled together: their shard's owner would put them into one batch
+// anyway. All calls ask for the same operation, so that none is sent to another lane of the owner's queue because of the
+// others. Their budgets are similar: the bundle gets the longest one, which is less than twice any other. A caller with a
+// shorter deadline gives up by itself.
 type bundle struct {
 	bundleKey
-	budget   time.Duration // 0: without a deadline
+	budget   time.Duration // 0: no deadline
 	calls    []*sentCall
 	requests int
 }
@@ -22,11 +22,11 @@ type bundle struct {
 type bundleKey struct {
 	shard shard.ID
 	hops  int
-	op    shard.Op // 0: of several kinds, such a call goes alone
-	time  int      // the length of the budget in bits; 0: none
+	op    shard.Op // 0: mixed or none; such a call is handled alone
+	time  int      // bit length of the budget; 0: no deadline
 }
 
-// bundles sorts the calls of a frame.
+// bundles groups the calls of a frame.
 func bundles(calls []sentCall) (all []*bundle) {
 	open := make(map[bundleKey]*bundle, 4)
 	for i := range calls {
@@ -45,8 +45,12 @@ func bundles(calls []sentCall) (all []*bundle) {
 	return all
 }
 
-// opOf is the operation that all requests are, or 0.
+// opOf returns the operation that all requests share. It returns 0 if they differ, or if there are none, as when none
+// could be read.
 func opOf(requests []shard.Request) shard.Op {
+	if len(requests) == 0 {
+		return 0
+	}
 	for i := range requests {
 		if requests[i].Op != requests[0].Op {
 			return 0
@@ -55,7 +59,7 @@ func opOf(requests []shard.Request) shard.Op {
 	return requests[0].Op
 }
 
-// together is the requests of all calls, one after another.
+// together returns the requests of all calls, concatenated.
 func (b *bundle) together() []shard.Request {
 	if len(b.calls) == 1 {
 		return b.calls[0].requests

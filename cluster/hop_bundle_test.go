@@ -8,7 +8,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// What comes in one frame for one shard is handled as one, as long as nobody is worse off for it.
+// Calls of one frame for one shard are handled together, as long as this makes none of them worse off.
 func TestCallsThatAreAlikeAreHandledTogether(t *testing.T) {
 	many := func(n int, op shard.Op) []shard.Request {
 		return slices.Repeat([]shard.Request{{Op: op}}, n)
@@ -21,10 +21,10 @@ func TestCallsThatAreAlikeAreHandledTogether(t *testing.T) {
 		call(1, 0, 1, second, many(1, shard.Check)),
 		call(2, 1, 1, second, many(1, shard.Check)), // another shard
 		call(3, 0, 1, second-1, many(3, shard.Check)),
-		call(4, 0, 2, second, many(1, shard.Check)),    // it may not go further
-		call(5, 0, 1, second/50, many(1, shard.Check)), // it has less time
-		call(6, 0, 1, 0, many(1, shard.Check)),         // it has all the time
-		call(7, 0, 1, second, many(1, shard.Settle)),   // it is more urgent
+		call(4, 0, 2, second, many(1, shard.Check)),    // no further hop allowed
+		call(5, 0, 1, second/50, many(1, shard.Check)), // less time
+		call(6, 0, 1, 0, many(1, shard.Check)),         // no deadline
+		call(7, 0, 1, second, many(1, shard.Settle)),   // more urgent
 		call(8, 0, 1, second, []shard.Request{{Op: shard.Check}, {Op: shard.Peek}}),
 		call(9, 0, 1, second, []shard.Request{{Op: shard.Check}, {Op: shard.Peek}}),
 		call(10, 0, 1, second, many(maxCallRequests-5, shard.Check)),
@@ -53,7 +53,7 @@ func TestCallsThatAreAlikeAreHandledTogether(t *testing.T) {
 	}
 }
 
-// A request that came to the wrong shard is refused; those of other callers that came with it are not.
+// A request sent to the wrong shard is refused; requests of other callers in the same frame are not.
 func TestARequestInTheWrongPlaceFailsAlone(t *testing.T) {
 	router, owners := newRecorders(2)
 	var here, elsewhere shard.Request

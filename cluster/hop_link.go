@@ -14,22 +14,23 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// call is one Submit under way. Its link's mutex guards it until done is closed; then it is the caller's alone.
+// call is one Submit in flight. Its link's mutex guards it until done is closed; after that it belongs to the caller
+// alone.
 type call struct {
 	shard    shard.ID
 	requests int
 	body     []byte // nil once it is in a frame
-	size     int    // of body, as the window counts it
+	size     int    // of body, as counted by the window
 	deadline time.Time
-	number   uint64 // 0: in no frame yet, certainly not executed
+	number   uint64 // 0: not sent yet, so certainly not executed
 	flight   *flight
 	results  []shard.Result
 	done     chan struct{} // closed when results are complete
 }
 
-// flight is the calls of one shard that left in one frame. While flightsMost of a shard are under way, further calls wait
-// and gather: its owner decides one batch at a time, so what was sent earlier would wait there, in more and smaller
-// frames. A shard that does not answer holds up nobody but itself.
+// flight is the set of calls for one shard that left in one frame. While flightsMost flights of a shard are in progress,
+// further calls wait and accumulate: the owner decides one batch at a time, so calls sent earlier would only wait there,
+// in more and smaller frames. A shard that does not answer delays only its own calls.
 type flight struct {
 	shard shard.ID
 	left  int // calls without an answer
@@ -37,21 +38,21 @@ type flight struct {
 
 const flightsMost = 2
 
-// link is one connection to a node, from the first call that needs it until it breaks; it is never mended. The
-// goroutine of run dials and writes, another reads, a third closes the connection when the link ends.
+// link is one connection to a node, from the first call that needs it until it breaks. A broken link is never reused. The
+// run goroutine dials and writes, a second one reads, and a third closes the connection when the link ends.
 type link struct {
 	node string
 	sent *hopCounts
-	wake chan struct{} // something is queued
+	wake chan struct{} // calls are queued
 	gone chan struct{} // closed by end
 
 	mu      sync.Mutex
 	window  window
-	queue   []*call          // in no frame yet, oldest first
-	waiting map[uint64]*call // in a frame, by number
-	flights map[shard.ID]int // under way
-	last    uint64           // number of the newest call in a frame
-	over    error            // why the link ended
+	queue   []*call          // not sent yet, oldest first
+	waiting map[uint64]*call // sent, by number
+	flights map[shard.ID]int // in progress
+	last    uint64           // highest number of a call that was sent
+	over    error            // why the link ended; nil: it has not
 	overAt  time.Time
 }
 
@@ -85,11 +86,11 @@ func (l *link) enqueue(c *call) *shard.Error {
 func signal(wake chan struct{}) {
 	select {
 	case wake <- struct{}{}:
-	default: // it is awake
+	default: // already signaled
 	}
 }
 
-// abandon ends a call whose caller waits no longer. Its place is free at once; an answer that still comes is dropped.
+// abandon ends a call whose caller no longer waits. Its room is free at once; a late answer is dropped.
 func (l *link) abandon(c *call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,7 +113,7 @@ func (l *link) abandon(c *call) {
 var errTooLate = &shard.Error{Code: shard.Overloaded, RetryAfter: 10e3,
 	Message: "the deadline passed before the request could be forwarded; nothing was counted"}
 
-// finish answers a call with the results it has, and err in the place of those it has not.
+// finish completes a call with the results it has, and with err for the missing ones.
 func (l *link) finish(c *call, err *shard.Error) {
 	if missing := c.requests - len(c.results); missing > 0 {
 		c.results = append(c.results, refuse(missing, err)...)
@@ -125,7 +126,7 @@ func (l *link) finish(c *call, err *shard.Error) {
 	close(c.done)
 }
 
-// land notes that one more call of a flight is over; the last one makes room for the next flight.
+// land records that one more call of a flight has ended. The last one makes room for the next flight.
 func (l *link) land(f *flight) {
 	if f.left--; f.left > 0 {
 		return
@@ -148,7 +149,7 @@ func (l *link) unknown(why string) *shard.Error {
 		"the request was forwarded to node %s and %s: it may have been counted; ask again with the same id", l.node, why)}
 }
 
-// end gives the link up. What is in no frame was certainly not executed; what is may have been.
+// end closes the link. Calls that were not sent were certainly not executed; calls that were sent may have been.
 func (l *link) end(why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -166,7 +167,7 @@ func (l *link) end(why error) {
 	close(l.gone)
 }
 
-// run is the life of the link.
+// run dials and serves the link until it ends.
 func (l *link) run(closing context.Context, dial func(context.Context, string) (net.Conn, error)) {
 	ctx, cancel := context.WithTimeout(closing, dialWithin)
 	plain, err := dial(ctx, l.node)
@@ -205,10 +206,10 @@ func (l *link) write(conn *pulse) error {
 			}
 			frame = beginFrame(frame, frameCalls)
 		case <-l.wake:
-			// Callers that one frame of answers woke are about to ask again: let them, and send them together.
+			// Callers woken by one frame of answers are about to ask again: let them, and send their calls together.
 			runtime.Gosched()
 			if frame = l.gather(frame); len(frame) == frameHead+1 {
-				continue // all of them gave up
+				continue // all calls were given up
 			}
 		}
 		if err := conn.send(frame); err != nil {
@@ -217,7 +218,7 @@ func (l *link) write(conn *pulse) error {
 	}
 }
 
-// gather numbers what is queued and puts it into one frame, as far as it fits and may leave.
+// gather numbers the queued calls and puts them into one frame, as far as they fit and may leave.
 func (l *link) gather(frame []byte) []byte {
 	frame = beginFrame(frame, frameCalls)
 	now := time.Now()
@@ -252,7 +253,7 @@ func (l *link) gather(frame []byte) []byte {
 	return frame
 }
 
-// board numbers a call and makes it part of its shard's flight.
+// board numbers a call and adds it to its shard's flight.
 func (l *link) board(c *call, leaving map[shard.ID]*flight) {
 	if leaving[c.shard] == nil {
 		leaving[c.shard] = &flight{shard: c.shard}
@@ -265,7 +266,7 @@ func (l *link) board(c *call, leaving map[shard.ID]*flight) {
 	l.waiting[c.number] = c
 }
 
-// remaining is what is left until a deadline; the zero deadline leaves 0, which travels as none.
+// remaining returns the time left until a deadline. The zero deadline gives 0, which travels as "no deadline".
 func remaining(deadline, now time.Time) (budget time.Duration, inTime bool) {
 	if deadline.IsZero() {
 		return 0, true
@@ -274,7 +275,7 @@ func remaining(deadline, now time.Time) (budget time.Duration, inTime bool) {
 	return budget, budget >= time.Microsecond
 }
 
-// read takes answers until the connection ends, and says why it did.
+// read receives answers until the connection ends, and returns the reason.
 func (l *link) read(conn *pulse) error {
 	in := bufio.NewReaderSize(conn, 64<<10)
 	var buffer []byte
@@ -301,7 +302,7 @@ func (l *link) read(conn *pulse) error {
 	}
 }
 
-// answer completes calls. Parts of an answer come in order.
+// answer completes calls. The parts of one answer arrive in order.
 func (l *link) answer(answers []answer) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -315,7 +316,7 @@ func (l *link) answer(answers []answer) error {
 			return fmt.Errorf("%w: answer to other requests than were sent", errMalformedFrame)
 		}
 		if c.results == nil {
-			c.results = a.results // all of them, as nearly always
+			c.results = a.results // nearly always the whole answer
 		} else {
 			c.results = append(c.results, a.results...)
 		}
@@ -327,7 +328,7 @@ func (l *link) answer(answers []answer) error {
 	return nil
 }
 
-// goodbye ends the calls that the peer, which is stopping, did not begin.
+// goodbye ends the calls that the stopping peer did not begin.
 func (l *link) goodbye(records []byte) error {
 	r := frameReader{rest: string(records)}
 	begun := r.uvarint()

@@ -9,14 +9,15 @@ import (
 
 var errSilent = errors.New("it has been silent for 2 s")
 
-// pulse is a hop connection that knows whether the other end lives. Both ends send a frame at least every beatEvery. A
-// machine that vanished without a word would else be waited for until its callers' deadlines, or TCP's, minutes later.
+// pulse is a hop connection that detects a dead peer. Both ends send a frame at least every beatEvery. Without these
+// beats, a machine that vanished silently would be noticed only at its callers' deadlines, or at TCP's timeout minutes
+// later.
 //
-// Silence is counted in beats of our own: a process that was paused has not listened, and does not blame the other.
+// Silence is counted in our own beats, so a process that was paused and could not listen does not blame the peer.
 type pulse struct {
 	net.Conn
 	heard  atomic.Bool
-	missed int // the writer's alone
+	missed int // used by the writer only
 }
 
 // Read implements net.Conn.
@@ -28,7 +29,7 @@ func (p *pulse) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// alive is asked once every beat.
+// alive reports whether the peer is still heard. The writer calls it once per beat.
 func (p *pulse) alive() bool {
 	p.missed++
 	if p.heard.Swap(false) {
@@ -37,7 +38,7 @@ func (p *pulse) alive() bool {
 	return p.missed < maxMissed
 }
 
-// send writes one frame. A peer that does not take it for as long as it may be silent is given up.
+// send seals and writes one frame. It fails if the peer does not take the frame within maxMissed beats.
 func (p *pulse) send(frame []byte) error {
 	if err := p.SetWriteDeadline(time.Now().Add(maxMissed * beatEvery)); err != nil {
 		return err

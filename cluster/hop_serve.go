@@ -16,26 +16,25 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// drainWithin is how long calls that were begun may take when the node stops; those of clients with a deadline of 2 s
-// fit.
+// drainWithin bounds calls that were begun before the node stops. Calls of clients with a deadline of 2 s fit.
 const drainWithin = 2 * time.Second
 
-// hangUpWithin is how long a dialer may take to read goodbye.
+// hangUpWithin is the time that a dialer has to read the goodbye.
 const hangUpWithin = time.Second
 
-// HopHandler decides forwarded requests of one shard and returns one result for each, in their order. ctx ends at the
-// caller's deadline, or when its connection does. Hops is how often the requests were forwarded, this time included:
-// what to pass on to Submit if they must go further. It is called concurrently.
+// HopHandler decides forwarded requests for one shard and returns one result for each, in their order. ctx ends at the
+// caller's deadline, or when the caller's connection ends. hops is how often the requests were forwarded, including this
+// time; it is the value to pass to Submit if they must go further. A HopHandler is called concurrently.
 type HopHandler func(ctx context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result
 
 // ServeHop answers the calls of one connection until it ends, closes it, and returns when everything it started has
-// ended. Calls of one frame to one shard that ask for the same are handled together, all else concurrently, and answered in
-// the order in which they are ready; answers that are ready together share a frame. What goes beyond the bounds of a
-// connection is answered Overloaded: a call is under way until its answer is in a frame, and as large as its answer once
-// that is there. A dialer that does not even read refusals is not read either.
+// ended. Calls of one frame to one shard with the same operation are handled together, all others concurrently. Answers
+// are sent in the order in which they are ready; answers that are ready together share a frame. Calls beyond the bounds
+// of a connection are answered Overloaded. A call counts as in flight until its answer is in a frame; its size is that of
+// its answer once there is one. A dialer that does not even read refusals is not read from either.
 //
-// When ctx ends, the connection is drained: no further call is begun, those that were are answered, and the dialer is
-// told which were not, so that it can send them elsewhere.
+// When ctx ends, the connection is drained: no further call is begun, begun calls are answered, and the dialer is told
+// which calls were not begun, so that it can send them elsewhere.
 func ServeHop(ctx context.Context, conn net.Conn, handler HopHandler) error {
 	s := &hopServer{conn: &pulse{Conn: conn}, handler: handler, window: newWindow(), wake: make(chan struct{}, 1),
 		gone: make(chan struct{})}
@@ -56,25 +55,25 @@ func ServeHop(ctx context.Context, conn net.Conn, handler HopHandler) error {
 type hopServer struct {
 	conn    *pulse
 	handler HopHandler
-	calls   context.Context // of all handlers
+	calls   context.Context // parent of all handlers' contexts
 	cancel  context.CancelFunc
 	running sync.WaitGroup // handlers
-	wake    chan struct{}  // something is in the outbox, or goodbye is to be said
+	wake    chan struct{}  // the outbox has answers, or goodbye is to be sent
 	gone    chan struct{}  // closed by end
 
 	mu       sync.Mutex
 	window   window
 	outbox   []answer
-	refusals int        // answers in the outbox that the window knows nothing of
-	fewer    *sync.Cond // fewer refusals, or the connection is over
-	last     uint64     // number of the newest call that was begun
-	draining bool       // nothing is begun any more
-	drained  bool       // all that was begun is in the outbox: goodbye is to be said after it
+	refusals int        // answers in the outbox that the window does not count
+	fewer    *sync.Cond // signals fewer refusals, or the end of the connection
+	last     uint64     // highest number of a call that was begun
+	draining bool       // no further call is begun
+	drained  bool       // all answers are in the outbox: send goodbye after them
 	why      error
 	over     bool
 }
 
-// end is the end of the connection, not yet of the handlers.
+// end marks the connection as over. Handlers may still be running.
 func (s *hopServer) end(why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,7 +108,8 @@ func (s *hopServer) read() error {
 	}
 }
 
-// begin starts handlers for the calls there is room for. The frame's bytes are shared out among its calls.
+// begin starts handlers for the calls that fit into the window. Each call of the frame is charged an equal share of its
+// bytes.
 func (s *hopServer) begin(calls []sentCall, bytes int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +139,7 @@ func (s *hopServer) begin(calls []sentCall, bytes int) error {
 	return nil
 }
 
-// start starts handlers, and returns the space behind the calls.
+// start starts handlers for the calls, and returns the free space behind them.
 func (s *hopServer) start(calls []sentCall, size int) []sentCall {
 	for _, together := range bundles(calls) {
 		s.running.Go(func() { s.handle(together, size) })
@@ -147,9 +147,9 @@ func (s *hopServer) start(calls []sentCall, size int) []sentCall {
 	return calls[len(calls):]
 }
 
-// crowded refuses a call. All such answers are part of one body, so that a flood of calls does not become one of bytes.
+// crowded refuses a call. All such answers share one body, so that a flood of calls does not become a flood of bytes.
 func crowded(c *sentCall) answer {
-	n := len(c.requests)
+	n := c.count()
 	return answer{number: c.number, count: n, body: allCrowded[:n*(len(allCrowded)/maxCallRequests)], refusal: true}
 }
 
@@ -166,14 +166,17 @@ func (s *hopServer) handle(b *bundle, size int) {
 		ctx, cancel = context.WithTimeout(ctx, b.budget)
 		defer cancel()
 	}
-	results := s.handler(ctx, b.hops, b.shard, b.together())
+	var results []shard.Result
+	if b.requests > 0 {
+		results = s.handler(ctx, b.hops, b.shard, b.together())
+	}
 	if len(results) != b.requests {
 		panic(fmt.Sprintf("cluster: %d results for %d forwarded requests", len(results), b.requests))
 	}
 	answers := make([]answer, 0, len(b.calls))
 	for _, c := range b.calls {
 		n, first := len(c.requests), len(answers)
-		answers = appendAnswers(answers, c.number, results[:n])
+		answers = appendAnswers(answers, c.number, c.answers(results[:n]))
 		results = results[n:]
 		last := &answers[len(answers)-1]
 		last.shard, last.held = b.shard, sizeOf(answers[first:])
@@ -215,7 +218,7 @@ func (s *hopServer) write() error {
 			}
 			frame = beginFrame(frame, frameAnswers)
 		case <-s.wake:
-			// The other calls of a frame are about to be answered: let them, and send them together.
+			// Other calls of the same frame are about to be answered: let them finish, and send the answers together.
 			runtime.Gosched()
 			if frame = s.gather(frame); len(frame) == frameHead+1 {
 				continue
@@ -227,12 +230,12 @@ func (s *hopServer) write() error {
 	}
 }
 
-// gather puts what is in the outbox into one frame, as far as it fits; goodbye comes when there is nothing more.
+// gather puts the outbox into one frame, as far as it fits. Goodbye follows when the outbox is empty.
 func (s *hopServer) gather(frame []byte) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.outbox) == 0 && s.drained {
-		s.drained = false // said once
+		s.drained = false // goodbye is sent once
 		return binary.AppendUvarint(beginFrame(frame, frameGoodbye), s.last)
 	}
 	frame = beginFrame(frame, frameAnswers)
@@ -252,7 +255,7 @@ func (s *hopServer) gather(frame []byte) []byte {
 	return frame
 }
 
-// leave gives back what an answer held that is in a frame now.
+// leave releases the room of an answer that is now in a frame.
 func (s *hopServer) leave(a *answer) {
 	switch {
 	case a.refusal:
@@ -263,8 +266,8 @@ func (s *hopServer) leave(a *answer) {
 	}
 }
 
-// drain waits for the end of ctx and then ends the connection in good order; and it closes the connection when it has
-// ended, however that came.
+// drain waits for the end of ctx and then ends the connection in good order. It also closes the connection once it has
+// ended for whatever reason.
 func (s *hopServer) drain(ctx context.Context) {
 	defer s.conn.Close()
 	select {
@@ -282,8 +285,8 @@ func (s *hopServer) drain(ctx context.Context) {
 	s.drained = true
 	signal(s.wake)
 	s.mu.Unlock()
-	// The dialer hangs up when it has read goodbye. Until then its frames are read, and dropped: closing with bytes
-	// unread would reset the connection, and could take goodbye away before it is read.
+	// The dialer hangs up when it has read goodbye. Until then its frames are read and dropped: closing with unread bytes
+	// would reset the connection, and the reset could discard goodbye before the dialer reads it.
 	s.conn.SetReadDeadline(time.Now().Add(hangUpWithin))
 	<-s.gone
 }

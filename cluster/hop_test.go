@@ -15,16 +15,17 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
 
-// wire is a Hop and the nodes it reaches, joined by connections in memory. Every node has the same handler.
+// wire is a Hop and the nodes that it reaches over in-memory connections. All nodes have the same handler.
 type wire struct {
 	*Hop
 	dials  atomic.Int32
 	stop   context.CancelFunc // drains the nodes
 	nodes  sync.WaitGroup
-	failed chan error // of the nodes' connections
+	failed chan error // errors of the nodes' connections
 	far    chan net.Conn
 }
 
@@ -47,7 +48,7 @@ func newWire(t *testing.T, handler HopHandler) *wire {
 	return w
 }
 
-// echo answers with the keys it was asked about.
+// echo answers with the keys of the requests.
 func echo(_ context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result {
 	results := make([]shard.Result, len(requests))
 	for i := range requests {
@@ -150,7 +151,7 @@ func TestARequestIsForwardedTwiceAtMost(t *testing.T) {
 	})
 }
 
-// stuck never answers shard 1 before release is closed, or the call's end; others it answers at once.
+// stuck answers requests for shard 1 only when release is closed or the call ends, and all others at once.
 func stuck(release <-chan struct{}) HopHandler {
 	return func(ctx context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result {
 		if id == 1 {
@@ -197,7 +198,7 @@ func TestCallersThatGiveUpMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		defer close(release)
-		dialed := make(chan struct{}) // until it is closed nothing is sent
+		dialed := make(chan struct{}) // nothing is sent until it is closed
 		w := newWire(t, stuck(release))
 		dial := w.dial
 		w.dial = func(ctx context.Context, node string) (net.Conn, error) {
@@ -223,7 +224,7 @@ func TestCallersThatGiveUpMakeRoom(t *testing.T) {
 		flood(shard.Overloaded) // not sent: certainly not counted
 		close(dialed)
 		synctest.Wait()
-		flood(shard.UnknownOutcome, shard.Overloaded) // sent in the two flights that may be under way, or still gathering
+		flood(shard.UnknownOutcome, shard.Overloaded) // sent in the two flights allowed, or still queued
 		l := w.links["n2"]
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -248,7 +249,7 @@ func TestTheFateOfCallsWhoseConnectionBreaks(t *testing.T) {
 			t.Fatal(err)
 		}
 		submit("being sent", shard.UnknownOutcome)
-		submit("waiting to be sent", shard.Unavailable) // the frame before it blocks
+		submit("waiting to be sent", shard.Unavailable) // the previous frame blocks
 		far.Close()
 		callers.Wait()
 		wantCode(t, "after it broke", h.Submit(t.Context(), "n2", 0, 1, []shard.Request{check("k")}), shard.Unavailable)
@@ -315,7 +316,7 @@ func TestANodeThatStopsAnswersWhatItBeganAndNamesWhatItDidNot(t *testing.T) {
 		}
 		submit(1, func(r []shard.Result) { wantAllowed(t, "begun", r) })
 		w.stop()
-		synctest.Wait() // the server has heard of it
+		synctest.Wait() // the server has received it
 		submit(2, func(r []shard.Result) { wantCode(t, "not begun", r, shard.Draining) })
 		close(release)
 		callers.Wait()
@@ -373,7 +374,7 @@ func TestANodeBoundsWhatOneConnectionMayAsk(t *testing.T) {
 	})
 }
 
-// A window that is given back before the answer is written bounds nothing when the dialer does not read.
+// If window room were released before the answer is written, a dialer that does not read would not be bounded.
 func TestADialerThatDoesNotReadIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var begun atomic.Int32
@@ -395,7 +396,7 @@ func TestADialerThatDoesNotReadIsBounded(t *testing.T) {
 			frame := append(appendCallHead(beginFrame(nil, frameCalls), uint64(taken+1), 0), body...)
 			near.SetWriteDeadline(time.Now().Add(time.Millisecond))
 			if _, err := near.Write(sealFrame(frame)); err != nil {
-				break // the node reads no more
+				break // the node has stopped reading
 			}
 			synctest.Wait()
 		}
@@ -417,9 +418,42 @@ func TestWhatWasAnsweredAndReadHoldsNoPlace(t *testing.T) {
 		w := newWire(t, func(_ context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result {
 			return echo(t.Context(), hops, id, slices.Repeat([]shard.Request{check(long)}, len(requests)))
 		})
-		for range 100 { // 600 MB, and every answer has two parts
+		for range 100 { // 600 MB; every answer has two parts
 			six := slices.Repeat([]shard.Request{check("k")}, 6)
 			wantAllowed(t, "one after the other", w.Submit(t.Context(), "n2", 0, 1, six))
+		}
+	})
+}
+
+// A request that the other node cannot read, because it is of another version, ends neither other requests nor the
+// connection.
+func TestARequestThatTheOwnerCannotReadIsAnsweredAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t, echo)
+		strange := check("strange")
+		strange.Entries[0].Limits = []policy.Limit{{Name: "a name is not enough for a check"}}
+		for range 3 {
+			var callers sync.WaitGroup
+			for range 5 {
+				callers.Go(func() {
+					results := w.Submit(t.Context(), "n2", 0, 3, []shard.Request{check("a"), strange, check("b")})
+					wantAllowed(t, "beside it", []shard.Result{results[0], results[2]})
+					wantCode(t, "the strange one", results[1:2], shard.Unreadable)
+					if key := results[2].Decision.Limits[0].Key; key != "b" {
+						t.Errorf("the answer behind it is that for %q", key)
+					}
+				})
+				callers.Go(func() {
+					wantCode(t, "alone in its call", w.Submit(t.Context(), "n2", 0, 3, []shard.Request{strange}), shard.Unreadable)
+				})
+				callers.Go(func() {
+					wantAllowed(t, "of another", w.Submit(t.Context(), "n2", 0, 3, []shard.Request{check("c")}))
+				})
+			}
+			callers.Wait()
+		}
+		if n := w.dials.Load(); n != 1 {
+			t.Errorf("%d connections for one node", n)
 		}
 	})
 }
@@ -465,14 +499,14 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	})
 }
 
-// noLeaks fails a test that leaves goroutines behind; in a bubble the bubble itself does.
+// noLeaks fails a test that leaves goroutines behind. In a synctest bubble, the bubble itself does that.
 func noLeaks(t testing.TB) {
 	t.Helper()
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() { goleak.VerifyNone(t, before) })
 }
 
-// counted counts the frames of a connection by its writes: every frame is one.
+// counted counts the frames written to a connection: each write is one frame.
 type counted struct {
 	net.Conn
 	writes *atomic.Int64
@@ -483,7 +517,7 @@ func (c counted) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// loopback is a Hop from one peer port to another over TCP; frames counts those of the dialer.
+// loopback returns a Hop from one peer port to another over TCP; frames counts the frames of the dialer.
 func loopback(t testing.TB, handler HopHandler) (h *Hop, frames *atomic.Int64) {
 	noLeaks(t)
 	n1, _ := joinedPorts(t, func(c *PeerConfig) { c.Decide = handler })
@@ -496,7 +530,7 @@ func loopback(t testing.TB, handler HopHandler) (h *Hop, frames *atomic.Int64) {
 	return h, frames
 }
 
-// drive makes callers ask one request after the other until n were made.
+// drive makes callers ask one request after another, until n requests were made.
 func drive(t testing.TB, h *Hop, callers, n int) {
 	var left atomic.Int64
 	left.Store(int64(n))
@@ -530,7 +564,7 @@ func TestFramesGrowWithTheLoad(t *testing.T) {
 	if mean <= 20 {
 		t.Errorf("a frame carries %.1f calls", mean)
 	}
-	if mean := float64(calls) / float64(handled.Load()); mean <= 5 { // of four shards
+	if mean := float64(calls) / float64(handled.Load()); mean <= 5 { // with four shards
 		t.Errorf("%.1f calls are handled together", mean)
 	}
 }
@@ -550,7 +584,8 @@ func BenchmarkHop(b *testing.B) {
 	}
 }
 
-// committing is an owner that commits in about a millisecond: whoever came meanwhile is answered with the next commit.
+// committing is an owner that commits in about a millisecond: requests that arrive meanwhile are answered with the next
+// commit.
 func committing(t testing.TB) HopHandler {
 	var now bell
 	ctx, stop := context.WithCancel(context.Background())
@@ -590,4 +625,21 @@ func TestStatsCountWhatWasSent(t *testing.T) {
 			t.Errorf("counted were %+v, want %+v", got, want)
 		}
 	})
+}
+
+// A node of 0.1.0 would refuse a request with a revision as unreadable.
+func TestTheRevisionIsLeftOutWhileANodeCouldNotReadIt(t *testing.T) {
+	level := shard.LevelFirst
+	h := NewHop(nil)
+	defer h.Close()
+	h.Level = func() shard.Level { return level }
+	named := check("k")
+	named.Revision = 7
+	requests := []shard.Request{check("l"), named}
+	if got := h.readable(requests); got[1].Revision != 0 || requests[1].Revision != 7 {
+		t.Errorf("at the first level %+v travels, of %+v", got, requests)
+	}
+	if level = shard.LevelSound; h.readable(requests)[1].Revision != 7 {
+		t.Error("at the second level it does not travel")
+	}
 }

@@ -7,10 +7,10 @@ const (
 	maxBytesUnderWay = 32 << 20
 )
 
-// window bounds what is under way on one connection, at either end. A shard may hold as much as it leaves free to all
-// others: one that does not answer takes half at most and never stops its neighbours, and no share is kept back for
-// shards that ask nothing. (A. K. Choudhury and E. L. Hahne, "Dynamic queue length thresholds for shared-memory packet
-// switches", 1998, with alpha = 1.) Not for concurrent use.
+// window bounds the calls in flight on one connection, at either end. A shard may use as much as it leaves free for all
+// others. So a shard that does not answer takes at most half and never stops its neighbors, and no share is reserved for
+// idle shards. (A. K. Choudhury and E. L. Hahne, "Dynamic queue length thresholds for shared-memory packet switches",
+// 1998, with alpha = 1.) Not for concurrent use.
 type window struct {
 	all    load
 	shards map[shard.ID]load
@@ -20,7 +20,7 @@ type load struct{ calls, bytes int }
 
 func newWindow() window { return window{shards: make(map[shard.ID]load)} }
 
-// take makes room for a call; false when there is none.
+// take reserves room for a call. It returns false if there is none.
 func (w *window) take(id shard.ID, bytes int) bool {
 	own := w.shards[id]
 	if own.calls >= maxCallsUnderWay-w.all.calls || own.bytes+bytes > maxBytesUnderWay-w.all.bytes {
@@ -30,10 +30,10 @@ func (w *window) take(id shard.ID, bytes int) bool {
 	return true
 }
 
-// give ends what take began.
+// give releases the room that take reserved.
 func (w *window) give(id shard.ID, bytes int) { w.set(id, w.shards[id], load{-1, -bytes}) }
 
-// resize changes the bytes of a call under way.
+// resize changes the byte count of a call in flight.
 func (w *window) resize(id shard.ID, more int) { w.set(id, w.shards[id], load{0, more}) }
 
 func (w *window) set(id shard.ID, own, change load) {

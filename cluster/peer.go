@@ -9,36 +9,43 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stint-io/stint/internal/connlimit"
 	"github.com/stint-io/stint/shard"
 )
 
 const (
-	maxPeerConns  = 4096            // accepted connections: 256 groups with four streams from each of two peers fit
+	maxPeerConns  = 4096            // accepted connections; fits 256 groups with four streams from each of two peers
+	greetingShare = 4               // one in this many connections may be unidentified
 	greetWithin   = 3 * time.Second // for TLS handshake, preamble and reply together, at either end
 	acceptBackoff = 50 * time.Millisecond
 )
 
-// keepAlive finds dead peers of streams on which nobody speaks, within about ten seconds.
+// keepAlive detects dead peers of idle streams within about ten seconds.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3}
 
-// PeerConfig says what a peer port is. Fields without a default are required.
+// PeerConfig configures a PeerPort. Fields without a default are required.
 type PeerConfig struct {
 	Addr     string   // host:port to listen on
-	Cluster  string   // id of the cluster; a connection of another one is refused
-	Node     string   // name of this node
-	TLS      *PeerTLS // nil: in the clear, which off loopback needs Insecure
-	Insecure bool     // in the clear wherever the port listens: whoever can reach it can change every count
+	Cluster  string   // id of the cluster; connections from other clusters are refused
+	Node     string   // id of this node
+	TLS      *PeerTLS // nil: unencrypted, which needs Insecure except on loopback
+	Insecure bool     // allows unencrypted connections on any address: anyone who can reach the port can change every count
 
-	// Resolve returns where a node's peer port is now. It is asked at every dial: addresses change, names do not.
+	// Resolve returns the current address of a node's peer port. It is called at every dial, because addresses change and
+	// names do not.
 	Resolve func(node string) (addr string, ok bool)
-	// Decide answers the requests that other nodes forward to this one; nil refuses them.
+	// Decide handles the requests that other nodes forward to this one; nil refuses them.
 	Decide HopHandler
-	// Answer answers the questions of other nodes, until Close; nil refuses them. It is called concurrently, and must
-	// not wait: who asks gives up after 2 s. from is the node that asks. The port fills in the Report's Node.
+	// Answer answers the questions of other nodes, until Close; nil refuses them. It is called concurrently and must not
+	// wait: the asking node, from, gives up after 2 s. The port fills in the Report's Node.
 	Answer func(from string, q Question) Report
 	Logger *slog.Logger // nil: none
 
-	// Listen and Dial are the network under the port; nil: TCP. What another Listen returns is trusted in the clear.
+	Most    int              // maximum number of accepted connections; 0: 4096
+	Refused func(why string) // called for each connection refused for lack of room; nil: not called
+
+	// Listen and Dial replace the network under the port; nil: TCP. Another Listen is trusted to be safe without
+	// encryption.
 	Listen func(addr string) (net.Listener, error)
 	Dial   func(ctx context.Context, addr string) (net.Conn, error)
 }
@@ -46,6 +53,12 @@ type PeerConfig struct {
 func (c PeerConfig) withDefaults() PeerConfig {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Most == 0 {
+		c.Most = maxPeerConns
+	}
+	if c.Refused == nil {
+		c.Refused = func(string) {}
 	}
 	if c.Listen == nil {
 		c.Listen = func(addr string) (net.Listener, error) {
@@ -62,32 +75,36 @@ func (c PeerConfig) withDefaults() PeerConfig {
 	return c
 }
 
-// PeerPort is this node's end of everything that nodes say to each other: one listener for the Raft streams of all
-// groups, for forwarded requests and for questions, and the dialer to the same port of others. All methods may be called concurrently.
+// PeerPort is this node's end of all communication between nodes: one listener for the Raft streams of all groups, for
+// forwarded requests and for questions, and the dialer to the same port of other nodes. All methods may be called
+// concurrently.
 type PeerPort struct {
 	config       PeerConfig
-	certificates *peerCertificates // nil: in the clear
+	certificates *peerCertificates // nil: unencrypted
 	listener     net.Listener
-	stopping     context.Context // ends when Close cuts what is left
+	stopping     context.Context // ends when Close cuts the remaining connections
 	stop         context.CancelFunc
-	draining     context.Context // ends when no forwarded request is to be begun any more
+	draining     context.Context // ends when no further forwarded request is to be begun
 	drain        context.CancelFunc
 	goroutines   sync.WaitGroup
-	hops         sync.WaitGroup // the goroutines that serve hops, of which none begins after draining ended
+	hops         sync.WaitGroup // goroutines that serve hops; none starts after draining has ended
+
+	greeting *connlimit.Tally // connections that have not identified themselves yet
 
 	mu      sync.Mutex
 	streams map[string]*Stream // by the replica's name
 	conns   map[net.Conn]struct{}
-	serving int // hop connections; they are not among conns, and finish what they began
+	serving int // hop connections; they are not in conns, and finish the calls that they began
 	closed  bool
 
-	refusedTold   time.Time // when a refused connection was logged
-	refusedUnsaid int       // and how many were not since
+	refusedTold   time.Time // when a refused connection was last logged
+	refusedUnsaid int       // refused connections not logged since then
 }
 
 // ListenPeers opens the port. Close must be called, after all its streams are closed or together with them.
 func ListenPeers(config PeerConfig) (*PeerPort, error) {
 	p := &PeerPort{config: config.withDefaults(), streams: make(map[string]*Stream), conns: make(map[net.Conn]struct{})}
+	p.greeting = connlimit.NewTally(max(1, p.config.Most/greetingShare))
 	if config.TLS != nil {
 		certificates, err := loadPeerCertificates(*config.TLS, config.Node, p.config.Logger)
 		if err != nil {
@@ -111,12 +128,12 @@ func ListenPeers(config PeerConfig) (*PeerPort, error) {
 	return p, nil
 }
 
-// Addr is where the port listens.
+// Addr returns the address that the port listens on.
 func (p *PeerPort) Addr() net.Addr { return p.listener.Addr() }
 
-// DrainHops ends the serving of forwarded requests: those that were begun are answered, within drainWithin, and the
-// other nodes are told which were not. It returns when all is said. Raft streams go on, so that what was begun can
-// commit: a node that stops calls it before its actors are closed.
+// DrainHops stops serving forwarded requests. Begun requests are answered, within drainWithin, and the other nodes are
+// told which ones were not begun. It returns when all of this is sent. Raft streams continue, so that begun requests can
+// commit: a stopping node calls DrainHops before it closes its actors.
 func (p *PeerPort) DrainHops() {
 	p.mu.Lock()
 	p.drain()
@@ -124,8 +141,7 @@ func (p *PeerPort) DrainHops() {
 	p.hops.Wait()
 }
 
-// Close ends the port: DrainHops, then every other connection is cut. It returns when all the port's goroutines have
-// ended.
+// Close calls DrainHops, then cuts every other connection. It returns when all of the port's goroutines have ended.
 func (p *PeerPort) Close() error {
 	p.DrainHops()
 	p.mu.Lock()
@@ -148,8 +164,8 @@ func (p *PeerPort) Close() error {
 	return err
 }
 
-// Stream returns the Raft stream layer of one replica of this node. Name is the replica's (node/shard/number). There is
-// one stream of a name at a time: a second one is a bug of the caller and panics.
+// Stream returns the Raft stream layer of one replica of this node. name is the replica's name (node/shard/number). There
+// is at most one open stream with a name: a second one is a bug of the caller and panics.
 func (p *PeerPort) Stream(id shard.ID, name string) *Stream {
 	s := &Stream{port: p, shard: id, name: name, incoming: make(chan net.Conn), closed: make(chan struct{})}
 	p.mu.Lock()

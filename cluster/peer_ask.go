@@ -10,19 +10,20 @@ import (
 	"time"
 )
 
-// What an ask connection carries after its preamble: a question, its report, the next question, and so on. Each is a
-// length of 4 bytes, big endian, and as many bytes of JSON. Fields that a reader does not know are passed over, so that
-// nodes of two versions understand each other.
+// An ask connection carries, after its preamble, a question, its report, the next question, and so on. Each message is a
+// 4-byte big-endian length and that many bytes of JSON. Readers ignore unknown fields, so that nodes of two versions
+// understand each other.
 const (
 	maxQuestion = 4 << 10
-	maxReport   = 2 << 20 // with the documents of a large cluster in it
+	maxReport   = 2 << 20 // fits the documents of a large cluster
 
 	askWithin = 2 * time.Second  // for one question and its report
-	askIdle   = 30 * time.Second // until who asks nothing any more is hung up on
+	askIdle   = 30 * time.Second // an idle connection is closed after this time
 )
 
-// Ask puts a question to the node at the other end of a connection of PeerPort.DialAsk, and returns its report. It
-// takes 2 s at most. After an error the connection is of no use; the caller closes it. One question at a time.
+// Ask sends a question to the node at the other end of a connection from PeerPort.DialAsk and returns its report. It
+// takes at most 2 s. After an error the connection is unusable, and the caller closes it. Only one call at a time may use
+// a connection.
 func Ask(conn net.Conn, q Question) (Report, error) {
 	if err := conn.SetDeadline(time.Now().Add(askWithin)); err != nil {
 		return Report{}, err
@@ -37,7 +38,7 @@ func Ask(conn net.Conn, q Question) (Report, error) {
 	return report, nil
 }
 
-// serveAsk answers the questions of one node until it hangs up, falls silent, or the port is closed.
+// serveAsk answers the questions of one node until the node hangs up, falls silent, or the port is closed.
 func (p *PeerPort) serveAsk(conn net.Conn, from string) {
 	defer conn.Close()
 	for {
@@ -66,7 +67,7 @@ func (p *PeerPort) answer(conn net.Conn, from string) error {
 	return writeMessage(conn, report, maxReport)
 }
 
-// writeMessage writes one message, in one piece.
+// writeMessage writes one message in one piece. It refuses a message longer than most bytes.
 func writeMessage(out io.Writer, message any, most int) error {
 	body, err := json.Marshal(message)
 	if err != nil {
@@ -79,8 +80,8 @@ func writeMessage(out io.Writer, message any, most int) error {
 	return err
 }
 
-// readMessage reads one message and not a byte more. It calls begun when the first bytes of it are here. Who claims to
-// send much has memory set aside only as it comes.
+// readMessage reads one message and not a byte more. It calls begun when the length has arrived. Memory is allocated only
+// as data arrives, so a false claim of a large message costs nothing.
 func readMessage(in io.Reader, message any, most uint32, begun func()) error {
 	var head [4]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {

@@ -80,7 +80,7 @@ func TestWhoMayNotAskLearnsWhy(t *testing.T) {
 	}
 }
 
-// askedInMemory is a port without sockets that answers, and another to ask it with.
+// askedInMemory returns a port without sockets that answers questions, and another one to ask it with.
 func askedInMemory(t *testing.T, answer func(string, Question) Report) (n1, n2 *PeerPort) {
 	m, known := newMemory(), new(addresses)
 	n2 = openPort(t, known, "n2", m.use, answering(answer))
@@ -135,7 +135,7 @@ func TestAReportThatIsTooLongIsNotSent(t *testing.T) {
 	n1, _ := joinedPorts(t, answering(func(string, Question) Report {
 		return Report{Table: make([]byte, large.Load())}
 	}))
-	large.Store(maxReport / 2) // in base 64
+	large.Store(maxReport / 2) // encoded in base64
 	if report, err := Ask(dialAsk(t, n1, "n2"), Question{}); err != nil || len(report.Table) != maxReport/2 {
 		t.Errorf("a long report: %d bytes, %v", len(report.Table), err)
 	}
@@ -149,7 +149,7 @@ func TestCloseEndsAskConnections(t *testing.T) {
 	noLeaks(t)
 	n1, n2 := joinedPorts(t, answering(func(string, Question) Report { return Report{} }))
 	conn := dialAsk(t, n1, "n2")
-	n2.DrainHops() // a node that stops says so until the end
+	n2.DrainHops() // a stopping node answers questions until the end
 	if _, err := Ask(conn, Question{}); err != nil {
 		t.Errorf("while it drains: %v", err)
 	}

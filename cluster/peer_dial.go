@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// DialHop connects to the port of a node for forwarded requests: the dialer of a Hop.
+// DialHop connects to a node's peer port for forwarded requests. It is the dialer of a Hop.
 func (p *PeerPort) DialHop(ctx context.Context, node string) (net.Conn, error) {
 	return p.dial(ctx, node, &preamble{kind: kindHop, from: p.config.Node, to: node})
 }
 
-// DialAsk connects to the port of a node for questions: see Ask.
+// DialAsk connects to a node's peer port for questions: see Ask.
 func (p *PeerPort) DialAsk(ctx context.Context, node string) (net.Conn, error) {
 	return p.dial(ctx, node, &preamble{kind: kindAsk, from: p.config.Node, to: node})
 }
@@ -41,7 +41,7 @@ func (p *PeerPort) dial(ctx context.Context, node string, hello *preamble) (net.
 	return conn, nil
 }
 
-// hello proves to each other who we are, sends the preamble and hears the welcome.
+// hello does the TLS handshake, if there are certificates, then sends the preamble and reads the reply.
 func (p *PeerPort) hello(ctx context.Context, raw net.Conn, node string, first []byte) (conn net.Conn, err error) {
 	giveUp := context.AfterFunc(ctx, func() { raw.SetDeadline(time.Unix(1, 0)) })
 	conn = raw

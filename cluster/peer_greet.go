@@ -4,9 +4,12 @@ import (
 	"errors"
 	"net"
 	"time"
+
+	"github.com/stint-io/stint/internal/connlimit"
 )
 
-// accept lets a peer that does not introduce itself hold up nobody but itself.
+// accept accepts connections and greets each in its own goroutine, so that a peer that does not introduce itself delays
+// no other.
 func (p *PeerPort) accept() {
 	for {
 		conn, err := p.listener.Accept()
@@ -14,31 +17,39 @@ func (p *PeerPort) accept() {
 			if p.stopping.Err() != nil || errors.Is(err, net.ErrClosed) {
 				return
 			}
-			p.config.Logger.Warn("peer port: accepting failed, trying again", "error", err)
-			select { // out of descriptors, perhaps: some will be freed
+			p.noteRefused(nil, &preamble{}, err)
+			select { // perhaps out of file descriptors: some will be freed
 			case <-p.stopping.Done():
 				return
 			case <-time.After(acceptBackoff):
 			}
 			continue
 		}
-		if !p.remember(conn) {
+		if why := p.remember(conn); why != connlimit.Room {
 			conn.Close()
+			p.config.Refused(string(why))
+			p.noteRefused(conn, &preamble{}, errors.New("too many connections: "+string(why)))
 			continue
 		}
 		p.goroutines.Go(func() { p.greet(conn) })
 	}
 }
 
-// remember counts an accepted connection; false when there is no room or no time left for one.
-func (p *PeerPort) remember(conn net.Conn) bool {
+// remember counts an accepted connection, if there is room for it and the port is not closed. Unidentified connections
+// may use a part of the room, and each address a part of that. So they cannot lock out a node, which identifies itself in
+// a moment.
+func (p *PeerPort) remember(conn net.Conn) connlimit.Why {
+	if why := p.greeting.Enter(conn.RemoteAddr()); why != connlimit.Room {
+		return why
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || len(p.conns)+p.serving >= maxPeerConns {
-		return false
+	if p.closed || len(p.conns)+p.serving >= p.config.Most {
+		p.greeting.Leave(conn.RemoteAddr())
+		return connlimit.Full
 	}
 	p.conns[conn] = struct{}{}
-	return true
+	return connlimit.Room
 }
 
 func (p *PeerPort) forget(conn net.Conn) {
@@ -47,11 +58,12 @@ func (p *PeerPort) forget(conn net.Conn) {
 	delete(p.conns, conn)
 }
 
-// greet learns who is there and takes the connection to where it belongs.
+// greet identifies the dialer and hands the connection to its handler.
 func (p *PeerPort) greet(raw net.Conn) {
 	conn := net.Conn(&acceptedConn{raw, raw, p})
 	raw.SetDeadline(time.Now().Add(greetWithin))
 	hello, conn, err := p.introduce(conn)
+	p.greeting.Leave(raw.RemoteAddr())
 	if err != nil {
 		p.noteRefused(raw, &hello, err)
 		conn.Close()
@@ -74,8 +86,8 @@ func (p *PeerPort) greet(raw net.Conn) {
 	}
 }
 
-// refusedEvery is between two lines about refused connections: peers try again several times a second, and whoever can
-// reach the port could fill the disk.
+// refusedEvery is the minimum time between two log lines about refused connections. Peers try again several times a
+// second, and anyone who can reach the port could fill the disk.
 const refusedEvery = time.Second
 
 func (p *PeerPort) noteRefused(raw net.Conn, hello *preamble, err error) {
@@ -88,11 +100,16 @@ func (p *PeerPort) noteRefused(raw net.Conn, hello *preamble, err error) {
 	}
 	p.refusedTold, p.refusedUnsaid = now, 0
 	p.mu.Unlock()
-	p.config.Logger.Warn("peer port: connection refused", "remote", raw.RemoteAddr().String(), "from", hello.from,
+	remote := ""
+	if raw != nil {
+		remote = raw.RemoteAddr().String()
+	}
+	p.config.Logger.Warn("peer port: connection refused", "remote", remote, "from", hello.from,
 		"to", hello.to, "error", err, "unsaid", unsaid)
 }
 
-// introduce checks the certificate, then the preamble, and answers it. Whatever it returns, conn is what to close.
+// introduce checks the certificate, then the preamble, and sends the reply. In every case the caller must close the
+// returned connection, not the original one.
 func (p *PeerPort) introduce(conn net.Conn) (hello preamble, secured net.Conn, err error) {
 	var proven string // the node the certificate names
 	if p.certificates != nil {
@@ -113,7 +130,7 @@ func (p *PeerPort) introduce(conn net.Conn) (hello preamble, secured net.Conn, e
 	return hello, conn, err
 }
 
-// judge says whether a preamble is right here; the detail is what the dialer is told that we have instead.
+// judge checks a preamble against this node. detail is what the dialer is told that this node has instead.
 func (p *PeerPort) judge(hello *preamble, proven string) (refusal Refusal, detail string, err error) {
 	from, to, err := hello.nodes()
 	switch {
@@ -161,7 +178,7 @@ func (p *PeerPort) serveHop(raw, conn net.Conn) {
 	p.mu.Unlock()
 }
 
-// acceptedConn forgets itself when it is closed.
+// acceptedConn is an accepted connection that the port forgets when it is closed.
 type acceptedConn struct {
 	net.Conn
 	raw net.Conn

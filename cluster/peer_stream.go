@@ -9,8 +9,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Addr is a replica's name as a network address. It stays when the machine's address changes: votes are kept by it
-// (SEMANTICS R5).
+// Addr is a replica's name as a network address. It stays the same when the machine's address changes, because votes are
+// kept by it (R5).
 type Addr string
 
 // Network implements net.Addr.
@@ -40,8 +40,8 @@ func (s *Stream) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener: the replica is unknown here from now on, until a new stream of its name is made.
-// Connections that were accepted go on.
+// Close implements net.Listener. The replica is unknown here from now on, until a new stream with its name is made.
+// Accepted connections stay open.
 func (s *Stream) Close() error {
 	s.port.mu.Lock()
 	if s.port.streams[s.name] == s {
@@ -54,11 +54,11 @@ func (s *Stream) Close() error {
 
 func (s *Stream) end() { s.once.Do(func() { close(s.closed) }) }
 
-// Addr implements net.Listener: the replica's name.
+// Addr implements net.Listener. It returns the replica's name.
 func (s *Stream) Addr() net.Addr { return Addr(s.name) }
 
-// Dial connects to another replica of the shard by its name, in at most timeout; 0 leaves it to the port. The error
-// says which Refusal it was, if the peer answered.
+// Dial connects to another replica of the shard by its name, within timeout; 0 means the port's default. If the peer
+// refused, the error wraps its Refusal.
 func (s *Stream) Dial(name string, timeout time.Duration) (net.Conn, error) {
 	node, _, err := splitName(name)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Stream) Dial(name string, timeout time.Duration) (net.Conn, error) {
 	return s.port.dial(ctx, node, &preamble{kind: kindRaft, shard: s.shard, from: s.name, to: name})
 }
 
-// hand gives an accepted connection to whoever calls Accept; false when nobody will any more.
+// hand gives an accepted connection to the next Accept. It returns false if the stream is closed.
 func (s *Stream) hand(conn net.Conn) bool {
 	select {
 	case s.incoming <- conn:

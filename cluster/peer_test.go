@@ -6,16 +6,18 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stint-io/stint/internal/connlimit"
 	"github.com/stint-io/stint/shard"
 )
 
-// addresses is what a test's nodes know of each other.
+// addresses maps a test's nodes to their addresses.
 type addresses struct {
 	mu sync.Mutex
 	of map[string]string
@@ -56,13 +58,13 @@ func openPort(t testing.TB, known *addresses, node string, edit ...func(*PeerCon
 	return p
 }
 
-// joinedPorts are the ports of n1 and n2, which know each other.
+// joinedPorts returns the ports of n1 and n2, which know each other.
 func joinedPorts(t testing.TB, edit ...func(*PeerConfig)) (n1, n2 *PeerPort) {
 	known := new(addresses)
 	return openPort(t, known, "n1", edit...), openPort(t, known, "n2", edit...)
 }
 
-// talk says something over a dialed connection and hears it on the accepted one, and the other way round.
+// talk sends a message in both directions between a dialed connection and the accepted one.
 func talk(t *testing.T, dialed net.Conn, at net.Listener) {
 	t.Helper()
 	defer dialed.Close()
@@ -156,7 +158,7 @@ func TestTheDialerLearnsWhyItWasRefused(t *testing.T) {
 	}
 }
 
-// memory is a network without sockets, for bubbles.
+// memory is a network without sockets, for synctest bubbles.
 type memory struct {
 	incoming chan net.Conn
 	closed   chan struct{}
@@ -261,9 +263,9 @@ func TestCloseEndsEverythingOnThePort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	waiting := dialed(t, a, "n2/0/2") // nobody accepts it
+	waiting := dialed(t, a, "n2/0/2") // it is never accepted
 	defer waiting.Close()
-	greeting, err := net.Dial("tcp", n2.Addr().String()) // says nothing
+	greeting, err := net.Dial("tcp", n2.Addr().String()) // sends nothing
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,14 +330,60 @@ func TestAPortOthersCanReachNeedsCertificatesOrAWord(t *testing.T) {
 
 func TestTheNumberOfConnectionsIsBounded(t *testing.T) {
 	p := openPort(t, new(addresses), "n1")
-	for range maxPeerConns {
-		near, _ := net.Pipe()
-		if !p.remember(near) {
-			t.Fatal("refused too early")
+	near, _ := net.Pipe()
+	for range maxPeerConns / greetingShare {
+		if why := p.remember(near); why != connlimit.Room {
+			t.Fatalf("refused too early: %s", why)
 		}
 	}
-	near, _ := net.Pipe()
-	if p.remember(near) {
-		t.Error("one more than may be")
+	if why := p.remember(near); why != connlimit.Full {
+		t.Errorf("one more than may be of those who have not said who they are: %q", why)
 	}
+	for range maxPeerConns / greetingShare {
+		p.greeting.Leave(near.RemoteAddr())
+	}
+	for range maxPeerConns - 1 { // the map counts them as one connection
+		near, _ := net.Pipe()
+		if why := p.remember(near); why != connlimit.Room {
+			t.Fatalf("refused too early: %s", why)
+		}
+		p.greeting.Leave(near.RemoteAddr())
+	}
+	if why := p.remember(near); why != connlimit.Full {
+		t.Errorf("one more than may be: %q", why)
+	}
+}
+
+func TestSilentStrangersKeepNoNodeOut(t *testing.T) {
+	noLeaks(t)
+	known := new(addresses)
+	refused := make(chan string, 64)
+	n1 := openPort(t, known, "n1", func(c *PeerConfig) {
+		c.Most, c.Refused = 16, func(why string) { refused <- why }
+	})
+	n2 := openPort(t, known, "n2")
+	n1.Stream(0, "n1/0/1")
+	var strangers []net.Conn
+	for range 16 { // there is room for four
+		c, err := net.Dial("tcp", n1.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		strangers = append(strangers, c)
+	}
+	for range 12 {
+		<-refused
+	}
+	for _, c := range strangers { // all of them are closed in time
+		c.SetReadDeadline(time.Now().Add(20 * time.Second))
+		if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("a silent stranger: %v", err)
+		}
+	}
+	conn, err := n2.Stream(0, "n2/0/2").Dial("n1/0/1", 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
 }

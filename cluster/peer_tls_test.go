@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -8,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"log/slog"
 	"math/big"
 	"net/url"
 	"os"
@@ -54,7 +56,7 @@ func (a *authority) sign(t *testing.T, template, parent *x509.Certificate, key *
 	return c
 }
 
-// template is a certificate with the given URIs, for both ends of a connection, good for an hour.
+// template returns a certificate with the given URIs, for both ends of a connection, valid for an hour.
 func template(t *testing.T, uris ...string) *x509.Certificate {
 	c := &x509.Certificate{Subject: pkix.Name{CommonName: "peer"}, NotAfter: time.Now().Add(time.Hour),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
@@ -68,7 +70,7 @@ func template(t *testing.T, uris ...string) *x509.Certificate {
 	return c
 }
 
-// write puts a certificate, its key and the authority into a directory.
+// write stores a certificate, its key and the authority in a directory.
 func (a *authority) write(t *testing.T, dir string, c *x509.Certificate) *PeerTLS {
 	key := newKey(t)
 	a.serial++
@@ -117,7 +119,7 @@ func TestPeersProveWhoTheyAre(t *testing.T) {
 	}
 }
 
-// dialsAs has a node with the given certificate dial n2, whatever it proves.
+// dialsAs has a node with the given certificate dial n2, whatever the certificate proves.
 func dialsAs(t *testing.T, n2 *PeerPort, node string, files *PeerTLS) error {
 	t.Helper()
 	known := new(addresses)
@@ -130,7 +132,8 @@ func dialsAs(t *testing.T, n2 *PeerPort, node string, files *PeerTLS) error {
 		}
 		roots := x509.NewCertPool()
 		roots.AddCert(n2.authority(t))
-		p.certificates = &peerCertificates{files: *files, own: &own, roots: roots}
+		p.certificates = &peerCertificates{files: *files, own: &own, roots: roots, now: time.Now,
+			logger: slog.New(slog.DiscardHandler)}
 		p.certificates.stamps = p.certificates.stat()
 	}
 	conn, err := p.DialHop(t.Context(), "n2")
@@ -140,7 +143,7 @@ func dialsAs(t *testing.T, n2 *PeerPort, node string, files *PeerTLS) error {
 	return err
 }
 
-// authority is the one whose peers the port accepts.
+// authority returns the authority whose peers the port accepts.
 func (p *PeerPort) authority(t *testing.T) *x509.Certificate {
 	text, err := os.ReadFile(p.certificates.files.CAFile)
 	if err != nil {
@@ -216,7 +219,7 @@ func TestNewCertificatesComeIntoUseWithoutARestart(t *testing.T) {
 	first := serial()
 	renew := func(c *x509.Certificate) {
 		ca.write(t, dir, c)
-		later := time.Now().Add(time.Duration(ca.serial) * time.Minute) // whatever the file system's clock can tell apart
+		later := time.Now().Add(time.Duration(ca.serial) * time.Minute) // coarse enough for the file system's clock
 		if err := os.Chtimes(files.CertFile, later, later); err != nil {
 			t.Fatal(err)
 		}
@@ -244,5 +247,96 @@ func TestANodeDoesNotStartWithAnothersCertificate(t *testing.T) {
 			p.Close()
 			t.Errorf("%s: it started", name)
 		}
+	}
+}
+
+func TestANodeDoesNotStartWithACertificateThatNobodyAccepts(t *testing.T) {
+	ca := newAuthority(t)
+	for want, change := range map[string]func(*x509.Certificate){
+		"expired": func(c *x509.Certificate) {
+			c.NotBefore, c.NotAfter = time.Now().Add(-48*time.Hour), time.Now().Add(-24*time.Hour)
+		},
+		"is valid from": func(c *x509.Certificate) { c.NotBefore = time.Now().Add(30 * time.Minute) },
+	} {
+		c := template(t, peerURI+"n1")
+		change(c)
+		files := ca.write(t, t.TempDir(), c)
+		err := files.Check("n1")
+		if err == nil || !strings.Contains(err.Error(), files.CertFile+" "+want) || !strings.Contains(err.Error(), time.Now().UTC().Format("2006-")) {
+			t.Errorf("%s: %v", want, err)
+		}
+		if p, err := ListenPeers(PeerConfig{Addr: "127.0.0.1:0", Cluster: "c1", Node: "n1", TLS: files}); err == nil {
+			p.Close()
+			t.Errorf("a port opens although its certificate %s", want)
+		}
+	}
+	// The same applies to a certificate in its chain: an intermediate authority's.
+	files := ca.peer(t, "n1")
+	expired := template(t)
+	expired.NotBefore, expired.NotAfter, expired.SerialNumber = time.Now().Add(-48*time.Hour), time.Now().Add(-24*time.Hour), big.NewInt(99)
+	text, err := os.ReadFile(files.CertFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.sign(t, expired, ca.certificate, newKey(t)).Raw})...)
+	if err := os.WriteFile(files.CertFile, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := files.Check("n1"); err == nil || !strings.Contains(err.Error(), " expired ") {
+		t.Errorf("with an expired intermediate: %v", err)
+	}
+}
+
+func TestAnExpiredCertificateThatIsPutInPlaceIsNotTaken(t *testing.T) {
+	ca := newAuthority(t)
+	var log bytes.Buffer
+	dir := t.TempDir()
+	files := ca.write(t, dir, template(t, peerURI+"n1"))
+	kept, err := loadPeerCertificates(*files, "n1", slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	good, _ := kept.current()
+	expired := template(t, peerURI+"n1")
+	expired.NotAfter = time.Now().Add(-time.Hour)
+	ca.write(t, dir, expired)
+	later := time.Now().Add(time.Minute) // a file system may not distinguish writes within one tick
+	if err := os.Chtimes(files.CertFile, later, later); err != nil {
+		t.Fatal(err)
+	}
+	log.Reset()
+	for range 5 {
+		if own, _ := kept.current(); own != good {
+			t.Fatal("the expired certificate is in use")
+		}
+	}
+	if text := log.String(); strings.Count(text, "level=ERROR") != 1 || !strings.Contains(text, " expired ") {
+		t.Errorf("the log has:\n%s", text)
+	}
+	// If the last good certificate expires while the node runs, that is logged too, once an hour.
+	log.Reset()
+	now := time.Now().Add(2 * time.Hour)
+	kept.now = func() time.Time { return now }
+	for range 5 {
+		kept.current()
+	}
+	now = now.Add(warnEvery)
+	kept.current()
+	if text := log.String(); strings.Count(text, "it has expired, and other nodes refuse this one") != 2 {
+		t.Errorf("the log has:\n%s", text)
+	}
+}
+
+// A certificate is accepted only while its whole chain is valid: the earliest expiry counts.
+func TestTheFirstEndOfAChainCounts(t *testing.T) {
+	a := newAuthority(t)
+	leaf := template(t, "stint://peer/n1")
+	leaf.SerialNumber, leaf.NotAfter = big.NewInt(2), time.Now().Add(time.Hour)
+	between := template(t)
+	between.SerialNumber, between.NotAfter = big.NewInt(3), time.Now().Add(time.Minute)
+	chain := []*x509.Certificate{a.sign(t, leaf, a.certificate, newKey(t)), a.sign(t, between, a.certificate, newKey(t))}
+	ends, err := timely(tls.Certificate{Certificate: [][]byte{chain[0].Raw, chain[1].Raw}}, time.Now())
+	if err != nil || !ends.Equal(chain[1].NotAfter) {
+		t.Errorf("it ends at %v, %v; want %v", ends, err, chain[1].NotAfter)
 	}
 }

@@ -8,27 +8,28 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Sight is what the controller sees of the cluster when it plans.
+// Sight is the controller's observation of the cluster, the input of a plan.
 type Sight struct {
-	Members []Member                 // gossip's
+	Members []Member                 // from gossip
 	Silent  map[string]time.Duration // how long a node has not answered; absent or 0: it answers
-	Reports map[string]Report        // the newest of each node
-	Grace   time.Duration            // a node that is silent for longer is to be replaced
+	Reports map[string]Report        // the latest report of each node
+	Grace   time.Duration            // a node that is silent for longer is replaced
 }
 
-// leadPatience is how long a node may be silent and still be the one that should lead.
+// leadPatience is how long a node may be silent and still be the preferred leader.
 const leadPatience = 2 * time.Second
 
 // learnersMax bounds how many replicas receive their state at the same time, in all groups together.
 const learnersMax = 4
 
-// Plan returns the next table and, in one line of English each, what it changes; nil if there is nothing to do.
+// Plan returns the next table and a description of each change, in one line of English each. It returns nil if there is
+// nothing to do.
 //
-// It registers nodes, says which replicas are wanted and which are to leave, and who should lead. It never takes a step
-// that only the nodes can vouch for: that stores were created or lost, that a learner votes, or that a replica is gone.
-// A group changes one replica at a time, a new one is in before the old one leaves, and nobody leaves unless a majority
-// answers before and after. Given nodes that do not change, its tables come to rest: every further one would have to
-// spread the replicas better than the last.
+// Plan registers nodes, decides which replicas to add and which to remove, and which node should lead. It never records
+// facts that only the nodes can vouch for: that stores were created or lost, that a learner votes, or that a replica is
+// gone. A group changes one replica at a time, a new one joins before the old one leaves, and none leaves unless a
+// majority answers before and after. While the nodes do not change, the tables converge, because every further table has
+// to spread the replicas better than the last.
 func Plan(t *Table, seen Sight) (next *Table, steps []string) {
 	p := newPlanner(t.Clone(), seen)
 	p.planNodes()
@@ -44,9 +45,9 @@ func Plan(t *Table, seen Sight) (next *Table, steps []string) {
 type planner struct {
 	t     *Table
 	seen  Sight
-	load  map[string]int // sound replicas of each node
+	load  map[string]int // number of sound replicas on each node
 	steps []string
-	// unburdened are the groups that let somebody go in this plan, although they were changing.
+	// unburdened holds the groups that this plan allowed to drop a voter although they were changing.
 	unburdened map[shard.ID]bool
 }
 
@@ -62,12 +63,12 @@ func newPlanner(t *Table, seen Sight) *planner {
 	return p
 }
 
-// step notes what was changed.
+// step records a change.
 func (p *planner) step(format string, args ...any) {
 	p.steps = append(p.steps, fmt.Sprintf(format, args...))
 }
 
-// groupName is how people call a group.
+// groupName returns the name of a group for messages.
 func groupName(g *Group) string {
 	if g.Shard == shard.System {
 		return "system shard"
@@ -75,27 +76,33 @@ func groupName(g *Group) string {
 	return "shard " + g.Shard.String()
 }
 
-// dead tells whether a node has been silent for so long that it is replaced.
+// dead reports whether a node has been silent for so long that it is replaced.
 func (p *planner) dead(node string) bool { return p.seen.Silent[node] > p.seen.Grace }
 
-// bad tells whether a replica is to be replaced.
+// bad reports whether a replica is to be replaced.
 func (p *planner) bad(r Replica) bool {
 	return r.Lost || p.dead(r.Node) || p.t.Node(r.Node).State >= NodeLeaving
 }
 
-// sound tells whether a replica is one that the group goes on with.
+// sound reports whether the group keeps a replica.
 func (p *planner) sound(r Replica) bool { return r.Role != Leaving && !p.bad(r) }
 
-// answers tells whether a replica can acknowledge an entry now.
+// answers reports whether a replica can acknowledge an entry now.
 func (p *planner) answers(r Replica) bool { return r.Created && !r.Lost && p.seen.Silent[r.Node] == 0 }
 
-// welcomes tells whether a node may be given a replica now.
+// welcomes reports whether a node may be given a replica now.
 func (p *planner) welcomes(n *Node) bool {
 	report := p.seen.Reports[n.ID]
-	return n.State == NodeActive && p.seen.Silent[n.ID] == 0 && report.Fit()
+	return n.State == NodeActive && p.seen.Silent[n.ID] == 0 && report.Fit() && p.reads(n.ID)
 }
 
-// leader returns the node that leads a group as far as the reports tell; "" if none says so.
+// reads reports whether a node can read what the cluster writes, or is about to write.
+func (p *planner) reads(node string) bool {
+	report := p.seen.Reports[node]
+	return report.LevelsOf().Max >= p.t.Level
+}
+
+// leader returns the node that leads a group according to the reports; "" if none says so.
 func (p *planner) leader(id shard.ID) string {
 	leader, newest := "", uint64(0)
 	for i := range p.t.Nodes {
@@ -109,16 +116,16 @@ func (p *planner) leader(id shard.ID) string {
 	return leader
 }
 
-// planNodes registers who announced itself and has answered, takes over what nodes announce, and lets go who has nothing
-// left.
+// planNodes registers nodes that announced themselves and have answered, updates registered nodes from their
+// announcements, and removes leaving nodes that have no replica left.
 func (p *planner) planNodes() {
 	for _, m := range p.seen.Members {
 		if m.Node == "" || m.Cluster != p.t.Cluster || m.State != MemberAlive {
 			continue
 		}
 		if n := p.t.Node(m.Node); n == nil {
-			// Gossip says what anybody says who has its key. A report came through the peer port, with a certificate.
-			if _, answered := p.seen.Reports[m.Node]; answered {
+			// Gossip repeats whatever a holder of its key says. A report came through the peer port, with a certificate.
+			if _, answered := p.seen.Reports[m.Node]; answered && p.reads(m.Node) {
 				p.register(m)
 			}
 		} else if n.State != NodeRemoved {
@@ -143,7 +150,7 @@ func (p *planner) register(m Member) {
 	p.step("node %s registered", m.Node)
 }
 
-// renew takes over what a registered node announces now.
+// renew updates a registered node from its announcement.
 func (p *planner) renew(n *Node, m Member) {
 	var changes []string
 	for _, field := range []struct {
@@ -167,7 +174,7 @@ func (p *planner) renew(n *Node, m Member) {
 	}
 }
 
-// hasReplica tells whether any replica of the node is listed, whatever its role.
+// hasReplica reports whether any replica of the node is listed, whatever its role.
 func (t *Table) hasReplica(node string) bool {
 	for i := range t.Groups {
 		for _, r := range t.Groups[i].Replicas {

@@ -2,16 +2,16 @@ package cluster
 
 import "slices"
 
-// leads is the planner's work on who should lead.
+// leads plans which node should lead each group.
 type leads struct {
 	p      *planner
-	able   [][]string     // by group: nodes that could lead it
-	fixed  []bool         // by group: it is changing, and who should lead it can
-	counts map[string]int // how many groups a node should lead
+	able   [][]string     // by group: nodes that can lead it
+	fixed  []bool         // by group: keep its lead, because the group is changing and its lead is able
+	counts map[string]int // by node: number of groups that it should lead
 }
 
-// planLeads gives every group a node that should lead it: an active, answering voter; "" if there is none. They lead
-// as evenly as the groups allow, with as few changes as that takes.
+// planLeads names for every group the node that should lead it: an active, answering voter; "" if there is none. Leads
+// are spread as evenly as the groups allow, with as few changes as that takes.
 func (p *planner) planLeads() {
 	l := &leads{p: p, counts: map[string]int{}}
 	before := make([]string, len(p.t.Groups))
@@ -41,7 +41,7 @@ func (p *planner) stepLead(g *Group, before string) {
 	switch {
 	case g.Lead == before:
 	case g.Lead == "":
-		p.step("%s: %s should not lead any more, and no other node can", groupName(g), before)
+		p.step("%s: %s should no longer lead, and no other node can", groupName(g), before)
 	case before == "":
 		p.step("%s: %s should lead", groupName(g), g.Lead)
 	default:
@@ -49,7 +49,7 @@ func (p *planner) stepLead(g *Group, before string) {
 	}
 }
 
-// ableToLead returns the nodes that could lead a group.
+// ableToLead returns the nodes that can lead a group.
 func (p *planner) ableToLead(g *Group) []string {
 	var able []string
 	for _, r := range g.Replicas {
@@ -63,7 +63,8 @@ func (p *planner) ableToLead(g *Group) []string {
 	return able
 }
 
-// fill gives the groups that have nobody the node that leads least; among equals the one that leads already.
+// fill gives each group without a lead the able node with the fewest leads. Among equals, the current leader is
+// preferred.
 func (l *leads) fill() {
 	for i := range l.p.t.Groups {
 		g := &l.p.t.Groups[i]
@@ -81,14 +82,14 @@ func (l *leads) fill() {
 	}
 }
 
-// handover is one link of a chain: a group is led by another node.
+// handover is one link of a chain: a group gets another lead.
 type handover struct {
 	group int
 	to    string
 }
 
-// improve takes one lead off a node and gives one to a node that has at least two fewer, by the shortest chain of
-// groups that allows it; false if there is none. When no such chain is left, no assignment is more even (Harvey,
+// improve takes one lead off a node and gives one to a node that has at least two fewer, by the shortest chain of groups
+// that allows it. It returns false if there is none. When no such chain is left, no assignment is more even (Harvey,
 // Ladner, Lovász, Tamir, "Semi-matchings for bipartite graphs and load balancing", 2003).
 func (l *leads) improve() bool {
 	var shortest []handover
@@ -107,7 +108,8 @@ func (l *leads) improve() bool {
 	return shortest != nil
 }
 
-// chainFrom searches, breadth first, for a node with at least two leads fewer than from; nil if none can be reached.
+// chainFrom searches, breadth first, for a node with at least two fewer leads than from. It returns nil if none can be
+// reached.
 func (l *leads) chainFrom(from string) []handover {
 	chains := map[string][]handover{from: {}}
 	for queue := []string{from}; len(queue) > 0; queue = queue[1:] {

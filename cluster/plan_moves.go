@@ -6,15 +6,15 @@ import "cmp"
 type move struct {
 	group    *Group
 	from, to string
-	zones    int  // by how many pairs of replicas in one zone the group gets worse
-	relief   int  // how many replicas more from has than to
-	leads    bool // the replica that is moved should lead
+	zones    int  // change in the number of pairs of replicas in one zone; negative: better
+	relief   int  // how many more replicas from has than to
+	leads    bool // the moved replica should lead
 }
 
-// rebalance starts one move at a time, and only when nothing else is under way in any group: what is being mended
-// changes the loads. The new replica comes first; then the group has one too many, and retire takes it off the fullest
-// zone and node. Every finished move leaves fewer pairs of replicas in one zone, or as many and a smaller sum of the
-// squares of the loads, so there are not for ever more of them.
+// rebalance starts one move at a time, and only when nothing else is in progress in any group, because repairs change the
+// loads. The new replica joins first. Then the group has one too many, and retire removes it from the fullest zone and
+// node. Every finished move leaves fewer pairs of replicas in one zone, or as many and a smaller sum of the squared
+// loads, so the moves come to an end.
 func (p *planner) rebalance() {
 	for i := range p.t.Groups {
 		if s := p.judge(&p.t.Groups[i]); s.changing() || s.works() && s.hasTooMany() {
@@ -33,7 +33,7 @@ func (p *planner) rebalance() {
 	}
 }
 
-// bestMove finds the move that improves most, among the replicas of eligible groups on active nodes.
+// bestMove returns the move that improves most, among the replicas of eligible groups on active nodes.
 func (p *planner) bestMove(eligible func(*Group) bool) (best move, found bool) {
 	for i := range p.t.Groups {
 		g := &p.t.Groups[i]
@@ -52,7 +52,7 @@ func (p *planner) bestMove(eligible func(*Group) bool) (best move, found bool) {
 	return best, found
 }
 
-// moveOf weighs moving r to a node.
+// moveOf evaluates moving r to a node.
 func (p *planner) moveOf(g *Group, r Replica, to *Node) (m move, useful bool) {
 	if p.t.Node(r.Node).State != NodeActive || !p.welcomes(to) || p.hasSound(g, to.ID) {
 		return move{}, false
@@ -63,7 +63,7 @@ func (p *planner) moveOf(g *Group, r Replica, to *Node) (m move, useful bool) {
 	return m, m.zones < 0 || m.zones == 0 && m.relief >= 2
 }
 
-// compare puts the move that improves more first.
+// compare orders the better move first.
 func (m move) compare(other move) int {
 	return cmp.Or(
 		cmp.Compare(m.zones, other.zones),

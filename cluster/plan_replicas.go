@@ -7,18 +7,18 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// groupState is a group as the planner judges it.
+// groupState is a group with the counts that the planner needs.
 type groupState struct {
 	*Group
-	voters      int // listed with Role Voter
+	voters      int // replicas with Role Voter
 	soundVoters int
 	answering   int // voters that answer
 	learners    int
 	leaving     int
-	staying     int // leaving ones that answer: while they are members they help to commit
-	target      int // voters that it should have
-	// goal is how much of the target can be reached with the nodes that are not dead. A group does not grow to an even
-	// number of voters to stay there: that bears no more faults, and has more replicas to lose.
+	staying     int // leaving replicas that answer: while they are members they help to commit
+	target      int // number of voters that it should have
+	// goal is the part of the target that can be reached with the nodes that are not dead. A group does not grow to an
+	// even number of voters to stay there: that tolerates no more faults and has more replicas to lose.
 	goal int
 }
 
@@ -53,7 +53,7 @@ func (p *planner) judge(g *Group) groupState {
 	return s
 }
 
-// target is how many voters a group should have: the largest odd number that the registered nodes allow.
+// target returns how many voters a group should have: the largest odd number that the registered nodes allow.
 func (p *planner) target() int {
 	nodes := 0
 	for i := range p.t.Nodes {
@@ -64,29 +64,30 @@ func (p *planner) target() int {
 	return largestOdd(p.t.Replicas, nodes)
 }
 
-// changing tells whether a replica is on its way in or out.
+// changing reports whether a replica is joining or leaving.
 func (s *groupState) changing() bool { return s.learners+s.leaving > 0 }
 
-// works tells whether the group can commit now, and so change its configuration.
+// works reports whether the group can commit now, and so change its configuration.
 func (s *groupState) works() bool { return s.answering > s.voters/2 }
 
-// stuck tells whether the group works only with the votes of those who are to leave: whom they were to leave it to has
-// failed since. They stay until there are others.
+// stuck reports whether the group can commit only with the votes of leaving replicas, because voters that were to remain
+// have failed since. The leaving replicas stay until there are other voters.
 func (s *groupState) stuck() bool {
 	return s.leaving > 0 && s.learners == 0 && !s.works() && s.answering+s.staying > (s.voters+s.leaving)/2
 }
 
-// badVoters are to be replaced.
+// badVoters returns the number of voters to be replaced.
 func (s *groupState) badVoters() int { return s.voters - s.soundVoters }
 
-// short tells whether the group needs one more replica.
+// short reports whether the group needs one more replica.
 func (s *groupState) short() bool {
 	return s.soundVoters < s.goal || s.badVoters() > 0 && s.soundVoters < s.target
 }
 
-// hasTooMany tells whether a voter can go. A bad one goes when it is replaced. Where no node is left to replace it, it
-// goes only if the group bears no less without it: from an even number of voters, or from more than the target; else it
-// stays listed, since it may come back, and a leaving node waits. A sound one goes when it is one more than needed.
+// hasTooMany reports whether a voter can go. A bad voter goes when it is replaced. If no node is left to replace it, it
+// goes only if the group tolerates no fewer faults without it: from an even number of voters, or from more than the
+// target. Otherwise it stays listed, because it may come back, and a leaving node waits. A sound voter goes when the
+// group has more than it needs.
 func (s *groupState) hasTooMany() bool {
 	even := s.voters%2 == 0
 	if s.badVoters() > 0 {
@@ -95,17 +96,17 @@ func (s *groupState) hasTooMany() bool {
 	return s.soundVoters > s.target || even && s.soundVoters > s.goal
 }
 
-// atRest tells whether there is nothing to mend in the group.
+// atRest reports whether the group needs no repair.
 func (s *groupState) atRest() bool {
 	return !s.changing() && s.answering == s.voters && s.badVoters() == 0 && s.soundVoters == s.goal
 }
 
-// hasSound tells whether a node has a replica of the group that the group goes on with.
+// hasSound reports whether a node has a sound replica of the group.
 func (p *planner) hasSound(g *Group, node string) bool {
 	return slices.ContainsFunc(g.Replicas, func(r Replica) bool { return r.Node == node && p.sound(r) })
 }
 
-// planReplicas says who leaves and who is wanted.
+// planReplicas decides which replicas leave and which are added.
 func (p *planner) planReplicas() {
 	busy := 0
 	for i := range p.t.Groups {
@@ -116,7 +117,7 @@ func (p *planner) planReplicas() {
 		} else if !s.changing() && s.hasTooMany() {
 			p.retire(s)
 		}
-		if s = p.judge(s.Group); s.works() { // a learner of a group that stands still takes no room
+		if s = p.judge(s.Group); s.works() { // learners of a group that cannot commit do not count
 			busy += s.learners
 		}
 	}
@@ -128,7 +129,7 @@ func (p *planner) planReplicas() {
 	p.rebalance()
 }
 
-// dropBadLearners lets go who will not catch up. They have no vote, so no majority is asked for.
+// dropBadLearners gives up learners that will not catch up. They have no vote, so no majority is required.
 func (p *planner) dropBadLearners(s groupState) {
 	for i := range s.Replicas {
 		if r := &s.Replicas[i]; r.Role == Learner && p.bad(*r) {
@@ -153,19 +154,19 @@ func (p *planner) retire(s groupState) {
 	}
 	if p.sound(*leave) {
 		p.load[leave.Node]--
-		p.step("%s: replica on %s is not needed any more and leaves", groupName(s.Group), leave.Node)
+		p.step("%s: replica on %s is no longer needed and leaves", groupName(s.Group), leave.Node)
 	} else {
 		p.step("%s: replica on %s leaves", groupName(s.Group), leave.Node)
 	}
 	leave.Role = Leaving
 }
 
-// unburden lets one voter go from a group that is stuck: one that will not come back, if the others can commit that.
+// unburden drops one voter from a stuck group: one that will not come back, if the others can commit the removal.
 func (p *planner) unburden(s groupState) {
 	for i := range s.Replicas {
 		r := &s.Replicas[i]
 		forGood := r.Lost || p.t.Node(r.Node).State >= NodeLeaving
-		if r.Role == Voter && forGood && !p.answers(*r) && s.voters > 1 { // somebody has to stay a voter
+		if r.Role == Voter && forGood && !p.answers(*r) && s.voters > 1 { // at least one voter has to stay
 			r.Role = Leaving
 			p.unburdened[s.Shard] = true
 			p.step("%s: replica on %s leaves", groupName(s.Group), r.Node)
@@ -174,7 +175,7 @@ func (p *planner) unburden(s groupState) {
 	}
 }
 
-// canLose tells whether a majority of the voters answers now, and will without r.
+// canLose reports whether a majority of the voters answers now, and will without r.
 func (p *planner) canLose(s groupState, r Replica) bool {
 	remain := s.answering
 	if p.answers(r) {
@@ -183,9 +184,9 @@ func (p *planner) canLose(s groupState, r Replica) bool {
 	return s.works() && remain > (s.voters-1)/2
 }
 
-// leavesBefore orders those who may leave: who does not answer, who shares its zone with most others of the group, who
-// is on the most loaded node, who does not lead. Load goes before the lead: a replica that came to take load off
-// another node would otherwise be sent away again, for ever.
+// leavesBefore orders candidates to leave. Replicas that do not answer come first, then those that share a zone with most
+// others of the group, then those on the most loaded node, then those that do not lead. Load comes before the lead:
+// otherwise a replica added to take load off another node would be removed again, forever.
 func (p *planner) leavesBefore(g *Group, a, b Replica) bool {
 	leader := p.leader(g.Shard)
 	if leader == "" {
@@ -199,7 +200,7 @@ func (p *planner) leavesBefore(g *Group, a, b Replica) bool {
 	) < 0
 }
 
-// compareBool puts false before true.
+// compareBool orders false before true.
 func compareBool(a, b bool) int {
 	switch {
 	case a == b:
@@ -210,7 +211,7 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// inZoneOf counts the sound replicas of a group in the zone of a node, without those of the node except.
+// inZoneOf counts the sound replicas of a group in the zone of a node, ignoring replicas on the node named by except.
 func (p *planner) inZoneOf(g *Group, node, except string) int {
 	zone, n := p.t.Node(node).Zone, 0
 	for _, r := range g.Replicas {
@@ -221,8 +222,8 @@ func (p *planner) inZoneOf(g *Group, node, except string) int {
 	return n
 }
 
-// needy returns the groups that need a replica and can be given one, those that bear the fewest faults first and the
-// system shard before its equals.
+// needy returns the groups that need a replica and can be given one. Those that tolerate the fewest faults come first,
+// and the system shard comes before its equals.
 func (p *planner) needy() []groupState {
 	var found []groupState
 	for i := range p.t.Groups {
@@ -238,7 +239,7 @@ func (p *planner) needy() []groupState {
 	return found
 }
 
-// mend gives a group one more replica, if there is a node for it.
+// mend adds one replica to a group, if there is a node for it.
 func (p *planner) mend(s groupState) bool {
 	node := p.bestNodeFor(s.Group)
 	if node == "" {
@@ -262,8 +263,8 @@ func (p *planner) add(g *Group, node string) {
 	p.load[node]++
 }
 
-// bestNodeFor returns where a new replica of a group goes: to the zone with the fewest of it, to the node with the
-// fewest of all; "" if no node can take it.
+// bestNodeFor returns the node for a new replica of a group: in the zone with the fewest replicas of the group, then with
+// the lowest load; "" if no node can take it.
 func (p *planner) bestNodeFor(g *Group) string {
 	best := ""
 	for i := range p.t.Nodes {

@@ -15,9 +15,10 @@ var (
 	planWorldsFlag = commandline.Int("plan-worlds", 60, "random worlds for the planner")
 )
 
-// TestRandomWorldsKeepTheirMajoritiesAndComeToRest lets nodes die, come back wiped or with old tables, join, drain and
-// leave, while everybody does what it is told in any order. No planned step costs a group its majority, no number comes
-// back, no replica votes with a shorter memory; and when the faults stop, all is as it should be, and stays so.
+// TestRandomWorldsKeepTheirMajoritiesAndComeToRest lets nodes die, return wiped or with old tables, join, drain and
+// leave, while all nodes carry out their actions in any order. No planned step costs a group its majority, no number is
+// used again, and no replica votes with a shorter memory. When the faults stop, everything reaches its target and stays
+// there.
 func TestRandomWorldsKeepTheirMajoritiesAndComeToRest(t *testing.T) {
 	t.Parallel()
 	if *planSeedFlag != 0 {
@@ -57,7 +58,7 @@ func playPlanWorld(t *testing.T, seed uint64) {
 	w.checkRest()
 }
 
-// disturb does what operators and fate do.
+// disturb makes one random action of an operator, or one fault, happen.
 func (w *planWorld) disturb(zones int) {
 	n := w.nodes[w.rnd.IntN(len(w.nodes))]
 	registered := w.truth.Node(n.Node)
@@ -87,7 +88,7 @@ func (w *planWorld) disturb(zones int) {
 	}
 }
 
-// stayers counts the other nodes that are not to leave and whose disks are whole.
+// stayers counts the other nodes that are not leaving and whose disks are intact.
 func (w *planWorld) stayers(except *planNode) int {
 	count := 0
 	for _, n := range w.truth.Nodes {
@@ -104,7 +105,7 @@ func (w *planWorld) operator(n *planNode, state NodeState) {
 	}
 }
 
-// anyStep lets somebody do something.
+// anyStep lets a random part of the cluster take one step.
 func (w *planWorld) anyStep() {
 	w.now += time.Duration(w.rnd.Int64N(int64(300 * time.Millisecond)))
 	n := w.nodes[w.rnd.IntN(len(w.nodes))]
@@ -134,7 +135,7 @@ func (w *planWorld) anyGroup() *planGroup {
 	return w.groups[w.truth.Groups[at].Shard]
 }
 
-// follow hands the leadership to the node that should lead.
+// follow transfers the leadership to the node that should lead.
 func (w *planWorld) follow(g *planGroup) {
 	r := w.truth.ReplicaOf(g.id, w.truth.Group(g.id).Lead)
 	if r == nil || !w.works(g) {
@@ -147,7 +148,7 @@ func (w *planWorld) follow(g *planGroup) {
 	}
 }
 
-// heal ends the faults. Now and then one node never comes back.
+// heal ends the faults. Now and then one node never returns.
 func (w *planWorld) heal() {
 	w.doubts = false
 	var dead *planNode
@@ -163,7 +164,7 @@ func (w *planWorld) heal() {
 	}
 }
 
-// settle lets everybody work until nobody has anything to do.
+// settle runs all parts until none has anything left to do.
 func (w *planWorld) settle() {
 	w.t.Helper()
 	rounds := 100 + 30*len(w.truth.Groups)
@@ -175,7 +176,7 @@ func (w *planWorld) settle() {
 	w.fail("still busy after %d rounds", rounds)
 }
 
-// round lets everybody do everything once; false if nobody had anything to do.
+// round runs every part once. It returns false if none had anything to do.
 func (w *planWorld) round() bool {
 	w.t.Helper()
 	w.now += time.Second
@@ -197,8 +198,8 @@ func (w *planWorld) round() bool {
 	return busy
 }
 
-// clearUp is what an operator does about a node that is leaving and does not get on: draining nodes take nothing over,
-// and a dead one may be waited for. If that leaves nobody, a new node is needed.
+// clearUp acts as the operator when a leaving node is stuck: draining nodes take over no replicas, and a dead node may
+// still be waited for. If this leaves no candidate, a new node is needed.
 func (w *planWorld) clearUp() {
 	w.join(0)
 	for _, n := range w.truth.Nodes {
@@ -215,7 +216,7 @@ func (w *planWorld) someLeaving() bool {
 	return slices.ContainsFunc(w.truth.Nodes, func(n Node) bool { return n.State == NodeLeaving })
 }
 
-// checkRest holds what a cluster without faults must look like.
+// checkRest verifies a cluster without faults.
 func (w *planWorld) checkRest() {
 	w.t.Helper()
 	if w.someLeaving() {
@@ -228,7 +229,7 @@ func (w *planWorld) checkRest() {
 	w.checkLoads()
 }
 
-// checkGroupAtRest expects as many voters on living nodes as they allow, and the Raft group to be what the table says.
+// checkGroupAtRest requires as many voters on living nodes as these allow, and a Raft group that matches the table.
 func (w *planWorld) checkGroupAtRest(g *Group) {
 	w.t.Helper()
 	registered, usable, sound := 0, map[string]bool{}, 0
@@ -248,7 +249,7 @@ func (w *planWorld) checkGroupAtRest(g *Group) {
 		}
 		if !r.Lost && !w.node(r.Node).down && w.truth.Node(r.Node).State < NodeLeaving {
 			sound++
-			usable[r.Node] = true // a draining node keeps what it has
+			usable[r.Node] = true // a draining node keeps its replicas
 		}
 	}
 	if want := largestOdd(min(w.truth.Replicas, registered), len(usable)); sound < want {
@@ -275,7 +276,8 @@ func compareMembers(a, b GroupMember) int {
 	return 1
 }
 
-// checkLeads expects that no node leads more than it has to, by matching groups to nodes that may lead up to so many.
+// checkLeads requires that no node has more leads than necessary, by matching groups to nodes with a bounded number of
+// leads each.
 func (w *planWorld) checkLeads() {
 	w.t.Helper()
 	able := map[shard.ID][]string{}
@@ -303,7 +305,7 @@ func (w *planWorld) checkLeads() {
 	}
 }
 
-// canLeadWithin tells whether every group can be led with at most so many for each node: Kuhn's matching.
+// canLeadWithin reports whether every group can be led such that no node leads more than most groups: Kuhn's matching.
 func canLeadWithin(able map[shard.ID][]string, most int) bool {
 	leads := map[string][]shard.ID{}
 	var place func(id shard.ID, tried map[string]bool) bool
@@ -334,7 +336,7 @@ func canLeadWithin(able map[shard.ID][]string, most int) bool {
 	return true
 }
 
-// checkLoads expects that no replica of a whole group would be better off on another active node.
+// checkLoads requires that no replica of a healthy group would be better placed on another active node.
 func (w *planWorld) checkLoads() {
 	w.t.Helper()
 	load := map[string]int{}

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// settled returns the first table of a cluster whose replicas were all made.
+// settled returns the first table of a cluster, with all replicas created.
 func settled(shards uint32, replicas int, zones ...string) *Table {
 	t := NewTable("c", foundersIn(zones...), shards, replicas)
 	for i := range t.Groups {
@@ -29,7 +29,7 @@ func silent(d time.Duration, nodes ...string) Sight {
 	return seen
 }
 
-// planned plans once and expects steps that contain the texts of want, and nothing to do if there are none.
+// planned plans once and expects steps that contain the texts of want. Without want it expects nothing to do.
 func planned(t *testing.T, table *Table, seen Sight, want ...string) *Table {
 	t.Helper()
 	next, steps := Plan(table, seen)
@@ -56,7 +56,7 @@ func TestNodesThatGossipAndAnswerAreRegistered(t *testing.T) {
 		{Node: "n5", Cluster: "", State: MemberAlive},
 		{Node: "n6", Cluster: "c", State: MemberSuspect},
 		{Node: "n7", Cluster: "c", State: MemberLeft},
-		{Node: "n8", Cluster: "c", State: MemberAlive}, // and never answered: it may have the gossip key and no certificate
+		{Node: "n8", Cluster: "c", State: MemberAlive}, // has never answered: it may have the gossip key but no certificate
 	}, Reports: map[string]Report{"n0": {}, "n4": {}, "n5": {}, "n6": {}, "n7": {}}}
 	next := planned(t, table, seen, "node n0 registered", `node n2 announces peer address "elsewhere:1"`)
 	if want := (Node{ID: "n0", Zone: "z", Version: "1", APIAddr: "a", PeerAddr: "p", GossipAddr: "g"}); *next.Node("n0") != want {
@@ -80,7 +80,7 @@ func TestASilentNodeIsReplacedAfterItsGrace(t *testing.T) {
 			holder = n.ID
 		}
 	}
-	for i := range table.Groups { // another leads, so that only the replicas are at stake
+	for i := range table.Groups { // another node leads, so that only replicas change
 		for _, r := range table.Groups[i].Replicas {
 			if r.Node != holder {
 				table.Groups[i].Lead = r.Node
@@ -94,7 +94,7 @@ func TestASilentNodeIsReplacedAfterItsGrace(t *testing.T) {
 	if added == nil || added.Role != Learner || added.Number < 2 || added.Number >= next.NextNumber {
 		t.Fatalf("added %+v", added)
 	}
-	planned(t, next, silent(planGrace+1, holder)) // the learner catches up; until then nobody leaves
+	planned(t, next, silent(planGrace+1, holder)) // the learner catches up; until then no replica leaves
 	next = next.ApplyCreated(0, spare, added.Number).ApplyVoter(0, spare, added.Number)
 	next = planned(t, next, silent(planGrace+1, holder), "shard 0: replica on "+holder+" leaves")
 	if r := next.ReplicaOf(0, holder); r.Role != Leaving {
@@ -224,7 +224,8 @@ func TestWhoMayNotLead(t *testing.T) {
 	}
 }
 
-// TestFewLeadsMove: of six groups on three nodes, two must move when one node must not lead, and two go back.
+// TestFewLeadsMove: six groups have leads on three nodes. When one node must not lead, two leads move, and later two move
+// back.
 func TestFewLeadsMove(t *testing.T) {
 	table := settled(5, 3, "", "", "")
 	moved := func(next *Table) (n int) {
@@ -244,7 +245,7 @@ func TestFewLeadsMove(t *testing.T) {
 	}
 }
 
-// TestWhoLeadsAlreadyIsPreferred: after a failover, the elected one keeps the group if the counts allow it.
+// TestWhoLeadsAlreadyIsPreferred: after a failover, the elected leader keeps the group if the counts allow it.
 func TestWhoLeadsAlreadyIsPreferred(t *testing.T) {
 	table := settled(2, 3, "", "", "")
 	g := table.Groups[0]
@@ -272,8 +273,8 @@ func TestALeadWaitsForAChangeUnderWay(t *testing.T) {
 	planned(t, table, silent(3*time.Second, "n1"), "shard 0: n2 should lead instead of n1")
 }
 
-// TestThreeFourThree: a fourth node comes and gets its share; one of the first is removed, and three share all again.
-// Nothing moves that need not.
+// TestThreeFourThree: a fourth node joins and gets its share; then one of the first is removed, and three nodes share
+// everything again. Nothing moves unnecessarily.
 func TestThreeFourThree(t *testing.T) {
 	w := newPlanWorld(t, rand.New(rand.NewPCG(1, 2)), 3, 0, 8, 3)
 	w.settle()
@@ -302,7 +303,7 @@ func TestThreeFourThree(t *testing.T) {
 	}
 }
 
-// TestThreeTwoOne: with two nodes left a group has one voter, and with one left it still has it.
+// TestThreeTwoOne: with two nodes left a group has one voter, and with one node left it still has it.
 func TestThreeTwoOne(t *testing.T) {
 	w := newPlanWorld(t, rand.New(rand.NewPCG(1, 2)), 3, 0, 4, 3)
 	w.settle()
@@ -316,7 +317,7 @@ func TestThreeTwoOne(t *testing.T) {
 			}
 		}
 	}
-	w.operator(w.node("n2"), NodeLeaving) // the last one has nowhere to leave its replicas
+	w.operator(w.node("n2"), NodeLeaving) // the last node has no place for its replicas
 	w.settle()
 	if n := w.truth.Node("n2"); n.State != NodeLeaving || !w.systemWorks() {
 		t.Errorf("the last node is %v", n.State)

@@ -13,36 +13,36 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// A planWorld is a cluster in which only memberships are real: nodes that hold replicas, Raft groups that are a list of
-// members and a leader, and a table that is replaced while the system group works. It does what Reconcile, Align and
-// Plan say, in an order that a test draws, and watches what must never happen.
+// planWorld is a cluster in which only memberships are real: nodes that hold replicas, Raft groups that are a list of
+// members and a leader, and a table that is replaced while the system group works. It carries out Reconcile, Align and
+// Plan in an order that a test draws, and checks the safety invariants.
 type planWorld struct {
 	t      *testing.T
 	rnd    *rand.Rand
 	now    time.Duration
 	truth  *Table
-	past   []*Table // all versions, the truth last
+	past   []*Table // all versions, the current one last
 	nodes  []*planNode
 	groups map[shard.ID]*planGroup
 	listed map[string]bool // names of replicas that any table ever listed
 	opened map[string]bool // names of replicas that ever took part in a group
 	story  []string
-	doubts bool // a leader now and then does not believe that a member has caught up
+	doubts bool // a leader occasionally takes a member for not caught up
 }
 
 type planNode struct {
 	Member
 	down      bool
 	downSince time.Duration
-	unheard   bool   // it lives, but the controller does not hear it
+	unheard   bool   // it is alive, but the controller does not hear it
 	fresh     bool   // it has read the table from the system shard since it started
-	table     *Table // the version it knows; nil: none
+	table     *Table // the version that it knows; nil: none
 	stores    map[string]*planStore
 }
 
 type planStore struct {
 	Held
-	synced bool // it has what was committed
+	synced bool // it has all committed entries
 }
 
 type planGroup struct {
@@ -54,7 +54,8 @@ type planGroup struct {
 
 const planGrace = 30 * time.Second
 
-// newPlanWorld creates a cluster as its formation leaves it: the system group is there, the others are to be created.
+// newPlanWorld creates a cluster in the state after its formation: the system group exists, and the others are to be
+// created.
 func newPlanWorld(t *testing.T, rnd *rand.Rand, founders int, zones int, shards uint32, replicas int) *planWorld {
 	w := &planWorld{t: t, rnd: rnd, groups: map[shard.ID]*planGroup{}, listed: map[string]bool{}, opened: map[string]bool{}}
 	var nodes []Node
@@ -80,7 +81,7 @@ func newPlanWorld(t *testing.T, rnd *rand.Rand, founders int, zones int, shards 
 	return w
 }
 
-// join starts a node that was never there.
+// join starts a new node.
 func (w *planWorld) join(zones int) *planNode {
 	id := fmt.Sprintf("n%d", len(w.nodes)+1)
 	n := &planNode{stores: map[string]*planStore{}, Member: Member{Node: id, Cluster: "c", State: MemberAlive,
@@ -97,7 +98,7 @@ func (w *planWorld) tell(format string, args ...any) {
 	w.story = append(w.story, fmt.Sprintf("%7.1fs ", w.now.Seconds())+fmt.Sprintf(format, args...))
 }
 
-// fail ends the test with the end of the story.
+// fail ends the test and prints the last events.
 func (w *planWorld) fail(format string, args ...any) {
 	w.t.Helper()
 	from := max(0, len(w.story)-60)
@@ -131,20 +132,20 @@ func (w *planWorld) store(name string) *planStore {
 	return w.node(node).stores[name]
 }
 
-// live tells whether a replica can vote and acknowledge.
+// live reports whether a replica can vote and acknowledge.
 func (w *planWorld) live(name string) bool {
 	node, _, _ := splitName(name)
 	s := w.store(name)
 	return s != nil && s.Open && !w.node(node).down
 }
 
-// intact tells whether a replica still has what was committed, running or not.
+// intact reports whether a replica still has all committed entries, running or not.
 func (w *planWorld) intact(name string) bool {
 	s := w.store(name)
 	return s != nil && s.synced && !s.Broken
 }
 
-// most tells whether a majority of a group's voters is of that kind.
+// most reports whether kind holds for a majority of a group's voters.
 func (w *planWorld) most(g *planGroup, kind func(string) bool) bool {
 	voters, of := 0, 0
 	for _, m := range g.members {
@@ -158,14 +159,14 @@ func (w *planWorld) most(g *planGroup, kind func(string) bool) bool {
 	return of > voters/2
 }
 
-// works tells whether a group has a leader that can commit.
+// works reports whether a group has a leader that can commit.
 func (w *planWorld) works(g *planGroup) bool {
 	return g.leader != "" && w.live(g.leader) && w.most(g, w.live)
 }
 
 func (w *planWorld) systemWorks() bool { return w.works(w.groups[shard.System]) }
 
-// planned does what one of the functions under test asked for: no group may lose its majority by it.
+// planned carries out an action of the functions under test: no group may lose its majority by it.
 func (w *planWorld) planned(what string, do func()) {
 	w.t.Helper()
 	before := map[shard.ID]bool{}
@@ -200,7 +201,7 @@ func (w *planWorld) swap(what string, next *Table) {
 	w.tell("%s: table %d", what, len(w.past))
 }
 
-// checkForward holds what no version of the table may do to the one before.
+// checkForward verifies that a new version of the table does nothing forbidden to the previous one.
 func (w *planWorld) checkForward(what string, old, next *Table) {
 	w.t.Helper()
 	for i := range next.Groups {
@@ -234,7 +235,7 @@ func (t *Table) nodeOrNil(id string) *Node {
 	return t.Node(id)
 }
 
-// sight is what the controller sees, late by up to two seconds.
+// sight returns the controller's observation, late by up to two seconds.
 func (w *planWorld) sight() Sight {
 	seen := Sight{Grace: planGrace, Silent: map[string]time.Duration{}, Reports: map[string]Report{}}
 	for _, n := range w.nodes {
@@ -258,7 +259,7 @@ func (w *planWorld) sight() Sight {
 	return seen
 }
 
-// plan lets the controller plan once; false if there was nothing to do.
+// plan lets the controller plan once. It returns false if there was nothing to do.
 func (w *planWorld) plan() bool {
 	w.t.Helper()
 	if !w.systemWorks() {
@@ -281,7 +282,7 @@ func (w *planWorld) plan() bool {
 	return true
 }
 
-// checkPlan holds what the planner may not do.
+// checkPlan verifies that a plan is allowed.
 func (w *planWorld) checkPlan(next *Table, seen Sight) {
 	w.t.Helper()
 	learners := 0
@@ -318,7 +319,7 @@ func (w *planWorld) checkPlan(next *Table, seen Sight) {
 	}
 }
 
-// withoutLeaving tells whether a majority of those who are not leaving answers.
+// withoutLeaving reports whether a majority of the replicas that are not leaving answers.
 func (w *planWorld) withoutLeaving(g *Group, seen Sight) bool {
 	answering := 0
 	for _, r := range g.Voters() {
@@ -346,7 +347,7 @@ func (w *planWorld) read(n *planNode) {
 	}
 }
 
-// hear lets a node get some version of the table from others, none older than its own.
+// hear gives a node some version of the table from other nodes, never an older one than its own.
 func (w *planWorld) hear(n *planNode) {
 	if n.down {
 		return
@@ -355,7 +356,7 @@ func (w *planWorld) hear(n *planNode) {
 	n.table = w.past[from+w.rnd.IntN(len(w.past)-from)]
 }
 
-// reconcile lets a node do the first of what it has to, or all of it in any order; false if it has nothing to do.
+// reconcile lets a node take the first of its actions, or all of them in any order. It returns false if it has none.
 func (w *planWorld) reconcile(n *planNode, all bool) bool {
 	w.t.Helper()
 	if n.down || n.table == nil {
@@ -413,7 +414,7 @@ func (w *planWorld) act(n *planNode, a Action) {
 func (w *planWorld) create(n *planNode, a Action, name string) {
 	w.t.Helper()
 	if !n.fresh {
-		return // what Reconcile says about Create
+		return // the extra condition of Reconcile for Create
 	}
 	if w.opened[name] || n.stores[name] != nil {
 		w.fail("%s is created again: it has voted, and would vote with a shorter memory", name)
@@ -426,7 +427,7 @@ func (w *planWorld) create(n *planNode, a Action, name string) {
 	w.tell("create %s", name)
 }
 
-// elect gives a group a leader if a majority lives.
+// elect gives a group a leader if a majority is alive.
 func (w *planWorld) elect(g *planGroup) {
 	if w.works(g) {
 		return
@@ -454,7 +455,7 @@ func (w *planWorld) sync(g *planGroup, name string) {
 	}
 }
 
-// align lets the leader of a group take its next steps; false if there are none, or it cannot.
+// align lets the leader of a group take its next steps. It returns false if there are none, or it cannot.
 func (w *planWorld) align(g *planGroup) bool {
 	w.t.Helper()
 	if !w.works(g) {
@@ -470,7 +471,7 @@ func (w *planWorld) align(g *planGroup) bool {
 		g.fresh = true
 	}
 	if n.table.Group(g.id) == nil || w.store(g.leader).Lone != (len(n.table.Group(g.id).Replicas) == 1) {
-		return false // to be opened anew first
+		return false // it has to be opened again first
 	}
 	caughtUp := func(name string) bool {
 		return w.live(name) && w.intact(name) && !(w.doubts && w.rnd.IntN(4) == 0)
@@ -542,7 +543,7 @@ func (w *planWorld) crash(n *planNode) {
 	w.tell("%s crashes", n.Node)
 }
 
-// restart starts a node again; it knows some version of the table, an old one maybe.
+// restart starts a node again. It knows some version of the table, perhaps an old one.
 func (w *planWorld) restart(n *planNode) {
 	if !n.down {
 		return
@@ -552,7 +553,7 @@ func (w *planWorld) restart(n *planNode) {
 	w.tell("%s starts again, with table %d", n.Node, slices.Index(w.past, n.table)+1)
 }
 
-// expendable tells whether every group keeps a majority that has what was committed without a node's disk.
+// expendable reports whether every group keeps a majority with all committed entries without this node's disk.
 func (w *planWorld) expendable(n *planNode) bool {
 	for _, g := range w.groups {
 		if !w.most(g, func(name string) bool {
@@ -565,7 +566,7 @@ func (w *planWorld) expendable(n *planNode) bool {
 	return true
 }
 
-// wipe deletes what a stopped node holds, or makes it suspect, if the groups can bear that.
+// wipe deletes the stores of a stopped node, or makes them suspect, if the groups can tolerate that.
 func (w *planWorld) wipe(n *planNode, suspect bool) {
 	if !n.down || !w.expendable(n) {
 		return

@@ -11,15 +11,15 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// The beginning of every connection to a peer port, in bytes:
+// Every connection to a peer port begins with these bytes:
 //
 //	dialer    magic 4 | version 1 | length 2 | kind 1 | shard 4 | cluster | from | to     each text: length 2, bytes
 //	acceptor  magic 4 | refusal 1 | length 1 | detail                                     refusal 0: welcome
 //
-// Numbers are big endian. Nothing else is read from a connection, by anybody, before the acceptor has found the
-// preamble to be right, and the dialer the answer to be a welcome. Both ends read exactly these bytes and not one of
-// what follows. Every version begins with magic, version and length. The version covers all that the connection
-// carries: a node that speaks two of them dials again with the older one when it is refused.
+// Numbers are big endian. Nothing else is read from a connection before the acceptor has found the preamble to be right,
+// and the dialer the reply to be a welcome. Both ends read exactly these bytes and none of the following ones. Every
+// version begins with magic, version and length. The version covers everything that the connection carries: a node that
+// speaks two versions dials again with the older one when it is refused.
 const (
 	preambleMagic   = "stnt"
 	preambleVersion = 1
@@ -36,10 +36,10 @@ const (
 	kindAsk  connKind = 3 // questions and reports, from node to node
 )
 
-// preamble says who wants to talk to whom about what.
+// preamble names the two ends of a connection and its purpose.
 type preamble struct {
 	kind     connKind
-	shard    shard.ID // 0 but for Raft
+	shard    shard.ID // 0 except for Raft
 	cluster  string
 	from, to string // replica names for Raft, else node names
 }
@@ -65,8 +65,8 @@ func (p *preamble) encode() ([]byte, error) {
 	return append(head, body...), nil
 }
 
-// readPreamble reads one preamble and not a byte more. A Refusal as error is to be told to the dialer; after any
-// other the connection is closed without a word.
+// readPreamble reads one preamble and not a byte more. If the error is a Refusal, the dialer is to be told; after any
+// other error the connection is closed without a reply.
 func readPreamble(in io.Reader) (preamble, error) {
 	var head [len(preambleMagic) + 3]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {
@@ -111,7 +111,7 @@ func decodePreamble(body []byte) (p preamble, err error) {
 	return p, nil
 }
 
-// nodes returns the names of the two nodes. It refuses replica names that are not of the preamble's shard.
+// nodes returns the ids of the two nodes. It refuses replica names that are not of the preamble's shard.
 func (p *preamble) nodes() (from, to string, err error) {
 	if p.kind != kindRaft {
 		return p.from, p.to, nil
@@ -130,7 +130,7 @@ func (p *preamble) nodes() (from, to string, err error) {
 	return from, to, nil
 }
 
-// splitName takes a replica's name apart: node/shard/number.
+// splitName parses a replica's name, node/shard/number.
 func splitName(name string) (node string, id shard.ID, err error) {
 	head, number, _ := cutLast(name)
 	node, place, found := cutLast(head)
@@ -149,8 +149,8 @@ func cutLast(s string) (before, after string, found bool) {
 	return s[:i], s[i+1:], true
 }
 
-// Refusal is why a peer port turned a dialer away. As an error it comes wrapped in what was dialed and what the
-// other side said. The numbers cross the wire: append, never renumber.
+// Refusal is the reason why a peer port turned a dialer away. As an error it comes wrapped with the dialed address and
+// the peer's own detail. The numbers cross the wire: append, never renumber.
 type Refusal byte
 
 // The refusals.
@@ -158,10 +158,10 @@ const (
 	WrongVersion     Refusal = 1 // the peer reads another version of the protocol
 	WrongCluster     Refusal = 2 // it belongs to another cluster
 	WrongNode        Refusal = 3 // another node answers at this address
-	UnknownReplica   Refusal = 4 // the node is right, but does not run the replica (any more, or yet)
-	WrongCertificate Refusal = 5 // our certificate is another node's
+	UnknownReplica   Refusal = 4 // the node is right, but does not run the replica (no longer, or not yet)
+	WrongCertificate Refusal = 5 // our certificate belongs to another node
 	NotServing       Refusal = 6 // it takes no forwarded requests now
-	Crowded          Refusal = 7 // it has as many connections as it may
+	Crowded          Refusal = 7 // it has the maximum number of connections
 	NotAnswering     Refusal = 8 // it answers no questions
 )
 
@@ -184,13 +184,13 @@ func (r Refusal) Error() string {
 	return fmt.Sprintf("refusal %d, of a newer version", byte(r))
 }
 
-// encodeReply writes the acceptor's answer; refusal 0 is the welcome. detail says what the acceptor has instead.
+// encodeReply encodes the acceptor's reply; refusal 0 is the welcome. detail says what the acceptor has instead.
 func encodeReply(refusal Refusal, detail string) []byte {
 	detail = detail[:min(len(detail), maxDetail)]
 	return append(append([]byte(preambleMagic), byte(refusal), byte(len(detail))), detail...)
 }
 
-// readReply reads the acceptor's answer and not a byte more; nil is the welcome.
+// readReply reads the acceptor's reply and not a byte more. A welcome returns nil.
 func readReply(in io.Reader) error {
 	var head [len(preambleMagic) + 2]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {

@@ -20,7 +20,7 @@ func encoded(t *testing.T, p preamble) []byte {
 	return b
 }
 
-// Nodes of different versions meet with these bytes: a change needs a new version number.
+// Nodes of different versions exchange these bytes: a change needs a new version number.
 func TestPreambleGoldenBytes(t *testing.T) {
 	const want = "73746e74" + "01" + "0019" + "01" + "00000003" + "0002" + "6331" +
 		"0006" + "6e312f332f37" + "0006" + "6e322f332f38"

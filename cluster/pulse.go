@@ -12,18 +12,18 @@ import (
 
 const (
 	pulseEvery = 500 * time.Millisecond
-	freshFor   = 5 * time.Second // what was heard longer ago is no longer repeated (SEMANTICS R18)
+	freshFor   = 5 * time.Second // older reports and measurements are not used (R18)
 )
 
-// PulseConfig says whom a node asks for Reports, and how often. Node, Others, Dial and Question are required. Question
-// and OnReport are called concurrently for different nodes, for one node in order; none may call Stop.
+// PulseConfig says which nodes a Pulse asks, and how often. Node, Others, Dial and Question are required. Question and
+// OnReport are called concurrently for different nodes, and in order for one node. None of the functions may call Stop.
 type PulseConfig struct {
 	Node     string
-	Others   func() []string                                          // whom to ask; this node among them is passed over; called by one goroutine
+	Others   func() []string                                          // nodes to ask; this node is skipped; called by one goroutine
 	Dial     func(ctx context.Context, node string) (net.Conn, error) // PeerPort.DialAsk
 	Question func() Question
-	Every    time.Duration    // between a report and the next question; 0: 500 ms
-	OnReport func(Report)     // nil: nobody is told; while it runs, that node is not asked
+	Every    time.Duration    // time between a report and the next question; 0: 500 ms
+	OnReport func(Report)     // called with each report; while it runs, that node is not asked; nil: not called
 	Now      func() time.Time // this machine's clock; nil: time.Now
 	Logger   *slog.Logger     // nil: nothing is logged
 }
@@ -44,9 +44,9 @@ func (c PulseConfig) withDefaults() PulseConfig {
 	return c
 }
 
-// Pulse asks every other node again and again how it is, over one connection to each, and learns by the way what its
-// clock says. Each node has a goroutine of its own: one that hangs delays nobody. All methods may be called
-// concurrently, also after Stop.
+// Pulse asks every other node for Reports repeatedly, over one connection to each, and measures the node's clock along
+// the way. Each node has its own goroutine, so one that hangs delays no other. All methods may be called concurrently,
+// also after Stop.
 type Pulse struct {
 	config     PulseConfig
 	kicked     chan struct{}
@@ -66,16 +66,16 @@ func StartPulse(config PulseConfig) *Pulse {
 	return p
 }
 
-// Stop ends all asking and its connections. No function of the configuration runs after it.
+// Stop ends all questions and closes the connections. No function of the configuration runs after it.
 func (p *Pulse) Stop() {
 	p.cancel()
 	p.goroutines.Wait()
 }
 
-// Kick asks everybody now. A node that is being asked is asked once more after that.
+// Kick asks all nodes now. A node that is being asked is asked once more after that.
 func (p *Pulse) Kick() { signal(p.kicked) }
 
-// follow keeps one asker for each of the others.
+// follow keeps one asker running for each other node.
 func (p *Pulse) follow(ctx context.Context) {
 	for {
 		p.appoint(ctx, p.config.Others())
@@ -92,7 +92,7 @@ func (p *Pulse) follow(ctx context.Context) {
 	}
 }
 
-// appoint begins to ask who is new among the others, and no longer asks who is not among them any more.
+// appoint starts askers for new nodes and stops those of nodes that are no longer listed.
 func (p *Pulse) appoint(ctx context.Context, others []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,7 +119,7 @@ func (p *Pulse) askers() map[string]*asker {
 	return maps.Clone(p.asking)
 }
 
-// Reports returns the latest report of every node that was heard within the last 5 s.
+// Reports returns the latest report of every node that has answered within the last 5 s.
 func (p *Pulse) Reports() map[string]Report {
 	now, reports := p.config.Now(), make(map[string]Report)
 	for node, a := range p.askers() {
@@ -130,8 +130,8 @@ func (p *Pulse) Reports() map[string]Report {
 	return reports
 }
 
-// Silent returns for each of the others how long it has not answered; 0: it answers. Only time in which this process
-// was asking counts: one that was paused does not blame the others.
+// Silent returns for each other node how long it has not answered; 0: it answers. Only time in which this process was
+// asking counts, so a process that was paused does not blame the others.
 func (p *Pulse) Silent() map[string]time.Duration {
 	now, silent := p.config.Now(), make(map[string]time.Duration)
 	for node, a := range p.askers() {
@@ -140,15 +140,15 @@ func (p *Pulse) Silent() map[string]time.Duration {
 	return silent
 }
 
-// agreeWithin is how far the clocks of a majority may seem to lie apart: the 400 ms by which a new owner may shorten a
-// window, and the errors of two measurements (SEMANTICS G4).
+// agreeWithin is how far the clocks of a majority may seem to differ: the 400 ms by which a new owner may shorten a
+// window, plus the errors of two measurements (G4).
 const agreeWithin = 400*time.Millisecond + roundTripMax
 
-// Offset returns how far this machine's clock is ahead of the median clock of nodes; less than 0: behind. This node's
-// own clock counts if it is among them. It is not ok without measurements of the last 5 s of a majority of them whose
-// clocks agree: where a good clock and a wrong one are all that answer, nobody can tell which is which, and what lies
-// between them would move shard time. The error is at most half the round trip of a measurement, which is 200 ms at most,
-// or 800 ms where none was faster.
+// Offset returns how far this machine's clock is ahead of the median clock of nodes; negative: behind. This node's own
+// clock counts if the node is listed. ok is false without measurements of the last 5 s from a majority of nodes whose
+// clocks agree: if only a good clock and a wrong one answer, it cannot be told which is which, and a value between them
+// would move shard time. The error is at most half the round trip of a measurement. The round trip is at most 200 ms, or
+// 800 ms if none was faster.
 func (p *Pulse) Offset(nodes []string) (ahead time.Duration, ok bool) {
 	now, askers := p.config.Now(), p.askers()
 	var clocks []time.Duration // ahead of ours
@@ -168,8 +168,8 @@ func (p *Pulse) Offset(nodes []string) (ahead time.Duration, ok bool) {
 	return -clocks[(len(clocks)-1)/2], true
 }
 
-// agree reports whether as many of the sorted clocks lie close together. If these are a majority, the median is one of
-// them or between two of them.
+// agree reports whether count of the sorted clocks lie close together. If these are a majority, the median is one of them
+// or lies between two of them.
 func agree(clocks []time.Duration, count int) bool {
 	for first := 0; first+count <= len(clocks); first++ {
 		if clocks[first+count-1]-clocks[first] <= agreeWithin {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// asker asks one node. Its goroutine is run; the others only read what was heard.
+// asker asks one node. Its goroutine is run; other goroutines only read the results.
 type asker struct {
 	config  *PulseConfig
 	node    string
@@ -18,10 +18,10 @@ type asker struct {
 	mu      sync.Mutex
 	report  Report
 	heardAt time.Time     // of report; zero: never
-	silent  time.Duration // without an answer, up to counted
+	silent  time.Duration // time without an answer, up to counted
 	counted time.Time
-	quick   sample // the latest with a round trip of roundTripMax or less
-	slow    sample // the best of the others
+	quick   sample // the latest with a round trip of at most roundTripMax
+	slow    sample // the best of the slower ones
 }
 
 // sample is one comparison of the node's clock with ours.
@@ -33,19 +33,20 @@ type sample struct {
 }
 
 const (
-	// roundTripMax bounds what is a good measurement: it may be wrong by half of it.
+	// roundTripMax is the longest round trip of a good measurement, whose error is at most half of it.
 	roundTripMax = 200 * time.Millisecond
-	// roundTripMost bounds what is a measurement at all: one that is wrong by more than 400 ms could make a new owner
-	// shorten windows by more than it may (SEMANTICS G4).
+	// roundTripMost is the longest round trip of any measurement: one with an error of more than 400 ms could make a new
+	// owner shorten windows by more than it may (G4).
 	roundTripMost = 800 * time.Millisecond
-	// clockMax bounds how far ahead or behind a clock is said to be.
+	// clockMax is the largest offset that is reported.
 	clockMax = 100 * 365 * 24 * time.Hour
-	// stepMost is how far the two readings of our clock may part since the question: more is a step.
+	// stepMost is how far the wall and monotonic readings of our clock may diverge since the question: more is a clock
+	// step.
 	stepMost = 50 * time.Millisecond
 )
 
-// isFresh also asks whether our clock is still the one that was compared: it is not when it was set since, or the
-// machine was suspended. Then its wall and its monotonic reading have gone different lengths.
+// isFresh reports whether the sample is recent and our clock has not been set since, nor the machine suspended. In those
+// cases the wall and the monotonic reading have advanced by different amounts.
 func (s *sample) isFresh(now time.Time) bool {
 	if s.at.IsZero() {
 		return false
@@ -54,7 +55,7 @@ func (s *sample) isFresh(now time.Time) bool {
 	return age >= 0 && age <= freshFor && stepped.Abs() <= stepMost
 }
 
-// run asks until its context ends. It dials again when a connection breaks.
+// run asks until its context ends. It dials again after a connection breaks.
 func (a *asker) run(ctx context.Context) {
 	var conn net.Conn
 	hangUp := func() {
@@ -84,7 +85,7 @@ func (a *asker) run(ctx context.Context) {
 	}
 }
 
-// ask puts one question, over conn or a new connection, and takes down the report.
+// ask sends one question, over conn or a new connection, and records the report.
 func (a *asker) ask(ctx context.Context, conn *net.Conn) (Report, error) {
 	if *conn == nil {
 		dialing, cancel := context.WithTimeout(ctx, dialWithin)
@@ -110,7 +111,7 @@ func (a *asker) ask(ctx context.Context, conn *net.Conn) (Report, error) {
 	return report, nil
 }
 
-// heard takes down a report, and compares the clocks: the node's, and ours half way between question and report.
+// heard records a report and compares the clocks: the node's clock with ours halfway between question and report.
 func (a *asker) heard(report Report, asked, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -121,7 +122,7 @@ func (a *asker) heard(report Report, asked, now time.Time) {
 	s := sample{roundTrip: now.Sub(asked), asked: asked, at: now}
 	s.ahead = clockAhead(report.WallMicros, asked.Add(s.roundTrip/2).UnixMicro())
 	switch {
-	case s.roundTrip < 0, s.roundTrip > roundTripMost: // our clock is not to be trusted; or it says too little
+	case s.roundTrip < 0, s.roundTrip > roundTripMost: // our clock went backward, or the measurement is too imprecise
 	case s.roundTrip <= roundTripMax:
 		a.quick = s
 	case !a.slow.isFresh(now) || s.roundTrip <= a.slow.roundTrip:
@@ -129,7 +130,7 @@ func (a *asker) heard(report Report, asked, now time.Time) {
 	}
 }
 
-// clockAhead is theirs less ours, both in microseconds, within bounds: theirs may be anything.
+// clockAhead returns theirs minus ours, both in microseconds. The result is clamped, because theirs may be any value.
 func clockAhead(theirs, ours int64) time.Duration {
 	limit := clockMax.Microseconds()
 	switch {
@@ -141,7 +142,7 @@ func clockAhead(theirs, ours int64) time.Duration {
 	return time.Duration(theirs-ours) * time.Microsecond
 }
 
-// failed takes down that there was no answer.
+// failed records that there was no answer.
 func (a *asker) failed(err error) {
 	now := a.config.Now()
 	a.mu.Lock()
@@ -153,13 +154,14 @@ func (a *asker) failed(err error) {
 	a.counted = now
 }
 
-// uncounted is the silence since it was last counted: no more than an attempt and the wait before it can take, however
-// long this process was paused in between.
+// uncounted returns the silence since it was last counted: at most the duration of one attempt and the wait before it,
+// however long this process was paused in between.
 func (a *asker) uncounted(now time.Time) time.Duration {
 	return max(1, min(now.Sub(a.counted), a.config.Every+dialWithin+askWithin))
 }
 
-// silence is 0 while nothing but the usual time has passed since the last answer.
+// silence returns how long the node has been silent. It is 0 while no more than the usual time has passed since the last
+// answer.
 func (a *asker) silence(now time.Time) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -176,7 +178,7 @@ func (a *asker) latest(now time.Time) (Report, bool) {
 	return a.report, !a.heardAt.IsZero() && now.Sub(a.heardAt) <= freshFor
 }
 
-// clockAhead returns how far the node's clock is ahead of ours, by the best measurement that is fresh.
+// clockAhead returns how far the node's clock is ahead of ours, by the best fresh measurement.
 func (a *asker) clockAhead(now time.Time) (time.Duration, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

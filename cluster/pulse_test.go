@@ -13,7 +13,7 @@ import (
 	"unsafe"
 )
 
-// ward is nodes that answer questions, joined by connections in memory, for bubbles.
+// ward is a set of nodes that answer questions over in-memory connections, for synctest bubbles.
 type ward struct {
 	t     *testing.T
 	known *addresses
@@ -47,12 +47,12 @@ func (w *ward) admit(node string, answer func(string, Question) Report) *PeerPor
 	return p
 }
 
-// clock answers with a clock that is ahead of everybody's.
+// clock answers with a clock that is ahead of all others.
 func clock(ahead time.Duration) func(string, Question) Report {
 	return func(string, Question) Report { return Report{WallMicros: time.Now().Add(ahead).UnixMicro()} }
 }
 
-// pulse starts to ask others, on behalf of a node n1 with a port of its own.
+// pulse starts asking others, on behalf of a node n1 with its own port.
 func (w *ward) pulse(others []string, edit ...func(*PulseConfig)) *Pulse {
 	w.t.Helper()
 	config := PulseConfig{Node: "n1", Others: func() []string { return others }, Question: func() Question { return Question{} },
@@ -84,7 +84,7 @@ func TestAPulseKnowsWhatTheOthersSaidAndHowTheirClocksGo(t *testing.T) {
 		w := newWard(t)
 		w.admit("n2", clock(500*time.Millisecond))
 		w.admit("n3", clock(-3*time.Second))
-		w.admit("n4", func(from string, q Question) Report { // its answer takes a while on both ways
+		w.admit("n4", func(from string, q Question) Report { // it is slow in both directions
 			time.Sleep(70 * time.Millisecond)
 			defer time.Sleep(70 * time.Millisecond)
 			return Report{WallMicros: time.Now().Add(5 * time.Second).UnixMicro(), TableVersion: q.TableVersion, Table: []byte(from)}
@@ -125,8 +125,8 @@ func TestAPulseKnowsWhatTheOthersSaidAndHowTheirClocksGo(t *testing.T) {
 	})
 }
 
-// Of three clocks two are right. When one of those does not answer, the wrong one must not move shard time: a window that
-// passes 2.5 s early admits twice.
+// Of three clocks two are right. When one of these does not answer, the wrong one must not move shard time: a window that
+// ends 2.5 s early admits twice.
 func TestWithoutAMajorityThatAgreesNobodyKnowsTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(t)
@@ -139,7 +139,7 @@ func TestWithoutAMajorityThatAgreesNobodyKnowsTheTime(t *testing.T) {
 		wantNoOffset(t, p, "n1", "n3", "n5")
 		wantNoOffset(t, p, "n1", "n3")
 		wantNoOffset(t, p, "n1", "n2", "n3", "n4")
-		wantNoOffset(t, p, "n1", "n3", "n4", "n5", "n6") // n5 and n6 may be as right as n1
+		wantNoOffset(t, p, "n1", "n3", "n4", "n5", "n6") // n5 and n6 may be right just as well as n1
 		wantOffset(t, p, -5*time.Second, "n1", "n3", "n4")
 	})
 }
@@ -214,7 +214,7 @@ func TestWhatWasHeardLongAgoIsNotRepeated(t *testing.T) {
 func TestASlowMeasurementCountsOnlyIfNoneIsBetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(t)
-		var back atomic.Int64 // how long the answer takes on its way back
+		var back atomic.Int64 // delay of the answer
 		w.admit("n2", func(string, Question) Report {
 			defer func() { time.Sleep(time.Duration(back.Load())) }()
 			return clock(0)("", Question{})
@@ -223,13 +223,13 @@ func TestASlowMeasurementCountsOnlyIfNoneIsBetter(t *testing.T) {
 		synctest.Wait()
 		wantOffset(t, p, 0, "n2")
 		back.Store(int64(700 * time.Millisecond))
-		time.Sleep(4 * time.Second) // three slow ones, or four
+		time.Sleep(4 * time.Second) // three or four slow ones
 		wantOffset(t, p, 0, "n2")
 		time.Sleep(2 * time.Second)
-		wantOffset(t, p, 350*time.Millisecond, "n2") // wrong by half of the round trip, and all there is
+		wantOffset(t, p, 350*time.Millisecond, "n2") // wrong by half the round trip, but the only measurement
 		back.Store(int64(time.Second))
 		time.Sleep(7 * time.Second)
-		wantNoOffset(t, p, "n2") // a measurement that can be wrong by half a second is none
+		wantNoOffset(t, p, "n2") // a measurement that can be wrong by half a second does not count
 		back.Store(int64(400 * time.Millisecond))
 		time.Sleep(3 * time.Second)
 		wantOffset(t, p, 200*time.Millisecond, "n2")
@@ -325,7 +325,7 @@ func TestStopDoesNotWaitForANodeThatHangs(t *testing.T) {
 	})
 }
 
-// A process that was paused for an hour has not asked anybody for an hour.
+// A process that was paused for an hour has asked no node for an hour.
 func TestAPauseOfOurOwnIsNotTheOthersSilence(t *testing.T) {
 	var now time.Time
 	config := PulseConfig{Now: func() time.Time { return now }}.withDefaults()
@@ -348,8 +348,8 @@ func TestAPauseOfOurOwnIsNotTheOthersSilence(t *testing.T) {
 	}
 }
 
-// A node that was just started may find its clock set, by whoever looks after clocks, before it owns anything: what it
-// measured with the old clock would open an epoch as far ahead as the clock was set.
+// A time service may set the clock of a freshly started node before the node owns anything. Measurements made with the
+// old clock would then open an epoch as far ahead as the clock was set.
 func TestAMeasurementEndsWithTheClockThatItWasMadeWith(t *testing.T) {
 	config := PulseConfig{}.withDefaults()
 	asked := time.Now()
@@ -374,8 +374,8 @@ func TestAMeasurementEndsWithTheClockThatItWasMadeWith(t *testing.T) {
 	}
 }
 
-// setForward moves what t shows by a minute and leaves its monotonic reading, which no method of package time does: the
-// first word of a time with such a reading holds its seconds in the 33 bits above the nanoseconds' 30.
+// setForward moves the wall reading of t by a minute and keeps its monotonic reading, which no method of package time
+// does: the first word of a time with such a reading holds its seconds in the 33 bits above the nanoseconds' 30.
 func setForward(t time.Time) time.Time {
 	word := (*uint64)(unsafe.Pointer(&t))
 	*word += 60 << 30

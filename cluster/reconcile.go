@@ -6,22 +6,24 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Held is a replica whose stores a node has.
+// Held describes a replica whose stores are on a node's disk.
 type Held struct {
 	Shard   shard.ID
 	Number  uint64
 	Open    bool
 	Leading bool
 	Lone    bool // opened as the only replica of its group
-	Broken  bool // it cannot be opened: lost or suspect
+	Broken  bool // it cannot be opened: lost, suspect or convicted
+	Kept    bool // do not delete its stores: they are evidence to be examined
 }
 
-// ActionKind says what a node is to do with a replica.
+// ActionKind says what a node should do with a replica.
 type ActionKind int
 
-// What a node does to come in line with the table.
+// The actions that bring a node in line with the table.
 const (
-	// Create makes the stores of a replica, with Voters as its first configuration, or without any for one that joins.
+	// Create makes the stores of a replica, with Voters as its first configuration, or with none for a replica that joins
+	// a group.
 	Create ActionKind = iota + 1
 	// MarkCreated records in the table that the stores were made (Table.ApplyCreated).
 	MarkCreated
@@ -31,12 +33,13 @@ const (
 	Reopen
 	// MarkLost records in the table that the stores are gone or must not be trusted (Table.ApplyLost).
 	MarkLost
-	// Close stops a replica that the table does not list any more, or lists as lost.
+	// Close stops a replica that the table no longer lists, or lists as lost.
 	Close
-	// Destroy deletes the stores of a replica that the table does not list any more.
+	// Destroy deletes the stores of a replica that the table no longer lists.
 	Destroy
 )
 
+// String implements fmt.Stringer.
 func (k ActionKind) String() string {
 	names := []string{"", "create", "mark created", "open", "reopen", "mark lost", "close", "destroy"}
 	if k <= 0 || int(k) >= len(names) {
@@ -45,7 +48,7 @@ func (k ActionKind) String() string {
 	return names[k]
 }
 
-// Action is one step of a node towards the table.
+// Action is one step of a node toward the table.
 type Action struct {
 	Kind   ActionKind
 	Shard  shard.ID
@@ -54,19 +57,19 @@ type Action struct {
 	Lone   bool     // Open, Reopen: it is the only replica of its group
 }
 
-// Reconcile says what a node has to do, one action for each replica at most, those of listed replicas first. held must
-// be all that it has.
+// Reconcile returns what a node has to do: at most one action for each replica, those of listed replicas first. held must
+// be everything on the node's disk.
 //
-// A replica takes part in its group only once the table says Created: before that, whoever lost its stores can make
-// them anew, and after that nobody may. So Create asks for more than the others: the table must have been read from the
-// system shard since the process started. A node that was wiped and saw an old table would make, under its old number,
-// the stores that it lost, and vote with a shorter memory.
+// A replica takes part in its group only once the table says Created. Before that, a node that lost the stores can make
+// them again; after that it must not. So Create has an extra condition: the table must have been read from the system
+// shard since the process started. Otherwise a node that was wiped and saw an old table would rebuild the lost stores
+// under the old number, and vote with less memory than it had.
 //
-// A replica of the system shard is opened in any case, unless it is known to be gone: the table that would list it as
-// created may be in there, and nowhere else. Before it is created nobody makes it a member, so it has no vote to misuse.
+// A replica of the system shard is always opened, unless it is known to be gone: the table that would list it as created
+// may be in there, and nowhere else. Until it is created, no node makes it a member, so it has no vote to misuse.
 //
-// All else is safe with an old table. Stores are deleted only when the table has given their number before (NextNumber)
-// and does not list it any more; then no newer one does. Until then what is lost or suspect stays where it is, for
+// All other actions are safe with an old table. Stores are deleted only if the table has already given out their number
+// (NextNumber) and does not list it; then no newer table lists it. Until then lost or suspect stores stay in place, for
 // `stint recover`.
 func Reconcile(t *Table, node string, held []Held) []Action {
 	var actions []Action
@@ -97,7 +100,7 @@ func Reconcile(t *Table, node string, held []Held) []Action {
 	return actions
 }
 
-// withoutStores decides about a listed replica that its node does not have.
+// withoutStores returns the action for a listed replica whose stores the node does not have.
 func (g *Group) withoutStores(r Replica) Action {
 	switch {
 	case r.Created && !r.Lost:
@@ -110,7 +113,7 @@ func (g *Group) withoutStores(r Replica) Action {
 	return Action{Kind: Create, Shard: g.Shard, Number: r.Number}
 }
 
-// withStores decides about a listed replica that its node has.
+// withStores returns the action for a listed replica whose stores the node has.
 func (g *Group) withStores(r Replica, h Held) Action {
 	lone := len(g.Replicas) == 1
 	switch {
@@ -130,12 +133,14 @@ func (g *Group) withStores(r Replica, h Held) Action {
 	return Action{}
 }
 
-// unlisted decides about stores that the table does not list: not any more, or not yet.
+// unlisted returns the action for stores that the table no longer lists, or does not list yet.
 func unlisted(h Held, nextNumber uint64) Action {
 	gone := h.Number < nextNumber
 	switch {
 	case gone && h.Open:
 		return Action{Kind: Close, Shard: h.Shard, Number: h.Number}
+	case gone && h.Kept:
+		return Action{}
 	case gone:
 		return Action{Kind: Destroy, Shard: h.Shard, Number: h.Number}
 	case h.Shard == shard.System && !h.Open && !h.Broken:

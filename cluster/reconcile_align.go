@@ -7,10 +7,10 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// ChangeKind says what the leader of a group is to do with it, or with the table.
+// ChangeKind says what the leader of a group should do, to the group or to the table.
 type ChangeKind int
 
-// What the leader of a group does.
+// The changes that the leader of a group makes.
 const (
 	// AddLearner adds a member without a vote to the Raft configuration.
 	AddLearner ChangeKind = iota + 1
@@ -18,19 +18,20 @@ const (
 	Promote
 	// Remove takes a member out of the Raft configuration.
 	Remove
-	// TransferAway hands the leadership to Name: the leader itself is leaving.
+	// TransferAway transfers the leadership to Name, because the leader itself is leaving.
 	TransferAway
-	// RecordVoter records in the table that a learner votes (Table.ApplyVoter).
+	// RecordVoter records in the table that a learner has its vote (Table.ApplyVoter).
 	RecordVoter
-	// RecordGone records in the table that a leaving replica is no member any more (Table.ApplyGone).
+	// RecordGone records in the table that a leaving replica is no longer a member (Table.ApplyGone).
 	RecordGone
-	// Stray is a member that the table listed once and does not list any more: a leader with an old table added it
-	// again. It can be taken out, as if it were leaving: no later table lists it.
+	// Stray is a member that the table listed once and no longer lists: a leader with an old table added it again. It can
+	// be removed like a leaving one, because no later table lists it.
 	Stray
-	// Unknown is a member of which the table knows nothing. It may be newer than the table, and is left alone.
+	// Unknown is a member that the table has never listed. It may be newer than the table, and is left alone.
 	Unknown
 )
 
+// String implements fmt.Stringer.
 func (k ChangeKind) String() string {
 	names := []string{"", "add learner", "promote", "remove", "transfer away", "record voter", "record gone", "stray", "unknown"}
 	if k <= 0 || int(k) >= len(names) {
@@ -44,25 +45,25 @@ type Change struct {
 	Kind   ChangeKind
 	Shard  shard.ID
 	Name   string // of the replica: node/shard/number
-	Node   string // of the replica; "" if the name says none
-	Number uint64 // of the replica; 0 if the name says none
+	Node   string // of the replica; "" if the name is malformed
+	Number uint64 // of the replica; 0 if the name is malformed
 }
 
-// ofRaft tells whether the change is one of the group, not of the table, nor a mere message.
+// ofRaft reports whether the change is one of the Raft group: not of the table, and not just a notice.
 func (c Change) ofRaft() bool {
 	return c.Kind == AddLearner || c.Kind == Promote || c.Kind == Remove || c.Kind == TransferAway || c.Kind == Stray
 }
 
-// Align says what the leader of a group, the replica named self, does next: what to record in the table, and at most
-// one change of the group, which must be finished before Align is asked again.
+// Align returns what the leader of a group, the replica named self, does next: what to record in the table, and at most
+// one change of the group, which must be finished before Align is called again.
 //
-// members is the group's newest configuration, committed, and read by a leader after it got the table; otherwise what
-// is recorded may not be so. The table must have been read from the system shard after self began to lead: then no
-// leader acts on a table that is older than one its predecessor acted on.
+// members is the group's newest configuration, committed, and read by a leader after it got the table; otherwise a
+// recorded fact could be false. The table must have been read from the system shard after self began to lead, so that no
+// leader acts on an older table than its predecessor did.
 //
-// caughtUp tells whether a member has answered of late and has nearly all of the log; of self it is not asked. It
-// decides who may vote, and a member is taken out only if a majority of the voters that remain has caught up: who
-// answered when the planner looked may be dead by now.
+// caughtUp reports whether a member has answered recently and has nearly all of the log; it is not called for self. It
+// decides which learners may vote. A member is removed only if a majority of the remaining voters has caught up, because
+// a replica that answered when the planner looked may be dead by now.
 func Align(t *Table, id shard.ID, self string, members []GroupMember, caughtUp func(name string) bool) []Change {
 	g := t.Group(id)
 	if g == nil {
@@ -94,8 +95,8 @@ func (a *aligner) note(kind ChangeKind, r Replica) {
 		Change{Kind: kind, Shard: a.g.Shard, Name: r.Name(a.g.Shard), Node: r.Node, Number: r.Number})
 }
 
-// replica compares one listed replica with the configuration. A voter that is none in the configuration is brought
-// back to it: its vote was recorded, and the entry that gave it was lost with its leader.
+// replica compares one listed replica with the configuration. A listed voter that is no voter in the configuration is
+// promoted again: its vote was recorded, but the entry that gave it was lost with its leader.
 func (a *aligner) replica(r Replica) {
 	name := r.Name(a.g.Shard)
 	at := slices.IndexFunc(a.members, func(m GroupMember) bool { return m.Name == name })
@@ -119,7 +120,7 @@ func (a *aligner) replica(r Replica) {
 	}
 }
 
-// canRemove tells whether a majority of the voters that remain without a member has caught up.
+// canRemove reports whether a majority of the voters that remain without a member has caught up.
 func (a *aligner) canRemove(name string) bool {
 	voters, current := 0, 0
 	for _, m := range a.members {
@@ -134,7 +135,7 @@ func (a *aligner) canRemove(name string) bool {
 	return current > voters/2
 }
 
-// transfer looks for a voter that stays and has caught up, first of all on the node that should lead.
+// transfer looks for a voter that stays and has caught up, preferably on the node that should lead.
 func (a *aligner) transfer() {
 	var heir *Replica
 	for i := range a.g.Replicas {
@@ -152,8 +153,8 @@ func (a *aligner) transfer() {
 	}
 }
 
-// unlisted judges a member that the table does not list. One whose number the table has given already was listed, and
-// is gone for good.
+// unlisted handles a member that the table does not list. A number that the table has already given out was listed once,
+// and is gone for good.
 func (a *aligner) unlisted(m GroupMember, nextNumber uint64) {
 	r, ok := replicaNamed(m.Name, a.g.Shard)
 	switch {
@@ -164,7 +165,7 @@ func (a *aligner) unlisted(m GroupMember, nextNumber uint64) {
 	}
 }
 
-// replicaNamed reads a replica's name.
+// replicaNamed parses a replica's name.
 func replicaNamed(name string, id shard.ID) (r Replica, ok bool) {
 	front, number, _ := cutLast(name)
 	node, _, _ := cutLast(front)
@@ -176,7 +177,8 @@ func replicaNamed(name string, id shard.ID) (r Replica, ok bool) {
 	return r, true
 }
 
-// oneOfRaft keeps the first change of the group, in the order of their kinds, and all others.
+// oneOfRaft returns the changes of the table and the notices, and only the first change of the group, in the order of
+// their kinds.
 func (a *aligner) oneOfRaft() []Change {
 	var first *Change
 	var kept []Change

@@ -8,7 +8,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// oneGroup returns a table of one data shard on three nodes whose replicas were made.
+// oneGroup returns a table with one data shard on three nodes, with all replicas created.
 func oneGroup() *Table {
 	t := NewTable("c", foundersIn("", "", ""), 1, 3)
 	for i := range t.Groups[0].Replicas {
@@ -57,6 +57,8 @@ func TestANodeDoesWhatTheTableSays(t *testing.T) {
 		{"gone, running", newcomer, []Held{{Number: 5}, {Number: 1, Open: true}},
 			[]Action{{Kind: MarkCreated, Number: 5}, {Kind: Close, Number: 1}}},
 		{"gone", newcomer, []Held{{Number: 5}, {Number: 1}}, []Action{{Kind: MarkCreated, Number: 5}, {Kind: Destroy, Number: 1}}},
+		{"gone, and evidence", newcomer, []Held{{Number: 5}, {Number: 1, Broken: true, Kept: true}},
+			[]Action{{Kind: MarkCreated, Number: 5}}},
 		{"newer than the table", nil, []Held{{Number: 1, Open: true}, {Number: 10}, {Number: 11, Open: true}}, nil},
 		{"the newer table may be in there", nil, []Held{{Number: 1, Open: true}, {Shard: shard.System, Number: 10}},
 			[]Action{{Kind: Open, Shard: shard.System, Number: 10}}},

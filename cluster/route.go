@@ -10,30 +10,32 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// probeEvery is how often, while no owner of a shard is found, one of all who wait for it asks around. (SEMANTICS R20:
-// retries must not become a load of their own.)
+// probeEvery limits how often callers probe while no owner of a shard is found: one caller per interval, on behalf of
+// all. This is the retry budget (R20): however many requests wait for a shard, together they ask again 20 times a second.
 const probeEvery = 50 * time.Millisecond
 
-// road is the way to one shard: what all requests to it share.
+// road is the state of the route to one shard, shared by all requests to it.
 type road struct {
 	id   shard.ID
 	desk desk
-	bell bell          // something changed that may lead to the owner
-	turn atomic.Uint32 // the place to ask first when nothing is known
-	lost atomic.Bool   // everybody was asked and nobody was the owner, and nothing was heard since
+	bell bell          // rings on changes that may lead to the owner
+	turn atomic.Uint32 // index of the voter to ask first when there is no evidence
+	lost atomic.Bool   // all known nodes were asked, none was the owner, and no news came since
+	vain atomic.Bool   // callers that asked all nodes in vain wait for their turn
+	said atomic.Uint64 // decisions received while lost or vain was set
 
 	mu       sync.Mutex
-	attempts []*attempt // that end when somebody else seems to be the owner
+	attempts []*attempt // canceled when another node seems to be the owner
 	probed   time.Time
-	seen     evidence // at the newest change
-	voters   []string // likewise
+	seen     evidence // as of the latest change
+	voters   []string // as of the latest change
 }
 
 // evidence is what this node knows about a shard's owner.
 type evidence struct {
 	owner  Owner
-	open   bool   // the owner is here
-	leader string // of the Raft group, as our replica knows it
+	open   bool   // this node is the owner
+	leader string // of the Raft group, according to our replica
 	hint   Hint
 }
 
@@ -44,8 +46,8 @@ func (r *Router) evidence(id shard.ID) (known evidence) {
 	return known
 }
 
-// outbids reports whether this is news against what was known before, and says that another node than the one that
-// was asked owns the shard. Our own replica counts when it is open: to lead is not enough.
+// outbids reports whether known has news since before, and this news names another owner than the node that was asked.
+// Our own replica counts only when it is open; leading is not enough.
 func (known *evidence) outbids(before *evidence, asked, self string) bool {
 	return known.open && !before.open && asked != self ||
 		known.hint.Epoch > before.hint.Epoch && known.hint.Node != asked ||
@@ -56,16 +58,16 @@ func (known *evidence) same(other *evidence) bool {
 	return known.open == other.open && known.leader == other.leader && known.hint == other.hint
 }
 
-// attempt is a call under way to a node, which may be given up for a better one. Its road's mutex guards it.
+// attempt is a call in flight to a node that can be canceled in favor of a better node. Its road's mutex guards it.
 type attempt struct {
 	node   string
 	before evidence
 	cancel context.CancelFunc
-	place  int // among the road's attempts
+	place  int // index in the road's attempts
 	moved  bool
 }
 
-// begin lets a be ended by news. It refuses when there is some already, after the count-th ring.
+// begin registers a, so that news can cancel it. It returns false if the bell has rung since count.
 func (w *road) begin(a *attempt, count uint64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -77,7 +79,7 @@ func (w *road) begin(a *attempt, count uint64) bool {
 	return true
 }
 
-// end reports whether a was given up for a better node.
+// end unregisters a and reports whether it was canceled in favor of a better node.
 func (w *road) end(a *attempt) (moved bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -88,13 +90,15 @@ func (w *road) end(a *attempt) (moved bool) {
 	return a.moved
 }
 
-// changed looks at what is known now: news wakes those who wait, and attempts that go to the wrong node are given up.
+// changed compares what is known now with what was known before. News wakes the waiting callers, and attempts to the
+// wrong node are canceled.
 func (w *road) changed(known evidence, voters []string, self string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !known.same(&w.seen) || !slices.Equal(voters, w.voters) {
 		w.seen, w.voters = known, voters
 		w.lost.Store(false)
+		w.vain.Store(false)
 		w.bell.ring()
 	}
 	for _, a := range w.attempts {
@@ -105,25 +109,43 @@ func (w *road) changed(known evidence, voters []string, self string) {
 	}
 }
 
-// lose says that after the count-th ring nobody was found to be the owner.
-func (w *road) lose(count uint64) {
+// lose records that a caller asked all known nodes in vain. It does nothing if the bell has rung since count. said is the
+// value of w.said when the caller began or was last in vain; if it has not changed, the shard decided nothing since then,
+// and the road is marked as lost.
+func (w *road) lose(count, said uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.bell.count() == count {
+	if w.bell.count() != count {
+		return
+	}
+	w.vain.Store(true)
+	if w.said.Load() == said {
 		w.lost.Store(true)
 	}
 }
 
-// found says that somebody decides. Those who wait come by themselves.
-func (w *road) found() {
-	if w.lost.Load() {
+// found records that the shard decided something for a caller; vain tells whether this caller had asked in vain before.
+// All waiting callers may ask again if this is the first news of an owner, or if vain is set. Otherwise callers that
+// asked in vain keep waiting for their turn: an answer to a new caller says nothing about a request that the same owner
+// left undecided.
+func (w *road) found(vain bool) {
+	lost := w.lost.Load()
+	if !lost && !w.vain.Load() {
+		return
+	}
+	w.said.Add(1)
+	if lost {
 		w.lost.Store(false)
+	}
+	if lost || vain {
+		w.vain.Store(false)
 	}
 }
 
-// mayAsk reports whether a caller may ask around: all may, but one at a time while that was just seen to be in vain.
-func (w *road) mayAsk() bool {
-	if !w.lost.Load() {
+// mayAsk reports whether a caller may ask around now; vain tells whether it has asked in vain before. Normally every
+// caller may. While asking is known to be in vain, only one caller per probeEvery may (R20).
+func (w *road) mayAsk(vain bool) bool {
+	if !w.lost.Load() && !(vain && w.vain.Load()) {
 		return true
 	}
 	w.mu.Lock()
@@ -135,7 +157,7 @@ func (w *road) mayAsk() bool {
 	return false
 }
 
-// unfound is the error when no owner was found before the caller's deadline.
+// unfound returns the error for a caller whose deadline passed before an owner was found.
 func (w *road) unfound(tried string) *shard.Error {
 	return &shard.Error{Code: shard.Unavailable, RetryAfter: 100e3, Message: "no owner of shard " + w.id.String() +
 		" was found before the deadline: " + tried}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -14,46 +15,48 @@ const (
 	pauseMost = 200 * time.Millisecond
 )
 
-// errand is one call: requests of one shard on their way to its owner. There is one attempt at a time.
+// errand is one call: requests for one shard on their way to its owner. It has one attempt in flight at a time.
 type errand struct {
 	router *Router
 	road   *road
 	ctx    context.Context
 
-	batch    []shard.Request // still to be decided; never changed once it was handed over
-	places   []int           // of the batch among the caller's requests; nil: they are the same
+	batch    []shard.Request // still undecided; not changed after it was handed over
+	places   []int           // index of each batch entry in the caller's requests; nil: the same index
 	one      [1]shard.Request
-	sessions bool     // they travel in sessions
-	tickets  []ticket // numbers they hold
+	sessions bool     // the requests travel in sessions
+	tickets  []ticket // session numbers that the requests hold
 	first    [1]ticket
 	results  []shard.Result
 
-	known    evidence // when the newest target was chosen
-	count    uint64   // rings of the bell that were heard
-	asked    []string // nodes of this round
+	known    evidence // as of the choice of the latest target
+	count    uint64   // rings of the bell heard so far
+	asked    []string // nodes asked in this round
 	few      [2]string
-	attempt  attempt // the one under way, if it may be given up
-	notes    []note  // of the newest round in which somebody was asked
+	attempt  attempt // the one in flight, if it can be canceled
+	notes    []note  // of the latest round that asked any node
 	pauses   time.Duration
-	reopened bool // a session was gone before
+	vain     bool   // it asked all known nodes, and none was the owner
+	said     uint64 // road.said when the errand began or was last in vain
+	reopened bool   // a session was gone once already
 }
 
-// note is what was heard from a node.
+// note is a node's answer to a failed attempt.
 type note struct {
 	node string
 	err  *shard.Error
 }
 
-// target is who is asked next.
+// target is the next node to ask.
 type target struct {
-	owner Owner // here, or nil
+	owner Owner // the local actor; nil: another node
 	node  string
-	blind bool // nothing speaks for it but the table
+	blind bool // chosen from the table alone, without evidence
 }
 
-// deliver has requests of one shard decided, and returns one result for each, in their order.
+// deliver has requests for one shard decided and returns one result for each, in their order.
 func (r *Router) deliver(ctx context.Context, road *road, requests []shard.Request) []shard.Result {
-	e := &errand{router: r, road: road, ctx: ctx, batch: requests, count: road.bell.count()}
+	e := &errand{router: r, road: road, ctx: ctx, batch: requests, count: road.bell.count(), said: road.said.Load()}
 	e.asked = e.few[:0]
 	if r.config.Sessions(road.id) {
 		e.sessions = true
@@ -81,16 +84,16 @@ func (r *Router) deliver(ctx context.Context, road *road, requests []shard.Reque
 	}
 }
 
-// repeatable reports whether a request whose outcome is unknown may be asked again.
+// repeatable reports whether a request with an unknown outcome may be asked again.
 func repeatable(r *shard.Request) bool {
 	return r.Number != 0 || r.ID != "" || r.Operation != nil || !r.Op.Changes()
 }
 
-// needsNumber reports whether a request that travels in sessions is to have a number. One of an operation on several
-// shards is known by that operation's id, and what it does is done once for that.
+// needsNumber reports whether a request that travels in sessions needs a number. A request of an operation on several
+// shards does not: the operation's id identifies it, and its effect happens once for that id.
 func needsNumber(r *shard.Request) bool { return r.Op.Changes() && r.Operation == nil && r.Number == 0 }
 
-// number gives a place in a session to the requests that need one and have none.
+// number gives session numbers to the requests that need one and have none.
 func (e *errand) number() *shard.Error {
 	if !e.sessions {
 		return nil
@@ -122,19 +125,20 @@ func (e *errand) number() *shard.Error {
 	return nil
 }
 
-// finish gives the numbers back: the caller has its answers.
+// finish returns the session numbers, once the caller has its answers.
 func (e *errand) finish() {
 	for i := range e.tickets {
 		e.tickets[i].finish()
 	}
 }
 
-// next chooses whom to ask; false when everybody was asked who is known.
+// next chooses the next node to ask. It returns false when all known nodes were asked, or when it is not this caller's
+// turn.
 func (e *errand) next() (target, bool) {
 	if count := e.road.bell.count(); count != e.count {
 		e.count, e.asked = count, e.asked[:0]
 	}
-	if len(e.asked) == 0 && !e.road.mayAsk() {
+	if len(e.asked) == 0 && !e.road.mayAsk(e.vain) {
 		return target{}, false
 	}
 	r, id := e.router, e.road.id
@@ -161,9 +165,14 @@ func (e *errand) mayGo(node string) bool {
 	return node != "" && node != e.router.config.Node && !slices.Contains(e.asked, node)
 }
 
-// pause waits for news, or a while; false when the caller's time is over.
+// pause waits for news or for a short time. It returns false when the caller's context has ended. A caller that was not
+// allowed to ask draws no conclusion: the caller that probes on behalf of all may have found the owner meanwhile.
 func (e *errand) pause() bool {
-	e.road.lose(e.count)
+	if len(e.asked) > 0 {
+		e.vain = true
+		e.road.lose(e.count, e.said)
+		e.said = e.road.said.Load()
+	}
 	e.pauses = min(e.pauses+pauseStep, pauseMost)
 	timer := time.NewTimer(e.pauses)
 	defer timer.Stop()
@@ -177,8 +186,8 @@ func (e *errand) pause() bool {
 	return true
 }
 
-// try makes one attempt. If all requests bear it, the attempt is given up when another node turns out to be the owner:
-// moved. There are no results if that happened before it began.
+// try makes one attempt. If all requests are repeatable, the attempt is canceled when another node turns out to be the
+// owner; moved reports that. There are no results if this happened before the attempt began.
 func (e *errand) try(t target) (results []shard.Result, moved bool) {
 	if t.owner != nil && !e.sessions {
 		return e.submit(e.ctx, t), false // a shard with one replica: the owner is here or nowhere
@@ -209,7 +218,8 @@ func (e *errand) submit(ctx context.Context, t target) []shard.Result {
 	return e.router.config.Forward.Submit(ctx, t.node, 0, e.road.id, e.batch)
 }
 
-// settle keeps the results that are final and makes a new batch of the requests that go on; true when there are none.
+// settle keeps the results that are final and packs the other requests into a new batch. It returns true when none are
+// left.
 func (e *errand) settle(t target, results []shard.Result, moved bool) (done bool) {
 	var again []int
 	for i := range results {
@@ -218,7 +228,7 @@ func (e *errand) settle(t target, results []shard.Result, moved bool) (done bool
 		}
 	}
 	if len(again) < len(results) {
-		e.road.found()
+		e.road.found(e.vain)
 	}
 	e.keep(results)
 	if len(again) == 0 {
@@ -229,42 +239,59 @@ func (e *errand) settle(t target, results []shard.Result, moved bool) (done bool
 	return false
 }
 
-// goesOn reports whether a request is to be asked again. If not, its result is final, and says of an earlier copy what
-// must be said.
+// goesOn reports whether a request is asked again. If not, its result is final, and goesOn corrects the result where an
+// earlier copy may have been counted.
 func goesOn(r *shard.Request, result *shard.Result, moved bool) bool {
 	err := result.Err
 	switch {
 	case err == nil && !result.Decision.Allowed && r.Retry && r.Number == 0 && r.Operation == nil:
-		// An id remembers no denial, as a session does: the earlier copy may yet be admitted.
+		// An id, unlike a session, remembers no denial: the earlier copy may still be admitted.
 		*result = shard.Result{Err: fate(r, errDeniedNow)}
 		return false
 	case err == nil:
+		answeredFirst(r, &result.Decision)
 		return false
 	case err.MaybeApplied():
 		return repeatable(r)
 	case err.Code == shard.SessionGone && r.Number != 0 && (!r.Retry || r.ID != ""):
-		// Nothing was counted before, or the record of the id says so: all copies are refused from now on.
+		// Either nothing was counted before, or the record of the id tells: all copies are refused from now on.
 		return true
 	case err.Code == shard.TooLate && r.Number != 0 && r.Retry:
-		// An earlier copy was answered "no" for good, and we did not hear it: no copy with this number counts any more.
+		// An earlier copy got a final "no" that we did not receive: no copy with this number can count any more.
 		return true
 	case r.Number != 0 && (err.Code == shard.HoldEnded || err.Code == shard.OverQuota):
-		// The shard has looked, and its session knows: no copy with this number was counted, and from now on none is.
+		// The shard has checked, and its session knows: no copy with this number was counted, and none will be.
+		return false
+	case err.Code == shard.Unavailable && err.RetryAfter >= LongWait:
+		result.Err = fate(r, err) // the owner knows that this will not change soon
 		return false
 	case err.Code == shard.NotOwner, err.Code == shard.Draining, err.Code == shard.Unavailable:
 		return true
 	case err.Code == shard.Overloaded && moved:
-		return true // because we gave the attempt up
+		return true // we canceled the attempt
 	}
 	result.Err = fate(r, err)
 	return false
 }
 
-// errDeniedNow says what a later copy was answered, where that is no answer to the request.
+// answeredFirst turns the answer to a later copy in a session into the first copy's answer, if the shard remembers it:
+// the caller asked once, and gave no id that could have been replayed. A replayed settlement stays marked as replayed,
+// because it may have been made before without any copy of ours.
+func answeredFirst(r *shard.Request, d *shard.Decision) {
+	if d.Replayed && d.Index != 0 && r.ID == "" && r.Op != shard.Settle && r.Operation == nil {
+		d.Replayed = false
+	}
+}
+
+// LongWait is the retry delay from which an Unavailable is final. An owner uses it when it cannot decide until someone
+// intervenes, and the request is not asked again.
+const LongWait = limit.Span(1e6)
+
+// errDeniedNow says that a later copy was denied, which does not settle the request.
 var errDeniedNow = &shard.Error{Message: "it was denied"}
 
-// fate is the error of a request with which its errand ends: an error of a later copy says nothing about an earlier one
-// that may have been counted.
+// fate returns the final error of a request. An error of a later copy says nothing about an earlier copy, which may have
+// been counted.
 func fate(r *shard.Request, err *shard.Error) *shard.Error {
 	if !r.Retry || err.MaybeApplied() {
 		return err
@@ -273,8 +300,8 @@ func fate(r *shard.Request, err *shard.Error) *shard.Error {
 		"been counted; ask again with the same idempotency_id (when asked again without one: " + err.Message + ")"}
 }
 
-// learn takes note of a failure. A hint whose node is not the owner is dropped (SEMANTICS X15). A node that knows the
-// shard but not the session is asked again at once, the first time.
+// learn records a failure. A hint whose node is not the owner is dropped (X15). A node that knows the shard but not the
+// session is asked again at once, the first time.
 func (e *errand) learn(t target, again []int, results []shard.Result) {
 	failed := func(code shard.Code) bool {
 		return slices.ContainsFunc(again, func(i int) bool { return results[i].Err.Code == code })
@@ -294,7 +321,7 @@ func (e *errand) learn(t target, again []int, results []shard.Result) {
 	}
 }
 
-// keep puts results into their places. Those of requests that go on are replaced later.
+// keep stores results at their places. Results of requests that go on are replaced later.
 func (e *errand) keep(results []shard.Result) {
 	if e.results == nil {
 		e.results = results
@@ -312,7 +339,7 @@ func (e *errand) place(i int) int {
 	return e.places[i]
 }
 
-// pack makes the next batch. It is a new one: whoever was handed the last may still read it.
+// pack builds the next batch. It allocates a new slice, because the receiver of the last one may still read it.
 func (e *errand) pack(again []int, results []shard.Result) {
 	batch, places := make([]shard.Request, len(again)), make([]int, len(again))
 	var gone shard.Session
@@ -335,7 +362,7 @@ func (e *errand) pack(again []int, results []shard.Result) {
 	e.batch, e.places = batch, places
 }
 
-// giveUp ends the errand with err for what is not decided.
+// giveUp ends the errand with err for all undecided requests.
 func (e *errand) giveUp(err *shard.Error) []shard.Result {
 	if e.results == nil {
 		e.results = make([]shard.Result, len(e.batch))
@@ -346,7 +373,7 @@ func (e *errand) giveUp(err *shard.Error) []shard.Result {
 	return e.results
 }
 
-// tried tells whom the newest round asked, and what they said.
+// tried lists the nodes that the latest round asked, and their answers.
 func (e *errand) tried() string {
 	if len(e.notes) == 0 {
 		return "no node is known that could be"

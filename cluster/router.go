@@ -11,56 +11,59 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Owner decides requests of one shard: the actor in this process.
+// Owner decides requests of one shard: the shard's actor in this process.
 type Owner interface {
-	// Submit returns one result for each request, in their order.
+	// Submit returns one result for each request, in their order. It may be called concurrently.
 	Submit(ctx context.Context, requests []shard.Request) []shard.Result
 }
 
-// Forwarder has requests of one shard decided by another node. A Hop is one.
+// Forwarder sends requests for one shard to another node to be decided there. A Hop is one.
 type Forwarder interface {
 	Submit(ctx context.Context, node string, hops int, id shard.ID, requests []shard.Request) []shard.Result
 }
 
-// RouterConfig is what a Router knows of the rest. All functions are called on the way of every request, by any number
-// of goroutines: they must be quick and never block.
+// RouterConfig connects a Router to the rest of the node. All functions are called for every request, by any number of
+// goroutines: they must be quick and never block.
 type RouterConfig struct {
-	Node string // this one
-	// Shards is the number of data shards; 0 while the table is unknown: requests wait for it.
+	Node string // id of this node
+	// Shards returns the number of data shards; 0 while the table is unknown, and requests wait for it.
 	Shards func() uint32
-	// Places are the nodes of the group's voters as the table says, this one perhaps among them. The list is not
+	// Places returns the nodes of the group's voters according to the table, which may include this node. The list is not
 	// changed afterwards.
 	Places func(id shard.ID) []string
-	// Local is this node's actor of the shard, nil if it has none, and whether it has an epoch open.
+	// Local returns this node's actor of the shard, nil if it has none, and whether it has an epoch open.
 	Local func(id shard.ID) (owner Owner, open bool)
-	// Leader is the node of the Raft leader as our own replica knows it; "" unknown, or no replica.
+	// Leader returns the node of the Raft leader as our own replica knows it; "" if unknown, or if there is no replica
+	// here.
 	Leader func(id shard.ID) string
-	// Forward reaches other nodes. It may be nil if Leader, Hints and Places never name another.
+	// Forward reaches other nodes. It may be nil if Leader, Hints and Places never name another node.
 	Forward Forwarder
 	Hints   *Hints
-	// Sessions says whether requests to this shard travel in sessions: its group has more than one replica.
+	// Sessions reports whether requests to the shard travel in sessions, that is, whether its group has more than one
+	// replica.
 	Sessions func(id shard.ID) bool
-	// Policies are those in force as far as this node knows; nil while none are known. They say which denials may be
-	// repeated here. nil: none is.
+	// Policies returns the policies in force as far as this node knows, nil while none are known. They determine which
+	// denials may be repeated here. If the field is nil, no denials are repeated.
 	Policies func() *policy.Revision
 }
 
-// Router finds the owner of every request, and coordinates those whose entries live on several shards. All its methods
-// may be called by any number of goroutines. It has none of its own but for what an operation on several shards leaves to
-// be done when its caller has the answer: Close waits for that.
+// Router finds the owner of every request, and coordinates requests whose entries live on several shards. All methods may
+// be called by any number of goroutines. A Router has no goroutines of its own, except for work that operations on
+// several shards leave to be done after the caller has the answer; Close waits for that work.
 type Router struct {
 	config RouterConfig
 	behind behind
-	table  bell // the number of shards may be known now
+	wary   wary
+	table  bell // rings when the number of shards may be known
 	system *road
-	// denials stands in all doors: Submit, Decide and Forwarded.
+	// denials is used by all entry points: Submit, Decide and Forwarded.
 	denials *denials
 
-	mu    sync.Mutex              // of those who make roads
+	mu    sync.Mutex              // held while roads are added
 	roads atomic.Pointer[[]*road] // of the data shards
 }
 
-// NewRouter makes a Router. It listens to config.Hints from then on.
+// NewRouter creates a Router, which listens to config.Hints from then on.
 func NewRouter(config RouterConfig) *Router {
 	r := &Router{config: config, system: &road{id: shard.System}, denials: newDenials(config.Policies)}
 	r.roads.Store(new([]*road))
@@ -72,7 +75,7 @@ func NewRouter(config RouterConfig) *Router {
 	return r
 }
 
-// roadTo returns the way to a shard; nil if nothing was ever sent there.
+// roadTo returns the road to a shard, or nil if it was not built yet.
 func (r *Router) roadTo(id shard.ID) *road {
 	roads := *r.roads.Load()
 	switch {
@@ -84,7 +87,7 @@ func (r *Router) roadTo(id shard.ID) *road {
 	return nil
 }
 
-// build makes the ways to all data shards.
+// build creates the roads to all data shards.
 func (r *Router) build(shards uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,7 +98,8 @@ func (r *Router) build(shards uint32) {
 	r.roads.Store(&roads)
 }
 
-// Wake says that something changed that requests may wait for: leadership, an epoch, the table. It never blocks.
+// Wake tells the Router that leadership, an epoch or the table changed, so that waiting requests look again. It never
+// blocks.
 func (r *Router) Wake() {
 	r.table.ring()
 	r.changed(r.system)
@@ -108,10 +112,10 @@ func (r *Router) changed(road *road) {
 	road.changed(r.evidence(road.id), r.config.Places(road.id), r.config.Node)
 }
 
-// Submit has requests of one shard decided by its owner, wherever that is, and returns one result for each, in their
-// order. Failures that certainly changed nothing and pass are retried until ctx ends; so are unknown outcomes of
-// requests that have an id or travel in a session. The caller must not change the requests, nor their entries, until
-// Submit returns, and their Entries and Body not even then if the outcome of one is unknown.
+// Submit has requests for one shard decided by its owner, wherever that is, and returns one result for each, in their
+// order. Transient failures that certainly changed nothing are retried until ctx ends; so are unknown outcomes of
+// requests that have an id or travel in a session. The caller must not change the requests or their entries until Submit
+// returns. If the outcome of one is unknown, the caller must not change their Entries and Body afterwards either.
 func (r *Router) Submit(ctx context.Context, id shard.ID, requests []shard.Request) []shard.Result {
 	if len(requests) == 0 {
 		return nil
@@ -131,7 +135,7 @@ func (r *Router) Submit(ctx context.Context, id shard.ID, requests []shard.Reque
 	})
 }
 
-// Place is the shard on which a key lives. It waits until the number of shards is known, or ctx ends.
+// Place returns the shard on which a key lives. It waits until the number of shards is known, or ctx ends.
 func (r *Router) Place(ctx context.Context, namespace, key string) (shard.ID, *shard.Error) {
 	shards, err := r.shards(ctx)
 	if err != nil {
@@ -144,7 +148,7 @@ func noSuchShard(id shard.ID, shards uint32) *shard.Error {
 	return shard.Invalidf("", "there is no shard %s: the cluster has %d", id, shards)
 }
 
-// shards waits until the number of shards is known, and the ways to them are built.
+// shards waits until the number of shards is known, and builds the roads to them.
 func (r *Router) shards(ctx context.Context) (uint32, *shard.Error) {
 	for {
 		count := r.table.count()
@@ -166,9 +170,9 @@ func (r *Router) shards(ctx context.Context) (uint32, *shard.Error) {
 var errNoTable = &shard.Error{Code: shard.Unavailable, RetryAfter: 500e3,
 	Message: "this node does not know the cluster's table yet; nothing was counted, ask again"}
 
-// Decide is Submit for requests of any data shards: each goes to the shard of its keys. Requests of one shard travel
-// together; requests of different shards are decided at the same time, independently of each other. One whose entries
-// live on several shards is decided all or nothing too, in more commits (operation).
+// Decide is like Submit, but takes requests for any data shards: each goes to the shard of its keys. Requests for one
+// shard travel together; requests for different shards are decided concurrently and independently. A request whose
+// entries live on several shards is decided all or nothing too, in more commits (operation).
 func (r *Router) Decide(ctx context.Context, requests []shard.Request) []shard.Result {
 	return r.denials.around(requests, func(rest []shard.Request) []shard.Result { return r.decide(ctx, rest) })
 }
@@ -201,16 +205,17 @@ func (r *Router) decide(ctx context.Context, requests []shard.Request) []shard.R
 	return results
 }
 
-// Repeat answers a check with a denial that this node may repeat without asking again, for whoever would else gather it
-// with others and wait for them. False: it is to be decided. It never blocks.
+// Repeat answers a check with a denial that this node may repeat without asking the owner. It is for a caller that would
+// otherwise batch the check with others and wait for them. It returns false if the check must be decided. It never
+// blocks.
 func (r *Router) Repeat(request *shard.Request, into *shard.Decision) bool {
 	return r.denials.answer(request, into)
 }
 
-// DenialsKept is how many denials this node would repeat now.
+// DenialsKept returns how many denials this node would repeat now.
 func (r *Router) DenialsKept() int { return r.denials.size() }
 
-// together reports whether all requests live on one shard, and on which.
+// together reports whether all requests live on one shard, and returns that shard.
 func together(requests []shard.Request, shards uint32) (id shard.ID, one bool) {
 	for i := range requests {
 		at, single := shardOf(&requests[i], shards)
@@ -222,10 +227,11 @@ func together(requests []shard.Request, shards uint32) (id shard.ID, one bool) {
 	return id, len(requests) > 0
 }
 
-// split sorts the places of requests by shard, and those apart that no single shard can decide.
+// split sorts the indexes of requests by shard. The indexes of requests that no single shard can decide are returned in
+// across.
 func split(requests []shard.Request, shards uint32) (places [][]int, across []int) {
 	places = make([][]int, shards)
-	fair := len(requests)/int(shards) + len(requests)/8 + 1 // and some more: keys are spread evenly, but not quite
+	fair := len(requests)/int(shards) + len(requests)/8 + 1 // with slack: keys are spread almost evenly
 	for i := range requests {
 		if id, one := shardOf(&requests[i], shards); one {
 			if places[id] == nil {
@@ -239,7 +245,7 @@ func split(requests []shard.Request, shards uint32) (places [][]int, across []in
 	return places, across
 }
 
-// decideAllAcross carries out the requests at the given places, a bounded number of them at the same time.
+// decideAllAcross carries out the requests at the given indexes, at most maxAcross of them at the same time.
 func (r *Router) decideAllAcross(ctx context.Context, requests []shard.Request, across []int, shards uint32, results []shard.Result) {
 	var group sync.WaitGroup
 	turns := make(chan struct{}, maxAcross)
@@ -253,7 +259,7 @@ func (r *Router) decideAllAcross(ctx context.Context, requests []shard.Request, 
 	group.Wait()
 }
 
-// atPlaces has the requests at the given places decided together and writes the answers to the same places.
+// atPlaces has the requests at the given indexes decided together and writes the answers to the same indexes.
 func atPlaces(requests []shard.Request, places []int, results []shard.Result, decide func([]shard.Request) []shard.Result) {
 	mine := make([]shard.Request, len(places))
 	for i, place := range places {
@@ -264,7 +270,7 @@ func atPlaces(requests []shard.Request, places []int, results []shard.Result, de
 	}
 }
 
-// shardOf places a request; false when its entries live on several shards.
+// shardOf returns the shard of a request, or false if its entries live on several shards.
 func shardOf(request *shard.Request, shards uint32) (id shard.ID, one bool) {
 	if target := settlesOperation(request); target != nil {
 		return 0, false
@@ -278,7 +284,7 @@ func shardOf(request *shard.Request, shards uint32) (id shard.ID, one bool) {
 	return id, true
 }
 
-// shardsOf places each entry of a request.
+// shardsOf returns the shard of each entry of a request.
 func shardsOf(request *shard.Request, shards uint32) []shard.ID {
 	at := make([]shard.ID, len(request.Entries))
 	for i := range at {
@@ -287,7 +293,7 @@ func shardsOf(request *shard.Request, shards uint32) []shard.ID {
 	return at
 }
 
-// settlesOperation returns what a request settles if that was an operation on several shards, else nil.
+// settlesOperation returns the target of a settlement if that is an operation on several shards, else nil.
 func settlesOperation(request *shard.Request) *shard.Target {
 	if s := request.Settlement; s != nil && s.Target.Operation != "" {
 		return &s.Target

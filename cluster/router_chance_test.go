@@ -12,10 +12,10 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// tally is what callers heard about one key.
+// tally counts the answers that callers got for one key.
 type tally struct{ allowed, denied, definite, unknown int }
 
-// trouble makes a town unreliable. All chance is drawn from one seed, but goroutines draw in any order.
+// trouble makes a town unreliable. All random choices come from one seed, but goroutines draw in any order.
 type trouble struct {
 	*town
 	mu  sync.Mutex
@@ -28,8 +28,7 @@ func (d *trouble) draw(n int) int {
 	return d.rnd.IntN(n)
 }
 
-// before is what may happen to a request on its way: it is late, by more than its caller waits perhaps, refused, or
-// lost.
+// before may delay a request, perhaps beyond its caller's deadline, or refuse or lose it.
 func (d *trouble) before(string, *shard.Request) *shard.Error {
 	switch d.draw(20) {
 	case 0:
@@ -44,7 +43,7 @@ func (d *trouble) before(string, *shard.Request) *shard.Error {
 	return nil
 }
 
-// after is what may happen to an answer.
+// after may delay or lose an answer.
 func (d *trouble) after(string, *shard.Request) *shard.Error {
 	switch d.draw(20) {
 	case 0:
@@ -55,7 +54,7 @@ func (d *trouble) after(string, *shard.Request) *shard.Error {
 	return nil
 }
 
-// nemesis moves the owner, spreads right and wrong news of it, and has sessions forgotten.
+// nemesis moves the owner, spreads right and wrong news of it, and makes the shard forget sessions.
 func (d *trouble) nemesis(stop <-chan struct{}) {
 	for {
 		select {
@@ -113,7 +112,8 @@ func (d *trouble) caller(i int, heard *[4]tally) {
 	}
 }
 
-// Whatever fails: what callers were told was counted is, what they were told was not is not, and nothing counts twice.
+// Whatever fails: requests reported as counted were counted, requests reported as not counted were not, and none counts
+// twice.
 func TestWhateverFailsTheCallersHearTheTruth(t *testing.T) {
 	first := rand.Uint64()
 	worlds := 60
@@ -138,7 +138,7 @@ func TestWhateverFailsTheCallersHearTheTruth(t *testing.T) {
 			callers.Wait()
 			close(stop)
 			nemesis.Wait()
-			d.allow(1 << 30) // what was denied must not be admitted even now
+			d.allow(1 << 30) // a denied request must not be admitted even now
 			d.late.Wait()
 			for key, h := range heard {
 				n := d.counted(fmt.Sprint("k", key))

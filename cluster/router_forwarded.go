@@ -7,10 +7,10 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Forwarded is this node's HopHandler: it has requests decided that another node believed to belong here. If the owner
-// is elsewhere by what this node knows, they make one more hop; else they are NotOwner. It never retries: the node
-// where they came in does, and has the deadline. A request that does not belong to the shard fails alone: it may be one
-// of another caller.
+// Forwarded is this node's HopHandler: it decides requests that another node believed to belong here. If this node knows
+// that the owner is elsewhere, the requests make one more hop; otherwise they are NotOwner. Forwarded never retries: the
+// node that received them from the client does, and has the deadline. A request that does not belong to the shard fails
+// alone, because the others may be from other callers.
 func (r *Router) Forwarded(ctx context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result {
 	shards := r.config.Shards()
 	switch {
@@ -27,7 +27,7 @@ func (r *Router) Forwarded(ctx context.Context, hops int, id shard.ID, requests 
 	return r.pass(ctx, hops, id, requests)
 }
 
-// passPlaced refuses the requests that do not belong to the shard and passes the others.
+// passPlaced refuses the requests that do not belong to the shard and passes on the others.
 func (r *Router) passPlaced(ctx context.Context, hops int, id shard.ID, requests []shard.Request, shards uint32) []shard.Result {
 	results := make([]shard.Result, len(requests))
 	var places []int // of the others
@@ -42,7 +42,7 @@ func (r *Router) passPlaced(ctx context.Context, hops int, id shard.ID, requests
 	return results
 }
 
-// pass has requests decided here, or makes one more hop, but for denials that may be repeated.
+// pass has requests decided here or makes one more hop, except for denials that may be repeated.
 func (r *Router) pass(ctx context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result {
 	return r.denials.around(requests, func(rest []shard.Request) []shard.Result { return r.forward(ctx, hops, id, rest) })
 }
@@ -67,9 +67,9 @@ func (r *Router) forward(ctx context.Context, hops int, id shard.ID, requests []
 	return results
 }
 
-// misplaced refuses a request that does not belong to the shard: whoever sent it counts keys in another way. (SEMANTICS
-// X1.) One of an operation on several shards belongs to its home, or to the leg that it is about; the entries that it
-// brings along live there, but for those of a settlement, which home is told as a whole.
+// misplaced returns an error for a request that does not belong to the shard: the node that sent it maps keys to shards
+// differently. (X1.) A request of an operation on several shards belongs to its home, or to the leg that it is about. Its
+// entries must live there too, except for those of a settlement, which home receives as a whole.
 func misplaced(id shard.ID, request *shard.Request, shards uint32) *shard.Error {
 	if request.Op.OfOperation() != (request.Operation != nil) && request.Op != shard.Settle {
 		return shard.Invalidf("operation", "is missing, or not what the request is about")
@@ -92,7 +92,7 @@ func misplaced(id shard.ID, request *shard.Request, shards uint32) *shard.Error 
 	return nil
 }
 
-// belongs reports whether a message of an operation is one to this shard.
+// belongs reports whether a message of an operation is addressed to this shard.
 func belongs(op shard.Op, o *shard.Operation, id shard.ID) bool {
 	switch op {
 	case shard.Charge:

@@ -42,7 +42,7 @@ func TestTheOwnerIsSoughtWhereItMostLikelyIs(t *testing.T) {
 		w.move("n5")
 		wantAllowed(t, "by the table", []shard.Result{n1.ask(t, "k")})
 		w.whom()
-		w.leads("n1", "n3") // wrong, and so is the hint
+		w.leads("n1", "n3") // wrong, like the hint
 		n1.hints.Merge(Hint{0, 100, "n4"})
 		n1.roadTo(0).turn.Store(0)
 		wantAllowed(t, "with wrong evidence", []shard.Result{n1.ask(t, "k")})
@@ -68,7 +68,7 @@ func TestWhenTheOwnerMovesItsCallersFollow(t *testing.T) {
 		release := make(chan struct{})
 		w.before = func(node string, _ *shard.Request) *shard.Error {
 			if node == "n1" {
-				<-release // it is paused; what it does in the end comes too late
+				<-release // it is paused, and acts too late
 			}
 			return nil
 		}
@@ -93,7 +93,7 @@ func TestWhenTheOwnerMovesItsCallersFollow(t *testing.T) {
 	})
 }
 
-// The old owner comes back with what it had, when the new one has decided the copies.
+// The old owner returns with the requests that it had, when the new one has decided the copies.
 func TestACopyThatComesLateCountsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown(t, 2)
@@ -114,7 +114,7 @@ func TestACopyThatComesLateCountsNothing(t *testing.T) {
 			callers.Go(func() { results[i] = w.nodes["n1"].ask(t, "k") })
 		}
 		synctest.Wait()
-		w.move("n1") // they follow; one of three is admitted
+		w.move("n1") // the callers follow; one of three is admitted
 		callers.Wait()
 		close(release)
 		w.move("n2")
@@ -149,7 +149,11 @@ func TestAnUnknownOutcomeIsAskedAgainAndCountsOnce(t *testing.T) {
 			if w.before = broken; applied {
 				w.before, w.after = w.after, broken
 			}
-			wantAllowed(t, name, []shard.Result{w.nodes["n1"].ask(t, "k")})
+			answer := w.nodes["n1"].ask(t, "k")
+			wantAllowed(t, name, []shard.Result{answer})
+			if d := answer.Decision; d.Replayed || d.Index == 0 {
+				t.Errorf("%s: the caller, who asked once, heard %+v", name, d)
+			}
 			wantCounted(t, w, "k", 1)
 			last := w.applied[len(w.applied)-1]
 			if !last.Retry || last.Number != 1 {
@@ -184,7 +188,7 @@ func TestWithoutSessionAndIDAnUnknownOutcomeIsFinal(t *testing.T) {
 		fails = 1
 		wantAllowed(t, "a read", alone.Decide(t.Context(), []shard.Request{get}))
 
-		// Of several at once only those go on that may.
+		// Of several requests in one call, only those that may be repeated go on.
 		fails = 3
 		results := alone.Decide(t.Context(), []shard.Request{with, check("k"), get})
 		wantAllowed(t, "an id among others", results[:1])
@@ -214,7 +218,7 @@ func TestWithoutAnOwnerTheCallerHearsSoAtItsDeadline(t *testing.T) {
 	})
 }
 
-// SEMANTICS R20: those who wait for an owner are no load on the nodes that are left.
+// R20: callers that wait for an owner put no load on the remaining nodes.
 func TestManyWhoWaitForAnOwnerAskOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown(t, 3)
@@ -232,11 +236,31 @@ func TestManyWhoWaitForAnOwnerAskOneAtATime(t *testing.T) {
 		if n := len(strings.Fields(w.whom())); n < 8 || n > 2*int(time.Second/probeEvery)+2 {
 			t.Errorf("1000 callers asked %d times in a second", n)
 		}
-		w.move("n3") // nobody is told
+		w.move("n3") // no node is told
 		callers.Wait()
-		// The longest pause, and a turn to ask for the one who finds it and for the last who hears of it.
+		// The longest pause, plus one turn to ask for the caller that finds the owner and one for the last caller that
+		// hears of it.
 		if took := time.Since(begin); took > time.Second+pauseMost+2*probeEvery {
 			t.Errorf("they found the owner after %v, it was there after 1 s", took)
+		}
+	})
+}
+
+// One caller may not ask, because another one does. That one finds the owner, and only then the first goes to wait. All
+// may ask when they come again.
+func TestWhoAskedNobodyDoesNotSayThatThereIsNoOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newTown(t, 3).nodes["n1"].Router
+		w := &road{probed: time.Now()}
+		w.lost.Store(true)
+		e := &errand{router: r, road: w, ctx: t.Context()}
+		if target, ok := e.next(); ok {
+			t.Fatalf("two ask at a time: %v", target)
+		}
+		w.found(false)
+		e.pause()
+		if w.lost.Load() {
+			t.Error("the owner that was found is lost again")
 		}
 	})
 }
@@ -252,7 +276,7 @@ func TestNewsWakeThoseWhoWait(t *testing.T) {
 			begin := time.Now()
 			var caller sync.WaitGroup
 			caller.Go(func() { wantAllowed(t, name, []shard.Result{w.nodes["n1"].ask(t, "k")}) })
-			time.Sleep(1001 * time.Millisecond) // not when it would look anyway
+			time.Sleep(1001 * time.Millisecond) // not at the time of its regular look
 			synctest.Wait()
 			news(w)
 			caller.Wait()
@@ -283,7 +307,7 @@ func TestABetterOwnerEndsAnAttemptThatHangs(t *testing.T) {
 			begin := time.Now()
 			var callers sync.WaitGroup
 			callers.Go(func() { wantAllowed(t, name, []shard.Result{w.nodes["n1"].ask(t, "k")}) })
-			callers.Go(func() { // who may not be asked twice waits for its answer
+			callers.Go(func() { // a request that must not be repeated waits for its answer
 				config := w.nodes["n1"].config
 				config.Sessions = func(shard.ID) bool { return false }
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -333,23 +357,27 @@ func TestFinalFailuresAreNotAskedAgainAndTheOthersAre(t *testing.T) {
 		w := newTown(t, 2)
 		w.move("n2", "n1")
 		first := map[string]shard.Code{"over": shard.Overloaded, "invalid": shard.Invalid, "drain": shard.Draining,
-			"away": shard.Unavailable}
+			"away": shard.Unavailable, "stopped": shard.Unavailable}
 		w.before = func(_ string, r *shard.Request) *shard.Error {
 			if r.Op == shard.Check {
 				if code := first[r.Entries[0].Key]; code != 0 {
 					delete(first, r.Entries[0].Key)
+					if r.Entries[0].Key == "stopped" {
+						return &shard.Error{Code: code, RetryAfter: LongWait}
+					}
 					return failure(code)
 				}
 			}
 			return nil
 		}
 		results := w.nodes["n1"].Decide(t.Context(), []shard.Request{check("ok"), check("over"), check("drain"),
-			check("invalid"), check("away"), check("ok")})
+			check("invalid"), check("away"), check("ok"), check("stopped")})
 		wantAllowed(t, "allowed", results[:1])
 		wantCode(t, "overloaded", results[1:2], shard.Overloaded)
 		wantAllowed(t, "draining", results[2:3])
 		wantCode(t, "invalid", results[3:4], shard.Invalid)
-		wantAllowed(t, "unavailable", results[4:])
+		wantAllowed(t, "unavailable", results[4:6])
+		wantCode(t, "stopped", results[6:], shard.Unavailable)
 		wantCounted(t, w, "ok", 2)
 		wantCounted(t, w, "away", 1)
 	})
@@ -377,7 +405,7 @@ func TestAfterAnUnknownOutcomeOnlyADecisionIsCertain(t *testing.T) {
 	}
 }
 
-// A session knows of all copies: what it is told of a hold that has ended is true of those that came before, too.
+// A session knows all copies: if it reports that a hold has ended, that holds for the earlier copies too.
 func TestInASessionAnEndedHoldIsCertain(t *testing.T) {
 	for _, then := range []shard.Code{shard.HoldEnded, shard.OverQuota} {
 		synctest.Test(t, func(t *testing.T) {
@@ -399,8 +427,8 @@ func TestInASessionAnEndedHoldIsCertain(t *testing.T) {
 	}
 }
 
-// A denial is not remembered by an id: a copy that comes later may be admitted. Only a session closes its number. So
-// without one, "no" is not said of a request of which a copy may be under way; "yes" is.
+// An id does not remember a denial: a later copy may be admitted. Only a session closes its number. So without a session,
+// "no" is not reported for a request that may have a copy in flight, but "yes" is.
 func TestWithoutASessionADenialSaysNothingOfAnEarlierCopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown(t, 3)

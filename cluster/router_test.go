@@ -8,7 +8,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// recorder is an owner that answers with what it was asked, so that a result in a wrong place shows.
+// recorder is an owner that answers with the requests' keys, so that a misplaced result shows.
 type recorder struct {
 	id    shard.ID
 	calls [][]shard.Request
@@ -24,7 +24,7 @@ func (o *recorder) Submit(_ context.Context, requests []shard.Request) []shard.R
 	return results
 }
 
-// newRecorders is a node alone.
+// newRecorders returns a router whose node owns n shards, with a recorder for each.
 func newRecorders(n int) (*Router, []*recorder) {
 	recorders := make([]*recorder, n)
 	owners := make([]Owner, n)

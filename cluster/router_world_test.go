@@ -10,8 +10,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// model is the truth about one shard as its log would keep it, whoever owns it: a counter for each key, and sessions and
-// ids in the simplest way that does what shard.Session says.
+// model is the true state of one shard as its log would keep it, whichever node owns it: a counter for each key, and a
+// minimal implementation of sessions (shard.Session) and ids.
 type model struct {
 	mu       sync.Mutex
 	limit    int
@@ -54,10 +54,11 @@ func (m *model) apply(r *shard.Request) shard.Result {
 	if s.denied[r.Number] {
 		return shard.Result{Err: &shard.Error{Code: shard.TooLate, Message: "a copy was denied for good"}}
 	}
-	allowed := s.counted[r.Number] || m.ids[r.Namespace+r.ID] || m.count(r)
+	replayed := s.counted[r.Number]
+	allowed := replayed || m.ids[r.Namespace+r.ID] || m.count(r)
 	s.counted[r.Number] = allowed
 	s.denied[r.Number] = !allowed && r.Retry
-	return shard.Result{Decision: shard.Decision{Allowed: allowed}}
+	return shard.Result{Decision: shard.Decision{Allowed: allowed, Replayed: replayed, Index: 1}}
 }
 
 func (m *model) count(r *shard.Request) bool {
@@ -92,21 +93,21 @@ func (m *model) forget() {
 	clear(m.sessions)
 }
 
-// town is nodes n1, n2, ... with replicas of one shard: each has a Router and reaches the others. What happens to a
-// request at the node that is to decide it may be interfered with.
+// town is nodes n1, n2, ... with replicas of one shard: each has a Router and reaches the others. Tests may interfere
+// with a request at the node that is to decide it.
 type town struct {
 	*model
 	nodes map[string]*townNode
-	late  sync.WaitGroup // whatever runs on behalf of a caller, who may have given up
+	late  sync.WaitGroup // work on behalf of callers, which may have given up
 
 	mu    sync.Mutex
 	owner string
 	epoch uint64
-	// before is called where a request is to be decided, owner or not, and after when the owner has applied it. They may
-	// block, and replace the answer by an error.
+	// before is called at the node that is to decide a request, owner or not, and after when the owner has applied it.
+	// They may block, and replace the answer by an error.
 	before, after func(node string, r *shard.Request) *shard.Error
-	asked         []string // the nodes that were asked, in their order
-	hops          int      // the most that were seen
+	asked         []string // the asked nodes, in order
+	hops          int      // maximum seen
 	plain         bool     // requests travel without sessions
 }
 
@@ -115,7 +116,7 @@ type townNode struct {
 	town   *town
 	name   string
 	hints  *Hints
-	leader string // what its replica believes
+	leader string // the leader that its replica believes in
 }
 
 func newTown(t *testing.T, nodes int) *town {
@@ -149,7 +150,7 @@ func (w *town) owns(node string) bool {
 	return w.owner == node
 }
 
-// move makes a node the owner. It knows so itself, and tells the others that are named.
+// move makes a node the owner. The node itself knows, and told lists the other nodes that are informed.
 func (w *town) move(node string, told ...string) {
 	w.mu.Lock()
 	w.owner = node
@@ -174,7 +175,7 @@ func (w *town) leads(at, leader string) {
 	w.nodes[at].Wake()
 }
 
-// whom returns the nodes that were asked since the last time.
+// whom returns the nodes that were asked since the last call.
 func (w *town) whom() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -183,7 +184,7 @@ func (w *town) whom() string {
 	return asked
 }
 
-// run does something for a caller who waits as long as ctx: then it goes on without him.
+// run executes do for a caller that waits until ctx ends; do continues even if the caller has given up.
 func (w *town) run(ctx context.Context, requests []shard.Request, do func() []shard.Result) []shard.Result {
 	done := make(chan []shard.Result, 1)
 	w.late.Go(func() { done <- do() })
@@ -199,7 +200,7 @@ func failure(code shard.Code) *shard.Error {
 	return &shard.Error{Code: code, Message: fmt.Sprintf("failure %d", code)}
 }
 
-// townActor is the node as Owner. It reads the requests themselves, and after its caller gave up, as an actor does.
+// townActor is the node as Owner. Like an actor, it reads the requests themselves, even after its caller gave up.
 type townActor struct{ *townNode }
 
 func (n townActor) Submit(ctx context.Context, requests []shard.Request) []shard.Result {
@@ -230,7 +231,7 @@ func (w *town) decide(node string, r *shard.Request) shard.Result {
 	return result
 }
 
-// townWire is what Hop is.
+// townWire stands for Hop.
 type townWire struct{ *town }
 
 func (w townWire) Submit(ctx context.Context, node string, hops int, id shard.ID, requests []shard.Request) []shard.Result {

@@ -6,22 +6,22 @@ import (
 	"log/slog"
 )
 
-// secretBytes is how long a Secret is.
+// secretBytes is the length of a Secret.
 const secretBytes = 32
 
-// Secret is what all nodes of a cluster know and nobody else: random bytes, drawn once. It goes to other nodes and to
-// their disks with the table that holds it (Table.Encode), and nowhere else: printed or logged it does not show.
+// Secret is random bytes, drawn once, that all nodes of a cluster know and nobody else does. It reaches other nodes and
+// their disks only with the table that holds it (Table.Encode). Printing or logging it does not reveal it.
 type Secret []byte
 
-// Key is the secret as a key; ok is false if there is none.
+// Key returns the secret as a key; ok is false if there is none.
 func (s Secret) Key() (key [secretBytes]byte, ok bool) {
 	return key, copy(key[:], s) == secretBytes
 }
 
 const hiddenSecret = "(secret)"
 
-// Format implements fmt.Formatter.
+// Format implements fmt.Formatter. It hides the secret.
 func (s Secret) Format(to fmt.State, _ rune) { io.WriteString(to, hiddenSecret) }
 
-// LogValue implements slog.LogValuer.
+// LogValue implements slog.LogValuer. It hides the secret.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(hiddenSecret) }

@@ -30,7 +30,7 @@ func TestASecretIsNeverPrinted(t *testing.T) {
 	}
 }
 
-// A cluster gets its secret once, and keeps it with its table.
+// A cluster gets its secret once, and keeps it in its table.
 func TestATableKeepsItsSecret(t *testing.T) {
 	without := NewTable("c", foundersIn("a", "b", "c"), 4, 3)
 	if _, ok := without.Secret.Key(); ok || strings.Contains(string(without.Encode()), "Secret") {

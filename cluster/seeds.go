@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// lookupTimeout bounds the wait for one name.
+// lookupTimeout bounds the lookup of one name.
 const lookupTimeout = 2 * time.Second
 
 // Resolver finds the addresses of a name; *net.Resolver is one.
@@ -19,7 +19,7 @@ type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// checkSeeds names the first seed that is not host:port.
+// checkSeeds returns an error for the first seed that is not host:port.
 func checkSeeds(seeds []string) error {
 	for i, seed := range seeds {
 		if _, _, err := splitSeed(seed); err != nil {
@@ -42,7 +42,7 @@ func splitSeed(seed string) (host string, port uint16, err error) {
 }
 
 // resolveSeeds returns every address behind seeds once, in their order: a name with several addresses is several seeds.
-// The error tells which seeds were not found; the addresses of the others are good.
+// The error names the seeds that were not found; the addresses of the others are valid.
 func resolveSeeds(ctx context.Context, resolver Resolver, seeds []string) ([]netip.AddrPort, error) {
 	var found []netip.AddrPort
 	var failed []error
@@ -65,8 +65,8 @@ func resolveSeeds(ctx context.Context, resolver Resolver, seeds []string) ([]net
 	return found, errors.Join(failed...)
 }
 
-// lookup returns the addresses of host, which may be an address itself. IPv4 comes first: it is what most nodes listen
-// on.
+// lookup returns the addresses of host, which may be an address itself. IPv4 comes first, because most nodes listen on
+// it.
 func lookup(ctx context.Context, resolver Resolver, host string) ([]netip.Addr, error) {
 	if address, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{address.Unmap()}, nil

@@ -11,23 +11,24 @@ import (
 )
 
 const (
-	// maxWindow bounds the numbers of a session above Acked: the shard remembers a bit for each.
+	// maxWindow bounds the numbers of a session above Acked: the shard remembers one bit for each.
 	maxWindow = 1 << 16
-	// rollWindow is when new requests get a new session: a stuck request must not hold up all others.
+	// rollWindow is the window at which new requests get a new session, because a stuck request must not block all
+	// others.
 	rollWindow = maxWindow / 2
-	// maxSessions bounds the sessions with one shard at once.
+	// maxSessions bounds the number of sessions with one shard at a time.
 	maxSessions = 4
 )
 
-// session numbers the requests of this node to one shard. All but finish is for its desk.
+// session numbers the requests of this node to one shard. Only finish may be called without the desk's mutex.
 type session struct {
 	name     shard.Session
-	last     uint64 // the newest number that was given
-	acked    uint64 // all numbers up to it are finished
+	last     uint64 // the highest number given out
+	acked    uint64 // all numbers up to this one are finished
 	finished [maxWindow / 64]atomic.Uint64
 }
 
-// finish marks numbers whose caller has an answer or has given up. It waits for nobody.
+// finish marks numbers whose caller has an answer or has given up. It takes no lock.
 func (s *session) finish(first, count uint64) {
 	for end := first + count; first < end; {
 		row := min(end-first, 64-first%64) // in one word
@@ -36,7 +37,7 @@ func (s *session) finish(first, count uint64) {
 	}
 }
 
-// advance moves acked past the numbers that are finished, and returns how many are above it.
+// advance moves acked past finished numbers, and returns how many numbers are above it.
 func (s *session) advance() uint64 {
 	for s.acked < s.last {
 		n := s.acked + 1
@@ -51,7 +52,7 @@ func (s *session) advance() uint64 {
 	return s.last - s.acked
 }
 
-// ticket is a row of numbers of one session.
+// ticket is a run of consecutive numbers of one session.
 type ticket struct {
 	session             *session
 	first, count, acked uint64
@@ -59,25 +60,25 @@ type ticket struct {
 
 func (t *ticket) finish() { t.session.finish(t.first, t.count) }
 
-// desk gives out the numbers of one shard. It may be used by any number of goroutines.
+// desk gives out session numbers for one shard. Any number of goroutines may use it.
 type desk struct {
 	mu      sync.Mutex
-	current *session   // nil before the first, and when the shard has forgotten it
-	retired []*session // older ones of which something is under way
+	current *session   // nil before the first one, and when the shard has forgotten it
+	retired []*session // older ones with requests in flight
 	opening *opening   // a session that is being opened
 }
 
-// opening is shared by all who wait for the same session.
+// opening is shared by all callers that wait for the same session.
 type opening struct {
-	done chan struct{} // closed when the session is there, or will not come
-	err  *shard.Error  // why it will not come, if the next one who asks would hear the same
+	done chan struct{} // closed when the session is open, or has failed to open
+	err  *shard.Error  // why it failed, if another attempt would fail in the same way
 }
 
 var errWindow = &shard.Error{Code: shard.Overloaded, RetryAfter: 100e3,
 	Message: "too many requests of this node to the shard are under way; ask again"}
 
-// take gives count numbers, or returns the opening to wait for; the one whom it says to be the opener ends it with
-// opened. It refuses with Overloaded when requests that do not end hold as many sessions as there may be.
+// take gives out count numbers, or returns the opening to wait for. If opener is true, the caller must end the opening
+// with opened. take returns Overloaded when unfinished requests hold the maximum number of sessions.
 func (d *desk) take(count uint64) (t ticket, wait *opening, opener bool, err *shard.Error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -101,13 +102,14 @@ func (d *desk) take(count uint64) (t ticket, wait *opening, opener bool, err *sh
 	return ticket{}, d.opening, opener, nil
 }
 
-// mayRoll reports whether there may be one session more; those that have ended are forgotten first.
+// mayRoll reports whether another session is allowed. It first forgets retired sessions that have ended.
 func (d *desk) mayRoll() bool {
 	d.retired = slices.DeleteFunc(d.retired, func(s *session) bool { return s.advance() == 0 })
 	return len(d.retired)+1 < maxSessions
 }
 
-// opened ends an opening: with a session, with an error for all who wait, or with neither, and then another tries.
+// opened ends an opening: with a session, with an error for all waiting callers, or with neither, and then another caller
+// tries.
 func (d *desk) opened(o *opening, name shard.Session, err *shard.Error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -121,7 +123,7 @@ func (d *desk) opened(o *opening, name shard.Session, err *shard.Error) {
 	close(o.done)
 }
 
-// gone takes out a session that the shard does not know any more.
+// gone removes a session that the shard no longer knows.
 func (d *desk) gone(name shard.Session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -131,7 +133,7 @@ func (d *desk) gone(name shard.Session) {
 	d.retired = slices.DeleteFunc(d.retired, func(s *session) bool { return s.name == name })
 }
 
-// ticket takes count numbers, and opens a session if there is none or waits for whoever does.
+// ticket takes count numbers. If there is no session, it opens one or waits for the caller that does.
 func (r *Router) ticket(ctx context.Context, road *road, count uint64) (ticket, *shard.Error) {
 	for {
 		t, wait, opener, err := road.desk.take(count)
@@ -150,12 +152,12 @@ func (r *Router) ticket(ctx context.Context, road *road, count uint64) (ticket, 
 				return ticket{}, wait.err
 			}
 		case <-ctx.Done():
-			return ticket{}, road.unfound("nobody could open a session")
+			return ticket{}, road.unfound("no session could be opened")
 		}
 	}
 }
 
-// open opens a session. It may be asked for again and again: one too many does no harm.
+// open opens a session. The request may be repeated any number of times: an extra session does no harm.
 func (r *Router) open(ctx context.Context, road *road, o *opening) *shard.Error {
 	result := r.deliver(ctx, road, []shard.Request{{Op: shard.OpenSession}})[0]
 	err, name := result.Err, result.Decision.Session()
@@ -165,7 +167,7 @@ func (r *Router) open(ctx context.Context, road *road, o *opening) *shard.Error 
 	}
 	shared := err
 	if ctx.Err() != nil {
-		shared = nil // we had no more time; others may have
+		shared = nil // our deadline passed; other callers may have more time
 	}
 	road.desk.opened(o, name, shared)
 	return err

@@ -34,7 +34,7 @@ func TestNumbersAreConsecutiveAndAckedFollowsWhatIsFinished(t *testing.T) {
 		t.Errorf("acked is %d, want 101", got.acked)
 	}
 	c.finish()
-	for i := range uint64(3 * maxWindow) { // round and round
+	for i := range uint64(3 * maxWindow) { // wraps around the window
 		next := take(1)
 		if next.acked != 102 {
 			t.Fatalf("acked is %d after %d more", next.acked, i)
@@ -56,7 +56,7 @@ func TestAFinishedWindowIsUsedAgainAndAgain(t *testing.T) {
 			t.Fatalf("ticket %d is %+v, %v", i, got, err)
 		}
 		if held = append(held, got); len(held) == 100 {
-			for j := range held { // not in their order
+			for j := range held { // out of order
 				held[(j*37)%100].finish()
 			}
 			held = held[:0]
@@ -67,11 +67,11 @@ func TestAFinishedWindowIsUsedAgainAndAgain(t *testing.T) {
 	}
 }
 
-// A request that does not end must not hold up the others, nor take all of the shard's memory.
+// A stuck request must neither block the others nor take all of the shard's memory.
 func TestAStuckRequestMakesTheOthersRollOverAndNotForEver(t *testing.T) {
 	var d desk
 	opened := uint64(0)
-	// fill takes numbers, the first of which never ends, until the session is not the same any more.
+	// fill takes numbers, the first of which never ends, until the session changes.
 	fill := func() (n uint64, err *shard.Error) {
 		before := d.current
 		for ; d.current == before; n++ {
@@ -99,7 +99,7 @@ func TestAStuckRequestMakesTheOthersRollOverAndNotForEver(t *testing.T) {
 	if err == nil || err.Code != shard.Overloaded || n != maxWindow || opened != maxSessions {
 		t.Fatalf("the last of %d sessions held %d numbers, and then %v", opened, n, err)
 	}
-	d.retired[0].finish(1, 1) // one of the stuck ends: there is room for a session again
+	d.retired[0].finish(1, 1) // a stuck request ends: there is room for a session again
 	if _, err := fill(); err != nil || len(d.retired) != maxSessions-1 {
 		t.Errorf("after the first ended: %v, %d retired", err, len(d.retired))
 	}
@@ -248,7 +248,7 @@ func TestReadsTravelWithoutNumbers(t *testing.T) {
 		get.Op = shard.Get
 		wantAllowed(t, "a read", w.nodes["n1"].Decide(t.Context(), []shard.Request{get}))
 		wantAllowed(t, "among others", w.nodes["n1"].Decide(t.Context(), []shard.Request{check("k"), get, check("k")}))
-		for i, want := range []uint64{0, 0, 1, 0, 2} { // a read, the session, and three
+		for i, want := range []uint64{0, 0, 1, 0, 2} { // a read, the session, and three requests
 			if got := w.applied[i].Number; got != want {
 				t.Errorf("request %d has number %d, want %d", i, got, want)
 			}

@@ -12,13 +12,13 @@ import (
 func (t *Table) Encode() []byte {
 	b, err := json.Marshal(t)
 	if err != nil {
-		panic(fmt.Sprintf("cluster: a table that cannot be written: %v", err)) // it holds texts and numbers only
+		panic(fmt.Sprintf("cluster: a table that cannot be written: %v", err)) // it holds only texts and numbers
 	}
 	return b
 }
 
-// DecodeTable reads what Encode wrote, and refuses what no table can be. Fields that it does not know it passes over:
-// a newer version may have added them.
+// DecodeTable reads the output of Encode and refuses an impossible table. Unknown fields are ignored: a newer version may
+// have added them.
 func DecodeTable(b []byte) (*Table, error) {
 	var t Table
 	if err := json.Unmarshal(b, &t); err != nil {
@@ -30,7 +30,7 @@ func DecodeTable(b []byte) (*Table, error) {
 	return &t, nil
 }
 
-// check tells what is wrong with a table.
+// check returns the first problem of a table, or nil.
 func (t *Table) check() error {
 	switch {
 	case t.Cluster == "":
@@ -65,7 +65,7 @@ func (n *Node) check() error {
 	return nil
 }
 
-// checkGroups expects one group for each shard, in order, the system shard's last.
+// checkGroups requires one group for each shard, in order, the system shard's last.
 func (t *Table) checkGroups() error {
 	numbers := map[uint64]shard.ID{}
 	for i := range t.Groups {
@@ -86,7 +86,7 @@ func (t *Table) checkGroups() error {
 	return nil
 }
 
-// shardAt returns whose group stands at place i.
+// shardAt returns the shard whose group is at index i.
 func (t *Table) shardAt(i int) shard.ID {
 	if i == int(t.Shards) {
 		return shard.System
@@ -94,7 +94,7 @@ func (t *Table) shardAt(i int) shard.ID {
 	return shard.ID(i)
 }
 
-// checkGroup checks one group; numbers are those of all groups so far.
+// checkGroup checks one group. numbers holds the replica numbers of all groups so far.
 func (t *Table) checkGroup(g *Group, numbers map[uint64]shard.ID) error {
 	if g.Lead != "" && t.Node(g.Lead) == nil {
 		return fmt.Errorf("node %q should lead and is not listed", g.Lead)

@@ -9,10 +9,10 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Name is what the group's members call the replica: its Raft id and its address.
+// Name returns the replica's name in its group, node/shard/number: its Raft id and its address.
 func (r Replica) Name(id shard.ID) string { return fmt.Sprintf("%s/%d/%d", r.Node, id, r.Number) }
 
-// Node returns the node of that id; nil if it is not listed. What it points to is part of the table.
+// Node returns the node with that id; nil if it is not listed. The result points into the table.
 func (t *Table) Node(id string) *Node {
 	at, found := slices.BinarySearchFunc(t.Nodes, id, func(n Node, id string) int { return strings.Compare(n.ID, id) })
 	if !found {
@@ -21,7 +21,7 @@ func (t *Table) Node(id string) *Node {
 	return &t.Nodes[at]
 }
 
-// Group returns the group of a shard; nil if there is none. What it points to is part of the table.
+// Group returns the group of a shard; nil if there is none. The result points into the table.
 func (t *Table) Group(id shard.ID) *Group {
 	at, found := slices.BinarySearchFunc(t.Groups, id, func(g Group, id shard.ID) int { return cmp.Compare(g.Shard, id) })
 	if !found {
@@ -30,8 +30,8 @@ func (t *Table) Group(id shard.ID) *Group {
 	return &t.Groups[at]
 }
 
-// ReplicaOf returns the newest replica of a shard that a node has; nil if it has none. A node has two while one of
-// them, lost, waits to be taken out.
+// ReplicaOf returns a node's newest replica of a shard; nil if it has none. A node has two while a lost one waits to be
+// removed. The result points into the table.
 func (t *Table) ReplicaOf(id shard.ID, node string) *Replica {
 	var newest *Replica
 	if g := t.Group(id); g != nil {
@@ -44,7 +44,8 @@ func (t *Table) ReplicaOf(id shard.ID, node string) *Replica {
 	return newest
 }
 
-// Replica returns the replica of a shard with that node and number; nil if it is not listed.
+// Replica returns the replica of a shard with that node and number; nil if it is not listed. The result points into the
+// table.
 func (t *Table) Replica(id shard.ID, node string, number uint64) *Replica {
 	g := t.Group(id)
 	if g == nil {
@@ -56,7 +57,7 @@ func (t *Table) Replica(id shard.ID, node string, number uint64) *Replica {
 	return nil
 }
 
-// index finds a replica among the group's; -1 if it is not listed.
+// index returns the index of a replica in the group; -1 if it is not listed.
 func (g *Group) index(node string, number uint64) int {
 	return slices.IndexFunc(g.Replicas, func(r Replica) bool { return r.Node == node && r.Number == number })
 }
@@ -72,7 +73,7 @@ func (g *Group) Voters() []Replica {
 	return voters
 }
 
-// firstVoters names the first Raft configuration of the group.
+// firstVoters returns the names of the voters in the group's first Raft configuration.
 func (g *Group) firstVoters() []string {
 	names := make([]string, len(g.Founders))
 	for i, node := range g.Founders {
@@ -94,6 +95,7 @@ func (t *Table) Clone() *Table {
 	return &c
 }
 
+// String implements fmt.Stringer.
 func (s NodeState) String() string {
 	switch s {
 	case NodeActive:
@@ -108,6 +110,7 @@ func (s NodeState) String() string {
 	return fmt.Sprintf("state %d", uint8(s))
 }
 
+// String implements fmt.Stringer.
 func (r Role) String() string {
 	switch r {
 	case Learner:

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// foundersIn returns nodes n1, n2, ... in the zones given.
+// foundersIn returns nodes n1, n2, ... in the given zones.
 func foundersIn(zones ...string) []Node {
 	var nodes []Node
 	for i, zone := range zones {
@@ -192,7 +192,7 @@ func TestReplicasAreFound(t *testing.T) {
 	}
 }
 
-// TestRecordsOnlyGoForward: a record that comes late, or twice, changes nothing.
+// TestRecordsOnlyGoForward: a record that comes late or twice changes nothing.
 func TestRecordsOnlyGoForward(t *testing.T) {
 	table := NewTable("c", foundersIn("", "", ""), 1, 3)
 	if table = table.ApplyCreated(0, "n1", 1); !table.Replica(0, "n1", 1).Created || table.ApplyCreated(0, "n1", 1) != nil {

@@ -5,15 +5,15 @@ import (
 	"sync/atomic"
 )
 
-// bell wakes everybody who waits for it. Rings are counted, so that one between a look at the world and the wait is
-// not missed. The zero value is ready; it may be used by any number of goroutines.
+// bell wakes all goroutines that wait for it. Rings are counted, so that a ring between checking a condition and waiting
+// is not missed. The zero value is ready; any number of goroutines may use it.
 type bell struct {
 	rung    atomic.Uint64
 	mu      sync.Mutex
-	waiting chan struct{} // nil while nobody waits
+	waiting chan struct{} // nil while no goroutine waits
 }
 
-// count is how often the bell has rung.
+// count returns how often the bell has rung.
 func (b *bell) count() uint64 { return b.rung.Load() }
 
 func (b *bell) ring() {
@@ -26,7 +26,7 @@ func (b *bell) ring() {
 	}
 }
 
-// after returns a channel that is closed when the bell has rung more than count times.
+// after returns a channel that is closed as soon as the number of rings differs from count.
 func (b *bell) after(count uint64) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()

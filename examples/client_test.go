@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// client speaks Connect's JSON to one node, as any program with an HTTP library can.
+// client calls one node with Connect's JSON, as any program with an HTTP library can.
 type client struct {
 	t       *testing.T
 	address string
@@ -20,7 +20,7 @@ type client struct {
 // object is a JSON object of a request.
 type object map[string]any
 
-// What the answers say, as far as the tests look.
+// The parts of the answers that the tests read.
 type (
 	decision struct {
 		Allowed       bool      `json:"allowed"`
@@ -56,7 +56,7 @@ type (
 	}
 )
 
-// wait is a protobuf duration: seconds with an "s" behind them.
+// wait is a protobuf duration in JSON: seconds with the suffix "s".
 type wait time.Duration
 
 func (w *wait) UnmarshalJSON(text []byte) error {
@@ -88,13 +88,13 @@ func entry(policy, key string, more ...any) object {
 	return e
 }
 
-// check asks whether one key may spend 1, or what more says.
+// check asks whether one key may spend 1, or as the further fields say.
 func (c client) check(policy, key string, more ...any) decision {
 	c.t.Helper()
 	return c.decide("Check", object{"entries": []object{entry(policy, key, more...)}})
 }
 
-// count counts without asking whether it may.
+// count counts a request, whatever the limits say.
 func (c client) count(e object) decision {
 	c.t.Helper()
 	return c.decide("Check", object{"entries": []object{e}, "mode": "MODE_COUNT"})
@@ -106,7 +106,7 @@ func (c client) reserve(entries ...object) decision {
 	return c.decide("Reserve", object{"check": object{"entries": entries}, "ttl": "60s"})
 }
 
-// settle does one action with what the other field names: "holdId", id, "commit", object{}.
+// settle applies one action to a hold or decision, named by the field target: "holdId", id, "commit", object{}.
 func (c client) settle(target, id, action string, how object) decision {
 	c.t.Helper()
 	return c.decide("Settle", object{target: id, action: how})
@@ -140,7 +140,7 @@ func (c client) get(policy, key string, more ...any) ([]status, time.Time) {
 	return answer.Limits, answer.At
 }
 
-// adjust does one thing to what a key has used: "reset", object{}.
+// adjust applies one change to a key: "reset", object{}.
 func (c client) adjust(policy, key string, more ...any) []status {
 	c.t.Helper()
 	var answer struct{ Limits []status }
@@ -148,7 +148,7 @@ func (c client) adjust(policy, key string, more ...any) []status {
 	return answer.Limits
 }
 
-// must calls and fails the test on any answer but success.
+// must makes a call and fails the test on any answer but success.
 func (c client) must(method string, request object, answer any) {
 	c.t.Helper()
 	status, body := c.call(method, request)
@@ -160,7 +160,7 @@ func (c client) must(method string, request object, answer any) {
 	}
 }
 
-// refused calls and expects an error of that code.
+// refused makes a call and expects an error with this code.
 func (c client) refused(method string, request object, code string) {
 	c.t.Helper()
 	status, body := c.call(method, request)
@@ -179,7 +179,7 @@ func (c client) call(method string, request object) (status int, body []byte) {
 	return status, body
 }
 
-// post is the whole protocol. It may be called by any goroutine.
+// post sends one request: this is the whole protocol. It may be called concurrently.
 func post(address, method string, request object) (status int, body []byte, err error) {
 	text, err := json.Marshal(request)
 	if err != nil {
@@ -197,7 +197,7 @@ func post(address, method string, request object) (status int, body []byte, err 
 	return response.StatusCode, body, nil
 }
 
-// batch makes the same check n times in one call. It may be called by any goroutine.
+// batch makes the same check n times in one call. It may be called concurrently.
 func batch(address string, n int, e object) (decisions []decision, err error) {
 	checks := make([]object, n)
 	for i := range checks {

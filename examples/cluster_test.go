@@ -15,10 +15,10 @@ import (
 	"github.com/stint-io/stint/internal/lab"
 )
 
-// workDir holds the binary and the data of the nodes that tests share.
+// workDir holds the binary and the data of the shared nodes.
 var workDir string
 
-// shared are the clusters that tests share: their keys are their own, so they do not disturb each other.
+// shared are the clusters that tests share: each test uses its own keys, so they do not disturb each other.
 var shared []*lab.Cluster
 
 func TestMain(m *testing.M) {
@@ -52,11 +52,16 @@ var buildBinary = sync.OnceValues(func() (string, error) {
 
 // start starts nodes with the policies of some files and waits until they are ready.
 func start(nodes int, dir string, policiesFiles ...string) (*lab.Cluster, error) {
+	return startAs(lab.Options{Nodes: nodes, Dir: dir, Direct: true}, policiesFiles...)
+}
+
+// startAs is start with other options.
+func startAs(o lab.Options, policiesFiles ...string) (*lab.Cluster, error) {
 	binary, err := buildBinary()
 	if err != nil {
 		return nil, err
 	}
-	policies := "policies:\n"
+	o.Binary, o.Policies = binary, "policies:\n"
 	for _, file := range policiesFiles {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -66,16 +71,16 @@ func start(nodes int, dir string, policiesFiles ...string) (*lab.Cluster, error)
 		if !found {
 			return nil, fmt.Errorf("%s has no line \"policies:\"", file)
 		}
-		policies += list
+		o.Policies += list
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
-	return lab.Start(ctx, lab.Options{Binary: binary, Nodes: nodes, Dir: dir, Policies: policies, Direct: true})
+	return lab.Start(ctx, o)
 }
 
 var oneNode, threeNodes = sharedNodes(1), sharedNodes(3)
 
-// sharedNodes starts the nodes for the first test that asks.
+// sharedNodes starts the nodes when the first test needs them.
 func sharedNodes(nodes int) func() (*lab.Cluster, error) {
 	return sync.OnceValues(func() (*lab.Cluster, error) {
 		dir, err := os.MkdirTemp(workDir, "nodes-")
@@ -91,10 +96,10 @@ func sharedNodes(nodes int) func() (*lab.Cluster, error) {
 	})
 }
 
-// node is a client of the one node that has the policies of testdata/seeds.yaml and of some recipes.
+// node is a client of the one node with the policies of testdata/seeds.yaml and of some recipes.
 func node(t *testing.T) client { return cluster(t, oneNode)[0] }
 
-// nodes are clients of the three nodes of one cluster that has the same policies.
+// nodes are clients of the three nodes of one cluster with the same policies.
 func nodes(t *testing.T) []client { return cluster(t, threeNodes) }
 
 func cluster(t *testing.T, begin func() (*lab.Cluster, error)) (clients []client) {
@@ -115,7 +120,7 @@ func cluster(t *testing.T, begin func() (*lab.Cluster, error)) (clients []client
 	return clients
 }
 
-// needLinux skips where the loopback has only one address.
+// needLinux skips the test where the loopback has only one address.
 func needLinux(t *testing.T) {
 	t.Helper()
 	if runtime.GOOS != "linux" {

@@ -18,7 +18,7 @@ func TestSeedRow16OneOwnerForEachKey(t *testing.T) {
 	}
 }
 
-// What one node has reserved another settles: a caller need not find the node again that it asked first.
+// A hold from one node can be settled at another: a caller need not return to the node that it asked first.
 func TestSeedRow16AHoldIsSettledAtAnyNode(t *testing.T) {
 	clients := nodes(t)
 	var holds []string
@@ -36,7 +36,7 @@ func TestSeedRow16AHoldIsSettledAtAnyNode(t *testing.T) {
 			action, how = "cancel", object{}
 		}
 		c.settle("holdId", hold, action, how)
-		c.settle("holdId", hold, action, how) // told twice, done once
+		c.settle("holdId", hold, action, how) // sent twice, done once
 	}
 	for _, c := range clients {
 		if limits, _ := c.get("ever", "row 16 holds"); limits[0].Used != 21 || limits[0].Held != 0 {
@@ -54,7 +54,7 @@ func TestSeedRow39NoLostUpdate(t *testing.T) {
 	}
 }
 
-// A thousand an hour is a thousand, of all nodes together.
+// A thousand an hour means a thousand in total over all nodes.
 func TestSeedRow39AThousandAnHour(t *testing.T) {
 	clients := nodes(t)
 	var mu sync.Mutex
@@ -77,7 +77,7 @@ func TestSeedRow39AThousandAnHour(t *testing.T) {
 	}
 }
 
-// contend makes n checks at once, spread over the nodes, and counts the admitted.
+// contend makes n checks at once, spread over the nodes, and counts the admitted ones.
 func contend(t *testing.T, clients []client, n int, e object) (admitted int) {
 	t.Helper()
 	var mu sync.Mutex

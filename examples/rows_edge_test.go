@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// What the rows 28 and 39 say of a window of one second and a quota of 100.
+// Rows 28 and 39 use a window of one second and a quota of 100.
 const (
 	edgeQuota  = 100
 	edgePeriod = time.Second
@@ -14,7 +14,7 @@ const (
 // An aligned window admits twice its quota around its edge: harmless for 1,000 an hour, a way around a tight limit.
 func TestSeedRow39AnAlignedWindowAdmitsTwiceAtItsEdge(t *testing.T) {
 	c := node(t)
-	for { // until nothing of the first hundred is in the second's window
+	for { // repeat until nothing of the first hundred is in the second window
 		first := c.batch(edgeQuota+1, entry("aligned", "row 39"))
 		end := first[0].Limits[0].ResetAt
 		awaitTime(c, end)
@@ -28,7 +28,7 @@ func TestSeedRow39AnAlignedWindowAdmitsTwiceAtItsEdge(t *testing.T) {
 	}
 }
 
-// A sliding window does not: the hundred of the second before count by the share of it that is still inside.
+// A sliding window does not: the hundred of the previous second count by the share of it that is still inside.
 func TestSeedRow39ASlidingWindowAdmitsWhatHasSlidOut(t *testing.T) {
 	c := node(t)
 	twin := weighted{}
@@ -42,7 +42,7 @@ func TestSeedRow39ASlidingWindowAdmitsWhatHasSlidOut(t *testing.T) {
 	}
 }
 
-// At the 25 % mark the window before counts three quarters, and at every other instant its share, rounded up.
+// At the 25 % mark the previous window counts three quarters, and at every other instant its share, rounded up.
 func TestSeedRow39TheWindowBeforeFadesEvenly(t *testing.T) {
 	c := node(t)
 	twin := weighted{}
@@ -65,7 +65,7 @@ func TestSeedRow39TheWindowBeforeFadesEvenly(t *testing.T) {
 	}
 }
 
-// weighted counts as S3 writes it: current + previous x (1 - the elapsed fraction).
+// weighted is the count of a weighted window: current + previous x (1 - the elapsed fraction).
 type weighted struct {
 	window          time.Time // start of the current one
 	current, before int64
@@ -83,7 +83,7 @@ func (w *weighted) moveTo(at time.Time) {
 	w.window = start
 }
 
-// fading is what the window before counts, times the period.
+// fading is the count of the previous window, times the period.
 func (w *weighted) fading(at time.Time) int64 {
 	return w.before * (edgePeriod - at.Sub(w.window)).Microseconds()
 }
@@ -94,7 +94,7 @@ func (w weighted) used(at time.Time) uint64 {
 	return uint64(w.current + (w.fading(at)+period-1)/period)
 }
 
-// judge compares answers, in their order, with what they must be.
+// judge compares answers, in order, with the expected ones.
 func (w *weighted) judge(t *testing.T, decisions []decision) {
 	t.Helper()
 	period := edgePeriod.Microseconds()
@@ -118,7 +118,7 @@ func awaitTime(c client, at time.Time) {
 		if _, now := c.get("aligned", "row 39"); !now.Before(at) {
 			return
 		}
-		time.Sleep(5 * time.Millisecond) // a real process: there is nothing to wait on but the clock
+		time.Sleep(5 * time.Millisecond) // polls: a real process gives no other signal
 	}
 	c.t.Fatalf("the server's time never came to %v", at)
 }

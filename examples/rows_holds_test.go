@@ -4,10 +4,11 @@ import (
 	"strconv"
 	"testing"
 	"time"
-	_ "time/tzdata" // the test must know New York wherever it runs
+	_ "time/tzdata" // so that the test knows New York on any machine
 )
 
-// How many probes one operator may commission: a quota that never comes back by itself, and room for each return.
+// The number of probes that one operator may commission: a quota that never comes back by itself, with a unit back for each
+// return.
 func TestSeedRow25ALifetimeQuotaWithRelease(t *testing.T) {
 	c := node(t)
 	commission := func(probe int) decision {
@@ -28,7 +29,7 @@ func TestSeedRow25ALifetimeQuotaWithRelease(t *testing.T) {
 	if d := commission(0); !d.Allowed || !d.Replayed {
 		t.Errorf("the first again, by its id: %+v", d)
 	}
-	for range 2 { // a return that is told twice is one return
+	for range 2 { // a return that is reported twice is one return
 		if used := c.settle("decisionId", out[1], "cancel", object{}).limit(t, "commissioned").Used; used != 2 {
 			t.Errorf("after a return %d are used, want 2", used)
 		}
@@ -41,7 +42,7 @@ func TestSeedRow25ALifetimeQuotaWithRelease(t *testing.T) {
 	}
 }
 
-// The same for whoever keeps no decisions: one unit less, once, under the id of the return.
+// The same for a caller that keeps no decisions: one unit less, once, under the id of the return.
 func TestSeedRow25AReturnByHandIsDoneOnce(t *testing.T) {
 	c := node(t)
 	c.check("probes", "row 25 by hand", "cost", 3)
@@ -59,7 +60,7 @@ func TestSeedRow25AReturnByHandIsDoneOnce(t *testing.T) {
 	}
 }
 
-// A contract's month ends at midnight of the 15th where the customer lives, whatever the offset is then.
+// A contract's month ends at midnight of the 15th in the customer's zone, whatever its offset is then.
 func TestBillingMonthEndsOnThe15thInNewYork(t *testing.T) {
 	c := node(t)
 	newYork, err := time.LoadLocation("America/New_York")

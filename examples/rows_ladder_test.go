@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// On repeated violations the block of a key grows. The third failure in a row blocks for 1 s, each further one for
-// twice as long, up to the most.
+// The block of a key grows with repeated violations. The third failure in a row blocks for 1 s, each further one for twice as
+// long, up to the maximum.
 func TestSeedRow35TheBlockGrowsWithEachFailure(t *testing.T) {
 	c := node(t)
-	// Attempts that are under way at once can all fail, also when the first of them have blocked the key.
+	// Concurrent attempts can all fail, even after the first of them have blocked the key.
 	var holds []string
 	for range 8 {
 		holds = append(holds, c.reserve(entry("ladder", "row 35")).HoldID)
@@ -41,7 +41,7 @@ func TestSeedRow35TheBlockGrowsWithEachFailure(t *testing.T) {
 		t.Errorf("the wait is %v, and the block ends at %v", denied.RetryAfter, tries.BlockedUntil)
 	}
 
-	// One success ends it all, and gives its own try back.
+	// One success ends the block and the ladder, and gives its own try back.
 	tries = c.settle("holdId", holds[7], "success", object{}).limit(t, "tries")
 	if tries.LockoutLevel != 0 || !tries.BlockedUntil.IsZero() || tries.Used != 7 {
 		t.Errorf("after a success: %+v", tries)
@@ -51,7 +51,7 @@ func TestSeedRow35TheBlockGrowsWithEachFailure(t *testing.T) {
 	}
 }
 
-// An attempt that vanished was a failed attempt.
+// An attempt that is never settled counts as failed.
 func TestSeedRow35AVanishedAttemptIsAFailure(t *testing.T) {
 	c := node(t)
 	var expires time.Time
@@ -73,12 +73,12 @@ func TestSeedRow35AVanishedAttemptIsAFailure(t *testing.T) {
 	}
 }
 
-// After a time without failures the ladder begins again. Denials are no failures.
+// After a time without failures the ladder starts from the beginning. Denials are not failures.
 func TestSeedRow35TheLadderIsForgiven(t *testing.T) {
 	c := node(t)
 	fail := func() (status, time.Time) {
 		t.Helper()
-		// An attempt goes through as soon as the block is over.
+		// An attempt is admitted as soon as the block is over.
 		for range 200 {
 			if d := c.reserve(entry("forgiving", "row 35")); d.Allowed {
 				d = c.settle("holdId", d.HoldID, "failed", object{})

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Rows 8 and 36 to 39 want limits that a test can fill without a window rolling over under its hands. Where the row's
-// own numbers have a short aligned window, the test asks for everything in one call, which has one time.
+// Rows 8 and 36 to 39 need limits that a test can fill before a window ends. Where the row's own numbers have a short aligned
+// window, the test sends everything in one call, which has one time.
 
-// A minute and an hour are one policy and one call. What one of them denies the other has not counted.
+// A minute and an hour are one policy and one call. A request that one of them denies is not counted by the other.
 func TestSeedRow08MinuteAndHourAreOneDecision(t *testing.T) {
 	c := node(t)
 	for i, d := range c.batch(11, entry("hybrid", "row 8")) {
@@ -51,7 +51,7 @@ func TestSeedRow09DenialsHaveReasons(t *testing.T) {
 	}
 }
 
-// increment(key, windowSeconds) -> {count, resetAt}: a window that begins with the first hit, and a count that goes on
+// increment(key, windowSeconds) -> {count, resetAt}: a window that begins with the first hit, and a count that continues
 // above the quota.
 func TestSeedRow10CountInAWindowFromTheFirstHit(t *testing.T) {
 	c := node(t)
@@ -89,7 +89,7 @@ func TestSeedRow10DecrementAndReset(t *testing.T) {
 	second := c.count(entry("stoma", "row 10 back"))
 	resetAt := first.limit(t, "window").ResetAt
 
-	for range 2 { // a refund that is told twice gives back once
+	for range 2 { // a refund that is sent twice gives back once
 		w := c.settle("decisionId", second.DecisionID, "cancel", object{}).limit(t, "window")
 		if w.Used != 1 || !w.ResetAt.Equal(resetAt) {
 			t.Errorf("after a refund used is %d until %v, want 1 until %v", w.Used, w.ResetAt, resetAt)
@@ -110,13 +110,13 @@ func TestSeedRow10DecrementAndReset(t *testing.T) {
 	}
 }
 
-// Sixty seconds hold a hundred, of one address. The wait of the 101st ends with the window.
+// A hundred per sixty seconds for one address. The wait of the 101st ends with the window.
 func TestSeedRow36AHundredAMinute(t *testing.T) {
 	c := node(t)
 	var decisions []decision
 	for attempt := 0; ; attempt++ {
 		decisions = c.batch(101, entry("per-ip", "203.0.113."+strconv.Itoa(attempt)))
-		// A minute that began under way is no fault: such a run is made again.
+		// A minute that began during the run is not an error: the run is repeated.
 		if decisions[0].Limits[0].ResetAt.Equal(decisions[100].Limits[0].ResetAt) {
 			break
 		}
@@ -139,7 +139,7 @@ func TestSeedRow36AHundredAMinute(t *testing.T) {
 	}
 }
 
-// The policy osa: 10 a minute in production, 60 for developers, and an hour that no more than 60 pass.
+// The policy osa: 10 a minute in production, 60 for developers, and at most 60 an hour.
 func TestSeedRow37MinuteAndHourOfOsa(t *testing.T) {
 	c := node(t)
 	for _, tier := range []struct {

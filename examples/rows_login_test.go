@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Row 88: a login is where counts must be exact. Sixty machines guess at one account, asking three nodes; account,
-// address and pair are keys of several shards. What one of them denies has moved none of the others, and every failure
-// is settled at another node than it was reserved at.
+// Row 88: the counts of a login must be exact. Sixty machines guess at one account, asking three nodes; account, address and
+// pair are keys of several shards. A request that one of them denies has changed none of the others, and every failure is
+// settled at another node than it was reserved at.
 func TestSeedRow88ALoginIsExactAcrossShardsAndNodes(t *testing.T) {
 	clients := nodes(t)
 	const machines, quota = 60, 20
@@ -49,14 +49,14 @@ func TestSeedRow88ALoginIsExactAcrossShardsAndNodes(t *testing.T) {
 	}
 	for _, c := range clients {
 		tries := awaitUsed(t, c, "login-account", "user:88", quota)
-		// The tenth failure in a row blocks, and each further one is a step more.
+		// The tenth failure in a row blocks, and each further one is one more step.
 		if tries.LockoutLevel != quota-9 || tries.BlockedUntil.IsZero() {
 			t.Errorf("%s: after %d failures level %d, blocked until %v", c.address, quota, tries.LockoutLevel, tries.BlockedUntil)
 		}
 	}
 }
 
-// An attempt that nobody settles is a failed one, on every shard that it was counted on.
+// An attempt that is never settled counts as failed, on every shard that counted it.
 func TestSeedRow88AVanishedLoginIsAFailureOnEveryShard(t *testing.T) {
 	clients := nodes(t)
 	var last decision
@@ -79,7 +79,8 @@ func TestSeedRow88AVanishedLoginIsAFailureOnEveryShard(t *testing.T) {
 
 func machine(i int) string { return fmt.Sprintf("192.0.2.%d", i) }
 
-// awaitUsed waits until so much is used and nothing held: other shards than the one that decides follow a moment later.
+// awaitUsed waits until the used count is as wanted and nothing is held: shards other than the deciding one follow a moment
+// later.
 func awaitUsed(t *testing.T, c client, policy, key string, want uint64) (s status) {
 	t.Helper()
 	for began := time.Now(); time.Since(began) < 10*time.Second; time.Sleep(20 * time.Millisecond) {
@@ -106,7 +107,7 @@ func atOnce(t *testing.T, n int, do func(i int) error) {
 	wg.Wait()
 }
 
-// decide makes one call that is answered with a decision. It may be called by any goroutine.
+// decide makes one call that is answered with a decision. It may be called concurrently.
 func decide(address, method string, request object) (decision, error) {
 	status, body, err := post(address, "LimitService/"+method, request)
 	if err != nil {

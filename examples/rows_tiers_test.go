@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// tier is a row of SEEDS.md: what it says of one plan.
+// tier is one plan of an API.
 type tier struct {
 	name          string
-	burst, refill int64 // tokens, tokens a second
+	burst, refill int64 // tokens, tokens per second
 	daily         uint64
 }
 
-// Rows 40 to 43, with the numbers of SEEDS.md.
+// Rows 40 to 43, each with the numbers of one plan.
 var tiers = []tier{
 	{"free", 5, 2, 200},
 	{"researcher", 30, 10, 5_000},
@@ -51,11 +51,11 @@ func TestSeedRow40To43BurstAndDayOfEachTier(t *testing.T) {
 	}
 }
 
-// emptyBucket asks for more than the bucket holds, and compares each answer with a bucket of its own that refills by
-// the times of the answers.
+// emptyBucket asks for more than the bucket holds, and compares each answer with its own bucket, which it refills by the
+// times of the answers.
 func emptyBucket(c client, key string, want tier) (admitted uint64) {
 	c.t.Helper()
-	const micro = 1_000_000 // levels are counted in millionths of a token, so that a microsecond refills a whole number
+	const micro = 1_000_000 // levels are in millionths of a token, so that a microsecond refills a whole number
 	level, last := want.burst*micro, time.Time{}
 	denied := 0
 	for denied == 0 {
@@ -85,7 +85,7 @@ func emptyBucket(c client, key string, want tier) (admitted uint64) {
 	return admitted
 }
 
-// awaitToken waits until the bucket has a whole token, by the server's own word.
+// awaitToken waits until the bucket has a whole token, as the server reports it.
 func awaitToken(c client, key, tier string) {
 	c.t.Helper()
 	for began := time.Now(); time.Since(began) < 10*time.Second; time.Sleep(10 * time.Millisecond) {
@@ -110,7 +110,7 @@ func TestSeedRow44InternalIsUnlimitedAndCounted(t *testing.T) {
 	}
 }
 
-// Many callers of three nodes spend one vendor's units at once: burst and day agree with what was answered.
+// Many callers on three nodes spend one vendor's units at once: burst and day agree with the answers.
 func TestSeedRow45BothLimitsUnderLoad(t *testing.T) {
 	clients := nodes(t)
 	e := entry("regulatory", "row 45", "tier", "vendor")
@@ -140,7 +140,7 @@ func TestSeedRow45BothLimitsUnderLoad(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	// A bucket that somebody always asks is emptied of each token when it is there.
+	// Under constant load, each token is taken from the bucket as soon as it is there.
 	least, most := int64(1000), 1000+last.Sub(first).Microseconds()*200/1_000_000
 	if admitted < least || admitted > most {
 		t.Errorf("%d are admitted in %v, want %d to %d", admitted, last.Sub(first), least, most)
@@ -153,7 +153,7 @@ func TestSeedRow45BothLimitsUnderLoad(t *testing.T) {
 	}
 }
 
-// A bucket begins full, is refilled by the instant, and is at rest when it is full again.
+// A bucket starts full, is refilled continuously, and is at rest when it is full again.
 func TestSeedRow21TheBurstIsATokenBucket(t *testing.T) {
 	c := node(t)
 	first := c.check("regulatory", "row 21", "tier", "free")
@@ -174,14 +174,14 @@ func TestSeedRow21TheBurstIsATokenBucket(t *testing.T) {
 		if full {
 			break
 		}
-		time.Sleep(20 * time.Millisecond) // the bucket of a real process refills by the clock
+		time.Sleep(20 * time.Millisecond) // a real bucket refills by the clock
 	}
 	if !burst.WindowStart.IsZero() {
 		t.Errorf("at rest it has a window: %+v", burst)
 	}
 }
 
-// The day is the running minute and the 1,439 before it. What was counted leaves with its minute.
+// The day is the running minute and the 1,439 before it. Units leave together with their minute.
 func TestSeedRow22TheDayIsInMinutes(t *testing.T) {
 	c := node(t)
 	d := c.check("regulatory", "row 22", "tier", "free")
@@ -196,14 +196,14 @@ func TestSeedRow22TheDayIsInMinutes(t *testing.T) {
 	if denied.Allowed || daily.Used != 200 || daily.RetryAfter == nil {
 		t.Fatalf("at 200 of 200: %+v", denied)
 	}
-	// All 200 are of one minute, so they leave together: not after a day, but when that minute is a day old.
+	// All 200 are from one minute, so they leave together: not after a day, but when that minute is a day old.
 	until := denied.DecidedAt.Add(time.Duration(*daily.RetryAfter))
 	if !until.Equal(daily.ResetAt) || !until.Equal(until.Truncate(time.Minute)) || *daily.RetryAfter > wait(24*time.Hour) {
 		t.Errorf("the wait ends at %v, reset at %v", until, daily.ResetAt)
 	}
 }
 
-// The same at a scale that a test can watch: a window of five buckets, the running one and the four before it.
+// The same at a scale that a test can observe: a window of five buckets, the running one and the four before it.
 func TestSeedRow22BucketsLeaveOneByOne(t *testing.T) {
 	c := node(t)
 	const bucket, period = 100 * time.Millisecond, 500 * time.Millisecond
@@ -218,7 +218,7 @@ func TestSeedRow22BucketsLeaveOneByOne(t *testing.T) {
 	}
 }
 
-// An API key has its tier from an override. A key that nobody knows has the default tier.
+// An API key gets its tier from an override. A key without an override has the default tier.
 func TestSeedRow24TheServerKnowsTheTierOfAKey(t *testing.T) {
 	c := node(t)
 	var none object
@@ -241,7 +241,7 @@ func TestSeedRow24TheServerKnowsTheTierOfAKey(t *testing.T) {
 	}
 }
 
-// Keys below a vendor's have quotas of their own, and the vendor's together.
+// Keys below a vendor's key have their own quotas, and share the vendor's.
 func TestSeedRow63ProductsShareTheVendorsQuota(t *testing.T) {
 	c := node(t)
 	var none object
@@ -263,7 +263,7 @@ func TestSeedRow63ProductsShareTheVendorsQuota(t *testing.T) {
 	}
 }
 
-// What the day denies has not cost a token of the burst.
+// A request that the day denies has not cost a token of the burst.
 func TestSeedRow91ADenialByTheDaySpendsNoBurst(t *testing.T) {
 	c := node(t)
 	e := entry("full-day", "row 91")

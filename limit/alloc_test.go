@@ -6,7 +6,7 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// A decision allocates nothing, nor does writing its State, but that a log and buckets make a list when an instant is new.
+// A decision allocates nothing, and nor does encoding its State, except that a log and buckets copy their list for a new instant.
 func TestADecisionAllocatesNothing(t *testing.T) {
 	buffer := make([]byte, 0, 256)
 	for _, l := range small {

@@ -24,7 +24,7 @@ func mustLoad(name string) *limit.Zone {
 	return z
 }
 
-// examples has one limit of each algorithm, with numbers as people use them.
+// examples has one limit of each algorithm, with realistic numbers.
 var examples = []struct {
 	name string
 	limit.Limit
@@ -42,8 +42,8 @@ var examples = []struct {
 	{"Unlimited", limit.Limit{Algorithm: limit.Unlimited}},
 }
 
-// BenchmarkTake is a hot key: batches of 64 requests at one instant, a batch each millisecond. The state starts with as
-// much history as the traffic leaves.
+// BenchmarkTake measures a hot key: batches of 64 requests at one instant, a batch each millisecond. The state starts with
+// as much history as the traffic leaves.
 func BenchmarkTake(b *testing.B) {
 	for _, l := range examples {
 		b.Run(l.name, func(b *testing.B) {
@@ -60,7 +60,7 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-// BenchmarkTakeEachInstant is the same with one request in each instant, 50 microseconds apart.
+// BenchmarkTakeEachInstant is BenchmarkTake with one request per instant, 50 microseconds apart.
 func BenchmarkTakeEachInstant(b *testing.B) {
 	for _, l := range examples {
 		b.Run(l.name, func(b *testing.B) {
@@ -75,7 +75,7 @@ func BenchmarkTakeEachInstant(b *testing.B) {
 	}
 }
 
-// BenchmarkAppendState writes a full state.
+// BenchmarkAppendState encodes a full state.
 func BenchmarkAppendState(b *testing.B) {
 	for _, l := range examples {
 		b.Run(l.name, func(b *testing.B) {
@@ -94,7 +94,7 @@ func BenchmarkAppendState(b *testing.B) {
 	}
 }
 
-// BenchmarkOpenPeriod is the first request of a key in a period of a calendar: the only one that looks at the zone.
+// BenchmarkOpenPeriod measures the first request of a key in a calendar period, the only one that consults the zone.
 func BenchmarkOpenPeriod(b *testing.B) {
 	l := limit.Limit{Algorithm: limit.Calendar, Quota: 5, Cycle: monthInNewYork}
 	b.ReportAllocs()
@@ -103,7 +103,7 @@ func BenchmarkOpenPeriod(b *testing.B) {
 	}
 }
 
-// BenchmarkDecodeLimit reads what stands in a counter's record before every State.
+// BenchmarkDecodeLimit decodes the limit that precedes every State in a counter's record.
 func BenchmarkDecodeLimit(b *testing.B) {
 	for _, l := range examples {
 		b.Run(l.name, func(b *testing.B) {

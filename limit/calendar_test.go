@@ -2,10 +2,7 @@ package limit_test
 
 import (
 	"fmt"
-	"go/build"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -13,22 +10,10 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// The calendars below are worked out a second time, from the outside: by walking a zone's clock in steps of a quarter of
-// an hour or of a minute, and listing the dates on which periods begin one after the other. Nothing is divided.
+// The tests below compute the calendars a second time, independently: they walk a zone's clock in steps of a quarter of an
+// hour or of a minute, and list the dates on which periods begin one by one. There is no division.
 
-// The zones are those that the program carries, not the machine's own: the two are written differently.
-func init() {
-	if zones := filepath.Join(build.Default.GOROOT, "lib/time/zoneinfo.zip"); fileExists(zones) {
-		os.Setenv("ZONEINFO", zones)
-	}
-}
-
-func fileExists(name string) bool {
-	_, err := os.Stat(name)
-	return err == nil
-}
-
-// oddZones have rules that a calendar may stumble over.
+// oddZones are zones with difficult rules.
 var oddZones = []string{
 	"UTC",
 	"America/New_York",
@@ -36,16 +21,16 @@ var oddZones = []string{
 	"Australia/Lord_Howe", // the clocks change by half an hour
 	"Asia/Kathmandu",      // 5:45 ahead
 	"America/Sao_Paulo",
-	"Asia/Beirut",     // put forward at midnight: that day has none
-	"America/Havana",  // put back at 1:00: midnight is shown twice
+	"Asia/Beirut",     // set forward at midnight: that day has none
+	"America/Havana",  // set back at 1:00: midnight is shown twice
 	"Pacific/Chatham", // 12:45 ahead, and changes at 2:45
 	"Pacific/Apia",
 	"Africa/Casablanca", // four changes in some years
-	"Asia/Tehran",       // put forward at midnight until 2022
+	"Asia/Tehran",       // set forward at midnight until 2022
 	"America/Santiago",
 }
 
-// stretch is a part of a zone's history, seen in steps within which the zone may change nothing.
+// stretch is a part of a zone's history, walked in steps. The zone changes nothing within a step.
 type stretch struct {
 	zone        string
 	first, last int // years
@@ -54,14 +39,14 @@ type stretch struct {
 
 func stretches() []stretch {
 	all := []stretch{
-		{"Pacific/Apia", 2009, 2012, hour / 4},        // 2011-12-30 was left out
-		{"Pacific/Kwajalein", 1993, 1994, hour / 4},   // 1993-08-21 was left out
-		{"America/St_Johns", 2009, 2011, minute},      // put back at 0:01 to 23:01 of the day before
-		{"America/Sao_Paulo", 2016, 2019, hour / 4},   // put forward at midnight
-		{"America/New_York", 2099, 2105, hour / 4},    // beyond what the data lists
+		{"Pacific/Apia", 2009, 2012, hour / 4},        // 2011-12-30 was skipped
+		{"Pacific/Kwajalein", 1993, 1994, hour / 4},   // 1993-08-21 was skipped
+		{"America/St_Johns", 2009, 2011, minute},      // set back at 0:01 to 23:01 of the day before
+		{"America/Sao_Paulo", 2016, 2019, hour / 4},   // set forward at midnight
+		{"America/New_York", 2099, 2105, hour / 4},    // beyond the transitions listed in the data
 		{"Australia/Lord_Howe", 2087, 2089, hour / 4}, // December 31 of a leap year
 		{"America/Argentina/San_Luis", 2007, 2010, hour / 4},
-		// The newest change came in the middle of a year which the rule since then has from January on.
+		// The newest change came in the middle of a year. The zone's rule since then covers that year from January on.
 		{"America/Ciudad_Juarez", 2021, 2024, hour / 4},
 		{"America/Indiana/Winamac", 2005, 2008, hour / 4},
 		{"Antarctica/Troll", 2020, 2023, hour / 4}, // changes by two hours
@@ -72,11 +57,11 @@ func stretches() []stretch {
 	return all
 }
 
-// tick is an instant and what the zone's clock shows then.
+// tick is an instant and the reading of the zone's clock at that instant.
 type tick struct {
 	at      limit.Time
 	date    int // 20240229
-	reading int // minutes that the clock is after 1970-01-01 00:00, as it shows them
+	reading int // minutes since 1970-01-01 00:00 on the zone's clock
 	jumped  bool
 }
 
@@ -92,10 +77,7 @@ func load(t *testing.T, name string) *limit.Zone {
 // walkClock lists the ticks of a stretch.
 func walkClock(t *testing.T, s stretch) []tick {
 	t.Helper()
-	location, err := time.LoadLocation(s.zone)
-	if err != nil {
-		t.Fatal(err)
-	}
+	location := load(t, s.zone).Location()
 	from, until := time.Date(s.first, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(s.last+1, 1, 1, 0, 0, 0, 0, time.UTC)
 	ticks := make([]tick, 0, until.Sub(from).Microseconds()/int64(s.step)+1)
 	offset, began := 0, false
@@ -108,14 +90,14 @@ func walkClock(t *testing.T, s stretch) []tick {
 			}
 		}
 		offset, began = now, true
-		shown := at.Add(time.Duration(now) * time.Second) // by a clock of UTC that is as far ahead
+		shown := at.Add(time.Duration(now) * time.Second) // a UTC clock that is ahead by the offset
 		year, month, day := shown.Date()
 		ticks = append(ticks, tick{limit.Time(at.UnixMicro()), year*10_000 + int(month)*100 + day, int(shown.Unix() / 60), jumped})
 	}
 	return ticks
 }
 
-// firstDays lists the dates on which the periods of a Cycle begin until a year.
+// firstDays lists the dates on which the periods of a Cycle begin, up to a year.
 func firstDays(c limit.Cycle, until int) []int {
 	var dates []int
 	day, next := time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC), 1
@@ -136,7 +118,7 @@ func firstDays(c limit.Cycle, until int) []int {
 
 func firstDaysOfMonths(c limit.Cycle, until int) []int {
 	var dates []int
-	count := 0 // of units until the next period begins
+	count := 0 // units until the next period begins
 	for year := 0; year <= until; year++ {
 		for month := 1; month <= 12; month++ {
 			if c.Unit == limit.Year && month > 1 {
@@ -156,7 +138,7 @@ func firstDaysOfMonths(c limit.Cycle, until int) []int {
 	return dates
 }
 
-// beginningsOfDates are the instants at which the clock first shows one of the dates, or a later one.
+// beginningsOfDates returns the instants at which the clock first shows one of the dates, or a later one.
 func beginningsOfDates(ticks []tick, dates []int) []limit.Time {
 	var begin []limit.Time
 	next, _ := slices.BinarySearch(dates, ticks[0].date+1)
@@ -173,7 +155,7 @@ func beginningsOfDates(ticks []tick, dates []int) []limit.Time {
 	return begin
 }
 
-// beginningsOfReadings are the instants at which the clock comes to a multiple of so many minutes, or jumps past one.
+// beginningsOfReadings returns the instants at which the clock reaches a multiple of every steps, or jumps past one.
 func beginningsOfReadings(ticks []tick, step limit.Span, every int) []limit.Time {
 	var begin []limit.Time
 	minutes := int(step / minute)
@@ -190,7 +172,7 @@ func beginningsOfReadings(ticks []tick, step limit.Span, every int) []limit.Time
 	return begin
 }
 
-// mustTile fails unless the periods of a Cycle are those between the instants, each with both its ends.
+// mustTile fails unless the periods of a Cycle are exactly those between the given instants.
 func mustTile(t *testing.T, c limit.Cycle, begin []limit.Time) {
 	t.Helper()
 	l := limit.Limit{Algorithm: limit.Calendar, Quota: 5, Cycle: &c}
@@ -205,13 +187,13 @@ func mustTile(t *testing.T, c limit.Cycle, begin []limit.Time) {
 	for i, from := range begin[:len(begin)-1] {
 		until := begin[i+1]
 		if len(begin) > 1000 && i > 0 && until-from == from-begin[i-1] && rng.IntN(8) != 0 {
-			continue // one like the other
+			continue // like the one before
 		}
 		s = mustBeOnePeriod(t, l, s, from, until, from+limit.Time(rng.Int64N(int64(until-from))))
 	}
 }
 
-// mustBeOnePeriod uses the whole quota within [from, until), and is given the State that the period before left.
+// mustBeOnePeriod uses the whole quota within [from, until), starting from the State that the period before left.
 func mustBeOnePeriod(t *testing.T, l limit.Limit, before limit.State, from, until, within limit.Time) limit.State {
 	t.Helper()
 	for _, at := range []limit.Time{from, within, until - 1} {
@@ -228,7 +210,7 @@ func mustBeOnePeriod(t *testing.T, l limit.Limit, before limit.State, from, unti
 		t.Fatalf("%s %+v: the period before is still there at %s: %+v", l.Cycle.Zone, l.Cycle, tellTime(from), v)
 	}
 	if from > 0 {
-		s = limit.Refund(l, s, 2, from-1, from) // of the period before
+		s = limit.Refund(l, s, 2, from-1, from) // units of the period before
 	}
 	s, _ = limit.Take(l, s, 3, within)
 	last, v := limit.Take(l, s, 1, until-1)
@@ -243,7 +225,7 @@ func mustBeOnePeriod(t *testing.T, l limit.Limit, before limit.State, from, unti
 
 func tellTime(at limit.Time) string { return time.UnixMicro(int64(at)).UTC().Format(time.RFC3339Nano) }
 
-// datedCycles are cycles of days and more.
+// datedCycles are cycles of days and longer units.
 func datedCycles(zone *limit.Zone) []limit.Cycle {
 	var all []limit.Cycle
 	for _, every := range []uint16{1, 2, 3, 10, 100} {
@@ -281,7 +263,7 @@ func TestPeriodsAreThoseOfTheZonesClock(t *testing.T) {
 	}
 }
 
-// With Every above 1, years are those that its multiples are.
+// With Every above 1, a period begins in each year that is a multiple of Every.
 func TestPeriodsOfSeveralYears(t *testing.T) {
 	ticks := walkClock(t, stretch{"Europe/London", 1990, 2030, hour / 4})
 	for _, every := range []uint16{2, 3, 4, 10} {
@@ -290,7 +272,7 @@ func TestPeriodsOfSeveralYears(t *testing.T) {
 	}
 }
 
-// Minutes are walked through around each change of the clocks.
+// Minutes are walked only around each change of the clocks.
 func TestPeriodsOfMinutesAreThoseOfTheZonesClock(t *testing.T) {
 	for _, s := range stretches() {
 		t.Run(fmt.Sprintf("%s %d", s.zone, s.first), func(t *testing.T) {
@@ -321,7 +303,7 @@ func aroundChanges(ticks []tick) (parts [][]tick) {
 	return parts
 }
 
-// The same with names and dates, as people would check it in a diary.
+// The same with names and dates, as a person would check it in a calendar.
 func TestPeriodsOfTheCalendar(t *testing.T) {
 	for _, tt := range []struct {
 		zone        string
@@ -336,7 +318,7 @@ func TestPeriodsOfTheCalendar(t *testing.T) {
 			"2026-03-15T04:00:00Z", "2026-04-15T04:00:00Z"},
 		{"America/New_York", limit.Cycle{Unit: limit.Month, Every: 1, AnchorDay: 15}, "2026-11-15T04:59:59Z",
 			"2026-10-15T04:00:00Z", "2026-11-15T05:00:00Z"},
-		// The last of the month, through a leap February.
+		// The last day of the month, through a leap February.
 		{"", limit.Cycle{Unit: limit.Month, Every: 1, AnchorDay: 31}, "2024-02-28T23:59:59Z",
 			"2024-01-31T00:00:00Z", "2024-02-29T00:00:00Z"},
 		{"", limit.Cycle{Unit: limit.Month, Every: 1, AnchorDay: 31}, "2024-02-29T00:00:00Z",
@@ -348,7 +330,7 @@ func TestPeriodsOfTheCalendar(t *testing.T) {
 			"2025-12-31T11:00:00Z", "2026-12-31T11:00:00Z"},
 		{"", limit.Cycle{Unit: limit.Month, Every: 3, AnchorDay: 1}, "2025-05-05T00:00:00Z",
 			"2025-04-01T00:00:00Z", "2025-07-01T00:00:00Z"},
-		// A day of 23 hours, one of 25, one that has no midnight, one that has two, and one that was left out.
+		// A day of 23 hours, one of 25, one without midnight, one with two midnights, and one that was skipped.
 		{"Europe/London", limit.Cycle{Unit: limit.Day, Every: 1}, "2025-03-30T12:00:00Z",
 			"2025-03-30T00:00:00Z", "2025-03-30T23:00:00Z"},
 		{"Europe/London", limit.Cycle{Unit: limit.Day, Every: 1}, "2025-10-26T12:00:00Z",
@@ -366,12 +348,12 @@ func TestPeriodsOfTheCalendar(t *testing.T) {
 			"2025-06-08T00:00:00Z", "2025-06-15T00:00:00Z"},
 		{"", limit.Cycle{Unit: limit.Week, Every: 2, WeekStart: 1}, "1970-01-20T00:00:00Z",
 			"1970-01-19T00:00:00Z", "1970-02-02T00:00:00Z"},
-		// The hour that is shown twice is two periods; six hours are seven that night.
+		// The hour that is shown twice is two periods; a period of six hours lasts seven that night.
 		{"America/New_York", limit.Cycle{Unit: limit.Hour, Every: 1}, "2025-11-02T06:30:00Z",
 			"2025-11-02T06:00:00Z", "2025-11-02T07:00:00Z"},
 		{"America/New_York", limit.Cycle{Unit: limit.Hour, Every: 6}, "2025-11-02T06:30:00Z",
 			"2025-11-02T04:00:00Z", "2025-11-02T11:00:00Z"},
-		// The first of all begins with the epoch, and the next where it does in New York.
+		// The very first period begins with the epoch. The next begins at midnight in New York.
 		{"America/New_York", limit.Cycle{Unit: limit.Day, Every: 1}, "1970-01-01T00:00:00Z",
 			"1970-01-01T00:00:00Z", "1970-01-01T05:00:00Z"},
 	} {

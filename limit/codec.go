@@ -5,12 +5,13 @@ import (
 	"fmt"
 )
 
-// The encoding has no version of its own: the record that holds it has one. Numbers are unsigned varints in their
-// shortest form.
+// The encoding has no version of its own: the record that holds it has one. Numbers are unsigned varints in their shortest
+// form.
 //
-//	State: T, A, B, number of Points; if there are Points: step, then for each (instant - the one before) / step
-//	       and units. Before the first stands T - first instant, so that the step of buckets is their width.
-//	Limit: Algorithm, Quota, Period, Count, Bucket, Initial; of a Calendar also Unit, Every, AnchorDay, WeekStart and
+//	State: T, A, B, number of Points; if there are Points: step, then for each Point its distance / step and its units.
+//	       The distance of the first Point is T - its instant, so that the step of buckets is their width; the distance
+//	       of each other Point is its instant - the one before.
+//	Limit: Algorithm, Quota, Period, Count, Bucket, Initial; for a Calendar also Unit, Every, AnchorDay, WeekStart and
 //	       the length and bytes of the Zone's name
 
 // maxStateTime bounds T: a TAT may lie maxUnits microseconds after MaxTime.
@@ -38,7 +39,7 @@ func AppendState(dst []byte, s State) []byte {
 	return dst
 }
 
-// stepOf is the greatest common divisor of the distances between instants.
+// stepOf returns the greatest common divisor of the distances between instants.
 func stepOf(s State) uint64 {
 	step, next := uint64(0), s.T
 	for i := len(s.Points) - 1; i >= 0; i-- {
@@ -50,8 +51,8 @@ func stepOf(s State) uint64 {
 	return step
 }
 
-// DecodeState reads a State from the front of b and returns what follows it. It accepts only what AppendState writes
-// for a State that functions of this package may be given, and allocates no more than a few times len(b).
+// DecodeState reads a State from the front of b and returns the rest of b. It accepts only what AppendState writes for a
+// State that is valid for the functions of this package. It allocates at most a few times len(b).
 func DecodeState(b []byte) (State, []byte, error) {
 	d := decoder{rest: b}
 	s := State{T: Time(d.number("T", maxStateTime)), A: d.number("A", maxUnits), B: d.number("B", maxUnits)}
@@ -68,7 +69,7 @@ func DecodeState(b []byte) (State, []byte, error) {
 	return s, d.rest, nil
 }
 
-// points reads n Points that must rise to T, and with A add up to B.
+// points reads n Points. Their instants must rise towards T, and their units plus A must add up to B.
 func (d *decoder) points(s State, n int) []Point {
 	step := d.number("step", uint64(s.T))
 	if step == 0 {
@@ -122,9 +123,9 @@ func appendCycle(dst []byte, c *Cycle) []byte {
 	return append(dst, c.Zone.name...)
 }
 
-// DecodeLimit reads a Limit from the front of b and returns what follows it. It accepts only what Validate accepts. A
-// Calendar has the Cycle of like if that is the one it says, and else at least its Zone if that is the one it names:
-// neither is then made again.
+// DecodeLimit reads a Limit from the front of b and returns the rest of b. It accepts only limits that Validate accepts. A
+// decoded Calendar shares the Cycle of like if the two are equal, or else at least its Zone if the names are equal, so
+// that neither is built again.
 func DecodeLimit(b []byte, like Limit) (Limit, []byte, error) {
 	d := decoder{rest: b}
 	l := Limit{
@@ -187,7 +188,7 @@ func (d *decoder) zone(like *Zone) *Zone {
 	return zone
 }
 
-// decoder reads numbers until the first error, which it keeps.
+// decoder reads numbers until the first error and keeps that error.
 type decoder struct {
 	rest []byte
 	err  error

@@ -9,14 +9,14 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// The bytes stand in logs and snapshots: they do not change.
+// These bytes are stored in logs and snapshots and must not change.
 var goldenStates = []struct {
 	hex string
 	limit.State
 }{
 	{"00000000", limit.State{}},
 	{"80c0fcbd97c2820307f82a00", limit.State{T: noon, A: 7, B: 5496}},
-	// The instants are 2 minutes, or a multiple, apart: 809c9c39 is that step.
+	// The instants are multiples of 2 minutes apart: 809c9c39 is that step.
 	{"80c0fcbd97c28203020a02" + "809c9c39" + "0603" + "0505", limit.State{T: noon, A: 2, B: 10, Points: []limit.Point{
 		{At: noon - limit.Time(12*minute), Units: 3}, {At: noon - limit.Time(2*minute), Units: 5}}}},
 }
@@ -81,15 +81,15 @@ func TestWrongBytesAreRefused(t *testing.T) {
 		}
 	}
 	if _, _, err := limit.DecodeState([]byte{10, 1, 11, 0x90, 0x4e, 1}); err == nil ||
-		err.Error() != "limit: decode: 10000 points in 1 bytes" { // before memory is taken for them
+		err.Error() != "limit: decode: 10000 points in 1 bytes" { // before memory is allocated for them
 		t.Errorf("%v", err)
 	}
-	if l, _, err := limit.DecodeLimit([]byte{byte(limit.FixedWindow), 0, 1, 0, 0, 0}, limit.Limit{}); err == nil {
-		t.Errorf("a quota of 0 was read: %+v", l)
+	if l, _, err := limit.DecodeLimit([]byte{byte(limit.FixedWindow), 1, 0, 0, 0, 0}, limit.Limit{}); err == nil {
+		t.Errorf("a period of 0 was read: %+v", l)
 	}
 }
 
-// FuzzDecodeState feeds garbage to the decoder, and what it accepts to every function with every limit.
+// FuzzDecodeState feeds garbage to the decoder, and every accepted State to every function with every limit.
 func FuzzDecodeState(f *testing.F) {
 	for _, g := range goldenStates {
 		f.Add(limit.AppendState(nil, g.State), uint64(noon), uint64(1))
@@ -141,7 +141,7 @@ func useEverything(t *testing.T, l limit.Limit, s limit.State, cost uint64, now 
 	}
 }
 
-// FuzzDecodeLimit feeds garbage to the decoder; what it accepts is valid.
+// FuzzDecodeLimit feeds garbage to the decoder; an accepted Limit is valid.
 func FuzzDecodeLimit(f *testing.F) {
 	for _, l := range small {
 		f.Add(limit.AppendLimit(nil, l))

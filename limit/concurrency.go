@@ -1,6 +1,6 @@
 package limit
 
-// concurrency counts what is held at one time. Holds give back what they took when they end, whatever they end with, and
-// they are the caller's: to this package that is what lifetime does. So a denial's wait is Never; a caller who knows
-// when the next hold expires knows better.
+// concurrency counts the units that are held at one time. A hold gives back its units when it ends, however it ends. The
+// caller keeps the holds, so this package counts exactly as lifetime does. A denial's wait is therefore Never; the caller
+// can give a better one if it knows when the next hold expires.
 type concurrency struct{ lifetime }

@@ -2,18 +2,18 @@ package limit
 
 import "slices"
 
-// Convert carries what was used under one limit over to another: it stays used under the new numbers. Between limits of
-// one shape the result is exact:
+// Convert carries a State from one limit over to another: what was used stays used under the new numbers. Between limits
+// of one shape the result is exact:
 //
-//   - fixed windows and calendars: the count stays, and the open window never ends earlier than it would have; aligned
-//     to the epoch or a calendar, it ends with the new window or period that contains its last instant;
-//   - a sliding log and sliding buckets: the hits stay where they were, as late as their bucket allows;
-//   - token bucket and GCRA: what is missing stays missing, to the part of a unit, rounded up;
+//   - fixed windows and calendars: the count stays, and the open window never ends earlier than it would have. A window
+//     aligned to the epoch or to a calendar then ends with the new window or period that contains its last instant;
+//   - a sliding log and sliding buckets: the hits stay at their instants, or as late as their bucket allows;
+//   - token bucket and GCRA: the missing amount stays missing, including fractions of a unit, rounded up;
 //   - weighted sliding windows of one Period: both windows stay;
-//   - lifetime, unlimited and concurrency: the count stays; of a tally what is above zero, without its end.
+//   - lifetime, unlimited and concurrency: the count stays. Of a tally, the part above zero stays, without its end.
 //
-// Between limits of two shapes everything used now counts as one hit at now, which rounds against the caller. What no
-// longer counted under old is not brought back by a longer Period.
+// Between limits of two shapes everything used now counts as one hit at now, which rounds against the caller. Hits that no
+// longer counted under old do not come back with a longer Period.
 func Convert(old Limit, s State, new Limit, now Time) State {
 	if old.Equal(&new) {
 		return s
@@ -37,14 +37,30 @@ func Convert(old Limit, s State, new Limit, now Time) State {
 	return c.add(new, c.settle(new, State{}, now), min(used, maxUnits), now)
 }
 
-// hasWindow reports whether an open State ends at T, whole.
+// Continues reports whether units taken under old can be given back to a State that Convert has carried over to l. If so,
+// the State can tell them from units that it did not count: an open window knows when it began, a log knows its instants,
+// and every other State keeps its algorithm and its rate. If not, units taken under old have no place in the State, and
+// the caller must not refund them.
+func (l *Limit) Continues(old *Limit) bool {
+	switch {
+	case old.hasWindow() && l.hasWindow():
+		return true
+	case l.isLog():
+		return old.Algorithm == l.Algorithm && old.Bucket == l.Bucket
+	}
+	same := *old
+	same.Quota, same.Initial = l.Quota, l.Initial
+	return same == *l
+}
+
+// hasWindow reports whether an open State ends at T as a whole.
 func (l Limit) hasWindow() bool {
 	return l.Algorithm == FixedWindow || l.Algorithm == FixedWindowFirstHit || l.Algorithm == Calendar
 }
 
 func (l Limit) isLog() bool { return l.Algorithm == SlidingLog || l.Algorithm == SlidingBuckets }
 
-// usedForConvert leaves out the tokens that a bucket never used does not hold yet: nobody spent them.
+// usedForConvert leaves out the tokens that a never-used bucket does not hold yet, since nobody has spent them.
 func usedForConvert(l Limit, s State, now Time) uint64 {
 	if l.Algorithm == TokenBucket && neverUsed(l, s) {
 		return 0
@@ -52,7 +68,7 @@ func usedForConvert(l Limit, s State, now Time) uint64 {
 	return counterOf(l, now).status(l, s, now).Used
 }
 
-// convertWindow remembers when the open window began, so that what was taken in it can be given back.
+// convertWindow remembers when the open window began, so that units taken in it can still be given back.
 func convertWindow(old Limit, s State, new Limit, now Time) State {
 	if s.T == 0 {
 		return s

@@ -19,8 +19,8 @@ func visitRoundTrip(t *testing.T, l limit.Limit) func(*rand.Rand, limit.State, l
 	}
 }
 
-// Whatever the two limits are: what was used stays used, also for a new quota below it, and a key at rest stays so.
-// (Of a log, which knows its hits, buckets count those that they would have counted: the oldest may have left.)
+// For any two limits, used units stay used, even if the new quota is smaller, and a key at rest stays at rest. (A log
+// knows its hits: buckets made from a log count what they would have counted, and the oldest hit may have expired.)
 func TestConvertKeepsWhatWasUsed(t *testing.T) {
 	for _, old := range small {
 		for _, new := range small {
@@ -41,7 +41,7 @@ func TestConvertKeepsWhatWasUsed(t *testing.T) {
 	}
 }
 
-// unused is a bucket that never held all its tokens, which nobody spent.
+// unused reports whether a bucket never held all its tokens and nobody has spent any.
 func unused(l limit.Limit, s limit.State) bool {
 	return l.Algorithm == limit.TokenBucket && l.Initial < l.Quota && s.B == 0
 }
@@ -54,7 +54,7 @@ func TestConvertBetweenLimitsOfOneShapeIsExact(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		old, new limit.Limit
-		want     string // 90 s after noon; 3 were taken at 10 s, 2 at 70 s
+		want     string // 90 s after noon; 3 units were taken at 10 s, 2 at 70 s
 		wait     string // for 1 more
 	}{
 		{"a lower quota",
@@ -125,7 +125,7 @@ func TestConvertBetweenLimitsOfOneShapeIsExact(t *testing.T) {
 			"allowed 5/0 reset 97200000000", "denied 5/0 for 97110000000 reset 97200000000"},
 		{"a calendar to concurrency",
 			calendarOf(9, limit.Day, "UTC"), limit.Limit{Algorithm: limit.Concurrency, Quota: 5},
-			"allowed 5/0", "denied 5/0 for ever"},
+			"allowed 5/0", "denied 5/0 forever"},
 		{"a lifetime to a window",
 			limit.Limit{Algorithm: limit.Lifetime, Quota: 9},
 			limit.Limit{Algorithm: limit.FixedWindow, Quota: 5, Period: hour},

@@ -2,31 +2,31 @@ package limit
 
 import "time"
 
-// Cycle says which periods a Calendar limit counts in: Every units, by the calendar of a time zone.
+// Cycle defines the periods of a Calendar limit: Every units of the calendar in a time zone.
 //
-// A period is half open, and periods tile: the next begins where one ends. They are numbered from a fixed origin, so
-// that with Every above 1 it does not matter when a key was first seen:
+// A period is half-open, and each period begins where the one before ends. Periods are numbered from a fixed origin, so
+// that with Every above 1 the first use of a key does not matter:
 //
 //   - Day: from 1970-01-01, local.
 //   - Week: from the first WeekStart on or after 1970-01-01, local.
 //   - Month, Year: from the year 0. A period begins on AnchorDay, or on the month's last day if the month has no such
-//     day; that of a Year in January.
-//   - Minute, Hour: from 1970-01-01 00:00 as the zone's clock shows it. A period begins whenever the clock comes to a
-//     multiple of Every units, or is put forward past one. So an hour which the clock shows twice is two periods, and
+//     day. A Year begins in January.
+//   - Minute, Hour: from 1970-01-01 00:00 as the zone's clock shows it. A period begins whenever the clock reaches a
+//     multiple of Every units, or is set forward past one. So an hour that the clock shows twice is two periods, and
 //     where the clock changes by whole hours every period of one hour lasts an hour.
 //
-// A Day, and what is made of days, begins at the first instant of that day: at midnight, or if the clock shows no
-// midnight that day, because it was put forward, then when it was; if it shows it twice, the first time. No period
+// A Day, and every unit made of days, begins at the first instant of that day. This is midnight, or the instant at which
+// the clock was set forward if that skipped midnight, or the first of two if the clock shows midnight twice. No period
 // begins before the Unix epoch.
 type Cycle struct {
 	Unit      Unit
 	Every     uint16 // units in one period, at least 1
 	AnchorDay uint8  // Month and Year: the day of the month on which a period begins, 1 to 31, clamped to the month's last; else 0
-	WeekStart uint8  // Week: ISO, 1 is Monday, 7 Sunday; else 0
-	Zone      *Zone  // LoadZone made it
+	WeekStart uint8  // Week: the ISO day on which it begins, 1 (Monday) to 7 (Sunday); else 0
+	Zone      *Zone  // from LoadZone
 }
 
-// Unit is a unit of the calendar. The numbers stand in logs and snapshots: append, never renumber.
+// Unit is a unit of the calendar. Its numbers are stored in logs and snapshots: append new ones, never renumber.
 type Unit uint8
 
 // The units.
@@ -39,7 +39,7 @@ const (
 	Year   Unit = 6
 )
 
-// equal knows two zones of one name for the same, however often it was loaded.
+// equal treats two zones of one name as the same zone, even if they were loaded separately.
 func (c *Cycle) equal(other *Cycle) bool {
 	same := *other
 	same.Zone = c.Zone
@@ -49,7 +49,7 @@ func (c *Cycle) equal(other *Cycle) bool {
 // maxEvery keeps a period within 100 years, and Every within its 16 bits.
 var maxEvery = [...]uint16{Minute: 65_535, Hour: 65_535, Day: 36_500, Week: 5_200, Month: 1_200, Year: 100}
 
-// period returns the beginning and the end of the period that now lies in.
+// period returns the beginning and the end of the period that contains now.
 func (c *Cycle) period(now Time) (start, end Time) {
 	at := int64(now / microseconds)
 	var from, to int64
@@ -61,16 +61,16 @@ func (c *Cycle) period(now Time) (start, end Time) {
 	return max(0, Time(from)*microseconds), Time(to) * microseconds
 }
 
-// Below, instants are whole seconds since the Unix epoch: no zone has ever changed its offset within one.
+// Below, instants are whole seconds since the Unix epoch: every change of a zone's offset falls on a whole second.
 
 const (
-	microseconds  = Time(1_000_000) // in a second
+	microseconds  = Time(1_000_000) // per second
 	daySeconds    = 24 * 3600
-	maxZoneOffset = 26 * 3600 // more than any zone has ever been apart from UTC
+	maxZoneOffset = 26 * 3600 // more than any zone's offset from UTC has ever been
 )
 
-// datePeriod finds the newest period that has begun at an instant. The date of that instant is the right one, except
-// where a clock was put back over midnight, or a zone left out a day.
+// datePeriod returns the newest period that has begun at an instant. The local date of the instant leads to it directly,
+// except where a clock was set back past midnight or a zone skipped a day.
 func (c *Cycle) datePeriod(at int64) (start, end int64) {
 	date := time.Unix(at, 0).In(c.Zone.location)
 	n := c.number(date.Date())
@@ -83,7 +83,7 @@ func (c *Cycle) datePeriod(at int64) (start, end int64) {
 	return start, end
 }
 
-// number is that of the period a date would lie in if periods of months began on the first.
+// number returns the period of a date, as if periods of months began on the first.
 func (c *Cycle) number(year int, month time.Month, day int) int64 {
 	every := int64(c.Every)
 	switch c.Unit {
@@ -97,7 +97,7 @@ func (c *Cycle) number(year int, month time.Month, day int) int64 {
 	return floorDiv(dayNumber(year, month, day), every)
 }
 
-// begin is the first instant of a period.
+// begin returns the first instant of a period.
 func (c *Cycle) begin(number int64) int64 {
 	first := number * int64(c.Every)
 	var day int64
@@ -114,7 +114,7 @@ func (c *Cycle) begin(number int64) int64 {
 	return c.Zone.reaches(day * daySeconds)
 }
 
-// anchorIn is the day on which AnchorDay falls in a month, counted from the year 0.
+// anchorIn returns the day on which AnchorDay falls in a month. Months are counted from the year 0.
 func (c *Cycle) anchorIn(month int64) int64 {
 	year, inYear := floorDiv(month, 12), month-12*floorDiv(month, 12)
 	first := dayNumber(int(year), time.Month(inYear+1), 1)
@@ -122,10 +122,10 @@ func (c *Cycle) anchorIn(month int64) int64 {
 	return min(first+int64(c.AnchorDay)-1, last)
 }
 
-// firstWeek is the day of the first WeekStart on or after 1970-01-01, which was a Thursday.
+// firstWeek returns the day of the first WeekStart on or after 1970-01-01, which was a Thursday.
 func (c *Cycle) firstWeek() int64 { return (int64(c.WeekStart) - 4 + 7) % 7 }
 
-// clockPeriod lies between the newest beginning at or before an instant and the next one after it.
+// clockPeriod returns the newest beginning at or before an instant, and the next one after it.
 func (c *Cycle) clockPeriod(at int64) (start, end int64) {
 	step := int64(c.Every) * 60
 	if c.Unit == Hour {
@@ -146,7 +146,7 @@ func (c *Cycle) clockPeriod(at int64) (start, end int64) {
 	return start, c.clockEnd(start, step)
 }
 
-// clockEnd is the first beginning after that at start.
+// clockEnd returns the first beginning after start.
 func (c *Cycle) clockEnd(start, step int64) int64 {
 	at := start
 	for {
@@ -166,7 +166,7 @@ func dayNumber(year int, month time.Month, day int) int64 {
 	return floorDiv(time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Unix(), daySeconds)
 }
 
-// floorDiv is a / b rounded down. b must be positive.
+// floorDiv returns a / b rounded down. b must be positive.
 func floorDiv(a, b int64) int64 {
 	q := a / b
 	if a%b < 0 {

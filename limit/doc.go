@@ -1,57 +1,62 @@
-// Package limit is the arithmetic of limits: how much of a quota is used at an instant, whether one more request
-// fits, and if not, from which instant on it would.
+// Package limit is the arithmetic of limits: how much of a quota is used at an instant, whether one more request fits, and
+// if not, when it would.
 //
-// It owns the algorithms, each in its own file, the periods of the calendar (Cycle, Zone), the numbers a Limit may have
-// (Validate), and the bytes in which a State and a Limit are kept. It never knows what a key, a policy or a shard is,
-// reads no clock, does no I/O but LoadZone's, takes no lock and uses no float: every answer is exact, and the same on
-// every machine that has the same rules for a time zone.
+// The package owns the algorithms, each in its own file, the periods of the calendar (Cycle, Zone), the range of a Limit's
+// numbers (Validate), and the encoding of a State and a Limit. It knows nothing of keys, policies or shards. It reads no
+// clock, does no I/O, takes no lock and uses no float. Every answer is exact, and the same on every machine, since the
+// rules of the time zones are part of the program too.
 //
-// # How it is called
+// # Functions
 //
-// Take decides one request and counts it if it is admitted. Peek decides without counting. Status looks without a
-// request. Add counts without deciding. Refund gives units back, and StillCounts says whether it would find any.
-// SetUsed makes up what was used. Convert carries a state over to a limit of other numbers. ForgetAt says when a state
-// has become the zero State in all but its bytes.
+//   - Take decides one request and counts it if it is admitted. Peek decides without counting.
+//   - Status returns the state of a limit without a request.
+//   - Add and AddBounded count without deciding.
+//   - Refund gives units back, and StillCounts reports whether it would find any.
+//   - SetUsed sets the number of used units.
+//   - Convert carries a state over to a limit of other numbers.
+//   - ForgetAt returns when a state becomes equivalent to the zero State.
 //
-// A denied Take returns the State it was given. Quota units are the most that one window or bucket ever admits; only Add
-// and SetUsed go past it. A Verdict's Remaining is the largest cost that would be admitted then (of Unlimited it means
-// nothing), however much larger than MaxCost.
+// A denied Take returns the State it was given. Quota units are the most that one window or bucket ever admits; only Add,
+// AddBounded and SetUsed exceed it. A Verdict's Remaining is the largest cost that would be admitted at that instant, even
+// if it is larger than MaxCost. For Unlimited it means nothing.
 //
-// # What callers must hold to
+// # Duties of the caller
 //
-// A Limit passed in has been accepted by Validate, or read by DecodeLimit, which asks Validate. A State belongs to the
-// Limit that made it: after a change of numbers it goes through Convert first. A now lies in 0..MaxTime, a cost in
-// 1..MaxCost; what lies outside panics with the numbers, since it is a bug of the caller. The nows of one State never
-// fall, but may be equal: a batch has one now, and simulated events may share an instant. A falling now is not
-// noticed. It can only make a limit stricter: an instant before the newest one counts as no time having passed.
+// A Limit must have been accepted by Validate, or read by DecodeLimit, which calls Validate. A State belongs to the Limit
+// that made it: after a change of numbers it must pass through Convert first. A now lies in 0..MaxTime, and a cost in
+// 1..MaxCost. A value outside its range is a bug of the caller, and panics with the numbers. The successive nows of one
+// State must not fall, but may be equal: a batch has one now, and simulated events may share an instant. A falling now is
+// not detected. It can only make a limit stricter: an instant before the newest one counts as no time having passed.
 //
-// A State that DecodeState accepted never panics, however wrong its numbers are for its Limit.
+// A State that DecodeState accepted never causes a panic, however wrong its numbers are for its Limit.
 //
 // # Exactness
 //
-// An instant is an integer number of microseconds, and windows are half open: a hit at t counts while now < t + Period.
-// RetryAfter is the first instant at which the same request would be admitted if nobody else spent anything; one
-// microsecond earlier it is denied. Rates are kept as the fraction Count / Period reduced by their greatest common
-// divisor; levels are whole multiples of what one microsecond gives back, so nothing is ever rounded but the numbers
-// shown: used is rounded up, remaining down.
+// An instant is an integer number of microseconds, and windows are half-open: a hit at t counts while now < t + Period.
+// RetryAfter is the wait until the first instant at which the same request would be admitted if nobody else spent
+// anything. One microsecond earlier it is denied. Rates are kept as the fraction Count / Period reduced by their greatest
+// common divisor, and levels are whole multiples of what one microsecond gives back. So only the displayed numbers are
+// rounded: used up, remaining down.
 //
 // # Calendars and time zones
 //
-// A Calendar counts in periods of a zone's calendar; Cycle says where they begin. A zone is looked at only when a period
-// opens, and its end is then kept as an instant: neither other rules for the zone nor other numbers end it earlier. What
-// was taken in a period is given back into that one, or not at all.
+// A Calendar counts in periods of a zone's calendar; Cycle defines where they begin. The zone is consulted only when a
+// period opens. The end of the period is then kept as an instant, and neither new rules for the zone nor new numbers end
+// it earlier. Units taken in a period are given back to that period or not at all.
 //
-// A Limit refers to its Cycle, and that to its Zone, so == on Limits compares pointers, and Equal what they point to.
-// DecodeLimit is told which Limit is expected, so that it need not load a zone for every record.
+// A Limit points to its Cycle, and the Cycle to its Zone. So == on Limits compares pointers, while Equal compares the
+// values behind them. DecodeLimit takes the expected Limit, so that it need not load a zone for every record.
 //
 // # Concurrency
 //
-// The algorithm of that name counts as Lifetime does: who holds what, and until when, is the caller's to know.
+// The Concurrency algorithm counts as Lifetime does. The caller keeps track of the holds and of when they expire.
 //
 // # Tallies
 //
-// In the State of an Unlimited limit a Tally may be kept, a counter that goes below zero and may end: the caller reads it
-// with TallyOf, and makes the State of the new one. Take and the rest count on it as on any other.
+// The State of an Unlimited limit may contain a Tally, a counter that can go below zero and can end. The caller reads it
+// with TallyOf and writes it with Tally.State. Take and the other functions count on it as on any other State.
 //
-// All functions are pure and may be called by any number of goroutines, also with the same State.
+// # Concurrent use
+//
+// All functions are pure. Any number of goroutines may call them, even with the same State.
 package limit

@@ -1,11 +1,11 @@
 package limit
 
-// fixedWindow counts units in one window after the other. Aligned to the Unix epoch, the window of an instant is
-// floor(now / Period); anchored at the first hit, it is the Period from the first hit after the last window ended.
+// fixedWindow counts units in consecutive windows. Aligned to the Unix epoch, the window of an instant is floor(now /
+// Period). Anchored at the first hit, a window lasts one Period from the first hit after the last window.
 //
-// State: T is the end of the open window, an absolute instant: no other window begins before it, whatever the numbers
-// of the limit are by then. A is what it counted. B is when it began, if that was not one Period before T, because it was
-// opened under other numbers; else 0.
+// State: T is the end of the open window, as an absolute instant. No other window begins before T, even if the numbers of
+// the limit have changed since. A is the count. B is the beginning of the window if it is not one Period before T, because
+// the window was opened under other numbers; else 0.
 type fixedWindow struct{}
 
 func (fixedWindow) settle(_ Limit, s State, now Time) State {
@@ -57,7 +57,7 @@ func (fixedWindow) status(l Limit, s State, now Time) Verdict {
 
 func (fixedWindow) forgetAt(_ Limit, s State) Time { return s.T }
 
-// windowEnd is the end of a window that opens at now.
+// windowEnd returns the end of a window that opens at now.
 func windowEnd(l Limit, now Time) Time {
 	if l.Algorithm == FixedWindowFirstHit {
 		return now + Time(l.Period)
@@ -65,8 +65,8 @@ func windowEnd(l Limit, now Time) Time {
 	return floor(now, l.Period) + Time(l.Period)
 }
 
-// windowStart of an open window. Records of earlier versions do not say of a window opened under other numbers when it
-// began: at the latest now.
+// windowStart returns the beginning of an open window. Records of earlier versions do not contain the beginning of a
+// window that was opened under other numbers; now is then its upper bound.
 func windowStart(l Limit, s State, now Time) Time {
 	if s.B != 0 || l.Algorithm == Calendar {
 		return Time(s.B)
@@ -74,5 +74,5 @@ func windowStart(l Limit, s State, now Time) Time {
 	return max(0, min(s.T-Time(l.Period), now))
 }
 
-// floor is the last multiple of span at or before now.
+// floor returns the last multiple of span at or before now.
 func floor(now Time, span Span) Time { return now - now%Time(span) }

@@ -1,11 +1,11 @@
 package limit
 
 // gcra is the generic cell rate algorithm (ITU-T I.371). A unit of cost moves the theoretical arrival time (TAT) by one
-// emission interval, Period / Count; a request is admitted iff the TAT after it is at most Quota intervals from now.
-// From rest, that is exactly Quota units at once, and Count a Period after that: what a token bucket admits too.
+// emission interval, Period / Count. A request is admitted iff the TAT after it is at most Quota intervals from now. From
+// rest, that is exactly Quota units at once, and Count per Period after that, as with a token bucket.
 //
-// State: T is the TAT in whole microseconds and A the rest of it, in parts (rate.go) of which count make a
-// microsecond. A TAT that lies behind is rest.
+// State: T is the TAT in whole microseconds and A is its remainder, in parts (rate.go) of which count make a microsecond.
+// A key is at rest if its TAT has passed.
 type gcra struct{}
 
 func (gcra) settle(_ Limit, s State, now Time) State {
@@ -24,9 +24,8 @@ func (gcra) add(l Limit, s State, units uint64, now Time) State {
 	return arrival(l, sum(untilArrival(l, s, now), product(units, per)), now)
 }
 
-func (gcra) refund(l Limit, s State, units uint64, _, now Time) State {
-	_, per := l.rate()
-	return arrival(l, less(untilArrival(l, s, now), product(units, per)), now)
+func (gcra) refund(l Limit, s State, units uint64, taken, now Time) State {
+	return arrival(l, less(untilArrival(l, s, now), stillMissing(l, units, now-taken)), now)
 }
 
 func (gcra) stillCounts(l Limit, s State, _, now Time) bool { return untilArrival(l, s, now) > 0 }
@@ -42,7 +41,7 @@ func (gcra) forgetAt(_ Limit, s State) Time {
 	return s.T
 }
 
-// untilArrival is how far ahead of now the TAT lies, in parts.
+// untilArrival returns how far ahead of now the TAT lies, in parts.
 func untilArrival(l Limit, s State, now Time) uint64 {
 	if s.T < now {
 		return 0
@@ -51,7 +50,7 @@ func untilArrival(l Limit, s State, now Time) uint64 {
 	return sum(product(uint64(s.T-now), count), s.A)
 }
 
-// arrival is the State whose TAT lies so many parts ahead of now.
+// arrival returns the State whose TAT lies this many parts ahead of now.
 func arrival(l Limit, parts uint64, now Time) State {
 	if parts == 0 {
 		return State{}

@@ -1,8 +1,8 @@
 package limit
 
-// lifetime counts for ever: only a Refund, or a reset to the zero State, makes room again.
+// lifetime counts forever: only a Refund, or a reset to the zero State, makes room again.
 //
-// State: A is what was counted.
+// State: A is the count.
 type lifetime struct{}
 
 func (lifetime) settle(_ Limit, s State, _ Time) State { return s }

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// small has limits with which a few hundred random requests see every edge.
+// small has limits whose edge cases a few hundred random requests all reach.
 var small = []limit.Limit{
 	{Algorithm: limit.FixedWindow, Quota: 5, Period: 50},
 	{Algorithm: limit.FixedWindowFirstHit, Quota: 5, Period: 50},
@@ -26,7 +26,7 @@ var small = []limit.Limit{
 	{Algorithm: limit.Unlimited},
 }
 
-// pace is how much time passes where 50 of it make a period, roughly.
+// pace returns an amount of time. About 50 of it make a period.
 func pace(l limit.Limit) limit.Time {
 	if l.Algorithm == limit.Calendar {
 		return 1_000_000
@@ -79,7 +79,7 @@ func TestUsedAndRemainingAreTheQuota(t *testing.T) {
 	}
 }
 
-// What a limit admits in any span of time is at most its quota, and what came back in that span.
+// A limit admits in any span of time at most its quota plus the units that came back in that span.
 func TestNoWindowAdmitsMoreThanItsQuota(t *testing.T) {
 	type hit struct {
 		at    limit.Time
@@ -123,7 +123,7 @@ func TestNoWindowAdmitsMoreThanItsQuota(t *testing.T) {
 						continue
 					}
 					most = l.Quota
-				default: // two windows touch any span of one Period
+				default: // two windows overlap any span of one Period
 					if span >= 50 {
 						continue
 					}
@@ -137,7 +137,7 @@ func TestNoWindowAdmitsMoreThanItsQuota(t *testing.T) {
 	}
 }
 
-// From ForgetAt on nothing tells the State from the zero State, and one microsecond earlier something does.
+// From ForgetAt on, nothing distinguishes the State from the zero State. One microsecond earlier something does.
 func TestAForgottenStateIsTheZeroState(t *testing.T) {
 	for _, l := range small {
 		walk(l, 3, func(rng *rand.Rand, s limit.State, v limit.Verdict, _ uint64, now limit.Time) {
@@ -171,7 +171,7 @@ func TestAForgottenStateIsTheZeroState(t *testing.T) {
 	}
 }
 
-// A refund never leaves more room than there was before the request, nor than a key at rest has.
+// A refund never leaves more room than before the request, or than a key at rest has.
 func TestRefundGivesBackWhatWasTakenAndNoMore(t *testing.T) {
 	for _, l := range small {
 		walk(l, 4, func(rng *rand.Rand, s limit.State, v limit.Verdict, cost uint64, now limit.Time) {
@@ -190,13 +190,13 @@ func TestRefundGivesBackWhatWasTakenAndNoMore(t *testing.T) {
 	}
 }
 
-// Remaining is the largest cost that would be admitted, to the unit.
+// Remaining is exactly the largest cost that would be admitted.
 func TestRemainingIsTheMostThatIsAdmitted(t *testing.T) {
 	for _, l := range small[:len(small)-1] {
 		seen := map[bool]int{}
 		walk(l, 8, func(rng *rand.Rand, s limit.State, _ limit.Verdict, cost uint64, now limit.Time) {
 			if rng.IntN(10) == 0 {
-				s, _ = limit.Add(l, s, cost*2, now) // past the quota, sometimes
+				s, _ = limit.Add(l, s, cost*2, now) // sometimes past the quota
 			}
 			remaining := limit.Status(l, s, now).Remaining
 			seen[remaining == 0]++
@@ -213,7 +213,7 @@ func TestRemainingIsTheMostThatIsAdmitted(t *testing.T) {
 	}
 }
 
-// StillCounts is true exactly when a Refund finds something, for every instant at which something was taken.
+// StillCounts is true exactly when a Refund finds something, for every instant at which units were taken.
 func TestStillCountsForetellsRefund(t *testing.T) {
 	for _, l := range small {
 		var taken []limit.Time
@@ -245,7 +245,7 @@ func countedOnce(l limit.Limit) limit.State {
 	return s
 }
 
-// SetUsed leaves exactly so many units used, as one take of them would, and an open window ends as it would have.
+// SetUsed leaves exactly this many units used, like one take of them, and the end of an open window stays.
 func TestSetUsedIsExact(t *testing.T) {
 	for _, l := range small {
 		walk(l, 10, func(rng *rand.Rand, s limit.State, v limit.Verdict, _ uint64, now limit.Time) {
@@ -256,9 +256,6 @@ func TestSetUsedIsExact(t *testing.T) {
 					t.Fatalf("%+v: nothing used is %+v", l, set)
 				}
 				return
-			}
-			if l.Count > 0 {
-				used = min(used, 2*l.Quota) // as Add: nobody waits longer than two fillings
 			}
 			got := limit.Status(l, set, now)
 			if got.Used != used || got.Remaining != l.Quota-min(l.Quota, used) {
@@ -279,7 +276,7 @@ func TestSetUsedIsExact(t *testing.T) {
 	}
 }
 
-// A State is a value: two futures of one State do not see each other.
+// A State is a value: two successors of one State do not affect each other.
 func TestTakeChangesNoOlderState(t *testing.T) {
 	for _, l := range small {
 		walk(l, 5, func(rng *rand.Rand, s limit.State, _ limit.Verdict, cost uint64, now limit.Time) {

@@ -1,11 +1,13 @@
 package limit
 
-// A token bucket and GCRA are two ways to write down one number: how much is missing until the key is at rest again.
-// Both keep it as a whole number of parts. One unit is per parts, one microsecond gives back count parts, where
-// count / per is Count / Period reduced. Quota * per fits 62 bits (Validate), so nothing is ever rounded away.
+import "math/bits"
 
-// rate is Count / Period in lowest terms. Each division costs as much as the rest of a decision, and most periods are
-// a multiple of their count.
+// A token bucket and GCRA are two notations for one number: how much is missing until the key is at rest again. Both keep
+// it as a whole number of parts. One unit is per parts, and one microsecond gives back count parts, where count / per is
+// Count / Period reduced. Quota * per fits 62 bits (Validate), so nothing is ever lost to rounding.
+
+// rate returns Count / Period in lowest terms. Each division costs as much as the rest of a decision, and most periods are
+// a multiple of their count, so that case is tried first.
 func (l Limit) rate() (count, per uint64) {
 	if per = uint64(l.Period) / l.Count; per*l.Count == uint64(l.Period) {
 		return 1, per
@@ -21,12 +23,31 @@ func gcd(a, b uint64) uint64 {
 	return a
 }
 
-// missingAfter is what is missing when elapsed has passed and nothing was spent.
+// missingAfter returns how much is missing after elapsed if nothing was spent.
 func missingAfter(missing, count uint64, elapsed Time) uint64 {
 	return less(missing, product(uint64(max(0, elapsed)), count))
 }
 
-// waitUntilFits is 0 if cost units can be missing besides what is missing already, else how long until they can.
+// stillMissing returns how much of some units, in parts, is certainly still missing after elapsed has passed since they
+// were taken. Without the take, the key would be fuller now by at least this much: at most the parts that came back in
+// that time would have overflowed. So a refund of no more than this, and of no more than is missing, never admits more
+// than if the units had not been taken.
+func stillMissing(l Limit, units uint64, elapsed Time) uint64 {
+	count, per := l.rate()
+	tookHigh, tookLow := bits.Mul64(units, per)
+	cameHigh, cameLow := bits.Mul64(uint64(max(0, elapsed)), count)
+	low, borrow := bits.Sub64(tookLow, cameLow, 0)
+	high, borrow := bits.Sub64(tookHigh, cameHigh, borrow)
+	switch {
+	case borrow != 0:
+		return 0
+	case high != 0:
+		return maxUnits
+	}
+	return min(low, maxUnits)
+}
+
+// waitUntilFits returns 0 if cost more units can be missing now, else the wait until they can.
 func waitUntilFits(l Limit, missing, cost uint64) Span {
 	count, per := l.rate()
 	after, most := missing+cost*per, l.Quota*per
@@ -36,7 +57,7 @@ func waitUntilFits(l Limit, missing, cost uint64) Span {
 	return Span(divUp(after-most, count))
 }
 
-// rateStatus tells of the missing parts as Used units, rounded up.
+// rateStatus reports the missing parts as Used units, rounded up.
 func rateStatus(l Limit, missing uint64, now Time) Verdict {
 	count, per := l.rate()
 	return Verdict{Used: divUp(missing, per), ResetAt: now + Time(divUp(missing, count))}

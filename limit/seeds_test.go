@@ -6,7 +6,8 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// The golden vectors of SEEDS.md: what people saw of the systems they come from must come out here.
+// Golden vectors: observed results of the earlier limiters, which must be reproduced here. The row numbers only
+// distinguish the rows.
 
 // Row 19: consume(state, now, capacity 10, refill 4 a second) answers retryAfterMs = ceil(deficit / rate * 1000). The
 // values were computed with the seed's formula where its floating point is exact: quarters of a second.
@@ -29,7 +30,7 @@ func TestSeedRow19ConsumeToTheMillisecond(t *testing.T) {
 		{1000, 1, false, 250},
 		{1500, 2, true, 0},
 		{4000, 10, true, 0},
-		{4062, 1, false, 188}, // 0.752 of a token missing: 188 ms
+		{4062, 1, false, 188}, // 0.752 of a token is missing: 188 ms
 		{9000, 11, false, -1},
 	} {
 		var v limit.Verdict
@@ -44,7 +45,7 @@ func TestSeedRow19ConsumeToTheMillisecond(t *testing.T) {
 	}
 }
 
-// Rows 33 and 20: whole seconds until the window ends, rounded up and never 0 on a denial: W - (now % W).
+// Rows 33 and 20: whole seconds until the window ends, rounded up, and never 0 on a denial: W - (now % W).
 func TestSeedRow33RetryAfterInWholeSeconds(t *testing.T) {
 	l := limit.Limit{Algorithm: limit.FixedWindow, Quota: 1, Period: minute}
 	for _, at := range []limit.Time{0, 1, 500_000, 1_000_000, 17_000_000, 59_000_000, 59_999_999} {
@@ -57,8 +58,8 @@ func TestSeedRow33RetryAfterInWholeSeconds(t *testing.T) {
 	}
 }
 
-// Row 21: the free tier's bucket, 5 tokens and 2 a second; what remains is rounded down; idle, it is forgotten as soon
-// as it is full, 2.5 s after it was emptied.
+// Row 21: the free tier's bucket, 5 tokens and 2 a second. What remains is rounded down. An idle bucket is forgotten as
+// soon as it is full, 2.5 s after it was emptied.
 func TestSeedRow21BurstLimitOfTheFreeTier(t *testing.T) {
 	c := begin(t, limit.Limit{Algorithm: limit.TokenBucket, Quota: 5, Period: second, Count: 2, Initial: 5}, noon)
 	for _, want := range []string{"allowed 1/4 reset 500000", "allowed 2/3 reset 1000000", "allowed 3/2 reset 1500000",
@@ -72,21 +73,21 @@ func TestSeedRow21BurstLimitOfTheFreeTier(t *testing.T) {
 	}
 }
 
-// Rows 22, 31 and 32: 24 hours in buckets of a minute count the current minute and the 1,439 before it, also when now
-// is exactly on a minute, and deny when the quota is used.
+// Rows 22, 31 and 32: 24 hours in buckets of a minute count the current minute and the 1,439 before it, even when now is
+// exactly on a minute, and deny when the quota is used.
 func TestSeedRow22TheLastDayByMinutes(t *testing.T) {
 	l, s := fullDay(t)
 	lastOfDay := noon + limit.Time(day) - 1
 	if v := limit.Peek(l, s, 1, lastOfDay); v.Used != 1440 || v.Allowed || v.RetryAfter != 1 {
 		t.Errorf("at the end of the day: %+v", v)
 	}
-	// On the minute the oldest one leaves; the seed would still count it.
+	// On the minute the oldest one leaves; the original limiter would still count it.
 	if v := limit.Peek(l, s, 1, lastOfDay+1); v.Used != 1439 || !v.Allowed {
 		t.Errorf("a day after the first minute: %+v", v)
 	}
 }
 
-// A full day's state stays small, and that of a few minutes is as small as they are few.
+// A full day's state stays small, and that of a few minutes is proportionally smaller.
 func TestSeedRow31ADayByMinutesIsSmall(t *testing.T) {
 	_, s := fullDay(t)
 	if size := len(limit.AppendState(nil, s)); len(s.Points) != 1439 || size > 5800 {
@@ -102,7 +103,7 @@ func TestSeedRow31ADayByMinutesIsSmall(t *testing.T) {
 	}
 }
 
-// Row 32: both are there: a calendar day lets twice the quota through around midnight, the last 24 hours do not.
+// Row 32: a calendar day admits twice the quota around midnight, and the last 24 hours do not.
 func TestSeedRow32TheLastDayAndTheCalendarDay(t *testing.T) {
 	midnight := noon + limit.Time(day)
 	calendarDay, lastDay := calendarOf(200, limit.Day, "UTC"), limit.Limit{Algorithm: limit.SlidingBuckets, Quota: 200,
@@ -118,7 +119,7 @@ func TestSeedRow32TheLastDayAndTheCalendarDay(t *testing.T) {
 	}
 }
 
-// fullDay has one hit in each minute of a day that begins at noon.
+// fullDay returns a limit and its State after one hit in each minute of a day that begins at noon.
 func fullDay(t *testing.T) (limit.Limit, limit.State) {
 	t.Helper()
 	l := limit.Limit{Algorithm: limit.SlidingBuckets, Quota: 1440, Period: day, Bucket: minute}
@@ -134,19 +135,19 @@ func fullDay(t *testing.T) (limit.Limit, limit.State) {
 	return l, s
 }
 
-// Row 25: how many probes one operator may commission: the quota never comes back by itself, a decommissioned probe gives
-// its unit back however long ago it was taken, and no more than were taken.
+// Row 25: how many probes one operator may commission. The quota never comes back on its own. A decommissioned probe gives
+// its unit back, however long ago it was taken. No more units come back than were taken.
 func TestSeedRow25ALifetimeQuotaIsReleased(t *testing.T) {
 	c := begin(t, limit.Limit{Algorithm: limit.Lifetime, Quota: 3}, noon)
 	c.take(2, "allowed 2/1")
-	c.after(3*365*day).take(2, "denied 2/1 for ever")
+	c.after(3*365*day).take(2, "denied 2/1 forever")
 	c.refund(1, 0, "allowed 1/2")
 	c.take(2, "allowed 3/0")
 	c.refund(3, 3*365*day, "allowed 0/3 reset 94608000000000")
 	c.refund(1, 0, "allowed 0/3 reset 94608000000000")
 }
 
-// Row 12: a live window is one whose end is later than now; at equality the next begins, with the full window before it.
+// Row 12: a window is live while its end is later than now. At equality the next begins, with the full window before it.
 func TestSeedRow12TheNextWindowBeginsAtEquality(t *testing.T) {
 	for _, l := range []limit.Limit{
 		{Algorithm: limit.FixedWindow, Quota: 1, Period: minute},
@@ -167,8 +168,8 @@ func TestSeedRow12TheNextWindowBeginsAtEquality(t *testing.T) {
 	}
 }
 
-// Row 39: the numbers that people remember: twice the quota in two seconds around the edge, 1000 an hour, the 25 % mark, and
-// 99 -> 100, which two requests cannot both be.
+// Row 39: the well-known numbers: twice the quota in two seconds around the edge, 1000 an hour, the 25 % mark, and the
+// step from 99 to 100, which two requests cannot both take.
 func TestSeedRow39TheNumbersThatPeopleRemember(t *testing.T) {
 	window := begin(t, limit.Limit{Algorithm: limit.FixedWindow, Quota: 1000, Period: hour}, noon)
 	window.after(hour-second).take(1000, "allowed 1000/0 reset 3600000000")
@@ -186,7 +187,7 @@ func TestSeedRow39TheNumbersThatPeopleRemember(t *testing.T) {
 	one.take(1, "denied 100/0 for 60000000 reset 60000000")
 }
 
-// Row 26: a window number and one integer; at the edge the count is free again.
+// Row 26: a window number and one integer; at the edge the count starts again.
 func TestSeedRow26FixedWindowNumber(t *testing.T) {
 	l := limit.Limit{Algorithm: limit.FixedWindow, Quota: 100, Period: minute}
 	s, _ := limit.Take(l, limit.State{}, 100, noon+limit.Time(minute)-1)
@@ -194,7 +195,7 @@ func TestSeedRow26FixedWindowNumber(t *testing.T) {
 	if !v.Allowed || v.WindowStart/limit.Time(minute) != noon/limit.Time(minute)+1 {
 		t.Errorf("%+v", v)
 	}
-	// Row 27: so twice the quota passes within a microsecond of the edge; the weighted window does not let it.
+	// Row 27: so twice the quota passes within a microsecond of the edge; the weighted window prevents this.
 	l.Algorithm = limit.SlidingWindow
 	s, _ = limit.Take(l, limit.State{}, 100, noon+limit.Time(minute)-1)
 	if v := limit.Peek(l, s, 1, noon+limit.Time(minute)); v.Allowed || v.RetryAfter != 600_000 {

@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// slidingLog remembers every hit: one at t counts while now < t + Period. It is exact for every window of one Period,
-// wherever it begins, and pays with memory: a Point for each instant that had a hit.
+// slidingLog remembers every hit: a hit at t counts while now < t + Period. It is exact for every window of one Period,
+// wherever the window begins. The price is memory: a Point for each instant that had a hit.
 //
-// State: T is the newest instant, A its units, Points the instants before it, oldest first, and B the units of all.
-// So hits of one instant cost nothing but an addition, and Points are copied once for each instant. Old Points are cut
-// off in front when a hit is counted. A denial leaves them there, to be passed over again by the next: but their units
-// are fewer than the denied cost, for else it had fitted.
+// State: T is the newest instant, A its units, Points the instants before it, oldest first, and B the total units. So a
+// second hit at one instant is only an addition, and Points are copied once per instant. Expired Points are cut off when a
+// hit is counted. A denial leaves them in place, and the next request skips them again. Their units are fewer than the
+// denied cost, or else the request would have fitted.
 type slidingLog struct{}
 
-// maxPoints bounds what Add may make of a log past its quota. Within the quota a log has fewer.
+// maxPoints bounds the log when Add exceeds the quota. Within the quota a log has fewer Points.
 const maxPoints = MaxLogQuota
 
 func (slidingLog) settle(l Limit, s State, now Time) State {
@@ -101,8 +101,8 @@ func pointAt(s State, at Time) (int, bool) {
 	return slices.BinarySearchFunc(s.Points, at, func(p Point, at Time) int { return cmp.Compare(p.At, at) })
 }
 
-// appended copies: other State values may refer to the same array. At maxPoints the oldest two become one, which
-// counts as long as the younger of them would.
+// appended returns a copy with p at its end: other State values may share the array. At maxPoints the two oldest Points
+// become one, which counts as long as the younger would.
 func appended(points []Point, p Point) []Point {
 	var oldest uint64
 	if len(points) >= maxPoints {
@@ -115,7 +115,7 @@ func appended(points []Point, p Point) []Point {
 	return grown
 }
 
-// withoutEmpty makes the newest Point the newest instant again when that one has nothing left.
+// withoutEmpty makes the newest Point the newest instant again if that instant has no units left.
 func withoutEmpty(s State) State {
 	if s.A > 0 {
 		return s

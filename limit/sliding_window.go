@@ -2,14 +2,14 @@ package limit
 
 import "math/bits"
 
-// slidingWindow weighs two windows aligned to the Unix epoch: what the current one counted, and what the previous one
-// counted times the share of it that a window of one Period, ending now, still covers. A request is admitted iff
+// slidingWindow weighs two windows aligned to the Unix epoch: the count of the current one, and the count of the previous
+// one times the share of it that a window of one Period ending now still covers. A request is admitted iff
 //
 //	current + previous * (Period - elapsed) / Period + cost <= Quota
 //
 // as an exact fraction. (The approximation is Cloudflare's, 2017: previous hits count as if evenly spread.)
 //
-// State: T is the end of the current window, A what the current one counted, B what the previous one did.
+// State: T is the end of the current window, A its count, B the count of the previous window.
 type slidingWindow struct{}
 
 func (slidingWindow) settle(l Limit, s State, now Time) State {
@@ -25,7 +25,7 @@ func (slidingWindow) settle(l Limit, s State, now Time) State {
 func (slidingWindow) wait(l Limit, s State, cost uint64, now Time) Span {
 	period := uint64(l.Period)
 	if s.A+cost > l.Quota {
-		// Not before the current window is the previous one, and has left by enough.
+		// It fits once the current window has become the previous one and enough of it has passed.
 		covered := mulDiv(l.Quota-cost, period, s.A, period)
 		return Span(s.T + Time(period) - Time(covered) - now)
 	}
@@ -77,7 +77,7 @@ func (slidingWindow) forgetAt(l Limit, s State) Time {
 	return s.T + Time(l.Period)
 }
 
-// left is Period - elapsed, the part of the previous window that still weighs.
+// left returns Period - elapsed, the part of the previous window that still counts.
 func left(l Limit, s State, now Time) uint64 {
 	if s.T == 0 {
 		return 0

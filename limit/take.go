@@ -2,22 +2,22 @@ package limit
 
 import "fmt"
 
-// counter is what an algorithm must be able to do. Its methods have no state of their own. All but settle and
-// forgetAt are given a settled State. An empty State is the zero State, before and after.
+// counter is the implementation of an algorithm. It keeps no state of its own. All methods but settle and forgetAt are
+// given a settled State. An empty State is always the zero State.
 type counter interface {
 	// settle drops what no longer counts at now.
 	settle(l Limit, s State, now Time) State
-	// wait is 0 if cost fits now, else how long until it would, or Never. The caller has seen that cost <= Quota.
+	// wait returns 0 if cost fits now, else the time until it would, or Never. The caller has checked that cost <= Quota.
 	wait(l Limit, s State, cost uint64, now Time) Span
 	// add counts units at now, saturating at maxUnits.
 	add(l Limit, s State, units uint64, now Time) State
-	// refund gives back units counted at taken, no more than still count.
+	// refund gives back units counted at taken: at most the units that still count and have not come back on their own.
 	refund(l Limit, s State, units uint64, taken, now Time) State
 	// stillCounts reports whether refund would find anything counted at taken.
 	stillCounts(l Limit, s State, taken, now Time) bool
 	// status fills in Used, WindowStart and ResetAt.
 	status(l Limit, s State, now Time) Verdict
-	// forgetAt is 0 for the zero State.
+	// forgetAt implements ForgetAt. It returns 0 for the zero State.
 	forgetAt(l Limit, s State) Time
 }
 
@@ -37,7 +37,7 @@ var counters = [...]counter{
 
 func (a Algorithm) known() bool { return int(a) < len(counters) && counters[a] != nil }
 
-// Take decides a request of cost units at now and counts it if it is admitted. Denied, the State is the one given.
+// Take decides a request of cost units at now and counts it if it is admitted. A denied Take returns s unchanged.
 func Take(l Limit, s State, cost uint64, now Time) (State, Verdict) {
 	c := counterOf(l, now)
 	mustCost(cost)
@@ -49,7 +49,7 @@ func Take(l Limit, s State, cost uint64, now Time) (State, Verdict) {
 	return counted, verdict(c, l, counted, now)
 }
 
-// Peek says what Take would decide, without counting: Used and Remaining are those before the request.
+// Peek returns the decision of Take without counting. Used and Remaining are those before the request.
 func Peek(l Limit, s State, cost uint64, now Time) Verdict {
 	c := counterOf(l, now)
 	mustCost(cost)
@@ -61,33 +61,46 @@ func Peek(l Limit, s State, cost uint64, now Time) Verdict {
 	return v
 }
 
-// Status is the state of a limit without a request: nothing is decided, and Allowed is true.
+// Status returns the state of a limit without a request: nothing is decided, and Allowed is true.
 func Status(l Limit, s State, now Time) Verdict {
 	c := counterOf(l, now)
 	return verdict(c, l, c.settle(l, s, now), now)
 }
 
-// Add counts cost units at now whatever the limit says, also past the quota. Allowed says whether the quota still
-// holds them. The count saturates at 2^62 units (a level at 2^62 parts of a unit).
-//
-// Debts end: a bucket and GCRA are charged until 2 * Quota is used, so that nobody waits longer than two fillings.
-// Windows need no such bound. A sliding log keeps 10,000 instants at most, whatever its quota is.
+// Add counts cost units at now without deciding, even past the quota. Allowed reports whether the total is within the
+// quota. The count saturates at 2^62 units. That of a token bucket and GCRA, whose debt delays requests like any other
+// use, saturates at 2^62 parts of a unit (rate.go). A sliding log keeps at most 10,000 instants, whatever its quota.
 func Add(l Limit, s State, cost uint64, now Time) (State, Verdict) {
+	c := counterOf(l, now)
+	mustCost(cost)
+	return added(c, l, c.settle(l, s, now), cost, now)
+}
+
+// AddBounded is Add for units that nobody asked to be charged, such as those of a denied request. A token bucket and GCRA
+// are charged until 2 * Quota is used, so that nobody waits longer than two fillings. Windows need no such bound.
+func AddBounded(l Limit, s State, cost uint64, now Time) (State, Verdict) {
 	c := counterOf(l, now)
 	mustCost(cost)
 	settled := c.settle(l, s, now)
 	if l.hasRate() {
 		cost = min(cost, less(2*l.Quota, c.status(l, settled, now).Used))
 	}
+	return added(c, l, settled, cost, now)
+}
+
+func added(c counter, l Limit, settled State, cost uint64, now Time) (State, Verdict) {
 	counted := c.add(l, settled, cost, now)
 	v := verdict(c, l, counted, now)
 	v.Allowed = v.Used <= l.Quota || l.Algorithm == Unlimited
 	return counted, v
 }
 
-// Refund gives back cost units of a Take made at taken: never more than its window or bucket still counts, and
-// nothing when that window has passed. The units of one Take may be given back once: the caller sees to that.
-// A state with nothing left in it is the zero State again, so an open window anchored at its first hit closes.
+// Refund gives back cost units of a Take made at taken. It gives back at most the units that the window or bucket still
+// counts, and nothing when that window has passed. To a token bucket and GCRA it gives back only what has not come back on
+// its own since taken. That may be too little, if the bucket was full in between, but never too much. The units of one
+// Take may be given back once, and only to a State that has counted them, under this Limit or one that it Continues. The
+// caller is responsible for both. A state with nothing left in it becomes the zero State again, so an open window anchored
+// at its first hit closes.
 func Refund(l Limit, s State, cost uint64, taken, now Time) State {
 	c := counterOf(l, now)
 	mustCost(cost)
@@ -95,25 +108,21 @@ func Refund(l Limit, s State, cost uint64, taken, now Time) State {
 	return c.refund(l, c.settle(l, s, now), cost, taken, now)
 }
 
-// StillCounts reports whether a Refund, at now, of units taken at taken would give anything back: whether what was
-// counted then is still live. A bucket and GCRA do not know when they were charged: what is missing can be given back.
+// StillCounts reports whether a Refund at now would give back anything of the units taken at taken, that is, whether those
+// units still count. A token bucket and GCRA do not know when they were charged: whatever is missing can be given back.
 func StillCounts(l Limit, s State, taken, now Time) bool {
 	c := counterOf(l, now)
 	mustTaken(taken, now)
 	return c.stillCounts(l, c.settle(l, s, now), taken, now)
 }
 
-// SetUsed makes used units the ones that are used at now, neither more nor fewer. Fixed windows and calendars keep their
-// open window, and open one if there is none; a tally keeps its end; a sliding window and a log remember one hit, at now.
-// A bucket and GCRA are bounded as Add bounds them, and the count saturates as there. With 0 used the State is the zero
-// State: a key at rest.
+// SetUsed sets the number of units used at now to exactly used. Fixed windows and calendars keep their open window, and
+// open one if there is none. A tally keeps its end. A sliding window and a log remember one hit, at now. The count
+// saturates as in Add. With used = 0 the result is the zero State: a key at rest.
 func SetUsed(l Limit, s State, used uint64, now Time) State {
 	c := counterOf(l, now)
 	if used == 0 {
 		return State{}
-	}
-	if l.hasRate() {
-		used = min(used, 2*l.Quota)
 	}
 	var kept State
 	switch {
@@ -126,8 +135,8 @@ func SetUsed(l Limit, s State, used uint64, now Time) State {
 	return c.add(l, kept, min(used, maxUnits), now)
 }
 
-// ForgetAt is the first instant from which every answer about the State is the one about the zero State, so that it
-// may be dropped; Forever if that never comes.
+// ForgetAt returns the first instant from which the State is equivalent to the zero State, so that it may be dropped, or
+// Forever if there is none.
 func ForgetAt(l Limit, s State) Time {
 	return counterOf(l, 0).forgetAt(l, s)
 }

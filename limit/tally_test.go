@@ -15,7 +15,7 @@ var unlimited = limit.Limit{Algorithm: limit.Unlimited}
 var edges = []int64{0, 1, -1, 5, -3, 1<<40 - 1, 1<<62 - 1, 1 << 62, 1<<62 + 1, -1 << 62, -1<<62 - 1, math.MaxInt64, math.MinInt64,
 	math.MinInt64 + 1}
 
-// A tally comes back from its State as it was, from the bytes of it too, until it ends and not later.
+// A tally can be read back from its State, and from the encoding of the State, until its end.
 func TestATallyComesBack(t *testing.T) {
 	for _, value := range edges {
 		for _, end := range []limit.Time{0, 50, limit.MaxTime} {
@@ -38,7 +38,7 @@ func TestATallyComesBack(t *testing.T) {
 	}
 }
 
-// Whatever counts on a tally counts on its integer, and keeps its end.
+// Every function that counts on a tally counts on its integer, and keeps its end.
 func TestOtherOperationsCountOnATally(t *testing.T) {
 	const most = 1 << 62
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -78,7 +78,7 @@ func TestOtherOperationsCountOnATally(t *testing.T) {
 	}
 }
 
-// States that no Tally makes can be read all the same: a decoder accepts them.
+// States that no Tally makes can still be read: a decoder accepts them.
 func TestATallyOfAnyStateIsRead(t *testing.T) {
 	for _, a := range []uint64{0, 1, 1 << 62} {
 		for _, b := range []uint64{0, 1, 2, 3, 5, 7, 9, 11, 13, 15, 1 << 62, 1<<62 - 1} {

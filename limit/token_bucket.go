@@ -1,14 +1,14 @@
 package limit
 
-// tokenBucket holds at most Quota tokens, and Count of them come back every Period, continuously. A request is
-// admitted iff its cost is there. A bucket never used holds Initial tokens, and begins to fill with the first request it
-// admits: a denial changes nothing, so it cannot begin anything.
+// tokenBucket holds at most Quota tokens, and Count of them come back every Period, continuously. A request is admitted
+// iff its cost is available. A never-used bucket holds Initial tokens, and begins to fill with the first request it
+// admits. A denial changes nothing, so it cannot begin anything.
 //
-// State: A is how many parts of tokens were missing at T (rate.go), so that the zero State is a full bucket. Where
-// Initial is less than Quota, B is 1 once the bucket was used: full is not the same as never used then, and such a
+// State: A is how many parts of tokens were missing at T (rate.go), so that the zero State is a full bucket. Where Initial
+// is less than Quota, B is 1 once the bucket has been used. A full bucket then differs from a never-used one, so such a
 // State is never forgotten.
 //
-// A refund puts tokens back, and what is above Quota is lost, as with those that come back by themselves.
+// A refund puts back the tokens that have not come back on their own since they were taken.
 type tokenBucket struct{}
 
 func (tokenBucket) settle(l Limit, s State, now Time) State {
@@ -32,12 +32,11 @@ func (tokenBucket) add(l Limit, s State, units uint64, now Time) State {
 	return bucketOf(l, sum(s.A, product(units, per)), now)
 }
 
-func (tokenBucket) refund(l Limit, s State, units uint64, _, now Time) State {
+func (tokenBucket) refund(l Limit, s State, units uint64, taken, now Time) State {
 	if neverUsed(l, s) {
 		return State{}
 	}
-	_, per := l.rate()
-	return bucketOf(l, less(s.A, product(units, per)), now)
+	return bucketOf(l, less(s.A, stillMissing(l, units, now-taken)), now)
 }
 
 func (tokenBucket) stillCounts(l Limit, s State, _, _ Time) bool { return s.A > 0 && !neverUsed(l, s) }
@@ -61,7 +60,7 @@ func (tokenBucket) forgetAt(l Limit, s State) Time {
 	return s.T + Time(divUp(s.A, count))
 }
 
-// bucketOf is a used bucket in which some parts are missing at now.
+// bucketOf returns a used bucket with missing parts missing at now.
 func bucketOf(l Limit, missing uint64, now Time) State {
 	var s State
 	if missing > 0 {

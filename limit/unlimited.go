@@ -2,14 +2,14 @@ package limit
 
 import "math"
 
-// unlimited counts as lifetime does, and denies nothing. Its Quota is 0, so its Remaining is 0 too and means nothing.
+// unlimited counts as lifetime does, and denies nothing. Its Quota is 0, so its Remaining is also 0 and means nothing.
 //
-// A Tally may be kept in its State: an integer, which may be below zero, that is there until it ends, also when it is 0.
-// What was taken of a tally is not given back: nobody can tell in which of its lives that was.
+// Its State may contain a Tally: an integer, possibly below zero, that exists until it ends, even while it is 0. Units
+// taken from a tally are not given back, since a tally may have ended and begun again in between.
 //
-// State: A is what was counted, and B is 0. Of a tally T is the first instant at which it is not there any more, 0 if it
-// does not end by itself; B has tallyThere, and tallyBelow when it is below zero; its distance from zero is A, and 2^62
-// more for each tallyStep in B, of which there are two at most.
+// State: A is the count, and B is 0. For a tally, T is the first instant at which it no longer exists, or 0 if it does not
+// end on its own. B contains tallyThere, and tallyBelow if the tally is below zero. The distance from zero is A, plus 2^62
+// for each tallyStep in B, of which there are at most two.
 type unlimited struct{}
 
 const (
@@ -18,14 +18,14 @@ const (
 	tallyStep  = 4
 )
 
-// Tally is a counter that may go below zero, and may end.
+// Tally is a counter that can go below zero and can end.
 type Tally struct {
 	Value  int64
-	EndsAt Time // the first instant at which it is not there any more; 0: it does not end by itself
+	EndsAt Time // first instant at which the tally no longer exists; 0: it does not end on its own
 }
 
-// TallyOf reads the State of an unlimited limit at now. What was counted without a tally reads as one too; known is false
-// when there is neither.
+// TallyOf reads the State of an unlimited limit at now. A count without a tally is returned as a Tally too. known is false
+// if there is neither.
 func TallyOf(s State, now Time) (t Tally, known bool) {
 	s = unlimited{}.settle(Limit{}, s, now)
 	if s.A == 0 && s.B&tallyThere == 0 {
@@ -34,7 +34,7 @@ func TallyOf(s State, now Time) (t Tally, known bool) {
 	return Tally{Value: tallyValue(s), EndsAt: s.T}, true
 }
 
-// State is the one of an unlimited limit that the tally is kept in.
+// State returns the State of an unlimited limit that contains the tally.
 func (t Tally) State() State {
 	s := State{T: t.EndsAt, B: tallyThere}
 	distance := uint64(t.Value)
@@ -47,10 +47,10 @@ func (t Tally) State() State {
 	return s
 }
 
-// IsTally reports whether a Tally is kept in the state of a limit.
+// IsTally reports whether the state of a limit contains a Tally.
 func IsTally(l Limit, s State) bool { return l.Algorithm == Unlimited && s.B&tallyThere != 0 }
 
-// tallyValue must bear every State that can be decoded.
+// tallyValue accepts every State that can be decoded.
 func tallyValue(s State) int64 {
 	if s.B&tallyThere == 0 {
 		return int64(s.A)

@@ -2,8 +2,7 @@ package limit
 
 import "fmt"
 
-// The largest numbers a Limit and its requests may have. They keep every level within 62 bits and every instant that
-// is ever computed within 63.
+// The largest numbers of a Limit and its requests. They keep every level within 62 bits and every computed instant within 63.
 const (
 	MaxQuota    = 1 << 53                                // units; also the largest Count
 	MaxCost     = 1 << 40                                // units of one request
@@ -13,12 +12,12 @@ const (
 	MaxLogQuota = 10_000                                 // quota of a SlidingLog limit, which remembers every hit
 )
 
-// maxUnits is where counters and levels saturate: two of them still add up without overflow.
+// maxUnits is where counters and levels saturate: the sum of two of them does not overflow.
 const maxUnits = 1 << 62
 
-// FieldError says which number of a Limit is impossible, and why. It is a value: never changed after it is made.
+// FieldError names the invalid number of a Limit and the reason. It is immutable.
 type FieldError struct {
-	// Field is as a policies file names it: quota, period, per, refill, rate, bucket, initial, unit, every, time_zone,
+	// Field is the name in a policies file: quota, period, per, refill, rate, bucket, initial, unit, every, time_zone,
 	// anchor_day, week_start; or algorithm.
 	Field   string
 	Message string // what is wrong and what would be right
@@ -31,7 +30,7 @@ func wrong(field, format string, args ...any) error {
 	return &FieldError{Field: field, Message: fmt.Sprintf(format, args...)}
 }
 
-// Validate reports the first number that this package cannot count with exactly, as a *FieldError. A number that the
+// Validate returns a *FieldError for the first number that this package cannot count with exactly. A number that the
 // algorithm does not use must be 0, so that equal limits are equal values.
 func (l Limit) Validate() error {
 	if !l.Algorithm.known() {
@@ -45,7 +44,7 @@ func (l Limit) Validate() error {
 	return nil
 }
 
-// limitChecks are in order: a later one may divide by what an earlier one has seen.
+// limitChecks run in order: a later check may divide by a number that an earlier one has checked.
 var limitChecks = [...]func(Limit) error{
 	Limit.validQuota, Limit.validPeriod, Limit.validCount, Limit.validBucket, Limit.validInitial, Limit.validCycle,
 }
@@ -53,11 +52,9 @@ var limitChecks = [...]func(Limit) error{
 func (l Limit) validQuota() error {
 	switch {
 	case l.Algorithm == Unlimited && l.Quota != 0:
-		return wrong("quota", "%d given, but what is unlimited has no quota", l.Quota)
+		return wrong("quota", "%d given, but an unlimited limit has none", l.Quota)
 	case l.Algorithm == Unlimited:
 		return nil
-	case l.Quota == 0:
-		return wrong("quota", "must be at least 1: a quota of 0 would admit nothing, ever")
 	case l.Algorithm == SlidingLog && l.Quota > MaxLogQuota:
 		return wrong("quota", "%d is more than the %d hits a sliding log can remember; use a sliding window with buckets",
 			l.Quota, MaxLogQuota)
@@ -127,7 +124,7 @@ func (l Limit) validInitial() error {
 		return wrong("initial", "%d given, but only a token bucket has a first level", l.Initial)
 	case l.Algorithm != TokenBucket:
 		return nil
-	case l.Initial == 0:
+	case l.Initial == 0 && l.Quota > 0:
 		return wrong("initial", "must be at least 1: a bucket fills from the first request it admits, and this admits none")
 	case l.Initial > l.Quota:
 		return wrong("initial", "%d is more than the quota of %d", l.Initial, l.Quota)

@@ -9,14 +9,14 @@ import (
 
 func TestImpossibleNumbersAreRefusedByField(t *testing.T) {
 	zone := mustLoad("Europe/London")
-	const most = 1 << 62 / uint64(hour-1) // of a bucket whose rate is in lowest terms already
+	const most = 1 << 62 / uint64(hour-1) // for a bucket whose rate is already in lowest terms
 	for _, tt := range []struct {
 		field string
 		l     limit.Limit
 	}{
 		{"algorithm", limit.Limit{}},
 		{"algorithm", limit.Limit{Algorithm: 200, Quota: 1, Period: 1}},
-		{"quota", limit.Limit{Algorithm: limit.FixedWindow, Period: minute}},
+		{"initial", limit.Limit{Algorithm: limit.TokenBucket, Period: minute, Count: 1, Initial: 1}},
 		{"quota", limit.Limit{Algorithm: limit.FixedWindow, Quota: limit.MaxQuota + 1, Period: minute}},
 		{"quota", limit.Limit{Algorithm: limit.SlidingLog, Quota: limit.MaxLogQuota + 1, Period: minute}},
 		{"quota", limit.Limit{Algorithm: limit.Unlimited, Quota: 1}},
@@ -41,7 +41,7 @@ func TestImpossibleNumbersAreRefusedByField(t *testing.T) {
 		{"initial", limit.Limit{Algorithm: limit.TokenBucket, Quota: 1, Period: minute, Count: 1}},
 		{"initial", limit.Limit{Algorithm: limit.TokenBucket, Quota: 1, Period: minute, Count: 1, Initial: 2}},
 		{"initial", limit.Limit{Algorithm: limit.GCRA, Quota: 1, Period: minute, Count: 1, Initial: 1}},
-		{"quota", calendar(limit.Cycle{Unit: limit.Day, Every: 1, Zone: zone}, func(l *limit.Limit) { l.Quota = 0 })},
+		{"quota", calendar(limit.Cycle{Unit: limit.Day, Every: 1, Zone: zone}, func(l *limit.Limit) { l.Quota = limit.MaxQuota + 1 })},
 		{"period", calendar(limit.Cycle{Unit: limit.Day, Every: 1, Zone: zone}, func(l *limit.Limit) { l.Period = day })},
 		{"unit", calendar(limit.Cycle{Every: 1, Zone: zone}, nil)},
 		{"unit", calendar(limit.Cycle{Unit: 7, Every: 1, Zone: zone}, nil)},
@@ -58,7 +58,7 @@ func TestImpossibleNumbersAreRefusedByField(t *testing.T) {
 		{"week_start", calendar(limit.Cycle{Unit: limit.Week, Every: 1, WeekStart: 8, Zone: zone}, nil)},
 		{"week_start", calendar(limit.Cycle{Unit: limit.Month, Every: 1, AnchorDay: 1, WeekStart: 1, Zone: zone}, nil)},
 		{"period", limit.Limit{Algorithm: limit.Concurrency, Quota: 1, Period: minute}},
-		{"quota", limit.Limit{Algorithm: limit.Concurrency}},
+		{"quota", limit.Limit{Algorithm: limit.Concurrency, Quota: limit.MaxQuota + 1}},
 	} {
 		var wrong *limit.FieldError
 		if err := tt.l.Validate(); !errors.As(err, &wrong) || wrong.Field != tt.field || wrong.Message == "" {
@@ -67,7 +67,7 @@ func TestImpossibleNumbersAreRefusedByField(t *testing.T) {
 	}
 }
 
-// calendar has the numbers of a Cycle, and what a test breaks of them.
+// calendar returns a Calendar limit with the numbers of a Cycle, changed by wrong.
 func calendar(c limit.Cycle, wrong func(*limit.Limit)) limit.Limit {
 	l := limit.Limit{Algorithm: limit.Calendar, Quota: 1, Cycle: &c}
 	if wrong != nil {
@@ -85,7 +85,7 @@ func TestTheLargestNumbersAreCountedExactly(t *testing.T) {
 		{Algorithm: limit.Calendar, Quota: limit.MaxQuota,
 			Cycle: &limit.Cycle{Unit: limit.Year, Every: 100, AnchorDay: 31, Zone: mustLoad("Europe/London")}},
 		{Algorithm: limit.GCRA, Quota: 1 << 62 / uint64(hour-1), Period: hour - 1, Count: 1},
-		// Reduced, a million a second is one a microsecond.
+		// A million a second reduces to one a microsecond.
 		{Algorithm: limit.TokenBucket, Quota: limit.MaxQuota, Period: second, Count: 1_000_000, Initial: limit.MaxQuota},
 	} {
 		if err := l.Validate(); err != nil {

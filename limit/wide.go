@@ -2,7 +2,7 @@ package limit
 
 import "math/bits"
 
-// mulDiv is floor(a * b / c), or most where the result is larger. c must not be 0.
+// mulDiv returns floor(a * b / c), but at most most. c must not be 0.
 func mulDiv(a, b, c, most uint64) uint64 {
 	hi, lo := bits.Mul64(a, b)
 	if hi >= c {
@@ -25,7 +25,7 @@ func mulDivUp(a, b, c, most uint64) uint64 {
 	return min(q, most)
 }
 
-// divUp is a / b rounded up. b must not be 0.
+// divUp returns a / b rounded up. b must not be 0.
 func divUp(a, b uint64) uint64 {
 	q := a / b
 	if q*b != a {
@@ -34,7 +34,7 @@ func divUp(a, b uint64) uint64 {
 	return q
 }
 
-// product is a * b, at most maxUnits.
+// product returns a * b, at most maxUnits.
 func product(a, b uint64) uint64 {
 	hi, lo := bits.Mul64(a, b)
 	if hi != 0 {
@@ -43,8 +43,8 @@ func product(a, b uint64) uint64 {
 	return min(lo, maxUnits)
 }
 
-// sum is a + b, at most maxUnits. Neither may be more than maxUnits.
+// sum returns a + b, at most maxUnits. Neither may be more than maxUnits.
 func sum(a, b uint64) uint64 { return min(a+b, maxUnits) }
 
-// less is a - b, at least 0.
+// less returns a - b, at least 0.
 func less(a, b uint64) uint64 { return a - min(a, b) }

@@ -1,14 +1,16 @@
 package limit
 
 import (
+	"archive/zip"
+	"bytes"
+	_ "embed" // the time zone database
+	"io"
 	"math"
-	"strings"
 	"time"
-	_ "time/tzdata" // so that a zone is found on every machine
 )
 
-// Zone is a time zone of the IANA database: LoadZone makes it, and it never changes. Two of one name are the same zone,
-// also if they were loaded twice: Limit.Equal compares the names.
+// Zone is an immutable time zone of the IANA database, made by LoadZone. Two Zones of one name are the same zone, even if
+// they were loaded separately: Limit.Equal compares the names.
 type Zone struct {
 	name     string
 	location *time.Location
@@ -16,54 +18,76 @@ type Zone struct {
 
 var utc = &Zone{name: "UTC", location: time.UTC}
 
-// LoadZone finds a time zone by its IANA name, as "America/New_York". "" and "UTC" are UTC, the same Zone always.
-// "Local" is refused, since it is another zone on another machine. The error is a *FieldError of time_zone.
+// LoadZone returns a time zone by its IANA name, such as "America/New_York". Both "" and "UTC" return one shared Zone for
+// UTC. The error is a *FieldError of time_zone.
 //
-// A machine's own database goes before the one in the program. Two machines may so disagree about a future change of
-// the clocks; a period that is open ends where its State says on both.
+// LoadZone reads only the database in the program, never the machine's database or its environment. So all nodes of one
+// version know the same zones and agree on when each changes its clocks. Two versions may disagree about a future change,
+// but an open period ends at the instant in its State in both.
 func LoadZone(name string) (*Zone, error) {
 	if name == "" || name == utc.name {
 		return utc, nil
 	}
-	if isZoneName(name) {
-		if location, err := time.LoadLocation(name); err == nil {
+	if file := zoneFiles[name]; file != nil {
+		if location, err := readZone(file); err == nil {
 			return &Zone{name: name, location: location}, nil
 		}
 	}
 	return nil, wrong("time_zone", "%q is not a time zone of the IANA database; one is \"America/New_York\"", name)
 }
 
-// String is the name by which the Zone was loaded; of UTC "UTC".
+// zoneinfo is the IANA database, release 2025c: the zoneinfo.zip of the Go distribution (lib/time), with one file per
+// zone. To update it, replace it as a whole.
+//
+//go:embed zoneinfo.zip
+var zoneinfo []byte
+
+// zoneFiles maps the zones of the database by name.
+var zoneFiles = func() map[string]*zip.File {
+	archive, err := zip.NewReader(bytes.NewReader(zoneinfo), int64(len(zoneinfo)))
+	if err != nil {
+		panic(err) // the database is part of the program
+	}
+	files := make(map[string]*zip.File, len(archive.File))
+	for _, file := range archive.File {
+		if !file.FileInfo().IsDir() && len(file.Name) <= maxZoneName && file.Name != "Factory" {
+			files[file.Name] = file
+		}
+	}
+	return files
+}()
+
+func readZone(file *zip.File) (*time.Location, error) {
+	in, err := file.Open()
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(in)
+	if err != nil {
+		return nil, err
+	}
+	return time.LoadLocationFromTZData(file.Name, data)
+}
+
+// maxZoneName bounds the name of a zone in an encoded limit, in bytes.
+const maxZoneName = 64
+
+// String returns the name by which the Zone was loaded, or "UTC" for the name "".
 func (z *Zone) String() string { return z.name }
+
+// Location returns the zone as a *time.Location.
+func (z *Zone) Location() *time.Location { return z.location }
 
 func (z *Zone) equal(other *Zone) bool {
 	return z == other || z != nil && other != nil && z.name == other.name
 }
 
-// isZoneName refuses what a machine's own database has besides zones that every other one has too.
-func isZoneName(name string) bool {
-	if len(name) > maxZoneName || name == "Local" || name == "localtime" || name == "posixrules" {
-		return false
-	}
-	for i, part := range strings.Split(name, "/") {
-		if part == "" || i == 0 && (part == "posix" || part == "right") {
-			return false
-		}
-	}
-	return !strings.ContainsFunc(name, func(r rune) bool { return !strings.ContainsRune(zoneLetters, r) })
-}
-
-const (
-	maxZoneName = 64 // bytes
-	zoneLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-/"
-)
-
-// span is a stretch of time in which a zone's clock is one offset ahead of UTC. The next may have the same offset.
+// span is a stretch of time with one offset from UTC, in seconds. The next span may have the same offset.
 type span struct{ from, until, offset int64 }
 
-// span is the one that an instant lies in. After the newest change that a zone's data lists, package time divides what
-// the zone's rule says into years, and does so roughly: every year ends after 365 days, and the first begins on January
-// 1 even if that newest change came later.
+// span returns the span that contains an instant. After the newest change listed in a zone's data, package time divides
+// the zone's rule into years, but only roughly: every year ends after 365 days, and the first begins on January 1 even if
+// that newest change came later. This function corrects both.
 func (z *Zone) span(at int64) span {
 	s := span{from: math.MinInt64 / 2, until: math.MaxInt64 / 2, offset: z.offset(at)}
 	from, until := time.Unix(at, 0).In(z.location).ZoneBounds()
@@ -87,7 +111,7 @@ func (z *Zone) offset(at int64) int64 {
 	return int64(offset)
 }
 
-// newestChange is the instant between two others since which the offset is that of the later one.
+// newestChange returns the instant between before and after since which the offset is that of after.
 func (z *Zone) newestChange(before, after int64) int64 {
 	offset := z.offset(after)
 	for after-before > 1 {
@@ -100,7 +124,7 @@ func (z *Zone) newestChange(before, after int64) int64 {
 	return after
 }
 
-// reaches is the first instant at which the clock shows reading, in seconds since 1970-01-01 00:00 local, or more.
+// reaches returns the first instant at which the clock shows at least reading, in seconds since 1970-01-01 00:00 local.
 func (z *Zone) reaches(reading int64) int64 {
 	at := reading - maxZoneOffset
 	for {
@@ -112,7 +136,7 @@ func (z *Zone) reaches(reading int64) int64 {
 	}
 }
 
-// begins reports whether the clock comes to a multiple of step at an instant, or is put forward past one.
+// begins reports whether at an instant the clock reaches a multiple of step, or is set forward past one.
 func (z *Zone) begins(at, step int64) bool {
 	reading := at + z.offset(at)
 	multiple := floorDiv(reading, step)

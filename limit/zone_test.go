@@ -2,8 +2,12 @@ package limit_test
 
 import (
 	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stint-io/stint/limit"
 )
@@ -29,7 +33,7 @@ func TestAZoneIsWhatEveryMachineKnowsByThatName(t *testing.T) {
 	}
 }
 
-// A limit is read back as the one it is expected to be, and when another was expected it still is what was written.
+// A decoded limit shares the Cycle of the expected limit. If another limit was expected, it still equals the encoded one.
 func TestADecodedCalendarSharesTheCycleItIsExpectedToHave(t *testing.T) {
 	london, newYork := mustLoad("Europe/London"), mustLoad("America/New_York")
 	l := calendar(limit.Cycle{Unit: limit.Week, Every: 2, WeekStart: 7, Zone: london}, nil)
@@ -64,7 +68,7 @@ func TestADecodedCalendarSharesTheCycleItIsExpectedToHave(t *testing.T) {
 	}
 }
 
-// What was loaded twice is the same all the same, or a policy would seem changed to every key that was read before it.
+// Zones loaded twice are equal. Otherwise a policy would seem changed to every key that was decoded before it.
 func TestLimitsAreEqualWhenTheirNumbersAre(t *testing.T) {
 	london := mustLoad("Europe/London")
 	monthly := limit.Cycle{Unit: limit.Month, Every: 2, AnchorDay: 3, Zone: london}
@@ -92,4 +96,63 @@ func TestLimitsAreEqualWhenTheirNumbersAre(t *testing.T) {
 			t.Errorf("another %s makes no difference", field)
 		}
 	}
+}
+
+// Time zones come from the program, even if the machine's database differs or the environment names another one.
+func TestZonesAreThoseOfTheProgram(t *testing.T) {
+	if os.Getenv("ZONEINFO") == "" { // package time reads it once: it must be set from the start
+		again := exec.Command(os.Args[0], "-test.run=^TestZonesAreThoseOfTheProgram$", "-test.v")
+		zones := machineWithOtherZones(t)
+		again.Env = append(os.Environ(), "ZONEINFO="+zones, "TZ="+filepath.Join(zones, "local"))
+		if out, err := again.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS") {
+			t.Errorf("%v:\n%s", err, out)
+		}
+		return
+	}
+	for _, name := range []string{"America/New_York", "America/New_Land"} {
+		location, err := time.LoadLocation(name)
+		if err != nil {
+			t.Fatalf("the machine has no zone of that name, so this test shows nothing: %v", err)
+		}
+		if _, offset := time.Unix(0, 0).In(location).Zone(); offset != 0 {
+			t.Fatalf("the machine's %s is %d s off, so this test shows nothing", name, offset)
+		}
+	}
+	if _, offset := time.Unix(0, 0).In(mustLoad("America/New_York").Location()).Zone(); offset != -5*3600 {
+		t.Errorf("New York is %d s off", offset)
+	}
+	if _, offset := time.Unix(0, 0).Zone(); offset != 3600 {
+		t.Fatalf("the machine's own zone is %d s off, so this test shows nothing", offset)
+	}
+	for _, name := range []string{"", "UTC"} {
+		if _, offset := time.Unix(0, 0).In(mustLoad(name).Location()).Zone(); offset != 0 {
+			t.Errorf("UTC by the name of %q is %d s off", name, offset)
+		}
+	}
+	if z, err := limit.LoadZone("America/New_Land"); err == nil {
+		t.Errorf("a zone of the machine was loaded: %v", z)
+	}
+}
+
+// machineWithOtherZones makes a database in which New York is UTC, and which has one more zone. Its file "local" is the zone
+// of a machine one hour east of UTC.
+func machineWithOtherZones(t *testing.T) string {
+	dir := t.TempDir()
+	utc := make([]byte, 44, 54) // RFC 9636: no transitions, one type of 0 s, and its name of 4 bytes
+	copy(utc, "TZif")
+	utc[39], utc[43] = 1, 4
+	utc = append(utc, "\x00\x00\x00\x00\x00\x00UTC\x00"...)
+	if err := os.Mkdir(filepath.Join(dir, "America"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"New_York", "New_Land"} {
+		if err := os.WriteFile(filepath.Join(dir, "America", name), utc, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	utc[46], utc[47] = 0x0e, 0x10 // the type's offset: 3,600 s
+	if err := os.WriteFile(filepath.Join(dir, "local"), utc, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }

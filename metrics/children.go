@@ -7,11 +7,11 @@ import (
 )
 
 // children keeps the series of one family by their labels, so that the hot path neither hashes label values nor
-// allocates. It is read without a lock and copied by the first use of a label.
+// allocates. Reads take no lock; the first use of a label copies the map.
 type children[K comparable, V any] struct {
 	make  func(K) V
 	known atomic.Pointer[map[K]V]
-	grow  sync.Mutex // held by whoever replaces known
+	grow  sync.Mutex // held while known is replaced
 }
 
 func newChildren[K comparable, V any](makeChild func(K) V) *children[K, V] {

@@ -1,45 +1,55 @@
-// Package metrics is the one door to Prometheus. A Metrics has a method for each thing that happens in a node; the
-// packages where it happens declare the few methods they call as an interface of their own and never see Prometheus.
+// Package metrics is the only package that knows Prometheus. A Metrics has a method for each kind of event in a node. The
+// packages where the events occur declare the few methods that they call as an interface of their own.
 //
-// What it owns: the names, labels and buckets of every series, and the registry behind /metrics. What it never knows:
-// keys and namespaces. A key is an e-mail address or a phone number, and there is no end of them (SEMANTICS R22).
+// It owns the names, labels and buckets of every series, and the registry behind /metrics. It never knows keys and
+// namespaces: a key may be an e-mail address or a phone number, and the number of keys is unbounded (R22).
 //
 //	stint_decisions_total{policy,outcome}             decisions, one for each entry; outcome: allowed, denied,
-//	                                                  locked_out (denied, as the key is blocked), shadow_denied (allowed, as
-//	                                                  the limits in question are shadowed), counted (MODE_COUNT), reserved;
+//	                                                  locked_out (denied: the key is blocked), shadow_denied (allowed: the
+//	                                                  limits that would deny are in shadow), counted (MODE_COUNT), reserved;
 //	                                                  of a settlement committed, cancelled, extended, success or failed;
-//	                                                  denied_cached (denied, as another request was a moment ago);
+//	                                                  denied_cached (denied by the repeated answer to an earlier request);
 //	                                                  replayed (the answer to an id that was counted before). The policy of
 //	                                                  limits that came with a request is "inline"
-//	stint_request_duration_seconds{procedure,code}    calls, from the message read to the answer ready; code: ok, or
-//	                                                  the name of the RPC code
+//	stint_request_duration_seconds{procedure,code}    calls, from the read message to the complete answer; code: ok,
+//	                                                  or the name of the RPC code
 //	stint_batch_requests{shard}                       requests decided together
-//	stint_batch_effects{shard}                        keys they changed: 0 when all were denied
-//	stint_batch_bytes{shard}                          size of the log entry they became
+//	stint_batch_effects{shard}                        keys that they changed; 0 if all were denied
+//	stint_batch_bytes{shard}                          size of their log entry
 //	stint_commit_duration_seconds{shard}              from the proposal of an entry to its installation
-//	stint_log_append_duration_seconds                 one write of the log to the disk, fsync included
+//	stint_log_append_duration_seconds                 one write of the log to the disk, with its fsync
 //	stint_log_append_entries                          entries in that write
 //	stint_epoch{shard}                                Raft index with which the shard's owner opened for business; 0: this
 //	                                                  node does not decide for the shard
-//	stint_dropped_entries_total{shard,reason}         entries of a deposed owner that were passed over; reason: epoch,
-//	                                                  term, seq
+//	stint_dropped_entries_total{shard,reason}         skipped entries of a deposed owner; reason: epoch, term, seq
 //	stint_keys{shard}                                 records kept
-//	stint_time_frozen_total{shard}                    times it was seen, once in 10 s at most, that the owner's clock is
-//	                                                  behind and shard time stands still
-//	stint_memory_full_total{shard}                    times it was seen, once in 10 s at most, that requests were refused
+//	stint_record_bytes{shard}                         memory of the records; near its share a shard refuses new ones
+//	stint_time_frozen_total{shard}                    observations, at most one in 10 s, that the owner's clock is behind
+//	                                                  and shard time stands still
+//	stint_memory_full_total{shard}                    observations, at most one in 10 s, that requests were refused
 //	                                                  because the shard holds as much as it may
+//	stint_legs_open{shard}                            parts of operations on several shards that the shard has charged
+//	                                                  and not ended
 //	stint_hop_requests_total                          requests that this node forwarded to the node that owns them
-//	stint_hop_frames_total                            frames in which they travelled
+//	stint_hop_frames_total                            frames of these requests
+//	stint_shards_stopped                              shards whose copy here decides nothing, because its records cannot
+//	                                                  be trusted
 //	stint_denials_kept                                denials that this node may repeat without asking again
 //	stint_redis_commands_total{command,code}          commands of the Redis protocol; code: ok, or the first word of the error
-//	stint_redis_round_duration_seconds                commands of one connection that were decided together, from read to
-//	                                                  replied
-//	stint_redis_connections                           connections that speak it
+//	stint_redis_round_duration_seconds                rounds: commands of one connection that were decided together,
+//	                                                  from parsing to the written replies
+//	stint_redis_connections                           connections that speak the Redis protocol
+//	stint_connections{port}                           connections of a client port: api (with gRPC's), redis
+//	stint_connections_refused_total{port,why}         refused connections; why: full, address (the address holds a quarter
+//	                                                  of the port), accept (the machine had no descriptor)
+//	stint_connections_cut_total{port}                 idle connections that were closed to make room for others
 //	go_*, process_*                                   the Go runtime and the process
 //
-// Durations are seconds. Durations and sizes are histograms with classic buckets, and native ones for a scraper that
+// Durations are seconds. Durations and sizes are histograms with classic buckets, and with native ones for a scraper that
 // asks for them.
 //
-// Everything may be called concurrently. A method looks its series up without a lock; the first use of a label makes
-// it. Labels must come from bounded sets: policies of the configuration, shards, procedures, codes.
+// All methods may be called concurrently. A method finds its series without a lock; the first use of a label makes the
+// series. Labels must come from bounded sets: policies of the configuration, shards, procedures, codes.
+//
+// Ids such as R22 name rules of docs/guarantees.md.
 package metrics

@@ -8,7 +8,7 @@ type factory struct{ registry *prometheus.Registry }
 // Durations from 50 us, below one fsync of a fast disk, to 6.5 s, beyond the default deadline of a call.
 var durationBuckets = prometheus.ExponentialBuckets(50e-6, 2, 18)
 
-// Sizes from 1 to 262,144: as large as a log entry may be.
+// Sizes from 1 to 262,144, the largest size of a log entry.
 var sizeBuckets = prometheus.ExponentialBuckets(1, 4, 10)
 
 func (f factory) counter(name, help string, labels ...string) *prometheus.CounterVec {
@@ -17,13 +17,13 @@ func (f factory) counter(name, help string, labels ...string) *prometheus.Counte
 	return v
 }
 
-// counted is a counter that somebody else keeps.
+// counted registers a counter whose value another package keeps.
 func (f factory) counted(name, help string, value func() uint64) {
 	f.registry.MustRegister(prometheus.NewCounterFunc(
 		prometheus.CounterOpts{Namespace: "stint", Name: name, Help: help}, func() float64 { return float64(value()) }))
 }
 
-// measured is a gauge that somebody else reads.
+// measured registers a gauge whose value another package keeps.
 func (f factory) measured(name, help string, value func() int) {
 	f.registry.MustRegister(prometheus.NewGaugeFunc(
 		prometheus.GaugeOpts{Namespace: "stint", Name: name, Help: help}, func() float64 { return float64(value()) }))

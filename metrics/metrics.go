@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Metrics is what one node counts. Make it with New.
+// Metrics has the series of one node. Make it with New. All methods may be called concurrently.
 type Metrics struct {
 	registry      *prometheus.Registry
 	decisions     *children[decision, prometheus.Counter]
@@ -22,12 +22,14 @@ type Metrics struct {
 	epochs        *children[uint32, prometheus.Gauge]
 	drops         *children[drop, prometheus.Counter]
 	keys          *children[uint32, prometheus.Gauge]
+	recordBytes   *children[uint32, prometheus.Gauge]
 	legs          *children[uint32, prometheus.Gauge]
 	frozen        *children[uint32, prometheus.Counter]
 	full          *children[uint32, prometheus.Counter]
 	commands      *children[call, prometheus.Counter]
 	rounds        prometheus.Observer
 	connections   prometheus.Gauge
+	ports         ports
 }
 
 type decision struct{ policy, outcome string }
@@ -41,7 +43,7 @@ type drop struct {
 
 type batch struct{ requests, effects, bytes prometheus.Observer }
 
-// New makes the metrics of one node, with a registry of their own.
+// New makes the metrics of one node, with their own registry.
 func New() *Metrics {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(),
@@ -53,12 +55,14 @@ func New() *Metrics {
 	epochs := families.gauge("epoch", "Raft index with which the shard's owner opened for business.", "shard")
 	drops := families.counter("dropped_entries_total", "Entries of a deposed owner.", "shard", "reason")
 	keys := families.gauge("keys", "Records kept.", "shard")
+	bytes := families.gauge("record_bytes", "Memory that the records take.", "shard")
 	legs := families.gauge("legs_open", "Parts of operations on several shards that are charged here, and not ended.", "shard")
 	frozen := families.counter("time_frozen_total", "Times shard time was seen standing still.", "shard")
 	full := families.counter("memory_full_total", "Times requests were seen refused for lack of memory.", "shard")
 	commands := families.counter("redis_commands_total", "Commands of the Redis protocol answered.", "command", "code")
 	return &Metrics{
 		registry: registry,
+		ports:    families.ports(),
 		commands: newChildren(func(c call) prometheus.Counter {
 			return commands.WithLabelValues(c.procedure, c.code)
 		}),
@@ -85,6 +89,9 @@ func New() *Metrics {
 		}),
 		keys: newChildren(func(shard uint32) prometheus.Gauge {
 			return keys.WithLabelValues(number(shard))
+		}),
+		recordBytes: newChildren(func(shard uint32) prometheus.Gauge {
+			return bytes.WithLabelValues(number(shard))
 		}),
 		legs: newChildren(func(shard uint32) prometheus.Gauge {
 			return legs.WithLabelValues(number(shard))
@@ -113,18 +120,19 @@ func (m *Metrics) Commands(name, code string, count int) {
 	m.commands.of(call{name, code}).Add(float64(count))
 }
 
-// Round observes commands of one connection that were decided together.
+// Round observes the duration of a round: the commands of one connection that were decided together.
 func (m *Metrics) Round(took time.Duration) { m.rounds.Observe(took.Seconds()) }
 
-// Connections tells how many connections speak the Redis protocol.
+// Connections sets the number of connections that speak the Redis protocol.
 func (m *Metrics) Connections(open int) { m.connections.Set(float64(open)) }
 
-// Request observes a call that was answered; code is "ok" or the name of the error's code.
+// Request observes an answered call; code is "ok" or the name of the error's code.
 func (m *Metrics) Request(procedure, code string, took time.Duration) {
 	m.requests.of(call{procedure, code}).Observe(took.Seconds())
 }
 
-// Batch observes requests decided together and the log entry they became.
+// Batch observes requests that were decided together: their number, the keys that they changed, and the size of their log
+// entry.
 func (m *Metrics) Batch(shard uint32, requests, effects, bytes int) {
 	b := m.batches.of(shard)
 	b.requests.Observe(float64(requests))
@@ -132,43 +140,44 @@ func (m *Metrics) Batch(shard uint32, requests, effects, bytes int) {
 	b.bytes.Observe(float64(bytes))
 }
 
-// Commit observes how long an entry took from its proposal to its installation.
+// Commit observes the time from an entry's proposal to its installation.
 func (m *Metrics) Commit(shard uint32, took time.Duration) {
 	m.commits.of(shard).Observe(took.Seconds())
 }
 
-// Append observes one write of the log.
+// Append observes one write of the log: its duration and number of entries.
 func (m *Metrics) Append(took time.Duration, entries int) {
 	m.appends.Observe(took.Seconds())
 	m.appendEntries.Observe(float64(entries))
 }
 
-// Epoch tells the epoch of a shard; 0 when it ended.
+// Epoch sets the epoch of a shard; 0: it has ended.
 func (m *Metrics) Epoch(shard uint32, epoch uint64) {
 	m.epochs.of(shard).Set(float64(epoch))
 }
 
-// Drop counts an entry that a shard's fence passed over.
+// Drop counts a log entry that a shard's fence skipped. reason is "epoch", "term" or "seq".
 func (m *Metrics) Drop(shard uint32, reason string) {
 	m.drops.of(drop{shard, reason}).Inc()
 }
 
-// Keys tells how many records a shard keeps.
-func (m *Metrics) Keys(shard uint32, keys int) {
+// Keys sets the number of a shard's records and the memory that they take, in bytes.
+func (m *Metrics) Keys(shard uint32, keys, bytes int) {
 	m.keys.of(shard).Set(float64(keys))
+	m.recordBytes.of(shard).Set(float64(bytes))
 }
 
-// LegsOpen tells how many parts of operations on several shards a shard has charged and not ended.
+// LegsOpen sets the number of parts of operations on several shards that a shard has charged and not ended.
 func (m *Metrics) LegsOpen(shard uint32, legs int) {
 	m.legs.of(shard).Set(float64(legs))
 }
 
-// Frozen counts that a shard's time was seen standing still.
+// Frozen counts an observation that a shard's time stands still.
 func (m *Metrics) Frozen(shard uint32) {
 	m.frozen.of(shard).Inc()
 }
 
-// Full counts that a shard was seen refusing requests for lack of memory.
+// Full counts an observation that a shard refuses requests for lack of memory.
 func (m *Metrics) Full(shard uint32) {
 	m.full.of(shard).Inc()
 }
@@ -180,15 +189,22 @@ func (m *Metrics) Handler() http.Handler {
 
 func number(shard uint32) string { return strconv.FormatUint(uint64(shard), 10) }
 
-// Hop has what a node forwards to others counted: the requests, and the frames in which they travelled. Both functions
-// only grow. It is called once, before anything is scraped.
+// Hop registers the counters of the requests that this node forwards to others and of their frames. The values of both
+// functions only grow. Call it once, before the first scrape.
 func (m *Metrics) Hop(requests, frames func() uint64) {
 	families := factory{m.registry}
 	families.counted("hop_requests_total", "Requests forwarded to the node that owns them.", requests)
 	families.counted("hop_frames_total", "Frames in which requests were forwarded.", frames)
 }
 
-// Denials has told how many denials a node would repeat without asking again. It is called once, before anything is scraped.
+// Stopped registers the number of shards whose copy on this node decides nothing, because its records cannot be trusted.
+// Call it once, before the first scrape.
+func (m *Metrics) Stopped(shards func() int) {
+	factory{m.registry}.measured("shards_stopped", "Shards of which the copy here decides nothing.", shards)
+}
+
+// Denials registers the number of denials that the node may repeat without asking again. Call it once, before the first
+// scrape.
 func (m *Metrics) Denials(kept func() int) {
 	factory{m.registry}.measured("denials_kept", "Denials that may be repeated without asking again.", kept)
 }

@@ -26,6 +26,7 @@ func scrape(t *testing.T, m *metrics.Metrics) string {
 func oneOfEach(m *metrics.Metrics) {
 	m.Hop(func() uint64 { return 7 }, func() uint64 { return 2 })
 	m.Denials(func() int { return 5 })
+	m.Stopped(func() int { return 2 })
 	m.Decision("login", "denied")
 	m.Request("/stint.v1.LimitService/Check", "ok", 300*time.Microsecond)
 	m.Batch(2, 64, 1, 900)
@@ -33,12 +34,16 @@ func oneOfEach(m *metrics.Metrics) {
 	m.Append(200*time.Microsecond, 3)
 	m.Epoch(2, 77)
 	m.Drop(2, "epoch")
-	m.Keys(2, 12345)
+	m.Keys(2, 12345, 999)
 	m.Frozen(2)
 	m.Full(2)
+	m.LegsOpen(2, 6)
 	m.Commands("incr", "ok", 16)
 	m.Round(time.Millisecond)
 	m.Connections(3)
+	m.Connected("api", 11)
+	m.Refused("api", "full")
+	m.Cut("redis", 4)
 }
 
 func TestEverySeriesIsScraped(t *testing.T) {
@@ -59,14 +64,20 @@ func TestEverySeriesIsScraped(t *testing.T) {
 		`stint_epoch{shard="2"} 77`,
 		`stint_dropped_entries_total{reason="epoch",shard="2"} 1`,
 		`stint_keys{shard="2"} 12345`,
+		`stint_record_bytes{shard="2"} 999`,
 		`stint_time_frozen_total{shard="2"} 1`,
 		`stint_memory_full_total{shard="2"} 1`,
+		`stint_legs_open{shard="2"} 6`,
 		`stint_hop_requests_total 7`,
 		`stint_denials_kept 5`,
+		`stint_shards_stopped 2`,
 		`stint_hop_frames_total 2`,
 		`stint_redis_commands_total{code="ok",command="incr"} 16`,
 		`stint_redis_round_duration_seconds_count 1`,
 		`stint_redis_connections 3`,
+		`stint_connections{port="api"} 11`,
+		`stint_connections_refused_total{port="api",why="full"} 1`,
+		`stint_connections_cut_total{port="redis"} 4`,
 		`go_goroutines `,
 	} {
 		if !strings.Contains(text, line) {
@@ -75,7 +86,7 @@ func TestEverySeriesIsScraped(t *testing.T) {
 	}
 }
 
-// The table of doc.go and what is scraped must name the same series.
+// The table of doc.go and a scrape must name the same series.
 func TestDocNamesEverySeries(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
 	if err != nil {
@@ -125,7 +136,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 		"Append":   func() { m.Append(300*time.Microsecond, 3) },
 		"Epoch":    func() { m.Epoch(2, 77) },
 		"Drop":     func() { m.Drop(2, "seq") },
-		"Keys":     func() { m.Keys(2, 12345) },
+		"Keys":     func() { m.Keys(2, 12345, 999) },
 		"Frozen":   func() { m.Frozen(2) },
 		"Full":     func() { m.Full(2) },
 	} {

@@ -5,7 +5,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stint-io/stint/api"
@@ -14,13 +16,13 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// admin is what the API asks of the cluster.
+// admin implements api.ClusterAdmin for one node.
 type admin struct{ n *Node }
 
 var _ api.ClusterAdmin = admin{}
 
-// Apply implements api.ClusterAdmin: the set is in force when it is committed; shards adopt it with their next batch.
-func (a admin) Apply(ctx context.Context, set *policy.Set, expected *uint64, note string) (uint64, []uint32, error) {
+// Apply implements api.ClusterAdmin: the set is in force once it is committed; shards adopt it with their next batch.
+func (a admin) Apply(ctx context.Context, set *policy.Set, expected *uint64, who, note string) (uint64, []uint32, error) {
 	current, err := a.n.fetch(ctx, cluster.PoliciesDocument)
 	if err != nil {
 		return 0, nil, err
@@ -28,27 +30,41 @@ func (a admin) Apply(ctx context.Context, set *policy.Set, expected *uint64, not
 	if expected != nil && *expected != current.Version {
 		return 0, nil, api.VersionConflict(*expected, current.Version)
 	}
+	if field := set.Newer(); field != "" && a.n.level() < shard.LevelSound {
+		return 0, nil, &shard.Error{Code: shard.Conflict, Field: "policies." + field, Message: "some nodes of the cluster cannot " +
+			"read this before its upgrade is finished: `stint upgrade status` says how far it is"}
+	}
 	text := policy.Format(set)
 	if bytes.Equal(text, current.Body) {
 		return current.Version, a.n.pendingShards(current.Version), nil
 	}
-	d, err := a.n.swap(ctx, cluster.PoliciesDocument, current.Version, text)
+	d, err := a.n.replace(ctx, shard.Request{Document: cluster.PoliciesDocument, Expect: current.Version, Body: text,
+		Adjustment: &shard.Adjustment{Actor: who, Note: note}})
 	if err != nil {
 		return 0, nil, err
 	}
-	a.n.config.Logger.Info("policies applied", "version", d.Version, "note", note)
+	a.n.config.Logger.Info("policies applied", "version", d.Version, "actor", who, "note", note)
 	a.n.learnPolicies(d)
 	a.n.kickOthers()
 	return d.Version, a.n.pendingShards(d.Version), nil
 }
 
-// kickOthers asks the others at once, so that what is new travels now.
+// PolicyHistory implements api.ClusterAdmin.
+func (a admin) PolicyHistory(ctx context.Context) ([]shard.DocumentChange, error) {
+	d, err := a.n.fetch(ctx, shard.HistoryOf(cluster.PoliciesDocument))
+	if err != nil {
+		return nil, err
+	}
+	return shard.DocumentChanges(d)
+}
+
+// kickOthers asks the other nodes at once, so that news travels now.
 func (n *Node) kickOthers() {
 	n.kick()
 	n.pulse.Kick()
 }
 
-// pendingShards lists the data shards that have not adopted a version of the policies, as far as is known here.
+// pendingShards lists the data shards that have not yet adopted a version of the policies, as far as this node knows.
 func (n *Node) pendingShards(version uint64) (pending []uint32) {
 	reports := n.reports()
 	for id := range uint32(n.shards()) {
@@ -59,7 +75,7 @@ func (n *Node) pendingShards(version uint64) (pending []uint32) {
 	return pending
 }
 
-// ownerReport finds who says that it owns a shard; with the newest epoch, where two do.
+// ownerReport finds the node that says it owns a shard. If two do, the newest epoch wins.
 func ownerReport(reports map[string]cluster.Report, id shard.ID) (node string, owner *cluster.ReplicaReport) {
 	for from, report := range reports {
 		for i := range report.Replicas {
@@ -82,7 +98,7 @@ func (a admin) Drain(ctx context.Context, node string, on bool) (left int, err e
 		state = cluster.NodeDraining
 	}
 	err = a.change(ctx, node, state, func(*cluster.Table) error { return nil })
-	if err != nil { // perhaps it has no reports yet
+	if err != nil { // no count: this node may have no reports yet
 		return 0, err
 	}
 	for _, r := range a.n.reports()[node].Replicas {
@@ -106,19 +122,17 @@ func (a admin) RemoveNode(ctx context.Context, node string) error {
 	})
 }
 
-// change brings a node into a state, if the table lets it (ApplyNodeState) and allowed does. It reads the table first: by
-// what this node knew, there might seem to be nothing to change.
+// change brings a node into a state, if the table permits it (ApplyNodeState) and allowed does. It reads the table first: by
+// an old table, there might seem to be nothing to change.
 func (a admin) change(ctx context.Context, node string, state cluster.NodeState,
 	allowed func(*cluster.Table) error) (refused error) {
 	if a.n.known.newest().Table == nil {
-		return &shard.Error{Code: shard.Unavailable, Message: "this node does not know the cluster's table yet; ask again"}
+		return errNoTable
 	}
-	current, err := a.n.fetch(ctx, cluster.TableDocument)
-	if err != nil {
+	if err := a.n.readTable(ctx); err != nil {
 		return err
 	}
-	a.n.learnTable(current)
-	err = a.n.changeTable(ctx, func(t *cluster.Table) *cluster.Table {
+	err := a.n.changeTable(ctx, func(t *cluster.Table) *cluster.Table {
 		if t.Node(node) == nil {
 			refused = shard.Invalidf("node_id", "no node is named %q; stint status lists them", node)
 		} else {
@@ -155,7 +169,8 @@ func (a admin) Status(context.Context) (api.ClusterStatus, error) {
 		s.Moves = append(s.Moves, movesOf(&g)...)
 	}
 	slices.SortFunc(s.Shards, func(a, b api.ShardStatus) int { return cmp.Compare(a.ID, b.ID) })
-	s.Problems = problemsOf(&s)
+	s.Problems = append(problemsOf(&s), strangersTo(known.Table, reports)...)
+	s.Problems = append(s.Problems, reportedProblems(reports)...)
 	return s, nil
 }
 
@@ -206,7 +221,7 @@ func (n *Node) shardStatus(g *cluster.Group, reports map[string]cluster.Report) 
 	return s
 }
 
-// movesOf says which replicas are on the way.
+// movesOf lists the replicas that are being added or removed.
 func movesOf(g *cluster.Group) (moves []string) {
 	for _, r := range g.Replicas {
 		switch {
@@ -222,7 +237,39 @@ func movesOf(g *cluster.Group) (moves []string) {
 // clockOffMost is how far two clocks may be apart before an operator should know.
 const clockOffMost = 200 * time.Millisecond
 
-// problemsOf says what an operator should look at.
+// reportedProblems lists the problems that nodes report about themselves and that an operator should look at.
+func reportedProblems(reports map[string]cluster.Report) []string {
+	problems := stopProblems(reports)
+	for _, report := range reports {
+		problems = append(problems, report.Problems...)
+	}
+	slices.Sort(problems)
+	return problems
+}
+
+// stopProblems says for each stopped shard why it stopped and which nodes say so. It also lists replicas whose records are
+// wrong: these need not stop their shard.
+func stopProblems(reports map[string]cluster.Report) (problems []string) {
+	why, saidBy := make(map[shard.ID]string), make(map[shard.ID][]string)
+	for _, node := range slices.Sorted(maps.Keys(reports)) {
+		for _, r := range reports[node].Replicas {
+			switch {
+			case r.Stopped == "":
+			case r.Diverged:
+				problems = append(problems, r.Stopped)
+			default: // replicas differ at the same place, as a rule: the first node's text will do
+				why[r.Shard] = cmp.Or(why[r.Shard], r.Stopped)
+				saidBy[r.Shard] = append(saidBy[r.Shard], node)
+			}
+		}
+	}
+	for id, nodes := range saidBy {
+		problems = append(problems, fmt.Sprintf("%s (so say %s)", why[id], strings.Join(nodes, ", ")))
+	}
+	return problems
+}
+
+// problemsOf lists the problems that an operator should look at.
 func problemsOf(s *api.ClusterStatus) (problems []string) {
 	for _, node := range s.Nodes {
 		if !node.Alive && node.State != "removed" {

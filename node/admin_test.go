@@ -8,7 +8,7 @@ import (
 	"github.com/stint-io/stint/api"
 )
 
-// Nobody is told in any other way why no shard has an owner where two clocks are all that there is, and they differ.
+// Where only two clocks exist and they differ, nothing else tells an operator why no shard has an owner.
 func TestAClockThatIsOffIsAProblem(t *testing.T) {
 	s := api.ClusterStatus{Nodes: []api.NodeStatus{
 		{ID: "n1", Alive: true},

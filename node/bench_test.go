@@ -16,9 +16,9 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// BenchmarkDecide measures the way of a request from the router of the node that was asked to the owner's log and back,
-// without a protocol: three nodes on real disks and loopback in one process. Callers ask, wait for the answer, and ask
-// again, each of one node. cpu-us/op is the processor time of all three nodes and the callers.
+// BenchmarkDecide measures a request's way from the router of the node that was asked to the owner's log and back, without a
+// protocol: three nodes on real disks and loopback in one process. Each caller asks one node, waits for the answer, and asks
+// again. cpu-us/op is the processor time of all three nodes and the callers.
 func BenchmarkDecide(b *testing.B) {
 	for _, shards := range []int{1, 4, 16} {
 		for _, callers := range []int{1, 64, 1024} {
@@ -28,7 +28,7 @@ func BenchmarkDecide(b *testing.B) {
 	b.Run("shards=4/callers=32/requests=64", func(b *testing.B) { benchDecide(b, 4, 32, 64) })
 }
 
-// benchDecide has callers ask for so many requests at a time; each operation is one request.
+// benchDecide makes callers ask for a number of requests at a time; each operation is one request.
 func benchDecide(b *testing.B, shards, callers, requests int) {
 	c := trioToBe(b)
 	for i := range c.nodes {
@@ -37,7 +37,7 @@ func benchDecide(b *testing.B, shards, callers, requests int) {
 		c.start(i)
 	}
 	c.ready(0, 1, 2)
-	time.Sleep(2 * time.Second) // the shards find the nodes that should lead them
+	time.Sleep(2 * time.Second) // the shards move to the nodes that should lead them
 	askAll(b, c, callers, requests, 100*callers*requests/10)
 	requestsBefore, batchesBefore := decidedTogether(c)
 	cpu := processorTime()
@@ -82,7 +82,7 @@ func processorTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// decidedTogether sums up what the nodes' metrics say of batches, those of the system shard too.
+// decidedTogether sums up the nodes' metrics of batches, including those of the system shard.
 func decidedTogether(c *trio) (requests, batches float64) {
 	for _, n := range c.nodes {
 		page := httptest.NewRecorder()

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// complainEvery is between two lines in the log about the same thing that still does not work. What is tried four times
-// a second, for as long as a node is down, would fill a disk otherwise.
+// complainEvery is the least time between two log lines about the same persisting failure. Otherwise something tried four
+// times a second while a node is down would fill a disk.
 const complainEvery = 10 * time.Second
 
-// complaints remembers what the log was told of lately. The zero value is ready; it may be used concurrently.
+// complaints remembers what was logged recently. The zero value is ready; it may be used concurrently.
 type complaints struct {
 	mu   sync.Mutex
 	told map[string]time.Time
 }
 
-// due tells whether it is time to complain about something, and takes it that this is done.
+// due reports whether it is time to complain about something, and assumes that the caller then does.
 func (c *complaints) due(about string, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,7 +19,7 @@ func TestTheSameComplaintIsMadeAgainOnlyAfterAWhile(t *testing.T) {
 		{"shard 1", complainEvery - 1, false},
 		{"shard 1", complainEvery, true},
 		{"shard 1", complainEvery + time.Second, false},
-		{"shard 1", -time.Hour, true}, // the clock was set back: not silent for an hour
+		{"shard 1", -time.Hour, true}, // the clock was set back: complaints must not stop for an hour
 	} {
 		if due := c.due(step.about, now.Add(step.after)); due != step.due {
 			t.Errorf("%s after %v: due is %v", step.about, step.after, due)

@@ -2,8 +2,6 @@ package node
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,61 +9,74 @@ import (
 	"net/netip"
 	"os"
 	"regexp"
-	"strings"
 	"time"
 
+	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/cluster"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/raftfsm"
+	"github.com/stint-io/stint/shard"
 )
 
-// Config is everything a node needs to know. Zero values are documented; Start fills the defaults in.
+// Config configures a node. Zero values are documented; Start fills in the defaults.
 type Config struct {
-	DataDir    string // must be one node's own; required
-	NodeID     string // "": the one kept in the data dir, or a new one
-	APIAddr    string // "": 127.0.0.1:7400
-	GRPCAddr   string // of a second port, for gRPC alone; "": none
-	PeerAddr   string // "": 127.0.0.1:7401
-	GossipAddr string // "": 127.0.0.1:7402
-	RedisAddr  string // "": nobody speaks the Redis protocol here
-	Advertise  string // host that others dial; "": that of the addresses above
+	DataDir    string   // the node's own, shared with no other; required
+	NodeID     string   // "": the one kept in the data dir, or a new one
+	APIAddr    string   // "": 127.0.0.1:7400
+	GRPCAddr   string   // a second port, for gRPC alone; "": none
+	PeerAddr   string   // "": 127.0.0.1:7401
+	GossipAddr string   // "": 127.0.0.1:7402
+	RedisAddr  string   // "": the Redis protocol is not served
+	APIHosts   []string // host names by which clients reach the API, besides addresses and names without a dot
+	Advertise  string   // host that other nodes dial; "": that of the addresses above
 	Zone       string
-	Version    string // of this build, to be shown
+	Version    string // of this build, for display
 
 	Join            []string // seeds, host:port
-	BootstrapExpect int      // nodes that found a cluster together; 0: 1. With Join and 1 the node joins and founds nothing
+	BootstrapExpect int      // nodes that found a cluster together; 0: 1. With Join set and 1, the node joins and founds nothing
 
-	Shards       int           // 0: 4; read when the cluster is created
+	Shards       int           // 0: 4; used when the cluster is created
 	Replicas     int           // 0: 3; likewise
 	PoliciesFile string        // likewise; "": no policies, or those of Dev
-	ReplaceAfter time.Duration // 0: 5 min; how long a node may be silent before its replicas are made anew elsewhere
+	ReplaceAfter time.Duration // 0: 5 min; how long a node may be silent before its replicas are rebuilt elsewhere
 
-	PeerTLS       *cluster.PeerTLS // nil: peers in the clear
-	GossipKeyFile string           // 32 bytes, raw, in hex or in base64; "": gossip in the clear
-	InsecurePeers bool             // in the clear also off loopback
+	PeerTLS       *cluster.PeerTLS // nil: peers in plaintext
+	GossipKeyFile string           // 32 bytes, raw, in hex or in base64; created if it is missing, on loopback; "": see mayBeJoined
+	InsecurePeers bool             // allows plaintext peers off loopback too
+	InsecureAPI   bool             // allows the client ports off loopback too, where anybody who reaches them may do everything
 
-	RequestTimeout time.Duration // 0: 5 s; for calls that bring no deadline
-	Dev            bool          // the policies of DESIGN.md section 7 when there is no PoliciesFile, and no other nodes
+	RequestTimeout time.Duration // 0: 5 s; for calls without a deadline
+	Dev            bool          // uses policy/dev.yaml when there is no PoliciesFile, and admits no other nodes
 	AcceptTime     bool          // lets shard time step more than 24 h past the last stamp
 	Logger         *slog.Logger
 	World          World
 }
 
-// World is what a simulation puts in the place of the machine. Its zero value is the machine.
+// World replaces parts of the machine, for simulations. Its zero value is the machine.
 type World struct {
 	Now    func() time.Time                                         // the clock, with its monotonic reading
+	Slept  func() time.Duration                                     // how long the machine has been suspended; with Now nil, the machine's
 	FS     raftfsm.FS                                               // under the log
 	Listen func(addr string) (net.Listener, error)                  // the peer port
-	Dial   func(ctx context.Context, addr string) (net.Conn, error) // other peer ports
+	Dial   func(ctx context.Context, addr string) (net.Conn, error) // connects to other nodes' peer ports
 	Gossip func(cluster.GossipConfig) (Membership, error)           // instead of cluster.StartGossip
-	NoAPI  bool                                                     // requests come by Node.Decide only
+	NoAPI  bool                                                     // requests come through Node.Decide only
+	Newest shard.Level                                              // the newest feature level that the binary knows; 0: shard.LevelNewest
+
+	IdleSum time.Duration // the longest time between two sum entries of a shard; 0: actor.Config's
+	// SnapshotEvery is raftfsm.GroupConfig's.
+	SnapshotEvery uint64
 }
 
-// Membership is what a node asks of gossip. cluster.Gossip implements it.
+// Membership is what a node needs from gossip. cluster.Gossip implements it. Its methods may be called concurrently.
 type Membership interface {
+	// Members lists the nodes that gossip knows, including this one.
 	Members() []cluster.Member
+	// SetCluster announces that this node belongs to a cluster. It fails if the node belongs to another one.
 	SetCluster(id string) error
+	// Announce announces a formation that this node proposed or accepted, and its cluster at the same time.
 	Announce(f cluster.Formation) error
+	// Stop leaves with a goodbye.
 	Stop()
 	ownerAnnouncer
 }
@@ -82,7 +93,7 @@ func (c Config) withDefaults() Config {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.World.Now == nil {
-		c.World.Now = time.Now
+		c.World.Now, c.World.Slept = time.Now, machineSlept
 	}
 	if c.World.Gossip == nil {
 		c.World.Gossip = startGossip
@@ -90,7 +101,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// startGossip is cluster.StartGossip; on an error there is no Membership, not one that holds a nil.
+// startGossip is cluster.StartGossip, but on an error it returns a nil interface, not one that holds a nil pointer.
 func startGossip(config cluster.GossipConfig) (Membership, error) {
 	g, err := cluster.StartGossip(config)
 	if err != nil {
@@ -108,16 +119,22 @@ func setDefault[T comparable](v *T, value T) {
 	}
 }
 
-// alone tells whether the node founds a cluster of its own.
+// alone reports whether the node founds a cluster of its own.
 func (c *Config) alone() bool { return c.BootstrapExpect == 1 && len(c.Join) == 0 }
 
-// maxShards is as many groups as a node is known to carry (SEMANTICS R13).
+// mayBeJoined reports whether the ports for other nodes are opened. A lone node opens them only when its configuration says
+// how other nodes are recognized, or that it does not matter: otherwise anybody with an account on the machine could join it.
+func (c *Config) mayBeJoined() bool {
+	return !c.Dev && (!c.alone() || c.GossipKeyFile != "" || c.InsecurePeers || c.PeerTLS != nil)
+}
+
+// maxShards is the largest number of groups that a node is known to carry (R13).
 const maxShards = 256
 
-// maxFounders is as many node ids as their announcement has room for.
+// maxFounders is the largest number of node ids that fits into their announcement.
 const maxFounders = 7
 
-// nodeID is what the names of replicas, gossip and certificates can carry. An id is kept for ever.
+// nodeID matches the ids that names of replicas, gossip and certificates can carry. An id is kept forever.
 var nodeID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 func (c *Config) validate() error {
@@ -135,13 +152,51 @@ func (c *Config) validate() error {
 	case c.Dev && !c.alone():
 		return errors.New("dev: is a node alone: leave --join and --bootstrap-expect out")
 	}
-	if _, err := c.gossipKey(); err != nil {
+	if err := c.checkGossipKey(); err != nil {
+		return err
+	}
+	if err := c.validateClientAddrs(); err != nil {
 		return err
 	}
 	if err := c.validatePeerAddr(); err != nil {
 		return err
 	}
-	return c.validateGossipAddr()
+	if err := c.validateGossipAddr(); err != nil {
+		return err
+	}
+	return c.validateGossipKey()
+}
+
+// validateClientAddrs refuses client ports off loopback that the configuration does not explicitly allow: clients do not have
+// to prove who they are yet, and requests travel in plaintext.
+func (c *Config) validateClientAddrs() error {
+	for i, name := range c.APIHosts {
+		if problem := api.HostProblem(name); problem != "" {
+			return fmt.Errorf("api-hosts: %q, entry %d, %s", name, i+1, problem)
+		}
+	}
+	for _, port := range []struct{ flag, addr string }{
+		{"api-addr", c.APIAddr}, {"grpc-addr", c.GRPCAddr}, {"redis-addr", c.RedisAddr},
+	} {
+		if c.InsecureAPI || port.addr == "" || isLoopback(port.addr) {
+			continue
+		}
+		return fmt.Errorf("%s: %s can be reached by others, and everyone who reaches it may read, spend and change every count: "+
+			"listen on 127.0.0.1, behind a proxy that authenticates, or give --insecure-api if everybody on that "+
+			"network may do all that", port.flag, port.addr)
+	}
+	return nil
+}
+
+// isLoopback reports whether an address can certainly be reached from this machine only. It lets malformed addresses pass:
+// net.Listen reports them.
+func isLoopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
 // validatePeerAddr refuses early what the peer port would refuse once the cluster is known.
@@ -159,8 +214,8 @@ func (c *Config) validatePeerAddr() error {
 		"or --insecure-peers if everybody on that network may change counts", c.PeerAddr)
 }
 
-// validateGossipAddr refuses what gossip would refuse as well, but not as an error of the configuration. What a name
-// stands for is for gossip to find out.
+// validateGossipAddr refuses what gossip would refuse too, but as a configuration error. It leaves host names to gossip,
+// which resolves them.
 func (c *Config) validateGossipAddr() error {
 	host, _, err := net.SplitHostPort(c.GossipAddr)
 	if err != nil {
@@ -173,30 +228,6 @@ func (c *Config) validateGossipAddr() error {
 	}
 	return fmt.Errorf("gossip-addr: %s can be reached by others: give all nodes a key (--gossip-key), or "+
 		"--insecure-peers if everybody on that network may pass for a node", c.GossipAddr)
-}
-
-// gossipKey reads the key that all nodes share; nil when there is none.
-func (c *Config) gossipKey() ([]byte, error) {
-	if c.GossipKeyFile == "" {
-		return nil, nil
-	}
-	text, err := os.ReadFile(c.GossipKeyFile)
-	if err != nil {
-		return nil, fmt.Errorf("gossip-key: %w", err)
-	}
-	const size = 32
-	if len(text) == size {
-		return text, nil
-	}
-	trimmed := strings.TrimSpace(string(text))
-	if key, err := hex.DecodeString(trimmed); err == nil && len(key) == size {
-		return key, nil
-	}
-	if key, err := base64.StdEncoding.DecodeString(trimmed); err == nil && len(key) == size {
-		return key, nil
-	}
-	return nil, fmt.Errorf("gossip-key: %s must hold %d bytes: raw, in hex (openssl rand -hex 32) or in base64",
-		c.GossipKeyFile, size)
 }
 
 // readPolicies reads the policies file, or takes the example policies. Their warnings go to the log.

@@ -11,16 +11,16 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// crowd spends at all nodes without a pause, each request with a deadline of 5 s, and knows how much it spent. None of
-// its requests may fail, whatever happens to the nodes that it does not ask. Its keys have no quota that it could use up.
+// crowd spends at all nodes without a pause, each request with a deadline of 5 s, and records how much it spent. None of its
+// requests may fail, whatever happens to the nodes that it does not ask. Its keys' quotas never run out.
 type crowd struct {
 	t      *testing.T
 	c      *trio
 	cancel context.CancelFunc
 	group  sync.WaitGroup
 
-	asking  sync.RWMutex // held while a node is asked, taken whole to change who is asked
-	entries []*Node      // guarded by asking: whom to ask
+	asking  sync.RWMutex // read-locked while a node is asked, write-locked to change which nodes are asked
+	entries []*Node      // guarded by asking: the nodes to ask
 
 	mu    sync.Mutex
 	spent map[string]uint64 // guarded by mu: by key
@@ -40,7 +40,7 @@ func newCrowd(t *testing.T, c *trio, entries ...int) *crowd {
 		crowd.group.Go(func() {
 			for i := worker; ctx.Err() == nil; i++ {
 				crowd.spend(i)
-				time.Sleep(time.Millisecond) // the others need a processor, too
+				time.Sleep(time.Millisecond) // the other tests need a processor too
 			}
 		})
 	}
@@ -61,7 +61,7 @@ func (w *crowd) spend(i int) {
 	w.mu.Unlock()
 }
 
-// avoid has a node not asked any more; when it returns no request is under way there.
+// avoid stops asking a node; when it returns, no request is under way there.
 func (w *crowd) avoid(node int) {
 	w.asking.Lock()
 	defer w.asking.Unlock()
@@ -74,7 +74,7 @@ func (w *crowd) include(node int) {
 	w.entries = append(slices.Clone(w.entries), w.c.nodes[node])
 }
 
-// goesHome ends the load and compares what was spent with what the cluster counted, as a node says.
+// goesHome ends the load and compares the crowd's sums with the cluster's counts, as one node reports them.
 func (w *crowd) goesHome(entry int) {
 	w.t.Helper()
 	for !w.spentOnAll() && !w.t.Failed() {
@@ -91,7 +91,7 @@ func (w *crowd) spentOnAll() bool {
 	return len(w.spent) == crowdKeys
 }
 
-// recount compares what was spent with what the cluster counted.
+// recount compares the crowd's sums with the cluster's counts.
 func (w *crowd) recount(entry int) {
 	w.t.Helper()
 	w.mu.Lock()
@@ -106,13 +106,13 @@ func (w *crowd) recount(entry int) {
 	}
 }
 
-// ask asks a node as its API does.
+// ask asks a node in the way its API does.
 func (c *trio) ask(i int, op shard.Op, policy, key string) shard.Result {
 	return ask(c.nodes[i], op, policy, key)
 }
 
 func ask(n *Node, op shard.Op, policy, key string) shard.Result {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	return n.Decide(ctx, []shard.Request{{Op: op, Namespace: shard.DefaultNamespace,
 		Entries: []shard.Entry{{Policy: policy, Key: key, Cost: 1}}}})[0]

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Who stands before the door is let in when nobody new is, and what he has said already is heard.
+// A connection that waits to be accepted is accepted after new ones are refused, and what it has sent is read.
 func TestADeafListenerAcceptsWhomItHasHeard(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:0", ":0"} {
 		listener, err := net.Listen("tcp", address)

@@ -4,5 +4,5 @@ package node
 
 import "net"
 
-// deafen is for Linux 5.7 and later: elsewhere a request in a listener's queue may be lost when the node stops.
+// deafen needs Linux 5.7 or later: elsewhere a request in a listener's queue may be lost when the node stops.
 func deafen(net.Listener) bool { return false }

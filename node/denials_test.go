@@ -8,8 +8,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Every node repeats what it was denied, the owner too, until a change passes it: the node that was asked for the change
-// and the owner admit at once.
+// Every node, including the owner, repeats a denial until a change passes it: then the node that was asked for the change and
+// the owner admit at once.
 func TestADenialIsRepeatedByEveryNodeUntilAResetPassesIt(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t)
@@ -21,7 +21,7 @@ func TestADenialIsRepeatedByEveryNodeUntilAResetPassesIt(t *testing.T) {
 		}
 		return r.Decision
 	}
-	for i := range 4 { // keys of several shards, so of several owners
+	for i := range 4 { // keys of several shards, and so of several owners
 		key := fmt.Sprint("key ", i)
 		if d := ask(0, shard.Check, key); !d.Allowed {
 			t.Fatalf("the first was denied: %+v", d)
@@ -49,7 +49,7 @@ func TestADenialIsRepeatedByEveryNodeUntilAResetPassesIt(t *testing.T) {
 	}
 }
 
-// BenchmarkFlood is 100 checks of keys that have nothing left, behind the API of one node, with a deny_cache and without.
+// BenchmarkFlood measures 100 checks of exhausted keys, behind the API of one node, with a deny_cache and without.
 func BenchmarkFlood(b *testing.B) {
 	n := start(b, testConfig(b))
 	defer stop(b, n)

@@ -1,53 +1,72 @@
-// Package node assembles one process and takes it apart again: it knows what needs what, in which order things start and
-// stop, and it carries out what others decide. Where nodes and replicas should be is cluster's to say (Form, Plan,
-// Reconcile, Align); this package does it and records that it was done.
+// Package node assembles one process and takes it apart again: it knows which part needs which, and starts and stops them
+// in that order. It carries out decisions that other packages make. Package cluster says where nodes and replicas should be
+// (Form, Plan, Reconcile, Align); this package makes it so and records that it was done.
 //
 // # Start
 //
-//	policies   a file that cannot be read must stop us before anything is touched
-//	ports      API, Redis, gRPC and peer port: a second node started by mistake fails here, quickly and clearly
-//	stores     the data directory, if there is one: locked and checked
-//	router     nothing has an owner yet: requests wait within their deadlines
-//	gossip     who else is there
-//	API        from here on clients are answered, those of Redis too
-//	cluster    found with others, found, or known from before; then the stores of a new node are made
-//	peer port  knows its cluster: other nodes' Raft streams, requests and questions come in
-//	pulse      asks the others how they are and what their clocks say
-//	steward    makes and opens replicas as the table says; each opens an epoch as soon as its group leads
+//	policies   an unreadable file must stop the start before anything is touched
+//	ports      API, Redis, gRPC and peer port: a second node started by mistake fails here, quickly and clearly. The number of
+//	           connections is bounded so that the disk keeps its file descriptors. A lone node has no peer port, unless its
+//	           configuration tells it how to recognize other nodes
+//	stores     the data directory, if there is one: locked and checked. A feature level newer than this binary's is refused
+//	router     no shard has an owner yet: requests wait within their deadlines
+//	place      a node that was removed from its cluster stops here, or as soon as it learns of its removal
+//	gossip     finds the other nodes
+//	API        from here on clients get replies, Redis clients too
+//	cluster    joined, founded together with others, or known from before; then a new node creates its stores
+//	peer port  serves the known cluster: the Raft streams, requests and questions of other nodes come in
+//	pulse      asks the other nodes for their state and their clocks
+//	steward    creates and opens replicas as the table says; each opens an epoch as soon as it leads its group
 //
 // Start returns when the API listens; AwaitReady when every shard can be served or forwarded.
 //
 // # The steward
 //
-// One goroutine looks, at least every 250 ms, at what the table says and what is there, and takes the steps between the
-// two. Steps that take long are tasks beside it, at most one of a name at a time. It works on levels: what did not work
-// is found undone the next time. The table is read from this node's own replica of the system shard or from what other
-// nodes report, and may be old: roles only go forward and numbers are used once, so an old table asks for nothing that
-// a newer one forbids.
+// One goroutine compares the table with the replicas that exist, at least every 250 ms, and takes the steps between the
+// two. Long steps are tasks beside it, at most one per name at a time. The steward is level-triggered: a step that failed is
+// found undone in the next round. The table comes from this node's own replica of the system shard or from the reports of
+// other nodes, and may be old. That is safe because roles only go forward and numbers are used once: an old table never asks
+// for anything that a newer one forbids.
 //
-//	reconcile  this node's replicas: create, open, close, destroy; say which were made and which are lost
+//	reconcile  this node's replicas: create, open, close, destroy; record which were created and which are lost
+//	judge      compare the sums of this node's replicas with those that the others report; close convicted replicas
 //	align      a group that this node leads: add learners, promote those that caught up, remove the leaving
 //	lead       hand a shard over to the node that the table wants to lead it
-//	discharge  what a shard that this node owns owes others about operations on several shards: every 500 ms
-//	plan       where the system shard is owned: change the table, by compare-and-set
+//	discharge  every 50 ms, what a shard that this node owns owes other shards for operations on several shards
+//	plan       on the owner of the system shard: change the table, by compare-and-set
+//
+// # A replica whose records are wrong
+//
+// A bit may flip in this machine's memory. The sums of the records show it (cluster.Judge), or a snapshot about to be
+// written does (raftfsm). From that moment on the replica decides nothing, and hands over what it leads. Three seconds later
+// it is closed for good (dismiss), if the others are a majority of sound replicas without it. The conviction is on disk
+// before the table hears that the replica is lost. Its stores are kept for a week at most (isEvidence), and the table
+// replaces it under another number. Until then it votes: its log is as good as the others'. So a program fault that convicts
+// all replicas at once stops the shard, and removes no log. The second conviction within a day drains the node. The process
+// keeps running in any case.
+//
+// Where sums differ and no majority of the voters agrees, all of the replicas refuse requests (dispute), with the epoch open
+// and sums logged, until a majority agrees. Nothing of a dispute is kept: a restart rebuilds the records from the disk.
 //
 // # Stop
 //
-//	say so          the others give us nothing any more; /readyz says no; answers ask clients of HTTP/1 to hang up
-//	give away       every shard that this node owns goes to another voter: what is in flight ends, what queues is sent on
+//	say so          the other nodes send nothing here any more; /readyz fails; replies ask HTTP/1 clients to disconnect
+//	give away       every shard that this node owns goes to another voter: requests in flight end, queued ones are forwarded
 //	wait            one second in all, in which clients leave
-//	steward         nothing is opened or moved any more
-//	doors           new connections are refused; those that were begun are let in, for 200 ms at least
-//	API             the requests under way end; they are forwarded by now. Streams end, and clients of gRPC are told to go
-//	                elsewhere. First those of the Redis protocol: its clients cannot be asked to leave, so each connection
-//	                is closed when it was quiet for a moment
-//	router          what operations on several shards left to be done behind their callers ends, in two seconds
-//	hops            those that others forwarded here end
-//	replicas        actors, then groups; the others have their majority without us
+//	steward         opens and moves nothing from here on
+//	doors           new connections are refused; those already begun are accepted, for at least 200 ms
+//	API             pending requests end; they are forwarded by now. Streams end, and gRPC clients are told to go elsewhere.
+//	                Redis connections come first: their clients cannot be asked to leave, so each connection is closed once
+//	                it has been quiet for a moment, and one that never is quiet gets a refusal before it is closed
+//	router          work that operations on several shards left to do after their callers were answered ends, within two seconds
+//	hops            requests that other nodes forwarded here end
+//	replicas        actors, then groups; the others have their majority without this node
 //	the rest        pulse, gossip (with a goodbye), peer port, stores
 //
-// A disk that cannot be trusted any more ends the process without any of this (Done yields an error that is ErrDisk):
-// whatever was answered is on disk, and a stop in order would wait for the disk.
+// A disk that can no longer be trusted ends the process without any of this (Done yields an error that is ErrDisk): every
+// reply given is on disk, and an orderly stop would wait for the disk.
 //
-// Start and Close are called once each, by one goroutine. The other methods may be called by any number.
+// Start and Close are called once each, by one goroutine. All other methods may be called concurrently.
+//
+// Ids such as R12 and X13 name rules of docs/guarantees.md.
 package node

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-io/stint/raftfsm"
 )
 
-// ownsOf is how many shards a node owns.
+// ownsOf is the number of shards that a node owns.
 func ownsOf(s api.ClusterStatus, id string) int {
 	for _, n := range s.Nodes {
 		if n.ID == id {
@@ -19,7 +19,7 @@ func ownsOf(s api.ClusterStatus, id string) int {
 	return -1
 }
 
-// atRest tells whether every group has as many voters as it should have and an owner, and nothing moves.
+// atRest reports whether every group has an owner and the given number of voters, and nothing moves.
 func atRest(voters int) func(api.ClusterStatus) bool {
 	return func(s api.ClusterStatus) bool {
 		for _, one := range s.Shards {
@@ -60,7 +60,7 @@ func TestADrainedNodeLeadsNothingUntilItIsUndone(t *testing.T) {
 	crowd.goesHome(1)
 }
 
-// A node that comes back under its id with nothing on its disk must not vote with what it does not remember.
+// A node that comes back under its id with an empty disk must not vote, because it no longer remembers its votes.
 func TestAWipedNodeIsSeededAgainUnderNewNumbers(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t)
@@ -83,12 +83,12 @@ func TestAWipedNodeIsSeededAgainUnderNewNumbers(t *testing.T) {
 	}
 	c.ready(2)
 	crowd.goesHome(2)
-	c.stop(0) // now nothing goes without the one that was wiped
+	c.stop(0) // now the wiped node is needed for every majority
 	crowd.recount(1)
 	crowd.recount(2)
 }
 
-// numbers are those of the replicas that a node is to have, as the table of the first node says.
+// numbers lists the numbers of a node's replicas, by the first node's table.
 func (c *trio) numbers(node string) (numbers []uint64) {
 	for _, g := range c.nodes[0].known.newest().Groups {
 		for _, r := range g.Replicas {
@@ -100,7 +100,7 @@ func (c *trio) numbers(node string) (numbers []uint64) {
 	return numbers
 }
 
-// listed are the replicas of a node in the table that it knows itself.
+// listed lists the replicas of a node by its own table.
 func listed(n *Node) (all []raftfsm.Replica) {
 	for _, g := range n.known.newest().Groups {
 		for _, r := range g.Replicas {

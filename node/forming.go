@@ -15,8 +15,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// findCluster goes on until this node belongs to a cluster, which it does for ever: the one it finds, or the one it
-// founds with others. Every step is on the disk before anybody hears of it, so each can be taken up again.
+// findCluster runs until this node belongs to a cluster, which it then does forever: one that it finds, or one that it founds
+// with others. Every step is on disk before any other node hears of it, so each can be resumed.
 func (n *Node) findCluster(ctx context.Context) error {
 	waits := ""
 	var due time.Time // since when this node would propose
@@ -41,11 +41,11 @@ func (n *Node) findCluster(ctx context.Context) error {
 	}
 }
 
-// lookAround is how long a proposal must have been due before it is made: with more nodes than are needed, what they see
-// of each other at first differs, and a proposal to a node that has accepted another is stuck.
+// lookAround is how long a proposal must have been due before it is made. With more nodes than are needed, the nodes differ
+// at first in which others they see, and a proposal to a node that has accepted another one is stuck.
 const lookAround = time.Second
 
-// nextStep asks Form what to do. due is kept from call to call.
+// nextStep asks Form for the next step. The caller keeps due from call to call.
 func (n *Node) nextStep(due *time.Time) cluster.FormationStep {
 	step, now := cluster.Form(n.formationSelf(), n.gossip.Members()), n.config.World.Now()
 	switch {
@@ -71,7 +71,7 @@ func (n *Node) formationSelf() cluster.FormationSelf {
 	return self
 }
 
-// takeStep does what Form says; done when this node's part in the founding, if it has one, is settled.
+// takeStep takes the step that Form returned. It returns done once this node's part in the founding, if any, is settled.
 func (n *Node) takeStep(step cluster.FormationStep) (done bool, err error) {
 	switch step.Action {
 	case cluster.FormJoin:
@@ -93,16 +93,20 @@ func (n *Node) takeStep(step cluster.FormationStep) (done bool, err error) {
 	return false, nil
 }
 
-// becomeMember makes the data directory, if there is none yet, as that of a node of the cluster, and tells the others.
-// The formation is in it from the first moment: a node that has a cluster and no formation shows that its cluster exists,
-// and one that was killed in between would make the others join what is not there.
+// becomeMember creates the data directory as that of a node of the cluster, if there is none yet, and tells the other nodes.
+// The directory holds the formation from the first moment. A node with a cluster and no formation shows that its cluster
+// exists: if a founder were killed in between, the others would join a cluster that does not exist.
 func (n *Node) becomeMember(id string, f *cluster.Formation) error {
 	if n.stores == nil {
 		kept := map[string]any{}
 		if f != nil {
 			kept[keptFormation] = f
 		}
-		if err := n.openStores(raftfsm.Identity{Cluster: id, Node: n.id}, kept); err != nil {
+		level := shard.LevelFirst
+		if f != nil { // a newly founded cluster is at the newest level from the start
+			level = n.newestLevel()
+		}
+		if err := n.openStores(raftfsm.Identity{Cluster: id, Node: n.id}, kept, level); err != nil {
 			return err
 		}
 	}
@@ -112,7 +116,7 @@ func (n *Node) becomeMember(id string, f *cluster.Formation) error {
 	return n.gossip.SetCluster(id)
 }
 
-// keepFormation writes down how far the founding is, then tells it.
+// keepFormation writes down how far the founding is, then announces it.
 func (n *Node) keepFormation(f *cluster.Formation) error {
 	if f == nil {
 		return nil
@@ -124,7 +128,7 @@ func (n *Node) keepFormation(f *cluster.Formation) error {
 	return n.gossip.Announce(*f)
 }
 
-// readKept takes up what this node wrote down before.
+// readKept restores what this node wrote down before.
 func (n *Node) readKept() error {
 	var f cluster.Formation
 	found, err := n.stores.Kept(keptFormation, &f)
@@ -134,7 +138,7 @@ func (n *Node) readKept() error {
 	if found {
 		n.formation = &f
 	}
-	var kept tableKept
+	var kept documentKept
 	if found, err = n.stores.Kept(keptTable, &kept); err != nil {
 		return diskError(err)
 	}
@@ -145,10 +149,13 @@ func (n *Node) readKept() error {
 		}
 		n.known.table.Store(newKnownTable(table, kept.Version, kept.Text))
 	}
+	if err := n.readKeptLevels(); err != nil {
+		return err
+	}
 	return n.adoptLoneNode()
 }
 
-// adoptLoneNode makes the directory of a node from before there were clusters the founder of its own.
+// adoptLoneNode makes a node whose data directory is older than clusters the founder of its own cluster.
 func (n *Node) adoptLoneNode() error {
 	identity := n.stores.Identity()
 	if n.formation != nil || n.known.newest().Table != nil || len(n.stores.Groups()) == 0 {
@@ -162,7 +169,7 @@ func (n *Node) adoptLoneNode() error {
 	return nil
 }
 
-// foundingNodes names the nodes of the system shard's first voters, while no table says it.
+// foundingNodes names the nodes of the system shard's first voters, as long as no table does.
 func (n *Node) foundingNodes(id shard.ID) []string {
 	f := n.founding.Load()
 	if f == nil || id != shard.System {
@@ -175,8 +182,7 @@ func (n *Node) foundingNodes(id shard.ID) []string {
 	return nodes
 }
 
-// openSystem makes and opens the first replica of the system shard, if this node is to have one and no table is there
-// yet to say so.
+// openSystem creates and opens the first replica of the system shard, if this node is to have one and no table says so yet.
 func (n *Node) openSystem() error {
 	f := n.formation
 	if f == nil || !f.Go || n.known.newest().Table != nil {
@@ -194,8 +200,8 @@ func (n *Node) openSystem() error {
 	return n.open(which, len(voters) == 1)
 }
 
-// writeFirstTable is the creator's last part in the founding: policies, then the table. Both are there for good once
-// they are; a creator that comes back later finds them.
+// writeFirstTable is the creator's last part in the founding: it writes the policies, then the table. Both are final once
+// written; a creator that comes back later finds them.
 func (n *Node) writeFirstTable(ctx context.Context) {
 	f := n.founding.Load()
 	if f == nil || f.Founders[0] != n.id || n.known.newest().Table != nil {
@@ -212,8 +218,12 @@ func (n *Node) writeFirstTable(ctx context.Context) {
 	if len(set.Names()) == 0 {
 		n.config.Logger.Warn("there are no policies: every check will be answered not_found; give them with stint apply -f FILE")
 	}
+	levels := cluster.FoundingLevels(f.Founders, n.reports(), n.newestLevel(), n.config.Version)
 	table := cluster.NewTable(f.Cluster, founders, f.Shards, f.Replicas).ApplySecret(newSecret())
 	_, err := n.swap(ctx, cluster.PoliciesDocument, 0, policy.Format(set))
+	if err == nil || isConflict(err) {
+		_, err = n.swap(ctx, cluster.LevelsDocument, 0, levels.Encode())
+	}
 	if err == nil || isConflict(err) {
 		_, err = n.swap(ctx, cluster.TableDocument, 0, table.Encode())
 	}
@@ -226,14 +236,14 @@ func (n *Node) writeFirstTable(ctx context.Context) {
 	n.kick()
 }
 
-// newSecret draws the secret of a cluster.
+// newSecret draws a random secret for a cluster.
 func newSecret() cluster.Secret {
 	var key [32]byte
 	rand.Read(key[:])
 	return key[:]
 }
 
-// founders describes the founding nodes as gossip knows them, and names those it does not know.
+// founders describes the founding nodes as gossip knows them, and names the missing ones.
 func (n *Node) founders(f *cluster.Formation) (nodes []cluster.Node, missing []string) {
 	members := n.gossip.Members()
 	for _, id := range f.Founders {
@@ -251,15 +261,20 @@ func (n *Node) founders(f *cluster.Formation) (nodes []cluster.Node, missing []s
 
 // swap replaces a document of the system shard.
 func (n *Node) swap(ctx context.Context, name string, expect uint64, body []byte) (shard.Document, error) {
+	return n.replace(ctx, shard.Request{Document: name, Expect: expect, Body: body})
+}
+
+// replace is swap with all the fields that a request may have, such as its actor.
+func (n *Node) replace(ctx context.Context, request shard.Request) (shard.Document, error) {
 	ctx, cancel := context.WithTimeout(ctx, documentTimeout)
 	defer cancel()
-	r := n.router.Submit(ctx, shard.System, []shard.Request{{Op: shard.Swap, Namespace: systemNamespace, Document: name,
-		Expect: expect, Body: body}})[0]
+	request.Op, request.Namespace = shard.Swap, systemNamespace
+	r := n.router.Submit(ctx, shard.System, []shard.Request{request})[0]
 	if r.Err != nil {
 		return shard.Document{}, r.Err
 	}
 	d := r.Decision.Document()
-	d.Body = body
+	d.Body = request.Body
 	return d, nil
 }
 
@@ -274,10 +289,10 @@ func (n *Node) fetch(ctx context.Context, name string) (shard.Document, error) {
 	return r.Decision.Document(), nil
 }
 
-// systemNamespace is what requests for documents name: the system shard has no keys.
+// systemNamespace is the namespace of document requests: the system shard has no keys.
 const systemNamespace = "system"
 
-// documentTimeout bounds one exchange with the system shard: an election fits.
+// documentTimeout bounds one exchange with the system shard: an election fits into it.
 const documentTimeout = 5 * time.Second
 
 func isConflict(err error) bool {
@@ -285,28 +300,52 @@ func isConflict(err error) bool {
 	return errors.As(err, &e) && e.Code == shard.Conflict
 }
 
-// changeTable replaces the table by what change makes of it, from the newest version; nil changes nothing.
+// changeTable replaces the newest version of the table by change's result; a nil result changes nothing.
 func (n *Node) changeTable(ctx context.Context, change func(t *cluster.Table) *cluster.Table) error {
-	for {
+	return n.changeDocument(ctx, cluster.TableDocument, n.learnTable, func() (version uint64, text []byte, err error) {
 		known := n.known.newest()
 		if known.Table == nil {
-			return &shard.Error{Code: shard.Unavailable, Message: "this node does not know the cluster's table yet; ask again"}
+			return 0, nil, errNoTable
 		}
-		next := change(known.Table)
-		if next == nil {
-			return nil
+		if next := change(known.Table); next != nil {
+			text = next.Encode()
 		}
-		d, err := n.swap(ctx, cluster.TableDocument, known.version, next.Encode())
+		return known.version, text, nil
+	})
+}
+
+// errNoTable is the error of a request that needs the table, before this node knows one.
+var errNoTable = &shard.Error{Code: shard.Unavailable, Message: "this node does not know the cluster's table yet; ask again"}
+
+// changeDocument replaces the newest version of a document. change returns the text that replaces the version it knows; no
+// text changes nothing. It is called again after another node was faster. learn takes up each version that is seen.
+func (n *Node) changeDocument(ctx context.Context, name string, learn func(shard.Document),
+	change func() (version uint64, text []byte, err error)) error {
+	for {
+		version, text, err := change()
+		if err != nil || text == nil {
+			return err
+		}
+		d, err := n.swap(ctx, name, version, text)
 		if err == nil {
-			n.learnTable(d)
+			learn(d)
 			return nil
 		}
 		if !isConflict(err) {
 			return err
 		}
-		if d, err = n.fetch(ctx, cluster.TableDocument); err != nil {
+		if d, err = n.fetch(ctx, name); err != nil {
 			return err
 		}
+		learn(d)
+	}
+}
+
+// readTable learns the newest version of the table.
+func (n *Node) readTable(ctx context.Context) error {
+	d, err := n.fetch(ctx, cluster.TableDocument)
+	if err == nil {
 		n.learnTable(d)
 	}
+	return err
 }

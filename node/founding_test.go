@@ -10,7 +10,7 @@ import (
 
 var errInterrupted = errors.New("interrupted by the test")
 
-// interrupted is gossip that fails when a formation is announced for which fails says so; told: the others hear of it all
+// interrupted is gossip that fails to announce a formation if fails says so. If told is set, the other nodes hear of it all
 // the same.
 type interrupted struct {
 	Membership
@@ -31,8 +31,8 @@ func (g interrupted) Announce(f cluster.Formation) error {
 	return errInterrupted
 }
 
-// The node that founds the cluster stops at each point at which it has written something down, before and after the
-// others hear of it, and comes back.
+// The node that founds the cluster stops at each point where it has written something down, before and after the others hear
+// of it, and comes back.
 func TestAFoundingThatIsInterruptedIsCompleted(t *testing.T) {
 	t.Parallel()
 	proposal := func(f cluster.Formation) bool { return !f.Go }

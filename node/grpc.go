@@ -8,7 +8,7 @@ import (
 	"github.com/stint-io/stint/api"
 )
 
-// grpcServer is what api.NewGRPC makes.
+// grpcServer is the result of api.NewGRPC.
 type grpcServer interface {
 	Serve(net.Listener) error
 	GracefulStop()
@@ -21,14 +21,14 @@ type grpcDoor struct {
 	server   grpcServer // nil: nothing is served yet
 }
 
-// listenGRPC takes the port; nil when no address is given.
+// listenGRPC opens the port; it returns nil when no address is given.
 func listenGRPC(addr string) (*grpcDoor, error) {
 	if addr == "" {
 		return nil, nil
 	}
-	listener, err := net.Listen("tcp", addr)
+	listener, err := listenClients("grpc-addr", addr)
 	if err != nil {
-		return nil, listenError("grpc-addr", err)
+		return nil, err
 	}
 	return &grpcDoor{listener: listener}, nil
 }
@@ -36,14 +36,14 @@ func listenGRPC(addr string) (*grpcDoor, error) {
 func (d *grpcDoor) serve(n *Node) {
 	d.server = api.NewGRPC(n.api, n.config.Logger)
 	n.serving.Go(func() {
-		if err := d.server.Serve(d.listener); err != nil && !n.stopping.Load() {
+		if err := d.server.Serve(n.limits.grpcDoor(d.listener)); err != nil && !n.stopping.Load() {
 			n.fail(fmt.Errorf("serving gRPC: %w", err))
 		}
 	})
 }
 
-// stop tells every client to leave and waits for their calls. A call that is on its way when a client hears of it was not
-// begun, and a client of gRPC knows that. When ctx ends first the connections are closed.
+// stop tells every client to leave and waits for their calls. A call that is on its way when its client is told was not
+// begun, and a gRPC client knows that. When ctx ends first the connections are closed.
 func (d *grpcDoor) stop(ctx context.Context) {
 	if d == nil {
 		return
@@ -60,7 +60,7 @@ func (d *grpcDoor) close() error {
 	return d.listener.Close()
 }
 
-// GRPCAddr is the address on which gRPC alone is served; "" when it is not.
+// GRPCAddr is the address of the port for gRPC alone; "" when there is none.
 func (n *Node) GRPCAddr() string {
 	if n.grpc == nil {
 		return ""

@@ -30,7 +30,7 @@ func plentyOf(key string) *stintv1.CheckRequest {
 	return &stintv1.CheckRequest{Entries: []*stintv1.Entry{{Policy: "plenty", Key: key}}}
 }
 
-// certain tells whether an error leaves no doubt that nothing was counted: the server says so, or nobody listened.
+// certain reports whether an error rules out that anything was counted: the server says so, or nothing listened.
 func certain(err error) bool {
 	s := status.Convert(err)
 	if s.Code() != codes.Unavailable {
@@ -44,8 +44,8 @@ func certain(err error) bool {
 	return strings.Contains(s.Message(), "while dialing")
 }
 
-// A node that stops answers what came through the port of gRPC, in calls and in streams, and refuses the rest for certain:
-// what was answered is what is counted.
+// A node that stops answers what came through the gRPC port, in calls and in streams, and refuses the rest with a certain
+// error: what was answered is what was counted.
 func TestAStopLeavesNoDoubtThroughGRPC(t *testing.T) {
 	t.Parallel()
 	config := testConfig(t)

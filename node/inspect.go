@@ -7,7 +7,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Admin is what the API asks of the cluster, for whoever holds the node itself: a simulation has no API.
+// Admin is the administration interface that the API uses, for a simulation, which holds the node and has no API.
 func (n *Node) Admin() api.ClusterAdmin { return admin{n} }
 
 // Standing is the state of one replica at one moment.
@@ -18,7 +18,7 @@ type Standing struct {
 	Sum        uint64 // the fingerprint: replicas of one shard at one epoch and seq must agree
 }
 
-// Standings tells where this node's replicas stand. They keep running meanwhile.
+// Standings describes the state of each of this node's replicas. They keep running meanwhile.
 func (n *Node) Standings() []Standing {
 	var all []Standing
 	for _, r := range n.replicas() {

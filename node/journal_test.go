@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// journal is what the nodes of a test log. It is shown when the test fails.
+// journal collects the logs of a test's nodes. It is shown when the test fails.
 type journal struct {
 	mu   sync.Mutex
 	text bytes.Buffer // guarded by mu
@@ -37,12 +37,12 @@ func (j *journal) String() string {
 	return j.text.String()
 }
 
-// of is the log of one node.
+// of returns the logger of one node.
 func (j *journal) of(node string) *slog.Logger {
 	return slog.New(slog.NewTextHandler(j, nil)).With("on", node)
 }
 
-// says counts a node's lines with a text in them.
+// says counts a node's lines that contain a text.
 func (j *journal) says(node, text string) (count int) {
 	for line := range strings.Lines(j.String()) {
 		if strings.Contains(line, text) && strings.Contains(line, "on="+node) {

@@ -2,7 +2,7 @@ package node
 
 import (
 	"bytes"
-	"sync"
+	"cmp"
 	"sync/atomic"
 
 	"github.com/stint-io/stint/cluster"
@@ -10,15 +10,20 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// knowledge is what this node knows of the system shard's documents: perhaps not the newest, but never older than it
-// was. Whoever learns takes turns; anybody reads.
+// knowledge is what this node knows of the system shard's documents. They may not be the newest, but never go back to an
+// older version. Writers take turns; reads may be concurrent.
 type knowledge struct {
-	learning sync.Mutex
-	table    atomic.Pointer[knownTable]
-	policies atomic.Pointer[policy.Revision]
+	// learning has capacity 1. A document is written to disk before it is used, which may take long. It is not a mutex,
+	// because waiting for a mutex does not work in virtual time.
+	learning chan struct{}
+	// complained: an unreadable document of the system shard was logged. The steward's.
+	complained bool
+	table      atomic.Pointer[knownTable]
+	policies   atomic.Pointer[policy.Revision]
+	levels     atomic.Pointer[knownLevels]
 }
 
-// knownTable is a version of the table, with its text as peers are given it.
+// knownTable is a version of the table, with its text as peers receive it.
 type knownTable struct {
 	*cluster.Table
 	version uint64
@@ -34,8 +39,9 @@ func newKnownTable(t *cluster.Table, version uint64, text []byte) *knownTable {
 	return known
 }
 
-// tableKept is the record of the table in the node's own stores: where the others are, for the next start.
-type tableKept struct {
+// documentKept is a document as kept in the node's own stores. The kept table says where the other nodes are, for the next
+// start.
+type documentKept struct {
 	Version uint64
 	Text    []byte
 }
@@ -50,25 +56,30 @@ func (k *knowledge) newest() knownTable {
 	return knownTable{}
 }
 
-// sealer makes the ids of holds and decisions; nil while no secret is known.
+// sealer seals the ids of holds and decisions; nil while no secret is known.
 func (k *knowledge) sealer() *shard.Sealer { return k.newest().sealer }
 
-// revision is the newest policies known; nil while none are.
+// revision is the newest known revision of the policies; nil while none is known.
 func (k *knowledge) revision() *policy.Revision { return k.policies.Load() }
 
 func (k *knowledge) question() cluster.Question {
-	q := cluster.Question{TableVersion: k.newest().version}
+	q := cluster.Question{TableVersion: k.newest().version, LevelsVersion: k.levelsKnown().version}
 	if r := k.revision(); r != nil {
 		q.PoliciesVersion = r.Version
 	}
 	return q
 }
 
-// learnTable takes a table that is newer than ours. It is kept on disk before anything is done by it: a replica that
-// was created by a table must not seem to be listed by none after a restart.
+// takeTurn waits for the turn to learn; calling end ends the turn.
+func (k *knowledge) takeTurn() (end func()) {
+	k.learning <- struct{}{}
+	return func() { <-k.learning }
+}
+
+// learnTable takes a table that is newer than the known one. It is on disk before this node acts on it: after a restart, a
+// replica that one table created must not seem to be listed by none.
 func (n *Node) learnTable(d shard.Document) {
-	n.known.learning.Lock()
-	defer n.known.learning.Unlock()
+	defer n.known.takeTurn()()
 	if d.Version <= n.known.newest().version {
 		return
 	}
@@ -77,18 +88,20 @@ func (n *Node) learnTable(d shard.Document) {
 		n.config.Logger.Error("the cluster's table cannot be read: run a newer version", "version", d.Version, "error", err)
 		return
 	}
-	if err := n.stores.Keep(keptTable, tableKept{d.Version, d.Body}); err != nil {
+	if err := n.stores.Keep(keptTable, documentKept{d.Version, d.Body}); err != nil {
 		n.fail(diskError(err))
 		return
 	}
 	n.known.table.Store(newKnownTable(table, d.Version, d.Body))
+	if n.removed(n.id) {
+		n.fail(n.errRemoved())
+	}
 	n.router.Wake()
 }
 
-// learnPolicies takes policies that are newer than ours.
+// learnPolicies takes policies that are newer than the known ones.
 func (n *Node) learnPolicies(d shard.Document) {
-	n.known.learning.Lock()
-	defer n.known.learning.Unlock()
+	defer n.known.takeTurn()()
 	if r := n.known.revision(); d.Version == 0 || r != nil && d.Version <= r.Version {
 		return
 	}
@@ -101,7 +114,7 @@ func (n *Node) learnPolicies(d shard.Document) {
 		n.config.Logger.Info("the policies file differs from what is in force; stint apply -f FILE puts it in force",
 			"file", n.config.PoliciesFile, "version", d.Version)
 	}
-	n.known.policies.Store(&policy.Revision{Version: d.Version, Text: d.Body, Set: set})
+	n.known.policies.Store(&policy.Revision{Version: d.Version, Text: d.Body, Set: set.At(d.Version)})
 	n.hintActors()
 }
 
@@ -111,10 +124,18 @@ func (n *Node) readSystem() {
 	if r == nil {
 		return
 	}
-	var table, policies shard.Document
+	var table, policies, levels shard.Document
+	var noTable, noPolicies, noLevels error
 	r.group.View(func(s *shard.State) {
-		table, policies = shard.ReadDocument(s, cluster.TableDocument), shard.ReadDocument(s, cluster.PoliciesDocument)
+		table, noTable = shard.ReadDocument(s, cluster.TableDocument)
+		policies, noPolicies = shard.ReadDocument(s, cluster.PoliciesDocument)
+		levels, noLevels = shard.ReadDocument(s, cluster.LevelsDocument)
 	})
+	if err := cmp.Or(noTable, noPolicies, noLevels); err != nil && !n.known.complained {
+		n.config.Logger.Error("a document of the system shard cannot be read; what was known before stays in force", "error", err)
+		n.known.complained = true
+	}
+	n.learnLevels(levels)
 	n.learnPolicies(policies)
 	n.learnTable(table)
 }

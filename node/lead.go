@@ -9,10 +9,10 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// handOverWithin bounds a hand-over: what is in flight ends, and the new leader is elected.
+// handOverWithin bounds a hand-over: requests in flight end, and the new leader is elected.
 const handOverWithin = 3 * time.Second
 
-// leadWhereWanted hands a shard over to the node that the table wants to lead it, once that is ready for it.
+// leadWhereWanted hands a shard over to the node that the table wants to lead it, once that node is ready.
 func (n *Node) leadWhereWanted(r *replica) {
 	t := n.known.newest()
 	if t.Table == nil {
@@ -22,7 +22,7 @@ func (n *Node) leadWhereWanted(r *replica) {
 	if g == nil || g.Lead == "" || g.Lead == n.id || now.Sub(r.ownsSince) < handOverPause {
 		return
 	}
-	if to := n.voterOn(r, g.Lead); to != "" && n.ready(g.Lead) && !n.clockIsAhead(r.Shard, g.Lead) && n.caughtUp(r, to) {
+	if to := n.voterOn(r, g.Lead); to != "" && n.sound(r.Shard, to) && !n.clockIsAhead(r.Shard, g.Lead) && n.caughtUp(r, to) {
 		r.ownsSince = now
 		n.tasks.start("hand over "+r.Shard.String(), func(ctx context.Context) {
 			n.noteHandOver(r, g.Lead, n.handOver(ctx, r, to))
@@ -30,9 +30,9 @@ func (n *Node) leadWhereWanted(r *replica) {
 	}
 }
 
-// handOverPause is how long a node owns a shard before it hands it to the wanted node, and between two attempts: each
-// ends an epoch, and costs requests a moment. What a stopping node gave away must not come back to it before its word
-// that it stops is out.
+// handOverPause is how long a node owns a shard before it hands it to the wanted node, and the time between two attempts:
+// each attempt ends an epoch and delays requests for a moment. A shard that a stopping node gave away must not come back
+// before the other nodes know that it stops.
 const handOverPause = 3 * time.Second
 
 func (n *Node) noteHandOver(r *replica, to string, err error) {
@@ -43,7 +43,7 @@ func (n *Node) noteHandOver(r *replica, to string, err error) {
 	n.config.Logger.Info("handed over", "shard", r.Shard, "to", to)
 }
 
-// handOverSoon gives a shard away because this node should not own it: its clock is ahead, for one.
+// handOverSoon gives a shard away that this node should not own, for example because its clock is ahead.
 func (n *Node) handOverSoon(id shard.ID, reason string) {
 	r := n.replica(id)
 	if r == nil {
@@ -55,8 +55,8 @@ func (n *Node) handOverSoon(id shard.ID, reason string) {
 	})
 }
 
-// handOver stops deciding, lets what is in flight end, and has another voter lead; "" whichever is best. What queues
-// meanwhile was not executed, and is sent on by the router.
+// handOver stops deciding, lets requests in flight end, and has another voter lead; "" picks the best one. Requests that
+// queue meanwhile were not executed; the router forwards them.
 func (n *Node) handOver(ctx context.Context, r *replica, to string) error {
 	if r.lone {
 		return errors.New("it is the only replica")
@@ -71,8 +71,7 @@ func (n *Node) handOver(ctx context.Context, r *replica, to string) error {
 	return r.actor.Handover(ctx, func() error { return n.transfer(r, to) })
 }
 
-// transfer has another voter lead; "" whichever raft takes. A group that hangs in a transfer which nobody is making is
-// left to the steward.
+// transfer has another voter lead; "" lets raft choose. The steward reopens a group that is stuck in a transfer.
 func (n *Node) transfer(r *replica, to string) error {
 	err := r.group.Transfer(to)
 	if errors.Is(err, raftfsm.ErrStuck) {
@@ -82,8 +81,8 @@ func (n *Node) transfer(r *replica, to string) error {
 	return err
 }
 
-// heir names the voter that should lead next: one that answers, is not stopping, and has the log; best the one that
-// leads least.
+// heir names the voter that should lead next: one that answers, is not stopping, and has the log. Among those it prefers the
+// one that leads the fewest groups.
 func (n *Node) heir(r *replica) string {
 	t := n.known.newest()
 	if t.Table == nil {
@@ -92,7 +91,7 @@ func (n *Node) heir(r *replica) string {
 	best, fewest := "", 0
 	for _, voter := range t.Group(r.Shard).Voters() {
 		name := voter.Name(r.Shard)
-		if voter.Node == n.id || !n.ready(voter.Node) || n.clockIsAhead(r.Shard, voter.Node) || !n.caughtUp(r, name) {
+		if voter.Node == n.id || !n.sound(r.Shard, name) || n.clockIsAhead(r.Shard, voter.Node) || !n.caughtUp(r, name) {
 			continue
 		}
 		if leads := n.leads(voter.Node); best == "" || leads < fewest {
@@ -102,7 +101,7 @@ func (n *Node) heir(r *replica) string {
 	return best
 }
 
-// leads counts the groups that a node leads, as it said.
+// leads counts the groups that a node leads, by its own report.
 func (n *Node) leads(node string) (count int) {
 	for _, r := range n.pulse.Reports()[node].Replicas {
 		if r.Leading {
@@ -112,26 +111,26 @@ func (n *Node) leads(node string) (count int) {
 	return count
 }
 
-// ready tells whether a node answers and is fit to lead.
+// ready reports whether a node answers and is fit to lead.
 func (n *Node) ready(node string) bool {
 	report, ok := n.pulse.Reports()[node]
 	return ok && report.Fit() && n.pulse.Silent()[node] < silentMost
 }
 
-// clockAheadMost is less than what has an owner hand a shard over (actor), so that it does not get it back at once.
+// clockAheadMost is less than the lead at which an owner hands a shard over (actor), so that it does not get it back at once.
 const clockAheadMost = 300 * time.Millisecond
 
-// clockIsAhead tells whether a node would soon hand the shard over again, since its clock is ahead of most voters'.
+// clockIsAhead reports whether a node would soon hand the shard over again because its clock is ahead of most voters'.
 func (n *Node) clockIsAhead(id shard.ID, node string) bool {
-	ofVoters, ok := n.pulse.Offset(n.voterNodes(id)) // how far our clock is ahead of them
+	ofVoters, ok := n.pulse.Offset(n.voterNodes(id)) // how far this node's clock is ahead of them
 	ofNode, known := n.pulse.Offset([]string{node})
 	return ok && known && ofVoters-ofNode > clockAheadMost
 }
 
-// silentMost is how long a node may not have answered that is still taken for alive.
+// silentMost is how long a node may be silent and still be taken for alive.
 const silentMost = 2 * time.Second
 
-// voterOn is the name of the voter that a node holds of the replica's shard; "" when there is none.
+// voterOn names the voter of the replica's shard on a node; "" when there is none.
 func (n *Node) voterOn(r *replica, node string) string {
 	for _, voter := range n.known.newest().Group(r.Shard).Voters() {
 		if voter.Node == node {
@@ -141,7 +140,7 @@ func (n *Node) voterOn(r *replica, node string) string {
 	return ""
 }
 
-// giveAway hands over every shard that this node owns, before it stops: all at once, each within handOverWithin.
+// giveAway hands over every shard that this node owns before it stops: all at once, each within handOverWithin.
 func (n *Node) giveAway(ctx context.Context) {
 	each(n.replicas(), func(r *replica) {
 		if r.lone || !r.group.Leading() {

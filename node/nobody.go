@@ -7,7 +7,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// nobody is the membership of a node that no other can reach: itself.
+// nobody is the membership of a node that no other node can reach: the node itself.
 type nobody struct {
 	mu   sync.Mutex
 	self cluster.Member

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,7 +27,10 @@ var ErrDisk = errors.New("the disk cannot be trusted")
 // ErrConfig is in the chain of an error about the configuration: nothing was touched.
 var ErrConfig = errors.New("configuration")
 
-// diskError marks an error from the stores if what is on the disk is not what was written there.
+// ErrRemoved is in the chain of an error of a node that was removed from its cluster for good.
+var ErrRemoved = errors.New("this node was removed from its cluster")
+
+// diskError wraps an error from the stores in ErrDisk if the disk does not hold what was written to it.
 func diskError(err error) error {
 	if errors.Is(err, raftfsm.ErrCorrupt) || errors.Is(err, raftfsm.ErrLost) {
 		return fmt.Errorf("%w: %w", ErrDisk, err)
@@ -36,29 +38,31 @@ func diskError(err error) error {
 	return err
 }
 
-// Node is one running process.
+// Node is one running process. Start creates it. All methods but Close may be called concurrently.
 type Node struct {
 	config    Config
-	id        string      // of this node, for ever
-	policies  *policy.Set // of the file: for the cluster that this node founds
+	id        string      // of this node, forever
+	policies  *policy.Set // from the policies file: for the cluster that this node founds
 	metrics   *metrics.Metrics
 	known     knowledge
-	current   atomic.Uint64 // version of the table as the system shard had it after this process began; 0: not read
+	current   atomic.Uint64 // version of the system shard's table, as read after this process started; 0: not read
 	hints     *cluster.Hints
 	router    *cluster.Router
 	hop       *cluster.Hop
 	gossip    Membership
 	stores    *raftfsm.Stores // nil until the cluster is known
 	formation *cluster.Formation
-	founding  atomic.Pointer[cluster.Formation] // that this node takes part in
-	port      *cluster.PeerPort                 // nil until the cluster is known, as pulse
+	founding  atomic.Pointer[cluster.Formation] // the one that this node takes part in
+	port      *cluster.PeerPort                 // nil until the cluster is known, as is pulse
 	pulse     *cluster.Pulse
 
-	mu      sync.RWMutex
-	running map[shard.ID]*replica    // guarded by mu
-	lost    map[raftfsm.Replica]bool // guarded by mu: must not be opened
+	mu        sync.RWMutex
+	running   map[shard.ID]*replica                  // guarded by mu
+	lost      map[raftfsm.Replica]bool               // guarded by mu: must not be opened
+	convicted map[raftfsm.Replica]raftfsm.Conviction // guarded by mu: likewise; as in the stores
 
-	peers    net.Listener // of the peer port, until it takes it over
+	limits   limits
+	peers    net.Listener // of the peer port, until port takes it over
 	listener net.Listener
 	server   *http.Server
 	grpc     *grpcDoor // nil: there is none
@@ -71,25 +75,26 @@ type Node struct {
 	ctx      context.Context // ends when the steward is to end
 	cancel   context.CancelFunc
 	tasks    *tasks
-	kicked   chan struct{} // of capacity 1: something changed
-	joined   chan struct{} // closed when port and pulse are there
+	kicked   chan struct{} // capacity 1: something changed
+	joined   chan struct{} // closed once port and pulse are set
 	steering sync.WaitGroup
 	stopping atomic.Bool
-	late     atomic.Uint64 // calls that came while the node stops
-	fatal    chan error    // of capacity 1: the first reason to stop
+	late     atomic.Uint64 // requests that came while the node stops
+	fatal    chan error    // capacity 1: the first reason to stop
 
 	complaints complaints
 }
 
-// Start starts a node and returns when its API listens. It finds, founds or comes back to its cluster in the background:
-// AwaitReady waits for that. It fails when anything in the configuration, the policies or the data directory is wrong;
-// then nothing is left running.
+// Start starts a node and returns when its API listens. It finds, founds or rejoins its cluster in the background: AwaitReady
+// waits for that. It fails when anything in the configuration, the policies or the data directory is wrong; then nothing is
+// left running.
 func Start(ctx context.Context, config Config) (*Node, error) {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	n := &Node{
+		known:   knowledge{learning: make(chan struct{}, 1)},
 		config:  config,
 		metrics: metrics.New(),
 		hints:   cluster.NewHints(maxShards),
@@ -103,11 +108,11 @@ func Start(ctx context.Context, config Config) (*Node, error) {
 	n.tasks = newTasks(n.ctx)
 	if err := n.start(); err != nil {
 		select {
-		case fatal := <-n.fatal: // the reason behind whatever failed in its wake
+		case fatal := <-n.fatal: // the cause of the failure
 			return nil, fatal
 		default:
 		}
-		if !errors.Is(err, ErrDisk) { // a stop in order would wait for the disk
+		if !errors.Is(err, ErrDisk) { // an orderly stop would wait for the disk
 			n.Close(ctx)
 		}
 		return nil, err
@@ -117,6 +122,9 @@ func Start(ctx context.Context, config Config) (*Node, error) {
 
 func (n *Node) start() (err error) {
 	if n.policies, err = n.config.readPolicies(); err != nil {
+		return err
+	}
+	if err := n.shareOut(); err != nil {
 		return err
 	}
 	// Ports before the disk: a second node started by mistake fails here, quickly and clearly.
@@ -130,6 +138,7 @@ func (n *Node) start() (err error) {
 		return err
 	}
 	n.hop = cluster.NewHop(n.dialHop)
+	n.hop.Level = n.level
 	n.metrics.Hop(func() uint64 { return n.hop.Stats().Requests }, func() uint64 { return n.hop.Stats().Frames })
 	n.router = cluster.NewRouter(cluster.RouterConfig{
 		Node:     n.id,
@@ -143,6 +152,7 @@ func (n *Node) start() (err error) {
 		Policies: n.known.revision,
 	})
 	n.metrics.Denials(n.router.DenialsKept)
+	n.metrics.Stopped(n.stoppedShards)
 	if err := n.readKeptIfAny(); err != nil {
 		return err
 	}
@@ -155,7 +165,7 @@ func (n *Node) start() (err error) {
 	return nil
 }
 
-// run is the node's life behind its API.
+// run joins the cluster and then runs the steward.
 func (n *Node) run() {
 	if err := n.join(n.ctx); err != nil {
 		if n.ctx.Err() == nil {
@@ -177,7 +187,7 @@ func (n *Node) join(ctx context.Context) error {
 	return n.openSystem()
 }
 
-// findClusterOnce passes over the search where the table is known already.
+// findClusterOnce skips the search if the table is known already.
 func (n *Node) findClusterOnce(ctx context.Context) error {
 	if n.stores != nil && n.known.newest().Table != nil {
 		return nil
@@ -185,62 +195,32 @@ func (n *Node) findClusterOnce(ctx context.Context) error {
 	return n.findCluster(ctx)
 }
 
-// listen takes the ports. A node alone goes on without those for other nodes: two of them on one machine need not care.
-func (n *Node) listen() (err error) {
-	if !n.config.World.NoAPI {
-		if n.listener, err = net.Listen("tcp", n.config.APIAddr); err != nil {
-			return listenError("api-addr", err)
-		}
-		if n.grpc, err = listenGRPC(n.config.GRPCAddr); err != nil {
-			return err
-		}
-	}
-	if n.config.RedisAddr != "" {
-		if n.redisListener, err = net.Listen("tcp", n.config.RedisAddr); err != nil {
-			return listenError("redis-addr", err)
-		}
-	}
-	if n.config.Dev || n.config.World.Listen != nil {
-		return nil
-	}
-	if n.peers, err = net.Listen("tcp", n.config.PeerAddr); err == nil {
-		return nil
-	}
-	if n.config.alone() && n.config.PeerAddr == defaultPeerAddr {
-		n.config.Logger.Warn("no other node can join this one: the peer port is taken; --peer-addr names another",
-			"error", err)
-		return nil
-	}
-	return listenError("peer-addr", err)
-}
-
-// listenError tells an address that cannot be meant from one that is taken.
-func listenError(flag string, err error) error {
-	var network *net.OpError
-	var syscallError *os.SyscallError
-	if errors.As(err, &network) && !errors.As(err, &syscallError) {
-		return fmt.Errorf("%w: %s: %w", ErrConfig, flag, err)
-	}
-	return fmt.Errorf("%s: %w", flag, err)
-}
-
-// openKeptStores opens the data directory if there is one; a new one is made when the cluster is known.
+// openKeptStores opens the data directory if there is one; a new one is created once the cluster is known.
 func (n *Node) openKeptStores() error {
 	n.id = n.config.NodeID
 	if !raftfsm.Exists(n.config.DataDir, n.config.World.FS) {
 		if n.id == "" {
 			n.id = randomID()
 		}
-		return nil
+		return n.checkNewPolicies()
 	}
-	if err := n.openStores(raftfsm.Identity{}, nil); err != nil {
+	if err := n.openStores(raftfsm.Identity{}, nil, 0); err != nil {
 		return err
 	}
 	n.id = n.stores.Identity().Node
 	return nil
 }
 
-// checkCertificate refuses early what the peer port would refuse when the cluster is found, and the data directory made.
+// checkNewPolicies refuses a file that may come into force here, by the same rule as Apply. It does not keep a node with data
+// from starting: an older release may have accepted the policies in force there.
+func (n *Node) checkNewPolicies() error {
+	if path, problem := n.policies.Mistake(); problem != "" {
+		return fmt.Errorf("%s: %s: %s", n.config.PoliciesFile, path, problem)
+	}
+	return nil
+}
+
+// checkCertificate refuses early what the peer port would refuse after the cluster is found and the data directory created.
 func (n *Node) checkCertificate() error {
 	if n.config.PeerTLS == nil {
 		return nil
@@ -251,16 +231,26 @@ func (n *Node) checkCertificate() error {
 	return nil
 }
 
-func (n *Node) openStores(fresh raftfsm.Identity, kept map[string]any) (err error) {
+func (n *Node) openStores(fresh raftfsm.Identity, kept map[string]any, level shard.Level) (err error) {
 	n.stores, err = raftfsm.OpenStores(n.config.DataDir, raftfsm.StoresConfig{
-		Fresh:     fresh,
-		FreshKept: kept,
-		Node:      n.config.NodeID,
-		Fatal:     func(err error) { n.fail(fmt.Errorf("%w: %w", ErrDisk, err)) },
-		Logger:    n.config.Logger,
-		FS:        n.config.World.FS,
+		Fresh:      fresh,
+		FreshKept:  kept,
+		FreshLevel: level,
+		Newest:     n.newestLevel(),
+		Release:    n.config.Version,
+		Node:       n.config.NodeID,
+		Fatal:      func(err error) { n.fail(fmt.Errorf("%w: %w", ErrDisk, err)) },
+		Logger:     n.config.Logger,
+		FS:         n.config.World.FS,
+		Tables:     n.limits.shares.Tables,
 	})
-	return diskError(err)
+	if err != nil {
+		return diskError(err)
+	}
+	n.mu.Lock()
+	n.convicted = n.stores.Convictions()
+	n.mu.Unlock()
+	return nil
 }
 
 func (n *Node) readKeptIfAny() error {
@@ -268,6 +258,9 @@ func (n *Node) readKeptIfAny() error {
 		return nil
 	}
 	if err := n.readKept(); err != nil {
+		return err
+	}
+	if err := n.checkPlace(); err != nil {
 		return err
 	}
 	if t := n.known.newest(); t.Table != nil && (int(t.Shards) != n.config.Shards || t.Replicas != n.config.Replicas) {
@@ -284,7 +277,7 @@ func randomID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// startGossip makes this node known. A node that no other can join has none.
+// startGossip announces this node. A node that no other node can join has no gossip.
 func (n *Node) startGossip() (err error) {
 	if n.peers == nil && n.config.World.Listen == nil {
 		n.gossip = newNobody(n.self())
@@ -310,6 +303,8 @@ func (n *Node) startGossip() (err error) {
 		Registered: n.gossipAddrs,
 		OnChange:   func() { n.router.Wake(); n.kick() },
 		Hints:      n.hints,
+		Streams:    n.limits.shares.Gossip,
+		OnRefused:  func(why string) { n.metrics.Refused("gossip", why) },
 		Logger:     n.config.Logger,
 	}
 	if n.peers != nil {
@@ -329,7 +324,7 @@ func (n *Node) startGossip() (err error) {
 	return err
 }
 
-// self is this node as gossip would show it.
+// self describes this node as gossip would.
 func (n *Node) self() cluster.Member {
 	m := cluster.Member{Node: n.id, Zone: n.config.Zone, Version: n.config.Version, PeerAddr: n.config.PeerAddr,
 		GossipAddr: n.config.GossipAddr, APIAddr: n.config.APIAddr, State: cluster.MemberAlive,
@@ -343,7 +338,7 @@ func (n *Node) self() cluster.Member {
 	return m
 }
 
-// openPort opens the peer port for the cluster that this node belongs to, and begins to ask the others how they are.
+// openPort opens the peer port for the cluster that this node belongs to, and starts the pulse.
 func (n *Node) openPort() (err error) {
 	config := cluster.PeerConfig{
 		Addr:     n.config.PeerAddr,
@@ -351,15 +346,17 @@ func (n *Node) openPort() (err error) {
 		Node:     n.id,
 		TLS:      n.config.PeerTLS,
 		Insecure: n.config.InsecurePeers,
+		Most:     n.limits.shares.Peers,
 		Resolve:  n.peerAddr,
 		Decide:   n.router.Forwarded,
 		Answer:   n.answer,
+		Refused:  func(why string) { n.metrics.Refused("peers", why) },
 		Logger:   n.config.Logger,
 		Listen:   n.config.World.Listen,
 		Dial:     n.config.World.Dial,
 	}
 	if config.Listen == nil {
-		config.Listen = func(string) (net.Listener, error) { return n.takeListener() }
+		config.Listen = func(string) (net.Listener, error) { return n.takeListener(), nil }
 	}
 	if n.port, err = cluster.ListenPeers(config); err != nil {
 		return err
@@ -377,15 +374,7 @@ func (n *Node) openPort() (err error) {
 	return nil
 }
 
-// takeListener is the listener that was opened at the start; one that nobody reaches where there is none.
-func (n *Node) takeListener() (net.Listener, error) {
-	if n.peers == nil {
-		return net.Listen("tcp", "127.0.0.1:0")
-	}
-	return n.peers, nil
-}
-
-// hasJoined tells whether this node belongs to a cluster, with port and pulse open.
+// hasJoined reports whether this node belongs to a cluster, with port and pulse open.
 func (n *Node) hasJoined() bool {
 	select {
 	case <-n.joined:
@@ -402,8 +391,8 @@ func (n *Node) dialHop(ctx context.Context, node string) (net.Conn, error) {
 	return n.port.DialHop(ctx, node)
 }
 
-// hasSessions tells whether requests to a shard travel in sessions: where nobody else can take over, there is nobody to
-// ask again.
+// hasSessions reports whether requests to a shard travel in sessions. A shard with one replica needs none: no other node
+// could take over and be asked again.
 func (n *Node) hasSessions(id shard.ID) bool {
 	t := n.known.newest()
 	if t.Table == nil {
@@ -413,13 +402,14 @@ func (n *Node) hasSessions(id shard.ID) bool {
 	return g != nil && len(g.Replicas) > 1
 }
 
-// AwaitReady waits until every shard can be served or forwarded.
+// AwaitReady waits until every shard can be served or forwarded. It returns the reason to stop, if there is one, or an error
+// that says what is missing when ctx ends.
 func (n *Node) AwaitReady(ctx context.Context) error {
 	for n.Ready() != nil {
 		select {
 		case err := <-n.fatal:
 			return err
-		case <-time.After(5 * time.Millisecond): // what it depends on comes from many places, most of them elsewhere
+		case <-time.After(5 * time.Millisecond): // it polls: readiness depends on many places, most of them on other nodes
 		case <-ctx.Done():
 			return fmt.Errorf("not ready: %w", n.Ready())
 		}
@@ -427,7 +417,8 @@ func (n *Node) AwaitReady(ctx context.Context) error {
 	return nil
 }
 
-// Decide has requests decided wherever their keys live. It may be called concurrently.
+// Decide decides requests wherever their keys live, and returns one result for each, in order. An error in a result says
+// whether its request may have been applied (shard.Error's MaybeApplied). It may be called concurrently.
 func (n *Node) Decide(ctx context.Context, requests []shard.Request) []shard.Result {
 	return n.router.Decide(ctx, requests)
 }
@@ -442,14 +433,16 @@ func (n *Node) serve() {
 		Sealer:         n.known.sealer,
 		Cluster:        admin{n},
 		Shards:         n.shards,
+		Stale:          n.readReplicas,
 		Ready:          n.Ready,
 		Observer:       n.metrics,
 		Metrics:        n.scrape(),
+		Hosts:          n.config.APIHosts,
 		RequestTimeout: n.config.RequestTimeout,
 	})
 	n.server = api.NewServer(n.hangUpWhenStopping(n.api), n.config.Logger)
 	n.serving.Go(func() {
-		if err := n.server.Serve(n.listener); !errors.Is(err, http.ErrServerClosed) && !n.stopping.Load() {
+		if err := n.server.Serve(n.limits.apiDoor(n.listener)); !errors.Is(err, http.ErrServerClosed) && !n.stopping.Load() {
 			n.fail(fmt.Errorf("serving the API: %w", err))
 		}
 	})
@@ -458,8 +451,8 @@ func (n *Node) serve() {
 	}
 }
 
-// hangUpWhenStopping has clients of HTTP/1 leave after their next answer, before the port is closed: a connection that
-// is closed while a request is on its way would fail that request.
+// hangUpWhenStopping asks HTTP/1 clients to leave after their next reply, before the port is closed: a connection that is
+// closed while a request is on its way would fail that request.
 func (n *Node) hangUpWhenStopping(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if n.stopping.Load() {
@@ -472,13 +465,13 @@ func (n *Node) hangUpWhenStopping(next http.Handler) http.Handler {
 	})
 }
 
-// scrape looks at what only a scrape asks for, then answers it.
+// scrape updates the metrics that only a scrape needs, then answers it.
 func (n *Node) scrape() http.Handler {
 	handler := n.metrics.Handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, r := range n.replicas() {
 			r.group.View(func(s *shard.State) {
-				n.metrics.Keys(uint32(r.Shard), s.Records())
+				n.metrics.Keys(uint32(r.Shard), s.Records(), s.Bytes())
 				n.metrics.LegsOpen(uint32(r.Shard), s.OpenLegs())
 			})
 		}
@@ -492,7 +485,7 @@ func (n *Node) ID() string { return n.id }
 // APIAddr is the address on which the API really listens.
 func (n *Node) APIAddr() string { return n.listener.Addr().String() }
 
-// Done yields the reason for which the node must stop, at most once.
+// Done yields the reason why the node must stop, at most once.
 func (n *Node) Done() <-chan error { return n.fatal }
 
 func (n *Node) fail(err error) {

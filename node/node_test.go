@@ -20,8 +20,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	flag.Set("test.parallel", "4") // most of them wait most of the time, for time-outs and disks
-	// A probe of memberlist's that was under way when gossip stopped ends by itself, seconds later.
+	flag.Set("test.parallel", "8") // most tests mostly wait, for timeouts and disks
+	// A memberlist probe that was under way when gossip stopped ends by itself, seconds later.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probe"))
 }
 
@@ -67,14 +67,19 @@ func start(t testing.TB, config Config) *Node {
 
 func stop(t testing.TB, n *Node) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	stopWithin(t, n, 20*time.Second)
+}
+
+func stopWithin(t testing.TB, n *Node, patience time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := n.Close(ctx); err != nil {
 		t.Errorf("close: %v", err)
 	}
 }
 
-// check asks once; code is "" for a decision.
+// check asks once; code is "" when there is a decision.
 func check(t *testing.T, n *Node, key string) (allowed bool, code string) {
 	t.Helper()
 	body := fmt.Sprintf(`{"entries":[{"policy":"stock","key":%q}]}`, key)
@@ -203,7 +208,35 @@ func TestBadConfigurationStopsBeforeTheDataDirectoryIsTouched(t *testing.T) {
 	}
 }
 
-// A supervisor starts a process again that ended with 1, for ever; what was lost or corrupted does not come back so.
+// Policies that Apply refuses found no cluster either. A node with data starts: an older release may have accepted them.
+func TestPoliciesThatApplyRefusesFoundNoCluster(t *testing.T) {
+	config := testConfig(t)
+	good, err := os.ReadFile(config.PoliciesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad := []byte("policies:\n  p: {headers: [x-quota], limits: [{name: hourly, quota: 3, lifetime: {}}]}\n")
+	put := func(text []byte) {
+		t.Helper()
+		if err := os.WriteFile(config.PoliciesFile, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(bad)
+	_, err = Start(t.Context(), config)
+	if err == nil || !strings.HasPrefix(err.Error(), config.PoliciesFile+": policies.p.headers: x-quota shows the limit named daily") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(config.DataDir); !os.IsNotExist(err) {
+		t.Errorf("the data directory was made: %v", err)
+	}
+	put(good)
+	stop(t, start(t, config))
+	put(bad)
+	stop(t, start(t, config))
+}
+
+// A supervisor restarts a process that ended with 1 forever; lost or corrupt data does not come back that way.
 func TestADirectoryThatLostOrChangedItsBytesIsNotADiskToTrust(t *testing.T) {
 	for name, harm := range map[string]func(t *testing.T, file string){
 		"terms and votes are gone": func(t *testing.T, file string) {
@@ -246,14 +279,14 @@ func TestConfigurationErrorsAreToldFromFailures(t *testing.T) {
 	n := start(t, config)
 	defer stop(t, n)
 	config.DataDir, config.APIAddr = t.TempDir(), n.APIAddr()
-	if _, err := Start(t.Context(), config); err == nil || errors.Is(err, ErrConfig) {
-		t.Errorf("an address that is taken: %v, want a failure", err)
+	if _, err := Start(t.Context(), config); err == nil || errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "another address with --api-addr") {
+		t.Errorf("an address that is taken: %v, want a failure that names the flag", err)
 	}
 }
 
 var addrs atomic.Uint32
 
-// freeAddr is an address on a loopback IP that nobody else was given: a port that is free now may be taken in a moment.
+// freeAddr returns an address on a loopback IP that no other test was given: a port that is free now may soon be taken.
 func freeAddr(t testing.TB) string {
 	t.Helper()
 	n := addrs.Add(1)
@@ -262,7 +295,7 @@ func freeAddr(t testing.TB) string {
 
 func TestANodeWithoutAClusterAnswersWhoAsksItAboutOne(t *testing.T) {
 	config := testConfig(t)
-	config.BootstrapExpect = 3
+	config.BootstrapExpect, config.InsecurePeers = 3, true
 	n, err := Start(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)

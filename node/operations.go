@@ -9,32 +9,43 @@ import (
 )
 
 const (
-	// dischargeEvery is how often an owner looks what its shard owes others about operations on several shards.
-	dischargeEvery = 500 * time.Millisecond
-	// dischargeWithin bounds one round: a shard that nobody reaches is asked again in the next.
+	// dischargeEvery is how often an owner looks for what its shard owes other shards for operations on several shards: when
+	// a hold has ended, shards that were told how long to wait ask again.
+	dischargeEvery = 50 * time.Millisecond
+	// dischargeAgain is the pause after a round that left something undone.
+	dischargeAgain = 500 * time.Millisecond
+	// dischargeWithin bounds one round: a shard that cannot be reached is asked again in the next.
 	dischargeWithin = 3 * time.Second
 	// dischargeMost bounds the operations of one round.
 	dischargeMost = 1000
 )
 
-// discharge has done what the shard owes others: legs whose coordinator fell silent ask home, home tells legs that have
-// not heard. It is a task of the steward's, which Close waits for.
+// discharge does what the shard owes other shards, if it is owned here. A leg whose coordinator fell silent, or whose hold
+// has ended, asks home; home tells legs that have not heard. What is owed to one shard is one task of the steward's, and
+// Close waits for it. A shard that does not answer delays no other.
 func (n *Node) discharge(r *replica) {
-	now := n.config.World.Now()
-	if r.Shard == shard.System || now.Sub(r.dischargedAt) < dischargeEvery {
+	if r.Shard == shard.System || !r.actor.Open() || n.stopping.Load() {
 		return
 	}
-	r.dischargedAt = now
+	now := n.config.World.Now()
 	var duties []shard.Duty
 	r.group.View(func(s *shard.State) {
 		duties = s.Duties(max(s.Time(), limit.Time(now.UnixMicro())), dischargeMost)
 	})
-	if len(duties) == 0 {
-		return
+	places := make(map[shard.ID][]shard.Duty)
+	for _, duty := range duties {
+		places[duty.To] = append(places[duty.To], duty)
 	}
-	n.tasks.start("operations of "+r.Shard.String(), func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, dischargeWithin)
-		defer cancel()
-		n.router.Discharge(ctx, duties)
-	})
+	for to, duties := range places {
+		n.tasks.start("operations of "+r.Shard.String()+" with "+to.String(), func(ctx context.Context) {
+			within, cancel := context.WithTimeout(ctx, dischargeWithin)
+			defer cancel()
+			if !n.router.Discharge(within, duties) {
+				select {
+				case <-time.After(dischargeAgain):
+				case <-ctx.Done():
+				}
+			}
+		})
+	}
 }

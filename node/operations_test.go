@@ -26,7 +26,7 @@ func across(n *Node, op shard.Op, id string, keys ...string) shard.Result {
 	return n.Decide(ctx, []shard.Request{r})[0]
 }
 
-// usedSoon waits until a key has used so much, and no longer than within.
+// usedSoon waits until a key's used count has the given value, and fails when that takes longer than within.
 func (c *trio) usedSoon(key string, used uint64, within time.Duration) (took time.Duration) {
 	c.t.Helper()
 	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
@@ -128,8 +128,7 @@ func TestHoldsOfSeveralShardsAreSettledOnAll(t *testing.T) {
 	}
 }
 
-// What a coordinator has charged that falls silent comes back when the leg has waited for its time, been looked at, and
-// asked home.
+// What a silent coordinator has charged comes back when the leg has waited its time, been looked at, and asked home.
 func TestWhatACoordinatorLeavesBehindComesBack(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t)

@@ -31,7 +31,7 @@ type authority struct {
 func newAuthority(t *testing.T) *authority {
 	a := &authority{t: t, key: newKey(t)}
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"},
-		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+		NotAfter: time.Now().Add(365 * 24 * time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	a.certificate = a.sign(template, template, a.key)
 	return a
 }
@@ -56,15 +56,17 @@ func (a *authority) sign(template, parent *x509.Certificate, key *ecdsa.PrivateK
 	return signed
 }
 
-// peer makes the files of a node.
-func (a *authority) peer(node string) *cluster.PeerTLS {
+// peer creates a node's certificate files.
+func (a *authority) peer(node string) *cluster.PeerTLS { return a.peerFor(node, 365*24*time.Hour) }
+
+func (a *authority) peerFor(node string, life time.Duration) *cluster.PeerTLS {
 	key := newKey(a.t)
 	der, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
 		a.t.Fatal(err)
 	}
 	signed := a.sign(&x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: node},
-		NotAfter: time.Now().Add(time.Hour), URIs: []*url.URL{{Scheme: "stint", Host: "peer", Path: "/" + node}},
+		NotAfter: time.Now().Add(life), URIs: []*url.URL{{Scheme: "stint", Host: "peer", Path: "/" + node}},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}, a.certificate, key)
 	dir := a.t.TempDir()
 	file := func(name, kind string, der []byte) string {
@@ -88,7 +90,7 @@ func gossipKeyFile(t *testing.T) string {
 	return name
 }
 
-// securedTrio founds a cluster whose nodes prove to each other who they are.
+// securedTrio founds a cluster whose nodes authenticate each other.
 func securedTrio(t *testing.T, ca *authority) *trio {
 	c := trioToBe(t)
 	key := gossipKeyFile(t)
@@ -112,6 +114,7 @@ func TestNodesThatProveWhoTheyAreCountAsOneAndLetNobodyElseIn(t *testing.T) {
 	c.configs[other].PeerTLS = newAuthority(t).peer("other-authority")
 	keyless := c.add("keyless")
 	c.configs[keyless].PeerTLS, c.configs[keyless].GossipKeyFile = ca.peer("keyless"), ""
+	c.configs[keyless].InsecurePeers = true
 	impostor := c.add("impostor")
 	c.configs[impostor].PeerTLS = ca.peer("n1")
 	c.start(other)
@@ -168,5 +171,74 @@ func TestPortsThatOthersCanReachNeedCertificatesAndAKey(t *testing.T) {
 				t.Errorf("the data directory was made: %v", err)
 			}
 		})
+	}
+}
+
+func TestPortsOfClientsThatOthersCanReachMustBeWanted(t *testing.T) {
+	for _, addr := range []string{":0", "0.0.0.0:0", "[::]:0", "192.0.2.1:0", "stint.example.org:0", "[::ffff:192.0.2.1]:0"} {
+		for flag, change := range map[string]func(*Config){
+			"api-addr":   func(c *Config) { c.APIAddr = addr },
+			"grpc-addr":  func(c *Config) { c.GRPCAddr = addr },
+			"redis-addr": func(c *Config) { c.RedisAddr = addr },
+		} {
+			for _, dev := range []bool{false, true} {
+				config := testConfig(t)
+				config.Dev, config.InsecurePeers = dev, true
+				change(&config)
+				n, err := Start(t.Context(), config)
+				if err == nil {
+					stop(t, n)
+				}
+				if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), flag+": "+addr) || !strings.Contains(err.Error(), "--insecure-api") {
+					t.Errorf("%s %s: %v", flag, addr, err)
+				}
+			}
+		}
+	}
+}
+
+func TestPortsOfClientsThatAreWantedOffLoopbackServe(t *testing.T) {
+	config := testConfig(t)
+	config.APIAddr, config.GRPCAddr, config.RedisAddr, config.InsecureAPI = "0.0.0.0:0", "[::]:0", ":0", true
+	n, err := Start(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop(t, n)
+	for _, addr := range []string{"127.0.0.1:0", "[::1]:0", "localhost:0", "127.9.9.9:0", "[::ffff:127.0.0.1]:0"} {
+		if !isLoopback(addr) {
+			t.Errorf("%s is taken for an address that others reach", addr)
+		}
+	}
+}
+
+func TestACertificateIsRefusedWhenItHasExpiredAndAProblemBefore(t *testing.T) {
+	ca := newAuthority(t)
+	config := testConfig(t)
+	config.NodeID, config.GossipKeyFile, config.PeerTLS = "n1", gossipKeyFile(t), ca.peerFor("n1", -time.Minute)
+	n, err := Start(t.Context(), config)
+	if err == nil {
+		stop(t, n)
+	}
+	if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), config.PeerTLS.CertFile+" expired 1m") {
+		t.Errorf("an expired certificate: %v", err)
+	}
+	if _, err := os.Stat(config.DataDir); !os.IsNotExist(err) {
+		t.Errorf("the data directory was made: %v", err)
+	}
+	config.PeerTLS = ca.peerFor("n1", 50*time.Hour)
+	n = start(t, config)
+	defer stop(t, n)
+	s, err := admin{n}.Status(t.Context())
+	if err != nil || len(s.Problems) != 1 || !strings.Contains(s.Problems[0], "node n1: its peer certificate expires in 2 days") {
+		t.Errorf("%v, %v", s.Problems, err)
+	}
+}
+
+func TestWhatIsLeftOfACertificate(t *testing.T) {
+	for left, want := range map[time.Duration]string{6*24*time.Hour + time.Hour: "6 days", 47 * time.Hour: "47 h", 90 * time.Minute: "90 min", time.Second: "0 min"} {
+		if got := leftOf(left); got != want {
+			t.Errorf("%v: %s, want %s", left, got, want)
+		}
 	}
 }

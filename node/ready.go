@@ -8,9 +8,10 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Ready returns nil when this node can serve or forward every shard, and its own replicas are there and nearly up to
-// date, else what is missing. Whoever restarts nodes one by one waits for it: with a replica that still starts, the next
-// node to stop would take a shard's majority with it.
+// Ready returns nil when this node can serve or forward every shard and its own replicas are open and nearly up to date;
+// otherwise it says what is missing. A rolling restart waits for it: while a replica still starts, the next node to stop
+// would take a shard's majority with it. A shard that has stopped because its replicas differ does not count: every node
+// forwards to it as before, and restarting the nodes one by one is what helps.
 func (n *Node) Ready() error {
 	if n.stopping.Load() {
 		return errors.New("the node is stopping")
@@ -18,6 +19,9 @@ func (n *Node) Ready() error {
 	t := n.known.newest()
 	if t.Table == nil || !n.hasJoined() {
 		return errors.New("the node belongs to no cluster yet, or does not know its table")
+	}
+	if n.removed(n.id) {
+		return ErrRemoved
 	}
 	if n.known.revision() == nil {
 		return errors.New("the node does not know the cluster's policies yet")
@@ -34,7 +38,7 @@ func (n *Node) Ready() error {
 	return nil
 }
 
-// holds tells whether this node's replica of a group, if it is to have one, runs and is nearly up to date.
+// holds returns nil if this node's replica of a group, where it should have one, runs and is nearly up to date.
 func (n *Node) holds(g *cluster.Group) error {
 	for _, listed := range g.Replicas {
 		if listed.Node != n.id || listed.Role != cluster.Voter || !listed.Created || listed.Lost {
@@ -51,7 +55,7 @@ func (n *Node) holds(g *cluster.Group) error {
 	return nil
 }
 
-// behind is how many entries a replica of ours lacks of what the shard's owner had committed when it last said.
+// behind is how many entries a replica of this node lacks of those that the shard's owner last reported as committed.
 func (n *Node) behind(r *replica) uint64 {
 	applied := r.group.Status().AppliedIndex
 	var commit uint64
@@ -65,12 +69,12 @@ func (n *Node) behind(r *replica) uint64 {
 	return commit - min(commit, applied)
 }
 
-// ownerOf is the node that owns a shard, as far as is known here and as far as it answers; "" nobody.
+// ownerOf names the node that owns a shard, if this node knows one and it answers; "" otherwise.
 func (n *Node) ownerOf(id shard.ID) string {
 	if _, open := n.local(id); open {
 		return n.id
 	}
-	if r := n.replica(id); r != nil && r.lone { // nobody else can
+	if r := n.replica(id); r != nil && r.lone { // no other node can own it
 		return ""
 	}
 	for node, report := range n.pulse.Reports() {

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// serveRedis answers the Redis protocol, if somebody is to.
+// serveRedis serves the Redis protocol, if a port is open for it.
 func (n *Node) serveRedis() {
 	if n.redisListener == nil {
 		return
@@ -18,21 +18,24 @@ func (n *Node) serveRedis() {
 		Router:         n.router,
 		Parents:        n.withParents,
 		Copies:         n.copies,
+		Level:          n.level,
 		Ready:          n.Ready,
 		Observer:       n.metrics,
 		Logger:         n.config.Logger,
 		Now:            n.config.World.Now,
 		Version:        n.config.Version,
 		RequestTimeout: n.config.RequestTimeout,
+
+		ConnectionsMost: n.limits.shares.Redis,
 	})
 	n.serving.Go(func() {
-		if err := n.redis.Serve(n.redisListener); err != nil && !n.stopping.Load() {
+		if err := n.redis.Serve(n.limits.redisDoor(n.redisListener)); err != nil && !n.stopping.Load() {
 			n.fail(fmt.Errorf("serving the Redis protocol: %w", err))
 		}
 	})
 }
 
-// stopServingRedis closes the door, lets those inside have their answers, and then closes their connections.
+// stopServingRedis stops accepting, answers the requests already received, and then closes their connections.
 func (n *Node) stopServingRedis(ctx context.Context) {
 	if n.redisListener == nil {
 		return
@@ -43,15 +46,16 @@ func (n *Node) stopServingRedis(ctx context.Context) {
 	}
 }
 
-// withParents is what a check of one entry decides together, by the policies that this node knows.
-func (n *Node) withParents(e shard.Entry) ([]shard.Entry, error) {
+// withParents lists the entries that a check of one entry decides together, by the policies that this node knows.
+func (n *Node) withParents(e shard.Entry) (together []shard.Entry, revision uint64, err error) {
 	if r := n.known.revision(); r != nil {
-		return api.Parents(r.Set, e)
+		together, err = api.Parents(r.Set, e)
+		return together, r.Version, err
 	}
-	return nil, nil
+	return nil, 0, nil
 }
 
-// copies is how many nodes beside its owner have every answer on disk before it is given: of the shard with the fewest.
+// copies is how many nodes besides the owner have every reply on disk before it is sent: that of the shard with the fewest.
 func (n *Node) copies() (fewest int) {
 	t := n.known.newest()
 	if t.Table == nil {
@@ -65,7 +69,7 @@ func (n *Node) copies() (fewest int) {
 	return fewest
 }
 
-// RedisAddr is the address on which the Redis protocol is spoken; "" nowhere.
+// RedisAddr is the address of the Redis protocol; "" when it is not served.
 func (n *Node) RedisAddr() string {
 	if n.redisListener == nil {
 		return ""

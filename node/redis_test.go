@@ -19,12 +19,12 @@ import (
 
 func init() { redis.SetLogger(quiet{}) }
 
-// quiet keeps go-redis from telling of every connection that a test breaks.
+// quiet keeps go-redis from logging every connection that a test breaks.
 type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}
 
-// withRedis is a node alone that speaks the Redis protocol.
+// withRedis starts a lone node that serves the Redis protocol.
 func withRedis(t *testing.T) *Node {
 	t.Helper()
 	config := testConfig(t)
@@ -34,7 +34,7 @@ func withRedis(t *testing.T) *Node {
 	return n
 }
 
-// redisClient is go-redis, which sends nothing twice.
+// redisClient is go-redis without retries.
 func redisClient(t *testing.T, addr string, protocol int) *redis.Client {
 	c := redis.NewClient(&redis.Options{Addr: addr, Protocol: protocol, MaxRetries: -1, DialerRetries: 1})
 	t.Cleanup(func() { c.Close() })
@@ -110,7 +110,7 @@ func TestGoRedisPipelinesAndTransactions(t *testing.T) {
 	}
 }
 
-// The tools of Redis talk to us.
+// The command-line tools of Redis work with stint.
 func TestRedisToolsWork(t *testing.T) {
 	t.Parallel()
 	cli, benchmark := tool(t, "redis-cli"), tool(t, "redis-benchmark")
@@ -144,7 +144,7 @@ func tool(t *testing.T, name string) string {
 	return path
 }
 
-// realRedis is a server of Redis itself.
+// realRedis starts a Redis server.
 func realRedis(t *testing.T) string {
 	t.Helper()
 	server, addr := tool(t, "redis-server"), freeAddr(t)
@@ -166,8 +166,8 @@ func realRedis(t *testing.T) string {
 	return addr
 }
 
-// The same commands, drawn at random, have the same replies from Redis and from us. TTLs are long, so that none ends on one
-// side only, and told in steps that no delay crosses.
+// The same commands, drawn at random, get the same replies from Redis and from stint. TTLs are long, so that none ends on one
+// side only, and are compared in steps that no delay crosses.
 func TestRandomCommandsAnswerAsRedisDoes(t *testing.T) {
 	t.Parallel()
 	theirs := redisClient(t, realRedis(t), 2)
@@ -196,7 +196,8 @@ func TestRandomCommandsAnswerAsRedisDoes(t *testing.T) {
 	}
 }
 
-// shown is a reply to be compared: errors are alike if they begin alike, and times to live if they are within a minute.
+// shown is a reply for comparison: errors are equal if they begin with the same word, times to live if they are within a
+// minute.
 func shown(c redis.Cmder) string {
 	value, err := c.(*redis.Cmd).Result()
 	if err != nil && err != redis.Nil {
@@ -246,7 +247,8 @@ func randomCommand(r *rand.Rand) []any {
 		if r.IntN(2) == 0 {
 			return []any{"EXPIRE", key(), seconds(), pick("NX", "XX", "ZZ")}
 		}
-		// Hardly ever the same twice: which of two equal ones is later is a matter of microseconds here, of milliseconds there.
+		// The values hardly ever repeat: which of two equal ones is later depends on microseconds here, on milliseconds
+		// there.
 		return []any{"EXPIRE", key(), 60 * (11 + r.IntN(20_000)), pick("GT", "LT", "gt")}
 	case 15:
 		return []any{"PEXPIRE", key(), pick(600_000, 1_200_000, -5, "x")}
@@ -262,8 +264,8 @@ func randomCommand(r *rand.Rand) []any {
 	return []any{pick("SETEX", "PSETEX"), key(), pick(600_000, 1_200_000, 0, -1, "x"), pick(1, 2)}
 }
 
-// A node that stops answers what it was sent, and loses nothing of it: what a client was told is counted once, what it was not
-// told at most once.
+// A node that stops answers the commands that it received, and loses none of them: a command whose client got a reply is
+// counted once, any other at most once.
 func TestStoppingNodesLoseNoCommand(t *testing.T) {
 	t.Parallel()
 	c := trioToBe(t)
@@ -296,7 +298,7 @@ func TestStoppingNodesLoseNoCommand(t *testing.T) {
 	}
 	for i := range 3 {
 		time.Sleep(200 * time.Millisecond)
-		c.stop(i)
+		c.stopInTime(i) // although its clients never pause
 		c.start(i)
 		c.ready(i)
 	}
@@ -307,6 +309,18 @@ func TestStoppingNodesLoseNoCommand(t *testing.T) {
 		t.Errorf("counted %d (%v); told %d, unknown %d", got, err, told.Load(), unknown.Load())
 	}
 	t.Logf("told %d, refused %d, unknown %d", told.Load(), refused.Load(), unknown.Load())
+}
+
+// stopInTime stops a node whose clients never pause: that takes no longer than the commands under way, and not its whole
+// patience.
+func (c *trio) stopInTime(i int) {
+	patience, cancel := context.WithTimeout(c.t.Context(), 2*time.Minute)
+	defer cancel()
+	err := c.nodes[i].Close(patience)
+	c.nodes[i] = nil
+	if err := errors.Join(err, patience.Err()); err != nil {
+		c.t.Errorf("stopping node %d: %v", i+1, err)
+	}
 }
 
 func isDial(err error) bool {

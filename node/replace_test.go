@@ -9,7 +9,7 @@ import (
 	"github.com/stint-io/stint/raftfsm"
 )
 
-// The dead node's replicas are made anew on a fourth; it comes back to a cluster that does not want its old ones.
+// The dead node's replicas are rebuilt on a fourth; it comes back to a cluster that does not want its old ones.
 func TestANodeThatIsGoneForLongIsReplacedAndComesBackEmpty(t *testing.T) {
 	t.Parallel()
 	c := trioToBe(t)

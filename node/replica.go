@@ -17,31 +17,35 @@ import (
 // replica is one copy of a shard that runs here: its Raft member and its actor.
 type replica struct {
 	raftfsm.Replica
-	lone  bool // the only one of its group
+	lone  bool // it is the only one of its group
 	group *raftfsm.Group
 	actor *actor.Actor
 
-	stuck atomic.Bool // in a transfer that nobody is making: to be opened anew (SEMANTICS R9)
+	stuck atomic.Bool // in a transfer that nobody is making: to be reopened (R9)
+
+	diverged atomic.Pointer[string]      // why its records are not those that were installed; nil: none known
+	stopped  atomic.Pointer[shard.Error] // why it decides nothing; nil: it decides
 
 	// The steward's.
-	leadingSince time.Time // without an epoch; zero: it does not lead, or has one
-	ownsSince    time.Time // since when it owns the shard, or was last to be handed to the node that should
-	dischargedAt time.Time // when it was last looked what the shard owes others
+	judgedAt     time.Time // when its sums were last compared with the others'
+	divergedAt   time.Time // when the steward saw that its records are wrong
+	leadingSince time.Time // since when it leads without an epoch; zero: it does not lead, or has one
+	ownsSince    time.Time // since when it owns the shard, or last tried to hand it to the wanted node
 
-	alignedEpoch uint64 // in which the table was read; the aligning task's
+	alignedEpoch uint64 // epoch in which the table was read; the aligning task's
 }
 
-// name is what the group's members call it.
+// name is the replica's name within its group.
 func (n *Node) name(r raftfsm.Replica) string { return r.Name(n.id) }
 
-// replica finds the copy of a shard that runs here; nil when there is none.
+// replica returns the copy of a shard that runs here; nil when there is none.
 func (n *Node) replica(id shard.ID) *replica {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	return n.running[id]
 }
 
-// replicas lists what runs here.
+// replicas lists the replicas that run here.
 func (n *Node) replicas() []*replica {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -52,8 +56,8 @@ func (n *Node) replicas() []*replica {
 	return all
 }
 
-// open starts a replica whose stores exist. Only the steward opens and closes, and who begins before it or ends after it:
-// nobody else may, or a replica would be opened while it still runs.
+// open starts a replica whose stores exist. Only the steward opens and closes replicas, as do the start before it and the
+// stop after it: otherwise a replica could be opened while it still runs.
 func (n *Node) open(which raftfsm.Replica, lone bool) error {
 	r := &replica{Replica: which, lone: lone}
 	stream := n.port.Stream(which.Shard, n.name(which))
@@ -62,6 +66,8 @@ func (n *Node) open(which raftfsm.Replica, lone bool) error {
 		Replica: which,
 		Lone:    lone,
 		Stream:  stream,
+
+		SnapshotEvery: n.config.World.SnapshotEvery,
 		OnLeadership: func() {
 			if a := a.Load(); a != nil {
 				a.Hint()
@@ -72,14 +78,15 @@ func (n *Node) open(which raftfsm.Replica, lone bool) error {
 		Observer: raftfsm.Observer{
 			Appended: n.metrics.Append,
 			Applied:  func(o shard.Outcome) { n.noteApplied(which.Shard, o) },
+			Diverged: func(err error) { n.diverge(r, err.Error()) },
 		},
 	})
 	if err != nil {
-		stream.Close() // the next attempt makes another of that name
+		stream.Close() // the next attempt creates another one of that name
 		return diskError(err)
 	}
 	r.group = group
-	r.actor = actor.Start(which.Shard, group, n.actorConfig(which.Shard, lone))
+	r.actor = actor.Start(which.Shard, group, n.actorConfig(r))
 	a.Store(r.actor)
 	n.mu.Lock()
 	n.running[which.Shard] = r
@@ -88,13 +95,13 @@ func (n *Node) open(which raftfsm.Replica, lone bool) error {
 	return nil
 }
 
-// reopen starts a replica anew.
+// reopen closes a replica and starts it again.
 func (n *Node) reopen(ctx context.Context, r *replica, lone bool) error {
 	n.closeReplica(ctx, r)
 	return n.open(r.Replica, lone)
 }
 
-// closeReplica stops a replica; what it was asked gets its fate.
+// closeReplica stops a replica; its pending requests get their fate.
 func (n *Node) closeReplica(ctx context.Context, r *replica) {
 	n.mu.Lock()
 	delete(n.running, r.Shard)
@@ -112,11 +119,16 @@ func (n *Node) noteApplied(id shard.ID, o shard.Outcome) {
 	}
 }
 
-func (n *Node) actorConfig(id shard.ID, lone bool) actor.Config {
+func (n *Node) actorConfig(r *replica) actor.Config {
+	id := r.Shard
 	config := actor.Config{
-		Now:      n.config.World.Now,
-		Policies: n.known.revision,
-		MaxBytes: maxRecordBytes(uint32(n.shards()) + 1),
+		Now:       n.config.World.Now,
+		Suspended: n.config.World.Slept,
+		Policies:  n.known.revision,
+		MaxBytes:  maxRecordBytes(uint32(n.shards()) + 1),
+		Level:     n.level,
+		Stopped:   r.stopped.Load,
+		IdleSum:   n.config.World.IdleSum,
 		Observer: actor.Observer{
 			Batch:      func(requests, effects, bytes int) { n.metrics.Batch(uint32(id), requests, effects, bytes) },
 			Commit:     func(took time.Duration) { n.metrics.Commit(uint32(id), took) },
@@ -124,7 +136,10 @@ func (n *Node) actorConfig(id shard.ID, lone bool) actor.Config {
 			TimeStep:   func(last, now limit.Time) { n.fail(timeStepError(id, last, now)) },
 			Frozen:     func(behind time.Duration) { n.noteFrozen(id, behind) },
 			Full:       func() { n.noteFull(id) },
+			Fault:      func(met *shard.Error) { n.noteFault(id, met) },
+			Unreadable: func(version uint64, err error) { n.noteUnreadable(id, version, err) },
 			ClockOff:   func(ahead time.Duration) { n.noteClockOff(ahead) },
+			ClockSet:   func(ahead time.Duration) { n.noteClockSet(id, ahead) },
 			ClockWrong: func(ahead time.Duration) { n.noteClockWrong(id, ahead) },
 			HandOver:   func(reason string) { n.handOverSoon(id, reason) },
 		},
@@ -133,7 +148,7 @@ func (n *Node) actorConfig(id shard.ID, lone bool) actor.Config {
 	if id == shard.System {
 		config.Policies = nil
 	}
-	if !lone {
+	if !r.lone {
 		config.Reference = func() (time.Duration, bool) { return n.pulse.Offset(n.voterNodes(id)) }
 	}
 	return config
@@ -156,16 +171,31 @@ func (n *Node) noteFrozen(id shard.ID, behind time.Duration) {
 
 func (n *Node) noteFull(id shard.ID) {
 	n.metrics.Full(uint32(id))
-	n.config.Logger.Error("the shard's records fill their share of the memory: new keys and ids are refused",
+	n.config.Logger.Error("the shard's records fill their share of the memory: new keys, ids and holds are refused",
 		"shard", id, "share_bytes", maxRecordBytes(uint32(n.shards())+1))
+}
+
+func (n *Node) noteFault(id shard.ID, met *shard.Error) {
+	n.config.Logger.Error("a defect of stint met a request, which alone failed: report it with this text",
+		"shard", id, "error", met)
+}
+
+func (n *Node) noteUnreadable(id shard.ID, version uint64, err error) {
+	n.config.Logger.Error("the policies that the shard has adopted cannot be read: run a newer version",
+		"shard", id, "version", version, "error", err)
 }
 
 func (n *Node) noteClockOff(ahead time.Duration) {
 	n.config.Logger.Warn("this machine's clock is off the other nodes' clocks: set it", "ahead", ahead)
 }
 
-// noteClockWrong stops the node if most voters' clocks are against its own. While some are not heard, one wrong clock
-// makes the others look wrong.
+func (n *Node) noteClockSet(id shard.ID, ahead time.Duration) {
+	n.config.Logger.Warn("this machine's clock was set while the node ran; windows pass by the time that has gone by, and the "+
+		"new time is taken over slowly, or when the node is started again", "shard", id, "ahead", ahead)
+}
+
+// noteClockWrong stops the node if most voters' clocks disagree with its own. A majority is needed because, while some are
+// not heard, one wrong clock makes the others look wrong.
 func (n *Node) noteClockWrong(id shard.ID, ahead time.Duration) {
 	voters, against := n.voterNodes(id), 0
 	for _, voter := range voters {
@@ -178,7 +208,7 @@ func (n *Node) noteClockWrong(id shard.ID, ahead time.Duration) {
 	}
 }
 
-// clockWrongMost is how far a clock may be off another one that is taken for right (SEMANTICS R18).
+// clockWrongMost is how far a clock may be off another one that is taken for right (R18).
 const clockWrongMost = 10 * time.Second
 
 func clockWrongError(ahead time.Duration) error {
@@ -192,14 +222,14 @@ func timeStepError(id shard.ID, last, now limit.Time) error {
 		time.UnixMicro(int64(last)).UTC().Format(time.RFC3339), time.UnixMicro(int64(now)).UTC().Format(time.RFC3339))
 }
 
-// hintActors has every actor look at once whether there is something to do.
+// hintActors makes every actor check at once whether there is something to do.
 func (n *Node) hintActors() {
 	for _, r := range n.replicas() {
 		r.actor.Hint()
 	}
 }
 
-// each does the same to all and waits.
+// each calls do for every element concurrently, and waits.
 func each[T any](all []T, do func(T)) {
 	var group sync.WaitGroup
 	for _, one := range all {
@@ -208,7 +238,7 @@ func each[T any](all []T, do func(T)) {
 	group.Wait()
 }
 
-// voterNodes names the nodes of a shard's voters, as the table says.
+// voterNodes names the nodes of a shard's voters, by the table.
 func (n *Node) voterNodes(id shard.ID) []string {
 	t := n.known.newest()
 	if t.Table == nil {
@@ -233,7 +263,7 @@ func (n *Node) shards() int {
 	return 0
 }
 
-// local is this node's actor of a shard, and whether it owns the shard now.
+// local returns this node's actor of a shard, and whether it owns the shard now.
 func (n *Node) local(id shard.ID) (cluster.Owner, bool) {
 	r := n.replica(id)
 	if r == nil {
@@ -242,7 +272,7 @@ func (n *Node) local(id shard.ID) (cluster.Owner, bool) {
 	return r.actor, r.actor.Open()
 }
 
-// leader is the node of a shard's Raft leader, as our own replica knows it.
+// leader names the node of a shard's Raft leader, as this node's own replica knows it.
 func (n *Node) leader(id shard.ID) string {
 	r := n.replica(id)
 	if r == nil {
@@ -251,7 +281,7 @@ func (n *Node) leader(id shard.ID) string {
 	return nodeOf(r.group.Leader())
 }
 
-// nodeOf takes the node's id out of a replica's name, node/shard/number: an id has no slash.
+// nodeOf extracts the node's id from a replica's name, node/shard/number: an id has no slash.
 func nodeOf(name string) string {
 	for i := range len(name) {
 		if name[i] == '/' {

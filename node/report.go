@@ -8,7 +8,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// answer is what another node hears that asks for a report, with what it does not know yet.
+// answer is the report for a node that asks, with the documents that it does not know yet.
 func (n *Node) answer(_ string, q cluster.Question) cluster.Report {
 	report := n.report()
 	if known := n.known.newest(); known.version > q.TableVersion {
@@ -17,13 +17,19 @@ func (n *Node) answer(_ string, q cluster.Question) cluster.Report {
 	if r := n.known.revision(); r != nil && r.Version > q.PoliciesVersion {
 		report.Policies = r.Text
 	}
+	if known := n.known.levelsKnown(); known.version > q.LevelsVersion {
+		report.LevelsText = known.text
+	}
 	return report
 }
 
-// heard takes what another node said.
+// heard learns from another node's report.
 func (n *Node) heard(report cluster.Report) {
 	if len(report.Policies) > 0 {
 		n.learnPolicies(shard.Document{Version: report.PoliciesVersion, Body: report.Policies})
+	}
+	if len(report.LevelsText) > 0 {
+		n.learnLevels(shard.Document{Version: report.LevelsVersion, Body: report.LevelsText})
 	}
 	if len(report.Table) > 0 {
 		n.learnTable(shard.Document{Version: report.TableVersion, Body: report.Table})
@@ -40,7 +46,8 @@ func (n *Node) heard(report cluster.Report) {
 func (n *Node) report() cluster.Report {
 	q := n.known.question()
 	report := cluster.Report{Node: n.id, WallMicros: n.config.World.Now().UnixMicro(), TableVersion: q.TableVersion,
-		PoliciesVersion: q.PoliciesVersion, Stopping: n.stopping.Load(), Full: n.stores.LowDisk()}
+		PoliciesVersion: q.PoliciesVersion, LevelsVersion: q.LevelsVersion, Levels: n.ownLevels(), Stopping: n.stopping.Load(),
+		Full: n.stores.LowDisk(), Problems: n.problems()}
 	for _, r := range n.replicas() {
 		report.Replicas = append(report.Replicas, n.reportReplica(r))
 	}
@@ -54,8 +61,12 @@ func (n *Node) reportReplica(r *replica) cluster.ReplicaReport {
 		Commit: status.CommitIndex, Applied: status.AppliedIndex}
 	r.group.View(func(s *shard.State) {
 		told.Epoch, told.Seq, told.Time, told.Keys = s.Epoch(), s.Seq(), s.Time(), s.Records()
-		told.PoliciesVersion = shard.AdoptedVersion(s)
+		told.PoliciesVersion, told.Sums = shard.AdoptedVersion(s), s.Sums()
 	})
+	if stopped := r.stopped.Load(); stopped != nil {
+		told.Stopped = stopped.Message
+	}
+	told.Diverged = r.diverged.Load() != nil
 	if !status.Leading {
 		return told
 	}
@@ -69,7 +80,7 @@ func (n *Node) reportReplica(r *replica) cluster.ReplicaReport {
 	return told
 }
 
-// reports is what all nodes said lately that still answer, this one among them.
+// reports returns the last reports of all nodes that still answer, this one included.
 func (n *Node) reports() map[string]cluster.Report {
 	all := map[string]cluster.Report{n.id: n.report()}
 	silent := n.pulse.Silent()
@@ -81,14 +92,12 @@ func (n *Node) reports() map[string]cluster.Report {
 	return all
 }
 
-// others names the nodes to ask: those of the table and those that gossip knows, removed ones left out.
+// others names the nodes to ask: those of the table and those that gossip knows, without removed ones.
 func (n *Node) others() []string {
 	var nodes []string
 	if t := n.known.newest(); t.Table != nil {
-		for _, node := range t.Nodes {
-			if node.State != cluster.NodeRemoved {
-				nodes = append(nodes, node.ID)
-			}
+		for _, node := range t.Listed() {
+			nodes = append(nodes, node.ID)
 		}
 	}
 	for _, m := range n.gossip.Members() {
@@ -110,7 +119,7 @@ func (n *Node) removed(node string) bool {
 	return listed != nil && listed.State == cluster.NodeRemoved
 }
 
-// peerAddr is where a node's peer port is: as gossip says, which hears of a move first, else as the table does.
+// peerAddr is the address of a node's peer port: from gossip, which hears of a move first, else from the table.
 func (n *Node) peerAddr(node string) (string, bool) {
 	for _, m := range n.gossip.Members() {
 		if m.Node == node && m.State == cluster.MemberAlive {
@@ -125,14 +134,14 @@ func (n *Node) peerAddr(node string) (string, bool) {
 	return "", false
 }
 
-// gossipAddrs is where the registered nodes listen for gossip.
+// gossipAddrs lists the gossip addresses of the other registered nodes.
 func (n *Node) gossipAddrs() (addrs []string) {
 	t := n.known.newest()
 	if t.Table == nil {
 		return nil
 	}
-	for _, node := range t.Nodes {
-		if node.ID != n.id && node.State != cluster.NodeRemoved {
+	for _, node := range t.Listed() {
+		if node.ID != n.id {
 			addrs = append(addrs, node.GossipAddr)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/stint-io/stint/api"
 )
 
-// stopAll stops all nodes at once: whoever is last gives up that somebody takes over.
+// stopAll stops all nodes at once: the last one gives up waiting for a successor.
 func (c *trio) stopAll() {
 	var all []int
 	for i := range c.nodes {
@@ -16,8 +16,8 @@ func (c *trio) stopAll() {
 	c.stop(all...)
 }
 
-// restartElsewhere stops all nodes and starts them where nobody expects them: all ports are others, and only the first
-// node's new gossip address is told to the rest.
+// restartElsewhere stops all nodes and starts them on other ports. The nodes are told only the first one's new gossip
+// address.
 func (c *trio) restartElsewhere(t *testing.T) {
 	t.Helper()
 	c.stopAll()
@@ -66,7 +66,7 @@ func TestNodesThatMovedFindEachOtherAgainAndKnowTheirCounts(t *testing.T) {
 		return true
 	})
 
-	// From the table they find each other without being told.
+	// They find each other by the table, without seeds.
 	c.stopAll()
 	for i := range c.configs {
 		c.configs[i].Join, c.configs[i].BootstrapExpect = nil, 0

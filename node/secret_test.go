@@ -13,7 +13,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// An id that one node gave is understood by every other, and what it is sealed with is seen nowhere.
+// Every node understands the ids that another one gave, and the secret that seals them is not shown anywhere.
 func TestAllNodesHaveOneSecret(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t)
@@ -71,7 +71,7 @@ func TestAnOlderClusterGetsASecret(t *testing.T) {
 	}
 }
 
-// A node that serves the API gives ids, and takes them back.
+// A node that serves the API gives out ids of holds, and accepts them.
 func TestAHoldIsSettledByItsID(t *testing.T) {
 	n := start(t, testConfig(t))
 	var held struct {

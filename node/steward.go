@@ -11,33 +11,52 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// stewardEvery is how often the steward looks although nobody called for it.
+// stewardEvery is how often the steward looks unprompted.
 const stewardEvery = 250 * time.Millisecond
 
-// steward keeps this node in line with the table: it makes, opens, closes and destroys replicas, aligns the groups that
-// it leads, hands leadership over to where it should be, and, where the system shard is owned, plans the table. It works
-// on levels, not on events: whatever it could not do it finds undone the next time.
+// steward keeps this node in line with the table. It creates, opens, closes and destroys replicas, aligns the groups that it
+// leads, hands leadership over to the wanted nodes, and, where the system shard is owned, plans the table. It is
+// level-triggered: whatever it could not do, it finds undone the next time.
 func (n *Node) steward(ctx context.Context) {
 	tick := time.NewTicker(stewardEvery)
 	defer tick.Stop()
+	duties := time.NewTicker(dischargeEvery)
+	defer duties.Stop()
 	for {
 		n.readSystem()
 		n.tasks.start("first table", n.writeFirstTable)
 		n.reconcile(ctx)
 		for _, r := range n.replicas() {
-			n.lookAfter(ctx, r)
+			if !n.judge(ctx, r) {
+				n.lookAfter(ctx, r)
+			}
 		}
 		n.plan()
-		select {
-		case <-n.kicked:
-		case <-tick.C:
-		case <-ctx.Done():
+		if !n.rest(ctx, tick.C, duties.C) {
 			return
 		}
 	}
 }
 
-// kick has the steward look at once. It never blocks.
+// rest waits until the steward should look again, and meanwhile discharges duties; false: ctx has ended.
+func (n *Node) rest(ctx context.Context, tick, duties <-chan time.Time) bool {
+	for {
+		select {
+		case <-duties:
+			for _, r := range n.replicas() {
+				n.discharge(r)
+			}
+		case <-n.kicked:
+			return true
+		case <-tick:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// kick makes the steward look at once. It never blocks.
 func (n *Node) kick() {
 	select {
 	case n.kicked <- struct{}{}:
@@ -45,7 +64,7 @@ func (n *Node) kick() {
 	}
 }
 
-// reconcile does what the table wants of this node's disk.
+// reconcile brings this node's disk in line with the table.
 func (n *Node) reconcile(ctx context.Context) {
 	known := n.known.newest()
 	if known.Table == nil {
@@ -57,7 +76,7 @@ func (n *Node) reconcile(ctx context.Context) {
 	}
 }
 
-// noteActed notes how it went to bring a replica in line with the table.
+// noteActed notes the outcome of bringing a replica in line with the table.
 func (n *Node) noteActed(which raftfsm.Replica, err error) {
 	switch name := n.name(which); {
 	case err == nil:
@@ -73,7 +92,7 @@ func (n *Node) act(ctx context.Context, action cluster.Action, which raftfsm.Rep
 	runs := r != nil && r.Replica == which
 	switch action.Kind {
 	case cluster.Create:
-		// A node that lost its disk may hear a table from before its replica was made, and would make it again.
+		// A node that lost its disk may hear a table from before its replica was created, and would create it again.
 		if known := n.known.newest(); n.current.Load() == 0 || known.version < n.current.Load() {
 			n.tasks.start("current table", n.readCurrent)
 			return nil
@@ -90,7 +109,7 @@ func (n *Node) act(ctx context.Context, action cluster.Action, which raftfsm.Rep
 		}
 	case cluster.Reopen:
 		if runs {
-			n.config.Logger.Info("opening a replica anew: its group grows or shrinks", "replica", n.name(which))
+			n.config.Logger.Info("reopening a replica: its group grows or shrinks", "replica", n.name(which))
 			return n.reopen(ctx, r, action.Lone)
 		}
 	case cluster.Close:
@@ -99,14 +118,14 @@ func (n *Node) act(ctx context.Context, action cluster.Action, which raftfsm.Rep
 			n.kick()
 		}
 	case cluster.Destroy:
-		n.config.Logger.Info("destroying a replica that the table does not list any more", "replica", n.name(which))
+		n.config.Logger.Info("destroying a replica that the table no longer lists", "replica", n.name(which))
 		return diskError(raftfsm.DestroyGroup(n.stores, which))
 	}
 	return nil
 }
 
-// readCurrent asks the system shard for its table and notes the version: a table as new as that is from after this
-// process began.
+// readCurrent asks the system shard for its table and notes the version. A table at least that new is from after this process
+// started.
 func (n *Node) readCurrent(ctx context.Context) {
 	d, err := n.fetch(ctx, cluster.TableDocument)
 	if err == nil {
@@ -116,7 +135,7 @@ func (n *Node) readCurrent(ctx context.Context) {
 	n.noteTask("reading the table", err)
 }
 
-// recordHeld tells the table which replicas this node has made, and which it has lost.
+// recordHeld records in the table which replicas this node has created, and which it has lost.
 func (n *Node) recordHeld(ctx context.Context) {
 	err := n.changeTable(ctx, func(t *cluster.Table) *cluster.Table {
 		changed := t
@@ -126,9 +145,11 @@ func (n *Node) recordHeld(ctx context.Context) {
 			case cluster.MarkCreated:
 				next = changed.ApplyCreated(action.Shard, n.id, action.Number)
 			case cluster.MarkLost:
-				n.config.Logger.Error("this node has lost a replica: it will be made anew under another number",
+				n.config.Logger.Error("this node has lost a replica: it will be rebuilt under another number",
 					"shard", action.Shard, "number", action.Number)
-				next = changed.ApplyLost(action.Shard, n.id, action.Number)
+				if next = changed.ApplyLost(action.Shard, n.id, action.Number); next != nil {
+					next = n.drainIfAgain(next, raftfsm.Replica{Shard: action.Shard, Number: action.Number})
+				}
 			}
 			if next != nil {
 				changed = next
@@ -142,7 +163,7 @@ func (n *Node) recordHeld(ctx context.Context) {
 	n.noteTask("recording this node's replicas in the table", err)
 }
 
-// noteTask has the steward look at what a task did. What did not work is tried again with the next tick, not at once: it
+// noteTask makes the steward look at the outcome of a task. A failed task is tried again with the next tick, not at once: it
 // may fail as quickly again.
 func (n *Node) noteTask(what string, err error) {
 	switch {
@@ -153,13 +174,16 @@ func (n *Node) noteTask(what string, err error) {
 	}
 }
 
-// held is what this node has on its disk.
+// held lists the replicas on this node's disk.
 func (n *Node) held() []cluster.Held {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	var held []cluster.Held
+	low := n.stores.LowDisk()
 	for _, which := range n.stores.Groups() {
-		h := cluster.Held{Shard: which.Shard, Number: which.Number, Broken: n.lost[which]}
+		c, convicted := n.convicted[which]
+		h := cluster.Held{Shard: which.Shard, Number: which.Number, Broken: n.lost[which] || convicted,
+			Kept: convicted && n.isEvidence(which, c, low)}
 		if r := n.running[which.Shard]; r != nil && r.Replica == which {
 			h.Open, h.Lone, h.Leading = true, r.lone, r.group.Leading()
 		}
@@ -168,8 +192,8 @@ func (n *Node) held() []cluster.Held {
 	return held
 }
 
-// noteLost notes a replica that must not be opened (again): the table is to replace it. The only voter of a group is
-// beyond that.
+// noteLost notes a replica that must not be opened (again): the table is to replace it. The only voter of a group cannot be
+// replaced: its loss stops the node.
 func (n *Node) noteLost(which raftfsm.Replica, err error) {
 	if t := n.known.newest(); t.Table == nil || len(t.Group(which.Shard).Voters()) < 2 {
 		n.fail(err)
@@ -182,7 +206,7 @@ func (n *Node) noteLost(which raftfsm.Replica, err error) {
 	n.kick()
 }
 
-// lookAfter does what the leader of a group does.
+// lookAfter reopens a stuck replica, and does a leader's work for the group.
 func (n *Node) lookAfter(ctx context.Context, r *replica) {
 	now := n.config.World.Now()
 	switch {
@@ -193,7 +217,7 @@ func (n *Node) lookAfter(ctx context.Context, r *replica) {
 		r.leadingSince = time.Time{}
 	case r.leadingSince.IsZero():
 		r.leadingSince = now
-	case now.Sub(r.leadingSince) > openPatience && !r.lone && n.known.revision() != nil: // SEMANTICS R2c
+	case now.Sub(r.leadingSince) > openPatience && !r.lone && n.known.revision() != nil: // R2c
 		r.leadingSince = time.Time{}
 		n.tasks.start("hand over "+r.Shard.String(), func(context.Context) {
 			n.config.Logger.Warn("leading without an epoch: handing over", "shard", r.Shard, "error", n.transfer(r, ""))
@@ -205,10 +229,9 @@ func (n *Node) lookAfter(ctx context.Context, r *replica) {
 	}
 	n.tasks.start("align "+r.Shard.String(), func(ctx context.Context) { n.align(ctx, r) })
 	n.leadWhereWanted(r)
-	n.discharge(r)
 }
 
-// openPatience is how long a leader may be without an epoch: two election time-outs and more.
+// openPatience is how long a leader may be without an epoch: more than two election timeouts.
 const openPatience = 1500 * time.Millisecond
 
 // align takes the next steps that bring the group's members in line with the table, or the table in line with them.
@@ -218,11 +241,11 @@ func (n *Node) align(ctx context.Context, r *replica) {
 	}
 	known := n.known.newest()
 	g := known.Group(r.Shard)
-	if g == nil || r.lone != (len(g.Replicas) == 1) { // it is to be opened anew first
+	if g == nil || r.lone != (len(g.Replicas) == 1) { // the replica must be reopened first
 		return
 	}
-	members, index, err := r.group.Members()
-	if err != nil {
+	members, index, settled := r.group.Settled()
+	if !settled { // a record of it might be lost with this leader
 		return
 	}
 	described := make([]cluster.GroupMember, len(members))
@@ -243,8 +266,8 @@ func (n *Node) align(ctx context.Context, r *replica) {
 	}
 }
 
-// readForEpoch sees to it that the table is not older than this node's leadership of the group: what it would do by an
-// older one, its predecessor may have done, and somebody else undone. Only the task that aligns the group calls it.
+// readForEpoch makes sure that the table is not older than this node's leadership of the group. By an older table it might
+// repeat a step that its predecessor took and another node undid. Only the task that aligns the group calls it.
 func (n *Node) readForEpoch(ctx context.Context, r *replica) bool {
 	epoch := r.actor.Epoch()
 	if epoch == 0 || n.known.newest().Table == nil {
@@ -253,11 +276,9 @@ func (n *Node) readForEpoch(ctx context.Context, r *replica) bool {
 	if r.alignedEpoch == epoch {
 		return true
 	}
-	d, err := n.fetch(ctx, cluster.TableDocument)
-	if err != nil {
+	if n.readTable(ctx) != nil {
 		return false
 	}
-	n.learnTable(d)
 	r.alignedEpoch = epoch
 	return r.actor.Epoch() == epoch
 }
@@ -284,29 +305,38 @@ func (n *Node) change(ctx context.Context, r *replica, change cluster.Change, in
 	return nil
 }
 
-// caughtUpEntries is how far behind a learner may be that is made a voter: what a follower is behind now and then.
+// caughtUpEntries is how far behind a learner may be to become a voter: as far as a follower is behind now and then.
 const caughtUpEntries = 128
 
-// caughtUp tells whether a member of a group that we lead has nearly all of its log, as it said itself.
+// caughtUp reports whether a member of a group that this node leads has nearly all of its log, by the member's own report.
 func (n *Node) caughtUp(r *replica, name string) bool {
 	if name == n.name(r.Replica) {
 		return true
 	}
+	told := n.told(r.Shard, name)
+	return told != nil && told.Applied+caughtUpEntries >= r.group.Status().CommitIndex
+}
+
+// told is the last report of a group's member, by its name; nil if its node does not answer, or does not have it.
+func (n *Node) told(id shard.ID, name string) *cluster.ReplicaReport {
 	report, ok := n.pulse.Reports()[nodeOf(name)]
 	if !ok {
-		return false
+		return nil
 	}
-	i := slices.IndexFunc(report.Replicas, func(o cluster.ReplicaReport) bool {
-		return o.Shard == r.Shard && n.nameOn(report.Node, o) == name
+	i := slices.IndexFunc(report.Replicas, func(r cluster.ReplicaReport) bool {
+		return r.Shard == id && n.nameOn(report.Node, r) == name
 	})
-	return i >= 0 && report.Replicas[i].Applied+caughtUpEntries >= r.group.Status().CommitIndex
+	if i < 0 {
+		return nil
+	}
+	return &report.Replicas[i]
 }
 
 func (n *Node) nameOn(node string, r cluster.ReplicaReport) string {
 	return raftfsm.Replica{Shard: r.Shard, Number: r.Number}.Name(node)
 }
 
-// plan has the table changed to what it should be, if the system shard is owned here.
+// plan changes the table to what it should be, if the system shard is owned here.
 func (n *Node) plan() {
 	r := n.replica(shard.System)
 	if r == nil || !r.actor.Open() || n.stopping.Load() || n.known.newest().Table == nil {
@@ -315,8 +345,10 @@ func (n *Node) plan() {
 	n.tasks.start("plan", func(ctx context.Context) {
 		sight := cluster.Sight{Members: n.gossip.Members(), Silent: n.pulse.Silent(), Reports: n.reports(),
 			Grace: n.config.ReplaceAfter}
-		var steps []string
-		err := n.changeTable(ctx, func(t *cluster.Table) (next *cluster.Table) {
+		steps, err := n.planLevels(ctx, sight)
+		n.notePlanned("planning the feature level", steps, err)
+		steps = nil
+		err = n.changeTable(ctx, func(t *cluster.Table) (next *cluster.Table) {
 			if next = t.ApplySecret(newSecret()); next != nil {
 				steps = []string{"an older version founded the cluster: it gets the secret that ids of holds are sealed with"}
 				return next
@@ -324,12 +356,16 @@ func (n *Node) plan() {
 			next, steps = cluster.Plan(t, sight)
 			return next
 		})
-		if err != nil {
-			n.noteTask("planning", err)
-			return
-		}
-		for _, step := range steps {
-			n.config.Logger.Info("planned", "step", step)
-		}
+		n.notePlanned("planning", steps, err)
 	})
+}
+
+func (n *Node) notePlanned(what string, steps []string, err error) {
+	if err != nil {
+		n.noteTask(what, err)
+		return
+	}
+	for _, step := range steps {
+		n.config.Logger.Info("planned", "step", step)
+	}
 }

@@ -7,27 +7,27 @@ import (
 	"time"
 )
 
-// lameDuck is how long a node goes on answering that is told to stop, so that clients with a connection to it hear that
-// they must leave before it is closed, and those who only look at /readyz have looked. Where there is nobody to go to,
-// it only spares clients the doubt whether a request on a closed connection was counted.
+// lameDuck is how long a stopping node keeps answering. Clients with a connection learn that they must leave before it is
+// closed, and clients that only look at /readyz have time to look. Where there is no other node to go to (lameDuckAlone), it
+// only spares clients the doubt whether a request on a closed connection was counted.
 const lameDuck, lameDuckAlone = time.Second, 250 * time.Millisecond
 
-// Close stops in order; the reasons are in the package's manual. When ctx ends first it stops anyway, and what is left
-// is answered with its fate. It must not be called after Done yielded an ErrDisk.
+// Close stops the node in order; the package's manual gives the reasons. When ctx ends first it stops anyway, and what is
+// left is answered with its fate. It must not be called after Done yielded an ErrDisk.
 func (n *Node) Close(ctx context.Context) error {
 	n.stopping.Store(true)
 	var errs []error
 	began, patience := n.config.World.Now(), lameDuckAlone
 	if n.hasJoined() && n.clustered() {
 		patience = lameDuck
-		n.pulse.Kick() // the others learn that we stop
+		n.pulse.Kick() // the others learn that this node stops
 		n.giveAway(ctx)
 	}
 	if n.server != nil {
 		n.waitOut(ctx, patience-n.config.World.Now().Sub(began))
 	}
 	if patience == lameDuck {
-		n.giveAway(ctx) // what came back meanwhile
+		n.giveAway(ctx) // shards that came back meanwhile
 	}
 	n.cancel()
 	n.steering.Wait()
@@ -61,7 +61,7 @@ func (n *Node) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// clustered tells whether somebody else could serve what this node does.
+// clustered reports whether another node could serve in this node's place.
 func (n *Node) clustered() bool {
 	t := n.known.newest()
 	return t.Table != nil && len(t.Nodes) > 1
@@ -74,7 +74,7 @@ func (n *Node) waitOut(ctx context.Context, d time.Duration) {
 	}
 }
 
-// stopServing shuts the doors, waits until those who were already on the threshold are inside, and lets them finish.
+// stopServing stops new connections, waits until those already begun are accepted, and lets them finish.
 func (n *Node) stopServing(ctx context.Context) error {
 	if n.listener == nil {
 		n.stopServingRedis(ctx)
@@ -94,20 +94,20 @@ func (n *Node) stopServing(ctx context.Context) error {
 	n.awaitQuiet(ctx)
 	n.stopServingRedis(ctx)
 	n.grpc.stop(ctx)
-	if len(doors) > 1 { // which took a while
+	if len(doors) > 1 { // the Redis and gRPC ports took a while to stop
 		n.awaitQuiet(ctx)
 	}
-	n.listener.Close() // Serve ends, and so does its own closing of it
+	n.listener.Close() // Serve ends, and closes the listener itself too
 	n.serving.Wait()
 	var err error
-	if n.server.Shutdown(ctx) != nil { // out of patience: the actors still give every request its fate
+	if n.server.Shutdown(ctx) != nil { // ctx has ended: the actors still give every request its fate
 		err = n.server.Close()
 	}
 	n.api.Wait()
 	return err
 }
 
-// doors are where clients come in.
+// doors lists the listeners of the clients' ports.
 func (n *Node) doors() []net.Listener {
 	doors := []net.Listener{n.listener}
 	if n.redisListener != nil {
@@ -119,9 +119,9 @@ func (n *Node) doors() []net.Listener {
 	return doors
 }
 
-// awaitQuiet waits for 200 ms at least, and until nothing has come for so long on connections of the API's port. A
-// connection that seems idle may have a request on its way, and closing it would leave its caller in doubt. Time is counted
-// in ticks that this goroutine took part in: what comes while the machine is too busy to run us is not taken for silence.
+// awaitQuiet waits for at least 200 ms, until nothing has come for that long on connections of the API's port. A connection
+// that seems idle may have a request on its way, and closing it would leave its caller in doubt. Time is counted in ticks
+// that this goroutine took part in: while the machine is too busy to run it, no silence is counted.
 func (n *Node) awaitQuiet(ctx context.Context) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

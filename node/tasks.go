@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// tasks runs what may take a while beside the steward's loop: at most one of a name at a time.
+// tasks runs long steps beside the steward's loop: at most one per name at a time.
 type tasks struct {
 	ctx     context.Context
 	group   sync.WaitGroup
@@ -16,7 +16,7 @@ type tasks struct {
 
 func newTasks(ctx context.Context) *tasks { return &tasks{ctx: ctx, running: make(map[string]bool)} }
 
-// start runs f unless a task of that name is under way; it reports whether it does.
+// start runs f unless a task of that name is under way, and reports whether it runs f.
 func (t *tasks) start(name string, f func(ctx context.Context)) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -35,7 +35,7 @@ func (t *tasks) start(name string, f func(ctx context.Context)) bool {
 	return true
 }
 
-// wait lets no task begin any more and waits for those under way.
+// wait keeps new tasks from starting and waits for those under way.
 func (t *tasks) wait() {
 	t.mu.Lock()
 	t.closed = true

@@ -26,7 +26,7 @@ func (w *wallclock) now() time.Time {
 	return moved
 }
 
-// Shard time is the median of three clocks: one that is wrong costs its node first the shards, then its life.
+// Shard time is the median of three clocks. A node whose clock is wrong first loses its shards, and then stops.
 func TestANodeWithAWrongClockHandsOverAndWithAVeryWrongOneStops(t *testing.T) {
 	t.Parallel()
 	c := trioToBe(t)
@@ -80,7 +80,7 @@ func TestANodeWithAWrongClockHandsOverAndWithAVeryWrongOneStops(t *testing.T) {
 	}
 }
 
-// wantClockSeen wants that a node's clock is seen to be 3 s ahead, and that shard time is not.
+// wantClockSeen checks that status shows a node's clock 3 s ahead, and shard time unaffected.
 func (c *trio) wantClockSeen(s api.ClusterStatus, id string) {
 	c.t.Helper()
 	for _, n := range s.Nodes {
@@ -96,8 +96,7 @@ func (c *trio) wantClockSeen(s api.ClusterStatus, id string) {
 	}
 }
 
-// ledAsWanted tells whether every shard is owned by the node that the table wants to lead it: nothing is handed over
-// for that reason any more.
+// ledAsWanted reports whether the wanted node owns every shard, so that nothing is handed over for that reason.
 func (c *trio) ledAsWanted(s api.ClusterStatus) bool {
 	table := c.nodes[0].known.newest()
 	for _, one := range s.Shards {

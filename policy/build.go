@@ -2,18 +2,20 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/stint-io/stint/limit"
 )
 
-// spanMax is the longest duration that a file can say.
+// spanMax is the longest duration that a file can express.
 const spanMax = limit.Span(math.MaxInt64 / int64(time.Microsecond))
 
-// Build makes a Set of policies that were not read from a file, with the checks of Parse: what it accepts, Format
-// writes and Parse reads. The error is a *ParseError of the file "policies", whose problems have paths and no lines. The policies
-// must not be changed afterwards.
+// Build makes a Set of policies that were not read from a file. It applies the checks of Parse, so Format can write an
+// accepted Set and Parse can read it back. The error is a *ParseError of the file "policies", whose problems have paths
+// but no lines. The policies must not be changed afterwards.
 func Build(policies []*Policy) (*Set, error) {
 	var problems []Problem
 	seen := map[string]bool{}
@@ -37,7 +39,7 @@ func Build(policies []*Policy) (*Set, error) {
 	return set, nil
 }
 
-// unreadable lists what a file cannot say, and what the decoder therefore keeps from the validation.
+// unreadable lists the values that a file cannot express. The decoder would have rejected them before the validation.
 func (p *Policy) unreadable() []Problem {
 	c := checker{policy: p, path: shown(p.Name)}
 	if p.Retention <= 0 || p.Retention > spanMax {
@@ -49,10 +51,46 @@ func (p *Policy) unreadable() []Problem {
 	if p.OnChange > Restart {
 		c.fail("on_change", "%d is none", p.OnChange)
 	}
+	if p.UnknownKey > UnknownKeyDeny {
+		c.fail("unknown_key", "%d is none", p.UnknownKey)
+	}
 	for i, l := range p.Limits {
 		if l.Algorithm == 0 {
 			c.fail(fmt.Sprintf("limits[%d]", i), "needs an algorithm")
 		}
 	}
 	return c.found
+}
+
+// Newer returns the path of the first field of a set that version 0.1.0 cannot read, such as "plan.limits[0].quota", or ""
+// if there is none. Callers use it to keep such a set from being activated while nodes of that version may still run.
+func (s *Set) Newer() (field string) {
+	for _, name := range s.names {
+		if field := s.byName[name].newer(); field != "" {
+			return shown(name) + "." + field
+		}
+	}
+	return ""
+}
+
+func (p *Policy) newer() string {
+	if p.UnknownKey != UnknownKeyAllow {
+		return "unknown_key"
+	}
+	for i, l := range p.Limits {
+		switch {
+		case l.Reason != "":
+			return fmt.Sprintf("limits[%d].reason", i)
+		case l.Quota == 0 && l.Algorithm != limit.Unlimited:
+			return fmt.Sprintf("limits[%d].quota", i)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Tiers)) {
+		for _, l := range slices.Sorted(maps.Keys(p.Tiers[name].Limits)) {
+			if quota := p.Tiers[name].Limits[l].Quota; quota != nil && *quota == 0 {
+				return fmt.Sprintf("tiers.%s.%s.quota", shown(name), shown(l))
+			}
+		}
+	}
+	return ""
 }

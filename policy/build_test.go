@@ -11,7 +11,7 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// What a file cannot even say is refused as what it can say and must not.
+// Values that a file cannot express are refused like invalid values that it can.
 func TestBuildRefusesWhatAFileCannotSay(t *testing.T) {
 	valid := func() *policy.Policy {
 		return &policy.Policy{Name: "p", Retention: policy.DefaultRetention, Limits: []policy.Limit{
@@ -24,7 +24,8 @@ func TestBuildRefusesWhatAFileCannotSay(t *testing.T) {
 		"p.limits[0]: needs an algorithm":                  func(p *policy.Policy) { p.Limits[0].Limit = limit.Limit{} },
 		"p.idempotency_retention: must be more than 0":     func(p *policy.Policy) { p.Retention = 0 },
 		"p.idempotency_retention: must be more than 0 and": func(p *policy.Policy) { p.Retention = math.MaxInt64 },
-		"p.limits[0].quota: must be at least 1":            func(p *policy.Policy) { p.Limits[0].Quota = 0 },
+		"p.limits[0].quota: 9007199254740993 is more than": func(p *policy.Policy) { p.Limits[0].Quota = limit.MaxQuota + 1 },
+		"p.unknown_key: 2 is none":                         func(p *policy.Policy) { p.UnknownKey = 2 },
 		"p.limits: must not be empty":                      func(p *policy.Policy) { p.Limits = nil },
 		"p.on_expire: 3 is none":                           func(p *policy.Policy) { p.OnExpire = 3 },
 		"p.on_change: 4 is none":                           func(p *policy.Policy) { p.OnChange = 4 },
@@ -54,7 +55,7 @@ func TestBuildRefusesWhatAFileCannotSay(t *testing.T) {
 	}
 }
 
-// A set that could be made but not read again after a restart would be lost with it.
+// A set that could be built but not read again would be lost at a restart.
 func TestBuildRefusesWhatIsTooLargeForAFile(t *testing.T) {
 	var many []*policy.Policy
 	for i := range 3000 {
@@ -67,7 +68,7 @@ func TestBuildRefusesWhatIsTooLargeForAFile(t *testing.T) {
 	}
 }
 
-// Holds of a policy that says nothing of them are given back.
+// Holds of a policy without on_expire are given back.
 func TestBuildFillsOnExpireIn(t *testing.T) {
 	set, err := policy.Build([]*policy.Policy{{Name: "p", Retention: policy.DefaultRetention,
 		Limits: []policy.Limit{{Name: "a", Limit: limit.Limit{Algorithm: limit.Concurrency, Quota: 1}}}}})
@@ -76,5 +77,30 @@ func TestBuildFillsOnExpireIn(t *testing.T) {
 	}
 	if p, _ := set.Lookup("p"); p.OnExpire != policy.OnExpireCancel {
 		t.Errorf("on_expire is %d", p.OnExpire)
+	}
+}
+
+// Newer must report a set that an earlier release cannot read.
+func TestNewerNamesWhatAnEarlierReleaseCannotRead(t *testing.T) {
+	zero := uint64(0)
+	for want, change := range map[string]func(p *policy.Policy){
+		"":                   func(*policy.Policy) {},
+		"p.unknown_key":      func(p *policy.Policy) { p.UnknownKey = policy.UnknownKeyDeny },
+		"p.limits[0].reason": func(p *policy.Policy) { p.Limits[0].Reason = "no" },
+		"p.limits[0].quota":  func(p *policy.Policy) { p.Limits[0].Quota = 0 },
+		"p.tiers.free.a.quota": func(p *policy.Policy) {
+			p.Tiers = map[string]policy.Tier{"free": {Limits: map[string]policy.TierLimit{"a": {Quota: &zero}}}}
+		},
+	} {
+		p := &policy.Policy{Name: "p", Retention: policy.DefaultRetention, Limits: []policy.Limit{
+			{Name: "a", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 1}}}}
+		change(p)
+		set, err := policy.Build([]*policy.Policy{p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := set.Newer(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 
 const utc = "UTC"
 
-// UsualCycle is a cycle of one unit as the calendar has it: months and years begin on their first day, weeks on Monday.
-// It has no zone yet.
+// UsualCycle returns the usual cycle of one unit: months and years begin on their first day, weeks on Monday. Its Zone is
+// not set.
 func UsualCycle(u limit.Unit) *limit.Cycle {
 	c := &limit.Cycle{Unit: u, Every: 1}
 	switch u {
@@ -36,7 +36,7 @@ func (d *decoder) calendar(v value) *limit.Cycle {
 	return c
 }
 
-// zone loads the zone of a field, or UTC where it is absent. It returns nil where there is none of that name.
+// zone loads the zone of a field, or UTC if the field is absent. It returns nil if there is no zone of that name.
 func (d *decoder) zone(v value) *limit.Zone {
 	name := utc
 	d.text(v, &name)
@@ -52,7 +52,7 @@ func (d *decoder) zone(v value) *limit.Zone {
 	return zone
 }
 
-// zoneProblem is what is wrong with a zone, without the name of the field.
+// zoneProblem returns the message of a zone's error without the name of the field.
 func zoneProblem(err error) string {
 	var wrong *limit.FieldError
 	if errors.As(err, &wrong) {
@@ -61,7 +61,7 @@ func zoneProblem(err error) string {
 	return err.Error()
 }
 
-// zoneText is the name of a zone as YAML text, in quotes unless a letter begins it and nothing in it means something.
+// zoneText returns the name of a zone as YAML text. It is quoted if it contains a character outside plainRunes.
 func zoneText(name string) string {
 	const plainRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_/+-"
 	if strings.Trim(name, plainRunes) != "" {

@@ -12,15 +12,16 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// decoder turns YAML nodes into policies. It looks at the text only: kinds of values, unknown and missing fields. What
-// the numbers mean is checked afterwards, by Policy.problems. It goes on after a problem, to report all of them.
+// decoder turns YAML nodes into policies. It checks only the form of the text: kinds of values, unknown and missing
+// fields. Policy.problems checks the meaning of the numbers afterwards. The decoder continues after a problem, to report
+// all of them.
 //
 // Aliases are refused, so the work is bounded by the size of the file.
 type decoder struct {
-	at       map[string]place // where the field of a path stands
+	at       map[string]place // position of each field, by path
 	problems []Problem
-	failed   map[string]bool        // the fields that could not be read
-	zones    map[string]*limit.Zone // by name, each loaded once: limits of one zone share it
+	failed   map[string]bool        // paths that could not be read
+	zones    map[string]*limit.Zone // by name; each is loaded once and shared by the limits of that zone
 }
 
 func newDecoder() *decoder {
@@ -29,10 +30,10 @@ func newDecoder() *decoder {
 
 type place struct{ line, column int }
 
-// value is one value of the file, with the field it stands in.
+// value is one value of the file together with its field.
 type value struct {
 	node *yaml.Node
-	name string // of the field; "" in a list
+	name string // of the field; "" for an item of a list
 	path string
 }
 
@@ -45,7 +46,7 @@ func (d *decoder) add(at place, path, message string) {
 	d.problems = append(d.problems, Problem{at.line, at.column, path, message})
 }
 
-// placeOf finds a field, or the nearest one around it that the file has.
+// placeOf returns the position of a field, or of the nearest enclosing field that the file has.
 func (d *decoder) placeOf(path string) place {
 	for {
 		if at, ok := d.at[path]; ok || path == "" {
@@ -55,7 +56,7 @@ func (d *decoder) placeOf(path string) place {
 	}
 }
 
-// report takes over the problems of the validation, but for fields that could not even be read.
+// report adds the problems of the validation, except for fields that could not even be read.
 func (d *decoder) report(problems []Problem) {
 	for _, p := range problems {
 		if !d.unread(p.Path) {
@@ -64,7 +65,7 @@ func (d *decoder) report(problems []Problem) {
 	}
 }
 
-// unread reports whether a field, or one around it, was refused while decoding.
+// unread reports whether a field, or an enclosing one, was refused while decoding.
 func (d *decoder) unread(path string) bool {
 	for path != "" {
 		if d.failed[path] {
@@ -78,7 +79,7 @@ func (d *decoder) unread(path string) bool {
 // outer cuts the last step off a path.
 func outer(path string) string { return path[:max(0, strings.LastIndexAny(path, ".["))] }
 
-// refuse says that a value is of the wrong kind.
+// refuse reports a value of the wrong kind.
 func (d *decoder) refuse(v value, want string) {
 	got := shown(v.node.Value)
 	switch {
@@ -98,7 +99,7 @@ func (d *decoder) refuse(v value, want string) {
 
 func quoted(n *yaml.Node) bool { return n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 }
 
-// entries lists the fields of a mapping in their order, each name once.
+// entries lists the fields of a mapping in file order, each name once.
 func (d *decoder) entries(v value) []value {
 	if v.node.Kind != yaml.MappingNode {
 		d.refuse(v, "a mapping")
@@ -152,7 +153,7 @@ func (d *decoder) items(v value) []value {
 	return list
 }
 
-// The scalars below leave their target alone when the field is absent, that is when v has no node.
+// The scalar readers below leave their target unchanged when the field is absent, that is, when v has no node.
 
 func (d *decoder) text(v value, into *string) {
 	if v.node == nil {
@@ -176,7 +177,7 @@ func (d *decoder) flag(v value, into *bool) {
 	*into = strings.EqualFold(v.node.Value, "true")
 }
 
-// number reads a plain decimal number, with "_" between digits if people like that.
+// number reads a plain decimal number, optionally with "_" between digits.
 func (d *decoder) number(v value, into *uint64) bool {
 	if v.node == nil {
 		return false
@@ -203,7 +204,7 @@ func (d *decoder) number(v value, into *uint64) bool {
 	return true
 }
 
-// small reads a number that fits into fewer than 64 bits.
+// small reads a number that must fit T.
 func small[T uint8 | uint16 | uint32](d *decoder, v value, into *T) {
 	var n uint64
 	if !d.number(v, &n) {
@@ -216,7 +217,7 @@ func small[T uint8 | uint16 | uint32](d *decoder, v value, into *T) {
 	*into = T(n)
 }
 
-// word reads one of a few words, whose place in the list is the value; "" in the list is none.
+// word reads one of a few words. The index of a word in the list is its value; "" in the list is not a word.
 func word[T ~uint8](d *decoder, v value, words []string, into *T) {
 	if v.node == nil {
 		return
@@ -231,7 +232,7 @@ func word[T ~uint8](d *decoder, v value, words []string, into *T) {
 	*into = T(i)
 }
 
-// optionalNumber reads a number whose absence means something.
+// optionalNumber reads a number that may be absent; nil means absent.
 func (d *decoder) optionalNumber(v value) *uint64 {
 	var n uint64
 	if !d.number(v, &n) {
@@ -261,7 +262,7 @@ func (d *decoder) span(v value, into *limit.Span) {
 	}
 }
 
-// require reports required fields that are absent.
+// require reports the required fields that are absent.
 func (d *decoder) require(v value, fields map[string]value, names ...string) {
 	for _, name := range names {
 		if _, ok := fields[name]; !ok && v.node.Kind == yaml.MappingNode {
@@ -270,7 +271,7 @@ func (d *decoder) require(v value, fields map[string]value, names ...string) {
 	}
 }
 
-// shown is text from a file as errors repeat it: short, in one line, quoted unless it is a name.
+// shown returns text from a file in the form used in errors: short, on one line, and quoted unless it is a name.
 func shown(text string) string {
 	const bytesMax = 40
 	if NameProblem(text) == "" {

@@ -1,23 +1,24 @@
-// Package policy is the book of rules: named sets of limits, the numbers that tiers give them, and what makes a file
-// of them acceptable.
+// Package policy defines rate-limiting policies: named sets of limits, the numbers that tiers give them, and the checks
+// that a file of policies must pass.
 //
-// It owns the YAML of a policies file (Parse), the checks on it, and the answer to "which limits hold for this policy
-// and tier" (Policy.Resolve), which is computed once for each tier so that asking costs a map lookup. A key may have
-// numbers of its own, an Override: what holds for it is worked out each time it is asked for (Policy.ResolveFor).
+// It owns the YAML format of a policies file (Parse), the checks on it, and the limits of a policy and tier
+// (Policy.Resolve). They are computed once for each tier, so that a call costs a map lookup. A key may have numbers of its
+// own, an Override. Its limits are computed on each call (Policy.ResolveFor).
 //
-// What a policy says about holds, lockouts, changes and parents is only words here. Package shard does as they say.
+// What a policy says about holds, lockouts, changes and parents is only data here. Package shard implements it.
 //
-// It never knows how a limit counts (package limit does, and judges each limit's numbers), what was counted, keys,
-// time, files or the network. The caller reads the file.
+// The package does not know how a limit counts; package limit does, and also validates each limit's numbers. It knows
+// nothing of usage, keys, time, files or the network. The caller reads the file.
 //
-// A file is taken as a whole or not at all. Parse reports every problem that it finds, each with its line and the path
-// of its field. A field that it does not know is refused: ignoring it would
-// enforce another policy than the one somebody wrote. YAML aliases are refused as well; without them the work of a
-// parse is bounded by the size of the file.
+// A file is accepted as a whole or rejected as a whole. Parse reports every problem that it finds, each with its line and
+// the path of its field. An unknown field is rejected: ignoring it would enforce another policy than the one in the file.
+// YAML aliases are rejected as well; without them the work of a parse is bounded by the size of the file.
 //
-// Names of policies, limits, tiers and units are made of a-z, 0-9, "_", "." and "-", start with a letter or a digit,
-// and have at most 64 bytes.
+// Names of policies, limits, tiers and units consist of a-z, 0-9, "_", "." and "-", start with a letter or a digit, and
+// have at most 64 bytes.
 //
-// A Set and the policies in it are immutable: any number of goroutines may read them. Everything else here is for one
-// goroutine at a time.
+// A Set and its policies are immutable: any number of goroutines may read them. Everything else here is for one goroutine
+// at a time, unless its comment says otherwise.
+//
+// Ids such as X11 and X12 name rules of docs/guarantees.md.
 package policy

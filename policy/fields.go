@@ -33,7 +33,7 @@ func (d *decoder) policy(v value) *Policy {
 	p := &Policy{Name: v.name, Retention: DefaultRetention, OnExpire: OnExpireCancel}
 	f := d.fields(v, "limits", "tiers", "default_tier", "headers", "reason", "security", "shadow",
 		"idempotency_retention", "on_expire", "on_change", "count_denied", "deny_cache", "lockout",
-		"parent")
+		"parent", "unknown_key")
 	d.require(v, f, "limits")
 	if limits, ok := f["limits"]; ok {
 		for _, item := range d.items(limits) {
@@ -60,6 +60,7 @@ func (d *decoder) policy(v value) *Policy {
 	d.flag(f["count_denied"], &p.CountDenied)
 	d.span(f["deny_cache"], &p.DenyCache)
 	d.text(f["parent"], &p.Parent)
+	word(d, f["unknown_key"], unknownKeyWords, &p.UnknownKey)
 	if lockout, ok := f["lockout"]; ok {
 		p.Lockout = d.lockout(lockout)
 	}
@@ -69,12 +70,13 @@ func (d *decoder) policy(v value) *Policy {
 func (d *decoder) limit(v value) Limit {
 	var l Limit
 	before := len(d.problems)
-	f := d.fields(v, append([]string{"name", "quota", "unit", "shadow"}, algorithmNames...)...)
+	f := d.fields(v, append([]string{"name", "quota", "unit", "shadow", "reason"}, algorithmNames...)...)
 	understood := len(d.problems) == before
 	d.require(v, f, "name")
 	d.text(f["name"], &l.Name)
 	d.text(f["unit"], &l.Unit)
 	d.flag(f["shadow"], &l.Shadow)
+	d.text(f["reason"], &l.Reason)
 	d.number(f["quota"], &l.Quota)
 	var given []string
 	for _, name := range algorithmNames {

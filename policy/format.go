@@ -12,7 +12,8 @@ import (
 )
 
 // Format writes a set as its one canonical YAML text: Parse reads it back to an equal set, and equal sets have equal
-// bytes. What a file may leave out is left out, but for the numbers of a lockout, which only say something together. A nil set is an empty one. It may be called concurrently.
+// bytes. Optional fields with their default value are left out, except for the numbers of a lockout, which only make sense
+// together. A nil set is an empty one. Format may be called concurrently.
 func Format(s *Set) []byte {
 	if s == nil || len(s.names) == 0 {
 		return []byte("policies: {}\n")
@@ -24,8 +25,8 @@ func Format(s *Set) []byte {
 	return w.text
 }
 
-// FormatPolicy writes one policy as Format does, as if the file had no other, without the indentation. It may be called
-// concurrently.
+// FormatPolicy writes one policy as Format does, as if it were the only one in the file, and without the indentation. It
+// may be called concurrently.
 func FormatPolicy(p *Policy) []byte {
 	var w writer
 	w.policy(p)
@@ -38,7 +39,7 @@ func FormatPolicy(p *Policy) []byte {
 
 const indent = "  "
 
-// writer gathers the lines of a file.
+// writer collects the lines of a file.
 type writer struct{ text []byte }
 
 func (w *writer) line(depth int, format string, args ...any) {
@@ -59,10 +60,10 @@ func (w *writer) policy(p *Policy) {
 		w.line(2, "headers: [%s]", strings.Join(p.Headers, ", "))
 	}
 	if p.Reason != "" {
-		w.line(2, "reason: %s", strconv.Quote(p.Reason)) // what it escapes, YAML escapes alike
+		w.line(2, "reason: %s", strconv.Quote(p.Reason)) // YAML has the same escapes
 	}
 	if p.Retention != DefaultRetention {
-		w.line(2, "idempotency_retention: %s", spanText(p.Retention))
+		w.line(2, "idempotency_retention: %s", SpanText(p.Retention))
 	}
 	if p.OnExpire != OnExpireCancel && p.OnExpire != OnExpireDefault {
 		w.line(2, "on_expire: %s", onExpireWords[p.OnExpire])
@@ -74,10 +75,13 @@ func (w *writer) policy(p *Policy) {
 		w.line(2, "count_denied: true")
 	}
 	if p.DenyCache != 0 {
-		w.line(2, "deny_cache: %s", spanText(p.DenyCache))
+		w.line(2, "deny_cache: %s", SpanText(p.DenyCache))
 	}
 	if p.Parent != "" {
 		w.line(2, "parent: %s", plain(p.Parent))
+	}
+	if p.UnknownKey != UnknownKeyAllow {
+		w.line(2, "unknown_key: %s", unknownKeyWords[p.UnknownKey])
 	}
 	w.line(2, "limits:")
 	for _, l := range p.Limits {
@@ -89,14 +93,14 @@ func (w *writer) policy(p *Policy) {
 	}
 }
 
-// lockoutText is a ladder in one line.
+// lockoutText returns a ladder in one line.
 func lockoutText(l *Lockout) string {
 	var fields fieldList
 	fields.add("after", strconv.FormatUint(uint64(l.After), 10))
-	fields.add("base", spanText(l.Base))
+	fields.add("base", SpanText(l.Base))
 	fields.add("factor", strconv.FormatUint(uint64(l.Factor), 10))
-	fields.add("max", spanText(l.Max))
-	fields.add("forgive_after", spanText(l.ForgiveAfter))
+	fields.add("max", SpanText(l.Max))
+	fields.add("forgive_after", SpanText(l.ForgiveAfter))
 	if l.OnDenied {
 		fields.add("on_denied", "true")
 	}
@@ -118,7 +122,7 @@ func (w *writer) tiers(p *Policy) {
 	}
 }
 
-// limitText is a limit in one line.
+// limitText returns a limit in one line.
 func limitText(l *Limit) string {
 	var fields fieldList
 	fields.add("name", plain(l.Name))
@@ -131,6 +135,9 @@ func limitText(l *Limit) string {
 	if l.Shadow {
 		fields.add("shadow", "true")
 	}
+	if l.Reason != "" {
+		fields.add("reason", strconv.Quote(l.Reason)) // YAML has the same escapes
+	}
 	fields.add(algorithmField(l.Algorithm), algorithmText(&l.Limit))
 	return fields.String()
 }
@@ -139,22 +146,22 @@ func algorithmText(l *limit.Limit) string {
 	var fields fieldList
 	switch l.Algorithm {
 	case limit.FixedWindow, limit.SlidingWindow, limit.SlidingLog:
-		fields.add("period", spanText(l.Period))
+		fields.add("period", SpanText(l.Period))
 	case limit.FixedWindowFirstHit:
-		fields.add("period", spanText(l.Period))
+		fields.add("period", SpanText(l.Period))
 		fields.add("anchor", "first_hit")
 	case limit.SlidingBuckets:
-		fields.add("period", spanText(l.Period))
-		fields.add("bucket", spanText(l.Bucket))
+		fields.add("period", SpanText(l.Period))
+		fields.add("bucket", SpanText(l.Bucket))
 	case limit.TokenBucket:
 		fields.number("refill", &l.Count)
-		fields.add("per", spanText(l.Period))
+		fields.add("per", SpanText(l.Period))
 		if l.Initial != l.Quota {
 			fields.number("initial", &l.Initial)
 		}
 	case limit.GCRA:
 		fields.number("rate", &l.Count)
-		fields.add("per", spanText(l.Period))
+		fields.add("per", SpanText(l.Period))
 	case limit.Calendar:
 		cycleFields(&fields, l.Cycle)
 	}
@@ -178,7 +185,7 @@ func cycleFields(fields *fieldList, c *limit.Cycle) {
 	}
 }
 
-// tierText is a tier in one line. Its limits come in the order of the policy.
+// tierText returns a tier in one line, with its limits in the order of the policy.
 func tierText(p *Policy, t Tier) string {
 	var fields fieldList
 	if t.Unlimited {
@@ -212,10 +219,10 @@ func (f *fieldList) number(name string, n *uint64) {
 // String implements fmt.Stringer.
 func (f fieldList) String() string { return "{" + strings.Join(f, ", ") + "}" }
 
-// yamlWords are names that a reader of YAML, of this version or an older one, takes for something else than text.
+// yamlWords are names that a YAML reader, of this or an older version of YAML, does not take for text.
 var yamlWords = []string{"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
 
-// plain is a name as YAML text, in quotes where it could be read as a number, a date or a truth value.
+// plain returns a name as YAML text, quoted if it could be read as a number, a date or a truth value.
 func plain(name string) string {
 	if name == "" || name[0] < 'a' || name[0] > 'z' || slices.Contains(yamlWords, name) {
 		return strconv.Quote(name)
@@ -223,8 +230,9 @@ func plain(name string) string {
 	return name
 }
 
-// spanText writes a duration without the zeros of time.Duration, and in ASCII: 24h, not 24h0m0s, and 5us.
-func spanText(s limit.Span) string {
+// SpanText returns a length of time exactly, in the form of a policies file: the form of time.Duration, but without
+// trailing zero units and in ASCII, such as 24h instead of 24h0m0s, and 5us.
+func SpanText(s limit.Span) string {
 	text := (time.Duration(s) * time.Microsecond).String()
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")

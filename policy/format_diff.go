@@ -6,10 +6,10 @@ import "bytes"
 type Change struct {
 	Name   string
 	Before *Policy // nil: the policy is new
-	After  *Policy // nil: the policy ended
+	After  *Policy // nil: the policy was removed
 }
 
-// Diff lists the policies whose text differs, in alphabetical order. A nil set is an empty one. It may be called
+// Diff lists the policies whose canonical text differs, in alphabetical order. A nil set is an empty one. It may be called
 // concurrently.
 func Diff(before, after *Set) []Change {
 	if before == nil {

@@ -15,7 +15,7 @@ func parsed(t *testing.T, text string) *policy.Set {
 	return set
 }
 
-// A difference is one of meaning: what a file may leave out, spelling and order are none.
+// Diff compares meaning: defaults written out, spelling and order make no difference.
 func TestDiff(t *testing.T) {
 	before := parsed(t, `
 policies:
@@ -53,7 +53,7 @@ policies:
 	check(nil, nil)
 }
 
-// Whatever a policy can say is seen to differ.
+// Diff sees a change of every field.
 func TestDiffSeesEveryField(t *testing.T) {
 	const limits = `limits: [{name: a, quota: 1, calendar: {unit: month}}]`
 	before := parsed(t, "policies: {other: {"+limits+"}, p: {"+limits+", count_denied: true, lockout: {after: 3, base: 1s}}}")

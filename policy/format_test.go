@@ -14,7 +14,7 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// sameSet compares what sets say: an absent map or list is an empty one.
+// sameSet compares sets by meaning: an absent map or list is an empty one.
 func sameSet(t *testing.T, got, want *policy.Set) {
 	t.Helper()
 	if !reflect.DeepEqual(got.Names(), want.Names()) {
@@ -43,12 +43,12 @@ func tierNames(p *policy.Policy) (names []string) {
 	return names
 }
 
-// bare is a policy's own fields.
+// bare returns a policy's exported fields only.
 func bare(p *policy.Policy) policy.Policy {
 	b := policy.Policy{Name: p.Name, Limits: p.Limits, Tiers: map[string]policy.Tier{}, DefaultTier: p.DefaultTier,
 		Security: p.Security, Shadow: p.Shadow, Headers: append([]string{}, p.Headers...), Reason: p.Reason,
 		Retention: p.Retention, Lockout: p.Lockout, CountDenied: p.CountDenied, OnExpire: p.OnExpire, OnChange: p.OnChange,
-		DenyCache: p.DenyCache, Parent: p.Parent}
+		DenyCache: p.DenyCache, Parent: p.Parent, UnknownKey: p.UnknownKey}
 	for name, tier := range p.Tiers {
 		if tier.Limits == nil {
 			tier.Limits = map[string]policy.TierLimit{}
@@ -58,11 +58,11 @@ func bare(p *policy.Policy) policy.Policy {
 	return b
 }
 
-// A field more must be written by Format, made by the generator below, and be looked at by bare.
+// A new field must be written by Format, made by the generator below, and compared by bare.
 func TestFormatKnowsEveryField(t *testing.T) {
 	for known, of := range map[int]reflect.Type{
-		15: reflect.TypeFor[policy.Policy](),
-		12: reflect.TypeFor[policy.Limit](), // with those of limit.Limit, and it
+		16: reflect.TypeFor[policy.Policy](),
+		13: reflect.TypeFor[policy.Limit](), // including those of limit.Limit, and limit.Limit itself
 		2:  reflect.TypeFor[policy.Tier](),
 		3:  reflect.TypeFor[policy.TierLimit](),
 		7:  reflect.TypeFor[policy.Lockout](),
@@ -94,7 +94,7 @@ func readBack(t *testing.T, set *policy.Set) *policy.Set {
 	return again
 }
 
-// What anybody can put in force is written, and read back as it was.
+// Every valid set can be written and read back unchanged.
 func TestFormatIsReadBackAsItWas(t *testing.T) {
 	sets := 2000
 	if testing.Short() {
@@ -119,7 +119,7 @@ func TestFormatIsReadBackAsItWas(t *testing.T) {
 	}
 }
 
-// Every file of this package's that Parse accepts can be written and read again.
+// Every file of this package that Parse accepts can be written and read again.
 func TestFormatOfFiles(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.yaml")
 	if err != nil {
@@ -138,7 +138,7 @@ func TestFormatOfFiles(t *testing.T) {
 	}
 }
 
-// The text is a contract: nodes compare versions by it, and people keep it.
+// The text is a contract: nodes compare versions by it, and people store it.
 func TestFormatText(t *testing.T) {
 	for _, file := range []string{"every_field", "awkward_names"} {
 		data, err := os.ReadFile("testdata/" + file + ".yaml")
@@ -171,18 +171,18 @@ func TestFormatPolicyIsItsPartOfTheFile(t *testing.T) {
 	}
 }
 
-// generator makes policies that are valid.
+// generator makes valid policies.
 type generator struct{ *rand.Rand }
 
 func (g generator) maybe() bool { return g.IntN(3) == 0 }
 
-// name is one of the names that are easily misread, or any.
+// name returns a name that is easily misread, or an ordinary one.
 func (g generator) name(i int) string {
 	awkward := []string{"null", "true", "no", "y", "1", "007", "1e5", "0x1f", "2026-11-21", "1_000", "3.14", "a-b.c_d", "inf", "x"}
 	return awkward[(i+g.IntN(3)*5)%len(awkward)]
 }
 
-// names are n different ones.
+// names returns n different names.
 func (g generator) names(n int) []string {
 	var names []string
 	for len(names) < n {
@@ -208,7 +208,7 @@ func (g generator) policy(i int) *policy.Policy {
 	p := &policy.Policy{Name: fmt.Sprintf("%s-%d", g.name(i), i), Security: g.maybe(), Shadow: g.maybe(), Reason: g.reason(),
 		Retention: policy.DefaultRetention}
 	if g.maybe() {
-		p.Name = g.name(i) // the generator of a set takes few enough for them to differ
+		p.Name = g.name(i) // the generator makes few enough policies for the names to differ
 		if i > 0 {
 			p.Name = fmt.Sprintf("%d", i)
 		}
@@ -218,6 +218,9 @@ func (g generator) policy(i int) *policy.Policy {
 	}
 	for _, name := range g.names(1 + g.IntN(4)) {
 		l := policy.Limit{Name: name, Shadow: g.maybe(), Limit: g.limit()}
+		if g.maybe() {
+			l.Reason = g.reason()
+		}
 		if g.maybe() {
 			l.Unit = g.name(g.IntN(14))
 		}
@@ -231,6 +234,7 @@ func (g generator) policy(i int) *policy.Policy {
 	}
 	g.tiers(p)
 	p.OnExpire, p.OnChange, p.CountDenied = policy.OnExpire(1+g.IntN(2)), policy.OnChange(g.IntN(4)), g.maybe()
+	p.UnknownKey = policy.UnknownKey(g.IntN(2))
 	if g.maybe() {
 		p.Lockout = g.lockout(p.CountDenied)
 	}
@@ -253,7 +257,7 @@ func (g generator) lockout(countDenied bool) *policy.Lockout {
 	return &l
 }
 
-// cycle may be one that no calendar has.
+// cycle returns a valid cycle, sometimes an unusual one, such as every 57 months from the 31st.
 func (g generator) cycle() *limit.Cycle {
 	c := policy.UsualCycle(limit.Unit(1 + g.IntN(6)))
 	if g.maybe() {
@@ -269,7 +273,7 @@ func (g generator) cycle() *limit.Cycle {
 	return c
 }
 
-// zones have names that a reader of YAML could take for something else, if not in quotes.
+// zones have names that a YAML reader could misread without quotes.
 var zones = []*limit.Zone{zone("UTC"), zone("America/New_York"), zone("Etc/GMT+5"), zone("Etc/GMT-14"), zone("NZ"),
 	zone("America/Port-au-Prince"), zone("EST5EDT")}
 
@@ -316,6 +320,9 @@ func (g generator) limit() limit.Limit {
 		case limit.GCRA:
 			l.Count = 1 + g.Uint64N(1000)
 		}
+		if g.IntN(10) == 0 {
+			l.Quota, l.Initial = 0, 0
+		}
 		if l.Validate() == nil {
 			return l
 		}
@@ -344,7 +351,7 @@ func (g generator) tiers(p *policy.Policy) {
 	}
 }
 
-// tierLimit changes numbers as the limit allows; now and then none.
+// tierLimit changes numbers within the bounds of the limit, and sometimes none.
 func (g generator) tierLimit(l limit.Limit) (t policy.TierLimit) {
 	if quota := 1 + g.Uint64N(10_000); l.Algorithm != limit.Unlimited && g.maybe() {
 		if l.Initial == l.Quota {
@@ -360,7 +367,7 @@ func (g generator) tierLimit(l limit.Limit) (t policy.TierLimit) {
 		t.Rate, l.Count = &count, count
 	}
 	if l.Validate() != nil {
-		return policy.TierLimit{} // the numbers do not go together
+		return policy.TierLimit{} // the numbers contradict each other
 	}
 	return t
 }

@@ -17,7 +17,7 @@ func (d *decoder) lockout(v value) *Lockout {
 	return &l
 }
 
-// lockout says what is wrong with the ladder. A block ends, so no number of it may pass what an instant can hold.
+// lockout checks the ladder. Every block ends, so none of its numbers may exceed what an instant can hold.
 func (c *checker) lockout() {
 	l := c.policy.Lockout
 	if l == nil {
@@ -42,6 +42,6 @@ func (c *checker) lockout() {
 
 func (c *checker) blockSpan(field string, s limit.Span) {
 	if s < 1 || s > limit.MaxPeriod {
-		c.fail(field, "must be at least 1us and at most 100 years (%s)", spanText(limit.MaxPeriod))
+		c.fail(field, "must be at least 1us and at most 100 years (%s)", SpanText(limit.MaxPeriod))
 	}
 }

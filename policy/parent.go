@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// parentProblems says whose parent cannot be one: it is not there, is the policy itself or one that has it for a parent,
-// or has too many above it.
+// parentProblems reports every invalid parent: one that does not exist, is the policy itself or one of its descendants, or
+// has too many policies above it.
 func parentProblems(policies []*Policy) (problems []Problem) {
 	parents := make(map[string]string, len(policies))
 	for _, p := range policies {
@@ -20,12 +20,12 @@ func parentProblems(policies []*Policy) (problems []Problem) {
 	return problems
 }
 
-// generationsMax bounds how many policies are decided together because one is the parent of another. A check has room for
-// that many entries, and the work here stays within the size of the file.
+// generationsMax bounds how many policies are decided together through their parents. A check has room for that many
+// entries, and the work here stays within the size of the file.
 const generationsMax = 8
 
-// parentProblem follows the parents of one policy up to one that has none. Whoever stands on a circle is told so; whoever
-// only leads to one is not.
+// parentProblem follows the parents of one policy up to one without a parent. It reports a circle for each policy on the
+// circle, but not for a policy that only leads to it.
 func parentProblem(p *Policy, parents map[string]string) string {
 	if _, known := parents[p.Parent]; p.Parent != "" && !known {
 		return "there is no policy " + shown(p.Parent)

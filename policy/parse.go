@@ -10,10 +10,10 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// fileBytesMax bounds a policies file.
+// fileBytesMax bounds the size of a policies file.
 const fileBytesMax = 1 << 20
 
-// Parse reads a policies file (DESIGN.md, section 7) that the caller has loaded; fileName is used in errors only. The
+// Parse reads a policies file (such as policy/dev.yaml) that the caller has loaded. fileName is used only in errors. The
 // error is a *ParseError with every problem found.
 func Parse(fileName string, data []byte) (*Set, error) {
 	root, problem := load(data)
@@ -33,7 +33,7 @@ func Parse(fileName string, data []byte) (*Set, error) {
 	return NewSet(policies), nil
 }
 
-// load turns text into the node of its only document.
+// load parses text that must be a single document, and returns the root node.
 func load(data []byte) (*yaml.Node, *Problem) {
 	if len(data) > fileBytesMax {
 		return nil, &Problem{Message: fmt.Sprintf("the file has %d bytes: at most %d are read", len(data), fileBytesMax)}

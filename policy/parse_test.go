@@ -60,7 +60,7 @@ func TestFileTooLarge(t *testing.T) {
 	}
 }
 
-// A file of nothing but mistakes is answered with a page, not with a book.
+// A file full of mistakes gets an error of one page at most.
 func TestManyProblemsAreCutShort(t *testing.T) {
 	_, err := policy.Parse("policies.yaml", []byte("policies:\n"+strings.Repeat("  A: {}\n", 200)))
 	var parse *policy.ParseError
@@ -75,7 +75,7 @@ func TestManyProblemsAreCutShort(t *testing.T) {
 	}
 }
 
-// Everything that a file can say arrives where the rest of the program reads it.
+// Every field of a file reaches the Policy.
 func TestEveryField(t *testing.T) {
 	set, err := policy.Parse("policies.yaml", []byte(`
 policies:
@@ -156,7 +156,7 @@ policies:
 	}
 }
 
-// What a file leaves out of a ladder, and of holds.
+// A file may leave out numbers of a ladder, and on_expire.
 func TestLockoutsDefaults(t *testing.T) {
 	set := parsed(t, `
 policies:
@@ -185,7 +185,7 @@ func TestRetentionIsTenMinutesByDefault(t *testing.T) {
 	}
 }
 
-// A record of an id may live as long as the longest window that it protects, or ten minutes.
+// Idempotency records may live as long as the longest window that they protect, or ten minutes.
 func TestRetentionUpToTheWindow(t *testing.T) {
 	for _, tt := range []struct {
 		limit, longest, longer string
@@ -198,7 +198,7 @@ func TestRetentionUpToTheWindow(t *testing.T) {
 		{"unlimited: {}", "10m", "11m"},
 		{"quota: 1, concurrency: {}", "10m", "11m"},
 		{"quota: 1, calendar: {unit: minute, every: 90}", "90m", "90m1us"},
-		{"quota: 1, calendar: {unit: month}", "745h", "745h1us"}, // of 31 days, one with 25 hours
+		{"quota: 1, calendar: {unit: month}", "745h", "745h1us"}, // 31 days, one of 25 hours
 	} {
 		for _, retention := range []string{tt.longest, tt.longer} {
 			if retention == "" {
@@ -213,7 +213,7 @@ func TestRetentionUpToTheWindow(t *testing.T) {
 	}
 }
 
-// The work of a parse is bounded by the size of the file, whatever somebody puts into it.
+// The work of a parse is bounded by the size of the file, whatever its content.
 func TestHostileFiles(t *testing.T) {
 	repeat := func(text string) string { return strings.Repeat(text, (1<<17)/len(text)) }
 	for name, text := range map[string]string{

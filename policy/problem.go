@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Problem is one thing that is wrong with the policies of a file.
+// Problem is one error in the policies of a file.
 type Problem struct {
-	Line, Column int    // from 1; 0 where the place is not known
-	Path         string // of the field, as in "login.limits[0].quota"; "" is the file itself
+	Line, Column int    // from 1; 0 if the position is not known
+	Path         string // of the field, such as "login.limits[0].quota"; "" for the file itself
 	Message      string
 }
 
-// ParseError says everything that is wrong with a file. Its text has one line for each problem:
+// ParseError is the list of all errors in a file. Its text has one line for each problem:
 //
 //	policies.yaml:12:15: login.limits[0].quota: must not be negative
 type ParseError struct {
@@ -21,7 +21,7 @@ type ParseError struct {
 	Problems []Problem // in the order of the file
 }
 
-// problemsShownMax keeps the text of a file that is no policy file at all readable.
+// problemsShownMax keeps the error text readable if the file is not a policies file at all.
 const problemsShownMax = 50
 
 // Error implements error.

@@ -2,9 +2,9 @@ package policy
 
 import "github.com/stint-io/stint/limit"
 
-// Resolve returns the limits as a tier has them, in the order of the file; "" asks for the default tier, or for the
-// policy's own numbers where it has no default. It reports false for a tier that the policy does not have. It does not
-// allocate. The policy must be in a Set, and the caller must not change the slice.
+// Resolve returns the limits of a tier, in the order of the file. "" means the default tier, or the policy's own numbers
+// if it has no default. It returns false if the policy has no such tier. It does not allocate. The policy must be in a
+// Set, and the caller must not change the slice.
 func (p *Policy) Resolve(tier string) ([]Limit, bool) {
 	if tier == "" {
 		return p.byDefault, p.byTier != nil
@@ -41,7 +41,8 @@ func (t Tier) resolve(limits []Limit) []Limit {
 	return resolved
 }
 
-// resolve fills a tier's numbers in. A bucket that starts full in the policy starts full in every tier.
+// resolve applies a tier's numbers. A bucket that starts full in the policy starts full in every tier, and one without
+// capacity starts empty.
 func (t TierLimit) resolve(l limit.Limit) limit.Limit {
 	startsFull := l.Algorithm == limit.TokenBucket && l.Initial == l.Quota
 	if t.Quota != nil {
@@ -53,7 +54,7 @@ func (t TierLimit) resolve(l limit.Limit) limit.Limit {
 	if t.Rate != nil {
 		l.Count = *t.Rate
 	}
-	if startsFull {
+	if startsFull || l.Quota == 0 {
 		l.Initial = l.Quota
 	}
 	return l

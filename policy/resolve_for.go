@@ -7,14 +7,13 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// ResolveFor returns the limits of a key that has an override, in the order of the file. The tier is the request's, else
-// the override's, else the default; the override's numbers replace that tier's. It reports false for a tier of the
-// request that the policy does not have. With a nil override it is Resolve, and does not allocate. Whether the override
-// has expired is the caller's to know.
+// ResolveFor returns the limits of a key that may have an override, in the order of the file. The tier is the request's,
+// else the override's, else the default. The override's numbers replace that tier's. It returns false for a tier of the
+// request that the policy does not have. With a nil override it is Resolve, and does not allocate. The caller must check
+// whether the override has expired.
 //
-// An override outlives changes of its policy, and must not stop its key from being decided: a tier that is gone is the
-// default tier, and numbers that do not fit their limit any more leave it as its tier has it. The limits of an unlimited
-// tier stay unlimited.
+// An override outlives changes of its policy, and must not prevent decisions on its key. So a missing tier is replaced by
+// the default tier, and numbers that no longer fit their limit are ignored. The limits of an unlimited tier stay unlimited.
 func (p *Policy) ResolveFor(tier string, o *Override) ([]Limit, bool) {
 	if o == nil {
 		return p.Resolve(tier)
@@ -35,7 +34,7 @@ func (p *Policy) ResolveFor(tier string, o *Override) ([]Limit, bool) {
 		if !overridden || !changed.fits(own.Algorithm) {
 			continue
 		}
-		// Begun from the policy's own limit, so that a bucket that starts full there starts full here.
+		// Start from the policy's own limit, so that a bucket that starts full there starts full here.
 		l := p.Tiers[tier].Limits[own.Name].with(changed).resolve(own.Limit)
 		if l.Validate() == nil {
 			limits[i].Limit = l
@@ -44,12 +43,34 @@ func (p *Policy) ResolveFor(tier string, o *Override) ([]Limit, bool) {
 	return limits, true
 }
 
-// OverrideProblem says what is wrong with an override of this policy, and in which field of it, as in
-// "limits.daily.refill"; two empty texts: nothing. Numbers are judged as they come out on the override's tier, or on the
-// default tier. It says nothing about Expires.
+// Gives reports whether one of the policy's tiers gives the limit called name these numbers, with or without the override.
+// It distinguishes the numbers of this revision from those of an earlier one.
+func (p *Policy) Gives(name string, numbers *limit.Limit, o *Override) bool {
+	i := slices.IndexFunc(p.Limits, func(l Limit) bool { return l.Name == name })
+	if i < 0 {
+		return false
+	}
+	for tier, limits := range p.byTier {
+		if limits[i].Limit.Equal(numbers) {
+			return true
+		}
+		if own, _ := p.ResolveFor(tier, o); own[i].Limit.Equal(numbers) {
+			return true
+		}
+	}
+	return false
+}
+
+// OverrideProblem returns the first problem of an override of this policy and its field, such as "limits.daily.refill", or
+// two empty strings if there is none. It checks the numbers as they are on the override's tier, or else on the default
+// tier. It does not check Expires.
 func (p *Policy) OverrideProblem(o *Override) (field, problem string) {
 	if _, known := p.byTier[o.Tier]; !known {
-		return "tier", "the policy has no tier " + shown(o.Tier)
+		problem = "the policy has no tier " + shown(o.Tier)
+		if near := p.NearestTier(o.Tier); near != "" {
+			problem += ": did you mean " + near + "?"
+		}
+		return "tier", problem
 	}
 	tier := o.Tier
 	if tier == "" {
@@ -65,7 +86,7 @@ func (p *Policy) OverrideProblem(o *Override) (field, problem string) {
 	return "", ""
 }
 
-// with is t with what changed says instead.
+// with returns t with the numbers of changed on top.
 func (t TierLimit) with(changed TierLimit) TierLimit {
 	if changed.Quota != nil {
 		t.Quota = changed.Quota
@@ -79,7 +100,7 @@ func (t TierLimit) with(changed TierLimit) TierLimit {
 	return t
 }
 
-// fits reports whether an algorithm has the numbers that are given.
+// fits reports whether the algorithm has all numbers that are set.
 func (t TierLimit) fits(a limit.Algorithm) bool {
 	return (t.Quota == nil || a != limit.Unlimited) && (t.Refill == nil || a == limit.TokenBucket) &&
 		(t.Rate == nil || a == limit.GCRA)

@@ -32,7 +32,7 @@ func overridden(t *testing.T) *policy.Policy {
 	return p
 }
 
-// quotas are quota, count and initial of each limit: what tiers and overrides change.
+// quotas returns quota, count and initial of each limit: the numbers that tiers and overrides change.
 func quotas(limits []policy.Limit) (numbers [][3]uint64) {
 	for _, l := range limits {
 		numbers = append(numbers, [3]uint64{l.Quota, l.Count, l.Initial})
@@ -58,7 +58,7 @@ func TestResolveForWithoutOverrideIsResolve(t *testing.T) {
 	}
 }
 
-// The tier is the request's, else the override's, else the default; the override's numbers come on top of any of them.
+// The tier is the request's, else the override's, else the default. The override's numbers apply on top of each.
 func TestResolveFor(t *testing.T) {
 	p := overridden(t)
 	more := map[string]policy.TierLimit{"burst": {Quota: number(50)}, "half": {Quota: number(20)}, "day": {Quota: number(7)},
@@ -84,7 +84,7 @@ func TestResolveFor(t *testing.T) {
 		{"a limit that is gone", "", policy.Override{Limits: map[string]policy.TierLimit{"week": {Quota: number(1)}}},
 			[][3]uint64{{5, 1, 5}, {5, 2, 5}, {7, 3, 0}, {100, 0, 0}, {}}},
 		{"numbers that do not fit any more leave the tier's", "gold", policy.Override{Limits: map[string]policy.TierLimit{
-			"burst": {Rate: number(5)}, "half": {Quota: number(4)}, "rate": {Quota: number(0)}, "day": {Refill: number(1), Quota: number(5)},
+			"burst": {Rate: number(5)}, "half": {Quota: number(4)}, "rate": {Quota: number(1 << 60)}, "day": {Refill: number(1), Quota: number(5)},
 			"free": {Quota: number(1)}}},
 			[][3]uint64{{10, 2, 10}, {10, 2, 5}, {7, 30, 0}, {1000, 0, 0}, {}}},
 	} {
@@ -114,7 +114,7 @@ func TestResolveFor(t *testing.T) {
 	}
 }
 
-// What PutOverride refuses, with the field of its message.
+// The overrides that PutOverride refuses, with the field of each message.
 func TestOverrideProblem(t *testing.T) {
 	p := overridden(t)
 	one := func(name string, l policy.TierLimit) policy.Override {
@@ -129,13 +129,15 @@ func TestOverrideProblem(t *testing.T) {
 		{one("burst", policy.TierLimit{Quota: number(1), Refill: number(1)}), "", ""},
 		{one("day", policy.TierLimit{Quota: number(1 << 53)}), "", ""},
 		{policy.Override{Tier: "platinum"}, "tier", "the policy has no tier platinum"},
+		{policy.Override{Tier: "golf"}, "tier", "the policy has no tier golf: did you mean gold?"},
 		{one("week", policy.TierLimit{}), "limits.week", "the policy has no limit week"},
 		{one("a b", policy.TierLimit{}), `limits."a b"`, `the policy has no limit "a b"`},
 		{one("day", policy.TierLimit{Refill: number(1)}), "limits.day.refill", "the limit's algorithm has no such number"},
 		{one("burst", policy.TierLimit{Rate: number(1)}), "limits.burst.rate", "the limit's algorithm has no such number"},
 		{one("free", policy.TierLimit{Quota: number(1)}), "limits.free.quota", "the limit's algorithm has no such number"},
-		{one("day", policy.TierLimit{Quota: number(0)}), "limits.day.quota",
-			"must be at least 1: a quota of 0 would admit nothing, ever"},
+		{one("day", policy.TierLimit{Quota: number(0)}), "", ""},
+		{one("half", policy.TierLimit{Quota: number(0)}), "", ""},
+		{one("day", policy.TierLimit{Quota: number(1<<53 + 1)}), "limits.day.quota", "9007199254740993 is more than 9007199254740992"},
 		{one("half", policy.TierLimit{Quota: number(4)}), "limits.half", "initial: 5 is more than the quota of 4"},
 		{one("rate", policy.TierLimit{Rate: number(0)}), "limits.rate.rate", "must be at least 1: nothing would ever come back"},
 	} {
@@ -151,7 +153,7 @@ func TestOverrideProblem(t *testing.T) {
 	}
 }
 
-// What a request brings along is held to what a policy's limits are held to.
+// Limits in a request are checked like a policy's limits.
 func TestLimitProblems(t *testing.T) {
 	good := policy.Limit{Name: "a", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 1}}
 	for _, tt := range []struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// The numbers of SEEDS, rows 40-44.
+// The numbers of an API with five plans.
 func TestTiersOfTheRegulatoryAPI(t *testing.T) {
 	p, ok := policy.Dev().Lookup("api")
 	if !ok {
@@ -37,7 +37,7 @@ func TestTiersOfTheRegulatoryAPI(t *testing.T) {
 	}
 }
 
-// An unlimited tier lifts every limit, and has it counted as it is: by its own algorithm and numbers.
+// An unlimited tier lifts every limit, but each limit still counts by its own algorithm and numbers.
 func TestUnlimitedTier(t *testing.T) {
 	p, _ := policy.Dev().Lookup("api")
 	limits, ok := p.Resolve("internal")
@@ -67,7 +67,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// Where a policy names a default tier, its own numbers are only what the tiers start from.
+// In a policy with a default tier, the policy's own numbers are only the base of the tiers.
 func TestDefaultTier(t *testing.T) {
 	set, err := policy.Parse("f", []byte(`
 policies:
@@ -87,7 +87,7 @@ policies:
 	}
 }
 
-// The development policies are those that the design shows; the login has the ladder of SEEDS, row 35.
+// The development policies match the design; the login policy has its ladder.
 func TestDevPolicies(t *testing.T) {
 	const second = limit.Span(1_000_000)
 	login, _ := policy.Dev().Lookup("login")
@@ -107,11 +107,11 @@ func TestDevPolicies(t *testing.T) {
 
 const lockedOut = "limits: [{name: m, quota: 5, sliding_log: {period: 60s}}]\n    lockout: {after: 3, base: 1s}\n    "
 
-// SEEDS, row 27: 2x around the edge is a way around a tight limit that guards something.
+// Twice the quota around the edge defeats a tight limit of a security policy.
 func TestWarnings(t *testing.T) {
 	for _, tt := range []struct {
 		text string
-		want string // part of the only warning; "" none
+		want string // part of the only warning; "": no warning
 	}{
 		{"limits: [{name: m, quota: 19, fixed_window: {period: 60s}}]", "m is a fixed window of 19 per 1m0s"},
 		{"limits: [{name: m, quota: 20, fixed_window: {period: 60s}}]", ""},

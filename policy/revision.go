@@ -1,8 +1,8 @@
 package policy
 
-// Revision is a version of a cluster's policies. It is a value: never changed after it is made.
+// Revision is a version of a cluster's policies. It is immutable.
 type Revision struct {
 	Version uint64 // of the system shard's document; it only grows. 0: none yet
 	Text    []byte // canonical YAML, as Format writes it
-	Set     *Set   // of Text
+	Set     *Set   // parsed from Text, At Version
 }

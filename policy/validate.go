@@ -12,7 +12,7 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// Bounds of one policy. A policy of limitsMax limits and tiersMax tiers is resolved into that many rules at once.
+// Bounds of one policy. A policy of limitsMax limits and tiersMax tiers resolves into their product of rules at once.
 const (
 	nameBytesMax   = 64
 	limitsMax      = 16
@@ -20,30 +20,30 @@ const (
 	reasonBytesMax = 512
 )
 
-// headerStyles are the ways to tell a client about its limits.
+// headerStyles are the header formats that tell a client about its limits.
 var headerStyles = []string{"ietf", "x-ratelimit", "x-quota"}
 
-// problems says what is wrong with the values of a policy. The paths are those of the file.
+// problems checks the values of a policy. The paths are those of the file.
 func (p *Policy) problems() []Problem {
 	c := checker{policy: p, path: shown(p.Name)}
 	c.name("", p.Name)
 	c.count("limits", len(p.Limits), 1, limitsMax)
 	c.count("tiers", len(p.Tiers), 0, tiersMax)
 	if len(p.Limits) > limitsMax || len(p.Tiers) > tiersMax {
-		return c.found // what follows takes limits times tiers
+		return c.found // the checks below take limits times tiers
 	}
 	c.limits()
 	c.tiers()
 	c.headers()
-	c.reason()
+	c.reason("reason", c.policy.Reason)
 	c.retention()
 	c.lockout()
 	c.denyCache()
 	return c.found
 }
 
-// LimitProblems says what is wrong with limits that stand in no policy, with paths as in "limits[0].quota". Each must have
-// an algorithm. It may be called concurrently.
+// LimitProblems checks limits that belong to no policy. Its paths have the form "limits[0].quota". Each limit must have an
+// algorithm. It may be called concurrently.
 func LimitProblems(limits []Limit) []Problem {
 	c := checker{policy: &Policy{Limits: limits}}
 	c.count("limits", len(limits), 1, limitsMax)
@@ -53,7 +53,7 @@ func LimitProblems(limits []Limit) []Problem {
 	return c.found
 }
 
-// checker gathers the problems of one policy.
+// checker collects the problems of one policy.
 type checker struct {
 	policy *Policy
 	path   string
@@ -75,8 +75,8 @@ func (c *checker) name(field, name string) {
 	}
 }
 
-// NameProblem says what is wrong with the name of a namespace, policy, limit, tier or unit, to be read behind the name
-// of its field; "" nothing. A "/" in particular cannot stand in one: denied_by says "policy/limit".
+// NameProblem returns the problem of the name of a namespace, policy, limit, tier or unit, as text that follows the name
+// of the field, or "" if there is none. A "/" in particular is not allowed, because denied_by has the form "policy/limit".
 func NameProblem(name string) string {
 	const letters, inner = "abcdefghijklmnopqrstuvwxyz0123456789", "_.-"
 	switch {
@@ -115,12 +115,13 @@ func (c *checker) limits() {
 		if l.Unit != "" {
 			c.name(field+".unit", l.Unit)
 		}
+		c.reason(field+".reason", l.Reason)
 		c.numbers(field, l.Limit, limitField)
 	}
 }
 
-// numbers reports a limit that is impossible. fieldOf says where a field of it stands below the field of the file. A
-// limit of no algorithm was reported where it was read.
+// numbers reports an invalid limit. fieldOf returns the path of one of its fields below the field of the file. A limit
+// without an algorithm has already been reported by the decoder or by unreadable.
 func (c *checker) numbers(field string, l limit.Limit, fieldOf func(limit.Algorithm, string) string) {
 	if l.Algorithm == 0 {
 		return
@@ -147,10 +148,10 @@ func tierField(_ limit.Algorithm, name string) string {
 	if name == "quota" || name == "refill" || name == "rate" {
 		return "." + name
 	}
-	return "" // what the tier changed does not go with what it left
+	return "" // the tier's numbers contradict those that it did not change
 }
 
-// algorithmField names the field of a limit that chooses an algorithm.
+// algorithmField returns the name of the field that selects an algorithm.
 func algorithmField(a limit.Algorithm) string {
 	return map[limit.Algorithm]string{
 		limit.FixedWindow:         "fixed_window",
@@ -220,18 +221,17 @@ func (c *checker) headers() {
 	}
 }
 
-// reason holds the text to what may stand in a header and in a log line.
-func (c *checker) reason() {
-	reason := c.policy.Reason
+// reason checks that the text can appear in a header and in a log line.
+func (c *checker) reason(field, reason string) {
 	if len(reason) > reasonBytesMax {
-		c.fail("reason", "has %d bytes: at most %d are allowed", len(reason), reasonBytesMax)
+		c.fail(field, "has %d bytes: at most %d are allowed", len(reason), reasonBytesMax)
 	}
 	if !utf8.ValidString(reason) || strings.ContainsFunc(reason, unicode.IsControl) {
-		c.fail("reason", "must be valid UTF-8 without control characters")
+		c.fail(field, "must be valid UTF-8 without control characters")
 	}
 }
 
-// retention keeps idempotency records within the window that they protect: a longer one only costs memory.
+// retention bounds the life of idempotency records by the window that they protect: a longer life would only cost memory.
 func (c *checker) retention() {
 	longest := DefaultRetention
 	for _, l := range c.policy.Limits {
@@ -247,7 +247,7 @@ func (c *checker) retention() {
 	}
 }
 
-// denyCache keeps denials from being repeated where each of them is to be counted, or may lead to a block. (SEMANTICS X12.)
+// denyCache refuses a cache where each denial must be counted or may lead to a block. (X12.)
 func (c *checker) denyCache() {
 	p := c.policy
 	if p.DenyCache == 0 {
@@ -255,7 +255,7 @@ func (c *checker) denyCache() {
 	}
 	if p.DenyCache < 0 || p.DenyCache > DenyCacheMax {
 		c.fail("deny_cache", "must be at least 1us and at most %s: a denial may be repeated that long after it was true",
-			spanText(DenyCacheMax))
+			SpanText(DenyCacheMax))
 	}
 	if p.CountDenied {
 		c.fail("deny_cache", "cannot be with count_denied: a denial that is repeated is not counted")

@@ -2,18 +2,19 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/stint-io/stint/limit"
 )
 
-// A fixed window admits twice its quota around its edge. That is harmless for 1000 an hour and a way around a tight
-// limit, so such windows are worth a word when they guard something (SEEDS, row 27).
+// A fixed window admits twice its quota around its edge. That is harmless for 1000 an hour, but it defeats a tight limit,
+// so such windows cause a warning in a security policy.
 const (
 	securityQuotaLeast  = 20
 	securityPeriodLimit = limit.Span(3600 * 1_000_000)
 )
 
-// Warnings lists what is allowed and yet probably not meant, for people. The policy must be in a Set.
+// Warnings lists, for people to read, settings that are valid but probably unintended. The policy must be in a Set.
 func (p *Policy) Warnings() []string {
 	if !p.Security {
 		return nil
@@ -28,12 +29,36 @@ func (p *Policy) Warnings() []string {
 	}
 	if p.Lockout != nil && p.OnExpire != OnExpireCommit {
 		warnings = append(warnings, fmt.Sprintf("%s.on_expire: an attempt whose hold expires is given back and is no "+
-			"violation: whoever lets attempts vanish gets around the lockout of a security policy; use on_expire: commit", p.Name))
+			"violation: an attacker who lets attempts vanish gets around the lockout of a security policy; use on_expire: commit", p.Name))
 	}
 	return warnings
 }
 
-// startingAgain are the algorithms whose windows all begin from nothing, as people call them.
+// Mistake returns a problem of a policy that is about to be activated and its field, or two empty strings if there is
+// none. It is not part of Parse: a policy that an older release has accepted stays active and can still be read.
+func (p *Policy) Mistake() (field, problem string) {
+	daily := func(l Limit) bool { return l.Name == QuotaLimit }
+	if slices.Contains(p.Headers, "x-quota") && !slices.ContainsFunc(p.Limits, daily) {
+		return "headers", fmt.Sprintf("x-quota shows the limit named %s, and there is none: name the limit so, or leave x-quota out",
+			QuotaLimit)
+	}
+	return "", ""
+}
+
+// Mistake returns the first policy's Mistake with its path, such as "policies.plan.headers".
+func (s *Set) Mistake() (path, problem string) {
+	for _, name := range s.names {
+		if field, problem := s.byName[name].Mistake(); problem != "" {
+			return "policies." + name + "." + field, problem
+		}
+	}
+	return "", ""
+}
+
+// QuotaLimit is the name of the limit that the header style x-quota shows.
+const QuotaLimit = "daily"
+
+// startingAgain are the display names of the algorithms whose windows all start from zero.
 var startingAgain = map[limit.Algorithm]string{
 	limit.FixedWindow:         "fixed window",
 	limit.FixedWindowFirstHit: "fixed window",
@@ -42,7 +67,7 @@ var startingAgain = map[limit.Algorithm]string{
 
 func startsAgain(l limit.Limit) bool { return startingAgain[l.Algorithm] != "" }
 
-// periodText is the length of a window for people to read.
+// periodText returns the length of a window for people to read.
 func periodText(l limit.Limit) string {
 	switch {
 	case l.Algorithm != limit.Calendar:
@@ -53,7 +78,7 @@ func periodText(l limit.Limit) string {
 	return fmt.Sprintf("%d %ss", l.Cycle.Every, unitWords[l.Cycle.Unit])
 }
 
-// lowestQuota is the least that a limit has in any tier.
+// lowestQuota returns the lowest quota of a limit in any tier.
 func (p *Policy) lowestQuota(i int) uint64 {
 	lowest := p.Limits[i].Quota
 	for _, limits := range p.byTier {

@@ -8,9 +8,8 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// window is how long a limit can remember a request: for buckets and GCRA, until all of the quota is back; for holds that
-// are open, nothing, as they say so themselves.
-// limit.Span(math.MaxInt64) stands for ever.
+// window returns how long a limit can remember a request. For token buckets and GCRA it is the time until all of the quota
+// is back. Open holds do not matter, since each has a time of its own. math.MaxInt64 stands for forever.
 func window(l limit.Limit) limit.Span {
 	switch l.Algorithm {
 	case limit.Lifetime:
@@ -18,7 +17,7 @@ func window(l limit.Limit) limit.Span {
 	case limit.TokenBucket, limit.GCRA:
 		return refillSpan(l)
 	case limit.Calendar:
-		if l.Cycle == nil { // which Validate refuses
+		if l.Cycle == nil { // Validate refuses this
 			return 0
 		}
 		return limit.Span(l.Cycle.Every) * unitSpans[l.Cycle.Unit]
@@ -26,7 +25,7 @@ func window(l limit.Limit) limit.Span {
 	return l.Period
 }
 
-// unitSpans are the longest that units of the calendar get, with an hour for daylight saving.
+// unitSpans are the longest lengths of the calendar units, including an hour for daylight saving.
 var unitSpans = map[limit.Unit]limit.Span{
 	limit.Minute: minute,
 	limit.Hour:   hour,
@@ -38,7 +37,7 @@ var unitSpans = map[limit.Unit]limit.Span{
 
 const minute, hour limit.Span = 60 * 1_000_000, 3600 * 1_000_000
 
-// refillSpan is Quota * Period / Count, rounded up, at most math.MaxInt64.
+// refillSpan returns Quota * Period / Count, rounded up, at most math.MaxInt64.
 func refillSpan(l limit.Limit) limit.Span {
 	high, low := bits.Mul64(l.Quota, uint64(l.Period))
 	if l.Count == 0 || high >= l.Count {

@@ -2,11 +2,12 @@ package policy
 
 import "github.com/stint-io/stint/limit"
 
-// The words of a file for values that are numbers here: each stands in the place of its number.
+// The words of a file for enumerated values: the index of each word is its number.
 var (
-	onExpireWords = []string{OnExpireCancel: "cancel", OnExpireCommit: "commit"}
-	onChangeWords = []string{AsIs: "as_is", Proportional: "proportional", Additive: "additive", Restart: "reset"}
-	anchorWords   = []string{limit.FixedWindow: "epoch", limit.FixedWindowFirstHit: "first_hit"}
-	unitWords     = []string{limit.Minute: "minute", limit.Hour: "hour", limit.Day: "day", limit.Week: "week",
+	onExpireWords   = []string{OnExpireCancel: "cancel", OnExpireCommit: "commit"}
+	onChangeWords   = []string{AsIs: "as_is", Proportional: "proportional", Additive: "additive", Restart: "reset"}
+	unknownKeyWords = []string{UnknownKeyAllow: "allow", UnknownKeyDeny: "deny"}
+	anchorWords     = []string{limit.FixedWindow: "epoch", limit.FixedWindowFirstHit: "first_hit"}
+	unitWords       = []string{limit.Minute: "minute", limit.Hour: "hour", limit.Day: "day", limit.Week: "week",
 		limit.Month: "month", limit.Year: "year"}
 )

@@ -8,20 +8,20 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// ahead is what a leader has written to its log and not fsynced yet. Raft lets a leader send an entry to its followers while
-// it writes the entry to its own disk (Ongaro's dissertation, section 10.2.1); hashicorp/raft does not, because it counts
-// the leader's copy as soon as StoreLogs returns. So StoreLogs of a leader returns before its fsync, and whatever would tell
-// somebody that this replica holds an entry waits for the fsync instead:
+// ahead tracks the entries that a leader has written to its log and not yet fsynced. Raft lets a leader send an entry to its
+// followers while it writes the entry to its own disk (Ongaro's dissertation, section 10.2.1). hashicorp/raft does not, because
+// it counts the leader's copy as soon as StoreLogs returns. Therefore StoreLogs on a leader returns before its fsync, and every
+// message that would claim that this replica holds an entry waits for that fsync:
 //
-//   - A follower's "I have it" reaches the leader's raft only when the leader's own disk has it too (await). No entry is
-//     committed without such an answer, if there is another voter; without one (alone) StoreLogs waits as ever. So raft never
-//     counts a copy of the leader towards a majority that is not on its disk.
-//   - Whoever leads sends no "I have it" himself; he may when he follows, which takes a newer term. So nothing of a newer term
-//     is written before all of the older one is on the disk (settle).
-//   - A configuration decides who is needed for a majority. It and all before it is fsynced before raft goes by it.
+//   - A follower's acknowledgment reaches the leader's raft only when the entry is on the leader's own disk too (await). If
+//     there is another voter, no entry is committed without such an acknowledgment. If there is none (alone), StoreLogs waits
+//     for the fsync as usual. So raft never counts a copy of the leader toward a majority unless that copy is on disk.
+//   - A leader acknowledges no entries. A follower does, and a leader becomes a follower only with a newer term. So nothing of
+//     a newer term is written before everything of the older term is on disk (settle).
+//   - A configuration decides which voters make a majority. It is fsynced, with everything before it, before raft acts on it.
 //
-// A crash may then take entries of a leader that followers have: to Raft they are what any entry is that is not committed.
-// Safe for concurrent use.
+// A crash may then lose entries of a leader that its followers have. To Raft these are ordinary uncommitted entries. Safe for
+// concurrent use.
 type ahead struct {
 	writes sync.WaitGroup // Group.Shutdown waits for it
 
@@ -31,11 +31,11 @@ type ahead struct {
 
 // unsynced is one write to the log.
 type unsynced struct {
-	first uint64        // its first entry
-	done  chan struct{} // closed when it is on the disk, or never will be
+	first uint64        // index of its first entry
+	done  chan struct{} // closed when the write is on disk or has failed
 }
 
-// begin notes a write of entries from an index on. wait returns when they are on the disk, or the latch is set.
+// begin registers a write of entries that starts at index first. wait returns when they are on disk or the latch is set.
 func (a *ahead) begin(first uint64, wait func()) {
 	u := &unsynced{first: first, done: make(chan struct{})}
 	a.mu.Lock()
@@ -61,7 +61,7 @@ func (a *ahead) end(u *unsynced) {
 	}
 }
 
-// await returns when no entry up to an index is still on its way to the disk.
+// await returns when no entry up to index is still on its way to the disk.
 func (a *ahead) await(index uint64) {
 	a.mu.Lock()
 	var writes []*unsynced
@@ -81,7 +81,7 @@ func (a *ahead) settle() { a.await(^uint64(0)) }
 
 var errOwnDisk = errors.New("raftfsm: this node's own disk failed")
 
-// alone reports whether a configuration names no voter but this replica: it commits what it writes, by itself.
+// alone reports whether a configuration names no voter but this replica, which then commits its entries by itself.
 func alone(name string, members raft.Configuration) bool {
 	return !slices.ContainsFunc(members.Servers, func(m raft.Server) bool {
 		return m.Suffrage == raft.Voter && m.ID != raft.ServerID(name)

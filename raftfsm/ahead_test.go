@@ -12,7 +12,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// withDisks gives the fleet's first nodes disks that can hang, by node.
+// withDisks gives the fleet's first nodes disks that can hang. It returns the disks by node.
 func (f *fleet) withDisks(t *testing.T, nodes int) map[string]*memfs.Disk {
 	t.Helper()
 	disks := make(map[string]*memfs.Disk)
@@ -24,7 +24,7 @@ func (f *fleet) withDisks(t *testing.T, nodes int) map[string]*memfs.Disk {
 	return disks
 }
 
-// foundOnDisks makes a group of voters on n1 to n3, with such disks, and proposes for its leader.
+// foundOnDisks creates a group of voters on n1 to n3 with disks that can hang, and makes its leader an owner.
 func foundOnDisks(t *testing.T) (f *fleet, disks map[string]*memfs.Disk, leader string, o *owner) {
 	t.Helper()
 	f = newFleet()
@@ -34,10 +34,10 @@ func foundOnDisks(t *testing.T) (f *fleet, disks map[string]*memfs.Disk, leader 
 	return f, disks, leader, lead(t, f.groups[leader])
 }
 
-// shortly is too little for a write to be taken for one that hangs.
+// shortly is too short for a write to be taken for a hung one.
 const shortly = heartbeatTimeout / 3
 
-// proposeBehind has an entry on its way, and says when it was acknowledged.
+// proposeBehind proposes an entry and reports when it was acknowledged.
 func proposeBehind(o *owner, key, value string) (acknowledged *atomic.Bool, end chan error) {
 	acknowledged, end = new(atomic.Bool), make(chan error, 1)
 	wait := o.Propose(o.next(key, value))
@@ -49,7 +49,7 @@ func proposeBehind(o *owner, key, value string) (acknowledged *atomic.Bool, end 
 	return acknowledged, end
 }
 
-// A leader's followers have an entry while its own disk still writes it, and it is not committed before that has it too.
+// The followers have an entry while the leader's own disk still writes it. It is not committed before that write is done.
 func TestEntryIsReplicatedBesideTheLeadersFsyncAndCommittedAfterIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, disks, leader, o := foundOnDisks(t)
@@ -79,7 +79,7 @@ func TestEntryIsReplicatedBesideTheLeadersFsyncAndCommittedAfterIt(t *testing.T)
 	})
 }
 
-// Once the leader's own disk has an entry, a majority does as soon as one follower has: the other may hang.
+// Once an entry is on the leader's own disk, one follower completes the majority: the other may hang.
 func TestLeadersCopyCountsWhenItsDiskHasIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, disks, leader, o := foundOnDisks(t)
@@ -97,7 +97,7 @@ func TestLeadersCopyCountsWhenItsDiskHasIt(t *testing.T) {
 	})
 }
 
-// The configuration that leaves a group one voter is on that voter's disk before it commits alone.
+// The configuration that leaves a group one voter is on that voter's disk before the voter commits alone.
 func TestLastVoterCommitsNothingThatItsDiskDoesNotHave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
@@ -143,7 +143,7 @@ func TestLastVoterCommitsNothingThatItsDiskDoesNotHave(t *testing.T) {
 	})
 }
 
-// What a leader wrote is on its disk before it takes part in a newer term: as a follower it will say what it holds.
+// A leader's writes are on its disk before it takes part in a newer term: as a follower it will report which entries it holds.
 func TestTermWaitsForWhatTheOldOneWrote(t *testing.T) {
 	for name, store := range map[string]func(*guardedStable) error{
 		"term": func(s *guardedStable) error { return s.SetUint64([]byte(keyCurrentTerm), 1000) },
@@ -165,8 +165,9 @@ func TestTermWaitsForWhatTheOldOneWrote(t *testing.T) {
 				go func() { stored <- store(stable) }()
 				synctest.Wait()
 				select {
-				case <-stored:
+				case err := <-stored:
 					t.Error("stored while entries were on their way to the disk")
+					stored <- err
 				default:
 				}
 				close(fsync)
@@ -179,7 +180,7 @@ func TestTermWaitsForWhatTheOldOneWrote(t *testing.T) {
 	}
 }
 
-// A leader whose own disk fails acknowledges nothing more, although its followers have it.
+// A leader whose own disk fails acknowledges nothing more, although its followers have the entry.
 func TestFollowersDoNotCoverForTheLeadersDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, disks, leader, o := foundOnDisks(t)

@@ -12,18 +12,14 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// The trap of a wiped disk (R12a). n3 is cut off while n1 and n2 acknowledge an entry; then n2 loses its disk, n1 is
-// away, and n3 is back. Whoever starts n2 again under its old number gives it an empty memory and an old vote: n2 and n3
-// elect a leader that never saw the entry. The test does that, to show that the danger is there. The rule is that a
-// replica without a record of its creation is not opened; the shard waits for n1, and n2 is replaced.
+// The trap of a wiped disk (R12a). n3 is cut off while n1 and n2 acknowledge an entry. Then n2 loses its disk, n1 is away, and
+// n3 is back. Starting n2 again under its old number gives it an empty memory and an old vote: n2 and n3 elect a leader that
+// never saw the entry. The test does that to show that the danger exists. The rule is that a replica without a record of its
+// creation is not opened; the shard waits for n1, and n2 is replaced.
 func TestWipedDiskUnderItsOldNumber(t *testing.T) {
 	for _, guarded := range []bool{false, true} {
 		t.Run(fmt.Sprint("guard ", guarded), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFleet()
-				defer f.stop(t)
-				f.found(t)
-				first := f.leader(t)
+			inFleet(t, func(t *testing.T, f *fleet, first string) {
 				lead(t, f.groups[first])
 				wiped, behind := f.others(first)[0], f.others(first)[1]
 				f.net.Isolate(lone.Name(behind))
@@ -36,7 +32,7 @@ func TestWipedDiskUnderItsOldNumber(t *testing.T) {
 					f.refuseTheWiped(t, first, wiped, behind)
 					return
 				}
-				// What a node would do that creates whatever it finds missing.
+				// A node that creates whatever is missing would do this.
 				f.create(t, wiped, lone, lone.Name("n1"), lone.Name("n2"), lone.Name("n3"))
 				f.open(t, wiped, lone)
 				g := f.groups[f.leader(t)]
@@ -64,7 +60,7 @@ func (f *fleet) refuseTheWiped(t *testing.T, first, wiped, behind string) {
 	g := f.groups[f.leader(t)]
 	o := lead(t, g)
 	mustHold(t, g, 10)
-	if err := DestroyGroup(f.worlds[wiped].Stores, lone); err != nil { // its number is over, here too
+	if err := DestroyGroup(f.worlds[wiped].Stores, lone); err != nil { // its number is not used again here either
 		t.Fatal(err)
 	}
 	change(t, g.Remove, g, lone.Name(wiped))
@@ -73,9 +69,9 @@ func (f *fleet) refuseTheWiped(t *testing.T, first, wiped, behind string) {
 	f.agree(t, 12)
 }
 
-// The trap of a leader whose disk hangs (R7): raft goes on sending heartbeats beside the main goroutine that waits, and
-// the shard would be without an owner for as long as the disk pleases. Another is elected, the entry that hung is an
-// unknown outcome, and the node of the disk is told to end.
+// The trap of a leader whose disk hangs (R7). raft keeps sending heartbeats beside the main goroutine that waits, so the shard
+// would have no owner for as long as the disk hangs. Another leader is elected, the entry that hung is an unknown outcome, and
+// the node with the hung disk is told to stop.
 func TestLeaderWithAHungDiskIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
@@ -119,7 +115,7 @@ func TestLeaderWithAHungDiskIsReplaced(t *testing.T) {
 	})
 }
 
-// A follower whose disk hangs costs the shard nothing.
+// A follower whose disk hangs does not affect the shard.
 func TestFollowerWithAHungDiskIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()

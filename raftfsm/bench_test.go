@@ -10,7 +10,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// BenchmarkPropose measures entries of 200 bytes on a group of one voter on the real disk, one entry in each proposal.
+// BenchmarkPropose measures entries of 200 bytes on a group of one voter on the real disk, with one entry per proposal.
 func BenchmarkPropose(b *testing.B) {
 	for _, inFlight := range []int{2, proposalsInFlight} {
 		b.Run(fmt.Sprint("inflight=", inFlight), func(b *testing.B) {
@@ -28,7 +28,7 @@ func BenchmarkPropose(b *testing.B) {
 			defer g.Shutdown()
 			o := lead(b, g)
 			payload := string(make([]byte, 200))
-			waits := make(chan func() (shard.Outcome, error), inFlight-2) // one with the waiter, one with us
+			waits := make(chan func() (shard.Outcome, error), inFlight-2) // one is with the waiter, one with the proposer
 			var waiters sync.WaitGroup
 			b.ResetTimer()
 			waiters.Go(func() {
@@ -49,7 +49,7 @@ func BenchmarkPropose(b *testing.B) {
 	}
 }
 
-// BenchmarkGroups measures how groups share the fsyncs of one database: a proposer for each.
+// BenchmarkGroups measures how groups share the fsyncs of one database. Each group has a proposer.
 func BenchmarkGroups(b *testing.B) {
 	for _, groups := range []int{1, 4, 16} {
 		b.Run(fmt.Sprint("groups=", groups), func(b *testing.B) {

@@ -1,73 +1,23 @@
 package raftfsm
 
 import (
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/hashicorp/raft"
 )
 
-// snapshotsRetained is how many snapshots stay on disk. raft reads the newest; the one before it is there while the
-// newest is being written.
-const snapshotsRetained = 2
-
-// snapshotsInner is raft's own name for the directory in a group's snapshot directory, and unfinishedSnapshot the file to
-// which raft writes the snapshot of an id.
-const snapshotsInner = "snapshots"
-
-func unfinishedSnapshot(dir, id string) string {
-	return filepath.Join(dir, snapshotsInner, id+".tmp", "state.bin")
-}
-
-// openSnapshots makes the group's snapshot directory and clears away what a crash left half written.
-func openSnapshots(dir string, logger raftLogger) (raft.SnapshotStore, error) {
-	inner := filepath.Join(dir, snapshotsInner)
-	if err := os.MkdirAll(inner, dirMode); err != nil {
-		return nil, err
-	}
-	store, err := raft.NewFileSnapshotStoreWithLogger(dir, snapshotsRetained, logger)
-	if err != nil {
-		return nil, err
-	}
-	whole := 0
-	names, err := os.ReadDir(inner)
-	for _, name := range names {
-		if strings.HasSuffix(name.Name(), ".tmp") {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(inner, name.Name())))
-		} else if name.IsDir() {
-			whole++
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	listed, err := store.List()
-	if err != nil {
-		return nil, err
-	}
-	// raft passes over a snapshot whose description it cannot read, and would start with an older state.
-	if len(listed) < min(whole, snapshotsRetained) {
-		return nil, fmt.Errorf("a snapshot in %s cannot be read: %w", inner, ErrCorrupt)
-	}
-	return store, nil
-}
-
-// boot is what a replica finds on its disk.
+// boot is the state that a replica finds on its disk.
 type boot struct {
 	snapshotIndex, snapshotTerm uint64
 	lastIndex, lastTerm         uint64 // of the log; 0 when it is empty
 	members                     raft.Configuration
 }
 
-// examine reads everything that raft will read, before raft does: raft panics where this returns an error. Every
-// entry after the newest snapshot must be there, in its place, with its checksum and with a term that the stable store
-// has seen.
+// examine reads everything that raft will read, before raft does: raft panics where examine returns an error. Every entry after
+// the newest snapshot must be present and in its place. It must have its checksum and a term that the stable store has seen.
 //
-// It does not write the tail of the log again, although after a failed fsync those bytes may be in the cache only: to
-// open its database, Pebble reads the write-ahead log, writes it into a new table and fsyncs that. A test holds this.
+// It does not write the tail of the log again, although after a failed fsync those bytes may exist only in the page cache. To
+// open its database, Pebble reads the write-ahead log, writes it into a new table and fsyncs that. A test verifies this.
 func examine(log *logStore, stable *stableStore, snapshots raft.SnapshotStore, record groupRecord,
 	roster *roster) (boot, error) {
 	var b boot
@@ -112,7 +62,7 @@ func (b *boot) check(stable *stableStore, record groupRecord) error {
 	return nil
 }
 
-// voters counts the members that vote.
+// voters counts the voting members.
 func (b *boot) voters() int {
 	n := 0
 	for _, member := range b.members.Servers {

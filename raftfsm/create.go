@@ -12,41 +12,47 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Replica is one copy of a shard on this node. Its number is never used again: a replica that was wiped comes back
-// under another one, or it would vote with a shorter memory.
+// Replica is one copy of a shard on this node. Its number is never used again: a replica that was wiped comes back under
+// another number, because under the old one it would vote with a shorter memory.
 type Replica struct {
 	Shard  shard.ID
 	Number uint64
 }
 
-// Name is what the group's members call the replica of a node: its Raft id and its address.
+// Name returns the name of the replica on a node, as the group's members know it. It is the replica's Raft id and its address.
 func (r Replica) Name(node string) string { return fmt.Sprintf("%s/%d/%d", node, r.Shard, r.Number) }
 
-// logPrefix has one length for all replicas, so that none is the beginning of another's.
+// logPrefix has the same length for all replicas, so that none is a prefix of another.
 func (r Replica) logPrefix() []byte {
 	b := binary.BigEndian.AppendUint32([]byte{'l'}, uint32(r.Shard))
 	return binary.BigEndian.AppendUint64(b, r.Number)
 }
 
-// stablePrefix begins the keys of the replica in the bolt file; snapshots stand in a directory of that name.
-func (r Replica) stablePrefix() string { return fmt.Sprintf("%d-%d/", r.Shard, r.Number) }
+// stablePrefix is the prefix of the replica's keys in the bolt file.
+func (r Replica) stablePrefix() string { return r.snapshotsDir() + "/" }
 
-// groupRecord is the proof that a replica was created here on an explicit order.
+// snapshotsDir is the name of the replica's snapshot directory.
+func (r Replica) snapshotsDir() string { return fmt.Sprintf("%d-%d", r.Shard, r.Number) }
+
+// groupRecord is the proof that a replica was created here by an explicit order.
 type groupRecord struct {
 	Replica
 	Voters  []string // names of the first voters; empty for a replica that joins an existing group
 	Created bool     // false: the creation was interrupted before the replica ever ran, and starts over
 
 	Destroyed bool `json:",omitempty"` // the record is a tombstone: the number is not used again
-	Wiped     bool `json:",omitempty"` // nothing is left of what was destroyed
+	Wiped     bool `json:",omitempty"` // nothing is left of the destroyed replica
+
+	Convicted *Conviction `json:",omitempty"` // non-nil: the replica is never opened again
 }
 
-// CreateGroup makes the stores of a replica. voters names the first members of the group (Replica.Name), this replica
-// among them, the same on each; without voters the replica joins a group that exists, whose leader will add it.
+// CreateGroup makes the stores of a replica. voters names the first members of the group (Replica.Name), including this
+// replica, and is the same on each of them. Without voters the replica joins an existing group, whose leader adds it later.
 //
-// It is the only way a replica comes into being: OpenGroup refuses one that was not created here, because an empty
-// store cannot tell a new replica from one that lost everything. It can be repeated after a crash, and does nothing
-// for a replica that was created with the same voters.
+// CreateGroup is the only way to bring a replica into being. OpenGroup refuses a replica that was not created here, because an
+// empty store cannot tell a new replica from one that lost everything. CreateGroup can be repeated after a crash, and does
+// nothing for a replica that was already created with the same voters. Its error has ErrDestroyed in the chain for a replica
+// that was destroyed here.
 func CreateGroup(stores *Stores, replica Replica, voters []string) error {
 	stores.mu.Lock()
 	defer stores.mu.Unlock()
@@ -81,7 +87,7 @@ func (s *Stores) create(replica Replica, voters []string) error {
 	return s.putGroups(func(g []groupRecord) []groupRecord { g[found].Created = true; return g })
 }
 
-// bootstrap writes the first entry of the log, the group's configuration, over what an interrupted bootstrap left.
+// bootstrap writes the first entry of the log, the group's configuration. It replaces the remains of an interrupted bootstrap.
 func (s *Stores) bootstrap(replica Replica, voters []string) error {
 	if len(voters) == 0 {
 		return nil
@@ -109,7 +115,7 @@ func (s *Stores) bootstrap(replica Replica, voters []string) error {
 	return log.StoreLog(&raft.Log{Index: 1, Term: 1, Type: raft.LogConfiguration, Data: raft.EncodeConfiguration(members)})
 }
 
-// record finds the proof of a replica's creation.
+// record returns the proof of a replica's creation.
 func (s *Stores) record(replica Replica) (groupRecord, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,6 +124,8 @@ func (s *Stores) record(replica Replica) (groupRecord, error) {
 		case g.Replica != replica:
 		case g.Destroyed:
 			return g, ErrDestroyed
+		case g.Convicted != nil:
+			return g, errConvicted(g.Convicted)
 		case g.Created:
 			return g, nil
 		}
@@ -125,7 +133,7 @@ func (s *Stores) record(replica Replica) (groupRecord, error) {
 	return groupRecord{}, fmt.Errorf("it was never created here: %w", ErrLost)
 }
 
-// use notes that a replica runs; false if it does already.
+// use marks a replica as running. It returns false if the replica is running already.
 func (s *Stores) use(replica Replica) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

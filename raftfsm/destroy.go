@@ -1,17 +1,14 @@
 package raftfsm
 
 import (
-	"errors"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 )
 
-// DestroyGroup deletes what a replica that is not open has on this disk: its log, its terms and votes, its snapshots. A
-// tombstone stays: the number can never be created or opened here again (ErrDestroyed), also if it never was. It can
-// be repeated after a crash; OpenStores finishes what was begun.
+// DestroyGroup deletes the log, the terms and votes, and the snapshots of a replica that is not open. A tombstone stays: the
+// number can never be created or opened here again (ErrDestroyed), even if the replica never existed. DestroyGroup can be
+// repeated after a crash; OpenStores completes an interrupted one.
 func DestroyGroup(stores *Stores, replica Replica) error {
 	if !stores.use(replica) {
 		return fmt.Errorf("destroying %s: it is open: shut it down first", replica.Name(stores.identity.Node))
@@ -29,15 +26,15 @@ func DestroyGroup(stores *Stores, replica Replica) error {
 	return nil
 }
 
-// condemn writes the tombstone. From then on the replica is gone, whatever is left of it.
+// condemn writes the tombstone. From then on the replica counts as gone, even if some of its data remains.
 func (s *Stores) condemn(replica Replica) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.putRecord(replica, func(g *groupRecord) { g.Destroyed = true })
 }
 
-// wipe deletes what is left of a condemned replica. The log goes as one range, however long it is; its terms and votes
-// are overwritten, the file knows no deletion.
+// wipe deletes the remaining data of a condemned replica. The log goes as one range, however long it is. Its terms and votes
+// are overwritten, because the file has no deletion.
 func (s *Stores) wipe(replica Replica) error {
 	s.mu.Lock()
 	wiped := slices.ContainsFunc(s.groups, func(g groupRecord) bool { return g.Replica == replica && g.Wiped })
@@ -69,18 +66,17 @@ func (s *Stores) wipe(replica Replica) error {
 }
 
 func (s *Stores) removeSnapshots(replica Replica) error {
-	dir := filepath.Join(s.dir, snapshotsName, replica.stablePrefix())
-	if err := os.RemoveAll(dir); err != nil {
+	above := s.disk.PathJoin(s.dir, snapshotsName)
+	if there, err := isThere(s.disk, above); !there { // no replica of this node ever ran
 		return err
 	}
-	err := syncDir(filepath.Dir(dir))
-	if errors.Is(err, os.ErrNotExist) { // no replica of this node ever ran
-		return nil
+	if err := s.disk.RemoveAll(s.disk.PathJoin(above, replica.snapshotsDir())); err != nil {
+		return err
 	}
-	return err
+	return syncDir(s.disk, above)
 }
 
-// finishDestructions goes on where a crash interrupted.
+// finishDestructions completes destructions that a crash interrupted.
 func (s *Stores) finishDestructions() error {
 	for _, g := range slices.Clone(s.groups) {
 		if g.Destroyed && !g.Wiped {
@@ -92,7 +88,7 @@ func (s *Stores) finishDestructions() error {
 	return nil
 }
 
-// putRecord changes one replica's record, and makes one if there is none. s.mu is held.
+// putRecord changes the record of one replica, and creates it if there is none. s.mu must be held.
 func (s *Stores) putRecord(replica Replica, change func(*groupRecord)) error {
 	return s.putGroups(func(groups []groupRecord) []groupRecord {
 		found := slices.IndexFunc(groups, func(g groupRecord) bool { return g.Replica == replica })

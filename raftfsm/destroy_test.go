@@ -3,7 +3,6 @@ package raftfsm
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -32,13 +31,12 @@ func mustBeGone(t *testing.T, w *world) {
 	if term, err := stable.currentTerm(); err == nil && term != 0 {
 		t.Errorf("its term is still there: %d", term)
 	}
-	if _, err := os.Stat(filepath.Join(w.dir, snapshotsName, lone.stablePrefix())); !errors.Is(err, os.ErrNotExist) {
+	if _, err := w.disk.Stat(w.disk.PathJoin(w.dir, snapshotsName, lone.snapshotsDir())); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("its snapshots are still there: %v", err)
 	}
 }
 
-// A destroyed replica leaves nothing but the knowledge that its number was used, also across restarts, and its
-// neighbours nothing at all.
+// A destroyed replica leaves nothing but the record that its number was used, across restarts too. Its neighbors lose nothing.
 func TestDestroyedReplicaNeverComesBack(t *testing.T) {
 	dir := t.TempDir()
 	disk := vfs.NewMem()
@@ -85,7 +83,7 @@ func TestDestroyedReplicaNeverComesBack(t *testing.T) {
 	w.close(t)
 }
 
-// The tombstone comes first: a crash after it leaves a replica that is gone, and what it had goes with the next start.
+// The tombstone is written first. After a crash behind it the replica counts as destroyed, and the next start deletes its data.
 func TestInterruptedDestructionIsFinished(t *testing.T) {
 	dir := t.TempDir()
 	disk := vfs.NewMem()

@@ -30,8 +30,8 @@ func onSync(fs vfs.FS, f func() error) vfs.FS {
 	}))
 }
 
-// The n-th fsync fails, and would succeed if it were tried again. It must not be: the node is told once, and nothing
-// more is acknowledged. After a crash that loses the cache, everything that was acknowledged is there.
+// The n-th fsync fails, and would succeed if it were retried. It must not be retried: the node is told once, and nothing more
+// is acknowledged. After a crash that loses the cache, everything that was acknowledged is there.
 func TestFailedFsyncStopsEverythingOnce(t *testing.T) {
 	for _, nth := range []int64{1, 2, 10} {
 		dir := t.TempDir()
@@ -80,7 +80,7 @@ func TestFailedFsyncStopsEverythingOnce(t *testing.T) {
 	}
 }
 
-// Whichever file it is, and whoever writes it: the latch is set before Pebble hears of the error.
+// A failed write to any file, by any goroutine, sets the latch, and Pebble does not see the error.
 func TestFailedWriteIsSeenBeforePebbleSeesIt(t *testing.T) {
 	for _, failing := range []errorfs.OpKind{errorfs.OpFileWrite, errorfs.OpFileSync, errorfs.OpFileSyncData} {
 		told := 0
@@ -90,14 +90,14 @@ func TestFailedWriteIsSeenBeforePebbleSeesIt(t *testing.T) {
 			}
 			return nil
 		}))
-		fs := failFS{disk, &poison{logger: quiet.to, fatal: func(error) { told++ }}}
+		fs := newFailFS(disk, &poison{logger: quiet.to, fatal: func(error) { told++ }}, &tail{files: disk})
 		f, err := fs.Create("table", vfs.WriteCategoryUnspecified)
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, write := f.Write([]byte("x"))
-		if err := errors.Join(write, f.SyncData(), f.Sync()); !errors.Is(err, syscall.EIO) {
-			t.Errorf("operation %d: %v", failing, err)
+		if err := errors.Join(write, f.SyncData(), f.Sync()); err != nil {
+			t.Errorf("operation %d: Pebble is told of %v", failing, err)
 		}
 		if told != 1 || !errors.Is(fs.poison.cause(), syscall.EIO) {
 			t.Errorf("operation %d: told %d times of %v", failing, told, fs.poison.cause())
@@ -106,8 +106,8 @@ func TestFailedWriteIsSeenBeforePebbleSeesIt(t *testing.T) {
 	}
 }
 
-// After a failed fsync the bytes may stand in the page cache and nowhere else. A process that starts then reads them
-// and builds on them, so it must bring them to the disk before it does: what it saw is there after the next crash.
+// After a failed fsync the bytes may exist only in the page cache. A process that starts then reads them and builds on them, so
+// it must first bring them to the disk: the entries that it read are there after the next crash.
 func TestWhatARestartReadFromTheCacheIsWrittenAgain(t *testing.T) {
 	dir := t.TempDir()
 	disk := crashableFS(t, dir)
@@ -164,8 +164,8 @@ func TestWhatARestartReadFromTheCacheIsWrittenAgain(t *testing.T) {
 	}
 }
 
-// cacheClone is the disk as another process on the same machine sees it: what was written is there, fsynced or not,
-// and the next crash takes what is not fsynced by then.
+// cacheClone is the disk as another process on the same machine sees it: all written bytes are there, fsynced or not, and the
+// next crash loses the bytes that are not fsynced by then.
 func cacheClone(t *testing.T, disk *vfs.MemFS, dir string) *vfs.MemFS {
 	t.Helper()
 	clone := crashableFS(t, dir)
@@ -173,7 +173,7 @@ func cacheClone(t *testing.T, disk *vfs.MemFS, dir string) *vfs.MemFS {
 	if _, err := vfs.Clone(disk, clone, path, path); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{path, dir} { // the names were fsynced, but not what the files hold
+	for _, path := range []string{path, dir} { // the names were fsynced, but not the content of the files
 		d, err := clone.OpenDir(path)
 		if err != nil {
 			t.Fatal(err)
@@ -185,7 +185,7 @@ func cacheClone(t *testing.T, disk *vfs.MemFS, dir string) *vfs.MemFS {
 	return clone
 }
 
-// An fsync that does not return: the group falls silent after one heartbeat time-out, the node stops after three.
+// An fsync does not return: the group stops sending after one heartbeat timeout, and the node stops after three.
 func TestHungFsyncIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -221,12 +221,12 @@ func TestHungFsyncIsNoticed(t *testing.T) {
 	})
 }
 
-// A process that was stopped for a while has old writes and few ticks.
+// A process that was paused has old writes and few ticks.
 func TestPausedProcessIsNotAHungDisk(t *testing.T) {
 	w := newWatchdog(&poison{fatal: func(error) { t.Error("a pause was taken for a hung disk") }})
 	var hung atomic.Bool
 	end := w.begin("a write", &hung)
-	for range hungTicks - 1 { // however long the ticks were apart
+	for range hungTicks - 1 { // however far apart the ticks were
 		w.tick()
 	}
 	if hung.Load() {
@@ -242,7 +242,7 @@ func TestPausedProcessIsNotAHungDisk(t *testing.T) {
 	}
 }
 
-// A flipped byte of the log is never served: not by a running replica, not by one that starts.
+// A flipped byte of the log is never served, neither by a running replica nor by one that starts.
 func TestCorruptEntryIsNeverServed(t *testing.T) {
 	w := openWorld(t, t.TempDir(), vfs.NewMem(), "n1")
 	g := w.loneGroup(t)
@@ -306,8 +306,8 @@ func corrupt(t *testing.T, log *logStore, index uint64) {
 	}
 }
 
-// A byte that flips in the write-ahead log, before its synced end, must not be taken for the torn end of the file:
-// the acknowledged entries behind it would be gone without a word. (Pebble looks on from the next block of 32 KiB.)
+// A byte that flips in the write-ahead log before its synced end must not be taken for the torn end of the file: the
+// acknowledged entries behind it would be lost silently. (Pebble continues its search at the next block of 32 KiB.)
 func TestFlippedByteInTheWriteAheadLogIsNotATornTail(t *testing.T) {
 	dir := t.TempDir()
 	w := openWorld(t, dir, nil, "n1")
@@ -318,7 +318,7 @@ func TestFlippedByteInTheWriteAheadLogIsNotATornTail(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	copied := filepath.Join(t.TempDir(), "copy") // as a kill leaves it; closing would write tables
+	copied := filepath.Join(t.TempDir(), "copy") // the state that a kill leaves; closing would write tables
 	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
 	}

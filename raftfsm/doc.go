@@ -1,94 +1,120 @@
-// Package raftfsm is everything this project knows about hashicorp/raft, raft-boltdb and Pebble: one Raft group for
+// Package raftfsm contains everything that this project knows about hashicorp/raft, raft-boltdb and Pebble: one Raft group for
 // each shard, the disk below it, and the rules that make the three trustworthy together.
 //
-// It owns the data directory of a node (Stores): the logs of all groups in one Pebble database, so that one fsync
-// serves all that wait; identity, terms and votes in one bolt file; snapshots in a directory for each group. It owns
-// the Raft member of each shard (Group) and, through it, the shard's State, into which committed entries are
-// installed. It never evaluates a request, reads no request's time, and knows no actor, no cluster table and no
-// network address: it is handed a StreamLayer that reaches replicas by name.
+// It owns the data directory of a node (Stores): the logs of all groups in one Pebble database, so that one fsync serves all
+// waiting groups; identity, terms and votes in one bolt file; and a snapshot directory for each group. It owns the Raft member
+// of each shard (Group) and, through it, the shard's State, into which committed entries are installed. It never evaluates a
+// request or reads a request's time, and it knows no actor, no cluster table and no network address: its caller provides a
+// StreamLayer that reaches replicas by name.
 //
-// All exported methods may be called concurrently; Propose by one goroutine for each group.
+// All exported methods may be called concurrently, except Propose, which one goroutine calls for each group.
 //
-// # What raft is trusted with, and what not
+// # Which parts of raft are trusted
 //
-// Trusted: elections with pre-vote, replication, commitment, snapshots, membership. An entry that it hands to the
-// state machine is committed, and every replica is handed the same ones in the same order. The rest has rules, each
-// for a reason:
+// Trusted: elections with pre-vote, replication, commitment, snapshots, membership. An entry that raft hands to the state
+// machine is committed, and every replica receives the same entries in the same order. Everything else has rules, each for a
+// reason:
 //
-//   - Heartbeats wait their turn. raft's fast path handles them beside its main goroutine; one that carries a newer
-//     term changes the term under a leader that is about to write, and two entries with equal index and term differ
-//     (hashicorp/raft issue 695). The transport ignores raft's wish to have a fast path. A test reproduces the fork
-//     on the bare transport and fails if it stops seeing it.
-//   - A finished future is not success. raft reports one as done whatever the state machine did. Only a
-//     shard.Outcome that came back through it counts, and any other answer ends the process.
-//   - Three errors are certain, all others are unknown outcomes (proposalError). A proposal has time-outs of its
-//     own, because raft forgets to answer one that was committed and not yet applied when it shuts down.
-//   - Leadership is a hint. raft's channel merges edges, and its lease counts refusals as contact. The proof is the
-//     caller's own EpochOpen, committed and installed.
-//   - The first error of a write or an fsync is the last. raft retries, and an fsync that is retried may succeed
-//     without having written (the kernel drops the dirty page with the first error). A latch (poison) is set, one
-//     line is logged, StoresConfig.Fatal is called once, and the goroutine of raft that met the error ends there:
-//     raft would otherwise answer some of them with a panic. The latch is the node's, as the database is.
-//   - A disk that hangs is a disk that failed, later. raft's leader goes on sending heartbeats while its main
-//     goroutine waits. After one heartbeat time-out the transport falls silent, after three the process stops
-//     (watchdog).
-//   - A leader's copy counts when its own disk has it. hashicorp/raft counts it as soon as StoreLogs returns, and a leader's
-//     StoreLogs returns before its fsync; so the followers' answers, without which nothing is committed, wait in the transport
-//     for that fsync, and a newer term waits for all of them. What has no other voter to wait for is fsynced first (ahead).
+//   - Heartbeats are handled in order. raft's fast path handles them beside its main goroutine. A heartbeat with a newer term
+//     then changes the term under a leader that is about to write, and two entries with equal index and term differ
+//     (hashicorp/raft issue 695). The transport ignores raft's request for a fast path. A test reproduces the fork on the bare
+//     transport and fails if the fork no longer occurs.
+//   - A finished future does not mean success. raft reports a future as done regardless of the state machine's result. Only a
+//     shard.Outcome returned through the future counts, and any other answer ends the process.
+//   - Three errors are certain; all others are unknown outcomes (proposalError). A proposal has its own timeouts, because a
+//     raft that shuts down does not answer a proposal that was committed and not yet applied.
+//   - Leadership is a hint. raft's channel merges edges, and its lease counts refusals as contact. The proof is the caller's
+//     own EpochOpen, committed and installed.
+//   - The first error of a write or an fsync is final. raft retries, and a retried fsync may succeed without having written
+//     anything (the kernel drops the dirty page with the first error). Instead a latch (poison) is set, one line is logged,
+//     StoresConfig.Fatal is called once, and the raft goroutine that met the error ends there: otherwise raft would answer some
+//     of these errors with a panic. The latch belongs to the node, as the database does. Pebble answers some of these errors in
+//     a way that crashes the Go runtime, so it never sees any (failFS), and its results after the first error are not trusted.
+//     A test makes every operation on its files fail in turn.
+//   - A disk that hangs is treated as failed, after a delay. raft's leader keeps sending heartbeats while its main goroutine
+//     waits. After one heartbeat timeout the transport stops sending, and after three the process stops (watchdog).
+//   - A leader's copy counts only when it is on the leader's own disk. hashicorp/raft counts it as soon as StoreLogs returns,
+//     and StoreLogs on a leader returns before its fsync. So the followers' acknowledgments, without which nothing is
+//     committed, wait in the transport for that fsync, and a newer term waits for all of them. Entries of a group without
+//     another voter are fsynced first (ahead).
 //   - A vote is one write. raft makes two, and a crash between them mixes two votes (issue 661).
-//   - Whatever is read is checked: log entries, terms, votes and the snapshot carry checksums, and entries their own
-//     index. What does not check is never served; the replica stops.
-//   - A replica comes into being by CreateGroup and in no other way, under a number that is never used twice. An
-//     empty store under an old name would vote with amnesia and lose acknowledged entries. OpenGroup compares what
-//     it finds with the record of the creation and answers ErrLost.
-//   - Members are known by name (node/shard/replica), which is also their address: votes are kept by address.
-//   - A number ends with DestroyGroup. A tombstone stays, so that a late order cannot bring an empty replica to life under
-//     a name that has voted.
-//   - A disk that failed to write is not trusted by the next process either. Before Fatal is called, a mark beside the
-//     stores names the replicas that stood there (suspicion); OpenGroup refuses them with ErrLost until they are destroyed
-//     and replaced under new numbers. Not after a hang or for want of room: then nothing was lost. The only voter of a
-//     group goes on (see below), and is off the mark with that.
-//   - A membership change names the configuration that it was decided upon. raft tells its latest configuration without
-//     its index, so roster keeps both, from what raft writes to the log. A member comes as a learner, is promoted when its
-//     log has caught up (heartbeats say how far it is), and never removes itself.
-//   - A leadership transfer goes only to a voter that answered within the last election time-out: one to a silent replica
-//     can leave raft refusing proposals for ever (issue 696). Should it happen all the same, Transfer says so (ErrStuck),
-//     and the group is to be opened anew. raft then leaves two goroutines behind.
-//   - The timing is a decision of the caller (GroupConfig.Lone), who knows the cluster's table, and not a count of voters
-//     in a log that may be old. Lone is refused when the log names several, and a Lone group promotes nobody.
+//   - All data is checked when it is read. Log entries, terms, votes and the snapshot carry checksums, and entries carry their
+//     own index. Data that fails its check is never served; the replica stops.
+//   - No other user changes or reads the data directory. It is closed to other users when it is opened, and a symbolic link in
+//     place of a file that is written is refused. The pages of bbolt's file are checked before bbolt maps the file into memory,
+//     because bbolt trusts its content on a goroutine whose panics cannot be recovered (checkBolt).
+//   - A replica comes into being only by CreateGroup, under a number that is never used twice. An empty store under an old name
+//     would vote with amnesia and lose acknowledged entries. OpenGroup compares the stores with the record of the creation and
+//     returns ErrLost if they do not match.
+//   - Members are known by name (node/shard/replica). The name is also their address, because votes are kept by address.
+//   - A number ends with DestroyGroup. A tombstone stays, so that a late order cannot create an empty replica under a name that
+//     has voted.
+//   - After a disk failed to write, the next process does not trust it either. Before Fatal is called, a mark beside the stores
+//     names the replicas on that disk (suspicion). OpenGroup refuses them with ErrLost until they are destroyed and replaced
+//     under new numbers. There is no mark after a hang or when the disk was full: then nothing was lost. The only voter of a
+//     group continues (see below), and is taken off the mark.
+//   - A log that lost its fsynced end looks like a log that was torn by a crash, but must not be treated as one. A mark,
+//     written twice a second, says how far the newest log file was fsynced and what checksum those bytes have (tail). A log
+//     that does not match its mark is lost. All replicas on the node are replaced. The only voter of a group waits for a
+//     person's decision, because here acknowledged requests are lost with the log.
+//   - Memory is not trusted either. A snapshot adds up the records that it writes and fails if they are not the installed ones.
+//     Then Observer.Diverged is called; the log is sound and stays. Convict is for a replica whose memory is known to be wrong:
+//     OpenGroup refuses it with ErrLost from then on, in this process and the next. Its data stays on disk until DestroyGroup.
+//   - The directory carries the cluster's feature level, in the field where 0.1.0 recorded that the directory is complete. A
+//     binary that does not know the level does not open the directory. Pebble's own format is fixed for each level
+//     (pebbleFormats), because a format cannot be downgraded.
+//   - A membership change names the configuration that it was decided upon. raft reports its latest configuration without its
+//     index, so roster keeps both, taken from raft's writes to the log. A member starts as a learner, is promoted when its log
+//     has caught up (heartbeats report its progress), and never removes itself.
+//   - A leadership transfer goes only to a voter that answered within the last election timeout: a transfer to a silent replica
+//     can leave raft refusing proposals forever (issue 696). If that happens anyway, Transfer returns ErrStuck, and the group
+//     must be shut down and opened again. raft then leaks two goroutines.
+//   - The caller, who knows the cluster's table, decides the timing (GroupConfig.Lone). The voters in a log that may be old do
+//     not decide it. Lone is refused when the log names several voters, and a Lone group promotes no learner.
 //
 // # What an entry costs
 //
-// BenchmarkEntry counts it; figures are in docs/benchmarks.md, "The log". On three nodes it is mostly the kernel's part: an
-// fdatasync for each replica, two sleeps and wakes of a thread for each, and four messages. So fewer and larger
-// entries win, and:
+// BenchmarkEntry measures it; the figures are in docs/benchmarks.md, "The log". On three nodes most of the cost is in the
+// kernel: for each replica an fdatasync and two sleeps and wakeups of a thread, and four messages. So fewer and larger entries
+// win:
 //
-//   - Groups that write at the same time share an fsync (Pebble's group commit): with 16 busy groups three replicas make
-//     two fsyncs for three entries, and not nine. Nothing waits for company: an interval between fsyncs
+//   - Groups that write at the same time share an fsync (Pebble's group commit). With 16 busy groups, three replicas make two
+//     fsyncs for three entries instead of nine. Writes do not wait for one another: an interval between fsyncs
 //     (WALMinSyncInterval) showed no clear gain.
 //   - Pebble overwrites its log files (memTableBytes says why that matters). A deletion is one tombstone, written by raft's
-//     snapshot goroutine: 10,000 entries take 0.4 ms. What proposals feel of a snapshot is its fsyncs on the same disk.
-//   - raft reads nothing back: what replication and the state machine need is in raft.LogCache, until a follower is more
-//     than cachedEntries behind.
-//   - No pipelines: one message under way to each follower, with all that was written meanwhile (transport).
-//   - The leader's fsync runs beside the followers' (ahead), as Raft allows and hashicorp/raft by itself does not do. It costs
-//     no processor time less; an entry waits for one fsync and a round trip, and not for two fsyncs.
+//     snapshot goroutine: 10,000 entries take 0.4 ms. A snapshot slows proposals down only by its fsyncs on the same disk.
+//   - raft reads nothing back: the entries that replication and the state machine need are in raft.LogCache, until a follower
+//     is more than cachedEntries behind.
+//   - No pipelines: one message at a time is under way to each follower. It carries all entries written in the meantime, up to
+//     256 KiB (transport).
+//   - The leader's fsync runs in parallel with the followers' (ahead). Raft allows this, but hashicorp/raft does not do it by
+//     itself. It saves no processor time; an entry waits for one fsync and a round trip instead of two fsyncs.
 //
 // # What a restart does
 //
-// After a failed fsync the newest bytes may exist in the page cache only. A process that starts then would read them,
-// build on them, and lose them with the next power cut. Pebble, when it opens its database, replays its write-ahead
-// log into a new table, fsyncs that and only then opens: the tail is on the disk before a group answers its first RPC,
-// and this package does not write it again. A test takes the cache away after such a restart. For the only voter of a
-// group this is the whole story: what was only in the cache was never answered.
+// After a failed fsync the newest bytes may exist only in the page cache. A process that starts then would read them, build on
+// them, and lose them with the next power cut. When Pebble opens its database, it replays its write-ahead log into a new table,
+// fsyncs that and only then returns. So the tail is on disk before a group answers its first RPC, and this package does not
+// write it again. A test drops the cache after such a restart. For the only voter of a group nothing more is needed: requests
+// that existed only in the cache were never answered. Before Pebble opens the database, the log is compared with its mark.
 //
 // # Limits
 //
-// Checked and known: a byte that flips within the last 32 KiB of Pebble's write-ahead log looks like the torn end that
-// a crash leaves, and the entries behind it are dropped without an error; before that it is an error. Terms, votes and
-// snapshots go through the file system of the machine and cannot be put on an injected one. Stores.Close and
-// Group.Shutdown wait for writes that hang. A group that is opened Lone keeps its timing (a 50 ms lease cannot be
-// changed while it runs): it is to be shut down and opened anew before it gets a second voter. The mark of a failed disk
-// is written within 200 ms or not at all. A destroyed replica's keys stay in the bolt file, empty: it knows no deletion.
-// A learner that was opened and then loses its log alone, in a database that is otherwise whole, is not noticed.
+// The following limits are known.
+//
+//   - Bytes that were fsynced in the last half second before a process died without an orderly stop are not covered by the mark
+//     of the log's end. If the disk loses or changes them (the end of the newest log file, or a flipped byte within its last 32
+//     KiB), the damage looks like the torn end that a crash leaves, and the entries after it are dropped without an error.
+//     Damage before that point is an error.
+//   - A flipped bit in the newer of bolt's two meta pages looks like an unfinished transaction.
+//   - Bolt maps its file into memory, so on an injected file system terms and votes are kept in another kind of file
+//     (StableFS).
+//   - Stores.Close and Group.Shutdown wait for writes that hang.
+//   - A group that was opened Lone keeps its timing (a 50 ms lease cannot be changed while the group runs): it must be shut
+//     down and opened again before it gets a second voter.
+//   - The mark of a failed disk is written within 200 ms or not at all.
+//   - The keys of a destroyed replica stay in the bolt file, with empty values, because the file has no deletion.
+//   - A learner that was opened and then loses only its log, in an otherwise intact database, is not noticed.
+//
+// Ids such as R5 and R12a name rules of docs/guarantees.md.
 package raftfsm

@@ -15,7 +15,7 @@ const logFormat = 1
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sizeOfLog is how many bytes appendLog will append.
+// sizeOfLog is the number of bytes that appendLog will append.
 func sizeOfLog(log *raft.Log) int {
 	var head [2 + 4*binary.MaxVarintLen64]byte
 	return len(appendHead(head[:0], log)) + len(log.Extensions) + len(log.Data) + crc32.Size
@@ -24,9 +24,10 @@ func sizeOfLog(log *raft.Log) int {
 // appendLog encodes a log entry:
 //
 //	format (1 byte) | type (1) | index, term, appended at (varints, ns) | extensions length | extensions | data |
-//	crc32c of all before (4)
+//	crc32c of all preceding bytes (4)
 //
-// The index stands in it although the key has it too: an entry that is found in another's place is corrupt.
+// The encoding includes the index, although the key has it too, so that an entry found in the place of another is detected as
+// corrupt.
 func appendLog(b []byte, log *raft.Log) []byte {
 	start := len(b)
 	b = appendHead(b, log)
@@ -35,7 +36,7 @@ func appendLog(b []byte, log *raft.Log) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli))
 }
 
-// appendHead encodes what stands before an entry's own bytes.
+// appendHead encodes the fields that precede the extensions and the data.
 func appendHead(b []byte, log *raft.Log) []byte {
 	b = append(b, logFormat, byte(log.Type))
 	b = binary.AppendUvarint(b, log.Index)
@@ -44,7 +45,7 @@ func appendHead(b []byte, log *raft.Log) []byte {
 	return binary.AppendUvarint(b, uint64(len(log.Extensions)))
 }
 
-// decodeLog reads what appendLog wrote for an index. The entry's slices refer to b.
+// decodeLog decodes what appendLog wrote for index. The entry's slices refer to b.
 func decodeLog(b []byte, index uint64, log *raft.Log) error {
 	body, err := unseal(b)
 	if err != nil {
@@ -69,7 +70,7 @@ func decodeLog(b []byte, index uint64, log *raft.Log) error {
 	return nil
 }
 
-// unseal cuts off and checks the crc32c that ends b.
+// unseal checks the crc32c at the end of b and cuts it off.
 func unseal(b []byte) ([]byte, error) {
 	if len(b) < 4 {
 		return nil, fmt.Errorf("%d bytes are too few: %w", len(b), ErrCorrupt)
@@ -99,7 +100,7 @@ func takeVarint(rest *[]byte, into *int64) bool {
 	return true
 }
 
-// nanosOf writes the zero time, which UnixNano cannot, as the least number.
+// nanosOf encodes the zero time, which UnixNano cannot, as the least int64.
 func nanosOf(t time.Time) int64 {
 	if t.IsZero() {
 		return math.MinInt64

@@ -19,14 +19,15 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// BenchmarkEntry measures what one log entry costs: on a node alone and on three replicas in this process, which reach
-// each other by TCP over loopback and have a directory each on the real disk; with one proposer for each group, which
-// proposes when its entry before is installed, as an actor does. The same on a bolt file for each group and replica, in
-// the way of raft-boltdb's users, and on Pebble in memory, where nothing waits. The figures are per entry, for all replicas together:
+// BenchmarkEntry measures the cost of one log entry, on a single node and on three replicas in this process. The replicas reach
+// each other by TCP over loopback, and each has a directory on the real disk. Each group has one proposer, which, like an
+// actor, proposes when its previous entry is installed. For comparison it runs the same with a bolt file for each group and
+// replica, as raft-boltdb is usually used, and with Pebble in memory, where no write waits. The figures are per entry, for all
+// replicas together:
 //
 //	cpu-us    processor time of this process, user and system
-//	csw       times that a thread of it gave up its processor to wait
-//	syncs     fdatasyncs of the log (not counted by bolt, which makes two for each of its commits)
+//	csw       voluntary context switches
+//	syncs     fdatasyncs of the log (not counted for bolt, which makes two for each of its commits)
 //	writes    write calls, to files and sockets
 //	disk-B    bytes written to the disk
 func BenchmarkEntry(b *testing.B) {
@@ -53,7 +54,7 @@ func benchmarkEntry(b *testing.B, nodes, groups, size int, store string) {
 		owners = append(owners, lead(b, leaderOf(group)))
 	}
 	payload := string(make([]byte, size))
-	propose(b, owners, 500, payload) // connections, caches and the first elections are behind us
+	propose(b, owners, 500, payload) // leaves connections, caches and the first elections out of the measurement
 	syncs, before := r.syncs.Load(), usage(b)
 	b.ResetTimer()
 	propose(b, owners, b.N, payload)
@@ -95,7 +96,7 @@ func leaderOf(group []*Group) *Group {
 	return nil
 }
 
-// consumed is what this process has used up so far.
+// consumed is the resources that this process has used so far.
 type consumed struct{ cpu, switches, writes, disk int64 }
 
 func usage(b *testing.B) (c consumed) {
@@ -115,7 +116,7 @@ func usage(b *testing.B) (c consumed) {
 	return c
 }
 
-// rig is the replicas of a benchmark.
+// rig holds the replicas of a benchmark.
 type rig struct {
 	b      *testing.B
 	syncs  atomic.Int64
@@ -224,7 +225,7 @@ type countingFile struct {
 func (f countingFile) Sync() error     { f.syncs.Add(1); return f.File.Sync() }
 func (f countingFile) SyncData() error { f.syncs.Add(1); return f.File.SyncData() }
 
-// openBoltGroup opens a group as OpenGroup does, but for its log, terms and votes, which have a bolt file of their own.
+// openBoltGroup opens a group as OpenGroup does, except that its log, terms and votes have a bolt file of their own.
 func (w *world) openBoltGroup(b testing.TB, cfg GroupConfig) *Group {
 	b.Helper()
 	name := cfg.Replica.Name(w.identity.Node)
@@ -232,10 +233,11 @@ func (w *world) openBoltGroup(b testing.TB, cfg GroupConfig) *Group {
 		guard:     &guard{poison: w.poison, watchdog: w.watchdog, group: name},
 		proposals: make(chan struct{}, proposalsInFlight), closed: make(chan struct{})}
 	g.fsm = &fsm{id: cfg.Replica.Shard, guard: g.guard, state: shard.NewState(cfg.Replica.Shard)}
-	file, err := openBoltFile(filepath.Join(w.dir, fmt.Sprint("shard", cfg.Replica.Shard, ".db")))
+	opened, err := openBolt(filepath.Join(w.dir, fmt.Sprint("shard", cfg.Replica.Shard, ".db")))
 	if err != nil {
 		b.Fatal(err)
 	}
+	file := opened.(bolt).BoltStore
 	b.Cleanup(func() { file.Close() })
 	cached, err := raft.NewLogCache(cachedEntries, file)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Every error that raft can answer a proposal with, and what became of the proposal.
+// Each error with which raft can answer a proposal, and the outcome that is reported for it.
 func TestProposalErrors(t *testing.T) {
 	for err, want := range map[error]shard.Code{
 		raft.ErrNotLeader:                    shard.NotOwner,
@@ -22,7 +22,7 @@ func TestProposalErrors(t *testing.T) {
 		raft.ErrAbortedByRestore:                shard.UnknownOutcome,
 		errors.New("input/output error"):        shard.UnknownOutcome,
 		raft.ErrLogNotFound:                     shard.UnknownOutcome,
-		fmt.Errorf("node is not the leader"):    shard.UnknownOutcome, // its words are not the error
+		fmt.Errorf("node is not the leader"):    shard.UnknownOutcome, // only its text matches
 		raft.ErrNothingNewToSnapshot:            shard.UnknownOutcome,
 		raft.ErrUnsupportedProtocol:             shard.UnknownOutcome,
 		fmt.Errorf("in: %w", raft.ErrNotLeader): shard.NotOwner,
@@ -34,7 +34,7 @@ func TestProposalErrors(t *testing.T) {
 	}
 }
 
-// answer is a future with a fixed end.
+// answer is a future with a fixed result.
 type answer struct {
 	err      error
 	response any
@@ -44,7 +44,7 @@ func (a answer) Error() error  { return a.err }
 func (a answer) Response() any { return a.response }
 func (a answer) Index() uint64 { return 12 }
 
-// A future without an error is not yet success: only an Outcome is.
+// A future without an error is not enough for success: it must have an Outcome.
 func TestForeignResponseIsFatal(t *testing.T) {
 	for _, response := range []any{nil, 7, errors.New("no"), &shard.Outcome{}} {
 		calls := 0
@@ -59,7 +59,7 @@ func TestForeignResponseIsFatal(t *testing.T) {
 	}
 }
 
-// An entry that cannot be installed halts the replica: it neither answers nor installs what comes after.
+// An entry that cannot be installed halts the replica: it neither answers nor installs later entries.
 func TestEntryThatCannotBeInstalledHalts(t *testing.T) {
 	w := openWorld(t, t.TempDir(), nil, "n1")
 	g := w.loneGroup(t)

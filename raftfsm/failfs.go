@@ -1,84 +1,242 @@
 package raftfsm
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// failFS is the file system that Pebble is given. The first write or fsync that fails sets the latch here, before
-// Pebble hears of it: some of Pebble's own answers, as when a full log file cannot be closed, end the process with a
-// status that tells nothing.
+// failFS is the file system that Pebble is given. It hides failed writes from Pebble, because Pebble's reactions to them are
+// its own. Some of them crash the Go runtime: when the next log file cannot be opened, Pebble releases a lock that it does not
+// hold. The exit status of the process then tells nothing. Instead, failFS sets the latch at the first failure. From then on
+// the disk is left as it is, and Pebble continues on a scratch file system whose content is not trusted. Callers of Pebble
+// check the latch before they take an operation as done (poison.do, poison.contain, Group.onOwnDisk).
+//
+// Read errors are left to Pebble, which reports them properly.
 type failFS struct {
 	vfs.FS
-	poison *poison
+	poison  *poison
+	tail    *tail
+	scratch *vfs.MemFS
 }
 
-func (f failFS) watch(file vfs.File, err error, name string) (vfs.File, error) {
+func newFailFS(files FS, p *poison, t *tail) *failFS { return &failFS{files, p, t, vfs.NewMem()} }
+
+// over reports that nothing may be written anymore.
+func (f *failFS) over() bool { return f.poison.cause() != nil }
+
+// failed sets the latch after an error, and reports whether there was one.
+func (f *failFS) failed(what, name string, err error) bool {
 	if err != nil {
+		f.poison.fail(writeFailed(fmt.Errorf("%s %s: %w", what, name, err)))
+	}
+	return err != nil
+}
+
+// writable opens a file for writing on disk, or on scratch once the latch is set.
+func (f *failFS) writable(what, name string, category vfs.DiskWriteCategory, open func() (vfs.File, error)) (vfs.File, error) {
+	if !f.over() {
+		file, err := open()
+		if !f.failed(what, name, err) {
+			return f.watch(file, name), nil
+		}
+	}
+	if err := f.scratch.MkdirAll(f.scratch.PathDir(name), dirMode); err != nil {
 		return nil, err
 	}
-	return failFile{file, f.poison, name}, nil
+	return f.scratch.Create(name, category)
+}
+
+// watch makes the tail track a file if it is a log file.
+func (f *failFS) watch(file vfs.File, name string) vfs.File {
+	if isLogFile(name) {
+		return &failFile{file, f, name, f.tail.begun(name)}
+	}
+	return &failFile{file, f, name, nil}
+}
+
+// leave makes the mark name a different log file before this one is removed or reused.
+func (f *failFS) leave(name string) error {
+	if !isLogFile(name) {
+		return nil
+	}
+	return f.tail.leave(name)
+}
+
+// change changes names in the file system: on disk, or on scratch once the latch is set, where most names do not exist.
+func (f *failFS) change(what, name string, onDisk, onScratch func() error) error {
+	if !f.over() {
+		err := onDisk()
+		if errors.Is(err, fs.ErrNotExist) && what == "removing" { // Pebble expects that
+			return err
+		}
+		if !f.failed(what, name, err) {
+			return nil
+		}
+	}
+	onScratch()
+	return nil
 }
 
 // Create implements vfs.FS.
-func (f failFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	file, err := f.FS.Create(name, category)
-	return f.watch(file, err, name)
+func (f *failFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	return f.writable("making", name, category, func() (vfs.File, error) { return f.FS.Create(name, category) })
 }
 
 // ReuseForWrite implements vfs.FS.
-func (f failFS) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	file, err := f.FS.ReuseForWrite(from, to, category)
-	return f.watch(file, err, to)
+func (f *failFS) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	return f.writable("making", to, category, func() (vfs.File, error) {
+		if err := f.leave(from); err != nil {
+			return nil, err
+		}
+		return f.FS.ReuseForWrite(from, to, category)
+	})
 }
 
 // OpenReadWrite implements vfs.FS.
-func (f failFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
-	file, err := f.FS.OpenReadWrite(name, category, opts...)
-	return f.watch(file, err, name)
+func (f *failFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+	return f.writable("opening", name, category, func() (vfs.File, error) { return f.FS.OpenReadWrite(name, category, opts...) })
 }
 
 // OpenDir implements vfs.FS.
-func (f failFS) OpenDir(name string) (vfs.File, error) {
-	file, err := f.FS.OpenDir(name)
-	return f.watch(file, err, name)
+func (f *failFS) OpenDir(name string) (vfs.File, error) {
+	dir, err := f.FS.OpenDir(name)
+	if err != nil && f.over() {
+		return f.scratch.OpenDir("/")
+	}
+	if err != nil {
+		return nil, err // only while the database is being opened: later Pebble has the directories it needs
+	}
+	return &failFile{dir, f, name, nil}, nil
 }
 
-// failFile watches every call that brings bytes to the disk.
+// Open implements vfs.FS.
+func (f *failFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	if f.over() {
+		if file, err := f.scratch.Open(name, opts...); err == nil {
+			return file, nil
+		}
+	}
+	return f.FS.Open(name, opts...)
+}
+
+// Stat implements vfs.FS.
+func (f *failFS) Stat(name string) (vfs.FileInfo, error) {
+	if f.over() {
+		if info, err := f.scratch.Stat(name); err == nil {
+			return info, nil
+		}
+	}
+	return f.FS.Stat(name)
+}
+
+// List implements vfs.FS.
+func (f *failFS) List(dir string) ([]string, error) {
+	names, err := f.FS.List(dir)
+	if f.over() {
+		more, _ := f.scratch.List(dir)
+		names = append(names, more...)
+		slices.Sort(names)
+		return slices.Compact(names), nil
+	}
+	return names, err
+}
+
+// Link implements vfs.FS.
+func (f *failFS) Link(from, to string) error {
+	return f.change("linking", to, func() error { return f.FS.Link(from, to) }, func() error { return f.scratch.Link(from, to) })
+}
+
+// Rename implements vfs.FS.
+func (f *failFS) Rename(from, to string) error {
+	return f.change("renaming", from, func() error { return f.FS.Rename(from, to) }, func() error { return f.scratch.Rename(from, to) })
+}
+
+// Remove implements vfs.FS.
+func (f *failFS) Remove(name string) error {
+	remove := func() error {
+		if err := f.leave(name); err != nil {
+			return err
+		}
+		return f.FS.Remove(name)
+	}
+	return f.change("removing", name, remove, func() error { return f.scratch.Remove(name) })
+}
+
+// RemoveAll implements vfs.FS.
+func (f *failFS) RemoveAll(name string) error {
+	return f.change("removing", name, func() error { return f.FS.RemoveAll(name) }, func() error { return f.scratch.RemoveAll(name) })
+}
+
+// MkdirAll implements vfs.FS.
+func (f *failFS) MkdirAll(name string, mode os.FileMode) error {
+	return f.change("making", name, func() error { return f.FS.MkdirAll(name, mode) }, func() error { return f.scratch.MkdirAll(name, mode) })
+}
+
+// failFile is a file on disk that Pebble writes to, or a directory that it fsyncs.
 type failFile struct {
 	vfs.File
-	poison *poison
-	name   string
+	fs   *failFS
+	name string
+	log  *logFile // nil: not a log file
 }
 
-func (f failFile) check(what string, err error) error {
-	if err != nil {
-		f.poison.fail(writeFailed(fmt.Errorf("%s %s: %w", what, f.name, err)))
+// try performs an operation on the file unless the latch is set, and reports whether it succeeded.
+func (f *failFile) try(what string, call func() error) bool {
+	return !f.fs.over() && !f.fs.failed(what, f.name, call())
+}
+
+func (f *failFile) fsync(call func() error) error {
+	if f.try("fsyncing", call) && f.log != nil {
+		f.fs.tail.fsynced(f.log)
 	}
-	return err
+	return nil
 }
 
 // Write implements vfs.File.
-func (f failFile) Write(b []byte) (int, error) {
-	n, err := f.File.Write(b)
-	return n, f.check("writing", err)
+func (f *failFile) Write(b []byte) (int, error) {
+	if f.log != nil {
+		f.fs.tail.wrote(f.log, b) // first: Write may change b
+	}
+	f.try("writing", func() error { _, err := f.File.Write(b); return err })
+	return len(b), nil
 }
 
 // WriteAt implements vfs.File.
-func (f failFile) WriteAt(b []byte, at int64) (int, error) {
-	n, err := f.File.WriteAt(b, at)
-	return n, f.check("writing", err)
+func (f *failFile) WriteAt(b []byte, at int64) (int, error) {
+	f.try("writing", func() error { _, err := f.File.WriteAt(b, at); return err })
+	return len(b), nil
+}
+
+// Preallocate implements vfs.File.
+func (f *failFile) Preallocate(offset, length int64) error {
+	f.try("writing", func() error { return f.File.Preallocate(offset, length) })
+	return nil
 }
 
 // Sync implements vfs.File.
-func (f failFile) Sync() error { return f.check("fsyncing", f.File.Sync()) }
+func (f *failFile) Sync() error { return f.fsync(f.File.Sync) }
 
 // SyncData implements vfs.File.
-func (f failFile) SyncData() error { return f.check("fsyncing", f.File.SyncData()) }
+func (f *failFile) SyncData() error { return f.fsync(f.File.SyncData) }
 
 // SyncTo implements vfs.File.
-func (f failFile) SyncTo(length int64) (bool, error) {
-	full, err := f.File.SyncTo(length)
-	return full, f.check("fsyncing", err)
+func (f *failFile) SyncTo(length int64) (full bool, err error) {
+	f.try("fsyncing", func() error { full, err = f.File.SyncTo(length); return err })
+	return full, nil
 }
+
+// Stat implements vfs.File.
+func (f *failFile) Stat() (info vfs.FileInfo, err error) {
+	if info, err = f.File.Stat(); f.fs.failed("looking at", f.name, err) {
+		return f.fs.scratch.Stat("/")
+	}
+	return info, nil
+}
+
+// Close implements vfs.File.
+func (f *failFile) Close() error { f.fs.failed("closing", f.name, f.File.Close()); return nil }

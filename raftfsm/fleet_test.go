@@ -3,7 +3,10 @@ package raftfsm
 import (
 	"errors"
 	"fmt"
+	"net"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stint-io/stint/raftfsm/memfs"
@@ -11,13 +14,41 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// fleet is a group whose members come and go: nodes n1, n2 and so on, each with at most one replica that runs.
+// fleet is a group whose members come and go: nodes n1, n2 and so on, each with at most one running replica.
 type fleet struct {
 	net    *memnet.Net
 	dirs   map[string]string
 	disks  map[string]FS
 	worlds map[string]*world
 	groups map[string]*Group // by node
+	narrow int               // bytes per second on a connection of a group opened from now on; 0: unlimited
+}
+
+// narrow is a stream layer of slow links.
+type narrow struct {
+	StreamLayer
+	rate int
+}
+
+func (n narrow) Dial(name string, timeout time.Duration) (net.Conn, error) {
+	conn, err := n.StreamLayer.Dial(name, timeout)
+	return narrowConn{conn, n.rate}, err
+}
+
+type narrowConn struct {
+	net.Conn
+	rate int
+}
+
+func (c narrowConn) Write(b []byte) (sent int, err error) {
+	for piece := range slices.Chunk(b, 4<<10) {
+		time.Sleep(time.Duration(len(piece)) * time.Second / time.Duration(c.rate))
+		n, err := c.Conn.Write(piece)
+		if sent += n; err != nil {
+			return sent, err
+		}
+	}
+	return sent, nil
 }
 
 func newFleet() *fleet {
@@ -25,7 +56,18 @@ func newFleet() *fleet {
 		worlds: make(map[string]*world), groups: make(map[string]*Group)}
 }
 
-// stop ends everything that still runs.
+// inFleet runs a test in its own synctest bubble, on three nodes that have founded the group and elected a leader.
+func inFleet(t *testing.T, run func(t *testing.T, f *fleet, leader string)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet()
+		defer f.stop(t)
+		f.found(t)
+		run(t, f, f.leader(t))
+	})
+}
+
+// stop shuts down everything that still runs.
 func (f *fleet) stop(t *testing.T) {
 	for node := range f.groups {
 		f.shutdown(node)
@@ -35,7 +77,7 @@ func (f *fleet) stop(t *testing.T) {
 	}
 }
 
-// node opens the stores of a node, fresh ones the first time and after wipe.
+// node opens the stores of a node. They are fresh the first time and after wipe.
 func (f *fleet) node(t *testing.T, node string) *world {
 	t.Helper()
 	if f.worlds[node] == nil {
@@ -65,7 +107,7 @@ func (f *fleet) halt(t *testing.T, node string) {
 	}
 }
 
-// wipe takes the disk of a node away.
+// wipe deletes the disk of a node.
 func (f *fleet) wipe(t *testing.T, node string) {
 	t.Helper()
 	f.halt(t, node)
@@ -83,6 +125,9 @@ func (f *fleet) tryOpen(t *testing.T, node string, cfg GroupConfig) (*Group, err
 	t.Helper()
 	layer := f.net.Listen(cfg.Replica.Name(node))
 	cfg.Stream = layer
+	if f.narrow > 0 {
+		cfg.Stream = narrow{layer, f.narrow}
+	}
 	g, err := OpenGroup(f.node(t, node).Stores, cfg)
 	if err == nil {
 		f.groups[node] = g
@@ -101,7 +146,7 @@ func (f *fleet) open(t *testing.T, node string, r Replica) *Group {
 	return g
 }
 
-// found makes a group of voters on n1 to n3.
+// found creates a group of voters on n1 to n3.
 func (f *fleet) found(t *testing.T) {
 	t.Helper()
 	nodes := []string{"n1", "n2", "n3"}
@@ -115,7 +160,7 @@ func (f *fleet) found(t *testing.T) {
 	}
 }
 
-// leader awaits the one leader among the nodes that run, and is not one that is cut off.
+// leader waits until exactly one of the running nodes, not counting the excepted ones, is leader.
 func (f *fleet) leader(t *testing.T, except ...string) (node string) {
 	t.Helper()
 	await(t, "an election", func() bool {
@@ -130,7 +175,7 @@ func (f *fleet) leader(t *testing.T, except ...string) (node string) {
 	return node
 }
 
-// others are the nodes with a running replica, except some.
+// others returns the nodes with a running replica, without the excepted ones.
 func (f *fleet) others(except ...string) (nodes []string) {
 	for i := range 9 {
 		if n := nodeName(i); f.groups[n] != nil && !contains(except, n) {
@@ -149,7 +194,7 @@ func contains(list []string, s string) bool {
 	return false
 }
 
-// change makes a membership change on the leader's latest configuration, as often as it is told to try again.
+// change makes a membership change on the leader's latest configuration, and retries while the error says to try again.
 func change(t *testing.T, what func(name string, prevIndex uint64) error, g *Group, name string) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
@@ -170,7 +215,7 @@ func change(t *testing.T, what func(name string, prevIndex uint64) error, g *Gro
 	}
 }
 
-// join adds a replica to a group as a voter, by the way that the cluster goes.
+// join adds a replica to a group as a voter, in the same way as the cluster does.
 func (f *fleet) join(t *testing.T, leader *Group, node string, r Replica) *Group {
 	t.Helper()
 	f.create(t, node, r)
@@ -180,7 +225,7 @@ func (f *fleet) join(t *testing.T, leader *Group, node string, r Replica) *Group
 	return g
 }
 
-// mustBe compares a group's members with voters and, after "-", learners.
+// mustBe compares a group's members with want: voters and, after "-", learners.
 func mustBe(t *testing.T, g *Group, want ...string) {
 	t.Helper()
 	members, index, err := g.Members()
@@ -204,7 +249,7 @@ func mustCode(t *testing.T, what string, err error, want shard.Code) {
 	}
 }
 
-// agree awaits that all running replicas hold the same state, with the first n keys.
+// agree waits until all running replicas hold the same state, with the first n keys.
 func (f *fleet) agree(t *testing.T, n int) {
 	t.Helper()
 	await(t, "agreement", func() bool {

@@ -3,7 +3,7 @@ package raftfsm
 import (
 	"fmt"
 	"math"
-	"path/filepath"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,47 +13,62 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Timing. A follower whose heartbeats wait behind a slow fsync must not start an election, so heartbeatTimeout is far
-// above a disk's bad moments; after the loss of a leader both survivors must have missed it before one is elected, so
-// that service is back after about five of them. Election time-out and leader lease are the same. A lone voter waits for
-// nobody and elects itself at once (GroupConfig.Lone).
+// Timing. A follower whose heartbeats wait behind a slow fsync must not start an election, so heartbeatTimeout is far above a
+// disk's slow moments. After the loss of a leader both survivors must miss its heartbeats before one is elected, so service is
+// back after about five of these timeouts. The election timeout and the leader lease are the same. A lone voter waits for no
+// other member and elects itself at once (GroupConfig.Lone).
 const (
 	heartbeatTimeout     = 650 * time.Millisecond
 	loneHeartbeatTimeout = 50 * time.Millisecond
-	commitTimeout        = 250 * time.Millisecond // only delays what followers of an idle shard know
+	commitTimeout        = 250 * time.Millisecond // only delays what the followers of an idle shard know
 )
 
-// The log. Followers that lag less than trailingEntries catch up from it; fewer would run into hashicorp/raft issue 697.
+// The log. Followers that lag less than trailingEntries catch up from it. A smaller number would run into hashicorp/raft issue
+// 697.
 const (
 	trailingEntries = 4096
 	cachedEntries   = 64
 )
 
-// Observer is told what happens in a group. Its functions must not block; nil ones are not called.
+// Observer receives the events of a group. Its functions must not block; nil functions are not called.
 type Observer struct {
-	// Appended: a batch of log entries was written and fsynced.
+	// Appended is called when a batch of log entries was written and fsynced.
 	Appended func(took time.Duration, entries int)
-	// Applied: an entry was installed into the shard's state, or dropped by its fence (Outcome.Dropped).
+	// Applied is called when an entry was installed into the shard's state, or dropped by its fence (Outcome.Dropped).
 	Applied func(shard.Outcome)
+	// Diverged is called when a snapshot was due and the records in memory differ from those that were installed. The snapshot
+	// is not written. The state cannot be trusted; the log can.
+	Diverged func(error)
 }
 
-// GroupConfig is what OpenGroup needs to know.
+// GroupConfig configures OpenGroup.
 type GroupConfig struct {
 	Replica Replica // created before by CreateGroup
-	// Lone says that the replica is, by the cluster's table, the group's only voter: it waits for nobody and elects
-	// itself at once. It is refused when the log says otherwise, and is to be opened anew without before it gets a second
-	// voter.
+	// Lone says that, by the cluster's table, the replica is the group's only voter: it waits for no other member and elects
+	// itself at once. It is refused when the log names several voters. The group must be shut down and opened without Lone
+	// before it gets a second voter.
 	Lone bool
-	// Stream reaches the other members; nil for a node alone. Its Addr must be the replica's name. The group closes it.
+	// Stream reaches the other members; nil for a single node. Its Addr must be the replica's name. The group closes it.
 	Stream StreamLayer
-	// OnLeadership is called by one goroutine after this replica may have gained or lost the leadership. A hint: ask
-	// Leading. It may be called too often, and two changes may come as one. nil: nobody asks.
+	// OnLeadership is called by one goroutine after this replica may have gained or lost the leadership. It is a hint: ask
+	// Leading. It may be called too often, and two changes may result in one call. It may be nil.
 	OnLeadership func()
 	Observer     Observer
+	// SnapshotEvery is for simulations, whose logs are short: the number of entries after which a snapshot is written; a
+	// quarter of them stay in the log. 0: a snapshot is written when replaying the log would take longer than restoring.
+	SnapshotEvery uint64
 }
 
-// Group is one replica of a shard: its Raft member, its log and its state. All methods may be called concurrently,
-// Propose by one goroutine.
+// trailing is the number of entries that stay in the log behind a snapshot.
+func (c *GroupConfig) trailing() uint64 {
+	if c.SnapshotEvery > 0 {
+		return c.SnapshotEvery / 4
+	}
+	return trailingEntries
+}
+
+// Group is one replica of a shard: its Raft member, its log and its state. All methods may be called concurrently, except
+// Propose, which one goroutine calls.
 type Group struct {
 	name      string
 	cfg       GroupConfig
@@ -61,7 +76,7 @@ type Group struct {
 	guard     *guard
 	fsm       *fsm
 	raft      *raft.Raft
-	running   atomic.Pointer[raft.Raft] // raft, for its own main goroutine, which runs before NewRaft returns
+	running   atomic.Pointer[raft.Raft] // same as raft, for raft's main goroutine, which runs before NewRaft returns
 	ahead     ahead
 	transport *transport
 	roster    roster
@@ -74,8 +89,8 @@ type Group struct {
 	watching  sync.WaitGroup
 }
 
-// OpenGroup starts a replica that CreateGroup made. It fails with ErrLost in its chain when the replica's stores do
-// not hold what they held.
+// OpenGroup starts a replica that CreateGroup made. Its error has ErrLost in the chain when the replica's stores have lost
+// something, or when the replica was never created, was destroyed, is suspect or was convicted.
 func OpenGroup(stores *Stores, cfg GroupConfig) (*Group, error) {
 	name := cfg.Replica.Name(stores.identity.Node)
 	g := &Group{
@@ -86,7 +101,7 @@ func OpenGroup(stores *Stores, cfg GroupConfig) (*Group, error) {
 		proposals: make(chan struct{}, proposalsInFlight),
 		closed:    make(chan struct{}),
 	}
-	g.fsm = &fsm{id: cfg.Replica.Shard, guard: g.guard, applied: cfg.Observer.Applied,
+	g.fsm = &fsm{id: cfg.Replica.Shard, guard: g.guard, applied: cfg.Observer.Applied, diverged: cfg.Observer.Diverged,
 		state: shard.NewState(cfg.Replica.Shard)}
 	if !stores.use(cfg.Replica) {
 		return nil, fmt.Errorf("opening %s: it is open already", name)
@@ -109,16 +124,15 @@ func (g *Group) open() error {
 	if err != nil {
 		return err
 	}
-	if !g.cfg.Lone && g.stores.suspicion.names(replica) {
-		return errSuspect
+	if err := g.stores.suspicion.refuse(replica, g.cfg.Lone); err != nil {
+		return err
 	}
 	log, err := openLogStore(g.stores.db, replica.logPrefix())
 	if err != nil {
 		return err
 	}
 	stable := &stableStore{file: g.stores.file, prefix: replica.stablePrefix()}
-	snapshotsDir := filepath.Join(g.stores.dir, snapshotsName, replica.stablePrefix())
-	snapshots, err := openSnapshots(snapshotsDir, logger)
+	snapshots, err := g.stores.openSnapshots(replica)
 	if err != nil {
 		return err
 	}
@@ -140,8 +154,10 @@ func (g *Group) open() error {
 	if err := g.openTransport(logger); err != nil {
 		return err
 	}
-	member, err := raft.NewRaft(raftConfig(g.name, g.electionTimeout(), logger), g.fsm, cached,
-		&guardedStable{stable, g.guard, &g.ahead}, &guardedSnapshots{snapshots, snapshotsDir, g.guard, &g.roster, g.closing.Load}, g.transport)
+	conf := raftConfig(g.name, g.electionTimeout(), logger)
+	conf.TrailingLogs = g.cfg.trailing()
+	member, err := raft.NewRaft(conf, g.fsm, cached,
+		&guardedStable{stable, g.guard, &g.ahead}, &guardedSnapshots{snapshots, g.guard, &g.roster, g.closing.Load}, g.transport)
 	if err != nil {
 		return err
 	}
@@ -150,14 +166,14 @@ func (g *Group) open() error {
 	return nil
 }
 
-// leads tells raft's main goroutine, as long as it asks for itself, whether it writes as the leader.
+// leads reports whether this replica leads. Raft's main goroutine calls it to learn whether it writes as the leader.
 func (g *Group) leads() bool {
 	member := g.running.Load()
 	return member != nil && member.State() == raft.Leader
 }
 
-// trustAgain ends the suspicion against the only voter of a group: what stood in the cache only was answered to nobody,
-// and is on the disk since the stores were opened. It may grow again.
+// trustAgain ends the suspicion against the only voter of a group: entries that existed only in the cache were never
+// acknowledged, and they are on disk since the stores were opened. A Lone group may get more voters later.
 func (g *Group) trustAgain() error {
 	if !g.cfg.Lone {
 		return nil
@@ -174,17 +190,31 @@ func (g *Group) openTransport(logger raftLogger) error {
 		return fmt.Errorf("its stream layer is %q's", got)
 	}
 	g.transport = newTransport(layer, logger, g.guard.hung.Load)
-	g.transport.onOwnDisk = g.onOwnDisk
+	g.transport.onOwnDisk, g.transport.voter = g.onOwnDisk, g.knownVoter
 	return nil
 }
 
-// onOwnDisk waits until this replica's own disk has all entries up to an index. False: it never will.
+// knownVoter returns a voter of the newest configuration in this replica's log, or "" while raft does not run yet.
+func (g *Group) knownVoter() raft.ServerID {
+	member := g.running.Load()
+	if member == nil {
+		return ""
+	}
+	for _, server := range member.GetConfiguration().Configuration().Servers {
+		if server.Suffrage == raft.Voter {
+			return server.ID
+		}
+	}
+	return ""
+}
+
+// onOwnDisk waits until this replica's own disk has all entries up to index. It returns false if that will never happen.
 func (g *Group) onOwnDisk(index uint64) bool {
 	g.ahead.await(index)
 	return g.guard.poison.cause() == nil
 }
 
-// electionTimeout is also the group's heartbeat time-out and its leader lease.
+// electionTimeout is also the group's heartbeat timeout and its leader lease.
 func (g *Group) electionTimeout() time.Duration {
 	if g.cfg.Lone {
 		return loneHeartbeatTimeout
@@ -198,15 +228,15 @@ func raftConfig(name string, timeout time.Duration, logger raftLogger) *raft.Con
 	c.Logger = logger
 	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = timeout, timeout, timeout
 	c.CommitTimeout = commitTimeout
-	c.BatchApplyCh = false // a buffered proposal could enter the log after its enqueue time-out was reported
+	c.BatchApplyCh = false // a buffered proposal could enter the log after its enqueue timeout was reported
 	c.ShutdownOnRemove = false
-	c.SnapshotThreshold = math.MaxUint64 // we say when (snapshotWhenDue)
+	c.SnapshotThreshold = math.MaxUint64 // this package decides when (snapshotWhenDue)
 	c.TrailingLogs = trailingEntries
 	c.NoLegacyTelemetry = true
 	return c
 }
 
-// watchLeadership passes raft's edges on as hints. It drains the channel, so raft never waits for us.
+// watchLeadership passes raft's leadership changes on as hints. It drains the channel, so raft never blocks on it.
 func (g *Group) watchLeadership() {
 	for {
 		select {
@@ -220,37 +250,51 @@ func (g *Group) watchLeadership() {
 	}
 }
 
-// snapshotWhenDue writes a snapshot when replaying the log would take longer than restoring one. It fails only while
-// raft shuts down, or by setting the latch. One group of the node writes at a time: shards that are used alike come due
-// together, and the others are asked again soon.
+// snapshotWhenDue writes a snapshot when one is due (snapshotDue). It fails only while raft shuts down, or by setting the
+// latch. One group of the node writes at a time: shards with similar use come due together, and the others are asked again
+// soon.
 func (g *Group) snapshotWhenDue() {
-	if !g.fsm.snapshotDue() || !g.stores.snapshotting.TryLock() {
+	if !g.snapshotDue() || !g.stores.snapshotting.TryLock() {
 		return
 	}
 	defer g.stores.snapshotting.Unlock()
-	g.raft.Snapshot().Error()
+	untilClosed(g.raft.Snapshot(), g.closed).Error()
 }
 
-// Leading is a hint whether a proposal has a chance now. It never blocks. The proof of leadership is a committed
-// EpochOpen and nothing less.
+// untilClosed makes a future end when its group is closed. When the latch ends the goroutine that writes a snapshot, raft never
+// answers that snapshot's future, and it offers no other way to set the shutdown channel that its other futures have. A
+// goroutine that waited for the answer instead of the caller would never end.
+func untilClosed(future raft.SnapshotFuture, closed chan struct{}) raft.SnapshotFuture {
+	reflect.ValueOf(future).Elem().FieldByName("ShutdownCh").Set(reflect.ValueOf(closed))
+	return future
+}
+
+func (g *Group) snapshotDue() bool {
+	if every := g.cfg.SnapshotEvery; every > 0 {
+		return g.fsm.entries.Load() >= every
+	}
+	return g.fsm.snapshotDue()
+}
+
+// Leading is a hint whether a proposal has a chance now. It never blocks. Only a committed EpochOpen proves leadership.
 func (g *Group) Leading() bool {
 	return g.raft.State() == raft.Leader && !g.closing.Load() && g.guard.poison.cause() == nil
 }
 
-// Leader is the name of the leader's replica, as this one knows it; "" unknown. A hint, and cheap.
+// Leader returns the name of the leader's replica as this replica knows it, or "" if unknown. It is a hint, and cheap.
 func (g *Group) Leader() string {
 	_, leader := g.raft.LeaderWithID()
 	return string(leader)
 }
 
-// View runs read while the committed state stands still. read must be short and must not keep what it saw.
+// View calls read while the committed state does not change. read must be short and must not keep references to the state.
 func (g *Group) View(read func(*shard.State)) { g.fsm.view(read) }
 
-// Status is a replica's place in its group, for people and metrics.
+// Status is a replica's position in its group, for people and metrics.
 type Status struct {
 	Replica       Replica
 	Leading       bool
-	Leader        string // name of the leader's replica; "" unknown
+	Leader        string // name of the leader's replica; "" if unknown
 	Term          uint64
 	LastIndex     uint64 // of the log
 	CommitIndex   uint64
@@ -258,9 +302,9 @@ type Status struct {
 	SnapshotIndex uint64 // 0: none yet
 }
 
-// Status tells where the replica stands. Its numbers are read one after the other.
+// Status returns the replica's current status. Its numbers are read one after another, not atomically.
 func (g *Group) Status() Status {
-	snapshot := g.roster.snapshot() // raft tells it in words only, which costs too much to be asked often
+	snapshot := g.roster.snapshot() // raft reports it only as text, which is too expensive to ask for often
 	return Status{
 		Replica:       g.cfg.Replica,
 		Leading:       g.Leading(),
@@ -273,18 +317,18 @@ func (g *Group) Status() Status {
 	}
 }
 
-// Snapshot writes a snapshot now and shortens the log. It returns raft.ErrNothingNewToSnapshot's text when the shard
-// never saw an entry.
+// Snapshot writes a snapshot now and shortens the log. If the shard never saw an entry, the error has
+// raft.ErrNothingNewToSnapshot in its chain.
 func (g *Group) Snapshot() error {
-	if err := g.raft.Snapshot().Error(); err != nil {
+	if err := untilClosed(g.raft.Snapshot(), g.closed).Error(); err != nil {
 		return fmt.Errorf("%s: snapshot: %w", g.name, err)
 	}
 	return nil
 }
 
-// Shutdown ends the replica and all its goroutines. New proposals are refused; those under way get up to two election
-// time-outs to end, because raft forgets to answer a proposal that was committed and not yet applied. It may be called
-// again, and must not be called from OnLeadership, an Observer or StoresConfig.Fatal.
+// Shutdown ends the replica and all its goroutines. New proposals are refused. Proposals under way get up to 2*heartbeatTimeout
+// to end, because raft does not answer a proposal that was committed and not yet applied when it shuts down. Shutdown may be
+// called again, and must not be called from OnLeadership, an Observer or StoresConfig.Fatal.
 func (g *Group) Shutdown() {
 	g.shutdown.Do(func() {
 		g.closing.Store(true)

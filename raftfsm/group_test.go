@@ -7,8 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/hashicorp/raft"
 
 	"github.com/stint-io/stint/shard"
 )
@@ -58,7 +60,7 @@ func TestEveryEpochIsHigherAndFencesTheOneBefore(t *testing.T) {
 	}
 }
 
-// A crash loses what was not fsynced; nothing that was acknowledged may be among it.
+// A crash loses unfsynced data; no acknowledged entry may be in it.
 func TestCrashLosesNothingAcknowledged(t *testing.T) {
 	dir := t.TempDir()
 	fs := crashableFS(t, dir)
@@ -84,15 +86,7 @@ func TestSnapshotShortensTheLogAndRestores(t *testing.T) {
 	w := openWorld(t, dir, vfs.NewMem(), "n1")
 	g := w.loneGroup(t)
 	o := lead(t, g)
-	waits := make([]func() (shard.Outcome, error), 0, trailingEntries+100)
-	for i := range trailingEntries + 100 {
-		waits = append(waits, g.Propose(o.next(fmt.Sprint("key", i), fmt.Sprint("value", i))))
-	}
-	for _, wait := range waits {
-		if _, err := wait(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	o.mustPutAtOnce(t, trailingEntries+100)
 	if err := g.Snapshot(); err != nil {
 		t.Fatal(err)
 	}
@@ -110,8 +104,8 @@ func TestSnapshotShortensTheLogAndRestores(t *testing.T) {
 	if first, _ := log.FirstIndex(); first != status.LastIndex-trailingEntries+1 {
 		t.Errorf("the log begins at %d of %d: want the last %d entries", first, status.LastIndex, trailingEntries)
 	}
-	half := filepath.Join(dir, snapshotsName, lone.stablePrefix(), "snapshots", "1-1-1.tmp")
-	if err := os.Mkdir(half, 0o700); err != nil {
+	half := filepath.Join(dir, snapshotsName, lone.snapshotsDir(), "snapshots", "1-1-1.tmp")
+	if err := w.disk.MkdirAll(half, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	g = w.openGroup(t, GroupConfig{Replica: lone, Lone: true})
@@ -120,13 +114,42 @@ func TestSnapshotShortensTheLogAndRestores(t *testing.T) {
 			t.Errorf("restored state has fingerprint %x, want %x", s.Sum(), sum)
 		}
 	})
-	if _, err := os.Stat(half); !errors.Is(err, os.ErrNotExist) {
+	if _, err := w.disk.Stat(half); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a half-written snapshot was left: %v", err)
 	}
 	lead(t, g).mustPut(t, 1)
 	mustHold(t, g, trailingEntries+100)
 	g.Shutdown()
 	w.close(t)
+}
+
+// A snapshot that raft does not answer ends with its group: the field that untilClosed sets still exists in raft and still ends
+// the wait.
+func TestASnapshotWithoutAnAnswerEndsWithItsGroup(t *testing.T) {
+	w := openWorld(t, t.TempDir(), vfs.NewMem(), "n1")
+	defer w.close(t)
+	g := w.loneGroup(t)
+	defer g.Shutdown()
+	lead(t, g).mustPut(t, 1)
+	g.View(func(*shard.State) { // holds back raft's picture of the state until this function returns
+		closed, ended := make(chan struct{}), make(chan error, 1)
+		future := untilClosed(g.raft.Snapshot(), closed)
+		go func() { ended <- future.Error() }()
+		select {
+		case err := <-ended:
+			t.Errorf("a snapshot ended before there was one: %v", err)
+		case <-time.After(10 * time.Millisecond):
+		}
+		close(closed)
+		select {
+		case err := <-ended:
+			if err != raft.ErrRaftShutdown {
+				t.Errorf("it ended with %v", err)
+			}
+		case <-time.After(time.Minute):
+			t.Error("its group has ended, and it is still waited for")
+		}
+	})
 }
 
 func TestCorruptSnapshotStopsTheReplica(t *testing.T) {
@@ -235,7 +258,7 @@ func TestCreateGroupCanBeRepeatedAndNotChanged(t *testing.T) {
 	}
 }
 
-// A creation that stops anywhere is finished by repeating it.
+// A creation that stops anywhere is completed by repeating it.
 func TestInterruptedCreationStartsOver(t *testing.T) {
 	w := openWorld(t, t.TempDir(), vfs.NewMem(), "n1")
 	defer w.close(t)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -12,8 +11,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// guard stands between hashicorp/raft and the stores of one group: the poison latch on every call, the watchdog on
-// every write.
+// guard stands between hashicorp/raft and the stores of one group. It applies the poison latch to every call and the watchdog
+// to every write.
 type guard struct {
 	poison   *poison
 	watchdog *watchdog
@@ -28,7 +27,7 @@ func (g *guard) write(what string, call func() error) {
 	})
 }
 
-// begin begins a write that goes on when call has returned. end waits for the rest; it may run on another goroutine.
+// begin starts a write that continues after call has returned. end waits for the rest; it may run on another goroutine.
 func (g *guard) begin(what string, call func() (rest func() error, err error)) (end func()) {
 	var rest func() error
 	var over func()
@@ -57,7 +56,7 @@ func (g *guard) failed(what string, err error) error {
 	return writeFailed(fmt.Errorf("%s: %s: %w", g.group, what, err))
 }
 
-// read passes the one expected error through, bare.
+// read passes the one expected error through unwrapped; any other error sets the latch.
 func (g *guard) read(expected error, call func() error) (result error) {
 	g.poison.do(func() error {
 		err := call()
@@ -79,7 +78,7 @@ type guardedLog struct {
 	guard    *guard
 	roster   *roster
 	ahead    *ahead
-	leads    func() bool // asked by raft's main goroutine; nil: it never does
+	leads    func() bool // called by raft's main goroutine; nil: this replica never leads
 	appended func(took time.Duration, entries int)
 }
 
@@ -116,8 +115,8 @@ func (l *guardedLog) mayReturn(logs []*raft.Log) bool {
 	return l.leads != nil && l.leads() && !configures(logs) && !alone(l.guard.group, l.roster.latest().conf)
 }
 
-// DeleteRange implements raft.LogStore. raft cuts off either the end of the log, which other entries will replace, or
-// its beginning, which a snapshot holds.
+// DeleteRange implements raft.LogStore. raft deletes either the end of the log, which other entries will replace, or its
+// beginning, which a snapshot holds.
 func (l *guardedLog) DeleteRange(first, last uint64) error {
 	if newest, _ := l.LastIndex(); last >= newest {
 		l.roster.cutOff(first)
@@ -159,46 +158,34 @@ func (s *guardedStable) GetUint64(key []byte) (value uint64, err error) {
 	return value, err
 }
 
-// guardedSnapshots is the raft.SnapshotStore that raft is given. raft falls back to an older snapshot when the newest
-// cannot be read; the log below the newest may be gone by then, so a snapshot that cannot be read sets the latch.
+// guardedSnapshots is the raft.SnapshotStore that raft is given. raft falls back to an older snapshot when the newest cannot be
+// read. The log below the newest snapshot may be gone by then, so an unreadable snapshot sets the latch.
 type guardedSnapshots struct {
-	raft.SnapshotStore
-	dir    string // of the group's snapshots
+	*snapshotStore
 	guard  *guard
 	roster *roster
-	hurry  func() bool // says that snapshots need not be paced any more
+	hurry  func() bool // reports that snapshots no longer need pacing
 }
 
 // Open implements raft.SnapshotStore.
 func (s *guardedSnapshots) Open(id string) (meta *raft.SnapshotMeta, from io.ReadCloser, err error) {
 	err = s.guard.read(nil, func() (err error) {
-		if meta, from, err = s.SnapshotStore.Open(id); err != nil {
-			err = fmt.Errorf("opening snapshot %s: %w", id, misread(err))
+		if meta, from, err = s.snapshotStore.Open(id); err != nil {
+			err = fmt.Errorf("opening snapshot %s: %w", id, err)
 		}
 		return err
 	})
 	return meta, from, err
 }
 
-// misread tells a checksum that does not match, which raft's store says in words only, from a file that cannot be opened.
-func misread(err error) error {
-	if path := (*fs.PathError)(nil); errors.As(err, &path) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", err, ErrCorrupt)
-}
-
 // Create implements raft.SnapshotStore.
 func (s *guardedSnapshots) Create(version raft.SnapshotVersion, index, term uint64, voters raft.Configuration,
 	votersIndex uint64, transport raft.Transport) (raft.SnapshotSink, error) {
-	sink, err := s.SnapshotStore.Create(version, index, term, voters, votersIndex, transport)
+	sink, err := s.snapshotStore.Create(version, index, term, voters, votersIndex, transport)
 	if err != nil {
 		return nil, s.guard.snapshotFailed(err)
 	}
-	pacer, err := newPacer(unfinishedSnapshot(s.dir, sink.ID()), s.hurry)
-	if err != nil {
-		return nil, s.guard.snapshotFailed(errors.Join(err, sink.Cancel()))
-	}
+	pacer := newPacer(sink.(*snapshotSink).file, s.hurry)
 	return &guardedSink{sink, s.guard, pacer, func() { s.roster.snapshotted(index, votersIndex, voters) }}, nil
 }
 
@@ -221,17 +208,14 @@ func (s *guardedSink) Write(b []byte) (int, error) {
 
 // Close implements raft.SnapshotSink.
 func (s *guardedSink) Close() error {
-	err := s.guard.snapshotFailed(errors.Join(s.pacer.close(), s.SnapshotSink.Close()))
+	err := s.guard.snapshotFailed(s.SnapshotSink.Close())
 	if err == nil {
 		s.written()
 	}
 	return err
 }
 
-// Cancel implements raft.SnapshotSink.
-func (s *guardedSink) Cancel() error { return errors.Join(s.pacer.close(), s.SnapshotSink.Cancel()) }
-
-// snapshotFailed lets a full disk be: nothing was acknowledged by that snapshot, the log is still whole, and raft tries
+// snapshotFailed tolerates a full disk: the failed snapshot acknowledged nothing, the log is still complete, and raft tries
 // again later. Every other error makes the disk suspect.
 func (g *guard) snapshotFailed(err error) error {
 	if err != nil && !errors.Is(err, syscall.ENOSPC) {

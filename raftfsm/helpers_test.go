@@ -14,14 +14,17 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// Pebble leaks a goroutine when it cannot open a database.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/cockroachdb/pebble/v2.(*ConcurrencyLimitScheduler).periodicGranter"))
+}
 
-// patience is how long a test awaits what must happen.
+// patience is how long a test waits for an expected event.
 const patience = 20 * time.Second
 
 var testIdentity = Identity{Cluster: "c1", Node: "n1", Shards: 4}
 
-// world is the stores of one node, and what their Fatal was called with.
+// world is the stores of one node, together with the error that their Fatal was called with.
 type world struct {
 	*Stores
 	fatal chan error
@@ -30,10 +33,21 @@ type world struct {
 
 func openWorld(t testing.TB, dir string, fs vfs.FS, node string) *world {
 	t.Helper()
+	return openWorldOf(t, dir, fs, node, 0)
+}
+
+// openSmallWorld makes Pebble flush and start a new log file every few entries.
+func openSmallWorld(t testing.TB, dir string, fs vfs.FS) *world {
+	t.Helper()
+	return openWorldOf(t, dir, fs, "n1", 64<<10)
+}
+
+func openWorldOf(t testing.TB, dir string, fs vfs.FS, node string, memTable uint64) *world {
+	t.Helper()
 	w := &world{fatal: make(chan error, 1)}
 	identity := testIdentity
 	identity.Node = node
-	stores, err := OpenStores(dir, StoresConfig{Fresh: identity, FS: fs, Fatal: func(err error) {
+	stores, err := OpenStores(dir, StoresConfig{Fresh: identity, FS: fs, memTable: memTable, Fatal: func(err error) {
 		if w.calls.Add(1) == 1 {
 			w.fatal <- err
 		}
@@ -45,7 +59,7 @@ func openWorld(t testing.TB, dir string, fs vfs.FS, node string) *world {
 	return w
 }
 
-// crashableFS is a memory disk whose crash clones lose what was not fsynced. dir is there, and stays.
+// crashableFS is a memory disk whose crash clones lose unfsynced data. dir exists on it and survives a crash.
 func crashableFS(t testing.TB, dir string) *vfs.MemFS {
 	t.Helper()
 	fs := vfs.NewCrashableMem()
@@ -141,7 +155,7 @@ func (o *owner) next(key, value string) []byte {
 		Record: shard.Record{Value: []byte(value), ForgetAt: limit.Forever}}})
 }
 
-// put proposes one effect and says whether it was acknowledged.
+// put proposes one effect and returns nil if it was acknowledged.
 func (o *owner) put(key, value string) error {
 	outcome, err := o.Propose(o.next(key, value))()
 	if err == nil && outcome.Dropped != shard.NotDropped {
@@ -154,6 +168,20 @@ func (o *owner) mustPut(t testing.TB, n int) {
 	t.Helper()
 	for i := range n {
 		if err := o.put(fmt.Sprint("key", i), fmt.Sprint("value", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// mustPutAtOnce proposes all effects without waiting for each.
+func (o *owner) mustPutAtOnce(t testing.TB, n int) {
+	t.Helper()
+	waits := make([]func() (shard.Outcome, error), 0, n)
+	for i := range n {
+		waits = append(waits, o.Propose(o.next(fmt.Sprint("key", i), fmt.Sprint("value", i))))
+	}
+	for _, wait := range waits {
+		if _, err := wait(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// BenchmarkInstall is what every replica does with a committed entry: read it and install its effects.
+// BenchmarkInstall measures the work that every replica does for a committed entry: decode it and install its effects.
 func BenchmarkInstall(b *testing.B) {
 	for _, effects := range []int{1, 100} {
 		b.Run(fmt.Sprintf("effects=%d", effects), func(b *testing.B) {

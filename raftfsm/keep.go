@@ -5,11 +5,11 @@ import (
 	"sync/atomic"
 )
 
-// keepPrefix begins the keys of the node's own records; groups' keys begin with a number.
+// keepPrefix starts the keys of the node's own records; the keys of groups start with a number.
 const keepPrefix = "keep/"
 
-// Keep writes a small record of the node, as JSON, in place of the one of the same name. When it returns nil the record
-// survives a power cut; after an error either of the two may be there.
+// Keep writes a small record of the node, as JSON, and replaces any record with the same name. When it returns nil, the record
+// survives a power cut. After an error either the old or the new record may be there.
 func (s *Stores) Keep(name string, value any) error {
 	err := s.poison.contain(func() error {
 		var nobody atomic.Bool
@@ -22,7 +22,8 @@ func (s *Stores) Keep(name string, value any) error {
 	return nil
 }
 
-// Kept reads what Keep wrote last under a name. It returns ErrCorrupt in the chain for what is not what was written.
+// Kept reads the record that Keep last wrote under a name. Its error has ErrCorrupt in the chain if the bytes are not those
+// written.
 func (s *Stores) Kept(name string, into any) (found bool, err error) {
 	err = s.poison.contain(func() error {
 		err := s.file.getJSON(keepPrefix+name, into)

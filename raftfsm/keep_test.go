@@ -26,7 +26,7 @@ func TestWhatIsKept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Keep("identity", 7); err != nil { // a name of ours, and another's record
+	if err := w.Keep("identity", 7); err != nil { // the same name as another record's key
 		t.Fatal(err)
 	}
 	w.close(t)
@@ -49,7 +49,7 @@ func TestWhatIsKept(t *testing.T) {
 	}
 }
 
-// noMkdir is a disk on which no directory can be made: a start ends after the bolt file and before the log.
+// noMkdir is a disk on which no directory can be created: a start ends after the bolt file and before the log.
 type noMkdir struct{ vfs.FS }
 
 func (noMkdir) MkdirAll(string, fs.FileMode) error { return syscall.ENOSPC }

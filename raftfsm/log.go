@@ -11,21 +11,21 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// logStore is one group's log in the Pebble database that all groups of the node share. A key is the group's prefix
-// and the big-endian index. Its methods return plain errors; guardedLog turns them into the poison latch.
+// logStore is one group's log in the Pebble database that all groups of the node share. A key consists of the group's prefix
+// and the big-endian index. The methods return plain errors; guardedLog turns them into the poison latch.
 //
-// It implements raft.LogStore and may be called concurrently. Gaps are legal: after an installed snapshot the log
-// goes on further up, and the entries below it are deleted later.
+// logStore implements raft.LogStore and may be used concurrently. Gaps are legal: after a snapshot is installed, the log
+// continues at a higher index, and the entries below the gap are deleted later.
 type logStore struct {
-	db     *pebble.DB
+	db     *database
 	prefix []byte
 
 	mu          sync.Mutex
 	first, last uint64 // of the entries stored; 0 when there are none
 }
 
-// openLogStore finds the group's log. prefix must be as long as every other group's.
-func openLogStore(db *pebble.DB, prefix []byte) (*logStore, error) {
+// openLogStore opens the group's log. prefix must have the same length as every other group's.
+func openLogStore(db *database, prefix []byte) (*logStore, error) {
 	s := &logStore{db: db, prefix: prefix}
 	return s, s.findBounds()
 }
@@ -36,13 +36,13 @@ func (s *logStore) key(index uint64) []byte {
 
 func (s *logStore) indexOf(key []byte) uint64 { return binary.BigEndian.Uint64(key[len(s.prefix):]) }
 
-// entries makes an iterator over the group's entries from an index on.
+// entries returns an iterator over the group's entries starting at index from.
 func (s *logStore) entries(from uint64) (*pebble.Iterator, error) {
-	// No index reaches MaxUint64, so the bound leaves out nothing.
+	// No index reaches MaxUint64, so the exclusive bound leaves out nothing.
 	return s.db.NewIter(&pebble.IterOptions{LowerBound: s.key(from), UpperBound: s.key(^uint64(0))})
 }
 
-// findBounds holds the lock from before it looks: a StoreLogs that it does not see yet raises last afterwards.
+// findBounds takes the lock before it reads: a concurrent StoreLogs whose entries it does not see raises last afterwards.
 func (s *logStore) findBounds() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +60,7 @@ func (s *logStore) findBounds() error {
 	return it.Close()
 }
 
-// scan reads the entries from an index on in their order, verifying each.
+// scan reads the entries in order starting at index from, and verifies each.
 func (s *logStore) scan(from uint64, visit func(*raft.Log) error) error {
 	it, err := s.entries(from)
 	if err != nil {
@@ -92,7 +92,7 @@ func (s *logStore) LastIndex() (uint64, error) {
 	return s.last, nil
 }
 
-// GetLog implements raft.LogStore. It answers the bare raft.ErrLogNotFound, which raft compares by identity.
+// GetLog implements raft.LogStore. It returns raft.ErrLogNotFound unwrapped, because raft compares it by identity.
 func (s *logStore) GetLog(index uint64, log *raft.Log) error {
 	value, closer, err := s.db.Get(s.key(index))
 	if err == pebble.ErrNotFound {
@@ -111,7 +111,8 @@ func (s *logStore) GetLog(index uint64, log *raft.Log) error {
 // StoreLog implements raft.LogStore.
 func (s *logStore) StoreLog(log *raft.Log) error { return s.StoreLogs([]*raft.Log{log}) }
 
-// StoreLogs implements raft.LogStore: one batch, and one fsync, which Pebble shares among the groups that wait for it.
+// StoreLogs implements raft.LogStore. It writes one batch with one fsync, which Pebble shares among the groups that wait for
+// it.
 func (s *logStore) StoreLogs(logs []*raft.Log) error {
 	synced, err := s.write(logs)
 	if err != nil {
@@ -120,8 +121,8 @@ func (s *logStore) StoreLogs(logs []*raft.Log) error {
 	return synced()
 }
 
-// write puts entries where reads find them, and returns before they are fsynced. synced is called once, and returns when
-// they and all that was written before are.
+// write makes entries visible to reads, and returns before they are fsynced. The caller calls synced once; it returns when
+// these entries and all earlier writes are fsynced.
 func (s *logStore) write(logs []*raft.Log) (synced func() error, err error) {
 	batch := s.db.NewBatch()
 	for _, log := range logs {
@@ -129,7 +130,7 @@ func (s *logStore) write(logs []*raft.Log) (synced func() error, err error) {
 			return nil, errors.Join(err, batch.Close())
 		}
 	}
-	if err := s.db.ApplyNoSyncWait(batch, pebble.Sync); err != nil {
+	if err := s.db.begin(batch); err != nil {
 		return nil, fmt.Errorf("storing %d log entries: %w", len(logs), err)
 	}
 	s.note(logs)
@@ -141,7 +142,23 @@ func (s *logStore) write(logs []*raft.Log) (synced func() error, err error) {
 	}, nil
 }
 
-// note widens the bounds.
+// database holds the logs of all groups. Its writers take turns: Pebble lets one writer at a time switch the log file, under a
+// mutex, and closing the old file waits for the disk. A simulation in virtual time can observe the wait for a turn.
+type database struct {
+	*pebble.DB
+	turn chan struct{}
+}
+
+func newDatabase(db *pebble.DB) *database { return &database{db, make(chan struct{}, 1)} }
+
+// begin writes a batch. The batch's SyncWait returns when it is on disk.
+func (d *database) begin(batch *pebble.Batch) error {
+	d.turn <- struct{}{}
+	defer func() { <-d.turn }()
+	return d.ApplyNoSyncWait(batch, pebble.Sync)
+}
+
+// note extends first and last to the new entries.
 func (s *logStore) note(logs []*raft.Log) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +170,7 @@ func (s *logStore) note(logs []*raft.Log) {
 	}
 }
 
-// set encodes an entry where the batch keeps it: entries reach 256 KiB, and one copy is enough.
+// set encodes an entry directly into the batch, which saves a copy: entries can be as large as 256 KiB.
 func (s *logStore) set(batch *pebble.Batch, log *raft.Log) error {
 	op := batch.SetDeferred(len(s.prefix)+8, sizeOfLog(log))
 	binary.BigEndian.PutUint64(op.Key[copy(op.Key, s.prefix):], log.Index)
@@ -163,10 +180,21 @@ func (s *logStore) set(batch *pebble.Batch, log *raft.Log) error {
 	return op.Finish()
 }
 
-// DeleteRange implements raft.LogStore. The range, both ends included, costs one tombstone however long it is:
-// nothing waits behind a long deletion.
+// DeleteRange implements raft.LogStore. The range includes both ends. It costs one tombstone regardless of its length, so a
+// long deletion delays nothing.
 func (s *logStore) DeleteRange(first, last uint64) error {
-	if err := s.db.DeleteRange(s.key(first), s.key(last+1), pebble.Sync); err != nil {
+	batch := s.db.NewBatch()
+	err := batch.DeleteRange(s.key(first), s.key(last+1), nil)
+	if err == nil {
+		err = s.db.begin(batch)
+	}
+	if err == nil {
+		err = batch.SyncWait()
+	}
+	if err == nil {
+		err = batch.Close()
+	}
+	if err != nil {
 		return fmt.Errorf("deleting log entries %d to %d: %w", first, last, err)
 	}
 	return s.findBounds()

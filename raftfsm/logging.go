@@ -12,9 +12,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// raftLogger hands hashicorp/raft's lines to slog, one level down and more: what raft calls information is of interest to
-// its developers, what it warns of is the daily life of elections (a node alone holds one at every start), and its errors
-// are mostly peers that do not answer. What an operator must act on comes from this package.
+// raftLogger passes hashicorp/raft's log lines to slog at a lower level: raft's information is of interest to its developers,
+// its warnings are normal during elections (a single node holds one at every start), and its errors mostly report peers that do
+// not answer. The messages that an operator must act on come from this package.
 type raftLogger struct {
 	to      *slog.Logger
 	repeats *repeats // of the node; nil: every line is logged
@@ -81,12 +81,12 @@ func (l raftLogger) StandardWriter(*hclog.StandardLoggerOptions) io.Writer {
 	return l.StandardLogger(nil).Writer()
 }
 
-// repeatEvery is between two lines of one text. While a node is down, the leader of each shard logs every attempt to reach
-// it, several a second: half a gigabyte a day for 16 shards.
+// repeatEvery is the least interval between two lines with the same text. While a node is down, the leader of each shard logs
+// every attempt to reach it, several per second: half a gigabyte a day for 16 shards.
 const repeatEvery = 10 * time.Second
 
-// repeats thins out lines of the same text, of all groups together. The zero value is ready; it may be used concurrently.
-// Its texts are raft's, so there are not many.
+// repeats suppresses repeated lines with the same text, across all groups. The zero value is ready; it may be used
+// concurrently. The texts are raft's, so there are few.
 type repeats struct {
 	mu   sync.Mutex
 	said map[string]repeated
@@ -94,10 +94,10 @@ type repeats struct {
 
 type repeated struct {
 	at     time.Time
-	unsaid int // lines since
+	unsaid int // lines suppressed since
 }
 
-// due tells whether a text is to be logged now, and how many lines of it were not since the last one that was.
+// due reports whether a text is to be logged now, and how many of its lines were suppressed since the last logged one.
 func (r *repeats) due(text string, now time.Time) (unsaid int, due bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,7 +114,7 @@ func (r *repeats) due(text string, now time.Time) (unsaid int, due bool) {
 	return last.unsaid, true
 }
 
-// pebbleLogger hands Pebble's lines to slog, and what is fatal to Pebble to the latch.
+// pebbleLogger passes Pebble's log lines to slog, and its fatal errors to the latch.
 type pebbleLogger struct {
 	to     *slog.Logger
 	poison *poison
@@ -128,7 +128,7 @@ func (l pebbleLogger) Errorf(format string, args ...any) {
 	l.to.Warn("pebble: " + fmt.Sprintf(format, args...))
 }
 
-// Fatalf is Pebble's answer to a commit or a manifest that could not be written. It must not return.
+// Fatalf is called by Pebble when a commit or a manifest could not be written. It must not return.
 func (l pebbleLogger) Fatalf(format string, args ...any) {
 	l.poison.halt(writeFailed(fmt.Errorf(format, args...)))
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// changeTimeout bounds how long a membership change may take to commit, once it has its place in the log.
+// changeTimeout bounds how long a membership change may take to commit, once it is in the log.
 const changeTimeout = 5 * time.Second
 
-// caughtUpEntries is how far a learner's log may be behind when it becomes a voter. The number comes with a heartbeat,
-// so it is a tenth of a second old.
+// caughtUpEntries is how many entries a learner's log may lag when it becomes a voter. The lag is known from a heartbeat, so it
+// is about a tenth of a second old.
 const caughtUpEntries = trailingEntries / 4
 
 // Member is one member of a group's Raft configuration.
@@ -24,10 +24,10 @@ type Member struct {
 	Voter bool   // false: a learner
 }
 
-// Members tells the latest configuration in this replica's log, in the order in which its members were added, and the
-// configuration's index: what AddLearner, Promote and Remove take as prevIndex. Only the leader's is the truth, and even
-// its latest change may be not committed yet. Empty, and 0, for a replica that waits to be added. It fails when the
-// stores cannot be trusted.
+// Members returns the latest configuration in this replica's log, with the members in the order in which they were added, and
+// the configuration's index, which AddLearner, Promote and Remove take as prevIndex. Only the leader's answer is authoritative,
+// and even its latest change may not be committed yet. A replica that waits to be added returns no members and index 0. Members
+// fails when the stores cannot be trusted.
 func (g *Group) Members() (members []Member, index uint64, err error) {
 	if err := g.guard.poison.cause(); err != nil {
 		return nil, 0, err
@@ -39,14 +39,21 @@ func (g *Group) Members() (members []Member, index uint64, err error) {
 	return members, latest.index, nil
 }
 
-// AddLearner adds a member that receives the log and does not vote. The replica of that name must have been created
-// without voters (CreateGroup). prevIndex is the index of the configuration on which the change was decided (Members):
-// if there is a later one, nothing changes. Adding a present learner does nothing.
+// Settled is like Members, and ok reports whether the latest configuration is committed. An uncommitted configuration may be
+// lost when this leader loses its leadership, and a member that it removed would then be a member again.
+func (g *Group) Settled() (members []Member, index uint64, ok bool) {
+	members, index, err := g.Members()
+	return members, index, err == nil && index > 0 && g.raft.CommitIndex() >= index
+}
+
+// AddLearner adds a member that receives the log and does not vote. The replica of that name must have been created without
+// voters (CreateGroup). prevIndex is the index of the configuration on which the change was decided (Members): if there is a
+// later one, nothing changes. Adding an existing learner does nothing.
 //
-// This and the other two changes wait until the change is committed, at most some seconds. Their error is a
-// *shard.Error: UnknownOutcome says that it may yet be made, every other code that nothing changed (Conflict: a later
-// configuration, Invalid: not with this name). In every case Members tells where it stands. Only the leader can change
-// anything.
+// AddLearner, Promote and Remove wait until the change is committed, at most some seconds. Their error is a *shard.Error:
+// UnknownOutcome says that the change may still be made; every other code says that nothing changed (Conflict: there is a later
+// configuration; Invalid: not possible for this name). In every case Members shows the current state. Only the leader can
+// change anything.
 func (g *Group) AddLearner(name string, prevIndex uint64) error {
 	return g.change("adding learner "+name, prevIndex, func(members []Member) (raft.IndexFuture, *shard.Error) {
 		switch i := indexOf(members, name); {
@@ -59,8 +66,8 @@ func (g *Group) AddLearner(name string, prevIndex uint64) error {
 	})
 }
 
-// Promote makes a present learner a voter, when its log has caught up. See AddLearner for the rest. Promoting a voter
-// does nothing. A group that was opened with GroupConfig.Lone refuses: its timing is that of one voter.
+// Promote makes an existing learner a voter if its log has caught up. See AddLearner for errors. Promoting a voter does
+// nothing. A group that was opened with GroupConfig.Lone refuses, because its timing is that of one voter.
 func (g *Group) Promote(name string, prevIndex uint64) error {
 	return g.change("promoting "+name, prevIndex, func(members []Member) (raft.IndexFuture, *shard.Error) {
 		switch i := indexOf(members, name); {
@@ -69,7 +76,7 @@ func (g *Group) Promote(name string, prevIndex uint64) error {
 		case members[i].Voter:
 			return nil, nil
 		case g.cfg.Lone:
-			return nil, shard.Invalidf("name", "the group runs with the timing of one voter: open it anew without Lone first")
+			return nil, shard.Invalidf("name", "the group runs with the timing of one voter: reopen it without Lone first")
 		}
 		if err := g.behind(name); err != nil {
 			return nil, err
@@ -78,8 +85,8 @@ func (g *Group) Promote(name string, prevIndex uint64) error {
 	})
 }
 
-// behind says why a learner must not vote yet. A voter that has nothing counts for the majority all the same, and the
-// group would wait for it.
+// behind says why a learner must not vote yet. A voter counts for the majority even if its log is empty, and the group would
+// wait for it.
 func (g *Group) behind(name string) *shard.Error {
 	heard, ok := g.transport.heard(name, 2*g.electionTimeout())
 	if last := g.raft.LastIndex(); !ok {
@@ -90,8 +97,8 @@ func (g *Group) behind(name string) *shard.Error {
 	return nil
 }
 
-// Remove takes a member out of the group, voter or not. See AddLearner for the rest. Removing an absent member does
-// nothing. A leader does not remove itself: hashicorp/raft then forgets to answer proposals. Transfer first.
+// Remove removes a member from the group, voter or not. See AddLearner for errors. Removing an absent member does nothing. A
+// leader does not remove itself, because hashicorp/raft would then leave proposals unanswered: call Transfer first.
 func (g *Group) Remove(name string, prevIndex uint64) error {
 	return g.change("removing "+name, prevIndex, func(members []Member) (raft.IndexFuture, *shard.Error) {
 		switch {
@@ -108,8 +115,8 @@ func indexOf(members []Member, name string) int {
 	return slices.IndexFunc(members, func(m Member) bool { return m.Name == name })
 }
 
-// change makes one membership change. begin looks at the configuration of index prevIndex and hands the change to raft,
-// which compares the index once more, where nothing comes between; it returns nothing when there is nothing to do.
+// change makes one membership change. begin checks the configuration at index prevIndex and hands the change to raft, which
+// compares the index again, atomically. begin returns nil when there is nothing to do.
 func (g *Group) change(what string, prevIndex uint64,
 	begin func([]Member) (raft.IndexFuture, *shard.Error)) error {
 	failed := func(err *shard.Error) error {
@@ -145,7 +152,7 @@ func (g *Group) change(what string, prevIndex uint64,
 	return nil
 }
 
-// awaitChange gives back the proposal's token when raft is through with the change, however long that takes.
+// awaitChange returns the proposal's token when raft has finished the change, however long that takes.
 func (g *Group) awaitChange(future raft.IndexFuture) *shard.Error {
 	done := make(chan error, 1)
 	go func() {
@@ -164,8 +171,8 @@ func (g *Group) awaitChange(future raft.IndexFuture) *shard.Error {
 	}
 }
 
-// changeError is proposalError for membership changes: what raft refuses with words only, before it writes anything, is
-// a change decided upon an older configuration, or one that would leave no voter.
+// changeError is proposalError for membership changes. raft refuses two changes by text only, before it writes anything: a
+// change that was decided upon an older configuration, and one that would leave no voter.
 func changeError(err error) *shard.Error {
 	switch {
 	case err == nil:

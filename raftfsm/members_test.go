@@ -11,10 +11,11 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/stint-io/stint/raftfsm/memfs"
 	"github.com/stint-io/stint/shard"
 )
 
-// One voter becomes three, by learners that caught up. Then any of the three can be lost.
+// One voter becomes three, by way of learners that caught up. Then any of the three can be lost.
 func TestLoneGroupGrowsToThree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
@@ -57,11 +58,8 @@ func TestLoneGroupGrowsToThree(t *testing.T) {
 }
 
 func TestLearnerIsPromotedWhenItHasCaughtUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFleet()
-		defer f.stop(t)
-		f.found(t)
-		g := f.groups[f.leader(t)]
+	inFleet(t, func(t *testing.T, f *fleet, leader string) {
+		g := f.groups[leader]
 		o := lead(t, g)
 		const n = caughtUpEntries + 500
 		for i := range n {
@@ -93,11 +91,7 @@ func TestLearnerIsPromotedWhenItHasCaughtUp(t *testing.T) {
 
 // Every change names the configuration that it was decided upon, and only the leader makes it.
 func TestMembershipOrdersAreChecked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFleet()
-		defer f.stop(t)
-		f.found(t)
-		leader := f.leader(t)
+	inFleet(t, func(t *testing.T, f *fleet, leader string) {
 		g, follower := f.groups[leader], f.groups[f.others(leader)[0]]
 		lead(t, g)
 		_, index, _ := g.Members()
@@ -129,22 +123,24 @@ func TestMembershipOrdersAreChecked(t *testing.T) {
 	})
 }
 
-// A change that cannot be committed ends in time, and says that it is unclear.
+// A change that cannot be committed ends in time with an unknown outcome.
 func TestChangeWithoutAMajorityEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFleet()
-		defer f.stop(t)
-		f.found(t)
-		leader := f.leader(t)
+	inFleet(t, func(t *testing.T, f *fleet, leader string) {
 		g := f.groups[leader]
 		lead(t, g)
-		_, index, _ := g.Members()
-		f.net.Cut(g.name, "") // nobody else hears of the change
+		_, index, settled := g.Settled()
+		if !settled {
+			t.Error("the configuration by which it was elected is not committed")
+		}
+		f.net.Cut(g.name, "") // no other member receives the change
 		f.net.Cut("", g.name)
 		started := time.Now()
 		mustCode(t, "a change while cut off", g.AddLearner("n4/1/8", index), shard.UnknownOutcome)
 		if took := time.Since(started); took > enqueueTimeout+changeTimeout {
 			t.Errorf("ended after %v", took)
+		}
+		if members, at, settled := g.Settled(); settled || at == index || len(members) != 4 {
+			t.Errorf("what nobody else knows of is settled: %v, %v", settled, members)
 		}
 		f.leader(t, leader)
 		f.net.Heal()
@@ -155,13 +151,9 @@ func TestChangeWithoutAMajorityEnds(t *testing.T) {
 	})
 }
 
-// A replica that was removed and does not know it goes on asking for votes. Nobody minds.
+// A replica that was removed without learning of it keeps asking for votes. This does not disturb the group.
 func TestRemovedReplicaDoesNotDisturb(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFleet()
-		defer f.stop(t)
-		f.found(t)
-		leader := f.leader(t)
+	inFleet(t, func(t *testing.T, f *fleet, leader string) {
 		g := f.groups[leader]
 		o := lead(t, g)
 		o.mustPut(t, 10)
@@ -181,7 +173,7 @@ func TestRemovedReplicaDoesNotDisturb(t *testing.T) {
 			t.Error("the removed replica leads")
 		}
 
-		// Its node gets another one, under another number.
+		// Its node gets another replica, under another number.
 		f.shutdown(gone)
 		if err := DestroyGroup(f.worlds[gone].Stores, lone); err != nil {
 			t.Fatal(err)
@@ -191,14 +183,62 @@ func TestRemovedReplicaDoesNotDisturb(t *testing.T) {
 	})
 }
 
-// What Members tells is what raft believes, whatever the group went through: changes that were cut off with their
-// leader, snapshots, restarts.
+// A voter that missed a membership change votes for the voter that the change added: these two have all committed entries, and
+// the third voter is lost.
+func TestVoterThatMissedAChangeVotes(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet, leader string) {
+		g := f.groups[leader]
+		o := lead(t, g)
+		o.mustPut(t, 10)
+		behind, gone := f.others(leader)[0], f.others(leader)[1]
+		f.net.Isolate(lone.Name(behind))
+		f.join(t, g, "n4", Replica{lone.Shard, 8})
+		change(t, g.Remove, g, lone.Name(gone))
+		f.shutdown(gone)
+		o.mustPut(t, 20)
+		await(t, "the newcomer has all", func() bool { return f.groups["n4"].Status().AppliedIndex == g.Status().AppliedIndex })
+		f.wipe(t, leader)
+		f.net.Heal()
+		if now := f.leader(t); now != "n4" {
+			t.Errorf("%s leads", now)
+		}
+		lead(t, f.groups["n4"]).mustPut(t, 30)
+		mustHold(t, f.groups["n4"], 20)
+	})
+}
+
+// A voter that does not know yet that it is one votes. The leader wrote the change into its own log only. One of the voters
+// that all others know is lost, so no leader can be elected without the new voter.
+func TestVoterThatDoesNotKnowItYetVotes(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet, leader string) {
+		g := f.groups[leader]
+		o := lead(t, g)
+		o.mustPut(t, 10)
+		r := Replica{lone.Shard, 8}
+		name := r.Name("n4")
+		f.create(t, "n4", r)
+		change(t, g.AddLearner, g, name)
+		f.open(t, "n4", r)
+		await(t, "the newcomer has all", func() bool { return f.groups["n4"].Status().AppliedIndex == g.Status().AppliedIndex })
+		_, index, _ := g.Members()
+		f.shutdown(f.others(leader, "n4")[0])
+		f.net.Isolate(g.name)
+		mustCode(t, "a vote that nobody hears of", g.Promote(name, index), shard.UnknownOutcome)
+		await(t, "the end of its office", func() bool { return !g.Leading() })
+		f.net.Heal()
+		if now := f.leader(t); now != leader {
+			t.Errorf("%s leads, whose log lacks an entry", now)
+		}
+		lead(t, g).mustPut(t, 20)
+		mustHold(t, g, 20)
+	})
+}
+
+// Members returns what raft believes, after any history of the group: changes that were cut off with their leader, snapshots,
+// restarts.
 func TestMembersFollowTheLog(t *testing.T) {
 	for seed := range uint64(6) {
-		synctest.Test(t, func(t *testing.T) {
-			f := newFleet()
-			defer f.stop(t)
-			f.found(t)
+		inFleet(t, func(t *testing.T, f *fleet, _ string) {
 			random := rand.New(rand.NewPCG(seed, 0))
 			for step := range 12 {
 				leader := f.leader(t)
@@ -211,7 +251,7 @@ func TestMembersFollowTheLog(t *testing.T) {
 					g.AddLearner(fmt.Sprintf("n8/1/%d", 100+step), index)
 					f.leader(t, leader)
 					f.net.Heal()
-				case 1: // one whose answers do not come back, which the next leader makes
+				case 1: // a change whose answers are lost, which the next leader makes
 					f.net.Cut("", g.name)
 					g.AddLearner(fmt.Sprintf("n9/1/%d", 100+step), index)
 					f.leader(t, leader)
@@ -229,14 +269,14 @@ func TestMembersFollowTheLog(t *testing.T) {
 					f.open(t, leader, lone)
 				}
 				time.Sleep(3 * time.Second)
-				synctest.Wait() // what happens at this very instant too
+				synctest.Wait() // including events at this very instant
 				f.compareMembers(t, seed, step)
 			}
 		})
 	}
 }
 
-// compareMembers holds what each replica tells against raft, and against the others.
+// compareMembers compares each replica's Members with raft, and with the others.
 func (f *fleet) compareMembers(t *testing.T, seed uint64, step int) {
 	t.Helper()
 	told := make(map[string]bool)
@@ -260,13 +300,9 @@ func (f *fleet) compareMembers(t *testing.T, seed uint64, step int) {
 	}
 }
 
-// A replica that was given its state by a snapshot knows the members from it.
+// A replica that received its state as a snapshot knows the members from it.
 func TestMembersComeWithTheSnapshot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFleet()
-		defer f.stop(t)
-		f.found(t)
-		leader := f.leader(t)
+	inFleet(t, func(t *testing.T, f *fleet, leader string) {
 		g := f.groups[leader]
 		behind := f.others(leader)[0]
 		f.shutdown(behind)
@@ -292,4 +328,22 @@ func TestMembersComeWithTheSnapshot(t *testing.T) {
 			f.halt(t, behind)
 		}
 	})
+}
+
+// A member was added, and nothing was proposed since. The log can be shortened nevertheless: raft must know that the entry with
+// the configuration is applied.
+func TestIdleGroupIsSnapshottedAfterAMove(t *testing.T) {
+	w := openWorld(t, t.TempDir(), memfs.New(), "n1")
+	g := w.loneGroup(t)
+	lead(t, g).mustPut(t, 3)
+	change(t, g.AddLearner, g, "n2/1/8")
+	_, index, _ := g.Members()
+	if err := g.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	if at := g.Status().SnapshotIndex; at < index {
+		t.Errorf("the snapshot is of entry %d, the member came with %d", at, index)
+	}
+	g.Shutdown()
+	w.close(t)
 }

@@ -2,6 +2,6 @@
 
 package raftfsm
 
-import "os"
+import "github.com/cockroachdb/pebble/v2/vfs"
 
-func writeBack(file *os.File) error { return file.Sync() }
+func writeBack(file vfs.File) error { return file.Sync() }

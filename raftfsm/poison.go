@@ -5,22 +5,23 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"syscall"
 )
 
-// poison is the latch of a data directory that can no longer be trusted. The first failure sets it; it is never
-// cleared, because the disk may have lost what a retry would then find in the cache and call written.
+// poison is the latch of a data directory that can no longer be trusted. The first failure sets it. It is never cleared,
+// because the disk may have lost data that a retry would find in the cache and report as written.
 type poison struct {
 	once     sync.Once
 	first    atomic.Pointer[error]
 	logger   *slog.Logger
-	distrust func() // marks the directory, if it can, for the next start
+	distrust func() // marks the directory for the next start, if possible
 	fatal    func(error)
 }
 
-// cause is what set the latch; nil while the stores are sound.
+// cause returns the error that set the latch, or nil while the stores are sound.
 func (p *poison) cause() error {
 	if err := p.first.Load(); err != nil {
 		return *err
@@ -28,7 +29,7 @@ func (p *poison) cause() error {
 	return nil
 }
 
-// fail sets the latch. The first caller marks the directory, if it is the disk that failed, and reports; the others wait
+// fail sets the latch. The first caller marks the directory, if the disk failed, and reports the error. Other callers wait
 // until it has.
 func (p *poison) fail(err error) {
 	p.once.Do(func() {
@@ -42,25 +43,28 @@ func (p *poison) fail(err error) {
 	})
 }
 
-// halt sets the latch and ends the calling goroutine, running its deferred calls. hashicorp/raft answers a failed
-// write by trying again and a failed read or term write by a panic: neither may happen, so its goroutine ends where
-// it stands. Its deferred calls answer the proposals under way with ErrLeadershipLost, an unknown outcome.
+// halt sets the latch and ends the calling goroutine, running its deferred calls. hashicorp/raft retries a failed write and
+// panics on a failed read or term write. Neither may happen, so its goroutine ends at once. Its deferred calls answer the
+// proposals under way with ErrLeadershipLost, an unknown outcome.
 func (p *poison) halt(err error) {
 	p.fail(err)
 	runtime.Goexit()
 }
 
-// do makes one call into a store on behalf of hashicorp/raft: nothing after the latch is set, and a failure sets it.
+// do makes one call into a store on behalf of hashicorp/raft. It makes no call once the latch is set, and a failed call sets
+// the latch. A call that succeeds while the latch is set counts as failed (failFS).
 func (p *poison) do(call func() error) {
 	p.check()
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // a memory-mapped file (bbolt's) that became shorter
 	defer func() {
 		if r := recover(); r != nil {
-			p.halt(fmt.Errorf("panic in a store: %v: %w", r, ErrCorrupt)) // bbolt's way to say so
+			p.halt(fmt.Errorf("panic in a store: %v: %w", r, ErrCorrupt)) // bbolt's way of reporting it
 		}
 	}()
 	if err := call(); err != nil {
 		p.halt(err)
 	}
+	p.check()
 }
 
 // check ends the calling goroutine if the latch is set.
@@ -70,13 +74,14 @@ func (p *poison) check() {
 	}
 }
 
-// contain is isolate for what opens and creates: nothing after the latch is set, and what set it is the error.
+// contain is isolate for opening and creating: f does not run once the latch is set, and the error is the one that set the
+// latch.
 func (p *poison) contain(f func() error) error {
 	if err := p.cause(); err != nil {
 		return err
 	}
 	err := corruption(isolate(f))
-	if errors.Is(err, syscall.EIO) { // from whichever store: a disk that failed once is not asked again
+	if errors.Is(err, syscall.EIO) { // from either store: a disk that failed once is not used again
 		p.fail(err)
 	}
 	if cause := p.cause(); cause != nil {
@@ -85,8 +90,8 @@ func (p *poison) contain(f func() error) error {
 	return err
 }
 
-// isolate runs f on a goroutine of its own and waits for it, so that halt, and the panics of the libraries, become an
-// error here instead of ending the caller.
+// isolate runs f on a goroutine of its own and waits for it, so that halt, and panics of the libraries, become an error here
+// and do not end the caller.
 func isolate(f func() error) error {
 	err := errors.New("raftfsm: halted")
 	done := make(chan struct{})
@@ -94,9 +99,10 @@ func isolate(f func() error) error {
 		defer close(done)
 		defer func() {
 			if r := recover(); r != nil {
-				err = fmt.Errorf("raftfsm: %v", r)
+				err = fmt.Errorf("raftfsm: panic in a store: %v: %w", r, ErrCorrupt)
 			}
 		}()
+		debug.SetPanicOnFault(true)
 		err = f()
 	}()
 	<-done

@@ -12,21 +12,21 @@ import (
 // Bounds of a proposal.
 const (
 	proposalsInFlight = 8                // a ceiling; the actor runs one or two
-	enqueueTimeout    = 2 * time.Second  // for a place in the log
-	proposalTimeout   = 10 * time.Second // from then on for its end; raft has been seen to forget one
+	enqueueTimeout    = 2 * time.Second  // to get a place in the log
+	proposalTimeout   = 10 * time.Second // from then until it ends; raft has been seen to forget one
 )
 
-// settlement is what became of a proposal.
+// settlement is the result of a proposal.
 type settlement struct {
 	outcome shard.Outcome
 	err     *shard.Error
 }
 
-// Propose gives one entry its place in the log and returns; wait tells what became of it. It blocks while the log is
-// busy. Entries are installed in the order of the Propose calls, which one goroutine makes.
+// Propose submits one entry to the log and returns; wait reports its result. Propose blocks while the log is busy. Entries are
+// installed in the order of the Propose calls, which one goroutine must make.
 //
-// wait is called at most once, and always ends. Its error is a *shard.Error: NotOwner and Unavailable say that the
-// entry is certainly in no log, UnknownOutcome that it may yet be installed.
+// The caller may call wait at most once, and it always returns. Its error is a *shard.Error: NotOwner and Unavailable say that
+// the entry is certainly in no log, UnknownOutcome that it may still be installed.
 func (g *Group) Propose(payload []byte) (wait func() (shard.Outcome, error)) {
 	if err := g.refusal(); err != nil {
 		return refused(err)
@@ -43,8 +43,8 @@ func (g *Group) Propose(payload []byte) (wait func() (shard.Outcome, error)) {
 	return func() (shard.Outcome, error) { return g.await(settled) }
 }
 
-// enter takes one of the tokens of what raft is asked to do, so that Shutdown waits for it; leave gives it back. False:
-// there is none left.
+// enter takes one of the tokens for requests to raft, for which Shutdown waits; leave returns it. enter returns false if it
+// gets no token in time.
 func (g *Group) enter() bool {
 	select {
 	case g.proposals <- struct{}{}:
@@ -80,8 +80,8 @@ func refused(err *shard.Error) func() (shard.Outcome, error) {
 	return func() (shard.Outcome, error) { return shard.Outcome{}, err }
 }
 
-// settle waits for raft. A future without an error says only that raft is through with the entry: the fsm's answer
-// must be there too, or the fsm met something that it must not survive.
+// settle waits for raft. A future without an error says only that raft has finished with the entry. The fsm's answer must be
+// there too; if it is missing, the fsm failed in a way that it must not survive.
 func (g *Group) settle(future raft.ApplyFuture) settlement {
 	if err := future.Error(); err != nil {
 		return settlement{err: proposalError(err)}
@@ -113,7 +113,7 @@ func (g *Group) await(settled <-chan settlement) (shard.Outcome, error) {
 	}
 }
 
-// result keeps a nil *shard.Error from becoming an error that is not nil.
+// result prevents a nil *shard.Error from becoming a non-nil error.
 func (s settlement) result() (shard.Outcome, error) {
 	if s.err != nil {
 		return shard.Outcome{}, s.err
@@ -121,7 +121,7 @@ func (s settlement) result() (shard.Outcome, error) {
 	return s.outcome, nil
 }
 
-// drain waits until no proposal is under way, at most for a time, and lets none begin.
+// drain waits until no proposal is under way, for at most a given time, and lets no new one begin.
 func (g *Group) drain(most time.Duration) {
 	timeout := time.NewTimer(most)
 	defer timeout.Stop()

@@ -7,16 +7,16 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// roster remembers which configurations stand in a group's log, and where: hashicorp/raft tells its latest
-// configuration, but not at which index, and a membership change must name the index that it was decided upon.
+// roster remembers the configurations in a group's log and their indexes. hashicorp/raft reports its latest configuration
+// without its index, and a membership change must name the index of the configuration that it was decided upon.
 //
-// It follows what raft does to the log. An entry that is written at an index ends all that was above it, an end that is
-// cut off takes its configurations along, and a snapshot brings the one that it was taken under. It may be called
+// roster follows raft's changes to the log. An entry written at an index ends everything above it. Truncating the end of the
+// log removes the configurations in it. A snapshot brings the configuration under which it was taken. roster may be used
 // concurrently.
 type roster struct {
 	mu     sync.Mutex
 	seen   []placed // ascending; the last one is the latest
-	newest uint64   // snapshot's index; 0: none
+	newest uint64   // index of the newest snapshot; 0: none
 }
 
 // placed is a configuration and the index of its entry.
@@ -25,7 +25,7 @@ type placed struct {
 	conf  raft.Configuration
 }
 
-// latest is the zero value in a replica that was not told any configuration yet.
+// latest returns the latest configuration, or the zero value if the replica knows none yet.
 func (r *roster) latest() placed {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -35,7 +35,7 @@ func (r *roster) latest() placed {
 	return r.seen[len(r.seen)-1]
 }
 
-// written notes entries that stand in the log now.
+// written notes entries that are now in the log.
 func (r *roster) written(logs []*raft.Log) {
 	for _, log := range logs {
 		if log.Type == raft.LogConfiguration {
@@ -44,7 +44,7 @@ func (r *roster) written(logs []*raft.Log) {
 	}
 }
 
-// cutOff notes that the log's entries from an index on are gone.
+// cutOff notes that the log's entries starting at index from are gone.
 func (r *roster) cutOff(from uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,15 +59,15 @@ func (r *roster) snapshotted(snapshot, index uint64, conf raft.Configuration) {
 	r.newest = max(r.newest, snapshot)
 }
 
-// snapshot is the index of the newest snapshot; 0: none.
+// snapshot returns the index of the newest snapshot; 0 if there is none.
 func (r *roster) snapshot() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.newest
 }
 
-// add puts a configuration in place of all between its index and another. Some of the older ones stay, because the
-// latest may be cut off.
+// add inserts a configuration in place of all those from index to upTo. Some older ones are kept, because the latest may be
+// truncated.
 func (r *roster) add(index, upTo uint64, conf raft.Configuration) {
 	const kept = 64
 	r.mu.Lock()

@@ -10,34 +10,42 @@ import (
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 )
 
-// The names under which hashicorp/raft keeps its vote.
+// The keys under which hashicorp/raft keeps its vote.
 const (
 	keyCurrentTerm = "CurrentTerm"
 	keyVoteTerm    = "LastVoteTerm"
 	keyVoteFor     = "LastVoteCand"
 )
 
-// errNotFound is the bare error of the bolt store: raft compares its text.
+// errNotFound is the bolt store's error, not wrapped, because raft compares its text.
 var errNotFound = raftboltdb.ErrKeyNotFound
 
-// boltFile is the node's one small file of things that must be safe and are rarely written: its identity, the list of
-// its groups, and the terms and votes of each. Every value ends with a crc32c over its key and itself: a replica must
-// not vote from suspect data, and bbolt checks only its own meta pages.
-type boltFile struct{ *raftboltdb.BoltStore }
+// boltFile is the node's one small file for data that must be safe and is rarely written: its identity, the list of its groups,
+// and the terms and votes of each. Every value ends with a crc32c over its key and itself: a replica must not vote from suspect
+// data, and bbolt checks only its own meta pages.
+//
+// Nothing is written once the latch is set, because most records here say that something else was done, for example in Pebble.
+type boltFile struct {
+	StableFile
+	poison *poison
+}
 
 func (f boltFile) put(key string, value []byte) error {
+	if err := f.poison.cause(); err != nil {
+		return err
+	}
 	sum := crc32.Update(crc32.Checksum([]byte(key), castagnoli), castagnoli, value)
 	return f.Set([]byte(key), binary.LittleEndian.AppendUint32(value[:len(value):len(value)], sum))
 }
 
-// get returns errNotFound, bare, for a key that was never put.
+// get returns errNotFound, unwrapped, for a key that was never put.
 func (f boltFile) get(key string) ([]byte, error) {
 	sealed, err := f.Get([]byte(key))
-	if errors.Is(err, errNotFound) {
-		return nil, errNotFound
-	}
 	if err != nil {
 		return nil, fmt.Errorf("reading %q: %w", key, err)
+	}
+	if sealed == nil {
+		return nil, errNotFound
 	}
 	if len(sealed) < 4 {
 		return nil, fmt.Errorf("%q: %d bytes are too few: %w", key, len(sealed), ErrCorrupt)
@@ -65,15 +73,15 @@ func (f boltFile) getJSON(key string, v any) error {
 	return json.Unmarshal(b, v)
 }
 
-// stableStore is one group's terms and votes. It implements raft.StableStore, and only raft's main goroutine calls it.
+// stableStore holds one group's terms and votes. It implements raft.StableStore, and only raft's main goroutine calls it.
 //
-// raft writes a vote in two calls, first the term, then the candidate. A crash between them would leave the new term
-// with the old candidate: the replica could then vote for a second candidate, or believe that it voted for one it
-// never chose (hashicorp/raft issue 661). So the term waits here, and the candidate's call writes both as one value.
+// raft writes a vote in two calls, first the term, then the candidate. A crash between them would leave the new term with the
+// old candidate: the replica could then vote for a second candidate, or believe that it voted for one that it never chose
+// (hashicorp/raft issue 661). So the term is held back here, and the call with the candidate writes both as one value.
 type stableStore struct {
 	file     boltFile
 	prefix   string
-	voteTerm uint64 // written by the next vote; 0 none
+	voteTerm uint64 // written by the next vote; 0: none
 }
 
 // Set implements raft.StableStore.
@@ -123,7 +131,7 @@ func (s *stableStore) GetUint64(key []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(b), nil
 }
 
-// vote is the newest vote that was written whole.
+// vote returns the newest vote that was written completely.
 func (s *stableStore) vote() (term uint64, candidate []byte, err error) {
 	b, err := s.file.get(s.prefix + keyVoteFor)
 	if err != nil {
@@ -135,7 +143,7 @@ func (s *stableStore) vote() (term uint64, candidate []byte, err error) {
 	return binary.BigEndian.Uint64(b), b[8:], nil
 }
 
-// currentTerm is 0 for a group that never had one.
+// currentTerm returns the current term, or 0 for a group that never had one.
 func (s *stableStore) currentTerm() (uint64, error) {
 	term, err := s.GetUint64([]byte(keyCurrentTerm))
 	if err == errNotFound {

@@ -1,6 +1,7 @@
 package raftfsm
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -16,9 +17,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
+
+	"github.com/stint-io/stint/shard"
 )
 
-// What stands in a data directory.
+// Names in a data directory.
 const (
 	lockName      = "LOCK"      // held by the one process that uses the directory
 	boltName      = "stable.db" // identity, groups, terms and votes
@@ -26,103 +29,114 @@ const (
 	snapshotsName = "snapshots" // a directory for each group
 	keyIdentity   = "identity"  // in the bolt file
 	keyGroups     = "groups"    // in the bolt file
-	suspectName   = "suspect"   // there after a failed write: which replicas are not to be trusted
+	tailName      = "log-tail"  // how far the newest log file was fsynced
+	suspectName   = "suspect"   // exists after a failed write: the replicas that are not to be trusted
 	dirMode       = os.FileMode(0o700)
 )
 
-// diskFloorBytes is the free space below which proposals are refused: enough for the log entries and the memtables
-// that are still under way, and for a snapshot of a small shard.
+// diskFloorBytes is the free space below which proposals are refused. It is enough for the log entries and memtables still
+// under way, and for a snapshot of a small shard.
 const diskFloorBytes = 64 << 20
 
-// memTableBytes is also the size that a file of Pebble's write-ahead log grows to. An fdatasync of a file that grows
-// costs a quarter more processor time than one of a file that is overwritten, and a commit of the journal where the file
-// system has one. Pebble overwrites old files when it has a few full ones: the smaller, the sooner.
+// memTableBytes is also the size to which a file of Pebble's write-ahead log grows. An fdatasync of a growing file costs a
+// quarter more processor time than one of a file that is overwritten, and a journal commit where the file system has a journal.
+// Pebble overwrites old files once it has a few full ones. Smaller files are full sooner.
 const memTableBytes = 4 << 20
 
-// FS is a file system as Pebble sees it.
-type FS = vfs.FS
-
-// StoresConfig is what OpenStores needs to know.
+// StoresConfig configures OpenStores.
 type StoresConfig struct {
-	// Fresh is the identity that a directory without one is given.
+	// Fresh is the identity given to a directory that has none.
 	Fresh Identity
-	// FreshKept are records (Stores.Keep) that such a directory holds from the moment on that it has its identity.
+	// FreshKept are records (Stores.Keep) that such a directory gets together with its identity.
 	FreshKept map[string]any
-	// Node refuses a directory of another node. "" takes the one that is kept.
+	// FreshLevel is the feature level that such a directory gets; 0: shard.LevelFirst.
+	FreshLevel shard.Level
+	// Newest is the newest level that this binary knows; a directory with a newer one is refused. 0: shard.LevelNewest.
+	Newest shard.Level
+	// Release is this binary's release. An older binary names it when it refuses the directory.
+	Release string
+	// Node is the expected node: a directory of another node is refused. "" accepts the directory's own.
 	Node string
-	// Fatal is called once, by any goroutine, when the stores can no longer be trusted. It should end the process
-	// (exit status 75) and must not wait for anything of this package. Required.
+	// Fatal is called once, by any goroutine, when the stores can no longer be trusted. It should end the process (exit status
+	// 75) and must not wait for anything in this package. Required.
 	Fatal func(error)
-	// Logger must not block. nil discards.
+	// Logger must not block. nil discards all lines.
 	Logger *slog.Logger
-	// FS holds the Pebble database; nil is the real disk. Terms, votes and snapshots are always on the real disk.
+	// FS holds the Pebble database, snapshots and marks; nil is the real disk. Identity, terms, votes and the lock are always
+	// on the real disk, unless FS is a StableFS.
 	FS FS
-	// FreeBytes tells the space left for the data directory; nil asks FS. An error counts as room enough.
+	// FreeBytes returns the free space for the data directory, in bytes; nil asks FS. An error counts as enough space.
 	FreeBytes func() (uint64, error)
+	// Tables is the approximate number of the log's files that are kept open; 0: Pebble's default.
+	Tables int
+
+	memTable uint64 // for tests: replaces memTableBytes
 }
 
-// Identity says whose data directory this is. It never changes.
+// Identity says to which cluster and node a data directory belongs. It never changes.
 type Identity struct {
 	Cluster string
 	Node    string
-	Shards  uint32 // of a node from before there were clusters; else the cluster's table says it
+	Shards  uint32 // of a node from before there were clusters; otherwise the cluster's table has it
 }
 
-// identityRecord is Identity as it is kept.
+// identityRecord is the stored form of Identity.
 type identityRecord struct {
 	Identity
-	Ready bool // false until the log's database was created: a crash before that starts over
+	Ready   readiness // 0 until the log's database is created: after a crash before that, the creation starts over
+	Release string    `json:",omitempty"` // the release that raised the directory to its level
 }
 
-// Stores is the disk of one node: the logs of all its groups in one Pebble database, and its identity, terms and votes
-// in one bolt file. Safe for concurrent use. All groups must be shut down before Close.
+// Stores is the disk of one node: the logs of all its groups in one Pebble database, and its identity, terms and votes in one
+// bolt file. Safe for concurrent use. All groups must be shut down before Close.
 type Stores struct {
 	dir       string
 	identity  Identity
-	fs        FS
+	disk      disk
+	memTable  uint64
 	logger    *slog.Logger
 	repeats   repeats
 	poison    *poison
 	watchdog  *watchdog
 	lock      io.Closer
 	file      boltFile
-	db        *pebble.DB
+	db        *database
+	tables    int // maximum that Pebble keeps open
 	suspicion suspicion
+	tail      tail
 	lowDisk   atomic.Bool
 	stop      chan struct{}
 	watching  sync.WaitGroup
 
-	snapshotting sync.Mutex // held by the group that writes a snapshot of its own accord
+	snapshotting sync.Mutex // held by a group while it writes a snapshot that was due
 
 	mu     sync.Mutex
+	about  identityRecord   // as in the bolt file
 	groups []groupRecord    // as in the bolt file
-	open   map[Replica]bool // groups in use
+	open   map[Replica]bool // replicas in use
 }
 
-// Exists reports whether a data directory holds anything of a node; fs is StoresConfig.FS.
+// Exists reports whether a data directory holds data of a node. It returns true if that cannot be determined. fs is
+// StoresConfig.FS.
 func Exists(dir string, fs FS) bool {
-	if fs == nil {
-		fs = vfs.Default
-	}
-	_, bolt := os.Stat(filepath.Join(dir, boltName))
-	_, log := fs.Stat(fs.PathJoin(dir, logName))
-	return bolt == nil || log == nil
+	d := newDisk(fs)
+	file, fileErr := isThere(d.small, d.PathJoin(dir, boltName))
+	log, logErr := isThere(d, d.PathJoin(dir, logName))
+	return file || log || errors.Join(fileErr, logErr) != nil
 }
 
-// OpenStores opens a data directory, or makes it. It refuses a directory that another process uses, that belongs to
-// another node, or that lost a part of itself.
+// OpenStores opens a data directory, and creates it if it does not exist. It refuses a directory that another process uses,
+// that belongs to another node, that has a newer feature level, or that lost part of its data (ErrLost in the chain).
 func OpenStores(dir string, cfg StoresConfig) (*Stores, error) {
 	dir, err := filepath.Abs(dir) // the lock is known by its name
 	if err != nil {
 		return nil, err
 	}
-	s := &Stores{dir: dir, fs: cfg.FS, logger: cfg.Logger, stop: make(chan struct{}), open: make(map[Replica]bool)}
-	if s.fs == nil {
-		s.fs = vfs.Default
-	}
+	s := &Stores{dir: dir, disk: newDisk(cfg.FS), memTable: cmp.Or(cfg.memTable, memTableBytes), logger: cfg.Logger, tables: cfg.Tables, stop: make(chan struct{}), open: make(map[Replica]bool)}
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
+	s.tail = tail{files: s.disk, path: s.disk.PathJoin(dir, tailName), log: s.disk.PathJoin(dir, logName)}
 	s.poison = &poison{logger: s.logger, fatal: cfg.Fatal, distrust: s.suspicion.raise}
 	s.watchdog = newWatchdog(s.poison)
 	if err := s.poison.contain(func() error { return s.start(&cfg) }); err != nil {
@@ -133,55 +147,75 @@ func OpenStores(dir string, cfg StoresConfig) (*Stores, error) {
 }
 
 func (s *Stores) start(cfg *StoresConfig) (err error) {
-	if err := os.MkdirAll(s.dir, dirMode); err != nil {
+	if err := makeDirs(s.disk.small, s.dir); err != nil {
 		return err
 	}
-	if s.lock, err = vfs.Default.Lock(filepath.Join(s.dir, lockName)); err != nil {
+	if s.disk.small == vfs.Default {
+		if err := errors.Join(closeToOthers(s.dir, s.logger), noLinks(s.dir)); err != nil {
+			return err
+		}
+	}
+	if s.lock, err = s.disk.small.Lock(filepath.Join(s.dir, lockName)); err != nil {
 		return fmt.Errorf("in use by another process (%w): each node needs a directory of its own", err)
 	}
 	if err := s.openBolt(cfg); err != nil {
 		return err
 	}
-	var kept identityRecord
-	if err := s.file.getJSON(keyIdentity, &kept); err != nil {
+	if err := s.file.getJSON(keyIdentity, &s.about); err != nil {
 		return fmt.Errorf("reading its identity: %w", err)
 	}
+	kept := &s.about
 	if cfg.Node != "" && cfg.Node != kept.Node {
 		return fmt.Errorf("belongs to node %q, not to %q: use that node's own directory, or a fresh one", kept.Node, cfg.Node)
+	}
+	if err := kept.tooNew(cmp.Or(cfg.Newest, shard.LevelNewest)); err != nil {
+		return err
 	}
 	s.identity = kept.Identity
 	if err := s.file.getJSON(keyGroups, &s.groups); err != nil && err != errNotFound {
 		return fmt.Errorf("reading the list of its groups: %w", err)
 	}
-	if err := s.suspicion.load(s.dir, s.groups); err != nil {
+	if err := s.suspicion.load(s.disk, s.dir, s.groups); err != nil {
 		return err
 	}
-	if s.Suspect() { // a write brings the newest root of the file, which may be in the cache only, to the disk
+	if s.Suspect() { // a write forces the newest root of the file, which may exist only in the cache, to the disk
 		if err := s.file.putJSON(keyIdentity, kept); err != nil {
 			return err
 		}
 	}
-	if err := s.openLog(&kept); err != nil {
+	if err := s.openLog(cfg); err != nil {
 		return err
 	}
 	return s.finishDestructions()
 }
 
-// openBolt opens the bolt file, or makes one with the fresh identity in it: under another name, moved into place when
-// it is whole. A log without a bolt file has lost its terms and votes and must not be opened again.
+// openBolt opens the bolt file. If there is none, it creates one with the fresh identity under another name and moves the
+// complete file into place. A directory with a log but without a bolt file has lost its terms and votes and must not be opened
+// again.
 func (s *Stores) openBolt(cfg *StoresConfig) error {
 	path := filepath.Join(s.dir, boltName)
-	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-		if _, err := s.fs.Stat(s.fs.PathJoin(s.dir, logName)); err == nil {
+	there, err := isThere(s.disk.small, path)
+	if err != nil {
+		return err
+	}
+	if !there {
+		log, err := isThere(s.disk, s.disk.PathJoin(s.dir, logName))
+		if err != nil {
+			return err
+		}
+		if log {
 			return fmt.Errorf("there is a log but no %s: %w", boltName, ErrLost)
 		}
 		if err := s.createBolt(path, cfg); err != nil {
 			return err
 		}
 	}
-	file, err := openBoltFile(path)
-	s.file = file
-	return err
+	file, err := s.disk.open(path)
+	if err != nil {
+		return fmt.Errorf("opening %s: %w", path, err)
+	}
+	s.file = boltFile{file, s.poison}
+	return nil
 }
 
 func (s *Stores) createBolt(path string, cfg *StoresConfig) error {
@@ -189,14 +223,15 @@ func (s *Stores) createBolt(path string, cfg *StoresConfig) error {
 	if fresh.Cluster == "" || fresh.Node == "" {
 		return errors.New("is empty, and no identity was given for it")
 	}
-	draft := path + ".new"
-	if err := os.RemoveAll(draft); err != nil {
+	draft := path + draftSuffix
+	if err := s.disk.small.RemoveAll(draft); err != nil {
 		return err
 	}
-	file, err := openBoltFile(draft)
+	made, err := s.disk.open(draft)
 	if err != nil {
-		return err
+		return fmt.Errorf("making %s: %w", draft, err)
 	}
+	file := boltFile{made, s.poison}
 	err = file.putJSON(keyIdentity, identityRecord{Identity: fresh})
 	for name, value := range cfg.FreshKept {
 		err = errors.Join(err, file.putJSON(keepPrefix+name, value))
@@ -204,58 +239,84 @@ func (s *Stores) createBolt(path string, cfg *StoresConfig) error {
 	if err = errors.Join(err, file.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(draft, path); err != nil {
+	if err := s.disk.small.Rename(draft, path); err != nil {
 		return err
 	}
-	return errors.Join(syncDir(s.dir), syncDir(filepath.Dir(s.dir)))
+	return errors.Join(syncDir(s.disk.small, s.dir), syncDir(s.disk.small, filepath.Dir(s.dir)))
 }
 
-func openBoltFile(path string) (boltFile, error) {
+func openBolt(path string) (StableFile, error) {
+	if err := checkBolt(path); err != nil {
+		return nil, err
+	}
 	store, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{
-		Timeout:        time.Second, // it has a lock of its own
+		Timeout:        time.Second, // bbolt takes a lock of its own
 		NoFreelistSync: true,
 		FreelistType:   bbolt.FreelistMapType,
 	}})
 	if err != nil {
-		return boltFile{}, fmt.Errorf("opening %s: %w", path, err)
+		return nil, err
 	}
-	return boltFile{store}, nil
+	return bolt{store}, nil
 }
 
-// openLog opens the Pebble database. It must exist unless the directory's creation was interrupted: a database that
-// went missing would make the replicas of this node forget what they acknowledged.
-func (s *Stores) openLog(kept *identityRecord) (err error) {
-	path := s.fs.PathJoin(s.dir, logName)
-	if !kept.Ready {
+// openLog opens the Pebble database. It must exist unless the directory's creation was interrupted: without it the replicas of
+// this node would forget what they acknowledged.
+func (s *Stores) openLog(cfg *StoresConfig) (err error) {
+	path := s.disk.PathJoin(s.dir, logName)
+	if s.about.Ready == 0 {
 		if err := s.createLog(path); err != nil {
 			return err
 		}
-		kept.Ready = true
-		if err := s.file.putJSON(keyIdentity, kept); err != nil {
+		s.about.Ready, s.about.Release = readiness(cmp.Or(cfg.FreshLevel, shard.LevelFirst)), cfg.Release
+		if err := s.file.putJSON(keyIdentity, s.about); err != nil {
 			return err
 		}
 	}
-	s.db, err = pebble.Open(path, s.pebbleOptions(true))
+	if err := s.checkTail(); err != nil {
+		return err
+	}
+	db, err := pebble.Open(path, s.pebbleOptions(true))
 	if errors.Is(err, pebble.ErrDBDoesNotExist) {
 		return fmt.Errorf("the log's database is gone: %w", ErrLost)
 	}
 	if err != nil {
 		return fmt.Errorf("opening the log: %w", err)
 	}
-	return nil
+	s.db = newDatabase(db)
+	return s.tail.begin()
 }
 
-// createLog makes the directory before Pebble would, readable by nobody else, and leaves the new database closed:
-// Pebble writes the first log file of a new database in its oldest format.
-func (s *Stores) createLog(path string) error {
-	if err := errors.Join(s.fs.RemoveAll(path), s.fs.MkdirAll(path, dirMode)); err != nil {
-		return err
-	}
-	parent, err := s.fs.OpenDir(s.dir)
+// checkTail marks the replicas as suspect if the log lost fsynced bytes. It runs before Pebble repairs the log.
+func (s *Stores) checkTail() error {
+	torn, err := s.tail.check()
 	if err != nil {
-		return err
+		return fmt.Errorf("looking for the end of the log: %w", err)
 	}
-	if err := errors.Join(parent.Sync(), parent.Close()); err != nil {
+	if torn == "" {
+		return nil
+	}
+	s.logger.Error("the end of the log is lost, and acknowledged requests with it: its replicas are to be replaced",
+		"dir", s.dir, "found", torn)
+	return s.suspicion.tear(torn)
+}
+
+// keepTail updates the mark of the log's end.
+func (s *Stores) keepTail() {
+	if s.poison.cause() != nil {
+		return
+	}
+	var nobody atomic.Bool
+	defer s.watchdog.begin("marking how far the log is fsynced", &nobody)()
+	if err := s.tail.keep(); err != nil {
+		s.poison.fail(writeFailed(fmt.Errorf("marking how far the log is fsynced: %w", err)))
+	}
+}
+
+// createLog creates the directory before Pebble would, so that no other user can read it, and closes the new database: Pebble
+// writes the first log file of a new database in its oldest format.
+func (s *Stores) createLog(path string) error {
+	if err := errors.Join(s.disk.RemoveAll(path), makeDir(s.disk, path)); err != nil {
 		return err
 	}
 	db, err := pebble.Open(path, s.pebbleOptions(false))
@@ -265,21 +326,22 @@ func (s *Stores) createLog(path string) error {
 	return db.Close()
 }
 
-// pebbleOptions tunes Pebble for a Raft log: written once, read rarely (the newest entries are in raft's cache), and
-// deleted in long runs. The newest format marks in the write-ahead log how far it was synced, so that a flipped byte is
-// an error and not taken for the torn end of the file, unless it is in the file's last 32 KiB.
+// pebbleOptions tunes Pebble for a Raft log: written once, read rarely (the newest entries are in raft's cache), and deleted in
+// long runs. The format (pebbleFormats) records in the write-ahead log how far it was synced, so that a flipped byte is an
+// error and is not taken for the torn end of the file, unless it is in the file's last 32 KiB.
 func (s *Stores) pebbleOptions(exists bool) *pebble.Options {
 	return &pebble.Options{
-		FS:                          failFS{s.fs, s.poison},
-		FormatMajorVersion:          pebble.FormatNewest,
-		MemTableSize:                memTableBytes,
-		MemTableStopWritesThreshold: 4,  // 12 MiB wait to be flushed before a write does
+		MaxOpenFiles:                s.tables,
+		FS:                          newFailFS(s.disk.FS, s.poison, &s.tail),
+		FormatMajorVersion:          pebbleFormats[max(shard.Level(s.about.Ready), shard.LevelFirst)],
+		MemTableSize:                s.memTable,
+		MemTableStopWritesThreshold: 4,  // a write blocks only when 12 MiB wait to be flushed
 		L0CompactionThreshold:       16, // 64 MiB: most of it is deleted by then
 		L0StopWritesThreshold:       48,
 		ErrorIfNotExists:            exists,
 		Logger:                      pebbleLogger{s.logger, s.poison},
 		EventListener: &pebble.EventListener{
-			// Of a flush or a compaction, which Pebble would only try again.
+			// A failed flush or compaction, which Pebble would only retry.
 			BackgroundError: func(err error) { s.poison.fail(writeFailed(err)) },
 			DataCorruption: func(info pebble.DataCorruptionInfo) {
 				s.poison.fail(fmt.Errorf("%s: %w", info, ErrCorrupt))
@@ -295,7 +357,8 @@ func (s *Stores) watch(cfg *StoresConfig) {
 		free = s.freeBytes
 	}
 	s.watching.Go(func() { every(watchdogTick, s.stop, s.watchdog.tick) })
-	// Asking a hung disk for its free space hangs too: not in the watchdog's goroutine.
+	s.watching.Go(func() { every(tailEvery, s.stop, s.keepTail) })
+	// Asking a hung disk for its free space hangs too, so this does not run in the watchdog's goroutine.
 	s.watching.Go(func() {
 		every(time.Second, s.stop, func() {
 			bytes, err := free()
@@ -304,7 +367,7 @@ func (s *Stores) watch(cfg *StoresConfig) {
 	})
 }
 
-// noteLowDisk tells the operator when writes begin to be refused, and when they are taken again.
+// noteLowDisk tells the operator when proposals begin to be refused, and when they are accepted again.
 func (s *Stores) noteLowDisk(low bool) {
 	if s.lowDisk.Swap(low) == low {
 		return
@@ -318,11 +381,11 @@ func (s *Stores) noteLowDisk(low bool) {
 }
 
 func (s *Stores) freeBytes() (uint64, error) {
-	usage, err := s.fs.GetDiskUsage(s.dir)
+	usage, err := s.disk.GetDiskUsage(s.dir)
 	return usage.AvailBytes, err
 }
 
-// Identity is what the directory was given when it was made.
+// Identity returns the identity that the directory was given when it was created.
 func (s *Stores) Identity() Identity { return s.identity }
 
 // Groups lists the replicas that were created here and not destroyed, in the order of their creation.
@@ -338,10 +401,10 @@ func (s *Stores) Groups() []Replica {
 	return created
 }
 
-// LowDisk reports that the disk is nearly full, so that proposals are refused. Looked at once a second.
+// LowDisk reports that the disk is nearly full and proposals are refused. It is updated once a second.
 func (s *Stores) LowDisk() bool { return s.lowDisk.Load() }
 
-// Close lets go of the directory. All groups must be shut down before.
+// Close releases the directory. All groups must be shut down first; otherwise it returns an error.
 func (s *Stores) Close() error {
 	s.mu.Lock()
 	inUse := len(s.open)
@@ -354,15 +417,17 @@ func (s *Stores) Close() error {
 	return s.closeFiles()
 }
 
-// closeFiles closes what start opened. Pebble may fail in its own ways to close what it could not write.
+// closeFiles closes what start opened. Once the latch is set, Pebble's error is ignored: Close may fail in its own ways then.
 func (s *Stores) closeFiles() error {
 	var errs []error
 	if s.db != nil {
 		if err := isolate(s.db.Close); s.poison.cause() == nil {
+			s.keepTail() // exact: nothing more is written
 			errs = append(errs, err)
 		}
+		errs = append(errs, s.tail.close())
 	}
-	if s.file.BoltStore != nil {
+	if s.file.StableFile != nil {
 		errs = append(errs, s.file.Close())
 	}
 	if s.lock != nil {
@@ -374,7 +439,7 @@ func (s *Stores) closeFiles() error {
 // putGroups changes the list of groups, on disk first.
 func (s *Stores) putGroups(change func([]groupRecord) []groupRecord) error {
 	groups := change(slices.Clone(s.groups))
-	s.suspicion.know(groups) // first: if this write fails, what it writes is suspect too
+	s.suspicion.know(groups) // first: if this write fails, the replicas that it names are suspect too
 	if err := s.file.putJSON(keyGroups, groups); err != nil {
 		return err
 	}
@@ -382,10 +447,11 @@ func (s *Stores) putGroups(change func([]groupRecord) []groupRecord) error {
 	return nil
 }
 
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
+// openSnapshots opens the snapshots of a replica.
+func (s *Stores) openSnapshots(replica Replica) (*snapshotStore, error) {
+	above := s.disk.PathJoin(s.dir, snapshotsName)
+	if err := makeDir(s.disk, above); err != nil {
+		return nil, err
 	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return openSnapshots(s.disk, s.disk.PathJoin(above, replica.snapshotsDir()))
 }

@@ -95,13 +95,19 @@ func TestLowDiskIsNoticed(t *testing.T) {
 	await(t, "notice of a full disk", s.LowDisk)
 }
 
-// R5: between the two calls of a vote nothing has happened yet.
-func TestVoteIsAtomic(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "stable.db")
-	file, err := openBoltFile(path)
+func openBoltFile(t *testing.T, path string) boltFile {
+	t.Helper()
+	file, err := openBolt(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return boltFile{file, new(poison)}
+}
+
+// R5: between the two calls of a vote nothing has happened yet.
+func TestVoteIsAtomic(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "stable.db")
+	file := openBoltFile(t, path)
 	s := &stableStore{file: file, prefix: "1-1/"}
 	if _, err := s.GetUint64([]byte(keyVoteTerm)); err != errNotFound || err.Error() != "not found" {
 		t.Errorf("raft compares the text of %v", err)
@@ -113,16 +119,14 @@ func TestVoteIsAtomic(t *testing.T) {
 	if err := s.SetUint64([]byte(keyVoteTerm), 6); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // as it stands, and after a crash at this point
+	for range 2 { // in the running process, and after a crash at this point
 		if term, candidate := vote(t, s); term != 5 || candidate != "n2/1/1" {
 			t.Errorf("half a vote for term 6: term %d, candidate %q", term, candidate)
 		}
 		if err := file.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if file, err = openBoltFile(path); err != nil {
-			t.Fatal(err)
-		}
+		file = openBoltFile(t, path)
 		s = &stableStore{file: file, prefix: "1-1/"}
 	}
 	defer file.Close()
@@ -158,10 +162,7 @@ func vote(t *testing.T, s *stableStore) (uint64, string) {
 }
 
 func TestCorruptTermIsNotRead(t *testing.T) {
-	file, err := openBoltFile(filepath.Join(t.TempDir(), "stable.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := openBoltFile(t, filepath.Join(t.TempDir(), "stable.db"))
 	defer file.Close()
 	s := &stableStore{file: file, prefix: "1-1/"}
 	if err := s.SetUint64([]byte(keyCurrentTerm), 9); err != nil {
@@ -183,7 +184,7 @@ func TestLogStore(t *testing.T) {
 	log, neighbour := mustOpenLog(t, w), &logStore{db: w.db, prefix: Replica{1, 8}.logPrefix()}
 	bounds := func(first, last uint64) {
 		t.Helper()
-		for _, l := range []*logStore{log, mustOpenLog(t, w)} { // as cached, and as found on the disk
+		for _, l := range []*logStore{log, mustOpenLog(t, w)} { // as cached, and as read from disk
 			gotFirst, _ := l.FirstIndex()
 			gotLast, _ := l.LastIndex()
 			if gotFirst != first || gotLast != last {

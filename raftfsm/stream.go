@@ -9,11 +9,11 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// StreamLayer connects the replicas of one group. Addr must be the replica's own name (Replica.Name): votes are kept
-// by address, and a machine's address may change where a name must not.
+// StreamLayer connects the replicas of one group. Addr must be the replica's own name (Replica.Name): votes are kept by
+// address, and a machine's address may change while the name must not.
 type StreamLayer interface {
 	net.Listener
-	// Dial connects to the replica of a name.
+	// Dial connects to the replica with that name.
 	Dial(name string, timeout time.Duration) (net.Conn, error)
 }
 
@@ -26,7 +26,7 @@ func (Addr) Network() string { return "stint" }
 // String implements net.Addr.
 func (a Addr) String() string { return string(a) }
 
-// lonely is the stream layer of a node without peers: nobody comes, nobody is reached.
+// lonely is the stream layer of a node without peers: it accepts no connection and reaches no replica.
 type lonely struct {
 	name   string
 	closed chan struct{}
@@ -51,8 +51,8 @@ func (l *lonely) Dial(name string, _ time.Duration) (net.Conn, error) {
 	return nil, errors.New("raftfsm: this node has no peers: cannot reach " + name)
 }
 
-// streams is a StreamLayer as raft wants it. It closes the accepted connections with itself: raft's transport leaves
-// them, and a goroutine on each, to the goodwill of the peer.
+// streams is a StreamLayer in the form that raft needs. Its Close also closes the accepted connections: raft's transport leaves
+// them, and a goroutine for each, open until the peer closes them.
 type streams struct {
 	StreamLayer
 	mu     sync.Mutex
@@ -97,7 +97,7 @@ func (s *streams) Close() error {
 	return s.StreamLayer.Close()
 }
 
-// accepted forgets itself when it is closed.
+// accepted is an accepted connection, which unregisters itself when it is closed.
 type accepted struct {
 	net.Conn
 	of *streams

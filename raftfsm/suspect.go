@@ -5,29 +5,28 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
 	"time"
 )
 
-// markTimeout bounds how long the node waits for the mark on a disk that is failing already.
+// markTimeout bounds how long the node waits for the mark to be written to a disk that is failing already.
 const markTimeout = 200 * time.Millisecond
 
-// writeError is a write or an fsync that failed.
+// writeError is a failed write or fsync.
 type writeError struct{ error }
 
 func (e writeError) Unwrap() error { return e.error }
 
 func writeFailed(err error) error { return writeError{err} }
 
-// noRoom are the errors of writes that the disk never took: what it had is still as good as it was.
+// noRoom are the errors of writes that never reached the disk: its existing data is unaffected.
 var noRoom = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM}
 
-// suspicious reports whether after an error the disk may hold less than what was acknowledged: after a failed write,
-// because an fsync that failed may have dropped what was under way, and after wrong or unreadable bytes. A disk that
-// hangs or is full has lost nothing.
+// suspicious reports whether after an error the disk may hold less than was acknowledged. That is so after a failed write,
+// because a failed fsync may have dropped the data under way, and after wrong or unreadable bytes. A disk that hangs or is full
+// has lost nothing.
 func suspicious(err error) bool {
 	for _, e := range noRoom {
 		if errors.Is(err, e) {
@@ -38,24 +37,31 @@ func suspicious(err error) bool {
 	return errors.As(err, &failed) || errors.Is(err, ErrCorrupt) || errors.Is(err, syscall.EIO)
 }
 
-// suspicion is the mark of a data directory whose disk failed: the replicas that stood on it then may have forgotten
-// what they acknowledged, so none of them may vote again unless it was the only voter. It is a small file beside the
-// stores, because the stores are what failed. It may be used concurrently.
+// suspicion is the mark of a data directory whose disk failed. The replicas on it may have forgotten what they acknowledged, so
+// none of them may vote again unless it was the only voter. The mark is a small file beside the stores, because the stores are
+// what failed. suspicion may be used concurrently.
 type suspicion struct {
-	path string
+	files FS
+	path  string
 
 	mu      sync.Mutex
-	exist   []Replica // stand on the disk now; what a mark will name
-	suspect []Replica // as in the file
+	exist   []Replica          // on the disk now; the next mark names these
+	suspect []suspectedReplica // as in the file
 }
 
-// load reads the mark. One that cannot be understood names everything.
-func (s *suspicion) load(dir string, groups []groupRecord) error {
+// suspectedReplica is an entry of the mark. A version that does not know Torn ignores it.
+type suspectedReplica struct {
+	Replica
+	Torn string `json:",omitempty"` // what its log has lost (tail)
+}
+
+// load reads the mark. A mark that cannot be parsed counts as naming every replica.
+func (s *suspicion) load(files FS, dir string, groups []groupRecord) error {
 	s.know(groups)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.path = filepath.Join(dir, suspectName)
-	b, err := os.ReadFile(s.path)
+	s.files, s.path = files, files.PathJoin(dir, suspectName)
+	b, err := readFile(files, s.path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -63,12 +69,45 @@ func (s *suspicion) load(dir string, groups []groupRecord) error {
 		return err
 	}
 	if json.Unmarshal(b, &s.suspect) != nil {
-		s.suspect = slices.Clone(s.exist)
+		s.suspect = s.all("")
 	}
 	return nil
 }
 
-// know notes which replicas there are.
+// all returns the existing replicas, with what is already known about each. s.mu must be held.
+func (s *suspicion) all(torn string) []suspectedReplica {
+	named := make([]suspectedReplica, 0, len(s.exist))
+	for _, r := range s.exist {
+		known := suspectedReplica{r, torn}
+		if i := s.find(r); i >= 0 && s.suspect[i].Torn != "" {
+			known = s.suspect[i]
+		}
+		named = append(named, known)
+	}
+	return named
+}
+
+// find returns the position of a replica in the mark, or -1 if it is not suspect. s.mu must be held.
+func (s *suspicion) find(replica Replica) int {
+	return slices.IndexFunc(s.suspect, func(r suspectedReplica) bool { return r.Replica == replica })
+}
+
+// tear marks all existing replicas as having lost the end of their log.
+func (s *suspicion) tear(torn string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.exist) == 0 {
+		return nil
+	}
+	named := s.all(torn)
+	if err := s.write(named); err != nil {
+		return fmt.Errorf("marking what is suspect: %w", err)
+	}
+	s.suspect = named
+	return nil
+}
+
+// know notes which replicas exist.
 func (s *suspicion) know(groups []groupRecord) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,8 +119,8 @@ func (s *suspicion) know(groups []groupRecord) {
 	}
 }
 
-// raise marks all replicas that there are, and waits a little for the disk to take it. A disk that does not leaves the
-// node unmarked: then only the log that this process wrote tells what was wrong.
+// raise marks all existing replicas, and waits briefly for the disk to take the mark. If it does not, the node stays unmarked,
+// and only this process's log lines tell what was wrong.
 func (s *suspicion) raise() {
 	done := make(chan struct{})
 	go func() {
@@ -89,7 +128,7 @@ func (s *suspicion) raise() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.path != "" && len(s.exist) > 0 {
-			s.write(s.exist) // nothing is left to be done about an error
+			s.write(s.all("")) // an error is ignored: nothing can be done about it
 		}
 	}()
 	timeout := time.NewTimer(markTimeout)
@@ -100,14 +139,15 @@ func (s *suspicion) raise() {
 	}
 }
 
-// clear takes a replica off the mark: it was destroyed, or as the only voter it goes on with what it has.
+// clear removes a replica from the mark: it was destroyed, or it is the only voter and continues with the data it has.
 func (s *suspicion) clear(replica Replica) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !slices.Contains(s.suspect, replica) {
+	i := s.find(replica)
+	if i < 0 {
 		return nil
 	}
-	rest := slices.DeleteFunc(slices.Clone(s.suspect), func(r Replica) bool { return r == replica })
+	rest := slices.Delete(slices.Clone(s.suspect), i, i+1)
 	if err := s.write(rest); err != nil {
 		return fmt.Errorf("marking what is suspect: %w", err)
 	}
@@ -115,43 +155,42 @@ func (s *suspicion) clear(replica Replica) error {
 	return nil
 }
 
-// write replaces the mark, and removes it when it would name nothing.
-func (s *suspicion) write(replicas []Replica) error {
+// write replaces the mark, and removes it when it would name no replica.
+func (s *suspicion) write(replicas []suspectedReplica) error {
 	if len(replicas) == 0 {
-		return errors.Join(os.Remove(s.path), syncDir(filepath.Dir(s.path)))
+		return errors.Join(s.files.Remove(s.path), syncDir(s.files, s.files.PathDir(s.path)))
 	}
 	b, err := json.Marshal(replicas)
 	if err != nil {
 		return err
 	}
-	draft := s.path + ".new"
-	if err := writeSynced(draft, b); err != nil {
-		return err
-	}
-	if err := os.Rename(draft, s.path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(s.path))
+	return writeWhole(s.files, s.path, b)
 }
 
-func writeSynced(path string, b []byte) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	return errors.Join(err, f.Sync(), f.Close())
-}
-
-func (s *suspicion) names(replica Replica) bool {
+// refuse says why a replica must not be opened. After a disk failed, the only voter of a group may continue: entries that
+// existed only in the cache were never acknowledged. If the log has lost its end, acknowledged requests are lost with it, and a
+// person must decide.
+func (s *suspicion) refuse(replica Replica, lone bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Contains(s.suspect, replica)
+	i := s.find(replica)
+	switch {
+	case i < 0:
+		return nil
+	case s.suspect[i].Torn != "" && lone:
+		return fmt.Errorf("its log has lost its end, and no other replica has it (%s): delete %s to go on "+
+			"with what is left, where counts may be too low: %w", s.suspect[i].Torn, s.path, ErrLost)
+	case s.suspect[i].Torn != "":
+		return fmt.Errorf("its log has lost its end (%s): %w", s.suspect[i].Torn, ErrLost)
+	case !lone:
+		return errSuspect
+	}
+	return nil
 }
 
-// Suspect reports that this directory's disk failed to write before it was opened, and that there still are replicas
-// that stood on it then. OpenGroup refuses them with ErrLost in the chain, except as the only voter of their group. They
-// are to be destroyed and replaced under new numbers; when none is left the suspicion ends.
+// Suspect reports that this directory's disk failed before it was opened, or that its log lost its end, and that replicas from
+// then still exist. OpenGroup refuses them with ErrLost in the chain, except, after a failed disk, the only voter of a group.
+// They must be destroyed and replaced under new numbers; when none is left, the suspicion ends.
 func (s *Stores) Suspect() bool {
 	s.suspicion.mu.Lock()
 	defer s.suspicion.mu.Unlock()

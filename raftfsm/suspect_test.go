@@ -40,9 +40,9 @@ var (
 	ofOtherTwo = []string{"n2/2/1", "n3/2/1"}
 )
 
-// After a failed fsync, a restart: a replica with other voters must not vote again, because what it acknowledged may
-// be gone from the disk. A new one under a new number may, and the only voter of a group goes on. When nothing that
-// stood on the disk then is left, the suspicion ends.
+// After a failed fsync and a restart, a replica with other voters must not vote again, because the entries that it acknowledged
+// may be gone from the disk. A new replica under a new number may vote, and the only voter of a group continues. When no
+// replica from the time of the failure is left on the disk, the suspicion ends.
 func TestReplicasOfAFailedDiskAreReplaced(t *testing.T) {
 	dir, disk := t.TempDir(), vfs.NewMem()
 	var failing atomic.Pointer[error]
@@ -82,7 +82,7 @@ func TestReplicasOfAFailedDiskAreReplaced(t *testing.T) {
 	lead(t, g)
 	mustHold(t, g, 5)
 	g.Shutdown()
-	g = w.openGroup(t, GroupConfig{Replica: lone}) // it may grow now
+	g = w.openGroup(t, GroupConfig{Replica: lone}) // it may get more voters now
 	g.Shutdown()
 	if err := CreateGroup(w.Stores, replaced, nil); err != nil {
 		t.Fatal(err)
@@ -94,12 +94,12 @@ func TestReplicasOfAFailedDiskAreReplaced(t *testing.T) {
 	if err := DestroyGroup(w.Stores, voter); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, suspectName)); w.Suspect() || !errors.Is(err, os.ErrNotExist) {
+	if _, err := disk.Stat(filepath.Join(dir, suspectName)); w.Suspect() || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("nothing suspect is left: suspect %v, mark %v", w.Suspect(), err)
 	}
 }
 
-// The mark is on the disk before the node is told to end.
+// The mark is on the disk before the node is told to stop.
 func TestMarkComesBeforeTheEnd(t *testing.T) {
 	dir := t.TempDir()
 	marked := make(chan error, 1)
@@ -108,7 +108,7 @@ func TestMarkComesBeforeTheEnd(t *testing.T) {
 		marked <- err
 	}}
 	var s suspicion
-	if err := s.load(dir, []groupRecord{{Replica: lone}}); err != nil {
+	if err := s.load(vfs.Default, dir, []groupRecord{{Replica: lone}}); err != nil {
 		t.Fatal(err)
 	}
 	p.distrust = s.raise
@@ -118,7 +118,7 @@ func TestMarkComesBeforeTheEnd(t *testing.T) {
 	}
 }
 
-// What casts suspicion on a disk, and what does not.
+// Which errors make a disk suspect, and which do not.
 func TestSuspicion(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -140,7 +140,7 @@ func TestSuspicion(t *testing.T) {
 	}
 }
 
-// A disk that is full, or an entry that cannot be installed, stops the node and marks nothing.
+// A full disk, or an entry that cannot be installed, stops the node and leaves no mark.
 func TestFullDiskLeavesNoMark(t *testing.T) {
 	for what, fail := range map[string]func(*world, *owner, *atomic.Pointer[error]){
 		"a full disk": func(_ *world, o *owner, failing *atomic.Pointer[error]) {
@@ -176,7 +176,7 @@ func TestFullDiskLeavesNoMark(t *testing.T) {
 	}
 }
 
-// Corruption that a running replica meets is a reason too; and a mark that cannot be read names everything.
+// Corruption found by a running replica leaves a mark too, and an unreadable mark counts as naming every replica.
 func TestCorruptionAndUnreadableMarks(t *testing.T) {
 	dir, disk := t.TempDir(), vfs.NewMem()
 	w := openWorld(t, dir, disk, "n1")
@@ -191,10 +191,10 @@ func TestCorruptionAndUnreadableMarks(t *testing.T) {
 	g.Shutdown()
 	w.close(t)
 	mark := filepath.Join(dir, suspectName)
-	if _, err := os.Stat(mark); err != nil {
+	if _, err := disk.Stat(mark); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(mark, []byte("[{"), 0o600); err != nil {
+	if err := writeWhole(disk, mark, []byte("[{")); err != nil {
 		t.Fatal(err)
 	}
 	w = openWorld(t, dir, disk, "n1")
@@ -213,7 +213,7 @@ func mustOpenLogOf(t *testing.T, w *world, r Replica) *logStore {
 	return log
 }
 
-// The bolt file fails like the log: a vote that could not be written is no vote, and the disk is suspect.
+// The bolt file fails like the log: a vote that could not be written does not count, and the disk is suspect.
 func TestFailedVoteMakesSuspect(t *testing.T) {
 	dir, disk := t.TempDir(), vfs.NewMem()
 	w := openWorld(t, dir, disk, "n1")

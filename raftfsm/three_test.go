@@ -2,6 +2,7 @@ package raftfsm
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,7 +54,7 @@ func (c *trio) stop(t *testing.T) {
 	}
 }
 
-// leader awaits one among the nodes that are given.
+// leader waits until one of the given nodes is leader.
 func (c *trio) leader(t *testing.T, among ...int) (leader int) {
 	t.Helper()
 	await(t, "an election", func() bool {
@@ -70,7 +71,7 @@ func (c *trio) leader(t *testing.T, among ...int) (leader int) {
 
 func (c *trio) others(i int) []int { return []int{(i + 1) % 3, (i + 2) % 3} }
 
-// agree awaits that all three hold the same state.
+// agree waits until all three hold the same state.
 func (c *trio) agree(t *testing.T, n int) {
 	t.Helper()
 	await(t, "agreement", func() bool {
@@ -85,7 +86,7 @@ func (c *trio) agree(t *testing.T, n int) {
 	}
 }
 
-// The group elects a leader, serves on after its loss within the time promised, and takes it back.
+// The group elects a leader, is back in service within the promised time after losing it, and takes it back.
 func TestGroupOfThreeSurvivesItsLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTrio(t)
@@ -116,7 +117,7 @@ func TestGroupOfThreeSurvivesItsLeader(t *testing.T) {
 	})
 }
 
-// A node that was down while the log was cut short gets the snapshot, and the entries after it.
+// A node that was down while the log was shortened receives the snapshot and the entries after it.
 func TestFollowerFarBehindIsGivenTheSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTrio(t)
@@ -144,7 +145,7 @@ func TestFollowerFarBehindIsGivenTheSnapshot(t *testing.T) {
 		if status := c.groups[behind].Status(); status.SnapshotIndex == 0 {
 			t.Errorf("it caught up without the snapshot: %+v", status)
 		}
-		// With a gap below the snapshot and entries above it, it starts again.
+		// With a gap below the snapshot and entries above it, the replica starts again.
 		c.groups[behind].Shutdown()
 		c.start(t, behind)
 		c.agree(t, n)
@@ -166,5 +167,30 @@ func TestGroupOfThreeSurvivesARestartOfAll(t *testing.T) {
 		}
 		lead(t, c.groups[c.leader(t, 0, 1, 2)])
 		c.agree(t, 30)
+	})
+}
+
+// A follower is 15 MB behind, in entries of maximum length, and the link carries 2 MB per second: less than raft would send in
+// one message within its timeout. The follower catches up nevertheless.
+func TestFollowerCatchesUpByANarrowLink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet()
+		defer f.stop(t)
+		f.narrow = 2 << 20
+		f.found(t)
+		leader := f.leader(t)
+		o := lead(t, f.groups[leader])
+		behind := f.others(leader)[0]
+		f.net.Isolate(lone.Name(behind))
+		long := strings.Repeat("x", shard.MaxEntryBytes-1000)
+		for i := range 60 {
+			if err := o.put(key(i), long); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.net.Rejoin(lone.Name(behind))
+		await(t, "the follower's last entry", func() bool {
+			return f.groups[behind].Status().AppliedIndex == f.groups[leader].Status().AppliedIndex
+		})
 	})
 }

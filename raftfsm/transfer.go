@@ -9,15 +9,15 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// ErrStuck says that raft believes in a leadership transfer that ended long ago, and refuses every proposal because of
-// it (hashicorp/raft issue 696): the group is to be shut down and opened again.
+// ErrStuck says that raft still believes in a leadership transfer that ended long ago, and therefore refuses every proposal
+// (hashicorp/raft issue 696). The group must be shut down and opened again.
 var ErrStuck = errors.New("the group is stuck in a leadership transfer: shut it down and open it again")
 
-// transfers keeps the transfers of a group apart.
+// transfers makes sure that a group has one leadership transfer at a time.
 type transfers struct {
 	mu    sync.Mutex
-	under bool      // one is under way
-	ended time.Time // of the newest; zero: there was none
+	under bool      // a transfer is under way
+	ended time.Time // end of the newest; zero: none yet
 }
 
 func (t *transfers) begin() bool {
@@ -34,18 +34,17 @@ func (t *transfers) end() {
 	t.under, t.ended = false, time.Now()
 }
 
-// sinceEnd is how long no transfer was under way.
+// sinceEnd returns the time since the last transfer ended.
 func (t *transfers) sinceEnd() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return time.Since(t.ended)
 }
 
-// Transfer hands the leadership to a voter, or with to == "" to the one whose log is the longest among those that
-// answer. It takes at most two election time-outs, during which raft refuses proposals (as certainly not applied).
-// It returns nil only when this replica does not lead any more, or did not from the start; whom the others elect instead
-// is up to them. After an error it still leads, and can go on once it has a new epoch. ErrStuck in the chain says that
-// it cannot.
+// Transfer hands the leadership to a voter; with to == "", to the one with the longest log among those that answer. It takes at
+// most two election timeouts, during which raft refuses proposals (as certainly not applied). It returns nil only when this
+// replica no longer leads, or did not lead in the first place; the others may elect a different leader. After an error this
+// replica still leads, and can continue once it has a new epoch. With ErrStuck in the chain it cannot.
 func (g *Group) Transfer(to string) error {
 	if g.raft.State() != raft.Leader {
 		return nil
@@ -94,8 +93,8 @@ func (g *Group) transfer(to string) error {
 	}
 }
 
-// successor checks, or chooses, who is to lead. One that does not answer would only leave the shard without an owner for
-// an election time-out, and raft's own choice does not ask.
+// successor checks or chooses the next leader. A voter that does not answer would leave the shard without an owner for an
+// election timeout, and raft's own choice does not check that.
 func (g *Group) successor(to string) (string, error) {
 	members, _, err := g.Members()
 	if err != nil {

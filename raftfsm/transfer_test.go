@@ -12,8 +12,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// load proposes to whoever leads, each value once, until stop is closed. It returns what was acknowledged, and how many
-// proposals had an unknown outcome.
+// load proposes to the current leader, each value once, until stop is closed. It returns the acknowledged entries and the
+// number of proposals with an unknown outcome.
 func load(f *fleet, stop <-chan struct{}) (acknowledged map[string]string, unclear int) {
 	acknowledged = make(map[string]string)
 	var o *owner
@@ -39,7 +39,7 @@ func load(f *fleet, stop <-chan struct{}) (acknowledged map[string]string, uncle
 	}
 }
 
-// opened is the owner as it is, or a new epoch at whoever leads; nil if nobody does.
+// opened returns o if it is not nil, otherwise an owner with a new epoch at the current leader, or nil if there is none.
 func opened(f *fleet, o *owner) *owner {
 	if o != nil {
 		return o
@@ -57,8 +57,8 @@ func opened(f *fleet, o *owner) *owner {
 	return nil
 }
 
-// The leadership goes around under load: nothing that was acknowledged is lost, nothing that was refused is there, and
-// the shard is hardly ever without an owner.
+// The leadership moves around under load: no acknowledged entry is lost, no refused entry is applied, and the shard is hardly
+// ever without an owner.
 func TestTransferUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
@@ -78,7 +78,7 @@ func TestTransferUnderLoad(t *testing.T) {
 			to := f.others(leader)[i%2]
 			name := lone.Name(to)
 			if i%3 == 0 {
-				name = "" // whoever is best
+				name = "" // the best candidate
 			}
 			began := time.Now()
 			if err := f.groups[leader].Transfer(name); err != nil {
@@ -115,7 +115,7 @@ func TestTransferUnderLoad(t *testing.T) {
 	})
 }
 
-// A transfer that cannot succeed is refused before it costs anything: the leader goes on.
+// A transfer that cannot succeed is refused before it costs anything: the leader continues.
 func TestTransferIsRefusedForWhoCannotLead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
@@ -150,8 +150,8 @@ func TestTransferIsRefusedForWhoCannotLead(t *testing.T) {
 	})
 }
 
-// R9. A transfer to a replica that just went silent makes raft wait for it, and refuse proposals for as long. A transfer
-// by somebody who looks only at raft's answer would be tried for ever; ours says what must be done.
+// R9: a transfer to a replica that just stopped answering makes raft wait for it and refuse proposals meanwhile. A caller that
+// looked only at raft's answer would retry forever; Transfer reports what must be done (ErrStuck).
 func TestStuckTransferIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
@@ -163,7 +163,7 @@ func TestStuckTransferIsReported(t *testing.T) {
 		silent := lone.Name(f.others(leader)[0])
 		f.net.Isolate(silent)
 		o.mustPut(t, 3)
-		time.Sleep(10 * time.Second) // raft tries rarely by now
+		time.Sleep(10 * time.Second) // raft retries rarely by now
 		begin := func() error {
 			return g.raft.LeadershipTransferToServer(raft.ServerID(silent), raft.ServerAddress(silent)).Error()
 		}
@@ -176,14 +176,14 @@ func TestStuckTransferIsReported(t *testing.T) {
 		}
 		mustCode(t, "a proposal meanwhile", o.put("refused", ""), shard.Unavailable)
 
-		// Shut down now, raft would leave two goroutines behind for ever; a test may not.
+		// If it were shut down now, raft would leak two goroutines, and goleak would fail the tests.
 		f.net.Heal()
 		await(t, "the end of raft's transfer", func() bool { return g.Transfer("") == nil })
 		lead(t, f.groups[f.leader(t)]).mustPut(t, 5)
 	})
 }
 
-// A transfer of ours that is under way is not called stuck.
+// A transfer of this package that is under way is not reported as stuck.
 func TestTransferUnderWayIsNotStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()

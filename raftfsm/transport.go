@@ -2,48 +2,78 @@ package raftfsm
 
 import (
 	"errors"
+	"io"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/stint-io/stint/shard"
 )
 
-// errHungDisk is what peers get to feel as silence.
+// errHungDisk stops a message to a peer, which then hears nothing.
 var errHungDisk = errors.New("raftfsm: the disk hangs, sending nothing")
 
-// transport is raft's own network transport without two dangers, and without pipelines.
+// transport is raft's own network transport with the following changes.
 //
-// Heartbeats. raft offers a transport to handle heartbeats past its main goroutine. A heartbeat of a newer term then
-// changes the term between two steps of a leader that does not know it is deposed, and the leader writes its next entry
-// under a term that is another's: two different entries with the same index and term, which raft takes for the same
-// (hashicorp/raft issue 695). So nobody may set that handler, and heartbeats wait their turn like everything else.
+// Heartbeats. raft lets a transport handle heartbeats beside its main goroutine. A heartbeat with a newer term then changes the
+// term between two steps of a leader that does not know it is deposed. That leader writes its next entry under another leader's
+// term: two different entries have the same index and term, and raft takes them for the same entry (hashicorp/raft issue 695).
+// So that handler cannot be set, and heartbeats are handled in order like all other messages.
 //
-// Hung disks. raft's heartbeats go on while its main goroutine waits for the disk, and keep a leader that can do
-// nothing in office. While hung reports so, nothing is sent to a follower.
+// Hung disks. raft keeps sending heartbeats while its main goroutine waits for the disk, so a leader that can do nothing stays
+// leader. While hung returns true, nothing is sent to a follower.
 //
-// Pipelines. A follower is sent its next request when it has answered the one before, with all that was written
-// meanwhile. Actors have one entry under way, or two, so a pipeline would bring none forward; it would cost two more
-// goroutines that hand each response on, and has a trap: raft stops to take the responses of a pipeline at the first that
-// is an error or a refusal, and if it is about to send just then, it waits for ever for a place that nobody makes.
+// Pipelines. A follower is sent its next request when it has answered the previous one, with all entries written in the
+// meantime. Actors have one or two entries under way, so a pipeline would not speed any of them up. It would cost two more
+// goroutines that pass each response on, and it has a trap: raft stops reading a pipeline's responses at the first error or
+// refusal, and if it is about to send just then, it waits forever for a place that never becomes free.
 //
-// It embeds the concrete type: wrapped as the interface, raft would not see that it can pre-vote, and go without.
+// Slow links. raft sends up to 64 entries at once, however long they are: 16 MiB, which a link slower than 8 MB/s does not
+// transfer before the timeout, and then they are sent again. So a message carries at most messageBytes of entries, or one
+// entry. raft reads from the request which entries were sent, and sends the rest next. So a follower can catch up over a link
+// of 128 KiB/s; snapshots need no more.
+//
+// Votes for a candidate that this replica does not know as a voter. raft refuses its vote to a candidate that is not a voter in
+// the newest configuration that it knows. It must not: a voter that missed a membership change would never vote for a voter
+// added since, nor would a voter that does not know yet that it is one. If other voters are lost, a majority can then have
+// every committed entry and still elect no leader (Ongaro's dissertation, section 4.2.2: a server grants votes without
+// consulting its configuration). raft checks only the candidate's name. So a goroutine that passes incoming requests to raft
+// changes that name: it removes the name from a vote request, and in a pre-vote request, which must have one, it puts the name
+// of some voter that this replica knows. The candidate's address stays, and a replica that has a leader still refuses.
+//
+// Connections that ended unnoticed. raft keeps connections for later use, and learns only by using one that its peer has been
+// restarted since. Entries are sent again at once, but raft asks for a vote only once in an election. So a former leader that was
+// handed the leadership back could lose its election to such connections when the others had been restarted one by one, and the
+// shard was without an owner for another election timeout. Therefore a vote request is repeated on another connection, and a voter
+// answers it as before.
+//
+// transport embeds the concrete type: behind the interface, raft would not see that it supports pre-vote, and would not use it.
 type transport struct {
 	*raft.NetworkTransport
 	hung      func() bool
-	onOwnDisk func(index uint64) bool // waits for this replica's own fsync (ahead); false: there will be none
+	onOwnDisk func(index uint64) bool // waits for this replica's own fsync (ahead); false: it failed
+	voter     func() raft.ServerID    // a voter of the newest configuration that this replica knows; "": none known yet
+
+	calls    chan raft.RPC // incoming requests, for raft
+	relay    sync.Once     // starts relaying
+	relaying sync.WaitGroup
+	closed   chan struct{}
+	closing  sync.Once
 
 	mu       sync.Mutex
 	contacts map[string]contact // by replica name
 }
 
-// contact is what a follower said last.
+// contact is the last response of a follower.
 type contact struct {
 	at      time.Time
 	lastLog uint64
 }
 
-// heard tells what a follower said last, if that is not longer ago than a time. raft sends heartbeats to each member,
-// about ten in a heartbeat time-out, while this replica leads.
+// heard returns the last response of a follower, and whether it is no older than within. While this replica leads, raft sends
+// about ten heartbeats to each member in a heartbeat timeout.
 func (t *transport) heard(name string, within time.Duration) (contact, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -61,11 +91,14 @@ func newTransport(layer StreamLayer, logger raftLogger, hung func() bool) *trans
 	return &transport{
 		hung:      hung,
 		onOwnDisk: func(uint64) bool { return true },
+		voter:     func() raft.ServerID { return "" },
+		calls:     make(chan raft.RPC),
+		closed:    make(chan struct{}),
 		contacts:  make(map[string]contact),
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			Stream:          newStreams(layer),
 			Logger:          logger,
-			MaxPool:         2,
+			MaxPool:         keptConnections,
 			MaxRPCsInFlight: 1, // no pipelines
 			Timeout:         rpcTimeout,
 		}),
@@ -75,12 +108,13 @@ func newTransport(layer StreamLayer, logger raftLogger, hung func() bool) *trans
 // SetHeartbeatHandler implements raft.Transport by doing nothing.
 func (t *transport) SetHeartbeatHandler(func(raft.RPC)) {}
 
-// AppendEntries implements raft.Transport. Entries and heartbeats come this way.
+// AppendEntries implements raft.Transport. Both entries and heartbeats are sent by it.
 func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest,
 	resp *raft.AppendEntriesResponse) error {
 	if t.hung() {
 		return errHungDisk
 	}
+	args.Entries = fitting(args.Entries)
 	err := t.NetworkTransport.AppendEntries(id, target, args, resp)
 	if err != nil || resp.Term > args.Term {
 		return err
@@ -90,19 +124,96 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, a
 		return nil
 	}
 	last := args.Entries[len(args.Entries)-1].Index
-	t.note(string(target), max(resp.LastLog, last)) // it answers with what it had before
+	t.note(string(target), max(resp.LastLog, last)) // resp.LastLog is the index before this request
 	if !t.onOwnDisk(last) {
 		return errOwnDisk
 	}
 	return nil
 }
 
-// Close implements raft.WithClose. Connections to peers end too, or the peers' ends would wait for ever.
+// RequestVote implements raft.Transport.
+func (t *transport) RequestVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestVoteRequest,
+	resp *raft.RequestVoteResponse) error {
+	return onAnyConnection(func() error { return t.NetworkTransport.RequestVote(id, target, args, resp) })
+}
+
+// RequestPreVote implements raft.WithPreVote.
+func (t *transport) RequestPreVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestPreVoteRequest,
+	resp *raft.RequestPreVoteResponse) error {
+	return onAnyConnection(func() error { return t.NetworkTransport.RequestPreVote(id, target, args, resp) })
+}
+
+// onAnyConnection makes a call that may safely be repeated. It repeats the call while the error may come from a kept connection
+// that has ended. A peer that does not answer is not asked again.
+func onAnyConnection(call func() error) (err error) {
+	for range keptConnections + 1 {
+		if err = call(); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
+			return err
+		}
+	}
+	return err
+}
+
+// Consumer implements raft.Transport. The first call starts the relay of incoming requests.
+func (t *transport) Consumer() <-chan raft.RPC {
+	t.relay.Do(func() { t.relaying.Go(t.relayCalls) })
+	return t.calls
+}
+
+// relayCalls passes incoming requests to raft in order. The goroutines that wait for an answer end when the transport closes.
+func (t *transport) relayCalls() {
+	for {
+		select {
+		case call := <-t.NetworkTransport.Consumer():
+			t.unname(call.Command)
+			select {
+			case t.calls <- call:
+			case <-t.closed:
+				return
+			}
+		case <-t.closed:
+			return
+		}
+	}
+}
+
+// unname removes or replaces the candidate's name in a vote request, by which raft would refuse it.
+func (t *transport) unname(command any) {
+	switch request := command.(type) {
+	case *raft.RequestVoteRequest:
+		request.ID = nil
+	case *raft.RequestPreVoteRequest:
+		if voter := t.voter(); voter != "" {
+			request.ID = []byte(voter)
+		}
+	}
+}
+
+// messageBytes bounds the bytes of a message's entries, unless it has only one.
+const messageBytes = shard.MaxEntryBytes
+
+// fitting returns as many of the first entries as one message may carry.
+func fitting(entries []*raft.Log) []*raft.Log {
+	bytes := 0
+	for i, entry := range entries {
+		if bytes += len(entry.Data); bytes > messageBytes && i > 0 {
+			return entries[:i]
+		}
+	}
+	return entries
+}
+
+// Close implements raft.WithClose. It also closes the connections to peers; otherwise the peers' ends would wait forever.
 func (t *transport) Close() error {
 	err := t.NetworkTransport.Close()
+	t.closing.Do(func() { close(t.closed) })
+	t.relaying.Wait()
 	t.CloseStreams()
 	return err
 }
 
-// rpcTimeout bounds one exchange with a peer; a snapshot gets it for every 256 KiB.
+// keptConnections is the number of unused connections to a peer that are kept for later use.
+const keptConnections = 2
+
+// rpcTimeout bounds one exchange with a peer; a snapshot gets that much time for every 256 KiB.
 const rpcTimeout = 2 * time.Second

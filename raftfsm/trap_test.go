@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +17,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// rival is a member of the group that the test plays itself: it grants every vote, and says what it is told to say.
+// rival is a group member played by the test: it grants every vote and sends what the test tells it to send.
 type rival struct {
 	*raft.NetworkTransport
 	name string
@@ -63,7 +64,7 @@ func (r *rival) header() raft.RPCHeader {
 	return raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(r.name), Addr: []byte(r.name)}
 }
 
-// lead sends what a leader of a term sends.
+// lead sends a leader's AppendEntries of a given term.
 func (r *rival) lead(to string, term uint64, prev *raft.Log, entries []*raft.Log, commit uint64) error {
 	req := &raft.AppendEntriesRequest{RPCHeader: r.header(), Term: term, Entries: entries, LeaderCommitIndex: commit}
 	if prev != nil {
@@ -72,20 +73,20 @@ func (r *rival) lead(to string, term uint64, prev *raft.Log, entries []*raft.Log
 	return r.AppendEntries(raft.ServerID(to), raft.ServerAddress(to), req, new(raft.AppendEntriesResponse))
 }
 
-// words is a state machine that remembers what it was told.
+// words is a state machine that records the entries that it is given.
 type words struct{ said []string }
 
 func (w *words) Apply(log *raft.Log) any             { w.said = append(w.said, string(log.Data)); return nil }
 func (w *words) Snapshot() (raft.FSMSnapshot, error) { return nil, errors.New("no") }
 func (w *words) Restore(io.ReadCloser) error         { return errors.New("no") }
 
-// The trap of hashicorp/raft issue 695. Node a leads term 2 and is idle. Node b was elected in term 3; its heartbeat
-// reaches a, and then a client's proposal does. Past the main goroutine, the heartbeat raises a's term while a's leader
-// loop sleeps, and the proposal that wakes it is written under term 3, at the index of an entry that b wrote in term 3:
-// raft takes the two for the same, and a applies what the group never agreed on. On our transport the heartbeat comes
-// first or second, and whole.
+// The trap of hashicorp/raft issue 695. Node a leads term 2 and is idle. Node b was elected in term 3. Its heartbeat reaches a,
+// and then a client's proposal does. Handled beside the main goroutine, the heartbeat raises a's term while a's leader loop
+// sleeps. The proposal that wakes the loop is written under term 3, at the index of an entry that b wrote in term 3. raft takes
+// the two for the same entry, and a applies an entry that the group never agreed on. On this package's transport the heartbeat
+// is handled completely before or after the proposal.
 //
-// The bare transport must fork here, or the test would not see the guard being undone.
+// The bare transport must fork here; otherwise the test could not detect the loss of the guard.
 func TestHeartbeatsDoNotOvertakeTheMainGoroutine(t *testing.T) {
 	const forged, agreed = "a's, deposed", "b's"
 	for _, c := range []struct {
@@ -153,7 +154,7 @@ func trapped(t *testing.T, trans raft.Transport, fsm raft.FSM) *raft.Raft {
 	return a
 }
 
-// The same through OpenGroup: whatever it hands to raft must keep heartbeats in line.
+// The same through OpenGroup: the transport that it gives to raft must handle heartbeats in order.
 func TestGroupsKeepHeartbeatsInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := memnet.New()
@@ -187,8 +188,7 @@ func TestGroupsKeepHeartbeatsInLine(t *testing.T) {
 	})
 }
 
-// Wrapped as an interface, the transport would lose pre-vote, and a member that was cut off would depose a sound
-// leader.
+// Wrapped as an interface, the transport would lose pre-vote, and a member that was cut off would depose a healthy leader.
 func TestTransportCanPreVote(t *testing.T) {
 	var trans raft.Transport = &transport{}
 	if _, ok := trans.(raft.WithPreVote); !ok {
@@ -202,7 +202,7 @@ func TestTransportCanPreVote(t *testing.T) {
 	}
 }
 
-// raft stops to take a pipeline's responses at the first refusal, and may wait for ever to send on it.
+// raft stops reading a pipeline's responses at the first refusal, and may then wait forever to send on it.
 func TestTransportHasNoPipelines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := memnet.New()
@@ -215,7 +215,7 @@ func TestTransportHasNoPipelines(t *testing.T) {
 	})
 }
 
-// A leader whose disk hangs must not keep its office by heartbeats.
+// A leader whose disk hangs must not stay leader by its heartbeats.
 func TestHungReplicaIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := memnet.New()
@@ -234,4 +234,58 @@ func TestHungReplicaIsSilent(t *testing.T) {
 			t.Errorf("heartbeat with a hung disk: %v", err)
 		}
 	})
+}
+
+// A voter that was restarted since this replica last talked to it grants its vote at the first call.
+func TestAVoteIsAskedForOnAnyConnection(t *testing.T) {
+	for what, ask := range map[string]func(*transport) error{
+		"vote": func(a *transport) error {
+			return a.RequestVote("b", "b", &raft.RequestVoteRequest{Term: 2}, new(raft.RequestVoteResponse))
+		},
+		"pre-vote": func(a *transport) error {
+			return a.RequestPreVote("b", "b", &raft.RequestPreVoteRequest{Term: 2}, new(raft.RequestPreVoteResponse))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				net := memnet.New()
+				a := newTransport(net.Listen("a"), quiet, func() bool { return false })
+				defer a.Close()
+				b := newTransport(net.Listen("b"), quiet, func() bool { return false })
+				var beats sync.WaitGroup
+				for range keptConnections {
+					beats.Go(func() {
+						a.AppendEntries("b", "b", &raft.AppendEntriesRequest{Term: 1}, new(raft.AppendEntriesResponse))
+					})
+				}
+				var calls []raft.RPC
+				for range keptConnections {
+					calls = append(calls, <-b.Consumer())
+				}
+				for _, call := range calls { // at the same time, each on a connection of its own
+					call.Respond(&raft.AppendEntriesResponse{}, nil)
+				}
+				beats.Wait()
+				b.Close()
+
+				b = newTransport(net.Listen("b"), quiet, func() bool { return false })
+				defer b.Close()
+				asked := make(chan error)
+				go func() { asked <- ask(a) }()
+				select {
+				case call := <-b.Consumer():
+					if _, pre := call.Command.(*raft.RequestPreVoteRequest); pre {
+						call.Respond(&raft.RequestPreVoteResponse{Granted: true}, nil)
+					} else {
+						call.Respond(&raft.RequestVoteResponse{Granted: true}, nil)
+					}
+					if err := <-asked; err != nil {
+						t.Error(err)
+					}
+				case err := <-asked:
+					t.Errorf("it was not asked: %v", err)
+				}
+			})
+		})
+	}
 }

@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// A write that is outstanding for hungTicks makes its group silent, so that the others elect a new leader; after
-// fatalTicks the process stops itself. hashicorp/raft goes on sending heartbeats while its main goroutine waits for
-// the disk: the leader of a hung disk would stay leader for ever (its issues 503 and 614).
+// After a write has been outstanding for hungTicks, its group stops sending, so that the others elect a new leader. After
+// fatalTicks the process stops itself. hashicorp/raft keeps sending heartbeats while its main goroutine waits for the disk:
+// without the watchdog, a leader with a hung disk would stay leader forever (hashicorp/raft issues 503 and 614).
 //
-// Time is counted in ticks that this goroutine took part in. A ticker drops the ticks of a paused process, so a pause
-// of any length counts once and is not taken for a hung disk.
+// Time is counted in ticks that this goroutine received. A ticker drops the ticks of a paused process, so a pause of any length
+// counts once and is not taken for a hung disk.
 const (
 	watchdogTick = heartbeatTimeout / 5
 	hungTicks    = 5
 	fatalTicks   = 3 * hungTicks
 )
 
-// watchdog sees to it that every write to the stores ends.
+// watchdog detects writes to the stores that do not return.
 type watchdog struct {
 	poison *poison
 	mu     sync.Mutex
@@ -30,14 +30,14 @@ type watchdog struct {
 type write struct {
 	what  string
 	ticks int          // guarded by watchdog.mu
-	hung  *atomic.Bool // the group's: its transport falls silent while it is set
+	hung  *atomic.Bool // the group's flag: its transport sends nothing while it is set
 }
 
 func newWatchdog(p *poison) *watchdog {
 	return &watchdog{poison: p, writes: make(map[*write]struct{})}
 }
 
-// begin notes a write; the caller calls end when it has returned.
+// begin registers a write; the caller calls end when it has returned.
 func (w *watchdog) begin(what string, hung *atomic.Bool) (end func()) {
 	outstanding := &write{what: what, hung: hung}
 	w.mu.Lock()
@@ -59,7 +59,7 @@ func (w *watchdog) tick() {
 	}
 }
 
-// age counts a tick for every outstanding write and returns one that took too long.
+// age counts a tick for every outstanding write and returns one that has taken too long.
 func (w *watchdog) age() *write {
 	w.mu.Lock()
 	defer w.mu.Unlock()

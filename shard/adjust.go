@@ -8,12 +8,12 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// deeds are the operations by which a person changes what a key has used, or may use, as audit records call them.
+// deeds maps the operations by which a person changes a key's usage or allowance to their names in audit records.
 var deeds = map[Op]string{Reset: "reset", SetUsed: "set", AddUsed: "add", Block: "block", Unblock: "unblock",
 	PutOverride: "put_override", DeleteOverride: "delete_override"}
 
-// adjust changes the counters of the entries by hand, and answers with their limits after it; before has them as they
-// are. With an Adjustment it is put on record who did it.
+// adjust changes the counters of the entries by hand and returns their limits after the change; before contains the limits
+// before it. A request with an Adjustment leaves an audit record.
 func (e *evaluation) adjust(r *Request, before Decision) Result {
 	if e.extras {
 		e.showExtras(&before)
@@ -21,8 +21,11 @@ func (e *evaluation) adjust(r *Request, before Decision) Result {
 	if err := e.deedProblem(r); err != nil {
 		return Result{Err: err}
 	}
+	if e.brimful && (r.Op == SetUsed || r.Op == AddUsed || r.Op == PutOverride) {
+		return Result{Err: e.full()}
+	}
 	if r.Op == DeleteOverride && !e.overridden() {
-		return Result{Decision: before} // nothing was changed: Index is 0
+		return Result{Decision: before} // nothing changed: Index is 0
 	}
 	said := ""
 	if r.Adjustment != nil {
@@ -33,8 +36,8 @@ func (e *evaluation) adjust(r *Request, before Decision) Result {
 		e.touch(e.charges[i].counter)
 	}
 	d := e.newDecision()
-	if err := e.decideEntries(r, r.Op, &d); err != nil { // once more: an override changes the limits themselves
-		panic(err) // it was possible before, and no adjustment makes it impossible
+	if err := e.decideEntries(r, r.Op, &d); err != nil { // again: an override changes the limits themselves
+		panic(err) // it succeeded before, and no adjustment makes it fail
 	}
 	if e.extras {
 		e.showExtras(&d)
@@ -50,7 +53,7 @@ func (e *evaluation) adjust(r *Request, before Decision) Result {
 	return Result{Decision: d}
 }
 
-// adjustmentProblem refuses what no key can be adjusted with.
+// adjustmentProblem refuses an adjustment that is invalid for any key.
 func adjustmentProblem(r *Request) *Error {
 	switch a := r.Adjustment; {
 	case a == nil && r.Op == Reset:
@@ -66,7 +69,7 @@ func adjustmentProblem(r *Request) *Error {
 	}
 }
 
-// deedProblem refuses what these keys cannot be adjusted with. Nothing was changed yet.
+// deedProblem refuses an adjustment that is invalid for these keys. Nothing has been changed yet.
 func (e *evaluation) deedProblem(r *Request) *Error {
 	switch r.Op {
 	case Reset:
@@ -95,13 +98,15 @@ func (e *evaluation) do(r *Request, ch *charge) {
 	case Unblock:
 		ch.counter.unblock()
 	case PutOverride:
+		e.leaveOverride(r, ch, r.Adjustment.Override)
 		ch.counter.putOverride(r.Adjustment.Override)
 	case DeleteOverride:
-		ch.counter.extras.override = nil // there is one: see overridden
+		e.leaveOverride(r, ch, nil)
+		ch.counter.extras.override = nil // not nil: see overridden
 	}
 }
 
-// deedWords say how the first entry's key stands, as far as the deed is about it. d has its statuses.
+// deedWords describes the state of the first entry's key, as far as the deed concerns it. d has its statuses.
 func (e *evaluation) deedWords(r *Request, d *Decision) string {
 	switch r.Op {
 	case Block, Unblock:
@@ -112,7 +117,7 @@ func (e *evaluation) deedWords(r *Request, d *Decision) string {
 	return r.usedWords(d)
 }
 
-// limitProblem refuses the name of a limit that is not there.
+// limitProblem refuses the name of a limit that does not exist.
 func (e *evaluation) limitProblem(r *Request) *Error {
 	if r.Limit == "" {
 		return nil
@@ -137,15 +142,20 @@ func (e *evaluation) amountProblem(r *Request) *Error {
 	case r.Op == AddUsed && (n == 0 || n < -limit.MaxCost || n > limit.MaxCost):
 		return Invalidf("add_used", "is %d: 1 to %d units are added, or taken away if it is negative", n, int64(limit.MaxCost))
 	}
+	running := ""
 	for j := range e.charges[0].limits {
-		if l := &e.charges[0].limits[j]; l.Name == r.Limit && l.Algorithm == limit.Concurrency {
-			return Invalidf("limit", "%q counts the open holds and nothing else: settle them, or reset it", l.Name)
+		switch l := &e.charges[0].limits[j]; {
+		case !r.means(l.Name):
+		case l.Algorithm != limit.Concurrency:
+			return nil
+		default:
+			running = l.Name
 		}
 	}
-	return nil
+	return Invalidf("limit", "%q counts the open holds and nothing else: settle them, or reset it", running)
 }
 
-// untilProblem refuses blocks that are over, or that nobody who set them would see the end of.
+// untilProblem refuses blocks that have already ended, or that end too far ahead.
 func (e *evaluation) untilProblem(until limit.Time) *Error {
 	switch {
 	case until <= e.at.Now:
@@ -156,13 +166,13 @@ func (e *evaluation) untilProblem(until limit.Time) *Error {
 	return nil
 }
 
-// setUsed makes it that so many units are used of each limit that is meant.
+// setUsed sets the number of used units of each selected limit.
 func (e *evaluation) setUsed(r *Request, ch *charge) {
 	e.eachMeant(r, ch, func(limit.Limit, limit.State) uint64 { return uint64(r.Adjustment.Amount) })
 }
 
-// addUsed counts more units as used, or fewer. What is taken away was taken by nobody in particular: so the rest
-// begins anew, as if it were set.
+// addUsed adds used units, or removes some. Removed units belong to no particular decision, so the rest begins a new
+// generation, as after setUsed.
 func (e *evaluation) addUsed(r *Request, ch *charge) {
 	n := r.Adjustment.Amount
 	if n < 0 {
@@ -180,7 +190,7 @@ func (e *evaluation) addUsed(r *Request, ch *charge) {
 	}
 }
 
-// eachMeant sets what is used of each limit that is meant. Concurrency limits are not: they count the open holds.
+// eachMeant sets the used units of each selected limit, except concurrency limits, which count the open holds.
 func (e *evaluation) eachMeant(r *Request, ch *charge, used func(limit.Limit, limit.State) uint64) {
 	for j := range ch.limits {
 		if l := &ch.limits[j]; r.means(l.Name) && l.Algorithm != limit.Concurrency {
@@ -191,10 +201,10 @@ func (e *evaluation) eachMeant(r *Request, ch *charge, used func(limit.Limit, li
 	}
 }
 
-// means reports whether a limit is one of those that are adjusted.
+// means reports whether the request adjusts the limit called name.
 func (r *Request) means(name string) bool { return r.Limit == "" || r.Limit == name }
 
-// usedWords is how much is used of the limits that are meant.
+// usedWords describes how much of each selected limit is used.
 func (r *Request) usedWords(d *Decision) string {
 	var words []string
 	for i := range d.Limits {
@@ -205,7 +215,7 @@ func (r *Request) usedWords(d *Decision) string {
 	return strings.Join(words, ", ")
 }
 
-// blockWords is until when the key is blocked, and how high it stands on the ladder.
+// blockWords describes how long the key is blocked, and its level on the ladder.
 func (e *evaluation) blockWords() string {
 	c := e.charges[0].counter
 	words := "not blocked"

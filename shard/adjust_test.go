@@ -7,7 +7,7 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// TestWhatIsSetIsUsed: of every algorithm exactly so many units, and what a refund of before would give back is gone.
+// TestWhatIsSetIsUsed: SetUsed leaves exactly this many units used, for every algorithm, and earlier decisions refund nothing.
 func TestWhatIsSetIsUsed(t *testing.T) {
 	utc, err := limit.LoadZone("")
 	if err != nil {
@@ -47,7 +47,7 @@ func TestWhatIsSetIsUsed(t *testing.T) {
 	}
 }
 
-// TestABlockByHand denies whatever the limits say, under a policy without a lockout too, until it ends or is taken away.
+// TestABlockByHand: a block denies whatever the limits say, even without a lockout, until it ends or is removed.
 func TestABlockByHand(t *testing.T) {
 	p := onePolicy(lifetimeOf(100))
 	w := newWorld(t, p)
@@ -73,7 +73,68 @@ func TestABlockByHand(t *testing.T) {
 	}
 }
 
-// TestAnOverrideIsTheKeysOwn: neither the caller who changes it afterwards nor another key has a part in it.
+// TestABlockByHandDeniesInShadowToo: a policy in shadow, and its ladder, only watch, but a block by hand is deliberate.
+func TestABlockByHandDeniesInShadowToo(t *testing.T) {
+	p := onePolicy(lifetimeOf(100))
+	p.Shadow, p.Lockout = true, &policy.Lockout{After: 1, Base: hour, Factor: 1, Max: hour, ForgiveAfter: day}
+	w := newWorld(t, p)
+	held := w.must(origin, reserveOf(Entry{Policy: "p", Key: "k", Cost: 1}))
+	w.must(origin+1, settleOf(reserveOf(Entry{Policy: "p", Key: "k", Cost: 1}), held, Settlement{Action: ActionFailed}))
+	ladder := origin + 1 + limit.Time(hour)
+	if d := w.must(origin+2, checkOf("p", "k", 1)); !d.Allowed || !d.ShadowDenied || d.Limits[0].Blocked || d.Limits[0].BlockedUntil != ladder {
+		t.Errorf("blocked by the ladder in shadow: %+v", d)
+	}
+	until := origin + limit.Time(minute)
+	w.must(origin+3, Request{Op: Block, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k"}}, Adjustment: &Adjustment{Until: until}})
+	d := w.must(origin+4, checkOf("p", "k", 1))
+	if s := d.Limits[0]; d.Allowed || d.RetryAfter != limit.Span(until-origin-4) || !s.Blocked || !s.ByHand || s.BlockedUntil != until {
+		t.Errorf("blocked by hand: %+v", d)
+	}
+	if d := w.must(until, checkOf("p", "k", 1)); !d.Allowed || d.Limits[0].ByHand {
+		t.Errorf("when it has ended: %+v", d)
+	}
+}
+
+// TestABlockByHandIsToldFromTheLaddersOwn: but not by an owner in a cluster whose older nodes could not read that.
+func TestABlockByHandIsToldFromTheLaddersOwn(t *testing.T) {
+	p := onePolicy(lifetimeOf(100))
+	p.Lockout = &policy.Lockout{After: 1, Base: 1, Factor: 1, Max: 1, ForgiveAfter: day}
+	w := newWorld(t, p)
+	r := reserveOf(Entry{Policy: "p", Key: "k", Cost: 1})
+	w.must(origin+1, settleOf(r, w.must(origin, r), Settlement{Action: ActionFailed}))
+	w.must(origin+3, Request{Op: Block, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k"}},
+		Adjustment: &Adjustment{Until: origin + limit.Time(hour)}})
+	for level, want := range map[Level]bool{LevelFirst: false, LevelSound: true} {
+		at := w.next(origin + 4)
+		at.Level = level
+		check := checkOf("p", "k", 1)
+		results, _ := Evaluate(w, w.policies, []Request{check}, at)
+		s := results[0].Decision.Limits[0]
+		if !s.Blocked || s.LockoutLevel != 1 || s.ByHand != want {
+			t.Errorf("level %d: %+v", level, s)
+		}
+		kept, same, err := decodeAnswer(3, encodeAnswer(&check, &results[0].Decision), &check)
+		if err != nil || !same || kept.Limits[0] != s {
+			t.Errorf("level %d: kept as %+v, %v", level, kept.Limits, err)
+		}
+	}
+}
+
+// TestWhatOnlyHoldsCountOnIsNotSet: setting a concurrency limit is refused.
+func TestWhatOnlyHoldsCountOnIsNotSet(t *testing.T) {
+	running := limit.Limit{Algorithm: limit.Concurrency, Quota: 5}
+	w := newWorld(t, onePolicy(running, running))
+	for _, op := range []Op{SetUsed, AddUsed} {
+		for _, name := range []string{"", "a", "b"} {
+			r := Request{Op: op, Namespace: "default", Limit: name, Entries: []Entry{{Policy: "p", Key: "k"}}, Adjustment: &Adjustment{Amount: 3}}
+			if err := w.refused(origin, r); err.Code != Invalid || err.Field != "limit" {
+				t.Errorf("%d of %q: %v", op, name, err)
+			}
+		}
+	}
+}
+
+// TestAnOverrideIsTheKeysOwn: neither a later change by the caller nor another key affects it.
 func TestAnOverrideIsTheKeysOwn(t *testing.T) {
 	w := newWorld(t, onePolicy(lifetimeOf(10)))
 	twenty := uint64(20)

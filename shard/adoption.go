@@ -11,9 +11,9 @@ import (
 // adoptionFormat is the first byte of the adoption record.
 const adoptionFormat = 1
 
-// AdoptPut is the effect by which a shard adopts a revision of the policies: from the entry that carries it on, the
-// shard's owners evaluate under that revision or a newer one (SEMANTICS X7). That versions only grow is up to the owner,
-// which compares with Adopted before it logs one. It panics on version 0, which is none.
+// AdoptPut returns the effect by which a shard adopts a revision of the policies. From the entry that carries it, the
+// shard's owners evaluate under that revision or a newer one (X7). The owner must ensure that versions only grow, by
+// comparing with Adopted before it logs one. It panics on version 0, which means none.
 func AdoptPut(r policy.Revision) Put {
 	if r.Version == 0 {
 		panic("shard: a revision of the policies without a version is adopted")
@@ -23,32 +23,29 @@ func AdoptPut(r policy.Revision) Put {
 	return Put{Key: string(adoptionRecord), Record: Record{Value: append(b, r.Text...), ForgetAt: limit.Forever}}
 }
 
-// Adopted tells which revision the shard has adopted: its version and its text, which is a copy. Version 0: none yet.
-func Adopted(view Records) (version uint64, text []byte) {
-	version, kept := adopted(view)
-	return version, append(text, kept...)
+// Adopted returns the version and a copy of the text of the revision that the shard has adopted. Version 0: none yet. The
+// error means that there is a record which cannot be read.
+func Adopted(view Records) (version uint64, text []byte, err error) {
+	version, kept, err := adopted(view)
+	return version, append(text, kept...), err
 }
 
-// AdoptedVersion is Adopted for who does not need the text, and copies none.
+// AdoptedVersion is like Adopted, without copying the text. It returns 0 also if the record cannot be read.
 func AdoptedVersion(view Records) uint64 {
-	version, _ := adopted(view)
+	version, _, _ := adopted(view)
 	return version
 }
 
-// adopted reads the record. The text is the record's own bytes.
-func adopted(view Records) (version uint64, text []byte) {
+// adopted reads the record. The text shares the record's memory.
+func adopted(view Records) (version uint64, text []byte, err error) {
 	record, found := view.Lookup(string(adoptionRecord))
 	if !found {
-		return 0, nil
+		return 0, nil, nil
 	}
-	version, text, err := decodeAdoption(record.Value)
-	if err != nil {
-		panic(err) // records are written by this package and guarded by checksums
-	}
-	return version, text
+	return decodeAdoption(record.Value)
 }
 
-// decodeAdoption reads the record. The text is the value's own bytes.
+// decodeAdoption reads the record. The text shares the memory of value.
 func decodeAdoption(value []byte) (version uint64, text []byte, err error) {
 	r := reader{rest: value}
 	format, version := r.byte(), r.uvarint()

@@ -7,8 +7,8 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// TestAllocationsOfABatch fixes what a batch of requests costs whose keys are there: it has its working set and its
-// effects, and memory for answers in pieces of up to 64, and nothing for each request. What needs one more says so here.
+// TestAllocationsOfABatch fixes the allocations of a batch of requests on existing keys: its working set, its effects, and
+// memory for answers in pieces of up to 64, but nothing per request. A change that allocates more must update this test.
 func TestAllocationsOfABatch(t *testing.T) {
 	check := func(int) Request { return checkOf("p", "k", 1) }
 	count := func(int) Request { return tallyOf("k", TallyTerms{Verb: TallyAdd, Amount: 1}) }
@@ -43,7 +43,7 @@ func TestAllocationsOfABatch(t *testing.T) {
 	}
 }
 
-// TestLookupAllocatesNothing: neither in the table nor where an overlay asks.
+// TestLookupAllocatesNothing: neither in the table nor through an overlay.
 func TestLookupAllocatesNothing(t *testing.T) {
 	s := filled(t, 1000, windowLimit)
 	key := keyOfBytes24(7)

@@ -9,8 +9,7 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// The formats of an idempotency record, its first byte. One that says nothing more than the first format can is written
-// in it.
+// The formats of an idempotency record, in its first byte. A record that fits the first format is written in it.
 const (
 	answerFormat     = 1
 	answerFormatMore = 2
@@ -19,8 +18,8 @@ const (
 // The bits of an answer's flags.
 const (
 	answerShadowDenied = 1 << iota
-	answerDenied       // and counted: how long to wait follows
-	answerHeld         // when the hold expires follows
+	answerDenied       // and counted: the wait follows
+	answerHeld         // the expiry of the hold follows
 	answerTallied      // the tally follows
 )
 
@@ -32,10 +31,11 @@ const (
 	flagBlocked
 	flagMore      // held, granted, lockout level and end of the block follow
 	flagUncounted // in the second format
+	flagByHand    // from LevelSound on; earlier readers ignore it
 )
 
-// encodeAnswer writes the record of an id: format, fingerprint, then what was decided. Policy and key of a status
-// are those of the request, which the same id always brings along; only the entry's number is written.
+// encodeAnswer writes the record of an id: format, fingerprint, then the decision. The policy and key of a status are
+// those of the request, which every request with this id contains; only the number of the entry is written.
 func encodeAnswer(r *Request, d *Decision) []byte {
 	b := binary.LittleEndian.AppendUint64([]byte{answerFormat}, fingerprint(r))
 	b = binary.AppendVarint(b, int64(d.DecidedAt))
@@ -70,16 +70,20 @@ func encodeAnswer(r *Request, d *Decision) []byte {
 	return b
 }
 
-// hasMore reports whether the status has what only keys with holds, grants or a ladder have.
+// hasMore reports whether the status has fields that only keys with holds, grants or a ladder have.
 func (s *LimitStatus) hasMore() bool {
 	return s.Held != 0 || s.Granted != 0 || s.LockoutLevel != 0 || s.BlockedUntil != 0
+}
+
+func (s *LimitStatus) flags() byte {
+	return bit(s.Unlimited)*flagUnlimited | bit(s.Shadow)*flagShadow | bit(s.Allowed)*flagAllowed |
+		bit(s.Blocked)*flagBlocked | bit(s.hasMore())*flagMore | bit(s.Uncounted)*flagUncounted | bit(s.ByHand)*flagByHand
 }
 
 func appendStatus(b []byte, entry int, s *LimitStatus) []byte {
 	b = binary.AppendUvarint(b, uint64(entry))
 	b = appendString(b, s.Limit)
-	b = append(b, bit(s.Unlimited)*flagUnlimited|bit(s.Shadow)*flagShadow|bit(s.Allowed)*flagAllowed|
-		bit(s.Blocked)*flagBlocked|bit(s.hasMore())*flagMore|bit(s.Uncounted)*flagUncounted)
+	b = append(b, s.flags())
 	b = binary.AppendUvarint(b, s.Quota)
 	b = binary.AppendUvarint(b, s.Used)
 	b = binary.AppendUvarint(b, s.Remaining)
@@ -102,8 +106,8 @@ func bit(b bool) byte {
 	return 0
 }
 
-// decodeAnswer reads the record of an id for a request that came with it. sameRequest is false when the id was used
-// for another one: then there is no decision.
+// decodeAnswer reads the record of an id for a request with that id. sameRequest is false if the id was used for another
+// request; then there is no decision.
 func decodeAnswer(shard ID, value []byte, r *Request) (d Decision, sameRequest bool, err error) {
 	in := reader{rest: value}
 	if format := in.byte(); format != answerFormat && format != answerFormatMore {
@@ -145,20 +149,26 @@ func (r *reader) status(q *Request) (s LimitStatus, ok bool) {
 	if entry >= uint64(len(q.Entries)) {
 		return s, false
 	}
-	s.Policy, s.Key, s.Limit = q.Entries[entry].Policy, q.Entries[entry].Key, r.string()
+	s.Policy, s.Key = q.Entries[entry].Policy, q.Entries[entry].Key
+	r.readStatus(&s)
+	return s, !r.failed
+}
+
+// readStatus reads the fields that follow the entry's number.
+func (r *reader) readStatus(s *LimitStatus) {
+	s.Limit = r.string()
 	flags := r.byte()
 	s.Unlimited, s.Shadow, s.Allowed = flags&flagUnlimited != 0, flags&flagShadow != 0, flags&flagAllowed != 0
 	s.Quota, s.Used, s.Remaining = r.uvarint(), r.uvarint(), r.uvarint()
 	s.WindowStart, s.ResetAt, s.RetryAfter = limit.Time(r.varint()), limit.Time(r.varint()), limit.Span(r.varint())
-	s.Blocked, s.Uncounted = flags&flagBlocked != 0, flags&flagUncounted != 0
+	s.Blocked, s.Uncounted, s.ByHand = flags&flagBlocked != 0, flags&flagUncounted != 0, flags&flagByHand != 0
 	if flags&flagMore != 0 {
 		s.Held, s.Granted, s.LockoutLevel, s.BlockedUntil = r.uvarint(), r.uvarint(), r.uint32(), limit.Time(r.varint())
 	}
-	return s, !r.failed
 }
 
-// timeOfUUIDv7 returns the time an id carries, if it is a UUID of version 7 (RFC 9562, section 5.7: 48 bits of
-// milliseconds since the Unix epoch first).
+// timeOfUUIDv7 returns the time in an id, if the id is a UUID of version 7 (RFC 9562, section 5.7: the first 48 bits are
+// milliseconds since the Unix epoch).
 func timeOfUUIDv7(id string) (limit.Time, bool) {
 	if len(id) != 36 || id[8] != '-' || id[13] != '-' || id[18] != '-' || id[23] != '-' || id[14] != '7' {
 		return 0, false

@@ -20,7 +20,7 @@ func auditOf(w *world, now limit.Time) []AuditRecord {
 	return d.Audit()
 }
 
-// TestTheNewestChangesAreKept: a ring of 1,024, of which the newest 1,000 are listed, newest first.
+// TestTheNewestChangesAreKept: the ring holds 1,024, of which the newest 1,000 are listed, newest first.
 func TestTheNewestChangesAreKept(t *testing.T) {
 	w := newWorld(t, onePolicy(lifetimeOf(1<<40)))
 	if got := auditOf(w, origin); len(got) != 0 {
@@ -52,7 +52,7 @@ func TestTheNewestChangesAreKept(t *testing.T) {
 	}
 }
 
-// TestARecordOfAChangeIsWrittenWithIt: who changes nothing is not on record, and a copy is not on record again.
+// TestARecordOfAChangeIsWrittenWithIt: an operation that changes nothing is not recorded, and a copy is not recorded again.
 func TestARecordOfAChangeIsWrittenWithIt(t *testing.T) {
 	w := newWorld(t, onePolicy(lifetimeOf(100)))
 	r := addBy("kim", "k")
@@ -63,14 +63,14 @@ func TestARecordOfAChangeIsWrittenWithIt(t *testing.T) {
 	wrong.Limit = "nowhere"
 	w.refused(origin+2, wrong)
 	w.must(origin+2, Request{Op: DeleteOverride, Namespace: "default", Entries: r.Entries, Adjustment: &Adjustment{Actor: "kim"}})
-	w.must(origin+2, Request{Op: Reset, Namespace: "default", Entries: r.Entries}) // nobody says who: as before there was an audit
+	w.must(origin+2, Request{Op: Reset, Namespace: "default", Entries: r.Entries}) // without an actor, as before the audit log existed
 	if got := auditOf(w, origin+3); len(got) != 1 {
 		t.Errorf("on record: %+v", got)
 	}
 	w.wantUsed(origin+3, "p", "k", 0)
 }
 
-// TestAuditAnswersHaveABound: long notes list fewer changes, not a longer answer.
+// TestAuditAnswersHaveABound: with long notes the list is shorter, not larger in bytes.
 func TestAuditAnswersHaveABound(t *testing.T) {
 	w := newWorld(t, onePolicy(lifetimeOf(1<<40)))
 	r := addBy(strings.Repeat("a", MaxActor), strings.Repeat("k", keyBytesMax))

@@ -19,8 +19,8 @@ var (
 	minuteLimit = limit.Limit{Algorithm: limit.SlidingBuckets, Quota: 1 << 40, Period: day, Bucket: minute}
 )
 
-// BenchmarkBatch is an owner's and a replica's work on one batch: Evaluate, EncodeBatch, Install. A batch a
-// millisecond; ns and allocs are for one decision.
+// BenchmarkBatch measures an owner's and a replica's work on one batch: Evaluate, EncodeBatch, Install. There is a batch
+// every millisecond; ns and allocs are per decision.
 func BenchmarkBatch(b *testing.B) {
 	denying := limit.Limit{Algorithm: limit.Lifetime, Quota: 1}
 	for _, c := range []struct {
@@ -48,7 +48,7 @@ func BenchmarkBatch(b *testing.B) {
 	}
 }
 
-// again says by what a request may be sent again.
+// again is the mechanism by which a request may be sent again.
 type again int
 
 const (
@@ -73,7 +73,7 @@ func benchBatch(b *testing.B, p *policy.Policy, keys, size int, by again) {
 			switch r := &requests[at+i]; by {
 			case byID:
 				r.ID = fmt.Sprintf("id %d", n+i)
-			case inASession: // with two batches under way
+			case inASession: // with two batches in progress
 				r.Session, r.Number, r.Acked = session, uint64(n+i+1), uint64(max(0, n-size))
 			}
 		}
@@ -90,12 +90,12 @@ func benchBatch(b *testing.B, p *policy.Policy, keys, size int, by again) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// keyOfBytes24 is a record's key whose caller's key has 24 bytes.
+// keyOfBytes24 returns a record's key whose caller's key has 24 bytes.
 func keyOfBytes24(i int) string {
 	return string(appendCounterKey(nil, "default", "per-ip", fmt.Sprintf("2001:db8::%014x", i)))
 }
 
-// filled is a state of so many keys, each with one limit that was used once.
+// filled returns a state with keys keys, each with one limit that was used once.
 func filled(b testing.TB, keys int, l limit.Limit) *State {
 	s := NewState(3)
 	for i := range keys {
@@ -134,7 +134,7 @@ func BenchmarkTable(b *testing.B) {
 	}
 }
 
-// BenchmarkHeap reports the bytes of heap of one record among a million.
+// BenchmarkHeap reports the heap bytes per record, for a million records.
 func BenchmarkHeap(b *testing.B) {
 	const keys = 1_000_000
 	small := limit.Limit{Algorithm: limit.TokenBucket, Quota: 100, Count: 10, Period: second, Initial: 100}
@@ -159,7 +159,7 @@ func BenchmarkHeap(b *testing.B) {
 	}
 }
 
-// BenchmarkSnapshot times a million keys: taking the picture, writing it, reading it back.
+// BenchmarkSnapshot times a million keys: taking the picture, writing it, reading it.
 func BenchmarkSnapshot(b *testing.B) {
 	for _, keys := range []int{10_000, 100_000, 1_000_000} {
 		s := filled(b, keys, windowLimit)
@@ -188,8 +188,8 @@ func BenchmarkSnapshot(b *testing.B) {
 	}
 }
 
-// BenchmarkManyHolds is an owner's and a replica's work on a key with 1,000 open holds: a Reserve and the Settle of it, and a
-// Check that the holds deny. Requests of a batch have one key. ns and allocs are for one request.
+// BenchmarkManyHolds measures an owner's and a replica's work on a key with 1,000 open holds: a Reserve and its Settle,
+// and a Check that the holds deny. Requests of a batch share one key. ns and allocs are per request.
 func BenchmarkManyHolds(b *testing.B) {
 	const open = 1000
 	running := limit.Limit{Algorithm: limit.Concurrency, Quota: 2 * open}
@@ -229,7 +229,7 @@ func BenchmarkManyHolds(b *testing.B) {
 	}
 }
 
-// benchRequests reports what one of the requests costs that a round has.
+// benchRequests reports the cost per request, where a round has each requests.
 func benchRequests(b *testing.B, each int, round func()) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -7,8 +7,8 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// A denial under numbers that the key was not counted by says when it is admitted, and not when it would be if a denial
-// wrote the new numbers down: until something is counted, what was spent comes back at the old rate.
+// A denial under numbers other than the key's recorded ones states the exact instant of admission. A denial does not store
+// the new numbers: until something is counted, spent units come back at the old rate.
 func TestWaitUnderChangedNumbersIsExact(t *testing.T) {
 	slow := limit.Limit{Algorithm: limit.TokenBucket, Quota: 2, Count: 1, Period: 10 * second, Initial: 2}
 	fast := slow
@@ -34,8 +34,8 @@ func TestWaitUnderChangedNumbersIsExact(t *testing.T) {
 	}
 }
 
-// A bucket that was used and is full again under its old numbers is full under the new ones, and not at the first level of one
-// never used: who was told to wait until it has room for him finds the room, also if he comes later than that.
+// A used bucket that is full again under its old numbers is full under the new ones, and not at the initial level of a
+// never-used bucket. A caller who was told to wait until it has room finds the room, even if the caller comes later.
 func TestABucketThatIsFullAgainStaysFullUnderOtherNumbers(t *testing.T) {
 	for _, how := range []policy.OnChange{policy.AsIs, policy.Proportional, policy.Additive} {
 		large := limit.Limit{Algorithm: limit.TokenBucket, Quota: 4, Count: 1, Period: 10 * second, Initial: 1}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkEntryCodec writes and reads the entry of a batch whose effects are so many counters.
+// BenchmarkEntryCodec encodes and decodes the entry of a batch whose effects are 1 or 100 counters.
 func BenchmarkEntryCodec(b *testing.B) {
 	for _, effects := range []int{1, 100} {
 		puts := make([]Put, effects)

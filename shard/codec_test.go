@@ -13,20 +13,25 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// stamp is a place and time with numbers of more than one byte.
-var stamp = Stamp{Position{3, 300, 70_000}, origin}
+// stamp is a position and time whose numbers need more than one byte.
+var stamp = Stamp{Position: Position{3, 300, 70_000}, Now: origin}
 
-// samples are an entry of each kind, beside what they say.
+// samples are an entry of each kind, with their content.
 var samples = []struct {
 	name    string
 	payload []byte
 	entry   entry
 }{
 	{"epoch open", EncodeEpochOpen(3, origin), entry{kind: epochOpen, shard: 3, time: origin}},
-	{"batch", EncodeBatch(stamp, samplePuts), entry{batch, 3, 300, 70_000, origin, samplePuts, 0}},
-	{"empty batch", EncodeBatch(stamp, nil), entry{batch, 3, 300, 70_000, origin, []Put{}, 0}},
-	{"sum check", EncodeSumCheck(stamp, 0x0123456789abcdef),
-		entry{sumCheck, 3, 300, 70_000, origin, nil, 0x0123456789abcdef}},
+	{"batch", EncodeBatch(stamp, samplePuts), entry{batch, 3, 300, 70_000, origin, samplePuts}},
+	{"empty batch", EncodeBatch(stamp, nil), entry{batch, 3, 300, 70_000, origin, []Put{}}},
+	{"sum check", encodeOldSum(stamp, 0x0123456789abcdef), entry{oldSum, 3, 300, 70_000, origin, nil}},
+	{"sum", EncodeSum(stamp), entry{sumEntry, 3, 300, 70_000, origin, nil}},
+}
+
+// encodeOldSum encodes the sum entry of 0.1.0.
+func encodeOldSum(at Stamp, sum uint64) []byte {
+	return seal(binary.LittleEndian.AppendUint64(appendHead(nil, oldSum, at), sum))
 }
 
 var samplePuts = []Put{
@@ -43,14 +48,14 @@ func TestEntryComesBack(t *testing.T) {
 			t.Errorf("%s came back as %+v, %v; written was %+v", s.name, got, err, s.entry)
 		}
 	}
-	extreme := Stamp{Position{math.MaxUint32, math.MaxUint64, math.MaxUint64}, limit.Forever}
+	extreme := Stamp{Position: Position{math.MaxUint32, math.MaxUint64, math.MaxUint64}, Now: limit.Forever}
 	got, err := decodeEntry(EncodeBatch(extreme, nil))
 	if err != nil || got.shard != extreme.Shard || got.epoch != extreme.Epoch || got.seq != extreme.Seq || got.time != extreme.Now {
 		t.Errorf("%+v came back as %+v, %v", extreme, got, err)
 	}
 }
 
-// The bytes stand in logs and snapshots of people: a change needs a new format number, and a reader for this one.
+// These bytes are stored in users' logs and snapshots: a change needs a new format number, and a reader for the old one.
 func TestGoldenBytes(t *testing.T) {
 	text := ""
 	show := func(name string, b []byte) {
@@ -82,11 +87,12 @@ func TestGoldenBytes(t *testing.T) {
 	show("record: key", []byte(puts[0].Key))
 	show("record: a tally", puts[0].Value)
 	show("record: a session with tallies", talliedSession().encode())
+	show("record: a session with answers", answeredSession().encode())
 	show("entry: a session, a document and an adoption", EncodeBatch(stamp, clusterPuts()))
 	golden(t, "testdata/codec.golden", text)
 }
 
-// talliedSession has answers to tallies of one counter, and one of another.
+// talliedSession returns a session with answers to tallies of one counter, and one of another.
 func talliedSession() *session {
 	s := &session{acked: 300}
 	for n := range uint64(3) {
@@ -98,7 +104,29 @@ func talliedSession() *session {
 	return s
 }
 
-// everyAlgorithm is a policy with a limit of each algorithm.
+// answeredSession returns a session with answers to three checks of two batches: two of one shape, and one of two entries.
+func answeredSession() *session {
+	s := &session{acked: 300}
+	one := LimitStatus{Policy: "p", Key: "k", Limit: "minute", Quota: 100,
+		Verdict: limit.Verdict{Allowed: true, Used: 9, Remaining: 91, WindowStart: origin, ResetAt: origin + limit.Time(minute)}}
+	other := LimitStatus{Policy: "q", Key: "k", Limit: "a", Quota: 5, Shadow: true, Held: 3,
+		Verdict: limit.Verdict{Used: 5, RetryAfter: second}}
+	entries := []Entry{{Policy: "p", Key: "k", Cost: 1}, {Policy: "q", Key: "k", Cost: 1}}
+	answer := func(number uint64, seq uint64, index uint32, shown ...LimitStatus) {
+		s.add(&s.counted, number)
+		s.answer(number, &Request{Entries: entries[:len(shown)]}, &Decision{Allowed: true, ShadowDenied: len(shown) > 1,
+			Index: index, DecidedAt: origin, Position: Position{3, 7, seq}, Limits: shown})
+	}
+	answer(301, 8, 1, one)
+	s, _ = decodeSession(s.name, s.encode())
+	answer(302, 9, 1, one)
+	one.Used, one.Remaining = 10, 90
+	answer(303, 9, 2, one)
+	answer(400, 9, 5, one, other)
+	return s
+}
+
+// everyAlgorithm returns a policy with a limit of each algorithm.
 func everyAlgorithm() *policy.Policy {
 	return onePolicy(
 		limit.Limit{Algorithm: limit.FixedWindow, Quota: 100, Period: minute},
@@ -133,7 +161,7 @@ func TestEntryRefusesEveryFlippedBitAndEveryCut(t *testing.T) {
 	}
 }
 
-// A checksum that is right does not make an entry right: this is what another version, or a bug, may have written.
+// A correct checksum does not make an entry valid: another version, or a bug, may have written these.
 func TestEntryOfAnotherVersionHalts(t *testing.T) {
 	body := func(s int) []byte { return bytes.Clone(samples[s].payload[:len(samples[s].payload)-4]) }
 	newer, kind := body(0), body(0)
@@ -161,7 +189,7 @@ func TestEntryOfAnotherVersionHalts(t *testing.T) {
 	}
 }
 
-// An entry that every replica would refuse must not get into the log.
+// An entry that every replica would reject must not get into the log.
 func TestEncodeBatchPanicsOnAKeyNobodyReads(t *testing.T) {
 	for _, length := range []int{0, maxRecordKeyBytes + 1} {
 		func() {
@@ -194,7 +222,7 @@ func TestCounterComesBack(t *testing.T) {
 	}
 }
 
-// everyStatus is a request and a decision that use every field of an answer record.
+// everyStatus returns a request and a decision that use every field of an answer record.
 func everyStatus() (*Request, *Decision) {
 	r := &Request{Op: Check, Namespace: "default", ID: "first", Entries: []Entry{
 		{Policy: "p", Key: "user:42", Cost: 1 << 40, Tier: "gold"}, {Policy: "q", Key: "user:42", Cost: 1}, {Policy: "p", Key: "", Cost: 7}}}
@@ -226,7 +254,7 @@ func TestAnswerComesBack(t *testing.T) {
 	}
 }
 
-// TestATallysAnswerComesBack: a record of the second format.
+// TestATallysAnswerComesBack: it is a record of the second format.
 func TestATallysAnswerComesBack(t *testing.T) {
 	r := tallyOf("k", TallyTerms{Verb: TallyAdd, Amount: 5})
 	for _, tallied := range []Tallied{{}, {Known: true, Done: true, Before: math.MaxInt64, Value: math.MinInt64, EndsAt: limit.MaxTime}} {
@@ -244,7 +272,7 @@ func TestATallysAnswerComesBack(t *testing.T) {
 	}
 }
 
-// Requests are the same only when everything that decides is the same.
+// Requests are the same only if everything that affects the decision is the same.
 func TestAnswerIsForOneRequest(t *testing.T) {
 	original, d := everyStatus()
 	value := encodeAnswer(original, d)
@@ -267,7 +295,7 @@ func TestAnswerIsForOneRequest(t *testing.T) {
 		}
 	}
 	r, _ := everyStatus()
-	r.NotAfter, r.ID = origin, "" // where it came from and when does not matter
+	r.NotAfter, r.ID = origin, "" // origin and time of the request do not matter
 	if _, same, _ := decodeAnswer(3, value, r); !same {
 		t.Error("a request sent again with another deadline is not the same")
 	}
@@ -300,7 +328,7 @@ func TestTimeOfUUIDv7(t *testing.T) {
 	}
 }
 
-// FuzzDecodeEntry gives the decoder bodies under a checksum that is right. What it accepts it writes again.
+// FuzzDecodeEntry decodes bodies with correct checksums. It encodes accepted ones again.
 func FuzzDecodeEntry(f *testing.F) {
 	for _, s := range samples {
 		f.Add(s.payload[:len(s.payload)-4])
@@ -314,8 +342,8 @@ func FuzzDecodeEntry(f *testing.F) {
 		if cap(e.puts) > len(body) {
 			t.Fatalf("room for %d puts in %d bytes", cap(e.puts), len(body))
 		}
-		at := Stamp{Position{e.shard, e.epoch, e.seq}, e.time}
-		again := map[entryKind][]byte{batch: EncodeBatch(at, e.puts), sumCheck: EncodeSumCheck(at, e.sum),
+		at := Stamp{Position: Position{e.shard, e.epoch, e.seq}, Now: e.time}
+		again := map[entryKind][]byte{batch: EncodeBatch(at, e.puts), oldSum: encodeOldSum(at, 0), sumEntry: EncodeSum(at),
 			epochOpen: seal(appendHead(nil, epochOpen, at))}[e.kind]
 		if back, err := decodeEntry(again); err != nil || !sameEntry(back, e) {
 			t.Fatalf("%+v was written again and came back as %+v, %v", e, back, err)
@@ -324,7 +352,7 @@ func FuzzDecodeEntry(f *testing.F) {
 	})
 }
 
-// sameEntry leaves out when a forgotten key would end: it is not written.
+// sameEntry ignores the end of a forgotten key, which is not written.
 func sameEntry(a, b entry) bool {
 	for _, e := range []*entry{&a, &b} {
 		for i := range e.puts {
@@ -344,7 +372,7 @@ func installFuzzed(t *testing.T, e *entry, body []byte) {
 	}
 }
 
-// FuzzRestore makes the checksums right first: of the head, and at the end.
+// FuzzRestore first corrects both checksums: the one of the head, and the one at the end.
 func FuzzRestore(f *testing.F) {
 	f.Add(fileOf(f, NewState(3).Snapshot()))
 	f.Add(fileOf(f, small(f).Snapshot()))
@@ -414,6 +442,7 @@ func FuzzSession(f *testing.F) {
 	f.Add(clusterPuts()[0].Value)
 	f.Add((&session{}).encode())
 	f.Add(talliedSession().encode())
+	f.Add(answeredSession().encode())
 	f.Fuzz(func(t *testing.T, value []byte) {
 		s, err := decodeSession(Session{1, 1, 1}, value)
 		if err != nil {
@@ -425,7 +454,14 @@ func FuzzSession(f *testing.F) {
 		if room := cap(s.counted.bits) + cap(s.closed.bits); room > len(value)+2*64 {
 			t.Fatalf("room for %d bytes in %d", room, len(value))
 		}
+		if s.answerBytes() > sessionAnswers {
+			return // the oldest are dropped when it is written
+		}
+		s.sound = value[0] == sessionFormatAnswers // as for every write, once the newest format is allowed
 		again, err := decodeSession(s.name, s.encode())
+		if err == nil {
+			again.sound = s.sound
+		}
 		if err != nil || !reflect.DeepEqual(again, s) {
 			t.Fatalf("%x was written again and came back as %+v, %v", value, again, err)
 		}
@@ -433,6 +469,9 @@ func FuzzSession(f *testing.F) {
 			if set.has(s.acked) || len(set.bits) > sessionWindow/8+1 {
 				t.Fatalf("%x remembers what is finished, or too much: %d bytes above %d", value, len(set.bits), s.acked)
 			}
+		}
+		for i := range s.answered {
+			s.answerTo(s.answered[i].last, 3, &Request{Entries: []Entry{{Policy: "p", Key: "k"}}})
 		}
 		s.ack(s.acked + 9)
 		s.tell(s.acked+sessionWindow, &Tallied{Value: math.MinInt64})

@@ -9,40 +9,43 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// The formats of a counter record, its first byte. Most counters have states of limits and nothing more.
+// The formats of a counter record, in its first byte. Most counters contain only the states of limits.
 const (
 	counterFormat       = 1
-	counterFormatExtras = 2 // each limit has a since, and extras follow
+	counterFormatExtras = 2 // each limit has a since; extras follow
 )
 
-// counted is one limit's state on one key, beside the numbers that shaped it: when a policy changes, or the key's tier,
-// the state is converted, never read under other numbers (SEMANTICS X7).
+// counted is the state of one limit on one key, with the numbers that shaped it. When the policy or the key's tier
+// changes, the state is converted. It is never read under other numbers (X7).
 type counted struct {
 	name  string
 	limit limit.Limit
 	state limit.State
-	// since is the instant at which the limit was put to rest, set, or begun anew under other numbers: what was taken at
-	// it or before is not given back (the generation of SEMANTICS X6). 0: never, or so long ago that nobody asks.
+	// since is the generation of X6: the state has not counted, or no longer counts, units taken at this instant or
+	// before, so they are not given back. It is set when a state begins, from rest or in another shape, is put to rest, or
+	// is set by hand. 0: too long ago to matter.
 	since limit.Time
 }
 
-// counter is what one policy remembers of one key, while an evaluation works on it.
+// counter is the memory of one policy for one key, while an evaluation works on it.
 type counter struct {
 	key    string // of the record
-	known  bool   // a record was there before the evaluation
+	known  bool   // a record existed before the evaluation
 	listed bool   // among the effects
 	size   int    // of the effect in bytes, roughly
 	limits []counted
 	extras *extras        // nil: none
-	policy *policy.Policy // whose it is, or inlinePolicy; nil only in tests
+	policy *policy.Policy // its policy, or inlinePolicy; nil only in tests
+	// mixed: the next owner may be at LevelFirst, which starts no generation when a state begins.
+	mixed bool
 }
 
-// recordRoom is what most records fit into.
+// recordRoom is enough for most records, in bytes.
 const recordRoom = 96
 
-// appendTo writes the record into the memory behind b, of which it returns the rest: format, count, then name, limit and
-// state of each limit that is not at rest at now. So a limit that was taken out of its policy leaves nothing behind on a key
-// that lives on. A counter that has more than limits writes since behind each state, and its extras at the end.
+// appendTo writes the record into the free memory of b and returns b extended by it: format, count, then name, limit and
+// state of each limit that is not at rest at now. So a limit that was removed from its policy leaves no trace on a key
+// that lives on. If there is more than limits, since follows each state, and the extras follow at the end.
 func (c *counter) appendTo(b []byte, now limit.Time) (Put, []byte) {
 	c.tidy(now)
 	more := c.extras != nil || slices.ContainsFunc(c.limits, func(l counted) bool { return l.since != 0 })
@@ -57,24 +60,26 @@ func (c *counter) appendTo(b []byte, now limit.Time) (Put, []byte) {
 		if more {
 			b = binary.AppendUvarint(b, uint64(l.since))
 		}
-		forgetAt = max(forgetAt, limit.ForgetAt(l.limit, l.state))
+		forgetAt = max(forgetAt, limit.ForgetAt(l.limit, l.state), c.sinceNeeded(l, now))
 	}
 	if more {
 		b = c.extras.append(b)
-		forgetAt = c.forgetAt()
+	}
+	if c.extras != nil {
+		forgetAt = c.forgetAt(now)
 	}
 	return Put{Key: c.key, Record: Record{Value: b[start:len(b):len(b)], ForgetAt: forgetAt}}, b
 }
 
-// empty reports whether there is nothing to keep a record for.
+// empty reports whether the counter needs no record.
 func (c *counter) empty() bool { return len(c.limits) == 0 && c.extras == nil }
 
-// decode reads a record. Names that the policy knows are not copied.
+// decode reads a record. It does not copy names that the policy has.
 func (c *counter) decode(value []byte, names []policy.Limit) error {
 	r := reader{rest: value}
 	format, count := r.byte(), r.uvarint()
 	if r.failed || format < counterFormat || format > counterFormatExtras || count > uint64(len(r.rest)/8) {
-		return fmt.Errorf("shard: counter record of format %d with %d limits", format, count) // a limit has more bytes than 8
+		return fmt.Errorf("shard: counter record of format %d with %d limits", format, count) // a limit has more than 8 bytes
 	}
 	if uint64(cap(c.limits)) >= count {
 		c.limits = c.limits[:count]
@@ -107,7 +112,7 @@ func (c *counter) decode(value []byte, names []policy.Limit) error {
 	return nil
 }
 
-// nameFrom sets the name, and returns what the policy has under it: most likely the record's shares its cycle.
+// nameFrom sets the name and returns the policy's limit of that name. The recorded limit most likely shares its cycle.
 func (l *counted) nameFrom(name []byte, i int, names []policy.Limit) (like *limit.Limit) {
 	if i >= len(names) || names[i].Name != string(name) {
 		i = slices.IndexFunc(names, func(n policy.Limit) bool { return n.Name == string(name) })
@@ -120,7 +125,7 @@ func (l *counted) nameFrom(name []byte, i int, names []policy.Limit) (like *limi
 	return &names[i].Limit
 }
 
-// at returns the state of the i-th limit of a policy, at rest if there is none, converted to its numbers of now.
+// at returns the state of the i-th limit of a policy, converted to its current numbers, or a state at rest if there is none.
 func (c *counter) at(i int, l *policy.Limit, now limit.Time) limit.State {
 	j := c.find(i, l.Name)
 	if j < 0 {
@@ -135,39 +140,52 @@ func (c *counter) at(i int, l *policy.Limit, now limit.Time) limit.State {
 	return c.changed(j, l.Limit, now)
 }
 
-// changing reports whether the i-th limit of a policy was counted under other numbers than those of now.
+// changing reports whether the i-th limit of a policy was counted under other numbers than the current ones.
 func (c *counter) changing(i int, l *policy.Limit, now limit.Time) bool {
 	j := c.find(i, l.Name)
 	return j >= 0 && !c.limits[j].limit.Equal(&l.Limit) && !c.limits[j].atRest(now)
 }
 
-// set makes s the state of the i-th limit of a policy, which at was asked for before.
+// set makes s the state of the i-th limit of a policy, after a call of at for that limit. A state that begins here counts
+// nothing that was taken earlier.
 func (c *counter) set(i int, l *policy.Limit, s limit.State, now limit.Time) {
 	j := c.find(i, l.Name)
-	switch {
-	case j < 0:
-		c.limits = append(c.limits, counted{name: l.Name, limit: l.Limit})
-		j = len(c.limits) - 1
-		c.restart(&c.limits[j], c.newestTaken())
-	case (c.extras != nil || !c.limits[j].limit.Equal(&l.Limit)) && c.limits[j].atRest(now):
-		// As if it were not there: it would not be if the record had been written since.
-		c.limits[j].limit = l.Limit
-		c.restart(&c.limits[j], max(c.limits[j].since, c.newestTaken()))
-	case !c.limits[j].limit.Equal(&l.Limit):
-		if c.beginsAnew(c.limits[j].limit, l.Limit) {
-			c.restart(&c.limits[j], now)
-		} else if limit.ForgetAt(l.Limit, c.at(i, l, now)) <= now { // nothing of it counts under the new numbers
-			c.restart(&c.limits[j], max(c.limits[j].since, c.newestTaken()))
+	if j < 0 {
+		c.limits = append(c.limits, counted{name: l.Name, limit: l.Limit, state: s})
+		c.forgetSums()
+		if !limit.IsTally(l.Limit, s) { // nothing is given back to a tally
+			c.restart(&c.limits[len(c.limits)-1], before(now))
 		}
-		c.limits[j].limit = l.Limit
+		return
 	}
-	c.limits[j].state = s
+	k := &c.limits[j]
+	switch changes := !k.limit.Equal(&l.Limit); {
+	case changes && !k.atRest(now) && c.beginsAnew(k, l.Limit):
+		c.restart(k, c.beginning(now))
+	case (changes || c.extras != nil) && k.atRest(now), // a state at rest is like none, and is left out of a written record
+		changes && limit.ForgetAt(l.Limit, c.at(i, l, now)) <= now, // nothing of it counts under the new numbers
+		limit.IsTally(k.limit, k.state) && !limit.IsTally(l.Limit, s):
+		c.restart(k, max(k.since, before(now)))
+	}
+	k.limit, k.state = l.Limit, s
 }
 
-// atRest reports whether the limit answers as one that is not there.
+// before returns the last instant before now.
+func before(now limit.Time) limit.Time { return max(0, now-1) }
+
+// beginning returns the since of a state that replaces another. Units that this batch has already counted were counted on
+// the other state. If the batch has counted nothing yet, units that it counts next can be given back.
+func (c *counter) beginning(now limit.Time) limit.Time {
+	if c.listed {
+		return now
+	}
+	return before(now)
+}
+
+// atRest reports whether the limit answers as if it had no state.
 func (l *counted) atRest(now limit.Time) bool { return limit.ForgetAt(l.limit, l.state) <= now }
 
-// find returns the place of the limit called name, which is i unless the policy was changed; -1 when it is not there.
+// find returns the index of the limit called name, which is i unless the policy was changed, or -1.
 func (c *counter) find(i int, name string) int {
 	if i < len(c.limits) && c.limits[i].name == name {
 		return i
@@ -180,8 +198,8 @@ func (c *counter) find(i int, name string) int {
 	return -1
 }
 
-// reset puts the limit called name back to rest at now, or all limits when name is "", and the ladder then too. Holds
-// stay open, and what they took is not given back any more; a block by hand stays.
+// reset puts the limit called name to rest at now. If name is "", it puts all limits to rest and clears the ladder. Holds
+// stay open, but their units are no longer given back. A block by hand stays.
 func (c *counter) reset(name string, now limit.Time) {
 	for i := range c.limits {
 		if l := &c.limits[i]; (name == "" || l.name == name) && !l.atRest(now) {

@@ -5,8 +5,8 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// deny does what a denial by op comes to: nothing is counted, or what count_denied says. A part of an operation on
-// several shards never counts its denial: whether the whole was denied, and by whom, is another shard's to know.
+// deny applies a denial by op: nothing is counted, or the denial is, if count_denied says so. A part of an operation on
+// several shards never counts its denial: it does not know whether the whole was denied, and by which shard.
 func (e *evaluation) deny(r *Request, op Op, d *Decision) {
 	if e.blocked || len(d.Limits) > 1 {
 		e.undo(r, op, d)
@@ -17,9 +17,9 @@ func (e *evaluation) deny(r *Request, op Op, d *Decision) {
 	e.exactWaits(r, op, d)
 }
 
-// exactWaits makes the waits of a denial exact where they are not the limits' own: with holds, which end, and blocks, and
-// where a limit was counted under other numbers. A denial does not write those of now down, so whoever asks again later
-// finds the old ones again, and what has come back under them by then.
+// exactWaits makes the waits of a denial exact where the limits' own waits are not: with holds, which end, with blocks,
+// and where a limit was counted under other numbers. A denial does not store the new numbers, so a later request converts
+// the old state again, with the units that have come back under the old numbers by then.
 func (e *evaluation) exactWaits(r *Request, op Op, d *Decision) {
 	if !e.extras && !e.changing() {
 		return
@@ -53,9 +53,9 @@ func (e *evaluation) countsDenied() bool {
 	return false
 }
 
-// countDenied counts a denied request on the entries whose policies say so, and notes a violation where an entry's own
-// limits have denied and its lockout says that this is one. The statuses still say which limits have denied, and
-// otherwise show what came of it.
+// countDenied counts a denied request on the entries whose policies say so. It records a violation if an entry's own
+// limits have denied and its lockout counts that as a violation. The statuses still show which limits have denied, and
+// otherwise the new usage.
 func (e *evaluation) countDenied(r *Request, d *Decision) {
 	e.index++
 	d.Index = e.index
@@ -71,7 +71,10 @@ func (e *evaluation) countDenied(r *Request, d *Decision) {
 		for j := range ch.limits {
 			l, status := &ch.limits[j], &statuses[j]
 			denied = denied || !status.Allowed && !status.Shadow
-			s, _ := ask(Count, l, ch.counter.at(j, l, e.at.Now), r.Entries[i].Cost, e.at.Now)
+			s := ch.counter.at(j, l, e.at.Now)
+			if l.Algorithm != limit.Concurrency {
+				s, _ = limit.AddBounded(l.Limit, s, r.Entries[i].Cost, e.at.Now)
+			}
 			ch.counter.set(j, l, s, e.at.Now)
 			was := status.Allowed
 			_, status.Verdict = ask(Peek, l, s, r.Op.least(&r.Entries[i]), e.at.Now)
@@ -84,24 +87,52 @@ func (e *evaluation) countDenied(r *Request, d *Decision) {
 		}
 		e.touch(ch.counter)
 	}
-	e.extras = true // the wait is another now, and there may be a block
+	e.extras = true // the wait has changed, and there may be a block
 }
 
-// wait is the exact wait of a denied request: the first instant at which every limit admits and no block denies, if
-// nobody does anything, but open holds end when they expire. With only >= 0 it is that of this one status. Between two
-// expiries every wait and every block only ends, so it is enough to look there.
+// future is an entry of a denied request at a later instant, if nobody does anything until then.
+type future struct {
+	charge
+	ends    limit.Time // of the override that the limits come from; limit.Forever: there is none, or it does not end
+	refused bool       // without the override, the key is refused
+}
+
+func (ch *charge) future(now limit.Time) future {
+	f := future{charge: *ch, ends: limit.Forever}
+	f.counter = ch.counter.future(now)
+	if o := f.counter.override(); o != nil && o.Expires != 0 && o.Expires < limit.MaxTime {
+		f.ends = o.Expires
+	}
+	return f
+}
+
+// pass moves the future to an instant. An override that has ended stays in the counter, so that its numbers are still
+// recognized, as in endOverride.
+func (f *future) pass(tier string, t limit.Time) {
+	f.counter.expire(t)
+	if t < f.ends {
+		return
+	}
+	f.ends, f.refused = limit.Forever, f.policy.UnknownKey == policy.UnknownKeyDeny
+	f.limits, _ = f.policy.Resolve(tier)
+}
+
+// wait returns the exact wait of a denied request: until the first instant at which every limit admits and no block
+// denies, if nobody does anything. Open holds and overrides end when they expire. With only >= 0 it is the wait of that
+// one status. Between two expiries every wait and block only shrinks, so it is enough to look at the expiries.
 func (e *evaluation) wait(r *Request, op Op, only int) limit.Span {
-	futures := make([]*counter, len(e.charges))
+	futures := make([]future, len(e.charges))
 	for i := range e.charges {
-		futures[i] = e.charges[i].counter.future()
+		futures[i] = e.charges[i].future(e.at.Now)
 	}
 	for t := e.startOfWait(r, op, futures, only); ; {
 		next := limit.Forever
-		for _, f := range futures {
-			f.expire(t)
-			next = min(next, f.nextExpiry())
+		for i := range futures {
+			f := &futures[i]
+			f.pass(r.Entries[i].Tier, t)
+			next = min(next, f.ends, f.counter.nextExpiry())
 		}
-		w := e.waitAt(r, op, futures, only, t)
+		w := waitAt(r, op, futures, only, t, next)
 		if next == limit.Forever && w == limit.Never {
 			return limit.Never
 		}
@@ -112,25 +143,26 @@ func (e *evaluation) wait(r *Request, op Op, only int) limit.Span {
 	}
 }
 
-// startOfWait is an instant before which the request is denied for certain. It spares looking at each expiry on the way
-// there, of which there may be thousands.
-func (e *evaluation) startOfWait(r *Request, op Op, futures []*counter, only int) limit.Time {
-	t, n := e.at.Now, 0
-	for i := range e.charges {
-		ch := &e.charges[i]
-		for j := range ch.limits {
-			l := &ch.limits[j]
-			if only == n || only < 0 && !l.Shadow && !ch.policy.Shadow {
-				t = max(t, futures[i].roomAt(j, l, op.least(&r.Entries[i])))
+// startOfWait returns an instant before which the request is certainly denied. It avoids looking at each expiry until
+// then, of which there may be thousands.
+func (e *evaluation) startOfWait(r *Request, op Op, futures []future, only int) limit.Time {
+	t, ends, n := e.at.Now, limit.Forever, 0
+	for i := range futures {
+		f := &futures[i]
+		ends = min(ends, f.ends)
+		for j := range f.limits {
+			l := &f.limits[j]
+			if only == n || only < 0 && !l.Shadow && !f.policy.Shadow {
+				t = max(t, f.counter.roomAt(j, l, op.least(&r.Entries[i])))
 			}
 			n++
 		}
 	}
-	return t
+	return min(t, ends)
 }
 
-// roomAt is the instant at which enough open holds have ended for the i-th limit of a policy to have room for a cost; if
-// they are not enough, the end of the last. It is 0 for a limit that has room, or whose units come back by time.
+// roomAt returns the instant at which enough open holds have ended for the i-th limit of a policy to have room for a cost,
+// or the end of the last hold if they are not enough. It returns 0 for a limit that has room, or whose units come back by time.
 func (c *counter) roomAt(i int, l *policy.Limit, cost uint64) (at limit.Time) {
 	j := c.find(i, l.Name)
 	running := l.Algorithm == limit.Concurrency
@@ -151,18 +183,21 @@ func (c *counter) roomAt(i int, l *policy.Limit, cost uint64) (at limit.Time) {
 	return at
 }
 
-// waitAt is how long from t on the request is denied, if nothing ends by itself until then.
-func (e *evaluation) waitAt(r *Request, op Op, futures []*counter, only int, t limit.Time) (wait limit.Span) {
+// waitAt returns how long from t the request is denied, if nothing ends before that. At next something ends.
+func waitAt(r *Request, op Op, futures []future, only int, t, next limit.Time) (wait limit.Span) {
 	n := 0
-	for i := range e.charges {
-		ch, f := &e.charges[i], futures[i]
-		if until := f.blockedUntil(t); until != 0 && !ch.policy.Shadow && only < 0 {
-			wait = longer(wait, limit.Span(until-t))
+	for i := range futures {
+		f := &futures[i]
+		if only < 0 {
+			wait = longer(wait, f.waitAsAWhole(t))
 		}
-		for j := range ch.limits {
-			l := &ch.limits[j]
-			if only == n || only < 0 && !l.Shadow && !ch.policy.Shadow {
-				wait = longer(wait, f.waitOf(j, l, op.least(&r.Entries[i]), t))
+		for j := range f.limits {
+			l := &f.limits[j]
+			if only == n && f.refused {
+				return limit.Never
+			}
+			if only == n || only < 0 && !l.Shadow && !f.policy.Shadow {
+				wait = longer(wait, f.counter.waitOf(j, l, op.least(&r.Entries[i]), t, next))
 			}
 			n++
 		}
@@ -170,8 +205,16 @@ func (e *evaluation) waitAt(r *Request, op Op, futures []*counter, only int, t l
 	return wait
 }
 
-// waitOf is how long from t on a limit has no room for a cost.
-func (c *counter) waitOf(i int, l *policy.Limit, cost uint64, t limit.Time) limit.Span {
+// waitAsAWhole returns how long from t the key is denied regardless of its limits.
+func (f *future) waitAsAWhole(t limit.Time) limit.Span {
+	if f.refused {
+		return limit.Never
+	}
+	return limit.Span(max(t, f.deniedUntil(f.counter, t)) - t)
+}
+
+// waitOf returns how long from t a limit has no room for a cost, as far as that is known before next.
+func (c *counter) waitOf(i int, l *policy.Limit, cost uint64, t, next limit.Time) limit.Span {
 	admits := func(at limit.Time) (bool, limit.Span) {
 		_, v := ask(Peek, l, c.at(i, l, at), cost, at)
 		return v.Allowed, v.RetryAfter
@@ -180,12 +223,12 @@ func (c *counter) waitOf(i int, l *policy.Limit, cost uint64, t limit.Time) limi
 	if allowed || wait == limit.Never && cost > l.Quota || !c.changing(i, l, t) {
 		return wait
 	}
-	if next := c.nextExpiry(); next != limit.Forever { // then there is more room, and wait looks again
+	if next != limit.Forever { // then there may be more room, and wait looks again
 		if allowed, _ = admits(next - 1); !allowed {
 			return limit.Span(next - t)
 		}
 	}
-	// Under the old numbers more and more comes back, so the first instant is found by halving.
+	// Under the old numbers the free units only grow, so the first instant is found by bisection.
 	no, yes := t, t+1
 	for allowed, _ = admits(yes); !allowed; allowed, _ = admits(yes) {
 		if yes == limit.MaxTime {

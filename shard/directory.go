@@ -2,16 +2,16 @@ package shard
 
 import "slices"
 
-// chunkSegments is how many segments a chunk of a directory lists: 4 KiB of pointers, copied in a microsecond.
+// chunkSegments is the number of segments in a chunk: 4 KiB of pointers, copied in a microsecond.
 const chunkSegments = 512
 
-// directory lists the segments of a table in chunks. Sharing the list with a picture, and making room for more, costs a
-// pointer for each chunk, so neither keeps an entry waiting, however many records there are: 10 million records are 300,000
-// segments, and 600 chunks.
+// directory lists the segments of a table in chunks. Sharing the list with a picture, or making room for more, copies one
+// pointer per chunk, so neither delays an entry, however many records there are: 10 million records are 300,000 segments
+// in 600 chunks.
 type directory struct {
 	chunks     []*chunk
 	length     int    // segments
-	generation uint64 // what is of an older generation is shared with a picture: copied before it changes
+	generation uint64 // chunks and segments of an older generation are shared with a picture and copied before they change
 }
 
 type chunk struct {
@@ -21,7 +21,7 @@ type chunk struct {
 
 func (d *directory) at(n int) *segment { return d.chunks[n/chunkSegments].segments[n%chunkSegments] }
 
-// set puts g at place n, which is within the length.
+// set puts g at index n, which must be below the length.
 func (d *directory) set(n int, g *segment) {
 	c := d.chunks[n/chunkSegments]
 	if c.generation != d.generation {
@@ -31,7 +31,7 @@ func (d *directory) set(n int, g *segment) {
 	c.segments[n%chunkSegments] = g
 }
 
-// fill is set for a directory that is being read from a snapshot, where chunks may be missing.
+// fill is like set, for a directory that is being read from a snapshot, where chunks may be missing.
 func (d *directory) fill(n int, g *segment) {
 	if d.chunks[n/chunkSegments] == nil {
 		d.chunks[n/chunkSegments] = &chunk{generation: d.generation}
@@ -47,7 +47,7 @@ func (d *directory) append(g *segment) {
 	d.set(d.length-1, g)
 }
 
-// removeLast takes the last segment off the list.
+// removeLast removes the last segment from the list.
 func (d *directory) removeLast() {
 	d.length--
 	if d.length%chunkSegments == 0 {
@@ -59,7 +59,7 @@ func (d *directory) removeLast() {
 	d.set(d.length, nil)
 }
 
-// share gives the list as it is to a picture: from here on each segment is copied before it changes.
+// share returns the current list for a picture. From now on each chunk and segment is copied before it changes.
 func (d *directory) share() directory {
 	shared := directory{chunks: slices.Clone(d.chunks), length: d.length, generation: d.generation}
 	d.generation++

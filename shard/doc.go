@@ -1,118 +1,168 @@
-// Package shard is one slice of the key space: what its keys have used, how a batch of requests is decided on them, and
-// how the outcome is written down so that every replica comes to the same state.
+// Package shard implements one slice of the key space: the usage of its keys, the decision of a batch of requests, and the
+// record of the outcome, which brings every replica to the same state.
 //
 // # The two halves
 //
-// Evaluate decides. It is a pure function: requests, a read view, policies and one instant go in; a Result for each
-// request and the effects come out. An effect (Put) is the new absolute record of one key, never a difference, and
-// there is one for each touched key however many requests touched it. Only an owner evaluates.
+// Evaluate decides. It is a pure function: its inputs are requests, a read view, policies and one instant, and its outputs
+// are a Result for each request and the effects. An effect (Put) is the new absolute record of one key, never a
+// difference. There is one for each touched key, however many requests touched it. Only an owner evaluates.
 //
-// State.Install writes down. It takes one log entry and puts its effects in place without any arithmetic of limits, so
-// replicas of different versions stay equal. Every replica installs.
+// State.Install applies. It takes one log entry and stores its effects without any arithmetic of limits, so replicas of
+// different versions stay equal. Every replica installs.
 //
-// What belongs to one request is all or nothing: if one limit of one entry denies, no limit of any entry moves, but those
-// of policies that say count_denied. A limit or policy in shadow counts what it would have admitted and denies nothing.
+// One request is all or nothing: if one limit of one entry denies, no limit of any entry changes, except for policies with
+// count_denied. A limit or policy in shadow counts what it would have admitted and denies nothing.
 //
 // # What it owns
 //
-//   - Of: which shard a key belongs to. The function never changes.
-//   - The records: for (namespace, policy, key) the states of the policy's limits, each beside the numbers that shaped
-//     it, and where there is any the open holds, the lockout ladder and the override of the key; for (namespace,
-//     idempotency id) the answer that was given; for a Session which of its requests were counted; which revision of the
-//     policies the shard has adopted; how holds and refunded decisions ended; the newest changes that people made; and, on
-//     the system shard, the documents. Every record carries the instant from which on it says nothing any more.
+//   - Of: the mapping of keys to shards. The function never changes.
+//   - The records. For (namespace, policy, key): the states of the policy's limits, each with the numbers that shaped it,
+//     and if present the open holds, the lockout ladder and the override of the key. For (namespace, idempotency id): the
+//     answer that was given. For a Session: which of its requests were counted. For the shard: the revision of the
+//     policies that it has adopted, how holds and refunded decisions ended, and the newest changes that people made. On
+//     the system shard: the documents. Every record contains the instant from which it no longer matters.
 //   - The entries of the log, with format, fence and checksum, and the order in which they may be installed.
-//   - Shard time, epoch and seq, as the newest installed entry left them.
-//   - Snapshots, and the fingerprint (State.Sum) by which replicas find out that they have forked.
+//   - Shard time, epoch and seq, as of the newest installed entry.
+//   - Snapshots, and the sums (State.Sum) by which replicas detect that one of them differs.
 //   - The errors, grouped by fate: certainly not applied, and maybe applied.
 //
-// # What it never knows
+// # What it does not know
 //
-// The clock, Raft, the network, other shards, how many requests make a batch, and whether this node is the owner.
-// Whether keys (KeyProblem), costs and ids are well formed is checked before a request gets here: a cost outside
-// 1..2^40 panics.
+// The package does not know the clock, Raft, the network, other shards, how many requests make a batch, or whether this
+// node is the owner. Keys (KeyProblem) and ids are checked for form before a request gets here. Harmful values are refused
+// here as well, because a request may come from another node: a cost outside 1..2^40, a key that is too long for a record,
+// a time that cannot be encoded.
 //
-// # Once, and not twice
+// # Unreadable records, and defects
 //
-// Three things keep a request from being counted twice when it is sent again. An idempotency id is the client's: it
-// brings the first answer back, for the policy's retention. A Session is the entry node's: it costs a bit a request, and
-// brings back that the request was counted. NotAfter refuses a copy that comes later than either can tell.
+// A record may be unreadable to this version, because a newer version wrote it, memory failed, or there is a defect.
+// Install stores it as it is. It causes the error Unreadable in each request that needs it: a counter for its key, an
+// answer for its id, an end for its hold, a leg or a ruling for its operation, a document for its name. An unreadable
+// session counts as gone. Time zones are those of the program (package limit); a record that names another zone is
+// unreadable.
+//
+// A panic during the evaluation of a request is a defect, and fails that request with a Fault. The evaluation is thrown
+// away, and the requests before it are evaluated again without it. So one key can stop neither its shard nor the next
+// owner.
+//
+// # No request counts twice
+//
+// Three mechanisms keep a request from being counted twice when it is sent again. An idempotency id belongs to the client:
+// it returns the first answer again, within the policy's retention. A Session belongs to the entry node: it costs a bit
+// per request, and some bytes while the request is in progress, and returns the request's answer again. NotAfter refuses a
+// copy that arrives too late for either.
 //
 // # Holds, settlements and changes by hand
 //
 // A Reserve takes units and leaves a hold of them in the counter of each of its entries. A Settle ends the hold, or keeps
-// it open for longer; nobody settling it, it expires. It ends once: what was settled leaves a record under the hold's name,
-// and what has expired is in its counters no more. A decision without a hold may be settled once too, within the shortest
-// retention of its policies, and so what it took is refunded. A Sealer makes the ids by which clients name both.
+// it open for longer. If nobody settles it, it expires. A hold ends once: the end of a settled hold is recorded under its
+// name, and an expired hold is no longer in its counters. A decision without a hold can also be settled once, within the
+// shortest retention of its policies, which refunds its units. A Sealer makes the ids by which clients name both.
 //
-// What a hold or decision has taken is given back into the window that it was taken from, and not if the limit was put to
-// rest, set or begun anew since (the since of its counter). A Request with an Adjustment leaves an AuditRecord.
+// The units of a hold or decision are given back into the window that they were taken from. A bucket gets back what has
+// not come back on its own. Each state of a limit has the instant since which it counts (the since of a counter, the
+// generation of X6): units taken before the state began, was put to rest or was set by hand are not given back. The since
+// is dropped together with the state, since a state that begins again has a later one. It is also dropped when no decision
+// that old can be refunded and no hold that old is open.
 //
-// A Session's copy of a request whose answer cannot be made again (Reserve, Partial, Settle, a denial that was counted) is
-// answered from a record of its own; that of a Tally from the session's.
+// When numbers change, usage is carried over as the policy's OnChange says. Additive and Restart apply to a new revision:
+// between tiers, and when an override comes or goes, used units stay used. A restart with a revision takes place when the
+// revision first meets the key. That may be a read, which then has an effect. A Request with an Adjustment leaves an
+// AuditRecord.
+//
+// A Session may send a copy of a request. Answers that are large and cannot be computed again (Reserve, Partial, Settle)
+// are repeated from a record of their own, which is forgotten when the entry node says that the request is finished. All
+// other answers, including a denial that was counted, are repeated from the session's record, as far as it remembers
+// (session_answer.go).
 //
 // # Tallies
 //
-// A Tally is a counter as Redis has them: below zero too, there when it is 0, and with an end if it was given one. It is the
-// state of the limit in TallyLimits, in the ordinary record of an entry that brings its limits along. So what else counts
-// on a limit of that name counts on it; what was taken of it so is not given back, as nobody knows in which life of the
-// tally that was. It is never denied, leaves no audit record, and its answer has no limits.
+// A Tally is a counter as in Redis: it may be below zero, it exists while it is 0, and it may have an end. It is the state
+// of the limit in TallyLimits, in the ordinary record of an entry with inline limits. So other operations on a limit of
+// that name count on it. Their units are not given back, since the tally may have ended and begun again in between. A
+// Tally is never denied, leaves no audit record, and its answer has no limits.
 //
 // # Holds, ladders and time
 //
-// A hold expires, and a block ends, without a timer: an evaluation that loads a key first ends the holds that have
-// expired, in order and each at its own instant, and so comes to what a timer would have. A remote hold, which is part of
-// an operation on several shards, does not expire. RetryAfter of a denial is exact with holds and blocks too: it looks
-// ahead at what expires, and at the blocks to which that leads. A since is kept for as long as a decision may be refunded
-// or a hold that old is open.
+// A hold expires, and a block ends, without a timer. An evaluation that loads a key first ends the expired holds, in order
+// and each at its own instant, which gives the same result as a timer. A remote hold, which is part of an operation on
+// several shards, ends only when home says so. RetryAfter of a denial is exact even with holds, blocks and overrides: it
+// takes into account when they expire, and the blocks to which that leads.
+//
+// # Parents
+//
+// The entry node adds the entries of the parents (ParentOf), and names the revision of the policies by which it did. A
+// shard with a newer revision refuses the request as Outdated if a parent is missing. A shard with that revision or an
+// older one accepts it as it is. A request that was already counted is recognized before this check.
 //
 // # Operations on several shards
 //
-// An operation has a home, the lowest of its shards, and legs, the others. Each leg is charged before home decides, in one
-// entry, its own entries and with them the whole; home's record of that, the ruling, is the outcome and is never made
-// twice. What makes it safe whatever is lost, doubled or late, and whoever dies (SEMANTICS X4):
+// An operation has a home, which is the lowest of its shards, and legs, which are the others. Each leg is charged before
+// home decides. Home decides in one entry, its own entries and with them the whole operation. Home's record of that, the
+// ruling, is the outcome and is never made twice. The following rules keep this safe whatever is lost, duplicated or late,
+// and whichever node dies (X4):
 //
-//   - A leg ends by home's word only, and home remembers what it has committed until every leg has said that it knows. What
-//     home does not know is not committed: whoever asks makes it aborted from then on.
-//   - A charge is named by its place in the log, and a ruling lists the places that it covers. A charge under the same id
-//     that came later is another one: no verdict on the first moves it, and asking home for itself it is aborted.
-//   - A Conclude is not taken later than ConcludeWithin after its earliest charge, and that it was aborted is remembered for
-//     longer. So a coordinator that was stuck finds either the word that was given or that it is too late.
-//   - What a leg has charged counts as used, and is a remote hold. So nothing is admitted above a limit meanwhile, and
-//     something may be denied that would have had room.
-//   - A hold on several shards is settled, or expires, by home's record and home's time; the legs do the same when they
-//     hear of it. A leg is remembered for as long as its decision may be refunded.
+//   - A leg ends only when home says so, and home remembers what it has committed until every leg has acknowledged it. An
+//     operation that home does not know is not committed: the first question about it makes it aborted from then on.
+//   - A charge is named by its place in the log, and a ruling lists the places that it covers. A later charge under the
+//     same id is a different one: no verdict on the first affects it, and if it asks home on its own it is aborted.
+//   - A Conclude is not accepted later than ConcludeWithin after its earliest charge, and an abort is remembered for
+//     longer. So a coordinator that was stuck gets either the ruling that was made or the answer that it is too late.
+//   - The charge of a leg counts as used, and is a remote hold. So nothing is admitted above a limit in the meantime, and
+//     a request may be denied that would have had room.
+//   - Excess that is refused if it does not fit (OverageReject) is charged by the legs before home settles, as the legs of
+//     an operation of its own, the Excess. Home commits the Excess in the entry in which it settles, or aborts it in the
+//     entry in which it refuses.
+//   - A hold on several shards is settled, or expires, by home's record and home's time; the legs follow when they hear of
+//     it. They know when that is expected, and ask home then, so a denial can say how long to wait. A leg is remembered
+//     for as long as its decision can be refunded.
 //
-// State.Duties lists what a shard owes others: an index over the open records, which a Restore finds again. Denials of
-// such operations are never counted (count_denied). An id is looked up among operations, not among the requests that one
-// shard decided alone.
+// State.Duties lists what a shard owes others. It is an index over the open records, which a Restore rebuilds. Policies
+// with count_denied are refused in such operations, since their denials are not counted. An id is looked up among
+// operations, not among the requests that one shard decided alone.
 //
 // # The system shard
 //
-// System is an ordinary shard that holds documents and no keys. A Document is replaced as a whole by Swap, if it still
-// has the version that was expected, and read by Fetch, or without a commit by ReadDocument.
+// System is an ordinary shard that holds documents and no keys. A Document is replaced as a whole by Swap, if it still has
+// the expected version. It is read by Fetch, or without a commit by ReadDocument.
 //
 // # The fence
 //
-// An epoch begins with an entry made by EncodeEpochOpen; its number is the Raft index of that entry. From there on an
-// entry is installed only if it carries that epoch, was written in the same Raft term, and its seq is the next one. All
-// others are dropped, by every replica alike. An entry that is corrupt, of an unknown format, for another shard, earlier
-// than shard time, or that carries another fingerprint than ours is an error: the replica must halt, since a replica
-// that passed over an entry alone would have forked.
+// An epoch begins with an entry made by EncodeEpochOpen; its number is the Raft index of that entry. From then on an entry
+// is installed only if it carries that epoch, was written in the same Raft term, and its seq is the next one. All others
+// are dropped, on every replica alike. An entry that is corrupt, of an unknown format, for another shard or earlier than
+// shard time is an error: the replica must halt, since a replica that skipped an entry alone would have forked.
+//
+// # Sums
+//
+// A bit may flip in one replica's memory, and nothing in the log shows it. So the owner logs a sum entry now and then, and
+// after it each replica notes its own sum and goes on (R12). A sum never halts Install: a single replica cannot know whose
+// sum is wrong, and an entry that halted good replicas would halt them again at each start. The sums of all replicas are
+// compared elsewhere (cluster.Judge). An old log contains sum entries of 0.1.0, with the fingerprint of its owner; they
+// are ignored.
+//
+// A sum covers epoch, term, seq, time, and the records that end after the running minute. Records that have ended are in
+// no sum, because releases may sweep them at different times. Nor are the sweeps themselves or the layout of the table. A
+// sum is updated as records come and go, by the minute of their end, and does not reread them: a flipped record shows when
+// it is replaced. A Snapshot adds up what it writes, so it reads every record, and a flipped one is ErrDiverged. No sum
+// shows what an owner computed from a flipped record before that.
 //
 // # Forgetting
 //
-// A record is dropped when shard time has reached its ForgetAt and a later entry's sweep comes by, or when an effect
-// says so. Nothing else forgets: when a shard is full, View.Full, new keys are refused. What is dropped, and when, is
-// a function of the entries alone, so fingerprints stay equal.
+// A record is dropped when shard time has reached its ForgetAt and the sweep of a later entry reaches it, or when an
+// effect says so, as with the answer to a Session's finished request. Nothing else is forgotten. A full shard (View.Full)
+// refuses requests that would add a record, and a brimful one refuses requests that would make a record grow (full.go).
+// What is dropped, and when, is a function of the entries and the release alone.
 //
-// An id that carries a time is judged by the retention of now: after a policy change to a longer one, an id that was
-// older than the former retention, and whose record is gone, may run again. So may the refund of a decision.
+// An id that carries a time is judged by the current retention. After a policy change to a longer retention, an id older
+// than the former retention, whose record is gone, may run again. The same holds for the refund of a decision.
 //
-// # What may be called concurrently
+// # Concurrency
 //
-// A State has one writer: Install and Snapshot must not overlap anything. Reads (Lookup, Sum and the rest) may overlap
-// each other. A Snapshot may be written by another goroutine while the State goes on. Of, the Encode functions and
-// Evaluate may be called by any number of goroutines, Evaluate if its View may. The Value of a looked-up Record belongs
-// to the State: it is read at once and neither changed nor kept.
+// A State has one writer: Install and Snapshot must not overlap with anything. Reads (Lookup, Sum and the rest) may
+// overlap with each other. Another goroutine may write a Snapshot out while the State goes on. Of and the Encode functions
+// may be called by any number of goroutines, and so may Evaluate if its View allows it. The Value of a looked-up Record
+// belongs to the State: callers must read it at once and neither change nor keep it.
+//
+// Ids such as R12 and X4 name rules of docs/guarantees.md.
 package shard

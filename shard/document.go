@@ -8,39 +8,43 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// Document is one versioned text of the system shard. It is replaced as a whole, by Swap, and by nothing else.
+// Document is one versioned text of the system shard. Only Swap replaces it, and always as a whole.
 type Document struct {
-	Version uint64 // 0: there is none
+	Version uint64 // 0: the document does not exist
 	Body    []byte
 }
 
 // The bounds of a document.
 const (
 	MaxDocumentName  = 64        // bytes, at least 1
-	MaxDocumentBytes = 192 << 10 // of its body: with a place to spare in an entry of MaxEntryBytes
+	MaxDocumentBytes = 192 << 10 // of its body, which leaves spare room in an entry of MaxEntryBytes
 )
 
 // documentFormat is the first byte of a document record.
 const documentFormat = 1
 
-// ReadDocument reads a document where it is kept, without a commit: as a replica of the system shard has it now, which
-// may be behind. The body is a copy. Version 0: there is none.
-func ReadDocument(view Records, name string) Document {
+// ReadDocument reads a document from a replica of the system shard, without a commit, so it may be behind. The body is a
+// copy. Version 0: the document does not exist. The error means that it exists but cannot be read.
+func ReadDocument(view Records, name string) (Document, error) {
 	record, found := view.Lookup(documentKey(name))
-	return documentOf(record, found)
+	d, err := documentOf(name, record, found)
+	if err != nil {
+		return Document{}, err
+	}
+	d.Body = append([]byte(nil), d.Body...)
+	return d, nil
 }
 
-// documentOf reads a looked-up record. The body is a copy.
-func documentOf(record Record, found bool) Document {
+// documentOf decodes a looked-up record. The body shares the record's memory.
+func documentOf(name string, record Record, found bool) (Document, *Error) {
 	if !found {
-		return Document{}
+		return Document{}, nil
 	}
 	d, err := decodeDocument(record.Value)
 	if err != nil {
-		panic(err) // records are written by this package and guarded by checksums
+		return Document{}, unreadable("document", fmt.Sprintf("%q", name), err)
 	}
-	d.Body = append([]byte(nil), d.Body...)
-	return d
+	return d, nil
 }
 
 func documentKey(name string) string { return string(documentRecord) + name }
@@ -52,7 +56,7 @@ func encodeDocument(version uint64, body []byte) []byte {
 	return append(b, body...)
 }
 
-// decodeDocument reads a record. The body is the value's own bytes.
+// decodeDocument reads a record. The body shares the memory of value.
 func decodeDocument(value []byte) (Document, error) {
 	r := reader{rest: value}
 	format, version := r.byte(), r.uvarint()
@@ -64,44 +68,50 @@ func decodeDocument(value []byte) (Document, error) {
 
 var errMalformedDocument = errors.New("shard: document record is malformed or of an unknown format")
 
-// fetch answers with the document as the requests before it have left it.
+// fetch returns the document as the earlier requests of the batch left it.
 func (e *evaluation) fetch(r *Request) Result {
 	if err := e.documentProblem(r); err != nil {
 		return Result{Err: err}
 	}
+	document, err := e.document(r.Document)
+	if err != nil {
+		return Result{Err: err}
+	}
+	document.Body = append([]byte(nil), document.Body...)
 	d := e.newDecision()
-	d.Told = &Told{Document: documentOf(e.lookup(documentKey(r.Document)))}
+	d.Told = &Told{Document: document}
 	return Result{Decision: d}
 }
 
-// swap replaces the document if its version is the expected one. The answer has its new version and not the body, which
-// the caller has.
+// swap replaces the document if its version is the expected one. The answer has its new version, but not the body, which
+// the caller already has.
 func (e *evaluation) swap(r *Request) Result {
 	if err := e.documentProblem(r); err != nil {
 		return Result{Err: err}
 	}
-	version := e.documentVersion(r.Document)
+	before, err := e.document(r.Document)
+	if err != nil {
+		return Result{Err: err}
+	}
+	version := before.Version
 	if version != r.Expect {
 		return Result{Err: &Error{Code: Conflict, Message: fmt.Sprintf(
 			"document %q has version %d, expected was %d: read it again", r.Document, version, r.Expect)}}
 	}
 	e.write(Put{Key: documentKey(r.Document),
 		Record: Record{Value: encodeDocument(version+1, r.Body), ForgetAt: limit.Forever}})
+	if r.Adjustment != nil {
+		e.writeHistory(r, version+1)
+	}
 	d := e.newDecision()
 	d.Told = &Told{Document: Document{Version: version + 1}}
 	return Result{Decision: d}
 }
 
-func (e *evaluation) documentVersion(name string) uint64 {
+// document returns the document of a name as the earlier requests of the batch left it.
+func (e *evaluation) document(name string) (Document, *Error) {
 	record, found := e.lookup(documentKey(name))
-	if !found {
-		return 0
-	}
-	d, err := decodeDocument(record.Value)
-	if err != nil {
-		panic(err) // records are written by this package and guarded by checksums
-	}
-	return d.Version
+	return documentOf(name, record, found)
 }
 
 func (e *evaluation) documentProblem(r *Request) *Error {
@@ -112,11 +122,19 @@ func (e *evaluation) documentProblem(r *Request) *Error {
 		return Invalidf("document", "has a name of %d bytes: 1 to %d are allowed", len(r.Document), MaxDocumentName)
 	case len(r.Body) > MaxDocumentBytes:
 		return Invalidf("body", "has %d bytes: at most %d are allowed", len(r.Body), MaxDocumentBytes)
+	case r.Adjustment != nil && len(HistoryOf(r.Document)) > MaxDocumentName:
+		return Invalidf("document", "has a name of %d bytes: one with a history has %d at most", len(r.Document),
+			MaxDocumentName-len(HistoryOf("")))
+	}
+	if r.Adjustment != nil {
+		if err := r.Adjustment.auditProblem(); err != nil {
+			return err
+		}
 	}
 	return withoutKeys(r)
 }
 
-// withoutKeys refuses what a request that is about no key must not bring along.
+// withoutKeys refuses fields that a request without keys must not have.
 func withoutKeys(r *Request) *Error {
 	switch {
 	case len(r.Entries) > 0:

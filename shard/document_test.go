@@ -2,6 +2,7 @@ package shard
 
 import (
 	"bytes"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -10,7 +11,7 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// newSystem is a world of the system shard.
+// newSystem returns a world of the system shard.
 func newSystem(t testing.TB) *world {
 	w := &world{TB: t, state: NewState(System), policies: policy.NewSet(nil), term: 1}
 	w.append(EncodeEpochOpen(System, origin))
@@ -30,7 +31,7 @@ func swapOf(name string, expect uint64, body string) Request {
 	return Request{Op: Swap, Document: name, Expect: expect, Body: []byte(body)}
 }
 
-// Everybody who is told "allowed" has replaced the version that was expected: versions are given out once.
+// Every Swap that was allowed has replaced the expected version: each version is assigned once.
 func TestSwapIsCompareAndSet(t *testing.T) {
 	t.Parallel()
 	rnd := seeded(t)
@@ -74,15 +75,15 @@ func TestSwapIsCompareAndSet(t *testing.T) {
 			t.Fatalf("%d effects, %d documents changed", len(puts), len(changed))
 		}
 		for name := range version {
-			if got := ReadDocument(w, name); got.Version != version[name] || string(got.Body) != body[name] {
+			if got, err := ReadDocument(w, name); err != nil || got.Version != version[name] || string(got.Body) != body[name] {
 				t.Fatalf("%q is %+v, must be version %d, %q", name, got, version[name], body[name])
 			}
 		}
 	}
 }
 
-// A node pairs the version that it hears with the body that it sent, and keeps both: a copy of a swap that was counted
-// names the version that the swap made, also when another has replaced that since.
+// A node pairs the version in an answer with the body that it sent, and keeps both. So a copy of a counted swap returns
+// the version that the swap made, even if another swap has replaced it since.
 func TestACopyOfASwapNamesTheVersionThatItMade(t *testing.T) {
 	w := newSystem(t)
 	s := opened(w, origin)
@@ -94,7 +95,7 @@ func TestACopyOfASwapNamesTheVersionThatItMade(t *testing.T) {
 	if d := results[0].Decision; results[0].Err != nil || !d.Replayed || d.Document().Version != 1 {
 		t.Errorf("the copy was answered %+v, %v; want version 1", d, results[0].Err)
 	}
-	if got := ReadDocument(w, "policies"); got.Version != 2 || string(got.Body) != "theirs" {
+	if got, err := ReadDocument(w, "policies"); err != nil || got.Version != 2 || string(got.Body) != "theirs" {
 		t.Errorf("the document is %+v", got)
 	}
 }
@@ -127,38 +128,87 @@ func TestBoundsOfADocument(t *testing.T) {
 	}
 }
 
-// What is handed out stays what it was, whatever becomes of the state, and of what was handed out.
+// Returned documents and adoptions do not change with the state, and changes to them do not affect it.
 func TestDocumentsAndAdoptionsAreCopies(t *testing.T) {
 	w := newSystem(t)
 	body := []byte("first")
 	adopt := func(version uint64, text string) {
 		w.append(EncodeBatch(w.next(w.state.Time()), []Put{AdoptPut(policy.Revision{Version: version, Text: []byte(text)})}))
 	}
-	if version, text := Adopted(w); version != 0 || text != nil {
+	if version, text, err := Adopted(w); err != nil || version != 0 || text != nil {
 		t.Errorf("adopted is %d, %q", version, text)
 	}
 	results, _ := w.batch(origin, Request{Op: Swap, Document: "d", Body: body}, Request{Op: Fetch, Document: "d"})
 	adopt(1, "first")
 	clear(body)
-	fetched, read := results[1].Decision.Document(), ReadDocument(w, "d")
-	_, adopted := Adopted(w)
+	fetched := results[1].Decision.Document()
+	read, _ := ReadDocument(w, "d")
+	_, adopted, _ := Adopted(w)
 	for _, b := range [][]byte{fetched.Body, read.Body, adopted} {
 		if string(b) != "first" {
 			t.Errorf("it is %q", b)
 		}
 		copy(b, "other")
 	}
-	got, sum := ReadDocument(w, "d"), w.state.Sum()
-	if _, text := Adopted(w); string(got.Body) != "first" || string(text) != "first" {
+	got, _ := ReadDocument(w, "d")
+	sum := w.state.Sum()
+	if _, text, _ := Adopted(w); string(got.Body) != "first" || string(text) != "first" {
 		t.Errorf("the state was changed through an answer: %q, %q", got.Body, text)
 	}
 	if restored := restoredSystem(t, fileOf(t, w.state.Snapshot())); restored.Sum() != sum {
 		t.Errorf("sum %016x came back as %016x", sum, restored.Sum())
 	}
-	before := ReadDocument(w, "d")
+	before, _ := ReadDocument(w, "d")
 	w.batch(origin, swapOf("d", 1, "third"))
 	adopt(2, "third")
-	if version, text := Adopted(w); !bytes.Equal(before.Body, []byte("first")) || version != 2 || string(text) != "third" {
+	if version, text, _ := Adopted(w); !bytes.Equal(before.Body, []byte("first")) || version != 2 || string(text) != "third" {
 		t.Errorf("%q; adopted is %d, %q", before.Body, version, text)
+	}
+}
+
+// The author, time and reason of a change are recorded in the same entry; a swap that fails leaves no trace there.
+func TestHistoryOfADocument(t *testing.T) {
+	t.Parallel()
+	w := newSystem(t)
+	now := origin
+	swap := func(expect uint64, who, note string) Result {
+		now++
+		r := swapOf("policies", expect, fmt.Sprint("after ", expect))
+		r.Adjustment = &Adjustment{Actor: who, Note: note}
+		results, _ := w.batch(now, r)
+		return results[0]
+	}
+	w.batch(origin, swapOf("policies", 0, "founded"))
+	long := strings.Repeat("n", MaxNote)
+	for version := uint64(1); version <= historyKept+3; version++ {
+		if r := swap(version, strings.Repeat("a", MaxActor), long); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	if r := swap(1, "late", "over what was not seen"); r.Err == nil || r.Err.Code != Conflict {
+		t.Errorf("%+v", r)
+	}
+	if r := swap(historyKept+4, "chatty", long+"n"); r.Err == nil || r.Err.Field != "note" {
+		t.Errorf("%+v", r)
+	}
+	for _, s := range []Records{w, restoredSystem(t, fileOf(t, w.state.Snapshot()))} {
+		d, err := ReadDocument(s, HistoryOf("policies"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(d.Body) > MaxDocumentBytes/4 {
+			t.Errorf("a full history has %d bytes", len(d.Body))
+		}
+		changes, err := DocumentChanges(d)
+		if err != nil || len(changes) != historyKept {
+			t.Fatalf("%d changes, %v", len(changes), err)
+		}
+		last := changes[historyKept-1]
+		if changes[0].Version != 5 || last.Version != historyKept+4 || last.Note != long || last.At != origin+historyKept+3 {
+			t.Errorf("from version %d to %+v", changes[0].Version, last)
+		}
+	}
+	if _, err := DocumentChanges(Document{Version: 1, Body: []byte{200}}); err == nil {
+		t.Error("a history of garbage is read")
 	}
 }

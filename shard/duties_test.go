@@ -1,15 +1,16 @@
 package shard
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stint-io/stint/limit"
 )
 
-// A shard that is away for long must not keep the others waiting: what is owed to it stays due, and is older than what is
-// owed to them.
+// A shard that is unreachable for long must not keep the others waiting: its duties stay due, and are older than theirs.
 func TestMoreThanOneRoundOfDutiesTakesTurns(t *testing.T) {
 	w := newWorld(t, onePolicy(limit.Limit{Algorithm: limit.Lifetime, Quota: 1000}))
 	charge := func(now limit.Time, id string, home ID) {
@@ -18,7 +19,7 @@ func TestMoreThanOneRoundOfDutiesTakesTurns(t *testing.T) {
 	}
 	const most = 10
 	for i := range 4 * most {
-		charge(origin+1, fmt.Sprint(i), 1) // which is away
+		charge(origin+1, fmt.Sprint(i), 1) // which is unreachable
 	}
 	charge(origin+2, "other", 2)
 	for round := range 100 {
@@ -32,8 +33,7 @@ func TestMoreThanOneRoundOfDutiesTakesTurns(t *testing.T) {
 	t.Error("in 100 rounds of 10 duties, of 41 that are due, one was never among them")
 }
 
-// An id is remembered for the longest retention of the policies of the whole request, some of which are those of other
-// shards.
+// An id is remembered for the longest retention of all policies of the request, including those on other shards.
 func TestHomeRemembersAnIDForAsLongAsTheLegsPoliciesSay(t *testing.T) {
 	here, there := onePolicy(limit.Limit{Algorithm: limit.Lifetime, Quota: 10}), onePolicy(limit.Limit{Algorithm: limit.Lifetime, Quota: 10})
 	there.Name, there.Retention = "q", 2*hour
@@ -51,7 +51,7 @@ func TestHomeRemembersAnIDForAsLongAsTheLegsPoliciesSay(t *testing.T) {
 	}
 }
 
-// What is due is found by time, whatever was written, put off and ended before.
+// Due keys are found by time, after any sequence of writes, postponements and ends.
 func TestWhatIsDueIsFound(t *testing.T) {
 	rnd := seeded(t)
 	d, want := newDues(), map[string]limit.Time{}
@@ -78,11 +78,40 @@ func TestWhatIsDueIsFound(t *testing.T) {
 			}
 			legs += int(bit(key[0] == legRecord))
 		}
-		got := d.until(now)
-		slices.Sort(all)
-		slices.Sort(got)
-		if !slices.Equal(got, all) || d.legs != legs {
+		slices.SortFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(want[a], want[b]), strings.Compare(a, b)) })
+		got, count := keysOf(d.until(now, 1000, nil))
+		if !slices.Equal(got, all) || count != len(all) || d.legs != legs {
 			t.Fatalf("at %d %q are due, must be %q; %d legs, must be %d", now, got, all, d.legs, legs)
+		}
+		if rnd.IntN(15) > 0 {
+			continue
+		}
+		// A few of them, from each index on: the same as from a sort of all, except for the order within some seconds.
+		for _, most := range []int{1, rnd.IntN(len(all) + 1)} {
+			if most >= len(all) {
+				break
+			}
+			met := map[string]int{}
+			for place := range all {
+				some, count := keysOf(d.until(now, most, func(int) int { return place }))
+				if len(some) != most || count != len(all) {
+					t.Fatalf("%d of %d are listed, of %d", len(some), count, len(all))
+				}
+				for i, key := range some {
+					met[key]++
+					if i%8 > 0 {
+						continue
+					}
+					if at := (place + i) % len(all); want[key]>>lineBits != want[all[at]]>>lineBits {
+						t.Fatalf("at place %d stands %q of %d, in a sorted list %q of %d", at, key, want[key], all[at], want[all[at]])
+					}
+				}
+			}
+			for _, key := range all {
+				if met[key] != most {
+					t.Fatalf("%q is met %d times in rounds of %d, from each place on", key, met[key], most)
+				}
+			}
 		}
 	}
 	for key := range want {
@@ -93,7 +122,51 @@ func TestWhatIsDueIsFound(t *testing.T) {
 	}
 }
 
-// BenchmarkDuties asks what is due of a million open holds, of which nothing is.
+func keysOf(keys []dueKey, count int) (names []string, of int) {
+	for _, k := range keys {
+		names = append(names, k.key)
+	}
+	return names, count
+}
+
+// However much is due, little more is examined than is requested, since entries wait in the meantime. 300,000 operations
+// that became due at once, for instance after a shard was away for an hour, took seconds.
+func TestManyDutiesAreNotAllLookedAt(t *testing.T) {
+	s := manyDue(t, 300_000)
+	if allocated := testing.AllocsPerRun(3, func() { s.due.until(origin+limit.Time(hour), 1000, func(int) int { return 250_000 }) }); allocated > 200 {
+		t.Errorf("%v allocations for 1,000 of 300,000", allocated)
+	}
+	few, count := s.due.until(origin+limit.Time(hour), 1000, func(int) int { return 299_500 })
+	if len(few) != 1000 || count != 300_000 || cap(few) > 4000 {
+		t.Errorf("%d of %d are listed, with room for %d", len(few), count, cap(few))
+	}
+}
+
+// manyDue returns a shard with operations that are due within a minute of origin.
+func manyDue(t testing.TB, count int) *State {
+	s := NewState(3)
+	l := &leg{state: legOpen, home: 1, keep: minute, answer: Decision{Position: Position{3, 1, 1}, Index: 1}}
+	for i := range count {
+		l.due = origin + limit.Time(i)*limit.Time(minute)/limit.Time(count)
+		key := fmt.Sprintf("%c\x07default%d", legRecord, i)
+		s.table.put(key, Record{Value: l.encode(), ForgetAt: limit.Forever})
+		s.due.note(key, l.encode())
+	}
+	return s
+}
+
+// BenchmarkOverdue lists a thousand of 300,000 due operations.
+func BenchmarkOverdue(b *testing.B) {
+	s, now := manyDue(b, 300_000), origin+limit.Time(hour)
+	b.ReportAllocs()
+	for b.Loop() {
+		if now++; len(s.Duties(now, 1000)) != 1000 {
+			b.Fatal("not a thousand")
+		}
+	}
+}
+
+// BenchmarkDuties lists the due ones of a million open holds, none of which is due.
 func BenchmarkDuties(b *testing.B) {
 	s := NewState(3)
 	for i := range 1_000_000 {

@@ -8,21 +8,22 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// MaxEntryBytes is the size that an entry of usual requests keeps to (SEMANTICS R8): Evaluate closes a batch when its
-// effects are 7/8 of it. One request is never split: an entry goes past MaxEntryBytes when the last request of its
-// batch has larger effects than there was room left, and then by those effects at most.
+// MaxEntryBytes is the target size of an entry of ordinary requests (R8): Evaluate closes a batch when its effects reach
+// 7/8 of it. A request is never split: an entry exceeds MaxEntryBytes when the effects of the last request of its batch
+// are larger than the room left, and by at most those effects.
 const MaxEntryBytes = 256 << 10
 
-// entryFormat is the newest format this version writes. A reader halts on a format it does not know.
+// entryFormat is the newest format that this version writes. A reader halts on an unknown format.
 const entryFormat = 1
 
-// entryKind says what an entry does. The numbers stand in logs: append, never renumber.
+// entryKind is what an entry does. Its numbers are stored in logs: append new ones, never renumber.
 type entryKind uint8
 
 const (
-	epochOpen entryKind = 1 // an owner opens for business; the epoch is the entry's Raft index
+	epochOpen entryKind = 1 // an owner takes over; the epoch is the entry's Raft index
 	batch     entryKind = 2 // effects of decided requests; none when all were denied or reads
-	sumCheck  entryKind = 3 // the owner's fingerprint of the state before this entry
+	oldSum    entryKind = 3 // of 0.1.0: its owner's fingerprint of the previous state, including the layout; it is not compared
+	sumEntry  entryKind = 4 // every replica notes its own sum of the state after this entry (LevelSound)
 )
 
 // entry is one decoded log entry:
@@ -30,7 +31,7 @@ const (
 //	format (1 byte) | kind (1) | shard | epoch | seq | time (varints) | body | crc32c of all before (4 bytes)
 //
 // Body of a batch: count, then for each put key length, key, forget at, value length + 1 (0: forget), value.
-// Body of a sumCheck: 8 bytes. The body of an epochOpen is empty.
+// Body of an oldSum: 8 bytes. The bodies of an epochOpen and of a sumEntry are empty.
 type entry struct {
 	kind  entryKind
 	shard ID
@@ -38,17 +39,16 @@ type entry struct {
 	seq   uint64
 	time  limit.Time
 	puts  []Put
-	sum   uint64
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// EncodeEpochOpen makes the entry with which an owner opens its epoch at its own idea of the time.
+// EncodeEpochOpen makes the entry with which an owner opens its epoch, at the owner's own time.
 func EncodeEpochOpen(shard ID, now limit.Time) []byte {
-	return seal(appendHead(nil, epochOpen, Stamp{Position{Shard: shard}, now}))
+	return seal(appendHead(nil, epochOpen, Stamp{Position: Position{Shard: shard}, Now: now}))
 }
 
-// EncodeBatch makes the entry that carries the effects of one batch.
+// EncodeBatch makes the entry with the effects of one batch.
 func EncodeBatch(at Stamp, puts []Put) []byte {
 	size := 64
 	for i := range puts {
@@ -62,10 +62,9 @@ func EncodeBatch(at Stamp, puts []Put) []byte {
 	return seal(b)
 }
 
-// EncodeSumCheck makes the entry that lets every replica compare its fingerprint with the owner's.
-func EncodeSumCheck(at Stamp, sum uint64) []byte {
-	return seal(binary.LittleEndian.AppendUint64(appendHead(nil, sumCheck, at), sum))
-}
+// EncodeSum makes the entry at which every replica notes its sum (State.Sums). Version 0.1.0 cannot read it, so it
+// requires a cluster at LevelSound.
+func EncodeSum(at Stamp) []byte { return seal(appendHead(nil, sumEntry, at)) }
 
 func appendHead(b []byte, kind entryKind, at Stamp) []byte {
 	b = append(b, entryFormat, byte(kind))
@@ -75,7 +74,7 @@ func appendHead(b []byte, kind entryKind, at Stamp) []byte {
 	return binary.AppendVarint(b, int64(at.Now))
 }
 
-// appendPut panics on a key that no replica would read: such an entry, once in the log, would halt all of them.
+// appendPut panics on a key that no replica would accept: such an entry in the log would halt all of them.
 func appendPut(b []byte, p *Put) []byte {
 	if len(p.Key) == 0 || len(p.Key) > maxRecordKeyBytes {
 		panic(fmt.Sprintf("shard: record key of %d bytes, outside 1..%d", len(p.Key), maxRecordKeyBytes))
@@ -94,7 +93,7 @@ func seal(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// decodeEntry reads an entry. Its puts refer to payload's bytes.
+// decodeEntry reads an entry. Its puts share the memory of payload.
 func decodeEntry(payload []byte) (entry, error) {
 	if len(payload) < 2+4 {
 		return entry{}, fmt.Errorf("shard: entry of %d bytes is too short", len(payload))
@@ -111,11 +110,11 @@ func decodeEntry(payload []byte) (entry, error) {
 	e := entry{kind: entryKind(body[1]), shard: ID(r.uvarint()), epoch: r.uvarint(), seq: r.uvarint(),
 		time: limit.Time(r.varint())}
 	switch e.kind {
-	case epochOpen:
+	case epochOpen, sumEntry:
 	case batch:
 		e.puts = r.puts()
-	case sumCheck:
-		e.sum = r.fixed64()
+	case oldSum:
+		r.fixed64()
 	default:
 		return entry{}, fmt.Errorf("shard: entry has unknown kind %d: run a newer version", e.kind)
 	}
@@ -127,7 +126,7 @@ func decodeEntry(payload []byte) (entry, error) {
 
 func (r *reader) puts() []Put {
 	count := r.uvarint()
-	if count > uint64(len(r.rest)/4) { // a put has at least four bytes: refuse before making room for it
+	if count > uint64(len(r.rest)/4) { // a put has at least four bytes: check before allocating
 		r.failed = true
 		return nil
 	}

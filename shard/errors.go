@@ -6,39 +6,43 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// Code says why there is no decision. Codes are grouped by fate: everything before UnknownOutcome certainly changed
-// nothing; UnknownOutcome may have. The numbers cross the wire between nodes: append, never renumber.
+// Code is why there is no decision. Codes are grouped by fate: every code below UnknownOutcome certainly changed nothing;
+// UnknownOutcome may have. The numbers are sent between nodes: append new ones, never renumber.
 type Code uint8
 
-// Definitely not applied.
+// Certainly not applied.
 const (
-	Invalid        Code = 1 // the request is wrong: Field names where
+	Invalid        Code = 1 // the request is wrong: Field names the place
 	PolicyNotFound Code = 2
 	IDReused       Code = 3  // the id was used for another request
-	IDExpired      Code = 4  // the id is older than the retention: whether it ran can no longer be told
-	NotOwner       Code = 5  // this node does not decide for the shard now; nobody asked its log
+	IDExpired      Code = 4  // the id is older than the retention: it is no longer known whether it ran
+	NotOwner       Code = 5  // this node does not currently decide for the shard; the log was not consulted
 	Overloaded     Code = 6  // no room, or no time left before the deadline
 	Draining       Code = 7  // the node is stopping
 	Unavailable    Code = 8  // no majority, no live epoch, or low disk
 	TooLate        Code = 9  // decided after the request's NotAfter
-	MemoryFull     Code = 10 // the shard holds as many keys as it may: a new one is refused, none is forgotten
-	NotBuilt       Code = 11 // asked for something this version does not do
-	Conflict       Code = 12 // Swap: the document has another version than was expected
-	SessionGone    Code = 13 // the session is not known (any more): open another
-	HoldEnded      Code = 14 // Settle: the hold has expired, was settled otherwise, or never was; so with a decision
-	OverQuota      Code = 15 // Settle: what was spent above the hold does not fit; the hold is still open
+	MemoryFull     Code = 10 // the shard holds as many records as allowed: it adds none and forgets none
+	NotBuilt       Code = 11 // this version does not support the operation
+	Conflict       Code = 12 // Swap: the document does not have the expected version
+	SessionGone    Code = 13 // the session is unknown, or no longer known: open another
+	HoldEnded      Code = 14 // Settle: the hold has expired, was settled otherwise, or never existed; the same for a decision
+	OverQuota      Code = 15 // Settle: the excess over the hold does not fit; the hold is still open
+	Unreadable     Code = 16 // this version cannot read the request, or a record that it needs: only this request fails
+	Outdated       Code = 18 // the request was made by older policies than the shard's, which require something else
+	Fault          Code = 17 // a defect of this program, to be reported; only this request fails
+	KeyNotFound    Code = 19 // the policy refuses keys without an override, and this key has none
 )
 
-// Maybe applied: zero times or once. The same idempotency id asked again tells which.
+// Maybe applied: zero times or once. A retry with the same idempotency id tells which.
 const (
 	UnknownOutcome Code = 64
 )
 
-// Error is the one error type of a shard and its actor. It is a value: never changed after it is made.
+// Error is the error type of a shard and its actor. It is immutable.
 type Error struct {
 	Code       Code
-	Field      string     // Invalid, PolicyNotFound, NotBuilt: the field at fault, as in "entries[1].key"
-	Message    string     // what failed, on what, and what to do
+	Field      string     // Invalid, PolicyNotFound, KeyNotFound, NotBuilt: the field at fault, such as "entries[1].key"
+	Message    string     // what failed, on which object, and what to do
 	RetryAfter limit.Span // a hint for Overloaded, Draining and Unavailable; 0 none
 }
 
@@ -53,7 +57,14 @@ func (e *Error) Error() string {
 // MaybeApplied reports whether the request may have been counted.
 func (e *Error) MaybeApplied() bool { return e.Code >= UnknownOutcome }
 
-// Invalidf makes the error of a wrong field.
+// unreadable returns the error of a request that needs an unreadable record. Records are guarded by checksums and written
+// by this package, so either a newer version wrote it, or memory failed, or there is a defect.
+func unreadable(field, what string, err error) *Error {
+	return &Error{Code: Unreadable, Field: field, Message: fmt.Sprintf(
+		"%s cannot be read by this version, and nothing was changed: run a newer one (%v)", what, err)}
+}
+
+// Invalidf returns the error of an invalid field.
 func Invalidf(field, format string, args ...any) *Error {
 	return &Error{Code: Invalid, Field: field, Message: fmt.Sprintf(format, args...)}
 }

@@ -1,95 +1,121 @@
 package shard
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 )
 
-// Record is what a shard keeps under one key: the encoded state of a policy's limits, or an idempotency record.
+// Record is the value of one key of a shard: the encoded state of a policy's limits, an idempotency record, and so on.
 type Record struct {
 	Value    []byte
-	ForgetAt limit.Time // from this instant on the record says nothing any more and is dropped; limit.Forever: never
+	ForgetAt limit.Time // from this instant the record no longer matters and is dropped; limit.Forever: never
 }
 
-// Put is one effect: the new absolute record of one key, or its end.
+// Put is one effect: the new absolute record of one key, or its removal.
 type Put struct {
-	Key    string // internal: made by this package only
-	Record        // a nil Value forgets the key
+	Key    string // internal: made only by this package
+	Record        // a nil Value removes the key
 }
 
-// Records is what can be looked up: a State, or an overlay on top of it.
+// Records is the lookup of records: in a State, or in an overlay on top of it.
 type Records interface {
-	// Lookup finds a record. The caller must not change its Value, and must not keep it beyond the evaluation.
+	// Lookup returns a record. The caller must not change its Value, nor keep it beyond the evaluation.
 	Lookup(key string) (Record, bool)
 }
 
-// View is what an evaluation may read: committed state, or an overlay on top of it.
+// View is the input of an evaluation: committed state, or an overlay on top of it.
 type View interface {
 	Records
-	// Full reports whether the memory cap is reached: then keys never seen before are refused, and none is evicted.
+	// Full reports whether the memory cap is near. Then requests that would add a record are refused, and no record is
+	// evicted. The remaining memory is reserved for existing records to grow and for the ends of holds.
 	Full() bool
+	// Brimful reports whether that reserve is used up, too. Then no record may grow.
+	Brimful() bool
 }
 
-// Stamp is the place and the one instant of a batch. Only Now counts; the rest is named in the answers.
+// Stamp is the position and the instant of a batch. Only Now and Level affect decisions; the rest appears in the answers.
 type Stamp struct {
 	Position
 	Now limit.Time
+	// Level is the cluster's feature level: no effect has a newer format. Evaluate takes 0 for LevelNewest, so that tests
+	// and simulations, which have no cluster, use all of this build; an actor always sets it.
+	Level Level
 }
 
-// aheadMost is how far the time in an idempotency id may lie ahead of shard time (SEMANTICS X2).
+// aheadMost is how far the time in an idempotency id may be ahead of shard time (X2).
 const aheadMost = limit.Span(60e6)
 
-// Evaluate decides requests in their order at one instant and returns an answer to each, and the effects: one Put
-// for each key whose record changed. It reads nothing but its arguments and changes none of them.
+// Evaluate decides requests in order at one instant. It returns an answer to each, and the effects: one Put for each key
+// whose record changed. It is pure: it reads only its arguments and changes none of them.
 //
-// When the effects have grown to an entry's size it stops: the answers are then those of the first requests, at
-// least one, and the rest belong into the next batch.
+// When the effects have grown to an entry's size it stops. The answers are then those of the first requests, at least one,
+// and the rest belong in the next batch.
 func Evaluate(view View, policies *policy.Set, requests []Request, at Stamp) ([]Result, []Put) {
-	e := evaluation{view: view, policies: policies, at: at}
-	e.scratch, e.next, e.charges, e.met = e.first.scratch[:0], e.first.next[:0], e.first.charges[:0], e.first.met[:0]
-	e.all = e.first.all[:0]
-	results := make([]Result, len(requests))
-	for i := range requests {
-		if i > 0 && e.bytes > MaxEntryBytes-MaxEntryBytes/8 {
-			results = results[:i]
-			break
-		}
-		e.decide(&requests[i], &results[i])
+	at.Level = cmp.Or(at.Level, LevelNewest)
+	results, puts, fault := evaluate(view, policies, requests, at)
+	if fault == nil {
+		return results, puts
 	}
-	return results, e.puts()
+	return around(view, policies, requests, at, len(results)-1, fault)
 }
 
-// evaluation is the working set of one batch: every counter it touched, decoded once.
+// evaluate is Evaluate without recovery. If a defect of this package causes a panic, fault is set: the results are then
+// those up to the request that panicked, and none of them, nor any effect, may be used. Only the evaluation's own data was
+// changed.
+func evaluate(view View, policies *policy.Set, requests []Request, at Stamp) (results []Result, puts []Put, fault *Error) {
+	e := evaluation{view: view, policies: policies, at: at, brimful: view.Brimful()}
+	e.scratch, e.next, e.charges, e.met = e.first.scratch[:0], e.first.next[:0], e.first.charges[:0], e.first.met[:0]
+	e.all = e.first.all[:0]
+	decided := 0
+	defer func() {
+		if p := recover(); p != nil {
+			results, puts, fault = results[:min(decided+1, len(results))], nil, faultOf(p)
+		}
+	}()
+	results = make([]Result, len(requests))
+	for ; decided < len(requests); decided++ {
+		if decided > 0 && e.bytes > MaxEntryBytes-MaxEntryBytes/8 {
+			break
+		}
+		e.decide(&requests[decided], &results[decided])
+	}
+	results = results[:decided]
+	return results, e.puts(), nil
+}
+
+// evaluation is the working set of one batch: every counter it has touched, decoded once.
 type evaluation struct {
 	view     View
 	policies *policy.Set
 	at       Stamp
-	all      []*counter           // that this batch has met
-	counters map[string]*counter  // the same by key, once they are too many to look at each
-	order    []*counter           // those that are effects
+	all      []*counter           // met by this batch
+	counters map[string]*counter  // the same by key, once there are too many for a linear search
+	order    []*counter           // those with effects
 	written  map[string]Put       // idempotency records and documents of this batch, by record key
-	keys     []string             // theirs, in order
-	sessions map[Session]*session // that this batch has met
+	keys     []string             // the keys of written, in order
+	sessions map[Session]*session // met by this batch
 	met      []*session           // the same, in order
 	opened   uint32               // sessions
 	index    uint32               // of the last counted request
-	bytes    int                  // of the effects so far, roughly
+	brimful  bool                 // as reported by the view
+	bytes    int                  // of the effects so far, approximately
 	scratch  []byte
-	next     []limit.State // of the request under way, in the order of its statuses
-	charges  []charge      // of the request under way, in the order of its entries
-	blocked  bool          // the request under way meets a block that denies
-	extras   bool          // the request under way has a counter with extras
+	next     []limit.State // of the current request, in the order of its statuses
+	charges  []charge      // of the current request, in the order of its entries
+	blocked  bool          // the current request meets a block that denies
+	extras   bool          // the current request has a counter with extras
 
-	// Memory for what there are many of.
+	// Memory for frequent values.
 	slabs struct {
 		statuses slab[LimitStatus]
 		limits   slab[counted]
 		counters slab[counter]
 		tallies  slab[Tallied]
 	}
-	first struct { // for the slices above: few batches need more for one request
+	first struct { // initial memory for the slices above, enough for most batches of one request
 		scratch [96]byte
 		next    [2]limit.State
 		charges [2]charge
@@ -98,21 +124,20 @@ type evaluation struct {
 	}
 }
 
-// scanned is how many counters are looked at one by one before there is a map of them: few batches touch that many keys,
-// unless they are large.
+// scanned is how many counters are searched linearly before there is a map of them: only large batches touch more keys.
 const scanned = 8
 
-// charge is an entry of the request under way: whose counter it is, and the limits as its tier, or the key's override,
-// has them. The policy is inlinePolicy when the request brought the limits along.
+// charge is an entry of the current request: its counter, and the limits with the numbers of its tier or of the key's
+// override. The policy is inlinePolicy if the request has inline limits.
 type charge struct {
 	counter *counter
 	policy  *policy.Policy
 	limits  []policy.Limit
 }
 
-// decide answers one request. One of a session first passes what the session remembers; a read never does, nor does a
-// message of an operation on several shards, which has records of its own. An answer is large: what every request passes
-// through makes it in its place, and does not hand it up from function to function.
+// decide answers one request. A change in a session is first checked against the session's memory. A read never is, nor is
+// a message of an operation on several shards, which has records of its own. An answer is large, so the functions that
+// handle every request fill it in place instead of returning it.
 func (e *evaluation) decide(r *Request, answer *Result) {
 	if r.Operation != nil {
 		*answer = e.operate(r)
@@ -126,6 +151,9 @@ func (e *evaluation) decide(r *Request, answer *Result) {
 }
 
 func (e *evaluation) decideInTime(r *Request, answer *Result) {
+	if answer.Err = r.problem(); answer.Err != nil {
+		return
+	}
 	if r.NotAfter != 0 && e.at.Now > r.NotAfter {
 		answer.Err = &Error{Code: TooLate, Message: "the request arrived after its time; send it again"}
 		return
@@ -160,7 +188,7 @@ func (e *evaluation) decideKeys(r *Request, answer *Result) {
 	}
 }
 
-// decideByID decides a request with an idempotency id: once.
+// decideByID decides a request with an idempotency id at most once.
 func (e *evaluation) decideByID(r *Request, answer *Result) {
 	e.scratch = appendAnswerKey(e.scratch[:0], r.Namespace, r.ID)
 	key := string(e.scratch)
@@ -173,12 +201,12 @@ func (e *evaluation) decideByID(r *Request, answer *Result) {
 		return
 	}
 	e.decideNew(r, answer)
-	if answer.Err == nil && answer.Decision.Index != 0 {
+	if answer.Err == nil && answer.Decision.Index != 0 && !e.brimful { // a brimful shard does not remember the id
 		e.record(key, r, &answer.Decision)
 	}
 }
 
-// lookup finds a living record that is written whole, as the requests before this one have left it.
+// lookup finds a live record of a kind that is written as a whole, as the earlier requests of the batch left it.
 func (e *evaluation) lookup(key string) (Record, bool) {
 	if p, found := e.written[key]; found {
 		return p.Record, true
@@ -187,7 +215,7 @@ func (e *evaluation) lookup(key string) (Record, bool) {
 	return record, found && record.ForgetAt > e.at.Now
 }
 
-// write makes p the record of its key, in the place of what an earlier request of the batch wrote there.
+// write makes p the record of its key. It replaces an earlier write of the batch.
 func (e *evaluation) write(p Put) {
 	if e.written == nil {
 		e.written = make(map[string]Put)
@@ -204,7 +232,7 @@ func (e *evaluation) write(p Put) {
 func (e *evaluation) replay(value []byte, r *Request) Result {
 	d, same, err := decodeAnswer(e.at.Shard, value, r)
 	if err != nil {
-		panic(err) // records are written by this package and guarded by checksums
+		return Result{Err: unreadable("idempotency_id", fmt.Sprintf("what the request with id %q was answered", r.ID), err)}
 	}
 	if !same {
 		return Result{Err: &Error{Code: IDReused, Field: "idempotency_id",
@@ -213,8 +241,8 @@ func (e *evaluation) replay(value []byte, r *Request) Result {
 	return Result{Decision: d}
 }
 
-// record writes the answer of an id beside its effects, for the longest retention of the request's policies. An id
-// that carries a time ahead of ours is remembered from then on: until it is old enough to be refused.
+// record writes the answer of an id along with its effects, for the longest retention of the request's policies. If the id
+// carries a time ahead of shard time, the retention starts then, so that the record lasts until the id is refused as too old.
 func (e *evaluation) record(key string, r *Request, d *Decision) {
 	made, _ := timeOfUUIDv7(r.ID)
 	forgetAt := max(e.at.Now, made) + limit.Time(e.retention(r))
@@ -233,7 +261,7 @@ func (e *evaluation) retention(r *Request) limit.Span {
 	return longest
 }
 
-// newDecision is what a request begins with: allowed so far.
+// newDecision returns the initial decision of a request: allowed so far.
 func (e *evaluation) newDecision() Decision {
 	return Decision{Allowed: true, DecidedAt: e.at.Now, Position: e.at.Position}
 }
@@ -250,7 +278,10 @@ func (e *evaluation) decideNew(r *Request, answer *Result) {
 	}
 	d := &answer.Decision
 	d.Allowed, d.DecidedAt, d.Position = true, e.at.Now, e.at.Position
-	err := e.decideEntries(r, r.Op, d)
+	err := e.outdated(r)
+	if err == nil {
+		err = e.decideEntries(r, r.Op, d)
+	}
 	if err == nil {
 		err = e.checkIDTime(r)
 	}
@@ -280,9 +311,11 @@ func (e *evaluation) decideNew(r *Request, answer *Result) {
 	}
 }
 
-// conclude does what a request that may count comes to: it is counted, or nothing is, or its denial is.
+// conclude finishes a request that may count: the request is counted, or nothing is, or its denial is.
 func (e *evaluation) conclude(r *Request, d *Decision) *Error {
 	switch {
+	case e.brimful && e.growth(r, d) != nil:
+		return e.full()
 	case d.Allowed && r.Op == Reserve:
 		return e.reserve(r, d)
 	case d.Allowed:
@@ -293,7 +326,7 @@ func (e *evaluation) conclude(r *Request, d *Decision) *Error {
 	return nil
 }
 
-// checkIDTime refuses ids whose own time says that their record may be gone, or was never made by an honest clock.
+// checkIDTime refuses an id whose time shows that its record may be gone, or that no honest clock made it.
 func (e *evaluation) checkIDTime(r *Request) *Error {
 	if r.ID == "" {
 		return nil
@@ -313,8 +346,8 @@ func (e *evaluation) checkIDTime(r *Request) *Error {
 	return nil
 }
 
-// decideEntries asks every limit of every entry and keeps the states as op would make them. It counts nothing yet: d is
-// what would be answered.
+// decideEntries asks every limit of every entry and keeps the states that op would lead to. It counts nothing yet: d
+// becomes the answer.
 func (e *evaluation) decideEntries(r *Request, op Op, d *Decision) *Error {
 	e.next, e.charges, e.blocked, e.extras = e.next[:0], e.charges[:0], false, false
 	for i := range r.Entries {
@@ -354,18 +387,13 @@ func (e *evaluation) decideEntry(r *Request, i int, op Op, d *Decision) *Error {
 	cost := entry.Cost
 	if op == Partial {
 		if cost = e.room(&ch, cost); cost == 0 {
-			op, cost = Peek, 1 // which limits have no room, and until when
+			op, cost = Peek, 1 // find out which limits have no room, and until when
 		}
 	}
 	for j := range ch.limits {
 		e.decideLimit(op, &ch, j, entry, cost, d)
 	}
 	return nil
-}
-
-func (e *evaluation) full() *Error {
-	return &Error{Code: MemoryFull, Message: fmt.Sprintf(
-		"shard %d holds as many records as it may: new keys and ids are refused until old ones end", e.at.Shard)}
 }
 
 func (e *evaluation) decideLimit(op Op, ch *charge, j int, entry *Entry, cost uint64, d *Decision) {
@@ -378,10 +406,12 @@ func (e *evaluation) decideLimit(op Op, ch *charge, j int, entry *Entry, cost ui
 	}
 	status.Uncounted = l.Algorithm == limit.Concurrency && (op == Check || op == Count || op == Partial)
 	if op == Check && !l.Unlimited && l.Algorithm != limit.Concurrency {
-		// What ask does too. It is what is asked most, and to hand a State and a Verdict on costs a twentieth of a decision.
+		// A shortcut for the most frequent case of ask: passing a State and a Verdict on costs a twentieth of a decision.
 		s, status.Verdict = limit.Take(l.Limit, s, cost, e.at.Now)
 	} else {
+		before := s
 		s, status.Verdict = ask(op, l, s, cost, e.at.Now)
+		status.Uncounted = status.Uncounted || op.exceeds(l) && status.Used != limit.Status(l.Limit, before, e.at.Now).Used+cost
 	}
 	if op == Partial {
 		status.Granted = cost
@@ -399,7 +429,7 @@ func (e *evaluation) decideLimit(op Op, ch *charge, j int, entry *Entry, cost ui
 	d.RetryAfter = longer(d.RetryAfter, status.RetryAfter)
 }
 
-// longer returns the wait that satisfies both; limit.Never outlasts all.
+// longer returns the wait that satisfies both; limit.Never is longer than any other.
 func longer(a, b limit.Span) limit.Span {
 	if a == limit.Never || b == limit.Never {
 		return limit.Never
@@ -407,7 +437,7 @@ func longer(a, b limit.Span) limit.Span {
 	return max(a, b)
 }
 
-// count makes the states the request would lead to those of its keys.
+// count applies the states that the request leads to.
 func (e *evaluation) count(d *Decision) {
 	e.index++
 	d.Index = e.index
@@ -422,8 +452,8 @@ func (e *evaluation) count(d *Decision) {
 	}
 }
 
-// undo makes a denial's statuses show what is, not what would have been: nothing was counted, by no limit. Those of a
-// Partial show whether the least is there.
+// undo makes the statuses of a denial show the current state, since no limit was counted. The statuses of a Partial show
+// whether its minimum has room.
 func (e *evaluation) undo(r *Request, op Op, d *Decision) {
 	n := 0
 	for i, ch := range e.charges {
@@ -437,7 +467,7 @@ func (e *evaluation) undo(r *Request, op Op, d *Decision) {
 	}
 }
 
-// statuses makes the statuses show the limits as they are now, as Get does.
+// statuses makes the statuses show the current limits, as Get does.
 func (e *evaluation) statuses(d *Decision) {
 	n := 0
 	for i := range e.charges {
@@ -454,29 +484,31 @@ func (e *evaluation) statuses(d *Decision) {
 	}
 }
 
-// counter returns the working copy of one key's counter, decoded from the view when it is first touched, with the holds
-// ended that have expired since it was written. The limits give names and zones to what is decoded.
-func (e *evaluation) counter(namespace string, entry *Entry, p *policy.Policy, limits []policy.Limit) *counter {
-	e.scratch = appendCounterKey(e.scratch[:0], namespace, policyPart(entry), entry.Key)
+// counter returns the working copy of one key's counter. On first touch it is decoded from the view, and holds that have
+// expired since it was written are ended. Decoded names and zones are shared with limits. The error concerns only this key.
+func (e *evaluation) counter(r *Request, i int, p *policy.Policy, limits []policy.Limit) (*counter, *Error) {
+	entry := &r.Entries[i]
+	e.scratch = appendCounterKey(e.scratch[:0], r.Namespace, policyPart(entry), entry.Key)
 	if c := e.metCounter(e.scratch); c != nil {
-		return c
+		return c, nil
 	}
 	c := &e.slabs.counters.take(1)[0]
-	c.key, c.size, c.policy = string(e.scratch), len(e.scratch)+64*len(limits), p
+	c.key, c.size, c.policy, c.mixed = string(e.scratch), len(e.scratch)+64*len(limits), p, e.at.Level < LevelSound
 	c.limits = e.slabs.limits.take(len(limits))[:0]
 	if record, ok := e.view.Lookup(c.key); ok && record.ForgetAt > e.at.Now {
 		c.known = true
 		c.size += len(record.Value)
 		if err := c.decode(record.Value, limits); err != nil {
-			panic(err) // records are written by this package and guarded by checksums
+			return nil, unreadable(fmt.Sprintf("entries[%d].key", i),
+				fmt.Sprintf("what policy %q has counted of it", entry.Policy), err)
 		}
 		c.expire(e.at.Now)
 	}
 	e.meetCounter(c)
-	return c
+	return c, nil
 }
 
-// metCounter finds the working copy of a counter that the batch has met; nil: it has not.
+// metCounter returns the working copy of a counter that the batch has met, or nil.
 func (e *evaluation) metCounter(key []byte) *counter {
 	if e.counters != nil {
 		return e.counters[string(key)]
@@ -502,7 +534,7 @@ func (e *evaluation) meetCounter(c *counter) {
 	}
 }
 
-// touch puts a counter on the list of effects, once.
+// touch adds a counter to the list of effects, once.
 func (e *evaluation) touch(c *counter) {
 	if !c.listed {
 		c.listed = true
@@ -511,10 +543,10 @@ func (e *evaluation) touch(c *counter) {
 	}
 }
 
-// puts encodes the effects, each key once, in the order in which they were first touched.
+// puts encodes the effects, each key once, in the order of first touch.
 func (e *evaluation) puts() []Put {
 	puts := make([]Put, 0, len(e.order)+len(e.keys)+len(e.met))
-	var b []byte // of all counters' records, one behind the other
+	var b []byte // for all counters' records, one after the other
 	for i, c := range e.order {
 		if left := len(e.order) - i; cap(b)-len(b) < recordRoom {
 			b = make([]byte, 0, recordRoom*min(left, slabMost))

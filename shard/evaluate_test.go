@@ -10,7 +10,7 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// A batch whose effects fill an entry stops there; the rest is decided in the next ones, and nothing is lost or twice.
+// A batch whose effects fill an entry stops there. The rest is decided in later batches, and nothing is lost or done twice.
 func TestLargeBatchesAreCut(t *testing.T) {
 	w := newWorld(t, onePolicy(windowLimit))
 	requests := make([]Request, 5000)
@@ -42,7 +42,7 @@ func TestLargeBatchesAreCut(t *testing.T) {
 	}
 }
 
-// One request that is larger than an entry is decided all the same, alone.
+// One request that is larger than an entry is still decided, alone.
 func TestOneRequestLargerThanAnEntry(t *testing.T) {
 	l := limit.Limit{Algorithm: limit.SlidingLog, Quota: 10_000, Period: day}
 	w := newWorld(t, onePolicy(l))
@@ -67,7 +67,7 @@ func TestOneRequestLargerThanAnEntry(t *testing.T) {
 	}
 }
 
-// Every wrong request gets its own error with the field at fault, and the next one in the batch is not touched by it.
+// Every invalid request gets its own error with the field at fault, and does not affect the next one in the batch.
 func TestWrongRequests(t *testing.T) {
 	w := newWorld(t, onePolicy(windowLimit))
 	entry := Entry{Policy: "p", Key: "k", Cost: 1}
@@ -109,7 +109,7 @@ func TestRetentionIsTheLongest(t *testing.T) {
 	}
 }
 
-// The index counts what was counted, so that a handle names one request.
+// The index counts the counted requests, so that a handle identifies one request.
 func TestIndexCountsCountedRequests(t *testing.T) {
 	w := newWorld(t, onePolicy(limit.Limit{Algorithm: limit.Lifetime, Quota: 3}))
 	request := func(op Op, cost uint64) Request {
@@ -128,7 +128,7 @@ func TestIndexCountsCountedRequests(t *testing.T) {
 	}
 }
 
-// A limit whose place or name in the policy changed keeps what belongs to its name.
+// A limit that is moved within the policy keeps its state, which is found by name.
 func TestLimitsAreKnownByName(t *testing.T) {
 	w := newWorld(t, onePolicy(windowLimit, logLimit))
 	w.batch(origin+1, checkOf("p", "k", 3))

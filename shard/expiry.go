@@ -7,8 +7,8 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// A hold that nobody settled ends at its expiry, whenever a request next comes by: the counter is then brought to what
-// it became at that instant. So expiry is a function of the record and the time, and needs no timer (SEMANTICS X5).
+// An unsettled hold ends at its expiry. The next request for the key brings the counter to the state that it had at that
+// instant. So expiry is a function of the record and the time, and needs no timer (X5).
 
 // expire ends the holds that have expired at now, in order, each at its own instant.
 func (c *counter) expire(now limit.Time) {
@@ -38,7 +38,7 @@ func (c *counter) expire(now limit.Time) {
 	}
 }
 
-// nextExpiry is the first instant after which expire has something to do; limit.Forever: there is none.
+// nextExpiry returns the next instant at which expire has something to do; limit.Forever: there is none.
 func (c *counter) nextExpiry() limit.Time {
 	for i := range c.holds() {
 		if h := &c.extras.holds[i]; !h.remote {
@@ -48,7 +48,7 @@ func (c *counter) nextExpiry() limit.Time {
 	return limit.Forever
 }
 
-// lastExpiry is the instant at which the last open hold ends: 0 if none is open, limit.Forever if one does not expire.
+// lastExpiry returns the instant at which the last open hold ends: 0 if none is open, limit.Forever if one does not expire.
 func (c *counter) lastExpiry() (last limit.Time) {
 	for i := range c.holds() {
 		if c.extras.holds[i].remote {
@@ -59,17 +59,29 @@ func (c *counter) lastExpiry() (last limit.Time) {
 	return last
 }
 
-// future is a copy of the counter that can be brought to later instants without changing this one. It lacks the remote
-// holds, with which nothing happens by itself.
-func (c *counter) future() *counter {
+// wordWithin is how long it usually takes, at most, until a leg hears from home that a hold has ended.
+const wordWithin = limit.Span(100e3)
+
+// future returns a copy of the counter that can be moved to later instants without changing this one. In it a remote hold
+// ends when home is expected to end it, or soon if that is overdue. A remote hold without an expected end is left out,
+// since nothing happens to it on its own.
+func (c *counter) future(now limit.Time) *counter {
 	f := &counter{policy: c.policy, limits: slices.Clone(c.limits)}
 	if c.extras == nil {
 		return f
 	}
 	x := *c.extras
-	isRemote := func(h hold) bool { return h.remote }
-	if slices.ContainsFunc(x.holds, isRemote) {
-		x.holds = slices.DeleteFunc(slices.Clone(x.holds), isRemote)
+	if slices.ContainsFunc(x.holds, func(h hold) bool { return h.remote }) {
+		x.holds = slices.DeleteFunc(slices.Clone(x.holds), func(h hold) bool { return h.remote && h.expires == limit.MaxTime })
+		for i := range x.holds {
+			if h := &x.holds[i]; h.remote {
+				h.remote = false
+				if h.expires <= now {
+					h.expires = now + limit.Time(wordWithin)
+				}
+			}
+		}
+		slices.SortFunc(x.holds, func(a, b hold) int { return a.compare(&b) })
 	}
 	f.extras = &x
 	return f

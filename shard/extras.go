@@ -9,49 +9,49 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// What a counter has besides the states of its limits. Most counters have none of it.
+// The parts of a counter besides the states of its limits. Most counters have none of them.
 //
-// How a request is decided and counted, for whoever adds an operation:
+// How a request is decided and counted, for the author of a new operation:
 //
 //	d := e.newDecision()
 //	err := e.decideEntries(r, Check, &d) // asks every limit; e.charges has each entry's counter, limits and policy
-//	e.deny(r, Check, &d)                 // denied: the statuses show what is, the waits are exact
+//	e.deny(r, Check, &d)                 // denied: the statuses show the current state, the waits are exact
 //	err = e.roomForHolds()               // allowed: before holds are put into the counters
-//	e.count(&d)                          // the states become those of the keys; d.Index is set
+//	e.count(&d)                          // the keys get the new states; d.Index is set
 //	e.putHolds(r, &d, hold{...})         // a hold of each entry's cost in its counter
 //	e.showExtras(&d)                     // at the end: Held, LockoutLevel, BlockedUntil and Blocked
 //
-// How a counter is changed otherwise: decideEntries with Get, or another op that decides nothing, brings it into
-// e.charges, and holds that have expired ended already; then c.endHold and the like; then e.touch(c), so that it is
-// written; then e.statuses(&d), which makes d.Limits show what is, as Get does. Entries with Limits != nil are inline. A
-// Settle that is inline, or whose policy or tier is gone, has the limits that the counter's record names.
+// How a counter is changed in other ways: decideEntries with Get, or with another op that decides nothing, puts it into
+// e.charges, with expired holds already ended. Then call c.endHold or the like, then e.touch(c), so that it is written,
+// then e.statuses(&d), which makes d.Limits show the current state, as Get does. Entries with Limits != nil are inline. A
+// Settle that is inline, or whose policy or tier no longer exists, uses the limits that the counter's record names.
 
-// maxHolds bounds the open holds on one counter, and so its record, of which each has about 32 bytes: they are half an
-// entry then. Every batch that touches the key reads and writes all of them.
+// maxHolds bounds the open holds on one counter and thereby its record. Each hold has about 32 bytes, so together they are
+// half an entry. Every batch that touches the key reads and writes all of them.
 const maxHolds = 4096
 
-// extras is what a counter has besides its limits.
+// extras is the part of a counter besides its limits.
 type extras struct {
 	holds    []hold    // in order of (expires, name)
-	sums     []heldSum // of the holds, one for each limit; nil: not added up
+	sums     []heldSum // of the holds, one for each limit; nil: not computed
 	ladder   ladder
-	block    limit.Time       // somebody has blocked the key by hand until then; 0: nobody
-	override *policy.Override // never changed, only replaced; of an expired one the evaluation knows nothing
+	block    limit.Time       // end of a block by hand; 0: none
+	override *policy.Override // never changed, only replaced; the evaluation never sees an expired one
 }
 
-// hold is units that were taken by a Reserve, or by the part of an operation on several shards, and may come back.
+// hold is units that were taken by a Reserve, or by a part of an operation on several shards, and that may come back.
 type hold struct {
-	name     string     // holdName or operationHold; once in a counter
-	expires  limit.Time // ends at this instant, unless it is remote
+	name     string     // holdName or operationHold; unique in a counter
+	expires  limit.Time // when it ends; for a remote hold, when home is expected to end it; limit.MaxTime: at any time
 	taken    limit.Time // shard time of the decision
 	cost     uint64
 	onExpire policy.OnExpire // never OnExpireDefault
-	remote   bool            // does not expire: another shard decides what becomes of it
-	// fresh: it was taken after the since of the same instant. A batch has one instant, and what is taken behind a reset
-	// in the same batch must come back all the same.
+	remote   bool            // does not expire: another shard decides how it ends
+	// fresh: the hold was taken after the since of the same instant. A batch has one instant, and units taken after a
+	// reset in the same batch must still come back.
 	fresh bool
-	// uncounted names the limits that did not count it, so that it gives nothing back to them: those in shadow that
-	// would have denied it, and concurrency limits if it is not of a Reserve. Hardly ever any.
+	// uncounted names the limits that did not count the hold, and to which it gives nothing back: limits in shadow that
+	// would have denied it, and concurrency limits if it is not from a Reserve. It is rarely set.
 	uncounted []string
 }
 
@@ -67,7 +67,7 @@ func (h *hold) compare(o *hold) int {
 	return cmp.Or(cmp.Compare(h.expires, o.expires), strings.Compare(h.name, o.name))
 }
 
-// extra returns the counter's extras to be changed.
+// extra returns the counter's extras, allocated if necessary, for a change.
 func (c *counter) extra() *extras {
 	if c.extras == nil {
 		c.extras = &extras{}
@@ -75,7 +75,7 @@ func (c *counter) extra() *extras {
 	return c.extras
 }
 
-// holds are the open ones. The caller must not change them.
+// holds returns the open holds. The caller must not change them.
 func (c *counter) holds() []hold {
 	if c.extras == nil {
 		return nil
@@ -83,7 +83,7 @@ func (c *counter) holds() []hold {
 	return c.extras.holds
 }
 
-// findHold finds an open hold by name.
+// findHold returns an open hold by name.
 func (c *counter) findHold(name string) (hold, bool) {
 	if i := c.placeOfHold(name); i >= 0 {
 		return c.extras.holds[i], true
@@ -91,7 +91,7 @@ func (c *counter) findHold(name string) (hold, bool) {
 	return hold{}, false
 }
 
-// placeOfHold is where an open hold stands; -1: it is not there.
+// placeOfHold returns the index of an open hold, or -1.
 func (c *counter) placeOfHold(name string) int {
 	for i := range c.holds() {
 		if c.extras.holds[i].name == name {
@@ -101,7 +101,7 @@ func (c *counter) placeOfHold(name string) int {
 	return -1
 }
 
-// addHold puts a hold into the counter. There must be none of its name. What it took is not counted by this.
+// addHold puts a hold into the counter. Its name must be new. addHold does not count the hold's units.
 func (c *counter) addHold(h hold) {
 	x := c.extra()
 	i, _ := slices.BinarySearchFunc(x.holds, h, func(a, b hold) int { return a.compare(&b) })
@@ -114,7 +114,7 @@ func (c *counter) addHold(h hold) {
 	}
 }
 
-// removeHold takes a hold out of the counter and gives nothing back: its units are spent.
+// removeHold removes a hold from the counter and gives nothing back: its units are spent.
 func (c *counter) removeHold(name string) (hold, bool) {
 	i := c.placeOfHold(name)
 	if i < 0 {
@@ -131,7 +131,7 @@ func (c *counter) removeHold(name string) (hold, bool) {
 	return h, true
 }
 
-// extendHold makes an open hold live until expires.
+// extendHold changes the expiry of an open hold.
 func (c *counter) extendHold(name string, expires limit.Time) bool {
 	h, found := c.removeHold(name)
 	if found {
@@ -141,8 +141,8 @@ func (c *counter) extendHold(name string, expires limit.Time) bool {
 	return found
 }
 
-// endHold takes a hold out of the counter at an instant. With back all its units are given back, else they stay spent.
-// Concurrency limits get theirs back whatever becomes of the rest. It does nothing to the ladder.
+// endHold removes a hold from the counter at an instant. With back all its units are given back, else they stay spent.
+// Concurrency limits get their units back in either case. It does not change the ladder.
 func (c *counter) endHold(name string, back bool, at limit.Time) bool {
 	h, found := c.removeHold(name)
 	if found {
@@ -151,7 +151,7 @@ func (c *counter) endHold(name string, back bool, at limit.Time) bool {
 	return found
 }
 
-// release gives back what a hold took that is in the counter no more.
+// release gives back the units of a hold that is no longer in the counter.
 func (c *counter) release(h *hold, back bool, at limit.Time) {
 	for i := range c.limits {
 		l := &c.limits[i]
@@ -161,8 +161,8 @@ func (c *counter) release(h *hold, back bool, at limit.Time) {
 	}
 }
 
-// refund gives units back that were taken with a hold, or with a decision (a hold{taken: decidedAt} that was never in
-// the counter), to all limits but the concurrency limits.
+// refund gives units of a hold back to all limits except concurrency limits. For a decision the hold is hold{taken:
+// decidedAt}, which was never in the counter.
 func (c *counter) refund(h *hold, units uint64, at limit.Time) {
 	if units == 0 {
 		return
@@ -175,8 +175,8 @@ func (c *counter) refund(h *hold, units uint64, at limit.Time) {
 	}
 }
 
-// restart makes a limit begin anew at an instant: what was taken at it or before is not given back. Of the holds of that
-// very instant only those that come after this are fresh.
+// restart begins a new generation of a limit at an instant: units taken at or before it are not given back. Of the holds
+// of that instant, only those added after this call are fresh.
 func (c *counter) restart(l *counted, at limit.Time) {
 	l.since = at
 	c.forgetSums()
@@ -187,7 +187,7 @@ func (c *counter) restart(l *counted, at limit.Time) {
 	}
 }
 
-// counts reports whether the limit counted the hold, and was not put back to rest or begun anew since.
+// counts reports whether the limit counted the hold, and has not been put to rest or restarted since.
 func (l *counted) counts(h *hold) bool {
 	return (h.taken > l.since || h.fresh && h.taken == l.since) && !slices.Contains(h.uncounted, l.name)
 }

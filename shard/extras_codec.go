@@ -23,15 +23,15 @@ const (
 	holdUncounted // the names follow
 )
 
-// The bits that say what an override changes of a limit.
+// The bits that say which numbers of a limit an override changes.
 const (
 	overrideQuota = 1 << iota
 	overrideRefill
 	overrideRate
 )
 
-// append writes the extras: number of holds, each, a byte of bits for what follows, ladder, override, block. nil is one
-// without anything.
+// append writes the extras: number of holds, each hold, a byte of bits for the parts that follow, ladder, override, block.
+// nil is written as empty extras.
 func (x *extras) append(b []byte) []byte {
 	if x == nil {
 		return append(b, 0, 0)
@@ -56,7 +56,7 @@ func (x *extras) append(b []byte) []byte {
 	return b
 }
 
-// append writes a hold: name, expires, taken, cost, flags, and the number and names of limits that did not count it.
+// append writes a hold: name, expires, taken, cost, flags, and the number and names of the limits that did not count it.
 func (h *hold) append(b []byte) []byte {
 	b = appendString(b, h.name)
 	b = binary.AppendUvarint(b, uint64(h.expires))
@@ -73,8 +73,8 @@ func (h *hold) append(b []byte) []byte {
 	return b
 }
 
-// appendOverride writes an override: tier, expires, number of limits, then for each, by name, which numbers it has and
-// these.
+// appendOverride writes an override: tier, expires, number of limits, then for each limit, in the order of names, which
+// numbers it has and those numbers.
 func appendOverride(b []byte, o *policy.Override) []byte {
 	b = appendString(b, o.Tier)
 	b = binary.AppendUvarint(b, uint64(o.Expires))
@@ -92,18 +92,22 @@ func appendOverride(b []byte, o *policy.Override) []byte {
 	return b
 }
 
-// extras reads what append wrote; nil when it is nothing.
+// extras reads extras written by append; nil if they are empty.
 func (r *reader) extras() *extras {
+	if len(r.rest) == 2 && r.rest[0] == 0 && r.rest[1] == 0 { // as in most counters with a since; it allocates nothing
+		r.rest = nil
+		return nil
+	}
 	var x extras
 	count := r.uvarint()
-	if count > uint64(len(r.rest)/5) { // a hold has at least five bytes: refuse before making room for it
+	if count > uint64(len(r.rest)/5) { // a hold has at least five bytes: check before allocating
 		r.failed = true
 		return nil
 	}
 	text := ""
 	if count > 0 {
 		x.holds = make([]hold, count)
-		text = string(r.rest) // of which names are parts, so that they are not copied one by one
+		text = string(r.rest) // names are substrings of it, so that they are not copied one by one
 	}
 	for i := range x.holds {
 		x.holds[i] = r.hold(text)
@@ -127,7 +131,7 @@ func (r *reader) extras() *extras {
 	return &x
 }
 
-// hold reads one. Its name is a part of text, which ends as the reader's does.
+// hold reads one hold. Its name is a substring of text, which has the same end as the reader's input.
 func (r *reader) hold(text string) hold {
 	size := len(r.bytes(r.uvarint()))
 	end := len(text) - len(r.rest)
@@ -144,7 +148,7 @@ func (r *reader) hold(text string) hold {
 	return h
 }
 
-// names reads at least one text.
+// names reads a list of at least one text.
 func (r *reader) names() []string {
 	count := r.uvarint()
 	if count == 0 || count > uint64(len(r.rest)) {
@@ -179,7 +183,7 @@ func (r *reader) override() *policy.Override {
 	return o
 }
 
-// optional reads a number if it is there.
+// optional reads a number if it is present.
 func (r *reader) optional(there byte) *uint64 {
 	if there == 0 {
 		return nil

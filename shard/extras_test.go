@@ -9,7 +9,7 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// everyExtra is a counter that uses every field of a record.
+// everyExtra returns a counter that uses every field of a record.
 func everyExtra() *counter {
 	quota, refill, rate := uint64(1)<<53, uint64(7), uint64(0)
 	used, _ := limit.Take(windowLimit, limit.State{}, 9, origin)
@@ -32,7 +32,7 @@ func everyExtra() *counter {
 		}}
 }
 
-// The bytes stand in logs and snapshots of people: a change needs a new format number, and a reader for this one.
+// These bytes are stored in users' logs and snapshots: a change needs a new format number, and a reader for the old one.
 func TestGoldenBytesOfExtras(t *testing.T) {
 	text := ""
 	show := func(name string, b []byte) {
@@ -78,10 +78,10 @@ func TestExtrasComeBack(t *testing.T) {
 	}
 }
 
-// What ended is left out when a counter is written, and a counter that has nothing more than the first version knew is
-// written as the first version did.
+// Ended extras are left out when a counter is written, and a counter with no more than the first version's fields is
+// written in the first version's format.
 func TestEndedExtrasAreLeftOut(t *testing.T) {
-	ends := origin + limit.Time(day) + 4_000_000 // of the ladder; the override's, and the reset's, are before
+	ends := origin + limit.Time(day) + 4_000_000 // of the ladder; the override and the reset end earlier
 	c := everyExtra()
 	c.extras.holds = nil
 	c.encode(ends - 1)
@@ -93,7 +93,7 @@ func TestEndedExtrasAreLeftOut(t *testing.T) {
 	}
 }
 
-// everyAnswer is a request and a decision with every field that the second format of an answer has more.
+// everyAnswer returns a request and a decision with every field that only the second format of an answer has.
 func everyAnswer() (*Request, *Decision) {
 	r, d := everyStatus()
 	d.Allowed, d.RetryAfter, d.HoldExpires = false, limit.Never, origin+5
@@ -117,7 +117,7 @@ func TestAnswerWithExtrasComesBack(t *testing.T) {
 	}
 }
 
-// Whatever decides about a request makes it another one; who asks does not.
+// Every field that affects the decision changes the fingerprint; the actor does not.
 func TestFingerprintKnowsEveryField(t *testing.T) {
 	seen := map[uint64]string{}
 	quota := uint64(5)
@@ -189,7 +189,7 @@ func FuzzCounterWithExtras(f *testing.F) {
 	})
 }
 
-// A success that steps down takes one level off, and ends the block of the level that it leaves.
+// A success that steps down lowers the level by one, and ends the block of the former level.
 func TestASuccessThatStepsDownEndsTheBlock(t *testing.T) {
 	c := &counter{policy: &policy.Policy{Retention: hour,
 		Lockout: &policy.Lockout{After: 1, Base: hour, Factor: 2, Max: day, ForgiveAfter: day, StepDown: true}}}

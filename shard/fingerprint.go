@@ -9,8 +9,8 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// fingerprint tells whether two requests under one id are the same request. It stands in records, so that of a request
-// that was there in the first version stays what it was: what came later is written behind it, and only where it is.
+// fingerprint distinguishes requests that use the same id. It is stored in records, so the fingerprint of a request that
+// the first version knew must not change: newer fields are appended, and only if they are set.
 func fingerprint(r *Request) uint64 {
 	b := make([]byte, 0, 256)
 	b = append(b, byte(r.Op))
@@ -37,7 +37,7 @@ func fingerprint(r *Request) uint64 {
 	return xxhash.Sum64(b)
 }
 
-// appendInline writes limits that a request brings along: their number + 1, and each. Without any it writes 0.
+// appendInline writes the inline limits of a request: their number + 1, and each limit. It writes 0 for nil.
 func appendInline(b []byte, limits []policy.Limit) []byte {
 	if limits == nil {
 		return append(b, 0)
@@ -81,11 +81,11 @@ func (t *TallyTerms) append(b []byte) []byte {
 	if t == nil {
 		return b
 	}
-	b = append(b, byte(t.Verb), byte(t.When), bit(t.KeepTTL))
+	b = append(b, byte(t.Verb), byte(t.When), bit(t.KeepTTL)|bit(t.Old)<<1)
 	return binary.AppendVarint(binary.AppendVarint(b, t.Amount), int64(t.TTL))
 }
 
-// append leaves out who asks: the same request sent again may come from elsewhere.
+// append leaves out the Actor: the same request may be sent again from elsewhere.
 func (a *Adjustment) append(b []byte) []byte {
 	if a == nil {
 		return b

@@ -7,7 +7,7 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// tidy takes out what says nothing any more at now.
+// tidy removes everything that no longer matters at now.
 func (c *counter) tidy(now limit.Time) {
 	c.forgetSums()
 	for i := range c.limits {
@@ -15,9 +15,7 @@ func (c *counter) tidy(now limit.Time) {
 			l.since = 0
 		}
 	}
-	c.limits = slices.DeleteFunc(c.limits, func(l counted) bool {
-		return l.since == 0 && limit.ForgetAt(l.limit, l.state) <= now
-	})
+	c.limits = slices.DeleteFunc(c.limits, func(l counted) bool { return l.atRest(now) && !c.keepsSince(&l, now) })
 	x := c.extras
 	if x == nil {
 		return
@@ -36,8 +34,30 @@ func (c *counter) tidy(now limit.Time) {
 	}
 }
 
-// sinceEnds is the instant from which on nobody can give back what was taken at the limit's since or before: no
-// decision that old is refunded, and no open hold is that old.
+// keepsSince reports whether a limit at rest is kept for its since. A state that begins again has a later since of its
+// own. So the old one is needed only within its own instant, because the new since would be one earlier. It is also needed
+// if the next owner may be at LevelFirst, which does not set the new since, and the limit was put to rest by hand.
+func (c *counter) keepsSince(l *counted, now limit.Time) bool {
+	return l.since >= now || c.mixed && l.putToRest()
+}
+
+func (l *counted) putToRest() bool {
+	return l.since != 0 && l.state.T == 0 && l.state.A == 0 && l.state.B == 0
+}
+
+// sinceNeeded returns the instant until which a limit that will be at rest is kept for its since.
+func (c *counter) sinceNeeded(l *counted, now limit.Time) limit.Time {
+	switch {
+	case c.mixed && l.putToRest():
+		return c.sinceEnds(l)
+	case l.since >= now:
+		return l.since + 1
+	}
+	return 0
+}
+
+// sinceEnds returns the instant from which units taken at the limit's since or before can no longer be given back: no
+// decision that old can be refunded, and no open hold is that old.
 func (c *counter) sinceEnds(l *counted) limit.Time {
 	ends := l.since + limit.Time(c.retention())
 	for i := range c.holds() {
@@ -50,14 +70,15 @@ func (c *counter) sinceEnds(l *counted) limit.Time {
 	return ends
 }
 
-// forgetAt is an instant from which on the record says nothing any more, as if every open hold had expired by then. Only
-// what a limit of itself never forgets is looked at as it will be: all else does not live longer for what is given back.
-func (c *counter) forgetAt() limit.Time {
+// forgetAt returns an instant from which the record no longer matters, as if every open hold had expired by then. Only a
+// limit that is never forgotten in its current state is examined in its future state. Giving units back does not prolong
+// the life of anything else.
+func (c *counter) forgetAt(now limit.Time) limit.Time {
 	forgetAt := c.lastExpiry()
 	if forgetAt == limit.Forever {
 		return limit.Forever
 	}
-	f := c.future()
+	f := c.future(now)
 	f.limits = slices.DeleteFunc(f.limits, func(l counted) bool { return limit.ForgetAt(l.limit, l.state) != limit.Forever })
 	f.expire(forgetAt)
 	for i := range c.limits {
@@ -65,9 +86,7 @@ func (c *counter) forgetAt() limit.Time {
 		if at := limit.ForgetAt(l.limit, l.state); at != limit.Forever {
 			forgetAt = max(forgetAt, at)
 		}
-		if l.since != 0 {
-			forgetAt = max(forgetAt, c.sinceEnds(l))
-		}
+		forgetAt = max(forgetAt, c.sinceNeeded(l, now))
 	}
 	for i := range f.limits {
 		forgetAt = max(forgetAt, limit.ForgetAt(f.limits[i].limit, f.limits[i].state))

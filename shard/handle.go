@@ -15,17 +15,16 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// Sealer makes the ids of holds and decisions that clients are given, and reads them when they come back. An id says
-// all that a settlement must know: which counters, and how many units were taken from each. So nothing is kept for a
-// decision that nobody refunds, and a client can neither read an id nor make one. Every node of a cluster has the same
-// secret. A Sealer is read only: any number of goroutines may use it.
+// Sealer makes the ids of holds and decisions that clients receive, and reads them when they come back. An id contains
+// everything that a settlement needs: the counters, and the units that were taken from each. So nothing is stored for a
+// decision that is never refunded, and a client can neither read nor forge an id. All nodes of a cluster have the same
+// secret. A Sealer is immutable: any number of goroutines may use it.
 type Sealer struct {
 	aead     cipher.AEAD
 	nonceKey [sha256.Size]byte
 }
 
-// handleFormat is the first byte of an id, and is authenticated with the rest. What follows is a nonce and the sealed
-// text:
+// handleFormat is the first byte of an id, and is authenticated with the rest. A nonce and the sealed text follow:
 //
 //	flags (1 byte) | namespace | decided at | retention | shard or home | epoch, seq, index; or the operation's id |
 //	for each entry its flags (1 byte), policy, key, tier, cost; if it is inline the names of its limits; if limits have
@@ -44,12 +43,12 @@ const (
 	entryCounted
 )
 
-// NewSealer makes the Sealer of a cluster.
+// NewSealer returns the Sealer of a cluster with this secret.
 func NewSealer(secret [32]byte) *Sealer {
 	key := derive(secret[:], "stint handle: seal")
 	block, err := aes.NewCipher(key[:])
 	if err != nil {
-		panic(err) // the key has one of the lengths
+		panic(err) // the key has a valid length
 	}
 	aead, err := cipher.NewGCM(block)
 	if err != nil {
@@ -65,8 +64,8 @@ func derive(key []byte, text string) (derived [sha256.Size]byte) {
 	return derived
 }
 
-// ID makes the id of what a request has taken; "" when there is nothing to settle, as after a denial, even one that was
-// counted. A decision is settled within the retention.
+// ID makes the id of the units that a request has taken. It returns "" if there is nothing to settle, as after a denial,
+// even a counted one. A decision can be settled within the retention.
 func (s *Sealer) ID(r *Request, d *Decision, retention limit.Span) string {
 	if !d.Allowed || d.Index == 0 && d.Operation == nil {
 		return ""
@@ -80,7 +79,7 @@ func (s *Sealer) ID(r *Request, d *Decision, retention limit.Span) string {
 	} else {
 		target.Position, target.Index = d.Position, d.Index
 	}
-	var few [8]LimitPrint // so that an id costs no memory but its own
+	var few [8]LimitPrint // so that an id allocates nothing else
 	b := appendHandle(s.begin(), &target, r.Namespace, nil)
 	rest := d.Limits
 	for i := range r.Entries {
@@ -91,36 +90,36 @@ func (s *Sealer) ID(r *Request, d *Decision, retention limit.Span) string {
 	return s.end(b)
 }
 
-// Seal makes the id of a hold or a counted decision. The entries are as Taken gives them. The same arguments give the same
-// id. It is as long as the keys, and about 100 characters.
+// Seal makes the id of a hold or a counted decision. The entries come from Taken. Equal arguments give equal ids. An id is
+// as long as the keys, plus about 100 characters.
 func (s *Sealer) Seal(target Target, namespace string, entries []Entry) string {
 	return s.end(appendHandle(s.begin(), &target, namespace, entries))
 }
 
-// begin makes room for an id. Every counted decision has one: as a rule it is made in this one piece of memory, and
-// copied out of it once.
+// begin allocates room for an id. Every counted decision has one, so it is usually built in this one allocation and copied
+// out once.
 func (s *Sealer) begin() []byte { return append(make([]byte, 0, 384), s.nonceKey[:]...) }
 
-// end seals what was written behind begin.
+// end seals the text that was appended after begin.
 func (s *Sealer) end(b []byte) string {
 	nonce := nonceOf(b)
-	b = b[len(s.nonceKey)-1-len(nonce):] // the key was needed for the nonce only, and gives way to the head of the id
+	b = b[len(s.nonceKey)-1-len(nonce):] // the key was only needed for the nonce; the head of the id overwrites it
 	b[0] = handleFormat
 	head := 1 + copy(b[1:], nonce[:])
 	sealed := s.aead.Seal(b[:head], b[1:head], b[head:], b[:1])
 	return string(base64.RawURLEncoding.AppendEncode(sealed[len(sealed):], sealed))
 }
 
-// nonceOf is made of a key and the text behind it, which is a MAC with SHA-3. So it comes twice only with the same text,
-// whatever names the place of a decision: a cluster that was restored from a backup goes through the same places again,
-// with other decisions.
+// nonceOf returns the nonce, which is a MAC with SHA-3 of the text after the key. So a nonce repeats only with the same
+// text, whatever names the place of a decision: a cluster that was restored from a backup repeats the same places with
+// other decisions.
 func nonceOf(keyAndText []byte) (nonce [nonceSize]byte) {
 	sum := sha3.Sum256(keyAndText)
 	copy(nonce[:], sum[:])
 	return nonce
 }
 
-// nonceSize is that of AES-GCM.
+// nonceSize is the nonce size of AES-GCM.
 const nonceSize = 12
 
 func appendHandle(b []byte, target *Target, namespace string, entries []Entry) []byte {
@@ -164,12 +163,12 @@ func appendHandleEntry(b []byte, e *Entry) []byte {
 	return b
 }
 
-// ErrHandle says that a text is no id of this cluster. It is to be read behind the name of the field in which it came.
+// ErrHandle means that a text is not an id of this cluster. Its message follows the name of the field.
 var ErrHandle = errors.New("is not an id that this cluster has given out: send it back as it was given")
 
-// Open reads an id. It gives the settlement that is still to be completed: Op, Namespace and Entries, each with what
-// was taken, and the Settlement's Target, whose Hold says which of the two kinds of id it was. Of inline limits only the
-// names are known. The error is ErrHandle.
+// Open reads an id. It returns the start of a settlement: Op, Namespace and Entries, each with what was taken, and the
+// Settlement's Target, whose Hold tells the two kinds of id apart. Of inline limits only the names are known. The error is
+// ErrHandle.
 func (s *Sealer) Open(text string) (Request, error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	head := 1 + s.aead.NonceSize()
@@ -211,7 +210,7 @@ func (r *reader) handleEntry() Entry {
 	e := Entry{Policy: r.string(), Key: r.string(), Tier: r.string(), Cost: r.uvarint()}
 	r.failed = r.failed || flags > entryInline|entryCounted
 	if flags&entryInline != 0 {
-		e.Limits = make([]policy.Limit, r.count()) // a name has at least a byte
+		e.Limits = make([]policy.Limit, r.count()) // a name has at least one byte
 		for i := range e.Limits {
 			e.Limits[i].Name = r.string()
 		}

@@ -14,7 +14,7 @@ import (
 
 var testSecret = [32]byte{1, 2, 3}
 
-// anyHandle draws what an id may say.
+// anyHandle returns random content of an id.
 func anyHandle(rnd *rand.Rand) (Target, string, []Entry) {
 	target := Target{Hold: rnd.IntN(2) == 0, DecidedAt: limit.Time(rnd.Int64() >> rnd.IntN(63)),
 		Retention: limit.Span(rnd.Int64() >> rnd.IntN(63))}
@@ -65,7 +65,7 @@ func TestAnIDBringsBackWhatItWasMadeOf(t *testing.T) {
 	}
 }
 
-// TestAnIDHasOnlyTheNamesOfInlineLimits: what a limit counts is in its record, not in the client's hands.
+// TestAnIDHasOnlyTheNamesOfInlineLimits: the limits' numbers are in their record, not under the client's control.
 func TestAnIDHasOnlyTheNamesOfInlineLimits(t *testing.T) {
 	s := NewSealer(testSecret)
 	l := policy.Limit{Name: "a", Unit: "bytes", Shadow: true, Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 5}}
@@ -103,7 +103,7 @@ func TestAnIDIsNeitherReadNorMadeByClients(t *testing.T) {
 	}
 }
 
-// TestTheLastCharacterOfAnIDCounts: the bits of the last character that stand for nothing are not free to be changed.
+// TestTheLastCharacterOfAnIDCounts: the unused bits of the last character must not be changed either.
 func TestTheLastCharacterOfAnIDCounts(t *testing.T) {
 	s := NewSealer(testSecret)
 	for n := range 3 {

@@ -6,14 +6,14 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// heldSum adds up the open holds that one limit has counted, whether or not their windows have ended. So what is held is
-// known at once also on a key with thousands of holds, of which a batch may open and settle many.
+// heldSum is the sum of the open holds that one limit has counted, whether or not their windows have ended. So the held
+// units are known immediately even on a key with thousands of holds, while a batch opens and settles many of them.
 type heldSum struct {
 	units  uint64
 	oldest limit.Time // none of them was taken earlier
 }
 
-// heldBy is how many units of the j-th limit's state are those of open holds.
+// heldBy returns how many units of the j-th limit's state belong to open holds.
 func (c *counter) heldBy(j int, now limit.Time) uint64 {
 	l := &c.limits[j]
 	if sum := c.heldSum(j); sum.units == 0 {
@@ -24,7 +24,7 @@ func (c *counter) heldBy(j int, now limit.Time) uint64 {
 	return c.heldOf(l, now)
 }
 
-// heldOf is heldBy for a limit that is not in the counter as it is: it looks at every hold.
+// heldOf is heldBy for a limit whose state differs from the counter's: it looks at every hold.
 func (c *counter) heldOf(l *counted, now limit.Time) (held uint64) {
 	for i := range c.holds() {
 		if h := &c.extras.holds[i]; l.counts(h) && limit.StillCounts(l.limit, l.state, h.taken, now) {
@@ -34,8 +34,8 @@ func (c *counter) heldOf(l *counted, now limit.Time) (held uint64) {
 	return held
 }
 
-// countsLater reports whether the limit still counts everything that was taken later than something that it still counts.
-// A sliding one that gave back what was taken at an instant has nothing of that instant left.
+// countsLater reports whether the limit, if it still counts units of one instant, also counts all later ones. This is not
+// so for a sliding limit, which may have given back all units of a later instant.
 func (l *counted) countsLater() bool {
 	switch l.limit.Algorithm {
 	case limit.SlidingWindow, limit.SlidingBuckets, limit.SlidingLog:
@@ -44,7 +44,7 @@ func (l *counted) countsLater() bool {
 	return true
 }
 
-// heldSum is the j-th limit's, added up if it is not yet.
+// heldSum returns the j-th limit's sum, computed on first use.
 func (c *counter) heldSum(j int) heldSum {
 	if len(c.holds()) == 0 {
 		return heldSum{}
@@ -70,7 +70,7 @@ func (c *counter) addUp(l *counted) heldSum {
 	return sum
 }
 
-// forgetSums must be called when something else than addHold and removeHold changes which hold a limit has counted, and
+// forgetSums must be called when anything other than addHold or removeHold changes which holds a limit has counted, and
 // when limits come or go.
 func (c *counter) forgetSums() {
 	if c.extras != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// What is held is kept up to date and not added up each time: it must be what adding up gives, whatever came between.
+// The held units are updated rather than summed each time: they must equal the sum after any sequence of operations.
 func TestWhatIsHeldIsTheSumOfWhatIsOpen(t *testing.T) {
 	rnd := seeded(t)
 	for range 300 {
@@ -52,7 +52,7 @@ func TestWhatIsHeldIsTheSumOfWhatIsOpen(t *testing.T) {
 	}
 }
 
-// addedUp asks of each hold whether the limit would give it back.
+// addedUp sums the holds that the limit would give back.
 func addedUp(c *counter, j int, now limit.Time) (held uint64) {
 	l := &c.limits[j]
 	for _, h := range c.holds() {

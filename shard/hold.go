@@ -5,7 +5,7 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// termsProblem refuses a request without what its operation needs, before anything is looked up.
+// termsProblem refuses a request without the parameters of its operation, before anything is looked up.
 func (e *evaluation) termsProblem(r *Request) *Error {
 	switch r.Op {
 	case Reserve:
@@ -20,11 +20,11 @@ func (e *evaluation) termsProblem(r *Request) *Error {
 	return nil
 }
 
-// holdTermsProblem refuses a Reserve that does not say how long its hold lives.
+// holdTermsProblem refuses a Reserve whose hold has no valid lifetime.
 func holdTermsProblem(r *Request) *Error {
 	switch h := r.Hold; {
 	case h == nil:
-		return Invalidf("ttl", "is missing: a hold must end when nobody settles it")
+		return Invalidf("ttl", "is missing: a hold that is not settled must end")
 	case h.TTL < 1 || h.TTL > MaxHoldTTL:
 		return Invalidf("ttl", "is %d us: a hold lives for 1 us to 31 days at once; extend it to keep it longer", h.TTL)
 	case h.OnExpire > policy.OnExpireCommit:
@@ -33,11 +33,14 @@ func holdTermsProblem(r *Request) *Error {
 	return nil
 }
 
-// reserve takes what the limits have admitted, and opens a hold of it: one in the counter of each entry, all of one
-// name.
+// reserve takes the units that the limits have admitted, and opens holds of them: one in the counter of each entry, all
+// with one name.
 func (e *evaluation) reserve(r *Request, d *Decision) *Error {
 	if err := e.roomForHolds(); err != nil {
 		return err
+	}
+	if e.view.Full() {
+		return e.full()
 	}
 	e.count(d)
 	d.HoldExpires = e.at.Now + limit.Time(r.Hold.TTL)

@@ -10,9 +10,9 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// TestWhatIsUsedIsWhatIsOpenOrSpent plays random reservations, settlements, refunds, resets and expiries and holds every
-// answer against a plain list of what was taken: what is used is the sum of what is open or spent and in its window, what
-// is held the sum of what is open, a hold or decision ends once, and no quota is passed but by a debt.
+// TestWhatIsUsedIsWhatIsOpenOrSpent plays random reservations, settlements, refunds, resets and expiries, and compares
+// every answer with a plain list of what was taken. The used units are the sum of the open or spent ones in the window,
+// and the held units the sum of the open ones. A hold or decision ends once, and only a debt exceeds a quota.
 func TestWhatIsUsedIsWhatIsOpenOrSpent(t *testing.T) {
 	t.Parallel()
 	rnd := seeded(t)
@@ -32,7 +32,7 @@ func TestWhatIsUsedIsWhatIsOpenOrSpent(t *testing.T) {
 	}
 }
 
-// ledgerLimit is a limit as the ledger understands it.
+// ledgerLimit is a limit in the model of the ledger.
 type ledgerLimit struct {
 	policy, name string
 	quota        uint64
@@ -40,13 +40,13 @@ type ledgerLimit struct {
 	period       limit.Span
 }
 
-// lot is units that were taken from one key of one policy at once.
+// lot is units that were taken together from one key of one policy.
 type lot struct {
 	policy, key string
 	taken       limit.Time
 	units       uint64
 	open        bool            // held
-	void        map[string]bool // limits that were put to rest since, or never counted it
+	void        map[string]bool // limits that were put to rest since, or that never counted it
 }
 
 // deal is a hold or a decision that may be settled.
@@ -55,9 +55,9 @@ type deal struct {
 	lots    []*lot
 	expires limit.Time // of a hold
 	commit  bool       // on expiry
-	ended   bool       // expired, or settled as done says
+	ended   bool       // expired, or settled as in done
 	done    Settlement
-	forget  limit.Time // of the mark
+	forget  limit.Time // of the record of the end
 }
 
 type holdGame struct {
@@ -67,8 +67,8 @@ type holdGame struct {
 	limits []ledgerLimit
 	lots   []*lot
 	deals  []*deal
-	rest   map[string]limit.Time // policy/key -> when it was put to rest last
-	debts  bool                  // somebody made one
+	rest   map[string]limit.Time // policy/key -> when it was last put to rest
+	debts  bool                  // a debt was made
 }
 
 const gameRetention = 30 * second
@@ -86,7 +86,7 @@ func newHoldGame(t *testing.T, rnd *rand.Rand) *holdGame {
 		{"q", "log", 14, "log", 15 * second}, {"q", "running", 9, "running", 0}}}
 }
 
-// play is one batch of a request or several.
+// play plays one batch of one or several requests.
 func (g *holdGame) play() {
 	if g.rnd.IntN(3) > 0 {
 		g.now += limit.Time(g.rnd.Int64N(int64([]limit.Span{1, second, 5 * second, 20 * second}[g.rnd.IntN(4)])) + 1)
@@ -107,7 +107,7 @@ func (g *holdGame) play() {
 	g.look()
 }
 
-// draw makes any request.
+// draw returns a random request.
 func (g *holdGame) draw() Request {
 	r := Request{Namespace: "default", Entries: g.entries()}
 	switch n := g.rnd.IntN(20); {
@@ -143,14 +143,14 @@ func (g *holdGame) entries() []Entry {
 	return all[:1+g.rnd.IntN(2)]
 }
 
-// settlement settles something that was taken, most likely of late, in any way.
+// settlement returns a random settlement of a hold or decision, most likely a recent one.
 func (g *holdGame) settlement() Request {
 	d := g.deals[max(0, len(g.deals)-1-int(g.rnd.ExpFloat64()*3))]
 	r, s := d.request, *d.request.Settlement
 	r.Settlement = &s
 	s.Action = Action(1 + g.rnd.IntN(5))
 	if d.ended && g.rnd.IntN(2) == 0 && d.done.Action != 0 {
-		s = d.done // once more
+		s = d.done // again
 	}
 	switch {
 	case s.Action == ActionExtend:
@@ -164,7 +164,7 @@ func (g *holdGame) settlement() Request {
 	return r
 }
 
-// expire ends what has expired.
+// expire ends the expired holds.
 func (g *holdGame) expire() {
 	for _, d := range g.deals {
 		if d.request.Settlement.Target.Hold && !d.ended && d.expires <= g.now {
@@ -179,12 +179,12 @@ func (g *holdGame) expire() {
 	}
 }
 
-// keeps reports whether the lot's own policy commits what expires: a hold of two policies may end in two ways.
+// keeps reports whether the lot's own policy commits expired holds: a hold of two policies may end in two ways.
 func (l *lot) keeps(d *deal) bool {
 	return d.request.Hold.OnExpire == policy.OnExpireDefault && l.policy == "q"
 }
 
-// used is what a limit has used and held, by the list.
+// used returns what a limit has used and held, according to the list.
 func (g *holdGame) used(l *ledgerLimit, key string) (used, held uint64) {
 	for _, lot := range g.lots {
 		if lot.policy != l.policy || lot.key != key || lot.void[l.name] || !l.inWindow(lot, g.now) {
@@ -210,7 +210,7 @@ func (l *ledgerLimit) inWindow(lot *lot, now limit.Time) bool {
 	return true
 }
 
-// of are the limits of a policy.
+// of returns the limits of a policy.
 func (g *holdGame) of(policy string) (limits []*ledgerLimit) {
 	for i := range g.limits {
 		if g.limits[i].policy == policy {
@@ -220,7 +220,7 @@ func (g *holdGame) of(policy string) (limits []*ledgerLimit) {
 	return limits
 }
 
-// room is what all limits of an entry have left, but those that only holds count on if spent is asked for.
+// room returns the room in all limits of an entry; with spent, concurrency limits are left out.
 func (g *holdGame) room(policy, key string, spent bool) uint64 {
 	room := uint64(limit.MaxCost)
 	for _, l := range g.of(policy) {
@@ -290,8 +290,8 @@ func (g *holdGame) judgeTaking(r *Request, got *Result) string {
 	ambiguous := false
 	for _, e := range r.Entries {
 		d.lots = append(d.lots, g.take(e, e.Cost, r.Op == Reserve))
-		// A decision says the instant at which it was made. If the key was put to rest in the same one, that does not tell
-		// which was first, and a refund gives nothing back: so it is not played.
+		// A decision contains only its instant. If the key was put to rest at the same instant, the order is unknown, and
+		// a refund gives nothing back. Such decisions are not settled.
 		ambiguous = ambiguous || r.Op == Check && g.rest[e.Policy+"/"+e.Key] == g.now
 	}
 	if !ambiguous {
@@ -346,7 +346,7 @@ func (g *holdGame) shortest(r *Request) limit.Span {
 	return shortest
 }
 
-// fits reports whether everything that was spent above what was taken has room.
+// fits reports whether all excess has room.
 func (g *holdGame) fits(d *deal, s *Settlement) bool {
 	for i, l := range d.lots {
 		cost := d.request.Entries[i].Cost
@@ -357,7 +357,7 @@ func (g *holdGame) fits(d *deal, s *Settlement) bool {
 	return true
 }
 
-// settle changes the list as a settlement should.
+// settle applies a settlement to the list.
 func (g *holdGame) settle(d *deal, s *Settlement, r *Request) {
 	if s.Action == ActionExtend {
 		d.expires = g.now + limit.Time(s.TTL)

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// The words of stories about holds and adjustments, beside those of TestTranscripts:
+// The commands of stories about holds and adjustments, in addition to those of TestTranscripts:
 //
 //	reserve POLICY/KEY [cost=N] ttl=D [onexpire=cancel|commit] [as=NAME]
 //	check ... as=NAME                                 a name for what was taken, until the story's end
@@ -31,7 +31,7 @@ var (
 		"commit": policy.OnExpireCommit}
 )
 
-// completeHold gives a request what only its operation has.
+// completeHold sets the operation's own parameters in a request.
 func completeHold(r *Request, words []string) {
 	switch r.Op {
 	case ReadAudit:
@@ -42,7 +42,7 @@ func completeHold(r *Request, words []string) {
 		return
 	}
 	if r.Op == Reset && option(words, "by") == "" {
-		return // as those wrote it who knew no Adjustment
+		return // the form of a Reset from before Adjustment existed
 	}
 	a := &Adjustment{Actor: option(words, "by"), Note: option(words, "note")}
 	r.Adjustment = a
@@ -71,7 +71,7 @@ func storyOverride(words []string) *policy.Override {
 	return o
 }
 
-// settlement is the request of a settle line: the id that the caller was given goes through its text.
+// settlement returns the request of a settle line: the id given to the caller is encoded and decoded again.
 func (s *storyteller) settlement(words []string) (Request, bool) {
 	if words[0] != "settle" {
 		return Request{}, false
@@ -99,7 +99,7 @@ func (s *storyteller) settlement(words []string) (Request, bool) {
 	return r, true
 }
 
-// remember keeps under a name what a request took.
+// remember stores what a request took, under a name.
 func (s *storyteller) remember(name string, r *Request, d *Decision) {
 	if name == "" {
 		return
@@ -145,7 +145,7 @@ func blocked(l *LimitStatus) (text string) {
 func endOrAudit(kind byte, p *Put) (string, bool) {
 	switch kind {
 	case endRecord:
-		r := reader{rest: []byte(p.Key[2:])} // behind the kind and that of the name
+		r := reader{rest: []byte(p.Key[2:])} // after the record kind and the kind of the name
 		return fmt.Sprintf("end of %d.%d.%d until %s", r.uvarint(), r.uvarint(), r.uvarint(), clock(p.ForgetAt)), true
 	case auditRecord:
 		return fmt.Sprintf("change %d, kept for ever: %v", p.Key[2], p.ForgetAt == limit.Forever), true

@@ -8,22 +8,22 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// inlinePolicy stands for the policy of entries that bring their limits along: it has nothing but the defaults. A
-// settlement whose policy is gone finds it too.
+// inlinePolicy stands for the policy of entries with inline limits: it has only the defaults. It also stands for the
+// policy of a settlement if that no longer exists.
 var inlinePolicy = &policy.Policy{Retention: policy.DefaultRetention, OnExpire: policy.OnExpireCancel}
 
-// maxInline bounds the limits that requests have brought along to one key, and so its record. Each request may name them
-// anew, and what has a name is remembered until it is at rest.
+// maxInline bounds the inline limits of one key, and thereby its record. Each request may use new names, and a limit is
+// kept until it is at rest.
 const maxInline = 64
 
-// hasRoomFor reports whether the counter may remember these limits too.
+// hasRoomFor reports whether the counter may keep these limits as well.
 func (c *counter) hasRoomFor(limits []policy.Limit, now limit.Time) bool {
 	if len(c.limits)+len(limits) <= maxInline {
 		return true
 	}
 	count := 0
 	for i := range c.limits {
-		if l := &c.limits[i]; l.since != 0 || limit.ForgetAt(l.limit, l.state) > now {
+		if l := &c.limits[i]; !l.atRest(now) || c.keepsSince(l, now) {
 			count++
 		}
 	}
@@ -35,7 +35,7 @@ func (c *counter) hasRoomFor(limits []policy.Limit, now limit.Time) bool {
 	return count <= maxInline
 }
 
-// policyOf finds the policy of an entry.
+// policyOf returns the policy of an entry.
 func (e *evaluation) policyOf(entry *Entry) (*policy.Policy, bool) {
 	if entry.Limits != nil {
 		return inlinePolicy, true
@@ -43,19 +43,26 @@ func (e *evaluation) policyOf(entry *Entry) (*policy.Policy, bool) {
 	return e.policies.Lookup(entry.Policy)
 }
 
-// charge finds the counter of the i-th entry and the limits that hold for it: those it brings along, or its policy's
-// with its tier, or with the key's override.
+// charge returns the counter of the i-th entry and its limits: the inline ones, or those of its policy with the entry's
+// tier or the key's override.
 func (e *evaluation) charge(r *Request, i int, op Op) (charge, *Error) {
 	entry := &r.Entries[i]
 	p, ok := e.policyOf(entry)
 	switch {
 	case op == Settle && (!ok || entry.Limits != nil):
-		return e.storedCharge(r, entry), nil
+		return e.storedCharge(r, i)
 	case !ok:
 		return charge{}, &Error{Code: PolicyNotFound, Field: fmt.Sprintf("entries[%d].policy", i),
-			Message: fmt.Sprintf("no policy is named %q; `stint policies` lists them", entry.Policy)}
+			Message: fmt.Sprintf("no policy is named %q%s; `stint policies` lists them", entry.Policy,
+				didYouMean(e.policies.Nearest(entry.Policy)))}
 	case entry.Limits != nil:
-		c := e.counter(r.Namespace, entry, p, entry.Limits)
+		if err := e.banTooEarly(i, entry.Limits); err != nil {
+			return charge{}, err
+		}
+		c, err := e.counter(r, i, p, entry.Limits)
+		if err != nil {
+			return charge{}, err
+		}
 		if op.charges() && !c.hasRoomFor(entry.Limits, e.at.Now) {
 			return charge{}, &Error{Code: Overloaded, Field: fmt.Sprintf("entries[%d].limits", i), Message: fmt.Sprintf(
 				"would be too many on the key, which remembers at most %d: name them as before, or wait until old ones end",
@@ -63,24 +70,61 @@ func (e *evaluation) charge(r *Request, i int, op Op) (charge, *Error) {
 		}
 		return charge{c, p, entry.Limits}, nil
 	}
-	c := e.counter(r.Namespace, entry, p, p.Limits)
-	limits, ok := p.Resolve(entry.Tier)
-	if c.extras != nil && inForce(c.extras.override, e.at.Now) {
-		limits, ok = p.ResolveFor(entry.Tier, c.extras.override)
+	c, err := e.counter(r, i, p, p.Limits)
+	if err != nil {
+		return charge{}, err
 	}
+	e.endOverride(c, entry.Tier)
+	limits, ok := p.ResolveFor(entry.Tier, c.override())
 	if !ok && op == Settle {
-		return e.storedCharge(r, entry), nil
+		return e.storedCharge(r, i)
 	}
 	if !ok {
-		return charge{}, Invalidf(fmt.Sprintf("entries[%d].tier", i), "policy %q has no tier %q", entry.Policy, entry.Tier)
+		return charge{}, Invalidf(fmt.Sprintf("entries[%d].tier", i), "policy %q has no tier %q%s", entry.Policy, entry.Tier,
+			didYouMean(p.NearestTier(entry.Tier)))
+	}
+	if p.OnChange == policy.Restart {
+		e.renew(c, limits)
+	}
+	if p.UnknownKey == policy.UnknownKeyDeny && c.override() == nil && op.needsKey() {
+		return charge{}, &Error{Code: KeyNotFound, Field: fmt.Sprintf("entries[%d].key", i), Message: fmt.Sprintf(
+			"policy %q knows no key %q: give it an override first, of a tier or of numbers", entry.Policy, entry.Key)}
 	}
 	return charge{c, p, limits}, nil
 }
 
-// storedCharge is an entry of a settlement of which only the key's record knows the limits: of inline ones the id of the
-// hold has the names, of a policy or tier that is gone nobody has. A limit at rest that was forgotten is left out.
-func (e *evaluation) storedCharge(r *Request, entry *Entry) charge {
-	c := e.counter(r.Namespace, entry, inlinePolicy, entry.Limits)
+// banTooEarly refuses inline limits with a quota of 0, which an owner at LevelFirst could not read in the key's record.
+func (e *evaluation) banTooEarly(i int, limits []policy.Limit) *Error {
+	if e.at.Level >= LevelSound {
+		return nil
+	}
+	for j := range limits {
+		if limits[j].Quota == 0 && limits[j].Algorithm != limit.Unlimited {
+			return Invalidf(fmt.Sprintf("entries[%d].limits[%d].quota", i, j), "%s", bansTooEarly)
+		}
+	}
+	return nil
+}
+
+// bansTooEarly is the message for a quota of 0 before LevelSound.
+const bansTooEarly = "is 0, which some nodes of the cluster cannot read before its upgrade is finished: `stint upgrade status` says how far it is"
+
+func didYouMean(name string) string {
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf(": did you mean %q?", name)
+}
+
+// storedCharge returns the charge of a settlement's entry whose limits only the key's record still has: the hold's id
+// contains just the names of inline limits, and a policy or tier may no longer exist. A limit that was at rest and
+// forgotten is left out.
+func (e *evaluation) storedCharge(r *Request, i int) (charge, *Error) {
+	entry := &r.Entries[i]
+	c, err := e.counter(r, i, inlinePolicy, entry.Limits)
+	if err != nil {
+		return charge{}, err
+	}
 	limits := make([]policy.Limit, 0, len(c.limits))
 	for i := range c.limits {
 		l := &c.limits[i]
@@ -89,5 +133,5 @@ func (e *evaluation) storedCharge(r *Request, entry *Entry) charge {
 			limits = append(limits, policy.Limit{Name: l.name, Limit: l.limit})
 		}
 	}
-	return charge{c, c.policy, limits}
+	return charge{c, c.policy, limits}, nil
 }

@@ -2,25 +2,25 @@ package shard
 
 import "encoding/binary"
 
-// Keys of records are structured: each part but the last is preceded by its length, so that ("a_b", "c") and
-// ("a", "b_c") are different counters (SEMANTICS S11). The first byte says what the record is. It stands in logs and
-// snapshots: append, never give one to something else.
+// Keys of records are structured: each part but the last is preceded by its length, so that ("a_b", "c") and ("a", "b_c")
+// are different counters (S11). The first byte is the kind of record. It is stored in logs and snapshots: append new
+// kinds, never reuse one.
 const (
 	counterRecord  = 'k' // namespace, policy, key -> the states of the policy's limits
-	answerRecord   = 'i' // namespace, idempotency id -> the answer that was given
+	answerRecord   = 'i' // namespace, idempotency id -> the answer
 	sessionRecord  = 's' // epoch, seq, index -> what the session has counted
-	documentRecord = 'd' // name -> version and body; on the system shard only
-	adoptionRecord = 'a' // nothing more -> version and text of the policies that the shard evaluates under
+	documentRecord = 'd' // name -> version and body; only on the system shard
+	adoptionRecord = 'a' // nothing -> version and text of the policies that the shard evaluates under
 
-	legRecord           = 'l' // namespace, id of an operation -> what this shard has charged for it
-	rulingRecord        = 'o' // namespace, id of an operation -> what this shard, its home, has decided
+	legRecord           = 'l' // namespace, id of an operation -> this shard's charge for it
+	rulingRecord        = 'o' // namespace, id of an operation -> the decision of this shard, its home
 	sessionAnswerRecord = 'n' // epoch, seq, index, number -> the answer to that request of the session
-	endRecord           = 'h' // name of a hold, or of a refunded decision -> how it ended, and what was answered
-	auditRecord         = 'u' // place in the ring -> a change that somebody made
-	auditHeadRecord     = 'U' // nothing more -> how many changes were made
+	endRecord           = 'h' // name of a hold, or of a refunded decision -> how it ended, and the answer
+	auditRecord         = 'u' // index in the ring -> a change that a person made
+	auditHeadRecord     = 'U' // nothing -> how many changes were made
 )
 
-// appendCounterKey names the counter of a key. The policy is that of policyPart.
+// appendCounterKey writes the key of a counter. The policy is the result of policyPart.
 func appendCounterKey(b []byte, namespace, policy, key string) []byte {
 	b = append(b, counterRecord)
 	b = appendString(b, namespace)
@@ -28,8 +28,8 @@ func appendCounterKey(b []byte, namespace, policy, key string) []byte {
 	return append(b, key...)
 }
 
-// policyPart is the policy of an entry as its counter's key has it. Limits that a request brings along are counted apart
-// from those of a policy, whatever it calls them: no policy has a name that begins with "~".
+// policyPart returns the policy of an entry as it appears in its counter's key. Inline limits are counted separately from
+// those of a policy of the same name: no policy has a name that begins with "~".
 func policyPart(entry *Entry) string {
 	if entry.Limits != nil {
 		return "~" + entry.Policy
@@ -43,11 +43,10 @@ func appendAnswerKey(b []byte, namespace, id string) []byte {
 	return append(b, id...)
 }
 
-// appendSessionAnswerKey names the answer that a session's request was given.
-func appendSessionAnswerKey(b []byte, r *Request) []byte {
-	b = append(b, sessionAnswerRecord)
-	b = appendPlace(b, r.Session.Epoch, r.Session.Seq, r.Session.Index)
-	return binary.AppendUvarint(b, r.Number)
+// appendSessionAnswerKey writes the key of the answer to a session's request.
+func appendSessionAnswerKey(b []byte, s Session, number uint64) []byte {
+	b = appendPlace(append(b, sessionAnswerRecord), s.Epoch, s.Seq, s.Index)
+	return binary.AppendUvarint(b, number)
 }
 
 func appendSessionKey(b []byte, s Session) []byte {
@@ -63,7 +62,7 @@ func appendPlace(b []byte, epoch, seq uint64, index uint32) []byte {
 
 func endKey(name string) string { return string(endRecord) + name }
 
-// appendString writes s with its length before it.
+// appendString writes s, preceded by its length.
 func appendString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }

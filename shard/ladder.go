@@ -7,17 +7,17 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// ladder is what a counter remembers of violations, as policy.Lockout says. The zero ladder is a key that did nothing. A
-// Block by hand is no part of it: the success of an attempt that was under way must not end what a person has decided.
+// ladder is a counter's memory of violations, as defined by policy.Lockout. The zero ladder is a key without violations. A
+// Block by hand is not part of it: the success of an attempt in progress must not end a person's decision.
 type ladder struct {
 	failures      uint32     // in a row
 	level         uint32     // blocks so far
-	blockedUntil  limit.Time // by the ladder itself
+	blockedUntil  limit.Time // by the ladder
 	lastViolation limit.Time
 }
 
-// violate notes a violation at an instant, and blocks the key if it is one too many. A policy without a lockout does
-// not know violations.
+// violate records a violation at an instant, and blocks the key if there are too many. It does nothing for a policy
+// without a lockout.
 func (c *counter) violate(at limit.Time) {
 	k := c.lockout()
 	if k == nil {
@@ -36,8 +36,8 @@ func (c *counter) violate(at limit.Time) {
 	l.blockedUntil = max(l.blockedUntil, at+limit.Time(blockSpan(k, l.level)))
 }
 
-// succeed notes a success at an instant: failures, ladder and its block end, or the ladder is one level lower. It is
-// forgiven as if the block had been to end then.
+// succeed records a success at an instant: it clears failures, ladder and the ladder's block, or takes the ladder one
+// level down. The time until forgiveness then counts as if the block had been due to end at that instant.
 func (c *counter) succeed(at limit.Time) {
 	if c.extras == nil {
 		return
@@ -52,12 +52,12 @@ func (c *counter) succeed(at limit.Time) {
 	l.blockedUntil = min(l.blockedUntil, at)
 }
 
-// forgiven is the instant from which on the ladder begins again.
+// forgiven returns the instant from which the ladder starts again.
 func (l *ladder) forgiven(k *policy.Lockout) limit.Time {
 	return max(l.lastViolation, l.blockedUntil) + limit.Time(k.ForgiveAfter)
 }
 
-// ends is the instant from which on the ladder says nothing any more.
+// ends returns the instant from which the ladder no longer matters.
 func (l *ladder) ends(k *policy.Lockout) limit.Time {
 	if k == nil || l.failures == 0 {
 		return l.blockedUntil
@@ -65,7 +65,7 @@ func (l *ladder) ends(k *policy.Lockout) limit.Time {
 	return l.forgiven(k)
 }
 
-// blockSpan is how long the level-th block lasts, from 1.
+// blockSpan returns the length of the level-th block, counted from 1.
 func blockSpan(k *policy.Lockout, level uint32) limit.Span {
 	span, factor := k.Base, limit.Span(k.Factor)
 	for i := uint32(1); i < level && factor > 1 && span < k.Max; i++ {
@@ -77,7 +77,7 @@ func blockSpan(k *policy.Lockout, level uint32) limit.Span {
 	return min(span, k.Max)
 }
 
-// blockedUntil is when the key's blocks, that by hand and the ladder's, have both ended; 0: it is not blocked.
+// blockedUntil returns when the key's blocks, by hand and by the ladder, have both ended; 0: it is not blocked.
 func (c *counter) blockedUntil(now limit.Time) limit.Time {
 	if c.extras == nil {
 		return 0
@@ -89,7 +89,15 @@ func (c *counter) blockedUntil(now limit.Time) limit.Time {
 	return until
 }
 
-// level is how many blocks of the ladder are not forgiven.
+// blockedByHand returns when the block by hand ends; 0: there is none.
+func (c *counter) blockedByHand(now limit.Time) limit.Time {
+	if c.extras == nil || c.extras.block <= now {
+		return 0
+	}
+	return c.extras.block
+}
+
+// level returns how many blocks of the ladder are not forgiven.
 func (c *counter) level(now limit.Time) uint32 {
 	if c.extras == nil || c.lockout() == nil || c.extras.ladder.ends(c.lockout()) <= now {
 		return 0
@@ -97,11 +105,10 @@ func (c *counter) level(now limit.Time) uint32 {
 	return c.extras.ladder.level
 }
 
-// blockUntil denies everything until an instant, in the place of an earlier block by hand. Nothing but unblock and that
-// instant ends it.
+// blockUntil denies everything until an instant, and replaces an earlier block by hand. Only unblock or that instant ends it.
 func (c *counter) blockUntil(until limit.Time) { c.extra().block = until }
 
-// unblock ends the blocks, and clears the ladder.
+// unblock ends all blocks and clears the ladder.
 func (c *counter) unblock() {
 	c.clearLadder()
 	if c.extras != nil {
@@ -109,7 +116,7 @@ func (c *counter) unblock() {
 	}
 }
 
-// clearLadder makes it a key that did nothing, if somebody has blocked it by hand or not.
+// clearLadder removes all violations. It leaves a block by hand in place.
 func (c *counter) clearLadder() {
 	if c.extras != nil {
 		c.extras.ladder = ladder{}

@@ -8,10 +8,10 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// decides reports whether the operation is allowed or denied by limits and blocks.
+// decides reports whether limits and blocks allow or deny the operation.
 func (o Op) decides() bool { return o == Check || o == Peek || o == Partial || o == Reserve }
 
-// charges reports whether the operation may make a record for a key that was never seen.
+// charges reports whether the operation may create a record for a new key.
 func (o Op) charges() bool {
 	switch o {
 	case Check, Count, Partial, Reserve, SetUsed, AddUsed, Block, PutOverride, Charge, Tally:
@@ -20,8 +20,18 @@ func (o Op) charges() bool {
 	return false
 }
 
-// Changes reports whether the operation changes anything, so that a second copy of it must not be carried out too. All
-// others may be asked again at will: a session too many is forgotten by itself.
+// exceeds reports whether the operation counts on a limit even past its quota. If the state cannot hold the whole cost,
+// the cost is marked uncounted, since it is then unknown how much to give back.
+func (o Op) exceeds(l *policy.Limit) bool {
+	return o == Count || l.Unlimited && (o == Check || o == Reserve || o == Partial)
+}
+
+// needsKey reports whether the operation is refused on a key that the policy does not know. Changes by hand are not
+// refused, and neither are settlements.
+func (o Op) needsKey() bool { return o.decides() || o == Count || o == Get }
+
+// Changes reports whether the operation changes anything, so that a second copy of it must not be executed. All other
+// operations may be repeated freely: a superfluous session expires on its own.
 func (o Op) Changes() bool {
 	switch o {
 	case Peek, Get, OpenSession, Fetch, ReadAudit, AskHome, ReadTally:
@@ -30,7 +40,7 @@ func (o Op) Changes() bool {
 	return true
 }
 
-// least is how many units an entry must have room for to be allowed.
+// least returns how many units an entry must have room for to be allowed.
 func (o Op) least(e *Entry) uint64 {
 	if o == Partial {
 		return 1
@@ -38,8 +48,8 @@ func (o Op) least(e *Entry) uint64 {
 	return e.Cost
 }
 
-// ask puts an operation to one limit and returns the state it would lead to. What a tier has lifted counts all and
-// denies nothing. A concurrency limit counts what is reserved and nothing else; all that decides is decided by it.
+// ask applies an operation to one limit and returns the resulting state. A limit that a tier has lifted counts everything
+// and denies nothing. A concurrency limit counts only reserved units, but decides every operation that limits decide.
 func ask(op Op, l *policy.Limit, s limit.State, cost uint64, now limit.Time) (limit.State, limit.Verdict) {
 	if l.Algorithm == limit.Concurrency && op != Reserve && (op.decides() || op == Count) {
 		op = Peek
@@ -49,7 +59,9 @@ func ask(op Op, l *policy.Limit, s limit.State, cost uint64, now limit.Time) (li
 	switch {
 	case takes && !l.Unlimited:
 		return limit.Take(l.Limit, s, cost, now)
-	case takes || op == Count:
+	case takes: // lifted: a key that gets a tier with limits again waits for at most two fillings
+		s, v = limit.AddBounded(l.Limit, s, cost, now)
+	case op == Count:
 		s, v = limit.Add(l.Limit, s, cost, now)
 	case op == Peek && !l.Unlimited:
 		return s, limit.Peek(l.Limit, s, cost, now)
@@ -62,7 +74,7 @@ func ask(op Op, l *policy.Limit, s limit.State, cost uint64, now limit.Time) (li
 	return s, v
 }
 
-// room is how much of a cost all limits of an entry have room for.
+// room returns how much of a cost has room in all limits of an entry.
 func (e *evaluation) room(ch *charge, cost uint64) uint64 {
 	for j := range ch.limits {
 		l := &ch.limits[j]
@@ -74,7 +86,7 @@ func (e *evaluation) room(ch *charge, cost uint64) uint64 {
 	return cost
 }
 
-// roomForHolds refuses one hold too many on a counter.
+// roomForHolds refuses a hold if a counter already has the most it may have.
 func (e *evaluation) roomForHolds() *Error {
 	for i := range e.charges {
 		if len(e.charges[i].counter.holds()) >= maxHolds {
@@ -85,8 +97,8 @@ func (e *evaluation) roomForHolds() *Error {
 	return nil
 }
 
-// putHolds puts a hold of each entry's cost into its counter, behind count. What the limits have in shadow denied, and
-// what a concurrency limit has not counted as it was no Reserve, the hold does not give back.
+// putHolds puts a hold of each entry's cost into its counter, after count. A hold gives nothing back to a limit in shadow
+// that denied it, nor to a limit that has not counted all of it.
 func (e *evaluation) putHolds(r *Request, d *Decision, h hold) {
 	e.extras = true
 	h.taken = e.at.Now
@@ -99,15 +111,15 @@ func (e *evaluation) putHolds(r *Request, d *Decision, h hold) {
 		}
 		for j := range ch.limits {
 			l := &ch.limits[j]
-			if !d.Limits[n].Allowed || l.Algorithm == limit.Concurrency && r.Hold == nil {
+			if s := &d.Limits[n]; !s.Allowed || s.Uncounted {
 				own.uncounted = append(own.uncounted, l.Name)
 			}
-			if k := ch.counter.find(j, l.Name); ch.counter.limits[k].since == h.taken {
+			if k := ch.counter.find(j, l.Name); k >= 0 && ch.counter.limits[k].since == h.taken {
 				own.fresh = true
 			}
 			n++
 		}
-		for j := range ch.counter.limits { // a limit that the policy has no more counted nothing of it either
+		for j := range ch.counter.limits { // limits no longer in the policy counted nothing either
 			name := ch.counter.limits[j].name
 			if !slices.ContainsFunc(ch.limits, func(l policy.Limit) bool { return l.Name == name }) {
 				own.uncounted = append(own.uncounted, name)
@@ -119,27 +131,40 @@ func (e *evaluation) putHolds(r *Request, d *Decision, h hold) {
 	}
 }
 
-// meetBlock notes that an entry's key is blocked.
+// meetBlock records that an entry's key is blocked.
 func (e *evaluation) meetBlock(op Op, ch *charge, d *Decision) {
 	switch {
-	case !op.decides() || ch.counter.blockedUntil(e.at.Now) == 0:
-	case ch.policy.Shadow:
-		d.ShadowDenied = true
-	default:
+	case !op.decides():
+	case ch.deniedUntil(ch.counter, e.at.Now) != 0:
 		e.blocked = true
+	case ch.counter.blockedUntil(e.at.Now) != 0:
+		d.ShadowDenied = true
 	}
 }
 
-// showExtras fills in what statuses say of holds, ladder and blocks, as the decision left them.
+// deniedUntil returns when the denying blocks of a counter have ended; 0: none denies. A ladder in shadow does not deny,
+// but a block by hand always does, because it is deliberate.
+func (ch *charge) deniedUntil(c *counter, now limit.Time) limit.Time {
+	if ch.policy.Shadow {
+		return c.blockedByHand(now)
+	}
+	return c.blockedUntil(now)
+}
+
+// showExtras fills in the holds, ladder and blocks in the statuses, as the decision left them.
 func (e *evaluation) showExtras(d *Decision) {
 	n := 0
 	for i := range e.charges {
 		ch := &e.charges[i]
 		c := ch.counter
-		until, level := c.blockedUntil(e.at.Now), c.level(e.at.Now)
+		until, level := ch.deniedUntil(c, e.at.Now), c.level(e.at.Now)
+		denies, byHand := until != 0, e.at.Level >= LevelSound && c.blockedByHand(e.at.Now) != 0
+		if !denies {
+			until = c.blockedUntil(e.at.Now)
+		}
 		for j := range ch.limits {
 			s := &d.Limits[n]
-			s.LockoutLevel, s.BlockedUntil, s.Blocked = level, until, until != 0 && !ch.policy.Shadow
+			s.LockoutLevel, s.BlockedUntil, s.Blocked, s.ByHand = level, until, denies, byHand
 			s.Held = 0
 			if len(c.holds()) > 0 {
 				s.Held = min(s.Used, c.held(j, &ch.limits[j], e.at.Now))
@@ -149,10 +174,10 @@ func (e *evaluation) showExtras(d *Decision) {
 	}
 }
 
-// held is how many units of the i-th limit of a policy are those of open holds.
+// held returns how many units of the i-th limit of a policy belong to open holds.
 func (c *counter) held(i int, l *policy.Limit, now limit.Time) uint64 {
 	j := c.find(i, l.Name)
-	if j < 0 || !c.limits[j].limit.Equal(&l.Limit) && c.beginsAnew(c.limits[j].limit, l.Limit) {
+	if j < 0 || !c.limits[j].limit.Equal(&l.Limit) && c.beginsAnew(&c.limits[j], l.Limit) {
 		return 0
 	}
 	if c.limits[j].limit.Equal(&l.Limit) {

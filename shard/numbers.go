@@ -1,9 +1,13 @@
 package shard
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"iter"
+	"math/bits"
+)
 
-// numbers is a set of request numbers of a session: bit n%8 of byte n/8 - from is n. Neither its first nor its last
-// byte is 0.
+// numbers is a set of request numbers of a session: bit n%8 of byte n/8 - from stands for n. Neither the first nor the
+// last byte is 0.
 type numbers struct {
 	from uint64
 	bits []byte
@@ -14,7 +18,23 @@ func (s *numbers) has(n uint64) bool {
 	return n/8 >= s.from && at < uint64(len(s.bits)) && s.bits[at]>>(n%8)&1 != 0
 }
 
-// add puts n into the set. What lies between it and the others costs an eighth of a byte each.
+// within reports whether s is a subset of t.
+func (s *numbers) within(t *numbers) bool {
+	if len(s.bits) == 0 {
+		return true
+	}
+	if s.from < t.from || s.from-t.from+uint64(len(s.bits)) > uint64(len(t.bits)) {
+		return false
+	}
+	for i, row := range s.bits {
+		if row&^t.bits[s.from-t.from+uint64(i)] != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// add adds n to the set. The gap between n and the other numbers costs an eighth of a byte per number.
 func (s *numbers) add(n uint64) {
 	at := n / 8
 	if len(s.bits) == 0 {
@@ -30,7 +50,21 @@ func (s *numbers) add(n uint64) {
 	s.bits[at-s.from] |= 1 << (n % 8)
 }
 
-// dropThrough takes out every number up to last.
+// through iterates over the numbers of the set up to last. The set must not change in the meantime.
+func (s *numbers) through(last uint64) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		for i, row := range s.bits {
+			for ; row != 0; row &= row - 1 {
+				n := (s.from+uint64(i))*8 + uint64(bits.TrailingZeros8(row))
+				if n > last || !yield(n) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// dropThrough removes every number up to last.
 func (s *numbers) dropThrough(last uint64) {
 	for len(s.bits) > 0 && s.from < last/8 {
 		s.from++
@@ -45,7 +79,7 @@ func (s *numbers) dropThrough(last uint64) {
 	}
 }
 
-// append writes a set of numbers above acked: how many bytes are left out before the first, how many follow, these.
+// append writes a set of numbers above acked: the number of bytes skipped before the first, the number of bytes, the bytes.
 func (s *numbers) append(b []byte, acked uint64) []byte {
 	if len(s.bits) == 0 {
 		return append(b, 0, 0)
@@ -55,8 +89,7 @@ func (s *numbers) append(b []byte, acked uint64) []byte {
 	return append(b, s.bits...)
 }
 
-// numbers reads a set of numbers above acked, none of them further above it than a session's window. The set has
-// bytes of its own.
+// numbers reads a set of numbers above acked, at most a session's window above it. The set has its own memory.
 func (r *reader) numbers(acked uint64) (s numbers) {
 	skipped, length := r.uvarint(), r.uvarint()
 	if skipped > sessionWindow/8+1 || length > sessionWindow/8+1-skipped {
@@ -67,7 +100,7 @@ func (r *reader) numbers(acked uint64) (s numbers) {
 		r.failed = r.failed || skipped != 0
 		return numbers{}
 	}
-	s = numbers{from: acked/8 + skipped, bits: append(make([]byte, 0, length+8), bits...)}
+	s = numbers{from: acked/8 + skipped, bits: append(make([]byte, 0, length+48), bits...)}
 	first := s.bits[0]
 	if skipped == 0 {
 		first &= 0xfe << (acked % 8)

@@ -7,13 +7,13 @@ import (
 	"github.com/stint-io/stint/shard/placement"
 )
 
-// ID numbers a shard from 0.
+// ID is the number of a shard, counted from 0.
 type ID uint32
 
-// System is the shard that holds the documents of the cluster: its table and its policies. No key lives there.
+// System is the shard that holds the documents of the cluster: its table and its policies. It has no keys.
 const System ID = math.MaxUint32
 
-// String names a shard as people know it.
+// String returns the shard's display name.
 func (id ID) String() string {
 	if id == System {
 		return "system"
@@ -21,5 +21,5 @@ func (id ID) String() string {
 	return strconv.FormatUint(uint64(id), 10)
 }
 
-// Of places a key: see placement.Of.
+// Of returns the shard of a key: see placement.Of.
 func Of(namespace, key string, shards uint32) ID { return ID(placement.Of(namespace, key, shards)) }

@@ -7,7 +7,7 @@ import (
 	"github.com/stint-io/stint/shard/placement"
 )
 
-// The function is fixed for ever: a key whose shard changed would begin at rest.
+// The function is fixed forever: a key that moved to another shard would start at rest.
 func TestOfGoldenVectors(t *testing.T) {
 	text := ""
 	for _, c := range []struct{ namespace, key string }{
@@ -46,7 +46,7 @@ func TestOfSpreadsEvenly(t *testing.T) {
 		}
 		mean := float64(keys) / float64(shards)
 		for id, n := range counts {
-			// 5 standard deviations of a fair throw: 2.5 % at 4 shards, 5 % at 16, 25 % at 255.
+			// 5 standard deviations of a uniform distribution: 2.5 % at 4 shards, 5 % at 16, 25 % at 255.
 			if d := float64(n) - mean; d*d > 25*mean {
 				t.Errorf("shard %d of %d has %d keys, the mean is %.0f", id, shards, n, mean)
 			}

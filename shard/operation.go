@@ -2,49 +2,57 @@ package shard
 
 import "github.com/stint-io/stint/limit"
 
-// Operation is one request on several shards (SEMANTICS X4), as its coordinator, the node that was asked, tells the
-// shards about it.
+// Operation describes one request on several shards (X4). Its coordinator, the node that received the request, sends it to
+// the shards.
 type Operation struct {
-	ID          string     // the client's idempotency id, or one that the coordinator has drawn
-	Op          Op         // Charge, Conclude: what the whole is: Check, Count, Partial or Reserve
-	Drawn       bool       // the coordinator has drawn it: no client will ask with it again
+	ID          string     // the client's idempotency id, or one that the coordinator made
+	Op          Op         // Charge, Conclude: the Op of the whole: Check, Count, Partial or Reserve; Settle in the Charge of an Excess
+	Drawn       bool       // the coordinator made the ID: no client will use it again
 	Home        ID         // the shard that decides
 	Fingerprint uint64     // of the whole request
-	TTL         limit.Span // Charge: after this long without a word from home the leg asks
-	Legs        []Leg      // Conclude: what the other shards said. ResolveHome, FinishLeg: which charge it is about
-	Verdict     Verdict    // FinishLeg, Acknowledge: what home has decided. ID and so on are those of the operation
-	Leg         ID         // Acknowledge: which shard has finished. ResolveHome: which one asks; home for the whole
+	TTL         limit.Span // Charge: how long the leg waits for home before it asks
+	Legs        []Leg      // Conclude: the answers of the other shards. ResolveHome, FinishLeg: the charge concerned
+	Verdict     Verdict    // FinishLeg, Acknowledge: home's decision. ID and so on are those of the operation
+	Leg         ID         // Acknowledge: the shard that has finished. ResolveHome: the shard that asks; home for the whole
+	Excess      *Excess    // Settle: the charges on the legs for the excess; nil: there are none
 }
 
-// OfOperation reports whether this is a message of an operation on several shards.
+// OfOperation reports whether o is a message of an operation on several shards.
 func (o Op) OfOperation() bool { return o >= AskHome && o <= Acknowledge }
 
-// ConcludeWithin bounds the NotAfter of a Conclude: so long after the earliest of its charges, each by its shard's time.
-// A ruling that an operation is aborted is remembered for longer than any Conclude of it is taken.
+// ConcludeWithin bounds the NotAfter of a Conclude: this long after the earliest of its charges, each by its own shard's
+// time. An aborted ruling is remembered for longer than any Conclude of the operation is accepted.
 const ConcludeWithin = limit.Span(60e6)
 
-// OperationFingerprint tells whether two requests under one id are the same request.
+// OperationFingerprint distinguishes requests that use the same id.
 func OperationFingerprint(whole *Request) uint64 { return fingerprint(whole) }
 
-// Leg is the part of an operation on one other shard, as that shard answered.
+// Leg is the part of an operation on one other shard, with that shard's answer.
 type Leg struct {
 	Shard    ID
 	Allowed  bool
 	Decision Decision
 }
 
-// Verdict is what home says of an operation.
+// Excess is an operation of its own, whose id the coordinator made, with the same home. It has charged the legs of another
+// operation the units that a settlement spent above what they had taken. Home decides it together with that settlement.
+type Excess struct {
+	ID   string
+	Legs []Leg // the answers of the shards that have an excess
+}
+
+// Verdict is home's decision on an operation.
 type Verdict struct {
 	ID      string
 	Home    ID
-	Known   bool // home knows of it
+	Known   bool // home knows the operation
 	State   OperationState
-	Expires limit.Span  // OperationHeld: how long from now the hold lives
-	Settled *Settlement // OperationSettled: how
-	Legs    []Leg       // the answers of the other shards, as Conclude brought them
+	Expires limit.Span  // OperationHeld: the remaining life of the hold, from now
+	Settled *Settlement // OperationSettled: the settlement
+	Legs    []Leg       // the answers of the other shards, as in the Conclude
 }
 
-// OperationState is how far an operation is. The numbers stand in records: append, never renumber.
+// OperationState is the progress of an operation. Its numbers are stored in records: append new ones, never renumber.
 type OperationState uint8
 
 // The states.

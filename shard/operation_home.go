@@ -6,30 +6,30 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// Home decides an operation in one entry of its log: its own entries, and with them the whole. What it has ruled is
-// never ruled again, whoever asks.
+// Home decides an operation in one entry of its log: its own entries, and with them the whole. A ruling is final.
 
-func (e *evaluation) ruling(key string) *ruling {
+// ruling reads the outcome of an operation; nil: nothing is remembered.
+func (e *evaluation) ruling(key string) (*ruling, *Error) {
 	record, found := e.lookup(key)
 	if !found || record.Value == nil {
-		return nil
+		return nil, nil
 	}
 	u, err := decodeRuling(record.Value)
 	if err != nil {
-		panic(err) // records are written by this package and guarded by checksums
+		return nil, unreadable("operation", "what became of it", err)
 	}
-	return u
+	return u, nil
 }
 
-// writeRuling keeps a ruling for as long as a leg may need it, or a client ask. Only what is committed must outlive its
-// legs: of an operation that home does not know nothing was committed.
+// writeRuling keeps a ruling for as long as a leg may need it, or a client may ask. Only a committed one must outlive its
+// legs: an operation that home does not know was not committed.
 func (e *evaluation) writeRuling(key string, u *ruling) {
 	forgetAt := limit.Forever
 	switch {
 	case u.state == OperationHeld:
 		u.due = u.expires
 	case u.state == OperationSettled && u.settled == nil && u.isPending():
-		u.due = e.at.Now // expired: nobody else tells the legs
+		u.due = e.at.Now // expired: nothing else tells the legs
 	case u.state != OperationAborted && u.isPending():
 		u.due = e.at.Now + limit.Time(askAgain)
 	default:
@@ -42,7 +42,7 @@ func (u *ruling) isPending() bool {
 	return slices.ContainsFunc(u.legs, func(l ruled) bool { return l.pending })
 }
 
-// verdict is what the ruling says.
+// verdict returns the ruling as a Verdict.
 func (u *ruling) verdict(r *Request, now limit.Time) *Verdict {
 	v := &Verdict{ID: r.Operation.ID, Home: r.Operation.Home, Known: true, State: u.state}
 	if u.state == OperationHeld {
@@ -57,8 +57,8 @@ func (u *ruling) verdict(r *Request, now limit.Time) *Verdict {
 	return v
 }
 
-// verdictFor is what the ruling says to one charge: one that it does not cover is aborted, whatever became of others
-// under the same id.
+// verdictFor returns the verdict on one charge. A charge that the ruling does not cover is aborted, whatever became of
+// others under the same id.
 func (u *ruling) verdictFor(r *Request, asks *Leg, now limit.Time) *Verdict {
 	v := u.verdict(r, now)
 	if u.state == OperationAborted {
@@ -74,7 +74,7 @@ func (u *ruling) verdictFor(r *Request, asks *Leg, now limit.Time) *Verdict {
 	return v
 }
 
-// reply is the recorded answer to the whole request, as far as home gives it.
+// reply returns home's recorded answer to the whole request.
 func (u *ruling) reply(r *Request, now limit.Time) Result {
 	d := u.answer
 	d.Replayed = true
@@ -82,9 +82,12 @@ func (u *ruling) reply(r *Request, now limit.Time) Result {
 	return Result{Decision: d}
 }
 
-// askHome tells what became of the operation, if anything did.
+// askHome returns the outcome of the operation, if home knows it.
 func (e *evaluation) askHome(r *Request) Result {
-	u := e.ruling(e.operationKey(rulingRecord, r))
+	u, err := e.ruling(e.operationKey(rulingRecord, r))
+	if err != nil {
+		return Result{Err: err}
+	}
 	if u == nil {
 		d := e.newDecision()
 		d.Operation = &Verdict{ID: r.Operation.ID, Home: r.Operation.Home}
@@ -100,14 +103,16 @@ func (e *evaluation) askHome(r *Request) Result {
 func (e *evaluation) concludeHome(r *Request) Result {
 	o := r.Operation
 	key := e.operationKey(rulingRecord, r)
-	if u := e.ruling(key); u != nil {
+	if u, err := e.ruling(key); err != nil {
+		return Result{Err: err}
+	} else if u != nil {
 		if u.fingerprint != o.Fingerprint {
 			return Result{Err: idReused(o.ID)}
 		}
 		return u.reply(r, e.at.Now)
 	}
 	if r.NotAfter != 0 && e.at.Now > r.NotAfter {
-		return Result{Err: errOperationEnded} // a record that said "aborted" may have come and gone
+		return Result{Err: errOperationEnded} // an aborted record may have existed and been forgotten
 	}
 	denied := slices.ContainsFunc(o.Legs, func(l Leg) bool { return !l.Allowed })
 	charged := slices.ContainsFunc(o.Legs, func(l Leg) bool { return l.Allowed })
@@ -127,14 +132,17 @@ func (e *evaluation) concludeHome(r *Request) Result {
 	}
 	d := &result.Decision
 	u.rule(r, d)
-	if d.Allowed || charged || !o.Drawn {
+	switch {
+	case charged && e.brimful:
+		return Result{Err: e.full()} // the charged legs ask again
+	case d.Allowed || charged || !o.Drawn && !e.view.Full():
 		e.writeRuling(key, u)
-	} // else there is nothing to give back and nobody to ask again
+	} // else nothing is to be given back, and a retry, if any, is simply denied again
 	d.Operation = u.verdict(r, e.at.Now)
 	return result
 }
 
-// rule makes of the answers of all shards what becomes of the whole.
+// rule combines the answers of all shards into the outcome of the whole.
 func (u *ruling) rule(r *Request, d *Decision) {
 	u.answer = *d
 	if d.Allowed {
@@ -151,25 +159,36 @@ func (u *ruling) rule(r *Request, d *Decision) {
 	}
 }
 
-// resolveHome says what became of the operation, and has it end here: if home knows nothing it is aborted from now on,
-// and a hold that is past its time is settled.
+// resolveHome returns the outcome of the operation, and finishes it here: an unknown operation is aborted from now on, and
+// a hold past its expiry is settled.
 func (e *evaluation) resolveHome(r *Request) Result {
 	o := r.Operation
 	key := e.operationKey(rulingRecord, r)
-	u := e.ruling(key)
+	u, err := e.ruling(key)
+	if err != nil {
+		return Result{Err: err}
+	}
 	if r.NotAfter != 0 && e.at.Now > r.NotAfter {
 		return Result{Err: errOperationEnded}
 	}
 	if u == nil {
 		u = &ruling{state: OperationAborted, drawn: o.Drawn, fingerprint: o.Fingerprint, keep: e.keepFor(r)}
 		for i := range o.Legs {
-			// A Conclude that lists this charge is taken until then, by home's time.
+			// Until then, by home's time, home accepts a Conclude that lists this charge.
 			u.until = max(u.until, o.Legs[i].Decision.DecidedAt+limit.Time(ConcludeWithin))
 		}
-		e.writeRuling(key, u)
+		switch tooLate := len(o.Legs) > 0 && e.at.Now > u.until; {
+		case tooLate && e.view.Full(): // no Conclude is accepted any longer, so the record is not needed to refuse one
+		case e.brimful:
+			return Result{Err: e.full()} // the shard that asks will retry
+		default:
+			e.writeRuling(key, u)
+		}
 	}
 	if u.state == OperationHeld && e.at.Now >= u.expires {
-		e.expireRuling(key, r, u)
+		if err := e.expireRuling(key, r, u); err != nil {
+			return Result{Err: err}
+		}
 	}
 	if o.Leg == o.Home || len(o.Legs) != 1 {
 		return u.reply(r, e.at.Now)
@@ -179,10 +198,13 @@ func (e *evaluation) resolveHome(r *Request) Result {
 	return Result{Decision: d}
 }
 
-// acknowledge notes that a leg has done what was ruled. An acknowledgement of an earlier ruling says nothing.
+// acknowledge records that a leg has executed the ruling. An acknowledgment of an earlier ruling is ignored.
 func (e *evaluation) acknowledge(r *Request) Result {
 	key := e.operationKey(rulingRecord, r)
-	u := e.ruling(key)
+	u, err := e.ruling(key)
+	if err != nil {
+		return Result{Err: err}
+	}
 	if u != nil && u.state == r.Operation.Verdict.State {
 		if at := slices.IndexFunc(u.legs, func(l ruled) bool { return l.Shard == r.Operation.Leg && l.pending }); at >= 0 {
 			u.legs[at].pending = false

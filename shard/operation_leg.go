@@ -6,31 +6,31 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// A leg is charged before anybody knows whether the operation will be admitted everywhere, and never ends by itself:
-// only home's ruling, committed in home's log, ends it. So the worst that a lost message or a dead coordinator can do is
-// to hold units back, until the leg asks home for itself.
+// A leg is charged before it is known whether the operation will be admitted everywhere, and it never ends on its own:
+// only home's ruling, committed in home's log, ends it. So the worst effect of a lost message or a dead coordinator is
+// that units stay held until the leg asks home.
 //
-// A leg is named by the place of its charge, and a ruling lists the places that it covers. So a message that comes very
-// late can neither release nor confirm another charge than the one it was about.
+// A leg is named by the place of its charge, and a ruling lists the places that it covers. So a very late message can
+// neither release nor confirm any charge other than its own.
 
 const (
-	// operationKept is how long the shards remember an operation at least when it has ended: a copy of one of its
-	// messages that comes late is met. One that comes later still finds nothing, and does no harm either.
+	// operationKept is how long the shards remember an ended operation at least, so that late copies of its messages are
+	// recognized. A still later copy finds nothing, which is also harmless.
 	operationKept = limit.Span(60e6)
-	// operationIDMax bounds an id, which is part of a record's key.
+	// operationIDMax bounds an id, in bytes. The id is part of a record's key.
 	operationIDMax = 128
-	// askAgain is how long a leg or a ruling waits before it tries once more.
+	// askAgain is how long a leg or a ruling waits before it retries.
 	askAgain = limit.Span(2e6)
 )
 
-// keepFor is how long an operation's records are kept when it has ended. No client asks again with an id that the
-// coordinator has drawn.
+// keepFor returns how long an operation's records are kept after its end. No client asks again with an id that the
+// coordinator made.
 func (e *evaluation) keepFor(r *Request) limit.Span {
 	if r.Operation.Drawn {
 		return operationKept
 	}
 	keep := max(operationKept, e.retention(r))
-	for i := range r.Operation.Legs { // home remembers the id for as long as the policies of the legs say
+	for i := range r.Operation.Legs { // home remembers the id for the retention of the legs' policies, too
 		for _, status := range r.Operation.Legs[i].Decision.Limits {
 			if p, ok := e.policies.Lookup(status.Policy); ok {
 				keep = max(keep, p.Retention)
@@ -40,11 +40,14 @@ func (e *evaluation) keepFor(r *Request) limit.Span {
 	return keep
 }
 
-// operate answers a message of an operation on several shards. Each says all that it needs and may be asked again at
-// will: what it does is done once, by its own records. So none of them needs a session.
+// operate answers a message of an operation on several shards. Each message is complete and may be repeated freely:
+// records of its own ensure that it takes effect once. So none of them needs a session.
 func (e *evaluation) operate(r *Request) Result {
 	if id := r.Operation.ID; e.at.Shard == System || id == "" || len(id) > operationIDMax {
 		return Result{Err: Invalidf("operation", "has no id, or one of more than %d bytes, or came to the system shard", operationIDMax)}
+	}
+	if err := r.problem(); err != nil {
+		return Result{Err: err}
 	}
 	switch r.Op {
 	case AskHome:
@@ -66,24 +69,29 @@ func (e *evaluation) operate(r *Request) Result {
 		"operation %d is no part of one on several shards, or not known to this version", r.Op)}}
 }
 
-func (e *evaluation) leg(key string) *leg {
+// leg reads the charge for an operation; nil: nothing is remembered.
+func (e *evaluation) leg(key string) (*leg, *Error) {
 	record, found := e.lookup(key)
 	if !found || record.Value == nil {
-		return nil
+		return nil, nil
 	}
 	l, err := decodeLeg(record.Value)
 	if err != nil {
-		panic(err) // records are written by this package and guarded by checksums
+		return nil, unreadable("operation", "what was charged for it", err)
 	}
-	return l
+	return l, nil
 }
 
-// writeLeg keeps an open leg for ever, and one that has ended for as long as its decision may be refunded.
+// writeLeg keeps an open leg forever, and an ended one for as long as its decision can be refunded. A settled leg keeps
+// the statuses of the settlement, which may be requested again.
 func (e *evaluation) writeLeg(key string, l *leg) {
 	forgetAt := limit.Forever
 	if l.state.ended() {
 		forgetAt, l.due = e.at.Now+limit.Time(l.keep), 0
-		l.answer = l.answer.bare()
+		settled := l.answer.Limits
+		if l.answer = l.answer.bare(); l.state == legSettled {
+			l.answer.Limits = settled
+		}
 	}
 	if l.state == legReleased && l.drawn {
 		forgetAt = e.at.Now + limit.Time(operationKept) // there is no decision, and nobody asks again
@@ -98,12 +106,16 @@ func idReused(id string) *Error {
 		Message: fmt.Sprintf("%q was used for another request; a new request needs a new id", id)}
 }
 
-// chargeLeg decides and charges the entries that live here. Denied, nothing is charged and nothing remembered. A charge
-// that has ended is never answered as if it were open.
+// chargeLeg decides and charges the entries of this shard. After a denial nothing is charged or remembered. A charge that
+// has ended is never answered as if it were open.
 func (e *evaluation) chargeLeg(r *Request) Result {
 	o := r.Operation
 	key := e.operationKey(legRecord, r)
-	if l := e.leg(key); l != nil {
+	l, err := e.leg(key)
+	if err != nil {
+		return Result{Err: err}
+	}
+	if l != nil {
 		switch {
 		case l.state.ended():
 			return Result{Err: errOperationEnded}
@@ -126,15 +138,20 @@ func (e *evaluation) chargeLeg(r *Request) Result {
 	return result
 }
 
-// finishLeg does with the leg what home has ruled, once, and says so. Only an open charge that the ruling is about
-// moves.
+// finishLeg executes home's ruling on the leg, once, and acknowledges it. It affects only an open charge that the ruling covers.
 func (e *evaluation) finishLeg(r *Request) Result {
 	key := e.operationKey(legRecord, r)
-	l := e.leg(key)
+	l, err := e.leg(key)
+	if err != nil {
+		return Result{Err: err}
+	}
 	d := e.newDecision()
 	switch mine := l != nil && l.mine(r); {
 	case l != nil && l.state == legCommitted && r.Operation.Verdict.State == OperationSettled && (mine || unplaced(r)):
 		return e.settleLeg(key, r, l) // a decision is refunded after it was confirmed
+	case l != nil && l.state == legSettled && r.Operation.Verdict.State == OperationSettled && (mine || unplaced(r)):
+		d.Replayed, d.Limits = true, l.answer.Limits
+		return Result{Decision: d}
 	case mine && l.state.ended():
 		return Result{Decision: d}
 	case l == nil && r.Operation.Verdict.State == OperationAborted:
@@ -145,20 +162,33 @@ func (e *evaluation) finishLeg(r *Request) Result {
 	}
 	switch r.Operation.Verdict.State {
 	case OperationAborted:
-		e.endPart(r.Namespace, r.Operation.ID, l.entries, true)
+		err = e.endPart(r.Namespace, r.Operation.ID, l.entries, true)
 		l.state = legReleased
 	case OperationCommitted:
-		e.endPart(r.Namespace, r.Operation.ID, l.entries, false)
+		err = e.endPart(r.Namespace, r.Operation.ID, l.entries, false)
 		l.state = legCommitted
 	case OperationHeld:
-		l.state, l.due = legHeld, e.at.Now+limit.Time(r.Operation.Verdict.Expires+askAgain)
+		l.state, l.due = legHeld, e.at.Now+limit.Time(r.Operation.Verdict.Expires)
+		e.expectEnd(r, l)
 	case OperationSettled:
 		return e.settleLeg(key, r, l)
 	default:
 		return Result{Err: Invalidf("operation.verdict", "is not known to this version")}
 	}
+	if err != nil {
+		return Result{Err: err}
+	}
 	e.writeLeg(key, l)
 	return Result{Decision: d}
+}
+
+// expectEnd sets in the leg's holds when home's hold will end, so that a denial can say how long to wait. Only home ends them.
+func (e *evaluation) expectEnd(r *Request, l *leg) {
+	e.chargesOf(r.Namespace, l.entries)
+	for i := range e.charges {
+		e.charges[i].counter.extendHold(operationHold(r.Operation.ID), l.due)
+		e.touch(e.charges[i].counter)
+	}
 }
 
 // mine reports whether a verdict is about this charge.
@@ -166,15 +196,18 @@ func (l *leg) mine(r *Request) bool {
 	return len(r.Operation.Legs) == 1 && placeOf(&r.Operation.Legs[0].Decision) == placeOf(&l.answer)
 }
 
-// unplaced reports whether a verdict does not say where the leg was charged: home had no reason to remember that when the
-// decision was refunded.
+// unplaced reports whether a verdict does not contain the place of the leg's charge: home no longer had to remember it
+// when the decision was refunded.
 func unplaced(r *Request) bool {
 	return len(r.Operation.Legs) == 1 && placeOf(&r.Operation.Legs[0].Decision) == place{}
 }
 
-// leaveTombstone remembers a verdict on a charge of which nothing is known: one that comes late must not wait for a
-// verdict that has been and gone.
+// leaveTombstone remembers a verdict on an unknown charge, so that a charge that arrives later does not wait for a verdict
+// that has already passed.
 func (e *evaluation) leaveTombstone(key string, r *Request) {
 	o := r.Operation
+	if e.view.Full() {
+		return // no charge is accepted now, and a later one asks home itself
+	}
 	e.writeLeg(key, &leg{state: legReleased, drawn: o.Drawn, home: o.Home, fingerprint: o.Fingerprint, keep: e.keepFor(r)})
 }

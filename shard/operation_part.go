@@ -1,27 +1,32 @@
 package shard
 
 import (
+	"fmt"
+
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 )
 
-// The part of an operation that one shard decides: the request's entries that live here, as if they were all.
+// The part of an operation that one shard decides: the request's entries on this shard, as if they were all.
 
-// part is the request that a shard decides for the whole.
+// part returns the request that a shard decides for the whole.
 func (r *Request) part(op Op) Request {
 	p := *r
 	p.Op, p.Operation, p.NotAfter = op, nil, 0
 	if !r.Operation.Drawn {
-		p.ID = r.Operation.ID // whose own time may say that it is too old
+		p.ID = r.Operation.ID // its time may show that it is too old
 	}
 	return p
 }
 
-// takePart decides the entries that live here and charges them if they are admitted. What a leg takes, and what home
-// takes for a Reserve, is a hold until the operation says what becomes of it. It returns the entries with what was taken.
-// A denial counts nothing, not even where a policy says count_denied: it may be decided more than once.
+// takePart decides the entries of this shard and charges them if they are admitted. The units that a leg takes, or that
+// home takes for a Reserve, are a hold until the operation's outcome is known. It returns the entries with what was taken.
+// A denial counts nothing, since it may be decided more than once: policies with count_denied are refused.
 func (e *evaluation) takePart(r *Request) ([]Entry, Result) {
 	p := r.part(r.Operation.Op)
+	if r.Op == Charge && p.Op == Settle {
+		return e.takeExcess(r)
+	}
 	switch p.Op {
 	case Check, Count, Partial:
 	case Reserve:
@@ -31,11 +36,17 @@ func (e *evaluation) takePart(r *Request) ([]Entry, Result) {
 	default:
 		return nil, Result{Err: Invalidf("operation.op", "%d is none of several shards", p.Op)}
 	}
+	if err := e.outdated(&p); err != nil {
+		return nil, Result{Err: err}
+	}
 	d := e.newDecision()
 	if err := e.decideEntries(&p, p.Op, &d); err != nil {
 		return nil, Result{Err: err}
 	}
 	if err := e.checkIDTime(&p); err != nil {
+		return nil, Result{Err: err}
+	}
+	if err := e.countsDenials(p.Op); err != nil {
 		return nil, Result{Err: err}
 	}
 	if !d.Allowed {
@@ -54,16 +65,30 @@ func (e *evaluation) takePart(r *Request) ([]Entry, Result) {
 		e.holdPart(r, &p, &d)
 		return p.Entries, Result{Decision: e.shown(&p, d)}
 	}
-	d = e.shown(&p, d) // as it will be when home has decided: what is allowed is then held no more
+	d = e.shown(&p, d) // as it will be after home's decision: allowed units are no longer held then
 	if r.Op == Charge {
 		e.holdPart(r, &p, &d)
 	}
 	return p.Entries, Result{Decision: d}
 }
 
-// heldUnder reports whether a counter has a hold of that name already. An id that a client uses for two operations comes to
-// one counter twice if the counter's shard is the home of one and a leg of the other: their records know nothing of each
-// other, and no counter may have two holds of one name.
+// countsDenials refuses an operation under a policy that counts denials. Each shard would count on its own, and an
+// operation may be decided more than once before it is denied. An error is better than silently disabling a guard against
+// guessing. An operation that counts without deciding is never denied.
+func (e *evaluation) countsDenials(op Op) *Error {
+	for i := range e.charges {
+		if p := e.charges[i].policy; op != Count && p.CountDenied {
+			return Invalidf(fmt.Sprintf("entries[%d].policy", i), "%q has count_denied, and the request's keys live on "+
+				"several shards, where a denial cannot be counted: give all of its keys one {tag}, or ask for this entry alone",
+				p.Name)
+		}
+	}
+	return nil
+}
+
+// heldUnder reports whether a counter already has a hold of that name. If a client uses one id for two operations, a
+// counter can meet it twice: its shard may be the home of one and a leg of the other, whose records do not know of each
+// other. No counter may have two holds of one name.
 func (e *evaluation) heldUnder(name string) bool {
 	for i := range e.charges {
 		if _, found := e.charges[i].counter.findHold(name); found {
@@ -73,7 +98,7 @@ func (e *evaluation) heldUnder(name string) bool {
 	return false
 }
 
-// lookAtPart decides the entries that live here and counts nothing.
+// lookAtPart decides the entries of this shard and counts nothing. Here too, a policy that counts denials is refused.
 func (e *evaluation) lookAtPart(r *Request) Result {
 	p := r.part(Peek)
 	if r.Operation.Op == Partial {
@@ -86,30 +111,34 @@ func (e *evaluation) lookAtPart(r *Request) Result {
 	if err := e.decideEntries(&p, Peek, &d); err != nil {
 		return Result{Err: err}
 	}
+	if err := e.countsDenials(r.Operation.Op); err != nil {
+		return Result{Err: err}
+	}
 	return Result{Decision: e.shown(&p, d)}
 }
 
-// shown fills in what holds and blocks add to a decision.
+// shown adds the effects of holds and blocks to a decision, and makes the waits of a denial exact.
 func (e *evaluation) shown(p *Request, d Decision) Decision {
 	if e.extras {
 		e.showExtras(&d)
-		if !d.Allowed {
-			d.RetryAfter = e.wait(p, p.Op, -1)
-		}
+	}
+	if !d.Allowed {
+		e.exactWaits(p, p.Op, &d)
 	}
 	return d
 }
 
-// holdPart makes a hold of what was taken: one that does not expire here, since another record says when.
+// holdPart makes a hold of the taken units. Home's hold expires with its ruling. A leg's hold does not expire. It has the
+// expected end of home's hold, which is unknown at first if the operation is not a Reserve.
 func (e *evaluation) holdPart(r, p *Request, d *Decision) {
-	h := hold{name: operationHold(r.Operation.ID), remote: true, onExpire: policy.OnExpireCancel,
-		expires: e.at.Now + limit.Time(r.Operation.TTL)}
+	h := hold{name: operationHold(r.Operation.ID), remote: r.Op == Charge, onExpire: policy.OnExpireCancel,
+		expires: limit.MaxTime}
 	if p.Op == Reserve {
 		d.HoldExpires = e.at.Now + limit.Time(p.Hold.TTL)
 		h.expires, h.onExpire = d.HoldExpires, p.Hold.OnExpire
 	}
 	counted := *d
-	if p.Op == Count { // counted whatever the limits said
+	if p.Op == Count { // counted even past the quota
 		counted.Limits = append([]LimitStatus(nil), d.Limits...)
 		for i := range counted.Limits {
 			counted.Limits[i].Allowed = true
@@ -118,9 +147,9 @@ func (e *evaluation) holdPart(r, p *Request, d *Decision) {
 	e.putHolds(p, &counted, h)
 }
 
-// chargesOf brings the counters of entries into e.charges, whatever has become of their policies and tiers since, and
-// returns a decision with their statuses.
-func (e *evaluation) chargesOf(namespace string, entries []Entry) Decision {
+// chargesOf puts the counters of entries into e.charges, even if their policies or tiers no longer exist, and returns a
+// decision with their statuses. The error concerns a key whose record cannot be read.
+func (e *evaluation) chargesOf(namespace string, entries []Entry) (Decision, *Error) {
 	r := Request{Op: Settle, Namespace: namespace, Entries: append([]Entry(nil), entries...)}
 	for i := range r.Entries {
 		if p, ok := e.policyOf(&r.Entries[i]); ok {
@@ -130,24 +159,27 @@ func (e *evaluation) chargesOf(namespace string, entries []Entry) Decision {
 		}
 	}
 	d := e.newDecision()
-	if err := e.decideEntries(&r, Settle, &d); err != nil {
-		panic("shard: entries of an operation that were charged cannot be found: " + err.Error())
-	}
-	return d
+	err := e.decideEntries(&r, Settle, &d)
+	return d, err
 }
 
-// endPart ends the holds of an operation's entries: with back their units are given back, else they are spent.
-func (e *evaluation) endPart(namespace, id string, entries []Entry, back bool) {
-	e.chargesOf(namespace, entries)
+// endPart ends the holds of an operation's entries. With back their units are given back, else they are spent.
+func (e *evaluation) endPart(namespace, id string, entries []Entry, back bool) *Error {
+	if _, err := e.chargesOf(namespace, entries); err != nil {
+		return err
+	}
 	for i := range e.charges {
 		e.charges[i].counter.endHold(operationHold(id), back, e.at.Now)
 		e.touch(e.charges[i].counter)
 	}
+	return nil
 }
 
-// expirePart ends the holds of an operation's entries as each says what becomes of it when nobody settles it.
-func (e *evaluation) expirePart(namespace, id string, entries []Entry) {
-	e.chargesOf(namespace, entries)
+// expirePart ends the holds of an operation's entries, each by its own OnExpire.
+func (e *evaluation) expirePart(namespace, id string, entries []Entry) *Error {
+	if _, err := e.chargesOf(namespace, entries); err != nil {
+		return err
+	}
 	for i := range e.charges {
 		c := e.charges[i].counter
 		h, found := c.findHold(operationHold(id))
@@ -160,4 +192,5 @@ func (e *evaluation) expirePart(namespace, id string, entries []Entry) {
 		}
 		e.touch(c)
 	}
+	return nil
 }

@@ -8,25 +8,25 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// What the shards remember of an operation on several of them (SEMANTICS X4). Another shard than home keeps a leg: what
-// it has charged. Home keeps a ruling: what became of the whole. Both begin with the instant at which something is to be
-// done about them, so that the index of State needs to read no further.
+// The shards' records of an operation on several of them (X4). A shard other than home keeps a leg: its charge. Home keeps
+// a ruling: the outcome of the whole. Both begin with the instant at which they need action, so that the index of State
+// need not decode the rest.
 
-// The formats, each the first byte of its record.
+// The formats, each in the first byte of its record.
 const (
 	legFormat    = 1
 	rulingFormat = 1
 )
 
-// dueBytes are format and instant.
+// dueBytes is the size of the format and the instant.
 const dueBytes = 1 + 8
 
-// legState is how far a leg is. The numbers stand in records: append, never renumber.
+// legState is the progress of a leg. Its numbers are stored in records: append new ones, never renumber.
 type legState uint8
 
 const (
-	legOpen      legState = 1 // charged, and home's ruling is not known here
-	legHeld      legState = 2 // home has committed; it is a hold until home says more
+	legOpen      legState = 1 // charged; home's ruling is not known here
+	legHeld      legState = 2 // home has committed; a hold until home says more
 	legCommitted legState = 3 // ended: the units are spent
 	legReleased  legState = 4 // ended: the units were given back, or nothing was ever charged (a tombstone)
 	legSettled   legState = 5 // ended: settled, or expired
@@ -34,19 +34,19 @@ const (
 
 func (s legState) ended() bool { return s >= legCommitted }
 
-// leg is what a shard has charged for an operation whose home is elsewhere.
+// leg is a shard's charge for an operation whose home is elsewhere.
 type leg struct {
-	due         limit.Time // when home is to be asked; 0: never
+	due         limit.Time // when to ask home; 0: never
 	state       legState
 	drawn       bool
 	home        ID
 	fingerprint uint64
-	keep        limit.Span // how long it is remembered when it has ended
+	keep        limit.Span // how long it is remembered after its end
 	answer      Decision   // to Charge; its place names the charge
 	entries     []Entry    // each with what was taken
 }
 
-// place names one charge of a shard among all that it ever made.
+// place identifies one charge of a shard among all that it ever made.
 type place struct {
 	Position
 	index uint32
@@ -54,48 +54,52 @@ type place struct {
 
 func placeOf(d *Decision) place { return place{d.Position, d.Index} }
 
-// ruling is what home remembers of an operation.
+// ruling is home's record of an operation.
 type ruling struct {
-	due         limit.Time // when legs are to be told, or a hold expires; 0: never
+	due         limit.Time // when to tell the legs, or when a hold expires; 0: never
 	state       OperationState
 	drawn       bool
 	fingerprint uint64
-	keep        limit.Span // how long it is remembered when nothing is to be done any more
-	until       limit.Time // and longer than this: no Conclude is taken later
+	keep        limit.Span // how long it is remembered once nothing remains to be done
+	until       limit.Time // it is remembered longer than this: no Conclude is accepted later
 	answer      Decision   // of home's own entries
 	entries     []Entry    // home's own, each with what was taken
 	expires     limit.Time // OperationHeld
 	legs        []ruled
-	settled     *settled // OperationSettled by somebody, not by expiry
+	settled     *settled // OperationSettled by a request, not by expiry
 }
 
 // ruled is a leg as home knows it.
 type ruled struct {
 	Leg
-	pending bool     // it has not yet said that it did what was ruled
-	actual  []uint64 // of a settlement that says what was spent
+	pending bool     // it has not yet acknowledged the ruling
+	actual  []uint64 // of a settlement that has actual costs
 }
 
 // settled is how an operation was settled.
 type settled struct {
 	fingerprint uint64
-	settlement  Settlement // without Target and Actual: that is in the legs
+	settlement  Settlement // without Target and Actual, which is in the legs
 	answer      Decision   // home's
 }
 
 func (e *evaluation) operationKey(kind byte, r *Request) string {
-	b := appendString(append(make([]byte, 0, 96), kind), r.Namespace)
-	return string(append(b, r.Operation.ID...))
+	return operationKeyOf(kind, r.Namespace, r.Operation.ID)
 }
 
-// readOperationKey takes namespace and id off a record's key.
+func operationKeyOf(kind byte, namespace, id string) string {
+	b := appendString(append(make([]byte, 0, 96), kind), namespace)
+	return string(append(b, id...))
+}
+
+// readOperationKey returns the namespace and id in a record's key.
 func readOperationKey(key string) (namespace, id string) {
 	r := reader{rest: []byte(key[1:])}
 	namespace = r.string()
 	return namespace, string(r.rest)
 }
 
-// dueOf is when something is to be done about a leg or a ruling; 0: never.
+// dueOf returns when a leg or a ruling needs action; 0: never.
 func dueOf(value []byte) limit.Time {
 	if len(value) < dueBytes {
 		return 0
@@ -198,7 +202,7 @@ func (r *reader) ruled() (l ruled) {
 	return l
 }
 
-// count reads how many values follow, each at least one byte long: never more than there are bytes after it.
+// count reads the number of values that follow. Each has at least one byte, so it is never more than the bytes left.
 func (r *reader) count() uint64 {
 	n := r.uvarint()
 	if n > uint64(len(r.rest)) {
@@ -226,8 +230,8 @@ func (r *reader) partEntries() (entries []Entry) {
 	return entries
 }
 
-// appendPartDecision writes what one shard answered for its part. Statuses name their policy and key: whoever reads the
-// record may have no request beside it.
+// appendPartDecision writes one shard's answer for its part. Statuses name their policy and key, because the record may be
+// read without its request.
 func appendPartDecision(b []byte, d *Decision) []byte {
 	b = append(b, bit(d.Allowed)|bit(d.ShadowDenied)<<1)
 	b = binary.AppendVarint(b, int64(d.RetryAfter))
@@ -251,7 +255,7 @@ func appendPartDecision(b []byte, d *Decision) []byte {
 	return b
 }
 
-// entriesNamed lists policies and keys of the statuses, each once.
+// entriesNamed lists the policies and keys of the statuses, each once.
 func (d *Decision) entriesNamed() (named []Entry) {
 	for i := range d.Limits {
 		one := Entry{Policy: d.Limits[i].Policy, Key: d.Limits[i].Key}

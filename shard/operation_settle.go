@@ -6,25 +6,29 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// A hold of an operation, or its decision, is settled as on one shard, but home alone says that it is, and how: once,
-// and a hold's expiry by home's time. The legs do the same when they hear of it.
+// A hold of an operation, or its decision, is settled as on one shard, but home alone decides that, and how: once, and a
+// hold's expiry by home's time. The legs follow when they hear of it.
 
-// settleHome settles the operation and what home has taken for it. The request has all its entries; each leg is named
-// with the keys that live there.
+// settleHome settles the operation and home's part of it. The request has all entries; each leg is named with the keys on
+// its shard.
 func (e *evaluation) settleHome(r *Request) Result {
 	if err := e.settlementProblem(r); err != nil {
 		return Result{Err: err}
 	}
 	s, key := r.Settlement, e.operationKey(rulingRecord, r)
-	u := e.ruling(key)
-	if u != nil && u.state == OperationHeld && e.at.Now >= u.expires {
-		e.expireRuling(key, r, u)
+	u, err := e.ruling(key)
+	if err == nil && u != nil && u.state == OperationHeld && e.at.Now >= u.expires {
+		err = e.expireRuling(key, r, u)
+	}
+	if err != nil {
+		return Result{Err: err}
 	}
 	print := fingerprint(r)
 	switch {
-	case s.Overage == OverageReject:
-		return Result{Err: Invalidf("commit.overage", "cannot be reject when the keys live on several shards: "+
-			"a common {tag} in the keys places them together")}
+	case s.Overage == OverageReject && e.at.Level < LevelSound:
+		return Result{Err: Invalidf("commit.overage", "cannot be reject when the keys live on several shards, before the "+
+			"upgrade of the cluster is finished: `stint upgrade status` says how far it is; a common {tag} in the keys places "+
+			"them on one shard")}
 	case u != nil && u.settled != nil && u.settled.fingerprint == print:
 		d := u.settled.answer
 		d.Replayed, d.Operation = true, u.verdict(r, e.at.Now)
@@ -32,7 +36,9 @@ func (e *evaluation) settleHome(r *Request) Result {
 	case u == nil && s.Target.Hold, u != nil && u.state != s.Target.stateBefore():
 		return Result{Err: &Error{Code: HoldEnded, Field: s.Target.field(), Message: "has expired, was settled in another " +
 			"way before, or never was: it ends once"}}
-	case u == nil: // a decision whose operation nobody has reason to remember; its id is proof enough
+	case u == nil && e.view.Full(): // it would add a record
+		return Result{Err: e.full()}
+	case u == nil: // a decision whose operation no longer had to be remembered; its id is proof enough
 		u = &ruling{keep: e.keepFor(r)}
 		for _, l := range r.Operation.Legs {
 			u.legs = append(u.legs, ruled{Leg: Leg{Shard: l.Shard, Allowed: true, Decision: l.Decision.bare()}})
@@ -41,7 +47,7 @@ func (e *evaluation) settleHome(r *Request) Result {
 	return e.settleRuling(key, r, u, print)
 }
 
-// stateBefore is the state of an operation that may be settled.
+// stateBefore returns the state in which an operation may be settled.
 func (t *Target) stateBefore() OperationState {
 	if t.Hold {
 		return OperationHeld
@@ -49,24 +55,37 @@ func (t *Target) stateBefore() OperationState {
 	return OperationCommitted
 }
 
-// settleRuling does at home what a settlement says, and rules that the legs do too.
+// settleRuling executes a settlement at home, and rules that the legs do the same.
 func (e *evaluation) settleRuling(key string, r *Request, u *ruling, print uint64) Result {
-	s := *r.Settlement
-	entries, actual := partOf(r, func(key string) bool {
-		return !slices.ContainsFunc(r.Operation.Legs, func(l Leg) bool { return l.has(key) })
-	})
-	d := e.chargesOf(r.Namespace, entries)
+	s, at := *r.Settlement, r.atHome()
+	entries, actual := partOf(r, at)
+	d, err := e.chargesOf(r.Namespace, entries)
+	if err != nil {
+		return Result{Err: err}
+	}
 	forgetAt, err := e.mayStillSettle(&s.Target)
 	if err != nil {
 		return Result{Err: err}
 	}
 	s.Actual = actual
-	if err := e.settleTaken(&Request{Entries: entries}, &s, operationHold(r.Operation.ID), s.Target.DecidedAt); err != nil {
+	part, name := &Request{Entries: entries}, operationHold(r.Operation.ID)
+	if s.Overage == OverageReject {
+		if charged, err := e.excessFits(r, part, &s, print); err != nil {
+			return Result{Err: err}
+		} else if !charged {
+			d.Operation = &Verdict{ID: r.Operation.ID, Home: r.Operation.Home, Known: true, State: s.Target.stateBefore()}
+			return Result{Decision: d}
+		}
+	}
+	if err := e.settleTaken(part, &s, name, s.Target.DecidedAt); err != nil {
 		return Result{Err: err}
 	}
 	e.index++
 	d.Index = e.index
 	e.statuses(&d)
+	if r.Operation.Excess != nil {
+		e.ruleExcess(r, OperationCommitted, print)
+	}
 	if s.Action == ActionExtend {
 		u.expires = e.at.Now + limit.Time(s.TTL)
 		d.HoldExpires = u.expires
@@ -90,12 +109,12 @@ func (u *ruling) nameParts(r *Request) {
 	}
 }
 
-// has reports whether a key is named among those of the leg.
+// has reports whether a key is among those of the leg.
 func (l *Leg) has(key string) bool {
 	return slices.ContainsFunc(l.Decision.Limits, func(s LimitStatus) bool { return s.Key == key })
 }
 
-// partOf takes some entries out of a settlement, and what was spent on them.
+// partOf selects entries of a settlement, with their actual costs.
 func partOf(r *Request, in func(key string) bool) (entries []Entry, actual []uint64) {
 	for i := range r.Entries {
 		if !in(r.Entries[i].Key) {
@@ -109,15 +128,17 @@ func partOf(r *Request, in func(key string) bool) (entries []Entry, actual []uin
 	return entries, actual
 }
 
-// expireRuling settles a hold that nobody has settled in its time: what is home's at once, the legs when they hear of
-// it.
-func (e *evaluation) expireRuling(key string, r *Request, u *ruling) {
-	e.expirePart(r.Namespace, r.Operation.ID, u.entries)
+// expireRuling settles a hold that was not settled in time: home's part at once, and the legs' parts when they hear of it.
+func (e *evaluation) expireRuling(key string, r *Request, u *ruling) *Error {
+	if err := e.expirePart(r.Namespace, r.Operation.ID, u.entries); err != nil {
+		return err
+	}
 	u.settle(nil)
 	e.writeRuling(key, u)
+	return nil
 }
 
-// settle makes a committed or held operation one that is settled, which every leg is still to hear.
+// settle makes a committed or held operation a settled one, which every leg has yet to hear.
 func (u *ruling) settle(how *settled) {
 	u.state, u.settled = OperationSettled, how
 	for i := range u.legs {
@@ -125,33 +146,40 @@ func (u *ruling) settle(how *settled) {
 	}
 }
 
-// settleLeg does with the leg what home has settled. It is open or held, or was committed, and its decision is refunded.
+// settleLeg executes home's settlement on the leg. The leg is open or held, or was committed and its decision is refunded.
 func (e *evaluation) settleLeg(key string, r *Request, l *leg) Result {
 	result := Result{Decision: e.newDecision()}
 	if r.Operation.Verdict.Settled == nil {
-		e.expirePart(r.Namespace, r.Operation.ID, l.entries)
+		result.Err = e.expirePart(r.Namespace, r.Operation.ID, l.entries)
 	} else {
-		result.Decision = e.settlePart(r, l)
+		result.Decision, result.Err = e.settlePart(r, l)
 	}
-	l.state = legSettled
+	if result.Err != nil {
+		return Result{Err: result.Err}
+	}
+	l.state, l.answer.Limits = legSettled, result.Decision.Limits
 	e.writeLeg(key, l)
 	return result
 }
 
-// settlePart does what home has settled with the units that the leg has taken: those of its holds or, if the operation was
-// confirmed before, of its decision, while what its counters remember of resets is sure to be there.
-func (e *evaluation) settlePart(r *Request, l *leg) Decision {
+// settlePart applies home's settlement to the units that the leg has taken: those of its holds or, if the operation was
+// confirmed before, of its decision, as long as the counters certainly still remember resets since then.
+func (e *evaluation) settlePart(r *Request, l *leg) (Decision, *Error) {
 	s := *r.Operation.Verdict.Settled
 	s.Target = Target{Hold: !l.state.ended(), DecidedAt: l.answer.DecidedAt}
-	d := e.chargesOf(r.Namespace, l.entries)
-	if _, err := e.mayStillSettle(&s.Target); err != nil {
-		return d
+	d, err := e.chargesOf(r.Namespace, l.entries)
+	if err != nil {
+		return d, err
 	}
+	if _, err := e.mayStillSettle(&s.Target); err != nil {
+		return d, nil
+	}
+	s.leaveExcess(l.entries)
 	if e.settleTaken(&Request{Entries: l.entries}, &s, operationHold(r.Operation.ID), l.answer.DecidedAt) != nil {
-		return d // nothing is there that could be settled
+		return d, nil // there is nothing to settle
 	}
 	e.index++
 	d.Index = e.index
 	e.statuses(&d)
-	return d
+	return d, nil
 }

@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 )
 
-// crossing is one operation of two shards as its coordinator sees it. Both shards are this one: it is asked as home, or
+// crossing is one operation on two shards as its coordinator sees it. This shard plays both: it is addressed as home, or
 // as a leg.
 type crossing struct {
 	*world
@@ -27,7 +28,7 @@ func newCrossing(t testing.TB, limits ...limit.Limit) *crossing {
 	return &crossing{world: newWorld(t, onePolicy(limits...)), about: Operation{ID: "x", Op: Check, Home: 1, Fingerprint: 7, TTL: operationTTL}}
 }
 
-// tell has the shard answer one message of the operation.
+// tell sends the shard one message of the operation.
 func (c *crossing) tell(now limit.Time, op Op, change func(*Request)) Result {
 	c.Helper()
 	o := c.about
@@ -44,7 +45,7 @@ func (c *crossing) tell(now limit.Time, op Op, change func(*Request)) Result {
 
 func (c *crossing) charge(now limit.Time) Result { return c.tell(now, Charge, nil) }
 
-// finish tells the leg what home has ruled about the charge that was answered so.
+// finish tells the leg home's ruling on the charge with this answer.
 func (c *crossing) finish(now limit.Time, state OperationState, charged *Decision) Result {
 	return c.tell(now, FinishLeg, func(r *Request) {
 		r.Operation.Verdict = Verdict{ID: "x", Home: 1, Known: true, State: state}
@@ -52,7 +53,7 @@ func (c *crossing) finish(now limit.Time, state OperationState, charged *Decisio
 	})
 }
 
-// used is what the key has used.
+// used returns what the key has used.
 func (c *crossing) used(now limit.Time) uint64 {
 	results, _ := c.batch(now, Request{Op: Get, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k", Cost: 1}}})
 	return results[0].Decision.Limits[0].Used
@@ -77,7 +78,7 @@ func TestALegEndsByHomesWordOnly(t *testing.T) {
 		if c.state.OpenLegs() != 1 {
 			t.Fatalf("%d open legs, want 1", c.state.OpenLegs())
 		}
-		for range 3 { // said again, nothing more happens
+		for range 3 { // repeated, with no further effect
 			if result := c.finish(origin+limit.Time(hour), story.state, &charged); result.Err != nil {
 				t.Fatal(result.Err)
 			}
@@ -130,7 +131,7 @@ func TestAReleaseThatFindsNothingLeavesATombstone(t *testing.T) {
 	c.want(later+limit.Time(operationTTL), 0, "the late charge")
 }
 
-// A message that was stuck for longer than anything is remembered must not move another charge than its own.
+// A message that was delayed for longer than anything is remembered must not affect any charge but its own.
 func TestAVerdictIsAboutOneCharge(t *testing.T) {
 	c := newCrossing(t)
 	old := c.charge(origin + 1).Decision
@@ -190,8 +191,8 @@ func TestWhatHomeDoesNotKnowIsAbortedFromThenOn(t *testing.T) {
 	if v := resolve(origin + 1).Decision.Operation; v.State != OperationAborted {
 		t.Fatalf("home says %+v", v)
 	}
-	// The leg's clock is an hour ahead of home's: a Conclude of its charge is taken until an hour from now, and must find
-	// the word that was given.
+	// The leg's clock is an hour ahead of home's: a Conclude of its charge is accepted until an hour from now, and must
+	// find the ruling.
 	for _, at := range []limit.Span{second, hour, hour + 61*second} {
 		notAfter := origin + limit.Time(hour+ConcludeWithin)
 		late := c.conclude(origin+limit.Time(at), true, notAfter)
@@ -205,8 +206,8 @@ func TestWhatHomeDoesNotKnowIsAbortedFromThenOn(t *testing.T) {
 	}
 }
 
-// A shard that has forgotten a charge may be charged once more by a copy that comes late: of that second charge home's
-// ruling says nothing, and it must be given back whatever became of the first.
+// A late copy may charge a shard again that has forgotten the first charge. Home's ruling does not cover that second
+// charge, which must be given back whatever became of the first.
 func TestHomeConfirmsOnlyWhatItHasRuled(t *testing.T) {
 	c := newCrossing(t)
 	first := c.conclude(origin+1, true, 0).Decision.Operation.Legs[0]
@@ -233,7 +234,7 @@ func TestACommittedOutcomeIsKeptUntilEveryLegKnows(t *testing.T) {
 	acknowledge := func(state OperationState) {
 		c.tell(later, Acknowledge, func(r *Request) { r.Operation.Home, r.Operation.Leg, r.Operation.Verdict.State = 3, 4, state })
 	}
-	acknowledge(OperationHeld) // of something that was never ruled
+	acknowledge(OperationHeld) // of a ruling that was never made
 	if len(c.state.Duties(limit.Forever, 10)) != 1 {
 		t.Error("an acknowledgement of another ruling was taken for one of this")
 	}
@@ -324,7 +325,7 @@ func TestAHoldThatNobodySettlesExpiresEverywhere(t *testing.T) {
 	}
 }
 
-// What is owed is found again in a snapshot, and with it the fingerprint.
+// A restored snapshot has the same duties and the same fingerprint.
 func TestWhatIsOwedIsFoundInASnapshot(t *testing.T) {
 	c := newCrossing(t)
 	c.charge(origin + 1)
@@ -390,7 +391,7 @@ func FuzzOperationRecords(f *testing.F) {
 	})
 }
 
-// The bytes stand in logs and snapshots of people: a change needs a new format number, and a reader for this one.
+// These bytes are stored in users' logs and snapshots: a change needs a new format number, and a reader for the old one.
 func TestOperationGoldenBytes(t *testing.T) {
 	c := newCrossing(t)
 	charged := c.charge(origin + 1).Decision
@@ -406,4 +407,88 @@ func TestOperationGoldenBytes(t *testing.T) {
 		}
 	}
 	golden(t, "testdata/operation.golden", text)
+}
+
+// A denial of an operation may be decided more than once, so it is not counted. A policy that counts denials, perhaps for
+// a ladder, is refused rather than silently ignored.
+func TestAPolicyThatCountsDenialsIsRefusedOnSeveralShards(t *testing.T) {
+	c := newCrossing(t)
+	p := onePolicy(limit.Limit{Algorithm: limit.Lifetime, Quota: 10})
+	p.CountDenied = true
+	c.policies = policy.NewSet([]*policy.Policy{p})
+	for _, op := range []Op{Check, Partial, Reserve} {
+		c.about.ID, c.about.Op, c.hold = fmt.Sprint("x", op), op, &HoldTerms{TTL: second}
+		for _, message := range []Op{Charge, Conclude} {
+			r := c.tell(origin+1, message, func(r *Request) {
+				if message == Conclude {
+					r.Operation.Home = 3
+				}
+			})
+			if r.Err == nil || r.Err.Code != Invalid || r.Err.Field != "entries[0].policy" || !strings.Contains(r.Err.Message, "count_denied") {
+				t.Errorf("operation %d, message %d: %+v", op, message, r)
+			}
+		}
+	}
+	c.want(origin+2, 0, "what was refused")
+	c.about.ID, c.about.Op, c.hold = "count", Count, nil
+	if r := c.charge(origin + 3); r.Err != nil || !r.Decision.Allowed {
+		t.Errorf("what counts whatever the limits say is never denied: %+v", r)
+	}
+}
+
+// A leg that denies after its numbers have changed reports the exact wait, as any shard does.
+func TestALegsDenialWaitsByTheNumbersOfBefore(t *testing.T) {
+	c := newCrossing(t)
+	p := onePolicy(limit.Limit{Algorithm: limit.TokenBucket, Quota: 10, Initial: 10, Count: 1, Period: second})
+	fast := uint64(10)
+	p.Tiers = map[string]policy.Tier{"fast": {Limits: map[string]policy.TierLimit{"a": {Refill: &fast}}}}
+	c.policies = policy.NewSet([]*policy.Policy{p})
+	c.must(origin, checkOf("p", "k", 10))
+	for _, op := range []Op{Charge, Conclude} {
+		d := c.tell(origin+1, op, func(r *Request) { r.Entries = []Entry{{Policy: "p", Key: "k", Cost: 5, Tier: "fast"}} }).Decision
+		if want := 5*second - 1; d.Allowed || d.RetryAfter != want || d.Limits[0].RetryAfter != want {
+			t.Errorf("op %d: retry after %d, the limit's %d, want %d", op, d.RetryAfter, d.Limits[0].RetryAfter, want)
+		}
+	}
+}
+
+// Home does not count its denial when a leg has denied either: a policy that counts denials is refused then too.
+func TestADenialByALegIsRefusedWhereHomeCountsDenials(t *testing.T) {
+	for _, op := range []Op{Check, Partial, Reserve} {
+		c := newCrossing(t)
+		p := onePolicy(lifetimeOf(10))
+		p.CountDenied = true
+		c.policies, c.about.Op = policy.NewSet([]*policy.Policy{p}), op
+		if op == Reserve {
+			c.hold = &HoldTerms{TTL: minute}
+		}
+		result := c.tell(origin+1, Conclude, func(r *Request) { r.Operation.Legs = []Leg{{Shard: 4}} })
+		if result.Err == nil || result.Err.Code != Invalid || result.Err.Field != "entries[0].policy" {
+			t.Errorf("op %d: %+v", op, result)
+		}
+	}
+}
+
+// A message that gives units back names their keys.
+func TestWhoTellsALegNamesItsKeys(t *testing.T) {
+	c := newCrossing(t)
+	c.about.Op, c.hold = Reserve, &HoldTerms{TTL: second}
+	charged := c.charge(origin + 1).Decision
+	duties := c.state.Duties(origin+limit.Time(operationTTL)+1, 10)
+	want := []Entry{{Policy: "p", Key: "k", Cost: 1}}
+	if len(duties) != 1 || duties[0].Request.Op != ResolveHome || !reflect.DeepEqual(duties[0].Keys, want) || duties[0].Request.Entries != nil {
+		t.Fatalf("the leg asks %+v", duties)
+	}
+	home := newCrossing(t)
+	home.about, home.hold = c.about, c.hold
+	home.tell(origin+2, Conclude, func(r *Request) {
+		r.Entries = []Entry{{Policy: "p", Key: "home", Cost: 3}}
+		r.Operation.Legs = []Leg{{Shard: 4, Allowed: true, Decision: charged}}
+	})
+	expired := home.state.Duties(origin+limit.Time(minute), 10)
+	home.batch(origin+limit.Time(minute), expired[0].Request)
+	told := home.state.Duties(origin+limit.Time(2*minute), 10)
+	if len(told) != 1 || told[0].Request.Op != FinishLeg || !reflect.DeepEqual(told[0].Request.Entries, want) {
+		t.Errorf("home tells %+v", told)
+	}
 }

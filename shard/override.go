@@ -9,7 +9,7 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// overrideProblem refuses an override that its policy cannot be given, or that has expired already.
+// overrideProblem refuses an override that is invalid for its policy, or that has already expired.
 func (e *evaluation) overrideProblem(r *Request) *Error {
 	o, entry := r.Adjustment.Override, &r.Entries[0]
 	switch {
@@ -23,17 +23,33 @@ func (e *evaluation) overrideProblem(r *Request) *Error {
 		return Invalidf("expires_at", "is %s, and now is %s: it must lie ahead",
 			instantWords(o.Expires), instantWords(e.at.Now))
 	}
+	for name, t := range o.Limits {
+		if t.Quota != nil && *t.Quota == 0 && e.at.Level < LevelSound {
+			return Invalidf("limits."+name+".quota", "%s", bansTooEarly)
+		}
+	}
 	if field, problem := e.charges[0].policy.OverrideProblem(o); problem != "" {
 		return Invalidf(field, "%s", problem)
 	}
 	return nil
 }
 
-// putOverride gives the key limits of its own. It is copied: the caller's may change.
+// putOverride gives the key an override. It is copied, since the caller's may change.
 func (c *counter) putOverride(o *policy.Override) {
 	own := *o
 	own.Limits = maps.Clone(o.Limits)
 	c.extra().override = &own
+}
+
+// leaveOverride must be called before the key gets another override, or none. Units used under the numbers of the current
+// one stay used, even if a revision would restart the count or forgive the excess over the quota.
+func (e *evaluation) leaveOverride(r *Request, ch *charge, next *policy.Override) {
+	if !ofRevision(ch.policy.OnChange) || ch.counter.override() == nil {
+		return
+	}
+	if limits, ok := ch.policy.ResolveFor(r.Entries[0].Tier, next); ok {
+		ch.counter.carry(limits, e.at.Now)
+	}
 }
 
 // overridden reports whether the key has an override in force.
@@ -42,7 +58,7 @@ func (e *evaluation) overridden() bool {
 	return x != nil && inForce(x.override, e.at.Now)
 }
 
-// overrideWords is what the key has of its own.
+// overrideWords describes the key's override.
 func (e *evaluation) overrideWords() string {
 	if !e.overridden() {
 		return "none"

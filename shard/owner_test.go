@@ -7,14 +7,15 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// owner is an actor in small: it evaluates through an overlay of the effects that are not installed yet, and installs
-// entries as they come back.
+// owner is a small actor: it evaluates through an overlay of effects that are not installed yet, and installs entries as
+// they come back.
 type owner struct {
 	*world
 	overlay map[string]Record
 	pending [][]byte // payloads, oldest first
 	stamp   Stamp
-	seen    []Record // what the evaluation under way has read, copied
+	level   Level    // of the cluster; 0 is the newest
+	seen    []Record // records read by the current evaluation, copied
 	read    []Record // the same, not copied
 }
 
@@ -22,6 +23,7 @@ func (o *owner) decide(now limit.Time, requests []Request) []Result {
 	o.Helper()
 	o.stamp = o.next(now)
 	o.stamp.Seq += uint64(len(o.pending))
+	o.stamp.Level = o.level
 	o.seen, o.read = nil, nil
 	before, sum := copyOf(requests), o.state.Sum()
 	results, puts := Evaluate(o, o.policies, requests, o.stamp)

@@ -8,8 +8,8 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// What a shard writes it must be able to read, whatever a client sends: a record that cannot be read stops its owner, and
-// the next one too.
+// A shard must be able to read what it writes, whatever a client sends: an unreadable record stops its owner, and then the
+// next one.
 
 func TestAPartThatOnlyAShadowDeniesIsTakenInFull(t *testing.T) {
 	p := onePolicy(limit.Limit{Algorithm: limit.Lifetime, Quota: 2})
@@ -36,7 +36,7 @@ func TestAnIDForTwoOperationsOnOneKeyIsRefused(t *testing.T) {
 	home.Operation.Legs = []Leg{{Shard: 5, Allowed: true, Decision: Decision{Allowed: true, Index: 1}}}
 	for _, order := range [][]Request{{leg, home}, {home, leg}} {
 		c := newCrossing(t)
-		results, _ := c.batch(origin+1, order...) // at one instant, so that both holds would have one place too
+		results, _ := c.batch(origin+1, order...) // at one instant, so that both holds would have the same place
 		if results[0].Err != nil || results[1].Err == nil || results[1].Err.Code != IDReused {
 			t.Errorf("%d, then %d: %v, %v", order[0].Op, order[1].Op, results[0].Err, results[1].Err)
 		}

@@ -2,8 +2,8 @@ package shard
 
 import "encoding/binary"
 
-// reader takes values off the front of a byte slice. After the first that is not there, failed stays set and every
-// further value is zero: callers check once, at the end.
+// reader reads values from the front of a byte slice. After the first missing value, failed stays set and every further
+// value is zero, so callers check once, at the end.
 type reader struct {
 	rest   []byte
 	failed bool
@@ -36,7 +36,7 @@ func (r *reader) fixed64() uint64 {
 	return binary.LittleEndian.Uint64(b)
 }
 
-// bytes returns the next n bytes; they are the slice's own.
+// bytes returns the next n bytes, which share the slice's memory.
 func (r *reader) bytes(n uint64) []byte {
 	if r.failed || n > uint64(len(r.rest)) {
 		r.failed = true

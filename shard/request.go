@@ -11,14 +11,88 @@ import (
 	"github.com/stint-io/stint/shard/placement"
 )
 
+// problem refuses values that the API never sends, but that another node might: the arithmetic relies on bounded costs,
+// and the log on bounded keys. It runs for every request, and does not scan texts.
+func (r *Request) problem() *Error {
+	if r.NotAfter > limit.MaxTime {
+		return Invalidf("not_after", "is %d: no time that can be told", r.NotAfter)
+	}
+	if len(r.Namespace)+len(r.ID) > textMost {
+		return Invalidf("idempotency_id", "and namespace have %d bytes: at most %d are allowed", len(r.Namespace)+len(r.ID), textMost)
+	}
+	for i := range r.Entries {
+		entry := &r.Entries[i]
+		if bytes := len(r.Namespace) + len(entry.Policy) + len(entry.Key); bytes > textMost {
+			return Invalidf(fmt.Sprintf("entries[%d].key", i), "has %d bytes with namespace and policy: at most %d are allowed",
+				bytes, textMost)
+		}
+		if entry.Cost-1 >= limit.MaxCost && r.Op.spends() {
+			return Invalidf(fmt.Sprintf("entries[%d].cost", i), "is %d: a request costs 1 to %d units", entry.Cost,
+				uint64(limit.MaxCost))
+		}
+		if bytes := entry.namesBytes(); bytes > textMost {
+			return Invalidf(fmt.Sprintf("entries[%d].limits", i), "have names of %d bytes with the tier's: at most %d are allowed",
+				bytes, textMost)
+		}
+	}
+	if o := r.Operation; o != nil {
+		return o.problem(r.Namespace)
+	}
+	return nil
+}
+
+// namesBytes returns the length of the longest name among the entry's inline limits and its tier.
+func (e *Entry) namesBytes() int {
+	bytes := len(e.Tier)
+	for i := range e.Limits {
+		bytes = max(bytes, len(e.Limits[i].Name))
+	}
+	return bytes
+}
+
+// textMost bounds the texts in the key of a record, which leaves a few bytes for their lengths.
+const textMost = maxRecordKeyBytes - 16
+
+// spends reports whether the operation uses the costs of its entries.
+func (o Op) spends() bool {
+	switch o {
+	case Check, Peek, Count, Partial, Reserve, Settle, Charge, Conclude:
+		return true
+	}
+	return false
+}
+
+// problem refuses times that cannot be encoded, and an id that is too long for a record.
+func (o *Operation) problem(namespace string) *Error {
+	if bytes := len(namespace) + len(o.ID); bytes > textMost {
+		return Invalidf("operation.id", "has %d bytes with the namespace: at most %d are allowed", bytes, textMost)
+	}
+	if o.TTL < 0 || o.TTL > MaxHoldTTL || o.Verdict.Expires < 0 || o.Verdict.Expires > MaxHoldTTL {
+		return Invalidf("operation.ttl", "is %d us, and the verdict's %d us: 31 days at most", o.TTL, o.Verdict.Expires)
+	}
+	if err := legsProblem("operation.legs", o.Legs); err != nil || o.Excess == nil {
+		return err
+	}
+	return legsProblem("operation.excess.legs", o.Excess.Legs)
+}
+
+func legsProblem(field string, legs []Leg) *Error {
+	for i := range legs {
+		if at := legs[i].Decision.DecidedAt; at < 0 || at > limit.MaxTime {
+			return Invalidf(fmt.Sprintf("%s[%d].decided_at", field, i), "is %d: no time that can be told", at)
+		}
+	}
+	return nil
+}
+
 // DefaultNamespace is the namespace of a request that names none.
 const DefaultNamespace = placement.DefaultNamespace
 
-// keyBytesMax bounds a caller's key (DESIGN.md, section 8).
+// keyBytesMax bounds a caller's key, in bytes (R23).
 const keyBytesMax = 512
 
-// KeyProblem says what is wrong with a caller's key, to be read behind the name of its field; "" nothing. Evaluate does
-// not ask: whoever makes a Request does.
+// KeyProblem returns the problem of a caller's key, as text that follows the name of its field, or "" if there is none.
+// Evaluate does not check it: the code that makes a Request must.
 func KeyProblem(key string) string {
 	switch {
 	case key == "":
@@ -37,195 +111,197 @@ func KeyProblem(key string) string {
 	return ""
 }
 
-// Op is what a request asks for.
+// Op is the operation of a request.
 type Op uint8
 
 // The operations.
 const (
 	Check Op = iota + 1 // decide and count, all or nothing
 	Peek                // decide without counting
-	Get                 // the state of the limits, deciding nothing
+	Get                 // the state of the limits, without a decision
 	Reset               // put the limits of one key back to rest
 
-	// The rest is not for clients of the API.
+	// The following are not for clients of the API.
 
-	OpenSession // begin a session: Decision.Told names it
-	Fetch       // the document named Document: Decision.Told has it
+	OpenSession // open a session: Decision.Told names it
+	Fetch       // read the document named Document: Decision.Told has it
 	Swap        // replace the document named Document if its version is Expect: Decision.Told has the new version
 
 	// For clients of the API again.
 
-	Count          // count whatever the limits say
-	Partial        // take as much of each entry's cost as its limits have room for; denied when one has room for nothing
-	Reserve        // as Check, and the units are a hold until they are settled: Hold says how
-	Settle         // end or extend a hold, or refund a decision: Settlement says which and how
-	SetUsed        // Adjustment.Amount is used from now on
-	AddUsed        // Adjustment.Amount more (or less, if negative) is used
+	Count          // count without deciding
+	Partial        // take as much of each entry's cost as its limits have room for; denied if one has no room
+	Reserve        // like Check, and the units are a hold until they are settled: see Hold
+	Settle         // end or extend a hold, or refund a decision: see Settlement
+	SetUsed        // Adjustment.Amount units are used from now on
+	AddUsed        // Adjustment.Amount more units (fewer, if negative) are used
 	Block          // deny everything until Adjustment.Until
-	Unblock        // end a block, and the lockout ladder
+	Unblock        // end all blocks, and clear the lockout ladder
 	PutOverride    // the key has Adjustment.Override from now on
 	DeleteOverride // the key has no override
-	ReadAudit      // the newest changes of the shard: Decision.Told has them. Such a request has one entry of any key of the shard
+	ReadAudit      // the newest changes of the shard: Decision.Told has them. The request has one entry with any key of the shard
 
-	// Parts of an operation on several shards, for the coordinator (Operation says which): see operation.go.
+	// Parts of an operation on several shards, for the coordinator (see Operation and operation.go).
 
 	AskHome     // home: the recorded outcome, or none
 	Charge      // another shard: decide and charge its entries under the operation's id
 	Conclude    // home: decide its own entries, and with them the whole, once
-	ResolveHome // home: what became of the operation; if it knows nothing it is aborted from now on
-	FinishLeg   // another shard: do with the leg what home has decided
+	ResolveHome // home: the outcome of the operation; an unknown one is aborted from now on
+	FinishLeg   // another shard: execute home's decision on the leg
 	Acknowledge // home: a leg has done so
 
 	// For the Redis protocol: a request with one entry, whose Limits are TallyLimits.
 
-	Tally     // do with the key's tally what Request.Tally says: Decision.Tallied is what it came to
-	ReadTally // Decision.Tallied, changing nothing
+	Tally     // apply Request.Tally to the key's tally: Decision.Tallied is the result
+	ReadTally // Decision.Tallied, without a change
 )
 
-// Request is one operation on keys of one shard. It is read by the actor after the caller handed it over: the caller
-// must not change it, nor its Entries, until the answer is there.
+// Request is one operation on keys of one shard. The actor reads it after the caller has handed it over, so the caller
+// must not change it, nor its Entries, until the answer has arrived.
 type Request struct {
 	Op        Op
 	Namespace string
 	Entries   []Entry
-	Limit     string // Reset: only the limit of this name; "" all limits of the policy
-	ID        string // idempotency id; "" none
-	// NotAfter is the last shard time at which the request may still be decided, in microseconds since the Unix
-	// epoch; 0 is no bound. A copy that was stuck on its way must not run when the record of its id is gone.
+	Limit     string // Reset, SetUsed, AddUsed: only the limit of this name; "": all limits of the policy
+	ID        string // idempotency id; "": none
+	// Revision is the version of the policies by which the parents of the Entries were added; 0: parents were not added.
+	Revision uint64
+	// NotAfter is the last shard time at which the request may be decided, in microseconds since the Unix epoch; 0: no
+	// bound. A delayed copy must not run when the record of its id is gone.
 	NotAfter limit.Time
 
-	// Session is the entry node's session with this shard, of which this is the Number-th request; the zero Session is
-	// none. See Session.
+	// Session is the entry node's session with this shard, and Number is the number of this request in it. The zero
+	// Session means none. See Session.
 	Session Session
 	Number  uint64 // from 1
-	Acked   uint64 // every request of the session up to this number is finished: its caller has its answer, or gave up
+	Acked   uint64 // every request of the session up to this number is finished: its caller has its answer, or has given up
 	Retry   bool   // another copy of the request may have been decided, or may yet arrive
 
 	// Fetch and Swap. Such a request has no entries.
 	Document string
-	Expect   uint64 // the version that is to be replaced; 0: there must be none
+	Expect   uint64 // the version to be replaced; 0: the document must not exist
 	Body     []byte // the new document
 
-	// What only some operations have; nil for all others.
+	// Parameters of certain operations; nil for all others.
 	Hold       *HoldTerms  // Reserve
 	Settlement *Settlement // Settle
-	Adjustment *Adjustment // Reset, SetUsed, AddUsed, Block, Unblock, PutOverride, DeleteOverride: nil says nothing more
-	Operation  *Operation  // AskHome and those after it
+	Adjustment *Adjustment // Reset, SetUsed to DeleteOverride, Swap; nil leaves no audit record, for Reset and Swap only
+	Operation  *Operation  // AskHome to Acknowledge, and a Settle on several shards
 	Tally      *TallyTerms // Tally
 }
 
-// HoldTerms says how a hold ends when nobody settles it.
+// HoldTerms is the lifetime of a hold and its end when nobody settles it.
 type HoldTerms struct {
-	TTL      limit.Span // from the decision on: 1 us to MaxHoldTTL
+	TTL      limit.Span // from the decision: 1 us to MaxHoldTTL
 	OnExpire policy.OnExpire
 }
 
-// MaxHoldTTL is the longest life that a hold is given at once: 31 days. Extend gives it more.
+// MaxHoldTTL is the longest TTL of a hold: 31 days. ActionExtend can prolong it.
 const MaxHoldTTL = limit.Span(31 * 24 * 3600 * 1_000_000)
 
-// Action is what a settlement does. The numbers stand in records and cross the wire: append, never renumber.
+// Action is what a settlement does. Its numbers are stored in records and sent between nodes: append new ones, never renumber.
 type Action uint8
 
 // The actions.
 const (
-	ActionCommit  Action = 1 // Actual is spent, the rest given back
+	ActionCommit  Action = 1 // Actual is spent, the rest is given back
 	ActionCancel  Action = 2 // everything is given back
 	ActionExtend  Action = 3 // the hold lives for TTL from now on
 	ActionSuccess Action = 4 // cancel, and clear (or step down) failures and ladder
-	ActionFailed  Action = 5 // commit what was held, and that is a violation
+	ActionFailed  Action = 5 // commit what was held, and record a violation
 )
 
-// Overage says what becomes of what was spent above a hold. The numbers cross the wire.
+// Overage is the treatment of units that were spent above a hold. Its numbers are sent between nodes.
 type Overage uint8
 
 // The overages.
 const (
 	OverageClamp  Overage = 0 // counted as far as the quota has room
-	OverageDebt   Overage = 1 // counted above the quota if need be
+	OverageDebt   Overage = 1 // counted, above the quota if necessary
 	OverageReject Overage = 2 // the commit is refused if it does not fit; the hold stays open
 )
 
-// Settlement ends or extends a hold, or refunds a decision. The request's entries are those of the hold or decision,
-// each with the cost that was taken.
+// Settlement ends or extends a hold, or refunds a decision. The request's entries are those of the hold or decision, each
+// with the cost that was taken.
 type Settlement struct {
 	Target  Target
 	Action  Action
-	Actual  []uint64 // ActionCommit: one for each entry, 0 too; nil: what was taken
+	Actual  []uint64 // ActionCommit: one for each entry, possibly 0; nil: what was taken
 	Overage Overage
 	TTL     limit.Span // ActionExtend
 }
 
-// Target names a hold or a counted decision: by its place, or by the id of its operation if that was on several shards.
+// Target names a hold or a counted decision: by its place, or by the id of its operation on several shards.
 type Target struct {
 	Hold      bool // else a decision
 	Position  Position
 	Index     uint32
 	DecidedAt limit.Time
-	// Retention is how long after DecidedAt a decision may be settled, as its policies said then: so a longer one that
-	// they are given later does not bring back what was refunded. 0: what they say now.
+	// Retention is how long after DecidedAt a decision may be settled, by its policies at that time. So if they get a
+	// longer retention later, a refunded decision cannot be refunded again. 0: by the current policies.
 	Retention limit.Span
-	Operation string // "" for one shard
+	Operation string // "": on one shard
 	Home      ID     // of the operation
 }
 
-// Adjustment is what a person changes, and what the audit log says of it.
+// Adjustment is a person's change, with the texts for the audit log.
 type Adjustment struct {
 	Amount   int64 // SetUsed, AddUsed
 	Until    limit.Time
 	Override *policy.Override
-	Actor    string // who asked, as far as is known
+	Actor    string // the person, as far as known
 	Note     string
 }
 
-// Entry names one policy on one key.
+// Entry is one policy on one key, with a cost.
 type Entry struct {
 	Policy string
 	Key    string
 	Cost   uint64 // 1..2^40; Get and Reset ignore it
-	Tier   string // "" is the key's override, else the policy's default tier
-	// Limits are used in the place of a policy's; nil: the policy's. Policy is then a name for people, "" too, and the
-	// key is another than that of a policy of this name.
+	Tier   string // "": the key's override, else the policy's default tier
+	// Limits are used instead of a policy's; nil: the policy's. With Limits, Policy is only a label, possibly "", and the
+	// counter is separate from that of a policy of this name.
 	Limits []policy.Limit
-	// Counted is for the Settle of a decision, and names the limits that have counted its Cost; nil: none has. Nothing is
-	// given back to any other. Taken fills it in.
+	// Counted is for the Settle of a decision: the limits that have counted its Cost; nil: none. Nothing is given back to
+	// any other limit. Taken fills it in.
 	Counted []LimitPrint
 }
 
-// Result answers one Request: a decision, or the reason why there is none.
+// Result is the answer to one Request: a decision, or the error why there is none.
 type Result struct {
 	Decision Decision // when Err is nil
 	Err      *Error   // never a denial: a denial is a decision
 }
 
-// Decision is allowed or denied with the state of every limit, from one commit.
+// Decision is the outcome of one request, with the state of every limit, from one commit.
 type Decision struct {
 	Allowed      bool
-	ShadowDenied bool          // a shadowed limit or policy would have denied
-	Replayed     bool          // answered from the idempotency record
-	Index        uint32        // from 1, among the counted requests of its batch; 0: nothing was counted, nothing to refund
-	Limits       []LimitStatus // in the order of the entries, then of the policy; none of a tally
-	RetryAfter   limit.Span    // on a denial the exact wait, or limit.Never; 0 when allowed
+	ShadowDenied bool          // a limit or policy in shadow would have denied
+	Replayed     bool          // answered from a record: it was decided before
+	Index        uint32        // among the counted requests of its batch, from 1; 0: nothing was counted, nothing to refund
+	Limits       []LimitStatus // in the order of the entries, then of the policy; none for a tally
+	RetryAfter   limit.Span    // of a denial: the exact wait, or limit.Never; 0 when allowed
 	DecidedAt    limit.Time    // shard time
-	// Age is of a denial that a node repeated without asking again, as its policies allow (policy.Policy.DenyCache): how
-	// long ago it was decided, at most. RetryAfter counts from the repetition on. 0: decided for this request.
+	// Age is how old a denial is, at most, if a node repeated it without asking again, as its policies allow
+	// (policy.Policy.DenyCache). RetryAfter counts from the repetition. 0: decided for this request.
 	Age         limit.Span
 	Position    Position
-	HoldExpires limit.Time // Reserve: when the hold ends if nobody settles it; 0: there is none
+	HoldExpires limit.Time // Reserve: when the hold ends if nobody settles it; 0: there is no hold
 
-	// What only some operations have; nil for all others.
+	// Results of certain operations; nil for all others.
 	Operation *Verdict // of an operation on several shards; nil: one shard decided
 	Tallied   *Tallied // answer to Tally and ReadTally
-	Told      *Told    // answer to what decides nothing about a key
+	Told      *Told    // answer to an operation that decides nothing about a key
 }
 
-// Told is what the operations answer with that decide nothing about a key.
+// Told is the answer to an operation that decides nothing about a key.
 type Told struct {
 	Session  Session       // OpenSession
 	Document Document      // Fetch and Swap
 	Audit    []AuditRecord // ReadAudit, newest first
 }
 
-// Session is the answer to OpenSession, and zero for all others.
+// Session returns the answer to OpenSession, and zero for all other operations.
 func (d *Decision) Session() Session {
 	if d.Told == nil {
 		return Session{}
@@ -233,7 +309,7 @@ func (d *Decision) Session() Session {
 	return d.Told.Session
 }
 
-// Document is the answer to Fetch and Swap, and zero for all others.
+// Document returns the answer to Fetch and Swap, and zero for all other operations.
 func (d *Decision) Document() Document {
 	if d.Told == nil {
 		return Document{}
@@ -241,7 +317,7 @@ func (d *Decision) Document() Document {
 	return d.Told.Document
 }
 
-// Audit is the answer to ReadAudit, newest first, and empty for all others.
+// Audit returns the answer to ReadAudit, newest first, and nil for all other operations.
 func (d *Decision) Audit() []AuditRecord {
 	if d.Told == nil {
 		return nil
@@ -253,30 +329,31 @@ func (d *Decision) Audit() []AuditRecord {
 type LimitStatus struct {
 	Policy, Limit, Key string
 	Quota              uint64
-	Unlimited          bool // counted, never denied: Quota and Remaining mean nothing and are 0
+	Unlimited          bool // counted, never denied: Quota and Remaining are 0 and mean nothing
 	Shadow             bool
 	Blocked            bool       // the block until BlockedUntil denies
+	ByHand             bool       // and the block was set by a person; for a key without a LockoutLevel, false means unknown
 	LockoutLevel       uint32     // blocks of the ladder so far
 	BlockedUntil       limit.Time // the key is blocked until then; 0: it is not
-	Uncounted          bool       // a concurrency limit that was asked about what is no hold: so it counted nothing
-	Held               uint64     // of Used: reserved and not settled
-	Granted            uint64     // Partial: what was taken
+	Uncounted          bool       // gives nothing back: concurrency without a hold, or not all of the cost counted
+	Held               uint64     // part of Used: reserved and not settled
+	Granted            uint64     // Partial: units taken
 	limit.Verdict
 }
 
-// AuditRecord is one change that somebody made.
+// AuditRecord is one change that a person made.
 type AuditRecord struct {
 	At                     limit.Time
 	Position               Position
 	Actor                  string
 	Namespace, Policy, Key string
-	Limit                  string // "" all limits
+	Limit                  string // "": all limits
 	Deed                   string // "reset", "set", "add", "block", "unblock", "put_override", "delete_override"
 	Before, After          string // in words
 	Note                   string
 }
 
-// Position says where in which shard's history something was decided: the seq-th entry of an epoch.
+// Position is a place in a shard's history: the seq-th entry of an epoch.
 type Position struct {
 	Shard ID
 	Epoch uint64

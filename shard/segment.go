@@ -7,41 +7,40 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// segment is a handful of records packed into one byte slice, as they stand in snapshots too:
+// segment is a group of records packed into one byte slice, in the format of snapshots:
 //
 //	key length (2 bytes) | value length (4) | forget at (8) | key | value
 //
-// Bytes that no slot points at are dead; they are squeezed out when they are a quarter of the whole.
+// Bytes that no slot points at are dead. They are removed when they are a quarter of the whole.
 type segment struct {
 	generation  uint64     // of the table, when the segment was made or copied
 	forgetFirst limit.Time // no record here ends before it; it may be too early, never too late
 	slots       []slot
 	data        []byte
 	dead        int // bytes of data
-	weighed     int // bytes that the table counts for it
+	weighed     int // bytes that the table counts for the segment
 }
 
-// slot finds one record: tag is part of its key's hash, at its place in data.
+// slot locates one record: tag is part of its key's hash, at is its offset in data.
 type slot struct {
 	tag, at uint32
 }
 
 const recordHeader = 2 + 4 + 8
 
-// segmentOwnBytes and slotBytes are what a 64-bit machine keeps besides data: the segment with the pointer to it, and
-// one slot.
+// segmentOwnBytes and slotBytes are the memory besides data on a 64-bit machine: a segment with the pointer to it, and one slot.
 const (
 	segmentOwnBytes = 96
 	slotBytes       = 8
 )
 
-// bytes is the memory that the segment holds, with the room that it keeps for growth.
+// bytes returns the segment's memory, including its spare capacity.
 func (g *segment) bytes() int { return segmentOwnBytes + cap(g.slots)*slotBytes + cap(g.data) }
 
-// tagOfHash takes bits that do not also choose the segment.
+// tagOfHash returns bits that do not also choose the segment.
 func tagOfHash(hash uint64) uint32 { return uint32(hash >> 32) }
 
-// find returns the number of the slot that holds key, or -1.
+// find returns the index of the slot that holds key, or -1.
 func (g *segment) find(hash uint64, key string) int {
 	tag := tagOfHash(hash)
 	for i := range g.slots {
@@ -58,7 +57,7 @@ func (g *segment) key(i int) []byte {
 	return g.data[at+recordHeader : at+recordHeader+length]
 }
 
-// record returns slices of the segment's own bytes: not to be changed, nor kept beyond the next change.
+// record returns slices of the segment's memory: the caller must not change them, nor keep them beyond the next change.
 func (g *segment) record(i int) (key []byte, r Record) {
 	head := g.data[g.slots[i].at:]
 	keyLength, valueLength, forgetAt := readRecordHeader(head)
@@ -73,11 +72,27 @@ func readRecordHeader(head []byte) (keyLength, valueLength int, forgetAt limit.T
 
 func (g *segment) size(i int) int { return len(g.packed(i)) }
 
-// packed is slot i's record as it stands in data.
+// packed returns slot i's record in the format of data.
 func (g *segment) packed(i int) []byte {
 	head := g.data[g.slots[i].at:]
 	keyLength, valueLength, _ := readRecordHeader(head)
 	return head[:recordHeader+keyLength+valueLength]
+}
+
+// intact is packed and record for bytes that may contain flipped bits.
+func (g *segment) intact(i int) (packed, key []byte, r Record, ok bool) {
+	at := uint64(g.slots[i].at)
+	if at+recordHeader > uint64(len(g.data)) {
+		return nil, nil, Record{}, false
+	}
+	keyLength, valueLength, forgetAt := readRecordHeader(g.data[at:])
+	end := at + recordHeader + uint64(keyLength) + uint64(valueLength)
+	if end > uint64(len(g.data)) {
+		return nil, nil, Record{}, false
+	}
+	packed = g.data[at:end]
+	key = packed[recordHeader : recordHeader+keyLength]
+	return packed, key, Record{Value: packed[recordHeader+keyLength:], ForgetAt: forgetAt}, true
 }
 
 func (g *segment) add(hash uint64, key string, r Record) {
@@ -85,7 +100,7 @@ func (g *segment) add(hash uint64, key string, r Record) {
 	g.slots = append(g.slots, slot{tag: tagOfHash(hash), at: g.write(key, r)})
 }
 
-// addPacked adds a record that stands as it would here, in another segment or in a snapshot.
+// addPacked adds a record that is already in this format, from another segment or a snapshot.
 func (g *segment) addPacked(hash uint64, packed []byte, forgetAt limit.Time) {
 	g.roomForSlot()
 	g.roomFor(len(packed))
@@ -106,8 +121,8 @@ func (g *segment) write(key string, r Record) uint32 {
 	return uint32(at)
 }
 
-// roomFor and roomForSlot make room by an eighth of what is there, where append would double it: the room that nobody
-// uses is memory of every record.
+// roomFor and roomForSlot grow the capacity by an eighth, where append would double it: unused capacity costs memory for
+// every record.
 func (g *segment) roomFor(n int) {
 	if need := len(g.data) + n; need > cap(g.data) {
 		g.data = append(slices.Grow([]byte(nil), need+need/8), g.data...)
@@ -120,7 +135,7 @@ func (g *segment) roomForSlot() {
 	}
 }
 
-// replace puts r in the place of slot i's record: over it where it fits exactly, else behind all others.
+// replace makes r the record of slot i: in place if the value has the same length, else at the end of data.
 func (g *segment) replace(i int, key string, r Record) {
 	_, old := g.record(i)
 	if len(old.Value) == len(r.Value) {
@@ -148,7 +163,7 @@ func (g *segment) squeeze() {
 	}
 }
 
-// compact writes the living records into a slice of their own size.
+// compact copies the live records into a slice of exactly their size.
 func (g *segment) compact() {
 	data := make([]byte, 0, len(g.data)-g.dead)
 	for i := range g.slots {

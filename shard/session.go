@@ -3,22 +3,24 @@ package shard
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 
 	"github.com/stint-io/stint/limit"
 )
 
-// Session names a run of requests from one entry node to one shard, so that a request whose outcome became unknown can
-// be sent again, to another owner if need be, and is counted once. The shard itself names it, by the place in its log
-// where it was opened, so no name comes twice and no clock is involved.
+// Session identifies a sequence of requests from one entry node to one shard. If the outcome of a request became unknown,
+// the node can send it again, even to another owner, and it is counted once. The shard names the session by the place in
+// its log where it was opened, so names are unique and involve no clock.
 //
-// The entry node numbers its requests from 1 and says with each up to which number all are finished. The shard
-// remembers, for the numbers above that, which were counted: a bit for each. A copy of a request that is finished, or
-// whose session is forgotten, is refused; a copy of one that was counted is answered "allowed", with the limits as they
-// are now; of a tally with what it was then. What was denied counted nothing and is not remembered, unless the request says Retry: then a copy that comes
-// later must not be admitted after its caller heard "no".
+// The entry node numbers its requests from 1, and sends with each the number up to which all are finished. For the numbers
+// above that, the shard remembers which were counted: one bit for each. A copy of a finished request, or of one whose
+// session is forgotten, is refused. A copy of a counted request gets the first answer again, for the newest thousands of
+// them. A copy of an older one gets "allowed", or "denied" if its denial was counted, with the current limits. A denial
+// that counted nothing is not remembered, unless the request says Retry: then a later copy must not be admitted after its
+// caller heard "no".
 //
-// So an entry node that has sent a second copy takes a "no" only from copies that said Retry; an "allowed" it may take
-// from any. SessionGone says nothing about other copies: what the session had counted is forgotten with it.
+// So an entry node that has sent a second copy accepts a "no" only from copies with Retry. It may accept an "allowed" from
+// any copy. SessionGone says nothing about other copies: the session's counted numbers are forgotten with it.
 type Session struct {
 	Epoch, Seq uint64
 	Index      uint32 // among the sessions opened by that entry
@@ -27,69 +29,89 @@ type Session struct {
 const (
 	// sessionRetention is how long a session is remembered after its record was last written.
 	sessionRetention = limit.Span(600e6)
-	// sessionWindow bounds how far a number may lie above the finished ones, and so the record: two sets of numbers of
-	// at most 8 KiB each, of a few bytes as a rule.
+	// sessionWindow bounds how far a number may be above the finished ones, and thereby the record: two sets of numbers of
+	// at most 8 KiB each, usually of a few bytes.
 	sessionWindow = 65536
-	// sessionAckStep is how far the finished numbers may run ahead of the record while nothing else changes in it.
+	// sessionAckStep is how far the finished numbers may be ahead of the record while nothing else in it changes.
 	sessionAckStep = 64
-	// sessionTallies bounds the tallies that a session remembers, the newest: some four bytes each. A copy of an older one
-	// hears that the outcome is not known, and it is counted once all the same.
+	// sessionTallies bounds the newest tallies that a session remembers, at about four bytes each. A copy of an older one
+	// gets an unknown outcome, but is still counted only once.
 	sessionTallies = 4096
 )
 
-// The formats of a session record, its first byte.
+// The formats of a session record, in its first byte.
 const (
 	sessionFormat        = 1
-	sessionFormatTallies = 2 // tallies follow
+	sessionFormatTallies = 2 // followed by at least one tally
+	sessionFormatAnswers = 3 // tallies and answers, each after their number, then kept and denied follow
 )
 
-// session is what a shard remembers of one, while an evaluation works on it.
+// session is the shard's memory of one session, while an evaluation works on it.
 type session struct {
 	name    Session
 	acked   uint64  // every number up to this one is finished
-	counted numbers // above it
-	closed  numbers // above it: answered "no" for good
-	tallies []told  // above it, by number: what was answered to tallies, which nobody can tell from what is there later
-	dirty   bool    // numbers were added
-	written uint64  // acked as the record has it
-	bytes   int     // of the effect, as the evaluation has weighed it; 0: not yet
+	counted numbers // above acked
+	closed  numbers // above acked: answered "no" for good
+	tallies []told  // above acked, by number: answers to tallies, which cannot be derived from the later state
+	// answered and fresh are the answers to checks.
+	answered []answers // of earlier batches, oldest first
+	fresh    answersUnderWay
+	few      [4]answers
+	// kept are the counted numbers whose answers may have records of their own, and denied are the counted denials.
+	// Records of the first level do not contain kept: there, every counted number may be kept.
+	kept, denied numbers
+	sound        bool   // the record may have the newest format
+	dirty        bool   // numbers were added
+	written      uint64 // acked in the record
+	bytes        int    // of the effect, as added to the evaluation's total; 0: not yet added
 }
 
-// ack takes note that every number up to acked is finished.
+// ack records that every number up to acked is finished.
 func (s *session) ack(acked uint64) {
 	if acked > s.acked {
 		s.acked = acked
 		s.counted.dropThrough(acked)
 		s.closed.dropThrough(acked)
+		s.kept.dropThrough(acked)
+		s.denied.dropThrough(acked)
 		s.tallies = s.tallies[placeOfTold(s.tallies, acked+1):]
+		s.dropAnswers()
 	}
 }
 
-// changed reports whether the record is to be written. Numbers that are finished are forgotten a step at a time: until
-// then the record remembers more than it must, which does no harm.
+// changed reports whether the record must be written. Finished numbers are dropped from it in steps: until then the record
+// remembers more than necessary, which is harmless.
 func (s *session) changed() bool { return s.dirty || s.acked-s.written >= sessionAckStep }
 
-// size is that of the effect, roughly.
+// size returns the approximate size of the effect.
 func (s *session) size() int {
-	return 64 + len(s.counted.bits) + len(s.closed.bits) + 6*len(s.tallies)
+	return 64 + len(s.counted.bits) + len(s.closed.bits) + len(s.kept.bits) + len(s.denied.bits) + 6*len(s.tallies) + s.answerBytes()
 }
 
 func (s *session) put(now limit.Time) Put {
-	return Put{Key: string(appendSessionKey(nil, s.name)),
+	var key [48]byte
+	return Put{Key: string(appendSessionKey(key[:0], s.name)),
 		Record: Record{Value: s.encode(), ForgetAt: now + limit.Time(sessionRetention)}}
 }
 
-// encode writes the record: format, acked, counted, closed, and tallies if there are any.
+// encode writes the record: format, acked, counted, closed, and tallies, answers, kept and denied if there are any.
 func (s *session) encode() []byte {
 	b := make([]byte, 0, s.size())
 	format := byte(sessionFormat)
-	if len(s.tallies) > 0 {
+	s.dropAnswers()
+	switch {
+	case len(s.answered) > 0 || s.fresh.last > s.acked || s.sound && len(s.counted.bits) > 0:
+		format = sessionFormatAnswers
+	case len(s.tallies) > 0:
 		format = sessionFormatTallies
 	}
 	b = binary.AppendUvarint(append(b, format), s.acked)
 	b = s.closed.append(s.counted.append(b, s.acked), s.acked)
-	if format == sessionFormatTallies {
+	if format >= sessionFormatTallies {
 		b = appendTold(b, s.tallies, s.acked)
+	}
+	if format == sessionFormatAnswers {
+		b = s.denied.append(s.kept.append(s.appendAnswers(b), s.acked), s.acked)
 	}
 	return b
 }
@@ -100,10 +122,19 @@ func decodeSession(name Session, value []byte) (*session, error) {
 	s := &session{name: name, acked: r.uvarint()}
 	s.written = s.acked
 	s.counted, s.closed = r.numbers(s.acked), r.numbers(s.acked)
-	if format == sessionFormatTallies {
+	if format >= sessionFormatTallies {
 		s.tallies = r.told(s.acked)
+		r.failed = r.failed || format == sessionFormatTallies && len(s.tallies) == 0
 	}
-	if r.failed || format < sessionFormat || format > sessionFormatTallies || len(r.rest) != 0 {
+	if format == sessionFormatAnswers {
+		r.answers(s)
+		s.kept, s.denied = r.numbers(s.acked), r.numbers(s.acked)
+		r.failed = r.failed || !s.kept.within(&s.counted) || !s.denied.within(&s.counted) ||
+			len(s.answered) == 0 && len(s.counted.bits) == 0
+	} else {
+		s.kept = numbers{s.counted.from, slices.Clone(s.counted.bits)}
+	}
+	if r.failed || format < sessionFormat || format > sessionFormatAnswers || len(r.rest) != 0 {
 		return nil, errMalformedSession
 	}
 	return s, nil

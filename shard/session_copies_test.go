@@ -3,18 +3,19 @@ package shard
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 
 	"github.com/stint-io/stint/limit"
 )
 
-// TestCopiesAreCountedOnce sends requests in sessions over a network that loses, delays, repeats and reorders, to
-// owners that fail with entries under way. Callers ask again until they give up. Whatever happens: a number is counted
-// once at most; never after its caller heard "no"; and once when its caller heard "yes".
+// TestCopiesAreCountedOnce sends requests in sessions over a network that loses, delays, repeats and reorders, to owners
+// that fail with entries in progress. Callers retry until they give up. A number is counted at most once; never after its
+// caller heard "no"; and exactly once if its caller heard "yes".
 //
-// What was counted is looked up at the end, in the shard: each request names a key of its own besides the one that all
-// share, and whose limit denies now and then.
+// The counts are checked in the shard at the end: besides the shared key, whose limit denies now and then, each request
+// has a key of its own.
 func TestCopiesAreCountedOnce(t *testing.T) {
 	t.Parallel()
 	rnd := seeded(t)
@@ -33,23 +34,23 @@ func TestCopiesAreCountedOnce(t *testing.T) {
 	t.Log(met)
 	for _, event := range []string{"yes", "no", "gave up", "no from a copy", "counted before", "late copy refused",
 		"session gone", "owner failed", "reset", "copy with an id", "no, then a copy refused", "unknown",
-		"the same hold or grant again", "the same tally again"} {
+		"the same hold or grant again", "the same tally again", "the same check again"} {
 		if met[event] == 0 {
 			t.Errorf("no world met this: %s", event)
 		}
 	}
 }
 
-// numbered is one request of a session with all its copies, and what its caller knows.
+// numbered is one request of a session with all its copies, and its caller's knowledge.
 type numbered struct {
 	request Request
-	key     string    // that no other request names
+	key     string    // used by no other request
 	copies  int       // sent
-	heard   string    // "": nothing yet, and still asking
+	heard   string    // "": no answer yet, and still retrying
 	first   *Decision // when it was counted
 }
 
-// copies is a world with one entry node, the network behind it, and what the node remembers.
+// copies is a world with one entry node, the network behind it, and the node's knowledge.
 type copies struct {
 	*owner
 	rnd     *rand.Rand
@@ -58,10 +59,10 @@ type copies struct {
 	session Session
 	open    []*numbered          // of the session, by number: first..first+len-1
 	all     map[string]*numbered // by key
-	network []Request            // on their way to the owner
-	answers [][]answered         // of the entries under way
+	network []Request            // in transit to the owner
+	answers [][]answered         // of the pending entries
 	counted map[string]bool      // by key
-	acked   map[Session]uint64   // the highest that the owner was told
+	acked   map[Session]uint64   // the highest that the owner received
 }
 
 type answered struct {
@@ -105,7 +106,7 @@ func (c *copies) step() {
 	}
 }
 
-// renew opens a session. The requests of the one before are lost to their callers, who may ask again in this one.
+// renew opens a session. The requests of the previous one are lost to their callers, who may retry in this one.
 func (c *copies) renew() {
 	for _, r := range c.open {
 		c.finish(r, "gave up")
@@ -114,7 +115,7 @@ func (c *copies) renew() {
 	c.session, c.open = results[0].Decision.Session(), nil
 }
 
-// decideNow has requests decided and committed, with everything that is under way before them.
+// decideNow has requests decided and committed, after all pending entries.
 func (c *copies) decideNow(requests ...Request) []Result {
 	for len(c.pending) > 0 {
 		c.commit()
@@ -135,20 +136,20 @@ func (c *copies) begin() {
 	case 1, 2:
 		r.request.NotAfter = c.now + limit.Time(c.rnd.IntN(int(10*second)))
 	case 3:
-		r.request.Entries[0].Policy = "nobody" // an error, until the policy is there
+		r.request.Entries[0].Policy = "nobody" // an error until the policy exists
 	case 4:
 		r.request.Op, r.request.Hold = Reserve, &HoldTerms{TTL: MaxHoldTTL}
 	case 5:
 		r.request.Op = Partial
 	case 6:
-		r.request.Op, r.request.Tally = Tally, &TallyTerms{Verb: TallyAdd, Amount: 1}
+		r.request.Op, r.request.Tally = Tally, &TallyTerms{Verb: TallyAdd, Amount: 1, Old: true}
 		r.request.Entries = []Entry{{Policy: "tally", Key: r.key, Cost: 1, Limits: TallyLimits}}
 	}
 	c.open, c.all[r.key] = append(c.open, r), r
 	c.send(r, false)
 }
 
-// again sends another copy of a request whose caller still waits, or several.
+// again sends one or several more copies of a request whose caller still waits.
 func (c *copies) again() {
 	if len(c.open) == 0 {
 		return
@@ -161,13 +162,13 @@ func (c *copies) again() {
 	}
 }
 
-// ownKey is the key that no other request names.
+// ownKey returns the key that no other request uses.
 func ownKey(r *Request) string { return r.Entries[len(r.Entries)-1].Key }
 
-// others is what is counted at once on the key of a tally by somebody else.
+// others is the amount that another caller adds at once to the key of a tally.
 const others = 1000
 
-// countBeside moves a tally on, so that nobody could tell from it what a request was answered.
+// countBeside changes a tally, so that the answer to a request cannot be derived from it.
 func (c *copies) countBeside(r *numbered) {
 	if one := r.request; one.Op == Tally {
 		one.Session, one.Number, one.NotAfter = Session{}, 0, 0
@@ -194,7 +195,7 @@ func (c *copies) send(r *numbered, retry bool) {
 	}
 }
 
-// batch has the owner decide some of what is on its way, in any order. What says Retry may arrive once more.
+// batch has the owner decide some requests in transit, in any order. A request with Retry may arrive again.
 func (c *copies) batch() {
 	var requests []Request
 	for range min(len(c.network), 1+c.rnd.IntN(8)) {
@@ -219,7 +220,7 @@ func (c *copies) batch() {
 	c.answers = append(c.answers, answers)
 }
 
-// commit installs the oldest entry under way; what it answered is true from here on, and most callers hear it.
+// commit installs the oldest pending entry. Its answers become valid, and most callers receive them.
 func (c *copies) commit() {
 	if len(c.pending) == 0 {
 		return
@@ -245,7 +246,7 @@ func (c *copies) commit() {
 	}
 }
 
-// judge compares what was decided with what was decided before.
+// judge compares a decision with the earlier ones.
 func (c *copies) judge(a answered) {
 	r := c.all[ownKey(&a.request)]
 	counts := a.result.Err == nil && a.result.Decision.Index != 0 && !a.result.Decision.Replayed
@@ -273,13 +274,23 @@ func (c *copies) judge(a answered) {
 	}
 }
 
-// judgeReplay holds that a copy says which hold it was, and how much was granted, as long as anybody may ask.
+// judgeReplay checks that a copy gets the first answer, as long as the caller may still retry.
 func (c *copies) judgeReplay(a answered, r *numbered) {
 	d := &a.result.Decision
 	if r.request.Op == Tally {
 		c.met["the same tally again"]++
 		if *d.Tallied != *r.first.Tallied {
 			c.Fatalf("a copy is answered %+v, it was counted as %+v", *d.Tallied, *r.first.Tallied)
+		}
+		return
+	}
+	if r.request.Op == Check {
+		c.met["the same check again"]++
+		first := *r.first
+		first.Limits = slices.Clone(first.Limits)
+		first.Limits[0].Policy = a.request.Entries[0].Policy // batch may have renamed it
+		if first.Replayed = true; !reflect.DeepEqual(*d, first) {
+			c.Fatalf("a copy of a check is answered %+v, it was counted as %+v", *d, first)
 		}
 		return
 	}
@@ -293,7 +304,7 @@ func (c *copies) judgeReplay(a answered, r *numbered) {
 	}
 }
 
-// hear is the caller's side of an answer that came through.
+// hear is the caller's handling of an answer that arrived.
 func (c *copies) hear(a answered) {
 	r := c.all[ownKey(&a.request)]
 	switch err := a.result.Err; {
@@ -313,7 +324,7 @@ func (c *copies) hear(a answered) {
 	case r.copies == 1:
 		c.finish(r, "no")
 	default:
-		c.met["unknown"]++ // a "no" to one copy says nothing of the others
+		c.met["unknown"]++ // a "no" to one copy says nothing about the others
 	}
 }
 
@@ -333,7 +344,7 @@ func (c *copies) giveUp() {
 	}
 }
 
-// fail ends the owner's epoch: what was under way is lost with its answers, and another owner opens.
+// fail ends the owner's epoch: pending entries and their answers are lost, and another owner opens.
 func (c *copies) fail() {
 	c.met["owner failed"]++
 	c.pending, c.answers = nil, nil
@@ -341,7 +352,7 @@ func (c *copies) fail() {
 	c.append(EncodeEpochOpen(3, c.now))
 }
 
-// checkRecord holds a session's record to its size, and to what it was told.
+// checkRecord checks the size of a session's record, and that it has the reported acked number.
 func (c *copies) checkRecord(name Session) {
 	kept, size := recordOf(c.world, name)
 	if kept == nil {
@@ -351,12 +362,12 @@ func (c *copies) checkRecord(name Session) {
 		c.Fatalf("session %v was told that %d are finished, its record says %d", name, told, kept.acked)
 	}
 	numbers := uint64(len(c.all)) - kept.acked
-	if most := 16 + 2*(numbers/8+2) + 9*uint64(len(kept.tallies)); uint64(size) > most {
+	if most := 20 + 2*(numbers/8+2) + 9*uint64(len(kept.tallies)) + uint64(kept.answerBytes()); uint64(size) > most {
 		c.Fatalf("a record of %d bytes for %d numbers", size, numbers)
 	}
 }
 
-// end lets everything arrive and looks at the tallies.
+// end lets everything arrive and checks the tallies.
 func (c *copies) end() {
 	for len(c.pending) > 0 {
 		c.commit()

@@ -6,8 +6,8 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// openSession begins a session. It is not refused when the shard is full: without one, requests on the keys that are
-// there could not be sent again, and there are as many sessions as entry nodes, or a few more.
+// openSession opens a session, even on a full shard. Without one, requests on existing keys could not be retried, and
+// there are only about as many sessions as entry nodes.
 func (e *evaluation) openSession(r *Request) Result {
 	if err := withoutKeys(r); err != nil {
 		return Result{Err: err}
@@ -21,11 +21,11 @@ func (e *evaluation) openSession(r *Request) Result {
 	return Result{Decision: d}
 }
 
-// decideInSession decides a request that changes something, unless a copy of it was decided before, or must not be.
+// decideInSession decides a request that changes something, unless a copy of it has been decided, or must not be.
 //
-// Whatever says that it was definitely not applied is true of this copy. When the request says Retry it is true of all
-// copies, those under way too, with two exceptions: SessionGone, as what a session has counted is forgotten with it; and
-// TooLate to a number that its node called finished, to which nobody listens any more.
+// An answer that the request was certainly not applied is true of this copy. If the request says Retry it is true of all
+// copies, including those in transit, with two exceptions: SessionGone, since a session's counted numbers are forgotten
+// with it; and TooLate for a number that its node has declared finished, since nobody waits for that answer.
 func (e *evaluation) decideInSession(r *Request, answer *Result) {
 	if r.Number == 0 || r.Acked >= r.Number {
 		answer.Err = Invalidf("number", "is %d, with %d finished: it must be above", r.Number, r.Acked)
@@ -36,7 +36,7 @@ func (e *evaluation) decideInSession(r *Request, answer *Result) {
 		answer.Err = errSessionGone
 		return
 	}
-	s.ack(r.Acked)
+	e.finished(s, r.Acked)
 	e.decideOnce(s, r, answer)
 	e.weigh(s)
 }
@@ -57,25 +57,60 @@ func (e *evaluation) decideOnce(s *session, r *Request, answer *Result) {
 	switch d := &answer.Decision; {
 	case answer.Err == nil && (d.Allowed || d.Index != 0):
 		s.add(&s.counted, r.Number)
-		if r.Op == Tally {
-			s.tell(r.Number, d.Tallied)
-		}
-		if d.Index != 0 && r.ID == "" && (!d.Allowed || r.Op.answersOnce()) {
-			e.write(Put{Key: string(appendSessionAnswerKey(nil, r)),
-				Record: Record{Value: encodeAnswer(r, d), ForgetAt: e.at.Now + limit.Time(sessionRetention)}})
-		}
+		e.remember(s, r, d)
 	case r.Retry:
 		s.add(&s.closed, r.Number)
 	}
 }
 
+// remember keeps the answer for copies of the request, in the session or beside it, until the request is finished.
+func (e *evaluation) remember(s *session, r *Request, d *Decision) {
+	switch {
+	case r.Op == Tally:
+		s.tell(r.Number, d.Tallied)
+	case e.at.remembers(r, d):
+		s.answer(r.Number, r, d)
+		if !d.Allowed {
+			s.add(&s.denied, r.Number)
+		}
+	case d.Index != 0 && r.ID == "" && (!d.Allowed || r.Op.answersOnce()) && !e.brimful:
+		e.write(Put{Key: string(appendSessionAnswerKey(nil, r.Session, r.Number)),
+			Record: Record{Value: encodeAnswer(r, d), ForgetAt: e.at.Now + limit.Time(sessionRetention)}})
+		s.add(&s.kept, r.Number)
+	}
+}
+
+// forgottenMost bounds the records that one request removes, at about 40 bytes each, so that an entry keeps its size.
+const forgottenMost = 2048
+
+// finished records that every number up to acked is finished, and removes the records beside the session that were kept to
+// answer copies of those. If there are too many for one request, fewer numbers are treated as finished, which is harmless.
+func (e *evaluation) finished(s *session, acked uint64) {
+	if acked > s.acked && len(s.kept.bits) > 0 {
+		forgotten := 0
+		for n := range s.kept.through(acked) {
+			if forgotten == forgottenMost {
+				acked = n - 1
+				break
+			}
+			e.scratch = appendSessionAnswerKey(e.scratch[:0], s.name, n)
+			if _, found := e.lookup(string(e.scratch)); found {
+				e.write(Put{Key: string(e.scratch)})
+				s.dirty = true // so that the record never lists less than still exists
+			}
+			forgotten++
+		}
+	}
+	s.ack(acked)
+}
+
 var (
-	errSessionGone = &Error{Code: SessionGone, Message: "the shard knows no such session any more; open another"}
+	errSessionGone = &Error{Code: SessionGone, Message: "the shard no longer knows this session; open another"}
 	errFinished    = &Error{Code: TooLate, Message: "the request is finished: this is a copy that came late"}
 )
 
-// tooFarAhead refuses a number that the record has no place for. Another copy may come when it has: so a request of
-// several copies is not told that it was not applied.
+// tooFarAhead refuses a number beyond the session's window. Another copy may arrive when the window has moved, so a
+// request with several copies is not told that it was not applied.
 func tooFarAhead(r *Request, s *session) *Error {
 	code := Overloaded
 	if r.Retry {
@@ -85,8 +120,8 @@ func tooFarAhead(r *Request, s *session) *Error {
 		"request %d of a session of which %d are finished: at most %d may be under way", r.Number, s.acked, sessionWindow)}
 }
 
-// session returns the working copy of a session, decoded from the view when the batch first meets it; nil when the
-// shard remembers none of that name.
+// session returns the working copy of a session, decoded from the view when the batch first meets it, or nil if the shard
+// does not remember it.
 func (e *evaluation) session(name Session) *session {
 	if s, ok := e.sessions[name]; ok {
 		return s
@@ -98,7 +133,7 @@ func (e *evaluation) session(name Session) *session {
 	}
 	s, err := decodeSession(name, record.Value)
 	if err != nil {
-		panic(err) // records are written by this package and guarded by checksums
+		return nil // its node opens another: what this one has counted is unknown
 	}
 	e.meet(s)
 	return s
@@ -109,10 +144,11 @@ func (e *evaluation) meet(s *session) {
 		e.sessions = make(map[Session]*session)
 	}
 	e.sessions[s.name] = s
+	s.sound = e.at.Level >= LevelSound
 	e.met = append(e.met, s)
 }
 
-// weigh counts the session's effect, if there is one, to those of the batch.
+// weigh adds the session's effect, if there is one, to the size of the batch.
 func (e *evaluation) weigh(s *session) {
 	if s.changed() {
 		size := s.size()
@@ -126,12 +162,13 @@ func (s *session) add(to *numbers, n uint64) {
 	s.dirty = true
 }
 
-// answersOnce reports whether the answer of an operation cannot be made again from what is there: which hold it was, or
-// how much was granted. Such an answer is kept beside the session, as is a denial that was counted.
+// answersOnce reports whether the answer of an operation cannot be derived from the later state: which hold it was, or how
+// much was granted. Such an answer is kept beside the session. In a cluster at the first level, so is a counted denial.
 func (o Op) answersOnce() bool { return o == Reserve || o == Partial || o == Settle }
 
-// decidedBefore answers a copy of a request that was counted: as its idempotency record says, or that of the session, if
-// there is one; a tally as the session itself does. The parts of an operation on several shards have records of their own.
+// decidedBefore answers a copy of a counted request from its idempotency record or from its record beside the session, if
+// there is one, and for a tally or a check from the session itself. The parts of an operation on several shards have
+// records of their own.
 func (e *evaluation) decidedBefore(s *session, r *Request, answer *Result) {
 	if r.Operation != nil {
 		again := *r
@@ -142,20 +179,31 @@ func (e *evaluation) decidedBefore(s *session, r *Request, answer *Result) {
 	if r.ID != "" {
 		e.scratch = appendAnswerKey(e.scratch[:0], r.Namespace, r.ID)
 	} else {
-		e.scratch = appendSessionAnswerKey(e.scratch[:0], r)
+		e.scratch = appendSessionAnswerKey(e.scratch[:0], r.Session, r.Number)
 	}
 	if record, found := e.lookup(string(e.scratch)); found {
 		*answer = e.replay(record.Value, r)
+		if err := answer.Err; err != nil && err.Code == Unreadable {
+			answer.Err = &Error{Code: UnknownOutcome, Message: "it was counted once: " + err.Message}
+		}
 		return
 	}
 	if r.Op == Tally {
 		*answer = e.asTold(s, r.Number)
 		return
 	}
+	if d, found := s.answerTo(r.Number, e.at.Shard, r); found {
+		answer.Decision = d
+		return
+	}
+	if s.denied.has(r.Number) {
+		answer.Decision = e.asDenied(r)
+		return
+	}
 	answer.Decision = e.asCounted(r)
 }
 
-// asTold answers a tally's copy as the session remembers it.
+// asTold answers a tally's copy from the session's memory.
 func (e *evaluation) asTold(s *session, number uint64) Result {
 	i := placeOfTold(s.tallies, number)
 	if i == len(s.tallies) || s.tallies[i].number != number {
@@ -166,13 +214,35 @@ func (e *evaluation) asTold(s *session, number uint64) Result {
 	return Result{Decision: d}
 }
 
-// asCounted says allowed, with the limits that were counted on as they are now. What can no longer be shown is left
-// out, as when a policy was taken away: an error would say that nothing was counted.
+// asDenied is asCounted for a counted denial. If the request would be admitted by now, the wait is the shortest possible.
+func (e *evaluation) asDenied(r *Request) Decision {
+	d := e.newDecision()
+	look := *r
+	look.Op = Peek
+	switch err := e.decideEntries(&look, Peek, &d); {
+	case err != nil:
+		d.Limits = nil
+	case !d.Allowed:
+		e.exactWaits(&look, Peek, &d)
+	}
+	if e.extras && d.Limits != nil {
+		e.showExtras(&d)
+	}
+	if d.Allowed || d.RetryAfter == 0 {
+		d.RetryAfter = 1
+	}
+	d.Allowed, d.Replayed = false, true
+	return d
+}
+
+// asCounted answers "allowed", with the current state of the counted limits, if the original answer is not remembered:
+// there were too many others, the shard was too full to keep it, or an earlier release counted it. A status that no longer
+// exists is left out, for instance after the removal of a policy: an error would mean that nothing was counted.
 func (e *evaluation) asCounted(r *Request) Decision {
 	d := e.newDecision()
 	d.Replayed = true
 	if r.Op == Swap {
-		d.Told = &Told{Document: Document{Version: r.Expect + 1}} // what the copy made, whatever others have made of it since
+		d.Told = &Told{Document: Document{Version: r.Expect + 1}} // the version that the swap made, whatever has replaced it since
 		return d
 	}
 	look := *r

@@ -6,19 +6,19 @@ import (
 	"slices"
 )
 
-// What a tally came to cannot be told from what is there later, so the session remembers it for as long as a copy of the
-// request may come: until it is finished. It stands in the session's own record, which is written anyway, and as batches
-// count on few keys a tally takes some four bytes there.
+// The result of a tally cannot be derived from the later state, so the session remembers it for as long as a copy of the
+// request may arrive, that is, until the request is finished. It is in the session's own record, which is written anyway.
+// Batches count on few keys, so a tally takes about four bytes.
 
-// told is what one request of a session was answered.
+// told is the answer to one request of a session.
 type told struct {
 	number  uint64
 	tallied Tallied
 }
 
-// placeOfTold is the place of a number, or where it would stand.
+// placeOfTold returns the index of a number, or the index where it would be inserted.
 func placeOfTold(tallies []told, number uint64) int {
-	if n := len(tallies); n == 0 || tallies[n-1].number < number { // as nearly always
+	if n := len(tallies); n == 0 || tallies[n-1].number < number { // the usual case
 		return n
 	}
 	i, _ := slices.BinarySearchFunc(tallies, number, func(t told, n uint64) int { return cmp.Compare(t.number, n) })
@@ -33,8 +33,8 @@ func (s *session) tell(number uint64, t *Tallied) {
 	}
 }
 
-// appendTold writes how many there are, and each: its number, as the distance from the one before or from acked, and
-// what it was answered.
+// appendTold writes the number of tallies, and each tally: its request number, as the distance from the previous one or
+// from acked, and its answer.
 func appendTold(b []byte, tallies []told, acked uint64) []byte {
 	b = binary.AppendUvarint(b, uint64(len(tallies)))
 	before := &Tallied{}
@@ -47,11 +47,14 @@ func appendTold(b []byte, tallies []told, acked uint64) []byte {
 	return b
 }
 
-// told reads at least one.
+// told reads tallies written by appendTold.
 func (r *reader) told(acked uint64) []told {
 	count := r.uvarint()
-	if count == 0 || count > sessionTallies || count > uint64(len(r.rest))/4 {
+	if count > sessionTallies || count > uint64(len(r.rest))/4 {
 		r.failed = true
+		return nil
+	}
+	if count == 0 {
 		return nil
 	}
 	tallies := make([]told, count)
@@ -71,13 +74,14 @@ func (r *reader) told(acked uint64) []told {
 const (
 	talliedKnown = 1 << iota
 	talliedDone
-	talliedEnds // at another instant than the one before: it follows
+	talliedEnds // at another instant than the previous one, which follows
+	talliedWas  // since LevelSound
 )
 
-// append writes a tally beside the one before it, of which it is mostly the next: flags, how far the value lies above
-// that one's, how far it lies above what it was itself, and the end.
+// append writes a tally as a difference to the previous one, whose successor it usually is: flags, the distance of the
+// value from that one's value, its distance from its own previous value, and the end.
 func (t *Tallied) append(b []byte, before *Tallied) []byte {
-	b = append(b, bit(t.Known)*talliedKnown|bit(t.Done)*talliedDone|bit(t.EndsAt != before.EndsAt)*talliedEnds)
+	b = append(b, bit(t.Known)*talliedKnown|bit(t.Done)*talliedDone|bit(t.EndsAt != before.EndsAt)*talliedEnds|bit(t.Was)*talliedWas)
 	b = binary.AppendVarint(b, t.Value-before.Value)
 	b = binary.AppendVarint(b, t.Value-t.Before)
 	if t.EndsAt != before.EndsAt {
@@ -88,13 +92,14 @@ func (t *Tallied) append(b []byte, before *Tallied) []byte {
 
 func (r *reader) tallied(before *Tallied) Tallied {
 	flags := r.byte()
-	t := Tallied{Known: flags&talliedKnown != 0, Done: flags&talliedDone != 0, EndsAt: before.EndsAt}
+	t := Tallied{Known: flags&talliedKnown != 0, Done: flags&talliedDone != 0, Was: flags&talliedWas != 0,
+		EndsAt: before.EndsAt}
 	t.Value = before.Value + r.varint()
 	t.Before = t.Value - r.varint()
 	if flags&talliedEnds != 0 {
 		t.EndsAt = r.time()
 		r.failed = r.failed || t.EndsAt == before.EndsAt
 	}
-	r.failed = r.failed || flags > talliedKnown|talliedDone|talliedEnds
+	r.failed = r.failed || flags > talliedKnown|talliedDone|talliedEnds|talliedWas
 	return t
 }

@@ -16,7 +16,7 @@ func inSession(r Request, s Session, number, acked uint64) Request {
 	return r
 }
 
-// opened is a session of a world.
+// opened opens a session in a world.
 func opened(w *world, now limit.Time) Session {
 	w.Helper()
 	results, _ := w.batch(now, Request{Op: OpenSession})
@@ -26,7 +26,7 @@ func opened(w *world, now limit.Time) Session {
 	return results[0].Decision.Session()
 }
 
-// recordOf is what a session's record says.
+// recordOf returns the decoded record of a session.
 func recordOf(w *world, s Session) (kept *session, size int) {
 	w.Helper()
 	record, found := w.Lookup(string(appendSessionKey(nil, s)))
@@ -40,7 +40,7 @@ func recordOf(w *world, s Session) (kept *session, size int) {
 	return kept, len(record.Value)
 }
 
-// fullSession remembers as much as one can, in the middle of a byte.
+// fullSession returns a session that remembers as much as possible, starting in the middle of a byte.
 func fullSession() *session {
 	s := &session{acked: 1003}
 	for n := s.acked + 1; n <= s.acked+sessionWindow; n++ {
@@ -90,7 +90,7 @@ func sameNumbers(a, b numbers) bool {
 	return len(a.bits) == 0 && len(b.bits) == 0 || a.from == b.from && bytes.Equal(a.bits, b.bits)
 }
 
-// Records that no session could have come to are not believed.
+// Records that no session could have produced are refused.
 func TestSessionRecordOfAnotherVersionIsRefused(t *testing.T) {
 	for name, value := range map[string][]byte{
 		"format":                {2, 0, 0, 0, 0, 0},
@@ -163,11 +163,11 @@ func TestWindowOfASession(t *testing.T) {
 	if r := far(sessionWindow+1, 1, true); r.Err != nil || r.Decision.Replayed {
 		t.Errorf("with one more finished: %+v", r)
 	}
-	// A claim of any size costs no more than it says.
+	// A large gap in the numbers costs no memory.
 	if r := far(math.MaxUint64, math.MaxUint64-1, false); r.Err != nil {
 		t.Error(r.Err)
 	}
-	if kept, size := recordOf(w, s); size > 20 || kept.acked != math.MaxUint64-1 || !kept.counted.has(math.MaxUint64) {
+	if kept, size := recordOf(w, s); size > 20+kept.answerBytes() || len(kept.answered) != 1 || kept.acked != math.MaxUint64-1 || !kept.counted.has(math.MaxUint64) {
 		t.Errorf("%+v in %d bytes", kept, size)
 	}
 }
@@ -210,7 +210,7 @@ func TestSessionsFillAnEntry(t *testing.T) {
 	}
 }
 
-// What is finished is not kept for ever, though nothing else changes.
+// Finished numbers leave the record even if nothing else changes.
 func TestFinishedNumbersLeaveTheRecord(t *testing.T) {
 	denying := onePolicy(limit.Limit{Algorithm: limit.Lifetime, Quota: 1})
 	w := newWorld(t, denying)
@@ -228,7 +228,7 @@ func TestFinishedNumbersLeaveTheRecord(t *testing.T) {
 	}
 }
 
-// Requests outside of sessions leave no trace in any, whatever else they say.
+// Requests outside of sessions leave no trace in a session, whatever else they contain.
 func TestRequestsWithoutASessionAreAsBefore(t *testing.T) {
 	plain, dressed := newWorld(t, onePolicy(windowLimit)), newWorld(t, onePolicy(windowLimit))
 	for i := range 10 {
@@ -242,7 +242,7 @@ func TestRequestsWithoutASessionAreAsBefore(t *testing.T) {
 	}
 }
 
-// Operations that this version does not know are never answered with a decision.
+// Operations unknown to this version are never answered with a decision.
 func TestUnknownOperations(t *testing.T) {
 	w := newWorld(t, onePolicy(windowLimit))
 	for _, op := range []Op{0, ReadTally + 1, math.MaxUint8} {

@@ -7,10 +7,11 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// A settlement says what became of units that were taken. It ends a hold, once, or keeps it open for longer; or it
-// refunds a decision that had no hold, once. What ended leaves a record under its name, so that the same settlement sent
-// again gets the same answer, and another one is refused. A hold that has expired leaves no record: it is in its
-// counters no more, and whatever settles it comes too late.
+// A settlement decides the fate of units that were taken. It ends a hold, once, or keeps it open for longer; or it refunds
+// a decision that had no hold, once. An end leaves a record under the name of the hold or decision, so that a retry of the
+// same settlement gets the same answer, and a different one is refused. An expired hold leaves no record: it is no longer
+// in its counters, so a settlement comes too late. A hold that is settled on a brimful shard leaves none either: settling
+// gives memory back, and must not wait for any.
 
 // settle ends or extends a hold, or refunds a decision. d has the limits of the entries.
 func (e *evaluation) settle(r *Request, d Decision) Result {
@@ -19,6 +20,9 @@ func (e *evaluation) settle(r *Request, d Decision) Result {
 		return e.settledBefore(record.Value, r)
 	}
 	forgetAt, err := e.mayStillSettle(t)
+	if err == nil && !t.Hold && e.view.Full() {
+		err = e.full() // without a record, the decision could be refunded twice
+	}
 	if err != nil {
 		return Result{Err: err}
 	}
@@ -28,15 +32,17 @@ func (e *evaluation) settle(r *Request, d Decision) Result {
 	e.index++
 	d.Index = e.index
 	e.statuses(&d)
-	if r.Settlement.Action == ActionExtend {
+	switch {
+	case r.Settlement.Action == ActionExtend:
 		d.HoldExpires = e.at.Now + limit.Time(r.Settlement.TTL)
-	} else {
+	case e.brimful && t.Hold: // it has ended; its absence from the counters is enough to prevent a second end
+	default:
 		e.write(Put{Key: endKey(name), Record: Record{Value: encodeAnswer(r, &d), ForgetAt: forgetAt}})
 	}
 	return Result{Decision: d}
 }
 
-// settlementProblem refuses what no hold and no decision of this shard could be settled with.
+// settlementProblem refuses a settlement that is invalid for any hold or decision of this shard.
 func (e *evaluation) settlementProblem(r *Request) *Error {
 	s := r.Settlement
 	switch {
@@ -66,7 +72,7 @@ func (e *evaluation) settlementProblem(r *Request) *Error {
 	return nil
 }
 
-// field is the one in which the target came.
+// field returns the name of the field that contained the target.
 func (t *Target) field() string {
 	if t.Hold {
 		return "hold_id"
@@ -78,7 +84,7 @@ func (t *Target) field() string {
 func (e *evaluation) settledBefore(value []byte, r *Request) Result {
 	d, same, err := decodeAnswer(e.at.Shard, value, r)
 	if err != nil {
-		panic(err) // records are written by this package and guarded by checksums
+		return Result{Err: unreadable(r.Settlement.Target.field(), "how it ended", err)}
 	}
 	if !same {
 		return Result{Err: &Error{Code: HoldEnded, Field: r.Settlement.Target.field(),
@@ -87,10 +93,10 @@ func (e *evaluation) settledBefore(value []byte, r *Request) Result {
 	return Result{Decision: d}
 }
 
-// mayStillSettle tells until when the end is remembered: of a hold for the longest retention of its policies. A decision
-// may be settled only while its mark and everything that its counters remember of resets are sure to be there, which is
-// for the shortest retention, and from the decision on. The mark outlives every retention that the decision could be
-// settled within.
+// mayStillSettle returns until when the end is remembered. For a hold that is the longest retention of its policies. A
+// decision may be settled only while its end and everything that its counters remember of resets are certainly still kept.
+// That is the shortest retention, counted from the decision. The record of its end outlives every retention within which
+// the decision could be settled.
 func (e *evaluation) mayStillSettle(t *Target) (limit.Time, *Error) {
 	longest, shortest := limit.Span(0), limit.MaxPeriod
 	for i := range e.charges {
@@ -111,34 +117,26 @@ func (e *evaluation) mayStillSettle(t *Target) (limit.Time, *Error) {
 	return max(ends, t.DecidedAt+limit.Time(t.Retention)), nil
 }
 
-// settleTaken does what a settlement says with the units that the entries of r have taken, and has nothing changed when
-// it refuses. decideEntries has brought the counters into e.charges before. With s.Target.Hold they are those of the hold
-// called name, which must be in all of them; without, what was decided at decidedAt and is in no counter by name.
+// settleTaken executes a settlement on the units that the entries of r have taken, and changes nothing if it refuses.
+// decideEntries must have put the counters into e.charges before. With s.Target.Hold the units are those of the hold
+// called name, which must be in all counters; without, those that were decided at decidedAt, which no counter has by name.
 //
-// It is all that a part of an operation on several shards needs. It has taken its units with count and putHolds, under
-// operationHold(id) and remote, and says what home has decided with Target.Hold set and
+// It also serves a part of an operation on several shards. The part has taken its units with count and putHolds, under
+// operationHold(id) and remote. To execute home's decision, it sets Target.Hold and
 //
 //   - ActionCommit for "committed": the units stay, and the hold leaves the counters;
 //   - ActionCancel for "aborted";
-//   - the settlement of the caller for "settled", with Actual for the entries of this shard.
+//   - the caller's settlement for "settled", with Actual for the entries of this shard.
 //
-// When an operation that was confirmed before is refunded, its part is settled without Target.Hold and with this shard's own
-// time of the charge as decidedAt. That it is done once is for the caller to know: settleTaken writes no record.
+// When an operation is refunded after its confirmation, its part is settled without Target.Hold, and decidedAt is this
+// shard's own time of the charge. The caller must ensure that this is done once: settleTaken writes no record.
 func (e *evaluation) settleTaken(r *Request, s *Settlement, name string, decidedAt limit.Time) *Error {
-	taken := make([]hold, len(e.charges))
-	for i, ch := range e.charges {
-		if !s.Target.Hold {
-			taken[i] = hold{taken: decidedAt, cost: r.Entries[i].Cost, uncounted: ch.counter.uncounted(r.Entries[i].Counted)}
-			continue
-		}
-		h, found := ch.counter.findHold(name)
-		if !found {
-			return &Error{Code: HoldEnded, Field: "hold_id", Message: "names a hold that has expired, or never was"}
-		}
-		taken[i] = h
-	}
-	if err := e.overQuota(s, taken); err != nil {
+	taken, err := e.takenBy(r, s, name, decidedAt)
+	if err != nil {
 		return err
+	}
+	if i, room := e.lacksRoom(s, taken); i >= 0 {
+		return overQuota(i, s.Actual[i], taken[i].cost, room)
 	}
 	for i := range e.charges {
 		e.settleCharge(&e.charges[i], s, &taken[i], s.actual(i, taken[i].cost))
@@ -147,7 +145,24 @@ func (e *evaluation) settleTaken(r *Request, s *Settlement, name string, decided
 	return nil
 }
 
-// actual is what was spent on the i-th entry, for which cost was taken.
+// takenBy returns the units of each entry that are to be settled.
+func (e *evaluation) takenBy(r *Request, s *Settlement, name string, decidedAt limit.Time) ([]hold, *Error) {
+	taken := make([]hold, len(e.charges))
+	for i, ch := range e.charges {
+		if !s.Target.Hold {
+			taken[i] = hold{taken: decidedAt, cost: r.Entries[i].Cost, uncounted: ch.counter.uncounted(r.Entries[i].Counted)}
+			continue
+		}
+		h, found := ch.counter.findHold(name)
+		if !found {
+			return nil, &Error{Code: HoldEnded, Field: "hold_id", Message: "names a hold that has expired, or never was"}
+		}
+		taken[i] = h
+	}
+	return taken, nil
+}
+
+// actual returns what was spent on the i-th entry, for which cost was taken.
 func (s *Settlement) actual(i int, cost uint64) uint64 {
 	switch {
 	case s.Action == ActionCancel || s.Action == ActionSuccess:
@@ -158,25 +173,30 @@ func (s *Settlement) actual(i int, cost uint64) uint64 {
 	return s.Actual[i]
 }
 
-// overQuota refuses a commit of more than was taken that does not fit, if it is to be refused.
-func (e *evaluation) overQuota(s *Settlement, taken []hold) *Error {
+// lacksRoom returns the first entry whose excess does not fit, if that is to be refused, and the room; -1: there is none.
+func (e *evaluation) lacksRoom(s *Settlement, taken []hold) (i int, room uint64) {
 	if s.Overage != OverageReject {
-		return nil
+		return -1, 0
 	}
 	for i := range e.charges {
 		actual := s.actual(i, taken[i].cost)
 		if actual <= taken[i].cost {
 			continue
 		}
-		if excess, room := actual-taken[i].cost, e.roomAbove(&e.charges[i]); excess > room {
-			return &Error{Code: OverQuota, Field: fmt.Sprintf("commit.actual_cost[%d]", i), Message: fmt.Sprintf(
-				"%d is %d more than was taken, and there is room for %d more", actual, excess, room)}
+		if room := e.roomAbove(&e.charges[i]); actual-taken[i].cost > room {
+			return i, room
 		}
 	}
-	return nil
+	return -1, 0
 }
 
-// settleCharge settles one entry: h is what it has taken.
+// overQuota returns the error of a commit whose excess does not fit.
+func overQuota(i int, actual, taken, room uint64) *Error {
+	return &Error{Code: OverQuota, Field: fmt.Sprintf("commit.actual_cost[%d]", i), Message: fmt.Sprintf(
+		"%d is %d more than was taken, and there is room for %d more", actual, actual-taken, room)}
+}
+
+// settleCharge settles one entry, which has taken h.
 func (e *evaluation) settleCharge(ch *charge, s *Settlement, h *hold, actual uint64) {
 	c := ch.counter
 	if s.Action == ActionExtend {
@@ -184,7 +204,7 @@ func (e *evaluation) settleCharge(ch *charge, s *Settlement, h *hold, actual uin
 		return
 	}
 	if s.Target.Hold {
-		c.endHold(h.name, false, e.at.Now) // and concurrency limits get theirs back
+		c.endHold(h.name, false, e.at.Now) // concurrency limits get their units back
 	}
 	if actual < h.cost {
 		c.refund(h, h.cost-actual, e.at.Now)
@@ -202,18 +222,18 @@ func (e *evaluation) settleCharge(ch *charge, s *Settlement, h *hold, actual uin
 	}
 }
 
-// roomAbove is how much more all limits of an entry that may deny would admit.
+// roomAbove returns how much more all limits of an entry that can deny would admit.
 func (e *evaluation) roomAbove(ch *charge) uint64 {
 	room := uint64(limit.MaxCost)
 	for j := range ch.limits {
-		if l := &ch.limits[j]; ch.denies(l) && l.Algorithm != limit.Concurrency {
+		if l := &ch.limits[j]; ch.boundsExcess(l) {
 			room = min(room, limit.Status(l.Limit, ch.counter.at(j, l, e.at.Now), e.at.Now).Remaining)
 		}
 	}
 	return room
 }
 
-// spend counts units on all limits of an entry, whatever they say.
+// spend counts units on all limits of an entry except concurrency limits, even past the quota.
 func (e *evaluation) spend(ch *charge, units uint64) {
 	if units == 0 {
 		return
@@ -226,7 +246,13 @@ func (e *evaluation) spend(ch *charge, units uint64) {
 	}
 }
 
-// denies reports whether a limit of the entry may deny a request.
+// boundsExcess reports whether a limit of the entry can refuse an excess. A concurrency limit cannot: it has counted the
+// hold, whatever its cost.
+func (ch *charge) boundsExcess(l *policy.Limit) bool {
+	return ch.denies(l) && l.Algorithm != limit.Concurrency
+}
+
+// denies reports whether a limit of the entry can deny a request.
 func (ch *charge) denies(l *policy.Limit) bool {
 	return !l.Unlimited && l.Algorithm != limit.Unlimited && !l.Shadow && !ch.policy.Shadow
 }

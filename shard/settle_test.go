@@ -9,23 +9,23 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// lifetimeOf is a limit that never resets.
+// lifetimeOf returns a limit that never resets.
 func lifetimeOf(quota uint64) limit.Limit {
 	return limit.Limit{Algorithm: limit.Lifetime, Quota: quota}
 }
 
-// reserveOf is a Reserve of these entries for a minute.
+// reserveOf returns a Reserve of these entries for a minute.
 func reserveOf(entries ...Entry) Request {
 	return Request{Op: Reserve, Namespace: "default", Entries: entries, Hold: &HoldTerms{TTL: minute}}
 }
 
-// settleOf settles what a request has taken.
+// settleOf returns the settlement of a request's units.
 func settleOf(r Request, d Decision, s Settlement) Request {
 	s.Target = Target{Hold: r.Op == Reserve, Position: d.Position, Index: d.Index, DecidedAt: d.DecidedAt}
 	return Request{Op: Settle, Namespace: r.Namespace, Entries: Taken(&r, &d), Settlement: &s}
 }
 
-// must decides one request at now that is not refused.
+// must decides one request at now, which must not be refused.
 func (w *world) must(now limit.Time, r Request) Decision {
 	w.Helper()
 	results, _ := w.batch(now, r)
@@ -35,7 +35,7 @@ func (w *world) must(now limit.Time, r Request) Decision {
 	return results[0].Decision
 }
 
-// refused decides one request at now and returns why not.
+// refused decides one request at now and returns its error.
 func (w *world) refused(now limit.Time, r Request) *Error {
 	w.Helper()
 	results, puts := w.batch(now, r)
@@ -48,7 +48,7 @@ func (w *world) refused(now limit.Time, r Request) *Error {
 	return results[0].Err
 }
 
-// usedOf lists what the limits of one key have used.
+// usedOf returns what the limits of one key have used.
 func (w *world) usedOf(now limit.Time, p, key string) (used []uint64) {
 	w.Helper()
 	d := w.must(now, Request{Op: Get, Namespace: "default", Entries: []Entry{{Policy: p, Key: key}}})
@@ -65,7 +65,7 @@ func (w *world) wantUsed(now limit.Time, p, key string, want ...uint64) {
 	}
 }
 
-// TestAHoldOfSeveralEntriesIsOne: it is taken from all of them or none, and each entry says what was really spent.
+// TestAHoldOfSeveralEntriesIsOne: it is taken from all entries or none, and each entry reports its actual cost.
 func TestAHoldOfSeveralEntriesIsOne(t *testing.T) {
 	w := newWorld(t, onePolicy(lifetimeOf(10)))
 	r := reserveOf(Entry{Policy: "p", Key: "ann", Cost: 6}, Entry{Policy: "p", Key: "team", Cost: 8})
@@ -82,7 +82,7 @@ func TestAHoldOfSeveralEntriesIsOne(t *testing.T) {
 	w.wantUsed(origin+1, "p", "team", 9)
 }
 
-// TestRejectIsAllOrNothing: when the excess of one entry does not fit, nothing of the others is settled either.
+// TestRejectIsAllOrNothing: if the excess of one entry does not fit, no other entry is settled either.
 func TestRejectIsAllOrNothing(t *testing.T) {
 	w := newWorld(t, onePolicy(lifetimeOf(10)))
 	r := reserveOf(Entry{Policy: "p", Key: "ann", Cost: 6}, Entry{Policy: "p", Key: "team", Cost: 8})
@@ -115,7 +115,7 @@ func TestWhatOnlyWatchesDoesNotLimitAnOverage(t *testing.T) {
 	}
 }
 
-// TestASettlementDoesNotNeedThePolicy: a hold is settled under whatever policies are in force by then.
+// TestASettlementDoesNotNeedThePolicy: a hold can be settled whatever the current policies are.
 func TestASettlementDoesNotNeedThePolicy(t *testing.T) {
 	p := onePolicy(lifetimeOf(10))
 	p.Tiers = map[string]policy.Tier{"free": {}}
@@ -144,7 +144,7 @@ func TestASettlementDoesNotNeedThePolicy(t *testing.T) {
 	}
 }
 
-// TestLimitsThatAHoldNeverTookFromGetNothingBack: what was counted by a limit that came later is not the hold's.
+// TestLimitsThatAHoldNeverTookFromGetNothingBack: the count of a limit that was added later does not contain the hold.
 func TestLimitsThatAHoldNeverTookFromGetNothingBack(t *testing.T) {
 	w := newWorld(t, onePolicy(lifetimeOf(10)))
 	r := reserveOf(Entry{Policy: "p", Key: "k", Cost: 6})
@@ -177,7 +177,7 @@ func TestInlineLimitsAreSettledFromTheirRecord(t *testing.T) {
 	}
 }
 
-// TestSettlingTwiceInOneBatch: the second is a copy of the first, or comes too late.
+// TestSettlingTwiceInOneBatch: the second settlement is a copy of the first, or is refused.
 func TestSettlingTwiceInOneBatch(t *testing.T) {
 	w := newWorld(t, onePolicy(lifetimeOf(10)))
 	r := reserveOf(Entry{Policy: "p", Key: "k", Cost: 6})
@@ -216,8 +216,8 @@ func TestARetriedReserveOpensOneHold(t *testing.T) {
 	}
 }
 
-// TestADecisionIsSettledWithinTheShortestRetention: a longer one of another entry does not help, as the counter of the
-// short one has forgotten by then that it was reset.
+// TestADecisionIsSettledWithinTheShortestRetention: a longer one of another entry does not help, because the counter of
+// the short one has forgotten its reset by then.
 func TestADecisionIsSettledWithinTheShortestRetention(t *testing.T) {
 	short, long := onePolicy(lifetimeOf(10)), onePolicy(lifetimeOf(10))
 	short.Name, short.Retention, long.Retention = "short", minute, hour
@@ -233,14 +233,14 @@ func TestADecisionIsSettledWithinTheShortestRetention(t *testing.T) {
 	if err := w.refused(late, settleOf(r, d, Settlement{Action: ActionCancel})); err.Code != HoldEnded || err.Field != "decision_id" {
 		t.Errorf("refused with %+v", err)
 	}
-	w.must(late-1+3, settleOf(r, again, Settlement{Action: ActionCancel})) // the mark lives as long
+	w.must(late-1+3, settleOf(r, again, Settlement{Action: ActionCancel})) // the record of its end lives as long
 	if err := w.refused(late+3, settleOf(r, again, Settlement{Action: ActionCancel})); err.Code != HoldEnded {
 		t.Errorf("refused with %+v", err)
 	}
 	w.wantUsed(late+3, "short", "k", 3)
 }
 
-// TestSettlingWhenTheShardIsFull: giving back must not need room.
+// TestSettlingWhenTheShardIsFull: giving units back must not need room.
 func TestSettlingWhenTheShardIsFull(t *testing.T) {
 	w := newWorld(t, onePolicy(lifetimeOf(10)))
 	r := reserveOf(Entry{Policy: "p", Key: "k", Cost: 6})
@@ -291,7 +291,7 @@ func TestWhatIsWrongWithAReserveOrASettlement(t *testing.T) {
 	w.wantUsed(origin+1, "p", "k", 7)
 }
 
-// TestTheMostHolds: one more is refused as an overload, and nothing is counted. When one ends there is room again.
+// TestTheMostHolds: one more hold is refused as Overloaded, and nothing is counted. When one ends there is room again.
 func TestTheMostHolds(t *testing.T) {
 	w := newWorld(t, onePolicy(lifetimeOf(1<<40)))
 	r := reserveOf(Entry{Policy: "p", Key: "k", Cost: 1})
@@ -315,7 +315,7 @@ func TestTheMostHolds(t *testing.T) {
 	w.wantUsed(origin+2+limit.Time(minute), "p", "k", 0)
 }
 
-// TestAdjustmentsDoNotEndHolds: what was set begins anew, and a hold of before gives nothing back into it.
+// TestAdjustmentsDoNotEndHolds: a set state begins a new generation, and an earlier hold gives nothing back into it.
 func TestAdjustmentsDoNotEndHolds(t *testing.T) {
 	running := limit.Limit{Algorithm: limit.Concurrency, Quota: 2}
 	w := newWorld(t, onePolicy(lifetimeOf(100), running))
@@ -331,7 +331,7 @@ func TestAdjustmentsDoNotEndHolds(t *testing.T) {
 	w.wantUsed(origin+3, "p", "k", 0, 0)
 }
 
-// TestADecisionOfALostHistory: after a restore from a backup the shard is back before a decision that it once made.
+// TestADecisionOfALostHistory: after a restore from a backup the shard is at a time before one of its decisions.
 func TestADecisionOfALostHistory(t *testing.T) {
 	w := newWorld(t, onePolicy(lifetimeOf(10)))
 	r := checkOf("p", "k", 4)

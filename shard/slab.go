@@ -1,17 +1,16 @@
 package shard
 
-// slab hands out parts of larger pieces of memory, so that a batch allocates now and then and not for every request or
-// key. The pieces grow with what was handed out before: a batch of one takes no more than it needs. A part keeps its
-// piece alive.
+// slab hands out parts of larger pieces of memory, so that a batch does not allocate for every request or key. The pieces
+// grow with what has been handed out before: a batch of one takes no more than it needs. A part keeps its piece alive.
 type slab[T any] struct {
 	free  []T
 	given int
 }
 
-// slabMost bounds a piece.
+// slabMost bounds a piece, in values.
 const slabMost = 64
 
-// take returns n values of their own, all zero. What is appended to them goes elsewhere.
+// take returns n zero values. Appending to the result copies it elsewhere.
 func (s *slab[T]) take(n int) []T {
 	if len(s.free) < n {
 		s.free = make([]T, max(n, min(s.given, slabMost)))

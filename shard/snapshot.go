@@ -16,18 +16,18 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// snapshotMagic begins every snapshot; its last byte is the format.
+// snapshotMagic starts every snapshot; its digit is the format.
 const snapshotMagic = "stint shard 1\n"
 
-// maxRecordKeyBytes and maxRecordBytes bound what a decoder makes room for, and maxRecords the pointers.
+// maxRecordKeyBytes, maxRecordBytes and maxRecords bound what a decoder allocates.
 const (
 	maxRecordKeyBytes = 1 << 10
 	maxRecordBytes    = 64 << 20
 	maxRecords        = 1 << 32
 )
 
-// Snapshot is an immutable picture of a State. Taking one copies a pointer for every ten thousand records or so; it may
-// be written by another goroutine while entries go on being installed.
+// Snapshot is an immutable picture of a State. Taking one copies about one pointer per ten thousand records. Another
+// goroutine may write it out while entries are being installed.
 type Snapshot struct {
 	head     [9]uint64 // shard, epoch, term, seq, time, cursor, records, segments, sum: in the order of the file
 	segments directory
@@ -38,13 +38,14 @@ func (s *State) Snapshot() *Snapshot {
 	segments := s.table.segments.share()
 	return &Snapshot{
 		head: [9]uint64{uint64(s.id), s.epoch, s.term, s.seq, uint64(s.time), uint64(s.table.cursor),
-			uint64(s.table.records), uint64(segments.length), s.Sum()},
+			uint64(s.table.records), uint64(segments.length), s.pictureSum()},
 		segments: segments,
 	}
 }
 
-// WriteTo writes the picture: magic, head (8 bytes a number), the crc32c of these, the records as a segment holds
-// them, segment by segment, then the crc32c of all of it. The head's last number is the fingerprint.
+// WriteTo writes the picture: magic, head (8 bytes per number), the crc32c of these, the records in the format of
+// segments, segment by segment, then the crc32c of all of it. The head's last number is the fingerprint. An error that
+// wraps ErrDiverged means that the records differ from the installed ones; the output is then not a valid picture.
 func (p *Snapshot) WriteTo(w io.Writer) (int64, error) {
 	out := &summingWriter{buffer: bufio.NewWriterSize(w, 64<<10), crc: crc32.New(castagnoli)}
 	head := []byte(snapshotMagic)
@@ -53,17 +54,39 @@ func (p *Snapshot) WriteTo(w io.Writer) (int64, error) {
 	}
 	out.write(head)
 	out.write(binary.LittleEndian.AppendUint32(nil, out.crc.Sum32()))
-	for n := range p.segments.length {
-		g := p.segments.at(n)
-		for i := range g.slots {
-			out.write(g.packed(i))
-		}
+	if err := p.writeRecords(out); err != nil {
+		return out.written, err
 	}
 	out.write(binary.LittleEndian.AppendUint32(nil, out.crc.Sum32()))
 	if out.err == nil {
 		out.err = out.buffer.Flush()
 	}
 	return out.written, out.err
+}
+
+// ErrDiverged is wrapped by an error about records that differ from the installed ones.
+var ErrDiverged = errors.New("the records are not those that were installed: this machine's memory may be faulty")
+
+// writeRecords writes the records and computes their sum again, which must be that of the installed records.
+func (p *Snapshot) writeRecords(out *summingWriter) error {
+	var records, sum uint64
+	for n := range p.segments.length {
+		g := p.segments.at(n)
+		for i := range g.slots {
+			packed, key, r, ok := g.intact(i)
+			if !ok {
+				return fmt.Errorf("shard: snapshot of shard %d: a record has no bounds: %w", p.head[0], ErrDiverged)
+			}
+			out.write(packed)
+			records++
+			sum += recordSum(xxhash.Sum64(key), r)
+		}
+	}
+	if sum = pictureSum(p.head, sum); out.err == nil && (records != p.head[6] || sum != p.head[8]) {
+		return fmt.Errorf("shard: snapshot of shard %d at epoch %d, seq %d: %d records with fingerprint %016x, it should be %d with %016x: %w",
+			p.head[0], p.head[1], p.head[3], records, sum, p.head[6], p.head[8], ErrDiverged)
+	}
+	return nil
 }
 
 type summingWriter struct {
@@ -83,14 +106,14 @@ func (w *summingWriter) write(b []byte) {
 	w.err = err
 }
 
-// summingReader checks what summingWriter wrote.
+// summingReader reads and verifies the output of summingWriter.
 type summingReader struct {
 	buffer *bufio.Reader
 	crc    uint32
-	bytes  []byte // what was read newest
+	bytes  []byte // of the latest read
 }
 
-// record reads one record as a segment holds it. It is good until the next is read.
+// record reads one record in the format of segments. It is valid until the next read.
 func (r *summingReader) record() (packed, key []byte, v Record, err error) {
 	if err = r.next(recordHeader); err != nil {
 		return nil, nil, Record{}, err
@@ -112,8 +135,8 @@ func (r *summingReader) next(n int) error {
 	return r.more(n)
 }
 
-// more reads n bytes behind those that were read newest, making room for them as they come: a false length costs no more
-// memory than the file is long.
+// more appends n bytes to the latest read. It allocates as they arrive, so a wrong length costs no more memory than the
+// file is long.
 func (r *summingReader) more(n int) error {
 	from := len(r.bytes)
 	for n > 0 {
@@ -140,8 +163,8 @@ func (r *summingReader) checkSum() error {
 	return nil
 }
 
-// Restore reads a picture back into a fresh State, verifying checksum and fingerprint. An error leaves nothing behind;
-// the replica must not go on without its snapshot.
+// Restore reads a picture into a new State and verifies checksum and fingerprint. On an error it returns no State, and the
+// replica must not continue without its snapshot.
 func Restore(id ID, from io.Reader) (*State, error) {
 	s, err := restore(id, &summingReader{buffer: bufio.NewReaderSize(from, 64<<10)})
 	if err != nil {
@@ -169,8 +192,8 @@ func restore(id ID, r *summingReader) (*State, error) {
 		return nil, fmt.Errorf("cursor %d of %d segments", head[5], head[7])
 	}
 	s.table.cursor = int(head[5])
-	if s.Sum() != head[8] {
-		return nil, fmt.Errorf("fingerprint is %016x, it says %016x", s.Sum(), head[8])
+	if sum := s.pictureSum(); sum != head[8] {
+		return nil, fmt.Errorf("fingerprint is %016x, it says %016x", sum, head[8])
 	}
 	return s, nil
 }
@@ -188,8 +211,8 @@ func readHead(r *summingReader) (head [9]uint64, err error) {
 	return head, r.checkSum()
 }
 
-// readTable fills a table that has as many segments as the picture's had, so that each record goes where it was, and
-// sweeping goes on where it was.
+// readTable fills a table with as many segments as the picture had, so that each record returns to its segment and
+// sweeping continues where it was.
 func readTable(r *summingReader, due *dues, records, segments uint64) (*table, error) {
 	if segments == 0 || records > maxRecords || segments > records/fewRecords+1 || records > segments*segmentRecords {
 		return nil, fmt.Errorf("%d records in %d segments", records, segments)
@@ -210,11 +233,11 @@ func readTable(r *summingReader, due *dues, records, segments uint64) (*table, e
 	return f.done(), nil
 }
 
-// filling makes a table out of records that come segment by segment, as a picture has them: each segment once, and as
-// large as it must be. A segment is made when its first record has come.
+// filling builds a table from records that arrive segment by segment, in the order of a picture. Each segment is made once
+// and in its exact size, when its last record has arrived.
 type filling struct {
 	*table
-	at   int     // the segment that is being filled
+	at   int     // the segment being filled
 	next segment // its contents
 }
 
@@ -226,7 +249,7 @@ func newFilling(segments int) *filling {
 	return f
 }
 
-// add takes the next record. It reports false when the record belongs into an earlier segment, or is there already.
+// add adds the next record. It returns false if the record belongs in an earlier segment, or is already there.
 func (f *filling) add(packed, key []byte, r Record) bool {
 	hash := xxhash.Sum64(key)
 	n := f.segmentIndex(hash)
@@ -239,11 +262,11 @@ func (f *filling) add(packed, key []byte, r Record) bool {
 	}
 	f.next.addPacked(hash, packed, r.ForgetAt)
 	f.records++
-	f.sum += recordSum(hash, r)
+	f.enter(hash, r)
 	return true
 }
 
-// finish puts a copy of the contents that have come in the segment's place.
+// finish stores a copy of the collected contents as the segment.
 func (f *filling) finish() {
 	if len(f.next.slots) > 0 {
 		g := f.next.clone(0)

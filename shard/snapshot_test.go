@@ -15,7 +15,7 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// fileOf is the state's snapshot as a file.
+// fileOf returns the state's snapshot as a file.
 func fileOf(t testing.TB, p *Snapshot) []byte {
 	t.Helper()
 	var file bytes.Buffer
@@ -36,8 +36,8 @@ func restored(t testing.TB, file []byte) *State {
 	return s
 }
 
-// TestReplicasAgree installs one log on several replicas. At random points one is thrown away and made anew from
-// another's snapshot, which is written while that one goes on.
+// TestReplicasAgree installs one log on several replicas. At random points one is thrown away and rebuilt from another's
+// snapshot, which is written while that one goes on.
 func TestReplicasAgree(t *testing.T) {
 	t.Parallel()
 	rnd := seeded(t)
@@ -95,7 +95,7 @@ type logged struct {
 	index, term uint64
 }
 
-// randomLog makes entries as a row of owners writes them, and some of deposed ones.
+// randomLog makes the entries of a sequence of owners, and some of deposed ones.
 type randomLog struct {
 	rnd          *rand.Rand
 	index, term  uint64
@@ -134,13 +134,16 @@ func (l *randomLog) next(t testing.TB, replicas []*State) []logged {
 }
 
 func (l *randomLog) entry(s *State) []byte {
-	at := Stamp{Position{3, s.Epoch(), s.Seq() + 1}, l.now}
+	at := Stamp{Position: Position{3, s.Epoch(), s.Seq() + 1}, Now: l.now}
 	switch n := l.rnd.IntN(100); {
 	case n < 3 || s.Epoch() == 0:
 		l.term += uint64(l.rnd.IntN(2))
 		return EncodeEpochOpen(3, l.now-limit.Time(l.rnd.IntN(int(minute))))
 	case n < 6:
-		return EncodeSumCheck(at, s.Sum())
+		if l.rnd.IntN(2) == 0 {
+			return encodeOldSum(at, l.rnd.Uint64())
+		}
+		return EncodeSum(at)
 	case n < 9:
 		at.Seq += uint64(l.rnd.IntN(3)) - 1
 	case n < 12:
@@ -163,7 +166,7 @@ func (l *randomLog) entry(s *State) []byte {
 	return EncodeBatch(at, puts)
 }
 
-// A shard that once held very many keys and has forgotten them must come back from its snapshot.
+// A shard that once held very many keys and has forgotten them can be restored from its snapshot.
 func TestRestoreAfterAFloodHasPassed(t *testing.T) {
 	w := newWorld(t, onePolicy(windowLimit))
 	for i := range 500 {
@@ -184,7 +187,7 @@ func TestRestoreAfterAFloodHasPassed(t *testing.T) {
 	}
 }
 
-// small is a state with a record of each kind.
+// small returns a state with a record of each kind.
 func small(t testing.TB) *State {
 	w := newWorld(t, onePolicy(bucketLimit, logLimit))
 	request := checkOf("p", "user:42", 3)
@@ -195,7 +198,7 @@ func small(t testing.TB) *State {
 	return w.state
 }
 
-// clusterPuts are a record of each kind that is about no key, of more than one byte where that may be.
+// clusterPuts returns a record of each kind without a key, with numbers of more than one byte where possible.
 func clusterPuts() []Put {
 	s := &session{name: Session{300, 70_000, 1}, acked: 1_000_000}
 	for _, n := range []uint64{1_000_001, 1_000_002, 1_000_100} {
@@ -228,7 +231,7 @@ func TestSnapshotRefusesEveryFlippedBitAndEveryCut(t *testing.T) {
 	}
 }
 
-// A head that lies, under checksums that are right, is refused before room is made for what it says.
+// A wrong head with correct checksums is refused before memory is allocated for it.
 func TestRestoreBelievesNoCount(t *testing.T) {
 	for _, c := range []struct {
 		number int // in the head
@@ -243,14 +246,14 @@ func TestRestoreBelievesNoCount(t *testing.T) {
 	}
 }
 
-// fixChecksums makes the two checksums of a snapshot right.
+// fixChecksums corrects the two checksums of a snapshot.
 func fixChecksums(file []byte) {
 	head, end := len(snapshotMagic)+9*8, len(file)-4
 	binary.LittleEndian.PutUint32(file[head:], crc32.Checksum(file[:head], castagnoli))
 	binary.LittleEndian.PutUint32(file[end:], crc32.Checksum(file[:end], castagnoli))
 }
 
-// TestSnapshotReportsAFailedWrite fails at each of the writes that a large snapshot makes.
+// TestSnapshotReportsAFailedWrite fails each of the writes of a large snapshot in turn.
 func TestSnapshotReportsAFailedWrite(t *testing.T) {
 	picture := filled(t, 5000, windowLimit).Snapshot()
 	writes := &failingWriter{after: 1 << 30}

@@ -6,27 +6,27 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// segmentRecords is how many records a segment holds on average before the table grows: small enough to scan and to
-// copy in a microsecond, large enough that the garbage collector sees few objects. The table shrinks when a segment
-// holds less than fewRecords on average, so that a flood of keys that ended costs no memory.
+// segmentRecords is how many records a segment holds on average before the table grows: few enough to scan and copy in a
+// microsecond, and enough that the garbage collector sees few objects. The table shrinks when a segment holds fewer than
+// fewRecords on average, so that a flood of keys that have ended costs no memory.
 const (
 	segmentRecords = 32
 	fewRecords     = segmentRecords / 4
 )
 
-// table holds the records of one shard in segments that a picture shares until they change. It grows by one segment
-// at a time and shrinks the same way (linear hashing: Litwin, "Linear hashing: a new tool for file and table
-// addressing", VLDB 1980), so no entry ever pays for rehashing everything.
+// table holds the records of one shard in segments that a picture shares until they change. It grows and shrinks by one
+// segment at a time (linear hashing: Litwin, "Linear hashing: a new tool for file and table addressing", VLDB 1980), so no
+// entry ever pays for rehashing everything.
 //
-// Which records are there, and in which segment, is a function of the entries installed alone: replicas forget the
-// same keys at the same entry.
+// The records and their segments are a function of the installed entries alone: replicas forget the same keys at the same entry.
 type table struct {
 	segments directory // 1<<level + split of them; the first split ones are addressed with one more bit
 	level    uint
 	records  int
-	sum      uint64 // sum of the records' own sums, in any order
-	cursor   int    // next segment to be searched for records that ended
-	bytes    int    // of the segments, as weigh found them
+	sum      uint64 // of the records' own sums; independent of their order
+	ending   endings
+	cursor   int // next segment to be swept
+	bytes    int // of the segments, as last weighed
 }
 
 func newTable() *table {
@@ -60,20 +60,20 @@ func (t *table) put(key string, r Record) {
 	g := t.own(t.segmentIndex(hash))
 	if i := g.find(hash, key); i >= 0 {
 		_, old := g.record(i)
-		t.sum -= recordSum(hash, old)
+		t.leave(hash, old)
 		g.replace(i, key, r)
 	} else {
 		g.add(hash, key, r)
 		t.records++
 	}
 	t.weigh(g)
-	t.sum += recordSum(hash, r)
+	t.enter(hash, r)
 	if t.records > t.segments.length*segmentRecords {
 		t.grow()
 	}
 }
 
-// forget drops the record of key, if there is one.
+// forget removes the record of key, if there is one.
 func (t *table) forget(key string) {
 	hash := xxhash.Sum64String(key)
 	n := t.segmentIndex(hash)
@@ -85,21 +85,34 @@ func (t *table) forget(key string) {
 
 func (t *table) drop(g *segment, i int, hash uint64) {
 	_, old := g.record(i)
-	t.sum -= recordSum(hash, old)
+	t.leave(hash, old)
 	g.remove(i)
 	t.weigh(g)
 	t.records--
 }
 
-// weigh makes the table's bytes true again after g, a segment of its own, was changed.
+// enter and leave update the sums.
+func (t *table) enter(hash uint64, r Record) {
+	sum := recordSum(hash, r)
+	t.sum += sum
+	t.ending.add(r.ForgetAt, sum)
+}
+
+func (t *table) leave(hash uint64, r Record) {
+	sum := recordSum(hash, r)
+	t.sum -= sum
+	t.ending.add(r.ForgetAt, -sum)
+}
+
+// weigh updates the table's bytes after a change of g, a segment of its own.
 func (t *table) weigh(g *segment) {
 	bytes := g.bytes()
 	t.bytes += bytes - g.weighed
 	g.weighed = bytes
 }
 
-// sweep searches the next segments for records that say nothing any more at now, and drops them, until so many segments
-// were searched or so many records dropped.
+// sweep searches the next segments for records that have ended at now, and removes them, until it has searched segments
+// segments or removed about records records.
 func (t *table) sweep(segments, records int, now limit.Time) {
 	least := t.records - records
 	for range min(segments, t.segments.length) {
@@ -124,7 +137,7 @@ func (t *table) sweepSegment(g *segment, now limit.Time) {
 			living = append(living, at)
 			continue
 		}
-		t.sum -= recordSum(xxhash.Sum64(key), r)
+		t.leave(xxhash.Sum64(key), r)
 		t.records--
 		g.dead += g.size(i)
 	}
@@ -133,7 +146,7 @@ func (t *table) sweepSegment(g *segment, now limit.Time) {
 	t.weigh(g)
 }
 
-// append makes an empty segment behind the others.
+// append adds an empty segment at the end.
 func (t *table) append() *segment {
 	g := &segment{generation: t.segments.generation, forgetFirst: limit.Forever}
 	t.segments.append(g)
@@ -152,7 +165,7 @@ func (t *table) own(n int) *segment {
 	return g
 }
 
-// grow adds one segment and moves the records that belong there now out of the one it was split from.
+// grow adds one segment and moves records into it from the segment that is split.
 func (t *table) grow() {
 	split := t.segments.length - 1<<t.level
 	from, to := t.own(split), t.append()
@@ -172,8 +185,7 @@ func (t *table) grow() {
 	}
 }
 
-// shrink undoes the newest splits until the segments are filled well enough again. There are never more than
-// records / fewRecords + 1.
+// shrink undoes the newest splits until the segments are full enough again. There are never more than records / fewRecords + 1.
 func (t *table) shrink() {
 	for t.records < (t.segments.length-1)*fewRecords {
 		if t.segments.length == 1<<t.level {
@@ -197,7 +209,7 @@ func (t *table) segmentIndexAfterSplit(hash uint64) int {
 	return int(hash & (1<<(t.level+1) - 1))
 }
 
-// recordSum is one record's part of the fingerprint.
+// recordSum returns one record's part of the fingerprint.
 func recordSum(keyHash uint64, r Record) uint64 {
 	x := keyHash ^ xxhash.Sum64(r.Value)*0x9e3779b97f4a7c15 ^ uint64(r.ForgetAt)*0xd6e8feb86659fd93
 	x ^= x >> 32

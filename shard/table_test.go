@@ -10,8 +10,8 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// TestTableIsAMap compares a table with a map under random puts, forgets and sweeps, with values that change their
-// size, while pictures are taken.
+// TestTableIsAMap compares a table with a map under random puts, forgets and sweeps, with values that change their size,
+// while pictures are taken.
 func TestTableIsAMap(t *testing.T) {
 	t.Parallel()
 	rnd := seeded(t)
@@ -55,7 +55,7 @@ func compareWithMap(t *testing.T, rnd *rand.Rand, keys int) {
 	}
 }
 
-// forgetSwept drops from the map what the table dropped, all of which must have ended.
+// forgetSwept removes from the map the records that the table dropped, all of which must have ended.
 func forgetSwept(t *testing.T, table *table, want map[string]Record, now limit.Time) {
 	t.Helper()
 	if table.records == len(want) {
@@ -71,8 +71,8 @@ func forgetSwept(t *testing.T, table *table, want map[string]Record, now limit.T
 	}
 }
 
-// Sweeping all segments leaves no dead record, and the room of a flood of keys comes back. While the table shrinks,
-// records move to segments that were searched already, and wait for the next round there.
+// Sweeping all segments leaves no dead record, and returns the memory of a flood of keys. While the table shrinks, records
+// move to segments that were already searched, and wait there for the next round.
 func TestSweepForgetsAllThatEndedAndNothingElse(t *testing.T) {
 	table := newTable()
 	const keys = 50_000
@@ -105,7 +105,7 @@ func TestSweepForgetsAllThatEndedAndNothingElse(t *testing.T) {
 	}
 }
 
-// However many records end at one instant, an entry drops a bounded number of them, and says afterwards where to go on.
+// However many records end at one instant, an entry drops a bounded number of them, and the next entry continues there.
 func TestSweepStopsWhenItHasDroppedEnough(t *testing.T) {
 	table := newTable()
 	const keys = 5000
@@ -125,7 +125,7 @@ func TestSweepStopsWhenItHasDroppedEnough(t *testing.T) {
 	}
 }
 
-// A picture shows what was there when it was taken, however the table grows, shrinks and changes afterwards.
+// A picture shows the records at its instant, however the table grows, shrinks and changes afterwards.
 func TestPicturesStandStill(t *testing.T) {
 	table, rnd := newTable(), seeded(t)
 	type picture struct {

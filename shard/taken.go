@@ -6,26 +6,29 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// What a decision has taken leaves nothing in its counters that could be told from what others took. So whoever refunds
-// it says which limits have counted it, and only to those anything is given back:
+// The units of a decision cannot be distinguished in its counters from those of other decisions. So the refund names the
+// limits that have counted it, and only those get units back:
 //
-//   - not to a limit that was added to the policy, or named anew, after the decision;
-//   - not to one in shadow that would have denied it, as what such a limit denies it does not count;
-//   - not to a concurrency limit, which only holds count on, nor to what it has become since.
+//   - not a limit that was added to the policy, or renamed, after the decision;
+//   - not a limit in shadow that would have denied it, since such a limit does not count what it denies;
+//   - not a concurrency limit, which counts only holds, nor any limit that it has become since;
+//   - not a limit that has counted only a part of the cost, like a bucket that a tier has lifted.
 //
-// A limit whose numbers or algorithm were changed is still the same limit, and one that left the policy gets back as long
-// as the record has it. What was decided where nobody can tell what counted it gives nothing back: then units stay spent,
-// and none is admitted that should not be. A hold needs none of this: its counter knows what did not count it.
+// Nor does a state that began later than the decision, from rest or under numbers that do not continue the old ones (the
+// since of a counter): it does not contain the old count. A limit whose quota was changed is still the same limit. A limit
+// that has left the policy gets units back as long as the record has it. A decision without known limits gives nothing
+// back: its units stay spent, and nothing is admitted that should not be. A hold needs none of this: its counter knows
+// which limits did not count it.
 
-// LimitPrint stands for the name of a limit, in 16 bits, as an id is to be short. Two limits of a counter that it cannot
-// tell apart get nothing back.
+// LimitPrint is a hash of a limit's name, in 16 bits to keep ids short. If two limits of a counter have the same print,
+// neither gets anything back.
 type LimitPrint uint16
 
-// printOf is how the name of a limit stands in ids and in records: it never changes.
+// printOf returns the print of a limit's name in ids and records: the function never changes.
 func printOf(name string) LimitPrint { return LimitPrint(xxhash.Sum64String(name)) }
 
-// Taken lists the entries of a request that was counted, as the settlement of its decision names them: each with the
-// units that were taken, of a Partial those that were granted, and the limits that have counted them.
+// Taken returns the entries of a counted request in the form that the settlement of its decision needs: each with the
+// units that were taken (the granted ones of a Partial), and the limits that have counted them.
 func Taken(r *Request, d *Decision) []Entry {
 	entries, rest := make([]Entry, len(r.Entries)), d.Limits
 	for i := range entries {
@@ -34,8 +37,8 @@ func Taken(r *Request, d *Decision) []Entry {
 	return entries
 }
 
-// takenEntry is the i-th of them. Its statuses are the first of rest, and what it has not used comes back. What has
-// counted it is appended to counted.
+// takenEntry returns the i-th of these entries, and the remaining statuses. Its own statuses are the first of rest. The
+// limits that have counted it are appended to counted.
 func takenEntry(r *Request, i int, rest []LimitStatus, counted []LimitPrint) (Entry, []LimitStatus) {
 	e := r.Entries[i]
 	n := r.statusesOf(i, rest)
@@ -55,8 +58,8 @@ func takenEntry(r *Request, i int, rest []LimitStatus, counted []LimitPrint) (En
 	return e, rest[n:]
 }
 
-// statusesOf is how many of the first statuses are those of the i-th entry. Some may be missing: then what is there is of
-// later entries.
+// statusesOf returns how many of the first statuses belong to the i-th entry. Some may be missing: then those present
+// belong to later entries.
 func (r *Request) statusesOf(i int, rest []LimitStatus) (n int) {
 	e := &r.Entries[i]
 	for n < len(rest) && rest[n].Policy == e.Policy && rest[n].Key == e.Key && (e.Limits == nil || n < len(e.Limits)) {
@@ -65,15 +68,14 @@ func (r *Request) statusesOf(i int, rest []LimitStatus) (n int) {
 	if i+1 == len(r.Entries) {
 		return n
 	}
-	// Inline limits may come behind a policy with the name of their label.
+	// Inline limits may follow a policy whose name is their label.
 	if next := &r.Entries[i+1]; e.Limits == nil && next.Policy == e.Policy && next.Key == e.Key {
 		n = max(0, n-len(next.Limits))
 	}
 	return n
 }
 
-// uncounted names the limits of the counter that a decision gives nothing back to: those that are not among what has
-// counted it.
+// uncounted returns the names of the counter's limits to which a decision gives nothing back: those that are not in counted.
 func (c *counter) uncounted(counted []LimitPrint) (names []string) {
 	for i := range c.limits {
 		print, alike := printOf(c.limits[i].name), 0

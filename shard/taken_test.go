@@ -9,7 +9,7 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// The prints stand in ids that clients have, and in records.
+// Prints are stored in clients' ids and in records.
 func TestPrintsNeverChange(t *testing.T) {
 	for name, want := range map[string]LimitPrint{"": 0xe999, "minute": 705, "account-15m": 0xf120} {
 		if got := printOf(name); got != want {
@@ -102,7 +102,7 @@ func TestLimitsThatCannotBeToldApartGetNothingBack(t *testing.T) {
 	w.wantUsed(origin+2, "p", "k", 3, 5, 3)
 }
 
-// TestADecisionOfWhichNobodyKnowsWhatCountedItIsNotGivenBack, though it is settled.
+// TestADecisionOfWhichNobodyKnowsWhatCountedItIsNotGivenBack: but it is settled.
 func TestADecisionOfWhichNobodyKnowsWhatCountedItIsNotGivenBack(t *testing.T) {
 	w := newWorld(t, onePolicy(lifetimeOf(10)))
 	r := checkOf("p", "k", 2)
@@ -112,8 +112,8 @@ func TestADecisionOfWhichNobodyKnowsWhatCountedItIsNotGivenBack(t *testing.T) {
 	w.wantUsed(origin+1, "p", "k", 2)
 }
 
-// A policy that remembers for longer from now on has forgotten what it has: a decision that was refunded before is not
-// refunded again, nor is one that was too old already.
+// A policy whose retention has become longer has already forgotten earlier records: a decision that was refunded before is
+// not refunded again, nor is one that was too old already.
 func TestALongerRetentionBringsNoRefundBack(t *testing.T) {
 	with := func(retention limit.Span) *policy.Policy {
 		p := onePolicy(limit.Limit{Algorithm: limit.FixedWindow, Quota: 10, Period: day})

@@ -7,56 +7,58 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// TallyVerb is what is done with a tally. The numbers cross the wire between nodes: append, never renumber.
+// TallyVerb is an operation on a tally. Its numbers are sent between nodes: append new ones, never renumber.
 type TallyVerb uint8
 
 // The verbs.
 const (
-	TallyAdd  TallyVerb = 1 // Amount more, or less if it is negative; below zero too
-	TallySet  TallyVerb = 2 // Amount from now on, with the end that TTL says
-	TallyEnd  TallyVerb = 3 // the counter ends when TTL is over; a TTL of 0 or less ends it now
-	TallyKeep TallyVerb = 4 // the counter does not end by itself any more
-	// TallyDrop puts to rest every limit that requests have brought along to the key under the name of the entry's policy.
-	// A tally leaves nothing behind, any other limit that it was reset, so that no decision from before gives anything
-	// back to it. Open holds stay open, and so does a block by hand.
+	TallyAdd  TallyVerb = 1 // add Amount, possibly negative; the result may be below zero
+	TallySet  TallyVerb = 2 // set to Amount, with the end given by TTL
+	TallyEnd  TallyVerb = 3 // the counter ends after TTL; a TTL of 0 or less ends it now
+	TallyKeep TallyVerb = 4 // the counter no longer ends on its own
+	// TallyDrop puts to rest all inline limits of the key under the name of the entry's policy. A tally leaves no trace.
+	// Any other limit keeps the record of a reset, so that no earlier decision gives anything back to it. Open holds and a
+	// block by hand stay.
 	TallyDrop TallyVerb = 5
 )
 
-// TallyWhen is a condition of TallySet and TallyEnd, as Redis has them.
+// TallyWhen is a condition of TallySet and TallyEnd, as in Redis.
 type TallyWhen uint8
 
 // The conditions.
 const (
 	TallyAlways  TallyWhen = 0
-	TallyAbsent  TallyWhen = 1 // SET NX: only if there is none; EXPIRE NX: only if it has no end
-	TallyPresent TallyWhen = 2 // SET XX: only if there is one; EXPIRE XX: only if it has an end
-	TallyLater   TallyWhen = 3 // EXPIRE GT: only if that is later; one without an end never is
-	TallyEarlier TallyWhen = 4 // EXPIRE LT: only if that is earlier, or it has no end
+	TallyAbsent  TallyWhen = 1 // SET NX: only if there is no counter; EXPIRE NX: only if it has no end
+	TallyPresent TallyWhen = 2 // SET XX: only if there is a counter; EXPIRE XX: only if it has an end
+	TallyLater   TallyWhen = 3 // EXPIRE GT: only if the new end is later; never for a counter without an end
+	TallyEarlier TallyWhen = 4 // EXPIRE LT: only if the new end is earlier, or the counter has no end
 )
 
-// TallyTerms says what a Tally does: a counter as Redis has them, an integer with an instant at which it ends.
+// TallyTerms are the parameters of a Tally: a counter as in Redis, an integer with an optional end.
 type TallyTerms struct {
 	Verb    TallyVerb
 	When    TallyWhen
-	KeepTTL bool // TallySet: the end stays as it was
+	KeepTTL bool // TallySet: keep the end
+	Old     bool // report in Tallied.Was whether the counter existed; refused below LevelSound
 	Amount  int64
-	TTL     limit.Span // TallySet: 0, the counter does not end by itself
+	TTL     limit.Span // TallySet: until the end; 0: no end
 }
 
 // Tallied is a tally as an operation left it.
 type Tallied struct {
-	Known  bool // there is one
-	Done   bool // the verb did something: its condition held, and there was something to do it with
+	Known  bool // the counter exists
+	Done   bool // the verb took effect: its condition held, and there was something to change
+	Was    bool // the counter existed before, with the value Before; set only if TallyTerms.Old is
 	Before int64
 	Value  int64
-	EndsAt limit.Time // the first instant at which it is not there any more; 0: it does not end by itself
+	EndsAt limit.Time // first instant at which the counter no longer exists; 0: it does not end on its own
 }
 
-// TallyLimits are the limits of the entry of a Tally or ReadTally: one that counts everything and denies nothing. A Check
-// that brings along an unlimited limit of this name counts on the same counter.
+// TallyLimits are the limits of the entry of a Tally or ReadTally: one limit that counts everything and denies nothing. A
+// Check with an inline unlimited limit of this name counts on the same counter. TallyLimits must not be changed.
 var TallyLimits = []policy.Limit{{Name: "count", Limit: limit.Limit{Algorithm: limit.Unlimited}}}
 
-// tallyProblem refuses what says nothing about a tally, before anything is looked up.
+// tallyProblem refuses a request that is not a valid tally operation, before anything is looked up.
 func tallyProblem(r *Request) *Error {
 	switch t := r.Tally; {
 	case len(r.Entries) != 1:
@@ -77,7 +79,7 @@ func tallyProblem(r *Request) *Error {
 	return nil
 }
 
-// tally answers Tally and ReadTally. The answer has no limits: the tally is all there is to say.
+// tally answers Tally and ReadTally. The answer contains the tally and no limits.
 func (e *evaluation) tally(r *Request, answer *Result) {
 	e.charges, e.extras = e.charges[:0], false
 	ch, err := e.charge(r, 0, r.Op)
@@ -93,6 +95,10 @@ func (e *evaluation) tally(r *Request, answer *Result) {
 	t := &e.slabs.tallies.take(1)[0]
 	t.Known, t.Before = known, after.Value
 	if r.Op == Tally {
+		if t.Was = known && r.Tally.Old; r.Tally.Old && e.at.Level < LevelSound {
+			answer.Err = errOldTooEarly
+			return
+		}
 		if answer.Err = e.doTally(r.Tally, c, &after, t); answer.Err != nil {
 			return
 		}
@@ -118,9 +124,16 @@ func (e *evaluation) tally(r *Request, answer *Result) {
 	d.Index = e.index
 }
 
-// doTally makes of a tally what the verb says; t says whether it is there, before and after.
+// errOldTooEarly occurs when an entry node learns of the cluster's new level before this shard's node. It is temporary.
+var errOldTooEarly = &Error{Code: Unavailable, RetryAfter: 50e3,
+	Message: "the shard does not know yet that all nodes can tell what a counter was; nothing was counted, ask again"}
+
+// doTally applies the verb to a tally and updates t.Known and t.Done.
 func (e *evaluation) doTally(terms *TallyTerms, c *counter, tally *limit.Tally, t *Tallied) *Error {
 	if (terms.Verb == TallyAdd || terms.Verb == TallySet) && c.empty() && !c.known && e.view.Full() {
+		return e.full()
+	}
+	if e.brimful && terms.Verb <= TallySet && c.find(0, TallyLimits[0].Name) < 0 {
 		return e.full()
 	}
 	switch terms.Verb {
@@ -185,7 +198,7 @@ func (e *evaluation) endTally(terms *TallyTerms, tally *limit.Tally, t *Tallied)
 	return nil
 }
 
-// tallyEnds is the instant at which a TTL of now is over.
+// tallyEnds returns the instant at which a TTL that starts now is over.
 func (e *evaluation) tallyEnds(ttl limit.Span) (limit.Time, *Error) {
 	if ttl > limit.Span(limit.MaxTime-e.at.Now) {
 		return 0, Invalidf("tally.ttl", "is %d us: that ends later than any time that can be told", ttl)
@@ -198,8 +211,8 @@ func (c *counter) countsAny(now limit.Time) bool {
 	return slices.ContainsFunc(c.limits, func(l counted) bool { return !l.atRest(now) })
 }
 
-// drop puts all limits to rest. Nothing is ever given back to a tally, so it needs no since and leaves nothing behind;
-// what open holds took of it is not given back to the next one either (see set).
+// drop puts all limits to rest. Nothing is ever given back to a tally, so it needs no since and leaves nothing behind. The
+// units that open holds took from it are not given back to the next tally either (see set).
 func (c *counter) drop(now limit.Time) {
 	for i := range c.limits {
 		if l := &c.limits[i]; limit.IsTally(l.limit, l.state) {

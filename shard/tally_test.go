@@ -9,7 +9,7 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// The words of stories about tallies, beside those of TestTranscripts:
+// The commands of stories about tallies, in addition to those of TestTranscripts:
 //
 //	tally add|set|end|keep|drop ~POLICY/KEY [amount=N] [ttl=D] [nx|xx|gt|lt] [keepttl]
 //	readtally ~POLICY/KEY
@@ -18,7 +18,7 @@ var (
 	storyWhens = map[string]TallyWhen{"nx": TallyAbsent, "xx": TallyPresent, "gt": TallyLater, "lt": TallyEarlier}
 )
 
-// tallyTerms reads what a tally line says of a tally; the other words are those of any line.
+// tallyTerms parses the tally parameters of a line and returns them with the other words.
 func tallyTerms(words []string) (*TallyTerms, []string) {
 	if words[0] != "tally" {
 		return nil, words
@@ -65,12 +65,12 @@ func tallyWords(t *Tallied) (text string) {
 	return text
 }
 
-// tallyOf is a Tally of a key under no policy's name.
+// tallyOf returns a Tally of a key without a policy name.
 func tallyOf(key string, terms TallyTerms) Request {
 	return Request{Op: Tally, Namespace: "default", Entries: []Entry{{Key: key, Cost: 1, Limits: TallyLimits}}, Tally: &terms}
 }
 
-// What is no tally is refused, names its field, and counts nothing.
+// An invalid tally request is refused with its field, and counts nothing.
 func TestATallyThatIsNoneIsRefused(t *testing.T) {
 	good := func() Request { return tallyOf("k", TallyTerms{Verb: TallyAdd, Amount: 1}) }
 	for name, c := range map[string]struct {
@@ -103,7 +103,7 @@ func TestATallyThatIsNoneIsRefused(t *testing.T) {
 	}
 }
 
-// A session remembers the newest tallies: a copy of an older one is not counted again, and does not hear a wrong answer.
+// A session remembers the newest tallies: a copy of an older one is not counted again, and gets no wrong answer.
 func TestAForgottenTallyIsHonestlyUnknown(t *testing.T) {
 	w := newWorld(t, onePolicy(windowLimit))
 	session := opened(w, origin)
@@ -126,7 +126,7 @@ func TestAForgottenTallyIsHonestlyUnknown(t *testing.T) {
 	}
 }
 
-// What was taken of a key before it was dropped is not given back: of a decision, and of a hold, which stays open.
+// Units taken from a key before it was dropped are not given back, by a decision or by a hold, which stays open.
 func TestWhatWasTakenOfADroppedKeyIsNotGivenBack(t *testing.T) {
 	limits := append([]policy.Limit{{Name: "quota", Limit: lifetimeOf(10)}}, TallyLimits...)
 	entry := func(cost uint64) Entry { return Entry{Key: "k", Cost: cost, Limits: limits} }
@@ -142,6 +142,42 @@ func TestWhatWasTakenOfADroppedKeyIsNotGivenBack(t *testing.T) {
 		if d.Limits[0].Used != 4 || d.Limits[1].Used != 4 && taking.Op == Reserve {
 			t.Errorf("after op %d: of the limit 4 were taken since, %d count; of the tally %d", taking.Op, d.Limits[0].Used,
 				d.Limits[1].Used)
+		}
+	}
+}
+
+// The previous value is in the same answer, even for copies, but not before every node can read it.
+func TestATallySaysWhatThereWas(t *testing.T) {
+	w := newWorld(t, onePolicy(windowLimit))
+	s := opened(w, origin)
+	ask := func(number uint64, terms TallyTerms, level Level) Result {
+		at := w.next(w.state.Time() + 1)
+		at.Level, terms.Old = level, true
+		r := inSession(Request{Op: Tally, Namespace: "default", Entries: []Entry{{Key: "k", Cost: 1, Limits: TallyLimits}},
+			Tally: &terms}, s, number, 0)
+		results, puts := Evaluate(w, w.policies, []Request{r}, at)
+		w.append(EncodeBatch(at, puts))
+		return results[0]
+	}
+	if r := ask(1, TallyTerms{Verb: TallySet}, LevelFirst); r.Err == nil || r.Err.Code != Unavailable {
+		t.Errorf("at the first level: %+v", r)
+	}
+	steps := []struct {
+		terms TallyTerms
+		want  Tallied
+	}{
+		{TallyTerms{Verb: TallySet}, Tallied{Known: true, Done: true}},
+		{TallyTerms{Verb: TallySet, Amount: 7}, Tallied{Known: true, Done: true, Was: true, Value: 7}},
+		{TallyTerms{Verb: TallySet, When: TallyAbsent}, Tallied{Known: true, Was: true, Before: 7, Value: 7}},
+		{TallyTerms{Verb: TallyDrop}, Tallied{Done: true, Was: true, Before: 7}},
+		{TallyTerms{Verb: TallyDrop}, Tallied{}},
+	}
+	for copy := range 2 {
+		for i, step := range steps {
+			r := ask(uint64(i+1), step.terms, LevelSound)
+			if r.Err != nil || *r.Decision.Tallied != step.want || r.Decision.Replayed != (copy == 1) {
+				t.Errorf("step %d, copy %d: %+v %+v, want %+v", i, copy, r, r.Decision.Tallied, step.want)
+			}
 		}
 	}
 }

@@ -19,15 +19,15 @@ import (
 
 var update = flag.Bool("update", false, "write what the code does into the golden files")
 
-// TestTranscripts plays the stories of testdata/*.txt. A story is paragraphs: a comment, a command, "----", and what
-// the shard did. Times are durations since 2026-01-05 00:00 UTC. The commands:
+// TestTranscripts plays the stories of testdata/*.txt. A story is paragraphs: a comment, a command, "----", and what the
+// shard did. Times are durations since 2026-01-05 00:00 UTC. The commands:
 //
 //	policies            the lines after it are a policies file, in force from here on
-//	inline              the lines after it are one too: of its policies requests bring the limits along
+//	inline              the lines after it are one too: requests use its policies as inline limits
 //	open T [term=N]     an owner opens an epoch
 //	at T                a batch; the lines after it are its requests:
 //	                      check|peek|count|partial POLICY/KEY [cost=N] [tier=NAME] [+ POLICY/KEY ...] [id=ID] [notafter=T]
-//	                        ~POLICY/KEY brings the limits along
+//	                        ~POLICY/KEY has the inline limits
 //	                      get|reset POLICY/KEY [limit=NAME]
 //	                      opensession
 //	                      fetch NAME, swap NAME [expect=N] [body=TEXT]
@@ -35,7 +35,7 @@ var update = flag.Bool("update", false, "write what the code does into the golde
 //	                    an id v7@T is a UUIDv7 made at T, v7@T/B another one
 //	                      those of holds and adjustments: see hold_story_test.go; of tallies: see tally_test.go
 //	adopt T N TEXT      the shard adopts version N of the policies
-//	system              from here on it is the system shard, and nothing happened yet
+//	system              from here on it is an empty system shard
 //	entry T [epoch=N] [seq=N] [term=N] [shard=N] [flip]   an empty batch as some owner wrote it
 //	sum T [wrong]       the owner's fingerprint
 //	cap N               the shard may hold N records
@@ -56,7 +56,7 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// golden compares what the code did with a file, or writes it there with -update.
+// golden compares the output with a file, or writes it there with -update.
 func golden(t *testing.T, file, got string) {
 	t.Helper()
 	if *update {
@@ -81,7 +81,7 @@ func golden(t *testing.T, file, got string) {
 	}
 }
 
-// play runs a story and returns it with what really happened.
+// play runs a story and returns it with the actual output.
 func play(t *testing.T, story string) string {
 	s := &storyteller{world: world{TB: t, state: NewState(3), policies: policy.Dev(), term: 1}}
 	paragraphs := strings.Split(strings.TrimSpace(story), "\n\n")
@@ -105,8 +105,8 @@ func play(t *testing.T, story string) string {
 type storyteller struct {
 	world
 	out   bytes.Buffer
-	along *policy.Set        // whose limits requests bring along
-	taken map[string]Request // by the name that the story gave it: how what was taken is settled
+	along *policy.Set        // the policies for inline limits
+	taken map[string]Request // by the name in the story: the settlement of what was taken
 }
 
 func (s *storyteller) printf(format string, args ...any) { fmt.Fprintf(&s.out, format+"\n", args...) }
@@ -132,11 +132,12 @@ func (s *storyteller) run(command, lines []string) {
 	case "entry":
 		s.entry(command)
 	case "sum":
-		sum := s.state.Sum()
-		if has(command, "wrong") {
-			sum++
+		at := s.next(instant(command[1]))
+		if has(command, "old") {
+			s.install(encodeOldSum(at, 0x0123456789abcdef))
+		} else {
+			s.install(EncodeSum(at))
 		}
-		s.install(EncodeSumCheck(s.next(instant(command[1])), sum))
 	case "adopt":
 		s.adopt(instant(command[1]), number(command[2], 0), strings.Join(command[3:], " "))
 	case "system":
@@ -152,7 +153,7 @@ func (s *storyteller) run(command, lines []string) {
 	}
 }
 
-// install appends an entry and tells what became of it.
+// install appends an entry and prints its outcome.
 func (s *storyteller) install(payload []byte) {
 	s.index++
 	outcome, err := s.state.Install(payload, s.index, s.term)
@@ -163,7 +164,7 @@ func (s *storyteller) install(payload []byte) {
 		s.printf("dropped: %v; epoch %d, seq %d", outcome.Dropped, outcome.Epoch, outcome.Seq)
 	default:
 		s.printf("epoch %d, seq %d, time %s, %d records, sum %016x", outcome.Epoch, outcome.Seq,
-			clock(outcome.Time), s.state.Records(), s.state.Sum())
+			clock(outcome.Time), s.state.Records(), s.state.pictureSum())
 	}
 }
 
@@ -193,14 +194,14 @@ func (s *storyteller) restart() {
 		s.Fatal(err)
 	}
 	s.state = restored
-	s.printf("%d bytes, sum %016x", size, s.state.Sum())
+	s.printf("%d bytes, sum %016x", size, s.state.pictureSum())
 }
 
 func (s *storyteller) adopt(now limit.Time, version uint64, text string) {
 	p := AdoptPut(policy.Revision{Version: version, Text: []byte(text)})
 	s.printf("put %s", effect(&p))
 	s.install(EncodeBatch(s.next(now), []Put{p}))
-	version, adopted := Adopted(s)
+	version, adopted, _ := Adopted(s)
 	s.printf("adopted: version %d, %q", version, adopted)
 }
 
@@ -281,7 +282,7 @@ func status(l *LimitStatus, now limit.Time) string {
 	return text + blocked(l)
 }
 
-// effect shows a put: whose record it is and until when it is kept.
+// effect prints a put: its record and how long it is kept.
 func effect(p *Put) string {
 	r := reader{rest: []byte(p.Key)}
 	kind := r.byte()
@@ -314,7 +315,7 @@ func effect(p *Put) string {
 
 func sessionName(s Session) string { return fmt.Sprintf("%d.%d.%d", s.Epoch, s.Seq, s.Index) }
 
-// remembers shows a session's record.
+// remembers prints a session's record.
 func remembers(name Session, value []byte) string {
 	s, err := decodeSession(name, value)
 	if err != nil {
@@ -395,7 +396,7 @@ func (s *storyteller) request(words []string) Request {
 	return r
 }
 
-// entryOf is POLICY/KEY, or ~POLICY/KEY with the limits of that policy along.
+// entryOf returns the entry of POLICY/KEY, or of ~POLICY/KEY with that policy's limits inline.
 func (s *storyteller) entryOf(word string) Entry {
 	name, key, _ := strings.Cut(word, "/")
 	label, along := strings.CutPrefix(name, "~")
@@ -407,7 +408,7 @@ func (s *storyteller) entryOf(word string) Entry {
 	return e
 }
 
-// identity makes a UUIDv7 of v7@T; other ids stand for themselves.
+// identity makes a UUIDv7 of v7@T, and returns other ids unchanged.
 func identity(id string) string {
 	at, isUUID := strings.CutPrefix(id, "v7@")
 	if !isUUID {

@@ -2,5 +2,5 @@
 
 package shard
 
-// twinOperations is how many requests TestEveryDecisionIsTheTwins makes.
-const twinOperations = 125_000
+// twinOperations is the number of requests that TestEveryDecisionIsTheTwins makes.
+const twinOperations = 40_000

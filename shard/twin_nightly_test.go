@@ -2,5 +2,5 @@
 
 package shard
 
-// twinOperations is how many requests TestEveryDecisionIsTheTwins makes. Run it with -timeout 60m.
+// twinOperations is the number of requests that TestEveryDecisionIsTheTwins makes. Run it with -timeout 60m.
 const twinOperations = 20_000_000

@@ -11,8 +11,8 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// plan is all that a run against the twin needs of chance, drawn before it begins: so a part can be cut out, and the rest
-// still means something.
+// plan is all the random choices of a run against the twin, drawn in advance, so that a part can be cut out and the rest
+// keeps its meaning.
 type plan struct {
 	revisions [][]*policy.Policy
 	steps     []step
@@ -21,24 +21,25 @@ type plan struct {
 
 // step is one batch.
 type step struct {
-	wait     limit.Time // since the step before
-	boundary bool       // not that: to an instant at which something ends, the pick-th of those that are known
+	wait     limit.Time // since the previous step
+	boundary bool       // instead, go to an instant at which something ends: the pick-th known one
 	pick     int
-	off      int // microseconds from there
+	off      int // microseconds from that instant
 	restore  bool
-	revision int // of the policies, from now on; 0: as before
-	pending  int // entries that may stay under way
+	revision int // of the policies, from now on; 0: unchanged
+	pending  int // entries that may stay pending
+	level    Level
 	wishes   []wish
 }
 
-// wish is one request, but for what a run must fill in.
+// wish is one request, without the parts that a run must fill in.
 type wish struct {
 	request Request
-	again   bool // not that: an earlier one once more
-	pick    int  // whatever must be chosen
+	again   bool // instead, repeat an earlier one
+	pick    int  // for every choice to be made
 }
 
-// lifted names an unlimited tier, wide one with other numbers, which half of the policies have.
+// lifted is an unlimited tier, and wide one with other numbers. Half of the policies have them.
 const (
 	lifted = "lifted"
 	wide   = "wide"
@@ -49,9 +50,16 @@ func drawPlan(rnd *rand.Rand) *plan {
 	for len(p.revisions) < 3 && rnd.IntN(2) == 0 {
 		p.revisions = append(p.revisions, changedPolicies(rnd, p.revisions[len(p.revisions)-1]))
 	}
-	for range 40 {
+	early := 0 // this many steps are in a cluster that is not yet upgraded
+	if rnd.IntN(4) == 0 {
+		early = 10 + rnd.IntN(40)
+	}
+	for n := range 40 {
 		s := step{wait: randomStep(rnd), boundary: rnd.IntN(3) == 0, pick: rnd.IntN(1000), off: rnd.IntN(3) - 1,
 			restore: rnd.IntN(30) == 0, pending: rnd.IntN(3)}
+		if n < early {
+			s.level = LevelFirst
+		}
 		if rnd.IntN(12) == 0 {
 			s.revision = 1 + rnd.IntN(6)
 		}
@@ -83,9 +91,13 @@ func randomPolicies(rnd *rand.Rand) (policies []*policy.Policy) {
 	return policies
 }
 
-// mood draws what a change of policy may change besides the limits.
+// mood draws the changes that a new revision may make besides the limits.
 func mood(rnd *rand.Rand, p *policy.Policy) {
 	p.Shadow = rnd.IntN(8) == 0
+	p.UnknownKey = policy.UnknownKeyAllow
+	if rnd.IntN(16) == 0 {
+		p.UnknownKey = policy.UnknownKeyDeny
+	}
 	for j := range p.Limits {
 		p.Limits[j].Shadow = rnd.IntN(8) == 0
 	}
@@ -98,8 +110,8 @@ func mood(rnd *rand.Rand, p *policy.Policy) {
 	}
 }
 
-// changedPolicies are the same in another version: other numbers, other algorithms, a limit more or less. How long things
-// are remembered and forgiven stays, as what was forgotten by then does not come back.
+// changedPolicies returns the same policies in another version: other numbers, other algorithms, a limit more or less.
+// Retentions and times of forgiveness stay, since forgotten records do not come back.
 func changedPolicies(rnd *rand.Rand, before []*policy.Policy) (policies []*policy.Policy) {
 	for _, old := range before {
 		p := *old
@@ -116,7 +128,7 @@ func changedPolicies(rnd *rand.Rand, before []*policy.Policy) (policies []*polic
 		case n == 0 && len(p.Limits) > 1:
 			p.Limits = slices.Delete(p.Limits, 0, 1)
 		case n == 1:
-			// No two of these names have one LimitPrint: of that the twin knows nothing. No policy has a name twice.
+			// No two of these names share a LimitPrint, which the twin does not model. No policy has a name twice.
 			name := fmt.Sprintf("m%d", rnd.IntN(200))
 			p.Limits = slices.DeleteFunc(p.Limits, func(l policy.Limit) bool { return l.Name == name })
 			p.Limits = append(p.Limits, policy.Limit{Name: name, Limit: randomLimit(rnd)})
@@ -128,7 +140,17 @@ func changedPolicies(rnd *rand.Rand, before []*policy.Policy) (policies []*polic
 	return policies
 }
 
-// changed has other numbers in the same algorithm.
+// bansKey reports whether an override sets a quota to 0.
+func bansKey(o *policy.Override) bool {
+	for _, t := range o.Limits {
+		if t.Quota != nil && *t.Quota == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// changed returns a limit of the same algorithm with other numbers.
 func changed(rnd *rand.Rand, l limit.Limit) limit.Limit {
 	other := randomLimit(rnd)
 	for other.Algorithm != l.Algorithm {
@@ -140,7 +162,7 @@ func changed(rnd *rand.Rand, l limit.Limit) limit.Limit {
 	return other
 }
 
-// randomNumbers are a tier's or an override's, of limits that can have them.
+// randomNumbers returns numbers for a tier or an override, for limits that have such numbers.
 func randomNumbers(rnd *rand.Rand, limits []policy.Limit) map[string]policy.TierLimit {
 	numbers := map[string]policy.TierLimit{}
 	for _, l := range limits {
@@ -158,6 +180,9 @@ func randomNumbers(rnd *rand.Rand, limits []policy.Limit) map[string]policy.Tier
 		case limit.GCRA:
 			t.Rate = &count
 		}
+		if rnd.IntN(8) == 0 {
+			*t.Quota = 0
+		}
 		if rnd.IntN(3) > 0 {
 			numbers[l.Name] = t
 		}
@@ -173,7 +198,7 @@ func randomLockout(rnd *rand.Rand, countDenied bool) *policy.Lockout {
 	return l
 }
 
-// inlines are limits that requests bring along, under the name of a policy that has nothing to do with them.
+// inlines are inline limits of requests, under the name of an unrelated policy.
 var inlines = []*policy.Policy{
 	{Name: "p0", Retention: policy.DefaultRetention, OnExpire: policy.OnExpireCancel, Limits: []policy.Limit{
 		{Name: "l0", Limit: limit.Limit{Algorithm: limit.SlidingLog, Quota: 9, Period: 7 * second}},
@@ -183,7 +208,7 @@ var inlines = []*policy.Policy{
 	{Name: "p0", Retention: policy.DefaultRetention, OnExpire: policy.OnExpireCancel, Limits: TallyLimits},
 }
 
-// inlineOf is the policy that an entry's own limits are; nil: it has none.
+// inlineOf returns the policy of an entry's inline limits; nil: it has none.
 func inlineOf(e *Entry) *policy.Policy {
 	i := slices.IndexFunc(inlines, func(p *policy.Policy) bool { return e.Limits != nil && &p.Limits[0] == &e.Limits[0] })
 	if i < 0 {
@@ -192,7 +217,7 @@ func inlineOf(e *Entry) *policy.Policy {
 	return inlines[i]
 }
 
-// zones are those of the calendars.
+// zones are the zones of the calendars.
 var zones = func() (zones []*limit.Zone) {
 	for _, name := range []string{"UTC", "Asia/Kathmandu"} {
 		zone, err := limit.LoadZone(name)
@@ -208,6 +233,9 @@ func randomLimit(rnd *rand.Rand) limit.Limit {
 	algorithms := []limit.Algorithm{limit.FixedWindow, limit.FixedWindowFirstHit, limit.SlidingWindow, limit.SlidingBuckets,
 		limit.SlidingLog, limit.TokenBucket, limit.GCRA, limit.Lifetime, limit.Unlimited, limit.Concurrency, limit.Calendar}
 	l := limit.Limit{Algorithm: algorithms[rnd.IntN(len(algorithms))], Quota: uint64(1 + rnd.IntN(30))}
+	if rnd.IntN(20) == 0 {
+		l.Quota = 0
+	}
 	period := second * limit.Span(1+rnd.IntN(60))
 	switch l.Algorithm {
 	case limit.Unlimited:
@@ -223,7 +251,7 @@ func randomLimit(rnd *rand.Rand) limit.Limit {
 	case limit.TokenBucket, limit.GCRA:
 		l.Count, l.Period = uint64(1+rnd.IntN(10)), period
 		if l.Algorithm == limit.TokenBucket {
-			l.Initial = l.Quota - uint64(rnd.IntN(2))*uint64(rnd.IntN(int(l.Quota)))
+			l.Initial = l.Quota - uint64(rnd.IntN(2))*uint64(rnd.IntN(max(1, int(l.Quota))))
 		}
 	default:
 		l.Period = period
@@ -231,7 +259,7 @@ func randomLimit(rnd *rand.Rand) limit.Limit {
 	return l
 }
 
-// randomStep is mostly a few milliseconds, sometimes seconds, and now and then longer than any window.
+// randomStep is usually a few milliseconds, sometimes seconds, and now and then longer than any window.
 func randomStep(rnd *rand.Rand) limit.Time {
 	switch n := rnd.IntN(100); {
 	case n < 60:
@@ -242,7 +270,7 @@ func randomStep(rnd *rand.Rand) limit.Time {
 	return limit.Time(rnd.IntN(int(3 * minute)))
 }
 
-// wishes are how often an operation is drawn.
+// wishes are the weights with which operations are drawn.
 var wishes = map[Op]int{Check: 400, Peek: 50, Get: 30, Reset: 8, Count: 40, Partial: 80, Reserve: 150, Settle: 190,
 	SetUsed: 8, AddUsed: 10, Block: 6, Unblock: 6, PutOverride: 12, DeleteOverride: 5, Tally: 150, ReadTally: 30}
 
@@ -323,9 +351,10 @@ func randomWish(rnd *rand.Rand, policies []*policy.Policy) wish {
 	return w
 }
 
-// randomTally is mostly a count, sometimes one that does not fit.
+// randomTally usually adds, and sometimes overflows.
 func randomTally(rnd *rand.Rand) *TallyTerms {
-	t := &TallyTerms{Verb: []TallyVerb{TallyAdd, TallyAdd, TallyAdd, TallySet, TallyEnd, TallyEnd, TallyKeep, TallyDrop}[rnd.IntN(8)]}
+	t := &TallyTerms{Verb: []TallyVerb{TallyAdd, TallyAdd, TallyAdd, TallySet, TallyEnd, TallyEnd, TallyKeep, TallyDrop}[rnd.IntN(8)],
+		Old: rnd.IntN(3) == 0}
 	switch t.Verb {
 	case TallyAdd, TallySet:
 		t.Amount = int64(rnd.IntN(20) - 10)

@@ -102,7 +102,7 @@ func shownNumbers(numbers map[string]policy.TierLimit) (s string) {
 	return s
 }
 
-// shrink cuts a failing plan down and tells what is left of it.
+// shrink reduces a failing plan and describes the rest.
 func (p *plan) shrink() string {
 	for size := max(1, len(p.steps)/2); size > 0; size /= 2 {
 		for from := 0; from < len(p.steps); {
@@ -131,7 +131,7 @@ func (p *plan) shrink() string {
 	return fmt.Sprintf("%s%s\n%v", &b, strings.Join(r.story, "\n"), r.err)
 }
 
-// without is p without a part that it does not need to fail; else it is p, and from goes past the part.
+// without returns p without a part, if it fails without that part. Else it returns p, and moves from past the part.
 func (p *plan) without(from *int, size int, cut func(q *plan, to int), all int) *plan {
 	q := *p
 	to := min(*from+size, all)

@@ -22,7 +22,7 @@ var (
 	operationsFlag = flag.Int("operations", twinOperations, "requests of the test against the slow twin")
 )
 
-// seeded returns a source of randomness and prints how to have the same again.
+// seeded returns a source of randomness and prints how to reproduce it.
 func seeded(t *testing.T) *rand.Rand {
 	seed := *seedFlag
 	if seed == 0 {
@@ -32,9 +32,9 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// TestEveryDecisionIsTheTwins lets a shard decide runs of random requests, with up to two entries not yet installed,
-// under policies that change, through snapshots, and at instants where something ends; check.History decides them a
-// second time. A run that fails is cut down to the steps that it takes, and told.
+// TestEveryDecisionIsTheTwins has a shard decide runs of random requests, with up to two entries not yet installed, under
+// changing policies, through snapshots, and at instants where something ends. check.History decides them a second time. A
+// failing run is cut down to the necessary steps and printed.
 func TestEveryDecisionIsTheTwins(t *testing.T) {
 	t.Parallel()
 	rnd := seeded(t)
@@ -57,7 +57,7 @@ func TestEveryDecisionIsTheTwins(t *testing.T) {
 	mustHaveMet(t, met, operations)
 }
 
-// mustHaveMet holds that the runs were not in vain.
+// mustHaveMet fails if the runs have missed an important case.
 func mustHaveMet(t *testing.T, met map[string]int, operations int) {
 	var told []string
 	for what, n := range met {
@@ -70,25 +70,26 @@ func mustHaveMet(t *testing.T, met map[string]int, operations int) {
 	}
 	for _, what := range []string{"allowed", "denied", "denied and counted", "denied by a block", "denied in shadow",
 		"id reused", "replayed", "hold opened", "hold ended refused", "commit over quota", "held", "lockout level", "restored",
-		"policies changed", "partly granted", "blocked for limited time", "settled again", "extended", "inline",
-		"tally below zero", "tally of nothing", "tally with an end", "tally dropped", "tally left alone", "tally too large"} {
+		"policies changed", "partly granted", "key refused", "banned", "first level", "blocked for limited time", "settled again", "extended", "inline",
+		"tally below zero", "tally of nothing", "tally with an end", "tally dropped", "tally that was there before", "tally left alone", "tally too large"} {
 		if met[what] == 0 {
 			t.Errorf("no run met this: %s", what)
 		}
 	}
 }
 
-// run is one play of a plan.
+// run is one execution of a plan.
 type run struct {
 	*owner
 	history  *check.History
+	judged   *judge
 	plan     *plan
 	revision int
 	now      limit.Time
 	requests int
 	taken    []taken      // what can be settled
-	settled  []Request    // what was
-	named    []Request    // with an id, to be sent again
+	settled  []Request    // settlements made
+	named    []Request    // requests with an id, to be repeated
 	instants []limit.Time // at which something ends
 	story    []string
 	met      map[string]int
@@ -101,7 +102,7 @@ type taken struct {
 	entries []Entry
 }
 
-// failing is a TB whose failures end a run and not the test.
+// failing is a TB whose failures end a run but not the test.
 type failing struct{ testing.TB }
 
 func (failing) Fatalf(format string, args ...any) { panic(fmt.Errorf(format, args...)) }
@@ -109,10 +110,10 @@ func (failing) Fatal(args ...any)                 { panic(errors.New(fmt.Sprint(
 func (failing) Errorf(format string, args ...any) { panic(fmt.Errorf(format, args...)) }
 func (failing) Helper()                           {}
 
-// run plays a plan until something differs.
+// run executes a plan until a difference.
 func (p *plan) run() (r *run) {
 	tb := failing{}
-	r = &run{plan: p, history: check.NewHistory(p.revisions[0]...), now: origin, met: map[string]int{}}
+	r = &run{plan: p, history: check.NewHistory(p.revisions[0]...), judged: newJudge(), now: origin, met: map[string]int{}}
 	defer func() {
 		switch failure := recover().(type) {
 		case nil:
@@ -127,6 +128,7 @@ func (p *plan) run() (r *run) {
 	}()
 	r.owner = &owner{world: newWorld(tb, p.revisions[0]...), overlay: map[string]Record{}}
 	for i := range p.steps {
+		r.level = p.steps[i].level
 		r.step(&p.steps[i])
 	}
 	for len(r.pending) > 0 {
@@ -146,6 +148,7 @@ func (r *run) step(s *step) {
 		r.revision = s.revision % len(r.plan.revisions)
 		r.policies = policy.NewSet(r.plan.revisions[r.revision])
 		r.history.Adopt(r.plan.revisions[r.revision]...)
+		r.judged.revise()
 		r.met["policies changed"]++
 		r.tellf("policies %d", r.revision)
 	}
@@ -164,7 +167,7 @@ func (r *run) step(s *step) {
 	r.requests += len(requests)
 }
 
-// until is the instant of a step: some time after the last, or where something ends.
+// until returns the instant of a step: some time after the last, or where something ends.
 func (r *run) until(s *step) limit.Time {
 	var ahead []limit.Time
 	for _, at := range r.instants {
@@ -178,7 +181,7 @@ func (r *run) until(s *step) limit.Time {
 	return r.now + s.wait
 }
 
-// restoreAll installs what is under way, and goes on with a State that was read from a snapshot.
+// restoreAll installs the pending entries, and continues with a State restored from a snapshot.
 func (r *run) restoreAll() {
 	for len(r.pending) > 0 {
 		r.installOldest()
@@ -195,13 +198,13 @@ func (r *run) restoreAll() {
 	r.met["restored"]++
 }
 
-// request makes a wish a request: it fills in what only the run knows.
+// request turns a wish into a request: it fills in the parts that only the run knows.
 func (r *run) request(w *wish, before []Request) Request {
 	switch {
 	case w.again && len(before) > 0 && w.pick%2 == 0:
 		return before[w.pick/2%len(before)]
 	case w.again && len(r.named) > 0:
-		return r.named[len(r.named)-1-w.pick/2%min(len(r.named), 30)]
+		return r.adjustable(r.named[len(r.named)-1-w.pick/2%min(len(r.named), 30)])
 	}
 	q := w.request
 	q.Entries = slices.Clone(q.Entries)
@@ -222,31 +225,55 @@ func (r *run) request(w *wish, before []Request) Request {
 		if o.Expires != 0 {
 			o.Expires += r.now
 		}
-		if _, problem := p.OverrideProblem(&o); problem != "" || o.Tier == "" && len(o.Limits) == 0 {
+		if _, problem := p.OverrideProblem(&o); problem != "" || o.Tier == "" && len(o.Limits) == 0 || r.level == LevelFirst && bansKey(&o) {
 			return Request{Op: Get, Namespace: q.Namespace, Entries: q.Entries}
 		}
 		a.Override = &o
 		q.Adjustment = &a
+	case Tally:
+		t := *q.Tally
+		t.Old = t.Old && r.level != LevelFirst // which would be refused
+		q.Tally = &t
 	case Block:
 		a := *q.Adjustment
 		a.Until += r.now
 		q.Adjustment = &a
 	case Reset, SetUsed, AddUsed:
-		p, _ := r.policies.Lookup(q.Entries[0].Policy)
-		limits := p.Limits
-		if q.Entries[0].Limits != nil {
-			limits = q.Entries[0].Limits
-		}
-		if !slices.ContainsFunc(limits, func(l policy.Limit) bool {
-			return l.Name == q.Limit && (q.Op == Reset || l.Algorithm != limit.Concurrency)
-		}) {
+		limits := r.limitsOf(&q)
+		if !slices.ContainsFunc(limits, q.adjusts) {
 			q.Limit = ""
+		}
+		return r.adjustable(q)
+	}
+	return q
+}
+
+// adjustable returns a request, or a read in place of an adjustment that the policies in force refuse, which may have
+// changed since it was made.
+func (r *run) adjustable(q Request) Request {
+	switch q.Op {
+	case Reset, SetUsed, AddUsed:
+		if !slices.ContainsFunc(r.limitsOf(&q), q.adjusts) {
+			return Request{Op: Get, Namespace: q.Namespace, Entries: q.Entries}
 		}
 	}
 	return q
 }
 
-// settlement fills in what is settled, or sends an earlier one again.
+func (r *run) limitsOf(q *Request) []policy.Limit {
+	if q.Entries[0].Limits != nil {
+		return q.Entries[0].Limits
+	}
+	p, _ := r.policies.Lookup(q.Entries[0].Policy)
+	return p.Limits
+}
+
+// adjusts reports whether an adjustment is meant for a limit and can change it.
+func (r *Request) adjusts(l policy.Limit) bool {
+	return r.means(l.Name) && (r.Op == Reset || l.Algorithm != limit.Concurrency)
+}
+
+// settlement fills in the target, or repeats an earlier settlement.
 func (r *run) settlement(w *wish, q Request) Request {
 	if len(r.settled) > 0 && w.pick%5 == 0 {
 		return r.settled[len(r.settled)-1-w.pick/5%min(len(r.settled), 10)]
@@ -282,9 +309,9 @@ func (r *run) settlement(w *wish, q Request) Request {
 	return q
 }
 
-// judge has the twin decide.
+// judge has the twin decide the request, and compares.
 func (r *run) judge(q *Request, got *Result) {
-	if r.plan.tells { // to put it into words takes as long as to decide it
+	if r.plan.tells { // printing takes as long as deciding
 		r.tellf("    %s\n        %s", shown(q), shownResult(got))
 	}
 	d := decided(q, got, r.stamp)
@@ -295,7 +322,7 @@ func (r *run) judge(q *Request, got *Result) {
 
 func decided(q *Request, got *Result, at Stamp) check.Decided {
 	d := check.Decided{Place: check.Place{Epoch: at.Epoch, Seq: at.Seq, At: at.Now}, Op: check.Op(q.Op), ID: q.ID,
-		Limit: q.Limit}
+		Limit: q.Limit, Early: at.Level == LevelFirst}
 	for i := range q.Entries {
 		e := &q.Entries[i]
 		d.Charges = append(d.Charges, check.Charge{Policy: e.Policy, Key: e.Key, Cost: e.Cost, Tier: e.Tier, Inline: inlineOf(e)})
@@ -313,7 +340,7 @@ func decided(q *Request, got *Result, at Stamp) check.Decided {
 		d.Amount, d.Until, d.Override = a.Amount, a.Until, a.Override
 	}
 	if t := q.Tally; t != nil {
-		d.Tally = &check.TallyTerms{Verb: check.Verb(t.Verb), When: check.When(t.When), KeepTTL: t.KeepTTL, Amount: t.Amount,
+		d.Tally = &check.TallyTerms{Verb: check.Verb(t.Verb), When: check.When(t.When), KeepTTL: t.KeepTTL, Old: t.Old, Amount: t.Amount,
 			TTL: t.TTL}
 	}
 	if got.Err == nil {
@@ -327,6 +354,8 @@ func decided(q *Request, got *Result, at Stamp) check.Decided {
 		d.Refused = check.HoldEnded
 	case OverQuota:
 		d.Refused = check.OverQuota
+	case KeyNotFound:
+		d.Refused = check.KeyUnknown
 	case Invalid:
 		if q.Op != Tally {
 			panic(got.Err)
@@ -347,20 +376,23 @@ func answerOf(d *Decision) check.Answer {
 	}
 	for _, s := range d.Limits {
 		a.Limits = append(a.Limits, check.Status{Limit: s.Limit, Quota: s.Quota, Unlimited: s.Unlimited, Shadow: s.Shadow,
-			Held: s.Held, Granted: s.Granted, LockoutLevel: s.LockoutLevel, BlockedUntil: s.BlockedUntil, Blocked: s.Blocked,
+			Held: s.Held, Granted: s.Granted, LockoutLevel: s.LockoutLevel, BlockedUntil: s.BlockedUntil, Blocked: s.Blocked, ByHand: s.ByHand,
 			Verdict: s.Verdict})
 	}
 	return a
 }
 
-// learn remembers what later requests can refer to, and what came to pass.
+// learn remembers what later requests can refer to, and counts the cases met.
 func (r *run) learn(q *Request, got *Result) {
 	if got.Err != nil {
 		r.met[map[Code]string{IDReused: "id reused", HoldEnded: "hold ended refused", OverQuota: "commit over quota",
-			Invalid: "tally too large"}[got.Err.Code]]++
+			KeyNotFound: "key refused", Invalid: "tally too large"}[got.Err.Code]]++
 		return
 	}
 	d := &got.Decision
+	if err := r.judged.hear(r, q, d); err != nil {
+		panic(fmt.Errorf("at %d: %s\n%w", r.now-origin, shown(q), err))
+	}
 	r.count(q, d)
 	if q.ID != "" && q.Op != Block && q.Op != PutOverride && q.Limit == "" { // those may not be possible later
 		r.named = append(r.named, *q)
@@ -377,10 +409,10 @@ func (r *run) learn(q *Request, got *Result) {
 	}
 	if slices.ContainsFunc(q.Entries, func(e Entry) bool { return e.Limits != nil }) {
 		r.met["inline"]++
-		return // its id would have the names of the limits only
+		return // its id would have only the names of the limits
 	}
 	if !d.Allowed || d.Index == 0 || q.Op != Check && q.Op != Partial && q.Op != Count && q.Op != Reserve {
-		return // of what was denied there is no id, even if it was counted
+		return // a denial has no id, even if it was counted
 	}
 	r.taken = append(r.taken, taken{entries: Taken(q, d),
 		target: Target{Hold: d.HoldExpires != 0, Position: d.Position, Index: d.Index, DecidedAt: d.DecidedAt}})
@@ -397,6 +429,7 @@ func (r *run) count(q *Request, d *Decision) {
 		note(t.Known && t.Value == 0, "tally of nothing")
 		note(t.EndsAt != 0, "tally with an end")
 		note(t.Done && !t.Known, "tally dropped")
+		note(t.Was, "tally that was there before")
 		note(q.Op == Tally && !t.Done, "tally left alone")
 	}
 	deciding := q.Op != Settle && q.Op != Get
@@ -408,8 +441,10 @@ func (r *run) count(q *Request, d *Decision) {
 	note(d.Replayed && q.Op == Settle, "settled again")
 	note(q.Op == Reserve && d.HoldExpires != 0, "hold opened")
 	note(q.Op == Settle && d.HoldExpires != 0, "extended")
+	note(r.level == LevelFirst, "first level")
 	for i := range d.Limits {
 		s := &d.Limits[i]
+		note(s.Quota == 0 && !s.Unlimited && !d.Allowed, "banned")
 		note(s.Held > 0, "held")
 		note(s.LockoutLevel > 0, "lockout level")
 		note(!d.Allowed && s.Blocked, "denied by a block")

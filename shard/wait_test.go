@@ -11,7 +11,7 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// waitLimits are small enough for every microsecond to be tried.
+// waitLimits are small enough to try every microsecond.
 var waitLimits = []limit.Limit{
 	{Algorithm: limit.FixedWindow, Quota: 6, Period: 40},
 	{Algorithm: limit.FixedWindowFirstHit, Quota: 6, Period: 50},
@@ -26,12 +26,12 @@ var waitLimits = []limit.Limit{
 	{Algorithm: limit.Unlimited},
 }
 
-// waitHorizon is an instant after which nothing changes by itself any more.
+// waitHorizon is an instant after which nothing changes on its own.
 const waitHorizon = 1500
 
-// A denial's wait is exact, also when it ends because holds expire, or lasts because they expire into violations and
-// block the key: asked again at that instant the request is admitted, asked at any instant before it is denied. So is
-// the wait of each limit that denies.
+// A denial's wait is exact, even if it ends because holds expire, or lasts because they expire into violations and block
+// the key. At that instant the request is admitted, and at any earlier instant it is denied. The same holds for the wait
+// of each denying limit.
 func TestWaitsAreExactWithHolds(t *testing.T) {
 	t.Parallel()
 	rnd := seeded(t)
@@ -68,7 +68,7 @@ func TestWaitsAreExactWithHolds(t *testing.T) {
 	}
 }
 
-// waitWorld is a shard with two policies of random limits, ladders and ends of holds.
+// waitWorld returns a shard with two policies of random limits, ladders and ends of holds.
 func waitWorld(t *testing.T, rnd *rand.Rand) *world {
 	var policies []*policy.Policy
 	for _, name := range []string{"p", "q"} {
@@ -108,7 +108,7 @@ func drawWaiting(rnd *rand.Rand, now limit.Time) Request {
 	return r
 }
 
-// judgeWaits asks again at every instant, each time as if nobody had asked since the denial.
+// judgeWaits asks again at every instant, each time as the first request after the denial.
 func judgeWaits(t *testing.T, w *world, r *Request, d *Decision, now limit.Time) {
 	first, firstOf := limit.Never, make([]limit.Span, len(d.Limits))
 	for n := range firstOf {
@@ -130,22 +130,22 @@ func judgeWaits(t *testing.T, w *world, r *Request, d *Decision, now limit.Time)
 		t.Errorf("at %d %+v is denied with a wait of %d, and admitted after %d: %+v", now-origin, *r, d.RetryAfter, first, d.Limits)
 	}
 	for n := range firstOf {
-		// One in shadow is asked by a Partial for what all others grant, which is something else at any instant.
+		// A Partial asks a limit in shadow for what all others grant, which differs from instant to instant.
 		if s := &d.Limits[n]; !s.Allowed && !(s.Shadow && r.Op == Partial) && s.RetryAfter != firstOf[n] {
 			t.Errorf("at %d %+v is denied by %+v, which admits it after %d", now-origin, *r, *s, firstOf[n])
 		}
 	}
 }
 
-// judgeForgetting looks at each key when its record ends: a shard that has forgotten it says the same as one that has
-// not, but for what only an Unlimited or a used bucket knows for ever.
+// judgeForgetting looks at each key when its record ends: a shard that has forgotten the key gives the same answers as one
+// that has not, except for the state of an Unlimited or a used bucket, which is never forgotten.
 func judgeForgetting(t *testing.T, w *world, now limit.Time) {
 	for key, record := range allRecords(w.state.table) {
 		if key[0] != counterRecord || record.ForgetAt == limit.Forever {
 			continue
 		}
 		r := Request{Op: Get, Namespace: "default", Entries: []Entry{{Policy: key[len(key)-2 : len(key)-1], Key: "k"}}}
-		at := Stamp{w.next(now).Position, max(now, record.ForgetAt)}
+		at := Stamp{Position: w.next(now).Position, Now: max(now, record.ForgetAt)}
 		kept := keeper{w, map[string]Record{key: {record.Value, limit.Forever}}}
 		remembered, _ := Evaluate(kept, w.policies, []Request{r}, at)
 		forgotten, _ := Evaluate(w, w.policies, []Request{r}, at)
@@ -157,7 +157,7 @@ func judgeForgetting(t *testing.T, w *world, now limit.Time) {
 	}
 }
 
-// keeper is a view with some records that live for longer.
+// keeper is a view in which some records live longer.
 type keeper struct {
 	View
 	kept map[string]Record
@@ -170,8 +170,8 @@ func (k keeper) Lookup(key string) (Record, bool) {
 	return k.View.Lookup(key)
 }
 
-// A denial looks past every hold that must end first. Under numbers that are not the record's it must not search between
-// any two of them: whoever brings limits along could make a shard stand still.
+// A denial looks past every hold that must end first. Under numbers other than the record's it must not search between
+// each two of them, or a client with inline limits could stop a shard.
 func TestTheWaitBehindManyHoldsIsFoundUnderOtherNumbersToo(t *testing.T) {
 	const holds = 2000
 	w := newWorld(t)
@@ -201,5 +201,47 @@ func TestTheWaitBehindManyHoldsIsFoundUnderOtherNumbersToo(t *testing.T) {
 	same, other := quickest(ask(holds, holds)), quickest(ask(1, 1))
 	if other > 20*same {
 		t.Errorf("behind %d holds a denial takes %v, and under other numbers %v", holds, same, other)
+	}
+}
+
+// The wait for the end of a ban, or of a smaller quota, is no longer than the override.
+func TestADenialKnowsWhenAnOverrideEnds(t *testing.T) {
+	number := func(n uint64) *uint64 { return &n }
+	bucket := limit.Limit{Algorithm: limit.TokenBucket, Quota: 10, Initial: 10, Count: 1, Period: second}
+	for name, story := range map[string]struct {
+		limit    limit.Limit
+		override policy.TierLimit
+		cost     uint64
+		unknown  policy.UnknownKey
+		on       policy.OnChange
+		wait     limit.Span
+	}{
+		"a ban":           {limit: bucket, override: policy.TierLimit{Quota: number(0)}, cost: 1, wait: 5*second - 1},
+		"a lifetime's":    {limit: lifetimeOf(11), override: policy.TierLimit{Quota: number(0)}, cost: 1, wait: 5*second - 1},
+		"more is asked":   {limit: bucket, override: policy.TierLimit{Quota: number(0)}, cost: 8, wait: 8*second - 1},
+		"not fast enough": {limit: bucket, override: policy.TierLimit{Quota: number(5)}, cost: 6, wait: 6*second - 1},
+		"an unknown key":  {limit: bucket, override: policy.TierLimit{Quota: number(0)}, cost: 1, unknown: policy.UnknownKeyDeny, wait: limit.Never},
+		"a restart":       {limit: bucket, override: policy.TierLimit{Quota: number(0)}, cost: 8, on: policy.Restart, wait: 8*second - 1},
+		"additive":        {limit: bucket, override: policy.TierLimit{Quota: number(0)}, cost: 8, on: policy.Additive, wait: 8*second - 1},
+	} {
+		p := onePolicy(story.limit)
+		p.OnChange = story.on
+		w := newWorld(t, p)
+		w.must(origin, checkOf("p", "k", 10))
+		w.must(origin, Request{Op: PutOverride, Namespace: "default", Entries: checkOf("p", "k", 1).Entries, Adjustment: &Adjustment{
+			Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": story.override}, Expires: origin + limit.Time(5*second)}}})
+		p.UnknownKey = story.unknown
+		d := w.must(origin+1, checkOf("p", "k", story.cost))
+		if d.Allowed || d.RetryAfter != story.wait || d.Limits[0].RetryAfter != story.wait {
+			t.Errorf("%s: retry after %d, the limit's %d, want %d", name, d.RetryAfter, d.Limits[0].RetryAfter, story.wait)
+		}
+		if story.wait == limit.Never {
+			continue
+		}
+		for _, early := range []limit.Time{1, 0} {
+			if d := w.must(origin+1+limit.Time(d.RetryAfter)-early, checkOf("p", "k", story.cost)); d.Allowed != (early == 0) {
+				t.Errorf("%s: %d us early: %+v", name, early, d)
+			}
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
@@ -10,7 +11,7 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// origin is the instant from which tests count: Monday, 5 January 2026, 00:00 UTC.
+// origin is the instant from which tests count: Monday, January 5, 2026, 00:00 UTC.
 const origin limit.Time = 1_767_571_200_000_000
 
 const (
@@ -21,8 +22,8 @@ const (
 	day         = 24 * hour
 )
 
-// world is one shard with its log: it evaluates a batch against the committed state, as an owner does, and installs
-// what comes out, as a replica does.
+// world is one shard with its log: it evaluates a batch against the committed state, as an owner does, and installs the
+// effects, as a replica does.
 type world struct {
 	testing.TB
 	state    *State
@@ -30,6 +31,7 @@ type world struct {
 	index    uint64 // of the newest log entry
 	term     uint64
 	most     int // records the shard may hold; 0: no bound
+	brim     bool
 }
 
 func newWorld(t testing.TB, policies ...*policy.Policy) *world {
@@ -49,9 +51,9 @@ func (w *world) append(payload []byte) Outcome {
 	return outcome
 }
 
-// next is the stamp of the next entry at now.
+// next returns the stamp of the next entry at now.
 func (w *world) next(now limit.Time) Stamp {
-	return Stamp{Position{w.state.id, w.state.Epoch(), w.state.Seq() + 1}, now}
+	return Stamp{Position: Position{w.state.id, w.state.Epoch(), w.state.Seq() + 1}, Now: now}
 }
 
 // batch decides requests at now and installs the effects.
@@ -67,13 +69,14 @@ func (w *world) batch(now limit.Time, requests ...Request) ([]Result, []Put) {
 
 func (w *world) Lookup(key string) (Record, bool) { return w.state.Lookup(key) }
 func (w *world) Full() bool                       { return w.most > 0 && w.state.Records() >= w.most }
+func (w *world) Brimful() bool                    { return w.brim }
 
-// checkOf is the plainest request.
+// checkOf returns a plain Check of one entry.
 func checkOf(policy, key string, cost uint64) Request {
 	return Request{Op: Check, Namespace: "default", Entries: []Entry{{Policy: policy, Key: key, Cost: cost}}}
 }
 
-// onePolicy is a policy named p with these limits, named a, b, c...
+// onePolicy returns a policy named p with these limits, named a, b, c...
 func onePolicy(limits ...limit.Limit) *policy.Policy {
 	p := &policy.Policy{Name: "p", Retention: policy.DefaultRetention}
 	for i, l := range limits {
@@ -82,10 +85,11 @@ func onePolicy(limits ...limit.Limit) *policy.Policy {
 	return p
 }
 
-// audit checks what must hold of a table after every entry, by looking at every record.
+// audit checks the invariants of a table after every entry, by looking at every record.
 func audit(t testing.TB, table *table) {
 	t.Helper()
 	var sum uint64
+	minutes := make(map[limit.Time]uint64)
 	records, bytes := 0, 0
 	for n := range table.segments.length {
 		g := table.segments.at(n)
@@ -101,6 +105,7 @@ func audit(t testing.TB, table *table) {
 				t.Fatalf("%q ends at %d, but its segment says that none ends before %d", key, r.ForgetAt, g.forgetFirst)
 			}
 			sum += recordSum(hash, r)
+			minutes[r.ForgetAt/sumMinute] += recordSum(hash, r)
 			living += g.size(i)
 			records++
 		}
@@ -111,6 +116,9 @@ func audit(t testing.TB, table *table) {
 	if sum != table.sum || records != table.records {
 		t.Fatalf("the table says %d records of sum %x, it holds %d of %x", table.records, table.sum, records, sum)
 	}
+	if kept := table.ending.all(); !maps.Equal(kept, minutes) {
+		t.Fatalf("the sums by minute are %x, of the records they are %x", kept, minutes)
+	}
 	if bytes != table.bytes {
 		t.Fatalf("the table says %d bytes, its segments have %d", table.bytes, bytes)
 	}
@@ -120,7 +128,7 @@ func audit(t testing.TB, table *table) {
 	}
 }
 
-// allRecords lists a table's records by key.
+// allRecords returns a table's records by key.
 func allRecords(table *table) map[string]Record {
 	all := make(map[string]Record, table.records)
 	for n := range table.segments.length {

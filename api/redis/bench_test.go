@@ -35,7 +35,7 @@ func (i *instant) Decide(ctx context.Context, requests []shard.Request) []shard.
 	return i.Submit(ctx, 0, requests)
 }
 
-// discard is the client's end: the same commands again and again, and nobody who reads the replies.
+// discard is the client's end of a connection: it sends the same commands again and again and drops the replies.
 type discard struct {
 	net.Conn
 	text []byte
@@ -54,7 +54,7 @@ func (d *discard) Close() error { return nil }
 
 func (d *discard) SyscallConn() (syscall.RawConn, error) { return d.null.SyscallConn() }
 
-// BenchmarkRound is what this package adds to a pipeline of 16 commands: parse, gather, answer.
+// BenchmarkRound measures the cost of this package for a pipeline of 16 commands: parse, gather, answer.
 func BenchmarkRound(b *testing.B) {
 	for name, command := range map[string]string{
 		"INCR": array("INCR", "counter"), "CL.THROTTLE": array("CL.THROTTLE", "user:42", "100", "100", "60"),

@@ -11,7 +11,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// TestTranscripts plays testdata/*.txt: what is sent stands behind "> ", what is answered in the lines below; "+1s" lets time pass.
+// TestTranscripts plays testdata/*.txt: lines after "> " are sent, the lines below are the replies, and "+1s" lets time
+// pass.
 func TestTranscripts(t *testing.T) {
 	files, err := os.ReadDir("testdata")
 	if err != nil {
@@ -73,7 +74,7 @@ func TestAPipelineIsOneBatchAnsweredInOrder(t *testing.T) {
 	w := newWorld(t)
 	s, seen := serve(t, w, nil)
 	c := dialTCP(t, s)
-	// A look before and after, other keys between, and a reply that asks nobody.
+	// A read before and after, other keys between them, and a reply that asks no shard.
 	c.send("GET a\r\nINCR a\r\nINCR b\r\nPING\r\nINCR a\r\nDEL a\r\nGET a\r\nINCRBY a x\r\nINCR a\r\nMGET b a\r\n")
 	for i, want := range []string{"(nil)", ":1", ":1", "+PONG", ":2", ":1", "(nil)", "-ERR " + notInteger, ":1", `*["1" "1"]`} {
 		if got := c.reply(); got != want {
@@ -106,7 +107,7 @@ func TestAPipelineIsOneBatchAnsweredInOrder(t *testing.T) {
 func TestALongPipelineIsAnsweredWhole(t *testing.T) {
 	s, _ := serve(t, newWorld(t), nil)
 	c := dialTCP(t, s)
-	const commands = 20_000 // many rounds, and more than the socket's buffers hold of either side
+	const commands = 20_000 // many rounds, and more than the socket buffers of both sides hold
 	go c.conn.Write([]byte(strings.Repeat("INCR hot\r\n", commands)))
 	for i := range commands {
 		if got := c.reply(); got != ":"+strconv.Itoa(i+1) {
@@ -217,9 +218,9 @@ func TestHello3SpeaksRESP3FromThenOn(t *testing.T) {
 	}
 }
 
-// What clients say when they connect, each in one write, as their sources have it: node-redis 5 (client/index.ts,
-// #getHandshakeCommands), ioredis 5 (redis/event_handler.ts), go-redis 9 (redis.go, initConn), redis-py 6 (connection.py),
-// redis-benchmark and redis-cli 7.
+// The commands that clients send when they connect, each set in one write, as in their sources: node-redis 5
+// (client/index.ts, #getHandshakeCommands), ioredis 5 (redis/event_handler.ts), go-redis 9 (redis.go, initConn), redis-py
+// 6 (connection.py), redis-benchmark and redis-cli 7.
 func TestClientsConnect(t *testing.T) {
 	for name, handshake := range map[string]struct{ sent, want string }{
 		"node-redis RESP3": {array("HELLO", "3") + array("CLIENT", "SETINFO", "LIB-VER", "5.9.0") +
@@ -256,15 +257,15 @@ func TestInfoSaysWhetherClientsMayBegin(t *testing.T) {
 	}
 }
 
-// A check whose policy has a parent is decided with it, wherever that lives, and in its place of the pipeline.
+// A check whose policy has a parent is decided together with it, on any shard, and keeps its place in the pipeline.
 func TestAParentIsCheckedToo(t *testing.T) {
 	w := newWorld(t)
 	s, _ := serve(t, w, func(c *Config) {
-		c.Parents = func(e shard.Entry) ([]shard.Entry, error) {
+		c.Parents = func(e shard.Entry) ([]shard.Entry, uint64, error) {
 			if e.Policy != "per-ip" {
-				return nil, nil
+				return nil, 7, nil
 			}
-			return []shard.Entry{e, {Policy: "two", Key: "{p}pool", Cost: e.Cost}}, nil
+			return []shard.Entry{e, {Policy: "two", Key: "{p}pool", Cost: e.Cost}}, 7, nil
 		}
 	})
 	c := dialTCP(t, s)
@@ -272,6 +273,13 @@ func TestAParentIsCheckedToo(t *testing.T) {
 	for i, want := range []string{`*["allowed" :1 "limit" "two/few" "quota" :2 "remaining" :0`, ":1", `*["allowed" :0 "limit" "two/few"`, `*["allowed" :`} {
 		if got := c.reply(); !strings.HasPrefix(got, want) {
 			t.Errorf("reply %d is %s, want %s", i, got, want)
+		}
+	}
+	for _, call := range w.calls {
+		for _, r := range call {
+			if r.Op == shard.Check && r.Revision != 7 {
+				t.Errorf("a check names revision %d of the policies: %+v", r.Revision, r)
+			}
 		}
 	}
 }

@@ -8,27 +8,29 @@ import (
 )
 
 const (
-	readBytes    = 4 << 10  // of a read buffer, as a rule
-	heldMost     = 64 << 20 // of all read buffers beyond that
+	readBytes    = 4 << 10  // usual size of a read buffer
+	heldMost     = 64 << 20 // sum of all read buffers beyond readBytes
 	answerWithin = 30 * time.Second
 )
 
-// conn is one connection. Its goroutine owns all but out, which belongs to whoever answers the round that is under way.
+// conn is one connection. Its goroutine owns all fields except out, which belongs to the goroutine that answers the
+// current round.
 type conn struct {
 	server *Server
 	nc     net.Conn
-	raw    syscall.RawConn // nil: it is no socket
+	raw    syscall.RawConn // nil: not a socket
 	id     uint64
 
 	proto int    // 2 or 3
-	name  string // that the client gave it
+	name  string // given by the client
 
-	aborts bool // MULTI was refused, and EXEC or DISCARD not seen yet
+	aborts bool // MULTI was refused, and neither EXEC nor DISCARD has followed
+	late   bool // the last bytes came too late, because the server stops
 
-	in         []byte // what was read: in[from:to] is not parsed yet
+	in         []byte // bytes read; in[from:to] is not yet parsed
 	from, to   int
 	args       [][]byte
-	key        string // of the newest command: a hot key is made a string once
+	key        string // of the newest command, so that a hot key becomes a string only once
 	policy     string // likewise
 	throttling throttling
 
@@ -39,8 +41,8 @@ type conn struct {
 	write func(fd uintptr) bool // one attempt to write out
 	wrote int
 	fault error
-	ended bool           // nothing more is answered; written by whoever has the token
-	slow  sync.WaitGroup // for what writes to a client that does not read
+	ended bool           // the connection answers nothing more; written by the holder of the token
+	slow  sync.WaitGroup // goroutines that write to a client that does not read
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
@@ -54,17 +56,20 @@ func newConn(s *Server, nc net.Conn) *conn {
 	return c
 }
 
-// serve answers until the connection ends.
+// serve answers commands until the connection ends.
 func (c *conn) serve() {
 	for c.fill() && c.answer() {
 	}
 	<-c.free
 	c.slow.Wait()
+	if c.late {
+		c.linger()
+	}
 	c.nc.Close()
 	c.server.held.Add(-int64(len(c.in) - readBytes))
 }
 
-// fill reads what has arrived.
+// fill reads the available bytes.
 func (c *conn) fill() bool {
 	if c.from == c.to {
 		c.from, c.to = 0, 0
@@ -74,10 +79,11 @@ func (c *conn) fill() bool {
 	}
 	n, err := c.nc.Read(c.in[c.to:])
 	c.to += n
+	c.late = n > 0 && c.server.refusing.Load()
 	return err == nil || n > 0
 }
 
-// widen makes room behind what is not parsed yet.
+// widen makes room behind the bytes that are not yet parsed.
 func (c *conn) widen() bool {
 	size := len(c.in)
 	if c.to-c.from > size/2 {
@@ -95,7 +101,7 @@ func (c *conn) widen() bool {
 	return true
 }
 
-// move puts what is not parsed yet at the beginning of a buffer of the given size.
+// move copies the bytes that are not yet parsed to the start of a buffer of the given size.
 func (c *conn) move(size int) {
 	to := c.in
 	if size != len(c.in) {
@@ -105,8 +111,12 @@ func (c *conn) move(size int) {
 	c.in, c.from, c.to = to, 0, n
 }
 
-// answer has all complete commands decided, a round after the other; false when the connection ends.
+// answer decides all complete commands, one round after another; false: the connection ends.
 func (c *conn) answer() bool {
+	if c.late {
+		c.turnAway()
+		return false
+	}
 	for c.from < c.to {
 		<-c.free
 		if c.ended {
@@ -119,7 +129,6 @@ func (c *conn) answer() bool {
 			break
 		}
 		ends := c.round.ends
-		c.round.began = time.Now()
 		c.round.begin()
 		if ends {
 			return false
@@ -135,10 +144,10 @@ func (c *conn) answer() bool {
 	return true
 }
 
-// translate makes a round of the complete commands.
+// translate makes a round from the complete commands.
 func (c *conn) translate() {
 	r := &c.round
-	for len(r.commands) < roundMost && !r.ends {
+	for len(r.commands) < roundMost && r.said < saidMost && !r.ends {
 		args, n, err := parse(c.in[c.from:c.to], c.args[:0])
 		c.args = args
 		if err != nil {
@@ -156,7 +165,7 @@ func (c *conn) translate() {
 		v := lookup(args[0])
 		alone := v != nil && v.alone
 		if alone && len(r.commands) > 0 {
-			return // its reply comes after those of before, in their own form
+			return // its reply follows those of earlier commands, which keep the form they had
 		}
 		c.dispatch(v, args)
 		c.from += n
@@ -166,7 +175,7 @@ func (c *conn) translate() {
 	}
 }
 
-// finish writes the replies of the round and gives the connection its token back.
+// finish writes the replies of the round and gives the token back.
 func (c *conn) finish() {
 	c.out = c.encode(c.out[:0])
 	if c.raw != nil {
@@ -180,7 +189,7 @@ func (c *conn) finish() {
 		}
 		c.out = append(c.out[:0], c.out[c.wrote:]...)
 	}
-	c.slow.Go(func() { // the client does not read as fast as it asks
+	c.slow.Go(func() { // the client reads more slowly than it sends
 		c.nc.SetWriteDeadline(time.Now().Add(answerWithin))
 		_, c.fault = c.nc.Write(c.out)
 		c.nc.SetWriteDeadline(time.Time{})
@@ -188,7 +197,7 @@ func (c *conn) finish() {
 	})
 }
 
-// writeOnce writes what the socket takes at once.
+// writeOnce writes as many bytes as the socket takes at once.
 func (c *conn) writeOnce(fd uintptr) bool {
 	for {
 		n, err := syscall.Write(int(fd), c.out[c.wrote:])
@@ -205,7 +214,7 @@ func (c *conn) writeOnce(fd uintptr) bool {
 	}
 }
 
-// finished ends the round. Whoever calls it must not touch the connection afterwards.
+// finished ends the round. The caller must not touch the connection afterwards.
 func (c *conn) finished() {
 	if c.fault != nil || c.round.ends {
 		c.ended = true
@@ -220,7 +229,7 @@ func (c *conn) finished() {
 	c.free <- struct{}{}
 }
 
-// encode appends the replies of the round, and counts them.
+// encode appends the replies of the round and counts them.
 func (c *conn) encode(b []byte) []byte {
 	var count tallies
 	commands := c.round.commands
@@ -244,7 +253,7 @@ func (c *conn) encode(b []byte) []byte {
 	return b
 }
 
-// tallies counts a round for the Observer: what is alike is told at once.
+// tallies counts a round for the Observer, with one call for neighbors that are alike.
 type tallies struct {
 	verb            *verb
 	code            string
@@ -273,7 +282,7 @@ func (t *tallies) tellCommands(o Observer) {
 	t.commands = 0
 }
 
-// decided counts a decision: what could have been denied.
+// decided counts a decision of a command that could be denied.
 func (t *tallies) decided(o Observer, m *command) {
 	policyName, outcome := inline, m.outcome()
 	if outcome == "" {
@@ -299,5 +308,5 @@ func (t *tallies) end(o Observer) {
 	}
 }
 
-// inline is the policy of limits that a command brought along.
+// inline is the policy name in metrics for limits that a command brought along.
 const inline = "inline"

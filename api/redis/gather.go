@@ -11,30 +11,31 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Bounds on what waits.
+// Bounds on the requests that wait.
 const (
 	laneRequestsMost = 1 << 14
 	laneBytesMost    = 8 << 20
 	requestsMost     = 1 << 17
 )
 
-// Bounds on a call: what the owner decides at once, and what another node is sent at once. A round fits by itself.
+// Bounds on one call, which the owner decides at once and which may be sent to another node at once. One round always
+// fits.
 const (
 	callRequestsMost = 4096
-	callBytesMost    = 640 << 10 // of keys, and requestBytes for each request
+	callBytesMost    = 640 << 10 // of keys and policies, and requestBytes for each request
 	requestBytes     = 64
 )
 
-// gatherer has one lane for each shard. It may be used by any number of goroutines.
+// gatherer has one lane for each shard. It may be used concurrently.
 type gatherer struct {
 	router  Router
 	timeout time.Duration
-	waiting atomic.Int64 // requests that are not answered
+	waiting atomic.Int64 // requests without an answer
 	calls   sync.WaitGroup
-	closing chan struct{} // closed by hurry: no call waits for more any longer
+	closing chan struct{} // closed by hurry; then no call waits for more requests
 	hurry   func()        // may be called more than once
 
-	mu    sync.Mutex // of those who make lanes
+	mu    sync.Mutex // held while a lane is made
 	lanes atomic.Pointer[[]*lane]
 }
 
@@ -61,7 +62,7 @@ func (g *gatherer) laneOf(id shard.ID) *lane {
 	return lanes[id]
 }
 
-// place says where a key lives. It waits while nobody knows how many shards there are.
+// place returns the shard of a key. It waits until the number of shards is known, for at most the timeout.
 func (g *gatherer) place(key string) (shard.ID, *shard.Error) {
 	id, err := g.router.Place(over, shard.DefaultNamespace, key)
 	if err == nil {
@@ -72,46 +73,48 @@ func (g *gatherer) place(key string) (shard.ID, *shard.Error) {
 	return g.router.Place(ctx, shard.DefaultNamespace, key)
 }
 
-// over is a context without any time left.
+// over is a context that has already ended.
 var over = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }()
 
-// lane is the way to one shard. It has one call under way: measured on two cores, a second one beside it takes a third from what a
-// call carries, and costs a fifth more CPU a command. The next call waits a moment for the connections that were just answered.
+// lane carries the requests for one shard. It has one call under way: measured on two cores, a second one beside it takes
+// a third from the size of a call and costs a fifth more CPU per command. The next call waits a moment for the
+// connections that were just answered.
 type lane struct {
 	gatherer *gatherer
 	id       shard.ID
-	work     func()        // run
-	back     chan struct{} // of capacity 1: as many rounds wait as the next call wants
+	work     func()        // the method run
+	back     chan struct{} // of capacity 1; gets a value when as many rounds wait as the next call wants
 
-	mu     sync.Mutex  // guards the rest
-	queue  []*batch    // what waits: for the next call, and for those after it
-	held   load        // by the queue
-	rounds int         // in the queue: of so many connections
-	pace   convoy.Pace // how long the next call waits, for how many rounds
-	want   int         // the next call waits for so many rounds; 0: it does not
-	under  bool        // a call is under way, or waits
-	spare  []*batch    // to be used again
+	mu     sync.Mutex  // guards the fields below
+	queue  []*batch    // the batches for the next call and for later ones
+	held   load        // sum of the queue
+	rounds int         // rounds in the queue, one for each connection
+	pace   convoy.Pace // how long the next call waits, and for how many rounds
+	want   int         // number of rounds that the next call waits for; 0: it does not wait
+	under  bool        // a call is under way or waits
+	spare  []*batch    // for reuse
 }
 
-// batch is the requests of one call and those who wait for it. It belongs to its lane while it is open, then to its call.
+// batch has the requests of one call and the rounds that wait for it. It belongs to its lane while it is open, then to
+// its call.
 type batch struct {
-	since    time.Time // when the first of them came
+	since    time.Time // when the first request came
 	load     load
 	requests []shard.Request
 	entries  []shard.Entry
 	terms    []shard.TallyTerms
-	commands []*command // of the requests
+	commands []*command // one for each request
 	rounds   []*round
 }
 
 var errFull = &shard.Error{Code: shard.Overloaded, Message: "too many commands wait for this shard on this node; " +
 	"nothing was counted; ask again"}
 
-// load is what waits, in numbers.
+// load is the size of waiting requests.
 type load struct{ requests, bytes int }
 
 func (l *load) add(more load) {
@@ -142,7 +145,7 @@ func (l *lane) add(r *round, p part) {
 	l.rounds++
 	if l.want > 0 && (l.rounds >= l.want || len(l.queue) > 1) {
 		l.want = 0
-		l.back <- struct{}{} // has room: it is emptied before want is set
+		l.back <- struct{}{} // has room: the channel is emptied before want is set
 	}
 	start := !l.under
 	l.under = true
@@ -152,7 +155,7 @@ func (l *lane) add(r *round, p part) {
 	}
 }
 
-// open is the batch that takes more.
+// open returns the batch that has room for more.
 func (l *lane) open(more load) *batch {
 	if last := len(l.queue) - 1; last >= 0 {
 		b := l.queue[last]
@@ -171,7 +174,7 @@ func (l *lane) open(more load) *batch {
 	return b
 }
 
-// take is what the next call carries. There must be something.
+// take removes the batch of the next call. The queue must not be empty.
 func (l *lane) take() *batch {
 	b := l.queue[0]
 	n := copy(l.queue, l.queue[1:])
@@ -182,11 +185,11 @@ func (l *lane) take() *batch {
 	return b
 }
 
-// repliesAlone is how many rounds one goroutine hands back by itself. A reply is mostly the kernel's write to a socket, and
-// as long as the last one is not written nobody asks for what the disk could do meanwhile.
+// repliesAlone is the largest number of rounds that one goroutine hands back. A reply is mostly the kernel's write to a
+// socket, and until the last reply is written its client sends no work for the disk.
 const repliesAlone = 20
 
-// reply hands the rounds back. Their connections are answered unless they wait for other calls, too.
+// reply hands the rounds back. Their connections are answered, except those that wait for other calls too.
 func (b *batch) reply() {
 	if len(b.rounds) <= repliesAlone {
 		handBack(b.rounds)
@@ -208,7 +211,8 @@ func handBack(rounds []*round) {
 func (b *batch) add(c *command) {
 	e := len(b.entries)
 	b.entries = append(b.entries, shard.Entry{Policy: c.policy, Key: c.key, Cost: c.cost, Limits: c.limits})
-	request := shard.Request{Op: c.op, Namespace: shard.DefaultNamespace, Entries: b.entries[e : e+1 : e+1]}
+	request := shard.Request{Op: c.op, Namespace: shard.DefaultNamespace, Entries: b.entries[e : e+1 : e+1],
+		Revision: c.revision}
 	if c.op == shard.Tally {
 		b.terms = append(b.terms, c.terms)
 		request.Tally = &b.terms[len(b.terms)-1]
@@ -217,10 +221,10 @@ func (b *batch) add(c *command) {
 	b.commands = append(b.commands, c)
 }
 
-// run makes one call. If the next one waits for those whom this one answers, the replies are written first. If not, what
-// waits is on its way before the replies are written: while the disk is busy with the one, the processors are with the other.
+// run makes one call. If the next call waits for the clients of this one, their replies are written first. Otherwise the
+// next call starts before the replies are written, so that disk and processors work at the same time.
 func (l *lane) run() {
-	runtime.Gosched() // whoever can read now joins this call
+	runtime.Gosched() // connections that can be read now join this call
 	b := l.depart()
 	began := time.Now()
 	reusable := l.call(b)
@@ -244,13 +248,13 @@ func (l *lane) run() {
 	}
 }
 
-// depart is what the next call carries, when it goes.
+// depart waits until the next call is due and returns its batch.
 func (l *lane) depart() *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
 		if len(l.queue) > 1 {
-			l.pace.End() // more would not go with it
+			l.pace.End() // further requests would not fit into this call
 		}
 		due := l.queue[0].since.Add(l.gatherer.timeout / 2)
 		left := l.pace.Left(l.rounds, due, time.Now())
@@ -271,7 +275,7 @@ func (l *lane) depart() *batch {
 	}
 }
 
-// await waits for as many rounds as are wanted. It reports whether nothing is to be waited for any more.
+// await waits for the wanted number of rounds. It reports whether the waiting must end: time is up, or the server closes.
 func (l *lane) await(atMost time.Duration) (ended bool) {
 	patience := time.NewTimer(atMost)
 	defer patience.Stop()
@@ -284,7 +288,8 @@ func (l *lane) await(atMost time.Duration) (ended bool) {
 	return true
 }
 
-// call has a batch decided and keeps the answers. It reports whether nobody reads the requests any more.
+// call has a batch decided and stores the answers. It reports whether the requests may be reused, because no reader is
+// left.
 func (l *lane) call(b *batch) (reusable bool) {
 	ctx, cancel := context.WithDeadline(context.Background(), b.since.Add(l.gatherer.timeout))
 	results := l.gatherer.router.Submit(ctx, l.id, b.requests)
@@ -300,7 +305,7 @@ func (l *lane) call(b *batch) (reusable bool) {
 	return reusable
 }
 
-// keep has a batch used again, unless it is of an unusual size.
+// keep stores a batch for reuse, unless it is unusually large.
 func (l *lane) keep(b *batch) {
 	const usual = 2048
 	if cap(b.requests) > usual {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// What clients and tools say before, between and after what counts. Nothing of it asks a shard.
+// Commands about the connection and the server. None of them asks a shard.
 var connectionVerbs = []verb{
 	{name: "ping", least: 1, most: 2, read: readPing},
 	{name: "echo", least: 2, most: 2, read: readEcho},
@@ -23,7 +23,7 @@ var connectionVerbs = []verb{
 	{name: "wait", least: 3, most: 3, read: readWait},
 }
 
-// likeRedis is the version of Redis by which clients decide what they may ask.
+// likeRedis is the Redis version that clients see; they choose their commands by it.
 const likeRedis = "7.0.0"
 
 func readPing(c *conn, v *verb, args [][]byte) {
@@ -140,7 +140,7 @@ func readQuit(c *conn, v *verb, _ [][]byte) {
 	c.round.ends = true
 }
 
-// readInfo answers what clients look for: whether they may begin.
+// readInfo answers the fields that clients look at to see whether they may begin.
 func readInfo(c *conn, v *verb, _ [][]byte) {
 	loading := 0
 	if c.server.config.Ready() != nil {
@@ -149,11 +149,11 @@ func readInfo(c *conn, v *verb, _ [][]byte) {
 	c.say(v, appendBulk(nil, fmt.Sprintf("# Server\r\nredis_version:%s\r\nredis_mode:standalone\r\nserver_name:stint\r\n"+
 		"stint_version:%s\r\n\r\n# Clients\r\nconnected_clients:%d\r\nmaxclients:%d\r\n\r\n"+
 		"# Persistence\r\nloading:%d\r\naof_enabled:1\r\n\r\n# Replication\r\nrole:master\r\nconnected_slaves:%d\r\n\r\n"+
-		"# Cluster\r\ncluster_enabled:0\r\n", likeRedis, c.server.config.Version, c.server.open.Load(), connectionsMost,
+		"# Cluster\r\ncluster_enabled:0\r\n", likeRedis, c.server.config.Version, c.server.open.Load(), c.server.config.ConnectionsMost,
 		loading, c.server.config.copies())))
 }
 
-// settings is what CONFIG GET answers: redis-benchmark asks for the first two.
+// settings is the answer to CONFIG GET. redis-benchmark asks for the first two.
 var settings = []struct{ name, value string }{
 	{"save", ""}, {"appendonly", "yes"}, {"appendfsync", "always"}, {"databases", "1"}, {"maxmemory-policy", "noeviction"},
 }
@@ -183,7 +183,7 @@ func readCommand(c *conn, v *verb, args [][]byte) {
 		c.say(v, appendVerbs(nil, verbNames(), c.proto))
 	case is(args[1], "COUNT") && len(args) == 2:
 		c.say(v, appendInteger(nil, int64(len(verbs))))
-	case is(args[1], "DOCS"): // there are none but the README
+	case is(args[1], "DOCS"): // there are none but docs/redis.md
 		c.say(v, appendMap(nil, 0, c.proto))
 	case is(args[1], "LIST") && len(args) == 2:
 		names := verbNames()
@@ -211,7 +211,7 @@ func verbNames() (names []string) {
 	return names
 }
 
-// appendVerbs describes commands: name, arity, flags, and where their keys are.
+// appendVerbs describes commands: name, arity, flags and the positions of the keys.
 func appendVerbs(b []byte, names []string, proto int) []byte {
 	b = appendArray(b, len(names))
 	for _, name := range names {
@@ -234,7 +234,7 @@ func appendVerbs(b []byte, names []string, proto int) []byte {
 	return b
 }
 
-// readWait answers at once: whatever was answered before has been on a majority's disks since.
+// readWait answers at once: every earlier reply is already on the disks of a majority.
 func readWait(c *conn, v *verb, args [][]byte) {
 	for _, arg := range args[1:] {
 		if n, ok := parseInteger(arg); !ok || n < 0 {
@@ -245,7 +245,7 @@ func readWait(c *conn, v *verb, args [][]byte) {
 	c.say(v, appendInteger(nil, int64(c.server.config.copies())))
 }
 
-// plainText makes something that was sent fit to be shown.
+// plainText makes received bytes safe to show.
 func plainText(b []byte) string {
 	const shown = 64
 	return strings.Map(func(r rune) rune {

@@ -2,13 +2,13 @@ package redis
 
 import "bytes"
 
-// Bounds on what arrives.
+// Bounds on commands.
 const (
 	commandBytesMax = 64 << 10
 	argumentsMax    = 1024
 )
 
-// protocolError is the end of a connection: where the next command begins cannot be told any more.
+// protocolError ends a connection: the start of the next command is unknown.
 type protocolError string
 
 // Error implements error.
@@ -21,10 +21,12 @@ const (
 	errNoBulk        = protocolError("expected '$', for a command is an array of bulk strings")
 	errNoLineEnd     = protocolError("expected the end of the bulk string")
 	errQuotes        = protocolError("quotes are not understood in inline commands")
+	errHTTP          = protocolError("this is HTTP, and this port speaks the Redis protocol; none of it was done")
+	errTLS           = protocolError("this is TLS, and this port speaks the Redis protocol in the clear; nothing was done")
 )
 
-// parse takes the first command from b: its arguments, appended to args, are parts of b, and it has n bytes. n is 0 while the
-// command is incomplete. An empty line and an empty array have no arguments.
+// parse reads the first command of b, which is n bytes long. Its arguments are slices of b, appended to args. n is 0
+// while the command is incomplete. An empty line and an empty array have no arguments.
 func parse(b []byte, args [][]byte) (_ [][]byte, n int, err error) {
 	if len(b) == 0 {
 		return args, 0, nil
@@ -64,7 +66,7 @@ func parse(b []byte, args [][]byte) (_ [][]byte, n int, err error) {
 	return args, n, nil
 }
 
-// tooLong is the error of an incomplete command that has as many bytes as a command may.
+// tooLong returns the error of an incomplete command that already has as many bytes as a command may have.
 func tooLong(b []byte) error {
 	if len(b) >= commandBytesMax {
 		return errLineTooLong
@@ -72,7 +74,7 @@ func tooLong(b []byte) error {
 	return nil
 }
 
-// parseLength reads the number behind the first byte of b, to the end of the line; n is 0 while there is no end.
+// parseLength reads the number after the first byte of b, up to the end of the line; n is 0 while the line is incomplete.
 func parseLength(b []byte, most int, wrong protocolError) (length, n int, err error) {
 	const digitsMax = 12
 	i, sign := 1, 1
@@ -95,8 +97,14 @@ func parseLength(b []byte, most int, wrong protocolError) (length, n int, err er
 	return sign * length, i + 2, nil
 }
 
-// parseInline reads a line of words, as somebody types it.
+// tlsHandshake is the first byte of a TLS hello. The client chooses the bytes after it, which may look like commands.
+const tlsHandshake = 0x16
+
+// parseInline reads a line of words, as a person types it.
 func parseInline(b []byte, args [][]byte) (_ [][]byte, n int, err error) {
+	if b[0] == tlsHandshake {
+		return args, 0, errTLS
+	}
 	end := bytes.IndexByte(b, '\n')
 	if end < 0 || end >= commandBytesMax {
 		return args, 0, tooLong(b)
@@ -119,12 +127,44 @@ func parseInline(b []byte, args [][]byte) (_ [][]byte, n int, err error) {
 		}
 		args = append(args, line[from:i:i])
 	}
+	if isHTTP(args) {
+		return args, 0, errHTTP
+	}
 	return args, end + 1, nil
+}
+
+// isHTTP reports whether a line is one that a web browser sends: a request or a header. A web page can post to this port,
+// and each line of the posted text would be a command; Redis refuses POST and Host: for that reason. GET alone is a
+// command of both protocols. A path would be a key here; such a key can still be sent in an array.
+func isHTTP(words [][]byte) bool {
+	if len(words) == 0 {
+		return false
+	}
+	first, last := words[0], words[len(words)-1]
+	switch {
+	case bytes.IndexByte(first, ':') >= 0: // a header: no command has a colon
+		return true
+	case is(first, "POST"), len(words) > 2 && len(last) > 5 && is(last[:5], "HTTP/"):
+		return true
+	case len(words) < 2 || !isMethod(first):
+		return false
+	}
+	target := words[1]
+	return target[0] == '/' || len(target) > 4 && is(target[:4], "HTTP")
+}
+
+func isMethod(word []byte) bool {
+	for _, method := range []string{"GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE", "PRI"} {
+		if is(word, method) {
+			return true
+		}
+	}
+	return false
 }
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' }
 
-// parseInteger reads a signed 64-bit number as Redis writes them: no blanks, no plus, no leading zeros.
+// parseInteger reads a signed 64-bit number as Redis writes it: no blanks, no plus, no leading zeros.
 func parseInteger(b []byte) (value int64, ok bool) {
 	digits, negative := b, false
 	if len(b) > 0 && b[0] == '-' {

@@ -43,7 +43,7 @@ func TestWhatIsNoCommandOrTooLargeEndsTheConnection(t *testing.T) {
 		"*1\r\n:1\r\n":                       errNoBulk,
 		"*1\r\n$-1\r\n":                      errBulkLength,
 		"*1\r\n$65537\r\n":                   errBulkLength,
-		"*1\r\n$65530\r\n":                   errBulkLength, // the whole does not fit
+		"*1\r\n$65530\r\n":                   errBulkLength, // the whole command does not fit
 		"*2\r\n$40000\r\n":                   nil,
 		"*1\r\n$4\r\nPINGxx":                 errNoLineEnd,
 		"GET \"a b\"\r\n":                    errQuotes,
@@ -74,8 +74,8 @@ func TestIntegersAreThoseOfRedis(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever arrives, the parser neither panics nor reads beyond it; what it takes for a command it takes again
-// when written down anew; and it never waits for more than it may hold.
+// FuzzParse checks that the parser neither panics nor reads beyond its input, that it reads a command again from its
+// canonical form, and that it never waits for more bytes than a command may have.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"*1\r\n$4\r\nPING\r\n", "*2\r\n$4\r\nINCR\r\n$1\r\na\r\n", "PING\r\n", "*-1\r\n", "*1\r\n$-1\r\n", "\n", "*3\r\n"} {
 		f.Add([]byte(seed))

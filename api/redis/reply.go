@@ -7,7 +7,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// The functions below append one reply, or the head of one, in the form that both protocols have, or in that of proto.
+// The functions below append one reply, or the head of one. Those with a proto argument write it for that protocol
+// version; the others write a form that both versions share.
 
 func appendStatus(b []byte, text string) []byte {
 	return append(append(append(b, '+'), text...), '\r', '\n')
@@ -35,7 +36,7 @@ func appendBulk[T string | []byte](b []byte, text T) []byte {
 	return append(append(b, text...), '\r', '\n')
 }
 
-// appendNumber appends a number as the text that a value of Redis is.
+// appendNumber appends a number as text, like a Redis value.
 func appendNumber(b []byte, n int64) []byte {
 	var digits [20]byte
 	return appendBulk(b, strconv.AppendInt(digits[:0], n, 10))
@@ -43,7 +44,7 @@ func appendNumber(b []byte, n int64) []byte {
 
 func appendArray(b []byte, length int) []byte { return appendHead(b, '*', length) }
 
-// appendMap begins a map: in RESP2 an array of names and values.
+// appendMap begins a map; in RESP2 it is an array of names and values.
 func appendMap(b []byte, pairs, proto int) []byte {
 	if proto < 3 {
 		return appendHead(b, '*', 2*pairs)
@@ -62,7 +63,7 @@ func appendHead(b []byte, kind byte, n int) []byte {
 	return append(strconv.AppendInt(append(b, kind), int64(n), 10), '\r', '\n')
 }
 
-// appendError appends an error, which is one line. Its first word is its code.
+// appendError appends an error, which is one line. Its first word is the code.
 func appendError(b []byte, code, text string) []byte {
 	b = append(append(append(b, '-'), code...), ' ')
 	if strings.ContainsAny(text, "\r\n") {
@@ -71,7 +72,7 @@ func appendError(b []byte, code, text string) []byte {
 	return append(append(b, text...), '\r', '\n')
 }
 
-// appendFailure appends why there is no decision.
+// appendFailure appends the reason why there is no decision.
 func appendFailure(b []byte, err *shard.Error) []byte {
 	code := codeOf(err)
 	if code == codeUnknown {
@@ -84,7 +85,7 @@ func appendFailure(b []byte, err *shard.Error) []byte {
 	return appendError(b, code, text)
 }
 
-// The codes of errors. Clients take TRYAGAIN for what passes, and none of them for a denial.
+// The codes of errors. Clients treat TRYAGAIN as temporary, and none of the codes as a denial.
 const (
 	codeWrong    = "ERR"
 	codeTryAgain = "TRYAGAIN"
@@ -100,7 +101,7 @@ func codeOf(err *shard.Error) string {
 		return codeFull
 	}
 	switch err.Code {
-	case shard.NotOwner, shard.Overloaded, shard.Draining, shard.Unavailable, shard.TooLate, shard.SessionGone:
+	case shard.NotOwner, shard.Overloaded, shard.Draining, shard.Unavailable, shard.TooLate, shard.SessionGone, shard.Outdated:
 		return codeTryAgain
 	}
 	return codeWrong

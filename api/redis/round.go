@@ -10,15 +10,20 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// roundMost is how many commands are decided together for one connection.
+// roundMost is the largest number of commands that are decided together for one connection.
 const roundMost = 1024
 
-// command is one command on its way, or one key of a command that has several: the first of those stands for all.
+// saidMost ends a round whose replies are already long. The reply to COMMAND is two hundred times as long as the command,
+// and replies stay in memory until their client reads them.
+const saidMost = 16 << 10
+
+// command is one command under way, or one key of a command with several keys. The first of these stands for the whole
+// command.
 type command struct {
 	verb  *verb
-	code  string // of the error in local; "": it is none
-	keys  int32  // this one and those after it that belong to the same command
-	next  int32  // the next command of the round for the same shard; -1: none
+	code  string // code of the error in local; "": no error
+	keys  int32  // length of this command: itself and the following keys
+	next  int32  // index of the round's next command for the same shard; -1: none
 	local []byte // the reply, if no shard is asked
 	flags flags
 
@@ -29,29 +34,31 @@ type command struct {
 	cost     uint64
 	limits   []policy.Limit
 	terms    shard.TallyTerms
+	revision uint64        // version of the policies by which a check was made
 	together []shard.Entry // the entries of a check whose policy has a parent; they may live on several shards
 
 	answer
 }
 
-// flags are what the reply of a command depends on beside its verb.
+// flags has the properties, besides the verb, that a command's reply depends on.
 type flags uint8
 
 const (
 	onlyLooks flags = 1 << iota // THROTTLE with a quantity of 0
-	wantsOld                    // SET with GET: the request before it reads
+	wantsOld                    // SET with GET, GETDEL: the reply is the former value
+	readFirst                   // with wantsOld: the first of two requests reads it
 )
 
-// answer is what a reply needs of a result.
+// answer has the parts of a result that a reply needs.
 type answer struct {
 	err       *shard.Error
 	at        limit.Time
 	tallied   shard.Tallied
 	allowed   bool
-	repeated  bool // a denial of before, which was not asked for again
+	repeated  bool // a denial that was repeated without a decision
 	locked    bool
 	shadowed  bool
-	limit     string // "policy/limit" of the limit that binds
+	limit     string // "policy/limit" of the binding limit
 	quota     uint64
 	remaining uint64
 	unlimited bool
@@ -59,7 +66,7 @@ type answer struct {
 	reset     limit.Time
 }
 
-// settle keeps of a result what the reply needs.
+// settle copies the parts of a result that the reply needs.
 func (c *command) settle(r *shard.Result) {
 	if c.err = r.Err; c.err != nil {
 		return
@@ -82,7 +89,7 @@ func (c *command) settle(r *shard.Result) {
 	}
 }
 
-// binding is the limit that says most: of a denial the one that keeps the caller waiting longest, else the one with the
+// binding returns the most relevant limit: for a denial the one that keeps the caller waiting longest, else the one with
 // least left.
 func binding(d *shard.Decision) *shard.LimitStatus {
 	var best *shard.LimitStatus
@@ -110,25 +117,26 @@ func binds(allowed bool, s, best *shard.LimitStatus) bool {
 	return best.RetryAfter != limit.Never && (s.RetryAfter == limit.Never || s.RetryAfter > best.RetryAfter)
 }
 
-// round is what a connection has decided at once. Its connection owns it but for what the calls under way write: each the
-// answers of its own commands.
+// round is the set of commands that a connection has decided at once. Its connection owns it, except that each call under
+// way writes the answers of its own commands.
 type round struct {
 	conn        *conn
 	began       time.Time
 	commands    []command
 	parts       []part
 	acrossCount int  // commands with entries that may live on several shards
-	checks      bool // some are checks of a policy
+	said        int  // bytes of replies for which no shard is asked
+	checks      bool // some commands are checks of a policy
 	ends        bool // the connection is closed when the replies are written
 	left        atomic.Int32
 
-	// Of the question whether a denial may be repeated.
+	// For the question whether a denial may be repeated.
 	asked [1]shard.Entry
 	asks  shard.Request
 	heard shard.Result
 }
 
-// part is the commands of a round for one shard, linked in order.
+// part has the commands of a round for one shard, linked in order.
 type part struct {
 	id          shard.ID
 	first, last int32
@@ -141,10 +149,10 @@ func (r *round) reset() {
 	if cap(r.commands) > usual && len(r.commands) <= usual/4 {
 		r.commands = nil
 	}
-	r.commands, r.parts, r.acrossCount, r.ends, r.checks = r.commands[:0], r.parts[:0], 0, false, false
+	r.commands, r.parts, r.acrossCount, r.said, r.ends, r.checks = r.commands[:0], r.parts[:0], 0, 0, false, false
 }
 
-// link says that a shard is to decide the i-th command, after those of the round that went there before.
+// link gives the i-th command to a shard, after the round's earlier commands for that shard.
 func (r *round) link(i int32, id shard.ID) {
 	r.commands[i].next = -1
 	size := load{requests: 1, bytes: requestBytes + len(r.commands[i].key) + len(r.commands[i].policy)}
@@ -159,14 +167,14 @@ func (r *round) link(i int32, id shard.ID) {
 	r.parts = append(r.parts, part{id, i, i, size})
 }
 
-// repeat answers the checks whose denial need not be asked for again, so that a flood waits for no commit. No command of the
-// round in front of one could make room for it.
+// repeat answers the checks whose denial may be repeated, so that a flood waits for no commit. No earlier command of the
+// round could make room for such a check.
 func (r *round) repeat(router Router) {
 	if !r.checks {
 		return
 	}
 	parts := r.parts
-	r.parts = r.parts[:0] // each part is read before its place is taken
+	r.parts = r.parts[:0] // each part is read before its place is overwritten
 	for _, p := range parts {
 		for i := p.first; i >= 0; {
 			next := r.commands[i].next
@@ -192,8 +200,9 @@ func (r *round) repeatOne(c *command, router Router) bool {
 	return true
 }
 
-// begin sends a round on its way. Its connection has it back when it gets its token back, perhaps before begin returns.
+// begin starts a round. Its connection owns the round again once it has the token, perhaps before begin returns.
 func (r *round) begin() {
+	r.began = time.Now()
 	r.repeat(r.conn.server.gather.router)
 	parts := len(r.parts)
 	if r.acrossCount > 0 {
@@ -213,12 +222,13 @@ func (r *round) begin() {
 		last := i == len(r.parts)-1
 		g.laneOf(p.id).add(r, p)
 		if last {
-			return // the round may have gone
+			return // the round may have ended
 		}
 	}
 }
 
-// decideAcross has checks decided that may concern several shards, one after the other, as they were sent.
+// decideAcross decides the checks that may concern several shards, one after another, in the order in which they were
+// sent.
 func (r *round) decideAcross(g *gatherer) {
 	ctx, cancel := context.WithTimeout(context.Background(), g.timeout)
 	defer cancel()
@@ -227,20 +237,21 @@ func (r *round) decideAcross(g *gatherer) {
 		if c.together == nil {
 			continue
 		}
-		results := g.router.Decide(ctx, []shard.Request{{Op: c.op, Namespace: shard.DefaultNamespace, Entries: c.together}})
+		results := g.router.Decide(ctx, []shard.Request{{Op: c.op, Namespace: shard.DefaultNamespace, Entries: c.together,
+			Revision: c.revision}})
 		c.settle(&results[0])
 	}
 	r.partDone()
 }
 
-// partDone says that one of the calls has come back.
+// partDone records the end of one call of the round.
 func (r *round) partDone() {
 	if r.left.Add(-1) == 0 {
 		r.conn.finish()
 	}
 }
 
-// outcome is what a decision is counted as; "": the command asked for none.
+// outcome returns the metric name of a decision; "": the command asked for none.
 func (c *command) outcome() string {
 	switch {
 	case c.op != shard.Check:
@@ -257,8 +268,8 @@ func (c *command) outcome() string {
 	return "allowed"
 }
 
-// failureOf is why a command has no reply: nil when all its requests were decided. What was done in part is not certain to
-// have changed nothing.
+// failureOf returns the error of a command; nil: all its requests were decided. If some requests of the command were
+// carried out and others failed, the error does not claim that nothing changed.
 func failureOf(of []command) (failed *shard.Error) {
 	changed := false
 	for i := range of {

@@ -12,44 +12,51 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Router has requests decided, wherever their keys live. It may be called concurrently. cluster.Router is one.
+// Router decides requests, wherever their keys live. It may be called concurrently. cluster.Router implements it.
 type Router interface {
-	// Place is the shard on which a key lives. It waits until the number of shards is known, or ctx ends.
+	// Place returns the shard of a key. It waits until the number of shards is known or ctx ends.
 	Place(ctx context.Context, namespace, key string) (shard.ID, *shard.Error)
-	// Submit has requests of one shard decided and returns one result for each, in their order. Requests must not change
-	// until it returns, and not even then if the outcome of one is unknown.
+	// Submit decides requests of one shard and returns one result for each, in their order. The caller must not change
+	// the requests before Submit returns, nor afterwards if the outcome of one is unknown.
 	Submit(ctx context.Context, id shard.ID, requests []shard.Request) []shard.Result
-	// Repeat answers a check with a denial that need not be asked for again; false: it is to be decided. It never blocks.
+	// Repeat answers a check with an earlier denial that may be repeated; false: the check must be decided. It never
+	// blocks.
 	Repeat(request *shard.Request, into *shard.Decision) bool
-	// Decide has requests of any shards decided.
+	// Decide decides requests of any shards and returns one result for each, in their order.
 	Decide(ctx context.Context, requests []shard.Request) []shard.Result
 }
 
-// Observer is told what was answered. It may be called concurrently and must not block.
+// Observer gets the outcome of each command. It may be called concurrently and must not block.
 type Observer interface {
-	// Decisions is called with the entries of one policy that were decided alike, as api.Observer has them.
+	// Decisions is called with the number of entries of one policy that had the same outcome, as in api.Observer.
 	Decisions(policy, outcome string, count int)
-	// Commands is called with commands of one name that were answered alike. Code is "ok" or the first word of the error.
+	// Commands is called with the number of commands of one name that had the same result. Code is "ok" or the first word
+	// of the error.
 	Commands(name, code string, count int)
-	// Round is told how long commands took that were decided together for one connection.
+	// Round is called with the time that a round of one connection took.
 	Round(took time.Duration)
-	// Connections is told how many there are.
+	// Connections is called with the number of open connections.
 	Connections(open int)
 }
 
-// Config is what the server needs. Every field is required but Parents, Copies, Version and RequestTimeout.
+// Config has the parts that the server needs. All fields are required except Parents, Copies, Level, Version,
+// ConnectionsMost and RequestTimeout.
 type Config struct {
 	Router Router
-	// Parents returns an entry and those that are decided together with it because its policy has a parent; nil: no policy
-	// has one.
-	Parents func(shard.Entry) ([]shard.Entry, error)
-	// Copies is how many nodes beside the owner have every answer on disk before it is given; nil: none.
-	Copies   func() int
-	Ready    func() error // nil when the node can serve every shard
+	// Parents returns an entry followed by the entries that are decided together with it because its policy has a parent,
+	// and the version of the policies that says so; nil: no policy has a parent.
+	Parents func(shard.Entry) ([]shard.Entry, uint64, error)
+	// Copies returns the number of nodes, besides the owner, that have a result on disk before it is answered; nil: 0.
+	Copies func() int
+	// Level returns the cluster's feature level; nil: the newest.
+	Level    func() shard.Level
+	Ready    func() error // nil if the node can serve every shard, else the reason why not
 	Observer Observer
 	Logger   *slog.Logger
 	Now      func() time.Time
 	Version  string
+	// ConnectionsMost is the listener's bound, which INFO shows. A refused connection should get Refusal.
+	ConnectionsMost int
 	// RequestTimeout bounds every command. 0: 5 s.
 	RequestTimeout time.Duration
 }
@@ -61,33 +68,41 @@ func (c *Config) copies() int {
 	return c.Copies()
 }
 
-func (c *Config) withParents(e shard.Entry) ([]shard.Entry, error) {
+func (c *Config) level() shard.Level {
+	if c.Level == nil {
+		return shard.LevelNewest
+	}
+	return c.Level()
+}
+
+func (c *Config) withParents(e shard.Entry) (together []shard.Entry, revision uint64, err error) {
 	if c.Parents == nil {
-		return nil, nil
+		return nil, 0, nil
 	}
 	return c.Parents(e)
 }
 
-const (
-	requestTimeoutDefault = 5 * time.Second
-	connectionsMost       = 10_000
-)
+const requestTimeoutDefault = 5 * time.Second
 
-// Server answers the Redis protocol. Serve and Close are called once each.
+// Refusal is the reply to a connection for which there is no room, in the words of Redis.
+var Refusal = appendError(nil, codeWrong, "max number of clients reached")
+
+// Server answers the Redis protocol. Serve and Close may be called once each.
 type Server struct {
-	config Config
-	gather *gatherer
-	held   atomic.Int64  // bytes of read buffers beyond the usual
-	open   atomic.Int64  // connections
-	ids    atomic.Uint64 // of connections
-	quiet  atomic.Bool   // Close was called
+	config   Config
+	gather   *gatherer
+	held     atomic.Int64  // bytes of read buffers beyond readBytes
+	open     atomic.Int64  // connections
+	ids      atomic.Uint64 // last id of a connection
+	quiet    atomic.Bool   // Close was called
+	refusing atomic.Bool   // quietFor has passed since: newly read commands are not decided
 
 	mu    sync.Mutex
 	conns map[*conn]struct{} // guarded by mu
 	wait  sync.WaitGroup     // for connections
 }
 
-// NewServer makes a server.
+// NewServer makes a server. Its RequestTimeout defaults to 5 s.
 func NewServer(config Config) *Server {
 	if config.RequestTimeout == 0 {
 		config.RequestTimeout = requestTimeoutDefault
@@ -99,7 +114,8 @@ func NewServer(config Config) *Server {
 	}
 }
 
-// Serve answers the connections of a listener until it is closed; then it returns nil if Close was called, else why.
+// Serve answers the connections of a listener until the listener is closed. It returns nil if Close was called, else the
+// error.
 func (s *Server) Serve(listener net.Listener) error {
 	for {
 		nc, err := listener.Accept()
@@ -110,7 +126,7 @@ func (s *Server) Serve(listener net.Listener) error {
 			return nil
 		case errors.Is(err, net.ErrClosed):
 			return err
-		default: // too many files, as a rule: somebody will close one
+		default: // usually too many open files, until some connection closes
 			s.config.Logger.Warn("a connection could not be accepted", "error", err)
 			time.Sleep(acceptPause)
 		}
@@ -119,21 +135,14 @@ func (s *Server) Serve(listener net.Listener) error {
 
 const acceptPause = 50 * time.Millisecond
 
-// start answers a connection in a goroutine of its own, if there may be one more.
+// start answers a connection in its own goroutine.
 func (s *Server) start(nc net.Conn) {
 	c := newConn(s, nc)
 	s.mu.Lock()
-	var refusal []byte
-	switch {
-	case s.quiet.Load():
-		refusal = appendError(nil, codeTryAgain, "the node is stopping; nothing was counted; connect to another one")
-	case len(s.conns) >= connectionsMost:
-		refusal = appendError(nil, codeWrong, "max number of clients reached")
-	}
-	if refusal != nil {
+	if s.quiet.Load() {
 		s.mu.Unlock()
-		nc.SetWriteDeadline(time.Now().Add(time.Second)) // it fits into any socket's buffer
-		nc.Write(refusal)
+		nc.SetWriteDeadline(time.Now().Add(time.Second)) // the text fits into any socket's buffer
+		nc.Write(stops)
 		nc.Close()
 		return
 	}
@@ -149,30 +158,4 @@ func (s *Server) start(nc net.Conn) {
 		s.mu.Unlock()
 		s.config.Observer.Connections(int(s.open.Add(-1)))
 	}()
-}
-
-// quietFor is how long nothing must have come on a connection before it is closed by Close: a command may be on its way to
-// us, and closing would leave its caller in doubt.
-const quietFor = 100 * time.Millisecond
-
-// Close ends all connections, each when it has had its answers and was quiet for a moment, and waits for them. The
-// listener must have been closed. When ctx ends first they end at once, after the answers under way.
-func (s *Server) Close(ctx context.Context) {
-	s.quiet.Store(true)
-	s.gather.hurry()
-	s.mu.Lock()
-	for c := range s.conns {
-		c.nc.SetReadDeadline(time.Now().Add(quietFor))
-	}
-	s.mu.Unlock()
-	stopped := context.AfterFunc(ctx, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for c := range s.conns {
-			c.nc.Close()
-		}
-	})
-	defer stopped()
-	s.wait.Wait()
-	s.gather.calls.Wait()
 }

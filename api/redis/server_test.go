@@ -14,7 +14,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// keyOn is a key that lives on a shard.
+// keyOn returns a key that lives on a shard.
 func keyOn(w *world, id shard.ID) string {
 	for i := 0; ; i++ {
 		if key := "key" + strconv.Itoa(i); shard.Of(shard.DefaultNamespace, key, w.shards) == id {
@@ -41,7 +41,8 @@ func TestAShardThatAnswersNothingHoldsUpNobodyElse(t *testing.T) {
 	}
 }
 
-// stuckCall is a server with a call under way to shard 0, which ends when w.stuck[0] is closed: first has asked for the key.
+// stuckCall starts a server with a call under way to shard 0, for the key that first has asked about. The call ends when
+// w.stuck[0] is closed.
 func stuckCall(t *testing.T) (w *world, s *Server, first *client, key string) {
 	w = newWorld(t)
 	w.stuck[0] = make(chan struct{})
@@ -82,7 +83,7 @@ func TestACommandIsNotWaitedForLongerThanTheTimeout(t *testing.T) {
 	w.stuck[0] = make(chan struct{})
 	s, _ := serve(t, w, func(c *Config) { c.RequestTimeout = 50 * time.Millisecond })
 	var group sync.WaitGroup
-	for range 8 { // those behind the first do not wait for it and then for themselves
+	for range 8 { // a command behind the first does not wait for the first timeout and then for its own
 		group.Go(func() {
 			c := dialTCP(t, s)
 			begun := time.Now()
@@ -200,18 +201,6 @@ func TestCloseAnswersWhatIsUnderWayAndRefusesTheRest(t *testing.T) {
 	}
 }
 
-func TestThereIsABoundOnConnections(t *testing.T) {
-	s, _ := serve(t, newWorld(t), nil)
-	for range connectionsMost {
-		s.conns[new(conn)] = struct{}{}
-	}
-	c := dialTCP(t, s)
-	if got := c.reply(); got != "-ERR max number of clients reached" {
-		t.Error(got)
-	}
-	clear(s.conns)
-}
-
 func TestManyClientsAtOnceLoseNothing(t *testing.T) {
 	s, _ := serve(t, newWorld(t), nil)
 	const clients, each, pipeline = 32, 50, 7
@@ -255,7 +244,7 @@ func TestADenialThatMayBeRepeatedWaitsForNoCall(t *testing.T) {
 	s, seen := serve(t, w, nil)
 	c := dialTCP(t, s)
 	const denied = `*["allowed" :0 "limit" "per-ip/minute" "quota" :3 "remaining" :0 "retry_after_ms" :2000 "reset_after_ms" :2000]`
-	for range 3 { // nobody decides anything now
+	for range 3 { // no shard decides anything now
 		if got := c.ask("STINT.CHECK per-ip a"); got != denied {
 			t.Fatal(got)
 		}
@@ -271,5 +260,34 @@ func TestADenialThatMayBeRepeatedWaitsForNoCall(t *testing.T) {
 	}
 	if got := seen.get("per-ip denied_cached"); got != 5 {
 		t.Errorf("%d denials were observed as repeated", got)
+	}
+}
+
+// A client that asks for long replies and reads none must not fill the node's memory: a connection prepares a few replies
+// and goes on when they are read.
+func TestLongRepliesWaitForTheirReader(t *testing.T) {
+	s, _ := serve(t, newWorld(t), nil)
+	ours, theirs := net.Pipe()
+	s.start(theirs)
+	defer ours.Close()
+	ours.SetDeadline(time.Now().Add(20 * time.Second))
+	const asked = 400
+	go ours.Write([]byte(strings.Repeat("COMMAND\r\n", asked) + "QUIT\r\n"))
+	one := len(appendVerbs(nil, verbNames(), 2))
+	written, heard := make([]byte, 2*asked*one), 0 // one read takes a whole write
+	for {
+		n, err := ours.Read(written)
+		if heard += n; err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n > saidMost+one {
+			t.Fatalf("%d bytes of replies wait for a client", n)
+		}
+	}
+	if want := asked*one + len("+OK\r\n"); heard != want {
+		t.Errorf("%d bytes are answered instead of %d", heard, want)
 	}
 }

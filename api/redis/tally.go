@@ -16,7 +16,7 @@ var tallyVerbs = []verb{
 	{name: "touch", least: 2, keys: allKeys, read: readEach, reply: replyCount},
 	{name: "del", least: 2, keys: allKeys, writes: true, read: readDel, reply: replyCount},
 	{name: "unlink", least: 2, keys: allKeys, writes: true, read: readDel, reply: replyCount},
-	{name: "getdel", least: 2, most: 2, keys: oneKey, writes: true, read: readGetDel, reply: replyGet},
+	{name: "getdel", least: 2, most: 2, keys: oneKey, writes: true, read: readGetDel, reply: replySet},
 	{name: "set", least: 3, keys: oneKey, writes: true, read: readSet, reply: replySet},
 	{name: "getset", least: 3, most: 3, keys: oneKey, writes: true, read: readGetSet, reply: replySet},
 	{name: "setnx", least: 3, most: 3, keys: oneKey, writes: true, read: readSetNX, reply: replyDone},
@@ -34,7 +34,7 @@ var tallyVerbs = []verb{
 	{name: "type", least: 2, most: 2, keys: oneKey, read: readEach, reply: replyType},
 }
 
-// Words of errors, as Redis has them where it has them.
+// Texts of errors; those that Redis has too are the same.
 const (
 	notInteger   = "value is not an integer or out of range"
 	notCounter   = "value is not an integer or out of range: a key holds a counter, or nothing"
@@ -43,7 +43,7 @@ const (
 	decrOverflow = "decrement would overflow"
 )
 
-// tally adds a change of a counter; nil: the key is wrong, and that is answered.
+// tally adds a change of a counter; nil: the key is invalid, and the error is the reply.
 func (c *conn) tally(v *verb, key []byte, terms shard.TallyTerms) *command {
 	m := c.ask(v, shard.Tally, key)
 	if m != nil {
@@ -74,14 +74,14 @@ func readDecrBy(c *conn, v *verb, args [][]byte) {
 	switch {
 	case !ok:
 		c.fail(v, notInteger)
-	case -n == n && n != 0: // the smallest has no opposite
+	case -n == n && n != 0: // the smallest number has no opposite
 		c.fail(v, decrOverflow)
 	default:
 		c.tally(v, args[1], shard.TallyTerms{Verb: shard.TallyAdd, Amount: -n})
 	}
 }
 
-// several adds a request for each key of a command. If a key is wrong, none is asked about.
+// several adds a request for each key of a command. If one key is invalid, no key is asked about.
 func (c *conn) several(v *verb, keys [][]byte, add func(key []byte)) {
 	for _, key := range keys {
 		if !c.keyOf(v, key) {
@@ -95,7 +95,7 @@ func (c *conn) several(v *verb, keys [][]byte, add func(key []byte)) {
 	c.round.commands[first].keys = int32(len(keys))
 }
 
-// read adds a look at a counter.
+// read adds a read of a counter.
 func (c *conn) read(v *verb, key []byte) {
 	if m := c.ask(v, shard.ReadTally, key); m != nil {
 		m.limits = shard.TallyLimits
@@ -115,21 +115,30 @@ func readDel(c *conn, v *verb, args [][]byte) {
 	c.several(v, args[1:], func(key []byte) { c.tally(v, key, drop) })
 }
 
-// afterRead changes a counter and answers what it was: two requests, which travel together.
-func (c *conn) afterRead(v *verb, key []byte, terms shard.TallyTerms) {
+// swap changes a counter and replies with the former value. While an owner may be of release 0.1.0, which cannot return
+// both in one answer, it takes two requests that travel together. Then another client may count between them if the owner
+// changes.
+func (c *conn) swap(v *verb, key []byte, terms shard.TallyTerms) {
+	if c.server.config.level() >= shard.LevelSound {
+		terms.Old = true
+		if m := c.tally(v, key, terms); m != nil {
+			m.flags = wantsOld
+		}
+		return
+	}
 	first := len(c.round.commands)
 	c.read(v, key)
 	if len(c.round.commands) == first+1 && c.round.commands[first].local == nil {
 		c.tally(v, key, terms)
-		c.round.commands[first].keys, c.round.commands[first].flags = 2, wantsOld
+		c.round.commands[first].keys, c.round.commands[first].flags = 2, wantsOld|readFirst
 	}
 }
 
 func readGetDel(c *conn, v *verb, args [][]byte) {
-	c.afterRead(v, args[1], shard.TallyTerms{Verb: shard.TallyDrop})
+	c.swap(v, args[1], shard.TallyTerms{Verb: shard.TallyDrop})
 }
 
-// readSet reads key n [NX|XX] [GET] [EX s|PX ms|EXAT s|PXAT ms|KEEPTTL].
+// readSet reads: key n [NX|XX] [GET] [EX s|PX ms|EXAT s|PXAT ms|KEEPTTL].
 func readSet(c *conn, v *verb, args [][]byte) {
 	terms := shard.TallyTerms{Verb: shard.TallySet}
 	get := false
@@ -158,7 +167,7 @@ func readSet(c *conn, v *verb, args [][]byte) {
 	c.set(v, args[1], args[2], terms, get)
 }
 
-// set adds the setting of a counter, if the value can be one.
+// set adds a request to set a counter, if the value is an integer.
 func (c *conn) set(v *verb, key, value []byte, terms shard.TallyTerms, get bool) {
 	n, ok := parseInteger(value)
 	if !ok {
@@ -167,7 +176,7 @@ func (c *conn) set(v *verb, key, value []byte, terms shard.TallyTerms, get bool)
 	}
 	terms.Amount = n
 	if get {
-		c.afterRead(v, key, terms)
+		c.swap(v, key, terms)
 		return
 	}
 	c.tally(v, key, terms)
@@ -194,7 +203,7 @@ func isExpiry(arg []byte) bool {
 	return is(arg, "EX") || is(arg, "PX") || is(arg, "EXAT") || is(arg, "PXAT")
 }
 
-// lifetime is an expiry that must lie ahead.
+// lifetime reads an expiry that must lie ahead.
 func (c *conn) lifetime(v *verb, unit, arg []byte) (limit.Span, string) {
 	ttl, problem := c.expiry(v, unit, arg)
 	if problem == "" && ttl <= 0 {
@@ -205,8 +214,8 @@ func (c *conn) lifetime(v *verb, unit, arg []byte) (limit.Span, string) {
 
 func badExpiry(v *verb) string { return "invalid expire time in '" + v.name + "' command" }
 
-// expiry is how long a counter lives from now on: in seconds or milliseconds, or until an instant by this node's clock. 0 or
-// less: it ends now.
+// expiry returns the remaining life of a counter. The argument is in seconds or milliseconds, or an instant by this
+// node's clock. 0 or less: the counter ends now.
 func (c *conn) expiry(v *verb, unit, arg []byte) (limit.Span, string) {
 	n, ok := parseInteger(arg)
 	if !ok {
@@ -234,7 +243,7 @@ var expiryUnits = map[string][]byte{
 	"setex": []byte("EX"), "psetex": []byte("PX"),
 }
 
-// readExpire reads key n [NX|XX|GT|LT].
+// readExpire reads: key n [NX|XX|GT|LT].
 func readExpire(c *conn, v *verb, args [][]byte) {
 	ttl, problem := c.expiry(v, expiryUnits[v.name], args[2])
 	if problem != "" {
@@ -289,7 +298,7 @@ func replyGets(b []byte, of []command, proto int) []byte {
 	return b
 }
 
-// replyCount counts the keys that are there, or were.
+// replyCount counts the keys that exist, or existed before a deletion.
 func replyCount(b []byte, of []command, _ int) []byte {
 	count := int64(0)
 	for i := range of {
@@ -301,16 +310,18 @@ func replyCount(b []byte, of []command, _ int) []byte {
 }
 
 func replySet(b []byte, of []command, proto int) []byte {
-	switch {
-	case of[0].flags&wantsOld != 0:
-		return replyGet(b, of, proto)
-	case of[0].tallied.Done:
+	switch t := &of[0].tallied; {
+	case of[0].flags&wantsOld == 0 && t.Done:
 		return appendStatus(b, "OK")
+	case of[0].flags&readFirst != 0:
+		return replyGet(b, of, proto)
+	case t.Was:
+		return appendNumber(b, t.Before)
 	}
 	return appendNull(b, proto)
 }
 
-// replyTTL answers -2 for no counter and -1 for one that does not end. Seconds are rounded to the nearest, as in Redis.
+// replyTTL replies -2 for no counter and -1 for one that does not end. Seconds are rounded to the nearest, as in Redis.
 func replyTTL(b []byte, of []command, _ int) []byte {
 	c := &of[0]
 	ms := func(t limit.Time) int64 { return (int64(t) + int64(millisecond)/2) / int64(millisecond) }

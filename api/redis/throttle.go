@@ -15,14 +15,14 @@ var throttleVerbs = []verb{
 // throttleLimit is the name of the limit that CL.THROTTLE brings along.
 const throttleLimit = "throttle"
 
-// throttling is the newest parameters of CL.THROTTLE on a connection, and the limit they make: they seldom change.
+// throttling has the last parameters of CL.THROTTLE on a connection and the limit made from them: they seldom change.
 type throttling struct {
 	burst, count, period int64
 	limits               []policy.Limit
 }
 
-// readThrottle reads key max_burst count period [quantity]: GCRA that admits max_burst + 1 at once and count in each period
-// of so many seconds. A quantity of 0 only looks.
+// readThrottle reads: key max_burst count period [quantity]. The limit is GCRA with max_burst + 1 units at once and count
+// units in each period of seconds. A quantity of 0 only reads the state.
 func readThrottle(c *conn, v *verb, args [][]byte) {
 	var numbers [4]int64
 	numbers[3] = 1
@@ -69,7 +69,7 @@ func throttleOf(burst, count, period int64) (throttling, string) {
 	return throttling{burst, count, period, []policy.Limit{{Name: throttleLimit, Limit: l}}}, ""
 }
 
-// replyCell answers as redis-cell does.
+// replyCell replies like redis-cell.
 func replyCell(b []byte, of []command, _ int) []byte {
 	c := &of[0]
 	passes := c.allowed || c.flags&onlyLooks != 0
@@ -85,7 +85,7 @@ func replyCell(b []byte, of []command, _ int) []byte {
 	return appendInteger(b, seconds(c.untilReset()))
 }
 
-// replyCrab answers as throttlecrab does: 1 is allowed, the reset comes before the wait, and no wait is 0.
+// replyCrab replies like throttlecrab: 1 is allowed, the reset comes before the wait, and no wait is 0.
 func replyCrab(b []byte, of []command, _ int) []byte {
 	c := &of[0]
 	passes := c.allowed || c.flags&onlyLooks != 0
@@ -101,7 +101,7 @@ func replyCrab(b []byte, of []command, _ int) []byte {
 	return appendInteger(b, retry)
 }
 
-// untilReset is how long it takes from the decision on until everything has come back.
+// untilReset returns the time from the decision until everything has come back.
 func (a *answer) untilReset() limit.Span {
 	if a.reset == 0 {
 		return limit.Never
@@ -114,7 +114,7 @@ const (
 	second      = 1000 * millisecond
 )
 
-// seconds rounds up, so that nobody comes back too early; -1 is never.
+// seconds rounds up, so that no retry is too early; -1: never.
 func seconds(s limit.Span) int64 { return roundUp(s, second) }
 
 func roundUp(s, unit limit.Span) int64 {
@@ -124,7 +124,7 @@ func roundUp(s, unit limit.Span) int64 {
 	return int64((s + unit - 1) / unit)
 }
 
-// readCheck reads policy key [cost].
+// readCheck reads: policy key [cost].
 func readCheck(c *conn, v *verb, args [][]byte) {
 	if problem := policy.NameProblem(string(args[1])); problem != "" {
 		c.fail(v, "the policy "+problem)
@@ -146,23 +146,23 @@ func readCheck(c *conn, v *verb, args [][]byte) {
 		return
 	}
 	entry := shard.Entry{Policy: c.policy, Key: c.key, Cost: uint64(cost)}
-	together, err := c.server.config.withParents(entry)
+	together, revision, err := c.server.config.withParents(entry)
 	if err != nil {
 		c.fail(v, err.Error())
 		return
 	}
 	if len(together) > 1 {
 		m := c.next(v)
-		m.op, m.policy, m.together = shard.Check, c.policy, together
+		m.op, m.policy, m.together, m.revision = shard.Check, c.policy, together, revision
 		c.round.acrossCount++
 		return
 	}
 	if m := c.ask(v, shard.Check, args[2]); m != nil {
-		m.policy, m.cost, c.round.checks = c.policy, uint64(cost), true
+		m.policy, m.cost, m.revision, c.round.checks = c.policy, uint64(cost), revision, true
 	}
 }
 
-// replyCheck answers with a map, of the limit that binds: in RESP2 names and values by turns.
+// replyCheck replies with a map about the binding limit; in RESP2 it is an array of names and values.
 func replyCheck(b []byte, of []command, proto int) []byte {
 	c := &of[0]
 	b = appendMap(b, 6, proto)

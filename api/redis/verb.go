@@ -6,21 +6,21 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// verb is what this package knows of a command.
+// verb describes a command.
 type verb struct {
-	name   string // in lower case, as COMMAND says it
-	least  int    // arguments, the name among them
+	name   string // in lower case, as in COMMAND
+	least  int    // number of arguments, including the name
 	most   int    // 0: any number
 	keys   keys
 	writes bool
-	alone  bool // it changes the connection: commands before it are answered first, in the form of before
-	// read translates a command into commands of the connection's round: requests, or a reply.
+	alone  bool // it changes the connection, so commands before it are answered first, in their own form
+	// read translates a command into entries of the connection's round: requests, or a reply.
 	read func(c *conn, v *verb, args [][]byte)
-	// reply appends the reply to a command of which all requests were decided; nil: read made the reply.
+	// reply appends the reply to a command whose requests were all decided; nil: read made the reply.
 	reply func(b []byte, of []command, proto int) []byte
 }
 
-// keys says which arguments are keys, as COMMAND says it.
+// keys says which arguments are keys, as in COMMAND.
 type keys struct{ first, last, step int }
 
 var oneKey, allKeys = keys{1, 1, 1}, keys{1, -1, 1}
@@ -30,7 +30,7 @@ const (
 	otherCommands = "other"
 )
 
-// verbs is the commands that are understood, by their names in lower case.
+// verbs has the supported commands by their lower-case names.
 var verbs = make(map[string]*verb)
 
 func init() {
@@ -42,7 +42,7 @@ func init() {
 	}
 }
 
-// lookup finds the verb of a name as it was sent; nil there is none.
+// lookup finds the verb of a received name; nil: none.
 func lookup(name []byte) *verb {
 	if len(name) > nameBytesMax {
 		return nil
@@ -57,7 +57,7 @@ func lookup(name []byte) *verb {
 	return verbs[string(lower[:len(name)])]
 }
 
-// is reports whether an argument is a word, given in upper case; commands do not mind the case.
+// is reports whether an argument is a word, which is given in upper case. Case does not matter in commands.
 func is(arg []byte, word string) bool {
 	if len(arg) != len(word) {
 		return false
@@ -73,7 +73,7 @@ func is(arg []byte, word string) bool {
 	return true
 }
 
-// unbuilt is what people try that is not here, and what does instead.
+// unbuilt has the unsupported commands that people try, with an alternative or a reason.
 var unbuilt = map[string]string{
 	"multi":        "a pipeline is decided together, but it is no transaction",
 	"exec":         "a pipeline is decided together, but it is no transaction",
@@ -128,7 +128,7 @@ var unbuilt = map[string]string{
 	"move":         "there is database 0 only",
 }
 
-// refuse answers a command that is not understood.
+// refuse answers an unsupported command.
 func (c *conn) refuse(args [][]byte) {
 	name := plainText(args[0])
 	if why, known := unbuilt[strings.ToLower(name)]; known {
@@ -138,10 +138,13 @@ func (c *conn) refuse(args [][]byte) {
 	c.fail(nil, "unknown command '"+name+"'; COMMAND LIST lists those that are understood")
 }
 
-// dispatch translates one command. What is sent between MULTI and EXEC is to be done as a whole or not at all: it is not done.
-// v is its verb; nil: it is none.
+// dispatch translates one command. Commands between MULTI and EXEC must be carried out as a whole or not at all: they are
+// not carried out. v is the command's verb; nil: none.
 func (c *conn) dispatch(v *verb, args [][]byte) {
 	switch {
+	case v == nil && (is(args[0], "POST") || is(args[0], "HOST:")): // in an array, too
+		c.fail(nil, errHTTP.Error())
+		c.round.ends = true
 	case is(args[0], "MULTI"):
 		c.aborts = true
 		c.refuse(args)
@@ -159,25 +162,26 @@ func (c *conn) dispatch(v *verb, args [][]byte) {
 	}
 }
 
-// fail answers that a command is wrong.
+// fail replies that a command is wrong.
 func (c *conn) fail(v *verb, text string) {
 	c.say(v, appendError(nil, codeWrong, text)).code = codeWrong
 }
 
-// say answers a command without asking anybody.
+// say adds a reply for which no shard is asked.
 func (c *conn) say(v *verb, reply []byte) *command {
 	m := c.next(v)
 	m.local = reply
+	c.round.said += len(reply)
 	return m
 }
 
-// next is a new command of the round.
+// next adds a new command to the round.
 func (c *conn) next(v *verb) *command {
 	c.round.commands = append(c.round.commands, command{verb: v, keys: 1})
 	return &c.round.commands[len(c.round.commands)-1]
 }
 
-// keyOf makes c.key the key that was sent; false: it is wrong, and that is answered.
+// keyOf sets c.key to the received key; false: the key is invalid, and the error is the reply.
 func (c *conn) keyOf(v *verb, arg []byte) bool {
 	if string(arg) == c.key && c.key != "" {
 		return true
@@ -190,7 +194,7 @@ func (c *conn) keyOf(v *verb, arg []byte) bool {
 	return true
 }
 
-// ask adds a command about a key; nil: the key is wrong, and that is answered.
+// ask adds a command about a key; nil: the key is invalid, and the error is the reply.
 func (c *conn) ask(v *verb, op shard.Op, arg []byte) *command {
 	if !c.keyOf(v, arg) {
 		return nil

@@ -23,19 +23,19 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a Router over real evaluations: each shard a map of records, one call at a time.
+// world is a Router over real evaluations. Each shard is a map of records and takes one call at a time.
 type world struct {
 	t        *testing.T
 	shards   uint32
 	policies *policy.Set
-	stuck    map[shard.ID]chan struct{} // calls there wait until it is closed
-	flooded  map[string]bool            // keys whose checks get the denial of a while ago
+	stuck    map[shard.ID]chan struct{} // calls to the shard wait until the channel is closed
+	flooded  map[string]bool            // keys whose checks get an earlier denial
 	refuse   atomic.Pointer[shard.Error]
 
 	mu    sync.Mutex
 	now   limit.Time
 	state map[shard.ID]*shard.State
-	calls [][]shard.Request // as they came
+	calls [][]shard.Request // in order of arrival
 }
 
 func newWorld(t *testing.T) *world {
@@ -116,7 +116,8 @@ func (w *world) pass(d time.Duration) {
 
 type roomy struct{ *shard.State }
 
-func (roomy) Full() bool { return false }
+func (roomy) Full() bool    { return false }
+func (roomy) Brimful() bool { return false }
 
 func failAll(requests []shard.Request, err *shard.Error) []shard.Result {
 	results := make([]shard.Result, len(requests))
@@ -126,7 +127,7 @@ func failAll(requests []shard.Request, err *shard.Error) []shard.Result {
 	return results
 }
 
-// counted is an Observer that adds up.
+// counted is an Observer that sums up.
 type counted struct {
 	mu sync.Mutex
 	of map[string]int
@@ -157,7 +158,8 @@ func serve(t *testing.T, w *world, change func(*Config)) (*Server, *counted) {
 	t.Helper()
 	observer := &counted{}
 	config := Config{Router: w, Ready: func() error { return nil }, Observer: observer, Logger: slog.New(slog.DiscardHandler),
-		Now: func() time.Time { return time.UnixMicro(int64(w.now)) }, Copies: func() int { return 1 }, Version: "test"}
+		Now: func() time.Time { return time.UnixMicro(int64(w.now)) }, Copies: func() int { return 1 }, Version: "test",
+		ConnectionsMost: 10_000}
 	if change != nil {
 		change(&config)
 	}
@@ -166,14 +168,14 @@ func serve(t *testing.T, w *world, change func(*Config)) (*Server, *counted) {
 	return s, observer
 }
 
-// client is one connection as a client has it.
+// client is the client's end of one connection.
 type client struct {
 	t    *testing.T
 	conn net.Conn
 	in   *bufio.Reader
 }
 
-// dial connects through a pipe, on which nothing is ever taken at once: the way of a slow client.
+// dial connects through a pipe, which buffers nothing: the server's path for a slow client.
 func dial(t *testing.T, s *Server) *client {
 	t.Helper()
 	ours, theirs := net.Pipe()
@@ -211,7 +213,7 @@ func (c *client) send(text string) {
 	}
 }
 
-// reply reads one reply and shows it on one line.
+// reply reads one reply and formats it on one line.
 func (c *client) reply() string {
 	c.t.Helper()
 	c.conn.SetDeadline(time.Now().Add(20 * time.Second))

@@ -4,32 +4,54 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
 )
 
-// dialMax is how long one of several addresses may take to answer before the next is tried.
+// dialMax bounds the dial of one of several addresses before the next one is tried.
 const dialMax = time.Second
 
-// urls are the addresses of Addr as URLs: people leave the scheme out. There is at least one.
+// urls returns the addresses of Addr as URLs, with the scheme that people leave out. There is at least one.
 func (r remote) urls() []string {
 	var urls []string
 	for addr := range strings.SplitSeq(r.Addr, ",") {
 		addr = strings.TrimRight(strings.TrimSpace(addr), "/")
 		if !strings.Contains(addr, "://") {
-			addr = "http://" + addr
+			addr = "http://" + withPort(addr)
 		}
 		urls = append(urls, addr)
 	}
 	return urls
 }
 
-// where is every address, for people.
+// apiPort is the default port of a server.
+const apiPort = "7400"
+
+// withPort adds apiPort to a host without a port. A URL without a port is not changed: a proxy may listen at 80 or 443.
+func withPort(host string) string {
+	if address, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return net.JoinHostPort(address.String(), apiPort)
+	}
+	if host == "" || strings.Contains(host, ":") {
+		return host
+	}
+	return net.JoinHostPort(host, apiPort)
+}
+
+// where returns all addresses, for people to read.
 func (r remote) where() string { return strings.Join(r.urls(), " or ") }
 
 // Validate implements kong.Validatable.
 func (r remote) Validate() error {
+	if r.Timeout <= 0 {
+		return fmt.Errorf("--timeout: is %v: must be more than 0, as in 5s", r.Timeout)
+	}
+	return r.validAddr()
+}
+
+func (r remote) validAddr() error {
 	for _, addr := range r.urls() {
 		u, err := url.Parse(addr)
 		if err != nil {
@@ -42,8 +64,8 @@ func (r remote) Validate() error {
 	return nil
 }
 
-// reach chooses the address for one call: the first that takes a connection, so that no call has to be made twice to
-// find a server. Where none does it is the first, whose failure is as good as any.
+// reach chooses the address for one call: the first that accepts a connection, so that no call is made twice to find a
+// server. If none accepts, it returns the first address, whose error is as good as any other.
 func (r remote) reach(ctx context.Context) string {
 	urls := r.urls()
 	if len(urls) == 1 {
@@ -59,7 +81,7 @@ func (r remote) reach(ctx context.Context) string {
 	return urls[0]
 }
 
-// hostPort is the address to dial for a URL that Validate has passed.
+// hostPort returns the address to dial for a URL that Validate has accepted.
 func hostPort(addr string) string {
 	u, err := url.Parse(addr)
 	if err != nil {

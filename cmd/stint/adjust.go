@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -11,14 +13,14 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
-// byHand are the flags of every command that changes a key by hand.
+// byHand has the flags of every command that changes a key by hand.
 type byHand struct {
 	Note  string `help:"Why, for the audit log."`
 	Actor string `help:"Who, for the audit log." env:"STINT_ACTOR,USER"`
 	ID    string `help:"Idempotency id: asked again with it, the same request is done once."`
 }
 
-// signed says who asks for a change.
+// signed makes a request that carries the actor of the change.
 func signed[M any](h byHand, m *M) *connect.Request[M] {
 	request := connect.NewRequest(m)
 	if h.Actor != "" {
@@ -29,7 +31,7 @@ func signed[M any](h byHand, m *M) *connect.Request[M] {
 
 type adjustCommand struct {
 	target
-	Deed  string `arg:"" optional:"" name:"deed" help:"reset: nothing is used, and failures and lockout are cleared; holds, an override and a block by hand stay. set N: N units are used. add N: N more are; write -- -5 to take 5 away. block DURATION or TIME: deny everything until then. unblock: end every block, and clear failures and lockout." enum:"reset,set,add,block,unblock," default:""`
+	Deed  string `arg:"" optional:"" name:"deed" help:"reset: nothing is used, and failures and lockout are cleared; holds, an override and a block by hand stay. set N: N units are used. add N: N more are; add -5 takes 5 away. block DURATION or TIME: deny everything until then. unblock: end every block, and clear failures and lockout." enum:"reset,set,add,block,unblock," default:""`
 	Value string `arg:"" optional:"" help:"Of set, add and block."`
 	Limit string `help:"Only this limit of the policy."`
 	Reset bool   `hidden:"" help:"The same as the deed reset."`
@@ -42,12 +44,12 @@ type adjustCommand struct {
 func (*adjustCommand) Help() string {
 	return "Who did what, and why, is kept: stint audit lists it.\n\n" +
 		"    stint adjust api user:42 reset --note 'as she asked'\n" +
-		"    stint adjust api user:42 add --limit daily -- -50\n" +
+		"    stint adjust api user:42 add -50 --limit daily\n" +
 		"    stint adjust login user:42 block 2h\n" +
 		"    stint adjust login user:42 block 2030-01-01T00:00:00Z"
 }
 
-// Run changes what a key has used and prints its state.
+// Run changes what a key has used and prints the key's state.
 func (c *adjustCommand) Run(s streams) error {
 	ctx, cancel := c.context()
 	defer cancel()
@@ -67,7 +69,22 @@ func (c *adjustCommand) Run(s streams) error {
 	return printLimits(s, answer.Msg.Limits, nil)
 }
 
-// setOp reads the deed and its value.
+// negativeLast lets people write a negative number in its place: the parser would take the -5 of "add -5" for flags. The
+// number is the last argument of adjust, so it may follow the flags and the -- that ends them.
+func negativeLast(args []string) []string {
+	if len(args) == 0 || args[0] != "adjust" || slices.Contains(args, "--") {
+		return args
+	}
+	at := slices.IndexFunc(args, func(arg string) bool {
+		return len(arg) > 1 && arg[0] == '-' && strings.Trim(arg[1:], "0123456789") == ""
+	})
+	if at < 1 || args[at-1] != "add" && args[at-1] != "set" {
+		return args
+	}
+	return slices.Concat(args[:at], args[at+1:], []string{"--", args[at]})
+}
+
+// setOp sets the operation from the deed and its value.
 func (c *adjustCommand) setOp(ctx context.Context, m *stintv1.AdjustRequest) error {
 	if c.Reset && c.Deed == "" {
 		c.Deed = "reset"
@@ -108,15 +125,15 @@ func (c *adjustCommand) setOp(ctx context.Context, m *stintv1.AdjustRequest) err
 	return nil
 }
 
-// untilOf reads an instant, or a length of time that begins now. Now is the time of the key's shard, which is what an end
-// is compared with: this machine's clock may be wrong.
+// untilOf reads an instant, or a duration that begins now. Now is the time of the key's shard, with which the end is
+// compared: this machine's clock may be wrong.
 func (r remote) untilOf(ctx context.Context, t target, text string) (*timestamppb.Timestamp, error) {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return timestamppb.New(at), nil
 	}
-	length, err := time.ParseDuration(text)
+	length, err := parseDuration(text)
 	if err != nil || length <= 0 {
-		return nil, usagef("%s: is no duration, as 2h, and no time, as 2030-01-01T00:00:00Z", text)
+		return nil, usagef("%s: is no duration, as 2h or 90d, and no time, as 2030-01-01T00:00:00Z", text)
 	}
 	now, err := r.limits(ctx).Get(ctx, connect.NewRequest(&stintv1.GetRequest{Namespace: t.Namespace,
 		Entries: []*stintv1.Entry{{Policy: t.Policy, Key: t.Key}}}))

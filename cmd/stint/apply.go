@@ -1,13 +1,13 @@
 package main
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"time"
-
-	"connectrpc.com/connect"
 
 	"github.com/stint-io/stint/api"
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
@@ -17,8 +17,10 @@ import (
 type applyCommand struct {
 	File            string        `short:"f" help:"Policies file; - is stdin." required:"" placeholder:"FILE"`
 	DryRun          bool          `help:"Show what would change, and change nothing."`
+	Prune           bool          `help:"End the policies that are not in the file. Without it a person is asked, and a script refused."`
 	ExpectedVersion *uint64       `help:"Only if this is the version in force." placeholder:"N"`
-	Note            string        `help:"Why, for those who come after."`
+	Note            string        `help:"Why, for those who come after: stint policies history."`
+	Actor           string        `help:"Who, for the history." env:"STINT_ACTOR,USER"`
 	Wait            time.Duration `help:"How long to wait until every shard decides by it; 0: not at all." default:"10s"`
 	output
 	remote
@@ -26,32 +28,39 @@ type applyCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*applyCommand) Help() string {
-	return "The file is the whole set: a policy that is not in it ends. What keys have used stays.\n\n" +
+	return "The file is the whole set: a policy that is not in it ends, if --prune says so. What keys have used stays.\n\n" +
 		"    stint apply -f policies.yaml --dry-run\n" +
+		"    stint apply -f policies.yaml --prune\n" +
 		"    stint apply -f policies.yaml --expected-version 3 --note 'double the burst'\n" +
 		"    stint policies -o yaml > policies.yaml\n\n" +
 		"Exit code 0: in force, on every shard (unless --wait 0). 1: the file is wrong, another version is in force than was " +
 		"expected, the server refused, or a shard took longer than --wait."
 }
 
-// Run checks the file here, where its lines are known, then sends it, and waits for the shards.
+// Run checks the file here, where its lines are known, then sends it and waits for the shards.
 func (c *applyCommand) Run(s streams) error {
 	set, err := c.read(s)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.context()
-	defer cancel()
-	answer, err := c.policies(ctx).Apply(ctx, connect.NewRequest(&stintv1.ApplyRequest{Policies: api.PolicyMessages(set),
-		ExpectedVersion: c.ExpectedVersion, DryRun: c.DryRun, Note: c.Note}))
-	if err != nil {
-		return c.explainFate(ctx, "apply", err, "it may be in force all the same: stint policies tells the version")
+	request := &stintv1.ApplyRequest{Policies: api.PolicyMessages(set), ExpectedVersion: c.ExpectedVersion, DryRun: c.DryRun,
+		Note: c.Note}
+	told := c.json()
+	if !c.DryRun && !c.Prune {
+		if told, err = c.mayEnd(s, request); err != nil {
+			return err
+		}
 	}
-	response := answer.Msg
-	if !c.json() {
+	response, err := c.apply(request)
+	if err != nil {
+		return err
+	}
+	if !told {
 		if err := printChanges(s.out, response.Changes); err != nil {
 			return err
 		}
+	}
+	if !c.json() {
 		fmt.Fprintln(s.out, c.summary(response))
 	}
 	late := c.awaitShards(s, response)
@@ -63,7 +72,63 @@ func (c *applyCommand) Run(s streams) error {
 	return late
 }
 
-// read loads the file and says what is allowed in it and probably not meant.
+func (c *applyCommand) apply(request *stintv1.ApplyRequest) (*stintv1.ApplyResponse, error) {
+	ctx, cancel := c.context()
+	defer cancel()
+	answer, err := c.policies(ctx).Apply(ctx, signed(byHand{Actor: c.Actor}, request))
+	if err != nil {
+		return nil, c.explainFate(ctx, "apply", err, "it may be in force all the same: stint policies tells the version")
+	}
+	return answer.Msg, nil
+}
+
+// mayEnd asks which changes the file would make, and whether the policies that are missing from it may end. It then
+// restricts the request to the version that was compared, so that no policy ends without notice. told: the changes are
+// already printed.
+func (c *applyCommand) mayEnd(s streams, request *stintv1.ApplyRequest) (told bool, err error) {
+	look := &stintv1.ApplyRequest{Policies: request.Policies, ExpectedVersion: request.ExpectedVersion, DryRun: true}
+	response, err := c.apply(look)
+	if err != nil {
+		return false, err
+	}
+	request.ExpectedVersion = &response.Version
+	var ended []string
+	for _, change := range response.Changes {
+		if change.After == nil {
+			ended = append(ended, change.Before.GetName())
+		}
+	}
+	if len(ended) == 0 {
+		return c.json(), nil
+	}
+	diff := s.out
+	if c.json() {
+		diff = s.err
+	}
+	if err := printChanges(diff, response.Changes); err != nil {
+		return true, err
+	}
+	fate := fmt.Sprintf("%s not in %s and would end: %s", areNot(len(ended)), c.File, strings.Join(ended, ", "))
+	if !s.asks() || c.File == "-" {
+		return true, fmt.Errorf("apply: %s; nothing was changed: add --prune if they are to end, or add them to the file "+
+			"(stint policies -o yaml prints what is in force)", fate)
+	}
+	fmt.Fprintf(s.err, "%s. Go on? [y/N] ", fate)
+	answer, _ := bufio.NewReader(s.in).ReadString('\n')
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return true, errors.New("apply: nothing was changed")
+	}
+	return true, nil
+}
+
+func areNot(policies int) string {
+	if policies == 1 {
+		return "1 policy is"
+	}
+	return fmt.Sprintf("%d policies are", policies)
+}
+
+// read loads the file and prints warnings about content that is valid but probably not intended.
 func (c *applyCommand) read(s streams) (*policy.Set, error) {
 	input, err := openInput(c.File, s.in)
 	if err != nil {
@@ -77,6 +142,9 @@ func (c *applyCommand) read(s streams) (*policy.Set, error) {
 	set, err := policy.Parse(c.File, text)
 	if err != nil {
 		return nil, err
+	}
+	if path, problem := set.Mistake(); problem != "" {
+		return nil, fmt.Errorf("%s: %s: %s", c.File, path, problem)
 	}
 	for _, name := range set.Names() {
 		p, _ := set.Lookup(name)
@@ -112,7 +180,7 @@ func (c *applyCommand) summary(r *stintv1.ApplyResponse) string {
 	return fmt.Sprintf("policies version %d is in force: %s", r.Version, counts)
 }
 
-// awaitShards waits until every shard has adopted the version, and leaves in the response those that have not.
+// awaitShards waits until every shard has adopted the version. It leaves the shards that have not in the response.
 func (c *applyCommand) awaitShards(s streams, r *stintv1.ApplyResponse) error {
 	if len(r.PendingShards) == 0 {
 		return nil
@@ -139,7 +207,7 @@ func (c *applyCommand) awaitShards(s streams, r *stintv1.ApplyResponse) error {
 		"see stint status", r.Version, c.Wait, shardList(r.PendingShards))
 }
 
-// pendingShards keeps those of the shards that decide by an older version.
+// pendingShards returns the shards that still decide by an older version.
 func pendingShards(m *stintv1.StatusResponse, pending []uint32, version uint64) []uint32 {
 	adopted := map[uint32]bool{}
 	for _, d := range m.Shards {

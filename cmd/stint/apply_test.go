@@ -10,7 +10,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// changedPolicies are those of --dev with one added, one changed and two ended.
+// changedPolicies are the policies of --dev with one added, one changed and two ended.
 const changedPolicies = `
 policies:
   per-ip:
@@ -32,7 +32,7 @@ func TestApplyDryRun(t *testing.T) {
 	}
 }
 
-// Apply ends when the last shard decides by the new version, and tells which it is waiting for.
+// Apply ends when the last shard decides by the new version, and shows the shards that it is waiting for.
 func TestApplyWaitsForTheShards(t *testing.T) {
 	f := newCluster()
 	f.pending = []uint32{0, 1}
@@ -43,7 +43,7 @@ func TestApplyWaitsForTheShards(t *testing.T) {
 			s.Shards[questions-1].PoliciesVersion = 3
 		}
 	}
-	transcriptFrom(t, "apply", 0, changedPolicies, "apply", "-f", "policies.yaml", "--note", "less", "--expected-version", "2",
+	transcriptFrom(t, "apply", 0, changedPolicies, "apply", "-f", "policies.yaml", "--prune", "--note", "less", "--expected-version", "2",
 		"--addr", f.serve(t))
 	if f.count("apply less") != 1 || questions != 2 {
 		t.Errorf("asked %q", f.asked)
@@ -54,8 +54,8 @@ func TestApplyDoesNotWaitForEver(t *testing.T) {
 	f := newCluster()
 	f.pending = []uint32{0, 1}
 	addr := f.serve(t)
-	transcriptFrom(t, "apply_late", 1, changedPolicies, "apply", "-f", "policies.yaml", "--wait", "1ms", "--addr", addr)
-	transcriptFrom(t, "apply_no_wait", 0, changedPolicies, "apply", "-f", "policies.yaml", "--wait", "0", "--addr", addr)
+	transcriptFrom(t, "apply_late", 1, changedPolicies, "apply", "-f", "policies.yaml", "--prune", "--wait", "1ms", "--addr", addr)
+	transcriptFrom(t, "apply_no_wait", 0, changedPolicies, "apply", "-f", "policies.yaml", "--prune", "--wait", "0", "--addr", addr)
 	if f.count("status") != 1 {
 		t.Errorf("asked %q", f.asked)
 	}
@@ -73,20 +73,20 @@ func TestApplyOfWrongFiles(t *testing.T) {
 	}
 }
 
-// Whoever does not know whether a version is in force is told how to learn.
+// A caller that cannot know whether a version is in force is told how to find out.
 func TestApplyOfUnknownFate(t *testing.T) {
 	f := newCluster()
 	f.err = &shard.Error{Code: shard.UnknownOutcome, Message: "the owner did not answer"}
 	file := filepath.Join(t.TempDir(), "policies.yaml")
 	writeFile(t, file, changedPolicies)
-	_, _, stderr := stint("apply", "-f", file, "--addr", f.serve(t))
+	_, _, stderr := stint("apply", "-f", file, "--prune", "--addr", f.serve(t))
 	if want := "stint: apply: aborted: the owner did not answer (it may be in force all the same: stint policies tells the " +
 		"version)\n"; stderr != want {
 		t.Errorf("got %s", stderr)
 	}
 }
 
-// A file is what stint policies -o yaml prints, and applying that changes nothing.
+// The output of stint policies -o yaml is a policies file, and applying it changes nothing.
 func TestPoliciesAsAFile(t *testing.T) {
 	f := newCluster()
 	addr := f.serve(t)
@@ -119,5 +119,32 @@ func TestChangedLines(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%q to %q: %s, want %s", c.before, c.after, got, c.want)
 		}
+	}
+}
+
+// A policy that is missing from the file ends only after consent: a file with one policy is often meant as an addition.
+func TestApplyEndsNothingUnasked(t *testing.T) {
+	f := newCluster()
+	addr := f.serve(t)
+	transcriptFrom(t, "apply_ends", 1, changedPolicies, "apply", "-f", "policies.yaml", "--addr", addr)
+	if f.count("apply") > 0 || f.inForce().Version != 2 {
+		t.Error("something was applied")
+	}
+	file := filepath.Join(t.TempDir(), "more.yaml")
+	writeFile(t, file, string(policy.Format(policy.Dev()))+"  more: {limits: [{name: ever, quota: 3, lifetime: {}}]}\n")
+	if code, stdout, stderr := stint("apply", "-f", file, "--addr", addr); code != 0 || f.inForce().Version != 3 {
+		t.Errorf("%d %s%s", code, stdout, stderr)
+	}
+	// A policy that another person adds meanwhile would end without a question.
+	if f.expected == nil || *f.expected != 2 {
+		t.Error("it was not applied to the version that was looked at")
+	}
+}
+
+func TestPolicyHistoryOnTheCommandLine(t *testing.T) {
+	addr := newCluster().serve(t)
+	transcript(t, "policies_history", 0, "policies", "history", "--addr", addr)
+	if code, _, stderr := stint("policies", "history", "-o", "yaml", "--addr", addr); code != 2 {
+		t.Errorf("%d %s", code, stderr)
 	}
 }

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"strings"
 
 	"connectrpc.com/connect"
 
@@ -19,7 +21,8 @@ type auditCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*auditCommand) Help() string {
-	return "Who adjusted or overrode which key, newest first. Each shard keeps its newest 1,024 changes.\n\n" +
+	return "Who adjusted or overrode which key, and who changed the policies, newest first. Each shard keeps its newest 1,024 " +
+		"changes, and of the policies 64 are kept.\n\n" +
 		"    stint audit --key user:42 -n 10"
 }
 
@@ -35,11 +38,36 @@ func (c *auditCommand) Run(s streams) error {
 	if c.json() {
 		return printJSON(s, answer.Msg)
 	}
-	table := newTable(s)
-	fmt.Fprintln(table, "TIME\tWHO\tDEED\tPOLICY\tKEY\tBEFORE\tAFTER\tNOTE")
-	for _, r := range answer.Msg.Records {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", instant(r.At), r.Actor, r.Deed, r.Policy, r.Key, r.Before,
-			r.After, r.Note)
+	return printAudit(s, answer.Msg.Records)
+}
+
+// changed names the object of a change: a key under a policy, or the policies themselves.
+func changed(r *stintv1.AuditRecord) string {
+	if r.Policy == "" && r.Key == "" {
+		return "policies"
 	}
-	return table.Flush()
+	return r.Policy + " on " + r.Key
+}
+
+// printAudit writes a table of times, actors, actions and objects. The change and its note follow below each line: side
+// by side they would be wider than a terminal.
+func printAudit(s streams, records []*stintv1.AuditRecord) error {
+	var text bytes.Buffer
+	table := newTable(streams{out: &text})
+	fmt.Fprintln(table, "TIME\tWHO\tDEED\tON")
+	for _, r := range records {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", instant(r.At), r.Actor, r.Deed, changed(r))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	lines := strings.SplitAfter(text.String(), "\n")
+	fmt.Fprint(s.out, lines[0])
+	for i, r := range records {
+		fmt.Fprintf(s.out, "%s    %s -> %s\n", lines[i+1], r.Before, r.After)
+		if r.Note != "" {
+			fmt.Fprintf(s.out, "    %s\n", r.Note)
+		}
+	}
+	return nil
 }

@@ -7,12 +7,12 @@ import (
 	"connectrpc.com/connect"
 )
 
-// askEvery is the pause between two questions about something that takes its time.
+// askEvery is the pause between two questions about the progress of a change.
 const askEvery = 200 * time.Millisecond
 
-// await asks until nothing is left to wait for, or wait is over, and answers what was left then; "" is nothing. What is
-// left is told on stderr as it changes. A server that cannot be asked for a moment is asked again: what it was told to
-// do goes on, and it may be one that is being restarted.
+// await asks until nothing is left or the wait is over, and returns what was left then; "" means nothing. It reports each
+// change of what is left on stderr. If the server cannot be asked for a moment, await asks again: the change goes on
+// without it, and the server may be restarting.
 func await(s streams, wait time.Duration, ask func() (left string, err error)) (left string, err error) {
 	told := ""
 	for deadline := time.Now().Add(wait); ; time.Sleep(askEvery) {
@@ -32,8 +32,7 @@ func await(s streams, wait time.Duration, ask func() (left string, err error)) (
 	return left, err
 }
 
-// passing reports whether a failed question may be answered a moment later. A server that nobody reaches is unavailable
-// too.
+// passing reports whether a failed question may be answered later. A server that cannot be reached counts as unavailable.
 func passing(err error) bool {
 	switch connect.CodeOf(err) {
 	case connect.CodeUnavailable, connect.CodeDeadlineExceeded, connect.CodeAborted, connect.CodeUnknown:
@@ -42,7 +41,7 @@ func passing(err error) bool {
 	return false
 }
 
-// told is an error as people read it, with the one behind it, whose code await looks at.
+// told is an error for people to read. It wraps the cause, whose code await reads.
 type told struct {
 	error
 	cause error
@@ -51,7 +50,7 @@ type told struct {
 // Unwrap lets errors.As find the cause.
 func (t told) Unwrap() error { return t.cause }
 
-// tell shows how far something is: one line that changes where somebody watches, else a line for each change.
+// tell shows progress: as one changing line on a terminal, else as one line per change.
 func (s streams) tell(progress string) {
 	if s.live() {
 		fmt.Fprintf(s.err, "\r\x1b[K%s", progress)
@@ -60,7 +59,7 @@ func (s streams) tell(progress string) {
 	}
 }
 
-// plural is "1 shard" or "3 shards".
+// plural returns "1 shard" or "3 shards".
 func plural[N int | uint32 | uint64](n N, what string) string {
 	if n == 1 {
 		return "1 " + what

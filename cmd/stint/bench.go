@@ -18,7 +18,7 @@ import (
 )
 
 type benchCommand struct {
-	Addr        []string      `help:"Where the nodes are: the callers spread evenly over them, and go on to the next one where nobody listens." default:"http://127.0.0.1:7400" env:"STINT_ADDR" placeholder:"URL,..."`
+	Addr        []string      `help:"Where the nodes are: the callers spread evenly over them, and go on to the next one if one does not answer." default:"http://127.0.0.1:7400" env:"STINT_ADDR" placeholder:"URL,..."`
 	Timeout     time.Duration `help:"Of one call." default:"10s"`
 	Policy      string        `help:"Policy to ask." placeholder:"NAME"`
 	Namespace   string        `help:"Default: the server's."`
@@ -73,7 +73,7 @@ func (*benchCommand) Help() string {
 		"    stint bench --floor .                                      what disk and loopback allow"
 }
 
-// Run drives the server until the plan's end or Ctrl-C, and prints what it measured.
+// Run puts load on the server until the end of the plan or Ctrl-C, and prints the measurements.
 func (c *benchCommand) Run(s streams) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -111,7 +111,8 @@ func (c *benchCommand) once(ctx context.Context, s streams) error {
 	return err
 }
 
-// show ends the line of progress, and prints a report, for programs or for people; err is why there is none.
+// show ends the line of progress and prints a report, for programs or for people. err is the reason why there is no
+// report.
 func (c *benchCommand) show(ctx context.Context, s streams, err error, report any, print func() error) error {
 	if s.live() {
 		fmt.Fprint(s.err, "\r\x1b[K")
@@ -139,7 +140,7 @@ func (c *benchCommand) explain(ctx context.Context, err error) error {
 	return fmt.Errorf("bench: %w", err)
 }
 
-// plan is the flags' plan of one run.
+// plan builds the plan of one run from the flags.
 func (c *benchCommand) plan() (load.Plan, error) {
 	prefix, fresh := c.KeyPrefix, false
 	if prefix == "" {
@@ -176,7 +177,7 @@ func progressLine(p load.Progress) string {
 		strings.Repeat(".", barWidth-filled), p.Elapsed.Seconds(), p.ChecksPerSecond, p.Admitted, p.Denied, p.Failed)
 }
 
-// printReport writes what was measured for people.
+// printReport writes the measurements for people.
 func printReport(s streams, r *load.Report) error {
 	keys := "one hot key"
 	if r.Keys > 1 {
@@ -221,7 +222,7 @@ func forwardedText(r *load.Report) string {
 	return fmt.Sprintf("%.0f %% forwarded to their owner, %.1f together", 100*r.ForwardedShare, r.MeanFrame)
 }
 
-// printTrouble names every kind of failure, with an example.
+// printTrouble lists every kind of failure with an example.
 func printTrouble(s streams, r *load.Report) {
 	if r.Unsent > 0 {
 		fmt.Fprintf(s.out, "%d calls were due and never sent: the server could not keep the rate, or --callers is too low\n",

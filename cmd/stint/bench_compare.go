@@ -93,7 +93,7 @@ func latencyText(v load.Side) string {
 	return micros(int64(v.P50Micros.Median)) + ", " + micros(int64(v.P99Micros.Median))
 }
 
-// orDash leaves a figure out that is not known.
+// orDash returns a dash for a value that is not known.
 func orDash(value float64, format string) string {
 	if value == 0 {
 		return "-"

@@ -11,16 +11,16 @@ import (
 	"github.com/stint-io/stint/internal/load"
 )
 
-// curveFlags are those of `stint bench` that measure and draw a curve.
+// curveFlags has the flags of `stint bench` that measure and draw a curve.
 type curveFlags struct {
 	Curve  string `help:"Run for each value of callers, keys or batch, in turns. Of shards one value: what the cluster was created with." placeholder:"NAME=V,..."`
 	Series string `help:"With --curve: the name of the line." default:"stint"`
 	Points string `help:"With --curve: append each run to this file, a line of JSON. Default: to stdout." placeholder:"FILE"`
 	Draw   string `help:"Draw such a file as SVG, on stdout." placeholder:"FILE"`
-	Title  string `help:"With --draw: what is above the chart. Default: what is measured."`
+	Title  string `help:"With --draw: the title of the chart. Default: what is measured."`
 }
 
-// curve measures, and appends the points.
+// curve measures the points and appends them.
 func (c *benchCommand) curve(ctx context.Context, s streams) (err error) {
 	x, values, err := load.ParseCurve(c.Curve)
 	if err != nil {

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"fmt"
 	"strings"
+	"time"
 
 	"connectrpc.com/connect"
 
+	"github.com/stint-io/stint/api"
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
@@ -17,7 +20,7 @@ type target struct {
 
 func (t target) String() string { return t.Policy + " on " + t.Key }
 
-// entries are the keys that a command decides together: the target, and further pairs.
+// entries has the keys that a command decides together: the target and further pairs.
 type entries struct {
 	target
 	More []string `arg:"" optional:"" name:"policy-key" help:"Further policies and keys, decided together with the first: all or none."`
@@ -25,7 +28,7 @@ type entries struct {
 	Tier []string `help:"Tier of each key, in their order, separated by commas. Default: the key's own, else the policy's."`
 }
 
-// messages is the entries as a request has them.
+// messages returns the entries in the form of a request.
 func (e entries) messages() ([]*stintv1.Entry, error) {
 	names := append([]string{e.Policy, e.Key}, e.More...)
 	if len(names)%2 != 0 {
@@ -59,7 +62,7 @@ func (e entries) String() string {
 type checkCommand struct {
 	entries
 	ID   string `help:"Idempotency id: asked again with it, the same request is counted once."`
-	Mode string `help:"enforce: count what is allowed. count: count whatever the limits say. peek: count nothing. partial: take as much as there is room for." enum:"enforce,count,peek,partial" default:"enforce"`
+	Mode string `help:"enforce: count what is allowed. count: count regardless of the limits. peek: count nothing. partial: take as much as there is room for." enum:"enforce,count,peek,partial" default:"enforce"`
 	Peek bool   `help:"The same as --mode peek."`
 	outputID
 	remote
@@ -80,7 +83,7 @@ var modes = map[string]stintv1.Mode{
 	"partial": stintv1.Mode_MODE_PARTIAL,
 }
 
-// Run asks, prints the decision, and tells it by the exit code.
+// Run asks, prints the decision, and returns errDenied for a denial.
 func (c *checkCommand) Run(s streams) error {
 	messages, err := c.messages()
 	if err != nil {
@@ -102,7 +105,7 @@ func (c *checkCommand) Run(s streams) error {
 	})
 }
 
-// verdictLine tells a decision in a sentence. done is what was done if it is allowed.
+// verdictLine describes a decision in one sentence. done is the verb for an allowed one.
 func verdictLine(done, what string, d *stintv1.Decision) string {
 	var line strings.Builder
 	if d.GetAllowed() {
@@ -115,7 +118,7 @@ func verdictLine(done, what string, d *stintv1.Decision) string {
 		if d.GetRetryAfter() == nil {
 			line.WriteString(", and waiting will not help")
 		} else {
-			line.WriteString(", retry in " + d.GetRetryAfter().AsDuration().String())
+			line.WriteString(", retry in " + api.DurationText(d.GetRetryAfter().AsDuration()))
 		}
 		if d.GetReason() != "" {
 			line.WriteString(": " + d.GetReason())
@@ -132,7 +135,8 @@ func verdictLine(done, what string, d *stintv1.Decision) string {
 
 type getCommand struct {
 	target
-	Tier string `help:"Default: the key's own, else the policy's."`
+	StaleOK bool   `name:"stale-ok" help:"The node that is asked may answer from its own replica, which may be behind; it says by how much."`
+	Tier    string `help:"Default: the key's own, else the policy's."`
 	output
 	remote
 }
@@ -142,12 +146,16 @@ func (c *getCommand) Run(s streams) error {
 	ctx, cancel := c.context()
 	defer cancel()
 	answer, err := c.limits(ctx).Get(ctx, connect.NewRequest(&stintv1.GetRequest{Namespace: c.Namespace,
-		Entries: []*stintv1.Entry{{Policy: c.Policy, Key: c.Key, Tier: c.Tier}}}))
+		StaleOk: c.StaleOK, Entries: []*stintv1.Entry{{Policy: c.Policy, Key: c.Key, Tier: c.Tier}}}))
 	if err != nil {
 		return c.explain(ctx, "get "+c.target.String(), err, false)
 	}
 	if c.json() {
 		return printJSON(s, answer.Msg)
+	}
+	if behind := answer.Msg.StaleBy; behind != nil {
+		fmt.Fprintf(s.out, "as of %s, a replica's, %s old at most\n", instant(answer.Msg.At),
+			api.DurationText(behind.AsDuration().Round(time.Millisecond)))
 	}
 	return printLimits(s, answer.Msg.Limits, answer.Msg.At)
 }

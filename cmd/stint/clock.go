@@ -4,5 +4,5 @@ package main
 
 import "time"
 
-// now is the wall clock of serve. A build with the tag chaos has one that can be made to jump.
+// now is the wall clock of serve. With the build tag chaos it can be made to jump.
 var now = time.Now

@@ -11,18 +11,18 @@ import (
 	"unsafe"
 )
 
-// now is the wall clock of serve, ahead of the machine's by what the file STINT_CHAOS_CLOCK says in milliseconds. The
-// file is read again every 50 ms, so a clock can be made to jump while the process runs.
+// now is the wall clock of serve. It is ahead of the machine's clock by the number of milliseconds in the file
+// STINT_CHAOS_CLOCK. The file is read again every 50 ms, so that the clock can be made to jump while the process runs.
 var now = jumpingClock(os.Getenv("STINT_CHAOS_CLOCK"))
 
-// clockReadEvery is how long what was read from the file is believed.
+// clockReadEvery is how long an offset from the file is used before the file is read again.
 const clockReadEvery = 50 * time.Millisecond
 
 func jumpingClock(path string) func() time.Time {
 	if path == "" {
 		return time.Now
 	}
-	var readAt, offset atomic.Int64 // nanoseconds since the Unix epoch by the machine's clock; nanoseconds
+	var readAt, offset atomic.Int64 // time of the last read, in nanoseconds since the Unix epoch; offset in nanoseconds
 	return func() time.Time {
 		t := time.Now()
 		if last := readAt.Load(); t.UnixNano()-last >= int64(clockReadEvery) && readAt.CompareAndSwap(last, t.UnixNano()) {
@@ -32,7 +32,7 @@ func jumpingClock(path string) func() time.Time {
 	}
 }
 
-// offsetIn answers 0 where there is no file or no number in it.
+// offsetIn returns 0 if there is no file or no number in it.
 func offsetIn(path string) time.Duration {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -45,8 +45,8 @@ func offsetIn(path string) time.Duration {
 	return time.Duration(millis) * time.Millisecond
 }
 
-// stepped moves the wall reading of t and leaves its monotonic one, as a step of the machine's clock does. Time.Add
-// moves both. The second word of a time.Time that has a monotonic reading is that reading, in nanoseconds.
+// stepped moves the wall reading of t and keeps its monotonic reading, as a step of the machine's clock does. Time.Add
+// moves both. The second word of a time.Time with a monotonic reading is that reading, in nanoseconds.
 func stepped(t time.Time, by time.Duration) time.Time {
 	if by == 0 {
 		return t

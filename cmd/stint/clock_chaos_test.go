@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A clock that jumps by an hour shows another hour on the wall, and the seconds that passed meanwhile are the same.
+// A clock that jumps by an hour shows another hour on the wall, but the same number of seconds has passed.
 func TestAJumpMovesTheWallClockOnly(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "clock")
 	clock := jumpingClock(path)

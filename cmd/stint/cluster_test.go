@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
@@ -21,11 +22,15 @@ import (
 type fakeCluster struct {
 	mu       sync.Mutex
 	asked    []string
+	expected *uint64 // of the last Apply
 	status   api.ClusterStatus
-	step     func(*api.ClusterStatus) // before each Status and Drain; nil: nothing goes on
+	step     func(*api.ClusterStatus) // before each Status and Drain; nil: no progress
 	revision *policy.Revision
 	pending  []uint32
 	err      error
+
+	upgrade     api.UpgradeStatus
+	stepUpgrade func(*api.UpgradeStatus) // before each answer; nil: no progress
 }
 
 var _ api.ClusterAdmin = (*fakeCluster)(nil)
@@ -45,10 +50,11 @@ func (f *fakeCluster) Status(context.Context) (api.ClusterStatus, error) {
 	return f.status, err
 }
 
-func (f *fakeCluster) Apply(_ context.Context, set *policy.Set, expected *uint64, note string) (uint64, []uint32, error) {
+func (f *fakeCluster) Apply(_ context.Context, set *policy.Set, expected *uint64, who, note string) (uint64, []uint32, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked = append(f.asked, "apply "+note)
+	f.expected = expected
 	if expected != nil && *expected != f.revision.Version {
 		return 0, nil, api.VersionConflict(*expected, f.revision.Version)
 	}
@@ -58,11 +64,41 @@ func (f *fakeCluster) Apply(_ context.Context, set *policy.Set, expected *uint64
 	return f.revision.Version, f.pending, f.err
 }
 
+func (f *fakeCluster) PolicyHistory(context.Context) ([]shard.DocumentChange, error) {
+	at := limit.Time(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC).UnixMicro())
+	return []shard.DocumentChange{
+		{Version: 2, AuditRecord: shard.AuditRecord{At: at, Actor: "jo", Note: "double the burst"}},
+		{Version: 3, AuditRecord: shard.AuditRecord{At: at + 60e6, Actor: "10.0.0.7"}},
+	}, nil
+}
+
 func (f *fakeCluster) Drain(_ context.Context, node string, on bool) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	err := f.next(fmt.Sprintf("drain %q %v", node, on))
 	return f.status.Nodes[1].Owns, err
+}
+
+func (f *fakeCluster) Upgrade(context.Context) (api.UpgradeStatus, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	err := f.next("upgrade")
+	if f.stepUpgrade != nil {
+		f.stepUpgrade(&f.upgrade)
+	}
+	return f.upgrade, err
+}
+
+func (f *fakeCluster) PinLevel(_ context.Context, level shard.Level) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.next(fmt.Sprint("pin ", level))
+}
+
+func (f *fakeCluster) FinishUpgrade(context.Context) (shard.Level, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.upgrade.KnownByAll, f.next("finish")
 }
 
 func (f *fakeCluster) RemoveNode(_ context.Context, node string) error {
@@ -89,7 +125,7 @@ func (f *fakeCluster) count(question string) (n int) {
 	return n
 }
 
-// Decide implements api.Decider; nobody asks.
+// Decide implements api.Decider. No test calls it.
 func (f *fakeCluster) Decide(context.Context, []shard.Request) []shard.Result { panic("not asked") }
 
 // Decision implements api.Observer.
@@ -135,13 +171,13 @@ func stint(args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), err.String()
 }
 
-// transcript is what is printed for a command line, as somebody sees it, compared with a file in testdata/cluster.
+// transcript compares the visible output of a command line with a file in testdata/cluster.
 func transcript(t *testing.T, name string, wantCode int, args ...string) {
 	t.Helper()
 	transcriptFrom(t, name, wantCode, "", args...)
 }
 
-// transcriptFrom is transcript where the argument policies.yaml is a file of that text.
+// transcriptFrom is transcript with a file of that text for the argument policies.yaml.
 func transcriptFrom(t *testing.T, name string, wantCode int, policies string, args ...string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -14,25 +14,25 @@ import (
 	"github.com/stint-io/stint/node"
 )
 
-// configFile gives the flags of serve the values of the file that --config names. It is for one parse.
+// configFile gives the flags of serve their values from the file of --config. It is for one parse.
 type configFile struct {
 	loaded bool
 	values map[string]configValue // by flag name
-	used   map[string]string      // where each value is that neither a flag nor the environment replaced
+	used   map[string]string      // location of each value that neither a flag nor the environment replaced
 }
 
-// configValue is a value of the file and where it is, as in stint.yaml:3.
+// configValue is a value of the file and its location, as in stint.yaml:3.
 type configValue struct{ text, where string }
 
 var _ kong.Resolver = (*configFile)(nil)
 
-// configError is a fault of the config file. The parser blames it on whichever flag it looked up first.
+// configError is a fault of the config file. The parser would blame it on the flag that it looked up first.
 type configError struct{ error }
 
 // Validate implements kong.Resolver.
 func (c *configFile) Validate(*kong.Application) error { return nil }
 
-// Resolve implements kong.Resolver: it answers nil where the file has nothing to say, or must not.
+// Resolve implements kong.Resolver. It returns nil if the file has no value for the flag, or must have none.
 func (c *configFile) Resolve(parsed *kong.Context, parent *kong.Path, flag *kong.Flag) (any, error) {
 	command := parent.Node()
 	if command == nil || command.Name != "serve" || !configurable(flag) {
@@ -47,7 +47,7 @@ func (c *configFile) Resolve(parsed *kong.Context, parent *kong.Path, flag *kong
 	if !ok || inEnvironment(flag) {
 		return nil, nil
 	}
-	// Parsed here first, for an error that can say where.
+	// Parse the value here first, for an error with its location.
 	scratch := reflect.New(flag.Target.Type()).Elem()
 	if err := flag.Parse(kong.Scan().PushTyped(value.text, kong.FlagValueToken), scratch); err != nil {
 		return nil, configError{fmt.Errorf("%s: %w", value.where, err)}
@@ -71,7 +71,7 @@ func (c *configFile) locate(err error) error {
 
 func configurable(flag *kong.Flag) bool { return flag.Name != "config" && len(flag.Envs) > 0 }
 
-// inEnvironment relies on forgetEmptyVariables.
+// inEnvironment reports whether a variable sets the flag. It relies on forgetEmptyVariables.
 func inEnvironment(flag *kong.Flag) bool {
 	return slices.ContainsFunc(flag.Envs, func(name string) bool {
 		_, set := os.LookupEnv(name)
@@ -104,7 +104,7 @@ func (c *configFile) load(parsed *kong.Context, command *kong.Node) error {
 	return err
 }
 
-// parseConfig reads `flag-name: value` lines. Values keep the text they have in the file; a list is joined with
+// parseConfig reads lines of the form `flag-name: value`. A value keeps its text from the file; a list is joined with
 // commas. An unknown or repeated key is an error with its line.
 func parseConfig(path string, text []byte, known []string) (map[string]configValue, error) {
 	var document yaml.Node

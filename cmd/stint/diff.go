@@ -10,8 +10,8 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// printChanges writes policies as the lines of a file: + and - before what comes and goes, ~ before the name of a policy
-// that stays.
+// printChanges writes policies as the lines of a file, with + before added lines, - before removed lines, and ~ before
+// the name of a policy that stays.
 func printChanges(w io.Writer, changes []*stintv1.PolicyChange) error {
 	for _, change := range changes {
 		before, err := policyLines(change.Before)
@@ -32,7 +32,7 @@ func printChanges(w io.Writer, changes []*stintv1.PolicyChange) error {
 	return nil
 }
 
-// policyLines is a policy as the lines of a file; none where there is no policy.
+// policyLines returns a policy as the lines of a file; nil if there is no policy.
 func policyLines(m *stintv1.Policy) ([]string, error) {
 	if m == nil {
 		return nil, nil
@@ -44,7 +44,7 @@ func policyLines(m *stintv1.Policy) ([]string, error) {
 	return strings.Split(strings.TrimSuffix(string(policy.FormatPolicy(p)), "\n"), "\n"), nil
 }
 
-// changedLines marks the lines of two versions of a policy, either of which may be absent.
+// changedLines marks the lines of two versions of a policy, one of which may be absent.
 func changedLines(before, after []string) (lines []string) {
 	if len(before) > 0 && len(after) > 0 {
 		lines = append(lines, "~ "+after[0]) // the name, in both
@@ -67,8 +67,8 @@ func changedLines(before, after []string) (lines []string) {
 	return lines
 }
 
-// commonLines says how many lines the longest common part of before[i:] and after[j:] has. A policy has at most a
-// hundred lines, so the table is small.
+// commonLines returns the length in lines of the longest common subsequence of before[i:] and after[j:]. A policy has at
+// most a hundred lines, so the table is small.
 func commonLines(before, after []string) [][]int {
 	common := make([][]int, len(before)+1)
 	for i := range common {

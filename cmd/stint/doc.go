@@ -1,20 +1,20 @@
 // Command stint is the whole product in one binary: the server (serve), its clients (check, get, reserve, settle,
-// explain, adjust, override, audit, policies, healthcheck), those that run a cluster (status, apply, drain, remove-node), a
-// replay of logs against policies without any server (simulate), a load generator that audits what it was told (bench),
-// and a proof of exactness on nodes that fail (verify).
+// explain, adjust, override, audit, policies, healthcheck), the administration of a cluster (status, apply, drain,
+// remove-node, upgrade), a replay of logs against policies without a server (simulate), a load generator that audits the
+// server's answers (bench), and a proof of exactness on nodes that fail (verify).
 //
-// This package holds the command line and nothing that decides: it reads flags, environment and config file into the
-// configuration of another package, calls it, and prints what came back. Each command is a struct whose fields are its
-// flags and whose Run method does it.
+// This package contains only the command line and makes no decisions. It reads flags, environment and config file into
+// the configuration of another package, calls that package, and prints the result. Each command is a struct whose fields
+// are its flags and whose Run method carries it out.
 //
-// Flags win over environment variables (STINT_API_ADDR for --api-addr), these over the config file, and that over the
-// defaults.
+// Flags override environment variables (STINT_API_ADDR for --api-addr), which override the config file, which overrides
+// the defaults.
 //
 // Results go to stdout and everything else to stderr. Exit codes:
 //
 //	0   done; check and reserve: allowed
-//	1   failed; status: the cluster is not healthy; verify: not exact
+//	1   failed; status: the cluster is not healthy; bench and verify: not exact
 //	2   the command line or the config file is wrong
 //	3   check and reserve: denied
-//	75  serve: stopped itself because a disk could not be trusted
+//	75  serve: the process stopped itself because a disk could not be trusted
 package main

@@ -26,7 +26,7 @@ func (*drainCommand) Help() string {
 		"Exit code 0: it owns nothing (unless --wait 0). 1: it was refused, or the node still owns shards after --wait."
 }
 
-// Run tells the node to drain, or not to, and waits until it owns nothing.
+// Run makes the node drain, or ends that, and waits until the node owns nothing.
 func (c *drainCommand) Run(s streams) error {
 	if c.Node == "" && len(c.urls()) > 1 {
 		return usagef("drain: say which node: --addr names several")
@@ -43,7 +43,7 @@ func (c *drainCommand) Run(s streams) error {
 		return err
 	}
 	if left != "" && c.Wait > 0 {
-		// To drain what is draining changes nothing, and tells what is left.
+		// A second Drain changes nothing and returns what is left.
 		if left, err = await(s, c.Wait, drain); err != nil {
 			return err
 		}

@@ -22,7 +22,7 @@ func (*explainCommand) Help() string {
 		"    stint explain login user:42"
 }
 
-// Run tells in words what would be decided now, and why.
+// Run describes in words the decision that would be made now, and its reason.
 func (c *explainCommand) Run(s streams) error {
 	ctx, cancel := c.context()
 	defer cancel()

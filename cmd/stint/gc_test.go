@@ -14,13 +14,13 @@ func TestCollectionsWaitForSomeMegabytesOrTheLiveHeap(t *testing.T) {
 		between, live uint64
 		want          int
 	}{
-		{256 * mb, 0, 6400}, // before the first collection nobody knows
+		{256 * mb, 0, 6400}, // before the first collection the live heap is unknown
 		{256 * mb, 4 * mb, 6400},
 		{256 * mb, 64 * mb, 400},
 		{256 * mb, 100 * mb, 250},
 		{256 * mb, 200 * mb, 100},
 		{256 * mb, 8000 * mb, 100},
-		{32 * mb, 8 * mb, 400}, // of a machine with half a GB
+		{32 * mb, 8 * mb, 400}, // on a machine with half a GB
 		{256 * mb, math.MaxUint64, 100},
 	} {
 		if got := (&collections{between: c.between}).percentOf(c.live); got != c.want {

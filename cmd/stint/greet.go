@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// greet says that the node is ready, in one line, and with --dev what to try.
+// greet writes in one line that the node is ready, and with --dev examples to try.
 func (c *serveCommand) greet(w io.Writer, addr, redis string, took time.Duration) {
 	addr = dialable(addr)
 	url := "http://" + addr
@@ -33,7 +33,7 @@ func (c *serveCommand) greet(w io.Writer, addr, redis string, took time.Duration
 	}
 }
 
-// dialable turns the address of a listener on all interfaces into one that can be typed here.
+// dialable turns the address of a listener on all interfaces into one that can be dialed on this machine.
 func dialable(addr string) string {
 	bound, err := netip.ParseAddrPort(addr)
 	if err != nil || !bound.Addr().IsUnspecified() {
@@ -55,7 +55,7 @@ Ask 101 times, and count the times it said yes. It is 100 (unless a minute begin
          -d '{"entries":[{"policy":"per-ip","key":"198.51.100.9"}]}'; echo
   done | grep -cE '"decision": ?\{"allowed": ?true'
 
-Or stay in the family ("go build ./cmd/stint" makes it):
+Or with stint's own commands ("go build ./cmd/stint" builds the binary):
 
   ./stint check per-ip 203.0.113.7 ADDR
   ./stint bench --policy login --callers 64 --count 5000 ADDR

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,7 +10,7 @@ import (
 
 type healthcheckCommand struct{ remote }
 
-// Run asks /readyz. Not ready is exit code 1.
+// Run asks /readyz. The exit code is 1 if the node is not ready.
 func (c *healthcheckCommand) Run(s streams) error {
 	ctx, cancel := c.context()
 	defer cancel()
@@ -24,10 +25,19 @@ func (c *healthcheckCommand) Run(s streams) error {
 	}
 	defer response.Body.Close()
 	const shown = 1 << 10
-	body, _ := io.ReadAll(io.LimitReader(response.Body, shown)) // what could be read of it is good enough to show
+	body, _ := io.ReadAll(io.LimitReader(response.Body, shown)) // the part that could be read is good enough to show
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s is not ready: %s: %s", addr, response.Status, strings.TrimSpace(string(body)))
+		return fmt.Errorf("%s is not ready: %s: %s", addr, response.Status, reason(body))
 	}
 	fmt.Fprintln(s.out, "ready")
 	return nil
+}
+
+// reason returns the text of a refusal. A server without room for a connection sends it in the form of Connect.
+func reason(body []byte) string {
+	var wire struct{ Message string }
+	if json.Unmarshal(body, &wire) == nil && wire.Message != "" {
+		return wire.Message
+	}
+	return strings.TrimSpace(string(body))
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -17,7 +18,7 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// forgetEmptyVariables makes an empty variable as good as none: container tools pass on unset ones like that.
+// forgetEmptyVariables removes empty STINT_ variables: container tools pass unset variables on as empty ones.
 func forgetEmptyVariables() {
 	for _, variable := range os.Environ() {
 		if name, value, _ := strings.Cut(variable, "="); value == "" && strings.HasPrefix(name, "STINT_") {
@@ -26,7 +27,7 @@ func forgetEmptyVariables() {
 	}
 }
 
-// commandLine is the command line: one field for each command.
+// commandLine has one field for each command.
 type commandLine struct {
 	Serve       serveCommand       `cmd:"" help:"Run a node."`
 	Check       checkCommand       `cmd:"" help:"Ask whether a key may spend, and count it. Exit code 3: denied."`
@@ -42,6 +43,7 @@ type commandLine struct {
 	Status      statusCommand      `cmd:"" help:"Show the nodes, the shards and what is wrong. Exit code 1: not healthy."`
 	Drain       drainCommand       `cmd:"" help:"Let a node hand its shards over, so that it can be stopped."`
 	RemoveNode  removeNodeCommand  `cmd:"" help:"Take a node out of the cluster for good."`
+	Upgrade     upgradeCommand     `cmd:"" help:"Show and raise the feature level of a cluster that runs a new release."`
 	Simulate    simulateCommand    `cmd:"" help:"Replay a log against policies, without a server."`
 	Bench       benchCommand       `cmd:"" help:"Put load on a server, measure it, and audit what it admitted."`
 	Verify      verifyCommand      `cmd:"" help:"Prove that a cluster counts exactly, while nodes fail."`
@@ -49,48 +51,45 @@ type commandLine struct {
 	Version     versionCommand     `cmd:"" help:"Say which build this is."`
 }
 
-// The exit codes that are not 0 or 1.
+// The exit codes other than 0 and 1.
 const (
 	exitUsage  = 2
 	exitDenied = 3
 	exitDisk   = 75
 )
 
-// errDenied ends a check that was answered with no. The answer is printed already.
+// errDenied ends a command whose request was denied. The answer is already printed.
 var errDenied = errors.New("denied")
 
-// usageError is a fault of the command line that the parser could not see.
+// usageError is a fault of the command line that the parser could not detect.
 type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// isUsage reports whether an error is about what the command line or the config file says.
+// isUsage reports whether an error is about the command line or the config file.
 func isUsage(err error) bool {
 	var usage usageError
 	return errors.As(err, &usage) || errors.Is(err, node.ErrConfig)
 }
 
-// streams is where a command reads and writes.
+// streams has the input and outputs of a command.
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
 }
 
-// run is the program: it answers the exit code.
+// run runs the program and returns the exit code.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	config := &configFile{}
 	exited := -1 // kong asks to exit after it has printed the help
 	parser, err := kong.New(&commandLine{}, kong.Name("stint"), kong.Writers(stdout, stderr),
 		kong.Description("stint counts exactly: limit L admits exactly L, with many callers and across crashes."),
-		kong.Exit(func(code int) { exited = code }), kong.Resolvers(config),
+		kong.Exit(func(code int) { exited = code }), kong.Resolvers(config), durations,
 		kong.ConfigureHelp(kong.HelpOptions{NoExpandSubcommands: true, WrapUpperBound: 120}))
 	if err != nil {
-		panic(err) // the command line itself is malformed: a bug of ours
+		panic(err) // the command line's definition is malformed: a bug in this package
 	}
-	if len(args) == 0 {
-		args = []string{"--help"}
-	}
-	command, err := parser.Parse(args)
+	command, err := parser.Parse(asMeant(args))
 	if exited >= 0 {
 		return exited
 	}
@@ -100,7 +99,20 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return exitCode(config.locate(command.Run(streams{stdin, stdout, stderr})), stderr)
 }
 
-// refuse says why the command line or the config file cannot be understood.
+// asMeant translates other usual spellings for the parser: help, help COMMAND, --version, and a negative number.
+func asMeant(args []string) []string {
+	switch {
+	case len(args) == 0:
+		return []string{"--help"}
+	case args[0] == "help":
+		return append(slices.Clone(args[1:]), "--help")
+	case len(args) == 1 && args[0] == "--version":
+		return []string{"version"}
+	}
+	return negativeLast(args)
+}
+
+// refuse prints why the command line or the config file cannot be understood.
 func refuse(err error, stderr io.Writer) int {
 	var config configError
 	if errors.As(err, &config) {
@@ -111,7 +123,7 @@ func refuse(err error, stderr io.Writer) int {
 	return exitUsage
 }
 
-// exitCode prints what went wrong, if anything did, and answers what the process must exit with.
+// exitCode prints the error, if there is one, and returns the exit code of the process.
 func exitCode(err error, stderr io.Writer) int {
 	if err == nil {
 		return 0

@@ -27,7 +27,7 @@ func TestExitCodes(t *testing.T) {
 		if got := exitCode(c.err, &stderr); got != c.want {
 			t.Errorf("%s: exit code %d, want %d", c.name, got, c.want)
 		}
-		// A denial was printed before, on stdout; nothing else may end without a word.
+		// A denial is already printed on stdout; no other error may end without a message.
 		if silent := c.want == 0 || c.want == exitDenied; silent != (stderr.Len() == 0) {
 			t.Errorf("%s: stderr %q", c.name, stderr.String())
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// atStep changes the status when it was asked for so many times.
+// atStep changes the status after it was asked for this many times.
 func atStep(changes map[int]func(*api.ClusterStatus)) func(*api.ClusterStatus) {
 	asked := 0
 	return func(s *api.ClusterStatus) {
@@ -51,7 +51,7 @@ func TestDrainDoesNotWaitForEver(t *testing.T) {
 	}
 }
 
-// Of several addresses any may answer, and it would be chance which node is drained.
+// With several addresses any node may answer, so it would be chance which one is drained.
 func TestDrainOfWhoeverAnswersIsRefused(t *testing.T) {
 	f := newCluster()
 	addr := f.serve(t)
@@ -77,7 +77,7 @@ func TestRemoveNodeWaitsUntilItIsRemoved(t *testing.T) {
 	if f.count("remove node-2") != 1 {
 		t.Errorf("asked %q", f.asked)
 	}
-	// node-1 is alone now.
+	// Now node-1 is the only node.
 	transcript(t, "remove_node_last", 1, "remove-node", "node-1", "--addr", addr)
 	transcript(t, "remove_node_unknown", 1, "remove-node", "node-9", "--addr", addr)
 	if f.count("remove") != 1 {
@@ -90,7 +90,7 @@ func TestRemoveNodeDoesNotWaitForEver(t *testing.T) {
 	transcript(t, "remove_node_late", 1, "remove-node", "node-2", "--wait", "1ms", "--addr", f.serve(t))
 }
 
-// A server that cannot be asked for a moment does not end the wait: what was begun goes on.
+// A server that cannot be asked for a moment does not end the wait: the change goes on.
 func TestWaitingOutlivesAServersAbsence(t *testing.T) {
 	f := newCluster()
 	asked := 0

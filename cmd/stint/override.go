@@ -16,7 +16,7 @@ type overrideCommand struct {
 	Quota  map[string]uint64 `help:"Quota of a limit, as daily=500." placeholder:"LIMIT=N"`
 	Refill map[string]uint64 `help:"Tokens that come back to a token bucket in each period." placeholder:"LIMIT=N"`
 	Rate   map[string]uint64 `help:"Rate of a GCRA limit." placeholder:"LIMIT=N"`
-	For    string            `help:"How long the key has it, as 168h. Default: until it is deleted." xor:"end" placeholder:"DURATION"`
+	For    string            `help:"How long the key has it, as 168h or 7d. Default: until it is deleted." xor:"end" placeholder:"DURATION"`
 	Until  string            `help:"Until when the key has it, as 2030-01-01T00:00:00Z." xor:"end" placeholder:"TIME"`
 	Delete bool              `help:"The key has the policy's numbers again."`
 	byHand
@@ -32,9 +32,9 @@ func (*overrideCommand) Help() string {
 		"    stint override api user:42 --delete"
 }
 
-const maybeOverridden = "it may have been done: repeat it, which changes no more"
+const maybeOverridden = "it may have been done: repeat it, which changes nothing further"
 
-// Run gives one key numbers of its own, or takes them away.
+// Run gives one key its own numbers, or removes them.
 func (c *overrideCommand) Run(s streams) error {
 	ctx, cancel := c.context()
 	defer cancel()
@@ -55,14 +55,13 @@ func (c *overrideCommand) Run(s streams) error {
 			return err
 		}
 	}
-	answer, err := c.policies(ctx).PutOverride(ctx, signed(c.byHand, request))
+	_, err := c.policies(ctx).PutOverride(ctx, signed(c.byHand, request))
 	if err != nil {
 		return c.explainFate(ctx, "override "+c.String(), err, maybeOverridden)
 	}
-	if c.json() {
-		return printJSON(s, answer.Msg)
+	if !c.json() {
+		fmt.Fprintf(s.out, "override: %s, %s\n", c, c.end(request.ExpiresAt))
 	}
-	fmt.Fprintf(s.out, "override: %s, %s\n", c, c.end(request.ExpiresAt))
 	return c.printState(ctx, s)
 }
 
@@ -73,7 +72,7 @@ func (c *overrideCommand) end(at *timestamppb.Timestamp) string {
 	return "until " + instant(at)
 }
 
-// numbers gathers the flags by limit.
+// numbers groups the flags by limit.
 func (c *overrideCommand) numbers() map[string]*stintv1.TierLimit {
 	limits := map[string]*stintv1.TierLimit{}
 	of := func(name string) *stintv1.TierLimit {
@@ -111,12 +110,15 @@ func (c *overrideCommand) delete(ctx context.Context, s streams) error {
 	return c.printState(ctx, s)
 }
 
-// printState shows the limits that the key has now.
+// printState shows the key's current limits.
 func (c *overrideCommand) printState(ctx context.Context, s streams) error {
 	answer, err := c.limits(ctx).Get(ctx, connect.NewRequest(&stintv1.GetRequest{Namespace: c.Namespace,
 		Entries: []*stintv1.Entry{{Policy: c.Policy, Key: c.Key}}}))
 	if err != nil {
 		return c.explain(ctx, "get "+c.String(), err, false)
+	}
+	if c.json() {
+		return printJSON(s, answer.Msg)
 	}
 	return printLimits(s, answer.Msg.Limits, answer.Msg.At)
 }

@@ -11,16 +11,21 @@ import (
 
 	"github.com/stint-io/stint/api"
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 )
 
 type policiesCommand struct {
+	What   string `arg:"" optional:"" help:"history: who put which version in force, when and why." enum:"history," default:""`
 	Output string `short:"o" help:"table for people, json for programs, yaml: a policies file." enum:"table,json,yaml" default:"table"`
 	remote
 }
 
-// Run prints the policies in force.
+// Run prints the policies in force, or their history.
 func (c *policiesCommand) Run(s streams) error {
+	if c.What == "history" {
+		return c.history(s)
+	}
 	ctx, cancel := c.context()
 	defer cancel()
 	answer, err := c.policies(ctx).List(ctx, connect.NewRequest(&stintv1.ListPoliciesRequest{}))
@@ -36,7 +41,29 @@ func (c *policiesCommand) Run(s streams) error {
 	return printPolicies(s, answer.Msg)
 }
 
-// printYAML writes a file that stint apply takes back.
+// history prints the versions and their actors, newest first.
+func (c *policiesCommand) history(s streams) error {
+	if c.Output == "yaml" {
+		return usagef("policies history: has no yaml: -o table or json")
+	}
+	ctx, cancel := c.context()
+	defer cancel()
+	answer, err := c.policies(ctx).History(ctx, connect.NewRequest(&stintv1.PolicyHistoryRequest{}))
+	if err != nil {
+		return c.explain(ctx, "policies history", err, false)
+	}
+	if c.Output == "json" {
+		return printJSON(s, answer.Msg)
+	}
+	table := newTable(s)
+	fmt.Fprintln(table, "VERSION\tTIME\tWHO\tNOTE")
+	for _, v := range answer.Msg.Versions {
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\n", v.Version, instant(v.At), v.Actor, v.Note)
+	}
+	return table.Flush()
+}
+
+// printYAML writes a file that stint apply accepts.
 func printYAML(s streams, m *stintv1.ListPoliciesResponse) error {
 	set, err := api.PoliciesOf(m.Policies)
 	if err != nil {
@@ -54,7 +81,7 @@ func printPolicies(s streams, m *stintv1.ListPoliciesResponse) error {
 		name, tiers := p.Name, tierNames(p)
 		for _, l := range p.Limits {
 			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", name, l.Name, ruleText(l), tiers)
-			name, tiers = "", "" // once is enough
+			name, tiers = "", "" // only in the policy's first row
 		}
 		if p.Lockout != nil {
 			fmt.Fprintf(table, "\tlockout\t%s\t\n", lockoutText(p.Lockout))
@@ -66,7 +93,7 @@ func printPolicies(s streams, m *stintv1.ListPoliciesResponse) error {
 	return table.Flush()
 }
 
-// lockoutText says a ladder in words.
+// lockoutText describes a ladder in words.
 func lockoutText(l *stintv1.Lockout) string {
 	return fmt.Sprintf("%s after %d violations in a row, then %d times as long, up to %s", spanText(l.Base), l.After, l.Factor,
 		spanText(l.Max))
@@ -84,7 +111,7 @@ func tierNames(p *stintv1.Policy) string {
 	return strings.Join(names, ", ")
 }
 
-// ruleText says a limit in words.
+// ruleText describes a limit in words.
 func ruleText(l *stintv1.Limit) string {
 	text := algorithmText(l)
 	if l.Shadow {
@@ -93,16 +120,8 @@ func ruleText(l *stintv1.Limit) string {
 	return text
 }
 
-// spanText leaves out the zeros that time.Duration writes: 24h, not 24h0m0s.
 func spanText(d *durationpb.Duration) string {
-	text := d.AsDuration().String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
+	return policy.SpanText(limit.Span(d.AsDuration().Microseconds()))
 }
 
 func algorithmText(l *stintv1.Limit) string {
@@ -112,33 +131,33 @@ func algorithmText(l *stintv1.Limit) string {
 		if a.FixedWindow.Anchor == stintv1.Anchor_ANCHOR_FIRST_HIT {
 			from = "from the first hit"
 		}
-		return fmt.Sprintf("%d per %s, fixed window, %s", l.Quota, spanText(a.FixedWindow.Period), from)
+		return fmt.Sprintf("%d per %s, fixed window, %s", l.GetQuota(), spanText(a.FixedWindow.Period), from)
 	case *stintv1.Limit_SlidingWindow:
 		if a.SlidingWindow.Bucket == nil {
-			return fmt.Sprintf("%d per %s, sliding window, weighted", l.Quota, spanText(a.SlidingWindow.Period))
+			return fmt.Sprintf("%d per %s, sliding window, weighted", l.GetQuota(), spanText(a.SlidingWindow.Period))
 		}
-		return fmt.Sprintf("%d per %s, sliding window by %s", l.Quota, spanText(a.SlidingWindow.Period),
+		return fmt.Sprintf("%d per %s, sliding window by %s", l.GetQuota(), spanText(a.SlidingWindow.Period),
 			spanText(a.SlidingWindow.Bucket))
 	case *stintv1.Limit_SlidingLog:
-		return fmt.Sprintf("%d per %s, sliding log", l.Quota, spanText(a.SlidingLog.Period))
+		return fmt.Sprintf("%d per %s, sliding log", l.GetQuota(), spanText(a.SlidingLog.Period))
 	case *stintv1.Limit_TokenBucket:
-		return fmt.Sprintf("%d at once, %d back per %s, token bucket", l.Quota, a.TokenBucket.Refill,
+		return fmt.Sprintf("%d at once, %d back per %s, token bucket", l.GetQuota(), a.TokenBucket.Refill,
 			spanText(a.TokenBucket.Per))
 	case *stintv1.Limit_Gcra:
-		return fmt.Sprintf("%d at once, %d per %s, GCRA", l.Quota, a.Gcra.Rate, spanText(a.Gcra.Per))
+		return fmt.Sprintf("%d at once, %d per %s, GCRA", l.GetQuota(), a.Gcra.Rate, spanText(a.Gcra.Per))
 	case *stintv1.Limit_Calendar:
-		return fmt.Sprintf("%d per %s", l.Quota, calendarText(a.Calendar))
+		return fmt.Sprintf("%d per %s", l.GetQuota(), calendarText(a.Calendar))
 	case *stintv1.Limit_Concurrency:
-		return fmt.Sprintf("%d held at once", l.Quota)
+		return fmt.Sprintf("%d held at once", l.GetQuota())
 	case *stintv1.Limit_Lifetime:
-		return fmt.Sprintf("%d for ever", l.Quota)
+		return fmt.Sprintf("%d forever", l.GetQuota())
 	case *stintv1.Limit_Unlimited:
 		return "counted, never denied"
 	}
-	return fmt.Sprintf("%d", l.Quota)
+	return fmt.Sprintf("%d", l.GetQuota())
 }
 
-// calendarText says a period of the calendar in words: "month from day 15, America/New_York".
+// calendarText describes a calendar period in words: "month from day 15, America/New_York".
 func calendarText(c *stintv1.Calendar) string {
 	text := strings.ToLower(strings.TrimPrefix(c.Unit.String(), "UNIT_"))
 	if c.Every > 1 {

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// What is no limit of a policy, and decides all the same, is a row of its own.
+// Rules other than limits also affect decisions, so each has its own row.
 func TestWhatDecidesBesideLimits(t *testing.T) {
 	set, err := policy.Parse("test", []byte("policies: {free: {limits: [{name: a, quota: 7, lifetime: {}}]}, flooded: {deny_cache: 250ms, "+
 		"limits: [{name: a, quota: 7, lifetime: {}}]}, login: {lockout: {after: 3, base: 1m, factor: 2, max: 1h}, "+
@@ -26,15 +26,15 @@ func TestWhatDecidesBesideLimits(t *testing.T) {
 	for line := range strings.Lines(out.String()) {
 		rows = append(rows, strings.Join(strings.Fields(line), " "))
 	}
-	want := []string{"policies version 0", "", "POLICY LIMIT RULE TIERS", "flooded a 7 for ever",
-		"deny_cache a denial is repeated for 250ms without asking again", "free a 7 for ever", "login a 7 for ever",
+	want := []string{"policies version 0", "", "POLICY LIMIT RULE TIERS", "flooded a 7 forever",
+		"deny_cache a denial is repeated for 250ms without asking again", "free a 7 forever", "login a 7 forever",
 		"lockout 1m after 3 violations in a row, then 2 times as long, up to 1h"}
 	if !slices.Equal(rows, want) {
 		t.Errorf("printed\n%s\nwant %q", out.String(), want)
 	}
 }
 
-// What the table of stint policies says of a rule, for people who do not know the file.
+// The descriptions of rules in the table of stint policies, for people who do not know the file.
 func TestRulesInWords(t *testing.T) {
 	for rule, want := range map[string]string{
 		"calendar: {unit: day}": "7 per day, UTC",

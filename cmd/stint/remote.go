@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptrace"
+	"strconv"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -20,13 +21,13 @@ import (
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
-// remote are the flags of every command that asks a server.
+// remote has the flags of every command that asks a server.
 type remote struct {
 	Addr    string        `help:"Where the server is; of several, separated by commas, the first that answers is asked." default:"http://127.0.0.1:7400" env:"STINT_ADDR" placeholder:"URL"`
 	Timeout time.Duration `help:"Give up after this long." default:"5s"`
 }
 
-// output is the flag of every command that can answer programs.
+// output is the flag of every command with output for programs.
 type output struct {
 	Output string `short:"o" help:"table for people, json for programs." enum:"table,json" default:"table"`
 }
@@ -38,9 +39,9 @@ type outputID struct {
 	Output string `short:"o" help:"table for people, json for programs, id: what settle takes, and nothing else." enum:"table,json,id" default:"table"`
 }
 
-// print tells a decision, and by its error whether it is a denial. line is the decision in a sentence, and table says the
-// rest of it to people. With -o id a denial has no id: then the sentence goes to stderr, so that a script whose variable
-// stays empty says why.
+// print prints a decision and returns errDenied for a denial. line is the decision in one sentence; table prints the rest
+// for people. With -o id a denial has no id: its sentence goes to stderr, so that a script with an empty variable shows
+// the reason.
 func (o outputID) print(s streams, answer proto.Message, d *stintv1.Decision, id, line string, table func() error) (err error) {
 	switch {
 	case o.Output == "json":
@@ -59,8 +60,8 @@ func (o outputID) print(s streams, answer proto.Message, d *stintv1.Decision, id
 	return err
 }
 
-// context ends with the timeout. It notes whether there was ever a connection that a request could be written to: the
-// error alone does not tell, because a dial that takes too long ends as any other call does that takes too long.
+// context returns a context that ends with the timeout. It records whether a connection was ever available to write a
+// request to. The error alone does not tell, because a slow dial ends like any other slow call.
 func (r remote) context() (context.Context, context.CancelFunc) {
 	connected := new(atomic.Bool)
 	ctx := context.WithValue(context.Background(), connectedKey{}, connected)
@@ -70,32 +71,53 @@ func (r remote) context() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, r.Timeout)
 }
 
+// patient asks the server to answer a little before the command gives up. A server that cannot serve gives the reason
+// when its time is over; with equal timeouts that answer would come too late.
+var patient = &http.Client{Transport: leavesTime{http.DefaultTransport}}
+
+type leavesTime struct{ http.RoundTripper }
+
+// answerTime returns how long before the deadline the answer must come: enough for its way back, and at most a tenth of
+// the time left.
+func answerTime(left time.Duration) time.Duration { return min(left/10, 500*time.Millisecond) }
+
+// RoundTrip implements http.RoundTripper.
+func (l leavesTime) RoundTrip(request *http.Request) (*http.Response, error) {
+	const header = "Connect-Timeout-Ms" // https://connectrpc.com/docs/protocol
+	deadline, ok := request.Context().Deadline()
+	if left := time.Until(deadline); ok && request.Header.Get(header) != "" {
+		request = request.Clone(request.Context())
+		request.Header.Set(header, strconv.FormatInt(max(1, (left-answerTime(left)).Milliseconds()), 10))
+	}
+	return l.RoundTripper.RoundTrip(request)
+}
+
 type connectedKey struct{}
 
-// neverSent reports whether a context of remote has seen no connection.
+// neverSent reports whether a context of remote never had a connection.
 func neverSent(ctx context.Context) bool {
 	connected, ok := ctx.Value(connectedKey{}).(*atomic.Bool)
 	return ok && !connected.Load()
 }
 
 func (r remote) limits(ctx context.Context) stintv1connect.LimitServiceClient {
-	return stintv1connect.NewLimitServiceClient(http.DefaultClient, r.reach(ctx))
+	return stintv1connect.NewLimitServiceClient(patient, r.reach(ctx))
 }
 
 func (r remote) policies(ctx context.Context) stintv1connect.PolicyServiceClient {
-	return stintv1connect.NewPolicyServiceClient(http.DefaultClient, r.reach(ctx))
+	return stintv1connect.NewPolicyServiceClient(patient, r.reach(ctx))
 }
 
 func (r remote) observe(ctx context.Context) stintv1connect.ObserveServiceClient {
-	return stintv1connect.NewObserveServiceClient(http.DefaultClient, r.reach(ctx))
+	return stintv1connect.NewObserveServiceClient(patient, r.reach(ctx))
 }
 
 func (r remote) cluster(ctx context.Context) stintv1connect.ClusterServiceClient {
-	return stintv1connect.NewClusterServiceClient(http.DefaultClient, r.reach(ctx))
+	return stintv1connect.NewClusterServiceClient(patient, r.reach(ctx))
 }
 
-// explain turns a failed call into what failed, on what, and what to do. ctx is the call's. counts tells calls that
-// change what a key has used from those that only read.
+// explain turns a failed call into an error for people: what failed, on what, and what to do. ctx is the call's context.
+// counts is true for calls that change what a key has used.
 func (r remote) explain(ctx context.Context, what string, err error, counts bool) error {
 	if !counts {
 		return r.explainFate(ctx, what, err, "")
@@ -104,10 +126,10 @@ func (r remote) explain(ctx context.Context, what string, err error, counts bool
 		"it may have been counted: repeat it with the same --id to learn; without one a repeat counts again")
 }
 
-// explainFate is explain with what to say of a call that may have been carried out; "": nothing.
+// explainFate is explain with the text for a call that may have been carried out; "": none.
 func (r remote) explainFate(ctx context.Context, what string, err error, maybe string) error {
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("%s: nobody answers: is stint running at %s? (stint serve --dev starts one; --addr or STINT_ADDR "+
+		return fmt.Errorf("%s: no answer: is stint running at %s? (stint serve --dev starts one; --addr or STINT_ADDR "+
 			"says where it is)", what, r.where())
 	}
 	text := fmt.Sprintf("%s: no answer from %s: %v", what, r.where(), err)
@@ -124,7 +146,7 @@ func (r remote) explainFate(ctx context.Context, what string, err error, maybe s
 	return errors.New(text)
 }
 
-// maybeApplied reports whether the server says, or nobody can say, that a request that was sent may have been counted.
+// maybeApplied reports whether a sent request may have been counted, by the server's answer or for lack of one.
 func maybeApplied(err error) bool {
 	var failure *connect.Error
 	if !connect.IsWireError(err) || !errors.As(err, &failure) {
@@ -145,10 +167,10 @@ func maybeApplied(err error) bool {
 	return false
 }
 
-// asJSON has the shape of the server's own JSON: every field that is not a message is there, "allowed": false too.
+// asJSON has the form of the server's own JSON: every field that is not a message is present, "allowed": false too.
 var asJSON = protojson.MarshalOptions{EmitDefaultValues: true}
 
-// printJSON writes a message as one line. The protobuf library varies its spaces on purpose, so they are taken out.
+// printJSON writes a message as one line. The protobuf library varies its spaces on purpose, so they are removed.
 func printJSON(s streams, message proto.Message) error {
 	text, err := asJSON.Marshal(message)
 	if err != nil {

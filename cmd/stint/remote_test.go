@@ -6,16 +6,18 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"connectrpc.com/connect"
 
+	"github.com/stint-io/stint/api"
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
-// fateOf says what a check is told of its fate when this handler answers it.
+// fateOf returns the fate that check reports when this handler answers.
 func fateOf(t *testing.T, handler http.HandlerFunc) string {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -44,13 +46,13 @@ func answerWith(t *testing.T, err *connect.Error, details ...*stintv1.Failure) h
 func hangUp(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
 func hang(_ http.ResponseWriter, r *http.Request) {
-	io.Copy(io.Discard, r.Body) // so that the caller's end of the connection is noticed
+	io.Copy(io.Discard, r.Body) // so that the end of the caller's connection is noticed
 	<-r.Context().Done()
 }
 
 const remedy = "(it may have been counted: repeat it with the same --id to learn"
 
-// Whoever was cut off after asking is told that it may have been counted, and how to learn.
+// A caller whose connection breaks after the request is told that it may have been counted, and how to find out.
 func TestWhatMayHaveBeenCountedIsSaid(t *testing.T) {
 	unavailable := func() *connect.Error { return connect.NewError(connect.CodeUnavailable, errors.New("moved")) }
 	for name, handler := range map[string]http.HandlerFunc{
@@ -85,6 +87,53 @@ func TestWhatWasNotCountedIsNotSaidToBe(t *testing.T) {
 	}
 }
 
+// The server gets less time than the command has: the rest is for the way back of its answer.
+func TestTheServerIsGivenLessTimeThanTheCommandHas(t *testing.T) {
+	given := make(chan string, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		given <- r.Header.Get("Connect-Timeout-Ms")
+		connect.NewErrorWriter().Write(w, r, connect.NewError(connect.CodeUnavailable, errors.New("no owner")))
+	}))
+	t.Cleanup(server.Close)
+	explained(remote{Addr: server.URL, Timeout: 60 * time.Second}, true)
+	if millis, err := strconv.Atoi(<-given); err != nil || millis > 59_500 {
+		t.Errorf("of 60 s it is given %d ms, %v", millis, err)
+	}
+}
+
+// A node without room for a connection says that nothing was counted, and all commands show that.
+func TestACrowdedNodeIsHeard(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			c.Read(make([]byte, 1))
+			c.Write(api.Refusal)
+			c.(*net.TCPConn).CloseWrite()
+			io.Copy(io.Discard, c)
+			c.Close()
+		}
+	}()
+	defer func() { listener.Close(); <-served }()
+	addr := "http://" + listener.Addr().String()
+	const why = "too many connections; nothing was counted; ask another node, or again in a second"
+	if got := explained(remote{Addr: addr, Timeout: 20 * time.Second}, true); got != "check: unavailable: "+why {
+		t.Errorf("check says %s", got)
+	}
+	health := healthcheckCommand{remote{Addr: addr, Timeout: 20 * time.Second}}
+	if err := health.Run(streams{out: io.Discard}); err == nil || !strings.HasSuffix(err.Error(), "503 Service Unavailable: "+why) {
+		t.Errorf("healthcheck says %v", err)
+	}
+}
+
 func TestWhatWasNeverSentWasNotCounted(t *testing.T) {
 	deaf, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -99,5 +148,20 @@ func TestWhatWasNeverSentWasNotCounted(t *testing.T) {
 		if got := explained(remote{Addr: addr, Timeout: 200 * time.Millisecond}, true); strings.Contains(got, "counted") {
 			t.Errorf("%s: %s", name, got)
 		}
+	}
+}
+
+// A server that cannot serve gives the reason when its time is over: the command is still there to read it.
+func TestTheServersReasonIsWaitedFor(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		millis, _ := strconv.Atoi(r.Header.Get("Connect-Timeout-Ms"))
+		io.Copy(io.Discard, r.Body)
+		time.Sleep(time.Duration(millis) * time.Millisecond) // like a server that looks for an owner until the end
+		connect.NewErrorWriter().Write(w, r, connect.NewError(connect.CodeUnavailable, errors.New("no owner of shard 2 was found")))
+	}))
+	t.Cleanup(server.Close)
+	got := explained(remote{Addr: server.URL, Timeout: 2 * time.Second}, true)
+	if !strings.HasSuffix(got, "check: unavailable: no owner of shard 2 was found") {
+		t.Errorf("got %s", got)
 	}
 }

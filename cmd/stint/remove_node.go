@@ -17,12 +17,12 @@ type removeNodeCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*removeNodeCommand) Help() string {
-	return "For good: others take over its replicas, then it is no member any more, and its id is not admitted again. The " +
+	return "For good: others take over its replicas, then it is no longer a member, and its id is not admitted again. The " +
 		"node may be running or lost; a node that comes back belongs to `stint drain` instead. The last node is not removed.\n\n" +
 		"Exit code 0: it is removed (unless --wait 0). 1: it was refused, or it still holds replicas after --wait."
 }
 
-// Run says what will happen, begins it, and waits until the node is removed.
+// Run announces the consequences, begins the removal, and waits until the node is removed.
 func (c *removeNodeCommand) Run(s streams) error {
 	what := "remove-node " + c.Node
 	status, err := c.status(what)
@@ -37,7 +37,7 @@ func (c *removeNodeCommand) Run(s streams) error {
 		fmt.Fprintf(s.out, "%s was removed before\n", c.Node)
 		return nil
 	case others == 0:
-		return fmt.Errorf("%s: it is the last node: nobody could take over its shards", what)
+		return fmt.Errorf("%s: it is the last node: no other node could take over its shards", what)
 	}
 	fmt.Fprintf(s.out, "removing %s: others take over its %s; its id is not admitted again\n", c.Node,
 		plural(n.Replicas, "replica"))
@@ -57,7 +57,7 @@ func (c *removeNodeCommand) Run(s streams) error {
 	if left != "" {
 		return fmt.Errorf("%s: after %v %s; it goes on: see stint status", what, c.Wait, left)
 	}
-	_, err = fmt.Fprintf(s.out, "%s is removed: it can be stopped, and its data deleted\n", c.Node)
+	_, err = fmt.Fprintf(s.out, "%s is removed: it stops by itself; its data can be deleted\n", c.Node)
 	return err
 }
 
@@ -71,7 +71,7 @@ func (c *removeNodeCommand) begin(what string) error {
 	return nil
 }
 
-// left says what the node still holds; "" when it is removed.
+// left describes what the node still holds; "": the node is removed.
 func (c *removeNodeCommand) left() (string, error) {
 	status, err := c.status("remove-node " + c.Node)
 	if err != nil {
@@ -84,7 +84,7 @@ func (c *removeNodeCommand) left() (string, error) {
 	return fmt.Sprintf("%s still holds %s", c.Node, plural(n.Replicas, "replica")), nil
 }
 
-// findNode finds a node, and counts those that stay when it is gone.
+// findNode finds a node and counts the nodes that stay without it.
 func findNode(m *stintv1.StatusResponse, id string) (found *stintv1.Node, others int) {
 	for _, n := range m.Nodes {
 		switch {

@@ -7,12 +7,13 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/stint-io/stint/api"
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
 type reserveCommand struct {
 	entries
-	TTL      time.Duration `name:"ttl" help:"How long the hold lives if nobody settles it." default:"60s"`
+	TTL      time.Duration `name:"ttl" help:"How long the hold lives unless it is settled." default:"60s"`
 	OnExpire string        `help:"What becomes of it then: cancel gives the units back, commit spends them. Default: what the policy says." enum:"policy,cancel,commit" default:"policy"`
 	ID       string        `help:"Idempotency id: asked again with it, the same request is held once."`
 	outputID
@@ -32,7 +33,7 @@ var onExpires = map[string]stintv1.OnExpire{
 	"commit": stintv1.OnExpire_ON_EXPIRE_COMMIT,
 }
 
-// Run asks for a hold, prints its id, and tells by the exit code whether there is one.
+// Run asks for a hold, prints its id, and returns errDenied if there is none.
 func (c *reserveCommand) Run(s streams) error {
 	messages, err := c.messages()
 	if err != nil {
@@ -53,8 +54,8 @@ func (c *reserveCommand) Run(s streams) error {
 
 func (c *reserveCommand) table(s streams, d *stintv1.Decision) error {
 	if d.GetAllowed() {
-		fmt.Fprintf(s.out, "hold %s\nends at %s, in %v, unless it is settled\n", d.GetHoldId(), instant(d.GetHoldExpiresAt()),
-			d.GetHoldExpiresAt().AsTime().Sub(d.GetDecidedAt().AsTime()).Round(time.Millisecond))
+		fmt.Fprintf(s.out, "hold %s\nends at %s, in %s, unless it is settled\n", d.GetHoldId(), instant(d.GetHoldExpiresAt()),
+			api.DurationText(d.GetHoldExpiresAt().AsTime().Sub(d.GetDecidedAt().AsTime()).Round(time.Millisecond)))
 	}
 	return printLimits(s, d.GetLimits(), d.GetDecidedAt())
 }

@@ -26,21 +26,21 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"stint": main})
 }
 
-// The transcripts in testdata/script are the manual of the command line: what is typed, what is printed, and the exit
-// code. Beside testscript's own commands they use:
+// The transcripts in testdata/script are the manual of the command line: the input, the output and the exit code. Besides
+// testscript's own commands they use:
 //
-//	exits CODE stint ARGS...   runs a command that must end with that exit code
+//	exits CODE stint ARGS...   runs a command that must end with this exit code
 //	serve ARGS...              starts a server on a free port, waits until it is ready, and sets STINT_ADDR
 //	log REGEXP                 looks for a line in the server's log so far; ! log: there must be none
-//	halfcall                   begins a call to the server and leaves it at that
-//	remember NAME              sets a variable to what the last command has printed
-//	signal NAME... CODE        signals the server, again when it no longer listens, and checks its exit code
+//	halfcall                   begins a call to the server and does not finish it
+//	remember NAME              sets a variable to the output of the last command
+//	signal NAME... CODE        signals the server, further times when it no longer listens, and checks its exit code
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
-		Deadline:            time.Now().Add(2 * time.Minute), // for a server that should not have started
+		Deadline:            time.Now().Add(2 * time.Minute), // for a server that must not start
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
 			e.Values[serverKey{}] = &server{}
@@ -83,7 +83,7 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 // server is the one server that a script may have.
 type server struct {
 	process *exec.Cmd
-	log     string // file
+	log     string // path of the log file
 }
 
 type serverKey struct{}
@@ -103,7 +103,7 @@ func serve(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	ts.Check(process.Start())
 	ts.Defer(func() {
-		// A script that failed leaves its server behind; one that stopped it has nothing left to kill.
+		// A failed script leaves its server behind; a script that stopped it leaves nothing to kill.
 		if process.ProcessState == nil {
 			process.Process.Kill()
 			process.Wait()
@@ -132,7 +132,7 @@ func halfCall(ts *testscript.TestScript, _ bool, _ []string) {
 	_, err = io.WriteString(conn, "POST /stint.v1.LimitService/Check HTTP/1.1\r\nHost: stint\r\n"+
 		"Content-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: 100\r\n\r\n")
 	ts.Check(err)
-	// The server asks for the body once it is serving the call: from here on it has something to drain.
+	// The server asks for the body once it serves the call: from here on it has something to drain.
 	_, err = bufio.NewReader(conn).ReadString('\n')
 	ts.Check(err)
 }
@@ -151,7 +151,7 @@ func signalServer(ts *testscript.TestScript, _ bool, args []string) {
 		}
 		ts.Check(process.Process.Signal(signals[name]))
 	}
-	// What the exit code says is compared below; Wait's error only repeats it.
+	// The exit code is compared below; Wait's error only repeats it.
 	_ = process.Wait()
 	if code := strconv.Itoa(process.ProcessState.ExitCode()); code != want {
 		ts.Fatalf("the server ended with exit code %s, want %s", code, want)
@@ -166,7 +166,7 @@ func awaitDeaf(ts *testscript.TestScript) {
 			return
 		}
 		conn.Close()
-		time.Sleep(5 * time.Millisecond) // a real process: there is nothing to wait on but the clock
+		time.Sleep(5 * time.Millisecond) // a real process: only polling can tell
 	}
 	ts.Fatalf("the server still listens")
 }

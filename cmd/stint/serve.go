@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -13,7 +14,7 @@ import (
 	"github.com/stint-io/stint/node"
 )
 
-// serveCommand's flags are DESIGN.md's section 6. Each has an environment variable and a config key of the same name.
+// serveCommand has the flags that docs/operations.md lists. Each has an environment variable and a config key of the same name.
 type serveCommand struct {
 	Config          string        `help:"YAML file with a key for each flag." placeholder:"FILE" env:"STINT_CONFIG"`
 	DataDir         string        `help:"Must be one node's own. Default: ./stint-data, or a temporary one with --dev." placeholder:"DIR" env:"STINT_DATA_DIR"`
@@ -28,31 +29,33 @@ type serveCommand struct {
 	Replicas        int           `help:"Copies of each shard, as far as there are nodes: 1, 3 or 5; read when the cluster is created." default:"3" env:"STINT_REPLICAS"`
 	Policies        string        `help:"Policies file, installed when the cluster is created; later: stint apply." placeholder:"FILE" env:"STINT_POLICIES"`
 	RedisAddr       string        `help:"Where clients of Redis connect; default: nowhere." placeholder:"HOST:PORT" env:"STINT_REDIS_ADDR"`
+	APIHosts        []string      `name:"api-hosts" help:"Names with a dot under which clients reach the API, as in stint.example.com." placeholder:"NAME" env:"STINT_API_HOSTS"`
+	InsecureAPI     bool          `name:"insecure-api" help:"Serve clients off loopback, where everyone who reaches a port may do everything: there is no TLS and no token yet." env:"STINT_INSECURE_API"`
 	RequestTimeout  time.Duration `help:"For calls that bring no deadline." default:"5s" env:"STINT_REQUEST_TIMEOUT"`
 	Advertise       string        `help:"What others dial, where the listen address will not do." placeholder:"HOST" env:"STINT_ADVERTISE"`
 	Zone            string        `help:"Where this node stands." env:"STINT_ZONE"`
 	PeerCert        string        `help:"This node's certificate, with the URI stint://peer/NODE-ID." placeholder:"FILE" env:"STINT_PEER_CERT"`
 	PeerKey         string        `help:"Its key." placeholder:"FILE" env:"STINT_PEER_KEY"`
 	PeerCA          string        `name:"peer-ca" help:"Authorities whose peers are accepted." placeholder:"FILE" env:"STINT_PEER_CA"`
-	GossipKey       string        `help:"32 bytes that all nodes share, in hex or base64: openssl rand -hex 32." placeholder:"FILE" env:"STINT_GOSSIP_KEY"`
-	InsecurePeers   bool          `help:"No certificates and no gossip key, also off loopback: for networks that nobody else can reach." env:"STINT_INSECURE_PEERS"`
-	ReplaceAfter    time.Duration `help:"How long a node may be silent before its replicas are made anew elsewhere." default:"5m" env:"STINT_REPLACE_AFTER"`
+	GossipKey       string        `help:"32 bytes that all nodes share, in hex or base64: openssl rand -hex 32. Made if it is missing, on loopback. A lone node without it cannot be joined." placeholder:"FILE" env:"STINT_GOSSIP_KEY"`
+	InsecurePeers   bool          `help:"No certificates and no gossip key: for networks, and machines, that nobody else can reach." env:"STINT_INSECURE_PEERS"`
+	ReplaceAfter    time.Duration `help:"How long a node may be silent before its replicas are rebuilt elsewhere." default:"5m" env:"STINT_REPLACE_AFTER"`
 	AcceptTime      bool          `help:"Let shard time step more than 24 h forward from where it stopped." env:"STINT_ACCEPT_TIME"`
 	Dev             bool          `help:"Try it: one node, example policies, and what to type." env:"STINT_DEV"`
 }
 
-// drainMax is how long a node may take to finish what it was asked before it was told to stop: twice as long as a call
-// may take that brings no deadline.
+// drainMax bounds the time in which a stopping node finishes earlier requests: twice the time limit of a call without a
+// deadline.
 const drainMax = 10 * time.Second
 
-// Run serves until a signal, or until the node stops itself.
+// Run serves until a signal comes or the node stops itself.
 func (c *serveCommand) Run(s streams) error {
 	if err := c.refuse(); err != nil {
 		return err
 	}
 	began := time.Now()
 	collectLess()
-	syscall.Umask(0o077) // keys are e-mail addresses and phone numbers: the data is its owner's alone, whoever writes it
+	syscall.Umask(0o077) // keys are e-mail addresses and phone numbers, so only the owner may read the data, whichever code writes it
 	dataDir, remove, err := c.dataDir()
 	if err != nil {
 		return err
@@ -64,17 +67,19 @@ func (c *serveCommand) Run(s streams) error {
 	if err != nil {
 		return err
 	}
-	if err := c.run(ctx, s, n, began); err != nil {
+	err = c.run(ctx, s, n, began)
+	if err != nil && !errors.Is(err, node.ErrRemoved) {
 		return err
 	}
 	stop() // from here on a second signal ends the process at once
 	draining, cancel := context.WithTimeout(context.Background(), drainMax)
 	defer cancel()
-	return n.Close(draining)
+	return errors.Join(err, n.Close(draining))
 }
 
-// run greets when the node is ready and returns when a signal came. An error is why the node must stop: with a disk that
-// cannot be trusted nothing is closed any more, or the process would wait for that disk.
+// run greets when the node is ready, and returns nil after a signal. An error is the reason why the node must stop. After
+// a disk that cannot be trusted nothing is closed, because the process would wait for that disk. A removed node stops in
+// order: it can still pass earlier requests on.
 func (c *serveCommand) run(ctx context.Context, s streams, n *node.Node, began time.Time) error {
 	if err := n.AwaitReady(ctx); err == nil {
 		c.greet(s.out, n.APIAddr(), n.RedisAddr(), time.Since(began))
@@ -89,7 +94,7 @@ func (c *serveCommand) run(ctx context.Context, s streams, n *node.Node, began t
 	}
 }
 
-// refuse stops before anything starts that would not do what its flags say.
+// refuse rejects invalid flags before anything starts.
 func (c *serveCommand) refuse() error {
 	const tooFew = "must be at least 1"
 	certificates := c.PeerCert != "" || c.PeerKey != "" || c.PeerCA != ""
@@ -113,7 +118,7 @@ func (c *serveCommand) refuse() error {
 	return nil
 }
 
-// dataDir answers where to keep the data, and what to do with it when the process ends.
+// dataDir returns the data directory, and a function to call when the process ends.
 func (c *serveCommand) dataDir() (dir string, remove func(), err error) {
 	switch {
 	case c.DataDir != "":
@@ -137,6 +142,8 @@ func (c *serveCommand) nodeConfig(dataDir string, logger *slog.Logger) node.Conf
 		PeerAddr:        c.PeerAddr,
 		GossipAddr:      c.GossipAddr,
 		RedisAddr:       c.RedisAddr,
+		APIHosts:        c.APIHosts,
+		InsecureAPI:     c.InsecureAPI,
 		Advertise:       c.Advertise,
 		Zone:            c.Zone,
 		Version:         version(),

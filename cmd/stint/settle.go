@@ -31,7 +31,7 @@ func (*settleCommand) Help() string {
 		"    stint settle $decision cancel"
 }
 
-// done is what each action has done.
+// done maps each action to the word for its effect.
 var done = map[string]string{"commit": "committed", "cancel": "cancelled", "extend": "extended", "success": "success",
 	"failed": "failed"}
 
@@ -100,7 +100,7 @@ func (c *settleCommand) request() (*stintv1.SettleRequest, error) {
 	return m, nil
 }
 
-// isDecision reports whether a server says that what was sent as the id of a hold is that of a decision.
+// isDecision reports whether the server says that the id of a decision was sent as the id of a hold.
 func isDecision(err error) bool {
 	var failure *connect.Error
 	return errors.As(err, &failure) && failure.Code() == connect.CodeInvalidArgument &&

@@ -22,8 +22,8 @@ type simulateCommand struct {
 	Policy  string   `help:"Only this policy. Default: every one, each alone." placeholder:"NAME"`
 	Tier    string   `help:"Default: each policy's default tier."`
 	Input   string   `help:"Log to replay; - is stdin." required:"" placeholder:"FILE"`
-	Format  string   `help:"csv (header time,key[,cost]), auth (sshd) or combined (access log). Default: detected." placeholder:"FORMAT"`
-	Year    int      `help:"Of the first line of an auth log: its times have none. Default: this year."`
+	Format  string   `help:"csv (header time,key[,cost]), auth (a system log: sshd, PAM, ftpd) or combined (an access log, with virtual hosts or without). Default: detected." placeholder:"FORMAT"`
+	Year    int      `help:"Of the first event of an auth log: its times have none. Default: the newest in which it has happened already."`
 	output
 }
 
@@ -34,10 +34,14 @@ func (*simulateCommand) Help() string {
 		"    stint simulate -f policies.yaml --input access.log -o json\n" +
 		"    stint simulate --compare old.yaml new.yaml --input access.log\n\n" +
 		"Each event is a plain check, and every policy runs alone. Nothing is held or settled in a replay, so concurrency " +
-		"limits never fill, and a lockout climbs only where the policy counts denials as violations (count_denied with on_denied)."
+		"limits never fill, and a lockout climbs only where the policy counts denials as violations (count_denied with on_denied). " +
+		"There are no overrides: every key has the numbers of its tier, and is known where a policy refuses unknown keys."
 }
 
-// simulated is what came of a replay. It is what -o json prints.
+// yearFirst and yearLast bound the years that log times with a year can express.
+const yearFirst, yearLast = 1970, 9999
+
+// simulated is the result of a replay, which -o json prints.
 type simulated interface{ WriteText(io.Writer) error }
 
 // Run replays the log and prints the report.
@@ -45,6 +49,9 @@ func (c *simulateCommand) Run(s streams) error {
 	format, err := replay.ParseFormat(c.Format)
 	if err != nil {
 		return usageError{fmt.Errorf("--format: %w", err)}
+	}
+	if c.Year != 0 && (c.Year < yearFirst || c.Year > yearLast) {
+		return usageError{fmt.Errorf("--year: %d is not between %d and %d", c.Year, yearFirst, yearLast)}
 	}
 	trial, err := c.trial()
 	if err != nil {
@@ -65,7 +72,7 @@ func (c *simulateCommand) Run(s streams) error {
 	return report.WriteText(s.out)
 }
 
-// trial reads the policies and says what is to be done with the events.
+// trial reads the policies and returns the function that replays the events.
 func (c *simulateCommand) trial() (func(*replay.Events) (simulated, error), error) {
 	plan := replay.Plan{Tier: c.Tier}
 	if c.Policy != "" {
@@ -108,10 +115,7 @@ func openInput(name string, stdin io.Reader) (io.ReadCloser, error) {
 
 func (c *simulateCommand) replay(s streams, input io.Reader, format replay.Format,
 	trial func(*replay.Events) (simulated, error)) (simulated, error) {
-	options := replay.Options{Format: format, Year: c.Year}
-	if options.Year == 0 {
-		options.Year = time.Now().UTC().Year()
-	}
+	options := replay.Options{Format: format, Year: c.Year, Now: time.Now().UTC()}
 	if s.live() {
 		bar := newProgressBar(s.err, inputBytes(input))
 		defer bar.Finish()
@@ -128,13 +132,19 @@ func (c *simulateCommand) replay(s streams, input io.Reader, format replay.Forma
 	return trial(events)
 }
 
-// live reports whether somebody watches stderr.
+// live reports whether stderr is a terminal.
 func (s streams) live() bool {
 	file, ok := s.err.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// inputBytes is the length of the input, -1 where it has none.
+// asks reports whether a person can be asked: stdin and stderr are terminals.
+func (s streams) asks() bool {
+	file, ok := s.in.(*os.File)
+	return ok && s.live() && term.IsTerminal(int(file.Fd()))
+}
+
+// inputBytes returns the length of the input, or -1 if it is not a regular file.
 func inputBytes(input io.Reader) int64 {
 	if file, ok := input.(*os.File); ok {
 		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
@@ -144,7 +154,7 @@ func inputBytes(input io.Reader) int64 {
 	return -1
 }
 
-// newProgressBar draws bytes read of a total; -1: a total that is not known. It is gone when it is finished.
+// newProgressBar shows the bytes read of a total; -1: the total is not known. The bar disappears when it is finished.
 func newProgressBar(w io.Writer, total int64) *progressbar.ProgressBar {
 	return progressbar.NewOptions64(total, progressbar.OptionSetWriter(w), progressbar.OptionShowBytes(true),
 		progressbar.OptionSetDescription("replaying"), progressbar.OptionSetWidth(30),

@@ -19,12 +19,12 @@ type statusCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*statusCommand) Help() string {
-	return "Exit code 0: the cluster is healthy. 1: it is not, and the problems are listed; or nobody could be asked.\n\n" +
+	return "Exit code 0: the cluster is healthy. 1: it is not, and the problems are listed; or no node answered.\n\n" +
 		"    stint status --addr node-1:7400,node-2:7400,node-3:7400\n" +
 		"    stint status -o json"
 }
 
-// Run prints the cluster, and tells by the exit code whether it is healthy.
+// Run prints the cluster, and returns an error if it is not healthy.
 func (c *statusCommand) Run(s streams) error {
 	status, err := c.status("status")
 	if err != nil {
@@ -52,7 +52,7 @@ func (r remote) status(command string) (*stintv1.StatusResponse, error) {
 	return answer.Msg, nil
 }
 
-// printStatus writes a status for people. Nodes that were removed are only counted.
+// printStatus writes a status for people. Removed nodes are only counted.
 func printStatus(s streams, m *stintv1.StatusResponse) error {
 	fmt.Fprintln(s.out, clusterLine(m))
 	fmt.Fprintln(s.out)
@@ -60,7 +60,7 @@ func printStatus(s streams, m *stintv1.StatusResponse) error {
 	fmt.Fprintln(nodes, "NODE\tSTATE\tHEARD\tOWNS\tREPLICAS\tCLOCK\tZONE\tAPI\tVERSION")
 	for _, n := range m.Nodes {
 		if n.State != "removed" {
-			fmt.Fprintf(nodes, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", n.Id, n.State, heardText(n), n.Owns, n.Replicas,
+			fmt.Fprintf(nodes, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", n.Id, stateText(n), heardText(n), n.Owns, n.Replicas,
 				clockText(n), dash(n.Zone), dash(n.ApiAddr), dash(n.Version))
 		}
 	}
@@ -73,7 +73,7 @@ func printStatus(s streams, m *stintv1.StatusResponse) error {
 	for _, d := range m.Shards {
 		policies := strconv.FormatUint(d.PoliciesVersion, 10)
 		if d.Name == systemShard {
-			policies = "-" // it keeps them, and decides by none
+			policies = "-" // it stores the policies and decides by none
 		}
 		fmt.Fprintf(shards, "%s\t%s\t%d\t%d\t%d\t%s\t%s\n", d.Name, dash(d.Owner), d.Epoch, d.Seq, d.Keys, policies,
 			replicasText(d.Replicas))
@@ -86,7 +86,7 @@ func printStatus(s streams, m *stintv1.StatusResponse) error {
 	return nil
 }
 
-// clusterLine sums a cluster up. The system shard is none of the shards that --shards counts.
+// clusterLine summarizes a cluster. Like --shards, it does not count the system shard.
 func clusterLine(m *stintv1.StatusResponse) string {
 	health := "healthy"
 	if n := len(m.Problems); n > 0 {
@@ -110,8 +110,16 @@ func clusterLine(m *stintv1.StatusResponse) string {
 		plural(shards, "shard"), m.PoliciesVersion)
 }
 
-// systemShard is the name of the shard that holds no keys.
+// systemShard is the name of the shard without keys.
 const systemShard = "system"
+
+// stateText returns a node's state for people: an active node that does not answer is down.
+func stateText(n *stintv1.Node) string {
+	if !n.Alive && n.State == "active" {
+		return "down"
+	}
+	return n.State
+}
 
 func heardText(n *stintv1.Node) string {
 	if n.Alive {
@@ -141,7 +149,7 @@ func dash(text string) string {
 	return text
 }
 
-// replicasText lists replicas with what there is to say of each.
+// replicasText lists replicas with the condition of each.
 func replicasText(replicas []*stintv1.Replica) string {
 	var list []string
 	for _, r := range replicas {

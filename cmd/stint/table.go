@@ -9,14 +9,15 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/stint-io/stint/api"
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
-// newTable aligns cells that are ended by tabs.
+// newTable aligns cells that end with tabs.
 func newTable(s streams) *tabwriter.Writer { return tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0) }
 
-// printLimits writes one line for each limit, and one for each lockout. at is when the state was read; nil: the resets are
-// shown as instants. There is a column for keys, held and granted units only where there is something to show.
+// printLimits writes one line for each limit and one for each lockout. at is when the state was read; nil: the resets are
+// shown as instants. The columns for keys, held and granted units appear only if there is something to show.
 func printLimits(s streams, limits []*stintv1.LimitStatus, at *timestamppb.Timestamp) error {
 	table := newTable(s)
 	c := columnsOf(limits)
@@ -38,7 +39,7 @@ func printLimits(s streams, limits []*stintv1.LimitStatus, at *timestamppb.Times
 	return nil
 }
 
-// lockoutState says where a key stands on its ladder.
+// lockoutState describes a key's place on its ladder and its block.
 func lockoutState(l *stintv1.LimitStatus) string {
 	if l.BlockedUntil == nil {
 		return fmt.Sprintf("at level %d of its lockout, and not blocked", l.LockoutLevel)
@@ -50,7 +51,7 @@ func lockoutState(l *stintv1.LimitStatus) string {
 	return text
 }
 
-// columns says which of the columns there are that a table does not always have.
+// columns says which of the optional columns a table has.
 type columns struct{ keys, holds, grants bool }
 
 func columnsOf(limits []*stintv1.LimitStatus) (c columns) {
@@ -87,10 +88,10 @@ func limitCells(l *stintv1.LimitStatus, c columns, at *timestamppb.Timestamp) st
 	return fmt.Sprintf("%d\t%s%d\t%d\t%s%s\t%s", l.Used, held, l.Quota, l.Remaining, granted, resetText(l, at), note)
 }
 
-// instant is a time for people to read.
+// instant formats a time for people.
 func instant(t *timestamppb.Timestamp) string { return t.AsTime().UTC().Format(time.RFC3339) }
 
-// resetText says when nothing counted so far will count any more.
+// resetText says when nothing counted so far counts any longer.
 func resetText(l *stintv1.LimitStatus, at *timestamppb.Timestamp) string {
 	switch {
 	case l.Used == 0:
@@ -102,17 +103,17 @@ func resetText(l *stintv1.LimitStatus, at *timestamppb.Timestamp) string {
 	case at == nil:
 		return instant(l.ResetAt)
 	}
-	return "in " + l.ResetAt.AsTime().Sub(at.AsTime()).Round(time.Millisecond).String()
+	return "in " + api.DurationText(l.ResetAt.AsTime().Sub(at.AsTime()).Round(time.Millisecond))
 }
 
-// barWidth is how many characters show a whole quota.
+// barWidth is the number of characters for a whole quota.
 const barWidth = 20
 
 func bar(used, quota uint64) string {
 	if quota == 0 {
 		return ""
 	}
-	// Rounded up: a single unit shows. The ratio is only for the eye, so a float will do.
+	// Rounded up, so that a single unit shows. The ratio is only for the eye, so a float is good enough.
 	filled := min(int(float64(used)/float64(quota)*barWidth+0.999), barWidth)
 	return "[" + strings.Repeat("#", filled) + strings.Repeat(".", barWidth-filled) + "]"
 }

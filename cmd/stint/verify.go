@@ -18,8 +18,8 @@ import (
 )
 
 type verifyCommand struct {
-	Addr     []string      `help:"Nodes of a running cluster: load and checks only, nothing is broken." env:"STINT_ADDR" placeholder:"URL,..."`
-	Policy   string        `help:"With --addr: a policy with one limit whose quota does not come back meanwhile." placeholder:"NAME"`
+	Addr     []string      `help:"Nodes of a running cluster: load and checks only, nothing is broken." placeholder:"URL,..."`
+	Policy   string        `help:"With --addr, or without it on the cluster that STINT_ADDR names: a policy with one limit whose quota does not come back meanwhile." placeholder:"NAME"`
 	Local    int           `help:"Start so many nodes on this machine, and break them. Without --addr: 3." placeholder:"N"`
 	Duration time.Duration `help:"How long." default:"30s"`
 	Faults   []string      `help:"With --local: kill, pause, cut, restart; none." default:"kill,pause,cut,restart"`
@@ -43,7 +43,7 @@ func (*verifyCommand) Help() string {
 		"    verify: {limits: [{name: total, quota: 1000, fixed_window: {period: 24h, anchor: first_hit}}]}"
 }
 
-// Run verifies, and prints what came of it.
+// Run verifies and prints the result.
 func (c *verifyCommand) Run(s streams) error {
 	if err := c.settleFlags(); err != nil {
 		return err
@@ -71,10 +71,10 @@ func (c *verifyCommand) Run(s streams) error {
 	return err
 }
 
-// faultNames are what --faults may say; each is a lab.Fault.
+// faultNames has the valid values of --faults; each is a lab.Fault.
 var faultNames = []string{"kill", "pause", "cut", "restart"}
 
-// settleFlags fills in what was not said, and refuses what makes no sense.
+// settleFlags sets defaults and rejects invalid flags.
 func (c *verifyCommand) settleFlags() error {
 	if slices.Equal(c.Faults, []string{"none"}) {
 		c.Faults = nil
@@ -84,10 +84,20 @@ func (c *verifyCommand) settleFlags() error {
 			return usagef("--faults: %q is none of %s, or none", fault, strings.Join(faultNames, ", "))
 		}
 	}
-	if c.Local > 0 {
-		c.Addr = nil // STINT_ADDR may be set for other commands
-	} else if len(c.Addr) == 0 {
+	if env := os.Getenv("STINT_ADDR"); len(c.Addr) == 0 && c.Policy != "" && env != "" {
+		c.Addr = strings.Split(env, ",") // alone it is not enough: it may be exported for other commands
+	}
+	switch {
+	case c.Local > 0:
+		c.Addr = nil
+	case len(c.Addr) == 0:
 		c.Local = 3
+	default:
+		r := remote{Addr: strings.Join(c.Addr, ",")}
+		if err := r.validAddr(); err != nil {
+			return usageError{err}
+		}
+		c.Addr = r.urls()
 	}
 	switch {
 	case c.Local == 0 && c.Policy == "":
@@ -122,7 +132,7 @@ func (c *verifyCommand) progress(p verify.Progress) string {
 	return text
 }
 
-// running verifies a cluster that is there.
+// running verifies a running cluster.
 func (c *verifyCommand) running(ctx context.Context, _ streams, line *statusLine) (*verify.Result, error) {
 	finding, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -141,7 +151,7 @@ func (c *verifyCommand) running(ctx context.Context, _ streams, line *statusLine
 	})
 }
 
-// Policies of the nodes that verify starts. None of the quotas comes back while it runs.
+// Policies of the nodes that verify starts. No quota comes back during the run.
 const (
 	verifyQuota    = 1000
 	verifyStale    = 250 * time.Millisecond
@@ -162,7 +172,7 @@ const (
 // startPatience is how long a cluster may take to found itself.
 const startPatience = 60 * time.Second
 
-// local starts nodes, breaks them, and verifies meanwhile.
+// local starts nodes, breaks them, and verifies them at the same time.
 func (c *verifyCommand) local(ctx context.Context, s streams, line *statusLine) (*verify.Result, error) {
 	binary, err := os.Executable()
 	if err != nil {
@@ -206,7 +216,7 @@ func (c *verifyCommand) local(ctx context.Context, s streams, line *statusLine) 
 	return result, err
 }
 
-// longestFault is of a local run: longer than it takes to elect another owner.
+// longestFault is the longest fault of a local run: longer than the election of another owner takes.
 const longestFault = 4 * time.Second
 
 func (c *verifyCommand) storm(ctx context.Context, cluster *lab.Cluster, line *statusLine) (map[lab.Fault]int, error) {

@@ -12,7 +12,7 @@ import (
 	"github.com/stint-io/stint/internal/verify"
 )
 
-// printVerified writes what a verification came to for people.
+// printVerified writes the result of a verification for people.
 func printVerified(s streams, r *verify.Result) error {
 	table := newTable(s)
 	fmt.Fprintf(table, "limit\t%d\tof each key: %d keys contended for, %d filled\n", r.Limit, r.Keys, r.KeysFull)
@@ -20,7 +20,7 @@ func printVerified(s streams, r *verify.Result) error {
 		r.Denied, r.Repeated)
 	fmt.Fprintf(table, "lost\t%d\tadmissions that were answered and are not counted\n", r.Lost)
 	fmt.Fprintf(table, "doubled\t%d\tunits counted twice\n", r.Doubled)
-	fmt.Fprintf(table, "unknown\t%d\toutcomes nobody knows; %d more were told by their ids; %d ids replayed\n", r.Unknown,
+	fmt.Fprintf(table, "unknown\t%d\toutcomes that stay unknown; %d more were told by their ids; %d ids replayed\n", r.Unknown,
 		r.Resolved, r.Replayed)
 	fmt.Fprintf(table, "unavailable\t%s\tthe worst of %d outages of a shard; p50 %s, p99 %s\n", millis(r.Unavailable.Worst),
 		r.Unavailable.Count, millis(r.Unavailable.P50), millis(r.Unavailable.P99))
@@ -59,7 +59,7 @@ func printVerdict(out io.Writer, r *verify.Result) error {
 	return nil
 }
 
-// millis shows microseconds rounded to what a person compares.
+// millis formats microseconds, rounded for comparison by people.
 func millis(micros int64) string {
 	d := time.Duration(micros) * time.Microsecond
 	if d >= 10*time.Millisecond {
@@ -70,8 +70,7 @@ func millis(micros int64) string {
 	return d.String()
 }
 
-// statusLine tells on stderr how a long command gets on: one line that is painted over where somebody watches, else a
-// line now and then.
+// statusLine shows the progress of a long command on stderr: one changing line on a terminal, else a line now and then.
 type statusLine struct {
 	out  io.Writer
 	live bool
@@ -80,7 +79,7 @@ type statusLine struct {
 	last time.Time
 }
 
-// plainEvery is how often a log hears of the progress.
+// plainEvery is the interval between two lines of progress in a log.
 const plainEvery = 5 * time.Second
 
 func newStatusLine(s streams) *statusLine {
@@ -109,7 +108,7 @@ func (l *statusLine) say(text string) {
 	fmt.Fprintln(l.out, text)
 }
 
-// end leaves nothing of the line.
+// end erases the line.
 func (l *statusLine) end() {
 	if l.live {
 		l.mu.Lock()

@@ -8,7 +8,7 @@ import (
 
 type versionCommand struct{}
 
-// Run prints what the Go tool recorded of this build.
+// Run prints the build information that the Go tool recorded.
 func (versionCommand) Run(s streams) error {
 	revision := ""
 	if build, ok := debug.ReadBuildInfo(); ok {
@@ -23,7 +23,7 @@ func (versionCommand) Run(s streams) error {
 	return err
 }
 
-// version is the release of this build, as the Go tool recorded it.
+// version returns the release of this build, as the Go tool recorded it.
 func version() string {
 	if build, ok := debug.ReadBuildInfo(); ok && build.Main.Version != "" {
 		return build.Main.Version

@@ -25,7 +25,7 @@ func newClient(address string) *client {
 		Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 }
 
-// answer is what a client learned.
+// answer is the outcome of a request, as far as the client knows.
 type answer int
 
 const (
@@ -45,7 +45,7 @@ type entryBody struct {
 	Key    string `json:"key"`
 }
 
-// check asks once. id may be "".
+// check sends one check, once. id may be "".
 func (c *client) check(policy, key, id string) (answer, error) {
 	var reply struct {
 		Decision struct {
@@ -58,9 +58,9 @@ func (c *client) check(policy, key, id string) (answer, error) {
 	var network *net.OpError
 	switch {
 	case errors.As(err, &network) && network.Op == "dial":
-		return notExecuted, nil // no connection, no request
+		return notExecuted, nil // without a connection no request was sent
 	case err != nil:
-		return unknown, nil // the request may have been on its way: nothing else can be said
+		return unknown, nil // the request may have been on its way: its outcome is unknown
 	case status == http.StatusOK && reply.Decision.Allowed:
 		return admitted, nil
 	case status == http.StatusOK:

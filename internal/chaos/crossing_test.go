@@ -22,14 +22,15 @@ const crossingPolicies = `policies:
 const (
 	crossingKeys  = 12
 	crossingQuota = 200
-	// capacityBack is how long units may stay taken by operations that nobody decided: a leg asks home after 5 s, its
-	// owner looks every 500 ms, and a failover may lie between.
+	// capacityBack is how long undecided operations may keep units: a leg asks home after 5 s, its owner looks every 500 ms,
+	// and a failover may come between.
 	capacityBack = 15 * time.Second
 )
 
-// TestAllOrNothingUnderKills has clients take two or three keys at once, of all shards, by checks and by holds that they
-// settle, while the nodes that coordinate and own them are killed. Every operation is asked with its id until its outcome is known. In the end each key has
-// used exactly what those operations took that were allowed, no key is above its quota, and nothing stays held.
+// TestAllOrNothingUnderKills makes clients take two or three keys at once, of all shards, by checks and by holds that they
+// settle, while the nodes that coordinate and own them are killed. Every operation is retried with its id until its outcome
+// is known. In the end each key has used exactly what the allowed operations took, no key is above its quota, and nothing is
+// held.
 func TestAllOrNothingUnderKills(t *testing.T) {
 	kills := setting(t, "STINT_CHAOS_KILLS", 5, strconv.Atoi)
 	c := newClusterWith(t, lab.Options{Policies: crossingPolicies})
@@ -97,8 +98,8 @@ func TestAllOrNothingUnderKills(t *testing.T) {
 	t.Logf("nothing undecided was left %v after the last answer", time.Since(began).Round(time.Millisecond))
 }
 
-// take takes a unit of each key, at once or by a hold that is committed, and reports whether it did. Every fourth hold is
-// cancelled, and takes nothing.
+// take takes a unit of each key, by a check or by a hold that is committed, and reports whether it did. Every fourth hold is
+// canceled, and takes nothing.
 func (m many) take(random *rand.Rand, id string, entries []entryBody) (bool, error) {
 	check, first := checkBody{Entries: entries, ID: id}, random.IntN(len(m.nodes))
 	if random.IntN(2) == 0 {
@@ -116,7 +117,7 @@ func (m many) take(random *rand.Rand, id string, entries []entryBody) (bool, err
 
 func crossingKey(n int) string { return fmt.Sprintf("item:%d", n) }
 
-// someEntries names two or three keys, the first ones more often, so that some run out before others.
+// someEntries names two or three keys.
 func someEntries(random *rand.Rand) []entryBody {
 	var entries []entryBody
 	for _, n := range random.Perm(crossingKeys)[:2+random.IntN(2)] {
@@ -125,7 +126,7 @@ func someEntries(random *rand.Rand) []entryBody {
 	return entries
 }
 
-// awaitExact waits until a key has used what it should, and nothing of it is held any more.
+// awaitExact waits until a key has used what it should, and nothing of it is held.
 func awaitExact(t *testing.T, c *lab.Cluster, key string, want uint64, began time.Time) {
 	t.Helper()
 	for {

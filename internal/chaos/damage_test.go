@@ -13,8 +13,8 @@ import (
 	"github.com/stint-io/stint/internal/verify"
 )
 
-// TestAWipedDiskIsSeededAgain: a node that lost everything comes back under its name. What it had must not be taken for
-// what it has: it gets new replicas, and votes only with those (SEMANTICS R12a).
+// TestAWipedDiskIsSeededAgain: a node that lost everything comes back under its name. Its former data must not be taken for
+// its current data: it gets new replicas, and votes only with those (R12a).
 func TestAWipedDiskIsSeededAgain(t *testing.T) {
 	c := newCluster(t)
 	mustVerify(t, c, verify.Plan{Rate: 500, IDs: 50, Seed: seed(t)}, func(ctx context.Context) error {
@@ -36,9 +36,9 @@ func wipeAndRejoin(t *testing.T, c *lab.Cluster, i int) error {
 	return awaitStatus(t, c.Addr(i), 30*time.Second, votersOn(c.Name(0), c.Name(1), c.Name(2)))
 }
 
-// TestFlippedBytesStopOneNode: a node whose log was damaged on the disk, one bit of each file, never answers from it
-// (SEMANTICS G12). The others serve on, and the node comes back when its data is taken away. (Not for the last 32 KiB of
-// a log: there nothing tells damage from the torn end of a write that was never acknowledged.)
+// TestFlippedBytesStopOneNode: a node whose log was damaged on disk, one bit of each file, never answers from it (G12). The
+// others continue to serve, and the node comes back when its data is removed. (Behind the newest mark of the log's end, which
+// is at most a second old, damage cannot be told from the torn end of a write that was never acknowledged.)
 func TestFlippedBytesStopOneNode(t *testing.T) {
 	c := newCluster(t)
 	result := mustVerify(t, c, verify.Plan{Rate: 500, IDs: 50, Seed: seed(t)}, func(ctx context.Context) error {
@@ -59,8 +59,8 @@ func TestFlippedBytesStopOneNode(t *testing.T) {
 		if err != nil {
 			return errors.Join(errors.New("a node with damaged logs serves on"), err)
 		}
-		if code != exitUntrusted {
-			return fmt.Errorf("a node with damaged logs ended with %d, want %d", code, exitUntrusted)
+		if code != lab.ExitUntrusted {
+			return fmt.Errorf("a node with damaged logs ended with %d, want %d", code, lab.ExitUntrusted)
 		}
 		return wipeAndRejoin(t, c, 2)
 	})

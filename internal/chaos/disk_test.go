@@ -9,13 +9,12 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stint-io/stint/internal/lab"
 )
 
-// exitUntrusted is the status of a process that stopped itself because its disk cannot be trusted.
-const exitUntrusted = 75
-
-// TestDiskFaults: the n-th fdatasync of the process fails or hangs, by strace. The process must end itself with
-// status 75, and on its next start everything it had admitted must still be counted.
+// TestDiskFaults: strace makes the n-th fdatasync of the process fail or hang. The process must end with status 75, and after
+// its next start everything that it had admitted must still be counted.
 func TestDiskFaults(t *testing.T) {
 	if _, err := exec.LookPath("strace"); err != nil {
 		t.Fatal("strace is needed to make fdatasync fail: apt-get install strace")
@@ -34,21 +33,21 @@ func testDiskFault(t *testing.T, inject string) {
 	s := newStoppedServer(t, policies(100_000))
 	acknowledged, unknowns, err := spendUntil(s.address, startTraced(s, inject))
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != exitUntrusted {
-		t.Fatalf("the process ended with %v, want status %d", err, exitUntrusted)
+	if !errors.As(err, &exit) || exit.ExitCode() != lab.ExitUntrusted {
+		t.Fatalf("the process ended with %v, want status %d", err, lab.ExitUntrusted)
 	}
 	s.start()
 	used, err := newClient(s.address).used(policy, "key")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("status %d; %d acknowledged, %d unknown, %d counted", exitUntrusted, acknowledged, unknowns, used)
+	t.Logf("status %d; %d acknowledged, %d unknown, %d counted", lab.ExitUntrusted, acknowledged, unknowns, used)
 	if used < acknowledged || used > acknowledged+unknowns {
 		t.Errorf("%d acknowledged and %d unknown, but %d counted", acknowledged, unknowns, used)
 	}
 }
 
-// startTraced starts the server under strace and answers what its end will be. Neither outlives the test.
+// startTraced starts the server under strace; the channel returns the error with which it ends. Neither outlives the test.
 func startTraced(s *server, inject string) <-chan error {
 	s.t.Helper()
 	traced := exec.Command("strace", append([]string{"-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync",
@@ -74,7 +73,7 @@ func startTraced(s *server, inject string) <-chan error {
 	return ended
 }
 
-// spendUntil spends on one key until the process has ended, and counts what it learned.
+// spendUntil spends on one key until the process has ended, and counts the outcomes.
 func spendUntil(address string, ended <-chan error) (acknowledged, unknowns uint64, err error) {
 	c := newClient(address)
 	late := time.After(60 * time.Second)
@@ -92,7 +91,7 @@ func spendUntil(address string, ended <-chan error) (acknowledged, unknowns uint
 		case unknown:
 			unknowns++
 		case notExecuted:
-			time.Sleep(10 * time.Millisecond) // not up yet, or down: nothing to wait on but the clock
+			time.Sleep(10 * time.Millisecond) // starting or down: the client can only wait
 		}
 	}
 }

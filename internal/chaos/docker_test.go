@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// TestComposeClusterCountsWhileItsNodesDie: docker-compose.yml as it stands, on a real engine, with the image of
-// `make image`. Policy login admits 5 in 15 minutes, whichever node is asked, and however the nodes fare meanwhile: 5
-// are admitted in all, one between each two misfortunes.
+// TestComposeClusterCountsWhileItsNodesDie runs docker-compose.yml unchanged, on a real engine, with the image of `make
+// image`. Policy login admits 5 in 15 minutes, whichever node is asked and whatever happens to the nodes: 5 are admitted in
+// all, with a fault between each two.
 func TestComposeClusterCountsWhileItsNodesDie(t *testing.T) {
 	compose := newCompose(t)
 	compose.run("up", "-d", "--no-build")
@@ -47,14 +47,14 @@ func TestComposeClusterCountsWhileItsNodesDie(t *testing.T) {
 	for node := range 3 {
 		spend(node, denied)
 	}
-	compose.run("stop") // SIGTERM: drains and exits 0
+	compose.run("stop") // SIGTERM: drains and exits with 0
 	out := compose.run("ps", "-a")
 	if strings.Count(out, "Exit 0")+strings.Count(out, "Exited (0)") != 3 {
 		t.Errorf("after a stop:\n%s", out)
 	}
 }
 
-// spend asks one node until it has an answer: a request may meet an election.
+// spend asks one node until it answers: a request may meet an election.
 func (c *compose) spend(node int, key string) answer {
 	c.t.Helper()
 	client := newClient(c.addresses[node])
@@ -68,18 +68,18 @@ func (c *compose) spend(node int, key string) answer {
 		if time.Now().After(late) {
 			c.t.Fatalf("node %d has no answer within 30 s: %v\n%s", node+1, err, c.run("logs", "--tail", "50"))
 		}
-		time.Sleep(50 * time.Millisecond) // a real container: there is nothing to wait on but the clock
+		time.Sleep(50 * time.Millisecond) // polls: a real container gives no other signal
 	}
 }
 
-// compose runs whichever Compose answers, on a project and a port of the test's own.
+// compose runs the Compose command that is installed, with a project and ports of the test's own.
 type compose struct {
 	t         *testing.T
 	command   []string
 	project   string
 	addresses [3]string // of the nodes' APIs
 	env       []string
-	spent     int // requests, each with an id of its own
+	spent     int // requests, each with its own id
 }
 
 func newCompose(t *testing.T) *compose {
@@ -115,7 +115,7 @@ func (c *compose) run(arguments ...string) string {
 	return string(out)
 }
 
-// docker runs a command of the engine's own.
+// docker runs a command of the engine itself.
 func (c *compose) docker(arguments ...string) string {
 	c.t.Helper()
 	out, err := exec.Command("docker", arguments...).CombinedOutput()
@@ -150,7 +150,7 @@ func (c *compose) awaitNode(node int) {
 				return
 			}
 		}
-		time.Sleep(50 * time.Millisecond) // a real container: there is nothing to wait on but the clock
+		time.Sleep(50 * time.Millisecond) // polls: a real container gives no other signal
 	}
 	c.t.Fatalf("node %d is not ready within 60 s:\n%s", node+1, c.run("logs", "--tail", "100"))
 }

@@ -17,12 +17,12 @@ import (
 	"github.com/stint-io/stint/internal/verify"
 )
 
-// failoverMost is how long a shard may be away after kill -9 of its owner (SEMANTICS G10).
+// failoverMost is the longest time that a shard may be away after kill -9 of its owner (G10).
 const failoverMost = 4 * time.Second
 
-// TestFailover kills owners with SIGKILL. What it measures, for each kill, is the longest time in which some shard was
-// asked, by a client that goes on to the next node when one refuses the connection, and answered nobody. The machine is
-// otherwise quiet: 300 operations per second.
+// TestFailover kills owners with SIGKILL. For each kill it measures the longest time in which a shard was asked and answered
+// no client. The clients try the next node when one refuses the connection. The machine is otherwise quiet: 300 operations
+// per second.
 func TestFailover(t *testing.T) {
 	kills := setting(t, "STINT_CHAOS_KILLS", 8, strconv.Atoi)
 	c, s := newCluster(t), seed(t)
@@ -44,12 +44,12 @@ func TestFailover(t *testing.T) {
 			if err := c.Kill(owner); err != nil {
 				return err
 			}
-			time.Sleep(failoverMost) // the time in which it must be over
+			time.Sleep(failoverMost) // the failover must end within that time
 			if err := c.Restart(owner); err != nil {
 				return err
 			}
 			ready(t, c)
-			time.Sleep(time.Second) // so that outages of the restart are not taken for those of the next kill
+			time.Sleep(time.Second) // so that outages of the restart are not counted for the next kill
 		}
 		return nil
 	})
@@ -74,7 +74,7 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// anOwner answers a node that owns a shard, another one each time if there are several.
+// anOwner returns a node that owns a shard, a different one each time if there are several.
 func anOwner(c *lab.Cluster, n int) (int, error) {
 	for i := range c.Len() {
 		if node := (n + i) % c.Len(); owns(c.Addr(node)) {
@@ -84,10 +84,10 @@ func anOwner(c *lab.Cluster, n int) (int, error) {
 	return 0, fmt.Errorf("no node says that it owns a shard")
 }
 
-// owns reads from a node's metrics whether it has an epoch open.
+// owns reports whether a node has an epoch open, by its metrics.
 func owns(address string) bool { return hasEpoch(address, "stint_epoch{") }
 
-// ownsShard reads from a node's metrics whether it has an epoch of this shard open.
+// ownsShard reports whether a node has an epoch of this shard open, by its metrics.
 func ownsShard(address string, id uint32) bool {
 	return hasEpoch(address, fmt.Sprintf("stint_epoch{shard=\"%d\"}", id))
 }

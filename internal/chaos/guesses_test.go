@@ -17,7 +17,7 @@ import (
 const (
 	guesses      = 1000
 	triesAllowed = 5
-	// callPatience is how long a caller goes on asking with its id when it hears of no outcome.
+	// callPatience is how long a caller retries with its id when it learns no outcome.
 	callPatience = 15 * time.Second
 )
 
@@ -30,9 +30,9 @@ const loginPolicies = `policies:
     lockout: {after: 3, base: 1m, factor: 2, max: 1h, forgive_after: 24h}
 `
 
-// TestAThousandGuesses has a thousand callers try to log in to one account at once, through all nodes. Each reserves an
-// attempt before it would look at the password: exactly five get so far, every second time while the owner of the
-// account is killed. Then all five are wrong, and the account is blocked.
+// TestAThousandGuesses makes a thousand callers try to log in to one account at once, through all nodes. Each reserves an
+// attempt before it would check the password: exactly five succeed, in every second round while the owner of the account is
+// killed. Then all five are settled as wrong passwords, and the account is blocked.
 func TestAThousandGuesses(t *testing.T) {
 	rounds := setting(t, "STINT_CHAOS_ROUNDS", 4, strconv.Atoi)
 	c := newClusterWith(t, lab.Options{Policies: loginPolicies})
@@ -66,7 +66,7 @@ func TestAThousandGuesses(t *testing.T) {
 	}
 }
 
-// guess sends all guesses at once and answers the holds that were granted. during runs when a tenth has been answered.
+// guess sends all guesses at once and returns the holds that were granted. during runs when a tenth has been answered.
 func guess(t *testing.T, c *lab.Cluster, key string, during func()) (holds []string) {
 	var mu sync.Mutex
 	var answered atomic.Int64
@@ -95,7 +95,7 @@ func guess(t *testing.T, c *lab.Cluster, key string, during func()) (holds []str
 	return holds
 }
 
-// many asks a cluster as many clients do: at any node, and with the same id at the next one when it hears no outcome.
+// many asks a cluster as many clients do: any node first, and then the next one with the same id if it learns no outcome.
 type many struct {
 	nodes []*client
 }
@@ -108,7 +108,7 @@ func crowd(c *lab.Cluster) many {
 	return m
 }
 
-// decided is a decision as the tests need it.
+// decided is the part of a decision that the tests need.
 type decided struct {
 	Allowed, Replayed bool
 	HoldID            string
@@ -122,7 +122,7 @@ type limitStatus struct {
 	BlockedUntil          time.Time
 }
 
-// number is a 64-bit number, which Connect's JSON writes as a text.
+// number is a 64-bit number, which Connect's JSON writes as a string.
 type number uint64
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -184,7 +184,7 @@ func mustGet(t *testing.T, c *lab.Cluster, policy, key string) limitStatus {
 	}
 }
 
-// ownerOfKey answers the node that decides for a key.
+// ownerOfKey returns the node that decides for a key.
 func ownerOfKey(t *testing.T, c *lab.Cluster, policy, key string) int {
 	t.Helper()
 	d, err := crowd(c).insist(0, "Check", map[string]any{"entries": []entryBody{{policy, key}}, "mode": "MODE_PEEK"})
@@ -202,7 +202,7 @@ func ownerOfKey(t *testing.T, c *lab.Cluster, policy, key string) int {
 	return 0
 }
 
-// restartDead starts what was killed and waits until all serve.
+// restartDead starts the killed nodes and waits until all serve.
 func restartDead(t *testing.T, c *lab.Cluster) {
 	t.Helper()
 	for i := range c.Len() {

@@ -13,19 +13,19 @@ import (
 
 const (
 	workers = 16
-	policy  = "stock" // quota of it never comes back: every admission must still be there at the end
+	policy  = "stock" // its quota never comes back: every admission must still be counted at the end
 )
 
 func policies(quota int) string {
 	return fmt.Sprintf("policies:\n  %s:\n    limits:\n      - {name: total, quota: %d, lifetime: {}}\n", policy, quota)
 }
 
-// killWhile kills and restarts the server at random moments until it was killed often enough and work is done.
-// The work runs from before the first kill until after the last one, unless it ends before.
+// killWhile kills and restarts the server at random moments, until there were enough kills or working returns false. The work
+// runs from before the first kill until after the last one, unless it ends earlier.
 func killWhile(t *testing.T, s *server, kills int, random *rand.Rand, working func() bool) int {
 	killed := 0
 	for killed < kills && working() {
-		time.Sleep(time.Duration(20+random.IntN(180)) * time.Millisecond) // the moment of the kill is what is random
+		time.Sleep(time.Duration(20+random.IntN(180)) * time.Millisecond) // the random part is the moment of the kill
 		s.kill()
 		killed++
 		s.start()
@@ -34,7 +34,8 @@ func killWhile(t *testing.T, s *server, kills int, random *rand.Rand, working fu
 	return killed
 }
 
-// TestLimitAdmitsExactlyNThroughKills: clients with ids that ask until they know. Limit N, admitted N.
+// TestLimitAdmitsExactlyNThroughKills: clients with ids retry until they know the outcome. Of a limit of N, exactly N are
+// admitted.
 func TestLimitAdmitsExactlyNThroughKills(t *testing.T) {
 	const quota, kills = 5000, 20
 	s := newServer(t, policies(quota))
@@ -48,9 +49,9 @@ func TestLimitAdmitsExactlyNThroughKills(t *testing.T) {
 	for worker := range workers {
 		group.Go(func() {
 			c := newClient(s.address)
-			// A few denials after the last kill: the limit must still stand when everything is over.
+			// A few denials after the last kill: the limit must still hold when everything is over.
 			for n, last := 0, 0; last < 3; n++ {
-				// Spread over the kills: without a pause the quota would be gone before the third.
+				// Spread over the kills: without a pause the quota would be used up before the third.
 				if !killsDone.Load() && admissions.Load() > quota*9/10 {
 					time.Sleep(5 * time.Millisecond)
 				} else if !killsDone.Load() {
@@ -83,7 +84,7 @@ func TestLimitAdmitsExactlyNThroughKills(t *testing.T) {
 	}
 }
 
-// askUntilKnown repeats one request, with its id, until the server says yes or no.
+// askUntilKnown repeats one request, with its id, until the server decides.
 func askUntilKnown(t *testing.T, c *client, key, id string, asked *atomic.Int64) answer {
 	for {
 		asked.Add(1)
@@ -95,12 +96,12 @@ func askUntilKnown(t *testing.T, c *client, key, id string, asked *atomic.Int64)
 		if got == admitted || got == denied {
 			return got
 		}
-		time.Sleep(2 * time.Millisecond) // the server is down: nothing to wait on but the clock
+		time.Sleep(2 * time.Millisecond) // the server is down: the client can only wait
 	}
 }
 
-// TestNothingAcknowledgedIsForgotten: clients without ids. What was admitted for certain is counted; what was counted
-// was admitted for certain or its outcome is unknown; no limit admits more than its quota.
+// TestNothingAcknowledgedIsForgotten: clients without ids. Every certain admission is counted; every counted unit was
+// certainly admitted or has an unknown outcome; no limit admits more than its quota.
 func TestNothingAcknowledgedIsForgotten(t *testing.T) {
 	const quota, keys, kills = 100_000, 8, 50
 	s := newServer(t, policies(quota))
@@ -131,7 +132,7 @@ func TestNothingAcknowledgedIsForgotten(t *testing.T) {
 				case got == unknown:
 					unknowns[key].Add(1)
 				case got == notExecuted:
-					time.Sleep(2 * time.Millisecond) // the server is down: nothing to wait on but the clock
+					time.Sleep(2 * time.Millisecond) // the server is down: the client can only wait
 				}
 			}
 		})

@@ -19,13 +19,13 @@ import (
 
 func init() { redis.SetLogger(silent{}) }
 
-// silent keeps go-redis from telling of every connection that a kill breaks.
+// silent keeps go-redis from logging every connection that a kill breaks.
 type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
 // TestRedisCountsThroughKills: clients of the Redis protocol count on shared keys, alone and in pipelines, while owners are
-// killed. Every INCR that was answered is in the count, and nothing is that nobody sent. No two of them were told the same
+// killed. Every answered INCR is in the count, the count contains nothing that was not sent, and no two INCRs get the same
 // number.
 func TestRedisCountsThroughKills(t *testing.T) {
 	const kills, clients, keys = 4, 12, 5
@@ -40,7 +40,7 @@ func TestRedisCountsThroughKills(t *testing.T) {
 			defer client.Close()
 			for n := 0; ctx.Err() == nil; n++ {
 				count.ask(client, i%4*4+1, fmt.Sprint("key", (n+i)%keys))
-				time.Sleep(time.Millisecond) // a refused dial must not become a loop
+				time.Sleep(time.Millisecond) // a refused connection must not become a busy loop
 			}
 		})
 	}
@@ -76,16 +76,16 @@ func TestRedisCountsThroughKills(t *testing.T) {
 	t.Logf("refused %d", count.refused)
 }
 
-// tally is what clients were told.
+// tally is the answers to the clients.
 type tally struct {
 	mu      sync.Mutex
-	told    map[string]map[int64]bool // the numbers, of each key
+	told    map[string]map[int64]bool // the numbers, by key
 	unknown map[string]int64
 	refused int
 	broken  []string
 }
 
-// ask sends so many INCRs of one key in a pipeline.
+// ask sends a pipeline of INCRs of one key.
 func (a *tally) ask(client *redis.Client, times int, key string) {
 	commands, _ := client.Pipelined(context.Background(), func(p redis.Pipeliner) error {
 		for range times {

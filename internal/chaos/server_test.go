@@ -17,19 +17,19 @@ import (
 	"time"
 )
 
-// server is a stint process that can be killed and started again on its data directory.
+// server is a stint process that can be killed and restarted on its data directory.
 type server struct {
 	t       *testing.T
 	binary  string
 	dir     string
 	address string
-	log     bytes.Buffer // of all its lives; read when a test failed
+	log     bytes.Buffer // of all its processes; read when a test failed
 
 	mu      sync.Mutex
 	process *exec.Cmd
 }
 
-// binaryDir is made for the binary by the first test that needs it.
+// binaryDir holds the binary. The first test that needs it creates it.
 var binaryDir string
 
 func TestMain(m *testing.M) {
@@ -50,7 +50,7 @@ var buildBinary = sync.OnceValues(func() (binary string, err error) {
 	return binary, nil
 })
 
-// newServer starts a server with a policies file of this text.
+// newServer starts a server with the given text as its policies file.
 func newServer(t *testing.T, policies string) *server {
 	t.Helper()
 	s := newStoppedServer(t, policies)
@@ -108,7 +108,7 @@ func (s *server) ready(ctx context.Context) bool {
 	request, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.address+"/readyz", nil)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		time.Sleep(5 * time.Millisecond) // a real process: there is nothing to wait on but the clock
+		time.Sleep(5 * time.Millisecond) // polls: a real process gives no other signal
 		return false
 	}
 	response.Body.Close()

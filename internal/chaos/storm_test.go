@@ -11,9 +11,9 @@ import (
 	"github.com/stint-io/stint/internal/verify"
 )
 
-// TestStorm: three nodes, 16 clients that contend for limits of 1000, and everything that can go wrong, two things at a
-// time: SIGKILL, SIGSTOP of up to 8 s, links cut in one way, in both and in a ring, orderly restarts, fdatasync that fails
-// or is slow, clocks that jump. STINT_CHAOS_DURATION makes it longer than a minute.
+// TestStorm: three nodes, 16 clients that contend for limits of 1000, and all faults, two at a time: SIGKILL, SIGSTOP for up
+// to 8 s, links cut one way, both ways and in a ring, orderly restarts, fdatasync that fails or is slow, clocks that jump.
+// STINT_CHAOS_DURATION makes it longer than a minute.
 func TestStorm(t *testing.T) {
 	duration := setting(t, "STINT_CHAOS_DURATION", time.Minute, time.ParseDuration)
 	c, s := newCluster(t), seed(t)
@@ -40,7 +40,7 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// sound asks the cluster whether every node has a copy of every shard that votes.
+// sound asks the cluster whether every node has a voting copy of every shard.
 func sound(c *lab.Cluster) func(context.Context) bool {
 	whole := votersOn(c.Name(0), c.Name(1), c.Name(2))
 	return func(ctx context.Context) bool {

@@ -7,8 +7,8 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// periods: what was spent in the same period of a calendar. Where a period begins is found by looking at the zone's
-// clock, a quarter of an hour or a minute after the other, and at the dates in a diary.
+// periods counts what was spent in the same calendar period. It finds the beginning of a period by stepping: through the
+// zone's clock by a quarter of an hour or a minute, and through the dates day by day.
 type periods struct {
 	cycle    limit.Cycle
 	location *time.Location
@@ -23,16 +23,12 @@ type periodHit struct {
 }
 
 func newPeriods(c limit.Cycle) *periods {
-	location, err := time.LoadLocation(c.Zone.String())
-	if err != nil {
-		panic(err)
-	}
-	return &periods{cycle: c, location: location}
+	return &periods{cycle: c, location: c.Zone.Location()}
 }
 
 func (p *periods) used(at limit.Time) *big.Rat { return rat(p.units(at)) }
 
-// units are none after the newest hit's period, so that a far future needs no calendar.
+// units is 0 after the newest hit's period, so that a far future needs no calendar.
 func (p *periods) units(at limit.Time) uint64 {
 	if len(p.hits) == 0 {
 		return 0
@@ -52,7 +48,7 @@ func (p *periods) units(at limit.Time) uint64 {
 
 func (p *periods) count(units uint64, at limit.Time) {
 	if from, _ := p.period(at); len(p.hits) > 0 && p.hits[0].at < from {
-		p.hits = nil // they are of a period that has passed
+		p.hits = nil // they belong to a past period
 	}
 	if last := len(p.hits) - 1; last >= 0 && p.hits[last].at == at {
 		p.hits[last].units += units
@@ -83,14 +79,14 @@ func (p *periods) windowStart(now limit.Time) limit.Time {
 	return from
 }
 
-// openAt is the period of an instant, with what was spent in it.
+// openAt is the period of an instant, with the units spent in it.
 func (p *periods) openAt(now limit.Time) (from, until limit.Time, units uint64) {
 	units = p.units(now)
 	from, until = p.period(now)
 	return from, until, units
 }
 
-// period looks again only where the one it knows does not cover the instant.
+// period steps only where the last known period does not contain the instant.
 func (p *periods) period(at limit.Time) (from, until limit.Time) {
 	if at < p.from || at >= p.until {
 		second := int64(at) / 1_000_000
@@ -105,13 +101,13 @@ func (p *periods) period(at limit.Time) (from, until limit.Time) {
 	return p.from, p.until
 }
 
-// shown is what the zone's clock shows at an instant, as a time of UTC.
+// shown is the zone's clock at an instant, as a UTC time.
 func (p *periods) shown(second int64) time.Time {
 	_, ahead := time.Unix(second, 0).In(p.location).Zone()
 	return time.Unix(second+int64(ahead), 0).UTC()
 }
 
-// walkClock goes back minute by minute to the one that begins a period, and then on to the next.
+// walkClock steps back minute by minute to the one that begins a period, and then forward to the next.
 func (p *periods) walkClock(second int64) (begin, end int64) {
 	const minute = 60
 	begin = second - second%minute
@@ -137,7 +133,7 @@ func (p *periods) clockBegins(second int64) bool {
 	return shown%every == 0
 }
 
-// walkDates goes back day by day to a date on which a period begins, and on to the next.
+// walkDates steps back day by day to a date on which a period begins, and forward to the next.
 func (p *periods) walkDates(second int64) (begin, end int64) {
 	oneDay := 24 * time.Hour
 	first := p.shown(second).Truncate(oneDay)
@@ -180,7 +176,7 @@ func (p *periods) isFirst(date time.Time) bool {
 	return date.Day() == anchor || date.Day() < anchor && endsMonth
 }
 
-// reaches is when the zone's clock first shows a date, or a later one.
+// reaches is the instant at which the zone's clock first shows a date, or a later one.
 func (p *periods) reaches(date time.Time) int64 {
 	const step = 15 * 60
 	second := date.Unix() - 15*3600 // no zone is further ahead

@@ -6,11 +6,8 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// SetUsed makes units the ones that are used at an instant.
+// SetUsed replaces what is used at an instant by units.
 func (m *Model) SetUsed(units uint64, now limit.Time) {
-	if m.limit.Count > 0 {
-		units = min(units, 2*m.limit.Quota)
-	}
 	old := m.memory
 	m.memory = memoryOf(m.limit)
 	if units == 0 {
@@ -31,7 +28,7 @@ func (m *Model) SetUsed(units uint64, now limit.Time) {
 	m.memory.count(units, now)
 }
 
-// Convert makes the Model one of another limit, which counts what the old one counted.
+// Convert changes the Model to another limit, and carries over what the old one counted.
 func (m *Model) Convert(to limit.Limit, now limit.Time) {
 	from, old := m.limit, m.memory
 	if from == to {
@@ -58,9 +55,9 @@ func (m *Model) Convert(to limit.Limit, now limit.Time) {
 	}
 }
 
-// window is a memory that counts whole windows one after the other.
+// window is a memory that counts whole windows, one after the other.
 type window interface {
-	// openAt is the window of an instant, with what was spent in it.
+	// openAt is the window of an instant, with the units spent in it.
 	openAt(now limit.Time) (from, until limit.Time, units uint64)
 }
 
@@ -76,14 +73,14 @@ func (w *anchoredWindow) openAt(now limit.Time) (from, until limit.Time, units u
 	return w.since, w.since + limit.Time(w.period), w.total()
 }
 
-// carried is a window that was open when the numbers changed. It ends when it ends; next counts what comes after.
+// carried is a window that was open when the numbers changed. It keeps its end; next counts what comes after it.
 type carried struct {
 	from, until limit.Time
 	units       uint64
 	next        memory
 }
 
-// carry lets an open window end no earlier than it would have, and where the new limit has an edge.
+// carry keeps an open window. It ends no earlier than it would have, and at an edge of the new limit.
 func (m *Model) carry(from, until limit.Time, units uint64) {
 	if m.limit.Algorithm == limit.FixedWindowFirstHit {
 		until = max(until, from+limit.Time(m.limit.Period))
@@ -91,7 +88,7 @@ func (m *Model) carry(from, until limit.Time, units uint64) {
 		_, until, _ = m.memory.(window).openAt(until - 1)
 	}
 	if m.limit.Algorithm == limit.Calendar || from != until-limit.Time(m.limit.Period) {
-		from = max(1, from) // 0 would say that none is open
+		from = max(1, from) // 0 would mean that none is open
 	}
 	m.memory = &carried{from: from, until: until, units: units, next: m.memory}
 }
@@ -140,7 +137,8 @@ func isLog(l limit.Limit) bool {
 	return l.Algorithm == limit.SlidingLog || l.Algorithm == limit.SlidingBuckets
 }
 
-// moveHits puts each hit that still counts where the new limit keeps it: out of a bucket as late as it can have been.
+// moveHits puts each hit that still counts where the new limit keeps it. A hit from a bucket is taken as late as it can have
+// been.
 func (m *Model) moveHits(from limit.Limit, old memory, now limit.Time) {
 	var history hits
 	width := limit.Time(1)
@@ -162,7 +160,7 @@ func (m *Model) moveHits(from limit.Limit, old memory, now limit.Time) {
 	}
 }
 
-// moveLevel lets what is missing be missing, rounded up to what the new rate can tell apart.
+// moveLevel carries over the missing units, rounded up to the resolution of the new rate.
 func (m *Model) moveLevel(from limit.Limit, old memory, now limit.Time) {
 	if neverBegun(old) {
 		return

@@ -10,14 +10,14 @@ import (
 )
 
 // TestConversionsAgreeWithTheTwin changes the limit again and again, between all algorithms and under all operations. No
-// change frees anything: what was used is used afterwards.
+// change frees units: what was used before is used afterwards.
 func TestConversionsAgreeWithTheTwin(t *testing.T) {
 	seed, ops := *seedFlag, *opsFlag
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
 	}
 	if ops == 0 {
-		ops = 1_000_000
+		ops = 200_000
 		if testing.Short() {
 			ops = 100_000
 		}
@@ -45,7 +45,7 @@ func TestConversionsAgreeWithTheTwin(t *testing.T) {
 	}
 }
 
-// modestLimit is one of any algorithm, with numbers at which nothing saturates whatever they become.
+// modestLimit is a limit of any algorithm, with numbers that no conversion saturates.
 func modestLimit(rng *rand.Rand) limit.Limit {
 	for {
 		l := randomLimit(rng, limit.FixedWindow+limit.Algorithm(rng.IntN(int(limit.Concurrency))))
@@ -64,7 +64,7 @@ func (w *world) convert(to limit.Limit) {
 	after := limit.Status(w.l, w.state, w.now)
 	w.tell(fmt.Sprintf("convert to %+v", to), 0, w.now, after)
 	w.compare("convert", after, 0, w.twin.numbers(w.now))
-	// A log that became shorter does not count what it would not have counted.
+	// A log with a shorter period drops hits that it would not have counted.
 	if after.Used < before.Used && !rested && !(isLog(from) && isLog(to)) {
 		w.fail("%d were used of %+v, now %d", before.Used, from, after.Used)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// copied is a Model that has nothing in common with m but its numbers: so a question can be put to it that changes it.
+// copied is a Model with the same numbers that shares nothing with m, for questions that change a Model.
 func (m *Model) copied() *Model { return &Model{limit: m.limit, memory: copyOf(m.memory)} }
 
 func copyOf(m memory) memory {
@@ -53,7 +53,7 @@ func copyOf(m memory) memory {
 	panic(fmt.Sprintf("check: %T cannot be copied", m))
 }
 
-// spent leaves out the tokens that a bucket which nobody has used does not hold yet.
+// spent is the used units. It does not count the tokens that an unused bucket does not hold yet.
 func (m *Model) spent(now limit.Time) uint64 {
 	if neverBegun(m.memory) {
 		return 0
@@ -61,7 +61,7 @@ func (m *Model) spent(now limit.Time) uint64 {
 	return ceiling(m.memory.used(now))
 }
 
-// stillCounts reports whether something taken at an instant could be given back.
+// stillCounts reports whether units taken at an instant could be refunded.
 func (m *Model) stillCounts(taken, now limit.Time) bool {
 	other := m.copied()
 	other.memory.refund(limit.MaxCost, taken, now)

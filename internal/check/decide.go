@@ -5,34 +5,49 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// asked is one charge of a request with the working copy of its counter.
+// asked is one charge of a request, with the working copy of its counter.
 type asked struct {
 	Charge
 	policy  *policy.Policy
-	limits  []policy.Limit // as the tier and the override have them
+	limits  []policy.Limit // under the tier and the override
 	counter *counter
 	granted uint64
 	admits  []bool // by limit, before anything was counted
+	alone   bool   // the question is about one limit, independently of holds and override
 }
 
-// open makes working copies of a request's counters, on which what was due at an instant has ended. Looking at a copy
-// may carry a limit over to the numbers of now; so whoever only shows something opens copies for that.
+// unknown reports whether the policy refuses the key because it has no override.
+func (a *asked) unknown() bool {
+	return a.Inline == nil && a.policy.UnknownKey == policy.UnknownKeyDeny && a.counter.override == nil
+}
+
+// open makes working copies of a request's counters, on which everything due at an instant has ended. Reading a copy may
+// carry a limit over to its current numbers, so a caller that only shows something opens its own copies.
 func (h *History) open(d *Decided, at limit.Time) (all []*asked) {
 	for _, c := range d.Charges {
-		a := &asked{Charge: c, policy: h.policyOf(c)}
-		if known := h.counters[c.address()]; known != nil {
-			a.counter = known.copied()
-		} else {
-			a.counter = &counter{}
-		}
-		a.counter.expire(a.policy.Lockout, at)
-		if o := a.counter.override; o != nil && o.Expires != 0 && o.Expires <= at {
-			a.counter.override = nil
-		}
-		a.limits = resolve(a.policy, c.Tier, a.counter.override)
-		all = append(all, a)
+		all = append(all, h.openOne(c, at))
 	}
 	return all
+}
+
+func (h *History) openOne(c Charge, at limit.Time) *asked {
+	a := &asked{Charge: c, policy: h.policyOf(c)}
+	if known := h.counters[c.address()]; known != nil {
+		a.counter = known.copied()
+		a.counter.expire(a.policy.Lockout, at)
+		if c.Inline == nil && a.counter.renew(a.policy, c.Tier, at) { // this change stays, whatever becomes of the request
+			a.counter.changed = at
+			h.counters[c.address()] = a.counter.copied()
+		}
+	} else {
+		a.counter = &counter{}
+	}
+	a.counter.expire(a.policy.Lockout, at)
+	if o := a.counter.override; o != nil && o.Expires != 0 && o.Expires <= at {
+		a.counter.override = nil
+	}
+	a.limits = resolve(a.policy, c.Tier, a.counter.override)
+	return a
 }
 
 func (c Charge) address() address {
@@ -42,15 +57,23 @@ func (c Charge) address() address {
 	return address{c.Policy, c.Key}
 }
 
-// keep makes the working copies those of the shard.
-func (h *History) keep(all []*asked) {
+// keep replaces the shard's counters by the working copies.
+func (h *History) keep(all []*asked, now limit.Time) {
 	for _, a := range all {
+		a.counter.changed = now
 		h.counters[a.address()] = a.counter
 	}
 }
 
-// decide is what the shard must say, and counts it.
+// decide computes the answer that the shard must give, and counts it.
 func (h *History) decide(d *Decided) (Answer, Refusal) {
+	if d.Op.deciding() || d.Op == Count || d.Op == Get {
+		for _, c := range d.Charges { // in order: nothing is read of a key after one that is refused
+			if h.openOne(c, d.Place.At).unknown() {
+				return Answer{}, KeyUnknown
+			}
+		}
+	}
 	all := h.open(d, d.Place.At)
 	switch {
 	case d.Op == Settle:
@@ -62,7 +85,7 @@ func (h *History) decide(d *Decided) (Answer, Refusal) {
 	case d.Op == Count:
 		took := make(map[address]taken)
 		for _, a := range all {
-			took[a.address()] = taken{a.Cost, a.add(d.Place.At)}
+			took[a.address()] = taken{a.Cost, a.add(d.Place.At, (*Model).count)}
 		}
 		h.taken[Target{Place: d.Place, Index: h.index + 1}] = took
 	case d.Op == DeleteOverride && all[0].counter.override == nil: // nothing changes
@@ -75,7 +98,7 @@ func (h *History) decide(d *Decided) (Answer, Refusal) {
 	answer := Answer{Place: d.Place, Allowed: true}
 	if d.Op != Get {
 		answer.Index = h.next()
-		h.keep(all)
+		h.keep(all, d.Place.At)
 	}
 	for _, a := range h.open(d, d.Place.At) {
 		for i := range a.limits {
@@ -100,9 +123,10 @@ func (h *History) judge(d *Decided, all []*asked) Answer {
 	before := h.open(d, now)
 	barred := false // by a block
 	for _, a := range all {
-		if a.blockedUntil(now) > now {
-			answer.ShadowDenied = answer.ShadowDenied || a.policy.Shadow
-			barred = barred || !a.policy.Shadow
+		if a.deniedUntil(now) > now {
+			barred = true
+		} else if a.blockedUntil(now) > now {
+			answer.ShadowDenied = true
 		}
 		a.granted = a.grants(d.Op, now)
 		for i := range a.limits {
@@ -128,7 +152,7 @@ func (h *History) judge(d *Decided, all []*asked) Answer {
 	after := h.open(d, now)
 	for n, a := range after {
 		a.granted, a.admits = all[n].granted, all[n].admits
-		if d.Op == Partial && !answer.Allowed { // shown is whether the least is there
+		if d.Op == Partial && !answer.Allowed { // shows whether the least amount is available
 			for i := range a.limits {
 				a.admits[i] = a.limits[i].Unlimited || before[n].at(i, now).model.Admits(1, now)
 			}
@@ -149,11 +173,19 @@ func (a *asked) blockedUntil(now limit.Time) limit.Time {
 	return a.counter.blockedUntil(a.policy.Lockout, now)
 }
 
-func (a *asked) at(i int, now limit.Time) *kept {
-	return a.counter.at(&a.limits[i], a.policy.OnChange, now)
+// deniedUntil is the end of the last block, except those of a shadowed ladder: an operator's block always denies.
+func (a *asked) deniedUntil(now limit.Time) limit.Time {
+	if a.policy.Shadow {
+		return byHandAt(a.counter.deeds)
+	}
+	return a.blockedUntil(now)
 }
 
-// grants is how much an entry takes: of a Partial as much as every limit that can deny has room for.
+func (a *asked) at(i int, now limit.Time) *kept {
+	return a.counter.at(&a.limits[i], a.policy, now)
+}
+
+// grants is how much an entry takes: for a Partial, as much as fits into every limit that can deny.
 func (a *asked) grants(op Op, now limit.Time) uint64 {
 	if op != Partial {
 		return a.Cost
@@ -175,7 +207,7 @@ func (a *asked) fits(op Op, i int, now limit.Time) bool {
 	return a.at(i, now).model.Admits(a.units(op, i), now)
 }
 
-// units is what a limit is asked for: a Partial needs room for one of those that can deny.
+// units is the amount that a limit must admit: for a Partial, one unit if the limit can deny.
 func (a *asked) units(op Op, i int) uint64 {
 	if op == Partial && !a.shadowed(i) {
 		return 1
@@ -199,12 +231,15 @@ func (h *History) count(d *Decided, all []*asked, answer *Answer) {
 			if !l.Unlimited && !a.admits[i] || k.concurrency() && d.Op != Reserve {
 				continue
 			}
-			counted[l.Name] = k.generation
-			by = append(by, l.Name)
+			all := true
 			if l.Unlimited {
-				k.model.add(a.granted, now)
+				all = k.model.addBounded(a.granted, now) // the limit does not apply to the key, so its count is bounded
 			} else {
 				k.model.memory.count(a.granted, now)
+			}
+			if all { // of a partly counted amount, the part to give back is unknown
+				counted[l.Name] = k.generation
+				by = append(by, l.Name)
 			}
 		}
 		took[a.address()] = taken{a.granted, by}
@@ -212,10 +247,10 @@ func (h *History) count(d *Decided, all []*asked, answer *Answer) {
 			a.open(d, answer, counted)
 		}
 	}
-	if d.Op != Reserve { // a hold knows for itself
+	if d.Op != Reserve { // a hold stores this itself
 		h.taken[Target{Place: d.Place, Index: answer.Index}] = took
 	}
-	h.keep(all)
+	h.keep(all, d.Place.At)
 }
 
 // open begins a hold.
@@ -229,7 +264,7 @@ func (a *asked) open(d *Decided, answer *Answer, counted map[string]int) {
 		counted: counted})
 }
 
-// countDenied counts what limits have denied, where the policy says so.
+// countDenied counts requests that limits have denied, where the policy says so.
 func (h *History) countDenied(d *Decided, all []*asked, answer *Answer) {
 	counted := false
 	for _, a := range all {
@@ -237,10 +272,11 @@ func (h *History) countDenied(d *Decided, all []*asked, answer *Answer) {
 			continue
 		}
 		counted = true
-		a.add(d.Place.At)
+		a.add(d.Place.At, (*Model).addBounded)
 		if a.denies() && a.policy.Lockout != nil && a.policy.Lockout.OnDenied {
 			a.counter.violate(a.policy.Lockout, d.Place.At)
 		}
+		a.counter.changed = d.Place.At
 		h.counters[a.address()] = a.counter
 	}
 	if counted {
@@ -258,18 +294,17 @@ func (a *asked) denies() bool {
 	return false
 }
 
-// add counts an entry's cost whatever its limits say, and names those that do.
-func (a *asked) add(now limit.Time) (counted []string) {
+// add counts an entry's cost whatever its limits say, and returns the names of those that counted all of it.
+func (a *asked) add(now limit.Time, how func(*Model, uint64, limit.Time) bool) (counted []string) {
 	for i := range a.limits {
-		if k := a.at(i, now); !k.concurrency() {
-			k.model.add(a.Cost, now)
+		if k := a.at(i, now); !k.concurrency() && how(k.model, a.Cost, now) {
 			counted = append(counted, k.name)
 		}
 	}
 	return counted
 }
 
-// status is a limit as it is, with no request in sight. Its ResetAt is searched for only if somebody looks.
+// status is the state of a limit without a request. ResetAt is searched for only if search is set.
 func (a *asked) status(i int, now limit.Time, search bool) Status {
 	l := &a.limits[i]
 	k := a.at(i, now)
@@ -282,15 +317,18 @@ func (a *asked) status(i int, now limit.Time, search bool) Status {
 		s.Quota, s.Remaining = 0, 0
 	}
 	s.LockoutLevel = ladderAt(a.counter.deeds, a.policy.Lockout, now).level
-	if until := a.blockedUntil(now); until > now {
-		s.BlockedUntil, s.Blocked = until, !a.policy.Shadow
+	s.ByHand = byHandAt(a.counter.deeds) > now
+	if until := a.deniedUntil(now); until > now {
+		s.BlockedUntil, s.Blocked = until, true
+	} else if until := a.blockedUntil(now); until > now {
+		s.BlockedUntil = until
 	}
 	return s
 }
 
-// verdict is a limit as a request that can be denied has left it, and what it said of the request.
+// verdict is the state of a limit after a request that can be denied, with its verdict on the request.
 func (h *History) verdict(a *asked, op Op, i int, now limit.Time, allowed bool) Status {
-	later := *a // who is denied and asks again later finds what was written down, and not what is shown now
+	later := *a // a denied caller that retries meets the stored counter, not the one shown now
 	later.counter = a.counter.copied()
 	s := a.status(i, now, h.searches())
 	if op == Partial && allowed {
@@ -303,12 +341,14 @@ func (h *History) verdict(a *asked, op Op, i int, now limit.Time, allowed bool) 
 	if h.searches() {
 		units := a.units(op, i)
 		one := []*asked{&later}
-		if allowed { // by a limit in shadow: its wait is its own
+		if allowed { // by a shadowed limit: its wait is its own
 			one = []*asked{a.withoutHolds()}
 		} else {
 			units = a.least(op)
 		}
-		s.RetryAfter = wait(one, now, func(all []*asked, at limit.Time) bool { return all[0].at(i, at).model.Admits(units, at) })
+		s.RetryAfter = wait(one, now, func(all []*asked, at limit.Time) bool {
+			return (all[0].alone || !all[0].unknown()) && all[0].at(i, at).model.Admits(units, at)
+		})
 	}
 	return s
 }
@@ -317,5 +357,6 @@ func (a *asked) withoutHolds() *asked {
 	other := *a
 	other.counter = a.counter.copied()
 	other.counter.holds = nil
+	other.alone = true
 	return &other
 }

@@ -8,43 +8,43 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// History judges everything one shard decided, told in the order of its log: first by the place of the entry, then by
-// the order of the requests in it. It decides every request a second time, on Models, lists of holds and lists of
-// deeds, in the plainest way there is, and remembers ids and ended holds the plain way; so whatever the shard answered,
-// counted or forgot differently shows at the first decision that differs. (SEMANTICS G1-G3, G5-G7, G9.)
+// History judges everything that one shard decided, in the order of its log: first by the place of the entry, then by the
+// order of the requests in it. It decides every request a second time, on Models, lists of holds and lists of deeds, in the
+// plainest way there is, and remembers ids and ended holds just as plainly. So a wrong answer, count or omission of the shard
+// shows at the first decision that differs. (G1-G3, G5-G7, G9.)
 //
-// It shares the data of a policy with the shard, and none of its code. A History is used by one goroutine at a time.
+// It shares the data of a policy with the shard, but none of its code. A History must be used by one goroutine at a time.
 type History struct {
 	policies map[string]*policy.Policy
 	counters map[address]*counter
 	ids      map[string]remembered
 	ended    map[Target]ended
-	taken    map[Target]map[address]taken // by decisions that had no hold
+	taken    map[Target]map[address]taken // taken by decisions that made no hold
 	last     Place
 	index    uint32 // of the newest counted decision of the last place
 	told     int    // decisions so far
 }
 
-// address is a policy's counter of a key.
+// address is one policy's counter of a key.
 type address struct{ policy, key string }
 
-// Place is an entry of the shard's log and the shard time it carries.
+// Place is an entry of the shard's log, with its shard time.
 type Place struct {
 	Epoch, Seq uint64
 	At         limit.Time
 }
 
-// Charge is one (policy, key) a request names, and what it costs.
+// Charge is one (policy, key) of a request, with its cost.
 type Charge struct {
 	Policy, Key string
 	Cost        uint64
 	Tier        string
-	// Inline are limits that the request brings along, in the place of a policy's: a policy of no other numbers. They
-	// have counters of their own.
+	// Inline is a policy that the request brings along in the place of a named one, with no other numbers. Its limits have
+	// their own counters.
 	Inline *policy.Policy
 }
 
-// Op is what was asked for.
+// Op is the operation of a request.
 type Op uint8
 
 // The operations. Their numbers are those of package shard, which is judged here and not imported.
@@ -52,9 +52,9 @@ const (
 	Take           Op = 1 // decide and count, all or nothing
 	Peek           Op = 2 // decide without counting
 	Get            Op = 3 // the state of the limits
-	Reset          Op = 4 // put the keys back to rest
-	Count          Op = 8 // count whatever the limits say
-	Partial        Op = 9 // take what there is room for
+	Reset          Op = 4 // reset the keys to rest
+	Count          Op = 8 // count, whatever the limits say
+	Partial        Op = 9 // take as much as fits
 	Reserve        Op = 10
 	Settle         Op = 11
 	SetUsed        Op = 12
@@ -67,16 +67,16 @@ const (
 	ReadTally      Op = 26
 )
 
-// deciding are the operations that limits and blocks can deny.
+// deciding reports whether limits and blocks can deny the operation.
 func (o Op) deciding() bool { return o == Take || o == Peek || o == Partial || o == Reserve }
 
-// Decided is one request and what its shard said.
+// Decided is one request with its shard's answer.
 type Decided struct {
 	Place   Place // of the entry that covers the answer
 	Op      Op
-	ID      string // idempotency id; "" none
+	ID      string // idempotency id; "": none
 	Charges []Charge
-	Limit   string // Reset, SetUsed, AddUsed: only the limit of this name
+	Limit   string // Reset, SetUsed, AddUsed: applies only to the limit of this name
 
 	TTL        limit.Span      // Reserve
 	OnExpire   policy.OnExpire // Reserve
@@ -86,27 +86,30 @@ type Decided struct {
 	Override   *policy.Override
 	Tally      *TallyTerms // Tally
 
+	Early   bool    // decided in a cluster of the first feature level, where no status reports a block by hand
 	Refused Refusal // the answer was an error; Answer is empty then
-	Answer  Answer  // as it was given
+	Answer  Answer  // as the shard gave it
 }
 
-// Refusal is an error that a History expects where it belongs.
+// Refusal is an error that a History expects for certain requests.
 type Refusal uint8
 
 // The refusals.
 const (
 	NotRefused Refusal = iota
 	IDReused           // the id belongs to another request
-	HoldEnded          // the hold or decision was settled in another way, has expired, or is too old
+	HoldEnded          // the hold or decision was settled differently, has expired, or is too old
 	OverQuota          // a commit above the hold does not fit
-	TooLarge           // a tally would have more than 64 bits
+	TooLarge           // a tally would need more than 64 bits
+	KeyUnknown         // the policy refuses keys that have no override
 )
 
+// String names the refusal.
 func (r Refusal) String() string {
-	return [...]string{"no", "id reused", "hold ended", "over quota", "too large"}[r]
+	return [...]string{"no", "id reused", "hold ended", "over quota", "too large", "key unknown"}[r]
 }
 
-// Settlement is what a Settle asks for. The numbers of Action and Overage are those of package shard.
+// Settlement is the request of a Settle. The numbers of Action and Overage are those of package shard.
 type Settlement struct {
 	Target  Target
 	Action  Action
@@ -134,7 +137,7 @@ const (
 	Failed  Action = 5
 )
 
-// Overage says what becomes of what was spent above a hold.
+// Overage says how to treat spending above a hold.
 type Overage uint8
 
 // The overages.
@@ -146,14 +149,14 @@ const (
 
 // Answer is a decision.
 type Answer struct {
-	Place        Place  // of the entry in which it was decided first
-	Index        uint32 // from 1, among what that entry counted; 0: nothing was counted
+	Place        Place  // of the entry that decided it first
+	Index        uint32 // from 1, among the counted decisions of that entry; 0: nothing was counted
 	Allowed      bool
 	ShadowDenied bool
 	Replayed     bool
 	RetryAfter   limit.Span
 	HoldExpires  limit.Time
-	Limits       []Status // of every limit of every charge, in their order; none of a tally
+	Limits       []Status // for every limit of every charge, in their order; none for a tally
 	Tallied      *Tallied // Tally and ReadTally
 }
 
@@ -166,6 +169,7 @@ type Status struct {
 	LockoutLevel      uint32
 	BlockedUntil      limit.Time
 	Blocked           bool
+	ByHand            bool
 	limit.Verdict
 }
 
@@ -175,10 +179,10 @@ type remembered struct {
 	until   limit.Time
 }
 
-// taken is what a decision has taken from one counter.
+// taken is what a decision took from one counter.
 type taken struct {
 	units uint64
-	by    []string // limits that have counted them: only they give any back
+	by    []string // limits that counted the units: only they give any back
 }
 
 type ended struct {
@@ -187,11 +191,11 @@ type ended struct {
 	until  limit.Time
 }
 
-// searched says how many decisions pass between two whose instants (retry after, reset at) are searched for too. Every
-// other number is compared on every decision.
+// searched is the interval, in decisions, at which the instants (retry after, reset at) are searched for too. Every other
+// number is compared on every decision.
 const searched = 32
 
-// NewHistory makes the History of a shard that never saw a request.
+// NewHistory returns the History of a shard without any request.
 func NewHistory(policies ...*policy.Policy) *History {
 	h := &History{counters: make(map[address]*counter), ids: make(map[string]remembered), ended: make(map[Target]ended),
 		taken: make(map[Target]map[address]taken)}
@@ -207,7 +211,7 @@ func (h *History) Adopt(policies ...*policy.Policy) {
 	}
 }
 
-// Decide takes the next decision, and says what is wrong with it. After an error the History is of no more use.
+// Decide processes the next decision and returns an error if it is wrong. After an error the History is unusable.
 func (h *History) Decide(d *Decided) error {
 	h.told++
 	if err := h.order(d.Place); err != nil {
@@ -219,6 +223,9 @@ func (h *History) Decide(d *Decided) error {
 		}
 	}
 	want, refused := h.decide(d)
+	for i := range want.Limits {
+		want.Limits[i].ByHand = want.Limits[i].ByHand && !d.Early
+	}
 	switch {
 	case d.Refused == IDReused && refused != IDReused:
 		return fmt.Errorf("id %q was refused as used for another request; it was never counted, or is forgotten", d.ID)
@@ -246,7 +253,7 @@ func (h *History) Decide(d *Decided) error {
 	return nil
 }
 
-// order holds that entries only go forward, and time with them.
+// order checks that entries only go forward, and time with them.
 func (h *History) order(p Place) error {
 	last := h.last
 	if p == last {
@@ -262,7 +269,7 @@ func (h *History) order(p Place) error {
 	return nil
 }
 
-// request is all that an id stands for.
+// request is everything that an id stands for, as text.
 func (d *Decided) request() string {
 	s := fmt.Sprint(d.Op, d.Limit, d.TTL, d.OnExpire, d.Amount, d.Until)
 	for _, c := range d.Charges {
@@ -303,7 +310,7 @@ func shownOverride(o *policy.Override) string {
 	return s
 }
 
-// again holds that a remembered id is answered as before, and its reuse refused.
+// again checks that a remembered id is answered as before, and that its reuse for another request is refused.
 func (h *History) again(d *Decided, r remembered) error {
 	same, reused := d.request() == r.request, d.Refused == IDReused
 	switch {
@@ -319,7 +326,7 @@ func (h *History) again(d *Decided, r remembered) error {
 	return d.Answer.differs(r.answer)
 }
 
-// differs compares a replay with what it must repeat.
+// differs compares a replay with the original answer.
 func (a Answer) differs(original Answer) error {
 	a.Replayed = original.Replayed
 	if a.Place != original.Place || a.Index != original.Index || a.Allowed != original.Allowed ||
@@ -333,7 +340,7 @@ func (a Answer) differs(original Answer) error {
 
 func sameTally(a, b *Tallied) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// compare holds an answer against what it must be. Where the instants were not searched for, they are not looked at.
+// compare compares an answer with the expected one. It skips instants that were not searched for.
 func (h *History) compare(got, want *Answer) error {
 	switch {
 	case want.Replayed:
@@ -378,7 +385,7 @@ func (h *History) compare(got, want *Answer) error {
 
 func (h *History) searches() bool { return h.told%searched == 0 }
 
-// next is the index of one more counted decision.
+// next returns the index of one more counted decision.
 func (h *History) next() uint32 {
 	h.index++
 	return h.index
@@ -391,7 +398,7 @@ func (h *History) policyOf(c Charge) *policy.Policy {
 	return h.policies[c.Policy]
 }
 
-// retentions are the shortest and the longest of a request's policies.
+// retentions returns the shortest and the longest retention of a request's policies.
 func (h *History) retentions(d *Decided) (shortest, longest limit.Span) {
 	for i, c := range d.Charges {
 		retention := h.policyOf(c).Retention
@@ -402,14 +409,14 @@ func (h *History) retentions(d *Decided) (shortest, longest limit.Span) {
 	return shortest, longest
 }
 
-// Ledger is what the clients of one key know of it. The limit must be one that never gives anything back.
+// Ledger is what the clients of one key know about it. The limit must be one that never gives anything back.
 type Ledger struct {
-	Acked   uint64 // units that were answered as admitted, each operation once
-	Unknown uint64 // units of operations of which nobody knows whether they were counted
+	Acked   uint64 // units answered as admitted, each operation once
+	Unknown uint64 // units of operations whose outcome is unknown
 }
 
-// Settle compares it with what the shard says in the end: every admission that was answered is counted, and nothing
-// besides but what may have been.
+// Settle compares the ledger with the shard's final count: every admission that was answered must be counted, and besides
+// those only operations with an unknown outcome may be.
 func (l Ledger) Settle(final uint64) error {
 	if final < l.Acked || final > l.Acked+l.Unknown {
 		return fmt.Errorf("%d units are counted: answered as admitted were %d, unknown are %d", final, l.Acked, l.Unknown)
@@ -417,10 +424,11 @@ func (l Ledger) Settle(final uint64) error {
 	return nil
 }
 
-// Fingerprints holds that all replicas of a shard are equal at every index of the log at which they were seen.
+// Fingerprints checks that all replicas of a shard are equal at every log index at which they were seen.
 type Fingerprints map[uint64]uint64
 
-// Seen takes the fingerprint of one replica after the entry at index.
+// Seen records the fingerprint of one replica after the entry at index, and returns an error if another replica had a
+// different one there.
 func (f Fingerprints) Seen(index, sum uint64) error {
 	if known, ok := f[index]; ok && known != sum {
 		return fmt.Errorf("after entry %d one replica has fingerprint %016x, another %016x", index, known, sum)

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// honest is a short history that nothing is wrong with: a limit of 2 for ever, an id asked twice, a denial, a read.
+// honest is a short correct history: a lifetime limit of 2, an id asked twice, a denial, a read.
 func honest() []Decided {
 	charge := []Charge{{Policy: "two", Key: "k", Cost: 1}}
 	used := func(n uint64) []Status { return two(limit.Verdict{Allowed: true, Used: n, Remaining: 2 - n}) }
@@ -50,7 +50,7 @@ func TestHonestHistory(t *testing.T) {
 	}
 }
 
-// Each lie a shard could tell is seen.
+// Every lie of a shard is detected.
 func TestLiesAreSeen(t *testing.T) {
 	for name, lie := range map[string]struct {
 		tell func([]Decided) []Decided
@@ -143,7 +143,7 @@ func TestLiesAreSeen(t *testing.T) {
 	}
 }
 
-// The instants are searched for on one decision of 32 only, which is enough to see a limit that computes them wrongly.
+// The instants are searched for on only one decision in 32. That is enough to detect a limit that computes them wrongly.
 func TestInstantsAreSearchedFor(t *testing.T) {
 	h := NewHistory(&policy.Policy{Name: "p", Limits: []policy.Limit{{Name: "l",
 		Limit: limit.Limit{Algorithm: limit.FixedWindowFirstHit, Quota: 1, Period: 50}}}})

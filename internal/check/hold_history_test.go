@@ -14,8 +14,8 @@ var (
 	secondHold = Target{Hold: true, Place: Place{Epoch: 1, Seq: 4, At: 170}, Index: 1}
 )
 
-// honestHolds is a short history that nothing is wrong with: of three units two are reserved, which expires into a
-// block; then one is reserved and given back, twice in the same way, and not in another.
+// honestHolds is a short correct history: of three units two are reserved, which expires into a block; then one is reserved
+// and given back, twice in the same way, and refused in another way.
 func honestHolds() []Decided {
 	charge := func(cost uint64) []Charge { return []Charge{{Policy: "three", Key: "k", Cost: cost}} }
 	said := func(used, held uint64, level uint32, until limit.Time, allowed bool, wait limit.Span) []Status {
@@ -49,7 +49,7 @@ func judgeHolds(history []Decided) error {
 	h := NewHistory(&policy.Policy{Name: "three", Retention: 1000, OnExpire: policy.OnExpireCommit,
 		Lockout: &policy.Lockout{After: 1, Base: 20, Factor: 2, Max: 100, ForgiveAfter: 500},
 		Limits:  []policy.Limit{{Name: "three", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 3}}}})
-	h.told = searched // so that none of these is searched: instants have a test of their own
+	h.told = searched // so that none of these is searched: the instants have their own test
 	for i := range history {
 		if err := h.Decide(&history[i]); err != nil {
 			return err
@@ -64,7 +64,7 @@ func TestHonestHolds(t *testing.T) {
 	}
 }
 
-// Each lie about holds that a shard could tell is seen.
+// Every lie of a shard about holds is detected.
 func TestLiesAboutHoldsAreSeen(t *testing.T) {
 	for name, lie := range map[string]struct {
 		tell func([]Decided)

@@ -5,8 +5,8 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// deed is something that moved a key's ladder of blocks, or a block by hand. The whole list is told again whenever
-// somebody asks where the key stands.
+// deed is an event that moved a key's ladder of blocks, or a block by hand. The whole list is replayed for every question
+// about the key's state.
 type deed struct {
 	kind  deedKind
 	at    limit.Time
@@ -24,14 +24,14 @@ const (
 	cleared   // the ladder
 )
 
-// ladder is where a key stands.
+// ladder is the state of a key's ladder.
 type ladder struct {
 	failures, level uint32
 	blockedUntil    limit.Time
-	newest          limit.Time // violation
+	newest          limit.Time // newest violation
 }
 
-// ladderAt tells the deeds up to now, as far as they moved the ladder: a block by hand did not.
+// ladderAt replays the deeds up to now, as far as they moved the ladder: a block by hand did not.
 func ladderAt(deeds []deed, rules *policy.Lockout, now limit.Time) (l ladder) {
 	for _, d := range deeds {
 		l.forgive(d.rules, d.at)
@@ -48,7 +48,7 @@ func ladderAt(deeds []deed, rules *policy.Lockout, now limit.Time) (l ladder) {
 	return l
 }
 
-// byHandAt is until when somebody has blocked the key: the newest word counts.
+// byHandAt is the end of an operator's block: the newest block or unblock counts.
 func byHandAt(deeds []deed) (until limit.Time) {
 	for _, d := range deeds {
 		if d.kind == blocked || d.kind == unblocked {
@@ -58,12 +58,12 @@ func byHandAt(deeds []deed) (until limit.Time) {
 	return until
 }
 
-// blockedUntil is when the last of all blocks ends.
+// blockedUntil is the end of the last block.
 func (c *counter) blockedUntil(rules *policy.Lockout, now limit.Time) limit.Time {
 	return max(ladderAt(c.deeds, rules, now).blockedUntil, byHandAt(c.deeds))
 }
 
-// forgive lets the ladder begin again, long enough after the newest violation and the end of the block.
+// forgive resets the ladder, long enough after the newest violation and the end of the block.
 func (l *ladder) forgive(rules *policy.Lockout, at limit.Time) {
 	if rules != nil && l.newest != 0 && at >= max(l.newest, l.blockedUntil)+limit.Time(rules.ForgiveAfter) {
 		*l = ladder{}
@@ -88,7 +88,7 @@ func (l *ladder) violate(rules *policy.Lockout, at limit.Time) {
 	l.blockedUntil = max(l.blockedUntil, at+limit.Time(min(length, rules.Max)))
 }
 
-// succeed ends the block at an instant; the ladder is forgiven from there on.
+// succeed ends the block at an instant; from there the time to forgiveness counts.
 func (l *ladder) succeed(rules *policy.Lockout, at limit.Time) {
 	if rules == nil || !rules.StepDown || l.level <= 1 {
 		*l = ladder{}

@@ -10,30 +10,30 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// Observed is an operation on one key with one Lifetime limit, as its client saw it: nothing of it comes from the shard's
-// own books. An operation that was asked again with its id is one, from the first call to the last answer.
+// Observed is an operation on one key with one Lifetime limit, as its client saw it: none of it comes from the shard's own
+// books. Retries with the same id are one operation, from the first call to the last answer.
 type Observed struct {
 	Client   int
 	Called   int64 // any clock that all clients share
 	Returned int64
 	Cost     uint64 // 0: the state was read
-	Unknown  bool   // it was never learned whether this was counted: it may still come, Returned means nothing
+	Unknown  bool   // the outcome is unknown: it may still be counted, and Returned is ignored
 	Allowed  bool
 	Used     uint64
-	At       limit.Time // of the decision: it must not fall either
+	At       limit.Time // of the decision: it must not decrease either
 
-	// Claim names what was taken, if somebody may settle it: a hold, or a decision. No two are named alike, and none 0.
+	// Claim names a hold or a decision that can be settled. Names are unique, and not 0.
 	Claim uint32
-	// Settles: it settled the Claim, and in the end Cost was spent. Allowed: it did so, and Used was left. Else it was
-	// told that the claim has ended before.
+	// Settles: the operation settled the Claim, and Cost was spent in the end. If Allowed, it took effect, and Used was left.
+	// Otherwise the answer was that the claim had ended before.
 	Settles bool
 }
 
-// counted is the state of the sequential counter that the clients must be able to believe in.
+// counted is the state of a sequential counter that explains the observations.
 type counted struct {
 	used   uint64
 	at     limit.Time
-	claims string // that are open: name and cost of each, in their order
+	claims string // open ones: name and cost of each, ordered by name
 }
 
 const claimBytes = 12
@@ -47,7 +47,7 @@ func (c *counted) find(name uint32) (at int, cost uint64) {
 	return -1, 0
 }
 
-// open puts a claim where its name belongs, so that equal states are equal.
+// open inserts a claim in the order of names, so that equal states compare equal.
 func (c *counted) open(name uint32, cost uint64) {
 	claim := string(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(nil, name), cost))
 	at := 0
@@ -57,8 +57,8 @@ func (c *counted) open(name uint32, cost uint64) {
 	c.claims = c.claims[:at] + claim + c.claims[at:]
 }
 
-// Linearizable says whether the operations on one key can be put into an order, each between its call and its return,
-// in which one counter that decides one at a time gives the same answers. It searches for as long as patience lasts.
+// Linearizable reports an error unless the operations on one key have an order, each between its call and its return, in
+// which one counter that decides one operation at a time gives the same answers. It searches for at most patience.
 func Linearizable(quota uint64, operations []Observed, patience time.Duration) error {
 	model := porcupine.NondeterministicModel{
 		Init: func() []any { return []any{counted{}} },
@@ -85,7 +85,7 @@ func Linearizable(quota uint64, operations []Observed, patience time.Duration) e
 	}
 }
 
-// step lists the states after an operation; none says that it cannot have happened here.
+// step lists the states after an operation; an empty list means that it cannot have happened here.
 func step(c counted, o Observed, quota uint64) []any {
 	if o.Settles {
 		return settled(c, o)
@@ -108,7 +108,7 @@ func step(c counted, o Observed, quota uint64) []any {
 	return []any{after}
 }
 
-// settled lists the states after a settlement: a claim ends once.
+// settled lists the states after a settlement: a claim ends only once.
 func settled(c counted, o Observed) []any {
 	at, taken := c.find(o.Claim)
 	if at < 0 {

@@ -8,17 +8,17 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// Model is one limit on one key. Its instants must not fall.
+// Model is one limit on one key. The instants of its calls must not decrease.
 type Model struct {
 	limit  limit.Limit
 	memory memory
 }
 
-// memory is what a rule needs to know of the past, and how it judges by it.
+// memory is what an algorithm keeps of the past, and how it judges by it.
 type memory interface {
-	// used is what counts at an instant, as a fraction, if nothing happens until then.
+	// used is the amount that counts at an instant, as a fraction, if nothing happens until then.
 	used(at limit.Time) *big.Rat
-	// count records units spent at an instant, the last of all so far.
+	// count records units spent at an instant, which must not be before any earlier one.
 	count(units uint64, at limit.Time)
 	// refund gives back units that were spent at taken.
 	refund(units uint64, taken, now limit.Time)
@@ -26,7 +26,7 @@ type memory interface {
 	windowStart(now limit.Time) limit.Time
 }
 
-// New makes the Model of a key at rest. The limit must be valid.
+// New returns the Model of a key at rest. The limit must be valid.
 func New(l limit.Limit) *Model { return &Model{limit: l, memory: memoryOf(l)} }
 
 func memoryOf(l limit.Limit) memory {
@@ -70,16 +70,23 @@ func (m *Model) Peek(cost uint64, now limit.Time) limit.Verdict {
 	return m.Status(now)
 }
 
-// Add counts units whatever the limit says.
+// Add counts units, whatever the limit says.
 func (m *Model) Add(units uint64, now limit.Time) limit.Verdict {
-	m.add(units, now)
+	m.count(units, now)
 	v := m.Status(now)
 	v.Allowed = m.limit.Algorithm == limit.Unlimited || v.Used <= m.limit.Quota
 	return v
 }
 
-// add charges a bucket and GCRA with no more than makes twice the quota.
-func (m *Model) add(units uint64, now limit.Time) {
+func (m *Model) count(units uint64, now limit.Time) (all bool) {
+	m.memory.count(units, now)
+	return true
+}
+
+// addBounded counts units. A token bucket or GCRA is charged only up to twice the quota. It reports whether all units were
+// counted.
+func (m *Model) addBounded(units uint64, now limit.Time) (all bool) {
+	asked := units
 	if m.limit.Count > 0 {
 		most := 2 * m.limit.Quota
 		units = min(units, most-min(most, ceiling(m.memory.used(now))))
@@ -87,12 +94,13 @@ func (m *Model) add(units uint64, now limit.Time) {
 	if units > 0 {
 		m.memory.count(units, now)
 	}
+	return units == asked
 }
 
 // Refund gives back units spent at taken.
 func (m *Model) Refund(cost uint64, taken, now limit.Time) { m.memory.refund(cost, taken, now) }
 
-// Admits reports whether a request would be admitted at an instant if nobody spent anything until then.
+// Admits reports whether a request would be admitted at an instant if nothing is spent until then.
 func (m *Model) Admits(cost uint64, at limit.Time) bool {
 	if m.limit.Algorithm == limit.Unlimited {
 		return true
@@ -103,7 +111,7 @@ func (m *Model) Admits(cost uint64, at limit.Time) bool {
 	return cost <= m.limit.Quota && m.memory.used(at).Cmp(rat(m.limit.Quota-cost)) <= 0
 }
 
-// Idle reports whether nothing counts any more at an instant.
+// Idle reports whether nothing counts at an instant.
 func (m *Model) Idle(at limit.Time) bool {
 	if n, ok := m.memory.(*integer); ok {
 		return !n.isThere(at)
@@ -111,7 +119,7 @@ func (m *Model) Idle(at limit.Time) bool {
 	return neverBegun(m.memory) || m.memory.used(at).Sign() == 0
 }
 
-// Status is the state at an instant; nothing is decided.
+// Status is the state at an instant, without a decision.
 func (m *Model) Status(now limit.Time) limit.Verdict {
 	v := m.numbers(now)
 	v.ResetAt = 0
@@ -121,7 +129,7 @@ func (m *Model) Status(now limit.Time) limit.Verdict {
 	return v
 }
 
-// numbers is a Status whose ResetAt was not searched for.
+// numbers is a Status without the search for ResetAt.
 func (m *Model) numbers(now limit.Time) limit.Verdict {
 	used := ceiling(m.memory.used(now))
 	v := limit.Verdict{Allowed: true, Used: used, WindowStart: m.memory.windowStart(now)}
@@ -138,7 +146,8 @@ func (m *Model) deny(cost uint64, now limit.Time) limit.Verdict {
 	return v
 }
 
-// firstWait searches the first instant from now on at which something that stays true becomes true.
+// firstWait searches for the first instant from now on at which a condition becomes true. Once true, the condition must stay
+// true.
 func firstWait(now limit.Time, becomes func(limit.Time) bool) limit.Span {
 	if becomes(now) {
 		return 0

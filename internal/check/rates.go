@@ -6,11 +6,11 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// bucket is the picture everybody draws: tokens drip in until it is full, and requests take them out.
+// bucket is the usual picture: tokens drip in until it is full, and requests take them out.
 type bucket struct {
 	quota   *big.Rat
-	perTick *big.Rat // tokens that come back in a microsecond
-	begun   bool     // the first request was counted: tokens come back from here on
+	perTick *big.Rat // tokens that come back per microsecond
+	begun   bool     // the first request was counted: from then on tokens come back
 	tokens  *big.Rat // at since
 	since   limit.Time
 }
@@ -35,23 +35,32 @@ func (b *bucket) count(units uint64, at limit.Time) {
 	b.since, b.begun = at, true
 }
 
-func (b *bucket) refund(units uint64, _, now limit.Time) {
+func (b *bucket) refund(units uint64, taken, now limit.Time) {
 	if !b.begun {
 		return
 	}
-	more := new(big.Rat).Add(b.level(now), rat(units))
+	more := new(big.Rat).Add(b.level(now), notBack(units, b.perTick, taken, now))
 	b.tokens, b.since = smaller(b.quota, more), now
+}
+
+// notBack is the part of the taken units that has not come back by itself.
+func notBack(units uint64, perTick *big.Rat, taken, now limit.Time) *big.Rat {
+	came := new(big.Rat).Mul(perTick, rat(uint64(now-taken)))
+	if came.Cmp(rat(units)) >= 0 {
+		return rat(0)
+	}
+	return came.Sub(rat(units), came)
 }
 
 func (b *bucket) windowStart(limit.Time) limit.Time { return 0 }
 
-// neverBegun reports whether time does not change anything yet.
+// neverBegun reports whether the passing of time does not change anything yet.
 func neverBegun(m memory) bool {
 	b, ok := m.(*bucket)
 	return ok && !b.begun
 }
 
-// arrivals is GCRA by its definition: one theoretical arrival time, moved by one interval for each unit.
+// arrivals is GCRA by its definition: one theoretical arrival time, which each unit moves by one interval.
 type arrivals struct {
 	interval *big.Rat // microseconds
 	arrival  *big.Rat
@@ -79,8 +88,8 @@ func (a *arrivals) move(intervals *big.Rat, now limit.Time) {
 
 func (a *arrivals) count(units uint64, at limit.Time) { a.move(rat(units), at) }
 
-func (a *arrivals) refund(units uint64, _, now limit.Time) {
-	back := rat(units)
+func (a *arrivals) refund(units uint64, taken, now limit.Time) {
+	back := notBack(units, new(big.Rat).Inv(a.interval), taken, now)
 	a.move(back.Neg(back), now)
 }
 

@@ -1,14 +1,15 @@
 package check
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 )
 
-// resolve fills in the numbers of the tier (the request's, else the override's, else the default), and over them those
-// of the override, as far as they make a limit.
+// resolve fills in the numbers of the tier (the request's, else the override's, else the default). The numbers of the
+// override replace them, as far as they make a valid limit.
 func resolve(p *policy.Policy, tier string, o *policy.Override) []policy.Limit {
 	if o == nil {
 		o = &policy.Override{}
@@ -28,7 +29,7 @@ func resolve(p *policy.Policy, tier string, o *policy.Override) []policy.Limit {
 			l.Limit = filled(own, numbers)
 		}
 		if over, ok := o.Limits[l.Name]; ok && knows(own.Algorithm, over) {
-			changed := filled(filled(own, numbers), over)
+			changed := filled(own, merged(numbers, over))
 			if changed.Validate() == nil {
 				l.Limit = changed
 			}
@@ -37,7 +38,13 @@ func resolve(p *policy.Policy, tier string, o *policy.Override) []policy.Limit {
 	return limits
 }
 
-// knows reports whether an algorithm has the numbers that are given.
+// merged combines the numbers of a tier and an override, which has priority: only the combination says whether a bucket
+// starts full.
+func merged(t, over policy.TierLimit) policy.TierLimit {
+	return policy.TierLimit{Quota: cmp.Or(over.Quota, t.Quota), Refill: cmp.Or(over.Refill, t.Refill), Rate: cmp.Or(over.Rate, t.Rate)}
+}
+
+// knows reports whether an algorithm uses all the numbers that are given.
 func knows(a limit.Algorithm, t policy.TierLimit) bool {
 	return (t.Quota == nil || a != limit.Unlimited) && (t.Refill == nil || a == limit.TokenBucket) &&
 		(t.Rate == nil || a == limit.GCRA)
@@ -54,7 +61,7 @@ func filled(l limit.Limit, t policy.TierLimit) limit.Limit {
 	if t.Rate != nil {
 		l.Count = *t.Rate
 	}
-	if full {
+	if full || l.Quota == 0 {
 		l.Initial = l.Quota
 	}
 	return l

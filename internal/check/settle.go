@@ -6,7 +6,7 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// settle ends a hold or gives a decision back, once.
+// settle ends a hold or gives back a decision, once.
 func (h *History) settle(d *Decided, all []*asked) (Answer, Refusal) {
 	now, s := d.Place.At, d.Settlement
 	if before, known := h.ended[s.Target]; known && now < before.until {
@@ -26,7 +26,7 @@ func (h *History) settle(d *Decided, all []*asked) (Answer, Refusal) {
 		return Answer{}, HoldEnded
 	}
 	for _, a := range all {
-		if !s.Target.Hold { // whatever the id says: it may lie
+		if !s.Target.Hold { // whatever the id says: it may be wrong
 			a.Cost = h.taken[s.Target][a.address()].units
 		}
 	}
@@ -37,24 +37,24 @@ func (h *History) settle(d *Decided, all []*asked) (Answer, Refusal) {
 	for i, a := range all {
 		a.settle(s, i, h.taken[s.Target][a.address()].by, now, &answer)
 	}
-	h.keep(all)
+	h.keep(all, now)
 	for _, a := range h.open(d, now) {
 		for i := range a.limits {
 			answer.Limits = append(answer.Limits, a.status(i, now, h.searches()))
 		}
 	}
 	if s.Action != Extend {
-		h.ended[s.Target] = ended{action: s.shown(), until: until} // and the answer, when it is compared
+		h.ended[s.Target] = ended{action: s.shown(), until: until} // compare adds the answer
 	}
 	return answer, NotRefused
 }
 
-// shown is what makes an action the same.
+// shown is the text by which two actions are compared.
 func (s *Settlement) shown() string {
 	return fmt.Sprint(s.Action, s.Actual == nil, s.Actual, s.Overage, s.TTL)
 }
 
-// open reports whether the hold is in all of its counters. A decision need not be anywhere.
+// open reports whether the hold is in all of its counters. A decision need not be in any.
 func (s *Settlement) open(all []*asked) bool {
 	for _, a := range all {
 		found := false
@@ -68,7 +68,7 @@ func (s *Settlement) open(all []*asked) bool {
 	return true
 }
 
-// actual is what an entry has spent in the end.
+// actual is the units that an entry spent in the end.
 func (s *Settlement) actual(i int, taken uint64) uint64 {
 	if s.Actual == nil {
 		return taken
@@ -76,12 +76,12 @@ func (s *Settlement) actual(i int, taken uint64) uint64 {
 	return s.Actual[i]
 }
 
-// excess is what an entry has spent above what it took.
+// excess is the units that an entry spent above what it took.
 func (s *Settlement) excess(i int, a *asked) uint64 {
 	return max(s.actual(i, a.Cost), a.Cost) - a.Cost
 }
 
-// excessFits reports whether every limit that can deny has room for what was spent above the hold.
+// excessFits reports whether every limit that can deny has room for the spending above the hold.
 func (s *Settlement) excessFits(all []*asked, now limit.Time) bool {
 	for i, a := range all {
 		if excess := s.excess(i, a); excess > 0 && excess > a.room(now, excess) {
@@ -91,7 +91,7 @@ func (s *Settlement) excessFits(all []*asked, now limit.Time) bool {
 	return true
 }
 
-// room is how much of some units the limits of an entry that can deny have room for.
+// room is how many of units fit into the entry's limits that can deny.
 func (a *asked) room(now limit.Time, units uint64) uint64 {
 	looked := *a
 	looked.counter = a.counter.copied()
@@ -104,7 +104,7 @@ func (a *asked) room(now limit.Time, units uint64) uint64 {
 	return units
 }
 
-// settle does what the settlement says with one counter. A decision was counted by these limits.
+// settle applies the settlement to one counter. countedBy names the limits that counted a decision.
 func (a *asked) settle(s *Settlement, i int, countedBy []string, now limit.Time, answer *Answer) {
 	h, ofHold := a.counter.takeHold(s.Target)
 	giveBack := func(units uint64) {
@@ -139,7 +139,7 @@ func (a *asked) settle(s *Settlement, i int, countedBy []string, now limit.Time,
 	}
 }
 
-// spend counts what was spent above what was taken.
+// spend counts the spending above what was taken.
 func (a *asked) spend(excess uint64, overage Overage, now limit.Time) {
 	if overage == Clamp {
 		excess = a.room(now, excess)
@@ -149,12 +149,12 @@ func (a *asked) spend(excess uint64, overage Overage, now limit.Time) {
 	}
 	for i, l := range a.limits {
 		if l.Algorithm != limit.Concurrency {
-			a.at(i, now).model.add(excess, now)
+			a.at(i, now).model.memory.count(excess, now)
 		}
 	}
 }
 
-// adjust does what a person asks for.
+// adjust applies an operator's request.
 func (a *asked) adjust(d *Decided) {
 	now, c := d.Place.At, a.counter
 	switch d.Op {
@@ -165,12 +165,15 @@ func (a *asked) adjust(d *Decided) {
 		c.deeds = append(c.deeds, deed{kind: unblocked, at: now, rules: a.policy.Lockout})
 		return
 	case PutOverride, DeleteOverride:
+		if c.override != nil && ofRevision(a.policy) { // not a revision: used units stay used
+			c.carry(resolve(a.policy, a.Tier, d.Override), a.policy, now)
+		}
 		c.override = d.Override
 		a.limits = resolve(a.policy, a.Tier, c.override)
 		return
 	}
 	if d.Op == Reset && d.Limit == "" {
-		for i := range c.kept { // those too that the policy has no more
+		for i := range c.kept { // also those that the policy no longer has
 			c.kept[i].reset(now)
 		}
 		c.deeds = append(c.deeds, deed{kind: cleared, at: now, rules: a.policy.Lockout})
@@ -185,7 +188,7 @@ func (a *asked) adjust(d *Decided) {
 func (a *asked) setUsed(d *Decided, i int) {
 	now := d.Place.At
 	if a.limits[i].Algorithm == limit.Concurrency && d.Op != Reset {
-		return // it counts open holds, and nothing else
+		return // it counts only open holds
 	}
 	k := a.at(i, now)
 	switch used := k.model.numbers(now).Used; {
@@ -193,18 +196,18 @@ func (a *asked) setUsed(d *Decided, i int) {
 		k.reset(now)
 	case d.Op == SetUsed:
 		k.model.SetUsed(uint64(d.Amount), now)
-		k.begin(now)
+		k.void(now)
 	case d.Amount > 0:
-		k.model.add(uint64(d.Amount), now)
+		k.model.memory.count(uint64(d.Amount), now)
 	case d.Amount < 0:
 		k.model.SetUsed(used-min(used, uint64(-d.Amount)), now)
-		k.begin(now)
+		k.void(now)
 	}
 }
 
 func (k *kept) reset(now limit.Time) {
 	if !k.atRest(now) {
 		k.model = New(k.model.limit)
-		k.begin(now)
+		k.void(now)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// Verb is what is done with a tally, and When under which condition. The numbers are those of package shard.
+// Verb is what is done with a tally; When is the condition. Their numbers are those of package shard.
 type (
 	Verb uint8
 	When uint8
@@ -28,24 +28,25 @@ const (
 	Earlier When = 4
 )
 
-// TallyTerms says what a Tally does.
+// TallyTerms describes what a Tally does.
 type TallyTerms struct {
 	Verb    Verb
 	When    When
 	KeepTTL bool
+	Old     bool
 	Amount  int64
 	TTL     limit.Span
 }
 
-// Tallied is a tally as it was left.
+// Tallied is the result of a Tally: the state of the tally after it.
 type Tallied struct {
-	Known, Done   bool
-	Before, Value int64
-	EndsAt        limit.Time
+	Known, Done, Was bool
+	Before, Value    int64
+	EndsAt           limit.Time
 }
 
-// integer is a tally: a number of any size until an instant, or for ever (0). It is there even when it is nothing, and
-// nothing of it is given back.
+// integer is a tally: a number of any size until an instant, or forever (0). It exists even when it is 0, and nothing of it
+// is given back.
 type integer struct {
 	value *big.Int
 	until limit.Time
@@ -60,7 +61,7 @@ func (n *integer) used(at limit.Time) *big.Rat {
 	return new(big.Rat).SetInt(n.value)
 }
 
-// count stops at 2^62, as every count does, but for what is above it already.
+// count stops at 2^62, as every count does. A value already above that stays.
 func (n *integer) count(units uint64, at limit.Time) {
 	most := new(big.Int).Lsh(big.NewInt(1), 62)
 	if n.value.Cmp(most) >= 0 {
@@ -76,7 +77,7 @@ func (n *integer) refund(uint64, limit.Time, limit.Time) {}
 
 func (n *integer) windowStart(limit.Time) limit.Time { return 0 }
 
-// tally is what the shard must say of a tally, and does it.
+// tally applies a Tally, and returns the answer that the shard must give.
 func (h *History) tally(d *Decided, a *asked) (answer Answer, refused Refusal) {
 	now := d.Place.At
 	k := a.at(0, now)
@@ -88,6 +89,7 @@ func (h *History) tally(d *Decided, a *asked) (answer Answer, refused Refusal) {
 	}
 	told := &Tallied{Known: there, Before: value.Int64()}
 	if d.Op == Tally {
+		told.Was = there && d.Tally.Old
 		switch t := d.Tally; {
 		case t.Verb == DropIt:
 			told.Done, told.Known = a.counter.drop(now), false
@@ -128,11 +130,11 @@ func (h *History) tally(d *Decided, a *asked) (answer Answer, refused Refusal) {
 		k.model = New(k.model.limit)
 	}
 	answer.Index = h.next()
-	h.keep([]*asked{a})
+	h.keep([]*asked{a}, d.Place.At)
 	return answer, NotRefused
 }
 
-// applies reports whether the condition of a SetTo, an EndIt or a KeepIt holds, and there is something to do it with.
+// applies reports whether the condition of a SetTo, an EndIt or a KeepIt holds, and there is a tally for it to act on.
 func (t *TallyTerms) applies(there bool, until, now limit.Time) bool {
 	if t.Verb == SetTo {
 		return t.When == Always || (t.When == Present) == there
@@ -158,7 +160,7 @@ func (t *TallyTerms) applies(there bool, until, now limit.Time) bool {
 	return true
 }
 
-// drop puts every limit of a counter to rest, and says whether one was not.
+// drop resets every limit of a counter, and reports whether one was not at rest.
 func (c *counter) drop(now limit.Time) (any bool) {
 	for i := range c.kept {
 		k := &c.kept[i]

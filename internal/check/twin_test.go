@@ -13,25 +13,24 @@ import (
 
 var (
 	seedFlag = flag.Uint64("seed", 0, "seed of the random operations; 0 draws one")
-	opsFlag  = flag.Int("operations", 0, "operations for each algorithm; 0 is 1,000,000, or 100,000 with -short")
+	opsFlag  = flag.Int("operations", 0, "operations for each algorithm; 0 is 200,000, or 100,000 with -short")
 )
 
 const (
 	opsPerWorld = 1000
-	fullEvery   = 1000 // one verdict in so many is searched for by the twin from beginning to end
-	resetEvery  = 4    // one ResetAt in so many is compared
+	fullEvery   = 1000 // one verdict in fullEvery is fully searched for by the twin
+	resetEvery  = 4    // one ResetAt in resetEvery is compared
 )
 
-// TestLimitAgreesWithItsTwin runs random operations against the package limit and its Model and compares every
-// number of every verdict. RetryAfter and ResetAt are compared by asking the Model at that instant and one
-// microsecond before it.
+// TestLimitAgreesWithItsTwin runs random operations against package limit and its Model and compares every number of every
+// verdict. It compares RetryAfter and ResetAt by asking the Model at that instant and one microsecond before it.
 func TestLimitAgreesWithItsTwin(t *testing.T) {
 	seed, ops := *seedFlag, *opsFlag
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
 	}
 	if ops == 0 {
-		ops = 1_000_000
+		ops = 200_000
 		if testing.Short() {
 			ops = 100_000
 		}
@@ -40,7 +39,7 @@ func TestLimitAgreesWithItsTwin(t *testing.T) {
 	for a := limit.FixedWindow; a <= limit.Concurrency; a++ {
 		ops := ops
 		if a == limit.Calendar {
-			ops /= 5 // its twin walks along a clock
+			ops /= 5 // its twin steps along a clock
 		}
 		t.Run(fmt.Sprintf("algorithm %d", a), func(t *testing.T) {
 			t.Parallel()
@@ -57,7 +56,7 @@ func TestLimitAgreesWithItsTwin(t *testing.T) {
 	}
 }
 
-// census counts what happened, so that a test which saw nothing interesting fails.
+// census counts events, so that a test that saw nothing interesting fails.
 type census struct{ allowed, denied, never, added, refunded, equalTimes, reset, set int }
 
 func (c *census) add(d census) {
@@ -178,9 +177,14 @@ func (w *world) peek() {
 func (w *world) add() {
 	units := w.cost()
 	var got limit.Verdict
-	w.state, got = limit.Add(w.l, w.state, units, w.now)
+	if w.rng.IntN(2) == 0 {
+		w.state, got = limit.Add(w.l, w.state, units, w.now)
+		w.twin.count(units, w.now)
+	} else {
+		w.state, got = limit.AddBounded(w.l, w.state, units, w.now)
+		w.twin.addBounded(units, w.now)
+	}
 	w.tell("add", units, w.now, got)
-	w.twin.add(units, w.now)
 	w.taken = append(w.taken, take{w.now, units})
 	want := w.twin.numbers(w.now)
 	want.Allowed = w.l.Algorithm == limit.Unlimited || want.Used <= w.l.Quota
@@ -188,7 +192,7 @@ func (w *world) add() {
 	w.compare("add", got, 0, want)
 }
 
-// refund gives back something that was taken, once in a while more than that.
+// refund gives back something that was taken, and now and then more than that.
 func (w *world) refund() {
 	if len(w.taken) == 0 {
 		return
@@ -209,7 +213,7 @@ func (w *world) refund() {
 	w.compare("refund", limit.Status(w.l, w.state, w.now), 0, w.twin.numbers(w.now))
 }
 
-// set makes up what was used, past the quota once in a while.
+// set replaces the used amount, now and then by one above the quota.
 func (w *world) set() {
 	if !w.mayAdd() {
 		return
@@ -229,7 +233,7 @@ func (w *world) expected(cost uint64, admits bool) limit.Verdict {
 	return v
 }
 
-// judge compares a decision with what the twin says: whole, or its instants by asking around them.
+// judge compares a decision with the twin's: completely, or its instants by asking around them.
 func (w *world) judge(full bool, got limit.Verdict, cost uint64, want limit.Verdict) {
 	switch {
 	case got.RetryAfter == limit.Never:
@@ -306,7 +310,7 @@ func (w *world) advance() {
 			w.now += limit.Time(w.rng.Int64N(4 * w.stride()))
 		}
 	}
-	// Where a rate is so slow that it needs centuries, time would leave its range.
+	// With a rate so slow that it needs centuries, time would leave its range.
 	if w.now < from || w.now > limit.MaxTime/2 {
 		w.now = from
 	}
@@ -315,7 +319,7 @@ func (w *world) advance() {
 	}
 }
 
-// stride is about what it takes the limit to forget.
+// stride is roughly the time after which the limit forgets.
 func (w *world) stride() int64 {
 	if w.l.Algorithm == limit.Calendar {
 		seconds := [...]int64{limit.Minute: 60, limit.Hour: 3600, limit.Day: 86_400, limit.Week: 7 * 86_400,
@@ -347,7 +351,7 @@ func (w *world) cost() uint64 {
 	}
 }
 
-// mayAdd is false near the numbers at which Add saturates, which the twin does not.
+// mayAdd is false near the numbers at which Add saturates; the twin does not saturate.
 func (w *world) mayAdd() bool {
 	if w.l.Count == 0 {
 		return true
@@ -355,7 +359,7 @@ func (w *world) mayAdd() bool {
 	return w.twin.memory.used(w.now).Cmp(rat(1<<62/uint64(w.l.Period)/8)) < 0 && w.l.Quota < 1<<58/uint64(w.l.Period)
 }
 
-// tell remembers the last operations for a report of failure.
+// tell records the last operations for a failure report.
 func (w *world) tell(op string, units uint64, at limit.Time, v limit.Verdict) {
 	if len(w.story) > 40 {
 		w.story = w.story[20:]
@@ -399,8 +403,8 @@ func randomCycle(rng *rand.Rand) *limit.Cycle {
 	return c
 }
 
-// randomLimit draws numbers small enough to be walked through microsecond by microsecond, numbers as people write
-// them, and the largest there are.
+// randomLimit draws numbers small enough to be stepped through microsecond by microsecond, numbers as users write them, and
+// the largest possible ones.
 func randomLimit(rng *rand.Rand, a limit.Algorithm) limit.Limit {
 	l := limit.Limit{Algorithm: a}
 	switch rng.IntN(5) {

@@ -6,13 +6,13 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// hit is units spent in one cell of time: an instant, a bucket or a window, numbered from the Unix epoch.
+// hit is the units spent in one cell of time: an instant, a bucket or a window, numbered from the Unix epoch.
 type hit struct {
 	cell  int64
 	units uint64
 }
 
-// hits is a history. A hit can no longer count once it lies keep cells back.
+// hits is a history. A hit no longer counts once it lies keep cells back.
 type hits struct {
 	all  []hit
 	keep int64
@@ -36,7 +36,7 @@ func (h *hits) sum(first, last int64) uint64 {
 	return units
 }
 
-// giveBack takes units out of one cell as far as there are any.
+// giveBack removes units from one cell, as far as it has any.
 func (h *hits) giveBack(cell int64, units uint64) {
 	for i := range h.all {
 		if h.all[i].cell == cell {
@@ -47,7 +47,7 @@ func (h *hits) giveBack(cell int64, units uint64) {
 	}
 }
 
-// epochWindow: what was spent in the same floor(t / period).
+// epochWindow counts what was spent in the same floor(t / period).
 type epochWindow struct {
 	hits
 	period limit.Span
@@ -64,7 +64,7 @@ func (w *epochWindow) windowStart(now limit.Time) limit.Time {
 	return limit.Time(w.window(now) * int64(w.period))
 }
 
-// anchoredWindow: what was spent since the hit that opened the window, until one period after it.
+// anchoredWindow counts from the hit that opened the window until one period after it.
 type anchoredWindow struct {
 	period limit.Span
 	open   bool
@@ -114,7 +114,7 @@ func (w *anchoredWindow) windowStart(now limit.Time) limit.Time {
 	return w.since
 }
 
-// weightedWindow: the current window, and of the one before it the share that is still within one period of now.
+// weightedWindow counts the current window, and the share of the previous one that is still within one period of now.
 type weightedWindow struct {
 	hits
 	period limit.Span
@@ -135,7 +135,7 @@ func (w *weightedWindow) refund(units uint64, taken, _ limit.Time) {
 }
 func (w *weightedWindow) windowStart(limit.Time) limit.Time { return 0 }
 
-// buckets: the bucket of now and the keep - 1 before it.
+// buckets counts the current bucket and the keep - 1 buckets before it.
 type buckets struct {
 	hits
 	width limit.Span
@@ -150,7 +150,7 @@ func (b *buckets) count(units uint64, at limit.Time)        { b.record(b.bucket(
 func (b *buckets) refund(units uint64, taken, _ limit.Time) { b.giveBack(b.bucket(taken), units) }
 func (b *buckets) windowStart(limit.Time) limit.Time        { return 0 }
 
-// log: the hits since one period ago, that instant left out.
+// log counts the hits within one period, excluding the instant exactly one period ago.
 type log struct{ hits }
 
 func (l *log) used(at limit.Time) *big.Rat {
@@ -160,7 +160,7 @@ func (l *log) count(units uint64, at limit.Time)        { l.record(int64(at), un
 func (l *log) refund(units uint64, taken, _ limit.Time) { l.giveBack(int64(taken), units) }
 func (l *log) windowStart(limit.Time) limit.Time        { return 0 }
 
-// tally: everything.
+// tally counts everything.
 type tally struct{ units []uint64 }
 
 func (t *tally) used(limit.Time) *big.Rat {

@@ -6,53 +6,55 @@ import "time"
 const Most = 10 * time.Millisecond
 
 const (
-	// least is what a wait must be worth: timers are not exact.
+	// least is the shortest wait that is worth it: timers are not exact.
 	least = 50 * time.Microsecond
-	// judged is how many waits are judged together at least. The first of them only bring together what were groups that
-	// took turns, at the cost of the larger one; the next ones gain by it.
+	// judged is the least number of waits that are judged together. The first of them only join groups that took turns,
+	// at the cost of the larger group; the next ones gain from it.
 	judged = 4
-	// proven is after how many waits that paid all failures before are forgotten.
+	// proven is the number of successful waits after which all earlier failures are forgotten.
 	proven = 8
-	// After waits that did not pay so many batches go without one: pauseLeast, then twice as many, pauseMost in the end. All
-	// are odd: of two groups that take turns the next attempt meets the other one.
+	// After waits that did not pay, this many batches go without a wait: pauseLeast, then about twice as many each time,
+	// up to pauseMost. All these numbers are odd: when two groups take turns, the next attempt meets the other group.
 	pauseLeast, pauseMost = 5, 129
 )
 
-// Pace is the rule for one stream of batches. When n requests have been answered while q queue, the next batch goes as soon
-// as n+q queue, and after a while in any case: as long as the longest batch of late took, and Most at most.
+// Pace is the rule for one stream of batches. When n requests were answered while q wait in the queue, the next batch
+// goes as soon as n+q requests wait, or when the time is up. That time is the duration of the longest recent batch, and
+// at most Most.
 //
-// Waiting goes on as long as it pays: as long as more come during the waits, by a fifth, than would come anyway in that time,
-// going by how many there are in a batch and how long one takes with its wait. Where callers do not come back they come as often
-// at any time, so waiting stops, and is tried again rarely. Where only some of those who were answered come back in time, so
-// many are waited for, and all of them again from time to time. A request that is alone never waits.
+// Waits continue as long as they pay: as long as a fifth more requests come during the waits than would come anyway in
+// that time. The expected number follows from the size of a batch and its duration with its wait. Callers that do not
+// return come at the same rate at any time, so the waits stop and are tried again rarely. If only a part of the answered
+// callers returns in time, the batch waits for that part, and from time to time for all of them. A lone request never
+// waits.
 //
-// The zero value is ready. A Pace belongs to one goroutine at a time.
+// The zero value is ready for use. A Pace belongs to one goroutine at a time.
 type Pace struct {
-	took  time.Duration // by a batch, on average
-	long  time.Duration // by the longest of late
-	share float64       // of those who were answered so many are waited for; 0: waiting has stopped
-	pause int           // batches until all of them are waited for
-	last  int           // the pause before
+	took  time.Duration // average duration of a batch
+	long  time.Duration // duration of the longest recent batch
+	share float64       // share of the answered requests that a batch waits for; 0: waits have stopped
+	pause int           // number of batches until a batch waits for all of them again
+	last  int           // the previous pause
 
-	// What the waits were worth, the older the less.
+	// Decaying sums of what the waits gained.
 	came  float64 // requests that came during them
 	usual float64 // requests that would have come anyway
-	waits int     // how many, since waiting was stopped
+	waits int     // number of waits since they last stopped
 
-	// Of the newest batch.
-	answered, queued int           // requests in it, and behind it when it was answered
-	target           int           // requests that are worth waiting for
-	bound            time.Duration // of the wait, from the answers on; 0: there is none
+	// About the newest batch.
+	answered, queued int           // requests in it, and requests in the queue when it was answered
+	target           int           // number of requests that the next batch waits for
+	bound            time.Duration // longest wait, from the answers on; 0: no wait
 	until            time.Time
 	ended            bool          // by End
-	at               time.Time     // of the answers
-	first            int           // requests that were there first of all; 0: the wait has held up nobody
-	waited           time.Duration // what became of it
-	caught           int           // requests that came meanwhile
+	at               time.Time     // time of the answers
+	first            int           // requests in the queue at the first look; 0: the wait has delayed no request
+	waited           time.Duration // duration of the wait
+	caught           int           // requests that came during it
 }
 
-// Answered notes that n requests were answered, by a batch that took so long, while so many more queue. It reports whether
-// the next batch waits for them.
+// Answered records that n requests were answered by a batch that took this long, while queued requests wait. It reports
+// whether the next batch waits.
 func (p *Pace) Answered(n, queued int, took time.Duration, now time.Time) (waits bool) {
 	if p.took == 0 {
 		p.took = took
@@ -76,7 +78,7 @@ func (p *Pace) Answered(n, queued int, took time.Duration, now time.Time) (waits
 	return p.bound > 0
 }
 
-// judge looks at the wait of a batch of n requests, and at those before it.
+// judge evaluates the wait before a batch of n requests, together with earlier waits.
 func (p *Pace) judge(n int) {
 	if p.waited <= 0 {
 		return
@@ -100,8 +102,8 @@ func (p *Pace) backOff() {
 	p.pause = p.last
 }
 
-// Left is how much longer to wait while so many queue, of which none must go before a time: its zero value is never. At 0
-// the batch goes, with all that queue, and the wait is over.
+// Left returns how much longer to wait while queued requests wait, the first of which is due at a given time; the zero
+// time means no due time. At 0 the batch goes with all queued requests, and the wait is over.
 func (p *Pace) Left(queued int, due, now time.Time) time.Duration {
 	if p.bound == 0 || queued == 0 {
 		return 0
@@ -122,7 +124,7 @@ func (p *Pace) Left(queued int, due, now time.Time) time.Duration {
 		return 0
 	}
 	p.waited, p.caught = now.Sub(p.at), queued-p.queued
-	if p.queued == 0 { // that somebody came is certain, as a batch goes: it says nothing, unless he is one of few groups
+	if p.queued == 0 { // a batch only goes when a request has come, so the first one proves nothing, unless it belongs to one of few groups
 		p.caught -= min(p.first, max(1, p.answered/8))
 	}
 	if queued < p.target {
@@ -135,8 +137,8 @@ func (p *Pace) Left(queued int, due, now time.Time) time.Duration {
 	return 0
 }
 
-// End ends the wait, if there is one, until the next answers.
+// End ends the current wait, if there is one.
 func (p *Pace) End() { p.ended = true }
 
-// Target is for how many requests the next batch waits, if it waits.
+// Target returns the number of requests that the next batch waits for, if it waits.
 func (p *Pace) Target() int { return p.target }

@@ -9,18 +9,18 @@ import (
 
 const batchTakes = 5 * time.Millisecond
 
-// world is one stream of batches under a Pace, in a time of its own: callers who ask again after their answers, and others
-// who come when they like.
+// world is one stream of batches under a Pace, in simulated time. Some callers ask again after their answers; others come
+// at random.
 type world struct {
 	t     *testing.T
 	rng   *rand.Rand
 	pace  *Pace // nil: nothing waits
 	now   time.Time
-	comes []arrival // what is to come, soonest first
+	comes []arrival // future arrivals, soonest first
 	queue []arrival
 
-	batches, waits, outs int    // outs: waits that ended with fewer than were waited for
-	answered             [2]int // of those who ask again, and of the others
+	batches, waits, outs int    // outs: waits that ended with fewer requests than the target
+	answered             [2]int // callers that ask again, and others
 	latency              [2]time.Duration
 }
 
@@ -39,7 +39,7 @@ func (w *world) come(after time.Duration, other bool) {
 	w.comes = slices.Insert(w.comes, at, a)
 }
 
-// pass lets time go on to an instant: whoever comes until then queues.
+// pass advances the time; requests that arrive until then join the queue.
 func (w *world) pass(to time.Time) {
 	n := 0
 	for n < len(w.comes) && !w.comes[n].at.After(to) {
@@ -50,7 +50,7 @@ func (w *world) pass(to time.Time) {
 	w.now = to
 }
 
-// hold waits as the pace says, from the first request that queues on.
+// hold waits as the pace says, from the first queued request on.
 func (w *world) hold() {
 	if len(w.queue) == 0 {
 		w.pass(w.comes[0].at)
@@ -77,7 +77,7 @@ func (w *world) hold() {
 	}
 }
 
-// run makes batches; back says after how long a caller asks again.
+// run makes batches. back returns the time after which a caller asks again.
 func (w *world) run(batches int, back func() time.Duration) {
 	for range batches {
 		w.hold()
@@ -103,7 +103,7 @@ func (w *world) run(batches int, back func() time.Duration) {
 	}
 }
 
-// others has so many come in the time that a batch takes, for a while, by chance.
+// others adds random arrivals for the duration of some batches, on average each of them per batch.
 func (w *world) others(each float64, batches int) {
 	for at, end := time.Duration(0), time.Duration(batches)*batchTakes; at < end; {
 		at += time.Duration(w.rng.ExpFloat64() / each * float64(batchTakes))
@@ -115,7 +115,7 @@ func (w *world) soon() time.Duration {
 	return 50*time.Microsecond + time.Duration(w.rng.IntN(300))*time.Microsecond
 }
 
-// size is how many requests a batch had on average, since the counts were cleared.
+// size returns the average number of requests per batch since the counts were cleared.
 func (w *world) size() float64 { return float64(w.answered[0]+w.answered[1]) / float64(w.batches) }
 
 func (w *world) clear() {
@@ -137,7 +137,7 @@ func TestCallersWhoAskAgainAtOnceTravelTogether(t *testing.T) {
 	}
 }
 
-// Callers of three other batches, as those of nodes: they come back together, but not at once.
+// Callers of three other batches, such as those of nodes: they return together, but not at once.
 func TestCallersInGroupsTravelTogether(t *testing.T) {
 	w := newWorld(t, &Pace{})
 	groups := [3]time.Duration{}
@@ -159,7 +159,7 @@ func TestCallersInGroupsTravelTogether(t *testing.T) {
 	}
 }
 
-// Whoever comes when he likes loses next to nothing by what is tried, once that was learnt.
+// Callers that come at random lose almost nothing to the attempts, once the pace has learned that.
 func TestWhoDoesNotAskAgainIsNotHeldUp(t *testing.T) {
 	for _, each := range []float64{0.2, 1, 2, 5, 20, 100} {
 		mean := func(p *Pace) (time.Duration, *world) {
@@ -167,7 +167,7 @@ func TestWhoDoesNotAskAgainIsNotHeldUp(t *testing.T) {
 			w.others(each, 3000)
 			batches := int(1000 * min(1, each/2))
 			w.run(batches, nil)
-			w.clear() // what was learnt by then
+			w.clear() // the pace has learned by now
 			w.run(batches, nil)
 			return w.latency[1] / time.Duration(w.answered[1]), w
 		}
@@ -182,7 +182,7 @@ func TestWhoDoesNotAskAgainIsNotHeldUp(t *testing.T) {
 	}
 }
 
-// Where only some come back in time, the wait is for those: it seldom ends in vain.
+// If only a part of the callers returns in time, the wait is for that part: it seldom ends in vain.
 func TestTheWaitIsForThoseWhoComeBack(t *testing.T) {
 	w := newWorld(t, &Pace{})
 	back := func() time.Duration {
@@ -202,11 +202,12 @@ func TestTheWaitIsForThoseWhoComeBack(t *testing.T) {
 	}
 }
 
-// When callers do not come back any more the waits stop, and are tried rarely; when they do again, one attempt is enough.
+// When callers no longer return, the waits stop and are tried rarely. When callers return again, one attempt is enough.
 func TestWaitsStopAndBeginAgain(t *testing.T) {
 	p := &Pace{}
 	now := time.Unix(1_800_000_000, 0)
-	// batch is answered, and all but one of its ten callers come back in time, or do not. It says whether the one waited.
+	// batch answers ten callers; one of them returns, and the others return in time or not. It reports whether the one
+	// waited.
 	batch := func(back bool) bool {
 		p.Answered(10, 0, batchTakes, now)
 		now = now.Add(time.Millisecond)
@@ -249,7 +250,7 @@ func TestWaitsStopAndBeginAgain(t *testing.T) {
 	}
 }
 
-// Whatever happened: who is alone does not wait, and no wait is longer than a batch takes, nor than Most.
+// In all cases: a lone caller does not wait, and no wait is longer than a batch or than Most.
 func TestAWaitIsBoundedAndNeverForOneAlone(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 2000 {

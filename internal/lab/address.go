@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// The ports of every node, and the one that marks a subnet as taken.
+// The ports of every node, and the port that marks a subnet as taken.
 const (
 	apiPort    = 7400
 	peerPort   = 7401
@@ -18,10 +18,10 @@ const (
 	claimPort  = 7499
 )
 
-// nodesMax is how many nodes a subnet has addresses for.
+// nodesMax is the number of nodes that a subnet has addresses for.
 const nodesMax = 90
 
-// subnet is 127.77.k.0/24, held by an open port so that another lab on this machine takes another.
+// subnet is 127.77.k.0/24. An open port holds it, so that another lab on this machine takes another subnet.
 type subnet struct {
 	number int
 	claim  net.Listener

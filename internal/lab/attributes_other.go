@@ -6,5 +6,5 @@ import "syscall"
 
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// standsStill cannot be seen here; it is assumed.
+// standsStill cannot be determined here; true is assumed.
 func standsStill(int) bool { return true }

@@ -2,6 +2,8 @@ package lab
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -10,20 +12,20 @@ import (
 	"time"
 )
 
-// Options says which cluster to start.
+// Options describe the cluster to start.
 type Options struct {
 	Binary   string   // path of the stint binary
-	Nodes    int      // that found the cluster
+	Nodes    int      // number of founding nodes
 	Dir      string   // for data, logs and policies; the caller removes it
 	Shards   int      // 0: the binary's default
 	Replicas int      // 0: the binary's default
 	Policies string   // text of the policies file; "": none
-	Args     []string // further flags of every node
-	Direct   bool     // nothing between the nodes: for measurements
-	Redis    bool     // every node speaks the Redis protocol, too
+	Args     []string // more flags for every node
+	Direct   bool     // no relay between the nodes: for measurements
+	Redis    bool     // every node also serves the Redis protocol
 }
 
-// Cluster is a running cluster. Nodes count from 0.
+// Cluster is a running cluster. Nodes count from 0. All methods may be called concurrently.
 type Cluster struct {
 	options Options
 	subnet  *subnet
@@ -47,14 +49,14 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		}
 	}
 	if err := c.AwaitReady(ctx); err != nil {
-		err = fmt.Errorf("%w\n%s", err, c.Logs())
+		err = fmt.Errorf("%w\n%s%s", err, c.Logs(), c.stacks())
 		c.Close()
 		return nil, err
 	}
 	return c, nil
 }
 
-// New prepares a cluster and starts none of its nodes.
+// New prepares a cluster without starting any node.
 func New(o Options) (*Cluster, error) {
 	if o.Nodes < 1 || o.Nodes > nodesMax {
 		return nil, fmt.Errorf("lab: %d nodes are not within 1..%d", o.Nodes, nodesMax)
@@ -75,6 +77,14 @@ func New(o Options) (*Cluster, error) {
 }
 
 func (c *Cluster) prepare() error {
+	if err := os.MkdirAll(c.options.Dir, 0o700); err != nil {
+		return err
+	}
+	var key [32]byte
+	rand.Read(key[:])
+	if err := os.WriteFile(c.gossipKey(), []byte(hex.EncodeToString(key[:])), 0o600); err != nil {
+		return err
+	}
 	if c.options.Policies != "" {
 		if err := os.WriteFile(c.policies(), []byte(c.options.Policies), 0o600); err != nil {
 			return err
@@ -88,7 +98,7 @@ func (c *Cluster) prepare() error {
 	return nil
 }
 
-// admit makes a place for one more node, with whatever passes on its traffic, and starts nothing.
+// admit reserves a place for one more node, with the relays of its traffic, but starts no process.
 func (c *Cluster) admit() (int, error) {
 	c.mu.Lock()
 	i := len(c.nodes)
@@ -112,7 +122,7 @@ func (c *Cluster) admit() (int, error) {
 	return i, nil
 }
 
-// Close kills what still runs, and waits for it.
+// Close kills the processes that still run, and waits for them.
 func (c *Cluster) Close() {
 	for i := range c.Len() {
 		_ = c.Kill(i) // it may have ended
@@ -124,7 +134,7 @@ func (c *Cluster) Close() {
 	c.subnet.release()
 }
 
-// Len is how many nodes there are or were.
+// Len is the number of nodes, including those that ended.
 func (c *Cluster) Len() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,7 +147,7 @@ func (c *Cluster) Name(i int) string { return c.node(i).name }
 // Addr is the API address of a node, host:port.
 func (c *Cluster) Addr(i int) string { return hostPort(c.node(i).ip, apiPort) }
 
-// RedisAddr is where a node speaks the Redis protocol, if Options say so.
+// RedisAddr is the address at which a node serves the Redis protocol, if Options.Redis is set.
 func (c *Cluster) RedisAddr(i int) string { return hostPort(c.node(i).ip, redisPort) }
 
 // Addrs are the API addresses of all nodes.
@@ -148,7 +158,7 @@ func (c *Cluster) Addrs() (all []string) {
 	return all
 }
 
-// Add starts one more node, which joins. It does not wait until it is ready.
+// Add starts one more node, which joins. It does not wait until the node is ready.
 func (c *Cluster) Add() (int, error) {
 	i, err := c.admit()
 	if err != nil {
@@ -157,10 +167,10 @@ func (c *Cluster) Add() (int, error) {
 	return i, c.Restart(i)
 }
 
-// Dir is where a node keeps its data.
+// Dir is the data directory of a node.
 func (c *Cluster) Dir(i int) string { return c.node(i).data() }
 
-// Wipe removes the data of a node that ended.
+// Wipe removes the data of a node that has ended.
 func (c *Cluster) Wipe(i int) error {
 	if c.Running(i) {
 		return fmt.Errorf("lab: %s still runs", c.Name(i))
@@ -168,7 +178,7 @@ func (c *Cluster) Wipe(i int) error {
 	return os.RemoveAll(c.Dir(i))
 }
 
-// SetClock makes a node's wall clock wrong by offset from now on. Only a binary built with the tag chaos looks.
+// SetClock makes a node's wall clock wrong by offset from now on. Only a binary built with the tag chaos obeys it.
 func (c *Cluster) SetClock(i int, offset time.Duration) error {
 	file := c.node(i).clock()
 	temporary := file + ".new"
@@ -205,7 +215,9 @@ func (c *Cluster) find(is func(*node) bool) int {
 	return -1
 }
 
+func (c *Cluster) gossipKey() string { return filepath.Join(c.options.Dir, "gossip.key") }
+
 func (c *Cluster) policies() string { return filepath.Join(c.options.Dir, "policies.yaml") }
 
-// errEnded is why a node that should answer never will.
+// errEnded is the reason why a node will never answer.
 var errEnded = errors.New("it has ended")

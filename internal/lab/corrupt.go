@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 )
 
-// Corrupt flips one bit of every file below a node's data directory that has at least `least` bytes and whose base name
-// matches the pattern (of path/filepath), a third of the way into it. The node must have ended. It answers how many
-// files it hurt.
+// Corrupt damages a node's files: it flips one bit, a third of the way in, of every file below the data directory that has at
+// least `least` bytes and a base name that matches the pattern (of path/filepath). The node must have ended. It returns the
+// number of damaged files.
 func (c *Cluster) Corrupt(i int, pattern string, least int) (files int, err error) {
 	if c.Running(i) {
 		return 0, fmt.Errorf("lab: %s still runs", c.Name(i))

@@ -19,7 +19,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain lets the test binary play stint: what the lab starts is this process again, with serve as first argument.
+// TestMain lets the test binary act as stint: the lab starts this binary again, with serve as its first argument.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "serve" {
 		os.Exit(playStint(os.Args[2:]))
@@ -32,10 +32,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// fake answers whatever it hears on its peer and gossip ports with the same bytes, and is asked over HTTP to talk to
-// others:
+// fake echoes the bytes that it receives on its peer and gossip ports, and talks to other nodes on request over HTTP:
 //
-//	/talk?network=peer|gossip|udp&to=HOST:PORT   says one byte and waits 300 ms for the echo: "echo" or "silence".
+//	/talk?network=peer|gossip|udp&to=HOST:PORT   sends one byte and waits 300 ms for the echo: "echo" or "silence".
 //	                                             A connection is kept, and used by the next /talk.
 //	/heard                                       how many bytes came in
 type fake struct {
@@ -50,9 +49,10 @@ func playStint(args []string) int {
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
 	text := map[string]*string{}
 	for _, name := range []string{"node-id", "data-dir", "api-addr", "peer-addr", "gossip-addr", "advertise", "join",
-		"bootstrap-expect", "policies", "shards", "replicas"} {
+		"gossip-key", "bootstrap-expect", "policies", "shards", "replicas"} {
 		text[name] = flags.String(name, "", "")
 	}
+	neverReady := flags.Bool("never-ready", false, "")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
@@ -70,7 +70,11 @@ func playStint(args []string) int {
 		fmt.Println(err)
 		return 1
 	}
-	http.HandleFunc("/readyz", func(http.ResponseWriter, *http.Request) {})
+	http.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if *neverReady {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
 	http.HandleFunc("/talk", f.talk)
 	http.HandleFunc("/heard", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, f.heard.Load()) })
 	http.HandleFunc("/exit", func(http.ResponseWriter, *http.Request) { os.Exit(3) })
@@ -128,7 +132,7 @@ func (f *fake) echo(conn net.Conn, preamble bool) {
 	}
 }
 
-// echoes counts echoes of datagrams: a question is "?", its echo "!".
+// echoes counts echoed datagrams: a question is "?", its echo "!".
 var echoes = make(chan struct{}, 100)
 
 func (f *fake) echoDatagrams() {

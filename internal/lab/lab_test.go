@@ -52,7 +52,7 @@ func ask(t *testing.T, c *Cluster, i int, path string) string {
 	return string(text)
 }
 
-// talk lets node from say something to node to and answers what came back.
+// talk lets node from send a byte to node to and returns the result.
 func talk(t *testing.T, c *Cluster, network string, from, to int) string {
 	t.Helper()
 	port := peerPort
@@ -73,7 +73,7 @@ func heard(t *testing.T, c *Cluster, i int) int {
 
 var networks = []string{"peer", "gossip", "udp"}
 
-// A cut from n1 to n2 holds what n1 says, whoever dialed, and nothing else: n2 is heard by n1, and n3 by n2.
+// A cut from n1 to n2 holds what n1 sends, whichever node dialed, and nothing else: n1 still hears n2, and n2 hears n3.
 func TestACutIsOneWay(t *testing.T) {
 	c := startFakes(t, 3)
 	for _, network := range networks {
@@ -145,7 +145,7 @@ func TestADelayIsAddedToEachWay(t *testing.T) {
 	}
 }
 
-// What a killed node held is gone for its peers, and the address refuses until it is back.
+// A killed node's connections are gone for its peers, and its address refuses until it is back.
 func TestAKilledNodeBreaksItsConnections(t *testing.T) {
 	c := startFakes(t, 2)
 	talk(t, c, "peer", 0, 1)
@@ -168,6 +168,20 @@ func TestAKilledNodeBreaksItsConnections(t *testing.T) {
 	}
 	if s := c.Surprises(); len(s) > 0 {
 		t.Error(s)
+	}
+}
+
+// A node that does not become ready shows what it waits for.
+func TestANodeThatIsNotReadyShowsItsStacks(t *testing.T) {
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	_, err = Start(ctx, Options{Binary: binary, Dir: t.TempDir(), Nodes: 1, Direct: true, Args: []string{"--never-ready"}})
+	if err == nil || !strings.Contains(err.Error(), "the stacks of n1:") || !strings.Contains(err.Error(), "lab.playStint") {
+		t.Errorf("it was started with %v", err)
 	}
 }
 
@@ -237,7 +251,7 @@ func TestAddedNodesAndHurtFiles(t *testing.T) {
 	}
 }
 
-// A storm leaves every node running and every link whole, and a node that ends by itself fails it.
+// After a storm every node runs and every link is whole; a node that ends by itself fails the storm.
 func TestAStormEndsInCalm(t *testing.T) {
 	c := startFakes(t, 3)
 	count, err := c.Storm(within(t, 3*time.Second), Storm{Faults: []Fault{FaultKill, FaultPause, FaultCut, FaultRestart,

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// stranger is a sender that nobody could name.
+// stranger is a sender that could not be identified.
 const stranger = -1
 
-// links says which node's bytes reach which other, and how late.
+// links says which node's bytes reach which other node, and with what delay.
 type links struct {
 	mu      sync.Mutex
 	cut     map[[2]int]bool // from, to
 	late    time.Duration
-	changed chan struct{} // closed, and another made, whenever something changed
+	changed chan struct{} // closed and replaced whenever something changed
 	closed  bool
 }
 
@@ -30,14 +30,14 @@ func (l *links) change(what func()) {
 
 func (l *links) close() { l.change(func() { l.closed = true }) }
 
-// open reports whether bytes pass now, how late, and when to ask again.
+// open reports whether bytes pass now, their delay, and when to ask again.
 func (l *links) open(from, to int) (passes bool, late time.Duration, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.cut[[2]int{from, to}], l.late, l.changed
 }
 
-// await holds the caller while the link is cut. false: the lab closes.
+// await blocks while the link is cut. It returns false when the lab closes.
 func (l *links) await(from, to int) bool {
 	for {
 		passes, late, changed := l.open(from, to)
@@ -58,7 +58,7 @@ func (l *links) isClosed() bool {
 	return l.closed
 }
 
-// Cut holds what node from sends to node to. The other direction stays.
+// Cut holds what node from sends to node to. The other direction stays open.
 func (c *Cluster) Cut(from, to int) { c.links.change(func() { c.links.cut[[2]int{from, to}] = true }) }
 
 // Mend ends a Cut.
@@ -66,7 +66,7 @@ func (c *Cluster) Mend(from, to int) {
 	c.links.change(func() { delete(c.links.cut, [2]int{from, to}) })
 }
 
-// Isolate cuts a node off from all others, both ways, and from senders that cannot be named.
+// Isolate cuts a node off from all others, both ways, and from unidentified senders.
 func (c *Cluster) Isolate(i int) { c.links.change(func() { c.isolate(i, true) }) }
 
 // Rejoin ends an Isolate. Other cuts between these nodes end too.
@@ -85,7 +85,7 @@ func (c *Cluster) isolate(i int, cut bool) {
 	}
 }
 
-// numbers are those from first up to, not including, end.
+// numbers returns the numbers from first up to, but not including, end.
 func numbers(first, end int) (all []int) {
 	for n := first; n < end; n++ {
 		all = append(all, n)
@@ -101,5 +101,5 @@ func (c *Cluster) Heal() {
 	})
 }
 
-// Delay makes everything between nodes take d longer.
+// Delay delays all traffic between nodes by d.
 func (c *Cluster) Delay(d time.Duration) { c.links.change(func() { c.links.late = d }) }

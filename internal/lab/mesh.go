@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// mesh stands in front of every node and passes on what the others send to it.
+// mesh stands in front of every node and relays what the others send to it.
 type mesh struct {
 	cluster *Cluster
 	wg      sync.WaitGroup
@@ -15,7 +15,7 @@ type mesh struct {
 	mu        sync.Mutex
 	closed    bool
 	open      map[io.Closer]struct{} // listeners and connections
-	datagrams map[int]*net.UDPConn   // by node: where others send gossip to
+	datagrams map[int]*net.UDPConn   // by node: the address that receives its gossip
 }
 
 func newMesh(c *Cluster) *mesh {
@@ -48,7 +48,7 @@ func (m *mesh) front(i int, n *node) error {
 	return nil
 }
 
-// keep notes what close must close. false: the mesh is closed, and so is c.
+// keep registers a closer for close. It returns false if the mesh is closed; then c is closed too.
 func (m *mesh) keep(c io.Closer) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -77,7 +77,7 @@ func (m *mesh) close() {
 	m.wg.Wait()
 }
 
-// identifier says which node dialed, and what it had to read of the connection for that.
+// identifier returns the node that dialed, and the bytes that it read from the connection to find out.
 type identifier func(net.Conn) (from int, read []byte)
 
 func (m *mesh) accept(listener net.Listener, to int, target string, identify identifier) {
@@ -92,7 +92,8 @@ func (m *mesh) accept(listener net.Listener, to int, target string, identify ide
 	}
 }
 
-// connect passes a connection on. A node that does not listen resets it, as it would have refused it.
+// connect relays a connection. If the node does not listen, the connection is reset: that is how the node would have refused
+// it.
 func (m *mesh) connect(conn *net.TCPConn, to int, target string, identify identifier) {
 	defer m.drop(conn)
 	from, read := identify(conn)
@@ -101,7 +102,7 @@ func (m *mesh) connect(conn *net.TCPConn, to int, target string, identify identi
 	}
 	dialed, err := net.DialTimeout("tcp", target, 5*time.Second)
 	if err != nil || !m.keep(dialed) {
-		_ = conn.SetLinger(0) // closing it now resets it
+		_ = conn.SetLinger(0) // makes the close a reset
 		return
 	}
 	defer m.drop(dialed)
@@ -114,7 +115,7 @@ func (m *mesh) connect(conn *net.TCPConn, to int, target string, identify identi
 	both.Wait()
 }
 
-// pass carries one direction, while its link is whole, to its end.
+// pass relays one direction to its end, while its link is whole.
 func (m *mesh) pass(dst, src *net.TCPConn, from, to int) {
 	buffer := make([]byte, 64<<10)
 	for {
@@ -129,7 +130,7 @@ func (m *mesh) pass(dst, src *net.TCPConn, from, to int) {
 			}
 		}
 		if err == io.EOF {
-			_ = dst.CloseWrite() // the other direction may go on
+			_ = dst.CloseWrite() // the other direction may continue
 			return
 		}
 		if err != nil {
@@ -140,8 +141,8 @@ func (m *mesh) pass(dst, src *net.TCPConn, from, to int) {
 	}
 }
 
-// forward passes datagrams on. Each leaves by the address that its sender announces, so an answer to where it came
-// from comes through here too.
+// forward relays datagrams. Each leaves from the address that its sender announces, so an answer to that address passes
+// through the mesh too.
 func (m *mesh) forward(in *net.UDPConn, to int, n *node) {
 	target := &net.UDPAddr{IP: net.ParseIP(n.ip), Port: gossipPort}
 	buffer := make([]byte, 64<<10)

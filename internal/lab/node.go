@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,12 +16,13 @@ import (
 	"time"
 )
 
-// node is one place in the cluster: its addresses and its directory stay, processes come and go.
+// node is one place in the cluster: its addresses and its directory stay, its processes come and go.
 type node struct {
 	name, ip, announced, dir string
 
-	mu   sync.Mutex
-	life *life // the newest process; nil: never started
+	mu     sync.Mutex
+	binary string // "": the one of the options
+	life   *life  // the newest process; nil: never started
 }
 
 // life is one process of a node.
@@ -30,7 +32,7 @@ type life struct {
 	ended   chan struct{} // closed when the process is gone
 
 	mu    sync.Mutex
-	asked bool // we ended it, or made its disk fail
+	asked bool // the lab ended it, or made its disk fail
 }
 
 func (n *node) data() string  { return filepath.Join(n.dir, "data") }
@@ -62,14 +64,22 @@ func (l *life) askToEnd() {
 	l.asked = true
 }
 
-// Running reports whether a node's process is there, paused or not.
+// Running reports whether a node's process exists, even if it is paused.
 func (c *Cluster) Running(i int) bool { return c.node(i).current().running() }
 
-// Restart starts a node that ended or never ran, on the directory it has. It does not wait until it is ready.
+// UseBinary makes later starts of a node use another binary: an older or a newer release.
+func (c *Cluster) UseBinary(i int, binary string) {
+	n := c.node(i)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.binary = binary
+}
+
+// Restart starts a node that ended or never ran, on its existing directory. It does not wait until the node is ready.
 func (c *Cluster) Restart(i int) error { return c.start(i, "") }
 
-// RestartFailing starts a node under strace, which makes its fdatasync calls fail as in "error=EIO:when=60+" or
-// "delay_enter=300000:when=20+" (microseconds). The numbers count within each thread.
+// RestartFailing starts a node under strace, which makes its fdatasync calls fail as in "error=EIO:when=60+" or slow as in
+// "delay_enter=300000:when=20+" (microseconds). The counts apply to each thread separately.
 func (c *Cluster) RestartFailing(i int, inject string) error { return c.start(i, inject) }
 
 func (c *Cluster) start(i int, inject string) error {
@@ -84,14 +94,14 @@ func (c *Cluster) start(i int, inject string) error {
 		return err
 	}
 	defer log.Close()
-	command := exec.Command(c.options.Binary, c.arguments(n)...)
+	command := exec.Command(cmp.Or(n.binary, c.options.Binary), c.arguments(n)...)
 	if inject != "" {
 		command = exec.Command("strace", append([]string{"-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e",
 			"trace=fdatasync", "-e", "inject=fdatasync:" + inject}, command.Args...)...)
 	}
 	command.Stdout, command.Stderr = log, log
 	command.Env = append(withoutOurs(os.Environ()), "STINT_CHAOS_CLOCK="+n.clock())
-	command.SysProcAttr = attributes() // a group of its own: what we signal is all of it, and Ctrl-C is only ours
+	command.SysProcAttr = attributes() // its own group: a signal from the lab reaches all of it, and Ctrl-C only the lab
 	fmt.Fprintf(log, "--- %s starts %s\n", time.Now().Format(time.StampMilli), inject)
 	if err := command.Start(); err != nil {
 		return fmt.Errorf("lab: starting %s: %w", n.name, err)
@@ -105,7 +115,7 @@ func (c *Cluster) start(i int, inject string) error {
 	return nil
 }
 
-// withoutOurs drops variables that a node would take for flags.
+// withoutOurs drops the variables that a node would take for flags.
 func withoutOurs(environment []string) (rest []string) {
 	for _, variable := range environment {
 		if !strings.HasPrefix(variable, "STINT_") {
@@ -118,7 +128,7 @@ func withoutOurs(environment []string) (rest []string) {
 func (c *Cluster) arguments(n *node) []string {
 	o := c.options
 	args := []string{"serve", "--node-id", n.name, "--data-dir", n.data(), "--api-addr", hostPort(n.ip, apiPort),
-		"--peer-addr", hostPort(n.ip, peerPort), "--gossip-addr", hostPort(n.ip, gossipPort)}
+		"--peer-addr", hostPort(n.ip, peerPort), "--gossip-addr", hostPort(n.ip, gossipPort), "--gossip-key", c.gossipKey()}
 	if o.Redis {
 		args = append(args, "--redis-addr", hostPort(n.ip, redisPort))
 	}
@@ -137,7 +147,7 @@ func (c *Cluster) arguments(n *node) []string {
 	return append(args, o.Args...)
 }
 
-// seeds are the gossip addresses of the founders, as they are announced.
+// seeds are the announced gossip addresses of the founders.
 func (c *Cluster) seeds() string {
 	var seeds []string
 	for i := range c.options.Nodes {
@@ -158,8 +168,8 @@ func (c *Cluster) Kill(i int) error {
 	return err
 }
 
-// Terminate stops a node with SIGTERM and waits for its end; anything but exit code 0 is an error. When ctx ends first
-// the node still runs.
+// Terminate stops a node with SIGTERM and waits for its end; any exit code but 0 is an error. If ctx ends first, the node
+// still runs.
 func (c *Cluster) Terminate(ctx context.Context, i int) error {
 	l := c.node(i).current()
 	if !l.running() {
@@ -176,7 +186,7 @@ func (c *Cluster) Terminate(ctx context.Context, i int) error {
 	return err
 }
 
-// AwaitExit waits for a node's end and answers its exit code, -1 if a signal ended it.
+// AwaitExit waits for a node's end and returns its exit code, -1 if a signal ended it.
 func (c *Cluster) AwaitExit(ctx context.Context, i int) (int, error) {
 	l := c.node(i).current()
 	if l == nil {
@@ -190,11 +200,11 @@ func (c *Cluster) AwaitExit(ctx context.Context, i int) (int, error) {
 	}
 }
 
-// MayEnd says that a node's end is no surprise from here on: Surprises will not tell it.
+// MayEnd allows a node to end from here on: Surprises will not report it.
 func (c *Cluster) MayEnd(i int) { c.node(i).current().askToEnd() }
 
-// Pause stops a node with SIGSTOP, and returns when every thread of it stands still: the signal alone is only asked for,
-// and a thread on another core goes on until it is told.
+// Pause stops a node with SIGSTOP, and returns when every thread of it has stopped: the signal takes effect only later, and a
+// thread on another core runs on until then.
 func (c *Cluster) Pause(i int) error {
 	if err := c.signal(i, syscall.SIGSTOP); err != nil {
 		return err
@@ -208,7 +218,7 @@ func (c *Cluster) Pause(i int) error {
 	return nil
 }
 
-// Resume lets a paused node go on.
+// Resume lets a paused node continue.
 func (c *Cluster) Resume(i int) error { return c.signal(i, syscall.SIGCONT) }
 
 func (c *Cluster) signal(i int, signal syscall.Signal) error {
@@ -219,7 +229,7 @@ func (c *Cluster) signal(i int, signal syscall.Signal) error {
 	return syscall.Kill(-l.command.Process.Pid, signal)
 }
 
-// server is the id of the node's own process.
+// server is the process id of the node itself.
 func (l *life) server() int {
 	if l.traced {
 		if children := childrenOf(l.command.Process.Pid); len(children) > 0 {
@@ -229,7 +239,7 @@ func (l *life) server() int {
 	return l.command.Process.Pid
 }
 
-// Surprises names every node that ended though nobody made it.
+// Surprises names every node that ended although the lab did not end it.
 func (c *Cluster) Surprises() (all []string) {
 	for i := range c.Len() {
 		l := c.node(i).current()
@@ -246,7 +256,7 @@ func (c *Cluster) Surprises() (all []string) {
 	return all
 }
 
-// AwaitReady waits until the nodes (none named: all that run) answer /readyz with 200.
+// AwaitReady waits until the nodes (none given: all that run) answer /readyz with 200.
 func (c *Cluster) AwaitReady(ctx context.Context, nodes ...int) error {
 	if len(nodes) == 0 {
 		for i := range c.Len() {
@@ -279,7 +289,7 @@ func (c *Cluster) awaitReady(ctx context.Context, i int) error {
 			said = fmt.Errorf("/readyz answers %d", status)
 		}
 		select {
-		case <-time.After(readyEvery): // a real process: there is nothing to wait on but the clock
+		case <-time.After(readyEvery): // polls: a real process gives no other signal
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", ctx.Err(), said)
 		}

@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// identifyPatience is how long a dialer may take to say who it is. Then it is a stranger.
+// identifyPatience is how long a dialer may take to identify itself. After that it is a stranger.
 const identifyPatience = 5 * time.Second
 
-// byPreamble reads the beginning of a peer connection:
+// byPreamble reads the preamble of a peer connection:
 //
 //	magic 4 | version 1 | length 2 | kind 1 | shard 4 | cluster | from | to     each text: length 2, bytes
 //
-// The name of a replica is node/shard/number (kind 1), that of a hop the node's (kind 2).
+// The name of a replica is node/shard/number (kind 1), that of a hop is the node's id (kind 2).
 func (m *mesh) byPreamble(conn net.Conn) (from int, read []byte) {
-	_ = conn.SetReadDeadline(time.Now().Add(identifyPatience)) // the read tells if it is closed
+	_ = conn.SetReadDeadline(time.Now().Add(identifyPatience)) // the read reports a closed connection
 	defer conn.SetReadDeadline(time.Time{})
 	read = make([]byte, 7)
 	if n, err := io.ReadFull(conn, read); err != nil {
@@ -40,7 +40,7 @@ func (m *mesh) byPreamble(conn net.Conn) (from int, read []byte) {
 	return m.cluster.byName(name), read
 }
 
-// dialerOf takes the name of the dialing node out of a preamble's body.
+// dialerOf extracts the name of the dialing node from a preamble's body.
 func dialerOf(body []byte) (string, bool) {
 	if len(body) < 5 {
 		return "", false
@@ -70,8 +70,8 @@ func cutText(b []byte) (text string, rest []byte, ok bool) {
 	return string(b[2 : 2+length]), b[2+length:], true
 }
 
-// bySocket finds the process that holds the other end of a connection: the kernel lists sockets with their inodes, and
-// each process's open files. A gossip stream does not say who sends it.
+// bySocket finds the process that holds the other end of a connection: the kernel lists sockets with their inodes, and each
+// process's open files. A gossip stream does not name its sender.
 func (m *mesh) bySocket(conn net.Conn) (from int, read []byte) {
 	inode, ok := inodeOf(conn.RemoteAddr(), conn.LocalAddr())
 	if !ok {
@@ -91,7 +91,7 @@ func (m *mesh) bySocket(conn net.Conn) (from int, read []byte) {
 	return stranger, nil
 }
 
-// inodeOf finds the socket whose own address is local in the kernel's table.
+// inodeOf finds the socket with the given local and remote addresses in the kernel's table.
 func inodeOf(local, remote net.Addr) (inode string, ok bool) {
 	table, err := os.ReadFile("/proc/net/tcp")
 	if err != nil {
@@ -108,7 +108,7 @@ func inodeOf(local, remote net.Addr) (inode string, ok bool) {
 	return "", false
 }
 
-// hexAddress is an IPv4 address as /proc/net/tcp writes it on a little endian machine.
+// hexAddress formats an IPv4 address as /proc/net/tcp does on a little-endian machine.
 func hexAddress(a net.Addr) string {
 	at, err := netip.ParseAddrPort(a.String())
 	if err != nil || !at.Addr().Unmap().Is4() {
@@ -132,7 +132,7 @@ func holds(process int, inode string) bool {
 	return false
 }
 
-// childrenOf are the processes that a process started.
+// childrenOf lists the child processes of a process.
 func childrenOf(process int) (children []int) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", process, process))
 	if err != nil {

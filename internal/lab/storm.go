@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Fault is a kind of thing that goes wrong.
+// Fault is a kind of fault.
 type Fault string
 
 // The faults of a Storm.
@@ -24,24 +24,24 @@ const (
 	FaultClock   Fault = "clock"   // the wall clock jumps: needs a binary with the tag chaos
 )
 
-// Storm says what goes wrong, and how often.
+// Storm describes the faults to make, and how often.
 type Storm struct {
 	Faults  []Fault
 	AtOnce  int           // faults that may overlap; 0 or 1: each begins when the nodes are ready again
 	Rest    time.Duration // between two faults, on average
 	Longest time.Duration // of one fault; 0: 8 s
 	Seed    uint64
-	Tell    func(what string) // called when a fault begins; nil: nobody
-	// Sound tells whether every copy of the data can be trusted. A disk fails only then, and one at a time: a node whose
-	// disk failed votes no more until it is given new copies, and a second one would take the majority. nil: disks are
+	Tell    func(what string) // called when a fault begins; nil: no calls
+	// Sound reports whether every copy of the data can be trusted. A disk fails only then, and only one at a time: a node
+	// whose disk failed does not vote until it has new copies, and a second one would take away the majority. nil: disks are
 	// slow, and none fails.
 	Sound func(ctx context.Context) bool
 }
 
-// afterFailure is how long it may take at most until the failure of a disk shows in what Sound says.
+// afterFailure is the longest time until the failure of a disk shows in the result of Sound.
 const afterFailure = 5 * time.Second
 
-// recovery is how long the nodes may take to be ready again after the only fault ended.
+// recovery is how long the nodes may take to be ready again after a fault that was alone has ended.
 const recovery = 30 * time.Second
 
 // weather is a Storm under way.
@@ -51,15 +51,15 @@ type weather struct {
 	random  *rand.Rand // of the scheduler
 
 	mu     sync.Mutex
-	hit    map[int]bool // nodes that a fault has its hands on
+	hit    map[int]bool // nodes that are under a fault
 	count  map[Fault]int
 	errors []error
 	fails  time.Time // when the newest failure of a disk ended; in the future while it lasts
 }
 
-// Storm lets things go wrong until ctx ends, then ends what still is wrong and starts what does not run. It answers how
-// many faults of each kind there were. An error means that a node did what no fault explains: it ended by itself, did
-// not stop in order, or did not come back.
+// Storm makes faults until ctx ends, then ends those that remain and starts the nodes that do not run. It returns the number
+// of faults of each kind. An error means that a node did something that no fault explains: it ended by itself, did not stop
+// in order, or did not come back.
 func (c *Cluster) Storm(ctx context.Context, s Storm) (map[Fault]int, error) {
 	s.AtOnce = max(s.AtOnce, 1)
 	if s.Longest == 0 {
@@ -102,7 +102,7 @@ func (w *weather) blow(ctx context.Context) {
 	}
 }
 
-// strike is one fault, from its beginning until it is over.
+// strike makes one fault, from its beginning to its end.
 func (w *weather) strike(ctx context.Context, random *rand.Rand) {
 	fault := w.storm.Faults[random.IntN(len(w.storm.Faults))]
 	i, ok := w.claim(random)
@@ -129,7 +129,7 @@ func (w *weather) strike(ctx context.Context, random *rand.Rand) {
 	}
 }
 
-// revive starts a node that ended by itself, so that the storm can go on after the error was noted.
+// revive starts nodes that ended by themselves, so that the storm can continue after the error is recorded.
 func (w *weather) revive() {
 	for i := range w.cluster.Len() {
 		if !w.cluster.Running(i) {
@@ -176,7 +176,7 @@ func (w *weather) pause(ctx context.Context, i int, random *rand.Rand) error {
 	return w.cluster.Resume(i)
 }
 
-// cut breaks links of node i, or all of them in one direction of a ring, and mends exactly those.
+// cut cuts links of node i, or all links in one direction of a ring, and mends exactly those.
 func (w *weather) cut(ctx context.Context, i int, random *rand.Rand) {
 	n := w.cluster.Len()
 	other := (i + 1 + random.IntN(max(n-1, 1))) % n
@@ -208,7 +208,7 @@ func (w *weather) cut(ctx context.Context, i int, random *rand.Rand) {
 	}
 }
 
-// stopPatience is how long a node may take to stop in order: it drains for 10 s at most.
+// stopPatience is how long a node may take to stop in order: it drains for at most 10 s.
 const stopPatience = 20 * time.Second
 
 func (w *weather) restart(ctx context.Context, i int) error {
@@ -217,7 +217,7 @@ func (w *weather) restart(ctx context.Context, i int) error {
 	defer cancel()
 	err := w.cluster.Terminate(patience, i)
 	if err != nil && w.storm.AtOnce > 1 {
-		err = nil // with other faults about it may find nobody to hand over to
+		err = nil // under other faults it may find no node to hand over to
 	}
 	if w.cluster.Running(i) {
 		err = errors.Join(err, w.cluster.Kill(i))
@@ -225,7 +225,7 @@ func (w *weather) restart(ctx context.Context, i int) error {
 	return errors.Join(err, w.cluster.Restart(i))
 }
 
-// disk restarts a node on a disk that fails or is slow. One that failed must end the process with status 75.
+// disk restarts a node on a disk that fails or is slow. A failing disk must end the process with status 75.
 func (w *weather) disk(ctx context.Context, i int, random *rand.Rand) error {
 	fails := random.IntN(2) == 0 && w.mayFail(ctx)
 	inject := fmt.Sprintf("delay_enter=%d:when=%d+3", 50_000+random.IntN(700_000), 5+random.IntN(20))
@@ -243,17 +243,17 @@ func (w *weather) disk(ctx context.Context, i int, random *rand.Rand) error {
 	hold, cancel := context.WithTimeout(ctx, w.between(random, time.Second, w.storm.Longest))
 	defer cancel()
 	code, err := w.cluster.AwaitExit(hold, i)
-	if err != nil { // it still runs: the fault was never reached, or was only slow
+	if err != nil { // it still runs: the fault was not reached, or the disk was only slow
 		return errors.Join(w.cluster.Kill(i), w.cluster.Restart(i))
 	}
 	err = nil
-	if code != exitUntrusted {
-		err = fmt.Errorf("%s ended with %d on a failing disk, want %d", w.cluster.Name(i), code, exitUntrusted)
+	if code != ExitUntrusted {
+		err = fmt.Errorf("%s ended with %d on a failing disk, want %d", w.cluster.Name(i), code, ExitUntrusted)
 	}
 	return errors.Join(err, w.cluster.Restart(i))
 }
 
-// mayFail tells whether a disk may fail now, and claims that for the caller, who calls failed when it is over.
+// mayFail reports whether a disk may fail now, and claims that for the caller, who must call failed when the fault is over.
 func (w *weather) mayFail(ctx context.Context) bool {
 	w.mu.Lock()
 	free := time.Since(w.fails) > afterFailure
@@ -277,10 +277,10 @@ func (w *weather) failed() {
 	w.fails = time.Now()
 }
 
-// exitUntrusted is the status of a process that stopped itself because its disk cannot be trusted.
-const exitUntrusted = 75
+// ExitUntrusted is the exit status of a process that stopped because its disk cannot be trusted.
+const ExitUntrusted = 75
 
-// clock makes a node's clock jump forward or back, and right again.
+// clock makes a node's clock jump forward or back, and then correct again.
 func (w *weather) clock(ctx context.Context, i int, random *rand.Rand) error {
 	jumps := []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, time.Second, 8 * time.Second}
 	by := jumps[random.IntN(len(jumps))]
@@ -299,7 +299,7 @@ func (w *weather) between(random *rand.Rand, least, most time.Duration) time.Dur
 	return (least + time.Duration(random.Int64N(int64(max(most-least, 1))))).Round(time.Millisecond)
 }
 
-// claim picks a node that no other fault has its hands on.
+// claim picks a node that is under no other fault.
 func (w *weather) claim(random *rand.Rand) (int, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -332,7 +332,7 @@ func (w *weather) tell(format string, args ...any) {
 	}
 }
 
-// rest waits; false: ctx ended before.
+// rest waits; it returns false if ctx ends first.
 func rest(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):

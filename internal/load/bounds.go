@@ -9,9 +9,9 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
-// rule is one limit that can deny, as far as bounds need it: what fits at once, and what comes back with time.
+// rule is one limit that can deny, as far as bounds need it: the units admitted at once, and those that come back with time.
 type rule struct {
-	atRest uint64        // units admitted at once to a key never used before
+	atRest uint64        // units admitted at once to a key that was never used
 	quota  uint64        // units that one window admits, or that a bucket holds
 	period time.Duration // of a window; refill: the span in which refill units come back
 	refill uint64        // units that come back continuously in a period; 0: windows
@@ -24,12 +24,12 @@ type windowKind uint8
 const (
 	refilling windowKind = iota // no windows: units come back continuously
 	aligned                     // to the Unix epoch
-	rolling                     // nothing comes back before a period has passed since it was spent
-	weighted                    // two aligned windows, the older one by what is left of it
+	rolling                     // spent units come back only after a whole period
+	weighted                    // two aligned windows: the older one counts by the share of it that the sliding window still covers
 	endless                     // nothing ever comes back
 )
 
-// rulesOf reads the limits that can deny a key of one tier. It fails on algorithms it has no bounds for.
+// rulesOf reads the limits that can deny a key of one tier. It fails for algorithms without known bounds.
 func rulesOf(p *stintv1.Policy, tierName string) ([]rule, error) {
 	if tierName == "" {
 		tierName = p.DefaultTier
@@ -56,7 +56,7 @@ func rulesOf(p *stintv1.Policy, tierName string) ([]rule, error) {
 }
 
 func ruleOf(l *stintv1.Limit, tier *stintv1.TierLimit) (rule, error) {
-	quota := l.Quota
+	quota := l.GetQuota()
 	if tier != nil && tier.Quota != nil {
 		quota = *tier.Quota
 	}
@@ -73,7 +73,7 @@ func ruleOf(l *stintv1.Limit, tier *stintv1.TierLimit) (rule, error) {
 		if a.SlidingWindow.Bucket == nil {
 			return window(a.SlidingWindow.Period.AsDuration(), weighted)
 		}
-		// A bucket leaves as a whole: what was spent at its end comes back one bucket early.
+		// A bucket expires as a whole: units spent at its end come back one bucket early.
 		return window(max(a.SlidingWindow.Period.AsDuration()-a.SlidingWindow.Bucket.AsDuration(), 1), rolling)
 	case *stintv1.Limit_SlidingLog:
 		return window(a.SlidingLog.Period.AsDuration(), rolling)
@@ -102,15 +102,15 @@ func bucketRule(b *stintv1.TokenBucket, quota uint64, tier *stintv1.TierLimit) r
 	return r
 }
 
-// span is the time of a run, and what is known of its keys.
+// span is the time of a run, and whether its keys were fresh.
 type span struct {
 	began, ended time.Time // before the first call was sent, after the last one was answered
 	fresh        bool      // no key was used before
 }
 
-// atMost is the most units that a server may admit to a key within the span, in requests of one cost. The server's
-// clock may differ from ours: what depends on where a window begins is given a second on both sides, so near an edge
-// the bound is larger than it would have to be, and never smaller.
+// atMost is the most units that a server may admit to a key within the span, in requests of one cost. The server's clock may
+// differ from this machine's. Where the bound depends on the start of a window, it allows a second on both sides. So near an
+// edge the bound is larger than necessary, but never too small.
 func (r rule) atMost(cost uint64, s span) uint64 {
 	const skew = time.Second
 	elapsed := s.ended.Sub(s.began)
@@ -125,11 +125,11 @@ func (r rule) atMost(cost uint64, s span) uint64 {
 	case rolling:
 		windows := 1 + uint64(elapsed/r.period)
 		if !s.fresh {
-			windows++ // one that was open when the run began
+			windows++ // a window that was open when the run began
 		}
 		return times(perWindow, windows)
 	case weighted:
-		// Window n admits at most quota less what window n-1 still weighs: in all quota x (1 + elapsed / period).
+		// Window n admits at most quota minus the remaining weight of window n-1: in all quota x (1 + elapsed / period).
 		return floorTo(plus(r.quota, share(r.quota, elapsed, r.period)), cost)
 	}
 	start := r.quota
@@ -167,7 +167,7 @@ func plus(a, b uint64) uint64 {
 	return sum
 }
 
-// atRest is what a key never used before is admitted at once under all the rules.
+// atRest is the number of units admitted at once to a key never used before, under all the rules.
 func atRest(rules []rule) uint64 {
 	least := uint64(math.MaxUint64)
 	for _, r := range rules {

@@ -10,25 +10,25 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
-// What each algorithm may admit to a key within a run, in requests of cost 1 unless said otherwise. The instants are
-// chosen away from the rounding of the clocks' allowance.
+// The bound of each algorithm for a key within a run, in requests of cost 1 unless the case says otherwise. The instants are
+// chosen away from the rounding of the clock allowance.
 func TestAtMost(t *testing.T) {
 	hour := durationpb.New(time.Hour)
-	firstHit := &stintv1.Limit{Quota: 100, Algorithm: &stintv1.Limit_FixedWindow{
+	firstHit := &stintv1.Limit{Quota: new(uint64(100)), Algorithm: &stintv1.Limit_FixedWindow{
 		FixedWindow: &stintv1.FixedWindow{Period: hour, Anchor: stintv1.Anchor_ANCHOR_FIRST_HIT}}}
-	epoch := &stintv1.Limit{Quota: 100, Algorithm: &stintv1.Limit_FixedWindow{
+	epoch := &stintv1.Limit{Quota: new(uint64(100)), Algorithm: &stintv1.Limit_FixedWindow{
 		FixedWindow: &stintv1.FixedWindow{Period: hour}}}
-	weighted := &stintv1.Limit{Quota: 100, Algorithm: &stintv1.Limit_SlidingWindow{
+	weighted := &stintv1.Limit{Quota: new(uint64(100)), Algorithm: &stintv1.Limit_SlidingWindow{
 		SlidingWindow: &stintv1.SlidingWindow{Period: hour}}}
-	buckets := &stintv1.Limit{Quota: 100, Algorithm: &stintv1.Limit_SlidingWindow{
+	buckets := &stintv1.Limit{Quota: new(uint64(100)), Algorithm: &stintv1.Limit_SlidingWindow{
 		SlidingWindow: &stintv1.SlidingWindow{Period: hour, Bucket: durationpb.New(15 * time.Minute)}}}
-	slidingLog := &stintv1.Limit{Quota: 100, Algorithm: &stintv1.Limit_SlidingLog{
+	slidingLog := &stintv1.Limit{Quota: new(uint64(100)), Algorithm: &stintv1.Limit_SlidingLog{
 		SlidingLog: &stintv1.SlidingLog{Period: hour}}}
 	initial := uint64(10)
-	bucket := &stintv1.Limit{Quota: 100, Algorithm: &stintv1.Limit_TokenBucket{
+	bucket := &stintv1.Limit{Quota: new(uint64(100)), Algorithm: &stintv1.Limit_TokenBucket{
 		TokenBucket: &stintv1.TokenBucket{Refill: 60, Per: hour, Initial: &initial}}}
-	gcra := &stintv1.Limit{Quota: 100, Algorithm: &stintv1.Limit_Gcra{Gcra: &stintv1.Gcra{Rate: 60, Per: hour}}}
-	lifetime := &stintv1.Limit{Quota: 100, Algorithm: &stintv1.Limit_Lifetime{Lifetime: &stintv1.Lifetime{}}}
+	gcra := &stintv1.Limit{Quota: new(uint64(100)), Algorithm: &stintv1.Limit_Gcra{Gcra: &stintv1.Gcra{Rate: 60, Per: hour}}}
+	lifetime := &stintv1.Limit{Quota: new(uint64(100)), Algorithm: &stintv1.Limit_Lifetime{Lifetime: &stintv1.Lifetime{}}}
 
 	const used = false
 	for _, c := range []struct {
@@ -89,7 +89,7 @@ func TestRulesOfTiers(t *testing.T) {
 	}
 }
 
-// An algorithm without bounds is said not to be audited, rather than judged by a guess.
+// A policy with an unknown algorithm is reported as not audited, instead of being judged by a guess.
 func TestUnknownAlgorithmIsNotAudited(t *testing.T) {
 	fake := newFake(100)
 	fake.policy.Limits[0].Algorithm = &stintv1.Limit_Calendar{Calendar: &stintv1.Calendar{}}

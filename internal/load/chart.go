@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// The chart's measures, in pixels.
+// The chart's dimensions, in pixels.
 const (
 	chartWidth              = 860
 	panelWidth, panelHeight = 340, 220
@@ -17,10 +17,10 @@ const (
 	leftPanel, rightPanel   = 66, 500
 	legendRow, captionRow   = 18, 15
 	captionTop              = panelTop + panelHeight + 60
-	captionChars            = 120 // of the font's 11 pixels, as many as fit below both panels
+	captionChars            = 120 // as many characters of the 11-pixel font as fit below both panels
 )
 
-// colors of the series: they stand off both a light and a dark ground.
+// colors of the series: they are visible on a light and on a dark background.
 var colors = []string{"#3b82f6", "#f97316", "#10b981", "#a855f7", "#ef4444"}
 
 // panel is one half of the chart: one figure against x.
@@ -45,9 +45,9 @@ func (a axis) share(value float64) float64 {
 	return (value - a.from) / (a.to - a.from)
 }
 
-// Draw writes points as an SVG: rate and p99 against the number that was varied, a line through the medians and a band
-// from the least to the greatest round for each series. It brings its own ground, light or dark as the reader prefers it:
-// viewers that know nothing of that show the light one on whatever theirs is.
+// Draw writes points as an SVG: rate and p99 against the number that was varied. Each series has a line through the medians
+// and a band from the least to the greatest round. The chart brings its own background, light or dark by the reader's
+// preference; a viewer without that preference shows the light one.
 func Draw(w io.Writer, title string, points []Point) error {
 	series := []string{}
 	for _, p := range points {
@@ -89,7 +89,7 @@ func Draw(w io.Writer, title string, points []Point) error {
 	return err
 }
 
-// drawLegend names the series, in as many rows as they take.
+// drawLegend draws the names of the series, and returns the number of rows that it took.
 func drawLegend(b *strings.Builder, series []string) (rows int) {
 	at, y := float64(leftPanel), 36
 	rows = 1
@@ -110,7 +110,7 @@ func xTitle(x string) string {
 		"batch": "checks in a call", "shards": "shards"}[x]
 }
 
-// caption says how the points came about, in lines.
+// caption says, in lines, how the points were measured.
 func caption(points []Point) []string {
 	p := points[0]
 	rounds := 0
@@ -206,7 +206,7 @@ func ratioAxis(low, high float64) axis {
 		for _, step := range []float64{1, 2, 5} {
 			tick := decade * step
 			if tick <= low {
-				a.ticks = a.ticks[:0] // it begins later
+				a.ticks = a.ticks[:0] // the axis begins at a later tick
 			}
 			a.ticks = append(a.ticks, tick)
 			if tick >= high {
@@ -263,7 +263,7 @@ func (p *panel) draw(bands, lines *strings.Builder, color string, points []Point
 	}
 }
 
-// short writes a number as people say it: 2,000,000 is 2 M.
+// short formats a number in short form: 2,000,000 is 2 M.
 func short(v float64) string {
 	switch {
 	case v >= 1e6:

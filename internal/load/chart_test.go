@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Whatever is measured, all that a chart says of it is within the chart, and its lines are above all bands.
+// For any measurement, all text of a chart lies within the chart, and its lines lie above all bands.
 func TestAChartSaysNothingBeyondItsEdge(t *testing.T) {
 	var points []Point
 	for _, series := range []string{"one node, the Redis protocol", "one node, gRPC", "three nodes, the Redis protocol",
@@ -45,7 +45,7 @@ func TestAChartSaysNothingBeyondItsEdge(t *testing.T) {
 	}
 	found := 0
 	for _, one := range append(drawn.Texts, drawn.Moved.Texts...) {
-		const pixels = 6.6 // of a wide font's letter
+		const pixels = 6.6 // of a letter in a wide font
 		if one.Anchor == "start" && one.X+pixels*float64(len(one.Words)) > drawn.Width || one.Y+18 > drawn.Height {
 			t.Errorf("beyond the edge of %g x %g: %+v", drawn.Width, drawn.Height, one)
 		}

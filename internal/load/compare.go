@@ -8,18 +8,19 @@ import (
 	"time"
 )
 
-// Comparison is the same work on stint and on a Redis, in turns, so that both see the machine in the same moods.
+// Comparison runs the same work on stint and on a Redis, in turns, so that changes of the machine's speed affect both alike.
 type Comparison struct {
-	// Plan is stint's half: its Redis ports, the policy of work window, the callers, and how long each run takes. Each
-	// work runs on one key, and on Keys if that is more; one command at a time, and in pipelines of Batch if that is more.
+	// Plan is stint's half: its Redis ports, the policy of work window, the callers, and the duration of each run. Each work
+	// runs on one key, and also on Keys if that is more; with one command at a time, and also in pipelines of Batch if that
+	// is more.
 	Plan   Plan
 	Peer   string // HOST:PORT of the Redis
 	Works  []Work
-	Wait   int // above 0: the Redis is also asked to WAIT for so many replicas, once behind each call
-	Rounds int // of all cases, one after the other; 0: 3
+	Wait   int // above 0: the Redis also runs with WAIT for that many replicas, once after each call
+	Rounds int // rounds over all cases; 0: 3
 }
 
-// Comparisons is what came of a Comparison.
+// Comparisons is the result of a Comparison.
 type Comparisons struct {
 	Stint       string       `json:"stint"` // addresses of the Redis ports
 	Redis       RedisInfo    `json:"redis"`
@@ -27,10 +28,10 @@ type Comparisons struct {
 	Rounds      int          `json:"rounds"`
 	Seconds     float64      `json:"seconds"` // of each run
 	Comparisons []CaseOfBoth `json:"comparisons"`
-	Wrong       []string     `json:"wrong,omitempty"` // what audits found
+	Wrong       []string     `json:"wrong,omitempty"` // errors that audits found
 }
 
-// CaseOfBoth is one case on both sides.
+// CaseOfBoth is the result of one case on both sides.
 type CaseOfBoth struct {
 	Work  Work   `json:"work"`
 	Keys  int    `json:"keys"`
@@ -38,20 +39,20 @@ type CaseOfBoth struct {
 	Wait  int    `json:"wait"` // replicas that the Redis waited for
 	Stint Side   `json:"stint"`
 	Redis Side   `json:"redis"`
-	Ratio Spread `json:"ratio"` // of the rates, stint's by Redis', round by round
+	Ratio Spread `json:"ratio"` // of the rates, stint's by Redis's, round by round
 }
 
-// Side is what one side did in one case.
+// Side is the result of one side in one case.
 type Side struct {
 	PerSecond       Spread `json:"perSecond"`
-	P50Micros       Spread `json:"p50Micros"` // of a call: a pipeline
+	P50Micros       Spread `json:"p50Micros"` // of a call, that is a pipeline
 	P99Micros       Spread `json:"p99Micros"`
-	ServerCPUMicros Spread `json:"serverCpuMicros"` // of one command, all nodes or the Redis and its replicas; 0: not known
+	ServerCPUMicros Spread `json:"serverCpuMicros"` // per command, of all nodes or of the Redis and its replicas; 0: unknown
 	ClientCPUMicros Spread `json:"clientCpuMicros"`
-	Failed          uint64 `json:"failed,omitempty"` // in all rounds, the unknown ones too
+	Failed          uint64 `json:"failed,omitempty"` // in all rounds, including unknown outcomes
 }
 
-// Spread is the middle and the edges of what rounds measured.
+// Spread is the median, the minimum and the maximum of several rounds.
 type Spread struct {
 	Median float64 `json:"median"`
 	Min    float64 `json:"min"`
@@ -71,20 +72,20 @@ func spreadOf(values []float64) Spread {
 	return s
 }
 
-// CompareProgress is where a comparison is.
+// CompareProgress is the progress of a comparison.
 type CompareProgress struct {
 	Done, Total int    // runs
 	Now         string // the run that begins
 }
 
-// contender is one side of one case, with what its rounds measured.
+// contender is one side of one case, with the reports of its rounds.
 type contender struct {
 	plan    Plan
 	name    string
 	reports []*Report
 }
 
-// Validate names the first field that makes no sense.
+// Validate returns an error that names the first invalid field.
 func (c Comparison) Validate() error {
 	for _, work := range c.Works {
 		if err := c.stint(work, 1, 1).Validate(); err != nil {
@@ -116,7 +117,7 @@ func (c Comparison) redis(work Work, keys, batch, wait int) Plan {
 	return p
 }
 
-// Run does all rounds of all cases. The context ends it early, with an error. progress may be nil.
+// Run runs all rounds of all cases. If ctx ends first, it returns ctx's error. progress may be nil.
 func (c Comparison) Run(ctx context.Context, progress func(CompareProgress)) (*Comparisons, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -154,7 +155,7 @@ func (c Comparison) Run(ctx context.Context, progress func(CompareProgress)) (*C
 	return report, nil
 }
 
-// meet asks the Redis who it is.
+// meet asks the Redis for its version and settings.
 func (c Comparison) meet(report *Comparisons) (err error) {
 	port := newRedisPort(c.redis(Incr, 1, 1, 0).withDefaults())
 	defer port.close()
@@ -168,7 +169,7 @@ func (c Comparison) meet(report *Comparisons) (err error) {
 	return nil
 }
 
-// cases are the contenders of each: stint first, then the Redis in each of its ways.
+// cases returns the contenders of each case: stint first, then the Redis in each of its modes.
 func (c Comparison) cases() (cases [][]*contender) {
 	for _, work := range c.Works {
 		for _, keys := range onceOrMore(c.Plan.Keys) {
@@ -194,12 +195,12 @@ func onceOrMore(n int) []int {
 	return []int{1}
 }
 
-// run measures one round. The first one is preceded by a shorter one that nobody counts.
+// run measures one round. A shorter run without measurement precedes the first one.
 func (c *contender) run(ctx context.Context, warmUp bool) error {
 	if warmUp {
 		short := c.plan
 		short.Duration = min(c.plan.Duration/4, time.Second)
-		_, _ = Run(ctx, short, nil) // what is wrong, the run that counts will say
+		_, _ = Run(ctx, short, nil) // ignored: the measured run reports errors
 	}
 	report, err := Run(ctx, c.plan, nil)
 	if err == nil {
@@ -209,7 +210,7 @@ func (c *contender) run(ctx context.Context, warmUp bool) error {
 	return err
 }
 
-// sweep deletes the keys that no window ends. What cannot be deleted stays: the figures are there.
+// sweep deletes the keys that do not expire. Deletion errors are ignored: the figures are complete.
 func (c Comparison) sweep() {
 	for _, work := range c.Works {
 		plans := []Plan{c.redis(work, c.Plan.Keys, 1, 0)}
@@ -224,7 +225,7 @@ func (c Comparison) sweep() {
 	}
 }
 
-// sum puts the rounds together.
+// sum combines the rounds.
 func (c Comparison) sum(report *Comparisons, cases [][]*contender) {
 	for _, contenders := range cases {
 		stint := contenders[0]

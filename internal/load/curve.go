@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// Curve is a plan that is run for several values of one of its numbers.
+// Curve is a plan that runs with several values of one of its numbers.
 type Curve struct {
 	Plan   Plan
 	X      string // callers, keys or batch; shards: of the cluster, which a run cannot change
-	Values []int  // at least one; of shards exactly one
-	Series string // the name of the line
+	Values []int  // at least one; exactly one for shards
+	Series string // name of the line
 	Rounds int
 }
 
-// Point is one run of a curve.
+// Point is the result of one run of a curve.
 type Point struct {
 	Series          string   `json:"series"`
 	X               string   `json:"x"`
@@ -58,7 +58,7 @@ func ParseCurve(text string) (x string, values []int, err error) {
 	return x, values, nil
 }
 
-// at is the plan for one value.
+// at returns the plan for one value.
 func (c Curve) at(value int) Plan {
 	p := c.Plan
 	switch c.X {
@@ -72,7 +72,7 @@ func (c Curve) at(value int) Plan {
 	return p
 }
 
-// Validate names the first value that makes no sense.
+// Validate returns an error that names the first invalid value.
 func (c Curve) Validate() error {
 	for _, value := range c.Values {
 		if err := c.at(value).Validate(); err != nil {
@@ -82,9 +82,10 @@ func (c Curve) Validate() error {
 	return nil
 }
 
-// Run measures every value in each round, so that all of them see the machine in the same moods. Keys are another matter:
-// a server must hold as many as the value says, so each number of keys has all its rounds before the next, larger one
-// begins, and every key is used once before the first. tell hears each point as soon as there is one.
+// Run measures every value in each round, so that changes of the machine's speed affect all values alike. For keys the order
+// differs, because a server must hold as many keys as the value says: each number of keys has all its rounds before the next
+// larger one begins, and every key is used once before the first round. Run passes each point to tell as soon as it is
+// measured.
 func (c Curve) Run(ctx context.Context, tell func(Point) error) error {
 	if err := c.Validate(); err != nil {
 		return err
@@ -92,7 +93,7 @@ func (c Curve) Run(ctx context.Context, tell func(Point) error) error {
 	if c.Plan.Fresh && c.Plan.Protocol == Redis && !c.Plan.asksPolicy() {
 		defer c.sweep()
 	}
-	c.Plan.Fresh = false // runs find the keys used by those before
+	c.Plan.Fresh = false // later runs use the keys of earlier ones
 	if c.X == "keys" {
 		return c.alongKeys(ctx, tell)
 	}
@@ -123,7 +124,7 @@ func (c Curve) alongKeys(ctx context.Context, tell func(Point) error) error {
 	return nil
 }
 
-// sweep deletes the keys that no window ends. What cannot be deleted stays: the figures are there.
+// sweep deletes the keys that do not expire. Deletion errors are ignored: the figures are complete.
 func (c Curve) sweep() {
 	port := newRedisPort(c.at(slices.Max(c.Values)).withDefaults())
 	defer port.close()
@@ -133,7 +134,7 @@ func (c Curve) sweep() {
 func (c Curve) measure(ctx context.Context, value int, p Plan, tell func(Point) error) error {
 	short := p
 	short.Duration = min(p.Duration/4, 500*time.Millisecond)
-	_, _ = Run(ctx, short, nil) // to warm up: what is wrong, the run that counts will say
+	_, _ = Run(ctx, short, nil) // warm-up; the measured run reports errors
 	r, err := Run(ctx, p, nil)
 	switch {
 	case err != nil:
@@ -148,7 +149,7 @@ func (c Curve) measure(ctx context.Context, value int, p Plan, tell func(Point) 
 		r.ChecksPerSecond, r.Latency.P50, r.Latency.P99, r.ServerCPUMicros})
 }
 
-// ReadPoints reads points, one line of JSON each.
+// ReadPoints reads points, one JSON object per line.
 func ReadPoints(r io.Reader) (points []Point, err error) {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {

@@ -20,7 +20,7 @@ import (
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
-// fakeServer counts in a map. It is exact unless told to be wrong.
+// fakeServer counts in a map. It is exact unless a field makes it wrong.
 type fakeServer struct {
 	stintv1connect.UnimplementedLimitServiceHandler
 	stintv1connect.UnimplementedPolicyServiceHandler
@@ -29,20 +29,20 @@ type fakeServer struct {
 	quota  uint64
 	extra  uint64            // units admitted to each key beyond its quota
 	stingy uint64            // units of each key's quota that are never admitted
-	fail   func(n int) error // of the n-th check, from 1
+	fail   func(n int) error // error of the n-th check, from 1
 	lose   func(n int) bool  // the answer to the n-th check is lost after it was counted
-	stall  time.Duration     // that the first check takes
-	drain  bool              // streams end behind their first answer
+	stall  time.Duration     // duration of the first check
+	drain  bool              // streams end after their first answer
 
 	mu    sync.Mutex
 	used  map[string]uint64
 	calls int
-	hosts map[string]int // calls by the address they came to: a stream is one
+	hosts map[string]int // calls by the address that received them: a stream is one
 
-	messages int // that came by streams
+	messages int // messages received by streams
 }
 
-// calledAt tells how many calls came to each address.
+// calledAt returns the number of calls by address.
 func (f *fakeServer) calledAt() map[string]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -60,9 +60,9 @@ func (f *fakeServer) noteHost(next http.Handler) http.Handler {
 	})
 }
 
-// oncePerDay is a policy with one limit that gives nothing back while a test runs.
+// oncePerDay is a policy with one limit whose units do not come back while a test runs.
 func oncePerDay(quota uint64) *stintv1.Policy {
-	return &stintv1.Policy{Name: "once", Limits: []*stintv1.Limit{{Name: "day", Quota: quota,
+	return &stintv1.Policy{Name: "once", Limits: []*stintv1.Limit{{Name: "day", Quota: &quota,
 		Algorithm: &stintv1.Limit_FixedWindow{FixedWindow: &stintv1.FixedWindow{
 			Period: durationpb.New(24 * time.Hour), Anchor: stintv1.Anchor_ANCHOR_FIRST_HIT}}}}}
 }
@@ -158,7 +158,7 @@ func (f *fakeServer) CheckStream(
 	}
 }
 
-// errDraining says, as the real server does, that nothing without an answer was counted.
+// errDraining says, as the real server does, that nothing unanswered was counted.
 func errDraining() error {
 	err := connect.NewError(connect.CodeUnavailable, errors.New("this node stops"))
 	detail, _ := connect.NewErrorDetail(&stintv1.Failure{Code: "unavailable", Message: "this node stops"})
@@ -186,7 +186,7 @@ func (f *fakeServer) start(t *testing.T) string {
 	return server.URL
 }
 
-// defaultsJSON writes the fields that have their default values, as the real server does: "maybeApplied": false.
+// defaultsJSON writes fields with default values too, as the real server does: "maybeApplied": false.
 type defaultsJSON struct{}
 
 func (defaultsJSON) Name() string { return "json" }

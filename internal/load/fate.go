@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// fate is what became of one check.
+// fate is the outcome of one check.
 type fate uint8
 
 const (
@@ -20,14 +20,14 @@ type callError struct {
 	code    string // Connect's name of the code, or "connection"
 	message string
 	fate    fate
-	partial bool // the call's other checks have fates of their own, which are written already
+	partial bool // the call's other checks have their own fates, already written
 }
 
 // Error implements error.
 func (e *callError) Error() string { return e.code + ": " + e.message }
 
-// refused makes the error of a call that the server answered with a code. The codes are those of SEMANTICS S9: what is
-// not on the list of certain failures may have been counted.
+// refused returns the error of a call that the server answered with a code. The codes are those of S9: any code that is not
+// on the list of certain failures may have been counted.
 func refused(code, message string, maybeApplied bool) *callError {
 	e := &callError{code: code, message: message, fate: unknown}
 	switch code {
@@ -41,7 +41,7 @@ func refused(code, message string, maybeApplied bool) *callError {
 	return e
 }
 
-// broken makes the error of a call that got no answer. It is certain to have failed only if nothing was sent.
+// broken returns the error of a call that got no answer. It certainly failed only if nothing was sent.
 func broken(sent bool, err error) *callError {
 	e := &callError{code: "connection", message: err.Error(), fate: failed}
 	if sent {

@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// Floor is what a machine allows at best: no exact answer of one node can come sooner than one fdatasync, and no answer
-// of a majority sooner than a round trip and an fdatasync.
+// Floor is the best that a machine allows: no exact answer of one node can come sooner than one fdatasync, and no answer of a
+// majority sooner than a round trip and an fdatasync.
 type Floor struct {
-	SyncAppendMicros       Latency `json:"syncAppendMicros"`       // write 4 KiB behind the end of a file, fdatasync
-	SyncPreallocatedMicros Latency `json:"syncPreallocatedMicros"` // write 4 KiB into room that the file has already, fdatasync
+	SyncAppendMicros       Latency `json:"syncAppendMicros"`       // write 4 KiB at the end of a file, fdatasync
+	SyncPreallocatedMicros Latency `json:"syncPreallocatedMicros"` // write 4 KiB into preallocated space, fdatasync
 	RoundTripMicros        Latency `json:"roundTripMicros"`        // 64 bytes there and back over loopback TCP
 }
 
 const (
 	floorBlock    = 4 << 10
 	floorMessage  = 64
-	floorBlockMax = 16 << 10 // blocks that are preallocated: 64 MiB
+	floorBlockMax = 16 << 10 // preallocated blocks: 64 MiB
 )
 
-// MeasureFloor measures each part for so long, with one caller. It leaves nothing in the directory.
+// MeasureFloor measures each part for the duration each, with one caller. It leaves no file in the directory.
 func MeasureFloor(ctx context.Context, directory string, each time.Duration) (f Floor, err error) {
 	if f.SyncAppendMicros, err = measureSync(ctx, directory, each, false); err != nil {
 		return f, err
@@ -44,7 +44,7 @@ func measureSync(ctx context.Context, directory string, each time.Duration, prea
 	defer file.Close()
 	block := make([]byte, floorBlock)
 	if preallocated {
-		for range floorBlockMax { // blocks of zeros that are written, so that later writes change no metadata
+		for range floorBlockMax { // written zeros, so that later writes change no metadata
 			if _, err := file.Write(block); err != nil {
 				return Latency{}, err
 			}
@@ -64,7 +64,7 @@ func measureSync(ctx context.Context, directory string, each time.Duration, prea
 	})
 }
 
-// repeat calls until the time is over, and answers how long each call took.
+// repeat calls until the time is over, and returns the distribution of the calls' durations.
 func repeat(ctx context.Context, each time.Duration, call func() error) (Latency, error) {
 	took := newHistogram()
 	for end := time.Now().Add(each); time.Now().Before(end) && ctx.Err() == nil; {
@@ -77,7 +77,7 @@ func repeat(ctx context.Context, each time.Duration, call func() error) (Latency
 	return latencyOf(took), ctx.Err()
 }
 
-// measureRoundTrip lets an echo answer over loopback.
+// measureRoundTrip measures round trips to an echo server on loopback.
 func measureRoundTrip(ctx context.Context, each time.Duration) (Latency, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -107,7 +107,7 @@ func measureRoundTrip(ctx context.Context, each time.Duration) (Latency, error) 
 	})
 }
 
-// echoOnce answers one connection until it ends.
+// echoOnce serves one echo connection until it ends.
 func echoOnce(listener net.Listener) {
 	conn, err := listener.Accept()
 	if err != nil {

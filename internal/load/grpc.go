@@ -14,10 +14,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// grpcClient is one caller on an HTTP/2 connection that it shares with others.
+// grpcClient is one caller on HTTP/2 connections that it shares with others.
 type grpcClient struct {
 	conns         []*grpc.ClientConn
-	at            int // of the connection that is used now
+	at            int // index of the current connection
 	codec         wireCodec
 	timeout       time.Duration
 	message, body []byte
@@ -31,7 +31,7 @@ func dialGRPC(targets []*url.URL, connections int) ([]*grpc.ClientConn, error) {
 		if target.Scheme == "https" {
 			secure = credentials.NewTLS(nil)
 		}
-		// Each connection must be one of its own, so each has its own resolver: passthrough dials what it is given.
+		// Each must be a connection of its own, so each has its own resolver: passthrough dials its given address.
 		conn, err := grpc.NewClient("passthrough:///"+hostPort(target, "80"),
 			grpc.WithTransportCredentials(secure), grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawBytes{})),
 			grpc.WithDisableServiceConfig(), grpc.WithDisableRetry())
@@ -65,19 +65,19 @@ func (g *grpcClient) check(keys []uint32, fates []fate) error {
 	return grpcError(err)
 }
 
-// notDialed reports whether a connection was refused, so that the call was certainly not sent. grpc-go has only words
-// for it.
+// notDialed reports whether a connection was refused, so that the call was certainly not sent. grpc-go expresses that only in
+// the message.
 func notDialed(err error) bool {
 	s := status.Convert(err)
 	return s.Code() == codes.Unavailable && strings.Contains(s.Message(), "while dialing") &&
 		strings.Contains(s.Message(), "connection refused")
 }
 
-// close leaves the shared connection to its owner.
+// close does nothing: the shared connections belong to the run.
 func (g *grpcClient) close() {}
 
-// grpcError gives a gRPC status Connect's name. "unavailable" is what grpc-go says of a connection that broke, too:
-// then the call may have been counted, unless the server said otherwise with details.
+// grpcError maps a gRPC status to Connect's name. grpc-go also reports a broken connection as "unavailable": then the call
+// may have been counted, unless the server's details say otherwise.
 func grpcError(err error) *callError {
 	s := status.Convert(err)
 	name, ok := codeNames[s.Code()]
@@ -96,18 +96,18 @@ var codeNames = map[codes.Code]string{
 	codes.DeadlineExceeded: "deadline_exceeded", codes.Canceled: "canceled",
 }
 
-// rawBytes lets grpc-go carry messages that are encoded already.
+// rawBytes makes grpc-go carry messages that are already encoded.
 type rawBytes struct{}
 
-// Name says which encoding the bytes are in.
+// Name returns the encoding of the bytes.
 func (rawBytes) Name() string { return "proto" }
 
-// Marshal lends a *[]byte to the transport. Once the call was answered, all of it was sent.
+// Marshal lends a *[]byte to the transport. Once a call is answered, all of it has been sent.
 func (rawBytes) Marshal(v any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.SliceBuffer(*v.(*[]byte))}, nil
 }
 
-// Unmarshal copies the answer into a *[]byte, reusing its room.
+// Unmarshal copies the answer into a *[]byte, reusing its capacity.
 func (rawBytes) Unmarshal(data mem.BufferSlice, v any) error {
 	body := v.(*[]byte)
 	*body = append((*body)[:0], make([]byte, data.Len())...)

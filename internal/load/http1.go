@@ -16,38 +16,38 @@ import (
 	"time"
 )
 
-// client asks the server; it belongs to one caller.
+// client sends one caller's calls to the server.
 type client interface {
-	// check asks once, for one check of each key, and writes their fates, in the order of the keys. An error is a
-	// *callError and stands for all of them, unless it is partial.
+	// check makes one call with one check of each key, and writes their fates in the order of the keys. An error is a
+	// *callError and applies to all of them, unless it is partial.
 	check(keys []uint32, fates []fate) error
 	close()
 }
 
-// codec is how a call and its answer look inside a protocol over HTTP/1.1.
+// codec encodes a call and decodes its answer in one protocol over HTTP/1.1.
 type codec interface {
 	contentType() string
-	// appendBody writes the message that asks for the keys: a CheckRequest for one, a CheckBatchRequest for more.
+	// appendBody writes the request for the keys: a CheckRequest for one, a CheckBatchRequest for more.
 	appendBody(dst []byte, keys []uint32) []byte
-	// readFates reads the answer to as many checks as fates has room for.
+	// readFates reads the answer to len(fates) checks.
 	readFates(body []byte, fates []fate) error
 }
 
-// http1 is one keep-alive HTTP/1.1 connection, driven by hand: a call is one write and, as a rule, one read, and
-// allocates nothing of its own. net/http costs several times as much, on the processors that the server needs.
+// http1 is one keep-alive HTTP/1.1 connection, driven by hand. A call is one write and usually one read, and allocates
+// nothing of its own. net/http costs several times as much, on the processors that the server needs.
 type http1 struct {
 	targets []*url.URL
-	at      int // of the target that is asked now
+	at      int // index of the current target
 	codec   codec
 	timeout time.Duration
 
-	conn          net.Conn // nil: to be dialed
+	conn          net.Conn // nil: not connected
 	reader        *bufio.Reader
 	request       []byte // header and body, reused
 	message, body []byte
 }
 
-// newHTTP1 makes a client that asks the caller's share of the targets first.
+// newHTTP1 returns a client. The callers begin with different targets, in turn.
 func newHTTP1(targets []*url.URL, caller int, c codec, timeout time.Duration) *http1 {
 	return &http1{targets: targets, at: caller % len(targets), codec: c, timeout: timeout}
 }
@@ -69,7 +69,7 @@ func (h *http1) check(keys []uint32, fates []fate) error {
 	return h.codec.readFates(h.body, fates)
 }
 
-// connect opens the connection if there is none. A refused one was certainly not used, so the next target is asked.
+// connect opens the connection if there is none. If a target refuses, nothing was sent, so it tries the next one.
 func (h *http1) connect() (err error) {
 	if h.conn != nil {
 		return nil
@@ -142,7 +142,7 @@ func (h *http1) appendHead(dst []byte, batch bool, length int) []byte {
 
 // framing is what a response's header says about its body.
 type framing struct {
-	length  int // -1: not said
+	length  int // -1: not given
 	chunked bool
 	closing bool
 }
@@ -225,7 +225,7 @@ func (h *http1) readBody(f framing) (err error) {
 	return err
 }
 
-// readFailure turns a Connect error, which is JSON whatever the codec is, into a callError.
+// readFailure turns a Connect error, which is JSON with every codec, into a callError.
 func readFailure(status int, body []byte) *callError {
 	var failure struct{ Code, Message string }
 	if json.Unmarshal(body, &failure) != nil || failure.Code == "" {

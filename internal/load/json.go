@@ -24,7 +24,7 @@ func newJSONCodec(p Plan) jsonCodec {
 		text = append(text, `{"policy":`+quote(p.Policy)+`,"key":`...)
 		key := p.entryKey(0, i)
 		text = append(text, quote(key)...)
-		behind := len(key) - p.digitsAt() // nothing there is written longer in quotes
+		behind := len(key) - p.digitsAt() // JSON escaping does not change that part
 		holes = append(holes, len(text)-1-behind)
 		if p.Cost != 1 {
 			text = append(text, `,"cost":"`+strconv.FormatUint(p.Cost, 10)+`"`...)
@@ -61,9 +61,9 @@ func (c jsonCodec) appendBody(dst []byte, keys []uint32) []byte {
 	return append(dst, `]}`...)
 }
 
-// readFates finds the decisions in the text without building them: a decision's first field is "allowed", which may be
-// left out when it is false. A full decoder would cost the generator more than the rest of the call. A failure is rare
-// and has texts in it, so it is decoded in full.
+// readFates finds the decisions in the text without decoding them: a decision's first field is "allowed", which may be left
+// out when it is false. A full decoder would cost the generator more than the rest of the call. A failure is rare and
+// contains texts, so it is decoded in full.
 func (c jsonCodec) readFates(body []byte, fates []fate) error {
 	rest := body
 	for i := range fates {
@@ -109,8 +109,8 @@ func nextResult(text []byte) (object []byte, failure, ok bool) {
 
 var decisionName, failureName = []byte(`"decision"`), []byte(`"failure"`)
 
-// objectOf skips ` : `, which follows the name of a field but no text that happens to look like one. It answers what
-// begins with the object's brace.
+// objectOf skips ` : `, which follows the name of a field, but not a text that happens to look like one. It returns the text
+// from the object's brace on.
 func objectOf(text []byte) ([]byte, bool) {
 	text, ok := bytes.CutPrefix(trimSpace(text), []byte(":"))
 	text = trimSpace(text)
@@ -129,7 +129,7 @@ func decisionFate(object []byte) fate {
 	return denied
 }
 
-// failureFate reads the object that the text begins with. What cannot be read may have been counted.
+// failureFate decodes the object at the start of the text. A failure that cannot be decoded may have been counted.
 func failureFate(text []byte) fate {
 	var failure struct{ MaybeApplied bool }
 	if err := json.NewDecoder(bytes.NewReader(text)).Decode(&failure); err != nil || failure.MaybeApplied {

@@ -2,7 +2,7 @@ package load
 
 import "testing"
 
-// What a server says of the checks of a batch, in every shape that JSON allows.
+// A server's results for the checks of a batch, in every shape that JSON allows.
 func TestFatesInJSON(t *testing.T) {
 	for result, want := range map[string]fate{
 		`{"decision":{"allowed":true,"reason":"}"}}`:                                       allowed,

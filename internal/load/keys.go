@@ -2,7 +2,7 @@ package load
 
 import "strconv"
 
-// keyDigits is the width of a key's number: fixed, so that all requests have one length.
+// keyDigits is the width of a key's number: fixed, so that all requests have the same length.
 const keyDigits = 7
 
 // template is one encoded check with a hole in each entry for the number of its key.
@@ -21,7 +21,7 @@ func (t template) appendTo(dst []byte, number uint32) []byte {
 	return dst
 }
 
-// moved is the template with that many bytes before it.
+// moved returns the template for text, which is t's text with more bytes before it.
 func (t template) moved(text []byte) template {
 	by := len(text) - len(t.text)
 	moved := template{text: text, holes: make([]int, len(t.holes))}
@@ -41,7 +41,7 @@ func putDigits(dst []byte, number uint32) {
 // keyName is the key of the first entry of a number's check.
 func (p Plan) keyName(number uint32) string { return p.entryKey(number, 0) }
 
-// entryKey is the key of one entry of a number's check. Without a tag the entries live where chance puts them.
+// entryKey is the key of one entry of a number's check. Without a tag, the entries' shards are random.
 func (p Plan) entryKey(number uint32, entry int) string {
 	name := append([]byte(p.KeyPrefix), make([]byte, keyDigits)...)
 	putDigits(name[len(p.KeyPrefix):], number)
@@ -55,7 +55,7 @@ func (p Plan) entryKey(number uint32, entry int) string {
 	return text
 }
 
-// digitsAt is where the number stands in a key.
+// digitsAt is the offset of the number in a key.
 func (p Plan) digitsAt() int {
 	if p.Together {
 		return len(p.KeyPrefix) + 1

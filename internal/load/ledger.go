@@ -2,7 +2,7 @@ package load
 
 import "sync/atomic"
 
-// ledger keeps, for each key, the units that were asked for, by fate. Callers may enter into it concurrently.
+// ledger keeps the units asked for, by key and by fate. It may be used concurrently.
 type ledger struct {
 	accounts []account // by key number
 }
@@ -14,7 +14,7 @@ type account struct {
 
 func newLedger(keys int) *ledger { return &ledger{accounts: make([]account, keys)} }
 
-// enter notes one check's fate. A failed check counted nothing, so it leaves no trace.
+// enter records one check's fate. A failed check counted nothing, so it leaves no trace.
 func (l *ledger) enter(key uint32, f fate, cost uint64) {
 	a := &l.accounts[key]
 	switch f {

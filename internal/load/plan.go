@@ -8,64 +8,64 @@ import (
 	"time"
 )
 
-// Protocol is what the callers speak.
+// Protocol is the protocol of the callers.
 type Protocol string
 
 // The protocols.
 const (
-	JSON    Protocol = "json"    // Connect's JSON over HTTP/1.1: what curl speaks
+	JSON    Protocol = "json"    // Connect's JSON over HTTP/1.1, as with curl
 	Connect Protocol = "connect" // Connect's binary messages over HTTP/1.1
 	GRPC    Protocol = "grpc"    // gRPC over HTTP/2 without TLS
 	Stream  Protocol = "stream"  // CheckStream over gRPC: a stream for each caller, a message for each call
-	Client  Protocol = "client"  // the Go client: the callers share one, which gathers what they ask at the same time
+	Client  Protocol = "client"  // the Go client: the callers share one, which batches concurrent checks
 	Redis   Protocol = "redis"   // RESP2, one connection per caller; a batch is a pipeline
 )
 
-// Work is what one check is over the Redis protocol.
+// Work is the kind of check over the Redis protocol.
 type Work string
 
 // The kinds of work.
 const (
-	Check  Work = "check"  // STINT.CHECK of the policy; the only one that the other protocols know
+	Check  Work = "check"  // STINT.CHECK of the policy; the only kind in the other protocols
 	Incr   Work = "incr"   // INCR: a bare counter
 	Window Work = "window" // a fixed window. stint: STINT.CHECK of the policy; Redis: the usual script
-	Bucket Work = "bucket" // a token bucket, never empty. stint: CL.THROTTLE; Redis: the usual script
+	Bucket Work = "bucket" // a token bucket that is never empty. stint: CL.THROTTLE; Redis: the usual script
 )
 
-// Plan says what to ask, how often and for how long.
+// Plan says which checks to send, how many and for how long.
 type Plan struct {
 	Addresses     []string      // base URLs of the nodes, as in http://127.0.0.1:7400; the callers spread evenly over them
 	Protocol      Protocol      // "": json
 	GRPC          []string      // protocols grpc and stream: HOST:PORT of the nodes' ports for gRPC alone; none: Addresses
 	Redis         []string      // protocol redis: HOST:PORT of the nodes' Redis ports; the callers spread evenly over them
 	Work          Work          // protocol redis; "": check
-	IsRedis       bool          // what listens at Redis is a Redis, not stint: Addresses and Policy are not needed
-	Wait          int           // IsRedis: WAIT for that many replicas, once behind each call
+	IsRedis       bool          // the server at Redis is a Redis, not stint: Addresses and Policy are not needed
+	Wait          int           // IsRedis: WAIT for that many replicas, once after each call
 	Namespace     string        // "": the server's default
-	Policy        string        // required, but for work incr and bucket
+	Policy        string        // required, except for work incr and bucket
 	Tier          string        // "": the policy's default tier
 	Callers       int           // calls under way at once; 0: 64
 	Connections   int           // grpc, stream: HTTP/2 connections that the callers share; 0: 2, at most one per caller; at least one per address
-	Keys          int           // keys to spread over, chosen at random; 0: 1, one hot key
-	Walk          bool          // take the keys in turn instead of at random: Count of them are all used once
+	Keys          int           // number of keys, chosen at random; 0: 1, one hot key
+	Walk          bool          // takes the keys in turn instead of at random: a Count of Keys uses each once
 	KeyPrefix     string        // the keys are KeyPrefix followed by seven digits
-	Fresh         bool          // nobody has used these keys before: what was not admitted is audited too
+	Fresh         bool          // the keys were never used before: the audit also finds units that should have been admitted
 	Batch         int           // checks per call: CheckBatch above 1; 0: 1
-	DeniedPercent int           // share of the checks that go to keys drained before the run
-	Cost          uint64        // units a check spends; 0: 1
-	Entries       int           // keys that a check names, all or nothing; 0: 1. The first of them is audited
-	Together      bool          // a {tag} places the keys of a check on one shard; else chance does
+	DeniedPercent int           // percentage of the checks that go to keys drained before the run
+	Cost          uint64        // units per check; 0: 1
+	Entries       int           // keys per check, all or nothing; 0: 1. The first is audited
+	Together      bool          // a {tag} places the keys of a check on one shard; otherwise their shards are random
 	Duration      time.Duration // 0: until Count; both 0: 10 s
-	Count         uint64        // checks in all; 0: until Duration
+	Count         uint64        // checks in total; 0: until Duration
 	Rate          float64       // open loop: calls per second; 0: closed loop
-	Timeout       time.Duration // of one call; 0: 10 s
+	Timeout       time.Duration // per call; 0: 10 s
 }
 
 const (
-	keysMax    = 10_000_000 // seven digits, with those that are drained
+	keysMax    = 10_000_000 // seven digits, including the drained keys
 	batchMax   = 1_000      // the server's limit
 	callersMax = 16_384
-	streamsMax = 1_000 // on one connection: the server allows 1,024
+	streamsMax = 1_000 // per connection: the server allows 1,024
 )
 
 // withDefaults fills in the documented zero values.
@@ -74,7 +74,7 @@ func (p Plan) withDefaults() Plan {
 	p.Work = orDefault(p.Work, Check)
 	p.Callers = orDefault(p.Callers, 64)
 	p.Connections = max(min(orDefault(p.Connections, 2), p.Callers), len(p.Addresses))
-	if p.Protocol == Stream { // a stream is never given back, so one too many would wait for ever
+	if p.Protocol == Stream { // streams stay open for the run, so one too many would wait forever
 		p.Connections = max(p.Connections, (p.Callers+streamsMax-1)/streamsMax)
 	}
 	p.Keys = orDefault(p.Keys, 1)
@@ -96,7 +96,7 @@ func orDefault[T comparable](value, fallback T) T {
 	return value
 }
 
-// Validate names the first field that makes no sense. Run refuses such a plan with the same error.
+// Validate returns an error that names the first invalid field. Run refuses such a plan with the same error.
 func (p Plan) Validate() error {
 	p = p.withDefaults()
 	if err := p.validateTarget(); err != nil {
@@ -157,7 +157,7 @@ func (p Plan) validateTarget() error {
 // sharesConnections reports whether the callers share connections of grpc-go.
 func (p Plan) sharesConnections() bool { return p.Protocol == GRPC || p.Protocol == Stream }
 
-// asksPolicy reports whether the work is that of a policy of the server.
+// asksPolicy reports whether the work uses a policy of the server.
 func (p Plan) asksPolicy() bool { return !p.IsRedis && (p.Work == Check || p.Work == Window) }
 
 func (p Plan) validateRedis() error {
@@ -186,7 +186,7 @@ func (p Plan) validateRedis() error {
 	return nil
 }
 
-// drainedKeys is how many keys are drained before the run. They follow the others in number.
+// drainedKeys is the number of keys drained before the run. Their numbers follow the others'.
 func (p Plan) drainedKeys() int {
 	if p.DeniedPercent == 0 {
 		return 0

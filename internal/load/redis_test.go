@@ -16,11 +16,11 @@ import (
 	"time"
 )
 
-// fakeRedis counts in a map. It is exact unless told to be wrong, knows stint's commands and those that a comparison needs.
+// fakeRedis counts in a map. It is exact unless a field makes it wrong. It knows stint's commands and those of a comparison.
 type fakeRedis struct {
-	quota   int64          // that STINT.CHECK and CL.THROTTLE admit; 0: everything
-	forget  int            // every so manieth INCR is acknowledged and not counted
-	refuse  map[int]string // errors that the n-th INCR or check, from 1, is answered with; "": the connection breaks
+	quota   int64          // units that STINT.CHECK and CL.THROTTLE admit; 0: everything
+	forget  int            // every forget-th INCR is acknowledged and not counted
+	refuse  map[int]string // error replies by the number of the INCR or check, from 1; "": the connection breaks
 	replica string         // INFO's line
 
 	mu       sync.Mutex
@@ -132,7 +132,7 @@ func (f *fakeRedis) answer(words []string) string {
 	return "+OK\r\n"
 }
 
-// take answers 0 for allowed and 1 for denied.
+// take returns 0 for allowed and 1 for denied.
 func (f *fakeRedis) take(key string) int {
 	if f.quota > 0 && f.counters[key] >= f.quota {
 		return 1
@@ -146,7 +146,8 @@ func incrPlan(address string, batch int) Plan {
 		Batch: batch, Count: 500}
 }
 
-// Counters that hold what was acknowledged are called exact, with and without pipelines, and nothing stays behind.
+// A server whose counters hold the acknowledged increments is called exact, with and without pipelines, and no key is left
+// behind.
 func TestCountersThatHoldWhatWasAcknowledged(t *testing.T) {
 	for _, batch := range []int{1, 16} {
 		fake := &fakeRedis{}
@@ -168,7 +169,7 @@ func TestAForgottenIncrementFailsTheRun(t *testing.T) {
 	}
 }
 
-// A counter that others have used before is judged by what the run added to it.
+// A counter that was used before is judged by what the run added to it.
 func TestUsedCountersAreJudgedByTheirGrowth(t *testing.T) {
 	fake := &fakeRedis{}
 	p := incrPlan(fake.start(t), 1)
@@ -179,7 +180,7 @@ func TestUsedCountersAreJudgedByTheirGrowth(t *testing.T) {
 	}
 }
 
-// What certainly was not counted, and what may have been, are told apart by the words of the errors.
+// The first word of an error tells failures that certainly were not counted from those that may have been.
 func TestErrorsOfTheRedisProtocolByFate(t *testing.T) {
 	fake := &fakeRedis{refuse: map[int]string{10: "-TRYAGAIN busy\r\n", 20: "-UNKNOWN who knows\r\n", 30: "", 40: "-ERR no\r\n"}}
 	p := incrPlan(fake.start(t), 1)
@@ -195,7 +196,7 @@ func TestErrorsOfTheRedisProtocolByFate(t *testing.T) {
 	}
 }
 
-// STINT.CHECK is audited by the policy, which the API tells.
+// STINT.CHECK is audited by the policy, which comes from the API.
 func TestChecksOverTheRedisProtocolAreAudited(t *testing.T) {
 	for _, quota := range []int64{100, 101} {
 		api, fake := newFake(100), &fakeRedis{quota: quota}
@@ -208,7 +209,7 @@ func TestChecksOverTheRedisProtocolAreAudited(t *testing.T) {
 	}
 }
 
-// A reply is read the same wherever the network cuts it.
+// A reply is read the same wherever the network splits it.
 func TestRepliesInPieces(t *testing.T) {
 	whole := "*3\r\n:0\r\n$5\r\nhello\r\n*2\r\n:7\r\n$-1\r\n-ERR no\r\n:-12\r\n+OK\r\n$0\r\n\r\n"
 	want := []string{"* 0 ", "- 0 ERR no", ": -12 ", "+ 0 OK", "$ 0 "}
@@ -238,7 +239,7 @@ func TestRepliesInPieces(t *testing.T) {
 	}
 }
 
-// Both sides get the same work in turns; the Redis waits for its replicas; and no key stays behind on either.
+// Both sides get the same work in turns; the Redis waits for its replicas; and no key is left behind on either.
 func TestComparison(t *testing.T) {
 	replica := &fakeRedis{}
 	host, port, _ := net.SplitHostPort(replica.start(t))

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// script is Lua that a Redis runs. It answers 0 for allowed and 1 for denied.
+// script is Lua that a Redis runs. It returns 0 for allowed and 1 for denied.
 type script string
 
 func (s script) sha() string {
@@ -21,14 +21,14 @@ func (s script) sha() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// windowScript is the fixed window that most who limit with Redis use: count, and let the first count start the window.
+// windowScript is the most common fixed window on Redis: count, and let the first count start the window.
 const windowScript script = `
 local count = redis.call('INCR', KEYS[1])
 if count == 1 then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
 return count > tonumber(ARGV[1]) and 1 or 0`
 
-// bucketScript is a token bucket in a hash: ARGV are its size and the milliseconds in which it fills. The clock is the
-// server's: those of its clients differ.
+// bucketScript is a token bucket in a hash: ARGV are its size and the milliseconds in which it fills. It uses the server's
+// clock because the clients' clocks differ.
 const bucketScript script = `
 local size, fill = tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -42,15 +42,15 @@ redis.call('HMSET', KEYS[1], 'tokens', tokens, 'at', now)
 redis.call('PEXPIRE', KEYS[1], fill)
 return denied`
 
-// redisPort is what a run asks a Redis port besides its load: it belongs to one goroutine.
+// redisPort sends a run's commands other than its load. It belongs to one goroutine.
 type redisPort struct {
 	plan    Plan
 	client  *respClient
-	audited int      // work incr: keys, from the first on, whose counters are read
-	before  []uint64 // work incr: where they stood when the run began; nil: all at 0
+	audited int      // work incr: the number of keys, from the first on, whose counters are read
+	before  []uint64 // work incr: their values when the run began; nil: all 0
 }
 
-// auditedMax is how many counters are read before and behind a run of keys that were used before. Of fresh keys all are read,
+// auditedMax bounds the counters that are read before and after a run on used keys. For fresh keys all counters are read,
 // once.
 const auditedMax = 10_000
 
@@ -65,7 +65,7 @@ func newRedisPort(p Plan) *redisPort {
 
 func (p *redisPort) close() { p.client.close() }
 
-// prepare loads the scripts that the work runs, and reads where counters stand that may have been used before.
+// prepare loads the scripts of the work, and reads the counters that may have been used before.
 func (p *redisPort) prepare() (err error) {
 	switch {
 	case p.plan.IsRedis && p.plan.Work == Window:
@@ -80,7 +80,7 @@ func (p *redisPort) prepare() (err error) {
 	return err
 }
 
-// ask sends one command and reads its reply. What the server answers with an error is an error.
+// ask sends one command and reads its reply. An error reply is returned as an error.
 func (p *redisPort) ask(words ...string) (reply, error) {
 	replies, err := p.askAll(appendCommand(nil, words...), 1)
 	if err != nil {
@@ -109,7 +109,7 @@ func (p *redisPort) askAll(commands []byte, count int) (replies []reply, err err
 			return nil, err
 		}
 		if r.kind == '-' {
-			c.close() // the replies behind it are not wanted
+			c.close() // drops the remaining replies
 			return nil, errors.New(string(r.text))
 		}
 		r.text = bytes.Clone(r.text)
@@ -118,10 +118,10 @@ func (p *redisPort) askAll(commands []byte, count int) (replies []reply, err err
 	return replies, nil
 }
 
-// pipelineMax is how many keys are read or deleted at once.
+// pipelineMax is the number of keys that are read or deleted at once.
 const pipelineMax = 256
 
-// each asks one command of each of the first keys of the run.
+// each sends one command for each of the first keys of the run.
 func (p *redisPort) each(command string, keys int, hear func(key int, r reply) error) error {
 	for first := 0; first < keys; first += pipelineMax {
 		end := min(first+pipelineMax, keys)
@@ -142,7 +142,7 @@ func (p *redisPort) each(command string, keys int, hear func(key int, r reply) e
 	return nil
 }
 
-// counters reads the keys of work incr that are audited.
+// counters reads the audited counters of work incr.
 func (p *redisPort) counters() ([]uint64, error) {
 	counters := make([]uint64, p.audited)
 	err := p.each("GET", p.audited, func(key int, r reply) (err error) {
@@ -154,12 +154,12 @@ func (p *redisPort) counters() ([]uint64, error) {
 	return counters, err
 }
 
-// sweep deletes the run's keys: counters would stay for ever.
+// sweep deletes the run's keys: counters would stay forever.
 func (p *redisPort) sweep() error {
 	return p.each("DEL", p.plan.Keys, func(int, reply) error { return nil })
 }
 
-// judge compares every counter with the INCRs that were acknowledged. One whose outcome is unknown may have counted.
+// judge compares every counter with the acknowledged INCRs. An INCR with an unknown outcome may have counted.
 func (p *redisPort) judge(l *ledger) (Verdict, error) {
 	counters, err := p.counters()
 	if err != nil {
@@ -192,16 +192,16 @@ func (p *redisPort) judge(l *ledger) (Verdict, error) {
 	return v, nil
 }
 
-// RedisInfo is what a Redis says of itself, as far as it decides what an acknowledgement is worth.
+// RedisInfo is what a Redis reports about itself, as far as it decides what an acknowledgement is worth.
 type RedisInfo struct {
 	Address     string      `json:"address"`
 	Version     string      `json:"version"`
 	AppendOnly  bool        `json:"appendOnly"`
-	AppendFsync string      `json:"appendFsync"` // always, everysec or no; means something with AppendOnly only
+	AppendFsync string      `json:"appendFsync"` // always, everysec or no; means something only with AppendOnly
 	Replicas    []RedisInfo `json:"replicas,omitempty"`
 }
 
-// Durability says it in words.
+// Durability describes the durability in words.
 func (i RedisInfo) Durability() string {
 	if i.AppendFsync == "" {
 		return "durability not known"
@@ -212,7 +212,7 @@ func (i RedisInfo) Durability() string {
 	return "appendonly yes, appendfsync " + i.AppendFsync
 }
 
-// info asks a Redis, and its replicas as far as they can be reached.
+// info asks a Redis, and its reachable replicas.
 func (p *redisPort) info() (RedisInfo, error) {
 	i := RedisInfo{Address: strings.Join(p.plan.Redis, ",")}
 	about, err := p.ask("INFO")
@@ -220,7 +220,7 @@ func (p *redisPort) info() (RedisInfo, error) {
 		return i, err
 	}
 	i.Version = infoValue(about.text, "redis_version")
-	if fsync, err := p.ask("CONFIG", "GET", "appendfsync"); err == nil { // some who host a Redis forbid CONFIG
+	if fsync, err := p.ask("CONFIG", "GET", "appendfsync"); err == nil { // some hosted Redis services forbid CONFIG
 		i.AppendFsync = string(fsync.text)
 		i.AppendOnly = infoValue(about.text, "aof_enabled") == "1"
 	}
@@ -236,7 +236,7 @@ func (p *redisPort) info() (RedisInfo, error) {
 	return i, nil
 }
 
-// cpuSeconds is the processor time of a Redis and of the replicas that can be reached. NaN: not known.
+// cpuSeconds is the processor time of a Redis and of its reachable replicas. NaN: unknown.
 func (p *redisPort) cpuSeconds() float64 {
 	about, err := p.ask("INFO")
 	if err != nil {
@@ -260,7 +260,7 @@ func (p *redisPort) cpuSeconds() float64 {
 	return sum
 }
 
-// infoValue finds a line of INFO.
+// infoValue returns the value of a line of INFO.
 func infoValue(about []byte, name string) string {
 	for line := range bytes.Lines(about) {
 		if value, ok := bytes.CutPrefix(line, []byte(name+":")); ok {

@@ -7,12 +7,12 @@ import (
 	hdrhistogram "github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Report is what a run measured. A check is one decision asked for; a call carries one check, or a batch of them.
+// Report is the result of a run. A check is one decision asked for; a call carries one check, or a batch of them.
 type Report struct {
-	Address     string   `json:"address"` // of all nodes, with commas between them
+	Address     string   `json:"address"` // all nodes' addresses, separated by commas
 	Protocol    Protocol `json:"protocol"`
 	Work        Work     `json:"work"`
-	Policy      string   `json:"policy"` // "": the work is not that of a policy
+	Policy      string   `json:"policy"` // "": the work uses no policy
 	Callers     int      `json:"callers"`
 	Connections int      `json:"connections"`
 	Keys        int      `json:"keys"`
@@ -33,15 +33,15 @@ type Report struct {
 	Failed   uint64                 `json:"failed"`  // certainly not counted
 	Unknown  uint64                 `json:"unknown"` // counted once or not at all
 	Errors   map[string]*ErrorCount `json:"errors,omitempty"`
-	Unsent   uint64                 `json:"unsentCalls,omitempty"` // open loop: due, and never sent
+	Unsent   uint64                 `json:"unsentCalls,omitempty"` // open loop: calls that were due and never sent
 
-	// Processor time per decided check, in microseconds. 0: not known.
+	// Processor time per decided check, in microseconds. 0: unknown.
 	ServerCPUMicros float64 `json:"serverCpuMicrosPerCheck,omitempty"`
 	ClientCPUMicros float64 `json:"clientCpuMicrosPerCheck,omitempty"`
 
-	// What the nodes' own counters say of the run. 0: not known, or nothing.
-	ForwardedShare float64 `json:"forwardedShare,omitempty"` // requests that went on to their owner, by decided check
-	MeanFrame      float64 `json:"meanFrame,omitempty"`      // forwarded requests that travelled together
+	// From the nodes' own counters. 0: unknown, or none.
+	ForwardedShare float64 `json:"forwardedShare,omitempty"` // requests forwarded to their owner, per decided check
+	MeanFrame      float64 `json:"meanFrame,omitempty"`      // forwarded requests that traveled together
 	MeanBatch      float64 `json:"meanBatch,omitempty"`      // requests that were decided together
 
 	Verdict Verdict `json:"verdict"`
@@ -65,7 +65,7 @@ func latencyOf(h *hdrhistogram.Histogram) Latency {
 		P999: h.ValueAtQuantile(99.9), Max: h.Max(), Mean: h.Mean()}
 }
 
-// report sums a run up. The verdict and the server's processor time are filled in by Run.
+// report sums up a run. Run fills in the verdict and the server's processor time.
 func (r *run) report(elapsed time.Duration) *Report {
 	c := r.tally.counts()
 	latency, errors := r.tally.merged()

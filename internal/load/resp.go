@@ -11,28 +11,28 @@ import (
 	"time"
 )
 
-// respClient is one connection that speaks RESP2, driven by hand: a call is one write and, as a rule, one read, and
-// allocates nothing. A batch is a pipeline.
+// respClient is one RESP2 connection, driven by hand: a call is one write and usually one read, and allocates nothing. A
+// batch is a pipeline.
 type respClient struct {
 	targets []string
-	at      int // of the target that is asked now
+	at      int // index of the current target
 	dialect dialect
 	timeout time.Duration
 
-	conn    net.Conn  // nil: to be dialed
+	conn    net.Conn  // nil: not connected
 	renewed time.Time // when the connection's deadline was last set
 	request []byte    // reused
-	buffer  []byte    // what was read; from unread on nobody has looked at it
+	buffer  []byte    // what was read; not yet parsed from unread on
 	unread  int
 }
 
-// dialect is how the work of a plan looks in RESP.
+// dialect is the work of a plan in RESP.
 type dialect struct {
 	command template // of one check
-	behind  []byte   // the pipeline, to be sent once: a WAIT, or nothing
+	behind  []byte   // sent once at the end of a pipeline: a WAIT, or nothing
 	wait    int64    // replicas that must have acknowledged
-	no      int64    // what the reply's first number is when the check is denied; below 0: never
-	strange bool     // the server is a Redis: what it answers with an error it has not done
+	no      int64    // first number of the reply to a denied check; below 0: none is denied
+	strange bool     // the server is a Redis: a command that it answers with an error was not executed
 }
 
 func newRESP(p Plan, caller int) *respClient {
@@ -40,7 +40,7 @@ func newRESP(p Plan, caller int) *respClient {
 		buffer: make([]byte, 0, 16<<10)}
 }
 
-// The token bucket of work bucket: large enough that nothing is denied on any machine, so that every check writes.
+// The token bucket of work bucket: so large that no machine is denied, so that every check writes.
 const (
 	bucketQuota      = 1_000_000
 	bucketRefillEach = time.Second // of the whole quota
@@ -70,7 +70,7 @@ func dialectOf(p Plan) dialect {
 	}
 	head := appendCommand(nil, words[:at]...)
 	hole := len(head) + len("$"+strconv.Itoa(len(key))+"\r\n") + p.digitsAt()
-	// The count of words is that of the whole command, which may be a digit longer than that of its head.
+	// The count of words is that of the whole command, which may be one digit longer than that of its head.
 	hole += len(strconv.Itoa(len(words))) - len(strconv.Itoa(at))
 	d := dialect{command: template{appendCommand(nil, words...), []int{hole}}, no: 1, strange: p.IsRedis}
 	switch {
@@ -95,7 +95,7 @@ func appendCommand(dst []byte, words ...string) []byte {
 	return dst
 }
 
-// appendTo writes the pipeline that checks the keys, and answers how many replies it will have.
+// appendTo writes the pipeline that checks the keys, and returns the number of its replies.
 func (d *dialect) appendTo(dst []byte, keys []uint32) ([]byte, int) {
 	for _, key := range keys {
 		dst = d.command.appendTo(dst, key)
@@ -106,7 +106,7 @@ func (d *dialect) appendTo(dst []byte, keys []uint32) ([]byte, int) {
 	return append(dst, d.behind...), len(keys) + 1
 }
 
-// fateOf is what a reply to a check says.
+// fateOf returns the fate that a reply to a check states.
 func (d *dialect) fateOf(r reply) (fate, *callError) {
 	switch {
 	case r.kind == '-':
@@ -117,8 +117,8 @@ func (d *dialect) fateOf(r reply) (fate, *callError) {
 	return allowed, nil
 }
 
-// refusal reads an error. stint says by UNKNOWN that a command may have been counted; and a word that we do not know
-// may mean the same.
+// refusal interprets an error reply. By UNKNOWN, stint says that a command may have been counted; an unfamiliar word may mean
+// the same.
 func (d *dialect) refusal(text []byte) (fate, *callError) {
 	word, _, _ := strings.Cut(string(text), " ")
 	f := unknown
@@ -138,7 +138,7 @@ func (c *respClient) check(keys []uint32, fates []fate) error {
 	}
 	if err := c.roundTrip(keys, fates); err != nil {
 		var e *callError
-		if !errors.As(err, &e) { // the connection is of no more use
+		if !errors.As(err, &e) { // the connection cannot be used again
 			c.close()
 			return broken(true, err)
 		}
@@ -149,8 +149,8 @@ func (c *respClient) check(keys []uint32, fates []fate) error {
 
 // roundTrip sends one pipeline and reads its replies.
 func (c *respClient) roundTrip(keys []uint32, fates []fate) error {
-	// A deadline for each call would cost more than the rest of it, so one serves many: a call has between the whole
-	// timeout and half as much again.
+	// A deadline for each call would cost more than the rest of the call, so one serves many: the timeout of a call is
+	// between one and one and a half times the configured one.
 	if now := time.Now(); now.Sub(c.renewed) > c.timeout/2 {
 		if err := c.conn.SetDeadline(now.Add(c.timeout + c.timeout/2)); err != nil {
 			return err
@@ -187,7 +187,7 @@ func (c *respClient) roundTrip(keys []uint32, fates []fate) error {
 	return nil
 }
 
-// next reads one reply. It is valid until the next is read.
+// next reads one reply. It is valid until the next call.
 func (c *respClient) next() (reply, error) {
 	for {
 		r, n, err := parseReply(c.buffer[c.unread:])
@@ -204,7 +204,7 @@ func (c *respClient) next() (reply, error) {
 	}
 }
 
-// fill reads more, behind what is still unread.
+// fill reads more data behind the unread data.
 func (c *respClient) fill() error {
 	c.buffer = c.buffer[:copy(c.buffer, c.buffer[c.unread:])]
 	c.unread = 0
@@ -219,7 +219,7 @@ func (c *respClient) fill() error {
 	return err
 }
 
-// connect opens the connection if there is none. A refused one was certainly not used, so the next target is asked.
+// connect opens the connection if there is none. If a target refuses, nothing was sent, so it tries the next one.
 func (c *respClient) connect() (err error) {
 	if c.conn != nil {
 		return nil
@@ -245,17 +245,17 @@ func (c *respClient) close() {
 	}
 }
 
-// reply is one RESP2 value, as far as a generator needs it.
+// reply is one RESP2 value, as far as the generator needs it.
 type reply struct {
 	kind   byte   // + - : $ or *
 	number int64  // of an integer; of an array, its first integer
-	text   []byte // of + - and $, nil: the null; of an array, its last item's
+	text   []byte // of + - and $, nil: null; of an array, its last item's
 }
 
 // errNotRESP says that the server does not speak RESP2.
 var errNotRESP = errors.New("the answer is not RESP2: is this a Redis port?")
 
-// parseReply reads the first reply of the text. n is its length, 0 if it is not all there.
+// parseReply parses the first reply of the text. n is its length, or 0 if it is incomplete.
 func parseReply(text []byte) (r reply, n int, err error) {
 	end := bytes.IndexByte(text, '\n')
 	if end < 0 {

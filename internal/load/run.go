@@ -14,15 +14,15 @@ import (
 	stint "github.com/stint-io/stint/client"
 )
 
-// Progress is what a run has come to so far.
+// Progress is the progress of a run.
 type Progress struct {
 	Elapsed, Total                  time.Duration // Total 0: the run ends by count
 	Checks, Count                   uint64        // Count 0: the run ends by time
-	Admitted, Denied, Failed        uint64        // Failed holds the unknown ones too
+	Admitted, Denied, Failed        uint64        // Failed includes the unknown ones
 	ChecksPerSecond, CallsPerSecond float64       // since the last Progress
 }
 
-// progressEvery is how often a run tells where it is.
+// progressEvery is how often a run reports its progress.
 const progressEvery = 250 * time.Millisecond
 
 // run is one run under way.
@@ -38,9 +38,9 @@ type run struct {
 	walked   atomic.Uint64      // keys that a walk has taken
 }
 
-// Run drives the server as the plan says, until its end or the context's, and reports. progress is called from one
-// goroutine from time to time; nil is allowed. It fails when the plan makes no sense, when the server does not know
-// the policy, and when no check was decided at all. A verdict against the server is not an error.
+// Run drives the server by the plan until the plan's end or the context's, and reports. It calls progress from one goroutine
+// every 250 ms; nil is allowed. It fails when the plan is invalid, when the server does not know the policy, and when no
+// check was decided at all. A failed audit is not an error: the report's verdict says so.
 func Run(ctx context.Context, plan Plan, progress func(Progress)) (*Report, error) {
 	if err := plan.Validate(); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func Run(ctx context.Context, plan Plan, progress func(Progress)) (*Report, erro
 	}
 	before := r.figures(ctx, server)
 	elapsed := r.drive(ctx, progress)
-	// The context may have been cancelled to end the run early; its figures are still wanted.
+	// The context may have been canceled to end the run early; its figures are still needed.
 	used := r.figures(context.WithoutCancel(ctx), server).since(before)
 
 	report := r.report(elapsed)
@@ -83,7 +83,7 @@ func Run(ctx context.Context, plan Plan, progress func(Progress)) (*Report, erro
 	return report, err
 }
 
-// prepare brings the server into the state that the run begins with.
+// prepare brings the server into the run's initial state.
 func (r *run) prepare(ctx context.Context, server *server, drained uint64) error {
 	if r.port != nil {
 		if err := r.port.prepare(); err != nil {
@@ -93,7 +93,7 @@ func (r *run) prepare(ctx context.Context, server *server, drained uint64) error
 	return server.drain(ctx, r.ledger, drained)
 }
 
-// verdict audits the ledger, and leaves no key behind on a Redis port that the audit was the last to need.
+// verdict audits the ledger, and deletes the keys on a Redis port that are not needed after the audit.
 func (r *run) verdict(a audit, unbounded error) (v Verdict, err error) {
 	switch {
 	case r.plan.Protocol == Redis && r.plan.Work == Incr:
@@ -112,7 +112,7 @@ func (r *run) verdict(a audit, unbounded error) (v Verdict, err error) {
 	return v, err
 }
 
-// figures are those of the servers that the run asks.
+// figures reads the figures of the servers under load.
 func (r *run) figures(ctx context.Context, server *server) figures {
 	f := server.figures(ctx)
 	if r.plan.IsRedis {
@@ -128,7 +128,7 @@ func noDecision(r *Report) error {
 	return fmt.Errorf("no check was sent to %s: the run was over before it began", r.Address)
 }
 
-// dial makes the callers' clients. Connections open with the first call that needs them.
+// dial creates the callers' clients. Connections open with the first call that needs them.
 func (r *run) dial() (err error) {
 	if r.plan.Protocol == Redis {
 		r.port = newRedisPort(r.plan)
@@ -192,7 +192,7 @@ func (r *run) hangUp() {
 	}
 }
 
-// connections is how many carry the load. The Go client keeps one to each node.
+// connections is the number of connections that carry the load. The Go client keeps one to each node.
 func (r *run) connections() int {
 	switch {
 	case r.grpc != nil:
@@ -210,7 +210,7 @@ func (r *run) unsent() uint64 {
 	return 0
 }
 
-// drive starts the callers and waits for them. It answers how long the load lasted.
+// drive starts the callers and waits for them. It returns how long the load lasted.
 func (r *run) drive(ctx context.Context, progress func(Progress)) time.Duration {
 	start := time.Now()
 	b := newBudget(r.plan, start)
@@ -233,7 +233,7 @@ func (r *run) drive(ctx context.Context, progress func(Progress)) time.Duration 
 	return time.Since(start)
 }
 
-// call is the life of one caller.
+// call runs one caller.
 func (r *run) call(ctx context.Context, caller int) {
 	keys, fates := make([]uint32, r.plan.Batch), make([]fate, r.plan.Batch)
 	client, lane := r.clients[caller], r.tally.lane(caller)
@@ -268,7 +268,7 @@ func fill(fates []fate, f fate) {
 	}
 }
 
-// pause keeps a caller from spinning on a server that is away.
+// pause keeps a caller from spinning while the server is away.
 func pause(ctx context.Context) {
 	select {
 	case <-time.After(20 * time.Millisecond):
@@ -293,7 +293,7 @@ func (r *run) choose(keys []uint32) {
 	}
 }
 
-// watch tells the progress until the callers are done.
+// watch reports progress until the callers are done.
 func (r *run) watch(start time.Time, done <-chan struct{}, progress func(Progress)) {
 	if progress == nil {
 		<-done

@@ -23,8 +23,8 @@ func mustRun(t *testing.T, p Plan) *Report {
 	return report
 }
 
-// A server that admits exactly its limit is called exact, over every protocol, with and without batches, and the
-// server agrees with our ledger about what it admitted.
+// A server that admits exactly its limit is called exact, over every protocol, with and without batches, and the server
+// agrees with the ledger about what it admitted.
 func TestExactServerIsCalledExact(t *testing.T) {
 	for _, protocol := range []Protocol{JSON, Connect, GRPC, Stream, Client} {
 		for _, batch := range []int{1, 7} {
@@ -50,7 +50,7 @@ func TestExactServerIsCalledExact(t *testing.T) {
 	}
 }
 
-// A check may name several keys, with a tag in common or without.
+// A check may name several keys, with or without a common tag.
 func TestChecksOfSeveralKeys(t *testing.T) {
 	for _, protocol := range []Protocol{JSON, GRPC, Stream, Client} {
 		for _, batch := range []int{1, 3} {
@@ -93,7 +93,7 @@ func TestOneUnitTooFewFailsTheRun(t *testing.T) {
 	}
 }
 
-// Keys that others may have used before cannot show that too little was admitted, but still that it was too much.
+// Keys that may have been used before cannot show that too little was admitted, but still that it was too much.
 func TestUsedKeysAreJudgedFromAboveOnly(t *testing.T) {
 	fake := newFake(100)
 	fake.stingy = 40
@@ -115,7 +115,7 @@ func TestManyKeysAndCost(t *testing.T) {
 	}
 }
 
-// Nine of ten checks go to keys that have nothing left.
+// Nine of ten checks go to exhausted keys.
 func TestDeniedShare(t *testing.T) {
 	fake := newFake(1_000_000)
 	p := countPlan(fake.start(t), JSON)
@@ -129,7 +129,7 @@ func TestDeniedShare(t *testing.T) {
 	}
 }
 
-// An admission whose answer was lost spent a unit that nobody was told of: 95 acknowledged of 100 are right then.
+// An admission whose answer was lost spent a unit without an acknowledgement: then 95 acknowledged of 100 are correct.
 func TestLostAnswersAreNotMissed(t *testing.T) {
 	fake := newFake(100)
 	fake.lose = func(n int) bool { return n%20 == 0 }
@@ -141,7 +141,7 @@ func TestLostAnswersAreNotMissed(t *testing.T) {
 	}
 }
 
-// Failures are no denials, and a certain failure is not an unknown outcome.
+// A failure is not a denial, and a certain failure is not an unknown outcome.
 func TestFailuresAreNamedByFate(t *testing.T) {
 	for _, protocol := range []Protocol{JSON, Connect, GRPC, Stream} {
 		for _, batch := range []int{1, 5} {
@@ -160,7 +160,7 @@ func TestFailuresAreNamedByFate(t *testing.T) {
 			report := mustRun(t, p)
 			failedWant := uint64(50)
 			if protocol == GRPC && batch == 1 {
-				// Without details grpc-go's "unavailable" cannot be told from a broken connection.
+				// Without details, grpc-go's "unavailable" cannot be told from a broken connection.
 				failedWant = 0
 			}
 			if report.Failed != failedWant || report.Unknown != 70-failedWant || !report.Verdict.OK {
@@ -184,7 +184,7 @@ func TestBrokenConnectionIsUnknown(t *testing.T) {
 		p := countPlan(fake.start(t), protocol)
 		p.Callers = 2
 		if protocol == Client {
-			p.Callers = 1 // of two, one call of the client may carry the checks, and lose both
+			p.Callers = 1 // with two, one call of the client may carry both checks, and lose both
 		}
 		report := mustRun(t, p)
 		if report.Unknown != 10 || report.Failed != 0 || report.Admitted != 100 || !report.Verdict.OK {
@@ -208,7 +208,7 @@ func TestUnknownPolicy(t *testing.T) {
 	}
 }
 
-// A server that stalls once must be seen by every call that was due meanwhile, not by one alone.
+// Every call that was due during one stall of the server must show it, not only one.
 func TestOpenLoopSeesAStallInEveryCallThatWaited(t *testing.T) {
 	fake := newFake(1_000_000)
 	fake.stall = 200 * time.Millisecond
@@ -218,7 +218,7 @@ func TestOpenLoopSeesAStallInEveryCallThatWaited(t *testing.T) {
 	if report.Calls != 400 || report.Unsent != 0 {
 		t.Errorf("%d calls, %d unsent, want 400 and 0", report.Calls, report.Unsent)
 	}
-	// About 200 of 400 calls were due during the stall, the median of them for 100 ms.
+	// About 200 of 400 calls were due during the stall; their median wait was 100 ms.
 	if report.Latency.P90 < 50_000 {
 		t.Errorf("p90 is %d us: the calls behind the stall were not measured from when they were due", report.Latency.P90)
 	}

@@ -8,15 +8,15 @@ import (
 
 // schedule hands out the calls of a run. next may be called concurrently.
 type schedule interface {
-	// next waits until a caller may send, and answers how many checks to send and from which instant on their
-	// latency counts. ok is false when the run is over.
+	// next waits until a caller may send. It returns how many checks to send, and the instant from which their latency
+	// counts. ok is false when the run is over.
 	next(ctx context.Context) (checks int, from time.Time, ok bool)
 }
 
-// budget gives out checks until there are no more of them, or no more time.
+// budget hands out checks until their number or the time is used up.
 type budget struct {
 	batch    uint64
-	count    uint64 // 0: no end but the deadline
+	count    uint64 // 0: only the deadline ends it
 	deadline time.Time
 	taken    atomic.Uint64
 }
@@ -29,7 +29,7 @@ func newBudget(p Plan, start time.Time) *budget {
 	return b
 }
 
-// take answers 0 when the budget is spent.
+// take returns 0 when the budget is spent.
 func (b *budget) take(now time.Time) int {
 	if !b.deadline.IsZero() && !now.Before(b.deadline) {
 		return 0
@@ -61,7 +61,7 @@ type openLoop struct {
 	*budget
 	interval time.Duration
 	tickets  chan ticket
-	unsent   atomic.Uint64 // calls that were due, and for which no caller was free before the end
+	unsent   atomic.Uint64 // calls that were due, but found no free caller before the end
 }
 
 type ticket struct {
@@ -69,7 +69,7 @@ type ticket struct {
 	checks int
 }
 
-// ticketsMax is how many calls may be due and not yet sent before the pacer itself waits. They keep their instants.
+// ticketsMax is how many calls may be due and not yet sent before the pacer itself waits. They keep their due times.
 const ticketsMax = 1 << 16
 
 func newOpenLoop(b *budget, rate float64) *openLoop {
@@ -105,11 +105,11 @@ func (o *openLoop) next(ctx context.Context) (int, time.Time, bool) {
 	return 0, time.Time{}, false
 }
 
-// backlogGrace is how long after the deadline calls that were due before it may still be sent.
+// backlogGrace is how long after the deadline overdue calls may still be sent.
 const backlogGrace = 250 * time.Millisecond
 
-// inTime reports whether a call may still be sent: an overloaded run ends when its time is over, not when its backlog
-// is worked off.
+// inTime reports whether a call may still be sent: an overloaded run ends when its time is over, not when its backlog is
+// done.
 func (o *openLoop) inTime() bool {
 	return o.deadline.IsZero() || time.Since(o.deadline) < backlogGrace
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
-// server is what a run asks besides its load: the policy, the draining of keys, the processor time.
+// server makes a run's requests other than its load: for the policy, the draining of keys and the processor time.
 type server struct {
 	plan   Plan
 	http   *http.Client
@@ -69,7 +69,7 @@ func (s *server) list(ctx context.Context) (answer *connect.Response[stintv1.Lis
 	return answer, address, err
 }
 
-// drain spends all that the drained keys have, so that the run finds them denied. It enters it into the ledger.
+// drain spends all units of the drained keys, so that the run finds them denied, and enters them into the ledger.
 func (s *server) drain(ctx context.Context, l *ledger, units uint64) error {
 	if s.plan.drainedKeys() == 0 {
 		return nil
@@ -105,10 +105,10 @@ func (s *server) drainSome(ctx context.Context, l *ledger, first, end int, units
 	return nil
 }
 
-// figures are what the nodes' counters and the processor clocks say. NaN: not known.
+// figures are the values of the nodes' counters and processor clocks. NaN: unknown.
 type figures struct {
 	serverCPU, clientCPU float64 // seconds
-	forwarded, frames    float64 // requests that went on to their owner, and how they were bundled
+	forwarded, frames    float64 // requests forwarded to their owner, and the frames that carried them
 	decided, batches     float64
 }
 
@@ -117,7 +117,7 @@ func (f figures) since(before figures) figures {
 		f.frames - before.frames, f.decided - before.decided, f.batches - before.batches}
 }
 
-// figures adds up what all nodes say.
+// figures adds up the counters of all nodes.
 func (s *server) figures(ctx context.Context) figures {
 	sums := map[string]float64{}
 	for _, address := range s.plan.Addresses {
@@ -170,7 +170,7 @@ func clientCPU() float64 {
 	return (time.Duration(usage.Utime.Nano()) + time.Duration(usage.Stime.Nano())).Seconds()
 }
 
-// ratio answers 0 where there is none: NaN has no JSON form.
+// ratio returns 0 where there is none: NaN has no JSON form.
 func ratio(part, whole float64) float64 {
 	if math.IsNaN(part) || math.IsNaN(whole) || whole <= 0 || part < 0 {
 		return 0
@@ -178,7 +178,7 @@ func ratio(part, whole float64) float64 {
 	return part / whole
 }
 
-// microsPerCheck answers 0 where it is not known: NaN has no JSON form.
+// microsPerCheck returns 0 where it is unknown: NaN has no JSON form.
 func microsPerCheck(seconds float64, checks uint64) float64 {
 	if math.IsNaN(seconds) || seconds < 0 || checks == 0 {
 		return 0

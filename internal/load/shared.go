@@ -8,7 +8,7 @@ import (
 	stint "github.com/stint-io/stint/client"
 )
 
-// sharedClient is one caller of the Go client, which all callers share. The client asks again what was certainly not
+// sharedClient is one caller of the Go client, which all callers share. The client retries checks that were certainly not
 // counted, so such a check fails only when its time is over.
 type sharedClient struct {
 	limits *stint.Client
@@ -51,7 +51,7 @@ func (s sharedClient) checkBatch(ctx context.Context, keys []uint32, fates []fat
 	return first
 }
 
-// request is the check of a key, made anew as programs do: the client may still send it when its time is over.
+// request returns a new check of a key, as programs do: the client may still send it after its time is over.
 func (s sharedClient) request(key uint32) *stintv1.CheckRequest {
 	request := &stintv1.CheckRequest{Namespace: s.plan.Namespace, Entries: make([]*stintv1.Entry, s.plan.Entries)}
 	for i := range request.Entries {
@@ -71,7 +71,7 @@ func decided(d *stintv1.Decision) fate {
 	return denied
 }
 
-// refusedByClient takes the client's word for what was counted.
+// refusedByClient returns the error of a check by the client's statement of what was counted.
 func refusedByClient(code, message string, maybeApplied bool) *callError {
 	e := &callError{code: code, message: message, fate: failed}
 	if maybeApplied {
@@ -80,5 +80,5 @@ func refusedByClient(code, message string, maybeApplied bool) *callError {
 	return e
 }
 
-// close leaves the client to its owner.
+// close does nothing: the shared client belongs to the run.
 func (sharedClient) close() {}

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sleepUntil sleeps with the precision of the kernel's timers. Go's own timers are as coarse as a millisecond while a
-// process idles, which would bunch a rate of more than a thousand calls a second.
+// sleepUntil sleeps with the precision of the kernel's timers. Go's own timers are as coarse as a millisecond while a process
+// idles, which would send a rate above a thousand calls per second in bunches.
 func sleepUntil(due time.Time) {
 	for wait := time.Until(due); wait > 0; wait = time.Until(due) {
 		if wait > 10*time.Millisecond {
@@ -16,7 +16,7 @@ func sleepUntil(due time.Time) {
 		}
 		request := unix.NsecToTimespec(int64(wait))
 		if unix.Nanosleep(&request, nil) != nil {
-			continue // interrupted by a signal: look at the clock again
+			continue // interrupted by a signal: read the clock again
 		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The callers spread over the nodes of one cluster, and the audit counts what all of them admitted.
+// The callers spread over the nodes of one cluster, and the audit counts the admissions of all of them.
 func TestCallersSpreadOverTheAddresses(t *testing.T) {
 	for _, protocol := range []Protocol{JSON, Connect, GRPC, Stream} {
 		fake := newFake(100)
@@ -25,7 +25,7 @@ func TestCallersSpreadOverTheAddresses(t *testing.T) {
 	}
 }
 
-// Nobody listens at two of three addresses: what was not sent there goes to the next one, and nothing fails.
+// Two of three addresses refuse: calls that were not sent there go to the next one, and nothing fails.
 func TestARefusedConnectionGoesToTheNextAddress(t *testing.T) {
 	for _, protocol := range []Protocol{JSON, Connect, GRPC, Stream, Client} {
 		fake := newFake(100)

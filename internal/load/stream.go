@@ -9,15 +9,15 @@ import (
 	"google.golang.org/grpc"
 )
 
-// streamClient is one caller with a CheckStream of its own, on an HTTP/2 connection that it shares with others. A call is
-// a message and its answer: more is under way only with more callers.
+// streamClient is one caller with its own CheckStream, on an HTTP/2 connection that it shares with others. A call is a
+// message and its answer: only more callers put more calls in flight.
 type streamClient struct {
 	conns   []*grpc.ClientConn
-	at      int // of the connection that is used now
+	at      int // index of the current connection
 	codec   wireCodec
 	timeout time.Duration
 
-	stream        grpc.ClientStream // nil: to be opened
+	stream        grpc.ClientStream // nil: not open
 	life          context.Context   // of the stream
 	end           context.CancelFunc
 	message, body []byte
@@ -39,7 +39,7 @@ func (s *streamClient) check(keys []uint32, fates []fate) error {
 	case failure == nil:
 		return s.codec.readBatch(s.body, fates)
 	case !inTime:
-		failure.code = "deadline_exceeded" // grpc-go knows only that the stream was given up
+		failure.code = "deadline_exceeded" // grpc-go reports only that the stream was canceled
 	}
 	return failure
 }
@@ -53,7 +53,7 @@ func (s *streamClient) ask(keys []uint32) *callError {
 	}
 	s.message = s.codec.appendBatch(s.message[:0], keys)
 	err := s.stream.SendMsg(&s.message)
-	if err == nil || errors.Is(err, io.EOF) { // EOF: the stream has ended, and RecvMsg says why
+	if err == nil || errors.Is(err, io.EOF) { // EOF: the stream has ended, and RecvMsg returns the reason
 		err = s.stream.RecvMsg(&s.body)
 	}
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *streamClient) ask(keys []uint32) *callError {
 	return nil
 }
 
-// open begins a stream if there is none, on the next connection where one was refused.
+// open begins a stream if there is none. If a connection refuses, it tries the next one.
 func (s *streamClient) open() (err error) {
 	if s.stream != nil {
 		return nil
@@ -83,7 +83,7 @@ func (s *streamClient) open() (err error) {
 	return err
 }
 
-// close ends the stream, and leaves the shared connection to its owner.
+// close ends the stream; the shared connection belongs to the run.
 func (s *streamClient) close() {
 	if s.end != nil {
 		s.end()

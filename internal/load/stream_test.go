@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A caller keeps its stream, and a call is one message, be it of one check.
+// A caller keeps its stream, and a call is one message, even if it has only one check.
 func TestACallerHasOneStream(t *testing.T) {
 	for _, batch := range []int{1, 5} {
 		fake := newFake(100)
@@ -22,7 +22,7 @@ func TestACallerHasOneStream(t *testing.T) {
 	}
 }
 
-// A stream that the server has ended loses nothing but the batch that was to go by it, and that was certainly not counted.
+// A stream that the server has ended loses only the batch that was about to use it, and that batch was certainly not counted.
 func TestAStreamThatEndsIsOpenedAgain(t *testing.T) {
 	fake := newFake(100)
 	fake.drain = true
@@ -34,7 +34,7 @@ func TestAStreamThatEndsIsOpenedAgain(t *testing.T) {
 	}
 }
 
-// A message that is not answered in time is unknown, and the caller goes on by a new stream.
+// A message without an answer in time is unknown, and the caller continues on a new stream.
 func TestAStreamThatIsNotAnsweredInTime(t *testing.T) {
 	fake := newFake(100)
 	fake.stall = 2 * time.Second
@@ -46,7 +46,7 @@ func TestAStreamThatIsNotAnsweredInTime(t *testing.T) {
 	}
 }
 
-// There is room for the streams of all callers, on connections that each carry a thousand.
+// There are enough connections for the streams of all callers, with at most a thousand each.
 func TestConnectionsHaveRoomForEveryStream(t *testing.T) {
 	for callers, want := range map[int]int{1: 1, 64: 2, 2_000: 2, 2_001: 3, 16_384: 17} {
 		p := Plan{Addresses: []string{"http://x"}, Protocol: Stream, Callers: callers}
@@ -56,8 +56,7 @@ func TestConnectionsHaveRoomForEveryStream(t *testing.T) {
 	}
 }
 
-// The callers share one client: what they ask at the same time travels together, and what was certainly not counted is
-// asked again.
+// The callers share one client: it batches concurrent checks, and retries those that were certainly not counted.
 func TestTheGoClientGathersAndAsksAgain(t *testing.T) {
 	fake := newFake(1_000)
 	fake.fail = func(n int) error {
@@ -78,7 +77,7 @@ func TestTheGoClientGathersAndAsksAgain(t *testing.T) {
 	}
 }
 
-// What the client cannot say of a check is unknown, and says why, alone and in a batch.
+// A check whose outcome the client does not know is unknown, with a reason, alone and in a batch.
 func TestTheGoClientNamesFailuresByFate(t *testing.T) {
 	for _, batch := range []int{1, 5} {
 		fake := newFake(100)

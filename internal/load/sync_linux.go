@@ -6,5 +6,5 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncData is fdatasync: what a log needs.
+// syncData is fdatasync, as a log needs it.
 func syncData(file *os.File) error { return unix.Fdatasync(int(file.Fd())) }

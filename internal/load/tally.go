@@ -7,8 +7,8 @@ import (
 	hdrhistogram "github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// tally collects what callers saw. It has a few lanes, so that callers seldom wait for each other and a thousand of
-// them do not need a thousand histograms.
+// tally collects the callers' results. It has a few lanes: callers seldom wait for each other, and a thousand of them do not
+// need a thousand histograms.
 type tally struct{ lanes []*lane }
 
 type lane struct {
@@ -21,7 +21,7 @@ type lane struct {
 // counts are calls, and checks by fate.
 type counts struct{ calls, admitted, denied, failed, unknown uint64 }
 
-// ErrorCount is how often calls failed with one code, and what the first of them said.
+// ErrorCount is the number of failed checks with one code, and the text of the first.
 type ErrorCount struct {
 	Checks  uint64 `json:"checks"`
 	Example string `json:"example"`
@@ -42,7 +42,7 @@ func newTally(callers int) *tally {
 	return t
 }
 
-// lane is the one that a caller writes to.
+// lane returns the lane that a caller writes to.
 func (t *tally) lane(caller int) *lane { return t.lanes[caller%len(t.lanes)] }
 
 // record notes one call: its latency, the fates of its checks, and its error if it had one.
@@ -101,7 +101,7 @@ func (t *tally) counts() counts {
 	return sum
 }
 
-// merged is all lanes' latencies and errors, when nobody records any more.
+// merged merges all lanes' latencies and errors, once no caller records.
 func (t *tally) merged() (*hdrhistogram.Histogram, map[string]*ErrorCount) {
 	latency, errors := newHistogram(), map[string]*ErrorCount{}
 	for _, l := range t.lanes {

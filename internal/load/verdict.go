@@ -6,16 +6,16 @@ import (
 	"strconv"
 )
 
-// Verdict is what the audit of a run came to.
+// Verdict is the result of a run's audit.
 type Verdict struct {
-	OK      bool   `json:"ok"`      // nothing was admitted that may not have been, and nothing denied that was due
-	Exact   bool   `json:"exact"`   // there was only one right number for each key, and it came out
+	OK      bool   `json:"ok"`      // nothing was wrongly admitted, and nothing due was denied
+	Exact   bool   `json:"exact"`   // each key had only one correct number, and got it
 	Checked bool   `json:"checked"` // false: the audit knows no bounds for this policy
 	Text    string `json:"text"`
-	// Sums over the keys, in units, without what drained keys before the run.
+	// Sums over the keys, in units, without the units that drained keys before the run.
 	Admitted uint64 `json:"admitted"`
-	AtLeast  uint64 `json:"atLeast"` // that must have been admitted
-	AtMost   uint64 `json:"atMost"`  // that may have been admitted
+	AtLeast  uint64 `json:"atLeast"` // units that must have been admitted
+	AtMost   uint64 `json:"atMost"`  // units that may have been admitted
 }
 
 // audit compares what was admitted to each key with what must and may have been.
@@ -28,14 +28,14 @@ type audit struct {
 // bounds are the least and the most units that may have been acknowledged to one key as admitted.
 type bounds struct{ atLeast, atMost uint64 }
 
-// boundsOf computes them from what was asked. An unknown outcome may have spent units without saying so, so it lowers
+// boundsOf computes the bounds from what was asked. An unknown outcome may have spent units without saying so, so it lowers
 // what must have been acknowledged and never raises what may have been.
 func (a audit) boundsOf(admitted, denied, unknown uint64, drained bool) bounds {
 	cost := a.plan.Cost
 	answered := plus(admitted, denied)
 	due := uint64(0)
 	if drained {
-		cost, due = 1, atRest(a.rules) // a single check spent all of it before the run
+		cost, due = 1, atRest(a.rules) // a single check spent everything before the run
 	} else if a.span.fresh {
 		due = floorTo(atRest(a.rules), cost)
 	}
@@ -44,7 +44,7 @@ func (a audit) boundsOf(admitted, denied, unknown uint64, drained bool) bounds {
 	return b
 }
 
-// judge walks the ledger. It stops at the first key that is wrong, and names it.
+// judge walks the ledger. It stops at the first wrong key, and names it.
 func (a audit) judge(l *ledger) Verdict {
 	v := Verdict{OK: true, Exact: true, Checked: true}
 	asked := uint64(0)
@@ -82,7 +82,7 @@ func wrong(key string, admitted uint64, b bounds) string {
 	return ""
 }
 
-// say puts a verdict without fault into a sentence.
+// say puts a verdict without errors into a sentence.
 func (a audit) say(v Verdict, asked uint64, keys int) string {
 	on := ""
 	if keys > 1 {

@@ -50,7 +50,7 @@ func (c wireCodec) appendBody(dst []byte, keys []uint32) []byte {
 	return c.appendBatch(dst, keys)
 }
 
-// appendBatch writes a CheckBatchRequest, be it of one check.
+// appendBatch writes a CheckBatchRequest, even for one check.
 func (c wireCodec) appendBatch(dst []byte, keys []uint32) []byte {
 	for _, key := range keys {
 		dst = c.inBatch.appendTo(dst, key)
@@ -58,13 +58,13 @@ func (c wireCodec) appendBatch(dst []byte, keys []uint32) []byte {
 	return dst
 }
 
-// readFates reads a CheckResponse (field 1 is its decision) or, of more than one check, a CheckBatchResponse.
+// readFates reads a CheckResponse (field 1 is its decision) or, for more than one check, a CheckBatchResponse.
 func (c wireCodec) readFates(body []byte, fates []fate) error {
 	return readWire(body, fates, len(fates) > 1)
 }
 
-// readBatch reads a CheckBatchResponse, be it of one check: field 1 is a result, whose field 1 is a decision and whose
-// field 2 is a failure.
+// readBatch reads a CheckBatchResponse, even for one check: field 1 is a result, whose field 1 is a decision and whose field
+// 2 is a failure.
 func (c wireCodec) readBatch(body []byte, fates []fate) error { return readWire(body, fates, true) }
 
 func readWire(body []byte, fates []fate, batch bool) error {

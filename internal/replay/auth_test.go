@@ -8,7 +8,8 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// Every shape of line that sshd writes into the log of a Debian or Ubuntu machine: only a failed password is an event.
+// Every shape of line that sshd writes into the log of a Debian or Ubuntu machine, and the lines of PAM and ftpd for others:
+// only a failed attempt over a network is an event.
 func TestAuthLines(t *testing.T) {
 	const at = "Dec 10 07:13:56 host sshd[24227]: "
 	for _, tt := range []struct {
@@ -27,7 +28,25 @@ func TestAuthLines(t *testing.T) {
 		{at + "message repeated 5 times: [ Failed password for root from 192.0.2.7 port 42393 ssh2]", "192.0.2.7", 5},
 		{"Dec  1 07:13:56 host sshd[1]: Failed password for root from 192.0.2.7 port 42393 ssh2", "192.0.2.7", 1},
 		{"2016-12-10T07:13:56.5+00:00 host sshd-session[1]: Failed password for root from 192.0.2.7 port 4 ssh2", "192.0.2.7", 1},
+		{at + "Failed keyboard-interactive/pam for root from 192.0.2.7 port 42393 ssh2", "192.0.2.7", 1},
+		{"<38>Dec 10 07:13:56 host sshd[24227]: Failed password for root from 192.0.2.7 port 42393 ssh2", "192.0.2.7", 1},
+		{"<38>1 2016-12-10T07:13:56Z host sshd 24227 - - Failed password for root from 192.0.2.7 port 4 ssh2", "192.0.2.7", 1},
+		{`<38>1 2016-12-10T07:13:56Z host sshd 24227 - [a@1 b="c"] Failed password for root from 192.0.2.7 port 4 ssh2`, "192.0.2.7", 1},
+		{"2016-12-10T07:13:56+0100 host sshd[1]: Failed password for root from 192.0.2.7 port 4 ssh2", "192.0.2.7", 1},
 
+		{"Jun 14 15:16:01 host sshd(pam_unix)[7]: authentication failure; logname= uid=0 euid=0 tty=NODEVssh ruser= rhost=192.0.2.7 ", "192.0.2.7", 1},
+		{"Jun 14 15:16:01 host sshd(pam_unix)[7]: authentication failure; logname= uid=0 tty=ssh ruser= rhost=a-1.example.com  user=root", "a-1.example.com", 1},
+		{"Jun 14 15:16:01 host sshd(pam_unix)[7]: 2 more authentication failures; logname= uid=0 ruser= rhost=192.0.2.7  user=root", "192.0.2.7", 2},
+		{"Jun 14 15:16:01 host vsftpd[7]: pam_unix(vsftpd:auth): authentication failure; logname= uid=0 ruser=x rhost=192.0.2.7", "192.0.2.7", 1},
+		{"Jun 14 15:16:01 host dovecot: pam_unix(dovecot:auth): authentication failure; logname= uid=0 ruser=x rhost=192.0.2.7  user=x", "192.0.2.7", 1},
+		{"Jun 17 07:07:00 host ftpd[7]: connection from 192.0.2.7 (a.example.com) at Fri Jun 17 07:07:00 2005 ", "192.0.2.7", 1},
+		{line: "Jun 14 15:16:01 host gdm(pam_unix)[7]: authentication failure; logname= uid=0 euid=0 tty=:0 ruser= rhost=  user=x"},
+		{line: "Jun 14 15:16:01 host su(pam_unix)[7]: authentication failure; logname=x uid=1000 euid=0 tty=pts/0 ruser=x rhost=  user=root"},
+		{line: "Jun 14 15:16:01 host sshd(pam_unix)[7]: check pass; user unknown"},
+		{line: "Jun 14 15:16:01 host sshd(pam_unix)[7]: session opened for user test by (uid=509)"},
+		{line: "Jun 14 15:16:01 host vsftpd[7]: pam_unix(vsftpd:session): session opened for user x"},
+		{line: "Jun 14 15:16:01 host ftpd[7]: User unknown timed out after 900 seconds at Sat Jun 18 02:23:10 2005 "},
+		{line: "Jun 14 15:16:01 host kernel: authentication failure; rhost=192.0.2.7"},
 		{line: at + "message repeated 2 times: [ Connection closed by 192.0.2.7 [preauth]]"},
 		{line: at + "message repeated often"},
 		{line: at + "Received disconnect from 192.0.2.7: 11: Bye Bye [preauth]"},
@@ -55,7 +74,7 @@ func TestAuthLines(t *testing.T) {
 		{line: "Dec 10 07:13:56 host CRON[7]: Failed password for root from 192.0.2.7 port 42393 ssh2"},
 		{line: "Dec 10 07:13:56 host last message repeated 3 times"},
 		{line: ""},
-		{line: "Failed password for root from 192.0.2.7 port 42393 ssh2"},
+		{line: "Failed to start session"},
 	} {
 		p := authParser{year: 2016}
 		event, times, err := p.parse(tt.line)
@@ -71,9 +90,18 @@ func TestAuthLinesThatCannotBeRead(t *testing.T) {
 		at + "Failed password for root",
 		at + "Failed password for root from 192.0.2.7",
 		at + "Failed password for root from  port 1 ssh2",
+		at + "Failed password for root from UNKNOWN port 65535 ssh2",
+		"Failed password for root from 192.0.2.7 port 42393 ssh2",
+		"Feb 30 07:13:56 host sshd[1]: Failed password for root from 192.0.2.7 port 42393 ssh2",
+		"Feb 30 07:13:56 host sshd(pam_unix)[1]: authentication failure; logname= ruser= rhost=192.0.2.7",
+		"Dec 10 07:13:56 host sshd(pam_unix)[1]: authentication failure; logname= ruser= rhost=UNKNOWN",
+		"Dec 10 07:13:56 host sshd(pam_unix)[1]: 0 more authentication failures; logname= ruser= rhost=192.0.2.7",
 		at + "message repeated 0 times: [ Failed password for root from 192.0.2.7 port 42393 ssh2]",
 		at + "message repeated 1000001 times: [ Failed password for root from 192.0.2.7 port 42393 ssh2]",
 		"Feb 29 07:13:56 host sshd[1]: Failed password for root from 192.0.2.7 port 42393 ssh2",
+		"Feb 30 07:13:56 host sshd[1]: Failed keyboard-interactive/pam for root from 192.0.2.7 port 42393 ssh2",
+		"Feb 30 07:13:56 host vsftpd(pam_unix)[1]: 2 more authentication failures; logname= ruser= rhost=192.0.2.7",
+		"Jun 31 07:07:00 host ftpd[9]: connection from 192.0.2.8 (a.example.com) at Fri Jul  1 07:07:00 2005",
 		"1969-12-31T23:59:59Z host sshd[1]: Failed password for root from 192.0.2.7 port 42393 ssh2",
 	} {
 		p := authParser{year: 2015}
@@ -84,7 +112,7 @@ func TestAuthLinesThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A log that crosses New Year goes on in the next year, and a line that came late stays in the old one.
+// A log that crosses New Year continues in the next year, and a line that came late stays in the old one.
 func TestAuthYears(t *testing.T) {
 	p := authParser{year: 2015}
 	for _, tt := range []struct {
@@ -106,6 +134,47 @@ func TestAuthYears(t *testing.T) {
 	}
 }
 
+// An attempt that several lines report is one event, and a process that reuses the id of another starts from zero.
+func TestAnAttemptIsCountedOnce(t *testing.T) {
+	p := authParser{year: 2016}
+	for _, tt := range []struct {
+		line  string
+		times int
+	}{
+		{"Dec 10 07:00:00 host sshd(pam_unix)[7]: authentication failure; logname= ruser= rhost=192.0.2.7", 1},
+		{"Dec 10 07:00:02 host sshd[7]: Failed password for root from 192.0.2.7 port 1 ssh2", 0},
+		{"Dec 10 07:00:09 host sshd[7]: message repeated 3 times: [ Failed password for root from 192.0.2.7 port 1 ssh2]", 3},
+		{"Dec 10 07:00:09 host sshd(pam_unix)[7]: 3 more authentication failures; logname= ruser= rhost=192.0.2.7", 0},
+		{"Dec 10 07:00:10 host sshd[8]: Failed password for root from 192.0.2.7 port 1 ssh2", 1},
+		{"Dec 10 07:00:11 host ftpd[9]: connection from 192.0.2.8 (a.example.com) at Sat Dec 10 07:00:11 2016", 1},
+		{"Dec 10 07:00:12 host ftpd(pam_unix)[9]: authentication failure; logname= ruser= rhost=192.0.2.8", 0},
+		{"Dec 10 07:00:13 host ftpd(pam_unix)[9]: authentication failure; logname= ruser= rhost=192.0.2.8", 1},
+		{"Dec 10 09:00:00 host sshd[7]: Failed password for root from 192.0.2.7 port 1 ssh2", 1},
+		{"Dec 10 09:00:02 host sshd(pam_unix)[7]: authentication failure; logname= ruser= rhost=192.0.2.7", 0},
+		// Where accounts are also in a directory, each PAM module reports the same attempt.
+		{"Dec 10 09:00:03 host vsftpd[6]: pam_unix(vsftpd:auth): authentication failure; logname= ruser=a rhost=192.0.2.9", 1},
+		{"Dec 10 09:00:03 host vsftpd[6]: pam_sss(vsftpd:auth): authentication failure; logname= ruser=a rhost=192.0.2.9", 0},
+		{"Dec 10 09:00:07 host vsftpd[6]: pam_unix(vsftpd:auth): authentication failure; logname= ruser=a rhost=192.0.2.9", 1},
+		{"Dec 10 09:00:07 host vsftpd[6]: pam_sss(vsftpd:auth): authentication failure; logname= ruser=a rhost=192.0.2.9", 0},
+	} {
+		if _, times, err := p.parse(tt.line); err != nil || times != tt.times {
+			t.Errorf("%s\n\tis %d events (%v), want %d", tt.line, times, err, tt.times)
+		}
+	}
+}
+
+// A log without years lies in the newest year that does not put its first event into the future.
+func TestALogOfLastYear(t *testing.T) {
+	for stamp, year := range map[string]int{"Jan 31 12:00:00": 2026, "Feb  2 00:00:00": 2026, "Feb  3 12:00:00": 2025, "Dec 31 12:00:00": 2025,
+		"Feb 29 12:00:00": 2024} {
+		p := authParser{now: time.Date(2026, 2, 1, 12, 0, 0, 0, time.UTC)}
+		event, _, err := p.parse(stamp + " host sshd[1]: Failed password for root from 192.0.2.7 port 1 ssh2")
+		if err != nil || clock(event.At).Year() != year {
+			t.Errorf("%s is %v (%v), want %d", stamp, clock(event.At), err, year)
+		}
+	}
+}
+
 func FuzzAuthLine(f *testing.F) {
 	f.Add("Dec 10 07:13:56 host sshd[1]: message repeated 5 times: [ Failed password for root from 192.0.2.7 port 1 ssh2]")
 	f.Add("2016-12-10T07:13:56.5+00:00 host sshd-session[1]: Failed password for root from ::1 port 4 ssh2")
@@ -116,7 +185,7 @@ func FuzzAuthLine(f *testing.F) {
 	})
 }
 
-// checkEvent holds what every parser promises of whatever it is given.
+// checkEvent checks the promises of every parser, for any input.
 func checkEvent(t *testing.T, event Event, times int, err error) {
 	t.Helper()
 	if err != nil {

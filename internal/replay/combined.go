@@ -1,28 +1,53 @@
 package replay
 
 import (
+	"strconv"
 	"strings"
 	"time"
 )
 
 const accessStamp = "02/Jan/2006:15:04:05 -0700"
 
-// parseCombined reads a line of an access log: CLIENT IDENT USER [TIME] "REQUEST" ... The user is what somebody typed
-// and may hold brackets, but no quote that is not escaped: the time ends where the first `] "` is.
+// parseCombined parses a line of an access log: [VHOST:PORT] CLIENT IDENT USER [TIME] "REQUEST" ...
 func parseCombined(line string) (Event, int, error) {
 	if line == "" {
 		return Event{}, 0, nil
 	}
-	client, rest, _ := strings.Cut(line, " ")
-	end := strings.Index(rest, `] "`)
-	start := end - len(accessStamp) - 1
-	if client == "" || start < 0 || rest[start] != '[' {
+	first, rest, stamp, ok := cutAccess(line)
+	if !ok {
 		return Event{}, 0, lineErrorf("is no line of an access log: want ADDRESS - USER [%s] \"REQUEST\" ...", accessStamp)
 	}
-	t, err := time.Parse(accessStamp, rest[start+1:end])
+	t, err := time.Parse(accessStamp, stamp)
 	if err != nil {
-		return Event{}, 0, lineErrorf("time: must be like %s, not %q", accessStamp, rest[start+1:end])
+		return Event{}, 0, lineErrorf("time: must be like %s, not %q", accessStamp, stamp)
 	}
 	at, err := instant(t)
-	return Event{At: at, Key: canonicalAddress(client), Cost: 1}, 1, err
+	if err != nil {
+		return Event{}, 0, err
+	}
+	if second, _, _ := strings.Cut(rest, " "); isVirtualHost(first, second) {
+		first = second
+	}
+	client, err := clientAddress(first)
+	return Event{At: at, Key: client, Cost: 1}, 1, err
+}
+
+// cutAccess splits a line into its first field, the part between that and the time, and the time. The user is input from
+// outside and may contain brackets, but no unescaped quote: the time ends at the first `] "`.
+func cutAccess(line string) (first, rest, stamp string, ok bool) {
+	first, rest, _ = strings.Cut(line, " ")
+	end := strings.Index(rest, `] "`)
+	start := end - len(accessStamp) - 1
+	if first == "" || start < 0 || rest[start] != '[' {
+		return "", "", "", false
+	}
+	return first, rest[:start], rest[start+1 : end], true
+}
+
+// isVirtualHost reports whether a line begins with the requested host (Apache's vhost_combined: "%v:%p %h"), so that the
+// client comes second. Some logs leave the port out; then only an address in the second place shows it.
+func isVirtualHost(first, second string) bool {
+	_, port, _ := cutLast(first, ":")
+	_, err := strconv.ParseUint(port, 10, 16)
+	return isAddress(second) || err == nil && !isAddress(first)
 }

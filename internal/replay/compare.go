@@ -12,23 +12,22 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// Comparison is what two versions of policies would have done to the same events. An event is newly denied when the
-// policies before would have admitted it and those after would not, and newly admitted the other way around.
+// Comparison is how two versions of policies would have decided the same events. An event is newly denied when the policies
+// before would have admitted it and those after would not, and newly admitted the other way around.
 type Comparison struct {
-	Format          Format             `json:"format"`
-	Tier            string             `json:"tier,omitempty"`
-	OutOfOrder      int                `json:"outOfOrder"` // events earlier than the one before them
-	Unreadable      int                `json:"unreadable"` // lines of a log that were passed over
-	FirstUnreadable string             `json:"firstUnreadable,omitempty"`
-	Added           []string           `json:"added"`   // policies that are only after; they are not run
-	Removed         []string           `json:"removed"` // policies that were only before; they are not run
-	Policies        []PolicyComparison `json:"policies"`
-	// The keys that most events of are newly denied, or newly admitted, of all policies: at most 20 of each.
+	Format     Format `json:"format"`
+	Tier       string `json:"tier,omitempty"`
+	OutOfOrder int    `json:"outOfOrder"` // events earlier than the one before them
+	Reading
+	Added    []string           `json:"added"`   // policies only in the version after; not run
+	Removed  []string           `json:"removed"` // policies only in the version before; not run
+	Policies []PolicyComparison `json:"policies"`
+	// The keys with the most newly denied, or newly admitted, events, over all policies: at most 20 of each.
 	TopNewlyDenied   []KeyComparison `json:"topNewlyDenied"`
 	TopNewlyAdmitted []KeyComparison `json:"topNewlyAdmitted"`
 }
 
-// PolicyComparison is what became of one policy, with the events of all keys.
+// PolicyComparison is the comparison of one policy, over the events of all keys.
 type PolicyComparison struct {
 	Policy            string `json:"policy"`
 	Events            uint64 `json:"events"`
@@ -40,7 +39,7 @@ type PolicyComparison struct {
 	NewlyAdmittedKeys uint64 `json:"newlyAdmittedKeys"`
 }
 
-// KeyComparison is what became of one key under one policy.
+// KeyComparison is the comparison of one key under one policy.
 type KeyComparison struct {
 	Policy             string  `json:"policy"`
 	Key                string  `json:"key"`
@@ -53,13 +52,13 @@ type KeyComparison struct {
 	FirstNewlyAdmitted *Moment `json:"firstNewlyAdmitted,omitempty"`
 }
 
-// Moment is where in a log something happened.
+// Moment is a place in a log.
 type Moment struct {
-	Time time.Time `json:"time"` // in UTC: the instant at which it was decided
+	Time time.Time `json:"time"` // UTC: the instant at which the event was decided
 	Line int       `json:"line"`
 }
 
-// String is the moment for people.
+// String formats the moment for people.
 func (m *Moment) String() string {
 	return fmt.Sprintf("%s  (line %d)", m.Time.Format(time.RFC3339Nano), m.Line)
 }
@@ -141,7 +140,7 @@ func (p *pair) step(event Event, now limit.Time) error {
 	}
 	key, known := p.keys[event.Key]
 	if !known {
-		key = &KeyComparison{Policy: p.before.name, Key: strings.Clone(event.Key)} // not to keep the whole line
+		key = &KeyComparison{Policy: p.before.name, Key: strings.Clone(event.Key)} // avoids keeping the whole line
 		p.keys[key.Key] = key
 	}
 	key.count(before, after, Moment{Time: clock(now), Line: event.Line})
@@ -170,10 +169,7 @@ func (k *KeyComparison) count(before, after bool, at Moment) {
 
 func (c *comparing) finish(events *Events) *Comparison {
 	r := &c.report
-	r.Format, r.OutOfOrder, r.Unreadable = events.format, c.pace.outOfOrder, events.unreadable
-	if events.firstUnreadable != nil {
-		r.FirstUnreadable = events.firstUnreadable.Error()
-	}
+	r.Format, r.OutOfOrder, r.Reading = events.format, c.pace.outOfOrder, events.Reading()
 	var keys []*KeyComparison
 	for _, p := range c.pairs {
 		r.Policies = append(r.Policies, p.sum())
@@ -202,7 +198,7 @@ func (p *pair) sum() PolicyComparison {
 	return sum
 }
 
-// topChangedMost is how many keys a comparison names.
+// topChangedMost is the largest number of keys in each of a comparison's lists.
 const topChangedMost = 20
 
 func topChanged(keys []*KeyComparison, by func(*KeyComparison) uint64) []KeyComparison {

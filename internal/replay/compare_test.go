@@ -20,13 +20,13 @@ func compare(t *testing.T, log, before, after string, plan Plan) *Comparison {
 	return c
 }
 
-// policyP is a policy p of so many hits in 10 s.
+// policyP is a policy p with a quota of hits in 10 s.
 func policyP(quota int) string {
 	return fmt.Sprintf("policies: {p: {limits: [{name: a, quota: %d, sliding_log: {period: 10s}}]}}", quota)
 }
 
-// Each side has a state of its own: what the new policy denies it has not counted, so later it may admit what the old one
-// denies.
+// Each side has its own state: events that the new policy denies are not counted there, so later it may admit what the old
+// one denies.
 func TestCompareCountsEachSideAlone(t *testing.T) {
 	before := "policies: {p: {limits: [{name: a, quota: 3, fixed_window: {period: 10s}}]}}"
 	after := "policies: {p: {limits: [{name: a, quota: 2, fixed_window: {period: 4s}}]}}"
@@ -59,7 +59,7 @@ func TestCompareWithItselfFindsNothing(t *testing.T) {
 	}
 }
 
-// To lift a shadow is a change like any other.
+// Lifting a shadow is a change like any other.
 func TestCompareLiftsAShadow(t *testing.T) {
 	dark := strings.Replace(policyP(1), "{p: {", "{p: {shadow: true, ", 1)
 	c := compare(t, "time,key\n0,k\n1,k\n", dark, policyP(1), Plan{})
@@ -68,7 +68,7 @@ func TestCompareLiftsAShadow(t *testing.T) {
 	}
 }
 
-// Where denials are violations a replay climbs the ladder; without that it never does.
+// A replay climbs the ladder only where denials are violations.
 func TestCompareWithALockout(t *testing.T) {
 	const log = "time,key\n0,k\n1,k\n11,k\n"
 	ladder := func(more string) string {
@@ -83,7 +83,7 @@ func TestCompareWithALockout(t *testing.T) {
 	}
 }
 
-// Policies that only one file has are listed, and not run.
+// Policies that only one file contains are listed, but not run.
 func TestCompareListsWhatIsAddedAndRemoved(t *testing.T) {
 	c := compare(t, "time,key\n0,k\n", threePolicies, strings.NewReplacer("two:", "deux:").Replace(threePolicies), Plan{})
 	if fmt.Sprint(c.Added, c.Removed) != "[deux] [two]" || len(c.Policies) != 2 {
@@ -121,7 +121,7 @@ func TestComparisonAsJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"format":"csv","outOfOrder":0,"unreadable":0,"added":[],"removed":[],"policies":[{"policy":"p","events":2,` +
+	want := `{"format":"csv","outOfOrder":0,"lines":3,"events":2,"skipped":1,"unreadable":0,"inFuture":0,"added":[],"removed":[],"policies":[{"policy":"p","events":2,` +
 		`"deniedBefore":0,"deniedAfter":1,"newlyDenied":1,"newlyDeniedKeys":1,"newlyAdmitted":0,"newlyAdmittedKeys":0}],` +
 		`"topNewlyDenied":[{"policy":"p","key":"k","events":2,"deniedBefore":0,"deniedAfter":1,"newlyDenied":1,"newlyAdmitted":0,` +
 		`"firstNewlyDenied":{"time":"1970-01-01T00:00:00.5Z","line":3}}],"topNewlyAdmitted":[]}`
@@ -130,7 +130,7 @@ func TestComparisonAsJSON(t *testing.T) {
 	}
 }
 
-// The totals are those of all keys; twenty are named, those with most events first.
+// The totals cover all keys; the lists name twenty, those with the most events first.
 func TestComparisonNamesTwentyKeys(t *testing.T) {
 	var log strings.Builder
 	log.WriteString("time,key\n")
@@ -147,7 +147,7 @@ func TestComparisonNamesTwentyKeys(t *testing.T) {
 		t.Errorf("got %+v", top)
 	}
 	var text strings.Builder
-	if err := c.WriteText(&text); err != nil || !strings.HasSuffix(text.String(), "\nand 5 more\n") {
+	if err := c.WriteText(&text); err != nil || !strings.Contains(text.String(), "\nand 5 more\n") {
 		t.Errorf("%v\n%s", err, text.String())
 	}
 }

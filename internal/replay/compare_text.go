@@ -28,7 +28,7 @@ func (c *Comparison) WriteText(w io.Writer) error {
 	writeKeys(&text, "NEWLY ADMITTED", c.TopNewlyAdmitted, admitted, func(k *KeyComparison) (uint64, *Moment) {
 		return k.NewlyAdmitted, k.FirstNewlyAdmitted
 	})
-	writeOddLines(&text, c.OutOfOrder, c.Unreadable, c.FirstUnreadable)
+	writeReading(&text, c.OutOfOrder, c.Reading)
 	_, err := w.Write(text.Bytes())
 	return err
 }
@@ -43,7 +43,7 @@ func (c *Comparison) writeTotals(text *bytes.Buffer) {
 	table.Flush()
 }
 
-// ofKeys is a number of events with that of the keys which had them.
+// ofKeys formats a number of events with the number of their keys.
 func ofKeys(events, keys uint64) string {
 	switch keys {
 	case 0:
@@ -54,7 +54,7 @@ func ofKeys(events, keys uint64) string {
 	return fmt.Sprintf("%d (%d keys)", events, keys)
 }
 
-// writeKeys lists the keys whose events changed most in one of the two ways, of all that did.
+// writeKeys lists the most changed keys of one direction; all is the number of keys that changed.
 func writeKeys(text *bytes.Buffer, way string, keys []KeyComparison, all uint64, changed func(*KeyComparison) (uint64, *Moment)) {
 	if len(keys) == 0 {
 		return

@@ -9,12 +9,12 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// columns says where in a line the fields of an event stand; -1: nowhere.
+// columns is the position of each field in a line; -1: absent.
 type columns struct{ time, key, cost, count int }
 
 func parseHeader(line string) (columns, error) {
 	c := columns{time: -1, key: -1, cost: -1}
-	fields, err := splitCSV(strings.TrimPrefix(line, "\ufeff"))
+	fields, err := splitCSV(line)
 	if err != nil {
 		return c, err
 	}
@@ -28,7 +28,7 @@ func parseHeader(line string) (columns, error) {
 		case "cost":
 			column = &c.cost
 		default:
-			return c, lineErrorf("the header has the column %q: known are time, key and cost", name)
+			return c, lineErrorf("the header has the column %.60q: known are time, key and cost", name)
 		}
 		if *column >= 0 {
 			return c, lineErrorf("the header has the column %q twice", name)
@@ -65,7 +65,7 @@ func (c columns) parse(line string) (Event, int, error) {
 	return event, 1, nil
 }
 
-// splitCSV splits one line. An event has no line breaks in it, so a quoted field ends where the line does.
+// splitCSV splits one line. An event contains no line breaks, so a quoted field ends within the line.
 func splitCSV(line string) ([]string, error) {
 	if !strings.Contains(line, `"`) {
 		return strings.Split(line, ","), nil
@@ -85,8 +85,8 @@ func parseCost(text string) (uint64, error) {
 	return cost, nil
 }
 
-// parseTime reads RFC 3339, or a Unix time in seconds or milliseconds with or without a fraction. What is finer than
-// a microsecond is cut off.
+// parseTime parses RFC 3339, or a Unix time in seconds or milliseconds with or without a fraction. Digits below a microsecond
+// are cut off.
 func parseTime(text string) (limit.Time, error) {
 	whole, fraction, _ := strings.Cut(text, ".")
 	if whole != "" && strings.Trim(whole+fraction, "0123456789") == "" {

@@ -6,15 +6,15 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// Event is one request as a log remembers it.
+// Event is one request as recorded in a log.
 type Event struct {
-	At   limit.Time // as written: it may lie before the event read last
+	At   limit.Time // as written: it may be earlier than that of the previous event
 	Key  string
-	Cost uint64 // units; 1 where the log says nothing of it
-	Line int    // of the input, from 1; the N events of a repeated message share one
+	Cost uint64 // units; 1 if the log does not give it
+	Line int    // line number in the input, from 1; the N events of a repeated message share one
 }
 
-// Format names how a log writes its events. The values are what people type.
+// Format names a log format. The values are the names that users type.
 type Format string
 
 // The formats.
@@ -24,7 +24,7 @@ const (
 	Combined Format = "combined"
 )
 
-// ParseFormat reads what somebody typed. "" is allowed and asks Open to detect the format.
+// ParseFormat parses a user's input. "" is valid: it makes Open detect the format.
 func ParseFormat(name string) (Format, error) {
 	switch f := Format(name); f {
 	case "", CSV, Auth, Combined:

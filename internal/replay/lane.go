@@ -37,6 +37,11 @@ func newLane(set *policy.Set, name, tier string) (*lane, error) {
 		}
 		return nil, fmt.Errorf("policy %s has no tier %s: known are %s", name, tier, strings.Join(tiers, ", "))
 	}
+	if p.UnknownKey == policy.UnknownKeyDeny { // a log does not say which keys have an override
+		known := *p
+		known.UnknownKey = policy.UnknownKeyAllow
+		set = policy.NewSet([]*policy.Policy{&known})
+	}
 	return &lane{
 		name: name,
 		set:  set,
@@ -49,7 +54,7 @@ func newLane(set *policy.Set, name, tier string) (*lane, error) {
 	}, nil
 }
 
-// decide reports whether the event is admitted.
+// decide decides the event at now, and reports whether it is admitted.
 func (l *lane) decide(event Event, now limit.Time) (allowed bool, err error) {
 	l.request.Entries[0].Key, l.request.Entries[0].Cost = event.Key, event.Cost
 	results, puts := shard.Evaluate(&l.records, l.set, []shard.Request{l.request}, shard.Stamp{Now: now})
@@ -73,7 +78,7 @@ func (l *lane) count(event Event, now limit.Time, d *shard.Decision) {
 	}
 	l.tally.Denied++
 	if _, known := l.byKey[event.Key]; !known {
-		event.Key = strings.Clone(event.Key) // not to keep the whole line
+		event.Key = strings.Clone(event.Key) // avoids keeping the whole line
 	}
 	l.byKey[event.Key]++
 	if l.tally.FirstDenial == nil {
@@ -97,7 +102,7 @@ func (l *lane) report() PolicyReport {
 	return report
 }
 
-// topDeniedMost is how many keys the report names.
+// topDeniedMost is the largest number of keys in the report.
 const topDeniedMost = 10
 
 func topDenied(denials map[string]uint64) []KeyDenials {
@@ -113,13 +118,13 @@ func topDenied(denials map[string]uint64) []KeyDenials {
 
 func clock(t limit.Time) time.Time { return time.UnixMicro(int64(t)).UTC() }
 
-// records is the state of one lane: what a shard keeps, in a plain map.
+// records is the state of one lane: a shard's records in a plain map.
 type records struct {
 	byKey   map[string]shard.Record
-	sweepAt int // how many records make a look for dead ones worth its while
+	sweepAt int // number of records from which a sweep for dead ones pays off
 }
 
-// sweepLeast keeps small maps from being swept at all.
+// sweepLeast is the size below which a map is never swept.
 const sweepLeast = 1024
 
 // Lookup implements shard.View.
@@ -130,6 +135,9 @@ func (r *records) Lookup(key string) (shard.Record, bool) {
 
 // Full implements shard.View: a replay has no memory cap.
 func (r *records) Full() bool { return false }
+
+// Brimful implements shard.View.
+func (r *records) Brimful() bool { return false }
 
 func (r *records) apply(puts []shard.Put, now limit.Time) {
 	for _, put := range puts {

@@ -16,7 +16,7 @@ var errLongLine = errors.New("the line is longer than 64 KiB")
 // lines reads a log line by line, in bounded memory.
 type lines struct {
 	r        *bufio.Reader
-	number   int // of the line read last
+	number   int // of the last line read
 	bytes    int64
 	told     int64
 	progress func(bytes int64)
@@ -26,8 +26,8 @@ func newLines(r io.Reader, progress func(int64)) *lines {
 	return &lines{r: bufio.NewReaderSize(r, lineBytesMax), progress: progress}
 }
 
-// next returns the next line without its end, io.EOF after the last one, or errLongLine once for a line that is too
-// long, which is passed over.
+// next returns the next line without its end, and io.EOF after the last one. A line that is too long is skipped, and next
+// returns errLongLine once for it.
 func (l *lines) next() (string, error) {
 	text, err := l.r.ReadSlice('\n')
 	l.count(len(text), false)
@@ -43,6 +43,12 @@ func (l *lines) next() (string, error) {
 		return "", err
 	}
 	return trimEnd(string(text)), nil
+}
+
+// skip discards bytes that were already peeked at.
+func (l *lines) skip(bytes int) {
+	n, _ := l.r.Discard(bytes) // the bytes are in the buffer
+	l.count(n, false)
 }
 
 func (l *lines) passOver() error {

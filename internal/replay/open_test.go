@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 )
 
 // readAll reads a log to its end: "second key cost; " for each event, then the error if there is one.
@@ -45,7 +46,8 @@ func TestDetect(t *testing.T) {
 		{"\n\n" + accessLine, Combined},
 		{"", ""},
 		{"a,b\n1,2\n", ""},
-		{strings.Repeat("x\n", detectLines) + accessLine, ""},
+		{strings.Repeat("at java.base/java.lang.Thread.run\n", 100) + accessLine, Combined},
+		{"shop.example.com:443 " + accessLine, Combined},
 	} {
 		if got := detect([]byte(tt.head)); got != tt.want {
 			t.Errorf("%q is taken for %q, want %q", tt.head, got, tt.want)
@@ -70,7 +72,7 @@ func TestParseFormat(t *testing.T) {
 	}
 }
 
-// One broken line of a log is counted and passed over; a reader that fails ends the reading.
+// One broken line of a log is counted and skipped; a failing reader ends the reading.
 func TestBrokenLines(t *testing.T) {
 	log := accessLine + "garbage\n" + strings.Repeat("x", 3*lineBytesMax) + "\n" + accessLine
 	events, err := Open("log", strings.NewReader(log), Options{})
@@ -88,8 +90,8 @@ func TestBrokenLines(t *testing.T) {
 		}
 		lines = append(lines, e.Line)
 	}
-	if fmt.Sprint(lines) != "[1 4]" || events.unreadable != 2 || !strings.HasPrefix(events.firstUnreadable.Error(), "log:2: ") {
-		t.Errorf("events in the lines %v, %d unreadable, the first: %v", lines, events.unreadable, events.firstUnreadable)
+	if fmt.Sprint(lines) != "[1 4]" || events.Reading().Unreadable != 2 || !strings.HasPrefix(events.firstUnreadable.Error(), "log:2: ") {
+		t.Errorf("events in the lines %v, %d unreadable, the first: %v", lines, events.Reading().Unreadable, events.firstUnreadable)
 	}
 
 	failing := io.MultiReader(strings.NewReader(accessLine), iotest.ErrReader(errors.New("disk on fire")))
@@ -105,11 +107,77 @@ func TestBrokenLines(t *testing.T) {
 	}
 }
 
+// Inputs that are not plain text get their own errors: rotated logs are compressed, and some editors write UTF-16.
+func TestWhatIsNoTextIsNamed(t *testing.T) {
+	for _, tt := range []struct{ log, want string }{
+		{"", "log: there is nothing in it"},
+		{"\x1f\x8b\x08\x00", "log: is packed with gzip: unpack it first, as in gunzip -c FILE |"},
+		{"\xff\xfeD\x00e\x00", "log: is written in UTF-16: make it UTF-8 first"},
+		{"\xfe\xff\x00D\x00e", "log: is written in UTF-16: make it UTF-8 first"},
+	} {
+		for _, format := range []Format{"", Auth, Combined, CSV} {
+			if got := readAll(tt.log, Options{Format: format}); !strings.HasPrefix(got, tt.want) {
+				t.Errorf("%q as %q: %s", tt.log, format, got)
+			}
+		}
+	}
+	for _, log := range []string{authLine, accessLine} { // a byte order mark must not cost an event
+		for _, format := range []Format{"", detect([]byte(log))} {
+			with, without := readAll("\ufeff"+log+log, Options{Format: format, Year: 2016}), readAll(log+log, Options{Year: 2016})
+			if with != without || !strings.Contains(with, "192.0.2.7 1; ") {
+				t.Errorf("with a byte order mark: %s", with)
+			}
+		}
+	}
+}
+
 func TestAuthLogNeedsAYear(t *testing.T) {
 	if got := readAll(authLine, Options{}); !strings.HasPrefix(got, "log:1: the times of this log have no year") {
 		t.Errorf("got %s", got)
 	}
 	if got := readAll(strings.Replace(authLine, "Dec 10 07:13:56", "2016-12-10T07:13:56Z", 1), Options{}); got != "1481354036 192.0.2.7 1; " {
 		t.Errorf("got %s", got)
+	}
+}
+
+// A log without events is an error, because it was probably given as the wrong format.
+func TestALogWithoutEventsIsAnError(t *testing.T) {
+	const cron = "Dec 10 07:13:56 host CRON[7]: (root) CMD (true)\n"
+	for _, tt := range []struct{ log, want string }{
+		{cron + cron, "log: no event (lines: 2), read as auth: no failed password of sshd"},
+		{"time,key\n", "log: no event (lines: 1), read as csv: there is nothing behind the header"},
+		{strings.Replace(accessLine, "192.0.2.7", "-", 1), `log: no event (lines: 1), read as combined; 1 could not be read, the first: log:1: the client "-" is no address`},
+	} {
+		events, err := Open("log", strings.NewReader(tt.log), Options{Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Run(events, mustParse(t, threePolicies), Plan{}); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+			t.Errorf("got  %v\nwant %s", err, tt.want)
+		}
+		events, _ = Open("log", strings.NewReader(tt.log), Options{})
+		if _, err := Compare(events, mustParse(t, threePolicies), mustParse(t, threePolicies), Plan{}); err == nil {
+			t.Errorf("a comparison of %q says nothing", tt.log)
+		}
+	}
+}
+
+// The report says how much was understood, so that a tenth of a log is not taken for the whole.
+func TestReadingAddsUp(t *testing.T) {
+	log := authLine + "Dec 10 07:13:57 host CRON[7]: (root) CMD (true)\n" +
+		strings.Replace(authLine, "192.0.2.7", "UNKNOWN", 1) + strings.Replace(authLine, "Dec 10", "Feb 30", 1) +
+		"2999-01-01T00:00:00Z host sshd[8]: Failed password for root from 192.0.2.7 port 1 ssh2\n"
+	events, err := Open("log", strings.NewReader(log), Options{Year: 2016, Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := Run(events, mustParse(t, threePolicies), Plan{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Reading{Lines: 5, Events: 2, Skipped: 1, Unreadable: 2, InFuture: 1,
+		FirstUnreadable: `log:3: the client "UNKNOWN" is no address`}
+	if report.Reading != want {
+		t.Errorf("got  %+v\nwant %+v", report.Reading, want)
 	}
 }

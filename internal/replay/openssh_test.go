@@ -28,7 +28,7 @@ func openssh(t *testing.T) string {
 	return string(log)
 }
 
-// The replay of a real log gives event for event what a plain script says, which shares no code with the product.
+// The replay of a real log equals, event for event, the result of a plain script that shares no code with the product.
 func TestRealLogAgainstAPlainScript(t *testing.T) {
 	log := openssh(t)
 	for _, tt := range []struct {
@@ -96,8 +96,8 @@ func verdicts(t *testing.T, log string, set *policy.Set) (keys []string, admitte
 	}
 }
 
-// The plain script: one regular expression over the whole file, seconds since midnight of the log's only day, and for
-// each address the list of what was admitted.
+// The plain script: one regular expression over the whole file, seconds since midnight of the log's only day, and for each
+// address the list of its admitted events.
 
 type failure struct {
 	second int

@@ -5,14 +5,13 @@ import (
 	"time"
 )
 
-// Report is what came of a replay. Its JSON form is {"policies":[{"policy","events","admitted","denied",...}]}.
+// Report is the result of a replay. Its JSON form is {"policies":[{"policy","events","admitted","denied",...}]}.
 type Report struct {
-	Format          Format         `json:"format"`
-	Tier            string         `json:"tier,omitempty"`
-	OutOfOrder      int            `json:"outOfOrder"` // events earlier than the one before them
-	Unreadable      int            `json:"unreadable"` // lines of a log that were passed over
-	FirstUnreadable string         `json:"firstUnreadable,omitempty"`
-	Policies        []PolicyReport `json:"policies"`
+	Format     Format `json:"format"`
+	Tier       string `json:"tier,omitempty"`
+	OutOfOrder int    `json:"outOfOrder"` // events earlier than the one before them
+	Reading
+	Policies []PolicyReport `json:"policies"`
 }
 
 // PolicyReport is what one policy would have done.
@@ -24,7 +23,7 @@ type PolicyReport struct {
 	ShadowDenied uint64         `json:"shadowDenied"` // events that a shadowed policy or limit would have denied
 	DeniedBy     []LimitDenials `json:"deniedBy"`     // in the order of the policy; a denial may have several causes
 	FirstDenial  *Denial        `json:"firstDenial,omitempty"`
-	TopDenied    []KeyDenials   `json:"topDenied"` // the keys denied most, at most 10
+	TopDenied    []KeyDenials   `json:"topDenied"` // the most denied keys, at most 10
 	Timeline     *Timeline      `json:"timeline,omitempty"`
 }
 
@@ -42,12 +41,12 @@ type KeyDenials struct {
 
 // Denial is one denied event.
 type Denial struct {
-	Time time.Time `json:"time"` // in UTC: the instant at which it was decided
+	Time time.Time `json:"time"` // UTC: the instant at which it was decided
 	Key  string    `json:"key"`
 	Line int       `json:"line"`
 }
 
-// String is the denial in a line for people.
+// String formats the denial in one line for people.
 func (d *Denial) String() string {
 	return fmt.Sprintf("%s  %s  (line %d)", d.Time.Format(time.RFC3339Nano), d.Key, d.Line)
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// Plan says which policies of a set are tried.
+// Plan selects the policies of a set to run.
 type Plan struct {
 	Policies []string // nil: all of them, each alone
 	Tier     string   // "": each policy's default tier
 }
 
-// Run replays all events. It fails on an unknown policy or tier, and on an event that cannot be read or decided; the
-// error names the line.
+// Run replays all events. It fails for an unknown policy or tier, a log without any event, and an event that cannot be read
+// or decided; the error names the line. It must not run concurrently on the same Events.
 func Run(events *Events, set *policy.Set, plan Plan) (*Report, error) {
 	r, err := newRun(set, plan)
 	if err != nil {
@@ -28,11 +28,14 @@ func Run(events *Events, set *policy.Set, plan Plan) (*Report, error) {
 	return r.report(events), nil
 }
 
-// each steps through all events that are left.
+// each calls step for all remaining events.
 func (e *Events) each(step func(Event) error) error {
 	for {
 		event, err := e.Next()
 		if errors.Is(err, io.EOF) {
+			if e.reading.Events == 0 {
+				return e.nothing()
+			}
 			return nil
 		}
 		if err != nil {
@@ -51,7 +54,7 @@ type run struct {
 	tier  string
 }
 
-// pace is the clock of a replay: each event has its own time, or that of the event before it if that was later.
+// pace is the clock of a replay: each event has its own time, or the time of an earlier event if that was later.
 type pace struct {
 	now        limit.Time
 	outOfOrder int
@@ -97,11 +100,8 @@ func (r *run) report(events *Events) *Report {
 		Format:     events.format,
 		Tier:       r.tier,
 		OutOfOrder: r.pace.outOfOrder,
-		Unreadable: events.unreadable,
+		Reading:    events.Reading(),
 		Policies:   make([]PolicyReport, 0, len(r.lanes)),
-	}
-	if events.firstUnreadable != nil {
-		report.FirstUnreadable = events.firstUnreadable.Error()
 	}
 	for _, l := range r.lanes {
 		report.Policies = append(report.Policies, l.report())

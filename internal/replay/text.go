@@ -16,19 +16,31 @@ func (r *Report) WriteText(w io.Writer) error {
 	for i := range r.Policies {
 		r.Policies[i].writeText(&text)
 	}
-	writeOddLines(&text, r.OutOfOrder, r.Unreadable, r.FirstUnreadable)
+	writeReading(&text, r.OutOfOrder, r.Reading)
 	_, err := w.Write(text.Bytes())
 	return err
 }
 
-// writeOddLines says what of the log was not taken as it stands.
-func writeOddLines(text *bytes.Buffer, outOfOrder, unreadable int, first string) {
+// writeReading writes how much of the log was understood, and which parts were not taken literally.
+func writeReading(text *bytes.Buffer, outOfOrder int, r Reading) {
+	fmt.Fprintf(text, "\nLines: %d. Events: %d, of other things: %d, that could not be read: %d.\n", r.Lines, r.Events, r.Skipped,
+		r.Unreadable)
+	if r.Unreadable > 0 {
+		fmt.Fprintf(text, "The first that could not be read: %s\n", r.FirstUnreadable)
+	}
+	if r.InFuture > 0 {
+		fmt.Fprintf(text, "%s in the future: --year says in which year the log begins.\n", lie(r.InFuture))
+	}
 	if outOfOrder > 0 {
-		fmt.Fprintf(text, "\n%d events were earlier than the one before them and were decided at its time.\n", outOfOrder)
+		fmt.Fprintf(text, "%d events were earlier than the one before them and were decided at its time.\n", outOfOrder)
 	}
-	if unreadable > 0 {
-		fmt.Fprintf(text, "\n%d lines could not be read and were passed over. The first: %s\n", unreadable, first)
+}
+
+func lie(events uint64) string {
+	if events == 1 {
+		return "1 event lies"
 	}
+	return fmt.Sprintf("%d events lie", events)
 }
 
 func (r *Report) writeSummary(text *bytes.Buffer) {
@@ -92,7 +104,7 @@ func highest(counts []uint64) uint64 {
 	return most
 }
 
-// bars draws one column for each count. The least count that is not 0 is still seen.
+// bars draws one column for each count. The least count above 0 is still visible.
 func bars(counts []uint64, most uint64) string {
 	heights := []rune(" ▁▂▃▄▅▆▇█")
 	var row strings.Builder
@@ -106,7 +118,7 @@ func bars(counts []uint64, most uint64) string {
 	return row.String()
 }
 
-// short is a duration without its zero minutes and seconds: 10m, 24h.
+// short formats a duration without zero minutes and seconds: 10m, 24h.
 func short(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {

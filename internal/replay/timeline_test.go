@@ -9,7 +9,7 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// However the columns are joined, every decision is in the column of its time, and nothing gets lost.
+// However the columns are joined, every decision is in the column of its time, and none is lost.
 func TestTimelineAgainstACountFromScratch(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
@@ -57,7 +57,8 @@ func TestPlot(t *testing.T) {
 		TopDenied:   []KeyDenials{{"192.0.2.7", 70}, {"192.0.2.8", 1}},
 		Timeline: &Timeline{Start: start, WidthMillis: 300_000,
 			Columns: []Column{{1, 0}, {0, 0}, {8, 40}, {10, 30}, {0, 1}}}}},
-		OutOfOrder: 3, Unreadable: 1, FirstUnreadable: "auth.log:7: cut short"}
+		OutOfOrder: 3, Reading: Reading{Lines: 200, Events: 90, Skipped: 109, Unreadable: 1, InFuture: 1,
+			FirstUnreadable: "auth.log:7: cut short"}}
 	var text strings.Builder
 	if err := report.WriteText(&text); err != nil {
 		t.Fatal(err)
@@ -80,9 +81,10 @@ login
   192.0.2.7  70
   192.0.2.8  1
 
+Lines: 200. Events: 90, of other things: 109, that could not be read: 1.
+The first that could not be read: auth.log:7: cut short
+1 event lies in the future: --year says in which year the log begins.
 3 events were earlier than the one before them and were decided at its time.
-
-1 lines could not be read and were passed over. The first: auth.log:7: cut short
 `
 	if got := "\n" + text.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -8,7 +8,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Of seats there are so many for ever, and who has reserved some gives back what was not used. Leases end by themselves.
+// Seats have a lifetime limit, and a client gives back the part of a reservation that it did not use. Leases expire by
+// themselves.
 const (
 	seatsQuota             = 60
 	leasesQuota            = 4
@@ -16,16 +17,16 @@ const (
 	leaseTTL    limit.Span = 1500e3
 )
 
-// settlement is what is settled, and how. What was taken is settled by up to two clients, each in its own way: one of
-// them is told that it has ended.
+// settlement says what is settled, and how. Up to two clients settle one decision, each in its own way: one of them is told
+// that it has ended.
 type settlement struct {
 	of     *op
 	action shard.Action
 	spent  uint64
-	asks   int // of what was taken: how many have gone to settle it; guarded by world.mu
+	asks   int // of what was taken: how many operations settle it; guarded by world.mu
 }
 
-// claim lets others know of what was taken.
+// claim offers what an operation took to all clients for settlement.
 func (w *world) claim(o *op) {
 	if o.decision.Index == 0 || !o.decision.Allowed || o.asCounted() || o.kind != shard.Reserve && o.kind != shard.Check ||
 		o.key.policy != "seats" && o.key.policy != "leases" {
@@ -36,7 +37,7 @@ func (w *world) claim(o *op) {
 	w.claims = append(w.claims, o)
 }
 
-// takeOrSettle makes an operation one that takes something, or settles what anybody has taken of the same key.
+// takeOrSettle makes an operation take something, or settle what any client has taken of the same key.
 func (c *client) takeOrSettle(o *op) {
 	if o.kind = shard.Reserve; o.key.policy == "seats" && c.chance.IntN(3) == 0 {
 		o.kind = shard.Check
@@ -61,7 +62,7 @@ func (c *client) takeOrSettle(o *op) {
 	}
 }
 
-// sure reports whether the operation may be asked for again, and so its fate be learned.
+// sure reports whether the operation may be retried, so that its fate can be learned.
 func (o *op) sure() bool { return o.id != "" || o.kind == shard.Settle }
 
 func (o *op) settles() *shard.Settlement {
@@ -74,7 +75,7 @@ func (o *op) settles() *shard.Settlement {
 	return s
 }
 
-// judgeSeats holds that what was taken ends once, and that nothing but what was given back comes back.
+// judgeSeats checks that what was taken ends once, and that only what was given back comes back.
 func judgeSeats(key named, ops []*op) (errs []error) {
 	var seen []check.Observed
 	names := make(map[*op]uint32)
@@ -107,8 +108,8 @@ func judgeSeats(key named, ops []*op) (errs []error) {
 	return errs
 }
 
-// judgeLeases holds that every hold counts from its decision until it is settled or expires, to the microsecond, and
-// no longer.
+// judgeLeases checks that every hold counts from its decision until it is settled or expires, to the microsecond, and no
+// longer.
 func judgeLeases(key named, ops []*op) (errs []error) {
 	var unknownUnits uint64
 	for _, o := range ops {
@@ -133,7 +134,7 @@ func judgeLeases(key named, ops []*op) (errs []error) {
 	return errs
 }
 
-// leased is how much is leased at the place of x, as far as the answers of reservations and settlements tell.
+// leased is the least and the most that can be leased at the place of x, by the answers of reservations and settlements.
 func leased(all, ops []*op, x *op) (least, most uint64) {
 	at := &x.decision
 	for _, r := range all {
@@ -159,7 +160,7 @@ func leased(all, ops []*op, x *op) (least, most uint64) {
 	return least, most
 }
 
-// before reports whether a was decided in an earlier entry than b; after, in a later one.
+// before reports whether a was decided in an earlier entry than b; after reports whether it was a later one.
 func before(a, b *shard.Decision) bool {
 	return a.Position.Epoch < b.Position.Epoch || a.Position.Epoch == b.Position.Epoch && a.Position.Seq < b.Position.Seq
 }

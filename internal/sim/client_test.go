@@ -9,24 +9,24 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// named is one key with the policy it is asked under.
+// named is one key with its policy.
 type named struct{ policy, name string }
 
-// everyKey is what is counted in a world.
+// everyKey lists the keys that are counted in a world.
 func everyKey() []named {
 	return []named{{"stock", "stock a"}, {"stock", "stock b"}, {"stock", "stock c"}, {"hits", "hits a"}, {"hits", "hits b"},
 		{"grown", "grown a"}, {"grown", "grown b"}, {"grown", "grown c"}, {"seats", "seats a"}, {"seats", "seats b"},
 		{"leases", "leases a"}}
 }
 
-// fate is what a client knows of an operation.
+// fate is a client's knowledge of an operation's outcome.
 type fate uint8
 
 const (
-	unknown  fate = iota // it may have been counted, or may be yet
+	unknown  fate = iota // it may have been counted, or may still be
 	answered             // there is a decision
 	refused              // certainly not counted
-	ended                // a settlement: what it would settle has ended before
+	ended                // a settlement whose target had ended before
 )
 
 // op is one operation on one key, from the first call to the last answer.
@@ -40,9 +40,10 @@ type op struct {
 	asked            int
 	fate             fate
 	decision         shard.Decision
-	again            *shard.Decision // the answer to the same id once more
-	err              *shard.Error    // the last
-	failed           bool            // and its node was not to blame: it runs, and does not stop
+	again            *shard.Decision // the answer to one more request with the same id
+	err              *shard.Error    // the last one
+	failed           bool            // although its node was not at fault: it runs, and is not stopping
+	waited           time.Duration   // for the first answer, if it was asked for once more in the end; else 0
 	settlement
 }
 
@@ -87,7 +88,7 @@ func (o *op) request() shard.Request {
 	return r
 }
 
-// client asks one thing after the other.
+// client does one operation after the other.
 type client struct {
 	w      *world
 	number int
@@ -143,12 +144,12 @@ func (c *client) newOp(key named) *op {
 	return o
 }
 
-// insist asks again with the same id until there is an answer, and sometimes once more.
+// insist retries with the same id until there is an answer, and sometimes asks once more.
 func (c *client) insist(o *op, stop chan struct{}) {
 	for o.fate == unknown {
 		select {
 		case <-stop:
-			return // resolve goes on
+			return // resolve continues
 		case <-time.After(100 * time.Millisecond):
 		}
 		c.ask([]*op{o})
@@ -158,9 +159,19 @@ func (c *client) insist(o *op, stop chan struct{}) {
 	}
 }
 
-// resolve asks for the fate of what has an id, when the world is whole again.
+// inDoubt reports whether an answer leaves open what became of an earlier copy under the same id. A denial is not recorded
+// (S6), so the earlier copy may have arrived after it, and have been admitted.
+func inDoubt(f fate, d *shard.Decision, asked int, id string) bool {
+	return f == answered && !d.Allowed && asked > 1 && id != ""
+}
+
+// resolve asks for the open fates of operations with an id, when the world is whole again.
 func (c *client) resolve() {
 	for _, o := range c.ops {
+		if inDoubt(o.fate, &o.decision, o.asked, o.id) {
+			o.fate, o.waited = unknown, o.returned-o.called
+			c.w.tally.note("operations: denied after an unknown outcome")
+		}
 		for i := 0; o.sure() && o.fate == unknown && i < 10; i++ {
 			c.ask([]*op{o})
 		}
@@ -170,19 +181,19 @@ func (c *client) resolve() {
 	}
 }
 
-// ask has a batch decided by any node.
+// ask sends a batch to any node.
 func (c *client) ask(batch []*op) {
 	results, l := c.decide(batch)
 	for i, o := range batch {
 		o.returned = time.Since(c.w.began)
-		if l == nil { // there is no node to ask
+		if l == nil { // no node runs
 			if o.asked == 0 {
 				o.fate = refused
 			}
 			continue
 		}
 		o.asked++
-		if l.dead.Load() { // whatever it said, nobody heard it
+		if l.dead.Load() { // a dead process's answer reaches no client
 			o.fate = unknown
 			continue
 		}
@@ -210,7 +221,7 @@ func (c *client) decide(batch []*op) ([]shard.Result, *life) {
 	return results, l
 }
 
-// learn takes an answer. A refusal says nothing about copies that were asked for before.
+// learn records an answer. A refusal says nothing about earlier copies.
 func (c *client) learn(o *op, l *life, r shard.Result) {
 	o.err = r.Err
 	switch {
@@ -236,7 +247,7 @@ func (c *client) learn(o *op, l *life, r shard.Result) {
 	}
 }
 
-// askAgain asks for a decision that was counted: it must be the same.
+// askAgain repeats a request that was counted: the answer must be the same.
 func (c *client) askAgain(o *op) {
 	copied := *o
 	results, l := c.decide([]*op{&copied})

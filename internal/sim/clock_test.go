@@ -6,27 +6,25 @@ import (
 	"unsafe"
 )
 
-// clock is the clock of one machine: its wall reading can be stepped and run at a wrong rate, its monotonic reading can
-// stand still, as that of a suspended machine does, and both stand still for a paused process.
+// clock is the clock of one machine. Its wall reading can be stepped and run at a wrong rate. Its monotonic reading can stand
+// still, as on a suspended machine. Reading it in a paused process blocks.
 type clock struct {
 	mu     sync.Mutex
 	epoch  time.Time     // the bubble's time when the world began
 	wall   time.Duration // ahead of the bubble's
 	behind time.Duration // of the monotonic reading
-	paused time.Time     // the bubble's time that is shown; zero: it runs
-	still  time.Time     // since when the monotonic reading stands still; zero: it runs
+	paused chan struct{} // closed when the process continues; nil: it runs
+	still  time.Time     // since when the monotonic reading has stood still; zero: it runs
 }
 
 func newClock(wall time.Duration) *clock { return &clock{epoch: time.Now(), wall: wall} }
 
-// now is what World.Now is given.
+// now is World.Now.
 func (c *clock) now() time.Time {
+	c.stand()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := time.Now()
-	if !c.paused.IsZero() {
-		t = c.paused
-	}
 	monotonic := t.Sub(c.epoch) - c.behind
 	if !c.still.IsZero() {
 		monotonic = c.still.Sub(c.epoch) - c.behind
@@ -38,11 +36,45 @@ func (c *clock) step(by time.Duration) { c.edit(func() { c.wall += by }) }
 func (c *clock) set(wall time.Duration) {
 	c.edit(func() { c.wall = wall })
 }
-func (c *clock) pause()  { c.edit(func() { c.paused = time.Now() }) }
-func (c *clock) resume() { c.edit(func() { c.paused = time.Time{} }) }
 
-// suspend has the monotonic reading stand still until wake.
+// pause blocks the process until resume: every reader of its clock, and every Raft member that logs, as a member does before
+// it gives up the lead or stands for election. What still runs reaches no other process.
+func (c *clock) pause() (resume func()) {
+	paused := make(chan struct{})
+	c.edit(func() { c.paused = paused })
+	return func() {
+		c.edit(func() {
+			if c.paused == paused {
+				c.paused = nil
+			}
+		})
+		close(paused)
+	}
+}
+
+// stand waits while the process is paused.
+func (c *clock) stand() {
+	c.mu.Lock()
+	paused := c.paused
+	c.mu.Unlock()
+	if paused != nil {
+		<-paused
+	}
+}
+
+// suspend stops the monotonic reading until wake.
 func (c *clock) suspend() { c.edit(func() { c.still = time.Now() }) }
+
+// slept is how long the machine was suspended.
+func (c *clock) slept() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.still.IsZero() {
+		return c.behind
+	}
+	return c.behind + time.Since(c.still)
+}
+
 func (c *clock) wake() {
 	c.edit(func() {
 		c.behind += time.Since(c.still)
@@ -56,8 +88,8 @@ func (c *clock) edit(f func()) {
 	f()
 }
 
-// reading makes a time.Time with a wall and a monotonic reading that have nothing to do with each other. Inside a bubble
-// time.Now has no monotonic reading at all.
+// reading returns a time.Time with unrelated wall and monotonic readings. Inside a bubble, time.Now has no monotonic reading
+// at all.
 func reading(wall time.Time, monotonic time.Duration) time.Time {
 	const hasMonotonic, secondsTo1885 = 1 << 63, 2682288000 // from the start of 1885 to the Unix epoch
 	words := [3]uint64{hasMonotonic | uint64(wall.Unix()+secondsTo1885)<<30 | uint64(wall.Nanosecond()),

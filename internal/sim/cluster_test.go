@@ -14,7 +14,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stint-io/stint/shard"
@@ -26,7 +25,7 @@ var (
 	firstFlag  = flag.Uint64("sim.first", 1, "the seed of the first world")
 )
 
-// tally counts what happened, to show that nothing was left out.
+// tally counts events, to show that nothing was left out.
 type tally struct {
 	mu       sync.Mutex
 	happened map[string]int
@@ -60,12 +59,12 @@ func (t *tally) String() string {
 	return b.String()
 }
 
-// TestClusters builds worlds out of seeds: clusters of real nodes in virtual time, on a network, disks and clocks that
-// fail as the seed says, with clients that ask all the while. What the clients were told is judged; then the world
-// heals, and must come back.
+// TestClusters builds worlds from seeds: clusters of real nodes in virtual time, on a network, disks and clocks that fail as
+// the seed says, with clients that send requests throughout. The test judges the clients' answers; then the world heals, and
+// the cluster must recover.
 //
-// A failure names its seed: `go test ./internal/sim -run TestClusters -sim.seed N` does the same things to a world at the
-// same times. It need not go the same way: goroutines have no seed.
+// A failure names its seed: `go test ./internal/sim -run TestClusters -sim.seed N` applies the same faults to a world at the
+// same times. The run may differ: the order of goroutines has no seed.
 func TestClusters(t *testing.T) {
 	if *seedFlag != 0 {
 		var sum tally
@@ -79,11 +78,13 @@ func TestClusters(t *testing.T) {
 	if worlds == 0 {
 		worlds = fewWorlds()
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // a world is short, and leaves little behind
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // a world is short, and leaves little garbage
 	started := time.Now()
 	var sum tally
 	var next atomic.Uint64
 	next.Store(*firstFlag - 1)
+	var failed []string // what was wrong in each world that failed, in short
+	var mu sync.Mutex   // guards failed
 	t.Run("worlds", func(t *testing.T) {
 		for core := range runtime.GOMAXPROCS(0) {
 			t.Run(fmt.Sprint(core), func(t *testing.T) {
@@ -93,25 +94,48 @@ func TestClusters(t *testing.T) {
 					if seed >= *firstFlag+uint64(worlds) {
 						return
 					}
+					if done := seed - *firstFlag; done > 0 && done%100 == 0 {
+						fmt.Printf("%d of %d worlds in %v\n", done, worlds, time.Since(started).Round(time.Second))
+					}
 					if err := playWorld(t, seed, &sum, slog.LevelInfo); err != nil {
 						t.Error(err)
+						mu.Lock()
+						failed = append(failed, inShort(err))
+						mu.Unlock()
 					}
 				}
 			})
 		}
 	})
 	t.Logf("%d worlds in %v\n%v", sum.happened["worlds"], time.Since(started).Round(time.Second), &sum)
+	for _, f := range failed { // once more, behind the stories: the end of a long output is what people read
+		t.Error(f)
+	}
 	if worlds >= 20 && !t.Failed() {
 		sum.mustHaveSeenEverything(t)
 	}
 }
 
-// mustHaveSeenEverything holds that the worlds were not in vain: every fault came, and every fate.
+// inShort is what was wrong in a world, without its plan and its story.
+func inShort(err error) string {
+	const most = 2_000
+	text, _, _ := strings.Cut(err.Error(), "\n--- its plan")
+	return text[:min(len(text), most)]
+}
+
+// mustHaveSeenEverything checks that the worlds covered everything: every fault, and every fate.
 func (t *tally) mustHaveSeenEverything(to *testing.T) {
 	all := []string{"operations: allowed", "operations: denied", "operations: refused", "operations: unknown",
-		"operations: answered when asked again with their id", "operations: answered as counted before, in their session",
-		"a node stopped itself", "comparisons of replicas", "operations: reserved", "operations: settled",
+		"operations: answered when asked again with their id", "a node stopped itself", "comparisons of replicas", "operations: reserved", "operations: settled",
 		"operations: settled by another before"}
+	for _, what := range []string{"check over shards", "reserve over shards", "settle over shards", "extend over shards", "above over shards", "above, rejected", "check, denied",
+		"settle, ended before", "check", "reserve", "settle", "extend", "tally", "add", "rule", "ruled", "turned", "turned, denied", "damped",
+		"damped, a denial repeated", "answered when asked again"} {
+		all = append(all, "errands: "+what)
+	}
+	for line := range told {
+		all = append(all, line)
+	}
 	for _, k := range kinds {
 		if k.weight > 2 {
 			all = append(all, k.name)
@@ -131,10 +155,10 @@ func fewWorlds() int {
 	case testing.Short():
 		return 5
 	}
-	return 24
+	return 8
 }
 
-// playWorld plays the world of a seed; the error tells its story.
+// playWorld plays the world of a seed; the error contains its story.
 func playWorld(t *testing.T, seed uint64, sum *tally, level slog.Level) error {
 	dir, err := os.MkdirTemp(ramDisk(), "stint-sim-")
 	if err != nil {
@@ -144,7 +168,7 @@ func playWorld(t *testing.T, seed uint64, sum *tally, level slog.Level) error {
 	p := newPlan(seed)
 	var w *world
 	started := time.Now()
-	synctest.Test(t, func(*testing.T) {
+	inBubble(t, func() {
 		if w, err = newWorld(p, dir, sum, level); err == nil {
 			w.play()
 		}
@@ -156,12 +180,18 @@ func playWorld(t *testing.T, seed uint64, sum *tally, level slog.Level) error {
 	for _, c := range w.clients {
 		ops = append(ops, c.ops...)
 	}
+	var errands []*errand
+	for _, r := range w.runners {
+		errands = append(errands, r.done...)
+	}
 	wrong := append(w.errs, judge(ops)...)
+	wrong = append(wrong, judgeErrands(errands)...)
 	if p.calm {
 		sum.note("calm worlds")
 		wrong = append(wrong, judgeCalm(ops)...)
 	}
 	sum.count(w, ops)
+	sum.countErrands(w, errands)
 	if len(wrong) == 0 {
 		return nil
 	}
@@ -203,13 +233,35 @@ func (t *tally) count(w *world, ops []*op) {
 		if o.fate == answered && o.asked > 1 {
 			t.note("operations: answered when asked again with their id")
 		}
-		if o.fate == answered && o.asCounted() {
-			t.note("operations: answered as counted before, in their session")
+	}
+}
+
+func (t *tally) countErrands(w *world, errands []*errand) {
+	t.most("most milliseconds until what came to nothing was given back", int(w.gone.Milliseconds()))
+	for _, e := range errands {
+		what := "errands: " + e.kind
+		switch {
+		case e.fate == ended:
+			what += ", ended before"
+		case e.fate != answered && e.err != nil && e.err.Code == shard.OverQuota:
+			what += ", rejected"
+		case e.fate != answered:
+			what += ", refused"
+		case e.decision.Age > 0:
+			what += ", a denial repeated"
+		case !e.decision.Allowed:
+			what += ", denied"
+		case e.decision.Operation != nil:
+			what += " over shards"
+		}
+		t.note(what)
+		if e.fate == answered && e.asked > 1 {
+			t.note("errands: answered when asked again")
 		}
 	}
 }
 
-// ramDisk is a directory in memory, where there is one: the small file of every node is fsynced on a real disk.
+// ramDisk is a directory in memory, where there is one: for the policies file. Everything else is on memfs.
 func ramDisk() string {
 	const shm = "/dev/shm"
 	if probe, err := os.MkdirTemp(shm, "stint-sim-"); err == nil {

@@ -1,31 +1,34 @@
-// Package sim shows that the tests see, and plays whole clusters in virtual time. It holds tests only.
+// Package sim shows that the tests detect missing guards, and plays whole clusters in virtual time. It contains only tests.
 //
-// TestClusters builds worlds out of seeds. In each, three to five real nodes run inside a testing/synctest bubble: real
-// Raft groups, actors, routers, planners, on a network in memory (raftfsm/memnet), on disks in memory that forget what
-// was not fsynced (raftfsm/memfs), on clocks that step, stop and lie, and with a gossip that is late or deaf. The seed
-// says what is done to them and when: crashes, cuts, losses, slow, hung, failing and wiped disks, pauses, joins, drains,
-// removals, policies. Clients ask all the while, and what they were told is judged (judge_test.go): every effect has one
-// place, units are given once, who was denied did not fit, ids get one answer, time rises, replicas at one place are
-// equal, what was taken ends once, holds expire to the microsecond, and keys are linearizable. When the faults end, every shard must answer within 10 s, the table must come to
-// rest, and the replicas together. The schedule comes out of the seed; the order of goroutines does not.
+// TestClusters builds worlds from seeds. In each, three to five real nodes run inside a testing/synctest bubble: real Raft
+// groups, actors, routers and planners. Their network is in memory (raftfsm/memnet), and so are their disks, which forget
+// what was not fsynced (raftfsm/memfs). Their clocks step, stop and lie, and their gossip is late or deaf. The seed
+// determines what happens to them and when: crashes, cuts, losses, slow, hung, failing and wiped disks, pauses, joins,
+// drains, removals, policies. Snapshots come after a few dozen entries, so that restarts and new replicas use them. Clients
+// send requests throughout, and their answers are judged (judge_test.go): every effect has one place, units are given out
+// once, a denied request did not fit, ids get one answer, time rises, replicas at one place are equal, what was taken ends
+// once, holds expire to the microsecond, and keys are linearizable. When the faults end, every shard must answer within 10 s,
+// the table must come to rest, and the replicas must reach the same place. The schedule comes from the seed; the order of
+// goroutines does not.
 //
-// A simulation that passes proves nothing if it would pass without the guards as well. So each guard is taken away
-// once, in a mutated copy of the source, and a test must fail on it: the guards of the shard and its actor in the
-// simulation of one shard (TestMutants, TestSessionMutants), its rules of holds, ladders and changes of policy where the
-// slow twin judges (TestHoldMutants), those of nodes and clusters in whatever sees them cheapest
-// (TestClusterMutants).
+// A passing simulation proves nothing if it would also pass without the guards. So each guard is removed once, in a mutated
+// copy of the source, and a test must then fail. For the guards of the shard and its actor, that is the simulation of one
+// shard (TestMutants, TestSessionMutants). For the rules of holds, ladders and policy changes, it is a test that the slow
+// twin judges (TestHoldMutants). For the guards of nodes and clusters, it is the cheapest test that detects them
+// (TestClusterMutants), and likewise for those that keep a bad bit from costing more than one replica (TestJudgeMutants).
 //
-// The simulation of one shard lives beside what it simulates (package actor, simulation_test.go), because it drives the
-// actor's sequencer directly. Its worlds are made out of a seed each, use no goroutine and no clock, and can be played
-// again. What they decide is judged by package internal/check. Sessions have worlds of their own, in package shard
-// (TestCopiesAreCountedOnce).
+// The simulation of one shard lives beside its subject (package actor, simulation_test.go), because it drives the actor's
+// sequencer directly. Each of its worlds comes from a seed, uses no goroutine and no clock, and can be replayed. Package
+// internal/check judges its decisions. Sessions have their own worlds, in package shard (TestCopiesAreCountedOnce).
 //
-//	go test ./internal/sim -run TestClusters -v                   worlds, and what they have met
-//	go test ./internal/sim -run TestClusters -sim.seed=17 -v      the world of seed 17 alone
-//	go test ./internal/sim -run TestClusters -sim.worlds=500 -timeout 30m
+//	go test ./internal/sim -run TestClusters -v                   worlds, and the events that they covered
+//	go test ./internal/sim -run TestClusters -sim.seed=17 -v      only the world of seed 17
+//	make sim WORLDS=500 FROM=1                                   ranges of seeds, with progress
 //	go test ./internal/sim -run TestClusters -tags nightly -timeout 12h
-//	go test ./actor -run TestSimulation -v          worlds, operations a second, and what the worlds have met
-//	go test ./actor -run TestSimulation -seed 17    the world of seed 17 alone
+//	go test ./actor -run TestSimulation -v          worlds, operations per second, and the events that the worlds covered
+//	go test ./actor -run TestSimulation -seed 17    only the world of seed 17
 //	go test ./actor -run TestSimulation -tags nightly -timeout 60m
-//	go test ./internal/sim -run Mutants -v          what each mutant is caught by
+//	go test ./internal/sim -run Mutants -sim.mutants -v -timeout 60m          the test that catches each mutant
+//
+// Ids such as R1 and G11 name rules of docs/guarantees.md.
 package sim

@@ -12,14 +12,14 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// victim is the machine that a fault means.
+// victim is the machine of a fault.
 func (w *world) victim(n int) *machine {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.machines[n%len(w.machines)]
 }
 
-// pair is the two that a fault means.
+// pair is the two machines of a fault.
 func (w *world) pair(f fault) (one, other *machine) {
 	one, other = w.victim(f.whom), w.victim(f.other)
 	if one == other {
@@ -30,7 +30,7 @@ func (w *world) pair(f fault) (one, other *machine) {
 
 func (w *world) doCrash(f fault) { w.crash(w.victim(f.whom), f.long) }
 
-// crash kills a process and starts another after a while.
+// crash kills a process and starts another one after a while.
 func (w *world) crash(m *machine, long time.Duration) {
 	m.hold()
 	defer m.release()
@@ -77,7 +77,7 @@ func (w *world) doIsolate(f fault) {
 	w.pause(f.long)
 }
 
-// cut lets nothing pass from one to the other, gossip neither; with a reset, connections end.
+// cut lets nothing pass from one to the other, not even gossip; with a reset, connections end.
 func (w *world) cut(one, other *machine, reset bool) {
 	if reset {
 		w.net.Break(one.addr, other.addr)
@@ -105,7 +105,7 @@ func (w *world) doCutOneWay(f fault) {
 	one, other := w.pair(f)
 	w.cut(one, other, false)
 	defer w.mend(one, other)
-	if f.size < 0.4 { // from everybody
+	if f.size < 0.4 { // from all machines
 		for _, third := range w.everybody() {
 			if third != one && third != other {
 				w.cut(third, other, false)
@@ -116,7 +116,7 @@ func (w *world) doCutOneWay(f fault) {
 	w.pause(f.long)
 }
 
-// doBreak resets the connections of a pair, for a moment only.
+// doBreak resets the connections of a pair, only for a moment.
 func (w *world) doBreak(f fault) {
 	one, other := w.pair(f)
 	w.cut(one, other, true)
@@ -145,8 +145,8 @@ func (w *world) doSlowDisk(f fault) {
 	})
 }
 
-// ail makes a disk slow for a while, in one way or another. Only that of a process that is neither starting nor ending:
-// Pebble holds a lock while it opens and closes its log, and no virtual time passes while somebody waits for a lock.
+// ail makes a disk slow for a while, in the given way. It spares a process that is starting or stopping: Pebble holds a lock
+// while it opens and closes its log, and virtual time does not pass while a goroutine waits for a lock.
 func (w *world) ail(m *machine, long time.Duration, with func(*memfs.Disk)) {
 	m.hold()
 	l, disk := m.life.Load(), m.disk
@@ -161,7 +161,7 @@ func (w *world) ail(m *machine, long time.Duration, with func(*memfs.Disk)) {
 	}
 }
 
-// doHungDisk has a disk hang: the node stops itself when that takes too long.
+// doHungDisk makes a disk hang: the node stops itself when that takes too long.
 func (w *world) doHungDisk(f fault) {
 	m := w.victim(f.whom)
 	w.ail(m, f.long, func(d *memfs.Disk) {
@@ -170,7 +170,7 @@ func (w *world) doHungDisk(f fault) {
 	})
 }
 
-// doFailingDisk is one of the faults after which replicas are made anew: not while others are.
+// doFailingDisk is one of the faults after which replicas are rebuilt: it must not overlap with another.
 func (w *world) doFailingDisk(f fault) {
 	m := w.victim(f.whom)
 	m.hold()
@@ -192,17 +192,21 @@ func (w *world) doWipe(f fault) {
 	m.crash(false)
 	w.pause(f.long)
 	m.wipe()
-	m.alone = false // or it would found a cluster of its own: its operator says whom to join
+	m.alone = false // otherwise it would found its own cluster: its operator names the nodes to join
 	w.story.tell(m.id, "has an empty disk")
 	m.restart()
 }
 
-// doPause stands for a stopped process: nothing gets to it or away from it, and its clocks stand still. Its goroutines
-// do not.
+// doPause stops a process, and perhaps its machine with it: nothing reaches it or leaves it, it does nothing, and wakes in
+// its old state. Its monotonic clock may or may not have run meanwhile.
 func (w *world) doPause(f fault) {
 	m := w.victim(f.whom)
-	m.clock.pause()
-	defer m.clock.resume()
+	resume := m.clock.pause()
+	defer resume()
+	if f.size < 0.5 {
+		m.clock.suspend()
+		defer m.clock.wake()
+	}
 	f.size = 1
 	w.doIsolate(f)
 }
@@ -215,7 +219,7 @@ func (w *world) doStep(f fault) {
 	m.clock.step(-by)
 }
 
-// doFarOff sets a clock so wrong that the node stops itself; it stops the others if it is not alone with that.
+// doFarOff sets a clock so wrong that the node stops itself. If other clocks are wrong too, it stops the other nodes.
 func (w *world) doFarOff(f fault) {
 	for _, m := range w.everybody() {
 		m.hurt.Store(true)
@@ -255,7 +259,7 @@ func (w *world) doJoin(fault) {
 	m.restart()
 }
 
-// doDrain has a node lead nothing for a while. Whether it worked may not be known; what ends it must work.
+// doDrain drains a node for a while. The drain's outcome may be unknown; the call that ends it must succeed.
 func (w *world) doDrain(f fault) {
 	m := w.victim(f.whom)
 	if isRefused(w.drain(m, true)) {
@@ -277,13 +281,14 @@ func (w *world) drain(m *machine, on bool) error {
 	return err
 }
 
-// isRefused tells whether the table knows no such node.
+// isRefused reports whether the table knows no such node.
 func isRefused(err error) bool {
 	var e *shard.Error
 	return errors.As(err, &e) && e.Code == shard.Invalid
 }
 
-// doRemove takes a node out of the cluster for good, if enough others are there. It is stopped when it has nothing left.
+// doRemove removes a node from the cluster for good, if enough others are left. The node is stopped when it has no replicas
+// left.
 func (w *world) doRemove(f fault) {
 	m := w.victim(f.whom)
 	m.hold()
@@ -302,7 +307,7 @@ func (w *world) doRemove(f fault) {
 					m.crash(true)
 					return
 				}
-				if n.ID == m.id && n.State == "active" { // it was not to be
+				if n.ID == m.id && n.State == "active" { // the removal did not take effect
 					err := w.admin(func(ctx context.Context, a api.ClusterAdmin) error { return a.RemoveNode(ctx, m.id) })
 					w.story.tell(m.id, "is to be removed: %v", err)
 				}
@@ -322,7 +327,7 @@ func (w *world) doPolicies(fault) {
 		return
 	}
 	err = w.admin(func(ctx context.Context, a api.ClusterAdmin) error {
-		_, _, err := a.Apply(ctx, set, nil, "simulated")
+		_, _, err := a.Apply(ctx, set, nil, "sim", "simulated")
 		return err
 	})
 	w.story.tell("world", "policies %d: %v", w.applied, err)

@@ -14,26 +14,26 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// town is what gossip is replaced by: everybody asks everybody else now and then. What a resident hears is late, and
-// whom it does not hear of for a while it takes for suspect.
+// town replaces gossip: every resident asks every other one now and then. A resident hears late, and suspects the residents
+// that it has not heard of for a while.
 type town struct {
 	mu        sync.Mutex
 	residents map[string]*resident
-	deaf      map[[2]string]int // the first hears nothing of the second
+	deaf      map[[2]string]int // the first hears nothing from the second
 }
 
 func newTown() *town {
 	return &town{residents: make(map[string]*resident), deaf: make(map[[2]string]int)}
 }
 
-// deafen counts how often one hears nothing of another.
+// deafen counts the reasons why one hears nothing from another.
 func (t *town) deafen(one, other string, by int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.deaf[[2]string{one, other}] += by
 }
 
-// heard is what a resident hears now: of whom it can.
+// heard lists the residents that a resident hears now.
 func (t *town) heard(by string) []*resident {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -62,7 +62,7 @@ type resident struct {
 	changed chan struct{}
 }
 
-// suspectAfter is how long somebody may not be heard of.
+// suspectAfter is how long a resident may be silent before it is suspected.
 const suspectAfter = 3 * time.Second
 
 func (t *town) moveIn(c cluster.GossipConfig, pace time.Duration) (node.Membership, error) {
@@ -92,7 +92,7 @@ func (r *resident) live(pace time.Duration) {
 	}
 }
 
-// listen takes over what the others say; it tells whether that was news.
+// listen learns from the other residents, and reports whether anything was new.
 func (r *resident) listen() (news bool) {
 	now := time.Now()
 	for _, other := range r.town.heard(r.config.Node) {
@@ -182,7 +182,7 @@ func (r *resident) Stop() {
 	r.become(func(m *cluster.Member) error { m.State = cluster.MemberLeft; return nil })
 }
 
-// die ends a resident without a word.
+// die removes a resident without a goodbye.
 func (t *town) die(id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

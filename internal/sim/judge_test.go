@@ -15,7 +15,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// sums holds that replicas of one shard at one place are the same.
+// sums checks that replicas of one shard at one place are equal.
 type sums struct {
 	mu   sync.Mutex
 	seen map[place]seenSum
@@ -54,7 +54,7 @@ func (s *sums) see(at node.Standing, who string) error {
 	return nil
 }
 
-// judge holds what the clients were told against what must be.
+// judge compares the clients' answers with the expected ones.
 func judge(ops []*op) (errs []error) {
 	errs = append(errs, judgePlaces(ops)...)
 	errs = append(errs, judgeReplays(ops)...)
@@ -85,30 +85,29 @@ func judge(ops []*op) (errs []error) {
 	return errs
 }
 
-// porcupinePatience is how long a key's history is searched for an order.
+// porcupinePatience is how long the search for an order of a key's history may take.
 const porcupinePatience = 20 * time.Second
 
-// failover is less than an election after a lost leader takes: who hands over does not make anybody wait that long.
+// failover is less than the time of an election after a lost leader: a hand-over does not make a client wait that long.
 const failover = time.Second
 
-// founded is when a new cluster has spread its shards.
+// founded is the time by which a new cluster has spread its shards.
 const founded = 3 * time.Second
 
-// judgeCalm holds that no request fails while nothing but planned things happen (SEMANTICS G11), nor waits for more than
-// a hand-over.
+// judgeCalm checks that, while only planned things happen, no request fails (G11) or waits longer than for a hand-over.
 func judgeCalm(ops []*op) (errs []error) {
 	for _, o := range ops {
 		if o.failed {
 			errs = append(errs, fmt.Errorf("failed in a calm world: %v: %w", o, o.err))
 		}
-		if took := o.returned - o.called; took > failover && o.called > founded {
+		if took := cmp.Or(o.waited, o.returned-o.called); took > failover && o.called > founded {
 			errs = append(errs, fmt.Errorf("took %v in a calm world, as if a leader had been lost: %v", took, o))
 		}
 	}
 	return errs
 }
 
-// historyOf is what happened to a key, to be read behind what is wrong with it.
+// historyOf is the history of a key, as an error to print after the errors about the key.
 func historyOf(key named, ops []*op) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "the history of %s:", key.name)
@@ -125,7 +124,7 @@ func byPlace(ops []*op) {
 	slices.SortStableFunc(ops, func(a, b *op) int {
 		return cmp.Or(cmp.Compare(a.decision.Position.Epoch, b.decision.Position.Epoch),
 			cmp.Compare(a.decision.Position.Seq, b.decision.Position.Seq), cmp.Compare(a.used(), b.used()),
-			cmp.Compare(b.decision.Index, a.decision.Index)) // what was denied at a number came after what made it so
+			cmp.Compare(b.decision.Index, a.decision.Index)) // a denial at a number came after the admission that reached it
 	})
 }
 
@@ -136,11 +135,11 @@ func (o *op) used() uint64 {
 	return o.decision.Limits[0].Used
 }
 
-// asCounted tells the answer to a copy of a request that was counted before: it shows the limits as they are by then,
-// and not its own place.
+// asCounted reports whether this is the answer to a copy of a request that was counted before: it shows the current limits,
+// and not the place of the original.
 func (o *op) asCounted() bool { return o.decision.Replayed && o.decision.Index == 0 }
 
-// placed are the operations whose answers show their place in the log, in its order.
+// placed lists the answered operations in the order of the log.
 func placed(ops []*op) (all []*op) {
 	for _, o := range ops {
 		if o.fate == answered {
@@ -151,7 +150,7 @@ func placed(ops []*op) (all []*op) {
 	return all
 }
 
-// judgePlaces holds that no two effects have one place, and that time rises with places.
+// judgePlaces checks that no two effects have one place, and that time rises with the places.
 func judgePlaces(ops []*op) (errs []error) {
 	type effect struct {
 		shard.Position
@@ -165,6 +164,9 @@ func judgePlaces(ops []*op) (errs []error) {
 			errs = append(errs, fmt.Errorf("two effects at one place:\n    %v\n    %v", other, o))
 		}
 		effects[at] = o
+		if o.asCounted() {
+			errs = append(errs, fmt.Errorf("a copy is told what is there by now, and not what the first one was: %v", o))
+		}
 		shards[o.decision.Position.Shard] = append(shards[o.decision.Position.Shard], o)
 	}
 	for _, all := range shards {
@@ -179,7 +181,7 @@ func judgePlaces(ops []*op) (errs []error) {
 	return errs
 }
 
-// judgeReplays holds that an id gets the same answer again.
+// judgeReplays checks that an id gets the same answer again.
 func judgeReplays(ops []*op) (errs []error) {
 	for _, o := range ops {
 		if o.again == nil {
@@ -194,7 +196,7 @@ func judgeReplays(ops []*op) (errs []error) {
 	return errs
 }
 
-// judgeStock holds a lifetime limit: every unit is given to one, none besides, and whoever was denied did not fit.
+// judgeStock judges a lifetime limit: every unit is given out once, no others are, and every denied request did not fit.
 func judgeStock(key named, ops []*op) (errs []error) {
 	var ledger check.Ledger
 	for _, o := range ops {
@@ -220,8 +222,7 @@ func judgeStock(key named, ops []*op) (errs []error) {
 	return errs
 }
 
-// judgeRun holds that the numbers of a counter, in the order of the log, are those of one that only grows: each
-// admission took its own units.
+// judgeRun checks that a counter's numbers, in the order of the log, only grow, and that each admission took its own units.
 func judgeRun(all []*op, quota uint64) (errs []error) {
 	used := uint64(0)
 	for _, o := range all {
@@ -244,7 +245,8 @@ func judgeRun(all []*op, quota uint64) (errs []error) {
 	return errs
 }
 
-// judgeHits holds a window that begins with the first hit: within each as above, and none begins before the last ended.
+// judgeHits judges a window that begins with the first hit: each window as above, and none begins before the last one has
+// ended.
 func judgeHits(ops []*op) (errs []error) {
 	windows := make(map[limit.Time][]*op)
 	for _, o := range placed(ops) {
@@ -273,7 +275,7 @@ func judgeHits(ops []*op) (errs []error) {
 	return errs
 }
 
-// judgeGrown holds that the policies that a shard decides by never grow older.
+// judgeGrown checks that the policies by which a shard decides never go back to an older version.
 func judgeGrown(ops []*op) (errs []error) {
 	quota := uint64(0)
 	for _, o := range placed(ops) {
@@ -289,8 +291,9 @@ func judgeGrown(ops []*op) (errs []error) {
 	return errs
 }
 
-// observed is what the clients saw of a key. What is answered as counted before was counted at some time since it was
-// asked for first, and shows the key as it was when it was answered: two operations, the first of them perhaps.
+// observed is the clients' view of a key. An operation answered as counted before was counted at some time after its first
+// request, and its answer shows the key at the time of the answer. So it is two observations, and the first may not have
+// happened.
 func observed(ops []*op) (all []check.Observed) {
 	for _, o := range ops {
 		seen := check.Observed{Client: o.client, Called: int64(o.called), Returned: int64(o.returned), Cost: o.cost,

@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
-	"os"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -25,9 +22,9 @@ type machine struct {
 	addr  string
 	clock *clock
 	disk  *memfs.Disk
-	dir   string        // on the disk, and of the small file on the real one
-	dirs  int           // made so far
-	held  chan struct{} // of capacity 1: by whoever starts or ends its process
+	dir   string        // on the disk
+	dirs  int           // directories created so far
+	held  chan struct{} // capacity 1: held while its process is started or stopped
 	life  atomic.Pointer[life]
 	alone bool        // it founds its cluster alone
 	gone  atomic.Bool // for good: removed from the cluster
@@ -38,8 +35,8 @@ type machine struct {
 type life struct {
 	*node.Node
 	machine *machine
-	dead    atomic.Bool     // from the moment at which it was killed: nothing it says counts
-	ctx     context.Context // ends then
+	dead    atomic.Bool     // set when it is killed: its answers no longer count
+	ctx     context.Context // ends when it is killed
 	kill    context.CancelFunc
 	closing atomic.Bool
 	layer   atomic.Pointer[memnet.Layer]
@@ -58,16 +55,16 @@ func (m *machine) release() { <-m.held }
 // newDir names a directory that no process has used.
 func (m *machine) newDir() string {
 	m.dirs++
-	return filepath.Join(m.w.dir, fmt.Sprintf("%s-%d", m.id, m.dirs))
+	return fmt.Sprintf("/%s-%d", m.id, m.dirs)
 }
 
-// wipe puts an empty disk into the machine.
+// wipe gives the machine an empty disk.
 func (m *machine) wipe() {
 	m.dir = m.newDir()
 	m.disk = memfs.NewDisk(memfs.New(m.dir))
 }
 
-// start starts a process on what the disk holds. The caller holds the machine.
+// start starts a process on the contents of the disk. The caller holds the machine.
 func (m *machine) start() error {
 	l := &life{machine: m}
 	l.ctx, l.kill = context.WithCancel(context.Background())
@@ -98,9 +95,11 @@ func (m *machine) config(l *life) node.Config {
 		Replicas:        m.w.plan.replicas,
 		PoliciesFile:    m.w.policies,
 		ReplaceAfter:    m.w.plan.replaceAfter,
-		Logger:          slog.New(scribe{story: m.w.story, who: m.id, level: m.w.level}),
+		InsecureAPI:     true,
+		Logger:          slog.New(scribe{world: m.w, clock: m.clock, story: m.w.story, who: m.id, level: m.w.level}),
 		World: node.World{
 			Now:    m.clock.now,
+			Slept:  m.clock.slept,
 			FS:     m.disk,
 			Listen: l.listen,
 			Dial:   l.dial,
@@ -108,6 +107,8 @@ func (m *machine) config(l *life) node.Config {
 				return m.w.town.moveIn(c, 300*time.Millisecond)
 			},
 			NoAPI: true,
+
+			SnapshotEvery: m.w.plan.snapshotEvery,
 		},
 	}
 	if c.BootstrapExpect == 1 && m.alone {
@@ -122,7 +123,7 @@ func (l *life) listen(string) (net.Listener, error) {
 	return layer, nil
 }
 
-// dial reaches another node, as long as the process lives.
+// dial connects to another node, as long as the process lives.
 func (l *life) dial(ctx context.Context, addr string) (net.Conn, error) {
 	layer := l.layer.Load()
 	if l.dead.Load() || layer == nil {
@@ -140,7 +141,7 @@ func (l *life) dial(ctx context.Context, addr string) (net.Conn, error) {
 	return conn, err
 }
 
-// watch has a process that stopped itself started again.
+// watch restarts a process that stopped itself.
 func (m *machine) watch(l *life) {
 	var reason error
 	select {
@@ -164,17 +165,17 @@ func (m *machine) watch(l *life) {
 	m.restart()
 }
 
-// mayStop tells whether something was done to the machine that is a reason.
+// mayStop returns nil if a fault of the machine explains why the process stopped itself.
 func (m *machine) mayStop(reason error) error {
-	if m.hurt.Load() {
+	if m.hurt.Load() || m.gone.Load() { // a removed node stops
 		return nil
 	}
 	return fmt.Errorf("%s stopped itself, and nothing was done to it: %w", m.id, reason)
 }
 
-// crash ends the process at this moment: its network is cut, and what it wrote and did not fsync is lost, or some of
-// it. The caller holds the machine. The old process is ended in peace, on its old disk, which nobody sees any more.
-// A process that ended itself leaves what it wrote in the cache.
+// crash ends the process immediately: its network is cut, and all or part of what it wrote without fsync is lost. The caller
+// holds the machine. The old process then shuts down on its old disk, which no other process sees. A process that ended
+// itself leaves its writes in the cache.
 func (m *machine) crash(keep bool) {
 	l := m.life.Swap(nil)
 	if l == nil {
@@ -196,73 +197,22 @@ func (m *machine) crash(keep bool) {
 	})
 }
 
-// takeDisk takes what a crash leaves of the disk. The log's database and the small file are copied at one moment: until
-// the small file was the same before and after.
+// takeDisk replaces the disk by what a crash leaves of it.
 func (m *machine) takeDisk(keep bool) {
 	to, percent := m.newDir(), m.w.unsynced()
 	if keep {
 		percent = 100
 	}
 	old := m.disk
-	for attempt := 0; ; attempt++ {
-		before := readDir(m.dir)
-		clone := memfs.CrashClone(old, percent, int64(m.dirs))
-		if after := readDir(m.dir); !sameFiles(before, after) && attempt < 1000 {
-			time.Sleep(time.Microsecond)
-			continue
-		}
-		if err := errors.Join(writeDir(to, before), memfs.Move(clone, m.dir, to)); err != nil {
-			panic(err)
-		}
-		m.disk, m.dir = memfs.NewDisk(clone), to
-		break
+	clone := memfs.CrashClone(old, percent, int64(m.dirs))
+	if err := memfs.Move(clone, m.dir, to); err != nil {
+		panic(err)
 	}
+	m.disk, m.dir = memfs.NewDisk(clone), to
 	old.Recover()
 }
 
-// readDir reads the files of a data directory on the real disk.
-func readDir(dir string) map[string]string {
-	files := make(map[string]string)
-	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && d.Name() != "LOCK" {
-			if b, err := os.ReadFile(path); err == nil {
-				files[path[len(dir):]] = string(b)
-			}
-		}
-		return nil
-	})
-	return files
-}
-
-func sameFiles(a, b map[string]string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for name, bytes := range a {
-		if b[name] != bytes {
-			return false
-		}
-	}
-	return true
-}
-
-func writeDir(dir string, files map[string]string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	for name, bytes := range files {
-		path := dir + name
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return err
-		}
-		if err := os.WriteFile(path, []byte(bytes), 0o600); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// restart starts a process where none is, again and again until one starts. The caller holds the machine.
+// restart starts a process if none runs, and retries until one starts. The caller holds the machine.
 func (m *machine) restart() {
 	if m.gone.Load() || m.life.Load() != nil {
 		return
@@ -274,16 +224,19 @@ func (m *machine) restart() {
 			return
 		}
 		m.w.story.tell(m.id, "does not start: %v", err)
-		if !m.hurt.Load() || m.w.over.Load() {
+		if !m.hurt.Load() || m.w.over.Load() || errors.Is(err, node.ErrConfig) {
 			m.w.fail(fmt.Errorf("%s does not start: %w", m.id, err))
 			return
 		}
-		m.w.pause(time.Second)
+		time.Sleep(time.Second)
 		m.clock.set(0)
+		if errors.Is(err, node.ErrDisk) {
+			m.takeDisk(true) // it failed before the process noticed: from here on it works, with what it holds
+		}
 	}
 }
 
-// stop ends the process in order. The caller holds the machine.
+// stop stops the process in order. The caller holds the machine.
 func (m *machine) stop() {
 	l := m.life.Load()
 	if l == nil {

@@ -7,28 +7,29 @@ import (
 	"time"
 )
 
-// plan is what is drawn from a seed before a world begins: its shape, and what is done to it when.
+// plan is drawn from a seed before a world begins: the shape of the world, and its faults with their times.
 type plan struct {
-	seed         uint64
-	founders     int // nodes that found the cluster; 1: the others join it
-	nodes        int // at the beginning
-	shards       int
-	replicas     int
-	clients      int
-	delay        time.Duration // of every message
-	replaceAfter time.Duration
-	calm         bool // nothing fails, and what is done to it is planned: then no request may fail
-	faults       []fault
+	seed          uint64
+	founders      int // number of founding nodes; 1: the others join it
+	nodes         int // at the beginning
+	shards        int
+	replicas      int
+	clients       int
+	delay         time.Duration // of every message
+	replaceAfter  time.Duration
+	snapshotEvery uint64 // entries
+	calm          bool   // nothing fails, and all events are planned: then no request may fail
+	faults        []fault
 }
 
-// fault is one thing that is done to a world.
+// fault is one fault in a world.
 type fault struct {
 	at    time.Duration // after the cluster is founded
 	kind  string
-	whom  int // machine, from 0; what there are fewer of wraps around
+	whom  int // machine, from 0; wraps around if there are fewer
 	other int
 	long  time.Duration
-	size  float64 // of what it is, from 0 to 1
+	size  float64 // strength, from 0 to 1
 }
 
 func (f fault) String() string {
@@ -38,11 +39,11 @@ func (f fault) String() string {
 
 // The times of a world.
 const (
-	troubled = 80 * time.Second  // faults come within that
-	whole    = 120 * time.Second // a world lasts at least that
+	troubled = 80 * time.Second  // the time within which faults come
+	whole    = 120 * time.Second // the least duration of a world
 )
 
-// kinds are the faults, and how often each is drawn.
+// kinds are the faults, with the weight of each.
 var kinds []kind
 
 type kind struct {
@@ -51,7 +52,7 @@ type kind struct {
 	do     func(w *world, f fault)
 }
 
-func init() { // it refers to what refers to it
+func init() { // breaks an initialization cycle
 	kinds = []kind{
 		{"crash", 14, (*world).doCrash},
 		{"crash two", 4, (*world).doCrashTwo},
@@ -82,11 +83,12 @@ func init() { // it refers to what refers to it
 func newPlan(seed uint64) *plan {
 	chance := rand.New(rand.NewPCG(seed, 0))
 	p := &plan{seed: seed, founders: 3, nodes: 3, replicas: 3,
-		shards:       []int{1, 1, 2, 2, 3}[chance.IntN(5)],
+		shards:       []int{1, 2, 2, 3, 3}[chance.IntN(5)],
 		clients:      4 + chance.IntN(5),
 		delay:        []time.Duration{200 * time.Microsecond, time.Millisecond, 3 * time.Millisecond}[chance.IntN(3)],
 		replaceAfter: []time.Duration{8 * time.Second, 20 * time.Second, 5 * time.Minute}[chance.IntN(3)],
 	}
+	p.snapshotEvery = []uint64{40, 100, 250}[seed%3]
 	switch shape := chance.IntN(20); {
 	case shape < 2:
 		p.founders = 1
@@ -115,7 +117,7 @@ func newPlan(seed uint64) *plan {
 	return p
 }
 
-// planCalm plans what an operator does, one thing after the other.
+// planCalm plans an operator's actions, one after the other.
 func (p *plan) planCalm(chance *rand.Rand) {
 	for at := 3 * time.Second; at < troubled-10*time.Second; at += 8*time.Second + time.Duration(chance.IntN(5000))*time.Millisecond {
 		kind := []string{"restart", "restart", "restart", "policies", "drain", "join"}[chance.IntN(6)]

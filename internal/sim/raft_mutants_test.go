@@ -1,78 +1,128 @@
 package sim
 
-import (
-	"path/filepath"
-	"testing"
-)
+import "testing"
 
-// raftMutants are the rules about hashicorp/raft and disks that package raftfsm keeps, each taken away, with the test
-// there that sees it.
-var raftMutants = []struct {
-	mutant
-	seenBy string
-}{
+// raftMutants are the rules about hashicorp/raft and disks that package raftfsm keeps, each removed, with the test of that
+// package that detects it.
+var raftMutants = []judged{
 	{mutant{"R1: heartbeats overtake the main goroutine", "raftfsm/transport.go",
 		"func (t *transport) SetHeartbeatHandler(func(raft.RPC)) {}",
 		"func (t *transport) SetHeartbeatHandler(f func(raft.RPC)) { t.NetworkTransport.SetHeartbeatHandler(f) }"},
-		"TestGroupsKeepHeartbeatsInLine"},
+		tests("raftfsm", "TestGroupsKeepHeartbeatsInLine")},
 	{mutant{"R5: a vote in two writes", "raftfsm/stable.go",
 		"\treturn binary.BigEndian.Uint64(b), b[8:], nil",
 		"\tif s.voteTerm != 0 {\n\t\treturn s.voteTerm, b[8:], nil\n\t}\n\treturn binary.BigEndian.Uint64(b), b[8:], nil"},
-		"TestVoteIsAtomic"},
+		tests("raftfsm", "TestVoteIsAtomic")},
 	{mutant{"R6: a failed write is not the end", "raftfsm/failfs.go", "\tif err != nil {\n\t\tf.poison", "\tif false {\n\t\tf.poison"},
-		"TestFailedWriteIsSeenBeforePebbleSeesIt"},
-	{mutant{"R6: a disk that failed is trusted again", "raftfsm/group.go",
-		"!g.cfg.Lone && g.stores.suspicion.names(replica)", "false"},
-		"TestReplicasOfAFailedDiskAreReplaced"},
+		tests("raftfsm", "TestFailedWriteIsSeenBeforePebbleSeesIt")},
+	{mutant{"R6: Pebble hears that a file cannot be opened", "raftfsm/failfs.go",
+		"\t\tif !f.failed(what, name, err) {\n\t\t\treturn f.watch",
+		"\t\tif f.failed(what, name, err) {\n\t\t\treturn nil, err\n\t\t} else {\n\t\t\treturn f.watch"},
+		tests("raftfsm", "TestAnyOperationOnTheLogMayFail")},
+	{mutant{"R6: what Pebble wrote to scratch is believed", "raftfsm/poison.go",
+		"\t\tp.halt(err)\n\t}\n\tp.check()\n}", "\t\tp.halt(err)\n\t}\n}"},
+		tests("raftfsm", "TestNothingIsTakenForDoneThatCameAfterTheFailure")},
+	{mutant{"R6: a record of what Pebble did not do", "raftfsm/stable.go",
+		"if err := f.poison.cause(); err != nil {", "if err := error(nil); err != nil {"},
+		tests("raftfsm", "TestAnyOperationOfAStartMayFail")},
+	{mutant{"R6: a disk that failed is trusted again", "raftfsm/suspect.go",
+		"\tcase !lone:\n\t\treturn errSuspect\n", ""},
+		tests("raftfsm", "TestReplicasOfAFailedDiskAreReplaced")},
 	{mutant{"R7: a hung leader is not silent", "raftfsm/group.go",
 		"newTransport(layer, logger, g.guard.hung.Load)", "newTransport(layer, logger, func() bool { return false })"},
-		"TestLeaderWithAHungDiskIsReplaced"},
+		tests("raftfsm", "TestLeaderWithAHungDiskIsReplaced")},
 	{mutant{"R9: a stuck transfer is tried for ever", "raftfsm/transfer.go", "idle > 2*g.electionTimeout()", "idle < 0"},
-		"TestStuckTransferIsReported"},
+		tests("raftfsm", "TestStuckTransferIsReported")},
 	{mutant{"R12a: a replica is opened that was never created", "raftfsm/create.go",
 		"return groupRecord{}, fmt.Errorf(\"it was never created here: %w\", ErrLost)",
 		"return groupRecord{Replica: replica}, nil"},
-		"TestWipedDiskUnderItsOldNumber"},
+		tests("raftfsm", "TestWipedDiskUnderItsOldNumber")},
 	{mutant{"R12a: a number is used again", "raftfsm/create.go",
 		"found >= 0 && s.groups[found].Destroyed", "false"},
-		"TestReplicaIsDestroyedBeforeItIsCreated"},
+		tests("raftfsm", "TestReplicaIsDestroyedBeforeItIsCreated")},
+	{mutant{"a voter refuses who came since", "raftfsm/transport.go", "\t\trequest.ID = nil\n", "\t\tbreak\n"},
+		tests("raftfsm", "TestVoterThatMissedAChangeVotes")},
+	{mutant{"a voter refuses as long as it knows of no vote of its own", "raftfsm/transport.go",
+		"if voter := t.voter(); voter != \"\" {", "if voter := t.LocalAddr(); voter != \"\" {"},
+		tests("raftfsm", "TestVoterThatDoesNotKnowItYetVotes")},
 	{mutant{"a voter that has nothing", "raftfsm/members.go", "heard.lastLog+caughtUpEntries < last", "false"},
-		"TestLearnerIsPromotedWhenItHasCaughtUp"},
+		tests("raftfsm", "TestLearnerIsPromotedWhenItHasCaughtUp")},
 	{mutant{"a leader's copy counts before its disk has it", "raftfsm/transport.go",
 		"if !t.onOwnDisk(last) {", "if false {"},
-		"TestEntryIsReplicatedBesideTheLeadersFsyncAndCommittedAfterIt"},
+		tests("raftfsm", "TestEntryIsReplicatedBesideTheLeadersFsyncAndCommittedAfterIt")},
 	{mutant{"the only voter's log runs ahead of its disk", "raftfsm/guard.go",
 		" && !alone(l.guard.group, l.roster.latest().conf)", ""},
-		"TestLastVoterCommitsNothingThatItsDiskDoesNotHave"},
+		tests("raftfsm", "TestLastVoterCommitsNothingThatItsDiskDoesNotHave")},
 	{mutant{"a configuration runs ahead of the disk", "raftfsm/guard.go", " && !configures(logs)", ""},
-		"TestLastVoterCommitsNothingThatItsDiskDoesNotHave"},
+		tests("raftfsm", "TestLastVoterCommitsNothingThatItsDiskDoesNotHave")},
+	{mutant{"a vote is asked for once, on whatever connection", "raftfsm/transport.go", "range keptConnections + 1 {", "range 1 {"},
+		tests("raftfsm", "TestAVoteIsAskedForOnAnyConnection")},
 	{mutant{"a term overtakes what the old one wrote", "raftfsm/guard.go",
 		"s.ahead.settle()\n\ts.guard.write(\"storing a term\"", "s.guard.write(\"storing a term\""},
-		"TestTermWaitsForWhatTheOldOneWrote"},
+		tests("raftfsm", "TestTermWaitsForWhatTheOldOneWrote")},
 	{mutant{"a vote overtakes what the old term wrote", "raftfsm/guard.go",
 		"s.ahead.settle()\n\ts.guard.write(\"storing a vote\"", "s.guard.write(\"storing a vote\""},
-		"TestTermWaitsForWhatTheOldOneWrote"},
+		tests("raftfsm", "TestTermWaitsForWhatTheOldOneWrote")},
+	{mutant{"R16: a directory is not fsynced into the one above it", "raftfsm/files.go",
+		"\treturn syncDir(files, files.PathDir(path))\n}\n\n// makeDirs", "\treturn nil\n}\n\n// makeDirs"},
+		tests("raftfsm", "TestWhatWasSaidSurvivesAPowerCut")},
+	{mutant{"R15: two pages of the small file claim a third", "raftfsm/boltcheck.go", "\t\tt.seen[at] = true", "\t\tt.seen[at] = at == id"},
+		tests("raftfsm", "TestDamagedSmallFileIsAnError")},
+	{mutant{"R16: a snapshot's name is not fsynced", "raftfsm/snapshots.go",
+		"if err := syncDir(s.files, s.dir); err != nil {", "if err := error(nil); err != nil {"},
+		tests("raftfsm", "TestWhatWasSaidSurvivesAPowerCut")},
+	{mutant{"R16: the names in a snapshot's directory are not fsynced", "raftfsm/snapshots.go",
+		"if err := syncDir(s.files, draft); err != nil {", "if err := error(nil); err != nil {"},
+		tests("raftfsm", "TestWhatWasSaidSurvivesAPowerCut")},
+	{mutant{"two snapshots are finished at once", "raftfsm/snapshots.go", "\ts.turn <- struct{}{}\n\treturn func() { <-s.turn }", "\treturn func() {}"},
+		tests("raftfsm", "TestSnapshotsAreFinishedOneAfterTheOther")},
+	{mutant{"a snapshot is deleted under its own name", "raftfsm/snapshots.go", "errors.Join(err, s.remove(old.ID))",
+		"errors.Join(err, s.files.RemoveAll(s.files.PathJoin(s.dir, old.ID)))"},
+		tests("raftfsm", "TestASnapshotThatIsHalfDeletedIsNoLoss")},
+	{mutant{"R16: a snapshot's state is not fsynced", "raftfsm/snapshots.go", "k.buffer.Flush(), k.file.Sync(), k", "k.buffer.Flush(), k"},
+		tests("raftfsm", "TestWhatWasSaidSurvivesAPowerCut")},
+	{mutant{"R6: the mark of a failed disk is not fsynced", "raftfsm/files.go",
+		"return errors.Join(f.Sync(), f.Close())", "return f.Close()"},
+		tests("raftfsm", "TestWhatWasSaidSurvivesAPowerCut")},
+	{mutant{"R6: the name of the mark is not fsynced", "raftfsm/files.go",
+		"\treturn syncDir(files, files.PathDir(path))\n}\n\n// writeSynced", "\treturn nil\n}\n\n// writeSynced"},
+		tests("raftfsm", "TestWhatWasSaidSurvivesAPowerCut")},
+	{mutant{"a torn end of the log is what a crash leaves", "raftfsm/stores.go", "if torn == \"\" {", "if true {"},
+		tests("raftfsm", "TestTornEndOfTheLogIsNoticed")},
+	{mutant{"the mark of the log's end is not fsynced", "raftfsm/tail.go",
+		"if err := t.slots.SyncData(); err != nil {", "if err := error(nil); err != nil {"},
+		tests("raftfsm", "TestMarkIsYoung")},
+	{mutant{"the mark says what is written, and not what is fsynced", "raftfsm/tail.go",
+		"return t.newest.name, t.newest.synced, t.newest.syncedSum", "return t.newest.name, t.newest.written, t.newest.sum"},
+		tests("raftfsm", "TestMarkSpeaksOfWhatIsFsynced")},
+	{mutant{"a log file goes that the mark names", "raftfsm/failfs.go",
+		"\tif !isLogFile(name) {\n\t\treturn nil\n\t}\n\treturn f.tail.leave(name)", "\treturn nil"},
+		tests("raftfsm", "TestMarkIsNeverWrongAboutASoundDisk")},
+	{mutant{"a mark outlives a version that writes none", "raftfsm/tail.go", "if err != nil || session != t.marked.Session {", "if err != nil || session == \"\" {"},
+		tests("raftfsm", "TestMarkEndsWithAVersionThatWritesNone")},
+	{mutant{"the only voter goes on without the end of its log", "raftfsm/suspect.go",
+		"case s.suspect[i].Torn != \"\" && lone:", "case s.suspect[i].Torn != \"\" && lone && false:"},
+		tests("raftfsm", "TestTornEndOfTheLogIsNoticed")},
+	{mutant{"R5: bolt's file is never fsynced", "raftfsm/stores.go",
+		"raftboltdb.Options{Path: path,", "raftboltdb.Options{NoSync: true, Path: path,"},
+		tests("raftfsm", "TestWhatIsSaidToBeThereIsFsynced")},
+	{mutant{"bolt is given a damaged file", "raftfsm/stores.go",
+		"\tif err := checkBolt(path); err != nil {", "\tif err := error(nil); err != nil {"},
+		tests("raftfsm", "TestDamagedSmallFileIsAnError")},
+	{mutant{"a fault in bolt's file ends the process", "raftfsm/poison.go",
+		"\tdefer debug.SetPanicOnFault(debug.SetPanicOnFault(true))", "\tdebug.SetPanicOnFault(false)"},
+		tests("raftfsm", "TestSmallFileThatIsCutUnderAProcessStopsIt")},
+	{mutant{"a data directory that all may change", "raftfsm/directory.go", "if mode&0o077 == 0 {", "if true {"},
+		tests("raftfsm", "TestOpenDataDirectoryIsClosed")},
+	{mutant{"the lock follows a link", "raftfsm/directory.go", "if err == nil && !info", "if false && !info"},
+		tests("raftfsm", "TestLinksAreNotFollowed")},
+	{mutant{"a message of any length", "raftfsm/transport.go", "bytes > messageBytes && i > 0", "false"},
+		tests("raftfsm", "TestFollowerCatchesUpByANarrowLink")},
+	{mutant{"R11: no ConfigurationStore", "raftfsm/fsm.go", ") StoreConfiguration(index", ") storeConfiguration(index"},
+		tests("raftfsm", "TestIdleGroupIsSnapshottedAfterAMove")},
 	{mutant{"members of a log that was cut off", "raftfsm/guard.go", "\t\tl.roster.cutOff(first)\n", ""},
-		"TestChangeWithoutAMajorityEnds"},
+		tests("raftfsm", "TestChangeWithoutAMajorityEnds")},
 }
 
-// TestRaftMutants takes each rule away; its test must fail.
-func TestRaftMutants(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds and runs a test once for each mutant")
-	}
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range raftMutants {
-		t.Run(m.name, func(t *testing.T) {
-			t.Parallel()
-			replaced := map[string]string{filepath.Join(root, m.file): m.write(t, root)}
-			output, failed := suite{"-run=^" + m.seenBy + "$", "./raftfsm"}.simulate(t, root, replaced)
-			if !failed {
-				t.Fatalf("%s does not see it:\n%s", m.seenBy, output)
-			}
-		})
-	}
-}
+// TestRaftMutants removes each rule; its test must fail.
+func TestRaftMutants(t *testing.T) { judgeMutants(t, raftMutants) }

@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// story is what happened in a world, in virtual time: what was done to it, and what its nodes logged. It is put into
-// words only when somebody asks.
+// story is the history of a world in virtual time: its faults, and the logs of its nodes. It is formatted only on request.
 type story struct {
 	mu    sync.Mutex
 	began time.Time
@@ -26,7 +25,7 @@ type line struct {
 	attrs  []slog.Attr
 }
 
-// storyMost is how many lines are kept: the newest.
+// storyMost is the number of lines that are kept: the newest ones.
 const storyMost = 6000
 
 func (s *story) add(l line) {
@@ -61,17 +60,34 @@ func (s *story) text() string {
 	return b.String()
 }
 
+// told are log lines that are counted as events of a world.
+var told = map[string]bool{"raft: Installed remote snapshot": true, "raft: snapshot complete up to": true}
+
 // scribe is the slog.Handler of one node.
 type scribe struct {
+	world *world
+	clock *clock
 	story *story
 	who   string
 	level slog.Level
 	attrs []slog.Attr
 }
 
-func (s scribe) Enabled(_ context.Context, level slog.Level) bool { return level >= s.level }
+// Enabled implements slog.Handler. A Raft member of a paused process blocks here.
+func (s scribe) Enabled(context.Context, slog.Level) bool {
+	if slices.ContainsFunc(s.attrs, func(a slog.Attr) bool { return a.Key == "shard" }) {
+		s.clock.stand()
+	}
+	return true
+}
 
 func (s scribe) Handle(_ context.Context, r slog.Record) error {
+	if told[r.Message] {
+		s.world.tally.note(r.Message)
+	}
+	if r.Level < s.level {
+		return nil
+	}
 	r = r.Clone()
 	s.story.add(line{who: s.who, record: &r, attrs: s.attrs})
 	return nil

@@ -18,7 +18,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// world is one cluster with its machines, its network, its clients and its troubles, inside a bubble.
+// world is one cluster with its machines, its network, its clients and its faults, inside a bubble.
 type world struct {
 	plan       *plan
 	dir        string
@@ -31,24 +31,26 @@ type world struct {
 	tally      *tally
 	began      time.Time
 	destroying atomic.Bool   // a node's replicas are being replaced
-	healing    chan struct{} // closed: no more troubles
-	over       atomic.Bool   // nothing may fail to start any more
-	applying   chan struct{} // held by who applies policies
+	healing    chan struct{} // closed: no more faults
+	over       atomic.Bool   // from here on a process may fail to start
+	applying   chan struct{} // held while policies are applied
 	applied    int
-	running    sync.WaitGroup // processes that end, and who watches them
+	running    sync.WaitGroup // processes that end, and their watchers
 	sums       sums
 	quiet      time.Duration // from healing until everything was answered again
 	lasted     time.Duration
 	settled    time.Duration // from healing until nothing moved
+	gone       time.Duration // from the end until units of failed operations were given back
 
 	mu       sync.Mutex
 	machines []*machine
 	errs     []error
 	clients  []*client
-	claims   []*op // what was taken, and may be settled by anybody
+	runners  []*runner
+	claims   []*op // decisions that any client may settle
 }
 
-// chance is a source that goroutines share.
+// chance is a random source that goroutines share.
 type chance struct {
 	mu sync.Mutex
 	r  *rand.Rand
@@ -60,7 +62,7 @@ func (c *chance) IntN(n int) int {
 	return c.r.IntN(n)
 }
 
-// stockQuota is the lifetime limit, hitsQuota that of a window.
+// stockQuota is the quota of the lifetime limit, hitsQuota that of a window.
 const (
 	stockQuota = 150
 	hitsQuota  = 7
@@ -85,10 +87,10 @@ func policiesText(version int) []byte {
   leases:
     limits:
       - {name: open, quota: %d, concurrency: {}}
-`, stockQuota, hitsQuota, hitsPeriod, grownBase+version, seatsQuota, leasesQuota)
+%s`, stockQuota, hitsQuota, hitsPeriod, grownBase+version, seatsQuota, leasesQuota, errandPolicies(version))
 }
 
-// fail notes something that must not be. The world goes on.
+// fail records an error. The world continues.
 func (w *world) fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,7 +98,7 @@ func (w *world) fail(err error) {
 	w.story.tell("world", "WRONG: %v", err)
 }
 
-// pause waits, but no longer than the troubles last.
+// pause waits, but only until healing begins.
 func (w *world) pause(d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -118,10 +120,10 @@ func (w *world) all(machines []*machine, do func(*machine)) {
 	group.Wait()
 }
 
-// unsynced is how much of what was not fsynced survives a crash, of a hundred.
+// unsynced is the percentage of unsynced data that survives a crash.
 func (w *world) unsynced() int { return []int{0, 0, 50, 100}[w.chance.IntN(4)] }
 
-// lives are the processes that can be asked.
+// lives lists the processes that can be asked.
 func (w *world) lives() (all []*life) {
 	for _, m := range w.everybody() {
 		if l := m.life.Load(); l != nil && !l.closing.Load() {
@@ -131,7 +133,7 @@ func (w *world) lives() (all []*life) {
 	return all
 }
 
-// present counts the machines that are not to go.
+// present counts the machines that are not being removed.
 func (w *world) present() (n int) {
 	for _, m := range w.everybody() {
 		if !m.gone.Load() {
@@ -141,7 +143,7 @@ func (w *world) present() (n int) {
 	return n
 }
 
-// admin asks any node.
+// admin calls any node's administration interface.
 func (w *world) admin(ask func(context.Context, api.ClusterAdmin) error) error {
 	lives := w.lives()
 	if len(lives) == 0 {
@@ -152,7 +154,7 @@ func (w *world) admin(ask func(context.Context, api.ClusterAdmin) error) error {
 	return ask(ctx, lives[w.chance.IntN(len(lives))].Admin())
 }
 
-// status is the newest that any node tells.
+// status is the newest status of all nodes.
 func (w *world) status() (newest api.ClusterStatus, err error) {
 	err = errors.New("no node runs")
 	for _, l := range w.lives() {
@@ -164,8 +166,8 @@ func (w *world) status() (newest api.ClusterStatus, err error) {
 	return newest, err
 }
 
-// mayDestroy tells whether a node may lose its disk, or be removed, without a majority being at risk: all is as it
-// should be, and nobody else is being destroyed. It says so again when the node's replicas are replaced.
+// mayDestroy reports whether a node may lose its disk, or be removed, without risk to a majority: everything is as it should
+// be, and no other node is being destroyed. It permits the next one once the node's replicas are replaced.
 func (w *world) mayDestroy(m *machine) bool {
 	s, err := w.status()
 	if err != nil || w.unsettled(&s) != nil || len(s.Nodes) < 3 || !w.destroying.CompareAndSwap(false, true) {
@@ -186,7 +188,7 @@ func (w *world) mayDestroy(m *machine) bool {
 	return true
 }
 
-// numbers are those of a node's replicas, with their shards.
+// numbers lists the numbers of a node's replicas, combined with their shards.
 func (w *world) numbers(s *api.ClusterStatus, node string) (all []uint64) {
 	for _, one := range s.Shards {
 		for _, r := range one.Replicas {
@@ -232,7 +234,7 @@ func (w *world) unsettled(s *api.ClusterStatus) error {
 	return nil
 }
 
-// play is the life of a world.
+// play plays a world from beginning to end.
 func (w *world) play() {
 	w.net.Delay("", "", w.plan.delay)
 	for i := range w.plan.nodes {
@@ -258,6 +260,11 @@ func (w *world) play() {
 		w.clients = append(w.clients, c)
 		clients.Go(func() { c.run(stop) })
 	}
+	for i := range 2 {
+		r := newRunner(w, i)
+		w.runners = append(w.runners, r)
+		clients.Go(func() { r.run(stop) })
+	}
 	clients.Go(func() { w.compareSums(stop) })
 	w.suffer()
 	w.heal()
@@ -281,7 +288,7 @@ func (w *world) awaitReady(within time.Duration) bool {
 	return true
 }
 
-// suffer does to the world what the plan says.
+// suffer applies the plan's faults.
 func (w *world) suffer() {
 	began := time.Now()
 	var group sync.WaitGroup
@@ -298,7 +305,7 @@ func (w *world) suffer() {
 	group.Wait()
 }
 
-// heal holds that the cluster comes back when nothing stands in its way any more.
+// heal checks that the cluster recovers once all obstacles are gone.
 func (w *world) heal() {
 	for _, m := range w.everybody() {
 		m.hold()
@@ -315,7 +322,7 @@ func (w *world) heal() {
 	w.settled = time.Since(healed)
 }
 
-// live awaits that every shard answers, through every node.
+// live waits until every shard answers, through every node.
 func (w *world) live(healed time.Time) {
 	const within = 10 * time.Second
 	for _, l := range w.lives() {
@@ -330,7 +337,7 @@ func (w *world) live(healed time.Time) {
 			}
 			time.Sleep(100 * time.Millisecond)
 			if l = l.machine.life.Load(); l == nil {
-				return // it is being started again
+				return // it is being restarted
 			}
 		}
 	}
@@ -349,7 +356,7 @@ func (w *world) unanswered(l *life) error {
 	return nil
 }
 
-// settle awaits that nothing moves any more.
+// settle waits until nothing moves.
 func (w *world) settle(healed time.Time) {
 	const within = 90 * time.Second
 	for {
@@ -368,7 +375,7 @@ func (w *world) settle(healed time.Time) {
 	}
 }
 
-// compareSums looks again and again whether replicas of a shard at the same place are the same.
+// compareSums repeatedly checks that replicas of a shard at the same place are equal.
 func (w *world) compareSums(stop chan struct{}) {
 	for {
 		w.seeSums()
@@ -383,7 +390,7 @@ func (w *world) compareSums(stop chan struct{}) {
 func (w *world) seeSums() {
 	for _, l := range w.lives() {
 		standings := l.Standings()
-		if l.dead.Load() { // what it went on to do since then never was
+		if l.dead.Load() { // whatever it did since then does not count
 			continue
 		}
 		for _, s := range standings {
@@ -394,13 +401,17 @@ func (w *world) seeSums() {
 	}
 }
 
-// conclude reads what is left, awaits that all replicas are at the same place, and stops everything.
+// conclude resolves the open fates, reads the results, waits until all replicas are at the same place, and stops everything.
 func (w *world) conclude() {
 	for _, c := range w.clients {
 		c.resolve()
 	}
+	for _, r := range w.runners {
+		r.resolve()
+	}
 	time.Sleep(4 * time.Duration(leaseTTL) * time.Microsecond)
 	w.readFinal()
+	w.awaitFinal()
 	w.awaitEqual()
 	w.end()
 }
@@ -418,7 +429,8 @@ func (w *world) end() {
 	w.lasted = time.Since(w.began)
 }
 
-// awaitEqual holds that in the end all voters of a shard stand at one place. Entries still come: fingerprints.
+// awaitEqual checks that in the end all voters of a shard are at one place. It retries, because entries still come:
+// fingerprints.
 func (w *world) awaitEqual() {
 	var behind error
 	for range 40 {
@@ -456,7 +468,7 @@ func (w *world) apart(s *api.ClusterStatus) error {
 	return nil
 }
 
-// newWorld makes a world, in the bubble.
+// newWorld creates a world, inside the bubble.
 func newWorld(p *plan, dir string, tally *tally, level slog.Level) (*world, error) {
 	w := &world{plan: p, dir: dir, policies: filepath.Join(dir, "policies.yaml"), level: level, tally: tally,
 		net: memnet.New(), town: newTown(), chance: &chance{r: rand.New(rand.NewPCG(p.seed, 1))}, began: time.Now(),

@@ -13,18 +13,18 @@ import (
 	"time"
 )
 
-// fate is what an attempt taught its client.
+// fate is what a client learned from an attempt.
 type fate int
 
 const (
 	admitted fate = iota
 	denied
-	refused // certainly not counted: the server said so, or it was never sent
+	refused // certainly not counted: the server said so, or the request was never sent
 	unknown // counted once or not at all
-	wrong   // an answer that a right server never gives
+	wrong   // an answer that a correct server never gives
 )
 
-// answer is the outcome of one attempt. The numbers are those of a decision only.
+// answer is the outcome of one attempt. Only a decision has the numbers.
 type answer struct {
 	fate     fate
 	code     string // why there is no decision
@@ -34,9 +34,10 @@ type answer struct {
 	at       int64 // shard time of the decision, microseconds since the Unix epoch
 	place    place
 	replayed bool
+	id       string // the decision's
 }
 
-// place is where a decision stands in its shard's log.
+// place is the position of a decision in its shard's log.
 type place struct {
 	shard      uint32
 	epoch, seq uint64
@@ -49,7 +50,7 @@ func (p place) String() string {
 	return fmt.Sprintf("shard %d, epoch %d, entry %d", p.shard, p.epoch, p.seq)
 }
 
-// caller asks the nodes. It may be used by any number of goroutines.
+// caller sends requests to the nodes. It may be used concurrently.
 type caller struct {
 	http      *http.Client
 	addresses []string
@@ -76,7 +77,7 @@ type checkBody struct {
 	ID        string      `json:"idempotencyId,omitempty"`
 }
 
-// number is a 64-bit number, which Connect's JSON writes as a text.
+// number is a 64-bit number, which Connect's JSON writes as a string.
 type number uint64
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -93,6 +94,7 @@ type limitBody struct {
 type decisionBody struct {
 	Allowed   bool
 	Replayed  bool
+	ID        string `json:"decisionId"`
 	DecidedAt time.Time
 	Limits    []limitBody
 	Positions []struct {
@@ -108,7 +110,7 @@ type failureBody struct {
 	}
 }
 
-// check asks one node once.
+// check sends one check to one node, once.
 func (c *caller) check(ctx context.Context, node int, k *key, id, mode string) answer {
 	var reply struct{ Decision decisionBody }
 	a := c.call(ctx, node, "LimitService/Check", checkBody{Namespace: c.namespace,
@@ -123,7 +125,7 @@ func (c *caller) check(ctx context.Context, node int, k *key, id, mode string) a
 	}
 	p := d.Positions[0]
 	a = answer{fate: denied, used: uint64(d.Limits[0].Used), quota: uint64(d.Limits[0].Quota), at: d.DecidedAt.UnixMicro(),
-		place: place{p.Shard, uint64(p.Epoch), uint64(p.Seq)}, replayed: d.Replayed}
+		place: place{p.Shard, uint64(p.Epoch), uint64(p.Seq)}, replayed: d.Replayed, id: d.ID}
 	if d.Allowed {
 		a.fate = admitted
 	}
@@ -143,11 +145,11 @@ func (c *caller) used(ctx context.Context, node int, k *key) (uint64, error) {
 	return uint64(reply.Limits[0].Used), nil
 }
 
-// call makes one call. The fate admitted stands for an answer that was read.
+// call makes one call. The fate admitted means that an answer was read.
 func (c *caller) call(ctx context.Context, node int, method string, message, reply any) answer {
 	body, err := json.Marshal(message)
 	if err != nil {
-		panic(err) // our own messages can always be marshalled
+		panic(err) // the messages of this package can always be marshaled
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.addresses[node]+"/stint.v1."+method, bytes.NewReader(body))
 	if err != nil {
@@ -176,7 +178,7 @@ func (c *caller) call(ctx context.Context, node int, method string, message, rep
 	return answer{fate: admitted}
 }
 
-// lost tells what a broken call means: without a connection nothing was sent.
+// lost is the answer for a broken call: without a connection nothing was sent.
 func lost(err error) answer {
 	var network *net.OpError
 	if errors.As(err, &network) && network.Op == "dial" {
@@ -185,7 +187,7 @@ func lost(err error) answer {
 	return answer{fate: unknown, code: "connection", message: err.Error()}
 }
 
-// refusal reads an error's fate by its code, as SEMANTICS S9 lists them.
+// refusal returns the fate of an error by its code, as S9 lists them.
 func refusal(status int, text []byte) answer {
 	var f failureBody
 	if json.Unmarshal(text, &f) != nil || f.Code == "" {

@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// book keeps what is found out, and what is still to be asked.
+// book records the findings and the open questions.
 type book struct {
 	mu       sync.Mutex
 	count    map[kind]int
 	evidence []string
 	codes    map[string]*Trouble
-	open     []*operation // with ids: nobody knows yet
+	open     []*operation // operations with ids whose outcome is unknown
 	replays  []replay     // a sample of the admissions with ids
 	offered  int          // admissions with ids
 }
 
-// replay is an admission that must be answered the same way when it is asked for again.
+// replay is an admission that must get the same answer when it is asked for again.
 type replay struct {
 	operation *operation
 	answer    answer
 	when      time.Time
 }
 
-// Trouble is how often attempts came back without a decision, with one code, and what the first of them said.
+// Trouble is the number of attempts that ended without a decision, with one code, and the first one's message.
 type Trouble struct {
 	Attempts int    `json:"attempts"`
 	Example  string `json:"example"`
@@ -36,7 +36,7 @@ const (
 	replaysMax  = 2_000
 )
 
-// find enters a finding; nil is none.
+// find records a finding; nil is none.
 func (b *book) find(err error) {
 	if err == nil {
 		return
@@ -66,7 +66,7 @@ func (b *book) total() (n int) {
 	return n
 }
 
-// code notes an attempt without a decision.
+// code records an attempt without a decision.
 func (b *book) code(a answer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,7 +93,7 @@ func (b *book) leaveOpen(o *operation) {
 	b.open = append(b.open, o)
 }
 
-// remember keeps a fair sample of the admissions with ids.
+// remember keeps a uniform sample of the admissions with ids.
 func (b *book) remember(o *operation, a answer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

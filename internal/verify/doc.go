@@ -1,8 +1,10 @@
-// Package verify is the engine of `stint verify`: clients that contend for limits while things fail, and a judge of what
-// they were told.
+// Package verify is the engine of `stint verify`: clients contend for limits while faults happen, and a judge checks the
+// answers that they got.
 //
-// It asks several nodes over Connect's JSON and knows nothing of stint but that. Every answer is checked when it comes,
-// and the counters are read and compared when the load is over. What counts as exact is listed at type Result.
+// It calls several nodes over Connect's JSON and knows nothing else of stint. Every answer is checked when it arrives, and
+// the counters are read and compared when the load is over. Type Result lists what counts as exact.
 //
-// Run may be called concurrently; it has ended its goroutines when it returns.
+// Run may be called concurrently; its goroutines have ended when it returns.
+//
+// An id such as S9 names a rule of docs/guarantees.md.
 package verify

@@ -26,17 +26,18 @@ type fake struct {
 	again     func(n int) bool // an admission is not counted: its unit is admitted again
 	forget    func(n int) bool // ids are not remembered
 	overAdmit bool             // one unit too many
-	denyEarly func(n int) bool // denied while there is room
-	lieOnDeny bool             // a denial that says the key is full, while there is room
+	denyEarly func(n int) bool // denied while units are left
+	lieOnDeny bool             // denials say that the key is full while units are left
 	lose      func(n int) bool // the answer is lost after it was counted
 	refuse    func(n int) bool // refused with unavailable, and not counted
-	lie       func(n int) bool // refused with unavailable, and counted all the same
-	backwards func(n int) bool // shard time falls
+	lie       func(n int) bool // refused with unavailable, but counted
+	backwards func(n int) bool // shard time goes back
 	stale     func(n int) bool // the place of a decision lies before that of its predecessor
 	stall     func(n int) time.Duration
-	reset     func(n int) bool // everything counted is forgotten
-	repeat    time.Duration    // no fault, where it is allowed: denials without an id are repeated for so long
-	copied    func(n int) bool // no fault: the answer went to a copy, which says that it was counted and what is used now
+	reset     func(n int) bool // all counts are forgotten
+	repeat    time.Duration    // not a fault where it is allowed: denials without an id are repeated for this long
+	copied    func(n int) bool // not a fault: a copy is told that it was counted and what is used now, without a decision id
+	mistold   func(n int) bool // a copy gets the answer to another request
 }
 
 type denial struct {
@@ -72,6 +73,13 @@ func (f *fake) start(t *testing.T) string {
 }
 
 func is(fault func(int) bool, n int) bool { return fault != nil && fault(n) }
+
+// asked is the number of checks that have come.
+func (f *fake) asked() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.checks
+}
 
 func (f *fake) check(w http.ResponseWriter, r *http.Request) {
 	var body checkBody
@@ -126,8 +134,8 @@ func (f *fake) check(w http.ResponseWriter, r *http.Request) {
 			f.used[key]++
 		case is(f.again, n):
 			f.used[key]--
-		case is(f.copied, n) && body.ID == "" && used > 1:
-			used-- // any number will do: it is not that of the unit
+		case (is(f.copied, n) || is(f.mistold, n)) && body.ID == "" && used > 1:
+			used-- // any number will do: it is not the unit's number
 		}
 		if body.ID != "" && !is(f.forget, n) {
 			f.ids[body.ID] = reply{used, at.p, at.at}
@@ -144,7 +152,7 @@ func (f *fake) check(w http.ResponseWriter, r *http.Request) {
 	case is(f.lie, n):
 		fail(w, "unavailable")
 	default:
-		f.answer(w, allowed, allowed && body.ID == "" && is(f.copied, n), used, at, false)
+		f.answer(w, allowed, allowed && body.ID == "" && (is(f.copied, n) || is(f.mistold, n)), used, at, is(f.mistold, n))
 	}
 }
 
@@ -160,8 +168,12 @@ func (f *fake) place(shard uint32, n int) reply {
 	return reply{p: map[string]any{"shard": shard, "epoch": "7", "seq": fmt.Sprint(seq)}, at: at.UTC().Format(time.RFC3339Nano)}
 }
 
-func (f *fake) answer(w http.ResponseWriter, allowed, replayed bool, used uint64, at reply, _ bool) {
-	json.NewEncoder(w).Encode(map[string]any{"decision": map[string]any{"allowed": allowed, "replayed": replayed,
+func (f *fake) answer(w http.ResponseWriter, allowed, replayed bool, used uint64, at reply, hasID bool) {
+	id := ""
+	if hasID {
+		id = "decision"
+	}
+	json.NewEncoder(w).Encode(map[string]any{"decision": map[string]any{"allowed": allowed, "replayed": replayed, "decisionId": id,
 		"decidedAt": at.at, "positions": []any{at.p},
 		"limits": []any{map[string]any{"quota": fmt.Sprint(f.quota), "used": fmt.Sprint(used)}}}})
 }

@@ -2,7 +2,7 @@ package verify
 
 import "fmt"
 
-// kind is what a finding is about.
+// kind is the subject of a finding.
 type kind string
 
 const (
@@ -15,7 +15,7 @@ const (
 	unsettled     kind = "unsettled"
 )
 
-// found is one thing that a right server does not do.
+// found is one error that a correct server does not make.
 type found struct {
 	kind kind
 	text string

@@ -5,30 +5,31 @@ import (
 	"time"
 )
 
-// key is one contended counter and all that its clients know of it.
+// key is one contended counter and everything that its clients know about it.
 type key struct {
 	policy, name string
 	quota        uint64
-	stale        time.Duration // as Target has it
+	stale        time.Duration // as in Target
 	shard        *shard
 
-	mu       sync.Mutex
-	taken    numbers // the values of `used` that admissions were answered with: each belongs to one
-	acked    uint64  // admissions that were answered
-	denials  uint64
-	denied   time.Time // when the first of them came
-	repeats  uint64    // of the denials those that were older than an answer that had come before they were asked for
-	possible uint64    // operations begun that are not known to have counted nothing
-	open     uint64    // operations whose outcome nobody knows
-	seen     uint64    // the highest `used` of any answer
-	units    []mark    // by used: where it was admitted; for the order of the log
+	mu         sync.Mutex
+	taken      numbers // the `used` values in answers to admissions: each belongs to one admission
+	acked      uint64  // admissions that were answered
+	denials    uint64
+	denied     time.Time // when the first denial came
+	unnumbered uint64    // admissions whose answers do not tell their unit
+	repeats    uint64    // denials that were older than an answer that had come before they were asked for
+	possible   uint64    // operations begun and not known to have counted nothing
+	open       uint64    // operations whose outcome is unknown
+	seen       uint64    // the highest `used` of any answer
+	units      []mark    // by used: where each unit was admitted; for the order of the log
 }
 
-// floor is what an operation must not fall behind: everything that was answered before it began.
+// floor is the state that an operation's answer must not precede: everything that was answered before the operation began.
 type floor struct {
 	used   uint64 // of its key
 	newest mark   // of its shard
-	denied mark   // for a denial: what had been answered before the time for which one may be repeated
+	denied mark   // for a denial: the newest answer from before the time for which a denial may be repeated
 }
 
 // numbers is a set of small numbers.
@@ -47,7 +48,7 @@ func (s *numbers) add(n uint64) bool {
 
 func (k *key) String() string { return k.policy + " " + k.name }
 
-// begin notes that an operation is about to be sent, and answers what it must not fall behind.
+// begin notes that an operation is about to be sent, and returns the floor of its answer.
 func (k *key) begin() floor {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -66,15 +67,16 @@ func (k *key) leave() {
 	k.possible--
 }
 
-// wonder notes that nobody knows what became of an operation, or (-1) that it is known now.
+// wonder notes that an operation's outcome is unknown, or (-1) that it is now known.
 func (k *key) wonder(n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.open += uint64(n)
 }
 
-// admit enters an admission and says what is wrong with it. The answer to a request that had no id and was counted by an
-// earlier copy of it, which the nodes made, shows the limit as it is now: its unit has no number then.
+// admit records an admission and returns a finding if the answer is wrong. If the nodes copied a request without an id, and
+// an earlier copy was counted, the copy gets the answer to the earlier one. Where that is forgotten, the answer has no
+// decision id and shows the limit's current state: then its unit has no number.
 func (k *key) admit(a answer, since floor, hasID bool) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -85,14 +87,16 @@ func (k *key) admit(a answer, since floor, hasID bool) error {
 	if a.used == 0 || a.used > k.quota {
 		return finding(overAdmitted, "%v: unit %d of %d was admitted (%v)", k, a.used, k.quota, a.place)
 	}
-	if a.replayed && !hasID {
+	if a.replayed && a.id == "" && !hasID {
+		k.unnumbered++
 		k.seen = max(k.seen, a.used)
 		return nil
 	}
 	if !k.taken.add(a.used) {
 		return finding(doubled, "%v: unit %d was admitted twice, now at %v", k, a.used, a.place)
 	}
-	// Two operations whose answers crossed may be admitted in either order; what was answered before this began is not.
+	// Two operations whose answers crossed may be admitted in either order. A unit answered before this operation began must
+	// come before it.
 	if a.used <= since.used {
 		return finding(disordered, "%v: unit %d was admitted to an operation that began after unit %d was answered (%v)", k,
 			a.used, since.used, a.place)
@@ -102,10 +106,10 @@ func (k *key) admit(a answer, since floor, hasID bool) error {
 	return nil
 }
 
-// repeatable tells whether a denial may be a copy of an earlier one: never to a request that has an id.
+// repeatable reports whether a denial may be a copy of an earlier one: never for a request with an id.
 func (k *key) repeatable(hasID bool) bool { return k.stale > 0 && !hasID }
 
-// deny enters a denial. It is right only if the key can be full.
+// deny records a denial. It is correct only if the key can be full.
 func (k *key) deny(a answer, since floor, hasID bool) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -131,8 +135,9 @@ func (k *key) deny(a answer, since floor, hasID bool) error {
 	return nil
 }
 
-// repeated holds what is true of a denial that may be a copy of an earlier one: that one was asked for no longer ago than the
-// policy allows, so it lies behind all that had been answered by then. Its time is that of telling it, and says nothing.
+// repeated checks a denial that may be a copy of an earlier one. The original was asked for within the time that the policy
+// allows, so it lies behind every answer that had come by then. The time in the copy is that of the reply, and is not
+// checked.
 func (k *key) repeated(a answer, since floor) error {
 	if err := k.plausible(a, since); err != nil {
 		return err
@@ -146,7 +151,7 @@ func (k *key) repeated(a answer, since floor) error {
 	return nil
 }
 
-// common holds what is true of every answer that is no copy.
+// common checks what is true of every answer that is not a copy.
 func (k *key) common(a answer, since floor) error {
 	if err := k.plausible(a, since); err != nil {
 		return err
@@ -167,7 +172,7 @@ func (k *key) plausible(a answer, since floor) error {
 	return nil
 }
 
-// note raises what later answers are compared with.
+// note raises the values that later answers are compared with.
 func (k *key) note(a answer) {
 	if k.units == nil {
 		k.units = make([]mark, k.quota+1)
@@ -175,18 +180,18 @@ func (k *key) note(a answer) {
 	k.seen = max(k.seen, a.used)
 }
 
-// full reports whether the key has nothing left and many have heard so.
+// full reports whether the key has nothing left and enough denials have shown it.
 func (k *key) full() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.denials >= denialsEnough && time.Since(k.denied) > denialsOver*k.stale
 }
 
-// denialsEnough is how many denials a key hears before another takes its place, and denialsOver how many times as long as one of
-// them may be repeated it stays at least.
+// denialsEnough is the number of denials that a key gets before another key replaces it. It also stays for at least
+// denialsOver times as long as a denial may be repeated.
 const denialsEnough, denialsOver = 20, 3
 
-// settle compares what is counted in the end with what was answered.
+// settle compares the final count with the answers.
 func (k *key) settle(final uint64) (findings []error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -205,7 +210,7 @@ func (k *key) settle(final uint64) (findings []error) {
 	return findings
 }
 
-// ordered holds that units were admitted in the order of the log, and time with them.
+// ordered checks that units were admitted in the order of the log, and that time followed the same order.
 func (k *key) ordered() error {
 	var last mark
 	lastUnit := 0

@@ -2,7 +2,7 @@ package verify
 
 import "testing"
 
-// Answers that crossed on their way are compared when all is over: neither knew of the other when it was asked for.
+// Answers that crossed are compared only at the end: neither was known when the other was asked for.
 func TestCrossedAnswersMustFitIntoOneOrder(t *testing.T) {
 	at := func(seq uint64, at int64) mark { return mark{place{0, 7, seq}, at} }
 	for name, test := range map[string]struct {

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// pacer hands out the instants at which operations begin.
+// pacer schedules the starts of operations.
 type pacer struct {
 	mu   sync.Mutex
-	rate float64 // per second; 0: at once
+	rate float64 // per second; 0: no wait
 	due  time.Time
 }
 
-// catchUp is how much of a stall is made up for by going faster afterwards.
+// catchUp is how much of a stall is made up for by a faster rate afterwards.
 const catchUp = 50 * time.Millisecond
 
-// next answers how long to wait before the next operation.
+// next returns how long to wait before the next operation.
 func (p *pacer) next(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,10 +11,10 @@ import (
 type Target struct {
 	Policy string
 	Quota  uint64
-	Stale  time.Duration // nodes may repeat a denial for so long without asking again: the policy's deny_cache; 0: never
+	Stale  time.Duration // how long nodes may repeat a denial without asking again: the policy's deny_cache; 0: never
 }
 
-// Plan says what to ask.
+// Plan describes the load of a run.
 type Plan struct {
 	Addresses []string // API addresses of the nodes, host:port or URLs
 	Targets   []Target // keys take turns among them
@@ -22,30 +22,30 @@ type Plan struct {
 	KeyPrefix string        // the keys must never have been used; "": a random one
 	Keys      int           // contended for at one time; a full one is replaced; 0: 12
 	Workers   int           // operations under way at once; 0: 16
-	Rate      float64       // operations per second of all workers; 0: as fast as they are answered
-	IDs       int           // share of operations that have an idempotency id, in percent
-	Deadline  time.Duration // of one operation, in all its attempts; 0: 2 s
-	Settle    time.Duration // how long open questions are asked again after the load; 0: 30 s
+	Rate      float64       // operations per second of all workers; 0: each worker continues as soon as it is answered
+	IDs       int           // percentage of operations with an idempotency id
+	Deadline  time.Duration // of one operation, over all its attempts; 0: 2 s
+	Settle    time.Duration // how long open questions are retried after the load; 0: 30 s
 	Seed      uint64
-	Progress  func(Progress) // called from one goroutine; nil: nobody
-	Outage    func(Outage)   // called when an outage of a shard is over; nil: nobody
+	Progress  func(Progress) // called from one goroutine; nil: no calls
+	Outage    func(Outage)   // called when an outage of a shard is over; nil: no calls
 }
 
-// Outage is a time in which a shard was asked and gave no answer.
+// Outage is a time during which a shard was asked and did not answer.
 type Outage struct {
 	Shard  uint32
 	Began  time.Time
 	Lasted time.Duration // at least 100 ms
 }
 
-// Progress is what a run has come to.
+// Progress is the progress of a run.
 type Progress struct {
 	Elapsed          time.Duration
 	Operations       uint64 // answered
 	Admitted, Denied uint64
 	Missed           uint64 // not answered within their deadline
 	Worst            time.Duration
-	Findings         int // so far; not zero: not exact
+	Findings         int // so far; above 0: not exact
 }
 
 func (p Plan) withDefaults() Plan {
@@ -72,7 +72,7 @@ func orDefault[T comparable](value, fallback T) T {
 	return value
 }
 
-// memory is for how long a denial of any of the targets may be repeated.
+// memory is the longest time for which a denial of any target may be repeated.
 func (p Plan) memory() (longest time.Duration) {
 	for _, t := range p.Targets {
 		longest = max(longest, t.Stale)
@@ -80,7 +80,7 @@ func (p Plan) memory() (longest time.Duration) {
 	return longest
 }
 
-// urlOf adds the scheme that people leave out.
+// urlOf adds the scheme that users leave out.
 func urlOf(address string) string {
 	address = strings.TrimRight(address, "/")
 	if !strings.Contains(address, "://") {
@@ -106,5 +106,5 @@ func (p Plan) validate() error {
 	return nil
 }
 
-// quotaMax bounds what is remembered of a key: one number for each unit.
+// quotaMax bounds the memory per key: one number for each unit.
 const quotaMax = 1_000_000

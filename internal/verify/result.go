@@ -5,46 +5,47 @@ import (
 	"time"
 )
 
-// Result is what a run came to. It is exact if
+// Result is the result of a run. It is exact if
 //
-//   - no key admitted more than its limit, and none was denied while it cannot have been full;
-//   - every unit was admitted once: no two admissions of a key were given the same number;
-//   - what is counted in the end holds every admission that was answered, and nothing but what may have been;
-//   - every id that was admitted is answered the same way when it is asked for again (a sample of 2,000);
-//   - answers of a shard lie in its log, and in its time, in an order that clients can have seen, but for denials that a
-//     policy's deny_cache lets nodes repeat: they are older by no more than that;
+//   - no key admitted more than its limit, and no key was denied while it could not have been full;
+//   - every unit was admitted once: no two admissions of a key got the same number;
+//   - the final count includes every admission that was answered, and nothing that cannot have been counted;
+//   - every id that was admitted gets the same answer when it is asked for again (a sample of 2,000);
+//   - the answers of a shard lie in its log, and in its time, in an order that is consistent with what clients saw. Denials
+//     that nodes may repeat under a policy's deny_cache are exempt: they may be older by at most that time;
 //   - everything was answered in the end.
 type Result struct {
 	Exact bool   `json:"exact"`
 	Seed  uint64 `json:"seed"`
 
 	Limit       uint64 `json:"limit"`       // of each key; of the first target if there are several
-	Admitted    uint64 `json:"admitted"`    // to the key that was admitted most
-	Keys        int    `json:"keys"`        // that were contended for
-	KeysFull    int    `json:"keysFull"`    // that admitted all of their limit
+	Admitted    uint64 `json:"admitted"`    // to the key with the most admissions
+	Keys        int    `json:"keys"`        // contended keys
+	KeysFull    int    `json:"keysFull"`    // keys that admitted all of their limit
 	AdmittedAll uint64 `json:"admittedAll"` // to all keys, acknowledged
 	Denied      uint64 `json:"denied"`
-	Repeated    uint64 `json:"repeated"` // denials that were certainly copies of earlier ones, as a deny_cache allows
-	Lost        uint64 `json:"lost"`     // admissions that were answered and are not counted, or forgotten
-	Doubled     uint64 `json:"doubled"`  // units counted twice
+	Repeated    uint64 `json:"repeated"`   // denials that were certainly copies of earlier ones, as a deny_cache allows
+	Unnumbered  uint64 `json:"unnumbered"` // admissions, without an id, whose answers do not tell their unit
+	Lost        uint64 `json:"lost"`       // admissions that were answered and then not counted, or forgotten
+	Doubled     uint64 `json:"doubled"`    // units counted twice
 
 	Seconds    float64 `json:"seconds"` // of the load
 	Operations uint64  `json:"operations"`
 	Rate       float64 `json:"operationsPerSecond"`
 	Missed     uint64  `json:"missed"`   // operations not answered within their deadline
 	Retries    uint64  `json:"retries"`  // attempts after the first
-	Resolved   uint64  `json:"resolved"` // unknown outcomes that the id told in the end
-	Unknown    uint64  `json:"unknown"`  // outcomes that nobody will know: without an id
+	Resolved   uint64  `json:"resolved"` // unknown outcomes that the id resolved in the end
+	Unknown    uint64  `json:"unknown"`  // outcomes that stay unknown: without an id
 	Replayed   int     `json:"replayed"` // ids asked for again
 
 	Latency     Spread              `json:"latencyMicros"`
-	Unavailable Spread              `json:"unavailableMicros"` // a shard was asked and did not answer for at least 100 ms
+	Unavailable Spread              `json:"unavailableMicros"` // times in which a shard was asked and did not answer for at least 100 ms
 	BackMicros  int64               `json:"backMicros"`        // until every shard answered after the faults
 	Shards      int                 `json:"shards"`
 	Trouble     map[string]*Trouble `json:"trouble,omitempty"`
 	Findings    map[string]int      `json:"findings,omitempty"`
 	Evidence    []string            `json:"evidence,omitempty"` // the first findings, in words
-	Faults      map[string]int      `json:"faults,omitempty"`   // filled in by who made them
+	Faults      map[string]int      `json:"faults,omitempty"`   // filled in by the caller that made the faults
 }
 
 // Spread is the distribution of durations, in microseconds.
@@ -55,7 +56,7 @@ type Spread struct {
 	Worst int64 `json:"worst"`
 }
 
-// SpreadOf sorts values.
+// SpreadOf returns the distribution of values. It sorts them in place.
 func SpreadOf(values []int64) Spread {
 	if len(values) == 0 {
 		return Spread{}
@@ -65,7 +66,7 @@ func SpreadOf(values []int64) Spread {
 	return Spread{Count: len(values), P50: at(50), P99: at(99), Worst: values[len(values)-1]}
 }
 
-// result sums up, when nobody works any more.
+// result sums up, after all workers have ended.
 func (r *run) result(lasted time.Duration) *Result {
 	c, b := &r.counts, &r.book
 	out := &Result{Seed: r.plan.Seed, Limit: r.plan.Targets[0].Quota, Keys: len(r.keys), AdmittedAll: c.admitted.Load(),
@@ -78,6 +79,7 @@ func (r *run) result(lasted time.Duration) *Result {
 		out.Admitted = max(out.Admitted, k.acked)
 		out.Unknown += k.open
 		out.Repeated += k.repeats
+		out.Unnumbered += k.unnumbered
 		if k.acked >= k.quota {
 			out.KeysFull++
 		}

@@ -17,7 +17,7 @@ type run struct {
 	ended  time.Time // of the load
 	pace   *pacer
 	stop   chan struct{} // closed: workers end
-	filled atomic.Bool   // the faults are over: keys are only filled up, at full speed, and none is replaced
+	filled atomic.Bool   // the faults are over: keys are only filled up, at full speed, and not replaced
 	counts counts
 	book   book
 
@@ -25,18 +25,18 @@ type run struct {
 	shards    map[uint32]*shard
 	keys      []*key // all of them
 	active    []*key
-	spare     map[uint32][]*key // of shard: never used yet
+	spare     map[uint32][]*key // by shard: never used yet
 	drawn     int               // names drawn so far
-	latencies [][]uint32        // of each worker: microseconds of each answered operation
+	latencies [][]uint32        // by worker: microseconds of each answered operation
 }
 
-// counts are operations by what became of them.
+// counts are operations by outcome.
 type counts struct {
 	admitted, denied, missed, retries, resolved atomic.Uint64
 }
 
-// Run keeps the load up while during runs, then lets everything settle, and judges. The error is that of during, or
-// why there was no run at all; what the nodes did wrong is in the Result, which is nil only if there was no run.
+// Run keeps the load up while during runs, then lets everything settle, and judges. The error is that of during, or the
+// reason why no run took place. The Result reports what the nodes did wrong; it is nil only if no run took place.
 func Run(ctx context.Context, p Plan, during func(context.Context) error) (*Result, error) {
 	p = p.withDefaults()
 	if err := p.validate(); err != nil {
@@ -61,14 +61,14 @@ func Run(ctx context.Context, p Plan, during func(context.Context) error) (*Resu
 	close(r.stop)
 	workers.Wait()
 	r.ended = time.Now()
-	settled := context.WithoutCancel(ctx) // Ctrl-C ends the load; what came of it is still wanted
+	settled := context.WithoutCancel(ctx) // Ctrl-C ends the load; its result is still needed
 	r.settle(settled)
 	close(told)
 	telling.Wait()
 	return r.result(lasted), failure
 }
 
-// tellEvery is how often a run tells where it is.
+// tellEvery is how often a run reports its progress.
 const tellEvery = 250 * time.Millisecond
 
 func (r *run) tell(done <-chan struct{}) {
@@ -106,7 +106,7 @@ func (r *run) allShards() (all []*shard) {
 	return all
 }
 
-// setupPatience is how long the nodes may take to answer for the first time.
+// setupPatience is how long the nodes may take until their first answer.
 const setupPatience = 20 * time.Second
 
 // chooseKeys draws names until every shard has some, and spreads the active keys over the shards.
@@ -134,7 +134,7 @@ func (r *run) chooseKeys(ctx context.Context) error {
 	return nil
 }
 
-// draw makes a key of a new name and learns its shard, from any node that tells.
+// draw creates a key with a new name and learns its shard from the first node that answers.
 func (r *run) draw(ctx context.Context) error {
 	r.mu.Lock()
 	n := r.drawn
@@ -177,7 +177,7 @@ func (r *run) addSpare(k *key, id uint32) {
 	r.spare[id] = append(r.spare[id], k)
 }
 
-// takeSpare answers a key of a shard that was never used. r.mu is held.
+// takeSpare returns an unused key of a shard. The caller holds r.mu.
 func (r *run) takeSpare(id uint32) *key {
 	k := r.spare[id][0]
 	r.spare[id] = r.spare[id][1:]
@@ -192,8 +192,8 @@ func (r *run) choose(random *rand.Rand) *key {
 	return r.active[random.IntN(len(r.active))]
 }
 
-// replace puts another key of the same shard in the place of one that is full. If there is none it draws one; if nobody
-// answers, the full one stays for now.
+// replace puts another key of the same shard in the place of a full one. If there is none it draws one; if no node answers,
+// the full one stays for now.
 func (r *run) replace(ctx context.Context, old *key) {
 	for range 2 {
 		r.mu.Lock()
@@ -216,7 +216,7 @@ func (r *run) replace(ctx context.Context, old *key) {
 	}
 }
 
-// fillUp ends the faults' time: until all keys are full, or for as long as settling may take.
+// fillUp begins the time after the faults. It lasts until all keys are full, or as long as settling may take.
 func (r *run) fillUp(ctx context.Context) {
 	now := time.Now()
 	for _, s := range r.allShards() {
@@ -247,7 +247,7 @@ func (r *run) allFull() bool {
 	return true
 }
 
-// pause waits; false: ctx ended before.
+// pause waits; it returns false if ctx ends first.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):

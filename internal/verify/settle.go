@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// idsForgotten is when an id may be forgotten: the servers keep them for 10 minutes.
+// idsForgotten is the age from which an id may have been forgotten: the servers keep ids for 10 minutes.
 const idsForgotten = 9 * time.Minute
 
-// settle asks everything that is still to be asked: what became of the open operations, whether ids are answered as
-// before, and what is counted now.
+// settle resolves everything that is still open: the outcomes of the open operations, whether ids get the same answer as
+// before, and the final counts.
 func (r *run) settle(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, r.plan.Settle)
 	defer cancel()
@@ -40,7 +40,7 @@ func (r *run) inParallel(n int, do func(i int)) {
 	wg.Wait()
 }
 
-// persist asks node after node until one decides, or ctx ends.
+// persist asks one node after another until one decides, or ctx ends.
 func (r *run) persist(ctx context.Context, o *operation) answer {
 	for node := 0; ; node++ {
 		attempt, cancel := context.WithTimeout(ctx, r.plan.Deadline)
@@ -52,7 +52,7 @@ func (r *run) persist(ctx context.Context, o *operation) answer {
 	}
 }
 
-// resolve asks for an open operation by its id. Whatever is the answer: it was counted once by now, or not at all.
+// resolve asks for an open operation by its id. With any answer, it was counted at most once by now.
 func (r *run) resolve(ctx context.Context, o *operation) {
 	if time.Since(o.began) > idsForgotten {
 		return
@@ -89,7 +89,7 @@ func (r *run) replay(ctx context.Context, p replay) {
 	}
 }
 
-// audit reads a counter and compares it with what was answered.
+// audit reads a counter and compares it with the answers.
 func (r *run) audit(ctx context.Context, k *key) {
 	final, err := r.readUsed(ctx, k)
 	if err != nil {

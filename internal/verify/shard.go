@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// shard is what the clients know of one shard: the order of what it decided, and when it did not answer.
+// shard is what the clients know about one shard: the order of its decisions, and when it did not answer.
 type shard struct {
 	id uint32
 
-	memory time.Duration // how far back answers can be asked for by time
+	memory time.Duration // how long ago the time in newestAt may lie
 
 	mu     sync.Mutex
 	newest mark            // of all answers
-	recent []heard         // those that were newest within the memory, and the last one before; oldest first
+	recent []heard         // the answers that were newest within the memory, and the last one before; oldest first
 	times  map[place]int64 // shard time of every entry that an answer named
 
-	asked  time.Time // when the first operation began that came after the last answer; zero: none did
+	asked  time.Time // when the first operation after the last answer began; zero: none has
 	gaps   []time.Duration
 	healed time.Time // when the faults were over; zero: not yet
 	back   time.Duration
-	tell   func(Outage) // nil: nobody
+	tell   func(Outage) // nil: no calls
 }
 
 // mark is a place in a shard's log, and the shard time there.
@@ -31,7 +31,7 @@ type mark struct {
 	at    int64
 }
 
-// heard is when an answer came that was newer than all before.
+// heard is the arrival of an answer that was newer than all before.
 type heard struct {
 	when time.Time
 	mark mark
@@ -41,7 +41,7 @@ func newShard(id uint32, memory time.Duration, tell func(Outage)) *shard {
 	return &shard{id: id, memory: memory, times: map[place]int64{}, tell: tell}
 }
 
-// newestAt is the newest mark of all answers that had come by an instant, which lies no further back than the memory.
+// newestAt is the newest mark of all answers that had arrived by a time, which must lie within the memory.
 func (s *shard) newestAt(t time.Time) mark {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,8 +58,8 @@ func (s *shard) newestMark() mark {
 	return s.newest
 }
 
-// enter notes where an answer was decided. since is the newest mark when its operation began: an answer that was given
-// by then was committed, so whatever is decided later lies behind it in the log and in time.
+// enter records where an answer was decided. since is the newest mark when its operation began. An answer that had arrived by
+// then was committed, so any later decision lies behind it in the log and in time.
 func (s *shard) enter(m, since mark) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +78,7 @@ func (s *shard) enter(m, since mark) error {
 	return nil
 }
 
-// keep adds to what is recent, and drops what is not any more.
+// keep adds a mark to the recent ones, and drops those older than the memory.
 func (s *shard) keep(m mark) {
 	if s.memory == 0 {
 		return
@@ -90,7 +90,7 @@ func (s *shard) keep(m mark) {
 	}
 }
 
-// ordered holds that time went forward from entry to entry.
+// ordered checks that time went forward from entry to entry.
 func (s *shard) ordered() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +112,7 @@ func (s *shard) ordered() error {
 	return nil
 }
 
-// blink is the shortest time without an answer that is called an outage: less is a pause of this machine.
+// blink is the shortest time without an answer that counts as an outage: shorter ones are pauses of this machine.
 const blink = 100 * time.Millisecond
 
 // ask notes that an operation begins.
@@ -124,8 +124,8 @@ func (s *shard) ask(now time.Time) {
 	}
 }
 
-// answered notes that an operation that began at `began` was decided. The shard was away for as long as somebody waited
-// and nobody was answered.
+// answered notes that an operation that began at `began` was decided. The shard was away for as long as an operation waited
+// and none was answered.
 func (s *shard) answered(began, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,7 +150,7 @@ func (s *shard) heal(now time.Time) {
 	s.healed = now
 }
 
-// away is the longest outage so far, the one that goes on included.
+// away is the longest outage so far, including a current one.
 func (s *shard) away(now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

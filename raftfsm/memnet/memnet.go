@@ -19,14 +19,14 @@ type Net struct {
 	chance *rand.Rand // decides about losses
 }
 
-// New makes a net without layers, on which everything arrives at once.
+// New creates a net without layers and without faults or delays.
 func New() *Net {
 	n := &Net{layers: make(map[string]*Layer), conns: make(map[*conn]struct{}), chance: rand.New(rand.NewPCG(1, 1))}
 	n.rules.Store(&rules{changed: make(chan struct{})})
 	return n
 }
 
-// Listen makes the layer of a name. A name that listens already changes hands.
+// Listen creates the layer of a name. It replaces the name's previous layer, if there is one.
 func (n *Net) Listen(name string) *Layer {
 	l := &Layer{net: n, name: name, incoming: make(chan net.Conn), closed: make(chan struct{})}
 	n.mu.Lock()
@@ -35,13 +35,13 @@ func (n *Net) Listen(name string) *Layer {
 	return l
 }
 
-// Cut lets nothing from one name reach the other: what is sent waits until Heal, as does the news that a connection was
-// closed, and nobody is told. A connection cannot be made while either direction is cut.
+// Cut lets nothing from one name reach the other. Data, and the news that a connection was closed, wait until Heal or Mend, and
+// neither end gets an error. No connection can be established while either direction is cut.
 func (n *Net) Cut(from, to string) {
 	n.change(func(r *rules) { r.cuts = append(r.cuts, link{from, to}) })
 }
 
-// Break cuts as Cut does, but connections between the two end with an error, and new ones are refused at once.
+// Break is a cut in which connections between the two names end with an error, and new ones are refused at once.
 func (n *Net) Break(from, to string) {
 	n.change(func(r *rules) { r.breaks = append(r.breaks, link{from, to}) })
 }
@@ -53,7 +53,7 @@ func (n *Net) Mend(from, to string) {
 	})
 }
 
-// Isolate breaks one name, and none that begins with it, off from all others, until Rejoin or Heal.
+// Isolate breaks exactly this name off from all others, and no name that begins with it, until Rejoin or Heal.
 func (n *Net) Isolate(name string) {
 	n.change(func(r *rules) { r.isolated = append(r.isolated, name) })
 }
@@ -63,25 +63,24 @@ func (n *Net) Rejoin(name string) {
 	n.change(func(r *rules) { r.isolated = without(r.isolated, name) })
 }
 
-// Heal ends all cuts. Delays and losses stay.
+// Heal ends all cuts, breaks and isolations. Delays and losses stay.
 func (n *Net) Heal() {
 	n.change(func(r *rules) { r.cuts, r.breaks, r.isolated = nil, nil, nil })
 }
 
-// Delay lets whatever is sent from now on arrive later by a time; 0 ends that. Of several delays that fit, the one given
-// last counts. The order of a connection's bytes stays.
+// Delay makes data sent from now on arrive later by the given time; 0 ends that. If several delays match, the newest counts.
+// The bytes of a connection stay in order.
 func (n *Net) Delay(from, to string, by time.Duration) {
 	n.change(func(r *rules) { r.delays = append(r.delays, delay{link{from, to}, by}) })
 }
 
-// Lose lets that many of a hundred writes get lost, each time they are sent: what is lost, and what was sent after it
-// on the same connection, arrives with the next transmission 200 ms later. Of several that fit, the one given last
-// counts; 0 ends it.
+// Lose makes the given percentage of writes get lost, on each transmission. A lost write, and the later writes on the same
+// connection, arrive with the next transmission 200 ms later. If several losses match, the newest counts; 0 ends it.
 func (n *Net) Lose(from, to string, percent int) {
 	n.change(func(r *rules) { r.losses = append(r.losses, loss{link{from, to}, percent}) })
 }
 
-// change puts other rules in place, wakes all that wait for that, and ends the connections that may not be any more.
+// change installs new rules, wakes all calls that wait for a change, and ends the connections that the new rules forbid.
 func (n *Net) change(edit func(*rules)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -99,7 +98,7 @@ func (n *Net) change(edit func(*rules)) {
 	}
 }
 
-// transit is how long something that is sent now is under way.
+// transit is how long data sent now takes to arrive.
 func (n *Net) transit(from, to string) time.Duration {
 	const transmission, most = 200 * time.Millisecond, 5
 	r := n.rules.Load()
@@ -115,7 +114,7 @@ func (n *Net) transit(from, to string) time.Duration {
 	return took
 }
 
-// connect makes a connection, if the rules of this moment let it be.
+// connect makes a connection, if the current rules allow it.
 func (n *Net) connect(from, to string) (near, far *conn, target *Layer, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -24,7 +24,7 @@ func bubble(t *testing.T, f func(t *testing.T, n *Net, a, b net.Conn)) {
 	})
 }
 
-// pair connects two names anew.
+// pair makes a new connection between two names.
 func (n *Net) pair(from, to string) (near, far net.Conn, err error) {
 	target := n.Listen(to)
 	accepted := make(chan net.Conn, 1)
@@ -44,7 +44,7 @@ func mustSend(t *testing.T, c net.Conn, text string) {
 	}
 }
 
-// mustArrive reads a text and says how long that took.
+// mustArrive reads a text and returns how long that took.
 func mustArrive(t *testing.T, c net.Conn, want string) time.Duration {
 	t.Helper()
 	started, b := time.Now(), make([]byte, len(want))
@@ -63,8 +63,8 @@ func mustStall(t *testing.T, c net.Conn) {
 	c.SetReadDeadline(time.Time{})
 }
 
-// A cut of one direction is silence: no error at either end, the other direction goes on, and what was sent arrives
-// when it is healed.
+// A cut of one direction is silent: neither end gets an error, the other direction works, and the data arrives once the cut is
+// healed.
 func TestCutStallsOneDirection(t *testing.T) {
 	bubble(t, func(t *testing.T, n *Net, a, b net.Conn) {
 		n.Cut("a/", "b/1")
@@ -77,7 +77,7 @@ func TestCutStallsOneDirection(t *testing.T) {
 	})
 }
 
-// Nobody hears through a cut that the other end was closed.
+// Through a cut an end does not learn that the other end was closed.
 func TestCloseDoesNotPassACut(t *testing.T) {
 	bubble(t, func(t *testing.T, n *Net, a, b net.Conn) {
 		n.Cut("a", "b")
@@ -96,7 +96,7 @@ func TestCloseDoesNotPassACut(t *testing.T) {
 	})
 }
 
-// A stalled peer takes a window and then no more.
+// A stalled peer accepts one window of bytes and no more.
 func TestWriterWaitsForRoom(t *testing.T) {
 	bubble(t, func(t *testing.T, n *Net, a, b net.Conn) {
 		n.Cut("a", "b")
@@ -138,7 +138,7 @@ func TestBreakEndsConnections(t *testing.T) {
 	}
 }
 
-// Isolate is about one name, and not about those that begin with it.
+// Isolate applies to exactly one name, and not to names that begin with it.
 func TestIsolateIsExact(t *testing.T) {
 	bubble(t, func(t *testing.T, n *Net, a, b net.Conn) {
 		n.Isolate("b")
@@ -147,7 +147,7 @@ func TestIsolateIsExact(t *testing.T) {
 	})
 }
 
-// Through a cut of either direction no connection is made, and whoever tries is not told before his time-out.
+// Through a cut of either direction no connection is made, and the dialer learns of it only at its timeout.
 func TestDialThroughACut(t *testing.T) {
 	for _, direction := range [][2]string{{"a", "b"}, {"b", "a"}} {
 		synctest.Test(t, func(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// rules says what the net does to whom. It is never changed once it is in place, except that changed is closed when
-// other rules take it.
+// rules are the net's current faults. They are never modified once installed, except that changed is closed when other rules
+// replace them.
 type rules struct {
 	cuts, breaks []link
 	isolated     []string
@@ -16,7 +16,7 @@ type rules struct {
 	changed      chan struct{}
 }
 
-// link is a direction between names, or between all that begin with them.
+// link is a direction between two names, or between all names that begin with them.
 type link struct{ from, to string }
 
 type delay struct {

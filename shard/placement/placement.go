@@ -10,10 +10,10 @@ import (
 // DefaultNamespace is the namespace of a request that names none.
 const DefaultNamespace = "default"
 
-// Of places a key among so many shards, numbered from 0: the hash of (namespace, tag), where tag is the text between the
-// first "{" and the next "}" of the key if that is not empty (as Redis Cluster does), else the whole key. Never the
-// policy: all limits of one key live together. The function is fixed for ever; its golden vectors are in the tests of
-// package shard. (SEMANTICS X1.)
+// Of returns the shard of a key, from 0 to shards-1. It hashes (namespace, tag), where tag is the text between the first
+// "{" and the next "}" of the key if that is not empty (as in Redis Cluster), else the whole key. The policy is not part
+// of the hash: all limits of one key are on one shard. The function is fixed forever; its golden vectors are in the tests
+// of package shard. shards must not be 0. Of may be called concurrently. (X1.)
 func Of(namespace, key string, shards uint32) uint32 {
 	var length [binary.MaxVarintLen64]byte
 	n := binary.PutUvarint(length[:], uint64(len(namespace)))
@@ -25,7 +25,7 @@ func Of(namespace, key string, shards uint32) uint32 {
 	return uint32(h.Sum64() % uint64(shards))
 }
 
-// Tag is the part of a key that decides where it lives.
+// Tag returns the part of a key that decides its shard.
 func Tag(key string) string {
 	_, rest, found := strings.Cut(key, "{")
 	if !found {

@@ -63,7 +63,7 @@ func (*StatusRequest) Descriptor() ([]byte, []int) {
 // StatusResponse is the state of the cluster as the answering node sees it.
 type StatusResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Drawn when the cluster was created.
+	// Random id, drawn when the cluster was created.
 	ClusterId string `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
 	// Every registered node.
 	Nodes []*Node `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
@@ -73,7 +73,7 @@ type StatusResponse struct {
 	PoliciesVersion uint64 `protobuf:"varint,4,opt,name=policies_version,json=policiesVersion,proto3" json:"policies_version,omitempty"`
 	// Version of the table of nodes and replicas.
 	TableVersion uint64 `protobuf:"varint,5,opt,name=table_version,json=tableVersion,proto3" json:"table_version,omitempty"`
-	// Changes of replicas that are under way, in words.
+	// Replica changes that are under way, in words.
 	Moves []string `protobuf:"bytes,6,rep,name=moves,proto3" json:"moves,omitempty"`
 	// What is wrong, in words. Empty: the cluster is healthy.
 	Problems      []string `protobuf:"bytes,7,rep,name=problems,proto3" json:"problems,omitempty"`
@@ -163,29 +163,29 @@ func (x *StatusResponse) GetProblems() []string {
 // Node is one member of the cluster.
 type Node struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Kept in the node's data directory.
+	// Id, kept in the node's data directory.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Where clients reach it, host:port.
+	// Address for clients, host:port.
 	ApiAddr string `protobuf:"bytes,2,opt,name=api_addr,json=apiAddr,proto3" json:"api_addr,omitempty"`
 	// Failure domain.
 	Zone string `protobuf:"bytes,3,opt,name=zone,proto3" json:"zone,omitempty"`
-	// Release of its binary.
+	// Release of the node's binary.
 	Version string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
-	// The others hear from it.
+	// The other nodes hear from it.
 	Alive bool `protobuf:"varint,5,opt,name=alive,proto3" json:"alive,omitempty"`
-	// It is handing its shards over, or has.
+	// The node is handing its shards over, or has done so.
 	Draining bool `protobuf:"varint,6,opt,name=draining,proto3" json:"draining,omitempty"`
-	// What the node is for: "active", "draining" (it owns nothing), "leaving" (others take over its replicas) or "removed".
+	// Purpose of the node: "active", "draining" (it owns nothing), "leaving" (others take over its replicas) or "removed".
 	State string `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`
-	// How long ago the answering node heard from it last.
+	// Time since the answering node last heard from it.
 	Silent *durationpb.Duration `protobuf:"bytes,8,opt,name=silent,proto3" json:"silent,omitempty"`
-	// Where other nodes reach it, host:port.
+	// Address for other nodes, host:port.
 	PeerAddr string `protobuf:"bytes,9,opt,name=peer_addr,json=peerAddr,proto3" json:"peer_addr,omitempty"`
-	// Shards that it owns.
+	// Number of shards that the node owns.
 	Owns uint32 `protobuf:"varint,10,opt,name=owns,proto3" json:"owns,omitempty"`
-	// Replicas that it holds.
+	// Number of replicas that the node holds.
 	Replicas uint32 `protobuf:"varint,11,opt,name=replicas,proto3" json:"replicas,omitempty"`
-	// How far its clock is ahead of the answering node's. Negative: it is behind.
+	// How far the node's clock is ahead of the answering node's. Negative: behind.
 	ClockAhead    *durationpb.Duration `protobuf:"bytes,12,opt,name=clock_ahead,json=clockAhead,proto3" json:"clock_ahead,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -308,23 +308,23 @@ func (x *Node) GetClockAhead() *durationpb.Duration {
 // Shard is one slice of the key space.
 type Shard struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// From 0. 4294967295 is the system shard, which keeps the table and the policies.
+	// Number of the shard, from 0. 4294967295 is the system shard, which keeps the table and the policies.
 	Id uint32 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Node that decides for the shard's keys. Absent: nobody now.
+	// Node that decides for the shard's keys. Absent: no node at the moment.
 	Owner string `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
 	// Raft index of the entry with which the owner opened for business.
 	Epoch uint64 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// Entries installed in that epoch.
+	// Log entries installed in that epoch.
 	Seq uint64 `protobuf:"varint,4,opt,name=seq,proto3" json:"seq,omitempty"`
 	// Shard time.
 	Time *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=time,proto3" json:"time,omitempty"`
-	// Records kept.
+	// Number of records kept.
 	Keys uint64 `protobuf:"varint,6,opt,name=keys,proto3" json:"keys,omitempty"`
-	// Its copies.
+	// The copies of the shard.
 	Replicas []*Replica `protobuf:"bytes,7,rep,name=replicas,proto3" json:"replicas,omitempty"`
-	// Version of the policies that its owner decides by.
+	// Version of the policies that the owner decides by.
 	PoliciesVersion uint64 `protobuf:"varint,8,opt,name=policies_version,json=policiesVersion,proto3" json:"policies_version,omitempty"`
-	// The id for people to read: "system" for the system shard.
+	// The id for people to read: "system" for the system shard, else the number.
 	Name          string `protobuf:"bytes,9,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -426,19 +426,19 @@ func (x *Shard) GetName() string {
 // Replica is one copy of a shard.
 type Replica struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Node that holds it.
+	// Node that holds the replica.
 	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	// It counts for the majority.
+	// The replica counts for the majority.
 	Voter bool `protobuf:"varint,2,opt,name=voter,proto3" json:"voter,omitempty"`
 	// Log entries behind the owner. Means nothing unless known.
 	Lag uint64 `protobuf:"varint,3,opt,name=lag,proto3" json:"lag,omitempty"`
-	// Number of the replica. Numbers are never used again.
+	// Number of the replica. Numbers are never reused.
 	Number uint64 `protobuf:"varint,4,opt,name=number,proto3" json:"number,omitempty"`
 	// "learner" (catching up), "voter" or "leaving".
 	Role string `protobuf:"bytes,5,opt,name=role,proto3" json:"role,omitempty"`
-	// Its stores are gone or cannot be trusted.
+	// The replica's stores are gone or cannot be trusted.
 	Lost bool `protobuf:"varint,6,opt,name=lost,proto3" json:"lost,omitempty"`
-	// Its node has reported on it.
+	// The replica's node has reported on it.
 	Known         bool `protobuf:"varint,7,opt,name=known,proto3" json:"known,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -528,7 +528,7 @@ type DrainRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Absent: the node that answers.
 	NodeId string `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
-	// End the draining: the node may own shards again.
+	// Ends the draining: the node may own shards again.
 	Off           bool `protobuf:"varint,2,opt,name=off,proto3" json:"off,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -578,10 +578,10 @@ func (x *DrainRequest) GetOff() bool {
 	return false
 }
 
-// DrainResponse says how far the node is.
+// DrainResponse shows how far the node is.
 type DrainResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Shards it still owns.
+	// Number of shards that the node still owns.
 	ShardsLeft    uint32 `protobuf:"varint,1,opt,name=shards_left,json=shardsLeft,proto3" json:"shards_left,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -627,7 +627,7 @@ func (x *DrainResponse) GetShardsLeft() uint32 {
 // RemoveNodeRequest names the node to remove.
 type RemoveNodeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required.
+	// Id of the node. Required.
 	NodeId        string `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -670,7 +670,7 @@ func (x *RemoveNodeRequest) GetNodeId() string {
 	return ""
 }
 
-// RemoveNodeResponse says that the node is leaving.
+// RemoveNodeResponse confirms that the node is leaving.
 type RemoveNodeResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -790,6 +790,401 @@ func (x *BackupChunk) GetData() []byte {
 	return nil
 }
 
+// UpgradeStatusRequest asks for the feature levels.
+type UpgradeStatusRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpgradeStatusRequest) Reset() {
+	*x = UpgradeStatusRequest{}
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpgradeStatusRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpgradeStatusRequest) ProtoMessage() {}
+
+func (x *UpgradeStatusRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpgradeStatusRequest.ProtoReflect.Descriptor instead.
+func (*UpgradeStatusRequest) Descriptor() ([]byte, []int) {
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{11}
+}
+
+// UpgradeStatusResponse is what the answering node knows of the feature levels.
+type UpgradeStatusResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The feature level: nodes write no newer format. It never falls. 1: release 0.1.0.
+	Level uint32 `protobuf:"varint,1,opt,name=level,proto3" json:"level,omitempty"`
+	// The level that the cluster is rising to, while the nodes bring their data directories to it. Absent: it is not
+	// rising.
+	RisingTo uint32 `protobuf:"varint,2,opt,name=rising_to,json=risingTo,proto3" json:"rising_to,omitempty"`
+	// The level above which the cluster does not rise. Absent: it is not pinned.
+	Pinned uint32 `protobuf:"varint,3,opt,name=pinned,proto3" json:"pinned,omitempty"`
+	// The newest level that all nodes know.
+	KnownByAll uint32 `protobuf:"varint,4,opt,name=known_by_all,json=knownByAll,proto3" json:"known_by_all,omitempty"`
+	// Since when all nodes have known known_by_all. Absent: it is not above the cluster's level, or the level is pinned.
+	KnownSince *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=known_since,json=knownSince,proto3" json:"known_since,omitempty"`
+	// When the cluster will rise by itself, if all nodes answer at that time. Absent: it will not.
+	RisesAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=rises_at,json=risesAt,proto3" json:"rises_at,omitempty"`
+	// The nodes, by id.
+	Nodes         []*NodeLevels `protobuf:"bytes,7,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpgradeStatusResponse) Reset() {
+	*x = UpgradeStatusResponse{}
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpgradeStatusResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpgradeStatusResponse) ProtoMessage() {}
+
+func (x *UpgradeStatusResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpgradeStatusResponse.ProtoReflect.Descriptor instead.
+func (*UpgradeStatusResponse) Descriptor() ([]byte, []int) {
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *UpgradeStatusResponse) GetLevel() uint32 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
+}
+
+func (x *UpgradeStatusResponse) GetRisingTo() uint32 {
+	if x != nil {
+		return x.RisingTo
+	}
+	return 0
+}
+
+func (x *UpgradeStatusResponse) GetPinned() uint32 {
+	if x != nil {
+		return x.Pinned
+	}
+	return 0
+}
+
+func (x *UpgradeStatusResponse) GetKnownByAll() uint32 {
+	if x != nil {
+		return x.KnownByAll
+	}
+	return 0
+}
+
+func (x *UpgradeStatusResponse) GetKnownSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.KnownSince
+	}
+	return nil
+}
+
+func (x *UpgradeStatusResponse) GetRisesAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RisesAt
+	}
+	return nil
+}
+
+func (x *UpgradeStatusResponse) GetNodes() []*NodeLevels {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+// NodeLevels is the feature levels of one node.
+type NodeLevels struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the node, as in Node.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Release of its binary.
+	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	// The oldest level that the binary works at.
+	Min uint32 `protobuf:"varint,3,opt,name=min,proto3" json:"min,omitempty"`
+	// The newest level that the binary knows.
+	Max uint32 `protobuf:"varint,4,opt,name=max,proto3" json:"max,omitempty"`
+	// The level that the data directory carries. A binary that does not know this level refuses to start.
+	Kept uint32 `protobuf:"varint,5,opt,name=kept,proto3" json:"kept,omitempty"`
+	// The node answers.
+	Alive         bool `protobuf:"varint,6,opt,name=alive,proto3" json:"alive,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeLevels) Reset() {
+	*x = NodeLevels{}
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeLevels) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeLevels) ProtoMessage() {}
+
+func (x *NodeLevels) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeLevels.ProtoReflect.Descriptor instead.
+func (*NodeLevels) Descriptor() ([]byte, []int) {
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *NodeLevels) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *NodeLevels) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *NodeLevels) GetMin() uint32 {
+	if x != nil {
+		return x.Min
+	}
+	return 0
+}
+
+func (x *NodeLevels) GetMax() uint32 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
+func (x *NodeLevels) GetKept() uint32 {
+	if x != nil {
+		return x.Kept
+	}
+	return 0
+}
+
+func (x *NodeLevels) GetAlive() bool {
+	if x != nil {
+		return x.Alive
+	}
+	return false
+}
+
+// PinLevelRequest names the level to pin.
+type PinLevelRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 0: the cluster may rise again. A level below the cluster's is refused, for the level never falls.
+	Level         uint32 `protobuf:"varint,1,opt,name=level,proto3" json:"level,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PinLevelRequest) Reset() {
+	*x = PinLevelRequest{}
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PinLevelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PinLevelRequest) ProtoMessage() {}
+
+func (x *PinLevelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PinLevelRequest.ProtoReflect.Descriptor instead.
+func (*PinLevelRequest) Descriptor() ([]byte, []int) {
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *PinLevelRequest) GetLevel() uint32 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
+}
+
+// PinLevelResponse confirms that the level is pinned, or no longer pinned.
+type PinLevelResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PinLevelResponse) Reset() {
+	*x = PinLevelResponse{}
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PinLevelResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PinLevelResponse) ProtoMessage() {}
+
+func (x *PinLevelResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PinLevelResponse.ProtoReflect.Descriptor instead.
+func (*PinLevelResponse) Descriptor() ([]byte, []int) {
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{15}
+}
+
+// FinishUpgradeRequest asks to rise to the newest level.
+type FinishUpgradeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FinishUpgradeRequest) Reset() {
+	*x = FinishUpgradeRequest{}
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FinishUpgradeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FinishUpgradeRequest) ProtoMessage() {}
+
+func (x *FinishUpgradeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FinishUpgradeRequest.ProtoReflect.Descriptor instead.
+func (*FinishUpgradeRequest) Descriptor() ([]byte, []int) {
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{16}
+}
+
+// FinishUpgradeResponse names the target.
+type FinishUpgradeResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The level that the cluster rises to, or has reached already.
+	Level         uint32 `protobuf:"varint,1,opt,name=level,proto3" json:"level,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FinishUpgradeResponse) Reset() {
+	*x = FinishUpgradeResponse{}
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FinishUpgradeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FinishUpgradeResponse) ProtoMessage() {}
+
+func (x *FinishUpgradeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FinishUpgradeResponse.ProtoReflect.Descriptor instead.
+func (*FinishUpgradeResponse) Descriptor() ([]byte, []int) {
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *FinishUpgradeResponse) GetLevel() uint32 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
+}
+
 var File_stint_v1_cluster_service_proto protoreflect.FileDescriptor
 
 const file_stint_v1_cluster_service_proto_rawDesc = "" +
@@ -849,13 +1244,41 @@ const file_stint_v1_cluster_service_proto_rawDesc = "" +
 	"\x12RemoveNodeResponse\"\x0f\n" +
 	"\rBackupRequest\"!\n" +
 	"\vBackupChunk\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data2\x91\x02\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"\x16\n" +
+	"\x14UpgradeStatusRequest\"\xa4\x02\n" +
+	"\x15UpgradeStatusResponse\x12\x14\n" +
+	"\x05level\x18\x01 \x01(\rR\x05level\x12\x1b\n" +
+	"\trising_to\x18\x02 \x01(\rR\brisingTo\x12\x16\n" +
+	"\x06pinned\x18\x03 \x01(\rR\x06pinned\x12 \n" +
+	"\fknown_by_all\x18\x04 \x01(\rR\n" +
+	"knownByAll\x12;\n" +
+	"\vknown_since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"knownSince\x125\n" +
+	"\brises_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\arisesAt\x12*\n" +
+	"\x05nodes\x18\a \x03(\v2\x14.stint.v1.NodeLevelsR\x05nodes\"\x84\x01\n" +
+	"\n" +
+	"NodeLevels\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\x12\x10\n" +
+	"\x03min\x18\x03 \x01(\rR\x03min\x12\x10\n" +
+	"\x03max\x18\x04 \x01(\rR\x03max\x12\x12\n" +
+	"\x04kept\x18\x05 \x01(\rR\x04kept\x12\x14\n" +
+	"\x05alive\x18\x06 \x01(\bR\x05alive\"'\n" +
+	"\x0fPinLevelRequest\x12\x14\n" +
+	"\x05level\x18\x01 \x01(\rR\x05level\"\x12\n" +
+	"\x10PinLevelResponse\"\x16\n" +
+	"\x14FinishUpgradeRequest\"-\n" +
+	"\x15FinishUpgradeResponse\x12\x14\n" +
+	"\x05level\x18\x01 \x01(\rR\x05level2\xfd\x03\n" +
 	"\x0eClusterService\x12@\n" +
 	"\x06Status\x12\x17.stint.v1.StatusRequest\x1a\x18.stint.v1.StatusResponse\"\x03\x90\x02\x01\x128\n" +
 	"\x05Drain\x12\x16.stint.v1.DrainRequest\x1a\x17.stint.v1.DrainResponse\x12G\n" +
 	"\n" +
 	"RemoveNode\x12\x1b.stint.v1.RemoveNodeRequest\x1a\x1c.stint.v1.RemoveNodeResponse\x12:\n" +
-	"\x06Backup\x12\x17.stint.v1.BackupRequest\x1a\x15.stint.v1.BackupChunk0\x01B4Z2github.com/stint-io/stint/api/gen/stint/v1;stintv1b\x06proto3"
+	"\x06Backup\x12\x17.stint.v1.BackupRequest\x1a\x15.stint.v1.BackupChunk0\x01\x12U\n" +
+	"\rUpgradeStatus\x12\x1e.stint.v1.UpgradeStatusRequest\x1a\x1f.stint.v1.UpgradeStatusResponse\"\x03\x90\x02\x01\x12A\n" +
+	"\bPinLevel\x12\x19.stint.v1.PinLevelRequest\x1a\x1a.stint.v1.PinLevelResponse\x12P\n" +
+	"\rFinishUpgrade\x12\x1e.stint.v1.FinishUpgradeRequest\x1a\x1f.stint.v1.FinishUpgradeResponseB4Z2github.com/stint-io/stint/api/gen/stint/v1;stintv1b\x06proto3"
 
 var (
 	file_stint_v1_cluster_service_proto_rawDescOnce sync.Once
@@ -869,7 +1292,7 @@ func file_stint_v1_cluster_service_proto_rawDescGZIP() []byte {
 	return file_stint_v1_cluster_service_proto_rawDescData
 }
 
-var file_stint_v1_cluster_service_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_stint_v1_cluster_service_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_stint_v1_cluster_service_proto_goTypes = []any{
 	(*StatusRequest)(nil),         // 0: stint.v1.StatusRequest
 	(*StatusResponse)(nil),        // 1: stint.v1.StatusResponse
@@ -882,29 +1305,45 @@ var file_stint_v1_cluster_service_proto_goTypes = []any{
 	(*RemoveNodeResponse)(nil),    // 8: stint.v1.RemoveNodeResponse
 	(*BackupRequest)(nil),         // 9: stint.v1.BackupRequest
 	(*BackupChunk)(nil),           // 10: stint.v1.BackupChunk
-	(*durationpb.Duration)(nil),   // 11: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
+	(*UpgradeStatusRequest)(nil),  // 11: stint.v1.UpgradeStatusRequest
+	(*UpgradeStatusResponse)(nil), // 12: stint.v1.UpgradeStatusResponse
+	(*NodeLevels)(nil),            // 13: stint.v1.NodeLevels
+	(*PinLevelRequest)(nil),       // 14: stint.v1.PinLevelRequest
+	(*PinLevelResponse)(nil),      // 15: stint.v1.PinLevelResponse
+	(*FinishUpgradeRequest)(nil),  // 16: stint.v1.FinishUpgradeRequest
+	(*FinishUpgradeResponse)(nil), // 17: stint.v1.FinishUpgradeResponse
+	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
 }
 var file_stint_v1_cluster_service_proto_depIdxs = []int32{
 	2,  // 0: stint.v1.StatusResponse.nodes:type_name -> stint.v1.Node
 	3,  // 1: stint.v1.StatusResponse.shards:type_name -> stint.v1.Shard
-	11, // 2: stint.v1.Node.silent:type_name -> google.protobuf.Duration
-	11, // 3: stint.v1.Node.clock_ahead:type_name -> google.protobuf.Duration
-	12, // 4: stint.v1.Shard.time:type_name -> google.protobuf.Timestamp
+	18, // 2: stint.v1.Node.silent:type_name -> google.protobuf.Duration
+	18, // 3: stint.v1.Node.clock_ahead:type_name -> google.protobuf.Duration
+	19, // 4: stint.v1.Shard.time:type_name -> google.protobuf.Timestamp
 	4,  // 5: stint.v1.Shard.replicas:type_name -> stint.v1.Replica
-	0,  // 6: stint.v1.ClusterService.Status:input_type -> stint.v1.StatusRequest
-	5,  // 7: stint.v1.ClusterService.Drain:input_type -> stint.v1.DrainRequest
-	7,  // 8: stint.v1.ClusterService.RemoveNode:input_type -> stint.v1.RemoveNodeRequest
-	9,  // 9: stint.v1.ClusterService.Backup:input_type -> stint.v1.BackupRequest
-	1,  // 10: stint.v1.ClusterService.Status:output_type -> stint.v1.StatusResponse
-	6,  // 11: stint.v1.ClusterService.Drain:output_type -> stint.v1.DrainResponse
-	8,  // 12: stint.v1.ClusterService.RemoveNode:output_type -> stint.v1.RemoveNodeResponse
-	10, // 13: stint.v1.ClusterService.Backup:output_type -> stint.v1.BackupChunk
-	10, // [10:14] is the sub-list for method output_type
-	6,  // [6:10] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	19, // 6: stint.v1.UpgradeStatusResponse.known_since:type_name -> google.protobuf.Timestamp
+	19, // 7: stint.v1.UpgradeStatusResponse.rises_at:type_name -> google.protobuf.Timestamp
+	13, // 8: stint.v1.UpgradeStatusResponse.nodes:type_name -> stint.v1.NodeLevels
+	0,  // 9: stint.v1.ClusterService.Status:input_type -> stint.v1.StatusRequest
+	5,  // 10: stint.v1.ClusterService.Drain:input_type -> stint.v1.DrainRequest
+	7,  // 11: stint.v1.ClusterService.RemoveNode:input_type -> stint.v1.RemoveNodeRequest
+	9,  // 12: stint.v1.ClusterService.Backup:input_type -> stint.v1.BackupRequest
+	11, // 13: stint.v1.ClusterService.UpgradeStatus:input_type -> stint.v1.UpgradeStatusRequest
+	14, // 14: stint.v1.ClusterService.PinLevel:input_type -> stint.v1.PinLevelRequest
+	16, // 15: stint.v1.ClusterService.FinishUpgrade:input_type -> stint.v1.FinishUpgradeRequest
+	1,  // 16: stint.v1.ClusterService.Status:output_type -> stint.v1.StatusResponse
+	6,  // 17: stint.v1.ClusterService.Drain:output_type -> stint.v1.DrainResponse
+	8,  // 18: stint.v1.ClusterService.RemoveNode:output_type -> stint.v1.RemoveNodeResponse
+	10, // 19: stint.v1.ClusterService.Backup:output_type -> stint.v1.BackupChunk
+	12, // 20: stint.v1.ClusterService.UpgradeStatus:output_type -> stint.v1.UpgradeStatusResponse
+	15, // 21: stint.v1.ClusterService.PinLevel:output_type -> stint.v1.PinLevelResponse
+	17, // 22: stint.v1.ClusterService.FinishUpgrade:output_type -> stint.v1.FinishUpgradeResponse
+	16, // [16:23] is the sub-list for method output_type
+	9,  // [9:16] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_stint_v1_cluster_service_proto_init() }
@@ -918,7 +1357,7 @@ func file_stint_v1_cluster_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stint_v1_cluster_service_proto_rawDesc), len(file_stint_v1_cluster_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -85,7 +85,7 @@ const (
 	Unit_UNIT_MINUTE Unit = 1
 	// Hours.
 	Unit_UNIT_HOUR Unit = 2
-	// Days, which daylight saving makes 23 to 25 hours long.
+	// Days. Daylight saving time makes some of them 23 or 25 hours long.
 	Unit_UNIT_DAY Unit = 3
 	// Weeks.
 	Unit_UNIT_WEEK Unit = 4
@@ -147,14 +147,17 @@ func (Unit) EnumDescriptor() ([]byte, []int) {
 // Limit is one rule on a key: an algorithm with its numbers, as in "100 per 60 s".
 type Limit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unique within its policy: lower case letters, digits, "-", "_" and ".".
+	// Unique within its policy: lowercase letters, digits, "-", "_" and ".".
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// How many units fit: the capacity of a token bucket, the burst of GCRA, the admissions of a window.
-	Quota uint64 `protobuf:"varint,2,opt,name=quota,proto3" json:"quota,omitempty"`
-	// What is counted, for people to read: requests, tokens, bytes, cents. Absent: requests.
+	// How many units fit: the capacity of a token bucket, the burst of GCRA, the admissions of a window. 0 denies
+	// everything, forever: a ban. Required, except for an unlimited limit.
+	Quota *uint64 `protobuf:"varint,2,opt,name=quota,proto3,oneof" json:"quota,omitempty"`
+	// The counted unit, for people to read: requests, tokens, bytes, cents. Absent: requests.
 	Unit string `protobuf:"bytes,3,opt,name=unit,proto3" json:"unit,omitempty"`
-	// The limit is counted, and says what it would have done, but never denies.
+	// The limit is counted and its verdict is reported, but it never denies.
 	Shadow bool `protobuf:"varint,4,opt,name=shadow,proto3" json:"shadow,omitempty"`
+	// Text for a caller that this limit denies. It must be safe to show. Absent: the policy's reason.
+	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	// How the limit counts. Required.
 	//
 	// Types that are valid to be assigned to Algorithm:
@@ -211,8 +214,8 @@ func (x *Limit) GetName() string {
 }
 
 func (x *Limit) GetQuota() uint64 {
-	if x != nil {
-		return x.Quota
+	if x != nil && x.Quota != nil {
+		return *x.Quota
 	}
 	return 0
 }
@@ -229,6 +232,13 @@ func (x *Limit) GetShadow() bool {
 		return x.Shadow
 	}
 	return false
+}
+
+func (x *Limit) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
 }
 
 func (x *Limit) GetAlgorithm() isLimit_Algorithm {
@@ -329,12 +339,12 @@ type Limit_FixedWindow struct {
 }
 
 type Limit_SlidingWindow struct {
-	// A window that moves on, in buckets or as two weighted windows.
+	// A moving window, in buckets or as two weighted windows.
 	SlidingWindow *SlidingWindow `protobuf:"bytes,11,opt,name=sliding_window,json=slidingWindow,proto3,oneof"`
 }
 
 type Limit_SlidingLog struct {
-	// Every hit remembered, exactly.
+	// Every hit is remembered, exactly.
 	SlidingLog *SlidingLog `protobuf:"bytes,12,opt,name=sliding_log,json=slidingLog,proto3,oneof"`
 }
 
@@ -349,17 +359,17 @@ type Limit_Gcra struct {
 }
 
 type Limit_Calendar struct {
-	// Minutes, days, months and years of a time zone.
+	// Minutes, hours, days, weeks, months or years of a time zone.
 	Calendar *Calendar `protobuf:"bytes,15,opt,name=calendar,proto3,oneof"`
 }
 
 type Limit_Concurrency struct {
-	// How many holds may be open at one time.
+	// A bound on the holds that are open at one time.
 	Concurrency *Concurrency `protobuf:"bytes,16,opt,name=concurrency,proto3,oneof"`
 }
 
 type Limit_Lifetime struct {
-	// A quota that never comes back.
+	// A quota that never resets.
 	Lifetime *Lifetime `protobuf:"bytes,17,opt,name=lifetime,proto3,oneof"`
 }
 
@@ -441,13 +451,13 @@ func (x *FixedWindow) GetAnchor() Anchor {
 	return Anchor_ANCHOR_UNSPECIFIED
 }
 
-// SlidingWindow counts what the last period held.
+// SlidingWindow counts the units of the last period.
 type SlidingWindow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Length of the window.
 	Period *durationpb.Duration `protobuf:"bytes,1,opt,name=period,proto3" json:"period,omitempty"`
-	// Width of one bucket, a divisor of period: the current bucket counts and the period/bucket - 1 before it.
-	// Absent: two epoch-aligned windows, the previous one weighted by the share of it that is still inside.
+	// Width of one bucket, a divisor of period: the current bucket counts, and the period/bucket - 1 before it. Absent: two
+	// epoch-aligned windows, the previous one weighted by its share that is still inside.
 	Bucket        *durationpb.Duration `protobuf:"bytes,2,opt,name=bucket,proto3" json:"bucket,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -497,7 +507,7 @@ func (x *SlidingWindow) GetBucket() *durationpb.Duration {
 	return nil
 }
 
-// SlidingLog remembers every hit: one at t counts while now < t + period. The quota is at most 10,000.
+// SlidingLog remembers every hit: a hit at t counts while now < t + period. The quota is at most 10,000.
 type SlidingLog struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Length of the window.
@@ -543,14 +553,14 @@ func (x *SlidingLog) GetPeriod() *durationpb.Duration {
 	return nil
 }
 
-// TokenBucket starts full (unless initial says otherwise) and refills continuously. Its capacity is the quota.
+// TokenBucket starts full, unless initial is set, and refills continuously. Its capacity is the quota.
 type TokenBucket struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Tokens that come back in one `per`.
 	Refill uint64 `protobuf:"varint,1,opt,name=refill,proto3" json:"refill,omitempty"`
 	// The span in which `refill` tokens come back.
 	Per *durationpb.Duration `protobuf:"bytes,2,opt,name=per,proto3" json:"per,omitempty"`
-	// Tokens in a bucket that was never used. Absent: the quota.
+	// Tokens in an unused bucket. Absent: the quota.
 	Initial       *uint64 `protobuf:"varint,3,opt,name=initial,proto3,oneof" json:"initial,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -607,7 +617,7 @@ func (x *TokenBucket) GetInitial() uint64 {
 	return 0
 }
 
-// Gcra is the generic cell rate algorithm. Its burst is the quota: from rest exactly that many units are admitted.
+// Gcra is the generic cell rate algorithm. Its burst is the quota: from rest, exactly that many units are admitted.
 type Gcra struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Units admitted in one `per` at a steady pace.
@@ -665,7 +675,7 @@ func (x *Gcra) GetPer() *durationpb.Duration {
 // Calendar counts from zero in each calendar period.
 type Calendar struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the period is made of.
+	// Unit of the period.
 	Unit Unit `protobuf:"varint,1,opt,name=unit,proto3,enum=stint.v1.Unit" json:"unit,omitempty"`
 	// IANA name, as in "America/New_York". Absent: UTC.
 	TimeZone string `protobuf:"bytes,2,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
@@ -673,7 +683,7 @@ type Calendar struct {
 	AnchorDay uint32 `protobuf:"varint,3,opt,name=anchor_day,json=anchorDay,proto3" json:"anchor_day,omitempty"`
 	// First day of a week, ISO: 1 is Monday, 7 is Sunday. Absent: 1.
 	WeekStart uint32 `protobuf:"varint,4,opt,name=week_start,json=weekStart,proto3" json:"week_start,omitempty"`
-	// How many units make one period. Absent: 1.
+	// Length of one period in units. Absent: 1.
 	Every         uint32 `protobuf:"varint,5,opt,name=every,proto3" json:"every,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -818,7 +828,7 @@ func (*Lifetime) Descriptor() ([]byte, []int) {
 	return file_stint_v1_limit_proto_rawDescGZIP(), []int{8}
 }
 
-// Unlimited is counted and never denied.
+// Unlimited counts and never denies.
 type Unlimited struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -859,12 +869,13 @@ var File_stint_v1_limit_proto protoreflect.FileDescriptor
 
 const file_stint_v1_limit_proto_rawDesc = "" +
 	"\n" +
-	"\x14stint/v1/limit.proto\x12\bstint.v1\x1a\x1egoogle/protobuf/duration.proto\"\xd7\x04\n" +
+	"\x14stint/v1/limit.proto\x12\bstint.v1\x1a\x1egoogle/protobuf/duration.proto\"\xfe\x04\n" +
 	"\x05Limit\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05quota\x18\x02 \x01(\x04R\x05quota\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
+	"\x05quota\x18\x02 \x01(\x04H\x01R\x05quota\x88\x01\x01\x12\x12\n" +
 	"\x04unit\x18\x03 \x01(\tR\x04unit\x12\x16\n" +
-	"\x06shadow\x18\x04 \x01(\bR\x06shadow\x12:\n" +
+	"\x06shadow\x18\x04 \x01(\bR\x06shadow\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12:\n" +
 	"\ffixed_window\x18\n" +
 	" \x01(\v2\x15.stint.v1.FixedWindowH\x00R\vfixedWindow\x12@\n" +
 	"\x0esliding_window\x18\v \x01(\v2\x17.stint.v1.SlidingWindowH\x00R\rslidingWindow\x127\n" +
@@ -876,7 +887,8 @@ const file_stint_v1_limit_proto_rawDesc = "" +
 	"\vconcurrency\x18\x10 \x01(\v2\x15.stint.v1.ConcurrencyH\x00R\vconcurrency\x120\n" +
 	"\blifetime\x18\x11 \x01(\v2\x12.stint.v1.LifetimeH\x00R\blifetime\x123\n" +
 	"\tunlimited\x18\x12 \x01(\v2\x13.stint.v1.UnlimitedH\x00R\tunlimitedB\v\n" +
-	"\talgorithm\"j\n" +
+	"\talgorithmB\b\n" +
+	"\x06_quota\"j\n" +
 	"\vFixedWindow\x121\n" +
 	"\x06period\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x06period\x12(\n" +
 	"\x06anchor\x18\x02 \x01(\x0e2\x10.stint.v1.AnchorR\x06anchor\"u\n" +

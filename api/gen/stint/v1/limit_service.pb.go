@@ -31,11 +31,11 @@ const (
 	Mode_MODE_UNSPECIFIED Mode = 0
 	// Decide, and count what was allowed.
 	Mode_MODE_ENFORCE Mode = 1
-	// Count, whatever the limits say: for reports of what was spent already.
+	// Count, even above the limits: for reports of units that were spent already.
 	Mode_MODE_COUNT Mode = 2
 	// Decide without counting.
 	Mode_MODE_PEEK Mode = 3
-	// Take as much of the cost as fits.
+	// Take the part of the cost that fits.
 	Mode_MODE_PARTIAL Mode = 4
 )
 
@@ -84,17 +84,19 @@ func (Mode) EnumDescriptor() ([]byte, []int) {
 	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{0}
 }
 
-// Overage says what becomes of units spent above a hold.
+// Overage says how units spent above a hold are counted.
 type Overage int32
 
 const (
 	// OVERAGE_CLAMP.
 	Overage_OVERAGE_UNSPECIFIED Overage = 0
-	// Count up to the quota, no more.
+	// Count up to the quota and drop the rest.
 	Overage_OVERAGE_CLAMP Overage = 1
-	// Count them all, above the quota if need be.
+	// Count all units, above the quota if necessary.
 	Overage_OVERAGE_DEBT Overage = 2
-	// Refuse the commit.
+	// Count all units if every limit that can deny has room for them, on every shard involved. Otherwise refuse the whole
+	// commit with failed_precondition: nothing more is spent, and the hold stays open. Keys on several shards need feature
+	// level 2; below it the commit is refused with invalid_argument.
 	Overage_OVERAGE_REJECT Overage = 3
 )
 
@@ -141,19 +143,19 @@ func (Overage) EnumDescriptor() ([]byte, []int) {
 	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{1}
 }
 
-// Entry names one policy on one key, and how much is to be spent.
+// Entry names one policy, one key and the units to spend.
 type Entry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the policy. Required unless limits are given.
 	Policy string `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
-	// What is counted, as in "user:42": 1 to 512 bytes of UTF-8 without control characters. The text between the first
+	// The counted thing, as in "user:42": 1 to 512 bytes of UTF-8 without control characters. The text between the first
 	// "{" and the next "}" places related keys on one shard, as in "{acme}/product:x".
 	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
 	// Units to spend, 1 to 2^40. Absent: 1.
 	Cost *uint64 `protobuf:"varint,3,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
-	// Absent: the key's override, else the policy's default tier.
+	// Tier to apply. Absent: the tier of the key's override, else the policy's default tier.
 	Tier string `protobuf:"bytes,4,opt,name=tier,proto3" json:"tier,omitempty"`
-	// Limits to apply in place of a policy's. Needs the scope "inline".
+	// Limits to apply in place of a policy's. Once API tokens are built, they need the scope "inline" for this.
 	Limits        []*Limit `protobuf:"bytes,5,rep,name=limits,proto3" json:"limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -227,15 +229,15 @@ func (x *Entry) GetLimits() []*Limit {
 // CheckRequest asks whether its entries may spend.
 type CheckRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Absent: the token's; without a token "default".
+	// Absent: "default".
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// 1 to 32 entries, no two of one policy and key.
 	Entries []*Entry `protobuf:"bytes,2,rep,name=entries,proto3" json:"entries,omitempty"`
-	// How to count.
+	// How the check counts.
 	Mode Mode `protobuf:"varint,3,opt,name=mode,proto3,enum=stint.v1.Mode" json:"mode,omitempty"`
 	// At most 64 bytes. The same id with the same request gets the same answer and is counted once.
 	IdempotencyId string `protobuf:"bytes,4,opt,name=idempotency_id,json=idempotencyId,proto3" json:"idempotency_id,omitempty"`
-	// Answer with the arithmetic in words, too.
+	// Add the arithmetic in words to the answer.
 	Explain       bool `protobuf:"varint,5,opt,name=explain,proto3" json:"explain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -401,7 +403,7 @@ func (x *CheckBatchRequest) GetChecks() []*CheckRequest {
 // CheckBatchResponse answers each check.
 type CheckBatchResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In the order of the checks.
+	// One result per check, in the order of the checks.
 	Results       []*Result `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -523,7 +525,7 @@ type Result_Decision struct {
 }
 
 type Result_Failure struct {
-	// There is no decision.
+	// No decision was made.
 	Failure *Failure `protobuf:"bytes,2,opt,name=failure,proto3,oneof"`
 }
 
@@ -538,7 +540,8 @@ type Failure struct {
 	Code string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
 	// What failed, on what, and what to do.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	// The request was counted zero times or once. The same idempotency id asked again tells which.
+	// The request was counted once or not at all. A retry with the same idempotency id tells which. False: it was certainly
+	// not counted.
 	MaybeApplied  bool `protobuf:"varint,3,opt,name=maybe_applied,json=maybeApplied,proto3" json:"maybe_applied,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -595,36 +598,37 @@ func (x *Failure) GetMaybeApplied() bool {
 	return false
 }
 
-// Decision is allowed or denied with the state of every limit, from one commit.
+// Decision says allowed or denied, with the state of every limit, from one commit.
 type Decision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The request may go on.
+	// The request may proceed.
 	Allowed bool `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
-	// Handle for a refund. Opaque.
+	// Opaque handle for a refund.
 	DecisionId string `protobuf:"bytes,2,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
-	// Every limit of every entry, in the order of the entries, then of the policy.
+	// Every limit of every entry, in the order of the entries, then in the order of the policy.
 	Limits []*LimitStatus `protobuf:"bytes,3,rep,name=limits,proto3" json:"limits,omitempty"`
-	// The limits that denied, as in "login/account-15m". Shadowed limits are not among them.
+	// The limits that denied, as in "login/account-15m". Limits in shadow are not among them.
 	DeniedBy []string `protobuf:"bytes,4,rep,name=denied_by,json=deniedBy,proto3" json:"denied_by,omitempty"`
-	// The policy's text for a denial. Safe to show.
+	// Text for a denial: the reason of the limit that denied, or of its policy. Safe to show.
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
-	// On a denial the exact wait after which the same request is admitted if nobody else spends. Absent: never.
+	// On a denial, the exact wait after which the same request is admitted if no other request spends. Absent: no wait
+	// helps.
 	RetryAfter *durationpb.Duration `protobuf:"bytes,6,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
-	// Shard time.
+	// When the decision was made, in shard time.
 	DecidedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=decided_at,json=decidedAt,proto3" json:"decided_at,omitempty"`
 	// HTTP headers ready to copy, in the policy's styles.
 	Headers map[string]string `protobuf:"bytes,8,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Handle of the hold a Reserve opened. Opaque.
+	// Opaque handle of the hold that a Reserve opened.
 	HoldId string `protobuf:"bytes,9,opt,name=hold_id,json=holdId,proto3" json:"hold_id,omitempty"`
-	// When the hold ends if nobody settles it.
+	// When the hold expires if it is not settled.
 	HoldExpiresAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=hold_expires_at,json=holdExpiresAt,proto3" json:"hold_expires_at,omitempty"`
-	// Answered from the record of the idempotency id: counted before, not again.
+	// The answer comes from the record of the idempotency id: the request was counted before and not again.
 	Replayed bool `protobuf:"varint,11,opt,name=replayed,proto3" json:"replayed,omitempty"`
-	// Allowed, but only because the limits in question are shadowed.
+	// Allowed only because the limits that would have denied are in shadow.
 	ShadowDenied bool `protobuf:"varint,12,opt,name=shadow_denied,json=shadowDenied,proto3" json:"shadow_denied,omitempty"`
-	// Where in which shard's history this was decided.
+	// Where the decision lies in the history of each shard involved.
 	Positions []*Position `protobuf:"bytes,13,rep,name=positions,proto3" json:"positions,omitempty"`
-	// The arithmetic in words, if asked for.
+	// The arithmetic in words, if the request asked for it.
 	Explanation   string `protobuf:"bytes,14,opt,name=explanation,proto3" json:"explanation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -765,7 +769,7 @@ type Position struct {
 	Shard uint32 `protobuf:"varint,1,opt,name=shard,proto3" json:"shard,omitempty"`
 	// Raft index of the entry with which the shard's owner opened for business. It only grows.
 	Epoch uint64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// Number of the entry in its epoch.
+	// Number of the entry within its epoch.
 	Seq           uint64 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -822,40 +826,40 @@ func (x *Position) GetSeq() uint64 {
 	return 0
 }
 
-// LimitStatus is one limit of one entry, as the decision left it.
+// LimitStatus is the state of one limit of one entry after the decision.
 type LimitStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the policy.
 	Policy string `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
 	// Name of the limit.
 	Limit string `protobuf:"bytes,2,opt,name=limit,proto3" json:"limit,omitempty"`
-	// What is counted.
+	// The counted thing.
 	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
-	// Units that fit; 0 for an unlimited one.
+	// Units that fit; 0 for an unlimited limit.
 	Quota uint64 `protobuf:"varint,4,opt,name=quota,proto3" json:"quota,omitempty"`
-	// Units that count now, held ones too. used + remaining = quota while used <= quota.
+	// Units that count now, held units included. used + remaining = quota while used <= quota.
 	Used uint64 `protobuf:"varint,5,opt,name=used,proto3" json:"used,omitempty"`
-	// Units reserved and not settled.
+	// Units reserved and not yet settled.
 	Held uint64 `protobuf:"varint,6,opt,name=held,proto3" json:"held,omitempty"`
 	// Units that may still be spent now, rounded down.
 	Remaining uint64 `protobuf:"varint,7,opt,name=remaining,proto3" json:"remaining,omitempty"`
-	// Units taken, in MODE_PARTIAL.
+	// Units taken by a MODE_PARTIAL check.
 	Granted uint64 `protobuf:"varint,8,opt,name=granted,proto3" json:"granted,omitempty"`
 	// When the current window began. Absent: the algorithm has no window, or none is open.
 	WindowStart *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=window_start,json=windowStart,proto3" json:"window_start,omitempty"`
-	// First instant at which nothing counted so far counts any more. Absent: never.
+	// First instant at which nothing counted so far counts any longer. Absent: never.
 	ResetAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=reset_at,json=resetAt,proto3" json:"reset_at,omitempty"`
-	// This limit's own exact wait, if it denied. Absent: never, or it did not deny.
+	// This limit's own exact wait, if it denied. Absent: no wait helps, or it did not deny.
 	RetryAfter *durationpb.Duration `protobuf:"bytes,11,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
-	// This limit had room.
+	// This limit had room for the request.
 	Allowed bool `protobuf:"varint,12,opt,name=allowed,proto3" json:"allowed,omitempty"`
 	// This limit never denies.
 	Shadow bool `protobuf:"varint,13,opt,name=shadow,proto3" json:"shadow,omitempty"`
 	// Steps climbed on the lockout ladder.
 	LockoutLevel uint32 `protobuf:"varint,14,opt,name=lockout_level,json=lockoutLevel,proto3" json:"lockout_level,omitempty"`
-	// The key is blocked until this instant.
+	// The key is blocked until this instant. Absent: it is not blocked.
 	BlockedUntil *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=blocked_until,json=blockedUntil,proto3" json:"blocked_until,omitempty"`
-	// Counted, never denied: quota and remaining mean nothing.
+	// The limit counts and never denies: quota and remaining mean nothing.
 	Unlimited     bool `protobuf:"varint,16,opt,name=unlimited,proto3" json:"unlimited,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1008,9 +1012,9 @@ type ReserveRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What to hold.
 	Check *CheckRequest `protobuf:"bytes,1,opt,name=check,proto3" json:"check,omitempty"`
-	// How long the hold lives: at most 31 days. Absent: 60 s.
+	// Lifetime of the hold: at most 31 days. Absent: 60 s.
 	Ttl *durationpb.Duration `protobuf:"bytes,2,opt,name=ttl,proto3" json:"ttl,omitempty"`
-	// What becomes of the hold if nobody settles it.
+	// Fate of the hold if it is not settled in time.
 	OnExpire      OnExpire `protobuf:"varint,3,opt,name=on_expire,json=onExpire,proto3,enum=stint.v1.OnExpire" json:"on_expire,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1067,7 +1071,7 @@ func (x *ReserveRequest) GetOnExpire() OnExpire {
 	return OnExpire_ON_EXPIRE_UNSPECIFIED
 }
 
-// ReserveResponse answers with the hold's id in the decision.
+// ReserveResponse carries the hold's id in the decision.
 type ReserveResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Allowed or denied.
@@ -1116,14 +1120,14 @@ func (x *ReserveResponse) GetDecision() *Decision {
 // SettleRequest ends or extends a hold, or refunds a decision.
 type SettleRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What to settle. Required.
+	// The hold or decision to settle. Required.
 	//
 	// Types that are valid to be assigned to Target:
 	//
 	//	*SettleRequest_HoldId
 	//	*SettleRequest_DecisionId
 	Target isSettleRequest_Target `protobuf_oneof:"target"`
-	// What to do. Required.
+	// The action to take. Required.
 	//
 	// Types that are valid to be assigned to Action:
 	//
@@ -1263,9 +1267,10 @@ type SettleRequest_HoldId struct {
 }
 
 type SettleRequest_DecisionId struct {
-	// Handle of a decision, which can be settled once, within the shortest retention of its policies: commit with a lower
-	// or a higher actual cost, cancel, success or failed; not extend. Units go back to those limits only that counted the
-	// decision, and that were not put to rest, set or begun anew since.
+	// Handle of a decision. It can be settled once, within the shortest retention of its policies: by commit with a lower
+	// or a higher actual cost, cancel, success or failed, but not extend. Units go back only to limits that counted the
+	// decision and that were not reset, set or begun again since, nor got another algorithm or pace. A token bucket and
+	// GCRA get back only what has not come back by itself since the decision. The same holds for a settled hold.
 	DecisionId string `protobuf:"bytes,2,opt,name=decision_id,json=decisionId,proto3,oneof"`
 }
 
@@ -1298,7 +1303,7 @@ type SettleRequest_Success struct {
 }
 
 type SettleRequest_Failed struct {
-	// Commit, and climb the ladder.
+	// Commit, and climb the lockout ladder.
 	Failed *Failed `protobuf:"bytes,7,opt,name=failed,proto3,oneof"`
 }
 
@@ -1315,9 +1320,9 @@ func (*SettleRequest_Failed) isSettleRequest_Action() {}
 // Commit spends what was held.
 type Commit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What was really spent, one number for each entry that the request named. Absent: what was held.
+	// Units really spent, one number for each entry that the request named. Absent: the units that were held.
 	ActualCost []uint64 `protobuf:"varint,1,rep,packed,name=actual_cost,json=actualCost,proto3" json:"actual_cost,omitempty"`
-	// What becomes of units spent above the hold.
+	// Treatment of units spent above the hold.
 	Overage       Overage `protobuf:"varint,2,opt,name=overage,proto3,enum=stint.v1.Overage" json:"overage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1407,7 +1412,7 @@ func (*Cancel) Descriptor() ([]byte, []int) {
 // Extend keeps a hold for longer.
 type Extend struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// From now on.
+	// New lifetime, from now on: at most 31 days.
 	Ttl           *durationpb.Duration `protobuf:"bytes,1,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1450,7 +1455,7 @@ func (x *Extend) GetTtl() *durationpb.Duration {
 	return nil
 }
 
-// Success says that what was attempted succeeded.
+// Success reports that the attempt succeeded.
 type Success struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1487,7 +1492,7 @@ func (*Success) Descriptor() ([]byte, []int) {
 	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{16}
 }
 
-// Failed says that what was attempted failed.
+// Failed reports that the attempt failed.
 type Failed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1524,7 +1529,7 @@ func (*Failed) Descriptor() ([]byte, []int) {
 	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{17}
 }
 
-// SettleResponse answers with the state after the settlement.
+// SettleResponse carries the state after the settlement.
 type SettleResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The state of every limit of the hold or decision.
@@ -1573,13 +1578,14 @@ func (x *SettleResponse) GetDecision() *Decision {
 // GetRequest asks for the state of keys.
 type GetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Absent: the token's; without a token "default".
+	// Absent: "default".
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// 1 to 32 entries. The cost, if given, must be valid and is not used.
+	// 1 to 32 entries. A cost must be valid and is ignored.
 	Entries []*Entry `protobuf:"bytes,2,rep,name=entries,proto3" json:"entries,omitempty"`
-	// Answer with the arithmetic in words, too.
+	// Add the arithmetic in words to the answer.
 	Explain bool `protobuf:"varint,3,opt,name=explain,proto3" json:"explain,omitempty"`
-	// Any replica may answer, from what it has.
+	// Allow the answering node to read its own replicas, without a commit: see stale_by. If a key has no replica there, the
+	// owners are asked.
 	StaleOk       bool `protobuf:"varint,4,opt,name=stale_ok,json=staleOk,proto3" json:"stale_ok,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1646,12 +1652,15 @@ func (x *GetRequest) GetStaleOk() bool {
 // GetResponse is the state of keys, from one commit.
 type GetResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Every limit of every entry, in the order of the entries, then of the policy.
+	// Every limit of every entry, in the order of the entries, then in the order of the policy.
 	Limits []*LimitStatus `protobuf:"bytes,1,rep,name=limits,proto3" json:"limits,omitempty"`
-	// The arithmetic in words, if asked for.
+	// The arithmetic in words, if the request asked for it.
 	Explanation string `protobuf:"bytes,2,opt,name=explanation,proto3" json:"explanation,omitempty"`
-	// Shard time.
-	At            *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
+	// Shard time of the answer. For a stale answer about several keys: the oldest of their times.
+	At *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
+	// The answer comes from replicas and is at most this old: the distance between shard time and the clock of the
+	// answering node. A shard without writes looks older than it is. Absent: the answer comes from a commit.
+	StaleBy       *durationpb.Duration `protobuf:"bytes,4,opt,name=stale_by,json=staleBy,proto3" json:"stale_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1707,18 +1716,25 @@ func (x *GetResponse) GetAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *GetResponse) GetStaleBy() *durationpb.Duration {
+	if x != nil {
+		return x.StaleBy
+	}
+	return nil
+}
+
 // AdjustRequest changes what a key has used.
 type AdjustRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Absent: the token's; without a token "default".
+	// Absent: "default".
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Name of the policy.
 	Policy string `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
-	// What is counted.
+	// The counted thing.
 	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
 	// Name of the limit. Absent: all limits of the policy.
 	Limit string `protobuf:"bytes,4,opt,name=limit,proto3" json:"limit,omitempty"`
-	// What to do. Required.
+	// The change to make. Required.
 	//
 	// Types that are valid to be assigned to Op:
 	//
@@ -1728,9 +1744,9 @@ type AdjustRequest struct {
 	//	*AdjustRequest_BlockUntil
 	//	*AdjustRequest_Unblock
 	Op isAdjustRequest_Op `protobuf_oneof:"op"`
-	// Goes to the audit log: at most 512 bytes.
+	// Text for the audit log: at most 512 bytes.
 	Note string `protobuf:"bytes,10,opt,name=note,proto3" json:"note,omitempty"`
-	// At most 64 bytes. The same id with the same request is done once.
+	// At most 64 bytes. The same id with the same request is applied once.
 	IdempotencyId string `protobuf:"bytes,11,opt,name=idempotency_id,json=idempotencyId,proto3" json:"idempotency_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1870,18 +1886,19 @@ type AdjustRequest_Reset_ struct {
 }
 
 type AdjustRequest_SetUsed struct {
-	// Set the used units. Decisions and holds of before give nothing back to the limit.
+	// Set the used units. Earlier decisions and holds give nothing back to the limit.
 	SetUsed uint64 `protobuf:"varint,6,opt,name=set_used,json=setUsed,proto3,oneof"`
 }
 
 type AdjustRequest_AddUsed struct {
-	// Add to the used units. A negative amount takes away, and begins the limit anew for refunds: decisions and holds of
-	// before give nothing back to it.
+	// Add to the used units. A negative amount subtracts, and begins the limit again for refunds: earlier decisions and
+	// holds give nothing back to it.
 	AddUsed int64 `protobuf:"zigzag64,7,opt,name=add_used,json=addUsed,proto3,oneof"`
 }
 
 type AdjustRequest_BlockUntil struct {
-	// Deny everything until this instant. Only unblock ends it sooner: no success does, and no reset.
+	// Deny everything until this instant, even if the policy is in shadow. Only unblock ends a block sooner: neither a
+	// success nor a reset does.
 	BlockUntil *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=block_until,json=blockUntil,proto3,oneof"`
 }
 
@@ -2131,11 +2148,12 @@ const file_stint_v1_limit_service_proto_rawDesc = "" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12)\n" +
 	"\aentries\x18\x02 \x03(\v2\x0f.stint.v1.EntryR\aentries\x12\x18\n" +
 	"\aexplain\x18\x03 \x01(\bR\aexplain\x12\x19\n" +
-	"\bstale_ok\x18\x04 \x01(\bR\astaleOk\"\x8a\x01\n" +
+	"\bstale_ok\x18\x04 \x01(\bR\astaleOk\"\xc0\x01\n" +
 	"\vGetResponse\x12-\n" +
 	"\x06limits\x18\x01 \x03(\v2\x15.stint.v1.LimitStatusR\x06limits\x12 \n" +
 	"\vexplanation\x18\x02 \x01(\tR\vexplanation\x12*\n" +
-	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\xff\x02\n" +
+	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x124\n" +
+	"\bstale_by\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\astaleBy\"\xff\x02\n" +
 	"\rAdjustRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12\x10\n" +
@@ -2259,29 +2277,30 @@ var file_stint_v1_limit_service_proto_depIdxs = []int32{
 	2,  // 30: stint.v1.GetRequest.entries:type_name -> stint.v1.Entry
 	11, // 31: stint.v1.GetResponse.limits:type_name -> stint.v1.LimitStatus
 	30, // 32: stint.v1.GetResponse.at:type_name -> google.protobuf.Timestamp
-	24, // 33: stint.v1.AdjustRequest.reset:type_name -> stint.v1.Reset
-	30, // 34: stint.v1.AdjustRequest.block_until:type_name -> google.protobuf.Timestamp
-	25, // 35: stint.v1.AdjustRequest.unblock:type_name -> stint.v1.Unblock
-	11, // 36: stint.v1.AdjustResponse.limits:type_name -> stint.v1.LimitStatus
-	3,  // 37: stint.v1.LimitService.Check:input_type -> stint.v1.CheckRequest
-	5,  // 38: stint.v1.LimitService.CheckBatch:input_type -> stint.v1.CheckBatchRequest
-	5,  // 39: stint.v1.LimitService.CheckStream:input_type -> stint.v1.CheckBatchRequest
-	12, // 40: stint.v1.LimitService.Reserve:input_type -> stint.v1.ReserveRequest
-	14, // 41: stint.v1.LimitService.Settle:input_type -> stint.v1.SettleRequest
-	21, // 42: stint.v1.LimitService.Get:input_type -> stint.v1.GetRequest
-	23, // 43: stint.v1.LimitService.Adjust:input_type -> stint.v1.AdjustRequest
-	4,  // 44: stint.v1.LimitService.Check:output_type -> stint.v1.CheckResponse
-	6,  // 45: stint.v1.LimitService.CheckBatch:output_type -> stint.v1.CheckBatchResponse
-	6,  // 46: stint.v1.LimitService.CheckStream:output_type -> stint.v1.CheckBatchResponse
-	13, // 47: stint.v1.LimitService.Reserve:output_type -> stint.v1.ReserveResponse
-	20, // 48: stint.v1.LimitService.Settle:output_type -> stint.v1.SettleResponse
-	22, // 49: stint.v1.LimitService.Get:output_type -> stint.v1.GetResponse
-	26, // 50: stint.v1.LimitService.Adjust:output_type -> stint.v1.AdjustResponse
-	44, // [44:51] is the sub-list for method output_type
-	37, // [37:44] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	29, // 33: stint.v1.GetResponse.stale_by:type_name -> google.protobuf.Duration
+	24, // 34: stint.v1.AdjustRequest.reset:type_name -> stint.v1.Reset
+	30, // 35: stint.v1.AdjustRequest.block_until:type_name -> google.protobuf.Timestamp
+	25, // 36: stint.v1.AdjustRequest.unblock:type_name -> stint.v1.Unblock
+	11, // 37: stint.v1.AdjustResponse.limits:type_name -> stint.v1.LimitStatus
+	3,  // 38: stint.v1.LimitService.Check:input_type -> stint.v1.CheckRequest
+	5,  // 39: stint.v1.LimitService.CheckBatch:input_type -> stint.v1.CheckBatchRequest
+	5,  // 40: stint.v1.LimitService.CheckStream:input_type -> stint.v1.CheckBatchRequest
+	12, // 41: stint.v1.LimitService.Reserve:input_type -> stint.v1.ReserveRequest
+	14, // 42: stint.v1.LimitService.Settle:input_type -> stint.v1.SettleRequest
+	21, // 43: stint.v1.LimitService.Get:input_type -> stint.v1.GetRequest
+	23, // 44: stint.v1.LimitService.Adjust:input_type -> stint.v1.AdjustRequest
+	4,  // 45: stint.v1.LimitService.Check:output_type -> stint.v1.CheckResponse
+	6,  // 46: stint.v1.LimitService.CheckBatch:output_type -> stint.v1.CheckBatchResponse
+	6,  // 47: stint.v1.LimitService.CheckStream:output_type -> stint.v1.CheckBatchResponse
+	13, // 48: stint.v1.LimitService.Reserve:output_type -> stint.v1.ReserveResponse
+	20, // 49: stint.v1.LimitService.Settle:output_type -> stint.v1.SettleResponse
+	22, // 50: stint.v1.LimitService.Get:output_type -> stint.v1.GetResponse
+	26, // 51: stint.v1.LimitService.Adjust:output_type -> stint.v1.AdjustResponse
+	45, // [45:52] is the sub-list for method output_type
+	38, // [38:45] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_stint_v1_limit_service_proto_init() }

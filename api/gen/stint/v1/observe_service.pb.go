@@ -83,11 +83,11 @@ const (
 	EventKind_EVENT_KIND_UNSPECIFIED EventKind = 0
 	// A request was denied.
 	EventKind_EVENT_KIND_DENIED EventKind = 1
-	// A limit's use rose above a threshold.
+	// The use of a limit rose above a threshold.
 	EventKind_EVENT_KIND_THRESHOLD EventKind = 2
 	// A key was locked out.
 	EventKind_EVENT_KIND_LOCKOUT EventKind = 3
-	// Somebody changed a key, an override or the policies.
+	// Someone changed a key, an override or the policies.
 	EventKind_EVENT_KIND_AUDIT EventKind = 4
 )
 
@@ -139,13 +139,13 @@ func (EventKind) EnumDescriptor() ([]byte, []int) {
 // TopRequest asks for the keys that stand out.
 type TopRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Absent: the token's; without a token "default".
+	// Absent: "default".
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Only these policies. Absent: all of them.
 	Policies []string `protobuf:"bytes,2,rep,name=policies,proto3" json:"policies,omitempty"`
-	// What to sort by.
+	// The order of the keys.
 	Order TopOrder `protobuf:"varint,3,opt,name=order,proto3,enum=stint.v1.TopOrder" json:"order,omitempty"`
-	// Keys of each policy. Absent: 10.
+	// Number of keys of each policy. Absent: 10.
 	Count         uint32 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -212,7 +212,7 @@ func (x *TopRequest) GetCount() uint32 {
 // TopResponse is the keys that stand out.
 type TopResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// By policy, then in the order asked for.
+	// By policy, then in the requested order.
 	Keys          []*TopKey `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -260,11 +260,11 @@ type TopKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the policy.
 	Policy string `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
-	// What is counted.
+	// The counted thing.
 	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
-	// Decisions in the last minute, about.
+	// Approximate number of decisions in the last minute.
 	Decisions uint64 `protobuf:"varint,3,opt,name=decisions,proto3" json:"decisions,omitempty"`
-	// Denials among them, about.
+	// Approximate number of denials among them.
 	Denials       uint64 `protobuf:"varint,4,opt,name=denials,proto3" json:"denials,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -331,7 +331,7 @@ func (x *TopKey) GetDenials() uint64 {
 // WatchRequest says which events to send.
 type WatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Absent: the token's; without a token "default".
+	// Absent: "default".
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Only these policies. Absent: all of them.
 	Policies []string `protobuf:"bytes,2,rep,name=policies,proto3" json:"policies,omitempty"`
@@ -395,25 +395,25 @@ func (x *WatchRequest) GetKinds() []EventKind {
 // Event is one thing that happened.
 type Event struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What it was.
+	// What happened.
 	Kind EventKind `protobuf:"varint,1,opt,name=kind,proto3,enum=stint.v1.EventKind" json:"kind,omitempty"`
-	// Shard time.
+	// When it happened, in shard time.
 	At *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
-	// The namespace it happened in.
+	// Namespace of the key.
 	Namespace string `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Name of the policy.
 	Policy string `protobuf:"bytes,4,opt,name=policy,proto3" json:"policy,omitempty"`
-	// What is counted.
+	// The counted thing.
 	Key string `protobuf:"bytes,5,opt,name=key,proto3" json:"key,omitempty"`
 	// The state of the limits at fault.
 	Limits []*LimitStatus `protobuf:"bytes,6,rep,name=limits,proto3" json:"limits,omitempty"`
-	// Of a threshold: the share of the quota that was passed, in percent.
+	// For a threshold: the share of the quota that was passed, in percent.
 	ThresholdPercent uint32 `protobuf:"varint,7,opt,name=threshold_percent,json=thresholdPercent,proto3" json:"threshold_percent,omitempty"`
-	// Of an audit event: who did it.
+	// For an audit event: the actor of the change.
 	Actor string `protobuf:"bytes,8,opt,name=actor,proto3" json:"actor,omitempty"`
-	// The note of an audit event.
+	// For an audit event: the note of the change.
 	Note string `protobuf:"bytes,9,opt,name=note,proto3" json:"note,omitempty"`
-	// Events this reader missed before this one.
+	// Number of events that this reader missed before this one.
 	Missed        uint64 `protobuf:"varint,10,opt,name=missed,proto3" json:"missed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -522,13 +522,13 @@ func (x *Event) GetMissed() uint64 {
 // AuditRequest says which changes to list.
 type AuditRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Absent: the token's; without a token "default".
+	// Absent: "default".
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Only this policy. Absent: all of them.
 	Policy string `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
 	// Only this key. Absent: all of them.
 	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
-	// How many at most, the newest. Absent: 100. At most 1,000.
+	// Number of changes to list, the newest. Absent: 100. At most 1,000.
 	Count         uint32 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -595,7 +595,7 @@ func (x *AuditRequest) GetCount() uint32 {
 // AuditResponse lists changes.
 type AuditResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Newest first. A shard keeps its newest 1,024.
+	// Newest first. Each shard keeps its newest 1,024 changes.
 	Records       []*AuditRecord `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -638,30 +638,31 @@ func (x *AuditResponse) GetRecords() []*AuditRecord {
 	return nil
 }
 
-// AuditRecord is one change that somebody made.
+// AuditRecord is one change that a person made.
 type AuditRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Shard time.
+	// When the change was made, in shard time.
 	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
-	// Who asked for it: the stint-actor header of the call, else the address it came from. Not verified.
+	// Actor of the change: the stint-actor header of the call, else the address that the call came from. Not verified.
 	Actor string `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
 	// The namespace of the key.
 	Namespace string `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Name of the policy.
 	Policy string `protobuf:"bytes,4,opt,name=policy,proto3" json:"policy,omitempty"`
-	// What is counted.
+	// The counted thing.
 	Key string `protobuf:"bytes,5,opt,name=key,proto3" json:"key,omitempty"`
 	// Name of the limit. Absent: all limits of the policy.
 	Limit string `protobuf:"bytes,6,opt,name=limit,proto3" json:"limit,omitempty"`
-	// What was done: "reset", "set", "add", "block", "unblock", "put_override" or "delete_override".
+	// The action: "reset", "set", "add", "block", "unblock", "put_override" or "delete_override"; or "apply" for policies,
+	// in a record without a policy and a key.
 	Deed string `protobuf:"bytes,7,opt,name=deed,proto3" json:"deed,omitempty"`
 	// The state before, in words.
 	Before string `protobuf:"bytes,8,opt,name=before,proto3" json:"before,omitempty"`
 	// The state after, in words.
 	After string `protobuf:"bytes,9,opt,name=after,proto3" json:"after,omitempty"`
-	// What the caller noted.
+	// The caller's note.
 	Note string `protobuf:"bytes,10,opt,name=note,proto3" json:"note,omitempty"`
-	// Where in which shard's history it was done.
+	// Where the change lies in the history of its shard.
 	Position      *Position `protobuf:"bytes,11,opt,name=position,proto3" json:"position,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

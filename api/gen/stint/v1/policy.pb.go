@@ -22,7 +22,60 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// OnExpire says what becomes of a hold that nobody settled in time.
+// UnknownKey says how a request for a key without an override is treated.
+type UnknownKey int32
+
+const (
+	// UNKNOWN_KEY_ALLOW.
+	UnknownKey_UNKNOWN_KEY_UNSPECIFIED UnknownKey = 0
+	// The numbers of the request's tier apply.
+	UnknownKey_UNKNOWN_KEY_ALLOW UnknownKey = 1
+	// The request is refused with not_found, and nothing is counted. Overrides and adjustments are not refused.
+	UnknownKey_UNKNOWN_KEY_DENY UnknownKey = 2
+)
+
+// Enum value maps for UnknownKey.
+var (
+	UnknownKey_name = map[int32]string{
+		0: "UNKNOWN_KEY_UNSPECIFIED",
+		1: "UNKNOWN_KEY_ALLOW",
+		2: "UNKNOWN_KEY_DENY",
+	}
+	UnknownKey_value = map[string]int32{
+		"UNKNOWN_KEY_UNSPECIFIED": 0,
+		"UNKNOWN_KEY_ALLOW":       1,
+		"UNKNOWN_KEY_DENY":        2,
+	}
+)
+
+func (x UnknownKey) Enum() *UnknownKey {
+	p := new(UnknownKey)
+	*p = x
+	return p
+}
+
+func (x UnknownKey) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (UnknownKey) Descriptor() protoreflect.EnumDescriptor {
+	return file_stint_v1_policy_proto_enumTypes[0].Descriptor()
+}
+
+func (UnknownKey) Type() protoreflect.EnumType {
+	return &file_stint_v1_policy_proto_enumTypes[0]
+}
+
+func (x UnknownKey) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use UnknownKey.Descriptor instead.
+func (UnknownKey) EnumDescriptor() ([]byte, []int) {
+	return file_stint_v1_policy_proto_rawDescGZIP(), []int{0}
+}
+
+// OnExpire says what happens to a hold that is not settled in time.
 type OnExpire int32
 
 const (
@@ -30,7 +83,7 @@ const (
 	OnExpire_ON_EXPIRE_UNSPECIFIED OnExpire = 0
 	// The units are given back. For budgets and concurrency.
 	OnExpire_ON_EXPIRE_CANCEL OnExpire = 1
-	// The units stay spent. A login attempt that vanished was a failed attempt.
+	// The units stay spent. For logins: an attempt without a result counts as failed.
 	OnExpire_ON_EXPIRE_COMMIT OnExpire = 2
 )
 
@@ -59,11 +112,11 @@ func (x OnExpire) String() string {
 }
 
 func (OnExpire) Descriptor() protoreflect.EnumDescriptor {
-	return file_stint_v1_policy_proto_enumTypes[0].Descriptor()
+	return file_stint_v1_policy_proto_enumTypes[1].Descriptor()
 }
 
 func (OnExpire) Type() protoreflect.EnumType {
-	return &file_stint_v1_policy_proto_enumTypes[0]
+	return &file_stint_v1_policy_proto_enumTypes[1]
 }
 
 func (x OnExpire) Number() protoreflect.EnumNumber {
@@ -72,18 +125,20 @@ func (x OnExpire) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use OnExpire.Descriptor instead.
 func (OnExpire) EnumDescriptor() ([]byte, []int) {
-	return file_stint_v1_policy_proto_rawDescGZIP(), []int{0}
+	return file_stint_v1_policy_proto_rawDescGZIP(), []int{1}
 }
 
-// OnChange says what becomes of what was used when a limit's numbers change.
+// OnChange says how used units change when a new version of the policy changes a limit's numbers. Between the tiers of
+// one version, and with an override, the used units stay the same; with ON_CHANGE_PROPORTIONAL their share of the quota
+// does. A key adopts a version with the first request for it under that version.
 type OnChange int32
 
 const (
 	// ON_CHANGE_AS_IS.
 	OnChange_ON_CHANGE_UNSPECIFIED OnChange = 0
-	// Used units stay as they are.
+	// Used units stay the same.
 	OnChange_ON_CHANGE_AS_IS OnChange = 1
-	// The used share of the quota stays as it is.
+	// The used share of the quota stays the same.
 	OnChange_ON_CHANGE_PROPORTIONAL OnChange = 2
 	// The remaining units change by as much as the quota.
 	OnChange_ON_CHANGE_ADDITIVE OnChange = 3
@@ -120,11 +175,11 @@ func (x OnChange) String() string {
 }
 
 func (OnChange) Descriptor() protoreflect.EnumDescriptor {
-	return file_stint_v1_policy_proto_enumTypes[1].Descriptor()
+	return file_stint_v1_policy_proto_enumTypes[2].Descriptor()
 }
 
 func (OnChange) Type() protoreflect.EnumType {
-	return &file_stint_v1_policy_proto_enumTypes[1]
+	return &file_stint_v1_policy_proto_enumTypes[2]
 }
 
 func (x OnChange) Number() protoreflect.EnumNumber {
@@ -133,43 +188,48 @@ func (x OnChange) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use OnChange.Descriptor instead.
 func (OnChange) EnumDescriptor() ([]byte, []int) {
-	return file_stint_v1_policy_proto_rawDescGZIP(), []int{1}
+	return file_stint_v1_policy_proto_rawDescGZIP(), []int{2}
 }
 
 // Policy is a named set of limits that are enforced together on one key: all or nothing, one decision, one commit.
 type Policy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unique in a set of policies: lower case letters, digits, "-", "_" and ".".
+	// Unique in a set of policies: lowercase letters, digits, "-", "_" and ".".
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// In the order in which every answer lists them.
+	// The limits, in the order in which every answer lists them.
 	Limits []*Limit `protobuf:"bytes,2,rep,name=limits,proto3" json:"limits,omitempty"`
 	// Numbers that replace the limits' own for some keys, by the name of the tier.
 	Tiers map[string]*Tier `protobuf:"bytes,3,rep,name=tiers,proto3" json:"tiers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// The tier of a request that names none. Absent: the limits' own numbers.
+	// Tier of a request that names none. Absent: the limits' own numbers.
 	DefaultTier string `protobuf:"bytes,4,opt,name=default_tier,json=defaultTier,proto3" json:"default_tier,omitempty"`
-	// Growing blocks after repeated violations.
+	// Blocks of growing length after repeated violations.
 	Lockout *Lockout `protobuf:"bytes,5,opt,name=lockout,proto3" json:"lockout,omitempty"`
-	// The policy guards an account: clients fail closed, and windows that can be burst at their edge are warned about.
+	// The policy guards an account: clients fail closed, and there is a warning about windows that allow a burst at their
+	// edge.
 	Security bool `protobuf:"varint,6,opt,name=security,proto3" json:"security,omitempty"`
 	// Every limit is counted and none denies.
 	Shadow bool `protobuf:"varint,7,opt,name=shadow,proto3" json:"shadow,omitempty"`
 	// A denied request is counted too.
 	CountDenied bool `protobuf:"varint,8,opt,name=count_denied,json=countDenied,proto3" json:"count_denied,omitempty"`
-	// Header styles that decisions of this policy carry: "ietf", "x-ratelimit", "x-quota".
+	// Header styles for decisions of this policy: "ietf", "x-ratelimit", and "x-quota", which shows the limit named
+	// "daily". A denial has Retry-After without any style.
 	Headers []string `protobuf:"bytes,9,rep,name=headers,proto3" json:"headers,omitempty"`
-	// What becomes of a hold that nobody settled.
+	// Fate of a hold that is not settled in time.
 	OnExpire OnExpire `protobuf:"varint,10,opt,name=on_expire,json=onExpire,proto3,enum=stint.v1.OnExpire" json:"on_expire,omitempty"`
-	// What becomes of what was used when a limit's numbers change.
+	// Treatment of used units when a limit's numbers change.
 	OnChange OnChange `protobuf:"varint,11,opt,name=on_change,json=onChange,proto3,enum=stint.v1.OnChange" json:"on_change,omitempty"`
-	// Shown to whoever is denied. It must be safe to show.
+	// Text for a denied caller. It must be safe to show.
 	Reason string `protobuf:"bytes,12,opt,name=reason,proto3" json:"reason,omitempty"`
-	// How long a node may repeat a denial without asking again, which can be stale by that much. Absent: never.
+	// How long a node may repeat a denial without asking again. The repeated denial can be stale by that much. Absent:
+	// never.
 	DenyCache *durationpb.Duration `protobuf:"bytes,13,opt,name=deny_cache,json=denyCache,proto3" json:"deny_cache,omitempty"`
 	// How long the answer to an idempotency id is kept. Absent: 10 minutes.
 	IdempotencyRetention *durationpb.Duration `protobuf:"bytes,14,opt,name=idempotency_retention,json=idempotencyRetention,proto3" json:"idempotency_retention,omitempty"`
-	// Name of a policy whose limits are decided together with this one, on the key with its last "/" and all behind it cut
-	// off: what the parts of "vendor:acme/product:x" share. A key without "/" is decided alone. Absent: none.
-	Parent        string `protobuf:"bytes,15,opt,name=parent,proto3" json:"parent,omitempty"`
+	// Name of a policy that is decided together with this one. Its key is this key without the last "/" and the text after
+	// it: the common part of "vendor:acme/product:x" and its siblings. A key without "/" is decided alone. Absent: none.
+	Parent string `protobuf:"bytes,15,opt,name=parent,proto3" json:"parent,omitempty"`
+	// Treatment of a request for a key without an override.
+	UnknownKey    UnknownKey `protobuf:"varint,16,opt,name=unknown_key,json=unknownKey,proto3,enum=stint.v1.UnknownKey" json:"unknown_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -309,10 +369,17 @@ func (x *Policy) GetParent() string {
 	return ""
 }
 
+func (x *Policy) GetUnknownKey() UnknownKey {
+	if x != nil {
+		return x.UnknownKey
+	}
+	return UnknownKey_UNKNOWN_KEY_UNSPECIFIED
+}
+
 // Tier is a set of numbers for some keys of a policy.
 type Tier struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// By the name of the limit. A limit that is not named keeps the policy's numbers.
+	// Changed numbers, by the name of the limit. A limit that is not named keeps the policy's numbers.
 	Limits map[string]*TierLimit `protobuf:"bytes,1,rep,name=limits,proto3" json:"limits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Every limit is counted and none denies.
 	Unlimited     bool `protobuf:"varint,2,opt,name=unlimited,proto3" json:"unlimited,omitempty"`
@@ -364,14 +431,14 @@ func (x *Tier) GetUnlimited() bool {
 	return false
 }
 
-// TierLimit is what a tier or an override changes of one limit. An absent field leaves the policy's number.
+// TierLimit changes the numbers of one limit, for a tier or an override. An absent field keeps the policy's number.
 type TierLimit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Units that fit.
 	Quota *uint64 `protobuf:"varint,1,opt,name=quota,proto3,oneof" json:"quota,omitempty"`
-	// Of a token bucket: tokens that come back in one `per`.
+	// For a token bucket: tokens that come back in one `per`.
 	Refill *uint64 `protobuf:"varint,2,opt,name=refill,proto3,oneof" json:"refill,omitempty"`
-	// Of GCRA: units admitted in one `per`.
+	// For GCRA: units admitted in one `per`.
 	Rate          *uint64 `protobuf:"varint,3,opt,name=rate,proto3,oneof" json:"rate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -428,22 +495,23 @@ func (x *TierLimit) GetRate() uint64 {
 	return 0
 }
 
-// Lockout blocks a key for longer and longer after violations: failed settles, and holds that expired into a commit.
+// Lockout blocks a key for longer and longer after violations. A violation is a settlement with failed, or a hold that
+// expired into a commit.
 type Lockout struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Violations in a row that lead to the first block.
+	// Violations in a row before the first block.
 	After uint32 `protobuf:"varint,1,opt,name=after,proto3" json:"after,omitempty"`
 	// Length of the first block.
 	Base *durationpb.Duration `protobuf:"bytes,2,opt,name=base,proto3" json:"base,omitempty"`
-	// Each further block is this many times as long as the one before.
+	// Growth of the blocks: each is this many times as long as the one before.
 	Factor uint32 `protobuf:"varint,3,opt,name=factor,proto3" json:"factor,omitempty"`
-	// No block is longer.
+	// Longest block.
 	Max *durationpb.Duration `protobuf:"bytes,4,opt,name=max,proto3" json:"max,omitempty"`
-	// Without a violation for this long the ladder starts again.
+	// After this long without a violation the ladder starts again.
 	ForgiveAfter *durationpb.Duration `protobuf:"bytes,5,opt,name=forgive_after,json=forgiveAfter,proto3" json:"forgive_after,omitempty"`
 	// Denials climb the ladder too. Needs count_denied.
 	OnDenied bool `protobuf:"varint,6,opt,name=on_denied,json=onDenied,proto3" json:"on_denied,omitempty"`
-	// A success steps one level down and keeps the rest of the ladder. Absent: it clears failures and ladder.
+	// A success steps one level down and keeps the rest of the ladder. Absent: it clears the failures and the ladder.
 	StepDown      bool `protobuf:"varint,7,opt,name=step_down,json=stepDown,proto3" json:"step_down,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -532,7 +600,7 @@ var File_stint_v1_policy_proto protoreflect.FileDescriptor
 
 const file_stint_v1_policy_proto_rawDesc = "" +
 	"\n" +
-	"\x15stint/v1/policy.proto\x12\bstint.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x14stint/v1/limit.proto\"\x9f\x05\n" +
+	"\x15stint/v1/policy.proto\x12\bstint.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x14stint/v1/limit.proto\"\xd6\x05\n" +
 	"\x06Policy\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12'\n" +
 	"\x06limits\x18\x02 \x03(\v2\x0f.stint.v1.LimitR\x06limits\x121\n" +
@@ -550,7 +618,9 @@ const file_stint_v1_policy_proto_rawDesc = "" +
 	"\n" +
 	"deny_cache\x18\r \x01(\v2\x19.google.protobuf.DurationR\tdenyCache\x12N\n" +
 	"\x15idempotency_retention\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\x14idempotencyRetention\x12\x16\n" +
-	"\x06parent\x18\x0f \x01(\tR\x06parent\x1aH\n" +
+	"\x06parent\x18\x0f \x01(\tR\x06parent\x125\n" +
+	"\vunknown_key\x18\x10 \x01(\x0e2\x14.stint.v1.UnknownKeyR\n" +
+	"unknownKey\x1aH\n" +
 	"\n" +
 	"TiersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12$\n" +
@@ -575,7 +645,12 @@ const file_stint_v1_policy_proto_rawDesc = "" +
 	"\x03max\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x03max\x12>\n" +
 	"\rforgive_after\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\fforgiveAfter\x12\x1b\n" +
 	"\ton_denied\x18\x06 \x01(\bR\bonDenied\x12\x1b\n" +
-	"\tstep_down\x18\a \x01(\bR\bstepDown*Q\n" +
+	"\tstep_down\x18\a \x01(\bR\bstepDown*V\n" +
+	"\n" +
+	"UnknownKey\x12\x1b\n" +
+	"\x17UNKNOWN_KEY_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11UNKNOWN_KEY_ALLOW\x10\x01\x12\x14\n" +
+	"\x10UNKNOWN_KEY_DENY\x10\x02*Q\n" +
 	"\bOnExpire\x12\x19\n" +
 	"\x15ON_EXPIRE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10ON_EXPIRE_CANCEL\x10\x01\x12\x14\n" +
@@ -599,39 +674,41 @@ func file_stint_v1_policy_proto_rawDescGZIP() []byte {
 	return file_stint_v1_policy_proto_rawDescData
 }
 
-var file_stint_v1_policy_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_stint_v1_policy_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
 var file_stint_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_stint_v1_policy_proto_goTypes = []any{
-	(OnExpire)(0),               // 0: stint.v1.OnExpire
-	(OnChange)(0),               // 1: stint.v1.OnChange
-	(*Policy)(nil),              // 2: stint.v1.Policy
-	(*Tier)(nil),                // 3: stint.v1.Tier
-	(*TierLimit)(nil),           // 4: stint.v1.TierLimit
-	(*Lockout)(nil),             // 5: stint.v1.Lockout
-	nil,                         // 6: stint.v1.Policy.TiersEntry
-	nil,                         // 7: stint.v1.Tier.LimitsEntry
-	(*Limit)(nil),               // 8: stint.v1.Limit
-	(*durationpb.Duration)(nil), // 9: google.protobuf.Duration
+	(UnknownKey)(0),             // 0: stint.v1.UnknownKey
+	(OnExpire)(0),               // 1: stint.v1.OnExpire
+	(OnChange)(0),               // 2: stint.v1.OnChange
+	(*Policy)(nil),              // 3: stint.v1.Policy
+	(*Tier)(nil),                // 4: stint.v1.Tier
+	(*TierLimit)(nil),           // 5: stint.v1.TierLimit
+	(*Lockout)(nil),             // 6: stint.v1.Lockout
+	nil,                         // 7: stint.v1.Policy.TiersEntry
+	nil,                         // 8: stint.v1.Tier.LimitsEntry
+	(*Limit)(nil),               // 9: stint.v1.Limit
+	(*durationpb.Duration)(nil), // 10: google.protobuf.Duration
 }
 var file_stint_v1_policy_proto_depIdxs = []int32{
-	8,  // 0: stint.v1.Policy.limits:type_name -> stint.v1.Limit
-	6,  // 1: stint.v1.Policy.tiers:type_name -> stint.v1.Policy.TiersEntry
-	5,  // 2: stint.v1.Policy.lockout:type_name -> stint.v1.Lockout
-	0,  // 3: stint.v1.Policy.on_expire:type_name -> stint.v1.OnExpire
-	1,  // 4: stint.v1.Policy.on_change:type_name -> stint.v1.OnChange
-	9,  // 5: stint.v1.Policy.deny_cache:type_name -> google.protobuf.Duration
-	9,  // 6: stint.v1.Policy.idempotency_retention:type_name -> google.protobuf.Duration
-	7,  // 7: stint.v1.Tier.limits:type_name -> stint.v1.Tier.LimitsEntry
-	9,  // 8: stint.v1.Lockout.base:type_name -> google.protobuf.Duration
-	9,  // 9: stint.v1.Lockout.max:type_name -> google.protobuf.Duration
-	9,  // 10: stint.v1.Lockout.forgive_after:type_name -> google.protobuf.Duration
-	3,  // 11: stint.v1.Policy.TiersEntry.value:type_name -> stint.v1.Tier
-	4,  // 12: stint.v1.Tier.LimitsEntry.value:type_name -> stint.v1.TierLimit
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	9,  // 0: stint.v1.Policy.limits:type_name -> stint.v1.Limit
+	7,  // 1: stint.v1.Policy.tiers:type_name -> stint.v1.Policy.TiersEntry
+	6,  // 2: stint.v1.Policy.lockout:type_name -> stint.v1.Lockout
+	1,  // 3: stint.v1.Policy.on_expire:type_name -> stint.v1.OnExpire
+	2,  // 4: stint.v1.Policy.on_change:type_name -> stint.v1.OnChange
+	10, // 5: stint.v1.Policy.deny_cache:type_name -> google.protobuf.Duration
+	10, // 6: stint.v1.Policy.idempotency_retention:type_name -> google.protobuf.Duration
+	0,  // 7: stint.v1.Policy.unknown_key:type_name -> stint.v1.UnknownKey
+	8,  // 8: stint.v1.Tier.limits:type_name -> stint.v1.Tier.LimitsEntry
+	10, // 9: stint.v1.Lockout.base:type_name -> google.protobuf.Duration
+	10, // 10: stint.v1.Lockout.max:type_name -> google.protobuf.Duration
+	10, // 11: stint.v1.Lockout.forgive_after:type_name -> google.protobuf.Duration
+	4,  // 12: stint.v1.Policy.TiersEntry.value:type_name -> stint.v1.Tier
+	5,  // 13: stint.v1.Tier.LimitsEntry.value:type_name -> stint.v1.TierLimit
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_stint_v1_policy_proto_init() }
@@ -646,7 +723,7 @@ func file_stint_v1_policy_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stint_v1_policy_proto_rawDesc), len(file_stint_v1_policy_proto_rawDesc)),
-			NumEnums:      2,
+			NumEnums:      3,
 			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -25,13 +25,13 @@ const (
 // ApplyRequest is a set of policies to put in force.
 type ApplyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The whole set: a policy that is not in it ends.
+	// The whole set: a policy that is missing from it ends.
 	Policies []*Policy `protobuf:"bytes,1,rep,name=policies,proto3" json:"policies,omitempty"`
-	// The set is applied only if this is the version in force. Absent: whatever is in force.
+	// Version that must be in force for the set to be applied. Absent: any version.
 	ExpectedVersion *uint64 `protobuf:"varint,2,opt,name=expected_version,json=expectedVersion,proto3,oneof" json:"expected_version,omitempty"`
-	// Validate and compare with what the answering node knows, and change nothing.
+	// Validate and compare with the policies that the answering node knows, and change nothing.
 	DryRun bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	// Goes to the audit log: at most 512 bytes.
+	// Text for the audit log: at most 512 bytes.
 	Note          string `protobuf:"bytes,4,opt,name=note,proto3" json:"note,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -95,14 +95,14 @@ func (x *ApplyRequest) GetNote() string {
 	return ""
 }
 
-// ApplyResponse tells what changed.
+// ApplyResponse lists the changes.
 type ApplyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Version in force after the call. It only grows.
 	Version uint64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	// One for each policy that differs.
+	// One change for each policy that differs.
 	Changes []*PolicyChange `protobuf:"bytes,2,rep,name=changes,proto3" json:"changes,omitempty"`
-	// Shards that had not adopted the version yet.
+	// Shards that had not yet adopted the version when the call returned.
 	PendingShards []uint32 `protobuf:"varint,3,rep,packed,name=pending_shards,json=pendingShards,proto3" json:"pending_shards,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -164,7 +164,7 @@ type PolicyChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Absent: the policy is new.
 	Before *Policy `protobuf:"bytes,1,opt,name=before,proto3" json:"before,omitempty"`
-	// Absent: the policy ended.
+	// Absent: the policy has ended.
 	After         *Policy `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -306,24 +306,24 @@ func (x *ListPoliciesResponse) GetVersion() uint64 {
 	return 0
 }
 
-// PutOverrideRequest gives one key a tier or quotas of its own, or replaces the override it has.
+// PutOverrideRequest gives one key a tier or quotas of its own, or replaces the key's override.
 type PutOverrideRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Absent: the token's; without a token "default".
+	// Absent: "default".
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Name of the policy.
 	Policy string `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
-	// What is counted.
+	// The counted thing.
 	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
-	// A tier of the policy. Absent: the policy's default tier.
+	// Tier of the policy for this key. Absent: the policy's default tier.
 	Tier string `protobuf:"bytes,4,opt,name=tier,proto3" json:"tier,omitempty"`
 	// Numbers that replace the tier's, by the name of the limit.
 	Limits map[string]*TierLimit `protobuf:"bytes,5,rep,name=limits,proto3" json:"limits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// The override ends at this instant. Absent: it is kept until it is deleted.
+	// When the override ends. Absent: it stays until it is deleted.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// Goes to the audit log: at most 512 bytes.
+	// Text for the audit log: at most 512 bytes.
 	Note string `protobuf:"bytes,7,opt,name=note,proto3" json:"note,omitempty"`
-	// At most 64 bytes. The same id with the same request is done once.
+	// At most 64 bytes. The same id with the same request is applied once.
 	IdempotencyId string `protobuf:"bytes,8,opt,name=idempotency_id,json=idempotencyId,proto3" json:"idempotency_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -415,7 +415,7 @@ func (x *PutOverrideRequest) GetIdempotencyId() string {
 	return ""
 }
 
-// PutOverrideResponse says that the override is in force.
+// PutOverrideResponse confirms that the override is in force.
 type PutOverrideResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -452,18 +452,18 @@ func (*PutOverrideResponse) Descriptor() ([]byte, []int) {
 	return file_stint_v1_policy_service_proto_rawDescGZIP(), []int{6}
 }
 
-// DeleteOverrideRequest takes the override of one key away.
+// DeleteOverrideRequest removes the override of one key.
 type DeleteOverrideRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Absent: the token's; without a token "default".
+	// Absent: "default".
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Name of the policy.
 	Policy string `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
-	// What is counted.
+	// The counted thing.
 	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
-	// Goes to the audit log: at most 512 bytes.
+	// Text for the audit log: at most 512 bytes.
 	Note string `protobuf:"bytes,4,opt,name=note,proto3" json:"note,omitempty"`
-	// At most 64 bytes. The same id with the same request is done once.
+	// At most 64 bytes. The same id with the same request is applied once.
 	IdempotencyId string `protobuf:"bytes,5,opt,name=idempotency_id,json=idempotencyId,proto3" json:"idempotency_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -534,10 +534,10 @@ func (x *DeleteOverrideRequest) GetIdempotencyId() string {
 	return ""
 }
 
-// DeleteOverrideResponse says that the key has no override.
+// DeleteOverrideResponse confirms that the key has no override.
 type DeleteOverrideResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// There was one.
+	// The key had an override before.
 	Deleted       bool `protobuf:"varint,1,opt,name=deleted,proto3" json:"deleted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -578,6 +578,163 @@ func (x *DeleteOverrideResponse) GetDeleted() bool {
 		return x.Deleted
 	}
 	return false
+}
+
+// PolicyHistoryRequest asks for all versions that are remembered.
+type PolicyHistoryRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PolicyHistoryRequest) Reset() {
+	*x = PolicyHistoryRequest{}
+	mi := &file_stint_v1_policy_service_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicyHistoryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicyHistoryRequest) ProtoMessage() {}
+
+func (x *PolicyHistoryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_policy_service_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicyHistoryRequest.ProtoReflect.Descriptor instead.
+func (*PolicyHistoryRequest) Descriptor() ([]byte, []int) {
+	return file_stint_v1_policy_service_proto_rawDescGZIP(), []int{9}
+}
+
+// PolicyHistoryResponse lists versions of the policies.
+type PolicyHistoryResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Newest first; at most 64. The list has neither the version with which the cluster was founded nor versions that
+	// release 0.1.0 applied.
+	Versions      []*PolicyVersion `protobuf:"bytes,1,rep,name=versions,proto3" json:"versions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PolicyHistoryResponse) Reset() {
+	*x = PolicyHistoryResponse{}
+	mi := &file_stint_v1_policy_service_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicyHistoryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicyHistoryResponse) ProtoMessage() {}
+
+func (x *PolicyHistoryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_policy_service_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicyHistoryResponse.ProtoReflect.Descriptor instead.
+func (*PolicyHistoryResponse) Descriptor() ([]byte, []int) {
+	return file_stint_v1_policy_service_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *PolicyHistoryResponse) GetVersions() []*PolicyVersion {
+	if x != nil {
+		return x.Versions
+	}
+	return nil
+}
+
+// PolicyVersion describes one version of the policies.
+type PolicyVersion struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// It only grows.
+	Version uint64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	// When the version was applied, in time of the system shard.
+	At *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
+	// Actor of the change: the stint-actor header of the call, else the address that the call came from. Not verified.
+	Actor string `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
+	// The caller's note.
+	Note          string `protobuf:"bytes,4,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PolicyVersion) Reset() {
+	*x = PolicyVersion{}
+	mi := &file_stint_v1_policy_service_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicyVersion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicyVersion) ProtoMessage() {}
+
+func (x *PolicyVersion) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_policy_service_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicyVersion.ProtoReflect.Descriptor instead.
+func (*PolicyVersion) Descriptor() ([]byte, []int) {
+	return file_stint_v1_policy_service_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *PolicyVersion) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *PolicyVersion) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *PolicyVersion) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *PolicyVersion) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
 }
 
 var File_stint_v1_policy_service_proto protoreflect.FileDescriptor
@@ -623,9 +780,18 @@ const file_stint_v1_policy_service_proto_rawDesc = "" +
 	"\x04note\x18\x04 \x01(\tR\x04note\x12%\n" +
 	"\x0eidempotency_id\x18\x05 \x01(\tR\ridempotencyId\"2\n" +
 	"\x16DeleteOverrideResponse\x12\x18\n" +
-	"\adeleted\x18\x01 \x01(\bR\adeleted2\xb6\x02\n" +
+	"\adeleted\x18\x01 \x01(\bR\adeleted\"\x16\n" +
+	"\x14PolicyHistoryRequest\"L\n" +
+	"\x15PolicyHistoryResponse\x123\n" +
+	"\bversions\x18\x01 \x03(\v2\x17.stint.v1.PolicyVersionR\bversions\"\x7f\n" +
+	"\rPolicyVersion\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x04R\aversion\x12*\n" +
+	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x14\n" +
+	"\x05actor\x18\x03 \x01(\tR\x05actor\x12\x12\n" +
+	"\x04note\x18\x04 \x01(\tR\x04note2\x87\x03\n" +
 	"\rPolicyService\x128\n" +
-	"\x05Apply\x12\x16.stint.v1.ApplyRequest\x1a\x17.stint.v1.ApplyResponse\x12J\n" +
+	"\x05Apply\x12\x16.stint.v1.ApplyRequest\x1a\x17.stint.v1.ApplyResponse\x12O\n" +
+	"\aHistory\x12\x1e.stint.v1.PolicyHistoryRequest\x1a\x1f.stint.v1.PolicyHistoryResponse\"\x03\x90\x02\x01\x12J\n" +
 	"\x04List\x12\x1d.stint.v1.ListPoliciesRequest\x1a\x1e.stint.v1.ListPoliciesResponse\"\x03\x90\x02\x01\x12J\n" +
 	"\vPutOverride\x12\x1c.stint.v1.PutOverrideRequest\x1a\x1d.stint.v1.PutOverrideResponse\x12S\n" +
 	"\x0eDeleteOverride\x12\x1f.stint.v1.DeleteOverrideRequest\x1a .stint.v1.DeleteOverrideResponseB4Z2github.com/stint-io/stint/api/gen/stint/v1;stintv1b\x06proto3"
@@ -642,7 +808,7 @@ func file_stint_v1_policy_service_proto_rawDescGZIP() []byte {
 	return file_stint_v1_policy_service_proto_rawDescData
 }
 
-var file_stint_v1_policy_service_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_stint_v1_policy_service_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_stint_v1_policy_service_proto_goTypes = []any{
 	(*ApplyRequest)(nil),           // 0: stint.v1.ApplyRequest
 	(*ApplyResponse)(nil),          // 1: stint.v1.ApplyResponse
@@ -653,33 +819,40 @@ var file_stint_v1_policy_service_proto_goTypes = []any{
 	(*PutOverrideResponse)(nil),    // 6: stint.v1.PutOverrideResponse
 	(*DeleteOverrideRequest)(nil),  // 7: stint.v1.DeleteOverrideRequest
 	(*DeleteOverrideResponse)(nil), // 8: stint.v1.DeleteOverrideResponse
-	nil,                            // 9: stint.v1.PutOverrideRequest.LimitsEntry
-	(*Policy)(nil),                 // 10: stint.v1.Policy
-	(*timestamppb.Timestamp)(nil),  // 11: google.protobuf.Timestamp
-	(*TierLimit)(nil),              // 12: stint.v1.TierLimit
+	(*PolicyHistoryRequest)(nil),   // 9: stint.v1.PolicyHistoryRequest
+	(*PolicyHistoryResponse)(nil),  // 10: stint.v1.PolicyHistoryResponse
+	(*PolicyVersion)(nil),          // 11: stint.v1.PolicyVersion
+	nil,                            // 12: stint.v1.PutOverrideRequest.LimitsEntry
+	(*Policy)(nil),                 // 13: stint.v1.Policy
+	(*timestamppb.Timestamp)(nil),  // 14: google.protobuf.Timestamp
+	(*TierLimit)(nil),              // 15: stint.v1.TierLimit
 }
 var file_stint_v1_policy_service_proto_depIdxs = []int32{
-	10, // 0: stint.v1.ApplyRequest.policies:type_name -> stint.v1.Policy
+	13, // 0: stint.v1.ApplyRequest.policies:type_name -> stint.v1.Policy
 	2,  // 1: stint.v1.ApplyResponse.changes:type_name -> stint.v1.PolicyChange
-	10, // 2: stint.v1.PolicyChange.before:type_name -> stint.v1.Policy
-	10, // 3: stint.v1.PolicyChange.after:type_name -> stint.v1.Policy
-	10, // 4: stint.v1.ListPoliciesResponse.policies:type_name -> stint.v1.Policy
-	9,  // 5: stint.v1.PutOverrideRequest.limits:type_name -> stint.v1.PutOverrideRequest.LimitsEntry
-	11, // 6: stint.v1.PutOverrideRequest.expires_at:type_name -> google.protobuf.Timestamp
-	12, // 7: stint.v1.PutOverrideRequest.LimitsEntry.value:type_name -> stint.v1.TierLimit
-	0,  // 8: stint.v1.PolicyService.Apply:input_type -> stint.v1.ApplyRequest
-	3,  // 9: stint.v1.PolicyService.List:input_type -> stint.v1.ListPoliciesRequest
-	5,  // 10: stint.v1.PolicyService.PutOverride:input_type -> stint.v1.PutOverrideRequest
-	7,  // 11: stint.v1.PolicyService.DeleteOverride:input_type -> stint.v1.DeleteOverrideRequest
-	1,  // 12: stint.v1.PolicyService.Apply:output_type -> stint.v1.ApplyResponse
-	4,  // 13: stint.v1.PolicyService.List:output_type -> stint.v1.ListPoliciesResponse
-	6,  // 14: stint.v1.PolicyService.PutOverride:output_type -> stint.v1.PutOverrideResponse
-	8,  // 15: stint.v1.PolicyService.DeleteOverride:output_type -> stint.v1.DeleteOverrideResponse
-	12, // [12:16] is the sub-list for method output_type
-	8,  // [8:12] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	13, // 2: stint.v1.PolicyChange.before:type_name -> stint.v1.Policy
+	13, // 3: stint.v1.PolicyChange.after:type_name -> stint.v1.Policy
+	13, // 4: stint.v1.ListPoliciesResponse.policies:type_name -> stint.v1.Policy
+	12, // 5: stint.v1.PutOverrideRequest.limits:type_name -> stint.v1.PutOverrideRequest.LimitsEntry
+	14, // 6: stint.v1.PutOverrideRequest.expires_at:type_name -> google.protobuf.Timestamp
+	11, // 7: stint.v1.PolicyHistoryResponse.versions:type_name -> stint.v1.PolicyVersion
+	14, // 8: stint.v1.PolicyVersion.at:type_name -> google.protobuf.Timestamp
+	15, // 9: stint.v1.PutOverrideRequest.LimitsEntry.value:type_name -> stint.v1.TierLimit
+	0,  // 10: stint.v1.PolicyService.Apply:input_type -> stint.v1.ApplyRequest
+	9,  // 11: stint.v1.PolicyService.History:input_type -> stint.v1.PolicyHistoryRequest
+	3,  // 12: stint.v1.PolicyService.List:input_type -> stint.v1.ListPoliciesRequest
+	5,  // 13: stint.v1.PolicyService.PutOverride:input_type -> stint.v1.PutOverrideRequest
+	7,  // 14: stint.v1.PolicyService.DeleteOverride:input_type -> stint.v1.DeleteOverrideRequest
+	1,  // 15: stint.v1.PolicyService.Apply:output_type -> stint.v1.ApplyResponse
+	10, // 16: stint.v1.PolicyService.History:output_type -> stint.v1.PolicyHistoryResponse
+	4,  // 17: stint.v1.PolicyService.List:output_type -> stint.v1.ListPoliciesResponse
+	6,  // 18: stint.v1.PolicyService.PutOverride:output_type -> stint.v1.PutOverrideResponse
+	8,  // 19: stint.v1.PolicyService.DeleteOverride:output_type -> stint.v1.DeleteOverrideResponse
+	15, // [15:20] is the sub-list for method output_type
+	10, // [10:15] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_stint_v1_policy_service_proto_init() }
@@ -695,7 +868,7 @@ func file_stint_v1_policy_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stint_v1_policy_service_proto_rawDesc), len(file_stint_v1_policy_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -42,19 +42,35 @@ const (
 	ClusterServiceRemoveNodeProcedure = "/stint.v1.ClusterService/RemoveNode"
 	// ClusterServiceBackupProcedure is the fully-qualified name of the ClusterService's Backup RPC.
 	ClusterServiceBackupProcedure = "/stint.v1.ClusterService/Backup"
+	// ClusterServiceUpgradeStatusProcedure is the fully-qualified name of the ClusterService's
+	// UpgradeStatus RPC.
+	ClusterServiceUpgradeStatusProcedure = "/stint.v1.ClusterService/UpgradeStatus"
+	// ClusterServicePinLevelProcedure is the fully-qualified name of the ClusterService's PinLevel RPC.
+	ClusterServicePinLevelProcedure = "/stint.v1.ClusterService/PinLevel"
+	// ClusterServiceFinishUpgradeProcedure is the fully-qualified name of the ClusterService's
+	// FinishUpgrade RPC.
+	ClusterServiceFinishUpgradeProcedure = "/stint.v1.ClusterService/FinishUpgrade"
 )
 
 // ClusterServiceClient is a client for the stint.v1.ClusterService service.
 type ClusterServiceClient interface {
-	// Status tells the nodes, the shards and who owns them.
+	// Status returns the nodes, the shards and their owners, as the answering node sees them.
 	Status(context.Context, *connect.Request[v1.StatusRequest]) (*connect.Response[v1.StatusResponse], error)
-	// Drain hands a node's shards over, so that it can be stopped. It does not wait: Status says what the node still owns.
+	// Drain hands a node's shards over, so that the node can be stopped. It does not wait: Status shows what the node still
+	// owns.
 	Drain(context.Context, *connect.Request[v1.DrainRequest]) (*connect.Response[v1.DrainResponse], error)
-	// RemoveNode begins to take a node out of the cluster, for good: others take over its replicas. It does not wait:
-	// Status says when the node's state is "removed".
+	// RemoveNode begins to take a node out of the cluster permanently: other nodes take over its replicas. It does not
+	// wait: Status shows the state "removed" when the node is out.
 	RemoveNode(context.Context, *connect.Request[v1.RemoveNodeRequest]) (*connect.Response[v1.RemoveNodeResponse], error)
-	// Backup sends a consistent copy of every shard.
+	// Backup sends a consistent copy of every shard. Not built yet: the answer is unimplemented.
 	Backup(context.Context, *connect.Request[v1.BackupRequest]) (*connect.ServerStreamForClient[v1.BackupChunk], error)
+	// UpgradeStatus returns the cluster's feature level and the levels that its nodes know.
+	UpgradeStatus(context.Context, *connect.Request[v1.UpgradeStatusRequest]) (*connect.Response[v1.UpgradeStatusResponse], error)
+	// PinLevel keeps the cluster from rising above a feature level, or ends that.
+	PinLevel(context.Context, *connect.Request[v1.PinLevelRequest]) (*connect.Response[v1.PinLevelResponse], error)
+	// FinishUpgrade raises the cluster to the newest feature level that all its nodes know, without waiting until they have
+	// known it for 10 minutes. It does not wait for the end: UpgradeStatus shows when the level is reached.
+	FinishUpgrade(context.Context, *connect.Request[v1.FinishUpgradeRequest]) (*connect.Response[v1.FinishUpgradeResponse], error)
 }
 
 // NewClusterServiceClient constructs a client for the stint.v1.ClusterService service. By default,
@@ -93,15 +109,37 @@ func NewClusterServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithSchema(clusterServiceMethods.ByName("Backup")),
 			connect.WithClientOptions(opts...),
 		),
+		upgradeStatus: connect.NewClient[v1.UpgradeStatusRequest, v1.UpgradeStatusResponse](
+			httpClient,
+			baseURL+ClusterServiceUpgradeStatusProcedure,
+			connect.WithSchema(clusterServiceMethods.ByName("UpgradeStatus")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		pinLevel: connect.NewClient[v1.PinLevelRequest, v1.PinLevelResponse](
+			httpClient,
+			baseURL+ClusterServicePinLevelProcedure,
+			connect.WithSchema(clusterServiceMethods.ByName("PinLevel")),
+			connect.WithClientOptions(opts...),
+		),
+		finishUpgrade: connect.NewClient[v1.FinishUpgradeRequest, v1.FinishUpgradeResponse](
+			httpClient,
+			baseURL+ClusterServiceFinishUpgradeProcedure,
+			connect.WithSchema(clusterServiceMethods.ByName("FinishUpgrade")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // clusterServiceClient implements ClusterServiceClient.
 type clusterServiceClient struct {
-	status     *connect.Client[v1.StatusRequest, v1.StatusResponse]
-	drain      *connect.Client[v1.DrainRequest, v1.DrainResponse]
-	removeNode *connect.Client[v1.RemoveNodeRequest, v1.RemoveNodeResponse]
-	backup     *connect.Client[v1.BackupRequest, v1.BackupChunk]
+	status        *connect.Client[v1.StatusRequest, v1.StatusResponse]
+	drain         *connect.Client[v1.DrainRequest, v1.DrainResponse]
+	removeNode    *connect.Client[v1.RemoveNodeRequest, v1.RemoveNodeResponse]
+	backup        *connect.Client[v1.BackupRequest, v1.BackupChunk]
+	upgradeStatus *connect.Client[v1.UpgradeStatusRequest, v1.UpgradeStatusResponse]
+	pinLevel      *connect.Client[v1.PinLevelRequest, v1.PinLevelResponse]
+	finishUpgrade *connect.Client[v1.FinishUpgradeRequest, v1.FinishUpgradeResponse]
 }
 
 // Status calls stint.v1.ClusterService.Status.
@@ -124,17 +162,40 @@ func (c *clusterServiceClient) Backup(ctx context.Context, req *connect.Request[
 	return c.backup.CallServerStream(ctx, req)
 }
 
+// UpgradeStatus calls stint.v1.ClusterService.UpgradeStatus.
+func (c *clusterServiceClient) UpgradeStatus(ctx context.Context, req *connect.Request[v1.UpgradeStatusRequest]) (*connect.Response[v1.UpgradeStatusResponse], error) {
+	return c.upgradeStatus.CallUnary(ctx, req)
+}
+
+// PinLevel calls stint.v1.ClusterService.PinLevel.
+func (c *clusterServiceClient) PinLevel(ctx context.Context, req *connect.Request[v1.PinLevelRequest]) (*connect.Response[v1.PinLevelResponse], error) {
+	return c.pinLevel.CallUnary(ctx, req)
+}
+
+// FinishUpgrade calls stint.v1.ClusterService.FinishUpgrade.
+func (c *clusterServiceClient) FinishUpgrade(ctx context.Context, req *connect.Request[v1.FinishUpgradeRequest]) (*connect.Response[v1.FinishUpgradeResponse], error) {
+	return c.finishUpgrade.CallUnary(ctx, req)
+}
+
 // ClusterServiceHandler is an implementation of the stint.v1.ClusterService service.
 type ClusterServiceHandler interface {
-	// Status tells the nodes, the shards and who owns them.
+	// Status returns the nodes, the shards and their owners, as the answering node sees them.
 	Status(context.Context, *connect.Request[v1.StatusRequest]) (*connect.Response[v1.StatusResponse], error)
-	// Drain hands a node's shards over, so that it can be stopped. It does not wait: Status says what the node still owns.
+	// Drain hands a node's shards over, so that the node can be stopped. It does not wait: Status shows what the node still
+	// owns.
 	Drain(context.Context, *connect.Request[v1.DrainRequest]) (*connect.Response[v1.DrainResponse], error)
-	// RemoveNode begins to take a node out of the cluster, for good: others take over its replicas. It does not wait:
-	// Status says when the node's state is "removed".
+	// RemoveNode begins to take a node out of the cluster permanently: other nodes take over its replicas. It does not
+	// wait: Status shows the state "removed" when the node is out.
 	RemoveNode(context.Context, *connect.Request[v1.RemoveNodeRequest]) (*connect.Response[v1.RemoveNodeResponse], error)
-	// Backup sends a consistent copy of every shard.
+	// Backup sends a consistent copy of every shard. Not built yet: the answer is unimplemented.
 	Backup(context.Context, *connect.Request[v1.BackupRequest], *connect.ServerStream[v1.BackupChunk]) error
+	// UpgradeStatus returns the cluster's feature level and the levels that its nodes know.
+	UpgradeStatus(context.Context, *connect.Request[v1.UpgradeStatusRequest]) (*connect.Response[v1.UpgradeStatusResponse], error)
+	// PinLevel keeps the cluster from rising above a feature level, or ends that.
+	PinLevel(context.Context, *connect.Request[v1.PinLevelRequest]) (*connect.Response[v1.PinLevelResponse], error)
+	// FinishUpgrade raises the cluster to the newest feature level that all its nodes know, without waiting until they have
+	// known it for 10 minutes. It does not wait for the end: UpgradeStatus shows when the level is reached.
+	FinishUpgrade(context.Context, *connect.Request[v1.FinishUpgradeRequest]) (*connect.Response[v1.FinishUpgradeResponse], error)
 }
 
 // NewClusterServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -169,6 +230,25 @@ func NewClusterServiceHandler(svc ClusterServiceHandler, opts ...connect.Handler
 		connect.WithSchema(clusterServiceMethods.ByName("Backup")),
 		connect.WithHandlerOptions(opts...),
 	)
+	clusterServiceUpgradeStatusHandler := connect.NewUnaryHandler(
+		ClusterServiceUpgradeStatusProcedure,
+		svc.UpgradeStatus,
+		connect.WithSchema(clusterServiceMethods.ByName("UpgradeStatus")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	clusterServicePinLevelHandler := connect.NewUnaryHandler(
+		ClusterServicePinLevelProcedure,
+		svc.PinLevel,
+		connect.WithSchema(clusterServiceMethods.ByName("PinLevel")),
+		connect.WithHandlerOptions(opts...),
+	)
+	clusterServiceFinishUpgradeHandler := connect.NewUnaryHandler(
+		ClusterServiceFinishUpgradeProcedure,
+		svc.FinishUpgrade,
+		connect.WithSchema(clusterServiceMethods.ByName("FinishUpgrade")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/stint.v1.ClusterService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case ClusterServiceStatusProcedure:
@@ -179,6 +259,12 @@ func NewClusterServiceHandler(svc ClusterServiceHandler, opts ...connect.Handler
 			clusterServiceRemoveNodeHandler.ServeHTTP(w, r)
 		case ClusterServiceBackupProcedure:
 			clusterServiceBackupHandler.ServeHTTP(w, r)
+		case ClusterServiceUpgradeStatusProcedure:
+			clusterServiceUpgradeStatusHandler.ServeHTTP(w, r)
+		case ClusterServicePinLevelProcedure:
+			clusterServicePinLevelHandler.ServeHTTP(w, r)
+		case ClusterServiceFinishUpgradeProcedure:
+			clusterServiceFinishUpgradeHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -202,4 +288,16 @@ func (UnimplementedClusterServiceHandler) RemoveNode(context.Context, *connect.R
 
 func (UnimplementedClusterServiceHandler) Backup(context.Context, *connect.Request[v1.BackupRequest], *connect.ServerStream[v1.BackupChunk]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("stint.v1.ClusterService.Backup is not implemented"))
+}
+
+func (UnimplementedClusterServiceHandler) UpgradeStatus(context.Context, *connect.Request[v1.UpgradeStatusRequest]) (*connect.Response[v1.UpgradeStatusResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("stint.v1.ClusterService.UpgradeStatus is not implemented"))
+}
+
+func (UnimplementedClusterServiceHandler) PinLevel(context.Context, *connect.Request[v1.PinLevelRequest]) (*connect.Response[v1.PinLevelResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("stint.v1.ClusterService.PinLevel is not implemented"))
+}
+
+func (UnimplementedClusterServiceHandler) FinishUpgrade(context.Context, *connect.Request[v1.FinishUpgradeRequest]) (*connect.Response[v1.FinishUpgradeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("stint.v1.ClusterService.FinishUpgrade is not implemented"))
 }

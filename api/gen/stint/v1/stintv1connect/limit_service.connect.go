@@ -54,19 +54,20 @@ const (
 type LimitServiceClient interface {
 	// Check decides and counts: all of its entries or none.
 	Check(context.Context, *connect.Request[v1.CheckRequest]) (*connect.Response[v1.CheckResponse], error)
-	// CheckBatch makes many independent checks in one call. One that fails does not fail the others.
+	// CheckBatch makes independent checks in one call. A failed check does not fail the others.
 	CheckBatch(context.Context, *connect.Request[v1.CheckBatchRequest]) (*connect.Response[v1.CheckBatchResponse], error)
-	// CheckStream answers each message as CheckBatch would, in the order of the messages. A few are decided at once, in any
-	// order. When it ends with an error, every message without an answer was counted not at all, unless the Failure says
-	// maybe_applied or there is none. Needs HTTP/2.
+	// CheckStream answers each message as CheckBatch would, in the order of the messages. A few messages are decided at
+	// once, in any order. If the stream ends with an error whose Failure has maybe_applied false, no message without an
+	// answer was counted. If maybe_applied is true or there is no Failure, those messages may have been counted. Needs
+	// HTTP/2.
 	CheckStream(context.Context) *connect.BidiStreamForClient[v1.CheckBatchRequest, v1.CheckBatchResponse]
 	// Reserve holds units now, to be settled later.
 	Reserve(context.Context, *connect.Request[v1.ReserveRequest]) (*connect.Response[v1.ReserveResponse], error)
 	// Settle finishes a hold, or refunds a decision.
 	Settle(context.Context, *connect.Request[v1.SettleRequest]) (*connect.Response[v1.SettleResponse], error)
-	// Get tells the state of keys and changes nothing. Connect clients may call it with HTTP GET.
+	// Get returns the state of keys and changes nothing. Connect clients may call it with HTTP GET.
 	Get(context.Context, *connect.Request[v1.GetRequest]) (*connect.Response[v1.GetResponse], error)
-	// Adjust changes what a key has used. It is privileged and audited.
+	// Adjust changes what a key has used. It is audited and, once API tokens are built, privileged.
 	Adjust(context.Context, *connect.Request[v1.AdjustRequest]) (*connect.Response[v1.AdjustResponse], error)
 }
 
@@ -177,19 +178,20 @@ func (c *limitServiceClient) Adjust(ctx context.Context, req *connect.Request[v1
 type LimitServiceHandler interface {
 	// Check decides and counts: all of its entries or none.
 	Check(context.Context, *connect.Request[v1.CheckRequest]) (*connect.Response[v1.CheckResponse], error)
-	// CheckBatch makes many independent checks in one call. One that fails does not fail the others.
+	// CheckBatch makes independent checks in one call. A failed check does not fail the others.
 	CheckBatch(context.Context, *connect.Request[v1.CheckBatchRequest]) (*connect.Response[v1.CheckBatchResponse], error)
-	// CheckStream answers each message as CheckBatch would, in the order of the messages. A few are decided at once, in any
-	// order. When it ends with an error, every message without an answer was counted not at all, unless the Failure says
-	// maybe_applied or there is none. Needs HTTP/2.
+	// CheckStream answers each message as CheckBatch would, in the order of the messages. A few messages are decided at
+	// once, in any order. If the stream ends with an error whose Failure has maybe_applied false, no message without an
+	// answer was counted. If maybe_applied is true or there is no Failure, those messages may have been counted. Needs
+	// HTTP/2.
 	CheckStream(context.Context, *connect.BidiStream[v1.CheckBatchRequest, v1.CheckBatchResponse]) error
 	// Reserve holds units now, to be settled later.
 	Reserve(context.Context, *connect.Request[v1.ReserveRequest]) (*connect.Response[v1.ReserveResponse], error)
 	// Settle finishes a hold, or refunds a decision.
 	Settle(context.Context, *connect.Request[v1.SettleRequest]) (*connect.Response[v1.SettleResponse], error)
-	// Get tells the state of keys and changes nothing. Connect clients may call it with HTTP GET.
+	// Get returns the state of keys and changes nothing. Connect clients may call it with HTTP GET.
 	Get(context.Context, *connect.Request[v1.GetRequest]) (*connect.Response[v1.GetResponse], error)
-	// Adjust changes what a key has used. It is privileged and audited.
+	// Adjust changes what a key has used. It is audited and, once API tokens are built, privileged.
 	Adjust(context.Context, *connect.Request[v1.AdjustRequest]) (*connect.Response[v1.AdjustResponse], error)
 }
 

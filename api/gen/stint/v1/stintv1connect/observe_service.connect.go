@@ -43,11 +43,12 @@ const (
 
 // ObserveServiceClient is a client for the stint.v1.ObserveService service.
 type ObserveServiceClient interface {
-	// Top tells the hottest or the most denied keys of each policy.
+	// Top returns the hottest or the most denied keys of each policy. Not built yet: the answer is unimplemented.
 	Top(context.Context, *connect.Request[v1.TopRequest]) (*connect.Response[v1.TopResponse], error)
-	// Audit lists the newest changes that people made to keys and overrides.
+	// Audit lists the newest changes that people made to keys, overrides and policies.
 	Audit(context.Context, *connect.Request[v1.AuditRequest]) (*connect.Response[v1.AuditResponse], error)
-	// Watch sends events as they happen. A reader that is too slow misses events, and is told how many.
+	// Watch sends events as they happen. A slow reader misses events and gets their number. Not built yet: the answer is
+	// unimplemented.
 	Watch(context.Context, *connect.Request[v1.WatchRequest]) (*connect.ServerStreamForClient[v1.Event], error)
 }
 
@@ -109,11 +110,12 @@ func (c *observeServiceClient) Watch(ctx context.Context, req *connect.Request[v
 
 // ObserveServiceHandler is an implementation of the stint.v1.ObserveService service.
 type ObserveServiceHandler interface {
-	// Top tells the hottest or the most denied keys of each policy.
+	// Top returns the hottest or the most denied keys of each policy. Not built yet: the answer is unimplemented.
 	Top(context.Context, *connect.Request[v1.TopRequest]) (*connect.Response[v1.TopResponse], error)
-	// Audit lists the newest changes that people made to keys and overrides.
+	// Audit lists the newest changes that people made to keys, overrides and policies.
 	Audit(context.Context, *connect.Request[v1.AuditRequest]) (*connect.Response[v1.AuditResponse], error)
-	// Watch sends events as they happen. A reader that is too slow misses events, and is told how many.
+	// Watch sends events as they happen. A slow reader misses events and gets their number. Not built yet: the answer is
+	// unimplemented.
 	Watch(context.Context, *connect.Request[v1.WatchRequest], *connect.ServerStream[v1.Event]) error
 }
 

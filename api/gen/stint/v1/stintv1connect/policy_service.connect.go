@@ -35,6 +35,8 @@ const (
 const (
 	// PolicyServiceApplyProcedure is the fully-qualified name of the PolicyService's Apply RPC.
 	PolicyServiceApplyProcedure = "/stint.v1.PolicyService/Apply"
+	// PolicyServiceHistoryProcedure is the fully-qualified name of the PolicyService's History RPC.
+	PolicyServiceHistoryProcedure = "/stint.v1.PolicyService/History"
 	// PolicyServiceListProcedure is the fully-qualified name of the PolicyService's List RPC.
 	PolicyServiceListProcedure = "/stint.v1.PolicyService/List"
 	// PolicyServicePutOverrideProcedure is the fully-qualified name of the PolicyService's PutOverride
@@ -49,11 +51,13 @@ const (
 type PolicyServiceClient interface {
 	// Apply replaces the whole set of policies.
 	Apply(context.Context, *connect.Request[v1.ApplyRequest]) (*connect.Response[v1.ApplyResponse], error)
-	// List tells the policies in force.
+	// History returns the versions of the policies, with the actor, the time and the note of each.
+	History(context.Context, *connect.Request[v1.PolicyHistoryRequest]) (*connect.Response[v1.PolicyHistoryResponse], error)
+	// List returns the policies in force.
 	List(context.Context, *connect.Request[v1.ListPoliciesRequest]) (*connect.Response[v1.ListPoliciesResponse], error)
 	// PutOverride gives one key a tier or quotas of its own.
 	PutOverride(context.Context, *connect.Request[v1.PutOverrideRequest]) (*connect.Response[v1.PutOverrideResponse], error)
-	// DeleteOverride takes an override away.
+	// DeleteOverride removes an override.
 	DeleteOverride(context.Context, *connect.Request[v1.DeleteOverrideRequest]) (*connect.Response[v1.DeleteOverrideResponse], error)
 }
 
@@ -72,6 +76,13 @@ func NewPolicyServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			httpClient,
 			baseURL+PolicyServiceApplyProcedure,
 			connect.WithSchema(policyServiceMethods.ByName("Apply")),
+			connect.WithClientOptions(opts...),
+		),
+		history: connect.NewClient[v1.PolicyHistoryRequest, v1.PolicyHistoryResponse](
+			httpClient,
+			baseURL+PolicyServiceHistoryProcedure,
+			connect.WithSchema(policyServiceMethods.ByName("History")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
 		list: connect.NewClient[v1.ListPoliciesRequest, v1.ListPoliciesResponse](
@@ -99,6 +110,7 @@ func NewPolicyServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 // policyServiceClient implements PolicyServiceClient.
 type policyServiceClient struct {
 	apply          *connect.Client[v1.ApplyRequest, v1.ApplyResponse]
+	history        *connect.Client[v1.PolicyHistoryRequest, v1.PolicyHistoryResponse]
 	list           *connect.Client[v1.ListPoliciesRequest, v1.ListPoliciesResponse]
 	putOverride    *connect.Client[v1.PutOverrideRequest, v1.PutOverrideResponse]
 	deleteOverride *connect.Client[v1.DeleteOverrideRequest, v1.DeleteOverrideResponse]
@@ -107,6 +119,11 @@ type policyServiceClient struct {
 // Apply calls stint.v1.PolicyService.Apply.
 func (c *policyServiceClient) Apply(ctx context.Context, req *connect.Request[v1.ApplyRequest]) (*connect.Response[v1.ApplyResponse], error) {
 	return c.apply.CallUnary(ctx, req)
+}
+
+// History calls stint.v1.PolicyService.History.
+func (c *policyServiceClient) History(ctx context.Context, req *connect.Request[v1.PolicyHistoryRequest]) (*connect.Response[v1.PolicyHistoryResponse], error) {
+	return c.history.CallUnary(ctx, req)
 }
 
 // List calls stint.v1.PolicyService.List.
@@ -128,11 +145,13 @@ func (c *policyServiceClient) DeleteOverride(ctx context.Context, req *connect.R
 type PolicyServiceHandler interface {
 	// Apply replaces the whole set of policies.
 	Apply(context.Context, *connect.Request[v1.ApplyRequest]) (*connect.Response[v1.ApplyResponse], error)
-	// List tells the policies in force.
+	// History returns the versions of the policies, with the actor, the time and the note of each.
+	History(context.Context, *connect.Request[v1.PolicyHistoryRequest]) (*connect.Response[v1.PolicyHistoryResponse], error)
+	// List returns the policies in force.
 	List(context.Context, *connect.Request[v1.ListPoliciesRequest]) (*connect.Response[v1.ListPoliciesResponse], error)
 	// PutOverride gives one key a tier or quotas of its own.
 	PutOverride(context.Context, *connect.Request[v1.PutOverrideRequest]) (*connect.Response[v1.PutOverrideResponse], error)
-	// DeleteOverride takes an override away.
+	// DeleteOverride removes an override.
 	DeleteOverride(context.Context, *connect.Request[v1.DeleteOverrideRequest]) (*connect.Response[v1.DeleteOverrideResponse], error)
 }
 
@@ -147,6 +166,13 @@ func NewPolicyServiceHandler(svc PolicyServiceHandler, opts ...connect.HandlerOp
 		PolicyServiceApplyProcedure,
 		svc.Apply,
 		connect.WithSchema(policyServiceMethods.ByName("Apply")),
+		connect.WithHandlerOptions(opts...),
+	)
+	policyServiceHistoryHandler := connect.NewUnaryHandler(
+		PolicyServiceHistoryProcedure,
+		svc.History,
+		connect.WithSchema(policyServiceMethods.ByName("History")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
 	policyServiceListHandler := connect.NewUnaryHandler(
@@ -172,6 +198,8 @@ func NewPolicyServiceHandler(svc PolicyServiceHandler, opts ...connect.HandlerOp
 		switch r.URL.Path {
 		case PolicyServiceApplyProcedure:
 			policyServiceApplyHandler.ServeHTTP(w, r)
+		case PolicyServiceHistoryProcedure:
+			policyServiceHistoryHandler.ServeHTTP(w, r)
 		case PolicyServiceListProcedure:
 			policyServiceListHandler.ServeHTTP(w, r)
 		case PolicyServicePutOverrideProcedure:
@@ -189,6 +217,10 @@ type UnimplementedPolicyServiceHandler struct{}
 
 func (UnimplementedPolicyServiceHandler) Apply(context.Context, *connect.Request[v1.ApplyRequest]) (*connect.Response[v1.ApplyResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("stint.v1.PolicyService.Apply is not implemented"))
+}
+
+func (UnimplementedPolicyServiceHandler) History(context.Context, *connect.Request[v1.PolicyHistoryRequest]) (*connect.Response[v1.PolicyHistoryResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("stint.v1.PolicyService.History is not implemented"))
 }
 
 func (UnimplementedPolicyServiceHandler) List(context.Context, *connect.Request[v1.ListPoliciesRequest]) (*connect.Response[v1.ListPoliciesResponse], error) {

@@ -1,0 +1,90 @@
+package api
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"connectrpc.com/connect"
+)
+
+// browsers keeps web pages out. A visitor's browser lets a page send requests to any address. Clients are not
+// authenticated yet, so a page that reaches this port would count with its visitor's rights: on loopback, or inside a
+// network. The dialed address does not help, because the page's owner can point a name of his own at it (DNS rebinding,
+// as in Tailscale's CVE-2022-41924). But the browser sends the name that it used.
+type browsers struct {
+	hosts []string // allowed names, besides addresses and names without a dot, in lower case
+}
+
+func newBrowsers(hosts []string) browsers {
+	var b browsers
+	for _, host := range hosts {
+		b.hosts = append(b.hosts, strings.TrimSuffix(strings.ToLower(host), "."))
+	}
+	return b
+}
+
+// keepOut refuses the requests of other sites' pages before any part of them is read.
+func (b browsers) keepOut(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !b.isOurs(r.Host) {
+			turnAway(w, r, http.StatusMisdirectedRequest, connect.CodePermissionDenied, fmt.Sprintf("%.300q is not a name of this "+
+				"server: nothing was done; use its address, or start it with --api-hosts and that name", r.Host))
+			return
+		}
+		if isOfAnotherSite(r) {
+			turnAwayWith(w, r, http.StatusForbidden, connect.CodePermissionDenied,
+				"a web page of another site may not ask this server: nothing was done")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// isOurs reports whether a Host header names this server and no web site: an address, a name without a dot (such as that
+// of a machine or a container), or a configured name.
+func (b browsers) isOurs(host string) bool {
+	name := host
+	if i := strings.LastIndexByte(name, ':'); i >= 0 && strings.IndexByte(name, ']') < i && isPort(name[i+1:]) {
+		name = name[:i]
+	}
+	if !strings.ContainsAny(name, ".:") {
+		return true
+	}
+	if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil {
+		return true
+	}
+	return slices.Contains(b.hosts, strings.TrimSuffix(strings.ToLower(name), "."))
+}
+
+func isPort(text string) bool { return strings.Trim(text, "0123456789") == "" }
+
+// isOfAnotherSite reports whether a browser sent the request for a page that did not come from this server. Other clients
+// send neither of these headers.
+func isOfAnotherSite(r *http.Request) bool {
+	switch site := r.Header["Sec-Fetch-Site"]; {
+	case len(site) == 0:
+	case len(site) > 1 || site[0] != "same-origin" && site[0] != "none": // none: the address was typed, or a bookmark
+		return true
+	}
+	origins := r.Header["Origin"]
+	if len(origins) == 0 {
+		return false
+	}
+	scheme, host, found := strings.Cut(origins[0], "://")
+	return len(origins) > 1 || !found || scheme != "http" && scheme != "https" || !strings.EqualFold(host, r.Host)
+}
+
+// HostProblem says what is wrong with a name for --api-hosts; "": nothing.
+func HostProblem(name string) string {
+	switch _, _, err := net.SplitHostPort(name); {
+	case err == nil || strings.ContainsAny(name, ":/ "):
+		return "must be a name alone, without a port or a path"
+	case name == "" || strings.ContainsAny(name, "*"):
+		return "must be one name, as in stint.example.com"
+	}
+	return ""
+}

@@ -1,0 +1,60 @@
+package api
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"connectrpc.com/connect"
+)
+
+// Refusal is the answer to a connection for which there is no room. It tells the client to ask again or to ask another
+// node. No denial has this status.
+var Refusal = func() []byte {
+	body := errorJSON(connect.CodeUnavailable, "too many connections; nothing was counted; ask another node, or again in a second")
+	return fmt.Appendf(nil, "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n"+
+		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+}()
+
+// turnAway answers a request that reached no procedure, in the request's own protocol. From any other answer a client
+// reads only the status, and then assumes that the request may have been counted.
+func turnAway(w http.ResponseWriter, r *http.Request, status int, code connect.Code, text string) {
+	kind := r.Header.Get("Content-Type")
+	if r.Method == http.MethodPost && (strings.HasPrefix(kind, "application/grpc") || strings.HasPrefix(kind, "application/connect+")) {
+		laneErrors.Write(w, r, failed(code, text)) // gRPC and streams carry the error in an answer with status 200
+		return
+	}
+	turnAwayWith(w, r, status, code, text)
+}
+
+// turnAwayWith answers with this status in every protocol.
+func turnAwayWith(w http.ResponseWriter, r *http.Request, status int, code connect.Code, text string) {
+	if !strings.HasPrefix(r.Header.Get("Content-Type"), "application/") && !r.URL.Query().Has("encoding") { // as in a GET of Connect's protocol
+		http.Error(w, text, status)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	w.Write(errorJSON(code, text))
+}
+
+// errorJSON writes an error as Connect does, on one line.
+func errorJSON(code connect.Code, text string) []byte {
+	written := written{header: make(http.Header)}
+	laneErrors.Write(&written, &http.Request{}, failed(code, text))
+	written.WriteByte('\n')
+	return written.Bytes()
+}
+
+// written keeps the body of an answer in memory.
+type written struct {
+	bytes.Buffer
+	header http.Header
+}
+
+// Header implements http.ResponseWriter.
+func (w *written) Header() http.Header { return w.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (w *written) WriteHeader(int) {}

@@ -1,0 +1,134 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/client"
+	"github.com/stint-io/stint/internal/lab"
+)
+
+// A check spends one unit, or says how long to wait.
+func ExampleClient_Check() {
+	limits, stop := dial()
+	defer stop()
+	for range 6 {
+		d, err := limits.Check(context.Background(), client.Entry("login", "user:42"))
+		switch {
+		case err != nil:
+			fmt.Println("neither yes nor no:", err)
+		case d.Allowed:
+			fmt.Println("yes,", d.Limits[0].Remaining, "left")
+		default:
+			fmt.Println("no, ask again in", d.RetryAfter.AsDuration().Round(15*time.Minute))
+		}
+	}
+	// Output:
+	// yes, 4 left
+	// yes, 3 left
+	// yes, 2 left
+	// yes, 1 left
+	// yes, 0 left
+	// no, ask again in 15m0s
+}
+
+// A request with an id counts once, however often it is sent.
+func ExampleClient_Check_idempotency() {
+	limits, stop := dial()
+	defer stop()
+	payment := client.Entry("login", "user:43")
+	payment.IdempotencyId = "payment-2041"
+	for range 2 {
+		d, err := limits.Check(context.Background(), payment)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println("used", d.Limits[0].Used, "replayed", d.Replayed)
+	}
+	// Output:
+	// used 1 replayed false
+	// used 1 replayed true
+}
+
+// A login reserves its attempt before it looks at the password, and settles it after.
+func ExampleClient_Reserve() {
+	limits, stop := dial()
+	defer stop()
+	fmt.Println(login(context.Background(), limits, "ann", "guess"))
+	fmt.Println(login(context.Background(), limits, "ann", "secret"))
+	// Output:
+	// wrong password
+	// <nil>
+}
+
+func login(ctx context.Context, limits *client.Client, user, password string) error {
+	attempt, err := limits.Reserve(ctx, &stintv1.ReserveRequest{Check: client.Entry("login", user), Ttl: durationpb.New(30 * time.Second)})
+	if err != nil {
+		return err // no decision, so no login
+	}
+	if !attempt.Allowed {
+		return fmt.Errorf("too many attempts, try again in %v", attempt.RetryAfter.AsDuration())
+	}
+	outcome := &stintv1.SettleRequest{Target: &stintv1.SettleRequest_HoldId{HoldId: attempt.HoldId}}
+	if !passwordIsRight(user, password) {
+		outcome.Action = &stintv1.SettleRequest_Failed{Failed: &stintv1.Failed{}} // the third in a row blocks the key
+		_, err = limits.Settle(ctx, outcome)
+		return errors.Join(errWrongPassword, err)
+	}
+	outcome.Action = &stintv1.SettleRequest_Success{Success: &stintv1.Success{}}
+	_, err = limits.Settle(ctx, outcome)
+	return err
+}
+
+var errWrongPassword = errors.New("wrong password")
+
+func passwordIsRight(_, password string) bool { return password == "secret" }
+
+// dial starts a node with the policies of `stint serve --dev`, and a client of it.
+func dial() (limits *client.Client, stop func()) {
+	dir, err := os.MkdirTemp("", "stint-example-")
+	must(err)
+	policies, err := os.ReadFile("../policy/dev.yaml")
+	must(err)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	node, err := lab.Start(ctx, lab.Options{Nodes: 1, Dir: dir, Direct: true, Binary: binary(), Policies: string(policies)})
+	must(err)
+	limits, err = client.New(client.Config{Addresses: []string{"http://" + node.Addr(0)}})
+	must(err)
+	return limits, func() {
+		limits.Close()
+		node.Close()
+		must(os.RemoveAll(dir))
+	}
+}
+
+// binary is built for the first example that needs it; TestMain removes it.
+var binary = sync.OnceValue(func() string {
+	dir, err := os.MkdirTemp("", "stint-example-")
+	must(err)
+	path := filepath.Join(dir, "stint")
+	if out, err := exec.Command("go", "build", "-o", path, "../cmd/stint").CombinedOutput(); err != nil {
+		panic(string(out))
+	}
+	built = dir
+	return path
+})
+
+var built string // the directory of the binary; "": not built
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestDurationsOfDays(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"90d": 90 * day, "2w": 14 * day, "1w2d": 9 * day, "1d12h": 36 * time.Hour, "2h30m": 150 * time.Minute, "90s": 90 * time.Second,
+		"1.5h": 90 * time.Minute, "-5s": -5 * time.Second, "0": 0,
+	} {
+		if got, err := parseDuration(text); err != nil || got != want {
+			t.Errorf("%q is %v (%v), want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "d", "90", "1.5d", "-", "d1", "1d-1h", "--5s", "1d2w", "99999999999d", "300000d", "tomorrow"} {
+		if got, err := parseDuration(text); err == nil {
+			t.Errorf("%q is %v", text, got)
+		}
+	}
+}
+
+func TestNegativeNumbersAreNoFlags(t *testing.T) {
+	for line, want := range map[string]string{
+		"adjust api user:42 add -5":              "adjust api user:42 add -- -5",
+		"adjust api user:42 add -5 --limit day":  "adjust api user:42 add --limit day -- -5",
+		"adjust api user:42 add --limit d -- -5": "adjust api user:42 add --limit d -- -5",
+		"adjust api user:42 add 5":               "adjust api user:42 add 5",
+		"audit -n -5":                            "audit -n -5",
+		"help adjust":                            "adjust --help",
+		"--version":                              "version",
+	} {
+		if got := strings.Join(asMeant(strings.Fields(line)), " "); got != want {
+			t.Errorf("%s: %s, want %s", line, got, want)
+		}
+	}
+	if got := asMeant(nil); !slices.Equal(got, []string{"--help"}) {
+		t.Errorf("nothing: %q", got)
+	}
+}
+
+// An exported STINT_ADDR is for other commands: without a policy to verify with, verify starts its own nodes.
+func TestVerifyWithAnExportedAddress(t *testing.T) {
+	t.Setenv("STINT_ADDR", "10.0.0.1:7400,10.0.0.2:7400")
+	base := verifyCommand{Workers: 1, Keys: 1, Duration: time.Second}
+	alone := base
+	if err := alone.settleFlags(); err != nil || alone.Local != 3 || len(alone.Addr) > 0 {
+		t.Errorf("%v: %d nodes, %q", err, alone.Local, alone.Addr)
+	}
+	named := base
+	named.Policy = "verify"
+	if err := named.settleFlags(); err != nil || named.Local != 0 || len(named.Addr) != 2 {
+		t.Errorf("%v: %d nodes, %q", err, named.Local, named.Addr)
+	}
+}

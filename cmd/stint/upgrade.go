@@ -1,0 +1,192 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+)
+
+type upgradeCommand struct {
+	Status upgradeStatusCommand `cmd:"" help:"Show the cluster's feature level, and which levels its nodes know."`
+	Pin    upgradePinCommand    `cmd:"" help:"Keep the cluster from rising above a level; 0 lets it rise again."`
+	Finish upgradeFinishCommand `cmd:"" help:"Have the cluster rise now to the newest level that all its nodes know."`
+}
+
+// Help implements kong.HelpProvider.
+func (*upgradeCommand) Help() string {
+	return "A release upgrades node by node: stop one, start it with the new binary, wait until it is ready. Until the " +
+		"cluster's feature level rises, the nodes write nothing that the older release could not read, and each of them can go " +
+		"back to it. The level rises when all nodes have known it for 10 minutes, or at `stint upgrade finish`. It never falls: " +
+		"from then on the older release refuses the data directories.\n\n" +
+		"    stint upgrade status\n" +
+		"    stint upgrade pin 1       # stay, however long it takes\n" +
+		"    stint upgrade finish"
+}
+
+type upgradeStatusCommand struct {
+	output
+	remote
+}
+
+// Run prints the levels.
+func (c *upgradeStatusCommand) Run(s streams) error {
+	m, err := c.remote.levels("upgrade status")
+	if err != nil {
+		return err
+	}
+	if c.json() {
+		return printJSON(s, m)
+	}
+	return printLevels(s, m)
+}
+
+// levels asks for the feature levels on behalf of a command.
+func (r remote) levels(command string) (*stintv1.UpgradeStatusResponse, error) {
+	ctx, cancel := r.context()
+	defer cancel()
+	answer, err := r.cluster(ctx).UpgradeStatus(ctx, connect.NewRequest(&stintv1.UpgradeStatusRequest{}))
+	if err != nil {
+		return nil, told{r.explain(ctx, command, err, false), err}
+	}
+	return answer.Msg, nil
+}
+
+// printLevels writes the levels for people.
+func printLevels(s streams, m *stintv1.UpgradeStatusResponse) error {
+	fmt.Fprintln(s.out, levelLine(m))
+	fmt.Fprintln(s.out)
+	nodes := newTable(s)
+	fmt.Fprintln(nodes, "NODE\tVERSION\tLEVELS\tDATA\tHEARD")
+	for _, n := range m.Nodes {
+		heard := "no"
+		if n.Alive {
+			heard = "now"
+		}
+		fmt.Fprintf(nodes, "%s\t%s\t%s\t%d\t%s\n", n.Id, dash(n.Version), span(n.Min, n.Max), n.Kept, heard)
+	}
+	return nodes.Flush()
+}
+
+// span returns "1" or "1 to 2".
+func span(from, to uint32) string {
+	if from == to {
+		return fmt.Sprint(from)
+	}
+	return fmt.Sprintf("%d to %d", from, to)
+}
+
+// levelLine describes the cluster's level and what happens next.
+func levelLine(m *stintv1.UpgradeStatusResponse) string {
+	line := fmt.Sprintf("feature level %d", m.Level)
+	switch {
+	case m.RisingTo != 0:
+		line += fmt.Sprintf(", rising to %d: %s", m.RisingTo, waitsFor(m))
+	case m.KnownByAll <= m.Level:
+		if newest := newestOf(m); newest > m.Level {
+			line += fmt.Sprintf(": not all nodes know %d", newest)
+		} else {
+			line += ": the newest that its nodes know"
+		}
+	case m.RisesAt != nil:
+		line += fmt.Sprintf(": all nodes know %d, the cluster rises %s", m.KnownByAll, at(m.RisesAt))
+	}
+	if m.Pinned != 0 {
+		line += fmt.Sprintf(" (pinned at %d)", m.Pinned)
+	}
+	return line
+}
+
+// at says when the cluster rises to the level that all nodes know. If the time has come, or an operator has asked for the
+// rise, a node is away.
+func at(t *timestamppb.Timestamp) string {
+	if left := time.Until(t.AsTime()).Round(time.Second); left > 0 {
+		return "in " + left.String() + ", or at `stint upgrade finish`"
+	}
+	return "when all of them answer"
+}
+
+// waitsFor names the nodes that are not yet ready for the next level: their data directories are below it, or they do not
+// answer.
+func waitsFor(m *stintv1.UpgradeStatusResponse) string {
+	var waiting []string
+	for _, n := range m.Nodes {
+		if n.Kept < m.RisingTo || !n.Alive {
+			waiting = append(waiting, n.Id)
+		}
+	}
+	if len(waiting) == 0 {
+		return "all nodes are ready"
+	}
+	return "waiting for " + strings.Join(waiting, ", ")
+}
+
+func newestOf(m *stintv1.UpgradeStatusResponse) (newest uint32) {
+	for _, n := range m.Nodes {
+		newest = max(newest, n.Max)
+	}
+	return newest
+}
+
+type upgradePinCommand struct {
+	Level uint32 `arg:"" help:"The level above which the cluster does not rise; 0: it may rise."`
+	remote
+}
+
+// Run pins the level.
+func (c *upgradePinCommand) Run(s streams) error {
+	ctx, cancel := c.context()
+	defer cancel()
+	what := fmt.Sprintf("upgrade pin %d", c.Level)
+	if _, err := c.cluster(ctx).PinLevel(ctx, connect.NewRequest(&stintv1.PinLevelRequest{Level: c.Level})); err != nil {
+		return c.explainFate(ctx, what, err, "it may be pinned all the same: see stint upgrade status")
+	}
+	verdict := "the cluster's feature level is not pinned"
+	if c.Level != 0 {
+		verdict = fmt.Sprintf("the cluster does not rise above feature level %d, until stint upgrade pin 0", c.Level)
+	}
+	_, err := fmt.Fprintln(s.out, verdict)
+	return err
+}
+
+type upgradeFinishCommand struct {
+	Wait time.Duration `help:"How long to wait until the cluster is at the level; 0: not at all." default:"30s"`
+	remote
+}
+
+// Run begins the rise and waits for its end.
+func (c *upgradeFinishCommand) Run(s streams) error {
+	level, err := c.begin()
+	if err != nil || c.Wait <= 0 {
+		return err
+	}
+	left, err := await(s, c.Wait, func() (string, error) {
+		m, err := c.remote.levels("upgrade finish")
+		if err != nil || m.Level >= level {
+			return "", err
+		}
+		return levelLine(m), nil
+	})
+	if err != nil {
+		return err
+	}
+	if left != "" {
+		return fmt.Errorf("upgrade finish: after %v %s; it goes on: see stint upgrade status", c.Wait, left)
+	}
+	_, err = fmt.Fprintf(s.out, "the cluster is at feature level %d\n", level)
+	return err
+}
+
+func (c *upgradeFinishCommand) begin() (level uint32, err error) {
+	ctx, cancel := c.context()
+	defer cancel()
+	answer, err := c.cluster(ctx).FinishUpgrade(ctx, connect.NewRequest(&stintv1.FinishUpgradeRequest{}))
+	if err != nil {
+		return 0, c.explainFate(ctx, "upgrade finish", err, "it may have begun all the same: see stint upgrade status")
+	}
+	return answer.Msg.Level, nil
+}

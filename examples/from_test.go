@@ -1,0 +1,92 @@
+package examples
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stint-io/stint/internal/lab"
+)
+
+// The pages of docs/from are correct, as the recipes are. The policies that a page shows, in blocks "yaml", are in the file
+// beside it, and the node starts with that file.
+func TestPagesForThoseWhoComeFromElsewhere(t *testing.T) {
+	needLinux(t)
+	for _, tool := range []string{"sh", "curl", "redis-cli"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("the pages are typed into a shell: %v", err)
+		}
+	}
+	pages, err := filepath.Glob("../docs/from/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("no pages: %v", err)
+	}
+	for _, page := range pages {
+		t.Run(filepath.Base(page), func(t *testing.T) {
+			t.Parallel()
+			file := strings.TrimSuffix(page, ".md") + ".yaml"
+			policies := text(t, file)
+			for _, block := range blocksOf(text(t, page), "yaml") {
+				if !strings.Contains(policies, block) {
+					t.Errorf("%s shows policies that are not in %s:\n%s", page, file, block)
+				}
+			}
+			follow(t, page, newcomer(t, file))
+		})
+	}
+}
+
+// newcomer starts a node that also serves the Redis protocol, and runs the commands in a directory that holds only the
+// policies.
+func newcomer(t *testing.T, policies string) reader {
+	t.Helper()
+	node, err := startAs(lab.Options{Nodes: 1, Dir: t.TempDir(), Direct: true, Redis: true}, policies)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		node.Close()
+		if t.Failed() {
+			t.Log(node.Logs())
+		}
+	})
+	binary, err := buildBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, port, err := net.SplitHostPort(node.RedisAddr(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	at := filepath.Join(dir, "docs", "from", filepath.Base(policies))
+	if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(at, []byte(text(t, policies)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return reader{dir, node.Addr(0), strings.NewReplacer("127.0.0.1:7400", node.Addr(0), "./stint ", binary+" ",
+		"redis-cli -p 6380", "redis-cli -h "+host+" -p "+port)}
+}
+
+func text(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// blocksOf lists the blocks of one kind on a page.
+func blocksOf(page, kind string) (blocks []string) {
+	for _, part := range strings.Split(page, "\n```"+kind+"\n")[1:] {
+		block, _, _ := strings.Cut(part, "\n```")
+		blocks = append(blocks, block)
+	}
+	return blocks
+}

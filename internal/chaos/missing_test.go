@@ -1,0 +1,57 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-io/stint/internal/lab"
+)
+
+// TestTheLogsDirectoryIsDeleted deletes the directory of the log under load. The next log file cannot be created, and the
+// process ends with status 75 and a message, not with a stack trace of the Go runtime.
+func TestTheLogsDirectoryIsDeleted(t *testing.T) {
+	s := newStoppedServer(t, policies(1_000_000))
+	process := exec.Command(s.binary, s.arguments()...)
+	process.Stdout, process.Stderr = &s.log, &s.log
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended, gone := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(gone)
+		ended <- process.Wait()
+	}()
+	t.Cleanup(func() {
+		process.Process.Kill()
+		<-gone
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for !s.ready(ctx) {
+		if ctx.Err() != nil {
+			t.Fatal("not ready within 20 s of its start")
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(s.dir, "data", "log")); err != nil {
+		t.Fatal(err)
+	}
+	acknowledged, unknowns, err := spendUntil(s.address, ended)
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != lab.ExitUntrusted {
+		t.Fatalf("the process ended with %v, want status %d", err, lab.ExitUntrusted)
+	}
+	t.Logf("status %d; %d acknowledged, %d unknown", lab.ExitUntrusted, acknowledged, unknowns)
+	log := s.log.String()
+	lines := strings.Split(strings.TrimSpace(log), "\n")
+	if last := lines[len(lines)-1]; !strings.Contains(last, "no such file or directory") || strings.Contains(log, "goroutine ") {
+		t.Errorf("it says at its end: %s", last)
+	}
+}

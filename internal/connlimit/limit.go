@@ -1,0 +1,255 @@
+package connlimit
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Config has the parts that a Limit needs. All fields are required.
+type Config struct {
+	Port     string // name of the port, for the log and the metrics
+	Most     int    // bound on the connections
+	Logger   *slog.Logger
+	Observer Observer
+	Now      func() time.Time
+}
+
+// Observer gets the events of connections. It may be called concurrently and must not block.
+type Observer interface {
+	// Connected is called with the number of open connections of a port.
+	Connected(port string, open int)
+	// Refused is called for a refused connection. why is "full", "address", or "accept" if the machine had no descriptor.
+	Refused(port, why string)
+	// Cut is called with the number of idle connections that were closed to make room.
+	Cut(port string, connections int)
+}
+
+const (
+	acceptPause = 50 * time.Millisecond
+	toldEvery   = 10 * time.Second // at most one line in the log per port
+	refuseFor   = time.Second      // time for a refused client to speak, to be told, and to hang up: this long for each
+	leavingMost = 16               // refused connections that may still read the reason
+	quietLeast  = 10 * time.Second // silence of an idle connection: twice the time limit of a call without a deadline
+	lookEvery   = time.Second      // between searches for idle connections, after one that found none
+)
+
+// Limit is a bound on the connections of one or more listeners.
+type Limit struct {
+	config  Config
+	tally   *Tally
+	began   time.Time
+	patient time.Duration // time for refused connections: refuseFor
+	crowded atomic.Bool   // about half of the connections are taken, so reads are noted
+
+	mu       sync.Mutex
+	conns    map[*conn]struct{}
+	leaving  []*leaving    // oldest first
+	since    time.Duration // when it became crowded
+	looked   time.Duration // last search for idle connections that found none; 0: not lately
+	told     time.Duration // last line in the log
+	untold   int           // refusals since then
+	everTold bool
+}
+
+// New makes a Limit. config.Most bounds its connections.
+func New(config Config) *Limit {
+	return &Limit{config: config, tally: NewTally(config.Most), began: config.Now(), patient: refuseFor, conns: make(map[*conn]struct{})}
+}
+
+// Most returns the bound.
+func (l *Limit) Most() int { return l.config.Most }
+
+// Refusal is the text for a refused connection. Without a text the connection is only closed.
+type Refusal struct {
+	Text []byte
+	// AfterRequest delays the text for a moment until the client sends something: an HTTP client takes an answer before
+	// its request for a fault of the connection.
+	AfterRequest bool
+}
+
+// Listen returns a listener whose connections count towards the bound. Several listeners may share one Limit.
+func (l *Limit) Listen(inner net.Listener, refusal Refusal) net.Listener {
+	return &listener{Listener: inner, limit: l, refusal: refusal, closed: make(chan struct{})}
+}
+
+func (l *Limit) now() time.Duration { return l.config.Now().Sub(l.began) }
+
+type listener struct {
+	net.Listener
+	limit   *Limit
+	refusal Refusal
+	closed  chan struct{}
+	once    sync.Once
+}
+
+// Accept implements net.Listener. It fails only when the listener is closed, never for lack of descriptors.
+func (a *listener) Accept() (net.Conn, error) {
+	for {
+		inner, err := a.Listener.Accept()
+		switch {
+		case err == nil:
+			if c := a.limit.enter(inner, a.refusal); c != nil {
+				return c, nil
+			}
+			continue
+		case errors.Is(err, net.ErrClosed):
+			return nil, err
+		}
+		a.limit.refuse("accept", "error", err)
+		select {
+		case <-time.After(acceptPause):
+		case <-a.closed:
+			return nil, net.ErrClosed
+		}
+	}
+}
+
+// Close implements net.Listener. Accepted connections stay open.
+func (a *listener) Close() error {
+	a.once.Do(func() { close(a.closed) })
+	a.limit.dismiss(0)
+	return a.Listener.Close()
+}
+
+// enter admits a connection; nil: it was refused.
+func (l *Limit) enter(inner net.Conn, refusal Refusal) net.Conn {
+	l.makeRoom()
+	from := inner.RemoteAddr()
+	if why := l.tally.Enter(from); why != Room {
+		l.refuse(string(why), "remote", from.String())
+		l.turnAway(inner, refusal)
+		return nil
+	}
+	c := &conn{Conn: inner, limit: l}
+	c.spoke.Store(int64(l.now()))
+	l.mu.Lock()
+	l.conns[c] = struct{}{}
+	l.count()
+	l.mu.Unlock()
+	if tcp, ok := inner.(*net.TCPConn); ok {
+		return &tcpConn{TCPConn: tcp, conn: c}
+	}
+	return c
+}
+
+// leave removes a closed connection from the count.
+func (l *Limit) leave(c *conn) {
+	l.mu.Lock()
+	_, here := l.conns[c]
+	delete(l.conns, c)
+	if here {
+		l.tally.Leave(c.RemoteAddr())
+		l.count()
+	}
+	l.mu.Unlock()
+}
+
+// count updates the observer and crowded. The caller holds mu.
+func (l *Limit) count() {
+	open := len(l.conns)
+	l.config.Observer.Connected(l.config.Port, open)
+	switch crowded := l.crowded.Load(); {
+	case !crowded && open >= l.config.Most/2:
+		l.since = l.now()
+		l.crowded.Store(true)
+	case crowded && open < l.config.Most*2/5:
+		l.crowded.Store(false)
+	}
+}
+
+// makeRoom closes the connections that were idle for longest, from nine tenths of the bound on. It closes several at
+// once, so that not every new connection costs a search through all others.
+func (l *Limit) makeRoom() {
+	l.mu.Lock()
+	now := l.now()
+	if len(l.conns) < max(1, l.config.Most*9/10) || l.looked > 0 && now-l.looked < lookEvery {
+		l.mu.Unlock()
+		return
+	}
+	l.looked = now
+	var idle []*conn
+	for c := range l.conns {
+		if now-max(l.since, time.Duration(c.spoke.Load())) >= quietLeast {
+			idle = append(idle, c)
+		}
+	}
+	slices.SortFunc(idle, func(a, b *conn) int { return int(a.spoke.Load() - b.spoke.Load()) })
+	idle = idle[:min(len(idle), 1+l.config.Most/20)]
+	if len(idle) > 0 {
+		l.looked = 0
+	}
+	l.mu.Unlock()
+	if len(idle) == 0 {
+		return
+	}
+	l.config.Observer.Cut(l.config.Port, len(idle))
+	for _, c := range idle {
+		c.Conn.Close() // the reader closes it again through conn.Close
+		l.leave(c)
+	}
+}
+
+// refuse reports a refused connection. The log gets few lines, so that strangers cannot fill the disk.
+func (l *Limit) refuse(why string, detail ...any) {
+	l.config.Observer.Refused(l.config.Port, why)
+	l.mu.Lock()
+	now := l.now()
+	if l.everTold && now-l.told < toldEvery {
+		l.untold++
+		l.mu.Unlock()
+		return
+	}
+	unsaid, open := l.untold, len(l.conns)
+	l.everTold, l.told, l.untold = true, now, 0
+	l.mu.Unlock()
+	l.config.Logger.Warn("a connection was refused", append([]any{"port", l.config.Port, "why", why, "open", open,
+		"most", l.config.Most, "unsaid", unsaid}, detail...)...)
+}
+
+// conn is an admitted connection.
+type conn struct {
+	net.Conn
+	limit *Limit
+	spoke atomic.Int64 // time of the last read that was noted
+	once  sync.Once
+}
+
+// Read implements net.Conn.
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.heard()
+	return n, err
+}
+
+func (c *conn) heard() {
+	if c.limit.crowded.Load() {
+		c.spoke.Store(int64(c.limit.now()))
+	}
+}
+
+// Close implements net.Conn.
+func (c *conn) Close() error {
+	c.once.Do(func() { c.limit.leave(c) })
+	return c.Conn.Close()
+}
+
+// tcpConn is a conn over TCP with all methods of a TCP connection.
+type tcpConn struct {
+	*net.TCPConn
+	conn *conn
+}
+
+// Read implements net.Conn.
+func (c *tcpConn) Read(b []byte) (int, error) {
+	n, err := c.TCPConn.Read(b)
+	c.conn.heard()
+	return n, err
+}
+
+// Close implements net.Conn.
+func (c *tcpConn) Close() error { return c.conn.Close() }

@@ -1,0 +1,68 @@
+package connlimit
+
+import (
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"time"
+)
+
+// leaving is a refused connection. It is told the reason and stays open for a short time until its client has hung up.
+// Data sent to a closed connection is answered with a reset, which the client would take for the fate of its request.
+type leaving struct {
+	*net.TCPConn
+	text []byte
+	once sync.Once
+}
+
+// turnAway tells a connection why it is refused, if it can, and closes it.
+func (l *Limit) turnAway(c net.Conn, refusal Refusal) {
+	tcp, ok := c.(*net.TCPConn)
+	if !ok || len(refusal.Text) == 0 {
+		c.Close()
+		return
+	}
+	it := &leaving{TCPConn: tcp, text: refusal.Text}
+	l.mu.Lock()
+	l.leaving = append(l.leaving, it)
+	l.mu.Unlock()
+	l.dismiss(min(leavingMost, max(1, l.config.Most/16)))
+	go func() {
+		if refusal.AfterRequest {
+			it.SetReadDeadline(time.Now().Add(l.patient))
+			it.Read(make([]byte, 1))
+		}
+		it.tell()
+		it.SetReadDeadline(time.Now().Add(l.patient))
+		io.Copy(io.Discard, it.TCPConn)
+		it.Close()
+		l.mu.Lock()
+		if i := slices.Index(l.leaving, it); i >= 0 {
+			l.leaving = slices.Delete(l.leaving, i, i+1)
+		}
+		l.mu.Unlock()
+	}()
+}
+
+// dismiss closes the oldest leaving connections until at most most are left.
+func (l *Limit) dismiss(most int) {
+	l.mu.Lock()
+	n := max(0, len(l.leaving)-most)
+	gone := slices.Clone(l.leaving[:n])
+	l.leaving = slices.Delete(l.leaving, 0, n)
+	l.mu.Unlock()
+	for _, it := range gone {
+		it.tell()
+		it.Close()
+	}
+}
+
+// tell writes the refusal and closes the sending side.
+func (it *leaving) tell() {
+	it.once.Do(func() {
+		it.SetWriteDeadline(time.Now().Add(refuseFor)) // the text fits into any socket's buffer
+		it.Write(it.text)
+		it.CloseWrite()
+	})
+}

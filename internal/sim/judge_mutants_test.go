@@ -1,0 +1,43 @@
+package sim
+
+import "testing"
+
+// judgeGuards keep a bad bit from costing more than the replica in whose memory it flipped.
+var judgeGuards = []judged{
+	{mutant{"a sum of 0.1.0 halts who reads it", "shard/state.go", "\ts.install(&e)\n\treturn",
+		"\tif e.kind == oldSum {\n\t\treturn Outcome{}, fmt.Errorf(\"shard: forked before entry %d\", index)\n\t}\n\ts.install(&e)\n\treturn"},
+		tests("raftfsm", "TestASumThatNobodyMatchesHaltsNobody")},
+	{mutant{"a sum holds what may have been swept", "shard/sum.go", "if e.near[i].minute > running {", "if e.near[i].minute >= running {"},
+		tests("shard", "TestSumsDoNotDependOnWhatWasSwept")},
+	{mutant{"sums are logged while a voter is of 0.1.0", "actor/sequencer.go", "if at.Level < shard.LevelSound {", "if false {"},
+		tests("actor", "TestNoSumIsLoggedWhileAVoterMayBeOfTheFirstLevel")},
+	{mutant{"a snapshot does not look at its records", "shard/snapshot.go",
+		"(records != p.head[6] || sum != p.head[8])", "records > maxRecords"},
+		tests("shard", "TestAFlippedBitIsInNoPicture")},
+	{mutant{"any other sum convicts, a majority or not", "cluster/judge.go", "if count <= len(voters)/2 {", "if count < 1 {"},
+		tests("cluster", "TestEachReplicaJudgesItselfByTheMajority")},
+	{mutant{"sums of two versions are compared", "cluster/judge.go", "s.Version == other.Version && ", ""},
+		tests("cluster", "TestEachReplicaJudgesItselfByTheMajority")},
+	{mutant{"a sum that may still come is not awaited", "cluster/judge.go", "awaited = true", "awaited = false"},
+		tests("cluster", "TestEachReplicaJudgesItselfByTheMajority")},
+	{mutant{"a shard that has stopped decides", "actor/loop.go", "case stopped != nil:", "case stopped != nil && !leads:"},
+		tests("actor", "TestAStoppedShardDecidesNothingAndLogsItsSums")},
+	{mutant{"a conviction ends with the process", "raftfsm/create.go", "case g.Convicted != nil:", "case false:"},
+		tests("raftfsm", "TestAConvictedReplicaDoesNotComeBack")},
+	{mutant{"what a convicted replica had is deleted", "cluster/reconcile.go", "case gone && h.Kept:", "case false:"},
+		tests("cluster", "TestANodeDoesWhatTheTableSays")},
+	{mutant{"convicted replicas fill the disk", "node/judge.go", "if lowDisk || ", "if "}, tests("node", "TestEvidenceIsBounded")},
+	{mutant{"a lost replica does not count for the majority", "node/judge.go", "voters = append(voters, name)",
+		"if voter.Lost {\n\t\t\tcontinue\n\t\t}\n\t\tvoters = append(voters, name)"}, tests("node", "TestLostReplicasCountForTheMajority")},
+	{mutant{"stale reads come from a replica that has stopped", "node/stale.go", " || replica.stopped.Load() != nil", ""},
+		tests("node", "TestTheOnlyReplicaStopsWhenItsRecordsAreWrong")},
+	{mutant{"a convicted replica goes although its vote is needed", "node/judge.go", "case sound <= voters/2:", "case voters < 0:"},
+		tests("node", "TestAConvictedReplicaStaysWhileItsVoteIsNeeded")},
+	{mutant{"nobody judges", "node/judge.go", "case cluster.Convicted:", "case cluster.Convicted + 100:"},
+		tests("node", "TestABitThatFlipsCostsOneReplica")},
+	{mutant{"without a majority the shard goes on", "node/judge.go", "case cluster.Disputed:", "case cluster.Disputed + 100:"},
+		tests("node", "TestAShardWithoutAMajorityOfEqualSumsStops")},
+}
+
+// TestJudgeMutants removes each of them.
+func TestJudgeMutants(t *testing.T) { judgeMutants(t, judgeGuards) }

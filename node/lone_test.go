@@ -1,0 +1,181 @@
+package node
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-io/stint/api"
+)
+
+func TestALoneNodeOpensNoPortForOthers(t *testing.T) {
+	for _, dev := range []bool{false, true} {
+		config := testConfig(t)
+		config.PeerAddr, config.GossipAddr, config.Dev = freeAddr(t), freeAddr(t), dev
+		n := start(t, config)
+		for _, addr := range []string{config.PeerAddr, config.GossipAddr} {
+			if c, err := net.Dial("tcp", addr); err == nil {
+				c.Close()
+				t.Errorf("somebody answers at %s", addr)
+			}
+			udp, err := net.ListenPacket("udp", addr)
+			if err != nil {
+				t.Fatalf("it listens at %s: %v", addr, err)
+			}
+			udp.Close()
+		}
+		if _, ok := n.port.Addr().(*net.TCPAddr); ok {
+			t.Errorf("its peer port is at %s", n.port.Addr())
+		}
+		stop(t, n)
+	}
+}
+
+func TestGossipWithoutAKeyIsRefusedOnLoopbackToo(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"three that found a cluster": func(c *Config) { c.BootstrapExpect = 3 },
+		"one that joins":             func(c *Config) { c.Join = []string{"127.0.0.1:7402"} },
+		"one with a certificate":     func(c *Config) { c.NodeID, c.PeerTLS = "n1", newAuthority(t).peer("n1") },
+		"a key that is missing, off loopback": func(c *Config) {
+			c.GossipKeyFile, c.GossipAddr = filepath.Join(t.TempDir(), "gossip.key"), "192.0.2.1:7402"
+		},
+	} {
+		config := testConfig(t)
+		change(&config)
+		n, err := Start(t.Context(), config)
+		if err == nil {
+			stop(t, n)
+		}
+		if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "gossip-key: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestAGossipKeyThatIsMissingIsMadeOnce(t *testing.T) {
+	config := testConfig(t)
+	config = config.withDefaults()
+	config.GossipKeyFile = filepath.Join(t.TempDir(), "gossip.key")
+	if err := config.validate(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(config.GossipKeyFile); !os.IsNotExist(err) {
+		t.Errorf("it was made before anything else was found right: %v", err)
+	}
+	var keys [8][]byte
+	var nodes sync.WaitGroup
+	for i := range keys {
+		nodes.Go(func() {
+			var err error
+			if keys[i], err = config.gossipKey(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	nodes.Wait()
+	for _, key := range keys {
+		if len(key) != gossipKeyBytes || !bytes.Equal(key, keys[0]) {
+			t.Errorf("nodes that start at the same time have keys %x and %x", key, keys[0])
+		}
+	}
+	info, err := os.Stat(config.GossipKeyFile)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if left, _ := os.ReadDir(filepath.Dir(config.GossipKeyFile)); len(left) != 1 {
+		t.Errorf("%d files are there", len(left))
+	}
+}
+
+func TestANodeWithACompanyDoesNotStartAlone(t *testing.T) {
+	t.Parallel()
+	c := trioToBe(t)
+	c.configs[0].BootstrapExpect, c.configs[0].Join = 1, nil
+	c.configs[1].BootstrapExpect = 1
+	c.start(0)
+	c.ready(0)
+	c.start(1)
+	c.ready(1)
+	c.await("it is listed", func(api.ClusterStatus) bool { return c.nodes[0].known.newest().Node("n2") != nil })
+	c.stop(1, 0)
+	alone := c.configs[0]
+	alone.GossipKeyFile = ""
+	n, err := Start(t.Context(), alone)
+	if err == nil {
+		stop(t, n)
+	}
+	if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "gossip-key: this node belongs to a cluster with n2") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// mustJoin adds a node, and waits until the table lists it.
+func (c *trio) mustJoin(id string) (i int) {
+	c.t.Helper()
+	i = c.add(id)
+	c.start(i)
+	c.ready(i)
+	c.await("it is listed", func(api.ClusterStatus) bool { return c.nodes[0].known.newest().Node(id) != nil })
+	return i
+}
+
+func TestARemovedNodeStopsAndDoesNotComeBack(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t)
+	fourth := c.mustJoin("n4")
+	told := func(n *Node) {
+		t.Helper()
+		select {
+		case err := <-n.Done():
+			if !errors.Is(err, ErrRemoved) || !strings.Contains(err.Error(), `"n4"`) || !strings.Contains(err.Error(), "--node-id") {
+				t.Errorf("it ends with %v", err)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatal("it goes on")
+		}
+		if n.Ready() == nil {
+			t.Error("it says that it is ready")
+		}
+	}
+	if err := (admin{c.nodes[0]}).RemoveNode(t.Context(), "n4"); err != nil {
+		t.Fatal(err)
+	}
+	told(c.nodes[fourth])
+	c.stop(fourth)
+	if n, err := Start(t.Context(), c.configs[fourth]); !errors.Is(err, ErrRemoved) {
+		t.Errorf("it starts again: %v", err)
+		stop(t, n)
+	}
+	// The same holds if it cannot know: with an empty directory.
+	c.configs[fourth].DataDir = filepath.Join(t.TempDir(), "data")
+	c.start(fourth)
+	told(c.nodes[fourth])
+	c.stop(fourth)
+	c.await("the others go on", func(s api.ClusterStatus) bool { return atRest(3)(s) })
+}
+
+func TestANodeThatSleptThroughItsRemovalIsToldWhenItWakes(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t)
+	fourth := c.mustJoin("n4")
+	c.stop(fourth)
+	if err := (admin{c.nodes[0]}).RemoveNode(t.Context(), "n4"); err != nil {
+		t.Fatal(err)
+	}
+	c.await("it is removed", func(api.ClusterStatus) bool { return c.nodes[0].removed("n4") })
+	c.start(fourth) // by its stored table it is a member
+	select {
+	case err := <-c.nodes[fourth].Done():
+		if !errors.Is(err, ErrRemoved) {
+			t.Errorf("it ends with %v", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("it goes on")
+	}
+}

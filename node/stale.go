@@ -1,0 +1,56 @@
+package node
+
+import (
+	"time"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard"
+)
+
+// replicaView is the committed state of a replica as an evaluation reads it.
+type replicaView struct{ *shard.State }
+
+// Full implements shard.View: a read creates no key.
+func (replicaView) Full() bool { return false }
+
+// Brimful implements shard.View.
+func (replicaView) Brimful() bool { return false }
+
+// readReplicas answers a Get from this node's replicas, without a commit (X13). Each entry is as of its own shard's time.
+// behind is how far the oldest of them lies behind this node's clock. It is an upper bound: a shard without writes looks
+// older than it is. ok is false where a replica is missing: then another node must be asked.
+func (n *Node) readReplicas(r shard.Request) (d shard.Decision, behind time.Duration, ok bool) {
+	revision, shards := n.known.revision(), uint32(n.shards())
+	if revision == nil || shards == 0 {
+		return d, 0, false
+	}
+	for i := range r.Entries {
+		one := r
+		one.Entries = r.Entries[i : i+1]
+		result, found := n.readReplica(shard.Of(r.Namespace, one.Entries[0].Key, shards), one)
+		if !found || result.Err != nil {
+			return d, 0, false
+		}
+		if d.Limits = append(d.Limits, result.Decision.Limits...); i == 0 || result.Decision.DecidedAt < d.DecidedAt {
+			d.DecidedAt, d.Position = result.Decision.DecidedAt, result.Decision.Position
+		}
+	}
+	now := limit.Time(n.config.World.Now().UnixMicro())
+	return d, max(0, time.Duration(now-d.DecidedAt)*time.Microsecond), true
+}
+
+func (n *Node) readReplica(id shard.ID, r shard.Request) (result shard.Result, ok bool) {
+	replica := n.replica(id)
+	if replica == nil || replica.stopped.Load() != nil { // its records are, or may be, wrong
+		return result, false
+	}
+	replica.group.View(func(s *shard.State) {
+		if s.Epoch() == 0 {
+			return // it has received nothing yet
+		}
+		at := shard.Stamp{Position: shard.Position{Shard: id, Epoch: s.Epoch(), Seq: s.Seq()}, Now: s.Time()}
+		results, _ := shard.Evaluate(replicaView{s}, n.known.revision().Set, []shard.Request{r}, at)
+		result, ok = results[0], true
+	})
+	return result, ok
+}

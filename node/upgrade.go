@@ -1,0 +1,92 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/cluster"
+	"github.com/stint-io/stint/shard"
+)
+
+// Upgrade implements api.ClusterAdmin.
+func (a admin) Upgrade(context.Context) (api.UpgradeStatus, error) {
+	n := a.n
+	table, levels := n.known.newest().Table, n.known.levelsKnown().Levels
+	if table == nil || !n.hasJoined() {
+		return api.UpgradeStatus{}, errNoTable
+	}
+	s := api.UpgradeStatus{Level: levels.Cluster, RisingTo: levels.Next, Pinned: levels.Pin}
+	reports := n.reports()
+	for _, listed := range table.Listed() {
+		known, _ := levels.Node(listed.ID)
+		report, alive := reports[listed.ID]
+		if alive {
+			known = report.LevelsOf()
+		}
+		s.Nodes = append(s.Nodes, api.NodeLevels{ID: listed.ID, Version: listed.Version, Min: known.Min, Max: known.Max,
+			Kept: known.Kept, Alive: alive})
+		if s.KnownByAll == 0 || known.Max < s.KnownByAll {
+			s.KnownByAll = known.Max
+		}
+	}
+	if levels.Since != 0 {
+		s.KnownSince = time.UnixMicro(levels.Since)
+		s.RisesAt = levels.RisesAt()
+	}
+	return s, nil
+}
+
+// PinLevel implements api.ClusterAdmin.
+func (a admin) PinLevel(ctx context.Context, level shard.Level) error {
+	return a.changeLevels(ctx, func(t *cluster.Table, l *cluster.Levels) (*cluster.Levels, error) {
+		return l.ApplyPin(level)
+	})
+}
+
+// FinishUpgrade implements api.ClusterAdmin.
+func (a admin) FinishUpgrade(ctx context.Context) (level shard.Level, err error) {
+	err = a.changeLevels(ctx, func(t *cluster.Table, l *cluster.Levels) (next *cluster.Levels, err error) {
+		next, level, err = l.ApplyFinish(t, a.n.newestLevel())
+		return next, err
+	})
+	return level, err
+}
+
+// changeLevels reads the table and the levels first: by old ones, this node might refuse a permitted change.
+func (a admin) changeLevels(ctx context.Context, change func(*cluster.Table, *cluster.Levels) (*cluster.Levels, error)) error {
+	if a.n.known.newest().Table == nil {
+		return errNoTable
+	}
+	if err := a.n.readTable(ctx); err != nil {
+		return err
+	}
+	levels, err := a.n.fetch(ctx, cluster.LevelsDocument)
+	if err != nil {
+		return err
+	}
+	a.n.learnLevels(levels)
+	var refused error
+	err = a.n.changeLevels(ctx, func(l *cluster.Levels) (*cluster.Levels, error) {
+		var next *cluster.Levels
+		next, refused = change(a.n.known.newest().Table, l)
+		return next, nil
+	})
+	if err == nil && refused != nil {
+		return &shard.Error{Code: shard.Conflict, Field: "level", Message: refused.Error()}
+	}
+	a.n.kickOthers()
+	return err
+}
+
+// strangersTo lists the nodes that answer but cannot read what the cluster writes: they are given no replicas.
+func strangersTo(t *cluster.Table, reports map[string]cluster.Report) (problems []string) {
+	for _, report := range reports {
+		if levels := report.LevelsOf(); levels.Max < t.Level {
+			problems = append(problems, fmt.Sprintf("node %s knows feature level %d and the cluster is at %d: it is given no "+
+				"replica until it runs a newer release", report.Node, levels.Max, t.Level))
+		}
+	}
+	return problems
+}

@@ -1,0 +1,54 @@
+package raftfsm
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+)
+
+// closeToOthers makes sure that no other user of the machine can change or read a data directory.
+func closeToOthers(dir string, logger *slog.Logger) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	mode := info.Mode().Perm()
+	if mode&0o077 == 0 {
+		return nil
+	}
+	switch err := os.Chmod(dir, mode&0o700); {
+	case err == nil:
+		logger.Warn("the data directory was open to other users: closed it", "dir", dir, "mode", mode)
+	case mode&0o002 != 0:
+		return fmt.Errorf("anybody on this machine may change it (mode %v), and it is not this user's to close (%w): change its "+
+			"owner, or use a directory in it", mode, err)
+	default:
+		logger.Warn("the data directory is open to other users, and not this user's to close", "dir", dir, "mode", mode)
+	}
+	return nil
+}
+
+// noLinks refuses symbolic links in place of the small files that are written in place: a write would overwrite the target of
+// the link. bbolt's file has a check of its own (checkBolt).
+func noLinks(dir string) error {
+	for _, name := range []string{lockName, tailName, tailName + draftSuffix, suspectName, suspectName + draftSuffix} {
+		if err := mayWrite(filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func mayWrite(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no file of its own, but %v: take it away", path, info.Mode().Type())
+	}
+	return err
+}

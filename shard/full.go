@@ -1,0 +1,58 @@
+package shard
+
+import (
+	"fmt"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+// A shard forgets nothing early, so when its memory is used up it must not take more. It is Full an eighth before the cap.
+// From then on it refuses, before anything is counted, requests that would add a record: a new key, a new id, a hold, an
+// operation on several shards, or the refund of a decision, which leaves a mark. It still accepts checks on existing keys,
+// and requests that give back: holds are settled, canceled, extended and expire, and operations end. The eighth is for the
+// needs of those: counters that grow a little, the records of how holds ended, answers that wait for their callers.
+//
+// When the eighth is used up too, the shard is Brimful, and nothing grows. A check that would add to its counter's record
+// is refused. A settled hold leaves no record of its end, so a retry of the settlement hears that the hold has ended.
+
+func (e *evaluation) full() *Error {
+	return &Error{Code: MemoryFull, Message: fmt.Sprintf(
+		"shard %d holds as many records as it may: what would leave one more is refused until old ones end", e.at.Shard)}
+}
+
+// growth refuses a request whose answer would make a record grow: a counter that would have more limits, a limit that
+// would remember more instants, or the record of the answer itself. It ignores the few bytes by which the encoding of
+// larger numbers grows.
+func (e *evaluation) growth(r *Request, d *Decision) *Error {
+	if !d.Allowed && !e.countsDenied() {
+		return nil
+	}
+	if d.Allowed && r.Op.answersOnce() && r.Number != 0 {
+		return e.full()
+	}
+	n := 0
+	for i := range e.charges {
+		ch := &e.charges[i]
+		for j := range ch.limits {
+			l, next := &ch.limits[j], e.next[n]
+			n++
+			if !d.Allowed {
+				if !ch.policy.CountDenied {
+					continue
+				}
+				next, _ = ask(Count, l, ch.counter.at(j, l, e.at.Now), r.Entries[i].Cost, e.at.Now)
+			}
+			if ch.counter.grows(j, l, next) {
+				return e.full()
+			}
+		}
+	}
+	return nil
+}
+
+// grows reports whether next, as the state of the i-th limit of a policy, would enlarge the record.
+func (c *counter) grows(i int, l *policy.Limit, next limit.State) bool {
+	j := c.find(i, l.Name)
+	return j < 0 || len(next.Points) > len(c.limits[j].state.Points)
+}

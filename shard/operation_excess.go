@@ -1,0 +1,223 @@
+package shard
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+// A settlement on several shards that is refused if its excess does not fit (OverageReject) is decided by home, after all
+// shards have said that it fits. So the units that the legs have spent above what they took are charged first, by an
+// operation of its own with the same home, the excess. Its legs never end on their own, like all legs. Home settles and
+// commits the excess in one entry, or refuses and aborts it in one. An excess that home has not decided has no effect,
+// like any operation whose coordinator has vanished, and the hold stays open.
+//
+// A leg that hears of the settlement leaves the excess out: it hears of that separately.
+
+// excessFits decides whether the excess has room everywhere. charged is false if a leg has an excess and was not charged;
+// nothing has changed then. If there is no room, that is the error, and the excess is aborted.
+func (e *evaluation) excessFits(r, part *Request, s *Settlement, print uint64) (charged bool, err *Error) {
+	if err := e.excessIsOpen(r); err != nil {
+		return false, err
+	}
+	taken, err := e.takenBy(part, s, operationHold(r.Operation.ID), s.Target.DecidedAt)
+	if err != nil {
+		return false, err
+	}
+	if err := e.refusesExcess(r, s, taken); err != nil {
+		e.ruleExcess(r, OperationAborted, print)
+		return false, err
+	}
+	for i := range r.Operation.Legs {
+		if l := &r.Operation.Legs[i]; l.hasExcess(r) && !r.Operation.Excess.has(l.Shard) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// excessIsOpen refuses a settlement whose excess home has already decided, or may have decided and forgotten.
+func (e *evaluation) excessIsOpen(r *Request) *Error {
+	x := r.Operation.Excess
+	if x == nil {
+		return nil
+	}
+	if x.ID == "" || len(x.ID) > operationIDMax || x.ID == r.Operation.ID {
+		return Invalidf("operation.excess", "has no id of its own, or one of more than %d bytes", operationIDMax)
+	}
+	switch u, err := e.ruling(operationKeyOf(rulingRecord, r.Namespace, x.ID)); {
+	case err != nil:
+		return err
+	case u != nil, e.at.Now > x.until(): // an aborted record may have existed and been forgotten
+		return errOperationEnded
+	case e.view.Full():
+		return e.full()
+	}
+	return nil
+}
+
+// until returns the last instant at which home decides an excess, as for any other operation.
+func (x *Excess) until() limit.Time {
+	earliest := limit.MaxTime
+	for i := range x.Legs {
+		earliest = min(earliest, x.Legs[i].Decision.DecidedAt)
+	}
+	return earliest + limit.Time(ConcludeWithin)
+}
+
+// refusesExcess returns the error of an entry that has spent more than there is room for, at home or at a leg.
+func (e *evaluation) refusesExcess(r *Request, s *Settlement, taken []hold) *Error {
+	if i, room := e.lacksRoom(s, taken); i >= 0 {
+		return overQuota(r.placeOfHome(i), s.Actual[i], taken[i].cost, room)
+	}
+	if r.Operation.Excess == nil {
+		return nil
+	}
+	for i := range r.Operation.Excess.Legs {
+		if l := &r.Operation.Excess.Legs[i]; !l.Allowed {
+			return r.refusedBy(l)
+		}
+	}
+	return nil
+}
+
+// refusedBy returns the error of a leg without room, for the first of its entries that has none.
+func (r *Request) refusedBy(l *Leg) *Error {
+	for i := range r.Entries {
+		entry, room := &r.Entries[i], uint64(math.MaxUint64)
+		actual := r.Settlement.actual(i, entry.Cost)
+		for _, s := range l.Decision.Limits {
+			if s.Policy == entry.Policy && s.Key == entry.Key && !s.Allowed {
+				room = min(room, s.Remaining)
+			}
+		}
+		if actual > entry.Cost && actual-entry.Cost > room {
+			return overQuota(i, actual, entry.Cost, room)
+		}
+	}
+	return &Error{Code: OverQuota, Field: "commit.actual_cost", Message: fmt.Sprintf("is more than was taken, and shard %s "+
+		"has no room for it", l.Shard)}
+}
+
+// ruleExcess records the outcome of the excess, for its legs.
+func (e *evaluation) ruleExcess(r *Request, state OperationState, print uint64) {
+	x := r.Operation.Excess
+	if x == nil {
+		return
+	}
+	u := &ruling{state: state, drawn: true, fingerprint: print, keep: operationKept, until: x.until(), answer: e.newDecision()}
+	u.answer.Allowed = state == OperationCommitted
+	for _, l := range x.Legs {
+		if l.Allowed {
+			u.legs = append(u.legs, ruled{Leg: Leg{Shard: l.Shard, Allowed: true, Decision: l.Decision.bare()},
+				pending: state == OperationCommitted})
+		}
+	}
+	if len(u.legs) > 0 { // else there is nothing to end
+		e.writeRuling(operationKeyOf(rulingRecord, r.Namespace, x.ID), u)
+	}
+}
+
+// atHome returns a function that reports whether a key of a settlement belongs to no leg.
+func (r *Request) atHome() func(key string) bool {
+	return func(key string) bool {
+		return !slices.ContainsFunc(r.Operation.Legs, func(l Leg) bool { return l.has(key) })
+	}
+}
+
+// placeOfHome returns the index in the settlement of home's i-th entry.
+func (r *Request) placeOfHome(i int) int {
+	atHome := r.atHome()
+	for place := range r.Entries {
+		if !atHome(r.Entries[place].Key) {
+			continue
+		}
+		if i--; i < 0 {
+			return place
+		}
+	}
+	return 0
+}
+
+// hasExcess reports whether the leg has spent more than it took.
+func (l *Leg) hasExcess(r *Request) bool {
+	for i := range r.Entries {
+		if entry := &r.Entries[i]; l.has(entry.Key) && r.Settlement.actual(i, entry.Cost) > entry.Cost {
+			return true
+		}
+	}
+	return false
+}
+
+// has reports whether a shard was charged.
+func (x *Excess) has(id ID) bool {
+	return x != nil && slices.ContainsFunc(x.Legs, func(l Leg) bool { return l.Shard == id && l.Allowed })
+}
+
+// leaveExcess removes the units that a leg has spent above what it took, if they were charged before.
+func (s *Settlement) leaveExcess(taken []Entry) {
+	if s.Overage != OverageReject || s.Actual == nil {
+		return
+	}
+	s.Actual = slices.Clone(s.Actual)
+	for i := range s.Actual {
+		s.Actual[i] = min(s.Actual[i], taken[i].Cost)
+	}
+}
+
+// takeExcess charges the excess on the entries of this shard, if there is room for all of it by the rule for one shard
+// (roomAbove): all limits except concurrency limits count it, and no block denies it. It is a remote hold until home has decided.
+func (e *evaluation) takeExcess(r *Request) ([]Entry, Result) {
+	d, err := e.chargesOf(r.Namespace, r.Entries)
+	if err != nil {
+		return nil, Result{Err: err}
+	}
+	if e.refuseExcess(r, &d); !d.Allowed {
+		return nil, Result{Decision: d}
+	}
+	if err := e.roomForHolds(); err != nil {
+		return nil, Result{Err: err}
+	}
+	name := operationHold(r.Operation.ID)
+	if e.heldUnder(name) {
+		return nil, Result{Err: idReused(r.Operation.ID)}
+	}
+	e.spendExcess(r, &d)
+	e.index++
+	d.Index = e.index
+	e.putHolds(&Request{Entries: r.Entries}, &d, hold{name: name, remote: true, onExpire: policy.OnExpireCancel, expires: limit.MaxTime})
+	e.statuses(&d)
+	return r.Entries, Result{Decision: d}
+}
+
+// spendExcess counts the excess on the limits of a charge. In the statuses it marks the limits that have not counted all
+// of it, to which nothing is given back.
+func (e *evaluation) spendExcess(r *Request, d *Decision) {
+	n := 0
+	for i := range e.charges {
+		ch, cost := &e.charges[i], r.Entries[i].Cost
+		e.spend(ch, cost)
+		for j := range ch.limits {
+			l, s := &ch.limits[j], &d.Limits[n]
+			s.Uncounted = limit.Status(l.Limit, ch.counter.at(j, l, e.at.Now), e.at.Now).Used != s.Used+cost
+			n++
+		}
+	}
+}
+
+// refuseExcess sets in each status whether the limit has room for the excess, and in the decision whether all limits have.
+func (e *evaluation) refuseExcess(r *Request, d *Decision) {
+	n := 0
+	for i := range e.charges {
+		ch := &e.charges[i]
+		for j := range ch.limits {
+			s := &d.Limits[n]
+			s.Allowed = !ch.boundsExcess(&ch.limits[j]) || r.Entries[i].Cost <= s.Remaining
+			d.Allowed = d.Allowed && s.Allowed
+			n++
+		}
+	}
+}
