@@ -144,16 +144,35 @@ func (l *Levels) ApplyPin(level shard.Level) (*Levels, error) {
 	return next, nil
 }
 
+// Heard returns what the listed nodes reported: as reports has it, or as recorded for a node that reports does not name. A
+// node that has never answered is not among them and counts as LevelFirst, as 0.1.0 does.
+func (l *Levels) Heard(t *Table, reports map[string]Report) (nodes []NodeLevels) {
+	for _, n := range t.Listed() {
+		levels, known := l.Node(n.ID)
+		if report, heard := reports[n.ID]; heard {
+			levels, known = report.LevelsOf(), true
+			levels.ID = n.ID
+		}
+		if known {
+			nodes = append(nodes, levels)
+		}
+	}
+	return nodes
+}
+
 // ApplyFinish returns changed levels that rise as soon as possible, and the level that they rise to. If that level is the
-// cluster's own, there is nothing to do. If the cluster cannot rise to newest now, the error names the obstacle.
-func (l *Levels) ApplyFinish(t *Table, newest shard.Level) (*Levels, shard.Level, error) {
+// cluster's own, there is nothing to do. If the cluster cannot rise to newest now, the error names the obstacle. The reports
+// count because the planner records what a node reports only when it plans next, a second later.
+func (l *Levels) ApplyFinish(t *Table, reports map[string]Report, newest shard.Level) (*Levels, shard.Level, error) {
+	next := l.clone()
+	next.Nodes = l.Heard(t, reports)
 	var old []string
 	for _, n := range t.Listed() {
-		if levels, _ := l.Node(n.ID); levels.Max < newest {
+		if levels, _ := next.Node(n.ID); levels.Max < newest {
 			old = append(old, fmt.Sprintf("%s (release %s) knows %d", n.ID, cmp.Or(n.Version, "unknown"), levels.Max))
 		}
 	}
-	switch target := l.ceiling(t); {
+	switch target := next.ceiling(t); {
 	case l.Pin != 0 && target <= l.Cluster && len(old) == 0 && l.Pin < newest:
 		return nil, 0, fmt.Errorf("the level is pinned at %d: stint upgrade pin 0 ends that", l.Pin)
 	case target <= l.Cluster && len(old) > 0:
@@ -161,7 +180,6 @@ func (l *Levels) ApplyFinish(t *Table, newest shard.Level) (*Levels, shard.Level
 	case target <= l.Cluster:
 		return l, l.Cluster, nil
 	default:
-		next := l.clone()
 		next.Finish = true
 		return next, target, nil
 	}
@@ -223,26 +241,15 @@ func (p *levelPlanner) step(format string, args ...any) {
 	p.steps = append(p.steps, fmt.Sprintf(format, args...))
 }
 
-// register records what the nodes reported. A node that has never answered is not recorded and counts as LevelFirst, as
-// 0.1.0 does.
+// register records what the nodes reported.
 func (p *levelPlanner) register() {
-	var nodes []NodeLevels
-	for _, n := range p.t.Listed() {
-		known, listed := p.l.Node(n.ID)
-		if report, heard := p.seen.Reports[n.ID]; heard {
-			now := report.LevelsOf()
-			now.ID = n.ID
-			if !listed || now.Min != known.Min || now.Max != known.Max {
-				p.step("node %s knows the feature levels %d to %d", n.ID, now.Min, now.Max)
-			}
-			p.changed = p.changed || now != known
-			known, listed = now, true
-		}
-		if listed {
-			nodes = append(nodes, known)
+	nodes := p.l.Heard(p.t, p.seen.Reports)
+	for _, now := range nodes {
+		if known, listed := p.l.Node(now.ID); !listed || now.Min != known.Min || now.Max != known.Max {
+			p.step("node %s knows the feature levels %d to %d", now.ID, now.Min, now.Max)
 		}
 	}
-	p.changed = p.changed || len(nodes) != len(p.l.Nodes)
+	p.changed = p.changed || !slices.Equal(nodes, p.l.Nodes)
 	p.l.Nodes = nodes
 }
 

@@ -149,7 +149,7 @@ func TestTheLevelRisesWhenAllDirectoriesCarryItAndTheTableIsFenced(t *testing.T)
 		c.runs(node, 2)
 	}
 	c.plan()
-	next, level, err := c.levels.ApplyFinish(c.table, 2)
+	next, level, err := c.levels.ApplyFinish(c.table, c.seen.Reports, 2)
 	if err != nil || level != 2 {
 		t.Fatal(level, err)
 	}
@@ -185,13 +185,32 @@ func TestTheLevelRisesWhenAllDirectoriesCarryItAndTheTableIsFenced(t *testing.T)
 	c.at(2, 0) // it never falls
 }
 
+// The planner records a report within a second. Status goes by the report at once, and so does finish.
+func TestWhatANodeReportsCountsBeforeItIsRecorded(t *testing.T) {
+	c := newClimb(t)
+	c.runs("n1", 2)
+	c.runs("n2", 2)
+	c.plan()
+	c.runs("n3", 2)
+	next, level, err := c.levels.ApplyFinish(c.table, c.seen.Reports, 2)
+	if err != nil || level != 2 {
+		t.Fatalf("all nodes report level 2: finish says %d, %v", level, err)
+	}
+	c.levels = next
+	c.plan()
+	c.at(1, 2)
+	if _, _, err := FirstLevels().ApplyFinish(c.table, nil, 2); err == nil {
+		t.Error("finished although no node has reported anything")
+	}
+}
+
 func TestWhatIsNotKnownToAllIsNotFinished(t *testing.T) {
 	c := newClimb(t)
 	c.runs("n1", 2)
 	c.runs("n3", 2)
 	c.table.Nodes[1].Version = "0.1.0"
 	c.plan()
-	_, _, err := c.levels.ApplyFinish(c.table, 2)
+	_, _, err := c.levels.ApplyFinish(c.table, c.seen.Reports, 2)
 	if want := "not all nodes know level 2: n2 (release 0.1.0) knows 1"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -203,7 +222,7 @@ func TestWhatIsNotKnownToAllIsNotFinished(t *testing.T) {
 	c.now = c.now.Add(time.Hour)
 	c.plan()
 	c.at(1, 0)
-	if _, _, err = c.levels.ApplyFinish(c.table, 2); err == nil || !strings.Contains(err.Error(), "pinned at 1: stint upgrade pin 0") {
+	if _, _, err = c.levels.ApplyFinish(c.table, c.seen.Reports, 2); err == nil || !strings.Contains(err.Error(), "pinned at 1: stint upgrade pin 0") {
 		t.Errorf("pinned: %v", err)
 	}
 	if c.levels, err = c.levels.ApplyPin(0); err != nil {

@@ -19,12 +19,10 @@ func (a admin) Upgrade(context.Context) (api.UpgradeStatus, error) {
 	}
 	s := api.UpgradeStatus{Level: levels.Cluster, RisingTo: levels.Next, Pinned: levels.Pin}
 	reports := n.reports()
+	heard := cluster.Levels{Nodes: levels.Heard(table, reports)}
 	for _, listed := range table.Listed() {
-		known, _ := levels.Node(listed.ID)
-		report, alive := reports[listed.ID]
-		if alive {
-			known = report.LevelsOf()
-		}
+		known, _ := heard.Node(listed.ID)
+		_, alive := reports[listed.ID]
 		s.Nodes = append(s.Nodes, api.NodeLevels{ID: listed.ID, Version: listed.Version, Min: known.Min, Max: known.Max,
 			Kept: known.Kept, Alive: alive})
 		if s.KnownByAll == 0 || known.Max < s.KnownByAll {
@@ -48,7 +46,7 @@ func (a admin) PinLevel(ctx context.Context, level shard.Level) error {
 // FinishUpgrade implements api.ClusterAdmin.
 func (a admin) FinishUpgrade(ctx context.Context) (level shard.Level, err error) {
 	err = a.changeLevels(ctx, func(t *cluster.Table, l *cluster.Levels) (next *cluster.Levels, err error) {
-		next, level, err = l.ApplyFinish(t, a.n.newestLevel())
+		next, level, err = l.ApplyFinish(t, a.n.reports(), a.n.newestLevel())
 		return next, err
 	})
 	return level, err
