@@ -321,7 +321,7 @@ func (f ferry) Submit(ctx context.Context, requests []shard.Request) []shard.Res
 	w := f.to.world
 	if !f.node.lives() {
 		<-ctx.Done()
-		return refuse(len(requests), failure(shard.Unavailable))
+		return shard.RefuseAll(len(requests), failure(shard.Unavailable))
 	}
 	sent := cloneRequests(requests)
 	switch {
@@ -330,7 +330,7 @@ func (f ferry) Submit(ctx context.Context, requests []shard.Request) []shard.Res
 		return f.to.commit(sent)
 	case f.to.isDown():
 		time.Sleep(time.Millisecond)
-		return refuse(len(requests), failure(shard.Unavailable))
+		return shard.RefuseAll(len(requests), failure(shard.Unavailable))
 	}
 	copied := w.draw(8) == 0
 	if copied { // a late copy: after other messages, or after everything was forgotten
@@ -347,18 +347,18 @@ func (f ferry) Submit(ctx context.Context, requests []shard.Request) []shard.Res
 	}
 	switch what {
 	case 0:
-		return refuse(len(requests), failure([]shard.Code{shard.Unavailable, shard.NotOwner, shard.Overloaded}[w.draw(3)]))
+		return shard.RefuseAll(len(requests), failure([]shard.Code{shard.Unavailable, shard.NotOwner, shard.Overloaded}[w.draw(3)]))
 	case 1: // lost
-		return refuse(len(requests), failure(shard.UnknownOutcome))
+		return shard.RefuseAll(len(requests), failure(shard.UnknownOutcome))
 	case 2: // the answer is lost
 		f.to.commit(sent)
-		return refuse(len(requests), failure(shard.UnknownOutcome))
+		return shard.RefuseAll(len(requests), failure(shard.UnknownOutcome))
 	case 3:
 		f.to.open()
 	case 4:
 		if !pause(ctx, time.Duration(w.draw(12_000))*time.Millisecond) {
 			w.late.Go(func() { f.to.commit(sent) }) // its caller has given up
-			return refuse(len(requests), failure(shard.UnknownOutcome))
+			return shard.RefuseAll(len(requests), failure(shard.UnknownOutcome))
 		}
 	}
 	results := f.to.commit(sent)

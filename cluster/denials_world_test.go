@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"sync"
 	"testing"
 
 	"github.com/stint-io/stint/limit"
@@ -46,6 +48,7 @@ func newShore(t testing.TB, seed uint64) *shore {
 	})
 	w.at = w.begin
 	w.append(shard.EncodeEpochOpen(0, w.at))
+	wire := newShoreWire(w)
 	for i := range 3 {
 		w.passed = append(w.passed, map[string]limit.Time{})
 		node := NewRouter(RouterConfig{
@@ -54,7 +57,7 @@ func newShore(t testing.TB, seed uint64) *shore {
 			Places:   func(shard.ID) []string { return nil },
 			Local:    func(shard.ID) (Owner, bool) { return w, i == 0 },
 			Leader:   func(shard.ID) string { return "n0" },
-			Forward:  shoreWire{w},
+			Forward:  wire,
 			Hints:    NewHints(1),
 			Sessions: func(shard.ID) bool { return false },
 			Policies: func() *policy.Revision { return &policy.Revision{Version: 1, Set: w.policies} },
@@ -93,22 +96,34 @@ func (w *shore) Submit(_ context.Context, requests []shard.Request) []shard.Resu
 	return results
 }
 
-// shoreWire stands for Hop: it encodes and decodes the requests and results that it carries.
-type shoreWire struct{ *shore }
+// shoreWire forwards to the first node through a real Hop over a pipe. Each message takes a while on the world's clock.
+type shoreWire struct {
+	*shore
+	hop *Hop
+}
 
-func (w shoreWire) Submit(ctx context.Context, _ string, hops int, id shard.ID, requests []shard.Request) []shard.Result {
-	w.pass(5 * ms)
-	results := w.nodes[0].Forwarded(ctx, hops+1, id, append([]shard.Request(nil), requests...))
-	w.pass(5 * ms)
-	var records []byte
-	for _, part := range encodeAnswers(1, results) {
-		records = appendAnswer(records, &part)
+func newShoreWire(w *shore) shoreWire {
+	owner := func(ctx context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result {
+		return w.nodes[0].Forwarded(ctx, hops, id, requests)
 	}
-	answers, err := decodeAnswers(records)
-	if err != nil {
-		w.Fatal(err)
-	}
-	return answers[0].results
+	var nodes sync.WaitGroup
+	hop := NewHop(func(context.Context, string) (net.Conn, error) {
+		near, far := net.Pipe()
+		nodes.Go(func() { ServeHop(context.Background(), far, owner) })
+		return near, nil
+	})
+	w.Cleanup(func() {
+		hop.Close()
+		nodes.Wait()
+	})
+	return shoreWire{w, hop}
+}
+
+func (w shoreWire) Submit(ctx context.Context, node string, hops int, id shard.ID, requests []shard.Request) []shard.Result {
+	w.pass(5 * ms)
+	results := w.hop.Submit(ctx, node, hops, id, requests)
+	w.pass(5 * ms)
+	return results
 }
 
 func (w *shore) request() shard.Request {

@@ -73,19 +73,19 @@ func (h *Hop) Submit(ctx context.Context, node string, hops int, id shard.ID, re
 		return nil
 	}
 	if hops >= MaxHops {
-		return refuse(len(requests), &shard.Error{Code: shard.NotOwner, RetryAfter: 100e3, Message: fmt.Sprintf(
+		return shard.RefuseAll(len(requests), &shard.Error{Code: shard.NotOwner, RetryAfter: 100e3, Message: fmt.Sprintf(
 			"the request was forwarded %d times and found no owner of shard %d; ask again", hops, id)})
 	}
 	body, err := encodeCall(hops+1, id, h.readable(requests))
 	if err != nil {
-		return refuse(len(requests), err)
+		return shard.RefuseAll(len(requests), err)
 	}
 	deadline, _ := ctx.Deadline()
 	c := &call{shard: id, requests: len(requests), body: body, size: len(body), deadline: deadline,
 		done: make(chan struct{})}
 	l := h.link(node)
 	if err := l.enqueue(c); err != nil {
-		return refuse(len(requests), err)
+		return shard.RefuseAll(len(requests), err)
 	}
 	select {
 	case <-c.done:
@@ -93,14 +93,6 @@ func (h *Hop) Submit(ctx context.Context, node string, hops int, id shard.ID, re
 		l.abandon(c)
 	}
 	return c.results
-}
-
-func refuse(n int, err *shard.Error) []shard.Result {
-	results := make([]shard.Result, n)
-	for i := range results {
-		results[i].Err = err
-	}
-	return results
 }
 
 // link returns the current connection to a node, or a new one. A connection that has just failed is kept for a moment, so

@@ -52,29 +52,3 @@ func TestCallsThatAreAlikeAreHandledTogether(t *testing.T) {
 		t.Errorf("together are %v, must be %v", got, want)
 	}
 }
-
-// A request sent to the wrong shard is refused; requests of other callers in the same frame are not.
-func TestARequestInTheWrongPlaceFailsAlone(t *testing.T) {
-	router, owners := newRecorders(2)
-	var here, elsewhere shard.Request
-	for _, key := range []string{"a", "b", "c", "d", "e", "f"} {
-		if shard.Of("default", key, 2) == 0 {
-			here = check(key)
-		} else {
-			elsewhere = check(key)
-		}
-	}
-	results := router.Forwarded(t.Context(), 1, 0, []shard.Request{here, elsewhere, here, elsewhere})
-	for i, r := range results {
-		if wrong := i%2 == 1; wrong != (r.Err != nil) || wrong && r.Err.Code != shard.Invalid {
-			t.Errorf("request %d: %+v", i, r)
-		}
-	}
-	if calls := owners[0].calls; len(calls) != 1 || len(calls[0]) != 2 {
-		t.Errorf("the owner was asked %v", calls)
-	}
-	results = router.Forwarded(t.Context(), 1, 0, []shard.Request{elsewhere})
-	if wantCode(t, "all wrong", results, shard.Invalid); len(owners[0].calls) != 1 {
-		t.Error("the owner was asked for nothing")
-	}
-}

@@ -116,7 +116,7 @@ var errTooLate = &shard.Error{Code: shard.Overloaded, RetryAfter: 10e3,
 // finish completes a call with the results it has, and with err for the missing ones.
 func (l *link) finish(c *call, err *shard.Error) {
 	if missing := c.requests - len(c.results); missing > 0 {
-		c.results = append(c.results, refuse(missing, err)...)
+		c.results = append(c.results, shard.RefuseAll(missing, err)...)
 	}
 	c.body = nil
 	l.window.give(c.shard, c.size)

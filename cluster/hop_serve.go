@@ -153,7 +153,7 @@ func crowded(c *sentCall) answer {
 	return answer{number: c.number, count: n, body: allCrowded[:n*(len(allCrowded)/maxCallRequests)], refusal: true}
 }
 
-var allCrowded = encodeAnswers(0, refuse(maxCallRequests, errCrowded))[0].body
+var allCrowded = encodeAnswers(0, shard.RefuseAll(maxCallRequests, errCrowded))[0].body
 
 var errCrowded = &shard.Error{Code: shard.Overloaded, RetryAfter: 50e3,
 	Message: "the node has as many forwarded requests of that shard as it may; ask again"}

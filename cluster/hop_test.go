@@ -517,16 +517,32 @@ func (c counted) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// loopback returns a Hop from one peer port to another over TCP; frames counts the frames of the dialer.
+// loopback returns a Hop to a handler over TCP; frames counts the frames of the dialer.
 func loopback(t testing.TB, handler HopHandler) (h *Hop, frames *atomic.Int64) {
 	noLeaks(t)
-	n1, _ := joinedPorts(t, func(c *PeerConfig) { c.Decide = handler })
-	frames = new(atomic.Int64)
-	h = NewHop(func(ctx context.Context, node string) (net.Conn, error) {
-		conn, err := n1.DialHop(ctx, node)
-		return counted{conn, frames}, err
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var nodes sync.WaitGroup
+	nodes.Go(func() {
+		for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
+			nodes.Go(func() { ServeHop(context.Background(), conn, handler) })
+		}
 	})
-	t.Cleanup(h.Close)
+	frames = new(atomic.Int64)
+	h = NewHop(func(ctx context.Context, _ string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
+		if err != nil {
+			return nil, err
+		}
+		return counted{conn, frames}, nil
+	})
+	t.Cleanup(func() {
+		h.Close()
+		l.Close()
+		nodes.Wait()
+	})
 	return h, frames
 }
 
@@ -587,18 +603,24 @@ func BenchmarkHop(b *testing.B) {
 // committing is an owner that commits in about a millisecond: requests that arrive meanwhile are answered with the next
 // commit.
 func committing(t testing.TB) HopHandler {
-	var now bell
+	var mu sync.Mutex
+	committed := make(chan struct{}) // closed at the next commit
 	ctx, stop := context.WithCancel(context.Background())
 	var owner sync.WaitGroup
 	owner.Go(func() {
-		for ctx.Err() == nil {
-			time.Sleep(time.Millisecond)
-			now.ring()
+		for commits := time.NewTicker(time.Millisecond); ctx.Err() == nil; <-commits.C {
+			mu.Lock()
+			close(committed)
+			committed = make(chan struct{})
+			mu.Unlock()
 		}
 	})
 	t.Cleanup(func() { stop(); owner.Wait() })
 	return func(ctx context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result {
-		<-now.after(now.count())
+		mu.Lock()
+		next := committed
+		mu.Unlock()
+		<-next
 		return echo(ctx, hops, id, requests)
 	}
 }

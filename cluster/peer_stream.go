@@ -60,7 +60,7 @@ func (s *Stream) Addr() net.Addr { return Addr(s.name) }
 // Dial connects to another replica of the shard by its name, within timeout; 0 means the port's default. If the peer
 // refused, the error wraps its Refusal.
 func (s *Stream) Dial(name string, timeout time.Duration) (net.Conn, error) {
-	node, _, err := splitName(name)
+	to, _, err := ParseName(name)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (s *Stream) Dial(name string, timeout time.Duration) (net.Conn, error) {
 	}
 	ctx, cancel := context.WithTimeout(s.port.stopping, timeout)
 	defer cancel()
-	return s.port.dial(ctx, node, &preamble{kind: kindRaft, shard: s.shard, from: s.name, to: name})
+	return s.port.dial(ctx, to.Node, &preamble{kind: kindRaft, shard: s.shard, from: s.name, to: name})
 }
 
 // hand gives an accepted connection to the next Accept. It returns false if the stream is closed.

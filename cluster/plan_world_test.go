@@ -125,18 +125,18 @@ func (w *planWorld) node(id string) *planNode {
 }
 
 func (w *planWorld) store(name string) *planStore {
-	node, _, err := splitName(name)
+	r, _, err := ParseName(name)
 	if err != nil {
 		w.fail("%v", err)
 	}
-	return w.node(node).stores[name]
+	return w.node(r.Node).stores[name]
 }
 
 // live reports whether a replica can vote and acknowledge.
 func (w *planWorld) live(name string) bool {
-	node, _, _ := splitName(name)
+	r, _, _ := ParseName(name)
 	s := w.store(name)
-	return s != nil && s.Open && !w.node(node).down
+	return s != nil && s.Open && !w.node(r.Node).down
 }
 
 // intact reports whether a replica still has all committed entries, running or not.
@@ -461,8 +461,8 @@ func (w *planWorld) align(g *planGroup) bool {
 	if !w.works(g) {
 		return false
 	}
-	nodeID, _, _ := splitName(g.leader)
-	n := w.node(nodeID)
+	leader, _, _ := ParseName(g.leader)
+	n := w.node(leader.Node)
 	if !g.fresh {
 		if !w.systemWorks() {
 			return false
@@ -557,8 +557,8 @@ func (w *planWorld) restart(n *planNode) {
 func (w *planWorld) expendable(n *planNode) bool {
 	for _, g := range w.groups {
 		if !w.most(g, func(name string) bool {
-			node, _, _ := splitName(name)
-			return node != n.Node && w.intact(name)
+			r, _, _ := ParseName(name)
+			return r.Node != n.Node && w.intact(name)
 		}) {
 			return false
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 
 	"github.com/stint-io/stint/shard"
@@ -116,37 +115,18 @@ func (p *preamble) nodes() (from, to string, err error) {
 	if p.kind != kindRaft {
 		return p.from, p.to, nil
 	}
-	from, fromShard, err := splitName(p.from)
+	sender, fromShard, err := ParseName(p.from)
 	if err != nil {
 		return "", "", err
 	}
-	to, toShard, err := splitName(p.to)
+	receiver, toShard, err := ParseName(p.to)
 	if err != nil {
 		return "", "", err
 	}
 	if fromShard != p.shard || toShard != p.shard {
 		return "", "", errMalformedPreamble
 	}
-	return from, to, nil
-}
-
-// splitName parses a replica's name, node/shard/number.
-func splitName(name string) (node string, id shard.ID, err error) {
-	head, number, _ := cutLast(name)
-	node, place, found := cutLast(head)
-	shards, err := strconv.ParseUint(place, 10, 32)
-	if _, e := strconv.ParseUint(number, 10, 64); err != nil || e != nil || !found || node == "" {
-		return "", 0, fmt.Errorf("cluster: %q is not a replica's name (node/shard/number)", name)
-	}
-	return node, shard.ID(shards), nil
-}
-
-func cutLast(s string) (before, after string, found bool) {
-	i := strings.LastIndexByte(s, '/')
-	if i < 0 {
-		return "", s, false
-	}
-	return s[:i], s[i+1:], true
+	return sender.Node, receiver.Node, nil
 }
 
 // Refusal is the reason why a peer port turned a dialer away. As an error it comes wrapped with the dialed address and

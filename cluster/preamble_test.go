@@ -81,18 +81,6 @@ func TestPreambleThatIsTooLongIsNotSent(t *testing.T) {
 	}
 }
 
-func TestReplicaNamesAreTakenApartFromTheEnd(t *testing.T) {
-	node, id, err := splitName("rack/a/3/7")
-	if node != "rack/a" || id != 3 || err != nil {
-		t.Errorf("%q, %d, %v", node, id, err)
-	}
-	for _, name := range []string{"", "n1", "3/7", "/3/7", "n1/x/7", "n1/3/x", "n1/3/", "n1/4294967296/7"} {
-		if _, _, err := splitName(name); err == nil {
-			t.Errorf("%q is taken for a replica's name", name)
-		}
-	}
-}
-
 func FuzzReadPreamble(f *testing.F) {
 	good, _ := helloRaft.encode()
 	f.Add(good)

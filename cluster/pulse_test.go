@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net"
 	"slices"
@@ -336,9 +337,9 @@ func TestAPauseOfOurOwnIsNotTheOthersSilence(t *testing.T) {
 	if got := a.silence(now); got > most {
 		t.Errorf("just awake: silent for %v", got)
 	}
-	a.failed(errSilent)
+	a.failed(errors.New("no answer"))
 	now = now.Add(time.Second)
-	a.failed(errSilent)
+	a.failed(errors.New("no answer"))
 	if got := a.silence(now); got < time.Second || got > most+2*time.Second {
 		t.Errorf("after another second: silent for %v", got)
 	}

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"slices"
-	"strconv"
 
 	"github.com/stint-io/stint/shard"
 )
@@ -156,25 +155,16 @@ func (a *aligner) transfer() {
 // unlisted handles a member that the table does not list. A number that the table has already given out was listed once,
 // and is gone for good.
 func (a *aligner) unlisted(m GroupMember, nextNumber uint64) {
-	r, ok := replicaNamed(m.Name, a.g.Shard)
+	r, id, err := ParseName(m.Name)
+	if err != nil || id != a.g.Shard || r.Number < firstNumber || r.Name(id) != m.Name {
+		r = Replica{}
+	}
 	switch {
-	case !ok || r.Number >= nextNumber || m.Name == a.self:
+	case r == Replica{} || r.Number >= nextNumber || m.Name == a.self:
 		a.changes = append(a.changes, Change{Kind: Unknown, Shard: a.g.Shard, Name: m.Name, Node: r.Node, Number: r.Number})
 	case a.canRemove(m.Name):
 		a.note(Stray, r)
 	}
-}
-
-// replicaNamed parses a replica's name.
-func replicaNamed(name string, id shard.ID) (r Replica, ok bool) {
-	front, number, _ := cutLast(name)
-	node, _, _ := cutLast(front)
-	n, err := strconv.ParseUint(number, 10, 64)
-	r = Replica{Node: node, Number: n}
-	if err != nil || n < firstNumber || node == "" || r.Name(id) != name {
-		return Replica{}, false
-	}
-	return r, true
 }
 
 // oneOfRaft returns the changes of the table and the notices, and only the first change of the group, in the order of

@@ -20,7 +20,7 @@ func (f *struggling) Submit(_ context.Context, _ string, _ int, _ shard.ID, requ
 		return []shard.Result{{Decision: shard.Decision{Allowed: true}}}
 	}
 	f.bad.Add(1)
-	return refuse(len(requests), &shard.Error{Code: shard.Unavailable, Message: "not now"})
+	return shard.RefuseAll(len(requests), &shard.Error{Code: shard.Unavailable, Message: "not now"})
 }
 
 // TestRetriesAreASmallPartOfTheLoad: a shard answers most requests and leaves some undecided until their deadline. After

@@ -128,7 +128,7 @@ func (r *Router) Submit(ctx context.Context, id shard.ID, requests []shard.Reque
 		err = noSuchShard(id, shards)
 	}
 	if err != nil {
-		return refuse(len(requests), err)
+		return shard.RefuseAll(len(requests), err)
 	}
 	return r.denials.around(requests, func(rest []shard.Request) []shard.Result {
 		return r.deliver(ctx, r.roadTo(id), rest)
@@ -180,7 +180,7 @@ func (r *Router) Decide(ctx context.Context, requests []shard.Request) []shard.R
 func (r *Router) decide(ctx context.Context, requests []shard.Request) []shard.Result {
 	shards, err := r.shards(ctx)
 	if err != nil {
-		return refuse(len(requests), err)
+		return shard.RefuseAll(len(requests), err)
 	}
 	if id, one := together(requests, shards); one {
 		return r.deliver(ctx, r.roadTo(id), requests)

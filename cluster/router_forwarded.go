@@ -15,9 +15,9 @@ func (r *Router) Forwarded(ctx context.Context, hops int, id shard.ID, requests 
 	shards := r.config.Shards()
 	switch {
 	case id != shard.System && shards == 0:
-		return refuse(len(requests), errNoTable)
+		return shard.RefuseAll(len(requests), errNoTable)
 	case id != shard.System && uint32(id) >= shards:
-		return refuse(len(requests), noSuchShard(id, shards))
+		return shard.RefuseAll(len(requests), noSuchShard(id, shards))
 	}
 	for i := range requests {
 		if misplaced(id, &requests[i], shards) != nil {
@@ -57,7 +57,7 @@ func (r *Router) forward(ctx context.Context, hops int, id shard.ID, requests []
 		node = known.hint.Node
 	}
 	if hops >= MaxHops || node == "" || node == r.config.Node {
-		return refuse(len(requests), &shard.Error{Code: shard.NotOwner, RetryAfter: 100e3, Message: fmt.Sprintf(
+		return shard.RefuseAll(len(requests), &shard.Error{Code: shard.NotOwner, RetryAfter: 100e3, Message: fmt.Sprintf(
 			"node %s does not own shard %s, after %d hops; nothing was counted", r.config.Node, id, hops)})
 	}
 	results := r.config.Forward.Submit(ctx, node, hops, id, requests)

@@ -192,7 +192,7 @@ func (w *town) run(ctx context.Context, requests []shard.Request, do func() []sh
 	case results := <-done:
 		return results
 	case <-ctx.Done():
-		return refuse(len(requests), failure(shard.UnknownOutcome))
+		return shard.RefuseAll(len(requests), failure(shard.UnknownOutcome))
 	}
 }
 
@@ -236,7 +236,7 @@ type townWire struct{ *town }
 
 func (w townWire) Submit(ctx context.Context, node string, hops int, id shard.ID, requests []shard.Request) []shard.Result {
 	if hops >= MaxHops {
-		return refuse(len(requests), failure(shard.NotOwner))
+		return shard.RefuseAll(len(requests), failure(shard.NotOwner))
 	}
 	sent := append([]shard.Request(nil), requests...)
 	return w.run(ctx, requests, func() []shard.Result {

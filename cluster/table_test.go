@@ -224,3 +224,15 @@ func TestRecordsOnlyGoForward(t *testing.T) {
 		t.Error("a leaving node stays, or an unknown one comes")
 	}
 }
+
+func TestReplicaNamesAreTakenApartFromTheEnd(t *testing.T) {
+	r, id, err := ParseName("rack/a/3/7")
+	if (r != Replica{Node: "rack/a", Number: 7}) || id != 3 || err != nil {
+		t.Errorf("%+v, %d, %v", r, id, err)
+	}
+	for _, name := range []string{"", "n1", "3/7", "/3/7", "n1/x/7", "n1/3/x", "n1/3/", "n1/4294967296/7"} {
+		if _, _, err := ParseName(name); err == nil {
+			t.Errorf("%q is taken for a replica's name", name)
+		}
+	}
+}

@@ -273,6 +273,15 @@ type Result struct {
 	Err      *Error   // never a denial: a denial is a decision
 }
 
+// RefuseAll returns n results with one error, the answer to requests that fail together.
+func RefuseAll(n int, err *Error) []Result {
+	results := make([]Result, n)
+	for i := range results {
+		results[i].Err = err
+	}
+	return results
+}
+
 // Decision is the outcome of one request, with the state of every limit, from one commit.
 type Decision struct {
 	Allowed      bool

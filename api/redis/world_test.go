@@ -78,11 +78,11 @@ func (w *world) Submit(ctx context.Context, id shard.ID, requests []shard.Reques
 		select {
 		case <-stuck:
 		case <-ctx.Done():
-			return failAll(requests, &shard.Error{Code: shard.Unavailable, Message: "no owner"})
+			return shard.RefuseAll(len(requests), &shard.Error{Code: shard.Unavailable, Message: "no owner"})
 		}
 	}
 	if err := w.refuse.Load(); err != nil {
-		return failAll(requests, err)
+		return shard.RefuseAll(len(requests), err)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -118,14 +118,6 @@ type roomy struct{ *shard.State }
 
 func (roomy) Full() bool    { return false }
 func (roomy) Brimful() bool { return false }
-
-func failAll(requests []shard.Request, err *shard.Error) []shard.Result {
-	results := make([]shard.Result, len(requests))
-	for i := range results {
-		results[i].Err = err
-	}
-	return results
-}
 
 // counted is an Observer that sums up.
 type counted struct {
