@@ -33,7 +33,7 @@ test: ## the tests that need nothing but Go
 	go test ./...
 
 race: ## the core under the race detector
-	go test -race -short ./limit ./policy ./shard ./actor ./cluster ./raftfsm ./api ./api/redis ./client ./node ./internal/replay ./internal/connlimit ./internal/convoy ./internal/load \
+	go test -race -short ./limit ./policy ./shard ./actor ./cluster/... ./raftfsm ./api ./api/redis ./client ./node ./internal/replay ./internal/connlimit ./internal/convoy ./internal/load \
 	  ./internal/lab ./internal/verify
 
 twins: ## millions of operations beside the slow twins, and shards in virtual time: more of what go test does
@@ -91,7 +91,7 @@ fuzz: ## fuzz every decoder with FUZZTIME inputs each
 # The micro-benchmarks that are guarded: arithmetic, batches, the formats of entries and frames, the way through an actor.
 micro := go test -run '^$$' -benchmem -timeout 30m \
   -bench '^Benchmark(Take|TakeEachInstant|AppendState|OpenPeriod|DecodeLimit|Batch|EntryCodec|Table|ID|Submit|Frame|Install)$$' \
-  ./limit ./shard ./actor ./cluster ./raftfsm
+  ./limit ./shard ./actor ./cluster/hop ./raftfsm
 timed  := -count 6 -benchtime 100ms
 exact  := -count 3 -benchtime 100x
 

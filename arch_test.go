@@ -19,17 +19,22 @@ const module = "github.com/stint-io/stint/"
 
 // floors gives each package its floor. A package imports only lower floors, never its own.
 var floors = map[string]int{
-	"limit":           0,
-	"policy":          1,
-	"shard":           2,
-	"internal/replay": 3, // offline: evaluates events without a server
-	"cluster":         3,
-	"actor":           3,
-	"raftfsm":         3,
-	"api":             4,
-	"api/redis":       4,
-	"node":            5,
-	"cmd/stint":       6,
+	"limit":             0,
+	"policy":            1,
+	"shard":             2,
+	"internal/replay":   3, // offline: evaluates events without a server
+	"actor":             3,
+	"raftfsm":           3,
+	"cluster":           3, // the manual of the rooms below it
+	"cluster/gossip":    3,
+	"cluster/hop":       3,
+	"cluster/placement": 4,
+	"cluster/peer":      5,
+	"cluster/routing":   5,
+	"api":               6,
+	"api/redis":         6,
+	"node":              7,
+	"cmd/stint":         8,
 }
 
 // beside lists the packages that stand outside the floors, with the packages of this module that each may import.
@@ -54,12 +59,13 @@ var beside = map[string][]string{
 
 // mayUse lists the packages beside the floors that a package on a floor may import.
 var mayUse = map[string][]string{
-	"shard":     {"shard/placement"},
-	"api/redis": {"internal/convoy"},
-	"api":       {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect"},
-	"cluster":   {"internal/connlimit"},
-	"node":      {"metrics", "internal/connlimit"},
-	"cmd/stint": {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "internal/load", "internal/lab", "internal/verify"},
+	"shard":          {"shard/placement"},
+	"api/redis":      {"internal/convoy"},
+	"api":            {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect"},
+	"cluster/gossip": {"internal/connlimit"},
+	"cluster/peer":   {"internal/connlimit"},
+	"node":           {"metrics", "internal/connlimit"},
+	"cmd/stint":      {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "internal/load", "internal/lab", "internal/verify"},
 }
 
 // doors lists every library and the packages that may import it. A library that is not listed has no door: add it here with
@@ -69,7 +75,7 @@ var doors = map[string][]string{
 	"github.com/hashicorp/raft-boltdb":      {"raftfsm"},
 	"go.etcd.io/bbolt":                      {"raftfsm"},
 	"github.com/cockroachdb/pebble":         {"raftfsm", "raftfsm/memfs"},
-	"github.com/hashicorp/memberlist":       {"cluster"},
+	"github.com/hashicorp/memberlist":       {"cluster/gossip"},
 	"connectrpc.com/":                       {"api", "client", "cmd/stint", "internal/load", "api/gen/stint/v1/stintv1connect"},
 	"google.golang.org/protobuf":            {"api", "client", "cmd/stint", "internal/load", "api/gen/stint/v1"},
 	"google.golang.org/grpc":                {"api", "internal/load"},
@@ -88,7 +94,7 @@ var doors = map[string][]string{
 
 // testDoors lists what test files may import besides: libraries of tests, and clients that are not ours.
 var testDoors = map[string][]string{
-	"go.uber.org/goleak":              {"actor", "api/redis", "client", "cluster", "internal/lab", "internal/verify", "node", "raftfsm"},
+	"go.uber.org/goleak":              {"actor", "api/redis", "client", "cluster/gossip", "cluster/hop", "cluster/peer", "internal/lab", "internal/verify", "node", "raftfsm"},
 	"github.com/rogpeppe/go-internal": {"cmd/stint"},
 	"github.com/redis/go-redis":       {"node", "internal/chaos"},
 	"google.golang.org/grpc":          {"node"},
@@ -103,7 +109,7 @@ var testsMayUse = map[string][]string{
 	"api":           {"metrics"},
 	"node":          {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect"},
 	"internal/load": {"api/gen/stint/v1"},
-	"internal/sim":  {"api", "cluster", "limit", "node", "policy", "shard"},
+	"internal/sim":  {"api", "cluster/gossip", "cluster/placement", "limit", "node", "policy", "shard"},
 }
 
 // pureImports are banned on floors 0 to 2: the core has no disk, network, randomness or goroutines.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/api"
-	"github.com/stint-io/stint/cluster"
+	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
@@ -23,7 +23,7 @@ var _ api.ClusterAdmin = admin{}
 
 // Apply implements api.ClusterAdmin: the set is in force once it is committed; shards adopt it with their next batch.
 func (a admin) Apply(ctx context.Context, set *policy.Set, expected *uint64, who, note string) (uint64, []uint32, error) {
-	current, err := a.n.fetch(ctx, cluster.PoliciesDocument)
+	current, err := a.n.fetch(ctx, placement.PoliciesDocument)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -38,7 +38,7 @@ func (a admin) Apply(ctx context.Context, set *policy.Set, expected *uint64, who
 	if bytes.Equal(text, current.Body) {
 		return current.Version, a.n.pendingShards(current.Version), nil
 	}
-	d, err := a.n.replace(ctx, shard.Request{Document: cluster.PoliciesDocument, Expect: current.Version, Body: text,
+	d, err := a.n.replace(ctx, shard.Request{Document: placement.PoliciesDocument, Expect: current.Version, Body: text,
 		Adjustment: &shard.Adjustment{Actor: who, Note: note}})
 	if err != nil {
 		return 0, nil, err
@@ -51,7 +51,7 @@ func (a admin) Apply(ctx context.Context, set *policy.Set, expected *uint64, who
 
 // PolicyHistory implements api.ClusterAdmin.
 func (a admin) PolicyHistory(ctx context.Context) ([]shard.DocumentChange, error) {
-	d, err := a.n.fetch(ctx, shard.HistoryOf(cluster.PoliciesDocument))
+	d, err := a.n.fetch(ctx, shard.HistoryOf(placement.PoliciesDocument))
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (n *Node) pendingShards(version uint64) (pending []uint32) {
 }
 
 // ownerReport finds the node that says it owns a shard. If two do, the newest epoch wins.
-func ownerReport(reports map[string]cluster.Report, id shard.ID) (node string, owner *cluster.ReplicaReport) {
+func ownerReport(reports map[string]placement.Report, id shard.ID) (node string, owner *placement.ReplicaReport) {
 	for from, report := range reports {
 		for i := range report.Replicas {
 			r := &report.Replicas[i]
@@ -93,11 +93,11 @@ func (a admin) Drain(ctx context.Context, node string, on bool) (left int, err e
 	if node == "" {
 		node = a.n.id
 	}
-	state := cluster.NodeActive
+	state := placement.NodeActive
 	if on {
-		state = cluster.NodeDraining
+		state = placement.NodeDraining
 	}
-	err = a.change(ctx, node, state, func(*cluster.Table) error { return nil })
+	err = a.change(ctx, node, state, func(*placement.Table) error { return nil })
 	if err != nil { // no count: this node may have no reports yet
 		return 0, err
 	}
@@ -111,9 +111,9 @@ func (a admin) Drain(ctx context.Context, node string, on bool) (left int, err e
 
 // RemoveNode implements api.ClusterAdmin.
 func (a admin) RemoveNode(ctx context.Context, node string) error {
-	return a.change(ctx, node, cluster.NodeLeaving, func(t *cluster.Table) error {
-		if !slices.ContainsFunc(t.Nodes, func(o cluster.Node) bool {
-			return o.ID != node && (o.State == cluster.NodeActive || o.State == cluster.NodeDraining)
+	return a.change(ctx, node, placement.NodeLeaving, func(t *placement.Table) error {
+		if !slices.ContainsFunc(t.Nodes, func(o placement.Node) bool {
+			return o.ID != node && (o.State == placement.NodeActive || o.State == placement.NodeDraining)
 		}) {
 			return &shard.Error{Code: shard.Conflict, Field: "node_id",
 				Message: fmt.Sprintf("%q is the last node: stop it instead", node)}
@@ -124,15 +124,15 @@ func (a admin) RemoveNode(ctx context.Context, node string) error {
 
 // change brings a node into a state, if the table permits it (ApplyNodeState) and allowed does. It reads the table first: by
 // an old table, there might seem to be nothing to change.
-func (a admin) change(ctx context.Context, node string, state cluster.NodeState,
-	allowed func(*cluster.Table) error) (refused error) {
+func (a admin) change(ctx context.Context, node string, state placement.NodeState,
+	allowed func(*placement.Table) error) (refused error) {
 	if a.n.known.newest().Table == nil {
 		return errNoTable
 	}
 	if err := a.n.readTable(ctx); err != nil {
 		return err
 	}
-	err := a.n.changeTable(ctx, func(t *cluster.Table) *cluster.Table {
+	err := a.n.changeTable(ctx, func(t *placement.Table) *placement.Table {
 		if t.Node(node) == nil {
 			refused = shard.Invalidf("node_id", "no node is named %q; stint status lists them", node)
 		} else {
@@ -174,7 +174,7 @@ func (a admin) Status(context.Context) (api.ClusterStatus, error) {
 	return s, nil
 }
 
-func (n *Node) nodeStatus(t *cluster.Table, node cluster.Node, reports map[string]cluster.Report,
+func (n *Node) nodeStatus(t *placement.Table, node placement.Node, reports map[string]placement.Report,
 	silent time.Duration) api.NodeStatus {
 	s := api.NodeStatus{ID: node.ID, Zone: node.Zone, Version: node.Version, APIAddr: node.APIAddr,
 		PeerAddr: node.PeerAddr, State: stateName(node.State), Alive: node.ID == n.id || silent < silentMost, Silent: silent}
@@ -194,11 +194,11 @@ func (n *Node) nodeStatus(t *cluster.Table, node cluster.Node, reports map[strin
 	return s
 }
 
-func stateName(s cluster.NodeState) string {
+func stateName(s placement.NodeState) string {
 	return [...]string{"active", "draining", "leaving", "removed"}[s]
 }
 
-func (n *Node) shardStatus(g *cluster.Group, reports map[string]cluster.Report) api.ShardStatus {
+func (n *Node) shardStatus(g *placement.Group, reports map[string]placement.Report) api.ShardStatus {
 	s := api.ShardStatus{ID: g.Shard}
 	node, owner := ownerReport(reports, g.Shard)
 	if owner != nil {
@@ -222,12 +222,12 @@ func (n *Node) shardStatus(g *cluster.Group, reports map[string]cluster.Report) 
 }
 
 // movesOf lists the replicas that are being added or removed.
-func movesOf(g *cluster.Group) (moves []string) {
+func movesOf(g *placement.Group) (moves []string) {
 	for _, r := range g.Replicas {
 		switch {
-		case r.Role == cluster.Learner:
+		case r.Role == placement.Learner:
 			moves = append(moves, fmt.Sprintf("shard %s: a replica on %s is catching up", g.Shard, r.Node))
-		case r.Role == cluster.Leaving:
+		case r.Role == placement.Leaving:
 			moves = append(moves, fmt.Sprintf("shard %s: the replica on %s is leaving", g.Shard, r.Node))
 		}
 	}
@@ -238,7 +238,7 @@ func movesOf(g *cluster.Group) (moves []string) {
 const clockOffMost = 200 * time.Millisecond
 
 // reportedProblems lists the problems that nodes report about themselves and that an operator should look at.
-func reportedProblems(reports map[string]cluster.Report) []string {
+func reportedProblems(reports map[string]placement.Report) []string {
 	problems := stopProblems(reports)
 	for _, report := range reports {
 		problems = append(problems, report.Problems...)
@@ -249,7 +249,7 @@ func reportedProblems(reports map[string]cluster.Report) []string {
 
 // stopProblems says for each stopped shard why it stopped and which nodes say so. It also lists replicas whose records are
 // wrong: these need not stop their shard.
-func stopProblems(reports map[string]cluster.Report) (problems []string) {
+func stopProblems(reports map[string]placement.Report) (problems []string) {
 	why, saidBy := make(map[shard.ID]string), make(map[shard.ID][]string)
 	for _, node := range slices.Sorted(maps.Keys(reports)) {
 		for _, r := range reports[node].Replicas {

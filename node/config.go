@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/api"
-	"github.com/stint-io/stint/cluster"
+	"github.com/stint-io/stint/cluster/gossip"
+	"github.com/stint-io/stint/cluster/peer"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/raftfsm"
 	"github.com/stint-io/stint/shard"
@@ -40,10 +41,10 @@ type Config struct {
 	PoliciesFile string        // likewise; "": no policies, or those of Dev
 	ReplaceAfter time.Duration // 0: 5 min; how long a node may be silent before its replicas are rebuilt elsewhere
 
-	PeerTLS       *cluster.PeerTLS // nil: peers in plaintext
-	GossipKeyFile string           // 32 bytes, raw, in hex or in base64; created if it is missing, on loopback; "": see mayBeJoined
-	InsecurePeers bool             // allows plaintext peers off loopback too
-	InsecureAPI   bool             // allows the client ports off loopback too, where anybody who reaches them may do everything
+	PeerTLS       *peer.PeerTLS // nil: peers in plaintext
+	GossipKeyFile string        // 32 bytes, raw, in hex or in base64; created if it is missing, on loopback; "": see mayBeJoined
+	InsecurePeers bool          // allows plaintext peers off loopback too
+	InsecureAPI   bool          // allows the client ports off loopback too, where anybody who reaches them may do everything
 
 	RequestTimeout time.Duration // 0: 5 s; for calls without a deadline
 	Dev            bool          // uses policy/dev.yaml when there is no PoliciesFile, and admits no other nodes
@@ -59,7 +60,7 @@ type World struct {
 	FS     raftfsm.FS                                               // under the log
 	Listen func(addr string) (net.Listener, error)                  // the peer port
 	Dial   func(ctx context.Context, addr string) (net.Conn, error) // connects to other nodes' peer ports
-	Gossip func(cluster.GossipConfig) (Membership, error)           // instead of cluster.StartGossip
+	Gossip func(gossip.GossipConfig) (Membership, error)            // instead of cluster.StartGossip
 	NoAPI  bool                                                     // requests come through Node.Decide only
 	Newest shard.Level                                              // the newest feature level that the binary knows; 0: shard.LevelNewest
 
@@ -71,11 +72,11 @@ type World struct {
 // Membership is what a node needs from gossip. cluster.Gossip implements it. Its methods may be called concurrently.
 type Membership interface {
 	// Members lists the nodes that gossip knows, including this one.
-	Members() []cluster.Member
+	Members() []gossip.Member
 	// SetCluster announces that this node belongs to a cluster. It fails if the node belongs to another one.
 	SetCluster(id string) error
 	// Announce announces a formation that this node proposed or accepted, and its cluster at the same time.
-	Announce(f cluster.Formation) error
+	Announce(f gossip.Formation) error
 	// Stop leaves with a goodbye.
 	Stop()
 	ownerAnnouncer
@@ -102,8 +103,8 @@ func (c Config) withDefaults() Config {
 }
 
 // startGossip is cluster.StartGossip, but on an error it returns a nil interface, not one that holds a nil pointer.
-func startGossip(config cluster.GossipConfig) (Membership, error) {
-	g, err := cluster.StartGossip(config)
+func startGossip(config gossip.GossipConfig) (Membership, error) {
+	g, err := gossip.StartGossip(config)
 	if err != nil {
 		return nil, err
 	}

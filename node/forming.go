@@ -9,7 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-io/stint/cluster"
+	"github.com/stint-io/stint/cluster/gossip"
+	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/raftfsm"
 	"github.com/stint-io/stint/shard"
@@ -25,7 +26,7 @@ func (n *Node) findCluster(ctx context.Context) error {
 		if done, err := n.takeStep(step); done || err != nil {
 			return err
 		}
-		if step.Action != cluster.FormWait {
+		if step.Action != gossip.FormWait {
 			continue
 		}
 		if step.Why != waits {
@@ -46,22 +47,22 @@ func (n *Node) findCluster(ctx context.Context) error {
 const lookAround = time.Second
 
 // nextStep asks Form for the next step. The caller keeps due from call to call.
-func (n *Node) nextStep(due *time.Time) cluster.FormationStep {
-	step, now := cluster.Form(n.formationSelf(), n.gossip.Members()), n.config.World.Now()
+func (n *Node) nextStep(due *time.Time) gossip.FormationStep {
+	step, now := gossip.Form(n.formationSelf(), n.gossip.Members()), n.config.World.Now()
 	switch {
-	case step.Action != cluster.FormPropose:
+	case step.Action != gossip.FormPropose:
 		*due = time.Time{}
 	case due.IsZero():
 		*due = now
 	}
-	if step.Action == cluster.FormPropose && !n.config.alone() && now.Sub(*due) < lookAround {
-		step.Action = cluster.FormWait
+	if step.Action == gossip.FormPropose && !n.config.alone() && now.Sub(*due) < lookAround {
+		step.Action = gossip.FormWait
 	}
 	return step
 }
 
-func (n *Node) formationSelf() cluster.FormationSelf {
-	self := cluster.FormationSelf{Node: n.id, Formation: n.formation}
+func (n *Node) formationSelf() gossip.FormationSelf {
+	self := gossip.FormationSelf{Node: n.id, Formation: n.formation}
 	if n.config.BootstrapExpect > 1 || n.config.alone() {
 		self.Expect = n.config.BootstrapExpect
 	}
@@ -72,20 +73,20 @@ func (n *Node) formationSelf() cluster.FormationSelf {
 }
 
 // takeStep takes the step that Form returned. It returns done once this node's part in the founding, if any, is settled.
-func (n *Node) takeStep(step cluster.FormationStep) (done bool, err error) {
+func (n *Node) takeStep(step gossip.FormationStep) (done bool, err error) {
 	switch step.Action {
-	case cluster.FormJoin:
+	case gossip.FormJoin:
 		n.config.Logger.Info("joining", "cluster", step.Cluster)
 		return true, n.becomeMember(step.Cluster, nil)
-	case cluster.FormPropose:
-		f := &cluster.Formation{Cluster: randomID(), Founders: step.Founders, Shards: uint32(n.config.Shards),
+	case gossip.FormPropose:
+		f := &gossip.Formation{Cluster: randomID(), Founders: step.Founders, Shards: uint32(n.config.Shards),
 			Replicas: n.config.Replicas}
 		return false, n.becomeMember(f.Cluster, f)
-	case cluster.FormAccept:
+	case gossip.FormAccept:
 		return false, n.becomeMember(step.Formation.Cluster, step.Formation)
-	case cluster.FormGo:
+	case gossip.FormGo:
 		return false, n.keepFormation(step.Formation)
-	case cluster.FormFound:
+	case gossip.FormFound:
 		f := step.Formation
 		n.config.Logger.Info("founding", "cluster", f.Cluster, "nodes", strings.Join(f.Founders, " "))
 		return true, n.keepFormation(f)
@@ -96,7 +97,7 @@ func (n *Node) takeStep(step cluster.FormationStep) (done bool, err error) {
 // becomeMember creates the data directory as that of a node of the cluster, if there is none yet, and tells the other nodes.
 // The directory holds the formation from the first moment. A node with a cluster and no formation shows that its cluster
 // exists: if a founder were killed in between, the others would join a cluster that does not exist.
-func (n *Node) becomeMember(id string, f *cluster.Formation) error {
+func (n *Node) becomeMember(id string, f *gossip.Formation) error {
 	if n.stores == nil {
 		kept := map[string]any{}
 		if f != nil {
@@ -117,7 +118,7 @@ func (n *Node) becomeMember(id string, f *cluster.Formation) error {
 }
 
 // keepFormation writes down how far the founding is, then announces it.
-func (n *Node) keepFormation(f *cluster.Formation) error {
+func (n *Node) keepFormation(f *gossip.Formation) error {
 	if f == nil {
 		return nil
 	}
@@ -130,7 +131,7 @@ func (n *Node) keepFormation(f *cluster.Formation) error {
 
 // readKept restores what this node wrote down before.
 func (n *Node) readKept() error {
-	var f cluster.Formation
+	var f gossip.Formation
 	found, err := n.stores.Kept(keptFormation, &f)
 	if err != nil {
 		return diskError(err)
@@ -143,7 +144,7 @@ func (n *Node) readKept() error {
 		return diskError(err)
 	}
 	if found {
-		table, err := cluster.DecodeTable(kept.Text)
+		table, err := placement.DecodeTable(kept.Text)
 		if err != nil {
 			return fmt.Errorf("the table kept in the data directory: %w", err)
 		}
@@ -161,7 +162,7 @@ func (n *Node) adoptLoneNode() error {
 	if n.formation != nil || n.known.newest().Table != nil || len(n.stores.Groups()) == 0 {
 		return nil
 	}
-	n.formation = &cluster.Formation{Cluster: identity.Cluster, Founders: []string{n.id}, Shards: identity.Shards,
+	n.formation = &gossip.Formation{Cluster: identity.Cluster, Founders: []string{n.id}, Shards: identity.Shards,
 		Replicas: n.config.Replicas, Go: true}
 	if err := n.stores.Keep(keptFormation, n.formation); err != nil {
 		return diskError(err)
@@ -176,7 +177,7 @@ func (n *Node) foundingNodes(id shard.ID) []string {
 		return nil
 	}
 	var nodes []string
-	for _, name := range cluster.SystemVoters(f.Founders, f.Replicas) {
+	for _, name := range placement.SystemVoters(f.Founders, f.Replicas) {
 		nodes = append(nodes, nodeOf(name))
 	}
 	return nodes
@@ -190,7 +191,7 @@ func (n *Node) openSystem() error {
 	}
 	n.founding.Store(f)
 	which := raftfsm.Replica{Shard: shard.System, Number: 1}
-	voters := cluster.SystemVoters(f.Founders, f.Replicas)
+	voters := placement.SystemVoters(f.Founders, f.Replicas)
 	if !slices.Contains(voters, n.name(which)) {
 		return nil
 	}
@@ -218,14 +219,14 @@ func (n *Node) writeFirstTable(ctx context.Context) {
 	if len(set.Names()) == 0 {
 		n.config.Logger.Warn("there are no policies: every check will be answered not_found; give them with stint apply -f FILE")
 	}
-	levels := cluster.FoundingLevels(f.Founders, n.reports(), n.newestLevel(), n.config.Version)
-	table := cluster.NewTable(f.Cluster, founders, f.Shards, f.Replicas).ApplySecret(newSecret())
-	_, err := n.swap(ctx, cluster.PoliciesDocument, 0, policy.Format(set))
+	levels := placement.FoundingLevels(f.Founders, n.reports(), n.newestLevel(), n.config.Version)
+	table := placement.NewTable(f.Cluster, founders, f.Shards, f.Replicas).ApplySecret(newSecret())
+	_, err := n.swap(ctx, placement.PoliciesDocument, 0, policy.Format(set))
 	if err == nil || isConflict(err) {
-		_, err = n.swap(ctx, cluster.LevelsDocument, 0, levels.Encode())
+		_, err = n.swap(ctx, placement.LevelsDocument, 0, levels.Encode())
 	}
 	if err == nil || isConflict(err) {
-		_, err = n.swap(ctx, cluster.TableDocument, 0, table.Encode())
+		_, err = n.swap(ctx, placement.TableDocument, 0, table.Encode())
 	}
 	switch {
 	case err == nil:
@@ -237,23 +238,23 @@ func (n *Node) writeFirstTable(ctx context.Context) {
 }
 
 // newSecret draws a random secret for a cluster.
-func newSecret() cluster.Secret {
+func newSecret() placement.Secret {
 	var key [32]byte
 	rand.Read(key[:])
 	return key[:]
 }
 
 // founders describes the founding nodes as gossip knows them, and names the missing ones.
-func (n *Node) founders(f *cluster.Formation) (nodes []cluster.Node, missing []string) {
+func (n *Node) founders(f *gossip.Formation) (nodes []placement.Node, missing []string) {
 	members := n.gossip.Members()
 	for _, id := range f.Founders {
-		i := slices.IndexFunc(members, func(m cluster.Member) bool { return m.Node == id })
+		i := slices.IndexFunc(members, func(m gossip.Member) bool { return m.Node == id })
 		if i < 0 {
 			missing = append(missing, id)
 			continue
 		}
 		m := members[i]
-		nodes = append(nodes, cluster.Node{ID: id, Zone: m.Zone, Version: m.Version, APIAddr: m.APIAddr,
+		nodes = append(nodes, placement.Node{ID: id, Zone: m.Zone, Version: m.Version, APIAddr: m.APIAddr,
 			PeerAddr: m.PeerAddr, GossipAddr: m.GossipAddr})
 	}
 	return nodes, missing
@@ -301,8 +302,8 @@ func isConflict(err error) bool {
 }
 
 // changeTable replaces the newest version of the table by change's result; a nil result changes nothing.
-func (n *Node) changeTable(ctx context.Context, change func(t *cluster.Table) *cluster.Table) error {
-	return n.changeDocument(ctx, cluster.TableDocument, n.learnTable, func() (version uint64, text []byte, err error) {
+func (n *Node) changeTable(ctx context.Context, change func(t *placement.Table) *placement.Table) error {
+	return n.changeDocument(ctx, placement.TableDocument, n.learnTable, func() (version uint64, text []byte, err error) {
 		known := n.known.newest()
 		if known.Table == nil {
 			return 0, nil, errNoTable
@@ -343,7 +344,7 @@ func (n *Node) changeDocument(ctx context.Context, name string, learn func(shard
 
 // readTable learns the newest version of the table.
 func (n *Node) readTable(ctx context.Context) error {
-	d, err := n.fetch(ctx, cluster.TableDocument)
+	d, err := n.fetch(ctx, placement.TableDocument)
 	if err == nil {
 		n.learnTable(d)
 	}

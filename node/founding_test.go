@@ -2,10 +2,9 @@ package node
 
 import (
 	"errors"
+	"github.com/stint-io/stint/cluster/gossip"
 	"testing"
 	"time"
-
-	"github.com/stint-io/stint/cluster"
 )
 
 var errInterrupted = errors.New("interrupted by the test")
@@ -14,12 +13,12 @@ var errInterrupted = errors.New("interrupted by the test")
 // the same.
 type interrupted struct {
 	Membership
-	fails func(cluster.Formation) bool
+	fails func(gossip.Formation) bool
 	told  bool
 }
 
 // Announce implements Membership.
-func (g interrupted) Announce(f cluster.Formation) error {
+func (g interrupted) Announce(f gossip.Formation) error {
 	if !g.fails(f) {
 		return g.Membership.Announce(f)
 	}
@@ -35,12 +34,12 @@ func (g interrupted) Announce(f cluster.Formation) error {
 // of it, and comes back.
 func TestAFoundingThatIsInterruptedIsCompleted(t *testing.T) {
 	t.Parallel()
-	proposal := func(f cluster.Formation) bool { return !f.Go }
-	goes := func(f cluster.Formation) bool { return f.Go }
+	proposal := func(f gossip.Formation) bool { return !f.Go }
+	goes := func(f gossip.Formation) bool { return f.Go }
 	for _, story := range []struct {
 		name  string
 		node  int
-		fails func(cluster.Formation) bool
+		fails func(gossip.Formation) bool
 		told  bool
 	}{
 		{"the creator after its proposal is kept", 0, proposal, false},
@@ -52,8 +51,8 @@ func TestAFoundingThatIsInterruptedIsCompleted(t *testing.T) {
 		t.Run(story.name, func(t *testing.T) {
 			t.Parallel()
 			c := trioToBe(t)
-			c.configs[story.node].World.Gossip = func(config cluster.GossipConfig) (Membership, error) {
-				g, err := cluster.StartGossip(config)
+			c.configs[story.node].World.Gossip = func(config gossip.GossipConfig) (Membership, error) {
+				g, err := gossip.StartGossip(config)
 				if err != nil {
 					return nil, err
 				}

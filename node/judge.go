@@ -7,7 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-io/stint/cluster"
+	"github.com/stint-io/stint/cluster/placement"
+	"github.com/stint-io/stint/cluster/routing"
 	"github.com/stint-io/stint/raftfsm"
 	"github.com/stint-io/stint/shard"
 )
@@ -29,13 +30,13 @@ const (
 func (n *Node) judge(ctx context.Context, r *replica) (gone bool) {
 	if now := n.config.World.Now(); now.Sub(r.judgedAt).Abs() >= judgeEvery {
 		r.judgedAt = now
-		verdict, at := cluster.Judge(n.testimonies(r))
+		verdict, at := placement.Judge(n.testimonies(r))
 		switch verdict {
-		case cluster.Convicted:
+		case placement.Convicted:
 			n.diverge(r, fmt.Sprintf("at epoch %d, seq %d its records had the sum %016x, and those of a majority another", at.Epoch, at.Seq, at.Sum))
-		case cluster.Disputed:
+		case placement.Disputed:
 			n.dispute(r, at)
-		case cluster.Agreed:
+		case placement.Agreed:
 			n.settleDispute(r)
 		}
 	}
@@ -43,7 +44,7 @@ func (n *Node) judge(ctx context.Context, r *replica) (gone bool) {
 }
 
 // testimonies returns the arguments of cluster.Judge: this replica's name, the voters, and their last reports.
-func (n *Node) testimonies(r *replica) (self string, voters []string, said map[string]cluster.Testimony) {
+func (n *Node) testimonies(r *replica) (self string, voters []string, said map[string]placement.Testimony) {
 	self = n.name(r.Replica)
 	t := n.known.newest()
 	if t.Table == nil || t.Group(r.Shard) == nil {
@@ -51,29 +52,29 @@ func (n *Node) testimonies(r *replica) (self string, voters []string, said map[s
 	}
 	voters, said = testify(t.Group(r.Shard), n.pulse.Reports())
 	r.group.View(func(s *shard.State) {
-		said[self] = cluster.Testimony{Epoch: s.Epoch(), Seq: s.Seq(), Sums: s.Sums()}
+		said[self] = placement.Testimony{Epoch: s.Epoch(), Seq: s.Seq(), Sums: s.Sums()}
 	})
 	return self, voters, said
 }
 
 // testify lists the voters of a group and the reports of those that can testify. A lost replica no longer reports, but it
 // still counts toward the majority until the group goes on without it.
-func testify(g *cluster.Group, reports map[string]cluster.Report) (voters []string, said map[string]cluster.Testimony) {
-	said = make(map[string]cluster.Testimony)
+func testify(g *placement.Group, reports map[string]placement.Report) (voters []string, said map[string]placement.Testimony) {
+	said = make(map[string]placement.Testimony)
 	for _, voter := range g.Voters() {
 		name := voter.Name(g.Shard)
 		voters = append(voters, name)
 		told := replicaIn(reports[voter.Node], g.Shard, voter.Number)
 		if told != nil && !told.Diverged && !voter.Lost {
-			said[name] = cluster.Testimony{Epoch: told.Epoch, Seq: told.Seq, Sums: told.Sums}
+			said[name] = placement.Testimony{Epoch: told.Epoch, Seq: told.Seq, Sums: told.Sums}
 		}
 	}
 	return voters, said
 }
 
 // replicaIn finds one replica in a report; nil when it is not there.
-func replicaIn(report cluster.Report, id shard.ID, number uint64) *cluster.ReplicaReport {
-	i := slices.IndexFunc(report.Replicas, func(r cluster.ReplicaReport) bool { return r.Shard == id && r.Number == number })
+func replicaIn(report placement.Report, id shard.ID, number uint64) *placement.ReplicaReport {
+	i := slices.IndexFunc(report.Replicas, func(r placement.ReplicaReport) bool { return r.Shard == id && r.Number == number })
 	if i < 0 {
 		return nil
 	}
@@ -88,7 +89,7 @@ func (n *Node) diverge(r *replica, why string) {
 	err := &shard.Error{Code: shard.Unavailable, RetryAfter: 100e3, Message: fmt.Sprintf("shard %s: the records in node %s's memory "+
 		"are not what its log says; nothing was counted, ask another node", r.Shard, n.id)}
 	if r.lone {
-		err = &shard.Error{Code: shard.Unavailable, RetryAfter: cluster.LongWait, Message: fmt.Sprintf("shard %s has stopped: its records "+
+		err = &shard.Error{Code: shard.Unavailable, RetryAfter: routing.LongWait, Message: fmt.Sprintf("shard %s has stopped: its records "+
 			"in memory are not what its log says, and this is its only replica; nothing was counted; stop the node, check its memory "+
 			"and start it again: the records are rebuilt from the disk", r.Shard)}
 	}
@@ -99,7 +100,7 @@ func (n *Node) diverge(r *replica, why string) {
 
 // dispute stops the shard: its replicas differ, and nothing shows which of them are right.
 func (n *Node) dispute(r *replica, at shard.SumAt) {
-	err := &shard.Error{Code: shard.Unavailable, RetryAfter: cluster.LongWait, Message: fmt.Sprintf("shard %s has stopped: its replicas "+
+	err := &shard.Error{Code: shard.Unavailable, RetryAfter: routing.LongWait, Message: fmt.Sprintf("shard %s has stopped: its replicas "+
 		"hold different records at epoch %d, seq %d, and no majority of them agrees; nothing was counted; an operator has to "+
 		"choose (docs/operations.md, \"A shard has stopped\")", r.Shard, at.Epoch, at.Seq)}
 	if r.stopped.CompareAndSwap(nil, err) {
@@ -239,17 +240,17 @@ func (n *Node) isEvidence(r raftfsm.Replica, c raftfsm.Conviction, lowDisk bool)
 
 // drainIfAgain changes a table in which a replica of this node is marked as lost. If that is the second replica convicted
 // within a day, the node must not lead until an operator has looked at it.
-func (n *Node) drainIfAgain(t *cluster.Table, lost raftfsm.Replica) *cluster.Table {
+func (n *Node) drainIfAgain(t *placement.Table, lost raftfsm.Replica) *placement.Table {
 	late := n.convictions(convictedAgain)
 	if _, ok := late[lost]; !ok || len(late) < 2 {
 		return t
 	}
 	listed := t.Node(n.id)
-	if listed == nil || listed.State != cluster.NodeActive {
+	if listed == nil || listed.State != placement.NodeActive {
 		return t
 	}
 	n.config.Logger.Error("this node is drained: several of its replicas were convicted within a day; check its memory, or replace the machine")
-	return t.ApplyNodeState(n.id, cluster.NodeDraining)
+	return t.ApplyNodeState(n.id, placement.NodeDraining)
 }
 
 // problems lists what an operator should know about this node, beyond what the table and its replicas say.
@@ -259,7 +260,7 @@ func (n *Node) problems() (problems []string) {
 			"machine's memory", n.id, r.Shard, c.At.UTC().Format(time.RFC3339), c.Why))
 	}
 	t := n.known.newest()
-	if len(problems) > 1 && t.Table != nil && t.Node(n.id) != nil && t.Node(n.id).State == cluster.NodeDraining {
+	if len(problems) > 1 && t.Table != nil && t.Node(n.id) != nil && t.Node(n.id).State == placement.NodeDraining {
 		problems = append(problems, fmt.Sprintf("node %s is drained, since several of its replicas were convicted within a day; when its "+
 			"memory is known to be good, stint drain %s --off lets it lead again", n.id, n.id))
 	}

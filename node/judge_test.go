@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/api"
-	"github.com/stint-io/stint/cluster"
+	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/raftfsm"
 	"github.com/stint-io/stint/shard"
 )
@@ -305,7 +305,7 @@ func TestTheSystemShardIsJudgedAsTheOthersAre(t *testing.T) {
 	bad := c.owner(shard.System)
 	r := c.nodes[bad].replica(shard.System)
 	r.group.View(func(s *shard.State) {
-		record, _ := s.Lookup("d" + cluster.PoliciesDocument)
+		record, _ := s.Lookup("d" + placement.PoliciesDocument)
 		record.Value[len(record.Value)/2] ^= 1
 	})
 	if err := r.group.Snapshot(); err == nil {
@@ -410,25 +410,25 @@ func TestTheOnlyReplicaStopsWhenItsRecordsAreWrong(t *testing.T) {
 
 // Two of five replicas are lost for good. Two equal ones among the other three are no majority.
 func TestLostReplicasCountForTheMajority(t *testing.T) {
-	g, reports := &cluster.Group{Shard: 1}, map[string]cluster.Report{}
+	g, reports := &placement.Group{Shard: 1}, map[string]placement.Report{}
 	for i, node := range []string{"n1", "n2", "n3", "n4", "n5"} {
-		g.Replicas = append(g.Replicas, cluster.Replica{Node: node, Number: 1, Role: cluster.Voter, Created: true, Lost: i >= 3})
+		g.Replicas = append(g.Replicas, placement.Replica{Node: node, Number: 1, Role: placement.Voter, Created: true, Lost: i >= 3})
 		sum := shard.SumAt{Version: shard.SumVersion, Epoch: 5, Seq: 10, Sum: 8}
 		if i == 0 {
 			sum.Sum = 7
 		}
-		reports[node] = cluster.Report{Node: node, Replicas: []cluster.ReplicaReport{{Shard: 1, Number: 1, Epoch: 5, Seq: 20, Sums: []shard.SumAt{sum}}}}
+		reports[node] = placement.Report{Node: node, Replicas: []placement.ReplicaReport{{Shard: 1, Number: 1, Epoch: 5, Seq: 20, Sums: []shard.SumAt{sum}}}}
 	}
 	voters, said := testify(g, reports)
 	if len(voters) != 5 || len(said) != 3 {
 		t.Errorf("%d of %d voters say something", len(said), len(voters))
 	}
-	if verdict, _ := cluster.Judge("n1/1/1", voters, said); verdict != cluster.Disputed {
+	if verdict, _ := placement.Judge("n1/1/1", voters, said); verdict != placement.Disputed {
 		t.Errorf("two of five voters against one come to verdict %d", verdict)
 	}
 	g.Replicas[3].Lost = false
 	voters, said = testify(g, reports)
-	if verdict, _ := cluster.Judge("n1/1/1", voters, said); verdict != cluster.Convicted {
+	if verdict, _ := placement.Judge("n1/1/1", voters, said); verdict != placement.Convicted {
 		t.Errorf("three of five voters against one come to verdict %d", verdict)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"cmp"
 	"sync/atomic"
 
-	"github.com/stint-io/stint/cluster"
+	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
@@ -25,13 +25,13 @@ type knowledge struct {
 
 // knownTable is a version of the table, with its text as peers receive it.
 type knownTable struct {
-	*cluster.Table
+	*placement.Table
 	version uint64
 	text    []byte
 	sealer  *shard.Sealer // of the table's secret; nil: it has none
 }
 
-func newKnownTable(t *cluster.Table, version uint64, text []byte) *knownTable {
+func newKnownTable(t *placement.Table, version uint64, text []byte) *knownTable {
 	known := &knownTable{Table: t, version: version, text: text}
 	if key, ok := t.Secret.Key(); ok {
 		known.sealer = shard.NewSealer(key)
@@ -62,8 +62,8 @@ func (k *knowledge) sealer() *shard.Sealer { return k.newest().sealer }
 // revision is the newest known revision of the policies; nil while none is known.
 func (k *knowledge) revision() *policy.Revision { return k.policies.Load() }
 
-func (k *knowledge) question() cluster.Question {
-	q := cluster.Question{TableVersion: k.newest().version, LevelsVersion: k.levelsKnown().version}
+func (k *knowledge) question() placement.Question {
+	q := placement.Question{TableVersion: k.newest().version, LevelsVersion: k.levelsKnown().version}
 	if r := k.revision(); r != nil {
 		q.PoliciesVersion = r.Version
 	}
@@ -83,7 +83,7 @@ func (n *Node) learnTable(d shard.Document) {
 	if d.Version <= n.known.newest().version {
 		return
 	}
-	table, err := cluster.DecodeTable(d.Body)
+	table, err := placement.DecodeTable(d.Body)
 	if err != nil {
 		n.config.Logger.Error("the cluster's table cannot be read: run a newer version", "version", d.Version, "error", err)
 		return
@@ -127,9 +127,9 @@ func (n *Node) readSystem() {
 	var table, policies, levels shard.Document
 	var noTable, noPolicies, noLevels error
 	r.group.View(func(s *shard.State) {
-		table, noTable = shard.ReadDocument(s, cluster.TableDocument)
-		policies, noPolicies = shard.ReadDocument(s, cluster.PoliciesDocument)
-		levels, noLevels = shard.ReadDocument(s, cluster.LevelsDocument)
+		table, noTable = shard.ReadDocument(s, placement.TableDocument)
+		policies, noPolicies = shard.ReadDocument(s, placement.PoliciesDocument)
+		levels, noLevels = shard.ReadDocument(s, placement.LevelsDocument)
 	})
 	if err := cmp.Or(noTable, noPolicies, noLevels); err != nil && !n.known.complained {
 		n.config.Logger.Error("a document of the system shard cannot be read; what was known before stays in force", "error", err)

@@ -5,13 +5,13 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/stint-io/stint/cluster"
+	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/shard"
 )
 
 // knownLevels is a version of the levels, with their text as peers receive it.
 type knownLevels struct {
-	*cluster.Levels
+	*placement.Levels
 	version uint64
 	text    []byte
 }
@@ -23,7 +23,7 @@ func (k *knowledge) levelsKnown() knownLevels {
 	if l := k.levels.Load(); l != nil {
 		return *l
 	}
-	return knownLevels{Levels: cluster.FirstLevels()}
+	return knownLevels{Levels: placement.FirstLevels()}
 }
 
 // level is the cluster's feature level, as far as this node knows: it may have risen since, but never falls.
@@ -33,8 +33,8 @@ func (n *Node) level() shard.Level { return n.known.levelsKnown().Cluster }
 func (n *Node) newestLevel() shard.Level { return cmp.Or(n.config.World.Newest, shard.LevelNewest) }
 
 // ownLevels is what this node reports of its own levels.
-func (n *Node) ownLevels() *cluster.NodeLevels {
-	return &cluster.NodeLevels{Min: shard.LevelFirst, Max: n.newestLevel(), Kept: n.stores.Level()}
+func (n *Node) ownLevels() *placement.NodeLevels {
+	return &placement.NodeLevels{Min: shard.LevelFirst, Max: n.newestLevel(), Kept: n.stores.Level()}
 }
 
 // learnLevels takes levels that are newer than the known ones. The data directory records the level before the node reports
@@ -44,7 +44,7 @@ func (n *Node) learnLevels(d shard.Document) {
 	if d.Version <= n.known.levelsKnown().version {
 		return
 	}
-	levels, err := cluster.DecodeLevels(d.Body)
+	levels, err := placement.DecodeLevels(d.Body)
 	if err != nil {
 		n.config.Logger.Error("the cluster's feature levels cannot be read: run a newer version", "version", d.Version, "error", err)
 		return
@@ -69,7 +69,7 @@ func (n *Node) learnLevels(d shard.Document) {
 }
 
 // checkLevels refuses a cluster that writes what this binary cannot read.
-func (n *Node) checkLevels(l *cluster.Levels) error {
+func (n *Node) checkLevels(l *placement.Levels) error {
 	if written := l.Written(); written > n.newestLevel() {
 		return fmt.Errorf("the cluster is at level %d, this binary knows %d: start %s or newer", written, n.newestLevel(),
 			cmp.Or(l.Release, "the release that it was brought there with"))
@@ -84,7 +84,7 @@ func (n *Node) readKeptLevels() error {
 	if err != nil || !found {
 		return diskError(err)
 	}
-	levels, err := cluster.DecodeLevels(kept.Text)
+	levels, err := placement.DecodeLevels(kept.Text)
 	if err != nil {
 		return fmt.Errorf("the feature levels kept in the data directory: %w", err)
 	}
@@ -97,24 +97,24 @@ func (n *Node) readKeptLevels() error {
 
 // planLevels changes the levels to what they should be. The table is fenced before a rise ends: a planner with an older
 // table, unaware of the rise, can then no longer replace it.
-func (n *Node) planLevels(ctx context.Context, sight cluster.Sight) (steps []string, err error) {
+func (n *Node) planLevels(ctx context.Context, sight placement.Sight) (steps []string, err error) {
 	written := n.known.levelsKnown().Written()
 	if written > shard.LevelFirst {
-		err = n.changeTable(ctx, func(t *cluster.Table) *cluster.Table { return t.ApplyLevel(written) })
+		err = n.changeTable(ctx, func(t *placement.Table) *placement.Table { return t.ApplyLevel(written) })
 		if err != nil {
 			return nil, err
 		}
 	}
-	err = n.changeLevels(ctx, func(l *cluster.Levels) (next *cluster.Levels, _ error) {
-		next, steps = cluster.PlanLevels(n.known.newest().Table, l, sight, n.config.World.Now(), n.config.Version)
+	err = n.changeLevels(ctx, func(l *placement.Levels) (next *placement.Levels, _ error) {
+		next, steps = placement.PlanLevels(n.known.newest().Table, l, sight, n.config.World.Now(), n.config.Version)
 		return next, nil
 	})
 	return steps, err
 }
 
 // changeLevels replaces the newest version of the levels by change's result; a nil result changes nothing.
-func (n *Node) changeLevels(ctx context.Context, change func(*cluster.Levels) (*cluster.Levels, error)) error {
-	return n.changeDocument(ctx, cluster.LevelsDocument, n.learnLevels, func() (version uint64, text []byte, err error) {
+func (n *Node) changeLevels(ctx context.Context, change func(*placement.Levels) (*placement.Levels, error)) error {
+	return n.changeDocument(ctx, placement.LevelsDocument, n.learnLevels, func() (version uint64, text []byte, err error) {
 		known := n.known.levelsKnown()
 		next, err := change(known.Levels)
 		if err != nil || next == nil {

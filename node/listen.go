@@ -12,7 +12,7 @@ import (
 
 	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/api/redis"
-	"github.com/stint-io/stint/cluster"
+	"github.com/stint-io/stint/cluster/peer"
 	"github.com/stint-io/stint/internal/connlimit"
 )
 
@@ -107,7 +107,7 @@ func (w *walled) Close() error {
 }
 
 // Addr implements net.Listener.
-func (w *walled) Addr() net.Addr { return cluster.Addr("nowhere") }
+func (w *walled) Addr() net.Addr { return peer.Addr("nowhere") }
 
 // takeListener returns the listener of the peer port that was opened at the start, or a walled one.
 func (n *Node) takeListener() net.Listener {

@@ -3,22 +3,22 @@ package node
 import (
 	"sync"
 
-	"github.com/stint-io/stint/cluster"
+	"github.com/stint-io/stint/cluster/gossip"
 	"github.com/stint-io/stint/shard"
 )
 
 // nobody is the membership of a node that no other node can reach: the node itself.
 type nobody struct {
 	mu   sync.Mutex
-	self cluster.Member
+	self gossip.Member
 }
 
-func newNobody(self cluster.Member) *nobody { return &nobody{self: self} }
+func newNobody(self gossip.Member) *nobody { return &nobody{self: self} }
 
-func (m *nobody) Members() []cluster.Member {
+func (m *nobody) Members() []gossip.Member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return []cluster.Member{m.self}
+	return []gossip.Member{m.self}
 }
 
 func (m *nobody) SetCluster(id string) error {
@@ -28,7 +28,7 @@ func (m *nobody) SetCluster(id string) error {
 	return nil
 }
 
-func (m *nobody) Announce(f cluster.Formation) error {
+func (m *nobody) Announce(f gossip.Formation) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.self.Formation = &f

@@ -14,7 +14,10 @@ import (
 
 	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/api/redis"
-	"github.com/stint-io/stint/cluster"
+	"github.com/stint-io/stint/cluster/gossip"
+	"github.com/stint-io/stint/cluster/hop"
+	"github.com/stint-io/stint/cluster/peer"
+	"github.com/stint-io/stint/cluster/routing"
 	"github.com/stint-io/stint/metrics"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/raftfsm"
@@ -46,15 +49,15 @@ type Node struct {
 	metrics   *metrics.Metrics
 	known     knowledge
 	current   atomic.Uint64 // version of the system shard's table, as read after this process started; 0: not read
-	hints     *cluster.Hints
-	router    *cluster.Router
-	hop       *cluster.Hop
+	hints     *gossip.Hints
+	router    *routing.Router
+	hop       *hop.Hop
 	gossip    Membership
 	stores    *raftfsm.Stores // nil until the cluster is known
-	formation *cluster.Formation
-	founding  atomic.Pointer[cluster.Formation] // the one that this node takes part in
-	port      *cluster.PeerPort                 // nil until the cluster is known, as is pulse
-	pulse     *cluster.Pulse
+	formation *gossip.Formation
+	founding  atomic.Pointer[gossip.Formation] // the one that this node takes part in
+	port      *peer.PeerPort                   // nil until the cluster is known, as is pulse
+	pulse     *peer.Pulse
 
 	mu        sync.RWMutex
 	running   map[shard.ID]*replica                  // guarded by mu
@@ -97,7 +100,7 @@ func Start(ctx context.Context, config Config) (*Node, error) {
 		known:   knowledge{learning: make(chan struct{}, 1)},
 		config:  config,
 		metrics: metrics.New(),
-		hints:   cluster.NewHints(maxShards),
+		hints:   gossip.NewHints(maxShards),
 		running: make(map[shard.ID]*replica),
 		lost:    make(map[raftfsm.Replica]bool),
 		kicked:  make(chan struct{}, 1),
@@ -137,10 +140,10 @@ func (n *Node) start() (err error) {
 	if err := n.checkCertificate(); err != nil {
 		return err
 	}
-	n.hop = cluster.NewHop(n.dialHop)
+	n.hop = hop.NewHop(n.dialHop)
 	n.hop.Level = n.level
 	n.metrics.Hop(func() uint64 { return n.hop.Stats().Requests }, func() uint64 { return n.hop.Stats().Frames })
-	n.router = cluster.NewRouter(cluster.RouterConfig{
+	n.router = routing.NewRouter(routing.RouterConfig{
 		Node:     n.id,
 		Shards:   func() uint32 { return uint32(n.shards()) },
 		Places:   n.voterNodes,
@@ -287,7 +290,7 @@ func (n *Node) startGossip() (err error) {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	config := cluster.GossipConfig{
+	config := gossip.GossipConfig{
 		Addr:       n.config.GossipAddr,
 		Advertise:  n.config.Advertise,
 		Node:       n.id,
@@ -325,9 +328,9 @@ func (n *Node) startGossip() (err error) {
 }
 
 // self describes this node as gossip would.
-func (n *Node) self() cluster.Member {
-	m := cluster.Member{Node: n.id, Zone: n.config.Zone, Version: n.config.Version, PeerAddr: n.config.PeerAddr,
-		GossipAddr: n.config.GossipAddr, APIAddr: n.config.APIAddr, State: cluster.MemberAlive,
+func (n *Node) self() gossip.Member {
+	m := gossip.Member{Node: n.id, Zone: n.config.Zone, Version: n.config.Version, PeerAddr: n.config.PeerAddr,
+		GossipAddr: n.config.GossipAddr, APIAddr: n.config.APIAddr, State: gossip.MemberAlive,
 		Expect: n.formationSelf().Expect, Formation: n.formation}
 	if n.listener != nil {
 		m.APIAddr = n.listener.Addr().String()
@@ -340,7 +343,7 @@ func (n *Node) self() cluster.Member {
 
 // openPort opens the peer port for the cluster that this node belongs to, and starts the pulse.
 func (n *Node) openPort() (err error) {
-	config := cluster.PeerConfig{
+	config := peer.PeerConfig{
 		Addr:     n.config.PeerAddr,
 		Cluster:  n.stores.Identity().Cluster,
 		Node:     n.id,
@@ -358,10 +361,10 @@ func (n *Node) openPort() (err error) {
 	if config.Listen == nil {
 		config.Listen = func(string) (net.Listener, error) { return n.takeListener(), nil }
 	}
-	if n.port, err = cluster.ListenPeers(config); err != nil {
+	if n.port, err = peer.ListenPeers(config); err != nil {
 		return err
 	}
-	n.pulse = cluster.StartPulse(cluster.PulseConfig{
+	n.pulse = peer.StartPulse(peer.PulseConfig{
 		Node:     n.id,
 		Others:   n.others,
 		Dial:     n.port.DialAsk,

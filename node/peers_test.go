@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/api"
-	"github.com/stint-io/stint/cluster"
+	"github.com/stint-io/stint/cluster/peer"
 )
 
 // authority signs the certificates of a test's nodes.
@@ -57,9 +57,9 @@ func (a *authority) sign(template, parent *x509.Certificate, key *ecdsa.PrivateK
 }
 
 // peer creates a node's certificate files.
-func (a *authority) peer(node string) *cluster.PeerTLS { return a.peerFor(node, 365*24*time.Hour) }
+func (a *authority) peer(node string) *peer.PeerTLS { return a.peerFor(node, 365*24*time.Hour) }
 
-func (a *authority) peerFor(node string, life time.Duration) *cluster.PeerTLS {
+func (a *authority) peerFor(node string, life time.Duration) *peer.PeerTLS {
 	key := newKey(a.t)
 	der, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
@@ -76,7 +76,7 @@ func (a *authority) peerFor(node string, life time.Duration) *cluster.PeerTLS {
 		}
 		return name
 	}
-	return &cluster.PeerTLS{CertFile: file("cert.pem", "CERTIFICATE", signed.Raw),
+	return &peer.PeerTLS{CertFile: file("cert.pem", "CERTIFICATE", signed.Raw),
 		KeyFile: file("key.pem", "EC PRIVATE KEY", der), CAFile: file("ca.pem", "CERTIFICATE", a.certificate.Raw)}
 }
 

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/stint-io/stint/cluster"
+	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -39,9 +39,9 @@ func (n *Node) Ready() error {
 }
 
 // holds returns nil if this node's replica of a group, where it should have one, runs and is nearly up to date.
-func (n *Node) holds(g *cluster.Group) error {
+func (n *Node) holds(g *placement.Group) error {
 	for _, listed := range g.Replicas {
-		if listed.Node != n.id || listed.Role != cluster.Voter || !listed.Created || listed.Lost {
+		if listed.Node != n.id || listed.Role != placement.Voter || !listed.Created || listed.Lost {
 			continue
 		}
 		r := n.replica(g.Shard)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/actor"
-	"github.com/stint-io/stint/cluster"
+	"github.com/stint-io/stint/cluster/routing"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/raftfsm"
 	"github.com/stint-io/stint/shard"
@@ -264,7 +264,7 @@ func (n *Node) shards() int {
 }
 
 // local returns this node's actor of a shard, and whether it owns the shard now.
-func (n *Node) local(id shard.ID) (cluster.Owner, bool) {
+func (n *Node) local(id shard.ID) (routing.Owner, bool) {
 	r := n.replica(id)
 	if r == nil {
 		return nil, false

@@ -4,12 +4,13 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/stint-io/stint/cluster"
+	"github.com/stint-io/stint/cluster/gossip"
+	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/shard"
 )
 
 // answer is the report for a node that asks, with the documents that it does not know yet.
-func (n *Node) answer(_ string, q cluster.Question) cluster.Report {
+func (n *Node) answer(_ string, q placement.Question) placement.Report {
 	report := n.report()
 	if known := n.known.newest(); known.version > q.TableVersion {
 		report.Table = known.text
@@ -24,7 +25,7 @@ func (n *Node) answer(_ string, q cluster.Question) cluster.Report {
 }
 
 // heard learns from another node's report.
-func (n *Node) heard(report cluster.Report) {
+func (n *Node) heard(report placement.Report) {
 	if len(report.Policies) > 0 {
 		n.learnPolicies(shard.Document{Version: report.PoliciesVersion, Body: report.Policies})
 	}
@@ -37,27 +38,27 @@ func (n *Node) heard(report cluster.Report) {
 	}
 	for _, r := range report.Replicas {
 		if r.Open {
-			n.hints.Merge(cluster.Hint{Shard: r.Shard, Epoch: r.Epoch, Node: report.Node})
+			n.hints.Merge(gossip.Hint{Shard: r.Shard, Epoch: r.Epoch, Node: report.Node})
 		}
 	}
 }
 
 // report describes this node.
-func (n *Node) report() cluster.Report {
+func (n *Node) report() placement.Report {
 	q := n.known.question()
-	report := cluster.Report{Node: n.id, WallMicros: n.config.World.Now().UnixMicro(), TableVersion: q.TableVersion,
+	report := placement.Report{Node: n.id, WallMicros: n.config.World.Now().UnixMicro(), TableVersion: q.TableVersion,
 		PoliciesVersion: q.PoliciesVersion, LevelsVersion: q.LevelsVersion, Levels: n.ownLevels(), Stopping: n.stopping.Load(),
 		Full: n.stores.LowDisk(), Problems: n.problems()}
 	for _, r := range n.replicas() {
 		report.Replicas = append(report.Replicas, n.reportReplica(r))
 	}
-	slices.SortFunc(report.Replicas, func(a, b cluster.ReplicaReport) int { return cmp.Compare(a.Shard, b.Shard) })
+	slices.SortFunc(report.Replicas, func(a, b placement.ReplicaReport) int { return cmp.Compare(a.Shard, b.Shard) })
 	return report
 }
 
-func (n *Node) reportReplica(r *replica) cluster.ReplicaReport {
+func (n *Node) reportReplica(r *replica) placement.ReplicaReport {
 	status := r.group.Status()
-	told := cluster.ReplicaReport{Shard: r.Shard, Number: r.Number, Leading: status.Leading, Open: r.actor.Open(),
+	told := placement.ReplicaReport{Shard: r.Shard, Number: r.Number, Leading: status.Leading, Open: r.actor.Open(),
 		Commit: status.CommitIndex, Applied: status.AppliedIndex}
 	r.group.View(func(s *shard.State) {
 		told.Epoch, told.Seq, told.Time, told.Keys = s.Epoch(), s.Seq(), s.Time(), s.Records()
@@ -75,14 +76,14 @@ func (n *Node) reportReplica(r *replica) cluster.ReplicaReport {
 		return told
 	}
 	for _, m := range members {
-		told.Members = append(told.Members, cluster.GroupMember{Name: m.Name, Voter: m.Voter})
+		told.Members = append(told.Members, placement.GroupMember{Name: m.Name, Voter: m.Voter})
 	}
 	return told
 }
 
 // reports returns the last reports of all nodes that still answer, this one included.
-func (n *Node) reports() map[string]cluster.Report {
-	all := map[string]cluster.Report{n.id: n.report()}
+func (n *Node) reports() map[string]placement.Report {
+	all := map[string]placement.Report{n.id: n.report()}
 	silent := n.pulse.Silent()
 	for node, report := range n.pulse.Reports() {
 		if silent[node] < silentMost {
@@ -101,7 +102,7 @@ func (n *Node) others() []string {
 		}
 	}
 	for _, m := range n.gossip.Members() {
-		if m.Cluster == n.stores.Identity().Cluster && m.State == cluster.MemberAlive && !n.removed(m.Node) {
+		if m.Cluster == n.stores.Identity().Cluster && m.State == gossip.MemberAlive && !n.removed(m.Node) {
 			nodes = append(nodes, m.Node)
 		}
 	}
@@ -116,13 +117,13 @@ func (n *Node) removed(node string) bool {
 		return false
 	}
 	listed := t.Node(node)
-	return listed != nil && listed.State == cluster.NodeRemoved
+	return listed != nil && listed.State == placement.NodeRemoved
 }
 
 // peerAddr is the address of a node's peer port: from gossip, which hears of a move first, else from the table.
 func (n *Node) peerAddr(node string) (string, bool) {
 	for _, m := range n.gossip.Members() {
-		if m.Node == node && m.State == cluster.MemberAlive {
+		if m.Node == node && m.State == gossip.MemberAlive {
 			return m.PeerAddr, true
 		}
 	}

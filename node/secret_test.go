@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/stint-io/stint/api"
-	"github.com/stint-io/stint/cluster"
+	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -49,7 +49,7 @@ func TestAnOlderClusterGetsASecret(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t)
 	before := c.nodes[0].known.newest().Secret
-	err := c.nodes[0].changeTable(t.Context(), func(t *cluster.Table) *cluster.Table {
+	err := c.nodes[0].changeTable(t.Context(), func(t *placement.Table) *placement.Table {
 		next := t.Clone()
 		next.Secret = nil
 		return next

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-io/stint/cluster"
+	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/raftfsm"
 	"github.com/stint-io/stint/shard"
 )
@@ -70,7 +70,7 @@ func (n *Node) reconcile(ctx context.Context) {
 	if known.Table == nil {
 		return
 	}
-	for _, action := range cluster.Reconcile(known.Table, n.id, n.held()) {
+	for _, action := range placement.Reconcile(known.Table, n.id, n.held()) {
 		which := raftfsm.Replica{Shard: action.Shard, Number: action.Number}
 		n.noteActed(which, n.act(ctx, action, which))
 	}
@@ -87,11 +87,11 @@ func (n *Node) noteActed(which raftfsm.Replica, err error) {
 	}
 }
 
-func (n *Node) act(ctx context.Context, action cluster.Action, which raftfsm.Replica) error {
+func (n *Node) act(ctx context.Context, action placement.Action, which raftfsm.Replica) error {
 	r := n.replica(which.Shard)
 	runs := r != nil && r.Replica == which
 	switch action.Kind {
-	case cluster.Create:
+	case placement.Create:
 		// A node that lost its disk may hear a table from before its replica was created, and would create it again.
 		if known := n.known.newest(); n.current.Load() == 0 || known.version < n.current.Load() {
 			n.tasks.start("current table", n.readCurrent)
@@ -101,23 +101,23 @@ func (n *Node) act(ctx context.Context, action cluster.Action, which raftfsm.Rep
 			return diskError(err)
 		}
 		n.kick()
-	case cluster.MarkCreated, cluster.MarkLost:
+	case placement.MarkCreated, placement.MarkLost:
 		n.tasks.start("table", n.recordHeld)
-	case cluster.Open:
+	case placement.Open:
 		if r == nil {
 			return n.open(which, action.Lone)
 		}
-	case cluster.Reopen:
+	case placement.Reopen:
 		if runs {
 			n.config.Logger.Info("reopening a replica: its group grows or shrinks", "replica", n.name(which))
 			return n.reopen(ctx, r, action.Lone)
 		}
-	case cluster.Close:
+	case placement.Close:
 		if runs {
 			n.closeReplica(ctx, r)
 			n.kick()
 		}
-	case cluster.Destroy:
+	case placement.Destroy:
 		n.config.Logger.Info("destroying a replica that the table no longer lists", "replica", n.name(which))
 		return diskError(raftfsm.DestroyGroup(n.stores, which))
 	}
@@ -127,7 +127,7 @@ func (n *Node) act(ctx context.Context, action cluster.Action, which raftfsm.Rep
 // readCurrent asks the system shard for its table and notes the version. A table at least that new is from after this process
 // started.
 func (n *Node) readCurrent(ctx context.Context) {
-	d, err := n.fetch(ctx, cluster.TableDocument)
+	d, err := n.fetch(ctx, placement.TableDocument)
 	if err == nil {
 		n.learnTable(d)
 		n.current.Store(d.Version)
@@ -137,14 +137,14 @@ func (n *Node) readCurrent(ctx context.Context) {
 
 // recordHeld records in the table which replicas this node has created, and which it has lost.
 func (n *Node) recordHeld(ctx context.Context) {
-	err := n.changeTable(ctx, func(t *cluster.Table) *cluster.Table {
+	err := n.changeTable(ctx, func(t *placement.Table) *placement.Table {
 		changed := t
-		for _, action := range cluster.Reconcile(t, n.id, n.held()) {
-			var next *cluster.Table
+		for _, action := range placement.Reconcile(t, n.id, n.held()) {
+			var next *placement.Table
 			switch action.Kind {
-			case cluster.MarkCreated:
+			case placement.MarkCreated:
 				next = changed.ApplyCreated(action.Shard, n.id, action.Number)
-			case cluster.MarkLost:
+			case placement.MarkLost:
 				n.config.Logger.Error("this node has lost a replica: it will be rebuilt under another number",
 					"shard", action.Shard, "number", action.Number)
 				if next = changed.ApplyLost(action.Shard, n.id, action.Number); next != nil {
@@ -175,14 +175,14 @@ func (n *Node) noteTask(what string, err error) {
 }
 
 // held lists the replicas on this node's disk.
-func (n *Node) held() []cluster.Held {
+func (n *Node) held() []placement.Held {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	var held []cluster.Held
+	var held []placement.Held
 	low := n.stores.LowDisk()
 	for _, which := range n.stores.Groups() {
 		c, convicted := n.convicted[which]
-		h := cluster.Held{Shard: which.Shard, Number: which.Number, Broken: n.lost[which] || convicted,
+		h := placement.Held{Shard: which.Shard, Number: which.Number, Broken: n.lost[which] || convicted,
 			Kept: convicted && n.isEvidence(which, c, low)}
 		if r := n.running[which.Shard]; r != nil && r.Replica == which {
 			h.Open, h.Lone, h.Leading = true, r.lone, r.group.Leading()
@@ -248,13 +248,13 @@ func (n *Node) align(ctx context.Context, r *replica) {
 	if !settled { // a record of it might be lost with this leader
 		return
 	}
-	described := make([]cluster.GroupMember, len(members))
+	described := make([]placement.GroupMember, len(members))
 	for i, m := range members {
-		described[i] = cluster.GroupMember{Name: m.Name, Voter: m.Voter}
+		described[i] = placement.GroupMember{Name: m.Name, Voter: m.Voter}
 	}
 	caughtUp := func(name string) bool { return n.caughtUp(r, name) }
-	for _, change := range cluster.Align(known.Table, r.Shard, n.name(r.Replica), described, caughtUp) {
-		if change.Kind == cluster.Unknown {
+	for _, change := range placement.Align(known.Table, r.Shard, n.name(r.Replica), described, caughtUp) {
+		if change.Kind == placement.Unknown {
 			continue
 		}
 		if err := n.change(ctx, r, change, index); err != nil {
@@ -283,22 +283,22 @@ func (n *Node) readForEpoch(ctx context.Context, r *replica) bool {
 	return r.actor.Epoch() == epoch
 }
 
-func (n *Node) change(ctx context.Context, r *replica, change cluster.Change, index uint64) error {
+func (n *Node) change(ctx context.Context, r *replica, change placement.Change, index uint64) error {
 	switch change.Kind {
-	case cluster.AddLearner:
+	case placement.AddLearner:
 		return r.group.AddLearner(change.Name, index)
-	case cluster.Promote:
+	case placement.Promote:
 		return r.group.Promote(change.Name, index)
-	case cluster.Remove, cluster.Stray:
+	case placement.Remove, placement.Stray:
 		return r.group.Remove(change.Name, index)
-	case cluster.TransferAway:
+	case placement.TransferAway:
 		return n.handOver(ctx, r, change.Name)
-	case cluster.RecordVoter:
-		return n.changeTable(ctx, func(t *cluster.Table) *cluster.Table {
+	case placement.RecordVoter:
+		return n.changeTable(ctx, func(t *placement.Table) *placement.Table {
 			return t.ApplyVoter(r.Shard, change.Node, change.Number)
 		})
-	case cluster.RecordGone:
-		return n.changeTable(ctx, func(t *cluster.Table) *cluster.Table {
+	case placement.RecordGone:
+		return n.changeTable(ctx, func(t *placement.Table) *placement.Table {
 			return t.ApplyGone(r.Shard, change.Node, change.Number)
 		})
 	}
@@ -318,12 +318,12 @@ func (n *Node) caughtUp(r *replica, name string) bool {
 }
 
 // told is the last report of a group's member, by its name; nil if its node does not answer, or does not have it.
-func (n *Node) told(id shard.ID, name string) *cluster.ReplicaReport {
+func (n *Node) told(id shard.ID, name string) *placement.ReplicaReport {
 	report, ok := n.pulse.Reports()[nodeOf(name)]
 	if !ok {
 		return nil
 	}
-	i := slices.IndexFunc(report.Replicas, func(r cluster.ReplicaReport) bool {
+	i := slices.IndexFunc(report.Replicas, func(r placement.ReplicaReport) bool {
 		return r.Shard == id && n.nameOn(report.Node, r) == name
 	})
 	if i < 0 {
@@ -332,7 +332,7 @@ func (n *Node) told(id shard.ID, name string) *cluster.ReplicaReport {
 	return &report.Replicas[i]
 }
 
-func (n *Node) nameOn(node string, r cluster.ReplicaReport) string {
+func (n *Node) nameOn(node string, r placement.ReplicaReport) string {
 	return raftfsm.Replica{Shard: r.Shard, Number: r.Number}.Name(node)
 }
 
@@ -343,17 +343,17 @@ func (n *Node) plan() {
 		return
 	}
 	n.tasks.start("plan", func(ctx context.Context) {
-		sight := cluster.Sight{Members: n.gossip.Members(), Silent: n.pulse.Silent(), Reports: n.reports(),
+		sight := placement.Sight{Members: n.gossip.Members(), Silent: n.pulse.Silent(), Reports: n.reports(),
 			Grace: n.config.ReplaceAfter}
 		steps, err := n.planLevels(ctx, sight)
 		n.notePlanned("planning the feature level", steps, err)
 		steps = nil
-		err = n.changeTable(ctx, func(t *cluster.Table) (next *cluster.Table) {
+		err = n.changeTable(ctx, func(t *placement.Table) (next *placement.Table) {
 			if next = t.ApplySecret(newSecret()); next != nil {
 				steps = []string{"an older version founded the cluster: it gets the secret that ids of holds are sealed with"}
 				return next
 			}
-			next, steps = cluster.Plan(t, sight)
+			next, steps = placement.Plan(t, sight)
 			return next
 		})
 		n.notePlanned("planning", steps, err)

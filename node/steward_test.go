@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/stint-io/stint/api"
-	"github.com/stint-io/stint/cluster"
+	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/raftfsm"
 )
 
@@ -43,7 +43,7 @@ func TestNobodyActsOnAnOldTable(t *testing.T) {
 	older.Groups = slices.Clone(older.Groups)
 	for i, g := range older.Groups {
 		if g.Shard == 0 {
-			older.Groups[i].Replicas = append(slices.Clone(g.Replicas), cluster.Replica{Node: "n9", Number: 99, Created: true})
+			older.Groups[i].Replicas = append(slices.Clone(g.Replicas), placement.Replica{Node: "n9", Number: 99, Created: true})
 		}
 	}
 	old := newKnownTable(&older, current.version-1, current.text)
@@ -62,7 +62,7 @@ func TestNobodyActsOnAnOldTable(t *testing.T) {
 	which := raftfsm.Replica{Shard: 0, Number: 98}
 	for _, read := range []uint64{0, current.version} {
 		n.current.Store(read)
-		if err := n.act(t.Context(), cluster.Action{Kind: cluster.Create, Shard: 0, Number: 98}, which); err != nil {
+		if err := n.act(t.Context(), placement.Action{Kind: placement.Create, Shard: 0, Number: 98}, which); err != nil {
 			t.Error(err)
 		}
 		if slices.Contains(n.stores.Groups(), which) {

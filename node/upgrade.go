@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/api"
-	"github.com/stint-io/stint/cluster"
+	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -19,7 +19,7 @@ func (a admin) Upgrade(context.Context) (api.UpgradeStatus, error) {
 	}
 	s := api.UpgradeStatus{Level: levels.Cluster, RisingTo: levels.Next, Pinned: levels.Pin}
 	reports := n.reports()
-	heard := cluster.Levels{Nodes: levels.Heard(table, reports)}
+	heard := placement.Levels{Nodes: levels.Heard(table, reports)}
 	for _, listed := range table.Listed() {
 		known, _ := heard.Node(listed.ID)
 		_, alive := reports[listed.ID]
@@ -38,14 +38,14 @@ func (a admin) Upgrade(context.Context) (api.UpgradeStatus, error) {
 
 // PinLevel implements api.ClusterAdmin.
 func (a admin) PinLevel(ctx context.Context, level shard.Level) error {
-	return a.changeLevels(ctx, func(t *cluster.Table, l *cluster.Levels) (*cluster.Levels, error) {
+	return a.changeLevels(ctx, func(t *placement.Table, l *placement.Levels) (*placement.Levels, error) {
 		return l.ApplyPin(level)
 	})
 }
 
 // FinishUpgrade implements api.ClusterAdmin.
 func (a admin) FinishUpgrade(ctx context.Context) (level shard.Level, err error) {
-	err = a.changeLevels(ctx, func(t *cluster.Table, l *cluster.Levels) (next *cluster.Levels, err error) {
+	err = a.changeLevels(ctx, func(t *placement.Table, l *placement.Levels) (next *placement.Levels, err error) {
 		next, level, err = l.ApplyFinish(t, a.n.reports(), a.n.newestLevel())
 		return next, err
 	})
@@ -53,21 +53,21 @@ func (a admin) FinishUpgrade(ctx context.Context) (level shard.Level, err error)
 }
 
 // changeLevels reads the table and the levels first: by old ones, this node might refuse a permitted change.
-func (a admin) changeLevels(ctx context.Context, change func(*cluster.Table, *cluster.Levels) (*cluster.Levels, error)) error {
+func (a admin) changeLevels(ctx context.Context, change func(*placement.Table, *placement.Levels) (*placement.Levels, error)) error {
 	if a.n.known.newest().Table == nil {
 		return errNoTable
 	}
 	if err := a.n.readTable(ctx); err != nil {
 		return err
 	}
-	levels, err := a.n.fetch(ctx, cluster.LevelsDocument)
+	levels, err := a.n.fetch(ctx, placement.LevelsDocument)
 	if err != nil {
 		return err
 	}
 	a.n.learnLevels(levels)
 	var refused error
-	err = a.n.changeLevels(ctx, func(l *cluster.Levels) (*cluster.Levels, error) {
-		var next *cluster.Levels
+	err = a.n.changeLevels(ctx, func(l *placement.Levels) (*placement.Levels, error) {
+		var next *placement.Levels
 		next, refused = change(a.n.known.newest().Table, l)
 		return next, nil
 	})
@@ -79,7 +79,7 @@ func (a admin) changeLevels(ctx context.Context, change func(*cluster.Table, *cl
 }
 
 // strangersTo lists the nodes that answer but cannot read what the cluster writes: they are given no replicas.
-func strangersTo(t *cluster.Table, reports map[string]cluster.Report) (problems []string) {
+func strangersTo(t *placement.Table, reports map[string]placement.Report) (problems []string) {
 	for _, report := range reports {
 		if levels := report.LevelsOf(); levels.Max < t.Level {
 			problems = append(problems, fmt.Sprintf("node %s knows feature level %d and the cluster is at %d: it is given no "+

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/api"
-	"github.com/stint-io/stint/cluster"
+	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
@@ -112,7 +112,7 @@ func TestTheLevelRisesWhenTheUpgradeIsFinishedAndThereIsNoWayBack(t *testing.T) 
 
 	// A node of 0.1.0 that is not a member knows the table and may write it, when it is asked to drain a node: it drops the
 	// fields that it does not know. It does not touch the levels, and the fence comes back.
-	err := c.nodes[0].changeTable(t.Context(), func(table *cluster.Table) *cluster.Table {
+	err := c.nodes[0].changeTable(t.Context(), func(table *placement.Table) *placement.Table {
 		if table.Level == 0 {
 			return nil
 		}

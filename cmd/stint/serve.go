@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/stint-io/stint/cluster"
+	"github.com/stint-io/stint/cluster/peer"
 	"github.com/stint-io/stint/node"
 )
 
@@ -162,7 +162,7 @@ func (c *serveCommand) nodeConfig(dataDir string, logger *slog.Logger) node.Conf
 		World:           node.World{Now: now},
 	}
 	if c.PeerCert != "" {
-		config.PeerTLS = &cluster.PeerTLS{CertFile: c.PeerCert, KeyFile: c.PeerKey, CAFile: c.PeerCA}
+		config.PeerTLS = &peer.PeerTLS{CertFile: c.PeerCert, KeyFile: c.PeerKey, CAFile: c.PeerCA}
 	}
 	return config
 }

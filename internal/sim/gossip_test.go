@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stint-io/stint/cluster"
+	"github.com/stint-io/stint/cluster/gossip"
 	"github.com/stint-io/stint/node"
 	"github.com/stint-io/stint/shard"
 )
@@ -49,27 +49,27 @@ func (t *town) heard(by string) []*resident {
 // resident is one node's membership. It implements node.Membership.
 type resident struct {
 	town   *town
-	config cluster.GossipConfig
+	config gossip.GossipConfig
 	stop   chan struct{}
 	once   sync.Once
 	done   sync.WaitGroup
 
 	mu      sync.Mutex
-	self    cluster.Member
-	view    map[string]cluster.Member
+	self    gossip.Member
+	view    map[string]gossip.Member
 	lastly  map[string]time.Time
-	owners  map[shard.ID]cluster.Hint
+	owners  map[shard.ID]gossip.Hint
 	changed chan struct{}
 }
 
 // suspectAfter is how long a resident may be silent before it is suspected.
 const suspectAfter = 3 * time.Second
 
-func (t *town) moveIn(c cluster.GossipConfig, pace time.Duration) (node.Membership, error) {
-	r := &resident{town: t, config: c, stop: make(chan struct{}), view: make(map[string]cluster.Member),
-		lastly: make(map[string]time.Time), owners: make(map[shard.ID]cluster.Hint), changed: make(chan struct{}, 1),
-		self: cluster.Member{Node: c.Node, Cluster: c.Cluster, Zone: c.Zone, Version: c.Version, GossipAddr: c.Addr,
-			PeerAddr: c.PeerAddr, APIAddr: c.APIAddr, State: cluster.MemberAlive, Expect: c.Expect, Formation: c.Formation}}
+func (t *town) moveIn(c gossip.GossipConfig, pace time.Duration) (node.Membership, error) {
+	r := &resident{town: t, config: c, stop: make(chan struct{}), view: make(map[string]gossip.Member),
+		lastly: make(map[string]time.Time), owners: make(map[shard.ID]gossip.Hint), changed: make(chan struct{}, 1),
+		self: gossip.Member{Node: c.Node, Cluster: c.Cluster, Zone: c.Zone, Version: c.Version, GossipAddr: c.Addr,
+			PeerAddr: c.PeerAddr, APIAddr: c.APIAddr, State: gossip.MemberAlive, Expect: c.Expect, Formation: c.Formation}}
 	t.mu.Lock()
 	t.residents[c.Node] = r
 	t.mu.Unlock()
@@ -109,8 +109,8 @@ func (r *resident) listen() (news bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id, m := range r.view {
-		if m.State == cluster.MemberAlive && now.Sub(r.lastly[id]) > suspectAfter {
-			m.State = cluster.MemberSuspect
+		if m.State == gossip.MemberAlive && now.Sub(r.lastly[id]) > suspectAfter {
+			m.State = gossip.MemberSuspect
 			r.view[id] = m
 			news = true
 		}
@@ -118,24 +118,24 @@ func (r *resident) listen() (news bool) {
 	return news
 }
 
-func (r *resident) tell() (cluster.Member, []cluster.Hint) {
+func (r *resident) tell() (gossip.Member, []gossip.Hint) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.self, slices.Collect(maps.Values(r.owners))
 }
 
 // Members implements node.Membership.
-func (r *resident) Members() []cluster.Member {
+func (r *resident) Members() []gossip.Member {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := append(slices.Collect(maps.Values(r.view)), r.self)
-	slices.SortFunc(all, func(a, b cluster.Member) int { return strings.Compare(a.Node, b.Node) })
+	slices.SortFunc(all, func(a, b gossip.Member) int { return strings.Compare(a.Node, b.Node) })
 	return all
 }
 
 // SetCluster implements node.Membership.
 func (r *resident) SetCluster(id string) error {
-	return r.become(func(m *cluster.Member) error {
+	return r.become(func(m *gossip.Member) error {
 		if m.Cluster != "" && m.Cluster != id {
 			return fmt.Errorf("%s is of cluster %s and was told %s", m.Node, m.Cluster, id)
 		}
@@ -145,8 +145,8 @@ func (r *resident) SetCluster(id string) error {
 }
 
 // Announce implements node.Membership.
-func (r *resident) Announce(f cluster.Formation) error {
-	return r.become(func(m *cluster.Member) error {
+func (r *resident) Announce(f gossip.Formation) error {
+	return r.become(func(m *gossip.Member) error {
 		if m.Cluster != "" && m.Cluster != f.Cluster {
 			return fmt.Errorf("%s is of cluster %s and cannot found %s", m.Node, m.Cluster, f.Cluster)
 		}
@@ -155,7 +155,7 @@ func (r *resident) Announce(f cluster.Formation) error {
 	})
 }
 
-func (r *resident) become(edit func(*cluster.Member) error) error {
+func (r *resident) become(edit func(*gossip.Member) error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	err := edit(&r.self)
@@ -168,7 +168,7 @@ func (r *resident) become(edit func(*cluster.Member) error) error {
 
 // AnnounceOwner implements node.Membership.
 func (r *resident) AnnounceOwner(id shard.ID, epoch uint64) {
-	hint := cluster.Hint{Shard: id, Epoch: epoch, Node: r.config.Node}
+	hint := gossip.Hint{Shard: id, Epoch: epoch, Node: r.config.Node}
 	r.config.Hints.Merge(hint)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -179,7 +179,7 @@ func (r *resident) AnnounceOwner(id shard.ID, epoch uint64) {
 func (r *resident) Stop() {
 	r.once.Do(func() { close(r.stop) })
 	r.done.Wait()
-	r.become(func(m *cluster.Member) error { m.State = cluster.MemberLeft; return nil })
+	r.become(func(m *gossip.Member) error { m.State = gossip.MemberLeft; return nil })
 }
 
 // die removes a resident without a goodbye.

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/stint-io/stint/cluster"
+	"github.com/stint-io/stint/cluster/gossip"
 	"github.com/stint-io/stint/node"
 	"github.com/stint-io/stint/raftfsm/memfs"
 	"github.com/stint-io/stint/raftfsm/memnet"
@@ -103,7 +103,7 @@ func (m *machine) config(l *life) node.Config {
 			FS:     m.disk,
 			Listen: l.listen,
 			Dial:   l.dial,
-			Gossip: func(c cluster.GossipConfig) (node.Membership, error) {
+			Gossip: func(c gossip.GossipConfig) (node.Membership, error) {
 				return m.w.town.moveIn(c, 300*time.Millisecond)
 			},
 			NoAPI: true,

@@ -1,0 +1,97 @@
+package gossip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+)
+
+// gossipAddress holds where this node's gossip listens and how others reach it.
+type gossipAddress struct {
+	bind       netip.Addr
+	port       uint16 // 0: any free port
+	announced  netip.Addr
+	host       string // dialed by others if the peer or the API listener is on a wildcard address
+	advertised bool   // others also dial host if the listener is on a specific address
+}
+
+// address reads Addr and Advertise. memberlist announces addresses, not names, so the advertised host is resolved here.
+// An advertised host replaces the address of every listener, because a proxy or NAT may stand in front.
+func (c *GossipConfig) address(ctx context.Context) (a gossipAddress, err error) {
+	host, text, err := net.SplitHostPort(c.Addr)
+	if err != nil {
+		return a, fmt.Errorf("gossip-addr: %q is not host:port", c.Addr)
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return a, fmt.Errorf("gossip-addr: %q has no port between 0 and 65535", c.Addr)
+	}
+	a.port = uint16(port)
+	if a.bind, err = c.bind(ctx, host); err != nil {
+		return a, fmt.Errorf("gossip-addr: %w", err)
+	}
+	switch {
+	case c.Advertise != "":
+		found, err := lookup(ctx, c.Resolver, c.Advertise)
+		if err != nil {
+			return a, fmt.Errorf("advertise: %w", err)
+		}
+		a.announced, a.host, a.advertised = found[0], c.Advertise, true
+	case a.bind.IsUnspecified():
+		a.announced, err = machineAddress()
+		a.host = a.announced.String()
+	default:
+		a.announced, a.host = a.bind, a.bind.String()
+	}
+	return a, err
+}
+
+// bind returns the listen address for host.
+func (c *GossipConfig) bind(ctx context.Context, host string) (netip.Addr, error) {
+	switch {
+	case host == "::":
+		return netip.IPv6Unspecified(), nil
+	case listensEverywhere(host):
+		return netip.IPv4Unspecified(), nil
+	}
+	found, err := lookup(ctx, c.Resolver, host)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	return found[0], nil
+}
+
+// machineAddress returns the first address of this machine that other machines may reach.
+func machineAddress() (netip.Addr, error) {
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("advertise: cannot list this machine's addresses: %w", err)
+	}
+	for _, address := range addresses {
+		prefix, err := netip.ParsePrefix(address.String())
+		if err == nil && prefix.Addr().Is4() && prefix.Addr().IsGlobalUnicast() {
+			return prefix.Addr(), nil
+		}
+	}
+	return netip.Addr{}, errors.New("advertise: this machine has no IPv4 address but loopback: give --advertise HOST")
+}
+
+func listensEverywhere(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return host == "" || err == nil && address.IsUnspecified()
+}
+
+// reachable returns the address at which other nodes dial a listener.
+func (a *gossipAddress) reachable(listen string) (string, error) {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return "", fmt.Errorf("%q is not host:port", listen)
+	}
+	if a.advertised || listensEverywhere(host) {
+		return net.JoinHostPort(a.host, port), nil
+	}
+	return listen, nil
+}

@@ -1,0 +1,314 @@
+package gossip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/stint-io/stint/shard"
+)
+
+// GossipConfig configures a Gossip.
+type GossipConfig struct {
+	Addr      string // host:port to listen on, TCP and UDP; port 0: any free port
+	Advertise string // host that others dial for all three addresses; "": the listen address, or this machine's for a wildcard
+	Node      string // this node's id, at most 64 bytes
+	Cluster   string // "": in no cluster yet
+	PeerAddr  string
+	APIAddr   string
+	Zone      string
+	Version   string
+	Expect    int        // number of nodes that found a cluster together; 0: this node only joins
+	Formation *Formation // the one that this node proposed or accepted, of the same Cluster; nil: none
+	Seeds     []string   // host:port; a name with several addresses is several seeds; our own address is skipped
+	Key       []byte     // 32 bytes that all nodes share; nil: no encryption
+	Insecure  bool       // allows gossip without a key off loopback
+
+	Registered func() []string // gossip addresses of the nodes of the cluster, host:port; nil: none known
+	OnChange   func()          // called after members changed, from one goroutine; must not call Stop; nil: not called
+	Streams    int             // maximum number of incoming streams at one time; 0: 64
+	OnRefused  func(string)    // called with the reason for each stream refused for lack of room; nil: not called
+	Hints      *Hints          // received hints are merged into it; required
+	Resolver   Resolver        // nil: net.DefaultResolver
+	Logger     *slog.Logger    // nil: nothing is logged
+
+	pace pace // zero: lanPace
+}
+
+// pace holds the intervals of gossip.
+type pace struct {
+	probe  time.Duration // between probes of one node each
+	gossip time.Duration
+	alone  time.Duration // between attempts to find any node
+	rejoin time.Duration // between searches for missing nodes
+}
+
+// lanPace detects a dead node of three in 2 to 4 seconds, at four packets per second and node.
+var lanPace = pace{500 * time.Millisecond, 200 * time.Millisecond, time.Second, 10 * time.Second}
+
+const (
+	gossipKeyBytes = 32 // AES-256
+	nodeBytesMax   = 64
+	streamsMost    = 64
+	announceWait   = 500 * time.Millisecond // for a change of our meta, or our goodbye, to reach another node
+	streamTimeout  = 3 * time.Second        // for a full exchange over TCP
+	reclaimWait    = time.Second            // until a dead node may return under another address
+)
+
+// Gossip is this node's membership in the gossip. All methods may be called concurrently. After Stop, no other method may
+// be called.
+type Gossip struct {
+	config    GossipConfig
+	callbacks *callbacks
+	list      *memberlist.Memberlist
+	announce  sync.Mutex // held while our meta changes
+	cancel    context.CancelFunc
+	running   sync.WaitGroup
+	stop      sync.Once
+}
+
+// StartGossip listens, and searches for seeds and registered nodes in the background until Stop. It fails if the
+// configuration is invalid, the port is taken, or the advertised host is not found. It is no failure if no node answers.
+func StartGossip(config GossipConfig) (*Gossip, error) {
+	config = config.withDefaults()
+	if err := config.validate(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	g, err := config.start(ctx)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	g.cancel = cancel
+	g.running.Go(func() { g.seek(ctx) })
+	g.running.Go(func() { g.report(ctx) })
+	return g, nil
+}
+
+func (c GossipConfig) withDefaults() GossipConfig {
+	if c.Resolver == nil {
+		c.Resolver = net.DefaultResolver
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Registered == nil {
+		c.Registered = func() []string { return nil }
+	}
+	if c.OnChange == nil {
+		c.OnChange = func() {}
+	}
+	if c.OnRefused == nil {
+		c.OnRefused = func(string) {}
+	}
+	if c.Streams == 0 {
+		c.Streams = streamsMost
+	}
+	if c.pace == (pace{}) {
+		c.pace = lanPace
+	}
+	return c
+}
+
+func (c *GossipConfig) validate() error {
+	switch {
+	case c.Hints == nil:
+		return errors.New("gossip: Hints must be given")
+	case c.Key != nil && len(c.Key) != gossipKeyBytes:
+		return fmt.Errorf("gossip-key: has %d bytes, must have %d", len(c.Key), gossipKeyBytes)
+	}
+	if err := checkNode(c.Node); err != nil {
+		return err
+	}
+	return checkSeeds(c.Seeds)
+}
+
+func checkNode(node string) error {
+	if node == "" || len(node) > nodeBytesMax || !isText(node) {
+		return fmt.Errorf("gossip: node id %.80q is empty, longer than %d bytes, or not plain text", node, nodeBytesMax)
+	}
+	return nil
+}
+
+// start opens the port and hands it to memberlist.
+func (c GossipConfig) start(ctx context.Context) (*Gossip, error) {
+	address, err := c.address(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if c.Key == nil && !c.Insecure && !address.bind.IsLoopback() {
+		return nil, fmt.Errorf("gossip-key: gossip on %s leaves this machine, so it needs a key: give --gossip-key FILE, "+
+			"or --insecure-peers if nobody else can reach that network", c.Addr)
+	}
+	self, err := c.selfMeta(&address)
+	if err != nil {
+		return nil, err
+	}
+	logger := slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug)
+	transport, err := c.listen(ctx, address, logger)
+	if err != nil {
+		return nil, err
+	}
+	g := &Gossip{config: c, callbacks: newCallbacks(&c, self)}
+	settings := c.memberlist(g.callbacks)
+	settings.Transport, settings.Logger = transport, logger
+	settings.AdvertiseAddr, settings.AdvertisePort = address.announced.String(), transport.GetAutoBindPort()
+	if g.list, err = memberlist.Create(settings); err != nil {
+		return nil, errors.Join(fmt.Errorf("gossip: %w", err), transport.Shutdown())
+	}
+	return g, nil
+}
+
+// selfMeta returns the meta that this node announces, or an error if it cannot be encoded.
+func (c *GossipConfig) selfMeta(a *gossipAddress) (self meta, err error) {
+	self = meta{cluster: c.Cluster, zone: c.Zone, version: c.Version, expect: c.Expect, formation: c.Formation}
+	if self.peerAddr, err = a.reachable(c.PeerAddr); err != nil {
+		return meta{}, fmt.Errorf("peer-addr: %w", err)
+	}
+	if self.apiAddr, err = a.reachable(c.APIAddr); err != nil {
+		return meta{}, fmt.Errorf("api-addr: %w", err)
+	}
+	_, err = self.encode()
+	return self, err
+}
+
+// memberlist returns the library's LAN settings, made faster for clusters of a few nodes.
+func (c *GossipConfig) memberlist(callbacks *callbacks) *memberlist.Config {
+	settings := memberlist.DefaultLANConfig()
+	settings.Name = c.Node
+	// The label keeps out other programs that use memberlist. It cannot be the cluster's id: it is fixed when the node
+	// starts, and a node without a cluster could not talk to the cluster that it is to join.
+	settings.Label = "stint"
+	settings.ProbeInterval, settings.ProbeTimeout = c.pace.probe, c.pace.probe/2
+	settings.GossipInterval = c.pace.gossip
+	settings.PushPullInterval = c.pace.rejoin
+	settings.SuspicionMaxTimeoutMult = 2 // a wrong suspicion costs only a detour, so early is better than certain
+	settings.TCPTimeout = streamTimeout
+	settings.DeadNodeReclaimTime = reclaimWait
+	settings.EnableCompression = false // packets are small, and compression costs more CPU than all the rest
+	settings.SecretKey = c.Key
+	settings.Delegate, settings.Events, settings.Alive = callbacks, callbacks, callbacks
+	settings.Merge, settings.Conflict = callbacks, callbacks
+	return settings
+}
+
+// Addr returns the gossip address that the other nodes know.
+func (g *Gossip) Addr() string {
+	for _, member := range g.Members() {
+		if member.Node == g.config.Node {
+			return member.GossipAddr
+		}
+	}
+	return ""
+}
+
+// Members returns the nodes that gossip knows, by id, including this one. Nodes of another cluster are not listed; nodes
+// that are gone stay listed for an hour.
+func (g *Gossip) Members() []Member { return g.callbacks.members.list() }
+
+// SetCluster announces that this node now belongs to a cluster. It fails if the node belongs to another one: a node
+// accepts one cluster id, ever. (R12b.)
+func (g *Gossip) SetCluster(id string) error {
+	g.announce.Lock()
+	defer g.announce.Unlock()
+	self := g.callbacks.members.selfMeta()
+	if self.cluster == id {
+		return nil
+	}
+	if self.cluster != "" || id == "" {
+		return fmt.Errorf("gossip: this node belongs to cluster %q and cannot join %q", self.cluster, id)
+	}
+	self.cluster = id
+	if _, err := self.encode(); err != nil {
+		return err
+	}
+	g.become(self)
+	return nil
+}
+
+// Announce announces that this node proposed or accepted a formation, and that it belongs to its cluster. Both go out at
+// once, because a node with a cluster and without a formation shows that its cluster exists. It fails if the node belongs
+// to another cluster, or if the announcement is too large.
+func (g *Gossip) Announce(f Formation) error {
+	g.announce.Lock()
+	defer g.announce.Unlock()
+	self, err := g.forming(f)
+	if err != nil {
+		return err
+	}
+	g.become(self)
+	return nil
+}
+
+// Fits returns the error that Announce would return. Call it before the formation is kept on disk, because a kept
+// formation stays.
+func (g *Gossip) Fits(f Formation) error {
+	_, err := g.forming(f)
+	return err
+}
+
+// forming returns the meta of this node with a formation.
+func (g *Gossip) forming(f Formation) (self meta, err error) {
+	self = g.callbacks.members.selfMeta()
+	if foreign(self.cluster, f.Cluster) {
+		return meta{}, fmt.Errorf("gossip: this node belongs to cluster %q and cannot found %q", self.cluster, f.Cluster)
+	}
+	f.Founders = slices.Clone(f.Founders)
+	self.cluster, self.formation = f.Cluster, &f
+	_, err = self.encode()
+	return self, err
+}
+
+// AnnounceOwner announces that this node opened a shard, with an epoch.
+func (g *Gossip) AnnounceOwner(id shard.ID, epoch uint64) {
+	hint := Hint{Shard: id, Epoch: epoch, Node: g.config.Node}
+	if g.config.Hints.Merge(hint) {
+		g.callbacks.tell(hint)
+	}
+}
+
+// Stop says goodbye, for at most a second, closes the port and waits for the goroutines of this package. No callback of
+// the configuration runs after it. A memberlist probe in flight ends by itself within a few seconds.
+func (g *Gossip) Stop() { g.stop.Do(g.leave) }
+
+func (g *Gossip) leave() {
+	g.cancel()
+	g.running.Wait()
+	g.announce.Lock()
+	defer g.announce.Unlock()
+	self := g.callbacks.members.selfMeta()
+	self.leaving = true
+	g.become(self)
+	if err := g.list.Leave(announceWait); err != nil {
+		g.config.Logger.Debug("gossip: nobody heard our goodbye", "error", err)
+	}
+	g.list.Shutdown() // its error is always nil
+}
+
+// become changes the meta of this node. The caller holds announce, because memberlist allows one change at a time.
+func (g *Gossip) become(self meta) {
+	g.callbacks.members.become(self)
+	if err := g.list.UpdateNode(announceWait); err != nil {
+		g.config.Logger.Debug("gossip: a change of this node travels with the next full exchange", "error", err)
+	}
+}
+
+// report calls OnChange after every change; changes that come while it runs are combined into one more call.
+func (g *Gossip) report(ctx context.Context) {
+	for {
+		select {
+		case <-g.callbacks.members.changed:
+			g.config.OnChange()
+		case <-ctx.Done():
+			return
+		}
+	}
+}

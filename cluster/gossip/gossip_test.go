@@ -1,0 +1,502 @@
+package gossip
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+	"go.uber.org/goleak"
+)
+
+// longText is too long for an id, but valid as any other text.
+var longText = strings.Repeat("n", 200)
+
+// gossipPace detects every change within a second.
+var gossipPace = pace{
+	probe:  100 * time.Millisecond,
+	gossip: 20 * time.Millisecond,
+	alone:  20 * time.Millisecond,
+	rejoin: 50 * time.Millisecond,
+}
+
+// awaitGossip polls until happened returns true: real sockets offer no signal to wait for.
+func awaitGossip(t *testing.T, what string, happened func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for !happened() {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain: %s", what)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// leaveNothing fails a test that leaves goroutines behind. memberlist's probes take a moment to notice a stop.
+func leaveNothing(t *testing.T) {
+	t.Helper()
+	before := goleak.IgnoreCurrent()
+	t.Cleanup(func() { awaitGossip(t, "every goroutine ended", func() bool { return goleak.Find(before) == nil }) })
+}
+
+func gossipConfig(node string, seeds ...*Gossip) GossipConfig {
+	c := GossipConfig{Addr: "127.0.0.1:0", Node: node, PeerAddr: "127.0.0.1:7401", APIAddr: "127.0.0.1:7400",
+		Hints: NewHints(16), pace: gossipPace}
+	for _, seed := range seeds {
+		c.Seeds = append(c.Seeds, seed.Addr())
+	}
+	return c
+}
+
+func startGossip(t *testing.T, config GossipConfig) *Gossip {
+	t.Helper()
+	g, err := StartGossip(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Stop)
+	return g
+}
+
+// crashGossip ends a node without a goodbye.
+func crashGossip(g *Gossip) {
+	g.stop.Do(func() {
+		g.cancel()
+		g.running.Wait()
+		g.list.Shutdown()
+	})
+}
+
+// roll returns a node's view as "a:alive b:left".
+func roll(g *Gossip) string {
+	var seen []string
+	for _, member := range g.Members() {
+		seen = append(seen, member.Node+":"+member.State.String())
+	}
+	return strings.Join(seen, " ")
+}
+
+func awaitRoll(t *testing.T, want string, nodes ...*Gossip) {
+	t.Helper()
+	for _, g := range nodes {
+		awaitGossip(t, g.config.Node+" sees "+want, func() bool { return roll(g) == want })
+	}
+}
+
+func TestThreeNodesFindEachOtherThroughOneSeed(t *testing.T) {
+	leaveNothing(t)
+	var changes atomic.Int64
+	first := gossipConfig("a")
+	first.OnChange = func() { changes.Add(1) }
+	a := startGossip(t, first)
+	second := gossipConfig("b", a)
+	second.Zone, second.Version, second.PeerAddr = "z2", "1.2.3", "0.0.0.0:7401"
+	b := startGossip(t, second)
+	c := startGossip(t, gossipConfig("c", a))
+	awaitRoll(t, "a:alive b:alive c:alive", a, b, c)
+
+	want := Member{Node: "b", Zone: "z2", Version: "1.2.3", GossipAddr: b.Addr(), PeerAddr: "127.0.0.1:7401",
+		APIAddr: "127.0.0.1:7400", State: MemberAlive}
+	if got := c.Members()[1]; got != want {
+		t.Errorf("c knows %+v, want %+v", got, want)
+	}
+	for _, g := range []*Gossip{a, b, c} {
+		if err := g.SetCluster("red"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	awaitGossip(t, "everybody is known to be in the cluster", func() bool {
+		return !slices.ContainsFunc(a.Members(), func(m Member) bool { return m.Cluster != "red" })
+	})
+	if err := b.SetCluster("blue"); err == nil {
+		t.Error("a node accepted a second cluster")
+	}
+	awaitGossip(t, "OnChange was called", func() bool { return changes.Load() > 0 })
+}
+
+func TestANodeThatDiesIsSuspectAndOneThatStopsHasLeft(t *testing.T) {
+	leaveNothing(t)
+	a := startGossip(t, gossipConfig("a"))
+	b := startGossip(t, gossipConfig("b", a))
+	c := startGossip(t, gossipConfig("c", a))
+	awaitRoll(t, "a:alive b:alive c:alive", a, b, c)
+	c.Stop()
+	awaitRoll(t, "a:alive b:alive c:left", a, b)
+	crashGossip(b)
+	awaitRoll(t, "a:alive b:suspect c:left", a)
+}
+
+func TestHintsReachEverybodyAndTheHighestEpochWins(t *testing.T) {
+	leaveNothing(t)
+	configs := []GossipConfig{gossipConfig("a"), gossipConfig("b"), gossipConfig("c")}
+	var nodes []*Gossip
+	for i := range configs {
+		configs[i].Cluster = "red"
+		configs[i].pace.rejoin = time.Hour // no full exchange except for the one on joining
+		if i > 0 {
+			configs[i].Seeds = []string{nodes[0].Addr()}
+		}
+		nodes = append(nodes, startGossip(t, configs[i]))
+	}
+	awaitRoll(t, "a:alive b:alive c:alive", nodes...)
+	nodes[1].AnnounceOwner(3, 20)
+	nodes[2].AnnounceOwner(3, 10)
+	nodes[2].AnnounceOwner(4, 11)
+	everywhere := func(want Hint, nodes ...*Gossip) {
+		t.Helper()
+		for _, g := range nodes {
+			awaitGossip(t, fmt.Sprintf("%s knows %+v", g.config.Node, want), func() bool {
+				got, _ := g.config.Hints.Lookup(want.Shard)
+				return got == want
+			})
+		}
+	}
+	everywhere(Hint{3, 20, "b"}, nodes...)
+	everywhere(Hint{4, 11, "c"}, nodes...)
+
+	for _, g := range nodes {
+		awaitGossip(t, "nobody tells it any more", func() bool { return g.callbacks.outgoing.NumQueued() == 0 })
+	}
+	late := gossipConfig("d", nodes[0])
+	late.Cluster = "red"
+	d := startGossip(t, late)
+	everywhere(Hint{3, 20, "b"}, d) // it arrived with the join
+	d.AnnounceOwner(3, 30)
+	everywhere(Hint{3, 30, "d"}, append(nodes, d)...)
+}
+
+func TestHintsOfAnotherClusterAreNotTaken(t *testing.T) {
+	for _, cluster := range []string{"blue", ""} {
+		config := gossipConfig("a")
+		config.Cluster = cluster
+		c := newCallbacks(&config, meta{cluster: cluster})
+		c.NotifyMsg(encodeHints("red", []Hint{{1, 1, "b"}}))
+		c.MergeRemoteState(encodeHints("red", []Hint{{2, 1, "b"}}), true)
+		c.NotifyMsg(encodeHints("", []Hint{{3, 1, "b"}}))
+		if all := config.Hints.all(); len(all) > 0 {
+			t.Errorf("a node of cluster %q took %+v", cluster, all)
+		}
+	}
+}
+
+func TestAHintThatIsNewsIsToldOnOnce(t *testing.T) {
+	config := gossipConfig("a")
+	c := newCallbacks(&config, meta{cluster: "red"})
+	message := encodeHints("red", []Hint{{1, 5, "b"}})
+	c.NotifyMsg(message)
+	if told := c.GetBroadcasts(2, 1400); len(told) != 1 || !bytes.Equal(told[0], message) {
+		t.Fatalf("told on: %q, want the hint", told)
+	}
+	for range 100 {
+		c.GetBroadcasts(2, 1400)
+	}
+	c.NotifyMsg(message)
+	if told := c.GetBroadcasts(2, 1400); told != nil {
+		t.Errorf("old news was told on: %q", told)
+	}
+}
+
+func TestNodesOfAnotherClusterAreRefused(t *testing.T) {
+	leaveNothing(t)
+	red := gossipConfig("a")
+	red.Cluster = "red"
+	a := startGossip(t, red)
+	blue := gossipConfig("b", a)
+	blue.Cluster = "blue"
+	b := startGossip(t, blue)
+	if got := b.seekOnce(t.Context()); !strings.Contains(got, "another cluster") || !strings.Contains(got, `"red"`) {
+		t.Errorf("the refusal reads %q", got)
+	}
+	awaitRoll(t, "a:alive", a)
+	awaitRoll(t, "b:alive", b)
+
+	newcomer := startGossip(t, gossipConfig("c", a, b))
+	awaitRoll(t, "a:alive b:alive c:alive", newcomer)
+	awaitRoll(t, "a:alive c:alive", a)
+	awaitRoll(t, "b:alive c:alive", b)
+	if err := newcomer.SetCluster("red"); err != nil {
+		t.Fatal(err)
+	}
+	awaitRoll(t, "a:alive c:alive", a, newcomer)
+	awaitRoll(t, "b:alive", b)
+}
+
+func TestOneWhoJoinsAClusterNoLongerSeesAnother(t *testing.T) {
+	config := gossipConfig("a")
+	c := newCallbacks(&config, meta{})
+	for _, cluster := range []string{"", "red", "blue"} {
+		told, _ := (&meta{cluster: cluster}).encode()
+		c.NotifyJoin(&memberlist.Node{Name: "in " + cluster, Meta: told})
+	}
+	c.members.become(meta{cluster: "red"})
+	for _, member := range c.members.list() {
+		if member.Cluster == "blue" {
+			t.Errorf("still listed: %+v", member)
+		}
+	}
+	if seen := len(c.members.list()); seen != 2 {
+		t.Errorf("%d nodes are listed, want 2", seen)
+	}
+}
+
+func TestAWrongKeyIsRefused(t *testing.T) {
+	leaveNothing(t)
+	key := bytes.Repeat([]byte{7}, gossipKeyBytes)
+	locked := gossipConfig("a")
+	locked.Key = key
+	a := startGossip(t, locked)
+	for _, wrong := range [][]byte{nil, bytes.Repeat([]byte{8}, gossipKeyBytes)} {
+		config := gossipConfig("b", a)
+		config.Key = wrong
+		b := startGossip(t, config)
+		if b.seekOnce(t.Context()) == "" {
+			t.Errorf("a node with key %x joined", wrong)
+		}
+		if roll(a) != "a:alive" || roll(b) != "b:alive" {
+			t.Errorf("key %x: the nodes see %q and %q", wrong, roll(a), roll(b))
+		}
+		b.Stop()
+	}
+	config := gossipConfig("c", a)
+	config.Key = key
+	c := startGossip(t, config)
+	awaitRoll(t, "a:alive c:alive", a, c)
+}
+
+// memberlist neither probes nor gossips to a node that left: only our own search can find it.
+func TestARegisteredNodeIsFoundAgainAfterACut(t *testing.T) {
+	leaveNothing(t)
+	first := gossipConfig("b")
+	b := startGossip(t, first)
+	address := b.Addr()
+	config := gossipConfig("a")
+	config.Registered = func() []string { return []string{address} }
+	a := startGossip(t, config)
+	awaitRoll(t, "a:alive b:alive", a, b)
+	b.Stop()
+	awaitRoll(t, "a:alive b:left", a)
+	first.Addr = address
+	again := startGossip(t, first) // it knows no seed
+	awaitRoll(t, "a:alive b:alive", a, again)
+}
+
+func TestANodeMayComeBackAtAnotherAddress(t *testing.T) {
+	leaveNothing(t)
+	a := startGossip(t, gossipConfig("a"))
+	b := startGossip(t, gossipConfig("b", a))
+	awaitRoll(t, "a:alive b:alive", a, b)
+	crashGossip(b)
+	again := startGossip(t, gossipConfig("b", a))
+	awaitGossip(t, "a knows b's new address", func() bool {
+		members := a.Members()
+		return len(members) == 2 && members[1].GossipAddr == again.Addr() && members[1].State == MemberAlive
+	})
+}
+
+func TestSeedNamesAreLookedUpUntilSomebodyIsThere(t *testing.T) {
+	leaveNothing(t)
+	a := startGossip(t, gossipConfig("a"))
+	port := netip.MustParseAddrPort(a.Addr()).Port()
+	zone := &zoneFile{names: map[string][]string{}}
+	config := gossipConfig("b")
+	config.Resolver = zone
+	config.Seeds = []string{fmt.Sprintf("stint.test:%d", port)}
+	b := startGossip(t, config)
+	awaitGossip(t, "the name was asked for several times", func() bool { return zone.lookups() > 2 })
+	zone.set("stint.test", "127.0.0.9", "127.0.0.1") // no node is at the first address
+	awaitRoll(t, "a:alive b:alive", a, b)
+}
+
+func TestItsOwnAddressAmongTheSeedsIsPassedOver(t *testing.T) {
+	leaveNothing(t)
+	a := startGossip(t, gossipConfig("a"))
+	address := a.Addr()
+	a.Stop()
+	config := gossipConfig("a")
+	config.Addr, config.Seeds = address, []string{address}
+	again := startGossip(t, config)
+	if missing, err := again.missing(t.Context()); err != nil || len(missing) > 0 {
+		t.Errorf("a node looks for itself: %v, %v", missing, err)
+	}
+}
+
+func TestStopDoesNotWaitForASilentSeed(t *testing.T) {
+	leaveNothing(t)
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	config := gossipConfig("a")
+	config.Seeds = []string{silent.Addr().String()}
+	a := startGossip(t, config)
+	conn, err := silent.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	begun := time.Now()
+	a.Stop()
+	if took := time.Since(begun); took > streamTimeout/2 {
+		t.Errorf("Stop took %v", took)
+	}
+}
+
+func TestWhatCannotWorkIsRefusedAtTheStart(t *testing.T) {
+	leaveNothing(t)
+	for field, change := range map[string]func(*GossipConfig){
+		"gossip-key: has 5 bytes": func(c *GossipConfig) { c.Key = []byte("short") },
+		"gossip-key: gossip on":   func(c *GossipConfig) { c.Addr = "0.0.0.0:0" },
+		"gossip-addr":             func(c *GossipConfig) { c.Addr = "7402" },
+		"peer-addr":               func(c *GossipConfig) { c.PeerAddr = "" },
+		"api-addr":                func(c *GossipConfig) { c.APIAddr = "localhost" },
+		"advertise":               func(c *GossipConfig) { c.Addr, c.Insecure, c.Advertise = ":0", true, "gone.test" },
+		"join[0]":                 func(c *GossipConfig) { c.Seeds = []string{"node-2"} },
+		"node id":                 func(c *GossipConfig) { c.Node = "" },
+		"shorten the zone": func(c *GossipConfig) {
+			c.Zone, c.Version = longText, longText
+			c.PeerAddr = longText + ":7401"
+		},
+		"bootstrap-expect":           func(c *GossipConfig) { c.Expect = -1 },
+		"formation":                  func(c *GossipConfig) { c.Cluster, c.Formation = "blue", &abc },
+		"Hints must be given":        func(c *GossipConfig) { c.Hints = nil },
+		"node id \"" + longText[:80]: func(c *GossipConfig) { c.Node = longText },
+	} {
+		config := gossipConfig("a")
+		config.Resolver = &zoneFile{}
+		change(&config)
+		g, err := StartGossip(config)
+		if err == nil {
+			g.Stop()
+			t.Errorf("%s: started", field)
+		} else if !strings.Contains(err.Error(), field) {
+			t.Errorf("%v: does not name %s", err, field)
+		}
+	}
+}
+
+func TestAnAddressThatOthersCannotDialIsNotAnnounced(t *testing.T) {
+	leaveNothing(t)
+	config := gossipConfig("a")
+	config.Addr, config.Insecure, config.Advertise = "0.0.0.0:0", true, "node-a.test"
+	config.PeerAddr, config.APIAddr = "[::]:7401", ":7400"
+	config.Resolver = &zoneFile{names: map[string][]string{"node-a.test": {"fd00::7", "127.0.0.7"}}}
+	a := startGossip(t, config)
+	got := a.Members()[0]
+	port := netip.MustParseAddrPort(got.GossipAddr).Port()
+	want := Member{Node: "a", GossipAddr: fmt.Sprintf("127.0.0.7:%d", port), PeerAddr: "node-a.test:7401",
+		APIAddr: "node-a.test:7400", State: MemberAlive}
+	if got != want || port == 0 {
+		t.Errorf("announced %+v, want %+v", got, want)
+	}
+}
+
+// With a proxy or NAT in front, the advertised host replaces addresses that only this machine knows.
+func TestAnAdvertisedHostTakesThePlaceOfSpecificAddresses(t *testing.T) {
+	leaveNothing(t)
+	config := gossipConfig("a")
+	config.Advertise, config.APIAddr = "node-a.test", "10.0.0.7:7400"
+	config.Resolver = &zoneFile{names: map[string][]string{"node-a.test": {"127.0.0.7"}}}
+	a := startGossip(t, config)
+	got := a.Members()[0]
+	port := netip.MustParseAddrPort(got.GossipAddr).Port()
+	want := Member{Node: "a", GossipAddr: fmt.Sprintf("127.0.0.7:%d", port), PeerAddr: "node-a.test:7401",
+		APIAddr: "node-a.test:7400", State: MemberAlive}
+	if got != want || port == 0 {
+		t.Errorf("announced %+v, want %+v", got, want)
+	}
+}
+
+// Three gossiping nodes found one cluster by carrying out Form, and a fourth joins later.
+func TestThreeNodesFoundAClusterAndAFourthJoinsIt(t *testing.T) {
+	leaveNothing(t)
+	var nodes []*Gossip
+	selves := map[string]*FormationSelf{}
+	add := func(node string) {
+		config := gossipConfig(node, nodes...)
+		config.Expect = 3
+		nodes = append(nodes, startGossip(t, config))
+		selves[node] = &FormationSelf{Node: node, Expect: 3}
+	}
+	act := func(g *Gossip) (done bool) {
+		self := selves[g.config.Node]
+		step := Form(*self, g.Members())
+		switch step.Action {
+		case FormPropose:
+			self.Formation = &Formation{Cluster: "red", Founders: step.Founders, Shards: 4, Replicas: 3}
+		case FormAccept, FormGo, FormFound:
+			self.Formation = step.Formation
+		case FormJoin:
+			self.Cluster = step.Cluster
+			if err := g.SetCluster(step.Cluster); err != nil {
+				t.Error(err)
+			}
+			return true
+		case FormWait:
+			return false
+		}
+		self.Cluster = self.Formation.Cluster
+		if err := g.Announce(*self.Formation); err != nil {
+			t.Error(err)
+		}
+		return step.Action == FormFound
+	}
+	for _, node := range []string{"c", "a", "b"} {
+		add(node)
+	}
+	for _, g := range nodes {
+		awaitGossip(t, g.config.Node+" has founded", func() bool {
+			for _, other := range nodes {
+				if other != g {
+					act(other)
+				}
+			}
+			return act(g)
+		})
+	}
+	add("d")
+	awaitGossip(t, "d has joined", func() bool { return act(nodes[3]) })
+	if got := selves["d"].Cluster; got != "red" {
+		t.Errorf("d is of cluster %q", got)
+	}
+	awaitGossip(t, "everybody tells d what they founded", func() bool {
+		for _, m := range nodes[3].Members()[:3] {
+			if m.Cluster != "red" || m.Expect != 3 || m.Formation == nil || !m.Formation.Go || len(m.Formation.Founders) != 3 {
+				return false
+			}
+		}
+		return true
+	})
+	if err := nodes[0].Announce(Formation{Cluster: "blue", Founders: []string{"c"}}); err == nil {
+		t.Error("a node founded a second cluster")
+	}
+	if err := nodes[0].Fits(Formation{Cluster: "red", Founders: []string{"b", "a"}}); err == nil {
+		t.Error("a formation that cannot be told fits")
+	}
+}
+
+func TestWhatIsNotOfANodeOfOursIsKeptOut(t *testing.T) {
+	config := gossipConfig("a")
+	c := newCallbacks(&config, meta{cluster: "red"})
+	good, _ := (&meta{cluster: "red"}).encode()
+	for name, node := range map[string]*memberlist.Node{
+		"no meta":      {Name: "b"},
+		"foreign meta": {Name: "b", Meta: []byte("hello")},
+		"no name":      {Meta: good},
+		"long name":    {Name: longText, Meta: good},
+		"control":      {Name: "\x1b[2J", Meta: good},
+	} {
+		if c.NotifyAlive(node) == nil {
+			t.Errorf("%s: let in", name)
+		}
+	}
+	if err := c.NotifyAlive(&memberlist.Node{Name: "b", Meta: good}); err != nil {
+		t.Errorf("one of ours: %v", err)
+	}
+}

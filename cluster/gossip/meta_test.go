@@ -1,0 +1,147 @@
+package gossip
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+var sampleMeta = meta{leaving: true, cluster: "c1", peerAddr: "node-1:7401", apiAddr: "[::1]:7400", zone: "z",
+	version: "1.2", expect: 3, formation: &Formation{Cluster: "c1", Founders: []string{"node-1", "node-2", "north"}, Shards: 300,
+		Replicas: 3, Go: true}}
+
+func TestMetaComesBackAndDamageIsRefused(t *testing.T) {
+	b, err := sampleMeta.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := decodeMeta(b); err != nil || !reflect.DeepEqual(got, sampleMeta) {
+		t.Errorf("came back as %+v, %v", got, err)
+	}
+	for end := range b {
+		if _, err := decodeMeta(b[:end]); err == nil {
+			t.Errorf("the first %d of %d bytes were taken", end, len(b))
+		}
+	}
+	if _, err := decodeMeta(append(b, 0)); err == nil {
+		t.Error("a byte too many was taken")
+	}
+}
+
+func TestMetaGoldenBytes(t *testing.T) {
+	want := []byte("\x02\x07\x02c1\x0bnode-1:7401\x0a[::1]:7400\x01z\x031.2" +
+		"\x03\xac\x02\x03\x03\x00\x06node-1\x05\x012\x02\x03rth")
+	if got, _ := sampleMeta.encode(); !bytes.Equal(got, want) {
+		t.Errorf("got %q, want %q: nodes of two versions would not see each other", got, want)
+	}
+}
+
+func TestMetaOfTheFirstVersionIsStillRead(t *testing.T) {
+	told := []byte("\x01\x01\x02c1\x0bnode-1:7401\x0a[::1]:7400\x01z\x031.2")
+	want := sampleMeta
+	want.expect, want.formation = 0, nil
+	if got, err := decodeMeta(told); err != nil || got != want {
+		t.Errorf("came back as %+v, %v", got, err)
+	}
+	if _, err := decodeMeta(append(told, 0)); err == nil {
+		t.Error("a byte too many was taken")
+	}
+}
+
+func TestMetaWithAFormationThatCannotBeIsRefused(t *testing.T) {
+	for name, change := range map[string]func(*meta){
+		"of another cluster": func(m *meta) { m.cluster = "c2" },
+		"of no cluster":      func(m *meta) { m.cluster, m.formation.Cluster = "", "" },
+		"without founders":   func(m *meta) { m.formation.Founders = nil },
+		"not sorted":         func(m *meta) { m.formation.Founders = []string{"b", "a"} },
+		"one twice":          func(m *meta) { m.formation.Founders = []string{"a", "a"} },
+		"a long founder":     func(m *meta) { m.formation.Founders = []string{longText} },
+		"negative replicas":  func(m *meta) { m.formation.Replicas = -1 },
+		"nobody expected":    func(m *meta) { m.expect = -1 },
+	} {
+		m, f := sampleMeta, *sampleMeta.formation
+		m.formation = &f
+		change(&m)
+		if _, err := m.encode(); err == nil {
+			t.Errorf("%s: encoded", name)
+		}
+	}
+	for name, tail := range map[string]string{
+		"more founders than bytes":    "\x03\x01\x01\x7f\x00\x01a",
+		"like one that is not there":  "\x03\x01\x01\x01\x01\x01a",
+		"an id longer than it may be": "\x03\x01\x01\x02\x00\x40" + longText[:64] + "\x40\x01a",
+		"a shard count of 33 bits":    "\x03\x80\x80\x80\x80\x10\x01\x01\x00\x01a",
+		"nobody":                      "\x03\x01\x01\x00",
+	} {
+		if m, err := decodeMeta([]byte("\x02\x02\x02c1\x00\x00\x00\x00" + tail)); err == nil {
+			t.Errorf("%s: read as %+v", name, m.formation)
+		}
+	}
+}
+
+// Node ids are host names, or 16 hexadecimal digits.
+func TestMetaHasRoomForTheFoundersOfAnyClusterThatIsFoundedAtOnce(t *testing.T) {
+	for pattern, many := range map[string]int{"stint-%d.stint.production.svc.example.com": 9, "%016x": 9} {
+		m := meta{cluster: "0123456789abcdef0123456789abcdef", peerAddr: fmt.Sprintf(pattern, 1) + ":7401",
+			apiAddr: fmt.Sprintf(pattern, 1) + ":7400", zone: "eu-central-1a", version: "1.2.3", expect: many}
+		m.formation = &Formation{Cluster: m.cluster, Shards: 256, Replicas: 3}
+		for i := range many {
+			m.formation.Founders = append(m.formation.Founders, fmt.Sprintf(pattern, i))
+		}
+		if _, err := m.encode(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestMetaOfALaterVersionIsReadAsFarAsKnown(t *testing.T) {
+	b, _ := sampleMeta.encode()
+	b[0]++
+	b = append(appendText(b, "a field to come"), 7)
+	if got, err := decodeMeta(b); err != nil || !reflect.DeepEqual(got, sampleMeta) {
+		t.Errorf("came back as %+v, %v", got, err)
+	}
+}
+
+func TestMetaThatCannotTravelIsRefused(t *testing.T) {
+	host := strings.Repeat("h", 250)
+	for name, m := range map[string]meta{
+		"too long together": {peerAddr: host, apiAddr: host, zone: strings.Repeat("z", 20)},
+		"one text too long": {zone: strings.Repeat("z", textBytesMax+1)},
+		"control character": {zone: "\x1b[31m"},
+		"not UTF-8":         {version: "\xff"},
+	} {
+		if _, err := m.encode(); err == nil {
+			t.Errorf("%s: encoded", name)
+		}
+	}
+	many := meta{cluster: "c1", formation: &Formation{Cluster: "c1"}}
+	for i := range 10 {
+		many.formation.Founders = append(many.formation.Founders, fmt.Sprint(i)+longText[:60])
+	}
+	if _, err := many.encode(); err == nil || !strings.Contains(err.Error(), "10 founders") {
+		t.Errorf("too many founders: %v", err)
+	}
+}
+
+func FuzzMeta(f *testing.F) {
+	b, _ := sampleMeta.encode()
+	f.Add(b)
+	f.Add([]byte{metaFormat, 0, 0, 0, 0, 0, 0, 0})
+	f.Add([]byte{1, 0, 0, 0, 0, 0, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, err := decodeMeta(b)
+		if err != nil {
+			return
+		}
+		again, err := m.encode()
+		if err != nil {
+			return // longer than memberlist allows
+		}
+		if same, err := decodeMeta(again); err != nil || !reflect.DeepEqual(same, m) {
+			t.Fatalf("%+v came back as %+v, %v", m, same, err)
+		}
+	})
+}

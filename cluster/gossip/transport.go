@@ -1,0 +1,113 @@
+package gossip
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/stint-io/stint/internal/connlimit"
+)
+
+// boundTransport is memberlist's own transport with two additions. Its dials end with a context, because Stop must not
+// wait for a seed that swallows packets. And it bounds the incoming streams at one time, because memberlist may allocate
+// 20 MiB for each before it finds that the key is missing.
+type boundTransport struct {
+	*memberlist.NetTransport
+	ctx     context.Context
+	tally   *connlimit.Tally
+	refused func(why string)
+	streams chan net.Conn
+	ended   chan struct{}
+	once    sync.Once
+	passing sync.WaitGroup
+}
+
+// listen opens TCP and UDP on one port. If any port will do, a free TCP port may be taken on UDP, so it makes several
+// attempts.
+func (c *GossipConfig) listen(ctx context.Context, a gossipAddress, logger *log.Logger) (*boundTransport, error) {
+	attempts := 1
+	if a.port == 0 {
+		attempts = 10
+	}
+	config := &memberlist.NetTransportConfig{BindAddrs: []string{a.bind.String()}, BindPort: int(a.port), Logger: logger}
+	for {
+		transport, err := memberlist.NewNetTransport(config)
+		if err == nil {
+			return bindTransport(ctx, transport, c), nil
+		}
+		if attempts--; attempts == 0 {
+			return nil, fmt.Errorf("gossip-addr: %w", err)
+		}
+	}
+}
+
+func bindTransport(ctx context.Context, inner *memberlist.NetTransport, c *GossipConfig) *boundTransport {
+	t := &boundTransport{NetTransport: inner, ctx: ctx, tally: connlimit.NewTally(c.Streams), refused: c.OnRefused,
+		streams: make(chan net.Conn), ended: make(chan struct{})}
+	t.passing.Go(t.pass)
+	return t
+}
+
+// StreamCh implements memberlist.Transport.
+func (t *boundTransport) StreamCh() <-chan net.Conn { return t.streams }
+
+// pass passes on the streams for which there is room, until Shutdown.
+func (t *boundTransport) pass() {
+	for {
+		select {
+		case conn := <-t.NetTransport.StreamCh():
+			if why := t.tally.Enter(conn.RemoteAddr()); why != connlimit.Room {
+				conn.Close()
+				t.refused(string(why))
+				continue
+			}
+			stream := &boundConn{conn, func() bool { t.tally.Leave(conn.RemoteAddr()); return true }, sync.Once{}}
+			select {
+			case t.streams <- stream:
+			case <-t.ended:
+				stream.Close()
+			}
+		case <-t.ended:
+			return
+		}
+	}
+}
+
+// Shutdown implements memberlist.Transport. memberlist's own Shutdown blocks until its accepted streams are received, so
+// pass runs until after it.
+func (t *boundTransport) Shutdown() error {
+	err := t.NetTransport.Shutdown()
+	t.once.Do(func() { close(t.ended) })
+	t.passing.Wait()
+	return err
+}
+
+// DialAddressTimeout implements memberlist.NodeAwareTransport.
+func (t *boundTransport) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(t.ctx, timeout)
+	defer cancel()
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", a.Addr)
+	if err != nil {
+		return nil, err
+	}
+	return &boundConn{conn, context.AfterFunc(t.ctx, func() { conn.Close() }), sync.Once{}}, nil
+}
+
+// boundConn is a connection that calls release, once, when it is closed.
+type boundConn struct {
+	net.Conn
+	release func() bool
+	once    sync.Once
+}
+
+// Close implements net.Conn.
+func (c *boundConn) Close() error {
+	c.once.Do(func() { c.release() })
+	return c.Conn.Close()
+}

@@ -1,0 +1,489 @@
+package hop
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+// fill sets every field to a distinct value, so that a field omitted by the codec shows. The numbers of a limit are valid
+// ones; package limit tests that all of them are encoded.
+func fill(v reflect.Value, next *uint64) {
+	*next++
+	switch v.Type() {
+	case reflect.TypeFor[limit.Limit]():
+		v.Set(reflect.ValueOf(limit.Limit{Algorithm: limit.TokenBucket, Quota: *next, Period: 7, Count: 3, Initial: 2}))
+		return
+	case reflect.TypeFor[shard.Leg](): // its decision contains no operation
+		var leg shard.Leg
+		leg.Shard, leg.Allowed = shard.ID(*next), true
+		for i := range reflect.TypeFor[shard.Decision]().NumField() {
+			if f := reflect.ValueOf(&leg.Decision).Elem().Field(i); f.Type() != reflect.TypeFor[*shard.Verdict]() {
+				fill(f, next)
+			}
+		}
+		v.Set(reflect.ValueOf(leg))
+		return
+	}
+	switch v.Kind() {
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.String:
+		v.SetString(strings.Repeat("x", int(*next)))
+	case reflect.Int64:
+		v.SetInt(int64(-*next))
+	case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		v.SetUint(*next)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), next)
+	case reflect.Map:
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fill(key, next)
+		fill(value, next)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, value)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		for i := range v.Len() {
+			fill(v.Index(i), next)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i), next)
+		}
+		if l, ok := v.Addr().Interface().(*policy.Limit); ok {
+			l.Reason = "" // added by the node that the client asked
+		}
+	default:
+		panic("a field of kind " + v.Kind().String() + " is new to the codec and to this test")
+	}
+}
+
+func fullRequest() (r shard.Request) {
+	fill(reflect.ValueOf(&r).Elem(), new(uint64))
+	return r
+}
+
+func fullDecision() (r shard.Result) {
+	fill(reflect.ValueOf(&r.Decision).Elem(), new(uint64))
+	return r
+}
+
+func fullError() (r shard.Result) {
+	r.Err = new(shard.Error)
+	fill(reflect.ValueOf(r.Err).Elem(), new(uint64))
+	return r
+}
+
+func callsFrame(t testing.TB, number uint64, budget time.Duration, requests ...shard.Request) []byte {
+	body, err := encodeCall(1, 3, requests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(appendCallHead(beginFrame(nil, frameCalls), number, budget), body...)
+}
+
+func TestEveryFieldOfARequestArrives(t *testing.T) {
+	extreme := shard.Request{Op: math.MaxUint8, NotAfter: math.MinInt64, Entries: []shard.Entry{{Cost: math.MaxUint64}}}
+	zone, err := limit.LoadZone("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	monthly := limit.Limit{Algorithm: limit.Calendar, Quota: 5,
+		Cycle: &limit.Cycle{Unit: limit.Month, Every: 1, AnchorDay: 15, Zone: zone}}
+	want := []shard.Request{fullRequest(), extreme, check("a", "b"),
+		{Op: shard.OpenSession}, {Op: shard.Fetch, Document: "table"}, {Op: shard.Swap, Document: "table", Body: []byte("{}")},
+		inSession(math.MaxUint64, 0), inSession(0, math.MaxUint64), inSession(7, 6), {Op: shard.Swap, Retry: true},
+		// Each field that only some operations have, alone and at its smallest.
+		{Op: shard.Check, Entries: []shard.Entry{{}, {Limits: []policy.Limit{{Name: "day", Limit: lifetime(5)}, {Limit: monthly}}}}},
+		{Op: shard.Reserve, Entries: make([]shard.Entry, 1), Hold: &shard.HoldTerms{}},
+		{Op: shard.Settle, Entries: []shard.Entry{{Limits: []policy.Limit{{Name: "only the name"}}}},
+			Settlement: &shard.Settlement{}},
+		{Op: shard.Settle, Entries: []shard.Entry{{}, {Counted: []shard.LimitPrint{0, math.MaxUint16}}}},
+		{Op: shard.Reset, Entries: make([]shard.Entry, 1), Adjustment: &shard.Adjustment{}},
+		{Op: shard.PutOverride, Entries: make([]shard.Entry, 1), Adjustment: &shard.Adjustment{Override: &policy.Override{}}},
+		{Op: shard.PutOverride, Entries: make([]shard.Entry, 1), Adjustment: &shard.Adjustment{Amount: math.MinInt64,
+			Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {}, "b": {Rate: new(uint64)}}}}},
+		{Op: shard.Tally, Entries: []shard.Entry{{Limits: shard.TallyLimits}}, Tally: &shard.TallyTerms{}, Revision: math.MaxUint64},
+		{Op: shard.Tally, Entries: []shard.Entry{{Limits: shard.TallyLimits}}, Tally: &shard.TallyTerms{Verb: math.MaxUint8,
+			When: math.MaxUint8, KeepTTL: true, Old: true, Amount: math.MinInt64, TTL: math.MaxInt64}},
+		{Op: shard.ReadTally, Entries: []shard.Entry{{Limits: shard.TallyLimits}}},
+		{Op: shard.AskHome, Operation: &shard.Operation{}},
+		{Op: shard.FinishLeg, Operation: &shard.Operation{Verdict: shard.Verdict{Legs: make([]shard.Leg, maxEntries)}}},
+		{Op: shard.Settle, Entries: make([]shard.Entry, 1), Settlement: &shard.Settlement{}, Operation: &shard.Operation{
+			Excess: &shard.Excess{ID: "x", Legs: make([]shard.Leg, maxEntries)}}},
+		{Op: shard.Charge, Entries: []shard.Entry{{Limits: []policy.Limit{{Name: "only the name"}}}},
+			Operation: &shard.Operation{Op: shard.Settle}},
+		{Op: shard.Swap, Document: strings.Repeat("d", shard.MaxDocumentName), Expect: math.MaxUint64,
+			Body: make([]byte, shard.MaxDocumentBytes)},
+	}
+	calls, err := decodeCalls(callsFrame(t, 7, 1500*time.Microsecond, want...)[frameHead+1:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := calls[0]; len(calls) != 1 || c.number != 7 || c.budget != 1500*time.Microsecond || c.hops != 1 || c.shard != 3 {
+		t.Errorf("the call came as %+v", c)
+	}
+	if !reflect.DeepEqual(calls[0].requests, want) {
+		t.Errorf("the requests came as %+v", calls[0].requests)
+	}
+}
+
+func lifetime(quota uint64) limit.Limit { return limit.Limit{Algorithm: limit.Lifetime, Quota: quota} }
+
+// inSession returns a check that travels in a session.
+func inSession(number, acked uint64) shard.Request {
+	r := check("k")
+	r.Session = shard.Session{Epoch: math.MaxUint64, Seq: 300, Index: math.MaxUint32}
+	r.Number, r.Acked = number, acked
+	return r
+}
+
+// Requests without a session or a document spend no bytes on them.
+func TestASessionCostsAFewBytesAndOnlyWhereThereIsOne(t *testing.T) {
+	plain := check("k")
+	travelling := plain
+	travelling.Session, travelling.Number, travelling.Acked = shard.Session{Epoch: 10_000, Seq: 10_000, Index: 1}, 1<<20, 1<<20-100
+	travelling.Retry = true
+	before, after := len(appendRequest(nil, &plain)), len(appendRequest(nil, &travelling))
+	if last := appendRequest(nil, &plain); last[len(last)-1] != byte(plain.Entries[0].Cost) {
+		t.Errorf("a plain request ends with %x, not with its entry", last)
+	}
+	if after-before > 12 {
+		t.Errorf("a session costs %d bytes", after-before)
+	}
+}
+
+func TestEveryFieldOfAResultArrives(t *testing.T) {
+	extreme := shard.Result{Decision: shard.Decision{RetryAfter: limit.Never, DecidedAt: math.MaxInt64, Index: math.MaxUint32,
+		Position: shard.Position{Shard: math.MaxUint32, Epoch: math.MaxUint64, Seq: math.MaxUint64}}}
+	sameEntry := shard.Result{Decision: shard.Decision{Limits: []shard.LimitStatus{
+		{Policy: "p", Key: "k", Limit: "minute"}, {Policy: "p", Key: "k", Limit: "day"}, {Policy: "p", Key: "l"}, {}}}}
+	largest := shard.Document{Version: math.MaxUint64, Body: make([]byte, shard.MaxDocumentBytes)}
+	lockedOut := shard.Result{Decision: shard.Decision{Limits: []shard.LimitStatus{{LockoutLevel: math.MaxUint32}, {Blocked: true},
+		{BlockedUntil: math.MaxInt64}, {Held: 1}, {Granted: math.MaxUint64}, {Uncounted: true}, {Blocked: true, ByHand: true}}}}
+	want := []shard.Result{fullDecision(), fullError(), extreme, sameEntry, {}, lockedOut,
+		{Decision: shard.Decision{HoldExpires: 1}}, {Decision: shard.Decision{Told: &shard.Told{Audit: make([]shard.AuditRecord, 1)}}},
+		{Decision: shard.Decision{Operation: &shard.Verdict{}}}, {Decision: shard.Decision{Age: math.MaxInt64}}, {Decision: shard.Decision{Tallied: &shard.Tallied{}}},
+		{Decision: shard.Decision{Tallied: &shard.Tallied{Was: true, Before: math.MinInt64, Value: math.MaxInt64, EndsAt: math.MaxInt64}}},
+		{Decision: shard.Decision{Told: &shard.Told{Document: largest}}}, {Decision: shard.Decision{Told: &shard.Told{Session: shard.Session{Index: 1}}}}}
+	parts := encodeAnswers(9, want)
+	got, err := decodeAnswers(appendAnswer(nil, &parts[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := got[0]; len(got) != 1 || a.number != 9 || a.first != 0 || !reflect.DeepEqual(a.results, want) {
+		t.Errorf("came as %+v", got)
+	}
+}
+
+func TestEveryCodeKeepsItsFate(t *testing.T) {
+	for code := range 256 {
+		parts := encodeAnswers(1, []shard.Result{{Err: &shard.Error{Code: shard.Code(code)}}})
+		got, err := decodeAnswers(appendAnswer(nil, &parts[0]))
+		if err != nil || got[0].results[0].Err.Code != shard.Code(code) {
+			t.Errorf("code %d came as %+v, %v", code, got, err)
+		}
+	}
+}
+
+func TestLargeAnswersComeInParts(t *testing.T) {
+	results := make([]shard.Result, maxCallRequests)
+	for i := range results {
+		results[i].Decision = shard.Decision{Index: uint32(i), Limits: make([]shard.LimitStatus, 100)}
+		for j := range results[i].Decision.Limits {
+			results[i].Decision.Limits[j] = shard.LimitStatus{Limit: strings.Repeat("l", 100)}
+		}
+	}
+	var got []shard.Result
+	parts := encodeAnswers(1, results)
+	for i := range parts {
+		record := appendAnswer(nil, &parts[i])
+		if len(record) > maxFrame-1 {
+			t.Errorf("part %d has %d bytes", i, len(record))
+		}
+		answers, err := decodeAnswers(record)
+		if err != nil || answers[0].first != len(got) {
+			t.Fatalf("part %d begins with result %d, want %d: %v", i, answers[0].first, len(got), err)
+		}
+		got = append(got, answers[0].results...)
+	}
+	if len(parts) < 2 || !reflect.DeepEqual(got, results) {
+		t.Errorf("%d results in %d parts came as %d other ones", len(results), len(parts), len(got))
+	}
+}
+
+func TestAnAnswerThatFitsNoFrameIsAnUnknownOutcome(t *testing.T) {
+	huge := shard.Result{Err: &shard.Error{Message: strings.Repeat("m", maxFrame)}}
+	for i, part := range encodeAnswers(1, []shard.Result{{}, huge, {}}) {
+		answers, err := decodeAnswers(appendAnswer(nil, &part))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := answers[0].results[0]; i == 1 && (r.Err == nil || r.Err.Code != shard.UnknownOutcome) {
+			t.Errorf("it came as %+v", r)
+		}
+	}
+}
+
+func TestWhatNoFrameMayCarryIsRefusedBeforeItIsSent(t *testing.T) {
+	large := check("k")
+	large.Entries[0].Key = strings.Repeat("k", maxFrame)
+	for name, requests := range map[string][]shard.Request{
+		"too many requests": make([]shard.Request, maxCallRequests+1),
+		"no entry":          {{Op: shard.Check}},
+		"too many entries":  {{Op: shard.Check, Entries: make([]shard.Entry, maxEntries+1)}},
+		"too many bytes":    {large},
+		"a long name":       {{Op: shard.Fetch, Document: strings.Repeat("d", shard.MaxDocumentName+1)}},
+		"a large body":      {{Op: shard.Swap, Document: "d", Body: make([]byte, shard.MaxDocumentBytes+1)}},
+		"too many limits":   {{Op: shard.Check, Entries: []shard.Entry{{Limits: make([]policy.Limit, maxLimits+1)}}}},
+		"too many legs":     {{Op: shard.AskHome, Operation: &shard.Operation{Legs: make([]shard.Leg, maxEntries+1)}}},
+		"a large excess": {{Op: shard.AskHome, Operation: &shard.Operation{Excess: &shard.Excess{
+			Legs: make([]shard.Leg, maxEntries+1)}}}},
+	} {
+		if _, err := encodeCall(1, 0, requests); err == nil || err.Code != shard.Invalid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Data from a peer is not trusted: the bounds are checked on arrival, too.
+func TestWhatNoFrameMayCarryIsRefusedWhenItArrives(t *testing.T) {
+	for name, request := range map[string]shard.Request{
+		"no entry":         {Op: shard.Check},
+		"an unknown op":    {Op: shard.Acknowledge + 1},
+		"too many entries": {Op: shard.Swap, Entries: make([]shard.Entry, maxEntries+1)},
+		"a long name":      {Op: shard.Fetch, Document: strings.Repeat("d", shard.MaxDocumentName+1)},
+		"a large body":     {Op: shard.Swap, Document: "d", Body: make([]byte, shard.MaxDocumentBytes+1)},
+		"too many limits": {Op: shard.Swap, Entries: []shard.Entry{{Limits: slices.Repeat(
+			[]policy.Limit{{Limit: lifetime(1)}}, maxLimits+1)}}},
+		"a charge of none": {Op: shard.Charge, Entries: []shard.Entry{{Limits: []policy.Limit{{Name: "a"}}}},
+			Operation: &shard.Operation{Op: shard.Check}},
+		"a limit that is none":  {Op: shard.Swap, Entries: []shard.Entry{{Limits: []policy.Limit{{}}}}},
+		"too many legs":         {Op: shard.AskHome, Operation: &shard.Operation{Legs: make([]shard.Leg, maxEntries+1)}},
+		"too many counted":      {Op: shard.Settle, Entries: []shard.Entry{{Counted: make([]shard.LimitPrint, maxLimits+1)}}},
+		"too many actual costs": {Op: shard.Swap, Settlement: &shard.Settlement{Actual: make([]uint64, maxEntries+1)}},
+	} {
+		one := frameReader{rest: string(appendRequest(nil, &request))}
+		if one.request(); !one.failed {
+			t.Errorf("%s: taken", name)
+		}
+	}
+	largeAnswer := shard.Result{Decision: shard.Decision{Told: &shard.Told{
+		Document: shard.Document{Version: 1, Body: make([]byte, shard.MaxDocumentBytes+1)}}}}
+	one := frameReader{rest: string(appendResult(nil, &largeAnswer))}
+	if one.result(); !one.failed {
+		t.Error("a document that is too large: taken")
+	}
+}
+
+// An unreadable request is refused alone: the other requests of its call, and other calls in the same frame, are decoded.
+// Here a limit uses the calendar of a time zone that only the sender knows.
+func TestARequestThatCannotBeReadFailsAlone(t *testing.T) {
+	zone, err := limit.LoadZone("America/New_York")
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign := check("foreign")
+	foreign.Entries[0].Limits = []policy.Limit{{Name: "a", Limit: limit.Limit{Algorithm: limit.Calendar, Quota: 5,
+		Cycle: &limit.Cycle{Unit: limit.Day, Every: 1, Zone: zone}}}}
+	frame := callsFrame(t, 1, 0, check("a"), foreign, check("b"))
+	frame = append(frame, callsFrame(t, 2, 0, foreign)[frameHead+1:]...)
+	frame = append(frame, callsFrame(t, 3, 0, check("c"))[frameHead+1:]...)
+	frame = bytes.ReplaceAll(frame, []byte("America/New_York"), []byte("America/New_Land"))
+	calls, err := decodeCalls(frame[frameHead+1:])
+	if err != nil || len(calls) != 3 {
+		t.Fatalf("%d calls, %v", len(calls), err)
+	}
+	got := ""
+	for _, c := range calls {
+		for _, r := range c.answers(echo(t.Context(), 1, c.shard, c.requests)) {
+			if r.Err != nil {
+				got += fmt.Sprint(c.number, " refused ", r.Err.Code, "; ")
+			} else {
+				got += fmt.Sprint(c.number, " ", r.Decision.Limits[0].Key, "; ")
+			}
+		}
+	}
+	if want := "1 a; 1 refused 16; 1 b; 2 refused 16; 3 c; "; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// A leg's decision is never sent with an operation in it, and refused if it has one: with nested operations a peer could
+// choose how deep the decoder recurses.
+func TestAnOperationContainsNoOther(t *testing.T) {
+	inner := shard.Decision{Operation: &shard.Verdict{ID: "inner"}}
+	outer := shard.Result{Decision: shard.Decision{Operation: &shard.Verdict{Legs: []shard.Leg{{Decision: inner}}}}}
+	sent := appendResult(nil, &outer)
+	reader := frameReader{rest: string(sent)}
+	if got := reader.result(); reader.failed || got.Decision.Operation.Legs[0].Decision.Operation != nil {
+		t.Errorf("it came as %+v", got.Decision.Operation)
+	}
+	leg := appendDecision(nil, &shard.Decision{})
+	forged := string(sent[:len(sent)-len(leg)]) + string(appendDecision(nil, &inner))
+	reader = frameReader{rest: forged}
+	if reader.result(); !reader.failed {
+		t.Error("a leg with an operation in it: taken")
+	}
+}
+
+// Nodes of different versions exchange these bytes: another layout needs another kind of frame.
+func TestFrameGoldenBytes(t *testing.T) {
+	request := check("user:42")
+	request.ID, request.NotAfter = "id", 1_000_000
+	calls := sealFrame(callsFrame(t, 300, 2*time.Second, request))
+	parts := encodeAnswers(300, []shard.Result{
+		{Decision: shard.Decision{Allowed: true, DecidedAt: 5, Position: shard.Position{Shard: 3, Epoch: 300, Seq: 2}, Index: 1,
+			Limits: []shard.LimitStatus{{Policy: "p", Key: "user:42", Limit: "minute", Quota: 100,
+				Verdict: limit.Verdict{Allowed: true, Used: 1, Remaining: 99, WindowStart: 4, ResetAt: 64}}}}},
+		{Err: &shard.Error{Code: shard.NotOwner, Field: "f", Message: "m", RetryAfter: 100}},
+	})
+	answers := sealFrame(appendAnswer(beginFrame(nil, frameAnswers), &parts[0]))
+	swap := shard.Request{Op: shard.Swap, Document: "table", Expect: 7, Body: []byte("{}"), Retry: true}
+	reserve := check("k")
+	reserve.Op, reserve.Hold = shard.Reserve, &shard.HoldTerms{TTL: 60e6, OnExpire: policy.OnExpireCommit}
+	tally := shard.Request{Op: shard.Tally, Namespace: "default", Entries: []shard.Entry{{Key: "k", Cost: 1, Limits: shard.TallyLimits}},
+		Tally: &shard.TallyTerms{Verb: shard.TallyAdd, Amount: 300, TTL: 5}}
+	for _, c := range []struct {
+		name, want string
+		frame      []byte
+	}{
+		{"calls", goldenCalls, calls},
+		{"answers", goldenAnswers, answers},
+		{"a request in a session", goldenInSession, callsFrame(t, 1, 0, inSession(300, 298))[frameHead:]},
+		{"a hold", goldenReserve, callsFrame(t, 1, 0, reserve)[frameHead:]},
+		{"a swap", goldenSwap, callsFrame(t, 1, 0, swap)[frameHead:]},
+		{"a session opened", goldenOpened, appendResult(nil, &shard.Result{Decision: shard.Decision{Allowed: true,
+			Told: &shard.Told{Session: shard.Session{Epoch: 300, Seq: 2, Index: 1}}}})},
+		{"a hold's answer", goldenHeld, appendResult(nil, &shard.Result{Decision: shard.Decision{HoldExpires: 7,
+			Limits: []shard.LimitStatus{{Held: 300, Granted: 2, LockoutLevel: 3, BlockedUntil: 5, Blocked: true}}}})},
+		{"a tally", goldenTally, callsFrame(t, 1, 0, tally)[frameHead:]},
+		{"a tally's answer", goldenTallied, appendResult(nil, &shard.Result{Decision: shard.Decision{Allowed: true,
+			Tallied: &shard.Tallied{Known: true, Done: true, Before: -1, Value: 299, EndsAt: 5}}})},
+		{"a document", goldenDocument, appendResult(nil, &shard.Result{Decision: shard.Decision{Allowed: true,
+			Told: &shard.Told{Document: shard.Document{Version: 8, Body: []byte("{}")}}}})},
+	} {
+		if got := hex.EncodeToString(c.frame); got != c.want {
+			t.Errorf("%s are\n%s, want\n%s", c.name, got, c.want)
+		}
+	}
+}
+
+const (
+	goldenCalls = "270000007195f1b3" + "01" + "ac02" + "80897a" + "01" + "03" + "01" +
+		"1d" + "01" + "0764656661756c74" + "00" + "026964" + "80897a" + "01" + "0170" + "07757365723a3432" + "00" + "01"
+	goldenAnswers = "310000002d54869b" + "02" + "ac02" + "00" + "02" +
+		"22" + "02" + "00" + "0a" + "03" + "ac02" + "02" + "01" + "01" + "04" + "0170" + "07757365723a3432" + "066d696e757465" +
+		"64" + "01" + "63" + "08" + "8001" + "00" +
+		"08" + "01" + "05" + "0166" + "016d" + "c801"
+	goldenInSession = "01" + "01" + "00" + "01" + "03" + "01" +
+		"28" + "01" + "0764656661756c74" + "00" + "00" + "00" + "01" + "0170" + "016b" + "00" + "01" + "01" +
+		"ffffffffffffffffff01" + "ac02" + "ffffffff0f" + "ac02" + "02"
+	goldenSwap = "01" + "01" + "00" + "01" + "03" + "01" +
+		"11" + "07" + "00" + "00" + "00" + "00" + "00" + "06" + "057461626c65" + "07" + "027b7d"
+	goldenReserve = "01" + "01" + "00" + "01" + "03" + "01" +
+		"1a" + "0a" + "0764656661756c74" + "00" + "00" + "00" + "01" + "0170" + "016b" + "00" + "01" +
+		"08" + "02" + "809c9c39" + "02"
+	goldenHeld = "40" + "00" + "00" + "00" + "00" + "00" + "00" + "01" +
+		"78" + "00" + "00" + "00" + "00" + "00" + "00" + "00" + "ac02" + "02" + "030a01" + "01" + "0e"
+	goldenTally = "01" + "01" + "00" + "01" + "03" + "01" +
+		"1a" + "19" + "0764656661756c74" + "00" + "00" + "00" + "01" + "00" + "016b" + "00" + "01" +
+		"08" + "40" + "01" + "00" + "00" + "d804" + "0a"
+	goldenTallied  = "42" + "00" + "00" + "00" + "00" + "00" + "00" + "00" + "08" + "03" + "01" + "d604" + "0a"
+	goldenOpened   = "12" + "00" + "00" + "00" + "00" + "00" + "00" + "00" + "ac02" + "02" + "01"
+	goldenDocument = "22" + "00" + "00" + "00" + "00" + "00" + "00" + "00" + "08" + "027b7d"
+)
+
+func TestFrameRefusesWhatIsNone(t *testing.T) {
+	good := sealFrame(callsFrame(t, 1, 0, check("k")))
+	if _, _, _, err := readFrame(bytes.NewReader(good), nil); err != nil {
+		t.Fatal(err)
+	}
+	for i := range good {
+		bad := bytes.Clone(good)
+		bad[i] ^= 0x40
+		if _, _, _, err := readFrame(bytes.NewReader(bad), nil); err == nil {
+			t.Errorf("byte %d flipped: nobody saw it", i)
+		}
+		if _, _, _, err := readFrame(bytes.NewReader(good[:i]), nil); err == nil {
+			t.Errorf("cut after byte %d: nobody saw it", i)
+		}
+	}
+}
+
+// No input panics, and accepted input is encoded as the same call or answer again.
+func FuzzDecodeFrame(f *testing.F) {
+	f.Add(byte(frameCalls), callsFrame(f, 1, time.Second, fullRequest(), check("a", "b"))[frameHead+1:])
+	f.Add(byte(frameCalls), []byte("00\x020\x0f\x15"+strings.Repeat("0", 20))) // a text one byte longer than the rest
+	f.Add(byte(frameCalls), callsFrame(f, 1, 0, inSession(9, 8), shard.Request{Op: shard.OpenSession},
+		shard.Request{Op: shard.Swap, Document: "d", Body: []byte("{}"), Retry: true},
+		shard.Request{Op: shard.Check, Entries: []shard.Entry{{Limits: []policy.Limit{{Name: "day", Limit: lifetime(5)}}}}},
+		shard.Request{Op: shard.Tally, Entries: []shard.Entry{{Limits: shard.TallyLimits}}, Tally: &shard.TallyTerms{Amount: -1}},
+		shard.Request{Op: shard.Acknowledge, Operation: &shard.Operation{ID: "x", Leg: 3}})[frameHead+1:])
+	for _, results := range [][]shard.Result{{fullDecision(), fullError()}, {{}}} {
+		parts := encodeAnswers(2, results)
+		f.Add(byte(frameAnswers), appendAnswer(nil, &parts[0]))
+	}
+	f.Fuzz(func(t *testing.T, kind byte, records []byte) {
+		_, whole, _, err := readFrame(bytes.NewReader(records), nil)
+		if err == nil {
+			decodeCalls(whole)
+		}
+		switch frameKind(kind) {
+		case frameCalls:
+			checkCalls(t, records)
+		case frameAnswers:
+			checkAnswers(t, records)
+		}
+	})
+}
+
+func checkCalls(t *testing.T, records []byte) {
+	calls, err := decodeCalls(records)
+	if err != nil {
+		return
+	}
+	var again []byte
+	for _, c := range calls {
+		if c.refused != nil {
+			return // such a call cannot be sent
+		}
+		body, err := encodeCall(c.hops, c.shard, c.requests)
+		if err != nil {
+			t.Fatalf("%+v was accepted and cannot be sent: %v", c, err)
+		}
+		again = append(appendCallHead(again, c.number, c.budget), body...)
+	}
+	if got, err := decodeCalls(again); err != nil || !reflect.DeepEqual(got, calls) {
+		t.Errorf("%+v came back as %+v, %v", calls, got, err)
+	}
+}
+
+func checkAnswers(t *testing.T, records []byte) {
+	answers, err := decodeAnswers(records)
+	if err != nil {
+		return
+	}
+	for _, a := range answers {
+		if a.count == 0 {
+			continue
+		}
+		parts := encodeAnswers(a.number, a.results)
+		got, err := decodeAnswers(appendAnswer(nil, &parts[0]))
+		if err != nil || !reflect.DeepEqual(got[0].results, a.results) {
+			t.Errorf("%+v came back as %+v, %v", a, got, err)
+		}
+	}
+}

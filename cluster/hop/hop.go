@@ -1,0 +1,148 @@
+package hop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-io/stint/shard"
+)
+
+// MaxHops is how often a request may be forwarded: once if the first node's hint is right, twice after an owner changed.
+// Beyond that, a request is refused instead of being sent in circles.
+const MaxHops = 2
+
+const (
+	beatEvery   = 500 * time.Millisecond
+	maxMissed   = 4 // beats: a connection that is silent for 2 s is given up
+	dialWithin  = time.Second
+	redialAfter = 100 * time.Millisecond
+)
+
+// Hop forwards requests to the nodes that own them. There is one connection to each node. All calls that wait when it
+// becomes writable go into one frame, so frames grow with the load and no call waits for a timer. All methods may be
+// called concurrently.
+type Hop struct {
+	// Level returns the cluster's feature level: fields that a node of an older level could not read are left out. nil:
+	// the newest level. It must be set before the first Submit.
+	Level func() shard.Level
+
+	dial       func(ctx context.Context, node string) (net.Conn, error)
+	closing    context.Context
+	close      context.CancelFunc
+	goroutines sync.WaitGroup
+	sent       hopCounts
+
+	mu     sync.Mutex
+	links  map[string]*link
+	closed bool
+}
+
+// NewHop creates a Hop over the connections that dial makes (PeerPort.DialHop). Close must be called.
+func NewHop(dial func(ctx context.Context, node string) (net.Conn, error)) *Hop {
+	h := &Hop{dial: dial, links: make(map[string]*link)}
+	h.closing, h.close = context.WithCancel(context.Background())
+	return h
+}
+
+// Close ends all connections and waits for their goroutines. Calls in flight end as they do when a connection breaks.
+func (h *Hop) Close() {
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
+	h.close()
+	h.goroutines.Wait()
+}
+
+// Submit has requests for one shard decided by a node and returns one result for each, in their order. hops is how often
+// the requests were forwarded before: 0 at the node that received them from a client, else the value that the HopHandler
+// was given. The caller must not change the requests until Submit returns. Submit returns when ctx ends at the latest.
+//
+// The error code tells the fate of a request. These certainly changed nothing: Overloaded (too much is in flight to that
+// node, or ctx ended before the call was sent), Unavailable (the node could not be reached, or the connection broke
+// before the call was sent), Draining (the node said that it did not begin the call), NotOwner (too many hops), and
+// Invalid (more than a frame may carry). UnknownOutcome: the call was sent, and no answer came. Every other code is the
+// node's own.
+func (h *Hop) Submit(ctx context.Context, node string, hops int, id shard.ID, requests []shard.Request) []shard.Result {
+	if len(requests) == 0 {
+		return nil
+	}
+	if hops >= MaxHops {
+		return shard.RefuseAll(len(requests), &shard.Error{Code: shard.NotOwner, RetryAfter: 100e3, Message: fmt.Sprintf(
+			"the request was forwarded %d times and found no owner of shard %d; ask again", hops, id)})
+	}
+	body, err := encodeCall(hops+1, id, h.readable(requests))
+	if err != nil {
+		return shard.RefuseAll(len(requests), err)
+	}
+	deadline, _ := ctx.Deadline()
+	c := &call{shard: id, requests: len(requests), body: body, size: len(body), deadline: deadline,
+		done: make(chan struct{})}
+	l := h.link(node)
+	if err := l.enqueue(c); err != nil {
+		return shard.RefuseAll(len(requests), err)
+	}
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		l.abandon(c)
+	}
+	return c.results
+}
+
+// link returns the current connection to a node, or a new one. A connection that has just failed is kept for a moment, so
+// that an unreachable node is not dialed for every request.
+func (h *Hop) link(node string) *link {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if l := h.links[node]; l != nil && !l.isOver() {
+		return l
+	}
+	l := newLink(node, &h.sent)
+	if h.closed {
+		l.end(errHopClosed)
+		return l
+	}
+	h.links[node] = l
+	h.goroutines.Go(func() { l.run(h.closing, h.dial) })
+	return l
+}
+
+var errHopClosed = errors.New("this node is stopping")
+
+// HopStats counts what a Hop has sent since it was created: calls of Submit, the requests in them, and the frames that
+// carried them. Beats are not counted.
+type HopStats struct{ Calls, Requests, Frames uint64 }
+
+// Stats returns the counts so far. While calls are in flight the counts may be a frame apart.
+func (h *Hop) Stats() HopStats {
+	return HopStats{h.sent.calls.Load(), h.sent.requests.Load(), h.sent.frames.Load()}
+}
+
+type hopCounts struct{ calls, requests, frames atomic.Uint64 }
+
+func (c *hopCounts) add(calls, requests int) {
+	if calls > 0 {
+		c.calls.Add(uint64(calls))
+		c.requests.Add(uint64(requests))
+		c.frames.Add(1)
+	}
+}
+
+// readable removes fields that a node of the cluster's level could not read.
+func (h *Hop) readable(requests []shard.Request) []shard.Request {
+	named := func(r shard.Request) bool { return r.Revision != 0 }
+	if h.Level == nil || h.Level() >= shard.LevelSound || !slices.ContainsFunc(requests, named) {
+		return requests
+	}
+	plain := slices.Clone(requests)
+	for i := range plain {
+		plain[i].Revision = 0
+	}
+	return plain
+}

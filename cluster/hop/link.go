@@ -1,0 +1,348 @@
+package hop
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stint-io/stint/shard"
+)
+
+// call is one Submit in flight. Its link's mutex guards it until done is closed; after that it belongs to the caller
+// alone.
+type call struct {
+	shard    shard.ID
+	requests int
+	body     []byte // nil once it is in a frame
+	size     int    // of body, as counted by the window
+	deadline time.Time
+	number   uint64 // 0: not sent yet, so certainly not executed
+	flight   *flight
+	results  []shard.Result
+	done     chan struct{} // closed when results are complete
+}
+
+// flight is the set of calls for one shard that left in one frame. While flightsMost flights of a shard are in progress,
+// further calls wait and accumulate: the owner decides one batch at a time, so calls sent earlier would only wait there,
+// in more and smaller frames. A shard that does not answer delays only its own calls.
+type flight struct {
+	shard shard.ID
+	left  int // calls without an answer
+}
+
+const flightsMost = 2
+
+// link is one connection to a node, from the first call that needs it until it breaks. A broken link is never reused. The
+// run goroutine dials and writes, a second one reads, and a third closes the connection when the link ends.
+type link struct {
+	node string
+	sent *hopCounts
+	wake chan struct{} // calls are queued
+	gone chan struct{} // closed by end
+
+	mu      sync.Mutex
+	window  window
+	queue   []*call          // not sent yet, oldest first
+	waiting map[uint64]*call // sent, by number
+	flights map[shard.ID]int // in progress
+	last    uint64           // highest number of a call that was sent
+	over    error            // why the link ended; nil: it has not
+	overAt  time.Time
+}
+
+func newLink(node string, sent *hopCounts) *link {
+	return &link{node: node, sent: sent, wake: make(chan struct{}, 1), gone: make(chan struct{}), window: newWindow(),
+		waiting: make(map[uint64]*call), flights: make(map[shard.ID]int)}
+}
+
+// isOver reports whether the link ended long enough ago to be replaced.
+func (l *link) isOver() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.over != nil && time.Since(l.overAt) >= redialAfter
+}
+
+func (l *link) enqueue(c *call) *shard.Error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over != nil {
+		return l.unreached()
+	}
+	if !l.window.take(c.shard, c.size) {
+		return &shard.Error{Code: shard.Overloaded, RetryAfter: 50e3, Message: fmt.Sprintf(
+			"too many requests for shard %d are under way to node %s; ask again", c.shard, l.node)}
+	}
+	l.queue = append(l.queue, c)
+	signal(l.wake)
+	return nil
+}
+
+func signal(wake chan struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default: // already signaled
+	}
+}
+
+// abandon ends a call whose caller no longer waits. Its room is free at once; a late answer is dropped.
+func (l *link) abandon(c *call) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-c.done: // it was just answered
+		return
+	default:
+	}
+	if c.number != 0 {
+		delete(l.waiting, c.number)
+		l.finish(c, l.unknown("no answer came before the deadline"))
+		return
+	}
+	if i := slices.Index(l.queue, c); i >= 0 {
+		l.queue = slices.Delete(l.queue, i, i+1)
+	}
+	l.finish(c, errTooLate)
+}
+
+var errTooLate = &shard.Error{Code: shard.Overloaded, RetryAfter: 10e3,
+	Message: "the deadline passed before the request could be forwarded; nothing was counted"}
+
+// finish completes a call with the results it has, and with err for the missing ones.
+func (l *link) finish(c *call, err *shard.Error) {
+	if missing := c.requests - len(c.results); missing > 0 {
+		c.results = append(c.results, shard.RefuseAll(missing, err)...)
+	}
+	c.body = nil
+	l.window.give(c.shard, c.size)
+	if c.flight != nil {
+		l.land(c.flight)
+	}
+	close(c.done)
+}
+
+// land records that one more call of a flight has ended. The last one makes room for the next flight.
+func (l *link) land(f *flight) {
+	if f.left--; f.left > 0 {
+		return
+	}
+	if l.flights[f.shard]--; l.flights[f.shard] == 0 {
+		delete(l.flights, f.shard)
+	}
+	if len(l.queue) > 0 {
+		signal(l.wake)
+	}
+}
+
+func (l *link) unreached() *shard.Error {
+	return &shard.Error{Code: shard.Unavailable, RetryAfter: 100e3,
+		Message: fmt.Sprintf("node %s cannot be reached; nothing was counted: %v", l.node, l.over)}
+}
+
+func (l *link) unknown(why string) *shard.Error {
+	return &shard.Error{Code: shard.UnknownOutcome, Message: fmt.Sprintf(
+		"the request was forwarded to node %s and %s: it may have been counted; ask again with the same id", l.node, why)}
+}
+
+// end closes the link. Calls that were not sent were certainly not executed; calls that were sent may have been.
+func (l *link) end(why error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over != nil {
+		return
+	}
+	l.over, l.overAt = why, time.Now()
+	for _, c := range l.queue {
+		l.finish(c, l.unreached())
+	}
+	for _, c := range l.waiting {
+		l.finish(c, l.unknown("the connection broke"))
+	}
+	l.queue, l.waiting = nil, nil
+	close(l.gone)
+}
+
+// run dials and serves the link until it ends.
+func (l *link) run(closing context.Context, dial func(context.Context, string) (net.Conn, error)) {
+	ctx, cancel := context.WithTimeout(closing, dialWithin)
+	plain, err := dial(ctx, l.node)
+	cancel()
+	if err != nil {
+		l.end(err)
+		return
+	}
+	conn := &pulse{Conn: plain}
+	var others sync.WaitGroup
+	others.Go(func() { l.end(l.read(conn)) })
+	others.Go(func() {
+		select {
+		case <-closing.Done():
+			l.end(errHopClosed)
+		case <-l.gone:
+		}
+		conn.Close()
+	})
+	l.end(l.write(conn))
+	others.Wait()
+}
+
+// write sends what is queued, and beats, until the link ends.
+func (l *link) write(conn *pulse) error {
+	beat := time.NewTicker(beatEvery)
+	defer beat.Stop()
+	var frame []byte
+	for {
+		select {
+		case <-l.gone:
+			return nil
+		case <-beat.C:
+			if !conn.alive() {
+				return errSilent
+			}
+			frame = beginFrame(frame, frameCalls)
+		case <-l.wake:
+			// Callers woken by one frame of answers are about to ask again: let them, and send their calls together.
+			runtime.Gosched()
+			if frame = l.gather(frame); len(frame) == frameHead+1 {
+				continue // all calls were given up
+			}
+		}
+		if err := conn.send(frame); err != nil {
+			return err
+		}
+	}
+}
+
+// gather numbers the queued calls and puts them into one frame, as far as they fit and may leave.
+func (l *link) gather(frame []byte) []byte {
+	frame = beginFrame(frame, frameCalls)
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	leaving := make(map[shard.ID]*flight, 1)
+	kept, seen, calls, requests := l.queue[:0], 0, 0, 0
+	for ; seen < len(l.queue); seen++ {
+		c := l.queue[seen]
+		budget, inTime := remaining(c.deadline, now)
+		if !inTime {
+			l.finish(c, errTooLate)
+			continue
+		}
+		if leaving[c.shard] == nil && l.flights[c.shard] >= flightsMost {
+			kept = append(kept, c)
+			continue
+		}
+		if len(frame)+maxRecord+len(c.body) > frameHead+maxFrame {
+			signal(l.wake)
+			break
+		}
+		l.board(c, leaving)
+		calls, requests = calls+1, requests+c.requests
+		frame = append(appendCallHead(frame, c.number, budget), c.body...)
+		c.body = nil
+	}
+	kept = append(kept, l.queue[seen:]...)
+	clear(l.queue[len(kept):])
+	l.queue = kept
+	l.sent.add(calls, requests)
+	return frame
+}
+
+// board numbers a call and adds it to its shard's flight.
+func (l *link) board(c *call, leaving map[shard.ID]*flight) {
+	if leaving[c.shard] == nil {
+		leaving[c.shard] = &flight{shard: c.shard}
+		l.flights[c.shard]++
+	}
+	c.flight = leaving[c.shard]
+	c.flight.left++
+	l.last++
+	c.number = l.last
+	l.waiting[c.number] = c
+}
+
+// remaining returns the time left until a deadline. The zero deadline gives 0, which travels as "no deadline".
+func remaining(deadline, now time.Time) (budget time.Duration, inTime bool) {
+	if deadline.IsZero() {
+		return 0, true
+	}
+	budget = deadline.Sub(now)
+	return budget, budget >= time.Microsecond
+}
+
+// read receives answers until the connection ends, and returns the reason.
+func (l *link) read(conn *pulse) error {
+	in := bufio.NewReaderSize(conn, 64<<10)
+	var buffer []byte
+	for {
+		kind, records, next, err := readFrame(in, buffer)
+		if err != nil {
+			return err
+		}
+		buffer = next
+		switch kind {
+		case frameAnswers:
+			answers, err := decodeAnswers(records)
+			if err == nil {
+				err = l.answer(answers)
+			}
+			if err != nil {
+				return err
+			}
+		case frameGoodbye:
+			return l.goodbye(records)
+		default:
+			return errMalformedFrame
+		}
+	}
+}
+
+// answer completes calls. The parts of one answer arrive in order.
+func (l *link) answer(answers []answer) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range answers {
+		a := &answers[i]
+		c := l.waiting[a.number]
+		if c == nil {
+			continue // abandoned
+		}
+		if a.first != len(c.results) || a.first+a.count > c.requests {
+			return fmt.Errorf("%w: answer to other requests than were sent", errMalformedFrame)
+		}
+		if c.results == nil {
+			c.results = a.results // nearly always the whole answer
+		} else {
+			c.results = append(c.results, a.results...)
+		}
+		if len(c.results) == c.requests {
+			delete(l.waiting, a.number)
+			l.finish(c, nil)
+		}
+	}
+	return nil
+}
+
+// goodbye ends the calls that the stopping peer did not begin.
+func (l *link) goodbye(records []byte) error {
+	r := frameReader{rest: string(records)}
+	begun := r.uvarint()
+	if r.failed || r.rest != "" {
+		return errMalformedFrame
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for number, c := range l.waiting {
+		if number > begun {
+			delete(l.waiting, number)
+			l.finish(c, &shard.Error{Code: shard.Draining, RetryAfter: 100e3,
+				Message: "node " + l.node + " is stopping and did not begin the request; ask again"})
+		}
+	}
+	return errors.New("it is stopping")
+}

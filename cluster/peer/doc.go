@@ -1,0 +1,34 @@
+// Package peer is the one TCP port between nodes, and the questions that nodes ask each other through it.
+//
+// # The peer port
+//
+// Nodes speak to each other through one TCP port: the Raft streams of all groups, forwarded requests, and questions. A
+// connection begins with a preamble that names version, kind, cluster, shard, sender and receiver. The preamble, and the
+// certificate if there is one, is checked before a byte of anything else is read. A dialer with a wrong preamble is told
+// the reason, as a Refusal, and disconnected. Replicas are addressed by name (node/shard/number): votes are kept by it,
+// and it stays when addresses change. With certificates, both ends prove with mutual TLS that they are a peer and which
+// node they are. Without certificates, the port listens on loopback only, unless it is told to be insecure. A node does
+// not start with a certificate of its own that has expired or is not valid yet, and never replaces a good certificate
+// with such a one. Connections that have not identified themselves get at most a quarter of the connections, for 3 s
+// each.
+//
+// # The pulse
+//
+// A Pulse asks every other node for a Report twice a second, over a separate connection to each (PeerPort.DialAsk).
+// Reports are hints, as gossip is, but fresher and larger: they carry the state of the node's replicas, and the table,
+// the policies and the levels if these are newer than the asker's. A Question is at most 4 KiB of JSON and a Report at
+// most 2 MiB. An exchange takes at most 2 s, and a node that hangs delays no other. Silent counts only time in which this
+// process was asking.
+//
+// Offset compares this machine's clock with the median of a majority whose clocks agree within 600 ms; if there is none,
+// it returns no value. Each exchange compares the other clock with ours halfway between question and report, so its error
+// is at most half the round trip. Measurements older than 5 s do not count, those with a round trip above 200 ms count
+// only if there is no better one, and those above 800 ms never count.
+//
+// # Concurrency
+//
+// PeerPort, Stream and Pulse may be used by any number of goroutines. PeerConfig.Answer is called concurrently; so are the
+// functions of a PulseConfig for different nodes.
+//
+// Ids such as X4 and R20 name rules of docs/guarantees.md.
+package peer

@@ -1,0 +1,193 @@
+package peer
+
+import (
+	"errors"
+	"net"
+	"time"
+
+	"github.com/stint-io/stint/cluster/hop"
+	"github.com/stint-io/stint/internal/connlimit"
+)
+
+// accept accepts connections and greets each in its own goroutine, so that a peer that does not introduce itself delays
+// no other.
+func (p *PeerPort) accept() {
+	for {
+		conn, err := p.listener.Accept()
+		if err != nil {
+			if p.stopping.Err() != nil || errors.Is(err, net.ErrClosed) {
+				return
+			}
+			p.noteRefused(nil, &preamble{}, err)
+			select { // perhaps out of file descriptors: some will be freed
+			case <-p.stopping.Done():
+				return
+			case <-time.After(acceptBackoff):
+			}
+			continue
+		}
+		if why := p.remember(conn); why != connlimit.Room {
+			conn.Close()
+			p.config.Refused(string(why))
+			p.noteRefused(conn, &preamble{}, errors.New("too many connections: "+string(why)))
+			continue
+		}
+		p.goroutines.Go(func() { p.greet(conn) })
+	}
+}
+
+// remember counts an accepted connection, if there is room for it and the port is not closed. Unidentified connections
+// may use a part of the room, and each address a part of that. So they cannot lock out a node, which identifies itself in
+// a moment.
+func (p *PeerPort) remember(conn net.Conn) connlimit.Why {
+	if why := p.greeting.Enter(conn.RemoteAddr()); why != connlimit.Room {
+		return why
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || len(p.conns)+p.serving >= p.config.Most {
+		p.greeting.Leave(conn.RemoteAddr())
+		return connlimit.Full
+	}
+	p.conns[conn] = struct{}{}
+	return connlimit.Room
+}
+
+func (p *PeerPort) forget(conn net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.conns, conn)
+}
+
+// greet identifies the dialer and hands the connection to its handler.
+func (p *PeerPort) greet(raw net.Conn) {
+	conn := net.Conn(&acceptedConn{raw, raw, p})
+	raw.SetDeadline(time.Now().Add(greetWithin))
+	hello, conn, err := p.introduce(conn)
+	p.greeting.Leave(raw.RemoteAddr())
+	if err != nil {
+		p.noteRefused(raw, &hello, err)
+		conn.Close()
+		return
+	}
+	raw.SetDeadline(time.Time{})
+	switch hello.kind {
+	case kindHop:
+		p.serveHop(raw, conn)
+		return
+	case kindAsk:
+		p.serveAsk(conn, hello.from)
+		return
+	}
+	p.mu.Lock()
+	stream := p.streams[hello.to]
+	p.mu.Unlock()
+	if stream == nil || !stream.hand(conn) {
+		conn.Close()
+	}
+}
+
+// refusedEvery is the minimum time between two log lines about refused connections. Peers try again several times a
+// second, and anyone who can reach the port could fill the disk.
+const refusedEvery = time.Second
+
+func (p *PeerPort) noteRefused(raw net.Conn, hello *preamble, err error) {
+	p.mu.Lock()
+	now, unsaid := time.Now(), p.refusedUnsaid
+	if now.Sub(p.refusedTold) < refusedEvery {
+		p.refusedUnsaid++
+		p.mu.Unlock()
+		return
+	}
+	p.refusedTold, p.refusedUnsaid = now, 0
+	p.mu.Unlock()
+	remote := ""
+	if raw != nil {
+		remote = raw.RemoteAddr().String()
+	}
+	p.config.Logger.Warn("peer port: connection refused", "remote", remote, "from", hello.from,
+		"to", hello.to, "error", err, "unsaid", unsaid)
+}
+
+// introduce checks the certificate, then the preamble, and sends the reply. In every case the caller must close the
+// returned connection, not the original one.
+func (p *PeerPort) introduce(conn net.Conn) (hello preamble, secured net.Conn, err error) {
+	var proven string // the node the certificate names
+	if p.certificates != nil {
+		if conn, proven, err = p.certificates.accept(conn); err != nil {
+			return preamble{}, conn, err
+		}
+	}
+	hello, err = readPreamble(conn)
+	refusal, detail := Refusal(0), p.config.Node
+	if err == nil {
+		refusal, detail, err = p.judge(&hello, proven)
+	} else if !errors.As(err, &refusal) {
+		return hello, conn, err
+	}
+	if _, wrote := conn.Write(encodeReply(refusal, detail)); err == nil {
+		err = wrote
+	}
+	return hello, conn, err
+}
+
+// judge checks a preamble against this node. detail is what the dialer is told that this node has instead.
+func (p *PeerPort) judge(hello *preamble, proven string) (refusal Refusal, detail string, err error) {
+	from, to, err := hello.nodes()
+	switch {
+	case err != nil:
+		return UnknownReplica, "not a replica of that shard", err
+	case hello.cluster != p.config.Cluster:
+		return WrongCluster, p.config.Cluster, WrongCluster
+	case p.certificates != nil && from != proven:
+		return WrongCertificate, proven, WrongCertificate
+	case to != p.config.Node:
+		return WrongNode, p.config.Node, WrongNode
+	case hello.kind == kindHop && (p.config.Decide == nil || p.draining.Err() != nil):
+		return NotServing, p.config.Node, NotServing
+	case hello.kind == kindAsk && p.config.Answer == nil:
+		return NotAnswering, p.config.Node, NotAnswering
+	case hello.kind == kindRaft && !p.runs(hello.to):
+		return UnknownReplica, hello.to, UnknownReplica
+	}
+	return 0, "", nil
+}
+
+func (p *PeerPort) runs(name string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.streams[name] != nil
+}
+
+func (p *PeerPort) serveHop(raw, conn net.Conn) {
+	p.mu.Lock()
+	delete(p.conns, raw)
+	if p.draining.Err() != nil {
+		p.mu.Unlock()
+		conn.Close()
+		return
+	}
+	p.serving++
+	p.hops.Add(1)
+	p.mu.Unlock()
+	defer p.hops.Done()
+	if err := hop.ServeHop(p.draining, conn, p.config.Decide); err != nil {
+		p.config.Logger.Info("peer port: forwarding connection ended", "remote", raw.RemoteAddr().String(), "error", err)
+	}
+	p.mu.Lock()
+	p.serving--
+	p.mu.Unlock()
+}
+
+// acceptedConn is an accepted connection that the port forgets when it is closed.
+type acceptedConn struct {
+	net.Conn
+	raw net.Conn
+	of  *PeerPort
+}
+
+// Close implements net.Conn.
+func (c *acceptedConn) Close() error {
+	c.of.forget(c.raw)
+	return c.Conn.Close()
+}

@@ -1,0 +1,184 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/stint-io/stint/cluster/hop"
+	"github.com/stint-io/stint/cluster/placement"
+	"github.com/stint-io/stint/internal/connlimit"
+	"github.com/stint-io/stint/shard"
+)
+
+const (
+	maxPeerConns  = 4096            // accepted connections; fits 256 groups with four streams from each of two peers
+	greetingShare = 4               // one in this many connections may be unidentified
+	greetWithin   = 3 * time.Second // for TLS handshake, preamble and reply together, at either end
+	acceptBackoff = 50 * time.Millisecond
+)
+
+// keepAlive detects dead peers of idle streams within about ten seconds.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3}
+
+// PeerConfig configures a PeerPort. Fields without a default are required.
+type PeerConfig struct {
+	Addr     string   // host:port to listen on
+	Cluster  string   // id of the cluster; connections from other clusters are refused
+	Node     string   // id of this node
+	TLS      *PeerTLS // nil: unencrypted, which needs Insecure except on loopback
+	Insecure bool     // allows unencrypted connections on any address: anyone who can reach the port can change every count
+
+	// Resolve returns the current address of a node's peer port. It is called at every dial, because addresses change and
+	// names do not.
+	Resolve func(node string) (addr string, ok bool)
+	// Decide handles the requests that other nodes forward to this one; nil refuses them.
+	Decide hop.HopHandler
+	// Answer answers the questions of other nodes, until Close; nil refuses them. It is called concurrently and must not
+	// wait: the asking node, from, gives up after 2 s. The port fills in the Report's Node.
+	Answer func(from string, q placement.Question) placement.Report
+	Logger *slog.Logger // nil: none
+
+	Most    int              // maximum number of accepted connections; 0: 4096
+	Refused func(why string) // called for each connection refused for lack of room; nil: not called
+
+	// Listen and Dial replace the network under the port; nil: TCP. Another Listen is trusted to be safe without
+	// encryption.
+	Listen func(addr string) (net.Listener, error)
+	Dial   func(ctx context.Context, addr string) (net.Conn, error)
+}
+
+func (c PeerConfig) withDefaults() PeerConfig {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Most == 0 {
+		c.Most = maxPeerConns
+	}
+	if c.Refused == nil {
+		c.Refused = func(string) {}
+	}
+	if c.Listen == nil {
+		c.Listen = func(addr string) (net.Listener, error) {
+			tcp := net.ListenConfig{KeepAliveConfig: keepAlive}
+			return tcp.Listen(context.Background(), "tcp", addr)
+		}
+	}
+	if c.Dial == nil {
+		c.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
+			tcp := net.Dialer{KeepAliveConfig: keepAlive}
+			return tcp.DialContext(ctx, "tcp", addr)
+		}
+	}
+	return c
+}
+
+// PeerPort is this node's end of all communication between nodes: one listener for the Raft streams of all groups, for
+// forwarded requests and for questions, and the dialer to the same port of other nodes. All methods may be called
+// concurrently.
+type PeerPort struct {
+	config       PeerConfig
+	certificates *peerCertificates // nil: unencrypted
+	listener     net.Listener
+	stopping     context.Context // ends when Close cuts the remaining connections
+	stop         context.CancelFunc
+	draining     context.Context // ends when no further forwarded request is to be begun
+	drain        context.CancelFunc
+	goroutines   sync.WaitGroup
+	hops         sync.WaitGroup // goroutines that serve hops; none starts after draining has ended
+
+	greeting *connlimit.Tally // connections that have not identified themselves yet
+
+	mu      sync.Mutex
+	streams map[string]*Stream // by the replica's name
+	conns   map[net.Conn]struct{}
+	serving int // hop connections; they are not in conns, and finish the calls that they began
+	closed  bool
+
+	refusedTold   time.Time // when a refused connection was last logged
+	refusedUnsaid int       // refused connections not logged since then
+}
+
+// ListenPeers opens the port. Close must be called, after all its streams are closed or together with them.
+func ListenPeers(config PeerConfig) (*PeerPort, error) {
+	p := &PeerPort{config: config.withDefaults(), streams: make(map[string]*Stream), conns: make(map[net.Conn]struct{})}
+	p.greeting = connlimit.NewTally(max(1, p.config.Most/greetingShare))
+	if config.TLS != nil {
+		certificates, err := loadPeerCertificates(*config.TLS, config.Node, p.config.Logger)
+		if err != nil {
+			return nil, err
+		}
+		p.certificates = certificates
+	}
+	listener, err := p.config.Listen(config.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("cluster: peer port: %w", err)
+	}
+	if tcp, ok := listener.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() && config.TLS == nil && !config.Insecure {
+		listener.Close()
+		return nil, fmt.Errorf("cluster: peer port %s is reachable by others: give it a certificate (--peer-cert, "+
+			"--peer-key, --peer-ca), or --insecure-peers if everybody on that network may change counts", listener.Addr())
+	}
+	p.listener = listener
+	p.stopping, p.stop = context.WithCancel(context.Background())
+	p.draining, p.drain = context.WithCancel(p.stopping)
+	p.goroutines.Go(p.accept)
+	return p, nil
+}
+
+// Addr returns the address that the port listens on.
+func (p *PeerPort) Addr() net.Addr { return p.listener.Addr() }
+
+// DrainHops stops serving forwarded requests. Begun requests are answered, within drainWithin, and the other nodes are
+// told which ones were not begun. It returns when all of this is sent. Raft streams continue, so that begun requests can
+// commit: a stopping node calls DrainHops before it closes its actors.
+func (p *PeerPort) DrainHops() {
+	p.mu.Lock()
+	p.drain()
+	p.mu.Unlock()
+	p.hops.Wait()
+}
+
+// Close calls DrainHops, then cuts every other connection. It returns when all of the port's goroutines have ended.
+func (p *PeerPort) Close() error {
+	p.DrainHops()
+	p.mu.Lock()
+	p.closed = true
+	streams := p.streams
+	p.streams = nil
+	for conn := range p.conns {
+		conn.Close()
+	}
+	p.mu.Unlock()
+	p.stop()
+	err := p.listener.Close()
+	for _, s := range streams {
+		s.end()
+	}
+	p.goroutines.Wait()
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// Stream returns the Raft stream layer of one replica of this node. name is the replica's name (node/shard/number). There
+// is at most one open stream with a name: a second one is a bug of the caller and panics.
+func (p *PeerPort) Stream(id shard.ID, name string) *Stream {
+	s := &Stream{port: p, shard: id, name: name, incoming: make(chan net.Conn), closed: make(chan struct{})}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.closed:
+		s.end()
+	case p.streams[name] != nil:
+		panic("cluster: a second stream of replica " + name)
+	default:
+		p.streams[name] = s
+	}
+	return s
+}

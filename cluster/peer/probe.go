@@ -1,0 +1,190 @@
+package peer
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stint-io/stint/cluster/placement"
+)
+
+const (
+	pulseEvery = 500 * time.Millisecond
+	dialWithin = time.Second
+	freshFor   = 5 * time.Second // older reports and measurements are not used (R18)
+)
+
+// PulseConfig says which nodes a Pulse asks, and how often. Node, Others, Dial and Question are required. Question and
+// OnReport are called concurrently for different nodes, and in order for one node. None of the functions may call Stop.
+type PulseConfig struct {
+	Node     string
+	Others   func() []string                                          // nodes to ask; this node is skipped; called by one goroutine
+	Dial     func(ctx context.Context, node string) (net.Conn, error) // PeerPort.DialAsk
+	Question func() placement.Question
+	Every    time.Duration          // time between a report and the next question; 0: 500 ms
+	OnReport func(placement.Report) // called with each report; while it runs, that node is not asked; nil: not called
+	Now      func() time.Time       // this machine's clock; nil: time.Now
+	Logger   *slog.Logger           // nil: nothing is logged
+}
+
+func (c PulseConfig) withDefaults() PulseConfig {
+	if c.Every <= 0 {
+		c.Every = pulseEvery
+	}
+	if c.OnReport == nil {
+		c.OnReport = func(placement.Report) {}
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Pulse asks every other node for Reports repeatedly, over one connection to each, and measures the node's clock along
+// the way. Each node has its own goroutine, so one that hangs delays no other. All methods may be called concurrently,
+// also after Stop.
+type Pulse struct {
+	config     PulseConfig
+	kicked     chan struct{}
+	cancel     context.CancelFunc
+	goroutines sync.WaitGroup
+
+	mu     sync.Mutex
+	asking map[string]*asker // by node
+}
+
+// StartPulse begins to ask at once. Stop must be called.
+func StartPulse(config PulseConfig) *Pulse {
+	p := &Pulse{config: config.withDefaults(), kicked: make(chan struct{}, 1), asking: make(map[string]*asker)}
+	ctx, cancel := context.WithCancel(context.Background())
+	p.cancel = cancel
+	p.goroutines.Go(func() { p.follow(ctx) })
+	return p
+}
+
+// Stop ends all questions and closes the connections. No function of the configuration runs after it.
+func (p *Pulse) Stop() {
+	p.cancel()
+	p.goroutines.Wait()
+}
+
+// Kick asks all nodes now. A node that is being asked is asked once more after that.
+func (p *Pulse) Kick() { signal(p.kicked) }
+
+// follow keeps one asker running for each other node.
+func (p *Pulse) follow(ctx context.Context) {
+	for {
+		p.appoint(ctx, p.config.Others())
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(p.config.Every):
+		case <-p.kicked:
+			p.appoint(ctx, p.config.Others())
+			for _, a := range p.askers() {
+				signal(a.wake)
+			}
+		}
+	}
+}
+
+// appoint starts askers for new nodes and stops those of nodes that are no longer listed.
+func (p *Pulse) appoint(ctx context.Context, others []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for node, a := range p.asking {
+		if !slices.Contains(others, node) {
+			a.dismiss()
+			delete(p.asking, node)
+		}
+	}
+	for _, node := range others {
+		if node == p.config.Node || p.asking[node] != nil {
+			continue
+		}
+		mine, dismiss := context.WithCancel(ctx)
+		a := &asker{config: &p.config, node: node, dismiss: dismiss, wake: make(chan struct{}, 1), counted: p.config.Now()}
+		p.asking[node] = a
+		p.goroutines.Go(func() { a.run(mine) })
+	}
+}
+
+func (p *Pulse) askers() map[string]*asker {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.asking)
+}
+
+// Reports returns the latest report of every node that has answered within the last 5 s.
+func (p *Pulse) Reports() map[string]placement.Report {
+	now, reports := p.config.Now(), make(map[string]placement.Report)
+	for node, a := range p.askers() {
+		if report, ok := a.latest(now); ok {
+			reports[node] = report
+		}
+	}
+	return reports
+}
+
+// Silent returns for each other node how long it has not answered; 0: it answers. Only time in which this process was
+// asking counts, so a process that was paused does not blame the others.
+func (p *Pulse) Silent() map[string]time.Duration {
+	now, silent := p.config.Now(), make(map[string]time.Duration)
+	for node, a := range p.askers() {
+		silent[node] = a.silence(now)
+	}
+	return silent
+}
+
+// agreeWithin is how far the clocks of a majority may seem to differ: the 400 ms by which a new owner may shorten a
+// window, plus the errors of two measurements (G4).
+const agreeWithin = 400*time.Millisecond + roundTripMax
+
+// Offset returns how far this machine's clock is ahead of the median clock of nodes; negative: behind. This node's own
+// clock counts if the node is listed. ok is false without measurements of the last 5 s from a majority of nodes whose
+// clocks agree: if only a good clock and a wrong one answer, it cannot be told which is which, and a value between them
+// would move shard time. The error is at most half the round trip of a measurement. The round trip is at most 200 ms, or
+// 800 ms if none was faster.
+func (p *Pulse) Offset(nodes []string) (ahead time.Duration, ok bool) {
+	now, askers := p.config.Now(), p.askers()
+	var clocks []time.Duration // ahead of ours
+	for _, node := range nodes {
+		if node == p.config.Node {
+			clocks = append(clocks, 0)
+		} else if a := askers[node]; a != nil {
+			if clock, ok := a.clockAhead(now); ok {
+				clocks = append(clocks, clock)
+			}
+		}
+	}
+	slices.Sort(clocks)
+	if !agree(clocks, len(nodes)/2+1) {
+		return 0, false
+	}
+	return -clocks[(len(clocks)-1)/2], true
+}
+
+// agree reports whether count of the sorted clocks lie close together. If these are a majority, the median is one of them
+// or lies between two of them.
+func agree(clocks []time.Duration, count int) bool {
+	for first := 0; first+count <= len(clocks); first++ {
+		if clocks[first+count-1]-clocks[first] <= agreeWithin {
+			return true
+		}
+	}
+	return false
+}
+
+func signal(wake chan struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default: // already signaled
+	}
+}

@@ -1,0 +1,193 @@
+package peer
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/stint-io/stint/cluster/placement"
+)
+
+// asker asks one node. Its goroutine is run; other goroutines only read the results.
+type asker struct {
+	config  *PulseConfig
+	node    string
+	dismiss context.CancelFunc
+	wake    chan struct{}
+
+	mu      sync.Mutex
+	report  placement.Report
+	heardAt time.Time     // of report; zero: never
+	silent  time.Duration // time without an answer, up to counted
+	counted time.Time
+	quick   sample // the latest with a round trip of at most roundTripMax
+	slow    sample // the best of the slower ones
+}
+
+// sample is one comparison of the node's clock with ours.
+type sample struct {
+	ahead     time.Duration // how far its clock is ahead of ours
+	roundTrip time.Duration
+	asked     time.Time
+	at        time.Time // zero: none
+}
+
+const (
+	// roundTripMax is the longest round trip of a good measurement, whose error is at most half of it.
+	roundTripMax = 200 * time.Millisecond
+	// roundTripMost is the longest round trip of any measurement: one with an error of more than 400 ms could make a new
+	// owner shorten windows by more than it may (G4).
+	roundTripMost = 800 * time.Millisecond
+	// clockMax is the largest offset that is reported.
+	clockMax = 100 * 365 * 24 * time.Hour
+	// stepMost is how far the wall and monotonic readings of our clock may diverge since the question: more is a clock
+	// step.
+	stepMost = 50 * time.Millisecond
+)
+
+// isFresh reports whether the sample is recent and our clock has not been set since, nor the machine suspended. In those
+// cases the wall and the monotonic reading have advanced by different amounts.
+func (s *sample) isFresh(now time.Time) bool {
+	if s.at.IsZero() {
+		return false
+	}
+	age, stepped := now.Sub(s.at), now.Round(0).Sub(s.asked.Round(0))-now.Sub(s.asked)
+	return age >= 0 && age <= freshFor && stepped.Abs() <= stepMost
+}
+
+// run asks until its context ends. It dials again after a connection breaks.
+func (a *asker) run(ctx context.Context) {
+	var conn net.Conn
+	hangUp := func() {
+		if conn != nil {
+			conn.Close()
+			conn = nil
+		}
+	}
+	defer hangUp()
+	for {
+		report, err := a.ask(ctx, &conn)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			hangUp()
+			a.failed(err)
+		} else {
+			a.config.OnReport(report)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(a.config.Every):
+		case <-a.wake:
+		}
+	}
+}
+
+// ask sends one question, over conn or a new connection, and records the report.
+func (a *asker) ask(ctx context.Context, conn *net.Conn) (placement.Report, error) {
+	if *conn == nil {
+		dialing, cancel := context.WithTimeout(ctx, dialWithin)
+		defer cancel()
+		dialed, err := a.config.Dial(dialing, a.node)
+		if err != nil {
+			return placement.Report{}, err
+		}
+		*conn = dialed
+	}
+	open := *conn
+	defer context.AfterFunc(ctx, func() { open.Close() })()
+	q := a.config.Question()
+	asked := a.config.Now()
+	report, err := Ask(open, q)
+	if err != nil {
+		return placement.Report{}, err
+	}
+	if report.Node != a.node {
+		return placement.Report{}, fmt.Errorf("it answers as node %q", report.Node)
+	}
+	a.heard(report, asked, a.config.Now())
+	return report, nil
+}
+
+// heard records a report and compares the clocks: the node's clock with ours halfway between question and report.
+func (a *asker) heard(report placement.Report, asked, now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.silent > 0 {
+		a.config.Logger.Info("a node answers again", "node", a.node, "silent", a.silent)
+	}
+	a.report, a.heardAt, a.silent, a.counted = report, now, 0, now
+	s := sample{roundTrip: now.Sub(asked), asked: asked, at: now}
+	s.ahead = clockAhead(report.WallMicros, asked.Add(s.roundTrip/2).UnixMicro())
+	switch {
+	case s.roundTrip < 0, s.roundTrip > roundTripMost: // our clock went backward, or the measurement is too imprecise
+	case s.roundTrip <= roundTripMax:
+		a.quick = s
+	case !a.slow.isFresh(now) || s.roundTrip <= a.slow.roundTrip:
+		a.slow = s
+	}
+}
+
+// clockAhead returns theirs minus ours, both in microseconds. The result is clamped, because theirs may be any value.
+func clockAhead(theirs, ours int64) time.Duration {
+	limit := clockMax.Microseconds()
+	switch {
+	case theirs > ours && (theirs-ours > limit || theirs-ours < 0):
+		return clockMax
+	case theirs < ours && (ours-theirs > limit || ours-theirs < 0):
+		return -clockMax
+	}
+	return time.Duration(theirs-ours) * time.Microsecond
+}
+
+// failed records that there was no answer.
+func (a *asker) failed(err error) {
+	now := a.config.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.silent == 0 {
+		a.config.Logger.Info("a node does not answer; it is asked again", "node", a.node, "error", err)
+	}
+	a.silent += a.uncounted(now)
+	a.counted = now
+}
+
+// uncounted returns the silence since it was last counted: at most the duration of one attempt and the wait before it,
+// however long this process was paused in between.
+func (a *asker) uncounted(now time.Time) time.Duration {
+	return max(1, min(now.Sub(a.counted), a.config.Every+dialWithin+askWithin))
+}
+
+// silence returns how long the node has been silent. It is 0 while no more than the usual time has passed since the last
+// answer.
+func (a *asker) silence(now time.Time) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	since := a.uncounted(now)
+	if a.silent == 0 && since <= 2*a.config.Every {
+		return 0
+	}
+	return a.silent + since
+}
+
+func (a *asker) latest(now time.Time) (placement.Report, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.report, !a.heardAt.IsZero() && now.Sub(a.heardAt) <= freshFor
+}
+
+// clockAhead returns how far the node's clock is ahead of ours, by the best fresh measurement.
+func (a *asker) clockAhead(now time.Time) (time.Duration, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, s := range []sample{a.quick, a.slow} {
+		if s.isFresh(now) {
+			return s.ahead, true
+		}
+	}
+	return 0, false
+}

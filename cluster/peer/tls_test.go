@@ -1,0 +1,342 @@
+package peer
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"log/slog"
+	"math/big"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-io/stint/cluster/hop"
+)
+
+// authority signs the certificates of a test.
+type authority struct {
+	key         *ecdsa.PrivateKey
+	certificate *x509.Certificate
+	serial      int64
+}
+
+func newAuthority(t *testing.T) *authority {
+	a := &authority{key: newKey(t)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"},
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	a.certificate = a.sign(t, template, template, a.key)
+	return a
+}
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func (a *authority) sign(t *testing.T, template, parent *x509.Certificate, key *ecdsa.PrivateKey) *x509.Certificate {
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// template returns a certificate with the given URIs, for both ends of a connection, valid for an hour.
+func template(t *testing.T, uris ...string) *x509.Certificate {
+	c := &x509.Certificate{Subject: pkix.Name{CommonName: "peer"}, NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+	for _, text := range uris {
+		uri, err := url.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.URIs = append(c.URIs, uri)
+	}
+	return c
+}
+
+// write stores a certificate, its key and the authority in a directory.
+func (a *authority) write(t *testing.T, dir string, c *x509.Certificate) *PeerTLS {
+	key := newKey(t)
+	a.serial++
+	c.SerialNumber = big.NewInt(a.serial + 1)
+	signed := a.sign(t, c, a.certificate, key)
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := func(name, kind string, der []byte) string {
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	return &PeerTLS{CertFile: file("cert.pem", "CERTIFICATE", signed.Raw), KeyFile: file("key.pem", "EC PRIVATE KEY", der),
+		CAFile: file("ca.pem", "CERTIFICATE", a.certificate.Raw)}
+}
+
+func (a *authority) peer(t *testing.T, node string) *PeerTLS {
+	return a.write(t, t.TempDir(), template(t, peerURI+node))
+}
+
+func secured(files *PeerTLS) func(*PeerConfig) {
+	return func(c *PeerConfig) { c.TLS, c.Decide = files, allow }
+}
+
+func TestPeersProveWhoTheyAre(t *testing.T) {
+	noLeaks(t)
+	ca, known := newAuthority(t), new(addresses)
+	n1 := openPort(t, known, "n1", secured(ca.peer(t, "n1")))
+	n2 := openPort(t, known, "n2", secured(ca.peer(t, "n2")), func(c *PeerConfig) { c.Addr = "0.0.0.0:0" })
+	b := n2.Stream(0, "n2/0/2")
+	talk(t, dialed(t, n1.Stream(0, "n1/0/1"), "n2/0/2"), b)
+	h := hop.NewHop(n1.DialHop)
+	defer h.Close()
+	wantAllowed(t, "forwarded", h.Submit(t.Context(), "n2", 0, 1, oneCheck))
+	conn, err := n1.DialHop(t.Context(), "n2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if version := conn.(*tls.Conn).ConnectionState().Version; version != tls.VersionTLS13 {
+		t.Errorf("TLS version %x", version)
+	}
+}
+
+// dialsAs has a node with the given certificate dial n2, whatever the certificate proves.
+func dialsAs(t *testing.T, n2 *PeerPort, node string, files *PeerTLS) error {
+	t.Helper()
+	known := new(addresses)
+	known.set("n2", n2.Addr().String())
+	p := &PeerPort{config: PeerConfig{Cluster: "c1", Node: node, Resolve: known.resolve}.withDefaults()}
+	if files != nil {
+		own, err := tls.LoadX509KeyPair(files.CertFile, files.KeyFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		roots := x509.NewCertPool()
+		roots.AddCert(n2.authority(t))
+		p.certificates = &peerCertificates{files: *files, own: &own, roots: roots, now: time.Now,
+			logger: slog.New(slog.DiscardHandler)}
+		p.certificates.stamps = p.certificates.stat()
+	}
+	conn, err := p.DialHop(t.Context(), "n2")
+	if err == nil {
+		conn.Close()
+	}
+	return err
+}
+
+// authority returns the authority whose peers the port accepts.
+func (p *PeerPort) authority(t *testing.T) *x509.Certificate {
+	text, err := os.ReadFile(p.certificates.files.CAFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(text)
+	c, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestOnlyPeersOfTheirOwnNameComeIn(t *testing.T) {
+	noLeaks(t)
+	ca := newAuthority(t)
+	n2 := openPort(t, new(addresses), "n2", secured(ca.peer(t, "n2")))
+	old := template(t, peerURI+"n1")
+	old.NotAfter = time.Now().Add(-time.Minute)
+	serverOnly := template(t, peerURI+"n1")
+	serverOnly.ExtKeyUsage = serverOnly.ExtKeyUsage[:1]
+	for name, c := range map[string]struct {
+		files *PeerTLS
+		in    bool
+	}{
+		"itself":                           {ca.peer(t, "n1"), true},
+		"no certificate, in the clear":     {nil, false},
+		"another node's":                   {ca.peer(t, "n3"), false},
+		"no peer's, of the same authority": {ca.write(t, t.TempDir(), template(t, "https://peer/n1")), false},
+		"a client's":                       {ca.write(t, t.TempDir(), template(t, "stint://client/n1")), false},
+		"two names":                        {ca.write(t, t.TempDir(), template(t, peerURI+"n1", peerURI+"n3")), false},
+		"another authority's":              {newAuthority(t).peer(t, "n1"), false},
+		"an expired one":                   {ca.write(t, t.TempDir(), old), false},
+		"one for servers only":             {ca.write(t, t.TempDir(), serverOnly), false},
+	} {
+		if err := dialsAs(t, n2, "n1", c.files); (err == nil) != c.in {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestTheNodeThatAnswersMustBeTheOneThatWasDialed(t *testing.T) {
+	noLeaks(t)
+	ca, known := newAuthority(t), new(addresses)
+	n1 := openPort(t, known, "n1", secured(ca.peer(t, "n1")))
+	n3 := openPort(t, known, "n3", secured(ca.peer(t, "n3")))
+	known.set("n2", n3.Addr().String())
+	_, err := n1.DialHop(t.Context(), "n2")
+	if err == nil || !strings.Contains(err.Error(), `certificate is that of node "n3"`) {
+		t.Errorf("n3 answered for n2: %v", err)
+	}
+	known.set("n2", openPort(t, new(addresses), "n2").Addr().String())
+	if _, err := n1.DialHop(t.Context(), "n2"); err == nil {
+		t.Error("a port in the clear answered")
+	}
+}
+
+func TestNewCertificatesComeIntoUseWithoutARestart(t *testing.T) {
+	noLeaks(t)
+	ca, known := newAuthority(t), new(addresses)
+	n1 := openPort(t, known, "n1", secured(ca.peer(t, "n1")))
+	dir := t.TempDir()
+	files := ca.write(t, dir, template(t, peerURI+"n2"))
+	openPort(t, known, "n2", secured(files))
+	serial := func() int64 {
+		conn, err := n1.DialHop(t.Context(), "n2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber.Int64()
+	}
+	first := serial()
+	renew := func(c *x509.Certificate) {
+		ca.write(t, dir, c)
+		later := time.Now().Add(time.Duration(ca.serial) * time.Minute) // coarse enough for the file system's clock
+		if err := os.Chtimes(files.CertFile, later, later); err != nil {
+			t.Fatal(err)
+		}
+	}
+	renew(template(t, peerURI+"n2"))
+	second := serial()
+	if second == first {
+		t.Error("the old certificate is still used")
+	}
+	renew(template(t, peerURI+"n3")) // a mistake
+	if serial() != second {
+		t.Error("a certificate of another node came into use")
+	}
+}
+
+func TestANodeDoesNotStartWithAnothersCertificate(t *testing.T) {
+	ca := newAuthority(t)
+	for name, files := range map[string]*PeerTLS{
+		"another node's": ca.peer(t, "n2"),
+		"no peer's":      ca.write(t, t.TempDir(), template(t)),
+		"none":           {CertFile: "none", KeyFile: "none", CAFile: "none"},
+	} {
+		p, err := ListenPeers(PeerConfig{Addr: "127.0.0.1:0", Cluster: "c1", Node: "n1", TLS: files})
+		if err == nil {
+			p.Close()
+			t.Errorf("%s: it started", name)
+		}
+	}
+}
+
+func TestANodeDoesNotStartWithACertificateThatNobodyAccepts(t *testing.T) {
+	ca := newAuthority(t)
+	for want, change := range map[string]func(*x509.Certificate){
+		"expired": func(c *x509.Certificate) {
+			c.NotBefore, c.NotAfter = time.Now().Add(-48*time.Hour), time.Now().Add(-24*time.Hour)
+		},
+		"is valid from": func(c *x509.Certificate) { c.NotBefore = time.Now().Add(30 * time.Minute) },
+	} {
+		c := template(t, peerURI+"n1")
+		change(c)
+		files := ca.write(t, t.TempDir(), c)
+		err := files.Check("n1")
+		if err == nil || !strings.Contains(err.Error(), files.CertFile+" "+want) || !strings.Contains(err.Error(), time.Now().UTC().Format("2006-")) {
+			t.Errorf("%s: %v", want, err)
+		}
+		if p, err := ListenPeers(PeerConfig{Addr: "127.0.0.1:0", Cluster: "c1", Node: "n1", TLS: files}); err == nil {
+			p.Close()
+			t.Errorf("a port opens although its certificate %s", want)
+		}
+	}
+	// The same applies to a certificate in its chain: an intermediate authority's.
+	files := ca.peer(t, "n1")
+	expired := template(t)
+	expired.NotBefore, expired.NotAfter, expired.SerialNumber = time.Now().Add(-48*time.Hour), time.Now().Add(-24*time.Hour), big.NewInt(99)
+	text, err := os.ReadFile(files.CertFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.sign(t, expired, ca.certificate, newKey(t)).Raw})...)
+	if err := os.WriteFile(files.CertFile, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := files.Check("n1"); err == nil || !strings.Contains(err.Error(), " expired ") {
+		t.Errorf("with an expired intermediate: %v", err)
+	}
+}
+
+func TestAnExpiredCertificateThatIsPutInPlaceIsNotTaken(t *testing.T) {
+	ca := newAuthority(t)
+	var log bytes.Buffer
+	dir := t.TempDir()
+	files := ca.write(t, dir, template(t, peerURI+"n1"))
+	kept, err := loadPeerCertificates(*files, "n1", slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	good, _ := kept.current()
+	expired := template(t, peerURI+"n1")
+	expired.NotAfter = time.Now().Add(-time.Hour)
+	ca.write(t, dir, expired)
+	later := time.Now().Add(time.Minute) // a file system may not distinguish writes within one tick
+	if err := os.Chtimes(files.CertFile, later, later); err != nil {
+		t.Fatal(err)
+	}
+	log.Reset()
+	for range 5 {
+		if own, _ := kept.current(); own != good {
+			t.Fatal("the expired certificate is in use")
+		}
+	}
+	if text := log.String(); strings.Count(text, "level=ERROR") != 1 || !strings.Contains(text, " expired ") {
+		t.Errorf("the log has:\n%s", text)
+	}
+	// If the last good certificate expires while the node runs, that is logged too, once an hour.
+	log.Reset()
+	now := time.Now().Add(2 * time.Hour)
+	kept.now = func() time.Time { return now }
+	for range 5 {
+		kept.current()
+	}
+	now = now.Add(warnEvery)
+	kept.current()
+	if text := log.String(); strings.Count(text, "it has expired, and other nodes refuse this one") != 2 {
+		t.Errorf("the log has:\n%s", text)
+	}
+}
+
+// A certificate is accepted only while its whole chain is valid: the earliest expiry counts.
+func TestTheFirstEndOfAChainCounts(t *testing.T) {
+	a := newAuthority(t)
+	leaf := template(t, "stint://peer/n1")
+	leaf.SerialNumber, leaf.NotAfter = big.NewInt(2), time.Now().Add(time.Hour)
+	between := template(t)
+	between.SerialNumber, between.NotAfter = big.NewInt(3), time.Now().Add(time.Minute)
+	chain := []*x509.Certificate{a.sign(t, leaf, a.certificate, newKey(t)), a.sign(t, between, a.certificate, newKey(t))}
+	ends, err := timely(tls.Certificate{Certificate: [][]byte{chain[0].Raw, chain[1].Raw}}, time.Now())
+	if err != nil || !ends.Equal(chain[1].NotAfter) {
+		t.Errorf("it ends at %v, %v; want %v", ends, err, chain[1].NotAfter)
+	}
+}

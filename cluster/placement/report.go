@@ -1,0 +1,62 @@
+package placement
+
+import (
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard"
+)
+
+// Report is a node's answer to a Question (Pulse). All of it is a hint: it was true when the node answered.
+type Report struct {
+	Node            string
+	WallMicros      int64 // its clock while it answered, in microseconds since the Unix epoch
+	TableVersion    uint64
+	PoliciesVersion uint64
+	Table           []byte      `json:",omitempty"` // the table document, if it is newer than the asker's
+	LevelsVersion   uint64      `json:",omitempty"`
+	Policies        []byte      `json:",omitempty"` // the policies document, if it is newer than the asker's
+	LevelsText      []byte      `json:",omitempty"` // the levels document, if it is newer than the asker's
+	Levels          *NodeLevels `json:",omitempty"` // nil: the node runs 0.1.0
+	Stopping        bool        `json:",omitempty"`
+	Full            bool        `json:",omitempty"` // its disk is nearly full: the shards that it leads answer nothing
+	Replicas        []ReplicaReport
+	Problems        []string `json:",omitempty"` // for the operator
+}
+
+// Fit reports whether the node may be given replicas or leads.
+func (r *Report) Fit() bool { return !r.Stopping && !r.Full }
+
+// ReplicaReport is one replica of the reporting node.
+type ReplicaReport struct {
+	Shard           shard.ID
+	Number          uint64
+	Leading         bool       `json:",omitempty"`
+	Epoch           uint64     // of its state
+	Seq             uint64     // of its state
+	Open            bool       `json:",omitempty"` // it owns the shard: its actor has an epoch open
+	Time            limit.Time // shard time of its state
+	Keys            int
+	PoliciesVersion uint64 // version that its state has adopted
+	Commit          uint64 // Raft index
+	Applied         uint64 // Raft index
+	// Sums are its newest sums, which the other replicas compare with theirs (Judge). A node of 0.1.0 reports none.
+	Sums []shard.SumAt `json:",omitempty"`
+	// Stopped is the reason why this replica decides nothing, even when it leads; "": it is not stopped.
+	Stopped string `json:",omitempty"`
+	// Diverged means that its records are known to be wrong, so its sums say nothing about other replicas.
+	Diverged bool `json:",omitempty"`
+	// Members is the group's Raft configuration, if the replica leads.
+	Members []GroupMember `json:",omitempty"`
+}
+
+// GroupMember is one member of a Raft group.
+type GroupMember struct {
+	Name  string // node/shard/number
+	Voter bool
+}
+
+// Question asks a node for a Report. The versions tell it which documents the asker already has.
+type Question struct {
+	TableVersion    uint64 // of the asker's table
+	PoliciesVersion uint64
+	LevelsVersion   uint64 `json:",omitempty"`
+}

@@ -1,0 +1,88 @@
+package placement
+
+import (
+	"github.com/stint-io/stint/shard"
+)
+
+// Table is the source of truth for the membership of the cluster and the location of each shard. It is a document of the
+// system shard (TableDocument), replaced by compare-and-set only; its version is the document's version. A Table is never
+// changed once it was handed on: changes are made to a Clone.
+type Table struct {
+	Cluster  string
+	Shards   uint32 // number of data shards, with ids 0 to Shards-1; the system shard is not counted
+	Replicas int    // target number of voters of each group
+	Nodes    []Node // by id
+	Groups   []Group
+	// NextNumber is the number of the next replica, in whichever group. Numbers are never used again.
+	NextNumber uint64
+	// Secret seals the ids of holds and decisions. It never changes. A table of an older version has none.
+	Secret Secret `json:",omitempty"`
+	// Level is the feature level that a node must know to be registered and to be given replicas: what Levels.Written
+	// said. It fences a rise: a plan made before it can no longer replace the table. Levels is the source of truth,
+	// because 0.1.0 drops this field.
+	Level shard.Level `json:",omitempty"`
+}
+
+// Names of documents of the system shard; see also LevelsDocument.
+const (
+	TableDocument    = "table"
+	PoliciesDocument = "policies"
+)
+
+// Node is one registered node.
+type Node struct {
+	ID         string
+	Zone       string `json:",omitempty"`
+	Version    string `json:",omitempty"`
+	APIAddr    string
+	PeerAddr   string
+	GossipAddr string
+	State      NodeState
+}
+
+// NodeState says whether a node holds replicas and leads groups. The numbers are kept on disk: append, never renumber.
+type NodeState uint8
+
+const (
+	// NodeActive holds replicas and leads groups.
+	NodeActive NodeState = iota
+	// NodeDraining keeps its replicas but should not lead.
+	NodeDraining
+	// NodeLeaving is losing its replicas; when it has none left it becomes NodeRemoved.
+	NodeLeaving
+	// NodeRemoved is no longer a member. Its id stays listed and is not admitted again.
+	NodeRemoved
+)
+
+// Group lists the replicas of one shard.
+type Group struct {
+	Shard shard.ID
+	Lead  string `json:",omitempty"` // node that should lead; "": no preference
+	// Founders are the nodes whose replicas of Number 1 were the group's first voters. The list never changes: a late
+	// founder creates its replica with the same first configuration as the others, even if some of them were replaced
+	// since.
+	Founders []string
+	Replicas []Replica
+}
+
+// Replica is one copy of a shard. Its role only moves forward: learner, voter, leaving, then no longer listed. So a node
+// that acts on an old table does nothing that a newer one forbids.
+type Replica struct {
+	Node    string
+	Number  uint64
+	Role    Role
+	Created bool `json:",omitempty"` // its stores were made: if the node has none with this number, it has lost them
+	Lost    bool `json:",omitempty"` // its node says that the stores are gone, or must not be trusted
+}
+
+// Role is the stage of a replica's life. The numbers are kept on disk: append, never renumber.
+type Role uint8
+
+const (
+	// Learner receives the log and does not vote; it becomes a voter when it has caught up.
+	Learner Role = iota
+	// Voter counts for the majority.
+	Voter
+	// Leaving is being removed from the group.
+	Leaving
+)

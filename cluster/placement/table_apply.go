@@ -1,0 +1,79 @@
+package placement
+
+import (
+	"slices"
+
+	"github.com/stint-io/stint/shard"
+)
+
+// applied returns a clone with change applied to the replica; nil if it is not listed, or if due returns false.
+func (t *Table) applied(id shard.ID, node string, number uint64, due func(*Replica) bool, change func(*Replica)) *Table {
+	r := t.Replica(id, node, number)
+	if r == nil || !due(r) {
+		return nil
+	}
+	next := t.Clone()
+	change(next.Replica(id, node, number))
+	return next
+}
+
+// ApplyCreated returns a clone in which the replica is Created; nil if there is nothing to change.
+func (t *Table) ApplyCreated(id shard.ID, node string, number uint64) *Table {
+	return t.applied(id, node, number, func(r *Replica) bool { return !r.Created }, func(r *Replica) { r.Created = true })
+}
+
+// ApplyLost returns a clone in which the replica is Lost; nil if there is nothing to change. A replica stays Lost.
+func (t *Table) ApplyLost(id shard.ID, node string, number uint64) *Table {
+	return t.applied(id, node, number, func(r *Replica) bool { return !r.Lost }, func(r *Replica) { r.Lost = true })
+}
+
+// ApplyVoter returns a clone in which the learner is a voter; nil if there is nothing to change. A leaving replica stays
+// leaving.
+func (t *Table) ApplyVoter(id shard.ID, node string, number uint64) *Table {
+	return t.applied(id, node, number, func(r *Replica) bool { return r.Role == Learner }, func(r *Replica) { r.Role = Voter })
+}
+
+// ApplyGone returns a clone without the leaving replica; nil if there is nothing to change.
+func (t *Table) ApplyGone(id shard.ID, node string, number uint64) *Table {
+	r := t.Replica(id, node, number)
+	if r == nil || r.Role != Leaving {
+		return nil
+	}
+	next := t.Clone()
+	g := next.Group(id)
+	at := g.index(node, number)
+	g.Replicas = slices.Delete(g.Replicas, at, at+1)
+	return next
+}
+
+// ApplyNodeState returns a clone in which the node has that state; nil if there is nothing to change or the change is not
+// allowed: a leaving node can only become removed, and a removed one does not come back.
+func (t *Table) ApplyNodeState(node string, state NodeState) *Table {
+	n := t.Node(node)
+	if n == nil || n.State == state || n.State >= NodeLeaving && state < n.State {
+		return nil
+	}
+	next := t.Clone()
+	next.Node(node).State = state
+	return next
+}
+
+// ApplySecret returns a clone with that secret; nil if the table has one already, because the secret never changes.
+func (t *Table) ApplySecret(s Secret) *Table {
+	if len(t.Secret) > 0 {
+		return nil
+	}
+	next := t.Clone()
+	next.Secret = s
+	return next
+}
+
+// ApplyLevel returns a clone that admits no node that does not know that level; nil if the table requires it already.
+func (t *Table) ApplyLevel(level shard.Level) *Table {
+	if t.Level >= level {
+		return nil
+	}
+	next := t.Clone()
+	next.Level = level
+	return next
+}

@@ -1,0 +1,146 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stint-io/stint/shard"
+)
+
+// Name returns the replica's name in its group, node/shard/number: its Raft id and its address.
+func (r Replica) Name(id shard.ID) string { return fmt.Sprintf("%s/%d/%d", r.Node, id, r.Number) }
+
+// ParseName reads a replica's name, node/shard/number, and returns the replica without its role, and its shard. A node's
+// id may contain slashes, so the name is read from its end.
+func ParseName(name string) (r Replica, id shard.ID, err error) {
+	front, number, _ := cutLast(name)
+	node, place, found := cutLast(front)
+	id64, err := strconv.ParseUint(place, 10, 32)
+	n, e := strconv.ParseUint(number, 10, 64)
+	if err != nil || e != nil || !found || node == "" {
+		return Replica{}, 0, fmt.Errorf("cluster: %q is not a replica's name (node/shard/number)", name)
+	}
+	return Replica{Node: node, Number: n}, shard.ID(id64), nil
+}
+
+func cutLast(s string) (before, after string, found bool) {
+	i := strings.LastIndexByte(s, '/')
+	if i < 0 {
+		return "", s, false
+	}
+	return s[:i], s[i+1:], true
+}
+
+// Node returns the node with that id; nil if it is not listed. The result points into the table.
+func (t *Table) Node(id string) *Node {
+	at, found := slices.BinarySearchFunc(t.Nodes, id, func(n Node, id string) int { return strings.Compare(n.ID, id) })
+	if !found {
+		return nil
+	}
+	return &t.Nodes[at]
+}
+
+// Group returns the group of a shard; nil if there is none. The result points into the table.
+func (t *Table) Group(id shard.ID) *Group {
+	at, found := slices.BinarySearchFunc(t.Groups, id, func(g Group, id shard.ID) int { return cmp.Compare(g.Shard, id) })
+	if !found {
+		return nil
+	}
+	return &t.Groups[at]
+}
+
+// ReplicaOf returns a node's newest replica of a shard; nil if it has none. A node has two while a lost one waits to be
+// removed. The result points into the table.
+func (t *Table) ReplicaOf(id shard.ID, node string) *Replica {
+	var newest *Replica
+	if g := t.Group(id); g != nil {
+		for i := range g.Replicas {
+			if r := &g.Replicas[i]; r.Node == node && (newest == nil || r.Number > newest.Number) {
+				newest = r
+			}
+		}
+	}
+	return newest
+}
+
+// Replica returns the replica of a shard with that node and number; nil if it is not listed. The result points into the
+// table.
+func (t *Table) Replica(id shard.ID, node string, number uint64) *Replica {
+	g := t.Group(id)
+	if g == nil {
+		return nil
+	}
+	if i := g.index(node, number); i >= 0 {
+		return &g.Replicas[i]
+	}
+	return nil
+}
+
+// index returns the index of a replica in the group; -1 if it is not listed.
+func (g *Group) index(node string, number uint64) int {
+	return slices.IndexFunc(g.Replicas, func(r Replica) bool { return r.Node == node && r.Number == number })
+}
+
+// Voters returns the group's replicas with Role Voter.
+func (g *Group) Voters() []Replica {
+	var voters []Replica
+	for _, r := range g.Replicas {
+		if r.Role == Voter {
+			voters = append(voters, r)
+		}
+	}
+	return voters
+}
+
+// firstVoters returns the names of the voters in the group's first Raft configuration.
+func (g *Group) firstVoters() []string {
+	names := make([]string, len(g.Founders))
+	for i, node := range g.Founders {
+		names[i] = Replica{Node: node, Number: firstNumber}.Name(g.Shard)
+	}
+	return names
+}
+
+// Clone returns a copy that shares nothing with t.
+func (t *Table) Clone() *Table {
+	c := *t
+	c.Secret = slices.Clone(t.Secret)
+	c.Nodes = slices.Clone(t.Nodes)
+	c.Groups = slices.Clone(t.Groups)
+	for i := range c.Groups {
+		g := &c.Groups[i]
+		g.Founders, g.Replicas = slices.Clone(g.Founders), slices.Clone(g.Replicas)
+	}
+	return &c
+}
+
+// String implements fmt.Stringer.
+func (s NodeState) String() string {
+	switch s {
+	case NodeActive:
+		return "active"
+	case NodeDraining:
+		return "draining"
+	case NodeLeaving:
+		return "leaving"
+	case NodeRemoved:
+		return "removed"
+	}
+	return fmt.Sprintf("state %d", uint8(s))
+}
+
+// String implements fmt.Stringer.
+func (r Role) String() string {
+	switch r {
+	case Learner:
+		return "learner"
+	case Voter:
+		return "voter"
+	case Leaving:
+		return "leaving"
+	}
+	return fmt.Sprintf("role %d", uint8(r))
+}

@@ -1,0 +1,269 @@
+package routing
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard"
+)
+
+// A request whose entries live on several shards is an operation (X4). The node that received it is the coordinator. It
+// has the other shards, the legs, charge their parts, and then has home, the lowest shard, decide the whole. The
+// coordinator's state is in no log, and it may vanish at any moment: the outcome is what home has committed, and the
+// shards finish the rest by themselves (Discharge).
+
+const (
+	// chargeTTL is how long a leg waits to hear from home before it asks. Until then the units of an operation whose
+	// coordinator has vanished are held back.
+	chargeTTL = 5 * limit.Span(time.Second/time.Microsecond)
+	// operationPatience bounds how long a coordinator works on one operation, whatever its caller's deadline is. Home
+	// would not accept a Conclude much later.
+	operationPatience = 20 * time.Second
+	// maxAcross bounds the operations of one Decide that are in flight at a time.
+	maxAcross = 64
+)
+
+// operation is one request on several shards while it is being coordinated.
+type operation struct {
+	router *Router
+	whole  *shard.Request
+	at     []shard.ID // shard of each entry
+	home   shard.ID
+	legs   []shard.ID // the other shards, ascending
+	about  shard.Operation
+}
+
+// operationOf prepares a request whose entries live on the given shards.
+func (r *Router) operationOf(request *shard.Request, at []shard.ID) *operation {
+	o := &operation{router: r, whole: request, at: at}
+	o.home, o.legs = homeAndLegs(at)
+	o.about = shard.Operation{ID: request.ID, Op: request.Op, Home: o.home, TTL: chargeTTL,
+		Fingerprint: shard.OperationFingerprint(request)}
+	if request.ID == "" {
+		o.about.ID, o.about.Drawn = drawID(), true
+	}
+	return o
+}
+
+func drawID() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// homeAndLegs returns the lowest shard as home and the others as legs, each once.
+func homeAndLegs(at []shard.ID) (home shard.ID, legs []shard.ID) {
+	home = slices.Min(at)
+	for _, id := range at {
+		if id != home && !slices.Contains(legs, id) {
+			legs = append(legs, id)
+		}
+	}
+	slices.Sort(legs)
+	return home, legs
+}
+
+// decideAcross carries out one request whose entries live on several shards, or one that settles such a request.
+func (r *Router) decideAcross(ctx context.Context, request *shard.Request, shards uint32) shard.Result {
+	ctx, cancel := context.WithTimeout(ctx, operationPatience)
+	defer cancel()
+	if settlesOperation(request) != nil {
+		return r.settleAcross(ctx, request, shards)
+	}
+	o := r.operationOf(request, shardsOf(request, shards))
+	switch request.Op {
+	case shard.Check, shard.Count, shard.Partial, shard.Reserve:
+		return o.carryOut(ctx)
+	case shard.Peek, shard.Get:
+		return o.look(ctx)
+	}
+	return shard.Result{Err: shard.Invalidf("entries", "live on several shards: this is done on one at a time")}
+}
+
+// carryOut charges the legs and has home decide. This takes two sequential commits, and with a client's id one more
+// before them, to learn whether there is an outcome for the id. If a key has just denied or been refused, all shards are
+// looked at first, and no leg is charged for an operation that is denied again. Otherwise a client that has used up one
+// key, or names a key that does not exist, could keep the keys of other clients full.
+func (o *operation) carryOut(ctx context.Context) shard.Result {
+	if !o.about.Drawn {
+		if result, known := o.ask(ctx); known {
+			return result
+		}
+	}
+	if of := o.router.wary.of(o); of != trusted {
+		if result, done := o.lookFirst(ctx, of); done {
+			return result
+		}
+	}
+	charged, err := o.charge(ctx)
+	if err != nil {
+		return o.fail(ctx, charged, err)
+	}
+	return o.conclude(ctx, charged)
+}
+
+// ask asks home for the recorded outcome of the client's id. An error counts as known.
+func (o *operation) ask(ctx context.Context) (result shard.Result, known bool) {
+	result = o.send(ctx, o.home, shard.Request{Op: shard.AskHome, Operation: &o.about})
+	if result.Err != nil {
+		return result, true
+	}
+	verdict := result.Decision.Operation
+	if !verdict.Known {
+		return shard.Result{}, false
+	}
+	return o.answer(&result.Decision, verdict.Legs), true
+}
+
+// send sends one message of the operation to a shard. A successful answer of home about the operation always has a
+// verdict.
+func (o *operation) send(ctx context.Context, to shard.ID, message shard.Request) shard.Result {
+	message.Namespace, message.Revision = o.whole.Namespace, o.whole.Revision
+	result := o.router.deliver(ctx, o.router.roadTo(to), []shard.Request{message})[0]
+	if message.Operation != nil && to == o.home && result.Err == nil && result.Decision.Operation == nil {
+		return shard.Result{Err: errNoVerdict}
+	}
+	return result
+}
+
+// errNoVerdict is the error if home, perhaps of another version, answers without a verdict.
+var errNoVerdict = &shard.Error{Code: shard.UnknownOutcome, Message: "the home of an operation on several shards has " +
+	"answered without a verdict: are all nodes of one version?"}
+
+// entriesAt returns the entries that live on a shard.
+func (o *operation) entriesAt(id shard.ID) (entries []shard.Entry) {
+	for i, at := range o.at {
+		if at == id {
+			entries = append(entries, o.whole.Entries[i])
+		}
+	}
+	return entries
+}
+
+// charge charges all legs concurrently. It returns the legs that answered with a decision, and the first error.
+func (o *operation) charge(ctx context.Context) (charged []shard.Leg, err *shard.Error) {
+	results := make([]shard.Result, len(o.legs))
+	o.atEach(func(i int, id shard.ID) {
+		results[i] = o.send(ctx, id, shard.Request{Op: shard.Charge, Entries: o.entriesAt(id), Hold: o.whole.Hold,
+			Operation: &o.about})
+	})
+	for i := range results {
+		failure := results[i].Err
+		if failure == nil {
+			d := results[i].Decision
+			charged = append(charged, shard.Leg{Shard: o.legs[i], Allowed: d.Allowed, Decision: d})
+			continue
+		}
+		o.router.wary.learnRefused(o, o.legs[i], failure)
+		if err == nil {
+			err = o.ofWhole(failure, o.legs[i])
+		}
+	}
+	return charged, err
+}
+
+// atEach calls do for every leg concurrently.
+func (o *operation) atEach(do func(i int, id shard.ID)) {
+	var group sync.WaitGroup
+	for i, id := range o.legs[1:] {
+		group.Go(func() { do(i+1, id) })
+	}
+	do(0, o.legs[0])
+	group.Wait()
+}
+
+// conclude has home decide. The legs are told in the background.
+func (o *operation) conclude(ctx context.Context, charged []shard.Leg) shard.Result {
+	notAfter := decidedBy(charged)
+	about := o.about
+	about.Legs = charged
+	result := o.send(ctx, o.home, shard.Request{Op: shard.Conclude, Entries: o.entriesAt(o.home), Hold: o.whole.Hold,
+		Operation: &about, NotAfter: notAfter})
+	switch err := result.Err; {
+	case err == nil:
+		o.finishBehind(result.Decision.Operation, charged)
+		legs := charged
+		if result.Decision.Replayed {
+			legs = result.Decision.Operation.Legs // perhaps of another coordinator
+		}
+		result = o.answer(&result.Decision, legs)
+		o.router.wary.learn(o, &result.Decision)
+		return result
+	case err.MaybeApplied():
+		if o.about.Drawn {
+			o.resolveBehind(charged, notAfter)
+		} // with a client's id the legs stay: the client may ask again
+		return shard.Result{Err: err}
+	default:
+		o.router.wary.learnRefused(o, o.home, err)
+		return o.fail(ctx, charged, o.ofWhole(err, o.home))
+	}
+}
+
+// decidedBy returns the deadline for home to decide an operation with these charges.
+func decidedBy(charged []shard.Leg) limit.Time {
+	earliest := charged[0].Decision.DecidedAt
+	for _, leg := range charged[1:] {
+		earliest = min(earliest, leg.Decision.DecidedAt)
+	}
+	return earliest + limit.Time(shard.ConcludeWithin)
+}
+
+// fail ends an operation that home was not asked to decide, or did not decide: nothing was counted. Charges are given
+// back once home has ruled. This starts at once if the request will not be asked again; otherwise the client may still
+// have it carried out.
+func (o *operation) fail(ctx context.Context, charged []shard.Leg, err *shard.Error) shard.Result {
+	if err.Code == shard.TooLate && !o.about.Drawn { // another coordinator of the same id may have finished
+		if result, known := o.ask(ctx); known {
+			return result
+		}
+	}
+	if o.about.Drawn || !passes(err) {
+		o.resolveBehind(charged, 0)
+	}
+	return shard.Result{Err: notCounted(err)}
+}
+
+// passes reports whether an error is transient: the same request may get another answer later.
+func passes(err *shard.Error) bool {
+	switch err.Code {
+	case shard.NotOwner, shard.Overloaded, shard.Draining, shard.Unavailable, shard.TooLate, shard.UnknownOutcome:
+		return true
+	}
+	return false
+}
+
+// notCounted returns the error of an operation that home did not decide. The legs give back their charges.
+func notCounted(err *shard.Error) *shard.Error {
+	if !err.MaybeApplied() && err.Code != shard.TooLate {
+		return err
+	}
+	return &shard.Error{Code: shard.Unavailable, RetryAfter: 100e3,
+		Message: "a shard of several did not answer in time; nothing was counted: " + err.Message}
+}
+
+// ofWhole translates the entry index in one shard's error into the index in the whole request.
+func (o *operation) ofWhole(err *shard.Error, at shard.ID) *shard.Error {
+	var place int
+	var rest string
+	if n, _ := fmt.Sscanf(err.Field, "entries[%d]%s", &place, &rest); n == 0 {
+		return err
+	}
+	for i := range o.at {
+		if o.at[i] != at {
+			continue
+		}
+		if place--; place < 0 {
+			whole := *err
+			whole.Field = fmt.Sprintf("entries[%d]%s", i, rest)
+			return &whole
+		}
+	}
+	return err
+}

@@ -1,0 +1,106 @@
+package routing
+
+import (
+	"context"
+	"sync"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard"
+)
+
+// answer builds the caller's result from home's decision and the other shards' parts.
+func (o *operation) answer(home *shard.Decision, legs []shard.Leg) shard.Result {
+	verdict := home.Operation
+	if verdict.State == shard.OperationAborted && len(verdict.Legs) == 0 {
+		return shard.Result{Err: errGivenUp}
+	}
+	d := *home
+	d.Operation = &shard.Verdict{ID: o.about.ID, Home: o.home, Known: true, State: verdict.State}
+	parts := map[shard.ID][]shard.LimitStatus{o.home: home.Limits}
+	for i := range legs {
+		leg := &legs[i].Decision
+		d.Operation.Legs = append(d.Operation.Legs, bareLeg(legs[i]))
+		parts[legs[i].Shard] = leg.Limits
+		d.ShadowDenied = d.ShadowDenied || leg.ShadowDenied
+		if !d.Allowed && !legs[i].Allowed {
+			d.RetryAfter = longerWait(d.RetryAfter, leg.RetryAfter)
+		}
+	}
+	d.Limits = o.arrange(parts)
+	return shard.Result{Decision: d}
+}
+
+// errGivenUp answers an id whose operation was aborted before home decided it.
+var errGivenUp = &shard.Error{Code: shard.Unavailable, Field: "idempotency_id", Message: "the operation was given up " +
+	"before it was decided, since its coordinator fell silent; nothing was counted; ask again with a new id"}
+
+// longerWait returns the longer of two waits; limit.Never is the longest.
+func longerWait(a, b limit.Span) limit.Span {
+	if a == limit.Never || b == limit.Never {
+		return limit.Never
+	}
+	return max(a, b)
+}
+
+// arrange puts the statuses of all shards into the order of the entries. Those of one shard are already in the order of
+// its entries.
+func (o *operation) arrange(parts map[shard.ID][]shard.LimitStatus) (all []shard.LimitStatus) {
+	for i := range o.whole.Entries {
+		entry, rest := &o.whole.Entries[i], parts[o.at[i]]
+		n := 0
+		for n < len(rest) && rest[n].Policy == entry.Policy && rest[n].Key == entry.Key {
+			n++
+		}
+		all = append(all, rest[:n]...)
+		parts[o.at[i]] = rest[n:]
+	}
+	return all
+}
+
+// look asks every shard for its part and changes nothing. Each part is from an instant of its own.
+func (o *operation) look(ctx context.Context) shard.Result {
+	home, legs, err := o.lookAs(ctx, o.whole.Op, o.entriesAt)
+	if err != nil {
+		return shard.Result{Err: err}
+	}
+	return shard.Result{Decision: o.merged(home, legs)}
+}
+
+// lookAs has all shards look at some of the entries, concurrently.
+func (o *operation) lookAs(ctx context.Context, op shard.Op, entriesAt func(shard.ID) []shard.Entry) (home shard.Decision,
+	legs []shard.Leg, err *shard.Error) {
+	results := make([]shard.Result, len(o.legs))
+	part := func(id shard.ID) shard.Result {
+		return o.send(ctx, id, shard.Request{Op: op, Entries: entriesAt(id), Limit: o.whole.Limit})
+	}
+	var first shard.Result
+	var group sync.WaitGroup
+	group.Go(func() { first = part(o.home) })
+	o.atEach(func(i int, id shard.ID) { results[i] = part(id) })
+	group.Wait()
+	if first.Err != nil {
+		return home, nil, o.ofWhole(first.Err, o.home)
+	}
+	for i, id := range o.legs {
+		if err := results[i].Err; err != nil {
+			return home, nil, o.ofWhole(err, id)
+		}
+		legs = append(legs, shard.Leg{Shard: id, Allowed: results[i].Decision.Allowed, Decision: results[i].Decision})
+	}
+	return first.Decision, legs, nil
+}
+
+// merged combines the decisions of all shards into one.
+func (o *operation) merged(home shard.Decision, legs []shard.Leg) shard.Decision {
+	d := home
+	parts := map[shard.ID][]shard.LimitStatus{o.home: d.Limits}
+	for i := range legs {
+		leg := &legs[i].Decision
+		parts[legs[i].Shard] = leg.Limits
+		d.Allowed = d.Allowed && leg.Allowed
+		d.ShadowDenied = d.ShadowDenied || leg.ShadowDenied
+		d.RetryAfter = longerWait(d.RetryAfter, leg.RetryAfter)
+	}
+	d.Limits = o.arrange(parts)
+	return d
+}

@@ -1,0 +1,233 @@
+package routing
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard"
+)
+
+const (
+	// finishWithin bounds background work on an operation. The shards do whatever is unfinished by then (Discharge).
+	finishWithin = 2 * time.Second
+	// maxBehind bounds the operations that are finished in the background at a time. More are left to the shards.
+	maxBehind = 256
+)
+
+// behind tracks the background work of a Router, which no caller waits for. Close waits for it.
+type behind struct {
+	group  sync.WaitGroup
+	mu     sync.Mutex
+	under  int // number of operations in progress
+	closed bool
+}
+
+// start runs do in its own goroutine. It returns false if too many are running, or the Router is closed.
+func (b *behind) start(do func(ctx context.Context)) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed || b.under >= maxBehind {
+		return false
+	}
+	b.under++
+	b.group.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), finishWithin)
+		defer cancel()
+		do(ctx)
+		b.mu.Lock()
+		b.under--
+		b.mu.Unlock()
+	})
+	return true
+}
+
+// Close waits for the Router's background work, for two seconds at most, and prevents new work of this kind. Requests are
+// still decided as before.
+func (r *Router) Close() {
+	r.behind.mu.Lock()
+	r.behind.closed = true
+	r.behind.mu.Unlock()
+	r.behind.group.Wait()
+}
+
+// finishBehind tells the charged legs home's ruling, in the background.
+func (o *operation) finishBehind(verdict *shard.Verdict, charged []shard.Leg) {
+	if messages := o.finishing(verdict, charged); len(messages) > 0 {
+		o.router.behind.start(func(ctx context.Context) { o.router.finish(ctx, messages) })
+	}
+}
+
+// resolveBehind asks home in the background what became of the operation, which is aborted if home does not know it, and
+// tells the legs.
+func (o *operation) resolveBehind(charged []shard.Leg, notAfter limit.Time) {
+	about := o.about
+	about.Leg = o.home
+	for _, leg := range charged {
+		if leg.Allowed {
+			about.Legs = append(about.Legs, bareLeg(leg))
+		}
+	}
+	if len(about.Legs) == 0 {
+		return // a leg that was charged after all asks home later
+	}
+	o.router.behind.start(func(ctx context.Context) {
+		result := o.send(ctx, o.home, shard.Request{Op: shard.ResolveHome, Operation: &about, NotAfter: notAfter})
+		if result.Err == nil {
+			o.router.finish(ctx, o.finishing(result.Decision.Operation, charged))
+		}
+	})
+}
+
+// bareLeg returns a leg that only identifies its charge.
+func bareLeg(leg shard.Leg) shard.Leg {
+	d := &leg.Decision
+	return shard.Leg{Shard: leg.Shard, Allowed: leg.Allowed, Decision: shard.Decision{Allowed: d.Allowed,
+		DecidedAt: d.DecidedAt, Position: d.Position, Index: d.Index}}
+}
+
+// finishing returns the messages that tell the charged legs a verdict. Unless the verdict is an abort, a leg that it does
+// not cover gets no message and asks home itself. A settlement is not told here: home tells each leg its own part.
+func (o *operation) finishing(verdict *shard.Verdict, charged []shard.Leg) (messages []shard.Duty) {
+	if verdict.State == shard.OperationSettled {
+		return nil
+	}
+	for _, leg := range charged {
+		if !leg.Allowed || verdict.State != shard.OperationAborted && !covers(verdict, leg) {
+			continue
+		}
+		about := o.about
+		about.Legs, about.Leg = []shard.Leg{bareLeg(leg)}, leg.Shard
+		about.Verdict = *verdict
+		about.Verdict.Legs = nil
+		messages = append(messages, shard.Duty{To: leg.Shard, Request: shard.Request{Op: shard.FinishLeg,
+			Namespace: o.whole.Namespace, Entries: o.keysAt(leg.Shard), Operation: &about}})
+	}
+	return messages
+}
+
+// keysAt names the keys of a leg for the nodes on the way, so that only the denials of these keys end. The leg itself
+// knows its keys.
+func (o *operation) keysAt(id shard.ID) (entries []shard.Entry) {
+	for i, at := range o.at {
+		if at == id {
+			e := &o.whole.Entries[i]
+			entries = append(entries, shard.Entry{Policy: e.Policy, Key: e.Key, Cost: 1})
+		}
+	}
+	return entries
+}
+
+// covers reports whether a verdict includes this charge.
+func covers(verdict *shard.Verdict, leg shard.Leg) bool {
+	for i := range verdict.Legs {
+		d := &verdict.Legs[i].Decision
+		if d.Position == leg.Decision.Position && d.Index == leg.Decision.Index {
+			return true
+		}
+	}
+	return false
+}
+
+// finish delivers verdicts to the legs, and tells home which have arrived.
+func (r *Router) finish(ctx context.Context, messages []shard.Duty) {
+	r.acknowledge(ctx, messages, r.dispatch(ctx, messages))
+}
+
+// acknowledge tells home which verdicts have arrived.
+func (r *Router) acknowledge(ctx context.Context, finished []shard.Duty, results []shard.Result) {
+	var messages []shard.Duty
+	for i := range finished {
+		if results[i].Err == nil {
+			messages = appendAcknowledgement(messages, &finished[i].Request)
+		}
+	}
+	r.dispatch(ctx, messages)
+}
+
+// appendAcknowledgement adds the message that tells home that a leg has carried out a ruling. Only a commit or a
+// settlement needs it: home remembers those until all legs have heard.
+func appendAcknowledgement(messages []shard.Duty, finished *shard.Request) []shard.Duty {
+	o := *finished.Operation
+	if o.Verdict.State != shard.OperationCommitted && o.Verdict.State != shard.OperationSettled {
+		return messages
+	}
+	o.Legs, o.Verdict = nil, shard.Verdict{State: o.Verdict.State}
+	return append(messages, shard.Duty{To: o.Home, Request: shard.Request{Op: shard.Acknowledge,
+		Namespace: finished.Namespace, Operation: &o}})
+}
+
+// dispatch delivers messages and returns their answers. Messages to one shard travel together; all shards are served
+// concurrently.
+func (r *Router) dispatch(ctx context.Context, messages []shard.Duty) []shard.Result {
+	results := make([]shard.Result, len(messages))
+	places := make(map[shard.ID][]int)
+	for i := range messages {
+		places[messages[i].To] = append(places[messages[i].To], i)
+	}
+	var group sync.WaitGroup
+	for to, places := range places {
+		group.Go(func() {
+			batch := make([]shard.Request, len(places))
+			for i, place := range places {
+				batch[i] = messages[place].Request
+			}
+			for i, result := range r.Submit(ctx, to, batch) {
+				results[places[i]] = result
+			}
+		})
+	}
+	group.Wait()
+	return results
+}
+
+// Discharge carries out a shard's duties toward other shards (shard.State.Duties), and the follow-up messages. Failed
+// duties remain the shard's duties; all is true if none failed. The node of the shard's owner calls it periodically. It
+// returns when all are done, or ctx ends. A shard that does not answer delays only the duties toward it.
+func (r *Router) Discharge(ctx context.Context, duties []shard.Duty) (all bool) {
+	places := make(map[shard.ID][]shard.Duty)
+	for _, duty := range duties {
+		places[duty.To] = append(places[duty.To], duty)
+	}
+	var group sync.WaitGroup
+	var failed atomic.Bool
+	for _, duties := range places {
+		group.Go(func() {
+			if !r.dischargeTo(ctx, duties) {
+				failed.Store(true)
+			}
+		})
+	}
+	group.Wait()
+	return !failed.Load()
+}
+
+// dischargeTo carries out the duties toward one shard. It returns false if one of them failed.
+func (r *Router) dischargeTo(ctx context.Context, duties []shard.Duty) (all bool) {
+	all = true
+	var verdicts, questions []shard.Duty
+	for _, duty := range duties {
+		if duty.Request.Op == shard.FinishLeg {
+			verdicts = append(verdicts, duty)
+		} else {
+			questions = append(questions, duty)
+		}
+	}
+	for i, result := range r.dispatch(ctx, questions) {
+		about := *questions[i].Request.Operation
+		all = all && result.Err == nil
+		if result.Err != nil || about.Leg == about.Home || result.Decision.Operation == nil {
+			continue // without an answer the leg stays open: only home ends it
+		}
+		about.Verdict = *result.Decision.Operation
+		about.Verdict.Legs = nil
+		verdicts = append(verdicts, shard.Duty{To: about.Leg, Request: shard.Request{Op: shard.FinishLeg,
+			Namespace: questions[i].Request.Namespace, Entries: questions[i].Keys, Operation: &about}})
+	}
+	results := r.dispatch(ctx, verdicts)
+	r.acknowledge(ctx, verdicts, results)
+	return all && !slices.ContainsFunc(results, func(result shard.Result) bool { return result.Err != nil })
+}

@@ -1,0 +1,137 @@
+package routing
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/stint-io/stint/shard"
+)
+
+// settleAnswerWithin bounds the wait of a settlement's answer for the statuses of the legs.
+const settleAnswerWithin = time.Second
+
+// settleAcross settles a hold or a decision of an operation on several shards. Home settles once; the legs settle when
+// they are told. The answer waits for the legs briefly.
+func (r *Router) settleAcross(ctx context.Context, request *shard.Request, shards uint32) shard.Result {
+	target := settlesOperation(request)
+	o := &operation{router: r, whole: request, at: shardsOf(request, shards), home: target.Home}
+	if uint32(o.home) >= shards {
+		return shard.Result{Err: noSuchShard(o.home, shards)}
+	}
+	_, o.legs = homeAndLegs(append([]shard.ID{o.home}, o.at...))
+	o.about = shard.Operation{ID: target.Operation, Home: o.home, TTL: chargeTTL}
+	for _, id := range o.legs {
+		o.about.Legs = append(o.about.Legs, o.named(id, target))
+	}
+	result := o.settleHome(ctx, nil)
+	var committed []shard.Duty
+	if result.Err == nil && o.wantsExcess(&result.Decision) {
+		result, committed = o.settleWithExcess(ctx)
+	}
+	if result.Err != nil {
+		return result
+	}
+	d := &result.Decision
+	verdict := d.Operation
+	parts := map[shard.ID][]shard.LimitStatus{o.home: d.Limits}
+	d.Operation = &shard.Verdict{ID: verdict.ID, Home: o.home, Known: true, State: verdict.State}
+	if verdict.State == shard.OperationSettled {
+		o.settleLegs(ctx, verdict, committed, d, parts)
+	} else {
+		o.finishBehind(verdict, verdict.Legs) // tells the legs when the hold now ends
+	}
+	o.lookAtLegs(ctx, parts)
+	d.Limits = o.arrange(parts)
+	return result
+}
+
+// settleHome has home settle. excess is what the legs were charged beforehand, or nil.
+func (o *operation) settleHome(ctx context.Context, excess *shard.Excess) shard.Result {
+	about := o.about
+	about.Excess = excess
+	return o.send(ctx, o.home, shard.Request{Op: shard.Settle, Entries: o.whole.Entries, Settlement: o.whole.Settlement,
+		Operation: &about})
+}
+
+// named returns a leg with the keys that live on its shard.
+func (o *operation) named(id shard.ID, target *shard.Target) shard.Leg {
+	leg := shard.Leg{Shard: id, Allowed: true, Decision: shard.Decision{Allowed: true, DecidedAt: target.DecidedAt}}
+	for _, entry := range o.entriesAt(id) {
+		leg.Decision.Limits = append(leg.Decision.Limits, shard.LimitStatus{Policy: entry.Policy, Key: entry.Key})
+	}
+	return leg
+}
+
+// settleLegs tells the legs what home has settled, and adds their statuses if they come in time. Slower work continues in
+// the background. The legs first receive what was committed with the settlement, so that their statuses show that as
+// used.
+func (o *operation) settleLegs(ctx context.Context, verdict *shard.Verdict, committed []shard.Duty, d *shard.Decision,
+	parts map[shard.ID][]shard.LimitStatus) {
+	messages := o.settling(verdict)
+	answered := make(chan []shard.Result, 1)
+	if !o.router.behind.start(func(ctx context.Context) {
+		all := slices.Concat(committed, messages)
+		results := o.router.dispatch(ctx, all)
+		answered <- results[len(committed):]
+		o.router.acknowledge(ctx, all, results)
+	}) {
+		return
+	}
+	timer := time.NewTimer(settleAnswerWithin)
+	defer timer.Stop()
+	select {
+	case results := <-answered:
+		for i := range results {
+			parts[messages[i].To] = results[i].Decision.Limits
+			if results[i].Err == nil {
+				d.Operation.Legs = append(d.Operation.Legs, bareLeg(shard.Leg{Shard: messages[i].To, Allowed: true,
+					Decision: results[i].Decision}))
+			}
+		}
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// settling returns the messages that tell the legs how they are settled.
+func (o *operation) settling(verdict *shard.Verdict) (messages []shard.Duty) {
+	for _, leg := range verdict.Legs {
+		about := o.about
+		about.Leg, about.Legs = leg.Shard, []shard.Leg{bareLeg(leg)}
+		about.Verdict = *verdict
+		about.Verdict.Legs = nil
+		if s := o.whole.Settlement; verdict.Settled != nil {
+			about.Verdict.Settled = new(*verdict.Settled)
+			for i, at := range o.at {
+				if at == leg.Shard && s.Actual != nil {
+					about.Verdict.Settled.Actual = append(about.Verdict.Settled.Actual, s.Actual[i])
+				}
+			}
+		}
+		messages = append(messages, shard.Duty{To: leg.Shard, Request: shard.Request{Op: shard.FinishLeg,
+			Namespace: o.whole.Namespace, Entries: o.keysAt(leg.Shard), Operation: &about}})
+	}
+	return messages
+}
+
+// lookAtLegs adds the current statuses of the legs that have not given any, if they come in time.
+func (o *operation) lookAtLegs(ctx context.Context, parts map[shard.ID][]shard.LimitStatus) {
+	if len(o.legs) == 0 {
+		return
+	}
+	results := make([]shard.Result, len(o.legs))
+	o.atEach(func(i int, id shard.ID) {
+		if len(parts[id]) > 0 {
+			return
+		}
+		ctx, cancel := context.WithTimeout(ctx, settleAnswerWithin)
+		defer cancel()
+		results[i] = o.send(ctx, id, shard.Request{Op: shard.Get, Entries: o.entriesAt(id)})
+	})
+	for i, id := range o.legs {
+		if len(parts[id]) == 0 {
+			parts[id] = results[i].Decision.Limits
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package routing
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stint-io/stint/shard"
+)
+
+const (
+	// waryMost bounds how long operations on a key look first after it denied, even if the denial gave a longer wait. It
+	// is also that time after a refusal.
+	waryMost = time.Minute
+	// waryKeys bounds the number of remembered keys.
+	waryKeys = 4096
+)
+
+// wary remembers keys that have denied an operation, or were refused, while other keys of it were charged. The next
+// operation on such a key looks first. Other operations do not look, and are not slowed down. Any number of goroutines
+// may use it.
+type wary struct {
+	mu   sync.Mutex
+	keys map[counterName]wariness
+}
+
+// wariness is why an operation on a key looks first, and until when.
+type wariness struct {
+	of    standing
+	until time.Time
+}
+
+// standing is what is known of a key.
+type standing uint8
+
+const (
+	trusted standing = iota
+	refused          // a shard has refused a key because it does not exist
+	denied           // a key has denied
+)
+
+// counterName identifies the counter of one policy for one key.
+type counterName struct{ namespace, policy, key string }
+
+// of returns the worst recent standing of an operation's keys.
+func (w *wary) of(o *operation) (worst standing) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.keys) == 0 {
+		return trusted
+	}
+	now := time.Now()
+	for i := range o.whole.Entries {
+		e := &o.whole.Entries[i]
+		if k := w.keys[counterName{o.whole.Namespace, e.Policy, e.Key}]; now.Before(k.until) {
+			worst = max(worst, k.of)
+		}
+	}
+	if o.whole.Op == shard.Count {
+		return min(worst, refused) // it is never denied
+	}
+	return worst
+}
+
+// learn records the keys that denied, for as long as their denials say.
+func (w *wary) learn(o *operation, d *shard.Decision) {
+	if d.Allowed {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range d.Limits {
+		s := &d.Limits[i]
+		if s.Shadow || s.Allowed && !s.Blocked {
+			continue
+		}
+		wait := waryMost
+		if s.RetryAfter > 0 {
+			wait = min(wait, time.Duration(s.RetryAfter)*time.Microsecond)
+		}
+		w.note(o, s.Policy, s.Key, denied, wait)
+	}
+}
+
+// learnRefused records the keys that a shard has refused because a policy, key or tier does not exist.
+func (w *wary) learnRefused(o *operation, at shard.ID, err *shard.Error) {
+	if err.Code != shard.PolicyNotFound && err.Code != shard.KeyNotFound && err.Code != shard.Invalid {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range o.entriesAt(at) {
+		w.note(o, e.Policy, e.Key, refused, waryMost)
+	}
+}
+
+func (w *wary) note(o *operation, policy, key string, of standing, wait time.Duration) {
+	if len(w.keys) >= waryKeys || w.keys == nil {
+		w.keys = make(map[counterName]wariness) // start over: a key that denies again is learned again
+	}
+	w.keys[counterName{strings.Clone(o.whole.Namespace), strings.Clone(policy), strings.Clone(key)}] = wariness{of, time.Now().Add(wait)}
+}
+
+// lookFirst looks at all shards and charges none. If a key is refused, or a key that has denied denies again, that is the
+// answer; if the client gave an id, home records the denial first. It returns false if the operation should be tried.
+func (o *operation) lookFirst(ctx context.Context, of standing) (result shard.Result, done bool) {
+	home, legs, err := o.lookAs(ctx, shard.Peek, func(id shard.ID) []shard.Entry {
+		entries := o.entriesAt(id)
+		for i := range entries {
+			if o.whole.Op == shard.Partial {
+				entries[i].Cost = 1
+			}
+		}
+		return entries
+	})
+	if err != nil { // a transient error is ignored: the charge may not meet it
+		return shard.Result{Err: err}, !passes(err)
+	}
+	d := o.merged(home, legs)
+	if d.Allowed || of != denied {
+		// After a refusal, a denial is no answer: a policy that counts its denials refuses the operation, and a look does
+		// not show that.
+		return shard.Result{}, false
+	}
+	o.router.wary.learn(o, &d)
+	if o.about.Drawn {
+		d.Operation = &shard.Verdict{ID: o.about.ID, Home: o.home, Known: true, State: shard.OperationAborted}
+		for i := range legs {
+			d.Operation.Legs = append(d.Operation.Legs, bareLeg(legs[i]))
+		}
+		return shard.Result{Decision: d}, true
+	}
+	for i := range legs {
+		legs[i].Allowed = false // it was not charged
+	}
+	result = o.conclude(ctx, legs)
+	if said := &result.Decision; result.Err == nil && !said.Allowed && said.RetryAfter == 0 {
+		said.RetryAfter = d.RetryAfter // there is room by now, but the id was denied
+	}
+	return result, true
+}

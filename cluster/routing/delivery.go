@@ -1,0 +1,389 @@
+package routing
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard"
+)
+
+const (
+	pauseStep = 50 * time.Millisecond
+	pauseMost = 200 * time.Millisecond
+)
+
+// errand is one call: requests for one shard on their way to its owner. It has one attempt in flight at a time.
+type errand struct {
+	router *Router
+	road   *road
+	ctx    context.Context
+
+	batch    []shard.Request // still undecided; not changed after it was handed over
+	places   []int           // index of each batch entry in the caller's requests; nil: the same index
+	one      [1]shard.Request
+	sessions bool     // the requests travel in sessions
+	tickets  []ticket // session numbers that the requests hold
+	first    [1]ticket
+	results  []shard.Result
+
+	known    evidence // as of the choice of the latest target
+	count    uint64   // rings of the bell heard so far
+	asked    []string // nodes asked in this round
+	few      [2]string
+	attempt  attempt // the one in flight, if it can be canceled
+	notes    []note  // of the latest round that asked any node
+	pauses   time.Duration
+	vain     bool   // it asked all known nodes, and none was the owner
+	said     uint64 // road.said when the errand began or was last in vain
+	reopened bool   // a session was gone once already
+}
+
+// note is a node's answer to a failed attempt.
+type note struct {
+	node string
+	err  *shard.Error
+}
+
+// target is the next node to ask.
+type target struct {
+	owner Owner // the local actor; nil: another node
+	node  string
+	blind bool // chosen from the table alone, without evidence
+}
+
+// deliver has requests for one shard decided and returns one result for each, in their order.
+func (r *Router) deliver(ctx context.Context, road *road, requests []shard.Request) []shard.Result {
+	e := &errand{router: r, road: road, ctx: ctx, batch: requests, count: road.bell.count(), said: road.said.Load()}
+	e.asked = e.few[:0]
+	if r.config.Sessions(road.id) {
+		e.sessions = true
+		e.batch = append(e.one[:0], requests...)
+	}
+	defer e.finish()
+	for {
+		if err := e.number(); err != nil {
+			return e.giveUp(err)
+		}
+		t, ok := e.next()
+		if !ok {
+			if !e.pause() {
+				return e.giveUp(road.unfound(e.tried()))
+			}
+			continue
+		}
+		results, moved := e.try(t)
+		if results != nil && e.settle(t, results, moved) {
+			return e.results
+		}
+		if ctx.Err() != nil {
+			return e.giveUp(road.unfound(e.tried()))
+		}
+	}
+}
+
+// repeatable reports whether a request with an unknown outcome may be asked again.
+func repeatable(r *shard.Request) bool {
+	return r.Number != 0 || r.ID != "" || r.Operation != nil || !r.Op.Changes()
+}
+
+// needsNumber reports whether a request that travels in sessions needs a number. A request of an operation on several
+// shards does not: the operation's id identifies it, and its effect happens once for that id.
+func needsNumber(r *shard.Request) bool { return r.Op.Changes() && r.Operation == nil && r.Number == 0 }
+
+// number gives session numbers to the requests that need one and have none.
+func (e *errand) number() *shard.Error {
+	if !e.sessions {
+		return nil
+	}
+	count := uint64(0)
+	for i := range e.batch {
+		if needsNumber(&e.batch[i]) {
+			count++
+		}
+	}
+	if count == 0 {
+		return nil
+	}
+	t, err := e.router.ticket(e.ctx, e.road, count)
+	if err != nil {
+		return err
+	}
+	if e.tickets == nil {
+		e.tickets = e.first[:0]
+	}
+	e.tickets = append(e.tickets, t)
+	next := t.first
+	for i := range e.batch {
+		if r := &e.batch[i]; needsNumber(r) {
+			r.Session, r.Number, r.Acked = t.session.name, next, t.acked
+			next++
+		}
+	}
+	return nil
+}
+
+// finish returns the session numbers, once the caller has its answers.
+func (e *errand) finish() {
+	for i := range e.tickets {
+		e.tickets[i].finish()
+	}
+}
+
+// next chooses the next node to ask. It returns false when all known nodes were asked, or when it is not this caller's
+// turn.
+func (e *errand) next() (target, bool) {
+	if count := e.road.bell.count(); count != e.count {
+		e.count, e.asked = count, e.asked[:0]
+	}
+	if len(e.asked) == 0 && !e.road.mayAsk(e.vain) {
+		return target{}, false
+	}
+	r, id := e.router, e.road.id
+	e.known = r.evidence(id)
+	if e.known.open && !slices.Contains(e.asked, r.config.Node) {
+		return target{owner: e.known.owner, node: r.config.Node}, true
+	}
+	if e.mayGo(e.known.leader) {
+		return target{node: e.known.leader}, true
+	}
+	if e.mayGo(e.known.hint.Node) {
+		return target{node: e.known.hint.Node}, true
+	}
+	places := r.config.Places(id)
+	for i := range places {
+		if node := places[(int(e.road.turn.Load())+i)%len(places)]; e.mayGo(node) {
+			return target{node: node, blind: true}, true
+		}
+	}
+	return target{}, false
+}
+
+func (e *errand) mayGo(node string) bool {
+	return node != "" && node != e.router.config.Node && !slices.Contains(e.asked, node)
+}
+
+// pause waits for news or for a short time. It returns false when the caller's context has ended. A caller that was not
+// allowed to ask draws no conclusion: the caller that probes on behalf of all may have found the owner meanwhile.
+func (e *errand) pause() bool {
+	if len(e.asked) > 0 {
+		e.vain = true
+		e.road.lose(e.count, e.said)
+		e.said = e.road.said.Load()
+	}
+	e.pauses = min(e.pauses+pauseStep, pauseMost)
+	timer := time.NewTimer(e.pauses)
+	defer timer.Stop()
+	select {
+	case <-e.road.bell.after(e.count):
+	case <-timer.C:
+	case <-e.ctx.Done():
+		return false
+	}
+	e.asked = e.asked[:0]
+	return true
+}
+
+// try makes one attempt. If all requests are repeatable, the attempt is canceled when another node turns out to be the
+// owner; moved reports that. There are no results if this happened before the attempt began.
+func (e *errand) try(t target) (results []shard.Result, moved bool) {
+	if t.owner != nil && !e.sessions {
+		return e.submit(e.ctx, t), false // a shard with one replica: the owner is here or nowhere
+	}
+	for i := range e.batch {
+		if !repeatable(&e.batch[i]) {
+			return e.submit(e.ctx, t), false
+		}
+	}
+	ctx, cancel := context.WithCancel(e.ctx)
+	defer cancel()
+	e.attempt = attempt{node: t.node, before: e.known, cancel: cancel}
+	if !e.road.begin(&e.attempt, e.count) {
+		return nil, true
+	}
+	results = e.submit(ctx, t)
+	return results, e.road.end(&e.attempt)
+}
+
+func (e *errand) submit(ctx context.Context, t target) []shard.Result {
+	if len(e.asked) == 0 {
+		e.notes = e.notes[:0]
+	}
+	e.asked = append(e.asked, t.node)
+	if t.owner != nil {
+		return t.owner.Submit(ctx, e.batch)
+	}
+	return e.router.config.Forward.Submit(ctx, t.node, 0, e.road.id, e.batch)
+}
+
+// settle keeps the results that are final and packs the other requests into a new batch. It returns true when none are
+// left.
+func (e *errand) settle(t target, results []shard.Result, moved bool) (done bool) {
+	var again []int
+	for i := range results {
+		if goesOn(&e.batch[i], &results[i], moved) {
+			again = append(again, i)
+		}
+	}
+	if len(again) < len(results) {
+		e.road.found(e.vain)
+	}
+	e.keep(results)
+	if len(again) == 0 {
+		return true
+	}
+	e.learn(t, again, results)
+	e.pack(again, results)
+	return false
+}
+
+// goesOn reports whether a request is asked again. If not, its result is final, and goesOn corrects the result where an
+// earlier copy may have been counted.
+func goesOn(r *shard.Request, result *shard.Result, moved bool) bool {
+	err := result.Err
+	switch {
+	case err == nil && !result.Decision.Allowed && r.Retry && r.Number == 0 && r.Operation == nil:
+		// An id, unlike a session, remembers no denial: the earlier copy may still be admitted.
+		*result = shard.Result{Err: fate(r, errDeniedNow)}
+		return false
+	case err == nil:
+		answeredFirst(r, &result.Decision)
+		return false
+	case err.MaybeApplied():
+		return repeatable(r)
+	case err.Code == shard.SessionGone && r.Number != 0 && (!r.Retry || r.ID != ""):
+		// Either nothing was counted before, or the record of the id tells: all copies are refused from now on.
+		return true
+	case err.Code == shard.TooLate && r.Number != 0 && r.Retry:
+		// An earlier copy got a final "no" that we did not receive: no copy with this number can count any more.
+		return true
+	case r.Number != 0 && (err.Code == shard.HoldEnded || err.Code == shard.OverQuota):
+		// The shard has checked, and its session knows: no copy with this number was counted, and none will be.
+		return false
+	case err.Code == shard.Unavailable && err.RetryAfter >= LongWait:
+		result.Err = fate(r, err) // the owner knows that this will not change soon
+		return false
+	case err.Code == shard.NotOwner, err.Code == shard.Draining, err.Code == shard.Unavailable:
+		return true
+	case err.Code == shard.Overloaded && moved:
+		return true // we canceled the attempt
+	}
+	result.Err = fate(r, err)
+	return false
+}
+
+// answeredFirst turns the answer to a later copy in a session into the first copy's answer, if the shard remembers it:
+// the caller asked once, and gave no id that could have been replayed. A replayed settlement stays marked as replayed,
+// because it may have been made before without any copy of ours.
+func answeredFirst(r *shard.Request, d *shard.Decision) {
+	if d.Replayed && d.Index != 0 && r.ID == "" && r.Op != shard.Settle && r.Operation == nil {
+		d.Replayed = false
+	}
+}
+
+// LongWait is the retry delay from which an Unavailable is final. An owner uses it when it cannot decide until someone
+// intervenes, and the request is not asked again.
+const LongWait = limit.Span(1e6)
+
+// errDeniedNow says that a later copy was denied, which does not settle the request.
+var errDeniedNow = &shard.Error{Message: "it was denied"}
+
+// fate returns the final error of a request. An error of a later copy says nothing about an earlier copy, which may have
+// been counted.
+func fate(r *shard.Request, err *shard.Error) *shard.Error {
+	if !r.Retry || err.MaybeApplied() {
+		return err
+	}
+	return &shard.Error{Code: shard.UnknownOutcome, Field: err.Field, Message: "the outcome is not known: it may have " +
+		"been counted; ask again with the same idempotency_id (when asked again without one: " + err.Message + ")"}
+}
+
+// learn records a failure. A hint whose node is not the owner is dropped (X15). A node that knows the shard but not the
+// session is asked again at once, the first time.
+func (e *errand) learn(t target, again []int, results []shard.Result) {
+	failed := func(code shard.Code) bool {
+		return slices.ContainsFunc(again, func(i int) bool { return results[i].Err.Code == code })
+	}
+	e.notes = append(e.notes, note{t.node, results[again[0]].Err})
+	if failed(shard.NotOwner) && e.known.hint.Node == t.node {
+		e.router.config.Hints.Drop(e.known.hint)
+	}
+	switch {
+	case failed(shard.SessionGone) && !e.reopened:
+		e.reopened = true
+		e.asked = e.asked[:len(e.asked)-1]
+	case failed(shard.TooLate):
+		e.asked = e.asked[:len(e.asked)-1]
+	case t.blind:
+		e.road.turn.Add(1)
+	}
+}
+
+// keep stores results at their places. Results of requests that go on are replaced later.
+func (e *errand) keep(results []shard.Result) {
+	if e.results == nil {
+		e.results = results
+		return
+	}
+	for i := range results {
+		e.results[e.place(i)] = results[i]
+	}
+}
+
+func (e *errand) place(i int) int {
+	if e.places == nil {
+		return i
+	}
+	return e.places[i]
+}
+
+// pack builds the next batch. It allocates a new slice, because the receiver of the last one may still read it.
+func (e *errand) pack(again []int, results []shard.Result) {
+	batch, places := make([]shard.Request, len(again)), make([]int, len(again))
+	var gone shard.Session
+	for to, from := range again {
+		r, err := &batch[to], results[from].Err
+		*r, places[to] = e.batch[from], e.place(from)
+		switch {
+		case err.MaybeApplied() && r.Op.Changes():
+			r.Retry = true
+		case err.Code == shard.SessionGone:
+			if r.Session != gone {
+				gone = r.Session
+				e.road.desk.gone(gone)
+			}
+			r.Session, r.Number, r.Acked = shard.Session{}, 0, 0
+		case err.Code == shard.TooLate:
+			r.Session, r.Number, r.Acked, r.Retry = shard.Session{}, 0, 0, false
+		}
+	}
+	e.batch, e.places = batch, places
+}
+
+// giveUp ends the errand with err for all undecided requests.
+func (e *errand) giveUp(err *shard.Error) []shard.Result {
+	if e.results == nil {
+		e.results = make([]shard.Result, len(e.batch))
+	}
+	for i := range e.batch {
+		e.results[e.place(i)] = shard.Result{Err: fate(&e.batch[i], err)}
+	}
+	return e.results
+}
+
+// tried lists the nodes that the latest round asked, and their answers.
+func (e *errand) tried() string {
+	if len(e.notes) == 0 {
+		return "no node is known that could be"
+	}
+	var b strings.Builder
+	for i, n := range e.notes {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(n.node + " said: " + n.err.Error())
+	}
+	return b.String()
+}

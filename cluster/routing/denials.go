@@ -1,0 +1,238 @@
+package routing
+
+import (
+	"hash/maphash"
+	"math/bits"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+const (
+	denialSlots   = 1 << 13
+	denialStripes = 1 << 10
+	// denialBytesMax bounds the approximate size of one denial. A larger one is not kept. All denials together take at
+	// most 32 MiB.
+	denialBytesMax = 4 << 10
+)
+
+// denials holds the denials that this node repeats without asking the owner, where the policies allow it
+// (policy.Policy.DenyCache, X12). It holds no admissions, so it may for a while refuse a request that would be admitted
+// by now, but never admits too much.
+//
+// A denial applies to one whole request: its namespace, and the policy, key, cost and tier of each entry. It is repeated
+// while all of these hold:
+//
+//   - It is younger than the shortest DenyCache of its policies, and younger than its own RetryAfter. Its age is measured
+//     on this process's own monotonic clock, from before the request was sent.
+//   - The policies that this node knows have not changed since.
+//   - No request that may free capacity on one of its keys has passed this node since the request was sent.
+//
+// Any number of goroutines may use it, and none ever waits for another. A denial is never changed once it is in its slot.
+// A request that frees capacity does not look for the denials that it ends: it increments change counts, and a denial is
+// valid only while the counts that it carries are current.
+type denials struct {
+	policies func() *policy.Revision
+	now      func() limit.Span // time since some instant of this process; never goes backward
+	seed     maphash.Seed
+	slots    [denialSlots]atomic.Pointer[denial] // each request has two: its own and the neighboring one
+	changes  [denialStripes]atomic.Uint64        // requests that may have freed capacity, by key
+	anywhere atomic.Uint64                       // requests that may have freed capacity on any key
+}
+
+// newDenials returns empty denials. If policies is nil, it returns nil, which repeats nothing.
+func newDenials(policies func() *policy.Revision) *denials {
+	if policies == nil {
+		return nil
+	}
+	begin := time.Now()
+	return &denials{policies: policies, seed: maphash.MakeSeed(), now: func() limit.Span {
+		return limit.Span(time.Since(begin) / time.Microsecond)
+	}}
+}
+
+// denial is a denial that may be repeated.
+type denial struct {
+	inquiry
+	namespace string
+	entries   []shard.Entry
+	revision  uint64     // of the policies that allow it to be repeated
+	decided   limit.Span // the decision was made at this instant of our clock or later
+	heard     limit.Span // its RetryAfter had begun by this instant
+	dies      limit.Span // it is not repeated from this instant on
+	decision  shard.Decision
+}
+
+// inquiry is a request that a denial may answer, with the state at the time it was asked.
+type inquiry struct {
+	place   int        // index in the batch
+	hash    uint64     // of the whole request
+	changes uint64     // change count of its keys, when it was asked
+	life    limit.Span // the shortest DenyCache of its policies
+}
+
+// inquire reports whether the request may share its answer with others: it must be an ordinary check without an id that
+// cannot have been counted yet, and all its policies must allow it.
+func (d *denials) inquire(set *policy.Set, r *shard.Request) (q inquiry, ok bool) {
+	if r.Op != shard.Check || r.ID != "" || r.Retry || r.Operation != nil || len(r.Entries) == 0 {
+		return q, false
+	}
+	q.life, q.changes = policy.DenyCacheMax, d.anywhere.Load()
+	for i := range r.Entries {
+		e := &r.Entries[i]
+		p, known := set.Lookup(e.Policy)
+		if !known || p.DenyCache == 0 || e.Limits != nil {
+			return q, false
+		}
+		q.life = min(q.life, p.DenyCache)
+		key := d.hashOf(r.Namespace, e)
+		// Each count only grows, so the sum is the same only while each of them is.
+		q.changes += d.stripe(key).Load()
+		q.hash = mix(mix(q.hash^key)^e.Cost) ^ maphash.String(d.seed, e.Tier)
+	}
+	return q, true
+}
+
+// hashOf returns the hash of an entry's counter.
+func (d *denials) hashOf(namespace string, e *shard.Entry) uint64 {
+	h := mix(maphash.String(d.seed, e.Key)) ^ maphash.String(d.seed, e.Policy)
+	return mix(h) ^ maphash.String(d.seed, namespace)
+}
+
+// mix spreads a hash before another one is combined with it.
+func mix(h uint64) uint64 {
+	high, low := bits.Mul64(h, 0x9E3779B97F4A7C15) // 2^64 over the golden ratio, which is odd
+	return high ^ low
+}
+
+func (d *denials) stripe(key uint64) *atomic.Uint64 { return &d.changes[key%denialStripes] }
+
+func (d *denials) slot(q *inquiry, way uint64) *atomic.Pointer[denial] {
+	return &d.slots[(q.hash^way)%denialSlots]
+}
+
+// find returns a denial that answers the request now, or nil.
+func (d *denials) find(q *inquiry, r *shard.Request, revision uint64, now limit.Span) *denial {
+	for way := range uint64(2) {
+		if kept := d.slot(q, way).Load(); kept != nil && kept.stands(q, revision, now) && kept.answers(r) {
+			return kept
+		}
+	}
+	return nil
+}
+
+// stands reports whether the denial is still valid, assuming that the request is the denied one.
+func (k *denial) stands(q *inquiry, revision uint64, now limit.Span) bool {
+	return k.hash == q.hash && k.changes == q.changes && k.revision == revision && now < k.dies
+}
+
+// answers reports whether the request is the one that was denied.
+func (k *denial) answers(r *shard.Request) bool {
+	if k.namespace != r.Namespace || len(k.entries) != len(r.Entries) {
+		return false
+	}
+	for i := range r.Entries {
+		a, b := &k.entries[i], &r.Entries[i]
+		if a.Key != b.Key || a.Cost != b.Cost || a.Policy != b.Policy || a.Tier != b.Tier {
+			return false
+		}
+	}
+	return true
+}
+
+// repeat writes the denial into an answer, with the remaining waits. It writes the statuses into limits, which must have
+// the right length.
+func (k *denial) repeat(now limit.Span, limits []shard.LimitStatus, into *shard.Decision) {
+	passed := now - k.heard
+	*into = k.decision
+	into.Age = max(1, now-k.decided)
+	into.RetryAfter = left(k.decision.RetryAfter, passed)
+	into.Limits = limits
+	copy(limits, k.decision.Limits)
+	for i := range limits {
+		limits[i].RetryAfter = left(limits[i].RetryAfter, passed)
+	}
+}
+
+// left returns the rest of a wait, at least 1. A wait of 0 and limit.Never are returned unchanged.
+func left(wait, passed limit.Span) limit.Span {
+	if wait <= 0 {
+		return wait
+	}
+	return max(1, wait-passed)
+}
+
+// keep stores a denial for the next such request. asked and heard are the instants of the request and of its answer.
+// Answers not worth repeating are not kept: above all admissions, and anything that a shard has counted.
+func (d *denials) keep(q *inquiry, r *shard.Request, said *shard.Decision, revision *policy.Revision, asked, heard limit.Span) {
+	if said.Allowed || said.Replayed || said.Index != 0 || said.RetryAfter == 0 || said.Age < 0 || said.Age >= q.life {
+		return
+	}
+	// An answer repeated by another node lives no longer here than there.
+	decided := asked - said.Age
+	dies := decided + q.life
+	if said.RetryAfter != limit.Never {
+		dies = min(dies, asked+said.RetryAfter)
+	}
+	if dies <= heard || denialBytes(r, said) > denialBytesMax {
+		return
+	}
+	slot := d.room(q, r, revision.Version, heard, dies)
+	if slot == nil {
+		return
+	}
+	k := &denial{inquiry: *q, revision: revision.Version, decided: decided, heard: heard, dies: dies, decision: *said}
+	if k.own(r, revision.Set) {
+		slot.Store(k)
+	}
+}
+
+func denialBytes(r *shard.Request, said *shard.Decision) int {
+	const statusBytes, entryBytes = 256, 128
+	size := statusBytes*len(said.Limits) + entryBytes*len(r.Entries)
+	for i := range r.Entries {
+		size += len(r.Entries[i].Key)
+	}
+	return size
+}
+
+// room chooses the slot for a denial that ends at dies: the one that holds the same request, an empty one, or the one
+// whose denial ends first. It returns nil if the same request's denial is already kept for as long.
+func (d *denials) room(q *inquiry, r *shard.Request, revision uint64, now, dies limit.Span) *atomic.Pointer[denial] {
+	var chosen *atomic.Pointer[denial]
+	first := limit.Span(0)
+	for way := range uint64(2) {
+		slot := d.slot(q, way)
+		switch kept := slot.Load(); {
+		case kept == nil:
+			if chosen == nil || first > 0 {
+				chosen, first = slot, 0
+			}
+		case kept.hash == q.hash && kept.answers(r):
+			if kept.stands(q, revision, now) && kept.dies >= dies {
+				return nil
+			}
+			return slot
+		case chosen == nil || kept.dies < first:
+			chosen, first = slot, kept.dies
+		}
+	}
+	return chosen
+}
+
+// size returns how many denials would be repeated now, provided that their policies and keys have not changed.
+func (d *denials) size() (n int) {
+	if d == nil {
+		return 0
+	}
+	now := d.now()
+	for i := range d.slots {
+		if kept := d.slots[i].Load(); kept != nil && now < kept.dies {
+			n++
+		}
+	}
+	return n
+}

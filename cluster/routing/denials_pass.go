@@ -1,0 +1,209 @@
+package routing
+
+import (
+	"strings"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+// around answers requests that pass this node from the kept denials, has the rest decided, and returns one result for
+// each, in their order. It keeps new denials that may be repeated, and ends those that a request may make untrue. A nil
+// receiver has all requests decided.
+func (d *denials) around(requests []shard.Request, decide func([]shard.Request) []shard.Result) []shard.Result {
+	revision := d.revision()
+	if revision == nil {
+		return decide(requests)
+	}
+	p := pass{denials: d, revision: revision, requests: requests, asked: d.now()}
+	p.repeat()
+	rest := p.rest()
+	if len(rest) == 0 {
+		return p.results
+	}
+	return p.end(decide(rest))
+}
+
+// revision returns the current policies if they allow any denial to be repeated, else nil. d may be nil.
+func (d *denials) revision() *policy.Revision {
+	if d == nil {
+		return nil
+	}
+	revision := d.policies()
+	if revision == nil || !revision.Set.RepeatsDenials() {
+		return nil
+	}
+	return revision
+}
+
+// answer repeats a denial if one answers the request.
+func (d *denials) answer(r *shard.Request, into *shard.Decision) bool {
+	revision := d.revision()
+	if revision == nil {
+		return false
+	}
+	q, ok := d.inquire(revision.Set, r)
+	if !ok {
+		return false
+	}
+	now := d.now()
+	kept := d.find(&q, r, revision.Version, now)
+	if kept == nil {
+		return false
+	}
+	kept.repeat(now, make([]shard.LimitStatus, len(kept.decision.Limits)), into)
+	return true
+}
+
+// pass is a batch of requests on their way through this node. It belongs to one goroutine.
+type pass struct {
+	*denials
+	revision  *policy.Revision
+	requests  []shard.Request
+	asked     limit.Span
+	inquiries []inquiry // those that no kept denial answered
+	makesRoom bool      // one of the requests may free capacity
+
+	// Set if some were answered here, else nil.
+	results  []shard.Result
+	repeated int
+	statuses []shard.LimitStatus // memory for the next of them
+}
+
+// repeat answers requests from kept denials, in order, so that a denial that one request ends is not repeated to a later
+// one.
+func (p *pass) repeat() {
+	for i := range p.requests {
+		r := &p.requests[i]
+		if p.makeRoom(r) {
+			p.makesRoom = true
+			continue
+		}
+		q, ok := p.inquire(p.revision.Set, r)
+		if !ok {
+			continue
+		}
+		kept := p.find(&q, r, p.revision.Version, p.asked)
+		if kept == nil {
+			q.place = i
+			p.inquiries = append(p.inquiries, q)
+			continue
+		}
+		if p.results == nil {
+			p.results = make([]shard.Result, len(p.requests))
+		}
+		p.repeated++
+		kept.repeat(p.asked, p.space(len(kept.decision.Limits), len(p.requests)-i), &p.results[i].Decision)
+	}
+}
+
+// space returns memory for the statuses of one answer. It allocates for several requests at once, because the following
+// ones are mostly alike.
+func (p *pass) space(statuses, requests int) []shard.LimitStatus {
+	const most = 64
+	if len(p.statuses) < statuses {
+		p.statuses = make([]shard.LimitStatus, max(statuses, min(statuses*requests, most)))
+	}
+	mine := p.statuses[:statuses:statuses]
+	p.statuses = p.statuses[statuses:]
+	return mine
+}
+
+// rest returns the requests that still have to be decided.
+func (p *pass) rest() []shard.Request {
+	if p.repeated == 0 || p.repeated == len(p.requests) {
+		return p.requests[p.repeated:]
+	}
+	rest := make([]shard.Request, 0, len(p.requests)-p.repeated)
+	for i := range p.requests {
+		if p.results[i].Decision.Age == 0 {
+			rest = append(rest, p.requests[i])
+		}
+	}
+	return rest
+}
+
+// end takes the results of the rest and returns all results.
+func (p *pass) end(decided []shard.Result) []shard.Result {
+	if p.makesRoom {
+		// A request asked meanwhile may have been denied before this one took effect.
+		for i := range p.requests {
+			p.makeRoom(&p.requests[i])
+		}
+	}
+	all := decided
+	if p.repeated > 0 {
+		all = p.results
+		next := 0
+		for i := range all {
+			if all[i].Decision.Age == 0 {
+				all[i] = decided[next]
+				next++
+			}
+		}
+	}
+	if len(p.inquiries) > 0 {
+		heard := p.now()
+		for i := range p.inquiries {
+			q := &p.inquiries[i]
+			if result := &all[q.place]; result.Err == nil {
+				p.keep(q, &p.requests[q.place], &result.Decision, p.revision, p.asked, heard)
+			}
+		}
+	}
+	return all
+}
+
+// makeRoom ends the denials that a request may have made untrue, or will make untrue when it is decided. It reports
+// whether the request is of such a kind. It is called before and after the request is decided: a denial asked for in
+// between may predate the change, and is not kept.
+func (d *denials) makeRoom(r *shard.Request) bool {
+	switch r.Op {
+	case shard.Reset, shard.SetUsed, shard.AddUsed, shard.Block, shard.Unblock, shard.PutOverride, shard.DeleteOverride,
+		shard.Settle:
+		for i := range r.Entries {
+			d.stripe(d.hashOf(r.Namespace, &r.Entries[i])).Add(1)
+		}
+		return true
+	case shard.FinishLeg:
+		if state := r.Operation.Verdict.State; state != shard.OperationAborted && state != shard.OperationSettled {
+			return false
+		}
+		if len(r.Entries) == 0 { // from an older node, or from a home that has forgotten the keys: they are unknown
+			d.anywhere.Add(1)
+		}
+		for i := range r.Entries {
+			d.stripe(d.hashOf(r.Namespace, &r.Entries[i])).Add(1)
+		}
+		return true
+	}
+	return false
+}
+
+// own makes the denial independent of the memory of the request and the answer, which may be part of something larger. It
+// returns false if a status does not belong to the request.
+func (k *denial) own(r *shard.Request, set *policy.Set) bool {
+	k.namespace = strings.Clone(r.Namespace)
+	k.entries = make([]shard.Entry, len(r.Entries))
+	for i := range r.Entries {
+		e := &r.Entries[i]
+		p, _ := set.Lookup(e.Policy)
+		k.entries[i] = shard.Entry{Policy: p.Name, Key: strings.Clone(e.Key), Cost: e.Cost, Tier: strings.Clone(e.Tier)}
+	}
+	said := k.decision.Limits
+	k.decision.Limits = make([]shard.LimitStatus, len(said))
+	at := 0
+	for i := range said {
+		for at < len(k.entries) && (k.entries[at].Policy != said[i].Policy || k.entries[at].Key != said[i].Key) {
+			at++
+		}
+		if at == len(k.entries) {
+			return false
+		}
+		k.decision.Limits[i] = said[i]
+		k.decision.Limits[i].Policy, k.decision.Limits[i].Key = k.entries[at].Policy, k.entries[at].Key
+		k.decision.Limits[i].Limit = strings.Clone(said[i].Limit)
+	}
+	return true
+}

@@ -1,0 +1,165 @@
+package routing
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-io/stint/cluster/gossip"
+	"github.com/stint-io/stint/shard"
+)
+
+// probeEvery limits how often callers probe while no owner of a shard is found: one caller per interval, on behalf of
+// all. This is the retry budget (R20): however many requests wait for a shard, together they ask again 20 times a second.
+const probeEvery = 50 * time.Millisecond
+
+// road is the state of the route to one shard, shared by all requests to it.
+type road struct {
+	id   shard.ID
+	desk desk
+	bell bell          // rings on changes that may lead to the owner
+	turn atomic.Uint32 // index of the voter to ask first when there is no evidence
+	lost atomic.Bool   // all known nodes were asked, none was the owner, and no news came since
+	vain atomic.Bool   // callers that asked all nodes in vain wait for their turn
+	said atomic.Uint64 // decisions received while lost or vain was set
+
+	mu       sync.Mutex
+	attempts []*attempt // canceled when another node seems to be the owner
+	probed   time.Time
+	seen     evidence // as of the latest change
+	voters   []string // as of the latest change
+}
+
+// evidence is what this node knows about a shard's owner.
+type evidence struct {
+	owner  Owner
+	open   bool   // this node is the owner
+	leader string // of the Raft group, according to our replica
+	hint   gossip.Hint
+}
+
+func (r *Router) evidence(id shard.ID) (known evidence) {
+	known.owner, known.open = r.config.Local(id)
+	known.leader = r.config.Leader(id)
+	known.hint, _ = r.config.Hints.Lookup(id)
+	return known
+}
+
+// outbids reports whether known has news since before, and this news names another owner than the node that was asked.
+// Our own replica counts only when it is open; leading is not enough.
+func (known *evidence) outbids(before *evidence, asked, self string) bool {
+	return known.open && !before.open && asked != self ||
+		known.hint.Epoch > before.hint.Epoch && known.hint.Node != asked ||
+		known.leader != "" && known.leader != before.leader && known.leader != asked && known.leader != self
+}
+
+func (known *evidence) same(other *evidence) bool {
+	return known.open == other.open && known.leader == other.leader && known.hint == other.hint
+}
+
+// attempt is a call in flight to a node that can be canceled in favor of a better node. Its road's mutex guards it.
+type attempt struct {
+	node   string
+	before evidence
+	cancel context.CancelFunc
+	place  int // index in the road's attempts
+	moved  bool
+}
+
+// begin registers a, so that news can cancel it. It returns false if the bell has rung since count.
+func (w *road) begin(a *attempt, count uint64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.bell.count() != count {
+		return false
+	}
+	a.place = len(w.attempts)
+	w.attempts = append(w.attempts, a)
+	return true
+}
+
+// end unregisters a and reports whether it was canceled in favor of a better node.
+func (w *road) end(a *attempt) (moved bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last := len(w.attempts) - 1
+	w.attempts[a.place] = w.attempts[last]
+	w.attempts[a.place].place = a.place
+	w.attempts = slices.Delete(w.attempts, last, last+1)
+	return a.moved
+}
+
+// changed compares what is known now with what was known before. News wakes the waiting callers, and attempts to the
+// wrong node are canceled.
+func (w *road) changed(known evidence, voters []string, self string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !known.same(&w.seen) || !slices.Equal(voters, w.voters) {
+		w.seen, w.voters = known, voters
+		w.lost.Store(false)
+		w.vain.Store(false)
+		w.bell.ring()
+	}
+	for _, a := range w.attempts {
+		if !a.moved && known.outbids(&a.before, a.node, self) {
+			a.moved = true
+			a.cancel()
+		}
+	}
+}
+
+// lose records that a caller asked all known nodes in vain. It does nothing if the bell has rung since count. said is the
+// value of w.said when the caller began or was last in vain; if it has not changed, the shard decided nothing since then,
+// and the road is marked as lost.
+func (w *road) lose(count, said uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.bell.count() != count {
+		return
+	}
+	w.vain.Store(true)
+	if w.said.Load() == said {
+		w.lost.Store(true)
+	}
+}
+
+// found records that the shard decided something for a caller; vain tells whether this caller had asked in vain before.
+// All waiting callers may ask again if this is the first news of an owner, or if vain is set. Otherwise callers that
+// asked in vain keep waiting for their turn: an answer to a new caller says nothing about a request that the same owner
+// left undecided.
+func (w *road) found(vain bool) {
+	lost := w.lost.Load()
+	if !lost && !w.vain.Load() {
+		return
+	}
+	w.said.Add(1)
+	if lost {
+		w.lost.Store(false)
+	}
+	if lost || vain {
+		w.vain.Store(false)
+	}
+}
+
+// mayAsk reports whether a caller may ask around now; vain tells whether it has asked in vain before. Normally every
+// caller may. While asking is known to be in vain, only one caller per probeEvery may (R20).
+func (w *road) mayAsk(vain bool) bool {
+	if !w.lost.Load() && !(vain && w.vain.Load()) {
+		return true
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if now := time.Now(); now.Sub(w.probed) >= probeEvery {
+		w.probed = now
+		return true
+	}
+	return false
+}
+
+// unfound returns the error for a caller whose deadline passed before an owner was found.
+func (w *road) unfound(tried string) *shard.Error {
+	return &shard.Error{Code: shard.Unavailable, RetryAfter: 100e3, Message: "no owner of shard " + w.id.String() +
+		" was found before the deadline: " + tried}
+}

@@ -1,0 +1,303 @@
+package routing
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-io/stint/cluster/gossip"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+// Owner decides requests of one shard: the shard's actor in this process.
+type Owner interface {
+	// Submit returns one result for each request, in their order. It may be called concurrently.
+	Submit(ctx context.Context, requests []shard.Request) []shard.Result
+}
+
+// Forwarder sends requests for one shard to another node to be decided there. A Hop is one.
+type Forwarder interface {
+	Submit(ctx context.Context, node string, hops int, id shard.ID, requests []shard.Request) []shard.Result
+}
+
+// RouterConfig connects a Router to the rest of the node. All functions are called for every request, by any number of
+// goroutines: they must be quick and never block.
+type RouterConfig struct {
+	Node string // id of this node
+	// Shards returns the number of data shards; 0 while the table is unknown, and requests wait for it.
+	Shards func() uint32
+	// Places returns the nodes of the group's voters according to the table, which may include this node. The list is not
+	// changed afterwards.
+	Places func(id shard.ID) []string
+	// Local returns this node's actor of the shard, nil if it has none, and whether it has an epoch open.
+	Local func(id shard.ID) (owner Owner, open bool)
+	// Leader returns the node of the Raft leader as our own replica knows it; "" if unknown, or if there is no replica
+	// here.
+	Leader func(id shard.ID) string
+	// Forward reaches other nodes. It may be nil if Leader, Hints and Places never name another node.
+	Forward Forwarder
+	Hints   *gossip.Hints
+	// Sessions reports whether requests to the shard travel in sessions, that is, whether its group has more than one
+	// replica.
+	Sessions func(id shard.ID) bool
+	// Policies returns the policies in force as far as this node knows, nil while none are known. They determine which
+	// denials may be repeated here. If the field is nil, no denials are repeated.
+	Policies func() *policy.Revision
+}
+
+// Router finds the owner of every request, and coordinates requests whose entries live on several shards. All methods may
+// be called by any number of goroutines. A Router has no goroutines of its own, except for work that operations on
+// several shards leave to be done after the caller has the answer; Close waits for that work.
+type Router struct {
+	config RouterConfig
+	behind behind
+	wary   wary
+	table  bell // rings when the number of shards may be known
+	system *road
+	// denials is used by all entry points: Submit, Decide and Forwarded.
+	denials *denials
+
+	mu    sync.Mutex              // held while roads are added
+	roads atomic.Pointer[[]*road] // of the data shards
+}
+
+// NewRouter creates a Router, which listens to config.Hints from then on.
+func NewRouter(config RouterConfig) *Router {
+	r := &Router{config: config, system: &road{id: shard.System}, denials: newDenials(config.Policies)}
+	r.roads.Store(new([]*road))
+	config.Hints.OnNews(func(id shard.ID) {
+		if road := r.roadTo(id); road != nil {
+			r.changed(road)
+		}
+	})
+	return r
+}
+
+// roadTo returns the road to a shard, or nil if it was not built yet.
+func (r *Router) roadTo(id shard.ID) *road {
+	roads := *r.roads.Load()
+	switch {
+	case id == shard.System:
+		return r.system
+	case int(id) < len(roads):
+		return roads[id]
+	}
+	return nil
+}
+
+// build creates the roads to all data shards.
+func (r *Router) build(shards uint32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	roads := slices.Clone(*r.roads.Load())
+	for id := len(roads); id < int(shards); id++ {
+		roads = append(roads, &road{id: shard.ID(id)})
+	}
+	r.roads.Store(&roads)
+}
+
+// Wake tells the Router that leadership, an epoch or the table changed, so that waiting requests look again. It never
+// blocks.
+func (r *Router) Wake() {
+	r.table.ring()
+	r.changed(r.system)
+	for _, road := range *r.roads.Load() {
+		r.changed(road)
+	}
+}
+
+func (r *Router) changed(road *road) {
+	road.changed(r.evidence(road.id), r.config.Places(road.id), r.config.Node)
+}
+
+// Submit has requests for one shard decided by its owner, wherever that is, and returns one result for each, in their
+// order. Transient failures that certainly changed nothing are retried until ctx ends; so are unknown outcomes of
+// requests that have an id or travel in a session. The caller must not change the requests or their entries until Submit
+// returns. If the outcome of one is unknown, the caller must not change their Entries and Body afterwards either.
+func (r *Router) Submit(ctx context.Context, id shard.ID, requests []shard.Request) []shard.Result {
+	if len(requests) == 0 {
+		return nil
+	}
+	if id == shard.System {
+		return r.deliver(ctx, r.system, requests)
+	}
+	shards, err := r.shards(ctx)
+	if err == nil && uint32(id) >= shards {
+		err = noSuchShard(id, shards)
+	}
+	if err != nil {
+		return shard.RefuseAll(len(requests), err)
+	}
+	return r.denials.around(requests, func(rest []shard.Request) []shard.Result {
+		return r.deliver(ctx, r.roadTo(id), rest)
+	})
+}
+
+// Place returns the shard on which a key lives. It waits until the number of shards is known, or ctx ends.
+func (r *Router) Place(ctx context.Context, namespace, key string) (shard.ID, *shard.Error) {
+	shards, err := r.shards(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return shard.Of(namespace, key, shards), nil
+}
+
+func noSuchShard(id shard.ID, shards uint32) *shard.Error {
+	return shard.Invalidf("", "there is no shard %s: the cluster has %d", id, shards)
+}
+
+// shards waits until the number of shards is known, and builds the roads to them.
+func (r *Router) shards(ctx context.Context) (uint32, *shard.Error) {
+	for {
+		count := r.table.count()
+		if shards := r.config.Shards(); shards > 0 {
+			if int(shards) > len(*r.roads.Load()) {
+				r.build(shards)
+			}
+			return shards, nil
+		}
+		select {
+		case <-r.table.after(count):
+		case <-time.After(pauseMost):
+		case <-ctx.Done():
+			return 0, errNoTable
+		}
+	}
+}
+
+var errNoTable = &shard.Error{Code: shard.Unavailable, RetryAfter: 500e3,
+	Message: "this node does not know the cluster's table yet; nothing was counted, ask again"}
+
+// Decide is like Submit, but takes requests for any data shards: each goes to the shard of its keys. Requests for one
+// shard travel together; requests for different shards are decided concurrently and independently. A request whose
+// entries live on several shards is decided all or nothing too, in more commits (operation).
+func (r *Router) Decide(ctx context.Context, requests []shard.Request) []shard.Result {
+	return r.denials.around(requests, func(rest []shard.Request) []shard.Result { return r.decide(ctx, rest) })
+}
+
+func (r *Router) decide(ctx context.Context, requests []shard.Request) []shard.Result {
+	shards, err := r.shards(ctx)
+	if err != nil {
+		return shard.RefuseAll(len(requests), err)
+	}
+	if id, one := together(requests, shards); one {
+		return r.deliver(ctx, r.roadTo(id), requests)
+	}
+	if len(requests) == 1 {
+		return []shard.Result{r.decideAcross(ctx, &requests[0], shards)}
+	}
+	results := make([]shard.Result, len(requests))
+	var group sync.WaitGroup
+	places, across := split(requests, shards)
+	for id, places := range places {
+		if len(places) > 0 {
+			group.Go(func() {
+				atPlaces(requests, places, results, func(mine []shard.Request) []shard.Result {
+					return r.deliver(ctx, r.roadTo(shard.ID(id)), mine)
+				})
+			})
+		}
+	}
+	r.decideAllAcross(ctx, requests, across, shards, results)
+	group.Wait()
+	return results
+}
+
+// Repeat answers a check with a denial that this node may repeat without asking the owner. It is for a caller that would
+// otherwise batch the check with others and wait for them. It returns false if the check must be decided. It never
+// blocks.
+func (r *Router) Repeat(request *shard.Request, into *shard.Decision) bool {
+	return r.denials.answer(request, into)
+}
+
+// DenialsKept returns how many denials this node would repeat now.
+func (r *Router) DenialsKept() int { return r.denials.size() }
+
+// together reports whether all requests live on one shard, and returns that shard.
+func together(requests []shard.Request, shards uint32) (id shard.ID, one bool) {
+	for i := range requests {
+		at, single := shardOf(&requests[i], shards)
+		if !single || i > 0 && at != id {
+			return 0, false
+		}
+		id = at
+	}
+	return id, len(requests) > 0
+}
+
+// split sorts the indexes of requests by shard. The indexes of requests that no single shard can decide are returned in
+// across.
+func split(requests []shard.Request, shards uint32) (places [][]int, across []int) {
+	places = make([][]int, shards)
+	fair := len(requests)/int(shards) + len(requests)/8 + 1 // with slack: keys are spread almost evenly
+	for i := range requests {
+		if id, one := shardOf(&requests[i], shards); one {
+			if places[id] == nil {
+				places[id] = make([]int, 0, fair)
+			}
+			places[id] = append(places[id], i)
+		} else {
+			across = append(across, i)
+		}
+	}
+	return places, across
+}
+
+// decideAllAcross carries out the requests at the given indexes, at most maxAcross of them at the same time.
+func (r *Router) decideAllAcross(ctx context.Context, requests []shard.Request, across []int, shards uint32, results []shard.Result) {
+	var group sync.WaitGroup
+	turns := make(chan struct{}, maxAcross)
+	for _, i := range across {
+		turns <- struct{}{}
+		group.Go(func() {
+			results[i] = r.decideAcross(ctx, &requests[i], shards)
+			<-turns
+		})
+	}
+	group.Wait()
+}
+
+// atPlaces has the requests at the given indexes decided together and writes the answers to the same indexes.
+func atPlaces(requests []shard.Request, places []int, results []shard.Result, decide func([]shard.Request) []shard.Result) {
+	mine := make([]shard.Request, len(places))
+	for i, place := range places {
+		mine[i] = requests[place]
+	}
+	for i, result := range decide(mine) {
+		results[places[i]] = result
+	}
+}
+
+// shardOf returns the shard of a request, or false if its entries live on several shards.
+func shardOf(request *shard.Request, shards uint32) (id shard.ID, one bool) {
+	if target := settlesOperation(request); target != nil {
+		return 0, false
+	}
+	id = shard.Of(request.Namespace, request.Entries[0].Key, shards)
+	for i := range request.Entries[1:] {
+		if shard.Of(request.Namespace, request.Entries[i+1].Key, shards) != id {
+			return 0, false
+		}
+	}
+	return id, true
+}
+
+// shardsOf returns the shard of each entry of a request.
+func shardsOf(request *shard.Request, shards uint32) []shard.ID {
+	at := make([]shard.ID, len(request.Entries))
+	for i := range at {
+		at[i] = shard.Of(request.Namespace, request.Entries[i].Key, shards)
+	}
+	return at
+}
+
+// settlesOperation returns the target of a settlement if that is an operation on several shards, else nil.
+func settlesOperation(request *shard.Request) *shard.Target {
+	if s := request.Settlement; s != nil && s.Target.Operation != "" {
+		return &s.Target
+	}
+	return nil
+}
