@@ -33,11 +33,11 @@ test: ## the tests that need nothing but Go
 	go test ./...
 
 race: ## the core under the race detector
-	go test -race -short ./limit ./policy ./shard ./actor ./cluster/... ./raftfsm ./api ./api/redis ./client ./node ./internal/replay ./internal/connlimit ./internal/convoy ./internal/load \
-	  ./internal/lab ./internal/verify
+	go test -race -short ./limit ./policy ./shard ./actor ./cluster/... ./raftfsm ./api ./api/redis ./client ./internal/node ./internal/replay ./internal/connlimit ./internal/batchwait ./internal/bench \
+	  ./internal/testcluster ./internal/verify
 
 twins: ## millions of operations beside the slow twins, and shards in virtual time: more of what go test does
-	go test -count=1 -timeout 30m -run 'Twin|Conversions' ./internal/check -operations 1000000
+	go test -count=1 -timeout 30m -run 'Twin|Conversions' ./internal/model -operations 1000000
 	go test -count=1 -timeout 30m -run '^TestEveryDecisionIsTheTwins$$' ./shard -operations 125000
 	go test -count=1 -timeout 30m -run '^TestSimulation$$' ./actor -worlds 1600
 

@@ -33,7 +33,7 @@ var floors = map[string]int{
 	"cluster/routing":   5,
 	"api":               6,
 	"api/redis":         6,
-	"node":              7,
+	"internal/node":     7,
 	"cmd/stint":         8,
 }
 
@@ -41,18 +41,18 @@ var floors = map[string]int{
 var beside = map[string][]string{
 	"api/gen/stint/v1":                {},
 	"api/gen/stint/v1/stintv1connect": {"api/gen/stint/v1"},
-	"metrics":                         {},
+	"internal/metrics":                {},
 	"shard/placement":                 {}, // where keys live: known to shards and clients
 	"client":                          {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "shard/placement"},
-	"internal/convoy":                 {}, // how long batches wait: a rule without a clock
+	"internal/batchwait":              {}, // how long batches wait: a rule without a clock
 	"internal/connlimit":              {}, // how many connections a port has
-	"internal/load":                   {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "client"},
-	"internal/lab":                    {},
+	"internal/bench":                  {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "client"},
+	"internal/testcluster":            {},
 	"internal/verify":                 {},
-	"internal/check":                  {"limit", "policy", "shard"},
+	"internal/model":                  {"limit", "policy", "shard"},
 	"internal/sim":                    {},
-	"internal/chaos":                  {}, // its tests use internal/lab, internal/verify and internal/check
-	"examples":                        {}, // its tests use internal/lab
+	"internal/chaos":                  {}, // its tests use internal/testcluster, internal/verify and internal/model
+	"examples":                        {}, // its tests use internal/testcluster
 	"raftfsm/memnet":                  {}, // for tests: a network in memory
 	"raftfsm/memfs":                   {}, // for tests: a disk in memory
 }
@@ -60,12 +60,12 @@ var beside = map[string][]string{
 // mayUse lists the packages beside the floors that a package on a floor may import.
 var mayUse = map[string][]string{
 	"shard":          {"shard/placement"},
-	"api/redis":      {"internal/convoy"},
+	"api/redis":      {"internal/batchwait"},
 	"api":            {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect"},
 	"cluster/gossip": {"internal/connlimit"},
 	"cluster/peer":   {"internal/connlimit"},
-	"node":           {"metrics", "internal/connlimit"},
-	"cmd/stint":      {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "internal/load", "internal/lab", "internal/verify"},
+	"internal/node":  {"internal/metrics", "internal/connlimit"},
+	"cmd/stint":      {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "internal/bench", "internal/testcluster", "internal/verify"},
 }
 
 // doors lists every library and the packages that may import it. A library that is not listed has no door: add it here with
@@ -76,40 +76,40 @@ var doors = map[string][]string{
 	"go.etcd.io/bbolt":                      {"raftfsm"},
 	"github.com/cockroachdb/pebble":         {"raftfsm", "raftfsm/memfs"},
 	"github.com/hashicorp/memberlist":       {"cluster/gossip"},
-	"connectrpc.com/":                       {"api", "client", "cmd/stint", "internal/load", "api/gen/stint/v1/stintv1connect"},
-	"google.golang.org/protobuf":            {"api", "client", "cmd/stint", "internal/load", "api/gen/stint/v1"},
-	"google.golang.org/grpc":                {"api", "internal/load"},
-	"github.com/prometheus/":                {"metrics"},
+	"connectrpc.com/":                       {"api", "client", "cmd/stint", "internal/bench", "api/gen/stint/v1/stintv1connect"},
+	"google.golang.org/protobuf":            {"api", "client", "cmd/stint", "internal/bench", "api/gen/stint/v1"},
+	"google.golang.org/grpc":                {"api", "internal/bench"},
+	"github.com/prometheus/":                {"internal/metrics"},
 	"github.com/alecthomas/kong":            {"cmd/stint"},
-	"github.com/HdrHistogram":               {"internal/load"},
+	"github.com/HdrHistogram":               {"internal/bench"},
 	"go.yaml.in/":                           {"policy", "cmd/stint"},
 	"github.com/schollz/progressbar":        {"cmd/stint"},
 	"golang.org/x/term":                     {"cmd/stint"},
-	"golang.org/x/sys":                      {"cmd/stint", "internal/load", "node", "raftfsm"},
+	"golang.org/x/sys":                      {"cmd/stint", "internal/bench", "internal/node", "raftfsm"},
 	"github.com/cespare/xxhash":             {"shard", "shard/placement"},
-	"github.com/anishathalye/porcupine":     {"internal/check"},
+	"github.com/anishathalye/porcupine":     {"internal/model"},
 	"github.com/hashicorp/go-hclog":         {"raftfsm"},
 	"google.golang.org/genproto/googleapis": {"api"},
 }
 
 // testDoors lists what test files may import besides: libraries of tests, and clients that are not ours.
 var testDoors = map[string][]string{
-	"go.uber.org/goleak":              {"actor", "api/redis", "client", "cluster/gossip", "cluster/hop", "cluster/peer", "internal/lab", "internal/verify", "node", "raftfsm"},
+	"go.uber.org/goleak":              {"actor", "api/redis", "client", "cluster/gossip", "cluster/hop", "cluster/peer", "internal/testcluster", "internal/verify", "internal/node", "raftfsm"},
 	"github.com/rogpeppe/go-internal": {"cmd/stint"},
-	"github.com/redis/go-redis":       {"node", "internal/chaos"},
-	"google.golang.org/grpc":          {"node"},
+	"github.com/redis/go-redis":       {"internal/node", "internal/chaos"},
+	"google.golang.org/grpc":          {"internal/node"},
 }
 
 // rigs are what tests are made of. The test files of any package may import them.
-var rigs = []string{"internal/check", "internal/lab", "internal/verify", "raftfsm/memnet", "raftfsm/memfs"}
+var rigs = []string{"internal/model", "internal/testcluster", "internal/verify", "raftfsm/memnet", "raftfsm/memfs"}
 
 // testsMayUse lists the packages of this module that the test files of a package may import besides what the package itself
 // may, its own and the rigs.
 var testsMayUse = map[string][]string{
-	"api":           {"metrics"},
-	"node":          {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect"},
-	"internal/load": {"api/gen/stint/v1"},
-	"internal/sim":  {"api", "cluster/gossip", "cluster/placement", "limit", "node", "policy", "shard"},
+	"api":            {"internal/metrics"},
+	"internal/node":  {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect"},
+	"internal/bench": {"api/gen/stint/v1"},
+	"internal/sim":   {"api", "cluster/gossip", "cluster/placement", "internal/node", "limit", "policy", "shard"},
 }
 
 // pureImports are banned on floors 0 to 2: the core has no disk, network, randomness or goroutines.

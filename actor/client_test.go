@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-io/stint/internal/check"
+	"github.com/stint-io/stint/internal/model"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
 )
@@ -23,7 +23,7 @@ type operation struct {
 	number   int
 	client   int
 	request  shard.Request
-	charges  []check.Charge
+	charges  []model.Charge
 	first    *shard.Decision // the first answer that counted
 	last     *shard.Decision // the newest answer
 	unknown  bool            // it was asked, and its outcome is not known yet
@@ -125,7 +125,7 @@ func (w *world) anyOperation(client int) *operation {
 		o.client = client
 		return o
 	}
-	charges := []check.Charge{charge(w.anyName(), theKeys[r.IntN(2)], 1+r.Uint64N(3))}
+	charges := []model.Charge{charge(w.anyName(), theKeys[r.IntN(2)], 1+r.Uint64N(3))}
 	if r.IntN(6) == 0 {
 		if second := charge(w.anyName(), theKeys[r.IntN(2)], 1); second.Policy != charges[0].Policy {
 			charges = append(charges, second)
@@ -138,7 +138,7 @@ func (w *world) anyOperation(client int) *operation {
 	case 1, 2:
 		op = shard.Get
 	case 3:
-		op, charges = shard.Reset, []check.Charge{charge(theNames[r.IntN(resettable)], theKeys[r.IntN(2)], 1)}
+		op, charges = shard.Reset, []model.Charge{charge(theNames[r.IntN(resettable)], theKeys[r.IntN(2)], 1)}
 	}
 	if o := w.holdOperation(client); o != nil {
 		return o
@@ -162,7 +162,7 @@ func (w *world) anyName() string {
 	return theNames[w.random.IntN(len(theNames))]
 }
 
-func (w *world) newOperation(op shard.Op, withID bool, charges ...check.Charge) *operation {
+func (w *world) newOperation(op shard.Op, withID bool, charges ...model.Charge) *operation {
 	o := &operation{number: len(w.judge.operations), charges: charges}
 	w.judge.operations = append(w.judge.operations, o)
 	o.request = shard.Request{Op: op, Namespace: "default"}

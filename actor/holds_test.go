@@ -3,7 +3,7 @@ package actor
 import (
 	"slices"
 
-	"github.com/stint-io/stint/internal/check"
+	"github.com/stint-io/stint/internal/model"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
@@ -32,9 +32,9 @@ func (w *world) holdOperation(client int) *operation {
 	return o
 }
 
-func (w *world) anyCharges() []check.Charge {
+func (w *world) anyCharges() []model.Charge {
 	r := w.random
-	charges := []check.Charge{charge(theNames[r.IntN(resettable)], theKeys[r.IntN(2)], 1+r.Uint64N(3))}
+	charges := []model.Charge{charge(theNames[r.IntN(resettable)], theKeys[r.IntN(2)], 1+r.Uint64N(3))}
 	if second := theNames[r.IntN(resettable)]; r.IntN(3) == 0 && second != charges[0].Policy {
 		charges = append(charges, charge(second, theKeys[r.IntN(2)], 1))
 	}
@@ -51,7 +51,7 @@ func (w *world) settleOperation() *operation {
 		}
 		d := of.last
 		entries := shard.Taken(&of.request, d)
-		var charges []check.Charge
+		var charges []model.Charge
 		for _, e := range entries {
 			charges = append(charges, charge(e.Policy, e.Key, e.Cost))
 		}
@@ -82,20 +82,20 @@ func (o *operation) settleable() bool {
 		return false
 	}
 	return o.last != nil && o.last.Allowed && o.last.Index != 0 &&
-		!slices.ContainsFunc(o.charges, func(c check.Charge) bool { return theRetention(c.Policy) != shortRetention })
+		!slices.ContainsFunc(o.charges, func(c model.Charge) bool { return theRetention(c.Policy) != shortRetention })
 }
 
 // described converts a request for check.History.
-func (o *operation) described() check.Decided {
-	d := check.Decided{Op: check.Op(o.request.Op), ID: o.request.ID, Charges: o.charges}
+func (o *operation) described() model.Decided {
+	d := model.Decided{Op: model.Op(o.request.Op), ID: o.request.ID, Charges: o.charges}
 	if h := o.request.Hold; h != nil {
 		d.TTL, d.OnExpire = h.TTL, h.OnExpire
 	}
 	if s := o.request.Settlement; s != nil {
 		t := &s.Target
-		d.Settlement = &check.Settlement{Action: check.Action(s.Action), Actual: s.Actual, Overage: check.Overage(s.Overage),
-			TTL: s.TTL, Target: check.Target{Hold: t.Hold, Index: t.Index,
-				Place: check.Place{Epoch: t.Position.Epoch, Seq: t.Position.Seq, At: t.DecidedAt}}}
+		d.Settlement = &model.Settlement{Action: model.Action(s.Action), Actual: s.Actual, Overage: model.Overage(s.Overage),
+			TTL: s.TTL, Target: model.Target{Hold: t.Hold, Index: t.Index,
+				Place: model.Place{Epoch: t.Position.Epoch, Seq: t.Position.Seq, At: t.DecidedAt}}}
 	}
 	return d
 }

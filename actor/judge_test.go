@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-io/stint/internal/check"
+	"github.com/stint-io/stint/internal/model"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
@@ -15,7 +15,7 @@ import (
 // judge knows everything: the content of every entry, when it was committed, and every answer to a client. It checks that the
 // shard keeps its promises.
 type judge struct {
-	history    *check.History
+	history    *model.History
 	operations []*operation
 	byCall     map[*call]*asked
 	moment     int64 // counts calls and answers
@@ -23,7 +23,7 @@ type judge struct {
 
 // batch is the set of decisions of a sequencer in one entry, before any of them may be known outside.
 type batch struct {
-	place     check.Place
+	place     model.Place
 	asked     []*asked // by request
 	nth       []int    // position in the call, by request
 	results   []shard.Result
@@ -41,12 +41,12 @@ func newJudge() judge {
 		}
 		policies = append(policies, p)
 	}
-	return judge{history: check.NewHistory(policies...), byCall: make(map[*call]*asked)}
+	return judge{history: model.NewHistory(policies...), byCall: make(map[*call]*asked)}
 }
 
 // proposed records the decisions of a flight.
 func (j *judge) proposed(w *world, r *replica, f *flight) *batch {
-	b := &batch{place: check.Place{Epoch: f.epoch, Seq: f.seq, At: r.seq.last}, results: f.results}
+	b := &batch{place: model.Place{Epoch: f.epoch, Seq: f.seq, At: r.seq.last}, results: f.results}
 	for _, p := range f.parts {
 		a := j.byCall[p.call]
 		for i := p.from; i < p.to; i++ {
@@ -97,9 +97,9 @@ func (j *judge) replay(b *batch, o *operation, result *shard.Result) error {
 	case late:
 		return nil
 	case err != nil && err.Code == shard.IDReused:
-		d.Refused = check.IDReused
+		d.Refused = model.IDReused
 	case err != nil && err.Code == shard.HoldEnded:
-		d.Refused = check.HoldEnded
+		d.Refused = model.HoldEnded
 	case err != nil:
 		return err
 	default:
@@ -108,13 +108,13 @@ func (j *judge) replay(b *batch, o *operation, result *shard.Result) error {
 	return j.history.Decide(&d)
 }
 
-func answerOf(d *shard.Decision) check.Answer {
-	a := check.Answer{Place: check.Place{Epoch: d.Position.Epoch, Seq: d.Position.Seq, At: d.DecidedAt}, Index: d.Index,
+func answerOf(d *shard.Decision) model.Answer {
+	a := model.Answer{Place: model.Place{Epoch: d.Position.Epoch, Seq: d.Position.Seq, At: d.DecidedAt}, Index: d.Index,
 		Allowed: d.Allowed, ShadowDenied: d.ShadowDenied, Replayed: d.Replayed, RetryAfter: d.RetryAfter,
 		HoldExpires: d.HoldExpires}
 	for i := range d.Limits {
 		if s := &d.Limits[i]; !isMarker(s.Limit) {
-			a.Limits = append(a.Limits, check.Status{Limit: s.Limit, Quota: s.Quota, Unlimited: s.Unlimited, Shadow: s.Shadow,
+			a.Limits = append(a.Limits, model.Status{Limit: s.Limit, Quota: s.Quota, Unlimited: s.Unlimited, Shadow: s.Shadow,
 				Held: s.Held, Granted: s.Granted, LockoutLevel: s.LockoutLevel, BlockedUntil: s.BlockedUntil,
 				Blocked: s.Blocked, Verdict: s.Verdict})
 		}
@@ -206,9 +206,9 @@ func (o *operation) retention() (longest limit.Span) {
 // settle judges the healed world by its clients' knowledge, and its replicas by each other. The last answer about every counter
 // is that of readEverything, which the history has compared with its own books.
 func (j *judge) settle(w *world) error {
-	final := make(map[check.Charge]uint64)
-	ledgers := make(map[check.Charge]check.Ledger)
-	observed := make(map[check.Charge][]check.Observed)
+	final := make(map[model.Charge]uint64)
+	ledgers := make(map[model.Charge]model.Ledger)
+	observed := make(map[model.Charge][]model.Observed)
 	for _, o := range j.operations {
 		if o.called == 0 {
 			continue
@@ -244,7 +244,7 @@ func (j *judge) settle(w *world) error {
 	}
 	for _, key := range theKeys {
 		w.tally.note("judged by porcupine")
-		if err := check.Linearizable(theLimits["life"][0].Quota, observed[charge("life", key, 0)], time.Minute); err != nil {
+		if err := model.Linearizable(theLimits["life"][0].Quota, observed[charge("life", key, 0)], time.Minute); err != nil {
 			return fmt.Errorf("life/%s: %w", key, err)
 		}
 	}
@@ -252,8 +252,8 @@ func (j *judge) settle(w *world) error {
 }
 
 // observed converts the operation for check.Linearizable.
-func (o *operation) observed(cost uint64) (seen check.Observed, ok bool) {
-	seen = check.Observed{Client: o.client, Called: o.called, Returned: o.returned, Cost: cost, Unknown: o.unknown || o.doubted}
+func (o *operation) observed(cost uint64) (seen model.Observed, ok bool) {
+	seen = model.Observed{Client: o.client, Called: o.called, Returned: o.returned, Cost: cost, Unknown: o.unknown || o.doubted}
 	if o.request.Op == shard.Get {
 		seen.Cost = 0
 	}

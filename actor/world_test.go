@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/stint-io/stint/internal/check"
+	"github.com/stint-io/stint/internal/model"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
@@ -290,6 +290,6 @@ func theRetention(name string) limit.Span {
 	return shortRetention
 }
 
-func charge(policy, key string, cost uint64) check.Charge {
-	return check.Charge{Policy: policy, Key: key, Cost: cost}
+func charge(policy, key string, cost uint64) model.Charge {
+	return model.Charge{Policy: policy, Key: key, Cost: cost}
 }

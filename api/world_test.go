@@ -16,8 +16,8 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/stint-io/stint/internal/metrics"
 	"github.com/stint-io/stint/limit"
-	"github.com/stint-io/stint/metrics"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )

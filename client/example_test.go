@@ -14,7 +14,7 @@ import (
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/client"
-	"github.com/stint-io/stint/internal/lab"
+	"github.com/stint-io/stint/internal/testcluster"
 )
 
 // A check spends one unit, or says how long to wait.
@@ -102,7 +102,7 @@ func dial() (limits *client.Client, stop func()) {
 	must(err)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	node, err := lab.Start(ctx, lab.Options{Nodes: 1, Dir: dir, Direct: true, Binary: binary(), Policies: string(policies)})
+	node, err := testcluster.Start(ctx, testcluster.Options{Nodes: 1, Dir: dir, Direct: true, Binary: binary(), Policies: string(policies)})
 	must(err)
 	limits, err = client.New(client.Config{Addresses: []string{"http://" + node.Addr(0)}})
 	must(err)

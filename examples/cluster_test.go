@@ -3,6 +3,7 @@ package examples
 import (
 	"context"
 	"fmt"
+	"github.com/stint-io/stint/internal/testcluster"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,15 +12,13 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/stint-io/stint/internal/lab"
 )
 
 // workDir holds the binary and the data of the shared nodes.
 var workDir string
 
 // shared are the clusters that tests share: each test uses its own keys, so they do not disturb each other.
-var shared []*lab.Cluster
+var shared []*testcluster.Cluster
 
 func TestMain(m *testing.M) {
 	code := run(m)
@@ -51,12 +50,12 @@ var buildBinary = sync.OnceValues(func() (string, error) {
 })
 
 // start starts nodes with the policies of some files and waits until they are ready.
-func start(nodes int, dir string, policiesFiles ...string) (*lab.Cluster, error) {
-	return startAs(lab.Options{Nodes: nodes, Dir: dir, Direct: true}, policiesFiles...)
+func start(nodes int, dir string, policiesFiles ...string) (*testcluster.Cluster, error) {
+	return startAs(testcluster.Options{Nodes: nodes, Dir: dir, Direct: true}, policiesFiles...)
 }
 
 // startAs is start with other options.
-func startAs(o lab.Options, policiesFiles ...string) (*lab.Cluster, error) {
+func startAs(o testcluster.Options, policiesFiles ...string) (*testcluster.Cluster, error) {
 	binary, err := buildBinary()
 	if err != nil {
 		return nil, err
@@ -75,14 +74,14 @@ func startAs(o lab.Options, policiesFiles ...string) (*lab.Cluster, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
-	return lab.Start(ctx, o)
+	return testcluster.Start(ctx, o)
 }
 
 var oneNode, threeNodes = sharedNodes(1), sharedNodes(3)
 
 // sharedNodes starts the nodes when the first test needs them.
-func sharedNodes(nodes int) func() (*lab.Cluster, error) {
-	return sync.OnceValues(func() (*lab.Cluster, error) {
+func sharedNodes(nodes int) func() (*testcluster.Cluster, error) {
+	return sync.OnceValues(func() (*testcluster.Cluster, error) {
 		dir, err := os.MkdirTemp(workDir, "nodes-")
 		if err != nil {
 			return nil, err
@@ -102,7 +101,7 @@ func node(t *testing.T) client { return cluster(t, oneNode)[0] }
 // nodes are clients of the three nodes of one cluster with the same policies.
 func nodes(t *testing.T) []client { return cluster(t, threeNodes) }
 
-func cluster(t *testing.T, begin func() (*lab.Cluster, error)) (clients []client) {
+func cluster(t *testing.T, begin func() (*testcluster.Cluster, error)) (clients []client) {
 	t.Helper()
 	needLinux(t)
 	c, err := begin()
@@ -124,6 +123,6 @@ func cluster(t *testing.T, begin func() (*lab.Cluster, error)) (clients []client
 func needLinux(t *testing.T) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
-		t.Skip("internal/lab needs Linux")
+		t.Skip("internal/testcluster needs Linux")
 	}
 }

@@ -1,14 +1,13 @@
 package examples
 
 import (
+	"github.com/stint-io/stint/internal/testcluster"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/stint-io/stint/internal/lab"
 )
 
 // The pages of docs/from are correct, as the recipes are. The policies that a page shows, in blocks "yaml", are in the file
@@ -43,7 +42,7 @@ func TestPagesForThoseWhoComeFromElsewhere(t *testing.T) {
 // policies.
 func newcomer(t *testing.T, policies string) reader {
 	t.Helper()
-	node, err := startAs(lab.Options{Nodes: 1, Dir: t.TempDir(), Direct: true, Redis: true}, policies)
+	node, err := startAs(testcluster.Options{Nodes: 1, Dir: t.TempDir(), Direct: true, Redis: true}, policies)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/internal/check"
+	"github.com/stint-io/stint/internal/model"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 )
@@ -81,7 +81,7 @@ func mustHaveMet(t *testing.T, met map[string]int, operations int) {
 // run is one execution of a plan.
 type run struct {
 	*owner
-	history  *check.History
+	history  *model.History
 	judged   *judge
 	plan     *plan
 	revision int
@@ -113,7 +113,7 @@ func (failing) Helper()                           {}
 // run executes a plan until a difference.
 func (p *plan) run() (r *run) {
 	tb := failing{}
-	r = &run{plan: p, history: check.NewHistory(p.revisions[0]...), judged: newJudge(), now: origin, met: map[string]int{}}
+	r = &run{plan: p, history: model.NewHistory(p.revisions[0]...), judged: newJudge(), now: origin, met: map[string]int{}}
 	defer func() {
 		switch failure := recover().(type) {
 		case nil:
@@ -320,27 +320,27 @@ func (r *run) judge(q *Request, got *Result) {
 	}
 }
 
-func decided(q *Request, got *Result, at Stamp) check.Decided {
-	d := check.Decided{Place: check.Place{Epoch: at.Epoch, Seq: at.Seq, At: at.Now}, Op: check.Op(q.Op), ID: q.ID,
+func decided(q *Request, got *Result, at Stamp) model.Decided {
+	d := model.Decided{Place: model.Place{Epoch: at.Epoch, Seq: at.Seq, At: at.Now}, Op: model.Op(q.Op), ID: q.ID,
 		Limit: q.Limit, Early: at.Level == LevelFirst}
 	for i := range q.Entries {
 		e := &q.Entries[i]
-		d.Charges = append(d.Charges, check.Charge{Policy: e.Policy, Key: e.Key, Cost: e.Cost, Tier: e.Tier, Inline: inlineOf(e)})
+		d.Charges = append(d.Charges, model.Charge{Policy: e.Policy, Key: e.Key, Cost: e.Cost, Tier: e.Tier, Inline: inlineOf(e)})
 	}
 	if q.Hold != nil {
 		d.TTL, d.OnExpire = q.Hold.TTL, q.Hold.OnExpire
 	}
 	if s := q.Settlement; s != nil {
 		t := &s.Target
-		d.Settlement = &check.Settlement{Action: check.Action(s.Action), Actual: s.Actual, Overage: check.Overage(s.Overage),
-			TTL: s.TTL, Target: check.Target{Hold: t.Hold, Index: t.Index,
-				Place: check.Place{Epoch: t.Position.Epoch, Seq: t.Position.Seq, At: t.DecidedAt}}}
+		d.Settlement = &model.Settlement{Action: model.Action(s.Action), Actual: s.Actual, Overage: model.Overage(s.Overage),
+			TTL: s.TTL, Target: model.Target{Hold: t.Hold, Index: t.Index,
+				Place: model.Place{Epoch: t.Position.Epoch, Seq: t.Position.Seq, At: t.DecidedAt}}}
 	}
 	if a := q.Adjustment; a != nil {
 		d.Amount, d.Until, d.Override = a.Amount, a.Until, a.Override
 	}
 	if t := q.Tally; t != nil {
-		d.Tally = &check.TallyTerms{Verb: check.Verb(t.Verb), When: check.When(t.When), KeepTTL: t.KeepTTL, Old: t.Old, Amount: t.Amount,
+		d.Tally = &model.TallyTerms{Verb: model.Verb(t.Verb), When: model.When(t.When), KeepTTL: t.KeepTTL, Old: t.Old, Amount: t.Amount,
 			TTL: t.TTL}
 	}
 	if got.Err == nil {
@@ -349,33 +349,33 @@ func decided(q *Request, got *Result, at Stamp) check.Decided {
 	}
 	switch got.Err.Code {
 	case IDReused:
-		d.Refused = check.IDReused
+		d.Refused = model.IDReused
 	case HoldEnded:
-		d.Refused = check.HoldEnded
+		d.Refused = model.HoldEnded
 	case OverQuota:
-		d.Refused = check.OverQuota
+		d.Refused = model.OverQuota
 	case KeyNotFound:
-		d.Refused = check.KeyUnknown
+		d.Refused = model.KeyUnknown
 	case Invalid:
 		if q.Op != Tally {
 			panic(got.Err)
 		}
-		d.Refused = check.TooLarge
+		d.Refused = model.TooLarge
 	default:
 		panic(got.Err)
 	}
 	return d
 }
 
-func answerOf(d *Decision) check.Answer {
-	a := check.Answer{Place: check.Place{Epoch: d.Position.Epoch, Seq: d.Position.Seq, At: d.DecidedAt}, Index: d.Index,
+func answerOf(d *Decision) model.Answer {
+	a := model.Answer{Place: model.Place{Epoch: d.Position.Epoch, Seq: d.Position.Seq, At: d.DecidedAt}, Index: d.Index,
 		Allowed: d.Allowed, ShadowDenied: d.ShadowDenied, Replayed: d.Replayed, RetryAfter: d.RetryAfter,
 		HoldExpires: d.HoldExpires}
 	if t := d.Tallied; t != nil {
-		a.Tallied = new(check.Tallied(*t))
+		a.Tallied = new(model.Tallied(*t))
 	}
 	for _, s := range d.Limits {
-		a.Limits = append(a.Limits, check.Status{Limit: s.Limit, Quota: s.Quota, Unlimited: s.Unlimited, Shadow: s.Shadow,
+		a.Limits = append(a.Limits, model.Status{Limit: s.Limit, Quota: s.Quota, Unlimited: s.Unlimited, Shadow: s.Shadow,
 			Held: s.Held, Granted: s.Granted, LockoutLevel: s.LockoutLevel, BlockedUntil: s.BlockedUntil, Blocked: s.Blocked, ByHand: s.ByHand,
 			Verdict: s.Verdict})
 	}

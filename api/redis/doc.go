@@ -24,7 +24,7 @@
 //
 // A connection has one goroutine, which reads and parses. A lane has one for each call under way, and none when no
 // request waits. The next call of a lane waits a moment for the connections that were just answered, as long as they have
-// sent their next commands at once so far: package convoy has the rule. A lone connection never waits, and Close ends
+// sent their next commands at once so far: package batchwait has the rule. A lone connection never waits, and Close ends
 // every wait. The goroutine that ends the last call of a round writes the round's replies, as far as the socket takes
 // them at once. The rest, for a client that does not read, is written by a goroutine of that connection; nothing more is
 // read from the connection until then. A slow client or a shard without an owner therefore delays no other client. The

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/stint-io/stint/internal/convoy"
+	"github.com/stint-io/stint/internal/batchwait"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -89,14 +89,14 @@ type lane struct {
 	work     func()        // the method run
 	back     chan struct{} // of capacity 1; gets a value when as many rounds wait as the next call wants
 
-	mu     sync.Mutex  // guards the fields below
-	queue  []*batch    // the batches for the next call and for later ones
-	held   load        // sum of the queue
-	rounds int         // rounds in the queue, one for each connection
-	pace   convoy.Pace // how long the next call waits, and for how many rounds
-	want   int         // number of rounds that the next call waits for; 0: it does not wait
-	under  bool        // a call is under way or waits
-	spare  []*batch    // for reuse
+	mu     sync.Mutex     // guards the fields below
+	queue  []*batch       // the batches for the next call and for later ones
+	held   load           // sum of the queue
+	rounds int            // rounds in the queue, one for each connection
+	pace   batchwait.Pace // how long the next call waits, and for how many rounds
+	want   int            // number of rounds that the next call waits for; 0: it does not wait
+	under  bool           // a call is under way or waits
+	spare  []*batch       // for reuse
 }
 
 // batch has the requests of one call and the rounds that wait for it. It belongs to its lane while it is open, then to

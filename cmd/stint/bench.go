@@ -7,14 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/stint-io/stint/internal/bench"
 	"maps"
 	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/stint-io/stint/internal/load"
 )
 
 type benchCommand struct {
@@ -99,11 +98,11 @@ func (c *benchCommand) once(ctx context.Context, s streams) error {
 	if err != nil {
 		return usageError{fmt.Errorf("bench: %w", err)}
 	}
-	var progress func(load.Progress)
+	var progress func(bench.Progress)
 	if s.live() {
-		progress = func(p load.Progress) { fmt.Fprintf(s.err, "\r\x1b[K%s", progressLine(p)) }
+		progress = func(p bench.Progress) { fmt.Fprintf(s.err, "\r\x1b[K%s", progressLine(p)) }
 	}
-	report, err := load.Run(ctx, plan, progress)
+	report, err := bench.Run(ctx, plan, progress)
 	err = c.show(ctx, s, err, report, func() error { return printReport(s, report) })
 	if err == nil && !report.Verdict.OK {
 		err = errors.New(report.Verdict.Text)
@@ -141,7 +140,7 @@ func (c *benchCommand) explain(ctx context.Context, err error) error {
 }
 
 // plan builds the plan of one run from the flags.
-func (c *benchCommand) plan() (load.Plan, error) {
+func (c *benchCommand) plan() (bench.Plan, error) {
 	prefix, fresh := c.KeyPrefix, false
 	if prefix == "" {
 		var random [4]byte
@@ -149,22 +148,22 @@ func (c *benchCommand) plan() (load.Plan, error) {
 		prefix, fresh = "bench-"+hex.EncodeToString(random[:])+"-", true
 	}
 	if len(c.Work) > 1 && c.Compare == "" {
-		return load.Plan{}, errors.New("--work: more than one kind needs --compare")
+		return bench.Plan{}, errors.New("--work: more than one kind needs --compare")
 	}
-	p := load.Plan{Addresses: c.remote().urls(), Protocol: load.Protocol(c.Protocol), GRPC: c.GRPCAddr, Namespace: c.Namespace,
+	p := bench.Plan{Addresses: c.remote().urls(), Protocol: bench.Protocol(c.Protocol), GRPC: c.GRPCAddr, Namespace: c.Namespace,
 		Policy: c.Policy, Tier: c.Tier, Callers: c.Callers, Connections: c.Connections, Keys: c.Keys, KeyPrefix: prefix,
 		Fresh: fresh, Batch: c.Batch, DeniedPercent: c.Denied, Cost: c.Cost, Entries: c.Entries, Together: c.Together,
 		Duration: c.Duration, Count: c.Count, Rate: c.Rate, Timeout: c.Timeout}
 	if len(c.Work) > 0 {
-		p.Work = load.Work(c.Work[0])
+		p.Work = bench.Work(c.Work[0])
 	}
-	if p.Protocol == load.Redis {
+	if p.Protocol == bench.Redis {
 		p.Redis = c.RedisAddr
 	}
 	return p, nil
 }
 
-func progressLine(p load.Progress) string {
+func progressLine(p bench.Progress) string {
 	done := 0.0
 	switch {
 	case p.Count > 0:
@@ -178,7 +177,7 @@ func progressLine(p load.Progress) string {
 }
 
 // printReport writes the measurements for people.
-func printReport(s streams, r *load.Report) error {
+func printReport(s streams, r *bench.Report) error {
 	keys := "one hot key"
 	if r.Keys > 1 {
 		keys = fmt.Sprintf("%d keys", r.Keys)
@@ -215,7 +214,7 @@ func printReport(s streams, r *load.Report) error {
 	return err
 }
 
-func forwardedText(r *load.Report) string {
+func forwardedText(r *bench.Report) string {
 	if r.MeanFrame == 0 {
 		return "none forwarded"
 	}
@@ -223,7 +222,7 @@ func forwardedText(r *load.Report) string {
 }
 
 // printTrouble lists every kind of failure with an example.
-func printTrouble(s streams, r *load.Report) {
+func printTrouble(s streams, r *bench.Report) {
 	if r.Unsent > 0 {
 		fmt.Fprintf(s.out, "%d calls were due and never sent: the server could not keep the rate, or --callers is too low\n",
 			r.Unsent)

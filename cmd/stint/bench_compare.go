@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/stint-io/stint/internal/bench"
 	"strings"
 	"time"
-
-	"github.com/stint-io/stint/internal/load"
 )
 
 // compare runs stint and a Redis in turns.
@@ -19,9 +18,9 @@ func (c *benchCommand) compare(ctx context.Context, s streams) error {
 	if err != nil {
 		return usageError{fmt.Errorf("bench: %w", err)}
 	}
-	var progress func(load.CompareProgress)
+	var progress func(bench.CompareProgress)
 	if s.live() {
-		progress = func(p load.CompareProgress) {
+		progress = func(p bench.CompareProgress) {
 			fmt.Fprintf(s.err, "\r\x1b[Krun %d of %d: %s", p.Done+1, p.Total, p.Now)
 		}
 	}
@@ -33,31 +32,31 @@ func (c *benchCommand) compare(ctx context.Context, s streams) error {
 	return err
 }
 
-func (c *benchCommand) comparison() (load.Comparison, error) {
-	c.Protocol = string(load.Redis)
+func (c *benchCommand) comparison() (bench.Comparison, error) {
+	c.Protocol = string(bench.Redis)
 	plan, err := c.plan()
 	if plan.Count > 0 || plan.Rate > 0 {
-		return load.Comparison{}, errors.New("--compare: takes --duration, not --count or --rate")
+		return bench.Comparison{}, errors.New("--compare: takes --duration, not --count or --rate")
 	}
 	plan.Duration = max(plan.Duration, 0)
 	if plan.Duration == 0 {
 		plan.Duration = 3 * time.Second
 	}
-	works := []load.Work{load.Incr, load.Bucket}
+	works := []bench.Work{bench.Incr, bench.Bucket}
 	if plan.Policy != "" {
-		works = []load.Work{load.Incr, load.Window, load.Bucket}
+		works = []bench.Work{bench.Incr, bench.Window, bench.Bucket}
 	}
 	if len(c.Work) > 0 {
 		works = nil
 	}
 	for _, work := range c.Work {
-		works = append(works, load.Work(work))
+		works = append(works, bench.Work(work))
 	}
-	return load.Comparison{Plan: plan, Peer: c.Compare, Works: works, Wait: c.Wait, Rounds: c.Rounds}, err
+	return bench.Comparison{Plan: plan, Peer: c.Compare, Works: works, Wait: c.Wait, Rounds: c.Rounds}, err
 }
 
 // printComparisons writes a table for people.
-func printComparisons(s streams, r *load.Comparisons) error {
+func printComparisons(s streams, r *bench.Comparisons) error {
 	fmt.Fprintf(s.out, "stint at %s: every answer waited for a majority's disks\n", r.Stint)
 	fmt.Fprintf(s.out, "Redis %s at %s: %s\n", r.Redis.Version, r.Redis.Address, r.Redis.Durability())
 	for _, replica := range r.Redis.Replicas {
@@ -85,11 +84,11 @@ func printComparisons(s streams, r *load.Comparisons) error {
 	return nil
 }
 
-func spreadText(v load.Spread, format string) string {
+func spreadText(v bench.Spread, format string) string {
 	return fmt.Sprintf(format+" ("+format+"-"+format+")", v.Median, v.Min, v.Max)
 }
 
-func latencyText(v load.Side) string {
+func latencyText(v bench.Side) string {
 	return micros(int64(v.P50Micros.Median)) + ", " + micros(int64(v.P99Micros.Median))
 }
 

@@ -5,10 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/stint-io/stint/internal/bench"
 	"os"
 	"time"
-
-	"github.com/stint-io/stint/internal/load"
 )
 
 // curveFlags has the flags of `stint bench` that measure and draw a curve.
@@ -22,7 +21,7 @@ type curveFlags struct {
 
 // curve measures the points and appends them.
 func (c *benchCommand) curve(ctx context.Context, s streams) (err error) {
-	x, values, err := load.ParseCurve(c.Curve)
+	x, values, err := bench.ParseCurve(c.Curve)
 	if err != nil {
 		return usageError{fmt.Errorf("bench: --%w", err)}
 	}
@@ -33,7 +32,7 @@ func (c *benchCommand) curve(ctx context.Context, s streams) (err error) {
 	if plan.Duration == 0 {
 		plan.Duration = 3 * time.Second
 	}
-	curve := load.Curve{Plan: plan, X: x, Values: values, Series: c.Series, Rounds: max(c.Rounds, 1)}
+	curve := bench.Curve{Plan: plan, X: x, Values: values, Series: c.Series, Rounds: max(c.Rounds, 1)}
 	if err == nil {
 		err = curve.Validate()
 	}
@@ -50,7 +49,7 @@ func (c *benchCommand) curve(ctx context.Context, s streams) (err error) {
 		out = file
 	}
 	encoder := json.NewEncoder(out)
-	err = curve.Run(ctx, func(p load.Point) error {
+	err = curve.Run(ctx, func(p bench.Point) error {
 		fmt.Fprintf(s.err, "%s, %s %d: %.0f checks/s, p99 %s\n", p.Series, p.X, p.Value, p.PerSecond, micros(p.P99Micros))
 		return encoder.Encode(p)
 	})
@@ -67,7 +66,7 @@ func (c *benchCommand) draw(s streams) error {
 		return fmt.Errorf("bench: --draw: %w", err)
 	}
 	defer file.Close()
-	points, err := load.ReadPoints(file)
+	points, err := bench.ReadPoints(file)
 	if err != nil {
 		return fmt.Errorf("bench: --draw: %s: %w", c.Draw, err)
 	}
@@ -75,7 +74,7 @@ func (c *benchCommand) draw(s streams) error {
 	if title == "" {
 		title = "Rate and latency by " + points[0].X
 	}
-	return load.Draw(s.out, title, points)
+	return bench.Draw(s.out, title, points)
 }
 
 // floor measures the disk and the loopback.
@@ -84,7 +83,7 @@ func (c *benchCommand) floor(ctx context.Context, s streams) error {
 	if each == 0 {
 		each = 2 * time.Second
 	}
-	f, err := load.MeasureFloor(ctx, c.Floor, each)
+	f, err := bench.MeasureFloor(ctx, c.Floor, each)
 	if err != nil {
 		return fmt.Errorf("bench: --floor: %w", err)
 	}
@@ -95,7 +94,7 @@ func (c *benchCommand) floor(ctx context.Context, s streams) error {
 	fmt.Fprintln(table, "ONE CALLER\tP50\tP99\tMAX")
 	for _, row := range []struct {
 		name string
-		took load.Latency
+		took bench.Latency
 	}{
 		{"write 4 KiB, fdatasync, appended", f.SyncAppendMicros},
 		{"write 4 KiB, fdatasync, preallocated", f.SyncPreallocatedMicros},

@@ -9,9 +9,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+	"github.com/stint-io/stint/internal/node"
 	"go.yaml.in/yaml/v4"
-
-	"github.com/stint-io/stint/node"
 )
 
 // configFile gives the flags of serve their values from the file of --config. It is for one parse.

@@ -9,8 +9,7 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
-
-	"github.com/stint-io/stint/node"
+	"github.com/stint-io/stint/internal/node"
 )
 
 func main() {

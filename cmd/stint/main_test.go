@@ -3,10 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"github.com/stint-io/stint/internal/node"
 	"strings"
 	"testing"
-
-	"github.com/stint-io/stint/node"
 )
 
 func TestExitCodes(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/cluster/peer"
-	"github.com/stint-io/stint/node"
+	"github.com/stint-io/stint/internal/node"
 )
 
 // serveCommand has the flags that docs/operations.md lists. Each has an environment variable and a config key of the same name.

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/stint-io/stint/internal/lab"
+	"github.com/stint-io/stint/internal/testcluster"
 	"github.com/stint-io/stint/internal/verify"
 )
 
@@ -190,7 +190,7 @@ func (c *verifyCommand) local(ctx context.Context, s streams, line *statusLine) 
 	line.say(fmt.Sprintf("seed %d: starting %d nodes", c.Seed, c.Local))
 	starting, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
-	cluster, err := lab.Start(starting, lab.Options{Binary: binary, Nodes: c.Local, Dir: dir, Policies: verifyPolicies})
+	cluster, err := testcluster.Start(starting, testcluster.Options{Binary: binary, Nodes: c.Local, Dir: dir, Policies: verifyPolicies})
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +199,7 @@ func (c *verifyCommand) local(ctx context.Context, s streams, line *statusLine) 
 	plan.Addresses = cluster.Addrs()
 	plan.Targets = []verify.Target{{Policy: "verify-day", Quota: verifyQuota}, {Policy: "verify-stock", Quota: verifyQuota},
 		{Policy: "verify-flood", Quota: verifyQuota, Stale: verifyStale}}
-	faults := map[lab.Fault]int{}
+	faults := map[testcluster.Fault]int{}
 	result, err := verify.Run(ctx, plan, func(ctx context.Context) (err error) {
 		faults, err = c.storm(ctx, cluster, line)
 		return err
@@ -219,12 +219,12 @@ func (c *verifyCommand) local(ctx context.Context, s streams, line *statusLine) 
 // longestFault is the longest fault of a local run: longer than the election of another owner takes.
 const longestFault = 4 * time.Second
 
-func (c *verifyCommand) storm(ctx context.Context, cluster *lab.Cluster, line *statusLine) (map[lab.Fault]int, error) {
+func (c *verifyCommand) storm(ctx context.Context, cluster *testcluster.Cluster, line *statusLine) (map[testcluster.Fault]int, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Duration)
 	defer cancel()
-	storm := lab.Storm{Rest: 2 * time.Second, Longest: longestFault, Seed: c.Seed, Tell: line.say}
+	storm := testcluster.Storm{Rest: 2 * time.Second, Longest: longestFault, Seed: c.Seed, Tell: line.say}
 	for _, fault := range c.Faults {
-		storm.Faults = append(storm.Faults, lab.Fault(fault))
+		storm.Faults = append(storm.Faults, testcluster.Fault(fault))
 	}
 	return cluster.Storm(ctx, storm)
 }

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/internal/lab"
+	"github.com/stint-io/stint/internal/testcluster"
 	"github.com/stint-io/stint/internal/verify"
 )
 
@@ -42,19 +42,19 @@ var clusterTargets = []verify.Target{{Policy: "day", Quota: clusterQuota}, {Poli
 	{Policy: "flood", Quota: clusterQuota, Stale: clusterStale}}
 
 // newCluster starts three nodes and shows their logs if the test fails.
-func newCluster(t *testing.T) *lab.Cluster {
-	return newClusterWith(t, lab.Options{Policies: clusterPolicies})
+func newCluster(t *testing.T) *testcluster.Cluster {
+	return newClusterWith(t, testcluster.Options{Policies: clusterPolicies})
 }
 
 // newClusterWith is newCluster with options; it sets the binary, the number of nodes and their directory itself.
-func newClusterWith(t *testing.T, options lab.Options) *lab.Cluster {
+func newClusterWith(t *testing.T, options testcluster.Options) *testcluster.Cluster {
 	t.Helper()
 	binary, err := buildBinary()
 	if err != nil {
 		t.Fatal(err)
 	}
 	options.Binary, options.Nodes, options.Dir = binary, 3, t.TempDir()
-	c, err := lab.Start(within(t, 60*time.Second), options)
+	c, err := testcluster.Start(within(t, 60*time.Second), options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-func ready(t *testing.T, c *lab.Cluster, nodes ...int) {
+func ready(t *testing.T, c *testcluster.Cluster, nodes ...int) {
 	t.Helper()
 	if err := c.AwaitReady(within(t, 30*time.Second), nodes...); err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func seed(t *testing.T) uint64 {
 
 // mustVerify runs the clients while during runs, and fails the test if the result is not exact, or if a copy of a request
 // was told of another moment than its first.
-func mustVerify(t *testing.T, c *lab.Cluster, p verify.Plan, during func(context.Context) error) *verify.Result {
+func mustVerify(t *testing.T, c *testcluster.Cluster, p verify.Plan, during func(context.Context) error) *verify.Result {
 	t.Helper()
 	result := mustCount(t, c, p, during)
 	if result.Unnumbered > 0 { // an owner that takes over still has the answers of its predecessor
@@ -116,7 +116,7 @@ func mustVerify(t *testing.T, c *lab.Cluster, p verify.Plan, during func(context
 }
 
 // mustCount runs the clients while during runs, and fails the test if the result is not exact.
-func mustCount(t *testing.T, c *lab.Cluster, p verify.Plan, during func(context.Context) error) *verify.Result {
+func mustCount(t *testing.T, c *testcluster.Cluster, p verify.Plan, during func(context.Context) error) *verify.Result {
 	t.Helper()
 	p.Addresses = append(p.Addresses, c.Addrs()...)
 	p.Targets = clusterTargets

@@ -4,13 +4,12 @@ package chaos
 
 import (
 	"fmt"
+	"github.com/stint-io/stint/internal/testcluster"
 	"math/rand/v2"
 	"strconv"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/stint-io/stint/internal/lab"
 )
 
 const crossingPolicies = `policies:
@@ -33,7 +32,7 @@ const (
 // held.
 func TestAllOrNothingUnderKills(t *testing.T) {
 	kills := setting(t, "STINT_CHAOS_KILLS", 5, strconv.Atoi)
-	c := newClusterWith(t, lab.Options{Policies: crossingPolicies})
+	c := newClusterWith(t, testcluster.Options{Policies: crossingPolicies})
 	random := rand.New(rand.NewPCG(seed(t), 1))
 	stop := make(chan struct{})
 	books := make([]map[string]uint64, 16)
@@ -127,7 +126,7 @@ func someEntries(random *rand.Rand) []entryBody {
 }
 
 // awaitExact waits until a key has used what it should, and nothing of it is held.
-func awaitExact(t *testing.T, c *lab.Cluster, key string, want uint64, began time.Time) {
+func awaitExact(t *testing.T, c *testcluster.Cluster, key string, want uint64, began time.Time) {
 	t.Helper()
 	for {
 		status := mustGet(t, c, "stock", key)

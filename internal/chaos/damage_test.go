@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/internal/lab"
+	"github.com/stint-io/stint/internal/testcluster"
 	"github.com/stint-io/stint/internal/verify"
 )
 
@@ -25,7 +25,7 @@ func TestAWipedDiskIsSeededAgain(t *testing.T) {
 	})
 }
 
-func wipeAndRejoin(t *testing.T, c *lab.Cluster, i int) error {
+func wipeAndRejoin(t *testing.T, c *testcluster.Cluster, i int) error {
 	if err := c.Wipe(i); err != nil {
 		return err
 	}
@@ -59,8 +59,8 @@ func TestFlippedBytesStopOneNode(t *testing.T) {
 		if err != nil {
 			return errors.Join(errors.New("a node with damaged logs serves on"), err)
 		}
-		if code != lab.ExitUntrusted {
-			return fmt.Errorf("a node with damaged logs ended with %d, want %d", code, lab.ExitUntrusted)
+		if code != testcluster.ExitUntrusted {
+			return fmt.Errorf("a node with damaged logs ended with %d, want %d", code, testcluster.ExitUntrusted)
 		}
 		return wipeAndRejoin(t, c, 2)
 	})

@@ -5,12 +5,11 @@ package chaos
 import (
 	"errors"
 	"fmt"
+	"github.com/stint-io/stint/internal/testcluster"
 	"os/exec"
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/stint-io/stint/internal/lab"
 )
 
 // TestDiskFaults: strace makes the n-th fdatasync of the process fail or hang. The process must end with status 75, and after
@@ -33,15 +32,15 @@ func testDiskFault(t *testing.T, inject string) {
 	s := newStoppedServer(t, policies(100_000))
 	acknowledged, unknowns, err := spendUntil(s.address, startTraced(s, inject))
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != lab.ExitUntrusted {
-		t.Fatalf("the process ended with %v, want status %d", err, lab.ExitUntrusted)
+	if !errors.As(err, &exit) || exit.ExitCode() != testcluster.ExitUntrusted {
+		t.Fatalf("the process ended with %v, want status %d", err, testcluster.ExitUntrusted)
 	}
 	s.start()
 	used, err := newClient(s.address).used(policy, "key")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("status %d; %d acknowledged, %d unknown, %d counted", lab.ExitUntrusted, acknowledged, unknowns, used)
+	t.Logf("status %d; %d acknowledged, %d unknown, %d counted", testcluster.ExitUntrusted, acknowledged, unknowns, used)
 	if used < acknowledged || used > acknowledged+unknowns {
 		t.Errorf("%d acknowledged and %d unknown, but %d counted", acknowledged, unknowns, used)
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/internal/lab"
+	"github.com/stint-io/stint/internal/testcluster"
 	"github.com/stint-io/stint/internal/verify"
 )
 
@@ -75,7 +75,7 @@ func TestFailover(t *testing.T) {
 }
 
 // anOwner returns a node that owns a shard, a different one each time if there are several.
-func anOwner(c *lab.Cluster, n int) (int, error) {
+func anOwner(c *testcluster.Cluster, n int) (int, error) {
 	for i := range c.Len() {
 		if node := (n + i) % c.Len(); owns(c.Addr(node)) {
 			return node, nil

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"github.com/stint-io/stint/internal/testcluster"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -17,8 +18,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/stint-io/stint/internal/lab"
 )
 
 // The memory of the flooded nodes, the part of it for the records of each shard, and the duration of the flood.
@@ -52,7 +51,7 @@ const floodPolicies = `policies:
 // are the holds.
 func TestFloodOfRecords(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", strconv.Itoa(floodMemory))
-	c := newClusterWith(t, lab.Options{Policies: floodPolicies, Redis: true, Shards: floodShards})
+	c := newClusterWith(t, testcluster.Options{Policies: floodPolicies, Redis: true, Shards: floodShards})
 	f := &flood{T: t, cluster: c, outcomes: map[string]*atomic.Int64{}}
 	for _, name := range []string{"free/known", "log/known"} {
 		policy, _, _ := strings.Cut(name, "/")
@@ -82,7 +81,7 @@ func TestFloodOfRecords(t *testing.T) {
 
 type flood struct {
 	*testing.T
-	cluster  *lab.Cluster
+	cluster  *testcluster.Cluster
 	over     atomic.Bool
 	outcomes map[string]*atomic.Int64
 	records  [3][floodShards]float64 // the most bytes of a shard's records, on each node

@@ -4,14 +4,13 @@ package chaos
 
 import (
 	"fmt"
+	"github.com/stint-io/stint/internal/testcluster"
 	"net/http"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/stint-io/stint/internal/lab"
 )
 
 const (
@@ -35,7 +34,7 @@ const loginPolicies = `policies:
 // killed. Then all five are settled as wrong passwords, and the account is blocked.
 func TestAThousandGuesses(t *testing.T) {
 	rounds := setting(t, "STINT_CHAOS_ROUNDS", 4, strconv.Atoi)
-	c := newClusterWith(t, lab.Options{Policies: loginPolicies})
+	c := newClusterWith(t, testcluster.Options{Policies: loginPolicies})
 	for round := range rounds {
 		key := fmt.Sprintf("user:%d", round)
 		kill := round%2 == 1
@@ -67,7 +66,7 @@ func TestAThousandGuesses(t *testing.T) {
 }
 
 // guess sends all guesses at once and returns the holds that were granted. during runs when a tenth has been answered.
-func guess(t *testing.T, c *lab.Cluster, key string, during func()) (holds []string) {
+func guess(t *testing.T, c *testcluster.Cluster, key string, during func()) (holds []string) {
 	var mu sync.Mutex
 	var answered atomic.Int64
 	var once sync.Once
@@ -100,7 +99,7 @@ type many struct {
 	nodes []*client
 }
 
-func crowd(c *lab.Cluster) many {
+func crowd(c *testcluster.Cluster) many {
 	m := many{}
 	for _, address := range c.Addrs() {
 		m.nodes = append(m.nodes, newClient(address))
@@ -160,7 +159,7 @@ func (m many) insist(first int, method string, message any) (decided, error) {
 	return decided{}, fmt.Errorf("%s: no decision in %v: %s", method, callPatience, last)
 }
 
-func mustSettle(t *testing.T, c *lab.Cluster, hold, action string) {
+func mustSettle(t *testing.T, c *testcluster.Cluster, hold, action string) {
 	t.Helper()
 	if _, err := crowd(c).insist(0, "Settle", map[string]any{"holdId": hold, action: struct{}{}}); err != nil {
 		t.Fatal(err)
@@ -168,7 +167,7 @@ func mustSettle(t *testing.T, c *lab.Cluster, hold, action string) {
 }
 
 // mustGet reads the first limit of a key.
-func mustGet(t *testing.T, c *lab.Cluster, policy, key string) limitStatus {
+func mustGet(t *testing.T, c *testcluster.Cluster, policy, key string) limitStatus {
 	t.Helper()
 	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 		for _, node := range crowd(c).nodes {
@@ -185,7 +184,7 @@ func mustGet(t *testing.T, c *lab.Cluster, policy, key string) limitStatus {
 }
 
 // ownerOfKey returns the node that decides for a key.
-func ownerOfKey(t *testing.T, c *lab.Cluster, policy, key string) int {
+func ownerOfKey(t *testing.T, c *testcluster.Cluster, policy, key string) int {
 	t.Helper()
 	d, err := crowd(c).insist(0, "Check", map[string]any{"entries": []entryBody{{policy, key}}, "mode": "MODE_PEEK"})
 	if err != nil || len(d.Positions) != 1 {
@@ -203,7 +202,7 @@ func ownerOfKey(t *testing.T, c *lab.Cluster, policy, key string) int {
 }
 
 // restartDead starts the killed nodes and waits until all serve.
-func restartDead(t *testing.T, c *lab.Cluster) {
+func restartDead(t *testing.T, c *testcluster.Cluster) {
 	t.Helper()
 	for i := range c.Len() {
 		if !c.Running(i) {

@@ -5,14 +5,13 @@ package chaos
 import (
 	"context"
 	"errors"
+	"github.com/stint-io/stint/internal/testcluster"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/stint-io/stint/internal/lab"
 )
 
 // TestTheLogsDirectoryIsDeleted deletes the directory of the log under load. The next log file cannot be created, and the
@@ -45,10 +44,10 @@ func TestTheLogsDirectoryIsDeleted(t *testing.T) {
 	}
 	acknowledged, unknowns, err := spendUntil(s.address, ended)
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != lab.ExitUntrusted {
-		t.Fatalf("the process ended with %v, want status %d", err, lab.ExitUntrusted)
+	if !errors.As(err, &exit) || exit.ExitCode() != testcluster.ExitUntrusted {
+		t.Fatalf("the process ended with %v, want status %d", err, testcluster.ExitUntrusted)
 	}
-	t.Logf("status %d; %d acknowledged, %d unknown", lab.ExitUntrusted, acknowledged, unknowns)
+	t.Logf("status %d; %d acknowledged, %d unknown", testcluster.ExitUntrusted, acknowledged, unknowns)
 	log := s.log.String()
 	lines := strings.Split(strings.TrimSpace(log), "\n")
 	if last := lines[len(lines)-1]; !strings.Contains(last, "no such file or directory") || strings.Contains(log, "goroutine ") {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/internal/lab"
+	"github.com/stint-io/stint/internal/testcluster"
 	"github.com/stint-io/stint/internal/verify"
 )
 
@@ -54,7 +54,7 @@ func TestRollingRestart(t *testing.T) {
 	failsNobody(t, r)
 }
 
-func restart(ctx context.Context, c *lab.Cluster, i int) error {
+func restart(ctx context.Context, c *testcluster.Cluster, i int) error {
 	ctx, cancel := context.WithTimeout(ctx, 45*time.Second)
 	defer cancel()
 	if err := c.Terminate(ctx, i); err != nil {

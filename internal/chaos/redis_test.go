@@ -13,8 +13,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/stint-io/stint/internal/lab"
+	"github.com/stint-io/stint/internal/testcluster"
 )
 
 func init() { redis.SetLogger(silent{}) }
@@ -29,7 +28,7 @@ func (silent) Printf(context.Context, string, ...any) {}
 // number.
 func TestRedisCountsThroughKills(t *testing.T) {
 	const kills, clients, keys = 4, 12, 5
-	c := newClusterWith(t, lab.Options{Redis: true})
+	c := newClusterWith(t, testcluster.Options{Redis: true})
 	count := &tally{told: map[string]map[int64]bool{}, unknown: map[string]int64{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/internal/lab"
+	"github.com/stint-io/stint/internal/testcluster"
 	"github.com/stint-io/stint/internal/verify"
 )
 
@@ -17,10 +17,10 @@ import (
 func TestStorm(t *testing.T) {
 	duration := setting(t, "STINT_CHAOS_DURATION", time.Minute, time.ParseDuration)
 	c, s := newCluster(t), seed(t)
-	faults := map[lab.Fault]int{}
+	faults := map[testcluster.Fault]int{}
 	result := mustVerify(t, c, verify.Plan{Rate: 2000, IDs: 50, Seed: s}, func(context.Context) (err error) {
-		faults, err = c.Storm(within(t, duration), lab.Storm{AtOnce: 2, Rest: time.Second, Seed: s, Sound: sound(c),
-			Faults: []lab.Fault{lab.FaultKill, lab.FaultPause, lab.FaultCut, lab.FaultRestart, lab.FaultDisk, lab.FaultClock},
+		faults, err = c.Storm(within(t, duration), testcluster.Storm{AtOnce: 2, Rest: time.Second, Seed: s, Sound: sound(c),
+			Faults: []testcluster.Fault{testcluster.FaultKill, testcluster.FaultPause, testcluster.FaultCut, testcluster.FaultRestart, testcluster.FaultDisk, testcluster.FaultClock},
 			Tell:   func(what string) { t.Logf("%s %s", time.Now().Format("15:04:05.000"), what) }})
 		return err
 	})
@@ -41,7 +41,7 @@ func TestStorm(t *testing.T) {
 }
 
 // sound asks the cluster whether every node has a voting copy of every shard.
-func sound(c *lab.Cluster) func(context.Context) bool {
+func sound(c *testcluster.Cluster) func(context.Context) bool {
 	whole := votersOn(c.Name(0), c.Name(1), c.Name(2))
 	return func(ctx context.Context) bool {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)

@@ -5,14 +5,13 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"github.com/stint-io/stint/internal/testcluster"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/stint-io/stint/internal/lab"
 )
 
 // The release before this one, and its commit in the repository's history.
@@ -110,7 +109,7 @@ func awaitLevels(ctx context.Context, address string, is func(levels) bool) erro
 // upgrade is a cluster on its way from one release to the next.
 type upgrade struct {
 	*testing.T
-	c        *lab.Cluster
+	c        *testcluster.Cluster
 	old, new string
 	mixed    time.Duration // how long nodes of both releases ran
 	restarts int
@@ -182,7 +181,7 @@ func TestUpgradeFromThePreviousRelease(t *testing.T) {
 	tree, _ := previousTree(t)
 	u := &upgrade{T: t, old: filepath.Join(tree, "stint-"+previousRelease), new: binary}
 	mustRun(t, tree, "go", "build", "-trimpath", "-buildvcs=false", "-o", u.old, "./cmd/stint")
-	u.c, err = lab.Start(within(t, 60*time.Second), lab.Options{Binary: u.old, Nodes: 3, Dir: t.TempDir(), Policies: clusterPolicies})
+	u.c, err = testcluster.Start(within(t, 60*time.Second), testcluster.Options{Binary: u.old, Nodes: 3, Dir: t.TempDir(), Policies: clusterPolicies})
 	if err != nil {
 		t.Fatal(err)
 	}

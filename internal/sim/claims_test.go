@@ -3,7 +3,7 @@ package sim
 import (
 	"fmt"
 
-	"github.com/stint-io/stint/internal/check"
+	"github.com/stint-io/stint/internal/model"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
 )
@@ -77,7 +77,7 @@ func (o *op) settles() *shard.Settlement {
 
 // judgeSeats checks that what was taken ends once, and that only what was given back comes back.
 func judgeSeats(key named, ops []*op) (errs []error) {
-	var seen []check.Observed
+	var seen []model.Observed
 	names := make(map[*op]uint32)
 	for i, o := range ops {
 		names[o] = uint32(i + 1)
@@ -86,7 +86,7 @@ func judgeSeats(key named, ops []*op) (errs []error) {
 		all := observed([]*op{o})
 		switch {
 		case o.kind == shard.Settle:
-			all = []check.Observed{{Client: o.client, Called: int64(o.called), Returned: int64(o.returned), Cost: o.spent,
+			all = []model.Observed{{Client: o.client, Called: int64(o.called), Returned: int64(o.returned), Cost: o.spent,
 				Unknown: o.fate == unknown, Allowed: o.fate == answered, Used: o.used(), At: o.decision.DecidedAt,
 				Claim: names[o.of], Settles: true}}
 			if o.fate == refused {
@@ -102,7 +102,7 @@ func judgeSeats(key named, ops []*op) (errs []error) {
 			errs = append(errs, fmt.Errorf("used is %d of %d: %v", o.used(), seatsQuota, o))
 		}
 	}
-	if err := check.Linearizable(seatsQuota, seen, porcupinePatience); err != nil {
+	if err := model.Linearizable(seatsQuota, seen, porcupinePatience); err != nil {
 		errs = append(errs, fmt.Errorf("%s: %w", key.name, err))
 	}
 	return errs

@@ -19,7 +19,7 @@
 //
 // The simulation of one shard lives beside its subject (package actor, simulation_test.go), because it drives the actor's
 // sequencer directly. Each of its worlds comes from a seed, uses no goroutine and no clock, and can be replayed. Package
-// internal/check judges its decisions. Sessions have their own worlds, in package shard (TestCopiesAreCountedOnce).
+// internal/model judges its decisions. Sessions have their own worlds, in package shard (TestCopiesAreCountedOnce).
 //
 //	go test ./internal/sim -run TestClusters -v                   worlds, and the events that they covered
 //	go test ./internal/sim -run TestClusters -sim.seed=17 -v      only the world of seed 17

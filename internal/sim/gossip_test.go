@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/cluster/gossip"
-	"github.com/stint-io/stint/node"
+	"github.com/stint-io/stint/internal/node"
 	"github.com/stint-io/stint/shard"
 )
 

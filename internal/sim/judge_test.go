@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stint-io/stint/internal/check"
+	"github.com/stint-io/stint/internal/model"
+	"github.com/stint-io/stint/internal/node"
 	"github.com/stint-io/stint/limit"
-	"github.com/stint-io/stint/node"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -198,7 +198,7 @@ func judgeReplays(ops []*op) (errs []error) {
 
 // judgeStock judges a lifetime limit: every unit is given out once, no others are, and every denied request did not fit.
 func judgeStock(key named, ops []*op) (errs []error) {
-	var ledger check.Ledger
+	var ledger model.Ledger
 	for _, o := range ops {
 		switch {
 		case o.kind != shard.Check:
@@ -216,7 +216,7 @@ func judgeStock(key named, ops []*op) (errs []error) {
 	if err := ledger.Settle(all[len(all)-1].used()); err != nil {
 		errs = append(errs, fmt.Errorf("%s: %w", key.name, err))
 	}
-	if err := check.Linearizable(stockQuota, observed(ops), porcupinePatience); err != nil {
+	if err := model.Linearizable(stockQuota, observed(ops), porcupinePatience); err != nil {
 		errs = append(errs, fmt.Errorf("%s: %w", key.name, err))
 	}
 	return errs
@@ -294,9 +294,9 @@ func judgeGrown(ops []*op) (errs []error) {
 // observed is the clients' view of a key. An operation answered as counted before was counted at some time after its first
 // request, and its answer shows the key at the time of the answer. So it is two observations, and the first may not have
 // happened.
-func observed(ops []*op) (all []check.Observed) {
+func observed(ops []*op) (all []model.Observed) {
 	for _, o := range ops {
-		seen := check.Observed{Client: o.client, Called: int64(o.called), Returned: int64(o.returned), Cost: o.cost,
+		seen := model.Observed{Client: o.client, Called: int64(o.called), Returned: int64(o.returned), Cost: o.cost,
 			Unknown: o.fate == unknown, Allowed: o.decision.Allowed, Used: o.used(), At: o.decision.DecidedAt}
 		if o.kind == shard.Get {
 			seen.Cost, seen.Allowed = 0, true

@@ -80,7 +80,7 @@ var sessionMutants = []mutant{
 		"case s.counted.has(r.Number):", "case s.counted.has(r.Number) && r.Op != Reserve:"},
 }
 
-// holdMutants are the rules of holds, settlements, ladders, overrides and policy changes. The slow twin of package check
+// holdMutants are the rules of holds, settlements, ladders, overrides and policy changes. The slow twin of package model
 // detects them.
 var holdMutants = []mutant{
 	{"a hold ends twice", "shard/extras.go",

@@ -1,0 +1,94 @@
+package bench
+
+import (
+	"strings"
+	"time"
+
+	hdrhistogram "github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Report is the result of a run. A check is one decision asked for; a call carries one check, or a batch of them.
+type Report struct {
+	Address     string   `json:"address"` // all nodes' addresses, separated by commas
+	Protocol    Protocol `json:"protocol"`
+	Work        Work     `json:"work"`
+	Policy      string   `json:"policy"` // "": the work uses no policy
+	Callers     int      `json:"callers"`
+	Connections int      `json:"connections"`
+	Keys        int      `json:"keys"`
+	KeyPrefix   string   `json:"keyPrefix"`
+	Batch       int      `json:"batch"`
+	Rate        float64  `json:"rate,omitempty"` // open loop: calls per second that were due
+
+	Seconds         float64 `json:"seconds"`
+	Calls           uint64  `json:"calls"`
+	Checks          uint64  `json:"checks"`
+	CallsPerSecond  float64 `json:"callsPerSecond"`
+	ChecksPerSecond float64 `json:"checksPerSecond"`
+	Latency         Latency `json:"latencyMicros"`
+
+	// Checks by fate.
+	Admitted uint64                 `json:"admitted"`
+	Denied   uint64                 `json:"denied"`
+	Failed   uint64                 `json:"failed"`  // certainly not counted
+	Unknown  uint64                 `json:"unknown"` // counted once or not at all
+	Errors   map[string]*ErrorCount `json:"errors,omitempty"`
+	Unsent   uint64                 `json:"unsentCalls,omitempty"` // open loop: calls that were due and never sent
+
+	// Processor time per decided check, in microseconds. 0: unknown.
+	ServerCPUMicros float64 `json:"serverCpuMicrosPerCheck,omitempty"`
+	ClientCPUMicros float64 `json:"clientCpuMicrosPerCheck,omitempty"`
+
+	// From the nodes' own counters. 0: unknown, or none.
+	ForwardedShare float64 `json:"forwardedShare,omitempty"` // requests forwarded to their owner, per decided check
+	MeanFrame      float64 `json:"meanFrame,omitempty"`      // forwarded requests that traveled together
+	MeanBatch      float64 `json:"meanBatch,omitempty"`      // requests that were decided together
+
+	Verdict Verdict `json:"verdict"`
+}
+
+// Latency is the distribution of the calls' latencies, in microseconds.
+type Latency struct {
+	P50  int64   `json:"p50"`
+	P90  int64   `json:"p90"`
+	P99  int64   `json:"p99"`
+	P999 int64   `json:"p999"`
+	Max  int64   `json:"max"`
+	Mean float64 `json:"mean"`
+}
+
+func latencyOf(h *hdrhistogram.Histogram) Latency {
+	if h.TotalCount() == 0 {
+		return Latency{}
+	}
+	return Latency{P50: h.ValueAtQuantile(50), P90: h.ValueAtQuantile(90), P99: h.ValueAtQuantile(99),
+		P999: h.ValueAtQuantile(99.9), Max: h.Max(), Mean: h.Mean()}
+}
+
+// report sums up a run. Run fills in the verdict and the server's processor time.
+func (r *run) report(elapsed time.Duration) *Report {
+	c := r.tally.counts()
+	latency, errors := r.tally.merged()
+	checks := c.admitted + c.denied + c.failed + c.unknown
+	p := r.plan
+	addresses := p.Addresses
+	if p.Protocol == Redis {
+		addresses = p.Redis
+	}
+	return &Report{Address: strings.Join(addresses, ","), Protocol: p.Protocol, Work: p.Work, Policy: p.Policy, Callers: p.Callers,
+		Connections: r.connections(), Keys: p.Keys, KeyPrefix: p.KeyPrefix, Batch: p.Batch, Rate: p.Rate,
+		Seconds: elapsed.Seconds(), Calls: c.calls, Checks: checks,
+		CallsPerSecond: perSecond(c.calls, elapsed), ChecksPerSecond: perSecond(checks, elapsed),
+		Latency: latencyOf(latency), Admitted: c.admitted, Denied: c.denied, Failed: c.failed, Unknown: c.unknown,
+		Errors: errors, Unsent: r.unsent()}
+}
+
+func perSecond(n uint64, elapsed time.Duration) float64 {
+	if elapsed <= 0 {
+		return 0
+	}
+	return float64(n) / elapsed.Seconds()
+}
+
+// Decided is the number of checks that were answered with a decision.
+func (r *Report) Decided() uint64 { return r.Admitted + r.Denied }

@@ -1,0 +1,117 @@
+package bench
+
+import (
+	"sync"
+	"time"
+
+	hdrhistogram "github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// tally collects the callers' results. It has a few lanes: callers seldom wait for each other, and a thousand of them do not
+// need a thousand histograms.
+type tally struct{ lanes []*lane }
+
+type lane struct {
+	mu      sync.Mutex
+	latency *hdrhistogram.Histogram // microseconds, one value per call
+	counts  counts
+	errors  map[string]*ErrorCount
+}
+
+// counts are calls, and checks by fate.
+type counts struct{ calls, admitted, denied, failed, unknown uint64 }
+
+// ErrorCount is the number of failed checks with one code, and the text of the first.
+type ErrorCount struct {
+	Checks  uint64 `json:"checks"`
+	Example string `json:"example"`
+}
+
+const (
+	lanesMax         = 16
+	latencyMicrosMax = int64(5 * time.Minute / time.Microsecond)
+)
+
+func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, latencyMicrosMax, 3) }
+
+func newTally(callers int) *tally {
+	t := &tally{lanes: make([]*lane, min(callers, lanesMax))}
+	for i := range t.lanes {
+		t.lanes[i] = &lane{latency: newHistogram(), errors: map[string]*ErrorCount{}}
+	}
+	return t
+}
+
+// lane returns the lane that a caller writes to.
+func (t *tally) lane(caller int) *lane { return t.lanes[caller%len(t.lanes)] }
+
+// record notes one call: its latency, the fates of its checks, and its error if it had one.
+func (l *lane) record(latency time.Duration, fates []fate, err *callError) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	// A value outside the histogram's range is recorded at its edge, so this cannot fail.
+	_ = l.latency.RecordValue(min(max(latency.Microseconds(), 1), latencyMicrosMax))
+	l.counts.calls++
+	failures := uint64(0)
+	for _, f := range fates {
+		switch f {
+		case allowed:
+			l.counts.admitted++
+		case denied:
+			l.counts.denied++
+		case failed:
+			l.counts.failed++
+			failures++
+		case unknown:
+			l.counts.unknown++
+			failures++
+		}
+	}
+	if failures > 0 {
+		l.recordError(failures, err)
+	}
+}
+
+func (l *lane) recordError(checks uint64, err *callError) {
+	code, example := "in_batch", "single checks of a batch failed"
+	if err != nil {
+		code, example = err.code, err.message
+	}
+	e := l.errors[code]
+	if e == nil {
+		e = &ErrorCount{Example: example}
+		l.errors[code] = e
+	}
+	e.Checks += checks
+}
+
+// counts sums up the lanes. It may be called while callers record.
+func (t *tally) counts() counts {
+	var sum counts
+	for _, l := range t.lanes {
+		l.mu.Lock()
+		c := l.counts
+		l.mu.Unlock()
+		sum.calls += c.calls
+		sum.admitted += c.admitted
+		sum.denied += c.denied
+		sum.failed += c.failed
+		sum.unknown += c.unknown
+	}
+	return sum
+}
+
+// merged merges all lanes' latencies and errors, once no caller records.
+func (t *tally) merged() (*hdrhistogram.Histogram, map[string]*ErrorCount) {
+	latency, errors := newHistogram(), map[string]*ErrorCount{}
+	for _, l := range t.lanes {
+		latency.Merge(l.latency)
+		for code, e := range l.errors {
+			if errors[code] == nil {
+				errors[code] = &ErrorCount{Example: e.Example}
+			}
+			errors[code].Checks += e.Checks
+		}
+	}
+	return latency, errors
+}

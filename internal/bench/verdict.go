@@ -1,0 +1,113 @@
+package bench
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// Verdict is the result of a run's audit.
+type Verdict struct {
+	OK      bool   `json:"ok"`      // nothing was wrongly admitted, and nothing due was denied
+	Exact   bool   `json:"exact"`   // each key had only one correct number, and got it
+	Checked bool   `json:"checked"` // false: the audit knows no bounds for this policy
+	Text    string `json:"text"`
+	// Sums over the keys, in units, without the units that drained keys before the run.
+	Admitted uint64 `json:"admitted"`
+	AtLeast  uint64 `json:"atLeast"` // units that must have been admitted
+	AtMost   uint64 `json:"atMost"`  // units that may have been admitted
+}
+
+// audit compares what was admitted to each key with what must and may have been.
+type audit struct {
+	plan  Plan
+	rules []rule
+	span  span
+}
+
+// bounds are the least and the most units that may have been acknowledged to one key as admitted.
+type bounds struct{ atLeast, atMost uint64 }
+
+// boundsOf computes the bounds from what was asked. An unknown outcome may have spent units without saying so, so it lowers
+// what must have been acknowledged and never raises what may have been.
+func (a audit) boundsOf(admitted, denied, unknown uint64, drained bool) bounds {
+	cost := a.plan.Cost
+	answered := plus(admitted, denied)
+	due := uint64(0)
+	if drained {
+		cost, due = 1, atRest(a.rules) // a single check spent everything before the run
+	} else if a.span.fresh {
+		due = floorTo(atRest(a.rules), cost)
+	}
+	b := bounds{atLeast: min(answered, due), atMost: min(answered, atMost(a.rules, cost, a.span))}
+	b.atLeast -= min(b.atLeast, unknown)
+	return b
+}
+
+// judge walks the ledger. It stops at the first wrong key, and names it.
+func (a audit) judge(l *ledger) Verdict {
+	v := Verdict{OK: true, Exact: true, Checked: true}
+	asked := uint64(0)
+	for i := range l.accounts {
+		acc := &l.accounts[i]
+		admitted, denied, unknown := acc.admitted.Load(), acc.denied.Load(), acc.unknown.Load()
+		drained := i >= a.plan.Keys
+		b := a.boundsOf(admitted, denied, unknown, drained)
+		if text := wrong(a.plan.keyName(uint32(i)), admitted, b); text != "" {
+			return Verdict{Checked: true, Text: text, Admitted: admitted, AtLeast: b.atLeast, AtMost: b.atMost}
+		}
+		before := uint64(0)
+		if drained {
+			before = atRest(a.rules)
+		}
+		v.Admitted += admitted - before
+		v.AtLeast += b.atLeast - min(b.atLeast, before)
+		v.AtMost += b.atMost - before
+		v.Exact = v.Exact && b.atLeast == b.atMost
+		asked += admitted - before + denied + unknown
+	}
+	v.Text = a.say(v, asked, a.plan.Keys)
+	return v
+}
+
+func wrong(key string, admitted uint64, b bounds) string {
+	if admitted > b.atMost {
+		return fmt.Sprintf("OVER-ADMITTED: %s units admitted to key %s, where at most %s fit: %s too many",
+			grouped(admitted), key, grouped(b.atMost), grouped(admitted-b.atMost))
+	}
+	if admitted < b.atLeast {
+		return fmt.Sprintf("UNDER-ADMITTED: %s units admitted to key %s, where %s fit and were asked for",
+			grouped(admitted), key, grouped(b.atLeast))
+	}
+	return ""
+}
+
+// say puts a verdict without errors into a sentence.
+func (a audit) say(v Verdict, asked uint64, keys int) string {
+	on := ""
+	if keys > 1 {
+		on = fmt.Sprintf(" on %s keys", grouped(uint64(keys)))
+	}
+	count := fmt.Sprintf("%s admitted of %s%s", grouped(v.Admitted), grouped(asked), on)
+	if !v.Exact {
+		return fmt.Sprintf("within bounds: %s, at least %s and at most %s were possible in that time", count,
+			grouped(v.AtLeast), grouped(v.AtMost))
+	}
+	limit := "no limit denies"
+	if least := atRest(a.rules); least != math.MaxUint64 {
+		limit = "limit " + grouped(least)
+	}
+	if keys > 1 && len(a.rules) > 0 {
+		limit += " each"
+	}
+	return fmt.Sprintf("exact: %s, %s", count, limit)
+}
+
+// grouped writes a number with a comma at each thousand.
+func grouped(n uint64) string {
+	digits := strconv.FormatUint(n, 10)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}

@@ -1,7 +1,0 @@
-//go:build !linux
-
-package load
-
-import "time"
-
-func sleepUntil(due time.Time) { time.Sleep(time.Until(due)) }

@@ -1,0 +1,155 @@
+package metrics_test
+
+import (
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-io/stint/internal/metrics"
+)
+
+func scrape(t *testing.T, m *metrics.Metrics) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	if w.Code != 200 {
+		t.Fatalf("scrape answered %d", w.Code)
+	}
+	return w.Body.String()
+}
+
+func oneOfEach(m *metrics.Metrics) {
+	m.Hop(func() uint64 { return 7 }, func() uint64 { return 2 })
+	m.Denials(func() int { return 5 })
+	m.Stopped(func() int { return 2 })
+	m.Decision("login", "denied")
+	m.Request("/stint.v1.LimitService/Check", "ok", 300*time.Microsecond)
+	m.Batch(2, 64, 1, 900)
+	m.Commit(2, time.Millisecond)
+	m.Append(200*time.Microsecond, 3)
+	m.Epoch(2, 77)
+	m.Drop(2, "epoch")
+	m.Keys(2, 12345, 999)
+	m.Frozen(2)
+	m.Full(2)
+	m.LegsOpen(2, 6)
+	m.Commands("incr", "ok", 16)
+	m.Round(time.Millisecond)
+	m.Connections(3)
+	m.Connected("api", 11)
+	m.Refused("api", "full")
+	m.Cut("redis", 4)
+}
+
+func TestEverySeriesIsScraped(t *testing.T) {
+	m := metrics.New()
+	oneOfEach(m)
+	text := scrape(t, m)
+	for _, line := range []string{
+		`stint_decisions_total{outcome="denied",policy="login"} 1`,
+		`stint_request_duration_seconds_count{code="ok",procedure="/stint.v1.LimitService/Check"} 1`,
+		`stint_request_duration_seconds_bucket{code="ok",procedure="/stint.v1.LimitService/Check",le="0.0002"} 0`,
+		`stint_request_duration_seconds_bucket{code="ok",procedure="/stint.v1.LimitService/Check",le="0.0004"} 1`,
+		`stint_batch_requests_sum{shard="2"} 64`,
+		`stint_batch_effects_sum{shard="2"} 1`,
+		`stint_batch_bytes_sum{shard="2"} 900`,
+		`stint_commit_duration_seconds_sum{shard="2"} 0.001`,
+		`stint_log_append_duration_seconds_sum 0.0002`,
+		`stint_log_append_entries_sum 3`,
+		`stint_epoch{shard="2"} 77`,
+		`stint_dropped_entries_total{reason="epoch",shard="2"} 1`,
+		`stint_keys{shard="2"} 12345`,
+		`stint_record_bytes{shard="2"} 999`,
+		`stint_time_frozen_total{shard="2"} 1`,
+		`stint_memory_full_total{shard="2"} 1`,
+		`stint_legs_open{shard="2"} 6`,
+		`stint_hop_requests_total 7`,
+		`stint_denials_kept 5`,
+		`stint_shards_stopped 2`,
+		`stint_hop_frames_total 2`,
+		`stint_redis_commands_total{code="ok",command="incr"} 16`,
+		`stint_redis_round_duration_seconds_count 1`,
+		`stint_redis_connections 3`,
+		`stint_connections{port="api"} 11`,
+		`stint_connections_refused_total{port="api",why="full"} 1`,
+		`stint_connections_cut_total{port="redis"} 4`,
+		`go_goroutines `,
+	} {
+		if !strings.Contains(text, line) {
+			t.Errorf("missing: %s", line)
+		}
+	}
+}
+
+// The table of doc.go and a scrape must name the same series.
+func TestDocNamesEverySeries(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := metrics.New()
+	oneOfEach(m)
+	documented := names(`(?m)^//\t(stint_\w+)`, string(doc))
+	scraped := names(`(?m)^# TYPE (stint_\w+)`, scrape(t, m))
+	if !slices.Equal(documented, scraped) {
+		t.Errorf("documented %q\nscraped    %q", documented, scraped)
+	}
+}
+
+func names(pattern, text string) []string {
+	var found []string
+	for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+		found = append(found, match[1])
+	}
+	slices.Sort(found)
+	return found
+}
+
+func TestConcurrentFirstUseCountsAll(t *testing.T) {
+	m := metrics.New()
+	var callers sync.WaitGroup
+	for range 16 {
+		callers.Go(func() {
+			for range 100 {
+				m.Decision("login", "allowed")
+			}
+		})
+	}
+	callers.Wait()
+	if line := `stint_decisions_total{outcome="allowed",policy="login"} 1600`; !strings.Contains(scrape(t, m), line) {
+		t.Errorf("missing: %s", line)
+	}
+}
+
+func TestHotPathDoesNotAllocate(t *testing.T) {
+	m := metrics.New()
+	for name, call := range map[string]func(){
+		"Decision": func() { m.Decision("login", "allowed") },
+		"Request":  func() { m.Request("/stint.v1.LimitService/Check", "ok", 300*time.Microsecond) },
+		"Batch":    func() { m.Batch(2, 64, 1, 900) },
+		"Commit":   func() { m.Commit(2, 300*time.Microsecond) },
+		"Append":   func() { m.Append(300*time.Microsecond, 3) },
+		"Epoch":    func() { m.Epoch(2, 77) },
+		"Drop":     func() { m.Drop(2, "seq") },
+		"Keys":     func() { m.Keys(2, 12345, 999) },
+		"Frozen":   func() { m.Frozen(2) },
+		"Full":     func() { m.Full(2) },
+	} {
+		if n := testing.AllocsPerRun(1000, call); n > 0 {
+			t.Errorf("%s allocates %v times", name, n)
+		}
+	}
+}
+
+func BenchmarkRequest(b *testing.B) {
+	m := metrics.New()
+	b.ReportAllocs()
+	for b.Loop() {
+		m.Request("/stint.v1.LimitService/Check", "ok", 300*time.Microsecond)
+	}
+}

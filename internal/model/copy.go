@@ -1,0 +1,69 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/stint-io/stint/limit"
+)
+
+// copied is a Model with the same numbers that shares nothing with m, for questions that change a Model.
+func (m *Model) copied() *Model { return &Model{limit: m.limit, memory: copyOf(m.memory)} }
+
+func copyOf(m memory) memory {
+	switch m := m.(type) {
+	case *epochWindow:
+		c := *m
+		c.all = slices.Clone(m.all)
+		return &c
+	case *anchoredWindow:
+		c := *m
+		c.units = slices.Clone(m.units)
+		return &c
+	case *weightedWindow:
+		c := *m
+		c.all = slices.Clone(m.all)
+		return &c
+	case *buckets:
+		c := *m
+		c.all = slices.Clone(m.all)
+		return &c
+	case *log:
+		return &log{hits{slices.Clone(m.all), m.keep}}
+	case *periods:
+		c := *m
+		c.hits = slices.Clone(m.hits)
+		return &c
+	case *tally:
+		return &tally{slices.Clone(m.units)}
+	case *integer: // its number is replaced, never changed
+		c := *m
+		return &c
+	case *bucket: // its fractions are replaced, never changed
+		c := *m
+		return &c
+	case *arrivals:
+		c := *m
+		return &c
+	case *carried:
+		c := *m
+		c.next = copyOf(m.next)
+		return &c
+	}
+	panic(fmt.Sprintf("check: %T cannot be copied", m))
+}
+
+// spent is the used units. It does not count the tokens that an unused bucket does not hold yet.
+func (m *Model) spent(now limit.Time) uint64 {
+	if neverBegun(m.memory) {
+		return 0
+	}
+	return ceiling(m.memory.used(now))
+}
+
+// stillCounts reports whether units taken at an instant could be refunded.
+func (m *Model) stillCounts(taken, now limit.Time) bool {
+	other := m.copied()
+	other.memory.refund(limit.MaxCost, taken, now)
+	return other.memory.used(now).Cmp(m.memory.used(now)) != 0
+}

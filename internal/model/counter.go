@@ -1,0 +1,302 @@
+package model
+
+import (
+	"cmp"
+	"math/big"
+	"slices"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+// counter is what a shard must know about one key under one policy. Each question goes to a copy, on which the holds that are
+// due have ended; the copy replaces the counter when something is counted.
+type counter struct {
+	kept     []kept
+	holds    []hold
+	deeds    []deed
+	override *policy.Override
+	changed  limit.Time // when it was last kept
+}
+
+// kept is one limit with its counts. A new generation begins when the limit is reset or set, when it is carried over to
+// another shape or under a rule other than as-is, and when it is used again after it came to rest by itself. Units that a
+// hold took in an earlier generation are not given back. Of a decision only the instant is known: units taken at or before
+// since belong to an earlier generation.
+type kept struct {
+	name       string
+	model      *Model
+	generation int
+	since      limit.Time
+}
+
+// hold is a reservation that is not settled yet.
+type hold struct {
+	name    Target
+	expires limit.Time
+	taken   limit.Time
+	cost    uint64
+	commit  bool           // whether it is committed when it expires
+	counted map[string]int // the limits that counted it, with their generation
+}
+
+func (c *counter) copied() *counter {
+	other := &counter{kept: slices.Clone(c.kept), holds: slices.Clone(c.holds), deeds: slices.Clip(c.deeds),
+		override: c.override, changed: c.changed}
+	for i := range other.kept {
+		other.kept[i].model = other.kept[i].model.copied()
+	}
+	return other
+}
+
+// expire ends the holds that are due at now, each at its own time.
+func (c *counter) expire(rules *policy.Lockout, now limit.Time) {
+	slices.SortFunc(c.holds, func(a, b hold) int { return cmp.Compare(a.expires, b.expires) })
+	for len(c.holds) > 0 && c.holds[0].expires <= now {
+		due := c.holds[0]
+		c.holds = c.holds[1:]
+		if due.commit {
+			c.violate(rules, due.expires)
+			c.release(due, due.expires)
+		} else {
+			c.cancel(due, due.cost, due.expires)
+			c.release(due, due.expires)
+		}
+	}
+}
+
+func (c *counter) violate(rules *policy.Lockout, at limit.Time) {
+	if rules != nil {
+		c.deeds = append(c.deeds, deed{kind: violated, at: at, rules: rules})
+	}
+}
+
+// refund gives back units of a decision, on every limit that counted it and whose generation began before it. Concurrency
+// limits count only holds.
+func (c *counter) refund(units uint64, countedBy []string, taken, at limit.Time) {
+	for i := range c.kept {
+		k := &c.kept[i]
+		if units > 0 && slices.Contains(countedBy, k.name) && taken > k.since && !k.concurrency() {
+			k.model.Refund(units, taken, at)
+		}
+	}
+}
+
+// cancel gives back units of a hold, except on the concurrency limits: release gives those back in any case.
+func (c *counter) cancel(h hold, units uint64, at limit.Time) {
+	for i := range c.kept {
+		if k := &c.kept[i]; units > 0 && h.countsOn(k) && !k.concurrency() {
+			k.model.Refund(units, h.taken, at)
+		}
+	}
+}
+
+// release gives back the units of an ending hold on the concurrency limits.
+func (c *counter) release(h hold, at limit.Time) {
+	for i := range c.kept {
+		if k := &c.kept[i]; h.countsOn(k) && k.concurrency() {
+			k.model.Refund(h.cost, h.taken, at)
+		}
+	}
+}
+
+func (h *hold) countsOn(k *kept) bool {
+	generation, counted := h.counted[k.name]
+	return counted && generation == k.generation
+}
+
+func (k *kept) concurrency() bool { return k.model.limit.Algorithm == limit.Concurrency }
+
+// atRest reports whether the limit answers as if it had never been used.
+func (k *kept) atRest(now limit.Time) bool {
+	l := k.model.limit
+	if n, ok := k.model.memory.(*integer); ok {
+		return !n.isThere(now)
+	}
+	partial := l.Algorithm == limit.TokenBucket && l.Initial < l.Quota
+	return neverBegun(k.model.memory) || !partial && k.model.memory.used(now).Sign() == 0
+}
+
+func (c *counter) find(name string) *kept {
+	for i := range c.kept {
+		if c.kept[i].name == name {
+			return &c.kept[i]
+		}
+	}
+	return nil
+}
+
+// at is a limit with its current numbers. It carries over what was used, and a limit that came to rest starts fresh.
+func (c *counter) at(l *policy.Limit, p *policy.Policy, now limit.Time) *kept {
+	k := c.find(l.Name)
+	if k == nil {
+		c.kept = append(c.kept, kept{name: l.Name})
+		k = &c.kept[len(c.kept)-1]
+	}
+	if k.model != nil && !same(k.model.limit, l.Limit) && !k.atRest(now) {
+		c.change(k, l.Limit, p, now)
+	}
+	if k.model == nil || k.atRest(now) {
+		k.model = New(l.Limit)
+		k.generation++
+		k.since = max(k.since, now-1)
+	}
+	return k
+}
+
+// renew makes the changes that precede any question about a key, and reports whether there were any. An expired override
+// ends. Counts under numbers that the policy no longer has start fresh, if the policy says so for its revisions.
+func (c *counter) renew(p *policy.Policy, tier string, now limit.Time) (renewed bool) {
+	if o := c.override; o != nil && o.Expires != 0 && o.Expires <= now && ofRevision(p) {
+		c.carry(resolve(p, tier, nil), p, now)
+		c.override, c.changed, renewed = nil, now, true
+	}
+	if p.OnChange != policy.Restart {
+		return renewed
+	}
+	for _, l := range p.Limits {
+		k := c.find(l.Name)
+		if k != nil && k.model != nil && !k.atRest(now) && l.Algorithm != limit.Concurrency && !c.knows(p, l.Name, k.model.limit) {
+			k.model = New(l.Limit)
+			c.begin(k, now)
+			renewed = true
+		}
+	}
+	return renewed
+}
+
+// ofRevision reports whether a policy changes used units only with a revision, and not when an override comes or goes.
+func ofRevision(p *policy.Policy) bool {
+	return p.OnChange == policy.Restart || p.OnChange == policy.Additive
+}
+
+// carry converts the used units of some limits to new numbers.
+func (c *counter) carry(limits []policy.Limit, p *policy.Policy, now limit.Time) {
+	for i := range limits {
+		if k := c.find(limits[i].Name); k != nil && k.model != nil && !same(k.model.limit, limits[i].Limit) && !k.atRest(now) {
+			c.at(&limits[i], p, now)
+		}
+	}
+}
+
+// knows reports whether a limit has these numbers in any tier, with or without the key's override.
+func (c *counter) knows(p *policy.Policy, name string, l limit.Limit) bool {
+	tiers := []string{""}
+	for tier := range p.Tiers {
+		tiers = append(tiers, tier)
+	}
+	for _, tier := range tiers {
+		for _, o := range []*policy.Override{nil, c.override} {
+			for _, resolved := range resolve(p, tier, o) {
+				if resolved.Name == name && same(resolved.Limit, l) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// same reports whether two limits have equal numbers, even if each has its own cycle.
+func same(a, b limit.Limit) bool {
+	if a.Cycle != nil && b.Cycle != nil && *a.Cycle == *b.Cycle {
+		a.Cycle = b.Cycle
+	}
+	return a == b
+}
+
+// change carries the used units over to other numbers.
+func (c *counter) change(k *kept, l limit.Limit, p *policy.Policy, now limit.Time) {
+	old := k.model.limit
+	used := k.model.spent(now)
+	k.model.Convert(l, now)
+	if l.Algorithm == limit.Concurrency { // used is what open holds have taken, whatever the policy says about changes
+		k.model.SetUsed(c.reserved(k), now)
+		return
+	}
+	how := p.OnChange
+	sameQuota := l.Quota == old.Quota || l.Quota == 0 || old.Quota == 0
+	if how == policy.Restart || sameQuota || how == policy.Additive && c.knows(p, k.name, old) {
+		how = policy.AsIs
+	}
+	_, fills := k.model.memory.(*bucket)
+	switch {
+	case how == policy.AsIs && continues(old, l):
+		return
+	case how == policy.AsIs, fills && used == 0: // a limit that was used and is full stays full
+	case how == policy.Proportional:
+		k.model.SetUsed(share(used, l.Quota, old.Quota), now)
+	case how == policy.Additive:
+		remains := int64(old.Quota-min(used, old.Quota)) + int64(l.Quota) - int64(old.Quota)
+		k.model.SetUsed(l.Quota-uint64(min(max(remains, 0), int64(l.Quota))), now)
+	}
+	c.begin(k, now)
+}
+
+// continues reports whether a limit with other numbers still knows when everything that it counts was taken.
+func continues(old, l limit.Limit) bool {
+	windows := []limit.Algorithm{limit.FixedWindow, limit.FixedWindowFirstHit, limit.Calendar}
+	if slices.Contains(windows, old.Algorithm) && slices.Contains(windows, l.Algorithm) {
+		return true
+	}
+	old.Quota, old.Initial = l.Quota, l.Initial
+	if isLog(l) {
+		old.Period = l.Period
+	}
+	return old == l
+}
+
+// begin starts a generation: units taken earlier are void. That includes the current batch's, if it has taken any.
+func (c *counter) begin(k *kept, now limit.Time) {
+	k.generation++
+	k.since = now - 1
+	if c.changed == now {
+		k.since = now
+	}
+}
+
+// void is begin for an operator's action: it includes what the current batch has taken, in any case.
+func (k *kept) void(now limit.Time) {
+	k.generation++
+	k.since = now
+}
+
+// share is used * quota / before, rounded up.
+func share(used, quota, before uint64) uint64 {
+	if before == 0 {
+		return used
+	}
+	part := new(big.Rat).SetFrac(new(big.Int).SetUint64(quota), new(big.Int).SetUint64(before))
+	return ceiling(part.Mul(part, rat(used)))
+}
+
+// reserved is what open holds have taken of a limit, even if it no longer counts there.
+func (c *counter) reserved(k *kept) (units uint64) {
+	for _, h := range c.holds {
+		if h.countsOn(k) {
+			units += h.cost
+		}
+	}
+	return units
+}
+
+// held is how much of the units used on a limit is taken by open holds.
+func (c *counter) held(k *kept, now limit.Time) (units uint64) {
+	for _, h := range c.holds {
+		if h.countsOn(k) && k.model.stillCounts(h.taken, now) {
+			units += h.cost
+		}
+	}
+	return min(units, ceiling(k.model.memory.used(now)))
+}
+
+// takeHold removes a hold and returns it.
+func (c *counter) takeHold(name Target) (hold, bool) {
+	i := slices.IndexFunc(c.holds, func(h hold) bool { return h.name == name })
+	if i < 0 {
+		return hold{}, false
+	}
+	h := c.holds[i]
+	c.holds = slices.Delete(c.holds, i, i+1)
+	return h, true
+}

@@ -1,0 +1,438 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+// History judges everything that one shard decided, in the order of its log: first by the place of the entry, then by the
+// order of the requests in it. It decides every request a second time, on Models, lists of holds and lists of deeds, in the
+// plainest way there is, and remembers ids and ended holds just as plainly. So a wrong answer, count or omission of the shard
+// shows at the first decision that differs. (G1-G3, G5-G7, G9.)
+//
+// It shares the data of a policy with the shard, but none of its code. A History must be used by one goroutine at a time.
+type History struct {
+	policies map[string]*policy.Policy
+	counters map[address]*counter
+	ids      map[string]remembered
+	ended    map[Target]ended
+	taken    map[Target]map[address]taken // taken by decisions that made no hold
+	last     Place
+	index    uint32 // of the newest counted decision of the last place
+	told     int    // decisions so far
+}
+
+// address is one policy's counter of a key.
+type address struct{ policy, key string }
+
+// Place is an entry of the shard's log, with its shard time.
+type Place struct {
+	Epoch, Seq uint64
+	At         limit.Time
+}
+
+// Charge is one (policy, key) of a request, with its cost.
+type Charge struct {
+	Policy, Key string
+	Cost        uint64
+	Tier        string
+	// Inline is a policy that the request brings along in the place of a named one, with no other numbers. Its limits have
+	// their own counters.
+	Inline *policy.Policy
+}
+
+// Op is the operation of a request.
+type Op uint8
+
+// The operations. Their numbers are those of package shard, which is judged here and not imported.
+const (
+	Take           Op = 1 // decide and count, all or nothing
+	Peek           Op = 2 // decide without counting
+	Get            Op = 3 // the state of the limits
+	Reset          Op = 4 // reset the keys to rest
+	Count          Op = 8 // count, whatever the limits say
+	Partial        Op = 9 // take as much as fits
+	Reserve        Op = 10
+	Settle         Op = 11
+	SetUsed        Op = 12
+	AddUsed        Op = 13
+	Block          Op = 14
+	Unblock        Op = 15
+	PutOverride    Op = 16
+	DeleteOverride Op = 17
+	Tally          Op = 25
+	ReadTally      Op = 26
+)
+
+// deciding reports whether limits and blocks can deny the operation.
+func (o Op) deciding() bool { return o == Take || o == Peek || o == Partial || o == Reserve }
+
+// Decided is one request with its shard's answer.
+type Decided struct {
+	Place   Place // of the entry that covers the answer
+	Op      Op
+	ID      string // idempotency id; "": none
+	Charges []Charge
+	Limit   string // Reset, SetUsed, AddUsed: applies only to the limit of this name
+
+	TTL        limit.Span      // Reserve
+	OnExpire   policy.OnExpire // Reserve
+	Settlement *Settlement     // Settle
+	Amount     int64           // SetUsed, AddUsed
+	Until      limit.Time      // Block
+	Override   *policy.Override
+	Tally      *TallyTerms // Tally
+
+	Early   bool    // decided in a cluster of the first feature level, where no status reports a block by hand
+	Refused Refusal // the answer was an error; Answer is empty then
+	Answer  Answer  // as the shard gave it
+}
+
+// Refusal is an error that a History expects for certain requests.
+type Refusal uint8
+
+// The refusals.
+const (
+	NotRefused Refusal = iota
+	IDReused           // the id belongs to another request
+	HoldEnded          // the hold or decision was settled differently, has expired, or is too old
+	OverQuota          // a commit above the hold does not fit
+	TooLarge           // a tally would need more than 64 bits
+	KeyUnknown         // the policy refuses keys that have no override
+)
+
+// String names the refusal.
+func (r Refusal) String() string {
+	return [...]string{"no", "id reused", "hold ended", "over quota", "too large", "key unknown"}[r]
+}
+
+// Settlement is the request of a Settle. The numbers of Action and Overage are those of package shard.
+type Settlement struct {
+	Target  Target
+	Action  Action
+	Actual  []uint64
+	Overage Overage
+	TTL     limit.Span
+}
+
+// Target names a hold or a decision by its place.
+type Target struct {
+	Hold  bool
+	Place Place
+	Index uint32
+}
+
+// Action is what a settlement does.
+type Action uint8
+
+// The actions.
+const (
+	Commit  Action = 1
+	Cancel  Action = 2
+	Extend  Action = 3
+	Success Action = 4
+	Failed  Action = 5
+)
+
+// Overage says how to treat spending above a hold.
+type Overage uint8
+
+// The overages.
+const (
+	Clamp  Overage = 0
+	Debt   Overage = 1
+	Reject Overage = 2
+)
+
+// Answer is a decision.
+type Answer struct {
+	Place        Place  // of the entry that decided it first
+	Index        uint32 // from 1, among the counted decisions of that entry; 0: nothing was counted
+	Allowed      bool
+	ShadowDenied bool
+	Replayed     bool
+	RetryAfter   limit.Span
+	HoldExpires  limit.Time
+	Limits       []Status // for every limit of every charge, in their order; none for a tally
+	Tallied      *Tallied // Tally and ReadTally
+}
+
+// Status is one limit of one charge in an answer.
+type Status struct {
+	Limit             string
+	Quota             uint64
+	Unlimited, Shadow bool
+	Held, Granted     uint64
+	LockoutLevel      uint32
+	BlockedUntil      limit.Time
+	Blocked           bool
+	ByHand            bool
+	limit.Verdict
+}
+
+type remembered struct {
+	request string
+	answer  Answer
+	until   limit.Time
+}
+
+// taken is what a decision took from one counter.
+type taken struct {
+	units uint64
+	by    []string // limits that counted the units: only they give any back
+}
+
+type ended struct {
+	action string
+	answer Answer
+	until  limit.Time
+}
+
+// searched is the interval, in decisions, at which the instants (retry after, reset at) are searched for too. Every other
+// number is compared on every decision.
+const searched = 32
+
+// NewHistory returns the History of a shard without any request.
+func NewHistory(policies ...*policy.Policy) *History {
+	h := &History{counters: make(map[address]*counter), ids: make(map[string]remembered), ended: make(map[Target]ended),
+		taken: make(map[Target]map[address]taken)}
+	h.Adopt(policies...)
+	return h
+}
+
+// Adopt makes these the policies from the next decision on.
+func (h *History) Adopt(policies ...*policy.Policy) {
+	h.policies = make(map[string]*policy.Policy, len(policies))
+	for _, p := range policies {
+		h.policies[p.Name] = p
+	}
+}
+
+// Decide processes the next decision and returns an error if it is wrong. After an error the History is unusable.
+func (h *History) Decide(d *Decided) error {
+	h.told++
+	if err := h.order(d.Place); err != nil {
+		return err
+	}
+	if d.ID != "" {
+		if r, ok := h.ids[d.ID]; ok && d.Place.At < r.until {
+			return h.again(d, r)
+		}
+	}
+	want, refused := h.decide(d)
+	for i := range want.Limits {
+		want.Limits[i].ByHand = want.Limits[i].ByHand && !d.Early
+	}
+	switch {
+	case d.Refused == IDReused && refused != IDReused:
+		return fmt.Errorf("id %q was refused as used for another request; it was never counted, or is forgotten", d.ID)
+	case d.Refused != refused:
+		return fmt.Errorf("refused: %v, must be %v (%+v)", d.Refused, refused, want)
+	case refused != NotRefused:
+		return nil
+	case d.Answer.Replayed && !want.Replayed:
+		return fmt.Errorf("id %q was answered from a record; it was never counted, or is forgotten", d.ID)
+	case d.Answer.Place != want.Place:
+		return fmt.Errorf("a decision of %v says that it was made at %v", want.Place, d.Answer.Place)
+	}
+	if err := h.compare(&d.Answer, &want); err != nil {
+		return err
+	}
+	if d.Op == Settle && !want.Replayed && d.Settlement.Action != Extend {
+		end := h.ended[d.Settlement.Target]
+		end.answer = d.Answer
+		h.ended[d.Settlement.Target] = end
+	}
+	if d.ID != "" && want.Index != 0 {
+		_, longest := h.retentions(d)
+		h.ids[d.ID] = remembered{d.request(), d.Answer, d.Place.At + limit.Time(longest)}
+	}
+	return nil
+}
+
+// order checks that entries only go forward, and time with them.
+func (h *History) order(p Place) error {
+	last := h.last
+	if p == last {
+		return nil
+	}
+	if p.Epoch < last.Epoch || p.Epoch == last.Epoch && p.Seq <= last.Seq {
+		return fmt.Errorf("an entry at %v after one at %v", p, last)
+	}
+	if p.At <= last.At {
+		return fmt.Errorf("shard time at %v does not lie after that at %v", p, last)
+	}
+	h.last, h.index = p, 0
+	return nil
+}
+
+// request is everything that an id stands for, as text.
+func (d *Decided) request() string {
+	s := fmt.Sprint(d.Op, d.Limit, d.TTL, d.OnExpire, d.Amount, d.Until)
+	for _, c := range d.Charges {
+		s += fmt.Sprintf(" %q %q %d %q", c.Policy, c.Key, c.Cost, c.Tier)
+		if c.Inline != nil {
+			s += fmt.Sprintf(" %+v", c.Inline.Limits)
+		}
+	}
+	if d.Tally != nil {
+		s += fmt.Sprintf(" %+v", *d.Tally)
+	}
+	if d.Settlement != nil {
+		s += fmt.Sprintf(" %+v", *d.Settlement)
+	}
+	return s + shownOverride(d.Override)
+}
+
+func shownOverride(o *policy.Override) string {
+	if o == nil {
+		return ""
+	}
+	s := fmt.Sprintf(" override %q %d", o.Tier, o.Expires)
+	names := make([]string, 0, len(o.Limits))
+	for name := range o.Limits {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	number := func(n *uint64) string {
+		if n == nil {
+			return "-"
+		}
+		return fmt.Sprint(*n)
+	}
+	for _, name := range names {
+		l := o.Limits[name]
+		s += fmt.Sprintf(" %q %s %s %s", name, number(l.Quota), number(l.Refill), number(l.Rate))
+	}
+	return s
+}
+
+// again checks that a remembered id is answered as before, and that its reuse for another request is refused.
+func (h *History) again(d *Decided, r remembered) error {
+	same, reused := d.request() == r.request, d.Refused == IDReused
+	switch {
+	case reused == same:
+		return fmt.Errorf("id %q: same request is %v, refused as another one is %v", d.ID, same, reused)
+	case reused:
+		return nil
+	case d.Refused != NotRefused:
+		return fmt.Errorf("id %q was counted at %v and is refused at %v: %v", d.ID, r.answer.Place, d.Place, d.Refused)
+	case !d.Answer.Replayed:
+		return fmt.Errorf("id %q was counted at %v and decided again at %v", d.ID, r.answer.Place, d.Place)
+	}
+	return d.Answer.differs(r.answer)
+}
+
+// differs compares a replay with the original answer.
+func (a Answer) differs(original Answer) error {
+	a.Replayed = original.Replayed
+	if a.Place != original.Place || a.Index != original.Index || a.Allowed != original.Allowed ||
+		a.ShadowDenied != original.ShadowDenied || a.RetryAfter != original.RetryAfter ||
+		a.HoldExpires != original.HoldExpires || !slices.Equal(a.Limits, original.Limits) ||
+		!sameTally(a.Tallied, original.Tallied) {
+		return fmt.Errorf("a replay says %+v, the original said %+v", a, original)
+	}
+	return nil
+}
+
+func sameTally(a, b *Tallied) bool { return a == b || a != nil && b != nil && *a == *b }
+
+// compare compares an answer with the expected one. It skips instants that were not searched for.
+func (h *History) compare(got, want *Answer) error {
+	switch {
+	case want.Replayed:
+		if !got.Replayed {
+			return fmt.Errorf("what was settled before is settled again: %+v", *got)
+		}
+		return got.differs(*want)
+	case got.Allowed != want.Allowed:
+		return fmt.Errorf("allowed is %v, must be %v", got.Allowed, want.Allowed)
+	case got.Index != want.Index && want.Index == 0:
+		return fmt.Errorf("nothing was counted, yet it has index %d", got.Index)
+	case got.Index != want.Index:
+		return fmt.Errorf("the counted decision %d of %v has index %d", want.Index, want.Place, got.Index)
+	case got.ShadowDenied != want.ShadowDenied:
+		return fmt.Errorf("denied in shadow is %v, must be %v", got.ShadowDenied, want.ShadowDenied)
+	case got.HoldExpires != want.HoldExpires:
+		return fmt.Errorf("the hold expires at %d, must at %d", got.HoldExpires, want.HoldExpires)
+	case !sameTally(got.Tallied, want.Tallied):
+		return fmt.Errorf("the tally is %+v, must be %+v", got.Tallied, want.Tallied)
+	case len(got.Limits) < len(want.Limits):
+		return fmt.Errorf("%d statuses are fewer than its limits", len(got.Limits))
+	case len(got.Limits) > len(want.Limits):
+		return fmt.Errorf("%d statuses are more than its limits", len(got.Limits))
+	}
+	for i, w := range want.Limits {
+		g := got.Limits[i]
+		if !h.searches() {
+			w.ResetAt = g.ResetAt
+		}
+		if !w.Allowed && !h.searches() {
+			w.RetryAfter = g.RetryAfter
+		}
+		if g != w {
+			return fmt.Errorf("limit %d, %s: answered %+v, must be %+v", i, w.Limit, g, w)
+		}
+	}
+	if got.RetryAfter != want.RetryAfter && (want.Allowed || h.searches()) {
+		return fmt.Errorf("retry after is %d, must be %d", got.RetryAfter, want.RetryAfter)
+	}
+	return nil
+}
+
+func (h *History) searches() bool { return h.told%searched == 0 }
+
+// next returns the index of one more counted decision.
+func (h *History) next() uint32 {
+	h.index++
+	return h.index
+}
+
+func (h *History) policyOf(c Charge) *policy.Policy {
+	if c.Inline != nil {
+		return c.Inline
+	}
+	return h.policies[c.Policy]
+}
+
+// retentions returns the shortest and the longest retention of a request's policies.
+func (h *History) retentions(d *Decided) (shortest, longest limit.Span) {
+	for i, c := range d.Charges {
+		retention := h.policyOf(c).Retention
+		if longest = max(longest, retention); i == 0 || retention < shortest {
+			shortest = retention
+		}
+	}
+	return shortest, longest
+}
+
+// Ledger is what the clients of one key know about it. The limit must be one that never gives anything back.
+type Ledger struct {
+	Acked   uint64 // units answered as admitted, each operation once
+	Unknown uint64 // units of operations whose outcome is unknown
+}
+
+// Settle compares the ledger with the shard's final count: every admission that was answered must be counted, and besides
+// those only operations with an unknown outcome may be.
+func (l Ledger) Settle(final uint64) error {
+	if final < l.Acked || final > l.Acked+l.Unknown {
+		return fmt.Errorf("%d units are counted: answered as admitted were %d, unknown are %d", final, l.Acked, l.Unknown)
+	}
+	return nil
+}
+
+// Fingerprints checks that all replicas of a shard are equal at every log index at which they were seen.
+type Fingerprints map[uint64]uint64
+
+// Seen records the fingerprint of one replica after the entry at index, and returns an error if another replica had a
+// different one there.
+func (f Fingerprints) Seen(index, sum uint64) error {
+	if known, ok := f[index]; ok && known != sum {
+		return fmt.Errorf("after entry %d one replica has fingerprint %016x, another %016x", index, known, sum)
+	}
+	f[index] = sum
+	return nil
+}

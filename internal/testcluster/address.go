@@ -1,0 +1,50 @@
+package testcluster
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"runtime"
+	"strconv"
+)
+
+// The ports of every node, and the port that marks a subnet as taken.
+const (
+	apiPort    = 7400
+	peerPort   = 7401
+	gossipPort = 7402
+	redisPort  = 7403
+	claimPort  = 7499
+)
+
+// nodesMax is the number of nodes that a subnet has addresses for.
+const nodesMax = 90
+
+// subnet is 127.77.k.0/24. An open port holds it, so that another lab on this machine takes another subnet.
+type subnet struct {
+	number int
+	claim  net.Listener
+}
+
+func claimSubnet() (*subnet, error) {
+	if runtime.GOOS != "linux" {
+		return nil, errors.New("lab: only Linux has all of 127.0.0.0/8 on its loopback")
+	}
+	first := rand.IntN(255)
+	for i := range 255 {
+		s := &subnet{number: (first + i) % 255}
+		claim, err := net.Listen("tcp", hostPort(s.ip(254), claimPort))
+		if err == nil {
+			s.claim = claim
+			return s, nil
+		}
+	}
+	return nil, errors.New("lab: all of 127.77.0.0/16 is taken")
+}
+
+func (s *subnet) ip(host int) string { return fmt.Sprintf("127.77.%d.%d", s.number, host) }
+
+func (s *subnet) release() { s.claim.Close() }
+
+func hostPort(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }

@@ -1,0 +1,223 @@
+package testcluster
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// Options describe the cluster to start.
+type Options struct {
+	Binary   string   // path of the stint binary
+	Nodes    int      // number of founding nodes
+	Dir      string   // for data, logs and policies; the caller removes it
+	Shards   int      // 0: the binary's default
+	Replicas int      // 0: the binary's default
+	Policies string   // text of the policies file; "": none
+	Args     []string // more flags for every node
+	Direct   bool     // no relay between the nodes: for measurements
+	Redis    bool     // every node also serves the Redis protocol
+}
+
+// Cluster is a running cluster. Nodes count from 0. All methods may be called concurrently.
+type Cluster struct {
+	options Options
+	subnet  *subnet
+	links   *links
+	mesh    *mesh // nil: Direct
+
+	mu    sync.Mutex
+	nodes []*node
+}
+
+// Start starts the nodes and waits until each of them can serve or forward every shard, or ctx ends.
+func Start(ctx context.Context, o Options) (*Cluster, error) {
+	c, err := New(o)
+	if err != nil {
+		return nil, err
+	}
+	for i := range c.Len() {
+		if err := c.Restart(i); err != nil {
+			c.Close()
+			return nil, err
+		}
+	}
+	if err := c.AwaitReady(ctx); err != nil {
+		err = fmt.Errorf("%w\n%s%s", err, c.Logs(), c.stacks())
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// New prepares a cluster without starting any node.
+func New(o Options) (*Cluster, error) {
+	if o.Nodes < 1 || o.Nodes > nodesMax {
+		return nil, fmt.Errorf("lab: %d nodes are not within 1..%d", o.Nodes, nodesMax)
+	}
+	subnet, err := claimSubnet()
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{options: o, subnet: subnet, links: newLinks()}
+	if !o.Direct {
+		c.mesh = newMesh(c)
+	}
+	if err := c.prepare(); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *Cluster) prepare() error {
+	if err := os.MkdirAll(c.options.Dir, 0o700); err != nil {
+		return err
+	}
+	var key [32]byte
+	rand.Read(key[:])
+	if err := os.WriteFile(c.gossipKey(), []byte(hex.EncodeToString(key[:])), 0o600); err != nil {
+		return err
+	}
+	if c.options.Policies != "" {
+		if err := os.WriteFile(c.policies(), []byte(c.options.Policies), 0o600); err != nil {
+			return err
+		}
+	}
+	for range c.options.Nodes {
+		if _, err := c.admit(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// admit reserves a place for one more node, with the relays of its traffic, but starts no process.
+func (c *Cluster) admit() (int, error) {
+	c.mu.Lock()
+	i := len(c.nodes)
+	if i == nodesMax {
+		c.mu.Unlock()
+		return 0, fmt.Errorf("lab: there is room for %d nodes", nodesMax)
+	}
+	n := &node{name: fmt.Sprintf("n%d", i+1), ip: c.subnet.ip(i + 1), announced: c.subnet.ip(i + 1),
+		dir: filepath.Join(c.options.Dir, fmt.Sprintf("n%d", i+1))}
+	if c.mesh != nil {
+		n.announced = c.subnet.ip(100 + i + 1)
+	}
+	c.nodes = append(c.nodes, n)
+	c.mu.Unlock()
+	if err := os.MkdirAll(n.dir, 0o700); err != nil {
+		return 0, err
+	}
+	if c.mesh != nil {
+		return i, c.mesh.front(i, n)
+	}
+	return i, nil
+}
+
+// Close kills the processes that still run, and waits for them.
+func (c *Cluster) Close() {
+	for i := range c.Len() {
+		_ = c.Kill(i) // it may have ended
+	}
+	c.links.close()
+	if c.mesh != nil {
+		c.mesh.close()
+	}
+	c.subnet.release()
+}
+
+// Len is the number of nodes, including those that ended.
+func (c *Cluster) Len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.nodes)
+}
+
+// Name is the node's id: n1 for node 0.
+func (c *Cluster) Name(i int) string { return c.node(i).name }
+
+// Addr is the API address of a node, host:port.
+func (c *Cluster) Addr(i int) string { return hostPort(c.node(i).ip, apiPort) }
+
+// RedisAddr is the address at which a node serves the Redis protocol, if Options.Redis is set.
+func (c *Cluster) RedisAddr(i int) string { return hostPort(c.node(i).ip, redisPort) }
+
+// Addrs are the API addresses of all nodes.
+func (c *Cluster) Addrs() (all []string) {
+	for i := range c.Len() {
+		all = append(all, c.Addr(i))
+	}
+	return all
+}
+
+// Add starts one more node, which joins. It does not wait until the node is ready.
+func (c *Cluster) Add() (int, error) {
+	i, err := c.admit()
+	if err != nil {
+		return 0, err
+	}
+	return i, c.Restart(i)
+}
+
+// Dir is the data directory of a node.
+func (c *Cluster) Dir(i int) string { return c.node(i).data() }
+
+// Wipe removes the data of a node that has ended.
+func (c *Cluster) Wipe(i int) error {
+	if c.Running(i) {
+		return fmt.Errorf("lab: %s still runs", c.Name(i))
+	}
+	return os.RemoveAll(c.Dir(i))
+}
+
+// SetClock makes a node's wall clock wrong by offset from now on. Only a binary built with the tag chaos obeys it.
+func (c *Cluster) SetClock(i int, offset time.Duration) error {
+	file := c.node(i).clock()
+	temporary := file + ".new"
+	if err := os.WriteFile(temporary, fmt.Appendln(nil, offset.Milliseconds()), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(temporary, file)
+}
+
+func (c *Cluster) node(i int) *node {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.nodes[i]
+}
+
+// byName finds a node by its id; -1: there is none.
+func (c *Cluster) byName(name string) int {
+	return c.find(func(n *node) bool { return n.name == name })
+}
+
+// byIP finds a node by the address it listens on; -1: there is none.
+func (c *Cluster) byIP(ip string) int {
+	return c.find(func(n *node) bool { return n.ip == ip })
+}
+
+func (c *Cluster) find(is func(*node) bool) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, n := range c.nodes {
+		if is(n) {
+			return i
+		}
+	}
+	return -1
+}
+
+func (c *Cluster) gossipKey() string { return filepath.Join(c.options.Dir, "gossip.key") }
+
+func (c *Cluster) policies() string { return filepath.Join(c.options.Dir, "policies.yaml") }
+
+// errEnded is the reason why a node will never answer.
+var errEnded = errors.New("it has ended")

@@ -1,0 +1,310 @@
+package testcluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// node is one place in the cluster: its addresses and its directory stay, its processes come and go.
+type node struct {
+	name, ip, announced, dir string
+
+	mu     sync.Mutex
+	binary string // "": the one of the options
+	life   *life  // the newest process; nil: never started
+}
+
+// life is one process of a node.
+type life struct {
+	command *exec.Cmd
+	traced  bool          // command is strace, and the node its child
+	ended   chan struct{} // closed when the process is gone
+
+	mu    sync.Mutex
+	asked bool // the lab ended it, or made its disk fail
+}
+
+func (n *node) data() string  { return filepath.Join(n.dir, "data") }
+func (n *node) log() string   { return filepath.Join(n.dir, "log") }
+func (n *node) clock() string { return filepath.Join(n.dir, "clock") }
+
+// current is the newest process, running or not.
+func (n *node) current() *life {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.life
+}
+
+func (l *life) running() bool {
+	if l == nil {
+		return false
+	}
+	select {
+	case <-l.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+func (l *life) askToEnd() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked = true
+}
+
+// Running reports whether a node's process exists, even if it is paused.
+func (c *Cluster) Running(i int) bool { return c.node(i).current().running() }
+
+// UseBinary makes later starts of a node use another binary: an older or a newer release.
+func (c *Cluster) UseBinary(i int, binary string) {
+	n := c.node(i)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.binary = binary
+}
+
+// Restart starts a node that ended or never ran, on its existing directory. It does not wait until the node is ready.
+func (c *Cluster) Restart(i int) error { return c.start(i, "") }
+
+// RestartFailing starts a node under strace, which makes its fdatasync calls fail as in "error=EIO:when=60+" or slow as in
+// "delay_enter=300000:when=20+" (microseconds). The counts apply to each thread separately.
+func (c *Cluster) RestartFailing(i int, inject string) error { return c.start(i, inject) }
+
+func (c *Cluster) start(i int, inject string) error {
+	n := c.node(i)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.life.running() {
+		return fmt.Errorf("lab: %s already runs", n.name)
+	}
+	log, err := os.OpenFile(n.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	command := exec.Command(cmp.Or(n.binary, c.options.Binary), c.arguments(n)...)
+	if inject != "" {
+		command = exec.Command("strace", append([]string{"-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e",
+			"trace=fdatasync", "-e", "inject=fdatasync:" + inject}, command.Args...)...)
+	}
+	command.Stdout, command.Stderr = log, log
+	command.Env = append(withoutOurs(os.Environ()), "STINT_CHAOS_CLOCK="+n.clock())
+	command.SysProcAttr = attributes() // its own group: a signal from the lab reaches all of it, and Ctrl-C only the lab
+	fmt.Fprintf(log, "--- %s starts %s\n", time.Now().Format(time.StampMilli), inject)
+	if err := command.Start(); err != nil {
+		return fmt.Errorf("lab: starting %s: %w", n.name, err)
+	}
+	l := &life{command: command, traced: inject != "", asked: inject != "", ended: make(chan struct{})}
+	n.life = l
+	go func() {
+		_ = command.Wait() // the exit status is read from the process state
+		close(l.ended)
+	}()
+	return nil
+}
+
+// withoutOurs drops the variables that a node would take for flags.
+func withoutOurs(environment []string) (rest []string) {
+	for _, variable := range environment {
+		if !strings.HasPrefix(variable, "STINT_") {
+			rest = append(rest, variable)
+		}
+	}
+	return rest
+}
+
+func (c *Cluster) arguments(n *node) []string {
+	o := c.options
+	args := []string{"serve", "--node-id", n.name, "--data-dir", n.data(), "--api-addr", hostPort(n.ip, apiPort),
+		"--peer-addr", hostPort(n.ip, peerPort), "--gossip-addr", hostPort(n.ip, gossipPort), "--gossip-key", c.gossipKey()}
+	if o.Redis {
+		args = append(args, "--redis-addr", hostPort(n.ip, redisPort))
+	}
+	if o.Nodes > 1 {
+		args = append(args, "--advertise", n.announced, "--join", c.seeds(), "--bootstrap-expect", strconv.Itoa(o.Nodes))
+	}
+	if o.Policies != "" {
+		args = append(args, "--policies", c.policies())
+	}
+	if o.Shards > 0 {
+		args = append(args, "--shards", strconv.Itoa(o.Shards))
+	}
+	if o.Replicas > 0 {
+		args = append(args, "--replicas", strconv.Itoa(o.Replicas))
+	}
+	return append(args, o.Args...)
+}
+
+// seeds are the announced gossip addresses of the founders.
+func (c *Cluster) seeds() string {
+	var seeds []string
+	for i := range c.options.Nodes {
+		seeds = append(seeds, hostPort(c.node(i).announced, gossipPort))
+	}
+	return strings.Join(seeds, ",")
+}
+
+// Kill ends a node with SIGKILL and waits until it is gone.
+func (c *Cluster) Kill(i int) error {
+	l := c.node(i).current()
+	if !l.running() {
+		return fmt.Errorf("lab: %s does not run", c.Name(i))
+	}
+	l.askToEnd()
+	err := syscall.Kill(-l.command.Process.Pid, syscall.SIGKILL)
+	<-l.ended
+	return err
+}
+
+// Terminate stops a node with SIGTERM and waits for its end; any exit code but 0 is an error. If ctx ends first, the node
+// still runs.
+func (c *Cluster) Terminate(ctx context.Context, i int) error {
+	l := c.node(i).current()
+	if !l.running() {
+		return fmt.Errorf("lab: %s does not run", c.Name(i))
+	}
+	l.askToEnd()
+	if err := syscall.Kill(l.server(), syscall.SIGTERM); err != nil {
+		return err
+	}
+	code, err := c.AwaitExit(ctx, i)
+	if err == nil && code != 0 {
+		err = fmt.Errorf("lab: %s ended with %s after SIGTERM", c.Name(i), l.command.ProcessState)
+	}
+	return err
+}
+
+// AwaitExit waits for a node's end and returns its exit code, -1 if a signal ended it.
+func (c *Cluster) AwaitExit(ctx context.Context, i int) (int, error) {
+	l := c.node(i).current()
+	if l == nil {
+		return 0, fmt.Errorf("lab: %s never ran", c.Name(i))
+	}
+	select {
+	case <-l.ended:
+		return l.command.ProcessState.ExitCode(), nil
+	case <-ctx.Done():
+		return 0, fmt.Errorf("lab: %s did not end: %w", c.Name(i), ctx.Err())
+	}
+}
+
+// MayEnd allows a node to end from here on: Surprises will not report it.
+func (c *Cluster) MayEnd(i int) { c.node(i).current().askToEnd() }
+
+// Pause stops a node with SIGSTOP, and returns when every thread of it has stopped: the signal takes effect only later, and a
+// thread on another core runs on until then.
+func (c *Cluster) Pause(i int) error {
+	if err := c.signal(i, syscall.SIGSTOP); err != nil {
+		return err
+	}
+	server := c.node(i).current().server()
+	for began := time.Now(); !standsStill(server); time.Sleep(time.Millisecond) {
+		if time.Since(began) > 5*time.Second {
+			return fmt.Errorf("lab: %s still runs 5 s after SIGSTOP", c.Name(i))
+		}
+	}
+	return nil
+}
+
+// Resume lets a paused node continue.
+func (c *Cluster) Resume(i int) error { return c.signal(i, syscall.SIGCONT) }
+
+func (c *Cluster) signal(i int, signal syscall.Signal) error {
+	l := c.node(i).current()
+	if !l.running() {
+		return fmt.Errorf("lab: %s does not run", c.Name(i))
+	}
+	return syscall.Kill(-l.command.Process.Pid, signal)
+}
+
+// server is the process id of the node itself.
+func (l *life) server() int {
+	if l.traced {
+		if children := childrenOf(l.command.Process.Pid); len(children) > 0 {
+			return children[0]
+		}
+	}
+	return l.command.Process.Pid
+}
+
+// Surprises names every node that ended although the lab did not end it.
+func (c *Cluster) Surprises() (all []string) {
+	for i := range c.Len() {
+		l := c.node(i).current()
+		if l == nil || l.running() {
+			continue
+		}
+		l.mu.Lock()
+		asked := l.asked
+		l.mu.Unlock()
+		if !asked {
+			all = append(all, fmt.Sprintf("%s ended by itself: %s", c.Name(i), l.command.ProcessState))
+		}
+	}
+	return all
+}
+
+// AwaitReady waits until the nodes (none given: all that run) answer /readyz with 200.
+func (c *Cluster) AwaitReady(ctx context.Context, nodes ...int) error {
+	if len(nodes) == 0 {
+		for i := range c.Len() {
+			if c.Running(i) {
+				nodes = append(nodes, i)
+			}
+		}
+	}
+	for _, i := range nodes {
+		if err := c.awaitReady(ctx, i); err != nil {
+			return fmt.Errorf("lab: %s is not ready: %w", c.Name(i), err)
+		}
+	}
+	return nil
+}
+
+const readyEvery = 20 * time.Millisecond
+
+func (c *Cluster) awaitReady(ctx context.Context, i int) error {
+	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	said := errors.New("nobody answered")
+	for {
+		status, err := readiness(ctx, client, c.Addr(i))
+		switch {
+		case err == nil && status == http.StatusOK:
+			return nil
+		case !c.Running(i):
+			return errEnded
+		case err == nil:
+			said = fmt.Errorf("/readyz answers %d", status)
+		}
+		select {
+		case <-time.After(readyEvery): // polls: a real process gives no other signal
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ctx.Err(), said)
+		}
+	}
+}
+
+func readiness(ctx context.Context, client *http.Client, address string) (int, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/readyz", nil)
+	if err != nil {
+		return 0, err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	response.Body.Close()
+	return response.StatusCode, nil
+}
