@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
-	"strconv"
 
-	"golang.org/x/sys/unix"
+	"github.com/stint-io/stint/internal/node"
 )
 
 // betweenCollections is the number of bytes that are allocated between two collections while the live heap is small.
@@ -51,7 +49,7 @@ func newCollections() *collections {
 	if os.Getenv("GOGC") != "" {
 		return nil
 	}
-	return &collections{between: min(betweenCollections, memory()/16), percent: 100}
+	return &collections{between: min(betweenCollections, uint64(node.Memory())/16), percent: 100}
 }
 
 // settle sets the percentage for the current live heap, and arranges to be called after the next collection, which finds
@@ -76,19 +74,4 @@ func (c *collections) percentOf(live uint64) int {
 	)
 	percent := c.between * 100 / max(live, least)
 	return int(max(100, percent/step*step))
-}
-
-// memory returns how many bytes the process may use: GOMEMLIMIT, the limit of its container, or the machine's memory.
-func memory() uint64 {
-	most := uint64(debug.SetMemoryLimit(-1))
-	if text, err := os.ReadFile("/sys/fs/cgroup/memory.max"); err == nil {
-		if limit, err := strconv.ParseUint(string(bytes.TrimSpace(text)), 10, 64); err == nil {
-			most = min(most, limit)
-		}
-	}
-	var info unix.Sysinfo_t
-	if unix.Sysinfo(&info) == nil {
-		most = min(most, uint64(info.Totalram)*uint64(info.Unit))
-	}
-	return most
 }

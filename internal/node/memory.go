@@ -1,28 +1,30 @@
 package node
 
 import (
+	"bytes"
 	"math"
+	"os"
 	"runtime/debug"
-
-	"golang.org/x/sys/unix"
+	"strconv"
 )
 
 // maxRecordBytes is how many bytes of records each of a node's shards may hold. All of them together may hold half of the
-// memory that the process may use, which leaves room for the garbage collector and for a snapshot under way. That memory is
-// GOMEMLIMIT where it is set (in a container it should be), else the machine's.
-func maxRecordBytes(shards uint32) int {
-	memory := debug.SetMemoryLimit(-1)
-	if memory == math.MaxInt64 {
-		memory = machineMemory()
+// memory that the process may use, which leaves room for the garbage collector and for a snapshot under way.
+func maxRecordBytes(shards uint32) int { return int(Memory() / 2 / int64(shards)) }
+
+// Memory returns how many bytes this process may use: GOMEMLIMIT where it is set, else the limit of its container, else the
+// machine's memory. If none of them is known, it assumes as small a machine as is likely.
+func Memory() int64 {
+	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
+		return limit
 	}
-	return int(memory / 2 / int64(shards))
+	most := machineMemory()
+	if text, err := os.ReadFile("/sys/fs/cgroup/memory.max"); err == nil {
+		if limit, err := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64); err == nil { // else "max"
+			most = min(most, limit)
+		}
+	}
+	return most
 }
 
-// machineMemory is the size of the machine's memory in bytes.
-func machineMemory() int64 {
-	var info unix.Sysinfo_t
-	if err := unix.Sysinfo(&info); err != nil {
-		return 4 << 30 // unknown: assume as small a machine as is likely
-	}
-	return int64(info.Totalram) * int64(info.Unit)
-}
+const unknownMemory = 4 << 30
