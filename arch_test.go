@@ -41,6 +41,7 @@ var floors = map[string]int{
 var beside = map[string][]string{
 	"api/gen/stint/v1":                {},
 	"api/gen/stint/v1/stintv1connect": {"api/gen/stint/v1"},
+	"api/wire":                        {"api/gen/stint/v1"}, // messages to bytes and back
 	"internal/metrics":                {},
 	"shard/placement":                 {}, // where keys live: known to shards and clients
 	"client":                          {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "shard/placement"},
@@ -61,7 +62,7 @@ var beside = map[string][]string{
 var mayUse = map[string][]string{
 	"shard":          {"shard/placement"},
 	"api/redis":      {"internal/batchwait"},
-	"api":            {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect"},
+	"api":            {"api/wire", "api/gen/stint/v1", "api/gen/stint/v1/stintv1connect"},
 	"cluster/gossip": {"internal/connlimit"},
 	"cluster/peer":   {"internal/connlimit"},
 	"internal/node":  {"internal/metrics", "internal/connlimit"},
@@ -77,7 +78,7 @@ var doors = map[string][]string{
 	"github.com/cockroachdb/pebble":         {"raftfsm", "raftfsm/memfs"},
 	"github.com/hashicorp/memberlist":       {"cluster/gossip"},
 	"connectrpc.com/":                       {"api", "client", "cmd/stint", "internal/bench", "api/gen/stint/v1/stintv1connect"},
-	"google.golang.org/protobuf":            {"api", "client", "cmd/stint", "internal/bench", "api/gen/stint/v1"},
+	"google.golang.org/protobuf":            {"api", "api/wire", "client", "cmd/stint", "internal/bench", "api/gen/stint/v1"},
 	"google.golang.org/grpc":                {"api", "internal/bench"},
 	"github.com/prometheus/":                {"internal/metrics"},
 	"github.com/alecthomas/kong":            {"cmd/stint"},

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/wire"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
@@ -27,8 +28,8 @@ func TestAllocationsOfACheck(t *testing.T) {
 		most float64
 		work func()
 	}{
-		"read JSON":          {6, func() { unmarshalJSON([]byte(perIP), &stintv1.CheckRequest{}) }}, // with the message and its input
-		"write JSON":         {0, func() { marshalJSON(room, answer) }},
+		"read JSON":          {6, func() { wire.UnmarshalJSON([]byte(perIP), &stintv1.CheckRequest{}) }}, // with the message and its input
+		"write JSON":         {0, func() { wire.MarshalJSON(room, answer) }},
 		"message to check":   {1, func() { checkRequest(set, m) }},
 		"decision to answer": {3, func() { s.answer(set, m, &r, &d) }},
 	} {

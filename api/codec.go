@@ -4,8 +4,9 @@ import (
 	"fmt"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/stint-io/stint/api/wire"
 )
 
 // call receives one message. A message that cannot be read becomes a request with a fault, not a transport error, so that
@@ -36,17 +37,10 @@ type codec struct {
 	append    func([]byte, proto.Message) ([]byte, error)
 }
 
-// The JSON codec refuses unknown fields: a misspelled "cost" must not be counted as 1. It writes every field that is not
-// a message, so that "allowed": false and "remaining": "0" are visible.
-var (
-	readJSON  = protojson.UnmarshalOptions{}
-	writeJSON = protojson.MarshalOptions{EmitDefaultValues: true}
-)
-
 var codecs = connect.WithHandlerOptions(
-	connect.WithCodec(codec{"proto", proto.Unmarshal, marshalProto}),
-	connect.WithCodec(codec{"json", unmarshalJSON, marshalJSON}),
-	connect.WithCodec(codec{"json; charset=utf-8", unmarshalJSON, marshalJSON}),
+	connect.WithCodec(codec{"proto", proto.Unmarshal, wire.MarshalProto}),
+	connect.WithCodec(codec{"json", wire.UnmarshalJSON, wire.MarshalJSON}),
+	connect.WithCodec(codec{"json; charset=utf-8", wire.UnmarshalJSON, wire.MarshalJSON}),
 )
 
 // Name implements connect.Codec.

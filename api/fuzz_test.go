@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/wire"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -20,7 +21,7 @@ func FuzzJSON(f *testing.F) {
 	f.Add([]byte(`{"holdId":"AQMRYwE","commit":{"actualCost":["1"]}}`))
 	f.Add([]byte(`{"policy":"p","key":"k","limits":{"a":{"quota":"1"}},"expiresAt":"2027-01-01T00:00:00Z"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		fuzzed(t, data, readJSON.Unmarshal)
+		fuzzed(t, data, wire.UnmarshalJSON)
 	})
 }
 

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/stint-io/stint/api/wire"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -137,7 +138,7 @@ func (grpcCodec) Marshal(v any) (mem.BufferSlice, error) {
 	space := laneBuffers.Get().(*[]byte)
 	defer keepLaneBuffer(space)
 	var err error
-	if *space, err = marshalProto((*space)[:0], m); err != nil {
+	if *space, err = wire.MarshalProto((*space)[:0], m); err != nil {
 		return nil, err
 	}
 	pool := mem.DefaultBufferPool()

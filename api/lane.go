@@ -10,6 +10,8 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/stint-io/stint/api/wire"
 )
 
 // lane answers the plainest calls of one procedure without connect: a POST of Connect's protocol with one message, as
@@ -31,9 +33,9 @@ type laneEncoding struct {
 }
 
 var laneEncodings = []*laneEncoding{
-	{[]string{"application/json"}, unmarshalJSON, marshalJSON},
-	{[]string{"application/proto"}, proto.Unmarshal, marshalProto},
-	{[]string{"application/json; charset=utf-8"}, unmarshalJSON, marshalJSON},
+	{[]string{"application/json"}, wire.UnmarshalJSON, wire.MarshalJSON},
+	{[]string{"application/proto"}, proto.Unmarshal, wire.MarshalProto},
+	{[]string{"application/json; charset=utf-8"}, wire.UnmarshalJSON, wire.MarshalJSON},
 }
 
 var (

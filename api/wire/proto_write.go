@@ -1,4 +1,4 @@
-package api
+package wire
 
 import (
 	"unicode/utf8"
@@ -11,10 +11,10 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
-// marshalProto writes the same bytes as the library. Answers to checks have their own writer, as in JSON: the library
+// MarshalProto writes the same bytes as the library. Answers to checks have their own writer, as in JSON: the library
 // measures each message before it writes it, and looks up the kind of each field. Messages that this writer does not know
 // are left to the library.
-func marshalProto(b []byte, m proto.Message) ([]byte, error) {
+func MarshalProto(b []byte, m proto.Message) ([]byte, error) {
 	w := protoWriter{b: b}
 	switch m := m.(type) {
 	case *stintv1.CheckResponse:

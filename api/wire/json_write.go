@@ -1,4 +1,4 @@
-package api
+package wire
 
 import (
 	"maps"
@@ -14,10 +14,15 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
-// marshalJSON writes the output of writeJSON, up to white space. Most answers are answers to checks, which have their own
+const (
+	secondsMax     = 253_402_300_799 // since 1970: the end of the year 9999, the last instant that JSON can express
+	waitSecondsMax = 315_576_000_000 // the longest wait that JSON can express: about 10,000 years
+)
+
+// MarshalJSON writes the output of writeJSON, up to white space. Most answers are answers to checks, which have their own
 // writer. It takes a tenth of the time, because it need not look up the kind of each field. Messages that this writer
 // does not know are left to the library.
-func marshalJSON(b []byte, m proto.Message) ([]byte, error) {
+func MarshalJSON(b []byte, m proto.Message) ([]byte, error) {
 	w := jsonWriter{b: b}
 	switch m := m.(type) {
 	case *stintv1.CheckResponse:
@@ -209,7 +214,7 @@ func (w *jsonWriter) instant(before string, m *timestamppb.Timestamp) {
 	if m == nil {
 		return
 	}
-	if m.Seconds < 0 || m.Seconds > int64(timestampMax/microsPerSecond) || m.Nanos < 0 || m.Nanos >= 1e9 {
+	if m.Seconds < 0 || m.Seconds > secondsMax || m.Nanos < 0 || m.Nanos >= 1e9 {
 		w.unsure = true
 		return
 	}
@@ -224,7 +229,7 @@ func (w *jsonWriter) wait(before string, m *durationpb.Duration) {
 	if m == nil {
 		return
 	}
-	if m.Seconds < 0 || m.Seconds > int64(spanMax/microsPerSecond) || m.Nanos < 0 || m.Nanos >= 1e9 {
+	if m.Seconds < 0 || m.Seconds > waitSecondsMax || m.Nanos < 0 || m.Nanos >= 1e9 {
 		w.unsure = true
 		return
 	}

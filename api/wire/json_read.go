@@ -1,4 +1,4 @@
-package api
+package wire
 
 import (
 	"bytes"
@@ -8,15 +8,23 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
-// unmarshalJSON accepts and refuses the same input as readJSON. Checks have their own reader for the JSON that clients
+// The JSON codec refuses unknown fields: a misspelled "cost" must not be counted as 1. It writes every field that is not
+// a message, so that "allowed": false and "remaining": "0" are visible.
+var (
+	readJSON  = protojson.UnmarshalOptions{}
+	writeJSON = protojson.MarshalOptions{EmitDefaultValues: true}
+)
+
+// UnmarshalJSON accepts and refuses the same input as readJSON. Checks have their own reader for the JSON that clients
 // usually send. That reader gives up at the first input that it is unsure about (an escape, a null, a limit, an unknown
 // name, a mistake). The library then reads everything again and has the last word.
-func unmarshalJSON(data []byte, m proto.Message) error {
+func UnmarshalJSON(data []byte, m proto.Message) error {
 	r := jsonReader{rest: data}
 	switch m := m.(type) {
 	case *stintv1.CheckRequest:

@@ -1,4 +1,4 @@
-package api
+package wire
 
 import (
 	"bytes"
@@ -16,6 +16,8 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
+const perIP = `{"entries":[{"policy":"per-ip","key":"203.0.113.7"}]}`
+
 // FuzzJSONReader checks that the reader of checks is sure only about text that it reads as the library does.
 func FuzzJSONReader(f *testing.F) {
 	for _, text := range readerSeeds {
@@ -27,7 +29,7 @@ func FuzzJSONReader(f *testing.F) {
 			func() proto.Message { return &stintv1.CheckBatchRequest{} },
 		} {
 			got, want := fresh(), fresh()
-			gotErr, wantErr := unmarshalJSON(data, got), readJSON.Unmarshal(data, want)
+			gotErr, wantErr := UnmarshalJSON(data, got), readJSON.Unmarshal(data, want)
 			if (gotErr == nil) != (wantErr == nil) {
 				t.Fatalf("%q: error %v, the library's %v", data, gotErr, wantErr)
 			}
@@ -138,7 +140,7 @@ func writeAnswer(w interface {
 func sameJSON(t *testing.T, m proto.Message) {
 	t.Helper()
 	before := []byte("before")
-	got, gotErr := marshalJSON(before, m)
+	got, gotErr := MarshalJSON(before, m)
 	want, wantErr := writeJSON.MarshalAppend(before, m)
 	if (gotErr == nil) != (wantErr == nil) {
 		t.Fatalf("%v: error %v, the library's %v", m, gotErr, wantErr)

@@ -1,4 +1,4 @@
-package api
+package wire
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ func TestEveryFieldOfAnAnswerIsWrittenInBinary(t *testing.T) {
 func sameProto(t *testing.T, m proto.Message) {
 	t.Helper()
 	before := []byte("before")
-	got, gotErr := marshalProto(before, m)
+	got, gotErr := MarshalProto(before, m)
 	want, wantErr := proto.MarshalOptions{}.MarshalAppend(before, m)
 	if (gotErr == nil) != (wantErr == nil) {
 		t.Fatalf("%v: error %v, the library's %v", m, gotErr, wantErr)
