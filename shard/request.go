@@ -141,7 +141,7 @@ const (
 	DeleteOverride // the key has no override
 	ReadAudit      // the newest changes of the shard: Decision.Told has them. The request has one entry with any key of the shard
 
-	// Parts of an operation on several shards, for the coordinator (see Operation and operation.go).
+	// Parts of an operation on several shards, for the coordinator (see Operation and op.go).
 
 	AskHome     // home: the recorded outcome, or none
 	Charge      // another shard: decide and charge its entries under the operation's id

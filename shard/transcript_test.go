@@ -33,7 +33,7 @@ var update = flag.Bool("update", false, "write what the code does into the golde
 //	                      fetch NAME, swap NAME [expect=N] [body=TEXT]
 //	                      and on each [in=EPOCH.SEQ.INDEX] [number=N] [acked=N] [retry], its place in a session
 //	                    an id v7@T is a UUIDv7 made at T, v7@T/B another one
-//	                      those of holds and adjustments: see hold_story_test.go; of tallies: see tally_test.go
+//	                      those of holds and adjustments: see hold_story_test.go; of tallies: see eval_tally_test.go
 //	adopt T N TEXT      the shard adopts version N of the policies
 //	system              from here on it is an empty system shard
 //	entry T [epoch=N] [seq=N] [term=N] [shard=N] [flip]   an empty batch as some owner wrote it
