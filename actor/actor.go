@@ -127,15 +127,15 @@ func setDefault[T int | time.Duration](v *T, value T) {
 
 // Actor decides the requests of one shard, one batch at a time. Its methods may be called concurrently.
 type Actor struct {
-	replica Replica
-	config  Config
-	intake  intake        // the mailbox
-	room    room          // bounds the mailbox and the queue behind it
-	hints   chan struct{} // leadership may have changed
-	stop    chan struct{} // closed by Close: no new requests
-	kill    chan struct{} // closed when the context of Close ends
-	gone    chan struct{} // closed when the loop has ended
-	opened  atomic.Uint64 // the open epoch; 0: none
+	replica   Replica
+	config    Config
+	intake    intake        // the mailbox
+	admission admission     // bounds the mailbox and the queue behind it
+	hints     chan struct{} // leadership may have changed
+	stop      chan struct{} // closed by Close: no new requests
+	kill      chan struct{} // closed when the context of Close ends
+	gone      chan struct{} // closed when the loop has ended
+	opened    atomic.Uint64 // the open epoch; 0: none
 
 	handing chan struct{}      // of capacity 1: full while a Handover is under way
 	pauses  chan chan struct{} // begins a Handover; the loop closes the sent channel when nothing is under way
@@ -172,23 +172,23 @@ const maxStep = limit.Time(24 * time.Hour / time.Microsecond)
 func Start(id shard.ID, replica Replica, config Config) *Actor {
 	config = config.withDefaults()
 	a := &Actor{
-		replica:  replica,
-		config:   config,
-		intake:   intake{wake: make(chan struct{}, 1), want: 1},
-		room:     room{most: load{int64(config.MaxQueued), int64(config.MaxQueuedBytes)}},
-		hints:    make(chan struct{}, 1),
-		stop:     make(chan struct{}),
-		kill:     make(chan struct{}),
-		gone:     make(chan struct{}),
-		seq:      newSequencer(id, config),
-		payloads: make(chan []byte, config.MaxInFlight),
-		outcomes: make(chan outcome, config.MaxInFlight),
-		handing:  make(chan struct{}, 1),
-		pauses:   make(chan chan struct{}),
-		resumes:  make(chan struct{}),
-		closedAt: config.Now(),
-		summedAt: config.Now(),
-		patience: time.NewTimer(0),
+		replica:   replica,
+		config:    config,
+		intake:    intake{wake: make(chan struct{}, 1), want: 1},
+		admission: admission{most: load{int64(config.MaxQueued), int64(config.MaxQueuedBytes)}},
+		hints:     make(chan struct{}, 1),
+		stop:      make(chan struct{}),
+		kill:      make(chan struct{}),
+		gone:      make(chan struct{}),
+		seq:       newSequencer(id, config),
+		payloads:  make(chan []byte, config.MaxInFlight),
+		outcomes:  make(chan outcome, config.MaxInFlight),
+		handing:   make(chan struct{}, 1),
+		pauses:    make(chan chan struct{}),
+		resumes:   make(chan struct{}),
+		closedAt:  config.Now(),
+		summedAt:  config.Now(),
+		patience:  time.NewTimer(0),
 	}
 	waits := make(chan func() (shard.Outcome, error), config.MaxInFlight)
 	a.goroutines.Go(func() { a.propose(waits) })
@@ -220,17 +220,17 @@ func (a *Actor) Submit(ctx context.Context, requests []shard.Request) []shard.Re
 	if len(requests) == 0 {
 		return nil
 	}
-	size, at := weigh(requests), laneOf(requests)
+	size, at := weigh(requests), classOf(requests)
 	switch {
-	case size.exceeds(a.room.most):
+	case size.exceeds(a.admission.most):
 		return failed(requests, errTooLarge)
 	case a.stopping(): // otherwise a flood of requests would keep Close waiting
 		return failed(requests, errDraining)
-	case !a.room.enter(size, at):
+	case !a.admission.enter(size, at):
 		return failed(requests, errFull)
 	}
 	deadline, _ := ctx.Deadline()
-	c := newCall(requests, deadline, at, &a.room, size)
+	c := newCall(requests, deadline, at, &a.admission, size)
 	if !a.intake.put(c) {
 		c.release()
 		return failed(requests, errDraining)

@@ -40,7 +40,7 @@ func TestCallersThatGiveUpStayInTheRoom(t *testing.T) {
 				mustSay(t, <-proposed, "allowed")
 				mustSay(t, one(t, a, take("")), "allowed")
 				synctest.Wait()
-				if held := a.room.held(); held != (load{}) {
+				if held := a.admission.held(); held != (load{}) {
 					t.Fatalf("at rest, room is taken by %+v", held)
 				}
 			})
@@ -57,7 +57,7 @@ func TestRoomIsGivenBack(t *testing.T) {
 		empty := func(after string) {
 			t.Helper()
 			synctest.Wait()
-			if held := a.room.held(); held != (load{}) {
+			if held := a.admission.held(); held != (load{}) {
 				t.Fatalf("%s: room is taken by %+v", after, held)
 			}
 		}

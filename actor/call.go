@@ -9,16 +9,16 @@ import (
 
 // call is one Submit in progress: the caller's requests and their results.
 type call struct {
-	requests []shard.Request
-	results  []shard.Result // written by the loop until done is signaled, read by the caller afterwards
-	deadline time.Time      // zero: none
-	lane     lane
-	taken    int           // requests that went into a batch; used by the loop only
-	answered int           // requests that have a result; used by the loop only
-	fate     atomic.Int32  // queued, then started by the loop or abandoned by the caller, whichever comes first
-	done     chan struct{} // of capacity 1: the loop never waits for a caller
-	room     *room         // where the call occupies size until it is released
-	size     load
+	requests  []shard.Request
+	results   []shard.Result // written by the loop until done is signaled, read by the caller afterwards
+	deadline  time.Time      // zero: none
+	class     queueClass
+	taken     int           // requests that went into a batch; used by the loop only
+	answered  int           // requests that have a result; used by the loop only
+	fate      atomic.Int32  // queued, then started by the loop or abandoned by the caller, whichever comes first
+	done      chan struct{} // of capacity 1: the loop never waits for a caller
+	admission *admission    // where the call occupies size until it is released
+	size      load
 }
 
 // The fates of a call.
@@ -28,14 +28,14 @@ const (
 	abandoned
 )
 
-func newCall(requests []shard.Request, deadline time.Time, at lane, in *room, size load) *call {
+func newCall(requests []shard.Request, deadline time.Time, at queueClass, in *admission, size load) *call {
 	return &call{
-		requests: requests,
-		deadline: deadline,
-		lane:     at,
-		done:     make(chan struct{}, 1),
-		room:     in,
-		size:     size,
+		requests:  requests,
+		deadline:  deadline,
+		class:     at,
+		done:      make(chan struct{}, 1),
+		admission: in,
+		size:      size,
 	}
 }
 
@@ -77,6 +77,6 @@ func (c *call) count(n int) {
 
 // release returns the call's room, once. It is called by the call's owner: Submit until the intake has the call, then the loop.
 func (c *call) release() {
-	c.room.leave(c.size)
+	c.admission.leave(c.size)
 	c.size = load{}
 }

@@ -99,7 +99,7 @@ func (w *world) ask(c *client, r *replica) {
 	if !r.room.enter(size, deciding) {
 		panic("the room of a world is endless")
 	}
-	a.call = newCall(requests, w.deadline(), laneOf(requests), r.room, size)
+	a.call = newCall(requests, w.deadline(), classOf(requests), r.room, size)
 	c.waits = a
 	r.asked = append(r.asked, a)
 	w.judge.byCall[a.call] = a

@@ -50,9 +50,9 @@
 // # The queue
 //
 // The requests of a call are decided in their order, and calls are decided in the order in which they came, except for their
-// lane (R20): calls that only give units back go first, and calls that only read go last. A call that does several things goes
-// into the lane of checks. So of two calls that are under way at the same time, the later one may be decided first if it is in
-// another lane. A caller that waits for each answer before its next request has its requests decided in order. While whole
+// class (R20): calls that only give units back go first, and calls that only read go last. A call that does several things goes
+// into the class of checks. So of two calls that are under way at the same time, the later one may be decided first if it is in
+// another class. A caller that waits for each answer before its next request has its requests decided in order. While whole
 // batches of checks queue, reads wait, until their deadline if necessary.
 //
 // The queue is bounded by the number of requests and by an estimate of their bytes. The requests of a caller that gives up stay

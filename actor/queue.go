@@ -2,24 +2,24 @@ package actor
 
 import "github.com/stint-io/stint/shard"
 
-// lane is the urgency of a call: calls that give units back go before calls that take them, and those before calls that only
+// queueClass is the urgency of a call: calls that give units back go before calls that take them, and those before calls that only
 // read (R20). A queue longer than a batch must not keep held units from coming back.
-type lane int
+type queueClass int
 
 const (
-	settling lane = iota
+	settling queueClass = iota
 	deciding
 	reading
-	lanes
+	queueClasses
 )
 
-// laneOf returns the lane of a call, whose requests are decided in order as one unit: reading if it changes nothing, settling
+// classOf returns the class of a call, whose requests are decided in order as one unit: reading if it changes nothing, settling
 // if it changes nothing except by giving units back, otherwise deciding. So a read at the start of a call does not delay the
 // checks behind it, and a settle in a call does not let its checks overtake those of other calls.
-func laneOf(requests []shard.Request) lane {
+func classOf(requests []shard.Request) queueClass {
 	at := reading
 	for i := range requests {
-		switch laneOfOne(requests[i].Op) {
+		switch classOfOne(requests[i].Op) {
 		case deciding:
 			return deciding
 		case settling:
@@ -29,7 +29,7 @@ func laneOf(requests []shard.Request) lane {
 	return at
 }
 
-func laneOfOne(op shard.Op) lane {
+func classOfOne(op shard.Op) queueClass {
 	switch op {
 	case shard.Settle, shard.Conclude, shard.ResolveHome, shard.FinishLeg, shard.Acknowledge:
 		return settling
@@ -39,10 +39,10 @@ func laneOfOne(op shard.Op) lane {
 	return deciding
 }
 
-// queue holds the calls that wait for a batch, in each lane the oldest first. The sequencer owns it.
-type queue [lanes][]*call
+// queue holds the calls that wait for a batch, in each class the oldest first. The sequencer owns it.
+type queue [queueClasses][]*call
 
-func (q *queue) push(c *call) { q[c.lane] = append(q[c.lane], c) }
+func (q *queue) push(c *call) { q[c.class] = append(q[c.class], c) }
 
 func (q *queue) len() (n int) {
 	for _, calls := range q {
@@ -51,11 +51,11 @@ func (q *queue) len() (n int) {
 	return n
 }
 
-// first returns the lane of the call that goes next. The queue must not be empty.
-func (q *queue) first() lane {
+// first returns the class of the call that goes next. The queue must not be empty.
+func (q *queue) first() queueClass {
 	for at, calls := range q {
 		if len(calls) > 0 {
-			return lane(at)
+			return queueClass(at)
 		}
 	}
 	panic("actor: nothing queues")

@@ -33,11 +33,11 @@ func TestReadsGoBehindChecks(t *testing.T) {
 
 // A room full of checks has room for requests that give units back.
 func TestSettlesFindRoom(t *testing.T) {
-	in := room{most: load{requests: 8, bytes: 8000}}
+	in := admission{most: load{requests: 8, bytes: 8000}}
 	if !in.enter(load{8, 8000}, deciding) || in.enter(load{1, 10}, deciding) || in.enter(load{1, 10}, reading) {
 		t.Fatal("the room is not bounded for checks and reads")
 	}
-	if at := laneOf([]shard.Request{{Op: shard.Settle}}); at != settling || !in.enter(load{1, 10}, at) {
+	if at := classOf([]shard.Request{{Op: shard.Settle}}); at != settling || !in.enter(load{1, 10}, at) {
 		t.Fatal("a settle found no room behind checks")
 	}
 	if in.enter(load{1, 10}, settling) {
@@ -45,11 +45,11 @@ func TestSettlesFindRoom(t *testing.T) {
 	}
 }
 
-// The heaviest operation of a call decides its lane, whatever its position in the call.
+// The heaviest operation of a call decides its class, whatever its position in the call.
 func TestTheLaneOfACallIsThatOfWhatItDoes(t *testing.T) {
 	for _, test := range []struct {
 		ops  []shard.Op
-		want lane
+		want queueClass
 	}{
 		{[]shard.Op{shard.Peek, shard.Get}, reading},
 		{[]shard.Op{shard.Peek, shard.Check}, deciding},
@@ -62,8 +62,8 @@ func TestTheLaneOfACallIsThatOfWhatItDoes(t *testing.T) {
 		for i, op := range test.ops {
 			requests[i].Op = op
 		}
-		if got := laneOf(requests); got != test.want {
-			t.Errorf("%v goes to lane %d, must go to %d", test.ops, got, test.want)
+		if got := classOf(requests); got != test.want {
+			t.Errorf("%v goes to class %d, must go to %d", test.ops, got, test.want)
 		}
 	}
 }

@@ -14,7 +14,7 @@ type replica struct {
 	up      bool
 	leads   bool // it believes so; the truth is world.leader
 	seq     *sequencer
-	room    *room
+	room    *admission
 	state   *shard.State
 	applied int         // entries of the log installed
 	waiting []*proposal // proposed and not yet settled, oldest first
@@ -45,7 +45,7 @@ func (r *replica) String() string { return fmt.Sprint("replica ", r.number) }
 func (r *replica) start(w *world, state *shard.State, applied int) {
 	r.up, r.leads, r.state, r.applied = true, false, state, applied
 	r.seq, r.waiting, r.asked = newSequencer(theShard, w.shape.config), nil, nil
-	r.room = &room{most: load{1 << 40, 1 << 40}}
+	r.room = &admission{most: load{1 << 40, 1 << 40}}
 	r.handing, r.knows = false, w.random.Uint64N(w.newest+1)
 }
 

@@ -41,16 +41,16 @@ func weighLegs(legs []shard.Leg) (bytes int) {
 
 func (l load) exceeds(most load) bool { return l.requests > most.requests || l.bytes > most.bytes }
 
-// room bounds the requests that were submitted and are still held: in the mailbox, in the queue or under way. It may be used by
+// admission bounds the requests that were submitted and are still held: in the mailbox, in the queue or under way. It may be used by
 // any number of goroutines. A call leaves when the loop lets go of it, not when its caller does: otherwise callers that give up
 // would fill the queue without bound (R20).
-type room struct {
+type admission struct {
 	most            load
 	requests, bytes atomic.Int64
 }
 
 // enter reports whether there was room. Calls that give units back may use an eighth more.
-func (r *room) enter(l load, at lane) bool {
+func (r *admission) enter(l load, at queueClass) bool {
 	most := r.most
 	if at == settling {
 		most = load{most.requests + most.requests/8, most.bytes + most.bytes/8}
@@ -64,9 +64,9 @@ func (r *room) enter(l load, at lane) bool {
 }
 
 // held returns the current load of the room.
-func (r *room) held() load { return load{r.requests.Load(), r.bytes.Load()} }
+func (r *admission) held() load { return load{r.requests.Load(), r.bytes.Load()} }
 
-func (r *room) leave(l load) {
+func (r *admission) leave(l load) {
 	r.requests.Add(-l.requests)
 	r.bytes.Add(-l.bytes)
 }

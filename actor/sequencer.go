@@ -197,12 +197,12 @@ func (q *sequencer) propose(at shard.Stamp, f flight) {
 func (q *sequencer) gather(wall time.Time) (requests []shard.Request) {
 	requests = make([]shard.Request, 0, min(q.queued, q.config.MaxBatch))
 	for at := range q.queue {
-		requests = q.gatherLane(lane(at), requests, wall)
+		requests = q.gatherClass(queueClass(at), requests, wall)
 	}
 	return requests
 }
 
-func (q *sequencer) gatherLane(at lane, requests []shard.Request, wall time.Time) []shard.Request {
+func (q *sequencer) gatherClass(at queueClass, requests []shard.Request, wall time.Time) []shard.Request {
 	calls := q.queue[at]
 	kept, seen := calls[:0], 0
 	for ; seen < len(calls) && len(requests) < q.config.MaxBatch; seen++ {

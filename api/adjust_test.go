@@ -137,7 +137,7 @@ func auditing(shards int) func(shard.Request) shard.Result {
 		records = append(records, shard.AuditRecord{At: noon, Namespace: "shop", Policy: "p1", Key: "user:42",
 			Position: shard.Position{Shard: id}})
 		return shard.Result{Decision: shard.Decision{Allowed: true, DecidedAt: noon, Position: shard.Position{Shard: id},
-			Told: &shard.Told{Audit: records}}}
+			System: &shard.SystemAnswer{Audit: records}}}
 	}
 }
 

@@ -39,7 +39,7 @@ func TestAllocationsOfACheck(t *testing.T) {
 	}
 }
 
-// A whole call through the lane, without net/http's connection and with a Decider that does nothing.
+// A whole call through the fast path, without net/http's connection and with a Decider that does nothing.
 func TestAllocationsOfACall(t *testing.T) {
 	set := testPolicies()
 	a := New(Config{Decider: quickDecider{}, Revision: func() *policy.Revision { return &policy.Revision{Version: 1, Set: set} },

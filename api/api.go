@@ -90,7 +90,7 @@ const requestTimeoutDefault = 5 * time.Second
 // messages, health and reflection, /healthz, /readyz and /metrics. NewGRPC makes a second door for gRPC alone.
 type API struct {
 	http     http.Handler
-	doors    *doors
+	registry *registry
 	health   health
 	draining chan struct{} // closed when the streams must end
 	drain    sync.Once
@@ -102,12 +102,12 @@ func New(c Config) *API {
 	if c.RequestTimeout == 0 {
 		c.RequestTimeout = requestTimeoutDefault
 	}
-	room := &room{}
-	d := newDoors(edge{observer: c.Observer, timeout: c.RequestTimeout}, room)
-	a := &API{doors: d, health: health{ready: c.Ready}, draining: make(chan struct{})}
+	room := &admission{}
+	d := newRegistry(interceptors{observer: c.Observer, timeout: c.RequestTimeout}, room)
+	a := &API{registry: d, health: health{ready: c.Ready}, draining: make(chan struct{})}
 	limits := limitService{decider: c.Decider, policies: c.policies, sealer: c.sealer, observer: c.Observer, stale: c.Stale}
 	limits.register(d)
-	streams{limits: limits, edge: d.edge, room: room, draining: a.draining, readers: &a.readers}.register(d)
+	streams{limits: limits, interceptors: d.interceptors, admission: room, draining: a.draining, readers: &a.readers}.register(d)
 	policyService{revision: c.revision, cluster: c.Cluster, decider: c.Decider}.register(d)
 	observeService{decider: c.Decider, shards: c.Shards, cluster: c.Cluster}.register(d)
 	clusterService{cluster: c.Cluster}.register(d)

@@ -12,12 +12,12 @@ import (
 // and an explanation takes about 4 KB: half a GB in all.
 const entriesUnderWay = 128 << 10
 
-// room counts the entries under way. It may be used concurrently.
-type room struct{ taken atomic.Int64 }
+// admission counts the entries under way. It may be used concurrently.
+type admission struct{ taken atomic.Int64 }
 
 // take reserves room for n entries; false: there is too little. A call may take at most as much as it leaves to others,
 // so a few large answers that are not read, which may stay for answerWithin, never stop the small calls.
-func (r *room) take(n int64) bool {
+func (r *admission) take(n int64) bool {
 	if entriesUnderWay-r.taken.Add(n) < n {
 		r.taken.Add(-n)
 		return false
@@ -25,7 +25,7 @@ func (r *room) take(n int64) bool {
 	return true
 }
 
-func (r *room) give(n int64) { r.taken.Add(-n) }
+func (r *admission) give(n int64) { r.taken.Add(-n) }
 
 var errNoRoom = &shard.Error{Code: shard.Overloaded, RetryAfter: 50e3,
 	Message: "too many entries are under way on this node; nothing was counted; ask again"}
@@ -33,7 +33,7 @@ var errNoRoom = &shard.Error{Code: shard.Overloaded, RetryAfter: 50e3,
 // enter takes room for the message of a call. Its exchange gives the room back when the answer is written.
 func enter(ctx context.Context, message any) error {
 	x, n := exchangeOf(ctx), weigh(message)
-	if !x.room.take(n) {
+	if !x.admission.take(n) {
 		return errNoRoom
 	}
 	x.taken += n

@@ -21,12 +21,12 @@ const (
 
 // exchange is one call and its answer. Only calls through net/http use request, answer, header and remote.
 type exchange struct {
-	request boundedBody
-	answer  boundedAnswer
-	header  http.Header // of the request
-	remote  string      // remote address
-	room    *room
-	taken   int64 // entries taken from room
+	request   boundedBody
+	answer    boundedAnswer
+	header    http.Header // of the request
+	remote    string      // remote address
+	admission *admission
+	taken     int64 // entries taken from room
 }
 
 type exchangeKey struct{}
@@ -35,9 +35,9 @@ type exchangeKey struct{}
 func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{}).(*exchange) }
 
 // bound gives every request its exchange, and gives the exchange's room back when the answer is written.
-func bound(next http.Handler, room *room) http.Handler {
+func bound(next http.Handler, room *admission) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := &exchange{answer: boundedAnswer{ResponseWriter: w, request: r}, header: r.Header, remote: r.RemoteAddr, room: room}
+		x := &exchange{answer: boundedAnswer{ResponseWriter: w, request: r}, header: r.Header, remote: r.RemoteAddr, admission: room}
 		defer x.end()
 		r = r.WithContext(x.within(r.Context()))
 		if r.Body != nil && r.Body != http.NoBody {
@@ -53,7 +53,7 @@ func (x *exchange) within(ctx context.Context) context.Context {
 	return context.WithValue(ctx, exchangeKey{}, x)
 }
 
-func (x *exchange) end() { x.room.give(x.taken) }
+func (x *exchange) end() { x.admission.give(x.taken) }
 
 // errTooLarge is the error of a message above bodyBytesMax.
 var errTooLarge = fmt.Errorf("a body has at most %d bytes; send fewer checks in one call", bodyBytesMax)

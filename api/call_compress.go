@@ -51,7 +51,7 @@ func (u *unpacker) Reset(r io.Reader) error {
 
 var packers = sync.Pool{New: func() any { return newPacker() }}
 
-// wantsPacked reports whether a lane's answer must be packed.
+// wantsPacked reports whether an answer on the fast path must be packed.
 func wantsPacked(r *http.Request, answer []byte) bool {
 	return len(answer) >= answerPackedFrom && slices.ContainsFunc(r.Header["Accept-Encoding"], func(line string) bool {
 		return slices.ContainsFunc(strings.Split(line, ","), func(item string) bool {

@@ -14,25 +14,25 @@ import (
 	"github.com/stint-io/stint/api/wire"
 )
 
-// lane answers the plainest calls of one procedure without connect: a POST of Connect's protocol with one message, as
+// unaryFastPath answers the plainest calls of one procedure without connect: a POST of Connect's protocol with one message, as
 // curl and most clients send it. Connect's work is a third of the cost of such a call, and only a few lines of it are
 // needed. All other calls (GET, gRPC, gRPC-Web, encodings, unknown headers) go to connect. Connect also writes the
 // errors.
-type lane[Req, Res any, P pointer[Req]] struct {
-	edge      edge
-	procedure string
-	answer    func(context.Context, P) (*Res, error)
-	otherwise http.Handler
+type unaryFastPath[Req, Res any, P pointer[Req]] struct {
+	interceptors interceptors
+	procedure    string
+	answer       func(context.Context, P) (*Res, error)
+	otherwise    http.Handler
 }
 
-// laneEncoding is a content type that lanes serve.
-type laneEncoding struct {
+// fastPathEncoding is a content type that the fast path serves.
+type fastPathEncoding struct {
 	contentType []string // as a header value
 	read        func([]byte, proto.Message) error
 	write       func([]byte, proto.Message) ([]byte, error)
 }
 
-var laneEncodings = []*laneEncoding{
+var fastPathEncodings = []*fastPathEncoding{
 	{[]string{"application/json"}, wire.UnmarshalJSON, wire.MarshalJSON},
 	{[]string{"application/proto"}, proto.Unmarshal, wire.MarshalProto},
 	{[]string{"application/json; charset=utf-8"}, wire.UnmarshalJSON, wire.MarshalJSON},
@@ -46,21 +46,21 @@ var (
 // laneBufferMax is the largest buffer that is kept for reuse: most messages are far smaller.
 const laneBufferMax = 64 << 10
 
-func keepLaneBuffer(buffer *[]byte) {
+func keepFastPathBuffer(buffer *[]byte) {
 	if cap(*buffer) <= laneBufferMax {
 		laneBuffers.Put(buffer)
 	}
 }
 
 // ServeHTTP implements http.Handler.
-func (l *lane[Req, Res, P]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	e, timeout := laneOf(r)
+func (l *unaryFastPath[Req, Res, P]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	e, timeout := fastPathEncodingOf(r)
 	if e == nil {
 		l.otherwise.ServeHTTP(w, r)
 		return
 	}
 	buffer := laneBuffers.Get().(*[]byte)
-	defer keepLaneBuffer(buffer)
+	defer keepFastPathBuffer(buffer)
 	var err error
 	var c call[Req, P]
 	if *buffer, err = readBody((*buffer)[:0], r); err != nil {
@@ -73,11 +73,11 @@ func (l *lane[Req, Res, P]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if timeout >= 0 {
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 	} else {
-		ctx, cancel = l.edge.bounded(ctx)
+		ctx, cancel = l.interceptors.bounded(ctx)
 	}
 	defer cancel()
 	response, err := answerInTime(ctx, &c, l.answer)
-	if coded := l.edge.told(l.procedure, begun, err); coded != nil {
+	if coded := l.interceptors.told(l.procedure, begun, err); coded != nil {
 		laneErrors.Write(w, r, coded)
 		return
 	}
@@ -100,9 +100,9 @@ func (l *lane[Req, Res, P]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // chunkBytes is the size up to which net/http holds an answer back and counts its length itself.
 const chunkBytes = 2048
 
-// laneOf returns the encoding of a call that a lane can serve, and its timeout; a timeout below 0 means none. nil: leave
+// fastPathEncodingOf returns the encoding of a call that the fast path can serve, and its timeout; a timeout below 0 means none. nil: leave
 // the call to connect.
-func laneOf(r *http.Request) (e *laneEncoding, timeout time.Duration) {
+func fastPathEncodingOf(r *http.Request) (e *fastPathEncoding, timeout time.Duration) {
 	if r.Method != http.MethodPost || r.Header["Content-Encoding"] != nil || r.Header["Connect-Accept-Encoding"] != nil {
 		return nil, 0
 	}
@@ -119,7 +119,7 @@ func laneOf(r *http.Request) (e *laneEncoding, timeout time.Duration) {
 		timeout = time.Duration(ms) * time.Millisecond
 	}
 	if kind := r.Header["Content-Type"]; len(kind) == 1 {
-		for _, e := range laneEncodings {
+		for _, e := range fastPathEncodings {
 			if kind[0] == e.contentType[0] {
 				return e, timeout
 			}

@@ -52,7 +52,7 @@ func NewGRPC(a *API, logger *slog.Logger) *grpc.Server {
 		// A client that pings more often than MinTime is disconnected.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	)
-	for _, service := range a.doors.services {
+	for _, service := range a.registry.services {
 		safe := *service
 		safe.Streams = slices.Clone(service.Streams)
 		for i := range safe.Streams {
@@ -67,19 +67,19 @@ func NewGRPC(a *API, logger *slog.Logger) *grpc.Server {
 
 // unaryGRPC answers a procedure of one message. A call keeps its room until grpc-go has the answer.
 func unaryGRPC[Req, Res any, P pointer[Req]](
-	d *doors, procedure string, answer func(context.Context, P) (*Res, error),
+	d *registry, procedure string, answer func(context.Context, P) (*Res, error),
 ) grpc.StreamHandler {
 	return func(_ any, stream grpc.ServerStream) error {
 		var c call[Req, P]
 		if err := stream.RecvMsg(&c); err != nil {
 			return err // grpc-go has already answered
 		}
-		begun, x := time.Now(), &exchange{room: d.room}
+		begun, x := time.Now(), &exchange{admission: d.admission}
 		defer x.end()
-		ctx, cancel := d.edge.bounded(x.within(stream.Context()))
+		ctx, cancel := d.interceptors.bounded(x.within(stream.Context()))
 		defer cancel()
 		response, err := answerInTime(ctx, &c, answer)
-		if coded := d.edge.told(procedure, begun, err); coded != nil {
+		if coded := d.interceptors.told(procedure, begun, err); coded != nil {
 			return grpcError(stream, coded)
 		}
 		return stream.SendMsg(response)
@@ -136,7 +136,7 @@ func (grpcCodec) Marshal(v any) (mem.BufferSlice, error) {
 		return nil, fmt.Errorf("%T is no protobuf message", v)
 	}
 	space := laneBuffers.Get().(*[]byte)
-	defer keepLaneBuffer(space)
+	defer keepFastPathBuffer(space)
 	var err error
 	if *space, err = wire.MarshalProto((*space)[:0], m); err != nil {
 		return nil, err

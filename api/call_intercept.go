@@ -8,14 +8,14 @@ import (
 	"connectrpc.com/connect"
 )
 
-// edge wraps every call: it sets a missing deadline, gives an error its code, and informs the observer.
-type edge struct {
+// interceptors wraps every call: it sets a missing deadline, gives an error its code, and informs the observer.
+type interceptors struct {
 	observer Observer
 	timeout  time.Duration
 }
 
 // wrap implements connect.UnaryInterceptorFunc.
-func (e edge) wrap(next connect.UnaryFunc) connect.UnaryFunc {
+func (e interceptors) wrap(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
 		begun := time.Now()
 		ctx, cancel := e.bounded(ctx)
@@ -29,7 +29,7 @@ func (e edge) wrap(next connect.UnaryFunc) connect.UnaryFunc {
 }
 
 // bounded sets a deadline on a call that has none.
-func (e edge) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+func (e interceptors) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, bounded := ctx.Deadline(); bounded {
 		return ctx, func() {}
 	}
@@ -37,7 +37,7 @@ func (e edge) bounded(ctx context.Context) (context.Context, context.CancelFunc)
 }
 
 // told informs the observer of a call's end and returns the error with its code; nil: there is no error.
-func (e edge) told(procedure string, begun time.Time, err error) *connect.Error {
+func (e interceptors) told(procedure string, begun time.Time, err error) *connect.Error {
 	if err == nil {
 		e.observer.Request(procedure, "ok", time.Since(begun))
 		return nil

@@ -11,21 +11,21 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// doors registers each procedure once for both ports: connect answers on the port of every protocol, grpc-go on a port of
+// registry registers each procedure once for both ports: connect answers on the port of every protocol, grpc-go on a port of
 // its own. Registration ends before the first request.
-type doors struct {
-	edge     edge
-	room     *room // shared by both doors
-	mux      *http.ServeMux
-	services map[string]*grpc.ServiceDesc // by name, without a leading slash
+type registry struct {
+	interceptors interceptors
+	admission    *admission // shared by both doors
+	mux          *http.ServeMux
+	services     map[string]*grpc.ServiceDesc // by name, without a leading slash
 }
 
-func newDoors(e edge, r *room) *doors {
-	return &doors{edge: e, room: r, mux: http.NewServeMux(), services: make(map[string]*grpc.ServiceDesc)}
+func newRegistry(e interceptors, r *admission) *registry {
+	return &registry{interceptors: e, admission: r, mux: http.NewServeMux(), services: make(map[string]*grpc.ServiceDesc)}
 }
 
 // unary registers the handler of one procedure.
-func unary[Req, Res any, P pointer[Req]](d *doors, procedure string,
+func unary[Req, Res any, P pointer[Req]](d *registry, procedure string,
 	answer func(context.Context, P) (*Res, error), options ...connect.HandlerOption) {
 	otherwise := connect.NewUnaryHandler(procedure,
 		func(ctx context.Context, r *connect.Request[call[Req, P]]) (*connect.Response[Res], error) {
@@ -35,8 +35,8 @@ func unary[Req, Res any, P pointer[Req]](d *doors, procedure string,
 			}
 			return connect.NewResponse(response), nil
 		},
-		append(options, codecs, gzipped, connect.WithInterceptors(connect.UnaryInterceptorFunc(d.edge.wrap)))...)
-	d.mux.Handle(procedure, &lane[Req, Res, P]{edge: d.edge, procedure: procedure, answer: answer, otherwise: otherwise})
+		append(options, codecs, gzipped, connect.WithInterceptors(connect.UnaryInterceptorFunc(d.interceptors.wrap)))...)
+	d.mux.Handle(procedure, &unaryFastPath[Req, Res, P]{interceptors: d.interceptors, procedure: procedure, answer: answer, otherwise: otherwise})
 	d.serveGRPC(procedure, grpc.StreamDesc{Handler: unaryGRPC(d, procedure, answer)})
 }
 
@@ -63,7 +63,7 @@ func (c *call[M, P]) problem() error {
 
 // serveGRPC registers a procedure with grpc-go. Unary procedures are registered as streams, too: grpc-go's unary method
 // is the same with one more function around it, which would give the room of the answer back too early.
-func (d *doors) serveGRPC(procedure string, desc grpc.StreamDesc) {
+func (d *registry) serveGRPC(procedure string, desc grpc.StreamDesc) {
 	service, method, _ := strings.Cut(strings.TrimPrefix(procedure, "/"), "/")
 	s := d.services[service]
 	if s == nil {

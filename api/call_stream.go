@@ -23,11 +23,11 @@ const batchesAtOnce = 8
 
 // streams answers LimitService.CheckStream.
 type streams struct {
-	limits   limitService
-	edge     edge
-	room     *room
-	draining <-chan struct{}
-	readers  *sync.WaitGroup
+	limits       limitService
+	interceptors interceptors
+	admission    *admission
+	draining     <-chan struct{}
+	readers      *sync.WaitGroup
 }
 
 type batchCall = call[stintv1.CheckBatchRequest, *stintv1.CheckBatchRequest]
@@ -39,7 +39,7 @@ type link struct {
 	send    func(*stintv1.CheckBatchResponse) error
 }
 
-func (s streams) register(d *doors) {
+func (s streams) register(d *registry) {
 	procedure := stintv1connect.LimitServiceCheckStreamProcedure
 	d.mux.Handle(procedure, connect.NewBidiStreamHandler(procedure, s.serveConnect, codecs, gzipped,
 		connect.WithReadMaxBytes(bodyBytesMax)))
@@ -115,7 +115,7 @@ func (s streams) serve(ctx context.Context, l link) error {
 	var end error
 	defer func() {
 		for _, b := range begun {
-			s.room.give(b.weight)
+			s.admission.give(b.weight)
 		}
 	}()
 	for {
@@ -141,7 +141,7 @@ func (s streams) serve(ctx context.Context, l link) error {
 			}
 		case answer := <-first:
 			err := l.send(answer)
-			s.room.give(begun[0].weight)
+			s.admission.give(begun[0].weight)
 			if begun = begun[1:]; err != nil {
 				return err
 			}
@@ -195,18 +195,18 @@ func (s streams) begin(ctx context.Context, r received, deciding *sync.WaitGroup
 	if err == nil {
 		err = batchProblem(&r.call.message)
 	}
-	if err == nil && !s.room.take(b.weight) {
+	if err == nil && !s.admission.take(b.weight) {
 		err = errNoRoom
 	}
 	if err != nil {
-		s.edge.told(stintv1connect.LimitServiceCheckStreamProcedure, began, err)
+		s.interceptors.told(stintv1connect.LimitServiceCheckStreamProcedure, began, err)
 		return nil, err
 	}
 	deciding.Go(func() {
-		ctx, cancel := context.WithTimeout(ctx, s.edge.timeout)
+		ctx, cancel := context.WithTimeout(ctx, s.interceptors.timeout)
 		defer cancel()
 		b.answer <- s.limits.decideBatch(ctx, &r.call.message)
-		s.edge.told(stintv1connect.LimitServiceCheckStreamProcedure, began, nil)
+		s.interceptors.told(stintv1connect.LimitServiceCheckStreamProcedure, began, nil)
 	})
 	return b, nil
 }

@@ -244,9 +244,9 @@ func TestAClientThatLeavesItsStream(t *testing.T) {
 		<-g.came
 		cancel()
 		w.api.Wait()
-		for deadline := time.Now().Add(10 * time.Second); w.api.doors.room.taken.Load() > 0; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(10 * time.Second); w.api.registry.admission.taken.Load() > 0; time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
-				t.Fatalf("%d entries are under way", w.api.doors.room.taken.Load())
+				t.Fatalf("%d entries are under way", w.api.registry.admission.taken.Load())
 			}
 		}
 	})

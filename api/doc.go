@@ -27,8 +27,8 @@
 //
 // A procedure is registered once and can be reached through three doors, with one meaning:
 //
-//	lane     a POST of Connect's protocol with one message, JSON or binary: read and written here, over net/http
-//	connect  everything else on that port: gRPC, gRPC-Web, GET, streams, and the calls that a lane is unsure about
+//	fast path  a POST of Connect's protocol with one message, JSON or binary: read and written here, over net/http
+//	connect  everything else on that port: gRPC, gRPC-Web, GET, streams, and the calls that the fast path is unsure about
 //	grpc-go  the second port, which serves gRPC at half of connect's cost. That library decides two things: a message
 //	         above 4 MiB is refused with resource_exhausted, and the room of an answer is given back when the answer
 //	         is handed to the connection, which ends when its client does not answer pings

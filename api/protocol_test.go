@@ -101,7 +101,7 @@ func TestGzip(t *testing.T) {
 	})
 }
 
-// A small answer that is packed for the lane's clients, and one for a client that refuses gzip by name.
+// A small answer that is packed for clients on the fast path, and one for a client that refuses gzip by name.
 func TestWantsPacked(t *testing.T) {
 	large := make([]byte, answerPackedFrom)
 	for header, want := range map[string]bool{"": false, "gzip": true, "br, GZIP;q=0.5": true, "gzip;q=0": false, "gzip; q=0.000, br": false, "x-gzip": false} {

@@ -16,8 +16,8 @@ import (
 // actorHeader is the header in which a caller names itself for the audit log.
 const actorHeader = "Stint-Actor"
 
-// actor returns the actor header, which is not verified, else the address that the call came from.
-func actor(ctx context.Context) (string, error) {
+// callerOf returns the actor header, which is not verified, else the address that the call came from.
+func callerOf(ctx context.Context) (string, error) {
 	named, remote := exchangeOf(ctx).caller(ctx)
 	if named == "" {
 		if host, _, err := net.SplitHostPort(remote); err == nil {

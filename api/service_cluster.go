@@ -16,7 +16,7 @@ const nodeBytesMax = 256
 // clusterService answers stint.v1.ClusterService.
 type clusterService struct{ cluster ClusterAdmin } // nil: not known yet
 
-func (s clusterService) register(d *doors) {
+func (s clusterService) register(d *registry) {
 	unary(d, stintv1connect.ClusterServiceStatusProcedure, s.status, readOnly)
 	unary(d, stintv1connect.ClusterServiceDrainProcedure, s.drain)
 	unary(d, stintv1connect.ClusterServiceRemoveNodeProcedure, s.removeNode)

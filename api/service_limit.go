@@ -21,7 +21,7 @@ type limitService struct {
 	stale    func(shard.Request) (d shard.Decision, behind time.Duration, ok bool) // nil: no replicas here
 }
 
-func (s limitService) register(d *doors) {
+func (s limitService) register(d *registry) {
 	unary(d, stintv1connect.LimitServiceCheckProcedure, s.check)
 	unary(d, stintv1connect.LimitServiceCheckBatchProcedure, s.checkBatch)
 	unary(d, stintv1connect.LimitServiceGetProcedure, s.get, readOnly)
@@ -165,7 +165,7 @@ func stateOf(policies *policy.Set, m *stintv1.GetRequest, r *shard.Request, d *s
 }
 
 func (s limitService) adjust(ctx context.Context, m *stintv1.AdjustRequest) (*stintv1.AdjustResponse, error) {
-	who, err := actor(ctx)
+	who, err := callerOf(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ const (
 	auditShardsAtOnce = 8
 )
 
-func (s observeService) register(d *doors) {
+func (s observeService) register(d *registry) {
 	unary(d, stintv1connect.ObserveServiceAuditProcedure, s.audit, readOnly)
 	unary(d, stintv1connect.ObserveServiceTopProcedure, unbuilt[stintv1.TopRequest, stintv1.TopResponse]("Top"), readOnly)
 	watch := stintv1connect.ObserveServiceWatchProcedure

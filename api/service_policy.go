@@ -20,7 +20,7 @@ type policyService struct {
 	decider  Decider                 // overrides are stored beside the counters of their keys
 }
 
-func (s policyService) register(d *doors) {
+func (s policyService) register(d *registry) {
 	unary(d, stintv1connect.PolicyServiceListProcedure, s.list, readOnly)
 	unary(d, stintv1connect.PolicyServiceApplyProcedure, s.apply)
 	unary(d, stintv1connect.PolicyServiceHistoryProcedure, s.history, readOnly)
@@ -45,7 +45,7 @@ func (s policyService) apply(ctx context.Context, m *stintv1.ApplyRequest) (*sti
 	if err != nil {
 		return nil, err
 	}
-	who, err := actor(ctx)
+	who, err := callerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (s policyService) history(ctx context.Context, _ *stintv1.PolicyHistoryRequ
 func (s policyService) putOverride(
 	ctx context.Context, m *stintv1.PutOverrideRequest,
 ) (*stintv1.PutOverrideResponse, error) {
-	who, err := actor(ctx)
+	who, err := callerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (s policyService) putOverride(
 func (s policyService) deleteOverride(
 	ctx context.Context, m *stintv1.DeleteOverrideRequest,
 ) (*stintv1.DeleteOverrideResponse, error) {
-	who, err := actor(ctx)
+	who, err := callerOf(ctx)
 	if err != nil {
 		return nil, err
 	}

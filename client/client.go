@@ -49,7 +49,7 @@ type Client struct {
 type node struct {
 	url    string
 	limits stintv1connect.LimitServiceClient
-	lane   lane
+	queue  shardQueue
 }
 
 // New makes a Client and starts its background work. It returns before any connection is made, so an address that
@@ -111,7 +111,7 @@ func (c *Client) Check(ctx context.Context, r *stintv1.CheckRequest) (*stintv1.D
 	}
 	var d *stintv1.Decision
 	err := c.repeat(ctx, r, r.IdempotencyId != "", func(n *node) *Error {
-		result := n.lane.do(ctx, c, n, r)
+		result := n.queue.do(ctx, c, n, r)
 		if d = result.GetDecision(); d != nil {
 			return nil
 		}

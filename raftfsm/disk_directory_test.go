@@ -58,7 +58,7 @@ func TestDamagedSmallFileIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	w := openWorld(t, dir, nil, "n1")
 	for i := range 100 { // more than a page
-		if err := w.Keep(fmt.Sprint("record ", i), strings.Repeat("x", 200)); err != nil {
+		if err := w.PutRecord(fmt.Sprint("record ", i), strings.Repeat("x", 200)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -74,14 +74,14 @@ func TestDamagedSmallFileIsAnError(t *testing.T) {
 		if err := os.WriteFile(path, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		err := (&poison{logger: quiet.to, fatal: func(error) {}}).contain(func() error {
+		err := (&diskFault{logger: quiet.to, fatal: func(error) {}}).contain(func() error {
 			file, err := openBolt(path)
 			if err != nil {
 				return err
 			}
-			f := boltFile{file, new(poison)}
+			f := boltFile{file, new(diskFault)}
 			for i := range 100 {
-				f.get(fmt.Sprint(keepPrefix, "record ", i))
+				f.get(fmt.Sprint(recordPrefix, "record ", i))
 			}
 			return errors.Join(f.put("key", []byte("value")), f.Close())
 		})
@@ -139,7 +139,7 @@ func TestSmallFileThatIsCutUnderAProcessStopsIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	isolate(func() error {
-		(&guardedStable{&stableStore{file: w.file, prefix: lone.stablePrefix()}, g.guard, &g.ahead}).SetUint64([]byte(keyCurrentTerm), 99)
+		(&guardedStable{&stableStore{file: w.file, prefix: lone.stablePrefix()}, g.guard, &g.unsynced}).SetUint64([]byte(keyCurrentTerm), 99)
 		t.Error("a term was written to nowhere")
 		return nil
 	})

@@ -230,7 +230,7 @@ func (w *world) openBoltGroup(b testing.TB, cfg GroupConfig) *Group {
 	b.Helper()
 	name := cfg.Replica.Name(w.identity.Node)
 	g := &Group{name: name, cfg: cfg, stores: w.Stores,
-		guard:     &guard{poison: w.poison, watchdog: w.watchdog, group: name},
+		guard:     &guard{fault: w.fault, watchdog: w.watchdog, group: name},
 		proposals: make(chan struct{}, proposalsInFlight), closed: make(chan struct{})}
 	g.fsm = &fsm{id: cfg.Replica.Shard, guard: g.guard, state: shard.NewState(cfg.Replica.Shard)}
 	opened, err := openBolt(filepath.Join(w.dir, fmt.Sprint("shard", cfg.Replica.Shard, ".db")))

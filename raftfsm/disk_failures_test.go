@@ -45,7 +45,7 @@ func (b *brittle) String() string {
 // wear writes and deletes entries of a group, so that Pebble starts new log files, flushes and compacts. It returns how many
 // entries were acknowledged before the first error.
 func wear(w *world) (acknowledged uint64, err error) {
-	err = w.poison.contain(func() error {
+	err = w.fault.contain(func() error {
 		log, err := openLogStore(w.db, lone.logPrefix())
 		if err != nil {
 			return err
@@ -54,7 +54,7 @@ func wear(w *world) (acknowledged uint64, err error) {
 			if err := log.StoreLog(&raft.Log{Index: i, Term: 1, Data: bytes.Repeat([]byte{byte(i)}, 8<<10)}); err != nil {
 				return err
 			}
-			if err := w.poison.cause(); err != nil {
+			if err := w.fault.cause(); err != nil {
 				return err
 			}
 			acknowledged = i
@@ -189,7 +189,7 @@ func TestNothingIsTakenForDoneThatCameAfterTheFailure(t *testing.T) {
 		b.kind = errorfs.OpFileSyncData
 		w := openSmallWorld(t, t.TempDir(), b.failing)
 		log := &guardedLog{logStore: mustOpenLog(t, w), roster: new(roster),
-			guard: &guard{poison: w.poison, watchdog: w.watchdog, group: "g"}}
+			guard: &guard{fault: w.fault, watchdog: w.watchdog, group: "g"}}
 		b.left.Store(1)
 		isolate(func() error {
 			call(log)

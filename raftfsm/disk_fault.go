@@ -11,9 +11,9 @@ import (
 	"syscall"
 )
 
-// poison is the latch of a data directory that can no longer be trusted. The first failure sets it. It is never cleared,
+// diskFault is the latch of a data directory that can no longer be trusted. The first failure sets it. It is never cleared,
 // because the disk may have lost data that a retry would find in the cache and report as written.
-type poison struct {
+type diskFault struct {
 	once     sync.Once
 	first    atomic.Pointer[error]
 	logger   *slog.Logger
@@ -22,7 +22,7 @@ type poison struct {
 }
 
 // cause returns the error that set the latch, or nil while the stores are sound.
-func (p *poison) cause() error {
+func (p *diskFault) cause() error {
 	if err := p.first.Load(); err != nil {
 		return *err
 	}
@@ -31,7 +31,7 @@ func (p *poison) cause() error {
 
 // fail sets the latch. The first caller marks the directory, if the disk failed, and reports the error. Other callers wait
 // until it has.
-func (p *poison) fail(err error) {
+func (p *diskFault) fail(err error) {
 	p.once.Do(func() {
 		err = fmt.Errorf("raftfsm: stopped, the stores can no longer be trusted: %w", err)
 		p.first.Store(&err)
@@ -46,14 +46,14 @@ func (p *poison) fail(err error) {
 // halt sets the latch and ends the calling goroutine, running its deferred calls. hashicorp/raft retries a failed write and
 // panics on a failed read or term write. Neither may happen, so its goroutine ends at once. Its deferred calls answer the
 // proposals under way with ErrLeadershipLost, an unknown outcome.
-func (p *poison) halt(err error) {
+func (p *diskFault) halt(err error) {
 	p.fail(err)
 	runtime.Goexit()
 }
 
 // do makes one call into a store on behalf of hashicorp/raft. It makes no call once the latch is set, and a failed call sets
-// the latch. A call that succeeds while the latch is set counts as failed (failFS).
-func (p *poison) do(call func() error) {
+// the latch. A call that succeeds while the latch is set counts as failed (faultyFS).
+func (p *diskFault) do(call func() error) {
 	p.check()
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // a memory-mapped file (bbolt's) that became shorter
 	defer func() {
@@ -68,7 +68,7 @@ func (p *poison) do(call func() error) {
 }
 
 // check ends the calling goroutine if the latch is set.
-func (p *poison) check() {
+func (p *diskFault) check() {
 	if err := p.cause(); err != nil {
 		p.halt(err)
 	}
@@ -76,7 +76,7 @@ func (p *poison) check() {
 
 // contain is isolate for opening and creating: f does not run once the latch is set, and the error is the one that set the
 // latch.
-func (p *poison) contain(f func() error) error {
+func (p *diskFault) contain(f func() error) error {
 	if err := p.cause(); err != nil {
 		return err
 	}

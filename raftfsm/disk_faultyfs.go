@@ -10,35 +10,37 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// failFS is the file system that Pebble is given. It hides failed writes from Pebble, because Pebble's reactions to them are
+// faultyFS is the file system that Pebble is given. It hides failed writes from Pebble, because Pebble's reactions to them are
 // its own. Some of them crash the Go runtime: when the next log file cannot be opened, Pebble releases a lock that it does not
-// hold. The exit status of the process then tells nothing. Instead, failFS sets the latch at the first failure. From then on
+// hold. The exit status of the process then tells nothing. Instead, faultyFS sets the latch at the first failure. From then on
 // the disk is left as it is, and Pebble continues on a scratch file system whose content is not trusted. Callers of Pebble
-// check the latch before they take an operation as done (poison.do, poison.contain, Group.onOwnDisk).
+// check the latch before they take an operation as done (diskFault.do, diskFault.contain, Group.onOwnDisk).
 //
 // Read errors are left to Pebble, which reports them properly.
-type failFS struct {
+type faultyFS struct {
 	vfs.FS
-	poison  *poison
+	fault   *diskFault
 	tail    *tail
 	scratch *vfs.MemFS
 }
 
-func newFailFS(files FS, p *poison, t *tail) *failFS { return &failFS{files, p, t, vfs.NewMem()} }
+func newFaultyFS(files FS, p *diskFault, t *tail) *faultyFS {
+	return &faultyFS{files, p, t, vfs.NewMem()}
+}
 
 // over reports that nothing may be written anymore.
-func (f *failFS) over() bool { return f.poison.cause() != nil }
+func (f *faultyFS) over() bool { return f.fault.cause() != nil }
 
 // failed sets the latch after an error, and reports whether there was one.
-func (f *failFS) failed(what, name string, err error) bool {
+func (f *faultyFS) failed(what, name string, err error) bool {
 	if err != nil {
-		f.poison.fail(writeFailed(fmt.Errorf("%s %s: %w", what, name, err)))
+		f.fault.fail(writeFailed(fmt.Errorf("%s %s: %w", what, name, err)))
 	}
 	return err != nil
 }
 
 // writable opens a file for writing on disk, or on scratch once the latch is set.
-func (f *failFS) writable(what, name string, category vfs.DiskWriteCategory, open func() (vfs.File, error)) (vfs.File, error) {
+func (f *faultyFS) writable(what, name string, category vfs.DiskWriteCategory, open func() (vfs.File, error)) (vfs.File, error) {
 	if !f.over() {
 		file, err := open()
 		if !f.failed(what, name, err) {
@@ -52,7 +54,7 @@ func (f *failFS) writable(what, name string, category vfs.DiskWriteCategory, ope
 }
 
 // watch makes the tail track a file if it is a log file.
-func (f *failFS) watch(file vfs.File, name string) vfs.File {
+func (f *faultyFS) watch(file vfs.File, name string) vfs.File {
 	if isLogFile(name) {
 		return &failFile{file, f, name, f.tail.begun(name)}
 	}
@@ -60,7 +62,7 @@ func (f *failFS) watch(file vfs.File, name string) vfs.File {
 }
 
 // leave makes the mark name a different log file before this one is removed or reused.
-func (f *failFS) leave(name string) error {
+func (f *faultyFS) leave(name string) error {
 	if !isLogFile(name) {
 		return nil
 	}
@@ -68,7 +70,7 @@ func (f *failFS) leave(name string) error {
 }
 
 // change changes names in the file system: on disk, or on scratch once the latch is set, where most names do not exist.
-func (f *failFS) change(what, name string, onDisk, onScratch func() error) error {
+func (f *faultyFS) change(what, name string, onDisk, onScratch func() error) error {
 	if !f.over() {
 		err := onDisk()
 		if errors.Is(err, fs.ErrNotExist) && what == "removing" { // Pebble expects that
@@ -83,12 +85,12 @@ func (f *failFS) change(what, name string, onDisk, onScratch func() error) error
 }
 
 // Create implements vfs.FS.
-func (f *failFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+func (f *faultyFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	return f.writable("making", name, category, func() (vfs.File, error) { return f.FS.Create(name, category) })
 }
 
 // ReuseForWrite implements vfs.FS.
-func (f *failFS) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) (vfs.File, error) {
+func (f *faultyFS) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	return f.writable("making", to, category, func() (vfs.File, error) {
 		if err := f.leave(from); err != nil {
 			return nil, err
@@ -98,12 +100,12 @@ func (f *failFS) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) 
 }
 
 // OpenReadWrite implements vfs.FS.
-func (f *failFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+func (f *faultyFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
 	return f.writable("opening", name, category, func() (vfs.File, error) { return f.FS.OpenReadWrite(name, category, opts...) })
 }
 
 // OpenDir implements vfs.FS.
-func (f *failFS) OpenDir(name string) (vfs.File, error) {
+func (f *faultyFS) OpenDir(name string) (vfs.File, error) {
 	dir, err := f.FS.OpenDir(name)
 	if err != nil && f.over() {
 		return f.scratch.OpenDir("/")
@@ -115,7 +117,7 @@ func (f *failFS) OpenDir(name string) (vfs.File, error) {
 }
 
 // Open implements vfs.FS.
-func (f *failFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+func (f *faultyFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	if f.over() {
 		if file, err := f.scratch.Open(name, opts...); err == nil {
 			return file, nil
@@ -125,7 +127,7 @@ func (f *failFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 }
 
 // Stat implements vfs.FS.
-func (f *failFS) Stat(name string) (vfs.FileInfo, error) {
+func (f *faultyFS) Stat(name string) (vfs.FileInfo, error) {
 	if f.over() {
 		if info, err := f.scratch.Stat(name); err == nil {
 			return info, nil
@@ -135,7 +137,7 @@ func (f *failFS) Stat(name string) (vfs.FileInfo, error) {
 }
 
 // List implements vfs.FS.
-func (f *failFS) List(dir string) ([]string, error) {
+func (f *faultyFS) List(dir string) ([]string, error) {
 	names, err := f.FS.List(dir)
 	if f.over() {
 		more, _ := f.scratch.List(dir)
@@ -147,17 +149,17 @@ func (f *failFS) List(dir string) ([]string, error) {
 }
 
 // Link implements vfs.FS.
-func (f *failFS) Link(from, to string) error {
+func (f *faultyFS) Link(from, to string) error {
 	return f.change("linking", to, func() error { return f.FS.Link(from, to) }, func() error { return f.scratch.Link(from, to) })
 }
 
 // Rename implements vfs.FS.
-func (f *failFS) Rename(from, to string) error {
+func (f *faultyFS) Rename(from, to string) error {
 	return f.change("renaming", from, func() error { return f.FS.Rename(from, to) }, func() error { return f.scratch.Rename(from, to) })
 }
 
 // Remove implements vfs.FS.
-func (f *failFS) Remove(name string) error {
+func (f *faultyFS) Remove(name string) error {
 	remove := func() error {
 		if err := f.leave(name); err != nil {
 			return err
@@ -168,19 +170,19 @@ func (f *failFS) Remove(name string) error {
 }
 
 // RemoveAll implements vfs.FS.
-func (f *failFS) RemoveAll(name string) error {
+func (f *faultyFS) RemoveAll(name string) error {
 	return f.change("removing", name, func() error { return f.FS.RemoveAll(name) }, func() error { return f.scratch.RemoveAll(name) })
 }
 
 // MkdirAll implements vfs.FS.
-func (f *failFS) MkdirAll(name string, mode os.FileMode) error {
+func (f *faultyFS) MkdirAll(name string, mode os.FileMode) error {
 	return f.change("making", name, func() error { return f.FS.MkdirAll(name, mode) }, func() error { return f.scratch.MkdirAll(name, mode) })
 }
 
 // failFile is a file on disk that Pebble writes to, or a directory that it fsyncs.
 type failFile struct {
 	vfs.File
-	fs   *failFS
+	fs   *faultyFS
 	name string
 	log  *logFile // nil: not a log file
 }

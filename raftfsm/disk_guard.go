@@ -11,17 +11,17 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// guard stands between hashicorp/raft and the stores of one group. It applies the poison latch to every call and the watchdog
+// guard stands between hashicorp/raft and the stores of one group. It applies the latch (diskFault) to every call and the watchdog
 // to every write.
 type guard struct {
-	poison   *poison
+	fault    *diskFault
 	watchdog *watchdog
 	group    string
 	hung     atomic.Bool
 }
 
 func (g *guard) write(what string, call func() error) {
-	g.poison.do(func() error {
+	g.fault.do(func() error {
 		defer g.watchdog.begin(g.group+": "+what, &g.hung)()
 		return g.failed(what, call())
 	})
@@ -31,7 +31,7 @@ func (g *guard) write(what string, call func() error) {
 func (g *guard) begin(what string, call func() (rest func() error, err error)) (end func()) {
 	var rest func() error
 	var over func()
-	g.poison.do(func() (err error) {
+	g.fault.do(func() (err error) {
 		over = g.watchdog.begin(g.group+": "+what, &g.hung)
 		defer func() {
 			if rest == nil {
@@ -44,7 +44,7 @@ func (g *guard) begin(what string, call func() (rest func() error, err error)) (
 	return func() {
 		defer over()
 		if err := g.failed(what, rest()); err != nil {
-			g.poison.fail(err)
+			g.fault.fail(err)
 		}
 	}
 }
@@ -58,7 +58,7 @@ func (g *guard) failed(what string, err error) error {
 
 // read passes the one expected error through unwrapped; any other error sets the latch.
 func (g *guard) read(expected error, call func() error) (result error) {
-	g.poison.do(func() error {
+	g.fault.do(func() error {
 		err := call()
 		if err == expected {
 			result = err
@@ -77,7 +77,7 @@ type guardedLog struct {
 	*logStore
 	guard    *guard
 	roster   *roster
-	ahead    *ahead
+	unsynced *unsyncedWrites
 	leads    func() bool // called by raft's main goroutine; nil: this replica never leads
 	appended func(took time.Duration, entries int)
 }
@@ -101,16 +101,16 @@ func (l *guardedLog) StoreLogs(logs []*raft.Log) error {
 		}
 	}
 	if l.mayReturn(logs) {
-		l.ahead.begin(logs[0].Index, finish)
+		l.unsynced.begin(logs[0].Index, finish)
 	} else {
 		finish()
-		l.guard.poison.check()
+		l.guard.fault.check()
 	}
 	l.roster.written(logs)
 	return nil
 }
 
-// mayReturn reports whether these entries may be replicated before they are fsynced here (ahead).
+// mayReturn reports whether these entries may be replicated before they are fsynced here (unsyncedWrites).
 func (l *guardedLog) mayReturn(logs []*raft.Log) bool {
 	return l.leads != nil && l.leads() && !configures(logs) && !alone(l.guard.group, l.roster.latest().conf)
 }
@@ -127,21 +127,21 @@ func (l *guardedLog) DeleteRange(first, last uint64) error {
 
 // guardedStable is the raft.StableStore that raft is given.
 type guardedStable struct {
-	store *stableStore
-	guard *guard
-	ahead *ahead
+	store    *stableStore
+	guard    *guard
+	unsynced *unsyncedWrites
 }
 
 // Set implements raft.StableStore.
 func (s *guardedStable) Set(key, value []byte) error {
-	s.ahead.settle()
+	s.unsynced.settle()
 	s.guard.write("storing a vote", func() error { return s.store.Set(key, value) })
 	return nil
 }
 
 // SetUint64 implements raft.StableStore.
 func (s *guardedStable) SetUint64(key []byte, value uint64) error {
-	s.ahead.settle()
+	s.unsynced.settle()
 	s.guard.write("storing a term", func() error { return s.store.SetUint64(key, value) })
 	return nil
 }
@@ -219,7 +219,7 @@ func (s *guardedSink) Close() error {
 // again later. Every other error makes the disk suspect.
 func (g *guard) snapshotFailed(err error) error {
 	if err != nil && !errors.Is(err, syscall.ENOSPC) {
-		g.poison.halt(writeFailed(fmt.Errorf("%s: writing a snapshot: %w", g.group, err)))
+		g.fault.halt(writeFailed(fmt.Errorf("%s: writing a snapshot: %w", g.group, err)))
 	}
 	return err
 }

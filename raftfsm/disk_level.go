@@ -72,7 +72,7 @@ func (s *Stores) Raise(level shard.Level, release string) error {
 	if level <= shard.Level(s.about.Ready) {
 		return nil
 	}
-	err := s.poison.contain(func() error {
+	err := s.fault.contain(func() error {
 		raised := s.about
 		raised.Ready, raised.Release = readiness(level), release
 		if err := s.file.putJSON(keyIdentity, raised); err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // logStore is one group's log in the Pebble database that all groups of the node share. A key consists of the group's prefix
-// and the big-endian index. The methods return plain errors; guardedLog turns them into the poison latch.
+// and the big-endian index. The methods return plain errors; guardedLog turns them into the latch (diskFault).
 //
 // logStore implements raft.LogStore and may be used concurrently. Gaps are legal: after a snapshot is installed, the log
 // continues at a higher index, and the entries below the gap are deleted later.

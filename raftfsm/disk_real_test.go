@@ -62,7 +62,7 @@ func TestFailedFsyncStopsEverythingOnce(t *testing.T) {
 			t.Errorf("after the failure: %v", err)
 		}
 		if g.Leading() {
-			t.Error("a poisoned replica says that it leads")
+			t.Error("a replica with a disk fault says that it leads")
 		}
 		crashed := disk.CrashClone(vfs.CrashCloneCfg{})
 		g.Shutdown()
@@ -90,7 +90,7 @@ func TestFailedWriteIsSeenBeforePebbleSeesIt(t *testing.T) {
 			}
 			return nil
 		}))
-		fs := newFailFS(disk, &poison{logger: quiet.to, fatal: func(error) { told++ }}, &tail{files: disk})
+		fs := newFaultyFS(disk, &diskFault{logger: quiet.to, fatal: func(error) { told++ }}, &tail{files: disk})
 		f, err := fs.Create("table", vfs.WriteCategoryUnspecified)
 		if err != nil {
 			t.Fatal(err)
@@ -99,8 +99,8 @@ func TestFailedWriteIsSeenBeforePebbleSeesIt(t *testing.T) {
 		if err := errors.Join(write, f.SyncData(), f.Sync()); err != nil {
 			t.Errorf("operation %d: Pebble is told of %v", failing, err)
 		}
-		if told != 1 || !errors.Is(fs.poison.cause(), syscall.EIO) {
-			t.Errorf("operation %d: told %d times of %v", failing, told, fs.poison.cause())
+		if told != 1 || !errors.Is(fs.fault.cause(), syscall.EIO) {
+			t.Errorf("operation %d: told %d times of %v", failing, told, fs.fault.cause())
 		}
 		f.Close()
 	}
@@ -223,7 +223,7 @@ func TestHungFsyncIsNoticed(t *testing.T) {
 
 // A process that was paused has old writes and few ticks.
 func TestPausedProcessIsNotAHungDisk(t *testing.T) {
-	w := newWatchdog(&poison{fatal: func(error) { t.Error("a pause was taken for a hung disk") }})
+	w := newWatchdog(&diskFault{fatal: func(error) { t.Error("a pause was taken for a hung disk") }})
 	var hung atomic.Bool
 	end := w.begin("a write", &hung)
 	for range hungTicks - 1 { // however far apart the ticks were
@@ -262,13 +262,13 @@ func TestCorruptEntryIsNeverServed(t *testing.T) {
 	w.close(t)
 }
 
-func TestCorruptEntryPoisonsARunningReplica(t *testing.T) {
+func TestCorruptEntryStopsARunningReplica(t *testing.T) {
 	w := openWorld(t, t.TempDir(), vfs.NewMem(), "n1")
 	g := w.loneGroup(t)
 	o := lead(t, g)
 	log := &guardedLog{logStore: mustOpenLog(t, w), guard: g.guard}
 	corrupt(t, log.logStore, 2)
-	err := w.poison.contain(func() error {
+	err := w.fault.contain(func() error {
 		log.GetLog(2, new(raftLog))
 		t.Error("a corrupt entry was served")
 		return nil

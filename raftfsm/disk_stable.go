@@ -27,11 +27,11 @@ var errNotFound = raftboltdb.ErrKeyNotFound
 // Nothing is written once the latch is set, because most records here say that something else was done, for example in Pebble.
 type boltFile struct {
 	StableFile
-	poison *poison
+	fault *diskFault
 }
 
 func (f boltFile) put(key string, value []byte) error {
-	if err := f.poison.cause(); err != nil {
+	if err := f.fault.cause(); err != nil {
 		return err
 	}
 	sum := crc32.Update(crc32.Checksum([]byte(key), castagnoli), castagnoli, value)

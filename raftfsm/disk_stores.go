@@ -47,8 +47,8 @@ const memTableBytes = 4 << 20
 type StoresConfig struct {
 	// Fresh is the identity given to a directory that has none.
 	Fresh Identity
-	// FreshKept are records (Stores.Keep) that such a directory gets together with its identity.
-	FreshKept map[string]any
+	// FreshRecords are records (Stores.Keep) that such a directory gets together with its identity.
+	FreshRecords map[string]any
 	// FreshLevel is the feature level that such a directory gets; 0: shard.LevelFirst.
 	FreshLevel shard.Level
 	// Newest is the newest level that this binary knows; a directory with a newer one is refused. 0: shard.LevelNewest.
@@ -96,7 +96,7 @@ type Stores struct {
 	memTable  uint64
 	logger    *slog.Logger
 	repeats   repeats
-	poison    *poison
+	fault     *diskFault
 	watchdog  *watchdog
 	lock      io.Closer
 	file      boltFile
@@ -137,9 +137,9 @@ func OpenStores(dir string, cfg StoresConfig) (*Stores, error) {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
 	s.tail = tail{files: s.disk, path: s.disk.PathJoin(dir, tailName), log: s.disk.PathJoin(dir, logName)}
-	s.poison = &poison{logger: s.logger, fatal: cfg.Fatal, distrust: s.suspicion.raise}
-	s.watchdog = newWatchdog(s.poison)
-	if err := s.poison.contain(func() error { return s.start(&cfg) }); err != nil {
+	s.fault = &diskFault{logger: s.logger, fatal: cfg.Fatal, distrust: s.suspicion.raise}
+	s.watchdog = newWatchdog(s.fault)
+	if err := s.fault.contain(func() error { return s.start(&cfg) }); err != nil {
 		return nil, errors.Join(fmt.Errorf("data directory %s: %w", dir, err), s.closeFiles())
 	}
 	s.watch(&cfg)
@@ -214,7 +214,7 @@ func (s *Stores) openBolt(cfg *StoresConfig) error {
 	if err != nil {
 		return fmt.Errorf("opening %s: %w", path, err)
 	}
-	s.file = boltFile{file, s.poison}
+	s.file = boltFile{file, s.fault}
 	return nil
 }
 
@@ -231,10 +231,10 @@ func (s *Stores) createBolt(path string, cfg *StoresConfig) error {
 	if err != nil {
 		return fmt.Errorf("making %s: %w", draft, err)
 	}
-	file := boltFile{made, s.poison}
+	file := boltFile{made, s.fault}
 	err = file.putJSON(keyIdentity, identityRecord{Identity: fresh})
-	for name, value := range cfg.FreshKept {
-		err = errors.Join(err, file.putJSON(keepPrefix+name, value))
+	for name, value := range cfg.FreshRecords {
+		err = errors.Join(err, file.putJSON(recordPrefix+name, value))
 	}
 	if err = errors.Join(err, file.Close()); err != nil {
 		return err
@@ -303,13 +303,13 @@ func (s *Stores) checkTail() error {
 
 // keepTail updates the mark of the log's end.
 func (s *Stores) keepTail() {
-	if s.poison.cause() != nil {
+	if s.fault.cause() != nil {
 		return
 	}
 	var nobody atomic.Bool
 	defer s.watchdog.begin("marking how far the log is fsynced", &nobody)()
 	if err := s.tail.keep(); err != nil {
-		s.poison.fail(writeFailed(fmt.Errorf("marking how far the log is fsynced: %w", err)))
+		s.fault.fail(writeFailed(fmt.Errorf("marking how far the log is fsynced: %w", err)))
 	}
 }
 
@@ -332,19 +332,19 @@ func (s *Stores) createLog(path string) error {
 func (s *Stores) pebbleOptions(exists bool) *pebble.Options {
 	return &pebble.Options{
 		MaxOpenFiles:                s.tables,
-		FS:                          newFailFS(s.disk.FS, s.poison, &s.tail),
+		FS:                          newFaultyFS(s.disk.FS, s.fault, &s.tail),
 		FormatMajorVersion:          pebbleFormats[max(shard.Level(s.about.Ready), shard.LevelFirst)],
 		MemTableSize:                s.memTable,
 		MemTableStopWritesThreshold: 4,  // a write blocks only when 12 MiB wait to be flushed
 		L0CompactionThreshold:       16, // 64 MiB: most of it is deleted by then
 		L0StopWritesThreshold:       48,
 		ErrorIfNotExists:            exists,
-		Logger:                      pebbleLogger{s.logger, s.poison},
+		Logger:                      pebbleLogger{s.logger, s.fault},
 		EventListener: &pebble.EventListener{
 			// A failed flush or compaction, which Pebble would only retry.
-			BackgroundError: func(err error) { s.poison.fail(writeFailed(err)) },
+			BackgroundError: func(err error) { s.fault.fail(writeFailed(err)) },
 			DataCorruption: func(info pebble.DataCorruptionInfo) {
-				s.poison.fail(fmt.Errorf("%s: %w", info, ErrCorrupt))
+				s.fault.fail(fmt.Errorf("%s: %w", info, ErrCorrupt))
 			},
 		},
 	}
@@ -421,7 +421,7 @@ func (s *Stores) Close() error {
 func (s *Stores) closeFiles() error {
 	var errs []error
 	if s.db != nil {
-		if err := isolate(s.db.Close); s.poison.cause() == nil {
+		if err := isolate(s.db.Close); s.fault.cause() == nil {
 			s.keepTail() // exact: nothing more is written
 			errs = append(errs, err)
 		}

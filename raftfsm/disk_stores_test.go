@@ -101,7 +101,7 @@ func openBoltFile(t *testing.T, path string) boltFile {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return boltFile{file, new(poison)}
+	return boltFile{file, new(diskFault)}
 }
 
 // R5: between the two calls of a vote nothing has happened yet.

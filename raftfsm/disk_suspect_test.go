@@ -103,7 +103,7 @@ func TestReplicasOfAFailedDiskAreReplaced(t *testing.T) {
 func TestMarkComesBeforeTheEnd(t *testing.T) {
 	dir := t.TempDir()
 	marked := make(chan error, 1)
-	p := &poison{logger: quiet.to, fatal: func(error) {
+	p := &diskFault{logger: quiet.to, fatal: func(error) {
 		_, err := os.Stat(filepath.Join(dir, suspectName))
 		marked <- err
 	}}

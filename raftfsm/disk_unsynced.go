@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// ahead tracks the entries that a leader has written to its log and not yet fsynced. Raft lets a leader send an entry to its
+// unsyncedWrites tracks the entries that a leader has written to its log and not yet fsynced. Raft lets a leader send an entry to its
 // followers while it writes the entry to its own disk (Ongaro's dissertation, section 10.2.1). hashicorp/raft does not, because
 // it counts the leader's copy as soon as StoreLogs returns. Therefore StoreLogs on a leader returns before its fsync, and every
 // message that would claim that this replica holds an entry waits for that fsync:
@@ -22,7 +22,7 @@ import (
 //
 // A crash may then lose entries of a leader that its followers have. To Raft these are ordinary uncommitted entries. Safe for
 // concurrent use.
-type ahead struct {
+type unsyncedWrites struct {
 	writes sync.WaitGroup // Group.Shutdown waits for it
 
 	mu      sync.Mutex
@@ -36,7 +36,7 @@ type unsynced struct {
 }
 
 // begin registers a write of entries that starts at index first. wait returns when they are on disk or the latch is set.
-func (a *ahead) begin(first uint64, wait func()) {
+func (a *unsyncedWrites) begin(first uint64, wait func()) {
 	u := &unsynced{first: first, done: make(chan struct{})}
 	a.mu.Lock()
 	a.pending = append(a.pending, u)
@@ -47,7 +47,7 @@ func (a *ahead) begin(first uint64, wait func()) {
 	})
 }
 
-func (a *ahead) end(u *unsynced) {
+func (a *unsyncedWrites) end(u *unsynced) {
 	close(u.done)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -62,7 +62,7 @@ func (a *ahead) end(u *unsynced) {
 }
 
 // await returns when no entry up to index is still on its way to the disk.
-func (a *ahead) await(index uint64) {
+func (a *unsyncedWrites) await(index uint64) {
 	a.mu.Lock()
 	var writes []*unsynced
 	for _, u := range a.pending {
@@ -77,7 +77,7 @@ func (a *ahead) await(index uint64) {
 }
 
 // settle returns when nothing is on its way to the disk.
-func (a *ahead) settle() { a.await(^uint64(0)) }
+func (a *unsyncedWrites) settle() { a.await(^uint64(0)) }
 
 var errOwnDisk = errors.New("raftfsm: this node's own disk failed")
 

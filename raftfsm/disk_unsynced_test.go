@@ -158,10 +158,10 @@ func TestTermWaitsForWhatTheOldOneWrote(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := openWorld(t, t.TempDir(), memfs.New(t.TempDir()), "n1")
 				defer w.close(t)
-				var ahead ahead
-				stable := &guardedStable{&stableStore{file: w.file, prefix: "test/"}, &guard{poison: w.poison, watchdog: w.watchdog}, &ahead}
+				var unsynced unsyncedWrites
+				stable := &guardedStable{&stableStore{file: w.file, prefix: "test/"}, &guard{fault: w.fault, watchdog: w.watchdog}, &unsynced}
 				fsync, stored := make(chan struct{}), make(chan error, 1)
-				ahead.begin(7, func() { <-fsync })
+				unsynced.begin(7, func() { <-fsync })
 				go func() { stored <- store(stable) }()
 				synctest.Wait()
 				select {
@@ -174,7 +174,7 @@ func TestTermWaitsForWhatTheOldOneWrote(t *testing.T) {
 				if err := <-stored; err != nil {
 					t.Fatal(err)
 				}
-				ahead.writes.Wait()
+				unsynced.writes.Wait()
 			})
 		})
 	}
@@ -197,7 +197,7 @@ func TestFollowersDoNotCoverForTheLeadersDisk(t *testing.T) {
 
 func TestAheadAwaitsWhatIsNotAboveAnIndex(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var a ahead
+		var a unsyncedWrites
 		var releases []chan struct{}
 		for first := uint64(10); first <= 30; first += 10 {
 			release := make(chan struct{})

@@ -21,7 +21,7 @@ const (
 
 // watchdog detects writes to the stores that do not return.
 type watchdog struct {
-	poison *poison
+	fault  *diskFault
 	mu     sync.Mutex
 	writes map[*write]struct{}
 }
@@ -33,8 +33,8 @@ type write struct {
 	hung  *atomic.Bool // the group's flag: its transport sends nothing while it is set
 }
 
-func newWatchdog(p *poison) *watchdog {
-	return &watchdog{poison: p, writes: make(map[*write]struct{})}
+func newWatchdog(p *diskFault) *watchdog {
+	return &watchdog{fault: p, writes: make(map[*write]struct{})}
 }
 
 // begin registers a write; the caller calls end when it has returned.
@@ -55,7 +55,7 @@ func (w *watchdog) begin(what string, hung *atomic.Bool) (end func()) {
 
 func (w *watchdog) tick() {
 	if late := w.age(); late != nil {
-		w.poison.fail(fmt.Errorf("%s did not return within %v: the disk hangs", late.what, fatalTicks*watchdogTick))
+		w.fault.fail(fmt.Errorf("%s did not return within %v: the disk hangs", late.what, fatalTicks*watchdogTick))
 	}
 }
 

@@ -26,17 +26,17 @@
 //   - Leadership is a hint. raft's channel merges edges, and its lease counts refusals as contact. The proof is the caller's
 //     own EpochOpen, committed and installed.
 //   - The first error of a write or an fsync is final. raft retries, and a retried fsync may succeed without having written
-//     anything (the kernel drops the dirty page with the first error). Instead a latch (poison) is set, one line is logged,
+//     anything (the kernel drops the dirty page with the first error). Instead a latch (diskFault) is set, one line is logged,
 //     StoresConfig.Fatal is called once, and the raft goroutine that met the error ends there: otherwise raft would answer some
 //     of these errors with a panic. The latch belongs to the node, as the database does. Pebble answers some of these errors in
-//     a way that crashes the Go runtime, so it never sees any (failFS), and its results after the first error are not trusted.
+//     a way that crashes the Go runtime, so it never sees any (faultyFS), and its results after the first error are not trusted.
 //     A test makes every operation on its files fail in turn.
 //   - A disk that hangs is treated as failed, after a delay. raft's leader keeps sending heartbeats while its main goroutine
 //     waits. After one heartbeat timeout the transport stops sending, and after three the process stops (watchdog).
 //   - A leader's copy counts only when it is on the leader's own disk. hashicorp/raft counts it as soon as StoreLogs returns,
 //     and StoreLogs on a leader returns before its fsync. So the followers' acknowledgments, without which nothing is
 //     committed, wait in the transport for that fsync, and a newer term waits for all of them. Entries of a group without
-//     another voter are fsynced first (ahead).
+//     another voter are fsynced first (unsyncedWrites).
 //   - A vote is one write. raft makes two, and a crash between them mixes two votes (issue 661).
 //   - All data is checked when it is read. Log entries, terms, votes and the snapshot carry checksums, and entries carry their
 //     own index. Data that fails its check is never served; the replica stops.
@@ -87,7 +87,7 @@
 //     is more than cachedEntries behind.
 //   - No pipelines: one message at a time is under way to each follower. It carries all entries written in the meantime, up to
 //     256 KiB (transport).
-//   - The leader's fsync runs in parallel with the followers' (ahead). Raft allows this, but hashicorp/raft does not do it by
+//   - The leader's fsync runs in parallel with the followers' (unsyncedWrites). Raft allows this, but hashicorp/raft does not do it by
 //     itself. It saves no processor time; an entry waits for one fsync and a round trip instead of two fsyncs.
 //
 // # What a restart does

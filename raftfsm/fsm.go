@@ -36,7 +36,7 @@ type fsm struct {
 func (f *fsm) Apply(log *raft.Log) any {
 	outcome, err := f.install(log)
 	if err != nil {
-		f.guard.poison.halt(fmt.Errorf("%s: installing entry %d: %w", f.guard.group, log.Index, err))
+		f.guard.fault.halt(fmt.Errorf("%s: installing entry %d: %w", f.guard.group, log.Index, err))
 	}
 	f.index.Store(log.Index)
 	f.entries.Add(1)
@@ -87,7 +87,7 @@ func (f *fsm) snapshotDue() bool {
 func (f *fsm) Restore(from io.ReadCloser) error {
 	state, err := shard.Restore(f.id, from)
 	if err != nil {
-		f.guard.poison.halt(fmt.Errorf("%s: restoring a snapshot: %w", f.guard.group, err))
+		f.guard.fault.halt(fmt.Errorf("%s: restoring a snapshot: %w", f.guard.group, err))
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -77,7 +77,7 @@ type Group struct {
 	fsm       *fsm
 	raft      *raft.Raft
 	running   atomic.Pointer[raft.Raft] // same as raft, for raft's main goroutine, which runs before NewRaft returns
-	ahead     ahead
+	unsynced  unsyncedWrites
 	transport *transport
 	roster    roster
 	transfers transfers
@@ -97,7 +97,7 @@ func OpenGroup(stores *Stores, cfg GroupConfig) (*Group, error) {
 		name:      name,
 		cfg:       cfg,
 		stores:    stores,
-		guard:     &guard{poison: stores.poison, watchdog: stores.watchdog, group: name},
+		guard:     &guard{fault: stores.fault, watchdog: stores.watchdog, group: name},
 		proposals: make(chan struct{}, proposalsInFlight),
 		closed:    make(chan struct{}),
 	}
@@ -106,7 +106,7 @@ func OpenGroup(stores *Stores, cfg GroupConfig) (*Group, error) {
 	if !stores.use(cfg.Replica) {
 		return nil, fmt.Errorf("opening %s: it is open already", name)
 	}
-	if err := stores.poison.contain(g.open); err != nil {
+	if err := stores.fault.contain(g.open); err != nil {
 		if g.transport != nil {
 			g.transport.Close()
 		}
@@ -147,7 +147,7 @@ func (g *Group) open() error {
 		return err
 	}
 	cached, err := raft.NewLogCache(cachedEntries,
-		&guardedLog{logStore: log, guard: g.guard, roster: &g.roster, ahead: &g.ahead, leads: g.leads, appended: g.cfg.Observer.Appended})
+		&guardedLog{logStore: log, guard: g.guard, roster: &g.roster, unsynced: &g.unsynced, leads: g.leads, appended: g.cfg.Observer.Appended})
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (g *Group) open() error {
 	conf := raftConfig(g.name, g.electionTimeout(), logger)
 	conf.TrailingLogs = g.cfg.trailing()
 	member, err := raft.NewRaft(conf, g.fsm, cached,
-		&guardedStable{stable, g.guard, &g.ahead}, &guardedSnapshots{snapshots, g.guard, &g.roster, g.closing.Load}, g.transport)
+		&guardedStable{stable, g.guard, &g.unsynced}, &guardedSnapshots{snapshots, g.guard, &g.roster, g.closing.Load}, g.transport)
 	if err != nil {
 		return err
 	}
@@ -210,8 +210,8 @@ func (g *Group) knownVoter() raft.ServerID {
 
 // onOwnDisk waits until this replica's own disk has all entries up to index. It returns false if that will never happen.
 func (g *Group) onOwnDisk(index uint64) bool {
-	g.ahead.await(index)
-	return g.guard.poison.cause() == nil
+	g.unsynced.await(index)
+	return g.guard.fault.cause() == nil
 }
 
 // electionTimeout is also the group's heartbeat timeout and its leader lease.
@@ -278,7 +278,7 @@ func (g *Group) snapshotDue() bool {
 
 // Leading is a hint whether a proposal has a chance now. It never blocks. Only a committed EpochOpen proves leadership.
 func (g *Group) Leading() bool {
-	return g.raft.State() == raft.Leader && !g.closing.Load() && g.guard.poison.cause() == nil
+	return g.raft.State() == raft.Leader && !g.closing.Load() && g.guard.fault.cause() == nil
 }
 
 // Leader returns the name of the leader's replica as this replica knows it, or "" if unknown. It is a hint, and cheap.
@@ -334,7 +334,7 @@ func (g *Group) Shutdown() {
 		g.closing.Store(true)
 		g.drain(2 * heartbeatTimeout)
 		g.raft.Shutdown().Error()
-		g.ahead.writes.Wait()
+		g.unsynced.writes.Wait()
 		close(g.closed)
 		g.watching.Wait()
 		g.stores.release(g.cfg.Replica)

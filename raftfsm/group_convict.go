@@ -17,7 +17,7 @@ type Conviction struct {
 func (s *Stores) Convict(replica Replica, c Conviction) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := s.poison.contain(func() error {
+	err := s.fault.contain(func() error {
 		return s.putRecord(replica, func(g *groupRecord) {
 			if g.Convicted == nil {
 				g.Convicted = &c

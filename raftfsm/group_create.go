@@ -56,7 +56,7 @@ type groupRecord struct {
 func CreateGroup(stores *Stores, replica Replica, voters []string) error {
 	stores.mu.Lock()
 	defer stores.mu.Unlock()
-	err := stores.poison.contain(func() error { return stores.create(replica, voters) })
+	err := stores.fault.contain(func() error { return stores.create(replica, voters) })
 	if err != nil {
 		return fmt.Errorf("creating %s: %w", replica.Name(stores.identity.Node), err)
 	}

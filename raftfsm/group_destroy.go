@@ -14,7 +14,7 @@ func DestroyGroup(stores *Stores, replica Replica) error {
 		return fmt.Errorf("destroying %s: it is open: shut it down first", replica.Name(stores.identity.Node))
 	}
 	defer stores.release(replica)
-	err := stores.poison.contain(func() error {
+	err := stores.fault.contain(func() error {
 		if err := stores.condemn(replica); err != nil {
 			return err
 		}

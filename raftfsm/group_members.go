@@ -29,7 +29,7 @@ type Member struct {
 // and even its latest change may not be committed yet. A replica that waits to be added returns no members and index 0. Members
 // fails when the stores cannot be trusted.
 func (g *Group) Members() (members []Member, index uint64, err error) {
-	if err := g.guard.poison.cause(); err != nil {
+	if err := g.guard.fault.cause(); err != nil {
 		return nil, 0, err
 	}
 	latest := g.roster.latest()

@@ -66,7 +66,7 @@ func (g *Group) leave() { <-g.proposals }
 // refusal says why a proposal is not even tried.
 func (g *Group) refusal() *shard.Error {
 	switch {
-	case g.guard.poison.cause() != nil:
+	case g.guard.fault.cause() != nil:
 		return unavailable("this node's stores can no longer be trusted")
 	case g.closing.Load():
 		return unavailable("this node is closing the shard")
@@ -89,7 +89,7 @@ func (g *Group) settle(future raft.ApplyFuture) settlement {
 	outcome, ok := future.Response().(shard.Outcome)
 	if !ok {
 		err := fmt.Errorf("%s: entry %d was answered by %T", g.name, future.Index(), future.Response())
-		g.guard.poison.fail(err)
+		g.guard.fault.fail(err)
 		return settlement{err: unknown("the proposal may or may not take effect: " + err.Error())}
 	}
 	return settlement{outcome: outcome}

@@ -116,8 +116,8 @@ func (r *repeats) due(text string, now time.Time) (unsaid int, due bool) {
 
 // pebbleLogger passes Pebble's log lines to slog, and its fatal errors to the latch.
 type pebbleLogger struct {
-	to     *slog.Logger
-	poison *poison
+	to    *slog.Logger
+	fault *diskFault
 }
 
 func (l pebbleLogger) Infof(format string, args ...any) {
@@ -130,5 +130,5 @@ func (l pebbleLogger) Errorf(format string, args ...any) {
 
 // Fatalf is called by Pebble when a commit or a manifest could not be written. It must not return.
 func (l pebbleLogger) Fatalf(format string, args ...any) {
-	l.poison.halt(writeFailed(fmt.Errorf(format, args...)))
+	l.fault.halt(writeFailed(fmt.Errorf(format, args...)))
 }

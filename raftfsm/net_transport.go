@@ -53,7 +53,7 @@ var errHungDisk = errors.New("raftfsm: the disk hangs, sending nothing")
 type transport struct {
 	*raft.NetworkTransport
 	hung      func() bool
-	onOwnDisk func(index uint64) bool // waits for this replica's own fsync (ahead); false: it failed
+	onOwnDisk func(index uint64) bool // waits for this replica's own fsync (unsyncedWrites); false: it failed
 	voter     func() raft.ServerID    // a voter of the newest configuration that this replica knows; "": none known yet
 
 	calls    chan raft.RPC // incoming requests, for raft

@@ -32,7 +32,7 @@ const (
 
 // append writes the extras: number of holds, each hold, a byte of bits for the parts that follow, ladder, override, block.
 // nil is written as empty extras.
-func (x *extras) append(b []byte) []byte {
+func (x *counterExtras) append(b []byte) []byte {
 	if x == nil {
 		return append(b, 0, 0)
 	}
@@ -93,12 +93,12 @@ func appendOverride(b []byte, o *policy.Override) []byte {
 }
 
 // extras reads extras written by append; nil if they are empty.
-func (r *reader) extras() *extras {
+func (r *reader) extras() *counterExtras {
 	if len(r.rest) == 2 && r.rest[0] == 0 && r.rest[1] == 0 { // as in most counters with a since; it allocates nothing
 		r.rest = nil
 		return nil
 	}
-	var x extras
+	var x counterExtras
 	count := r.uvarint()
 	if count > uint64(len(r.rest)/5) { // a hold has at least five bytes: check before allocating
 		r.failed = true

@@ -34,7 +34,7 @@ type counter struct {
 	listed bool   // among the effects
 	size   int    // of the effect in bytes, roughly
 	limits []counted
-	extras *extras        // nil: none
+	extras *counterExtras // nil: none
 	policy *policy.Policy // its policy, or inlinePolicy; nil only in tests
 	// mixed: the next owner may be at LevelFirst, which starts no generation when a state begins.
 	mixed bool

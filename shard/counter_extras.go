@@ -30,8 +30,8 @@ import (
 // half an entry. Every batch that touches the key reads and writes all of them.
 const maxHolds = 4096
 
-// extras is the part of a counter besides its limits.
-type extras struct {
+// counterExtras is the part of a counter besides its limits.
+type counterExtras struct {
 	holds    []hold    // in order of (expires, name)
 	sums     []heldSum // of the holds, one for each limit; nil: not computed
 	ladder   ladder
@@ -68,9 +68,9 @@ func (h *hold) compare(o *hold) int {
 }
 
 // extra returns the counter's extras, allocated if necessary, for a change.
-func (c *counter) extra() *extras {
+func (c *counter) extra() *counterExtras {
 	if c.extras == nil {
-		c.extras = &extras{}
+		c.extras = &counterExtras{}
 	}
 	return c.extras
 }

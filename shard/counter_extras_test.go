@@ -18,7 +18,7 @@ func everyExtra() *counter {
 	return &counter{key: "k",
 		policy: &policy.Policy{Retention: hour, Lockout: &policy.Lockout{After: 3, Base: second, Factor: 2, Max: hour, ForgiveAfter: day}},
 		limits: []counted{{"minute", windowLimit, used, origin - 5}, {"running", running, held, 0}, {"rest", logLimit, limit.State{}, origin}},
-		extras: &extras{
+		extras: &counterExtras{
 			holds: []hold{
 				{name: holdName(stamp.Position, 1000), expires: origin + 1, taken: origin, cost: 1 << 40, onExpire: policy.OnExpireCancel},
 				{name: holdName(stamp.Position, 1001), expires: origin + 1, taken: origin - 9, cost: 3, onExpire: policy.OnExpireCommit,
@@ -44,7 +44,7 @@ func TestGoldenBytesOfExtras(t *testing.T) {
 		}
 	}
 	show("counter", everyExtra().encode(origin).Value)
-	for _, bare := range []*extras{
+	for _, bare := range []*counterExtras{
 		{ladder: ladder{blockedUntil: origin + 1}},
 		{block: origin + 1},
 		{override: &policy.Override{Tier: "gold"}},

@@ -8,8 +8,8 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// deeds maps the operations by which a person changes a key's usage or allowance to their names in audit records.
-var deeds = map[Op]string{Reset: "reset", SetUsed: "set", AddUsed: "add", Block: "block", Unblock: "unblock",
+// adjustmentNames maps the operations by which a person changes a key's usage or allowance to their names in audit records.
+var adjustmentNames = map[Op]string{Reset: "reset", SetUsed: "set", AddUsed: "add", Block: "block", Unblock: "unblock",
 	PutOverride: "put_override", DeleteOverride: "delete_override"}
 
 // adjust changes the counters of the entries by hand and returns their limits after the change; before contains the limits
@@ -48,7 +48,7 @@ func (e *evaluation) adjust(r *Request, before Decision) Result {
 		entry := &r.Entries[0]
 		e.writeAudit(AuditRecord{At: e.at.Now, Position: e.at.Position, Actor: a.Actor, Note: a.Note,
 			Namespace: r.Namespace, Policy: entry.Policy, Key: entry.Key, Limit: r.Limit,
-			Deed: deeds[r.Op], Before: said, After: e.deedWords(r, &d)})
+			Deed: adjustmentNames[r.Op], Before: said, After: e.deedWords(r, &d)})
 	}
 	return Result{Decision: d}
 }

@@ -72,7 +72,7 @@ func (e *evaluation) readAudit() Result {
 		newest = append(newest, a)
 	}
 	d := e.newDecision()
-	d.Told = &Told{Audit: newest}
+	d.System = &SystemAnswer{Audit: newest}
 	return Result{Decision: d}
 }
 

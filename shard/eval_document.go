@@ -79,7 +79,7 @@ func (e *evaluation) fetch(r *Request) Result {
 	}
 	document.Body = append([]byte(nil), document.Body...)
 	d := e.newDecision()
-	d.Told = &Told{Document: document}
+	d.System = &SystemAnswer{Document: document}
 	return Result{Decision: d}
 }
 
@@ -104,7 +104,7 @@ func (e *evaluation) swap(r *Request) Result {
 		e.writeHistory(r, version+1)
 	}
 	d := e.newDecision()
-	d.Told = &Told{Document: Document{Version: version + 1}}
+	d.System = &SystemAnswer{Document: Document{Version: version + 1}}
 	return Result{Decision: d}
 }
 

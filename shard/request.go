@@ -298,13 +298,13 @@ type Decision struct {
 	HoldExpires limit.Time // Reserve: when the hold ends if nobody settles it; 0: there is no hold
 
 	// Results of certain operations; nil for all others.
-	Operation *Verdict // of an operation on several shards; nil: one shard decided
-	Tallied   *Tallied // answer to Tally and ReadTally
-	Told      *Told    // answer to an operation that decides nothing about a key
+	Operation *Verdict      // of an operation on several shards; nil: one shard decided
+	Tallied   *Tallied      // answer to Tally and ReadTally
+	System    *SystemAnswer // answer to an operation that decides nothing about a key
 }
 
-// Told is the answer to an operation that decides nothing about a key.
-type Told struct {
+// SystemAnswer is the answer to an operation that decides nothing about a key.
+type SystemAnswer struct {
 	Session  Session       // OpenSession
 	Document Document      // Fetch and Swap
 	Audit    []AuditRecord // ReadAudit, newest first
@@ -312,26 +312,26 @@ type Told struct {
 
 // Session returns the answer to OpenSession, and zero for all other operations.
 func (d *Decision) Session() Session {
-	if d.Told == nil {
+	if d.System == nil {
 		return Session{}
 	}
-	return d.Told.Session
+	return d.System.Session
 }
 
 // Document returns the answer to Fetch and Swap, and zero for all other operations.
 func (d *Decision) Document() Document {
-	if d.Told == nil {
+	if d.System == nil {
 		return Document{}
 	}
-	return d.Told.Document
+	return d.System.Document
 }
 
 // Audit returns the answer to ReadAudit, newest first, and nil for all other operations.
 func (d *Decision) Audit() []AuditRecord {
-	if d.Told == nil {
+	if d.System == nil {
 		return nil
 	}
-	return d.Told.Audit
+	return d.System.Audit
 }
 
 // LimitStatus is one limit of one entry as the decision left it.

@@ -49,10 +49,10 @@ const (
 // session is the shard's memory of one session, while an evaluation works on it.
 type session struct {
 	name    Session
-	acked   uint64  // every number up to this one is finished
-	counted numbers // above acked
-	closed  numbers // above acked: answered "no" for good
-	tallies []told  // above acked, by number: answers to tallies, which cannot be derived from the later state
+	acked   uint64        // every number up to this one is finished
+	counted numbers       // above acked
+	closed  numbers       // above acked: answered "no" for good
+	tallies []tallyReplay // above acked, by number: answers to tallies, which cannot be derived from the later state
 	// answered and fresh are the answers to checks.
 	answered []answers // of earlier batches, oldest first
 	fresh    answersUnderWay

@@ -17,7 +17,7 @@ func (e *evaluation) openSession(r *Request) Result {
 	e.meet(s)
 	e.weigh(s)
 	d := e.newDecision()
-	d.Told = &Told{Session: s.name}
+	d.System = &SystemAnswer{Session: s.name}
 	return Result{Decision: d}
 }
 
@@ -242,7 +242,7 @@ func (e *evaluation) asCounted(r *Request) Decision {
 	d := e.newDecision()
 	d.Replayed = true
 	if r.Op == Swap {
-		d.Told = &Told{Document: Document{Version: r.Expect + 1}} // the version that the swap made, whatever has replaced it since
+		d.System = &SystemAnswer{Document: Document{Version: r.Expect + 1}} // the version that the swap made, whatever has replaced it since
 		return d
 	}
 	look := *r

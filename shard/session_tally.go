@@ -10,24 +10,24 @@ import (
 // request may arrive, that is, until the request is finished. It is in the session's own record, which is written anyway.
 // Batches count on few keys, so a tally takes about four bytes.
 
-// told is the answer to one request of a session.
-type told struct {
+// tallyReplay is the answer to one request of a session.
+type tallyReplay struct {
 	number  uint64
 	tallied Tallied
 }
 
 // placeOfTold returns the index of a number, or the index where it would be inserted.
-func placeOfTold(tallies []told, number uint64) int {
+func placeOfTold(tallies []tallyReplay, number uint64) int {
 	if n := len(tallies); n == 0 || tallies[n-1].number < number { // the usual case
 		return n
 	}
-	i, _ := slices.BinarySearchFunc(tallies, number, func(t told, n uint64) int { return cmp.Compare(t.number, n) })
+	i, _ := slices.BinarySearchFunc(tallies, number, func(t tallyReplay, n uint64) int { return cmp.Compare(t.number, n) })
 	return i
 }
 
 // tell remembers the answer to a tally.
 func (s *session) tell(number uint64, t *Tallied) {
-	s.tallies = slices.Insert(s.tallies, placeOfTold(s.tallies, number), told{number, *t})
+	s.tallies = slices.Insert(s.tallies, placeOfTold(s.tallies, number), tallyReplay{number, *t})
 	if over := len(s.tallies) - sessionTallies; over > 0 {
 		s.tallies = s.tallies[over:]
 	}
@@ -35,7 +35,7 @@ func (s *session) tell(number uint64, t *Tallied) {
 
 // appendTold writes the number of tallies, and each tally: its request number, as the distance from the previous one or
 // from acked, and its answer.
-func appendTold(b []byte, tallies []told, acked uint64) []byte {
+func appendTold(b []byte, tallies []tallyReplay, acked uint64) []byte {
 	b = binary.AppendUvarint(b, uint64(len(tallies)))
 	before := &Tallied{}
 	for i := range tallies {
@@ -48,7 +48,7 @@ func appendTold(b []byte, tallies []told, acked uint64) []byte {
 }
 
 // told reads tallies written by appendTold.
-func (r *reader) told(acked uint64) []told {
+func (r *reader) told(acked uint64) []tallyReplay {
 	count := r.uvarint()
 	if count > sessionTallies || count > uint64(len(r.rest))/4 {
 		r.failed = true
@@ -57,7 +57,7 @@ func (r *reader) told(acked uint64) []told {
 	if count == 0 {
 		return nil
 	}
-	tallies := make([]told, count)
+	tallies := make([]tallyReplay, count)
 	before, last := &Tallied{}, acked+sessionWindow
 	for i := range tallies {
 		t := &tallies[i]

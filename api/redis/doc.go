@@ -11,7 +11,7 @@
 //
 //	conn      reads the available bytes and parses all complete commands: a round
 //	place     finds the shard of each key
-//	lane      one for each shard: requests of all connections that arrive during a call go together in the next call
+//	queue     one for each shard: requests of all connections that arrive during a call go together in the next call
 //	Router    Submit: one call, one result for each request
 //	conn      after the last call of the round: all replies in order, in one write
 //
@@ -22,8 +22,8 @@
 //
 // # Goroutines
 //
-// A connection has one goroutine, which reads and parses. A lane has one for each call under way, and none when no
-// request waits. The next call of a lane waits a moment for the connections that were just answered, as long as they have
+// A connection has one goroutine, which reads and parses. A queue has one for each call under way, and none when no
+// request waits. The next call of a queue waits a moment for the connections that were just answered, as long as they have
 // sent their next commands at once so far: package batchwait has the rule. A lone connection never waits, and Close ends
 // every wait. The goroutine that ends the last call of a round writes the round's replies, as far as the socket takes
 // them at once. The rest, for a client that does not read, is written by a goroutine of that connection; nothing more is

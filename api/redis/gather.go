@@ -13,9 +13,9 @@ import (
 
 // Bounds on the requests that wait.
 const (
-	laneRequestsMost = 1 << 14
-	laneBytesMost    = 8 << 20
-	requestsMost     = 1 << 17
+	queueRequestsMost = 1 << 14
+	queueBytesMost    = 8 << 20
+	requestsMost      = 1 << 17
 )
 
 // Bounds on one call, which the owner decides at once and which may be sent to another node at once. One round always
@@ -26,7 +26,7 @@ const (
 	requestBytes     = 64
 )
 
-// gatherer has one lane for each shard. It may be used concurrently.
+// gatherer has one queue for each shard. It may be used concurrently.
 type gatherer struct {
 	router  Router
 	timeout time.Duration
@@ -35,31 +35,31 @@ type gatherer struct {
 	closing chan struct{} // closed by hurry; then no call waits for more requests
 	hurry   func()        // may be called more than once
 
-	mu    sync.Mutex // held while a lane is made
-	lanes atomic.Pointer[[]*lane]
+	mu     sync.Mutex // held while a queue is made
+	queues atomic.Pointer[[]*shardQueue]
 }
 
 func newGatherer(router Router, timeout time.Duration) *gatherer {
 	g := &gatherer{router: router, timeout: timeout, closing: make(chan struct{})}
 	g.hurry = sync.OnceFunc(func() { close(g.closing) })
-	g.lanes.Store(new([]*lane))
+	g.queues.Store(new([]*shardQueue))
 	return g
 }
 
-func (g *gatherer) laneOf(id shard.ID) *lane {
-	if lanes := *g.lanes.Load(); int(id) < len(lanes) {
-		return lanes[id]
+func (g *gatherer) queueOf(id shard.ID) *shardQueue {
+	if queues := *g.queues.Load(); int(id) < len(queues) {
+		return queues[id]
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	lanes := *g.lanes.Load()
-	for next := len(lanes); next <= int(id); next++ {
-		l := &lane{gatherer: g, id: shard.ID(next), back: make(chan struct{}, 1)}
+	queues := *g.queues.Load()
+	for next := len(queues); next <= int(id); next++ {
+		l := &shardQueue{gatherer: g, id: shard.ID(next), back: make(chan struct{}, 1)}
 		l.work = l.run
-		lanes = append(lanes[:next:next], l)
+		queues = append(queues[:next:next], l)
 	}
-	g.lanes.Store(&lanes)
-	return lanes[id]
+	g.queues.Store(&queues)
+	return queues[id]
 }
 
 // place returns the shard of a key. It waits until the number of shards is known, for at most the timeout.
@@ -80,10 +80,10 @@ var over = func() context.Context {
 	return ctx
 }()
 
-// lane carries the requests for one shard. It has one call under way: measured on two cores, a second one beside it takes
+// shardQueue carries the requests for one shard. It has one call under way: measured on two cores, a second one beside it takes
 // a third from the size of a call and costs a fifth more CPU per command. The next call waits a moment for the
 // connections that were just answered.
-type lane struct {
+type shardQueue struct {
 	gatherer *gatherer
 	id       shard.ID
 	work     func()        // the method run
@@ -99,7 +99,7 @@ type lane struct {
 	spare  []*batch       // for reuse
 }
 
-// batch has the requests of one call and the rounds that wait for it. It belongs to its lane while it is open, then to
+// batch has the requests of one call and the rounds that wait for it. It belongs to its queue while it is open, then to
 // its call.
 type batch struct {
 	since    time.Time // when the first request came
@@ -124,9 +124,9 @@ func (l *load) add(more load) {
 
 // add takes a part of a round, or answers it if there is no room. A part travels in one call, so that its commands keep
 // their order.
-func (l *lane) add(r *round, p part) {
+func (l *shardQueue) add(r *round, p part) {
 	l.mu.Lock()
-	if l.held.requests >= laneRequestsMost || l.held.bytes >= laneBytesMost || l.gatherer.waiting.Load() >= requestsMost {
+	if l.held.requests >= queueRequestsMost || l.held.bytes >= queueBytesMost || l.gatherer.waiting.Load() >= requestsMost {
 		l.mu.Unlock()
 		for i := p.first; i >= 0; i = r.commands[i].next {
 			r.commands[i].err = errFull
@@ -156,7 +156,7 @@ func (l *lane) add(r *round, p part) {
 }
 
 // open returns the batch that has room for more.
-func (l *lane) open(more load) *batch {
+func (l *shardQueue) open(more load) *batch {
 	if last := len(l.queue) - 1; last >= 0 {
 		b := l.queue[last]
 		if b.load.requests+more.requests <= callRequestsMost && b.load.bytes+more.bytes <= callBytesMost {
@@ -175,7 +175,7 @@ func (l *lane) open(more load) *batch {
 }
 
 // take removes the batch of the next call. The queue must not be empty.
-func (l *lane) take() *batch {
+func (l *shardQueue) take() *batch {
 	b := l.queue[0]
 	n := copy(l.queue, l.queue[1:])
 	l.queue[n] = nil
@@ -223,7 +223,7 @@ func (b *batch) add(c *command) {
 
 // run makes one call. If the next call waits for the clients of this one, their replies are written first. Otherwise the
 // next call starts before the replies are written, so that disk and processors work at the same time.
-func (l *lane) run() {
+func (l *shardQueue) run() {
 	runtime.Gosched() // connections that can be read now join this call
 	b := l.depart()
 	began := time.Now()
@@ -249,7 +249,7 @@ func (l *lane) run() {
 }
 
 // depart waits until the next call is due and returns its batch.
-func (l *lane) depart() *batch {
+func (l *shardQueue) depart() *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
@@ -276,7 +276,7 @@ func (l *lane) depart() *batch {
 }
 
 // await waits for the wanted number of rounds. It reports whether the waiting must end: time is up, or the server closes.
-func (l *lane) await(atMost time.Duration) (ended bool) {
+func (l *shardQueue) await(atMost time.Duration) (ended bool) {
 	patience := time.NewTimer(atMost)
 	defer patience.Stop()
 	select {
@@ -290,7 +290,7 @@ func (l *lane) await(atMost time.Duration) (ended bool) {
 
 // call has a batch decided and stores the answers. It reports whether the requests may be reused, because no reader is
 // left.
-func (l *lane) call(b *batch) (reusable bool) {
+func (l *shardQueue) call(b *batch) (reusable bool) {
 	ctx, cancel := context.WithDeadline(context.Background(), b.since.Add(l.gatherer.timeout))
 	results := l.gatherer.router.Submit(ctx, l.id, b.requests)
 	cancel()
@@ -306,7 +306,7 @@ func (l *lane) call(b *batch) (reusable bool) {
 }
 
 // keep stores a batch for reuse, unless it is unusually large.
-func (l *lane) keep(b *batch) {
+func (l *shardQueue) keep(b *batch) {
 	const usual = 2048
 	if cap(b.requests) > usual {
 		return

@@ -148,7 +148,7 @@ func TestCloseEndsAWait(t *testing.T) {
 		_, s := serveSlowly(t)
 		clients := dialMany(t, s, 20)
 		askInTurns(clients, 50)
-		l := s.gather.laneOf(shard.Of(shard.DefaultNamespace, "key", 4))
+		l := s.gather.queueOf(shard.Of(shard.DefaultNamespace, "key", 4))
 		waits := func() bool { // whether the first client to return waits for the others
 			var group sync.WaitGroup
 			for _, c := range clients {

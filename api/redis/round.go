@@ -220,7 +220,7 @@ func (r *round) begin() {
 	for i := range r.parts {
 		p := r.parts[i]
 		last := i == len(r.parts)-1
-		g.laneOf(p.id).add(r, p)
+		g.queueOf(p.id).add(r, p)
 		if last {
 			return // the round may have ended
 		}

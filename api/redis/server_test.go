@@ -50,14 +50,14 @@ func stuckCall(t *testing.T) (w *world, s *Server, first *client, key string) {
 	key = keyOn(w, 0)
 	first = dialTCP(t, s)
 	first.send("INCR " + key + "\r\n")
-	l := s.gather.laneOf(0)
+	l := s.gather.queueOf(0)
 	await(t, func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.under && len(l.queue) == 0 })
 	return w, s, first, key
 }
 
 func TestWhatArrivesDuringACallGoesTogetherInTheNext(t *testing.T) {
 	w, s, first, key := stuckCall(t)
-	l := s.gather.laneOf(0)
+	l := s.gather.queueOf(0)
 	const others = 20
 	var clients []*client
 	for range others {
@@ -98,7 +98,7 @@ func TestACommandIsNotWaitedForLongerThanTheTimeout(t *testing.T) {
 func TestTooMuchForOneShardIsRefusedAndNotDenied(t *testing.T) {
 	w, s, _, key := stuckCall(t)
 	var waiting []*client
-	for range laneRequestsMost/roundMost + 2 {
+	for range queueRequestsMost/roundMost + 2 {
 		c := dialTCP(t, s)
 		go c.conn.Write([]byte(strings.Repeat("CL.THROTTLE "+key+" 1000000 1 1\r\n", roundMost)))
 		waiting = append(waiting, c)
@@ -179,7 +179,7 @@ func TestCloseAnswersWhatIsUnderWayAndRefusesTheRest(t *testing.T) {
 	busy, idle := connect(), connect()
 	idle.ask("PING")
 	busy.send("INCR " + keyOn(w, 0) + "\r\n")
-	l := s.gather.laneOf(0)
+	l := s.gather.queueOf(0)
 	await(t, func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.under })
 	closed := make(chan struct{})
 	go func() {

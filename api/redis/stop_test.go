@@ -104,7 +104,7 @@ func TestACommandThatComesTooLateIsRefusedBehindTheOthers(t *testing.T) {
 	s, _ := serve(t, w, nil)
 	c := dialTCP(t, s)
 	c.send("INCR " + key + "\r\n")
-	l := s.gather.laneOf(0)
+	l := s.gather.queueOf(0)
 	await(t, func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.under })
 	s.refusing.Store(true)                                                    // as Close does after a moment
 	c.send("INCR " + key + "\r\nPING\r\n" + strings.Repeat("x", 4*readBytes)) // more than is read at once

@@ -20,7 +20,7 @@ type gossipAddress struct {
 
 // address reads Addr and Advertise. memberlist announces addresses, not names, so the advertised host is resolved here.
 // An advertised host replaces the address of every listener, because a proxy or NAT may stand in front.
-func (c *GossipConfig) address(ctx context.Context) (a gossipAddress, err error) {
+func (c *Config) address(ctx context.Context) (a gossipAddress, err error) {
 	host, text, err := net.SplitHostPort(c.Addr)
 	if err != nil {
 		return a, fmt.Errorf("gossip-addr: %q is not host:port", c.Addr)
@@ -50,7 +50,7 @@ func (c *GossipConfig) address(ctx context.Context) (a gossipAddress, err error)
 }
 
 // bind returns the listen address for host.
-func (c *GossipConfig) bind(ctx context.Context, host string) (netip.Addr, error) {
+func (c *Config) bind(ctx context.Context, host string) (netip.Addr, error) {
 	switch {
 	case host == "::":
 		return netip.IPv6Unspecified(), nil

@@ -22,7 +22,7 @@
 //     seconds after that, forever. memberlist forgets a lost node after half a minute and would never heal a long
 //     partition. Names are resolved each time, and every address behind a name is a seed.
 //   - Gossip needs a key of 32 bytes (node refuses to start without one, on loopback too). With a key, packets and
-//     streams that do not carry it are refused, and at most GossipConfig.Streams of them are read at one time. Without a
+//     streams that do not carry it are refused, and at most Config.Streams of them are read at one time. Without a
 //     key, anyone who reaches the port can crash the process, because memberlist trusts its input.
 //
 // # Formation

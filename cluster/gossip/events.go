@@ -33,7 +33,7 @@ type callbacks struct {
 	logger   *slog.Logger
 }
 
-func newCallbacks(c *GossipConfig, self meta) *callbacks {
+func newCallbacks(c *Config, self meta) *callbacks {
 	listed := newMembers(self)
 	return &callbacks{
 		members: listed,

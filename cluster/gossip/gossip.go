@@ -15,8 +15,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// GossipConfig configures a Gossip.
-type GossipConfig struct {
+// Config configures a Gossip.
+type Config struct {
 	Addr      string // host:port to listen on, TCP and UDP; port 0: any free port
 	Advertise string // host that others dial for all three addresses; "": the listen address, or this machine's for a wildcard
 	Node      string // this node's id, at most 64 bytes
@@ -65,7 +65,7 @@ const (
 // Gossip is this node's membership in the gossip. All methods may be called concurrently. After Stop, no other method may
 // be called.
 type Gossip struct {
-	config    GossipConfig
+	config    Config
 	callbacks *callbacks
 	list      *memberlist.Memberlist
 	announce  sync.Mutex // held while our meta changes
@@ -74,9 +74,9 @@ type Gossip struct {
 	stop      sync.Once
 }
 
-// StartGossip listens, and searches for seeds and registered nodes in the background until Stop. It fails if the
+// Start listens, and searches for seeds and registered nodes in the background until Stop. It fails if the
 // configuration is invalid, the port is taken, or the advertised host is not found. It is no failure if no node answers.
-func StartGossip(config GossipConfig) (*Gossip, error) {
+func Start(config Config) (*Gossip, error) {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func StartGossip(config GossipConfig) (*Gossip, error) {
 	return g, nil
 }
 
-func (c GossipConfig) withDefaults() GossipConfig {
+func (c Config) withDefaults() Config {
 	if c.Resolver == nil {
 		c.Resolver = net.DefaultResolver
 	}
@@ -118,7 +118,7 @@ func (c GossipConfig) withDefaults() GossipConfig {
 	return c
 }
 
-func (c *GossipConfig) validate() error {
+func (c *Config) validate() error {
 	switch {
 	case c.Hints == nil:
 		return errors.New("gossip: Hints must be given")
@@ -139,7 +139,7 @@ func checkNode(node string) error {
 }
 
 // start opens the port and hands it to memberlist.
-func (c GossipConfig) start(ctx context.Context) (*Gossip, error) {
+func (c Config) start(ctx context.Context) (*Gossip, error) {
 	address, err := c.address(ctx)
 	if err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func (c GossipConfig) start(ctx context.Context) (*Gossip, error) {
 }
 
 // selfMeta returns the meta that this node announces, or an error if it cannot be encoded.
-func (c *GossipConfig) selfMeta(a *gossipAddress) (self meta, err error) {
+func (c *Config) selfMeta(a *gossipAddress) (self meta, err error) {
 	self = meta{cluster: c.Cluster, zone: c.Zone, version: c.Version, expect: c.Expect, formation: c.Formation}
 	if self.peerAddr, err = a.reachable(c.PeerAddr); err != nil {
 		return meta{}, fmt.Errorf("peer-addr: %w", err)
@@ -181,7 +181,7 @@ func (c *GossipConfig) selfMeta(a *gossipAddress) (self meta, err error) {
 }
 
 // memberlist returns the library's LAN settings, made faster for clusters of a few nodes.
-func (c *GossipConfig) memberlist(callbacks *callbacks) *memberlist.Config {
+func (c *Config) memberlist(callbacks *callbacks) *memberlist.Config {
 	settings := memberlist.DefaultLANConfig()
 	settings.Name = c.Node
 	// The label keeps out other programs that use memberlist. It cannot be the cluster's id: it is fixed when the node

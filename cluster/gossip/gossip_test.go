@@ -45,8 +45,8 @@ func leaveNothing(t *testing.T) {
 	t.Cleanup(func() { awaitGossip(t, "every goroutine ended", func() bool { return goleak.Find(before) == nil }) })
 }
 
-func gossipConfig(node string, seeds ...*Gossip) GossipConfig {
-	c := GossipConfig{Addr: "127.0.0.1:0", Node: node, PeerAddr: "127.0.0.1:7401", APIAddr: "127.0.0.1:7400",
+func gossipConfig(node string, seeds ...*Gossip) Config {
+	c := Config{Addr: "127.0.0.1:0", Node: node, PeerAddr: "127.0.0.1:7401", APIAddr: "127.0.0.1:7400",
 		Hints: NewHints(16), pace: gossipPace}
 	for _, seed := range seeds {
 		c.Seeds = append(c.Seeds, seed.Addr())
@@ -54,9 +54,9 @@ func gossipConfig(node string, seeds ...*Gossip) GossipConfig {
 	return c
 }
 
-func startGossip(t *testing.T, config GossipConfig) *Gossip {
+func startGossip(t *testing.T, config Config) *Gossip {
 	t.Helper()
-	g, err := StartGossip(config)
+	g, err := Start(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestANodeThatDiesIsSuspectAndOneThatStopsHasLeft(t *testing.T) {
 
 func TestHintsReachEverybodyAndTheHighestEpochWins(t *testing.T) {
 	leaveNothing(t)
-	configs := []GossipConfig{gossipConfig("a"), gossipConfig("b"), gossipConfig("c")}
+	configs := []Config{gossipConfig("a"), gossipConfig("b"), gossipConfig("c")}
 	var nodes []*Gossip
 	for i := range configs {
 		configs[i].Cluster = "red"
@@ -350,28 +350,28 @@ func TestStopDoesNotWaitForASilentSeed(t *testing.T) {
 
 func TestWhatCannotWorkIsRefusedAtTheStart(t *testing.T) {
 	leaveNothing(t)
-	for field, change := range map[string]func(*GossipConfig){
-		"gossip-key: has 5 bytes": func(c *GossipConfig) { c.Key = []byte("short") },
-		"gossip-key: gossip on":   func(c *GossipConfig) { c.Addr = "0.0.0.0:0" },
-		"gossip-addr":             func(c *GossipConfig) { c.Addr = "7402" },
-		"peer-addr":               func(c *GossipConfig) { c.PeerAddr = "" },
-		"api-addr":                func(c *GossipConfig) { c.APIAddr = "localhost" },
-		"advertise":               func(c *GossipConfig) { c.Addr, c.Insecure, c.Advertise = ":0", true, "gone.test" },
-		"join[0]":                 func(c *GossipConfig) { c.Seeds = []string{"node-2"} },
-		"node id":                 func(c *GossipConfig) { c.Node = "" },
-		"shorten the zone": func(c *GossipConfig) {
+	for field, change := range map[string]func(*Config){
+		"gossip-key: has 5 bytes": func(c *Config) { c.Key = []byte("short") },
+		"gossip-key: gossip on":   func(c *Config) { c.Addr = "0.0.0.0:0" },
+		"gossip-addr":             func(c *Config) { c.Addr = "7402" },
+		"peer-addr":               func(c *Config) { c.PeerAddr = "" },
+		"api-addr":                func(c *Config) { c.APIAddr = "localhost" },
+		"advertise":               func(c *Config) { c.Addr, c.Insecure, c.Advertise = ":0", true, "gone.test" },
+		"join[0]":                 func(c *Config) { c.Seeds = []string{"node-2"} },
+		"node id":                 func(c *Config) { c.Node = "" },
+		"shorten the zone": func(c *Config) {
 			c.Zone, c.Version = longText, longText
 			c.PeerAddr = longText + ":7401"
 		},
-		"bootstrap-expect":           func(c *GossipConfig) { c.Expect = -1 },
-		"formation":                  func(c *GossipConfig) { c.Cluster, c.Formation = "blue", &abc },
-		"Hints must be given":        func(c *GossipConfig) { c.Hints = nil },
-		"node id \"" + longText[:80]: func(c *GossipConfig) { c.Node = longText },
+		"bootstrap-expect":           func(c *Config) { c.Expect = -1 },
+		"formation":                  func(c *Config) { c.Cluster, c.Formation = "blue", &abc },
+		"Hints must be given":        func(c *Config) { c.Hints = nil },
+		"node id \"" + longText[:80]: func(c *Config) { c.Node = longText },
 	} {
 		config := gossipConfig("a")
 		config.Resolver = &zoneFile{}
 		change(&config)
-		g, err := StartGossip(config)
+		g, err := Start(config)
 		if err == nil {
 			g.Stop()
 			t.Errorf("%s: started", field)

@@ -29,7 +29,7 @@ type boundTransport struct {
 
 // listen opens TCP and UDP on one port. If any port will do, a free TCP port may be taken on UDP, so it makes several
 // attempts.
-func (c *GossipConfig) listen(ctx context.Context, a gossipAddress, logger *log.Logger) (*boundTransport, error) {
+func (c *Config) listen(ctx context.Context, a gossipAddress, logger *log.Logger) (*boundTransport, error) {
 	attempts := 1
 	if a.port == 0 {
 		attempts = 10
@@ -46,7 +46,7 @@ func (c *GossipConfig) listen(ctx context.Context, a gossipAddress, logger *log.
 	}
 }
 
-func bindTransport(ctx context.Context, inner *memberlist.NetTransport, c *GossipConfig) *boundTransport {
+func bindTransport(ctx context.Context, inner *memberlist.NetTransport, c *Config) *boundTransport {
 	t := &boundTransport{NetTransport: inner, ctx: ctx, tally: connlimit.NewTally(c.Streams), refused: c.OnRefused,
 		streams: make(chan net.Conn), ended: make(chan struct{})}
 	t.passing.Go(t.pass)

@@ -8,7 +8,7 @@ import (
 )
 
 // bundle is a set of calls of one frame that are handled together: their shard's owner would put them into one batch
-// anyway. All calls ask for the same operation, so that none is sent to another lane of the owner's queue because of the
+// anyway. All calls ask for the same operation, so that none is sent to another class of the owner's queue because of the
 // others. Their budgets are similar: the bundle gets the longest one, which is less than twice any other. A caller with a
 // shorter deadline gives up by itself.
 type bundle struct {

@@ -13,7 +13,7 @@
 //
 // # Concurrency
 //
-// A Hop may be used by any number of goroutines. A HopHandler is called concurrently.
+// A Hop may be used by any number of goroutines. A Handler is called concurrently.
 //
 // Ids such as X4 and R20 name rules of docs/guarantees.md.
 package hop

@@ -248,7 +248,7 @@ func (r *frameReader) decision(flags byte) shard.Decision {
 		d.Limits[i] = before
 	}
 	if flags&bitNamesSession != 0 {
-		d.Told = &shard.Told{Session: r.session()}
+		d.System = &shard.SystemAnswer{Session: r.session()}
 	}
 	if flags&bitHasDocument != 0 {
 		toldOf(&d).Document = shard.Document{Version: r.uvarint(), Body: r.body()}
@@ -256,9 +256,9 @@ func (r *frameReader) decision(flags byte) shard.Decision {
 	if flags&bitTellsMore != 0 {
 		r.told(&d)
 	}
-	if t := d.Told; t != nil && t.Session == (shard.Session{}) && t.Document.Version == 0 && t.Document.Body == nil &&
+	if t := d.System; t != nil && t.Session == (shard.Session{}) && t.Document.Version == 0 && t.Document.Body == nil &&
 		t.Audit == nil {
-		d.Told = nil // as if the bits had not been there
+		d.System = nil // as if the bits had not been there
 	}
 	return d
 }
@@ -286,11 +286,11 @@ func (r *frameReader) told(d *shard.Decision) {
 }
 
 // toldOf returns d.Told, allocating it if needed.
-func toldOf(d *shard.Decision) *shard.Told {
-	if d.Told == nil {
-		d.Told = &shard.Told{}
+func toldOf(d *shard.Decision) *shard.SystemAnswer {
+	if d.System == nil {
+		d.System = &shard.SystemAnswer{}
 	}
-	return d.Told
+	return d.System
 }
 
 func (r *frameReader) position() shard.Position {

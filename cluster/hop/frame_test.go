@@ -174,10 +174,10 @@ func TestEveryFieldOfAResultArrives(t *testing.T) {
 	lockedOut := shard.Result{Decision: shard.Decision{Limits: []shard.LimitStatus{{LockoutLevel: math.MaxUint32}, {Blocked: true},
 		{BlockedUntil: math.MaxInt64}, {Held: 1}, {Granted: math.MaxUint64}, {Uncounted: true}, {Blocked: true, ByHand: true}}}}
 	want := []shard.Result{fullDecision(), fullError(), extreme, sameEntry, {}, lockedOut,
-		{Decision: shard.Decision{HoldExpires: 1}}, {Decision: shard.Decision{Told: &shard.Told{Audit: make([]shard.AuditRecord, 1)}}},
+		{Decision: shard.Decision{HoldExpires: 1}}, {Decision: shard.Decision{System: &shard.SystemAnswer{Audit: make([]shard.AuditRecord, 1)}}},
 		{Decision: shard.Decision{Operation: &shard.Verdict{}}}, {Decision: shard.Decision{Age: math.MaxInt64}}, {Decision: shard.Decision{Tallied: &shard.Tallied{}}},
 		{Decision: shard.Decision{Tallied: &shard.Tallied{Was: true, Before: math.MinInt64, Value: math.MaxInt64, EndsAt: math.MaxInt64}}},
-		{Decision: shard.Decision{Told: &shard.Told{Document: largest}}}, {Decision: shard.Decision{Told: &shard.Told{Session: shard.Session{Index: 1}}}}}
+		{Decision: shard.Decision{System: &shard.SystemAnswer{Document: largest}}}, {Decision: shard.Decision{System: &shard.SystemAnswer{Session: shard.Session{Index: 1}}}}}
 	parts := encodeAnswers(9, want)
 	got, err := decodeAnswers(appendAnswer(nil, &parts[0]))
 	if err != nil {
@@ -280,7 +280,7 @@ func TestWhatNoFrameMayCarryIsRefusedWhenItArrives(t *testing.T) {
 			t.Errorf("%s: taken", name)
 		}
 	}
-	largeAnswer := shard.Result{Decision: shard.Decision{Told: &shard.Told{
+	largeAnswer := shard.Result{Decision: shard.Decision{System: &shard.SystemAnswer{
 		Document: shard.Document{Version: 1, Body: make([]byte, shard.MaxDocumentBytes+1)}}}}
 	one := frameReader{rest: string(appendResult(nil, &largeAnswer))}
 	if one.result(); !one.failed {
@@ -366,14 +366,14 @@ func TestFrameGoldenBytes(t *testing.T) {
 		{"a hold", goldenReserve, callsFrame(t, 1, 0, reserve)[frameHead:]},
 		{"a swap", goldenSwap, callsFrame(t, 1, 0, swap)[frameHead:]},
 		{"a session opened", goldenOpened, appendResult(nil, &shard.Result{Decision: shard.Decision{Allowed: true,
-			Told: &shard.Told{Session: shard.Session{Epoch: 300, Seq: 2, Index: 1}}}})},
+			System: &shard.SystemAnswer{Session: shard.Session{Epoch: 300, Seq: 2, Index: 1}}}})},
 		{"a hold's answer", goldenHeld, appendResult(nil, &shard.Result{Decision: shard.Decision{HoldExpires: 7,
 			Limits: []shard.LimitStatus{{Held: 300, Granted: 2, LockoutLevel: 3, BlockedUntil: 5, Blocked: true}}}})},
 		{"a tally", goldenTally, callsFrame(t, 1, 0, tally)[frameHead:]},
 		{"a tally's answer", goldenTallied, appendResult(nil, &shard.Result{Decision: shard.Decision{Allowed: true,
 			Tallied: &shard.Tallied{Known: true, Done: true, Before: -1, Value: 299, EndsAt: 5}}})},
 		{"a document", goldenDocument, appendResult(nil, &shard.Result{Decision: shard.Decision{Allowed: true,
-			Told: &shard.Told{Document: shard.Document{Version: 8, Body: []byte("{}")}}}})},
+			System: &shard.SystemAnswer{Document: shard.Document{Version: 8, Body: []byte("{}")}}}})},
 	} {
 		if got := hex.EncodeToString(c.frame); got != c.want {
 			t.Errorf("%s are\n%s, want\n%s", c.name, got, c.want)

@@ -9,19 +9,19 @@ import (
 
 var errSilent = errors.New("it has been silent for 2 s")
 
-// pulse is a hop connection that detects a dead peer. Both ends send a frame at least every beatEvery. Without these
+// heartbeat is a hop connection that detects a dead peer. Both ends send a frame at least every beatEvery. Without these
 // beats, a machine that vanished silently would be noticed only at its callers' deadlines, or at TCP's timeout minutes
 // later.
 //
 // Silence is counted in our own beats, so a process that was paused and could not listen does not blame the peer.
-type pulse struct {
+type heartbeat struct {
 	net.Conn
 	heard  atomic.Bool
 	missed int // used by the writer only
 }
 
 // Read implements net.Conn.
-func (p *pulse) Read(b []byte) (int, error) {
+func (p *heartbeat) Read(b []byte) (int, error) {
 	n, err := p.Conn.Read(b)
 	if n > 0 && !p.heard.Load() {
 		p.heard.Store(true)
@@ -30,7 +30,7 @@ func (p *pulse) Read(b []byte) (int, error) {
 }
 
 // alive reports whether the peer is still heard. The writer calls it once per beat.
-func (p *pulse) alive() bool {
+func (p *heartbeat) alive() bool {
 	p.missed++
 	if p.heard.Swap(false) {
 		p.missed = 0
@@ -39,7 +39,7 @@ func (p *pulse) alive() bool {
 }
 
 // send seals and writes one frame. It fails if the peer does not take the frame within maxMissed beats.
-func (p *pulse) send(frame []byte) error {
+func (p *heartbeat) send(frame []byte) error {
 	if err := p.SetWriteDeadline(time.Now().Add(maxMissed * beatEvery)); err != nil {
 		return err
 	}

@@ -36,15 +36,15 @@ type Hop struct {
 	closing    context.Context
 	close      context.CancelFunc
 	goroutines sync.WaitGroup
-	sent       hopCounts
+	sent       counts
 
 	mu     sync.Mutex
 	links  map[string]*link
 	closed bool
 }
 
-// NewHop creates a Hop over the connections that dial makes (PeerPort.DialHop). Close must be called.
-func NewHop(dial func(ctx context.Context, node string) (net.Conn, error)) *Hop {
+// New creates a Hop over the connections that dial makes (peer.Port.DialHop). Close must be called.
+func New(dial func(ctx context.Context, node string) (net.Conn, error)) *Hop {
 	h := &Hop{dial: dial, links: make(map[string]*link)}
 	h.closing, h.close = context.WithCancel(context.Background())
 	return h
@@ -60,7 +60,7 @@ func (h *Hop) Close() {
 }
 
 // Submit has requests for one shard decided by a node and returns one result for each, in their order. hops is how often
-// the requests were forwarded before: 0 at the node that received them from a client, else the value that the HopHandler
+// the requests were forwarded before: 0 at the node that received them from a client, else the value that the Handler
 // was given. The caller must not change the requests until Submit returns. Submit returns when ctx ends at the latest.
 //
 // The error code tells the fate of a request. These certainly changed nothing: Overloaded (too much is in flight to that
@@ -115,18 +115,18 @@ func (h *Hop) link(node string) *link {
 
 var errHopClosed = errors.New("this node is stopping")
 
-// HopStats counts what a Hop has sent since it was created: calls of Submit, the requests in them, and the frames that
+// Stats counts what a Hop has sent since it was created: calls of Submit, the requests in them, and the frames that
 // carried them. Beats are not counted.
-type HopStats struct{ Calls, Requests, Frames uint64 }
+type Stats struct{ Calls, Requests, Frames uint64 }
 
 // Stats returns the counts so far. While calls are in flight the counts may be a frame apart.
-func (h *Hop) Stats() HopStats {
-	return HopStats{h.sent.calls.Load(), h.sent.requests.Load(), h.sent.frames.Load()}
+func (h *Hop) Stats() Stats {
+	return Stats{h.sent.calls.Load(), h.sent.requests.Load(), h.sent.frames.Load()}
 }
 
-type hopCounts struct{ calls, requests, frames atomic.Uint64 }
+type counts struct{ calls, requests, frames atomic.Uint64 }
 
-func (c *hopCounts) add(calls, requests int) {
+func (c *counts) add(calls, requests int) {
 	if calls > 0 {
 		c.calls.Add(uint64(calls))
 		c.requests.Add(uint64(requests))

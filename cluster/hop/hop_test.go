@@ -29,15 +29,15 @@ type wire struct {
 	far    chan net.Conn
 }
 
-func newWire(t *testing.T, handler HopHandler) *wire {
+func newWire(t *testing.T, handler Handler) *wire {
 	w := &wire{failed: make(chan error, 16), far: make(chan net.Conn, 16)}
 	ctx, stop := context.WithCancel(context.Background())
 	w.stop = stop
-	w.Hop = NewHop(func(context.Context, string) (net.Conn, error) {
+	w.Hop = New(func(context.Context, string) (net.Conn, error) {
 		w.dials.Add(1)
 		near, far := net.Pipe()
 		w.far <- far
-		w.nodes.Go(func() { w.failed <- ServeHop(ctx, far, handler) })
+		w.nodes.Go(func() { w.failed <- Serve(ctx, far, handler) })
 		return near, nil
 	})
 	t.Cleanup(func() {
@@ -152,7 +152,7 @@ func TestARequestIsForwardedTwiceAtMost(t *testing.T) {
 }
 
 // stuck answers requests for shard 1 only when release is closed or the call ends, and all others at once.
-func stuck(release <-chan struct{}) HopHandler {
+func stuck(release <-chan struct{}) Handler {
 	return func(ctx context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result {
 		if id == 1 {
 			select {
@@ -237,7 +237,7 @@ func TestCallersThatGiveUpMakeRoom(t *testing.T) {
 func TestTheFateOfCallsWhoseConnectionBreaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
-		h := NewHop(func(context.Context, string) (net.Conn, error) { return near, nil })
+		h := New(func(context.Context, string) (net.Conn, error) { return near, nil })
 		defer h.Close()
 		var callers sync.WaitGroup
 		submit := func(what string, want shard.Code) {
@@ -259,7 +259,7 @@ func TestTheFateOfCallsWhoseConnectionBreaks(t *testing.T) {
 func TestANodeThatCannotBeReachedIsDialedNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dials := 0
-		h := NewHop(func(context.Context, string) (net.Conn, error) { dials++; return nil, errors.New("refused") })
+		h := New(func(context.Context, string) (net.Conn, error) { dials++; return nil, errors.New("refused") })
 		defer h.Close()
 		for range 100 {
 			wantCode(t, "unreachable", h.Submit(t.Context(), "n2", 0, 1, []shard.Request{check("k")}), shard.Unavailable)
@@ -286,7 +286,7 @@ func TestASilentNodeIsGivenUpAndAnIdleOneIsNot(t *testing.T) {
 		}
 
 		near, far := net.Pipe()
-		h := NewHop(func(context.Context, string) (net.Conn, error) { return near, nil })
+		h := New(func(context.Context, string) (net.Conn, error) { return near, nil })
 		defer h.Close()
 		var listener sync.WaitGroup
 		listener.Go(func() {
@@ -351,7 +351,7 @@ func TestANodeBoundsWhatOneConnectionMayAsk(t *testing.T) {
 		release := make(chan struct{})
 		near, far := net.Pipe()
 		var node sync.WaitGroup
-		node.Go(func() { ServeHop(t.Context(), far, stuck(release)) })
+		node.Go(func() { Serve(t.Context(), far, stuck(release)) })
 		body, invalid := encodeCall(1, 1, []shard.Request{check("k")})
 		if invalid != nil {
 			t.Fatal(invalid)
@@ -382,7 +382,7 @@ func TestADialerThatDoesNotReadIsBounded(t *testing.T) {
 		near, far := net.Pipe()
 		var node sync.WaitGroup
 		node.Go(func() {
-			ServeHop(t.Context(), far, func(_ context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result {
+			Serve(t.Context(), far, func(_ context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result {
 				begun.Add(1)
 				return echo(t.Context(), hops, id, []shard.Request{check(long)})
 			})
@@ -468,7 +468,7 @@ func TestAConnectionThatSpeaksNonsenseEnds(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			near, far := net.Pipe()
 			ended := make(chan error, 1)
-			go func() { ended <- ServeHop(t.Context(), far, echo) }()
+			go func() { ended <- Serve(t.Context(), far, echo) }()
 			go near.Write(bytes)
 			go func() {
 				for b := make([]byte, 1024); ; {
@@ -518,7 +518,7 @@ func (c counted) Write(b []byte) (int, error) {
 }
 
 // loopback returns a Hop to a handler over TCP; frames counts the frames of the dialer.
-func loopback(t testing.TB, handler HopHandler) (h *Hop, frames *atomic.Int64) {
+func loopback(t testing.TB, handler Handler) (h *Hop, frames *atomic.Int64) {
 	noLeaks(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -527,11 +527,11 @@ func loopback(t testing.TB, handler HopHandler) (h *Hop, frames *atomic.Int64) {
 	var nodes sync.WaitGroup
 	nodes.Go(func() {
 		for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
-			nodes.Go(func() { ServeHop(context.Background(), conn, handler) })
+			nodes.Go(func() { Serve(context.Background(), conn, handler) })
 		}
 	})
 	frames = new(atomic.Int64)
-	h = NewHop(func(ctx context.Context, _ string) (net.Conn, error) {
+	h = New(func(ctx context.Context, _ string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
 		if err != nil {
 			return nil, err
@@ -602,7 +602,7 @@ func BenchmarkHop(b *testing.B) {
 
 // committing is an owner that commits in about a millisecond: requests that arrive meanwhile are answered with the next
 // commit.
-func committing(t testing.TB) HopHandler {
+func committing(t testing.TB) Handler {
 	var mu sync.Mutex
 	committed := make(chan struct{}) // closed at the next commit
 	ctx, stop := context.WithCancel(context.Background())
@@ -643,7 +643,7 @@ func TestStatsCountWhatWasSent(t *testing.T) {
 			w.Submit(t.Context(), "n2", 0, 1, []shard.Request{check("a"), check("b")})
 		}
 		time.Sleep(time.Minute) // beats are not counted
-		if got, want := w.Stats(), (HopStats{Calls: 3, Requests: 6, Frames: 3}); got != want {
+		if got, want := w.Stats(), (Stats{Calls: 3, Requests: 6, Frames: 3}); got != want {
 			t.Errorf("counted were %+v, want %+v", got, want)
 		}
 	})
@@ -652,7 +652,7 @@ func TestStatsCountWhatWasSent(t *testing.T) {
 // A node of 0.1.0 would refuse a request with a revision as unreadable.
 func TestTheRevisionIsLeftOutWhileANodeCouldNotReadIt(t *testing.T) {
 	level := shard.LevelFirst
-	h := NewHop(nil)
+	h := New(nil)
 	defer h.Close()
 	h.Level = func() shard.Level { return level }
 	named := check("k")

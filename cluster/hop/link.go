@@ -42,7 +42,7 @@ const flightsMost = 2
 // run goroutine dials and writes, a second one reads, and a third closes the connection when the link ends.
 type link struct {
 	node string
-	sent *hopCounts
+	sent *counts
 	wake chan struct{} // calls are queued
 	gone chan struct{} // closed by end
 
@@ -56,7 +56,7 @@ type link struct {
 	overAt  time.Time
 }
 
-func newLink(node string, sent *hopCounts) *link {
+func newLink(node string, sent *counts) *link {
 	return &link{node: node, sent: sent, wake: make(chan struct{}, 1), gone: make(chan struct{}), window: newWindow(),
 		waiting: make(map[uint64]*call), flights: make(map[shard.ID]int)}
 }
@@ -176,7 +176,7 @@ func (l *link) run(closing context.Context, dial func(context.Context, string) (
 		l.end(err)
 		return
 	}
-	conn := &pulse{Conn: plain}
+	conn := &heartbeat{Conn: plain}
 	var others sync.WaitGroup
 	others.Go(func() { l.end(l.read(conn)) })
 	others.Go(func() {
@@ -192,7 +192,7 @@ func (l *link) run(closing context.Context, dial func(context.Context, string) (
 }
 
 // write sends what is queued, and beats, until the link ends.
-func (l *link) write(conn *pulse) error {
+func (l *link) write(conn *heartbeat) error {
 	beat := time.NewTicker(beatEvery)
 	defer beat.Stop()
 	var frame []byte
@@ -276,7 +276,7 @@ func remaining(deadline, now time.Time) (budget time.Duration, inTime bool) {
 }
 
 // read receives answers until the connection ends, and returns the reason.
-func (l *link) read(conn *pulse) error {
+func (l *link) read(conn *heartbeat) error {
 	in := bufio.NewReaderSize(conn, 64<<10)
 	var buffer []byte
 	for {

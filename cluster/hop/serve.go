@@ -22,12 +22,12 @@ const drainWithin = 2 * time.Second
 // hangUpWithin is the time that a dialer has to read the goodbye.
 const hangUpWithin = time.Second
 
-// HopHandler decides forwarded requests for one shard and returns one result for each, in their order. ctx ends at the
+// Handler decides forwarded requests for one shard and returns one result for each, in their order. ctx ends at the
 // caller's deadline, or when the caller's connection ends. hops is how often the requests were forwarded, including this
-// time; it is the value to pass to Submit if they must go further. A HopHandler is called concurrently.
-type HopHandler func(ctx context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result
+// time; it is the value to pass to Submit if they must go further. A Handler is called concurrently.
+type Handler func(ctx context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result
 
-// ServeHop answers the calls of one connection until it ends, closes it, and returns when everything it started has
+// Serve answers the calls of one connection until it ends, closes it, and returns when everything it started has
 // ended. Calls of one frame to one shard with the same operation are handled together, all others concurrently. Answers
 // are sent in the order in which they are ready; answers that are ready together share a frame. Calls beyond the bounds
 // of a connection are answered Overloaded. A call counts as in flight until its answer is in a frame; its size is that of
@@ -35,8 +35,8 @@ type HopHandler func(ctx context.Context, hops int, id shard.ID, requests []shar
 //
 // When ctx ends, the connection is drained: no further call is begun, begun calls are answered, and the dialer is told
 // which calls were not begun, so that it can send them elsewhere.
-func ServeHop(ctx context.Context, conn net.Conn, handler HopHandler) error {
-	s := &hopServer{conn: &pulse{Conn: conn}, handler: handler, window: newWindow(), wake: make(chan struct{}, 1),
+func Serve(ctx context.Context, conn net.Conn, handler Handler) error {
+	s := &server{conn: &heartbeat{Conn: conn}, handler: handler, window: newWindow(), wake: make(chan struct{}, 1),
 		gone: make(chan struct{})}
 	s.fewer = sync.NewCond(&s.mu)
 	s.calls, s.cancel = context.WithCancel(context.Background())
@@ -52,9 +52,9 @@ func ServeHop(ctx context.Context, conn net.Conn, handler HopHandler) error {
 	return s.why
 }
 
-type hopServer struct {
-	conn    *pulse
-	handler HopHandler
+type server struct {
+	conn    *heartbeat
+	handler Handler
 	calls   context.Context // parent of all handlers' contexts
 	cancel  context.CancelFunc
 	running sync.WaitGroup // handlers
@@ -74,7 +74,7 @@ type hopServer struct {
 }
 
 // end marks the connection as over. Handlers may still be running.
-func (s *hopServer) end(why error) {
+func (s *server) end(why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over {
@@ -86,7 +86,7 @@ func (s *hopServer) end(why error) {
 	close(s.gone)
 }
 
-func (s *hopServer) read() error {
+func (s *server) read() error {
 	in := bufio.NewReaderSize(s.conn, 64<<10)
 	var buffer []byte
 	for {
@@ -110,7 +110,7 @@ func (s *hopServer) read() error {
 
 // begin starts handlers for the calls that fit into the window. Each call of the frame is charged an equal share of its
 // bytes.
-func (s *hopServer) begin(calls []sentCall, bytes int) error {
+func (s *server) begin(calls []sentCall, bytes int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	size := bytes / max(1, len(calls))
@@ -140,7 +140,7 @@ func (s *hopServer) begin(calls []sentCall, bytes int) error {
 }
 
 // start starts handlers for the calls, and returns the free space behind them.
-func (s *hopServer) start(calls []sentCall, size int) []sentCall {
+func (s *server) start(calls []sentCall, size int) []sentCall {
 	for _, together := range bundles(calls) {
 		s.running.Go(func() { s.handle(together, size) })
 	}
@@ -159,7 +159,7 @@ var errCrowded = &shard.Error{Code: shard.Overloaded, RetryAfter: 50e3,
 	Message: "the node has as many forwarded requests of that shard as it may; ask again"}
 
 // handle has the calls of a bundle decided and posts their answers.
-func (s *hopServer) handle(b *bundle, size int) {
+func (s *server) handle(b *bundle, size int) {
 	ctx := s.calls
 	if b.budget > 0 {
 		var cancel context.CancelFunc
@@ -198,13 +198,13 @@ func sizeOf(parts []answer) (bytes int) {
 	return bytes
 }
 
-func (s *hopServer) post(parts []answer) {
+func (s *server) post(parts []answer) {
 	s.outbox = append(s.outbox, parts...)
 	signal(s.wake)
 }
 
 // write sends answers, and beats, until the connection ends.
-func (s *hopServer) write() error {
+func (s *server) write() error {
 	beat := time.NewTicker(beatEvery)
 	defer beat.Stop()
 	var frame []byte
@@ -231,7 +231,7 @@ func (s *hopServer) write() error {
 }
 
 // gather puts the outbox into one frame, as far as it fits. Goodbye follows when the outbox is empty.
-func (s *hopServer) gather(frame []byte) []byte {
+func (s *server) gather(frame []byte) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.outbox) == 0 && s.drained {
@@ -256,7 +256,7 @@ func (s *hopServer) gather(frame []byte) []byte {
 }
 
 // leave releases the room of an answer that is now in a frame.
-func (s *hopServer) leave(a *answer) {
+func (s *server) leave(a *answer) {
 	switch {
 	case a.refusal:
 		s.refusals--
@@ -268,7 +268,7 @@ func (s *hopServer) leave(a *answer) {
 
 // drain waits for the end of ctx and then ends the connection in good order. It also closes the connection once it has
 // ended for whatever reason.
-func (s *hopServer) drain(ctx context.Context) {
+func (s *server) drain(ctx context.Context) {
 	defer s.conn.Close()
 	select {
 	case <-s.gone:

@@ -23,7 +23,7 @@ const (
 	askIdle   = 30 * time.Second // an idle connection is closed after this time
 )
 
-// Ask sends a question to the node at the other end of a connection from PeerPort.DialAsk and returns its report. It
+// Ask sends a question to the node at the other end of a connection from Port.DialAsk and returns its report. It
 // takes at most 2 s. After an error the connection is unusable, and the caller closes it. Only one call at a time may use
 // a connection.
 func Ask(conn net.Conn, q placement.Question) (placement.Report, error) {
@@ -41,7 +41,7 @@ func Ask(conn net.Conn, q placement.Question) (placement.Report, error) {
 }
 
 // serveAsk answers the questions of one node until the node hangs up, falls silent, or the port is closed.
-func (p *PeerPort) serveAsk(conn net.Conn, from string) {
+func (p *Port) serveAsk(conn net.Conn, from string) {
 	defer conn.Close()
 	for {
 		err := p.answer(conn, from)
@@ -55,7 +55,7 @@ func (p *PeerPort) serveAsk(conn net.Conn, from string) {
 	}
 }
 
-func (p *PeerPort) answer(conn net.Conn, from string) error {
+func (p *Port) answer(conn net.Conn, from string) error {
 	if err := conn.SetDeadline(time.Now().Add(askIdle)); err != nil {
 		return err
 	}

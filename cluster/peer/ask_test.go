@@ -22,11 +22,11 @@ var sampleReport = placement.Report{Node: "n2", WallMicros: 1e15, TableVersion: 
 	Replicas: []placement.ReplicaReport{{Shard: shard.System, Number: 1, Leading: true, Epoch: 9, Members: []placement.GroupMember{
 		{Name: "n1/4294967295/1", Voter: true}}}}}
 
-func answering(answer func(from string, q placement.Question) placement.Report) func(*PeerConfig) {
-	return func(c *PeerConfig) { c.Answer = answer }
+func answering(answer func(from string, q placement.Question) placement.Report) func(*Config) {
+	return func(c *Config) { c.Answer = answer }
 }
 
-func dialAsk(t *testing.T, p *PeerPort, node string) net.Conn {
+func dialAsk(t *testing.T, p *Port, node string) net.Conn {
 	t.Helper()
 	conn, err := p.DialAsk(t.Context(), node)
 	if err != nil {
@@ -45,7 +45,7 @@ func TestANodeAnswersAsManyQuestionsAsItIsAsked(t *testing.T) {
 		return report
 	}))
 	var group sync.WaitGroup
-	for from, way := range map[string][2]*PeerPort{"n1": {n1, n2}, "n2": {n2, n1}} {
+	for from, way := range map[string][2]*Port{"n1": {n1, n2}, "n2": {n2, n1}} {
 		for range 3 {
 			conn := dialAsk(t, way[0], way[1].config.Node)
 			group.Go(func() {
@@ -69,9 +69,9 @@ func TestWhoMayNotAskLearnsWhy(t *testing.T) {
 	openPort(t, known, "n2", answer)
 	openPort(t, known, "mute")
 	n1 := openPort(t, known, "n1")
-	stranger := openPort(t, known, "n9", func(c *PeerConfig) { c.Cluster = "c2" })
+	stranger := openPort(t, known, "n9", func(c *Config) { c.Cluster = "c2" })
 	for _, c := range []struct {
-		from *PeerPort
+		from *Port
 		node string
 		want Refusal
 	}{{n1, "mute", NotAnswering}, {stranger, "n2", WrongCluster}} {
@@ -82,10 +82,10 @@ func TestWhoMayNotAskLearnsWhy(t *testing.T) {
 }
 
 // askedInMemory returns a port without sockets that answers questions, and another one to ask it with.
-func askedInMemory(t *testing.T, answer func(string, placement.Question) placement.Report) (n1, n2 *PeerPort) {
+func askedInMemory(t *testing.T, answer func(string, placement.Question) placement.Report) (n1, n2 *Port) {
 	m, known := newMemory(), new(addresses)
 	n2 = openPort(t, known, "n2", m.use, answering(answer))
-	return openPort(t, known, "n1", newMemory().use, func(c *PeerConfig) { c.Dial = m.dial }), n2
+	return openPort(t, known, "n1", newMemory().use, func(c *Config) { c.Dial = m.dial }), n2
 }
 
 func TestAnAskerDoesNotWaitForEver(t *testing.T) {

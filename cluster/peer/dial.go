@@ -8,16 +8,16 @@ import (
 )
 
 // DialHop connects to a node's peer port for forwarded requests. It is the dialer of a Hop.
-func (p *PeerPort) DialHop(ctx context.Context, node string) (net.Conn, error) {
+func (p *Port) DialHop(ctx context.Context, node string) (net.Conn, error) {
 	return p.dial(ctx, node, &preamble{kind: kindHop, from: p.config.Node, to: node})
 }
 
 // DialAsk connects to a node's peer port for questions: see Ask.
-func (p *PeerPort) DialAsk(ctx context.Context, node string) (net.Conn, error) {
+func (p *Port) DialAsk(ctx context.Context, node string) (net.Conn, error) {
 	return p.dial(ctx, node, &preamble{kind: kindAsk, from: p.config.Node, to: node})
 }
 
-func (p *PeerPort) dial(ctx context.Context, node string, hello *preamble) (net.Conn, error) {
+func (p *Port) dial(ctx context.Context, node string, hello *preamble) (net.Conn, error) {
 	hello.cluster = p.config.Cluster
 	first, err := hello.encode()
 	if err != nil {
@@ -42,7 +42,7 @@ func (p *PeerPort) dial(ctx context.Context, node string, hello *preamble) (net.
 }
 
 // hello does the TLS handshake, if there are certificates, then sends the preamble and reads the reply.
-func (p *PeerPort) hello(ctx context.Context, raw net.Conn, node string, first []byte) (conn net.Conn, err error) {
+func (p *Port) hello(ctx context.Context, raw net.Conn, node string, first []byte) (conn net.Conn, err error) {
 	giveUp := context.AfterFunc(ctx, func() { raw.SetDeadline(time.Unix(1, 0)) })
 	conn = raw
 	if p.certificates != nil {

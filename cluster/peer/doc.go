@@ -12,9 +12,9 @@
 // with such a one. Connections that have not identified themselves get at most a quarter of the connections, for 3 s
 // each.
 //
-// # The pulse
+// # The health probe
 //
-// A Pulse asks every other node for a Report twice a second, over a separate connection to each (PeerPort.DialAsk).
+// A HealthProbe asks every other node for a Report twice a second, over a separate connection to each (Port.DialAsk).
 // Reports are hints, as gossip is, but fresher and larger: they carry the state of the node's replicas, and the table,
 // the policies and the levels if these are newer than the asker's. A Question is at most 4 KiB of JSON and a Report at
 // most 2 MiB. An exchange takes at most 2 s, and a node that hangs delays no other. Silent counts only time in which this
@@ -27,8 +27,8 @@
 //
 // # Concurrency
 //
-// PeerPort, Stream and Pulse may be used by any number of goroutines. PeerConfig.Answer is called concurrently; so are the
-// functions of a PulseConfig for different nodes.
+// Port, Stream and HealthProbe may be used by any number of goroutines. Config.Answer is called concurrently; so are the
+// functions of a HealthProbeConfig for different nodes.
 //
 // Ids such as X4 and R20 name rules of docs/guarantees.md.
 package peer

@@ -11,7 +11,7 @@ import (
 
 // accept accepts connections and greets each in its own goroutine, so that a peer that does not introduce itself delays
 // no other.
-func (p *PeerPort) accept() {
+func (p *Port) accept() {
 	for {
 		conn, err := p.listener.Accept()
 		if err != nil {
@@ -39,7 +39,7 @@ func (p *PeerPort) accept() {
 // remember counts an accepted connection, if there is room for it and the port is not closed. Unidentified connections
 // may use a part of the room, and each address a part of that. So they cannot lock out a node, which identifies itself in
 // a moment.
-func (p *PeerPort) remember(conn net.Conn) connlimit.Why {
+func (p *Port) remember(conn net.Conn) connlimit.Why {
 	if why := p.greeting.Enter(conn.RemoteAddr()); why != connlimit.Room {
 		return why
 	}
@@ -53,14 +53,14 @@ func (p *PeerPort) remember(conn net.Conn) connlimit.Why {
 	return connlimit.Room
 }
 
-func (p *PeerPort) forget(conn net.Conn) {
+func (p *Port) forget(conn net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.conns, conn)
 }
 
 // greet identifies the dialer and hands the connection to its handler.
-func (p *PeerPort) greet(raw net.Conn) {
+func (p *Port) greet(raw net.Conn) {
 	conn := net.Conn(&acceptedConn{raw, raw, p})
 	raw.SetDeadline(time.Now().Add(greetWithin))
 	hello, conn, err := p.introduce(conn)
@@ -91,7 +91,7 @@ func (p *PeerPort) greet(raw net.Conn) {
 // second, and anyone who can reach the port could fill the disk.
 const refusedEvery = time.Second
 
-func (p *PeerPort) noteRefused(raw net.Conn, hello *preamble, err error) {
+func (p *Port) noteRefused(raw net.Conn, hello *preamble, err error) {
 	p.mu.Lock()
 	now, unsaid := time.Now(), p.refusedUnsaid
 	if now.Sub(p.refusedTold) < refusedEvery {
@@ -111,7 +111,7 @@ func (p *PeerPort) noteRefused(raw net.Conn, hello *preamble, err error) {
 
 // introduce checks the certificate, then the preamble, and sends the reply. In every case the caller must close the
 // returned connection, not the original one.
-func (p *PeerPort) introduce(conn net.Conn) (hello preamble, secured net.Conn, err error) {
+func (p *Port) introduce(conn net.Conn) (hello preamble, secured net.Conn, err error) {
 	var proven string // the node the certificate names
 	if p.certificates != nil {
 		if conn, proven, err = p.certificates.accept(conn); err != nil {
@@ -132,7 +132,7 @@ func (p *PeerPort) introduce(conn net.Conn) (hello preamble, secured net.Conn, e
 }
 
 // judge checks a preamble against this node. detail is what the dialer is told that this node has instead.
-func (p *PeerPort) judge(hello *preamble, proven string) (refusal Refusal, detail string, err error) {
+func (p *Port) judge(hello *preamble, proven string) (refusal Refusal, detail string, err error) {
 	from, to, err := hello.nodes()
 	switch {
 	case err != nil:
@@ -153,13 +153,13 @@ func (p *PeerPort) judge(hello *preamble, proven string) (refusal Refusal, detai
 	return 0, "", nil
 }
 
-func (p *PeerPort) runs(name string) bool {
+func (p *Port) runs(name string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.streams[name] != nil
 }
 
-func (p *PeerPort) serveHop(raw, conn net.Conn) {
+func (p *Port) serveHop(raw, conn net.Conn) {
 	p.mu.Lock()
 	delete(p.conns, raw)
 	if p.draining.Err() != nil {
@@ -171,7 +171,7 @@ func (p *PeerPort) serveHop(raw, conn net.Conn) {
 	p.hops.Add(1)
 	p.mu.Unlock()
 	defer p.hops.Done()
-	if err := hop.ServeHop(p.draining, conn, p.config.Decide); err != nil {
+	if err := hop.Serve(p.draining, conn, p.config.Decide); err != nil {
 		p.config.Logger.Info("peer port: forwarding connection ended", "remote", raw.RemoteAddr().String(), "error", err)
 	}
 	p.mu.Lock()
@@ -183,7 +183,7 @@ func (p *PeerPort) serveHop(raw, conn net.Conn) {
 type acceptedConn struct {
 	net.Conn
 	raw net.Conn
-	of  *PeerPort
+	of  *Port
 }
 
 // Close implements net.Conn.

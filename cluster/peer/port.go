@@ -25,19 +25,19 @@ const (
 // keepAlive detects dead peers of idle streams within about ten seconds.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3}
 
-// PeerConfig configures a PeerPort. Fields without a default are required.
-type PeerConfig struct {
-	Addr     string   // host:port to listen on
-	Cluster  string   // id of the cluster; connections from other clusters are refused
-	Node     string   // id of this node
-	TLS      *PeerTLS // nil: unencrypted, which needs Insecure except on loopback
-	Insecure bool     // allows unencrypted connections on any address: anyone who can reach the port can change every count
+// Config configures a Port. Fields without a default are required.
+type Config struct {
+	Addr     string // host:port to listen on
+	Cluster  string // id of the cluster; connections from other clusters are refused
+	Node     string // id of this node
+	TLS      *TLS   // nil: unencrypted, which needs Insecure except on loopback
+	Insecure bool   // allows unencrypted connections on any address: anyone who can reach the port can change every count
 
 	// Resolve returns the current address of a node's peer port. It is called at every dial, because addresses change and
 	// names do not.
 	Resolve func(node string) (addr string, ok bool)
 	// Decide handles the requests that other nodes forward to this one; nil refuses them.
-	Decide hop.HopHandler
+	Decide hop.Handler
 	// Answer answers the questions of other nodes, until Close; nil refuses them. It is called concurrently and must not
 	// wait: the asking node, from, gives up after 2 s. The port fills in the Report's Node.
 	Answer func(from string, q placement.Question) placement.Report
@@ -52,7 +52,7 @@ type PeerConfig struct {
 	Dial   func(ctx context.Context, addr string) (net.Conn, error)
 }
 
-func (c PeerConfig) withDefaults() PeerConfig {
+func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -77,11 +77,11 @@ func (c PeerConfig) withDefaults() PeerConfig {
 	return c
 }
 
-// PeerPort is this node's end of all communication between nodes: one listener for the Raft streams of all groups, for
+// Port is this node's end of all communication between nodes: one listener for the Raft streams of all groups, for
 // forwarded requests and for questions, and the dialer to the same port of other nodes. All methods may be called
 // concurrently.
-type PeerPort struct {
-	config       PeerConfig
+type Port struct {
+	config       Config
 	certificates *peerCertificates // nil: unencrypted
 	listener     net.Listener
 	stopping     context.Context // ends when Close cuts the remaining connections
@@ -103,9 +103,9 @@ type PeerPort struct {
 	refusedUnsaid int       // refused connections not logged since then
 }
 
-// ListenPeers opens the port. Close must be called, after all its streams are closed or together with them.
-func ListenPeers(config PeerConfig) (*PeerPort, error) {
-	p := &PeerPort{config: config.withDefaults(), streams: make(map[string]*Stream), conns: make(map[net.Conn]struct{})}
+// Listen opens the port. Close must be called, after all its streams are closed or together with them.
+func Listen(config Config) (*Port, error) {
+	p := &Port{config: config.withDefaults(), streams: make(map[string]*Stream), conns: make(map[net.Conn]struct{})}
 	p.greeting = connlimit.NewTally(max(1, p.config.Most/greetingShare))
 	if config.TLS != nil {
 		certificates, err := loadPeerCertificates(*config.TLS, config.Node, p.config.Logger)
@@ -131,12 +131,12 @@ func ListenPeers(config PeerConfig) (*PeerPort, error) {
 }
 
 // Addr returns the address that the port listens on.
-func (p *PeerPort) Addr() net.Addr { return p.listener.Addr() }
+func (p *Port) Addr() net.Addr { return p.listener.Addr() }
 
 // DrainHops stops serving forwarded requests. Begun requests are answered, within drainWithin, and the other nodes are
 // told which ones were not begun. It returns when all of this is sent. Raft streams continue, so that begun requests can
 // commit: a stopping node calls DrainHops before it closes its actors.
-func (p *PeerPort) DrainHops() {
+func (p *Port) DrainHops() {
 	p.mu.Lock()
 	p.drain()
 	p.mu.Unlock()
@@ -144,7 +144,7 @@ func (p *PeerPort) DrainHops() {
 }
 
 // Close calls DrainHops, then cuts every other connection. It returns when all of the port's goroutines have ended.
-func (p *PeerPort) Close() error {
+func (p *Port) Close() error {
 	p.DrainHops()
 	p.mu.Lock()
 	p.closed = true
@@ -168,7 +168,7 @@ func (p *PeerPort) Close() error {
 
 // Stream returns the Raft stream layer of one replica of this node. name is the replica's name (node/shard/number). There
 // is at most one open stream with a name: a second one is a bug of the caller and panics.
-func (p *PeerPort) Stream(id shard.ID, name string) *Stream {
+func (p *Port) Stream(id shard.ID, name string) *Stream {
 	s := &Stream{port: p, shard: id, name: name, incoming: make(chan net.Conn), closed: make(chan struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -41,13 +41,13 @@ func (a *addresses) resolve(node string) (string, bool) {
 	return addr, ok
 }
 
-func openPort(t testing.TB, known *addresses, node string, edit ...func(*PeerConfig)) *PeerPort {
+func openPort(t testing.TB, known *addresses, node string, edit ...func(*Config)) *Port {
 	t.Helper()
-	config := PeerConfig{Addr: "127.0.0.1:0", Cluster: "c1", Node: node, Resolve: known.resolve}
+	config := Config{Addr: "127.0.0.1:0", Cluster: "c1", Node: node, Resolve: known.resolve}
 	for _, e := range edit {
 		e(&config)
 	}
-	p, err := ListenPeers(config)
+	p, err := Listen(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func openPort(t testing.TB, known *addresses, node string, edit ...func(*PeerCon
 }
 
 // joinedPorts returns the ports of n1 and n2, which know each other.
-func joinedPorts(t testing.TB, edit ...func(*PeerConfig)) (n1, n2 *PeerPort) {
+func joinedPorts(t testing.TB, edit ...func(*Config)) (n1, n2 *Port) {
 	known := new(addresses)
 	return openPort(t, known, "n1", edit...), openPort(t, known, "n2", edit...)
 }
@@ -129,7 +129,7 @@ func TestTheDialerLearnsWhyItWasRefused(t *testing.T) {
 	gone.Close()
 	n1 := openPort(t, known, "n1")
 	known.set("n3", n2.Addr().String())
-	stranger := openPort(t, known, "n9", func(c *PeerConfig) { c.Cluster = "c2" })
+	stranger := openPort(t, known, "n9", func(c *Config) { c.Cluster = "c2" })
 
 	for _, c := range []struct {
 		name string
@@ -191,7 +191,7 @@ func (m *memory) dial(context.Context, string) (net.Conn, error) {
 	}
 }
 
-func (m *memory) use(c *PeerConfig) {
+func (m *memory) use(c *Config) {
 	c.Listen = func(string) (net.Listener, error) { return m, nil }
 	c.Dial = m.dial
 }
@@ -225,11 +225,11 @@ func TestWhoDoesNotIntroduceItselfIsNotListenedTo(t *testing.T) {
 func TestThePortWorksWithoutSockets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, known := newMemory(), new(addresses)
-		n2 := openPort(t, known, "n2", m.use, func(c *PeerConfig) { c.Decide = allow })
-		n1 := openPort(t, known, "n1", newMemory().use, func(c *PeerConfig) { c.Dial = m.dial })
+		n2 := openPort(t, known, "n2", m.use, func(c *Config) { c.Decide = allow })
+		n1 := openPort(t, known, "n1", newMemory().use, func(c *Config) { c.Dial = m.dial })
 		b := n2.Stream(0, "n2/0/2")
 		talk(t, dialed(t, n1.Stream(0, "n1/0/1"), "n2/0/2"), b)
-		h := hop.NewHop(n1.DialHop)
+		h := hop.New(n1.DialHop)
 		wantAllowed(t, "forwarded", h.Submit(t.Context(), "n2", 0, 1, oneCheck))
 		h.Close()
 	})
@@ -239,7 +239,7 @@ func TestADialerDoesNotWaitForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		known := new(addresses)
 		known.set("n2", "mute")
-		n1 := openPort(t, known, "n1", newMemory().use, func(c *PeerConfig) {
+		n1 := openPort(t, known, "n1", newMemory().use, func(c *Config) {
 			c.Dial = func(context.Context, string) (net.Conn, error) {
 				near, far := net.Pipe()
 				go io.Copy(io.Discard, far)
@@ -292,10 +292,10 @@ func TestCloseEndsEverythingOnThePort(t *testing.T) {
 func TestForwardedRequestsAreFinishedWhileRaftStreamsGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, known, release := newMemory(), new(addresses), make(chan struct{})
-		n2 := openPort(t, known, "n2", m.use, func(c *PeerConfig) { c.Decide = allowAfter(release) })
-		n1 := openPort(t, known, "n1", newMemory().use, func(c *PeerConfig) { c.Dial = m.dial })
+		n2 := openPort(t, known, "n2", m.use, func(c *Config) { c.Decide = allowAfter(release) })
+		n1 := openPort(t, known, "n1", newMemory().use, func(c *Config) { c.Dial = m.dial })
 		a, b := n1.Stream(1, "n1/1/1"), n2.Stream(1, "n2/1/2")
-		h := hop.NewHop(n1.DialHop)
+		h := hop.New(n1.DialHop)
 		defer h.Close()
 		var others sync.WaitGroup
 		others.Go(func() {
@@ -315,15 +315,15 @@ func TestForwardedRequestsAreFinishedWhileRaftStreamsGoOn(t *testing.T) {
 
 func TestAPortOthersCanReachNeedsCertificatesOrAWord(t *testing.T) {
 	noLeaks(t)
-	config := PeerConfig{Addr: "0.0.0.0:0", Cluster: "c1", Node: "n1", Resolve: new(addresses).resolve}
-	if p, err := ListenPeers(config); err == nil {
+	config := Config{Addr: "0.0.0.0:0", Cluster: "c1", Node: "n1", Resolve: new(addresses).resolve}
+	if p, err := Listen(config); err == nil {
 		p.Close()
 		t.Error("it listens to everybody in the clear")
 	} else if !strings.Contains(err.Error(), "--insecure-peers") {
 		t.Errorf("%v does not say what to do", err)
 	}
 	config.Insecure = true
-	p, err := ListenPeers(config)
+	p, err := Listen(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -360,7 +360,7 @@ func TestSilentStrangersKeepNoNodeOut(t *testing.T) {
 	noLeaks(t)
 	known := new(addresses)
 	refused := make(chan string, 64)
-	n1 := openPort(t, known, "n1", func(c *PeerConfig) {
+	n1 := openPort(t, known, "n1", func(c *Config) {
 		c.Most, c.Refused = 16, func(why string) { refused <- why }
 	})
 	n2 := openPort(t, known, "n2")
@@ -402,7 +402,7 @@ func allow(_ context.Context, _ int, _ shard.ID, requests []shard.Request) []sha
 }
 
 // allowAfter is an owner that admits every request once release is closed.
-func allowAfter(release <-chan struct{}) hop.HopHandler {
+func allowAfter(release <-chan struct{}) hop.Handler {
 	return func(ctx context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result {
 		<-release
 		return allow(ctx, hops, id, requests)

@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	pulseEvery = 500 * time.Millisecond
+	probeEvery = 500 * time.Millisecond
 	dialWithin = time.Second
 	freshFor   = 5 * time.Second // older reports and measurements are not used (R18)
 )
 
-// PulseConfig says which nodes a Pulse asks, and how often. Node, Others, Dial and Question are required. Question and
+// HealthProbeConfig says which nodes a HealthProbe asks, and how often. Node, Others, Dial and Question are required. Question and
 // OnReport are called concurrently for different nodes, and in order for one node. None of the functions may call Stop.
-type PulseConfig struct {
+type HealthProbeConfig struct {
 	Node     string
 	Others   func() []string                                          // nodes to ask; this node is skipped; called by one goroutine
-	Dial     func(ctx context.Context, node string) (net.Conn, error) // PeerPort.DialAsk
+	Dial     func(ctx context.Context, node string) (net.Conn, error) // Port.DialAsk
 	Question func() placement.Question
 	Every    time.Duration          // time between a report and the next question; 0: 500 ms
 	OnReport func(placement.Report) // called with each report; while it runs, that node is not asked; nil: not called
@@ -31,9 +31,9 @@ type PulseConfig struct {
 	Logger   *slog.Logger           // nil: nothing is logged
 }
 
-func (c PulseConfig) withDefaults() PulseConfig {
+func (c HealthProbeConfig) withDefaults() HealthProbeConfig {
 	if c.Every <= 0 {
-		c.Every = pulseEvery
+		c.Every = probeEvery
 	}
 	if c.OnReport == nil {
 		c.OnReport = func(placement.Report) {}
@@ -47,11 +47,11 @@ func (c PulseConfig) withDefaults() PulseConfig {
 	return c
 }
 
-// Pulse asks every other node for Reports repeatedly, over one connection to each, and measures the node's clock along
+// HealthProbe asks every other node for Reports repeatedly, over one connection to each, and measures the node's clock along
 // the way. Each node has its own goroutine, so one that hangs delays no other. All methods may be called concurrently,
 // also after Stop.
-type Pulse struct {
-	config     PulseConfig
+type HealthProbe struct {
+	config     HealthProbeConfig
 	kicked     chan struct{}
 	cancel     context.CancelFunc
 	goroutines sync.WaitGroup
@@ -60,9 +60,9 @@ type Pulse struct {
 	asking map[string]*asker // by node
 }
 
-// StartPulse begins to ask at once. Stop must be called.
-func StartPulse(config PulseConfig) *Pulse {
-	p := &Pulse{config: config.withDefaults(), kicked: make(chan struct{}, 1), asking: make(map[string]*asker)}
+// StartHealthProbe begins to ask at once. Stop must be called.
+func StartHealthProbe(config HealthProbeConfig) *HealthProbe {
+	p := &HealthProbe{config: config.withDefaults(), kicked: make(chan struct{}, 1), asking: make(map[string]*asker)}
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel = cancel
 	p.goroutines.Go(func() { p.follow(ctx) })
@@ -70,16 +70,16 @@ func StartPulse(config PulseConfig) *Pulse {
 }
 
 // Stop ends all questions and closes the connections. No function of the configuration runs after it.
-func (p *Pulse) Stop() {
+func (p *HealthProbe) Stop() {
 	p.cancel()
 	p.goroutines.Wait()
 }
 
 // Kick asks all nodes now. A node that is being asked is asked once more after that.
-func (p *Pulse) Kick() { signal(p.kicked) }
+func (p *HealthProbe) Kick() { signal(p.kicked) }
 
 // follow keeps one asker running for each other node.
-func (p *Pulse) follow(ctx context.Context) {
+func (p *HealthProbe) follow(ctx context.Context) {
 	for {
 		p.appoint(ctx, p.config.Others())
 		select {
@@ -96,7 +96,7 @@ func (p *Pulse) follow(ctx context.Context) {
 }
 
 // appoint starts askers for new nodes and stops those of nodes that are no longer listed.
-func (p *Pulse) appoint(ctx context.Context, others []string) {
+func (p *HealthProbe) appoint(ctx context.Context, others []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for node, a := range p.asking {
@@ -116,14 +116,14 @@ func (p *Pulse) appoint(ctx context.Context, others []string) {
 	}
 }
 
-func (p *Pulse) askers() map[string]*asker {
+func (p *HealthProbe) askers() map[string]*asker {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return maps.Clone(p.asking)
 }
 
 // Reports returns the latest report of every node that has answered within the last 5 s.
-func (p *Pulse) Reports() map[string]placement.Report {
+func (p *HealthProbe) Reports() map[string]placement.Report {
 	now, reports := p.config.Now(), make(map[string]placement.Report)
 	for node, a := range p.askers() {
 		if report, ok := a.latest(now); ok {
@@ -135,7 +135,7 @@ func (p *Pulse) Reports() map[string]placement.Report {
 
 // Silent returns for each other node how long it has not answered; 0: it answers. Only time in which this process was
 // asking counts, so a process that was paused does not blame the others.
-func (p *Pulse) Silent() map[string]time.Duration {
+func (p *HealthProbe) Silent() map[string]time.Duration {
 	now, silent := p.config.Now(), make(map[string]time.Duration)
 	for node, a := range p.askers() {
 		silent[node] = a.silence(now)
@@ -152,7 +152,7 @@ const agreeWithin = 400*time.Millisecond + roundTripMax
 // clocks agree: if only a good clock and a wrong one answer, it cannot be told which is which, and a value between them
 // would move shard time. The error is at most half the round trip of a measurement. The round trip is at most 200 ms, or
 // 800 ms if none was faster.
-func (p *Pulse) Offset(nodes []string) (ahead time.Duration, ok bool) {
+func (p *HealthProbe) Offset(nodes []string) (ahead time.Duration, ok bool) {
 	now, askers := p.config.Now(), p.askers()
 	var clocks []time.Duration // ahead of ours
 	for _, node := range nodes {

@@ -12,7 +12,7 @@ import (
 
 // asker asks one node. Its goroutine is run; other goroutines only read the results.
 type asker struct {
-	config  *PulseConfig
+	config  *HealthProbeConfig
 	node    string
 	dismiss context.CancelFunc
 	wake    chan struct{}

@@ -39,13 +39,13 @@ func (w *ward) dial(ctx context.Context, addr string) (net.Conn, error) {
 }
 
 // admit opens the port of a node.
-func (w *ward) admit(node string, answer func(string, placement.Question) placement.Report) *PeerPort {
+func (w *ward) admit(node string, answer func(string, placement.Question) placement.Report) *Port {
 	w.t.Helper()
 	m := newMemory()
 	w.mu.Lock()
 	w.net[node] = m
 	w.mu.Unlock()
-	p := openPort(w.t, w.known, node, m.use, answering(answer), func(c *PeerConfig) { c.Dial = w.dial })
+	p := openPort(w.t, w.known, node, m.use, answering(answer), func(c *Config) { c.Dial = w.dial })
 	w.known.set(node, node)
 	return p
 }
@@ -58,26 +58,26 @@ func clock(ahead time.Duration) func(string, placement.Question) placement.Repor
 }
 
 // pulse starts asking others, on behalf of a node n1 with its own port.
-func (w *ward) pulse(others []string, edit ...func(*PulseConfig)) *Pulse {
+func (w *ward) pulse(others []string, edit ...func(*HealthProbeConfig)) *HealthProbe {
 	w.t.Helper()
-	config := PulseConfig{Node: "n1", Others: func() []string { return others }, Question: func() placement.Question { return placement.Question{} },
+	config := HealthProbeConfig{Node: "n1", Others: func() []string { return others }, Question: func() placement.Question { return placement.Question{} },
 		Dial: w.admit("n1", clock(0)).DialAsk}
 	for _, e := range edit {
 		e(&config)
 	}
-	p := StartPulse(config)
+	p := StartHealthProbe(config)
 	w.t.Cleanup(p.Stop)
 	return p
 }
 
-func wantOffset(t *testing.T, p *Pulse, want time.Duration, nodes ...string) {
+func wantOffset(t *testing.T, p *HealthProbe, want time.Duration, nodes ...string) {
 	t.Helper()
 	if got, ok := p.Offset(nodes); !ok || got != want {
 		t.Errorf("ahead of %v by %v, %v; want %v", nodes, got, ok, want)
 	}
 }
 
-func wantNoOffset(t *testing.T, p *Pulse, nodes ...string) {
+func wantNoOffset(t *testing.T, p *HealthProbe, nodes ...string) {
 	t.Helper()
 	if got, ok := p.Offset(nodes); ok {
 		t.Errorf("ahead of %v by %v; want no measurement", nodes, got)
@@ -95,7 +95,7 @@ func TestAPulseKnowsWhatTheOthersSaidAndHowTheirClocksGo(t *testing.T) {
 			return placement.Report{WallMicros: time.Now().Add(5 * time.Second).UnixMicro(), TableVersion: q.TableVersion, Table: []byte(from)}
 		})
 		var heard [3]atomic.Int32
-		p := w.pulse([]string{"n1", "n2", "n3", "n4"}, func(c *PulseConfig) {
+		p := w.pulse([]string{"n1", "n2", "n3", "n4"}, func(c *HealthProbeConfig) {
 			c.Question = func() placement.Question { return placement.Question{TableVersion: 7} }
 			c.OnReport = func(r placement.Report) { heard[r.Node[1]-'2'].Add(1) }
 		})
@@ -154,7 +154,7 @@ func TestTheOwnClockIsTheOneThatIsCompared(t *testing.T) {
 		w := newWard(t)
 		w.admit("n2", clock(time.Second))
 		w.admit("n3", clock(time.Second))
-		p := w.pulse([]string{"n2", "n3"}, func(c *PulseConfig) {
+		p := w.pulse([]string{"n2", "n3"}, func(c *HealthProbeConfig) {
 			c.Now = func() time.Time { return time.Now().Add(time.Hour) }
 		})
 		synctest.Wait()
@@ -169,7 +169,7 @@ func TestANodeThatHangsDelaysNobody(t *testing.T) {
 		w.admit("n2", func(string, placement.Question) placement.Report { <-release; return placement.Report{} })
 		w.admit("n3", clock(0))
 		var heard atomic.Int32
-		p := w.pulse([]string{"n2", "n3", "nobody"}, func(c *PulseConfig) { c.OnReport = func(placement.Report) { heard.Add(1) } })
+		p := w.pulse([]string{"n2", "n3", "nobody"}, func(c *HealthProbeConfig) { c.OnReport = func(placement.Report) { heard.Add(1) } })
 		synctest.Wait()
 		if got := p.Silent(); got["n2"] != 0 || got["n3"] != 0 || len(got) != 3 {
 			t.Errorf("at once: %v", got)
@@ -252,7 +252,7 @@ func TestAKickAsksEverybodyAtOnceAndWhoIsNew(t *testing.T) {
 		var others atomic.Pointer[[]string]
 		others.Store(&[]string{"n2"})
 		var heard sync.Map
-		p := w.pulse(nil, func(c *PulseConfig) {
+		p := w.pulse(nil, func(c *HealthProbeConfig) {
 			c.Others = func() []string { return *others.Load() }
 			c.Every = time.Hour
 			c.OnReport = func(r placement.Report) {
@@ -309,7 +309,7 @@ func TestStopDoesNotWaitForANodeThatHangs(t *testing.T) {
 		w := newWard(t)
 		release := make(chan struct{})
 		w.admit("n2", func(string, placement.Question) placement.Report { <-release; return placement.Report{} })
-		p := w.pulse([]string{"n2"}, func(c *PulseConfig) {
+		p := w.pulse([]string{"n2"}, func(c *HealthProbeConfig) {
 			dial := c.Dial
 			c.Dial = func(ctx context.Context, node string) (net.Conn, error) {
 				if node == "n3" {
@@ -333,10 +333,10 @@ func TestStopDoesNotWaitForANodeThatHangs(t *testing.T) {
 // A process that was paused for an hour has asked no node for an hour.
 func TestAPauseOfOurOwnIsNotTheOthersSilence(t *testing.T) {
 	var now time.Time
-	config := PulseConfig{Now: func() time.Time { return now }}.withDefaults()
+	config := HealthProbeConfig{Now: func() time.Time { return now }}.withDefaults()
 	now = time.Unix(1e9, 0)
 	a := &asker{config: &config, node: "n2", counted: now}
-	const most = pulseEvery + dialWithin + askWithin
+	const most = probeEvery + dialWithin + askWithin
 	now = now.Add(time.Hour)
 	if got := a.silence(now); got > most {
 		t.Errorf("just awake: silent for %v", got)
@@ -356,7 +356,7 @@ func TestAPauseOfOurOwnIsNotTheOthersSilence(t *testing.T) {
 // A time service may set the clock of a freshly started node before the node owns anything. Measurements made with the
 // old clock would then open an epoch as far ahead as the clock was set.
 func TestAMeasurementEndsWithTheClockThatItWasMadeWith(t *testing.T) {
-	config := PulseConfig{}.withDefaults()
+	config := HealthProbeConfig{}.withDefaults()
 	asked := time.Now()
 	answered := asked.Add(10 * time.Millisecond)
 	for _, c := range []struct {
@@ -408,7 +408,7 @@ func TestAPulseOverSockets(t *testing.T) {
 	noLeaks(t)
 	n1, _ := joinedPorts(t, answering(clock(time.Hour)))
 	heard := make(chan placement.Report, 1)
-	p := StartPulse(PulseConfig{Node: "n1", Others: func() []string { return []string{"n2"} }, Dial: n1.DialAsk,
+	p := StartHealthProbe(HealthProbeConfig{Node: "n1", Others: func() []string { return []string{"n2"} }, Dial: n1.DialAsk,
 		Question: func() placement.Question { return placement.Question{} }, Every: time.Hour, OnReport: func(r placement.Report) { heard <- r }})
 	defer p.Stop()
 	if r := <-heard; r.Node != "n2" {

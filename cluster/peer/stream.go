@@ -23,7 +23,7 @@ func (a Addr) String() string { return string(a) }
 // Stream connects one replica with the other replicas of its shard, through the node's peer port. It is a net.Listener
 // that can dial by name, which is what a Raft transport asks for. Its methods may be called concurrently.
 type Stream struct {
-	port     *PeerPort
+	port     *Port
 	shard    shard.ID
 	name     string
 	incoming chan net.Conn

@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// PeerTLS names the PEM files with which nodes authenticate each other.
+// TLS names the PEM files with which nodes authenticate each other.
 //
 // A peer's certificate carries exactly one URI of the form stint://peer/<node> among its alternative names: its role and
 // its name. A certificate of the same authority without this URI, made for a client or a web server, is no peer; checking
 // the authority alone would let all of those in (Consul had to learn it: CVE-2021-37219). It is a URI and not a host name
 // because no other use of certificates reads or issues that scheme, so no other certificate is accepted by accident. Both
 // ends present a certificate, so it needs the extended key usages for server and client.
-type PeerTLS struct {
+type TLS struct {
 	CertFile string
 	KeyFile  string
 	CAFile   string // the authorities whose peers are accepted
@@ -34,7 +34,7 @@ const peerURI = "stint://peer/"
 // certificates come into use without a restart; if a file cannot be used, the last good content stays in force.
 // Established connections are not checked again.
 type peerCertificates struct {
-	files  PeerTLS
+	files  TLS
 	node   string
 	logger *slog.Logger
 
@@ -55,7 +55,7 @@ type fileStamps [3]struct {
 	size     int64
 }
 
-func loadPeerCertificates(files PeerTLS, node string, logger *slog.Logger) (*peerCertificates, error) {
+func loadPeerCertificates(files TLS, node string, logger *slog.Logger) (*peerCertificates, error) {
 	c := &peerCertificates{files: files, node: node, logger: logger, now: time.Now}
 	if err := c.load(); err != nil {
 		return nil, fmt.Errorf("cluster: peer certificate: %w", err)
@@ -65,7 +65,7 @@ func loadPeerCertificates(files PeerTLS, node string, logger *slog.Logger) (*pee
 
 // Check returns why a node cannot use the files, or nil: for example, they cannot be read, the certificate is another
 // node's, or it has expired.
-func (p *PeerTLS) Check(node string) error {
+func (p *TLS) Check(node string) error {
 	_, err := loadPeerCertificates(*p, node, slog.New(slog.DiscardHandler))
 	return err
 }
@@ -144,7 +144,7 @@ func (c *peerCertificates) current() (*tls.Certificate, *x509.CertPool) {
 }
 
 // CertificateEnds returns when this node's certificate expires; zero if it has none.
-func (p *PeerPort) CertificateEnds() time.Time {
+func (p *Port) CertificateEnds() time.Time {
 	if p.certificates == nil {
 		return time.Time{}
 	}

@@ -71,7 +71,7 @@ func template(t *testing.T, uris ...string) *x509.Certificate {
 }
 
 // write stores a certificate, its key and the authority in a directory.
-func (a *authority) write(t *testing.T, dir string, c *x509.Certificate) *PeerTLS {
+func (a *authority) write(t *testing.T, dir string, c *x509.Certificate) *TLS {
 	key := newKey(t)
 	a.serial++
 	c.SerialNumber = big.NewInt(a.serial + 1)
@@ -87,26 +87,26 @@ func (a *authority) write(t *testing.T, dir string, c *x509.Certificate) *PeerTL
 		}
 		return name
 	}
-	return &PeerTLS{CertFile: file("cert.pem", "CERTIFICATE", signed.Raw), KeyFile: file("key.pem", "EC PRIVATE KEY", der),
+	return &TLS{CertFile: file("cert.pem", "CERTIFICATE", signed.Raw), KeyFile: file("key.pem", "EC PRIVATE KEY", der),
 		CAFile: file("ca.pem", "CERTIFICATE", a.certificate.Raw)}
 }
 
-func (a *authority) peer(t *testing.T, node string) *PeerTLS {
+func (a *authority) peer(t *testing.T, node string) *TLS {
 	return a.write(t, t.TempDir(), template(t, peerURI+node))
 }
 
-func secured(files *PeerTLS) func(*PeerConfig) {
-	return func(c *PeerConfig) { c.TLS, c.Decide = files, allow }
+func secured(files *TLS) func(*Config) {
+	return func(c *Config) { c.TLS, c.Decide = files, allow }
 }
 
 func TestPeersProveWhoTheyAre(t *testing.T) {
 	noLeaks(t)
 	ca, known := newAuthority(t), new(addresses)
 	n1 := openPort(t, known, "n1", secured(ca.peer(t, "n1")))
-	n2 := openPort(t, known, "n2", secured(ca.peer(t, "n2")), func(c *PeerConfig) { c.Addr = "0.0.0.0:0" })
+	n2 := openPort(t, known, "n2", secured(ca.peer(t, "n2")), func(c *Config) { c.Addr = "0.0.0.0:0" })
 	b := n2.Stream(0, "n2/0/2")
 	talk(t, dialed(t, n1.Stream(0, "n1/0/1"), "n2/0/2"), b)
-	h := hop.NewHop(n1.DialHop)
+	h := hop.New(n1.DialHop)
 	defer h.Close()
 	wantAllowed(t, "forwarded", h.Submit(t.Context(), "n2", 0, 1, oneCheck))
 	conn, err := n1.DialHop(t.Context(), "n2")
@@ -120,11 +120,11 @@ func TestPeersProveWhoTheyAre(t *testing.T) {
 }
 
 // dialsAs has a node with the given certificate dial n2, whatever the certificate proves.
-func dialsAs(t *testing.T, n2 *PeerPort, node string, files *PeerTLS) error {
+func dialsAs(t *testing.T, n2 *Port, node string, files *TLS) error {
 	t.Helper()
 	known := new(addresses)
 	known.set("n2", n2.Addr().String())
-	p := &PeerPort{config: PeerConfig{Cluster: "c1", Node: node, Resolve: known.resolve}.withDefaults()}
+	p := &Port{config: Config{Cluster: "c1", Node: node, Resolve: known.resolve}.withDefaults()}
 	if files != nil {
 		own, err := tls.LoadX509KeyPair(files.CertFile, files.KeyFile)
 		if err != nil {
@@ -144,7 +144,7 @@ func dialsAs(t *testing.T, n2 *PeerPort, node string, files *PeerTLS) error {
 }
 
 // authority returns the authority whose peers the port accepts.
-func (p *PeerPort) authority(t *testing.T) *x509.Certificate {
+func (p *Port) authority(t *testing.T) *x509.Certificate {
 	text, err := os.ReadFile(p.certificates.files.CAFile)
 	if err != nil {
 		t.Fatal(err)
@@ -166,7 +166,7 @@ func TestOnlyPeersOfTheirOwnNameComeIn(t *testing.T) {
 	serverOnly := template(t, peerURI+"n1")
 	serverOnly.ExtKeyUsage = serverOnly.ExtKeyUsage[:1]
 	for name, c := range map[string]struct {
-		files *PeerTLS
+		files *TLS
 		in    bool
 	}{
 		"itself":                           {ca.peer(t, "n1"), true},
@@ -237,12 +237,12 @@ func TestNewCertificatesComeIntoUseWithoutARestart(t *testing.T) {
 
 func TestANodeDoesNotStartWithAnothersCertificate(t *testing.T) {
 	ca := newAuthority(t)
-	for name, files := range map[string]*PeerTLS{
+	for name, files := range map[string]*TLS{
 		"another node's": ca.peer(t, "n2"),
 		"no peer's":      ca.write(t, t.TempDir(), template(t)),
 		"none":           {CertFile: "none", KeyFile: "none", CAFile: "none"},
 	} {
-		p, err := ListenPeers(PeerConfig{Addr: "127.0.0.1:0", Cluster: "c1", Node: "n1", TLS: files})
+		p, err := Listen(Config{Addr: "127.0.0.1:0", Cluster: "c1", Node: "n1", TLS: files})
 		if err == nil {
 			p.Close()
 			t.Errorf("%s: it started", name)
@@ -265,7 +265,7 @@ func TestANodeDoesNotStartWithACertificateThatNobodyAccepts(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), files.CertFile+" "+want) || !strings.Contains(err.Error(), time.Now().UTC().Format("2006-")) {
 			t.Errorf("%s: %v", want, err)
 		}
-		if p, err := ListenPeers(PeerConfig{Addr: "127.0.0.1:0", Cluster: "c1", Node: "n1", TLS: files}); err == nil {
+		if p, err := Listen(Config{Addr: "127.0.0.1:0", Cluster: "c1", Node: "n1", TLS: files}); err == nil {
 			p.Close()
 			t.Errorf("a port opens although its certificate %s", want)
 		}

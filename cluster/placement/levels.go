@@ -212,7 +212,7 @@ func (l *Levels) ceiling(t *Table) shard.Level {
 
 // PlanLevels returns the next levels and a description of each change, in one line of English each. It returns nil if
 // there is nothing to do. The table must be the newest one; release is that of this node.
-func PlanLevels(t *Table, l *Levels, seen Sight, now time.Time, release string) (next *Levels, steps []string) {
+func PlanLevels(t *Table, l *Levels, seen Observed, now time.Time, release string) (next *Levels, steps []string) {
 	p := levelPlanner{t: t, l: l.clone(), seen: seen, now: now}
 	p.register()
 	if p.l.Next == 0 {
@@ -230,7 +230,7 @@ func PlanLevels(t *Table, l *Levels, seen Sight, now time.Time, release string) 
 type levelPlanner struct {
 	t       *Table
 	l       *Levels
-	seen    Sight
+	seen    Observed
 	now     time.Time
 	changed bool
 	steps   []string

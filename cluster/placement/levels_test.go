@@ -15,14 +15,14 @@ type climb struct {
 	t      *testing.T
 	table  *Table
 	levels *Levels
-	seen   Sight
+	seen   Observed
 	now    time.Time
 }
 
 // newClimb returns n1, n2 and n3, all on 0.1.0.
 func newClimb(t *testing.T) *climb {
 	c := &climb{t: t, table: NewTable("c", foundersIn("", "", ""), 2, 3), levels: FirstLevels(),
-		seen: Sight{Reports: map[string]Report{}, Silent: map[string]time.Duration{}}, now: time.Unix(1e9, 0)}
+		seen: Observed{Reports: map[string]Report{}, Silent: map[string]time.Duration{}}, now: time.Unix(1e9, 0)}
 	for _, n := range c.table.Nodes {
 		c.seen.Reports[n.ID] = Report{Node: n.ID}
 	}
@@ -241,7 +241,7 @@ func TestWhatIsNotKnownToAllIsNotFinished(t *testing.T) {
 // A node that cannot read the level is not registered, and not given a replica if it is registered already.
 func TestANodeThatCannotReadIsNotAdmitted(t *testing.T) {
 	table := NewTable("c", foundersIn("", ""), 2, 3).ApplyLevel(2)
-	seen := Sight{Reports: map[string]Report{}, Silent: map[string]time.Duration{}}
+	seen := Observed{Reports: map[string]Report{}, Silent: map[string]time.Duration{}}
 	for _, id := range []string{"n1", "n2"} {
 		seen.Reports[id] = Report{Node: id, Levels: &NodeLevels{Min: 1, Max: 2, Kept: 2}}
 	}

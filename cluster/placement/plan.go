@@ -9,8 +9,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Sight is the controller's observation of the cluster, the input of a plan.
-type Sight struct {
+// Observed is the controller's observation of the cluster, the input of a plan.
+type Observed struct {
 	Members []gossip.Member          // from gossip
 	Silent  map[string]time.Duration // how long a node has not answered; absent or 0: it answers
 	Reports map[string]Report        // the latest report of each node
@@ -31,7 +31,7 @@ const learnersMax = 4
 // gone. A group changes one replica at a time, a new one joins before the old one leaves, and none leaves unless a
 // majority answers before and after. While the nodes do not change, the tables converge, because every further table has
 // to spread the replicas better than the last.
-func Plan(t *Table, seen Sight) (next *Table, steps []string) {
+func Plan(t *Table, seen Observed) (next *Table, steps []string) {
 	p := newPlanner(t.Clone(), seen)
 	p.planNodes()
 	p.planReplicas()
@@ -45,14 +45,14 @@ func Plan(t *Table, seen Sight) (next *Table, steps []string) {
 // planner changes its table step by step.
 type planner struct {
 	t     *Table
-	seen  Sight
+	seen  Observed
 	load  map[string]int // number of sound replicas on each node
 	steps []string
 	// unburdened holds the groups that this plan allowed to drop a voter although they were changing.
 	unburdened map[shard.ID]bool
 }
 
-func newPlanner(t *Table, seen Sight) *planner {
+func newPlanner(t *Table, seen Observed) *planner {
 	p := &planner{t: t, seen: seen, load: map[string]int{}, unburdened: map[shard.ID]bool{}}
 	for i := range t.Groups {
 		for _, r := range t.Groups[i].Replicas {

@@ -22,8 +22,8 @@ func settled(shards uint32, replicas int, zones ...string) *Table {
 	return t
 }
 
-func silent(d time.Duration, nodes ...string) Sight {
-	seen := Sight{Grace: planGrace, Silent: map[string]time.Duration{}}
+func silent(d time.Duration, nodes ...string) Observed {
+	seen := Observed{Grace: planGrace, Silent: map[string]time.Duration{}}
 	for _, n := range nodes {
 		seen.Silent[n] = d
 	}
@@ -31,7 +31,7 @@ func silent(d time.Duration, nodes ...string) Sight {
 }
 
 // planned plans once and expects steps that contain the texts of want. Without want it expects nothing to do.
-func planned(t *testing.T, table *Table, seen Sight, want ...string) *Table {
+func planned(t *testing.T, table *Table, seen Observed, want ...string) *Table {
 	t.Helper()
 	next, steps := Plan(table, seen)
 	if all := strings.Join(steps, "\n"); len(want) == 0 && next != nil {
@@ -48,7 +48,7 @@ func planned(t *testing.T, table *Table, seen Sight, want ...string) *Table {
 func TestNodesThatGossipAndAnswerAreRegistered(t *testing.T) {
 	table := settled(2, 1, "", "")
 	table.Nodes = append(table.Nodes, Node{ID: "n3", State: NodeRemoved})
-	seen := Sight{Members: []gossip.Member{
+	seen := Observed{Members: []gossip.Member{
 		{Node: "n0", Cluster: "c", State: gossip.MemberAlive, Zone: "z", Version: "1", APIAddr: "a", PeerAddr: "p", GossipAddr: "g"},
 		{Node: "n1", Cluster: "c", State: gossip.MemberAlive},
 		{Node: "n2", Cluster: "c", State: gossip.MemberAlive, PeerAddr: "elsewhere:1"},
@@ -103,7 +103,7 @@ func TestASilentNodeIsReplacedAfterItsGrace(t *testing.T) {
 	}
 }
 
-func planOr(table *Table, seen Sight) *Table {
+func planOr(table *Table, seen Observed) *Table {
 	if next, _ := Plan(table, seen); next != nil {
 		return next
 	}
@@ -112,14 +112,14 @@ func planOr(table *Table, seen Sight) *Table {
 
 func TestALostReplicaIsReplacedOnItsOwnNode(t *testing.T) {
 	table := settled(1, 3, "", "", "").ApplyLost(0, "n2", 1)
-	next := planned(t, table, Sight{}, "shard 0: replica on n2 added to replace n2's")
-	planned(t, next.ApplyCreated(0, "n2", 2).ApplyVoter(0, "n2", 2), Sight{}, "shard 0: replica on n2 leaves")
+	next := planned(t, table, Observed{}, "shard 0: replica on n2 added to replace n2's")
+	planned(t, next.ApplyCreated(0, "n2", 2).ApplyVoter(0, "n2", 2), Observed{}, "shard 0: replica on n2 leaves")
 }
 
 func TestALearnerThatDiesIsGivenUp(t *testing.T) {
 	table := settled(1, 3, "", "", "").ApplyLost(0, "n2", 1)
-	table = planned(t, table, Sight{}, "added")
-	planned(t, table.ApplyLost(0, "n2", 2), Sight{}, "shard 0: new replica on n2 given up")
+	table = planned(t, table, Observed{}, "added")
+	planned(t, table.ApplyLost(0, "n2", 2), Observed{}, "shard 0: new replica on n2 given up")
 }
 
 func TestNothingIsAddedWithoutAMajority(t *testing.T) {
@@ -165,14 +165,14 @@ func TestAGroupDoesNotGrowToAnEvenNumber(t *testing.T) {
 	if next, _ := Plan(table, silent(time.Hour, "n3")); next != nil && len(next.Group(0).Replicas) != 1 {
 		t.Errorf("n3 is dead, and the group has %+v", next.Group(0).Replicas)
 	}
-	planned(t, table, Sight{}, "shard 0: replica on n", "for 3 voters")
+	planned(t, table, Observed{}, "shard 0: replica on n", "for 3 voters")
 }
 
 func TestZonesAreFilledFirst(t *testing.T) {
 	table := settled(4, 3, "a", "b", "c")
 	table.Nodes = append(table.Nodes, Node{ID: "n4", Zone: "a"}, Node{ID: "n5", Zone: "b"}, Node{ID: "n6", Zone: "c"})
 	table = table.ApplyNodeState("n2", NodeLeaving)
-	next := planned(t, table, Sight{}, "shard 0: replica on n5 added to replace n2's")
+	next := planned(t, table, Observed{}, "shard 0: replica on n5 added to replace n2's")
 	if next.ReplicaOf(1, "n5") == nil {
 		t.Error("shard 1: zone b has nothing of it, and still has not")
 	}
@@ -181,7 +181,7 @@ func TestZonesAreFilledFirst(t *testing.T) {
 func TestFourLearnersAtMost(t *testing.T) {
 	table := settled(16, 3, "", "", "")
 	table.Nodes = append(table.Nodes, Node{ID: "n4"})
-	next := planned(t, table.ApplyNodeState("n1", NodeLeaving), Sight{}, "system shard: replica on n4 added")
+	next := planned(t, table.ApplyNodeState("n1", NodeLeaving), Observed{}, "system shard: replica on n4 added")
 	learners := 0
 	for i := range next.Groups {
 		for _, r := range next.Groups[i].Replicas {
@@ -199,22 +199,22 @@ func TestWhoMayNotLead(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		table func(*Table) *Table
-		seen  Sight
+		seen  Observed
 		leads bool
 	}{
-		{"all well", func(t *Table) *Table { return t }, Sight{}, true},
+		{"all well", func(t *Table) *Table { return t }, Observed{}, true},
 		{"silent for 2 s", func(t *Table) *Table { return t }, silent(2*time.Second, "n1"), true},
 		{"silent for longer", func(t *Table) *Table { return t }, silent(2*time.Second+1, "n1"), false},
-		{"stopping", func(t *Table) *Table { return t }, Sight{Reports: map[string]Report{"n1": {Stopping: true}}}, false},
-		{"out of disk", func(t *Table) *Table { return t }, Sight{Reports: map[string]Report{"n1": {Full: true}}}, false},
-		{"draining", func(t *Table) *Table { return t.ApplyNodeState("n1", NodeDraining) }, Sight{}, false},
-		{"leaving", func(t *Table) *Table { return t.ApplyNodeState("n1", NodeLeaving) }, Sight{}, false},
+		{"stopping", func(t *Table) *Table { return t }, Observed{Reports: map[string]Report{"n1": {Stopping: true}}}, false},
+		{"out of disk", func(t *Table) *Table { return t }, Observed{Reports: map[string]Report{"n1": {Full: true}}}, false},
+		{"draining", func(t *Table) *Table { return t.ApplyNodeState("n1", NodeDraining) }, Observed{}, false},
+		{"leaving", func(t *Table) *Table { return t.ApplyNodeState("n1", NodeLeaving) }, Observed{}, false},
 		{"lost", func(t *Table) *Table {
 			for i := range t.Groups {
 				t = t.ApplyLost(t.Groups[i].Shard, "n1", 1)
 			}
 			return t
-		}, Sight{}, false},
+		}, Observed{}, false},
 	} {
 		table := planOr(c.table(settled(5, 3, "", "", "")), c.seen)
 		_, leads := loadsAndLeads(table)
@@ -241,7 +241,7 @@ func TestFewLeadsMove(t *testing.T) {
 	if n := moved(planOr(table, silent(3*time.Second, "n2"))); n != 2 {
 		t.Errorf("%d leads moved off n2, want 2", n)
 	}
-	if n := moved(planOr(table, Sight{})); n != 2 {
+	if n := moved(planOr(table, Observed{})); n != 2 {
 		t.Errorf("%d leads moved back, want 2", n)
 	}
 }
@@ -270,7 +270,7 @@ func TestALeadWaitsForAChangeUnderWay(t *testing.T) {
 		table.NextNumber++
 	}
 	table.Nodes = append(table.Nodes, Node{ID: "n4"})
-	planned(t, table, Sight{})
+	planned(t, table, Observed{})
 	planned(t, table, silent(3*time.Second, "n1"), "shard 0: n2 should lead instead of n1")
 }
 

@@ -236,9 +236,9 @@ func (t *Table) nodeOrNil(id string) *Node {
 	return t.Node(id)
 }
 
-// sight returns the controller's observation, late by up to two seconds.
-func (w *planWorld) sight() Sight {
-	seen := Sight{Grace: planGrace, Silent: map[string]time.Duration{}, Reports: map[string]Report{}}
+// observe returns the controller's observation, late by up to two seconds.
+func (w *planWorld) observe() Observed {
+	seen := Observed{Grace: planGrace, Silent: map[string]time.Duration{}, Reports: map[string]Report{}}
 	for _, n := range w.nodes {
 		m := n.Member
 		if n.down {
@@ -267,7 +267,7 @@ func (w *planWorld) plan() bool {
 		return false
 	}
 	before := w.truth.Encode()
-	seen := w.sight()
+	seen := w.observe()
 	next, steps := Plan(w.truth, seen)
 	if string(w.truth.Encode()) != string(before) {
 		w.fail("the planner changed a table that was handed on")
@@ -284,7 +284,7 @@ func (w *planWorld) plan() bool {
 }
 
 // checkPlan verifies that a plan is allowed.
-func (w *planWorld) checkPlan(next *Table, seen Sight) {
+func (w *planWorld) checkPlan(next *Table, seen Observed) {
 	w.t.Helper()
 	learners := 0
 	for i := range w.truth.Groups {
@@ -321,7 +321,7 @@ func (w *planWorld) checkPlan(next *Table, seen Sight) {
 }
 
 // withoutLeaving reports whether a majority of the replicas that are not leaving answers.
-func (w *planWorld) withoutLeaving(g *Group, seen Sight) bool {
+func (w *planWorld) withoutLeaving(g *Group, seen Observed) bool {
 	answering := 0
 	for _, r := range g.Voters() {
 		if r.Created && !r.Lost && seen.Silent[r.Node] == 0 {

@@ -5,7 +5,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Report is a node's answer to a Question (Pulse). All of it is a hint: it was true when the node answered.
+// Report is a node's answer to a Question (peer.HealthProbe). All of it is a hint: it was true when the node answered.
 type Report struct {
 	Node            string
 	WallMicros      int64 // its clock while it answered, in microseconds since the Unix epoch

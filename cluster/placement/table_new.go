@@ -24,7 +24,7 @@ func NewTable(cluster string, founders []Node, shards uint32, replicas int) *Tab
 	for i := range int(shards) + 1 {
 		t.Groups = append(t.Groups, Group{Shard: t.shardAt(i)})
 	}
-	p := newPlanner(t, Sight{})
+	p := newPlanner(t, Observed{})
 	for _, node := range systemNodes(names, replicas) {
 		p.found(t.Group(shard.System), node)
 	}

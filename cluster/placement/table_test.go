@@ -54,7 +54,7 @@ func TestTheFirstTableIsEven(t *testing.T) {
 				t.Errorf("%d nodes, %d replicas: leads %v", c.nodes, c.replicas, leads)
 			}
 		}
-		if next, steps := Plan(table, Sight{}); next != nil {
+		if next, steps := Plan(table, Observed{}); next != nil {
 			t.Errorf("%d nodes, %d replicas: the first table is changed at once: %q", c.nodes, c.replicas, steps)
 		}
 	}
@@ -158,7 +158,7 @@ func FuzzDecodeTable(f *testing.F) {
 		if err != nil || string(again.Encode()) != string(table.Encode()) {
 			t.Errorf("a table that was read is not the same, written and read: %v", err)
 		}
-		Plan(table, Sight{})
+		Plan(table, Observed{})
 	})
 }
 

@@ -15,7 +15,7 @@ func BenchmarkDecide(b *testing.B) {
 	for _, sessions := range []bool{false, true} {
 		for _, requests := range []int{1, 64} {
 			b.Run(fmt.Sprintf("sessions=%t/requests=%d", sessions, requests), func(b *testing.B) {
-				r := NewRouter(routerAlone(sessions))
+				r := New(routerAlone(sessions))
 				together := make([]shard.Request, requests)
 				for i := range together {
 					together[i] = check("{one}" + fmt.Sprint(i))
@@ -34,16 +34,16 @@ func BenchmarkDecide(b *testing.B) {
 }
 
 // routerAlone configures a router whose node owns all shards.
-func routerAlone(sessions bool) RouterConfig {
-	told := &shard.Told{Session: shard.Session{Epoch: 1, Seq: 1}}
+func routerAlone(sessions bool) Config {
+	told := &shard.SystemAnswer{Session: shard.Session{Epoch: 1, Seq: 1}}
 	owner := ownerFunc(func(_ context.Context, requests []shard.Request) []shard.Result {
 		results := make([]shard.Result, len(requests))
 		for i := range results {
-			results[i].Decision = shard.Decision{Allowed: true, Told: told}
+			results[i].Decision = shard.Decision{Allowed: true, System: told}
 		}
 		return results
 	})
-	return RouterConfig{
+	return Config{
 		Node:     "n1",
 		Shards:   func() uint32 { return 4 },
 		Places:   func(shard.ID) []string { return []string{"n1"} },

@@ -278,7 +278,7 @@ func (s *islet) isDown() bool {
 // node makes a node that vanishes with its life-th message: no later message arrives.
 func (w *archipelago) node(life int) *mortal {
 	n := &mortal{world: w, life: life}
-	n.Router = NewRouter(RouterConfig{
+	n.Router = New(Config{
 		Node:     "n",
 		Shards:   func() uint32 { return 3 },
 		Places:   func(shard.ID) []string { return []string{"n"} },

@@ -15,29 +15,29 @@ const (
 	pauseMost = 200 * time.Millisecond
 )
 
-// errand is one call: requests for one shard on their way to its owner. It has one attempt in flight at a time.
-type errand struct {
+// delivery is one call: requests for one shard on their way to its owner. It has one attempt in flight at a time.
+type delivery struct {
 	router *Router
-	road   *road
+	route  *shardRoute
 	ctx    context.Context
 
 	batch    []shard.Request // still undecided; not changed after it was handed over
 	places   []int           // index of each batch entry in the caller's requests; nil: the same index
 	one      [1]shard.Request
-	sessions bool     // the requests travel in sessions
-	tickets  []ticket // session numbers that the requests hold
-	first    [1]ticket
+	sessions bool           // the requests travel in sessions
+	ranges   []sessionRange // session numbers that the requests hold
+	first    [1]sessionRange
 	results  []shard.Result
 
 	known    evidence // as of the choice of the latest target
-	count    uint64   // rings of the bell heard so far
+	count    uint64   // news counted so far
 	asked    []string // nodes asked in this round
 	few      [2]string
 	attempt  attempt // the one in flight, if it can be canceled
 	notes    []note  // of the latest round that asked any node
 	pauses   time.Duration
 	vain     bool   // it asked all known nodes, and none was the owner
-	said     uint64 // road.said when the errand began or was last in vain
+	said     uint64 // route.said when the delivery began or was last in vain
 	reopened bool   // a session was gone once already
 }
 
@@ -55,10 +55,10 @@ type target struct {
 }
 
 // deliver has requests for one shard decided and returns one result for each, in their order.
-func (r *Router) deliver(ctx context.Context, road *road, requests []shard.Request) []shard.Result {
-	e := &errand{router: r, road: road, ctx: ctx, batch: requests, count: road.bell.count(), said: road.said.Load()}
+func (r *Router) deliver(ctx context.Context, route *shardRoute, requests []shard.Request) []shard.Result {
+	e := &delivery{router: r, route: route, ctx: ctx, batch: requests, count: route.news.count(), said: route.said.Load()}
 	e.asked = e.few[:0]
-	if r.config.Sessions(road.id) {
+	if r.config.Sessions(route.id) {
 		e.sessions = true
 		e.batch = append(e.one[:0], requests...)
 	}
@@ -70,7 +70,7 @@ func (r *Router) deliver(ctx context.Context, road *road, requests []shard.Reque
 		t, ok := e.next()
 		if !ok {
 			if !e.pause() {
-				return e.giveUp(road.unfound(e.tried()))
+				return e.giveUp(route.unfound(e.tried()))
 			}
 			continue
 		}
@@ -79,7 +79,7 @@ func (r *Router) deliver(ctx context.Context, road *road, requests []shard.Reque
 			return e.results
 		}
 		if ctx.Err() != nil {
-			return e.giveUp(road.unfound(e.tried()))
+			return e.giveUp(route.unfound(e.tried()))
 		}
 	}
 }
@@ -94,7 +94,7 @@ func repeatable(r *shard.Request) bool {
 func needsNumber(r *shard.Request) bool { return r.Op.Changes() && r.Operation == nil && r.Number == 0 }
 
 // number gives session numbers to the requests that need one and have none.
-func (e *errand) number() *shard.Error {
+func (e *delivery) number() *shard.Error {
 	if !e.sessions {
 		return nil
 	}
@@ -107,14 +107,14 @@ func (e *errand) number() *shard.Error {
 	if count == 0 {
 		return nil
 	}
-	t, err := e.router.ticket(e.ctx, e.road, count)
+	t, err := e.router.takeRange(e.ctx, e.route, count)
 	if err != nil {
 		return err
 	}
-	if e.tickets == nil {
-		e.tickets = e.first[:0]
+	if e.ranges == nil {
+		e.ranges = e.first[:0]
 	}
-	e.tickets = append(e.tickets, t)
+	e.ranges = append(e.ranges, t)
 	next := t.first
 	for i := range e.batch {
 		if r := &e.batch[i]; needsNumber(r) {
@@ -126,22 +126,22 @@ func (e *errand) number() *shard.Error {
 }
 
 // finish returns the session numbers, once the caller has its answers.
-func (e *errand) finish() {
-	for i := range e.tickets {
-		e.tickets[i].finish()
+func (e *delivery) finish() {
+	for i := range e.ranges {
+		e.ranges[i].finish()
 	}
 }
 
 // next chooses the next node to ask. It returns false when all known nodes were asked, or when it is not this caller's
 // turn.
-func (e *errand) next() (target, bool) {
-	if count := e.road.bell.count(); count != e.count {
+func (e *delivery) next() (target, bool) {
+	if count := e.route.news.count(); count != e.count {
 		e.count, e.asked = count, e.asked[:0]
 	}
-	if len(e.asked) == 0 && !e.road.mayAsk(e.vain) {
+	if len(e.asked) == 0 && !e.route.mayAsk(e.vain) {
 		return target{}, false
 	}
-	r, id := e.router, e.road.id
+	r, id := e.router, e.route.id
 	e.known = r.evidence(id)
 	if e.known.open && !slices.Contains(e.asked, r.config.Node) {
 		return target{owner: e.known.owner, node: r.config.Node}, true
@@ -154,30 +154,30 @@ func (e *errand) next() (target, bool) {
 	}
 	places := r.config.Places(id)
 	for i := range places {
-		if node := places[(int(e.road.turn.Load())+i)%len(places)]; e.mayGo(node) {
+		if node := places[(int(e.route.turn.Load())+i)%len(places)]; e.mayGo(node) {
 			return target{node: node, blind: true}, true
 		}
 	}
 	return target{}, false
 }
 
-func (e *errand) mayGo(node string) bool {
+func (e *delivery) mayGo(node string) bool {
 	return node != "" && node != e.router.config.Node && !slices.Contains(e.asked, node)
 }
 
 // pause waits for news or for a short time. It returns false when the caller's context has ended. A caller that was not
 // allowed to ask draws no conclusion: the caller that probes on behalf of all may have found the owner meanwhile.
-func (e *errand) pause() bool {
+func (e *delivery) pause() bool {
 	if len(e.asked) > 0 {
 		e.vain = true
-		e.road.lose(e.count, e.said)
-		e.said = e.road.said.Load()
+		e.route.lose(e.count, e.said)
+		e.said = e.route.said.Load()
 	}
 	e.pauses = min(e.pauses+pauseStep, pauseMost)
 	timer := time.NewTimer(e.pauses)
 	defer timer.Stop()
 	select {
-	case <-e.road.bell.after(e.count):
+	case <-e.route.news.after(e.count):
 	case <-timer.C:
 	case <-e.ctx.Done():
 		return false
@@ -188,7 +188,7 @@ func (e *errand) pause() bool {
 
 // try makes one attempt. If all requests are repeatable, the attempt is canceled when another node turns out to be the
 // owner; moved reports that. There are no results if this happened before the attempt began.
-func (e *errand) try(t target) (results []shard.Result, moved bool) {
+func (e *delivery) try(t target) (results []shard.Result, moved bool) {
 	if t.owner != nil && !e.sessions {
 		return e.submit(e.ctx, t), false // a shard with one replica: the owner is here or nowhere
 	}
@@ -200,14 +200,14 @@ func (e *errand) try(t target) (results []shard.Result, moved bool) {
 	ctx, cancel := context.WithCancel(e.ctx)
 	defer cancel()
 	e.attempt = attempt{node: t.node, before: e.known, cancel: cancel}
-	if !e.road.begin(&e.attempt, e.count) {
+	if !e.route.begin(&e.attempt, e.count) {
 		return nil, true
 	}
 	results = e.submit(ctx, t)
-	return results, e.road.end(&e.attempt)
+	return results, e.route.end(&e.attempt)
 }
 
-func (e *errand) submit(ctx context.Context, t target) []shard.Result {
+func (e *delivery) submit(ctx context.Context, t target) []shard.Result {
 	if len(e.asked) == 0 {
 		e.notes = e.notes[:0]
 	}
@@ -215,12 +215,12 @@ func (e *errand) submit(ctx context.Context, t target) []shard.Result {
 	if t.owner != nil {
 		return t.owner.Submit(ctx, e.batch)
 	}
-	return e.router.config.Forward.Submit(ctx, t.node, 0, e.road.id, e.batch)
+	return e.router.config.Forward.Submit(ctx, t.node, 0, e.route.id, e.batch)
 }
 
 // settle keeps the results that are final and packs the other requests into a new batch. It returns true when none are
 // left.
-func (e *errand) settle(t target, results []shard.Result, moved bool) (done bool) {
+func (e *delivery) settle(t target, results []shard.Result, moved bool) (done bool) {
 	var again []int
 	for i := range results {
 		if goesOn(&e.batch[i], &results[i], moved) {
@@ -228,7 +228,7 @@ func (e *errand) settle(t target, results []shard.Result, moved bool) (done bool
 		}
 	}
 	if len(again) < len(results) {
-		e.road.found(e.vain)
+		e.route.found(e.vain)
 	}
 	e.keep(results)
 	if len(again) == 0 {
@@ -302,7 +302,7 @@ func fate(r *shard.Request, err *shard.Error) *shard.Error {
 
 // learn records a failure. A hint whose node is not the owner is dropped (X15). A node that knows the shard but not the
 // session is asked again at once, the first time.
-func (e *errand) learn(t target, again []int, results []shard.Result) {
+func (e *delivery) learn(t target, again []int, results []shard.Result) {
 	failed := func(code shard.Code) bool {
 		return slices.ContainsFunc(again, func(i int) bool { return results[i].Err.Code == code })
 	}
@@ -317,12 +317,12 @@ func (e *errand) learn(t target, again []int, results []shard.Result) {
 	case failed(shard.TooLate):
 		e.asked = e.asked[:len(e.asked)-1]
 	case t.blind:
-		e.road.turn.Add(1)
+		e.route.turn.Add(1)
 	}
 }
 
 // keep stores results at their places. Results of requests that go on are replaced later.
-func (e *errand) keep(results []shard.Result) {
+func (e *delivery) keep(results []shard.Result) {
 	if e.results == nil {
 		e.results = results
 		return
@@ -332,7 +332,7 @@ func (e *errand) keep(results []shard.Result) {
 	}
 }
 
-func (e *errand) place(i int) int {
+func (e *delivery) place(i int) int {
 	if e.places == nil {
 		return i
 	}
@@ -340,7 +340,7 @@ func (e *errand) place(i int) int {
 }
 
 // pack builds the next batch. It allocates a new slice, because the receiver of the last one may still read it.
-func (e *errand) pack(again []int, results []shard.Result) {
+func (e *delivery) pack(again []int, results []shard.Result) {
 	batch, places := make([]shard.Request, len(again)), make([]int, len(again))
 	var gone shard.Session
 	for to, from := range again {
@@ -352,7 +352,7 @@ func (e *errand) pack(again []int, results []shard.Result) {
 		case err.Code == shard.SessionGone:
 			if r.Session != gone {
 				gone = r.Session
-				e.road.desk.gone(gone)
+				e.route.sessions.gone(gone)
 			}
 			r.Session, r.Number, r.Acked = shard.Session{}, 0, 0
 		case err.Code == shard.TooLate:
@@ -362,8 +362,8 @@ func (e *errand) pack(again []int, results []shard.Result) {
 	e.batch, e.places = batch, places
 }
 
-// giveUp ends the errand with err for all undecided requests.
-func (e *errand) giveUp(err *shard.Error) []shard.Result {
+// giveUp ends the delivery with err for all undecided requests.
+func (e *delivery) giveUp(err *shard.Error) []shard.Result {
 	if e.results == nil {
 		e.results = make([]shard.Result, len(e.batch))
 	}
@@ -374,7 +374,7 @@ func (e *errand) giveUp(err *shard.Error) []shard.Result {
 }
 
 // tried lists the nodes that the latest round asked, and their answers.
-func (e *errand) tried() string {
+func (e *delivery) tried() string {
 	if len(e.notes) == 0 {
 		return "no node is known that could be"
 	}

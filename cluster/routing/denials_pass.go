@@ -8,15 +8,15 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// around answers requests that pass this node from the kept denials, has the rest decided, and returns one result for
+// wrap answers requests that pass this node from the kept denials, has the rest decided, and returns one result for
 // each, in their order. It keeps new denials that may be repeated, and ends those that a request may make untrue. A nil
 // receiver has all requests decided.
-func (d *denials) around(requests []shard.Request, decide func([]shard.Request) []shard.Result) []shard.Result {
+func (d *denials) wrap(requests []shard.Request, decide func([]shard.Request) []shard.Result) []shard.Result {
 	revision := d.revision()
 	if revision == nil {
 		return decide(requests)
 	}
-	p := pass{denials: d, revision: revision, requests: requests, asked: d.now()}
+	p := denialPass{denials: d, revision: revision, requests: requests, asked: d.now()}
 	p.repeat()
 	rest := p.rest()
 	if len(rest) == 0 {
@@ -56,8 +56,8 @@ func (d *denials) answer(r *shard.Request, into *shard.Decision) bool {
 	return true
 }
 
-// pass is a batch of requests on their way through this node. It belongs to one goroutine.
-type pass struct {
+// denialPass is a batch of requests on their way through this node. It belongs to one goroutine.
+type denialPass struct {
 	*denials
 	revision  *policy.Revision
 	requests  []shard.Request
@@ -73,7 +73,7 @@ type pass struct {
 
 // repeat answers requests from kept denials, in order, so that a denial that one request ends is not repeated to a later
 // one.
-func (p *pass) repeat() {
+func (p *denialPass) repeat() {
 	for i := range p.requests {
 		r := &p.requests[i]
 		if p.makeRoom(r) {
@@ -100,7 +100,7 @@ func (p *pass) repeat() {
 
 // space returns memory for the statuses of one answer. It allocates for several requests at once, because the following
 // ones are mostly alike.
-func (p *pass) space(statuses, requests int) []shard.LimitStatus {
+func (p *denialPass) space(statuses, requests int) []shard.LimitStatus {
 	const most = 64
 	if len(p.statuses) < statuses {
 		p.statuses = make([]shard.LimitStatus, max(statuses, min(statuses*requests, most)))
@@ -111,7 +111,7 @@ func (p *pass) space(statuses, requests int) []shard.LimitStatus {
 }
 
 // rest returns the requests that still have to be decided.
-func (p *pass) rest() []shard.Request {
+func (p *denialPass) rest() []shard.Request {
 	if p.repeated == 0 || p.repeated == len(p.requests) {
 		return p.requests[p.repeated:]
 	}
@@ -125,7 +125,7 @@ func (p *pass) rest() []shard.Request {
 }
 
 // end takes the results of the rest and returns all results.
-func (p *pass) end(decided []shard.Result) []shard.Result {
+func (p *denialPass) end(decided []shard.Result) []shard.Result {
 	if p.makesRoom {
 		// A request asked meanwhile may have been denied before this one took effect.
 		for i := range p.requests {

@@ -77,7 +77,7 @@ func (f *flood) decide(requests []shard.Request) []shard.Result {
 // ask has requests answered and returns how many of them reached the owner.
 func (f *flood) ask(requests ...shard.Request) (results []shard.Result, asked int) {
 	before := f.asked
-	results = f.around(requests, f.decide)
+	results = f.wrap(requests, f.decide)
 	return results, f.asked - before
 }
 
@@ -201,7 +201,7 @@ func TestOnlyAPlainCheckIsKept(t *testing.T) {
 func TestWhatIsNotWorthRepeatingIsNotKept(t *testing.T) {
 	said := func(change func(d *shard.Decision)) int {
 		f := newFlood()
-		f.around([]shard.Request{check("k")}, func(requests []shard.Request) []shard.Result {
+		f.wrap([]shard.Request{check("k")}, func(requests []shard.Request) []shard.Result {
 			results := f.decide(requests)
 			change(&results[0].Decision)
 			return results
@@ -255,7 +255,7 @@ func TestWhatMayMakeRoomEndsTheDenialsOfItsKeys(t *testing.T) {
 		f.wants(t, "to begin with", 4, check("k"), check("l"), check("k", "l"), gold)
 		change := check("k")
 		change.Op = op
-		f.around([]shard.Request{change}, func(requests []shard.Request) []shard.Result {
+		f.wrap([]shard.Request{change}, func(requests []shard.Request) []shard.Result {
 			f.wants(t, fmt.Sprintf("op %d under way", op), 1, check("k"))
 			return f.decide(requests)
 		})
@@ -293,14 +293,14 @@ func TestADenialUnderWayWhileRoomIsMadeIsNotKept(t *testing.T) {
 	reset.Op = shard.Reset
 	during := map[string]func(f *flood){
 		"asked before, answered after": func(f *flood) {
-			f.around([]shard.Request{check("k")}, func(requests []shard.Request) []shard.Result {
+			f.wrap([]shard.Request{check("k")}, func(requests []shard.Request) []shard.Result {
 				results := f.decide(requests)
 				f.ask(reset)
 				return results
 			})
 		},
 		"asked and answered meanwhile": func(f *flood) {
-			f.around([]shard.Request{reset}, func(requests []shard.Request) []shard.Result {
+			f.wrap([]shard.Request{reset}, func(requests []shard.Request) []shard.Result {
 				f.ask(check("k"))
 				return f.decide(requests)
 			})
@@ -309,9 +309,9 @@ func TestADenialUnderWayWhileRoomIsMadeIsNotKept(t *testing.T) {
 			answered := make(chan struct{})
 			reached := make(chan struct{})
 			var group sync.WaitGroup
-			f.around([]shard.Request{reset}, func(requests []shard.Request) []shard.Result {
+			f.wrap([]shard.Request{reset}, func(requests []shard.Request) []shard.Result {
 				group.Go(func() {
-					f.around([]shard.Request{check("k")}, func(requests []shard.Request) []shard.Result {
+					f.wrap([]shard.Request{check("k")}, func(requests []shard.Request) []shard.Result {
 						results := f.decide(requests)
 						close(reached)
 						<-answered
@@ -403,16 +403,16 @@ func TestAHitAllocatesItsAnswerOnly(t *testing.T) {
 	f := newFlood()
 	requests := []shard.Request{check("k", "l")}
 	decide := f.decide
-	f.around(requests, decide)
-	if n := testing.AllocsPerRun(100, func() { f.around(requests, decide) }); n > 2 {
+	f.wrap(requests, decide)
+	if n := testing.AllocsPerRun(100, func() { f.wrap(requests, decide) }); n > 2 {
 		t.Errorf("%v allocations", n)
 	}
 	batch := make([]shard.Request, 100)
 	for i := range batch {
 		batch[i] = check("k")
 	}
-	f.around(batch, decide)
-	if n := testing.AllocsPerRun(100, func() { f.around(batch, decide) }); n > 3 {
+	f.wrap(batch, decide)
+	if n := testing.AllocsPerRun(100, func() { f.wrap(batch, decide) }); n > 3 {
 		t.Errorf("%v allocations of a batch", n)
 	}
 }
@@ -439,7 +439,7 @@ func TestNoDenialOutlivesAResetWhateverRaces(t *testing.T) {
 		return results
 	}
 	router := func(_ context.Context, r shard.Request) shard.Decision {
-		return d.around([]shard.Request{r}, decide)[0].Decision
+		return d.wrap([]shard.Request{r}, decide)[0].Decision
 	}
 	var resets, checks sync.WaitGroup
 	stop := make(chan struct{})
@@ -489,7 +489,7 @@ func BenchmarkDenials(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				d.around(c.requests, f.decide)
+				d.wrap(c.requests, f.decide)
 			}
 		})
 	}

@@ -53,7 +53,7 @@ func newShore(t testing.TB, seed uint64) *shore {
 	wire := newShoreWire(w)
 	for i := range 3 {
 		w.passed = append(w.passed, map[string]limit.Time{})
-		node := NewRouter(RouterConfig{
+		node := New(Config{
 			Node:     fmt.Sprint("n", i),
 			Shards:   func() uint32 { return 1 },
 			Places:   func(shard.ID) []string { return nil },
@@ -109,9 +109,9 @@ func newShoreWire(w *shore) shoreWire {
 		return w.nodes[0].Forwarded(ctx, hops, id, requests)
 	}
 	var nodes sync.WaitGroup
-	hop := hop.NewHop(func(context.Context, string) (net.Conn, error) {
+	hop := hop.New(func(context.Context, string) (net.Conn, error) {
 		near, far := net.Pipe()
-		nodes.Go(func() { hop.ServeHop(context.Background(), far, owner) })
+		nodes.Go(func() { hop.Serve(context.Background(), far, owner) })
 		return near, nil
 	})
 	w.Cleanup(func() {

@@ -8,7 +8,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Forwarded is this node's HopHandler: it decides requests that another node believed to belong here. If this node knows
+// Forwarded is this node's hop.Handler: it decides requests that another node believed to belong here. If this node knows
 // that the owner is elsewhere, the requests make one more hop; otherwise they are NotOwner. Forwarded never retries: the
 // node that received them from the client does, and has the deadline. A request that does not belong to the shard fails
 // alone, because the others may be from other callers.
@@ -25,7 +25,7 @@ func (r *Router) Forwarded(ctx context.Context, hops int, id shard.ID, requests 
 			return r.passPlaced(ctx, hops, id, requests, shards)
 		}
 	}
-	return r.pass(ctx, hops, id, requests)
+	return r.passOn(ctx, hops, id, requests)
 }
 
 // passPlaced refuses the requests that do not belong to the shard and passes on the others.
@@ -38,14 +38,14 @@ func (r *Router) passPlaced(ctx context.Context, hops int, id shard.ID, requests
 		}
 	}
 	if len(places) > 0 {
-		atPlaces(requests, places, results, func(mine []shard.Request) []shard.Result { return r.pass(ctx, hops, id, mine) })
+		atPlaces(requests, places, results, func(mine []shard.Request) []shard.Result { return r.passOn(ctx, hops, id, mine) })
 	}
 	return results
 }
 
-// pass has requests decided here or makes one more hop, except for denials that may be repeated.
-func (r *Router) pass(ctx context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result {
-	return r.denials.around(requests, func(rest []shard.Request) []shard.Result { return r.forward(ctx, hops, id, rest) })
+// passOn has requests decided here or makes one more hop, except for denials that may be repeated.
+func (r *Router) passOn(ctx context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result {
+	return r.denials.wrap(requests, func(rest []shard.Request) []shard.Result { return r.forward(ctx, hops, id, rest) })
 }
 
 func (r *Router) forward(ctx context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result {

@@ -30,7 +30,7 @@ func (f *struggling) Submit(_ context.Context, _ string, _ int, _ shard.ID, requ
 func TestRetriesAreASmallPartOfTheLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := new(struggling)
-		router := NewRouter(RouterConfig{
+		router := New(Config{
 			Node:     "n1",
 			Shards:   func() uint32 { return 1 },
 			Places:   func(shard.ID) []string { return []string{"n2", "n3"} },

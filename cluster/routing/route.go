@@ -15,15 +15,15 @@ import (
 // all. This is the retry budget (R20): however many requests wait for a shard, together they ask again 20 times a second.
 const probeEvery = 50 * time.Millisecond
 
-// road is the state of the route to one shard, shared by all requests to it.
-type road struct {
-	id   shard.ID
-	desk desk
-	bell bell          // rings on changes that may lead to the owner
-	turn atomic.Uint32 // index of the voter to ask first when there is no evidence
-	lost atomic.Bool   // all known nodes were asked, none was the owner, and no news came since
-	vain atomic.Bool   // callers that asked all nodes in vain wait for their turn
-	said atomic.Uint64 // decisions received while lost or vain was set
+// shardRoute is the state of the route to one shard, shared by all requests to it.
+type shardRoute struct {
+	id       shard.ID
+	sessions sessionPool
+	news     notifier      // of changes that may lead to the owner
+	turn     atomic.Uint32 // index of the voter to ask first when there is no evidence
+	lost     atomic.Bool   // all known nodes were asked, none was the owner, and no news came since
+	vain     atomic.Bool   // callers that asked all nodes in vain wait for their turn
+	said     atomic.Uint64 // decisions received while lost or vain was set
 
 	mu       sync.Mutex
 	attempts []*attempt // canceled when another node seems to be the owner
@@ -59,20 +59,20 @@ func (known *evidence) same(other *evidence) bool {
 	return known.open == other.open && known.leader == other.leader && known.hint == other.hint
 }
 
-// attempt is a call in flight to a node that can be canceled in favor of a better node. Its road's mutex guards it.
+// attempt is a call in flight to a node that can be canceled in favor of a better node. Its route's mutex guards it.
 type attempt struct {
 	node   string
 	before evidence
 	cancel context.CancelFunc
-	place  int // index in the road's attempts
+	place  int // index in the route's attempts
 	moved  bool
 }
 
-// begin registers a, so that news can cancel it. It returns false if the bell has rung since count.
-func (w *road) begin(a *attempt, count uint64) bool {
+// begin registers a, so that news can cancel it. It returns false if there were news since count.
+func (w *shardRoute) begin(a *attempt, count uint64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.bell.count() != count {
+	if w.news.count() != count {
 		return false
 	}
 	a.place = len(w.attempts)
@@ -81,7 +81,7 @@ func (w *road) begin(a *attempt, count uint64) bool {
 }
 
 // end unregisters a and reports whether it was canceled in favor of a better node.
-func (w *road) end(a *attempt) (moved bool) {
+func (w *shardRoute) end(a *attempt) (moved bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	last := len(w.attempts) - 1
@@ -93,14 +93,14 @@ func (w *road) end(a *attempt) (moved bool) {
 
 // changed compares what is known now with what was known before. News wakes the waiting callers, and attempts to the
 // wrong node are canceled.
-func (w *road) changed(known evidence, voters []string, self string) {
+func (w *shardRoute) changed(known evidence, voters []string, self string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !known.same(&w.seen) || !slices.Equal(voters, w.voters) {
 		w.seen, w.voters = known, voters
 		w.lost.Store(false)
 		w.vain.Store(false)
-		w.bell.ring()
+		w.news.notify()
 	}
 	for _, a := range w.attempts {
 		if !a.moved && known.outbids(&a.before, a.node, self) {
@@ -110,13 +110,13 @@ func (w *road) changed(known evidence, voters []string, self string) {
 	}
 }
 
-// lose records that a caller asked all known nodes in vain. It does nothing if the bell has rung since count. said is the
+// lose records that a caller asked all known nodes in vain. It does nothing if there were news since count. said is the
 // value of w.said when the caller began or was last in vain; if it has not changed, the shard decided nothing since then,
-// and the road is marked as lost.
-func (w *road) lose(count, said uint64) {
+// and the route is marked as lost.
+func (w *shardRoute) lose(count, said uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.bell.count() != count {
+	if w.news.count() != count {
 		return
 	}
 	w.vain.Store(true)
@@ -129,7 +129,7 @@ func (w *road) lose(count, said uint64) {
 // All waiting callers may ask again if this is the first news of an owner, or if vain is set. Otherwise callers that
 // asked in vain keep waiting for their turn: an answer to a new caller says nothing about a request that the same owner
 // left undecided.
-func (w *road) found(vain bool) {
+func (w *shardRoute) found(vain bool) {
 	lost := w.lost.Load()
 	if !lost && !w.vain.Load() {
 		return
@@ -145,7 +145,7 @@ func (w *road) found(vain bool) {
 
 // mayAsk reports whether a caller may ask around now; vain tells whether it has asked in vain before. Normally every
 // caller may. While asking is known to be in vain, only one caller per probeEvery may (R20).
-func (w *road) mayAsk(vain bool) bool {
+func (w *shardRoute) mayAsk(vain bool) bool {
 	if !w.lost.Load() && !(vain && w.vain.Load()) {
 		return true
 	}
@@ -159,7 +159,7 @@ func (w *road) mayAsk(vain bool) bool {
 }
 
 // unfound returns the error for a caller whose deadline passed before an owner was found.
-func (w *road) unfound(tried string) *shard.Error {
+func (w *shardRoute) unfound(tried string) *shard.Error {
 	return &shard.Error{Code: shard.Unavailable, RetryAfter: 100e3, Message: "no owner of shard " + w.id.String() +
 		" was found before the deadline: " + tried}
 }

@@ -23,9 +23,9 @@ type Forwarder interface {
 	Submit(ctx context.Context, node string, hops int, id shard.ID, requests []shard.Request) []shard.Result
 }
 
-// RouterConfig connects a Router to the rest of the node. All functions are called for every request, by any number of
+// Config connects a Router to the rest of the node. All functions are called for every request, by any number of
 // goroutines: they must be quick and never block.
-type RouterConfig struct {
+type Config struct {
 	Node string // id of this node
 	// Shards returns the number of data shards; 0 while the table is unknown, and requests wait for it.
 	Shards func() uint32
@@ -52,65 +52,65 @@ type RouterConfig struct {
 // be called by any number of goroutines. A Router has no goroutines of its own, except for work that operations on
 // several shards leave to be done after the caller has the answer; Close waits for that work.
 type Router struct {
-	config RouterConfig
+	config Config
 	behind behind
 	wary   wary
-	table  bell // rings when the number of shards may be known
-	system *road
+	table  notifier // that the number of shards may be known
+	system *shardRoute
 	// denials is used by all entry points: Submit, Decide and Forwarded.
 	denials *denials
 
-	mu    sync.Mutex              // held while roads are added
-	roads atomic.Pointer[[]*road] // of the data shards
+	mu     sync.Mutex                    // held while routes are added
+	routes atomic.Pointer[[]*shardRoute] // of the data shards
 }
 
-// NewRouter creates a Router, which listens to config.Hints from then on.
-func NewRouter(config RouterConfig) *Router {
-	r := &Router{config: config, system: &road{id: shard.System}, denials: newDenials(config.Policies)}
-	r.roads.Store(new([]*road))
+// New creates a Router, which listens to config.Hints from then on.
+func New(config Config) *Router {
+	r := &Router{config: config, system: &shardRoute{id: shard.System}, denials: newDenials(config.Policies)}
+	r.routes.Store(new([]*shardRoute))
 	config.Hints.OnNews(func(id shard.ID) {
-		if road := r.roadTo(id); road != nil {
-			r.changed(road)
+		if route := r.routeTo(id); route != nil {
+			r.changed(route)
 		}
 	})
 	return r
 }
 
-// roadTo returns the road to a shard, or nil if it was not built yet.
-func (r *Router) roadTo(id shard.ID) *road {
-	roads := *r.roads.Load()
+// routeTo returns the route to a shard, or nil if it was not built yet.
+func (r *Router) routeTo(id shard.ID) *shardRoute {
+	routes := *r.routes.Load()
 	switch {
 	case id == shard.System:
 		return r.system
-	case int(id) < len(roads):
-		return roads[id]
+	case int(id) < len(routes):
+		return routes[id]
 	}
 	return nil
 }
 
-// build creates the roads to all data shards.
+// build creates the routes to all data shards.
 func (r *Router) build(shards uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	roads := slices.Clone(*r.roads.Load())
-	for id := len(roads); id < int(shards); id++ {
-		roads = append(roads, &road{id: shard.ID(id)})
+	routes := slices.Clone(*r.routes.Load())
+	for id := len(routes); id < int(shards); id++ {
+		routes = append(routes, &shardRoute{id: shard.ID(id)})
 	}
-	r.roads.Store(&roads)
+	r.routes.Store(&routes)
 }
 
 // Wake tells the Router that leadership, an epoch or the table changed, so that waiting requests look again. It never
 // blocks.
 func (r *Router) Wake() {
-	r.table.ring()
+	r.table.notify()
 	r.changed(r.system)
-	for _, road := range *r.roads.Load() {
-		r.changed(road)
+	for _, route := range *r.routes.Load() {
+		r.changed(route)
 	}
 }
 
-func (r *Router) changed(road *road) {
-	road.changed(r.evidence(road.id), r.config.Places(road.id), r.config.Node)
+func (r *Router) changed(route *shardRoute) {
+	route.changed(r.evidence(route.id), r.config.Places(route.id), r.config.Node)
 }
 
 // Submit has requests for one shard decided by its owner, wherever that is, and returns one result for each, in their
@@ -131,8 +131,8 @@ func (r *Router) Submit(ctx context.Context, id shard.ID, requests []shard.Reque
 	if err != nil {
 		return shard.RefuseAll(len(requests), err)
 	}
-	return r.denials.around(requests, func(rest []shard.Request) []shard.Result {
-		return r.deliver(ctx, r.roadTo(id), rest)
+	return r.denials.wrap(requests, func(rest []shard.Request) []shard.Result {
+		return r.deliver(ctx, r.routeTo(id), rest)
 	})
 }
 
@@ -149,12 +149,12 @@ func noSuchShard(id shard.ID, shards uint32) *shard.Error {
 	return shard.Invalidf("", "there is no shard %s: the cluster has %d", id, shards)
 }
 
-// shards waits until the number of shards is known, and builds the roads to them.
+// shards waits until the number of shards is known, and builds the routes to them.
 func (r *Router) shards(ctx context.Context) (uint32, *shard.Error) {
 	for {
 		count := r.table.count()
 		if shards := r.config.Shards(); shards > 0 {
-			if int(shards) > len(*r.roads.Load()) {
+			if int(shards) > len(*r.routes.Load()) {
 				r.build(shards)
 			}
 			return shards, nil
@@ -175,7 +175,7 @@ var errNoTable = &shard.Error{Code: shard.Unavailable, RetryAfter: 500e3,
 // shard travel together; requests for different shards are decided concurrently and independently. A request whose
 // entries live on several shards is decided all or nothing too, in more commits (operation).
 func (r *Router) Decide(ctx context.Context, requests []shard.Request) []shard.Result {
-	return r.denials.around(requests, func(rest []shard.Request) []shard.Result { return r.decide(ctx, rest) })
+	return r.denials.wrap(requests, func(rest []shard.Request) []shard.Result { return r.decide(ctx, rest) })
 }
 
 func (r *Router) decide(ctx context.Context, requests []shard.Request) []shard.Result {
@@ -184,7 +184,7 @@ func (r *Router) decide(ctx context.Context, requests []shard.Request) []shard.R
 		return shard.RefuseAll(len(requests), err)
 	}
 	if id, one := together(requests, shards); one {
-		return r.deliver(ctx, r.roadTo(id), requests)
+		return r.deliver(ctx, r.routeTo(id), requests)
 	}
 	if len(requests) == 1 {
 		return []shard.Result{r.decideAcross(ctx, &requests[0], shards)}
@@ -196,7 +196,7 @@ func (r *Router) decide(ctx context.Context, requests []shard.Request) []shard.R
 		if len(places) > 0 {
 			group.Go(func() {
 				atPlaces(requests, places, results, func(mine []shard.Request) []shard.Result {
-					return r.deliver(ctx, r.roadTo(shard.ID(id)), mine)
+					return r.deliver(ctx, r.routeTo(shard.ID(id)), mine)
 				})
 			})
 		}

@@ -46,7 +46,7 @@ func TestTheOwnerIsSoughtWhereItMostLikelyIs(t *testing.T) {
 		w.whom()
 		w.leads("n1", "n3") // wrong, like the hint
 		n1.hints.Merge(gossip.Hint{Epoch: 100, Node: "n4"})
-		n1.roadTo(0).turn.Store(0)
+		n1.routeTo(0).turn.Store(0)
 		wantAllowed(t, "with wrong evidence", []shard.Result{n1.ask(t, "k")})
 		wantWhom(t, w, "n3 n4 n2 n5")
 		if _, ok := n1.hints.Lookup(0); ok {
@@ -170,7 +170,7 @@ func TestWithoutSessionAndIDAnUnknownOutcomeIsFinal(t *testing.T) {
 		w := newTown(t, 2)
 		config := w.nodes["n1"].config
 		config.Sessions = func(shard.ID) bool { return false }
-		alone := NewRouter(config)
+		alone := New(config)
 		w.move("n2", "n1")
 		fails := 0
 		w.after = func(string, *shard.Request) *shard.Error {
@@ -253,9 +253,9 @@ func TestManyWhoWaitForAnOwnerAskOneAtATime(t *testing.T) {
 func TestWhoAskedNobodyDoesNotSayThatThereIsNoOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newTown(t, 3).nodes["n1"].Router
-		w := &road{probed: time.Now()}
+		w := &shardRoute{probed: time.Now()}
 		w.lost.Store(true)
-		e := &errand{router: r, road: w, ctx: t.Context()}
+		e := &delivery{router: r, route: w, ctx: t.Context()}
 		if target, ok := e.next(); ok {
 			t.Fatalf("two ask at a time: %v", target)
 		}
@@ -314,7 +314,7 @@ func TestABetterOwnerEndsAnAttemptThatHangs(t *testing.T) {
 				config.Sessions = func(shard.ID) bool { return false }
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 				defer cancel()
-				alone := NewRouter(config)
+				alone := New(config)
 				wantCode(t, "without a session", alone.Decide(ctx, []shard.Request{check("l")}), shard.UnknownOutcome)
 				if took := time.Since(begin); took != 2*time.Second {
 					t.Errorf("%s: without a session it ended after %v", name, took)
@@ -323,7 +323,7 @@ func TestABetterOwnerEndsAnAttemptThatHangs(t *testing.T) {
 			time.Sleep(time.Second)
 			news(w)
 			synctest.Wait()
-			if n := len(w.nodes["n1"].roadTo(0).attempts); n != 0 {
+			if n := len(w.nodes["n1"].routeTo(0).attempts); n != 0 {
 				t.Errorf("%s: %d attempts are still under way", name, n)
 			}
 			callers.Wait()
@@ -520,7 +520,7 @@ func TestRequestsWaitForTheTable(t *testing.T) {
 		config := w.nodes["n1"].config
 		var shards uint32
 		config.Shards = func() uint32 { w.mu.Lock(); defer w.mu.Unlock(); return shards }
-		r := NewRouter(config)
+		r := New(config)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		wantCode(t, "unknown", r.Decide(ctx, []shard.Request{check("k"), check("l")}), shard.Unavailable)

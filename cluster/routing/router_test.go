@@ -33,7 +33,7 @@ func newRecorders(n int) (*Router, []*recorder) {
 		recorders[i] = &recorder{id: shard.ID(i)}
 		owners[i] = recorders[i]
 	}
-	return NewRouter(RouterConfig{
+	return New(Config{
 		Node:     "n1",
 		Shards:   func() uint32 { return uint32(n) },
 		Places:   func(shard.ID) []string { return nil },

@@ -42,7 +42,7 @@ func (m *model) apply(r *shard.Request) shard.Result {
 		m.opened++
 		name := shard.Session{Epoch: 1, Seq: m.opened}
 		m.sessions[name] = &modelSession{counted: map[uint64]bool{}, denied: map[uint64]bool{}}
-		return shard.Result{Decision: shard.Decision{Allowed: true, Told: &shard.Told{Session: name}}}
+		return shard.Result{Decision: shard.Decision{Allowed: true, System: &shard.SystemAnswer{Session: name}}}
 	case r.Op != shard.Check:
 		return shard.Result{Decision: shard.Decision{Allowed: true}}
 	case r.Number == 0:
@@ -130,7 +130,7 @@ func newTown(t *testing.T, nodes int) *town {
 	}
 	for _, name := range names {
 		n := &townNode{town: w, name: name, hints: gossip.NewHints(1)}
-		n.Router = NewRouter(RouterConfig{
+		n.Router = New(Config{
 			Node:     name,
 			Shards:   func() uint32 { return 1 },
 			Places:   func(shard.ID) []string { return names },

@@ -20,7 +20,7 @@ const (
 	maxSessions = 4
 )
 
-// session numbers the requests of this node to one shard. Only finish may be called without the desk's mutex.
+// session numbers the requests of this node to one shard. Only finish may be called without the pool's mutex.
 type session struct {
 	name     shard.Session
 	last     uint64 // the highest number given out
@@ -52,16 +52,16 @@ func (s *session) advance() uint64 {
 	return s.last - s.acked
 }
 
-// ticket is a run of consecutive numbers of one session.
-type ticket struct {
+// sessionRange is a run of consecutive numbers of one session.
+type sessionRange struct {
 	session             *session
 	first, count, acked uint64
 }
 
-func (t *ticket) finish() { t.session.finish(t.first, t.count) }
+func (t *sessionRange) finish() { t.session.finish(t.first, t.count) }
 
-// desk gives out session numbers for one shard. Any number of goroutines may use it.
-type desk struct {
+// sessionPool gives out session numbers for one shard. Any number of goroutines may use it.
+type sessionPool struct {
 	mu      sync.Mutex
 	current *session   // nil before the first one, and when the shard has forgotten it
 	retired []*session // older ones with requests in flight
@@ -79,7 +79,7 @@ var errWindow = &shard.Error{Code: shard.Overloaded, RetryAfter: 100e3,
 
 // take gives out count numbers, or returns the opening to wait for. If opener is true, the caller must end the opening
 // with opened. take returns Overloaded when unfinished requests hold the maximum number of sessions.
-func (d *desk) take(count uint64) (t ticket, wait *opening, opener bool, err *shard.Error) {
+func (d *sessionPool) take(count uint64) (t sessionRange, wait *opening, opener bool, err *shard.Error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.current
@@ -89,9 +89,9 @@ func (d *desk) take(count uint64) (t ticket, wait *opening, opener bool, err *sh
 		roll := above > rollWindow && d.opening == nil || !fits
 		switch {
 		case count > maxWindow || !fits && !d.mayRoll():
-			return ticket{}, nil, false, errWindow
+			return sessionRange{}, nil, false, errWindow
 		case !roll || fits && !d.mayRoll():
-			t = ticket{s, s.last + 1, count, s.acked}
+			t = sessionRange{s, s.last + 1, count, s.acked}
 			s.last += count
 			return t, nil, false, nil
 		}
@@ -99,18 +99,18 @@ func (d *desk) take(count uint64) (t ticket, wait *opening, opener bool, err *sh
 	if d.opening == nil {
 		d.opening, opener = &opening{done: make(chan struct{})}, true
 	}
-	return ticket{}, d.opening, opener, nil
+	return sessionRange{}, d.opening, opener, nil
 }
 
 // mayRoll reports whether another session is allowed. It first forgets retired sessions that have ended.
-func (d *desk) mayRoll() bool {
+func (d *sessionPool) mayRoll() bool {
 	d.retired = slices.DeleteFunc(d.retired, func(s *session) bool { return s.advance() == 0 })
 	return len(d.retired)+1 < maxSessions
 }
 
 // opened ends an opening: with a session, with an error for all waiting callers, or with neither, and then another caller
 // tries.
-func (d *desk) opened(o *opening, name shard.Session, err *shard.Error) {
+func (d *sessionPool) opened(o *opening, name shard.Session, err *shard.Error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if name != (shard.Session{}) {
@@ -124,7 +124,7 @@ func (d *desk) opened(o *opening, name shard.Session, err *shard.Error) {
 }
 
 // gone removes a session that the shard no longer knows.
-func (d *desk) gone(name shard.Session) {
+func (d *sessionPool) gone(name shard.Session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.current != nil && d.current.name == name {
@@ -133,42 +133,42 @@ func (d *desk) gone(name shard.Session) {
 	d.retired = slices.DeleteFunc(d.retired, func(s *session) bool { return s.name == name })
 }
 
-// ticket takes count numbers. If there is no session, it opens one or waits for the caller that does.
-func (r *Router) ticket(ctx context.Context, road *road, count uint64) (ticket, *shard.Error) {
+// takeRange takes count numbers. If there is no session, it opens one or waits for the caller that does.
+func (r *Router) takeRange(ctx context.Context, route *shardRoute, count uint64) (sessionRange, *shard.Error) {
 	for {
-		t, wait, opener, err := road.desk.take(count)
+		t, wait, opener, err := route.sessions.take(count)
 		switch {
 		case err != nil || wait == nil:
 			return t, err
 		case opener:
-			if err := r.open(ctx, road, wait); err != nil {
-				return ticket{}, err
+			if err := r.open(ctx, route, wait); err != nil {
+				return sessionRange{}, err
 			}
 			continue
 		}
 		select {
 		case <-wait.done:
 			if wait.err != nil {
-				return ticket{}, wait.err
+				return sessionRange{}, wait.err
 			}
 		case <-ctx.Done():
-			return ticket{}, road.unfound("no session could be opened")
+			return sessionRange{}, route.unfound("no session could be opened")
 		}
 	}
 }
 
 // open opens a session. The request may be repeated any number of times: an extra session does no harm.
-func (r *Router) open(ctx context.Context, road *road, o *opening) *shard.Error {
-	result := r.deliver(ctx, road, []shard.Request{{Op: shard.OpenSession}})[0]
+func (r *Router) open(ctx context.Context, route *shardRoute, o *opening) *shard.Error {
+	result := r.deliver(ctx, route, []shard.Request{{Op: shard.OpenSession}})[0]
 	err, name := result.Err, result.Decision.Session()
 	if err == nil && name == (shard.Session{}) {
-		err = &shard.Error{Code: shard.NotBuilt, Message: "the owner of shard " + road.id.String() +
+		err = &shard.Error{Code: shard.NotBuilt, Message: "the owner of shard " + route.id.String() +
 			" opens no sessions: it is of an older version"}
 	}
 	shared := err
 	if ctx.Err() != nil {
 		shared = nil // our deadline passed; other callers may have more time
 	}
-	road.desk.opened(o, name, shared)
+	route.sessions.opened(o, name, shared)
 	return err
 }

@@ -11,9 +11,9 @@ import (
 )
 
 func TestNumbersAreConsecutiveAndAckedFollowsWhatIsFinished(t *testing.T) {
-	var d desk
+	var d sessionPool
 	d.current = &session{name: shard.Session{Epoch: 1}}
-	take := func(count uint64) ticket {
+	take := func(count uint64) sessionRange {
 		t.Helper()
 		got, _, _, err := d.take(count)
 		if err != nil || got.session == nil {
@@ -23,7 +23,7 @@ func TestNumbersAreConsecutiveAndAckedFollowsWhatIsFinished(t *testing.T) {
 	}
 	a, b, c := take(1), take(100), take(1)
 	if a.first != 1 || b.first != 2 || c.first != 102 || c.acked != 0 {
-		t.Fatalf("tickets are %+v, %+v, %+v", a, b, c)
+		t.Fatalf("ranges are %+v, %+v, %+v", a, b, c)
 	}
 	b.finish()
 	if got := take(1); got.acked != 0 {
@@ -47,13 +47,13 @@ func TestNumbersAreConsecutiveAndAckedFollowsWhatIsFinished(t *testing.T) {
 }
 
 func TestAFinishedWindowIsUsedAgainAndAgain(t *testing.T) {
-	var d desk
+	var d sessionPool
 	d.current = &session{name: shard.Session{Epoch: 1}}
-	var held []ticket
+	var held []sessionRange
 	for i := range uint64(5 * maxWindow / 100) {
 		got, _, _, err := d.take(100)
 		if err != nil || got.session != d.current || got.first != 100*i+1 {
-			t.Fatalf("ticket %d is %+v, %v", i, got, err)
+			t.Fatalf("range %d is %+v, %v", i, got, err)
 		}
 		if held = append(held, got); len(held) == 100 {
 			for j := range held { // out of order
@@ -69,7 +69,7 @@ func TestAFinishedWindowIsUsedAgainAndAgain(t *testing.T) {
 
 // A stuck request must neither block the others nor take all of the shard's memory.
 func TestAStuckRequestMakesTheOthersRollOverAndNotForEver(t *testing.T) {
-	var d desk
+	var d sessionPool
 	opened := uint64(0)
 	// fill takes numbers, the first of which never ends, until the session changes.
 	fill := func() (n uint64, err *shard.Error) {
@@ -106,7 +106,7 @@ func TestAStuckRequestMakesTheOthersRollOverAndNotForEver(t *testing.T) {
 }
 
 func TestWhileANewSessionIsOpenedTheOldOneGoesOn(t *testing.T) {
-	var d desk
+	var d sessionPool
 	d.current = &session{name: shard.Session{Epoch: 1}, last: rollWindow + 1}
 	_, o, opener, _ := d.take(1)
 	if !opener {

@@ -5,18 +5,18 @@ import (
 	"sync/atomic"
 )
 
-// bell wakes all goroutines that wait for it. Rings are counted, so that a ring between checking a condition and waiting
+// notifier wakes all goroutines that wait for it. Notifications are counted, so that one between checking a condition and waiting
 // is not missed. The zero value is ready; any number of goroutines may use it.
-type bell struct {
+type notifier struct {
 	rung    atomic.Uint64
 	mu      sync.Mutex
 	waiting chan struct{} // nil while no goroutine waits
 }
 
-// count returns how often the bell has rung.
-func (b *bell) count() uint64 { return b.rung.Load() }
+// count returns how many notifications there were.
+func (b *notifier) count() uint64 { return b.rung.Load() }
 
-func (b *bell) ring() {
+func (b *notifier) notify() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rung.Add(1)
@@ -26,8 +26,8 @@ func (b *bell) ring() {
 	}
 }
 
-// after returns a channel that is closed as soon as the number of rings differs from count.
-func (b *bell) after(count uint64) <-chan struct{} {
+// after returns a channel that is closed as soon as the number of notifications differs from count.
+func (b *notifier) after(count uint64) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.rung.Load() != count {

@@ -162,7 +162,7 @@ func (c *serveCommand) nodeConfig(dataDir string, logger *slog.Logger) node.Conf
 		World:           node.World{Now: now},
 	}
 	if c.PeerCert != "" {
-		config.PeerTLS = &peer.PeerTLS{CertFile: c.PeerCert, KeyFile: c.PeerKey, CAFile: c.PeerCA}
+		config.PeerTLS = &peer.TLS{CertFile: c.PeerCert, KeyFile: c.PeerKey, CAFile: c.PeerCA}
 	}
 	return config
 }

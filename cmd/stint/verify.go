@@ -71,7 +71,7 @@ func (c *verifyCommand) Run(s streams) error {
 	return err
 }
 
-// faultNames has the valid values of --faults; each is a lab.Fault.
+// faultNames has the valid values of --faults; each is a testcluster.Fault.
 var faultNames = []string{"kill", "pause", "cut", "restart"}
 
 // settleFlags sets defaults and rejects invalid flags.

@@ -236,7 +236,7 @@ func (r *run) drive(ctx context.Context, progress func(Progress)) time.Duration 
 // call runs one caller.
 func (r *run) call(ctx context.Context, caller int) {
 	keys, fates := make([]uint32, r.plan.Batch), make([]fate, r.plan.Batch)
-	client, lane := r.clients[caller], r.tally.lane(caller)
+	client, stripe := r.clients[caller], r.tally.stripe(caller)
 	for {
 		checks, from, ok := r.schedule.next(ctx)
 		if !ok {
@@ -255,7 +255,7 @@ func (r *run) call(ctx context.Context, caller int) {
 		for i, key := range keys {
 			r.ledger.enter(key, fates[i], r.plan.Cost)
 		}
-		lane.record(latency, fates, failure)
+		stripe.record(latency, fates, failure)
 		if failure != nil && failure.code == "connection" {
 			pause(ctx)
 		}

@@ -7,11 +7,11 @@ import (
 	hdrhistogram "github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// tally collects the callers' results. It has a few lanes: callers seldom wait for each other, and a thousand of them do not
+// tally collects the callers' results. It has a few stripes: callers seldom wait for each other, and a thousand of them do not
 // need a thousand histograms.
-type tally struct{ lanes []*lane }
+type tally struct{ stripes []*stripe }
 
-type lane struct {
+type stripe struct {
 	mu      sync.Mutex
 	latency *hdrhistogram.Histogram // microseconds, one value per call
 	counts  counts
@@ -28,25 +28,25 @@ type ErrorCount struct {
 }
 
 const (
-	lanesMax         = 16
+	stripesMax       = 16
 	latencyMicrosMax = int64(5 * time.Minute / time.Microsecond)
 )
 
 func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, latencyMicrosMax, 3) }
 
 func newTally(callers int) *tally {
-	t := &tally{lanes: make([]*lane, min(callers, lanesMax))}
-	for i := range t.lanes {
-		t.lanes[i] = &lane{latency: newHistogram(), errors: map[string]*ErrorCount{}}
+	t := &tally{stripes: make([]*stripe, min(callers, stripesMax))}
+	for i := range t.stripes {
+		t.stripes[i] = &stripe{latency: newHistogram(), errors: map[string]*ErrorCount{}}
 	}
 	return t
 }
 
-// lane returns the lane that a caller writes to.
-func (t *tally) lane(caller int) *lane { return t.lanes[caller%len(t.lanes)] }
+// stripe returns the stripe that a caller writes to.
+func (t *tally) stripe(caller int) *stripe { return t.stripes[caller%len(t.stripes)] }
 
 // record notes one call: its latency, the fates of its checks, and its error if it had one.
-func (l *lane) record(latency time.Duration, fates []fate, err *callError) {
+func (l *stripe) record(latency time.Duration, fates []fate, err *callError) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	// A value outside the histogram's range is recorded at its edge, so this cannot fail.
@@ -72,7 +72,7 @@ func (l *lane) record(latency time.Duration, fates []fate, err *callError) {
 	}
 }
 
-func (l *lane) recordError(checks uint64, err *callError) {
+func (l *stripe) recordError(checks uint64, err *callError) {
 	code, example := "in_batch", "single checks of a batch failed"
 	if err != nil {
 		code, example = err.code, err.message
@@ -85,10 +85,10 @@ func (l *lane) recordError(checks uint64, err *callError) {
 	e.Checks += checks
 }
 
-// counts sums up the lanes. It may be called while callers record.
+// counts sums up the stripes. It may be called while callers record.
 func (t *tally) counts() counts {
 	var sum counts
-	for _, l := range t.lanes {
+	for _, l := range t.stripes {
 		l.mu.Lock()
 		c := l.counts
 		l.mu.Unlock()
@@ -101,10 +101,10 @@ func (t *tally) counts() counts {
 	return sum
 }
 
-// merged merges all lanes' latencies and errors, once no caller records.
+// merged merges all stripes' latencies and errors, once no caller records.
 func (t *tally) merged() (*hdrhistogram.Histogram, map[string]*ErrorCount) {
 	latency, errors := newHistogram(), map[string]*ErrorCount{}
-	for _, l := range t.lanes {
+	for _, l := range t.stripes {
 		latency.Merge(l.latency)
 		for code, e := range l.errors {
 			if errors[code] == nil {

@@ -50,7 +50,7 @@ func copyOf(m memory) memory {
 		c.next = copyOf(m.next)
 		return &c
 	}
-	panic(fmt.Sprintf("check: %T cannot be copied", m))
+	panic(fmt.Sprintf("model: %T cannot be copied", m))
 }
 
 // spent is the used units. It does not count the tokens that an unused bucket does not hold yet.

@@ -50,7 +50,7 @@ func memoryOf(l limit.Limit) memory {
 	case limit.Lifetime, limit.Unlimited, limit.Concurrency:
 		return &tally{}
 	}
-	panic(fmt.Sprintf("check: no model of algorithm %d", l.Algorithm))
+	panic(fmt.Sprintf("model: no model of algorithm %d", l.Algorithm))
 }
 
 // Take decides a request and counts it if it is admitted.

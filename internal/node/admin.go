@@ -61,7 +61,7 @@ func (a admin) PolicyHistory(ctx context.Context) ([]shard.DocumentChange, error
 // kickOthers asks the other nodes at once, so that news travels now.
 func (n *Node) kickOthers() {
 	n.kick()
-	n.pulse.Kick()
+	n.probe.Kick()
 }
 
 // pendingShards lists the data shards that have not yet adopted a version of the policies, as far as this node knows.
@@ -159,7 +159,7 @@ func (a admin) Status(context.Context) (api.ClusterStatus, error) {
 			Message: "this node belongs to no cluster yet, or does not know its table; ask again"}
 	}
 	q := n.known.question()
-	reports, silent := n.reports(), n.pulse.Silent()
+	reports, silent := n.reports(), n.probe.Silent()
 	s := api.ClusterStatus{ClusterID: known.Cluster, TableVersion: q.TableVersion, PoliciesVersion: q.PoliciesVersion}
 	for _, node := range known.Nodes {
 		s.Nodes = append(s.Nodes, n.nodeStatus(known.Table, node, reports, silent[node.ID]))
@@ -188,7 +188,7 @@ func (n *Node) nodeStatus(t *placement.Table, node placement.Node, reports map[s
 			s.Owns++
 		}
 	}
-	if ahead, ok := n.pulse.Offset([]string{node.ID}); ok && node.ID != n.id {
+	if ahead, ok := n.probe.Offset([]string{node.ID}); ok && node.ID != n.id {
 		s.ClockAhead = -ahead
 	}
 	return s

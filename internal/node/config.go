@@ -41,10 +41,10 @@ type Config struct {
 	PoliciesFile string        // likewise; "": no policies, or those of Dev
 	ReplaceAfter time.Duration // 0: 5 min; how long a node may be silent before its replicas are rebuilt elsewhere
 
-	PeerTLS       *peer.PeerTLS // nil: peers in plaintext
-	GossipKeyFile string        // 32 bytes, raw, in hex or in base64; created if it is missing, on loopback; "": see mayBeJoined
-	InsecurePeers bool          // allows plaintext peers off loopback too
-	InsecureAPI   bool          // allows the client ports off loopback too, where anybody who reaches them may do everything
+	PeerTLS       *peer.TLS // nil: peers in plaintext
+	GossipKeyFile string    // 32 bytes, raw, in hex or in base64; created if it is missing, on loopback; "": see mayBeJoined
+	InsecurePeers bool      // allows plaintext peers off loopback too
+	InsecureAPI   bool      // allows the client ports off loopback too, where anybody who reaches them may do everything
 
 	RequestTimeout time.Duration // 0: 5 s; for calls without a deadline
 	Dev            bool          // uses policy/dev.yaml when there is no PoliciesFile, and admits no other nodes
@@ -60,7 +60,7 @@ type World struct {
 	FS     raftfsm.FS                                               // under the log
 	Listen func(addr string) (net.Listener, error)                  // the peer port
 	Dial   func(ctx context.Context, addr string) (net.Conn, error) // connects to other nodes' peer ports
-	Gossip func(gossip.GossipConfig) (Membership, error)            // instead of cluster.StartGossip
+	Gossip func(gossip.Config) (Membership, error)                  // instead of gossip.Start
 	NoAPI  bool                                                     // requests come through Node.Decide only
 	Newest shard.Level                                              // the newest feature level that the binary knows; 0: shard.LevelNewest
 
@@ -102,9 +102,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// startGossip is cluster.StartGossip, but on an error it returns a nil interface, not one that holds a nil pointer.
-func startGossip(config gossip.GossipConfig) (Membership, error) {
-	g, err := gossip.StartGossip(config)
+// startGossip is gossip.Start, but on an error it returns a nil interface, not one that holds a nil pointer.
+func startGossip(config gossip.Config) (Membership, error) {
+	g, err := gossip.Start(config)
 	if err != nil {
 		return nil, err
 	}

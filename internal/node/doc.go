@@ -15,7 +15,7 @@
 //	API        from here on clients get replies, Redis clients too
 //	cluster    joined, founded together with others, or known from before; then a new node creates its stores
 //	peer port  serves the known cluster: the Raft streams, requests and questions of other nodes come in
-//	pulse      asks the other nodes for their state and their clocks
+//	probe      asks the other nodes for their state and their clocks
 //	steward    creates and opens replicas as the table says; each opens an epoch as soon as it leads its group
 //
 // Start returns when the API listens; AwaitReady when every shard can be served or forwarded.
@@ -61,7 +61,7 @@
 //	router          work that operations on several shards left to do after their callers were answered ends, within two seconds
 //	hops            requests that other nodes forwarded here end
 //	replicas        actors, then groups; the others have their majority without this node
-//	the rest        pulse, gossip (with a goodbye), peer port, stores
+//	the rest        probe, gossip (with a goodbye), peer port, stores
 //
 // A disk that can no longer be trusted ends the process without any of this (Done yields an error that is ErrDisk): every
 // reply given is on disk, and an orderly stop would wait for the disk.

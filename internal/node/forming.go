@@ -101,7 +101,7 @@ func (n *Node) becomeMember(id string, f *gossip.Formation) error {
 	if n.stores == nil {
 		kept := map[string]any{}
 		if f != nil {
-			kept[keptFormation] = f
+			kept[recordFormation] = f
 		}
 		level := shard.LevelFirst
 		if f != nil { // a newly founded cluster is at the newest level from the start
@@ -122,25 +122,25 @@ func (n *Node) keepFormation(f *gossip.Formation) error {
 	if f == nil {
 		return nil
 	}
-	if err := n.stores.Keep(keptFormation, f); err != nil {
+	if err := n.stores.PutRecord(recordFormation, f); err != nil {
 		return diskError(err)
 	}
 	n.formation = f
 	return n.gossip.Announce(*f)
 }
 
-// readKept restores what this node wrote down before.
-func (n *Node) readKept() error {
+// readRecords restores what this node wrote down before.
+func (n *Node) readRecords() error {
 	var f gossip.Formation
-	found, err := n.stores.Kept(keptFormation, &f)
+	found, err := n.stores.ReadRecord(recordFormation, &f)
 	if err != nil {
 		return diskError(err)
 	}
 	if found {
 		n.formation = &f
 	}
-	var kept documentKept
-	if found, err = n.stores.Kept(keptTable, &kept); err != nil {
+	var kept documentRecord
+	if found, err = n.stores.ReadRecord(recordTable, &kept); err != nil {
 		return diskError(err)
 	}
 	if found {
@@ -164,7 +164,7 @@ func (n *Node) adoptLoneNode() error {
 	}
 	n.formation = &gossip.Formation{Cluster: identity.Cluster, Founders: []string{n.id}, Shards: identity.Shards,
 		Replicas: n.config.Replicas, Go: true}
-	if err := n.stores.Keep(keptFormation, n.formation); err != nil {
+	if err := n.stores.PutRecord(recordFormation, n.formation); err != nil {
 		return diskError(err)
 	}
 	return nil
@@ -210,7 +210,7 @@ func (n *Node) writeFirstTable(ctx context.Context) {
 	}
 	founders, missing := n.founders(f)
 	if len(missing) > 0 {
-		if n.complaints.due("missing founders", n.config.World.Now()) {
+		if n.throttle.due("missing founders", n.config.World.Now()) {
 			n.config.Logger.Info("the founders' addresses are not known yet", "missing", strings.Join(missing, " "))
 		}
 		return

@@ -51,8 +51,8 @@ func TestAFoundingThatIsInterruptedIsCompleted(t *testing.T) {
 		t.Run(story.name, func(t *testing.T) {
 			t.Parallel()
 			c := trioToBe(t)
-			c.configs[story.node].World.Gossip = func(config gossip.GossipConfig) (Membership, error) {
-				g, err := gossip.StartGossip(config)
+			c.configs[story.node].World.Gossip = func(config gossip.Config) (Membership, error) {
+				g, err := gossip.Start(config)
 				if err != nil {
 					return nil, err
 				}

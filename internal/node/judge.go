@@ -50,7 +50,7 @@ func (n *Node) testimonies(r *replica) (self string, voters []string, said map[s
 	if t.Table == nil || t.Group(r.Shard) == nil {
 		return self, nil, nil
 	}
-	voters, said = testify(t.Group(r.Shard), n.pulse.Reports())
+	voters, said = testify(t.Group(r.Shard), n.probe.Reports())
 	r.group.View(func(s *shard.State) {
 		said[self] = placement.Testimony{Epoch: s.Epoch(), Seq: s.Seq(), Sums: s.Sums()}
 	})
@@ -145,7 +145,7 @@ func (n *Node) lookAtDiverged(ctx context.Context, r *replica) (gone bool) {
 		return false
 	}
 	if err := n.canDoWithout(r); err != nil {
-		if n.complaints.due("dismissing "+n.name(r.Replica), now) {
+		if n.throttle.due("dismissing "+n.name(r.Replica), now) {
 			n.config.Logger.Error("a replica whose records are wrong cannot be replaced now", "replica", n.name(r.Replica), "error", err)
 		}
 		return false

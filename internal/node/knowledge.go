@@ -10,9 +10,9 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// knowledge is what this node knows of the system shard's documents. They may not be the newest, but never go back to an
+// clusterView is what this node knows of the system shard's documents. They may not be the newest, but never go back to an
 // older version. Writers take turns; reads may be concurrent.
-type knowledge struct {
+type clusterView struct {
 	// learning has capacity 1. A document is written to disk before it is used, which may take long. It is not a mutex,
 	// because waiting for a mutex does not work in virtual time.
 	learning chan struct{}
@@ -39,17 +39,17 @@ func newKnownTable(t *placement.Table, version uint64, text []byte) *knownTable 
 	return known
 }
 
-// documentKept is a document as kept in the node's own stores. The kept table says where the other nodes are, for the next
+// documentRecord is a document as kept in the node's own stores. The kept table says where the other nodes are, for the next
 // start.
-type documentKept struct {
+type documentRecord struct {
 	Version uint64
 	Text    []byte
 }
 
-const keptTable, keptFormation = "table", "formation"
+const recordTable, recordFormation = "table", "formation"
 
 // newest is the table, or an empty one of version 0.
-func (k *knowledge) newest() knownTable {
+func (k *clusterView) newest() knownTable {
 	if t := k.table.Load(); t != nil {
 		return *t
 	}
@@ -57,12 +57,12 @@ func (k *knowledge) newest() knownTable {
 }
 
 // sealer seals the ids of holds and decisions; nil while no secret is known.
-func (k *knowledge) sealer() *shard.Sealer { return k.newest().sealer }
+func (k *clusterView) sealer() *shard.Sealer { return k.newest().sealer }
 
 // revision is the newest known revision of the policies; nil while none is known.
-func (k *knowledge) revision() *policy.Revision { return k.policies.Load() }
+func (k *clusterView) revision() *policy.Revision { return k.policies.Load() }
 
-func (k *knowledge) question() placement.Question {
+func (k *clusterView) question() placement.Question {
 	q := placement.Question{TableVersion: k.newest().version, LevelsVersion: k.levelsKnown().version}
 	if r := k.revision(); r != nil {
 		q.PoliciesVersion = r.Version
@@ -71,7 +71,7 @@ func (k *knowledge) question() placement.Question {
 }
 
 // takeTurn waits for the turn to learn; calling end ends the turn.
-func (k *knowledge) takeTurn() (end func()) {
+func (k *clusterView) takeTurn() (end func()) {
 	k.learning <- struct{}{}
 	return func() { <-k.learning }
 }
@@ -88,7 +88,7 @@ func (n *Node) learnTable(d shard.Document) {
 		n.config.Logger.Error("the cluster's table cannot be read: run a newer version", "version", d.Version, "error", err)
 		return
 	}
-	if err := n.stores.Keep(keptTable, documentKept{d.Version, d.Body}); err != nil {
+	if err := n.stores.PutRecord(recordTable, documentRecord{d.Version, d.Body}); err != nil {
 		n.fail(diskError(err))
 		return
 	}

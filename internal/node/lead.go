@@ -103,7 +103,7 @@ func (n *Node) heir(r *replica) string {
 
 // leads counts the groups that a node leads, by its own report.
 func (n *Node) leads(node string) (count int) {
-	for _, r := range n.pulse.Reports()[node].Replicas {
+	for _, r := range n.probe.Reports()[node].Replicas {
 		if r.Leading {
 			count++
 		}
@@ -113,8 +113,8 @@ func (n *Node) leads(node string) (count int) {
 
 // ready reports whether a node answers and is fit to lead.
 func (n *Node) ready(node string) bool {
-	report, ok := n.pulse.Reports()[node]
-	return ok && report.Fit() && n.pulse.Silent()[node] < silentMost
+	report, ok := n.probe.Reports()[node]
+	return ok && report.Fit() && n.probe.Silent()[node] < silentMost
 }
 
 // clockAheadMost is less than the lead at which an owner hands a shard over (actor), so that it does not get it back at once.
@@ -122,8 +122,8 @@ const clockAheadMost = 300 * time.Millisecond
 
 // clockIsAhead reports whether a node would soon hand the shard over again because its clock is ahead of most voters'.
 func (n *Node) clockIsAhead(id shard.ID, node string) bool {
-	ofVoters, ok := n.pulse.Offset(n.voterNodes(id)) // how far this node's clock is ahead of them
-	ofNode, known := n.pulse.Offset([]string{node})
+	ofVoters, ok := n.probe.Offset(n.voterNodes(id)) // how far this node's clock is ahead of them
+	ofNode, known := n.probe.Offset([]string{node})
 	return ok && known && ofVoters-ofNode > clockAheadMost
 }
 

@@ -16,10 +16,10 @@ type knownLevels struct {
 	text    []byte
 }
 
-const keptLevels = "levels"
+const recordLevels = "levels"
 
 // levelsKnown returns the newest levels known; while none are known, those of 0.1.0, with version 0.
-func (k *knowledge) levelsKnown() knownLevels {
+func (k *clusterView) levelsKnown() knownLevels {
 	if l := k.levels.Load(); l != nil {
 		return *l
 	}
@@ -57,7 +57,7 @@ func (n *Node) learnLevels(d shard.Document) {
 		n.fail(diskError(err))
 		return
 	}
-	if err := n.stores.Keep(keptLevels, documentKept{d.Version, d.Body}); err != nil {
+	if err := n.stores.PutRecord(recordLevels, documentRecord{d.Version, d.Body}); err != nil {
 		n.fail(diskError(err))
 		return
 	}
@@ -79,8 +79,8 @@ func (n *Node) checkLevels(l *placement.Levels) error {
 
 // readKeptLevels restores what this node wrote down before.
 func (n *Node) readKeptLevels() error {
-	var kept documentKept
-	found, err := n.stores.Kept(keptLevels, &kept)
+	var kept documentRecord
+	found, err := n.stores.ReadRecord(recordLevels, &kept)
 	if err != nil || !found {
 		return diskError(err)
 	}
@@ -97,7 +97,7 @@ func (n *Node) readKeptLevels() error {
 
 // planLevels changes the levels to what they should be. The table is fenced before a rise ends: a planner with an older
 // table, unaware of the rise, can then no longer replace it.
-func (n *Node) planLevels(ctx context.Context, sight placement.Sight) (steps []string, err error) {
+func (n *Node) planLevels(ctx context.Context, seen placement.Observed) (steps []string, err error) {
 	written := n.known.levelsKnown().Written()
 	if written > shard.LevelFirst {
 		err = n.changeTable(ctx, func(t *placement.Table) *placement.Table { return t.ApplyLevel(written) })
@@ -106,7 +106,7 @@ func (n *Node) planLevels(ctx context.Context, sight placement.Sight) (steps []s
 		}
 	}
 	err = n.changeLevels(ctx, func(l *placement.Levels) (next *placement.Levels, _ error) {
-		next, steps = placement.PlanLevels(n.known.newest().Table, l, sight, n.config.World.Now(), n.config.Version)
+		next, steps = placement.PlanLevels(n.known.newest().Table, l, seen, n.config.World.Now(), n.config.Version)
 		return next, nil
 	})
 	return steps, err

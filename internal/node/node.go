@@ -47,7 +47,7 @@ type Node struct {
 	id        string      // of this node, forever
 	policies  *policy.Set // from the policies file: for the cluster that this node founds
 	metrics   *metrics.Metrics
-	known     knowledge
+	known     clusterView
 	current   atomic.Uint64 // version of the system shard's table, as read after this process started; 0: not read
 	hints     *gossip.Hints
 	router    *routing.Router
@@ -56,8 +56,8 @@ type Node struct {
 	stores    *raftfsm.Stores // nil until the cluster is known
 	formation *gossip.Formation
 	founding  atomic.Pointer[gossip.Formation] // the one that this node takes part in
-	port      *peer.PeerPort                   // nil until the cluster is known, as is pulse
-	pulse     *peer.Pulse
+	port      *peer.Port                       // nil until the cluster is known, as is probe
+	probe     *peer.HealthProbe
 
 	mu        sync.RWMutex
 	running   map[shard.ID]*replica                  // guarded by mu
@@ -79,13 +79,13 @@ type Node struct {
 	cancel   context.CancelFunc
 	tasks    *tasks
 	kicked   chan struct{} // capacity 1: something changed
-	joined   chan struct{} // closed once port and pulse are set
+	joined   chan struct{} // closed once port and probe are set
 	steering sync.WaitGroup
 	stopping atomic.Bool
 	late     atomic.Uint64 // requests that came while the node stops
 	fatal    chan error    // capacity 1: the first reason to stop
 
-	complaints complaints
+	throttle logThrottle
 }
 
 // Start starts a node and returns when its API listens. It finds, founds or rejoins its cluster in the background: AwaitReady
@@ -97,7 +97,7 @@ func Start(ctx context.Context, config Config) (*Node, error) {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	n := &Node{
-		known:   knowledge{learning: make(chan struct{}, 1)},
+		known:   clusterView{learning: make(chan struct{}, 1)},
 		config:  config,
 		metrics: metrics.New(),
 		hints:   gossip.NewHints(maxShards),
@@ -140,10 +140,10 @@ func (n *Node) start() (err error) {
 	if err := n.checkCertificate(); err != nil {
 		return err
 	}
-	n.hop = hop.NewHop(n.dialHop)
+	n.hop = hop.New(n.dialHop)
 	n.hop.Level = n.level
 	n.metrics.Hop(func() uint64 { return n.hop.Stats().Requests }, func() uint64 { return n.hop.Stats().Frames })
-	n.router = routing.NewRouter(routing.RouterConfig{
+	n.router = routing.New(routing.Config{
 		Node:     n.id,
 		Shards:   func() uint32 { return uint32(n.shards()) },
 		Places:   n.voterNodes,
@@ -236,16 +236,16 @@ func (n *Node) checkCertificate() error {
 
 func (n *Node) openStores(fresh raftfsm.Identity, kept map[string]any, level shard.Level) (err error) {
 	n.stores, err = raftfsm.OpenStores(n.config.DataDir, raftfsm.StoresConfig{
-		Fresh:      fresh,
-		FreshKept:  kept,
-		FreshLevel: level,
-		Newest:     n.newestLevel(),
-		Release:    n.config.Version,
-		Node:       n.config.NodeID,
-		Fatal:      func(err error) { n.fail(fmt.Errorf("%w: %w", ErrDisk, err)) },
-		Logger:     n.config.Logger,
-		FS:         n.config.World.FS,
-		Tables:     n.limits.shares.Tables,
+		Fresh:        fresh,
+		FreshRecords: kept,
+		FreshLevel:   level,
+		Newest:       n.newestLevel(),
+		Release:      n.config.Version,
+		Node:         n.config.NodeID,
+		Fatal:        func(err error) { n.fail(fmt.Errorf("%w: %w", ErrDisk, err)) },
+		Logger:       n.config.Logger,
+		FS:           n.config.World.FS,
+		Tables:       n.limits.shares.Tables,
 	})
 	if err != nil {
 		return diskError(err)
@@ -260,7 +260,7 @@ func (n *Node) readKeptIfAny() error {
 	if n.stores == nil {
 		return nil
 	}
-	if err := n.readKept(); err != nil {
+	if err := n.readRecords(); err != nil {
 		return err
 	}
 	if err := n.checkPlace(); err != nil {
@@ -283,14 +283,14 @@ func randomID() string {
 // startGossip announces this node. A node that no other node can join has no gossip.
 func (n *Node) startGossip() (err error) {
 	if n.peers == nil && n.config.World.Listen == nil {
-		n.gossip = newNobody(n.self())
+		n.gossip = newSoloMembership(n.self())
 		return nil
 	}
 	key, err := n.config.gossipKey()
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	config := gossip.GossipConfig{
+	config := gossip.Config{
 		Addr:       n.config.GossipAddr,
 		Advertise:  n.config.Advertise,
 		Node:       n.id,
@@ -322,7 +322,7 @@ func (n *Node) startGossip() (err error) {
 	n.gossip, err = n.config.World.Gossip(config)
 	if err != nil && n.config.alone() && n.config.GossipAddr == defaultGossipAddr {
 		n.config.Logger.Warn("no other node can join this one; --gossip-addr names another port", "error", err)
-		n.gossip, err = newNobody(n.self()), nil
+		n.gossip, err = newSoloMembership(n.self()), nil
 	}
 	return err
 }
@@ -341,9 +341,9 @@ func (n *Node) self() gossip.Member {
 	return m
 }
 
-// openPort opens the peer port for the cluster that this node belongs to, and starts the pulse.
+// openPort opens the peer port for the cluster that this node belongs to, and starts the health probe.
 func (n *Node) openPort() (err error) {
-	config := peer.PeerConfig{
+	config := peer.Config{
 		Addr:     n.config.PeerAddr,
 		Cluster:  n.stores.Identity().Cluster,
 		Node:     n.id,
@@ -361,10 +361,10 @@ func (n *Node) openPort() (err error) {
 	if config.Listen == nil {
 		config.Listen = func(string) (net.Listener, error) { return n.takeListener(), nil }
 	}
-	if n.port, err = peer.ListenPeers(config); err != nil {
+	if n.port, err = peer.Listen(config); err != nil {
 		return err
 	}
-	n.pulse = peer.StartPulse(peer.PulseConfig{
+	n.probe = peer.StartHealthProbe(peer.HealthProbeConfig{
 		Node:     n.id,
 		Others:   n.others,
 		Dial:     n.port.DialAsk,
@@ -377,7 +377,7 @@ func (n *Node) openPort() (err error) {
 	return nil
 }
 
-// hasJoined reports whether this node belongs to a cluster, with port and pulse open.
+// hasJoined reports whether this node belongs to a cluster, with port and probe open.
 func (n *Node) hasJoined() bool {
 	select {
 	case <-n.joined:

@@ -57,9 +57,9 @@ func (a *authority) sign(template, parent *x509.Certificate, key *ecdsa.PrivateK
 }
 
 // peer creates a node's certificate files.
-func (a *authority) peer(node string) *peer.PeerTLS { return a.peerFor(node, 365*24*time.Hour) }
+func (a *authority) peer(node string) *peer.TLS { return a.peerFor(node, 365*24*time.Hour) }
 
-func (a *authority) peerFor(node string, life time.Duration) *peer.PeerTLS {
+func (a *authority) peerFor(node string, life time.Duration) *peer.TLS {
 	key := newKey(a.t)
 	der, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
@@ -76,7 +76,7 @@ func (a *authority) peerFor(node string, life time.Duration) *peer.PeerTLS {
 		}
 		return name
 	}
-	return &peer.PeerTLS{CertFile: file("cert.pem", "CERTIFICATE", signed.Raw),
+	return &peer.TLS{CertFile: file("cert.pem", "CERTIFICATE", signed.Raw),
 		KeyFile: file("key.pem", "EC PRIVATE KEY", der), CAFile: file("ca.pem", "CERTIFICATE", a.certificate.Raw)}
 }
 
@@ -125,7 +125,7 @@ func TestNodesThatProveWhoTheyAreCountAsOneAndLetNobodyElseIn(t *testing.T) {
 	}
 	c.await("the other authority's node has long been refused by all", func(api.ClusterStatus) bool {
 		for _, n := range c.nodes[:3] {
-			if n.pulse.Silent()["other-authority"] < 2*time.Second {
+			if n.probe.Silent()["other-authority"] < 2*time.Second {
 				return false
 			}
 		}

@@ -59,7 +59,7 @@ func (n *Node) holds(g *placement.Group) error {
 func (n *Node) behind(r *replica) uint64 {
 	applied := r.group.Status().AppliedIndex
 	var commit uint64
-	for _, report := range n.pulse.Reports() {
+	for _, report := range n.probe.Reports() {
 		for _, other := range report.Replicas {
 			if other.Shard == r.Shard && other.Open {
 				commit = max(commit, other.Commit)
@@ -77,8 +77,8 @@ func (n *Node) ownerOf(id shard.ID) string {
 	if r := n.replica(id); r != nil && r.lone { // no other node can own it
 		return ""
 	}
-	for node, report := range n.pulse.Reports() {
-		if n.pulse.Silent()[node] >= silentMost {
+	for node, report := range n.probe.Reports() {
+		if n.probe.Silent()[node] >= silentMost {
 			continue
 		}
 		for _, r := range report.Replicas {

@@ -149,7 +149,7 @@ func (n *Node) actorConfig(r *replica) actor.Config {
 		config.Policies = nil
 	}
 	if !r.lone {
-		config.Reference = func() (time.Duration, bool) { return n.pulse.Offset(n.voterNodes(id)) }
+		config.Reference = func() (time.Duration, bool) { return n.probe.Offset(n.voterNodes(id)) }
 	}
 	return config
 }
@@ -199,7 +199,7 @@ func (n *Node) noteClockSet(id shard.ID, ahead time.Duration) {
 func (n *Node) noteClockWrong(id shard.ID, ahead time.Duration) {
 	voters, against := n.voterNodes(id), 0
 	for _, voter := range voters {
-		if off, ok := n.pulse.Offset([]string{voter}); ok && voter != n.id && off.Abs() > clockWrongMost {
+		if off, ok := n.probe.Offset([]string{voter}); ok && voter != n.id && off.Abs() > clockWrongMost {
 			against++
 		}
 	}

@@ -84,8 +84,8 @@ func (n *Node) reportReplica(r *replica) placement.ReplicaReport {
 // reports returns the last reports of all nodes that still answer, this one included.
 func (n *Node) reports() map[string]placement.Report {
 	all := map[string]placement.Report{n.id: n.report()}
-	silent := n.pulse.Silent()
-	for node, report := range n.pulse.Reports() {
+	silent := n.probe.Silent()
+	for node, report := range n.probe.Reports() {
 		if silent[node] < silentMost {
 			all[node] = report
 		}

@@ -82,7 +82,7 @@ func (n *Node) noteActed(which raftfsm.Replica, err error) {
 	case err == nil:
 	case errors.Is(err, ErrDisk):
 		n.noteLost(which, err)
-	case n.complaints.due(name, n.config.World.Now()):
+	case n.throttle.due(name, n.config.World.Now()):
 		n.config.Logger.Warn("a replica is not as the table wants it; trying again", "replica", name, "error", err)
 	}
 }
@@ -169,7 +169,7 @@ func (n *Node) noteTask(what string, err error) {
 	switch {
 	case err == nil:
 		n.kick()
-	case n.ctx.Err() == nil && n.complaints.due(what, n.config.World.Now()):
+	case n.ctx.Err() == nil && n.throttle.due(what, n.config.World.Now()):
 		n.config.Logger.Info(what+" did not work; trying again", "error", err)
 	}
 }
@@ -319,7 +319,7 @@ func (n *Node) caughtUp(r *replica, name string) bool {
 
 // told is the last report of a group's member, by its name; nil if its node does not answer, or does not have it.
 func (n *Node) told(id shard.ID, name string) *placement.ReplicaReport {
-	report, ok := n.pulse.Reports()[nodeOf(name)]
+	report, ok := n.probe.Reports()[nodeOf(name)]
 	if !ok {
 		return nil
 	}
@@ -343,9 +343,9 @@ func (n *Node) plan() {
 		return
 	}
 	n.tasks.start("plan", func(ctx context.Context) {
-		sight := placement.Sight{Members: n.gossip.Members(), Silent: n.pulse.Silent(), Reports: n.reports(),
+		seen := placement.Observed{Members: n.gossip.Members(), Silent: n.probe.Silent(), Reports: n.reports(),
 			Grace: n.config.ReplaceAfter}
-		steps, err := n.planLevels(ctx, sight)
+		steps, err := n.planLevels(ctx, seen)
 		n.notePlanned("planning the feature level", steps, err)
 		steps = nil
 		err = n.changeTable(ctx, func(t *placement.Table) (next *placement.Table) {
@@ -353,7 +353,7 @@ func (n *Node) plan() {
 				steps = []string{"an older version founded the cluster: it gets the secret that ids of holds are sealed with"}
 				return next
 			}
-			next, steps = placement.Plan(t, sight)
+			next, steps = placement.Plan(t, seen)
 			return next
 		})
 		n.notePlanned("planning", steps, err)

@@ -20,7 +20,7 @@ func (n *Node) Close(ctx context.Context) error {
 	began, patience := n.config.World.Now(), lameDuckAlone
 	if n.hasJoined() && n.clustered() {
 		patience = lameDuck
-		n.pulse.Kick() // the others learn that this node stops
+		n.probe.Kick() // the others learn that this node stops
 		n.giveAway(ctx)
 	}
 	if n.server != nil {
@@ -43,8 +43,8 @@ func (n *Node) Close(ctx context.Context) error {
 		n.hop.Close()
 	}
 	each(n.replicas(), func(r *replica) { n.closeReplica(ctx, r) })
-	if n.pulse != nil {
-		n.pulse.Stop()
+	if n.probe != nil {
+		n.probe.Stop()
 	}
 	if n.gossip != nil {
 		n.gossip.Stop()

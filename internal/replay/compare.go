@@ -92,7 +92,7 @@ type comparing struct {
 
 // pair runs both versions of one policy, each alone.
 type pair struct {
-	before, after *lane
+	before, after *policyRun
 	keys          map[string]*KeyComparison
 }
 
@@ -107,11 +107,11 @@ func (c *comparing) add(before, after *policy.Set, name string) error {
 		c.report.Added = append(c.report.Added, name)
 		return nil
 	}
-	old, err := newLane(before, name, c.report.Tier)
+	old, err := newPolicyRun(before, name, c.report.Tier)
 	if err != nil {
 		return fmt.Errorf("the policies before: %w", err)
 	}
-	fresh, err := newLane(after, name, c.report.Tier)
+	fresh, err := newPolicyRun(after, name, c.report.Tier)
 	if err != nil {
 		return fmt.Errorf("the policies after: %w", err)
 	}

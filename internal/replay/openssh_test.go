@@ -87,12 +87,12 @@ func verdicts(t *testing.T, log string, set *policy.Set) (keys []string, admitte
 		if err != nil {
 			t.Fatal(err)
 		}
-		before := r.lanes[0].tally.Admitted
+		before := r.runs[0].tally.Admitted
 		if err := r.step(event); err != nil {
 			t.Fatal(err)
 		}
 		keys = append(keys, event.Key)
-		admitted = append(admitted, r.lanes[0].tally.Admitted > before)
+		admitted = append(admitted, r.runs[0].tally.Admitted > before)
 	}
 }
 

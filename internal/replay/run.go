@@ -49,9 +49,9 @@ func (e *Events) each(step func(Event) error) error {
 
 // run is a replay under way.
 type run struct {
-	lanes []*lane
-	pace  pace
-	tier  string
+	runs []*policyRun
+	pace pace
+	tier string
 }
 
 // pace is the clock of a replay: each event has its own time, or the time of an earlier event if that was later.
@@ -75,11 +75,11 @@ func newRun(set *policy.Set, plan Plan) (*run, error) {
 	}
 	r := &run{tier: plan.Tier}
 	for _, name := range names {
-		l, err := newLane(set, name, plan.Tier)
+		l, err := newPolicyRun(set, name, plan.Tier)
 		if err != nil {
 			return nil, err
 		}
-		r.lanes = append(r.lanes, l)
+		r.runs = append(r.runs, l)
 	}
 	return r, nil
 }
@@ -87,7 +87,7 @@ func newRun(set *policy.Set, plan Plan) (*run, error) {
 // step decides one event under every policy.
 func (r *run) step(event Event) error {
 	now := r.pace.step(event)
-	for _, l := range r.lanes {
+	for _, l := range r.runs {
 		if _, err := l.decide(event, now); err != nil {
 			return fmt.Errorf("policy %s: %w", l.name, err)
 		}
@@ -101,9 +101,9 @@ func (r *run) report(events *Events) *Report {
 		Tier:       r.tier,
 		OutOfOrder: r.pace.outOfOrder,
 		Reading:    events.Reading(),
-		Policies:   make([]PolicyReport, 0, len(r.lanes)),
+		Policies:   make([]PolicyReport, 0, len(r.runs)),
 	}
-	for _, l := range r.lanes {
+	for _, l := range r.runs {
 		report.Policies = append(report.Policies, l.report())
 	}
 	return report

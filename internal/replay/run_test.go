@@ -143,7 +143,7 @@ func TestDeadRecordsAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := len(r.lanes[0].records.byKey); n > 3*sweepLeast {
+	if n := len(r.runs[0].records.byKey); n > 3*sweepLeast {
 		t.Errorf("%d records are kept of 100 live keys", n)
 	}
 }

@@ -37,7 +37,7 @@ var clusterMutants = []judged{
 	{mutant{"answers before the log is on the disk", "raftfsm/disk_log.go", "d.ApplyNoSyncWait(batch, pebble.Sync)", "d.Apply(batch, pebble.NoSync)"},
 		tests("raftfsm", "TestCrashLosesNothingAcknowledged|TestFailedFsyncStopsEverythingOnce")},
 	{mutant{"a failed write is tried again", "raftfsm/disk_faultyfs.go",
-		"if err != nil {\n\t\tf.poison.fail(", "if false {\n\t\tf.poison.fail("},
+		"if err != nil {\n\t\tf.fault.fail(", "if false {\n\t\tf.fault.fail("},
 		tests("raftfsm", "TestFailedWriteIsSeenBeforePebbleSeesIt")},
 	{mutant{"a replica whose disk failed votes on", "raftfsm/disk_suspect.go",
 		"\tcase !lone:\n\t\treturn errSuspect\n", ""},

@@ -49,7 +49,7 @@ func (t *town) heard(by string) []*resident {
 // resident is one node's membership. It implements node.Membership.
 type resident struct {
 	town   *town
-	config gossip.GossipConfig
+	config gossip.Config
 	stop   chan struct{}
 	once   sync.Once
 	done   sync.WaitGroup
@@ -65,7 +65,7 @@ type resident struct {
 // suspectAfter is how long a resident may be silent before it is suspected.
 const suspectAfter = 3 * time.Second
 
-func (t *town) moveIn(c gossip.GossipConfig, pace time.Duration) (node.Membership, error) {
+func (t *town) moveIn(c gossip.Config, pace time.Duration) (node.Membership, error) {
 	r := &resident{town: t, config: c, stop: make(chan struct{}), view: make(map[string]gossip.Member),
 		lastly: make(map[string]time.Time), owners: make(map[shard.ID]gossip.Hint), changed: make(chan struct{}, 1),
 		self: gossip.Member{Node: c.Node, Cluster: c.Cluster, Zone: c.Zone, Version: c.Version, GossipAddr: c.Addr,

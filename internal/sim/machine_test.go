@@ -103,7 +103,7 @@ func (m *machine) config(l *life) node.Config {
 			FS:     m.disk,
 			Listen: l.listen,
 			Dial:   l.dial,
-			Gossip: func(c gossip.GossipConfig) (node.Membership, error) {
+			Gossip: func(c gossip.Config) (node.Membership, error) {
 				return m.w.town.moveIn(c, 300*time.Millisecond)
 			},
 			NoAPI: true,

@@ -21,7 +21,7 @@ const (
 // nodesMax is the number of nodes that a subnet has addresses for.
 const nodesMax = 90
 
-// subnet is 127.77.k.0/24. An open port holds it, so that another lab on this machine takes another subnet.
+// subnet is 127.77.k.0/24. An open port holds it, so that another test cluster on this machine takes another subnet.
 type subnet struct {
 	number int
 	claim  net.Listener
@@ -29,7 +29,7 @@ type subnet struct {
 
 func claimSubnet() (*subnet, error) {
 	if runtime.GOOS != "linux" {
-		return nil, errors.New("lab: only Linux has all of 127.0.0.0/8 on its loopback")
+		return nil, errors.New("testcluster: only Linux has all of 127.0.0.0/8 on its loopback")
 	}
 	first := rand.IntN(255)
 	for i := range 255 {
@@ -40,7 +40,7 @@ func claimSubnet() (*subnet, error) {
 			return s, nil
 		}
 	}
-	return nil, errors.New("lab: all of 127.77.0.0/16 is taken")
+	return nil, errors.New("testcluster: all of 127.77.0.0/16 is taken")
 }
 
 func (s *subnet) ip(host int) string { return fmt.Sprintf("127.77.%d.%d", s.number, host) }

@@ -59,7 +59,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 // New prepares a cluster without starting any node.
 func New(o Options) (*Cluster, error) {
 	if o.Nodes < 1 || o.Nodes > nodesMax {
-		return nil, fmt.Errorf("lab: %d nodes are not within 1..%d", o.Nodes, nodesMax)
+		return nil, fmt.Errorf("testcluster: %d nodes are not within 1..%d", o.Nodes, nodesMax)
 	}
 	subnet, err := claimSubnet()
 	if err != nil {
@@ -104,7 +104,7 @@ func (c *Cluster) admit() (int, error) {
 	i := len(c.nodes)
 	if i == nodesMax {
 		c.mu.Unlock()
-		return 0, fmt.Errorf("lab: there is room for %d nodes", nodesMax)
+		return 0, fmt.Errorf("testcluster: there is room for %d nodes", nodesMax)
 	}
 	n := &node{name: fmt.Sprintf("n%d", i+1), ip: c.subnet.ip(i + 1), announced: c.subnet.ip(i + 1),
 		dir: filepath.Join(c.options.Dir, fmt.Sprintf("n%d", i+1))}
@@ -173,7 +173,7 @@ func (c *Cluster) Dir(i int) string { return c.node(i).data() }
 // Wipe removes the data of a node that has ended.
 func (c *Cluster) Wipe(i int) error {
 	if c.Running(i) {
-		return fmt.Errorf("lab: %s still runs", c.Name(i))
+		return fmt.Errorf("testcluster: %s still runs", c.Name(i))
 	}
 	return os.RemoveAll(c.Dir(i))
 }

@@ -12,7 +12,7 @@ import (
 // number of damaged files.
 func (c *Cluster) Corrupt(i int, pattern string, least int) (files int, err error) {
 	if c.Running(i) {
-		return 0, fmt.Errorf("lab: %s still runs", c.Name(i))
+		return 0, fmt.Errorf("testcluster: %s still runs", c.Name(i))
 	}
 	err = filepath.WalkDir(c.Dir(i), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

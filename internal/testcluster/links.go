@@ -37,7 +37,7 @@ func (l *links) open(from, to int) (passes bool, late time.Duration, changed <-c
 	return !l.cut[[2]int{from, to}], l.late, l.changed
 }
 
-// await blocks while the link is cut. It returns false when the lab closes.
+// await blocks while the link is cut. It returns false when the test cluster closes.
 func (l *links) await(from, to int) bool {
 	for {
 		passes, late, changed := l.open(from, to)

@@ -32,7 +32,7 @@ type life struct {
 	ended   chan struct{} // closed when the process is gone
 
 	mu    sync.Mutex
-	asked bool // the lab ended it, or made its disk fail
+	asked bool // the test cluster ended it, or made its disk fail
 }
 
 func (n *node) data() string  { return filepath.Join(n.dir, "data") }
@@ -87,7 +87,7 @@ func (c *Cluster) start(i int, inject string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.life.running() {
-		return fmt.Errorf("lab: %s already runs", n.name)
+		return fmt.Errorf("testcluster: %s already runs", n.name)
 	}
 	log, err := os.OpenFile(n.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -101,10 +101,10 @@ func (c *Cluster) start(i int, inject string) error {
 	}
 	command.Stdout, command.Stderr = log, log
 	command.Env = append(withoutOurs(os.Environ()), "STINT_CHAOS_CLOCK="+n.clock())
-	command.SysProcAttr = attributes() // its own group: a signal from the lab reaches all of it, and Ctrl-C only the lab
+	command.SysProcAttr = attributes() // its own group: signals reach all of it, and Ctrl-C does not
 	fmt.Fprintf(log, "--- %s starts %s\n", time.Now().Format(time.StampMilli), inject)
 	if err := command.Start(); err != nil {
-		return fmt.Errorf("lab: starting %s: %w", n.name, err)
+		return fmt.Errorf("testcluster: starting %s: %w", n.name, err)
 	}
 	l := &life{command: command, traced: inject != "", asked: inject != "", ended: make(chan struct{})}
 	n.life = l
@@ -160,7 +160,7 @@ func (c *Cluster) seeds() string {
 func (c *Cluster) Kill(i int) error {
 	l := c.node(i).current()
 	if !l.running() {
-		return fmt.Errorf("lab: %s does not run", c.Name(i))
+		return fmt.Errorf("testcluster: %s does not run", c.Name(i))
 	}
 	l.askToEnd()
 	err := syscall.Kill(-l.command.Process.Pid, syscall.SIGKILL)
@@ -173,7 +173,7 @@ func (c *Cluster) Kill(i int) error {
 func (c *Cluster) Terminate(ctx context.Context, i int) error {
 	l := c.node(i).current()
 	if !l.running() {
-		return fmt.Errorf("lab: %s does not run", c.Name(i))
+		return fmt.Errorf("testcluster: %s does not run", c.Name(i))
 	}
 	l.askToEnd()
 	if err := syscall.Kill(l.server(), syscall.SIGTERM); err != nil {
@@ -181,7 +181,7 @@ func (c *Cluster) Terminate(ctx context.Context, i int) error {
 	}
 	code, err := c.AwaitExit(ctx, i)
 	if err == nil && code != 0 {
-		err = fmt.Errorf("lab: %s ended with %s after SIGTERM", c.Name(i), l.command.ProcessState)
+		err = fmt.Errorf("testcluster: %s ended with %s after SIGTERM", c.Name(i), l.command.ProcessState)
 	}
 	return err
 }
@@ -190,13 +190,13 @@ func (c *Cluster) Terminate(ctx context.Context, i int) error {
 func (c *Cluster) AwaitExit(ctx context.Context, i int) (int, error) {
 	l := c.node(i).current()
 	if l == nil {
-		return 0, fmt.Errorf("lab: %s never ran", c.Name(i))
+		return 0, fmt.Errorf("testcluster: %s never ran", c.Name(i))
 	}
 	select {
 	case <-l.ended:
 		return l.command.ProcessState.ExitCode(), nil
 	case <-ctx.Done():
-		return 0, fmt.Errorf("lab: %s did not end: %w", c.Name(i), ctx.Err())
+		return 0, fmt.Errorf("testcluster: %s did not end: %w", c.Name(i), ctx.Err())
 	}
 }
 
@@ -212,7 +212,7 @@ func (c *Cluster) Pause(i int) error {
 	server := c.node(i).current().server()
 	for began := time.Now(); !standsStill(server); time.Sleep(time.Millisecond) {
 		if time.Since(began) > 5*time.Second {
-			return fmt.Errorf("lab: %s still runs 5 s after SIGSTOP", c.Name(i))
+			return fmt.Errorf("testcluster: %s still runs 5 s after SIGSTOP", c.Name(i))
 		}
 	}
 	return nil
@@ -224,7 +224,7 @@ func (c *Cluster) Resume(i int) error { return c.signal(i, syscall.SIGCONT) }
 func (c *Cluster) signal(i int, signal syscall.Signal) error {
 	l := c.node(i).current()
 	if !l.running() {
-		return fmt.Errorf("lab: %s does not run", c.Name(i))
+		return fmt.Errorf("testcluster: %s does not run", c.Name(i))
 	}
 	return syscall.Kill(-l.command.Process.Pid, signal)
 }
@@ -239,7 +239,7 @@ func (l *life) server() int {
 	return l.command.Process.Pid
 }
 
-// Surprises names every node that ended although the lab did not end it.
+// Surprises names every node that ended although the test cluster did not end it.
 func (c *Cluster) Surprises() (all []string) {
 	for i := range c.Len() {
 		l := c.node(i).current()
@@ -267,7 +267,7 @@ func (c *Cluster) AwaitReady(ctx context.Context, nodes ...int) error {
 	}
 	for _, i := range nodes {
 		if err := c.awaitReady(ctx, i); err != nil {
-			return fmt.Errorf("lab: %s is not ready: %w", c.Name(i), err)
+			return fmt.Errorf("testcluster: %s is not ready: %w", c.Name(i), err)
 		}
 	}
 	return nil

@@ -154,7 +154,7 @@ func (w *weather) apply(ctx context.Context, fault Fault, i int, random *rand.Ra
 	case FaultClock:
 		return w.clock(ctx, i, random)
 	}
-	return fmt.Errorf("lab: there is no fault %q", fault)
+	return fmt.Errorf("testcluster: there is no fault %q", fault)
 }
 
 func (w *weather) kill(ctx context.Context, i int, random *rand.Rand) error {

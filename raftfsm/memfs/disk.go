@@ -84,7 +84,7 @@ func (d *Disk) watch(name string, file vfs.File, err error) (vfs.File, error) {
 	if err != nil || !strings.HasSuffix(name, ".log") {
 		return file, err
 	}
-	return suffering{file, d}, nil
+	return faultyFile{file, d}, nil
 }
 
 // Create implements FS.
@@ -99,14 +99,14 @@ func (d *Disk) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) (v
 	return d.watch(to, file, err)
 }
 
-// suffering is a write-ahead log on a Disk.
-type suffering struct {
+// faultyFile is a write-ahead log on a Disk.
+type faultyFile struct {
 	vfs.File
 	disk *Disk
 }
 
 // Sync implements vfs.File.
-func (f suffering) Sync() error {
+func (f faultyFile) Sync() error {
 	if err := f.disk.suffer(); err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (f suffering) Sync() error {
 }
 
 // SyncData implements vfs.File.
-func (f suffering) SyncData() error {
+func (f faultyFile) SyncData() error {
 	if err := f.disk.suffer(); err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (f suffering) SyncData() error {
 }
 
 // SyncTo implements vfs.File.
-func (f suffering) SyncTo(length int64) (bool, error) {
+func (f faultyFile) SyncTo(length int64) (bool, error) {
 	if err := f.disk.suffer(); err != nil {
 		return false, err
 	}

@@ -180,7 +180,7 @@ func TestANodeThatIsNotReadyShowsItsStacks(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	_, err = Start(ctx, Options{Binary: binary, Dir: t.TempDir(), Nodes: 1, Direct: true, Args: []string{"--never-ready"}})
-	if err == nil || !strings.Contains(err.Error(), "the stacks of n1:") || !strings.Contains(err.Error(), "lab.playStint") {
+	if err == nil || !strings.Contains(err.Error(), "the stacks of n1:") || !strings.Contains(err.Error(), "testcluster.playStint") {
 		t.Errorf("it was started with %v", err)
 	}
 }

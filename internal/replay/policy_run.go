@@ -13,8 +13,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// lane runs one policy alone.
-type lane struct {
+// policyRun runs one policy alone.
+type policyRun struct {
 	name     string
 	set      *policy.Set
 	request  shard.Request // reused: only its entry changes
@@ -25,7 +25,7 @@ type lane struct {
 	timeline timeline
 }
 
-func newLane(set *policy.Set, name, tier string) (*lane, error) {
+func newPolicyRun(set *policy.Set, name, tier string) (*policyRun, error) {
 	p, ok := set.Lookup(name)
 	if !ok {
 		return nil, fmt.Errorf("there is no policy %s: known are %s", name, strings.Join(set.Names(), ", "))
@@ -42,7 +42,7 @@ func newLane(set *policy.Set, name, tier string) (*lane, error) {
 		known.UnknownKey = policy.UnknownKeyAllow
 		set = policy.NewSet([]*policy.Policy{&known})
 	}
-	return &lane{
+	return &policyRun{
 		name: name,
 		set:  set,
 		request: shard.Request{Op: shard.Check, Namespace: shard.DefaultNamespace,
@@ -55,7 +55,7 @@ func newLane(set *policy.Set, name, tier string) (*lane, error) {
 }
 
 // decide decides the event at now, and reports whether it is admitted.
-func (l *lane) decide(event Event, now limit.Time) (allowed bool, err error) {
+func (l *policyRun) decide(event Event, now limit.Time) (allowed bool, err error) {
 	l.request.Entries[0].Key, l.request.Entries[0].Cost = event.Key, event.Cost
 	results, puts := shard.Evaluate(&l.records, l.set, []shard.Request{l.request}, shard.Stamp{Now: now})
 	if err := results[0].Err; err != nil {
@@ -66,7 +66,7 @@ func (l *lane) decide(event Event, now limit.Time) (allowed bool, err error) {
 	return results[0].Decision.Allowed, nil
 }
 
-func (l *lane) count(event Event, now limit.Time, d *shard.Decision) {
+func (l *policyRun) count(event Event, now limit.Time, d *shard.Decision) {
 	l.tally.Events++
 	l.timeline.add(now, d.Allowed)
 	if d.ShadowDenied {
@@ -91,7 +91,7 @@ func (l *lane) count(event Event, now limit.Time, d *shard.Decision) {
 	}
 }
 
-func (l *lane) report() PolicyReport {
+func (l *policyRun) report() PolicyReport {
 	report := l.tally
 	p, _ := l.set.Lookup(l.name)
 	for _, rule := range p.Limits {
@@ -118,7 +118,7 @@ func topDenied(denials map[string]uint64) []KeyDenials {
 
 func clock(t limit.Time) time.Time { return time.UnixMicro(int64(t)).UTC() }
 
-// records is the state of one lane: a shard's records in a plain map.
+// records is the state of one policyRun: a shard's records in a plain map.
 type records struct {
 	byKey   map[string]shard.Record
 	sweepAt int // number of records from which a sweep for dead ones pays off

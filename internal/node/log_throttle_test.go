@@ -6,7 +6,7 @@ import (
 )
 
 func TestTheSameComplaintIsMadeAgainOnlyAfterAWhile(t *testing.T) {
-	var c complaints
+	var c logThrottle
 	now := time.Now()
 	for _, step := range []struct {
 		about string

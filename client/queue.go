@@ -19,9 +19,9 @@ const (
 	callWithin  = 10 * time.Second
 )
 
-// lane batches the checks for one node. Each call takes all the checks that wait when it begins, so batches grow with
+// shardQueue batches the checks for one node. Each call takes all the checks that wait when it begins, so batches grow with
 // the load and no check waits for a timer.
-type lane struct {
+type shardQueue struct {
 	mu      sync.Mutex // guards all fields
 	waiting []*item
 	flights int
@@ -34,8 +34,8 @@ type item struct {
 	done    chan *stintv1.Result // has capacity for the one result
 }
 
-// do sends one check to the lane's node and waits for the result or for the end of ctx.
-func (l *lane) do(ctx context.Context, c *Client, n *node, r *stintv1.CheckRequest) *stintv1.Result {
+// do sends one check to the queue's node and waits for the result or for the end of ctx.
+func (l *shardQueue) do(ctx context.Context, c *Client, n *node, r *stintv1.CheckRequest) *stintv1.Result {
 	it := &item{request: r, ctx: ctx, done: make(chan *stintv1.Result, 1)}
 	l.mu.Lock()
 	l.waiting = append(l.waiting, it)
@@ -67,7 +67,7 @@ func (l *lane) do(ctx context.Context, c *Client, n *node, r *stintv1.CheckReque
 }
 
 // begin starts the sending goroutine. On a closed client it refuses all waiting checks.
-func (l *lane) begin(c *Client, n *node) {
+func (l *shardQueue) begin(c *Client, n *node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -77,7 +77,7 @@ func (l *lane) begin(c *Client, n *node) {
 	c.goroutines.Go(func() { l.fly(c, n) })
 }
 
-func (l *lane) refuse() {
+func (l *shardQueue) refuse() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.flights--
@@ -88,7 +88,7 @@ func (l *lane) refuse() {
 }
 
 // withdraw removes an item that has not been sent. It returns false if the item is under way.
-func (l *lane) withdraw(it *item) bool {
+func (l *shardQueue) withdraw(it *item) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, other := range l.waiting {
@@ -101,7 +101,7 @@ func (l *lane) withdraw(it *item) bool {
 }
 
 // fly sends one batch after another until no check waits.
-func (l *lane) fly(c *Client, n *node) {
+func (l *shardQueue) fly(c *Client, n *node) {
 	for {
 		items := l.take()
 		if len(items) == 0 {
@@ -115,7 +115,7 @@ func (l *lane) fly(c *Client, n *node) {
 }
 
 // take removes the next batch from the waiting checks. An empty batch ends the flight.
-func (l *lane) take() []*item {
+func (l *shardQueue) take() []*item {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	bytes, count := 0, 0

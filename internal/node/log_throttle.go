@@ -9,14 +9,14 @@ import (
 // times a second while a node is down would fill a disk.
 const complainEvery = 10 * time.Second
 
-// complaints remembers what was logged recently. The zero value is ready; it may be used concurrently.
-type complaints struct {
+// logThrottle remembers what was logged recently. The zero value is ready; it may be used concurrently.
+type logThrottle struct {
 	mu   sync.Mutex
 	told map[string]time.Time
 }
 
 // due reports whether it is time to complain about something, and assumes that the caller then does.
-func (c *complaints) due(about string, now time.Time) bool {
+func (c *logThrottle) due(about string, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if last, found := c.told[about]; found && now.Sub(last).Abs() < complainEvery {
