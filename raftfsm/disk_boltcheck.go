@@ -41,7 +41,7 @@ func checkBolt(path string) error {
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is no file of its own, but %v: take it away", path, info.Mode().Type())
+		return fmt.Errorf("%s is not a regular file (its type is %v): remove it", path, info.Mode().Type())
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {

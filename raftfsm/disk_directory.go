@@ -48,7 +48,7 @@ func mayWrite(path string) error {
 		return nil
 	}
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no file of its own, but %v: take it away", path, info.Mode().Type())
+		err = fmt.Errorf("%s is not a regular file (its type is %v): remove it", path, info.Mode().Type())
 	}
 	return err
 }

@@ -43,7 +43,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := OpenStores(dir, StoresConfig{Fresh: testIdentity, Fatal: func(error) {}})
-		if err == nil || !strings.Contains(err.Error(), name+" is no file of its own") {
+		if err == nil || !strings.Contains(err.Error(), name+" is not a regular file") {
 			t.Errorf("%s leads elsewhere: %v", name, err)
 		}
 		if b, _ := os.ReadFile(precious); string(b) != "text" {

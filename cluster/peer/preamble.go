@@ -142,7 +142,7 @@ const (
 	UnknownReplica   Refusal = 4 // the node is right, but does not run the replica (no longer, or not yet)
 	WrongCertificate Refusal = 5 // our certificate belongs to another node
 	NotServing       Refusal = 6 // it takes no forwarded requests now
-	Crowded          Refusal = 7 // it has the maximum number of connections
+	Crowded          Refusal = 7 // it has the maximum number of connections; only releases before 0.2.0 send it
 	NotAnswering     Refusal = 8 // it answers no questions
 )
 
