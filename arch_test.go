@@ -266,11 +266,37 @@ func TestEveryPackageHasItsManual(t *testing.T) {
 			t.Errorf("%s/doc.go has %d lines: it is the package's manual", f.pkg, lines)
 		}
 	}
+	for pkg := range seen {
+		if isPublic := slices.Contains(public, pkg); isPublic != says(t, pkg, "is a public API") {
+			t.Errorf("%s/doc.go must say that the package is a public API, and the packages of the server must not", pkg)
+		}
+		if mark := "is not a public API"; !slices.Contains(public, pkg) && isImportable(pkg) && !says(t, pkg, mark) {
+			t.Errorf("%s/doc.go does not say that the package %s", pkg, mark)
+		}
+	}
 	for pkg := range floors {
 		if !seen[pkg] {
 			t.Errorf("arch_test.go gives %q a floor, but there is no such package", pkg)
 		}
 	}
+}
+
+// public lists the packages that programs other than stint may import.
+var public = []string{"client", "limit", "policy"}
+
+// isImportable reports whether another module could import a package.
+func isImportable(pkg string) bool {
+	return !strings.HasPrefix(pkg, "internal/") && !strings.HasPrefix(pkg, "cmd/") && pkg != "examples" && pkg != "."
+}
+
+// says reports whether a package's manual has this text.
+func says(t *testing.T, pkg, text string) bool {
+	t.Helper()
+	manual, err := os.ReadFile(filepath.Join(pkg, "doc.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Contains(string(manual), text)
 }
 
 // sources returns the files that are not tests.

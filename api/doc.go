@@ -101,5 +101,7 @@
 //
 // All exported functions and methods may be called concurrently.
 //
+// This package is part of the server. It is not a public API and may change in any release; programs use package client.
+//
 // Ids such as S9 and R23 name rules of docs/guarantees.md.
 package api

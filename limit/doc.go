@@ -59,4 +59,6 @@
 // # Concurrent use
 //
 // All functions are pure. Any number of goroutines may call them, even with the same State.
+//
+// The package is a public API: programs may use it to compute what a limit would decide.
 package limit

@@ -20,5 +20,7 @@
 // A Set and its policies are immutable: any number of goroutines may read them. Everything else here is for one goroutine
 // at a time, unless its comment says otherwise.
 //
+// The package is a public API: programs may use it to check and compare files of policies.
+//
 // Ids such as X11 and X12 name rules of docs/guarantees.md.
 package policy

@@ -62,4 +62,6 @@
 // is counted, and the connection ends after these replies. Later bytes are discarded until the client hangs up or is
 // quiet for a moment, for at most two seconds. A stop therefore lasts little longer than the calls under way, even with
 // busy clients.
+//
+// This package is part of the server. It is not a public API and may change in any release; programs use package client.
 package redis

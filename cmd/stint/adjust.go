@@ -31,10 +31,10 @@ func signed[M any](h byHand, m *M) *connect.Request[M] {
 
 type adjustCommand struct {
 	target
-	Deed  string `arg:"" optional:"" name:"deed" help:"reset: nothing is used, and failures and lockout are cleared; holds, an override and a block by hand stay. set N: N units are used. add N: N more are; add -5 takes 5 away. block DURATION or TIME: deny everything until then. unblock: end every block, and clear failures and lockout." enum:"reset,set,add,block,unblock," default:""`
-	Value string `arg:"" optional:"" help:"Of set, add and block."`
-	Limit string `help:"Only this limit of the policy."`
-	Reset bool   `hidden:"" help:"The same as the deed reset."`
+	Action string `arg:"" optional:"" name:"action" help:"reset: nothing is used, and failures and lockout are cleared; holds, an override and a block by hand stay. set N: N units are used. add N: N more are; add -5 takes 5 away. block DURATION or TIME: deny everything until then. unblock: end every block, and clear failures and lockout." enum:"reset,set,add,block,unblock," default:""`
+	Value  string `arg:"" optional:"" help:"Of set, add and block."`
+	Limit  string `help:"Only this limit of the policy."`
+	Reset  bool   `hidden:"" help:"The same as the action reset."`
 	byHand
 	output
 	remote
@@ -84,21 +84,21 @@ func negativeLast(args []string) []string {
 	return slices.Concat(args[:at], args[at+1:], []string{"--", args[at]})
 }
 
-// setOp sets the operation from the deed and its value.
+// setOp sets the operation from the action and its value.
 func (c *adjustCommand) setOp(ctx context.Context, m *stintv1.AdjustRequest) error {
-	if c.Reset && c.Deed == "" {
-		c.Deed = "reset"
+	if c.Reset && c.Action == "" {
+		c.Action = "reset"
 	}
-	takes := c.Deed == "set" || c.Deed == "add" || c.Deed == "block"
+	takes := c.Action == "set" || c.Action == "add" || c.Action == "block"
 	switch {
-	case c.Deed == "":
+	case c.Action == "":
 		return usagef("adjust: say what to do: reset, set, add, block or unblock")
 	case takes && c.Value == "":
-		return usagef("adjust: %s needs a value, as in %s", c.Deed, map[string]string{"set": "set 5", "add": "add 5", "block": "block 2h"}[c.Deed])
+		return usagef("adjust: %s needs a value, as in %s", c.Action, map[string]string{"set": "set 5", "add": "add 5", "block": "block 2h"}[c.Action])
 	case !takes && c.Value != "":
-		return usagef("adjust: %s takes no value: %s", c.Deed, c.Value)
+		return usagef("adjust: %s takes no value: %s", c.Action, c.Value)
 	}
-	switch c.Deed {
+	switch c.Action {
 	case "reset":
 		m.Op = &stintv1.AdjustRequest_Reset_{Reset_: &stintv1.Reset{}}
 	case "unblock":

@@ -54,7 +54,7 @@ func changed(r *stintv1.AuditRecord) string {
 func printAudit(s streams, records []*stintv1.AuditRecord) error {
 	var text bytes.Buffer
 	table := newTable(streams{out: &text})
-	fmt.Fprintln(table, "TIME\tWHO\tDEED\tON")
+	fmt.Fprintln(table, "TIME\tWHO\tACTION\tON")
 	for _, r := range records {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", instant(r.At), r.Actor, r.Deed, changed(r))
 	}

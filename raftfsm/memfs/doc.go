@@ -2,4 +2,6 @@
 //
 // It owns the bytes and knows nothing about their writers. Everything may be called concurrently, and works in testing/synctest
 // bubbles.
+//
+// This package is part of the server. It is not a public API and may change in any release; programs use package client.
 package memfs

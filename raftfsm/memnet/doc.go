@@ -8,4 +8,6 @@
 // node n1 (without the slash, n10 too).
 //
 // All methods may be called concurrently. Waiting calls wait on channels and timers, and hold no lock meanwhile.
+//
+// This package is part of the server. It is not a public API and may change in any release; programs use package client.
 package memnet
