@@ -17,18 +17,21 @@ import (
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
-// Config says where the cluster is and how to reach it.
+// Config says where the cluster is and how to reach it. Only Addresses is required.
 type Config struct {
 	// Addresses are the base URLs of some nodes, as in http://127.0.0.1:7400. At least one is required. The client
 	// learns the other nodes from them.
 	Addresses []string
 	// Namespace is given to requests that name none. "": the server's default.
 	Namespace string
-	// HTTP sends the requests. nil: HTTP/2 with one connection per node, without TLS for http:// addresses.
+	// HTTP sends the requests, for instance with certificates, through a proxy or with a tracer. The client does not close
+	// it. It should speak HTTP/2: over HTTP/1 each call under way needs a connection of its own. nil: HTTP/2 with one
+	// connection per node, without TLS for http:// addresses, and the system's root certificates for https://.
 	HTTP connect.HTTPClient
 }
 
-// Client sends requests to one cluster. All methods may be called concurrently.
+// Client sends requests to one cluster. All methods may be called concurrently. A process needs one: requests of many
+// goroutines through one Client share calls, while each further Client has connections and batches of its own.
 type Client struct {
 	namespace string
 	seeds     []string
@@ -49,7 +52,7 @@ type Client struct {
 type node struct {
 	url    string
 	limits stintv1connect.LimitServiceClient
-	queue  shardQueue
+	queue  nodeQueue
 }
 
 // New makes a Client and starts its background work. It returns before any connection is made, so an address that
@@ -84,7 +87,8 @@ func newTransport() *http.Transport {
 	return &http.Transport{Protocols: &protocols, DisableCompression: true, IdleConnTimeout: 5 * time.Minute}
 }
 
-// Close stops the background work and waits for it. Checks under way end with an error.
+// Close stops the background work and waits for it. Checks under way end with an error: one that was sent may have been
+// counted (MaybeApplied). It may be called more than once.
 func (c *Client) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -96,14 +100,19 @@ func (c *Client) Close() {
 	}
 }
 
-// Entry returns a request to spend one unit on one key by one policy.
+// Entry returns a request to spend one unit on one key by one policy. The caller may add to it: a Cost, a Tier or a second
+// entry, an IdempotencyId, a Mode.
 func Entry(policy, key string) *stintv1.CheckRequest {
 	return &stintv1.CheckRequest{Entries: []*stintv1.Entry{{Policy: policy, Key: key}}}
 }
 
-// Check decides a request and counts it: all its entries or none. It batches concurrent checks, and it retries until
-// ctx ends (see the package comment). The error is an *Error. The caller must not change the request before Check
-// returns, nor afterwards if the error says that the request may have been applied.
+// Check decides a request and counts it: all its entries or none. A nil error means that the cluster has decided, and that
+// the decision is on the disks of a majority: Decision.Allowed says which way, Decision.RetryAfter how long a denied caller
+// should wait, and Decision.Limits the state of each limit after it.
+//
+// Check batches concurrent checks, and it retries until ctx ends (see the package comment). The error is an *Error. The
+// caller must not change the request before Check returns, nor afterwards if the error says that the request may have been
+// applied.
 func (c *Client) Check(ctx context.Context, r *stintv1.CheckRequest) (*stintv1.Decision, error) {
 	if c.namespace != "" && r.Namespace == "" {
 		r = proto.CloneOf(r)
@@ -149,8 +158,9 @@ func (c *Client) repeat(ctx context.Context, r *stintv1.CheckRequest, countsOnce
 	}
 }
 
-// CheckBatch makes independent checks concurrently and returns one result for each, in their order. Each is handled as
-// by Check.
+// CheckBatch makes independent checks concurrently and returns one result for each, in their order: a Decision or a Failure.
+// Each is handled as by Check, so one of them may be denied or fail while the others are counted. It returns when the last
+// one has its result.
 func (c *Client) CheckBatch(ctx context.Context, requests []*stintv1.CheckRequest) []*stintv1.Result {
 	results := make([]*stintv1.Result, len(requests))
 	var group sync.WaitGroup
@@ -169,8 +179,9 @@ func (c *Client) CheckBatch(ctx context.Context, requests []*stintv1.CheckReques
 	return results
 }
 
-// Reserve holds units now, to be settled later. It retries like Check: a request without an id in its check only while it
-// was certainly not counted. The error is an *Error.
+// Reserve takes units now, as a hold that Settle commits, cancels or extends later; an unsettled hold ends at its expiry as
+// the policy says (on_expire). A granted Decision has the HoldId and the instant at which the hold expires. Reserve retries
+// like Check: a request without an id in its check only while it was certainly not counted. The error is an *Error.
 func (c *Client) Reserve(ctx context.Context, r *stintv1.ReserveRequest) (*stintv1.Decision, error) {
 	if c.namespace != "" && r.GetCheck() != nil && r.Check.Namespace == "" {
 		r = proto.CloneOf(r)
@@ -180,15 +191,21 @@ func (c *Client) Reserve(ctx context.Context, r *stintv1.ReserveRequest) (*stint
 	return response.GetDecision(), err
 }
 
-// Settle finishes a hold or refunds a decision. It retries until ctx ends, since the same settlement sent again gets the same
-// answer; an Extend without an id only while it was certainly not applied. The error is an *Error.
+// Settle finishes a hold (commit, cancel, success, failed), makes it live longer (extend), or refunds a decision (cancel by its
+// DecisionId). A hold ends once: the same settlement again gets the same answer, a different one is an *Error with the code
+// "failed_precondition".
+//
+// Settle retries until ctx ends, because a repetition does nothing; an Extend without an id only while it was certainly not
+// applied. The error is an *Error.
 func (c *Client) Settle(ctx context.Context, r *stintv1.SettleRequest) (*stintv1.Decision, error) {
 	countsOnce := r.GetExtend() == nil || r.IdempotencyId != ""
 	response, err := call(ctx, c, nil, countsOnce, stintv1connect.LimitServiceClient.Settle, r)
 	return response.GetDecision(), err
 }
 
-// Get returns the state of keys and changes nothing. It retries until ctx ends. The error is an *Error.
+// Get returns the state of keys and changes nothing: what is used, what remains, blocks and open holds. The answer includes
+// everything that was answered to any client before the call (it is linearizable), unless the request accepts a stale one.
+// It retries until ctx ends. The error is an *Error.
 func (c *Client) Get(ctx context.Context, r *stintv1.GetRequest) (*stintv1.GetResponse, error) {
 	if c.namespace != "" && r.Namespace == "" {
 		r = proto.CloneOf(r)

@@ -19,9 +19,9 @@ const (
 	callWithin  = 10 * time.Second
 )
 
-// shardQueue batches the checks for one node. Each call takes all the checks that wait when it begins, so batches grow with
+// nodeQueue batches the checks for one node. Each call takes all the checks that wait when it begins, so batches grow with
 // the load and no check waits for a timer.
-type shardQueue struct {
+type nodeQueue struct {
 	mu      sync.Mutex // guards all fields
 	waiting []*item
 	flights int
@@ -35,7 +35,7 @@ type item struct {
 }
 
 // do sends one check to the queue's node and waits for the result or for the end of ctx.
-func (l *shardQueue) do(ctx context.Context, c *Client, n *node, r *stintv1.CheckRequest) *stintv1.Result {
+func (l *nodeQueue) do(ctx context.Context, c *Client, n *node, r *stintv1.CheckRequest) *stintv1.Result {
 	it := &item{request: r, ctx: ctx, done: make(chan *stintv1.Result, 1)}
 	l.mu.Lock()
 	l.waiting = append(l.waiting, it)
@@ -67,7 +67,7 @@ func (l *shardQueue) do(ctx context.Context, c *Client, n *node, r *stintv1.Chec
 }
 
 // begin starts the sending goroutine. On a closed client it refuses all waiting checks.
-func (l *shardQueue) begin(c *Client, n *node) {
+func (l *nodeQueue) begin(c *Client, n *node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -77,7 +77,7 @@ func (l *shardQueue) begin(c *Client, n *node) {
 	c.goroutines.Go(func() { l.fly(c, n) })
 }
 
-func (l *shardQueue) refuse() {
+func (l *nodeQueue) refuse() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.flights--
@@ -88,7 +88,7 @@ func (l *shardQueue) refuse() {
 }
 
 // withdraw removes an item that has not been sent. It returns false if the item is under way.
-func (l *shardQueue) withdraw(it *item) bool {
+func (l *nodeQueue) withdraw(it *item) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, other := range l.waiting {
@@ -101,7 +101,7 @@ func (l *shardQueue) withdraw(it *item) bool {
 }
 
 // fly sends one batch after another until no check waits.
-func (l *shardQueue) fly(c *Client, n *node) {
+func (l *nodeQueue) fly(c *Client, n *node) {
 	for {
 		items := l.take()
 		if len(items) == 0 {
@@ -115,7 +115,7 @@ func (l *shardQueue) fly(c *Client, n *node) {
 }
 
 // take removes the next batch from the waiting checks. An empty batch ends the flight.
-func (l *shardQueue) take() []*item {
+func (l *nodeQueue) take() []*item {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	bytes, count := 0, 0
