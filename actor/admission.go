@@ -41,9 +41,9 @@ func weighLegs(legs []shard.Leg) (bytes int) {
 
 func (l load) exceeds(most load) bool { return l.requests > most.requests || l.bytes > most.bytes }
 
-// admission bounds the requests that were submitted and are still held: in the mailbox, in the queue or under way. It may be used by
-// any number of goroutines. A call leaves when the loop lets go of it, not when its caller does: otherwise callers that give up
-// would fill the queue without bound (R20).
+// admission bounds the requests that were submitted and are still held: in the mailbox, in the queue or under way. It may
+// be used by any number of goroutines. A call leaves when the loop lets go of it, not when its caller does: otherwise
+// callers that give up would fill the queue without bound (R20).
 type admission struct {
 	most            load
 	requests, bytes atomic.Int64

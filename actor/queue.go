@@ -2,8 +2,8 @@ package actor
 
 import "github.com/stint-io/stint/shard"
 
-// queueClass is the urgency of a call: calls that give units back go before calls that take them, and those before calls that only
-// read (R20). A queue longer than a batch must not keep held units from coming back.
+// queueClass is the urgency of a call: calls that give units back go before calls that take them, and those before calls
+// that only read (R20). A queue longer than a batch must not keep held units from coming back.
 type queueClass int
 
 const (

@@ -46,7 +46,7 @@ func TestSettlesFindRoom(t *testing.T) {
 }
 
 // The heaviest operation of a call decides its class, whatever its position in the call.
-func TestTheLaneOfACallIsThatOfWhatItDoes(t *testing.T) {
+func TestTheClassOfACallIsThatOfWhatItDoes(t *testing.T) {
 	for _, test := range []struct {
 		ops  []shard.Op
 		want queueClass

@@ -39,16 +39,16 @@ var fastPathEncodings = []*fastPathEncoding{
 }
 
 var (
-	laneErrors  = connect.NewErrorWriter()
-	laneBuffers = sync.Pool{New: func() any { return new([]byte) }}
+	errorWriter     = connect.NewErrorWriter()
+	fastPathBuffers = sync.Pool{New: func() any { return new([]byte) }}
 )
 
-// laneBufferMax is the largest buffer that is kept for reuse: most messages are far smaller.
-const laneBufferMax = 64 << 10
+// fastPathBufferMax is the largest buffer that is kept for reuse: most messages are far smaller.
+const fastPathBufferMax = 64 << 10
 
 func keepFastPathBuffer(buffer *[]byte) {
-	if cap(*buffer) <= laneBufferMax {
-		laneBuffers.Put(buffer)
+	if cap(*buffer) <= fastPathBufferMax {
+		fastPathBuffers.Put(buffer)
 	}
 }
 
@@ -59,12 +59,12 @@ func (l *unaryFastPath[Req, Res, P]) ServeHTTP(w http.ResponseWriter, r *http.Re
 		l.otherwise.ServeHTTP(w, r)
 		return
 	}
-	buffer := laneBuffers.Get().(*[]byte)
+	buffer := fastPathBuffers.Get().(*[]byte)
 	defer keepFastPathBuffer(buffer)
 	var err error
 	var c call[Req, P]
 	if *buffer, err = readBody((*buffer)[:0], r); err != nil {
-		laneErrors.Write(w, r, err)
+		errorWriter.Write(w, r, err)
 		return
 	}
 	c.read(*buffer, e.read)
@@ -76,13 +76,13 @@ func (l *unaryFastPath[Req, Res, P]) ServeHTTP(w http.ResponseWriter, r *http.Re
 		ctx, cancel = l.interceptors.bounded(ctx)
 	}
 	defer cancel()
-	response, err := answerInTime(ctx, &c, l.answer)
+	response, err := admitted(ctx, &c, l.answer)
 	if coded := l.interceptors.told(l.procedure, begun, err); coded != nil {
-		laneErrors.Write(w, r, coded)
+		errorWriter.Write(w, r, coded)
 		return
 	}
 	if *buffer, err = e.write((*buffer)[:0], any(response).(proto.Message)); err != nil {
-		laneErrors.Write(w, r, codedError(err))
+		errorWriter.Write(w, r, codedError(err))
 		return
 	}
 	header := w.Header()
@@ -100,8 +100,8 @@ func (l *unaryFastPath[Req, Res, P]) ServeHTTP(w http.ResponseWriter, r *http.Re
 // chunkBytes is the size up to which net/http holds an answer back and counts its length itself.
 const chunkBytes = 2048
 
-// fastPathEncodingOf returns the encoding of a call that the fast path can serve, and its timeout; a timeout below 0 means none. nil: leave
-// the call to connect.
+// fastPathEncodingOf returns the encoding of a call that the fast path can serve, and its timeout; a timeout below 0 means
+// none. nil: leave the call to connect.
 func fastPathEncodingOf(r *http.Request) (e *fastPathEncoding, timeout time.Duration) {
 	if r.Method != http.MethodPost || r.Header["Content-Encoding"] != nil || r.Header["Connect-Accept-Encoding"] != nil {
 		return nil, 0

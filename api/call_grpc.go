@@ -78,22 +78,12 @@ func unaryGRPC[Req, Res any, P pointer[Req]](
 		defer x.end()
 		ctx, cancel := d.interceptors.bounded(x.within(stream.Context()))
 		defer cancel()
-		response, err := answerInTime(ctx, &c, answer)
+		response, err := admitted(ctx, &c, answer)
 		if coded := d.interceptors.told(procedure, begun, err); coded != nil {
 			return grpcError(stream, coded)
 		}
 		return stream.SendMsg(response)
 	}
-}
-
-// answerInTime begins no call whose context has ended, as connect does.
-func answerInTime[Req, Res any, P pointer[Req]](
-	ctx context.Context, c *call[Req, P], answer func(context.Context, P) (*Res, error),
-) (*Res, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	return admitted(ctx, c, answer)
 }
 
 // grpcError translates an error for grpc-go. The wait of an unavailable error is also in a trailer.
@@ -135,7 +125,7 @@ func (grpcCodec) Marshal(v any) (mem.BufferSlice, error) {
 	if !ok {
 		return nil, fmt.Errorf("%T is no protobuf message", v)
 	}
-	space := laneBuffers.Get().(*[]byte)
+	space := fastPathBuffers.Get().(*[]byte)
 	defer keepFastPathBuffer(space)
 	var err error
 	if *space, err = wire.MarshalProto((*space)[:0], m); err != nil {

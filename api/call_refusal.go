@@ -22,7 +22,7 @@ var Refusal = func() []byte {
 func turnAway(w http.ResponseWriter, r *http.Request, status int, code connect.Code, text string) {
 	kind := r.Header.Get("Content-Type")
 	if r.Method == http.MethodPost && (strings.HasPrefix(kind, "application/grpc") || strings.HasPrefix(kind, "application/connect+")) {
-		laneErrors.Write(w, r, failed(code, text)) // gRPC and streams carry the error in an answer with status 200
+		errorWriter.Write(w, r, failed(code, text)) // gRPC and streams carry the error in an answer with status 200
 		return
 	}
 	turnAwayWith(w, r, status, code, text)
@@ -42,7 +42,7 @@ func turnAwayWith(w http.ResponseWriter, r *http.Request, status int, code conne
 // errorJSON writes an error as Connect does, on one line.
 func errorJSON(code connect.Code, text string) []byte {
 	written := written{header: make(http.Header)}
-	laneErrors.Write(&written, &http.Request{}, failed(code, text))
+	errorWriter.Write(&written, &http.Request{}, failed(code, text))
 	written.WriteByte('\n')
 	return written.Bytes()
 }

@@ -40,10 +40,13 @@ func unary[Req, Res any, P pointer[Req]](d *registry, procedure string,
 	d.serveGRPC(procedure, grpc.StreamDesc{Handler: unaryGRPC(d, procedure, answer)})
 }
 
-// admitted checks that the message could be read and that there is room for it, and then answers it.
+// admitted answers a call: if there is time left, its message could be read, and there is room for it.
 func admitted[Req, Res any, P pointer[Req]](
 	ctx context.Context, c *call[Req, P], answer func(context.Context, P) (*Res, error),
 ) (*Res, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	if err := c.problem(); err != nil {
 		return nil, err
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// guard stands between hashicorp/raft and the stores of one group. It applies the latch (diskFault) to every call and the watchdog
-// to every write.
+// guard stands between hashicorp/raft and the stores of one group. It applies the latch (diskFault) to every call and the
+// watchdog to every write.
 type guard struct {
 	fault    *diskFault
 	watchdog *watchdog

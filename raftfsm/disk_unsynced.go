@@ -8,10 +8,10 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// unsyncedWrites tracks the entries that a leader has written to its log and not yet fsynced. Raft lets a leader send an entry to its
-// followers while it writes the entry to its own disk (Ongaro's dissertation, section 10.2.1). hashicorp/raft does not, because
-// it counts the leader's copy as soon as StoreLogs returns. Therefore StoreLogs on a leader returns before its fsync, and every
-// message that would claim that this replica holds an entry waits for that fsync:
+// unsyncedWrites tracks the entries that a leader has written to its log and not yet fsynced. Raft lets a leader send an
+// entry to its followers while it writes the entry to its own disk (Ongaro's dissertation, section 10.2.1). hashicorp/raft
+// does not, because it counts the leader's copy as soon as StoreLogs returns. Therefore StoreLogs on a leader returns
+// before its fsync, and every message that would claim that this replica holds an entry waits for that fsync:
 //
 //   - A follower's acknowledgment reaches the leader's raft only when the entry is on the leader's own disk too (await). If
 //     there is another voter, no entry is committed without such an acknowledgment. If there is none (alone), StoreLogs waits

@@ -43,11 +43,11 @@ var errHungDisk = errors.New("raftfsm: the disk hangs, sending nothing")
 // changes that name: it removes the name from a vote request, and in a pre-vote request, which must have one, it puts the name
 // of some voter that this replica knows. The candidate's address stays, and a replica that has a leader still refuses.
 //
-// Connections that ended unnoticed. raft keeps connections for later use, and learns only by using one that its peer has been
-// restarted since. Entries are sent again at once, but raft asks for a vote only once in an election. So a former leader that was
-// handed the leadership back could lose its election to such connections when the others had been restarted one by one, and the
-// shard was without an owner for another election timeout. Therefore a vote request is repeated on another connection, and a voter
-// answers it as before.
+// Connections that ended unnoticed. raft keeps connections for later use, and learns only by using one that its peer has
+// been restarted since. Entries are sent again at once, but raft asks for a vote only once in an election. So a former
+// leader that was handed the leadership back could lose its election to such connections when the others had been restarted
+// one by one, and the shard was without an owner for another election timeout. Therefore a vote request is repeated on
+// another connection, and a voter answers it as before.
 //
 // transport embeds the concrete type: behind the interface, raft would not see that it supports pre-vote, and would not use it.
 type transport struct {

@@ -18,8 +18,9 @@ const (
 	freshFor   = 5 * time.Second // older reports and measurements are not used (R18)
 )
 
-// HealthProbeConfig says which nodes a HealthProbe asks, and how often. Node, Others, Dial and Question are required. Question and
-// OnReport are called concurrently for different nodes, and in order for one node. None of the functions may call Stop.
+// HealthProbeConfig says which nodes a HealthProbe asks, and how often. Node, Others, Dial and Question are required.
+// Question and OnReport are called concurrently for different nodes, and in order for one node. None of the functions may
+// call Stop.
 type HealthProbeConfig struct {
 	Node     string
 	Others   func() []string                                          // nodes to ask; this node is skipped; called by one goroutine
