@@ -27,13 +27,16 @@ type counted struct {
 	since limit.Time
 }
 
+// countedLimits are the states of a counter's limits.
+type countedLimits []counted
+
 // counter is the memory of one policy for one key, while an evaluation works on it.
 type counter struct {
 	key    string // of the record
 	known  bool   // a record existed before the evaluation
 	listed bool   // among the effects
 	size   int    // of the effect in bytes, roughly
-	limits []counted
+	limits countedLimits
 	extras *counterExtras // nil: none
 	policy *policy.Policy // its policy, or inlinePolicy; nil only in tests
 	// mixed: the next owner may be at LevelFirst, which starts no generation when a state begins.
@@ -127,7 +130,7 @@ func (l *counted) nameFrom(name []byte, i int, names []policy.Limit) (like *limi
 
 // at returns the state of the i-th limit of a policy, converted to its current numbers, or a state at rest if there is none.
 func (c *counter) at(i int, l *policy.Limit, now limit.Time) limit.State {
-	j := c.find(i, l.Name)
+	j := c.limits.find(i, l.Name)
 	if j < 0 {
 		return limit.State{}
 	}
@@ -142,17 +145,17 @@ func (c *counter) at(i int, l *policy.Limit, now limit.Time) limit.State {
 
 // changing reports whether the i-th limit of a policy was counted under other numbers than the current ones.
 func (c *counter) changing(i int, l *policy.Limit, now limit.Time) bool {
-	j := c.find(i, l.Name)
+	j := c.limits.find(i, l.Name)
 	return j >= 0 && !c.limits[j].limit.Equal(&l.Limit) && !c.limits[j].atRest(now)
 }
 
 // set makes s the state of the i-th limit of a policy, after a call of at for that limit. A state that begins here counts
 // nothing that was taken earlier.
 func (c *counter) set(i int, l *policy.Limit, s limit.State, now limit.Time) {
-	j := c.find(i, l.Name)
+	j := c.limits.find(i, l.Name)
 	if j < 0 {
 		c.limits = append(c.limits, counted{name: l.Name, limit: l.Limit, state: s})
-		c.forgetSums()
+		c.extras.forgetSums()
 		if !limit.IsTally(l.Limit, s) { // nothing is given back to a tally
 			c.restart(&c.limits[len(c.limits)-1], before(now))
 		}
@@ -186,12 +189,12 @@ func (c *counter) beginning(now limit.Time) limit.Time {
 func (l *counted) atRest(now limit.Time) bool { return limit.ForgetAt(l.limit, l.state) <= now }
 
 // find returns the index of the limit called name, which is i unless the policy was changed, or -1.
-func (c *counter) find(i int, name string) int {
-	if i < len(c.limits) && c.limits[i].name == name {
+func (s countedLimits) find(i int, name string) int {
+	if i < len(s) && s[i].name == name {
 		return i
 	}
-	for j := range c.limits {
-		if c.limits[j].name == name {
+	for j := range s {
+		if s[j].name == name {
 			return j
 		}
 	}
@@ -208,6 +211,6 @@ func (c *counter) reset(name string, now limit.Time) {
 		}
 	}
 	if name == "" {
-		c.clearLadder()
+		c.extras.clearLadder()
 	}
 }

@@ -61,7 +61,7 @@ func (e *evaluation) renew(c *counter, limits []policy.Limit) {
 	since := c.beginning(e.at.Now)
 	for i := range limits {
 		l := &limits[i]
-		j := c.find(i, l.Name)
+		j := c.limits.find(i, l.Name)
 		if j < 0 || c.limits[j].limit.Equal(&l.Limit) || l.Algorithm == limit.Concurrency || c.limits[j].atRest(e.at.Now) ||
 			c.policy.Gives(l.Name, &c.limits[j].limit, c.override()) {
 			continue

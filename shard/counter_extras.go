@@ -30,7 +30,7 @@ import (
 // half an entry. Every batch that touches the key reads and writes all of them.
 const maxHolds = 4096
 
-// counterExtras is the part of a counter besides its limits.
+// counterExtras is the part of a counter besides its limits. The methods that only read it take nil for empty extras.
 type counterExtras struct {
 	holds    []hold    // in order of (expires, name)
 	sums     []heldSum // of the holds, one for each limit; nil: not computed
@@ -75,26 +75,26 @@ func (c *counter) extra() *counterExtras {
 	return c.extras
 }
 
-// holds returns the open holds. The caller must not change them.
-func (c *counter) holds() []hold {
-	if c.extras == nil {
+// openHolds returns the open holds. The caller must not change them.
+func (x *counterExtras) openHolds() []hold {
+	if x == nil {
 		return nil
 	}
-	return c.extras.holds
+	return x.holds
 }
 
 // findHold returns an open hold by name.
-func (c *counter) findHold(name string) (hold, bool) {
-	if i := c.placeOfHold(name); i >= 0 {
-		return c.extras.holds[i], true
+func (x *counterExtras) findHold(name string) (hold, bool) {
+	if i := x.placeOfHold(name); i >= 0 {
+		return x.holds[i], true
 	}
 	return hold{}, false
 }
 
 // placeOfHold returns the index of an open hold, or -1.
-func (c *counter) placeOfHold(name string) int {
-	for i := range c.holds() {
-		if c.extras.holds[i].name == name {
+func (x *counterExtras) placeOfHold(name string) int {
+	for i := range x.openHolds() {
+		if x.holds[i].name == name {
 			return i
 		}
 	}
@@ -116,7 +116,7 @@ func (c *counter) addHold(h hold) {
 
 // removeHold removes a hold from the counter and gives nothing back: its units are spent.
 func (c *counter) removeHold(name string) (hold, bool) {
-	i := c.placeOfHold(name)
+	i := c.extras.placeOfHold(name)
 	if i < 0 {
 		return hold{}, false
 	}
@@ -146,15 +146,15 @@ func (c *counter) extendHold(name string, expires limit.Time) bool {
 func (c *counter) endHold(name string, back bool, at limit.Time) bool {
 	h, found := c.removeHold(name)
 	if found {
-		c.release(&h, back, at)
+		c.limits.release(&h, back, at)
 	}
 	return found
 }
 
 // release gives back the units of a hold that is no longer in the counter.
-func (c *counter) release(h *hold, back bool, at limit.Time) {
-	for i := range c.limits {
-		l := &c.limits[i]
+func (s countedLimits) release(h *hold, back bool, at limit.Time) {
+	for i := range s {
+		l := &s[i]
 		if (back || l.limit.Algorithm == limit.Concurrency) && l.counts(h) {
 			l.state = limit.Refund(l.limit, l.state, h.cost, h.taken, at)
 		}
@@ -163,12 +163,12 @@ func (c *counter) release(h *hold, back bool, at limit.Time) {
 
 // refund gives units of a hold back to all limits except concurrency limits. For a decision the hold is hold{taken:
 // decidedAt}, which was never in the counter.
-func (c *counter) refund(h *hold, units uint64, at limit.Time) {
+func (s countedLimits) refund(h *hold, units uint64, at limit.Time) {
 	if units == 0 {
 		return
 	}
-	for i := range c.limits {
-		l := &c.limits[i]
+	for i := range s {
+		l := &s[i]
 		if l.limit.Algorithm != limit.Concurrency && l.counts(h) {
 			l.state = limit.Refund(l.limit, l.state, units, h.taken, at)
 		}
@@ -179,8 +179,8 @@ func (c *counter) refund(h *hold, units uint64, at limit.Time) {
 // of that instant, only those added after this call are fresh.
 func (c *counter) restart(l *counted, at limit.Time) {
 	l.since = at
-	c.forgetSums()
-	for i := range c.holds() {
+	c.extras.forgetSums()
+	for i := range c.extras.openHolds() {
 		if h := &c.extras.holds[i]; l.counts(h) {
 			h.uncounted = append(slices.Clip(h.uncounted), l.name)
 		}

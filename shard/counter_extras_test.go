@@ -174,8 +174,8 @@ func FuzzCounterWithExtras(f *testing.F) {
 		if c.decode(value, nil) != nil {
 			return
 		}
-		if cap(c.holds()) > len(value) {
-			t.Fatalf("room for %d holds in %d bytes", cap(c.holds()), len(value))
+		if cap(c.extras.openHolds()) > len(value) {
+			t.Fatalf("room for %d holds in %d bytes", cap(c.extras.openHolds()), len(value))
 		}
 		p := c.encode(0)
 		if err := again.decode(p.Value, nil); err != nil || !reflect.DeepEqual(again.encode(0), p) {
@@ -195,11 +195,11 @@ func TestASuccessThatStepsDownEndsTheBlock(t *testing.T) {
 		Lockout: &policy.Lockout{After: 1, Base: hour, Factor: 2, Max: day, ForgiveAfter: day, StepDown: true}}}
 	c.violate(origin)
 	c.violate(origin + 1)
-	if until, level := c.blockedUntil(origin+2), c.level(origin+2); until == 0 || level != 2 {
+	if until, level := c.extras.blockedUntil(origin+2), c.extras.level(c.lockout(), origin+2); until == 0 || level != 2 {
 		t.Fatalf("after two violations: blocked until %d at level %d", until, level)
 	}
-	c.succeed(origin + 2)
-	if until, level := c.blockedUntil(origin+2), c.level(origin+2); until != 0 || level != 1 {
+	c.extras.succeed(c.lockout(), origin+2)
+	if until, level := c.extras.blockedUntil(origin+2), c.extras.level(c.lockout(), origin+2); until != 0 || level != 1 {
 		t.Errorf("after a success: blocked until %d at level %d, must be free at level 1", until, level)
 	}
 }

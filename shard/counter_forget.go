@@ -9,7 +9,7 @@ import (
 
 // tidy removes everything that no longer matters at now.
 func (c *counter) tidy(now limit.Time) {
-	c.forgetSums()
+	c.extras.forgetSums()
 	for i := range c.limits {
 		if l := &c.limits[i]; l.since != 0 && c.sinceEnds(l) <= now {
 			l.since = 0
@@ -60,7 +60,7 @@ func (c *counter) sinceNeeded(l *counted, now limit.Time) limit.Time {
 // decision that old can be refunded, and no open hold is that old.
 func (c *counter) sinceEnds(l *counted) limit.Time {
 	ends := l.since + limit.Time(c.retention())
-	for i := range c.holds() {
+	for i := range c.extras.openHolds() {
 		if h := &c.extras.holds[i]; h.taken <= l.since && h.remote {
 			return limit.Forever
 		} else if h.taken <= l.since {
@@ -74,7 +74,7 @@ func (c *counter) sinceEnds(l *counted) limit.Time {
 // limit that is never forgotten in its current state is examined in its future state. Giving units back does not prolong
 // the life of anything else.
 func (c *counter) forgetAt(now limit.Time) limit.Time {
-	forgetAt := c.lastExpiry()
+	forgetAt := c.extras.lastExpiry()
 	if forgetAt == limit.Forever {
 		return limit.Forever
 	}

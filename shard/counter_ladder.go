@@ -38,11 +38,11 @@ func (c *counter) violate(at limit.Time) {
 
 // succeed records a success at an instant: it clears failures, ladder and the ladder's block, or takes the ladder one
 // level down. The time until forgiveness then counts as if the block had been due to end at that instant.
-func (c *counter) succeed(at limit.Time) {
-	if c.extras == nil {
+func (x *counterExtras) succeed(k *policy.Lockout, at limit.Time) {
+	if x == nil {
 		return
 	}
-	l, k := &c.extras.ladder, c.lockout()
+	l := &x.ladder
 	if k == nil || !k.StepDown || l.level <= 1 || l.ends(k) <= at {
 		*l = ladder{}
 		return
@@ -78,11 +78,11 @@ func blockSpan(k *policy.Lockout, level uint32) limit.Span {
 }
 
 // blockedUntil returns when the key's blocks, by hand and by the ladder, have both ended; 0: it is not blocked.
-func (c *counter) blockedUntil(now limit.Time) limit.Time {
-	if c.extras == nil {
+func (x *counterExtras) blockedUntil(now limit.Time) limit.Time {
+	if x == nil {
 		return 0
 	}
-	until := max(c.extras.block, c.extras.ladder.blockedUntil)
+	until := max(x.block, x.ladder.blockedUntil)
 	if until <= now {
 		return 0
 	}
@@ -90,35 +90,32 @@ func (c *counter) blockedUntil(now limit.Time) limit.Time {
 }
 
 // blockedByHand returns when the block by hand ends; 0: there is none.
-func (c *counter) blockedByHand(now limit.Time) limit.Time {
-	if c.extras == nil || c.extras.block <= now {
+func (x *counterExtras) blockedByHand(now limit.Time) limit.Time {
+	if x == nil || x.block <= now {
 		return 0
 	}
-	return c.extras.block
+	return x.block
 }
 
 // level returns how many blocks of the ladder are not forgiven.
-func (c *counter) level(now limit.Time) uint32 {
-	if c.extras == nil || c.lockout() == nil || c.extras.ladder.ends(c.lockout()) <= now {
+func (x *counterExtras) level(k *policy.Lockout, now limit.Time) uint32 {
+	if x == nil || k == nil || x.ladder.ends(k) <= now {
 		return 0
 	}
-	return c.extras.ladder.level
+	return x.ladder.level
 }
 
-// blockUntil denies everything until an instant, and replaces an earlier block by hand. Only unblock or that instant ends it.
-func (c *counter) blockUntil(until limit.Time) { c.extra().block = until }
-
 // unblock ends all blocks and clears the ladder.
-func (c *counter) unblock() {
-	c.clearLadder()
-	if c.extras != nil {
-		c.extras.block = 0
+func (x *counterExtras) unblock() {
+	x.clearLadder()
+	if x != nil {
+		x.block = 0
 	}
 }
 
 // clearLadder removes all violations. It leaves a block by hand in place.
-func (c *counter) clearLadder() {
-	if c.extras != nil {
-		c.extras.ladder = ladder{}
+func (x *counterExtras) clearLadder() {
+	if x != nil {
+		x.ladder = ladder{}
 	}
 }

@@ -94,12 +94,12 @@ func (e *evaluation) do(r *Request, ch *charge) {
 	case AddUsed:
 		e.addUsed(r, ch)
 	case Block:
-		ch.counter.blockUntil(r.Adjustment.Until)
+		ch.counter.extra().block = r.Adjustment.Until // it replaces an earlier one; only Unblock or that instant ends it
 	case Unblock:
-		ch.counter.unblock()
+		ch.counter.extras.unblock()
 	case PutOverride:
 		e.leaveOverride(r, ch, r.Adjustment.Override)
-		ch.counter.putOverride(r.Adjustment.Override)
+		ch.counter.extra().putOverride(r.Adjustment.Override)
 	case DeleteOverride:
 		e.leaveOverride(r, ch, nil)
 		ch.counter.extras.override = nil // not nil: see overridden
@@ -196,7 +196,7 @@ func (e *evaluation) eachMeant(r *Request, ch *charge, used func(limit.Limit, li
 		if l := &ch.limits[j]; r.means(l.Name) && l.Algorithm != limit.Concurrency {
 			s := ch.counter.at(j, l, e.at.Now)
 			ch.counter.set(j, l, limit.SetUsed(l.Limit, s, used(l.Limit, s), e.at.Now), e.at.Now)
-			ch.counter.restart(&ch.counter.limits[ch.counter.find(j, l.Name)], e.at.Now)
+			ch.counter.restart(&ch.counter.limits[ch.counter.limits.find(j, l.Name)], e.at.Now)
 		}
 	}
 }
@@ -219,10 +219,10 @@ func (r *Request) usedWords(d *Decision) string {
 func (e *evaluation) blockWords() string {
 	c := e.charges[0].counter
 	words := "not blocked"
-	if until := c.blockedUntil(e.at.Now); until != 0 {
+	if until := c.extras.blockedUntil(e.at.Now); until != 0 {
 		words = "blocked until " + instantWords(until)
 	}
-	if level := c.level(e.at.Now); level != 0 {
+	if level := c.extras.level(c.lockout(), e.at.Now); level != 0 {
 		words += fmt.Sprintf(", level %d", level)
 	}
 	return words

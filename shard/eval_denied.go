@@ -130,7 +130,7 @@ func (e *evaluation) wait(r *Request, op Op, only int) limit.Span {
 		for i := range futures {
 			f := &futures[i]
 			f.pass(r.Entries[i].Tier, t)
-			next = min(next, f.ends, f.counter.nextExpiry())
+			next = min(next, f.ends, f.counter.extras.nextExpiry())
 		}
 		w := waitAt(r, op, futures, only, t, next)
 		if next == limit.Forever && w == limit.Never {
@@ -164,13 +164,13 @@ func (e *evaluation) startOfWait(r *Request, op Op, futures []future, only int) 
 // roomAt returns the instant at which enough open holds have ended for the i-th limit of a policy to have room for a cost,
 // or the end of the last hold if they are not enough. It returns 0 for a limit that has room, or whose units come back by time.
 func (c *counter) roomAt(i int, l *policy.Limit, cost uint64) (at limit.Time) {
-	j := c.find(i, l.Name)
+	j := c.limits.find(i, l.Name)
 	running := l.Algorithm == limit.Concurrency
 	if j < 0 || l.Unlimited || !running && l.Algorithm != limit.Lifetime || !c.limits[j].limit.Equal(&l.Limit) {
 		return 0
 	}
 	used := c.limits[j].state.A
-	for k := range c.holds() {
+	for k := range c.extras.openHolds() {
 		h := &c.extras.holds[k]
 		if used+cost <= l.Quota {
 			break

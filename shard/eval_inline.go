@@ -28,7 +28,7 @@ func (c *counter) hasRoomFor(limits []policy.Limit, now limit.Time) bool {
 		}
 	}
 	for i := range limits {
-		if c.find(i, limits[i].Name) < 0 {
+		if c.limits.find(i, limits[i].Name) < 0 {
 			count++
 		}
 	}

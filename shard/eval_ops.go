@@ -89,7 +89,7 @@ func (e *evaluation) room(ch *charge, cost uint64) uint64 {
 // roomForHolds refuses a hold if a counter already has the most it may have.
 func (e *evaluation) roomForHolds() *Error {
 	for i := range e.charges {
-		if len(e.charges[i].counter.holds()) >= maxHolds {
+		if len(e.charges[i].counter.extras.openHolds()) >= maxHolds {
 			return &Error{Code: Overloaded, Message: fmt.Sprintf("entries[%d]: the key has %d open holds, which is the "+
 				"most: settle some, or reserve for a shorter time", i, maxHolds)}
 		}
@@ -114,7 +114,7 @@ func (e *evaluation) putHolds(r *Request, d *Decision, h hold) {
 			if s := &d.Limits[n]; !s.Allowed || s.Uncounted {
 				own.uncounted = append(own.uncounted, l.Name)
 			}
-			if k := ch.counter.find(j, l.Name); k >= 0 && ch.counter.limits[k].since == h.taken {
+			if k := ch.counter.limits.find(j, l.Name); k >= 0 && ch.counter.limits[k].since == h.taken {
 				own.fresh = true
 			}
 			n++
@@ -137,7 +137,7 @@ func (e *evaluation) meetBlock(op Op, ch *charge, d *Decision) {
 	case !op.decides():
 	case ch.deniedUntil(ch.counter, e.at.Now) != 0:
 		e.blocked = true
-	case ch.counter.blockedUntil(e.at.Now) != 0:
+	case ch.counter.extras.blockedUntil(e.at.Now) != 0:
 		d.ShadowDenied = true
 	}
 }
@@ -146,9 +146,9 @@ func (e *evaluation) meetBlock(op Op, ch *charge, d *Decision) {
 // but a block by hand always does, because it is deliberate.
 func (ch *charge) deniedUntil(c *counter, now limit.Time) limit.Time {
 	if ch.policy.Shadow {
-		return c.blockedByHand(now)
+		return c.extras.blockedByHand(now)
 	}
-	return c.blockedUntil(now)
+	return c.extras.blockedUntil(now)
 }
 
 // showExtras fills in the holds, ladder and blocks in the statuses, as the decision left them.
@@ -157,16 +157,16 @@ func (e *evaluation) showExtras(d *Decision) {
 	for i := range e.charges {
 		ch := &e.charges[i]
 		c := ch.counter
-		until, level := ch.deniedUntil(c, e.at.Now), c.level(e.at.Now)
-		denies, byHand := until != 0, e.at.Level >= LevelSound && c.blockedByHand(e.at.Now) != 0
+		until, level := ch.deniedUntil(c, e.at.Now), c.extras.level(c.lockout(), e.at.Now)
+		denies, byHand := until != 0, e.at.Level >= LevelSound && c.extras.blockedByHand(e.at.Now) != 0
 		if !denies {
-			until = c.blockedUntil(e.at.Now)
+			until = c.extras.blockedUntil(e.at.Now)
 		}
 		for j := range ch.limits {
 			s := &d.Limits[n]
 			s.LockoutLevel, s.BlockedUntil, s.Blocked, s.ByHand = level, until, denies, byHand
 			s.Held = 0
-			if len(c.holds()) > 0 {
+			if len(c.extras.openHolds()) > 0 {
 				s.Held = min(s.Used, c.held(j, &ch.limits[j], e.at.Now))
 			}
 			n++
@@ -176,12 +176,12 @@ func (e *evaluation) showExtras(d *Decision) {
 
 // held returns how many units of the i-th limit of a policy belong to open holds.
 func (c *counter) held(i int, l *policy.Limit, now limit.Time) uint64 {
-	j := c.find(i, l.Name)
+	j := c.limits.find(i, l.Name)
 	if j < 0 || !c.limits[j].limit.Equal(&l.Limit) && c.beginsAnew(&c.limits[j], l.Limit) {
 		return 0
 	}
 	if c.limits[j].limit.Equal(&l.Limit) {
 		return c.heldBy(j, now)
 	}
-	return c.heldOf(&counted{name: l.Name, limit: l.Limit, state: c.at(i, l, now), since: c.limits[j].since}, now)
+	return c.extras.heldOf(&counted{name: l.Name, limit: l.Limit, state: c.at(i, l, now), since: c.limits[j].since}, now)
 }

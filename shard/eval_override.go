@@ -35,10 +35,10 @@ func (e *evaluation) overrideProblem(r *Request) *Error {
 }
 
 // putOverride gives the key an override. It is copied, since the caller's may change.
-func (c *counter) putOverride(o *policy.Override) {
+func (x *counterExtras) putOverride(o *policy.Override) {
 	own := *o
 	own.Limits = maps.Clone(o.Limits)
-	c.extra().override = &own
+	x.override = &own
 }
 
 // leaveOverride must be called before the key gets another override, or none. Units used under the numbers of the current

@@ -133,7 +133,7 @@ func (e *evaluation) doTally(terms *TallyTerms, c *counter, tally *limit.Tally, 
 	if (terms.Verb == TallyAdd || terms.Verb == TallySet) && c.empty() && !c.known && e.view.Full() {
 		return e.full()
 	}
-	if e.brimful && terms.Verb <= TallySet && c.find(0, TallyLimits[0].Name) < 0 {
+	if e.brimful && terms.Verb <= TallySet && c.limits.find(0, TallyLimits[0].Name) < 0 {
 		return e.full()
 	}
 	switch terms.Verb {
@@ -152,7 +152,7 @@ func (e *evaluation) doTally(terms *TallyTerms, c *counter, tally *limit.Tally, 
 		t.Done = tally.EndsAt != 0
 		tally.EndsAt = 0
 	case TallyDrop:
-		t.Done, t.Known = c.countsAny(e.at.Now), false
+		t.Done, t.Known = c.limits.countAny(e.at.Now), false
 	}
 	return nil
 }
@@ -206,9 +206,9 @@ func (e *evaluation) tallyEnds(ttl limit.Span) (limit.Time, *Error) {
 	return e.at.Now + limit.Time(max(ttl, 0)), nil
 }
 
-// countsAny reports whether any limit of the counter is not at rest.
-func (c *counter) countsAny(now limit.Time) bool {
-	return slices.ContainsFunc(c.limits, func(l counted) bool { return !l.atRest(now) })
+// countAny reports whether any of the limits is not at rest.
+func (s countedLimits) countAny(now limit.Time) bool {
+	return slices.ContainsFunc(s, func(l counted) bool { return !l.atRest(now) })
 }
 
 // drop puts all limits to rest. Nothing is ever given back to a tally, so it needs no since and leaves nothing behind. The

@@ -75,17 +75,17 @@ func (r *Request) statusesOf(i int, rest []LimitStatus) (n int) {
 	return n
 }
 
-// uncounted returns the names of the counter's limits to which a decision gives nothing back: those that are not in counted.
-func (c *counter) uncounted(counted []LimitPrint) (names []string) {
-	for i := range c.limits {
-		print, alike := printOf(c.limits[i].name), 0
-		for j := range c.limits {
-			if printOf(c.limits[j].name) == print {
+// uncounted returns the names of the limits to which a decision gives nothing back: those that are not in counted.
+func (s countedLimits) uncounted(counted []LimitPrint) (names []string) {
+	for i := range s {
+		print, alike := printOf(s[i].name), 0
+		for j := range s {
+			if printOf(s[j].name) == print {
 				alike++
 			}
 		}
 		if alike > 1 || !slices.Contains(counted, print) {
-			names = append(names, c.limits[i].name)
+			names = append(names, s[i].name)
 		}
 	}
 	return names

@@ -15,7 +15,7 @@ func (c *counter) expire(now limit.Time) {
 	if c.extras == nil || len(c.extras.holds) == 0 || c.extras.holds[0].expires > now {
 		return
 	}
-	c.forgetSums()
+	c.extras.forgetSums()
 	due := 0
 	for due < len(c.extras.holds) && c.extras.holds[due].expires <= now {
 		due++
@@ -27,7 +27,7 @@ func (c *counter) expire(now limit.Time) {
 			remote = append(remote, *h)
 			continue
 		}
-		c.release(h, h.onExpire == policy.OnExpireCancel, h.expires)
+		c.limits.release(h, h.onExpire == policy.OnExpireCancel, h.expires)
 		if h.onExpire == policy.OnExpireCommit {
 			c.violate(h.expires)
 		}
@@ -39,9 +39,9 @@ func (c *counter) expire(now limit.Time) {
 }
 
 // nextExpiry returns the next instant at which expire has something to do; limit.Forever: there is none.
-func (c *counter) nextExpiry() limit.Time {
-	for i := range c.holds() {
-		if h := &c.extras.holds[i]; !h.remote {
+func (x *counterExtras) nextExpiry() limit.Time {
+	for i := range x.openHolds() {
+		if h := &x.holds[i]; !h.remote {
 			return h.expires
 		}
 	}
@@ -49,12 +49,12 @@ func (c *counter) nextExpiry() limit.Time {
 }
 
 // lastExpiry returns the instant at which the last open hold ends: 0 if none is open, limit.Forever if one does not expire.
-func (c *counter) lastExpiry() (last limit.Time) {
-	for i := range c.holds() {
-		if c.extras.holds[i].remote {
+func (x *counterExtras) lastExpiry() (last limit.Time) {
+	for i := range x.openHolds() {
+		if x.holds[i].remote {
 			return limit.Forever
 		}
-		last = c.extras.holds[i].expires
+		last = x.holds[i].expires
 	}
 	return last
 }

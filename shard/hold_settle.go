@@ -150,10 +150,10 @@ func (e *evaluation) takenBy(r *Request, s *Settlement, name string, decidedAt l
 	taken := make([]hold, len(e.charges))
 	for i, ch := range e.charges {
 		if !s.Target.Hold {
-			taken[i] = hold{taken: decidedAt, cost: r.Entries[i].Cost, uncounted: ch.counter.uncounted(r.Entries[i].Counted)}
+			taken[i] = hold{taken: decidedAt, cost: r.Entries[i].Cost, uncounted: ch.counter.limits.uncounted(r.Entries[i].Counted)}
 			continue
 		}
-		h, found := ch.counter.findHold(name)
+		h, found := ch.counter.extras.findHold(name)
 		if !found {
 			return nil, &Error{Code: HoldEnded, Field: "hold_id", Message: "names a hold that has expired, or never was"}
 		}
@@ -207,7 +207,7 @@ func (e *evaluation) settleCharge(ch *charge, s *Settlement, h *hold, actual uin
 		c.endHold(h.name, false, e.at.Now) // concurrency limits get their units back
 	}
 	if actual < h.cost {
-		c.refund(h, h.cost-actual, e.at.Now)
+		c.limits.refund(h, h.cost-actual, e.at.Now)
 	} else if excess := actual - h.cost; excess > 0 {
 		if s.Overage != OverageDebt {
 			excess = min(excess, e.roomAbove(ch))
@@ -216,7 +216,7 @@ func (e *evaluation) settleCharge(ch *charge, s *Settlement, h *hold, actual uin
 	}
 	switch s.Action {
 	case ActionSuccess:
-		c.succeed(e.at.Now)
+		c.extras.succeed(c.lockout(), e.at.Now)
 	case ActionFailed:
 		c.violate(e.at.Now)
 	}

@@ -21,13 +21,13 @@ func (c *counter) heldBy(j int, now limit.Time) uint64 {
 	} else if l.countsLater() && limit.StillCounts(l.limit, l.state, sum.oldest, now) {
 		return sum.units
 	}
-	return c.heldOf(l, now)
+	return c.extras.heldOf(l, now)
 }
 
 // heldOf is heldBy for a limit whose state differs from the counter's: it looks at every hold.
-func (c *counter) heldOf(l *counted, now limit.Time) (held uint64) {
-	for i := range c.holds() {
-		if h := &c.extras.holds[i]; l.counts(h) && limit.StillCounts(l.limit, l.state, h.taken, now) {
+func (x *counterExtras) heldOf(l *counted, now limit.Time) (held uint64) {
+	for i := range x.openHolds() {
+		if h := &x.holds[i]; l.counts(h) && limit.StillCounts(l.limit, l.state, h.taken, now) {
 			held += h.cost
 		}
 	}
@@ -46,23 +46,23 @@ func (l *counted) countsLater() bool {
 
 // heldSum returns the j-th limit's sum, computed on first use.
 func (c *counter) heldSum(j int) heldSum {
-	if len(c.holds()) == 0 {
+	if len(c.extras.openHolds()) == 0 {
 		return heldSum{}
 	}
 	x := c.extras
 	if x.sums == nil {
 		x.sums = make([]heldSum, len(c.limits))
 		for i := range c.limits {
-			x.sums[i] = c.addUp(&c.limits[i])
+			x.sums[i] = x.addUp(&c.limits[i])
 		}
 	}
 	return x.sums[j]
 }
 
-func (c *counter) addUp(l *counted) heldSum {
+func (x *counterExtras) addUp(l *counted) heldSum {
 	sum := heldSum{oldest: math.MaxInt64}
-	for i := range c.extras.holds {
-		if h := &c.extras.holds[i]; l.counts(h) {
+	for i := range x.holds {
+		if h := &x.holds[i]; l.counts(h) {
 			sum.units += h.cost
 			sum.oldest = min(sum.oldest, h.taken)
 		}
@@ -72,8 +72,8 @@ func (c *counter) addUp(l *counted) heldSum {
 
 // forgetSums must be called when anything other than addHold or removeHold changes which holds a limit has counted, and
 // when limits come or go.
-func (c *counter) forgetSums() {
-	if c.extras != nil {
-		c.extras.sums = nil
+func (x *counterExtras) forgetSums() {
+	if x != nil {
+		x.sums = nil
 	}
 }

@@ -45,7 +45,7 @@ func TestWhatIsHeldIsTheSumOfWhatIsOpen(t *testing.T) {
 			}
 			for j := range c.limits {
 				if got, want := c.heldBy(j, now), addedUp(c, j, now); got != want {
-					t.Fatalf("%v: %d units of it are held, want %d: %+v", c.limits[j], got, want, c.holds())
+					t.Fatalf("%v: %d units of it are held, want %d: %+v", c.limits[j], got, want, c.extras.openHolds())
 				}
 			}
 		}
@@ -55,7 +55,7 @@ func TestWhatIsHeldIsTheSumOfWhatIsOpen(t *testing.T) {
 // addedUp sums the holds that the limit would give back.
 func addedUp(c *counter, j int, now limit.Time) (held uint64) {
 	l := &c.limits[j]
-	for _, h := range c.holds() {
+	for _, h := range c.extras.openHolds() {
 		counted := h.taken > l.since || h.fresh && h.taken == l.since
 		if counted && !slices.Contains(h.uncounted, l.name) && limit.StillCounts(l.limit, l.state, h.taken, now) {
 			held += h.cost

@@ -91,7 +91,7 @@ func (e *evaluation) countsDenials(op Op) *Error {
 // other. No counter may have two holds of one name.
 func (e *evaluation) heldUnder(name string) bool {
 	for i := range e.charges {
-		if _, found := e.charges[i].counter.findHold(name); found {
+		if _, found := e.charges[i].counter.extras.findHold(name); found {
 			return true
 		}
 	}
@@ -182,7 +182,7 @@ func (e *evaluation) expirePart(namespace, id string, entries []Entry) *Error {
 	}
 	for i := range e.charges {
 		c := e.charges[i].counter
-		h, found := c.findHold(operationHold(id))
+		h, found := c.extras.findHold(operationHold(id))
 		if !found {
 			continue
 		}

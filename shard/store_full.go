@@ -43,7 +43,7 @@ func (e *evaluation) growth(r *Request, d *Decision) *Error {
 				}
 				next, _ = ask(Count, l, ch.counter.at(j, l, e.at.Now), r.Entries[i].Cost, e.at.Now)
 			}
-			if ch.counter.grows(j, l, next) {
+			if ch.counter.limits.grow(j, l, next) {
 				return e.full()
 			}
 		}
@@ -51,8 +51,8 @@ func (e *evaluation) growth(r *Request, d *Decision) *Error {
 	return nil
 }
 
-// grows reports whether next, as the state of the i-th limit of a policy, would enlarge the record.
-func (c *counter) grows(i int, l *policy.Limit, next limit.State) bool {
-	j := c.find(i, l.Name)
-	return j < 0 || len(next.Points) > len(c.limits[j].state.Points)
+// grow reports whether next, as the state of the i-th limit of a policy, would enlarge the record.
+func (s countedLimits) grow(i int, l *policy.Limit, next limit.State) bool {
+	j := s.find(i, l.Name)
+	return j < 0 || len(next.Points) > len(s[j].state.Points)
 }
