@@ -16,10 +16,10 @@ import (
 //	d := e.newDecision()
 //	err := e.decideEntries(r, Check, &d) // asks every limit; e.charges has each entry's counter, limits and policy
 //	e.deny(r, Check, &d)                 // denied: the statuses show the current state, the waits are exact
-//	err = e.roomForHolds()               // allowed: before holds are put into the counters
+//	err = e.charges.roomForHolds()       // allowed: before holds are put into the counters
 //	e.count(&d)                          // the keys get the new states; d.Index is set
 //	e.putHolds(r, &d, hold{...})         // a hold of each entry's cost in its counter
-//	e.showExtras(&d)                     // at the end: Held, LockoutLevel, BlockedUntil and Blocked
+//	e.charges.showExtras(&d, &e.at)      // at the end: Held, LockoutLevel, BlockedUntil and Blocked
 //
 // How a counter is changed in other ways: decideEntries with Get, or with another op that decides nothing, puts it into
 // e.charges, with expired holds already ended. Then call c.endHold or the like, then e.touch(c), so that it is written,

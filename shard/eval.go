@@ -104,7 +104,7 @@ type evaluation struct {
 	bytes    int                  // of the effects so far, approximately
 	scratch  []byte
 	next     []limit.State // of the current request, in the order of its statuses
-	charges  []charge      // of the current request, in the order of its entries
+	charges  charges       // of the current request, in the order of its entries
 	blocked  bool          // the current request meets a block that denies
 	extras   bool          // the current request has a counter with extras
 
@@ -135,6 +135,9 @@ type charge struct {
 	limits  []policy.Limit
 }
 
+// charges are the charges of one request, in the order of its entries.
+type charges []charge
+
 // decide answers one request. A change in a session is first checked against the session's memory. A read never is, nor is
 // a message of an operation on several shards, which has records of its own. An answer is large, so the functions that
 // handle every request fill it in place instead of returning it.
@@ -161,7 +164,7 @@ func (e *evaluation) decideInTime(r *Request, answer *Result) {
 	switch r.Op {
 	case Check, Peek, Get, Reset, Count, Partial, Reserve, Settle, SetUsed, AddUsed, Block, Unblock, PutOverride,
 		DeleteOverride, ReadAudit, Tally, ReadTally:
-		if answer.Err = e.termsProblem(r); answer.Err != nil {
+		if answer.Err = r.termsProblem(e.at.Shard); answer.Err != nil {
 			return
 		}
 		e.decideKeys(r, answer)
@@ -307,7 +310,7 @@ func (e *evaluation) decideNew(r *Request, answer *Result) {
 		return
 	}
 	if e.extras {
-		e.showExtras(d)
+		e.charges.showExtras(d, &e.at)
 	}
 }
 
@@ -386,7 +389,7 @@ func (e *evaluation) decideEntry(r *Request, i int, op Op, d *Decision) *Error {
 	}
 	cost := entry.Cost
 	if op == Partial {
-		if cost = e.room(&ch, cost); cost == 0 {
+		if cost = ch.room(cost, e.at.Now); cost == 0 {
 			op, cost = Peek, 1 // find out which limits have no room, and until when
 		}
 	}
@@ -454,12 +457,12 @@ func (e *evaluation) count(d *Decision) {
 
 // undo makes the statuses of a denial show the current state, since no limit was counted. The statuses of a Partial show
 // whether its minimum has room.
-func (e *evaluation) undo(r *Request, op Op, d *Decision) {
+func (cs charges) undo(r *Request, op Op, d *Decision, now limit.Time) {
 	n := 0
-	for i, ch := range e.charges {
+	for i, ch := range cs {
 		for j := range ch.limits {
 			if l, status := &ch.limits[j], &d.Limits[n]; status.Allowed || op == Partial {
-				_, status.Verdict = ask(Peek, l, ch.counter.at(j, l, e.at.Now), op.least(&r.Entries[i]), e.at.Now)
+				_, status.Verdict = ask(Peek, l, ch.counter.at(j, l, now), op.least(&r.Entries[i]), now)
 			}
 			d.Limits[n].Granted = 0
 			n++
@@ -480,7 +483,7 @@ func (e *evaluation) statuses(d *Decision) {
 		}
 	}
 	if e.extras {
-		e.showExtras(d)
+		e.charges.showExtras(d, &e.at)
 	}
 }
 

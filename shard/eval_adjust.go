@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
 )
 
 // adjustmentNames maps the operations by which a person changes a key's usage or allowance to their names in audit records.
@@ -16,23 +17,23 @@ var adjustmentNames = map[Op]string{Reset: "reset", SetUsed: "set", AddUsed: "ad
 // before it. A request with an Adjustment leaves an audit record.
 func (e *evaluation) adjust(r *Request, before Decision) Result {
 	if e.extras {
-		e.showExtras(&before)
+		e.charges.showExtras(&before, &e.at)
 	}
-	if err := e.deedProblem(r); err != nil {
+	if err := e.charges.adjustmentProblem(r, &e.at); err != nil {
 		return Result{Err: err}
 	}
 	if e.brimful && (r.Op == SetUsed || r.Op == AddUsed || r.Op == PutOverride) {
 		return Result{Err: e.full()}
 	}
-	if r.Op == DeleteOverride && !e.overridden() {
+	if r.Op == DeleteOverride && !e.charges[0].counter.extras.overridden(e.at.Now) {
 		return Result{Decision: before} // nothing changed: Index is 0
 	}
 	said := ""
 	if r.Adjustment != nil {
-		said = e.deedWords(r, &before)
+		said = e.charges.deedWords(r, &before, e.at.Now)
 	}
 	for i := range e.charges {
-		e.do(r, &e.charges[i])
+		e.charges[i].adjust(r, e.at.Now)
 		e.touch(e.charges[i].counter)
 	}
 	d := e.newDecision()
@@ -40,7 +41,7 @@ func (e *evaluation) adjust(r *Request, before Decision) Result {
 		panic(err) // it succeeded before, and no adjustment makes it fail
 	}
 	if e.extras {
-		e.showExtras(&d)
+		e.charges.showExtras(&d, &e.at)
 	}
 	e.index++
 	d.Index = e.index
@@ -48,7 +49,7 @@ func (e *evaluation) adjust(r *Request, before Decision) Result {
 		entry := &r.Entries[0]
 		e.writeAudit(AuditRecord{At: e.at.Now, Position: e.at.Position, Actor: a.Actor, Note: a.Note,
 			Namespace: r.Namespace, Policy: entry.Policy, Key: entry.Key, Limit: r.Limit,
-			Deed: adjustmentNames[r.Op], Before: said, After: e.deedWords(r, &d)})
+			Deed: adjustmentNames[r.Op], Before: said, After: e.charges.deedWords(r, &d, e.at.Now)})
 	}
 	return Result{Decision: d}
 }
@@ -69,62 +70,62 @@ func adjustmentProblem(r *Request) *Error {
 	}
 }
 
-// deedProblem refuses an adjustment that is invalid for these keys. Nothing has been changed yet.
-func (e *evaluation) deedProblem(r *Request) *Error {
+// adjustmentProblem refuses an adjustment that is invalid for these keys. Nothing has been changed yet.
+func (cs charges) adjustmentProblem(r *Request, at *Stamp) *Error {
 	switch r.Op {
 	case Reset:
-		return e.limitProblem(r)
+		return cs.limitProblem(r)
 	case SetUsed, AddUsed:
-		return e.amountProblem(r)
+		return cs.amountProblem(r)
 	case Block:
-		return e.untilProblem(r.Adjustment.Until)
+		return untilProblem(r.Adjustment.Until, at.Now)
 	case PutOverride:
-		return e.overrideProblem(r)
+		return cs[0].overrideProblem(r, at)
 	}
 	return nil
 }
 
-// do changes the counter of one entry.
-func (e *evaluation) do(r *Request, ch *charge) {
+// adjust changes the counter of one entry.
+func (ch *charge) adjust(r *Request, now limit.Time) {
 	switch r.Op {
 	case Reset:
-		ch.counter.reset(r.Limit, e.at.Now)
+		ch.counter.reset(r.Limit, now)
 	case SetUsed:
-		e.setUsed(r, ch)
+		ch.setUsed(r, now)
 	case AddUsed:
-		e.addUsed(r, ch)
+		ch.addUsed(r, now)
 	case Block:
 		ch.counter.extra().block = r.Adjustment.Until // it replaces an earlier one; only Unblock or that instant ends it
 	case Unblock:
 		ch.counter.extras.unblock()
 	case PutOverride:
-		e.leaveOverride(r, ch, r.Adjustment.Override)
+		ch.leaveOverride(r, r.Adjustment.Override, now)
 		ch.counter.extra().putOverride(r.Adjustment.Override)
 	case DeleteOverride:
-		e.leaveOverride(r, ch, nil)
+		ch.leaveOverride(r, nil, now)
 		ch.counter.extras.override = nil // not nil: see overridden
 	}
 }
 
 // deedWords describes the state of the first entry's key, as far as the deed concerns it. d has its statuses.
-func (e *evaluation) deedWords(r *Request, d *Decision) string {
-	switch r.Op {
+func (cs charges) deedWords(r *Request, d *Decision, now limit.Time) string {
+	switch c := cs[0].counter; r.Op {
 	case Block, Unblock:
-		return e.blockWords()
+		return c.extras.blockWords(c.lockout(), now)
 	case PutOverride, DeleteOverride:
-		return e.overrideWords()
+		return c.extras.overrideWords(now)
 	}
 	return r.usedWords(d)
 }
 
 // limitProblem refuses the name of a limit that does not exist.
-func (e *evaluation) limitProblem(r *Request) *Error {
+func (cs charges) limitProblem(r *Request) *Error {
 	if r.Limit == "" {
 		return nil
 	}
-	for i := range e.charges {
-		for j := range e.charges[i].limits {
-			if e.charges[i].limits[j].Name == r.Limit {
+	for i := range cs {
+		for j := range cs[i].limits {
+			if cs[i].limits[j].Name == r.Limit {
 				return nil
 			}
 		}
@@ -132,8 +133,8 @@ func (e *evaluation) limitProblem(r *Request) *Error {
 	return Invalidf("limit", "policy %q has no limit %q", r.Entries[0].Policy, r.Limit)
 }
 
-func (e *evaluation) amountProblem(r *Request) *Error {
-	if err := e.limitProblem(r); err != nil {
+func (cs charges) amountProblem(r *Request) *Error {
+	if err := cs.limitProblem(r); err != nil {
 		return err
 	}
 	switch n := r.Adjustment.Amount; {
@@ -143,8 +144,8 @@ func (e *evaluation) amountProblem(r *Request) *Error {
 		return Invalidf("add_used", "is %d: 1 to %d units are added, or taken away if it is negative", n, int64(limit.MaxCost))
 	}
 	running := ""
-	for j := range e.charges[0].limits {
-		switch l := &e.charges[0].limits[j]; {
+	for j := range cs[0].limits {
+		switch l := &cs[0].limits[j]; {
 		case !r.means(l.Name):
 		case l.Algorithm != limit.Concurrency:
 			return nil
@@ -156,47 +157,47 @@ func (e *evaluation) amountProblem(r *Request) *Error {
 }
 
 // untilProblem refuses blocks that have already ended, or that end too far ahead.
-func (e *evaluation) untilProblem(until limit.Time) *Error {
+func untilProblem(until, now limit.Time) *Error {
 	switch {
-	case until <= e.at.Now:
-		return Invalidf("block_until", "is %s, and now is %s: it must lie ahead", instantWords(until), instantWords(e.at.Now))
-	case until-e.at.Now > limit.Time(limit.MaxPeriod):
+	case until <= now:
+		return Invalidf("block_until", "is %s, and now is %s: it must lie ahead", instantWords(until), instantWords(now))
+	case until-now > limit.Time(limit.MaxPeriod):
 		return Invalidf("block_until", "is %s: it must not lie more than 100 years ahead", instantWords(until))
 	}
 	return nil
 }
 
 // setUsed sets the number of used units of each selected limit.
-func (e *evaluation) setUsed(r *Request, ch *charge) {
-	e.eachMeant(r, ch, func(limit.Limit, limit.State) uint64 { return uint64(r.Adjustment.Amount) })
+func (ch *charge) setUsed(r *Request, now limit.Time) {
+	ch.eachMeant(r, now, func(limit.Limit, limit.State) uint64 { return uint64(r.Adjustment.Amount) })
 }
 
 // addUsed adds used units, or removes some. Removed units belong to no particular decision, so the rest begins a new
 // generation, as after setUsed.
-func (e *evaluation) addUsed(r *Request, ch *charge) {
+func (ch *charge) addUsed(r *Request, now limit.Time) {
 	n := r.Adjustment.Amount
 	if n < 0 {
-		e.eachMeant(r, ch, func(l limit.Limit, s limit.State) uint64 {
-			used := limit.Status(l, s, e.at.Now).Used
+		ch.eachMeant(r, now, func(l limit.Limit, s limit.State) uint64 {
+			used := limit.Status(l, s, now).Used
 			return used - min(used, uint64(-n))
 		})
 		return
 	}
 	for j := range ch.limits {
 		if l := &ch.limits[j]; r.means(l.Name) && l.Algorithm != limit.Concurrency {
-			s, _ := limit.Add(l.Limit, ch.counter.at(j, l, e.at.Now), uint64(n), e.at.Now)
-			ch.counter.set(j, l, s, e.at.Now)
+			s, _ := limit.Add(l.Limit, ch.counter.at(j, l, now), uint64(n), now)
+			ch.counter.set(j, l, s, now)
 		}
 	}
 }
 
 // eachMeant sets the used units of each selected limit, except concurrency limits, which count the open holds.
-func (e *evaluation) eachMeant(r *Request, ch *charge, used func(limit.Limit, limit.State) uint64) {
+func (ch *charge) eachMeant(r *Request, now limit.Time, used func(limit.Limit, limit.State) uint64) {
 	for j := range ch.limits {
 		if l := &ch.limits[j]; r.means(l.Name) && l.Algorithm != limit.Concurrency {
-			s := ch.counter.at(j, l, e.at.Now)
-			ch.counter.set(j, l, limit.SetUsed(l.Limit, s, used(l.Limit, s), e.at.Now), e.at.Now)
-			ch.counter.restart(&ch.counter.limits[ch.counter.limits.find(j, l.Name)], e.at.Now)
+			s := ch.counter.at(j, l, now)
+			ch.counter.set(j, l, limit.SetUsed(l.Limit, s, used(l.Limit, s), now), now)
+			ch.counter.restart(&ch.counter.limits[ch.counter.limits.find(j, l.Name)], now)
 		}
 	}
 }
@@ -216,13 +217,12 @@ func (r *Request) usedWords(d *Decision) string {
 }
 
 // blockWords describes how long the key is blocked, and its level on the ladder.
-func (e *evaluation) blockWords() string {
-	c := e.charges[0].counter
+func (x *counterExtras) blockWords(k *policy.Lockout, now limit.Time) string {
 	words := "not blocked"
-	if until := c.extras.blockedUntil(e.at.Now); until != 0 {
+	if until := x.blockedUntil(now); until != 0 {
 		words = "blocked until " + instantWords(until)
 	}
-	if level := c.extras.level(c.lockout(), e.at.Now); level != 0 {
+	if level := x.level(k, now); level != 0 {
 		words += fmt.Sprintf(", level %d", level)
 	}
 	return words

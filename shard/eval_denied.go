@@ -9,9 +9,9 @@ import (
 // several shards never counts its denial: it does not know whether the whole was denied, and by which shard.
 func (e *evaluation) deny(r *Request, op Op, d *Decision) {
 	if e.blocked || len(d.Limits) > 1 {
-		e.undo(r, op, d)
+		e.charges.undo(r, op, d, e.at.Now)
 	}
-	if !e.blocked && r.Operation == nil && e.countsDenied() {
+	if !e.blocked && r.Operation == nil && e.charges.anyCountsDenied() {
 		e.countDenied(r, d)
 	}
 	e.exactWaits(r, op, d)
@@ -21,22 +21,22 @@ func (e *evaluation) deny(r *Request, op Op, d *Decision) {
 // and where a limit was counted under other numbers. A denial does not store the new numbers, so a later request converts
 // the old state again, with the units that have come back under the old numbers by then.
 func (e *evaluation) exactWaits(r *Request, op Op, d *Decision) {
-	if !e.extras && !e.changing() {
+	if !e.extras && !e.charges.changing(e.at.Now) {
 		return
 	}
-	d.RetryAfter = e.wait(r, op, -1)
+	d.RetryAfter = e.charges.wait(r, op, -1, e.at.Now)
 	for n := range d.Limits {
 		if s := &d.Limits[n]; !s.Allowed {
-			s.RetryAfter = e.wait(r, op, n)
+			s.RetryAfter = e.charges.wait(r, op, n, e.at.Now)
 		}
 	}
 }
 
-func (e *evaluation) changing() bool {
-	for i := range e.charges {
-		ch := &e.charges[i]
+func (cs charges) changing(now limit.Time) bool {
+	for i := range cs {
+		ch := &cs[i]
 		for j := range ch.limits {
-			if ch.counter.changing(j, &ch.limits[j], e.at.Now) {
+			if ch.counter.changing(j, &ch.limits[j], now) {
 				return true
 			}
 		}
@@ -44,9 +44,9 @@ func (e *evaluation) changing() bool {
 	return false
 }
 
-func (e *evaluation) countsDenied() bool {
-	for i := range e.charges {
-		if e.charges[i].policy.CountDenied {
+func (cs charges) anyCountsDenied() bool {
+	for i := range cs {
+		if cs[i].policy.CountDenied {
 			return true
 		}
 	}
@@ -120,12 +120,12 @@ func (f *future) pass(tier string, t limit.Time) {
 // wait returns the exact wait of a denied request: until the first instant at which every limit admits and no block
 // denies, if nobody does anything. Open holds and overrides end when they expire. With only >= 0 it is the wait of that
 // one status. Between two expiries every wait and block only shrinks, so it is enough to look at the expiries.
-func (e *evaluation) wait(r *Request, op Op, only int) limit.Span {
-	futures := make([]future, len(e.charges))
-	for i := range e.charges {
-		futures[i] = e.charges[i].future(e.at.Now)
+func (cs charges) wait(r *Request, op Op, only int, now limit.Time) limit.Span {
+	futures := make([]future, len(cs))
+	for i := range cs {
+		futures[i] = cs[i].future(now)
 	}
-	for t := e.startOfWait(r, op, futures, only); ; {
+	for t := startOfWait(r, op, futures, only, now); ; {
 		next := limit.Forever
 		for i := range futures {
 			f := &futures[i]
@@ -137,7 +137,7 @@ func (e *evaluation) wait(r *Request, op Op, only int) limit.Span {
 			return limit.Never
 		}
 		if w != limit.Never && t+limit.Time(w) < next {
-			return limit.Span(t-e.at.Now) + w
+			return limit.Span(t-now) + w
 		}
 		t = next
 	}
@@ -145,8 +145,8 @@ func (e *evaluation) wait(r *Request, op Op, only int) limit.Span {
 
 // startOfWait returns an instant before which the request is certainly denied. It avoids looking at each expiry until
 // then, of which there may be thousands.
-func (e *evaluation) startOfWait(r *Request, op Op, futures []future, only int) limit.Time {
-	t, ends, n := e.at.Now, limit.Forever, 0
+func startOfWait(r *Request, op Op, futures []future, only int, now limit.Time) limit.Time {
+	t, ends, n := now, limit.Forever, 0
 	for i := range futures {
 		f := &futures[i]
 		ends = min(ends, f.ends)

@@ -70,7 +70,7 @@ var errMalformedDocument = errors.New("shard: document record is malformed or of
 
 // fetch returns the document as the earlier requests of the batch left it.
 func (e *evaluation) fetch(r *Request) Result {
-	if err := e.documentProblem(r); err != nil {
+	if err := r.documentProblem(e.at.Shard); err != nil {
 		return Result{Err: err}
 	}
 	document, err := e.document(r.Document)
@@ -86,7 +86,7 @@ func (e *evaluation) fetch(r *Request) Result {
 // swap replaces the document if its version is the expected one. The answer has its new version, but not the body, which
 // the caller already has.
 func (e *evaluation) swap(r *Request) Result {
-	if err := e.documentProblem(r); err != nil {
+	if err := r.documentProblem(e.at.Shard); err != nil {
 		return Result{Err: err}
 	}
 	before, err := e.document(r.Document)
@@ -114,10 +114,10 @@ func (e *evaluation) document(name string) (Document, *Error) {
 	return documentOf(name, record, found)
 }
 
-func (e *evaluation) documentProblem(r *Request) *Error {
+func (r *Request) documentProblem(shard ID) *Error {
 	switch {
-	case e.at.Shard != System:
-		return Invalidf("document", "only the system shard has documents, this is shard %v", e.at.Shard)
+	case shard != System:
+		return Invalidf("document", "only the system shard has documents, this is shard %v", shard)
 	case r.Document == "" || len(r.Document) > MaxDocumentName:
 		return Invalidf("document", "has a name of %d bytes: 1 to %d are allowed", len(r.Document), MaxDocumentName)
 	case len(r.Body) > MaxDocumentBytes:

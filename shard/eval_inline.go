@@ -56,7 +56,7 @@ func (e *evaluation) charge(r *Request, i int, op Op) (charge, *Error) {
 			Message: fmt.Sprintf("no policy is named %q%s; `stint policies` lists them", entry.Policy,
 				didYouMean(e.policies.Nearest(entry.Policy)))}
 	case entry.Limits != nil:
-		if err := e.banTooEarly(i, entry.Limits); err != nil {
+		if err := e.at.Level.banTooEarly(i, entry.Limits); err != nil {
 			return charge{}, err
 		}
 		c, err := e.counter(r, i, p, entry.Limits)
@@ -94,8 +94,8 @@ func (e *evaluation) charge(r *Request, i int, op Op) (charge, *Error) {
 }
 
 // banTooEarly refuses inline limits with a quota of 0, which an owner at LevelFirst could not read in the key's record.
-func (e *evaluation) banTooEarly(i int, limits []policy.Limit) *Error {
-	if e.at.Level >= LevelSound {
+func (l Level) banTooEarly(i int, limits []policy.Limit) *Error {
+	if l >= LevelSound {
 		return nil
 	}
 	for j := range limits {

@@ -75,21 +75,21 @@ func ask(op Op, l *policy.Limit, s limit.State, cost uint64, now limit.Time) (li
 }
 
 // room returns how much of a cost has room in all limits of an entry.
-func (e *evaluation) room(ch *charge, cost uint64) uint64 {
+func (ch *charge) room(cost uint64, now limit.Time) uint64 {
 	for j := range ch.limits {
 		l := &ch.limits[j]
 		if l.Shadow || l.Unlimited || ch.policy.Shadow || l.Algorithm == limit.Unlimited {
 			continue
 		}
-		cost = min(cost, limit.Status(l.Limit, ch.counter.at(j, l, e.at.Now), e.at.Now).Remaining)
+		cost = min(cost, limit.Status(l.Limit, ch.counter.at(j, l, now), now).Remaining)
 	}
 	return cost
 }
 
 // roomForHolds refuses a hold if a counter already has the most it may have.
-func (e *evaluation) roomForHolds() *Error {
-	for i := range e.charges {
-		if len(e.charges[i].counter.extras.openHolds()) >= maxHolds {
+func (cs charges) roomForHolds() *Error {
+	for i := range cs {
+		if len(cs[i].counter.extras.openHolds()) >= maxHolds {
 			return &Error{Code: Overloaded, Message: fmt.Sprintf("entries[%d]: the key has %d open holds, which is the "+
 				"most: settle some, or reserve for a shorter time", i, maxHolds)}
 		}
@@ -152,22 +152,22 @@ func (ch *charge) deniedUntil(c *counter, now limit.Time) limit.Time {
 }
 
 // showExtras fills in the holds, ladder and blocks in the statuses, as the decision left them.
-func (e *evaluation) showExtras(d *Decision) {
+func (cs charges) showExtras(d *Decision, at *Stamp) {
 	n := 0
-	for i := range e.charges {
-		ch := &e.charges[i]
+	for i := range cs {
+		ch := &cs[i]
 		c := ch.counter
-		until, level := ch.deniedUntil(c, e.at.Now), c.extras.level(c.lockout(), e.at.Now)
-		denies, byHand := until != 0, e.at.Level >= LevelSound && c.extras.blockedByHand(e.at.Now) != 0
+		until, level := ch.deniedUntil(c, at.Now), c.extras.level(c.lockout(), at.Now)
+		denies, byHand := until != 0, at.Level >= LevelSound && c.extras.blockedByHand(at.Now) != 0
 		if !denies {
-			until = c.extras.blockedUntil(e.at.Now)
+			until = c.extras.blockedUntil(at.Now)
 		}
 		for j := range ch.limits {
 			s := &d.Limits[n]
 			s.LockoutLevel, s.BlockedUntil, s.Blocked, s.ByHand = level, until, denies, byHand
 			s.Held = 0
 			if len(c.extras.openHolds()) > 0 {
-				s.Held = min(s.Used, c.held(j, &ch.limits[j], e.at.Now))
+				s.Held = min(s.Used, c.held(j, &ch.limits[j], at.Now))
 			}
 			n++
 		}

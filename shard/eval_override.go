@@ -6,11 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 )
 
 // overrideProblem refuses an override that is invalid for its policy, or that has already expired.
-func (e *evaluation) overrideProblem(r *Request) *Error {
+func (ch *charge) overrideProblem(r *Request, at *Stamp) *Error {
 	o, entry := r.Adjustment.Override, &r.Entries[0]
 	switch {
 	case o == nil:
@@ -19,16 +20,16 @@ func (e *evaluation) overrideProblem(r *Request) *Error {
 		return Invalidf("policy", "must be that of a policy: inline limits have no override")
 	case o.Tier == "" && len(o.Limits) == 0:
 		return Invalidf("tier", "is missing, and so are limits: delete the override to have the policy's own")
-	case o.Expires != 0 && o.Expires <= e.at.Now:
+	case o.Expires != 0 && o.Expires <= at.Now:
 		return Invalidf("expires_at", "is %s, and now is %s: it must lie ahead",
-			instantWords(o.Expires), instantWords(e.at.Now))
+			instantWords(o.Expires), instantWords(at.Now))
 	}
 	for name, t := range o.Limits {
-		if t.Quota != nil && *t.Quota == 0 && e.at.Level < LevelSound {
+		if t.Quota != nil && *t.Quota == 0 && at.Level < LevelSound {
 			return Invalidf("limits."+name+".quota", "%s", bansTooEarly)
 		}
 	}
-	if field, problem := e.charges[0].policy.OverrideProblem(o); problem != "" {
+	if field, problem := ch.policy.OverrideProblem(o); problem != "" {
 		return Invalidf(field, "%s", problem)
 	}
 	return nil
@@ -43,27 +44,26 @@ func (x *counterExtras) putOverride(o *policy.Override) {
 
 // leaveOverride must be called before the key gets another override, or none. Units used under the numbers of the current
 // one stay used, even if a revision would restart the count or forgive the excess over the quota.
-func (e *evaluation) leaveOverride(r *Request, ch *charge, next *policy.Override) {
+func (ch *charge) leaveOverride(r *Request, next *policy.Override, now limit.Time) {
 	if !ofRevision(ch.policy.OnChange) || ch.counter.override() == nil {
 		return
 	}
 	if limits, ok := ch.policy.ResolveFor(r.Entries[0].Tier, next); ok {
-		ch.counter.carry(limits, e.at.Now)
+		ch.counter.carry(limits, now)
 	}
 }
 
 // overridden reports whether the key has an override in force.
-func (e *evaluation) overridden() bool {
-	x := e.charges[0].counter.extras
-	return x != nil && inForce(x.override, e.at.Now)
+func (x *counterExtras) overridden(now limit.Time) bool {
+	return x != nil && inForce(x.override, now)
 }
 
 // overrideWords describes the key's override.
-func (e *evaluation) overrideWords() string {
-	if !e.overridden() {
+func (x *counterExtras) overrideWords(now limit.Time) string {
+	if !x.overridden(now) {
 		return "none"
 	}
-	o := e.charges[0].counter.extras.override
+	o := x.override
 	var words []string
 	if o.Tier != "" {
 		words = append(words, "tier "+o.Tier)

@@ -145,9 +145,9 @@ func (e *evaluation) doTally(terms *TallyTerms, c *counter, tally *limit.Tally, 
 		tally.Value = sum
 		t.Known, t.Done = true, true
 	case TallySet:
-		return e.setTally(terms, tally, t)
+		return setTally(terms, tally, t, e.at.Now)
 	case TallyEnd:
-		return e.endTally(terms, tally, t)
+		return endTally(terms, tally, t, e.at.Now)
 	case TallyKeep:
 		t.Done = tally.EndsAt != 0
 		tally.EndsAt = 0
@@ -157,8 +157,8 @@ func (e *evaluation) doTally(terms *TallyTerms, c *counter, tally *limit.Tally, 
 	return nil
 }
 
-func (e *evaluation) setTally(terms *TallyTerms, tally *limit.Tally, t *Tallied) *Error {
-	ends, err := e.tallyEnds(terms.TTL)
+func setTally(terms *TallyTerms, tally *limit.Tally, t *Tallied, now limit.Time) *Error {
+	ends, err := tallyEnds(terms.TTL, now)
 	if err != nil || terms.When == TallyAbsent && t.Known || terms.When == TallyPresent && !t.Known {
 		return err
 	}
@@ -173,8 +173,8 @@ func (e *evaluation) setTally(terms *TallyTerms, tally *limit.Tally, t *Tallied)
 	return nil
 }
 
-func (e *evaluation) endTally(terms *TallyTerms, tally *limit.Tally, t *Tallied) *Error {
-	ends, err := e.tallyEnds(terms.TTL)
+func endTally(terms *TallyTerms, tally *limit.Tally, t *Tallied, now limit.Time) *Error {
+	ends, err := tallyEnds(terms.TTL, now)
 	if err != nil || !t.Known {
 		return err
 	}
@@ -199,11 +199,11 @@ func (e *evaluation) endTally(terms *TallyTerms, tally *limit.Tally, t *Tallied)
 }
 
 // tallyEnds returns the instant at which a TTL that starts now is over.
-func (e *evaluation) tallyEnds(ttl limit.Span) (limit.Time, *Error) {
-	if ttl > limit.Span(limit.MaxTime-e.at.Now) {
+func tallyEnds(ttl limit.Span, now limit.Time) (limit.Time, *Error) {
+	if ttl > limit.Span(limit.MaxTime-now) {
 		return 0, Invalidf("tally.ttl", "is %d us: that ends later than any time that can be told", ttl)
 	}
-	return e.at.Now + limit.Time(max(ttl, 0)), nil
+	return now + limit.Time(max(ttl, 0)), nil
 }
 
 // countAny reports whether any of the limits is not at rest.

@@ -6,12 +6,12 @@ import (
 )
 
 // termsProblem refuses a request without the parameters of its operation, before anything is looked up.
-func (e *evaluation) termsProblem(r *Request) *Error {
+func (r *Request) termsProblem(shard ID) *Error {
 	switch r.Op {
 	case Reserve:
 		return holdTermsProblem(r)
 	case Settle:
-		return e.settlementProblem(r)
+		return settlementProblem(r, shard)
 	case Reset, SetUsed, AddUsed, Block, Unblock, PutOverride, DeleteOverride:
 		return adjustmentProblem(r)
 	case Tally, ReadTally:
@@ -36,7 +36,7 @@ func holdTermsProblem(r *Request) *Error {
 // reserve takes the units that the limits have admitted, and opens holds of them: one in the counter of each entry, all
 // with one name.
 func (e *evaluation) reserve(r *Request, d *Decision) *Error {
-	if err := e.roomForHolds(); err != nil {
+	if err := e.charges.roomForHolds(); err != nil {
 		return err
 	}
 	if e.view.Full() {

@@ -17,9 +17,9 @@ import (
 func (e *evaluation) settle(r *Request, d Decision) Result {
 	t, name := &r.Settlement.Target, holdName(r.Settlement.Target.Position, r.Settlement.Target.Index)
 	if record, found := e.lookup(endKey(name)); found {
-		return e.settledBefore(record.Value, r)
+		return settledBefore(e.at.Shard, record.Value, r)
 	}
-	forgetAt, err := e.mayStillSettle(t)
+	forgetAt, err := e.charges.mayStillSettle(t, e.at.Now)
 	if err == nil && !t.Hold && e.view.Full() {
 		err = e.full() // without a record, the decision could be refunded twice
 	}
@@ -43,15 +43,15 @@ func (e *evaluation) settle(r *Request, d Decision) Result {
 }
 
 // settlementProblem refuses a settlement that is invalid for any hold or decision of this shard.
-func (e *evaluation) settlementProblem(r *Request) *Error {
+func settlementProblem(r *Request, shard ID) *Error {
 	s := r.Settlement
 	switch {
 	case s == nil || len(r.Entries) == 0:
 		return Invalidf("target", "is missing")
 	case s.Target.Operation != "" && r.Operation == nil:
 		return Invalidf(s.Target.field(), "is of several shards: its home settles it, with the operation")
-	case s.Target.Operation == "" && s.Target.Position.Shard != e.at.Shard:
-		return Invalidf(s.Target.field(), "is of shard %v, this is shard %v", s.Target.Position.Shard, e.at.Shard)
+	case s.Target.Operation == "" && s.Target.Position.Shard != shard:
+		return Invalidf(s.Target.field(), "is of shard %v, this is shard %v", s.Target.Position.Shard, shard)
 	case s.Action < ActionCommit || s.Action > ActionFailed:
 		return Invalidf("action", "%d is not known to this version: run a newer one", s.Action)
 	case s.Overage > OverageReject:
@@ -81,8 +81,8 @@ func (t *Target) field() string {
 }
 
 // settledBefore answers from the record of an end.
-func (e *evaluation) settledBefore(value []byte, r *Request) Result {
-	d, same, err := decodeAnswer(e.at.Shard, value, r)
+func settledBefore(shard ID, value []byte, r *Request) Result {
+	d, same, err := decodeAnswer(shard, value, r)
 	if err != nil {
 		return Result{Err: unreadable(r.Settlement.Target.field(), "how it ended", err)}
 	}
@@ -97,20 +97,20 @@ func (e *evaluation) settledBefore(value []byte, r *Request) Result {
 // decision may be settled only while its end and everything that its counters remember of resets are certainly still kept.
 // That is the shortest retention, counted from the decision. The record of its end outlives every retention within which
 // the decision could be settled.
-func (e *evaluation) mayStillSettle(t *Target) (limit.Time, *Error) {
+func (cs charges) mayStillSettle(t *Target, now limit.Time) (limit.Time, *Error) {
 	longest, shortest := limit.Span(0), limit.MaxPeriod
-	for i := range e.charges {
-		retention := e.charges[i].policy.Retention
+	for i := range cs {
+		retention := cs[i].policy.Retention
 		longest, shortest = max(longest, retention), min(shortest, retention)
 	}
 	if t.Hold {
-		return e.at.Now + limit.Time(longest), nil
+		return now + limit.Time(longest), nil
 	}
 	if t.Retention != 0 {
 		shortest = min(shortest, t.Retention)
 	}
 	ends := t.DecidedAt + limit.Time(shortest)
-	if e.at.Now >= ends || e.at.Now < t.DecidedAt {
+	if now >= ends || now < t.DecidedAt {
 		return 0, &Error{Code: HoldEnded, Field: "decision_id", Message: fmt.Sprintf(
 			"is older than the %d s within which a decision is settled", shortest/1e6)}
 	}
@@ -131,24 +131,24 @@ func (e *evaluation) mayStillSettle(t *Target) (limit.Time, *Error) {
 // When an operation is refunded after its confirmation, its part is settled without Target.Hold, and decidedAt is this
 // shard's own time of the charge. The caller must ensure that this is done once: settleTaken writes no record.
 func (e *evaluation) settleTaken(r *Request, s *Settlement, name string, decidedAt limit.Time) *Error {
-	taken, err := e.takenBy(r, s, name, decidedAt)
+	taken, err := e.charges.takenBy(r, s, name, decidedAt)
 	if err != nil {
 		return err
 	}
-	if i, room := e.lacksRoom(s, taken); i >= 0 {
+	if i, room := e.charges.lacksRoom(s, taken, e.at.Now); i >= 0 {
 		return overQuota(i, s.Actual[i], taken[i].cost, room)
 	}
 	for i := range e.charges {
-		e.settleCharge(&e.charges[i], s, &taken[i], s.actual(i, taken[i].cost))
+		e.charges[i].settle(s, &taken[i], s.actual(i, taken[i].cost), e.at.Now)
 		e.touch(e.charges[i].counter)
 	}
 	return nil
 }
 
 // takenBy returns the units of each entry that are to be settled.
-func (e *evaluation) takenBy(r *Request, s *Settlement, name string, decidedAt limit.Time) ([]hold, *Error) {
-	taken := make([]hold, len(e.charges))
-	for i, ch := range e.charges {
+func (cs charges) takenBy(r *Request, s *Settlement, name string, decidedAt limit.Time) ([]hold, *Error) {
+	taken := make([]hold, len(cs))
+	for i, ch := range cs {
 		if !s.Target.Hold {
 			taken[i] = hold{taken: decidedAt, cost: r.Entries[i].Cost, uncounted: ch.counter.limits.uncounted(r.Entries[i].Counted)}
 			continue
@@ -174,16 +174,16 @@ func (s *Settlement) actual(i int, cost uint64) uint64 {
 }
 
 // lacksRoom returns the first entry whose excess does not fit, if that is to be refused, and the room; -1: there is none.
-func (e *evaluation) lacksRoom(s *Settlement, taken []hold) (i int, room uint64) {
+func (cs charges) lacksRoom(s *Settlement, taken []hold, now limit.Time) (i int, room uint64) {
 	if s.Overage != OverageReject {
 		return -1, 0
 	}
-	for i := range e.charges {
+	for i := range cs {
 		actual := s.actual(i, taken[i].cost)
 		if actual <= taken[i].cost {
 			continue
 		}
-		if room := e.roomAbove(&e.charges[i]); actual-taken[i].cost > room {
+		if room := cs[i].roomAbove(now); actual-taken[i].cost > room {
 			return i, room
 		}
 	}
@@ -196,52 +196,52 @@ func overQuota(i int, actual, taken, room uint64) *Error {
 		"%d is %d more than was taken, and there is room for %d more", actual, actual-taken, room)}
 }
 
-// settleCharge settles one entry, which has taken h.
-func (e *evaluation) settleCharge(ch *charge, s *Settlement, h *hold, actual uint64) {
+// settle settles one entry, which has taken h.
+func (ch *charge) settle(s *Settlement, h *hold, actual uint64, now limit.Time) {
 	c := ch.counter
 	if s.Action == ActionExtend {
-		c.extendHold(h.name, e.at.Now+limit.Time(s.TTL))
+		c.extendHold(h.name, now+limit.Time(s.TTL))
 		return
 	}
 	if s.Target.Hold {
-		c.endHold(h.name, false, e.at.Now) // concurrency limits get their units back
+		c.endHold(h.name, false, now) // concurrency limits get their units back
 	}
 	if actual < h.cost {
-		c.limits.refund(h, h.cost-actual, e.at.Now)
+		c.limits.refund(h, h.cost-actual, now)
 	} else if excess := actual - h.cost; excess > 0 {
 		if s.Overage != OverageDebt {
-			excess = min(excess, e.roomAbove(ch))
+			excess = min(excess, ch.roomAbove(now))
 		}
-		e.spend(ch, excess)
+		ch.spend(excess, now)
 	}
 	switch s.Action {
 	case ActionSuccess:
-		c.extras.succeed(c.lockout(), e.at.Now)
+		c.extras.succeed(c.lockout(), now)
 	case ActionFailed:
-		c.violate(e.at.Now)
+		c.violate(now)
 	}
 }
 
 // roomAbove returns how much more all limits of an entry that can deny would admit.
-func (e *evaluation) roomAbove(ch *charge) uint64 {
+func (ch *charge) roomAbove(now limit.Time) uint64 {
 	room := uint64(limit.MaxCost)
 	for j := range ch.limits {
 		if l := &ch.limits[j]; ch.boundsExcess(l) {
-			room = min(room, limit.Status(l.Limit, ch.counter.at(j, l, e.at.Now), e.at.Now).Remaining)
+			room = min(room, limit.Status(l.Limit, ch.counter.at(j, l, now), now).Remaining)
 		}
 	}
 	return room
 }
 
 // spend counts units on all limits of an entry except concurrency limits, even past the quota.
-func (e *evaluation) spend(ch *charge, units uint64) {
+func (ch *charge) spend(units uint64, now limit.Time) {
 	if units == 0 {
 		return
 	}
 	for j := range ch.limits {
 		if l := &ch.limits[j]; l.Algorithm != limit.Concurrency {
-			s, _ := limit.Add(l.Limit, ch.counter.at(j, l, e.at.Now), units, e.at.Now)
-			ch.counter.set(j, l, s, e.at.Now)
+			s, _ := limit.Add(l.Limit, ch.counter.at(j, l, now), units, now)
+			ch.counter.set(j, l, s, now)
 		}
 	}
 }

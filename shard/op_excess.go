@@ -23,11 +23,11 @@ func (e *evaluation) excessFits(r, part *Request, s *Settlement, print uint64) (
 	if err := e.excessIsOpen(r); err != nil {
 		return false, err
 	}
-	taken, err := e.takenBy(part, s, operationHold(r.Operation.ID), s.Target.DecidedAt)
+	taken, err := e.charges.takenBy(part, s, operationHold(r.Operation.ID), s.Target.DecidedAt)
 	if err != nil {
 		return false, err
 	}
-	if err := e.refusesExcess(r, s, taken); err != nil {
+	if err := e.charges.lackRoomForExcess(r, s, taken, e.at.Now); err != nil {
 		e.ruleExcess(r, OperationAborted, print)
 		return false, err
 	}
@@ -48,7 +48,7 @@ func (e *evaluation) excessIsOpen(r *Request) *Error {
 	if x.ID == "" || len(x.ID) > operationIDMax || x.ID == r.Operation.ID {
 		return Invalidf("operation.excess", "has no id of its own, or one of more than %d bytes", operationIDMax)
 	}
-	switch u, err := e.ruling(operationKeyOf(rulingRecord, r.Namespace, x.ID)); {
+	switch u, err := e.ruling(operationKey(rulingRecord, r.Namespace, x.ID)); {
 	case err != nil:
 		return err
 	case u != nil, e.at.Now > x.until(): // an aborted record may have existed and been forgotten
@@ -68,9 +68,9 @@ func (x *Excess) until() limit.Time {
 	return earliest + limit.Time(ConcludeWithin)
 }
 
-// refusesExcess returns the error of an entry that has spent more than there is room for, at home or at a leg.
-func (e *evaluation) refusesExcess(r *Request, s *Settlement, taken []hold) *Error {
-	if i, room := e.lacksRoom(s, taken); i >= 0 {
+// lackRoomForExcess returns the error of an entry that has spent more than there is room for, at home or at a leg.
+func (cs charges) lackRoomForExcess(r *Request, s *Settlement, taken []hold, now limit.Time) *Error {
+	if i, room := cs.lacksRoom(s, taken, now); i >= 0 {
 		return overQuota(r.placeOfHome(i), s.Actual[i], taken[i].cost, room)
 	}
 	if r.Operation.Excess == nil {
@@ -117,7 +117,7 @@ func (e *evaluation) ruleExcess(r *Request, state OperationState, print uint64) 
 		}
 	}
 	if len(u.legs) > 0 { // else there is nothing to end
-		e.writeRuling(operationKeyOf(rulingRecord, r.Namespace, x.ID), u)
+		e.writeRuling(operationKey(rulingRecord, r.Namespace, x.ID), u)
 	}
 }
 
@@ -175,17 +175,17 @@ func (e *evaluation) takeExcess(r *Request) ([]Entry, Result) {
 	if err != nil {
 		return nil, Result{Err: err}
 	}
-	if e.refuseExcess(r, &d); !d.Allowed {
+	if e.charges.refuseExcess(r, &d); !d.Allowed {
 		return nil, Result{Decision: d}
 	}
-	if err := e.roomForHolds(); err != nil {
+	if err := e.charges.roomForHolds(); err != nil {
 		return nil, Result{Err: err}
 	}
 	name := operationHold(r.Operation.ID)
-	if e.heldUnder(name) {
+	if e.charges.heldUnder(name) {
 		return nil, Result{Err: idReused(r.Operation.ID)}
 	}
-	e.spendExcess(r, &d)
+	e.charges.spendExcess(r, &d, e.at.Now)
 	e.index++
 	d.Index = e.index
 	e.putHolds(&Request{Entries: r.Entries}, &d, hold{name: name, remote: true, onExpire: policy.OnExpireCancel, expires: limit.MaxTime})
@@ -195,24 +195,24 @@ func (e *evaluation) takeExcess(r *Request) ([]Entry, Result) {
 
 // spendExcess counts the excess on the limits of a charge. In the statuses it marks the limits that have not counted all
 // of it, to which nothing is given back.
-func (e *evaluation) spendExcess(r *Request, d *Decision) {
+func (cs charges) spendExcess(r *Request, d *Decision, now limit.Time) {
 	n := 0
-	for i := range e.charges {
-		ch, cost := &e.charges[i], r.Entries[i].Cost
-		e.spend(ch, cost)
+	for i := range cs {
+		ch, cost := &cs[i], r.Entries[i].Cost
+		ch.spend(cost, now)
 		for j := range ch.limits {
 			l, s := &ch.limits[j], &d.Limits[n]
-			s.Uncounted = limit.Status(l.Limit, ch.counter.at(j, l, e.at.Now), e.at.Now).Used != s.Used+cost
+			s.Uncounted = limit.Status(l.Limit, ch.counter.at(j, l, now), now).Used != s.Used+cost
 			n++
 		}
 	}
 }
 
 // refuseExcess sets in each status whether the limit has room for the excess, and in the decision whether all limits have.
-func (e *evaluation) refuseExcess(r *Request, d *Decision) {
+func (cs charges) refuseExcess(r *Request, d *Decision) {
 	n := 0
-	for i := range e.charges {
-		ch := &e.charges[i]
+	for i := range cs {
+		ch := &cs[i]
 		for j := range ch.limits {
 			s := &d.Limits[n]
 			s.Allowed = !ch.boundsExcess(&ch.limits[j]) || r.Entries[i].Cost <= s.Remaining

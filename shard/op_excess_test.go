@@ -111,7 +111,7 @@ func excessOf(at limit.Time, allowed bool) *Excess {
 func (c *crossing) excessState(now limit.Time) (state OperationState, known bool) {
 	v := c.tell(now, AskHome, func(r *Request) { r.Operation.ID = "excess"; r.Operation.Fingerprint = 0 })
 	if v.Err != nil { // of another fingerprint: home knows it
-		u, err := decodeRuling(c.recordOf(operationKeyOf(rulingRecord, "default", "excess")))
+		u, err := decodeRuling(c.recordOf(operationKey(rulingRecord, "default", "excess")))
 		if err != nil {
 			c.Fatal(err)
 		}

@@ -84,7 +84,7 @@ func (u *ruling) reply(r *Request, now limit.Time) Result {
 
 // askHome returns the outcome of the operation, if home knows it.
 func (e *evaluation) askHome(r *Request) Result {
-	u, err := e.ruling(e.operationKey(rulingRecord, r))
+	u, err := e.ruling(operationKey(rulingRecord, r.Namespace, r.Operation.ID))
 	if err != nil {
 		return Result{Err: err}
 	}
@@ -102,7 +102,7 @@ func (e *evaluation) askHome(r *Request) Result {
 // concludeHome decides the whole operation, once.
 func (e *evaluation) concludeHome(r *Request) Result {
 	o := r.Operation
-	key := e.operationKey(rulingRecord, r)
+	key := operationKey(rulingRecord, r.Namespace, r.Operation.ID)
 	if u, err := e.ruling(key); err != nil {
 		return Result{Err: err}
 	} else if u != nil {
@@ -163,7 +163,7 @@ func (u *ruling) rule(r *Request, d *Decision) {
 // a hold past its expiry is settled.
 func (e *evaluation) resolveHome(r *Request) Result {
 	o := r.Operation
-	key := e.operationKey(rulingRecord, r)
+	key := operationKey(rulingRecord, r.Namespace, r.Operation.ID)
 	u, err := e.ruling(key)
 	if err != nil {
 		return Result{Err: err}
@@ -200,7 +200,7 @@ func (e *evaluation) resolveHome(r *Request) Result {
 
 // acknowledge records that a leg has executed the ruling. An acknowledgment of an earlier ruling is ignored.
 func (e *evaluation) acknowledge(r *Request) Result {
-	key := e.operationKey(rulingRecord, r)
+	key := operationKey(rulingRecord, r.Namespace, r.Operation.ID)
 	u, err := e.ruling(key)
 	if err != nil {
 		return Result{Err: err}

@@ -110,7 +110,7 @@ func idReused(id string) *Error {
 // has ended is never answered as if it were open.
 func (e *evaluation) chargeLeg(r *Request) Result {
 	o := r.Operation
-	key := e.operationKey(legRecord, r)
+	key := operationKey(legRecord, r.Namespace, r.Operation.ID)
 	l, err := e.leg(key)
 	if err != nil {
 		return Result{Err: err}
@@ -140,7 +140,7 @@ func (e *evaluation) chargeLeg(r *Request) Result {
 
 // finishLeg executes home's ruling on the leg, once, and acknowledges it. It affects only an open charge that the ruling covers.
 func (e *evaluation) finishLeg(r *Request) Result {
-	key := e.operationKey(legRecord, r)
+	key := operationKey(legRecord, r.Namespace, r.Operation.ID)
 	l, err := e.leg(key)
 	if err != nil {
 		return Result{Err: err}

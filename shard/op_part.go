@@ -46,17 +46,17 @@ func (e *evaluation) takePart(r *Request) ([]Entry, Result) {
 	if err := e.checkIDTime(&p); err != nil {
 		return nil, Result{Err: err}
 	}
-	if err := e.countsDenials(p.Op); err != nil {
+	if err := e.charges.refuseCountedDenials(p.Op); err != nil {
 		return nil, Result{Err: err}
 	}
 	if !d.Allowed {
-		e.undo(&p, p.Op, &d)
+		e.charges.undo(&p, p.Op, &d, e.at.Now)
 		return nil, Result{Decision: e.shown(&p, d)}
 	}
-	if err := e.roomForHolds(); err != nil {
+	if err := e.charges.roomForHolds(); err != nil {
 		return nil, Result{Err: err}
 	}
-	if e.heldUnder(operationHold(r.Operation.ID)) {
+	if e.charges.heldUnder(operationHold(r.Operation.ID)) {
 		return nil, Result{Err: idReused(r.Operation.ID)}
 	}
 	e.count(&d)
@@ -72,12 +72,12 @@ func (e *evaluation) takePart(r *Request) ([]Entry, Result) {
 	return p.Entries, Result{Decision: d}
 }
 
-// countsDenials refuses an operation under a policy that counts denials. Each shard would count on its own, and an
+// refuseCountedDenials refuses an operation under a policy that counts denials. Each shard would count on its own, and an
 // operation may be decided more than once before it is denied. An error is better than silently disabling a guard against
 // guessing. An operation that counts without deciding is never denied.
-func (e *evaluation) countsDenials(op Op) *Error {
-	for i := range e.charges {
-		if p := e.charges[i].policy; op != Count && p.CountDenied {
+func (cs charges) refuseCountedDenials(op Op) *Error {
+	for i := range cs {
+		if p := cs[i].policy; op != Count && p.CountDenied {
 			return Invalidf(fmt.Sprintf("entries[%d].policy", i), "%q has count_denied, and the request's keys live on "+
 				"several shards, where a denial cannot be counted: give all of its keys one {tag}, or ask for this entry alone",
 				p.Name)
@@ -89,9 +89,9 @@ func (e *evaluation) countsDenials(op Op) *Error {
 // heldUnder reports whether a counter already has a hold of that name. If a client uses one id for two operations, a
 // counter can meet it twice: its shard may be the home of one and a leg of the other, whose records do not know of each
 // other. No counter may have two holds of one name.
-func (e *evaluation) heldUnder(name string) bool {
-	for i := range e.charges {
-		if _, found := e.charges[i].counter.extras.findHold(name); found {
+func (cs charges) heldUnder(name string) bool {
+	for i := range cs {
+		if _, found := cs[i].counter.extras.findHold(name); found {
 			return true
 		}
 	}
@@ -111,7 +111,7 @@ func (e *evaluation) lookAtPart(r *Request) Result {
 	if err := e.decideEntries(&p, Peek, &d); err != nil {
 		return Result{Err: err}
 	}
-	if err := e.countsDenials(r.Operation.Op); err != nil {
+	if err := e.charges.refuseCountedDenials(r.Operation.Op); err != nil {
 		return Result{Err: err}
 	}
 	return Result{Decision: e.shown(&p, d)}
@@ -120,7 +120,7 @@ func (e *evaluation) lookAtPart(r *Request) Result {
 // shown adds the effects of holds and blocks to a decision, and makes the waits of a denial exact.
 func (e *evaluation) shown(p *Request, d Decision) Decision {
 	if e.extras {
-		e.showExtras(&d)
+		e.charges.showExtras(&d, &e.at)
 	}
 	if !d.Allowed {
 		e.exactWaits(p, p.Op, &d)

@@ -83,11 +83,7 @@ type settled struct {
 	answer      Decision   // home's
 }
 
-func (e *evaluation) operationKey(kind byte, r *Request) string {
-	return operationKeyOf(kind, r.Namespace, r.Operation.ID)
-}
-
-func operationKeyOf(kind byte, namespace, id string) string {
+func operationKey(kind byte, namespace, id string) string {
 	b := appendString(append(make([]byte, 0, 96), kind), namespace)
 	return string(append(b, id...))
 }

@@ -12,10 +12,10 @@ import (
 // settleHome settles the operation and home's part of it. The request has all entries; each leg is named with the keys on
 // its shard.
 func (e *evaluation) settleHome(r *Request) Result {
-	if err := e.settlementProblem(r); err != nil {
+	if err := settlementProblem(r, e.at.Shard); err != nil {
 		return Result{Err: err}
 	}
-	s, key := r.Settlement, e.operationKey(rulingRecord, r)
+	s, key := r.Settlement, operationKey(rulingRecord, r.Namespace, r.Operation.ID)
 	u, err := e.ruling(key)
 	if err == nil && u != nil && u.state == OperationHeld && e.at.Now >= u.expires {
 		err = e.expireRuling(key, r, u)
@@ -63,7 +63,7 @@ func (e *evaluation) settleRuling(key string, r *Request, u *ruling, print uint6
 	if err != nil {
 		return Result{Err: err}
 	}
-	forgetAt, err := e.mayStillSettle(&s.Target)
+	forgetAt, err := e.charges.mayStillSettle(&s.Target, e.at.Now)
 	if err != nil {
 		return Result{Err: err}
 	}
@@ -171,7 +171,7 @@ func (e *evaluation) settlePart(r *Request, l *leg) (Decision, *Error) {
 	if err != nil {
 		return d, err
 	}
-	if _, err := e.mayStillSettle(&s.Target); err != nil {
+	if _, err := e.charges.mayStillSettle(&s.Target, e.at.Now); err != nil {
 		return d, nil
 	}
 	s.leaveExcess(l.entries)

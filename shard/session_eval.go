@@ -226,7 +226,7 @@ func (e *evaluation) asDenied(r *Request) Decision {
 		e.exactWaits(&look, Peek, &d)
 	}
 	if e.extras && d.Limits != nil {
-		e.showExtras(&d)
+		e.charges.showExtras(&d, &e.at)
 	}
 	if d.Allowed || d.RetryAfter == 0 {
 		d.RetryAfter = 1
@@ -250,7 +250,7 @@ func (e *evaluation) asCounted(r *Request) Decision {
 	if e.decideEntries(&look, Get, &d) != nil {
 		d.Limits = nil
 	} else if e.extras {
-		e.showExtras(&d)
+		e.charges.showExtras(&d, &e.at)
 	}
 	return d
 }

@@ -25,7 +25,7 @@ func (e *evaluation) full() *Error {
 // would remember more instants, or the record of the answer itself. It ignores the few bytes by which the encoding of
 // larger numbers grows.
 func (e *evaluation) growth(r *Request, d *Decision) *Error {
-	if !d.Allowed && !e.countsDenied() {
+	if !d.Allowed && !e.charges.anyCountsDenied() {
 		return nil
 	}
 	if d.Allowed && r.Op.answersOnce() && r.Number != 0 {

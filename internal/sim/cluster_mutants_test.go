@@ -141,7 +141,7 @@ var clusterMutants = []judged{
 		"\tl.state, l.answer.Limits = legSettled,", "\tl.state, l.answer.Limits = legCommitted,"},
 		tests("cluster/routing", "TestAnOperationIsAllOrNothing")},
 	// Waits.
-	{mutant{"waits know nothing of other numbers", "shard/eval_denied.go", "if !e.extras && !e.changing() {", "if !e.extras {"},
+	{mutant{"waits know nothing of other numbers", "shard/eval_denied.go", "if !e.extras && !e.charges.changing(e.at.Now) {", "if !e.extras {"},
 		tests("shard", "TestWaitUnderChangedNumbersIsExact")},
 	// The same guards and more, in whole clusters.
 	{mutant{"nobody waits for the disk", "raftfsm/disk_log.go", "d.ApplyNoSyncWait(batch, pebble.Sync)", "d.Apply(batch, pebble.NoSync)"},
