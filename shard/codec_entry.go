@@ -20,10 +20,10 @@ const entryFormat = 1
 type entryKind uint8
 
 const (
-	epochOpen entryKind = 1 // an owner takes over; the epoch is the entry's Raft index
-	batch     entryKind = 2 // effects of decided requests; none when all were denied or reads
-	oldSum    entryKind = 3 // of 0.1.0: its owner's fingerprint of the previous state, including the layout; it is not compared
-	sumEntry  entryKind = 4 // every replica notes its own sum of the state after this entry (LevelSound)
+	epochOpen  entryKind = 1 // an owner takes over; the epoch is the entry's Raft index
+	batchEntry entryKind = 2 // effects of decided requests; none when all were denied or reads
+	oldSum     entryKind = 3 // of 0.1.0: its owner's fingerprint of the previous state, including the layout; it is not compared
+	sumEntry   entryKind = 4 // every replica notes its own sum of the state after this entry (LevelSound)
 )
 
 // entry is one decoded log entry:
@@ -54,7 +54,7 @@ func EncodeBatch(at Stamp, puts []Put) []byte {
 	for i := range puts {
 		size += len(puts[i].Key) + len(puts[i].Value) + 20
 	}
-	b := appendHead(make([]byte, 0, size), batch, at)
+	b := appendHead(make([]byte, 0, size), batchEntry, at)
 	b = binary.AppendUvarint(b, uint64(len(puts)))
 	for i := range puts {
 		b = appendPut(b, &puts[i])
@@ -111,7 +111,7 @@ func decodeEntry(payload []byte) (entry, error) {
 		time: limit.Time(r.varint())}
 	switch e.kind {
 	case epochOpen, sumEntry:
-	case batch:
+	case batchEntry:
 		e.puts = r.puts()
 	case oldSum:
 		r.fixed64()

@@ -23,8 +23,8 @@ var samples = []struct {
 	entry   entry
 }{
 	{"epoch open", EncodeEpochOpen(3, origin), entry{kind: epochOpen, shard: 3, time: origin}},
-	{"batch", EncodeBatch(stamp, samplePuts), entry{batch, 3, 300, 70_000, origin, samplePuts}},
-	{"empty batch", EncodeBatch(stamp, nil), entry{batch, 3, 300, 70_000, origin, []Put{}}},
+	{"batch", EncodeBatch(stamp, samplePuts), entry{batchEntry, 3, 300, 70_000, origin, samplePuts}},
+	{"empty batch", EncodeBatch(stamp, nil), entry{batchEntry, 3, 300, 70_000, origin, []Put{}}},
 	{"sum check", encodeOldSum(stamp, 0x0123456789abcdef), entry{oldSum, 3, 300, 70_000, origin, nil}},
 	{"sum", EncodeSum(stamp), entry{sumEntry, 3, 300, 70_000, origin, nil}},
 }
@@ -166,7 +166,7 @@ func TestEntryOfAnotherVersionHalts(t *testing.T) {
 	body := func(s int) []byte { return bytes.Clone(samples[s].payload[:len(samples[s].payload)-4]) }
 	newer, kind := body(0), body(0)
 	newer[0], kind[1] = entryFormat+1, 9
-	long := appendString(binary.AppendUvarint(appendHead(nil, batch, stamp), 1), strings.Repeat("k", maxRecordKeyBytes+1))
+	long := appendString(binary.AppendUvarint(appendHead(nil, batchEntry, stamp), 1), strings.Repeat("k", maxRecordKeyBytes+1))
 	long = append(long, 0, 2, 1)
 	for _, c := range []struct {
 		body []byte
@@ -176,7 +176,7 @@ func TestEntryOfAnotherVersionHalts(t *testing.T) {
 		{kind, "unknown kind 9: run a newer version"},
 		{append(body(0), 0), "malformed"},
 		{body(1)[:len(body(1))-1], "malformed"},
-		{append(appendHead(nil, batch, stamp), 0xff, 0xff, 0xff, 0xff, 0x0f), "malformed"},
+		{append(appendHead(nil, batchEntry, stamp), 0xff, 0xff, 0xff, 0xff, 0x0f), "malformed"},
 		{long, "malformed"},
 	} {
 		s := NewState(3)
@@ -343,7 +343,7 @@ func FuzzDecodeEntry(f *testing.F) {
 			t.Fatalf("room for %d puts in %d bytes", cap(e.puts), len(body))
 		}
 		at := Stamp{Position: Position{e.shard, e.epoch, e.seq}, Now: e.time}
-		again := map[entryKind][]byte{batch: EncodeBatch(at, e.puts), oldSum: encodeOldSum(at, 0), sumEntry: EncodeSum(at),
+		again := map[entryKind][]byte{batchEntry: EncodeBatch(at, e.puts), oldSum: encodeOldSum(at, 0), sumEntry: EncodeSum(at),
 			epochOpen: seal(appendHead(nil, epochOpen, at))}[e.kind]
 		if back, err := decodeEntry(again); err != nil || !sameEntry(back, e) {
 			t.Fatalf("%+v was written again and came back as %+v, %v", e, back, err)

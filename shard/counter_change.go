@@ -57,25 +57,25 @@ func (c *counter) beginsAnew(old *counted, new limit.Limit) bool {
 // renew puts to rest the limits that restart with a revision of their policy: those counted under numbers that none of the
 // policy's tiers gives them, with or without the key's override. It runs when the revision first meets the key. Its result
 // is written even if the request counts nothing, so that the old usage does not reappear if the old numbers return.
-func (e *evaluation) renew(c *counter, limits []policy.Limit) {
-	since := c.beginning(e.at.Now)
+func (b *batch) renew(c *counter, limits []policy.Limit) {
+	since := c.beginning(b.at.Now)
 	for i := range limits {
 		l := &limits[i]
 		j := c.limits.find(i, l.Name)
-		if j < 0 || c.limits[j].limit.Equal(&l.Limit) || l.Algorithm == limit.Concurrency || c.limits[j].atRest(e.at.Now) ||
+		if j < 0 || c.limits[j].limit.Equal(&l.Limit) || l.Algorithm == limit.Concurrency || c.limits[j].atRest(b.at.Now) ||
 			c.policy.Gives(l.Name, &c.limits[j].limit, c.override()) {
 			continue
 		}
 		c.limits[j].state = limit.State{}
 		c.restart(&c.limits[j], since)
-		e.touch(c)
+		b.touch(c)
 	}
 }
 
 // endOverride removes an expired override, for a request with a tier. The end of an override is not a revision: units used
 // under its numbers stay used, even if a revision would restart the count or forgive the excess over the quota.
-func (e *evaluation) endOverride(c *counter, tier string) {
-	if c.override() == nil || inForce(c.override(), e.at.Now) {
+func (b *batch) endOverride(c *counter, tier string) {
+	if c.override() == nil || inForce(c.override(), b.at.Now) {
 		return
 	}
 	if ofRevision(c.policy.OnChange) {
@@ -83,8 +83,8 @@ func (e *evaluation) endOverride(c *counter, tier string) {
 		if !known {
 			limits, _ = c.policy.Resolve("")
 		}
-		c.carry(limits, e.at.Now)
-		e.touch(c)
+		c.carry(limits, b.at.Now)
+		b.touch(c)
 	}
 	c.extras.override = nil
 }

@@ -66,9 +66,9 @@ func Evaluate(view View, policies *policy.Set, requests []Request, at Stamp) ([]
 // those up to the request that panicked, and none of them, nor any effect, may be used. Only the evaluation's own data was
 // changed.
 func evaluate(view View, policies *policy.Set, requests []Request, at Stamp) (results []Result, puts []Put, fault *Error) {
-	e := evaluation{view: view, policies: policies, at: at, brimful: view.Brimful()}
-	e.scratch, e.next, e.charges, e.met = e.first.scratch[:0], e.first.next[:0], e.first.charges[:0], e.first.met[:0]
-	e.all = e.first.all[:0]
+	e := evaluation{batch: batch{view: view, policies: policies, at: at, brimful: view.Brimful()}}
+	e.useInitial()
+	e.next, e.charges = e.first.next[:0], e.first.charges[:0]
 	decided := 0
 	defer func() {
 		if p := recover(); p != nil {
@@ -86,57 +86,19 @@ func evaluate(view View, policies *policy.Set, requests []Request, at Stamp) (re
 	return results, e.puts(), nil
 }
 
-// evaluation is the working set of one batch: every counter it has touched, decoded once.
+// evaluation evaluates the requests of a batch, one after the other. Its own fields are those of the current request.
 type evaluation struct {
-	view     View
-	policies *policy.Set
-	at       Stamp
-	all      []*counter           // met by this batch
-	counters map[string]*counter  // the same by key, once there are too many for a linear search
-	order    []*counter           // those with effects
-	written  map[string]Put       // idempotency records and documents of this batch, by record key
-	keys     []string             // the keys of written, in order
-	sessions map[Session]*session // met by this batch
-	met      []*session           // the same, in order
-	opened   uint32               // sessions
-	index    uint32               // of the last counted request
-	brimful  bool                 // as reported by the view
-	bytes    int                  // of the effects so far, approximately
-	scratch  []byte
-	next     []limit.State // of the current request, in the order of its statuses
-	charges  charges       // of the current request, in the order of its entries
-	blocked  bool          // the current request meets a block that denies
-	extras   bool          // the current request has a counter with extras
+	batch
+	next    []limit.State // in the order of the request's statuses
+	charges charges       // in the order of its entries
+	blocked bool          // it meets a block that denies
+	extras  bool          // it has a counter with extras
 
-	// Memory for frequent values.
-	slabs struct {
-		statuses slab[LimitStatus]
-		limits   slab[counted]
-		counters slab[counter]
-		tallies  slab[Tallied]
-	}
-	first struct { // initial memory for the slices above, enough for most batches of one request
-		scratch [96]byte
+	first struct { // initial memory for the slices above, enough for most requests
 		next    [2]limit.State
 		charges [2]charge
-		all     [4]*counter
-		met     [1]*session
 	}
 }
-
-// scanned is how many counters are searched linearly before there is a map of them: only large batches touch more keys.
-const scanned = 8
-
-// charge is an entry of the current request: its counter, and the limits with the numbers of its tier or of the key's
-// override. The policy is inlinePolicy if the request has inline limits.
-type charge struct {
-	counter *counter
-	policy  *policy.Policy
-	limits  []policy.Limit
-}
-
-// charges are the charges of one request, in the order of its entries.
-type charges []charge
 
 // decide answers one request. A change in a session is first checked against the session's memory. A read never is, nor is
 // a message of an operation on several shards, which has records of its own. An answer is large, so the functions that
@@ -171,9 +133,9 @@ func (e *evaluation) decideInTime(r *Request, answer *Result) {
 	case OpenSession:
 		*answer = e.openSession(r)
 	case Fetch:
-		*answer = e.fetch(r)
+		*answer = documents{&e.batch}.fetch(r)
 	case Swap:
-		*answer = e.swap(r)
+		*answer = documents{&e.batch}.swap(r)
 	default:
 		answer.Err = &Error{Code: NotBuilt, Message: fmt.Sprintf(
 			"operation %d is not known to this version: run a newer one", r.Op)}
@@ -209,71 +171,11 @@ func (e *evaluation) decideByID(r *Request, answer *Result) {
 	}
 }
 
-// lookup finds a live record of a kind that is written as a whole, as the earlier requests of the batch left it.
-func (e *evaluation) lookup(key string) (Record, bool) {
-	if p, found := e.written[key]; found {
-		return p.Record, true
-	}
-	record, found := e.view.Lookup(key)
-	return record, found && record.ForgetAt > e.at.Now
-}
-
-// write makes p the record of its key. It replaces an earlier write of the batch.
-func (e *evaluation) write(p Put) {
-	if e.written == nil {
-		e.written = make(map[string]Put)
-	}
-	if before, again := e.written[p.Key]; again {
-		e.bytes -= len(before.Key) + len(before.Value) + 20
-	} else {
-		e.keys = append(e.keys, p.Key)
-	}
-	e.written[p.Key] = p
-	e.bytes += len(p.Key) + len(p.Value) + 20
-}
-
-func (e *evaluation) replay(value []byte, r *Request) Result {
-	d, same, err := decodeAnswer(e.at.Shard, value, r)
-	if err != nil {
-		return Result{Err: unreadable("idempotency_id", fmt.Sprintf("what the request with id %q was answered", r.ID), err)}
-	}
-	if !same {
-		return Result{Err: &Error{Code: IDReused, Field: "idempotency_id",
-			Message: fmt.Sprintf("%q was used for another request; a new request needs a new id", r.ID)}}
-	}
-	return Result{Decision: d}
-}
-
-// record writes the answer of an id along with its effects, for the longest retention of the request's policies. If the id
-// carries a time ahead of shard time, the retention starts then, so that the record lasts until the id is refused as too old.
-func (e *evaluation) record(key string, r *Request, d *Decision) {
-	made, _ := timeOfUUIDv7(r.ID)
-	forgetAt := max(e.at.Now, made) + limit.Time(e.retention(r))
-	e.write(Put{Key: key, Record: Record{Value: encodeAnswer(r, d), ForgetAt: forgetAt}})
-}
-
-func (e *evaluation) retention(r *Request) limit.Span {
-	var longest limit.Span
-	for i := range r.Entries {
-		if p, ok := e.policyOf(&r.Entries[i]); ok {
-			longest = max(longest, p.Retention)
-		} else {
-			longest = max(longest, inlinePolicy.Retention)
-		}
-	}
-	return longest
-}
-
-// newDecision returns the initial decision of a request: allowed so far.
-func (e *evaluation) newDecision() Decision {
-	return Decision{Allowed: true, DecidedAt: e.at.Now, Position: e.at.Position}
-}
-
 // decideNew decides a request that has no recorded answer.
 func (e *evaluation) decideNew(r *Request, answer *Result) {
 	switch r.Op {
 	case ReadAudit:
-		*answer = e.readAudit()
+		*answer = auditLog{&e.batch}.read()
 		return
 	case Tally, ReadTally:
 		e.tally(r, answer)
@@ -325,26 +227,6 @@ func (e *evaluation) conclude(r *Request, d *Decision) *Error {
 		e.count(d)
 	default:
 		e.deny(r, r.Op, d)
-	}
-	return nil
-}
-
-// checkIDTime refuses an id whose time shows that its record may be gone, or that no honest clock made it.
-func (e *evaluation) checkIDTime(r *Request) *Error {
-	if r.ID == "" {
-		return nil
-	}
-	made, ok := timeOfUUIDv7(r.ID)
-	if !ok {
-		return nil
-	}
-	if made > e.at.Now+limit.Time(aheadMost) {
-		return Invalidf("idempotency_id", "%q carries a time more than 60 s ahead of shard time", r.ID)
-	}
-	if retention := e.retention(r); made+limit.Time(retention) <= e.at.Now {
-		return &Error{Code: IDExpired, Field: "idempotency_id", Message: fmt.Sprintf(
-			"%q is older than the %d s for which ids are remembered: whether it ran can no longer be told",
-			r.ID, retention/1e6)}
 	}
 	return nil
 }
@@ -442,8 +324,7 @@ func longer(a, b limit.Span) limit.Span {
 
 // count applies the states that the request leads to.
 func (e *evaluation) count(d *Decision) {
-	e.index++
-	d.Index = e.index
+	e.number(d)
 	n := 0
 	for i := range e.charges {
 		ch := &e.charges[i]
@@ -452,21 +333,6 @@ func (e *evaluation) count(d *Decision) {
 			n++
 		}
 		e.touch(ch.counter)
-	}
-}
-
-// undo makes the statuses of a denial show the current state, since no limit was counted. The statuses of a Partial show
-// whether its minimum has room.
-func (cs charges) undo(r *Request, op Op, d *Decision, now limit.Time) {
-	n := 0
-	for i, ch := range cs {
-		for j := range ch.limits {
-			if l, status := &ch.limits[j], &d.Limits[n]; status.Allowed || op == Partial {
-				_, status.Verdict = ask(Peek, l, ch.counter.at(j, l, now), op.least(&r.Entries[i]), now)
-			}
-			d.Limits[n].Granted = 0
-			n++
-		}
 	}
 }
 
@@ -485,90 +351,4 @@ func (e *evaluation) statuses(d *Decision) {
 	if e.extras {
 		e.charges.showExtras(d, &e.at)
 	}
-}
-
-// counter returns the working copy of one key's counter. On first touch it is decoded from the view, and holds that have
-// expired since it was written are ended. Decoded names and zones are shared with limits. The error concerns only this key.
-func (e *evaluation) counter(r *Request, i int, p *policy.Policy, limits []policy.Limit) (*counter, *Error) {
-	entry := &r.Entries[i]
-	e.scratch = appendCounterKey(e.scratch[:0], r.Namespace, policyPart(entry), entry.Key)
-	if c := e.metCounter(e.scratch); c != nil {
-		return c, nil
-	}
-	c := &e.slabs.counters.take(1)[0]
-	c.key, c.size, c.policy, c.mixed = string(e.scratch), len(e.scratch)+64*len(limits), p, e.at.Level < LevelSound
-	c.limits = e.slabs.limits.take(len(limits))[:0]
-	if record, ok := e.view.Lookup(c.key); ok && record.ForgetAt > e.at.Now {
-		c.known = true
-		c.size += len(record.Value)
-		if err := c.decode(record.Value, limits); err != nil {
-			return nil, unreadable(fmt.Sprintf("entries[%d].key", i),
-				fmt.Sprintf("what policy %q has counted of it", entry.Policy), err)
-		}
-		c.expire(e.at.Now)
-	}
-	e.meetCounter(c)
-	return c, nil
-}
-
-// metCounter returns the working copy of a counter that the batch has met, or nil.
-func (e *evaluation) metCounter(key []byte) *counter {
-	if e.counters != nil {
-		return e.counters[string(key)]
-	}
-	for _, c := range e.all {
-		if c.key == string(key) {
-			return c
-		}
-	}
-	return nil
-}
-
-func (e *evaluation) meetCounter(c *counter) {
-	if e.counters != nil {
-		e.counters[c.key] = c
-		return
-	}
-	if e.all = append(e.all, c); len(e.all) > scanned {
-		e.counters = make(map[string]*counter, 8*scanned)
-		for _, c := range e.all {
-			e.counters[c.key] = c
-		}
-	}
-}
-
-// touch adds a counter to the list of effects, once.
-func (e *evaluation) touch(c *counter) {
-	if !c.listed {
-		c.listed = true
-		e.order = append(e.order, c)
-		e.bytes += c.size
-	}
-}
-
-// puts encodes the effects, each key once, in the order of first touch.
-func (e *evaluation) puts() []Put {
-	puts := make([]Put, 0, len(e.order)+len(e.keys)+len(e.met))
-	var b []byte // for all counters' records, one after the other
-	for i, c := range e.order {
-		if left := len(e.order) - i; cap(b)-len(b) < recordRoom {
-			b = make([]byte, 0, recordRoom*min(left, slabMost))
-		}
-		var p Put
-		switch p, b = c.appendTo(b, e.at.Now); {
-		case !c.empty():
-			puts = append(puts, p)
-		case c.known:
-			puts = append(puts, Put{Key: c.key})
-		}
-	}
-	for _, key := range e.keys {
-		puts = append(puts, e.written[key])
-	}
-	for _, s := range e.met {
-		if s.changed() {
-			puts = append(puts, s.put(e.at.Now))
-		}
-	}
-	return puts
 }

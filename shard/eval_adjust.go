@@ -43,11 +43,10 @@ func (e *evaluation) adjust(r *Request, before Decision) Result {
 	if e.extras {
 		e.charges.showExtras(&d, &e.at)
 	}
-	e.index++
-	d.Index = e.index
+	e.number(&d)
 	if a := r.Adjustment; a != nil {
 		entry := &r.Entries[0]
-		e.writeAudit(AuditRecord{At: e.at.Now, Position: e.at.Position, Actor: a.Actor, Note: a.Note,
+		auditLog{&e.batch}.append(AuditRecord{At: e.at.Now, Position: e.at.Position, Actor: a.Actor, Note: a.Note,
 			Namespace: r.Namespace, Policy: entry.Policy, Key: entry.Key, Limit: r.Limit,
 			Deed: adjustmentNames[r.Op], Before: said, After: e.charges.deedWords(r, &d, e.at.Now)})
 	}

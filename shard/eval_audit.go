@@ -34,18 +34,21 @@ func (a *Adjustment) auditProblem() *Error {
 	return nil
 }
 
-// writeAudit records a change. If the ring is full, it replaces the oldest.
-func (e *evaluation) writeAudit(a AuditRecord) {
-	n := e.auditCount()
-	e.write(Put{Key: auditKey(n), Record: Record{Value: encodeAudit(&a), ForgetAt: limit.Forever}})
-	e.write(Put{Key: string(auditHeadRecord),
+// auditLog is the list of the newest changes of the shard.
+type auditLog struct{ *batch }
+
+// append records a change. If the ring is full, it replaces the oldest.
+func (l auditLog) append(a AuditRecord) {
+	n := l.count()
+	l.write(Put{Key: auditKey(n), Record: Record{Value: encodeAudit(&a), ForgetAt: limit.Forever}})
+	l.write(Put{Key: string(auditHeadRecord),
 		Record: Record{Value: binary.AppendUvarint([]byte{auditFormat}, n+1), ForgetAt: limit.Forever}})
 }
 
-// auditCount returns how many changes were ever recorded. If the record cannot be read, the count starts again from 0: a
+// count returns how many changes were ever recorded. If the record cannot be read, the count starts again from 0: a
 // broken audit log must not prevent changes.
-func (e *evaluation) auditCount() uint64 {
-	record, found := e.lookup(string(auditHeadRecord))
+func (l auditLog) count() uint64 {
+	record, found := l.lookup(string(auditHeadRecord))
 	if !found {
 		return 0
 	}
@@ -56,22 +59,22 @@ func (e *evaluation) auditCount() uint64 {
 	return n
 }
 
-// readAudit lists the newest changes of the shard, newest first. An unreadable one is listed as unreadable.
-func (e *evaluation) readAudit() Result {
+// read lists the newest changes of the shard, newest first. An unreadable one is listed as unreadable.
+func (l auditLog) read() Result {
 	var newest []AuditRecord
-	count, bytes := e.auditCount(), 0
+	count, bytes := l.count(), 0
 	for n := count; n > count-min(count, auditRead); n-- {
-		record, found := e.lookup(auditKey(n - 1))
+		record, found := l.lookup(auditKey(n - 1))
 		if bytes += len(record.Value); !found || bytes > auditReadBytes {
 			break
 		}
-		a, err := decodeAudit(e.at.Shard, record.Value)
+		a, err := decodeAudit(l.at.Shard, record.Value)
 		if err != nil {
 			a = AuditRecord{Deed: "unreadable", Note: "this version cannot read the record: run a newer one"}
 		}
 		newest = append(newest, a)
 	}
-	d := e.newDecision()
+	d := l.newDecision()
 	d.System = &SystemAnswer{Audit: newest}
 	return Result{Decision: d}
 }

@@ -57,8 +57,7 @@ func (cs charges) anyCountsDenied() bool {
 // limits have denied and its lockout counts that as a violation. The statuses still show which limits have denied, and
 // otherwise the new usage.
 func (e *evaluation) countDenied(r *Request, d *Decision) {
-	e.index++
-	d.Index = e.index
+	e.number(d)
 	n := 0
 	for i := range e.charges {
 		ch := &e.charges[i]

@@ -68,28 +68,31 @@ func decodeDocument(value []byte) (Document, error) {
 
 var errMalformedDocument = errors.New("shard: document record is malformed or of an unknown format")
 
+// documents evaluates the operations of the system shard.
+type documents struct{ *batch }
+
 // fetch returns the document as the earlier requests of the batch left it.
-func (e *evaluation) fetch(r *Request) Result {
-	if err := r.documentProblem(e.at.Shard); err != nil {
+func (ds documents) fetch(r *Request) Result {
+	if err := r.documentProblem(ds.at.Shard); err != nil {
 		return Result{Err: err}
 	}
-	document, err := e.document(r.Document)
+	document, err := ds.document(r.Document)
 	if err != nil {
 		return Result{Err: err}
 	}
 	document.Body = append([]byte(nil), document.Body...)
-	d := e.newDecision()
+	d := ds.newDecision()
 	d.System = &SystemAnswer{Document: document}
 	return Result{Decision: d}
 }
 
 // swap replaces the document if its version is the expected one. The answer has its new version, but not the body, which
 // the caller already has.
-func (e *evaluation) swap(r *Request) Result {
-	if err := r.documentProblem(e.at.Shard); err != nil {
+func (ds documents) swap(r *Request) Result {
+	if err := r.documentProblem(ds.at.Shard); err != nil {
 		return Result{Err: err}
 	}
-	before, err := e.document(r.Document)
+	before, err := ds.document(r.Document)
 	if err != nil {
 		return Result{Err: err}
 	}
@@ -98,19 +101,19 @@ func (e *evaluation) swap(r *Request) Result {
 		return Result{Err: &Error{Code: Conflict, Message: fmt.Sprintf(
 			"document %q has version %d, expected was %d: read it again", r.Document, version, r.Expect)}}
 	}
-	e.write(Put{Key: documentKey(r.Document),
+	ds.write(Put{Key: documentKey(r.Document),
 		Record: Record{Value: encodeDocument(version+1, r.Body), ForgetAt: limit.Forever}})
 	if r.Adjustment != nil {
-		e.writeHistory(r, version+1)
+		ds.writeHistory(r, version+1)
 	}
-	d := e.newDecision()
+	d := ds.newDecision()
 	d.System = &SystemAnswer{Document: Document{Version: version + 1}}
 	return Result{Decision: d}
 }
 
 // document returns the document of a name as the earlier requests of the batch left it.
-func (e *evaluation) document(name string) (Document, *Error) {
-	record, found := e.lookup(documentKey(name))
+func (ds documents) document(name string) (Document, *Error) {
+	record, found := ds.lookup(documentKey(name))
 	return documentOf(name, record, found)
 }
 

@@ -22,14 +22,14 @@ type DocumentChange struct {
 
 // writeHistory records a new version of a document. If the history cannot be read, it starts again: a broken history must
 // not prevent changes.
-func (e *evaluation) writeHistory(r *Request, version uint64) {
+func (ds documents) writeHistory(r *Request, version uint64) {
 	name := HistoryOf(r.Document)
 	var changes []DocumentChange
-	history, problem := e.document(name)
+	history, problem := ds.document(name)
 	if problem == nil {
 		changes, _ = DocumentChanges(history)
 	}
-	changes = append(changes, DocumentChange{Version: version, AuditRecord: AuditRecord{At: e.at.Now, Position: e.at.Position,
+	changes = append(changes, DocumentChange{Version: version, AuditRecord: AuditRecord{At: ds.at.Now, Position: ds.at.Position,
 		Actor: r.Adjustment.Actor, Note: r.Adjustment.Note, Deed: "apply"}})
 	changes = changes[max(0, len(changes)-historyKept):]
 	body := binary.AppendUvarint(nil, uint64(len(changes)))
@@ -37,7 +37,7 @@ func (e *evaluation) writeHistory(r *Request, version uint64) {
 		body = binary.AppendUvarint(body, changes[i].Version)
 		body = appendString(body, string(encodeAudit(&changes[i].AuditRecord)))
 	}
-	e.write(Put{Key: documentKey(name), Record: Record{Value: encodeDocument(history.Version+1, body), ForgetAt: limit.Forever}})
+	ds.write(Put{Key: documentKey(name), Record: Record{Value: encodeDocument(history.Version+1, body), ForgetAt: limit.Forever}})
 }
 
 // DocumentChanges reads a history, oldest first. A history of version 0 is empty.

@@ -36,55 +36,55 @@ func (c *counter) hasRoomFor(limits []policy.Limit, now limit.Time) bool {
 }
 
 // policyOf returns the policy of an entry.
-func (e *evaluation) policyOf(entry *Entry) (*policy.Policy, bool) {
+func (b *batch) policyOf(entry *Entry) (*policy.Policy, bool) {
 	if entry.Limits != nil {
 		return inlinePolicy, true
 	}
-	return e.policies.Lookup(entry.Policy)
+	return b.policies.Lookup(entry.Policy)
 }
 
 // charge returns the counter of the i-th entry and its limits: the inline ones, or those of its policy with the entry's
 // tier or the key's override.
-func (e *evaluation) charge(r *Request, i int, op Op) (charge, *Error) {
+func (b *batch) charge(r *Request, i int, op Op) (charge, *Error) {
 	entry := &r.Entries[i]
-	p, ok := e.policyOf(entry)
+	p, ok := b.policyOf(entry)
 	switch {
 	case op == Settle && (!ok || entry.Limits != nil):
-		return e.storedCharge(r, i)
+		return b.storedCharge(r, i)
 	case !ok:
 		return charge{}, &Error{Code: PolicyNotFound, Field: fmt.Sprintf("entries[%d].policy", i),
 			Message: fmt.Sprintf("no policy is named %q%s; `stint policies` lists them", entry.Policy,
-				didYouMean(e.policies.Nearest(entry.Policy)))}
+				didYouMean(b.policies.Nearest(entry.Policy)))}
 	case entry.Limits != nil:
-		if err := e.at.Level.banTooEarly(i, entry.Limits); err != nil {
+		if err := b.at.Level.banTooEarly(i, entry.Limits); err != nil {
 			return charge{}, err
 		}
-		c, err := e.counter(r, i, p, entry.Limits)
+		c, err := b.counter(r, i, p, entry.Limits)
 		if err != nil {
 			return charge{}, err
 		}
-		if op.charges() && !c.hasRoomFor(entry.Limits, e.at.Now) {
+		if op.charges() && !c.hasRoomFor(entry.Limits, b.at.Now) {
 			return charge{}, &Error{Code: Overloaded, Field: fmt.Sprintf("entries[%d].limits", i), Message: fmt.Sprintf(
 				"would be too many on the key, which remembers at most %d: name them as before, or wait until old ones end",
 				maxInline)}
 		}
 		return charge{c, p, entry.Limits}, nil
 	}
-	c, err := e.counter(r, i, p, p.Limits)
+	c, err := b.counter(r, i, p, p.Limits)
 	if err != nil {
 		return charge{}, err
 	}
-	e.endOverride(c, entry.Tier)
+	b.endOverride(c, entry.Tier)
 	limits, ok := p.ResolveFor(entry.Tier, c.override())
 	if !ok && op == Settle {
-		return e.storedCharge(r, i)
+		return b.storedCharge(r, i)
 	}
 	if !ok {
 		return charge{}, Invalidf(fmt.Sprintf("entries[%d].tier", i), "policy %q has no tier %q%s", entry.Policy, entry.Tier,
 			didYouMean(p.NearestTier(entry.Tier)))
 	}
 	if p.OnChange == policy.Restart {
-		e.renew(c, limits)
+		b.renew(c, limits)
 	}
 	if p.UnknownKey == policy.UnknownKeyDeny && c.override() == nil && op.needsKey() {
 		return charge{}, &Error{Code: KeyNotFound, Field: fmt.Sprintf("entries[%d].key", i), Message: fmt.Sprintf(
@@ -119,9 +119,9 @@ func didYouMean(name string) string {
 // storedCharge returns the charge of a settlement's entry whose limits only the key's record still has: the hold's id
 // contains just the names of inline limits, and a policy or tier may no longer exist. A limit that was at rest and
 // forgotten is left out.
-func (e *evaluation) storedCharge(r *Request, i int) (charge, *Error) {
+func (b *batch) storedCharge(r *Request, i int) (charge, *Error) {
 	entry := &r.Entries[i]
-	c, err := e.counter(r, i, inlinePolicy, entry.Limits)
+	c, err := b.counter(r, i, inlinePolicy, entry.Limits)
 	if err != nil {
 		return charge{}, err
 	}

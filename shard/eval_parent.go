@@ -28,19 +28,19 @@ func ParentOf(policies *policy.Set, e *Entry) (Entry, bool) {
 // outdated refuses a request whose parents were added by older policies than the shard's, if these have a parent for an
 // entry and the request does not include it: it would bypass the parent's pool. The parent of a part of an operation may
 // have gone to another shard, which is not visible here, so that is refused too.
-func (e *evaluation) outdated(r *Request) *Error {
-	if r.Revision == 0 || r.Revision >= e.policies.Version() {
+func (b *batch) outdated(r *Request) *Error {
+	if r.Revision == 0 || r.Revision >= b.policies.Version() {
 		return nil
 	}
 	for i := range r.Entries {
-		parent, has := ParentOf(e.policies, &r.Entries[i])
+		parent, has := ParentOf(b.policies, &r.Entries[i])
 		for j := range r.Entries {
 			has = has && (r.Entries[j].Policy != parent.Policy || r.Entries[j].Key != parent.Key)
 		}
 		if has {
 			return &Error{Code: Outdated, Field: fmt.Sprintf("entries[%d].policy", i), RetryAfter: 500e3, Message: fmt.Sprintf(
 				"has a parent %q by version %d of the policies, and the node that was asked knows version %d; nothing was "+
-					"counted, ask again", parent.Policy, e.policies.Version(), r.Revision)}
+					"counted, ask again", parent.Policy, b.policies.Version(), r.Revision)}
 		}
 	}
 	return nil

@@ -120,8 +120,7 @@ func (e *evaluation) tally(r *Request, answer *Result) {
 		c.set(0, l, limit.State{}, e.at.Now)
 	}
 	e.touch(c)
-	e.index++
-	d.Index = e.index
+	e.number(d)
 }
 
 // errOldTooEarly occurs when an entry node learns of the cluster's new level before this shard's node. It is temporary.

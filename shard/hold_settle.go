@@ -29,8 +29,7 @@ func (e *evaluation) settle(r *Request, d Decision) Result {
 	if err := e.settleTaken(r, r.Settlement, name, t.DecidedAt); err != nil {
 		return Result{Err: err}
 	}
-	e.index++
-	d.Index = e.index
+	e.number(&d)
 	e.statuses(&d)
 	switch {
 	case r.Settlement.Action == ActionExtend:

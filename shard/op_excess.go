@@ -186,8 +186,7 @@ func (e *evaluation) takeExcess(r *Request) ([]Entry, Result) {
 		return nil, Result{Err: idReused(r.Operation.ID)}
 	}
 	e.charges.spendExcess(r, &d, e.at.Now)
-	e.index++
-	d.Index = e.index
+	e.number(&d)
 	e.putHolds(&Request{Entries: r.Entries}, &d, hold{name: name, remote: true, onExpire: policy.OnExpireCancel, expires: limit.MaxTime})
 	e.statuses(&d)
 	return r.Entries, Result{Decision: d}

@@ -9,8 +9,8 @@ import (
 // Home decides an operation in one entry of its log: its own entries, and with them the whole. A ruling is final.
 
 // ruling reads the outcome of an operation; nil: nothing is remembered.
-func (e *evaluation) ruling(key string) (*ruling, *Error) {
-	record, found := e.lookup(key)
+func (b *batch) ruling(key string) (*ruling, *Error) {
+	record, found := b.lookup(key)
 	if !found || record.Value == nil {
 		return nil, nil
 	}
@@ -23,19 +23,19 @@ func (e *evaluation) ruling(key string) (*ruling, *Error) {
 
 // writeRuling keeps a ruling for as long as a leg may need it, or a client may ask. Only a committed one must outlive its
 // legs: an operation that home does not know was not committed.
-func (e *evaluation) writeRuling(key string, u *ruling) {
+func (b *batch) writeRuling(key string, u *ruling) {
 	forgetAt := limit.Forever
 	switch {
 	case u.state == OperationHeld:
 		u.due = u.expires
 	case u.state == OperationSettled && u.settled == nil && u.isPending():
-		u.due = e.at.Now // expired: nothing else tells the legs
+		u.due = b.at.Now // expired: nothing else tells the legs
 	case u.state != OperationAborted && u.isPending():
-		u.due = e.at.Now + limit.Time(askAgain)
+		u.due = b.at.Now + limit.Time(askAgain)
 	default:
-		forgetAt, u.due = max(e.at.Now, u.until)+limit.Time(u.keep), 0
+		forgetAt, u.due = max(b.at.Now, u.until)+limit.Time(u.keep), 0
 	}
-	e.write(Put{Key: key, Record: Record{Value: u.encode(), ForgetAt: forgetAt}})
+	b.write(Put{Key: key, Record: Record{Value: u.encode(), ForgetAt: forgetAt}})
 }
 
 func (u *ruling) isPending() bool {

@@ -25,14 +25,14 @@ const (
 
 // keepFor returns how long an operation's records are kept after its end. No client asks again with an id that the
 // coordinator made.
-func (e *evaluation) keepFor(r *Request) limit.Span {
+func (b *batch) keepFor(r *Request) limit.Span {
 	if r.Operation.Drawn {
 		return operationKept
 	}
-	keep := max(operationKept, e.retention(r))
+	keep := max(operationKept, b.retention(r))
 	for i := range r.Operation.Legs { // home remembers the id for the retention of the legs' policies, too
 		for _, status := range r.Operation.Legs[i].Decision.Limits {
-			if p, ok := e.policies.Lookup(status.Policy); ok {
+			if p, ok := b.policies.Lookup(status.Policy); ok {
 				keep = max(keep, p.Retention)
 			}
 		}
@@ -70,8 +70,8 @@ func (e *evaluation) operate(r *Request) Result {
 }
 
 // leg reads the charge for an operation; nil: nothing is remembered.
-func (e *evaluation) leg(key string) (*leg, *Error) {
-	record, found := e.lookup(key)
+func (b *batch) leg(key string) (*leg, *Error) {
+	record, found := b.lookup(key)
 	if !found || record.Value == nil {
 		return nil, nil
 	}
@@ -84,19 +84,19 @@ func (e *evaluation) leg(key string) (*leg, *Error) {
 
 // writeLeg keeps an open leg forever, and an ended one for as long as its decision can be refunded. A settled leg keeps
 // the statuses of the settlement, which may be requested again.
-func (e *evaluation) writeLeg(key string, l *leg) {
+func (b *batch) writeLeg(key string, l *leg) {
 	forgetAt := limit.Forever
 	if l.state.ended() {
-		forgetAt, l.due = e.at.Now+limit.Time(l.keep), 0
+		forgetAt, l.due = b.at.Now+limit.Time(l.keep), 0
 		settled := l.answer.Limits
 		if l.answer = l.answer.bare(); l.state == legSettled {
 			l.answer.Limits = settled
 		}
 	}
 	if l.state == legReleased && l.drawn {
-		forgetAt = e.at.Now + limit.Time(operationKept) // there is no decision, and nobody asks again
+		forgetAt = b.at.Now + limit.Time(operationKept) // there is no decision, and nobody asks again
 	}
-	e.write(Put{Key: key, Record: Record{Value: l.encode(), ForgetAt: forgetAt}})
+	b.write(Put{Key: key, Record: Record{Value: l.encode(), ForgetAt: forgetAt}})
 }
 
 var errOperationEnded = &Error{Code: TooLate, Message: "the operation has ended: this message of it came too late"}

@@ -80,8 +80,7 @@ func (e *evaluation) settleRuling(key string, r *Request, u *ruling, print uint6
 	if err := e.settleTaken(part, &s, name, s.Target.DecidedAt); err != nil {
 		return Result{Err: err}
 	}
-	e.index++
-	d.Index = e.index
+	e.number(&d)
 	e.statuses(&d)
 	if r.Operation.Excess != nil {
 		e.ruleExcess(r, OperationCommitted, print)
@@ -178,8 +177,7 @@ func (e *evaluation) settlePart(r *Request, l *leg) (Decision, *Error) {
 	if e.settleTaken(&Request{Entries: l.entries}, &s, operationHold(r.Operation.ID), l.answer.DecidedAt) != nil {
 		return d, nil // there is nothing to settle
 	}
-	e.index++
-	d.Index = e.index
+	e.number(&d)
 	e.statuses(&d)
 	return d, nil
 }

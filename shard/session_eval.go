@@ -8,15 +8,15 @@ import (
 
 // openSession opens a session, even on a full shard. Without one, requests on existing keys could not be retried, and
 // there are only about as many sessions as entry nodes.
-func (e *evaluation) openSession(r *Request) Result {
+func (b *batch) openSession(r *Request) Result {
 	if err := withoutKeys(r); err != nil {
 		return Result{Err: err}
 	}
-	e.opened++
-	s := &session{name: Session{Epoch: e.at.Epoch, Seq: e.at.Seq, Index: e.opened}, dirty: true}
-	e.meet(s)
-	e.weigh(s)
-	d := e.newDecision()
+	b.opened++
+	s := &session{name: Session{Epoch: b.at.Epoch, Seq: b.at.Seq, Index: b.opened}, dirty: true}
+	b.meet(s)
+	b.weigh(s)
+	d := b.newDecision()
 	d.System = &SystemAnswer{Session: s.name}
 	return Result{Decision: d}
 }
@@ -122,37 +122,37 @@ func tooFarAhead(r *Request, s *session) *Error {
 
 // session returns the working copy of a session, decoded from the view when the batch first meets it, or nil if the shard
 // does not remember it.
-func (e *evaluation) session(name Session) *session {
-	if s, ok := e.sessions[name]; ok {
+func (b *batch) session(name Session) *session {
+	if s, ok := b.sessions[name]; ok {
 		return s
 	}
-	e.scratch = appendSessionKey(e.scratch[:0], name)
-	record, found := e.view.Lookup(string(e.scratch))
-	if !found || record.ForgetAt <= e.at.Now {
+	b.scratch = appendSessionKey(b.scratch[:0], name)
+	record, found := b.view.Lookup(string(b.scratch))
+	if !found || record.ForgetAt <= b.at.Now {
 		return nil
 	}
 	s, err := decodeSession(name, record.Value)
 	if err != nil {
 		return nil // its node opens another: what this one has counted is unknown
 	}
-	e.meet(s)
+	b.meet(s)
 	return s
 }
 
-func (e *evaluation) meet(s *session) {
-	if e.sessions == nil {
-		e.sessions = make(map[Session]*session)
+func (b *batch) meet(s *session) {
+	if b.sessions == nil {
+		b.sessions = make(map[Session]*session)
 	}
-	e.sessions[s.name] = s
-	s.sound = e.at.Level >= LevelSound
-	e.met = append(e.met, s)
+	b.sessions[s.name] = s
+	s.sound = b.at.Level >= LevelSound
+	b.met = append(b.met, s)
 }
 
 // weigh adds the session's effect, if there is one, to the size of the batch.
-func (e *evaluation) weigh(s *session) {
+func (b *batch) weigh(s *session) {
 	if s.changed() {
 		size := s.size()
-		e.bytes += size - s.bytes
+		b.bytes += size - s.bytes
 		s.bytes = size
 	}
 }

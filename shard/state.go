@@ -97,7 +97,7 @@ func (s *State) install(e *entry) {
 		}
 		s.due.note(e.puts[i].Key, e.puts[i].Value)
 	}
-	if e.kind == batch {
+	if e.kind == batchEntry {
 		s.table.sweep(4+len(e.puts)/8, math.MaxInt, e.time)
 		return
 	}

@@ -16,9 +16,9 @@ import (
 // When the eighth is used up too, the shard is Brimful, and nothing grows. A check that would add to its counter's record
 // is refused. A settled hold leaves no record of its end, so a retry of the settlement hears that the hold has ended.
 
-func (e *evaluation) full() *Error {
+func (b *batch) full() *Error {
 	return &Error{Code: MemoryFull, Message: fmt.Sprintf(
-		"shard %d holds as many records as it may: what would leave one more is refused until old ones end", e.at.Shard)}
+		"shard %d holds as many records as it may: what would leave one more is refused until old ones end", b.at.Shard)}
 }
 
 // growth refuses a request whose answer would make a record grow: a counter that would have more limits, a limit that

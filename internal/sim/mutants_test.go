@@ -85,7 +85,7 @@ var sessionMutants = []mutant{
 var holdMutants = []mutant{
 	{"a hold ends twice", "shard/counter_extras.go",
 		"\tx.holds = slices.Delete(x.holds, i, i+1)\n", ""},
-	{"holds expire after the requests of their batch", "shard/eval.go", "\t\tc.expire(e.at.Now)\n", ""},
+	{"holds expire after the requests of their batch", "shard/eval_batch.go", "\t\tc.expire(b.at.Now)\n", ""},
 	{"a violation is when somebody comes by", "shard/hold_expiry.go", "c.violate(h.expires)", "c.violate(now)"},
 	{"a hold is committed after it expired", "shard/hold_settle.go", "if !found {", "if !found && h.cost > 0 {"},
 	{"a decision is refunded twice", "shard/hold_settle.go",

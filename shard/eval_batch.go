@@ -1,0 +1,220 @@
+package shard
+
+import (
+	"fmt"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+// batch is what the requests of one Evaluate share: the view with the effects of the earlier requests on top of it. Every
+// counter and session that a request meets is decoded once.
+type batch struct {
+	view     View
+	policies *policy.Set
+	at       Stamp
+	all      []*counter           // met by this batch
+	counters map[string]*counter  // the same by key, once there are too many for a linear search
+	order    []*counter           // those with effects
+	written  map[string]Put       // idempotency records and documents of this batch, by record key
+	keys     []string             // the keys of written, in order
+	sessions map[Session]*session // met by this batch
+	met      []*session           // the same, in order
+	opened   uint32               // sessions
+	index    uint32               // of the last counted request
+	brimful  bool                 // as reported by the view
+	bytes    int                  // of the effects so far, approximately
+	scratch  []byte
+
+	slabs struct { // memory for frequent values
+		statuses slab[LimitStatus]
+		limits   slab[counted]
+		counters slab[counter]
+		tallies  slab[Tallied]
+	}
+	initial struct { // memory for the slices above, enough for most batches of one request
+		scratch [96]byte
+		all     [4]*counter
+		met     [1]*session
+	}
+}
+
+// scanned is how many counters are searched linearly before there is a map of them: only large batches touch more keys.
+const scanned = 8
+
+// useInitial makes the slices of an empty batch use its initial memory.
+func (b *batch) useInitial() {
+	b.scratch, b.all, b.met = b.initial.scratch[:0], b.initial.all[:0], b.initial.met[:0]
+}
+
+// newDecision returns the initial decision of a request: allowed so far.
+func (b *batch) newDecision() Decision {
+	return Decision{Allowed: true, DecidedAt: b.at.Now, Position: b.at.Position}
+}
+
+// number gives a counted request its number in the batch.
+func (b *batch) number(d *Decision) {
+	b.index++
+	d.Index = b.index
+}
+
+// lookup finds a live record of a kind that is written as a whole, as the earlier requests of the batch left it.
+func (b *batch) lookup(key string) (Record, bool) {
+	if p, found := b.written[key]; found {
+		return p.Record, true
+	}
+	record, found := b.view.Lookup(key)
+	return record, found && record.ForgetAt > b.at.Now
+}
+
+// write makes p the record of its key. It replaces an earlier write of the batch.
+func (b *batch) write(p Put) {
+	if b.written == nil {
+		b.written = make(map[string]Put)
+	}
+	if before, again := b.written[p.Key]; again {
+		b.bytes -= len(before.Key) + len(before.Value) + 20
+	} else {
+		b.keys = append(b.keys, p.Key)
+	}
+	b.written[p.Key] = p
+	b.bytes += len(p.Key) + len(p.Value) + 20
+}
+
+func (b *batch) replay(value []byte, r *Request) Result {
+	d, same, err := decodeAnswer(b.at.Shard, value, r)
+	if err != nil {
+		return Result{Err: unreadable("idempotency_id", fmt.Sprintf("what the request with id %q was answered", r.ID), err)}
+	}
+	if !same {
+		return Result{Err: &Error{Code: IDReused, Field: "idempotency_id",
+			Message: fmt.Sprintf("%q was used for another request; a new request needs a new id", r.ID)}}
+	}
+	return Result{Decision: d}
+}
+
+// record writes the answer of an id along with its effects, for the longest retention of the request's policies. If the id
+// carries a time ahead of shard time, the retention starts then, so that the record lasts until the id is refused as too old.
+func (b *batch) record(key string, r *Request, d *Decision) {
+	made, _ := timeOfUUIDv7(r.ID)
+	forgetAt := max(b.at.Now, made) + limit.Time(b.retention(r))
+	b.write(Put{Key: key, Record: Record{Value: encodeAnswer(r, d), ForgetAt: forgetAt}})
+}
+
+func (b *batch) retention(r *Request) limit.Span {
+	var longest limit.Span
+	for i := range r.Entries {
+		if p, ok := b.policyOf(&r.Entries[i]); ok {
+			longest = max(longest, p.Retention)
+		} else {
+			longest = max(longest, inlinePolicy.Retention)
+		}
+	}
+	return longest
+}
+
+// checkIDTime refuses an id whose time shows that its record may be gone, or that no honest clock made it.
+func (b *batch) checkIDTime(r *Request) *Error {
+	if r.ID == "" {
+		return nil
+	}
+	made, ok := timeOfUUIDv7(r.ID)
+	if !ok {
+		return nil
+	}
+	if made > b.at.Now+limit.Time(aheadMost) {
+		return Invalidf("idempotency_id", "%q carries a time more than 60 s ahead of shard time", r.ID)
+	}
+	if retention := b.retention(r); made+limit.Time(retention) <= b.at.Now {
+		return &Error{Code: IDExpired, Field: "idempotency_id", Message: fmt.Sprintf(
+			"%q is older than the %d s for which ids are remembered: whether it ran can no longer be told",
+			r.ID, retention/1e6)}
+	}
+	return nil
+}
+
+// counter returns the working copy of one key's counter. On first touch it is decoded from the view, and holds that have
+// expired since it was written are ended. Decoded names and zones are shared with limits. The error concerns only this key.
+func (b *batch) counter(r *Request, i int, p *policy.Policy, limits []policy.Limit) (*counter, *Error) {
+	entry := &r.Entries[i]
+	b.scratch = appendCounterKey(b.scratch[:0], r.Namespace, policyPart(entry), entry.Key)
+	if c := b.metCounter(b.scratch); c != nil {
+		return c, nil
+	}
+	c := &b.slabs.counters.take(1)[0]
+	c.key, c.size, c.policy, c.mixed = string(b.scratch), len(b.scratch)+64*len(limits), p, b.at.Level < LevelSound
+	c.limits = b.slabs.limits.take(len(limits))[:0]
+	if record, ok := b.view.Lookup(c.key); ok && record.ForgetAt > b.at.Now {
+		c.known = true
+		c.size += len(record.Value)
+		if err := c.decode(record.Value, limits); err != nil {
+			return nil, unreadable(fmt.Sprintf("entries[%d].key", i),
+				fmt.Sprintf("what policy %q has counted of it", entry.Policy), err)
+		}
+		c.expire(b.at.Now)
+	}
+	b.meetCounter(c)
+	return c, nil
+}
+
+// metCounter returns the working copy of a counter that the batch has met, or nil.
+func (b *batch) metCounter(key []byte) *counter {
+	if b.counters != nil {
+		return b.counters[string(key)]
+	}
+	for _, c := range b.all {
+		if c.key == string(key) {
+			return c
+		}
+	}
+	return nil
+}
+
+func (b *batch) meetCounter(c *counter) {
+	if b.counters != nil {
+		b.counters[c.key] = c
+		return
+	}
+	if b.all = append(b.all, c); len(b.all) > scanned {
+		b.counters = make(map[string]*counter, 8*scanned)
+		for _, c := range b.all {
+			b.counters[c.key] = c
+		}
+	}
+}
+
+// touch adds a counter to the list of effects, once.
+func (b *batch) touch(c *counter) {
+	if !c.listed {
+		c.listed = true
+		b.order = append(b.order, c)
+		b.bytes += c.size
+	}
+}
+
+// puts encodes the effects, each key once, in the order of first touch.
+func (b *batch) puts() []Put {
+	puts := make([]Put, 0, len(b.order)+len(b.keys)+len(b.met))
+	var all []byte // for all counters' records, one after the other
+	for i, c := range b.order {
+		if left := len(b.order) - i; cap(all)-len(all) < recordRoom {
+			all = make([]byte, 0, recordRoom*min(left, slabMost))
+		}
+		var p Put
+		switch p, all = c.appendTo(all, b.at.Now); {
+		case !c.empty():
+			puts = append(puts, p)
+		case c.known:
+			puts = append(puts, Put{Key: c.key})
+		}
+	}
+	for _, key := range b.keys {
+		puts = append(puts, b.written[key])
+	}
+	for _, s := range b.met {
+		if s.changed() {
+			puts = append(puts, s.put(b.at.Now))
+		}
+	}
+	return puts
+}

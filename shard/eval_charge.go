@@ -1,0 +1,32 @@
+package shard
+
+import (
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+// charge is an entry of the current request: its counter, and the limits with the numbers of its tier or of the key's
+// override. The policy is inlinePolicy if the request has inline limits.
+type charge struct {
+	counter *counter
+	policy  *policy.Policy
+	limits  []policy.Limit
+}
+
+// charges are the charges of one request, in the order of its entries.
+type charges []charge
+
+// undo makes the statuses of a denial show the current state, since no limit was counted. The statuses of a Partial show
+// whether its minimum has room.
+func (cs charges) undo(r *Request, op Op, d *Decision, now limit.Time) {
+	n := 0
+	for i, ch := range cs {
+		for j := range ch.limits {
+			if l, status := &ch.limits[j], &d.Limits[n]; status.Allowed || op == Partial {
+				_, status.Verdict = ask(Peek, l, ch.counter.at(j, l, now), op.least(&r.Entries[i]), now)
+			}
+			d.Limits[n].Granted = 0
+			n++
+		}
+	}
+}
