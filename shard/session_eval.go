@@ -37,46 +37,53 @@ func (e *evaluation) decideInSession(r *Request, answer *Result) {
 		return
 	}
 	e.finished(s, r.Acked)
-	e.decideOnce(s, r, answer)
+	sessionEvaluation{e, s, r}.decideOnce(answer)
 	e.weigh(s)
 }
 
-func (e *evaluation) decideOnce(s *session, r *Request, answer *Result) {
+// sessionEvaluation evaluates a request of a session, which is counted once however often it is sent.
+type sessionEvaluation struct {
+	*evaluation
+	s *session
+	r *Request
+}
+
+func (e sessionEvaluation) decideOnce(answer *Result) {
 	switch {
-	case r.Number <= s.acked || s.closed.has(r.Number):
+	case e.r.Number <= e.s.acked || e.s.closed.has(e.r.Number):
 		answer.Err = errFinished
 		return
-	case s.counted.has(r.Number):
-		e.decidedBefore(s, r, answer)
+	case e.s.counted.has(e.r.Number):
+		e.decidedBefore(answer)
 		return
-	case r.Number-s.acked > sessionWindow:
-		answer.Err = tooFarAhead(r, s)
+	case e.r.Number-e.s.acked > sessionWindow:
+		answer.Err = tooFarAhead(e.r, e.s)
 		return
 	}
-	e.decideInTime(r, answer)
+	e.decideInTime(e.r, answer)
 	switch d := &answer.Decision; {
 	case answer.Err == nil && (d.Allowed || d.Index != 0):
-		s.add(&s.counted, r.Number)
-		e.remember(s, r, d)
-	case r.Retry:
-		s.add(&s.closed, r.Number)
+		e.s.add(&e.s.counted, e.r.Number)
+		e.remember(d)
+	case e.r.Retry:
+		e.s.add(&e.s.closed, e.r.Number)
 	}
 }
 
 // remember keeps the answer for copies of the request, in the session or beside it, until the request is finished.
-func (e *evaluation) remember(s *session, r *Request, d *Decision) {
+func (e sessionEvaluation) remember(d *Decision) {
 	switch {
-	case r.Op == Tally:
-		s.tell(r.Number, d.Tallied)
-	case e.at.remembers(r, d):
-		s.answer(r.Number, r, d)
+	case e.r.Op == Tally:
+		e.s.tell(e.r.Number, d.Tallied)
+	case e.at.remembers(e.r, d):
+		e.s.answer(e.r.Number, e.r, d)
 		if !d.Allowed {
-			s.add(&s.denied, r.Number)
+			e.s.add(&e.s.denied, e.r.Number)
 		}
-	case d.Index != 0 && r.ID == "" && (!d.Allowed || r.Op.answersOnce()) && !e.brimful:
-		e.write(Put{Key: string(appendSessionAnswerKey(nil, r.Session, r.Number)),
-			Record: Record{Value: encodeAnswer(r, d), ForgetAt: e.at.Now + limit.Time(sessionRetention)}})
-		s.add(&s.kept, r.Number)
+	case d.Index != 0 && e.r.ID == "" && (!d.Allowed || e.r.Op.answersOnce()) && !e.brimful:
+		e.write(Put{Key: string(appendSessionAnswerKey(nil, e.r.Session, e.r.Number)),
+			Record: Record{Value: encodeAnswer(e.r, d), ForgetAt: e.at.Now + limit.Time(sessionRetention)}})
+		e.s.add(&e.s.kept, e.r.Number)
 	}
 }
 
@@ -85,7 +92,7 @@ const forgottenMost = 2048
 
 // finished records that every number up to acked is finished, and removes the records beside the session that were kept to
 // answer copies of those. If there are too many for one request, fewer numbers are treated as finished, which is harmless.
-func (e *evaluation) finished(s *session, acked uint64) {
+func (b *batch) finished(s *session, acked uint64) {
 	if acked > s.acked && len(s.kept.bits) > 0 {
 		forgotten := 0
 		for n := range s.kept.through(acked) {
@@ -93,9 +100,9 @@ func (e *evaluation) finished(s *session, acked uint64) {
 				acked = n - 1
 				break
 			}
-			e.scratch = appendSessionAnswerKey(e.scratch[:0], s.name, n)
-			if _, found := e.lookup(string(e.scratch)); found {
-				e.write(Put{Key: string(e.scratch)})
+			b.scratch = appendSessionAnswerKey(b.scratch[:0], s.name, n)
+			if _, found := b.lookup(string(b.scratch)); found {
+				b.write(Put{Key: string(b.scratch)})
 				s.dirty = true // so that the record never lists less than still exists
 			}
 			forgotten++
@@ -169,55 +176,55 @@ func (o Op) answersOnce() bool { return o == Reserve || o == Partial || o == Set
 // decidedBefore answers a copy of a counted request from its idempotency record or from its record beside the session, if
 // there is one, and for a tally or a check from the session itself. The parts of an operation on several shards have
 // records of their own.
-func (e *evaluation) decidedBefore(s *session, r *Request, answer *Result) {
-	if r.Operation != nil {
-		again := *r
+func (e sessionEvaluation) decidedBefore(answer *Result) {
+	if e.r.Operation != nil {
+		again := *e.r
 		again.NotAfter = 0 // it was decided in time
 		e.decideInTime(&again, answer)
 		return
 	}
-	if r.ID != "" {
-		e.scratch = appendAnswerKey(e.scratch[:0], r.Namespace, r.ID)
+	if e.r.ID != "" {
+		e.scratch = appendAnswerKey(e.scratch[:0], e.r.Namespace, e.r.ID)
 	} else {
-		e.scratch = appendSessionAnswerKey(e.scratch[:0], r.Session, r.Number)
+		e.scratch = appendSessionAnswerKey(e.scratch[:0], e.r.Session, e.r.Number)
 	}
 	if record, found := e.lookup(string(e.scratch)); found {
-		*answer = e.replay(record.Value, r)
+		*answer = e.replay(record.Value, e.r)
 		if err := answer.Err; err != nil && err.Code == Unreadable {
 			answer.Err = &Error{Code: UnknownOutcome, Message: "it was counted once: " + err.Message}
 		}
 		return
 	}
-	if r.Op == Tally {
-		*answer = e.asTold(s, r.Number)
+	if e.r.Op == Tally {
+		*answer = e.asTold()
 		return
 	}
-	if d, found := s.answerTo(r.Number, e.at.Shard, r); found {
+	if d, found := e.s.answerTo(e.r.Number, e.at.Shard, e.r); found {
 		answer.Decision = d
 		return
 	}
-	if s.denied.has(r.Number) {
-		answer.Decision = e.asDenied(r)
+	if e.s.denied.has(e.r.Number) {
+		answer.Decision = e.asDenied()
 		return
 	}
-	answer.Decision = e.asCounted(r)
+	answer.Decision = e.asCounted()
 }
 
 // asTold answers a tally's copy from the session's memory.
-func (e *evaluation) asTold(s *session, number uint64) Result {
-	i := placeOfTold(s.tallies, number)
-	if i == len(s.tallies) || s.tallies[i].number != number {
+func (e sessionEvaluation) asTold() Result {
+	i := placeOfTold(e.s.tallies, e.r.Number)
+	if i == len(e.s.tallies) || e.s.tallies[i].number != e.r.Number {
 		return Result{Err: &Error{Code: UnknownOutcome, Message: "it was counted once, so long ago that what it came to is forgotten"}}
 	}
 	d := e.newDecision()
-	d.Replayed, d.Tallied = true, new(s.tallies[i].tallied)
+	d.Replayed, d.Tallied = true, new(e.s.tallies[i].tallied)
 	return Result{Decision: d}
 }
 
 // asDenied is asCounted for a counted denial. If the request would be admitted by now, the wait is the shortest possible.
-func (e *evaluation) asDenied(r *Request) Decision {
+func (e sessionEvaluation) asDenied() Decision {
 	d := e.newDecision()
-	look := *r
+	look := *e.r
 	look.Op = Peek
 	switch err := e.decideEntries(&look, Peek, &d); {
 	case err != nil:
@@ -238,14 +245,14 @@ func (e *evaluation) asDenied(r *Request) Decision {
 // asCounted answers "allowed", with the current state of the counted limits, if the original answer is not remembered:
 // there were too many others, the shard was too full to keep it, or an earlier release counted it. A status that no longer
 // exists is left out, for instance after the removal of a policy: an error would mean that nothing was counted.
-func (e *evaluation) asCounted(r *Request) Decision {
+func (e sessionEvaluation) asCounted() Decision {
 	d := e.newDecision()
 	d.Replayed = true
-	if r.Op == Swap {
-		d.System = &SystemAnswer{Document: Document{Version: r.Expect + 1}} // the version that the swap made, whatever has replaced it since
+	if e.r.Op == Swap {
+		d.System = &SystemAnswer{Document: Document{Version: e.r.Expect + 1}} // the version that the swap made, whatever has replaced it since
 		return d
 	}
-	look := *r
+	look := *e.r
 	look.Op = Get
 	if e.decideEntries(&look, Get, &d) != nil {
 		d.Limits = nil

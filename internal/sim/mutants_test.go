@@ -68,16 +68,16 @@ var mutants = []mutant{
 // sessionMutants are guards of sessions, which no client of the simulation uses: a test of package shard has worlds of copies
 // for them.
 var sessionMutants = []mutant{
-	{"no session remembers what was counted", "shard/session_eval.go", "\t\ts.add(&s.counted, r.Number)\n", ""},
-	{"a copy runs after its caller heard no", "shard/session_eval.go", " || s.closed.has(r.Number)", ""},
-	{"a finished copy runs", "shard/session_eval.go", "r.Number <= s.acked || ", ""},
-	{"a copy's time is asked before its session", "shard/session_eval.go", "\te.decideOnce(s, r, answer)\n",
+	{"no session remembers what was counted", "shard/session_eval.go", "\t\te.s.add(&e.s.counted, e.r.Number)\n", ""},
+	{"a copy runs after its caller heard no", "shard/session_eval.go", " || e.s.closed.has(e.r.Number)", ""},
+	{"a finished copy runs", "shard/session_eval.go", "e.r.Number <= e.s.acked || ", ""},
+	{"a copy's time is asked before its session", "shard/session_eval.go", "\tsessionEvaluation{e, s, r}.decideOnce(answer)\n",
 		"\tif r.NotAfter != 0 && e.at.Now > r.NotAfter {\n\t\te.decideInTime(r, answer)\n\t\treturn\n\t}\n" +
-			"\te.decideOnce(s, r, answer)\n"},
+			"\tsessionEvaluation{e, s, r}.decideOnce(answer)\n"},
 	{"a copy of a reservation does not say which hold it was", "shard/session_eval.go",
-		"(!d.Allowed || r.Op.answersOnce())", "!d.Allowed"},
+		"(!d.Allowed || e.r.Op.answersOnce())", "!d.Allowed"},
 	{"a copy of a reservation opens a second hold", "shard/session_eval.go",
-		"case s.counted.has(r.Number):", "case s.counted.has(r.Number) && r.Op != Reserve:"},
+		"case e.s.counted.has(e.r.Number):", "case e.s.counted.has(e.r.Number) && e.r.Op != Reserve:"},
 }
 
 // holdMutants are the rules of holds, settlements, ladders, overrides and policy changes. The slow twin of package model
