@@ -19,20 +19,20 @@ import (
 
 // excessFits decides whether the excess has room everywhere. charged is false if a leg has an excess and was not charged;
 // nothing has changed then. If there is no room, that is the error, and the excess is aborted.
-func (e *evaluation) excessFits(r, part *Request, s *Settlement, print uint64) (charged bool, err *Error) {
-	if err := e.excessIsOpen(r); err != nil {
+func (e homeEvaluation) excessFits(part *Request, s *Settlement, print uint64) (charged bool, err *Error) {
+	if err := e.excessIsOpen(); err != nil {
 		return false, err
 	}
-	taken, err := e.charges.takenBy(part, s, operationHold(r.Operation.ID), s.Target.DecidedAt)
+	taken, err := e.charges.takenBy(part, s, e.nameOfHolds(), s.Target.DecidedAt)
 	if err != nil {
 		return false, err
 	}
-	if err := e.charges.lackRoomForExcess(r, s, taken, e.at.Now); err != nil {
-		e.ruleExcess(r, OperationAborted, print)
+	if err := e.charges.lackRoomForExcess(e.r, s, taken, e.at.Now); err != nil {
+		e.ruleExcess(OperationAborted, print)
 		return false, err
 	}
-	for i := range r.Operation.Legs {
-		if l := &r.Operation.Legs[i]; l.hasExcess(r) && !r.Operation.Excess.has(l.Shard) {
+	for i := range e.r.Operation.Legs {
+		if l := &e.r.Operation.Legs[i]; l.hasExcess(e.r) && !e.r.Operation.Excess.has(l.Shard) {
 			return false, nil
 		}
 	}
@@ -40,15 +40,15 @@ func (e *evaluation) excessFits(r, part *Request, s *Settlement, print uint64) (
 }
 
 // excessIsOpen refuses a settlement whose excess home has already decided, or may have decided and forgotten.
-func (e *evaluation) excessIsOpen(r *Request) *Error {
-	x := r.Operation.Excess
+func (e homeEvaluation) excessIsOpen() *Error {
+	x := e.r.Operation.Excess
 	if x == nil {
 		return nil
 	}
-	if x.ID == "" || len(x.ID) > operationIDMax || x.ID == r.Operation.ID {
+	if x.ID == "" || len(x.ID) > operationIDMax || x.ID == e.r.Operation.ID {
 		return Invalidf("operation.excess", "has no id of its own, or one of more than %d bytes", operationIDMax)
 	}
-	switch u, err := e.ruling(operationKey(rulingRecord, r.Namespace, x.ID)); {
+	switch u, err := e.ruling(operationKey(rulingRecord, e.r.Namespace, x.ID)); {
 	case err != nil:
 		return err
 	case u != nil, e.at.Now > x.until(): // an aborted record may have existed and been forgotten
@@ -103,8 +103,8 @@ func (r *Request) refusedBy(l *Leg) *Error {
 }
 
 // ruleExcess records the outcome of the excess, for its legs.
-func (e *evaluation) ruleExcess(r *Request, state OperationState, print uint64) {
-	x := r.Operation.Excess
+func (e homeEvaluation) ruleExcess(state OperationState, print uint64) {
+	x := e.r.Operation.Excess
 	if x == nil {
 		return
 	}
@@ -117,7 +117,7 @@ func (e *evaluation) ruleExcess(r *Request, state OperationState, print uint64) 
 		}
 	}
 	if len(u.legs) > 0 { // else there is nothing to end
-		e.writeRuling(operationKey(rulingRecord, r.Namespace, x.ID), u)
+		e.writeRuling(operationKey(rulingRecord, e.r.Namespace, x.ID), u)
 	}
 }
 
@@ -170,26 +170,26 @@ func (s *Settlement) leaveExcess(taken []Entry) {
 
 // takeExcess charges the excess on the entries of this shard, if there is room for all of it by the rule for one shard
 // (roomAbove): all limits except concurrency limits count it, and no block denies it. It is a remote hold until home has decided.
-func (e *evaluation) takeExcess(r *Request) ([]Entry, Result) {
-	d, err := e.chargesOf(r.Namespace, r.Entries)
+func (e partEvaluation) takeExcess() ([]Entry, Result) {
+	d, err := e.chargesOf(e.r.Entries)
 	if err != nil {
 		return nil, Result{Err: err}
 	}
-	if e.charges.refuseExcess(r, &d); !d.Allowed {
+	if e.charges.refuseExcess(e.r, &d); !d.Allowed {
 		return nil, Result{Decision: d}
 	}
 	if err := e.charges.roomForHolds(); err != nil {
 		return nil, Result{Err: err}
 	}
-	name := operationHold(r.Operation.ID)
+	name := e.nameOfHolds()
 	if e.charges.heldUnder(name) {
-		return nil, Result{Err: idReused(r.Operation.ID)}
+		return nil, Result{Err: idReused(e.r.Operation.ID)}
 	}
-	e.charges.spendExcess(r, &d, e.at.Now)
+	e.charges.spendExcess(e.r, &d, e.at.Now)
 	e.number(&d)
-	e.putHolds(&Request{Entries: r.Entries}, &d, hold{name: name, remote: true, onExpire: policy.OnExpireCancel, expires: limit.MaxTime})
+	e.putHolds(&Request{Entries: e.r.Entries}, &d, hold{name: name, remote: true, onExpire: policy.OnExpireCancel, expires: limit.MaxTime})
 	e.statuses(&d)
-	return r.Entries, Result{Decision: d}
+	return e.r.Entries, Result{Decision: d}
 }
 
 // spendExcess counts the excess on the limits of a charge. In the statuses it marks the limits that have not counted all

@@ -8,6 +8,16 @@ import (
 
 // Home decides an operation in one entry of its log: its own entries, and with them the whole. A ruling is final.
 
+// homeEvaluation evaluates a message to the home of an operation.
+type homeEvaluation struct {
+	partEvaluation
+	key string // of the ruling
+}
+
+func (e partEvaluation) atHome() homeEvaluation {
+	return homeEvaluation{e, operationKey(rulingRecord, e.r.Namespace, e.r.Operation.ID)}
+}
+
 // ruling reads the outcome of an operation; nil: nothing is remembered.
 func (b *batch) ruling(key string) (*ruling, *Error) {
 	record, found := b.lookup(key)
@@ -83,62 +93,61 @@ func (u *ruling) reply(r *Request, now limit.Time) Result {
 }
 
 // askHome returns the outcome of the operation, if home knows it.
-func (e *evaluation) askHome(r *Request) Result {
-	u, err := e.ruling(operationKey(rulingRecord, r.Namespace, r.Operation.ID))
+func (e homeEvaluation) askHome() Result {
+	u, err := e.ruling(e.key)
 	if err != nil {
 		return Result{Err: err}
 	}
 	if u == nil {
 		d := e.newDecision()
-		d.Operation = &Verdict{ID: r.Operation.ID, Home: r.Operation.Home}
+		d.Operation = &Verdict{ID: e.r.Operation.ID, Home: e.r.Operation.Home}
 		return Result{Decision: d}
 	}
-	if u.fingerprint != r.Operation.Fingerprint {
-		return Result{Err: idReused(r.Operation.ID)}
+	if u.fingerprint != e.r.Operation.Fingerprint {
+		return Result{Err: idReused(e.r.Operation.ID)}
 	}
-	return u.reply(r, e.at.Now)
+	return u.reply(e.r, e.at.Now)
 }
 
 // concludeHome decides the whole operation, once.
-func (e *evaluation) concludeHome(r *Request) Result {
-	o := r.Operation
-	key := operationKey(rulingRecord, r.Namespace, r.Operation.ID)
-	if u, err := e.ruling(key); err != nil {
+func (e homeEvaluation) concludeHome() Result {
+	o := e.r.Operation
+	if u, err := e.ruling(e.key); err != nil {
 		return Result{Err: err}
 	} else if u != nil {
 		if u.fingerprint != o.Fingerprint {
 			return Result{Err: idReused(o.ID)}
 		}
-		return u.reply(r, e.at.Now)
+		return u.reply(e.r, e.at.Now)
 	}
-	if r.NotAfter != 0 && e.at.Now > r.NotAfter {
+	if e.r.NotAfter != 0 && e.at.Now > e.r.NotAfter {
 		return Result{Err: errOperationEnded} // an aborted record may have existed and been forgotten
 	}
 	denied := slices.ContainsFunc(o.Legs, func(l Leg) bool { return !l.Allowed })
 	charged := slices.ContainsFunc(o.Legs, func(l Leg) bool { return l.Allowed })
-	u := &ruling{state: OperationAborted, drawn: o.Drawn, fingerprint: o.Fingerprint, keep: e.keepFor(r), until: r.NotAfter}
+	u := &ruling{state: OperationAborted, drawn: o.Drawn, fingerprint: o.Fingerprint, keep: e.keepFor(e.r), until: e.r.NotAfter}
 	var result Result
 	switch {
 	case denied:
-		result = e.lookAtPart(r)
+		result = e.lookAtPart()
 		result.Decision.Allowed = false
 	case e.view.Full():
 		return Result{Err: e.full()}
 	default:
-		u.entries, result = e.takePart(r)
+		u.entries, result = e.takePart()
 	}
 	if result.Err != nil {
 		return result
 	}
 	d := &result.Decision
-	u.rule(r, d)
+	u.rule(e.r, d)
 	switch {
 	case charged && e.brimful:
 		return Result{Err: e.full()} // the charged legs ask again
 	case d.Allowed || charged || !o.Drawn && !e.view.Full():
-		e.writeRuling(key, u)
+		e.writeRuling(e.key, u)
 	} // else nothing is to be given back, and a retry, if any, is simply denied again
-	d.Operation = u.verdict(r, e.at.Now)
+	d.Operation = u.verdict(e.r, e.at.Now)
 	return result
 }
 
@@ -161,18 +170,17 @@ func (u *ruling) rule(r *Request, d *Decision) {
 
 // resolveHome returns the outcome of the operation, and finishes it here: an unknown operation is aborted from now on, and
 // a hold past its expiry is settled.
-func (e *evaluation) resolveHome(r *Request) Result {
-	o := r.Operation
-	key := operationKey(rulingRecord, r.Namespace, r.Operation.ID)
-	u, err := e.ruling(key)
+func (e homeEvaluation) resolveHome() Result {
+	o := e.r.Operation
+	u, err := e.ruling(e.key)
 	if err != nil {
 		return Result{Err: err}
 	}
-	if r.NotAfter != 0 && e.at.Now > r.NotAfter {
+	if e.r.NotAfter != 0 && e.at.Now > e.r.NotAfter {
 		return Result{Err: errOperationEnded}
 	}
 	if u == nil {
-		u = &ruling{state: OperationAborted, drawn: o.Drawn, fingerprint: o.Fingerprint, keep: e.keepFor(r)}
+		u = &ruling{state: OperationAborted, drawn: o.Drawn, fingerprint: o.Fingerprint, keep: e.keepFor(e.r)}
 		for i := range o.Legs {
 			// Until then, by home's time, home accepts a Conclude that lists this charge.
 			u.until = max(u.until, o.Legs[i].Decision.DecidedAt+limit.Time(ConcludeWithin))
@@ -182,33 +190,32 @@ func (e *evaluation) resolveHome(r *Request) Result {
 		case e.brimful:
 			return Result{Err: e.full()} // the shard that asks will retry
 		default:
-			e.writeRuling(key, u)
+			e.writeRuling(e.key, u)
 		}
 	}
 	if u.state == OperationHeld && e.at.Now >= u.expires {
-		if err := e.expireRuling(key, r, u); err != nil {
+		if err := e.expireRuling(u); err != nil {
 			return Result{Err: err}
 		}
 	}
 	if o.Leg == o.Home || len(o.Legs) != 1 {
-		return u.reply(r, e.at.Now)
+		return u.reply(e.r, e.at.Now)
 	}
 	d := e.newDecision()
-	d.Operation = u.verdictFor(r, &o.Legs[0], e.at.Now)
+	d.Operation = u.verdictFor(e.r, &o.Legs[0], e.at.Now)
 	return Result{Decision: d}
 }
 
 // acknowledge records that a leg has executed the ruling. An acknowledgment of an earlier ruling is ignored.
-func (e *evaluation) acknowledge(r *Request) Result {
-	key := operationKey(rulingRecord, r.Namespace, r.Operation.ID)
-	u, err := e.ruling(key)
+func (e homeEvaluation) acknowledge() Result {
+	u, err := e.ruling(e.key)
 	if err != nil {
 		return Result{Err: err}
 	}
-	if u != nil && u.state == r.Operation.Verdict.State {
-		if at := slices.IndexFunc(u.legs, func(l ruled) bool { return l.Shard == r.Operation.Leg && l.pending }); at >= 0 {
+	if u != nil && u.state == e.r.Operation.Verdict.State {
+		if at := slices.IndexFunc(u.legs, func(l ruled) bool { return l.Shard == e.r.Operation.Leg && l.pending }); at >= 0 {
 			u.legs[at].pending = false
-			e.writeRuling(key, u)
+			e.writeRuling(e.key, u)
 		}
 	}
 	return Result{Decision: e.newDecision()}

@@ -23,6 +23,16 @@ const (
 	askAgain = limit.Span(2e6)
 )
 
+// legEvaluation evaluates a message to a leg of an operation.
+type legEvaluation struct {
+	partEvaluation
+	key string // of the leg's record
+}
+
+func (e partEvaluation) onLeg() legEvaluation {
+	return legEvaluation{e, operationKey(legRecord, e.r.Namespace, e.r.Operation.ID)}
+}
+
 // keepFor returns how long an operation's records are kept after its end. No client asks again with an id that the
 // coordinator made.
 func (b *batch) keepFor(r *Request) limit.Span {
@@ -49,21 +59,22 @@ func (e *evaluation) operate(r *Request) Result {
 	if err := r.problem(); err != nil {
 		return Result{Err: err}
 	}
+	part := partEvaluation{e, r}
 	switch r.Op {
 	case AskHome:
-		return e.askHome(r)
+		return part.atHome().askHome()
 	case Charge:
-		return e.chargeLeg(r)
+		return part.onLeg().chargeLeg()
 	case Conclude:
-		return e.concludeHome(r)
+		return part.atHome().concludeHome()
 	case ResolveHome:
-		return e.resolveHome(r)
+		return part.atHome().resolveHome()
 	case FinishLeg:
-		return e.finishLeg(r)
+		return part.onLeg().finishLeg()
 	case Acknowledge:
-		return e.acknowledge(r)
+		return part.atHome().acknowledge()
 	case Settle:
-		return e.settleHome(r)
+		return part.atHome().settleHome()
 	}
 	return Result{Err: &Error{Code: NotBuilt, Message: fmt.Sprintf(
 		"operation %d is no part of one on several shards, or not known to this version", r.Op)}}
@@ -108,10 +119,9 @@ func idReused(id string) *Error {
 
 // chargeLeg decides and charges the entries of this shard. After a denial nothing is charged or remembered. A charge that
 // has ended is never answered as if it were open.
-func (e *evaluation) chargeLeg(r *Request) Result {
-	o := r.Operation
-	key := operationKey(legRecord, r.Namespace, r.Operation.ID)
-	l, err := e.leg(key)
+func (e legEvaluation) chargeLeg() Result {
+	o := e.r.Operation
+	l, err := e.leg(e.key)
 	if err != nil {
 		return Result{Err: err}
 	}
@@ -129,64 +139,63 @@ func (e *evaluation) chargeLeg(r *Request) Result {
 	if e.view.Full() {
 		return Result{Err: e.full()}
 	}
-	part, result := e.takePart(r)
+	part, result := e.takePart()
 	if result.Err != nil || !result.Decision.Allowed {
 		return result
 	}
-	e.writeLeg(key, &leg{state: legOpen, due: e.at.Now + limit.Time(o.TTL), drawn: o.Drawn, home: o.Home,
-		fingerprint: o.Fingerprint, keep: max(operationKept, e.retention(r)), answer: result.Decision, entries: part})
+	e.writeLeg(e.key, &leg{state: legOpen, due: e.at.Now + limit.Time(o.TTL), drawn: o.Drawn, home: o.Home,
+		fingerprint: o.Fingerprint, keep: max(operationKept, e.retention(e.r)), answer: result.Decision, entries: part})
 	return result
 }
 
 // finishLeg executes home's ruling on the leg, once, and acknowledges it. It affects only an open charge that the ruling covers.
-func (e *evaluation) finishLeg(r *Request) Result {
-	key := operationKey(legRecord, r.Namespace, r.Operation.ID)
-	l, err := e.leg(key)
+func (e legEvaluation) finishLeg() Result {
+	l, err := e.leg(e.key)
 	if err != nil {
 		return Result{Err: err}
 	}
 	d := e.newDecision()
-	switch mine := l != nil && l.mine(r); {
-	case l != nil && l.state == legCommitted && r.Operation.Verdict.State == OperationSettled && (mine || unplaced(r)):
-		return e.settleLeg(key, r, l) // a decision is refunded after it was confirmed
-	case l != nil && l.state == legSettled && r.Operation.Verdict.State == OperationSettled && (mine || unplaced(r)):
+	switch mine := l != nil && l.mine(e.r); {
+	case l != nil && l.state == legCommitted && e.r.Operation.Verdict.State == OperationSettled && (mine || unplaced(e.r)):
+		return e.settleLeg(l) // a decision is refunded after it was confirmed
+	case l != nil && l.state == legSettled && e.r.Operation.Verdict.State == OperationSettled && (mine || unplaced(e.r)):
 		d.Replayed, d.Limits = true, l.answer.Limits
 		return Result{Decision: d}
 	case mine && l.state.ended():
 		return Result{Decision: d}
-	case l == nil && r.Operation.Verdict.State == OperationAborted:
-		e.leaveTombstone(key, r)
+	case l == nil && e.r.Operation.Verdict.State == OperationAborted:
+		e.leaveTombstone()
 		return Result{Decision: d}
 	case !mine:
 		return Result{Decision: d}
 	}
-	switch r.Operation.Verdict.State {
+	switch e.r.Operation.Verdict.State {
 	case OperationAborted:
-		err = e.endPart(r.Namespace, r.Operation.ID, l.entries, true)
+		err = e.endPart(l.entries, true)
 		l.state = legReleased
 	case OperationCommitted:
-		err = e.endPart(r.Namespace, r.Operation.ID, l.entries, false)
+		err = e.endPart(l.entries, false)
 		l.state = legCommitted
 	case OperationHeld:
-		l.state, l.due = legHeld, e.at.Now+limit.Time(r.Operation.Verdict.Expires)
-		e.expectEnd(r, l)
+		l.state, l.due = legHeld, e.at.Now+limit.Time(e.r.Operation.Verdict.Expires)
+		e.expectEnd(l)
 	case OperationSettled:
-		return e.settleLeg(key, r, l)
+		return e.settleLeg(l)
 	default:
 		return Result{Err: Invalidf("operation.verdict", "is not known to this version")}
 	}
 	if err != nil {
 		return Result{Err: err}
 	}
-	e.writeLeg(key, l)
+	e.writeLeg(e.key, l)
 	return Result{Decision: d}
 }
 
 // expectEnd sets in the leg's holds when home's hold will end, so that a denial can say how long to wait. Only home ends them.
-func (e *evaluation) expectEnd(r *Request, l *leg) {
-	e.chargesOf(r.Namespace, l.entries)
+func (e legEvaluation) expectEnd(l *leg) {
+	e.chargesOf(l.entries)
 	for i := range e.charges {
-		e.charges[i].counter.extendHold(operationHold(r.Operation.ID), l.due)
+		e.charges[i].counter.extendHold(e.nameOfHolds(), l.due)
 		e.touch(e.charges[i].counter)
 	}
 }
@@ -204,10 +213,10 @@ func unplaced(r *Request) bool {
 
 // leaveTombstone remembers a verdict on an unknown charge, so that a charge that arrives later does not wait for a verdict
 // that has already passed.
-func (e *evaluation) leaveTombstone(key string, r *Request) {
-	o := r.Operation
+func (e legEvaluation) leaveTombstone() {
+	o := e.r.Operation
 	if e.view.Full() {
 		return // no charge is accepted now, and a later one asks home itself
 	}
-	e.writeLeg(key, &leg{state: legReleased, drawn: o.Drawn, home: o.Home, fingerprint: o.Fingerprint, keep: e.keepFor(r)})
+	e.writeLeg(e.key, &leg{state: legReleased, drawn: o.Drawn, home: o.Home, fingerprint: o.Fingerprint, keep: e.keepFor(e.r)})
 }

@@ -9,6 +9,15 @@ import (
 
 // The part of an operation that one shard decides: the request's entries on this shard, as if they were all.
 
+// partEvaluation evaluates a message of an operation on several shards, as far as it is the same on all of them.
+type partEvaluation struct {
+	*evaluation
+	r *Request
+}
+
+// nameOfHolds returns the name of the operation's holds.
+func (e partEvaluation) nameOfHolds() string { return operationHold(e.r.Operation.ID) }
+
 // part returns the request that a shard decides for the whole.
 func (r *Request) part(op Op) Request {
 	p := *r
@@ -22,10 +31,10 @@ func (r *Request) part(op Op) Request {
 // takePart decides the entries of this shard and charges them if they are admitted. The units that a leg takes, or that
 // home takes for a Reserve, are a hold until the operation's outcome is known. It returns the entries with what was taken.
 // A denial counts nothing, since it may be decided more than once: policies with count_denied are refused.
-func (e *evaluation) takePart(r *Request) ([]Entry, Result) {
-	p := r.part(r.Operation.Op)
-	if r.Op == Charge && p.Op == Settle {
-		return e.takeExcess(r)
+func (e partEvaluation) takePart() ([]Entry, Result) {
+	p := e.r.part(e.r.Operation.Op)
+	if e.r.Op == Charge && p.Op == Settle {
+		return e.takeExcess()
 	}
 	switch p.Op {
 	case Check, Count, Partial:
@@ -56,18 +65,18 @@ func (e *evaluation) takePart(r *Request) ([]Entry, Result) {
 	if err := e.charges.roomForHolds(); err != nil {
 		return nil, Result{Err: err}
 	}
-	if e.charges.heldUnder(operationHold(r.Operation.ID)) {
-		return nil, Result{Err: idReused(r.Operation.ID)}
+	if e.charges.heldUnder(e.nameOfHolds()) {
+		return nil, Result{Err: idReused(e.r.Operation.ID)}
 	}
 	e.count(&d)
 	p.Entries = Taken(&p, &d)
 	if p.Op == Reserve {
-		e.holdPart(r, &p, &d)
+		e.holdPart(&p, &d)
 		return p.Entries, Result{Decision: e.shown(&p, d)}
 	}
 	d = e.shown(&p, d) // as it will be after home's decision: allowed units are no longer held then
-	if r.Op == Charge {
-		e.holdPart(r, &p, &d)
+	if e.r.Op == Charge {
+		e.holdPart(&p, &d)
 	}
 	return p.Entries, Result{Decision: d}
 }
@@ -99,9 +108,9 @@ func (cs charges) heldUnder(name string) bool {
 }
 
 // lookAtPart decides the entries of this shard and counts nothing. Here too, a policy that counts denials is refused.
-func (e *evaluation) lookAtPart(r *Request) Result {
-	p := r.part(Peek)
-	if r.Operation.Op == Partial {
+func (e partEvaluation) lookAtPart() Result {
+	p := e.r.part(Peek)
+	if e.r.Operation.Op == Partial {
 		p.Entries = append([]Entry(nil), p.Entries...)
 		for i := range p.Entries {
 			p.Entries[i].Cost = 1
@@ -111,14 +120,14 @@ func (e *evaluation) lookAtPart(r *Request) Result {
 	if err := e.decideEntries(&p, Peek, &d); err != nil {
 		return Result{Err: err}
 	}
-	if err := e.charges.refuseCountedDenials(r.Operation.Op); err != nil {
+	if err := e.charges.refuseCountedDenials(e.r.Operation.Op); err != nil {
 		return Result{Err: err}
 	}
 	return Result{Decision: e.shown(&p, d)}
 }
 
 // shown adds the effects of holds and blocks to a decision, and makes the waits of a denial exact.
-func (e *evaluation) shown(p *Request, d Decision) Decision {
+func (e partEvaluation) shown(p *Request, d Decision) Decision {
 	if e.extras {
 		e.charges.showExtras(&d, &e.at)
 	}
@@ -130,8 +139,8 @@ func (e *evaluation) shown(p *Request, d Decision) Decision {
 
 // holdPart makes a hold of the taken units. Home's hold expires with its ruling. A leg's hold does not expire. It has the
 // expected end of home's hold, which is unknown at first if the operation is not a Reserve.
-func (e *evaluation) holdPart(r, p *Request, d *Decision) {
-	h := hold{name: operationHold(r.Operation.ID), remote: r.Op == Charge, onExpire: policy.OnExpireCancel,
+func (e partEvaluation) holdPart(p *Request, d *Decision) {
+	h := hold{name: e.nameOfHolds(), remote: e.r.Op == Charge, onExpire: policy.OnExpireCancel,
 		expires: limit.MaxTime}
 	if p.Op == Reserve {
 		d.HoldExpires = e.at.Now + limit.Time(p.Hold.TTL)
@@ -149,8 +158,8 @@ func (e *evaluation) holdPart(r, p *Request, d *Decision) {
 
 // chargesOf puts the counters of entries into e.charges, even if their policies or tiers no longer exist, and returns a
 // decision with their statuses. The error concerns a key whose record cannot be read.
-func (e *evaluation) chargesOf(namespace string, entries []Entry) (Decision, *Error) {
-	r := Request{Op: Settle, Namespace: namespace, Entries: append([]Entry(nil), entries...)}
+func (e partEvaluation) chargesOf(entries []Entry) (Decision, *Error) {
+	r := Request{Op: Settle, Namespace: e.r.Namespace, Entries: append([]Entry(nil), entries...)}
 	for i := range r.Entries {
 		if p, ok := e.policyOf(&r.Entries[i]); ok {
 			if _, ok := p.Resolve(r.Entries[i].Tier); !ok {
@@ -164,25 +173,25 @@ func (e *evaluation) chargesOf(namespace string, entries []Entry) (Decision, *Er
 }
 
 // endPart ends the holds of an operation's entries. With back their units are given back, else they are spent.
-func (e *evaluation) endPart(namespace, id string, entries []Entry, back bool) *Error {
-	if _, err := e.chargesOf(namespace, entries); err != nil {
+func (e partEvaluation) endPart(entries []Entry, back bool) *Error {
+	if _, err := e.chargesOf(entries); err != nil {
 		return err
 	}
 	for i := range e.charges {
-		e.charges[i].counter.endHold(operationHold(id), back, e.at.Now)
+		e.charges[i].counter.endHold(e.nameOfHolds(), back, e.at.Now)
 		e.touch(e.charges[i].counter)
 	}
 	return nil
 }
 
 // expirePart ends the holds of an operation's entries, each by its own OnExpire.
-func (e *evaluation) expirePart(namespace, id string, entries []Entry) *Error {
-	if _, err := e.chargesOf(namespace, entries); err != nil {
+func (e partEvaluation) expirePart(entries []Entry) *Error {
+	if _, err := e.chargesOf(entries); err != nil {
 		return err
 	}
 	for i := range e.charges {
 		c := e.charges[i].counter
-		h, found := c.extras.findHold(operationHold(id))
+		h, found := c.extras.findHold(e.nameOfHolds())
 		if !found {
 			continue
 		}

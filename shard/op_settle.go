@@ -11,19 +11,19 @@ import (
 
 // settleHome settles the operation and home's part of it. The request has all entries; each leg is named with the keys on
 // its shard.
-func (e *evaluation) settleHome(r *Request) Result {
-	if err := settlementProblem(r, e.at.Shard); err != nil {
+func (e homeEvaluation) settleHome() Result {
+	if err := settlementProblem(e.r, e.at.Shard); err != nil {
 		return Result{Err: err}
 	}
-	s, key := r.Settlement, operationKey(rulingRecord, r.Namespace, r.Operation.ID)
-	u, err := e.ruling(key)
+	s := e.r.Settlement
+	u, err := e.ruling(e.key)
 	if err == nil && u != nil && u.state == OperationHeld && e.at.Now >= u.expires {
-		err = e.expireRuling(key, r, u)
+		err = e.expireRuling(u)
 	}
 	if err != nil {
 		return Result{Err: err}
 	}
-	print := fingerprint(r)
+	print := fingerprint(e.r)
 	switch {
 	case s.Overage == OverageReject && e.at.Level < LevelSound:
 		return Result{Err: Invalidf("commit.overage", "cannot be reject when the keys live on several shards, before the "+
@@ -31,7 +31,7 @@ func (e *evaluation) settleHome(r *Request) Result {
 			"them on one shard")}
 	case u != nil && u.settled != nil && u.settled.fingerprint == print:
 		d := u.settled.answer
-		d.Replayed, d.Operation = true, u.verdict(r, e.at.Now)
+		d.Replayed, d.Operation = true, u.verdict(e.r, e.at.Now)
 		return Result{Decision: d}
 	case u == nil && s.Target.Hold, u != nil && u.state != s.Target.stateBefore():
 		return Result{Err: &Error{Code: HoldEnded, Field: s.Target.field(), Message: "has expired, was settled in another " +
@@ -39,12 +39,12 @@ func (e *evaluation) settleHome(r *Request) Result {
 	case u == nil && e.view.Full(): // it would add a record
 		return Result{Err: e.full()}
 	case u == nil: // a decision whose operation no longer had to be remembered; its id is proof enough
-		u = &ruling{keep: e.keepFor(r)}
-		for _, l := range r.Operation.Legs {
+		u = &ruling{keep: e.keepFor(e.r)}
+		for _, l := range e.r.Operation.Legs {
 			u.legs = append(u.legs, ruled{Leg: Leg{Shard: l.Shard, Allowed: true, Decision: l.Decision.bare()}})
 		}
 	}
-	return e.settleRuling(key, r, u, print)
+	return e.settleRuling(u, print)
 }
 
 // stateBefore returns the state in which an operation may be settled.
@@ -56,10 +56,10 @@ func (t *Target) stateBefore() OperationState {
 }
 
 // settleRuling executes a settlement at home, and rules that the legs do the same.
-func (e *evaluation) settleRuling(key string, r *Request, u *ruling, print uint64) Result {
-	s, at := *r.Settlement, r.atHome()
-	entries, actual := partOf(r, at)
-	d, err := e.chargesOf(r.Namespace, entries)
+func (e homeEvaluation) settleRuling(u *ruling, print uint64) Result {
+	s, at := *e.r.Settlement, e.r.atHome()
+	entries, actual := partOf(e.r, at)
+	d, err := e.chargesOf(entries)
 	if err != nil {
 		return Result{Err: err}
 	}
@@ -68,12 +68,12 @@ func (e *evaluation) settleRuling(key string, r *Request, u *ruling, print uint6
 		return Result{Err: err}
 	}
 	s.Actual = actual
-	part, name := &Request{Entries: entries}, operationHold(r.Operation.ID)
+	part, name := &Request{Entries: entries}, e.nameOfHolds()
 	if s.Overage == OverageReject {
-		if charged, err := e.excessFits(r, part, &s, print); err != nil {
+		if charged, err := e.excessFits(part, &s, print); err != nil {
 			return Result{Err: err}
 		} else if !charged {
-			d.Operation = &Verdict{ID: r.Operation.ID, Home: r.Operation.Home, Known: true, State: s.Target.stateBefore()}
+			d.Operation = &Verdict{ID: e.r.Operation.ID, Home: e.r.Operation.Home, Known: true, State: s.Target.stateBefore()}
 			return Result{Decision: d}
 		}
 	}
@@ -82,8 +82,8 @@ func (e *evaluation) settleRuling(key string, r *Request, u *ruling, print uint6
 	}
 	e.number(&d)
 	e.statuses(&d)
-	if r.Operation.Excess != nil {
-		e.ruleExcess(r, OperationCommitted, print)
+	if e.r.Operation.Excess != nil {
+		e.ruleExcess(OperationCommitted, print)
 	}
 	if s.Action == ActionExtend {
 		u.expires = e.at.Now + limit.Time(s.TTL)
@@ -91,10 +91,10 @@ func (e *evaluation) settleRuling(key string, r *Request, u *ruling, print uint6
 	} else {
 		u.settle(&settled{print, Settlement{Action: s.Action, Overage: s.Overage}, d})
 		u.until = max(u.until, forgetAt)
-		u.nameParts(r)
+		u.nameParts(e.r)
 	}
-	e.writeRuling(key, u)
-	d.Operation = u.verdict(r, e.at.Now)
+	e.writeRuling(e.key, u)
+	d.Operation = u.verdict(e.r, e.at.Now)
 	return Result{Decision: d}
 }
 
@@ -128,12 +128,12 @@ func partOf(r *Request, in func(key string) bool) (entries []Entry, actual []uin
 }
 
 // expireRuling settles a hold that was not settled in time: home's part at once, and the legs' parts when they hear of it.
-func (e *evaluation) expireRuling(key string, r *Request, u *ruling) *Error {
-	if err := e.expirePart(r.Namespace, r.Operation.ID, u.entries); err != nil {
+func (e homeEvaluation) expireRuling(u *ruling) *Error {
+	if err := e.expirePart(u.entries); err != nil {
 		return err
 	}
 	u.settle(nil)
-	e.writeRuling(key, u)
+	e.writeRuling(e.key, u)
 	return nil
 }
 
@@ -146,27 +146,27 @@ func (u *ruling) settle(how *settled) {
 }
 
 // settleLeg executes home's settlement on the leg. The leg is open or held, or was committed and its decision is refunded.
-func (e *evaluation) settleLeg(key string, r *Request, l *leg) Result {
+func (e legEvaluation) settleLeg(l *leg) Result {
 	result := Result{Decision: e.newDecision()}
-	if r.Operation.Verdict.Settled == nil {
-		result.Err = e.expirePart(r.Namespace, r.Operation.ID, l.entries)
+	if e.r.Operation.Verdict.Settled == nil {
+		result.Err = e.expirePart(l.entries)
 	} else {
-		result.Decision, result.Err = e.settlePart(r, l)
+		result.Decision, result.Err = e.settlePart(l)
 	}
 	if result.Err != nil {
 		return Result{Err: result.Err}
 	}
 	l.state, l.answer.Limits = legSettled, result.Decision.Limits
-	e.writeLeg(key, l)
+	e.writeLeg(e.key, l)
 	return result
 }
 
 // settlePart applies home's settlement to the units that the leg has taken: those of its holds or, if the operation was
 // confirmed before, of its decision, as long as the counters certainly still remember resets since then.
-func (e *evaluation) settlePart(r *Request, l *leg) (Decision, *Error) {
-	s := *r.Operation.Verdict.Settled
+func (e legEvaluation) settlePart(l *leg) (Decision, *Error) {
+	s := *e.r.Operation.Verdict.Settled
 	s.Target = Target{Hold: !l.state.ended(), DecidedAt: l.answer.DecidedAt}
-	d, err := e.chargesOf(r.Namespace, l.entries)
+	d, err := e.chargesOf(l.entries)
 	if err != nil {
 		return d, err
 	}
@@ -174,7 +174,7 @@ func (e *evaluation) settlePart(r *Request, l *leg) (Decision, *Error) {
 		return d, nil
 	}
 	s.leaveExcess(l.entries)
-	if e.settleTaken(&Request{Entries: l.entries}, &s, operationHold(r.Operation.ID), l.answer.DecidedAt) != nil {
+	if e.settleTaken(&Request{Entries: l.entries}, &s, e.nameOfHolds(), l.answer.DecidedAt) != nil {
 		return d, nil // there is nothing to settle
 	}
 	e.number(&d)

@@ -7,7 +7,7 @@ import "testing"
 // time.
 var errandMutants = []judged{
 	{mutant{"what an aborted operation holds is never given back", "shard/op_leg.go",
-		"\t\terr = e.endPart(r.Namespace, r.Operation.ID, l.entries, true)\n\t\tl.state = legReleased",
+		"\t\terr = e.endPart(l.entries, true)\n\t\tl.state = legReleased",
 		"\t\tl.state = legReleased"}, fewClusters("1", "4")},
 	{mutant{"home decides twice, in operations", "shard/op_home.go",
 		"} else if u != nil {\n\t\tif u.fingerprint", "} else if u != nil && false {\n\t\tif u.fingerprint"},
@@ -16,7 +16,7 @@ var errandMutants = []judged{
 		"\tcase OperationSettled:\n", "\tcase OperationSettled:\n\t\tif l.state == legHeld {\n\t\t\tl.state = legCommitted\n\t\t\tbreak\n\t\t}\n"},
 		fewClusters("1", "4")},
 	{mutant{"what was spent above is not committed with the settlement", "shard/op_settle.go",
-		"\tif r.Operation.Excess != nil {\n\t\te.ruleExcess(r, OperationCommitted, print)\n\t}\n", ""},
+		"\tif e.r.Operation.Excess != nil {\n\t\te.ruleExcess(OperationCommitted, print)\n\t}\n", ""},
 		tests("shard", "TestHomeSettlesTogetherWithTheExcess")},
 	{mutant{"a settlement is made with what was given up", "shard/op_excess.go",
 		"\tcase u != nil, e.at.Now > x.until():", "\tcase u != nil && false, e.at.Now > x.until():"}, tests("shard", "TestAnExcessThatWasGivenUpIsNotSettledWith")},
