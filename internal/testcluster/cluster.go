@@ -29,7 +29,7 @@ type Options struct {
 type Cluster struct {
 	options Options
 	subnet  *subnet
-	links   *links
+	links   *Links
 	mesh    *mesh // nil: Direct
 
 	mu    sync.Mutex
@@ -65,7 +65,8 @@ func New(o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{options: o, subnet: subnet, links: newLinks()}
+	c := &Cluster{options: o, subnet: subnet}
+	c.links = newLinks(c.Len)
 	if !o.Direct {
 		c.mesh = newMesh(c)
 	}
@@ -82,11 +83,11 @@ func (c *Cluster) prepare() error {
 	}
 	var key [32]byte
 	rand.Read(key[:])
-	if err := os.WriteFile(c.gossipKey(), []byte(hex.EncodeToString(key[:])), 0o600); err != nil {
+	if err := os.WriteFile(c.options.gossipKey(), []byte(hex.EncodeToString(key[:])), 0o600); err != nil {
 		return err
 	}
 	if c.options.Policies != "" {
-		if err := os.WriteFile(c.policies(), []byte(c.options.Policies), 0o600); err != nil {
+		if err := os.WriteFile(c.options.policies(), []byte(c.options.Policies), 0o600); err != nil {
 			return err
 		}
 	}
@@ -145,7 +146,7 @@ func (c *Cluster) Len() int {
 func (c *Cluster) Name(i int) string { return c.node(i).name }
 
 // Addr is the API address of a node, host:port.
-func (c *Cluster) Addr(i int) string { return hostPort(c.node(i).ip, apiPort) }
+func (c *Cluster) Addr(i int) string { return c.node(i).addr() }
 
 // RedisAddr is the address at which a node serves the Redis protocol, if Options.Redis is set.
 func (c *Cluster) RedisAddr(i int) string { return hostPort(c.node(i).ip, redisPort) }
@@ -157,6 +158,9 @@ func (c *Cluster) Addrs() (all []string) {
 	}
 	return all
 }
+
+// Links are the links between the nodes, which can be cut.
+func (c *Cluster) Links() *Links { return c.links }
 
 // Add starts one more node, which joins. It does not wait until the node is ready.
 func (c *Cluster) Add() (int, error) {
@@ -215,9 +219,9 @@ func (c *Cluster) find(is func(*node) bool) int {
 	return -1
 }
 
-func (c *Cluster) gossipKey() string { return filepath.Join(c.options.Dir, "gossip.key") }
+func (o *Options) gossipKey() string { return filepath.Join(o.Dir, "gossip.key") }
 
-func (c *Cluster) policies() string { return filepath.Join(c.options.Dir, "policies.yaml") }
+func (o *Options) policies() string { return filepath.Join(o.Dir, "policies.yaml") }
 
 // errEnded is the reason why a node will never answer.
 var errEnded = errors.New("it has ended")

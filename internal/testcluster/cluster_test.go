@@ -82,7 +82,7 @@ func TestACutIsOneWay(t *testing.T) {
 				t.Fatalf("%s from %v to %v before the cut: %s", network, pair[0], pair[1], got)
 			}
 		}
-		c.Cut(0, 1)
+		c.Links().Cut(0, 1)
 		atN2, atN1 := heard(t, c, 1), heard(t, c, 0)
 		if got := talk(t, c, network, 0, 1); got != "silence" {
 			t.Errorf("%s: n1 to n2: %s", network, got)
@@ -101,7 +101,7 @@ func TestACutIsOneWay(t *testing.T) {
 				t.Errorf("%s from %v to %v is not cut: %s", network, pair[0], pair[1], got)
 			}
 		}
-		c.Heal()
+		c.Links().Heal()
 		if got := talk(t, c, network, 0, 1); got != "echo" {
 			t.Errorf("%s: n1 to n2 after the cut: %s", network, got)
 		}
@@ -113,7 +113,7 @@ func TestACutIsOneWay(t *testing.T) {
 
 func TestANewConnectionHangsInACut(t *testing.T) {
 	c := startFakes(t, 2)
-	c.Isolate(1)
+	c.Links().Isolate(1)
 	for _, network := range networks {
 		for _, pair := range [][2]int{{0, 1}, {1, 0}} {
 			if got := talk(t, c, network, pair[0], pair[1]); got != "silence" {
@@ -124,7 +124,7 @@ func TestANewConnectionHangsInACut(t *testing.T) {
 	if n := heard(t, c, 0) + heard(t, c, 1); n != 0 {
 		t.Errorf("%d bytes came through", n)
 	}
-	c.Rejoin(1)
+	c.Links().Rejoin(1)
 	for _, network := range networks {
 		if got := talk(t, c, network, 0, 1); got != "echo" {
 			t.Errorf("%s after the cut: %s", network, got)
@@ -136,12 +136,12 @@ func TestADelayIsAddedToEachWay(t *testing.T) {
 	c := startFakes(t, 2)
 	for _, network := range networks {
 		talk(t, c, network, 0, 1)
-		c.Delay(50 * time.Millisecond)
+		c.Links().Delay(50 * time.Millisecond)
 		began := time.Now()
 		if got := talk(t, c, network, 0, 1); got != "echo" || time.Since(began) < 100*time.Millisecond {
 			t.Errorf("%s: %s after %v, want an echo after 100 ms", network, got, time.Since(began))
 		}
-		c.Heal()
+		c.Links().Heal()
 	}
 }
 

@@ -9,8 +9,10 @@ import (
 // stranger is a sender that could not be identified.
 const stranger = -1
 
-// links says which node's bytes reach which other node, and with what delay.
-type links struct {
+// Links says which node's bytes reach which other node, and with what delay. All methods may be called concurrently.
+type Links struct {
+	nodes func() int // how many there are
+
 	mu      sync.Mutex
 	cut     map[[2]int]bool // from, to
 	late    time.Duration
@@ -18,9 +20,11 @@ type links struct {
 	closed  bool
 }
 
-func newLinks() *links { return &links{cut: map[[2]int]bool{}, changed: make(chan struct{})} }
+func newLinks(nodes func() int) *Links {
+	return &Links{nodes: nodes, cut: map[[2]int]bool{}, changed: make(chan struct{})}
+}
 
-func (l *links) change(what func()) {
+func (l *Links) change(what func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	what()
@@ -28,17 +32,17 @@ func (l *links) change(what func()) {
 	l.changed = make(chan struct{})
 }
 
-func (l *links) close() { l.change(func() { l.closed = true }) }
+func (l *Links) close() { l.change(func() { l.closed = true }) }
 
 // open reports whether bytes pass now, their delay, and when to ask again.
-func (l *links) open(from, to int) (passes bool, late time.Duration, changed <-chan struct{}) {
+func (l *Links) open(from, to int) (passes bool, late time.Duration, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.cut[[2]int{from, to}], l.late, l.changed
 }
 
 // await blocks while the link is cut. It returns false when the test cluster closes.
-func (l *links) await(from, to int) bool {
+func (l *Links) await(from, to int) bool {
 	for {
 		passes, late, changed := l.open(from, to)
 		if l.isClosed() {
@@ -52,34 +56,32 @@ func (l *links) await(from, to int) bool {
 	}
 }
 
-func (l *links) isClosed() bool {
+func (l *Links) isClosed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.closed
 }
 
 // Cut holds what node from sends to node to. The other direction stays open.
-func (c *Cluster) Cut(from, to int) { c.links.change(func() { c.links.cut[[2]int{from, to}] = true }) }
+func (l *Links) Cut(from, to int) { l.change(func() { l.cut[[2]int{from, to}] = true }) }
 
 // Mend ends a Cut.
-func (c *Cluster) Mend(from, to int) {
-	c.links.change(func() { delete(c.links.cut, [2]int{from, to}) })
-}
+func (l *Links) Mend(from, to int) { l.change(func() { delete(l.cut, [2]int{from, to}) }) }
 
 // Isolate cuts a node off from all others, both ways, and from unidentified senders.
-func (c *Cluster) Isolate(i int) { c.links.change(func() { c.isolate(i, true) }) }
+func (l *Links) Isolate(i int) { l.change(func() { l.isolate(i, true) }) }
 
 // Rejoin ends an Isolate. Other cuts between these nodes end too.
-func (c *Cluster) Rejoin(i int) { c.links.change(func() { c.isolate(i, false) }) }
+func (l *Links) Rejoin(i int) { l.change(func() { l.isolate(i, false) }) }
 
-func (c *Cluster) isolate(i int, cut bool) {
-	others := slices.DeleteFunc(numbers(stranger, c.Len()), func(n int) bool { return n == i })
+func (l *Links) isolate(i int, cut bool) {
+	others := slices.DeleteFunc(numbers(stranger, l.nodes()), func(n int) bool { return n == i })
 	for _, other := range others {
 		for _, pair := range [][2]int{{i, other}, {other, i}} {
 			if cut {
-				c.links.cut[pair] = true
+				l.cut[pair] = true
 			} else {
-				delete(c.links.cut, pair)
+				delete(l.cut, pair)
 			}
 		}
 	}
@@ -94,12 +96,12 @@ func numbers(first, end int) (all []int) {
 }
 
 // Heal ends all cuts and delays.
-func (c *Cluster) Heal() {
-	c.links.change(func() {
-		clear(c.links.cut)
-		c.links.late = 0
+func (l *Links) Heal() {
+	l.change(func() {
+		clear(l.cut)
+		l.late = 0
 	})
 }
 
 // Delay delays all traffic between nodes by d.
-func (c *Cluster) Delay(d time.Duration) { c.links.change(func() { c.links.late = d }) }
+func (l *Links) Delay(d time.Duration) { l.change(func() { l.late = d }) }

@@ -35,6 +35,7 @@ type life struct {
 	asked bool // the test cluster ended it, or made its disk fail
 }
 
+func (n *node) addr() string  { return hostPort(n.ip, apiPort) }
 func (n *node) data() string  { return filepath.Join(n.dir, "data") }
 func (n *node) log() string   { return filepath.Join(n.dir, "log") }
 func (n *node) clock() string { return filepath.Join(n.dir, "clock") }
@@ -126,9 +127,9 @@ func withoutOurs(environment []string) (rest []string) {
 }
 
 func (c *Cluster) arguments(n *node) []string {
-	o := c.options
+	o := &c.options
 	args := []string{"serve", "--node-id", n.name, "--data-dir", n.data(), "--api-addr", hostPort(n.ip, apiPort),
-		"--peer-addr", hostPort(n.ip, peerPort), "--gossip-addr", hostPort(n.ip, gossipPort), "--gossip-key", c.gossipKey()}
+		"--peer-addr", hostPort(n.ip, peerPort), "--gossip-addr", hostPort(n.ip, gossipPort), "--gossip-key", o.gossipKey()}
 	if o.Redis {
 		args = append(args, "--redis-addr", hostPort(n.ip, redisPort))
 	}
@@ -136,7 +137,7 @@ func (c *Cluster) arguments(n *node) []string {
 		args = append(args, "--advertise", n.announced, "--join", c.seeds(), "--bootstrap-expect", strconv.Itoa(o.Nodes))
 	}
 	if o.Policies != "" {
-		args = append(args, "--policies", c.policies())
+		args = append(args, "--policies", o.policies())
 	}
 	if o.Shards > 0 {
 		args = append(args, "--shards", strconv.Itoa(o.Shards))
@@ -266,7 +267,7 @@ func (c *Cluster) AwaitReady(ctx context.Context, nodes ...int) error {
 		}
 	}
 	for _, i := range nodes {
-		if err := c.awaitReady(ctx, i); err != nil {
+		if err := c.node(i).awaitReady(ctx); err != nil {
 			return fmt.Errorf("testcluster: %s is not ready: %w", c.Name(i), err)
 		}
 	}
@@ -275,15 +276,15 @@ func (c *Cluster) AwaitReady(ctx context.Context, nodes ...int) error {
 
 const readyEvery = 20 * time.Millisecond
 
-func (c *Cluster) awaitReady(ctx context.Context, i int) error {
+func (n *node) awaitReady(ctx context.Context) error {
 	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	said := errors.New("nobody answered")
 	for {
-		status, err := readiness(ctx, client, c.Addr(i))
+		status, err := readiness(ctx, client, n.addr())
 		switch {
 		case err == nil && status == http.StatusOK:
 			return nil
-		case !c.Running(i):
+		case !n.current().running():
 			return errEnded
 		case err == nil:
 			said = fmt.Errorf("/readyz answers %d", status)

@@ -72,7 +72,7 @@ func (c *Cluster) Storm(ctx context.Context, s Storm) (map[Fault]int, error) {
 	w := &weather{storm: s, cluster: c, random: rand.New(rand.NewPCG(s.Seed, 77)), hit: map[int]bool{},
 		count: map[Fault]int{}}
 	w.blow(ctx)
-	c.Heal()
+	c.links.Heal()
 	for i := range c.Len() {
 		if !c.Running(i) {
 			w.fail(c.Restart(i))
@@ -200,11 +200,11 @@ func (w *weather) cut(ctx context.Context, i int, random *rand.Rand) {
 	hold := w.between(random, 500*time.Millisecond, w.storm.Longest)
 	w.tell("%s for %v", what, hold)
 	for _, p := range pairs {
-		w.cluster.Cut(p[0], p[1])
+		w.cluster.links.Cut(p[0], p[1])
 	}
 	rest(ctx, hold)
 	for _, p := range pairs {
-		w.cluster.Mend(p[0], p[1])
+		w.cluster.links.Mend(p[0], p[1])
 	}
 }
 
