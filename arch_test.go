@@ -1,4 +1,4 @@
-// The rules of docs/design.md as a test: floors, doors, banned calls, and the size of functions and manuals.
+// The rules of docs/design.md as a test: floors, doors, banned calls, and the size of functions, types and manuals.
 package stint
 
 import (
@@ -124,6 +124,13 @@ var longFunctions = map[string]string{}
 
 const maxFunctionLines = 70
 
+// manyMethods lists the types that may have more than maxMethods methods; each entry gives its reason.
+var manyMethods = map[string]string{
+	"internal/node.Node": "being parted",
+}
+
+const maxMethods = 40
+
 // sourceFile is one file of this module.
 type sourceFile struct {
 	name    string
@@ -246,6 +253,55 @@ func TestFunctionsFitIntoAHead(t *testing.T) {
 			if _, excused := longFunctions[name]; lines > maxFunctionLines && !excused {
 				t.Errorf("%s has %d lines, more than %d: split it, or give the reason in arch_test.go", name, lines, maxFunctionLines)
 			}
+		}
+	}
+}
+
+func TestTypesHaveFewMethods(t *testing.T) {
+	methods := map[string]map[string]bool{} // by type: a set, since files for different systems may declare the same method
+	for _, f := range sources(t) {
+		if strings.HasPrefix(f.pkg, "api/gen") {
+			continue
+		}
+		for _, declaration := range f.syntax.Decls {
+			function, ok := declaration.(*ast.FuncDecl)
+			if !ok || function.Recv == nil {
+				continue
+			}
+			name := f.pkg + "." + receiverType(function)
+			if methods[name] == nil {
+				methods[name] = map[string]bool{}
+			}
+			methods[name][function.Name.Name] = true
+		}
+	}
+	for name, own := range methods {
+		if _, excused := manyMethods[name]; len(own) > maxMethods && !excused {
+			t.Errorf("%s has %d methods, more than %d: part it, or give the reason in arch_test.go", name, len(own), maxMethods)
+		}
+	}
+	for name := range manyMethods {
+		if len(methods[name]) <= maxMethods {
+			t.Errorf("%s has %d methods and needs no excuse in arch_test.go", name, len(methods[name]))
+		}
+	}
+}
+
+// receiverType returns the name of the type that a method belongs to.
+func receiverType(method *ast.FuncDecl) string {
+	expression := method.Recv.List[0].Type
+	for {
+		switch x := expression.(type) {
+		case *ast.StarExpr:
+			expression = x.X
+		case *ast.IndexExpr:
+			expression = x.X
+		case *ast.IndexListExpr:
+			expression = x.X
+		case *ast.Ident:
+			return x.Name
+		default:
+			return ""
 		}
 	}
 }
