@@ -13,6 +13,20 @@
 // One request is all or nothing: if one limit of one entry denies, no limit of any entry changes, except for policies with
 // count_denied. A limit or policy in shadow counts what it would have admitted and denies nothing.
 //
+// # The parts of an evaluation
+//
+// A batch is what the requests of one Evaluate share: the view with the effects of the earlier requests on top, policies,
+// instant, and the counters and sessions that were met. An evaluation is one request on top of the batch: its charges, each
+// of which has the counter of an entry and the limits in force, and the states to which they lead. What only some requests
+// need is in types of their own, each of which embeds what it is based on:
+//
+//	batch                 eval_batch.go     auditLog, documents: records of the batch, see eval_audit.go, eval_document.go
+//	evaluation            eval.go           one request
+//	  sessionEvaluation   session_eval.go   a request that its session may have had before
+//	  partEvaluation      op_part.go        a message of an operation on several shards
+//	    homeEvaluation    op_home.go        and this shard decides it
+//	    legEvaluation     op_leg.go         and this shard is a leg
+//
 // # What it owns
 //
 //   - Of: the mapping of keys to shards. The function never changes.

@@ -44,6 +44,7 @@ func (cs charges) changing(now limit.Time) bool {
 	return false
 }
 
+// anyCountsDenied reports whether the policy of an entry has count_denied.
 func (cs charges) anyCountsDenied() bool {
 	for i := range cs {
 		if cs[i].policy.CountDenied {

@@ -56,7 +56,7 @@ func (b *batch) charge(r *Request, i int, op Op) (charge, *Error) {
 			Message: fmt.Sprintf("no policy is named %q%s; `stint policies` lists them", entry.Policy,
 				didYouMean(b.policies.Nearest(entry.Policy)))}
 	case entry.Limits != nil:
-		if err := b.at.Level.banTooEarly(i, entry.Limits); err != nil {
+		if err := banTooEarly(b.at.Level, i, entry.Limits); err != nil {
 			return charge{}, err
 		}
 		c, err := b.counter(r, i, p, entry.Limits)
@@ -94,8 +94,8 @@ func (b *batch) charge(r *Request, i int, op Op) (charge, *Error) {
 }
 
 // banTooEarly refuses inline limits with a quota of 0, which an owner at LevelFirst could not read in the key's record.
-func (l Level) banTooEarly(i int, limits []policy.Limit) *Error {
-	if l >= LevelSound {
+func banTooEarly(level Level, i int, limits []policy.Limit) *Error {
+	if level >= LevelSound {
 		return nil
 	}
 	for j := range limits {

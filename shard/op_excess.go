@@ -27,7 +27,7 @@ func (e homeEvaluation) excessFits(part *Request, s *Settlement, print uint64) (
 	if err != nil {
 		return false, err
 	}
-	if err := e.charges.lackRoomForExcess(e.r, s, taken, e.at.Now); err != nil {
+	if err := e.charges.excessProblem(e.r, s, taken, e.at.Now); err != nil {
 		e.ruleExcess(OperationAborted, print)
 		return false, err
 	}
@@ -68,8 +68,8 @@ func (x *Excess) until() limit.Time {
 	return earliest + limit.Time(ConcludeWithin)
 }
 
-// lackRoomForExcess returns the error of an entry that has spent more than there is room for, at home or at a leg.
-func (cs charges) lackRoomForExcess(r *Request, s *Settlement, taken []hold, now limit.Time) *Error {
+// excessProblem returns the error of an entry that has spent more than there is room for, at home or at a leg.
+func (cs charges) excessProblem(r *Request, s *Settlement, taken []hold, now limit.Time) *Error {
 	if i, room := cs.lacksRoom(s, taken, now); i >= 0 {
 		return overQuota(r.placeOfHome(i), s.Actual[i], taken[i].cost, room)
 	}

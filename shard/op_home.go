@@ -14,13 +14,14 @@ type homeEvaluation struct {
 	key string // of the ruling
 }
 
+// atHome returns the evaluation of a message to this shard as the home.
 func (e partEvaluation) atHome() homeEvaluation {
 	return homeEvaluation{e, operationKey(rulingRecord, e.r.Namespace, e.r.Operation.ID)}
 }
 
 // ruling reads the outcome of an operation; nil: nothing is remembered.
-func (b *batch) ruling(key string) (*ruling, *Error) {
-	record, found := b.lookup(key)
+func (e homeEvaluation) ruling(key string) (*ruling, *Error) {
+	record, found := e.lookup(key)
 	if !found || record.Value == nil {
 		return nil, nil
 	}
@@ -33,19 +34,19 @@ func (b *batch) ruling(key string) (*ruling, *Error) {
 
 // writeRuling keeps a ruling for as long as a leg may need it, or a client may ask. Only a committed one must outlive its
 // legs: an operation that home does not know was not committed.
-func (b *batch) writeRuling(key string, u *ruling) {
+func (e homeEvaluation) writeRuling(key string, u *ruling) {
 	forgetAt := limit.Forever
 	switch {
 	case u.state == OperationHeld:
 		u.due = u.expires
 	case u.state == OperationSettled && u.settled == nil && u.isPending():
-		u.due = b.at.Now // expired: nothing else tells the legs
+		u.due = e.at.Now // expired: nothing else tells the legs
 	case u.state != OperationAborted && u.isPending():
-		u.due = b.at.Now + limit.Time(askAgain)
+		u.due = e.at.Now + limit.Time(askAgain)
 	default:
-		forgetAt, u.due = max(b.at.Now, u.until)+limit.Time(u.keep), 0
+		forgetAt, u.due = max(e.at.Now, u.until)+limit.Time(u.keep), 0
 	}
-	b.write(Put{Key: key, Record: Record{Value: u.encode(), ForgetAt: forgetAt}})
+	e.write(Put{Key: key, Record: Record{Value: u.encode(), ForgetAt: forgetAt}})
 }
 
 func (u *ruling) isPending() bool {
@@ -125,7 +126,7 @@ func (e homeEvaluation) concludeHome() Result {
 	}
 	denied := slices.ContainsFunc(o.Legs, func(l Leg) bool { return !l.Allowed })
 	charged := slices.ContainsFunc(o.Legs, func(l Leg) bool { return l.Allowed })
-	u := &ruling{state: OperationAborted, drawn: o.Drawn, fingerprint: o.Fingerprint, keep: e.keepFor(e.r), until: e.r.NotAfter}
+	u := &ruling{state: OperationAborted, drawn: o.Drawn, fingerprint: o.Fingerprint, keep: e.keepFor(), until: e.r.NotAfter}
 	var result Result
 	switch {
 	case denied:
@@ -180,7 +181,7 @@ func (e homeEvaluation) resolveHome() Result {
 		return Result{Err: errOperationEnded}
 	}
 	if u == nil {
-		u = &ruling{state: OperationAborted, drawn: o.Drawn, fingerprint: o.Fingerprint, keep: e.keepFor(e.r)}
+		u = &ruling{state: OperationAborted, drawn: o.Drawn, fingerprint: o.Fingerprint, keep: e.keepFor()}
 		for i := range o.Legs {
 			// Until then, by home's time, home accepts a Conclude that lists this charge.
 			u.until = max(u.until, o.Legs[i].Decision.DecidedAt+limit.Time(ConcludeWithin))

@@ -29,60 +29,14 @@ type legEvaluation struct {
 	key string // of the leg's record
 }
 
+// onLeg returns the evaluation of a message to this shard as a leg.
 func (e partEvaluation) onLeg() legEvaluation {
 	return legEvaluation{e, operationKey(legRecord, e.r.Namespace, e.r.Operation.ID)}
 }
 
-// keepFor returns how long an operation's records are kept after its end. No client asks again with an id that the
-// coordinator made.
-func (b *batch) keepFor(r *Request) limit.Span {
-	if r.Operation.Drawn {
-		return operationKept
-	}
-	keep := max(operationKept, b.retention(r))
-	for i := range r.Operation.Legs { // home remembers the id for the retention of the legs' policies, too
-		for _, status := range r.Operation.Legs[i].Decision.Limits {
-			if p, ok := b.policies.Lookup(status.Policy); ok {
-				keep = max(keep, p.Retention)
-			}
-		}
-	}
-	return keep
-}
-
-// operate answers a message of an operation on several shards. Each message is complete and may be repeated freely:
-// records of its own ensure that it takes effect once. So none of them needs a session.
-func (e *evaluation) operate(r *Request) Result {
-	if id := r.Operation.ID; e.at.Shard == System || id == "" || len(id) > operationIDMax {
-		return Result{Err: Invalidf("operation", "has no id, or one of more than %d bytes, or came to the system shard", operationIDMax)}
-	}
-	if err := r.problem(); err != nil {
-		return Result{Err: err}
-	}
-	part := partEvaluation{e, r}
-	switch r.Op {
-	case AskHome:
-		return part.atHome().askHome()
-	case Charge:
-		return part.onLeg().chargeLeg()
-	case Conclude:
-		return part.atHome().concludeHome()
-	case ResolveHome:
-		return part.atHome().resolveHome()
-	case FinishLeg:
-		return part.onLeg().finishLeg()
-	case Acknowledge:
-		return part.atHome().acknowledge()
-	case Settle:
-		return part.atHome().settleHome()
-	}
-	return Result{Err: &Error{Code: NotBuilt, Message: fmt.Sprintf(
-		"operation %d is no part of one on several shards, or not known to this version", r.Op)}}
-}
-
 // leg reads the charge for an operation; nil: nothing is remembered.
-func (b *batch) leg(key string) (*leg, *Error) {
-	record, found := b.lookup(key)
+func (e legEvaluation) leg() (*leg, *Error) {
+	record, found := e.lookup(e.key)
 	if !found || record.Value == nil {
 		return nil, nil
 	}
@@ -95,19 +49,19 @@ func (b *batch) leg(key string) (*leg, *Error) {
 
 // writeLeg keeps an open leg forever, and an ended one for as long as its decision can be refunded. A settled leg keeps
 // the statuses of the settlement, which may be requested again.
-func (b *batch) writeLeg(key string, l *leg) {
+func (e legEvaluation) writeLeg(l *leg) {
 	forgetAt := limit.Forever
 	if l.state.ended() {
-		forgetAt, l.due = b.at.Now+limit.Time(l.keep), 0
+		forgetAt, l.due = e.at.Now+limit.Time(l.keep), 0
 		settled := l.answer.Limits
 		if l.answer = l.answer.bare(); l.state == legSettled {
 			l.answer.Limits = settled
 		}
 	}
 	if l.state == legReleased && l.drawn {
-		forgetAt = b.at.Now + limit.Time(operationKept) // there is no decision, and nobody asks again
+		forgetAt = e.at.Now + limit.Time(operationKept) // there is no decision, and nobody asks again
 	}
-	b.write(Put{Key: key, Record: Record{Value: l.encode(), ForgetAt: forgetAt}})
+	e.write(Put{Key: e.key, Record: Record{Value: l.encode(), ForgetAt: forgetAt}})
 }
 
 var errOperationEnded = &Error{Code: TooLate, Message: "the operation has ended: this message of it came too late"}
@@ -121,7 +75,7 @@ func idReused(id string) *Error {
 // has ended is never answered as if it were open.
 func (e legEvaluation) chargeLeg() Result {
 	o := e.r.Operation
-	l, err := e.leg(e.key)
+	l, err := e.leg()
 	if err != nil {
 		return Result{Err: err}
 	}
@@ -143,14 +97,14 @@ func (e legEvaluation) chargeLeg() Result {
 	if result.Err != nil || !result.Decision.Allowed {
 		return result
 	}
-	e.writeLeg(e.key, &leg{state: legOpen, due: e.at.Now + limit.Time(o.TTL), drawn: o.Drawn, home: o.Home,
+	e.writeLeg(&leg{state: legOpen, due: e.at.Now + limit.Time(o.TTL), drawn: o.Drawn, home: o.Home,
 		fingerprint: o.Fingerprint, keep: max(operationKept, e.retention(e.r)), answer: result.Decision, entries: part})
 	return result
 }
 
 // finishLeg executes home's ruling on the leg, once, and acknowledges it. It affects only an open charge that the ruling covers.
 func (e legEvaluation) finishLeg() Result {
-	l, err := e.leg(e.key)
+	l, err := e.leg()
 	if err != nil {
 		return Result{Err: err}
 	}
@@ -187,7 +141,7 @@ func (e legEvaluation) finishLeg() Result {
 	if err != nil {
 		return Result{Err: err}
 	}
-	e.writeLeg(e.key, l)
+	e.writeLeg(l)
 	return Result{Decision: d}
 }
 
@@ -218,5 +172,5 @@ func (e legEvaluation) leaveTombstone() {
 	if e.view.Full() {
 		return // no charge is accepted now, and a later one asks home itself
 	}
-	e.writeLeg(e.key, &leg{state: legReleased, drawn: o.Drawn, home: o.Home, fingerprint: o.Fingerprint, keep: e.keepFor(e.r)})
+	e.writeLeg(&leg{state: legReleased, drawn: o.Drawn, home: o.Home, fingerprint: o.Fingerprint, keep: e.keepFor()})
 }

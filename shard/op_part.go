@@ -18,6 +18,53 @@ type partEvaluation struct {
 // nameOfHolds returns the name of the operation's holds.
 func (e partEvaluation) nameOfHolds() string { return operationHold(e.r.Operation.ID) }
 
+// operate answers a message of an operation on several shards. Each message is complete and may be repeated freely:
+// records of its own ensure that it takes effect once. So none of them needs a session.
+func (e *evaluation) operate(r *Request) Result {
+	if id := r.Operation.ID; e.at.Shard == System || id == "" || len(id) > operationIDMax {
+		return Result{Err: Invalidf("operation", "has no id, or one of more than %d bytes, or came to the system shard", operationIDMax)}
+	}
+	if err := r.problem(); err != nil {
+		return Result{Err: err}
+	}
+	part := partEvaluation{e, r}
+	switch r.Op {
+	case AskHome:
+		return part.atHome().askHome()
+	case Charge:
+		return part.onLeg().chargeLeg()
+	case Conclude:
+		return part.atHome().concludeHome()
+	case ResolveHome:
+		return part.atHome().resolveHome()
+	case FinishLeg:
+		return part.onLeg().finishLeg()
+	case Acknowledge:
+		return part.atHome().acknowledge()
+	case Settle:
+		return part.atHome().settleHome()
+	}
+	return Result{Err: &Error{Code: NotBuilt, Message: fmt.Sprintf(
+		"operation %d is no part of one on several shards, or not known to this version", r.Op)}}
+}
+
+// keepFor returns how long an operation's records are kept after its end. No client asks again with an id that the
+// coordinator made.
+func (e partEvaluation) keepFor() limit.Span {
+	if e.r.Operation.Drawn {
+		return operationKept
+	}
+	keep := max(operationKept, e.retention(e.r))
+	for i := range e.r.Operation.Legs { // home remembers the id for the retention of the legs' policies, too
+		for _, status := range e.r.Operation.Legs[i].Decision.Limits {
+			if p, ok := e.policies.Lookup(status.Policy); ok {
+				keep = max(keep, p.Retention)
+			}
+		}
+	}
+	return keep
+}
+
 // part returns the request that a shard decides for the whole.
 func (r *Request) part(op Op) Request {
 	p := *r
@@ -55,7 +102,7 @@ func (e partEvaluation) takePart() ([]Entry, Result) {
 	if err := e.checkIDTime(&p); err != nil {
 		return nil, Result{Err: err}
 	}
-	if err := e.charges.refuseCountedDenials(p.Op); err != nil {
+	if err := e.charges.countDeniedProblem(p.Op); err != nil {
 		return nil, Result{Err: err}
 	}
 	if !d.Allowed {
@@ -81,10 +128,10 @@ func (e partEvaluation) takePart() ([]Entry, Result) {
 	return p.Entries, Result{Decision: d}
 }
 
-// refuseCountedDenials refuses an operation under a policy that counts denials. Each shard would count on its own, and an
+// countDeniedProblem refuses an operation under a policy that counts denials. Each shard would count on its own, and an
 // operation may be decided more than once before it is denied. An error is better than silently disabling a guard against
 // guessing. An operation that counts without deciding is never denied.
-func (cs charges) refuseCountedDenials(op Op) *Error {
+func (cs charges) countDeniedProblem(op Op) *Error {
 	for i := range cs {
 		if p := cs[i].policy; op != Count && p.CountDenied {
 			return Invalidf(fmt.Sprintf("entries[%d].policy", i), "%q has count_denied, and the request's keys live on "+
@@ -120,7 +167,7 @@ func (e partEvaluation) lookAtPart() Result {
 	if err := e.decideEntries(&p, Peek, &d); err != nil {
 		return Result{Err: err}
 	}
-	if err := e.charges.refuseCountedDenials(e.r.Operation.Op); err != nil {
+	if err := e.charges.countDeniedProblem(e.r.Operation.Op); err != nil {
 		return Result{Err: err}
 	}
 	return Result{Decision: e.shown(&p, d)}

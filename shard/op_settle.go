@@ -39,7 +39,7 @@ func (e homeEvaluation) settleHome() Result {
 	case u == nil && e.view.Full(): // it would add a record
 		return Result{Err: e.full()}
 	case u == nil: // a decision whose operation no longer had to be remembered; its id is proof enough
-		u = &ruling{keep: e.keepFor(e.r)}
+		u = &ruling{keep: e.keepFor()}
 		for _, l := range e.r.Operation.Legs {
 			u.legs = append(u.legs, ruled{Leg: Leg{Shard: l.Shard, Allowed: true, Decision: l.Decision.bare()}})
 		}
@@ -157,7 +157,7 @@ func (e legEvaluation) settleLeg(l *leg) Result {
 		return Result{Err: result.Err}
 	}
 	l.state, l.answer.Limits = legSettled, result.Decision.Limits
-	e.writeLeg(e.key, l)
+	e.writeLeg(l)
 	return result
 }
 

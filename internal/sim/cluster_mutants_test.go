@@ -118,7 +118,7 @@ var clusterMutants = []judged{
 		"} else if u != nil {\n\t\tif u.fingerprint", "} else if u != nil && false {\n\t\tif u.fingerprint"},
 		tests("shard", "TestHomeDecidesOnce")},
 	{mutant{"a committed outcome is forgotten before its legs know", "shard/op_home.go",
-		"case u.state != OperationAborted && u.isPending():", "case u.isPending():\n\t\tforgetAt, u.due = b.at.Now+1, 0\n\tcase false:"},
+		"case u.state != OperationAborted && u.isPending():", "case u.isPending():\n\t\tforgetAt, u.due = e.at.Now+1, 0\n\tcase false:"},
 		tests("shard", "TestACommittedOutcomeIsKeptUntilEveryLegKnows")},
 	{mutant{"what home does not know it does not abort", "shard/op_home.go",
 		"\t\tdefault:\n\t\t\te.writeRuling(e.key, u)\n", "\t\tdefault:\n"},
