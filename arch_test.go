@@ -48,6 +48,7 @@ var beside = map[string][]string{
 	"internal/batchwait":              {}, // how long batches wait: a rule without a clock
 	"internal/connlimit":              {}, // how many connections a port has
 	"internal/bench":                  {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "client"},
+	"internal/await":                  {}, // for tests: waiting
 	"internal/testcluster":            {},
 	"internal/verify":                 {},
 	"internal/model":                  {"limit", "policy", "shard"},
@@ -102,7 +103,7 @@ var testDoors = map[string][]string{
 }
 
 // rigs are what tests are made of. The test files of any package may import them.
-var rigs = []string{"internal/model", "internal/testcluster", "internal/verify", "raftfsm/memnet", "raftfsm/memfs"}
+var rigs = []string{"internal/await", "internal/model", "internal/testcluster", "internal/verify", "raftfsm/memnet", "raftfsm/memfs"}
 
 // testsMayUse lists the packages of this module that the test files of a package may import besides what the package itself
 // may, its own and the rigs.

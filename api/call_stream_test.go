@@ -16,6 +16,7 @@ import (
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -130,22 +131,25 @@ func TestAStreamAnswersInOrder(t *testing.T) {
 
 func TestAStreamHasFewBatchesUnderWay(t *testing.T) {
 	throughBothDoors(t, func(t *testing.T, w *world, conn *grpc.ClientConn) {
-		g := w.gated("slow")
-		stream := openStream(t, conn)
 		const batches = 3 * batchesAtOnce
+		key := func(n int) string { return fmt.Sprint("slow ", n) }
+		keys := make([]string, batches)
+		for i := range keys {
+			keys[i] = key(i + 1)
+		}
+		g := w.gated(keys...)
+		stream := openStream(t, conn)
 		for n := 1; n <= batches; n++ {
-			send(t, stream, batchWith(n, "slow"))
+			send(t, stream, batchWith(n, key(n)))
 		}
-		for range batchesAtOnce {
-			<-g.came
-		}
-		select {
-		case <-g.came:
-			t.Error("one batch too many is under way")
-		case <-time.After(20 * time.Millisecond): // long enough to see most answers that must not come
-		}
-		close(g.held["slow"])
-		for want := 1; want <= batches; want++ {
+		began := 0
+		for want := 1; want <= batches; want++ { // each one that is decided makes room for one more
+			for most := min(want-1+batchesAtOnce, batches); began < most || len(g.came) > 0; began++ {
+				if <-g.came; began >= most {
+					t.Errorf("one batch too many is under way, beside %d", batchesAtOnce)
+				}
+			}
+			close(g.held[key(want)])
 			if got, err := answered(stream); got != want || err != nil {
 				t.Fatalf("answer %d: of batch %d, %v", want, got, err)
 			}
@@ -244,11 +248,7 @@ func TestAClientThatLeavesItsStream(t *testing.T) {
 		<-g.came
 		cancel()
 		w.api.Wait()
-		for deadline := time.Now().Add(10 * time.Second); w.api.registry.admission.taken.Load() > 0; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%d entries are under way", w.api.registry.admission.taken.Load())
-			}
-		}
+		await.Until(t, "no entry is under way", func() bool { return w.api.registry.admission.taken.Load() == 0 })
 	})
 }
 

@@ -22,6 +22,7 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/client"
+	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/shard/placement"
 )
 
@@ -148,18 +149,17 @@ func start(t *testing.T, addresses ...string) *client.Client {
 
 // knows waits until the client has learned the owners, which shows when it sends a key of the second node there.
 func knows(t *testing.T, c *client.Client, second *fakeNode) {
-	for i := 0; ; i++ {
-		if placement.Of("default", fmt.Sprintf("probe:%d", i), shards)%2 == 0 {
-			continue
+	t.Helper()
+	i := 0
+	await.Until(t, "the client knows the owners", func() bool { // it learns in the background and reports no end of it
+		for i++; placement.Of("default", fmt.Sprintf("probe:%d", i), shards)%2 == 0; i++ {
 		}
 		if _, err := c.Check(t.Context(), client.Entry("p", fmt.Sprintf("probe:%d", i))); err != nil {
 			t.Fatal(err)
 		}
-		if calls, _ := second.asked(); len(calls) > 0 {
-			return
-		}
-		time.Sleep(time.Millisecond) // the client learns in the background and reports no end of it
-	}
+		calls, _ := second.asked()
+		return len(calls) > 0
+	})
 }
 
 func TestAChecksGoesStraightToItsOwner(t *testing.T) {
@@ -184,16 +184,29 @@ func TestAChecksGoesStraightToItsOwner(t *testing.T) {
 	}
 }
 
+// awaited is a context that notes when somebody waits for its end. The client does so when the check is in its queue.
+type awaited struct {
+	context.Context
+	by *atomic.Int64
+}
+
+// Done implements context.Context.
+func (a awaited) Done() <-chan struct{} {
+	a.by.Add(1)
+	return a.Context.Done()
+}
+
 func TestWhatIsAskedAtTheSameTimeTravelsTogether(t *testing.T) {
 	a := startNode(t)
 	own(a)
 	a.hold, a.begun = make(chan struct{}), make(chan struct{}, 100)
 	c := start(t, a.url)
 	var group sync.WaitGroup
+	var queued atomic.Int64
 	check := func(i int) {
 		group.Go(func() {
 			key := fmt.Sprintf("user:%d", i)
-			if d, err := c.Check(context.Background(), client.Entry("p", key)); err != nil || d.Reason != key {
+			if d, err := c.Check(awaited{context.Background(), &queued}, client.Entry("p", key)); err != nil || d.Reason != key {
 				t.Errorf("%s: %v, %v", key, d, err)
 			}
 		})
@@ -205,11 +218,11 @@ func TestWhatIsAskedAtTheSameTimeTravelsTogether(t *testing.T) {
 	for i := range 500 {
 		check(i + 2)
 	}
-	time.Sleep(50 * time.Millisecond) // the more checks wait by now, the fewer calls follow; none is lost in any case
+	await.Until(t, "all checks are queued", func() bool { return queued.Load() == 502 })
 	close(a.hold)
 	group.Wait()
 	calls, keys := a.asked()
-	if len(keys) != 502 || len(calls) > 250 {
+	if len(keys) != 502 || len(calls) != 3 {
 		t.Errorf("%d checks in %d calls", len(keys), len(calls))
 	}
 }

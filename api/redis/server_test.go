@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -51,7 +52,7 @@ func stuckCall(t *testing.T) (w *world, s *Server, first *client, key string) {
 	first = dialTCP(t, s)
 	first.send("INCR " + key + "\r\n")
 	l := s.gather.queueOf(0)
-	await(t, func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.under && len(l.queue) == 0 })
+	await.Until(t, "a call is under way", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.under && len(l.queue) == 0 })
 	return w, s, first, key
 }
 
@@ -65,7 +66,7 @@ func TestWhatArrivesDuringACallGoesTogetherInTheNext(t *testing.T) {
 		c.send("INCR " + key + "\r\n")
 		clients = append(clients, c)
 	}
-	await(t, func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.held.requests == others })
+	await.Until(t, "the others have arrived", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.held.requests == others })
 	close(w.stuck[0])
 	first.reply()
 	for _, c := range clients {
@@ -180,7 +181,7 @@ func TestCloseAnswersWhatIsUnderWayAndRefusesTheRest(t *testing.T) {
 	idle.ask("PING")
 	busy.send("INCR " + keyOn(w, 0) + "\r\n")
 	l := s.gather.queueOf(0)
-	await(t, func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.under })
+	await.Until(t, "a call is under way", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.under })
 	closed := make(chan struct{})
 	go func() {
 		s.quiet.Store(true)
@@ -223,15 +224,6 @@ func TestManyClientsAtOnceLoseNothing(t *testing.T) {
 	group.Wait()
 	if got := dialTCP(t, s).ask("GET all"); got != fmt.Sprintf("%q", strconv.Itoa(clients*each*pipeline)) {
 		t.Errorf("all: %s", got)
-	}
-}
-
-func await(t *testing.T, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !condition(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it does not come to that")
-		}
 	}
 }
 

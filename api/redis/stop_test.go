@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -63,7 +64,7 @@ func TestCloseEndsConnectionsThatAreNeverQuiet(t *testing.T) {
 		group.Go(func() { b.hear(func() { io.WriteString(b.conn, line) }) })
 	}
 	for _, b := range clients {
-		await(t, func() bool { return b.told.Load() > 0 })
+		await.Until(t, "it has a reply", func() bool { return b.told.Load() > 0 })
 	}
 	patience, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -105,7 +106,7 @@ func TestACommandThatComesTooLateIsRefusedBehindTheOthers(t *testing.T) {
 	c := dialTCP(t, s)
 	c.send("INCR " + key + "\r\n")
 	l := s.gather.queueOf(0)
-	await(t, func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.under })
+	await.Until(t, "a call is under way", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.under })
 	s.refusing.Store(true)                                                    // as Close does after a moment
 	c.send("INCR " + key + "\r\nPING\r\n" + strings.Repeat("x", 4*readBytes)) // more than is read at once
 	close(w.stuck[0])

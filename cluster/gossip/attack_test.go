@@ -10,6 +10,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/stint-io/stint/internal/await"
 )
 
 // Message numbers of memberlist.
@@ -136,7 +138,7 @@ func TestGossipWithAKeyOutlivesWhatEndsMemberlist(t *testing.T) {
 	second := gossipConfig("n2", n1)
 	second.Key = config.Key
 	n2 := startGossip(t, second)
-	awaitGossip(t, "both see each other", func() bool { return len(n1.Members()) == 2 && len(n2.Members()) == 2 })
+	await.Until(t, "both see each other", func() bool { return len(n1.Members()) == 2 && len(n2.Members()) == 2 })
 	for _, m := range n1.Members() {
 		if m.Node == "x" {
 			t.Error("a stranger is listed")
@@ -174,5 +176,5 @@ func TestStreamsOfGossipAreFew(t *testing.T) {
 	second := gossipConfig("n2", n1)
 	second.Key = config.Key
 	startGossip(t, second)
-	awaitGossip(t, "a node gets in", func() bool { return len(n1.Members()) == 2 })
+	await.Until(t, "a node gets in", func() bool { return len(n1.Members()) == 2 })
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/hashicorp/memberlist"
 	"go.uber.org/goleak"
+
+	"github.com/stint-io/stint/internal/await"
 )
 
 // longText is too long for an id, but valid as any other text.
@@ -26,23 +28,11 @@ var gossipPace = pace{
 	rejoin: 50 * time.Millisecond,
 }
 
-// awaitGossip polls until happened returns true: real sockets offer no signal to wait for.
-func awaitGossip(t *testing.T, what string, happened func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for !happened() {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain: %s", what)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-}
-
 // leaveNothing fails a test that leaves goroutines behind. memberlist's probes take a moment to notice a stop.
 func leaveNothing(t *testing.T) {
 	t.Helper()
 	before := goleak.IgnoreCurrent()
-	t.Cleanup(func() { awaitGossip(t, "every goroutine ended", func() bool { return goleak.Find(before) == nil }) })
+	t.Cleanup(func() { await.Until(t, "every goroutine ended", func() bool { return goleak.Find(before) == nil }) })
 }
 
 func gossipConfig(node string, seeds ...*Gossip) Config {
@@ -85,7 +75,7 @@ func roll(g *Gossip) string {
 func awaitRoll(t *testing.T, want string, nodes ...*Gossip) {
 	t.Helper()
 	for _, g := range nodes {
-		awaitGossip(t, g.config.Node+" sees "+want, func() bool { return roll(g) == want })
+		await.Until(t, g.config.Node+" sees "+want, func() bool { return roll(g) == want })
 	}
 }
 
@@ -111,13 +101,13 @@ func TestThreeNodesFindEachOtherThroughOneSeed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	awaitGossip(t, "everybody is known to be in the cluster", func() bool {
+	await.Until(t, "everybody is known to be in the cluster", func() bool {
 		return !slices.ContainsFunc(a.Members(), func(m Member) bool { return m.Cluster != "red" })
 	})
 	if err := b.SetCluster("blue"); err == nil {
 		t.Error("a node accepted a second cluster")
 	}
-	awaitGossip(t, "OnChange was called", func() bool { return changes.Load() > 0 })
+	await.Until(t, "OnChange was called", func() bool { return changes.Load() > 0 })
 }
 
 func TestANodeThatDiesIsSuspectAndOneThatStopsHasLeft(t *testing.T) {
@@ -151,7 +141,7 @@ func TestHintsReachEverybodyAndTheHighestEpochWins(t *testing.T) {
 	everywhere := func(want Hint, nodes ...*Gossip) {
 		t.Helper()
 		for _, g := range nodes {
-			awaitGossip(t, fmt.Sprintf("%s knows %+v", g.config.Node, want), func() bool {
+			await.Until(t, fmt.Sprintf("%s knows %+v", g.config.Node, want), func() bool {
 				got, _ := g.config.Hints.Lookup(want.Shard)
 				return got == want
 			})
@@ -161,7 +151,7 @@ func TestHintsReachEverybodyAndTheHighestEpochWins(t *testing.T) {
 	everywhere(Hint{4, 11, "c"}, nodes...)
 
 	for _, g := range nodes {
-		awaitGossip(t, "nobody tells it any more", func() bool { return g.callbacks.outgoing.NumQueued() == 0 })
+		await.Until(t, "nobody tells it any more", func() bool { return g.callbacks.outgoing.NumQueued() == 0 })
 	}
 	late := gossipConfig("d", nodes[0])
 	late.Cluster = "red"
@@ -293,7 +283,7 @@ func TestANodeMayComeBackAtAnotherAddress(t *testing.T) {
 	awaitRoll(t, "a:alive b:alive", a, b)
 	crashGossip(b)
 	again := startGossip(t, gossipConfig("b", a))
-	awaitGossip(t, "a knows b's new address", func() bool {
+	await.Until(t, "a knows b's new address", func() bool {
 		members := a.Members()
 		return len(members) == 2 && members[1].GossipAddr == again.Addr() && members[1].State == MemberAlive
 	})
@@ -308,7 +298,7 @@ func TestSeedNamesAreLookedUpUntilSomebodyIsThere(t *testing.T) {
 	config.Resolver = zone
 	config.Seeds = []string{fmt.Sprintf("stint.test:%d", port)}
 	b := startGossip(t, config)
-	awaitGossip(t, "the name was asked for several times", func() bool { return zone.lookups() > 2 })
+	await.Until(t, "the name was asked for several times", func() bool { return zone.lookups() > 2 })
 	zone.set("stint.test", "127.0.0.9", "127.0.0.1") // no node is at the first address
 	awaitRoll(t, "a:alive b:alive", a, b)
 }
@@ -451,7 +441,7 @@ func TestThreeNodesFoundAClusterAndAFourthJoinsIt(t *testing.T) {
 		add(node)
 	}
 	for _, g := range nodes {
-		awaitGossip(t, g.config.Node+" has founded", func() bool {
+		await.Until(t, g.config.Node+" has founded", func() bool {
 			for _, other := range nodes {
 				if other != g {
 					act(other)
@@ -461,11 +451,11 @@ func TestThreeNodesFoundAClusterAndAFourthJoinsIt(t *testing.T) {
 		})
 	}
 	add("d")
-	awaitGossip(t, "d has joined", func() bool { return act(nodes[3]) })
+	await.Until(t, "d has joined", func() bool { return act(nodes[3]) })
 	if got := selves["d"].Cluster; got != "red" {
 		t.Errorf("d is of cluster %q", got)
 	}
-	awaitGossip(t, "everybody tells d what they founded", func() bool {
+	await.Until(t, "everybody tells d what they founded", func() bool {
 		for _, m := range nodes[3].Members()[:3] {
 			if m.Cluster != "red" || m.Expect != 3 || m.Formation == nil || !m.Formation.Go || len(m.Formation.Founders) != 3 {
 				return false

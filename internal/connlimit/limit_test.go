@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stint-io/stint/internal/await"
 )
 
 func TestPartsNeverAddUpToMoreThanThereIs(t *testing.T) {
@@ -188,15 +190,6 @@ func (d *door) talks(c net.Conn) bool {
 	return err == nil && string(heard) == "x\n"
 }
 
-func (d *door) await(what string, condition func() bool) {
-	d.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !condition(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			d.t.Fatal("waited in vain: " + what)
-		}
-	}
-}
-
 func TestWhoDoesNotFitIsToldSo(t *testing.T) {
 	d := openDoor(t, 20)
 	var inside []net.Conn
@@ -217,7 +210,7 @@ func TestWhoDoesNotFitIsToldSo(t *testing.T) {
 		t.Errorf("%+v", d.seen)
 	}
 	inside[0].Close()
-	d.await("one has left", func() bool { return d.seen.is(19, 5, 0) })
+	await.Until(t, "one has left", func() bool { return d.seen.is(19, 5, 0) })
 	if !d.talks(d.dial()) {
 		t.Error("there is room again, and it is refused")
 	}
@@ -236,7 +229,7 @@ func TestWhoSendsAndIsRefusedReadsWhy(t *testing.T) {
 	}
 	for refused := 1; refused <= 40; refused++ { // more than may be leaving at once
 		c := d.dial()
-		d.await("it is refused", func() bool { return d.seen.is(20, refused, 0) })
+		await.Until(t, "it is refused", func() bool { return d.seen.is(20, refused, 0) })
 		for range 3 {
 			if _, err := c.Write([]byte("a request\n")); err != nil {
 				t.Fatalf("refusal %d: a client that sends sees: %v", refused, err)
@@ -266,7 +259,7 @@ func TestARefusalMayWaitForTheRequest(t *testing.T) {
 		}
 	}
 	c := d.dial()
-	d.await("it is refused", func() bool { return d.leaving() == 1 })
+	await.Until(t, "it is refused", func() bool { return d.leaving() == 1 })
 	c.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
 	if n, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("before its request it hears %d bytes, %v", n, err)
@@ -279,11 +272,11 @@ func TestARefusalMayWaitForTheRequest(t *testing.T) {
 		t.Fatalf("it hears %q, %v", heard, err)
 	}
 	c.Close()
-	d.await("it has left", func() bool { return d.leaving() == 0 })
+	await.Until(t, "it has left", func() bool { return d.leaving() == 0 })
 
 	// Others wait for the same: the first is told at once.
 	silent := d.dial()
-	d.await("it is refused", func() bool { return d.seen.is(20, 2, 0) })
+	await.Until(t, "it is refused", func() bool { return d.seen.is(20, 2, 0) })
 	d.dial()
 	if heard, err := io.ReadAll(silent); string(heard) != "-full\n" || err != nil {
 		t.Fatalf("who makes room for another hears %q, %v", heard, err)
@@ -303,7 +296,7 @@ func TestWhoIsRefusedAndStaysIsClosed(t *testing.T) {
 		if heard, err := io.ReadAll(c); string(heard) != "-full\n" || err != nil {
 			t.Errorf("it hears %q, %v", heard, err)
 		}
-		d.await("it is closed", func() bool { return d.leaving() == 0 })
+		await.Until(t, "it is closed", func() bool { return d.leaving() == 0 })
 	}
 }
 
@@ -330,7 +323,7 @@ func TestWhoIsIdleForLongestMakesRoom(t *testing.T) {
 			t.Error("a newcomer was refused although two are idle")
 		}
 	}
-	d.await("one of the idle has gone for each beyond nine tenths", func() bool { return d.seen.is(18, 0, 2) })
+	await.Until(t, "one of the idle has gone for each beyond nine tenths", func() bool { return d.seen.is(18, 0, 2) })
 	if d.talks(conns[0]) || d.talks(conns[1]) {
 		t.Error("who is idle for longest was not cut")
 	}
@@ -371,7 +364,7 @@ func TestAFloodCutsNobodyWhoSpokeJustNow(t *testing.T) {
 	for range 100 { // all at once
 		d.dial()
 	}
-	d.await("it is full", func() bool { return d.seen.is(40, 61, 0) })
+	await.Until(t, "it is full", func() bool { return d.seen.is(40, 61, 0) })
 	if !d.talks(client) {
 		t.Fatal("the flood has cut a client")
 	}
@@ -391,7 +384,13 @@ func TestAFloodCutsNobodyWhoSpokeJustNow(t *testing.T) {
 type failing struct {
 	net.Listener
 	mu   sync.Mutex
-	left int
+	left int // how often it fails from now on
+}
+
+func (f *failing) leftNow() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.left
 }
 
 func (f *failing) Accept() (net.Conn, error) {
@@ -426,14 +425,16 @@ func TestNoDescriptorsLeftEndsNoListener(t *testing.T) {
 	if s.refused["accept"] != 3 || s.open != 0 {
 		t.Errorf("%+v", s)
 	}
-	again := limit.Listen(&failing{Listener: inner, left: 1 << 30}, Refusal{})
+	poor := &failing{Listener: inner, left: 1 << 30}
+	again := limit.Listen(poor, Refusal{})
 	ended := make(chan error, 1)
 	go func() { _, err := again.Accept(); ended <- err }()
-	select {
-	case err := <-ended:
-		t.Errorf("a listener ended for want of descriptors: %v", err)
-	case <-time.After(3 * acceptPause): // long enough for a listener that gives up
-	}
+	await.Until(t, "the listener tries again and again", func() bool {
+		if len(ended) > 0 {
+			t.Fatalf("a listener ended for want of descriptors: %v", <-ended)
+		}
+		return poor.leftNow() <= 1<<30-4
+	})
 	again.Close()
 	if err := <-ended; !errors.Is(err, net.ErrClosed) {
 		t.Errorf("a listener that was closed meanwhile: %v", err)
