@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/hashicorp/raft"
 
+	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/raftfsm/memfs"
 	"github.com/stint-io/stint/shard"
 )
@@ -50,7 +51,7 @@ func benchmarkEntry(b *testing.B, nodes, groups, size int, store string) {
 	defer r.close()
 	var owners []*owner
 	for _, group := range r.groups {
-		await(b, "an election", func() bool { return leaderOf(group) != nil })
+		await.Until(b, "an election", func() bool { return leaderOf(group) != nil })
 		owners = append(owners, lead(b, leaderOf(group)))
 	}
 	payload := string(make([]byte, size))

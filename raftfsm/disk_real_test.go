@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -136,7 +137,7 @@ func TestWhatARestartReadFromTheCacheIsWrittenAgain(t *testing.T) {
 	}{{"the cache was lost", unsynced, 10}, {"the cache was there", cached, 11}} {
 		w := openWorld(t, dir, c.disk, "n1")
 		g := w.openGroup(t, GroupConfig{Replica: lone, Lone: true})
-		await(t, "leadership", g.Leading)
+		await.Until(t, "leadership", g.Leading)
 		log, err := openLogStore(w.db, lone.logPrefix())
 		if err != nil {
 			t.Fatal(err)
@@ -202,7 +203,7 @@ func TestHungFsyncIsNoticed(t *testing.T) {
 		hanging.Store(true)
 		wait := g.Propose(o.next("key0", "value0"))
 		started := time.Now()
-		await(t, "silence", g.guard.hung.Load)
+		await.Until(t, "silence", g.guard.hung.Load)
 		if took := time.Since(started); took < heartbeatTimeout/2 || took > 2*heartbeatTimeout {
 			t.Errorf("silent after %v", took)
 		}

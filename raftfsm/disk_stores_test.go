@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/hashicorp/raft"
 
+	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -92,7 +93,7 @@ func TestLowDiskIsNoticed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	await(t, "notice of a full disk", s.LowDisk)
+	await.Until(t, "notice of a full disk", s.LowDisk)
 }
 
 func openBoltFile(t *testing.T, path string) boltFile {

@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/hashicorp/raft"
 
+	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/raftfsm/memnet"
 	"github.com/stint-io/stint/shard"
 )
@@ -106,7 +107,7 @@ func TestHeartbeatsDoNotOvertakeTheMainGoroutine(t *testing.T) {
 				a := trapped(t, c.guard(trans), fsm)
 				defer trans.Close()
 				defer func() { a.Shutdown().Error() }()
-				await(t, "election of a", func() bool { return a.State() == raft.Leader })
+				await.Until(t, "election of a", func() bool { return a.State() == raft.Leader })
 				synctest.Wait() // its first entry is written and answered
 				last, term := a.LastIndex(), a.CurrentTerm()
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/raftfsm/memfs"
 	"github.com/stint-io/stint/shard"
 )
@@ -60,7 +61,7 @@ func TestEntryIsReplicatedBesideTheLeadersFsyncAndCommittedAfterIt(t *testing.T)
 		disks[leader].Hang()
 		acknowledged, end := proposeBehind(o, key(5), value(5))
 		for _, node := range f.others(leader) {
-			await(t, "replication to "+node, func() bool { return f.groups[node].Status().LastIndex > committed })
+			await.Until(t, "replication to "+node, func() bool { return f.groups[node].Status().LastIndex > committed })
 		}
 		time.Sleep(shortly)
 		for node, g := range f.groups {

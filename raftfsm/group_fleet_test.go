@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/raftfsm/memfs"
 	"github.com/stint-io/stint/raftfsm/memnet"
 	"github.com/stint-io/stint/shard"
@@ -163,7 +164,7 @@ func (f *fleet) found(t *testing.T) {
 // leader waits until exactly one of the running nodes, not counting the excepted ones, is leader.
 func (f *fleet) leader(t *testing.T, except ...string) (node string) {
 	t.Helper()
-	await(t, "an election", func() bool {
+	await.Until(t, "an election", func() bool {
 		for n, g := range f.groups {
 			if g.Leading() && !contains(except, n) {
 				node = n
@@ -197,22 +198,18 @@ func contains(list []string, s string) bool {
 // change makes a membership change on the leader's latest configuration, and retries while the error says to try again.
 func change(t *testing.T, what func(name string, prevIndex uint64) error, g *Group, name string) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		_, index, err := g.Members()
-		if err == nil {
+	var err error
+	await.Until(t, "the change of "+name+" is made", func() bool {
+		var index uint64
+		if _, index, err = g.Members(); err == nil {
 			err = what(name, index)
 		}
 		var refused *shard.Error
-		switch {
-		case err == nil:
-			return
-		case !errors.As(err, &refused) || refused.Code != shard.Unavailable && refused.Code != shard.Conflict,
-			time.Now().After(deadline):
+		if err != nil && (!errors.As(err, &refused) || refused.Code != shard.Unavailable && refused.Code != shard.Conflict) {
 			t.Fatal(err)
 		}
-		time.Sleep(10 * time.Millisecond)
-	}
+		return err == nil
+	}, &err)
 }
 
 // join adds a replica to a group as a voter, in the same way as the cluster does.
@@ -252,7 +249,7 @@ func mustCode(t *testing.T, what string, err error, want shard.Code) {
 // agree waits until all running replicas hold the same state, with the first n keys.
 func (f *fleet) agree(t *testing.T, n int) {
 	t.Helper()
-	await(t, "agreement", func() bool {
+	await.Until(t, "agreement", func() bool {
 		sums := make(map[uint64]bool)
 		for _, g := range f.groups {
 			g.View(func(s *shard.State) { sums[s.Sum()] = true })

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/raftfsm/memfs"
 	"github.com/stint-io/stint/shard"
 )
@@ -76,7 +77,7 @@ func TestLearnerIsPromotedWhenItHasCaughtUp(t *testing.T) {
 
 		f.net.Delay("", name, 300*time.Millisecond)
 		f.open(t, "n4", r)
-		await(t, "a refusal for what is missing", func() bool {
+		await.Until(t, "a refusal for what is missing", func() bool {
 			err := g.Promote(name, index)
 			if err == nil {
 				t.Fatal("promoted before it caught up")
@@ -144,7 +145,7 @@ func TestChangeWithoutAMajorityEnds(t *testing.T) {
 		}
 		f.leader(t, leader)
 		f.net.Heal()
-		await(t, "the end of the change that nobody else saw", func() bool {
+		await.Until(t, "the end of the change that nobody else saw", func() bool {
 			members, _, _ := g.Members()
 			return len(members) == 3
 		})
@@ -196,7 +197,7 @@ func TestVoterThatMissedAChangeVotes(t *testing.T) {
 		change(t, g.Remove, g, lone.Name(gone))
 		f.shutdown(gone)
 		o.mustPut(t, 20)
-		await(t, "the newcomer has all", func() bool { return f.groups["n4"].Status().AppliedIndex == g.Status().AppliedIndex })
+		await.Until(t, "the newcomer has all", func() bool { return f.groups["n4"].Status().AppliedIndex == g.Status().AppliedIndex })
 		f.wipe(t, leader)
 		f.net.Heal()
 		if now := f.leader(t); now != "n4" {
@@ -219,12 +220,12 @@ func TestVoterThatDoesNotKnowItYetVotes(t *testing.T) {
 		f.create(t, "n4", r)
 		change(t, g.AddLearner, g, name)
 		f.open(t, "n4", r)
-		await(t, "the newcomer has all", func() bool { return f.groups["n4"].Status().AppliedIndex == g.Status().AppliedIndex })
+		await.Until(t, "the newcomer has all", func() bool { return f.groups["n4"].Status().AppliedIndex == g.Status().AppliedIndex })
 		_, index, _ := g.Members()
 		f.shutdown(f.others(leader, "n4")[0])
 		f.net.Isolate(g.name)
 		mustCode(t, "a vote that nobody hears of", g.Promote(name, index), shard.UnknownOutcome)
-		await(t, "the end of its office", func() bool { return !g.Leading() })
+		await.Until(t, "the end of its office", func() bool { return !g.Leading() })
 		f.net.Heal()
 		if now := f.leader(t); now != leader {
 			t.Errorf("%s leads, whose log lacks an entry", now)

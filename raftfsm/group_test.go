@@ -7,11 +7,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/hashicorp/raft"
 
+	"github.com/stint-io/stint/internal/await"
+	"github.com/stint-io/stint/raftfsm/memfs"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -126,30 +128,39 @@ func TestSnapshotShortensTheLogAndRestores(t *testing.T) {
 // A snapshot that raft does not answer ends with its group: the field that untilClosed sets still exists in raft and still ends
 // the wait.
 func TestASnapshotWithoutAnAnswerEndsWithItsGroup(t *testing.T) {
-	w := openWorld(t, t.TempDir(), vfs.NewMem(), "n1")
-	defer w.close(t)
-	g := w.loneGroup(t)
-	defer g.Shutdown()
-	lead(t, g).mustPut(t, 1)
-	g.View(func(*shard.State) { // holds back raft's picture of the state until this function returns
+	synctest.Test(t, func(t *testing.T) {
+		dir, created := t.TempDir(), make(chan struct{})
+		w := openWorld(t, dir, withheld{memfs.New(dir), created}, "n1")
+		defer w.close(t)
+		g := w.loneGroup(t)
+		defer g.Shutdown()
+		defer close(created)
+		lead(t, g).mustPut(t, 1)
 		closed, ended := make(chan struct{}), make(chan error, 1)
 		future := untilClosed(g.raft.Snapshot(), closed)
 		go func() { ended <- future.Error() }()
-		select {
-		case err := <-ended:
-			t.Errorf("a snapshot ended before there was one: %v", err)
-		case <-time.After(10 * time.Millisecond):
+		if synctest.Wait(); len(ended) > 0 {
+			t.Fatalf("a snapshot ended before there was one: %v", <-ended)
 		}
 		close(closed)
-		select {
-		case err := <-ended:
-			if err != raft.ErrRaftShutdown {
-				t.Errorf("it ended with %v", err)
-			}
-		case <-time.After(time.Minute):
-			t.Error("its group has ended, and it is still waited for")
+		if err := await.Receive(t, "its group has ended, and it is no longer waited for", ended); err != raft.ErrRaftShutdown {
+			t.Errorf("it ended with %v", err)
 		}
 	})
+}
+
+// withheld is a disk that creates no snapshot's state before a channel is closed.
+type withheld struct {
+	FS
+	until chan struct{}
+}
+
+// Create implements FS.
+func (w withheld) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if filepath.Base(name) == snapshotStateName {
+		<-w.until
+	}
+	return w.FS.Create(name, category)
 }
 
 func TestCorruptSnapshotStopsTheReplica(t *testing.T) {
@@ -330,5 +341,5 @@ func TestLeadershipIsHinted(t *testing.T) {
 	g := w.openGroup(t, GroupConfig{Replica: lone, Lone: true, OnLeadership: func() { hints <- struct{}{} }})
 	defer g.Shutdown()
 	<-hints
-	await(t, "leadership", g.Leading)
+	await.Until(t, "leadership", g.Leading)
 }

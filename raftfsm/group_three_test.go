@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/raftfsm/memnet"
 	"github.com/stint-io/stint/shard"
 )
@@ -57,7 +58,7 @@ func (c *trio) stop(t *testing.T) {
 // leader waits until one of the given nodes is leader.
 func (c *trio) leader(t *testing.T, among ...int) (leader int) {
 	t.Helper()
-	await(t, "an election", func() bool {
+	await.Until(t, "an election", func() bool {
 		for _, i := range among {
 			if c.groups[i].Leading() {
 				leader = i
@@ -74,7 +75,7 @@ func (c *trio) others(i int) []int { return []int{(i + 1) % 3, (i + 2) % 3} }
 // agree waits until all three hold the same state.
 func (c *trio) agree(t *testing.T, n int) {
 	t.Helper()
-	await(t, "agreement", func() bool {
+	await.Until(t, "agreement", func() bool {
 		sums := make(map[uint64]bool)
 		for _, g := range c.groups {
 			g.View(func(s *shard.State) { sums[s.Sum()] = true })
@@ -189,7 +190,7 @@ func TestFollowerCatchesUpByANarrowLink(t *testing.T) {
 			}
 		}
 		f.net.Rejoin(lone.Name(behind))
-		await(t, "the follower's last entry", func() bool {
+		await.Until(t, "the follower's last entry", func() bool {
 			return f.groups[behind].Status().AppliedIndex == f.groups[leader].Status().AppliedIndex
 		})
 	})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -167,7 +168,7 @@ func TestStuckTransferIsReported(t *testing.T) {
 		begin := func() error {
 			return g.raft.LeadershipTransferToServer(raft.ServerID(silent), raft.ServerAddress(silent)).Error()
 		}
-		await(t, "a transfer that does not end", func() bool {
+		await.Until(t, "a transfer that does not end", func() bool {
 			return errors.Is(begin(), raft.ErrLeadershipTransferInProgress)
 		})
 		err := g.Transfer("")
@@ -178,7 +179,7 @@ func TestStuckTransferIsReported(t *testing.T) {
 
 		// If it were shut down now, raft would leak two goroutines, and goleak would fail the tests.
 		f.net.Heal()
-		await(t, "the end of raft's transfer", func() bool { return g.Transfer("") == nil })
+		await.Until(t, "the end of raft's transfer", func() bool { return g.Transfer("") == nil })
 		lead(t, f.groups[f.leader(t)]).mustPut(t, 5)
 	})
 }

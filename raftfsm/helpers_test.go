@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/hashicorp/raft"
 	"go.uber.org/goleak"
 
+	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
 )
@@ -18,9 +18,6 @@ import (
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/cockroachdb/pebble/v2.(*ConcurrencyLimitScheduler).periodicGranter"))
 }
-
-// patience is how long a test waits for an expected event.
-const patience = 20 * time.Second
 
 var testIdentity = Identity{Cluster: "c1", Node: "n1", Shards: 4}
 
@@ -89,13 +86,7 @@ func (w *world) close(t testing.TB) {
 
 func (w *world) mustStop(t testing.TB) error {
 	t.Helper()
-	select {
-	case err := <-w.fatal:
-		return err
-	case <-time.After(patience):
-		t.Fatal("the stores failed and nobody was told")
-		return nil
-	}
+	return await.Receive(t, "the stores failed, and Fatal is called", w.fatal)
 }
 
 var lone = Replica{Shard: 1, Number: 7}
@@ -124,21 +115,10 @@ type owner struct {
 	at shard.Stamp
 }
 
-func await(t testing.TB, what string, condition func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for !condition() {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s did not happen within %v", what, patience)
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
-
 func lead(t testing.TB, g *Group) *owner {
 	t.Helper()
 	o := &owner{Group: g}
-	await(t, "leadership of "+g.name, g.Leading)
+	await.Until(t, "leadership of "+g.name, g.Leading)
 	id := g.cfg.Replica.Shard
 	outcome, err := g.Propose(shard.EncodeEpochOpen(id, 1))()
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -172,7 +173,7 @@ func TestASnapshotOfAFlippedRecordIsNotKept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		await(t, "its log is replayed", func() bool { return g.Status().AppliedIndex >= o.Status().AppliedIndex })
+		await.Until(t, "its log is replayed", func() bool { return g.Status().AppliedIndex >= o.Status().AppliedIndex })
 		flip(t, g, key(3))
 		if err := g.Snapshot(); err == nil || !errors.Is(told, shard.ErrDiverged) {
 			t.Errorf("a snapshot of a record that flipped: %v; told was %v", err, told)
