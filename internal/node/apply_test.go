@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
@@ -57,7 +58,7 @@ func (c *trio) watchQuotas(ctx context.Context, t *testing.T, key string, wanted
 			first <- time.Now()
 		}
 		newest = max(newest, quota)
-		time.Sleep(time.Millisecond)
+		breathe()
 	}
 }
 
@@ -85,12 +86,8 @@ func TestAppliedPoliciesAreInForceEverywhereSoonAndForGood(t *testing.T) {
 	apply(1, 300)
 	applied := apply(2, 500)
 	for range keys {
-		select {
-		case at := <-firsts:
-			t.Logf("in force %v after it was applied", at.Sub(applied))
-		case <-time.After(20 * time.Second):
-			t.Fatal("not in force on all shards")
-		}
+		at := await.Receive(t, "it is in force on all shards", firsts)
+		t.Logf("in force %v after it was applied", at.Sub(applied))
 	}
 	stale := uint64(1)
 	if _, _, err := (admin{c.nodes[0]}).Apply(t.Context(), quotaPolicy(t, 600), &stale, "jo", ""); err == nil {

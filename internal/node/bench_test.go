@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -37,7 +39,10 @@ func benchDecide(b *testing.B, shards, callers, requests int) {
 		c.start(i)
 	}
 	c.ready(0, 1, 2)
-	time.Sleep(2 * time.Second) // the shards move to the nodes that should lead them
+	c.await("every node leads its part of the shards", func(s api.ClusterStatus) bool {
+		led := []int{ownsOf(s, "n1"), ownsOf(s, "n2"), ownsOf(s, "n3")}
+		return atRest(3)(s) && c.ledAsWanted(s) && slices.Max(led)-slices.Min(led) <= 1
+	})
 	askAll(b, c, callers, requests, 100*callers*requests/10)
 	requestsBefore, batchesBefore := decidedTogether(c)
 	cpu := processorTime()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -220,11 +221,9 @@ func TestANodeJoinsAndLeavesWhileTheOthersCount(t *testing.T) {
 func (c *trio) await(what string, condition func(api.ClusterStatus) bool) {
 	c.t.Helper()
 	var s api.ClusterStatus
-	for late := time.Now().Add(60 * time.Second); time.Now().Before(late); time.Sleep(20 * time.Millisecond) {
+	await.Until(c.t, what, func() (holds bool) {
 		var err error
-		if s, err = (admin{c.nodes[0]}).Status(c.t.Context()); err == nil && condition(s) {
-			return
-		}
-	}
-	c.t.Fatalf("waited 60 s until %s:\n%+v", what, s)
+		s, err = (admin{c.nodes[0]}).Status(c.t.Context())
+		return err == nil && condition(s)
+	}, &s)
 }

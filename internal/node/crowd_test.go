@@ -8,10 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/shard"
 )
 
-// crowd spends at all nodes without a pause, each request with a deadline of 5 s, and records how much it spent. None of its
+// crowd spends at all nodes without rest, each request with a deadline of 5 s, and records how much it spent. None of its
 // requests may fail, whatever happens to the nodes that it does not ask. Its keys' quotas never run out.
 type crowd struct {
 	t      *testing.T
@@ -40,12 +41,15 @@ func newCrowd(t *testing.T, c *trio, entries ...int) *crowd {
 		crowd.group.Go(func() {
 			for i := worker; ctx.Err() == nil; i++ {
 				crowd.spend(i)
-				time.Sleep(time.Millisecond) // the other tests need a processor too
+				breathe()
 			}
 		})
 	}
 	return crowd
 }
+
+// breathe is called by a load between two requests: the nodes, and other tests, need a processor too.
+func breathe() { time.Sleep(time.Millisecond) }
 
 func (w *crowd) spend(i int) {
 	w.asking.RLock()
@@ -77,9 +81,7 @@ func (w *crowd) include(node int) {
 // goesHome ends the load and compares the crowd's sums with the cluster's counts, as one node reports them.
 func (w *crowd) goesHome(entry int) {
 	w.t.Helper()
-	for !w.spentOnAll() && !w.t.Failed() {
-		time.Sleep(time.Millisecond)
-	}
+	await.Until(w.t, "all keys are spent on", func() bool { return w.spentOnAll() || w.t.Failed() })
 	w.cancel()
 	w.group.Wait()
 	w.recount(entry)

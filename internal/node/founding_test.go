@@ -3,8 +3,8 @@ package node
 import (
 	"errors"
 	"github.com/stint-io/stint/cluster/gossip"
+	"github.com/stint-io/stint/internal/await"
 	"testing"
-	"time"
 )
 
 var errInterrupted = errors.New("interrupted by the test")
@@ -61,13 +61,8 @@ func TestAFoundingThatIsInterruptedIsCompleted(t *testing.T) {
 			for i := range 3 {
 				c.start(i)
 			}
-			select {
-			case err := <-c.nodes[story.node].Done():
-				if !errors.Is(err, errInterrupted) {
-					t.Fatal(err)
-				}
-			case <-time.After(20 * time.Second):
-				t.Fatal("the founding did not get so far")
+			if err := await.Receive(t, "the founding gets so far", c.nodes[story.node].Done()); !errors.Is(err, errInterrupted) {
+				t.Fatal(err)
 			}
 			if c.nodes[story.node].Ready() == nil {
 				t.Fatal("the interrupted node goes on")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/cluster/placement"
+	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/raftfsm"
 	"github.com/stint-io/stint/shard"
 )
@@ -386,11 +387,9 @@ func TestTheOnlyReplicaStopsWhenItsRecordsAreWrong(t *testing.T) {
 	if _, _, ok := n.readReplicas(stale); !ok {
 		t.Error("another shard's replica is not read")
 	}
-	for late := time.Now().Add(time.Minute); journal.says("n1", "cannot be replaced now") == 0; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(late) {
-			t.Fatal("nobody says that the replica cannot be replaced")
-		}
-	}
+	await.Until(t, "it is said that the replica cannot be replaced", func() bool {
+		return journal.says("n1", "cannot be replaced now") > 0
+	})
 	select {
 	case err := <-n.Done():
 		t.Fatalf("the node stops: %v", err)

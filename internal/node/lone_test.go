@@ -9,9 +9,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/internal/await"
 )
 
 func TestALoneNodeOpensNoPortForOthers(t *testing.T) {
@@ -131,13 +131,9 @@ func TestARemovedNodeStopsAndDoesNotComeBack(t *testing.T) {
 	fourth := c.mustJoin("n4")
 	told := func(n *Node) {
 		t.Helper()
-		select {
-		case err := <-n.Done():
-			if !errors.Is(err, ErrRemoved) || !strings.Contains(err.Error(), `"n4"`) || !strings.Contains(err.Error(), "--node-id") {
-				t.Errorf("it ends with %v", err)
-			}
-		case <-time.After(30 * time.Second):
-			t.Fatal("it goes on")
+		err := await.Receive(t, "it ends", n.Done())
+		if !errors.Is(err, ErrRemoved) || !strings.Contains(err.Error(), `"n4"`) || !strings.Contains(err.Error(), "--node-id") {
+			t.Errorf("it ends with %v", err)
 		}
 		if n.Ready() == nil {
 			t.Error("it says that it is ready")
@@ -170,12 +166,7 @@ func TestANodeThatSleptThroughItsRemovalIsToldWhenItWakes(t *testing.T) {
 	}
 	c.await("it is removed", func(api.ClusterStatus) bool { return c.nodes[0].removed("n4") })
 	c.start(fourth) // by its stored table it is a member
-	select {
-	case err := <-c.nodes[fourth].Done():
-		if !errors.Is(err, ErrRemoved) {
-			t.Errorf("it ends with %v", err)
-		}
-	case <-time.After(30 * time.Second):
-		t.Fatal("it goes on")
+	if err := await.Receive(t, "it ends", c.nodes[fourth].Done()); !errors.Is(err, ErrRemoved) {
+		t.Errorf("it ends with %v", err)
 	}
 }

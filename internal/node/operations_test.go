@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
 )
@@ -24,19 +25,6 @@ func across(n *Node, op shard.Op, id string, keys ...string) shard.Result {
 		r.Hold = &shard.HoldTerms{TTL: limit.Span(time.Minute / time.Microsecond)}
 	}
 	return n.Decide(ctx, []shard.Request{r})[0]
-}
-
-// usedSoon waits until a key's used count has the given value, and fails when that takes longer than within.
-func (c *trio) usedSoon(key string, used uint64, within time.Duration) (took time.Duration) {
-	c.t.Helper()
-	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-		took = time.Since(began)
-		if got := c.used(0, "stock", key); got == used {
-			return took
-		} else if took > within {
-			c.t.Fatalf("%q has used %d after %v, want %d", key, got, took, used)
-		}
-	}
 }
 
 func TestChecksOfSeveralShardsAreCountedEverywhereOrNowhere(t *testing.T) {
@@ -74,22 +62,18 @@ func TestChecksOfSeveralShardsAreCountedEverywhereOrNowhere(t *testing.T) {
 		t.Errorf("limit 100, admitted %d of 180", admitted.Load())
 	}
 	sum := uint64(0)
-	for _, key := range keys[:3] {
-		sum += c.used(0, "stock", key)
-	}
-	if all := c.used(0, "stock", keys[3]); all != 100 {
-		t.Errorf("the key that all share has used %d", all)
-	}
-	c.t.Logf("before what was denied is given back: %d", sum)
-	for began := time.Now(); sum != 100; time.Sleep(20 * time.Millisecond) {
-		if time.Since(began) > 15*time.Second {
-			t.Fatalf("the others have used %d", sum)
-		}
+	sumUp := func() uint64 {
 		sum = 0
 		for _, key := range keys[:3] {
 			sum += c.used(0, "stock", key)
 		}
+		return sum
 	}
+	if all := c.used(0, "stock", keys[3]); all != 100 {
+		t.Errorf("the key that all share has used %d", all)
+	}
+	c.t.Logf("before what was denied is given back: %d", sumUp())
+	await.Until(t, "the others have used 100", func() bool { return sumUp() == 100 }, &sum)
 }
 
 func TestHoldsOfSeveralShardsAreSettledOnAll(t *testing.T) {
@@ -145,7 +129,9 @@ func TestWhatACoordinatorLeavesBehindComesBack(t *testing.T) {
 	if used := c.used(0, "stock", keys[2]); used != 7 {
 		t.Fatalf("charged, it has used %d", used)
 	}
-	took := c.usedSoon(keys[2], 0, ttl+5*time.Second)
+	began := time.Now()
+	await.Until(t, "it comes back", func() bool { return c.used(0, "stock", keys[2]) == 0 })
+	took := time.Since(began)
 	t.Logf("back after %v", took)
 	if took < ttl-time.Second {
 		t.Errorf("back after %v: a coordinator has %v to conclude", took, ttl)

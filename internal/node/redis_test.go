@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/stint-io/stint/internal/await"
 )
 
 func init() { redis.SetLogger(quiet{}) }
@@ -158,11 +160,7 @@ func realRedis(t *testing.T) string {
 		command.Wait()
 	})
 	c := redisClient(t, addr, 2)
-	for deadline := time.Now().Add(20 * time.Second); c.Ping(t.Context()).Err() != nil; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("redis-server does not answer")
-		}
-	}
+	await.Until(t, "redis-server answers", func() bool { return c.Ping(t.Context()).Err() == nil })
 	return addr
 }
 
@@ -289,7 +287,7 @@ func TestStoppingNodesLoseNoCommand(t *testing.T) {
 					told.Add(1)
 				case strings.HasPrefix(err.Error(), "TRYAGAIN"), isDial(err):
 					refused.Add(1)
-					time.Sleep(time.Millisecond)
+					breathe()
 				default: // UNKNOWN, or the connection broke
 					unknown.Add(1)
 				}
@@ -297,7 +295,8 @@ func TestStoppingNodesLoseNoCommand(t *testing.T) {
 		})
 	}
 	for i := range 3 {
-		time.Sleep(200 * time.Millisecond)
+		before := told.Load()
+		await.Until(t, "commands are counted", func() bool { return told.Load() >= before+100 })
 		c.stopInTime(i) // although its clients never pause
 		c.start(i)
 		c.ready(i)

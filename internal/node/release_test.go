@@ -9,8 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
+	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -90,19 +90,11 @@ func TestADirectoryOf010IsOpenedAndUpgraded(t *testing.T) {
 // finish brings a lone node to the newest level.
 func finish(t *testing.T, n *Node) {
 	t.Helper()
-	late := time.Now().Add(30 * time.Second)
-	for { // retry until the node has reported its levels
-		if level, err := (admin{n}).FinishUpgrade(t.Context()); err == nil && level == shard.LevelNewest {
-			break
-		} else if time.Now().After(late) {
-			t.Fatalf("finish: level %d, %v", level, err)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	for n.level() != shard.LevelNewest {
-		if time.Now().After(late) {
-			t.Fatalf("the level is %d", n.level())
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	var level shard.Level
+	var err error
+	await.Until(t, "the node has reported its levels, and the newest is finished", func() bool {
+		level, err = (admin{n}).FinishUpgrade(t.Context())
+		return err == nil && level == shard.LevelNewest
+	}, &level, &err)
+	await.Until(t, "the node is at the newest level", func() bool { return n.level() == shard.LevelNewest })
 }

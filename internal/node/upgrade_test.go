@@ -3,10 +3,10 @@ package node
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/cluster/placement"
+	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
@@ -25,12 +25,7 @@ func (c *trio) levelsOf(i int) api.UpgradeStatus {
 func (c *trio) awaitLevels(what string, i int, is func(api.UpgradeStatus) bool) {
 	c.t.Helper()
 	var s api.UpgradeStatus
-	for late := time.Now().Add(60 * time.Second); time.Now().Before(late); time.Sleep(20 * time.Millisecond) {
-		if s = c.levelsOf(i); is(s) {
-			return
-		}
-	}
-	c.t.Fatalf("waited 60 s until %s:\n%+v", what, s)
+	await.Until(c.t, what, func() bool { s = c.levelsOf(i); return is(s) }, &s)
 }
 
 // runs restarts a node with a binary that knows the levels up to newest, while the crowd asks the others.
@@ -145,13 +140,9 @@ func TestTheLevelRisesWhenTheUpgradeIsFinishedAndThereIsNoWayBack(t *testing.T) 
 	stranger := c.add("n4")
 	c.configs[stranger].World.Newest = shard.LevelFirst
 	c.start(stranger)
-	select {
-	case err := <-c.nodes[stranger].Done():
-		if !strings.Contains(err.Error(), "the cluster is at level 2, this binary knows 1: start") {
-			t.Errorf("a node of the former release that joins says %v", err)
-		}
-	case <-time.After(30 * time.Second):
-		t.Error("a node of the former release joins")
+	err = await.Receive(t, "a node of the former release does not join", c.nodes[stranger].Done())
+	if err == nil || !strings.Contains(err.Error(), "the cluster is at level 2, this binary knows 1: start") {
+		t.Errorf("a node of the former release that joins says %v", err)
 	}
 	if c.nodes[0].known.newest().Node("n4") != nil {
 		t.Error("it is registered")
