@@ -1,8 +1,11 @@
 package examples
 
 import (
+	"fmt"
 	"testing"
 	"time"
+
+	"github.com/stint-io/stint/internal/await"
 )
 
 // Rows 28 and 39 use a window of one second and a quota of 100.
@@ -48,7 +51,7 @@ func TestSeedRow39TheWindowBeforeFadesEvenly(t *testing.T) {
 	twin := weighted{}
 	twin.judge(t, c.batch(edgeQuota, entry("weighted", "row 39 fades")))
 	until := twin.window.Add(2 * edgePeriod)
-	for {
+	await.Until(t, "the window before has faded", func() bool {
 		limits, at := c.get("weighted", "row 39 fades")
 		if used := limits[0].Used; used != twin.used(at) {
 			t.Fatalf("%v after the start of its window: used %d, want %d", at.Sub(twin.window), used, twin.used(at))
@@ -58,11 +61,8 @@ func TestSeedRow39TheWindowBeforeFadesEvenly(t *testing.T) {
 				t.Errorf("around the 25 %% mark %d count, want about 75", used)
 			}
 		}
-		if at.After(until) {
-			break
-		}
-		time.Sleep(edgePeriod / 40)
-	}
+		return at.After(until)
+	})
 }
 
 // weighted is the count of a weighted window: current + previous x (1 - the elapsed fraction).
@@ -114,11 +114,8 @@ func (w *weighted) judge(t *testing.T, decisions []decision) {
 // awaitTime waits until the server's time is at least at.
 func awaitTime(c client, at time.Time) {
 	c.t.Helper()
-	for range 2000 {
-		if _, now := c.get("aligned", "row 39"); !now.Before(at) {
-			return
-		}
-		time.Sleep(5 * time.Millisecond) // polls: a real process gives no other signal
-	}
-	c.t.Fatalf("the server's time never came to %v", at)
+	await.Until(c.t, fmt.Sprint("the server's time is ", at), func() bool {
+		_, now := c.get("aligned", "row 39")
+		return !now.Before(at)
+	})
 }

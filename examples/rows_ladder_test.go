@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/stint-io/stint/internal/await"
 )
 
 // The block of a key grows with repeated violations. The third failure in a row blocks for 1 s, each further one for twice as
@@ -59,17 +61,15 @@ func TestSeedRow35AVanishedAttemptIsAFailure(t *testing.T) {
 		d := c.decide("Reserve", object{"check": object{"entries": []object{entry("ladder", "row 35 gone")}}, "ttl": "0.050s"})
 		expires = d.HoldExpiresAt
 	}
-	for {
-		limits, at := c.get("ladder", "row 35 gone")
-		tries := find(t, limits, "tries")
-		if at.Before(expires) {
-			time.Sleep(10 * time.Millisecond) // until the last hold has expired, by the server's time
-			continue
-		}
-		if tries.LockoutLevel != 1 || !tries.BlockedUntil.Equal(expires.Add(time.Second)) || tries.Used != 3 || tries.Held != 0 {
-			t.Errorf("three vanished, the last at %v: %+v", expires, tries)
-		}
-		return
+	var limits []status
+	await.Until(t, "the last hold has expired, by the server's time", func() bool {
+		var at time.Time
+		limits, at = c.get("ladder", "row 35 gone")
+		return !at.Before(expires)
+	})
+	tries := find(t, limits, "tries")
+	if tries.LockoutLevel != 1 || !tries.BlockedUntil.Equal(expires.Add(time.Second)) || tries.Used != 3 || tries.Held != 0 {
+		t.Errorf("three vanished, the last at %v: %+v", expires, tries)
 	}
 }
 
@@ -78,16 +78,13 @@ func TestSeedRow35TheLadderIsForgiven(t *testing.T) {
 	c := node(t)
 	fail := func() (status, time.Time) {
 		t.Helper()
-		// An attempt is admitted as soon as the block is over.
-		for range 200 {
-			if d := c.reserve(entry("forgiving", "row 35")); d.Allowed {
-				d = c.settle("holdId", d.HoldID, "failed", object{})
-				return d.limit(t, "tries"), d.DecidedAt
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
-		t.Fatal("the block never ended")
-		return status{}, time.Time{}
+		var d decision
+		await.Until(t, "an attempt is admitted, when the block is over", func() bool {
+			d = c.reserve(entry("forgiving", "row 35"))
+			return d.Allowed
+		})
+		d = c.settle("holdId", d.HoldID, "failed", object{})
+		return d.limit(t, "tries"), d.DecidedAt
 	}
 	fail()
 	tries, at := fail()
@@ -95,9 +92,10 @@ func TestSeedRow35TheLadderIsForgiven(t *testing.T) {
 		t.Fatalf("the second failure, at %v: %+v", at, tries)
 	}
 	forgiven := tries.BlockedUntil.Add(200 * time.Millisecond)
-	for now := at; now.Before(forgiven); time.Sleep(10 * time.Millisecond) {
-		_, now = c.get("forgiving", "row 35")
-	}
+	await.Until(t, "it is forgiven, by the server's time", func() bool {
+		_, now := c.get("forgiving", "row 35")
+		return !now.Before(forgiven)
+	})
 	if tries, _ := fail(); tries.LockoutLevel != 0 || !tries.BlockedUntil.IsZero() {
 		t.Errorf("the first failure after that: %+v", tries)
 	}

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stint-io/stint/internal/await"
 )
 
 // Row 88: the counts of a login must be exact. Sixty machines guess at one account, asking three nodes; account, address and
@@ -83,13 +85,11 @@ func machine(i int) string { return fmt.Sprintf("192.0.2.%d", i) }
 // later.
 func awaitUsed(t *testing.T, c client, policy, key string, want uint64) (s status) {
 	t.Helper()
-	for began := time.Now(); time.Since(began) < 10*time.Second; time.Sleep(20 * time.Millisecond) {
+	await.Until(t, fmt.Sprintf("%s on %s: %d are used and none held", policy, key, want), func() bool {
 		limits, _ := c.get(policy, key)
-		if s = limits[0]; s.Used == want && s.Held == 0 {
-			return s
-		}
-	}
-	t.Errorf("%s on %s: used %d, held %d, want %d and 0", policy, key, s.Used, s.Held, want)
+		s = limits[0]
+		return s.Used == want && s.Held == 0
+	}, &s)
 	return s
 }
 

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stint-io/stint/internal/await"
 )
 
 // tier is one plan of an API.
@@ -88,12 +90,10 @@ func emptyBucket(c client, key string, want tier) (admitted uint64) {
 // awaitToken waits until the bucket has a whole token, as the server reports it.
 func awaitToken(c client, key, tier string) {
 	c.t.Helper()
-	for began := time.Now(); time.Since(began) < 10*time.Second; time.Sleep(10 * time.Millisecond) {
-		if limits, _ := c.get("regulatory", key, "tier", tier); find(c.t, limits, "burst").Remaining > 0 {
-			return
-		}
-	}
-	c.t.Fatal("no token came back in 10 s")
+	await.Until(c.t, "a token comes back", func() bool {
+		limits, _ := c.get("regulatory", key, "tier", tier)
+		return find(c.t, limits, "burst").Remaining > 0
+	})
 }
 
 // The tier internal is counted and never denied.
@@ -164,18 +164,15 @@ func TestSeedRow21TheBurstIsATokenBucket(t *testing.T) {
 	if back := burst.ResetAt.Sub(first.DecidedAt); back != 500*time.Millisecond {
 		t.Errorf("one token of two a second is back after %v", back)
 	}
-	for {
+	await.Until(t, "the bucket is full", func() bool {
 		limits, at := c.get("regulatory", "row 21", "tier", "free")
 		burst = find(t, limits, "burst")
 		full := !at.Before(first.DecidedAt.Add(500 * time.Millisecond))
 		if (burst.Remaining == 5) != full || (burst.Used == 0) != full {
 			t.Fatalf("%v after the first: %+v", at.Sub(first.DecidedAt), burst)
 		}
-		if full {
-			break
-		}
-		time.Sleep(20 * time.Millisecond) // a real bucket refills by the clock
-	}
+		return full
+	})
 	if !burst.WindowStart.IsZero() {
 		t.Errorf("at rest it has a window: %+v", burst)
 	}
@@ -209,13 +206,14 @@ func TestSeedRow22BucketsLeaveOneByOne(t *testing.T) {
 	const bucket, period = 100 * time.Millisecond, 500 * time.Millisecond
 	d := c.check("buckets", "row 22")
 	until := d.DecidedAt.Truncate(bucket).Add(period)
-	for seen := false; !seen; time.Sleep(10 * time.Millisecond) {
+	await.Until(t, "the bucket leaves", func() bool {
 		limits, at := c.get("buckets", "row 22")
-		seen = !at.Before(until)
-		if (limits[0].Used == 0) != seen {
+		over := !at.Before(until)
+		if (limits[0].Used == 0) != over {
 			t.Fatalf("counted at %v and asked at %v: used %d", d.DecidedAt, at, limits[0].Used)
 		}
-	}
+		return over
+	})
 }
 
 // An API key gets its tier from an override. A key without an override has the default tier.
