@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	awaits "github.com/stint-io/stint/internal/await"
 )
 
 // TestStrangersConnectionsDoNotEndANode starts a node with few descriptors, and strangers take all connections that they
@@ -114,17 +116,14 @@ func TestStrangersConnectionsDoNotEndANode(t *testing.T) {
 		c.Close()
 	}
 	strangers = nil
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if response, err := http.Get("http://" + ports[0] + "/readyz"); err == nil {
-			response.Body.Close()
-			if response.StatusCode == http.StatusOK {
-				break
-			}
+	awaits.Until(t, "the node is ready again", func() bool {
+		response, err := http.Get("http://" + ports[0] + "/readyz")
+		if err != nil {
+			return false
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the node is not ready again\n%s", log.String())
-		}
-	}
+		response.Body.Close()
+		return response.StatusCode == http.StatusOK
+	}, &log)
 	spend(10)
 	select {
 	case err := <-ended:

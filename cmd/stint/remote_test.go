@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -156,7 +157,9 @@ func TestTheServersReasonIsWaitedFor(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		millis, _ := strconv.Atoi(r.Header.Get("Connect-Timeout-Ms"))
 		io.Copy(io.Discard, r.Body)
-		time.Sleep(time.Duration(millis) * time.Millisecond) // like a server that looks for an owner until the end
+		ctx, cancel := context.WithTimeout(r.Context(), time.Duration(millis)*time.Millisecond)
+		defer cancel()
+		<-ctx.Done() // like a server that looks for an owner until the end
 		connect.NewErrorWriter().Write(w, r, connect.NewError(connect.CodeUnavailable, errors.New("no owner of shard 2 was found")))
 	}))
 	t.Cleanup(server.Close)

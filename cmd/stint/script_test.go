@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	awaits "github.com/stint-io/stint/internal/await"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected text in testdata/script")
@@ -160,13 +162,20 @@ func signalServer(ts *testscript.TestScript, _ bool, args []string) {
 
 // awaitDeaf waits until the server no longer listens.
 func awaitDeaf(ts *testscript.TestScript) {
-	for late := time.Now().Add(5 * time.Second); time.Now().Before(late); {
+	awaits.Until(scripted{ts}, "the server no longer listens", func() bool {
 		conn, err := net.Dial("tcp", address(ts))
-		if err != nil {
-			return
+		if err == nil {
+			conn.Close()
 		}
-		conn.Close()
-		time.Sleep(5 * time.Millisecond) // a real process: only polling can tell
-	}
-	ts.Fatalf("the server still listens")
+		return err != nil
+	})
 }
+
+// scripted is a script as a test.
+type scripted struct{ *testscript.TestScript }
+
+// Helper implements awaits.TB.
+func (s scripted) Helper() {}
+
+// Fatal implements awaits.TB.
+func (s scripted) Fatal(args ...any) { s.Fatalf("%s", fmt.Sprint(args...)) }

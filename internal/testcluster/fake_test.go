@@ -1,6 +1,7 @@
 package testcluster
 
 import (
+	"context"
 	"encoding/binary"
 	"flag"
 	"fmt"
@@ -160,10 +161,12 @@ func (f *fake) talk(w http.ResponseWriter, r *http.Request) {
 	if network == "udp" {
 		address, _ := net.ResolveUDPAddr("udp", to)
 		f.udp.WriteToUDP([]byte("?"), address)
+		ctx, cancel := context.WithTimeout(r.Context(), echoPatience)
+		defer cancel()
 		select {
 		case <-echoes:
 			fmt.Fprint(w, "echo")
-		case <-time.After(echoPatience):
+		case <-ctx.Done():
 			fmt.Fprint(w, "silence")
 		}
 		return
