@@ -197,10 +197,8 @@ func awaitStatus(t *testing.T, address string, patience time.Duration, problem f
 				return nil
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if pause(ctx, 100*time.Millisecond) != nil {
 			return fmt.Errorf("after %v: %s (%v)", patience, last, err)
-		case <-time.After(100 * time.Millisecond): // polls: real processes give no other signal
 		}
 	}
 }

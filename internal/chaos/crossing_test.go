@@ -4,10 +4,12 @@ package chaos
 
 import (
 	"fmt"
+	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/internal/testcluster"
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -37,6 +39,7 @@ func TestAllOrNothingUnderKills(t *testing.T) {
 	stop := make(chan struct{})
 	books := make([]map[string]uint64, 16)
 	var asked, allowed [16]int
+	var decided atomic.Int64
 	var group sync.WaitGroup
 	for w := range books {
 		books[w] = map[string]uint64{}
@@ -56,23 +59,25 @@ func TestAllOrNothingUnderKills(t *testing.T) {
 					return
 				}
 				asked[w]++
+				decided.Add(1)
 				if took {
 					allowed[w]++
 					for _, e := range entries {
 						books[w][e.Key]++
 					}
 				}
-				time.Sleep(time.Duration(mine.IntN(20)) * time.Millisecond)
+				pause(t.Context(), time.Duration(mine.IntN(20))*time.Millisecond)
 			}
 		})
 	}
 	for range kills {
-		time.Sleep(time.Second)
+		before := decided.Load()
+		await.Until(t, "operations are decided", func() bool { return decided.Load() >= before+300 || t.Failed() })
 		victim := random.IntN(c.Len())
 		if err := c.Kill(victim); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Second)
+		pause(t.Context(), time.Second)
 		restartDead(t, c)
 	}
 	close(stop)
@@ -128,18 +133,16 @@ func someEntries(random *rand.Rand) []entryBody {
 // awaitExact waits until a key has used what it should, and nothing of it is held.
 func awaitExact(t *testing.T, c *testcluster.Cluster, key string, want uint64, began time.Time) {
 	t.Helper()
-	for {
+	await.Until(t, key+" has used what it should", func() bool {
 		status := mustGet(t, c, "stock", key)
 		if uint64(status.Used) > crossingQuota || uint64(status.Used) < want {
 			t.Fatalf("%s has used %d, the allowed operations took %d of %d", key, status.Used, want, crossingQuota)
 		}
-		if uint64(status.Used) == want && status.Held == 0 {
-			return
-		}
-		if time.Since(began) > capacityBack {
+		exact := uint64(status.Used) == want && status.Held == 0
+		if !exact && time.Since(began) > capacityBack {
 			t.Fatalf("%s: %d used and %d held after %v; the allowed operations took %d", key, status.Used, status.Held,
 				capacityBack, want)
 		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		return exact
+	})
 }

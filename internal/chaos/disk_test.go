@@ -3,6 +3,7 @@
 package chaos
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"github.com/stint-io/stint/internal/testcluster"
@@ -30,7 +31,7 @@ func TestDiskFaults(t *testing.T) {
 
 func testDiskFault(t *testing.T, inject string) {
 	s := newStoppedServer(t, policies(100_000))
-	acknowledged, unknowns, err := spendUntil(s.address, startTraced(s, inject))
+	acknowledged, unknowns, err := spendUntil(within(t, 60*time.Second), s.address, startTraced(s, inject))
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != testcluster.ExitUntrusted {
 		t.Fatalf("the process ended with %v, want status %d", err, testcluster.ExitUntrusted)
@@ -73,15 +74,14 @@ func startTraced(s *server, inject string) <-chan error {
 }
 
 // spendUntil spends on one key until the process has ended, and counts the outcomes.
-func spendUntil(address string, ended <-chan error) (acknowledged, unknowns uint64, err error) {
+func spendUntil(ctx context.Context, address string, ended <-chan error) (acknowledged, unknowns uint64, err error) {
 	c := newClient(address)
-	late := time.After(60 * time.Second)
 	for {
 		select {
 		case err := <-ended:
 			return acknowledged, unknowns, err
-		case <-late:
-			return acknowledged, unknowns, fmt.Errorf("nothing: it still runs after 60 s")
+		case <-ctx.Done():
+			return acknowledged, unknowns, fmt.Errorf("nothing: it still runs: %w", ctx.Err())
 		default:
 		}
 		switch got, _ := c.check(policy, "key", ""); got {
@@ -90,7 +90,7 @@ func spendUntil(address string, ended <-chan error) (acknowledged, unknowns uint
 		case unknown:
 			unknowns++
 		case notExecuted:
-			time.Sleep(10 * time.Millisecond) // starting or down: the client can only wait
+			pause(ctx, 10*time.Millisecond) // starting or down: the client can only wait
 		}
 	}
 }

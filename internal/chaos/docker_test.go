@@ -9,7 +9,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/stint-io/stint/internal/await"
 )
 
 // TestComposeClusterCountsWhileItsNodesDie runs docker-compose.yml unchanged, on a real engine, with the image of `make
@@ -60,16 +61,13 @@ func (c *compose) spend(node int, key string) answer {
 	client := newClient(c.addresses[node])
 	id := fmt.Sprint(c.project, "-", c.spent)
 	c.spent++
-	for late := time.Now().Add(30 * time.Second); ; {
-		got, err := client.check("login", key, id)
-		if err == nil && (got == admitted || got == denied) {
-			return got
-		}
-		if time.Now().After(late) {
-			c.t.Fatalf("node %d has no answer within 30 s: %v\n%s", node+1, err, c.run("logs", "--tail", "50"))
-		}
-		time.Sleep(50 * time.Millisecond) // polls: a real container gives no other signal
-	}
+	var got answer
+	var err error
+	await.Until(c.t, fmt.Sprintf("node %d answers", node+1), func() bool {
+		got, err = client.check("login", key, id)
+		return err == nil && (got == admitted || got == denied)
+	}, &err, logsOf{c})
+	return got
 }
 
 // compose runs the Compose command that is installed, with a project and ports of the test's own.
@@ -142,15 +140,18 @@ func (c *compose) awaitReady(nodes ...int) {
 
 func (c *compose) awaitNode(node int) {
 	c.t.Helper()
-	for late := time.Now().Add(60 * time.Second); time.Now().Before(late); {
+	await.Until(c.t, fmt.Sprintf("node %d is ready", node+1), func() bool {
 		response, err := http.Get(fmt.Sprintf("http://%s/readyz", c.addresses[node]))
-		if err == nil {
-			response.Body.Close()
-			if response.StatusCode == http.StatusOK {
-				return
-			}
+		if err != nil {
+			return false
 		}
-		time.Sleep(50 * time.Millisecond) // polls: a real container gives no other signal
-	}
-	c.t.Fatalf("node %d is not ready within 60 s:\n%s", node+1, c.run("logs", "--tail", "100"))
+		response.Body.Close()
+		return response.StatusCode == http.StatusOK
+	}, logsOf{c})
 }
+
+// logsOf says what the containers said last.
+type logsOf struct{ *compose }
+
+// String implements fmt.Stringer.
+func (l logsOf) String() string { return l.run("logs", "--tail", "100") }

@@ -44,12 +44,16 @@ func TestFailover(t *testing.T) {
 			if err := c.Kill(owner); err != nil {
 				return err
 			}
-			time.Sleep(failoverMost) // the failover must end within that time
+			if err := pause(ctx, failoverMost); err != nil { // the failover must end within that time
+				return err
+			}
 			if err := c.Restart(owner); err != nil {
 				return err
 			}
 			ready(t, c)
-			time.Sleep(time.Second) // so that outages of the restart are not counted for the next kill
+			if err := pause(ctx, time.Second); err != nil { // outages of the restart are not counted for the next kill
+				return err
+			}
 		}
 		return nil
 	})

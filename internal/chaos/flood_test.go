@@ -211,14 +211,14 @@ func (f *flood) known() {
 			f.count("known refused", 1)
 			f.Errorf("a key that was there: %s", reply.Message)
 		}
-		time.Sleep(20 * time.Millisecond)
+		pause(f.Context(), 20*time.Millisecond)
 	}
 }
 
 // watch checks the nodes until the flood is over: after floodTime, or later if some shard is not full by then, as on a busy
 // machine.
 func (f *flood) watch() {
-	for began := time.Now(); time.Since(began) < 5*floodTime; time.Sleep(time.Second) {
+	for began := time.Now(); time.Since(began) < 5*floodTime; pause(f.Context(), time.Second) {
 		for i := range 3 {
 			f.look(i)
 		}

@@ -3,9 +3,12 @@
 package chaos
 
 import (
+	"context"
 	"fmt"
+	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/internal/testcluster"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -154,7 +157,7 @@ func (m many) insist(first int, method string, message any) (decided, error) {
 		default:
 			return decided{}, fmt.Errorf("%s: status %d, code %q: %s", method, status, reply.Code, reply.Message)
 		}
-		time.Sleep(20 * time.Millisecond) // a client's pause between two tries
+		pause(context.Background(), 20*time.Millisecond) // between two tries
 	}
 	return decided{}, fmt.Errorf("%s: no decision in %v: %s", method, callPatience, last)
 }
@@ -169,18 +172,19 @@ func mustSettle(t *testing.T, c *testcluster.Cluster, hold, action string) {
 // mustGet reads the first limit of a key.
 func mustGet(t *testing.T, c *testcluster.Cluster, policy, key string) limitStatus {
 	t.Helper()
-	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+	var found limitStatus
+	await.Until(t, fmt.Sprintf("somebody tells the state of %s/%s", policy, key), func() bool {
 		for _, node := range crowd(c).nodes {
 			var reply struct{ Limits []limitStatus }
 			status, err := node.call("Get", checkBody{Entries: []entryBody{{policy, key}}}, &reply)
 			if err == nil && status == http.StatusOK && len(reply.Limits) > 0 {
-				return reply.Limits[0]
+				found = reply.Limits[0]
+				return true
 			}
 		}
-		if time.Since(began) > callPatience {
-			t.Fatalf("nobody tells the state of %s/%s", policy, key)
-		}
-	}
+		return false
+	})
+	return found
 }
 
 // ownerOfKey returns the node that decides for a key.
@@ -190,15 +194,12 @@ func ownerOfKey(t *testing.T, c *testcluster.Cluster, policy, key string) int {
 	if err != nil || len(d.Positions) != 1 {
 		t.Fatalf("peek: %+v, %v", d, err)
 	}
-	for began := time.Now(); time.Since(began) < callPatience; time.Sleep(50 * time.Millisecond) {
-		for i := range c.Len() {
-			if ownsShard(c.Addr(i), d.Positions[0].Shard) {
-				return i
-			}
-		}
-	}
-	t.Fatalf("nobody owns shard %d", d.Positions[0].Shard)
-	return 0
+	owner := -1
+	await.Until(t, fmt.Sprintf("somebody owns shard %d", d.Positions[0].Shard), func() bool {
+		owner = slices.IndexFunc(c.Addrs(), func(address string) bool { return ownsShard(address, d.Positions[0].Shard) })
+		return owner >= 0
+	})
+	return owner
 }
 
 // restartDead starts the killed nodes and waits until all serve.

@@ -25,7 +25,7 @@ func policies(quota int) string {
 func killWhile(t *testing.T, s *server, kills int, random *rand.Rand, working func() bool) int {
 	killed := 0
 	for killed < kills && working() {
-		time.Sleep(time.Duration(20+random.IntN(180)) * time.Millisecond) // the random part is the moment of the kill
+		pause(t.Context(), time.Duration(20+random.IntN(180))*time.Millisecond) // the random part is the moment of the kill
 		s.kill()
 		killed++
 		s.start()
@@ -53,9 +53,9 @@ func TestLimitAdmitsExactlyNThroughKills(t *testing.T) {
 			for n, last := 0, 0; last < 3; n++ {
 				// Spread over the kills: without a pause the quota would be used up before the third.
 				if !killsDone.Load() && admissions.Load() > quota*9/10 {
-					time.Sleep(5 * time.Millisecond)
+					pause(t.Context(), 5*time.Millisecond)
 				} else if !killsDone.Load() {
-					time.Sleep(time.Duration(workers) * time.Millisecond)
+					pause(t.Context(), workers*time.Millisecond)
 				}
 				switch askUntilKnown(t, c, "one key", fmt.Sprintf("w%d-%d", worker, n), &asked) {
 				case admitted:
@@ -96,7 +96,7 @@ func askUntilKnown(t *testing.T, c *client, key, id string, asked *atomic.Int64)
 		if got == admitted || got == denied {
 			return got
 		}
-		time.Sleep(2 * time.Millisecond) // the server is down: the client can only wait
+		pause(t.Context(), 2*time.Millisecond) // the server is down: the client can only wait
 	}
 }
 
@@ -132,7 +132,7 @@ func TestNothingAcknowledgedIsForgotten(t *testing.T) {
 				case got == unknown:
 					unknowns[key].Add(1)
 				case got == notExecuted:
-					time.Sleep(2 * time.Millisecond) // the server is down: the client can only wait
+					pause(t.Context(), 2*time.Millisecond) // the server is down: the client can only wait
 				}
 			}
 		})

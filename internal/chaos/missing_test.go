@@ -3,8 +3,8 @@
 package chaos
 
 import (
-	"context"
 	"errors"
+	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/internal/testcluster"
 	"os"
 	"os/exec"
@@ -32,17 +32,11 @@ func TestTheLogsDirectoryIsDeleted(t *testing.T) {
 		process.Process.Kill()
 		<-gone
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	for !s.ready(ctx) {
-		if ctx.Err() != nil {
-			t.Fatal("not ready within 20 s of its start")
-		}
-	}
+	await.Until(t, "the server is ready", s.ready)
 	if err := os.RemoveAll(filepath.Join(s.dir, "data", "log")); err != nil {
 		t.Fatal(err)
 	}
-	acknowledged, unknowns, err := spendUntil(s.address, ended)
+	acknowledged, unknowns, err := spendUntil(within(t, 60*time.Second), s.address, ended)
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != testcluster.ExitUntrusted {
 		t.Fatalf("the process ended with %v, want status %d", err, testcluster.ExitUntrusted)

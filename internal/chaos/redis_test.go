@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/internal/testcluster"
 )
 
@@ -39,12 +40,13 @@ func TestRedisCountsThroughKills(t *testing.T) {
 			defer client.Close()
 			for n := 0; ctx.Err() == nil; n++ {
 				count.ask(client, i%4*4+1, fmt.Sprint("key", (n+i)%keys))
-				time.Sleep(time.Millisecond) // a refused connection must not become a busy loop
+				pause(ctx, time.Millisecond) // a refused connection must not become a busy loop
 			}
 		})
 	}
 	for n := range kills {
-		time.Sleep(time.Second)
+		before := count.answered()
+		await.Until(t, "commands are counted", func() bool { return count.answered() >= before+1000 })
 		owner, err := anOwner(c, n)
 		if err != nil {
 			t.Fatal(err)
@@ -52,7 +54,7 @@ func TestRedisCountsThroughKills(t *testing.T) {
 		if err := c.Kill(owner); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * time.Second)
+		pause(ctx, 2*time.Second)
 		if err := c.Restart(owner); err != nil {
 			t.Fatal(err)
 		}
@@ -82,6 +84,16 @@ type tally struct {
 	unknown map[string]int64
 	refused int
 	broken  []string
+}
+
+// answered returns how many numbers were told.
+func (a *tally) answered() (n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, told := range a.told {
+		n += len(told)
+	}
+	return n
 }
 
 // ask sends a pipeline of INCRs of one key.

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stint-io/stint/internal/await"
 )
 
 // server is a stint process that can be killed and restarted on its data directory.
@@ -95,20 +97,13 @@ func (s *server) start() {
 	s.mu.Lock()
 	s.process = process
 	s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	for !s.ready(ctx) {
-		if ctx.Err() != nil {
-			s.t.Fatalf("not ready within 20 s of its start")
-		}
-	}
+	await.Until(s.t, "the server is ready", s.ready)
 }
 
-func (s *server) ready(ctx context.Context) bool {
-	request, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.address+"/readyz", nil)
-	response, err := http.DefaultClient.Do(request)
+func (s *server) ready() bool {
+	client := http.Client{Timeout: 5 * time.Second}
+	response, err := client.Get("http://" + s.address + "/readyz")
 	if err != nil {
-		time.Sleep(5 * time.Millisecond) // polls: a real process gives no other signal
 		return false
 	}
 	response.Body.Close()
@@ -127,6 +122,16 @@ func (s *server) signal(signal os.Signal) {
 	s.process.Process.Signal(signal)
 	s.process.Wait()
 	s.process = nil
+}
+
+// pause is for clients between two tries, and for the time that a fault or a load lasts. What a test can see is awaited.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func freeAddress(t *testing.T) string {

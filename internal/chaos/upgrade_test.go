@@ -98,10 +98,8 @@ func awaitLevels(ctx context.Context, address string, is func(levels) bool) erro
 		if l, err = levelsOf(ctx, address); err == nil && is(l) {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w: the levels are %+v (%v)", ctx.Err(), l, err)
-		case <-time.After(100 * time.Millisecond): // polls: real processes give no other signal
+		if late := pause(ctx, 100*time.Millisecond); late != nil {
+			return fmt.Errorf("%w: the levels are %+v (%v)", late, l, err)
 		}
 	}
 }
@@ -122,16 +120,6 @@ func (u *upgrade) runs(ctx context.Context, i int, binary string) error {
 	return restart(ctx, u.c, i)
 }
 
-// rests lets the load continue on a cluster of both releases.
-func (u *upgrade) rests(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // roll upgrades all nodes, one at a time, takes the second one back once, and finishes the level.
 func (u *upgrade) roll(ctx context.Context) error {
 	began := time.Now()
@@ -145,7 +133,7 @@ func (u *upgrade) roll(ctx context.Context) error {
 		if step.node == 2 {
 			break
 		}
-		if err := u.rests(ctx, 12*time.Second); err != nil { // longer than an owner's interval between two fingerprints
+		if err := pause(ctx, 12*time.Second); err != nil { // longer than an owner's interval between two fingerprints
 			return err
 		}
 	}
