@@ -1,4 +1,4 @@
-// The rules of docs/design.md as a test: floors, doors, banned calls, and the size of functions, types and manuals.
+// The rules of docs/design.md as a test: floors, doors, banned calls, real sleeps, and the size of functions, types and manuals.
 package stint
 
 import (
@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -120,6 +121,27 @@ var pureImports = []string{"os", "net", "sync", "math/rand", "math/rand/v2", "cr
 // clockCalls are the functions of package time that read a clock or start a timer.
 var clockCalls = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"}
 
+// realSleeps are the functions in test files that may sleep on the real clock, each with its reason. Everything else that takes
+// time is awaited (internal/await), or happens in a synctest bubble.
+var realSleeps = map[string]string{
+	"internal/bench.decide": "a server that stalls",
+	"internal/verify.check": "a server that stalls",
+	"internal/node.breathe": "a load leaves some processor time to others",
+	"internal/chaos.pause":  "a client between two tries; the time that a fault or a load lasts",
+}
+
+// bubbledHelpers are the packages and files whose helpers, if they sleep, are called only in bubbles. The tests themselves show
+// theirs.
+var bubbledHelpers = []string{
+	"actor/pace_test.go",
+	"api/redis/gather_test.go",
+	"cluster/routing",
+	"internal/sim",
+	"raftfsm/group_amnesia_test.go",
+	"raftfsm/group_fleet_test.go",
+	"raftfsm/group_transfer_test.go",
+}
+
 // longFunctions may exceed maxFunctionLines; each entry gives its reason.
 var longFunctions = map[string]string{}
 
@@ -225,6 +247,115 @@ func TestTheCoreIsPure(t *testing.T) {
 			return true
 		})
 	}
+}
+
+func TestNoTestSleepsOnTheRealClock(t *testing.T) {
+	packages, found := map[string][]sourceFile{}, map[string]bool{}
+	for _, f := range allSources(t) {
+		if f.test {
+			packages[f.pkg] = append(packages[f.pkg], f)
+		}
+	}
+	for pkg, files := range packages {
+		openers := bubbleOpeners(files)
+		for _, f := range files {
+			helpers := slices.ContainsFunc(bubbledHelpers, func(name string) bool { return name == pkg || name == f.name })
+			for _, function := range sleepers(f.syntax, openers) {
+				name := pkg + "." + function
+				found[name] = true
+				isTest := strings.HasPrefix(function, "Test") || strings.HasPrefix(function, "Benchmark")
+				if realSleeps[name] == "" && (isTest || !helpers) {
+					t.Errorf("%s: %s sleeps on the real clock: use internal/await or a synctest bubble, or give the reason in arch_test.go", f.name, function)
+				}
+				found[pkg], found[f.name] = true, true
+			}
+		}
+	}
+	for _, name := range slices.Concat(slices.Collect(maps.Keys(realSleeps)), bubbledHelpers) {
+		if !found[name] {
+			t.Errorf("arch_test.go lets %s sleep, and nothing there does", name)
+		}
+	}
+}
+
+// What the rule sees, and what it lets pass.
+func TestARealSleepIsSeen(t *testing.T) {
+	for text, want := range map[string]string{
+		`func TestX() { time.Sleep(1) }`:                                                           "TestX",
+		`func TestX() { select { case <-time.After(1): } }`:                                        "TestX",
+		`func TestX() { a(); b() }; func b() { for range time.Tick(1) {} }`:                        "b",
+		`func TestX() { synctest.Test(t, func(*testing.T) { go func() { time.Sleep(1) }() }) }`:    "",
+		`func TestX() { synctest.Test(t, func(*testing.T) {}); time.Sleep(1) }`:                    "TestX",
+		`func TestX() { in(func() { time.Sleep(1) }) }; func in(f func()) { synctest.Test(t, f) }`: "",
+		`func TestX() { in(func() { time.Sleep(1) }) }; func in(f func()) { f() }`:                 "TestX",
+		`func (f fake) Send() { time.Sleep(1) }; var later = func() { <-time.After(1) }`:           "Send later",
+	} {
+		syntax, err := parser.ParseFile(token.NewFileSet(), "x_test.go", "package x; "+text, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := sourceFile{syntax: syntax}
+		if got := strings.Join(sleepers(syntax, bubbleOpeners([]sourceFile{f})), " "); got != want {
+			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+// bubbleOpeners returns the functions of a package that run what they are given in a synctest bubble.
+func bubbleOpeners(files []sourceFile) (names []string) {
+	for _, f := range files {
+		for _, declaration := range f.syntax.Decls {
+			if function, ok := declaration.(*ast.FuncDecl); ok && !strings.HasPrefix(function.Name.Name, "Test") {
+				ast.Inspect(function, func(n ast.Node) bool {
+					if call, ok := n.(*ast.CallExpr); ok && isCallOf(call, "synctest", "Test") {
+						names = append(names, function.Name.Name)
+					}
+					return true
+				})
+			}
+		}
+	}
+	return names
+}
+
+// sleepers returns the functions and variables of a file with a sleep in them that is not in a bubble.
+func sleepers(file *ast.File, openers []string) (names []string) {
+	for _, declaration := range file.Decls {
+		ast.Inspect(declaration, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			if opener, ok := call.Fun.(*ast.Ident); isCallOf(call, "synctest", "Test") || ok && slices.Contains(openers, opener.Name) {
+				return false
+			}
+			if name := nameOf(declaration); isCallOf(call, "time", "Sleep", "After", "Tick") && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+			return true
+		})
+	}
+	return names
+}
+
+func isCallOf(call *ast.CallExpr, pkg string, functions ...string) bool {
+	selector, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || !slices.Contains(functions, selector.Sel.Name) {
+		return false
+	}
+	x, ok := selector.X.(*ast.Ident)
+	return ok && x.Name == pkg
+}
+
+// nameOf returns a declaration's name, the first one of several variables.
+func nameOf(declaration ast.Decl) string {
+	if function, ok := declaration.(*ast.FuncDecl); ok {
+		return function.Name.Name
+	}
+	if variables, ok := declaration.(*ast.GenDecl).Specs[0].(*ast.ValueSpec); ok {
+		return variables.Names[0].Name
+	}
+	return ""
 }
 
 func TestLimitKnowsNoFloat(t *testing.T) {
