@@ -16,14 +16,14 @@
 //	cluster    joined, founded together with others, or known from before; then a new node creates its stores
 //	peer port  serves the known cluster: the Raft streams, requests and questions of other nodes come in
 //	probe      asks the other nodes for their state and their clocks
-//	steward    creates and opens replicas as the table says; each opens an epoch as soon as it leads its group
+//	reconciler creates and opens replicas as the table says; each opens an epoch as soon as it leads its group
 //
 // Start returns when the API listens; AwaitReady when every shard can be served or forwarded.
 //
-// # The steward
+// # The reconciler
 //
 // One goroutine compares the table with the replicas that exist, at least every 250 ms, and takes the steps between the
-// two. Long steps are tasks beside it, at most one per name at a time. The steward is level-triggered: a step that failed is
+// two. Long steps are tasks beside it, at most one per name at a time. The reconciler is level-triggered: a step that failed is
 // found undone in the next round. The table comes from this node's own replica of the system shard or from the reports of
 // other nodes, and may be old. That is safe because roles only go forward and numbers are used once: an old table never asks
 // for anything that a newer one forbids.
@@ -53,7 +53,7 @@
 //	say so          the other nodes send nothing here any more; /readyz fails; replies ask HTTP/1 clients to disconnect
 //	give away       every shard that this node owns goes to another voter: requests in flight end, queued ones are forwarded
 //	wait            one second in all, in which clients leave
-//	steward         opens and moves nothing from here on
+//	reconciler      opens and moves nothing from here on
 //	doors           new connections are refused; those already begun are accepted, for at least 200 ms
 //	API             pending requests end; they are forwarded by now. Streams end, and gRPC clients are told to go elsewhere.
 //	                Redis connections come first: their clients cannot be asked to leave, so each connection is closed once

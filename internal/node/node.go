@@ -75,7 +75,7 @@ type Node struct {
 	redisListener net.Listener // nil: there is none
 	redis         *redis.Server
 
-	ctx      context.Context // ends when the steward is to end
+	ctx      context.Context // ends when the reconciler is to end
 	cancel   context.CancelFunc
 	tasks    *tasks
 	kicked   chan struct{} // capacity 1: something changed
@@ -168,7 +168,7 @@ func (n *Node) start() (err error) {
 	return nil
 }
 
-// run joins the cluster and then runs the steward.
+// run joins the cluster and then runs the reconciler.
 func (n *Node) run() {
 	if err := n.join(n.ctx); err != nil {
 		if n.ctx.Err() == nil {
@@ -176,7 +176,7 @@ func (n *Node) run() {
 		}
 		return
 	}
-	n.steward(n.ctx)
+	n.reconcileForever(n.ctx)
 }
 
 // join finds the cluster and opens what this node has of it.

@@ -26,9 +26,9 @@ type replica struct {
 	diverged atomic.Pointer[string]      // why its records are not those that were installed; nil: none known
 	stopped  atomic.Pointer[shard.Error] // why it decides nothing; nil: it decides
 
-	// The steward's.
+	// The reconciler's.
 	judgedAt     time.Time // when its sums were last compared with the others'
-	divergedAt   time.Time // when the steward saw that its records are wrong
+	divergedAt   time.Time // when the reconciler saw that its records are wrong
 	leadingSince time.Time // since when it leads without an epoch; zero: it does not lead, or has one
 	ownsSince    time.Time // since when it owns the shard, or last tried to hand it to the wanted node
 
@@ -56,7 +56,7 @@ func (n *Node) replicas() []*replica {
 	return all
 }
 
-// open starts a replica whose stores exist. Only the steward opens and closes replicas, as do the start before it and the
+// open starts a replica whose stores exist. Only the reconciler opens and closes replicas, as do the start before it and the
 // stop after it: otherwise a replica could be opened while it still runs.
 func (n *Node) open(which raftfsm.Replica, lone bool) error {
 	r := &replica{Replica: which, lone: lone}

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// tasks runs long steps beside the steward's loop: at most one per name at a time.
+// tasks runs long steps beside the reconciler's loop: at most one per name at a time.
 type tasks struct {
 	ctx     context.Context
 	group   sync.WaitGroup

@@ -29,7 +29,7 @@ var judgeGuards = []judged{
 	{mutant{"convicted replicas fill the disk", "internal/node/judge.go", "if lowDisk || ", "if "}, tests("internal/node", "TestEvidenceIsBounded")},
 	{mutant{"a lost replica does not count for the majority", "internal/node/judge.go", "voters = append(voters, name)",
 		"if voter.Lost {\n\t\t\tcontinue\n\t\t}\n\t\tvoters = append(voters, name)"}, tests("internal/node", "TestLostReplicasCountForTheMajority")},
-	{mutant{"stale reads come from a replica that has stopped", "internal/node/stale.go", " || replica.stopped.Load() != nil", ""},
+	{mutant{"stale reads come from a replica that has stopped", "internal/node/stale_reader.go", " || replica.stopped.Load() != nil", ""},
 		tests("internal/node", "TestTheOnlyReplicaStopsWhenItsRecordsAreWrong")},
 	{mutant{"a convicted replica goes although its vote is needed", "internal/node/judge.go", "case sound <= voters/2:", "case voters < 0:"},
 		tests("internal/node", "TestAConvictedReplicaStaysWhileItsVoteIsNeeded")},

@@ -16,7 +16,7 @@ type clusterView struct {
 	// learning has capacity 1. A document is written to disk before it is used, which may take long. It is not a mutex,
 	// because waiting for a mutex does not work in virtual time.
 	learning chan struct{}
-	// complained: an unreadable document of the system shard was logged. The steward's.
+	// complained: an unreadable document of the system shard was logged. The reconciler's.
 	complained bool
 	table      atomic.Pointer[knownTable]
 	policies   atomic.Pointer[policy.Revision]

@@ -21,7 +21,7 @@ const (
 )
 
 // discharge does what the shard owes other shards, if it is owned here. A leg whose coordinator fell silent, or whose hold
-// has ended, asks home; home tells legs that have not heard. What is owed to one shard is one task of the steward's, and
+// has ended, asks home; home tells legs that have not heard. What is owed to one shard is one task of the reconciler's, and
 // Close waits for it. A shard that does not answer delays no other.
 func (n *Node) discharge(r *replica) {
 	if r.Shard == shard.System || !r.actor.Open() || n.stopping.Load() {

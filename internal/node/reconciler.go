@@ -11,14 +11,14 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// stewardEvery is how often the steward looks unprompted.
-const stewardEvery = 250 * time.Millisecond
+// reconcileEvery is how often the reconciler looks unprompted.
+const reconcileEvery = 250 * time.Millisecond
 
-// steward keeps this node in line with the table. It creates, opens, closes and destroys replicas, aligns the groups that it
+// reconcileForever keeps this node in line with the table. It creates, opens, closes and destroys replicas, aligns the groups that it
 // leads, hands leadership over to the wanted nodes, and, where the system shard is owned, plans the table. It is
 // level-triggered: whatever it could not do, it finds undone the next time.
-func (n *Node) steward(ctx context.Context) {
-	tick := time.NewTicker(stewardEvery)
+func (n *Node) reconcileForever(ctx context.Context) {
+	tick := time.NewTicker(reconcileEvery)
 	defer tick.Stop()
 	duties := time.NewTicker(dischargeEvery)
 	defer duties.Stop()
@@ -38,7 +38,7 @@ func (n *Node) steward(ctx context.Context) {
 	}
 }
 
-// rest waits until the steward should look again, and meanwhile discharges duties; false: ctx has ended.
+// rest waits until the reconciler should look again, and meanwhile discharges duties; false: ctx has ended.
 func (n *Node) rest(ctx context.Context, tick, duties <-chan time.Time) bool {
 	for {
 		select {
@@ -56,7 +56,7 @@ func (n *Node) rest(ctx context.Context, tick, duties <-chan time.Time) bool {
 	}
 }
 
-// kick makes the steward look at once. It never blocks.
+// kick makes the reconciler look at once. It never blocks.
 func (n *Node) kick() {
 	select {
 	case n.kicked <- struct{}{}:
@@ -163,7 +163,7 @@ func (n *Node) recordHeld(ctx context.Context) {
 	n.noteTask("recording this node's replicas in the table", err)
 }
 
-// noteTask makes the steward look at the outcome of a task. A failed task is tried again with the next tick, not at once: it
+// noteTask makes the reconciler look at the outcome of a task. A failed task is tried again with the next tick, not at once: it
 // may fail as quickly again.
 func (n *Node) noteTask(what string, err error) {
 	switch {

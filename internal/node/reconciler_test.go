@@ -24,7 +24,7 @@ func TestNobodyActsOnAnOldTable(t *testing.T) {
 		}
 		return false
 	})
-	n.cancel() // the test does the steward's work, one step at a time
+	n.cancel() // the test does the reconciler's work, one step at a time
 	n.steering.Wait()
 	n.tasks.wait()
 	current := n.known.newest()

@@ -71,7 +71,7 @@ func (n *Node) handOver(ctx context.Context, r *replica, to string) error {
 	return r.actor.Handover(ctx, func() error { return n.transfer(r, to) })
 }
 
-// transfer has another voter lead; "" lets raft choose. The steward reopens a group that is stuck in a transfer.
+// transfer has another voter lead; "" lets raft choose. The reconciler reopens a group that is stuck in a transfer.
 func (n *Node) transfer(r *replica, to string) error {
 	err := r.group.Transfer(to)
 	if errors.Is(err, raftfsm.ErrStuck) {
