@@ -76,7 +76,7 @@ func TestAppliedPoliciesAreInForceEverywhereSoonAndForGood(t *testing.T) {
 		}
 	}
 	apply := func(i int, quota uint64) time.Time {
-		version, _, err := (admin{c.nodes[i]}).Apply(t.Context(), quotaPolicy(t, quota), nil, "jo", fmt.Sprint("to ", quota))
+		version, _, err := c.nodes[i].admin.Apply(t.Context(), quotaPolicy(t, quota), nil, "jo", fmt.Sprint("to ", quota))
 		if err != nil || version == 0 {
 			t.Fatalf("applying %d: version %d, %v", quota, version, err)
 		}
@@ -90,7 +90,7 @@ func TestAppliedPoliciesAreInForceEverywhereSoonAndForGood(t *testing.T) {
 		t.Logf("in force %v after it was applied", at.Sub(applied))
 	}
 	stale := uint64(1)
-	if _, _, err := (admin{c.nodes[0]}).Apply(t.Context(), quotaPolicy(t, 600), &stale, "jo", ""); err == nil {
+	if _, _, err := c.nodes[0].admin.Apply(t.Context(), quotaPolicy(t, 600), &stale, "jo", ""); err == nil {
 		t.Error("applied over a version that the caller had not seen")
 	}
 	c.stop(1) // its shards change hands: the new owner must not decide by less
@@ -100,7 +100,7 @@ func TestAppliedPoliciesAreInForceEverywhereSoonAndForGood(t *testing.T) {
 	group.Wait()
 
 	c.restartElsewhere(t)
-	changes, err := (admin{c.nodes[2]}).PolicyHistory(t.Context())
+	changes, err := c.nodes[2].admin.PolicyHistory(t.Context())
 	if err != nil || len(changes) != 3 || changes[2].Version != changes[0].Version+2 || changes[1].Actor != "jo" ||
 		changes[1].Note != "to 300" {
 		t.Errorf("the history is %+v, %v", changes, err)

@@ -201,7 +201,7 @@ func TestANodeJoinsAndLeavesWhileTheOthersCount(t *testing.T) {
 	c.await("the fourth node has replicas and nothing moves", func(s api.ClusterStatus) bool {
 		return len(s.Nodes) == 4 && s.Nodes[3].Replicas >= 3 && len(s.Moves) == 0
 	})
-	if err := (admin{c.nodes[0]}).RemoveNode(t.Context(), "n4"); err != nil {
+	if err := c.nodes[0].admin.RemoveNode(t.Context(), "n4"); err != nil {
 		t.Fatal(err)
 	}
 	c.await("the fourth node is removed", func(s api.ClusterStatus) bool {
@@ -223,7 +223,7 @@ func (c *trio) await(what string, condition func(api.ClusterStatus) bool) {
 	var s api.ClusterStatus
 	await.Until(c.t, what, func() (holds bool) {
 		var err error
-		s, err = (admin{c.nodes[0]}).Status(c.t.Context())
+		s, err = c.nodes[0].admin.Status(c.t.Context())
 		return err == nil && condition(s)
 	}, &s)
 }

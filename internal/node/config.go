@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,7 +70,7 @@ type World struct {
 	SnapshotEvery uint64
 }
 
-// Membership is what a node needs from gossip. cluster.Gossip implements it. Its methods may be called concurrently.
+// Membership is what a node needs from gossip. gossip.Gossip implements it. Its methods may be called concurrently.
 type Membership interface {
 	// Members lists the nodes that gossip knows, including this one.
 	Members() []gossip.Member
@@ -79,7 +80,8 @@ type Membership interface {
 	Announce(f gossip.Formation) error
 	// Stop leaves with a goodbye.
 	Stop()
-	ownerAnnouncer
+	// AnnounceOwner announces that this node opened an epoch of a shard.
+	AnnounceOwner(id shard.ID, epoch uint64)
 }
 
 func (c Config) withDefaults() Config {
@@ -119,6 +121,9 @@ func setDefault[T comparable](v *T, value T) {
 		*v = value
 	}
 }
+
+// newestLevel is the newest level that this node's binary knows.
+func (c *Config) newestLevel() shard.Level { return cmp.Or(c.World.Newest, shard.LevelNewest) }
 
 // alone reports whether the node founds a cluster of its own.
 func (c *Config) alone() bool { return c.BootstrapExpect == 1 && len(c.Join) == 0 }

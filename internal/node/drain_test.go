@@ -42,18 +42,18 @@ func TestADrainedNodeLeadsNothingUntilItIsUndone(t *testing.T) {
 	crowd := newCrowd(t, c, 0, 1, 2)
 	leads := func(s api.ClusterStatus) bool { return ownsOf(s, "n2") > 0 }
 	c.await("n2 leads", leads)
-	if _, err := (admin{c.nodes[2]}).Drain(t.Context(), "n2", true); err != nil {
+	if _, err := c.nodes[2].admin.Drain(t.Context(), "n2", true); err != nil {
 		t.Fatal(err)
 	}
 	c.await("n2 leads nothing", func(s api.ClusterStatus) bool {
 		return ownsOf(s, "n2") == 0 && ownsOf(s, "n1")+ownsOf(s, "n3") == len(s.Shards) && s.Nodes[1].State == "draining"
 	})
-	for _, r := range c.nodes[1].replicas() {
+	for _, r := range c.nodes[1].replicas.all() {
 		if r.group.Leading() {
 			t.Errorf("n2 leads shard %s", r.Shard)
 		}
 	}
-	if _, err := (admin{c.nodes[1]}).Drain(t.Context(), "", false); err != nil {
+	if _, err := c.nodes[1].admin.Drain(t.Context(), "", false); err != nil {
 		t.Fatal(err)
 	}
 	c.await("n2 leads again", leads)
@@ -90,7 +90,7 @@ func TestAWipedNodeIsSeededAgainUnderNewNumbers(t *testing.T) {
 
 // numbers lists the numbers of a node's replicas, by the first node's table.
 func (c *trio) numbers(node string) (numbers []uint64) {
-	for _, g := range c.nodes[0].known.newest().Groups {
+	for _, g := range c.nodes[0].view.newestTable().Groups {
 		for _, r := range g.Replicas {
 			if r.Node == node {
 				numbers = append(numbers, r.Number)
@@ -102,7 +102,7 @@ func (c *trio) numbers(node string) (numbers []uint64) {
 
 // listed lists the replicas of a node by its own table.
 func listed(n *Node) (all []raftfsm.Replica) {
-	for _, g := range n.known.newest().Groups {
+	for _, g := range n.view.newestTable().Groups {
 		for _, r := range g.Replicas {
 			if r.Node == n.id {
 				all = append(all, raftfsm.Replica{Shard: g.Shard, Number: r.Number})

@@ -22,7 +22,7 @@ func TestOneNodeGrowsToThreeAndShrinksToOneUnderLoad(t *testing.T) {
 	}
 	c.await("three voters each", atRest(3))
 	for i := 2; i > 0; i-- {
-		if err := (admin{c.nodes[i-1]}).RemoveNode(t.Context(), c.configs[i].NodeID); err != nil {
+		if err := c.nodes[i-1].admin.RemoveNode(t.Context(), c.configs[i].NodeID); err != nil {
 			t.Fatal(err)
 		}
 		c.await(c.configs[i].NodeID+" is removed", func(s api.ClusterStatus) bool {
@@ -32,7 +32,7 @@ func TestOneNodeGrowsToThreeAndShrinksToOneUnderLoad(t *testing.T) {
 		c.stop(i)
 	}
 	crowd.goesHome(0)
-	if err := (admin{c.nodes[0]}).RemoveNode(t.Context(), "n1"); err == nil {
+	if err := c.nodes[0].admin.RemoveNode(t.Context(), "n1"); err == nil {
 		t.Error("the last node was removed")
 	}
 }

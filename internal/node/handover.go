@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/stint-io/stint/raftfsm"
@@ -12,20 +13,35 @@ import (
 // handOverWithin bounds a hand-over: requests in flight end, and the new leader is elected.
 const handOverWithin = 3 * time.Second
 
-// leadWhereWanted hands a shard over to the node that the table wants to lead it, once that node is ready.
-func (n *Node) leadWhereWanted(r *replica) {
-	t := n.known.newest()
+// handover moves the leadership of groups from this node to other voters. The reconciler moves a shard to the node that the
+// table wants, replicas give away what they should not own, and a stopping node gives all of them away. It holds no state but in
+// the replicas; all methods may be called concurrently, except for those that say otherwise.
+type handover struct {
+	node     string // id of this node
+	now      func() time.Time
+	view     *clusterView
+	replicas *replicaSet
+	peers    *peers
+	tasks    *tasks
+	logger   *slog.Logger
+	changed  notifier
+}
+
+// leadWhereWanted hands a shard over to the node that the table wants to lead it, once that node is ready. Only the reconciler
+// calls it.
+func (h *handover) leadWhereWanted(r *replica) {
+	t := h.view.newestTable()
 	if t.Table == nil {
 		return
 	}
-	g, now := t.Group(r.Shard), n.config.World.Now()
-	if g == nil || g.Lead == "" || g.Lead == n.id || now.Sub(r.ownsSince) < handOverPause {
+	g, now := t.Group(r.Shard), h.now()
+	if g == nil || g.Lead == "" || g.Lead == h.node || now.Sub(r.ownsSince) < handOverPause {
 		return
 	}
-	if to := n.voterOn(r, g.Lead); to != "" && n.sound(r.Shard, to) && !n.clockIsAhead(r.Shard, g.Lead) && n.caughtUp(r, to) {
+	if to := h.voterOn(r, g.Lead); to != "" && h.peers.isSound(r.Shard, to) && !h.peers.isClockAhead(r.Shard, g.Lead) && h.peers.isCaughtUp(r, to) {
 		r.ownsSince = now
-		n.tasks.start("hand over "+r.Shard.String(), func(ctx context.Context) {
-			n.noteHandOver(r, g.Lead, n.handOver(ctx, r, to))
+		h.tasks.start("hand over "+r.Shard.String(), func(ctx context.Context) {
+			h.note(r, g.Lead, h.perform(ctx, r, to))
 		})
 	}
 }
@@ -35,104 +51,75 @@ func (n *Node) leadWhereWanted(r *replica) {
 // before the other nodes know that it stops.
 const handOverPause = 3 * time.Second
 
-func (n *Node) noteHandOver(r *replica, to string, err error) {
+func (h *handover) note(r *replica, to string, err error) {
 	if err != nil {
-		n.config.Logger.Warn("a shard could not be handed over", "shard", r.Shard, "to", to, "error", err)
+		h.logger.Warn("a shard could not be handed over", "shard", r.Shard, "to", to, "error", err)
 		return
 	}
-	n.config.Logger.Info("handed over", "shard", r.Shard, "to", to)
+	h.logger.Info("handed over", "shard", r.Shard, "to", to)
 }
 
-// handOverSoon gives a shard away that this node should not own, for example because its clock is ahead.
-func (n *Node) handOverSoon(id shard.ID, reason string) {
-	r := n.replica(id)
+// giveAwaySoon gives a shard away that this node should not own, for example because its clock is ahead.
+func (h *handover) giveAwaySoon(id shard.ID, reason string) {
+	r := h.replicas.of(id)
 	if r == nil {
 		return
 	}
-	n.tasks.start("hand over "+id.String(), func(ctx context.Context) {
-		n.config.Logger.Warn("handing a shard over", "shard", id, "reason", reason)
-		n.noteHandOver(r, "", n.handOver(ctx, r, ""))
+	h.tasks.start("hand over "+id.String(), func(ctx context.Context) {
+		h.logger.Warn("handing a shard over", "shard", id, "reason", reason)
+		h.note(r, "", h.perform(ctx, r, ""))
 	})
 }
 
-// handOver stops deciding, lets requests in flight end, and has another voter lead; "" picks the best one. Requests that
+// perform stops deciding, lets requests in flight end, and has another voter lead; "" picks the best one. Requests that
 // queue meanwhile were not executed; the router forwards them.
-func (n *Node) handOver(ctx context.Context, r *replica, to string) error {
+func (h *handover) perform(ctx context.Context, r *replica, to string) error {
 	if r.lone {
 		return errors.New("it is the only replica")
 	}
 	if to == "" {
-		if to = n.heir(r); to == "" {
+		if to = h.heir(r); to == "" {
 			return errors.New("no other voter is ready")
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, handOverWithin)
 	defer cancel()
-	return r.actor.Handover(ctx, func() error { return n.transfer(r, to) })
+	return r.actor.Handover(ctx, func() error { return h.transfer(r, to) })
 }
 
 // transfer has another voter lead; "" lets raft choose. The reconciler reopens a group that is stuck in a transfer.
-func (n *Node) transfer(r *replica, to string) error {
+func (h *handover) transfer(r *replica, to string) error {
 	err := r.group.Transfer(to)
 	if errors.Is(err, raftfsm.ErrStuck) {
 		r.stuck.Store(true)
-		n.kick()
+		h.changed.notify()
 	}
 	return err
 }
 
 // heir names the voter that should lead next: one that answers, is not stopping, and has the log. Among those it prefers the
 // one that leads the fewest groups.
-func (n *Node) heir(r *replica) string {
-	t := n.known.newest()
+func (h *handover) heir(r *replica) string {
+	t := h.view.newestTable()
 	if t.Table == nil {
 		return ""
 	}
 	best, fewest := "", 0
 	for _, voter := range t.Group(r.Shard).Voters() {
 		name := voter.Name(r.Shard)
-		if voter.Node == n.id || !n.sound(r.Shard, name) || n.clockIsAhead(r.Shard, voter.Node) || !n.caughtUp(r, name) {
+		if voter.Node == h.node || !h.peers.isSound(r.Shard, name) || h.peers.isClockAhead(r.Shard, voter.Node) || !h.peers.isCaughtUp(r, name) {
 			continue
 		}
-		if leads := n.leads(voter.Node); best == "" || leads < fewest {
+		if leads := h.peers.leads(voter.Node); best == "" || leads < fewest {
 			best, fewest = name, leads
 		}
 	}
 	return best
 }
 
-// leads counts the groups that a node leads, by its own report.
-func (n *Node) leads(node string) (count int) {
-	for _, r := range n.probe.Reports()[node].Replicas {
-		if r.Leading {
-			count++
-		}
-	}
-	return count
-}
-
-// ready reports whether a node answers and is fit to lead.
-func (n *Node) ready(node string) bool {
-	report, ok := n.probe.Reports()[node]
-	return ok && report.Fit() && n.probe.Silent()[node] < silentMost
-}
-
-// clockAheadMost is less than the lead at which an owner hands a shard over (actor), so that it does not get it back at once.
-const clockAheadMost = 300 * time.Millisecond
-
-// clockIsAhead reports whether a node would soon hand the shard over again because its clock is ahead of most voters'.
-func (n *Node) clockIsAhead(id shard.ID, node string) bool {
-	ofVoters, ok := n.probe.Offset(n.voterNodes(id)) // how far this node's clock is ahead of them
-	ofNode, known := n.probe.Offset([]string{node})
-	return ok && known && ofVoters-ofNode > clockAheadMost
-}
-
-// silentMost is how long a node may be silent and still be taken for alive.
-const silentMost = 2 * time.Second
-
 // voterOn names the voter of the replica's shard on a node; "" when there is none.
-func (n *Node) voterOn(r *replica, node string) string {
-	for _, voter := range n.known.newest().Group(r.Shard).Voters() {
+func (h *handover) voterOn(r *replica, node string) string {
+	for _, voter := range h.view.newestTable().Group(r.Shard).Voters() {
 		if voter.Node == node {
 			return voter.Name(r.Shard)
 		}
@@ -140,15 +127,15 @@ func (n *Node) voterOn(r *replica, node string) string {
 	return ""
 }
 
-// giveAway hands over every shard that this node owns before it stops: all at once, each within handOverWithin.
-func (n *Node) giveAway(ctx context.Context) {
-	each(n.replicas(), func(r *replica) {
+// giveAllAway hands over every shard that this node owns before it stops: all at once, each within handOverWithin.
+func (h *handover) giveAllAway(ctx context.Context) {
+	each(h.replicas.all(), func(r *replica) {
 		if r.lone || !r.group.Leading() {
 			return
 		}
 		for attempt := 0; r.group.Leading() && attempt < 3 && ctx.Err() == nil; attempt++ {
-			if err := n.handOver(ctx, r, ""); err != nil {
-				n.config.Logger.Warn("a shard could not be handed over before stopping", "shard", r.Shard, "error", err)
+			if err := h.perform(ctx, r, ""); err != nil {
+				h.logger.Warn("a shard could not be handed over before stopping", "shard", r.Shard, "error", err)
 				select {
 				case <-time.After(100 * time.Millisecond):
 				case <-ctx.Done():

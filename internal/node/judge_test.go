@@ -33,7 +33,7 @@ func flipBit(t *testing.T, n *Node, id shard.ID, policy, key string, bit int) {
 		record = append(binary.AppendUvarint(record, uint64(len(part))), part...)
 	}
 	record = append(record, key...)
-	n.replica(id).group.View(func(s *shard.State) {
+	n.replicas.of(id).group.View(func(s *shard.State) {
 		r, found := s.Lookup(string(record))
 		if !found {
 			t.Fatalf("node %s has no record of %q in shard %s", n.ID(), key, id)
@@ -57,7 +57,7 @@ func newJudgingTrio(t *testing.T) *trio {
 // keyOn returns a key that lives on a shard.
 func keyOn(n *Node, id shard.ID) string {
 	for key := "flipped"; ; key += "'" {
-		if shard.Of(shard.DefaultNamespace, key, uint32(n.shards())) == id {
+		if shard.Of(shard.DefaultNamespace, key, uint32(n.view.shards())) == id {
 			return key
 		}
 	}
@@ -71,7 +71,7 @@ func (c *trio) owner(id shard.ID) (index int) {
 			if n == nil {
 				return false
 			}
-			_, open := n.local(id)
+			_, open := n.replicas.owner(id)
 			return open
 		})
 		return index >= 0
@@ -92,7 +92,7 @@ func (c *trio) awaitEqual(id shard.ID) {
 	c.await("the replicas are at one place", func(api.ClusterStatus) bool {
 		var places [][2]uint64
 		for _, n := range c.nodes {
-			if r := n.replica(id); r != nil {
+			if r := n.replicas.of(id); r != nil {
 				r.group.View(func(s *shard.State) { places = append(places, [2]uint64{s.Epoch(), s.Seq()}) })
 			}
 		}
@@ -127,10 +127,10 @@ func (c *trio) awaitReplaced(which raftfsm.Replica, bad int) {
 		}
 		return true
 	})
-	if _, convicted := c.nodes[bad].stores.Convictions()[which]; !convicted {
+	if _, convicted := c.nodes[bad].dir.stores.Convictions()[which]; !convicted {
 		c.t.Errorf("the replica was replaced without a conviction")
 	}
-	if !slices.Contains(c.nodes[bad].stores.Groups(), which) {
+	if !slices.Contains(c.nodes[bad].dir.stores.Groups(), which) {
 		c.t.Errorf("what the convicted replica had on the disk is gone")
 	}
 }
@@ -145,7 +145,7 @@ func (c *trio) comeBack(convicted raftfsm.Replica, bad int) {
 		c.mustSpend(i, "after the restart")
 	}
 	c.allAlive()
-	if r := c.nodes[bad].replica(convicted.Shard); r == nil || r.Replica == convicted {
+	if r := c.nodes[bad].replicas.of(convicted.Shard); r == nil || r.Replica == convicted {
 		c.t.Errorf("after the restart shard %s runs as %+v, the convicted one is %+v", convicted.Shard, r, convicted)
 	}
 }
@@ -188,7 +188,7 @@ func TestABitThatFlippedGetsIntoNoSnapshot(t *testing.T) {
 		key := keyOn(c.nodes[0], id)
 		c.mustSpend(0, key)
 		c.awaitEqual(id)
-		n, r := c.nodes[bad], c.nodes[bad].replica(id)
+		n, r := c.nodes[bad], c.nodes[bad].replicas.of(id)
 		flip(t, n, id, "stock", key)
 		if err := r.group.Snapshot(); err == nil || !strings.Contains(err.Error(), shard.ErrDiverged.Error()) {
 			t.Fatalf("a snapshot of shard %s with a record that flipped: %v", id, err)
@@ -197,7 +197,7 @@ func TestABitThatFlippedGetsIntoNoSnapshot(t *testing.T) {
 			t.Fatalf("there is a snapshot up to entry %d", at)
 		}
 		c.await("the bad replica is replaced", func(s api.ClusterStatus) bool {
-			r := n.replica(id)
+			r := n.replicas.of(id)
 			return r != nil && r.Number != 1 || id == 2 && c.journal.says(n.ID(), "this node is drained") > 0
 		})
 		for i := range c.nodes {
@@ -276,7 +276,7 @@ func TestAConvictedReplicaStaysWhileItsVoteIsNeeded(t *testing.T) {
 	bad := []int{(good + 1) % 3, (good + 2) % 3}
 	for _, i := range bad {
 		flip(t, c.nodes[i], 1, "stock", key)
-		if err := c.nodes[i].replica(1).group.Snapshot(); err == nil {
+		if err := c.nodes[i].replicas.of(1).group.Snapshot(); err == nil {
 			t.Fatal("there is a snapshot of a record that flipped")
 		}
 	}
@@ -304,7 +304,7 @@ func TestTheSystemShardIsJudgedAsTheOthersAre(t *testing.T) {
 	t.Parallel()
 	c := newJudgingTrio(t)
 	bad := c.owner(shard.System)
-	r := c.nodes[bad].replica(shard.System)
+	r := c.nodes[bad].replicas.of(shard.System)
 	r.group.View(func(s *shard.State) {
 		record, _ := s.Lookup("d" + placement.PoliciesDocument)
 		record.Value[len(record.Value)/2] ^= 1
@@ -342,7 +342,7 @@ func TestWhoRunsTheClusterChoosesWhereAllReplicasDiffer(t *testing.T) {
 	}
 	c.start(given)
 	c.await("the shard goes on with the leader's copy", func(s api.ClusterStatus) bool {
-		r := c.nodes[bad].replica(1)
+		r := c.nodes[bad].replicas.of(1)
 		return atRest(3)(s) && r != nil && r.Number != 1
 	})
 	c.ready(0, 1, 2)
@@ -370,7 +370,7 @@ func TestTheOnlyReplicaStopsWhenItsRecordsAreWrong(t *testing.T) {
 		}
 	}
 	flip(t, n, 1, "stock", key)
-	if err := n.replica(1).group.Snapshot(); err == nil {
+	if err := n.replicas.of(1).group.Snapshot(); err == nil {
 		t.Fatal("there is a snapshot of a record that flipped")
 	}
 	if r := spend(key); r.Err == nil || r.Err.MaybeApplied() || !strings.Contains(r.Err.Message, "this is its only replica") {
@@ -380,11 +380,11 @@ func TestTheOnlyReplicaStopsWhenItsRecordsAreWrong(t *testing.T) {
 		t.Errorf("another shard answers %+v", r)
 	}
 	stale := shard.Request{Op: shard.Get, Namespace: shard.DefaultNamespace, Entries: []shard.Entry{{Policy: "stock", Key: key}}}
-	if d, _, ok := n.readReplicas(stale); ok {
+	if d, _, ok := n.stale.read(stale); ok {
 		t.Errorf("a read of the records that are wrong is answered: %+v", d.Limits)
 	}
 	stale.Entries[0].Key = other
-	if _, _, ok := n.readReplicas(stale); !ok {
+	if _, _, ok := n.stale.read(stale); !ok {
 		t.Error("another shard's replica is not read")
 	}
 	await.Until(t, "it is said that the replica cannot be replaced", func() bool {
@@ -395,7 +395,7 @@ func TestTheOnlyReplicaStopsWhenItsRecordsAreWrong(t *testing.T) {
 		t.Fatalf("the node stops: %v", err)
 	default:
 	}
-	s, err := admin{n}.Status(t.Context())
+	s, err := n.admin.Status(t.Context())
 	if err != nil || len(s.Problems) == 0 || !strings.Contains(s.Problems[0], "shard 1 has stopped") {
 		t.Errorf("status tells %q, %v", s.Problems, err)
 	}
@@ -442,31 +442,28 @@ func TestEvidenceIsBounded(t *testing.T) {
 		at(1, 1): ago(3 * time.Hour), at(1, 4): ago(2 * time.Hour), at(1, 7): ago(time.Hour),
 		at(2, 1): ago(6 * 24 * time.Hour), at(3, 1): ago(8 * 24 * time.Hour), at(4, 1): ago(-365 * 24 * time.Hour),
 	}
-	n := &Node{convicted: convicted}
-	n.config.World.Now = func() time.Time { return now }
+	set := &replicaSet{now: func() time.Time { return now }, convicted: convicted}
 	for r, c := range convicted {
-		if want := r == at(1, 7) || r == at(2, 1); n.isEvidence(r, c, false) != want {
+		if want := r == at(1, 7) || r == at(2, 1); set.isEvidence(r, c, false) != want {
 			t.Errorf("replica %+v, convicted at %v, is kept: %v", r, c.At, !want)
 		}
-		if n.isEvidence(r, c, true) {
+		if set.isEvidence(r, c, true) {
 			t.Errorf("replica %+v is kept although the disk is nearly full", r)
 		}
 	}
-	if late := n.convictions(convictedAgain); len(late) != 3 {
+	if late := set.convictions(convictedAgain); len(late) != 3 {
 		t.Errorf("within a day %d replicas were convicted, three were", len(late))
 	}
 }
 
 // A replica is found to be wrong at the moment when a dispute is settled: it does not go on.
 func TestASettledDisputeDoesNotAcquit(t *testing.T) {
-	n := &Node{id: "n1", kicked: make(chan struct{}, 1)}
-	n.config.Logger = slog.New(slog.DiscardHandler)
 	for range 50_000 {
-		r := new(replica)
-		n.dispute(r, shard.SumAt{})
+		r := &replica{node: "n1", logger: slog.New(slog.DiscardHandler), changed: newNotifier()}
+		r.dispute(shard.SumAt{})
 		var diverging sync.WaitGroup
-		diverging.Go(func() { n.diverge(r, "its snapshot says so") })
-		n.settleDispute(r)
+		diverging.Go(func() { r.diverge("its snapshot says so") })
+		r.settleDispute()
 		diverging.Wait()
 		if r.stopped.Load() == nil {
 			t.Fatal("a replica whose records are wrong decides")

@@ -30,8 +30,8 @@ func TestALoneNodeOpensNoPortForOthers(t *testing.T) {
 			}
 			udp.Close()
 		}
-		if _, ok := n.port.Addr().(*net.TCPAddr); ok {
-			t.Errorf("its peer port is at %s", n.port.Addr())
+		if _, ok := n.peers.port.Addr().(*net.TCPAddr); ok {
+			t.Errorf("its peer port is at %s", n.peers.port.Addr())
 		}
 		stop(t, n)
 	}
@@ -102,7 +102,7 @@ func TestANodeWithACompanyDoesNotStartAlone(t *testing.T) {
 	c.ready(0)
 	c.start(1)
 	c.ready(1)
-	c.await("it is listed", func(api.ClusterStatus) bool { return c.nodes[0].known.newest().Node("n2") != nil })
+	c.await("it is listed", func(api.ClusterStatus) bool { return c.nodes[0].view.newestTable().Node("n2") != nil })
 	c.stop(1, 0)
 	alone := c.configs[0]
 	alone.GossipKeyFile = ""
@@ -121,7 +121,7 @@ func (c *trio) mustJoin(id string) (i int) {
 	i = c.add(id)
 	c.start(i)
 	c.ready(i)
-	c.await("it is listed", func(api.ClusterStatus) bool { return c.nodes[0].known.newest().Node(id) != nil })
+	c.await("it is listed", func(api.ClusterStatus) bool { return c.nodes[0].view.newestTable().Node(id) != nil })
 	return i
 }
 
@@ -139,7 +139,7 @@ func TestARemovedNodeStopsAndDoesNotComeBack(t *testing.T) {
 			t.Error("it says that it is ready")
 		}
 	}
-	if err := (admin{c.nodes[0]}).RemoveNode(t.Context(), "n4"); err != nil {
+	if err := c.nodes[0].admin.RemoveNode(t.Context(), "n4"); err != nil {
 		t.Fatal(err)
 	}
 	told(c.nodes[fourth])
@@ -161,10 +161,10 @@ func TestANodeThatSleptThroughItsRemovalIsToldWhenItWakes(t *testing.T) {
 	c := newTrio(t)
 	fourth := c.mustJoin("n4")
 	c.stop(fourth)
-	if err := (admin{c.nodes[0]}).RemoveNode(t.Context(), "n4"); err != nil {
+	if err := c.nodes[0].admin.RemoveNode(t.Context(), "n4"); err != nil {
 		t.Fatal(err)
 	}
-	c.await("it is removed", func(api.ClusterStatus) bool { return c.nodes[0].removed("n4") })
+	c.await("it is removed", func(api.ClusterStatus) bool { return c.nodes[0].view.removed("n4") })
 	c.start(fourth) // by its stored table it is a member
 	if err := await.Receive(t, "it ends", c.nodes[fourth].Done()); !errors.Is(err, ErrRemoved) {
 		t.Errorf("it ends with %v", err)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,59 +32,39 @@ var ErrConfig = errors.New("configuration")
 // ErrRemoved is in the chain of an error of a node that was removed from its cluster for good.
 var ErrRemoved = errors.New("this node was removed from its cluster")
 
-// diskError wraps an error from the stores in ErrDisk if the disk does not hold what was written to it.
-func diskError(err error) error {
-	if errors.Is(err, raftfsm.ErrCorrupt) || errors.Is(err, raftfsm.ErrLost) {
-		return fmt.Errorf("%w: %w", ErrDisk, err)
-	}
-	return err
-}
-
-// Node is one running process. Start creates it. All methods but Close may be called concurrently.
+// Node is one running process. Start creates it. All methods but Close may be called concurrently. It holds the parts, which
+// assemble connects, and starts and stops them: what they know and do is theirs.
 type Node struct {
-	config    Config
-	id        string      // of this node, forever
-	policies  *policy.Set // from the policies file: for the cluster that this node founds
-	metrics   *metrics.Metrics
-	known     clusterView
-	current   atomic.Uint64 // version of the system shard's table, as read after this process started; 0: not read
-	hints     *gossip.Hints
-	router    *routing.Router
-	hop       *hop.Hop
-	gossip    Membership
-	stores    *raftfsm.Stores // nil until the cluster is known
-	formation *gossip.Formation
-	founding  atomic.Pointer[gossip.Formation] // the one that this node takes part in
-	port      *peer.Port                       // nil until the cluster is known, as is probe
-	probe     *peer.HealthProbe
+	config  Config
+	id      string // of this node, forever
+	metrics *metrics.Metrics
+	dir     *dataDir
+	ports   *ports
 
-	mu        sync.RWMutex
-	running   map[shard.ID]*replica                  // guarded by mu
-	lost      map[raftfsm.Replica]bool               // guarded by mu: must not be opened
-	convicted map[raftfsm.Replica]raftfsm.Conviction // guarded by mu: likewise; as in the stores
-
-	limits   limits
-	peers    net.Listener // of the peer port, until port takes it over
-	listener net.Listener
-	server   *http.Server
-	grpc     *grpcDoor // nil: there is none
-	api      *api.API
-	serving  sync.WaitGroup
-
-	redisListener net.Listener // nil: there is none
-	redis         *redis.Server
+	// Set by assemble, all at once.
+	hints      *gossip.Hints
+	hop        *hop.Hop
+	router     *routing.Router
+	view       *clusterView
+	documents  *documents
+	replicas   *replicaSet
+	peers      *peers
+	reporter   *reporter
+	readiness  *readiness
+	stale      *staleReader
+	admin      *admin
+	founder    *founder
+	handover   *handover
+	opener     *opener
+	reconciler *reconciler
 
 	ctx      context.Context // ends when the reconciler is to end
 	cancel   context.CancelFunc
+	running  sync.WaitGroup // the goroutine of run
 	tasks    *tasks
-	kicked   chan struct{} // capacity 1: something changed
-	joined   chan struct{} // closed once port and probe are set
-	steering sync.WaitGroup
+	changed  notifier // wakes the founder, then the reconciler
 	stopping atomic.Bool
-	late     atomic.Uint64 // requests that came while the node stops
-	fatal    chan error    // capacity 1: the first reason to stop
-
-	throttle logThrottle
+	fatal    chan error // capacity 1: the first reason to stop
 }
 
 // Start starts a node and returns when its API listens. It finds, founds or rejoins its cluster in the background: AwaitReady
@@ -96,19 +75,11 @@ func Start(ctx context.Context, config Config) (*Node, error) {
 	if err := config.validate(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	n := &Node{
-		known:   clusterView{learning: make(chan struct{}, 1)},
-		config:  config,
-		metrics: metrics.New(),
-		hints:   gossip.NewHints(maxShards),
-		running: make(map[shard.ID]*replica),
-		lost:    make(map[raftfsm.Replica]bool),
-		kicked:  make(chan struct{}, 1),
-		joined:  make(chan struct{}),
-		fatal:   make(chan error, 1),
-	}
+	n := &Node{config: config, metrics: metrics.New(), changed: newNotifier(), fatal: make(chan error, 1)}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
-	n.tasks = newTasks(n.ctx)
+	n.tasks = newTasks(n.ctx, config.World.Now, config.Logger, n.changed)
+	n.ports = &ports{config: config, stopping: n.stopping.Load, fail: n.fail}
+	n.dir = &dataDir{path: config.DataDir}
 	if err := n.start(); err != nil {
 		select {
 		case fatal := <-n.fatal: // the cause of the failure
@@ -123,39 +94,25 @@ func Start(ctx context.Context, config Config) (*Node, error) {
 	return n, nil
 }
 
-func (n *Node) start() (err error) {
-	if n.policies, err = n.config.readPolicies(); err != nil {
+func (n *Node) start() error {
+	policies, err := n.config.readPolicies()
+	if err != nil {
 		return err
 	}
-	if err := n.shareOut(); err != nil {
+	if n.ports.limits, err = newLimits(n.config.Logger, n.metrics); err != nil {
 		return err
 	}
 	// Ports before the disk: a second node started by mistake fails here, quickly and clearly.
-	if err := n.listen(); err != nil {
+	if err := n.ports.listen(); err != nil {
 		return err
 	}
-	if err := n.openKeptStores(); err != nil {
+	if err := n.openKeptStores(policies); err != nil {
 		return err
 	}
 	if err := n.checkCertificate(); err != nil {
 		return err
 	}
-	n.hop = hop.New(n.dialHop)
-	n.hop.Level = n.level
-	n.metrics.Hop(func() uint64 { return n.hop.Stats().Requests }, func() uint64 { return n.hop.Stats().Frames })
-	n.router = routing.New(routing.Config{
-		Node:     n.id,
-		Shards:   func() uint32 { return uint32(n.shards()) },
-		Places:   n.voterNodes,
-		Local:    n.local,
-		Leader:   n.leader,
-		Forward:  n.hop,
-		Hints:    n.hints,
-		Sessions: n.hasSessions,
-		Policies: n.known.revision,
-	})
-	n.metrics.Denials(n.router.DenialsKept)
-	n.metrics.Stopped(n.stoppedShards)
+	n.assemble(policies)
 	if err := n.readKeptIfAny(); err != nil {
 		return err
 	}
@@ -163,61 +120,41 @@ func (n *Node) start() (err error) {
 		return err
 	}
 	n.serve()
-	n.serveRedis()
-	n.steering.Go(n.run)
+	n.running.Go(n.run)
 	return nil
 }
 
-// run joins the cluster and then runs the reconciler.
-func (n *Node) run() {
-	if err := n.join(n.ctx); err != nil {
-		if n.ctx.Err() == nil {
-			n.fail(err)
-		}
-		return
-	}
-	n.reconcileForever(n.ctx)
-}
-
-// join finds the cluster and opens what this node has of it.
-func (n *Node) join(ctx context.Context) error {
-	if err := n.findClusterOnce(ctx); err != nil {
-		return err
-	}
-	if err := n.openPort(); err != nil {
-		return err
-	}
-	return n.openSystem()
-}
-
-// findClusterOnce skips the search if the table is known already.
-func (n *Node) findClusterOnce(ctx context.Context) error {
-	if n.stores != nil && n.known.newest().Table != nil {
-		return nil
-	}
-	return n.findCluster(ctx)
-}
-
 // openKeptStores opens the data directory if there is one; a new one is created once the cluster is known.
-func (n *Node) openKeptStores() error {
+func (n *Node) openKeptStores(policies *policy.Set) error {
+	n.replicas = newReplicaSet(n.config.World.Now)
+	n.dir.opened = n.replicas.readConvictions
+	n.dir.config = raftfsm.StoresConfig{
+		Newest:  n.config.newestLevel(),
+		Release: n.config.Version,
+		Node:    n.config.NodeID,
+		Fatal:   func(err error) { n.fail(fmt.Errorf("%w: %w", ErrDisk, err)) },
+		Logger:  n.config.Logger,
+		FS:      n.config.World.FS,
+		Tables:  n.ports.limits.shares.Tables,
+	}
 	n.id = n.config.NodeID
-	if !raftfsm.Exists(n.config.DataDir, n.config.World.FS) {
+	if !n.dir.exists() {
 		if n.id == "" {
 			n.id = randomID()
 		}
-		return n.checkNewPolicies()
+		return n.checkNewPolicies(policies)
 	}
-	if err := n.openStores(raftfsm.Identity{}, nil, 0); err != nil {
+	if err := n.dir.open(); err != nil {
 		return err
 	}
-	n.id = n.stores.Identity().Node
+	n.id = n.dir.stores.Identity().Node
 	return nil
 }
 
 // checkNewPolicies refuses a file that may come into force here, by the same rule as Apply. It does not keep a node with data
 // from starting: an older release may have accepted the policies in force there.
-func (n *Node) checkNewPolicies() error {
-	if path, problem := n.policies.Mistake(); problem != "" {
+func (n *Node) checkNewPolicies(policies *policy.Set) error {
+	if path, problem := policies.Mistake(); problem != "" {
 		return fmt.Errorf("%s: %s: %s", n.config.PoliciesFile, path, problem)
 	}
 	return nil
@@ -234,39 +171,28 @@ func (n *Node) checkCertificate() error {
 	return nil
 }
 
-func (n *Node) openStores(fresh raftfsm.Identity, kept map[string]any, level shard.Level) (err error) {
-	n.stores, err = raftfsm.OpenStores(n.config.DataDir, raftfsm.StoresConfig{
-		Fresh:        fresh,
-		FreshRecords: kept,
-		FreshLevel:   level,
-		Newest:       n.newestLevel(),
-		Release:      n.config.Version,
-		Node:         n.config.NodeID,
-		Fatal:        func(err error) { n.fail(fmt.Errorf("%w: %w", ErrDisk, err)) },
-		Logger:       n.config.Logger,
-		FS:           n.config.World.FS,
-		Tables:       n.limits.shares.Tables,
-	})
-	if err != nil {
-		return diskError(err)
-	}
-	n.mu.Lock()
-	n.convicted = n.stores.Convictions()
-	n.mu.Unlock()
-	return nil
-}
-
+// readKeptIfAny restores what this node wrote down before.
 func (n *Node) readKeptIfAny() error {
-	if n.stores == nil {
+	if n.dir.stores == nil {
 		return nil
 	}
-	if err := n.readRecords(); err != nil {
+	if err := n.founder.readKept(); err != nil {
 		return err
 	}
-	if err := n.checkPlace(); err != nil {
+	if err := n.view.readKeptTable(); err != nil {
 		return err
 	}
-	if t := n.known.newest(); t.Table != nil && (int(t.Shards) != n.config.Shards || t.Replicas != n.config.Replicas) {
+	if err := n.view.readKeptLevels(); err != nil {
+		return err
+	}
+	if err := n.founder.adoptLoneNode(); err != nil {
+		return err
+	}
+	reachable := n.ports.peers != nil || n.config.World.Listen != nil || n.config.mayBeJoined()
+	if err := n.view.checkPlace(reachable); err != nil {
+		return err
+	}
+	if t := n.view.newestTable(); t.Table != nil && (int(t.Shards) != n.config.Shards || t.Replicas != n.config.Replicas) {
 		n.config.Logger.Info("shards and replicas were fixed when the cluster was created; stint status shows them",
 			"shards", t.Shards, "replicas", t.Replicas, "ignored_shards", n.config.Shards,
 			"ignored_replicas", n.config.Replicas)
@@ -280,130 +206,119 @@ func randomID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// startGossip announces this node. A node that no other node can join has no gossip.
-func (n *Node) startGossip() (err error) {
-	if n.peers == nil && n.config.World.Listen == nil {
-		n.gossip = newSoloMembership(n.self())
-		return nil
-	}
-	key, err := n.config.gossipKey()
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrConfig, err)
-	}
-	config := gossip.Config{
-		Addr:       n.config.GossipAddr,
-		Advertise:  n.config.Advertise,
-		Node:       n.id,
-		PeerAddr:   n.config.PeerAddr,
-		APIAddr:    n.config.APIAddr,
-		Zone:       n.config.Zone,
-		Version:    n.config.Version,
-		Seeds:      n.config.Join,
-		Key:        key,
-		Insecure:   n.config.InsecurePeers,
-		Expect:     n.formationSelf().Expect,
-		Formation:  n.formation,
-		Registered: n.gossipAddrs,
-		OnChange:   func() { n.router.Wake(); n.kick() },
-		Hints:      n.hints,
-		Streams:    n.limits.shares.Gossip,
-		OnRefused:  func(why string) { n.metrics.Refused("gossip", why) },
-		Logger:     n.config.Logger,
-	}
-	if n.peers != nil {
-		config.PeerAddr = n.peers.Addr().String()
-	}
-	if n.listener != nil {
-		config.APIAddr = n.listener.Addr().String()
-	}
-	if n.stores != nil {
-		config.Cluster = n.stores.Identity().Cluster
-	}
-	n.gossip, err = n.config.World.Gossip(config)
-	if err != nil && n.config.alone() && n.config.GossipAddr == defaultGossipAddr {
-		n.config.Logger.Warn("no other node can join this one; --gossip-addr names another port", "error", err)
-		n.gossip, err = newSoloMembership(n.self()), nil
-	}
-	return err
+// serve serves the clients' ports.
+func (n *Node) serve() {
+	n.ports.serveAPI(api.Config{
+		Decider:        n.router,
+		Revision:       n.view.revision,
+		Sealer:         n.view.sealer,
+		Cluster:        n.admin,
+		Shards:         n.view.shards,
+		Stale:          n.stale.read,
+		Ready:          n.Ready,
+		Observer:       n.metrics,
+		Metrics:        scrape(n.metrics, n.replicas),
+		Hosts:          n.config.APIHosts,
+		RequestTimeout: n.config.RequestTimeout,
+	})
+	n.ports.serveRedis(redis.Config{
+		Router:         n.router,
+		Parents:        n.view.withParents,
+		Copies:         n.view.copies,
+		Level:          n.view.level,
+		Ready:          n.Ready,
+		Observer:       n.metrics,
+		Logger:         n.config.Logger,
+		Now:            n.config.World.Now,
+		Version:        n.config.Version,
+		RequestTimeout: n.config.RequestTimeout,
+	})
 }
 
-// self describes this node as gossip would.
-func (n *Node) self() gossip.Member {
-	m := gossip.Member{Node: n.id, Zone: n.config.Zone, Version: n.config.Version, PeerAddr: n.config.PeerAddr,
-		GossipAddr: n.config.GossipAddr, APIAddr: n.config.APIAddr, State: gossip.MemberAlive,
-		Expect: n.formationSelf().Expect, Formation: n.formation}
-	if n.listener != nil {
-		m.APIAddr = n.listener.Addr().String()
+// run joins the cluster and then runs the reconciler.
+func (n *Node) run() {
+	if err := n.join(n.ctx); err != nil {
+		if n.ctx.Err() == nil {
+			n.fail(err)
+		}
+		return
 	}
-	if n.stores != nil {
-		m.Cluster = n.stores.Identity().Cluster
+	n.reconciler.run(n.ctx)
+}
+
+// join finds the cluster and opens what this node has of it.
+func (n *Node) join(ctx context.Context) error {
+	if n.dir.stores == nil || n.view.newestTable().Table == nil { // else the cluster is known already
+		if err := n.founder.findCluster(ctx); err != nil {
+			return err
+		}
 	}
-	return m
+	if err := n.openPort(); err != nil {
+		return err
+	}
+	return n.founder.openSystem(n.opener)
 }
 
 // openPort opens the peer port for the cluster that this node belongs to, and starts the health probe.
-func (n *Node) openPort() (err error) {
-	config := peer.Config{
+func (n *Node) openPort() error {
+	port := peer.Config{
 		Addr:     n.config.PeerAddr,
-		Cluster:  n.stores.Identity().Cluster,
+		Cluster:  n.dir.cluster(),
 		Node:     n.id,
 		TLS:      n.config.PeerTLS,
 		Insecure: n.config.InsecurePeers,
-		Most:     n.limits.shares.Peers,
-		Resolve:  n.peerAddr,
+		Most:     n.ports.limits.shares.Peers,
 		Decide:   n.router.Forwarded,
-		Answer:   n.answer,
+		Answer:   n.reporter.answer,
 		Refused:  func(why string) { n.metrics.Refused("peers", why) },
 		Logger:   n.config.Logger,
 		Listen:   n.config.World.Listen,
 		Dial:     n.config.World.Dial,
 	}
-	if config.Listen == nil {
-		config.Listen = func(string) (net.Listener, error) { return n.takeListener(), nil }
+	if port.Listen == nil {
+		port.Listen = func(string) (net.Listener, error) { return n.ports.peerListener(), nil }
 	}
-	if n.port, err = peer.Listen(config); err != nil {
-		return err
-	}
-	n.probe = peer.StartHealthProbe(peer.HealthProbeConfig{
+	return n.peers.join(port, peer.HealthProbeConfig{
 		Node:     n.id,
-		Others:   n.others,
-		Dial:     n.port.DialAsk,
-		Question: n.known.question,
-		OnReport: n.heard,
+		Question: n.view.question,
+		OnReport: n.reporter.heard,
 		Now:      n.config.World.Now,
 		Logger:   n.config.Logger,
 	})
-	close(n.joined)
-	return nil
 }
 
-// hasJoined reports whether this node belongs to a cluster, with port and probe open.
-func (n *Node) hasJoined() bool {
+// fail stops the node: Done yields the first reason.
+func (n *Node) fail(err error) {
 	select {
-	case <-n.joined:
-		return true
-	default:
-		return false
+	case n.fatal <- err:
+	default: // there is a first reason already
 	}
 }
 
-func (n *Node) dialHop(ctx context.Context, node string) (net.Conn, error) {
-	if !n.hasJoined() {
-		return nil, errors.New("this node belongs to no cluster yet")
-	}
-	return n.port.DialHop(ctx, node)
-}
+// ID is the node's id.
+func (n *Node) ID() string { return n.id }
 
-// hasSessions reports whether requests to a shard travel in sessions. A shard with one replica needs none: no other node
-// could take over and be asked again.
-func (n *Node) hasSessions(id shard.ID) bool {
-	t := n.known.newest()
-	if t.Table == nil {
-		return false
-	}
-	g := t.Group(id)
-	return g != nil && len(g.Replicas) > 1
-}
+// APIAddr is the address on which the API really listens; "" when it is not served.
+func (n *Node) APIAddr() string { return n.ports.apiAddr() }
+
+// GRPCAddr is the address of the port for gRPC alone; "" when there is none.
+func (n *Node) GRPCAddr() string { return n.ports.grpcAddr() }
+
+// RedisAddr is the address of the Redis protocol; "" when it is not served.
+func (n *Node) RedisAddr() string { return n.ports.redisAddr() }
+
+// Done yields the reason why the node must stop, at most once.
+func (n *Node) Done() <-chan error { return n.fatal }
+
+// Admin is the administration interface that the API uses, for a simulation, which holds the node and has no API.
+func (n *Node) Admin() api.ClusterAdmin { return n.admin }
+
+// Standings describes the state of each of this node's replicas. They keep running meanwhile.
+func (n *Node) Standings() []Standing { return n.replicas.standings() }
+
+// Ready returns nil when this node can serve or forward every shard and its own replicas are open and nearly up to date;
+// otherwise it says what is missing.
+func (n *Node) Ready() error { return n.readiness.check() }
 
 // AwaitReady waits until every shard can be served or forwarded. It returns the reason to stop, if there is one, or an error
 // that says what is missing when ctx ends.
@@ -424,76 +339,4 @@ func (n *Node) AwaitReady(ctx context.Context) error {
 // whether its request may have been applied (shard.Error's MaybeApplied). It may be called concurrently.
 func (n *Node) Decide(ctx context.Context, requests []shard.Request) []shard.Result {
 	return n.router.Decide(ctx, requests)
-}
-
-func (n *Node) serve() {
-	if n.listener == nil {
-		return
-	}
-	n.api = api.New(api.Config{
-		Decider:        n.router,
-		Revision:       n.known.revision,
-		Sealer:         n.known.sealer,
-		Cluster:        admin{n},
-		Shards:         n.shards,
-		Stale:          n.readReplicas,
-		Ready:          n.Ready,
-		Observer:       n.metrics,
-		Metrics:        n.scrape(),
-		Hosts:          n.config.APIHosts,
-		RequestTimeout: n.config.RequestTimeout,
-	})
-	n.server = api.NewServer(n.hangUpWhenStopping(n.api), n.config.Logger)
-	n.serving.Go(func() {
-		if err := n.server.Serve(n.limits.apiDoor(n.listener)); !errors.Is(err, http.ErrServerClosed) && !n.stopping.Load() {
-			n.fail(fmt.Errorf("serving the API: %w", err))
-		}
-	})
-	if n.grpc != nil {
-		n.grpc.serve(n)
-	}
-}
-
-// hangUpWhenStopping asks HTTP/1 clients to leave after their next reply, before the port is closed: a connection that is
-// closed while a request is on its way would fail that request.
-func (n *Node) hangUpWhenStopping(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if n.stopping.Load() {
-			n.late.Add(1)
-			if r.ProtoMajor == 1 {
-				w.Header().Set("Connection", "close")
-			}
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// scrape updates the metrics that only a scrape needs, then answers it.
-func (n *Node) scrape() http.Handler {
-	handler := n.metrics.Handler()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, r := range n.replicas() {
-			r.group.View(func(s *shard.State) {
-				n.metrics.Keys(uint32(r.Shard), s.Records(), s.Bytes())
-				n.metrics.LegsOpen(uint32(r.Shard), s.OpenLegs())
-			})
-		}
-		handler.ServeHTTP(w, r)
-	})
-}
-
-// ID is the node's id.
-func (n *Node) ID() string { return n.id }
-
-// APIAddr is the address on which the API really listens.
-func (n *Node) APIAddr() string { return n.listener.Addr().String() }
-
-// Done yields the reason why the node must stop, at most once.
-func (n *Node) Done() <-chan error { return n.fatal }
-
-func (n *Node) fail(err error) {
-	select {
-	case n.fatal <- err:
-	default: // there is a first reason already
-	}
 }

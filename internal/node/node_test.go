@@ -139,7 +139,7 @@ func TestWhatWasSpentIsSpentAfterARestartWithOtherFlags(t *testing.T) {
 	if allowed, code := check(t, n, "key"); allowed || code != "" {
 		t.Errorf("the 101st request: allowed %v, code %q", allowed, code)
 	}
-	if got := n.shards(); got != 2 {
+	if got := n.view.shards(); got != 2 {
 		t.Errorf("%d shards, want the 2 of the data directory", got)
 	}
 }
@@ -301,7 +301,7 @@ func TestANodeWithoutAClusterAnswersWhoAsksItAboutOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop(t, n)
-	a := admin{n}
+	a := n.admin
 	if _, err := a.Drain(t.Context(), "", true); err == nil {
 		t.Error("it drained")
 	}

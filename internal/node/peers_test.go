@@ -125,7 +125,7 @@ func TestNodesThatProveWhoTheyAreCountAsOneAndLetNobodyElseIn(t *testing.T) {
 	}
 	c.await("the other authority's node has long been refused by all", func(api.ClusterStatus) bool {
 		for _, n := range c.nodes[:3] {
-			if n.probe.Silent()["other-authority"] < 2*time.Second {
+			if n.peers.silent()["other-authority"] < 2*time.Second {
 				return false
 			}
 		}
@@ -134,12 +134,12 @@ func TestNodesThatProveWhoTheyAreCountAsOneAndLetNobodyElseIn(t *testing.T) {
 	if c.nodes[other].Ready() == nil || c.nodes[keyless].Ready() == nil {
 		t.Error("a stranger got in")
 	}
-	if c.nodes[keyless].known.newest().Table != nil || c.nodes[other].known.newest().Table != nil {
+	if c.nodes[keyless].view.newestTable().Table != nil || c.nodes[other].view.newestTable().Table != nil {
 		t.Error("a stranger was told the table")
 	}
 	c.await("only the founders hold replicas", func(s api.ClusterStatus) bool { return atRest(3)(s) })
 	for _, id := range []string{"keyless", "impostor", "other-authority"} {
-		if listed := c.nodes[0].known.newest().Node(id); listed != nil {
+		if listed := c.nodes[0].view.newestTable().Node(id); listed != nil {
 			t.Errorf("%s is registered: %+v", id, listed)
 		}
 	}
@@ -229,7 +229,7 @@ func TestACertificateIsRefusedWhenItHasExpiredAndAProblemBefore(t *testing.T) {
 	config.PeerTLS = ca.peerFor("n1", 50*time.Hour)
 	n = start(t, config)
 	defer stop(t, n)
-	s, err := admin{n}.Status(t.Context())
+	s, err := n.admin.Status(t.Context())
 	if err != nil || len(s.Problems) != 1 || !strings.Contains(s.Problems[0], "node n1: its peer certificate expires in 2 days") {
 		t.Errorf("%v, %v", s.Problems, err)
 	}

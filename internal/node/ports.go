@@ -1,144 +1,154 @@
 package node
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
-	"os"
+	"net/http"
 	"sync"
-	"syscall"
-	"time"
+	"sync/atomic"
 
 	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/api/redis"
-	"github.com/stint-io/stint/cluster/peer"
-	"github.com/stint-io/stint/internal/connlimit"
 )
 
-// limits bounds the connections of each port, so that together they leave the disk its file descriptors.
-type limits struct {
-	shares connlimit.Shares
-	api    *connlimit.Limit // includes gRPC's
-	redis  *connlimit.Limit
-}
+// ports are the listeners of this node and the servers of its clients. The node's start opens and serves them and its Close
+// stops them; it waits for their goroutines. The addresses may be read concurrently once the ports are open.
+type ports struct {
+	config   Config
+	stopping func() bool // whether this node stops
+	fail     func(error)
 
-func (n *Node) shareOut() error {
-	descriptors := connlimit.Descriptors()
-	if descriptors < connlimit.Least {
-		return fmt.Errorf("%w: this process may open %d files, and needs %d: raise the bound (ulimit -n, LimitNOFILE=)",
-			ErrConfig, descriptors, connlimit.Least)
-	}
-	n.limits.shares = connlimit.Share(descriptors)
-	limit := func(port string, most int) *connlimit.Limit {
-		return connlimit.New(connlimit.Config{Port: port, Most: most, Logger: n.config.Logger, Observer: n.metrics, Now: time.Now})
-	}
-	n.limits.api, n.limits.redis = limit("api", n.limits.shares.API), limit("redis", n.limits.shares.Redis)
-	return nil
-}
+	limits    limits
+	peers     net.Listener // of the peer port, which takes it over; nil: no other node can reach this one
+	listener  net.Listener // of the API; nil: it is not served
+	server    *http.Server // nil: nothing is served yet, as is api
+	grpc      *grpcDoor    // nil: there is none
+	api       *api.API
+	redisPort net.Listener // nil: there is none
+	redis     *redis.Server
 
-func (l *limits) apiDoor(listener net.Listener) net.Listener {
-	return l.api.Listen(listener, connlimit.Refusal{Text: api.Refusal, AfterRequest: true})
-}
-
-// grpcDoor refuses without a text: a gRPC client takes anything that is not HTTP/2 for a broken connection, as it does a
-// closed one.
-func (l *limits) grpcDoor(listener net.Listener) net.Listener {
-	return l.api.Listen(listener, connlimit.Refusal{})
-}
-
-func (l *limits) redisDoor(listener net.Listener) net.Listener {
-	return l.redis.Listen(listener, connlimit.Refusal{Text: redis.Refusal})
+	serving sync.WaitGroup // the goroutines that serve
+	late    atomic.Uint64  // requests that came while the node stops
 }
 
 // listen opens the ports. A lone node does without those for other nodes: two lone nodes on one machine do not collide there.
-func (n *Node) listen() (err error) {
-	if !n.config.World.NoAPI {
-		if n.listener, err = listenClients("api-addr", n.config.APIAddr); err != nil {
+func (p *ports) listen() (err error) {
+	if !p.config.World.NoAPI {
+		if p.listener, err = listenClients("api-addr", p.config.APIAddr); err != nil {
 			return err
 		}
-		if n.grpc, err = listenGRPC(n.config.GRPCAddr); err != nil {
-			return err
-		}
-	}
-	if n.config.RedisAddr != "" {
-		if n.redisListener, err = listenClients("redis-addr", n.config.RedisAddr); err != nil {
+		if p.grpc, err = listenGRPC(p.config.GRPCAddr); err != nil {
 			return err
 		}
 	}
-	if n.config.World.Listen != nil {
+	if p.config.RedisAddr != "" {
+		if p.redisPort, err = listenClients("redis-addr", p.config.RedisAddr); err != nil {
+			return err
+		}
+	}
+	if p.config.World.Listen != nil {
 		return nil
 	}
-	if !n.config.mayBeJoined() {
-		if !n.config.Dev {
-			n.config.Logger.Info("no other node can join this one: it was given no --gossip-key")
+	if !p.config.mayBeJoined() {
+		if !p.config.Dev {
+			p.config.Logger.Info("no other node can join this one: it was given no --gossip-key")
 		}
 		return nil
 	}
-	if n.peers, err = net.Listen("tcp", n.config.PeerAddr); err == nil {
+	if p.peers, err = net.Listen("tcp", p.config.PeerAddr); err == nil {
 		return nil
 	}
-	if n.config.alone() && n.config.PeerAddr == defaultPeerAddr {
-		n.config.Logger.Warn("no other node can join this one: the peer port is taken; --peer-addr names another",
+	if p.config.alone() && p.config.PeerAddr == defaultPeerAddr {
+		p.config.Logger.Warn("no other node can join this one: the peer port is taken; --peer-addr names another",
 			"error", err)
 		return nil
 	}
 	return listenError("peer-addr", err)
 }
 
-// walled is a listener to which nobody can connect: even a port that no client is told of would be found.
-type walled struct {
-	once  sync.Once
-	ended chan struct{}
-}
-
-func newWalled() *walled { return &walled{ended: make(chan struct{})} }
-
-// Accept implements net.Listener.
-func (w *walled) Accept() (net.Conn, error) {
-	<-w.ended
-	return nil, net.ErrClosed
-}
-
-// Close implements net.Listener.
-func (w *walled) Close() error {
-	w.once.Do(func() { close(w.ended) })
-	return nil
-}
-
-// Addr implements net.Listener.
-func (w *walled) Addr() net.Addr { return peer.Addr("nowhere") }
-
-// takeListener returns the listener of the peer port that was opened at the start, or a walled one.
-func (n *Node) takeListener() net.Listener {
-	if n.peers == nil {
+// peerListener returns the listener of the peer port that was opened at the start, or a walled one.
+func (p *ports) peerListener() net.Listener {
+	if p.peers == nil {
 		return newWalled()
 	}
-	return n.peers
+	return p.peers
 }
 
-// clientsAlive finds clients that vanished without closing, within two minutes: a pool may be silent for hours.
-var clientsAlive = net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 15 * time.Second, Count: 4}
-
-// listenClients opens a port for clients.
-func listenClients(flag, addr string) (net.Listener, error) {
-	tcp := net.ListenConfig{KeepAliveConfig: clientsAlive}
-	listener, err := tcp.Listen(context.Background(), "tcp", addr)
-	if err != nil {
-		return nil, listenError(flag, err)
+// apiAddr is the address on which the API really listens; "" when it does not.
+func (p *ports) apiAddr() string {
+	if p.listener == nil {
+		return ""
 	}
-	return listener, nil
+	return p.listener.Addr().String()
 }
 
-// listenError tells an address that cannot be meant from one that is in use.
-func listenError(flag string, err error) error {
-	var network *net.OpError
-	var syscallError *os.SyscallError
-	if errors.As(err, &network) && !errors.As(err, &syscallError) {
-		return fmt.Errorf("%w: %s: %w", ErrConfig, flag, err)
+// grpcAddr is the address of the port for gRPC alone; "" when there is none.
+func (p *ports) grpcAddr() string {
+	if p.grpc == nil {
+		return ""
 	}
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%s: %w: stop what listens there, or name another address with --%s", flag, err, flag)
+	return p.grpc.listener.Addr().String()
+}
+
+// redisAddr is the address of the Redis protocol; "" when it is not served.
+func (p *ports) redisAddr() string {
+	if p.redisPort == nil {
+		return ""
 	}
-	return fmt.Errorf("%s: %w", flag, err)
+	return p.redisPort.Addr().String()
+}
+
+// serveAPI serves the API, if a port is open for it, on the port for gRPC too.
+func (p *ports) serveAPI(config api.Config) {
+	if p.listener == nil {
+		return
+	}
+	p.api = api.New(config)
+	p.server = api.NewServer(p.hangUpWhenStopping(p.api), p.config.Logger)
+	p.serving.Go(func() {
+		if err := p.server.Serve(p.limits.apiDoor(p.listener)); !errors.Is(err, http.ErrServerClosed) && !p.stopping() {
+			p.fail(fmt.Errorf("serving the API: %w", err))
+		}
+	})
+	if p.grpc == nil {
+		return
+	}
+	p.grpc.server = api.NewGRPC(p.api, p.config.Logger)
+	p.serving.Go(func() {
+		if err := p.grpc.server.Serve(p.limits.grpcDoor(p.grpc.listener)); err != nil && !p.stopping() {
+			p.fail(fmt.Errorf("serving gRPC: %w", err))
+		}
+	})
+}
+
+// servesAPI reports whether the API is served.
+func (p *ports) servesAPI() bool { return p.server != nil }
+
+// hangUpWhenStopping asks HTTP/1 clients to leave after their next reply, before the port is closed: a connection that is
+// closed while a request is on its way would fail that request.
+func (p *ports) hangUpWhenStopping(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if p.stopping() {
+			p.late.Add(1)
+			if r.ProtoMajor == 1 {
+				w.Header().Set("Connection", "close")
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// serveRedis serves the Redis protocol, if a port is open for it.
+func (p *ports) serveRedis(config redis.Config) {
+	if p.redisPort == nil {
+		return
+	}
+	config.ConnectionsMost = p.limits.shares.Redis
+	p.redis = redis.NewServer(config)
+	p.serving.Go(func() {
+		if err := p.redis.Serve(p.limits.redisDoor(p.redisPort)); err != nil && !p.stopping() {
+			p.fail(fmt.Errorf("serving the Redis protocol: %w", err))
+		}
+	})
 }

@@ -18,16 +18,16 @@ func TestNobodyActsOnAnOldTable(t *testing.T) {
 	var r *replica
 	c.await("an owner of the first shard", func(api.ClusterStatus) bool {
 		for _, n = range c.nodes {
-			if r = n.replica(0); r != nil && r.actor.Open() {
+			if r = n.replicas.of(0); r != nil && r.actor.Open() {
 				return true
 			}
 		}
 		return false
 	})
 	n.cancel() // the test does the reconciler's work, one step at a time
-	n.steering.Wait()
+	n.running.Wait()
 	n.tasks.wait()
-	current := n.known.newest()
+	current := n.view.newestTable()
 	members := func() []raftfsm.Member {
 		t.Helper()
 		members, _, err := r.group.Members()
@@ -47,25 +47,25 @@ func TestNobodyActsOnAnOldTable(t *testing.T) {
 		}
 	}
 	old := newKnownTable(&older, current.version-1, current.text)
-	n.known.table.Store(old)
+	n.view.table.Store(old)
 	r.alignedEpoch = 0
-	n.align(t.Context(), r)
+	n.reconciler.aligner.align(t.Context(), r)
 	if got := members(); !slices.Equal(got, before) {
 		t.Errorf("the group has members %v, of which an old table knows", got)
 	}
-	if n.known.newest().version != current.version {
+	if n.view.newestTable().version != current.version {
 		t.Error("the newest table was not read")
 	}
 
 	// The same for a replica of this node, including when this process has not yet read the table.
-	n.known.table.Store(old)
+	n.view.table.Store(old)
 	which := raftfsm.Replica{Shard: 0, Number: 98}
 	for _, read := range []uint64{0, current.version} {
-		n.current.Store(read)
-		if err := n.act(t.Context(), placement.Action{Kind: placement.Create, Shard: 0, Number: 98}, which); err != nil {
+		n.reconciler.current.Store(read)
+		if err := n.reconciler.act(t.Context(), placement.Action{Kind: placement.Create, Shard: 0, Number: 98}, which); err != nil {
 			t.Error(err)
 		}
-		if slices.Contains(n.stores.Groups(), which) {
+		if slices.Contains(n.dir.stores.Groups(), which) {
 			t.Error("a replica was made by a table from before this process")
 		}
 	}

@@ -68,8 +68,8 @@ func TestADirectoryOf010IsOpenedAndUpgraded(t *testing.T) {
 		}
 	}
 	counted(0)
-	if n.level() != shard.LevelFirst || n.stores.Level() != shard.LevelFirst {
-		t.Errorf("it is at level %d, and its directory at %d", n.level(), n.stores.Level())
+	if n.view.level() != shard.LevelFirst || n.dir.stores.Level() != shard.LevelFirst {
+		t.Errorf("it is at level %d, and its directory at %d", n.view.level(), n.dir.stores.Level())
 	}
 	finish(t, n)
 	for i := range 50 {
@@ -82,8 +82,8 @@ func TestADirectoryOf010IsOpenedAndUpgraded(t *testing.T) {
 	n = start(t, config)
 	defer stop(t, n)
 	counted(1)
-	if n.level() != shard.LevelNewest || n.stores.Level() != shard.LevelNewest {
-		t.Errorf("after a restart it is at level %d, and its directory at %d", n.level(), n.stores.Level())
+	if n.view.level() != shard.LevelNewest || n.dir.stores.Level() != shard.LevelNewest {
+		t.Errorf("after a restart it is at level %d, and its directory at %d", n.view.level(), n.dir.stores.Level())
 	}
 }
 
@@ -93,8 +93,8 @@ func finish(t *testing.T, n *Node) {
 	var level shard.Level
 	var err error
 	await.Until(t, "the node has reported its levels, and the newest is finished", func() bool {
-		level, err = (admin{n}).FinishUpgrade(t.Context())
+		level, err = n.admin.FinishUpgrade(t.Context())
 		return err == nil && level == shard.LevelNewest
 	}, &level, &err)
-	await.Until(t, "the node is at the newest level", func() bool { return n.level() == shard.LevelNewest })
+	await.Until(t, "the node is at the newest level", func() bool { return n.view.level() == shard.LevelNewest })
 }

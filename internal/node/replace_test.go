@@ -25,7 +25,7 @@ func TestANodeThatIsGoneForLongIsReplacedAndComesBackEmpty(t *testing.T) {
 	c.ready(3)
 	c.await("n4 has replicas", func(s api.ClusterStatus) bool { return atRest(3)(s) && len(c.numbers("n4")) > 0 })
 	crowd.include(3)
-	old := c.nodes[2].stores.Groups()
+	old := c.nodes[2].dir.stores.Groups()
 	if len(old) == 0 {
 		t.Fatal("n3 has no replica to be replaced")
 	}
@@ -36,7 +36,7 @@ func TestANodeThatIsGoneForLongIsReplacedAndComesBackEmpty(t *testing.T) {
 	c.ready(2)
 	crowd.include(2)
 	c.await("n3 has what the table says, and nothing of old", func(s api.ClusterStatus) bool {
-		held, wanted := c.nodes[2].stores.Groups(), listed(c.nodes[2])
+		held, wanted := c.nodes[2].dir.stores.Groups(), listed(c.nodes[2])
 		return atRest(3)(s) && len(held) > 0 && sameReplicas(held, wanted) &&
 			!slices.ContainsFunc(held, func(r raftfsm.Replica) bool { return slices.Contains(old, r) })
 	})

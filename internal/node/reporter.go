@@ -2,90 +2,81 @@ package node
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/stint-io/stint/cluster/gossip"
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/shard"
 )
 
+// reporter exchanges reports with the other nodes: it describes this node, and learns from what the others say of themselves.
+// It holds no state; all methods may be called concurrently once the data directory is open.
+type reporter struct {
+	node     string // id of this node
+	now      func() time.Time
+	dir      *dataDir
+	view     *clusterView
+	replicas *replicaSet
+	peers    *peers
+	hints    *gossip.Hints
+	stopping func() bool // whether this node stops
+	changed  notifier
+}
+
 // answer is the report for a node that asks, with the documents that it does not know yet.
-func (n *Node) answer(_ string, q placement.Question) placement.Report {
-	report := n.report()
-	if known := n.known.newest(); known.version > q.TableVersion {
+func (p *reporter) answer(_ string, q placement.Question) placement.Report {
+	report := p.own()
+	if known := p.view.newestTable(); known.version > q.TableVersion {
 		report.Table = known.text
 	}
-	if r := n.known.revision(); r != nil && r.Version > q.PoliciesVersion {
+	if r := p.view.revision(); r != nil && r.Version > q.PoliciesVersion {
 		report.Policies = r.Text
 	}
-	if known := n.known.levelsKnown(); known.version > q.LevelsVersion {
+	if known := p.view.newestLevels(); known.version > q.LevelsVersion {
 		report.LevelsText = known.text
 	}
 	return report
 }
 
 // heard learns from another node's report.
-func (n *Node) heard(report placement.Report) {
+func (p *reporter) heard(report placement.Report) {
 	if len(report.Policies) > 0 {
-		n.learnPolicies(shard.Document{Version: report.PoliciesVersion, Body: report.Policies})
+		p.view.learnPolicies(shard.Document{Version: report.PoliciesVersion, Body: report.Policies})
 	}
 	if len(report.LevelsText) > 0 {
-		n.learnLevels(shard.Document{Version: report.LevelsVersion, Body: report.LevelsText})
+		p.view.learnLevels(shard.Document{Version: report.LevelsVersion, Body: report.LevelsText})
 	}
 	if len(report.Table) > 0 {
-		n.learnTable(shard.Document{Version: report.TableVersion, Body: report.Table})
-		n.kick()
+		p.view.learnTable(shard.Document{Version: report.TableVersion, Body: report.Table})
+		p.changed.notify()
 	}
 	for _, r := range report.Replicas {
 		if r.Open {
-			n.hints.Merge(gossip.Hint{Shard: r.Shard, Epoch: r.Epoch, Node: report.Node})
+			p.hints.Merge(gossip.Hint{Shard: r.Shard, Epoch: r.Epoch, Node: report.Node})
 		}
 	}
 }
 
-// report describes this node.
-func (n *Node) report() placement.Report {
-	q := n.known.question()
-	report := placement.Report{Node: n.id, WallMicros: n.config.World.Now().UnixMicro(), TableVersion: q.TableVersion,
-		PoliciesVersion: q.PoliciesVersion, LevelsVersion: q.LevelsVersion, Levels: n.ownLevels(), Stopping: n.stopping.Load(),
-		Full: n.stores.LowDisk(), Problems: n.problems()}
-	for _, r := range n.replicas() {
-		report.Replicas = append(report.Replicas, n.reportReplica(r))
+// own describes this node.
+func (p *reporter) own() placement.Report {
+	q := p.view.question()
+	report := placement.Report{Node: p.node, WallMicros: p.now().UnixMicro(), TableVersion: q.TableVersion,
+		PoliciesVersion: q.PoliciesVersion, LevelsVersion: q.LevelsVersion, Levels: p.view.ownLevels(), Stopping: p.stopping(),
+		Full: p.dir.stores.LowDisk(), Problems: p.problems()}
+	for _, r := range p.replicas.all() {
+		report.Replicas = append(report.Replicas, r.report())
 	}
 	slices.SortFunc(report.Replicas, func(a, b placement.ReplicaReport) int { return cmp.Compare(a.Shard, b.Shard) })
 	return report
 }
 
-func (n *Node) reportReplica(r *replica) placement.ReplicaReport {
-	status := r.group.Status()
-	told := placement.ReplicaReport{Shard: r.Shard, Number: r.Number, Leading: status.Leading, Open: r.actor.Open(),
-		Commit: status.CommitIndex, Applied: status.AppliedIndex}
-	r.group.View(func(s *shard.State) {
-		told.Epoch, told.Seq, told.Time, told.Keys = s.Epoch(), s.Seq(), s.Time(), s.Records()
-		told.PoliciesVersion, told.Sums = shard.AdoptedVersion(s), s.Sums()
-	})
-	if stopped := r.stopped.Load(); stopped != nil {
-		told.Stopped = stopped.Message
-	}
-	told.Diverged = r.diverged.Load() != nil
-	if !status.Leading {
-		return told
-	}
-	members, _, err := r.group.Members()
-	if err != nil {
-		return told
-	}
-	for _, m := range members {
-		told.Members = append(told.Members, placement.GroupMember{Name: m.Name, Voter: m.Voter})
-	}
-	return told
-}
-
 // reports returns the last reports of all nodes that still answer, this one included.
-func (n *Node) reports() map[string]placement.Report {
-	all := map[string]placement.Report{n.id: n.report()}
-	silent := n.probe.Silent()
-	for node, report := range n.probe.Reports() {
+func (p *reporter) reports() map[string]placement.Report {
+	all := map[string]placement.Report{p.node: p.own()}
+	silent := p.peers.silent()
+	for node, report := range p.peers.reports() {
 		if silent[node] < silentMost {
 			all[node] = report
 		}
@@ -93,58 +84,20 @@ func (n *Node) reports() map[string]placement.Report {
 	return all
 }
 
-// others names the nodes to ask: those of the table and those that gossip knows, without removed ones.
-func (n *Node) others() []string {
-	var nodes []string
-	if t := n.known.newest(); t.Table != nil {
-		for _, node := range t.Listed() {
-			nodes = append(nodes, node.ID)
-		}
+// problems lists what an operator should know about this node, beyond what the table and its replicas say.
+func (p *reporter) problems() (problems []string) {
+	for r, c := range p.replicas.convictions(convictedAgain) {
+		problems = append(problems, fmt.Sprintf("node %s: its replica of shard %s was convicted at %s and is replaced: %s; check the "+
+			"machine's memory", p.node, r.Shard, c.At.UTC().Format(time.RFC3339), c.Why))
 	}
-	for _, m := range n.gossip.Members() {
-		if m.Cluster == n.stores.Identity().Cluster && m.State == gossip.MemberAlive && !n.removed(m.Node) {
-			nodes = append(nodes, m.Node)
-		}
+	t := p.view.newestTable()
+	if len(problems) > 1 && t.Table != nil && t.Node(p.node) != nil && t.Node(p.node).State == placement.NodeDraining {
+		problems = append(problems, fmt.Sprintf("node %s is drained, since several of its replicas were convicted within a day; when its "+
+			"memory is known to be good, stint drain %s --off lets it lead again", p.node, p.node))
 	}
-	slices.Sort(nodes)
-	nodes = slices.Compact(nodes)
-	return slices.DeleteFunc(nodes, func(node string) bool { return node == n.id })
-}
-
-func (n *Node) removed(node string) bool {
-	t := n.known.newest()
-	if t.Table == nil {
-		return false
+	if p.peers.hasJoined() {
+		problems = append(problems, certificateProblems(p.node, p.peers.port.CertificateEnds(), p.now())...)
 	}
-	listed := t.Node(node)
-	return listed != nil && listed.State == placement.NodeRemoved
-}
-
-// peerAddr is the address of a node's peer port: from gossip, which hears of a move first, else from the table.
-func (n *Node) peerAddr(node string) (string, bool) {
-	for _, m := range n.gossip.Members() {
-		if m.Node == node && m.State == gossip.MemberAlive {
-			return m.PeerAddr, true
-		}
-	}
-	if t := n.known.newest(); t.Table != nil {
-		if listed := t.Node(node); listed != nil {
-			return listed.PeerAddr, true
-		}
-	}
-	return "", false
-}
-
-// gossipAddrs lists the gossip addresses of the other registered nodes.
-func (n *Node) gossipAddrs() (addrs []string) {
-	t := n.known.newest()
-	if t.Table == nil {
-		return nil
-	}
-	for _, node := range t.Listed() {
-		if node.ID != n.id {
-			addrs = append(addrs, node.GossipAddr)
-		}
-	}
-	return addrs
+	slices.Sort(problems)
+	return problems
 }

@@ -17,14 +17,14 @@ import (
 func TestAllNodesHaveOneSecret(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t)
-	id := c.nodes[0].known.sealer().Seal(shard.Target{Position: shard.Position{Epoch: 1, Seq: 2}, DecidedAt: 3}, shard.DefaultNamespace,
+	id := c.nodes[0].view.sealer().Seal(shard.Target{Position: shard.Position{Epoch: 1, Seq: 2}, DecidedAt: 3}, shard.DefaultNamespace,
 		[]shard.Entry{{Policy: "stock", Key: "k", Cost: 1}})
 	for i, n := range c.nodes {
-		if _, err := n.known.sealer().Open(id); err != nil {
+		if _, err := n.view.sealer().Open(id); err != nil {
 			t.Errorf("node %d: %v", i+1, err)
 		}
 	}
-	status, err := admin{c.nodes[1]}.Status(t.Context())
+	status, err := c.nodes[1].admin.Status(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,14 +32,14 @@ func TestAllNodesHaveOneSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secret := base64.StdEncoding.EncodeToString(c.nodes[0].known.newest().Secret)
+	secret := base64.StdEncoding.EncodeToString(c.nodes[0].view.newestTable().Secret)
 	if strings.Contains(string(shown), secret) || strings.Contains(c.journal.String(), secret) {
 		t.Error("the secret is in the status or in the log")
 	}
 	c.stop(2)
 	c.start(2)
 	c.ready(2)
-	if _, err := c.nodes[2].known.sealer().Open(id); err != nil {
+	if _, err := c.nodes[2].view.sealer().Open(id); err != nil {
 		t.Errorf("after a restart: %v", err)
 	}
 }
@@ -48,8 +48,8 @@ func TestAllNodesHaveOneSecret(t *testing.T) {
 func TestAnOlderClusterGetsASecret(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t)
-	before := c.nodes[0].known.newest().Secret
-	err := c.nodes[0].changeTable(t.Context(), func(t *placement.Table) *placement.Table {
+	before := c.nodes[0].view.newestTable().Secret
+	err := c.nodes[0].documents.changeTable(t.Context(), func(t *placement.Table) *placement.Table {
 		next := t.Clone()
 		next.Secret = nil
 		return next
@@ -59,14 +59,14 @@ func TestAnOlderClusterGetsASecret(t *testing.T) {
 	}
 	c.await("a new secret on every node", func(api.ClusterStatus) bool {
 		for _, n := range c.nodes {
-			key, ok := n.known.newest().Secret.Key()
-			if first, _ := c.nodes[0].known.newest().Secret.Key(); !ok || key != first || string(key[:]) == string(before) {
+			key, ok := n.view.newestTable().Secret.Key()
+			if first, _ := c.nodes[0].view.newestTable().Secret.Key(); !ok || key != first || string(key[:]) == string(before) {
 				return false
 			}
 		}
 		return true
 	})
-	if c.nodes[2].known.sealer() == nil {
+	if c.nodes[2].view.sealer() == nil {
 		t.Error("ids are not sealed with it")
 	}
 }

@@ -16,18 +16,25 @@ func (replicaView) Full() bool { return false }
 // Brimful implements shard.View.
 func (replicaView) Brimful() bool { return false }
 
-// readReplicas answers a Get from this node's replicas, without a commit (X13). Each entry is as of its own shard's time.
+// staleReader reads from this node's replicas without a commit. It holds no state; all methods may be called concurrently.
+type staleReader struct {
+	now      func() time.Time
+	view     *clusterView
+	replicas *replicaSet
+}
+
+// read answers a Get from this node's replicas, without a commit (X13). Each entry is as of its own shard's time.
 // behind is how far the oldest of them lies behind this node's clock. It is an upper bound: a shard without writes looks
 // older than it is. ok is false where a replica is missing: then another node must be asked.
-func (n *Node) readReplicas(r shard.Request) (d shard.Decision, behind time.Duration, ok bool) {
-	revision, shards := n.known.revision(), uint32(n.shards())
+func (s *staleReader) read(r shard.Request) (d shard.Decision, behind time.Duration, ok bool) {
+	revision, shards := s.view.revision(), uint32(s.view.shards())
 	if revision == nil || shards == 0 {
 		return d, 0, false
 	}
 	for i := range r.Entries {
 		one := r
 		one.Entries = r.Entries[i : i+1]
-		result, found := n.readReplica(shard.Of(r.Namespace, one.Entries[0].Key, shards), one)
+		result, found := s.readOne(shard.Of(r.Namespace, one.Entries[0].Key, shards), one)
 		if !found || result.Err != nil {
 			return d, 0, false
 		}
@@ -35,21 +42,21 @@ func (n *Node) readReplicas(r shard.Request) (d shard.Decision, behind time.Dura
 			d.DecidedAt, d.Position = result.Decision.DecidedAt, result.Decision.Position
 		}
 	}
-	now := limit.Time(n.config.World.Now().UnixMicro())
+	now := limit.Time(s.now().UnixMicro())
 	return d, max(0, time.Duration(now-d.DecidedAt)*time.Microsecond), true
 }
 
-func (n *Node) readReplica(id shard.ID, r shard.Request) (result shard.Result, ok bool) {
-	replica := n.replica(id)
+func (s *staleReader) readOne(id shard.ID, r shard.Request) (result shard.Result, ok bool) {
+	replica := s.replicas.of(id)
 	if replica == nil || replica.stopped.Load() != nil { // its records are, or may be, wrong
 		return result, false
 	}
-	replica.group.View(func(s *shard.State) {
-		if s.Epoch() == 0 {
+	replica.group.View(func(state *shard.State) {
+		if state.Epoch() == 0 {
 			return // it has received nothing yet
 		}
-		at := shard.Stamp{Position: shard.Position{Shard: id, Epoch: s.Epoch(), Seq: s.Seq()}, Now: s.Time()}
-		results, _ := shard.Evaluate(replicaView{s}, n.known.revision().Set, []shard.Request{r}, at)
+		at := shard.Stamp{Position: shard.Position{Shard: id, Epoch: state.Epoch(), Seq: state.Seq()}, Now: state.Time()}
+		results, _ := shard.Evaluate(replicaView{state}, s.view.revision().Set, []shard.Request{r}, at)
 		result, ok = results[0], true
 	})
 	return result, ok

@@ -23,7 +23,7 @@ func TestStaleReadsOutliveTheMajority(t *testing.T) {
 		get.Entries = append(get.Entries, shard.Entry{Policy: "stock", Key: key})
 	}
 	has := func() bool {
-		d, behind, ok := c.nodes[0].readReplicas(get)
+		d, behind, ok := c.nodes[0].stale.read(get)
 		if !ok || len(d.Limits) != len(keys) || behind < 0 || d.DecidedAt == 0 {
 			return false
 		}
@@ -41,7 +41,7 @@ func TestStaleReadsOutliveTheMajority(t *testing.T) {
 		t.Error("without the others the replicas cannot be read")
 	}
 	get.Entries = []shard.Entry{{Policy: "absent", Key: "k"}}
-	if _, _, ok := c.nodes[0].readReplicas(get); ok {
+	if _, _, ok := c.nodes[0].stale.read(get); ok {
 		t.Error("a policy that there is none of was read")
 	}
 }

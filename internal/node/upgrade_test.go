@@ -15,7 +15,7 @@ import (
 // levelsOf is the upgrade status of node i.
 func (c *trio) levelsOf(i int) api.UpgradeStatus {
 	c.t.Helper()
-	s, err := admin{c.nodes[i]}.Upgrade(c.t.Context())
+	s, err := c.nodes[i].admin.Upgrade(c.t.Context())
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -46,14 +46,14 @@ func TestANewClusterIsAtTheNewestLevel(t *testing.T) {
 		c.awaitLevels("the cluster is at the newest level", i, func(s api.UpgradeStatus) bool {
 			return s.Level == shard.LevelNewest && s.RisingTo == 0 && s.KnownByAll == shard.LevelNewest
 		})
-		if got := c.nodes[i].stores.Level(); got != shard.LevelNewest {
+		if got := c.nodes[i].dir.stores.Level(); got != shard.LevelNewest {
 			t.Errorf("node %d: its directory is at level %d", i+1, got)
 		}
 	}
 	single := start(t, testConfig(t))
 	defer stop(t, single)
-	if single.level() != shard.LevelNewest {
-		t.Errorf("a lone node is at level %d", single.level())
+	if single.view.level() != shard.LevelNewest {
+		t.Errorf("a lone node is at level %d", single.view.level())
 	}
 }
 
@@ -74,7 +74,7 @@ func TestTheLevelRisesWhenTheUpgradeIsFinishedAndThereIsNoWayBack(t *testing.T) 
 	c.awaitLevels("two nodes know the next level", 0, func(s api.UpgradeStatus) bool {
 		return len(s.Nodes) == 3 && s.Nodes[0].Max == 2 && s.Nodes[1].Max == 2
 	})
-	if _, err := (admin{c.nodes[0]}).FinishUpgrade(t.Context()); err == nil || !strings.Contains(err.Error(), "n3 (release unknown) knows 1") {
+	if _, err := c.nodes[0].admin.FinishUpgrade(t.Context()); err == nil || !strings.Contains(err.Error(), "n3 (release unknown) knows 1") {
 		t.Errorf("finished although one node is old: %v", err)
 	}
 	crowd.runs(1, shard.LevelFirst) // back to the older level
@@ -86,28 +86,28 @@ func TestTheLevelRisesWhenTheUpgradeIsFinishedAndThereIsNoWayBack(t *testing.T) 
 	}
 	bans := policy.NewSet([]*policy.Policy{{Name: "bans", Retention: policy.DefaultRetention, Limits: []policy.Limit{
 		{Name: "ban", Limit: limit.Limit{Algorithm: limit.Lifetime}}}}})
-	if _, _, err := (admin{c.nodes[0]}).Apply(t.Context(), bans, nil, "", ""); err == nil ||
+	if _, _, err := c.nodes[0].admin.Apply(t.Context(), bans, nil, "", ""); err == nil ||
 		!strings.HasPrefix(err.Error(), "policies.bans.limits[0].quota: some nodes of the cluster cannot read this") {
 		t.Errorf("policies that the former release cannot read were applied: %v", err)
 	}
 
-	if level, err := (admin{c.nodes[2]}).FinishUpgrade(t.Context()); err != nil || level != shard.LevelSound {
+	if level, err := c.nodes[2].admin.FinishUpgrade(t.Context()); err != nil || level != shard.LevelSound {
 		t.Fatalf("finish: level %d, %v", level, err)
 	}
 	for i := range 3 {
 		c.awaitLevels("the level has risen", i, func(s api.UpgradeStatus) bool { return s.Level == shard.LevelSound })
-		if kept := c.nodes[i].stores.Level(); kept != shard.LevelSound || c.nodes[i].known.newest().Level != shard.LevelSound {
-			t.Errorf("node %d: its directory carries level %d, its table admits %d", i+1, kept, c.nodes[i].known.newest().Level)
+		if kept := c.nodes[i].dir.stores.Level(); kept != shard.LevelSound || c.nodes[i].view.newestTable().Level != shard.LevelSound {
+			t.Errorf("node %d: its directory carries level %d, its table admits %d", i+1, kept, c.nodes[i].view.newestTable().Level)
 		}
 	}
 	crowd.goesHome(1)
-	if _, _, err := (admin{c.nodes[0]}).Apply(t.Context(), bans, nil, "", ""); err != nil {
+	if _, _, err := c.nodes[0].admin.Apply(t.Context(), bans, nil, "", ""); err != nil {
 		t.Errorf("policies that all can read now are refused: %v", err)
 	}
 
 	// A node of 0.1.0 that is not a member knows the table and may write it, when it is asked to drain a node: it drops the
 	// fields that it does not know. It does not touch the levels, and the fence comes back.
-	err := c.nodes[0].changeTable(t.Context(), func(table *placement.Table) *placement.Table {
+	err := c.nodes[0].documents.changeTable(t.Context(), func(table *placement.Table) *placement.Table {
 		if table.Level == 0 {
 			return nil
 		}
@@ -119,7 +119,7 @@ func TestTheLevelRisesWhenTheUpgradeIsFinishedAndThereIsNoWayBack(t *testing.T) 
 		t.Fatal(err)
 	}
 	c.await("the table is fenced again", func(api.ClusterStatus) bool {
-		return c.nodes[0].known.newest().Level == shard.LevelSound && c.nodes[0].level() == shard.LevelSound
+		return c.nodes[0].view.newestTable().Level == shard.LevelSound && c.nodes[0].view.level() == shard.LevelSound
 	})
 
 	c.stop(1)
@@ -133,7 +133,7 @@ func TestTheLevelRisesWhenTheUpgradeIsFinishedAndThereIsNoWayBack(t *testing.T) 
 	c.configs[1].World.Newest = shard.LevelSound
 	c.start(1)
 	c.ready(1)
-	if got := c.nodes[1].level(); got != shard.LevelSound {
+	if got := c.nodes[1].view.level(); got != shard.LevelSound {
 		t.Errorf("after a restart the node thinks that the cluster is at level %d", got)
 	}
 
@@ -144,7 +144,7 @@ func TestTheLevelRisesWhenTheUpgradeIsFinishedAndThereIsNoWayBack(t *testing.T) 
 	if err == nil || !strings.Contains(err.Error(), "the cluster is at level 2, this binary knows 1: start") {
 		t.Errorf("a node of the former release that joins says %v", err)
 	}
-	if c.nodes[0].known.newest().Node("n4") != nil {
+	if c.nodes[0].view.newestTable().Node("n4") != nil {
 		t.Error("it is registered")
 	}
 }

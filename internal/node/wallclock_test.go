@@ -94,7 +94,7 @@ func (c *trio) wantClockSeen(s api.ClusterStatus, id string) {
 
 // ledAsWanted reports whether the wanted node owns every shard, so that nothing is handed over for that reason.
 func (c *trio) ledAsWanted(s api.ClusterStatus) bool {
-	table := c.nodes[0].known.newest()
+	table := c.nodes[0].view.newestTable()
 	for _, one := range s.Shards {
 		if one.Owner != table.Group(one.ID).Lead {
 			return false

@@ -62,9 +62,9 @@ var clusterMutants = []judged{
 		"index > 0 && g.raft.CommitIndex() >= index", "index > 0"},
 		tests("raftfsm", "TestChangeWithoutAMajorityEnds")},
 	{mutant{"a replica is made by an old table", "internal/node/reconciler.go",
-		"n.current.Load() == 0 || known.version < n.current.Load()", "known.version == 0"},
+		"c.current.Load() == 0 || known.version < c.current.Load()", "known.version == 0"},
 		tests("internal/node", "TestNobodyActsOnAnOldTable")},
-	{mutant{"a group is aligned by an old table", "internal/node/reconciler.go", "if r.alignedEpoch == epoch {", "if true {"},
+	{mutant{"a group is aligned by an old table", "internal/node/aligner.go", "if r.alignedEpoch == epoch {", "if true {"},
 		tests("internal/node", "TestNobodyActsOnAnOldTable")},
 	// Feature levels.
 	{mutant{"a level rises before every data directory carries it", "cluster/placement/levels.go",

@@ -26,7 +26,7 @@ var judgeGuards = []judged{
 		tests("raftfsm", "TestAConvictedReplicaDoesNotComeBack")},
 	{mutant{"what a convicted replica had is deleted", "cluster/placement/reconcile.go", "case gone && h.Kept:", "case false:"},
 		tests("cluster/placement", "TestANodeDoesWhatTheTableSays")},
-	{mutant{"convicted replicas fill the disk", "internal/node/judge.go", "if lowDisk || ", "if "}, tests("internal/node", "TestEvidenceIsBounded")},
+	{mutant{"convicted replicas fill the disk", "internal/node/replica_set.go", "if lowDisk || ", "if "}, tests("internal/node", "TestEvidenceIsBounded")},
 	{mutant{"a lost replica does not count for the majority", "internal/node/judge.go", "voters = append(voters, name)",
 		"if voter.Lost {\n\t\t\tcontinue\n\t\t}\n\t\tvoters = append(voters, name)"}, tests("internal/node", "TestLostReplicasCountForTheMajority")},
 	{mutant{"stale reads come from a replica that has stopped", "internal/node/stale_reader.go", " || replica.stopped.Load() != nil", ""},

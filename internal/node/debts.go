@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/stint-io/stint/cluster/routing"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
 )
@@ -20,14 +21,22 @@ const (
 	dischargeMost = 1000
 )
 
+// debts settles what shards that are owned here owe other shards. It holds no state; only the reconciler calls it.
+type debts struct {
+	now      func() time.Time
+	router   *routing.Router
+	tasks    *tasks
+	stopping func() bool // whether this node stops
+}
+
 // discharge does what the shard owes other shards, if it is owned here. A leg whose coordinator fell silent, or whose hold
 // has ended, asks home; home tells legs that have not heard. What is owed to one shard is one task of the reconciler's, and
 // Close waits for it. A shard that does not answer delays no other.
-func (n *Node) discharge(r *replica) {
-	if r.Shard == shard.System || !r.actor.Open() || n.stopping.Load() {
+func (d *debts) discharge(r *replica) {
+	if r.Shard == shard.System || !r.actor.Open() || d.stopping() {
 		return
 	}
-	now := n.config.World.Now()
+	now := d.now()
 	var duties []shard.Duty
 	r.group.View(func(s *shard.State) {
 		duties = s.Duties(max(s.Time(), limit.Time(now.UnixMicro())), dischargeMost)
@@ -37,10 +46,10 @@ func (n *Node) discharge(r *replica) {
 		places[duty.To] = append(places[duty.To], duty)
 	}
 	for to, duties := range places {
-		n.tasks.start("operations of "+r.Shard.String()+" with "+to.String(), func(ctx context.Context) {
+		d.tasks.start("operations of "+r.Shard.String()+" with "+to.String(), func(ctx context.Context) {
 			within, cancel := context.WithTimeout(ctx, dischargeWithin)
 			defer cancel()
-			if !n.router.Discharge(within, duties) {
+			if !d.router.Discharge(within, duties) {
 				select {
 				case <-time.After(dischargeAgain):
 				case <-ctx.Done():

@@ -2,10 +2,7 @@ package node
 
 import (
 	"context"
-	"fmt"
 	"net"
-
-	"github.com/stint-io/stint/api"
 )
 
 // grpcServer is the result of api.NewGRPC.
@@ -33,15 +30,6 @@ func listenGRPC(addr string) (*grpcDoor, error) {
 	return &grpcDoor{listener: listener}, nil
 }
 
-func (d *grpcDoor) serve(n *Node) {
-	d.server = api.NewGRPC(n.api, n.config.Logger)
-	n.serving.Go(func() {
-		if err := d.server.Serve(n.limits.grpcDoor(d.listener)); err != nil && !n.stopping.Load() {
-			n.fail(fmt.Errorf("serving gRPC: %w", err))
-		}
-	})
-}
-
 // stop tells every client to leave and waits for their calls. A call that is on its way when its client is told was not
 // begun, and a gRPC client knows that. When ctx ends first the connections are closed.
 func (d *grpcDoor) stop(ctx context.Context) {
@@ -58,12 +46,4 @@ func (d *grpcDoor) close() error {
 		return nil
 	}
 	return d.listener.Close()
-}
-
-// GRPCAddr is the address of the port for gRPC alone; "" when there is none.
-func (n *Node) GRPCAddr() string {
-	if n.grpc == nil {
-		return ""
-	}
-	return n.grpc.listener.Addr().String()
 }

@@ -8,30 +8,39 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Ready returns nil when this node can serve or forward every shard and its own replicas are open and nearly up to date;
+// readiness judges whether this node can do its part. It holds no state; all methods may be called concurrently.
+type readiness struct {
+	node     string // id of this node
+	view     *clusterView
+	replicas *replicaSet
+	peers    *peers
+	stopping func() bool // whether this node stops
+}
+
+// check returns nil when this node can serve or forward every shard and its own replicas are open and nearly up to date;
 // otherwise it says what is missing. A rolling restart waits for it: while a replica still starts, the next node to stop
 // would take a shard's majority with it. A shard that has stopped because its replicas differ does not count: every node
 // forwards to it as before, and restarting the nodes one by one is what helps.
-func (n *Node) Ready() error {
-	if n.stopping.Load() {
+func (r *readiness) check() error {
+	if r.stopping() {
 		return errors.New("the node is stopping")
 	}
-	t := n.known.newest()
-	if t.Table == nil || !n.hasJoined() {
+	t := r.view.newestTable()
+	if t.Table == nil || !r.peers.hasJoined() {
 		return errors.New("the node belongs to no cluster yet, or does not know its table")
 	}
-	if n.removed(n.id) {
+	if r.view.removed(r.node) {
 		return ErrRemoved
 	}
-	if n.known.revision() == nil {
+	if r.view.revision() == nil {
 		return errors.New("the node does not know the cluster's policies yet")
 	}
 	for i := range t.Groups {
 		g := &t.Groups[i]
-		if n.ownerOf(g.Shard) == "" {
+		if r.ownerOf(g.Shard) == "" {
 			return fmt.Errorf("shard %s has no owner", g.Shard)
 		}
-		if err := n.holds(g); err != nil {
+		if err := r.holds(g); err != nil {
 			return err
 		}
 	}
@@ -39,16 +48,16 @@ func (n *Node) Ready() error {
 }
 
 // holds returns nil if this node's replica of a group, where it should have one, runs and is nearly up to date.
-func (n *Node) holds(g *placement.Group) error {
+func (r *readiness) holds(g *placement.Group) error {
 	for _, listed := range g.Replicas {
-		if listed.Node != n.id || listed.Role != placement.Voter || !listed.Created || listed.Lost {
+		if listed.Node != r.node || listed.Role != placement.Voter || !listed.Created || listed.Lost {
 			continue
 		}
-		r := n.replica(g.Shard)
-		if r == nil || r.Number != listed.Number {
+		own := r.replicas.of(g.Shard)
+		if own == nil || own.Number != listed.Number {
 			return fmt.Errorf("the replica of shard %s is not open", g.Shard)
 		}
-		if behind := n.behind(r); behind > caughtUpEntries {
+		if behind := r.behind(own); behind > caughtUpEntries {
 			return fmt.Errorf("the replica of shard %s is %d entries behind", g.Shard, behind)
 		}
 	}
@@ -56,12 +65,12 @@ func (n *Node) holds(g *placement.Group) error {
 }
 
 // behind is how many entries a replica of this node lacks of those that the shard's owner last reported as committed.
-func (n *Node) behind(r *replica) uint64 {
-	applied := r.group.Status().AppliedIndex
+func (r *readiness) behind(own *replica) uint64 {
+	applied := own.group.Status().AppliedIndex
 	var commit uint64
-	for _, report := range n.probe.Reports() {
+	for _, report := range r.peers.reports() {
 		for _, other := range report.Replicas {
-			if other.Shard == r.Shard && other.Open {
+			if other.Shard == own.Shard && other.Open {
 				commit = max(commit, other.Commit)
 			}
 		}
@@ -70,19 +79,19 @@ func (n *Node) behind(r *replica) uint64 {
 }
 
 // ownerOf names the node that owns a shard, if this node knows one and it answers; "" otherwise.
-func (n *Node) ownerOf(id shard.ID) string {
-	if _, open := n.local(id); open {
-		return n.id
+func (r *readiness) ownerOf(id shard.ID) string {
+	if _, open := r.replicas.owner(id); open {
+		return r.node
 	}
-	if r := n.replica(id); r != nil && r.lone { // no other node can own it
+	if own := r.replicas.of(id); own != nil && own.lone { // no other node can own it
 		return ""
 	}
-	for node, report := range n.probe.Reports() {
-		if n.probe.Silent()[node] >= silentMost {
+	for node, report := range r.peers.reports() {
+		if r.peers.silent()[node] >= silentMost {
 			continue
 		}
-		for _, r := range report.Replicas {
-			if r.Shard == id && r.Open {
+		for _, other := range report.Replicas {
+			if other.Shard == id && other.Open {
 				return node
 			}
 		}

@@ -1,0 +1,72 @@
+package node
+
+import (
+	"github.com/stint-io/stint/cluster/gossip"
+	"github.com/stint-io/stint/cluster/hop"
+	"github.com/stint-io/stint/cluster/routing"
+	"github.com/stint-io/stint/policy"
+)
+
+// assemble connects the parts of the node: each gets what it needs. It starts none of them. Each part is given those above it;
+// the exception is the view, which wakes the router that asks it.
+func (n *Node) assemble(policies *policy.Set) {
+	now, logger, stopping := n.config.World.Now, n.config.Logger, n.stopping.Load
+	wake := func() { n.router.Wake() }
+	n.view = newClusterView(viewConfig{node: n.id, dir: n.dir, newest: n.config.newestLevel(), release: n.config.Version,
+		policiesFile: n.config.PoliciesFile, filePolicies: policies, logger: logger, fail: n.fail,
+		onTable: wake, onRulesChanged: n.replicas.hintActors})
+	n.stale = &staleReader{now: now, view: n.view, replicas: n.replicas}
+	n.peers = &peers{node: n.id, view: n.view, dir: n.dir, joined: make(chan struct{})}
+	n.readiness = &readiness{node: n.id, view: n.view, replicas: n.replicas, peers: n.peers, stopping: stopping}
+	n.assembleRouter()
+	n.documents = &documents{router: n.router, view: n.view}
+	n.reporter = &reporter{node: n.id, now: now, dir: n.dir, view: n.view, replicas: n.replicas, peers: n.peers, hints: n.hints,
+		stopping: stopping, changed: n.changed}
+	n.admin = &admin{node: n.id, view: n.view, documents: n.documents, peers: n.peers, reporter: n.reporter, logger: logger,
+		changed: n.changed}
+	n.founder = &founder{node: n.id, config: n.config, policies: policies, dir: n.dir, view: n.view, peers: n.peers,
+		documents: n.documents, reporter: n.reporter, changed: n.changed}
+	n.handover = &handover{node: n.id, now: now, view: n.view, replicas: n.replicas, peers: n.peers, tasks: n.tasks,
+		logger: logger, changed: n.changed}
+	observer := &replicaObserver{node: n.id, metrics: n.metrics, logger: logger, view: n.view, peers: n.peers, wake: wake,
+		changed: n.changed, fail: n.fail}
+	n.opener = &opener{node: n.id, world: n.config.World, dir: n.dir, view: n.view, peers: n.peers, replicas: n.replicas,
+		observer: observer, handOver: n.handover.giveAwaySoon, acceptStep: n.config.AcceptTime, logger: logger, changed: n.changed}
+	n.assembleReconciler()
+}
+
+func (n *Node) assembleRouter() {
+	n.hints = gossip.NewHints(maxShards)
+	n.hop = hop.New(n.peers.dialHop)
+	n.hop.Level = n.view.level
+	n.metrics.Hop(func() uint64 { return n.hop.Stats().Requests }, func() uint64 { return n.hop.Stats().Frames })
+	n.router = routing.New(routing.Config{
+		Node:     n.id,
+		Shards:   func() uint32 { return uint32(n.view.shards()) },
+		Places:   n.view.voterNodes,
+		Local:    n.replicas.owner,
+		Leader:   n.replicas.leader,
+		Forward:  n.hop,
+		Hints:    n.hints,
+		Sessions: n.view.hasSessions,
+		Policies: n.view.revision,
+	})
+	n.metrics.Denials(n.router.DenialsKept)
+	n.metrics.Stopped(n.replicas.stopped)
+}
+
+func (n *Node) assembleReconciler() {
+	now, logger, stopping := n.config.World.Now, n.config.Logger, n.stopping.Load
+	n.reconciler = &reconciler{
+		node: n.id, now: now, dir: n.dir, view: n.view, documents: n.documents, replicas: n.replicas, opener: n.opener,
+		handover: n.handover, tasks: n.tasks, firstTable: n.founder.writeFirstTable, stopping: stopping, fail: n.fail,
+		logger: logger, changed: n.changed,
+		judge: &judge{node: n.id, now: now, dir: n.dir, view: n.view, replicas: n.replicas, peers: n.peers, opener: n.opener,
+			handover: n.handover, logger: logger, changed: n.changed},
+		aligner: &aligner{view: n.view, documents: n.documents, peers: n.peers, handover: n.handover, tasks: n.tasks,
+			logger: logger, changed: n.changed},
+		planner: &planner{now: now, view: n.view, documents: n.documents, peers: n.peers, reporter: n.reporter, tasks: n.tasks,
+			logger: logger, replaceAfter: n.config.ReplaceAfter},
+		debts: &debts{now: now, router: n.router, tasks: n.tasks, stopping: stopping},
+	}
+}

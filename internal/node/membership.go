@@ -1,0 +1,96 @@
+package node
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/stint-io/stint/cluster/gossip"
+	"github.com/stint-io/stint/shard"
+)
+
+// startGossip announces this node. A node that no other node can join has no gossip.
+func (n *Node) startGossip() (err error) {
+	if n.ports.peers == nil && n.config.World.Listen == nil {
+		n.peers.gossip = newSoloMembership(n.self())
+		return nil
+	}
+	key, err := n.config.gossipKey()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	self := n.self()
+	config := gossip.Config{
+		Addr:       n.config.GossipAddr,
+		Advertise:  n.config.Advertise,
+		Node:       n.id,
+		PeerAddr:   n.config.PeerAddr,
+		APIAddr:    self.APIAddr,
+		Zone:       n.config.Zone,
+		Version:    n.config.Version,
+		Seeds:      n.config.Join,
+		Key:        key,
+		Insecure:   n.config.InsecurePeers,
+		Expect:     self.Expect,
+		Cluster:    self.Cluster,
+		Formation:  self.Formation,
+		Registered: n.view.gossipAddrs,
+		OnChange:   func() { n.router.Wake(); n.changed.notify() },
+		Hints:      n.hints,
+		Streams:    n.ports.limits.shares.Gossip,
+		OnRefused:  func(why string) { n.metrics.Refused("gossip", why) },
+		Logger:     n.config.Logger,
+	}
+	if n.ports.peers != nil {
+		config.PeerAddr = n.ports.peers.Addr().String()
+	}
+	n.peers.gossip, err = n.config.World.Gossip(config)
+	if err != nil && n.config.alone() && n.config.GossipAddr == defaultGossipAddr {
+		n.config.Logger.Warn("no other node can join this one; --gossip-addr names another port", "error", err)
+		n.peers.gossip, err = newSoloMembership(self), nil
+	}
+	return err
+}
+
+// self describes this node as gossip would.
+func (n *Node) self() gossip.Member {
+	self := n.founder.self()
+	m := gossip.Member{Node: n.id, Cluster: self.Cluster, Zone: n.config.Zone, Version: n.config.Version,
+		PeerAddr: n.config.PeerAddr, GossipAddr: n.config.GossipAddr, APIAddr: n.config.APIAddr, State: gossip.MemberAlive,
+		Expect: self.Expect, Formation: self.Formation}
+	if addr := n.ports.apiAddr(); addr != "" {
+		m.APIAddr = addr
+	}
+	return m
+}
+
+// soloMembership is the membership of a node that no other node can reach: the node itself.
+type soloMembership struct {
+	mu   sync.Mutex
+	self gossip.Member
+}
+
+func newSoloMembership(self gossip.Member) *soloMembership { return &soloMembership{self: self} }
+
+func (m *soloMembership) Members() []gossip.Member {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return []gossip.Member{m.self}
+}
+
+func (m *soloMembership) SetCluster(id string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.self.Cluster = id
+	return nil
+}
+
+func (m *soloMembership) Announce(f gossip.Formation) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.self.Formation = &f
+	return nil
+}
+
+func (m *soloMembership) AnnounceOwner(shard.ID, uint64) {}
+
+func (m *soloMembership) Stop() {}

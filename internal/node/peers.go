@@ -1,0 +1,184 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/stint-io/stint/cluster/gossip"
+	"github.com/stint-io/stint/cluster/peer"
+	"github.com/stint-io/stint/cluster/placement"
+	"github.com/stint-io/stint/raftfsm"
+	"github.com/stint-io/stint/shard"
+)
+
+const (
+	// silentMost is how long a node may be silent and still be taken for alive.
+	silentMost = 2 * time.Second
+	// clockAheadMost is less than the lead at which an owner hands a shard over (actor), so that it does not get it back at
+	// once.
+	clockAheadMost = 300 * time.Millisecond
+	// caughtUpEntries is how far behind a learner may be to become a voter: as far as a follower is behind now and then.
+	caughtUpEntries = 128
+)
+
+// peers is what this node knows of the other nodes by gossip and by asking them, and its ways to them. Gossip is there from the
+// start, port and probe once the node has joined: methods that ask them are called only afterwards. All methods may be called
+// concurrently, except for join and close.
+type peers struct {
+	node   string // id of this node
+	view   *clusterView
+	dir    *dataDir
+	gossip Membership // set before any other goroutine is started
+
+	joined chan struct{} // closed once port and probe are set
+	port   *peer.Port
+	probe  *peer.HealthProbe
+}
+
+// join opens the peer port for the cluster that this node belongs to, and starts the health probe.
+func (p *peers) join(port peer.Config, probe peer.HealthProbeConfig) (err error) {
+	port.Resolve = p.addr
+	if p.port, err = peer.Listen(port); err != nil {
+		return err
+	}
+	probe.Others, probe.Dial = p.others, p.port.DialAsk
+	p.probe = peer.StartHealthProbe(probe)
+	close(p.joined)
+	return nil
+}
+
+// hasJoined reports whether this node belongs to a cluster, with port and probe open.
+func (p *peers) hasJoined() bool {
+	select {
+	case <-p.joined:
+		return true
+	default:
+		return false
+	}
+}
+
+// dialHop connects to another node's hop.
+func (p *peers) dialHop(ctx context.Context, node string) (net.Conn, error) {
+	if !p.hasJoined() {
+		return nil, errors.New("this node belongs to no cluster yet")
+	}
+	return p.port.DialHop(ctx, node)
+}
+
+// ask asks the other nodes at once, so that news travels now.
+func (p *peers) ask() { p.probe.Kick() }
+
+// others names the nodes to ask: those of the table and those that gossip knows, without removed ones.
+func (p *peers) others() []string {
+	var nodes []string
+	if t := p.view.newestTable(); t.Table != nil {
+		for _, node := range t.Listed() {
+			nodes = append(nodes, node.ID)
+		}
+	}
+	for _, m := range p.gossip.Members() {
+		if m.Cluster == p.dir.cluster() && m.State == gossip.MemberAlive && !p.view.removed(m.Node) {
+			nodes = append(nodes, m.Node)
+		}
+	}
+	slices.Sort(nodes)
+	nodes = slices.Compact(nodes)
+	return slices.DeleteFunc(nodes, func(node string) bool { return node == p.node })
+}
+
+// addr is the address of a node's peer port: from gossip, which hears of a move first, else from the table.
+func (p *peers) addr(node string) (string, bool) {
+	for _, m := range p.gossip.Members() {
+		if m.Node == node && m.State == gossip.MemberAlive {
+			return m.PeerAddr, true
+		}
+	}
+	if t := p.view.newestTable(); t.Table != nil {
+		if listed := t.Node(node); listed != nil {
+			return listed.PeerAddr, true
+		}
+	}
+	return "", false
+}
+
+// reports returns the last report of each other node that was ever heard.
+func (p *peers) reports() map[string]placement.Report { return p.probe.Reports() }
+
+// silent is how long each other node has been silent.
+func (p *peers) silent() map[string]time.Duration { return p.probe.Silent() }
+
+// offset is how far this machine's clock is ahead of the nodes' clocks; ok: enough of them are known.
+func (p *peers) offset(nodes []string) (ahead time.Duration, ok bool) { return p.probe.Offset(nodes) }
+
+// isClockAhead reports whether a node would soon hand the shard over again because its clock is ahead of most voters'.
+func (p *peers) isClockAhead(id shard.ID, node string) bool {
+	ofVoters, ok := p.offset(p.view.voterNodes(id)) // how far this node's clock is ahead of them
+	ofNode, known := p.offset([]string{node})
+	return ok && known && ofVoters-ofNode > clockAheadMost
+}
+
+// leads counts the groups that a node leads, by its own report.
+func (p *peers) leads(node string) (count int) {
+	for _, r := range p.reports()[node].Replicas {
+		if r.Leading {
+			count++
+		}
+	}
+	return count
+}
+
+// isReady reports whether a node answers and is fit to lead.
+func (p *peers) isReady(node string) bool {
+	report, ok := p.reports()[node]
+	return ok && report.Fit() && p.silent()[node] < silentMost
+}
+
+// member is the last report of a group's member, by its name; nil if its node does not answer, or does not have it.
+func (p *peers) member(id shard.ID, name string) *placement.ReplicaReport {
+	report, ok := p.reports()[nodeOf(name)]
+	if !ok {
+		return nil
+	}
+	i := slices.IndexFunc(report.Replicas, func(r placement.ReplicaReport) bool {
+		return r.Shard == id && raftfsm.Replica{Shard: r.Shard, Number: r.Number}.Name(report.Node) == name
+	})
+	if i < 0 {
+		return nil
+	}
+	return &report.Replicas[i]
+}
+
+// isSound reports whether a member of a group, by its name, answers and could decide.
+func (p *peers) isSound(id shard.ID, name string) bool {
+	member := p.member(id, name)
+	return member != nil && member.Stopped == "" && p.isReady(nodeOf(name))
+}
+
+// isCaughtUp reports whether a member of the group that r leads has nearly all of its log, by the member's own report.
+func (p *peers) isCaughtUp(r *replica, name string) bool {
+	if name == r.name() {
+		return true
+	}
+	member := p.member(r.Shard, name)
+	return member != nil && member.Applied+caughtUpEntries >= r.group.Status().CommitIndex
+}
+
+// drainHops lets requests that other nodes forwarded here end.
+func (p *peers) drainHops() {
+	if p.port != nil {
+		p.port.DrainHops()
+	}
+}
+
+// leave stops asking the other nodes, and says goodbye.
+func (p *peers) leave() {
+	if p.probe != nil {
+		p.probe.Stop()
+	}
+	if p.gossip != nil {
+		p.gossip.Stop()
+	}
+}

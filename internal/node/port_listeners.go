@@ -1,0 +1,63 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/stint-io/stint/cluster/peer"
+)
+
+// walled is a listener to which nobody can connect: even a port that no client is told of would be found.
+type walled struct {
+	once  sync.Once
+	ended chan struct{}
+}
+
+func newWalled() *walled { return &walled{ended: make(chan struct{})} }
+
+// Accept implements net.Listener.
+func (w *walled) Accept() (net.Conn, error) {
+	<-w.ended
+	return nil, net.ErrClosed
+}
+
+// Close implements net.Listener.
+func (w *walled) Close() error {
+	w.once.Do(func() { close(w.ended) })
+	return nil
+}
+
+// Addr implements net.Listener.
+func (w *walled) Addr() net.Addr { return peer.Addr("nowhere") }
+
+// clientsAlive finds clients that vanished without closing, within two minutes: a pool may be silent for hours.
+var clientsAlive = net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 15 * time.Second, Count: 4}
+
+// listenClients opens a port for clients.
+func listenClients(flag, addr string) (net.Listener, error) {
+	tcp := net.ListenConfig{KeepAliveConfig: clientsAlive}
+	listener, err := tcp.Listen(context.Background(), "tcp", addr)
+	if err != nil {
+		return nil, listenError(flag, err)
+	}
+	return listener, nil
+}
+
+// listenError tells an address that cannot be meant from one that is in use.
+func listenError(flag string, err error) error {
+	var network *net.OpError
+	var syscallError *os.SyscallError
+	if errors.As(err, &network) && !errors.As(err, &syscallError) {
+		return fmt.Errorf("%w: %s: %w", ErrConfig, flag, err)
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%s: %w: stop what listens there, or name another address with --%s", flag, err, flag)
+	}
+	return fmt.Errorf("%s: %w", flag, err)
+}
