@@ -64,7 +64,7 @@ var clusterMutants = []judged{
 	{mutant{"a replica is made by an old table", "internal/node/reconciler.go",
 		"c.current.Load() == 0 || known.version < c.current.Load()", "known.version == 0"},
 		tests("internal/node", "TestNobodyActsOnAnOldTable")},
-	{mutant{"a group is aligned by an old table", "internal/node/aligner.go", "if r.alignedEpoch == epoch {", "if true {"},
+	{mutant{"a group is aligned by an old table", "internal/node/reconciler_aligner.go", "if r.alignedEpoch == epoch {", "if true {"},
 		tests("internal/node", "TestNobodyActsOnAnOldTable")},
 	// Feature levels.
 	{mutant{"a level rises before every data directory carries it", "cluster/placement/levels.go",
@@ -160,7 +160,7 @@ var clusterMutants = []judged{
 	{mutant{"a commit keeps its lease, in clusters", "shard/counter_extras.go",
 		"if (back || l.limit.Algorithm == limit.Concurrency) && l.counts(h) {", "if back && l.counts(h) {"},
 		fewClusters("1", "4")},
-	{mutant{"a node that stops hands nothing over", "internal/node/handover.go",
+	{mutant{"a node that stops hands nothing over", "internal/node/reconciler_handover.go",
 		"if r.lone || !r.group.Leading() {\n\t\t\treturn", "if true {\n\t\t\treturn"}, calmCluster},
 	{mutant{"a hand-over does not wait for what is under way", "actor/sequencer.go",
 		"if !q.paused || len(q.inFlight) > 0 {", "if !q.paused {"},
