@@ -44,7 +44,7 @@ func (a *admin) PinLevel(ctx context.Context, level shard.Level) error {
 // FinishUpgrade implements api.ClusterAdmin.
 func (a *admin) FinishUpgrade(ctx context.Context) (level shard.Level, err error) {
 	err = a.changeLevels(ctx, func(t *placement.Table, l *placement.Levels) (next *placement.Levels, err error) {
-		next, level, err = l.ApplyFinish(t, a.reporter.reports(), a.view.newest)
+		next, level, err = l.ApplyFinish(t, a.reporter.reports(), a.view.binaryLevel)
 		return next, err
 	})
 	return level, err

@@ -12,7 +12,7 @@ import (
 func (n *Node) assemble(policies *policy.Set) {
 	now, logger, stopping := n.config.World.Now, n.config.Logger, n.stopping.Load
 	wake := func() { n.router.Wake() }
-	n.view = newClusterView(viewConfig{node: n.id, dir: n.dir, newest: n.config.newestLevel(), release: n.config.Version,
+	n.view = newClusterView(viewConfig{node: n.id, dir: n.dir, binaryLevel: n.config.newestLevel(), release: n.config.Version,
 		policiesFile: n.config.PoliciesFile, filePolicies: policies, logger: logger, fail: n.fail,
 		onTable: wake, onRulesChanged: n.replicas.hintActors})
 	n.stale = &staleReader{now: now, view: n.view, replicas: n.replicas}

@@ -70,20 +70,6 @@ type World struct {
 	SnapshotEvery uint64
 }
 
-// Membership is what a node needs from gossip. gossip.Gossip implements it. Its methods may be called concurrently.
-type Membership interface {
-	// Members lists the nodes that gossip knows, including this one.
-	Members() []gossip.Member
-	// SetCluster announces that this node belongs to a cluster. It fails if the node belongs to another one.
-	SetCluster(id string) error
-	// Announce announces a formation that this node proposed or accepted, and its cluster at the same time.
-	Announce(f gossip.Formation) error
-	// Stop leaves with a goodbye.
-	Stop()
-	// AnnounceOwner announces that this node opened an epoch of a shard.
-	AnnounceOwner(id shard.ID, epoch uint64)
-}
-
 func (c Config) withDefaults() Config {
 	setDefault(&c.APIAddr, "127.0.0.1:7400")
 	setDefault(&c.PeerAddr, defaultPeerAddr)
@@ -99,18 +85,9 @@ func (c Config) withDefaults() Config {
 		c.World.Now, c.World.Slept = time.Now, machineSlept
 	}
 	if c.World.Gossip == nil {
-		c.World.Gossip = startGossip
+		c.World.Gossip = gossipMembership
 	}
 	return c
-}
-
-// startGossip is gossip.Start, but on an error it returns a nil interface, not one that holds a nil pointer.
-func startGossip(config gossip.Config) (Membership, error) {
-	g, err := gossip.Start(config)
-	if err != nil {
-		return nil, err
-	}
-	return g, nil
 }
 
 const defaultPeerAddr, defaultGossipAddr = "127.0.0.1:7401", "127.0.0.1:7402"

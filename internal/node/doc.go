@@ -1,22 +1,48 @@
 // Package node assembles one process and takes it apart again: it knows which part needs which, and starts and stops them
-// in that order. It carries out decisions that other packages make. Package cluster says where nodes and replicas should be
-// (Form, Plan, Reconcile, Align); this package makes it so and records that it was done.
+// in that order. It carries out decisions that other packages make. Package cluster/placement says where replicas should be
+// (Plan, Reconcile, Align) and cluster/gossip how a cluster begins (Form); this package makes it so and records that it was
+// done.
+//
+// # Parts
+//
+// Node holds the parts and assemble connects them. Each part is a struct that is given what it needs, and owns its state alone.
+// A part is given only parts that stand above it here. The one callback upwards is that of the view, which wakes the router.
+//
+//	dataDir      the data directory, and what this node wrote down in it
+//	ports        the clients' listeners and servers, and how many connections each may have
+//	replicaSet   the replicas that run here, the lost and the convicted ones
+//	clusterView  what this node knows of the table, the policies and the feature levels; learns newer versions
+//	staleReader  reads from this node's replicas, without a commit
+//	peers        the peer port, the health probe and gossip: what this node knows of the others, and the way to them
+//	readiness    whether this node can do its part
+//	(router)     cluster/routing and its hop: requests wherever their keys live
+//	documents    reads and replaces the documents of the system shard, through the router
+//	reporter     what this node says of itself, and what it learns from what the others say
+//	admin        the API's calls about the whole cluster
+//	founder      joins a cluster, or founds one with others; writes the first table
+//	handover     moves the leadership of groups to other nodes
+//	opener       opens and closes replicas; replicaObserver logs and counts what they notice
+//	reconciler   what the table wants, done: with judge, aligner, planner and debts, and tasks for long steps
+//
+// Three goroutines are this package's own: run, which joins the cluster and then is the reconciler's (Node.running waits for it),
+// one for each task (tasks.wait), and one for each clients' port (ports.stop). All others belong to the parts of other packages,
+// which are waited for when they are stopped.
 //
 // # Start
 //
-//	policies   an unreadable file must stop the start before anything is touched
-//	ports      API, Redis, gRPC and peer port: a second node started by mistake fails here, quickly and clearly. The number of
-//	           connections is bounded so that the disk keeps its file descriptors. A lone node has no peer port, unless its
-//	           configuration tells it how to recognize other nodes
-//	stores     the data directory, if there is one: locked and checked. A feature level newer than this binary's is refused
-//	router     no shard has an owner yet: requests wait within their deadlines
-//	place      a node that was removed from its cluster stops here, or as soon as it learns of its removal
-//	gossip     finds the other nodes
-//	API        from here on clients get replies, Redis clients too
-//	cluster    joined, founded together with others, or known from before; then a new node creates its stores
-//	peer port  serves the known cluster: the Raft streams, requests and questions of other nodes come in
-//	probe      asks the other nodes for their state and their clocks
-//	reconciler creates and opens replicas as the table says; each opens an epoch as soon as it leads its group
+//	policies    an unreadable file must stop the start before anything is touched
+//	ports       API, Redis, gRPC and peer port: a second node started by mistake fails here, quickly and clearly. The number of
+//	            connections is bounded so that the disk keeps its file descriptors. A lone node has no peer port, unless its
+//	            configuration tells it how to recognize other nodes
+//	stores      the data directory, if there is one: locked and checked. A feature level newer than this binary's is refused
+//	assemble    no shard has an owner yet: requests wait within their deadlines
+//	place       a node that was removed from its cluster stops here, or as soon as it learns of its removal
+//	gossip      finds the other nodes
+//	API         from here on clients get replies, Redis clients too
+//	founder     joined, founded together with others, or known from before; then a new node creates its stores
+//	peer port   serves the known cluster: the Raft streams, requests and questions of other nodes come in
+//	probe       asks the other nodes for their state and their clocks
+//	reconciler  creates and opens replicas as the table says; each opens an epoch as soon as it leads its group
 //
 // Start returns when the API listens; AwaitReady when every shard can be served or forwarded.
 //
@@ -30,23 +56,23 @@
 //
 //	reconcile  this node's replicas: create, open, close, destroy; record which were created and which are lost
 //	judge      compare the sums of this node's replicas with those that the others report; close convicted replicas
-//	align      a group that this node leads: add learners, promote those that caught up, remove the leaving
-//	lead       hand a shard over to the node that the table wants to lead it
-//	discharge  every 50 ms, what a shard that this node owns owes other shards for operations on several shards
-//	plan       on the owner of the system shard: change the table, by compare-and-set
+//	aligner    a group that this node leads: add learners, promote those that caught up, remove the leaving
+//	handover   hand a shard over to the node that the table wants to lead it
+//	debts      every 50 ms, what a shard that this node owns owes other shards for operations on several shards
+//	planner    on the owner of the system shard: change the table, by compare-and-set
 //
 // # A replica whose records are wrong
 //
-// A bit may flip in this machine's memory. The sums of the records show it (cluster.Judge), or a snapshot about to be
+// A bit may flip in this machine's memory. The sums of the records show it (placement.Judge), or a snapshot about to be
 // written does (raftfsm). From that moment on the replica decides nothing, and hands over what it leads. Three seconds later
-// it is closed for good (dismiss), if the others are a majority of sound replicas without it. The conviction is on disk
+// it is closed for good (judge.dismiss), if the others are a majority of sound replicas without it. The conviction is on disk
 // before the table hears that the replica is lost. Its stores are kept for a week at most (isEvidence), and the table
 // replaces it under another number. Until then it votes: its log is as good as the others'. So a program fault that convicts
 // all replicas at once stops the shard, and removes no log. The second conviction within a day drains the node. The process
 // keeps running in any case.
 //
-// Where sums differ and no majority of the voters agrees, all of the replicas refuse requests (dispute), with the epoch open
-// and sums logged, until a majority agrees. Nothing of a dispute is kept: a restart rebuilds the records from the disk.
+// Where sums differ and no majority of the voters agrees, all of the replicas refuse requests (replica.dispute), with the epoch
+// open and sums logged, until a majority agrees. Nothing of a dispute is kept: a restart rebuilds the records from the disk.
 //
 // # Stop
 //

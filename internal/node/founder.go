@@ -118,7 +118,7 @@ func (f *founder) becomeMember(id string, formation *gossip.Formation) error {
 		}
 		level := shard.LevelFirst
 		if formation != nil { // a newly founded cluster is at the newest level from the start
-			level = f.view.newest
+			level = f.view.binaryLevel
 		}
 		if err := f.dir.create(raftfsm.Identity{Cluster: id, Node: f.node}, kept, level); err != nil {
 			return err
@@ -199,7 +199,7 @@ func (f *founder) writeFirstTable(ctx context.Context) {
 	if len(set.Names()) == 0 {
 		f.config.Logger.Warn("there are no policies: every check will be answered not_found; give them with stint apply -f FILE")
 	}
-	levels := placement.FoundingLevels(formation.Founders, f.reporter.reports(), f.view.newest, f.config.Version)
+	levels := placement.FoundingLevels(formation.Founders, f.reporter.reports(), f.view.binaryLevel, f.config.Version)
 	table := placement.NewTable(formation.Cluster, founders, formation.Shards, formation.Replicas).ApplySecret(newSecret())
 	_, err := f.documents.swap(ctx, placement.PoliciesDocument, 0, policy.Format(set))
 	if err == nil || isConflict(err) {

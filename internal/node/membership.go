@@ -8,6 +8,29 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
+// Membership is what a node needs from gossip. gossip.Gossip implements it. Its methods may be called concurrently.
+type Membership interface {
+	// Members lists the nodes that gossip knows, including this one.
+	Members() []gossip.Member
+	// SetCluster announces that this node belongs to a cluster. It fails if the node belongs to another one.
+	SetCluster(id string) error
+	// Announce announces a formation that this node proposed or accepted, and its cluster at the same time.
+	Announce(f gossip.Formation) error
+	// Stop leaves with a goodbye.
+	Stop()
+	// AnnounceOwner announces that this node opened an epoch of a shard.
+	AnnounceOwner(id shard.ID, epoch uint64)
+}
+
+// gossipMembership is gossip.Start, but on an error it returns a nil interface, not one that holds a nil pointer.
+func gossipMembership(config gossip.Config) (Membership, error) {
+	g, err := gossip.Start(config)
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
 // startGossip announces this node. A node that no other node can join has no gossip.
 func (n *Node) startGossip() (err error) {
 	if n.ports.peers == nil && n.config.World.Listen == nil {

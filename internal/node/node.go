@@ -35,11 +35,12 @@ var ErrRemoved = errors.New("this node was removed from its cluster")
 // Node is one running process. Start creates it. All methods but Close may be called concurrently. It holds the parts, which
 // assemble connects, and starts and stops them: what they know and do is theirs.
 type Node struct {
-	config  Config
-	id      string // of this node, forever
-	metrics *metrics.Metrics
-	dir     *dataDir
-	ports   *ports
+	config   Config
+	id       string // of this node, forever; known once the data directory was looked at
+	metrics  *metrics.Metrics
+	dir      *dataDir
+	replicas *replicaSet
+	ports    *ports
 
 	// Set by assemble, all at once.
 	hints      *gossip.Hints
@@ -47,7 +48,6 @@ type Node struct {
 	router     *routing.Router
 	view       *clusterView
 	documents  *documents
-	replicas   *replicaSet
 	peers      *peers
 	reporter   *reporter
 	readiness  *readiness
@@ -79,7 +79,8 @@ func Start(ctx context.Context, config Config) (*Node, error) {
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.tasks = newTasks(n.ctx, config.World.Now, config.Logger, n.changed)
 	n.ports = &ports{config: config, stopping: n.stopping.Load, fail: n.fail}
-	n.dir = &dataDir{path: config.DataDir}
+	n.replicas = newReplicaSet(config.World.Now)
+	n.dir = &dataDir{path: config.DataDir, opened: n.replicas.readConvictions}
 	if err := n.start(); err != nil {
 		select {
 		case fatal := <-n.fatal: // the cause of the failure
@@ -126,8 +127,6 @@ func (n *Node) start() error {
 
 // openKeptStores opens the data directory if there is one; a new one is created once the cluster is known.
 func (n *Node) openKeptStores(policies *policy.Set) error {
-	n.replicas = newReplicaSet(n.config.World.Now)
-	n.dir.opened = n.replicas.readConvictions
 	n.dir.config = raftfsm.StoresConfig{
 		Newest:  n.config.newestLevel(),
 		Release: n.config.Version,

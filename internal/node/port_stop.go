@@ -11,6 +11,7 @@ import (
 func (p *ports) stop(ctx context.Context) error {
 	if p.listener == nil {
 		p.stopRedis(ctx)
+		p.serving.Wait()
 		return nil
 	}
 	if p.server == nil {

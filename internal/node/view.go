@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync/atomic"
 
+	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/cluster/gossip"
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/policy"
@@ -31,10 +32,10 @@ type clusterView struct {
 
 // viewConfig is what a clusterView needs.
 type viewConfig struct {
-	node    string // id of this node
-	dir     *dataDir
-	newest  shard.Level // the newest feature level that this binary knows
-	release string      // of this binary
+	node        string // id of this node
+	dir         *dataDir
+	binaryLevel shard.Level // the newest feature level that this node's binary knows
+	release     string      // of this binary
 
 	policiesFile string      // "": none was given
 	filePolicies *policy.Set // the policies in it
@@ -78,6 +79,15 @@ func (v *clusterView) sealer() *shard.Sealer { return v.newestTable().sealer }
 
 // revision is the newest known revision of the policies; nil while none is known.
 func (v *clusterView) revision() *policy.Revision { return v.policies.Load() }
+
+// withParents lists the entries that a check of one entry decides together, by the policies that this node knows.
+func (v *clusterView) withParents(e shard.Entry) (together []shard.Entry, revision uint64, err error) {
+	if r := v.revision(); r != nil {
+		together, err = api.Parents(r.Set, e)
+		return together, r.Version, err
+	}
+	return nil, 0, nil
+}
 
 // question asks another node for what is newer than this view.
 func (v *clusterView) question() placement.Question {

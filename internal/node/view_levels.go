@@ -28,7 +28,7 @@ func (v *clusterView) level() shard.Level { return v.newestLevels().Cluster }
 
 // ownLevels is what this node reports of its own levels.
 func (v *clusterView) ownLevels() *placement.NodeLevels {
-	return &placement.NodeLevels{Min: shard.LevelFirst, Max: v.newest, Kept: v.dir.stores.Level()}
+	return &placement.NodeLevels{Min: shard.LevelFirst, Max: v.binaryLevel, Kept: v.dir.stores.Level()}
 }
 
 // learnLevels takes levels that are newer than the known ones. The data directory records the level before the node reports
@@ -64,8 +64,8 @@ func (v *clusterView) learnLevels(d shard.Document) {
 
 // checkLevels refuses a cluster that writes what this binary cannot read.
 func (v *clusterView) checkLevels(l *placement.Levels) error {
-	if written := l.Written(); written > v.newest {
-		return fmt.Errorf("the cluster is at level %d, this binary knows %d: start %s or newer", written, v.newest,
+	if written := l.Written(); written > v.binaryLevel {
+		return fmt.Errorf("the cluster is at level %d, this binary knows %d: start %s or newer", written, v.binaryLevel,
 			cmp.Or(l.Release, "the release that it was brought there with"))
 	}
 	return nil

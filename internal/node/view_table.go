@@ -4,12 +4,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/shard"
 )
-
-// What the known table says, for those who ask about one thing. All of it is empty while no table is known.
 
 // readKeptTable restores the table that this node wrote down before.
 func (v *clusterView) readKeptTable() error {
@@ -87,15 +84,6 @@ func (v *clusterView) copies() (fewest int) {
 		}
 	}
 	return fewest
-}
-
-// withParents lists the entries that a check of one entry decides together, by the policies that this node knows.
-func (v *clusterView) withParents(e shard.Entry) (together []shard.Entry, revision uint64, err error) {
-	if r := v.revision(); r != nil {
-		together, err = api.Parents(r.Set, e)
-		return together, r.Version, err
-	}
-	return nil, 0, nil
 }
 
 // clustered reports whether another node could serve in this node's place.
