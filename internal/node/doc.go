@@ -6,8 +6,9 @@
 // # Parts
 //
 // Node holds the parts and assemble connects them. Each part is a struct that is given what it needs, and owns its state alone.
-// A part is given only parts that stand above it here. The one callback upwards is that of the view, which wakes the router.
+// A part is given only parts that stand above it here. The one callback downwards is that of the view, which wakes the router.
 //
+//	tasks        long steps beside the reconciler's loop, at most one per name at a time
 //	dataDir      the data directory, and what this node wrote down in it
 //	ports        the clients' listeners and servers, and how many connections each may have
 //	replicaSet   the replicas that run here, the lost and the convicted ones
@@ -22,7 +23,7 @@
 //	founder      joins a cluster, or founds one with others; writes the first table
 //	handover     moves the leadership of groups to other nodes
 //	opener       opens and closes replicas; replicaObserver logs and counts what they notice
-//	reconciler   what the table wants, done: with judge, aligner, planner and debts, and tasks for long steps
+//	reconciler   what the table wants, done: with judge, aligner, planner and debts
 //
 // Three goroutines are this package's own: run, which joins the cluster and then is the reconciler's (Node.running waits for it),
 // one for each task (tasks.wait), and one for each clients' port (ports.stop). All others belong to the parts of other packages,
@@ -49,7 +50,7 @@
 // # The reconciler
 //
 // One goroutine compares the table with the replicas that exist, at least every 250 ms, and takes the steps between the
-// two. Long steps are tasks beside it, at most one per name at a time. The reconciler is level-triggered: a step that failed is
+// two. Long steps are tasks beside it. The reconciler is level-triggered: a step that failed is
 // found undone in the next round. The table comes from this node's own replica of the system shard or from the reports of
 // other nodes, and may be old. That is safe because roles only go forward and numbers are used once: an old table never asks
 // for anything that a newer one forbids.
