@@ -89,6 +89,11 @@ func TestAppliedPoliciesAreInForceEverywhereSoonAndForGood(t *testing.T) {
 		at := await.Receive(t, "it is in force on all shards", firsts)
 		t.Logf("in force %v after it was applied", at.Sub(applied))
 	}
+	for i := range 3 {
+		if c.journal.says(c.configs[i].NodeID, "the policies file differs") != 0 {
+			t.Errorf("node %d complains of the file that it has read at its start, although others were applied since", i+1)
+		}
+	}
 	stale := uint64(1)
 	if _, _, err := c.nodes[0].admin.Apply(t.Context(), quotaPolicy(t, 600), &stale, "jo", ""); err == nil {
 		t.Error("applied over a version that the caller had not seen")

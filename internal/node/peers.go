@@ -26,7 +26,7 @@ const (
 
 // peers is what this node knows of the other nodes by gossip and by asking them, and its ways to them. Gossip is there from the
 // start, port and probe once the node has joined: methods that ask them are called only afterwards. All methods may be called
-// concurrently, except for join and close.
+// concurrently, except for join, drainHops and leave.
 type peers struct {
 	node   string // id of this node
 	view   *clusterView

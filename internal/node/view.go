@@ -130,7 +130,8 @@ func (v *clusterView) learnTable(d shard.Document) {
 // learnPolicies takes policies that are newer than the known ones.
 func (v *clusterView) learnPolicies(d shard.Document) {
 	defer v.takeTurn()()
-	if r := v.revision(); d.Version == 0 || r != nil && d.Version <= r.Version {
+	known := v.revision()
+	if d.Version == 0 || known != nil && d.Version <= known.Version {
 		return
 	}
 	set, err := policy.Parse("policies", d.Body)
@@ -138,7 +139,8 @@ func (v *clusterView) learnPolicies(d shard.Document) {
 		v.logger.Error("the cluster's policies cannot be read: run a newer version", "version", d.Version, "error", err)
 		return
 	}
-	if v.policiesFile != "" && !bytes.Equal(policy.Format(v.filePolicies), d.Body) {
+	// The file was read at the start. Whether a later change is in it as well is unknown, and nothing to warn of.
+	if known == nil && v.policiesFile != "" && !bytes.Equal(policy.Format(v.filePolicies), d.Body) {
 		v.logger.Info("the policies file differs from what is in force; stint apply -f FILE puts it in force",
 			"file", v.policiesFile, "version", d.Version)
 	}
