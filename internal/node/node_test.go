@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -286,11 +287,23 @@ func TestConfigurationErrorsAreToldFromFailures(t *testing.T) {
 
 var addrs atomic.Uint32
 
+// subnet returns the second number of 127.N.0.0/16, of which all addresses are this process's: a listener that is never closed
+// keeps other runs of these tests away.
+var subnet = sync.OnceValue(func() int {
+	for i := range 100 {
+		n := 100 + (os.Getpid()+i)%100
+		if _, err := net.Listen("tcp", fmt.Sprintf("127.%d.255.254:7402", n)); err == nil {
+			return n
+		}
+	}
+	panic("a hundred runs of these tests are under way")
+})
+
 // freeAddr returns an address on a loopback IP that no other test was given: a port that is free now may soon be taken.
 func freeAddr(t testing.TB) string {
 	t.Helper()
 	n := addrs.Add(1)
-	return fmt.Sprintf("127.%d.%d.%d:7402", 100+os.Getpid()%100, n>>8, n%250+1)
+	return fmt.Sprintf("127.%d.%d.%d:7402", subnet(), n>>8, n%250+1)
 }
 
 func TestANodeWithoutAClusterAnswersWhoAsksItAboutOne(t *testing.T) {
