@@ -28,8 +28,8 @@ const (
 	HoldEnded      Code = 14 // Settle: the hold has expired, was settled otherwise, or never existed; the same for a decision
 	OverQuota      Code = 15 // Settle: the excess over the hold does not fit; the hold is still open
 	Unreadable     Code = 16 // this version cannot read the request, or a record that it needs: only this request fails
-	Outdated       Code = 18 // the request was made by older policies than the shard's, which require something else
 	Fault          Code = 17 // a defect of this program, to be reported; only this request fails
+	Outdated       Code = 18 // the request was made by older policies than the shard's, which require something else
 	KeyNotFound    Code = 19 // the policy refuses keys without an override, and this key has none
 )
 

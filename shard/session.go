@@ -74,7 +74,7 @@ func (s *session) ack(acked uint64) {
 		s.closed.dropThrough(acked)
 		s.kept.dropThrough(acked)
 		s.denied.dropThrough(acked)
-		s.tallies = s.tallies[placeOfTold(s.tallies, acked+1):]
+		s.tallies = s.tallies[placeOfReplay(s.tallies, acked+1):]
 		s.dropAnswers()
 	}
 }
@@ -108,7 +108,7 @@ func (s *session) encode() []byte {
 	b = binary.AppendUvarint(append(b, format), s.acked)
 	b = s.closed.append(s.counted.append(b, s.acked), s.acked)
 	if format >= sessionFormatTallies {
-		b = appendTold(b, s.tallies, s.acked)
+		b = appendReplays(b, s.tallies, s.acked)
 	}
 	if format == sessionFormatAnswers {
 		b = s.denied.append(s.kept.append(s.appendAnswers(b), s.acked), s.acked)
@@ -123,7 +123,7 @@ func decodeSession(name Session, value []byte) (*session, error) {
 	s.written = s.acked
 	s.counted, s.closed = r.numbers(s.acked), r.numbers(s.acked)
 	if format >= sessionFormatTallies {
-		s.tallies = r.told(s.acked)
+		s.tallies = r.replays(s.acked)
 		r.failed = r.failed || format == sessionFormatTallies && len(s.tallies) == 0
 	}
 	if format == sessionFormatAnswers {

@@ -196,7 +196,7 @@ func (e sessionEvaluation) decidedBefore(answer *Result) {
 		return
 	}
 	if e.r.Op == Tally {
-		*answer = e.asTold()
+		*answer = e.replayedTally()
 		return
 	}
 	if d, found := e.s.answerTo(e.r.Number, e.at.Shard, e.r); found {
@@ -210,9 +210,9 @@ func (e sessionEvaluation) decidedBefore(answer *Result) {
 	answer.Decision = e.asCounted()
 }
 
-// asTold answers a tally's copy from the session's memory.
-func (e sessionEvaluation) asTold() Result {
-	i := placeOfTold(e.s.tallies, e.r.Number)
+// replayedTally answers a tally's copy from the session's memory.
+func (e sessionEvaluation) replayedTally() Result {
+	i := placeOfReplay(e.s.tallies, e.r.Number)
 	if i == len(e.s.tallies) || e.s.tallies[i].number != e.r.Number {
 		return Result{Err: &Error{Code: UnknownOutcome, Message: "it was counted once, so long ago that what it came to is forgotten"}}
 	}

@@ -16,8 +16,8 @@ type tallyReplay struct {
 	tallied Tallied
 }
 
-// placeOfTold returns the index of a number, or the index where it would be inserted.
-func placeOfTold(tallies []tallyReplay, number uint64) int {
+// placeOfReplay returns the index of a number, or the index where it would be inserted.
+func placeOfReplay(tallies []tallyReplay, number uint64) int {
 	if n := len(tallies); n == 0 || tallies[n-1].number < number { // the usual case
 		return n
 	}
@@ -27,15 +27,15 @@ func placeOfTold(tallies []tallyReplay, number uint64) int {
 
 // tell remembers the answer to a tally.
 func (s *session) tell(number uint64, t *Tallied) {
-	s.tallies = slices.Insert(s.tallies, placeOfTold(s.tallies, number), tallyReplay{number, *t})
+	s.tallies = slices.Insert(s.tallies, placeOfReplay(s.tallies, number), tallyReplay{number, *t})
 	if over := len(s.tallies) - sessionTallies; over > 0 {
 		s.tallies = s.tallies[over:]
 	}
 }
 
-// appendTold writes the number of tallies, and each tally: its request number, as the distance from the previous one or
+// appendReplays writes the number of tallies, and each tally: its request number, as the distance from the previous one or
 // from acked, and its answer.
-func appendTold(b []byte, tallies []tallyReplay, acked uint64) []byte {
+func appendReplays(b []byte, tallies []tallyReplay, acked uint64) []byte {
 	b = binary.AppendUvarint(b, uint64(len(tallies)))
 	before := &Tallied{}
 	for i := range tallies {
@@ -47,8 +47,8 @@ func appendTold(b []byte, tallies []tallyReplay, acked uint64) []byte {
 	return b
 }
 
-// told reads tallies written by appendTold.
-func (r *reader) told(acked uint64) []tallyReplay {
+// replays reads tallies written by appendReplays.
+func (r *reader) replays(acked uint64) []tallyReplay {
 	count := r.uvarint()
 	if count > sessionTallies || count > uint64(len(r.rest))/4 {
 		r.failed = true

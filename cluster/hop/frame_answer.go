@@ -122,7 +122,7 @@ const (
 	bitVerdict
 	bitTallied
 	bitAge
-	bitsTold = 1<<iota - 1
+	bitsSystem = 1<<iota - 1
 )
 
 func appendResult(b []byte, r *shard.Result) []byte {
@@ -160,13 +160,13 @@ func appendDecision(b []byte, d *shard.Decision) []byte {
 		b = append(binary.AppendUvarint(b, uint64(len(document.Body))), document.Body...)
 	}
 	if told != 0 {
-		b = appendTold(append(b, told), d, told)
+		b = appendSystemAnswer(append(b, told), d, told)
 	}
 	return b
 }
 
-// appendTold writes the fields that few decisions have.
-func appendTold(b []byte, d *shard.Decision, told byte) []byte {
+// appendSystemAnswer writes the fields that few decisions have.
+func appendSystemAnswer(b []byte, d *shard.Decision, told byte) []byte {
 	if told&bitHoldExpires != 0 {
 		b = binary.AppendVarint(b, int64(d.HoldExpires))
 	}
@@ -251,7 +251,7 @@ func (r *frameReader) decision(flags byte) shard.Decision {
 		d.System = &shard.SystemAnswer{Session: r.session()}
 	}
 	if flags&bitHasDocument != 0 {
-		toldOf(&d).Document = shard.Document{Version: r.uvarint(), Body: r.body()}
+		systemAnswerOf(&d).Document = shard.Document{Version: r.uvarint(), Body: r.body()}
 	}
 	if flags&bitTellsMore != 0 {
 		r.told(&d)
@@ -264,12 +264,12 @@ func (r *frameReader) decision(flags byte) shard.Decision {
 }
 
 func (r *frameReader) told(d *shard.Decision) {
-	told := r.flags(bitsTold)
+	told := r.flags(bitsSystem)
 	if told&bitHoldExpires != 0 {
 		d.HoldExpires = limit.Time(r.varint())
 	}
 	if told&bitAudit != 0 {
-		toldOf(d).Audit = r.audit()
+		systemAnswerOf(d).Audit = r.audit()
 	}
 	if told&bitVerdict != 0 && r.inLeg {
 		r.fail()
@@ -285,8 +285,8 @@ func (r *frameReader) told(d *shard.Decision) {
 	}
 }
 
-// toldOf returns d.Told, allocating it if needed.
-func toldOf(d *shard.Decision) *shard.SystemAnswer {
+// systemAnswerOf returns d.System, allocating it if needed.
+func systemAnswerOf(d *shard.Decision) *shard.SystemAnswer {
 	if d.System == nil {
 		d.System = &shard.SystemAnswer{}
 	}
