@@ -33,7 +33,7 @@ test: ## the tests that need nothing but Go
 	go test ./...
 
 race: ## the core under the race detector
-	go test -race -short ./limit ./policy ./shard ./actor ./cluster/... ./raftfsm ./api/... ./client ./internal/node ./internal/replay ./internal/connlimit ./internal/batchwait ./internal/bench \
+	go test -race -short ./limit ./policy ./shard ./actor ./cluster/... ./raftfsm ./api/... ./client ./internal/node ./internal/replay ./internal/connlimit ./internal/auth ./internal/certfile ./internal/clienttls ./internal/backup ./internal/batchwait ./internal/bench \
 	  ./internal/testcluster ./internal/verify
 
 twins: ## millions of operations beside the slow twins, and shards in virtual time: more of what go test does
@@ -50,7 +50,7 @@ sim: ## WORLDS whole clusters in virtual time, with everything that can fail; FR
 MUTANTS ?= Mutants
 
 mutants: ## the source with one guard taken out, again and again: the tests must fail (MUTANTS: a pattern of their names)
-	go test -count=1 -parallel 4 -timeout 60m -run '$(MUTANTS)' ./internal/sim -sim.mutants
+	go test -count=1 -parallel 8 -timeout 60m -run '$(MUTANTS)' ./internal/sim -sim.mutants
 
 chaos: ## real processes: killed, paused, cut off, restarted, with disks that fail; one node and three
 	go test -tags chaos -count=1 -timeout 30m -v ./internal/chaos
@@ -91,8 +91,8 @@ fuzz: ## fuzz every decoder with FUZZTIME inputs each
 
 # The micro-benchmarks that are guarded: arithmetic, batches, the formats of entries and frames, the way through an actor.
 micro := go test -run '^$$' -benchmem -timeout 30m \
-  -bench '^Benchmark(Take|TakeEachInstant|AppendState|OpenPeriod|DecodeLimit|Batch|EntryCodec|Table|ID|Submit|Frame|Install)$$' \
-  ./limit ./shard ./actor ./cluster/hop ./raftfsm
+  -bench '^Benchmark(Take|TakeEachInstant|AppendState|OpenPeriod|DecodeLimit|Batch|EntryCodec|Table|ID|Submit|Frame|Install|Token)$$' \
+  ./limit ./shard ./actor ./cluster/hop ./raftfsm ./internal/auth
 timed  := -count 6 -benchtime 100ms
 exact  := -count 3 -benchtime 100x
 

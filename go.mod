@@ -30,7 +30,10 @@ require (
 	google.golang.org/protobuf v1.36.12
 )
 
-require github.com/redis/go-redis/v9 v9.23.0
+require (
+	github.com/klauspost/compress v1.20.1
+	github.com/redis/go-redis/v9 v9.23.0
+)
 
 require (
 	github.com/DataDog/zstd v1.5.7 // indirect
@@ -57,7 +60,6 @@ require (
 	github.com/hashicorp/go-multierror v1.1.1 // indirect
 	github.com/hashicorp/go-sockaddr v1.0.7 // indirect
 	github.com/hashicorp/golang-lru v0.5.0 // indirect
-	github.com/klauspost/compress v1.20.1 // indirect
 	github.com/kr/pretty v0.3.1 // indirect
 	github.com/kr/text v0.2.0 // indirect
 	github.com/mattn/go-colorable v0.1.13 // indirect

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"io"
+	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"connectrpc.com/grpcreflect"
 
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+	"github.com/stint-io/stint/internal/auth"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
@@ -34,10 +36,16 @@ type Observer interface {
 	Request(procedure, code string, took time.Duration)
 }
 
-// Config has the parts that the API needs. All fields are required except Cluster, Shards, Stale, Sealer, Hosts and
+// Config has the parts that the API needs. All fields are required except Cluster, Tokens, Shards, Stale, Sealer, Hosts and
 // RequestTimeout.
 type Config struct {
 	Decider Decider
+	// Guard says who sent a request and what they may do; nil: everybody may do everything, as in a test.
+	Guard *auth.Guard
+	// Port is who can reach the port that the API answers at.
+	Port auth.Port
+	// Tokens makes and ends tokens; nil: these calls are unavailable.
+	Tokens TokenAdmin
 	// Revision returns the policies in force as this node knows them; nil or version 0: none yet.
 	Revision func() *policy.Revision
 	// Cluster answers calls about more than this node; nil: these calls are unavailable.
@@ -52,6 +60,7 @@ type Config struct {
 	Sealer   func() *shard.Sealer
 	Ready    func() error // nil if the node can serve every shard, else the reason why not
 	Observer Observer
+	Logger   *slog.Logger // nil: nothing is logged
 	Metrics  http.Handler // answers /metrics
 	// Hosts are further names under which clients reach this server, besides addresses and names without a dot. A request
 	// under another name is refused, because a web page may have sent it.
@@ -90,6 +99,7 @@ const requestTimeoutDefault = 5 * time.Second
 // messages, health and reflection, /healthz, /readyz and /metrics. NewGRPC makes a second door for gRPC alone.
 type API struct {
 	http     http.Handler
+	local    http.Handler
 	registry *registry
 	health   health
 	draining chan struct{} // closed when the streams must end
@@ -103,29 +113,36 @@ func New(c Config) *API {
 		c.RequestTimeout = requestTimeoutDefault
 	}
 	room := &admission{}
-	d := newRegistry(interceptors{observer: c.Observer, timeout: c.RequestTimeout}, room)
+	g := newGatekeeper(&c)
+	d := newRegistry(interceptors{observer: c.Observer, timeout: c.RequestTimeout}, g, room)
 	a := &API{registry: d, health: health{ready: c.Ready}, draining: make(chan struct{})}
 	limits := limitService{decider: c.Decider, policies: c.policies, sealer: c.sealer, observer: c.Observer, stale: c.Stale}
 	limits.register(d)
-	streams{limits: limits, interceptors: d.interceptors, admission: room, draining: a.draining, readers: &a.readers}.register(d)
+	streams{limits: limits, interceptors: d.interceptors, gate: g, admission: room, draining: a.draining, readers: &a.readers}.register(d)
 	policyService{revision: c.revision, cluster: c.Cluster, decider: c.Decider}.register(d)
-	observeService{decider: c.Decider, shards: c.Shards, cluster: c.Cluster}.register(d)
+	observeService{decider: c.Decider, shards: c.Shards, cluster: c.Cluster, tokens: c.Tokens}.register(d)
 	clusterService{cluster: c.Cluster}.register(d)
+	tokenService{tokens: c.Tokens}.register(d)
 	d.mux.Handle(grpchealth.NewHandler(a.health, gzipped))
 	reflector := grpcreflect.NewStaticReflector(
 		stintv1connect.LimitServiceName, stintv1connect.PolicyServiceName, stintv1connect.ClusterServiceName,
-		stintv1connect.ObserveServiceName, grpchealth.HealthV1ServiceName)
+		stintv1connect.ObserveServiceName, stintv1connect.TokenServiceName, grpchealth.HealthV1ServiceName)
 	d.mux.Handle(grpcreflect.NewHandlerV1(reflector, gzipped))
 	d.mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, gzipped))
 	d.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
 	d.mux.HandleFunc("GET /readyz", a.health.readyz)
 	d.mux.Handle("GET /metrics", c.Metrics)
-	a.http = newBrowsers(c.Hosts).keepOut(bound(d.mux, room))
+	g.ops["/metrics"] = auth.Observe
+	a.http = newBrowsers(c.Hosts, g.guard).keepOut(bound(g.keepOut(d.mux), c.Port, room))
+	a.local = bound(g.keepOut(d.mux), auth.Local, room)
 	return a
 }
 
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.http.ServeHTTP(w, r) }
+
+// Local is the API for the socket in the data directory: whoever reaches that may do everything.
+func (a *API) Local() http.Handler { return a.local }
 
 // Drain ends every present and future stream: the batches that were read are answered, then the stream is unavailable.
 // Unary calls go on. Drain does not wait for the streams.

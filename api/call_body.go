@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+
+	"github.com/stint-io/stint/internal/auth"
 )
 
 const (
@@ -25,6 +27,8 @@ type exchange struct {
 	answer    boundedAnswer
 	header    http.Header // of the request
 	remote    string      // remote address
+	port      auth.Port
+	caller    *auth.Caller // nil: nobody was asked
 	admission *admission
 	taken     int64 // entries taken from room
 }
@@ -35,9 +39,10 @@ type exchangeKey struct{}
 func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{}).(*exchange) }
 
 // bound gives every request its exchange, and gives the exchange's room back when the answer is written.
-func bound(next http.Handler, room *admission) http.Handler {
+func bound(next http.Handler, port auth.Port, room *admission) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := &exchange{answer: boundedAnswer{ResponseWriter: w, request: r}, header: r.Header, remote: r.RemoteAddr, admission: room}
+		x := &exchange{answer: boundedAnswer{ResponseWriter: w, request: r}, header: r.Header, remote: r.RemoteAddr, port: port,
+			admission: room}
 		defer x.end()
 		r = r.WithContext(x.within(r.Context()))
 		if r.Body != nil && r.Body != http.NoBody {
@@ -105,6 +110,9 @@ func (a *boundedAnswer) WriteHeader(status int) {
 	case http.StatusHTTPVersionNotSupported:
 		text = "a stream needs HTTP/2: this server has no TLS to agree on it, so send HTTP/2 from the first byte on, as with " +
 			"curl --http2-prior-knowledge; nothing was counted\n"
+		if a.request.TLS != nil {
+			text = "a stream needs HTTP/2, and the client did not offer it (ALPN h2); nothing was counted\n"
+		}
 	}
 	if text != "" && a.Header().Get("Content-Type") == "" {
 		a.Header().Set("Content-Type", "text/plain; charset=utf-8")

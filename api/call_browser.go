@@ -9,18 +9,24 @@ import (
 	"strings"
 
 	"connectrpc.com/connect"
+
+	"github.com/stint-io/stint/internal/auth"
 )
 
-// browsers keeps web pages out. A visitor's browser lets a page send requests to any address. Clients are not
-// authenticated yet, so a page that reaches this port would count with its visitor's rights: on loopback, or inside a
+// browsers keeps web pages out. A visitor's browser lets a page send requests to any address. While clients need no
+// token, a page that reaches this port would count with its visitor's rights: on loopback, or inside a
 // network. The dialed address does not help, because the page's owner can point a name of his own at it (DNS rebinding,
 // as in Tailscale's CVE-2022-41924). But the browser sends the name that it used.
+//
+// Once the cluster asks for tokens, the name no longer matters: a page knows no token, and TLS checks the name where a browser
+// has a client certificate. The pages of other sites stay out.
 type browsers struct {
 	hosts []string // allowed names, besides addresses and names without a dot, in lower case
+	guard *auth.Guard
 }
 
-func newBrowsers(hosts []string) browsers {
-	var b browsers
+func newBrowsers(hosts []string, guard *auth.Guard) browsers {
+	b := browsers{guard: guard}
 	for _, host := range hosts {
 		b.hosts = append(b.hosts, strings.TrimSuffix(strings.ToLower(host), "."))
 	}
@@ -30,7 +36,7 @@ func newBrowsers(hosts []string) browsers {
 // keepOut refuses the requests of other sites' pages before any part of them is read.
 func (b browsers) keepOut(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !b.isOurs(r.Host) {
+		if !b.guard.Set().Required && !b.isOurs(r.Host) {
 			turnAway(w, r, http.StatusMisdirectedRequest, connect.CodePermissionDenied, fmt.Sprintf("%.300q is not a name of this "+
 				"server: nothing was done; use its address, or start it with --api-hosts and that name", r.Host))
 			return

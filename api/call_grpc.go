@@ -2,11 +2,13 @@ package api
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -14,6 +16,7 @@ import (
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/mem"
@@ -24,6 +27,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/stint-io/stint/api/wire"
+	"github.com/stint-io/stint/internal/auth"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -38,31 +42,50 @@ const grpcWorkers = 256
 // NewGRPC makes the server for gRPC alone, with grpc-go: the same procedures, answers and errors as the API's handler, at
 // a fraction of the work per call. The caller listens, calls its Serve, and ends it with GracefulStop after Drain. The
 // bounds are those of NewServer, with two exceptions: a message above 4 MiB is refused with resource_exhausted, and an
-// unread answer ends with its connection.
-func NewGRPC(a *API, logger *slog.Logger) *grpc.Server {
-	server := grpc.NewServer(
+// unread answer ends with its connection. port is who can reach it; secure is how it speaks TLS, nil: it does not.
+func NewGRPC(a *API, port auth.Port, logger *slog.Logger, secure *tls.Config) *grpc.Server {
+	options := []grpc.ServerOption{
 		grpc.ForceServerCodecV2(grpcCodec{}),
+		grpc.StreamInterceptor(func(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+			if _, ours := a.registry.services[serviceOf(info.FullMethod)]; ours {
+				return next(service, stream) // whose handlers ask by themselves
+			}
+			return a.registry.gate.keepOutGRPC(port, a.registry.admission, info.FullMethod, next)(service, stream)
+		}),
 		grpc.MaxRecvMsgSize(messageBytesRefused),
 		grpc.MaxConcurrentStreams(1024),
 		grpc.NumStreamWorkers(grpcWorkers),
-		grpc.MaxHeaderListSize(64<<10),
-		grpc.ConnectionTimeout(5*time.Second),
+		grpc.MaxHeaderListSize(64 << 10),
+		grpc.ConnectionTimeout(5 * time.Second), // of its handshakes
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionIdle: 5 * time.Minute, Time: 30 * time.Second, Timeout: 30 * time.Second}),
 		// A client that pings more often than MinTime is disconnected.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
-	)
+	}
+	if secure != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(secure)))
+	}
+	server := grpc.NewServer(options...)
 	for _, service := range a.registry.services {
 		safe := *service
 		safe.Streams = slices.Clone(service.Streams)
 		for i := range safe.Streams {
-			safe.Streams[i].Handler = recovered(logger, "/"+safe.ServiceName+"/"+safe.Streams[i].StreamName, safe.Streams[i].Handler)
+			// grpc-go does not show calls of one message to a stream interceptor, so each handler is wrapped here.
+			procedure := "/" + safe.ServiceName + "/" + safe.Streams[i].StreamName
+			safe.Streams[i].Handler = a.registry.gate.keepOutGRPC(port, a.registry.admission, procedure,
+				recovered(logger, procedure, safe.Streams[i].Handler))
 		}
 		server.RegisterService(&safe, nil)
 	}
 	healthpb.RegisterHealthServer(server, grpcHealth{health: a.health})
 	reflection.Register(server)
 	return server
+}
+
+// serviceOf returns the service of a procedure.
+func serviceOf(procedure string) string {
+	service, _, _ := strings.Cut(strings.TrimPrefix(procedure, "/"), "/")
+	return service
 }
 
 // unaryGRPC answers a procedure of one message. A call keeps its room until grpc-go has the answer.
@@ -74,9 +97,8 @@ func unaryGRPC[Req, Res any, P pointer[Req]](
 		if err := stream.RecvMsg(&c); err != nil {
 			return err // grpc-go has already answered
 		}
-		begun, x := time.Now(), &exchange{admission: d.admission}
-		defer x.end()
-		ctx, cancel := d.interceptors.bounded(x.within(stream.Context()))
+		begun := time.Now()
+		ctx, cancel := d.interceptors.bounded(stream.Context())
 		defer cancel()
 		response, err := admitted(ctx, &c, answer)
 		if coded := d.interceptors.told(procedure, begun, err); coded != nil {

@@ -17,6 +17,18 @@ var Refusal = func() []byte {
 		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 }()
 
+// noTLS is what a client in plaintext is told on a port with TLS.
+const noTLS = "this port speaks TLS, and the request came in plaintext: nothing was done; use https:// (stint: an address with https://, or --ca FILE)"
+
+// RefusePlaintext returns the answer to a client that speaks plaintext on a port with TLS. A client of HTTP/2, and so every gRPC
+// client, takes it for what it is too: its error says that the server spoke HTTP/1.1. Of the reason that HTTP/2 has a frame for
+// (GOAWAY), most of them show nothing.
+func RefusePlaintext([]byte) (answer []byte, goOn bool) {
+	body := errorJSON(connect.CodeFailedPrecondition, noTLS)
+	return fmt.Appendf(nil, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		len(body), body), false
+}
+
 // turnAway answers a request that reached no procedure, in the request's own protocol. From any other answer a client
 // reads only the status, and then assumes that the request may have been counted.
 func turnAway(w http.ResponseWriter, r *http.Request, status int, code connect.Code, text string) {

@@ -8,6 +8,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/grpc"
 
+	"github.com/stint-io/stint/internal/auth"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -15,17 +16,25 @@ import (
 // its own. Registration ends before the first request.
 type registry struct {
 	interceptors interceptors
+	gate         *gatekeeper
 	admission    *admission // shared by both doors
 	mux          *http.ServeMux
 	services     map[string]*grpc.ServiceDesc // by name, without a leading slash
 }
 
-func newRegistry(e interceptors, r *admission) *registry {
-	return &registry{interceptors: e, admission: r, mux: http.NewServeMux(), services: make(map[string]*grpc.ServiceDesc)}
+func newRegistry(e interceptors, g *gatekeeper, r *admission) *registry {
+	return &registry{interceptors: e, gate: g, admission: r, mux: http.NewServeMux(), services: make(map[string]*grpc.ServiceDesc)}
 }
 
-// unary registers the handler of one procedure.
-func unary[Req, Res any, P pointer[Req]](d *registry, procedure string,
+// handle registers a procedure or a path that only callers who may do the operation reach.
+func (d *registry) handle(op auth.Op, path string, handler http.Handler) {
+	d.gate.ops[path] = op
+	d.mux.Handle(path, handler)
+}
+
+// unary registers the handler of one procedure, for callers who may do the operation somewhere. If the operation is about keys,
+// the handler asks about each of them.
+func unary[Req, Res any, P pointer[Req]](d *registry, op auth.Op, procedure string,
 	answer func(context.Context, P) (*Res, error), options ...connect.HandlerOption) {
 	otherwise := connect.NewUnaryHandler(procedure,
 		func(ctx context.Context, r *connect.Request[call[Req, P]]) (*connect.Response[Res], error) {
@@ -36,7 +45,7 @@ func unary[Req, Res any, P pointer[Req]](d *registry, procedure string,
 			return connect.NewResponse(response), nil
 		},
 		append(options, codecs, gzipped, connect.WithInterceptors(connect.UnaryInterceptorFunc(d.interceptors.wrap)))...)
-	d.mux.Handle(procedure, &unaryFastPath[Req, Res, P]{interceptors: d.interceptors, procedure: procedure, answer: answer, otherwise: otherwise})
+	d.handle(op, procedure, &unaryFastPath[Req, Res, P]{interceptors: d.interceptors, procedure: procedure, answer: answer, otherwise: otherwise})
 	d.serveGRPC(procedure, grpc.StreamDesc{Handler: unaryGRPC(d, procedure, answer)})
 }
 

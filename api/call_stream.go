@@ -14,6 +14,7 @@ import (
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+	"github.com/stint-io/stint/internal/auth"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -25,6 +26,7 @@ const batchesAtOnce = 8
 type streams struct {
 	limits       limitService
 	interceptors interceptors
+	gate         *gatekeeper
 	admission    *admission
 	draining     <-chan struct{}
 	readers      *sync.WaitGroup
@@ -41,7 +43,7 @@ type link struct {
 
 func (s streams) register(d *registry) {
 	procedure := stintv1connect.LimitServiceCheckStreamProcedure
-	d.mux.Handle(procedure, connect.NewBidiStreamHandler(procedure, s.serveConnect, codecs, gzipped,
+	d.handle(auth.Check, procedure, connect.NewBidiStreamHandler(procedure, s.serveConnect, codecs, gzipped,
 		connect.WithReadMaxBytes(bodyBytesMax)))
 	d.serveGRPC(procedure, grpc.StreamDesc{Handler: s.serveGRPC, ClientStreams: true, ServerStreams: true})
 }
@@ -81,7 +83,8 @@ func (s streams) serveConnect(
 // gone, or bytes that are no message.
 func ours(err error) bool {
 	var failure *shard.Error
-	return errors.As(err, &failure) || errors.Is(err, context.DeadlineExceeded)
+	var refusal *auth.Refusal
+	return errors.As(err, &failure) || errors.As(err, &refusal) || errors.Is(err, context.DeadlineExceeded)
 }
 
 func (s streams) serveGRPC(_ any, stream grpc.ServerStream) error {
@@ -192,6 +195,11 @@ func (s streams) begin(ctx context.Context, r received, deciding *sync.WaitGroup
 	began := time.Now()
 	b := &streamedBatch{answer: make(chan *stintv1.CheckBatchResponse, 1), weight: weigh(&r.call.message)}
 	err := r.call.problem()
+	if err == nil { // the token may have been revoked since the stream began
+		if refusal := s.gate.stillAdmits(exchangeOf(ctx), stintv1connect.LimitServiceCheckStreamProcedure); refusal != nil {
+			err = refusal
+		}
+	}
 	if err == nil {
 		err = batchProblem(&r.call.message)
 	}
@@ -202,10 +210,11 @@ func (s streams) begin(ctx context.Context, r received, deciding *sync.WaitGroup
 		s.interceptors.told(stintv1connect.LimitServiceCheckStreamProcedure, began, err)
 		return nil, err
 	}
+	who := callerIn(ctx)
 	deciding.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, s.interceptors.timeout)
 		defer cancel()
-		b.answer <- s.limits.decideBatch(ctx, &r.call.message)
+		b.answer <- s.limits.decideBatch(ctx, who, &r.call.message)
 		s.interceptors.told(stintv1connect.LimitServiceCheckStreamProcedure, began, nil)
 	})
 	return b, nil

@@ -1,8 +1,10 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -15,6 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
@@ -37,6 +40,9 @@ type fakeCluster struct {
 	upgrade  UpgradeStatus
 	who      string
 	history  []shard.DocumentChange
+	picture  []byte
+	pictured shard.ID
+	recorded BackupRecord
 }
 
 var _ ClusterAdmin = (*fakeCluster)(nil)
@@ -88,13 +94,24 @@ func (f *fakeCluster) FinishUpgrade(context.Context) (shard.Level, error) {
 	return f.upgrade.KnownByAll, f.note("finish")
 }
 
+func (f *fakeCluster) Picture(_ context.Context, id shard.ID) (io.WriterTo, error) {
+	f.pictured = id
+	return bytes.NewReader(f.picture), f.note("picture")
+}
+
+func (f *fakeCluster) RecordBackup(_ context.Context, b BackupRecord) error {
+	f.recorded = b
+	return f.note("record backup")
+}
+
 func (f *fakeCluster) RemoveNode(_ context.Context, node string) error { return f.note("remove", node) }
 
 func aStatus() ClusterStatus {
 	return ClusterStatus{ClusterID: "3f2a", TableVersion: 9, PoliciesVersion: 2,
 		Nodes: []NodeStatus{
 			{ID: "a", Zone: "z1", Version: "v1", APIAddr: "10.0.0.1:7400", PeerAddr: "10.0.0.1:7401", State: "active", Alive: true,
-				Owns: 2, Replicas: 2, ClockAhead: -3 * time.Millisecond},
+				Owns: 2, Replicas: 2, ClockAhead: -3 * time.Millisecond, APICertificateEnds: time.UnixMicro(int64(noon)).Add(time.Hour), PeerCertificateEnds: time.UnixMicro(int64(noon)),
+				KeyLines: []string{"a1b2"}},
 			{ID: "b", State: "draining", Silent: 90 * time.Second, Replicas: 2},
 		},
 		Shards: []ShardStatus{
@@ -113,16 +130,17 @@ func TestJSONOfTheStatus(t *testing.T) {
 	code, _, body := w.post("ClusterService/Status", `{}`)
 	want := `{"clusterId":"3f2a","nodes":[` +
 		`{"id":"a","apiAddr":"10.0.0.1:7400","zone":"z1","version":"v1","alive":true,"draining":false,"state":"active",` +
-		`"silent":"0s","peerAddr":"10.0.0.1:7401","owns":2,"replicas":2,"clockAhead":"-0.003s"},` +
+		`"silent":"0s","peerAddr":"10.0.0.1:7401","owns":2,"replicas":2,"clockAhead":"-0.003s",` +
+		`"apiCertificateEnds":"2026-11-21T13:00:00.250Z","peerCertificateEnds":"2026-11-21T12:00:00.250Z","keyLines":["a1b2"]},` +
 		`{"id":"b","apiAddr":"","zone":"","version":"","alive":false,"draining":true,"state":"draining",` +
-		`"silent":"90s","peerAddr":"","owns":0,"replicas":2,"clockAhead":"0s"}],"shards":[` +
+		`"silent":"90s","peerAddr":"","owns":0,"replicas":2,"clockAhead":"0s","keyLines":[]}],"shards":[` +
 		`{"id":0,"owner":"a","epoch":"17","seq":"99","time":"2026-11-21T12:00:00.250Z","keys":"5","replicas":[` +
 		`{"node":"a","voter":true,"lag":"0","number":"1","role":"voter","lost":false,"known":true},` +
 		`{"node":"b","voter":false,"lag":"12","number":"4","role":"learner","lost":true,"known":false}],` +
 		`"policiesVersion":"2","name":"0"},` +
 		`{"id":4294967295,"owner":"","epoch":"0","seq":"0","keys":"0","replicas":[],"policiesVersion":"0","name":"system"}],` +
 		`"policiesVersion":"2","tableVersion":"9","moves":["shard 0: b/4 is catching up"],` +
-		`"problems":["node b is not heard from"]}`
+		`"problems":["node b is not heard from"],"partial":false}`
 	if got := compact(t, body); code != 200 || got != want {
 		t.Errorf("%d\ngot  %s\nwant %s", code, got, want)
 	}
@@ -211,16 +229,60 @@ func TestStatusByGRPC(t *testing.T) {
 	}
 }
 
-func TestBackupIsNotBuilt(t *testing.T) {
+// TestAPictureComesInChunks: also one that is larger than any message.
+func TestAPictureComesInChunks(t *testing.T) {
 	w := newWorld(t)
-	stream, err := stintv1connect.NewClusterServiceClient(http.DefaultClient, w.url).Backup(t.Context(),
-		connect.NewRequest(&stintv1.BackupRequest{}))
-	if err != nil {
+	w.cluster.picture = bytes.Repeat([]byte("0123456789abcdef"), 100_000)
+	client := stintv1connect.NewClusterServiceClient(http.DefaultClient, w.url)
+	for _, name := range []string{"3", "system"} {
+		stream, err := client.Backup(t.Context(), connect.NewRequest(&stintv1.BackupRequest{Shard: name}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []byte
+		for stream.Receive() {
+			if n := len(stream.Msg().Data); n > 256<<10 {
+				t.Errorf("a chunk of %d bytes", n)
+			}
+			got = append(got, stream.Msg().Data...)
+		}
+		if stream.Err() != nil || !bytes.Equal(got, w.cluster.picture) || w.cluster.pictured.String() != name {
+			t.Errorf("shard %s: %d bytes of %d of shard %s, %v", name, len(got), len(w.cluster.picture), w.cluster.pictured, stream.Err())
+		}
+	}
+	w.cluster.err = &shard.Error{Code: shard.Unavailable, Message: "no replica here"}
+	for name, want := range map[string]connect.Code{"3": connect.CodeUnavailable, "x": connect.CodeInvalidArgument, "": connect.CodeInvalidArgument} {
+		stream, err := client.Backup(t.Context(), connect.NewRequest(&stintv1.BackupRequest{Shard: name}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stream.Receive() || connect.CodeOf(stream.Err()) != want {
+			t.Errorf("shard %q: %v", name, stream.Err())
+		}
+		stream.Close()
+	}
+}
+
+func TestABackupIsRecordedAndShown(t *testing.T) {
+	w := newWorld(t)
+	client := stintv1connect.NewClusterServiceClient(http.DefaultClient, w.url)
+	begun := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	if _, err := client.RecordBackup(t.Context(), connect.NewRequest(&stintv1.RecordBackupRequest{Begun: timestamppb.New(begun), Bytes: 7})); err != nil {
 		t.Fatal(err)
 	}
-	defer stream.Close()
-	if stream.Receive() || connect.CodeOf(stream.Err()) != connect.CodeUnimplemented {
-		t.Errorf("got %v", stream.Err())
+	if w.cluster.recorded.Bytes != 7 || !w.cluster.recorded.Begun.Equal(begun) {
+		t.Errorf("recorded %+v", w.cluster.recorded)
+	}
+	if _, err := client.RecordBackup(t.Context(), connect.NewRequest(&stintv1.RecordBackupRequest{})); connect.CodeOf(err) != connect.CodeInvalidArgument {
+		t.Errorf("without a time: %v", err)
+	}
+	answer, err := client.Status(t.Context(), connect.NewRequest(&stintv1.StatusRequest{}))
+	if err != nil || answer.Msg.LastBackup != nil {
+		t.Errorf("%v, %v", answer, err)
+	}
+	w.cluster.status.LastBackup = begun
+	if answer, err = client.Status(t.Context(), connect.NewRequest(&stintv1.StatusRequest{})); err != nil || !answer.Msg.LastBackup.AsTime().Equal(begun) {
+		t.Errorf("%v, %v", answer, err)
 	}
 }
 

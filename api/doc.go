@@ -8,6 +8,12 @@
 // It never knows the state of a key, the arithmetic of a limit, the place of a key, or how a decision becomes durable. A
 // Decider does.
 //
+// # Who is there
+//
+// A guard (package internal/auth) is asked who sent a request before any of its body is read, and whether they may call the
+// procedure at all; each handler then asks for every key, before it looks anything up. Streams are asked at every batch. Health
+// checks alone are for everybody.
+//
 // # A request
 //
 //	codec      bytes -> message               unknown JSON fields are refused: a misspelled "cost" is not 1
@@ -48,7 +54,8 @@
 //
 // The ids of holds and decisions are sealed (shard.Sealer). An id names the counters that a settlement is about and the
 // units that were taken, so a settlement needs no search and a client cannot invent an id. A denial has no id. There are
-// no ids until a node knows how its cluster seals them. The actor of a change is the stint-actor header, which is not
+// no ids until a node knows how its cluster seals them. The actor of a change is the token, role or socket that was
+// proven, with the stint-actor header as the person for whom it was made; without proof it is that header, which is not
 // verified, else the address of the caller. The actor and the note of a change go to the audit log of the key's shard;
 // Audit asks every shard for its log.
 //
@@ -77,6 +84,8 @@
 //	deadline_exceeded     the deadline had passed when the call came in, and nothing was done. A client whose own timer ends
 //	                      a call reports the same code by itself: such a call may have been counted
 //	canceled              the client was gone before anything was done
+//	unauthenticated       no token, or one that is not known, has expired or was revoked
+//	permission_denied     the token or role does not allow it: the refusal does not tell what exists
 //	unimplemented         a part of the contract that is not built yet
 //
 // Overload is never resource_exhausted, which a client of a rate limiter reads as a denial. A body of more than 1 MiB is

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/internal/auth"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
 )
@@ -30,9 +31,12 @@ func notBuilt(what string) error {
 // ended before the call began; after that, the Decider reports the fate.
 func codeOf(err error) connect.Code {
 	var failure *shard.Error
+	var refusal *auth.Refusal
 	switch {
 	case errors.As(err, &failure):
 		return codeOfShard(failure.Code)
+	case errors.As(err, &refusal):
+		return codeOfRefusal(refusal)
 	case errors.Is(err, context.DeadlineExceeded):
 		return connect.CodeDeadlineExceeded
 	case errors.Is(err, context.Canceled):

@@ -413,6 +413,10 @@ func TestInlineLimitsHaveNothingOfAPolicy(t *testing.T) {
 	if e := w.last().Entries[0]; e.Policy != "" || len(e.Limits) != 1 {
 		t.Errorf("without a name: asked %+v", e)
 	}
+	code, _, body := w.post("LimitService/Check", entry(`"key":"k","limits":[{"name":"x","quota":1,"lifetime":{},"onRecovery":"ON_RECOVERY_KEEP"}]`))
+	if code != 400 || !strings.Contains(body, "entries[0].limits[0].on_recovery: is for a limit of a policy") {
+		t.Errorf("with on_recovery: %d %s", code, body)
+	}
 }
 
 // The weight of a call is the room that its answer may take.

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
@@ -16,6 +17,8 @@ func statusOf(s *ClusterStatus) *stintv1.StatusResponse {
 		TableVersion:    s.TableVersion,
 		Moves:           s.Moves,
 		Problems:        s.Problems,
+		Partial:         s.Partial,
+		LastBackup:      momentOf(s.LastBackup),
 	}
 	for i := range s.Nodes {
 		m.Nodes = append(m.Nodes, nodeOf(&s.Nodes[i]))
@@ -27,7 +30,7 @@ func statusOf(s *ClusterStatus) *stintv1.StatusResponse {
 }
 
 func nodeOf(n *NodeStatus) *stintv1.Node {
-	return &stintv1.Node{
+	m := &stintv1.Node{
 		Id:         n.ID,
 		ApiAddr:    n.APIAddr,
 		Zone:       n.Zone,
@@ -40,7 +43,15 @@ func nodeOf(n *NodeStatus) *stintv1.Node {
 		Owns:       count32(n.Owns),
 		Replicas:   count32(n.Replicas),
 		ClockAhead: durationpb.New(n.ClockAhead),
+		KeyLines:   n.KeyLines,
 	}
+	if !n.APICertificateEnds.IsZero() {
+		m.ApiCertificateEnds = timestamppb.New(n.APICertificateEnds)
+	}
+	if !n.PeerCertificateEnds.IsZero() {
+		m.PeerCertificateEnds = timestamppb.New(n.PeerCertificateEnds)
+	}
+	return m
 }
 
 func shardOf(s *ShardStatus) *stintv1.Shard {

@@ -77,6 +77,9 @@ func limitOf(l *policy.Limit) *stintv1.Limit {
 	if l.Algorithm != limit.Unlimited {
 		m.Quota = &l.Quota
 	}
+	if l.OnRecovery == policy.RecoverKeep {
+		m.OnRecovery = stintv1.OnRecovery_ON_RECOVERY_KEEP
+	}
 	period := durationOf(l.Period)
 	switch l.Algorithm {
 	case limit.FixedWindow:

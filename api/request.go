@@ -95,8 +95,17 @@ func entryOf(i int, m *stintv1.Entry) (shard.Entry, error) {
 		return e, nil
 	}
 	var err error
-	e.Limits, err = limitsFrom(fmt.Sprintf("entries[%d]", i), m.Limits)
-	return e, err
+	path := fmt.Sprintf("entries[%d]", i)
+	if e.Limits, err = limitsFrom(path, m.Limits); err != nil {
+		return e, err
+	}
+	for j := range e.Limits {
+		if e.Limits[j].OnRecovery != policy.RecoverFull {
+			return e, shard.Invalidf(fmt.Sprintf("%s.limits[%d].on_recovery", path, j), "is for a limit of a policy: whoever restores "+
+				"names the others with --keep ~LABEL")
+		}
+	}
+	return e, nil
 }
 
 func entryProblem(m *stintv1.Entry) (field, problem string) {

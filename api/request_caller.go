@@ -16,9 +16,17 @@ import (
 // actorHeader is the header in which a caller names itself for the audit log.
 const actorHeader = "Stint-Actor"
 
-// callerOf returns the actor header, which is not verified, else the address that the call came from.
+// callerOf returns who is responsible for a change: the token, role or socket that proved the caller, and whom the actor header
+// names, for whom the change was made. Without proof it is that header, which is not verified, else the address that the call
+// came from.
 func callerOf(ctx context.Context) (string, error) {
-	named, remote := exchangeOf(ctx).caller(ctx)
+	named, remote := exchangeOf(ctx).named(ctx)
+	proven := callerIn(ctx).Name()
+	if proven != "" && named != "" {
+		named = proven + " for " + named
+	} else if proven != "" {
+		named = proven
+	}
 	if named == "" {
 		if host, _, err := net.SplitHostPort(remote); err == nil {
 			return host, nil
@@ -34,9 +42,9 @@ func callerOf(ctx context.Context) (string, error) {
 	return named, nil
 }
 
-// caller returns the actor header and the remote address of a call. A call has a header of net/http or, through the door
+// named returns the actor header and the remote address of a call. A call has a header of net/http or, through the door
 // of grpc-go, metadata in its context.
-func (x *exchange) caller(ctx context.Context) (named, remote string) {
+func (x *exchange) named(ctx context.Context) (named, remote string) {
 	if x.header != nil {
 		return x.header.Get(actorHeader), x.remote
 	}

@@ -153,6 +153,11 @@ var (
 		stintv1.OnChange_ON_CHANGE_ADDITIVE:     policy.Additive,
 		stintv1.OnChange_ON_CHANGE_RESET:        policy.Restart,
 	}
+	onRecoveryOf = map[stintv1.OnRecovery]policy.OnRecovery{
+		stintv1.OnRecovery_ON_RECOVERY_UNSPECIFIED: policy.RecoverFull,
+		stintv1.OnRecovery_ON_RECOVERY_FULL:        policy.RecoverFull,
+		stintv1.OnRecovery_ON_RECOVERY_KEEP:        policy.RecoverKeep,
+	}
 	anchorOf = map[stintv1.Anchor]limit.Algorithm{
 		stintv1.Anchor_ANCHOR_UNSPECIFIED: limit.FixedWindow,
 		stintv1.Anchor_ANCHOR_EPOCH:       limit.FixedWindow,
@@ -187,7 +192,8 @@ func (r *policyReader) lockout(path string, m *stintv1.Lockout) *policy.Lockout 
 }
 
 func (r *policyReader) limit(path string, m *stintv1.Limit) policy.Limit {
-	l := policy.Limit{Name: m.GetName(), Unit: m.GetUnit(), Shadow: m.GetShadow(), Reason: m.GetReason()}
+	l := policy.Limit{Name: m.GetName(), Unit: m.GetUnit(), Shadow: m.GetShadow(), Reason: m.GetReason(),
+		OnRecovery: meaning(r, path+".on_recovery", m.GetOnRecovery(), onRecoveryOf)}
 	if l.Quota = m.GetQuota(); m.GetUnlimited() == nil && (m == nil || m.Quota == nil) {
 		r.fail(path+".quota", "is missing: 0 would deny everything")
 	}

@@ -7,6 +7,7 @@ import (
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+	"github.com/stint-io/stint/internal/auth"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -17,19 +18,15 @@ const nodeBytesMax = 256
 type clusterService struct{ cluster ClusterAdmin } // nil: not known yet
 
 func (s clusterService) register(d *registry) {
-	unary(d, stintv1connect.ClusterServiceStatusProcedure, s.status, readOnly)
-	unary(d, stintv1connect.ClusterServiceDrainProcedure, s.drain)
-	unary(d, stintv1connect.ClusterServiceRemoveNodeProcedure, s.removeNode)
-	unary(d, stintv1connect.ClusterServiceUpgradeStatusProcedure, s.upgradeStatus, readOnly)
-	unary(d, stintv1connect.ClusterServicePinLevelProcedure, s.pinLevel)
-	unary(d, stintv1connect.ClusterServiceFinishUpgradeProcedure, s.finishUpgrade)
+	unary(d, auth.NoOp, stintv1connect.ClusterServiceStatusProcedure, s.status, readOnly)
+	unary(d, auth.Cluster, stintv1connect.ClusterServiceDrainProcedure, s.drain)
+	unary(d, auth.Cluster, stintv1connect.ClusterServiceRemoveNodeProcedure, s.removeNode)
+	unary(d, auth.Observe, stintv1connect.ClusterServiceUpgradeStatusProcedure, s.upgradeStatus, readOnly)
+	unary(d, auth.Cluster, stintv1connect.ClusterServicePinLevelProcedure, s.pinLevel)
+	unary(d, auth.Cluster, stintv1connect.ClusterServiceFinishUpgradeProcedure, s.finishUpgrade)
+	unary(d, auth.Backup, stintv1connect.ClusterServiceRecordBackupProcedure, s.recordBackup)
 	backup := stintv1connect.ClusterServiceBackupProcedure
-	d.mux.Handle(backup, connect.NewServerStreamHandler(backup, unbuiltBackup, codecs, gzipped))
-}
-
-func unbuiltBackup(context.Context, *connect.Request[call[stintv1.BackupRequest, *stintv1.BackupRequest]],
-	*connect.ServerStream[stintv1.BackupChunk]) error {
-	return codedError(notBuilt("Backup"))
+	d.handle(auth.Backup, backup, connect.NewServerStreamHandler(backup, s.backup, codecs, gzipped))
 }
 
 var errNoCluster = &shard.Error{Code: shard.Unavailable, Message: "this node does not know its cluster yet; ask again"}
@@ -41,6 +38,9 @@ func (s clusterService) status(ctx context.Context, _ *stintv1.StatusRequest) (*
 	status, err := s.cluster.Status(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if !callerIn(ctx).May(auth.Observe, auth.Target{}) {
+		status = status.whereabouts()
 	}
 	return statusOf(&status), nil
 }

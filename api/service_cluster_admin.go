@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"io"
 	"time"
 
 	"github.com/stint-io/stint/limit"
@@ -29,8 +30,18 @@ type ClusterAdmin interface {
 	Upgrade(ctx context.Context) (UpgradeStatus, error)
 	// PinLevel keeps the cluster from rising above a level; 0 ends that.
 	PinLevel(ctx context.Context, level shard.Level) error
+	// Picture returns a picture of a shard that contains everything that was answered before the call.
+	Picture(ctx context.Context, id shard.ID) (io.WriterTo, error)
+	// RecordBackup notes a complete backup.
+	RecordBackup(ctx context.Context, b BackupRecord) error
 	// FinishUpgrade makes the cluster rise as far as its nodes allow, and returns the target level. It does not wait.
 	FinishUpgrade(ctx context.Context) (shard.Level, error)
+}
+
+// BackupRecord describes a complete backup.
+type BackupRecord struct {
+	Begun time.Time
+	Bytes uint64
 }
 
 // UpgradeStatus is the feature levels of a cluster.
@@ -60,6 +71,21 @@ type ClusterStatus struct {
 	Shards          []ShardStatus // with the system shard
 	Moves           []string      // changes under way, in words
 	Problems        []string      // in words; empty: healthy
+	LastBackup      time.Time     // when the newest complete backup was begun; zero: none, or not known
+	Partial         bool          // only what every client may know
+}
+
+// whereabouts is what every client may know: where the nodes answer, and which of them owns which shard. A client that knows
+// it asks the owner at once.
+func (s *ClusterStatus) whereabouts() ClusterStatus {
+	known := ClusterStatus{ClusterID: s.ClusterID, Partial: true}
+	for _, n := range s.Nodes {
+		known.Nodes = append(known.Nodes, NodeStatus{ID: n.ID, APIAddr: n.APIAddr, State: n.State, Alive: n.Alive})
+	}
+	for _, d := range s.Shards {
+		known.Shards = append(known.Shards, ShardStatus{ID: d.ID, Owner: d.Owner})
+	}
+	return known
 }
 
 // NodeStatus is one registered node.
@@ -75,6 +101,10 @@ type NodeStatus struct {
 	Owns       int           // shards
 	Replicas   int
 	ClockAhead time.Duration // ahead of the answering node's clock; negative: behind
+
+	APICertificateEnds  time.Time // when the certificate for clients expires; zero: none, or not known
+	PeerCertificateEnds time.Time // when that for other nodes expires; likewise
+	KeyLines            []string  // names of the lines of its cluster key, the one that sends first; none: no such key, or not known
 }
 
 // ShardStatus is one shard.

@@ -8,6 +8,7 @@ import (
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+	"github.com/stint-io/stint/internal/auth"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
@@ -22,12 +23,12 @@ type limitService struct {
 }
 
 func (s limitService) register(d *registry) {
-	unary(d, stintv1connect.LimitServiceCheckProcedure, s.check)
-	unary(d, stintv1connect.LimitServiceCheckBatchProcedure, s.checkBatch)
-	unary(d, stintv1connect.LimitServiceGetProcedure, s.get, readOnly)
-	unary(d, stintv1connect.LimitServiceAdjustProcedure, s.adjust)
-	unary(d, stintv1connect.LimitServiceReserveProcedure, s.reserve)
-	unary(d, stintv1connect.LimitServiceSettleProcedure, s.settle)
+	unary(d, auth.Check, stintv1connect.LimitServiceCheckProcedure, s.check)
+	unary(d, auth.Check, stintv1connect.LimitServiceCheckBatchProcedure, s.checkBatch)
+	unary(d, auth.Read, stintv1connect.LimitServiceGetProcedure, s.get, readOnly)
+	unary(d, auth.Adjust, stintv1connect.LimitServiceAdjustProcedure, s.adjust)
+	unary(d, auth.Check, stintv1connect.LimitServiceReserveProcedure, s.reserve)
+	unary(d, auth.Settle, stintv1connect.LimitServiceSettleProcedure, s.settle)
 }
 
 func unbuilt[Req, Res any, P pointer[Req]](procedure string) func(context.Context, P) (*Res, error) {
@@ -35,6 +36,9 @@ func unbuilt[Req, Res any, P pointer[Req]](procedure string) func(context.Contex
 }
 
 func (s limitService) check(ctx context.Context, m *stintv1.CheckRequest) (*stintv1.CheckResponse, error) {
+	if err := granted(callerIn(ctx), s.policies(), auth.Check, m.GetNamespace(), m.GetEntries()); err != nil {
+		return nil, err
+	}
 	policies, r, d, err := s.decideNewest(ctx, func(policies *policy.Set) (shard.Request, error) { return checkRequest(policies, m) })
 	if err != nil {
 		return nil, err
@@ -44,6 +48,9 @@ func (s limitService) check(ctx context.Context, m *stintv1.CheckRequest) (*stin
 
 func (s limitService) reserve(ctx context.Context, m *stintv1.ReserveRequest) (*stintv1.ReserveResponse, error) {
 	made := false
+	if err := granted(callerIn(ctx), s.policies(), auth.Check, m.GetCheck().GetNamespace(), m.GetCheck().GetEntries()); err != nil {
+		return nil, err
+	}
 	policies, r, d, err := s.decideNewest(ctx, func(policies *policy.Set) (shard.Request, error) {
 		r, err := reserveRequest(policies, m)
 		made = err == nil
@@ -61,6 +68,9 @@ func (s limitService) reserve(ctx context.Context, m *stintv1.ReserveRequest) (*
 func (s limitService) settle(ctx context.Context, m *stintv1.SettleRequest) (*stintv1.SettleResponse, error) {
 	policies := s.policies()
 	r, err := settleRequest(s.sealer(), policies, m)
+	if err == nil {
+		err = grantedRequest(callerIn(ctx), auth.Settle, &r)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +93,7 @@ func (s limitService) checkBatch(
 	if err := batchProblem(m); err != nil {
 		return nil, err
 	}
-	return s.decideBatch(ctx, m), nil
+	return s.decideBatch(ctx, callerIn(ctx), m), nil
 }
 
 func batchProblem(m *stintv1.CheckBatchRequest) error {
@@ -97,13 +107,17 @@ func batchProblem(m *stintv1.CheckBatchRequest) error {
 }
 
 // decideBatch answers each check of a batch that batchProblem has accepted.
-func (s limitService) decideBatch(ctx context.Context, m *stintv1.CheckBatchRequest) *stintv1.CheckBatchResponse {
+func (s limitService) decideBatch(ctx context.Context, who *auth.Caller, m *stintv1.CheckBatchRequest) *stintv1.CheckBatchResponse {
 	answers := make([]*stintv1.Result, len(m.Checks))
 	requests := make([]shard.Request, 0, len(m.Checks))
 	asked := make([]int, 0, len(m.Checks)) // index of the check of each request
 	policies := s.policies()
 	for i, check := range m.Checks {
-		r, err := checkRequest(policies, check)
+		err := granted(who, policies, auth.Check, check.GetNamespace(), check.GetEntries())
+		var r shard.Request
+		if err == nil {
+			r, err = checkRequest(policies, check)
+		}
 		if err != nil {
 			answers[i] = &stintv1.Result{Result: &stintv1.Result_Failure{Failure: failureOf(err)}}
 			continue
@@ -137,6 +151,9 @@ func (s limitService) result(
 }
 
 func (s limitService) get(ctx context.Context, m *stintv1.GetRequest) (*stintv1.GetResponse, error) {
+	if err := granted(callerIn(ctx), s.policies(), auth.Read, m.Namespace, m.Entries); err != nil {
+		return nil, err
+	}
 	if m.StaleOk && s.stale != nil {
 		policies := s.policies()
 		r, err := getRequest(policies, m)
@@ -170,6 +187,9 @@ func (s limitService) adjust(ctx context.Context, m *stintv1.AdjustRequest) (*st
 		return nil, err
 	}
 	r, err := adjustRequest(m, who)
+	if err == nil {
+		err = grantedRequest(callerIn(ctx), auth.Adjust, &r)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -5,12 +5,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"connectrpc.com/connect"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+	"github.com/stint-io/stint/internal/auth"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
@@ -20,6 +20,7 @@ type observeService struct {
 	decider Decider
 	shards  func() int   // nil, or 0: not known
 	cluster ClusterAdmin // nil: not known yet
+	tokens  TokenAdmin   // likewise
 }
 
 const (
@@ -30,10 +31,10 @@ const (
 )
 
 func (s observeService) register(d *registry) {
-	unary(d, stintv1connect.ObserveServiceAuditProcedure, s.audit, readOnly)
-	unary(d, stintv1connect.ObserveServiceTopProcedure, unbuilt[stintv1.TopRequest, stintv1.TopResponse]("Top"), readOnly)
+	unary(d, auth.ObserveKeys, stintv1connect.ObserveServiceAuditProcedure, s.audit, readOnly)
+	unary(d, auth.ObserveKeys, stintv1connect.ObserveServiceTopProcedure, unbuilt[stintv1.TopRequest, stintv1.TopResponse]("Top"), readOnly)
 	watch := stintv1connect.ObserveServiceWatchProcedure
-	d.mux.Handle(watch, connect.NewServerStreamHandler(watch, unbuiltWatch, codecs, gzipped))
+	d.handle(auth.ObserveKeys, watch, connect.NewServerStreamHandler(watch, unbuiltWatch, codecs, gzipped))
 }
 
 func unbuiltWatch(context.Context, *connect.Request[call[stintv1.WatchRequest, *stintv1.WatchRequest]],
@@ -49,6 +50,9 @@ func (s observeService) audit(ctx context.Context, m *stintv1.AuditRequest) (*st
 	if err != nil {
 		return nil, err
 	}
+	if on := (auth.Target{Namespace: wanted.namespace, Policy: wanted.policy, Key: wanted.key}); !callerIn(ctx).May(auth.ObserveKeys, on) {
+		return nil, auth.NotGrantedError(auth.ObserveKeys)
+	}
 	shards := 0
 	if s.shards != nil {
 		shards = s.shards()
@@ -56,9 +60,11 @@ func (s observeService) audit(ctx context.Context, m *stintv1.AuditRequest) (*st
 	if shards == 0 {
 		return nil, errNoCluster
 	}
-	newest, err := s.applied(ctx, &wanted)
-	if err != nil {
-		return nil, err
+	var newest []shard.AuditRecord
+	if callerIn(ctx).May(auth.ObserveKeys, auth.Target{}) { // these changes are about all namespaces
+		if newest, err = s.ofCluster(ctx, &wanted); err != nil {
+			return nil, err
+		}
 	}
 	for first := 0; first < shards; first += auditShardsAtOnce {
 		requests := make([]shard.Request, 0, auditShardsAtOnce)
@@ -81,10 +87,23 @@ func (s observeService) audit(ctx context.Context, m *stintv1.AuditRequest) (*st
 	return &stintv1.AuditResponse{Records: auditMessages(newest)}, nil
 }
 
-// applied lists the changes of policies, unless the request names a key or a policy: one version may change many
+// ofCluster lists the changes of policies and tokens, unless the request names a key or a policy: one version may change many
 // policies.
-func (s observeService) applied(ctx context.Context, wanted *auditFilter) ([]shard.AuditRecord, error) {
-	if s.cluster == nil || wanted.policy != "" || wanted.key != "" {
+func (s observeService) ofCluster(ctx context.Context, wanted *auditFilter) ([]shard.AuditRecord, error) {
+	if wanted.policy != "" || wanted.key != "" {
+		return nil, nil
+	}
+	records, err := s.applied(ctx)
+	if err != nil || s.tokens == nil {
+		return records, err
+	}
+	changes, err := s.tokens.History(ctx)
+	return append(records, changes...), err
+}
+
+// applied lists the changes of policies.
+func (s observeService) applied(ctx context.Context) ([]shard.AuditRecord, error) {
+	if s.cluster == nil {
 		return nil, nil
 	}
 	changes, err := s.cluster.PolicyHistory(ctx)
@@ -107,11 +126,8 @@ func newerFirst(a, b shard.AuditRecord) int {
 
 // auditOf returns a request to one shard, by any key that lives there.
 func auditOf(id shard.ID, shards uint32) shard.Request {
-	for n := 0; ; n++ { // about as many rounds as there are shards: the hash is even
-		if key := "audit-" + strconv.Itoa(n); shard.Of(shard.DefaultNamespace, key, shards) == id {
-			return shard.Request{Op: shard.ReadAudit, Namespace: shard.DefaultNamespace, Entries: []shard.Entry{{Key: key, Cost: 1}}}
-		}
-	}
+	return shard.Request{Op: shard.ReadAudit, Namespace: shard.DefaultNamespace,
+		Entries: []shard.Entry{{Key: shard.KeyOn(id, shards), Cost: 1}}}
 }
 
 // auditFilter selects changes; "" matches all.

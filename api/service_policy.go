@@ -7,6 +7,7 @@ import (
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+	"github.com/stint-io/stint/internal/auth"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
@@ -21,11 +22,11 @@ type policyService struct {
 }
 
 func (s policyService) register(d *registry) {
-	unary(d, stintv1connect.PolicyServiceListProcedure, s.list, readOnly)
-	unary(d, stintv1connect.PolicyServiceApplyProcedure, s.apply)
-	unary(d, stintv1connect.PolicyServiceHistoryProcedure, s.history, readOnly)
-	unary(d, stintv1connect.PolicyServicePutOverrideProcedure, s.putOverride)
-	unary(d, stintv1connect.PolicyServiceDeleteOverrideProcedure, s.deleteOverride)
+	unary(d, auth.Observe, stintv1connect.PolicyServiceListProcedure, s.list, readOnly)
+	unary(d, auth.Policies, stintv1connect.PolicyServiceApplyProcedure, s.apply)
+	unary(d, auth.Observe, stintv1connect.PolicyServiceHistoryProcedure, s.history, readOnly)
+	unary(d, auth.Override, stintv1connect.PolicyServicePutOverrideProcedure, s.putOverride)
+	unary(d, auth.Override, stintv1connect.PolicyServiceDeleteOverrideProcedure, s.deleteOverride)
 }
 
 var errNoPolicies = &shard.Error{Code: shard.Unavailable, Message: "this node does not know the policies yet; ask again"}
@@ -95,6 +96,9 @@ func (s policyService) putOverride(
 		return nil, err
 	}
 	r, err := putOverrideRequest(m, who)
+	if err == nil {
+		err = grantedRequest(callerIn(ctx), auth.Override, &r)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -112,6 +116,9 @@ func (s policyService) deleteOverride(
 		return nil, err
 	}
 	r, err := deleteOverrideRequest(m, who)
+	if err == nil {
+		err = grantedRequest(callerIn(ctx), auth.Override, &r)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/stint-io/stint/internal/auth"
 	"github.com/stint-io/stint/internal/metrics"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
@@ -99,12 +100,16 @@ func (f *fakeObserver) seen() []string {
 	return slices.Clone(f.lines)
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T) *world { return newGuardedWorld(t, nil) }
+
+// newGuardedWorld makes a world whose ports ask a guard.
+func newGuardedWorld(t *testing.T, guard *auth.Guard) *world {
 	t.Helper()
 	w := &world{t: t, decider: &fakeDecider{decide: allow}, observer: &fakeObserver{}, cluster: &fakeCluster{},
 		revision: &policy.Revision{Version: 7, Set: testPolicies()}, sealer: testSealer, shards: 3}
 	w.api = New(Config{
 		Decider:        w.decider,
+		Guard:          guard,
 		Revision:       func() *policy.Revision { return w.revision },
 		Cluster:        w.cluster,
 		Shards:         func() int { return w.shards },
@@ -127,7 +132,7 @@ func serveGRPC(t *testing.T, a *API) (addr string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := NewGRPC(a, slog.New(slog.DiscardHandler))
+	server := NewGRPC(a, auth.Loopback, slog.New(slog.DiscardHandler), nil)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {

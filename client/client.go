@@ -2,8 +2,10 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -24,16 +26,25 @@ type Config struct {
 	Addresses []string
 	// Namespace is given to requests that name none. "": the server's default.
 	Namespace string
+	// Token proves who sends the requests, where the cluster asks for one; its grants must cover their namespaces, policies
+	// and keys. It is sent to https:// addresses and to this machine only. "": none.
+	Token string
 	// HTTP sends the requests, for instance with certificates, through a proxy or with a tracer. The client does not close
 	// it. It should speak HTTP/2: over HTTP/1 each call under way needs a connection of its own. nil: HTTP/2 with one
-	// connection per node, without TLS for http:// addresses, and the system's root certificates for https://.
+	// connection per node.
 	HTTP connect.HTTPClient
+	// TLS is used for https:// addresses, for instance with the authorities of the nodes' certificates (RootCAs) and the
+	// certificate of a role (Certificates). The nodes that the client learns are reached as the configured ones are, by the
+	// addresses that they announce, so their certificates must name these, or all of them ServerName. nil: the system's
+	// authorities. It must be nil if HTTP is not.
+	TLS *tls.Config
 }
 
 // Client sends requests to one cluster. All methods may be called concurrently. A process needs one: requests of many
 // goroutines through one Client share calls, while each further Client has connections and batches of its own.
 type Client struct {
 	namespace string
+	token     bool // one is sent
 	seeds     []string
 	http      connect.HTTPClient
 	owners    owners
@@ -56,23 +67,32 @@ type node struct {
 }
 
 // New makes a Client and starts its background work. It returns before any connection is made, so an address that
-// cannot be reached is no error. The error says that Addresses is empty or that one of them is no base URL. The caller
-// must call Close.
+// cannot be reached is no error. The error says that Addresses is empty, that one of them is no base URL or would get
+// the Token in the clear, or that both HTTP and TLS are given. The caller must call Close.
 func New(c Config) (*Client, error) {
 	if len(c.Addresses) == 0 {
 		return nil, errors.New("client: no address: give the base URL of one node at least, as in http://127.0.0.1:7400")
 	}
-	client := &Client{namespace: c.Namespace, http: c.HTTP, nodes: make(map[string]*node)}
+	if c.HTTP != nil && c.TLS != nil {
+		return nil, errors.New("client: both HTTP and TLS are given: leave TLS out, and give it to the transport of HTTP")
+	}
+	client := &Client{namespace: c.Namespace, token: c.Token != "", http: c.HTTP, nodes: make(map[string]*node)}
 	for _, address := range c.Addresses {
 		u, err := url.Parse(address)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			return nil, fmt.Errorf("client: %q is no base URL, as http://127.0.0.1:7400 is", address)
 		}
+		if client.token && !maySendTokenTo(u) {
+			return nil, fmt.Errorf("client: the token is not sent in the clear to %s: use https://, or an address of this machine", address)
+		}
 		client.seeds = append(client.seeds, strings.TrimSuffix(address, "/"))
 	}
 	if client.http == nil {
-		client.own = newTransport()
+		client.own = newTransport(c.TLS)
 		client.http = &http.Client{Transport: client.own}
+	}
+	if client.token {
+		client.http = bearer{c.Token, client.http}
 	}
 	client.owners.asked = make(chan struct{}, 1)
 	client.closing, client.close = context.WithCancel(context.Background())
@@ -80,11 +100,33 @@ func New(c Config) (*Client, error) {
 	return client, nil
 }
 
-func newTransport() *http.Transport {
+func newTransport(secure *tls.Config) *http.Transport {
 	var protocols http.Protocols
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
-	return &http.Transport{Protocols: &protocols, DisableCompression: true, IdleConnTimeout: 5 * time.Minute}
+	return &http.Transport{Protocols: &protocols, DisableCompression: true, IdleConnTimeout: 5 * time.Minute,
+		DialTLSContext: dialTLS(secure)}
+}
+
+// handshakeWithin bounds a TLS handshake with a node.
+const handshakeWithin = 5 * time.Second
+
+// dialTLS returns a function that connects with TLS. A handshake that fails is a failed dial: no request was sent.
+func dialTLS(config *tls.Config) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	dialer := tls.Dialer{Config: &tls.Config{}}
+	if config != nil {
+		dialer.Config = config.Clone()
+	}
+	dialer.Config.NextProtos = []string{"h2"}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, handshakeWithin)
+		defer cancel()
+		conn, err := dialer.DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: fmt.Errorf("%s: %w", addr, err)}
+		}
+		return conn, nil
+	}
 }
 
 // Close stops the background work and waits for it. Checks under way end with an error: one that was sent may have been

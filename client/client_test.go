@@ -2,8 +2,11 @@ package client_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -107,7 +110,10 @@ func (f *fakeNode) asked() (calls []int, keys []string) {
 	return append(calls, f.calls...), append(keys, f.keys...)
 }
 
-func startNode(t *testing.T) *fakeNode {
+func startNode(t *testing.T) *fakeNode { return startNodeWith(t, nil) }
+
+// startNodeWith starts a node that speaks TLS; nil: plaintext.
+func startNodeWith(t *testing.T, secure *tls.Config) *fakeNode {
 	f := &fakeNode{}
 	mux := http.NewServeMux()
 	mux.Handle(stintv1connect.NewLimitServiceHandler(f))
@@ -117,7 +123,14 @@ func startNode(t *testing.T) *fakeNode {
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	server.Config.Protocols = &protocols
-	server.Start()
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that fail
+	if secure != nil {
+		protocols.SetHTTP2(true)
+		server.TLS, server.EnableHTTP2 = secure, true
+		server.StartTLS()
+	} else {
+		server.Start()
+	}
 	t.Cleanup(server.Close)
 	f.url = server.URL
 	return f
@@ -127,7 +140,7 @@ func startNode(t *testing.T) *fakeNode {
 func own(nodes ...*fakeNode) {
 	status := &stintv1.StatusResponse{}
 	for i, n := range nodes {
-		status.Nodes = append(status.Nodes, &stintv1.Node{Id: fmt.Sprint(i), ApiAddr: strings.TrimPrefix(n.url, "http://")})
+		status.Nodes = append(status.Nodes, &stintv1.Node{Id: fmt.Sprint(i), ApiAddr: n.url[strings.Index(n.url, "://")+3:]})
 	}
 	for id := range shards {
 		status.Shards = append(status.Shards, &stintv1.Shard{Id: uint32(id), Owner: fmt.Sprint(id % len(nodes))})

@@ -24,6 +24,13 @@
 // not be reached. A wrong guess costs one hop: a node that does not own a key forwards the request. Settle and Get
 // go to the first configured address, or to the next while the first cannot be reached.
 //
+// # TLS
+//
+// Addresses that begin with https:// are asked over TLS, and so are the owners that are learned from them. Config.TLS has
+// the authorities and the certificate of a role. A node's certificate must name the address that the node announces, or all
+// certificates the ServerName. An owner whose certificate is not accepted counts as one that could not be reached: the
+// configured addresses are asked, and no request was sent.
+//
 // # Errors
 //
 // A denial is a Decision with Allowed false, never an error. An error is never a denial: the client does not turn a

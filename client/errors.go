@@ -1,8 +1,12 @@
 package client
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
+	"net/http"
+	"slices"
+	"strings"
 
 	"connectrpc.com/connect"
 
@@ -46,12 +50,33 @@ func failed(err error) *Error {
 			}
 		}
 	}
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
-		e.MaybeApplied, e.unreached = false, true
+	if e.unreached = neverSent(err); e.unreached {
+		e.Code, e.MaybeApplied = connect.CodeUnavailable.String(), false
 	}
 	if e.MaybeApplied {
 		e.Code = connect.CodeAborted.String() // the server's code for this fate
 	}
 	return e
 }
+
+// neverSent reports whether an error says that no request reached a node: no connection could be made, its TLS handshake
+// failed, or one end speaks TLS and the other does not.
+func neverSent(err error) bool {
+	var op *net.OpError
+	if errors.As(err, &op) && (op.Op == "dial" || op.Op == "remote error" && slices.Contains(refusals, op.Err.Error())) {
+		return true
+	}
+	var unverified *tls.CertificateVerificationError // with a transport of the caller
+	if errors.As(err, &unverified) || errors.Is(err, http.ErrSchemeMismatch) {
+		return true
+	}
+	// A port that wants TLS answers HTTP/1.1 to plaintext. The HTTP/2 library has no more than these texts for that; the second
+	// one if the connection ended before its first request was sent.
+	return strings.Contains(err.Error(), "looked like an HTTP/1.1 header") ||
+		strings.Contains(err.Error(), "http2: client conn could not be established")
+}
+
+// refusals are the alerts by which a server refuses a client's certificate. In TLS 1.3 they come when the client has already
+// sent its request, which the server does not read then.
+var refusals = []string{"tls: bad certificate", "tls: unknown certificate authority", "tls: expired certificate",
+	"tls: unsupported certificate", "tls: certificate required"}

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -24,15 +25,9 @@ const (
 // owners is the client's view of which node owns which shard. It may be out of date: a node that does not own a key
 // forwards the request.
 type owners struct {
-	known atomic.Pointer[[]string] // base URL of each shard's owner, "" unknown; nil: no view yet
-	asked chan struct{}            // holds a token when a refresh is due at once
-	shun  atomic.Pointer[shunned]
-}
-
-// shunned is the address that could not be reached last.
-type shunned struct {
-	url   string
-	until time.Time
+	known atomic.Pointer[[]string]             // base URL of each shard's owner, "" unknown; nil: no view yet
+	asked chan struct{}                        // holds a token when a refresh is due at once
+	shun  atomic.Pointer[map[string]time.Time] // addresses that could not be reached, and until when they are not asked; never changed, but replaced
 }
 
 func (o *owners) ask() {
@@ -77,8 +72,9 @@ func (c *Client) learn(from string) {
 	scheme, _, _ := strings.Cut(from, "://")
 	urls := make(map[string]string)
 	for _, n := range status.Msg.Nodes {
-		if n.ApiAddr != "" {
-			urls[n.Id] = scheme + "://" + n.ApiAddr
+		base := url.URL{Scheme: scheme, Host: n.ApiAddr}
+		if n.ApiAddr != "" && (!c.token || maySendTokenTo(&base)) { // another node forwards
+			urls[n.Id] = base.String()
 		}
 	}
 	var known []string
@@ -118,23 +114,41 @@ func (c *Client) route(r *stintv1.CheckRequest, attempt int) (*node, *Error) {
 	return c.node(c.seed(attempt)), nil
 }
 
-// seed returns the configured address for this attempt, or the next address if that one is shunned. As many attempts as
-// there are addresses reach all of them.
+// seed returns the configured address for this attempt, or the next one that is not shunned. As many attempts as there are
+// addresses reach all of them.
 func (c *Client) seed(attempt int) string {
-	url := c.seeds[attempt%len(c.seeds)]
-	if c.owners.shuns(url) {
-		url = c.seeds[(attempt+1)%len(c.seeds)]
+	for i := range c.seeds {
+		if url := c.seeds[(attempt+i)%len(c.seeds)]; !c.owners.shuns(url) {
+			return url
+		}
 	}
-	return url
+	return c.seeds[attempt%len(c.seeds)]
 }
 
 func (o *owners) shuns(url string) bool {
-	s := o.shun.Load()
-	return s != nil && s.url == url && time.Now().Before(s.until)
+	shunned := o.shun.Load()
+	if shunned == nil {
+		return false
+	}
+	until, found := (*shunned)[url]
+	return found && time.Now().Before(until)
 }
 
 // unreached shuns an address that could not be reached and asks for a refresh of the owners.
 func (o *owners) unreached(url string) {
-	o.shun.Store(&shunned{url, time.Now().Add(shunFor)})
+	now := time.Now()
+	for {
+		before, after := o.shun.Load(), map[string]time.Time{url: now.Add(shunFor)}
+		if before != nil {
+			for other, until := range *before {
+				if other != url && now.Before(until) {
+					after[other] = until
+				}
+			}
+		}
+		if o.shun.CompareAndSwap(before, &after) {
+			break
+		}
+	}
 	o.ask()
 }

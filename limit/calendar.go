@@ -16,6 +16,11 @@ func (calendar) add(l Limit, s State, units uint64, now Time) State {
 	return s
 }
 
+func (calendar) full(l Limit, found State, f Full) State {
+	start, end := l.Cycle.period(f.At)
+	return fuller(State{T: end, A: l.Quota, B: uint64(start)}, found)
+}
+
 func (calendar) status(l Limit, s State, now Time) Verdict {
 	if s.T != 0 {
 		return Verdict{Used: s.A, WindowStart: Time(s.B), ResetAt: s.T}

@@ -60,10 +60,14 @@ func (l Limit) hasWindow() bool {
 
 func (l Limit) isLog() bool { return l.Algorithm == SlidingLog || l.Algorithm == SlidingBuckets }
 
-// usedForConvert leaves out the tokens that a never-used bucket does not hold yet, since nobody has spent them.
+// usedForConvert leaves out the tokens that a never-used bucket does not hold yet, since nobody has spent them, and the
+// units of unknown holds, which end without anybody giving them back.
 func usedForConvert(l Limit, s State, now Time) uint64 {
-	if l.Algorithm == TokenBucket && neverUsed(l, s) {
+	switch {
+	case l.Algorithm == TokenBucket && neverUsed(l, s):
 		return 0
+	case l.Algorithm == Concurrency:
+		return s.A
 	}
 	return counterOf(l, now).status(l, s, now).Used
 }

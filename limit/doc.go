@@ -15,6 +15,7 @@
 //   - SetUsed sets the number of used units.
 //   - Convert carries a state over to a limit of other numbers.
 //   - ForgetAt returns when a state becomes equivalent to the zero State.
+//   - Full makes the state of a key of which nothing is known, as after a restore from a backup.
 //
 // A denied Take returns the State it was given. Quota units are the most that one window or bucket ever admits; only Add,
 // AddBounded and SetUsed exceed it. A Verdict's Remaining is the largest cost that would be admitted at that instant, even
@@ -49,7 +50,8 @@
 //
 // # Concurrency
 //
-// The Concurrency algorithm counts as Lifetime does. The caller keeps track of the holds and of when they expire.
+// The Concurrency algorithm counts as Lifetime does, besides what Full puts there. The caller keeps track of the holds and
+// of when they expire.
 //
 // # Tallies
 //

@@ -57,6 +57,19 @@ func (fixedWindow) status(l Limit, s State, now Time) Verdict {
 
 func (fixedWindow) forgetAt(_ Limit, s State) Time { return s.T }
 
+func (fixedWindow) full(l Limit, found State, f Full) State {
+	return fuller(State{T: windowEnd(l, f.At), A: l.Quota}, found)
+}
+
+// fuller makes a full window last as long as one that was opened under other numbers, and keeps units above the quota.
+func fuller(s, found State) State {
+	if found.T > s.T {
+		s.T, s.B = found.T, found.B
+	}
+	s.A = max(s.A, found.A)
+	return s
+}
+
 // windowEnd returns the end of a window that opens at now.
 func windowEnd(l Limit, now Time) Time {
 	if l.Algorithm == FixedWindowFirstHit {

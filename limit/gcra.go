@@ -41,6 +41,11 @@ func (gcra) forgetAt(_ Limit, s State) Time {
 	return s.T
 }
 
+func (gcra) full(l Limit, found State, f Full) State {
+	_, per := l.rate()
+	return arrival(l, max(l.Quota*per, untilArrival(l, found, f.At)), f.At)
+}
+
 // untilArrival returns how far ahead of now the TAT lies, in parts.
 func untilArrival(l Limit, s State, now Time) uint64 {
 	if s.T < now {

@@ -31,6 +31,8 @@ func (lifetime) status(_ Limit, s State, now Time) Verdict {
 	return Verdict{Used: s.A}
 }
 
+func (lifetime) full(_ Limit, found State, _ Full) State { return found }
+
 func (lifetime) forgetAt(_ Limit, s State) Time {
 	if s.A == 0 {
 		return 0

@@ -16,6 +16,10 @@ func (b slidingBuckets) refund(l Limit, s State, units uint64, taken, now Time) 
 	return b.slidingLog.refund(l, s, units, floor(taken, l.Bucket), now)
 }
 
+func (slidingBuckets) full(l Limit, found State, f Full) State {
+	return oneHit(max(l.Quota, found.B), floor(f.At, l.Bucket))
+}
+
 func (b slidingBuckets) stillCounts(l Limit, s State, taken, now Time) bool {
 	return b.slidingLog.stillCounts(l, s, floor(taken, l.Bucket), now)
 }

@@ -97,6 +97,12 @@ func (slidingLog) forgetAt(l Limit, s State) Time {
 	return s.T + Time(l.Period)
 }
 
+func (slidingLog) full(l Limit, found State, f Full) State {
+	return oneHit(max(l.Quota, found.B), f.At)
+}
+
+func oneHit(units uint64, at Time) State { return State{T: at, A: units, B: units} }
+
 func pointAt(s State, at Time) (int, bool) {
 	return slices.BinarySearchFunc(s.Points, at, func(p Point, at Time) int { return cmp.Compare(p.At, at) })
 }

@@ -77,6 +77,11 @@ func (slidingWindow) forgetAt(l Limit, s State) Time {
 	return s.T + Time(l.Period)
 }
 
+// full needs no count of the previous window: the current one alone denies everything.
+func (slidingWindow) full(l Limit, found State, f Full) State {
+	return State{T: floor(f.At, l.Period) + Time(l.Period), A: max(l.Quota, found.A)}
+}
+
 // left returns Period - elapsed, the part of the previous window that still counts.
 func left(l Limit, s State, now Time) uint64 {
 	if s.T == 0 {

@@ -19,6 +19,8 @@ type counter interface {
 	status(l Limit, s State, now Time) Verdict
 	// forgetAt implements ForgetAt. It returns 0 for the zero State.
 	forgetAt(l Limit, s State) Time
+	// full implements Full.With for a limit with a quota. found is settled at f.At.
+	full(l Limit, found State, f Full) State
 }
 
 var counters = [...]counter{

@@ -6,7 +6,8 @@ package limit
 //
 // State: A is how many parts of tokens were missing at T (rate.go), so that the zero State is a full bucket. Where Initial
 // is less than Quota, B is 1 once the bucket has been used. A full bucket then differs from a never-used one, so such a
-// State is never forgotten.
+// State is never forgotten. B is 2 if nobody knows whether it has been used (Full): when Initial tokens have come back, it
+// is as if it had not been, and the next request to be admitted makes it a used one.
 //
 // A refund puts back the tokens that have not come back on their own since they were taken.
 type tokenBucket struct{}
@@ -16,12 +17,19 @@ func (tokenBucket) settle(l Limit, s State, now Time) State {
 	if neverUsed(l, s) {
 		return State{T: now, A: (l.Quota - l.Initial) * per}
 	}
-	return bucketOf(l, missingAfter(s.A, count, now-s.T), now)
+	missing := missingAfter(s.A, count, now-s.T)
+	if s.B != perhapsUsed {
+		return bucketOf(l, missing, now)
+	}
+	if unused := (l.Quota - l.Initial) * per; missing <= unused {
+		return State{T: now, A: unused}
+	}
+	return State{T: now, A: missing, B: perhapsUsed}
 }
 
 func (tokenBucket) wait(l Limit, s State, cost uint64, _ Time) Span {
 	wait := waitUntilFits(l, s.A, cost)
-	if wait != 0 && neverUsed(l, s) {
+	if wait != 0 && (neverUsed(l, s) || s.B == perhapsUsed && cost > l.Initial) {
 		return Never
 	}
 	return wait
@@ -45,12 +53,16 @@ func (tokenBucket) status(l Limit, s State, now Time) Verdict {
 	v := rateStatus(l, s.A, now)
 	if neverUsed(l, s) {
 		v.ResetAt = now
+	} else if s.B == perhapsUsed {
+		v.ResetAt = perhapsUsedUntil(l, s)
 	}
 	return v
 }
 
 func (tokenBucket) forgetAt(l Limit, s State) Time {
 	switch {
+	case s.B == perhapsUsed:
+		return perhapsUsedUntil(l, s)
 	case s.B != 0:
 		return Forever
 	case s.A == 0:
@@ -58,6 +70,23 @@ func (tokenBucket) forgetAt(l Limit, s State) Time {
 	}
 	count, _ := l.rate()
 	return s.T + Time(divUp(s.A, count))
+}
+
+func (tokenBucket) full(l Limit, found State, f Full) State {
+	_, per := l.rate()
+	if neverUsed(l, found) {
+		return State{T: f.At, A: l.Quota * per, B: perhapsUsed}
+	}
+	return bucketOf(l, max(l.Quota*per, found.A), f.At)
+}
+
+// perhapsUsed is the B of a bucket of which nobody knows whether it has been used.
+const perhapsUsed = 2
+
+// perhapsUsedUntil returns when it has its Initial tokens again.
+func perhapsUsedUntil(l Limit, s State) Time {
+	count, per := l.rate()
+	return s.T + Time(divUp(less(s.A, (l.Quota-l.Initial)*per), count))
 }
 
 // bucketOf returns a used bucket with missing parts missing at now.

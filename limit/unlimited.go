@@ -98,6 +98,8 @@ func (unlimited) status(_ Limit, s State, now Time) Verdict {
 	return Verdict{Used: uint64(max(0, tallyValue(s))), ResetAt: s.T}
 }
 
+func (unlimited) full(_ Limit, found State, _ Full) State { return found }
+
 func (unlimited) forgetAt(_ Limit, s State) Time {
 	switch {
 	case s.A == 0 && s.B&tallyThere == 0:

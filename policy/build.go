@@ -58,6 +58,9 @@ func (p *Policy) unreadable() []Problem {
 		if l.Algorithm == 0 {
 			c.fail(fmt.Sprintf("limits[%d]", i), "needs an algorithm")
 		}
+		if l.OnRecovery > RecoverKeep {
+			c.fail(fmt.Sprintf("limits[%d].on_recovery", i), "%d is none", l.OnRecovery)
+		}
 	}
 	return c.found
 }
@@ -68,6 +71,18 @@ func (s *Set) Newer() (field string) {
 	for _, name := range s.names {
 		if field := s.byName[name].newer(); field != "" {
 			return shown(name) + "." + field
+		}
+	}
+	return ""
+}
+
+// NewerThanSound is Newer for nodes at shard.LevelSound, the feature level before backups.
+func (s *Set) NewerThanSound() (field string) {
+	for _, name := range s.names {
+		for i, l := range s.byName[name].Limits {
+			if l.OnRecovery != RecoverFull {
+				return fmt.Sprintf("%s.limits[%d].on_recovery", shown(name), i)
+			}
 		}
 	}
 	return ""

@@ -80,6 +80,20 @@ func TestBuildFillsOnExpireIn(t *testing.T) {
 	}
 }
 
+// NewerThanSound must report what a node without backups cannot read.
+func TestOnRecoveryIsNewerThanSound(t *testing.T) {
+	text := "policies: {p: {limits: [{name: a, quota: 5, lifetime: {}}, {name: b, quota: 5, lifetime: {}%s}]}}"
+	for more, want := range map[string]string{"": "", ", on_recovery: full": "", ", on_recovery: keep": "p.limits[1].on_recovery"} {
+		set, err := policy.Parse("", fmt.Appendf(nil, text, more))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := set.NewerThanSound(); got != want || set.Newer() != "" {
+			t.Errorf("%q: %q", more, got)
+		}
+	}
+}
+
 // Newer must report a set that an earlier release cannot read.
 func TestNewerNamesWhatAnEarlierReleaseCannotRead(t *testing.T) {
 	zero := uint64(0)

@@ -70,13 +70,14 @@ func (d *decoder) policy(v value) *Policy {
 func (d *decoder) limit(v value) Limit {
 	var l Limit
 	before := len(d.problems)
-	f := d.fields(v, append([]string{"name", "quota", "unit", "shadow", "reason"}, algorithmNames...)...)
+	f := d.fields(v, append([]string{"name", "quota", "unit", "shadow", "reason", "on_recovery"}, algorithmNames...)...)
 	understood := len(d.problems) == before
 	d.require(v, f, "name")
 	d.text(f["name"], &l.Name)
 	d.text(f["unit"], &l.Unit)
 	d.flag(f["shadow"], &l.Shadow)
 	d.text(f["reason"], &l.Reason)
+	word(d, f["on_recovery"], onRecoveryWords, &l.OnRecovery)
 	d.number(f["quota"], &l.Quota)
 	var given []string
 	for _, name := range algorithmNames {

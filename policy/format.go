@@ -138,6 +138,9 @@ func limitText(l *Limit) string {
 	if l.Reason != "" {
 		fields.add("reason", strconv.Quote(l.Reason)) // YAML has the same escapes
 	}
+	if l.OnRecovery != RecoverFull {
+		fields.add("on_recovery", onRecoveryWords[l.OnRecovery])
+	}
 	fields.add(algorithmField(l.Algorithm), algorithmText(&l.Limit))
 	return fields.String()
 }

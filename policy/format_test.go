@@ -62,7 +62,7 @@ func bare(p *policy.Policy) policy.Policy {
 func TestFormatKnowsEveryField(t *testing.T) {
 	for known, of := range map[int]reflect.Type{
 		16: reflect.TypeFor[policy.Policy](),
-		13: reflect.TypeFor[policy.Limit](), // including those of limit.Limit, and limit.Limit itself
+		14: reflect.TypeFor[policy.Limit](), // including those of limit.Limit, and limit.Limit itself
 		2:  reflect.TypeFor[policy.Tier](),
 		3:  reflect.TypeFor[policy.TierLimit](),
 		7:  reflect.TypeFor[policy.Lockout](),
@@ -217,7 +217,7 @@ func (g generator) policy(i int) *policy.Policy {
 		p.Retention = 1 + limit.Span(g.Int64N(int64(policy.DefaultRetention)))
 	}
 	for _, name := range g.names(1 + g.IntN(4)) {
-		l := policy.Limit{Name: name, Shadow: g.maybe(), Limit: g.limit()}
+		l := policy.Limit{Name: name, Shadow: g.maybe(), Limit: g.limit(), OnRecovery: policy.OnRecovery(g.IntN(2))}
 		if g.maybe() {
 			l.Reason = g.reason()
 		}

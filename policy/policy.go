@@ -52,6 +52,12 @@ func (s *Set) Lookup(name string) (*Policy, bool) {
 	return p, ok
 }
 
+// TierIsUnlimited reports whether a tier of a policy lifts all its limits. There may be no such policy or tier.
+func (s *Set) TierIsUnlimited(name, tier string) bool {
+	p, ok := s.Lookup(name)
+	return ok && p.Tiers[tier].Unlimited
+}
+
 // Names returns the names of the policies in alphabetical order. The caller must not change the slice.
 func (s *Set) Names() []string { return s.names }
 
@@ -104,6 +110,8 @@ type Limit struct {
 	Unit   string // requests, tokens, bytes, cents; "": requests
 	Shadow bool   // counted, reports when it would have denied, but never denies
 	Reason string // shown on a denial by this limit; "": the policy's Reason
+	// OnRecovery is how the limit continues after a restore from a backup.
+	OnRecovery OnRecovery
 	// Unlimited: a tier lifts this limit. The limit then never denies. Its own algorithm still counts it, so that another
 	// tier finds what was used, and a key at rest is forgotten. It is false in Policy.Limits.
 	Unlimited bool
@@ -150,6 +158,15 @@ const (
 	Proportional OnChange = 1 // the used share of the quota stays, rounded up
 	Additive     OnChange = 2 // the remaining units grow or shrink by as much as the quota does
 	Restart      OnChange = 3 // counting starts again
+)
+
+// OnRecovery is how a limit continues after a restore from a backup, which does not know what was used since it was made.
+type OnRecovery uint8
+
+// The ways to continue.
+const (
+	RecoverFull OnRecovery = 0 // everything may have been used: nothing is admitted until that no longer counts (limit.Full)
+	RecoverKeep OnRecovery = 1 // what the backup says was used; what was used since then is admitted again
 )
 
 // UnknownKey is what happens to a request for a key without an override.

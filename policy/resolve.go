@@ -13,6 +13,10 @@ func (p *Policy) Resolve(tier string) ([]Limit, bool) {
 	return limits, ok
 }
 
+// EveryTier returns the limits of every tier by its name, and of the default tier by "". The policy must be in a Set, and the
+// caller must change nothing.
+func (p *Policy) EveryTier() map[string][]Limit { return p.byTier }
+
 func (p *Policy) resolveTiers() {
 	p.byTier = make(map[string][]Limit, len(p.Tiers)+1)
 	p.byTier[""] = p.Limits

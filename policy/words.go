@@ -6,6 +6,7 @@ import "github.com/stint-io/stint/limit"
 var (
 	onExpireWords   = []string{OnExpireCancel: "cancel", OnExpireCommit: "commit"}
 	onChangeWords   = []string{AsIs: "as_is", Proportional: "proportional", Additive: "additive", Restart: "reset"}
+	onRecoveryWords = []string{RecoverFull: "full", RecoverKeep: "keep"}
 	unknownKeyWords = []string{UnknownKeyAllow: "allow", UnknownKeyDeny: "deny"}
 	anchorWords     = []string{limit.FixedWindow: "epoch", limit.FixedWindowFirstHit: "first_hit"}
 	unitWords       = []string{limit.Minute: "minute", limit.Hour: "hour", limit.Day: "day", limit.Week: "week",

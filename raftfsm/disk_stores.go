@@ -70,7 +70,8 @@ type StoresConfig struct {
 	// Tables is the approximate number of the log's files that are kept open; 0: Pebble's default.
 	Tables int
 
-	memTable uint64 // for tests: replaces memTableBytes
+	memTable uint64    // for tests: replaces memTableBytes
+	filling  io.Closer // the lock of a directory that RestoreStores fills
 }
 
 // Identity says to which cluster and node a data directory belongs. It never changes.
@@ -122,7 +123,8 @@ func Exists(dir string, fs FS) bool {
 	d := newDisk(fs)
 	file, fileErr := isThere(d.small, d.PathJoin(dir, boltName))
 	log, logErr := isThere(d, d.PathJoin(dir, logName))
-	return file || log || errors.Join(fileErr, logErr) != nil
+	restoring, restoringErr := isThere(d.small, d.PathJoin(dir, restoringName))
+	return file || log || restoring || errors.Join(fileErr, logErr, restoringErr) != nil
 }
 
 // OpenStores opens a data directory, and creates it if it does not exist. It refuses a directory that another process uses,
@@ -155,8 +157,13 @@ func (s *Stores) start(cfg *StoresConfig) (err error) {
 			return err
 		}
 	}
-	if s.lock, err = s.disk.small.Lock(filepath.Join(s.dir, lockName)); err != nil {
-		return fmt.Errorf("in use by another process (%w): each node needs a directory of its own", err)
+	if s.lock = cfg.filling; s.lock == nil {
+		if s.lock, err = s.disk.small.Lock(filepath.Join(s.dir, lockName)); err != nil {
+			return fmt.Errorf("in use by another process (%w): each node needs a directory of its own", err)
+		}
+	}
+	if err := s.refuseRestoring(cfg.filling); err != nil {
+		return err
 	}
 	if err := s.openBolt(cfg); err != nil {
 		return err

@@ -66,6 +66,16 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	return picture{f.state.Snapshot(), f.diverged}, nil
 }
 
+// picture returns a picture of the state once it has installed an entry of an epoch, or a later one.
+func (f *fsm) picture(epoch, seq uint64) (*shard.Snapshot, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.state.Epoch() < epoch || f.state.Epoch() == epoch && f.state.Seq() < seq {
+		return nil, false
+	}
+	return f.state.Snapshot(), true
+}
+
 // A snapshot is due when replaying the entries after the last snapshot would take about three times as long as restoring it:
 // replaying one entry takes as long as restoring about a hundred records (measured: 20 and 0.2 microseconds). So the cost of
 // snapshots stays proportional to the work done, however many records there are. The log's bytes are bounded in the same way.

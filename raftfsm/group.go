@@ -290,6 +290,10 @@ func (g *Group) Leader() string {
 // View calls read while the committed state does not change. read must be short and must not keep references to the state.
 func (g *Group) View(read func(*shard.State)) { g.fsm.view(read) }
 
+// Picture returns a picture of the committed state if it has the entry at (epoch, seq); else false. The caller may write it
+// out while entries are being installed; until then it holds memory.
+func (g *Group) Picture(epoch, seq uint64) (*shard.Snapshot, bool) { return g.fsm.picture(epoch, seq) }
+
 // Status is a replica's position in its group, for people and metrics.
 type Status struct {
 	Replica       Replica

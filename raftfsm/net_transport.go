@@ -3,6 +3,8 @@ package raftfsm
 import (
 	"errors"
 	"io"
+	"net"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -144,10 +146,11 @@ func (t *transport) RequestPreVote(id raft.ServerID, target raft.ServerAddress, 
 }
 
 // onAnyConnection makes a call that may safely be repeated. It repeats the call while the error may come from a kept connection
-// that has ended. A peer that does not answer is not asked again.
+// that has ended, at whichever end. A peer that does not answer is not asked again.
 func onAnyConnection(call func() error) (err error) {
+	ended := func(as error) bool { return errors.Is(err, as) }
 	for range keptConnections + 1 {
-		if err = call(); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
+		if err = call(); !slices.ContainsFunc([]error{io.EOF, syscall.EPIPE, syscall.ECONNRESET, net.ErrClosed}, ended) {
 			return err
 		}
 	}

@@ -18,6 +18,7 @@ const (
 	endRecord           = 'h' // name of a hold, or of a refunded decision -> how it ended, and the answer
 	auditRecord         = 'u' // index in the ring -> a change that a person made
 	auditHeadRecord     = 'U' // nothing -> how many changes were made
+	restoreRecord       = 'r' // nothing -> when the shard was restored from a backup, since LevelTrust
 )
 
 // appendCounterKey writes the key of a counter. The policy is the result of policyPart.

@@ -55,4 +55,11 @@ func (r *reader) byte() byte {
 	return b[0]
 }
 
+// bits reads a byte of which only these bits may be set.
+func (r *reader) bits(known byte) byte {
+	b := r.byte()
+	r.failed = r.failed || b&^known != 0
+	return b
+}
+
 func (r *reader) string() string { return string(r.bytes(r.uvarint())) }

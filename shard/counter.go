@@ -13,6 +13,15 @@ import (
 const (
 	counterFormat       = 1
 	counterFormatExtras = 2 // each limit has a since; extras follow
+	// counterFormatRestored is written only on a shard that was restored from a backup, at LevelTrust. A byte of bits for
+	// the counter follows the number of limits, and each limit has one after its since. The extras follow.
+	counterFormatRestored = 3
+)
+
+// The bits of a restored counter, and of its limits.
+const (
+	ladderIsKnown  = 1
+	limitIsCleared = 1
 )
 
 // counted is the state of one limit on one key, with the numbers that shaped it. When the policy or the key's tier
@@ -25,6 +34,9 @@ type counted struct {
 	// before, so they are not given back. It is set when a state begins, from rest or in another shape, is put to rest, or
 	// is set by hand. 0: too long ago to matter.
 	since limit.Time
+	// cleared: a person has put the limit to rest, or has set it, since the shard was restored. So no state does not mean
+	// that it is full.
+	cleared bool
 }
 
 // countedLimits are the states of a counter's limits.
@@ -39,6 +51,9 @@ type counter struct {
 	limits countedLimits
 	extras *counterExtras // nil: none
 	policy *policy.Policy // its policy, or inlinePolicy; nil only in tests
+	mark   *restoreMark   // of the shard; nil: it was never restored
+	// ladderKnown: after a restore, the ladder is what the record says, even if it says nothing.
+	ladderKnown bool
 	// mixed: the next owner may be at LevelFirst, which starts no generation when a state begins.
 	mixed bool
 }
@@ -48,13 +63,17 @@ const recordRoom = 96
 
 // appendTo writes the record into the free memory of b and returns b extended by it: format, count, then name, limit and
 // state of each limit that is not at rest at now. So a limit that was removed from its policy leaves no trace on a key
-// that lives on. If there is more than limits, since follows each state, and the extras follow at the end.
+// that lives on. If there is more than limits, since follows each state, and the extras follow at the end. What only a
+// restored shard remembers is written if there is any.
 func (c *counter) appendTo(b []byte, now limit.Time) (Put, []byte) {
 	c.tidy(now)
-	more := c.extras != nil || slices.ContainsFunc(c.limits, func(l counted) bool { return l.since != 0 })
-	forgetAt := limit.Time(0)
-	start := len(b)
-	b = binary.AppendUvarint(append(b, counterFormat+bit(more)), uint64(len(c.limits)))
+	format, forgetAt, start := c.format(), limit.Time(0), len(b)
+	more := format != counterFormat
+	b = binary.AppendUvarint(append(b, format), uint64(len(c.limits)))
+	if format == counterFormatRestored {
+		b = append(b, bit(c.ladderKnown)*ladderIsKnown)
+		forgetAt = c.knownUntil()
+	}
 	for i := range c.limits {
 		l := &c.limits[i]
 		b = appendString(b, l.name)
@@ -63,26 +82,46 @@ func (c *counter) appendTo(b []byte, now limit.Time) (Put, []byte) {
 		if more {
 			b = binary.AppendUvarint(b, uint64(l.since))
 		}
+		if format == counterFormatRestored {
+			b = append(b, bit(l.cleared)*limitIsCleared)
+		}
 		forgetAt = max(forgetAt, limit.ForgetAt(l.limit, l.state), c.sinceNeeded(l, now))
 	}
 	if more {
 		b = c.extras.append(b)
 	}
 	if c.extras != nil {
-		forgetAt = c.forgetAt(now)
+		forgetAt = max(c.forgetAt(now), c.knownUntil())
 	}
 	return Put{Key: c.key, Record: Record{Value: b[start:len(b):len(b)], ForgetAt: forgetAt}}, b
 }
 
+// format returns the oldest format that has room for the counter.
+func (c *counter) format() byte {
+	switch {
+	case c.ladderKnown || slices.ContainsFunc(c.limits, func(l counted) bool { return l.cleared }):
+		return counterFormatRestored
+	case c.extras != nil || slices.ContainsFunc(c.limits, func(l counted) bool { return l.since != 0 }):
+		return counterFormatExtras
+	}
+	return counterFormat
+}
+
 // empty reports whether the counter needs no record.
-func (c *counter) empty() bool { return len(c.limits) == 0 && c.extras == nil }
+func (c *counter) empty() bool { return len(c.limits) == 0 && c.extras == nil && !c.ladderKnown }
+
+// unseen reports whether the counter has no record and will have none unless this request leaves one.
+func (c *counter) unseen() bool { return !c.known && (c.empty() || !c.listed) }
 
 // decode reads a record. It does not copy names that the policy has.
 func (c *counter) decode(value []byte, names []policy.Limit) error {
 	r := reader{rest: value}
 	format, count := r.byte(), r.uvarint()
-	if r.failed || format < counterFormat || format > counterFormatExtras || count > uint64(len(r.rest)/8) {
+	if r.failed || format < counterFormat || format > counterFormatRestored || count > uint64(len(r.rest)/8) {
 		return fmt.Errorf("shard: counter record of format %d with %d limits", format, count) // a limit has more than 8 bytes
+	}
+	if format == counterFormatRestored {
+		c.ladderKnown = r.bits(ladderIsKnown) != 0
 	}
 	if uint64(cap(c.limits)) >= count {
 		c.limits = c.limits[:count]
@@ -102,11 +141,14 @@ func (c *counter) decode(value []byte, names []policy.Limit) error {
 		if l.state, r.rest, err = limit.DecodeState(r.rest); err != nil {
 			return err
 		}
-		if format == counterFormatExtras {
+		if format != counterFormat {
 			l.since = r.time()
 		}
+		if format == counterFormatRestored {
+			l.cleared = r.bits(limitIsCleared) != 0
+		}
 	}
-	if format == counterFormatExtras {
+	if format != counterFormat {
 		c.extras = r.extras()
 	}
 	if r.failed || len(r.rest) != 0 {
@@ -128,19 +170,22 @@ func (l *counted) nameFrom(name []byte, i int, names []policy.Limit) (like *limi
 	return &names[i].Limit
 }
 
-// at returns the state of the i-th limit of a policy, converted to its current numbers, or a state at rest if there is none.
+// at returns the state of the i-th limit of a policy, converted to its current numbers. If there is none, the limit is at
+// rest or, on a restored shard, full.
 func (c *counter) at(i int, l *policy.Limit, now limit.Time) limit.State {
 	j := c.limits.find(i, l.Name)
 	if j < 0 {
-		return limit.State{}
+		return c.mark.unknown(c, l, now)
 	}
-	if c.limits[j].limit.Equal(&l.Limit) {
-		return c.limits[j].state
+	k := &c.limits[j]
+	if k.limit.Equal(&l.Limit) {
+		return k.state
 	}
-	if c.limits[j].atRest(now) {
-		return limit.State{}
+	var s limit.State
+	if !k.atRest(now) {
+		s = c.changed(j, l.Limit, now)
 	}
-	return c.changed(j, l.Limit, now)
+	return c.mark.atop(c, k, l, s, now)
 }
 
 // changing reports whether the i-th limit of a policy was counted under other numbers than the current ones.

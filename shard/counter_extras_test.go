@@ -17,7 +17,8 @@ func everyExtra() *counter {
 	held, _ := limit.Take(running, limit.State{}, 5, origin)
 	return &counter{key: "k",
 		policy: &policy.Policy{Retention: hour, Lockout: &policy.Lockout{After: 3, Base: second, Factor: 2, Max: hour, ForgiveAfter: day}},
-		limits: []counted{{"minute", windowLimit, used, origin - 5}, {"running", running, held, 0}, {"rest", logLimit, limit.State{}, origin}},
+		limits: []counted{{"minute", windowLimit, used, origin - 5, false}, {"running", running, held, 0, false},
+			{"rest", logLimit, limit.State{}, origin, false}},
 		extras: &counterExtras{
 			holds: []hold{
 				{name: holdName(stamp.Position, 1000), expires: origin + 1, taken: origin, cost: 1 << 40, onExpire: policy.OnExpireCancel},
@@ -52,7 +53,7 @@ func TestGoldenBytesOfExtras(t *testing.T) {
 	} {
 		show("counter without limits", (&counter{extras: bare}).encode(origin).Value)
 	}
-	show("counter with a since", (&counter{limits: []counted{{"a", windowLimit, limit.State{}, origin}}}).encode(origin).Value)
+	show("counter with a since", (&counter{limits: []counted{{name: "a", limit: windowLimit, since: origin}}}).encode(origin).Value)
 	r, d := everyAnswer()
 	show("answer", encodeAnswer(r, d))
 	golden(t, "testdata/extras.golden", text)

@@ -11,11 +11,14 @@ import (
 func (c *counter) tidy(now limit.Time) {
 	c.extras.forgetSums()
 	for i := range c.limits {
-		if l := &c.limits[i]; l.since != 0 && c.sinceEnds(l) <= now {
+		l := &c.limits[i]
+		if l.since != 0 && c.sinceEnds(l) <= now {
 			l.since = 0
 		}
+		l.cleared = l.cleared && c.mark.clearedUntil(l.limit) > now
 	}
-	c.limits = slices.DeleteFunc(c.limits, func(l counted) bool { return l.atRest(now) && !c.keepsSince(&l, now) })
+	c.ladderKnown = c.ladderKnown && c.mark.ladderUnknownUntil(c.lockout()) > now
+	c.limits = slices.DeleteFunc(c.limits, func(l counted) bool { return l.atRest(now) && !l.cleared && !c.keepsSince(&l, now) })
 	x := c.extras
 	if x == nil {
 		return
@@ -39,6 +42,19 @@ func (c *counter) tidy(now limit.Time) {
 // if the next owner may be at LevelFirst, which does not set the new since, and the limit was put to rest by hand.
 func (c *counter) keepsSince(l *counted, now limit.Time) bool {
 	return l.since >= now || c.mixed && l.putToRest()
+}
+
+// knownUntil returns until when the record is kept for what only a restored shard remembers.
+func (c *counter) knownUntil() (until limit.Time) {
+	if c.ladderKnown {
+		until = c.mark.ladderUnknownUntil(c.lockout())
+	}
+	for i := range c.limits {
+		if l := &c.limits[i]; l.cleared {
+			until = max(until, c.mark.clearedUntil(l.limit))
+		}
+	}
+	return until
 }
 
 func (l *counted) putToRest() bool {

@@ -171,6 +171,18 @@
 // An id that carries a time is judged by the current retention. After a policy change to a longer retention, an id older
 // than the former retention, whose record is gone, may run again. The same holds for the refund of a decision.
 //
+// # A restore from a backup
+//
+// Continue makes the state with which a shard goes on from a backup, some time later. It leaves a mark. What was decided
+// in between is not known, so under the mark a limit without a state is full (limit.Full), for any key and any tier, until
+// that no longer counts. A limit that keeps, by its policy or by the mark, has no such rule. Places in the lost part of the
+// log, and times in ids, show what cannot be told any more: a settlement or a repetition of that is refused. Units that
+// were taken before give nothing back, since every state that the backup has begins at the restore (X6). Legs go on asking
+// home, which aborts what it lost.
+//
+// A limit that a person puts to rest or sets is known again, and its record says so until it would no longer be full. The
+// ladder of a key that the backup does not have is a block, for the longest that there may be.
+//
 // # Concurrency
 //
 // A State has one writer: Install and Snapshot must not overlap with anything. Reads (Lookup, Sum and the rest) may

@@ -253,7 +253,7 @@ func (e *evaluation) decideEntry(r *Request, i int, op Op, d *Decision) *Error {
 		return err
 	}
 	c := ch.counter
-	if c.empty() && !c.known && op.charges() && e.view.Full() {
+	if c.unseen() && op.charges() && e.view.Full() {
 		return e.full()
 	}
 	for j := range e.charges {

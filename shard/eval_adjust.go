@@ -89,6 +89,7 @@ func (ch *charge) adjust(r *Request, now limit.Time) {
 	switch r.Op {
 	case Reset:
 		ch.counter.reset(r.Limit, now)
+		ch.counter.mark.clear(ch.counter, r, ch.limits, now)
 	case SetUsed:
 		ch.setUsed(r, now)
 	case AddUsed:
@@ -196,7 +197,9 @@ func (ch *charge) eachMeant(r *Request, now limit.Time, used func(limit.Limit, l
 		if l := &ch.limits[j]; r.means(l.Name) && l.Algorithm != limit.Concurrency {
 			s := ch.counter.at(j, l, now)
 			ch.counter.set(j, l, limit.SetUsed(l.Limit, s, used(l.Limit, s), now), now)
-			ch.counter.restart(&ch.counter.limits[ch.counter.limits.find(j, l.Name)], now)
+			k := &ch.counter.limits[ch.counter.limits.find(j, l.Name)]
+			k.cleared = ch.counter.mark.clearedUntil(l.Limit) > now
+			ch.counter.restart(k, now)
 		}
 	}
 }

@@ -23,7 +23,10 @@ type batch struct {
 	opened   uint32               // sessions
 	index    uint32               // of the last counted request
 	brimful  bool                 // as reported by the view
-	bytes    int                  // of the effects so far, approximately
+	mark     *restoreMark         // see restored
+	markErr  error
+	markRead bool
+	bytes    int // of the effects so far, approximately
 	scratch  []byte
 
 	slabs struct { // memory for frequent values
@@ -130,7 +133,7 @@ func (b *batch) checkIDTime(r *Request) *Error {
 			"%q is older than the %d s for which ids are remembered: whether it ran can no longer be told",
 			r.ID, retention/1e6)}
 	}
-	return nil
+	return b.restoredSince(r, made)
 }
 
 // counter returns the working copy of one key's counter. On first touch it is decoded from the view, and holds that have
@@ -144,6 +147,10 @@ func (b *batch) counter(r *Request, i int, p *policy.Policy, limits []policy.Lim
 	c := &b.slabs.counters.take(1)[0]
 	c.key, c.size, c.policy, c.mixed = string(b.scratch), len(b.scratch)+64*len(limits), p, b.at.Level < LevelSound
 	c.limits = b.slabs.limits.take(len(limits))[:0]
+	var unread *Error
+	if c.mark, unread = b.restored(); unread != nil {
+		return nil, unread
+	}
 	if record, ok := b.view.Lookup(c.key); ok && record.ForgetAt > b.at.Now {
 		c.known = true
 		c.size += len(record.Value)
@@ -153,6 +160,7 @@ func (b *batch) counter(r *Request, i int, p *policy.Policy, limits []policy.Lim
 		}
 		c.expire(b.at.Now)
 	}
+	c.mark.blockUnknown(c, b.at.Now)
 	b.meetCounter(c)
 	return c, nil
 }

@@ -35,6 +35,21 @@ func ReadDocument(view Records, name string) (Document, error) {
 	return d, nil
 }
 
+// ReadNewerDocument is ReadDocument for a document that is newer than a version; otherwise it returns version 0 and copies
+// nothing.
+func ReadNewerDocument(view Records, name string, than uint64) (Document, error) {
+	record, found := view.Lookup(documentKey(name))
+	d, err := documentOf(name, record, found)
+	if err != nil {
+		return Document{}, err
+	}
+	if d.Version <= than {
+		return Document{}, nil
+	}
+	d.Body = append([]byte(nil), d.Body...)
+	return d, nil
+}
+
 // documentOf decodes a looked-up record. The body shares the record's memory.
 func documentOf(name string, record Record, found bool) (Document, *Error) {
 	if !found {

@@ -129,7 +129,7 @@ var errOldTooEarly = &Error{Code: Unavailable, RetryAfter: 50e3,
 
 // doTally applies the verb to a tally and updates t.Known and t.Done.
 func (e *evaluation) doTally(terms *TallyTerms, c *counter, tally *limit.Tally, t *Tallied) *Error {
-	if (terms.Verb == TallyAdd || terms.Verb == TallySet) && c.empty() && !c.known && e.view.Full() {
+	if (terms.Verb == TallyAdd || terms.Verb == TallySet) && c.unseen() && e.view.Full() {
 		return e.full()
 	}
 	if e.brimful && terms.Verb <= TallySet && c.limits.find(0, TallyLimits[0].Name) < 0 {

@@ -66,7 +66,7 @@ const wordWithin = limit.Span(100e3)
 // ends when home is expected to end it, or soon if that is overdue. A remote hold without an expected end is left out,
 // since nothing happens to it on its own.
 func (c *counter) future(now limit.Time) *counter {
-	f := &counter{policy: c.policy, limits: slices.Clone(c.limits)}
+	f := &counter{key: c.key, policy: c.policy, limits: slices.Clone(c.limits), mark: c.mark, ladderKnown: c.ladderKnown}
 	if c.extras == nil {
 		return f
 	}

@@ -19,6 +19,10 @@ func (e *evaluation) settle(r *Request, d Decision) Result {
 	if record, found := e.lookup(endKey(name)); found {
 		return settledBefore(e.at.Shard, record.Value, r)
 	}
+	err := e.lost(t)
+	if err != nil {
+		return Result{Err: err}
+	}
 	forgetAt, err := e.charges.mayStillSettle(t, e.at.Now)
 	if err == nil && !t.Hold && e.view.Full() {
 		err = e.full() // without a record, the decision could be refunded twice

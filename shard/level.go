@@ -11,7 +11,9 @@ const (
 	LevelFirst Level = 1
 	// LevelSound is the release that tolerates bad bits, bad records and old logs.
 	LevelSound Level = 2
+	// LevelTrust has tokens and backups. Nodes below it would serve requests without asking for a token.
+	LevelTrust Level = 3
 
 	// LevelNewest is the newest level that this build reads. It writes that level in a cluster that has reached it.
-	LevelNewest = LevelSound
+	LevelNewest = LevelTrust
 )

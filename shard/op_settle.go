@@ -36,6 +36,8 @@ func (e homeEvaluation) settleHome() Result {
 	case u == nil && s.Target.Hold, u != nil && u.state != s.Target.stateBefore():
 		return Result{Err: &Error{Code: HoldEnded, Field: s.Target.field(), Message: "has expired, was settled in another " +
 			"way before, or never was: it ends once"}}
+	case u == nil && e.lost(&s.Target) != nil:
+		return Result{Err: e.lost(&s.Target)}
 	case u == nil && e.view.Full(): // it would add a record
 		return Result{Err: e.full()}
 	case u == nil: // a decision whose operation no longer had to be remembered; its id is proof enough

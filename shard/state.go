@@ -122,6 +122,9 @@ func (s *State) outcome(reason DropReason) Outcome {
 // Epoch returns the Raft index of the newest epochOpen entry; 0 before the first.
 func (s *State) Epoch() uint64 { return s.epoch }
 
+// Term returns the Raft term of the newest epochOpen entry; 0 before the first.
+func (s *State) Term() uint64 { return s.term }
+
 // Seq returns the number of entries installed in this epoch.
 func (s *State) Seq() uint64 { return s.seq }
 

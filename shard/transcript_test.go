@@ -40,6 +40,8 @@ var update = flag.Bool("update", false, "write what the code does into the golde
 //	sum T [wrong]       the owner's fingerprint
 //	cap N               the shard may hold N records
 //	restart             the state goes into a snapshot and comes back
+//	backup              the state is kept
+//	restore T [keep=POLICY/LIMIT,...]   the shard continues from it at T
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -107,6 +109,7 @@ type storyteller struct {
 	out   bytes.Buffer
 	along *policy.Set        // the policies for inline limits
 	taken map[string]Request // by the name in the story: the settlement of what was taken
+	kept  *State             // a backup
 }
 
 func (s *storyteller) printf(format string, args ...any) { fmt.Fprintf(&s.out, format+"\n", args...) }
@@ -148,6 +151,11 @@ func (s *storyteller) run(command, lines []string) {
 		s.printf("%d records, full: %v", s.state.Records(), s.Full())
 	case "restart":
 		s.restart()
+	case "backup":
+		s.kept = s.backup()
+		s.printf("of %s", clock(s.kept.Time()))
+	case "restore":
+		s.restoreAt(instant(command[1]), option(command, "keep"))
 	default:
 		s.Fatalf("what is %q?", command[0])
 	}
@@ -195,6 +203,15 @@ func (s *storyteller) restart() {
 	}
 	s.state = restored
 	s.printf("%d bytes, sum %016x", size, s.state.pictureSum())
+}
+
+func (s *storyteller) restoreAt(at limit.Time, keep string) {
+	var kept []Kept
+	for _, name := range strings.FieldsFunc(keep, func(r rune) bool { return r == ',' }) {
+		p, l, _ := strings.Cut(name, "/")
+		kept = append(kept, Kept{p, l})
+	}
+	s.printf("%+v, %d records, at %s", s.goBack(s.kept, at, kept...), s.state.Records(), clock(s.state.Time()))
 }
 
 func (s *storyteller) adopt(now limit.Time, version uint64, text string) {

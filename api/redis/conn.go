@@ -1,10 +1,14 @@
 package redis
 
 import (
+	"context"
+	"crypto/tls"
 	"net"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/stint-io/stint/internal/clienttls"
 )
 
 const (
@@ -18,11 +22,13 @@ const (
 type conn struct {
 	server *Server
 	nc     net.Conn
-	raw    syscall.RawConn // nil: not a socket
+	raw    syscall.RawConn // nil: not a socket, or TLS on one
 	id     uint64
 
 	proto int    // 2 or 3
 	name  string // given by the client
+	who   identity
+	role  string // that a client certificate proves; "": none
 
 	aborts bool // MULTI was refused, and neither EXEC nor DISCARD has followed
 	late   bool // the last bytes came too late, because the server stops
@@ -58,7 +64,10 @@ func newConn(s *Server, nc net.Conn) *conn {
 
 // serve answers commands until the connection ends.
 func (c *conn) serve() {
-	for c.fill() && c.answer() {
+	if c.shakeHands() {
+		c.identify()
+		for c.fill() && c.answer() {
+		}
 	}
 	<-c.free
 	c.slow.Wait()
@@ -67,6 +76,26 @@ func (c *conn) serve() {
 	}
 	c.nc.Close()
 	c.server.held.Add(-int64(len(c.in) - readBytes))
+}
+
+// handshakeWithin is how long a client may take for its TLS handshake. Until then it holds a seat and has proven nothing.
+const handshakeWithin = 5 * time.Second
+
+// shakeHands ends the TLS handshake, if the connection has TLS: false: the client did not come to its end in time, or was
+// refused.
+func (c *conn) shakeHands() bool {
+	secure, ok := c.nc.(*tls.Conn)
+	if !ok {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), handshakeWithin)
+	defer cancel()
+	if secure.HandshakeContext(ctx) != nil {
+		return false
+	}
+	state := secure.ConnectionState()
+	c.role = clienttls.Role(&state)
+	return true
 }
 
 // fill reads the available bytes.
@@ -88,6 +117,13 @@ func (c *conn) widen() bool {
 	size := len(c.in)
 	if c.to-c.from > size/2 {
 		size *= 2
+		if c.who.caller == nil && size > strangeHeld {
+			<-c.free
+			c.fail(nil, tooStrange)
+			c.round.ends = true
+			c.round.begin()
+			return false
+		}
 		if c.server.held.Add(int64(size-len(c.in))) > heldMost {
 			c.server.held.Add(-int64(size - len(c.in)))
 			<-c.free
@@ -123,6 +159,7 @@ func (c *conn) answer() bool {
 			c.free <- struct{}{}
 			return false
 		}
+		c.identify()
 		c.translate()
 		if len(c.round.commands) == 0 {
 			c.free <- struct{}{}

@@ -63,14 +63,14 @@ func (g *gatherer) queueOf(id shard.ID) *shardQueue {
 }
 
 // place returns the shard of a key. It waits until the number of shards is known, for at most the timeout.
-func (g *gatherer) place(key string) (shard.ID, *shard.Error) {
-	id, err := g.router.Place(over, shard.DefaultNamespace, key)
+func (g *gatherer) place(namespace, key string) (shard.ID, *shard.Error) {
+	id, err := g.router.Place(over, namespace, key)
 	if err == nil {
 		return id, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), g.timeout)
 	defer cancel()
-	return g.router.Place(ctx, shard.DefaultNamespace, key)
+	return g.router.Place(ctx, namespace, key)
 }
 
 // over is a context that has already ended.
@@ -211,7 +211,7 @@ func handBack(rounds []*round) {
 func (b *batch) add(c *command) {
 	e := len(b.entries)
 	b.entries = append(b.entries, shard.Entry{Policy: c.policy, Key: c.key, Cost: c.cost, Limits: c.limits})
-	request := shard.Request{Op: c.op, Namespace: shard.DefaultNamespace, Entries: b.entries[e : e+1 : e+1],
+	request := shard.Request{Op: c.op, Namespace: c.namespace, Entries: b.entries[e : e+1 : e+1],
 		Revision: c.revision}
 	if c.op == shard.Tally {
 		b.terms = append(b.terms, c.terms)

@@ -11,12 +11,12 @@ import (
 var connectionVerbs = []verb{
 	{name: "ping", least: 1, most: 2, read: readPing},
 	{name: "echo", least: 2, most: 2, read: readEcho},
-	{name: "hello", least: 1, alone: true, read: readHello},
-	{name: "auth", least: 2, most: 3, read: readAuth},
+	{name: "hello", least: 1, alone: true, open: true, read: readHello},
+	{name: "auth", least: 2, most: 3, alone: true, open: true, read: readAuth},
 	{name: "select", least: 2, most: 2, read: readSelect},
 	{name: "client", least: 2, alone: true, read: readClient},
-	{name: "reset", least: 1, most: 1, alone: true, read: readReset},
-	{name: "quit", least: 1, read: readQuit},
+	{name: "reset", least: 1, most: 1, alone: true, open: true, read: readReset},
+	{name: "quit", least: 1, open: true, read: readQuit},
 	{name: "info", least: 1, read: readInfo},
 	{name: "config", least: 2, read: readConfig},
 	{name: "command", least: 1, read: readCommand},
@@ -41,6 +41,7 @@ func readEcho(c *conn, v *verb, args [][]byte) { c.say(v, appendBulk(nil, args[1
 // readHello reads [protover [AUTH username password] [SETNAME clientname]].
 func readHello(c *conn, v *verb, args [][]byte) {
 	proto, name := c.proto, c.name
+	var user, token []byte
 	if len(args) > 1 {
 		n, ok := parseInteger(args[1])
 		if !ok || n < 2 || n > 3 {
@@ -52,8 +53,8 @@ func readHello(c *conn, v *verb, args [][]byte) {
 	for i := 2; i < len(args); i++ {
 		switch {
 		case is(args[i], "AUTH") && i+2 < len(args):
-			c.fail(v, noPassword)
-			return
+			user, token = args[i+1], args[i+2]
+			i += 2
 		case is(args[i], "SETNAME") && i+1 < len(args):
 			i++
 			if !isName(args[i]) {
@@ -65,6 +66,13 @@ func readHello(c *conn, v *verb, args [][]byte) {
 			c.fail(v, "syntax error in HELLO option '"+plainText(args[i])+"'")
 			return
 		}
+	}
+	if token != nil && !c.prove(v, user, token) {
+		return
+	}
+	if c.who.caller == nil {
+		c.refuseFor(v, c.who.refusal)
+		return
 	}
 	c.proto, c.name = proto, name
 	b := appendMap(nil, 7, proto)
@@ -78,8 +86,8 @@ func readHello(c *conn, v *verb, args [][]byte) {
 }
 
 const (
-	noPassword = "AUTH <password> called without any password configured for the default user: stint has no passwords and " +
-		"no tokens yet; connect without"
+	noPassword = "AUTH <password> called without any password configured for the default user: this stint asks for no token; " +
+		"connect without one"
 	badName = "Client names cannot contain spaces, newlines or special characters."
 )
 
@@ -87,7 +95,16 @@ func isName(b []byte) bool {
 	return len(b) <= 64 && !slices.ContainsFunc(b, func(c byte) bool { return c <= ' ' || c > '~' })
 }
 
-func readAuth(c *conn, v *verb, _ [][]byte) { c.fail(v, noPassword) }
+// readAuth reads: [name] token.
+func readAuth(c *conn, v *verb, args [][]byte) {
+	var user []byte
+	if len(args) > 2 {
+		user = args[1]
+	}
+	if c.prove(v, user, args[len(args)-1]) {
+		c.say(v, done)
+	}
+}
 
 func readSelect(c *conn, v *verb, args [][]byte) {
 	if n, ok := parseInteger(args[1]); !ok || n != 0 {
@@ -132,6 +149,8 @@ func readClient(c *conn, v *verb, args [][]byte) {
 
 func readReset(c *conn, v *verb, _ [][]byte) {
 	c.proto, c.name, c.aborts = 2, "", false
+	c.who.caller = nil // as in Redis: what was proven is forgotten
+	c.identify()
 	c.say(v, appendStatus(nil, "RESET"))
 }
 

@@ -28,14 +28,15 @@ type command struct {
 	flags flags
 
 	// The request.
-	op       shard.Op
-	key      string
-	policy   string
-	cost     uint64
-	limits   []policy.Limit
-	terms    shard.TallyTerms
-	revision uint64        // version of the policies by which a check was made
-	together []shard.Entry // the entries of a check whose policy has a parent; they may live on several shards
+	op        shard.Op
+	namespace string
+	key       string
+	policy    string
+	cost      uint64
+	limits    []policy.Limit
+	terms     shard.TallyTerms
+	revision  uint64        // version of the policies by which a check was made
+	together  []shard.Entry // the entries of a check whose policy has a parent; they may live on several shards
 
 	answer
 }
@@ -191,7 +192,7 @@ func (r *round) repeatOne(c *command, router Router) bool {
 		return false
 	}
 	r.asked[0] = shard.Entry{Policy: c.policy, Key: c.key, Cost: c.cost}
-	r.asks = shard.Request{Op: c.op, Namespace: shard.DefaultNamespace, Entries: r.asked[:]}
+	r.asks = shard.Request{Op: c.op, Namespace: c.namespace, Entries: r.asked[:]}
 	r.heard = shard.Result{}
 	if !router.Repeat(&r.asks, &r.heard.Decision) {
 		return false
@@ -237,7 +238,7 @@ func (r *round) decideAcross(g *gatherer) {
 		if c.together == nil {
 			continue
 		}
-		results := g.router.Decide(ctx, []shard.Request{{Op: c.op, Namespace: shard.DefaultNamespace, Entries: c.together,
+		results := g.router.Decide(ctx, []shard.Request{{Op: c.op, Namespace: c.namespace, Entries: c.together,
 			Revision: c.revision}})
 		c.settle(&results[0])
 	}

@@ -1,7 +1,9 @@
 package redis
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -9,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stint-io/stint/internal/auth"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -39,10 +42,14 @@ type Observer interface {
 	Connections(open int)
 }
 
-// Config has the parts that the server needs. All fields are required except Parents, Copies, Level, Version,
-// ConnectionsMost and RequestTimeout.
+// Config has the parts that the server needs. All fields are required except Guard, Parents, Copies, Level,
+// Version, ConnectionsMost and RequestTimeout.
 type Config struct {
 	Router Router
+	// Guard says who a connection is and what it may do; nil: everybody may do everything, as in a test.
+	Guard *auth.Guard
+	// Port is who can reach the port.
+	Port auth.Port
 	// Parents returns an entry followed by the entries that are decided together with it because its policy has a parent,
 	// and the version of the policies that says so; nil: no policy has a parent.
 	Parents func(shard.Entry) ([]shard.Entry, uint64, error)
@@ -87,6 +94,17 @@ const requestTimeoutDefault = 5 * time.Second
 // Refusal is the reply to a connection for which there is no room, in the words of Redis.
 var Refusal = appendError(nil, codeWrong, "max number of clients reached")
 
+// RefusePlaintext returns the replies to a client that speaks plaintext on a port with TLS: one for each command, whole or
+// not. A client goes on after the first one, since it asks for RESP3 first and may do without.
+func RefusePlaintext(sent []byte) (replies []byte, goOn bool) {
+	commands := bytes.Count(sent, []byte("\n*"))
+	for range min(commands, roundMost) + 1 {
+		replies = appendError(replies, codeWrong, "this port speaks TLS, and the command came in plaintext: nothing was done; "+
+			"use TLS (rediss://, redis-cli --tls)")
+	}
+	return replies, true
+}
+
 // Server answers the Redis protocol. Serve and Close may be called once each.
 type Server struct {
 	config   Config
@@ -94,8 +112,9 @@ type Server struct {
 	held     atomic.Int64  // bytes of read buffers beyond readBytes
 	open     atomic.Int64  // connections
 	ids      atomic.Uint64 // last id of a connection
-	quiet    atomic.Bool   // Close was called
-	refusing atomic.Bool   // quietFor has passed since: newly read commands are not decided
+	attempts auth.Attempts
+	quiet    atomic.Bool // Close was called
+	refusing atomic.Bool // quietFor has passed since: newly read commands are not decided
 
 	mu    sync.Mutex
 	conns map[*conn]struct{} // guarded by mu
@@ -141,6 +160,10 @@ func (s *Server) start(nc net.Conn) {
 	s.mu.Lock()
 	if s.quiet.Load() {
 		s.mu.Unlock()
+		if _, secure := nc.(*tls.Conn); secure { // to tell it would take a handshake, for which nobody has time
+			nc.Close()
+			return
+		}
 		nc.SetWriteDeadline(time.Now().Add(time.Second)) // the text fits into any socket's buffer
 		nc.Write(stops)
 		nc.Close()

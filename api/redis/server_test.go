@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -133,10 +134,20 @@ func TestTooMuchForOneShardIsRefusedAndNotDenied(t *testing.T) {
 }
 
 func TestAClientThatDoesNotReadHoldsUpNobodyElse(t *testing.T) {
+	for name, dial := range map[string]func(*testing.T, *Server) *client{"TCP": dialTCP, "TLS": dialTLS} {
+		t.Run(name, func(t *testing.T) { holdsUpNobody(t, dial) })
+	}
+}
+
+func holdsUpNobody(t *testing.T, dial func(*testing.T, *Server) *client) {
 	w := newWorld(t)
 	s, _ := serve(t, w, nil)
-	deaf := dialTCP(t, s)
-	deaf.conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+	deaf := dial(t, s)
+	socket, ok := deaf.conn.(*net.TCPConn)
+	if !ok {
+		socket = deaf.conn.(*tls.Conn).NetConn().(*net.TCPConn)
+	}
+	socket.SetReadBuffer(4 << 10)
 	stop := make(chan struct{})
 	var writing sync.WaitGroup
 	writing.Go(func() {
@@ -149,14 +160,14 @@ func TestAClientThatDoesNotReadHoldsUpNobodyElse(t *testing.T) {
 		}
 	})
 	<-stop
-	other := dialTCP(t, s)
+	other := dial(t, s)
 	for i := range 100 {
 		if got := other.ask("INCR x"); got != fmt.Sprintf(":%d", i+1) {
 			t.Fatal(got)
 		}
 	}
 	writing.Wait()
-	deaf.conn.Close()
+	socket.Close()
 }
 
 func TestCloseAnswersWhatIsUnderWayAndRefusesTheRest(t *testing.T) {

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"crypto/tls"
 	"time"
 )
 
@@ -33,12 +34,21 @@ func (s *Server) Close(ctx context.Context) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for c := range s.conns {
-			c.nc.Close()
+			c.cut()
 		}
 	})
 	defer stopped()
 	s.wait.Wait()
 	s.gather.calls.Wait()
+}
+
+// cut ends a connection without a word: TLS would wait for a client that reads nothing.
+func (c *conn) cut() {
+	if secure, ok := c.nc.(*tls.Conn); ok {
+		secure.NetConn().Close()
+		return
+	}
+	c.nc.Close()
 }
 
 // turnAway answers late commands after the replies to the commands in time: each is told that it was not counted, and so

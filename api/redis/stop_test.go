@@ -43,12 +43,18 @@ func (b *busy) hear(again func()) {
 // Clients that never pause do not delay a stop. Every counted command was answered, and every refused one was not
 // counted.
 func TestCloseEndsConnectionsThatAreNeverQuiet(t *testing.T) {
+	for name, dial := range map[string]func(*testing.T, *Server) *client{"TCP": dialTCP, "TLS": dialTLS} {
+		t.Run(name, func(t *testing.T) { endsBusyConnections(t, dial) })
+	}
+}
+
+func endsBusyConnections(t *testing.T, dial func(*testing.T, *Server) *client) {
 	w := newWorld(t)
 	s, _ := serve(t, w, nil)
 	clients := make([]*busy, 8)
 	var group sync.WaitGroup
 	for i := range clients {
-		b := &busy{client: dialTCP(t, s), key: fmt.Sprintf("key%d", i)}
+		b := &busy{client: dial(t, s), key: fmt.Sprintf("key%d", i)}
 		clients[i] = b
 		line := "INCR " + b.key + "\r\n"
 		if i%2 == 0 { // sends without waiting for replies

@@ -1,37 +1,38 @@
 package redis
 
 import (
+	"github.com/stint-io/stint/internal/auth"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
 )
 
 var tallyVerbs = []verb{
-	{name: "incr", least: 2, most: 2, keys: oneKey, writes: true, read: readIncr, reply: replyValue},
-	{name: "decr", least: 2, most: 2, keys: oneKey, writes: true, read: readDecr, reply: replyValue},
-	{name: "incrby", least: 3, most: 3, keys: oneKey, writes: true, read: readIncrBy, reply: replyValue},
-	{name: "decrby", least: 3, most: 3, keys: oneKey, writes: true, read: readDecrBy, reply: replyValue},
-	{name: "get", least: 2, most: 2, keys: oneKey, read: readEach, reply: replyGet},
-	{name: "mget", least: 2, keys: allKeys, read: readEach, reply: replyGets},
-	{name: "exists", least: 2, keys: allKeys, read: readEach, reply: replyCount},
-	{name: "touch", least: 2, keys: allKeys, read: readEach, reply: replyCount},
-	{name: "del", least: 2, keys: allKeys, writes: true, read: readDel, reply: replyCount},
-	{name: "unlink", least: 2, keys: allKeys, writes: true, read: readDel, reply: replyCount},
-	{name: "getdel", least: 2, most: 2, keys: oneKey, writes: true, read: readGetDel, reply: replySet},
-	{name: "set", least: 3, keys: oneKey, writes: true, read: readSet, reply: replySet},
-	{name: "getset", least: 3, most: 3, keys: oneKey, writes: true, read: readGetSet, reply: replySet},
-	{name: "setnx", least: 3, most: 3, keys: oneKey, writes: true, read: readSetNX, reply: replyDone},
-	{name: "setex", least: 4, most: 4, keys: oneKey, writes: true, read: readSetEX, reply: replySet},
-	{name: "psetex", least: 4, most: 4, keys: oneKey, writes: true, read: readSetEX, reply: replySet},
-	{name: "expire", least: 3, most: 5, keys: oneKey, writes: true, read: readExpire, reply: replyDone},
-	{name: "pexpire", least: 3, most: 5, keys: oneKey, writes: true, read: readExpire, reply: replyDone},
-	{name: "expireat", least: 3, most: 5, keys: oneKey, writes: true, read: readExpire, reply: replyDone},
-	{name: "pexpireat", least: 3, most: 5, keys: oneKey, writes: true, read: readExpire, reply: replyDone},
-	{name: "persist", least: 2, most: 2, keys: oneKey, writes: true, read: readPersist, reply: replyDone},
-	{name: "ttl", least: 2, most: 2, keys: oneKey, read: readEach, reply: replyTTL},
-	{name: "pttl", least: 2, most: 2, keys: oneKey, read: readEach, reply: replyTTL},
-	{name: "expiretime", least: 2, most: 2, keys: oneKey, read: readEach, reply: replyTTL},
-	{name: "pexpiretime", least: 2, most: 2, keys: oneKey, read: readEach, reply: replyTTL},
-	{name: "type", least: 2, most: 2, keys: oneKey, read: readEach, reply: replyType},
+	{name: "incr", least: 2, most: 2, keys: oneKey, writes: true, op: auth.Check, read: readIncr, reply: replyValue},
+	{name: "decr", least: 2, most: 2, keys: oneKey, writes: true, op: auth.Check, read: readDecr, reply: replyValue},
+	{name: "incrby", least: 3, most: 3, keys: oneKey, writes: true, op: auth.Check, read: readIncrBy, reply: replyValue},
+	{name: "decrby", least: 3, most: 3, keys: oneKey, writes: true, op: auth.Check, read: readDecrBy, reply: replyValue},
+	{name: "get", least: 2, most: 2, keys: oneKey, op: auth.Read, read: readEach, reply: replyGet},
+	{name: "mget", least: 2, keys: allKeys, op: auth.Read, read: readEach, reply: replyGets},
+	{name: "exists", least: 2, keys: allKeys, op: auth.Read, read: readEach, reply: replyCount},
+	{name: "touch", least: 2, keys: allKeys, op: auth.Read, read: readEach, reply: replyCount},
+	{name: "del", least: 2, keys: allKeys, writes: true, op: auth.Adjust, read: readDel, reply: replyCount},
+	{name: "unlink", least: 2, keys: allKeys, writes: true, op: auth.Adjust, read: readDel, reply: replyCount},
+	{name: "getdel", least: 2, most: 2, keys: oneKey, writes: true, op: auth.Adjust, read: readGetDel, reply: replySet},
+	{name: "set", least: 3, keys: oneKey, writes: true, op: auth.Adjust, read: readSet, reply: replySet},
+	{name: "getset", least: 3, most: 3, keys: oneKey, writes: true, op: auth.Adjust, read: readGetSet, reply: replySet},
+	{name: "setnx", least: 3, most: 3, keys: oneKey, writes: true, op: auth.Adjust, read: readSetNX, reply: replyDone},
+	{name: "setex", least: 4, most: 4, keys: oneKey, writes: true, op: auth.Adjust, read: readSetEX, reply: replySet},
+	{name: "psetex", least: 4, most: 4, keys: oneKey, writes: true, op: auth.Adjust, read: readSetEX, reply: replySet},
+	{name: "expire", least: 3, most: 5, keys: oneKey, writes: true, op: auth.Adjust, read: readExpire, reply: replyDone},
+	{name: "pexpire", least: 3, most: 5, keys: oneKey, writes: true, op: auth.Adjust, read: readExpire, reply: replyDone},
+	{name: "expireat", least: 3, most: 5, keys: oneKey, writes: true, op: auth.Adjust, read: readExpire, reply: replyDone},
+	{name: "pexpireat", least: 3, most: 5, keys: oneKey, writes: true, op: auth.Adjust, read: readExpire, reply: replyDone},
+	{name: "persist", least: 2, most: 2, keys: oneKey, writes: true, op: auth.Adjust, read: readPersist, reply: replyDone},
+	{name: "ttl", least: 2, most: 2, keys: oneKey, op: auth.Read, read: readEach, reply: replyTTL},
+	{name: "pttl", least: 2, most: 2, keys: oneKey, op: auth.Read, read: readEach, reply: replyTTL},
+	{name: "expiretime", least: 2, most: 2, keys: oneKey, op: auth.Read, read: readEach, reply: replyTTL},
+	{name: "pexpiretime", least: 2, most: 2, keys: oneKey, op: auth.Read, read: readEach, reply: replyTTL},
+	{name: "type", least: 2, most: 2, keys: oneKey, op: auth.Read, read: readEach, reply: replyType},
 }
 
 // Texts of errors; those that Redis has too are the same.

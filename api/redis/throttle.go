@@ -1,15 +1,16 @@
 package redis
 
 import (
+	"github.com/stint-io/stint/internal/auth"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
 
 var throttleVerbs = []verb{
-	{name: "cl.throttle", least: 5, most: 6, keys: oneKey, writes: true, read: readThrottle, reply: replyCell},
-	{name: "throttle", least: 5, most: 6, keys: oneKey, writes: true, read: readThrottle, reply: replyCrab},
-	{name: "stint.check", least: 3, most: 4, keys: keys{2, 2, 1}, writes: true, read: readCheck, reply: replyCheck},
+	{name: "cl.throttle", least: 5, most: 6, keys: oneKey, writes: true, op: auth.Check, read: readThrottle, reply: replyCell},
+	{name: "throttle", least: 5, most: 6, keys: oneKey, writes: true, op: auth.Check, read: readThrottle, reply: replyCrab},
+	{name: "stint.check", least: 3, most: 4, keys: keys{2, 2, 1}, writes: true, op: auth.Check, ofPolicy: true, read: readCheck, reply: replyCheck},
 }
 
 // throttleLimit is the name of the limit that CL.THROTTLE brings along.
@@ -153,7 +154,7 @@ func readCheck(c *conn, v *verb, args [][]byte) {
 	}
 	if len(together) > 1 {
 		m := c.next(v)
-		m.op, m.policy, m.together, m.revision = shard.Check, c.policy, together, revision
+		m.op, m.namespace, m.policy, m.together, m.revision = shard.Check, c.who.namespace, c.policy, together, revision
 		c.round.acrossCount++
 		return
 	}

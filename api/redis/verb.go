@@ -3,6 +3,7 @@ package redis
 import (
 	"strings"
 
+	"github.com/stint-io/stint/internal/auth"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -14,6 +15,10 @@ type verb struct {
 	keys   keys
 	writes bool
 	alone  bool // it changes the connection, so commands before it are answered first, in their own form
+	open   bool // it is answered before the connection has proven who it is
+	op     auth.Op
+	// ofPolicy means that its first argument is a policy, so that grants of policies are about it.
+	ofPolicy bool
 	// read translates a command into entries of the connection's round: requests, or a reply.
 	read func(c *conn, v *verb, args [][]byte)
 	// reply appends the reply to a command whose requests were all decided; nil: read made the reply.
@@ -141,8 +146,11 @@ func (c *conn) refuse(args [][]byte) {
 // dispatch translates one command. Commands between MULTI and EXEC must be carried out as a whole or not at all: they are
 // not carried out. v is the command's verb; nil: none.
 func (c *conn) dispatch(v *verb, args [][]byte) {
+	if !c.isHTTP(v, args) && !c.mayDispatch(v, args) {
+		return
+	}
 	switch {
-	case v == nil && (is(args[0], "POST") || is(args[0], "HOST:")): // in an array, too
+	case c.isHTTP(v, args): // in an array, too
 		c.fail(nil, errHTTP.Error())
 		c.round.ends = true
 	case is(args[0], "MULTI"):
@@ -160,6 +168,11 @@ func (c *conn) dispatch(v *verb, args [][]byte) {
 	default:
 		v.read(c, v, args)
 	}
+}
+
+// isHTTP reports whether a command is the beginning of an HTTP request.
+func (c *conn) isHTTP(v *verb, args [][]byte) bool {
+	return v == nil && (is(args[0], "POST") || is(args[0], "HOST:"))
 }
 
 // fail replies that a command is wrong.
@@ -183,6 +196,9 @@ func (c *conn) next(v *verb) *command {
 
 // keyOf sets c.key to the received key; false: the key is invalid, and the error is the reply.
 func (c *conn) keyOf(v *verb, arg []byte) bool {
+	if !c.granted(v, arg) {
+		return false
+	}
 	if string(arg) == c.key && c.key != "" {
 		return true
 	}
@@ -199,9 +215,9 @@ func (c *conn) ask(v *verb, op shard.Op, arg []byte) *command {
 	if !c.keyOf(v, arg) {
 		return nil
 	}
-	id, err := c.server.gather.place(c.key)
+	id, err := c.server.gather.place(c.who.namespace, c.key)
 	m := c.next(v)
-	m.op, m.key, m.cost = op, c.key, 1
+	m.op, m.namespace, m.key, m.cost = op, c.who.namespace, c.key, 1
 	if err != nil {
 		m.err = err
 		return m

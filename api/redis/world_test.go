@@ -3,6 +3,7 @@ package redis
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/stint-io/stint/internal/testcert"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
@@ -176,24 +178,50 @@ func dial(t *testing.T, s *Server) *client {
 	return newClient(t, ours)
 }
 
-// dialTCP connects through a socket.
-func dialTCP(t *testing.T, s *Server) *client {
+// sockets returns the two ends of a TCP connection.
+func sockets(t *testing.T) (ours, theirs net.Conn) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	ours, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
+	if ours, err = net.Dial("tcp", listener.Addr().String()); err != nil {
 		t.Fatal(err)
 	}
-	theirs, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.start(theirs)
 	t.Cleanup(func() { ours.Close() })
+	if theirs, err = listener.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	return ours, theirs
+}
+
+// dialTCP connects through a socket.
+func dialTCP(t *testing.T, s *Server) *client {
+	t.Helper()
+	ours, theirs := sockets(t)
+	s.start(theirs)
+	return newClient(t, ours)
+}
+
+// dialTLS connects through a socket with TLS.
+func dialTLS(t *testing.T, s *Server) *client {
+	t.Helper()
+	ca := testcert.New(t)
+	files := ca.Write(t.TempDir())
+	own, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket, theirs := sockets(t)
+	s.start(tls.Server(theirs, &tls.Config{Certificates: []tls.Certificate{own}}))
+	config := ca.Trusting()
+	config.ServerName = "localhost"
+	ours := tls.Client(socket, config)
+	t.Cleanup(func() { ours.Close() })
+	if err := ours.Handshake(); err != nil {
+		t.Fatal(err)
+	}
 	return newClient(t, ours)
 }
 

@@ -108,7 +108,7 @@ func attacks() map[string][]byte {
 func TestGossipWithAKeyOutlivesWhatEndsMemberlist(t *testing.T) {
 	leaveNothing(t)
 	config := gossipConfig("n1")
-	config.Key = bytes.Repeat([]byte{7}, gossipKeyBytes)
+	config.Keys = [][]byte{bytes.Repeat([]byte{7}, gossipKeyBytes), bytes.Repeat([]byte{8}, gossipKeyBytes)} // in a rotation, too
 	n1 := startGossip(t, config)
 	if size := len(attacks()["a length"]); size != 29 {
 		t.Errorf("the shortest attack has %d bytes", size)
@@ -136,7 +136,7 @@ func TestGossipWithAKeyOutlivesWhatEndsMemberlist(t *testing.T) {
 	}
 	// The node is alive, and a node with the key gets in.
 	second := gossipConfig("n2", n1)
-	second.Key = config.Key
+	second.Keys = config.Keys
 	n2 := startGossip(t, second)
 	await.Until(t, "both see each other", func() bool { return len(n1.Members()) == 2 && len(n2.Members()) == 2 })
 	for _, m := range n1.Members() {
@@ -149,7 +149,7 @@ func TestGossipWithAKeyOutlivesWhatEndsMemberlist(t *testing.T) {
 func TestStreamsOfGossipAreFew(t *testing.T) {
 	leaveNothing(t)
 	config := gossipConfig("n1")
-	config.Key, config.Streams = bytes.Repeat([]byte{7}, gossipKeyBytes), 8
+	config.Keys, config.Streams = [][]byte{bytes.Repeat([]byte{7}, gossipKeyBytes)}, 8
 	refused := make(chan string, 100)
 	config.OnRefused = func(why string) { refused <- why }
 	n1 := startGossip(t, config)
@@ -174,7 +174,7 @@ func TestStreamsOfGossipAreFew(t *testing.T) {
 		}
 	}
 	second := gossipConfig("n2", n1)
-	second.Key = config.Key
+	second.Keys = config.Keys
 	startGossip(t, second)
 	await.Until(t, "a node gets in", func() bool { return len(n1.Members()) == 2 })
 }

@@ -21,8 +21,9 @@
 //   - Seeds and registered nodes that do not answer are tried again: every second while no node was found, and every ten
 //     seconds after that, forever. memberlist forgets a lost node after half a minute and would never heal a long
 //     partition. Names are resolved each time, and every address behind a name is a seed.
-//   - Gossip needs a key of 32 bytes (node refuses to start without one, on loopback too). With a key, packets and
-//     streams that do not carry it are refused, and at most Config.Streams of them are read at one time. Without a
+//   - Gossip needs a key of 32 bytes (node refuses to start without one, on loopback too). With keys, packets and
+//     streams that carry none of them are refused, and at most Config.Streams of them are read at one time. The first
+//     key sends; SetKeys replaces them at run time. Without a
 //     key, anyone who reaches the port can crash the process, because memberlist trusts its input.
 //
 // # Formation

@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +29,7 @@ type Config struct {
 	Expect    int        // number of nodes that found a cluster together; 0: this node only joins
 	Formation *Formation // the one that this node proposed or accepted, of the same Cluster; nil: none
 	Seeds     []string   // host:port; a name with several addresses is several seeds; our own address is skipped
-	Key       []byte     // 32 bytes that all nodes share; nil: no encryption
+	Keys      [][]byte   // of 32 bytes each, that all nodes share: the first one sends, all are accepted; none: no encryption
 	Insecure  bool       // allows gossip without a key off loopback
 
 	Registered func() []string // gossip addresses of the nodes of the cluster, host:port; nil: none known
@@ -68,7 +69,8 @@ type Gossip struct {
 	config    Config
 	callbacks *callbacks
 	list      *memberlist.Memberlist
-	announce  sync.Mutex // held while our meta changes
+	keys      *memberlist.Keyring // nil: no encryption
+	announce  sync.Mutex          // held while our meta or the keys change
 	cancel    context.CancelFunc
 	running   sync.WaitGroup
 	stop      sync.Once
@@ -122,8 +124,8 @@ func (c *Config) validate() error {
 	switch {
 	case c.Hints == nil:
 		return errors.New("gossip: Hints must be given")
-	case c.Key != nil && len(c.Key) != gossipKeyBytes:
-		return fmt.Errorf("gossip-key: has %d bytes, must have %d", len(c.Key), gossipKeyBytes)
+	case slices.ContainsFunc(c.Keys, func(key []byte) bool { return len(key) != gossipKeyBytes }):
+		return fmt.Errorf("gossip-key: has not %d bytes", gossipKeyBytes)
 	}
 	if err := checkNode(c.Node); err != nil {
 		return err
@@ -144,8 +146,8 @@ func (c Config) start(ctx context.Context) (*Gossip, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Key == nil && !c.Insecure && !address.bind.IsLoopback() {
-		return nil, fmt.Errorf("gossip-key: gossip on %s leaves this machine, so it needs a key: give --gossip-key FILE, "+
+	if len(c.Keys) == 0 && !c.Insecure && !address.bind.IsLoopback() {
+		return nil, fmt.Errorf("cluster-key: gossip on %s leaves this machine, so it needs a key: give --cluster-key FILE, "+
 			"or --insecure-peers if nobody else can reach that network", c.Addr)
 	}
 	self, err := c.selfMeta(&address)
@@ -159,8 +161,12 @@ func (c Config) start(ctx context.Context) (*Gossip, error) {
 	}
 	g := &Gossip{config: c, callbacks: newCallbacks(&c, self)}
 	settings := c.memberlist(g.callbacks)
+	if settings.Keyring, err = c.keyring(); err != nil {
+		return nil, errors.Join(err, transport.Shutdown())
+	}
 	settings.Transport, settings.Logger = transport, logger
 	settings.AdvertiseAddr, settings.AdvertisePort = address.announced.String(), transport.GetAutoBindPort()
+	g.keys = settings.Keyring
 	if g.list, err = memberlist.Create(settings); err != nil {
 		return nil, errors.Join(fmt.Errorf("gossip: %w", err), transport.Shutdown())
 	}
@@ -194,10 +200,46 @@ func (c *Config) memberlist(callbacks *callbacks) *memberlist.Config {
 	settings.TCPTimeout = streamTimeout
 	settings.DeadNodeReclaimTime = reclaimWait
 	settings.EnableCompression = false // packets are small, and compression costs more CPU than all the rest
-	settings.SecretKey = c.Key
 	settings.Delegate, settings.Events, settings.Alive = callbacks, callbacks, callbacks
 	settings.Merge, settings.Conflict = callbacks, callbacks
 	return settings
+}
+
+// keyring returns the keys for memberlist; nil: there are none.
+func (c *Config) keyring() (*memberlist.Keyring, error) {
+	if len(c.Keys) == 0 {
+		return nil, nil
+	}
+	ring, err := memberlist.NewKeyring(c.Keys, c.Keys[0])
+	if err != nil {
+		return nil, fmt.Errorf("gossip-key: %w", err)
+	}
+	return ring, nil
+}
+
+// SetKeys replaces the keys of a Gossip that has keys: the first one sends, all are accepted.
+func (g *Gossip) SetKeys(keys [][]byte) error {
+	g.announce.Lock()
+	defer g.announce.Unlock()
+	if g.keys == nil || len(keys) == 0 {
+		return errors.New("gossip: keys cannot be given to gossip without any, nor all be taken away")
+	}
+	for _, key := range keys {
+		if err := g.keys.AddKey(key); err != nil {
+			return fmt.Errorf("gossip-key: %w", err)
+		}
+	}
+	if err := g.keys.UseKey(keys[0]); err != nil {
+		return fmt.Errorf("gossip-key: %w", err)
+	}
+	for _, old := range g.keys.GetKeys() {
+		if !slices.ContainsFunc(keys, func(key []byte) bool { return bytes.Equal(key, old) }) {
+			if err := g.keys.RemoveKey(old); err != nil {
+				return fmt.Errorf("gossip-key: %w", err)
+			}
+		}
+	}
+	return nil
 }
 
 // Addr returns the gossip address that the other nodes know.

@@ -239,11 +239,11 @@ func TestAWrongKeyIsRefused(t *testing.T) {
 	leaveNothing(t)
 	key := bytes.Repeat([]byte{7}, gossipKeyBytes)
 	locked := gossipConfig("a")
-	locked.Key = key
+	locked.Keys = [][]byte{key}
 	a := startGossip(t, locked)
-	for _, wrong := range [][]byte{nil, bytes.Repeat([]byte{8}, gossipKeyBytes)} {
+	for _, wrong := range [][][]byte{nil, {bytes.Repeat([]byte{8}, gossipKeyBytes)}} {
 		config := gossipConfig("b", a)
-		config.Key = wrong
+		config.Keys = wrong
 		b := startGossip(t, config)
 		if b.seekOnce(t.Context()) == "" {
 			t.Errorf("a node with key %x joined", wrong)
@@ -254,9 +254,56 @@ func TestAWrongKeyIsRefused(t *testing.T) {
 		b.Stop()
 	}
 	config := gossipConfig("c", a)
-	config.Key = key
+	config.Keys = [][]byte{key}
 	c := startGossip(t, config)
 	awaitRoll(t, "a:alive c:alive", a, c)
+}
+
+// Each step keeps all nodes together; a node that was left out of the last step is not heard any more.
+func TestKeysAreReplacedWhileNodesGossip(t *testing.T) {
+	leaveNothing(t)
+	old, fresh := bytes.Repeat([]byte{7}, gossipKeyBytes), bytes.Repeat([]byte{8}, gossipKeyBytes)
+	var nodes []*Gossip
+	for _, name := range []string{"a", "b", "c"} {
+		config := gossipConfig(name, nodes...)
+		config.Keys = [][]byte{old}
+		nodes = append(nodes, startGossip(t, config))
+	}
+	awaitRoll(t, "a:alive b:alive c:alive", nodes...)
+	for step, keys := range [][][]byte{{old, fresh}, {fresh, old}, {fresh}} {
+		for i, g := range nodes {
+			if err := g.SetKeys(keys); err != nil {
+				t.Fatal(err)
+			}
+			if err := g.SetCluster("red"); err != nil { // news travel
+				t.Fatal(err)
+			}
+			late := gossipConfig(fmt.Sprintf("late%d%d", step, i), nodes...)
+			late.Keys = keys
+			n := startGossip(t, late)
+			await.Until(t, "a node with the keys of this step gets in", func() bool { return len(n.Members()) >= 4 })
+			n.Stop()
+		}
+	}
+	stale := gossipConfig("stale", nodes...)
+	stale.Keys = [][]byte{old}
+	if startGossip(t, stale).seekOnce(t.Context()) == "" {
+		t.Error("a node with the old key alone joined")
+	}
+	last := gossipConfig("last", nodes...) // it is heard after the stale one was
+	last.Keys = [][]byte{fresh}
+	startGossip(t, last)
+	await.Until(t, "all know the last node", func() bool {
+		return !slices.ContainsFunc(nodes, func(g *Gossip) bool { return !strings.Contains(roll(g), "last:alive") })
+	})
+	for _, g := range nodes {
+		if strings.Contains(roll(g), "stale") {
+			t.Errorf("a node with the old key alone is listed: %s", roll(g))
+		}
+	}
+	if err := nodes[0].SetKeys(nil); err == nil {
+		t.Error("all keys were taken away")
+	}
 }
 
 // memberlist neither probes nor gossips to a node that left: only our own search can find it.
@@ -341,14 +388,14 @@ func TestStopDoesNotWaitForASilentSeed(t *testing.T) {
 func TestWhatCannotWorkIsRefusedAtTheStart(t *testing.T) {
 	leaveNothing(t)
 	for field, change := range map[string]func(*Config){
-		"gossip-key: has 5 bytes": func(c *Config) { c.Key = []byte("short") },
-		"gossip-key: gossip on":   func(c *Config) { c.Addr = "0.0.0.0:0" },
-		"gossip-addr":             func(c *Config) { c.Addr = "7402" },
-		"peer-addr":               func(c *Config) { c.PeerAddr = "" },
-		"api-addr":                func(c *Config) { c.APIAddr = "localhost" },
-		"advertise":               func(c *Config) { c.Addr, c.Insecure, c.Advertise = ":0", true, "gone.test" },
-		"join[0]":                 func(c *Config) { c.Seeds = []string{"node-2"} },
-		"node id":                 func(c *Config) { c.Node = "" },
+		"gossip-key: has not 32 bytes": func(c *Config) { c.Keys = [][]byte{[]byte("short")} },
+		"cluster-key: gossip on":       func(c *Config) { c.Addr = "0.0.0.0:0" },
+		"gossip-addr":                  func(c *Config) { c.Addr = "7402" },
+		"peer-addr":                    func(c *Config) { c.PeerAddr = "" },
+		"api-addr":                     func(c *Config) { c.APIAddr = "localhost" },
+		"advertise":                    func(c *Config) { c.Addr, c.Insecure, c.Advertise = ":0", true, "gone.test" },
+		"join[0]":                      func(c *Config) { c.Seeds = []string{"node-2"} },
+		"node id":                      func(c *Config) { c.Node = "" },
 		"shorten the zone": func(c *Config) {
 			c.Zone, c.Version = longText, longText
 			c.PeerAddr = longText + ":7401"

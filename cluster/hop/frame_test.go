@@ -39,7 +39,7 @@ func fill(v reflect.Value, next *uint64) {
 	case reflect.Bool:
 		v.SetBool(true)
 	case reflect.String:
-		v.SetString(strings.Repeat("x", int(*next)))
+		v.SetString(fmt.Sprint("x", *next)) // names have a bound
 	case reflect.Int64:
 		v.SetInt(int64(-*next))
 	case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
@@ -63,7 +63,7 @@ func fill(v reflect.Value, next *uint64) {
 			fill(v.Field(i), next)
 		}
 		if l, ok := v.Addr().Interface().(*policy.Limit); ok {
-			l.Reason = "" // added by the node that the client asked
+			l.Reason, l.OnRecovery = "", 0 // of policies, not of limits that a request brings along
 		}
 	default:
 		panic("a field of kind " + v.Kind().String() + " is new to the codec and to this test")

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -23,6 +24,9 @@ func (p *Port) dial(ctx context.Context, node string, hello *preamble) (net.Conn
 	if err != nil {
 		return nil, err
 	}
+	if refusal := p.mayStand(hello.kind, node); refusal != 0 {
+		return nil, fmt.Errorf("cluster: node %q is not dialed: %w", node, errNoConnection[refusal])
+	}
 	addr, ok := p.config.Resolve(node)
 	if !ok {
 		return nil, fmt.Errorf("cluster: no address is known for node %q", node)
@@ -33,31 +37,42 @@ func (p *Port) dial(ctx context.Context, node string, hello *preamble) (net.Conn
 	if err != nil {
 		return nil, fmt.Errorf("cluster: dialing %s: %w", hello.to, err)
 	}
-	conn, err := p.hello(ctx, raw, node, first)
+	conn, peer, err := p.hello(ctx, raw, node, first)
 	if err != nil {
 		raw.Close()
 		return nil, fmt.Errorf("cluster: dialing %s at %s: %w", hello.to, addr, err)
 	}
-	return conn, nil
+	s := p.stand(&standing{Conn: conn, raw: raw, kind: hello.kind, peer: peer})
+	if refusal := p.mayStand(hello.kind, node); refusal != 0 {
+		s.Close()
+		return nil, fmt.Errorf("cluster: dialing %s at %s: %w", hello.to, addr, errNoConnection[refusal])
+	}
+	return s, nil
 }
 
-// hello does the TLS handshake, if there are certificates, then sends the preamble and reads the reply.
-func (p *Port) hello(ctx context.Context, raw net.Conn, node string, first []byte) (conn net.Conn, err error) {
+// errNoConnection says why this node does not dial. These are no Refusals: nobody refused us.
+var errNoConnection = map[Refusal]error{
+	NotListed:  errors.New("the newest table that is known here does not list it"),
+	WasRemoved: errors.New("it was removed from the cluster"),
+}
+
+// hello does the TLS handshake, if this node proves who it is, then sends the preamble and reads the reply.
+func (p *Port) hello(ctx context.Context, raw net.Conn, node string, first []byte) (conn net.Conn, peer proven, err error) {
 	giveUp := context.AfterFunc(ctx, func() { raw.SetDeadline(time.Unix(1, 0)) })
-	conn = raw
-	if p.certificates != nil {
-		if conn, err = p.certificates.dial(ctx, raw, node); err != nil {
-			return nil, err
+	conn, peer.node = raw, node
+	if p.identity != nil {
+		if conn, peer, err = p.identity.current().dial(ctx, raw, node); err != nil {
+			return nil, peer, err
 		}
 	}
 	if _, err := conn.Write(first); err != nil {
-		return nil, err
+		return nil, peer, err
 	}
 	if err := readReply(conn); err != nil {
-		return nil, err
+		return nil, peer, err
 	}
 	if !giveUp() {
-		return nil, context.Cause(ctx)
+		return nil, peer, context.Cause(ctx)
 	}
-	return conn, nil
+	return conn, peer, nil
 }

@@ -6,11 +6,24 @@
 // connection begins with a preamble that names version, kind, cluster, shard, sender and receiver. The preamble, and the
 // certificate if there is one, is checked before a byte of anything else is read. A dialer with a wrong preamble is told
 // the reason, as a Refusal, and disconnected. Replicas are addressed by name (node/shard/number): votes are kept by it,
-// and it stays when addresses change. With certificates, both ends prove with mutual TLS that they are a peer and which
-// node they are. Without certificates, the port listens on loopback only, unless it is told to be insecure. A node does
-// not start with a certificate of its own that has expired or is not valid yet, and never replaces a good certificate
-// with such a one. Connections that have not identified themselves get at most a quarter of the connections, for 3 s
-// each.
+// and it stays when addresses change. With the cluster key or with certificates, both ends prove with mutual TLS that they
+// are a peer and which node they are. With neither, the port listens on loopback only, unless it is told to be insecure. A
+// node does not start with a certificate of its own that has expired or is not valid yet, and never replaces a good
+// certificate with such a one. Connections that have not identified themselves get at most a quarter of the connections, for
+// 3 s each.
+//
+// # The cluster key
+//
+// A ClusterKey is lines of 32 bytes. From each line every node derives a key for gossip and an authority, with which it issues
+// its own certificate in memory. The first line sends, all are accepted. A KeyFile follows the file while the node runs. When
+// a line is removed, what it has proven ends (Port.Recheck).
+//
+// # Who may connect
+//
+// Config.Listing says what the newest table says of a node. Raft streams and forwarded requests are for listed nodes, in both
+// directions; an unlisted node may ask, and a removed one nothing. The check comes before the connection is registered, and
+// again after it: a table that is learned in between is not missed. Recheck cuts what a newer table no longer admits. Only
+// listed nodes hear, in a refusal, what this node has instead.
 //
 // # The health probe
 //

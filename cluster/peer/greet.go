@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"context"
 	"errors"
 	"net"
 	"time"
@@ -63,7 +64,7 @@ func (p *Port) forget(conn net.Conn) {
 func (p *Port) greet(raw net.Conn) {
 	conn := net.Conn(&acceptedConn{raw, raw, p})
 	raw.SetDeadline(time.Now().Add(greetWithin))
-	hello, conn, err := p.introduce(conn)
+	hello, peer, conn, err := p.introduce(conn)
 	p.greeting.Leave(raw.RemoteAddr())
 	if err != nil {
 		p.noteRefused(raw, &hello, err)
@@ -71,11 +72,18 @@ func (p *Port) greet(raw net.Conn) {
 		return
 	}
 	raw.SetDeadline(time.Time{})
-	switch hello.kind {
-	case kindHop:
-		p.serveHop(raw, conn)
+	s := &standing{Conn: conn, raw: raw, kind: hello.kind, peer: peer}
+	if hello.kind == kindHop {
+		p.serveHop(s)
 		return
-	case kindAsk:
+	}
+	conn = p.stand(s)
+	if refusal := p.mayStand(hello.kind, peer.node); refusal != 0 {
+		p.noteRefused(raw, &hello, refusal)
+		conn.Close()
+		return
+	}
+	if hello.kind == kindAsk {
 		p.serveAsk(conn, hello.from)
 		return
 	}
@@ -111,38 +119,52 @@ func (p *Port) noteRefused(raw net.Conn, hello *preamble, err error) {
 
 // introduce checks the certificate, then the preamble, and sends the reply. In every case the caller must close the
 // returned connection, not the original one.
-func (p *Port) introduce(conn net.Conn) (hello preamble, secured net.Conn, err error) {
-	var proven string // the node the certificate names
-	if p.certificates != nil {
-		if conn, proven, err = p.certificates.accept(conn); err != nil {
-			return preamble{}, conn, err
+func (p *Port) introduce(conn net.Conn) (hello preamble, peer proven, secured net.Conn, err error) {
+	if p.identity != nil {
+		if conn, peer, err = p.identity.current().accept(conn); err != nil {
+			return preamble{}, peer, conn, err
 		}
 	}
 	hello, err = readPreamble(conn)
-	refusal, detail := Refusal(0), p.config.Node
+	refusal, detail := Refusal(0), ""
 	if err == nil {
-		refusal, detail, err = p.judge(&hello, proven)
+		refusal, detail, err = p.judge(&hello, &peer)
 	} else if !errors.As(err, &refusal) {
-		return hello, conn, err
+		return hello, peer, conn, err
 	}
 	if _, wrote := conn.Write(encodeReply(refusal, detail)); err == nil {
 		err = wrote
 	}
-	return hello, conn, err
+	return hello, peer, conn, err
 }
 
-// judge checks a preamble against this node. detail is what the dialer is told that this node has instead.
-func (p *Port) judge(hello *preamble, proven string) (refusal Refusal, detail string, err error) {
+// judge checks a preamble against this node. detail is what the dialer is told that this node has instead: only a node of the
+// cluster hears ids. Where nobody proves anything, peer gets the node that the dialer says it is.
+func (p *Port) judge(hello *preamble, peer *proven) (refusal Refusal, detail string, err error) {
 	from, to, err := hello.nodes()
+	if p.identity == nil {
+		peer.node = from
+	}
+	refusal, detail, err = p.refusal(hello, peer, from, to, err)
+	if p.config.Listing(peer.node) != Listed {
+		detail = ""
+	}
+	return refusal, detail, err
+}
+
+func (p *Port) refusal(hello *preamble, peer *proven, from, to string, err error) (refusal Refusal, detail string, _ error) {
 	switch {
 	case err != nil:
 		return UnknownReplica, "not a replica of that shard", err
 	case hello.cluster != p.config.Cluster:
 		return WrongCluster, p.config.Cluster, WrongCluster
-	case p.certificates != nil && from != proven:
-		return WrongCertificate, proven, WrongCertificate
+	case from != peer.node:
+		return WrongCertificate, peer.node, WrongCertificate
 	case to != p.config.Node:
 		return WrongNode, p.config.Node, WrongNode
+	case p.mayStand(hello.kind, from) != 0:
+		refusal = p.mayStand(hello.kind, from)
+		return refusal, "", refusal
 	case hello.kind == kindHop && (p.config.Decide == nil || p.draining.Err() != nil):
 		return NotServing, p.config.Node, NotServing
 	case hello.kind == kindAsk && p.config.Answer == nil:
@@ -159,20 +181,26 @@ func (p *Port) runs(name string) bool {
 	return p.streams[name] != nil
 }
 
-func (p *Port) serveHop(raw, conn net.Conn) {
+func (p *Port) serveHop(s *standing) {
+	draining, drain := context.WithCancel(p.draining)
+	defer drain()
+	s.drain = drain
+	p.stand(s)
+	defer s.leave()
+	refusal := p.mayStand(kindHop, s.peer.node)
 	p.mu.Lock()
-	delete(p.conns, raw)
-	if p.draining.Err() != nil {
+	delete(p.conns, s.raw)
+	if refusal != 0 || p.draining.Err() != nil {
 		p.mu.Unlock()
-		conn.Close()
+		s.Conn.Close()
 		return
 	}
 	p.serving++
 	p.hops.Add(1)
 	p.mu.Unlock()
 	defer p.hops.Done()
-	if err := hop.Serve(p.draining, conn, p.config.Decide); err != nil {
-		p.config.Logger.Info("peer port: forwarding connection ended", "remote", raw.RemoteAddr().String(), "error", err)
+	if err := hop.Serve(draining, s.Conn, p.config.Decide); err != nil {
+		p.config.Logger.Info("peer port: forwarding connection ended", "remote", s.raw.RemoteAddr().String(), "error", err)
 	}
 	p.mu.Lock()
 	p.serving--

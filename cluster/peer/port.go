@@ -27,15 +27,21 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interva
 
 // Config configures a Port. Fields without a default are required.
 type Config struct {
-	Addr     string // host:port to listen on
-	Cluster  string // id of the cluster; connections from other clusters are refused
-	Node     string // id of this node
-	TLS      *TLS   // nil: unencrypted, which needs Insecure except on loopback
-	Insecure bool   // allows unencrypted connections on any address: anyone who can reach the port can change every count
+	Addr    string // host:port to listen on
+	Cluster string // id of the cluster; connections from other clusters are refused
+	Node    string // id of this node
+	TLS     *TLS   // certificates to prove with which node this is; nil: Key does
+	// Key proves which node this is if TLS is nil. If it is nil as well, connections are unencrypted, which needs Insecure
+	// except on loopback.
+	Key      *KeyFile
+	Insecure bool // allows unencrypted connections on any address: anyone who can reach the port can change every count
 
 	// Resolve returns the current address of a node's peer port. It is called at every dial, because addresses change and
 	// names do not.
 	Resolve func(node string) (addr string, ok bool)
+	// Listing says whether a node belongs to the cluster: one that does not may only ask. It is called for each connection, and
+	// by Recheck. nil: all nodes do.
+	Listing func(node string) Listing
 	// Decide handles the requests that other nodes forward to this one; nil refuses them.
 	Decide hop.Handler
 	// Answer answers the questions of other nodes, until Close; nil refuses them. It is called concurrently and must not
@@ -62,6 +68,9 @@ func (c Config) withDefaults() Config {
 	if c.Refused == nil {
 		c.Refused = func(string) {}
 	}
+	if c.Listing == nil {
+		c.Listing = func(string) Listing { return Listed }
+	}
 	if c.Listen == nil {
 		c.Listen = func(addr string) (net.Listener, error) {
 			tcp := net.ListenConfig{KeepAliveConfig: keepAlive}
@@ -81,23 +90,25 @@ func (c Config) withDefaults() Config {
 // forwarded requests and for questions, and the dialer to the same port of other nodes. All methods may be called
 // concurrently.
 type Port struct {
-	config       Config
-	certificates *peerCertificates // nil: unencrypted
-	listener     net.Listener
-	stopping     context.Context // ends when Close cuts the remaining connections
-	stop         context.CancelFunc
-	draining     context.Context // ends when no further forwarded request is to be begun
-	drain        context.CancelFunc
-	goroutines   sync.WaitGroup
-	hops         sync.WaitGroup // goroutines that serve hops; none starts after draining has ended
+	config     Config
+	identity   identity // nil: unencrypted
+	listener   net.Listener
+	stopping   context.Context // ends when Close cuts the remaining connections
+	stop       context.CancelFunc
+	draining   context.Context // ends when no further forwarded request is to be begun
+	drain      context.CancelFunc
+	goroutines sync.WaitGroup
+	hops       sync.WaitGroup // goroutines that serve hops; none starts after draining has ended
 
 	greeting *connlimit.Tally // connections that have not identified themselves yet
 
 	mu      sync.Mutex
 	streams map[string]*Stream // by the replica's name
 	conns   map[net.Conn]struct{}
-	serving int // hop connections; they are not in conns, and finish the calls that they began
-	closed  bool
+	// standing has the connections, in both directions, whose ends have identified themselves.
+	standing map[*standing]struct{}
+	serving  int // hop connections; they are not in conns, and finish the calls that they began
+	closed   bool
 
 	refusedTold   time.Time // when a refused connection was last logged
 	refusedUnsaid int       // refused connections not logged since then
@@ -105,29 +116,47 @@ type Port struct {
 
 // Listen opens the port. Close must be called, after all its streams are closed or together with them.
 func Listen(config Config) (*Port, error) {
-	p := &Port{config: config.withDefaults(), streams: make(map[string]*Stream), conns: make(map[net.Conn]struct{})}
+	p := &Port{config: config.withDefaults(), streams: make(map[string]*Stream), conns: make(map[net.Conn]struct{}),
+		standing: make(map[*standing]struct{})}
 	p.greeting = connlimit.NewTally(max(1, p.config.Most/greetingShare))
-	if config.TLS != nil {
-		certificates, err := loadPeerCertificates(*config.TLS, config.Node, p.config.Logger)
-		if err != nil {
-			return nil, err
-		}
-		p.certificates = certificates
+	var err error
+	if p.identity, err = p.config.identity(); err != nil {
+		return nil, err
 	}
 	listener, err := p.config.Listen(config.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: peer port: %w", err)
 	}
-	if tcp, ok := listener.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() && config.TLS == nil && !config.Insecure {
+	if tcp, ok := listener.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() && p.identity == nil && !config.Insecure {
 		listener.Close()
-		return nil, fmt.Errorf("cluster: peer port %s is reachable by others: give it a certificate (--peer-cert, "+
-			"--peer-key, --peer-ca), or --insecure-peers if everybody on that network may change counts", listener.Addr())
+		return nil, fmt.Errorf("cluster: peer port %s is reachable by others: give all nodes the same --cluster-key FILE, or each a "+
+			"certificate (--peer-cert, --peer-key, --peer-ca), or --insecure-peers if everybody on that network may change counts",
+			listener.Addr())
 	}
 	p.listener = listener
 	p.stopping, p.stop = context.WithCancel(context.Background())
 	p.draining, p.drain = context.WithCancel(p.stopping)
 	p.goroutines.Go(p.accept)
 	return p, nil
+}
+
+// identity returns how this node proves who it is; nil: it does not.
+func (c *Config) identity() (identity, error) {
+	switch {
+	case c.TLS != nil:
+		return loadPeerCertificates(*c.TLS, c.Node, c.Logger, time.Now)
+	case c.Key != nil:
+		return newKeyIdentity(c.Key, c.Node, c.Logger)
+	}
+	return nil, nil
+}
+
+// CertificateEnds returns when this node's certificate expires; zero if it has none, or one that it renews itself.
+func (p *Port) CertificateEnds() time.Time {
+	if p.identity == nil {
+		return time.Time{}
+	}
+	return p.identity.ends()
 }
 
 // Addr returns the address that the port listens on.

@@ -136,14 +136,16 @@ type Refusal byte
 
 // The refusals.
 const (
-	WrongVersion     Refusal = 1 // the peer reads another version of the protocol
-	WrongCluster     Refusal = 2 // it belongs to another cluster
-	WrongNode        Refusal = 3 // another node answers at this address
-	UnknownReplica   Refusal = 4 // the node is right, but does not run the replica (no longer, or not yet)
-	WrongCertificate Refusal = 5 // our certificate belongs to another node
-	NotServing       Refusal = 6 // it takes no forwarded requests now
-	Crowded          Refusal = 7 // it has the maximum number of connections; only releases before 0.2.0 send it
-	NotAnswering     Refusal = 8 // it answers no questions
+	WrongVersion     Refusal = 1  // the peer reads another version of the protocol
+	WrongCluster     Refusal = 2  // it belongs to another cluster
+	WrongNode        Refusal = 3  // another node answers at this address
+	UnknownReplica   Refusal = 4  // the node is right, but does not run the replica (no longer, or not yet)
+	WrongCertificate Refusal = 5  // our certificate belongs to another node
+	NotServing       Refusal = 6  // it takes no forwarded requests now
+	Crowded          Refusal = 7  // it has the maximum number of connections; only releases before 0.2.0 send it
+	NotAnswering     Refusal = 8  // it answers no questions
+	NotListed        Refusal = 9  // by its table we do not belong to the cluster (yet): we may only ask
+	WasRemoved       Refusal = 10 // by its table we were removed from the cluster, for good
 )
 
 var refusals = map[Refusal]string{
@@ -155,6 +157,8 @@ var refusals = map[Refusal]string{
 	NotServing:       "it takes no forwarded requests now",
 	Crowded:          "it has too many connections",
 	NotAnswering:     "it answers no questions",
+	NotListed:        "it does not know us as a node of its cluster",
+	WasRemoved:       "we were removed from its cluster",
 }
 
 // Error implements error.
@@ -165,7 +169,8 @@ func (r Refusal) Error() string {
 	return fmt.Sprintf("refusal %d, of a newer version", byte(r))
 }
 
-// encodeReply encodes the acceptor's reply; refusal 0 is the welcome. detail says what the acceptor has instead.
+// encodeReply encodes the acceptor's reply; refusal 0 is the welcome. detail says what the acceptor has instead; "" to those who
+// are to hear no ids.
 func encodeReply(refusal Refusal, detail string) []byte {
 	detail = detail[:min(len(detail), maxDetail)]
 	return append(append([]byte(preambleMagic), byte(refusal), byte(len(detail))), detail...)
@@ -185,8 +190,11 @@ func readReply(in io.Reader) error {
 	if _, err := io.ReadFull(in, detail); err != nil {
 		return err
 	}
-	if refusal := Refusal(rest[0]); refusal != 0 {
+	switch refusal := Refusal(rest[0]); {
+	case refusal != 0 && len(detail) > 0:
 		return fmt.Errorf("%w: %q", refusal, detail)
+	case refusal != 0:
+		return refusal
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -75,6 +76,9 @@ func (a *asker) run(ctx context.Context) {
 		if err != nil {
 			hangUp()
 			a.failed(err)
+			if errors.Is(err, WasRemoved) {
+				a.config.OnRemoved(a.node)
+			}
 		} else {
 			a.config.OnReport(report)
 		}

@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -19,6 +18,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/cluster/hop"
+	"github.com/stint-io/stint/internal/certfile"
 )
 
 // authority signs the certificates of a test.
@@ -114,7 +114,7 @@ func TestPeersProveWhoTheyAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if version := conn.(*tls.Conn).ConnectionState().Version; version != tls.VersionTLS13 {
+	if version := conn.(*standing).Conn.(*tls.Conn).ConnectionState().Version; version != tls.VersionTLS13 {
 		t.Errorf("TLS version %x", version)
 	}
 }
@@ -124,37 +124,21 @@ func dialsAs(t *testing.T, n2 *Port, node string, files *TLS) error {
 	t.Helper()
 	known := new(addresses)
 	known.set("n2", n2.Addr().String())
-	p := &Port{config: Config{Cluster: "c1", Node: node, Resolve: known.resolve}.withDefaults()}
+	p := &Port{config: Config{Cluster: "c1", Node: node, Resolve: known.resolve}.withDefaults(), standing: make(map[*standing]struct{})}
 	if files != nil {
-		own, err := tls.LoadX509KeyPair(files.CertFile, files.KeyFile)
+		watcher, err := certfile.Load(certfile.Config{Logger: slog.New(slog.DiscardHandler), Others: "other node",
+			Files: certfile.Files{Cert: files.CertFile, Key: files.KeyFile, CAs: n2.config.TLS.CAFile},
+			Now:   func() time.Time { return time.Now().Add(-2 * time.Minute) }}) // so that it takes an expired one
 		if err != nil {
 			t.Fatal(err)
 		}
-		roots := x509.NewCertPool()
-		roots.AddCert(n2.authority(t))
-		p.certificates = &peerCertificates{files: *files, own: &own, roots: roots, now: time.Now,
-			logger: slog.New(slog.DiscardHandler)}
-		p.certificates.stamps = p.certificates.stat()
+		p.identity = &peerCertificates{watcher}
 	}
 	conn, err := p.DialHop(t.Context(), "n2")
 	if err == nil {
 		conn.Close()
 	}
 	return err
-}
-
-// authority returns the authority whose peers the port accepts.
-func (p *Port) authority(t *testing.T) *x509.Certificate {
-	text, err := os.ReadFile(p.certificates.files.CAFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	block, _ := pem.Decode(text)
-	c, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
 }
 
 func TestOnlyPeersOfTheirOwnNameComeIn(t *testing.T) {
@@ -174,6 +158,7 @@ func TestOnlyPeersOfTheirOwnNameComeIn(t *testing.T) {
 		"another node's":                   {ca.peer(t, "n3"), false},
 		"no peer's, of the same authority": {ca.write(t, t.TempDir(), template(t, "https://peer/n1")), false},
 		"a client's":                       {ca.write(t, t.TempDir(), template(t, "stint://client/n1")), false},
+		"a role's":                         {ca.write(t, t.TempDir(), template(t, "stint://role/n1")), false},
 		"two names":                        {ca.write(t, t.TempDir(), template(t, peerURI+"n1", peerURI+"n3")), false},
 		"another authority's":              {newAuthority(t).peer(t, "n1"), false},
 		"an expired one":                   {ca.write(t, t.TempDir(), old), false},
@@ -214,7 +199,7 @@ func TestNewCertificatesComeIntoUseWithoutARestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber.Int64()
+		return conn.(*standing).Conn.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber.Int64()
 	}
 	first := serial()
 	renew := func(c *x509.Certificate) {
@@ -284,59 +269,5 @@ func TestANodeDoesNotStartWithACertificateThatNobodyAccepts(t *testing.T) {
 	}
 	if err := files.Check("n1"); err == nil || !strings.Contains(err.Error(), " expired ") {
 		t.Errorf("with an expired intermediate: %v", err)
-	}
-}
-
-func TestAnExpiredCertificateThatIsPutInPlaceIsNotTaken(t *testing.T) {
-	ca := newAuthority(t)
-	var log bytes.Buffer
-	dir := t.TempDir()
-	files := ca.write(t, dir, template(t, peerURI+"n1"))
-	kept, err := loadPeerCertificates(*files, "n1", slog.New(slog.NewTextHandler(&log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	good, _ := kept.current()
-	expired := template(t, peerURI+"n1")
-	expired.NotAfter = time.Now().Add(-time.Hour)
-	ca.write(t, dir, expired)
-	later := time.Now().Add(time.Minute) // a file system may not distinguish writes within one tick
-	if err := os.Chtimes(files.CertFile, later, later); err != nil {
-		t.Fatal(err)
-	}
-	log.Reset()
-	for range 5 {
-		if own, _ := kept.current(); own != good {
-			t.Fatal("the expired certificate is in use")
-		}
-	}
-	if text := log.String(); strings.Count(text, "level=ERROR") != 1 || !strings.Contains(text, " expired ") {
-		t.Errorf("the log has:\n%s", text)
-	}
-	// If the last good certificate expires while the node runs, that is logged too, once an hour.
-	log.Reset()
-	now := time.Now().Add(2 * time.Hour)
-	kept.now = func() time.Time { return now }
-	for range 5 {
-		kept.current()
-	}
-	now = now.Add(warnEvery)
-	kept.current()
-	if text := log.String(); strings.Count(text, "it has expired, and other nodes refuse this one") != 2 {
-		t.Errorf("the log has:\n%s", text)
-	}
-}
-
-// A certificate is accepted only while its whole chain is valid: the earliest expiry counts.
-func TestTheFirstEndOfAChainCounts(t *testing.T) {
-	a := newAuthority(t)
-	leaf := template(t, "stint://peer/n1")
-	leaf.SerialNumber, leaf.NotAfter = big.NewInt(2), time.Now().Add(time.Hour)
-	between := template(t)
-	between.SerialNumber, between.NotAfter = big.NewInt(3), time.Now().Add(time.Minute)
-	chain := []*x509.Certificate{a.sign(t, leaf, a.certificate, newKey(t)), a.sign(t, between, a.certificate, newKey(t))}
-	ends, err := timely(tls.Certificate{Certificate: [][]byte{chain[0].Raw, chain[1].Raw}}, time.Now())
-	if err != nil || !ends.Equal(chain[1].NotAfter) {
-		t.Errorf("it ends at %v, %v; want %v", ends, err, chain[1].NotAfter)
 	}
 }

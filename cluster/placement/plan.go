@@ -15,6 +15,9 @@ type Observed struct {
 	Silent  map[string]time.Duration // how long a node has not answered; absent or 0: it answers
 	Reports map[string]Report        // the latest report of each node
 	Grace   time.Duration            // a node that is silent for longer is replaced
+	// Lingers names leaving nodes that have no replica left, still let their clients go, and have time left for that. They are
+	// not removed yet: with the removal, their connections with the other nodes end at once.
+	Lingers map[string]bool
 }
 
 // leadPatience is how long a node may be silent and still be the preferred leader.
@@ -134,7 +137,7 @@ func (p *planner) planNodes() {
 		}
 	}
 	for i := range p.t.Nodes {
-		if n := &p.t.Nodes[i]; n.State == NodeLeaving && !p.t.hasReplica(n.ID) {
+		if n := &p.t.Nodes[i]; p.t.Left(n.ID) && n.State == NodeLeaving && !p.seen.Lingers[n.ID] {
 			n.State = NodeRemoved
 			p.step("node %s has no replica left and is removed", n.ID)
 		}
@@ -173,6 +176,12 @@ func (p *planner) renew(n *Node, m gossip.Member) {
 	if len(changes) > 0 {
 		p.step("node %s announces %s", n.ID, strings.Join(changes, ", "))
 	}
+}
+
+// Left reports whether a node has nothing to do in the cluster any more: it was removed, or is leaving and has no replica left.
+func (t *Table) Left(node string) bool {
+	n := t.Node(node)
+	return n != nil && (n.State == NodeRemoved || n.State == NodeLeaving && !t.hasReplica(node))
 }
 
 // hasReplica reports whether any replica of the node is listed, whatever its role.

@@ -324,3 +324,17 @@ func TestThreeTwoOne(t *testing.T) {
 		t.Errorf("the last node is %v", n.State)
 	}
 }
+
+func TestALeavingNodeLetsItsClientsGoBeforeItIsRemoved(t *testing.T) {
+	table := NewTable("c", foundersIn("a", "b"), 1, 1)
+	table.Nodes = append(table.Nodes, Node{ID: "z", State: NodeLeaving})
+	if !table.Left("z") || table.Left("n1") {
+		t.Error("it is not known who has left")
+	}
+	if next, _ := Plan(table, Observed{Lingers: map[string]bool{"z": true}}); next != nil && next.Node("z").State != NodeLeaving {
+		t.Error("it is removed while it lingers")
+	}
+	if next, _ := Plan(table, Observed{}); next == nil || next.Node("z").State != NodeRemoved {
+		t.Error("it is not removed after that")
+	}
+}

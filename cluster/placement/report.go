@@ -1,6 +1,8 @@
 package placement
 
 import (
+	"time"
+
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
 )
@@ -11,15 +13,37 @@ type Report struct {
 	WallMicros      int64 // its clock while it answered, in microseconds since the Unix epoch
 	TableVersion    uint64
 	PoliciesVersion uint64
-	Table           []byte      `json:",omitempty"` // the table document, if it is newer than the asker's
-	LevelsVersion   uint64      `json:",omitempty"`
-	Policies        []byte      `json:",omitempty"` // the policies document, if it is newer than the asker's
-	LevelsText      []byte      `json:",omitempty"` // the levels document, if it is newer than the asker's
-	Levels          *NodeLevels `json:",omitempty"` // nil: the node runs 0.1.0
-	Stopping        bool        `json:",omitempty"`
-	Full            bool        `json:",omitempty"` // its disk is nearly full: the shards that it leads answer nothing
-	Replicas        []ReplicaReport
-	Problems        []string `json:",omitempty"` // for the operator
+	Table           []byte `json:",omitempty"` // the table document, if it is newer than the asker's
+	LevelsVersion   uint64 `json:",omitempty"`
+	Policies        []byte `json:",omitempty"` // the policies document, if it is newer than the asker's
+	LevelsText      []byte `json:",omitempty"` // the levels document, if it is newer than the asker's
+	SecretsVersion  uint64 `json:",omitempty"`
+	Secrets         []byte `json:",omitempty"` // the secrets document, if it is newer than the asker's; never log it
+	// Tokens are the documents of package auth that are newer than the asker's.
+	Tokens     []NamedDocument  `json:",omitempty"`
+	MoreTokens bool             `json:",omitempty"` // not all of them: the others come with the next report
+	TokenUses  map[string]int64 `json:",omitempty"` // when tokens were last used here, in Unix microseconds, if the asker wants to know
+	Levels     *NodeLevels      `json:",omitempty"` // nil: the node runs 0.1.0
+	Stopping   bool             `json:",omitempty"`
+	Full       bool             `json:",omitempty"` // its disk is nearly full: the shards that it leads answer nothing
+	Replicas   []ReplicaReport
+	Problems   []string `json:",omitempty"` // for the operator
+	// When its certificates expire, for the operator; zero: there is none.
+	APICertificateEnds  time.Time `json:",omitzero"`
+	PeerCertificateEnds time.Time `json:",omitzero"`
+	// Written and Release are for a node that the table does not list yet, and that gets no document: the feature level that it
+	// must know, and the release that the cluster was brought there with (Levels).
+	Written shard.Level `json:",omitempty"`
+	Release string      `json:",omitempty"`
+	// KeyLines names the lines of its cluster key, the one that sends first. None: it has no cluster key.
+	KeyLines []string `json:",omitempty"`
+}
+
+// NamedDocument is a version of a document of the system shard.
+type NamedDocument struct {
+	Name    string
+	Version uint64
+	Body    []byte
 }
 
 // Fit reports whether the node may be given replicas or leads.
@@ -59,4 +83,8 @@ type Question struct {
 	TableVersion    uint64 // of the asker's table
 	PoliciesVersion uint64
 	LevelsVersion   uint64 `json:",omitempty"`
+	SecretsVersion  uint64 `json:",omitempty"`
+	// TokenVersions are the versions of the documents of package auth that the asker knows.
+	TokenVersions map[string]uint64 `json:",omitempty"`
+	TokenUses     bool              `json:",omitempty"` // when tokens were last used is wanted
 }

@@ -10,7 +10,7 @@ import (
 const secretBytes = 32
 
 // Secret is random bytes, drawn once, that all nodes of a cluster know and nobody else does. It reaches other nodes and
-// their disks only with the table that holds it (Table.Encode). Printing or logging it does not reveal it.
+// their disks only with the document that holds it (Secrets; below shard.LevelTrust the table). Printing or logging it does not reveal it.
 type Secret []byte
 
 // Key returns the secret as a key; ok is false if there is none.

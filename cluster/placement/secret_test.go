@@ -56,3 +56,42 @@ func TestATableKeepsItsSecret(t *testing.T) {
 		t.Error("a clone shares the secret")
 	}
 }
+
+func TestSecretsAreReadAsTheyWereWritten(t *testing.T) {
+	secret := Secret(bytes.Repeat([]byte{7}, 32))
+	text := NewSecrets(secret).Encode()
+	if want := `{"Sealing":[{"Number":1,"Key":"BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc="}]}`; string(text) != want {
+		t.Errorf("written as %s, want %s", text, want)
+	}
+	read, err := DecodeSecrets(text)
+	if err != nil || !bytes.Equal(read.Seals(), secret) {
+		t.Errorf("%v, %v", read, err)
+	}
+	if shown := fmt.Sprintf("%v %+v %#v", read, read, *read); strings.Contains(shown, "7") {
+		t.Errorf("shown as %s", shown)
+	}
+	for _, wrong := range []string{"", "{}", `{"Sealing":[]}`, `{"Sealing":[{"Number":1,"Key":"Bwc="}]}`,
+		strings.Replace(string(text), `:1,`, `:0,`, 1), strings.Replace(string(text), `[{`, string(text)[11:len(text)-2]+`,{`, 1)} {
+		if _, err := DecodeSecrets([]byte(wrong)); err == nil {
+			t.Errorf("%s was read", wrong)
+		}
+	}
+	table := NewTable("c", foundersIn("a"), 1, 1).ApplySecret(secret)
+	if moved := table.ApplySecretMoved(); len(moved.Secret) != 0 || len(table.Secret) == 0 || moved.ApplySecretMoved() != nil {
+		t.Error("the secret did not leave the table once")
+	}
+}
+
+func FuzzDecodeSecrets(f *testing.F) {
+	f.Add(NewSecrets(Secret(bytes.Repeat([]byte{7}, 32))).Encode())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s, err := DecodeSecrets(b)
+		if err != nil {
+			return
+		}
+		again, err := DecodeSecrets(s.Encode())
+		if err != nil || !bytes.Equal(again.Encode(), s.Encode()) {
+			t.Errorf("%q: %v", b, err)
+		}
+	})
+}

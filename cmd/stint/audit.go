@@ -21,7 +21,7 @@ type auditCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*auditCommand) Help() string {
-	return "Who adjusted or overrode which key, and who changed the policies, newest first. Each shard keeps its newest 1,024 " +
+	return "Who adjusted or overrode which key, and who changed policies and tokens, newest first. Each shard keeps its newest 1,024 " +
 		"changes, and of the policies 64 are kept.\n\n" +
 		"    stint audit --key user:42 -n 10"
 }
@@ -41,9 +41,14 @@ func (c *auditCommand) Run(s streams) error {
 	return printAudit(s, answer.Msg.Records)
 }
 
-// changed names the object of a change: a key under a policy, or the policies themselves.
+// changed names the object of a change: a key under a policy, the policies themselves, or the cluster.
 func changed(r *stintv1.AuditRecord) string {
-	if r.Policy == "" && r.Key == "" {
+	switch {
+	case r.Policy == "" && strings.HasPrefix(r.Deed, "token "):
+		return r.Key
+	case r.Deed == "restore":
+		return "cluster"
+	case r.Policy == "" && r.Key == "":
 		return "policies"
 	}
 	return r.Policy + " on " + r.Key
@@ -64,7 +69,10 @@ func printAudit(s streams, records []*stintv1.AuditRecord) error {
 	lines := strings.SplitAfter(text.String(), "\n")
 	fmt.Fprint(s.out, lines[0])
 	for i, r := range records {
-		fmt.Fprintf(s.out, "%s    %s -> %s\n", lines[i+1], r.Before, r.After)
+		fmt.Fprint(s.out, lines[i+1])
+		if r.Before != "" || r.After != "" {
+			fmt.Fprintf(s.out, "    %s -> %s\n", r.Before, r.After)
+		}
 		if r.Note != "" {
 			fmt.Fprintf(s.out, "    %s\n", r.Note)
 		}

@@ -17,7 +17,7 @@ import (
 )
 
 type benchCommand struct {
-	Addr        []string      `help:"Where the nodes are: the callers spread evenly over them, and go on to the next one if one does not answer." default:"http://127.0.0.1:7400" env:"STINT_ADDR" placeholder:"URL,..."`
+	Addr        []string      `help:"Where the nodes are: the callers spread evenly over them, and go on to the next one if one does not answer." default:"127.0.0.1:7400" env:"STINT_ADDR" placeholder:"URL,..."`
 	Timeout     time.Duration `help:"Of one call." default:"10s"`
 	Policy      string        `help:"Policy to ask." placeholder:"NAME"`
 	Namespace   string        `help:"Default: the server's."`
@@ -43,6 +43,8 @@ type benchCommand struct {
 	Wait        int           `help:"Let the Redis also WAIT for so many replicas." placeholder:"REPLICAS" group:"Beside a Redis"`
 	curveFlags  `embed:"" group:"Curves"`
 	Floor       string `help:"Measure what the machine allows instead: fdatasync in this directory, and a round trip over loopback." placeholder:"DIR" group:"The machine"`
+	trust
+	tokenFlag
 	output
 }
 
@@ -129,12 +131,15 @@ func (c *benchCommand) show(ctx context.Context, s streams, err error, report an
 func (c *benchCommand) Validate() error { return c.remote().Validate() }
 
 func (c *benchCommand) remote() remote {
-	return remote{Addr: strings.Join(c.Addr, ","), Timeout: c.Timeout}
+	return remote{Addr: strings.Join(c.Addr, ","), Timeout: c.Timeout, trust: c.trust, proof: proof{tokenFlag: c.tokenFlag}}
 }
 
 func (c *benchCommand) explain(ctx context.Context, err error) error {
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return c.remote().explain(ctx, "bench", err, false)
+	}
+	if why := tlsProblem(err); why != "" {
+		return fmt.Errorf("bench: no answer from %s: %s", c.remote().where(), why)
 	}
 	return fmt.Errorf("bench: %w", err)
 }
@@ -150,7 +155,20 @@ func (c *benchCommand) plan() (bench.Plan, error) {
 	if len(c.Work) > 1 && c.Compare == "" {
 		return bench.Plan{}, errors.New("--work: more than one kind needs --compare")
 	}
-	p := bench.Plan{Addresses: c.remote().urls(), Protocol: bench.Protocol(c.Protocol), GRPC: c.GRPCAddr, Namespace: c.Namespace,
+	secure, err := c.trust.config()
+	if err != nil {
+		return bench.Plan{}, err
+	}
+	addresses := c.remote().urls()
+	scheme, _, _ := strings.Cut(addresses[0], "://")
+	for _, door := range slices.Concat(c.GRPCAddr, c.RedisAddr) {
+		addresses = append(addresses, scheme+"://"+door) // a node has TLS on all its ports or on none
+	}
+	token, err := c.tokenTo(addresses)
+	if err != nil {
+		return bench.Plan{}, err
+	}
+	p := bench.Plan{Addresses: c.remote().urls(), Token: token, TLS: secure, Protocol: bench.Protocol(c.Protocol), GRPC: c.GRPCAddr, Namespace: c.Namespace,
 		Policy: c.Policy, Tier: c.Tier, Callers: c.Callers, Connections: c.Connections, Keys: c.Keys, KeyPrefix: prefix,
 		Fresh: fresh, Batch: c.Batch, DeniedPercent: c.Denied, Cost: c.Cost, Entries: c.Entries, Together: c.Together,
 		Duration: c.Duration, Count: c.Count, Rate: c.Rate, Timeout: c.Timeout}

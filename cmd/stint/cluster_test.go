@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -28,6 +30,7 @@ type fakeCluster struct {
 	revision *policy.Revision
 	pending  []uint32
 	err      error
+	picture  []byte
 
 	upgrade     api.UpgradeStatus
 	stepUpgrade func(*api.UpgradeStatus) // before each answer; nil: no progress
@@ -99,6 +102,18 @@ func (f *fakeCluster) FinishUpgrade(context.Context) (shard.Level, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.upgrade.KnownByAll, f.next("finish")
+}
+
+func (f *fakeCluster) Picture(context.Context, shard.ID) (io.WriterTo, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return bytes.NewReader(f.picture), f.next("picture")
+}
+
+func (f *fakeCluster) RecordBackup(_ context.Context, b api.BackupRecord) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.next(fmt.Sprintf("record backup of %d bytes", b.Bytes))
 }
 
 func (f *fakeCluster) RemoveNode(_ context.Context, node string) error {

@@ -19,7 +19,7 @@ func (c *healthcheckCommand) Run(s streams) error {
 	if err != nil {
 		return usageError{fmt.Errorf("--addr: %w", err)}
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := c.client().Do(request)
 	if err != nil {
 		return c.explain(ctx, "healthcheck", err, false)
 	}

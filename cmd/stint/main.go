@@ -42,7 +42,11 @@ type commandLine struct {
 	Status      statusCommand      `cmd:"" help:"Show the nodes, the shards and what is wrong. Exit code 1: not healthy."`
 	Drain       drainCommand       `cmd:"" help:"Let a node hand its shards over, so that it can be stopped."`
 	RemoveNode  removeNodeCommand  `cmd:"" help:"Take a node out of the cluster for good."`
+	Token       tokenCommand       `cmd:"" help:"Make, list and end the tokens that requests prove themselves with."`
+	Backup      backupCommand      `cmd:"" help:"Write everything that a running cluster knows into a file."`
+	Restore     restoreCommand     `cmd:"" help:"Make a new cluster from a backup, offline."`
 	Upgrade     upgradeCommand     `cmd:"" help:"Show and raise the feature level of a cluster that runs a new release."`
+	Certs       certsCommand       `cmd:"" help:"Make certificates, for nodes and clients, with an authority of your own."`
 	Simulate    simulateCommand    `cmd:"" help:"Replay a log against policies, without a server."`
 	Bench       benchCommand       `cmd:"" help:"Put load on a server, measure it, and audit what it admitted."`
 	Verify      verifyCommand      `cmd:"" help:"Prove that a cluster counts exactly, while nodes fail."`

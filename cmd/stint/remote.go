@@ -23,8 +23,10 @@ import (
 
 // remote has the flags of every command that asks a server.
 type remote struct {
-	Addr    string        `help:"Where the server is; of several, separated by commas, the first that answers is asked." default:"http://127.0.0.1:7400" env:"STINT_ADDR" placeholder:"URL"`
+	Addr    string        `help:"Where the server is; of several, separated by commas, the first that answers is asked." default:"127.0.0.1:7400" env:"STINT_ADDR" placeholder:"URL"`
 	Timeout time.Duration `help:"Give up after this long." default:"5s"`
+	trust
+	proof
 }
 
 // output is the flag of every command with output for programs.
@@ -71,10 +73,8 @@ func (r remote) context() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, r.Timeout)
 }
 
-// patient asks the server to answer a little before the command gives up. A server that cannot serve gives the reason
+// leavesTime asks the server to answer a little before the command gives up. A server that cannot serve gives the reason
 // when its time is over; with equal timeouts that answer would come too late.
-var patient = &http.Client{Transport: leavesTime{http.DefaultTransport}}
-
 type leavesTime struct{ http.RoundTripper }
 
 // answerTime returns how long before the deadline the answer must come: enough for its way back, and at most a tenth of
@@ -101,19 +101,19 @@ func neverSent(ctx context.Context) bool {
 }
 
 func (r remote) limits(ctx context.Context) stintv1connect.LimitServiceClient {
-	return stintv1connect.NewLimitServiceClient(patient, r.reach(ctx))
+	return stintv1connect.NewLimitServiceClient(r.client(), r.reach(ctx))
 }
 
 func (r remote) policies(ctx context.Context) stintv1connect.PolicyServiceClient {
-	return stintv1connect.NewPolicyServiceClient(patient, r.reach(ctx))
+	return stintv1connect.NewPolicyServiceClient(r.client(), r.reach(ctx))
 }
 
 func (r remote) observe(ctx context.Context) stintv1connect.ObserveServiceClient {
-	return stintv1connect.NewObserveServiceClient(patient, r.reach(ctx))
+	return stintv1connect.NewObserveServiceClient(r.client(), r.reach(ctx))
 }
 
 func (r remote) cluster(ctx context.Context) stintv1connect.ClusterServiceClient {
-	return stintv1connect.NewClusterServiceClient(patient, r.reach(ctx))
+	return stintv1connect.NewClusterServiceClient(r.client(), r.reach(ctx))
 }
 
 // explain turns a failed call into an error for people: what failed, on what, and what to do. ctx is the call's context.
@@ -131,6 +131,13 @@ func (r remote) explainFate(ctx context.Context, what string, err error, maybe s
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("%s: no answer: is stint running at %s? (stint serve --dev starts one; --addr or STINT_ADDR "+
 			"says where it is)", what, r.where())
+	}
+	why := tlsProblem(err)
+	if why == "" && !connect.IsWireError(err) {
+		why = r.refusesUs(context.WithoutCancel(ctx))
+	}
+	if why != "" {
+		return fmt.Errorf("%s: no answer from %s: %s", what, r.where(), why)
 	}
 	text := fmt.Sprintf("%s: no answer from %s: %v", what, r.where(), err)
 	var failure *connect.Error

@@ -19,7 +19,7 @@ func (r remote) urls() []string {
 	for addr := range strings.SplitSeq(r.Addr, ",") {
 		addr = strings.TrimRight(strings.TrimSpace(addr), "/")
 		if !strings.Contains(addr, "://") {
-			addr = "http://" + withPort(addr)
+			addr = r.scheme() + "://" + withPort(addr)
 		}
 		urls = append(urls, addr)
 	}
@@ -41,12 +41,20 @@ func withPort(host string) string {
 }
 
 // where returns all addresses, for people to read.
-func (r remote) where() string { return strings.Join(r.urls(), " or ") }
+func (r remote) where() string {
+	if r.DataDir != "" {
+		return "the socket in " + r.DataDir
+	}
+	return strings.Join(r.urls(), " or ")
+}
 
 // Validate implements kong.Validatable.
 func (r remote) Validate() error {
 	if r.Timeout <= 0 {
 		return fmt.Errorf("--timeout: is %v: must be more than 0, as in 5s", r.Timeout)
+	}
+	if _, err := r.token(); err != nil {
+		return err
 	}
 	return r.validAddr()
 }
@@ -60,14 +68,21 @@ func (r remote) validAddr() error {
 		if u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			return fmt.Errorf("--addr: %q is not a URL such as http://127.0.0.1:7400", r.Addr)
 		}
+		if u.Scheme == "http" && r.scheme() == "https" {
+			return fmt.Errorf("--addr: %s is in plaintext, and --ca and --cert are for TLS: write https://%s, or leave them out", addr, u.Host)
+		}
 	}
-	return nil
+	_, err := r.trust.config()
+	return err
 }
 
 // reach chooses the address for one call: the first that accepts a connection, so that no call is made twice to find a
 // server. If none accepts, it returns the first address, whose error is as good as any other.
 func (r remote) reach(ctx context.Context) string {
 	urls := r.urls()
+	if r.DataDir != "" {
+		return "http://local"
+	}
 	if len(urls) == 1 {
 		return urls[0]
 	}

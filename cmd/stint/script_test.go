@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"crypto/x509"
 	"errors"
 	"flag"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,6 +22,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	awaits "github.com/stint-io/stint/internal/await"
+	"github.com/stint-io/stint/internal/testcert"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected text in testdata/script")
@@ -32,12 +35,15 @@ func TestMain(m *testing.M) {
 // testscript's own commands they use:
 //
 //	exits CODE stint ARGS...   runs a command that must end with this exit code
-//	serve ARGS...              starts a server on a free port, waits until it is ready, and sets STINT_ADDR
+//	serve ARGS...              starts a server on free ports, waits until it is ready, and sets STINT_ADDR, HOSTPORT and REDIS
 //	log REGEXP                 looks for a line in the server's log so far; ! log: there must be none
 //	halfcall                   begins a call to the server and does not finish it
 //	remember NAME              sets a variable to the output of the last command
 //	signal NAME... CODE        signals the server, further times when it no longer listens, and checks its exit code
+//
+// $CERTS has certificates of one authority, in directories: server, other (for stint.example.com), role and peer.
 func TestScripts(t *testing.T) {
+	certificates := writeCertificates(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       *update,
@@ -48,6 +54,7 @@ func TestScripts(t *testing.T) {
 			e.Values[serverKey{}] = &server{}
 			logs, err := filepath.Abs("../../../shared/data")
 			e.Setenv("LOGS", logs)
+			e.Setenv("CERTS", certificates)
 			return err
 		},
 		Condition: func(name string) (bool, error) {
@@ -64,6 +71,25 @@ func TestScripts(t *testing.T) {
 			},
 		},
 	})
+}
+
+// writeCertificates makes the certificates of the scripts and returns their directory.
+func writeCertificates(t *testing.T) string {
+	t.Helper()
+	dir, ca := t.TempDir(), testcert.New(t)
+	for name, change := range map[string]func(*x509.Certificate){
+		"server": func(*x509.Certificate) {},
+		"other":  testcert.Hosts("stint.example.com"),
+		"role":   testcert.URIs("stint://role/billing"),
+		"peer":   testcert.URIs("stint://peer/node-1"),
+	} {
+		one := filepath.Join(dir, name)
+		if err := os.Mkdir(one, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		ca.Write(one, change)
+	}
+	return dir
 }
 
 func exits(ts *testscript.TestScript, _ bool, args []string) {
@@ -90,7 +116,7 @@ type server struct {
 
 type serverKey struct{}
 
-var readyLine = regexp.MustCompile(`^stint is ready at (http://\S+)`)
+var readyLine = regexp.MustCompile(`^stint is ready at (https?://\S+)`)
 
 func serve(ts *testscript.TestScript, _ bool, args []string) {
 	path, err := exec.LookPath("stint")
@@ -111,12 +137,20 @@ func serve(ts *testscript.TestScript, _ bool, args []string) {
 			process.Wait()
 		}
 	})
-	line, err := bufio.NewReader(stdout).ReadString('\n')
+	said := bufio.NewReader(stdout)
+	line, err := said.ReadString('\n')
 	ready := readyLine.FindStringSubmatch(line)
 	if ready == nil {
 		ts.Fatalf("the server said %q (%v) where its ready line should be", line, err)
 	}
 	ts.Setenv("STINT_ADDR", ready[1])
+	ts.Setenv("HOSTPORT", address(ts))
+	if slices.Contains(args, "--redis-addr") {
+		line, err := said.ReadString('\n')
+		ts.Check(err)
+		_, redis, _ := strings.Cut(strings.TrimSpace(line), "clients of Redis at ")
+		ts.Setenv("REDIS", redis)
+	}
 	*ts.Value(serverKey{}).(*server) = server{process, logFile.Name()}
 }
 
@@ -140,7 +174,8 @@ func halfCall(ts *testscript.TestScript, _ bool, _ []string) {
 }
 
 func address(ts *testscript.TestScript) string {
-	return strings.TrimPrefix(ts.Getenv("STINT_ADDR"), "http://")
+	_, hostPort, _ := strings.Cut(ts.Getenv("STINT_ADDR"), "://")
+	return hostPort
 }
 
 func signalServer(ts *testscript.TestScript, _ bool, args []string) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/cluster/peer"
+	"github.com/stint-io/stint/internal/clienttls"
 	"github.com/stint-io/stint/internal/node"
 )
 
@@ -30,15 +31,20 @@ type serveCommand struct {
 	Policies        string        `help:"Policies file, installed when the cluster is created; later: stint apply." placeholder:"FILE" env:"STINT_POLICIES"`
 	RedisAddr       string        `help:"Where clients of Redis connect; default: nowhere." placeholder:"HOST:PORT" env:"STINT_REDIS_ADDR"`
 	APIHosts        []string      `name:"api-hosts" help:"Names with a dot under which clients reach the API, as in stint.example.com." placeholder:"NAME" env:"STINT_API_HOSTS"`
-	InsecureAPI     bool          `name:"insecure-api" help:"Serve clients off loopback, where everyone who reaches a port may do everything: there is no TLS and no token yet." env:"STINT_INSECURE_API"`
+	APICert         string        `name:"api-cert" help:"Certificate for clients, followed by those that lead to its authority: all ports for clients then speak TLS." placeholder:"FILE" env:"STINT_API_CERT"`
+	APIKey          string        `name:"api-key" help:"Its key." placeholder:"FILE" env:"STINT_API_KEY"`
+	APIClientCA     string        `name:"api-client-ca" help:"Authorities whose certificates give clients a role, by the URI stint://role/NAME." placeholder:"FILE" env:"STINT_API_CLIENT_CA"`
+	InsecureAPI     bool          `name:"insecure-api" help:"Serve clients off loopback in plaintext; until there is a token, everyone who reaches a port may do everything." env:"STINT_INSECURE_API"`
+	AdminTokenFile  string        `help:"File with a token that may do everything, as stint token generate draws it: the cluster's first, if it has none." placeholder:"FILE" env:"STINT_ADMIN_TOKEN_FILE"`
 	RequestTimeout  time.Duration `help:"For calls that bring no deadline." default:"5s" env:"STINT_REQUEST_TIMEOUT"`
 	Advertise       string        `help:"What others dial, where the listen address will not do." placeholder:"HOST" env:"STINT_ADVERTISE"`
 	Zone            string        `help:"Where this node stands." env:"STINT_ZONE"`
-	PeerCert        string        `help:"This node's certificate, with the URI stint://peer/NODE-ID." placeholder:"FILE" env:"STINT_PEER_CERT"`
+	ClusterKey      string        `help:"One secret for all nodes: lines of 32 bytes in hex or base64 (openssl rand -hex 32). The first line sends, all are accepted; it may change while nodes run. Made if it is missing, on loopback. A lone node without it cannot be joined." placeholder:"FILE" env:"STINT_CLUSTER_KEY"`
+	PeerCert        string        `help:"Instead of --cluster-key, beside --gossip-key: this node's certificate, with the URI stint://peer/NODE-ID." placeholder:"FILE" env:"STINT_PEER_CERT"`
 	PeerKey         string        `help:"Its key." placeholder:"FILE" env:"STINT_PEER_KEY"`
 	PeerCA          string        `name:"peer-ca" help:"Authorities whose peers are accepted." placeholder:"FILE" env:"STINT_PEER_CA"`
-	GossipKey       string        `help:"32 bytes that all nodes share, in hex or base64: openssl rand -hex 32. Made if it is missing, on loopback. A lone node without it cannot be joined." placeholder:"FILE" env:"STINT_GOSSIP_KEY"`
-	InsecurePeers   bool          `help:"No certificates and no gossip key: for networks, and machines, that nobody else can reach." env:"STINT_INSECURE_PEERS"`
+	GossipKey       string        `help:"Instead of --cluster-key: 32 bytes that all nodes share, in hex or base64. It keeps strangers out of gossip, not off the peer port." placeholder:"FILE" env:"STINT_GOSSIP_KEY"`
+	InsecurePeers   bool          `help:"No key and no certificates: for networks, and machines, that nobody else can reach." env:"STINT_INSECURE_PEERS"`
 	ReplaceAfter    time.Duration `help:"How long a node may be silent before its replicas are rebuilt elsewhere." default:"5m" env:"STINT_REPLACE_AFTER"`
 	AcceptTime      bool          `help:"Let shard time step more than 24 h forward from where it stopped." env:"STINT_ACCEPT_TIME"`
 	Dev             bool          `help:"Try it: one node, example policies, and what to type." env:"STINT_DEV"`
@@ -97,12 +103,15 @@ func (c *serveCommand) run(ctx context.Context, s streams, n *node.Node, began t
 // refuse rejects invalid flags before anything starts.
 func (c *serveCommand) refuse() error {
 	const tooFew = "must be at least 1"
+	secure := c.APICert != "" || c.APIKey != "" || c.APIClientCA != ""
 	certificates := c.PeerCert != "" || c.PeerKey != "" || c.PeerCA != ""
 	for _, flag := range []struct {
 		set           bool
 		name, problem string
 	}{
 		{c.BootstrapExpect < 1, "bootstrap-expect", tooFew},
+		{secure && c.APICert == "", "api-cert", "is needed beside --api-key and --api-client-ca"},
+		{secure && c.APIKey == "", "api-key", "is needed beside --api-cert"},
 		{certificates && c.PeerCert == "", "peer-cert", "is needed beside --peer-key and --peer-ca"},
 		{certificates && c.PeerKey == "", "peer-key", "is needed beside --peer-cert and --peer-ca"},
 		{certificates && c.PeerCA == "", "peer-ca", "is needed beside --peer-cert and --peer-key"},
@@ -144,6 +153,7 @@ func (c *serveCommand) nodeConfig(dataDir string, logger *slog.Logger) node.Conf
 		RedisAddr:       c.RedisAddr,
 		APIHosts:        c.APIHosts,
 		InsecureAPI:     c.InsecureAPI,
+		AdminTokenFile:  c.AdminTokenFile,
 		Advertise:       c.Advertise,
 		Zone:            c.Zone,
 		Version:         version(),
@@ -153,6 +163,7 @@ func (c *serveCommand) nodeConfig(dataDir string, logger *slog.Logger) node.Conf
 		Replicas:        c.Replicas,
 		PoliciesFile:    c.Policies,
 		ReplaceAfter:    c.ReplaceAfter,
+		ClusterKeyFile:  c.ClusterKey,
 		GossipKeyFile:   c.GossipKey,
 		InsecurePeers:   c.InsecurePeers,
 		RequestTimeout:  c.RequestTimeout,
@@ -160,6 +171,9 @@ func (c *serveCommand) nodeConfig(dataDir string, logger *slog.Logger) node.Conf
 		AcceptTime:      c.AcceptTime,
 		Logger:          logger,
 		World:           node.World{Now: now},
+	}
+	if c.APICert != "" {
+		config.ClientTLS = &clienttls.Files{Cert: c.APICert, Key: c.APIKey, ClientCA: c.APIClientCA}
 	}
 	if c.PeerCert != "" {
 		config.PeerTLS = &peer.TLS{CertFile: c.PeerCert, KeyFile: c.PeerKey, CAFile: c.PeerCA}

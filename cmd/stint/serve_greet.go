@@ -13,11 +13,14 @@ import (
 func (c *serveCommand) greet(w io.Writer, addr, redis string, took time.Duration) {
 	addr = dialable(addr)
 	url := "http://" + addr
+	if c.APICert != "" {
+		url = "https://" + addr
+	}
 	fmt.Fprintf(w, "stint is ready at %s (after %d ms)\n", url, took.Milliseconds())
 	if redis != "" {
 		fmt.Fprintf(w, "and to clients of Redis at %s\n", dialable(redis))
 	}
-	if !c.Dev || c.Policies != "" {
+	if !c.Dev || c.Policies != "" || c.APICert != "" {
 		return
 	}
 	flag := ""

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
@@ -27,6 +30,9 @@ func (*statusCommand) Help() string {
 // Run prints the cluster, and returns an error if it is not healthy.
 func (c *statusCommand) Run(s streams) error {
 	status, err := c.status("status")
+	if err == nil && status.Partial {
+		err = errors.New("status: the server answers, and this token or role may not see the state of the cluster: that takes the operation observe")
+	}
 	if err != nil {
 		return err
 	}
@@ -57,11 +63,12 @@ func printStatus(s streams, m *stintv1.StatusResponse) error {
 	fmt.Fprintln(s.out, clusterLine(m))
 	fmt.Fprintln(s.out)
 	nodes := newTable(s)
-	fmt.Fprintln(nodes, "NODE\tSTATE\tHEARD\tOWNS\tREPLICAS\tCLOCK\tZONE\tAPI\tVERSION")
+	certified := slices.ContainsFunc(m.Nodes, func(n *stintv1.Node) bool { return certificatesText(n) != "" })
+	fmt.Fprintln(nodes, "NODE\tSTATE\tHEARD\tOWNS\tREPLICAS\tCLOCK\tZONE\tAPI\t"+cellIf(certified, "CERTIFICATES")+"VERSION")
 	for _, n := range m.Nodes {
 		if n.State != "removed" {
-			fmt.Fprintf(nodes, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", n.Id, stateText(n), heardText(n), n.Owns, n.Replicas,
-				clockText(n), dash(n.Zone), dash(n.ApiAddr), dash(n.Version))
+			fmt.Fprintf(nodes, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s%s\n", n.Id, stateText(n), heardText(n), n.Owns, n.Replicas,
+				clockText(n), dash(n.Zone), dash(n.ApiAddr), cellIf(certified, dash(certificatesText(n))), dash(n.Version))
 		}
 	}
 	if err := nodes.Flush(); err != nil {
@@ -81,9 +88,18 @@ func printStatus(s streams, m *stintv1.StatusResponse) error {
 	if err := shards.Flush(); err != nil {
 		return err
 	}
+	fmt.Fprintf(s.out, "\n%s\n", backupLine(m))
 	printList(s.out, "under way:", m.Moves)
 	printList(s.out, "problems:", m.Problems)
 	return nil
+}
+
+// backupLine says how old the newest backup is.
+func backupLine(m *stintv1.StatusResponse) string {
+	if m.LastBackup == nil {
+		return "last backup: none that this node knows of"
+	}
+	return fmt.Sprintf("last backup: %v ago", time.Since(m.LastBackup.AsTime()).Round(time.Second))
 }
 
 // clusterLine summarizes a cluster. Like --shards, it does not count the system shard.
@@ -147,6 +163,28 @@ func dash(text string) string {
 		return "-"
 	}
 	return text
+}
+
+// certificatesText says how long a node's certificates are accepted; "": it has none.
+func certificatesText(n *stintv1.Node) string {
+	var list []string
+	for _, c := range []struct {
+		name string
+		ends *timestamppb.Timestamp
+	}{{"api", n.ApiCertificateEnds}, {"peer", n.PeerCertificateEnds}} {
+		if c.ends == nil {
+			continue
+		}
+		text := "expired"
+		switch left := time.Until(c.ends.AsTime()); {
+		case left >= 2*day:
+			text = fmt.Sprintf("%d days", left/day)
+		case left > 0:
+			text = fmt.Sprintf("%d h", left/time.Hour)
+		}
+		list = append(list, c.name+" "+text)
+	}
+	return strings.Join(list, ", ")
 }
 
 // replicasText lists replicas with the condition of each.

@@ -28,6 +28,8 @@ type verifyCommand struct {
 	Rate     float64       `help:"Operations per second of all clients; 0: as fast as they are answered." default:"1000"`
 	Seed     uint64        `help:"Of the faults and the clients' choices. Default: a random one."`
 	Keep     bool          `help:"With --local: leave the nodes' logs and data where they are, and say where."`
+	trust
+	tokenFlag
 	output
 }
 
@@ -93,7 +95,7 @@ func (c *verifyCommand) settleFlags() error {
 	case len(c.Addr) == 0:
 		c.Local = 3
 	default:
-		r := remote{Addr: strings.Join(c.Addr, ",")}
+		r := remote{Addr: strings.Join(c.Addr, ","), trust: c.trust}
 		if err := r.validAddr(); err != nil {
 			return usageError{err}
 		}
@@ -136,11 +138,20 @@ func (c *verifyCommand) progress(p verify.Progress) string {
 func (c *verifyCommand) running(ctx context.Context, _ streams, line *statusLine) (*verify.Result, error) {
 	finding, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	target, err := verify.FindTarget(finding, c.Addr[0], c.Policy)
+	secure, err := c.trust.config()
+	if err != nil {
+		return nil, err
+	}
+	token, err := c.tokenTo(c.Addr)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	target, err := verify.FindTarget(finding, c.Addr[0], secure, token, c.Policy)
 	if err != nil {
 		return nil, err
 	}
 	plan := c.plan(line)
+	plan.TLS, plan.Token = secure, token
 	plan.Addresses, plan.Targets = c.Addr, []verify.Target{target}
 	return verify.Run(ctx, plan, func(ctx context.Context) error {
 		select {

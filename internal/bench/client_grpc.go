@@ -24,17 +24,21 @@ type grpcClient struct {
 }
 
 // dialGRPC opens the shared connections, to each target in turn.
-func dialGRPC(targets []*url.URL, connections int) ([]*grpc.ClientConn, error) {
+func dialGRPC(targets []*url.URL, p Plan) ([]*grpc.ClientConn, error) {
+	connections, config := p.Connections, p.TLS
 	conns := make([]*grpc.ClientConn, connections)
 	for i := range conns {
 		target, secure := targets[i%len(targets)], insecure.NewCredentials()
 		if target.Scheme == "https" {
-			secure = credentials.NewTLS(nil)
+			secure = credentials.NewTLS(config.Clone())
 		}
 		// Each must be a connection of its own, so each has its own resolver: passthrough dials its given address.
-		conn, err := grpc.NewClient("passthrough:///"+hostPort(target, "80"),
-			grpc.WithTransportCredentials(secure), grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawBytes{})),
-			grpc.WithDisableServiceConfig(), grpc.WithDisableRetry())
+		options := []grpc.DialOption{grpc.WithTransportCredentials(secure), grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawBytes{})),
+			grpc.WithDisableServiceConfig(), grpc.WithDisableRetry()}
+		if p.Token != "" {
+			options = append(options, grpc.WithPerRPCCredentials(bearer(p.Token)))
+		}
+		conn, err := grpc.NewClient("passthrough:///"+hostPort(target, portOf(target)), options...)
 		if err != nil {
 			return nil, err
 		}
@@ -42,6 +46,18 @@ func dialGRPC(targets []*url.URL, connections int) ([]*grpc.ClientConn, error) {
 	}
 	return conns, nil
 }
+
+// bearer is a token that goes with every call.
+type bearer string
+
+// GetRequestMetadata implements credentials.PerRPCCredentials.
+func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + string(b)}, nil
+}
+
+// RequireTransportSecurity implements credentials.PerRPCCredentials. The command line has made sure that nobody else reads
+// the token.
+func (bearer) RequireTransportSecurity() bool { return false }
 
 func (g *grpcClient) check(keys []uint32, fates []fate) error {
 	ctx, cancel := context.WithTimeout(context.Background(), g.timeout)

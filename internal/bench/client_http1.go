@@ -40,6 +40,8 @@ type http1 struct {
 	at      int // index of the current target
 	codec   codec
 	timeout time.Duration
+	secure  *tls.Config
+	token   string // "": none
 
 	conn          net.Conn // nil: not connected
 	reader        *bufio.Reader
@@ -48,8 +50,8 @@ type http1 struct {
 }
 
 // newHTTP1 returns a client. The callers begin with different targets, in turn.
-func newHTTP1(targets []*url.URL, caller int, c codec, timeout time.Duration) *http1 {
-	return &http1{targets: targets, at: caller % len(targets), codec: c, timeout: timeout}
+func newHTTP1(targets []*url.URL, caller int, c codec, p Plan) *http1 {
+	return &http1{targets: targets, at: caller % len(targets), codec: c, timeout: p.Timeout, secure: p.TLS, token: p.Token}
 }
 
 func (h *http1) target() *url.URL { return h.targets[h.at] }
@@ -90,10 +92,19 @@ func (h *http1) connect() (err error) {
 
 func (h *http1) dial() (net.Conn, error) {
 	dialer := &net.Dialer{Timeout: h.timeout}
+	address := hostPort(h.target(), portOf(h.target()))
 	if h.target().Scheme == "https" {
-		return tls.DialWithDialer(dialer, "tcp", hostPort(h.target(), "443"), nil)
+		return tls.DialWithDialer(dialer, "tcp", address, h.secure)
 	}
-	return dialer.Dial("tcp", hostPort(h.target(), "80"))
+	return dialer.Dial("tcp", address)
+}
+
+// portOf is the port of a URL that names none.
+func portOf(u *url.URL) string {
+	if u.Scheme == "https" {
+		return "443"
+	}
+	return "80"
 }
 
 func hostPort(u *url.URL, port string) string {
@@ -133,6 +144,9 @@ func (h *http1) appendHead(dst []byte, batch bool, length int) []byte {
 	}
 	dst = append(dst, " HTTP/1.1\r\nHost: "...)
 	dst = append(dst, h.target().Host...)
+	if h.token != "" {
+		dst = append(append(dst, "\r\nAuthorization: Bearer "...), h.token...)
+	}
 	dst = append(dst, "\r\nConnect-Protocol-Version: 1\r\nContent-Type: "...)
 	dst = append(dst, h.codec.contentType()...)
 	dst = append(dst, "\r\nContent-Length: "...)

@@ -59,7 +59,7 @@ func newRedisPort(p Plan) *redisPort {
 	if !p.Fresh {
 		port.audited = min(p.Keys, auditedMax)
 	}
-	port.client = &respClient{targets: p.Redis, timeout: p.Timeout, buffer: make([]byte, 0, 64<<10)}
+	port.client = &respClient{targets: p.Redis, timeout: p.Timeout, secure: redisTLS(p), token: redisToken(p), buffer: make([]byte, 0, 64<<10)}
 	return port
 }
 

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -18,6 +19,8 @@ type respClient struct {
 	at      int // index of the current target
 	dialect dialect
 	timeout time.Duration
+	secure  *tls.Config // nil: plaintext
+	token   string      // "": none
 
 	conn    net.Conn  // nil: not connected
 	renewed time.Time // when the connection's deadline was last set
@@ -37,7 +40,26 @@ type dialect struct {
 
 func newRESP(p Plan, caller int) *respClient {
 	return &respClient{targets: p.Redis, at: caller % len(p.Redis), dialect: dialectOf(p), timeout: p.Timeout,
-		buffer: make([]byte, 0, 16<<10)}
+		secure: redisTLS(p), token: redisToken(p), buffer: make([]byte, 0, 16<<10)}
+}
+
+// redisTLS is the TLS of the Redis ports of a plan; nil: they have none.
+func redisTLS(p Plan) *tls.Config {
+	if p.isSecure() && p.TLS == nil {
+		return &tls.Config{}
+	}
+	if p.isSecure() {
+		return p.TLS
+	}
+	return nil
+}
+
+// redisToken is the token for the Redis ports of a plan: a Redis gets none.
+func redisToken(p Plan) string {
+	if p.IsRedis {
+		return ""
+	}
+	return p.Token
 }
 
 // The token bucket of work bucket: so large that no machine is denied, so that every check writes.
@@ -226,7 +248,7 @@ func (c *respClient) connect() (err error) {
 	}
 	c.buffer, c.unread, c.renewed = c.buffer[:0], 0, time.Time{}
 	for range c.targets {
-		if c.conn, err = net.DialTimeout("tcp", c.targets[c.at], c.timeout); err == nil {
+		if c.conn, err = c.dial(); err == nil {
 			return nil
 		}
 		c.conn = nil
@@ -236,6 +258,45 @@ func (c *respClient) connect() (err error) {
 		c.at = (c.at + 1) % len(c.targets)
 	}
 	return err
+}
+
+// dial connects, and proves who is there if there is a token.
+func (c *respClient) dial() (conn net.Conn, err error) {
+	dialer := &net.Dialer{Timeout: c.timeout}
+	if c.secure != nil {
+		conn, err = tls.DialWithDialer(dialer, "tcp", c.targets[c.at], c.secure)
+	} else {
+		conn, err = dialer.Dial("tcp", c.targets[c.at])
+	}
+	if err != nil || c.token == "" {
+		return conn, err
+	}
+	if err := authenticate(conn, c.token, c.timeout); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// authenticate sends a token on a new connection and reads the reply, which is one line.
+func authenticate(conn net.Conn, token string, timeout time.Duration) error {
+	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
+		return err
+	}
+	if _, err := conn.Write(appendCommand(nil, "AUTH", token)); err != nil {
+		return err
+	}
+	const ok, lineMax = "+OK\r\n", 1 << 10
+	var line []byte
+	for one := make([]byte, 1); !bytes.HasSuffix(line, []byte("\r\n")) && len(line) < lineMax; line = append(line, one[0]) {
+		if _, err := conn.Read(one); err != nil {
+			return err
+		}
+	}
+	if string(line) != ok {
+		return errors.New("AUTH: " + strings.TrimSpace(string(line)))
+	}
+	return nil
 }
 
 func (c *respClient) close() {

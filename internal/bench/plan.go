@@ -1,10 +1,12 @@
 package bench
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -35,6 +37,8 @@ const (
 // Plan says which checks to send, how many and for how long.
 type Plan struct {
 	Addresses     []string      // base URLs of the nodes, as in http://127.0.0.1:7400; the callers spread evenly over them
+	Token         string        // sent with every request to stint; "": none
+	TLS           *tls.Config   // for https:// addresses, and then for GRPC and stint's Redis ports too; nil: the system's authorities
 	Protocol      Protocol      // "": json
 	GRPC          []string      // protocols grpc and stream: HOST:PORT of the nodes' ports for gRPC alone; none: Addresses
 	Redis         []string      // protocol redis: HOST:PORT of the nodes' Redis ports; the callers spread evenly over them
@@ -156,6 +160,11 @@ func (p Plan) validateTarget() error {
 
 // sharesConnections reports whether the callers share connections of grpc-go.
 func (p Plan) sharesConnections() bool { return p.Protocol == GRPC || p.Protocol == Stream }
+
+// isSecure reports whether stint's ports speak TLS: a node has it on all of them or on none.
+func (p Plan) isSecure() bool {
+	return !p.IsRedis && len(p.Addresses) > 0 && strings.HasPrefix(p.Addresses[0], "https://")
+}
 
 // asksPolicy reports whether the work uses a policy of the server.
 func (p Plan) asksPolicy() bool { return !p.IsRedis && (p.Work == Check || p.Work == Window) }

@@ -142,7 +142,7 @@ func (r *run) dial() (err error) {
 		targets = append(targets, target)
 	}
 	if r.plan.Protocol == Client {
-		if r.shared, err = stint.New(stint.Config{Addresses: r.plan.Addresses}); err != nil {
+		if r.shared, err = stint.New(stint.Config{Addresses: r.plan.Addresses, TLS: r.plan.TLS, Token: r.plan.Token}); err != nil {
 			return err
 		}
 	}
@@ -152,9 +152,9 @@ func (r *run) dial() (err error) {
 			doors = nil
 		}
 		for _, address := range r.plan.GRPC {
-			doors = append(doors, &url.URL{Scheme: "http", Host: address})
+			doors = append(doors, &url.URL{Scheme: targets[0].Scheme, Host: address})
 		}
-		if r.grpc, err = dialGRPC(doors, r.plan.Connections); err != nil {
+		if r.grpc, err = dialGRPC(doors, r.plan); err != nil {
 			return err
 		}
 	}
@@ -175,9 +175,9 @@ func (r *run) newClient(targets []*url.URL, caller int) client {
 	case Client:
 		return sharedClient{r.shared, r.plan}
 	case Connect:
-		return newHTTP1(targets, caller, newWireCodec(r.plan), r.plan.Timeout)
+		return newHTTP1(targets, caller, newWireCodec(r.plan), r.plan)
 	}
-	return newHTTP1(targets, caller, newJSONCodec(r.plan), r.plan.Timeout)
+	return newHTTP1(targets, caller, newJSONCodec(r.plan), r.plan)
 }
 
 func (r *run) hangUp() {

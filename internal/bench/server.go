@@ -27,11 +27,32 @@ type server struct {
 }
 
 func newServer(p Plan) *server {
-	s := &server{plan: p, http: &http.Client{Timeout: p.Timeout}}
+	transport := http.DefaultTransport
+	if p.TLS != nil {
+		own := http.DefaultTransport.(*http.Transport).Clone()
+		own.TLSClientConfig = p.TLS.Clone()
+		transport = own
+	}
+	s := &server{plan: p, http: &http.Client{Timeout: p.Timeout, Transport: proves{p.Token, transport}}}
 	if len(p.Addresses) > 0 {
 		s.limits = stintv1connect.NewLimitServiceClient(s.http, p.Addresses[0])
 	}
 	return s
+}
+
+// proves sends a token along, if there is one.
+type proves struct {
+	token string
+	http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (p proves) RoundTrip(r *http.Request) (*http.Response, error) {
+	if p.token != "" {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+p.token)
+	}
+	return p.RoundTripper.RoundTrip(r)
 }
 
 // rules reads the policy's limits. unbounded says why there can be no audit; err ends the run.

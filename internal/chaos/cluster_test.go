@@ -146,10 +146,12 @@ func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond 
 // status is a node's report about its cluster.
 type status struct {
 	Nodes []struct {
-		ID    string
-		Alive bool
+		ID       string
+		Alive    bool
+		KeyLines []string
 	}
-	Shards []shardStatus
+	Shards   []shardStatus
+	Problems []string
 }
 
 type shardStatus struct {

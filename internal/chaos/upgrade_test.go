@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"github.com/stint-io/stint/internal/testcluster"
+	"github.com/stint-io/stint/shard"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -138,7 +139,9 @@ func (u *upgrade) roll(ctx context.Context) error {
 		}
 	}
 	u.mixed = time.Since(began)
-	all := func(l levels) bool { return l.Level == 1 && l.KnownByAll == 2 && len(l.Nodes) == 3 }
+	all := func(l levels) bool {
+		return l.Level == 1 && l.KnownByAll == uint32(shard.LevelNewest) && len(l.Nodes) == 3
+	}
 	if err := awaitLevels(within(u.T, 20*time.Second), u.c.Addr(1), all); err != nil {
 		return fmt.Errorf("all nodes run the new release: %w", err)
 	}
@@ -146,7 +149,7 @@ func (u *upgrade) roll(ctx context.Context) error {
 		return err
 	}
 	for i := range u.c.Len() {
-		risen := func(l levels) bool { return l.Level == 2 }
+		risen := func(l levels) bool { return l.Level == uint32(shard.LevelNewest) }
 		if err := awaitLevels(within(u.T, 20*time.Second), u.c.Addr(i), risen); err != nil {
 			return fmt.Errorf("the level is finished: %w", err)
 		}
@@ -169,7 +172,7 @@ func TestUpgradeFromThePreviousRelease(t *testing.T) {
 	tree, _ := previousTree(t)
 	u := &upgrade{T: t, old: filepath.Join(tree, "stint-"+previousRelease), new: binary}
 	mustRun(t, tree, "go", "build", "-trimpath", "-buildvcs=false", "-o", u.old, "./cmd/stint")
-	u.c, err = testcluster.Start(within(t, 60*time.Second), testcluster.Options{Binary: u.old, Nodes: 3, Dir: t.TempDir(), Policies: clusterPolicies})
+	u.c, err = testcluster.Start(within(t, 60*time.Second), testcluster.Options{Binary: u.old, Nodes: 3, Dir: t.TempDir(), Policies: clusterPolicies, GossipKey: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,11 +207,11 @@ func (u *upgrade) refusesTheWayBack() {
 	u.c.MayEnd(2)
 	code, err := u.c.AwaitExit(ctx, 2)
 	if err != nil || code == 0 {
-		u.Fatalf("release %s on a directory of level 2: exit code %d, %v", previousRelease, code, err)
+		u.Fatalf("release %s on a directory of the newest level: exit code %d, %v", previousRelease, code, err)
 	}
 	said := u.c.Logs()
 	if want := "reading its identity: json: cannot unmarshal number into Go struct field identityRecord.Ready of type bool"; !strings.Contains(said, want) {
-		u.Errorf("release %s on a directory of level 2 does not say %q", previousRelease, want)
+		u.Errorf("release %s on a directory of the newest level does not say %q", previousRelease, want)
 	}
 	u.c.UseBinary(2, u.new)
 	if err := u.c.Restart(2); err != nil {
@@ -227,7 +230,7 @@ func (u *upgrade) admitsNoStranger() {
 	if err != nil {
 		u.Fatal(err)
 	}
-	want := fmt.Sprintf("node %s knows feature level 1 and the cluster is at 2", u.c.Name(i))
+	want := fmt.Sprintf("node %s knows feature level 1 and the cluster is at %d", u.c.Name(i), shard.LevelNewest)
 	ctx := within(u.T, 60*time.Second)
 	for said := ""; !strings.Contains(said, want); {
 		out, err := exec.CommandContext(ctx, u.new, "status", "--addr", u.c.Addr(0)).CombinedOutput()
@@ -242,7 +245,7 @@ func (u *upgrade) admitsNoStranger() {
 	}
 	for _, n := range s.Nodes {
 		if n.ID == u.c.Name(i) {
-			u.Errorf("a node of release %s is registered at level 2", previousRelease)
+			u.Errorf("a node of release %s is registered at the newest level", previousRelease)
 		}
 	}
 	if err := awaitStatus(u.T, u.c.Addr(0), 30*time.Second, votersOn(u.c.Name(0), u.c.Name(1), u.c.Name(2))); err != nil {

@@ -17,6 +17,7 @@ import (
 type admin struct {
 	node      string // id of this node
 	view      *clusterView
+	replicas  *replicaSet
 	documents *documents
 	peers     *peers
 	reporter  *reporter
@@ -35,7 +36,11 @@ func (a *admin) Apply(ctx context.Context, set *policy.Set, expected *uint64, wh
 	if expected != nil && *expected != current.Version {
 		return 0, nil, api.VersionConflict(*expected, current.Version)
 	}
-	if field := set.Newer(); field != "" && a.view.level() < shard.LevelSound {
+	field := set.Newer()
+	if a.view.level() >= shard.LevelSound {
+		field = set.NewerThanSound()
+	}
+	if field != "" && a.view.level() < shard.LevelTrust {
 		return 0, nil, &shard.Error{Code: shard.Conflict, Field: "policies." + field, Message: "some nodes of the cluster cannot " +
 			"read this before its upgrade is finished: `stint upgrade status` says how far it is"}
 	}

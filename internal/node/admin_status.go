@@ -34,6 +34,9 @@ func (a *admin) Status(context.Context) (api.ClusterStatus, error) {
 	slices.SortFunc(s.Shards, func(a, b api.ShardStatus) int { return cmp.Compare(a.ID, b.ID) })
 	s.Problems = append(problemsOf(&s), strangersTo(known.Table, reports)...)
 	s.Problems = append(s.Problems, reportedProblems(reports)...)
+	moves, problems := keyRotation(s.Nodes)
+	s.Moves, s.Problems = append(s.Moves, moves...), append(s.Problems, problems...)
+	s.LastBackup = a.lastBackup()
 	return s, nil
 }
 
@@ -54,6 +57,8 @@ func (a *admin) nodeStatus(t *placement.Table, node placement.Node, reports map[
 	if ahead, ok := a.peers.offset([]string{node.ID}); ok && node.ID != a.node {
 		s.ClockAhead = -ahead
 	}
+	report := reports[node.ID]
+	s.KeyLines, s.APICertificateEnds, s.PeerCertificateEnds = report.KeyLines, report.APICertificateEnds, report.PeerCertificateEnds
 	return s
 }
 

@@ -8,22 +8,25 @@ import (
 )
 
 // assemble connects the parts of the node: each gets what it needs. It starts none of them. Each part is given those above it;
-// the exception is the view, which wakes the router that asks it.
+// the exception is the view, which wakes the router that asks it, and has the connections of removed nodes cut.
 func (n *Node) assemble(policies *policy.Set) {
 	now, logger, stopping := n.config.World.Now, n.config.Logger, n.stopping.Load
 	wake := func() { n.router.Wake() }
 	n.view = newClusterView(viewConfig{node: n.id, dir: n.dir, binaryLevel: n.config.newestLevel(), release: n.config.Version,
 		policiesFile: n.config.PoliciesFile, filePolicies: policies, logger: logger, fail: n.fail,
-		onTable: wake, onRulesChanged: n.replicas.hintActors})
+		onTable: func() { n.peers.recheck(); wake() }, onRulesChanged: n.replicas.hintActors})
 	n.stale = &staleReader{now: now, view: n.view, replicas: n.replicas}
 	n.peers = &peers{node: n.id, view: n.view, dir: n.dir, joined: make(chan struct{})}
-	n.readiness = &readiness{node: n.id, view: n.view, replicas: n.replicas, peers: n.peers, stopping: stopping}
+	n.readiness = &readiness{node: n.id, view: n.view, tokens: n.tokens, replicas: n.replicas, peers: n.peers, stopping: stopping}
 	n.assembleRouter()
 	n.documents = &documents{router: n.router, view: n.view}
-	n.reporter = &reporter{node: n.id, now: now, dir: n.dir, view: n.view, replicas: n.replicas, peers: n.peers, hints: n.hints,
-		stopping: stopping, changed: n.changed}
-	n.admin = &admin{node: n.id, view: n.view, documents: n.documents, peers: n.peers, reporter: n.reporter, logger: logger,
+	n.reporter = &reporter{node: n.id, now: now, dir: n.dir, view: n.view, replicas: n.replicas, tokens: n.tokens, peers: n.peers, hints: n.hints,
+		key: n.key, stopping: stopping, changed: n.changed, apiCertificateEnds: n.ports.certificateEnds}
+	n.admin = &admin{node: n.id, view: n.view, replicas: n.replicas, documents: n.documents, peers: n.peers, reporter: n.reporter, logger: logger,
 		changed: n.changed}
+	n.tokenAdmin = &tokenAdmin{now: now, view: n.view, tokens: n.tokens, documents: n.documents, peers: n.peers,
+		logger: logger, changed: n.changed, adminToken: n.config.adminToken}
+	n.reporter.usesWanted = n.tokenAdmin.wantsUses
 	n.founder = &founder{node: n.id, config: n.config, policies: policies, dir: n.dir, view: n.view, peers: n.peers,
 		documents: n.documents, reporter: n.reporter, changed: n.changed}
 	n.handover = &handover{node: n.id, now: now, view: n.view, replicas: n.replicas, peers: n.peers, tasks: n.tasks,
@@ -59,7 +62,7 @@ func (n *Node) assembleReconciler() {
 	now, logger, stopping := n.config.World.Now, n.config.Logger, n.stopping.Load
 	n.reconciler = &reconciler{
 		node: n.id, now: now, dir: n.dir, view: n.view, documents: n.documents, replicas: n.replicas, opener: n.opener,
-		handover: n.handover, tasks: n.tasks, firstTable: n.founder.writeFirstTable, stopping: stopping, fail: n.fail,
+		handover: n.handover, tasks: n.tasks, firstTable: n.founder.writeFirstTable, tokens: n.tokens, firstToken: n.tokenAdmin.writeFirst, stopping: stopping, fail: n.fail,
 		logger: logger, changed: n.changed,
 		judge: &judge{node: n.id, now: now, dir: n.dir, view: n.view, replicas: n.replicas, peers: n.peers, opener: n.opener,
 			handover: n.handover, logger: logger, changed: n.changed},

@@ -39,7 +39,7 @@ func trioToBe(t testing.TB) *trio {
 	t.Helper()
 	c := &trio{t: t, journal: newJournal(t)}
 	base := testConfig(t)
-	base.GossipKeyFile = filepath.Join(t.TempDir(), "gossip.key") // the first node to start creates it
+	base.ClusterKeyFile = filepath.Join(t.TempDir(), "cluster.key") // the first node to start creates it
 	var seeds []string
 	for i := range 3 {
 		config := base

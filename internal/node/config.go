@@ -15,6 +15,8 @@ import (
 	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/cluster/gossip"
 	"github.com/stint-io/stint/cluster/peer"
+	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/internal/clienttls"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/raftfsm"
 	"github.com/stint-io/stint/shard"
@@ -42,10 +44,16 @@ type Config struct {
 	PoliciesFile string        // likewise; "": no policies, or those of Dev
 	ReplaceAfter time.Duration // 0: 5 min; how long a node may be silent before its replicas are rebuilt elsewhere
 
-	PeerTLS       *peer.TLS // nil: peers in plaintext
-	GossipKeyFile string    // 32 bytes, raw, in hex or in base64; created if it is missing, on loopback; "": see mayBeJoined
-	InsecurePeers bool      // allows plaintext peers off loopback too
-	InsecureAPI   bool      // allows the client ports off loopback too, where anybody who reaches them may do everything
+	ClientTLS *clienttls.Files // nil: the ports of clients in plaintext
+
+	ClusterKeyFile string    // peer.ClusterKey; created if it is missing, on loopback; "": see mayBeJoined
+	PeerTLS        *peer.TLS // instead of a cluster key; nil without one: peers in plaintext
+	GossipKeyFile  string    // instead of a cluster key: 32 bytes, raw, in hex or in base64; created likewise
+	InsecurePeers  bool      // allows plaintext peers off loopback too
+	InsecureAPI    bool      // allows the client ports off loopback without TLS too, where anybody may do everything until there is a token
+	// AdminTokenFile is a file with a token that may do everything. It is the cluster's first one, if there is none yet.
+	AdminTokenFile string
+	adminToken     *auth.Record // read from it; nil: none was given
 
 	RequestTimeout time.Duration // 0: 5 s; for calls without a deadline
 	Dev            bool          // uses policy/dev.yaml when there is no PoliciesFile, and admits no other nodes
@@ -108,7 +116,7 @@ func (c *Config) alone() bool { return c.BootstrapExpect == 1 && len(c.Join) == 
 // mayBeJoined reports whether the ports for other nodes are opened. A lone node opens them only when its configuration says
 // how other nodes are recognized, or that it does not matter: otherwise anybody with an account on the machine could join it.
 func (c *Config) mayBeJoined() bool {
-	return !c.Dev && (!c.alone() || c.GossipKeyFile != "" || c.InsecurePeers || c.PeerTLS != nil)
+	return !c.Dev && (!c.alone() || c.ClusterKeyFile != "" || c.GossipKeyFile != "" || c.InsecurePeers || c.PeerTLS != nil)
 }
 
 // maxShards is the largest number of groups that a node is known to carry (R13).
@@ -120,11 +128,14 @@ const maxFounders = 7
 // nodeID matches the ids that names of replicas, gossip and certificates can carry. An id is kept forever.
 var nodeID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
+// ValidID reports whether a node may have that id.
+func ValidID(id string) bool { return nodeID.MatchString(id) }
+
 func (c *Config) validate() error {
 	switch {
 	case c.DataDir == "":
 		return errors.New("data-dir: must be given")
-	case c.NodeID != "" && !nodeID.MatchString(c.NodeID):
+	case c.NodeID != "" && !ValidID(c.NodeID):
 		return fmt.Errorf("node-id: %q is not 1 to 64 of A-Z, a-z, 0-9, dot, dash and underscore", c.NodeID)
 	case c.Shards < 1 || c.Shards > maxShards:
 		return fmt.Errorf("shards: %d is not between 1 and %d", c.Shards, maxShards)
@@ -135,7 +146,10 @@ func (c *Config) validate() error {
 	case c.Dev && !c.alone():
 		return errors.New("dev: is a node alone: leave --join and --bootstrap-expect out")
 	}
-	if err := c.checkGossipKey(); err != nil {
+	if err := c.readAdminToken(); err != nil {
+		return err
+	}
+	if err := c.checkKeys(); err != nil {
 		return err
 	}
 	if err := c.validateClientAddrs(); err != nil {
@@ -147,11 +161,11 @@ func (c *Config) validate() error {
 	if err := c.validateGossipAddr(); err != nil {
 		return err
 	}
-	return c.validateGossipKey()
+	return c.validateKey()
 }
 
-// validateClientAddrs refuses client ports off loopback that the configuration does not explicitly allow: clients do not have
-// to prove who they are yet, and requests travel in plaintext.
+// validateClientAddrs refuses client ports off loopback without TLS, unless the configuration explicitly allows them: everybody
+// on the way could read and change what clients send.
 func (c *Config) validateClientAddrs() error {
 	for i, name := range c.APIHosts {
 		if problem := api.HostProblem(name); problem != "" {
@@ -161,14 +175,25 @@ func (c *Config) validateClientAddrs() error {
 	for _, port := range []struct{ flag, addr string }{
 		{"api-addr", c.APIAddr}, {"grpc-addr", c.GRPCAddr}, {"redis-addr", c.RedisAddr},
 	} {
-		if c.InsecureAPI || port.addr == "" || isLoopback(port.addr) {
+		if c.InsecureAPI || c.ClientTLS != nil || port.addr == "" || isLoopback(port.addr) {
 			continue
 		}
-		return fmt.Errorf("%s: %s can be reached by others, and everyone who reaches it may read, spend and change every count: "+
-			"listen on 127.0.0.1, behind a proxy that authenticates, or give --insecure-api if everybody on that "+
-			"network may do all that", port.flag, port.addr)
+		return fmt.Errorf("%s: %s can be reached by others, in plaintext, and everyone who reaches it may read, spend and change every "+
+			"count: give it a certificate (--api-cert, --api-key), listen on 127.0.0.1, or give --insecure-api if everybody on "+
+			"that network may do all that", port.flag, port.addr)
 	}
 	return nil
+}
+
+// portOf says who can reach a port of clients.
+func (c *Config) portOf(addr string) auth.Port {
+	switch {
+	case isLoopback(addr):
+		return auth.Loopback
+	case c.InsecureAPI:
+		return auth.Trusted
+	}
+	return auth.Public
 }
 
 // isLoopback reports whether an address can certainly be reached from this machine only. It lets malformed addresses pass:
@@ -189,12 +214,12 @@ func (c *Config) validatePeerAddr() error {
 		return fmt.Errorf("peer-addr: %q is not host:port", c.PeerAddr)
 	}
 	ip, err := netip.ParseAddr(host)
-	if host == "localhost" || err == nil && ip.IsLoopback() || c.PeerTLS != nil || c.InsecurePeers || c.Dev ||
-		c.World.Listen != nil {
+	if host == "localhost" || err == nil && ip.IsLoopback() || c.ClusterKeyFile != "" || c.PeerTLS != nil ||
+		c.InsecurePeers || c.Dev || c.World.Listen != nil {
 		return nil
 	}
-	return fmt.Errorf("peer-addr: %s can be reached by others: give it a certificate (--peer-cert, --peer-key, --peer-ca), "+
-		"or --insecure-peers if everybody on that network may change counts", c.PeerAddr)
+	return fmt.Errorf("peer-addr: %s can be reached by others: give all nodes the same --cluster-key FILE, or each a certificate "+
+		"(--peer-cert, --peer-key, --peer-ca), or --insecure-peers if everybody on that network may change counts", c.PeerAddr)
 }
 
 // validateGossipAddr refuses what gossip would refuse too, but as a configuration error. It leaves host names to gossip,
@@ -205,11 +230,12 @@ func (c *Config) validateGossipAddr() error {
 		return fmt.Errorf("gossip-addr: %q is not host:port", c.GossipAddr)
 	}
 	ip, err := netip.ParseAddr(host)
-	if host != "" && (err != nil || ip.IsLoopback()) || c.GossipKeyFile != "" || c.InsecurePeers || c.Dev ||
-		c.World.Listen != nil {
+	if host != "" && (err != nil || ip.IsLoopback()) || c.ClusterKeyFile != "" || c.GossipKeyFile != "" ||
+		c.InsecurePeers || c.Dev || c.World.Listen != nil {
 		return nil
 	}
-	return fmt.Errorf("gossip-addr: %s can be reached by others: give all nodes a key (--gossip-key), or "+
+	return fmt.Errorf("gossip-addr: %s can be reached by others: give all nodes the same --cluster-key FILE (beside certificates: "+
+		"--gossip-key), or "+
 		"--insecure-peers if everybody on that network may pass for a node", c.GossipAddr)
 }
 

@@ -73,8 +73,8 @@ func (d *dataDir) close() error {
 	return d.stores.Close()
 }
 
-// recordTable, recordFormation and recordLevels are the names of the records that a node keeps.
-const recordTable, recordFormation, recordLevels = "table", "formation", "levels"
+// The names of the records that a node keeps.
+const recordTable, recordFormation, recordLevels, recordSecrets = "table", "formation", "levels", "secrets"
 
 // documentRecord is a document as kept in the node's own stores. The kept table says where the other nodes are, for the next
 // start.

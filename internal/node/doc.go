@@ -12,7 +12,7 @@
 //	dataDir      the data directory, and what this node wrote down in it
 //	ports        the clients' listeners and servers, and how many connections each may have
 //	replicaSet   the replicas that run here, the lost and the convicted ones
-//	clusterView  what this node knows of the table, the policies and the feature levels; learns newer versions
+//	clusterView  what this node knows of the table, the policies, the feature levels and the secrets; learns newer versions
 //	staleReader  reads from this node's replicas, without a commit
 //	peers        the peer port, the health probe and gossip: what this node knows of the others, and the way to them
 //	readiness    whether this node can do its part
@@ -25,8 +25,8 @@
 //	opener       opens and closes replicas; replicaObserver logs and counts what they notice
 //	reconciler   what the table wants, done: with judge, aligner, planner and debts
 //
-// Three goroutines are this package's own: run, which joins the cluster and then is the reconciler's (Node.running waits for it),
-// one for each task (tasks.wait), and one for each clients' port (ports.stop). All others belong to the parts of other packages,
+// Four kinds of goroutines are this package's own: run, which joins the cluster and then is the reconciler's, and watchKey, which
+// follows the cluster key file (Node.running waits for both), one for each task (tasks.wait), and one for each clients' port (ports.stop). All others belong to the parts of other packages,
 // which are waited for when they are stopped.
 //
 // # Start
@@ -36,6 +36,7 @@
 //	            connections is bounded so that the disk keeps its file descriptors. A lone node has no peer port, unless its
 //	            configuration tells it how to recognize other nodes
 //	stores      the data directory, if there is one: locked and checked. A feature level newer than this binary's is refused
+//	keys        the cluster key or the gossip key; on loopback a missing one is made
 //	assemble    no shard has an owner yet: requests wait within their deadlines
 //	place       a node that was removed from its cluster stops here, or as soon as it learns of its removal
 //	gossip      finds the other nodes

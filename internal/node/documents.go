@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/stint-io/stint/cluster/placement"
@@ -28,13 +29,38 @@ type documents struct {
 
 // fetch reads a document.
 func (d *documents) fetch(ctx context.Context, name string) (shard.Document, error) {
+	all, err := d.fetchAll(ctx, []string{name})
+	if err != nil {
+		return shard.Document{}, err
+	}
+	return all[0], nil
+}
+
+// fetchedAtOnce is how many documents are read in one exchange: as many of the largest ones fit into a frame between nodes.
+const fetchedAtOnce = 4
+
+// fetchAll reads several documents, in their order.
+func (d *documents) fetchAll(ctx context.Context, names []string) (all []shard.Document, err error) {
+	for some := range slices.Chunk(names, fetchedAtOnce) {
+		requests := make([]shard.Request, len(some))
+		for i, name := range some {
+			requests[i] = shard.Request{Op: shard.Fetch, Namespace: systemNamespace, Document: name}
+		}
+		for _, r := range d.submit(ctx, requests) {
+			if r.Err != nil {
+				return nil, r.Err
+			}
+			all = append(all, r.Decision.Document())
+		}
+	}
+	return all, nil
+}
+
+// submit has one exchange with the system shard.
+func (d *documents) submit(ctx context.Context, requests []shard.Request) []shard.Result {
 	ctx, cancel := context.WithTimeout(ctx, documentTimeout)
 	defer cancel()
-	r := d.router.Submit(ctx, shard.System, []shard.Request{{Op: shard.Fetch, Namespace: systemNamespace, Document: name}})[0]
-	if r.Err != nil {
-		return shard.Document{}, r.Err
-	}
-	return r.Decision.Document(), nil
+	return d.router.Submit(ctx, shard.System, requests)
 }
 
 // swap replaces a document, if its version is the expected one.
@@ -44,16 +70,32 @@ func (d *documents) swap(ctx context.Context, name string, expect uint64, body [
 
 // replace is swap with all the fields that a request may have, such as its actor.
 func (d *documents) replace(ctx context.Context, request shard.Request) (shard.Document, error) {
-	ctx, cancel := context.WithTimeout(ctx, documentTimeout)
-	defer cancel()
 	request.Op, request.Namespace = shard.Swap, systemNamespace
-	r := d.router.Submit(ctx, shard.System, []shard.Request{request})[0]
+	r := d.submit(ctx, []shard.Request{request})[0]
 	if r.Err != nil {
 		return shard.Document{}, r.Err
 	}
 	document := r.Decision.Document()
 	document.Body = request.Body
 	return document, nil
+}
+
+// update replaces the newest version of a document by next's result, and returns what is in force then; no result changes nothing.
+// next is called again after another node was faster. The request names the document, and may have an actor.
+func (d *documents) update(ctx context.Context, request shard.Request, next func(shard.Document) ([]byte, error)) (shard.Document, error) {
+	for {
+		current, err := d.fetch(ctx, request.Document)
+		if err != nil {
+			return current, err
+		}
+		request.Expect = current.Version
+		if request.Body, err = next(current); err != nil || request.Body == nil {
+			return current, err
+		}
+		if current, err = d.replace(ctx, request); !isConflict(err) {
+			return current, err
+		}
+	}
 }
 
 func isConflict(err error) bool {
@@ -75,6 +117,18 @@ func (d *documents) readLevels(ctx context.Context) error {
 	document, err := d.fetch(ctx, placement.LevelsDocument)
 	if err == nil {
 		d.view.learnLevels(document)
+	}
+	return err
+}
+
+// writeFirstSecrets writes a secret as the first version of the secrets, or learns the version that is there.
+func (d *documents) writeFirstSecrets(ctx context.Context, secret placement.Secret) error {
+	document, err := d.swap(ctx, placement.SecretsDocument, 0, placement.NewSecrets(secret).Encode())
+	if isConflict(err) {
+		document, err = d.fetch(ctx, placement.SecretsDocument)
+	}
+	if err == nil {
+		d.view.learnSecrets(document)
 	}
 	return err
 }

@@ -200,12 +200,15 @@ func (f *founder) writeFirstTable(ctx context.Context) {
 		f.config.Logger.Warn("there are no policies: every check will be answered not_found; give them with stint apply -f FILE")
 	}
 	levels := placement.FoundingLevels(formation.Founders, f.reporter.reports(), f.view.binaryLevel, f.config.Version)
-	table := placement.NewTable(formation.Cluster, founders, formation.Shards, formation.Replicas).ApplySecret(newSecret())
+	table := placement.NewTable(formation.Cluster, founders, formation.Shards, formation.Replicas)
 	_, err := f.documents.swap(ctx, placement.PoliciesDocument, 0, policy.Format(set))
 	if err == nil || isConflict(err) {
 		_, err = f.documents.swap(ctx, placement.LevelsDocument, 0, levels.Encode())
 	}
 	if err == nil || isConflict(err) {
+		table, err = f.withSecret(ctx, table)
+	}
+	if err == nil {
 		_, err = f.documents.swap(ctx, placement.TableDocument, 0, table.Encode())
 	}
 	switch {
@@ -215,6 +218,18 @@ func (f *founder) writeFirstTable(ctx context.Context) {
 		f.config.Logger.Info("the cluster's documents are not written yet; trying again", "error", err)
 	}
 	f.changed.notify()
+}
+
+// withSecret draws the cluster's secret. It is a document of its own at the level that was written for the cluster, which may be
+// older than what this node would write now.
+func (f *founder) withSecret(ctx context.Context, table *placement.Table) (*placement.Table, error) {
+	if err := f.documents.readLevels(ctx); err != nil {
+		return nil, err
+	}
+	if f.view.level() < shard.LevelTrust {
+		return table.ApplySecret(newSecret()), nil
+	}
+	return table, f.documents.writeFirstSecrets(ctx, newSecret())
 }
 
 // newSecret draws a random secret for a cluster.

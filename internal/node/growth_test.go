@@ -1,9 +1,11 @@
 package node
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/internal/await"
 )
 
 func TestOneNodeGrowsToThreeAndShrinksToOneUnderLoad(t *testing.T) {
@@ -25,11 +27,15 @@ func TestOneNodeGrowsToThreeAndShrinksToOneUnderLoad(t *testing.T) {
 		if err := c.nodes[i-1].admin.RemoveNode(t.Context(), c.configs[i].NodeID); err != nil {
 			t.Fatal(err)
 		}
+		// It stops by itself, with clients, while the others still listen to it.
+		if err := await.Receive(t, "it ends", c.nodes[i].Done()); !errors.Is(err, ErrRemoved) {
+			t.Errorf("it ends with %v", err)
+		}
+		crowd.avoid(i)
+		c.stop(i)
 		c.await(c.configs[i].NodeID+" is removed", func(s api.ClusterStatus) bool {
 			return atRest(1)(s) && s.Nodes[i].State == "removed"
 		})
-		crowd.avoid(i)
-		c.stop(i)
 	}
 	crowd.goesHome(0)
 	if err := c.nodes[0].admin.RemoveNode(t.Context(), "n1"); err == nil {

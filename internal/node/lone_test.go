@@ -52,9 +52,83 @@ func TestGossipWithoutAKeyIsRefusedOnLoopbackToo(t *testing.T) {
 		if err == nil {
 			stop(t, n)
 		}
-		if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "gossip-key: ") {
+		if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "-key: ") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+func TestKeysThatContradictEachOtherAreRefused(t *testing.T) {
+	for want, change := range map[string]func(*Config){
+		"together with --gossip-key":     func(c *Config) { c.GossipKeyFile = gossipKeyFile(t) },
+		"together with --peer-cert":      func(c *Config) { c.NodeID, c.PeerTLS = "n1", newAuthority(t).peer("n1") },
+		"together with --insecure-peers": func(c *Config) { c.InsecurePeers = true },
+		"is there twice": func(c *Config) {
+			key := strings.Repeat("ab", 32) + "\n"
+			if err := os.WriteFile(c.ClusterKeyFile, []byte(key+key), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		config := testConfig(t)
+		config.ClusterKeyFile = filepath.Join(t.TempDir(), "cluster.key")
+		change(&config)
+		n, err := Start(t.Context(), config)
+		if err == nil {
+			stop(t, n)
+		}
+		if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "cluster-key: ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+		if _, err := os.Stat(config.DataDir); !os.IsNotExist(err) {
+			t.Errorf("the data directory was made: %v", err)
+		}
+	}
+}
+
+// The operator of a lone node gives its key to this node and to another: they are a cluster, and what was counted is counted.
+func TestTheKeyOfALoneNodeLetsOthersJoin(t *testing.T) {
+	t.Parallel()
+	c := trioToBe(t)
+	lone := &c.configs[0]
+	lone.BootstrapExpect, lone.Join, lone.ClusterKeyFile = 1, nil, ""
+	c.start(0)
+	c.ready(0)
+	if r := c.spend(0, "key"); r.Err != nil || !r.Decision.Allowed {
+		t.Fatalf("%+v", r)
+	}
+	key := filepath.Join(lone.DataDir, ownKeyFile)
+	if info, err := os.Stat(key); err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("%v, %v", info, err)
+	}
+	made, err := os.ReadFile(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.stop(0)
+	copied := filepath.Join(t.TempDir(), "cluster.key")
+	if err := os.WriteFile(copied, made, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lone.ClusterKeyFile, c.configs[1].ClusterKeyFile, c.configs[1].BootstrapExpect = key, copied, 1
+	c.start(0)
+	if strings.Contains(c.journal.String(), "may read the file") {
+		t.Error("its own key is open to others")
+	}
+	if err := os.Chmod(copied, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c.start(1)
+	if !strings.Contains(c.journal.String(), "all users of this machine may read the file") {
+		t.Error("a key that others may read is not mentioned")
+	}
+	c.ready(0, 1)
+	c.await("it is listed", func(api.ClusterStatus) bool { return c.nodes[0].view.newestTable().Node("n2") != nil })
+	if r := c.spend(1, "key"); r.Err != nil || r.Decision.Limits[0].Used != 2 {
+		t.Errorf("%+v", r)
+	}
+	if again, err := os.ReadFile(key); err != nil || !bytes.Equal(again, made) {
+		t.Errorf("the key was made again: %v", err)
 	}
 }
 
@@ -105,12 +179,12 @@ func TestANodeWithACompanyDoesNotStartAlone(t *testing.T) {
 	c.await("it is listed", func(api.ClusterStatus) bool { return c.nodes[0].view.newestTable().Node("n2") != nil })
 	c.stop(1, 0)
 	alone := c.configs[0]
-	alone.GossipKeyFile = ""
+	alone.ClusterKeyFile = ""
 	n, err := Start(t.Context(), alone)
 	if err == nil {
 		stop(t, n)
 	}
-	if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "gossip-key: this node belongs to a cluster with n2") {
+	if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "cluster-key: this node belongs to a cluster with n2") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"fmt"
 	"sync"
 
 	"github.com/stint-io/stint/cluster/gossip"
@@ -16,6 +15,8 @@ type Membership interface {
 	SetCluster(id string) error
 	// Announce announces a formation that this node proposed or accepted, and its cluster at the same time.
 	Announce(f gossip.Formation) error
+	// SetKeys replaces the keys of gossip that has keys: the first one sends, all are accepted.
+	SetKeys(keys [][]byte) error
 	// Stop leaves with a goodbye.
 	Stop()
 	// AnnounceOwner announces that this node opened an epoch of a shard.
@@ -37,10 +38,6 @@ func (n *Node) startGossip() (err error) {
 		n.peers.gossip = newSoloMembership(n.self())
 		return nil
 	}
-	key, err := n.config.gossipKey()
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrConfig, err)
-	}
 	self := n.self()
 	config := gossip.Config{
 		Addr:       n.config.GossipAddr,
@@ -51,13 +48,13 @@ func (n *Node) startGossip() (err error) {
 		Zone:       n.config.Zone,
 		Version:    n.config.Version,
 		Seeds:      n.config.Join,
-		Key:        key,
+		Keys:       n.gossipKeys,
 		Insecure:   n.config.InsecurePeers,
 		Expect:     self.Expect,
 		Cluster:    self.Cluster,
 		Formation:  self.Formation,
 		Registered: n.view.gossipAddrs,
-		OnChange:   func() { n.router.Wake(); n.changed.notify() },
+		OnChange:   n.membersChanged,
 		Hints:      n.hints,
 		Streams:    n.ports.limits.shares.Gossip,
 		OnRefused:  func(why string) { n.metrics.Refused("gossip", why) },
@@ -72,6 +69,13 @@ func (n *Node) startGossip() (err error) {
 		n.peers.gossip, err = newSoloMembership(self), nil
 	}
 	return err
+}
+
+// membersChanged wakes what waits for nodes, and asks new ones at once: they are registered by their answer.
+func (n *Node) membersChanged() {
+	n.router.Wake()
+	n.changed.notify()
+	n.peers.ask()
 }
 
 // self describes this node as gossip would.
@@ -113,6 +117,8 @@ func (m *soloMembership) Announce(f gossip.Formation) error {
 	m.self.Formation = &f
 	return nil
 }
+
+func (m *soloMembership) SetKeys([][]byte) error { return nil }
 
 func (m *soloMembership) AnnounceOwner(shard.ID, uint64) {}
 

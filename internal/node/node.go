@@ -35,12 +35,15 @@ var ErrRemoved = errors.New("this node was removed from its cluster")
 // Node is one running process. Start creates it. All methods but Close may be called concurrently. It holds the parts, which
 // assemble connects, and starts and stops them: what they know and do is theirs.
 type Node struct {
-	config   Config
-	id       string // of this node, forever; known once the data directory was looked at
-	metrics  *metrics.Metrics
-	dir      *dataDir
-	replicas *replicaSet
-	ports    *ports
+	config     Config
+	id         string // of this node, forever; known once the data directory was looked at
+	metrics    *metrics.Metrics
+	key        *peer.KeyFile // the cluster key; nil: there is none. Opened by the start
+	gossipKeys [][]byte      // of the start; none: gossip without keys
+	dir        *dataDir
+	replicas   *replicaSet
+	ports      *ports
+	tokens     *tokens
 
 	// Set by assemble, all at once.
 	hints      *gossip.Hints
@@ -53,6 +56,7 @@ type Node struct {
 	readiness  *readiness
 	stale      *staleReader
 	admin      *admin
+	tokenAdmin *tokenAdmin
 	founder    *founder
 	handover   *handover
 	opener     *opener
@@ -60,7 +64,7 @@ type Node struct {
 
 	ctx      context.Context // ends when the reconciler is to end
 	cancel   context.CancelFunc
-	running  sync.WaitGroup // the goroutine of run
+	running  sync.WaitGroup // the goroutines of run and watchKey
 	tasks    *tasks
 	changed  notifier // wakes the founder, then the reconciler
 	stopping atomic.Bool
@@ -81,6 +85,7 @@ func Start(ctx context.Context, config Config) (*Node, error) {
 	n.ports = &ports{config: config, stopping: n.stopping.Load, fail: n.fail}
 	n.replicas = newReplicaSet(config.World.Now)
 	n.dir = &dataDir{path: config.DataDir, opened: n.replicas.readConvictions}
+	n.tokens = newTokens(n.dir, config.alone(), config.World.Now, config.Logger, n.fail)
 	if err := n.start(); err != nil {
 		select {
 		case fatal := <-n.fatal: // the cause of the failure
@@ -103,6 +108,9 @@ func (n *Node) start() error {
 	if n.ports.limits, err = newLimits(n.config.Logger, n.metrics); err != nil {
 		return err
 	}
+	if err := n.ports.loadCertificate(); err != nil {
+		return err
+	}
 	// Ports before the disk: a second node started by mistake fails here, quickly and clearly.
 	if err := n.ports.listen(); err != nil {
 		return err
@@ -111,6 +119,9 @@ func (n *Node) start() error {
 		return err
 	}
 	if err := n.checkCertificate(); err != nil {
+		return err
+	}
+	if err := n.openKeys(); err != nil {
 		return err
 	}
 	n.assemble(policies)
@@ -122,6 +133,9 @@ func (n *Node) start() error {
 	}
 	n.serve()
 	n.running.Go(n.run)
+	if n.key != nil {
+		n.running.Go(n.watchKey)
+	}
 	return nil
 }
 
@@ -184,6 +198,12 @@ func (n *Node) readKeptIfAny() error {
 	if err := n.view.readKeptLevels(); err != nil {
 		return err
 	}
+	if err := n.view.readKeptSecrets(); err != nil {
+		return err
+	}
+	if err := n.tokens.join(); err != nil {
+		return err
+	}
 	if err := n.founder.adoptLoneNode(); err != nil {
 		return err
 	}
@@ -209,6 +229,10 @@ func randomID() string {
 func (n *Node) serve() {
 	n.ports.serveAPI(api.Config{
 		Decider:        n.router,
+		Guard:          n.tokens.guard,
+		Port:           n.config.portOf(n.config.APIAddr),
+		Tokens:         n.tokenAdmin,
+		Logger:         n.config.Logger,
 		Revision:       n.view.revision,
 		Sealer:         n.view.sealer,
 		Cluster:        n.admin,
@@ -222,6 +246,8 @@ func (n *Node) serve() {
 	})
 	n.ports.serveRedis(redis.Config{
 		Router:         n.router,
+		Guard:          n.tokens.guard,
+		Port:           n.config.portOf(n.config.RedisAddr),
 		Parents:        n.view.withParents,
 		Copies:         n.view.copies,
 		Level:          n.view.level,
@@ -251,10 +277,17 @@ func (n *Node) join(ctx context.Context) error {
 		if err := n.founder.findCluster(ctx); err != nil {
 			return err
 		}
+		if !n.config.alone() {
+			if err := n.tokens.join(); err != nil {
+				return err
+			}
+		}
 	}
+	n.ports.serveLocal(n.config.DataDir)
 	if err := n.openPort(); err != nil {
 		return err
 	}
+	n.makeOwnKey()
 	return n.founder.openSystem(n.opener)
 }
 
@@ -265,9 +298,11 @@ func (n *Node) openPort() error {
 		Cluster:  n.dir.cluster(),
 		Node:     n.id,
 		TLS:      n.config.PeerTLS,
+		Key:      n.key,
 		Insecure: n.config.InsecurePeers,
 		Most:     n.ports.limits.shares.Peers,
 		Decide:   n.router.Forwarded,
+		Listing:  n.view.listing,
 		Answer:   n.reporter.answer,
 		Refused:  func(why string) { n.metrics.Refused("peers", why) },
 		Logger:   n.config.Logger,
@@ -278,11 +313,12 @@ func (n *Node) openPort() error {
 		port.Listen = func(string) (net.Listener, error) { return n.ports.peerListener(), nil }
 	}
 	return n.peers.join(port, peer.HealthProbeConfig{
-		Node:     n.id,
-		Question: n.view.question,
-		OnReport: n.reporter.heard,
-		Now:      n.config.World.Now,
-		Logger:   n.config.Logger,
+		Node:      n.id,
+		Question:  n.reporter.question,
+		OnReport:  n.reporter.heard,
+		OnRemoved: n.reporter.heardRemoved,
+		Now:       n.config.World.Now,
+		Logger:    n.config.Logger,
 	})
 }
 

@@ -60,6 +60,13 @@ func (p *peers) hasJoined() bool {
 	}
 }
 
+// recheck ends connections that would not be made any more, because the table or the cluster key has changed.
+func (p *peers) recheck() {
+	if p.hasJoined() {
+		p.port.Recheck()
+	}
+}
+
 // dialHop connects to another node's hop.
 func (p *peers) dialHop(ctx context.Context, node string) (net.Conn, error) {
 	if !p.hasJoined() {
@@ -68,8 +75,12 @@ func (p *peers) dialHop(ctx context.Context, node string) (net.Conn, error) {
 	return p.port.DialHop(ctx, node)
 }
 
-// ask asks the other nodes at once, so that news travels now.
-func (p *peers) ask() { p.probe.Kick() }
+// ask asks the other nodes at once, so that news travels now. Before this node has joined there is nobody to ask.
+func (p *peers) ask() {
+	if p.hasJoined() {
+		p.probe.Kick()
+	}
+}
 
 // others names the nodes to ask: those of the table and those that gossip knows, without removed ones.
 func (p *peers) others() []string {
@@ -104,8 +115,13 @@ func (p *peers) addr(node string) (string, bool) {
 	return "", false
 }
 
-// reports returns the last report of each other node that was ever heard.
-func (p *peers) reports() map[string]placement.Report { return p.probe.Reports() }
+// reports returns the last report of each other node that answers; none before this node has joined.
+func (p *peers) reports() map[string]placement.Report {
+	if !p.hasJoined() {
+		return nil
+	}
+	return p.probe.Reports()
+}
 
 // silent is how long each other node has been silent.
 func (p *peers) silent() map[string]time.Duration { return p.probe.Silent() }

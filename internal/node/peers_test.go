@@ -95,7 +95,7 @@ func securedTrio(t *testing.T, ca *authority) *trio {
 	c := trioToBe(t)
 	key := gossipKeyFile(t)
 	for i := range c.configs {
-		c.configs[i].PeerTLS, c.configs[i].GossipKeyFile = ca.peer(c.configs[i].NodeID), key
+		c.configs[i].PeerTLS, c.configs[i].GossipKeyFile, c.configs[i].ClusterKeyFile = ca.peer(c.configs[i].NodeID), key, ""
 	}
 	for i := range 3 {
 		c.start(i)
@@ -151,6 +151,10 @@ func TestPortsThatOthersCanReachNeedCertificatesAndAKey(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"peer-addr":   func(c *Config) { c.PeerAddr = "0.0.0.0:0" },
 		"gossip-addr": func(c *Config) { c.GossipAddr = "0.0.0.0:0" },
+		"both":        func(c *Config) { c.PeerAddr, c.GossipAddr = "0.0.0.0:0", "0.0.0.0:0" },
+		"both, with a key that is missing": func(c *Config) {
+			c.PeerAddr, c.GossipAddr, c.ClusterKeyFile = "0.0.0.0:0", "0.0.0.0:0", filepath.Join(t.TempDir(), "cluster.key")
+		},
 		"gossip-addr beside a certificate": func(c *Config) {
 			c.NodeID, c.PeerAddr, c.GossipAddr, c.PeerTLS = "n1", "0.0.0.0:0", "0.0.0.0:0", ca.peer("n1")
 		},

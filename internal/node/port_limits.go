@@ -3,11 +3,8 @@ package node
 import (
 	"fmt"
 	"log/slog"
-	"net"
 	"time"
 
-	"github.com/stint-io/stint/api"
-	"github.com/stint-io/stint/api/redis"
 	"github.com/stint-io/stint/internal/connlimit"
 )
 
@@ -30,18 +27,4 @@ func newLimits(logger *slog.Logger, observer connlimit.Observer) (limits, error)
 		return connlimit.New(connlimit.Config{Port: port, Most: most, Logger: logger, Observer: observer, Now: time.Now})
 	}
 	return limits{shares: shares, api: limit("api", shares.API), redis: limit("redis", shares.Redis)}, nil
-}
-
-func (l *limits) apiDoor(listener net.Listener) net.Listener {
-	return l.api.Listen(listener, connlimit.Refusal{Text: api.Refusal, AfterRequest: true})
-}
-
-// grpcDoor refuses without a text: a gRPC client takes anything that is not HTTP/2 for a broken connection, as it does a
-// closed one.
-func (l *limits) grpcDoor(listener net.Listener) net.Listener {
-	return l.api.Listen(listener, connlimit.Refusal{})
-}
-
-func (l *limits) redisDoor(listener net.Listener) net.Listener {
-	return l.redis.Listen(listener, connlimit.Refusal{Text: redis.Refusal})
 }

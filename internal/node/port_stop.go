@@ -31,11 +31,11 @@ func (p *ports) stop(ctx context.Context) error {
 	if len(doors) > 1 { // the Redis and gRPC ports took a while to stop
 		p.awaitQuiet(ctx)
 	}
+	err := p.local.stop(ctx)
 	p.listener.Close() // Serve ends, and closes the listener itself too
 	p.serving.Wait()
-	var err error
 	if p.server.Shutdown(ctx) != nil { // ctx has ended: the actors still give every request its fate
-		err = p.server.Close()
+		err = errors.Join(err, p.server.Close())
 	}
 	p.api.Wait()
 	return err

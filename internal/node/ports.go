@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/api/redis"
+	"github.com/stint-io/stint/internal/clienttls"
 )
 
 // ports are the listeners of this node and the servers of its clients. The node's start opens and serves them and its Close
@@ -20,13 +21,15 @@ type ports struct {
 	fail     func(error)
 
 	limits    limits
-	peers     net.Listener // of the peer port, which takes it over; nil: no other node can reach this one
-	listener  net.Listener // of the API; nil: it is not served
-	server    *http.Server // nil: nothing is served yet, as is api
-	grpc      *grpcDoor    // nil: there is none
+	secure    *clienttls.TLS // of the clients' ports; nil: they speak plaintext
+	peers     net.Listener   // of the peer port, which takes it over; nil: no other node can reach this one
+	listener  net.Listener   // of the API; nil: it is not served
+	server    *http.Server   // nil: nothing is served yet, as is api
+	grpc      *grpcDoor      // nil: there is none
 	api       *api.API
 	redisPort net.Listener // nil: there is none
 	redis     *redis.Server
+	local     *localDoor // nil: there is none
 
 	serving sync.WaitGroup // the goroutines that serve
 	late    atomic.Uint64  // requests that came while the node stops
@@ -51,9 +54,6 @@ func (p *ports) listen() (err error) {
 		return nil
 	}
 	if !p.config.mayBeJoined() {
-		if !p.config.Dev {
-			p.config.Logger.Info("no other node can join this one: it was given no --gossip-key")
-		}
 		return nil
 	}
 	if p.peers, err = net.Listen("tcp", p.config.PeerAddr); err == nil {
@@ -107,16 +107,16 @@ func (p *ports) serveAPI(config api.Config) {
 	p.api = api.New(config)
 	p.server = api.NewServer(p.hangUpWhenStopping(p.api), p.config.Logger)
 	p.serving.Go(func() {
-		if err := p.server.Serve(p.limits.apiDoor(p.listener)); !errors.Is(err, http.ErrServerClosed) && !p.stopping() {
+		if err := p.server.Serve(p.apiDoor()); !errors.Is(err, http.ErrServerClosed) && !p.stopping() {
 			p.fail(fmt.Errorf("serving the API: %w", err))
 		}
 	})
 	if p.grpc == nil {
 		return
 	}
-	p.grpc.server = api.NewGRPC(p.api, p.config.Logger)
+	p.grpc.server = api.NewGRPC(p.api, p.config.portOf(p.config.GRPCAddr), p.config.Logger, p.grpcTLS())
 	p.serving.Go(func() {
-		if err := p.grpc.server.Serve(p.limits.grpcDoor(p.grpc.listener)); err != nil && !p.stopping() {
+		if err := p.grpc.server.Serve(p.grpcDoor()); err != nil && !p.stopping() {
 			p.fail(fmt.Errorf("serving gRPC: %w", err))
 		}
 	})
@@ -147,7 +147,7 @@ func (p *ports) serveRedis(config redis.Config) {
 	config.ConnectionsMost = p.limits.shares.Redis
 	p.redis = redis.NewServer(config)
 	p.serving.Go(func() {
-		if err := p.redis.Serve(p.limits.redisDoor(p.redisPort)); err != nil && !p.stopping() {
+		if err := p.redis.Serve(p.redisDoor()); err != nil && !p.stopping() {
 			p.fail(fmt.Errorf("serving the Redis protocol: %w", err))
 		}
 	})

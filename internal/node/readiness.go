@@ -13,6 +13,7 @@ type readiness struct {
 	node     string // id of this node
 	view     *clusterView
 	replicas *replicaSet
+	tokens   *tokens
 	peers    *peers
 	stopping func() bool // whether this node stops
 }
@@ -29,11 +30,17 @@ func (r *readiness) check() error {
 	if t.Table == nil || !r.peers.hasJoined() {
 		return errors.New("the node belongs to no cluster yet, or does not know its table")
 	}
-	if r.view.removed(r.node) {
+	if r.view.left() {
 		return ErrRemoved
 	}
 	if r.view.revision() == nil {
 		return errors.New("the node does not know the cluster's policies yet")
+	}
+	if r.view.sealer() == nil {
+		return errors.New("the node does not know the cluster's secret yet")
+	}
+	if !r.tokens.guard.Set().Known {
+		return errors.New("the node does not know yet which tokens are valid")
 	}
 	for i := range t.Groups {
 		g := &t.Groups[i]

@@ -36,8 +36,10 @@ type reconciler struct {
 	planner   *planner
 	debts     *debts
 	tasks     *tasks
+	tokens    *tokens
 
 	firstTable func(context.Context) // a task: writes the first table, where that is this node's part
+	firstToken func(context.Context) // a task: makes the first token, if the configuration has one
 	stopping   func() bool           // whether this node stops
 	fail       func(error)
 	logger     *slog.Logger
@@ -56,7 +58,9 @@ func (c *reconciler) run(ctx context.Context) {
 	for {
 		if system := c.replicas.of(shard.System); system != nil {
 			c.view.learnFrom(system.group)
+			c.tokens.learnFrom(system.group, system.group.Leading() && system.actor.Open())
 		}
+		c.tokens.look()
 		c.tasks.start("first table", c.firstTable)
 		c.reconcile(ctx)
 		for _, r := range c.replicas.all() {
@@ -233,4 +237,5 @@ func (c *reconciler) plan() {
 		return
 	}
 	c.tasks.start("plan", c.planner.plan)
+	c.tasks.start("first token", c.firstToken)
 }

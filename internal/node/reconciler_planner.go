@@ -10,7 +10,7 @@ import (
 )
 
 // planner changes the table and the feature levels to what they should be. A task of the reconciler calls plan on the node that
-// owns the system shard. It holds no state.
+// owns the system shard. At most one plan is under way at a time.
 type planner struct {
 	now          func() time.Time
 	view         *clusterView
@@ -20,24 +20,82 @@ type planner struct {
 	tasks        *tasks
 	logger       *slog.Logger
 	replaceAfter time.Duration // how long a node may be silent before its replicas are rebuilt elsewhere
+
+	leftSince map[string]time.Time // since when a leaving node was seen without replicas; owned by the plan under way
+}
+
+// lingerMost is how long a node that has given its last replica away may stay to let its clients go: as long as a stop may take.
+// It is bounded so that a node that does not want to go is removed too.
+const lingerMost = 10 * time.Second
+
+// lingering names the nodes that are about to stop because they have left: those that still answer. A node of 0.1.0 does not stop by
+// itself.
+func (p *planner) lingering(seen *placement.Observed) map[string]bool {
+	t, now := p.view.newestTable(), p.now()
+	since, lingers := make(map[string]time.Time), make(map[string]bool)
+	for _, n := range t.Listed() {
+		if report, answers := seen.Reports[n.ID]; t.Left(n.ID) {
+			began, known := p.leftSince[n.ID]
+			if !known {
+				began = now
+			}
+			since[n.ID] = began
+			lingers[n.ID] = answers && report.Levels != nil && seen.Silent[n.ID] == 0 && now.Sub(began) < lingerMost
+		}
+	}
+	p.leftSince = since
+	return lingers
 }
 
 // plan plans the levels, then the table.
 func (p *planner) plan(ctx context.Context) {
 	seen := placement.Observed{Members: p.peers.gossip.Members(), Silent: p.peers.silent(), Reports: p.reporter.reports(),
 		Grace: p.replaceAfter}
+	seen.Lingers = p.lingering(&seen)
 	steps, err := p.planLevels(ctx, seen)
 	p.note("planning the feature level", steps, err)
 	steps = nil
+	if err := p.planSecrets(ctx); err != nil {
+		p.note("planning the secrets", nil, err)
+		return
+	}
 	err = p.documents.changeTable(ctx, func(t *placement.Table) (next *placement.Table) {
-		if next = t.ApplySecret(newSecret()); next != nil {
-			steps = []string{"an older version founded the cluster: it gets the secret that ids of holds are sealed with"}
-			return next
-		}
 		next, steps = placement.Plan(t, seen)
 		return next
 	})
+	if err == nil && len(steps) > 0 {
+		p.peers.ask() // by that, the others learn that there is news
+	}
 	p.note("planning", steps, err)
+}
+
+// planSecrets gives the cluster of an older version its secret, and moves the secret out of the table when all nodes know where it
+// is then.
+func (p *planner) planSecrets(ctx context.Context) error {
+	if p.view.newestSecrets().version == 0 && p.view.level() < shard.LevelTrust {
+		var steps []string
+		err := p.documents.changeTable(ctx, func(t *placement.Table) (next *placement.Table) {
+			if next = t.ApplySecret(newSecret()); next != nil {
+				steps = []string{"an older version founded the cluster: it gets the secret that ids of holds are sealed with"}
+			}
+			return next
+		})
+		p.note("planning the secret", steps, err)
+		return err
+	}
+	if p.view.newestSecrets().version == 0 {
+		if _, err := p.documents.readTable(ctx); err != nil {
+			return err
+		}
+		secret := p.view.newestTable().Secret
+		if len(secret) == 0 {
+			secret = newSecret()
+		}
+		if err := p.documents.writeFirstSecrets(ctx, secret); err != nil {
+			return err
+		}
+	}
+	return p.documents.changeTable(ctx, func(t *placement.Table) *placement.Table { return t.ApplySecretMoved() })
 }
 
 // planLevels changes the levels to what they should be. The table is fenced before a rise ends: a planner with an older

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/cluster/gossip"
+	"github.com/stint-io/stint/cluster/peer"
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/shard"
 )
@@ -19,14 +20,35 @@ type reporter struct {
 	dir      *dataDir
 	view     *clusterView
 	replicas *replicaSet
+	tokens   *tokens
 	peers    *peers
 	hints    *gossip.Hints
-	stopping func() bool // whether this node stops
+	key      *peer.KeyFile // nil: there is no cluster key
+	stopping func() bool   // whether this node stops
 	changed  notifier
+
+	usesWanted         func() bool      // whether somebody waits for the last uses of tokens
+	apiCertificateEnds func() time.Time // zero: there is none
 }
 
-// answer is the report for a node that asks, with the documents that it does not know yet.
-func (p *reporter) answer(_ string, q placement.Question) placement.Report {
+// question asks another node for what is newer than what this one knows.
+func (p *reporter) question() placement.Question {
+	q := p.view.question()
+	q.TokenVersions, q.TokenUses = p.tokens.versions(), p.usesWanted()
+	return q
+}
+
+// answer is the report for a node that asks, with the documents that it does not know yet. A node that the table does not list is
+// told what it needs to be registered: that this node is here, and which feature level it must know. A node that has a newer table
+// is asked for it at once: a node that has just been registered waits for that.
+func (p *reporter) answer(from string, q placement.Question) placement.Report {
+	if known := p.view.newestTable(); q.TableVersion > known.version && (known.Table == nil || p.view.listing(from) == peer.Listed) {
+		p.peers.ask()
+	}
+	if p.view.listing(from) != peer.Listed && p.view.newestTable().Table != nil {
+		levels := p.view.newestLevels()
+		return placement.Report{WallMicros: p.now().UnixMicro(), Levels: p.view.ownLevels(), Written: levels.Written(), Release: levels.Release}
+	}
 	report := p.own()
 	if known := p.view.newestTable(); known.version > q.TableVersion {
 		report.Table = known.text
@@ -37,17 +59,38 @@ func (p *reporter) answer(_ string, q placement.Question) placement.Report {
 	if known := p.view.newestLevels(); known.version > q.LevelsVersion {
 		report.LevelsText = known.text
 	}
+	if known := p.view.newestSecrets(); known.version > q.SecretsVersion {
+		report.Secrets = known.text
+	}
+	report.Tokens, report.MoreTokens = p.tokens.newer(q.TokenVersions)
+	if q.TokenUses {
+		report.TokenUses = p.tokens.ownUses()
+	}
 	return report
 }
 
 // heard learns from another node's report.
 func (p *reporter) heard(report placement.Report) {
+	if p.view.listing(report.Node) == peer.Unlisted {
+		p.changed.notify() // it can be registered now
+	}
+	if !p.believes(report.Node) {
+		return
+	}
+	if err := p.view.checkWritten(report.Written, report.Release); err != nil {
+		p.view.fail(err)
+		return
+	}
 	if len(report.Policies) > 0 {
 		p.view.learnPolicies(shard.Document{Version: report.PoliciesVersion, Body: report.Policies})
 	}
 	if len(report.LevelsText) > 0 {
 		p.view.learnLevels(shard.Document{Version: report.LevelsVersion, Body: report.LevelsText})
 	}
+	if len(report.Secrets) > 0 { // before the table, which may have none any more
+		p.view.learnSecrets(shard.Document{Version: report.SecretsVersion, Body: report.Secrets})
+	}
+	p.tokens.heardFrom(&report) // before the table, without which no request is served
 	if len(report.Table) > 0 {
 		p.view.learnTable(shard.Document{Version: report.TableVersion, Body: report.Table})
 		p.changed.notify()
@@ -59,12 +102,40 @@ func (p *reporter) heard(report placement.Report) {
 	}
 }
 
+// believes reports whether this node learns from what another says. It does not from a node that its table does not list, as long
+// as one that is listed answers. If none does, all may have been replaced while this node was away.
+func (p *reporter) believes(node string) bool {
+	if p.view.newestTable().Table == nil || p.view.listing(node) == peer.Listed {
+		return true
+	}
+	for other := range p.peers.reports() {
+		if p.view.listing(other) == peer.Listed {
+			return false
+		}
+	}
+	return p.view.listing(node) == peer.Unlisted
+}
+
+// heardRemoved stops this node when another one, which it believes, says that it was removed from the cluster.
+func (p *reporter) heardRemoved(by string) {
+	if p.believes(by) {
+		p.view.fail(p.view.errRemoved())
+	}
+}
+
 // own describes this node.
 func (p *reporter) own() placement.Report {
 	q := p.view.question()
 	report := placement.Report{Node: p.node, WallMicros: p.now().UnixMicro(), TableVersion: q.TableVersion,
-		PoliciesVersion: q.PoliciesVersion, LevelsVersion: q.LevelsVersion, Levels: p.view.ownLevels(), Stopping: p.stopping(),
+		PoliciesVersion: q.PoliciesVersion, LevelsVersion: q.LevelsVersion, SecretsVersion: q.SecretsVersion, Levels: p.view.ownLevels(), Stopping: p.stopping(),
 		Full: p.dir.stores.LowDisk(), Problems: p.problems()}
+	report.APICertificateEnds = p.apiCertificateEnds()
+	if p.peers.hasJoined() {
+		report.PeerCertificateEnds = p.peers.port.CertificateEnds()
+	}
+	if p.key != nil {
+		report.KeyLines = p.key.Key().Fingerprints()
+	}
 	for _, r := range p.replicas.all() {
 		report.Replicas = append(report.Replicas, r.report())
 	}
@@ -96,8 +167,9 @@ func (p *reporter) problems() (problems []string) {
 			"memory is known to be good, stint drain %s --off lets it lead again", p.node, p.node))
 	}
 	if p.peers.hasJoined() {
-		problems = append(problems, certificateProblems(p.node, p.peers.port.CertificateEnds(), p.now())...)
+		problems = append(problems, certificateProblems(p.node, "peer", "others", p.peers.port.CertificateEnds(), p.now())...)
 	}
+	problems = append(problems, certificateProblems(p.node, "API", "clients", p.apiCertificateEnds(), p.now())...)
 	slices.Sort(problems)
 	return problems
 }

@@ -20,13 +20,12 @@ import (
 type clusterView struct {
 	viewConfig
 
-	// learning has capacity 1. A document is written to disk before it is used, which may take long. It is not a mutex,
-	// because waiting for a mutex does not work in virtual time.
-	learning   chan struct{}
+	learning   turns
 	unreadable bool // an unreadable document of the system shard was logged; owned by the reconciler
 	table      atomic.Pointer[knownTable]
 	policies   atomic.Pointer[policy.Revision]
 	levels     atomic.Pointer[knownLevels]
+	secrets    atomic.Pointer[knownSecrets]
 	founding   atomic.Pointer[gossip.Formation] // the founding that this node takes part in, set by the founder; nil: none
 }
 
@@ -47,7 +46,7 @@ type viewConfig struct {
 }
 
 func newClusterView(config viewConfig) *clusterView {
-	return &clusterView{viewConfig: config, learning: make(chan struct{}, 1)}
+	return &clusterView{viewConfig: config, learning: newTurns()}
 }
 
 // knownTable is a version of the table, with its text as peers receive it.
@@ -55,7 +54,7 @@ type knownTable struct {
 	*placement.Table
 	version uint64
 	text    []byte
-	sealer  *shard.Sealer // of the table's secret; nil: it has none
+	sealer  *shard.Sealer // of the secret of this table, or else of the last one that had one; nil: none had
 }
 
 func newKnownTable(t *placement.Table, version uint64, text []byte) *knownTable {
@@ -74,9 +73,6 @@ func (v *clusterView) newestTable() knownTable {
 	return knownTable{}
 }
 
-// sealer seals the ids of holds and decisions; nil while no secret is known.
-func (v *clusterView) sealer() *shard.Sealer { return v.newestTable().sealer }
-
 // revision is the newest known revision of the policies; nil while none is known.
 func (v *clusterView) revision() *policy.Revision { return v.policies.Load() }
 
@@ -91,23 +87,18 @@ func (v *clusterView) withParents(e shard.Entry) (together []shard.Entry, revisi
 
 // question asks another node for what is newer than this view.
 func (v *clusterView) question() placement.Question {
-	q := placement.Question{TableVersion: v.newestTable().version, LevelsVersion: v.newestLevels().version}
+	q := placement.Question{TableVersion: v.newestTable().version, LevelsVersion: v.newestLevels().version,
+		SecretsVersion: v.newestSecrets().version}
 	if r := v.revision(); r != nil {
 		q.PoliciesVersion = r.Version
 	}
 	return q
 }
 
-// takeTurn waits for the turn to learn; calling end ends the turn.
-func (v *clusterView) takeTurn() (end func()) {
-	v.learning <- struct{}{}
-	return func() { <-v.learning }
-}
-
 // learnTable takes a table that is newer than the known one. It is on disk before this node acts on it: after a restart, a
 // replica that one table created must not seem to be listed by none.
 func (v *clusterView) learnTable(d shard.Document) {
-	defer v.takeTurn()()
+	defer v.learning.take()()
 	if d.Version <= v.newestTable().version {
 		return
 	}
@@ -120,8 +111,12 @@ func (v *clusterView) learnTable(d shard.Document) {
 		v.fail(err)
 		return
 	}
-	v.table.Store(newKnownTable(table, d.Version, d.Body))
-	if v.removed(v.node) {
+	known := newKnownTable(table, d.Version, d.Body)
+	if known.sealer == nil { // the secret has moved to the secrets, which this node may hear of later
+		known.sealer = v.newestTable().sealer
+	}
+	v.table.Store(known)
+	if v.left() {
 		v.fail(v.errRemoved())
 	}
 	v.onTable()
@@ -129,7 +124,7 @@ func (v *clusterView) learnTable(d shard.Document) {
 
 // learnPolicies takes policies that are newer than the known ones.
 func (v *clusterView) learnPolicies(d shard.Document) {
-	defer v.takeTurn()()
+	defer v.learning.take()()
 	known := v.revision()
 	if d.Version == 0 || known != nil && d.Version <= known.Version {
 		return
@@ -150,18 +145,20 @@ func (v *clusterView) learnPolicies(d shard.Document) {
 
 // learnFrom learns from this node's own replica of the system shard. Only the reconciler calls it.
 func (v *clusterView) learnFrom(system *raftfsm.Group) {
-	var table, policies, levels shard.Document
-	var noTable, noPolicies, noLevels error
+	var table, policies, levels, secrets shard.Document
+	var noTable, noPolicies, noLevels, noSecrets error
 	system.View(func(s *shard.State) {
 		table, noTable = shard.ReadDocument(s, placement.TableDocument)
 		policies, noPolicies = shard.ReadDocument(s, placement.PoliciesDocument)
 		levels, noLevels = shard.ReadDocument(s, placement.LevelsDocument)
+		secrets, noSecrets = shard.ReadDocument(s, placement.SecretsDocument)
 	})
-	if err := cmp.Or(noTable, noPolicies, noLevels); err != nil && !v.unreadable {
+	if err := cmp.Or(noTable, noPolicies, noLevels, noSecrets); err != nil && !v.unreadable {
 		v.logger.Error("a document of the system shard cannot be read; what was known before stays in force", "error", err)
 		v.unreadable = true
 	}
 	v.learnLevels(levels)
+	v.learnSecrets(secrets)
 	v.learnPolicies(policies)
 	v.learnTable(table)
 }

@@ -34,7 +34,7 @@ func (v *clusterView) ownLevels() *placement.NodeLevels {
 // learnLevels takes levels that are newer than the known ones. The data directory records the level before the node reports
 // it, and before anything is written at that level.
 func (v *clusterView) learnLevels(d shard.Document) {
-	defer v.takeTurn()()
+	defer v.learning.take()()
 	if d.Version <= v.newestLevels().version {
 		return
 	}
@@ -64,9 +64,13 @@ func (v *clusterView) learnLevels(d shard.Document) {
 
 // checkLevels refuses a cluster that writes what this binary cannot read.
 func (v *clusterView) checkLevels(l *placement.Levels) error {
-	if written := l.Written(); written > v.binaryLevel {
+	return v.checkWritten(l.Written(), l.Release)
+}
+
+func (v *clusterView) checkWritten(written shard.Level, release string) error {
+	if written > v.binaryLevel {
 		return fmt.Errorf("the cluster is at level %d, this binary knows %d: start %s or newer", written, v.binaryLevel,
-			cmp.Or(l.Release, "the release that it was brought there with"))
+			cmp.Or(release, "the release that it was brought there with"))
 	}
 	return nil
 }

@@ -2,8 +2,10 @@ package node
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/stint-io/stint/cluster/peer"
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/shard"
 )
@@ -106,14 +108,32 @@ func (v *clusterView) gossipAddrs() (addrs []string) {
 	return addrs
 }
 
-// removed reports whether a node was removed from the cluster.
-func (v *clusterView) removed(node string) bool {
+// listing says whether a node belongs to the cluster: by the table, or by the founding as long as there is no table.
+func (v *clusterView) listing(node string) peer.Listing {
 	t := v.newestTable()
 	if t.Table == nil {
-		return false
+		if f := v.founding.Load(); f != nil && slices.Contains(f.Founders, node) {
+			return peer.Listed
+		}
+		return peer.Unlisted
 	}
-	listed := t.Node(node)
-	return listed != nil && listed.State == placement.NodeRemoved
+	switch listed := t.Node(node); {
+	case listed == nil:
+		return peer.Unlisted
+	case listed.State == placement.NodeRemoved:
+		return peer.Removed
+	}
+	return peer.Listed
+}
+
+// removed reports whether a node was removed from the cluster.
+func (v *clusterView) removed(node string) bool { return v.listing(node) == peer.Removed }
+
+// left reports whether this node has nothing to do in the cluster any more. It stops then, and its clients go elsewhere, before the
+// other nodes cut its connections.
+func (v *clusterView) left() bool {
+	t := v.newestTable()
+	return t.Table != nil && t.Left(v.node)
 }
 
 // errRemoved says what to do with a node that was removed. Its id is never admitted again, whatever its disk holds: votes are
@@ -129,7 +149,7 @@ func (v *clusterView) checkPlace(reachable bool) error {
 	if t.Table == nil {
 		return nil
 	}
-	if v.removed(v.node) {
+	if v.left() {
 		return v.errRemoved()
 	}
 	if reachable {
@@ -144,7 +164,7 @@ func (v *clusterView) checkPlace(reachable bool) error {
 	if len(others) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: gossip-key: this node belongs to a cluster with %s, which could not reach it: %s", ErrConfig, strings.Join(others, ", "),
+	return fmt.Errorf("%w: cluster-key: this node belongs to a cluster with %s, which could not reach it: %s", ErrConfig, strings.Join(others, ", "),
 		keyForAll)
 }
 

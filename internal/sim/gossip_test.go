@@ -166,6 +166,9 @@ func (r *resident) become(edit func(*gossip.Member) error) error {
 	return err
 }
 
+// SetKeys implements node.Membership.
+func (*resident) SetKeys([][]byte) error { return nil }
+
 // AnnounceOwner implements node.Membership.
 func (r *resident) AnnounceOwner(id shard.ID, epoch uint64) {
 	hint := gossip.Hint{Shard: id, Epoch: epoch, Node: r.config.Node}

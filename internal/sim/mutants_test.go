@@ -1,13 +1,13 @@
 package sim
 
 import (
-	"encoding/json"
 	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -113,7 +113,7 @@ var holdMutants = []mutant{
 	{"an override that has expired is still used", "shard/counter_forget.go",
 		"return o != nil && (o.Expires == 0 || o.Expires > now)", "return o != nil"},
 	{"other numbers reinterpret what was used", "shard/counter.go",
-		"return c.changed(j, l.Limit, now)", "return c.limits[j].state"},
+		"s = c.changed(j, l.Limit, now)", "s = k.state"},
 	{"a settlement that comes again settles again", "shard/hold_settle.go",
 		"e.lookup(endKey(name)); found {", "e.lookup(endKey(name)); found && t.Hold && len(record.Value) == 0 {"},
 	{"waits know nothing of holds", "shard/eval_denied.go", "\t\tfutures[i] = cs[i].future(now)\n",
@@ -131,7 +131,7 @@ var holdMutants = []mutant{
 		"\t\td.HoldExpires = limit.Time(in.varint())\n", "\t\tin.varint()\n"},
 }
 
-// suite is the arguments of the go test run that judges a mutant.
+// suite is the tests that judge a mutant: their pattern, their package, and their own flags.
 type suite []string
 
 var (
@@ -152,11 +152,11 @@ func TestHoldMutants(t *testing.T) { judgeMutants(t, twin.sees(holdMutants)) }
 // TestAMutantIsSeen judges the cheapest mutant, so that the method is tested wherever tests run.
 func TestAMutantIsSeen(t *testing.T) {
 	if testing.Short() {
-		t.Skip("builds a package twice")
+		t.Skip("builds a package")
 	}
 	i := slices.IndexFunc(holdMutants, func(m mutant) bool { return m.name == "a hold ends twice" })
 	judgeMutant(t, judged{holdMutants[i], twin})
-	if output, failed := twin.simulate(t, nil); failed {
+	if output, failed := twin.run(twin.build(t), 0); failed {
 		t.Errorf("%v fails without any mutation:\n%s", twin, output)
 	}
 }
@@ -179,7 +179,7 @@ func (s suite) sees(mutants []mutant) (all []judged) {
 func judgeMutants(t *testing.T, all []judged) {
 	var suites []suite
 	for _, m := range all {
-		m.write(t)
+		m.fits(t)
 		if !slices.ContainsFunc(suites, func(s suite) bool { return slices.Equal(s, m.seenBy) }) {
 			suites = append(suites, m.seenBy)
 		}
@@ -190,7 +190,7 @@ func judgeMutants(t *testing.T, all []judged) {
 	for _, s := range suites {
 		t.Run("none for "+strings.Join(s, " "), func(t *testing.T) {
 			t.Parallel()
-			if output, failed := s.simulate(t, nil); failed {
+			if output, failed := s.run(s.build(t), 0); failed {
 				t.Fatalf("it fails without any mutation:\n%s", output)
 			}
 		})
@@ -206,9 +206,9 @@ func judgeMutants(t *testing.T, all []judged) {
 // judgeMutant checks that a mutant is detected. A world has the same faults for one seed each time, but not the same order of
 // goroutines: it may miss a mutant once. A world that does not end has detected nothing.
 func judgeMutant(t *testing.T, m judged) {
-	path := m.write(t)
+	binary, number := m.build(t)
 	for tries := 1; ; tries++ {
-		output, failed := m.seenBy.simulate(t, map[string]string{filepath.Join(root, m.file): path})
+		output, failed := m.seenBy.run(binary, number)
 		if failed && !(strings.Contains(output, "test timed out") && strings.Contains(m.seenBy[0], "TestClusters")) {
 			t.Log(reason(output))
 			return
@@ -219,41 +219,61 @@ func judgeMutant(t *testing.T, m judged) {
 	}
 }
 
-// write writes the mutated copy of the file into a temporary directory and returns its path.
-func (m mutant) write(t *testing.T) string {
-	source, err := os.ReadFile(filepath.Join(root, m.file))
+// fits fails unless the text that the mutant replaces stands in its file exactly once.
+func (m mutant) fits(t *testing.T) (source string) {
+	text, err := os.ReadFile(filepath.Join(root, m.file))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(string(source), m.old); n != 1 {
+	if n := strings.Count(string(text), m.old); n != 1 {
 		t.Fatalf("%s contains %q %d times, must be once: bring the mutant up to date", m.file, m.old, n)
 	}
-	path := filepath.Join(t.TempDir(), filepath.Base(m.file))
-	if err := os.WriteFile(path, []byte(strings.Replace(string(source), m.old, m.new, 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return string(text)
 }
 
-// simulate runs the short form of the worlds with some files replaced, and reports whether it failed.
-func (s suite) simulate(t *testing.T, replace map[string]string) (output string, failed bool) {
-	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+// build returns a binary of the tests that must detect the mutant, and the number that switches it on there. A mutant that is
+// on no switchboard has a binary of its own.
+func (m judged) build(t *testing.T) (binary string, number int) {
+	source := m.fits(t)
+	if number := switchboardOf(t).number[m.mutant]; number > 0 {
+		return m.seenBy.build(t), number
+	}
+	path := filepath.Join(t.TempDir(), filepath.Base(m.file))
+	if err := os.WriteFile(path, []byte(strings.Replace(source, m.old, m.new, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	binary, err := buildTests(m.seenBy[1], map[string]string{filepath.Join(root, m.file): path}, filepath.Join(t.TempDir(), "alone"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "overlay.json")
-	if err := os.WriteFile(path, overlay, 0o600); err != nil {
+	return binary, 0
+}
+
+func switchboardOf(t *testing.T) *switchboard {
+	b, err := switches()
+	if err != nil {
 		t.Fatal(err)
 	}
-	arguments := []string{"test", "-overlay=" + path, "-vet=off", "-failfast", "-short", "-count=1", "-timeout=3m"}
-	run := exec.Command("go", append(arguments, s...)...)
-	run.Dir = root
-	text, err := run.CombinedOutput()
-	output = string(text)
-	if strings.Contains(output, "[build failed]") || strings.Contains(output, "[setup failed]") {
-		t.Fatalf("it does not build:\n%s", output)
+	return b
+}
+
+// build returns the binary of the suite's package with the switchboard in it.
+func (s suite) build(t *testing.T) string {
+	binary, err := switchboardOf(t).binary(s[1])
+	if err != nil {
+		t.Fatal(err)
 	}
-	return output, err != nil
+	return binary
+}
+
+// run runs the short form of the suite with a mutant switched on, 0 for none, and reports whether it failed.
+func (s suite) run(binary string, number int) (output string, failed bool) {
+	arguments := []string{"-test" + strings.Replace(s[0], "-", ".", 1), "-test.failfast", "-test.short", "-test.timeout=3m"}
+	run := exec.Command(binary, append(arguments, s[2:]...)...)
+	run.Dir = filepath.Join(root, s[1])
+	run.Env = append(os.Environ(), mutantVariable+"="+strconv.Itoa(number))
+	text, err := run.CombinedOutput()
+	return string(text), err != nil
 }
 
 var verdict = regexp.MustCompile(`the world of seed .*(\n.*)?|panic: .*|no world met this.*|.* is counted .*|the caller of .*|.*_test.go:.*`)

@@ -23,6 +23,8 @@ type Options struct {
 	Args     []string // more flags for every node
 	Direct   bool     // no relay between the nodes: for measurements
 	Redis    bool     // every node also serves the Redis protocol
+	// GossipKey gives the nodes a gossip key and no cluster key: releases before 0.2.0 know no other.
+	GossipKey bool
 }
 
 // Cluster is a running cluster. Nodes count from 0. All methods may be called concurrently.
@@ -83,7 +85,7 @@ func (c *Cluster) prepare() error {
 	}
 	var key [32]byte
 	rand.Read(key[:])
-	if err := os.WriteFile(c.options.gossipKey(), []byte(hex.EncodeToString(key[:])), 0o600); err != nil {
+	if err := os.WriteFile(c.options.key(), []byte(hex.EncodeToString(key[:])), 0o600); err != nil {
 		return err
 	}
 	if c.options.Policies != "" {
@@ -174,6 +176,9 @@ func (c *Cluster) Add() (int, error) {
 // Dir is the data directory of a node.
 func (c *Cluster) Dir(i int) string { return c.node(i).data() }
 
+// KeyFile is the cluster key file of all nodes, or their gossip key (Options.GossipKey).
+func (c *Cluster) KeyFile() string { return c.options.key() }
+
 // Wipe removes the data of a node that has ended.
 func (c *Cluster) Wipe(i int) error {
 	if c.Running(i) {
@@ -219,7 +224,15 @@ func (c *Cluster) find(is func(*node) bool) int {
 	return -1
 }
 
-func (o *Options) gossipKey() string { return filepath.Join(o.Dir, "gossip.key") }
+func (o *Options) key() string { return filepath.Join(o.Dir, "cluster.key") }
+
+// keyFlag names the flag that the key is for.
+func (o *Options) keyFlag() string {
+	if o.GossipKey {
+		return "--gossip-key"
+	}
+	return "--cluster-key"
+}
 
 func (o *Options) policies() string { return filepath.Join(o.Dir, "policies.yaml") }
 

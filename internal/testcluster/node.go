@@ -129,7 +129,7 @@ func withoutOurs(environment []string) (rest []string) {
 func (c *Cluster) arguments(n *node) []string {
 	o := &c.options
 	args := []string{"serve", "--node-id", n.name, "--data-dir", n.data(), "--api-addr", hostPort(n.ip, apiPort),
-		"--peer-addr", hostPort(n.ip, peerPort), "--gossip-addr", hostPort(n.ip, gossipPort), "--gossip-key", o.gossipKey()}
+		"--peer-addr", hostPort(n.ip, peerPort), "--gossip-addr", hostPort(n.ip, gossipPort), o.keyFlag(), o.key()}
 	if o.Redis {
 		args = append(args, "--redis-addr", hostPort(n.ip, redisPort))
 	}

@@ -55,12 +55,13 @@ type caller struct {
 	http      *http.Client
 	addresses []string
 	namespace string
+	token     string
 }
 
 func newCaller(p Plan) *caller {
-	return &caller{addresses: p.Addresses, namespace: p.Namespace,
+	return &caller{addresses: p.Addresses, namespace: p.Namespace, token: p.Token,
 		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: p.Workers + 1, DisableCompression: true,
-			DialContext: (&net.Dialer{Timeout: time.Second}).DialContext}}}
+			TLSClientConfig: p.TLS.Clone(), DialContext: (&net.Dialer{Timeout: time.Second}).DialContext}}}
 }
 
 func (c *caller) close() { c.http.CloseIdleConnections() }
@@ -156,6 +157,9 @@ func (c *caller) call(ctx context.Context, node int, method string, message, rep
 		return answer{fate: wrong, message: err.Error()}
 	}
 	request.Header.Set("Content-Type", "application/json")
+	if c.token != "" {
+		request.Header.Set("Authorization", "Bearer "+c.token)
+	}
 	if deadline, ok := ctx.Deadline(); ok {
 		millis := max(time.Until(deadline).Milliseconds(), 1)
 		request.Header.Set("Connect-Timeout-Ms", strconv.FormatInt(millis, 10))

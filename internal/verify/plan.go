@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"strings"
@@ -16,8 +17,10 @@ type Target struct {
 
 // Plan describes the load of a run.
 type Plan struct {
-	Addresses []string // API addresses of the nodes, host:port or URLs
-	Targets   []Target // keys take turns among them
+	Addresses []string    // API addresses of the nodes, host:port or URLs
+	Token     string      // sent with every request; "": none
+	TLS       *tls.Config // for https:// addresses; nil: the system's authorities
+	Targets   []Target    // keys take turns among them
 	Namespace string
 	KeyPrefix string        // the keys must never have been used; "": a random one
 	Keys      int           // contended for at one time; a full one is replaced; 0: 12

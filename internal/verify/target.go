@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,8 +28,8 @@ type ruleBody struct {
 
 // FindTarget looks up a policy that can be verified: it has one limit that counts, and its quota does not come back during a
 // run. The error says what a suitable policy looks like.
-func FindTarget(ctx context.Context, address, policy string) (Target, error) {
-	c := newCaller(Plan{Addresses: []string{urlOf(address)}})
+func FindTarget(ctx context.Context, address string, secure *tls.Config, token, policy string) (Target, error) {
+	c := newCaller(Plan{Addresses: []string{urlOf(address)}, TLS: secure, Token: token})
 	defer c.close()
 	var reply struct{ Policies []policyBody }
 	a := c.call(ctx, 0, "PolicyService/List", struct{}{}, &reply)

@@ -195,7 +195,7 @@ func TestTargets(t *testing.T) {
 	address := newFake(1).start(t)
 	for policy, want := range map[string]string{"good": "", "life": "", "flood": "", "epoch": "gives back", "short": "less than an hour",
 		"two": "has 2 limits", "absent": "no policy"} {
-		target, err := FindTarget(context.Background(), address, policy)
+		target, err := FindTarget(context.Background(), address, nil, "", policy)
 		if stale := policy == "flood"; target.Stale > 0 != stale {
 			t.Errorf("%s: denials may be repeated for %v", policy, target.Stale)
 		}

@@ -73,10 +73,14 @@ type StatusResponse struct {
 	PoliciesVersion uint64 `protobuf:"varint,4,opt,name=policies_version,json=policiesVersion,proto3" json:"policies_version,omitempty"`
 	// Version of the table of nodes and replicas.
 	TableVersion uint64 `protobuf:"varint,5,opt,name=table_version,json=tableVersion,proto3" json:"table_version,omitempty"`
-	// Replica changes that are under way, in words.
+	// Changes of replicas, and of the cluster key, that are under way, in words.
 	Moves []string `protobuf:"bytes,6,rep,name=moves,proto3" json:"moves,omitempty"`
 	// What is wrong, in words. Empty: the cluster is healthy.
-	Problems      []string `protobuf:"bytes,7,rep,name=problems,proto3" json:"problems,omitempty"`
+	Problems []string `protobuf:"bytes,7,rep,name=problems,proto3" json:"problems,omitempty"`
+	// The caller may not observe: only the addresses of the nodes and the owners of the shards are told.
+	Partial bool `protobuf:"varint,8,opt,name=partial,proto3" json:"partial,omitempty"`
+	// When the newest complete backup was begun. Absent: there is none, or this node cannot tell.
+	LastBackup    *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=last_backup,json=lastBackup,proto3" json:"last_backup,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -160,6 +164,20 @@ func (x *StatusResponse) GetProblems() []string {
 	return nil
 }
 
+func (x *StatusResponse) GetPartial() bool {
+	if x != nil {
+		return x.Partial
+	}
+	return false
+}
+
+func (x *StatusResponse) GetLastBackup() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastBackup
+	}
+	return nil
+}
+
 // Node is one member of the cluster.
 type Node struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -186,7 +204,15 @@ type Node struct {
 	// Number of replicas that the node holds.
 	Replicas uint32 `protobuf:"varint,11,opt,name=replicas,proto3" json:"replicas,omitempty"`
 	// How far the node's clock is ahead of the answering node's. Negative: behind.
-	ClockAhead    *durationpb.Duration `protobuf:"bytes,12,opt,name=clock_ahead,json=clockAhead,proto3" json:"clock_ahead,omitempty"`
+	ClockAhead *durationpb.Duration `protobuf:"bytes,12,opt,name=clock_ahead,json=clockAhead,proto3" json:"clock_ahead,omitempty"`
+	// When the certificate of the node's ports for clients expires, or the first one in its chain. Absent: these ports have no
+	// TLS, or the node did not say.
+	ApiCertificateEnds *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=api_certificate_ends,json=apiCertificateEnds,proto3" json:"api_certificate_ends,omitempty"`
+	// The same of the certificate that the node shows to other nodes.
+	PeerCertificateEnds *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=peer_certificate_ends,json=peerCertificateEnds,proto3" json:"peer_certificate_ends,omitempty"`
+	// Names of the lines of the node's cluster key; the first one sends. A name says nothing about the line. Empty: the node has
+	// no cluster key, or has not reported.
+	KeyLines      []string `protobuf:"bytes,15,rep,name=key_lines,json=keyLines,proto3" json:"key_lines,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -301,6 +327,27 @@ func (x *Node) GetReplicas() uint32 {
 func (x *Node) GetClockAhead() *durationpb.Duration {
 	if x != nil {
 		return x.ClockAhead
+	}
+	return nil
+}
+
+func (x *Node) GetApiCertificateEnds() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ApiCertificateEnds
+	}
+	return nil
+}
+
+func (x *Node) GetPeerCertificateEnds() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PeerCertificateEnds
+	}
+	return nil
+}
+
+func (x *Node) GetKeyLines() []string {
+	if x != nil {
+		return x.KeyLines
 	}
 	return nil
 }
@@ -707,9 +754,11 @@ func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
 	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{8}
 }
 
-// BackupRequest asks for a copy of everything.
+// BackupRequest asks for the picture of one shard.
 type BackupRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the shard, as in Status: a number, or "system".
+	Shard         string `protobuf:"bytes,1,opt,name=shard,proto3" json:"shard,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -744,7 +793,14 @@ func (*BackupRequest) Descriptor() ([]byte, []int) {
 	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{9}
 }
 
-// BackupChunk is a piece of a backup file, in order.
+func (x *BackupRequest) GetShard() string {
+	if x != nil {
+		return x.Shard
+	}
+	return ""
+}
+
+// BackupChunk is a piece of a picture, in order. Its format is internal; it ends with a checksum.
 type BackupChunk struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At most 256 KiB.
@@ -790,6 +846,98 @@ func (x *BackupChunk) GetData() []byte {
 	return nil
 }
 
+// RecordBackupRequest describes a complete backup.
+type RecordBackupRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When it was begun: the restore of it knows nothing later.
+	Begun *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=begun,proto3" json:"begun,omitempty"`
+	// Size of the file in bytes.
+	Bytes         uint64 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordBackupRequest) Reset() {
+	*x = RecordBackupRequest{}
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordBackupRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordBackupRequest) ProtoMessage() {}
+
+func (x *RecordBackupRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordBackupRequest.ProtoReflect.Descriptor instead.
+func (*RecordBackupRequest) Descriptor() ([]byte, []int) {
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *RecordBackupRequest) GetBegun() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Begun
+	}
+	return nil
+}
+
+func (x *RecordBackupRequest) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+// RecordBackupResponse says that the backup is noted.
+type RecordBackupResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordBackupResponse) Reset() {
+	*x = RecordBackupResponse{}
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordBackupResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordBackupResponse) ProtoMessage() {}
+
+func (x *RecordBackupResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordBackupResponse.ProtoReflect.Descriptor instead.
+func (*RecordBackupResponse) Descriptor() ([]byte, []int) {
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{12}
+}
+
 // UpgradeStatusRequest asks for the feature levels.
 type UpgradeStatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -799,7 +947,7 @@ type UpgradeStatusRequest struct {
 
 func (x *UpgradeStatusRequest) Reset() {
 	*x = UpgradeStatusRequest{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[11]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -811,7 +959,7 @@ func (x *UpgradeStatusRequest) String() string {
 func (*UpgradeStatusRequest) ProtoMessage() {}
 
 func (x *UpgradeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[11]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -824,7 +972,7 @@ func (x *UpgradeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpgradeStatusRequest.ProtoReflect.Descriptor instead.
 func (*UpgradeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{11}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{13}
 }
 
 // UpgradeStatusResponse is what the answering node knows of the feature levels.
@@ -851,7 +999,7 @@ type UpgradeStatusResponse struct {
 
 func (x *UpgradeStatusResponse) Reset() {
 	*x = UpgradeStatusResponse{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[12]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -863,7 +1011,7 @@ func (x *UpgradeStatusResponse) String() string {
 func (*UpgradeStatusResponse) ProtoMessage() {}
 
 func (x *UpgradeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[12]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -876,7 +1024,7 @@ func (x *UpgradeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpgradeStatusResponse.ProtoReflect.Descriptor instead.
 func (*UpgradeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{12}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *UpgradeStatusResponse) GetLevel() uint32 {
@@ -949,7 +1097,7 @@ type NodeLevels struct {
 
 func (x *NodeLevels) Reset() {
 	*x = NodeLevels{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[13]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -961,7 +1109,7 @@ func (x *NodeLevels) String() string {
 func (*NodeLevels) ProtoMessage() {}
 
 func (x *NodeLevels) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[13]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -974,7 +1122,7 @@ func (x *NodeLevels) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeLevels.ProtoReflect.Descriptor instead.
 func (*NodeLevels) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{13}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *NodeLevels) GetId() string {
@@ -1030,7 +1178,7 @@ type PinLevelRequest struct {
 
 func (x *PinLevelRequest) Reset() {
 	*x = PinLevelRequest{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[14]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1042,7 +1190,7 @@ func (x *PinLevelRequest) String() string {
 func (*PinLevelRequest) ProtoMessage() {}
 
 func (x *PinLevelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[14]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1055,7 +1203,7 @@ func (x *PinLevelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PinLevelRequest.ProtoReflect.Descriptor instead.
 func (*PinLevelRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{14}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PinLevelRequest) GetLevel() uint32 {
@@ -1074,7 +1222,7 @@ type PinLevelResponse struct {
 
 func (x *PinLevelResponse) Reset() {
 	*x = PinLevelResponse{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[15]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1086,7 +1234,7 @@ func (x *PinLevelResponse) String() string {
 func (*PinLevelResponse) ProtoMessage() {}
 
 func (x *PinLevelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[15]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1099,7 +1247,7 @@ func (x *PinLevelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PinLevelResponse.ProtoReflect.Descriptor instead.
 func (*PinLevelResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{15}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{17}
 }
 
 // FinishUpgradeRequest asks to rise to the newest level.
@@ -1111,7 +1259,7 @@ type FinishUpgradeRequest struct {
 
 func (x *FinishUpgradeRequest) Reset() {
 	*x = FinishUpgradeRequest{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[16]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1123,7 +1271,7 @@ func (x *FinishUpgradeRequest) String() string {
 func (*FinishUpgradeRequest) ProtoMessage() {}
 
 func (x *FinishUpgradeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[16]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1136,7 +1284,7 @@ func (x *FinishUpgradeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishUpgradeRequest.ProtoReflect.Descriptor instead.
 func (*FinishUpgradeRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{16}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{18}
 }
 
 // FinishUpgradeResponse names the target.
@@ -1150,7 +1298,7 @@ type FinishUpgradeResponse struct {
 
 func (x *FinishUpgradeResponse) Reset() {
 	*x = FinishUpgradeResponse{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[17]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1162,7 +1310,7 @@ func (x *FinishUpgradeResponse) String() string {
 func (*FinishUpgradeResponse) ProtoMessage() {}
 
 func (x *FinishUpgradeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[17]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1175,7 +1323,7 @@ func (x *FinishUpgradeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishUpgradeResponse.ProtoReflect.Descriptor instead.
 func (*FinishUpgradeResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{17}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *FinishUpgradeResponse) GetLevel() uint32 {
@@ -1190,7 +1338,7 @@ var File_stint_v1_cluster_service_proto protoreflect.FileDescriptor
 const file_stint_v1_cluster_service_proto_rawDesc = "" +
 	"\n" +
 	"\x1estint/v1/cluster_service.proto\x12\bstint.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x0f\n" +
-	"\rStatusRequest\"\x80\x02\n" +
+	"\rStatusRequest\"\xd7\x02\n" +
 	"\x0eStatusResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12$\n" +
@@ -1199,7 +1347,10 @@ const file_stint_v1_cluster_service_proto_rawDesc = "" +
 	"\x10policies_version\x18\x04 \x01(\x04R\x0fpoliciesVersion\x12#\n" +
 	"\rtable_version\x18\x05 \x01(\x04R\ftableVersion\x12\x14\n" +
 	"\x05moves\x18\x06 \x03(\tR\x05moves\x12\x1a\n" +
-	"\bproblems\x18\a \x03(\tR\bproblems\"\xe3\x02\n" +
+	"\bproblems\x18\a \x03(\tR\bproblems\x12\x18\n" +
+	"\apartial\x18\b \x01(\bR\apartial\x12;\n" +
+	"\vlast_backup\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"lastBackup\"\x9e\x04\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
 	"\bapi_addr\x18\x02 \x01(\tR\aapiAddr\x12\x12\n" +
@@ -1214,7 +1365,10 @@ const file_stint_v1_cluster_service_proto_rawDesc = "" +
 	" \x01(\rR\x04owns\x12\x1a\n" +
 	"\breplicas\x18\v \x01(\rR\breplicas\x12:\n" +
 	"\vclock_ahead\x18\f \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"clockAhead\"\x87\x02\n" +
+	"clockAhead\x12L\n" +
+	"\x14api_certificate_ends\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\x12apiCertificateEnds\x12N\n" +
+	"\x15peer_certificate_ends\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\x13peerCertificateEnds\x12\x1b\n" +
+	"\tkey_lines\x18\x0f \x03(\tR\bkeyLines\"\x87\x02\n" +
 	"\x05Shard\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x14\n" +
@@ -1241,10 +1395,15 @@ const file_stint_v1_cluster_service_proto_rawDesc = "" +
 	"shardsLeft\",\n" +
 	"\x11RemoveNodeRequest\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\"\x14\n" +
-	"\x12RemoveNodeResponse\"\x0f\n" +
-	"\rBackupRequest\"!\n" +
+	"\x12RemoveNodeResponse\"%\n" +
+	"\rBackupRequest\x12\x14\n" +
+	"\x05shard\x18\x01 \x01(\tR\x05shard\"!\n" +
 	"\vBackupChunk\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data\"\x16\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"]\n" +
+	"\x13RecordBackupRequest\x120\n" +
+	"\x05begun\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05begun\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"\x16\n" +
+	"\x14RecordBackupResponse\"\x16\n" +
 	"\x14UpgradeStatusRequest\"\xa4\x02\n" +
 	"\x15UpgradeStatusResponse\x12\x14\n" +
 	"\x05level\x18\x01 \x01(\rR\x05level\x12\x1b\n" +
@@ -1269,13 +1428,14 @@ const file_stint_v1_cluster_service_proto_rawDesc = "" +
 	"\x10PinLevelResponse\"\x16\n" +
 	"\x14FinishUpgradeRequest\"-\n" +
 	"\x15FinishUpgradeResponse\x12\x14\n" +
-	"\x05level\x18\x01 \x01(\rR\x05level2\xfd\x03\n" +
+	"\x05level\x18\x01 \x01(\rR\x05level2\xcc\x04\n" +
 	"\x0eClusterService\x12@\n" +
 	"\x06Status\x12\x17.stint.v1.StatusRequest\x1a\x18.stint.v1.StatusResponse\"\x03\x90\x02\x01\x128\n" +
 	"\x05Drain\x12\x16.stint.v1.DrainRequest\x1a\x17.stint.v1.DrainResponse\x12G\n" +
 	"\n" +
 	"RemoveNode\x12\x1b.stint.v1.RemoveNodeRequest\x1a\x1c.stint.v1.RemoveNodeResponse\x12:\n" +
-	"\x06Backup\x12\x17.stint.v1.BackupRequest\x1a\x15.stint.v1.BackupChunk0\x01\x12U\n" +
+	"\x06Backup\x12\x17.stint.v1.BackupRequest\x1a\x15.stint.v1.BackupChunk0\x01\x12M\n" +
+	"\fRecordBackup\x12\x1d.stint.v1.RecordBackupRequest\x1a\x1e.stint.v1.RecordBackupResponse\x12U\n" +
 	"\rUpgradeStatus\x12\x1e.stint.v1.UpgradeStatusRequest\x1a\x1f.stint.v1.UpgradeStatusResponse\"\x03\x90\x02\x01\x12A\n" +
 	"\bPinLevel\x12\x19.stint.v1.PinLevelRequest\x1a\x1a.stint.v1.PinLevelResponse\x12P\n" +
 	"\rFinishUpgrade\x12\x1e.stint.v1.FinishUpgradeRequest\x1a\x1f.stint.v1.FinishUpgradeResponseB4Z2github.com/stint-io/stint/api/gen/stint/v1;stintv1b\x06proto3"
@@ -1292,7 +1452,7 @@ func file_stint_v1_cluster_service_proto_rawDescGZIP() []byte {
 	return file_stint_v1_cluster_service_proto_rawDescData
 }
 
-var file_stint_v1_cluster_service_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_stint_v1_cluster_service_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_stint_v1_cluster_service_proto_goTypes = []any{
 	(*StatusRequest)(nil),         // 0: stint.v1.StatusRequest
 	(*StatusResponse)(nil),        // 1: stint.v1.StatusResponse
@@ -1305,45 +1465,53 @@ var file_stint_v1_cluster_service_proto_goTypes = []any{
 	(*RemoveNodeResponse)(nil),    // 8: stint.v1.RemoveNodeResponse
 	(*BackupRequest)(nil),         // 9: stint.v1.BackupRequest
 	(*BackupChunk)(nil),           // 10: stint.v1.BackupChunk
-	(*UpgradeStatusRequest)(nil),  // 11: stint.v1.UpgradeStatusRequest
-	(*UpgradeStatusResponse)(nil), // 12: stint.v1.UpgradeStatusResponse
-	(*NodeLevels)(nil),            // 13: stint.v1.NodeLevels
-	(*PinLevelRequest)(nil),       // 14: stint.v1.PinLevelRequest
-	(*PinLevelResponse)(nil),      // 15: stint.v1.PinLevelResponse
-	(*FinishUpgradeRequest)(nil),  // 16: stint.v1.FinishUpgradeRequest
-	(*FinishUpgradeResponse)(nil), // 17: stint.v1.FinishUpgradeResponse
-	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
+	(*RecordBackupRequest)(nil),   // 11: stint.v1.RecordBackupRequest
+	(*RecordBackupResponse)(nil),  // 12: stint.v1.RecordBackupResponse
+	(*UpgradeStatusRequest)(nil),  // 13: stint.v1.UpgradeStatusRequest
+	(*UpgradeStatusResponse)(nil), // 14: stint.v1.UpgradeStatusResponse
+	(*NodeLevels)(nil),            // 15: stint.v1.NodeLevels
+	(*PinLevelRequest)(nil),       // 16: stint.v1.PinLevelRequest
+	(*PinLevelResponse)(nil),      // 17: stint.v1.PinLevelResponse
+	(*FinishUpgradeRequest)(nil),  // 18: stint.v1.FinishUpgradeRequest
+	(*FinishUpgradeResponse)(nil), // 19: stint.v1.FinishUpgradeResponse
+	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
 }
 var file_stint_v1_cluster_service_proto_depIdxs = []int32{
 	2,  // 0: stint.v1.StatusResponse.nodes:type_name -> stint.v1.Node
 	3,  // 1: stint.v1.StatusResponse.shards:type_name -> stint.v1.Shard
-	18, // 2: stint.v1.Node.silent:type_name -> google.protobuf.Duration
-	18, // 3: stint.v1.Node.clock_ahead:type_name -> google.protobuf.Duration
-	19, // 4: stint.v1.Shard.time:type_name -> google.protobuf.Timestamp
-	4,  // 5: stint.v1.Shard.replicas:type_name -> stint.v1.Replica
-	19, // 6: stint.v1.UpgradeStatusResponse.known_since:type_name -> google.protobuf.Timestamp
-	19, // 7: stint.v1.UpgradeStatusResponse.rises_at:type_name -> google.protobuf.Timestamp
-	13, // 8: stint.v1.UpgradeStatusResponse.nodes:type_name -> stint.v1.NodeLevels
-	0,  // 9: stint.v1.ClusterService.Status:input_type -> stint.v1.StatusRequest
-	5,  // 10: stint.v1.ClusterService.Drain:input_type -> stint.v1.DrainRequest
-	7,  // 11: stint.v1.ClusterService.RemoveNode:input_type -> stint.v1.RemoveNodeRequest
-	9,  // 12: stint.v1.ClusterService.Backup:input_type -> stint.v1.BackupRequest
-	11, // 13: stint.v1.ClusterService.UpgradeStatus:input_type -> stint.v1.UpgradeStatusRequest
-	14, // 14: stint.v1.ClusterService.PinLevel:input_type -> stint.v1.PinLevelRequest
-	16, // 15: stint.v1.ClusterService.FinishUpgrade:input_type -> stint.v1.FinishUpgradeRequest
-	1,  // 16: stint.v1.ClusterService.Status:output_type -> stint.v1.StatusResponse
-	6,  // 17: stint.v1.ClusterService.Drain:output_type -> stint.v1.DrainResponse
-	8,  // 18: stint.v1.ClusterService.RemoveNode:output_type -> stint.v1.RemoveNodeResponse
-	10, // 19: stint.v1.ClusterService.Backup:output_type -> stint.v1.BackupChunk
-	12, // 20: stint.v1.ClusterService.UpgradeStatus:output_type -> stint.v1.UpgradeStatusResponse
-	15, // 21: stint.v1.ClusterService.PinLevel:output_type -> stint.v1.PinLevelResponse
-	17, // 22: stint.v1.ClusterService.FinishUpgrade:output_type -> stint.v1.FinishUpgradeResponse
-	16, // [16:23] is the sub-list for method output_type
-	9,  // [9:16] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	20, // 2: stint.v1.StatusResponse.last_backup:type_name -> google.protobuf.Timestamp
+	21, // 3: stint.v1.Node.silent:type_name -> google.protobuf.Duration
+	21, // 4: stint.v1.Node.clock_ahead:type_name -> google.protobuf.Duration
+	20, // 5: stint.v1.Node.api_certificate_ends:type_name -> google.protobuf.Timestamp
+	20, // 6: stint.v1.Node.peer_certificate_ends:type_name -> google.protobuf.Timestamp
+	20, // 7: stint.v1.Shard.time:type_name -> google.protobuf.Timestamp
+	4,  // 8: stint.v1.Shard.replicas:type_name -> stint.v1.Replica
+	20, // 9: stint.v1.RecordBackupRequest.begun:type_name -> google.protobuf.Timestamp
+	20, // 10: stint.v1.UpgradeStatusResponse.known_since:type_name -> google.protobuf.Timestamp
+	20, // 11: stint.v1.UpgradeStatusResponse.rises_at:type_name -> google.protobuf.Timestamp
+	15, // 12: stint.v1.UpgradeStatusResponse.nodes:type_name -> stint.v1.NodeLevels
+	0,  // 13: stint.v1.ClusterService.Status:input_type -> stint.v1.StatusRequest
+	5,  // 14: stint.v1.ClusterService.Drain:input_type -> stint.v1.DrainRequest
+	7,  // 15: stint.v1.ClusterService.RemoveNode:input_type -> stint.v1.RemoveNodeRequest
+	9,  // 16: stint.v1.ClusterService.Backup:input_type -> stint.v1.BackupRequest
+	11, // 17: stint.v1.ClusterService.RecordBackup:input_type -> stint.v1.RecordBackupRequest
+	13, // 18: stint.v1.ClusterService.UpgradeStatus:input_type -> stint.v1.UpgradeStatusRequest
+	16, // 19: stint.v1.ClusterService.PinLevel:input_type -> stint.v1.PinLevelRequest
+	18, // 20: stint.v1.ClusterService.FinishUpgrade:input_type -> stint.v1.FinishUpgradeRequest
+	1,  // 21: stint.v1.ClusterService.Status:output_type -> stint.v1.StatusResponse
+	6,  // 22: stint.v1.ClusterService.Drain:output_type -> stint.v1.DrainResponse
+	8,  // 23: stint.v1.ClusterService.RemoveNode:output_type -> stint.v1.RemoveNodeResponse
+	10, // 24: stint.v1.ClusterService.Backup:output_type -> stint.v1.BackupChunk
+	12, // 25: stint.v1.ClusterService.RecordBackup:output_type -> stint.v1.RecordBackupResponse
+	14, // 26: stint.v1.ClusterService.UpgradeStatus:output_type -> stint.v1.UpgradeStatusResponse
+	17, // 27: stint.v1.ClusterService.PinLevel:output_type -> stint.v1.PinLevelResponse
+	19, // 28: stint.v1.ClusterService.FinishUpgrade:output_type -> stint.v1.FinishUpgradeResponse
+	21, // [21:29] is the sub-list for method output_type
+	13, // [13:21] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_stint_v1_cluster_service_proto_init() }
@@ -1357,7 +1525,7 @@ func file_stint_v1_cluster_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stint_v1_cluster_service_proto_rawDesc), len(file_stint_v1_cluster_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,6 +22,59 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// OnRecovery says how a limit continues after a restore from a backup, which does not know what was used since it was made.
+type OnRecovery int32
+
+const (
+	// ON_RECOVERY_FULL.
+	OnRecovery_ON_RECOVERY_UNSPECIFIED OnRecovery = 0
+	// All units may have been used: nothing is admitted until they would no longer count.
+	OnRecovery_ON_RECOVERY_FULL OnRecovery = 1
+	// The backup's count continues. What was used since then is admitted again.
+	OnRecovery_ON_RECOVERY_KEEP OnRecovery = 2
+)
+
+// Enum value maps for OnRecovery.
+var (
+	OnRecovery_name = map[int32]string{
+		0: "ON_RECOVERY_UNSPECIFIED",
+		1: "ON_RECOVERY_FULL",
+		2: "ON_RECOVERY_KEEP",
+	}
+	OnRecovery_value = map[string]int32{
+		"ON_RECOVERY_UNSPECIFIED": 0,
+		"ON_RECOVERY_FULL":        1,
+		"ON_RECOVERY_KEEP":        2,
+	}
+)
+
+func (x OnRecovery) Enum() *OnRecovery {
+	p := new(OnRecovery)
+	*p = x
+	return p
+}
+
+func (x OnRecovery) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (OnRecovery) Descriptor() protoreflect.EnumDescriptor {
+	return file_stint_v1_limit_proto_enumTypes[0].Descriptor()
+}
+
+func (OnRecovery) Type() protoreflect.EnumType {
+	return &file_stint_v1_limit_proto_enumTypes[0]
+}
+
+func (x OnRecovery) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use OnRecovery.Descriptor instead.
+func (OnRecovery) EnumDescriptor() ([]byte, []int) {
+	return file_stint_v1_limit_proto_rawDescGZIP(), []int{0}
+}
+
 // Anchor says where a fixed window begins.
 type Anchor int32
 
@@ -59,11 +112,11 @@ func (x Anchor) String() string {
 }
 
 func (Anchor) Descriptor() protoreflect.EnumDescriptor {
-	return file_stint_v1_limit_proto_enumTypes[0].Descriptor()
+	return file_stint_v1_limit_proto_enumTypes[1].Descriptor()
 }
 
 func (Anchor) Type() protoreflect.EnumType {
-	return &file_stint_v1_limit_proto_enumTypes[0]
+	return &file_stint_v1_limit_proto_enumTypes[1]
 }
 
 func (x Anchor) Number() protoreflect.EnumNumber {
@@ -72,7 +125,7 @@ func (x Anchor) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Anchor.Descriptor instead.
 func (Anchor) EnumDescriptor() ([]byte, []int) {
-	return file_stint_v1_limit_proto_rawDescGZIP(), []int{0}
+	return file_stint_v1_limit_proto_rawDescGZIP(), []int{1}
 }
 
 // Unit is a unit of the calendar.
@@ -128,11 +181,11 @@ func (x Unit) String() string {
 }
 
 func (Unit) Descriptor() protoreflect.EnumDescriptor {
-	return file_stint_v1_limit_proto_enumTypes[1].Descriptor()
+	return file_stint_v1_limit_proto_enumTypes[2].Descriptor()
 }
 
 func (Unit) Type() protoreflect.EnumType {
-	return &file_stint_v1_limit_proto_enumTypes[1]
+	return &file_stint_v1_limit_proto_enumTypes[2]
 }
 
 func (x Unit) Number() protoreflect.EnumNumber {
@@ -141,7 +194,7 @@ func (x Unit) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Unit.Descriptor instead.
 func (Unit) EnumDescriptor() ([]byte, []int) {
-	return file_stint_v1_limit_proto_rawDescGZIP(), []int{1}
+	return file_stint_v1_limit_proto_rawDescGZIP(), []int{2}
 }
 
 // Limit is one rule on a key: an algorithm with its numbers, as in "100 per 60 s".
@@ -158,6 +211,8 @@ type Limit struct {
 	Shadow bool `protobuf:"varint,4,opt,name=shadow,proto3" json:"shadow,omitempty"`
 	// Text for a caller that this limit denies. It must be safe to show. Absent: the policy's reason.
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	// How the limit continues after a restore from a backup.
+	OnRecovery OnRecovery `protobuf:"varint,6,opt,name=on_recovery,json=onRecovery,proto3,enum=stint.v1.OnRecovery" json:"on_recovery,omitempty"`
 	// How the limit counts. Required.
 	//
 	// Types that are valid to be assigned to Algorithm:
@@ -239,6 +294,13 @@ func (x *Limit) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *Limit) GetOnRecovery() OnRecovery {
+	if x != nil {
+		return x.OnRecovery
+	}
+	return OnRecovery_ON_RECOVERY_UNSPECIFIED
 }
 
 func (x *Limit) GetAlgorithm() isLimit_Algorithm {
@@ -869,13 +931,15 @@ var File_stint_v1_limit_proto protoreflect.FileDescriptor
 
 const file_stint_v1_limit_proto_rawDesc = "" +
 	"\n" +
-	"\x14stint/v1/limit.proto\x12\bstint.v1\x1a\x1egoogle/protobuf/duration.proto\"\xfe\x04\n" +
+	"\x14stint/v1/limit.proto\x12\bstint.v1\x1a\x1egoogle/protobuf/duration.proto\"\xb5\x05\n" +
 	"\x05Limit\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
 	"\x05quota\x18\x02 \x01(\x04H\x01R\x05quota\x88\x01\x01\x12\x12\n" +
 	"\x04unit\x18\x03 \x01(\tR\x04unit\x12\x16\n" +
 	"\x06shadow\x18\x04 \x01(\bR\x06shadow\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\x12:\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x125\n" +
+	"\von_recovery\x18\x06 \x01(\x0e2\x14.stint.v1.OnRecoveryR\n" +
+	"onRecovery\x12:\n" +
 	"\ffixed_window\x18\n" +
 	" \x01(\v2\x15.stint.v1.FixedWindowH\x00R\vfixedWindow\x12@\n" +
 	"\x0esliding_window\x18\v \x01(\v2\x17.stint.v1.SlidingWindowH\x00R\rslidingWindow\x127\n" +
@@ -918,7 +982,12 @@ const file_stint_v1_limit_proto_rawDesc = "" +
 	"\vConcurrency\"\n" +
 	"\n" +
 	"\bLifetime\"\v\n" +
-	"\tUnlimited*H\n" +
+	"\tUnlimited*U\n" +
+	"\n" +
+	"OnRecovery\x12\x1b\n" +
+	"\x17ON_RECOVERY_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10ON_RECOVERY_FULL\x10\x01\x12\x14\n" +
+	"\x10ON_RECOVERY_KEEP\x10\x02*H\n" +
 	"\x06Anchor\x12\x16\n" +
 	"\x12ANCHOR_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fANCHOR_EPOCH\x10\x01\x12\x14\n" +
@@ -945,46 +1014,48 @@ func file_stint_v1_limit_proto_rawDescGZIP() []byte {
 	return file_stint_v1_limit_proto_rawDescData
 }
 
-var file_stint_v1_limit_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_stint_v1_limit_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
 var file_stint_v1_limit_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_stint_v1_limit_proto_goTypes = []any{
-	(Anchor)(0),                 // 0: stint.v1.Anchor
-	(Unit)(0),                   // 1: stint.v1.Unit
-	(*Limit)(nil),               // 2: stint.v1.Limit
-	(*FixedWindow)(nil),         // 3: stint.v1.FixedWindow
-	(*SlidingWindow)(nil),       // 4: stint.v1.SlidingWindow
-	(*SlidingLog)(nil),          // 5: stint.v1.SlidingLog
-	(*TokenBucket)(nil),         // 6: stint.v1.TokenBucket
-	(*Gcra)(nil),                // 7: stint.v1.Gcra
-	(*Calendar)(nil),            // 8: stint.v1.Calendar
-	(*Concurrency)(nil),         // 9: stint.v1.Concurrency
-	(*Lifetime)(nil),            // 10: stint.v1.Lifetime
-	(*Unlimited)(nil),           // 11: stint.v1.Unlimited
-	(*durationpb.Duration)(nil), // 12: google.protobuf.Duration
+	(OnRecovery)(0),             // 0: stint.v1.OnRecovery
+	(Anchor)(0),                 // 1: stint.v1.Anchor
+	(Unit)(0),                   // 2: stint.v1.Unit
+	(*Limit)(nil),               // 3: stint.v1.Limit
+	(*FixedWindow)(nil),         // 4: stint.v1.FixedWindow
+	(*SlidingWindow)(nil),       // 5: stint.v1.SlidingWindow
+	(*SlidingLog)(nil),          // 6: stint.v1.SlidingLog
+	(*TokenBucket)(nil),         // 7: stint.v1.TokenBucket
+	(*Gcra)(nil),                // 8: stint.v1.Gcra
+	(*Calendar)(nil),            // 9: stint.v1.Calendar
+	(*Concurrency)(nil),         // 10: stint.v1.Concurrency
+	(*Lifetime)(nil),            // 11: stint.v1.Lifetime
+	(*Unlimited)(nil),           // 12: stint.v1.Unlimited
+	(*durationpb.Duration)(nil), // 13: google.protobuf.Duration
 }
 var file_stint_v1_limit_proto_depIdxs = []int32{
-	3,  // 0: stint.v1.Limit.fixed_window:type_name -> stint.v1.FixedWindow
-	4,  // 1: stint.v1.Limit.sliding_window:type_name -> stint.v1.SlidingWindow
-	5,  // 2: stint.v1.Limit.sliding_log:type_name -> stint.v1.SlidingLog
-	6,  // 3: stint.v1.Limit.token_bucket:type_name -> stint.v1.TokenBucket
-	7,  // 4: stint.v1.Limit.gcra:type_name -> stint.v1.Gcra
-	8,  // 5: stint.v1.Limit.calendar:type_name -> stint.v1.Calendar
-	9,  // 6: stint.v1.Limit.concurrency:type_name -> stint.v1.Concurrency
-	10, // 7: stint.v1.Limit.lifetime:type_name -> stint.v1.Lifetime
-	11, // 8: stint.v1.Limit.unlimited:type_name -> stint.v1.Unlimited
-	12, // 9: stint.v1.FixedWindow.period:type_name -> google.protobuf.Duration
-	0,  // 10: stint.v1.FixedWindow.anchor:type_name -> stint.v1.Anchor
-	12, // 11: stint.v1.SlidingWindow.period:type_name -> google.protobuf.Duration
-	12, // 12: stint.v1.SlidingWindow.bucket:type_name -> google.protobuf.Duration
-	12, // 13: stint.v1.SlidingLog.period:type_name -> google.protobuf.Duration
-	12, // 14: stint.v1.TokenBucket.per:type_name -> google.protobuf.Duration
-	12, // 15: stint.v1.Gcra.per:type_name -> google.protobuf.Duration
-	1,  // 16: stint.v1.Calendar.unit:type_name -> stint.v1.Unit
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	0,  // 0: stint.v1.Limit.on_recovery:type_name -> stint.v1.OnRecovery
+	4,  // 1: stint.v1.Limit.fixed_window:type_name -> stint.v1.FixedWindow
+	5,  // 2: stint.v1.Limit.sliding_window:type_name -> stint.v1.SlidingWindow
+	6,  // 3: stint.v1.Limit.sliding_log:type_name -> stint.v1.SlidingLog
+	7,  // 4: stint.v1.Limit.token_bucket:type_name -> stint.v1.TokenBucket
+	8,  // 5: stint.v1.Limit.gcra:type_name -> stint.v1.Gcra
+	9,  // 6: stint.v1.Limit.calendar:type_name -> stint.v1.Calendar
+	10, // 7: stint.v1.Limit.concurrency:type_name -> stint.v1.Concurrency
+	11, // 8: stint.v1.Limit.lifetime:type_name -> stint.v1.Lifetime
+	12, // 9: stint.v1.Limit.unlimited:type_name -> stint.v1.Unlimited
+	13, // 10: stint.v1.FixedWindow.period:type_name -> google.protobuf.Duration
+	1,  // 11: stint.v1.FixedWindow.anchor:type_name -> stint.v1.Anchor
+	13, // 12: stint.v1.SlidingWindow.period:type_name -> google.protobuf.Duration
+	13, // 13: stint.v1.SlidingWindow.bucket:type_name -> google.protobuf.Duration
+	13, // 14: stint.v1.SlidingLog.period:type_name -> google.protobuf.Duration
+	13, // 15: stint.v1.TokenBucket.per:type_name -> google.protobuf.Duration
+	13, // 16: stint.v1.Gcra.per:type_name -> google.protobuf.Duration
+	2,  // 17: stint.v1.Calendar.unit:type_name -> stint.v1.Unit
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_stint_v1_limit_proto_init() }
@@ -1009,7 +1080,7 @@ func file_stint_v1_limit_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stint_v1_limit_proto_rawDesc), len(file_stint_v1_limit_proto_rawDesc)),
-			NumEnums:      2,
+			NumEnums:      3,
 			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,

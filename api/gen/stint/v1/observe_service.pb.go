@@ -643,7 +643,8 @@ type AuditRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When the change was made, in shard time.
 	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
-	// Actor of the change: the stint-actor header of the call, else the address that the call came from. Not verified.
+	// Actor of the change: token:NAME, role:NAME or local, and whom the call's stint-actor header names, as in "token:web for
+	// alice". Without proof: that header, which is not verified, else the address that the call came from.
 	Actor string `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
 	// The namespace of the key.
 	Namespace string `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`

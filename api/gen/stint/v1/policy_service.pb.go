@@ -671,7 +671,8 @@ type PolicyVersion struct {
 	Version uint64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
 	// When the version was applied, in time of the system shard.
 	At *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
-	// Actor of the change: the stint-actor header of the call, else the address that the call came from. Not verified.
+	// Actor of the change: token:NAME, role:NAME or local, and whom the call's stint-actor header names, as in "token:web for
+	// alice". Without proof: that header, which is not verified, else the address that the call came from.
 	Actor string `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
 	// The caller's note.
 	Note          string `protobuf:"bytes,4,opt,name=note,proto3" json:"note,omitempty"`

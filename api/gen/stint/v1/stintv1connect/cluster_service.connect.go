@@ -42,6 +42,9 @@ const (
 	ClusterServiceRemoveNodeProcedure = "/stint.v1.ClusterService/RemoveNode"
 	// ClusterServiceBackupProcedure is the fully-qualified name of the ClusterService's Backup RPC.
 	ClusterServiceBackupProcedure = "/stint.v1.ClusterService/Backup"
+	// ClusterServiceRecordBackupProcedure is the fully-qualified name of the ClusterService's
+	// RecordBackup RPC.
+	ClusterServiceRecordBackupProcedure = "/stint.v1.ClusterService/RecordBackup"
 	// ClusterServiceUpgradeStatusProcedure is the fully-qualified name of the ClusterService's
 	// UpgradeStatus RPC.
 	ClusterServiceUpgradeStatusProcedure = "/stint.v1.ClusterService/UpgradeStatus"
@@ -62,8 +65,11 @@ type ClusterServiceClient interface {
 	// RemoveNode begins to take a node out of the cluster permanently: other nodes take over its replicas. It does not
 	// wait: Status shows the state "removed" when the node is out.
 	RemoveNode(context.Context, *connect.Request[v1.RemoveNodeRequest]) (*connect.Response[v1.RemoveNodeResponse], error)
-	// Backup sends a consistent copy of every shard. Not built yet: the answer is unimplemented.
+	// Backup sends a picture of one shard, for `stint backup`, which writes those of all shards into one file. It contains
+	// everything that was answered before the call. A node that has no replica of the shard refuses with unavailable.
 	Backup(context.Context, *connect.Request[v1.BackupRequest]) (*connect.ServerStreamForClient[v1.BackupChunk], error)
+	// RecordBackup notes that a backup is complete and on disk. Status shows its age.
+	RecordBackup(context.Context, *connect.Request[v1.RecordBackupRequest]) (*connect.Response[v1.RecordBackupResponse], error)
 	// UpgradeStatus returns the cluster's feature level and the levels that its nodes know.
 	UpgradeStatus(context.Context, *connect.Request[v1.UpgradeStatusRequest]) (*connect.Response[v1.UpgradeStatusResponse], error)
 	// PinLevel keeps the cluster from rising above a feature level, or ends that.
@@ -109,6 +115,12 @@ func NewClusterServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithSchema(clusterServiceMethods.ByName("Backup")),
 			connect.WithClientOptions(opts...),
 		),
+		recordBackup: connect.NewClient[v1.RecordBackupRequest, v1.RecordBackupResponse](
+			httpClient,
+			baseURL+ClusterServiceRecordBackupProcedure,
+			connect.WithSchema(clusterServiceMethods.ByName("RecordBackup")),
+			connect.WithClientOptions(opts...),
+		),
 		upgradeStatus: connect.NewClient[v1.UpgradeStatusRequest, v1.UpgradeStatusResponse](
 			httpClient,
 			baseURL+ClusterServiceUpgradeStatusProcedure,
@@ -137,6 +149,7 @@ type clusterServiceClient struct {
 	drain         *connect.Client[v1.DrainRequest, v1.DrainResponse]
 	removeNode    *connect.Client[v1.RemoveNodeRequest, v1.RemoveNodeResponse]
 	backup        *connect.Client[v1.BackupRequest, v1.BackupChunk]
+	recordBackup  *connect.Client[v1.RecordBackupRequest, v1.RecordBackupResponse]
 	upgradeStatus *connect.Client[v1.UpgradeStatusRequest, v1.UpgradeStatusResponse]
 	pinLevel      *connect.Client[v1.PinLevelRequest, v1.PinLevelResponse]
 	finishUpgrade *connect.Client[v1.FinishUpgradeRequest, v1.FinishUpgradeResponse]
@@ -160,6 +173,11 @@ func (c *clusterServiceClient) RemoveNode(ctx context.Context, req *connect.Requ
 // Backup calls stint.v1.ClusterService.Backup.
 func (c *clusterServiceClient) Backup(ctx context.Context, req *connect.Request[v1.BackupRequest]) (*connect.ServerStreamForClient[v1.BackupChunk], error) {
 	return c.backup.CallServerStream(ctx, req)
+}
+
+// RecordBackup calls stint.v1.ClusterService.RecordBackup.
+func (c *clusterServiceClient) RecordBackup(ctx context.Context, req *connect.Request[v1.RecordBackupRequest]) (*connect.Response[v1.RecordBackupResponse], error) {
+	return c.recordBackup.CallUnary(ctx, req)
 }
 
 // UpgradeStatus calls stint.v1.ClusterService.UpgradeStatus.
@@ -187,8 +205,11 @@ type ClusterServiceHandler interface {
 	// RemoveNode begins to take a node out of the cluster permanently: other nodes take over its replicas. It does not
 	// wait: Status shows the state "removed" when the node is out.
 	RemoveNode(context.Context, *connect.Request[v1.RemoveNodeRequest]) (*connect.Response[v1.RemoveNodeResponse], error)
-	// Backup sends a consistent copy of every shard. Not built yet: the answer is unimplemented.
+	// Backup sends a picture of one shard, for `stint backup`, which writes those of all shards into one file. It contains
+	// everything that was answered before the call. A node that has no replica of the shard refuses with unavailable.
 	Backup(context.Context, *connect.Request[v1.BackupRequest], *connect.ServerStream[v1.BackupChunk]) error
+	// RecordBackup notes that a backup is complete and on disk. Status shows its age.
+	RecordBackup(context.Context, *connect.Request[v1.RecordBackupRequest]) (*connect.Response[v1.RecordBackupResponse], error)
 	// UpgradeStatus returns the cluster's feature level and the levels that its nodes know.
 	UpgradeStatus(context.Context, *connect.Request[v1.UpgradeStatusRequest]) (*connect.Response[v1.UpgradeStatusResponse], error)
 	// PinLevel keeps the cluster from rising above a feature level, or ends that.
@@ -230,6 +251,12 @@ func NewClusterServiceHandler(svc ClusterServiceHandler, opts ...connect.Handler
 		connect.WithSchema(clusterServiceMethods.ByName("Backup")),
 		connect.WithHandlerOptions(opts...),
 	)
+	clusterServiceRecordBackupHandler := connect.NewUnaryHandler(
+		ClusterServiceRecordBackupProcedure,
+		svc.RecordBackup,
+		connect.WithSchema(clusterServiceMethods.ByName("RecordBackup")),
+		connect.WithHandlerOptions(opts...),
+	)
 	clusterServiceUpgradeStatusHandler := connect.NewUnaryHandler(
 		ClusterServiceUpgradeStatusProcedure,
 		svc.UpgradeStatus,
@@ -259,6 +286,8 @@ func NewClusterServiceHandler(svc ClusterServiceHandler, opts ...connect.Handler
 			clusterServiceRemoveNodeHandler.ServeHTTP(w, r)
 		case ClusterServiceBackupProcedure:
 			clusterServiceBackupHandler.ServeHTTP(w, r)
+		case ClusterServiceRecordBackupProcedure:
+			clusterServiceRecordBackupHandler.ServeHTTP(w, r)
 		case ClusterServiceUpgradeStatusProcedure:
 			clusterServiceUpgradeStatusHandler.ServeHTTP(w, r)
 		case ClusterServicePinLevelProcedure:
@@ -288,6 +317,10 @@ func (UnimplementedClusterServiceHandler) RemoveNode(context.Context, *connect.R
 
 func (UnimplementedClusterServiceHandler) Backup(context.Context, *connect.Request[v1.BackupRequest], *connect.ServerStream[v1.BackupChunk]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("stint.v1.ClusterService.Backup is not implemented"))
+}
+
+func (UnimplementedClusterServiceHandler) RecordBackup(context.Context, *connect.Request[v1.RecordBackupRequest]) (*connect.Response[v1.RecordBackupResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("stint.v1.ClusterService.RecordBackup is not implemented"))
 }
 
 func (UnimplementedClusterServiceHandler) UpgradeStatus(context.Context, *connect.Request[v1.UpgradeStatusRequest]) (*connect.Response[v1.UpgradeStatusResponse], error) {

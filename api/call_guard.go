@@ -1,0 +1,234 @@
+package api
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"connectrpc.com/grpchealth"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/internal/clienttls"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+// gatekeeper asks who sent a request, and whether they may call its procedure, before any of its body is read. The handlers ask
+// about each key (granted).
+type gatekeeper struct {
+	guard    *auth.Guard
+	ops      map[string]auth.Op // by procedure and path; written at registration only
+	open     map[string]bool    // paths, and paths that end with a slash: nobody is asked there
+	observer Observer
+	attempts *auth.Attempts
+	logger   *slog.Logger
+}
+
+// newGatekeeper makes the gatekeeper of an API. Without a guard it lets everybody in.
+func newGatekeeper(c *Config) *gatekeeper {
+	g := &gatekeeper{guard: c.Guard, ops: make(map[string]auth.Op), observer: c.Observer, attempts: &auth.Attempts{}, logger: c.Logger,
+		open: map[string]bool{"/healthz": true, "/readyz": true, "/" + grpchealth.HealthV1ServiceName + "/": true}}
+	if g.guard == nil {
+		g.guard = auth.NewGuard(time.Now)
+		g.guard.Learn(&auth.Set{Known: true})
+		c.Port = auth.Loopback
+	}
+	if g.logger == nil {
+		g.logger = slog.New(slog.DiscardHandler)
+	}
+	return g
+}
+
+// keepOut refuses the requests of callers who may not make them. Its requests have their exchange already.
+func (g *gatekeeper) keepOut(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x := exchangeOf(r.Context())
+		if g.isOpen(r.URL.Path) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if refusal := g.admit(x, r.URL.Path, tokenOf(r.Header["Authorization"]), r.TLS); refusal != nil {
+			g.refuse(w, r, refusal)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// isOpen reports whether a path is for everybody: probes know no token.
+func (g *gatekeeper) isOpen(path string) bool {
+	if g.open[path] {
+		return true
+	}
+	i := strings.LastIndexByte(path, '/')
+	return i > 0 && g.open[path[:i+1]]
+}
+
+// admit finds out who calls a procedure, keeps that in the exchange, and returns why the call is refused; nil: it is not.
+func (g *gatekeeper) admit(x *exchange, procedure, token string, secure *tls.ConnectionState) *auth.Refusal {
+	proof := auth.Proof{Port: x.port, Token: token}
+	if token == "" {
+		proof.Role = clienttls.Role(secure)
+	}
+	caller, refusal := g.guard.Caller(proof)
+	if refusal == nil {
+		refusal = g.guard.Admit(caller, g.ops[procedure])
+	}
+	if refusal != nil {
+		g.refused(x, procedure, token, refusal)
+		return refusal
+	}
+	x.caller = caller
+	return nil
+}
+
+// stillAdmits asks about a call that has been open for a while, and keeps the caller's present grants.
+func (g *gatekeeper) stillAdmits(x *exchange, procedure string) *auth.Refusal {
+	caller, refusal := g.guard.Still(x.caller, x.port)
+	if refusal == nil {
+		refusal = g.guard.Admit(caller, g.ops[procedure])
+	}
+	if refusal == nil {
+		x.caller = caller
+	}
+	return refusal
+}
+
+// refused counts a refusal, and logs a wrong token as long as its address does not send too many.
+func (g *gatekeeper) refused(x *exchange, procedure, token string, refusal *auth.Refusal) {
+	if _, known := g.ops[procedure]; !known {
+		procedure = "other"
+	}
+	g.observer.Request(procedure, codeOfRefusal(refusal).String(), 0)
+	if token == "" || refusal.Kind != auth.Unproven {
+		return
+	}
+	host, _, err := net.SplitHostPort(x.remote)
+	if err != nil {
+		host = x.remote
+	}
+	if g.attempts.Worth(host, time.Now()) {
+		g.logger.Warn("a request with a wrong token was refused", "address", host, "procedure", procedure)
+	}
+}
+
+// refuse answers in the protocol of the request.
+func (g *gatekeeper) refuse(w http.ResponseWriter, r *http.Request, refusal *auth.Refusal) {
+	code := codeOfRefusal(refusal)
+	status := http.StatusForbidden
+	switch code {
+	case connect.CodeUnauthenticated:
+		status = http.StatusUnauthorized
+		w.Header().Set("WWW-Authenticate", `Bearer realm="stint"`)
+	case connect.CodeUnavailable:
+		status = http.StatusServiceUnavailable
+		w.Header().Set("Retry-After", "1")
+	}
+	turnAway(w, r, status, code, refusal.Message)
+}
+
+func codeOfRefusal(r *auth.Refusal) connect.Code {
+	switch r.Kind {
+	case auth.NotGranted:
+		return connect.CodePermissionDenied
+	case auth.Unavailable:
+		return connect.CodeUnavailable
+	}
+	return connect.CodeUnauthenticated
+}
+
+// tokenOf returns the token of an Authorization header or of gRPC's metadata; "": none. A header that is no such token is
+// taken for a wrong token, and not for none.
+func tokenOf(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	const scheme = "Bearer "
+	if text := values[0]; len(values) == 1 && len(text) > len(scheme) && strings.EqualFold(text[:len(scheme)], scheme) {
+		return text[len(scheme):]
+	}
+	return "?"
+}
+
+// keepOutGRPC is keepOut for a procedure on the port of grpc-go. It gives every call its exchange.
+func (g *gatekeeper) keepOutGRPC(port auth.Port, room *admission, procedure string, next grpc.StreamHandler) grpc.StreamHandler {
+	return func(service any, stream grpc.ServerStream) error {
+		x := &exchange{admission: room, port: port}
+		defer x.end()
+		ctx := x.within(stream.Context())
+		if !g.isOpen(procedure) {
+			var secure *tls.ConnectionState
+			if p, ok := peer.FromContext(ctx); ok {
+				x.remote = p.Addr.String()
+				if info, ok := p.AuthInfo.(credentials.TLSInfo); ok {
+					secure = &info.State
+				}
+			}
+			token := tokenOf(metadata.ValueFromIncomingContext(ctx, "authorization"))
+			if refusal := g.admit(x, procedure, token, secure); refusal != nil {
+				return grpcError(stream, codedError(refusal))
+			}
+		}
+		return next(service, admittedStream{stream, ctx})
+	}
+}
+
+// admittedStream is a call through grpc-go with its exchange.
+type admittedStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+// Context implements grpc.ServerStream.
+func (s admittedStream) Context() context.Context { return s.ctx }
+
+// callerIn returns who makes a call. A call that none was asked about, as in a test, is everybody's.
+func callerIn(ctx context.Context) *auth.Caller {
+	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok && x.caller != nil {
+		return x.caller
+	}
+	return auth.Anybody()
+}
+
+// granted refuses a request unless the caller may do the operation on all its entries. It is asked before anything is looked
+// up, so that a refusal does not tell what exists.
+func granted(who *auth.Caller, policies *policy.Set, op auth.Op, namespace string, entries []*stintv1.Entry) error {
+	if who.MayAll() {
+		return nil
+	}
+	if namespace == "" {
+		namespace = shard.DefaultNamespace
+	}
+	for _, e := range entries {
+		on := auth.Target{Namespace: namespace, Policy: e.GetPolicy(), Key: e.GetKey(), Tier: e.GetTier()}
+		on.Unlimited = on.Tier != "" && policies.TierIsUnlimited(on.Policy, on.Tier)
+		if !who.May(op, on) {
+			return auth.NotGrantedError(op)
+		}
+		if len(e.GetLimits()) > 0 && !who.May(auth.Inline, on) {
+			return auth.NotGrantedError(auth.Inline)
+		}
+	}
+	return nil
+}
+
+// grantedRequest is granted for a request whose entries are known already, such as those in a sealed id.
+func grantedRequest(who *auth.Caller, op auth.Op, r *shard.Request) error {
+	for i := range r.Entries {
+		on := auth.Target{Namespace: r.Namespace, Policy: r.Entries[i].Policy, Key: r.Entries[i].Key}
+		if !who.MayAll() && !who.May(op, on) {
+			return auth.NotGrantedError(op)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,397 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/shard"
+)
+
+// tokens are the tokens of a guard, by name.
+type tokens struct {
+	guard   *auth.Guard
+	text    map[string]string
+	records []auth.Record
+}
+
+func newTokens() *tokens {
+	k := &tokens{guard: auth.NewGuard(time.Now), text: map[string]string{}}
+	k.learn()
+	return k
+}
+
+func (k *tokens) learn() {
+	k.guard.Learn(auth.NewSet(slices.Clone(k.records), true, &auth.LastUses{}))
+	k.guard.Heard(time.Now())
+}
+
+// add makes a token and returns its text.
+func (k *tokens) add(t *testing.T, name string, grants ...string) string {
+	t.Helper()
+	text, err := auth.NewToken(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := auth.Record{Name: name}
+	if err := r.SetToken(text); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range grants {
+		grant, err := auth.ParseGrant(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Grants = append(r.Grants, grant)
+	}
+	k.records, k.text[name] = append(k.records, r), text
+	k.learn()
+	return text
+}
+
+// revoke ends a token.
+func (k *tokens) revoke(name string) {
+	k.records = slices.DeleteFunc(k.records, func(r auth.Record) bool { return r.Name == name })
+	k.learn()
+}
+
+// procedures lists every procedure of the contract.
+func procedures(t *testing.T) (all []string) {
+	t.Helper()
+	protoregistry.GlobalFiles.RangeFilesByPackage("stint.v1", func(file protoreflect.FileDescriptor) bool {
+		for i := range file.Services().Len() {
+			service := file.Services().Get(i)
+			for j := range service.Methods().Len() {
+				all = append(all, "/"+string(service.FullName())+"/"+string(service.Methods().Get(j).Name()))
+			}
+		}
+		return true
+	})
+	if len(all) < 20 {
+		t.Fatalf("the contract has %d procedures", len(all))
+	}
+	return all
+}
+
+// unread fails the test when the body of a request is read.
+type unread struct{ t *testing.T }
+
+func (u unread) Read([]byte) (int, error) {
+	u.t.Error("the body is read before the caller is known")
+	return 0, io.EOF
+}
+
+func TestWithoutATokenNothingIsReadOrDone(t *testing.T) {
+	k := newTokens()
+	k.add(t, "root", "ops=admin")
+	w := newGuardedWorld(t, k.guard)
+	paths := append(procedures(t), "/metrics", "/", "/nothing", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+		"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
+	for path := range maps.Keys(w.api.registry.gate.ops) {
+		if !slices.Contains(paths, path) {
+			t.Errorf("%s is served and not in the contract: add it to this test", path)
+		}
+	}
+	for _, path := range paths {
+		for _, kind := range []string{"application/json", "application/proto", "application/connect+proto", "application/connect+json",
+			"application/grpc", "application/grpc-web", "application/grpc+json", "text/plain", ""} {
+			for _, method := range []string{"POST", "GET", "PUT", "OPTIONS"} {
+				for _, header := range []string{"", "Bearer stint_x", "Basic cm9vdDpyb290", "Bearer " + k.text["root"][1:]} {
+					r := httptest.NewRequestWithContext(t.Context(), method, w.url+path+"?connect=v1&encoding=json&message={}", unread{t})
+					r.ProtoMajor = 2
+					r.Header.Set("Content-Type", kind)
+					if header != "" {
+						r.Header.Set("Authorization", header)
+					}
+					answer := httptest.NewRecorder()
+					w.api.ServeHTTP(answer, r)
+					refused := answer.Code == http.StatusUnauthorized ||
+						answer.Code == http.StatusOK && answer.Result().Trailer.Get("Grpc-Status") == "16" ||
+						answer.Code == http.StatusOK && answer.Header().Get("Grpc-Status") == "16" ||
+						answer.Code == http.StatusOK && strings.Contains(answer.Body.String(), "unauthenticated") || // an end of stream
+						answer.Code == http.StatusOK && strings.Contains(answer.Body.String(), "grpc-status: 16") // gRPC-Web
+					if !refused {
+						t.Errorf("%s %s as %q with %q: %d %v %q", method, path, kind, header, answer.Code, answer.Result().Trailer, answer.Body)
+					}
+				}
+			}
+		}
+	}
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if code, _, _ := w.do("GET", path, "", ""); code != http.StatusOK {
+			t.Errorf("%s: %d", path, code)
+		}
+	}
+	if calls := w.decider.requests(); len(calls) > 0 {
+		t.Errorf("%d requests were decided", len(calls))
+	}
+}
+
+func TestWithoutATokenGRPCIsRefused(t *testing.T) {
+	k := newTokens()
+	root := k.add(t, "root", "ops=admin")
+	for _, door := range []string{"connect", "grpc-go"} {
+		w := newGuardedWorld(t, k.guard)
+		addr := w.grpcAddr
+		if door == "connect" {
+			addr = strings.TrimPrefix(w.url, "http://")
+		}
+		conn := w.dial(addr)
+		for _, procedure := range append(procedures(t), "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo") {
+			ask := func(ctx context.Context) error {
+				stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, procedure)
+				if err != nil {
+					return err
+				}
+				defer stream.CloseSend()
+				if err := stream.SendMsg(&stintv1.StatusRequest{}); err != nil && !errors.Is(err, io.EOF) {
+					return err
+				}
+				stream.CloseSend()
+				return stream.RecvMsg(&stintv1.StatusResponse{})
+			}
+			if door == "grpc-go" && (procedure == stintv1connect.ClusterServiceBackupProcedure || procedure == stintv1connect.ObserveServiceWatchProcedure) {
+				continue // it is not served there
+			}
+			if err := ask(t.Context()); status.Code(err) != codes.Unauthenticated {
+				t.Errorf("%s: %s without a token: %v", door, procedure, err)
+			}
+			wrong := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+root[:len(root)-1]+"_")
+			if err := ask(wrong); status.Code(err) != codes.Unauthenticated {
+				t.Errorf("%s: %s with a wrong token: %v", door, procedure, err)
+			}
+			right := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+root)
+			local := procedure == stintv1connect.TokenServiceTurnOffProcedure // refused whatever was granted
+			if err := ask(right); status.Code(err) == codes.Unauthenticated || status.Code(err) == codes.PermissionDenied && !local {
+				t.Errorf("%s: %s with a token that may do everything: %v", door, procedure, err)
+			}
+		}
+	}
+}
+
+// withToken is an HTTP client that sends a token.
+func withToken(text string) connect.HTTPClient {
+	return &http.Client{Transport: bearer(text)}
+}
+
+type bearer string
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+string(b))
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+func TestATokenMayDoWhatItSaysAndNothingElse(t *testing.T) {
+	k := newTokens()
+	k.add(t, "web", "policy=per-ip key=user:* ops=check,settle")
+	w := newGuardedWorld(t, k.guard)
+	limits := stintv1connect.NewLimitServiceClient(withToken(k.text["web"]), w.url)
+	policies := stintv1connect.NewPolicyServiceClient(withToken(k.text["web"]), w.url)
+	check := func(namespace, tier string, keys ...string) *stintv1.CheckRequest {
+		m := &stintv1.CheckRequest{Namespace: namespace}
+		for _, key := range keys {
+			m.Entries = append(m.Entries, &stintv1.Entry{Policy: "per-ip", Key: key, Tier: tier})
+		}
+		return m
+	}
+	inline := check("", "", "user:1")
+	inline.Entries[0].Limits = []*stintv1.Limit{{Name: "l", Algorithm: &stintv1.Limit_Lifetime{Lifetime: &stintv1.Lifetime{}}}}
+	other := check("", "", "user:1")
+	other.Entries[0].Policy = "api"
+	unknown := check("", "", "user:1")
+	unknown.Entries[0].Policy = "no-such-policy"
+	for name, c := range map[string]struct {
+		m    *stintv1.CheckRequest
+		want connect.Code // 0: it is allowed
+	}{
+		"its own":                           {check("", "", "user:1", "user:2"), 0},
+		"a key of others beside its own":    {check("", "", "user:1", "org:1"), connect.CodePermissionDenied},
+		"a tier that was not granted":       {check("", "gold", "user:1"), connect.CodePermissionDenied},
+		"limits of its own":                 {inline, connect.CodePermissionDenied},
+		"another policy":                    {other, connect.CodePermissionDenied},
+		"a policy that does not exist":      {unknown, connect.CodePermissionDenied}, // as one that does
+		"a key that is none":                {check("", "", strings.Repeat("x", 5000)), connect.CodePermissionDenied},
+		"another namespace, narrowed below": {check("shop", "", "org:1"), connect.CodePermissionDenied},
+	} {
+		before := len(w.decider.requests())
+		_, err := limits.Check(t.Context(), connect.NewRequest(c.m))
+		if got := connect.CodeOf(err); c.want != 0 && got != c.want || c.want == 0 && err != nil {
+			t.Errorf("check of %s: %v", name, err)
+		}
+		_, err = limits.Reserve(t.Context(), connect.NewRequest(&stintv1.ReserveRequest{Check: c.m}))
+		if got := connect.CodeOf(err); c.want != 0 && got != c.want || c.want == 0 && err != nil {
+			t.Errorf("reservation of %s: %v", name, err)
+		}
+		batch, err := limits.CheckBatch(t.Context(), connect.NewRequest(&stintv1.CheckBatchRequest{Checks: []*stintv1.CheckRequest{c.m,
+			check("", "", "user:9")}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := batch.Msg.Results[0].GetFailure().GetCode(); c.want != 0 && got != c.want.String() || c.want == 0 && got != "" {
+			t.Errorf("batch with %s: %v", name, batch.Msg.Results[0])
+		}
+		if batch.Msg.Results[1].GetDecision() == nil {
+			t.Errorf("the check beside %s: %v", name, batch.Msg.Results[1])
+		}
+		decided := 1
+		if c.want == 0 {
+			decided = 4
+		}
+		if got := len(w.decider.requests()) - before; got != decided {
+			t.Errorf("with %s %d requests were decided, want %d", name, got, decided)
+		}
+	}
+	refused := func(what string, err error) {
+		t.Helper()
+		if connect.CodeOf(err) != connect.CodePermissionDenied {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	_, err := limits.Get(t.Context(), connect.NewRequest(&stintv1.GetRequest{Entries: check("", "", "user:1").Entries}))
+	refused("get", err)
+	_, err = limits.Adjust(t.Context(), connect.NewRequest(&stintv1.AdjustRequest{Policy: "per-ip", Key: "user:1"}))
+	refused("adjust", err)
+	_, err = policies.List(t.Context(), connect.NewRequest(&stintv1.ListPoliciesRequest{}))
+	refused("list of policies", err)
+	_, err = policies.Apply(t.Context(), connect.NewRequest(&stintv1.ApplyRequest{}))
+	refused("apply", err)
+	_, err = stintv1connect.NewTokenServiceClient(withToken(k.text["web"]), w.url).List(t.Context(), connect.NewRequest(&stintv1.ListTokensRequest{}))
+	refused("list of tokens", err)
+}
+
+// A sealed id proves that somebody counted, not that its bearer may settle it.
+func TestASettlementNeedsAGrantOfItsKeys(t *testing.T) {
+	k := newTokens()
+	k.add(t, "own", "key=user:* ops=check,settle")
+	k.add(t, "foreign", "key=org:* ops=check,settle")
+	w := newGuardedWorld(t, k.guard)
+	answer, err := stintv1connect.NewLimitServiceClient(withToken(k.text["own"]), w.url).Reserve(t.Context(), connect.NewRequest(
+		&stintv1.ReserveRequest{Check: &stintv1.CheckRequest{Entries: []*stintv1.Entry{{Policy: "per-ip", Key: "user:1"}}}}))
+	if err != nil || answer.Msg.Decision.HoldId == "" {
+		t.Fatalf("%v: %v", answer, err)
+	}
+	settle := func(name string) error {
+		_, err := stintv1connect.NewLimitServiceClient(withToken(k.text[name]), w.url).Settle(t.Context(), connect.NewRequest(
+			&stintv1.SettleRequest{Target: &stintv1.SettleRequest_HoldId{HoldId: answer.Msg.Decision.HoldId},
+				Action: &stintv1.SettleRequest_Cancel{Cancel: &stintv1.Cancel{}}}))
+		return err
+	}
+	if err := settle("foreign"); connect.CodeOf(err) != connect.CodePermissionDenied {
+		t.Errorf("a token of other keys: %v", err)
+	}
+	if err := settle("own"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheAuditLogNamesTheToken(t *testing.T) {
+	k := newTokens()
+	k.add(t, "support", "ops=adjust")
+	w := newGuardedWorld(t, k.guard)
+	limits := stintv1connect.NewLimitServiceClient(withToken(k.text["support"]), w.url)
+	for actor, want := range map[string]string{"": "token:support", "alice": "token:support for alice"} {
+		r := connect.NewRequest(&stintv1.AdjustRequest{Policy: "per-ip", Key: "user:1", Op: &stintv1.AdjustRequest_Reset_{Reset_: &stintv1.Reset{}}})
+		if actor != "" {
+			r.Header().Set("Stint-Actor", actor)
+		}
+		if _, err := limits.Adjust(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		requests := w.decider.requests()
+		if got := requests[len(requests)-1].Adjustment.Actor; got != want {
+			t.Errorf("with the header %q the actor is %q, want %q", actor, got, want)
+		}
+	}
+}
+
+func TestARevokedTokenEndsItsStreams(t *testing.T) {
+	for _, door := range []string{"connect", "grpc-go"} {
+		k := newTokens()
+		k.add(t, "web", "ops=check")
+		w := newGuardedWorld(t, k.guard)
+		addr := w.grpcAddr
+		if door == "connect" {
+			addr = strings.TrimPrefix(w.url, "http://")
+		}
+		conn := w.dial(addr)
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+k.text["web"])
+		stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true},
+			stintv1connect.LimitServiceCheckStreamProcedure)
+		if err != nil {
+			t.Fatal(err)
+		}
+		send(t, stream, batchWith(1, "a"))
+		if _, err := answered(stream); err != nil {
+			t.Fatal(err)
+		}
+		k.revoke("web")
+		send(t, stream, batchWith(2, "a"))
+		if _, err := answered(stream); status.Code(err) != codes.Unauthenticated {
+			t.Errorf("%s: after the revocation: %v", door, err)
+		}
+		if got := len(w.decider.requests()); got != 1 {
+			t.Errorf("%s: %d requests were decided", door, got)
+		}
+	}
+}
+
+func TestOnlyTheLocalSocketTurnsTokensOff(t *testing.T) {
+	k := newTokens()
+	root := k.add(t, "root", "ops=admin")
+	w := newGuardedWorld(t, k.guard)
+	_, err := stintv1connect.NewTokenServiceClient(withToken(root), w.url).TurnOff(t.Context(), connect.NewRequest(&stintv1.TurnOffTokensRequest{}))
+	if connect.CodeOf(err) != connect.CodePermissionDenied {
+		t.Errorf("an administrator's token turns tokens off: %v", err)
+	}
+	local := httptest.NewServer(w.api.Local())
+	defer local.Close()
+	_, err = stintv1connect.NewTokenServiceClient(http.DefaultClient, local.URL).TurnOff(t.Context(), connect.NewRequest(&stintv1.TurnOffTokensRequest{}))
+	if connect.CodeOf(err) != connect.CodeUnavailable { // the world has no tokens to turn off
+		t.Errorf("by the local socket: %v", err)
+	}
+}
+
+// A client that may not observe learns where the owners are, which it needs, and nothing else.
+func TestAClientLearnsWhereTheOwnersAre(t *testing.T) {
+	k := newTokens()
+	web, watcher := k.add(t, "web", "ops=check"), k.add(t, "watcher", "ops=observe")
+	w := newGuardedWorld(t, k.guard)
+	w.cluster.status = ClusterStatus{ClusterID: "c", TableVersion: 7, Problems: []string{"node b is gone"},
+		Nodes:  []NodeStatus{{ID: "a", APIAddr: "127.0.0.1:7400", Version: "v9", Alive: true}},
+		Shards: []ShardStatus{{ID: shard.ID(0), Owner: "a", Keys: 5}}}
+	told := func(token string) *stintv1.StatusResponse {
+		answer, err := stintv1connect.NewClusterServiceClient(withToken(token), w.url).Status(t.Context(), connect.NewRequest(&stintv1.StatusRequest{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.Msg
+	}
+	part := told(web)
+	if !part.Partial || part.TableVersion != 0 || len(part.Problems) > 0 || part.Nodes[0].Version != "" || part.Shards[0].Keys != 0 ||
+		part.Nodes[0].ApiAddr != "127.0.0.1:7400" || part.Shards[0].Owner != "a" {
+		t.Errorf("a client is told %v", part)
+	}
+	if all := told(watcher); all.Partial || all.TableVersion != 7 || len(all.Problems) != 1 {
+		t.Errorf("an observer is told %v", all)
+	}
+}

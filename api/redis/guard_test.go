@@ -1,0 +1,202 @@
+package redis
+
+import (
+	"crypto/rand"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/shard"
+)
+
+// guarded serves a world whose port asks for tokens.
+func guarded(t *testing.T, w *world, port auth.Port, records ...auth.Record) (*Server, *auth.Guard) {
+	t.Helper()
+	guard := auth.NewGuard(time.Now)
+	guard.Learn(auth.NewSet(records, len(records) > 0, &auth.LastUses{}))
+	guard.Heard(time.Now())
+	s, _ := serve(t, w, func(c *Config) { c.Guard, c.Port = guard, port })
+	return s, guard
+}
+
+func token(t *testing.T, name, grant string) (text string, r auth.Record) {
+	t.Helper()
+	text, err := auth.NewToken(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Name = name
+	if err := r.SetToken(text); err != nil {
+		t.Fatal(err)
+	}
+	g, err := auth.ParseGrant(grant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Grants = []auth.Grant{g}
+	return text, r
+}
+
+func wants(t *testing.T, c *client, command, want string) {
+	t.Helper()
+	if got := c.ask(command); !strings.HasPrefix(got, want) {
+		t.Errorf("%s: %s, want %s", command, got, want)
+	}
+}
+
+// Every verb is asked without a token: none but those that prove who is there is carried out.
+func TestWithoutATokenNoVerbIsCarriedOut(t *testing.T) {
+	_, root := token(t, "root", "ops=admin")
+	for name := range verbs {
+		w := newWorld(t)
+		s, _ := guarded(t, w, auth.Loopback, root)
+		c := dial(t, s)
+		command := strings.ToUpper(name) + strings.Repeat(" 1", max(verbs[name].least-1, 0))
+		switch got := c.ask(command); {
+		case name == "quit" && got == "+OK", name == "reset" && got == "+RESET", name == "auth" && strings.HasPrefix(got, "-WRONGPASS"):
+		case !strings.HasPrefix(got, "-NOAUTH"):
+			t.Errorf("%s: %s", command, got)
+		}
+		if len(w.calls) > 0 {
+			t.Errorf("%s asks a shard", command)
+		}
+	}
+}
+
+func TestATokenOpensTheRedisPort(t *testing.T) {
+	text, r := token(t, "web", "key=user:* ops=check,read")
+	other, _ := token(t, "web", "ops=admin")
+	w := newWorld(t)
+	s, _ := guarded(t, w, auth.Public, r)
+	c := dial(t, s)
+	wants(t, c, "INCR user:1", "-NOAUTH")
+	wants(t, c, "HELLO 3", "-NOAUTH")
+	wants(t, c, "AUTH "+other, "-WRONGPASS")
+	wants(t, c, "AUTH somebody "+text, "-WRONGPASS") // the name of another token
+	wants(t, c, "AUTH "+text, "+OK")
+	wants(t, c, "INCR user:1", ":1")
+	wants(t, c, "GET user:1", `"1"`)
+	wants(t, c, "MGET user:1 org:1", "-NOPERM") // one of its keys is another's
+	wants(t, c, "INCR org:1", "-NOPERM")
+	wants(t, c, "SET user:1 0", "-NOPERM") // to adjust was not granted
+	wants(t, c, "DEL user:1", "-NOPERM")
+	wants(t, c, "STINT.CHECK per-ip user:1", "*[")
+	wants(t, c, "STINT.CHECK per-ip org:1", "-NOPERM")
+	wants(t, c, "CL.THROTTLE user:1 1 1 60", "*[")
+	wants(t, c, "RESET", "+RESET") // forgets who is there
+	wants(t, c, "INCR user:1", "-NOAUTH")
+	wants(t, c, "HELLO 2 AUTH web "+text, "*[")
+	wants(t, c, "INCR user:1", ":2")
+}
+
+// A grant of policies is about STINT.CHECK alone: counters have no policy.
+func TestAGrantOfAPolicyCountsNothingElse(t *testing.T) {
+	text, r := token(t, "web", "policy=per-ip ops=check,read,adjust")
+	s, _ := guarded(t, newWorld(t), auth.Public, r)
+	c := dial(t, s)
+	wants(t, c, "AUTH "+text, "+OK")
+	wants(t, c, "STINT.CHECK per-ip a", "*[")
+	wants(t, c, "STINT.CHECK two a", "-NOPERM")
+	wants(t, c, "INCR a", "-NOPERM")
+	wants(t, c, "SET a 1", "-NOPERM")
+	wants(t, c, "CL.THROTTLE a 1 1 60", "-NOPERM")
+}
+
+func TestCommandsActInTheNamespaceOfTheToken(t *testing.T) {
+	text, r := token(t, "shop", "ns=shop ops=check,read")
+	w := newWorld(t)
+	s, _ := guarded(t, w, auth.Public, r)
+	c := dial(t, s)
+	wants(t, c, "AUTH "+text, "+OK")
+	wants(t, c, "INCR a", ":1")
+	wants(t, c, "STINT.CHECK per-ip a", "*[")
+	for _, call := range w.calls {
+		for _, request := range call {
+			if request.Namespace != "shop" {
+				t.Errorf("%v in namespace %q", request.Op, request.Namespace)
+			}
+		}
+	}
+	if id := shard.Of("shop", "a", w.shards); len(w.calls) != 2 || !slices.ContainsFunc(w.calls, func(call []shard.Request) bool { return len(call) == 1 }) {
+		t.Errorf("%d calls; the key lives on shard %v", len(w.calls), id)
+	}
+}
+
+func TestARevokedTokenEndsItsConnections(t *testing.T) {
+	text, r := token(t, "web", "ops=check")
+	w := newWorld(t)
+	s, guard := guarded(t, w, auth.Public, r)
+	c := dial(t, s)
+	wants(t, c, "AUTH "+text, "+OK")
+	wants(t, c, "INCR a", ":1")
+	guard.Learn(auth.NewSet(nil, true, &auth.LastUses{}))
+	wants(t, c, "INCR a", "-NOAUTH")
+	wants(t, c, "AUTH "+text, "-WRONGPASS")
+}
+
+// The first token is made while a client is connected: it has to prove who it is from then on.
+func TestTheFirstTokenIsAskedOfOpenConnections(t *testing.T) {
+	text, r := token(t, "web", "ops=check")
+	w := newWorld(t)
+	s, guard := guarded(t, w, auth.Loopback)
+	c := dial(t, s)
+	wants(t, c, "AUTH "+text, "-ERR")
+	wants(t, c, "INCR a", ":1")
+	guard.Learn(auth.NewSet([]auth.Record{r}, true, &auth.LastUses{}))
+	wants(t, c, "INCR a", "-NOAUTH")
+	wants(t, c, "AUTH "+text, "+OK")
+	wants(t, c, "INCR a", ":2")
+}
+
+func TestAPortThatOthersReachServesNobodyBeforeTheFirstToken(t *testing.T) {
+	s, _ := guarded(t, newWorld(t), auth.Public)
+	wants(t, dial(t, s), "INCR a", "-NOAUTH")
+	s, _ = guarded(t, newWorld(t), auth.Trusted)
+	wants(t, dial(t, s), "INCR a", ":1")
+}
+
+// A stranger may not make the server hold much for him.
+func TestAStrangerMaySendLittle(t *testing.T) {
+	_, r := token(t, "web", "ops=check")
+	for name, send := range map[string]string{
+		"a long argument":   array("AUTH", strings.Repeat("x", strangeBytes+1)),
+		"many arguments":    array(slices.Repeat([]string{"AUTH"}, strangeArgs+1)...),
+		"many commands":     strings.Repeat(array("PING"), strangeCommands+1),
+		"many AUTH":         strings.Repeat(array("AUTH", "x"), strangeCommands+1),
+		"many HELLO":        strings.Repeat(array("HELLO", "3"), strangeCommands+1),
+		"a command too big": "*2\r\n$4\r\nAUTH\r\n$60000\r\n" + strings.Repeat("x", 20<<10),
+	} {
+		s, _ := guarded(t, newWorld(t), auth.Public, r)
+		c := dialTCP(t, s)
+		c.send(send)
+		c.conn.SetDeadline(time.Now().Add(20 * time.Second))
+		if replies, err := io.ReadAll(c.in); errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(string(replies), tooStrange) {
+			t.Errorf("after %s: %q, %v", name, replies, err)
+		}
+	}
+}
+
+// A connection that proves nothing gives its seat back; one that did may be silent for hours, as in a pool.
+func TestAStrangerHasFiveSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		text, r := token(t, "web", "ops=check")
+		s, _ := guarded(t, newWorld(t), auth.Public, r)
+		silent, proven := dial(t, s), dial(t, s)
+		wants(t, proven, "AUTH "+text, "+OK")
+		time.Sleep(provenWithin - time.Millisecond)
+		wants(t, silent, "PING", "-NOAUTH")
+		time.Sleep(2 * time.Millisecond)
+		if _, err := silent.in.ReadByte(); !errors.Is(err, io.EOF) {
+			t.Errorf("after %v a stranger is still connected: %v", provenWithin, err)
+		}
+		time.Sleep(time.Hour)
+		wants(t, proven, "INCR a", ":1")
+		proven.conn.Close()
+	})
+}

@@ -1,0 +1,102 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"connectrpc.com/connect"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/shard"
+)
+
+type backupCall = call[stintv1.BackupRequest, *stintv1.BackupRequest]
+
+// pictureChunk is the size of a BackupChunk, in bytes.
+const pictureChunk = 256 << 10
+
+// backup sends the picture of a shard, in chunks. Each chunk gets its own time to be read.
+func (s clusterService) backup(ctx context.Context, r *connect.Request[backupCall], stream *connect.ServerStream[stintv1.BackupChunk]) error {
+	err := s.sendPicture(ctx, r.Msg, func(b []byte) error {
+		x := exchangeOf(ctx)
+		x.answer.begun = false
+		if err := stream.Send(&stintv1.BackupChunk{Data: b}); err != nil {
+			return err
+		}
+		err := http.NewResponseController(x.answer.ResponseWriter).SetWriteDeadline(time.Time{})
+		if errors.Is(err, http.ErrNotSupported) { // it waits for no client
+			return nil
+		}
+		return err
+	})
+	if ours(err) {
+		return codedError(err)
+	}
+	return err
+}
+
+func (s clusterService) sendPicture(ctx context.Context, c *backupCall, send func([]byte) error) error {
+	if err := c.problem(); err != nil {
+		return err
+	}
+	if s.cluster == nil {
+		return errNoCluster
+	}
+	id, err := shardNamed(c.message.Shard)
+	if err != nil {
+		return err
+	}
+	picture, err := s.cluster.Picture(ctx, id)
+	if err != nil {
+		return err
+	}
+	chunks := bufio.NewWriterSize(chunkWriter(send), pictureChunk)
+	if _, err := picture.WriteTo(chunks); err != nil {
+		return err
+	}
+	return chunks.Flush()
+}
+
+// chunkWriter sends what is written in chunks.
+type chunkWriter func([]byte) error
+
+// Write implements io.Writer.
+func (send chunkWriter) Write(b []byte) (written int, err error) {
+	for written < len(b) {
+		n := min(len(b)-written, pictureChunk)
+		if err := send(b[written : written+n]); err != nil {
+			return written, err
+		}
+		written += n
+	}
+	return written, nil
+}
+
+// shardNamed returns the shard of a name as Status gives it.
+func shardNamed(name string) (shard.ID, error) {
+	if name == shard.System.String() {
+		return shard.System, nil
+	}
+	n, err := strconv.ParseUint(name, 10, 32)
+	if err != nil || shard.ID(n) == shard.System {
+		return 0, shard.Invalidf("shard", "%q is neither a number nor %q", shortened(name, 40), shard.System.String())
+	}
+	return shard.ID(n), nil
+}
+
+func (s clusterService) recordBackup(ctx context.Context, m *stintv1.RecordBackupRequest) (*stintv1.RecordBackupResponse, error) {
+	switch {
+	case s.cluster == nil:
+		return nil, errNoCluster
+	case m.Begun == nil || m.Begun.CheckValid() != nil:
+		return nil, shard.Invalidf("begun", "is missing, or no time")
+	}
+	if err := s.cluster.RecordBackup(ctx, BackupRecord{m.Begun.AsTime(), m.Bytes}); err != nil {
+		return nil, err
+	}
+	return &stintv1.RecordBackupResponse{}, nil
+}

@@ -1,0 +1,191 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/shard"
+)
+
+// TokenAdmin makes and ends tokens for the API. It may be called concurrently. Errors are *shard.Error.
+type TokenAdmin interface {
+	// Create makes a token, or a role, which has no text. The record has a name, grants and an end. who is the actor.
+	Create(ctx context.Context, r auth.Record, role bool, who string) (text string, err error)
+	// List returns all records by name, when each was last used as far as the nodes that answer know, and whether requests
+	// need a token.
+	List(ctx context.Context) (records []auth.Record, lastUsed map[string]time.Time, required bool, err error)
+	// Rotate replaces the token of a record; the former one is accepted for overlap. may is asked about the record first.
+	Rotate(ctx context.Context, name string, overlap time.Duration, may func(*auth.Record) error, who string) (text string, err error)
+	// Revoke ends a record. may is asked about it first.
+	Revoke(ctx context.Context, name string, may func(*auth.Record) error, who string) error
+	// History returns the remembered changes of tokens, in no order. Their Key is the name of the token.
+	History(ctx context.Context) ([]shard.AuditRecord, error)
+	// TurnOff ends the asking for tokens until the next one is made.
+	TurnOff(ctx context.Context, who string) error
+}
+
+// overlapMax is the longest time that a former token is accepted.
+const overlapMax = 31 * 24 * time.Hour
+
+// tokenService answers stint.v1.TokenService.
+type tokenService struct{ tokens TokenAdmin } // nil: not known yet
+
+func (s tokenService) register(d *registry) {
+	unary(d, auth.Tokens, stintv1connect.TokenServiceCreateProcedure, s.create)
+	unary(d, auth.Tokens, stintv1connect.TokenServiceListProcedure, s.list, readOnly)
+	unary(d, auth.Tokens, stintv1connect.TokenServiceRotateProcedure, s.rotate)
+	unary(d, auth.Tokens, stintv1connect.TokenServiceRevokeProcedure, s.revoke)
+	unary(d, auth.Tokens, stintv1connect.TokenServiceTurnOffProcedure, s.turnOff)
+}
+
+func (s tokenService) create(ctx context.Context, m *stintv1.CreateTokenRequest) (*stintv1.CreateTokenResponse, error) {
+	record, err := recordOf(m)
+	if err != nil {
+		return nil, err
+	}
+	if err := mayGiveAway(callerIn(ctx), &record); err != nil {
+		return nil, err
+	}
+	who, err := s.actor(ctx)
+	if err != nil {
+		return nil, err
+	}
+	text, err := s.tokens.Create(ctx, record, m.Role, who)
+	if err != nil {
+		return nil, err
+	}
+	return &stintv1.CreateTokenResponse{Token: text}, nil
+}
+
+// actor is callerOf for calls that need the TokenAdmin.
+func (s tokenService) actor(ctx context.Context) (string, error) {
+	if s.tokens == nil {
+		return "", errNoCluster
+	}
+	return callerOf(ctx)
+}
+
+// recordOf translates and validates a request for a token.
+func recordOf(m *stintv1.CreateTokenRequest) (auth.Record, error) {
+	r := auth.Record{Name: m.Name}
+	for _, g := range m.Grants {
+		r.Grants = append(r.Grants, GrantOf(g))
+	}
+	if problem := r.Problem(); problem != "" {
+		return r, &shard.Error{Code: shard.Invalid, Message: problem}
+	}
+	if m.ExpiresAt != nil {
+		ends, err := instantOf("expires_at", m.ExpiresAt)
+		if err != nil {
+			return r, err
+		}
+		r.Expires = int64(ends)
+	}
+	return r, nil
+}
+
+// GrantOf translates a message into a grant.
+func GrantOf(m *stintv1.Grant) auth.Grant {
+	return auth.Grant{Namespaces: m.Namespaces, Policies: m.Policies, Keys: m.Keys, Tiers: m.Tiers, Ops: m.Ops}
+}
+
+// GrantMessage translates a grant into a message.
+func GrantMessage(g *auth.Grant) *stintv1.Grant {
+	return &stintv1.Grant{Namespaces: g.Namespaces, Policies: g.Policies, Keys: g.Keys, Tiers: g.Tiers, Ops: g.Ops}
+}
+
+// mayGiveAway refuses callers who do not have all that a record allows: otherwise the right to make tokens would be all rights.
+func mayGiveAway(who *auth.Caller, r *auth.Record) error {
+	for i := range r.Grants {
+		if !who.MayGrant(&r.Grants[i]) {
+			return &auth.Refusal{Kind: auth.NotGranted, Message: "the grant " + r.Grants[i].String() +
+				" is more than this token or role has itself; nothing was done"}
+		}
+	}
+	return nil
+}
+
+func (s tokenService) list(ctx context.Context, _ *stintv1.ListTokensRequest) (*stintv1.ListTokensResponse, error) {
+	if s.tokens == nil {
+		return nil, errNoCluster
+	}
+	records, lastUsed, required, err := s.tokens.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	response := &stintv1.ListTokensResponse{Required: required}
+	for i := range records {
+		response.Tokens = append(response.Tokens, tokenMessage(&records[i], lastUsed[records[i].Name]))
+	}
+	return response, nil
+}
+
+func tokenMessage(r *auth.Record, lastUsed time.Time) *stintv1.Token {
+	m := &stintv1.Token{Name: r.Name, Id: r.ID, Creator: r.Creator, CreatedAt: timestamppb.New(time.UnixMicro(r.Created))}
+	for i := range r.Grants {
+		m.Grants = append(m.Grants, GrantMessage(&r.Grants[i]))
+	}
+	if r.Expires != 0 {
+		m.ExpiresAt = timestamppb.New(time.UnixMicro(r.Expires))
+	}
+	if r.Former != nil {
+		m.FormerUntil = timestamppb.New(time.UnixMicro(r.Former.Ends))
+	}
+	if !lastUsed.IsZero() {
+		m.LastUsed = timestamppb.New(lastUsed)
+	}
+	return m
+}
+
+func (s tokenService) rotate(ctx context.Context, m *stintv1.RotateTokenRequest) (*stintv1.RotateTokenResponse, error) {
+	who, err := s.actor(ctx)
+	if err != nil {
+		return nil, err
+	}
+	overlap := time.Duration(0)
+	if m.Overlap != nil {
+		overlap = m.Overlap.AsDuration()
+		if m.Overlap.CheckValid() != nil || overlap < 0 || overlap > overlapMax {
+			return nil, shard.Invalidf("overlap", "is %v: 0 to %v are allowed", overlap, overlapMax)
+		}
+	}
+	caller := callerIn(ctx)
+	text, err := s.tokens.Rotate(ctx, m.Name, overlap, func(r *auth.Record) error { return mayGiveAway(caller, r) }, who)
+	if err != nil {
+		return nil, err
+	}
+	return &stintv1.RotateTokenResponse{Token: text}, nil
+}
+
+func (s tokenService) revoke(ctx context.Context, m *stintv1.RevokeTokenRequest) (*stintv1.RevokeTokenResponse, error) {
+	who, err := s.actor(ctx)
+	if err != nil {
+		return nil, err
+	}
+	caller := callerIn(ctx)
+	if err := s.tokens.Revoke(ctx, m.Name, func(r *auth.Record) error { return mayGiveAway(caller, r) }, who); err != nil {
+		return nil, err
+	}
+	return &stintv1.RevokeTokenResponse{}, nil
+}
+
+// turnOff is answered on the local socket alone: a stolen token must not open the cluster for everybody.
+func (s tokenService) turnOff(ctx context.Context, _ *stintv1.TurnOffTokensRequest) (*stintv1.TurnOffTokensResponse, error) {
+	if exchangeOf(ctx).port != auth.Local {
+		return nil, &auth.Refusal{Kind: auth.NotGranted, Message: "tokens are turned off on a node's own machine only: " +
+			"stint token off --data-dir DIR; nothing was done"}
+	}
+	who, err := s.actor(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.tokens.TurnOff(ctx, who); err != nil {
+		return nil, err
+	}
+	return &stintv1.TurnOffTokensResponse{}, nil
+}

@@ -1,0 +1,106 @@
+package peer
+
+import (
+	"context"
+	"net"
+	"slices"
+)
+
+// standing is a connection whose ends have identified themselves, in either direction. The port can end it later, when one of
+// them may no longer have it.
+type standing struct {
+	net.Conn
+	raw  net.Conn // below TLS: closing it waits for nobody
+	port *Port
+	kind connKind
+	peer proven
+	// drain ends a connection whose forwarded requests are served here in good order, within three seconds; nil: it is cut.
+	drain context.CancelFunc
+}
+
+// stand registers a connection until it is closed. The caller asks mayStand afterwards: the table may have changed since the ends
+// identified themselves, and Recheck looked before the connection was registered.
+func (p *Port) stand(s *standing) *standing {
+	s.port = p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.standing[s] = struct{}{}
+	return s
+}
+
+// Listing says what the newest table that this node knows says about another node.
+type Listing int
+
+// The listings.
+const (
+	Listed   Listing = iota // it belongs to the cluster
+	Unlisted                // it may ask, and register by that
+	Removed                 // it was removed from the cluster, for good
+)
+
+// mayStand returns why this node has no connection of that kind with another node, in either direction; 0: it may.
+func (p *Port) mayStand(kind connKind, node string) Refusal {
+	switch listing := p.config.Listing(node); {
+	case listing == Removed:
+		return WasRemoved
+	case listing == Unlisted && kind != kindAsk:
+		return NotListed
+	}
+	return 0
+}
+
+// Close implements net.Conn.
+func (s *standing) Close() error {
+	s.leave()
+	return s.Conn.Close()
+}
+
+func (s *standing) leave() {
+	s.port.mu.Lock()
+	defer s.port.mu.Unlock()
+	delete(s.port.standing, s)
+}
+
+// cut ends the connection at once. Whoever uses it gets errors, and closes it.
+func (s *standing) cut() { s.raw.Close() }
+
+// end ends the connection, in good order if that is possible.
+func (s *standing) end() {
+	if s.drain != nil {
+		s.drain()
+		return
+	}
+	s.cut()
+}
+
+// Recheck ends connections that would not be made today. It is called after a newer table was learned and after the cluster key
+// has changed. Connections with a node that was removed are cut. A connection ends whose other end proved itself by a line that
+// is gone. When another line sends, the connections whose forwarded requests this node serves end in good order: they are made
+// again at once, with the new line, and so are not cut when the old one is removed.
+func (p *Port) Recheck() {
+	var lines []string
+	if p.config.Key != nil {
+		lines = p.config.Key.Key().Fingerprints()
+	}
+	for _, s := range p.allStanding() {
+		refusal := p.mayStand(s.kind, s.peer.node)
+		switch {
+		case refusal != 0:
+			p.config.Logger.Info("peer port: connection cut", "node", s.peer.node, "error", refusal)
+			s.cut()
+		case s.peer.line != "" && !slices.Contains(lines, s.peer.line):
+			s.end()
+		case s.peer.own != "" && s.peer.own != lines[0] && s.drain != nil:
+			s.drain()
+		}
+	}
+}
+
+func (p *Port) allStanding() (all []*standing) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for s := range p.standing {
+		all = append(all, s)
+	}
+	return all
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+	"github.com/stint-io/stint/internal/backup"
+	"github.com/stint-io/stint/shard"
+)
+
+type backupCommand struct {
+	File string `arg:"" help:"Where to write it; - is stdout."`
+	remote
+}
+
+// Help implements kong.HelpProvider.
+func (*backupCommand) Help() string {
+	return "Writes everything that a running cluster knows into one file: policies, counts, holds, overrides, secrets. The file " +
+		"appears when it is complete and on disk, with mode 0600, in place of an older one. A restore knows nothing of what " +
+		"happened after the backup was begun: see stint restore --help.\n\n" +
+		"    stint backup /var/backups/stint-$(date +%F).backup\n" +
+		"    stint backup - | age -r age1... > stint.backup.age"
+}
+
+// Run writes a backup.
+func (c *backupCommand) Run(s streams) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	begun := time.Now()
+	status, err := c.status("backup")
+	if err != nil {
+		return err
+	}
+	if status.Partial {
+		return errors.New("backup: the token must be granted the operations observe and backup, without bounds")
+	}
+	levels, err := c.levels("backup")
+	if err != nil {
+		return err
+	}
+	b := &backupRun{remote: c.remote, s: s, status: status, header: backup.Header{Cluster: status.ClusterId, Release: version(),
+		Level: shard.Level(max(levels.Level, levels.RisingTo)), Begun: begun.UnixMicro()}}
+	for _, d := range status.Shards {
+		if d.Name != systemShard {
+			b.header.Shards++
+		}
+	}
+	var bytes int64
+	if c.File == "-" {
+		out := bufio.NewWriterSize(s.out, 64<<10)
+		if bytes, err = b.write(ctx, out); err == nil {
+			err = out.Flush()
+		}
+	} else {
+		err = writeWhole(c.File, 0o600, func(w io.Writer) (err error) { bytes, err = b.write(ctx, w); return err })
+	}
+	if err != nil {
+		return fmt.Errorf("backup: %w", err)
+	}
+	fmt.Fprintf(s.err, "stint: backup of cluster %s is complete: %d bytes, %v\n", status.ClusterId, bytes, time.Since(begun).Round(time.Millisecond))
+	if err := c.record(begun, bytes); err != nil {
+		fmt.Fprintf(s.err, "stint: the backup is complete, but stint status will not show it: %v\n", err)
+	}
+	return nil
+}
+
+func (c *backupCommand) record(begun time.Time, bytes int64) error {
+	ctx, cancel := c.context()
+	defer cancel()
+	_, err := c.cluster(ctx).RecordBackup(ctx, connect.NewRequest(&stintv1.RecordBackupRequest{Begun: timestamppb.New(begun), Bytes: uint64(bytes)}))
+	return err
+}
+
+// backupRun is a backup in progress.
+type backupRun struct {
+	remote
+	s      streams
+	status *stintv1.StatusResponse
+	header backup.Header
+}
+
+func (b *backupRun) write(ctx context.Context, out io.Writer) (int64, error) {
+	w, err := backup.NewWriter(out, b.header)
+	if err != nil {
+		return 0, err
+	}
+	for id, more := w.Next(); more; id, more = w.Next() {
+		before := w.Written()
+		if err := b.shard(ctx, w, id.String()); err != nil {
+			return 0, fmt.Errorf("shard %s: %w", id, err)
+		}
+		fmt.Fprintf(b.s.err, "stint: shard %s: %d bytes\n", id, w.Written()-before)
+	}
+	err = w.Finish()
+	return w.Written(), err
+}
+
+// shard writes one shard, from the first node that sends it.
+func (b *backupRun) shard(ctx context.Context, w *backup.Writer, name string) error {
+	var errs []error
+	for _, addr := range b.sources(ctx, name) {
+		picture, err := openPicture(ctx, b.client(), addr, name)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", addr, err))
+			continue
+		}
+		err = w.Section(picture.copyTo)
+		picture.close()
+		return err
+	}
+	return errors.Join(errs...)
+}
+
+// sources lists the addresses to ask for a shard: that of the command line first, which may be the only one that can be
+// reached, then those of the nodes that have a replica.
+func (b *backupRun) sources(ctx context.Context, name string) []string {
+	addrs := []string{b.reach(ctx)}
+	scheme, _, _ := strings.Cut(addrs[0], "://") // a cluster has TLS on all its nodes or on none
+	has := map[string]bool{}
+	for _, d := range b.status.Shards {
+		for _, r := range d.Replicas {
+			has[r.Node] = has[r.Node] || d.Name == name
+		}
+	}
+	for _, n := range b.status.Nodes {
+		if has[n.Id] && n.Alive && n.ApiAddr != "" {
+			addrs = append(addrs, scheme+"://"+n.ApiAddr)
+		}
+	}
+	return addrs
+}
+
+// pictureSilent is how long a node may send nothing.
+const pictureSilent = 30 * time.Second
+
+// sentPicture is a picture that a node sends. Its first chunk has arrived.
+type sentPicture struct {
+	stream *connect.ServerStreamForClient[stintv1.BackupChunk]
+	cancel context.CancelFunc
+	watch  *time.Timer
+}
+
+func openPicture(ctx context.Context, client *http.Client, addr, name string) (*sentPicture, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	p := &sentPicture{cancel: cancel, watch: time.AfterFunc(pictureSilent, cancel)}
+	stream, err := stintv1connect.NewClusterServiceClient(client, addr).Backup(ctx, connect.NewRequest(&stintv1.BackupRequest{Shard: name}))
+	if err != nil {
+		p.close()
+		return nil, err
+	}
+	p.stream = stream
+	if !stream.Receive() {
+		err := cmp.Or(stream.Err(), errNoPicture)
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+var errNoPicture = errors.New("the node sent nothing")
+
+func (p *sentPicture) copyTo(out io.Writer) error {
+	for more := true; more; more = p.stream.Receive() {
+		p.watch.Reset(pictureSilent)
+		if _, err := out.Write(p.stream.Msg().Data); err != nil {
+			return err
+		}
+	}
+	return p.stream.Err()
+}
+
+func (p *sentPicture) close() {
+	p.watch.Stop()
+	p.cancel()
+	if p.stream != nil {
+		p.stream.Close()
+	}
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/internal/node"
+)
+
+// tokenFlag has the flag of the token that goes with every request.
+type tokenFlag struct {
+	TokenFile string `help:"File with the token to send; else the one in STINT_TOKEN." placeholder:"FILE" env:"STINT_TOKEN_FILE"`
+}
+
+// proof has the flags with which a command proves who sends its requests.
+type proof struct {
+	tokenFlag
+	DataDir string `help:"Ask the node that runs on this data directory, by its socket, which needs no token." placeholder:"DIR"`
+}
+
+// token returns the token to send; "": none.
+func (p tokenFlag) token() (string, error) {
+	text, from := os.Getenv("STINT_TOKEN"), "STINT_TOKEN"
+	if p.TokenFile != "" {
+		file, err := os.ReadFile(p.TokenFile)
+		if err != nil {
+			return "", fmt.Errorf("--token-file: %w", err)
+		}
+		text, from = string(file), "--token-file: what "+p.TokenFile+" holds"
+	}
+	text = strings.TrimSpace(text)
+	if text == "" && p.TokenFile == "" {
+		return "", nil
+	}
+	if _, _, err := auth.ParseToken(text); err != nil {
+		return "", fmt.Errorf("%s %w", from, err)
+	}
+	return text, nil
+}
+
+// client sends requests as the flags say.
+func (r remote) client() *http.Client {
+	transport := r.transport()
+	if r.DataDir != "" {
+		transport = &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return node.DialLocal(ctx, r.DataDir)
+		}}
+	}
+	return &http.Client{Transport: leavesTime{proves{transport, r}}}
+}
+
+// proves sends a token along, if there is one.
+type proves struct {
+	http.RoundTripper
+	remote remote
+}
+
+// RoundTrip implements http.RoundTripper. It sends no token that others could read on its way.
+func (p proves) RoundTrip(request *http.Request) (*http.Response, error) {
+	if p.remote.DataDir != "" {
+		return p.RoundTripper.RoundTrip(request)
+	}
+	token, err := p.remote.token()
+	if err != nil || token == "" {
+		if err != nil {
+			return nil, err
+		}
+		return p.RoundTripper.RoundTrip(request)
+	}
+	if err := maySendTokenTo(request.URL); err != nil {
+		return nil, err
+	}
+	request = request.Clone(request.Context())
+	request.Header.Set("Authorization", "Bearer "+token)
+	return p.RoundTripper.RoundTrip(request)
+}
+
+// maySendTokenTo refuses addresses on the way to which others could read a token.
+func maySendTokenTo(u *url.URL) error {
+	host := u.Hostname()
+	address, err := netip.ParseAddr(host)
+	if u.Scheme == "https" || host == "localhost" || err == nil && address.Unmap().IsLoopback() {
+		return nil
+	}
+	return fmt.Errorf("a token is not sent in the clear to %s: use https://, or an address of this machine", u.Host)
+}
+
+// tokenTo returns the token to send to several addresses; "": none.
+func (p tokenFlag) tokenTo(addresses []string) (string, error) {
+	token, err := p.token()
+	if err != nil || token == "" {
+		return "", err
+	}
+	for _, address := range addresses {
+		u, err := url.Parse(address)
+		if err != nil {
+			return "", err
+		}
+		if err := maySendTokenTo(u); err != nil {
+			return "", err
+		}
+	}
+	return token, nil
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/user"
+	"strings"
+	"time"
+
+	"github.com/stint-io/stint/internal/backup"
+	"github.com/stint-io/stint/internal/node"
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard"
+)
+
+type restoreCommand struct {
+	File    string   `arg:"" help:"A file that stint backup wrote." type:"existingfile"`
+	DataDir string   `help:"Data directory of the new cluster's first node. It must be empty." required:"" placeholder:"DIR"`
+	NodeID  string   `help:"Id of that node. Default: a new one." placeholder:"ID"`
+	DryRun  bool     `help:"Verify the file and say what would be, without writing anything."`
+	Keep    []string `help:"Let a limit continue with the backup's counts, or all limits of a policy and its lockout. Repeatable." placeholder:"POLICY/LIMIT"`
+	Note    string   `help:"Why, for stint audit."`
+	Yes     bool     `help:"Do not ask."`
+}
+
+// Help implements kong.HelpProvider.
+func (*restoreCommand) Help() string {
+	return "Makes a new cluster of one node from a backup, offline. Start the node with stint serve --data-dir DIR; other nodes join " +
+		"it as they join any cluster. The old cluster must not run any more.\n\n" +
+		"Nobody knows what was used after the backup was begun. So that no limit is exceeded, all limits count as full until " +
+		"nothing of that time counts any longer: restore prints until when, and asks. --keep lets a limit continue with what the " +
+		"backup says, and admits again what was used since. A limit of a policy with on_recovery: keep does so always. A key " +
+		"can be cleared later, with stint adjust --reset.\n\n" +
+		"    stint restore stint.backup --data-dir /var/lib/stint --dry-run\n" +
+		"    stint restore stint.backup --data-dir /var/lib/stint --keep login/account-30d"
+}
+
+// Run restores a backup.
+func (c *restoreCommand) Run(s streams) error {
+	r, err := c.plan(s)
+	if err != nil {
+		return fmt.Errorf("restore: %s: %w", c.File, err)
+	}
+	if err := printRestore(s, r); err != nil || c.DryRun {
+		return err
+	}
+	if err := c.confirm(s); err != nil {
+		return err
+	}
+	if err := r.Write(); err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	_, err = fmt.Fprintf(s.out, "\ncluster %s is restored to %s; its node is %s\nstart it with stint serve --data-dir %s\n", r.Cluster,
+		c.DataDir, r.Node, c.DataDir)
+	return err
+}
+
+func (c *restoreCommand) plan(s streams) (*node.Restore, error) {
+	file, err := os.Open(c.File)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	b, err := backup.Read(file, info.Size())
+	if err != nil {
+		return nil, err
+	}
+	config := node.RestoreConfig{DataDir: c.DataDir, NodeID: c.NodeID, Actor: localUser(), Note: c.Note, Version: version(),
+		Now: time.Now(), Logger: slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	for _, name := range c.Keep {
+		p, l, _ := strings.Cut(name, "/")
+		config.Keep = append(config.Keep, shard.Kept{Policy: p, Limit: l})
+	}
+	return node.PlanRestore(b, config)
+}
+
+// localUser names the person for the audit log.
+func localUser() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return "local"
+}
+
+func (c *restoreCommand) confirm(s streams) error {
+	if c.Yes {
+		return nil
+	}
+	if !s.asks() {
+		return errors.New("restore: nothing was written: read the above and add --yes")
+	}
+	fmt.Fprintf(s.err, "\nRestore to %s? [y/N] ", c.DataDir)
+	answer, _ := bufio.NewReader(s.in).ReadString('\n')
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return errors.New("restore: nothing was written")
+	}
+	return nil
+}
+
+// printRestore says what a restore makes of a backup.
+func printRestore(s streams, r *node.Restore) error {
+	var sum shard.Restored
+	for _, one := range r.Shards {
+		n := one.Counts
+		sum.Keys, sum.Full, sum.Holds = sum.Keys+n.Keys, sum.Full+n.Full, sum.Holds+n.Holds
+		sum.Operations, sum.Unreadable = sum.Operations+n.Operations, sum.Unreadable+n.Unreadable
+	}
+	begun := time.UnixMicro(r.Backup.Begun).UTC()
+	var text bytes.Buffer
+	fmt.Fprintf(&text, "backup of cluster %s, begun %s (%v ago), by release %s\n", r.Backup.Cluster, begun.Format(time.RFC3339),
+		time.Since(begun).Round(time.Second), r.Backup.Release)
+	fmt.Fprintf(&text, "%s, %s with counts (of %d something is no longer known), %s\n", plural(r.Backup.Shards, "shard"),
+		plural(sum.Keys, "key"), sum.Full, plural(sum.Holds, "open hold"))
+	if sum.Operations > 0 {
+		fmt.Fprintf(&text, "%s on several shards will end as far as they are known\n", plural(sum.Operations, "operation"))
+	}
+	if sum.Unreadable > 0 {
+		fmt.Fprintf(&text, "%s cannot be read by this release: requests for their keys will say so\n", plural(sum.Unreadable, "record"))
+	}
+	fmt.Fprintf(&text, "\nlost is what happened since %s: usage, which nobody can bill, holds, blocks, overrides, changes of policies\n\n",
+		begun.Format(time.RFC3339))
+	if _, err := s.out.Write(text.Bytes()); err != nil {
+		return err
+	}
+	table := newTable(s)
+	fmt.Fprintln(table, "POLICY\tLIMIT\tCONTINUES")
+	for _, end := range r.Ends {
+		name := end.Limit
+		if name == "" {
+			name = "(lockout)"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\n", end.Policy, name, continues(&end, r.At))
+	}
+	return table.Flush()
+}
+
+// continues says in words how a limit continues.
+func continues(end *node.RestoredLimit, at limit.Time) string {
+	until := time.UnixMicro(int64(end.FullUntil)).UTC().Format(time.RFC3339)
+	switch {
+	case end.Never:
+		return "with the backup's counts: it never resets, so what was used since is admitted again"
+	case end.Keeps && end.Limit == "":
+		return "with the backup's failures and blocks"
+	case end.Keeps:
+		return "with the backup's counts: what was used since is admitted again"
+	case end.FullUntil <= at:
+		return "at once: it admits nothing in any case"
+	case end.Limit == "":
+		return "with the backup's failures and blocks; keys without any are blocked until " + until
+	}
+	return fmt.Sprintf("full for every key until %s, or a part of it (%v)", until,
+		(time.Duration(end.FullUntil-at) * time.Microsecond).Round(time.Second))
+}

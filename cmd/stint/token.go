@@ -1,0 +1,228 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/stint-io/stint/api"
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+	"github.com/stint-io/stint/internal/auth"
+)
+
+// tokenCommand has the commands about tokens.
+type tokenCommand struct {
+	Create   tokenCreateCommand   `cmd:"" help:"Make a token, and print its secret once."`
+	List     tokenListCommand     `cmd:"" help:"List tokens and roles, and when they were last used."`
+	Rotate   tokenRotateCommand   `cmd:"" help:"Replace a token by a new one of the same rights."`
+	Revoke   tokenRevokeCommand   `cmd:"" help:"End a token or role at once."`
+	Off      tokenOffCommand      `cmd:"" help:"Ask for no tokens any longer, until the next one is made."`
+	Generate tokenGenerateCommand `cmd:"" help:"Draw a token for --admin-token-file, without a server."`
+}
+
+func (r remote) tokens(ctx context.Context) stintv1connect.TokenServiceClient {
+	return stintv1connect.NewTokenServiceClient(r.client(), r.reach(ctx))
+}
+
+type tokenCreateCommand struct {
+	Name    string   `arg:"" help:"Its name, which the audit log shows."`
+	Grant   []string `sep:"none" help:"What it may do: 'ns=NAMESPACE policy=NAME key=PREFIX* tier=NAME ops=check,settle'. Repeat it for more." placeholder:"GRANT"`
+	Admin   bool     `help:"It may do everything."`
+	Expires string   `required:"" help:"When it ends: a duration as 720h or 30d, or never." placeholder:"DURATION"`
+	Role    bool     `help:"Make a role, which a client certificate with the URI stint://role/NAME proves, and no secret."`
+	output
+	remote
+}
+
+// Help implements kong.HelpProvider.
+func (*tokenCreateCommand) Help() string {
+	return "From the first token on, every request needs one. The first one is made on a node's own machine:\n\n" +
+		"    stint token create root --admin --expires never --data-dir /var/lib/stint > root.token\n\n" +
+		"A grant names what a token may do: operations (check, settle, read, adjust, override, policies, observe, observe-keys, usage, " +
+		"cluster, backup, tokens, inline), and the namespaces, policies, keys and tiers that it may do them to. What is left out is not " +
+		"narrowed, except for tiers: those must be named.\n\n" +
+		"    stint token create web --expires 90d --grant 'ns=shop policy=login key=user:* ops=check,settle'"
+}
+
+// Run makes the token. The secret alone goes to stdout, so that it can go into a file.
+func (c *tokenCreateCommand) Run(s streams) error {
+	request := &stintv1.CreateTokenRequest{Name: c.Name, Role: c.Role}
+	switch {
+	case c.Admin && len(c.Grant) > 0:
+		return usagef("token create: --admin is everything: leave --grant out")
+	case c.Admin:
+		everything := auth.Everything()
+		request.Grants = append(request.Grants, api.GrantMessage(&everything))
+	case len(c.Grant) == 0:
+		return usagef("token create: say what it may do: --grant 'ns=shop ops=check,settle', or --admin")
+	}
+	for _, text := range c.Grant {
+		grant, err := auth.ParseGrant(text)
+		if err != nil {
+			return usagef("--grant: %w", err)
+		}
+		request.Grants = append(request.Grants, api.GrantMessage(&grant))
+	}
+	if c.Expires != "never" {
+		length, err := parseDuration(c.Expires)
+		if err != nil || length <= 0 {
+			return usagef("--expires: %q is neither never nor a duration such as 720h or 30d", c.Expires)
+		}
+		request.ExpiresAt = timestamppb.New(time.Now().Add(length))
+	}
+	ctx, cancel := c.context()
+	defer cancel()
+	answer, err := c.tokens(ctx).Create(ctx, connect.NewRequest(request))
+	if err != nil {
+		return c.explainFate(ctx, "token create "+c.Name, err, "it may have been made: stint token list shows it; revoke it and make another one")
+	}
+	if c.json() {
+		return printJSON(s, answer.Msg)
+	}
+	if c.Role {
+		_, err = fmt.Fprintf(s.err, "role %s: a client certificate with the URI stint://role/%s proves it\n", c.Name, c.Name)
+		return err
+	}
+	_, err = fmt.Fprintln(s.out, answer.Msg.Token)
+	fmt.Fprintf(s.err, "This is shown once: keep it in a file that only its user can read, and send it with --token-file or STINT_TOKEN.\n")
+	return err
+}
+
+type tokenListCommand struct {
+	output
+	remote
+}
+
+// Help implements kong.HelpProvider.
+func (*tokenListCommand) Help() string {
+	return "LAST USED is what the nodes that answer have seen since they were started."
+}
+
+// Run lists tokens and roles.
+func (c *tokenListCommand) Run(s streams) error {
+	ctx, cancel := c.context()
+	defer cancel()
+	answer, err := c.tokens(ctx).List(ctx, connect.NewRequest(&stintv1.ListTokensRequest{}))
+	if err != nil {
+		return c.explain(ctx, "token list", err, false)
+	}
+	if c.json() {
+		return printJSON(s, answer.Msg)
+	}
+	if !answer.Msg.Required {
+		fmt.Fprintln(s.out, "this cluster asks for no tokens")
+	}
+	if len(answer.Msg.Tokens) == 0 {
+		return nil
+	}
+	table := newTable(s)
+	fmt.Fprintln(table, "NAME\tKIND\tLAST USED\tEXPIRES\tMAY DO")
+	for _, t := range answer.Msg.Tokens {
+		kind := "token"
+		if t.Id == "" {
+			kind = "role"
+		}
+		var record auth.Record
+		for _, g := range t.Grants {
+			record.Grants = append(record.Grants, api.GrantOf(g))
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", t.Name, kind, instantOr(t.LastUsed, "-"), instantOr(t.ExpiresAt, "never"),
+			record.TextOfGrants())
+	}
+	return table.Flush()
+}
+
+// instantOr is instant for a time that may be absent.
+func instantOr(t *timestamppb.Timestamp, absent string) string {
+	if t == nil {
+		return absent
+	}
+	return instant(t)
+}
+
+type tokenRotateCommand struct {
+	Name    string        `arg:"" help:"The token."`
+	Overlap time.Duration `help:"How long the former token is accepted beside the new one." default:"0s" placeholder:"DURATION"`
+	output
+	remote
+}
+
+// Run replaces the token.
+func (c *tokenRotateCommand) Run(s streams) error {
+	ctx, cancel := c.context()
+	defer cancel()
+	answer, err := c.tokens(ctx).Rotate(ctx, connect.NewRequest(&stintv1.RotateTokenRequest{Name: c.Name, Overlap: durationpb.New(c.Overlap)}))
+	if err != nil {
+		return c.explainFate(ctx, "token rotate "+c.Name, err, "it may have been done: rotate it again")
+	}
+	if c.json() {
+		return printJSON(s, answer.Msg)
+	}
+	_, err = fmt.Fprintln(s.out, answer.Msg.Token)
+	return err
+}
+
+type tokenRevokeCommand struct {
+	Name string `arg:"" help:"The token or role."`
+	output
+	remote
+}
+
+// Run ends the token.
+func (c *tokenRevokeCommand) Run(s streams) error {
+	ctx, cancel := c.context()
+	defer cancel()
+	answer, err := c.tokens(ctx).Revoke(ctx, connect.NewRequest(&stintv1.RevokeTokenRequest{Name: c.Name}))
+	if err != nil {
+		return c.explainFate(ctx, "token revoke "+c.Name, err, "it may have been done: stint token list shows it")
+	}
+	if c.json() {
+		return printJSON(s, answer.Msg)
+	}
+	_, err = fmt.Fprintf(s.out, "%s is revoked: within a second no node accepts it\n", c.Name)
+	return err
+}
+
+type tokenOffCommand struct {
+	output
+	remote
+}
+
+// Help implements kong.HelpProvider.
+func (*tokenOffCommand) Help() string {
+	return "Only a node's own machine can do that: give --data-dir. On loopback everybody may then do everything again; elsewhere " +
+		"nobody is served, unless the nodes run with --insecure-api."
+}
+
+// Run turns the asking for tokens off.
+func (c *tokenOffCommand) Run(s streams) error {
+	ctx, cancel := c.context()
+	defer cancel()
+	answer, err := c.tokens(ctx).TurnOff(ctx, connect.NewRequest(&stintv1.TurnOffTokensRequest{}))
+	if err != nil {
+		return c.explainFate(ctx, "token off", err, "it may have been done: stint token list shows it")
+	}
+	if c.json() {
+		return printJSON(s, answer.Msg)
+	}
+	_, err = fmt.Fprintln(s.out, "the cluster asks for no tokens any longer")
+	return err
+}
+
+type tokenGenerateCommand struct{}
+
+// Run prints a fresh token.
+func (*tokenGenerateCommand) Run(s streams) error {
+	text, err := auth.NewToken(rand.Reader)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(s.out, text)
+	return err
+}

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Measures a backup and its restore on this machine: one node with many keys, idle. Needs Go, jq, curl and GNU time. Prints a
+# Markdown table.
+#
+#   docs/benchmarks/backup.sh [keys, default 1000000]
+source "$(dirname "$0")/common.sh"
+keys=${1:-1000000}
+
+cat > "$work/policies.yaml" << 'YAML'
+policies:
+  window: {limits: [{name: day, quota: 1000000, fixed_window: {period: 24h, anchor: first_hit}}]}
+YAML
+
+live() { curl -s "http://$(address api 1)/metrics" | awk 'index($1, "stint_keys") == 1 {sum += $2} END {printf "%.0f", sum}'; }
+row() { echo "| $1 | $2 |"; }
+timed() { # timed NAME COMMAND...: seconds and peak memory
+    local name=$1
+    shift
+    /usr/bin/time -f '%e s, %M KiB at most' -o "$work/time" "$@" > /dev/null 2> "$work/said" || { cat "$work/said" >&2; exit 1; }
+    row "$name" "$(cat "$work/time")"
+}
+
+cluster 1
+left=$keys n=0
+while ((left > 0)); do # keys are drawn at random out of nearly 10 million, so most are new
+    n=$((n + 1))
+    bench --policy window --protocol grpc --callers 8 --batch 500 --keys 9999999 --key-prefix "$(printf 'window%10d' $n | tr ' ' -)" \
+        --count $((left < 1000000 ? left : 1000000)) > /dev/null
+    left=$((left - 1000000))
+done
+row "backup of $(live) keys of 24 bytes, 4 shards, one idle node" "figure"
+echo "|---|---|"
+timed "stint backup FILE" "$work/stint" backup "$work/b" --addr "http://$(address api 1)"
+row "its size" "$(stat -c %s "$work/b") bytes"
+timed "stint restore --dry-run" "$work/stint" restore "$work/b" --data-dir "$work/restored" --dry-run
+timed "stint restore" "$work/stint" restore "$work/b" --data-dir "$work/restored" --yes
+row "the directory" "$(du -sm "$work/restored" | cut -f1) MiB"

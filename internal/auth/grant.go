@@ -1,0 +1,217 @@
+package auth
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Op is an operation that can be granted.
+type Op uint8
+
+const (
+	NoOp        Op = iota // a caller who is known may do it, whatever was granted
+	Check                 // count: Check, CheckBatch, CheckStream, Reserve; on the Redis port INCR, CL.THROTTLE and their like
+	Settle                // end a hold, refund a decision
+	Read                  // Get; on the Redis port GET, TTL
+	Adjust                // change what a key has used, or block it; on the Redis port SET, DEL, EXPIRE
+	Override              // give a key a tier or quotas of its own
+	Policies              // apply policies
+	Observe               // status, policies, metrics: what shows no key
+	ObserveKeys           // audit: what shows keys
+	Usage                 // usage of billing meters
+	Cluster               // drain, remove, upgrade
+	Backup                // read everything at once
+	Tokens                // create, list, rotate and revoke tokens
+	Inline                // send limits along with a request, beside Check or Read
+	opCount
+)
+
+var opNames = [opCount]string{"", "check", "settle", "read", "adjust", "override", "policies", "observe", "observe-keys", "usage",
+	"cluster", "backup", "tokens", "inline"}
+
+// admin stands for every operation, on everything.
+const admin = "admin"
+
+// String is the name of the operation in a grant.
+func (o Op) String() string { return opNames[o] }
+
+// ofKeys reports whether the operation is about keys, so that a grant can name them. The others are about the whole cluster.
+func (o Op) ofKeys() bool {
+	switch o {
+	case Check, Settle, Read, Adjust, Override, ObserveKeys, Usage, Inline:
+		return true
+	}
+	return false
+}
+
+// survivesSilence reports whether the last known tokens are good enough for the operation, however old they are: else a login
+// would depend on the system shard.
+func (o Op) survivesSilence() bool { return o == Check || o == Settle || o == Read || o == Inline }
+
+// Grant allows operations on some keys. An empty list means all of them, except for Tiers, where it means none.
+type Grant struct {
+	Namespaces []string `json:",omitempty"`
+	Policies   []string `json:",omitempty"`
+	Keys       []string `json:",omitempty"` // a key, or with a star at the end the beginning of keys
+	Tiers      []string `json:",omitempty"` // that a request may name; a star: all that are limited
+	Ops        []string // by name; one that this version does not know grants nothing
+}
+
+// Everything is the grant of an administrator.
+func Everything() Grant { return Grant{Ops: []string{admin}} }
+
+// Bounds of a record.
+const (
+	grantsMax = 16
+	itemsMax  = 64  // in one list of a grant
+	itemMax   = 256 // bytes
+)
+
+// Problem says what is wrong with a grant; "": nothing.
+func (g *Grant) Problem() string {
+	for _, list := range []struct {
+		name  string
+		items []string
+	}{{"namespaces", g.Namespaces}, {"policies", g.Policies}, {"keys", g.Keys}, {"tiers", g.Tiers}, {"operations", g.Ops}} {
+		if len(list.items) > itemsMax {
+			return fmt.Sprintf("names %d %s: at most %d are allowed", len(list.items), list.name, itemsMax)
+		}
+		for _, item := range list.items {
+			switch {
+			case item == "" || len(item) > itemMax:
+				return fmt.Sprintf("has one of its %s of %d bytes: 1 to %d are allowed", list.name, len(item), itemMax)
+			case item == "*" && list.name != "tiers" && list.name != "keys":
+				return fmt.Sprintf("has a star among its %s: leave them out to allow all", list.name)
+			}
+		}
+	}
+	if len(g.Ops) == 0 {
+		return "allows nothing: ops=check,settle says what"
+	}
+	for _, name := range g.Ops {
+		op := opOf(name)
+		switch {
+		case name == admin && len(g.Ops) == 1 && !g.narrowed():
+		case name == admin:
+			return "has admin, which allows everything: leave everything else out"
+		case op == NoOp:
+			return fmt.Sprintf("has no operation %q: %s or admin", name, strings.Join(opNames[1:], ", "))
+		case !op.ofKeys() && g.narrowed():
+			return fmt.Sprintf("has %s, which is about the whole cluster: give it in a grant without namespaces, policies and keys", name)
+		}
+	}
+	return ""
+}
+
+func opOf(name string) Op {
+	if i := slices.Index(opNames[:], name); i > 0 {
+		return Op(i)
+	}
+	return NoOp
+}
+
+// narrowed reports whether the grant is about some keys only.
+func (g *Grant) narrowed() bool {
+	return len(g.Namespaces) > 0 || len(g.Policies) > 0 || len(g.Keys) > 0 || len(g.Tiers) > 0
+}
+
+// String writes the grant as ParseGrant reads it.
+func (g *Grant) String() string {
+	var parts []string
+	for _, list := range g.lists() {
+		if len(*list.items) > 0 {
+			parts = append(parts, list.name+"="+strings.Join(*list.items, ","))
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+type namedList struct {
+	name  string
+	items *[]string
+}
+
+func (g *Grant) lists() []namedList {
+	return []namedList{{"ns", &g.Namespaces}, {"policy", &g.Policies}, {"key", &g.Keys}, {"tier", &g.Tiers}, {"ops", &g.Ops}}
+}
+
+// ParseGrant reads a text such as "ns=shop policy=login key=user:* tier=vendor ops=check,settle".
+func ParseGrant(text string) (Grant, error) {
+	var g Grant
+	for _, part := range strings.Fields(text) {
+		name, value, found := strings.Cut(part, "=")
+		lists := g.lists()
+		i := slices.IndexFunc(lists, func(l namedList) bool { return l.name == name })
+		switch {
+		case !found || i < 0:
+			return Grant{}, fmt.Errorf("%q: is none of ns=, policy=, key=, tier= and ops=", part)
+		case len(*lists[i].items) > 0:
+			return Grant{}, fmt.Errorf("%s= is there twice: write %s=a,b", name, name)
+		}
+		*lists[i].items = strings.Split(value, ",")
+	}
+	if problem := g.Problem(); problem != "" {
+		return Grant{}, fmt.Errorf("the grant %q %s", text, problem)
+	}
+	return g, nil
+}
+
+// grant is a Grant that is ready to be asked.
+type grant struct {
+	all                               bool   // admin
+	ops                               uint32 // a bit each
+	namespaces, policies, keys, tiers []string
+}
+
+func (g *Grant) ready() grant {
+	ready := grant{namespaces: g.Namespaces, policies: g.Policies, keys: g.Keys, tiers: g.Tiers}
+	for _, name := range g.Ops {
+		if name == admin {
+			return grant{all: true, ops: 1<<opCount - 1}
+		}
+		if op := opOf(name); op != NoOp {
+			ready.ops |= 1 << op
+		}
+	}
+	return ready
+}
+
+func (g *grant) has(op Op) bool { return g.ops&(1<<op) != 0 }
+
+// covers reports whether the grant is about a target.
+func (g *grant) covers(on *Target) bool {
+	return g.all || (len(g.namespaces) == 0 || slices.Contains(g.namespaces, on.Namespace)) &&
+		(len(g.policies) == 0 || slices.Contains(g.policies, on.Policy)) && (len(g.keys) == 0 || coversKey(g.keys, on.Key)) &&
+		(on.Tier == "" || slices.Contains(g.tiers, on.Tier) || slices.Contains(g.tiers, "*") && !on.Unlimited)
+}
+
+func coversKey(patterns []string, key string) bool {
+	for _, pattern := range patterns {
+		if prefix, is := strings.CutSuffix(pattern, "*"); key != "" && (key == pattern || is && strings.HasPrefix(key, prefix)) {
+			return true
+		}
+	}
+	return false
+}
+
+// contains reports whether the grant allows all that another one allows for one of its operations.
+func (g *grant) contains(other *grant, op Op) bool {
+	if g.all || other.all {
+		return g.all
+	}
+	subset := func(some, all []string, has func(all []string, item string) bool) bool {
+		return len(all) == 0 || len(some) > 0 && !slices.ContainsFunc(some, func(item string) bool { return !has(all, item) })
+	}
+	tiers := !slices.ContainsFunc(other.tiers, func(tier string) bool { return !slices.Contains(g.tiers, tier) })
+	return g.has(op) && subset(other.namespaces, g.namespaces, slices.Contains) &&
+		subset(other.policies, g.policies, slices.Contains) && subset(other.keys, g.keys, hasPattern) && tiers
+}
+
+// hasPattern reports whether one of some patterns matches all that another one matches.
+func hasPattern(patterns []string, pattern string) bool {
+	return slices.ContainsFunc(patterns, func(wider string) bool {
+		prefix, is := strings.CutSuffix(wider, "*")
+		return pattern == wider || is && strings.HasPrefix(pattern, prefix)
+	})
+}

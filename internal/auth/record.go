@@ -1,0 +1,181 @@
+package auth
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Record is what the cluster keeps of a token or a role.
+type Record struct {
+	Name    string
+	ID      string  `json:",omitempty"` // "": it is a role, which a client certificate proves
+	Hash    []byte  `json:",omitempty"` // of the token's text
+	Former  *Former `json:",omitempty"` // the token that was replaced last; nil: none
+	Created int64   // Unix microseconds
+	Expires int64   `json:",omitempty"` // Unix microseconds; 0: never
+	Creator string  `json:",omitempty"`
+	Grants  []Grant
+}
+
+// Former is a token that goes on being accepted for a while after another one took its place.
+type Former struct {
+	ID   string
+	Hash []byte
+	Ends int64 // Unix microseconds
+}
+
+// nameForm is what a name can be: it stands in certificates, in the audit log and on command lines.
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// NameProblem says what is wrong with the name of a token or a role; "": nothing.
+func NameProblem(name string) string {
+	if !nameForm.MatchString(name) {
+		return "must be 1 to 64 of A-Z, a-z, 0-9, dot, dash and underscore, and begin with a letter or digit"
+	}
+	return ""
+}
+
+// Problem says what is wrong with a record that somebody asks for; "": nothing.
+func (r *Record) Problem() string {
+	if problem := NameProblem(r.Name); problem != "" {
+		return "name: " + problem
+	}
+	if len(r.Grants) == 0 || len(r.Grants) > grantsMax {
+		return fmt.Sprintf("grants: are %d: 1 to %d are allowed", len(r.Grants), grantsMax)
+	}
+	for i := range r.Grants {
+		if problem := r.Grants[i].Problem(); problem != "" {
+			return fmt.Sprintf("grants[%d]: %s", i, problem)
+		}
+	}
+	return ""
+}
+
+// SetToken makes the record that of a token's text. The error says that the text is no token.
+func (r *Record) SetToken(text string) error {
+	id, hash, err := ParseToken(text)
+	if err == nil {
+		r.ID, r.Hash = string(id[:]), hash[:]
+	}
+	return err
+}
+
+// IsRole reports whether a client certificate proves the record, and no secret.
+func (r *Record) IsRole() bool { return r.ID == "" }
+
+// TextOfGrants lists the grants for people.
+func (r *Record) TextOfGrants() string {
+	texts := make([]string, len(r.Grants))
+	for i := range r.Grants {
+		texts[i] = r.Grants[i].String()
+	}
+	return strings.Join(texts, "; ")
+}
+
+// AfterRestore returns the records of a backup as a restored cluster may believe them: a token may have been revoked since the
+// backup, so each keeps of its grants what a login or a quota needs, and nothing that changes what others may do.
+func AfterRestore(records []Record) []Record {
+	kept := slices.Clone(records)
+	for i := range kept {
+		var grants []Grant
+		for _, g := range kept[i].Grants {
+			g.Ops = slices.DeleteFunc(slices.Clone(g.Ops), func(name string) bool { return !opOf(name).survivesSilence() })
+			if len(g.Ops) > 0 {
+				grants = append(grants, g)
+			}
+		}
+		kept[i].Grants = grants
+	}
+	return kept
+}
+
+// Buckets is the number of documents that hold the records: enough that 10,000 records of usual size fit into documents of
+// 192 KiB. The number is part of the format.
+const Buckets = 64
+
+// HeadDocument is the name of the document that says whether the cluster asks for tokens, besides their existence.
+const HeadDocument = "tokens"
+
+// Bucket returns the name of the document that holds the record of a name.
+func Bucket(name string) string {
+	h := fnv.New32a()
+	h.Write([]byte(name))
+	return BucketName(int(h.Sum32() % Buckets))
+}
+
+// BucketName returns the name of the i-th bucket.
+func BucketName(i int) string { return fmt.Sprintf("%s/%02d", HeadDocument, i) }
+
+// Documents lists the names of all documents of this package.
+func Documents() []string {
+	names := make([]string, 0, Buckets+1)
+	names = append(names, HeadDocument)
+	for i := range Buckets {
+		names = append(names, BucketName(i))
+	}
+	return names
+}
+
+// Head is the content of HeadDocument.
+type Head struct {
+	Off bool `json:",omitempty"` // tokens are not asked for, although there are or were some
+}
+
+// bucket is the content of a bucket.
+type bucket struct{ Records []Record }
+
+// EncodeBucket writes records, sorted by name. Equal records have equal bytes.
+func EncodeBucket(records []Record) []byte {
+	records = slices.SortedFunc(slices.Values(records), func(a, b Record) int { return strings.Compare(a.Name, b.Name) })
+	return encode(bucket{records})
+}
+
+// EncodeHead writes the head.
+func EncodeHead(h Head) []byte { return encode(h) }
+
+func encode(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic("auth: records that cannot be written: " + err.Error()) // they hold only texts and numbers
+	}
+	return text
+}
+
+// DecodeBucket reads what EncodeBucket wrote. Unknown fields are ignored: a newer version may have added them. A record that
+// cannot be used is an error: to leave it out could leave out what ends it.
+func DecodeBucket(body []byte) ([]Record, error) {
+	var b bucket
+	if err := json.Unmarshal(body, &b); err != nil {
+		return nil, fmt.Errorf("auth: a bucket of tokens: %w", err)
+	}
+	for i := range b.Records {
+		if err := b.Records[i].readable(); err != nil {
+			return nil, fmt.Errorf("auth: the record of %q: %w", b.Records[i].Name, err)
+		}
+	}
+	return b.Records, nil
+}
+
+func (r *Record) readable() error {
+	switch {
+	case NameProblem(r.Name) != "":
+		return fmt.Errorf("its name %s", NameProblem(r.Name))
+	case (r.ID != "" || len(r.Hash) > 0) && (len(r.ID) != idLength || len(r.Hash) != len(Hash{})):
+		return fmt.Errorf("it has an id of %d bytes and a hash of %d", len(r.ID), len(r.Hash))
+	case r.Former != nil && (len(r.Former.ID) != idLength || len(r.Former.Hash) != len(Hash{})):
+		return fmt.Errorf("its former token has an id of %d bytes and a hash of %d", len(r.Former.ID), len(r.Former.Hash))
+	}
+	return nil
+}
+
+// DecodeHead reads what EncodeHead wrote.
+func DecodeHead(body []byte) (h Head, err error) {
+	if err := json.Unmarshal(body, &h); err != nil {
+		return Head{}, fmt.Errorf("auth: the head of the tokens: %w", err)
+	}
+	return h, nil
+}

@@ -1,0 +1,223 @@
+package backup
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/stint-io/stint/shard"
+)
+
+// ErrDamaged is in the chain of an error about a file that is not what was written.
+var ErrDamaged = errors.New("the file is damaged, or not complete")
+
+// Backup is a backup in memory.
+type Backup struct {
+	Header
+	Data   []*shard.State // the data shards in order
+	System *shard.State
+}
+
+// windowMost bounds the memory of a decompression.
+const windowMost = 64 << 20
+
+// Read verifies a file and reads all of it. It refuses what a newer release may have written.
+func Read(file io.ReaderAt, size int64) (*Backup, error) {
+	body := size - sha256.Size
+	if body < int64(len(magic)) {
+		return nil, fmt.Errorf("a backup of %d bytes: %w", size, ErrDamaged)
+	}
+	start := make([]byte, len(magic))
+	if _, err := file.ReadAt(start, 0); err != nil {
+		return nil, err
+	}
+	if string(start) != magic {
+		if bytes.HasPrefix(start, []byte("stint backup ")) {
+			return nil, errors.New("a backup of a newer format: run the release that wrote it, or a newer one")
+		}
+		return nil, fmt.Errorf("not a backup of stint: %w", ErrDamaged)
+	}
+	sum := sha256.New()
+	if _, err := io.Copy(sum, io.NewSectionReader(file, 0, body)); err != nil {
+		return nil, err
+	}
+	want := make([]byte, sha256.Size)
+	if _, err := file.ReadAt(want, body); err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(sum.Sum(nil), want) {
+		return nil, fmt.Errorf("the backup's SHA-256 is not that of its content: %w", ErrDamaged)
+	}
+	return decode(bufio.NewReaderSize(io.NewSectionReader(file, 0, body), 64<<10))
+}
+
+// decode reads a file up to its SHA-256.
+func decode(in *bufio.Reader) (*Backup, error) {
+	r := &reader{in: in}
+	b := &Backup{Header: r.header()}
+	if r.err == nil && b.Level > shard.LevelNewest {
+		r.err = fmt.Errorf("written at level %d, this binary knows %d: run %s or newer, or restore an older backup", b.Level,
+			shard.LevelNewest, b.Release)
+	}
+	for n := uint32(0); r.err == nil && n <= b.Shards; n++ {
+		id := shard.System
+		if n < b.Shards {
+			id = shard.ID(n)
+		}
+		if state := r.section(id); id == shard.System {
+			b.System = state
+		} else {
+			b.Data = append(b.Data, state)
+		}
+	}
+	if mark, sections := r.byte(), r.uint32(); r.err == nil && (mark != endMark || sections != b.Shards+1) {
+		r.damaged("it does not end where its header says")
+	}
+	if _, err := in.ReadByte(); r.err == nil && err != io.EOF {
+		r.damaged("there is more than its header says")
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	return b, nil
+}
+
+// reader reads the parts of a file until the first error.
+type reader struct {
+	in  *bufio.Reader
+	err error
+}
+
+func (r *reader) damaged(format string, args ...any) {
+	if r.err == nil {
+		r.err = fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), ErrDamaged)
+	}
+}
+
+func (r *reader) bytes(n int) []byte {
+	b := make([]byte, n)
+	if r.err != nil {
+		return b
+	}
+	if _, err := io.ReadFull(r.in, b); err != nil {
+		r.damaged("it ends early (%v)", err)
+	}
+	return b
+}
+
+func (r *reader) byte() byte     { return r.bytes(1)[0] }
+func (r *reader) uint32() uint32 { return binary.LittleEndian.Uint32(r.bytes(4)) }
+func (r *reader) uint64() uint64 { return binary.LittleEndian.Uint64(r.bytes(8)) }
+
+func (r *reader) header() (h Header) {
+	if string(r.bytes(len(magic))) != magic {
+		r.damaged("it is not a backup of stint")
+	}
+	length := r.uint32()
+	if length > headerMost {
+		r.damaged("its header has %d bytes", length)
+	}
+	if r.err != nil {
+		return h
+	}
+	text := r.bytes(int(length))
+	if err := json.Unmarshal(text, &h); err != nil {
+		r.damaged("its header cannot be read (%v)", err)
+	}
+	if h.Shards == 0 || h.Shards > shardsMost || h.Cluster == "" {
+		r.damaged("its header has %d shards of cluster %q", h.Shards, h.Cluster)
+	}
+	return h
+}
+
+// shardsMost bounds what a header may claim.
+const shardsMost = 4096
+
+// section reads one shard.
+func (r *reader) section(want shard.ID) *shard.State {
+	if mark, id := r.byte(), shard.ID(r.uint32()); r.err == nil && (mark != sectionMark || id != want) {
+		r.damaged("shard %v's section is not in its place", want)
+	}
+	if r.err != nil {
+		return nil
+	}
+	frames := &frameReader{r: r}
+	unpacked, err := zstd.NewReader(frames, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(windowMost))
+	if err != nil {
+		r.err = err
+		return nil
+	}
+	defer unpacked.Close()
+	raw := &countedReader{in: unpacked}
+	state, err := shard.Restore(want, raw)
+	if err == nil {
+		_, err = io.Copy(io.Discard, raw) // the crc covers the whole stream
+	}
+	if err != nil {
+		r.damaged("shard %v cannot be read (%v)", want, err)
+		return nil
+	}
+	frames.drain()
+	if length, sum := r.uint64(), r.uint32(); length != raw.bytes || sum != raw.crc {
+		r.damaged("shard %v has %d bytes with crc32c %08x, and should have %d with %08x", want, raw.bytes, raw.crc, length, sum)
+	}
+	return state
+}
+
+// frameReader reads the bytes of frames up to their end.
+type frameReader struct {
+	r    *reader
+	left uint32
+	done bool
+}
+
+func (f *frameReader) Read(b []byte) (int, error) {
+	for f.left == 0 && !f.done && f.r.err == nil {
+		if f.left = f.r.uint32(); f.left > frameBytes {
+			f.r.damaged("a frame of %d bytes", f.left)
+		}
+		f.done = f.left == 0
+	}
+	switch {
+	case f.r.err != nil:
+		return 0, f.r.err
+	case f.done:
+		return 0, io.EOF
+	}
+	n, err := f.r.in.Read(b[:min(len(b), int(f.left))])
+	f.left -= uint32(n)
+	if err != nil {
+		f.r.damaged("it ends early (%v)", err)
+		return n, f.r.err
+	}
+	return n, nil
+}
+
+// drain reads what the decompression left, which must be nothing but the end.
+func (f *frameReader) drain() {
+	if n, _ := f.Read(make([]byte, 1)); n > 0 {
+		f.r.damaged("a section has more than its shard")
+	}
+}
+
+// countedReader counts and sums what is read.
+type countedReader struct {
+	in    io.Reader
+	bytes uint64
+	crc   uint32
+}
+
+func (c *countedReader) Read(b []byte) (int, error) {
+	n, err := c.in.Read(b)
+	c.bytes += uint64(n)
+	c.crc = crc32.Update(c.crc, castagnoli, b[:n])
+	return n, err
+}

@@ -1,0 +1,176 @@
+package backup
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"hash/crc32"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/stint-io/stint/shard"
+)
+
+const (
+	magic       = "stint backup 1\n"
+	headerMost  = 64 << 10
+	frameBytes  = 256 << 10
+	sectionMark = 'S'
+	endMark     = 'E'
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Header is what a backup says of itself.
+type Header struct {
+	Cluster string      // id of the cluster
+	Release string      // of the program that wrote the file
+	Level   shard.Level // newest feature level that the pictures may contain
+	Shards  uint32      // data shards; the system shard is not counted
+	Begun   int64       // when the backup began, by the clock of the machine that wrote it, in Unix microseconds
+}
+
+// Writer writes a backup. Its methods must not be called concurrently.
+type Writer struct {
+	out      io.Writer
+	sum      hash.Hash
+	written  int64
+	sections uint32
+	header   Header
+}
+
+// NewWriter writes the header. The caller writes the section of each shard in order, and then calls Finish.
+func NewWriter(out io.Writer, h Header) (*Writer, error) {
+	w := &Writer{out: out, sum: sha256.New(), header: h}
+	text, err := json.Marshal(h)
+	if err != nil {
+		return nil, err
+	}
+	b := binary.LittleEndian.AppendUint32([]byte(magic), uint32(len(text)))
+	_, err = w.Write(append(b, text...))
+	return w, err
+}
+
+// Write implements io.Writer. It is for this package.
+func (w *Writer) Write(b []byte) (int, error) {
+	n, err := w.out.Write(b)
+	w.sum.Write(b[:n])
+	w.written += int64(n)
+	return n, err
+}
+
+// Written is the number of bytes written so far.
+func (w *Writer) Written() int64 { return w.written }
+
+// Next returns the shard whose section is to be written next; ok is false after the last one.
+func (w *Writer) Next() (id shard.ID, ok bool) {
+	switch {
+	case w.sections < w.header.Shards:
+		return shard.ID(w.sections), true
+	case w.sections == w.header.Shards:
+		return shard.System, true
+	}
+	return 0, false
+}
+
+// Section writes the next shard's section: fill writes its Snapshot.
+func (w *Writer) Section(fill func(io.Writer) error) error {
+	id, ok := w.Next()
+	if !ok {
+		return errors.New("backup: every shard is written")
+	}
+	if _, err := w.Write(binary.LittleEndian.AppendUint32([]byte{sectionMark}, uint32(id))); err != nil {
+		return err
+	}
+	frames := &frameWriter{out: w}
+	packed, err := zstd.NewWriter(frames, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedDefault))
+	if err != nil {
+		return err
+	}
+	raw := &countedWriter{out: packed, crc: crc32.New(castagnoli)}
+	if err := fill(raw); err != nil {
+		return errors.Join(err, packed.Close())
+	}
+	if err := packed.Close(); err != nil {
+		return err
+	}
+	if err := frames.close(); err != nil {
+		return err
+	}
+	end := binary.LittleEndian.AppendUint64(nil, raw.bytes)
+	if _, err := w.Write(binary.LittleEndian.AppendUint32(end, raw.crc.Sum32())); err != nil {
+		return err
+	}
+	w.sections++
+	return nil
+}
+
+// Finish writes the end of the file. It does not close the underlying writer.
+func (w *Writer) Finish() error {
+	if id, missing := w.Next(); missing {
+		return fmt.Errorf("backup: shard %v is missing", id)
+	}
+	if _, err := w.Write(binary.LittleEndian.AppendUint32([]byte{endMark}, w.sections)); err != nil {
+		return err
+	}
+	_, err := w.Write(w.sum.Sum(nil))
+	return err
+}
+
+// frameWriter cuts a stream into frames.
+type frameWriter struct {
+	out    io.Writer
+	buffer []byte
+}
+
+func (f *frameWriter) Write(b []byte) (int, error) {
+	f.buffer = append(f.buffer, b...)
+	if len(f.buffer) < frameBytes {
+		return len(b), nil
+	}
+	return len(b), f.flush()
+}
+
+func (f *frameWriter) flush() error {
+	for len(f.buffer) > 0 {
+		n := min(len(f.buffer), frameBytes)
+		if err := f.frame(f.buffer[:n]); err != nil {
+			return err
+		}
+		f.buffer = f.buffer[:copy(f.buffer, f.buffer[n:])]
+	}
+	return nil
+}
+
+func (f *frameWriter) frame(b []byte) error {
+	if _, err := f.out.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(b)))); err != nil {
+		return err
+	}
+	_, err := f.out.Write(b)
+	return err
+}
+
+func (f *frameWriter) close() error {
+	if err := f.flush(); err != nil {
+		return err
+	}
+	return f.frame(nil)
+}
+
+// countedWriter counts and sums what is written.
+type countedWriter struct {
+	out   io.Writer
+	crc   hash.Hash32
+	bytes uint64
+}
+
+func (c *countedWriter) Write(b []byte) (int, error) {
+	n, err := c.out.Write(b)
+	c.crc.Write(b[:n])
+	c.bytes += uint64(n)
+	return n, err
+}

@@ -1,0 +1,192 @@
+package certfile
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Files names PEM files.
+type Files struct {
+	Cert string // the certificate, followed by those that lead to its authority
+	Key  string // of the certificate
+	CAs  string // authorities whose certificates are accepted; "": none
+}
+
+// Config says what is watched. All fields are required except Check and Every.
+type Config struct {
+	Files  Files
+	Name   string                        // of the certificate in the log, as in "peer certificate"
+	Others string                        // who refuses it when it has expired, in the singular, as in "client"
+	Check  func(*x509.Certificate) error // of a certificate that else can come into use; nil: any will do
+	Every  time.Duration                 // least time between two looks at the files; 0: they are looked at every time
+	Logger *slog.Logger
+	Now    func() time.Time
+}
+
+// Content is what the files had when they were last valid. Nobody may change it.
+type Content struct {
+	Certificate tls.Certificate
+	Ends        time.Time      // the earliest expiry in the certificate's chain
+	CAs         *x509.CertPool // nil: there is no such file
+}
+
+// Watcher holds the files' last valid content.
+type Watcher struct {
+	config  Config
+	content atomic.Pointer[Content]
+	looked  atomic.Int64 // when the files were last looked at, in nanoseconds since the Unix epoch
+
+	mu     sync.Mutex // guards the fields below, and is held while files are read
+	stamps stamps     // of the content
+	told   stamps     // unusable files that were logged already
+	warned time.Time  // when the end of the certificate was last logged
+}
+
+// stamps identifies the versions of the files.
+type stamps [3]struct {
+	modified time.Time
+	size     int64
+}
+
+// Load reads the files. The error names the file and says why it cannot be used.
+func Load(config Config) (*Watcher, error) {
+	w := &Watcher{config: config}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.looked.Store(config.Now().UnixNano())
+	if err := w.load(); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// Current returns the content in force, after a look at the files if one is due.
+func (w *Watcher) Current() *Content {
+	if w.due() {
+		w.look()
+	}
+	return w.content.Load()
+}
+
+// due reports whether the files are to be looked at now, by this caller.
+func (w *Watcher) due() bool {
+	if w.config.Every == 0 {
+		return true
+	}
+	now, last := w.config.Now().UnixNano(), w.looked.Load()
+	soon := now >= last && now-last < int64(w.config.Every) // a clock that was set back makes no pause
+	return !soon && w.looked.CompareAndSwap(last, now)
+}
+
+// look reads the files if they have changed since they were last valid.
+func (w *Watcher) look() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if now := w.stat(); now != w.stamps {
+		if err := w.load(); err != nil && now != w.told { // every look tries again
+			w.told = now
+			w.config.Logger.Error(w.config.Name+": the changed files cannot be used, going on with the last ones", "error", err)
+		} else if err == nil {
+			w.config.Logger.Info(w.config.Name+": the changed files are in use", "file", w.config.Files.Cert,
+				"expires", w.content.Load().Ends)
+		}
+	}
+	w.warn()
+}
+
+// load reads the files and uses them if they are valid together. The caller holds mu.
+func (w *Watcher) load() error {
+	files, stamps := w.config.Files, w.stat()
+	own, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+	if err != nil {
+		return err
+	}
+	content := &Content{Certificate: own}
+	if content.Ends, err = timely(own, w.config.Now(), w.config.Others); err != nil {
+		return fmt.Errorf("%s %w", files.Cert, err)
+	}
+	if files.CAs != "" {
+		if content.CAs, err = Authorities(files.CAs); err != nil {
+			return err
+		}
+	}
+	if w.config.Check != nil {
+		if err := w.config.Check(own.Leaf); err != nil {
+			return fmt.Errorf("%s: %w", files.Cert, err)
+		}
+	}
+	w.stamps = stamps
+	w.content.Store(content)
+	return nil
+}
+
+// Authorities reads a file of authorities' certificates.
+func Authorities(file string) (*x509.CertPool, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s has no certificate in PEM", file)
+	}
+	return pool, nil
+}
+
+// timely returns until when others accept a certificate and its chain, or an error if they do not accept it now.
+func timely(own tls.Certificate, now time.Time, others string) (ends time.Time, err error) {
+	for _, raw := range own.Certificate {
+		certificate, err := x509.ParseCertificate(raw)
+		switch {
+		case err != nil:
+			return ends, err
+		case now.After(certificate.NotAfter):
+			return ends, fmt.Errorf("expired %v ago, at %v: no %s accepts it; issue a new one", now.Sub(certificate.NotAfter).Round(time.Second),
+				certificate.NotAfter.UTC().Format(time.RFC3339), others)
+		case now.Before(certificate.NotBefore):
+			return ends, fmt.Errorf("is valid from %v on, in %v: no %s accepts it before; issue another one, or set the clock",
+				certificate.NotBefore.UTC().Format(time.RFC3339), certificate.NotBefore.Sub(now).Round(time.Second), others)
+		}
+		if ends.IsZero() || certificate.NotAfter.Before(ends) {
+			ends = certificate.NotAfter
+		}
+	}
+	return ends, nil
+}
+
+func (w *Watcher) stat() (s stamps) {
+	for i, name := range []string{w.config.Files.Cert, w.config.Files.Key, w.config.Files.CAs} {
+		if info, err := os.Stat(name); err == nil {
+			s[i].modified, s[i].size = info.ModTime(), info.Size()
+		}
+	}
+	return s
+}
+
+const (
+	endsSoon  = 14 * 24 * time.Hour
+	warnEvery = time.Hour
+)
+
+// warn logs that the certificate expires soon, or has expired while the process ran. The caller holds mu.
+func (w *Watcher) warn() {
+	now, ends := w.config.Now(), w.content.Load().Ends
+	left := ends.Sub(now)
+	if left > endsSoon || !w.warned.IsZero() && now.Sub(w.warned) < warnEvery {
+		return
+	}
+	w.warned = now
+	if left <= 0 {
+		w.config.Logger.Error(fmt.Sprintf("%s: it has expired, and %ss refuse it: put a new one in its place", w.config.Name, w.config.Others),
+			"file", w.config.Files.Cert, "expired", ends)
+		return
+	}
+	w.config.Logger.Warn(w.config.Name+": it expires soon: put a new one in its place", "file", w.config.Files.Cert,
+		"expires", ends, "left", left.Round(time.Minute))
+}

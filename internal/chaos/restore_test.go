@@ -1,0 +1,199 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-io/stint/internal/await"
+	"github.com/stint-io/stint/internal/model"
+	"github.com/stint-io/stint/limit"
+)
+
+const restoreSecond = limit.Span(1_000_000)
+
+// restoreLimits are short enough to roll while a test runs, each in a policy of its name.
+var restoreLimits = map[string]struct {
+	yaml string
+	limit.Limit
+}{
+	"fixed":     {"fixed_window: {period: 4s}", limit.Limit{Algorithm: limit.FixedWindow, Quota: 20, Period: 4 * restoreSecond}},
+	"first-hit": {"fixed_window: {period: 3s, anchor: first_hit}", limit.Limit{Algorithm: limit.FixedWindowFirstHit, Quota: 20, Period: 3 * restoreSecond}},
+	"weighted":  {"sliding_window: {period: 3s}", limit.Limit{Algorithm: limit.SlidingWindow, Quota: 20, Period: 3 * restoreSecond}},
+	"buckets":   {"sliding_window: {period: 3s, bucket: 100ms}", limit.Limit{Algorithm: limit.SlidingBuckets, Quota: 20, Period: 3 * restoreSecond, Bucket: restoreSecond / 10}},
+	"log":       {"sliding_log: {period: 3s}", limit.Limit{Algorithm: limit.SlidingLog, Quota: 20, Period: 3 * restoreSecond}},
+	"bucket":    {"token_bucket: {refill: 10, per: 3s}", limit.Limit{Algorithm: limit.TokenBucket, Quota: 20, Period: 3 * restoreSecond, Count: 10, Initial: 20}},
+	"gcra":      {"gcra: {rate: 10, per: 3s}", limit.Limit{Algorithm: limit.GCRA, Quota: 20, Period: 3 * restoreSecond, Count: 10}},
+}
+
+// admissions are the instants at which requests were admitted, by policy and key, over all generations of a cluster.
+type admissions struct {
+	mu  sync.Mutex
+	all map[[2]string][]limit.Time
+}
+
+// ask asks once; what is not answered may have been counted, which only leaves room unused.
+func (a *admissions) ask(address, policy, key string) (answered, allowed bool) {
+	body := fmt.Sprintf(`{"entries":[{"policy":%q,"key":%q}]}`, policy, key)
+	client := http.Client{Timeout: 2 * time.Second}
+	response, err := client.Post("http://"+address+"/stint.v1.LimitService/Check", "application/json", strings.NewReader(body))
+	if err != nil {
+		return false, false
+	}
+	defer response.Body.Close()
+	var reply struct {
+		Decision *struct {
+			Allowed   bool
+			DecidedAt time.Time
+		}
+	}
+	if json.NewDecoder(response.Body).Decode(&reply) != nil || reply.Decision == nil {
+		return false, false
+	}
+	if reply.Decision.Allowed {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		name := [2]string{policy, key}
+		a.all[name] = append(a.all[name], limit.Time(reply.Decision.DecidedAt.UnixMicro()))
+	}
+	return true, reply.Decision.Allowed
+}
+
+// judge adds everything up anew.
+func (a *admissions) judge(t *testing.T) {
+	t.Helper()
+	for name, instants := range a.all {
+		slices.Sort(instants)
+		m := model.New(restoreLimits[name[0]].Limit)
+		for i, at := range instants {
+			if !m.Admits(1, at) {
+				t.Errorf("%s on %s: admission %d of %d, at %d, is one too many", name[0], name[1], i, len(instants), at)
+				break
+			}
+			m.Add(1, at)
+		}
+	}
+}
+
+// crowd asks for everything until end is closed.
+func (a *admissions) crowd(address string, end <-chan struct{}) (done *sync.WaitGroup) {
+	done = new(sync.WaitGroup)
+	policies := slices.Sorted(maps.Keys(restoreLimits))
+	for worker := range 8 {
+		done.Go(func() {
+			for n := worker; ; n++ {
+				select {
+				case <-end:
+					return
+				default:
+					a.ask(address, policies[n%len(policies)], fmt.Sprint("key-", n/len(policies)%4))
+				}
+			}
+		})
+	}
+	return done
+}
+
+// TestNoLimitIsExceededAcrossRestores: a cluster is backed up under load, goes on, is killed, and is restored, by a process
+// that is killed at any step until it succeeds. Everything that was ever admitted, in the history that was lost too, stays
+// within every limit. Twice, so that a restored cluster is backed up and restored again.
+func TestNoLimitIsExceededAcrossRestores(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("policies:\n")
+	for name, l := range restoreLimits {
+		fmt.Fprintf(&text, "  %s: {limits: [{name: l, quota: %d, %s}]}\n", name, l.Quota, l.yaml)
+	}
+	s := newServer(t, text.String())
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 2))
+	a := &admissions{all: map[[2]string][]limit.Time{}}
+	for range 2 {
+		end := make(chan struct{})
+		done := a.crowd(s.address, end)
+		pause(t.Context(), time.Duration(1000+random.IntN(2000))*time.Millisecond) // the random part is the moment of the backup
+		file := filepath.Join(s.dir, "stint.backup")
+		if out, err := exec.Command(s.binary, "backup", file, "--addr", "http://"+s.address).CombinedOutput(); err != nil {
+			t.Fatalf("backup: %v\n%s", err, out)
+		}
+		pause(t.Context(), time.Duration(random.IntN(3000))*time.Millisecond) // what is lost
+		s.kill()
+		close(end)
+		done.Wait()
+		if err := os.RemoveAll(filepath.Join(s.dir, "data")); err != nil {
+			t.Fatal(err)
+		}
+		restoreUnderKills(t, s, file, random)
+		s.start()
+		for name := range restoreLimits {
+			if _, allowed := a.ask(s.address, name, "never seen"); allowed {
+				t.Errorf("%s admits a key of which nothing is known, at once", name)
+			}
+		}
+		end = make(chan struct{})
+		done = a.crowd(s.address, end)
+		await.Until(t, "every limit admits again", func() bool {
+			for name := range restoreLimits {
+				if _, allowed := a.ask(s.address, name, "again"); !allowed {
+					return false
+				}
+			}
+			return true
+		})
+		close(end)
+		done.Wait()
+		a.judge(t)
+	}
+	lost := 0
+	for _, instants := range a.all {
+		lost += len(instants)
+	}
+	t.Logf("%d admissions in all", lost)
+}
+
+// restoreUnderKills restores a file, and kills the process until one of them ends by itself. A directory that one of them left
+// must not start.
+func restoreUnderKills(t *testing.T, s *server, file string, random *rand.Rand) {
+	t.Helper()
+	data, killed, refused := filepath.Join(s.dir, "data"), 0, 0
+	for tries := 0; ; tries++ {
+		patience := time.Duration(random.IntN(500)) * time.Millisecond // the moment of the kill
+		if tries > 20 {
+			patience = time.Minute
+		}
+		out, err := exec.CommandContext(within(t, patience), s.binary, "restore", file, "--data-dir", data, "--yes").CombinedOutput()
+		if err == nil {
+			t.Logf("killed %d restores; %d directories did not start", killed, refused)
+			return
+		}
+		if len(out) > 0 && bytes.Contains(out, []byte("stint: restore")) {
+			t.Fatalf("restore: %v\n%s", err, out)
+		}
+		killed++
+		if _, err := os.Stat(filepath.Join(data, "restoring")); err != nil {
+			if _, err := os.Stat(filepath.Join(data, "stable.db")); err == nil {
+				t.Logf("killed %d restores, the last of them when it was done", killed)
+				return
+			}
+			continue // nothing was written
+		}
+		serve := exec.Command(s.binary, s.arguments()...)
+		if said, err := serve.CombinedOutput(); err == nil || !bytes.Contains(said, []byte("a restore that did not end")) {
+			t.Fatalf("half a restore was started: %v\n%s", err, said)
+		}
+		refused++
+	}
+}

@@ -1,0 +1,110 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/cluster/placement"
+	"github.com/stint-io/stint/shard"
+)
+
+// backupDocument is the document that says which backup is the newest.
+const backupDocument = "backup"
+
+// backupRecord is its text.
+type backupRecord struct {
+	Begun int64 // Unix microseconds
+	Bytes uint64
+}
+
+// Picture implements api.ClusterAdmin. A read that the shard's owner commits shows how far the shard is; this node's replica
+// is pictured when it is that far. So the picture has everything that was answered before, whichever replica it is of.
+func (a *admin) Picture(ctx context.Context, id shard.ID) (io.WriterTo, error) {
+	t := a.view.newestTable()
+	if t.Table == nil {
+		return nil, errNoTable
+	}
+	if t.Group(id) == nil {
+		return nil, shard.Invalidf("shard", "the cluster has no shard %s", id)
+	}
+	replica := a.replicas.of(id)
+	if replica == nil {
+		return nil, &shard.Error{Code: shard.Unavailable, Message: fmt.Sprintf("node %s has no replica of shard %s: ask another", a.node, id)}
+	}
+	at, err := a.positionOf(ctx, t.Table, id)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if stopped := replica.stopped.Load(); stopped != nil {
+			return nil, stopped
+		}
+		if picture, ok := replica.group.Picture(at.Epoch, at.Seq); ok {
+			return picture, nil
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, &shard.Error{Code: shard.Unavailable, Message: fmt.Sprintf("node %s's replica of shard %s is behind its "+
+				"owner's: ask another node", a.node, id)}
+		}
+	}
+}
+
+// positionOf returns the place of a read that the owner of a shard commits now.
+func (a *admin) positionOf(ctx context.Context, t *placement.Table, id shard.ID) (shard.Position, error) {
+	ctx, cancel := context.WithTimeout(ctx, documentTimeout)
+	defer cancel()
+	r := shard.Request{Op: shard.Fetch, Namespace: systemNamespace, Document: backupDocument}
+	if id != shard.System {
+		r = shard.Request{Op: shard.ReadAudit, Namespace: shard.DefaultNamespace, Entries: []shard.Entry{{Key: shard.KeyOn(id, t.Shards), Cost: 1}}}
+	}
+	result := a.documents.router.Submit(ctx, id, []shard.Request{r})[0]
+	if result.Err != nil {
+		return shard.Position{}, result.Err
+	}
+	return result.Decision.Position, nil
+}
+
+// RecordBackup implements api.ClusterAdmin. An older backup does not replace a newer one.
+func (a *admin) RecordBackup(ctx context.Context, b api.BackupRecord) error {
+	body, err := json.Marshal(backupRecord{b.Begun.UnixMicro(), b.Bytes})
+	if err != nil {
+		return err
+	}
+	_, err = a.documents.update(ctx, shard.Request{Document: backupDocument}, func(d shard.Document) ([]byte, error) {
+		if !readBackup(d).Before(b.Begun) {
+			return nil, nil
+		}
+		return body, nil
+	})
+	return err
+}
+
+// lastBackup returns when the newest backup was begun, as this node's replica of the system shard says; the zero time if there
+// is no backup, or no replica. A status commits nothing.
+func (a *admin) lastBackup() time.Time {
+	replica := a.replicas.of(shard.System)
+	if replica == nil {
+		return time.Time{}
+	}
+	var d shard.Document
+	var err error
+	replica.group.View(func(s *shard.State) { d, err = shard.ReadDocument(s, backupDocument) })
+	if err != nil {
+		return time.Time{}
+	}
+	return readBackup(d)
+}
+
+func readBackup(d shard.Document) time.Time {
+	var b backupRecord
+	if d.Version == 0 || json.Unmarshal(d.Body, &b) != nil {
+		return time.Time{}
+	}
+	return time.UnixMicro(b.Begun)
+}

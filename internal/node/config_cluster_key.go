@@ -1,0 +1,79 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+
+	"github.com/stint-io/stint/cluster/peer"
+)
+
+// keyForAll tells an operator what to do about nodes that share no key.
+const keyForAll = "give all of them the same --cluster-key FILE (on loopback one that is missing is made), or --insecure-peers " +
+	"if nobody else can reach their ports, not from their machines either"
+
+// checkKeys refuses keys that cannot be read, and those that contradict each other: of two answers to the question who is a
+// peer, the weaker one would count.
+func (c *Config) checkKeys() error {
+	if c.ClusterKeyFile == "" {
+		return c.checkGossipKey()
+	}
+	for _, other := range []struct {
+		set      bool
+		flag, or string
+	}{
+		{c.PeerTLS != nil, "--peer-cert, --peer-key and --peer-ca", "give --gossip-key beside these, or leave them out"},
+		{c.GossipKeyFile != "", "--gossip-key", "leave it out: the gossip key is derived from the cluster key"},
+		{c.InsecurePeers, "--insecure-peers", "leave it out: nodes with the key recognize each other"},
+	} {
+		if other.set {
+			return fmt.Errorf("cluster-key: is given together with %s: %s", other.flag, other.or)
+		}
+	}
+	if _, err := c.readClusterKey(slog.New(slog.DiscardHandler)); !errors.Is(err, fs.ErrNotExist) || !c.makesKey() {
+		return err
+	}
+	return nil
+}
+
+// validateKey refuses plaintext gossip, on loopback too: 29 bytes from any sender, or one compressed packet, end a process that
+// takes part in it (memberlist 0.6.0 allocates memory by the lengths that a packet claims). With a key, packets that are not
+// sealed with it are dropped unread.
+func (c *Config) validateKey() error {
+	if !c.mayBeJoined() || c.ClusterKeyFile != "" || c.GossipKeyFile != "" || c.InsecurePeers || c.World.Listen != nil {
+		return nil
+	}
+	if c.PeerTLS != nil {
+		return errors.New("gossip-key: nodes with certificates share a key for gossip: give all of them the same --gossip-key FILE")
+	}
+	return errors.New("cluster-key: nodes of a cluster share a key: " + keyForAll)
+}
+
+// makesKey reports whether a key that is missing is made: all nodes are on this machine.
+func (c *Config) makesKey() bool { return isLoopback(c.GossipAddr) && isLoopback(c.PeerAddr) }
+
+// clusterKey reads the key that all nodes share. It creates a missing one if all nodes are on this machine. It returns nil when
+// there is to be none.
+func (c *Config) clusterKey() (*peer.KeyFile, error) {
+	if c.ClusterKeyFile == "" {
+		return nil, nil
+	}
+	key, err := c.readClusterKey(c.Logger)
+	if !errors.Is(err, fs.ErrNotExist) || !c.makesKey() {
+		return key, err
+	}
+	if err := peer.MakeKeyFile(c.ClusterKeyFile); err != nil {
+		return nil, fmt.Errorf("cluster-key: %w", err)
+	}
+	c.Logger.Info("the cluster has a new key: give this file to all its nodes", "file", c.ClusterKeyFile)
+	return c.readClusterKey(c.Logger)
+}
+
+func (c *Config) readClusterKey(logger *slog.Logger) (*peer.KeyFile, error) {
+	key, err := peer.OpenKeyFile(c.ClusterKeyFile, logger)
+	if err != nil {
+		return nil, fmt.Errorf("cluster-key: %w", err)
+	}
+	return key, nil
+}

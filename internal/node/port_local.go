@@ -1,0 +1,119 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/stint-io/stint/api"
+)
+
+// localSocket is the name of the socket in the data directory. The directory is closed to other users, so whoever reaches the
+// socket could read the node's files too: it is the way in when no token is there yet, or the last one is lost.
+const localSocket = "local.sock"
+
+// localDoor serves the API on the socket in the data directory.
+type localDoor struct {
+	listener net.Listener
+	server   *http.Server
+	dir      *os.File // keeps the short path valid
+}
+
+// serveLocal opens the socket, if the API is served. The data directory is this process's alone by now, so a socket that is
+// there was left behind by one that was killed. Without the socket a node does all its work: a failure is logged.
+func (p *ports) serveLocal(dataDir string) {
+	if p.api == nil {
+		return
+	}
+	door, err := listenLocal(dataDir)
+	if err != nil {
+		p.config.Logger.Warn("there is no socket in the data directory: stint token --data-dir will not work", "error", err)
+		return
+	}
+	door.server = api.NewServer(p.api.Local(), p.config.Logger)
+	p.local = door
+	p.serving.Go(func() {
+		if err := door.server.Serve(door.listener); !errors.Is(err, http.ErrServerClosed) && !p.stopping() {
+			p.config.Logger.Error("serving the socket in the data directory", "error", err)
+		}
+	})
+}
+
+func listenLocal(dataDir string) (*localDoor, error) {
+	dir, path, err := localPath(dataDir)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(filepath.Join(dataDir, localSocket)); err != nil && !os.IsNotExist(err) {
+		dir.Close()
+		return nil, err
+	}
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		dir.Close()
+		return nil, err
+	}
+	return &localDoor{listener: ownersOnly{listener}, dir: dir}, nil
+}
+
+// localPath returns a path of the socket that is short enough for the kernel, whose bound is 107 bytes. It is valid while the
+// directory is open.
+func localPath(dataDir string) (dir *os.File, path string, err error) {
+	if dir, err = os.Open(dataDir); err != nil {
+		return nil, "", err
+	}
+	const short = 100
+	if path = filepath.Join(dataDir, localSocket); len(path) > short {
+		path = fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), localSocket)
+	}
+	return dir, path, nil
+}
+
+// DialLocal connects to the API of the node that runs on a data directory.
+func DialLocal(ctx context.Context, dataDir string) (net.Conn, error) {
+	dir, path, err := localPath(dataDir)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "unix", path)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+		return nil, fmt.Errorf("no node runs on %s", dataDir)
+	}
+	return conn, err
+}
+
+// ownersOnly refuses connections of other users than the process's own and root.
+type ownersOnly struct{ net.Listener }
+
+// Accept implements net.Listener.
+func (l ownersOnly) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if mayUseLocal(conn) {
+			return conn, nil
+		}
+		conn.Close()
+	}
+}
+
+// stop ends the calls under way when ctx ends.
+func (d *localDoor) stop(ctx context.Context) error {
+	if d == nil {
+		return nil
+	}
+	var err error
+	if d.server.Shutdown(ctx) != nil {
+		err = d.server.Close()
+	}
+	return errors.Join(err, d.dir.Close())
+}

@@ -1,0 +1,212 @@
+package shard
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+// A shard that was restored from a backup does not know what was taken between the backup and the restore. Its mark, one
+// record, says so. As long as the mark is there, a limit of which a key has no state is full (limit.Full), unless the policy
+// or the mark says keep. No timer ends it: a full limit is at rest again when all that may have been taken no longer counts.
+
+// restoreMarkFormat is the first byte of the mark, which is written from LevelTrust on.
+const restoreMarkFormat = 1
+
+// restoreMark is what a shard remembers of its restore. It is immutable.
+type restoreMark struct {
+	full limit.Full
+	keep []Kept // limits that continue with what the backup has, besides those of which the policy says so
+	// gaps are the parts of the shard's history that were lost, of this restore and of earlier ones.
+	gaps []historyGap
+}
+
+// Kept names a limit that continues after a restore with what the backup says, or all limits of a policy and its ladder.
+type Kept struct {
+	Policy string // or the label of inline limits
+	Limit  string // "": all limits, and the lockout
+}
+
+// historyGap is a lost part of a shard's log: what comes after a place, in epochs before another.
+type historyGap struct {
+	epoch, seq uint64 // the newest entry that the backup has
+	before     uint64 // the first epoch that can be one of the restored shard
+}
+
+// lostAt reports whether a place in the log is in a lost part of it.
+func (m *restoreMark) lostAt(at Position) bool {
+	return m != nil && slices.ContainsFunc(m.gaps, func(g historyGap) bool {
+		return at.Epoch < g.before && (at.Epoch > g.epoch || at.Epoch == g.epoch && at.Seq > g.seq)
+	})
+}
+
+// keeps reports whether a limit of a policy, or with limit "" its ladder, continues with what the backup has.
+func (m *restoreMark) keeps(policy, limit string) bool {
+	return slices.Contains(m.keep, Kept{policy, ""}) || limit != "" && slices.Contains(m.keep, Kept{policy, limit})
+}
+
+func (m *restoreMark) encode() []byte {
+	b := []byte{restoreMarkFormat}
+	b = binary.AppendUvarint(b, uint64(m.full.At))
+	b = binary.AppendUvarint(b, uint64(m.full.Hold))
+	b = binary.AppendUvarint(b, uint64(len(m.keep)))
+	for _, k := range m.keep {
+		b = appendString(appendString(b, k.Policy), k.Limit)
+	}
+	b = binary.AppendUvarint(b, uint64(len(m.gaps)))
+	for _, g := range m.gaps {
+		b = binary.AppendUvarint(binary.AppendUvarint(binary.AppendUvarint(b, g.epoch), g.seq), g.before)
+	}
+	return b
+}
+
+var errMalformedMark = errors.New("shard: the record of the restore is malformed or of an unknown format")
+
+func decodeRestoreMark(value []byte) (*restoreMark, error) {
+	r := reader{rest: value}
+	format := r.byte()
+	m := &restoreMark{full: limit.Full{At: r.time(), Hold: limit.Span(r.time())}}
+	for range r.count() {
+		m.keep = append(m.keep, Kept{r.string(), r.string()})
+	}
+	for range r.count() {
+		m.gaps = append(m.gaps, historyGap{r.uvarint(), r.uvarint(), r.uvarint()})
+	}
+	if r.failed || len(r.rest) != 0 || format != restoreMarkFormat || m.full.Hold > limit.MaxPeriod {
+		return nil, errMalformedMark
+	}
+	return m, nil
+}
+
+func readRestoreMark(view Records) (*restoreMark, error) {
+	record, found := view.Lookup(string(restoreRecord))
+	if !found {
+		return nil, nil
+	}
+	return decodeRestoreMark(record.Value)
+}
+
+// restored returns the shard's mark; nil: it was never restored. It is read once in a batch.
+func (b *batch) restored() (*restoreMark, *Error) {
+	if !b.markRead {
+		b.markRead = true
+		b.mark, b.markErr = readRestoreMark(b.view)
+	}
+	if b.markErr != nil {
+		return nil, unreadable("", "what was lost in a restore", b.markErr)
+	}
+	return b.mark, nil
+}
+
+// lost refuses to settle what was taken after the backup and before the restore: it counts as taken.
+func (b *batch) lost(t *Target) *Error {
+	m, err := b.restored()
+	if err != nil || m == nil {
+		return err
+	}
+	lost := m.lostAt(t.Position)
+	if t.Operation != "" { // its id has no place; the caller knows of no record
+		lost = t.DecidedAt < m.full.At
+	}
+	if !lost {
+		return nil
+	}
+	return &Error{Code: HoldEnded, Field: t.field(), Message: fmt.Sprintf("is of a time that was lost when the cluster was "+
+		"restored from a backup: what it took counts as taken before %s", instantWords(m.full.At))}
+}
+
+// restoredSince refuses an id whose record may have been lost in a restore.
+func (b *batch) restoredSince(r *Request, made limit.Time) *Error {
+	m, err := b.restored()
+	if err != nil || m == nil || made >= m.full.At {
+		return err
+	}
+	return &Error{Code: IDExpired, Field: "idempotency_id", Message: fmt.Sprintf("%q was made before %s, when the cluster was "+
+		"restored from a backup that does not know it: whether it ran can no longer be told", r.ID, instantWords(m.full.At))}
+}
+
+// unknown returns the state of a limit of which a counter has none. A shard that was never restored has no mark.
+func (m *restoreMark) unknown(c *counter, l *policy.Limit, now limit.Time) limit.State {
+	if m == nil || m.keepsLimit(c, l) {
+		return limit.State{}
+	}
+	return m.full.State(l.Limit, now)
+}
+
+// atop adds what is not known to a state that was counted under other numbers.
+func (m *restoreMark) atop(c *counter, k *counted, l *policy.Limit, s limit.State, now limit.Time) limit.State {
+	if m == nil || k.cleared || m.keepsLimit(c, l) {
+		return s
+	}
+	return m.full.Atop(l.Limit, s, now)
+}
+
+// keepsLimit reports whether a limit of a counter continues with what the backup has.
+func (m *restoreMark) keepsLimit(c *counter, l *policy.Limit) bool {
+	if l.OnRecovery == policy.RecoverKeep && c.policy != inlinePolicy {
+		return true
+	}
+	return len(m.keep) > 0 && m.keeps(strings.TrimPrefix(policyOfKey(c.key), "~"), l.Name)
+}
+
+// policyOfKey returns the policy in the key of a counter's record.
+func policyOfKey(key string) string {
+	r := reader{rest: []byte(key)}
+	r.byte()
+	r.string()
+	return r.string()
+}
+
+// blockUnknown blocks a key of whose ladder nothing is known, for the longest block that it may have had. It runs when
+// the counter is loaded. A record that is written from then on says that the ladder is known.
+func (m *restoreMark) blockUnknown(c *counter, now limit.Time) {
+	until := m.ladderUnknownUntil(c.lockout())
+	if until <= now || c.ladderKnown || m.keeps(policyOfKey(c.key), "") {
+		return
+	}
+	l := &c.extra().ladder
+	l.blockedUntil = max(l.blockedUntil, until)
+	c.ladderKnown = true
+}
+
+// ladderUnknownUntil returns when every block has ended to which a lost violation may have led.
+func (m *restoreMark) ladderUnknownUntil(k *policy.Lockout) limit.Time {
+	if m == nil || k == nil {
+		return 0
+	}
+	return m.full.At + limit.Time(k.Max)
+}
+
+// clear makes the limits known that a person has put to rest, and those that have no state because nothing is known of
+// them. So they are no longer full.
+func (m *restoreMark) clear(c *counter, r *Request, limits []policy.Limit, now limit.Time) {
+	for i := range limits {
+		l := &limits[i]
+		if !r.means(l.Name) || m.clearedUntil(l.Limit) <= now {
+			continue
+		}
+		j := c.limits.find(i, l.Name)
+		if j < 0 {
+			j = len(c.limits)
+			c.limits = append(c.limits, counted{name: l.Name})
+			c.extras.forgetSums()
+		}
+		k := &c.limits[j]
+		k.limit, k.state, k.cleared = l.Limit, limit.State{}, true
+		c.restart(k, now)
+	}
+}
+
+// clearedUntil returns until when a limit that was cleared must be remembered as such: until it would no longer be full.
+// So a key that changes its tier then may meet what is not known under the longer window of the new tier.
+func (m *restoreMark) clearedUntil(l limit.Limit) limit.Time {
+	if m == nil {
+		return 0
+	}
+	return limit.ForgetAt(l, m.full.With(l, limit.State{}))
+}

@@ -1,0 +1,236 @@
+package shard
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+// Restoration says how a shard continues from a backup.
+type Restoration struct {
+	// At is the instant at which shard time continues. No decision that may be lost was made at or after it (G5).
+	At limit.Time
+	// Before is the first epoch that the shard can have from now on. It is greater than every epoch that may be lost.
+	Before   uint64
+	Policies *policy.Set // the newest in the backup; never nil
+	Keep     []Kept
+	// Documents of the system shard that the restore replaces, by name. Each gets the version after that in the backup.
+	Documents map[string][]byte
+	// Actor restores. If it is set, the shard's audit log says so, in the default namespace; one shard's is enough.
+	Actor string
+	Note  string
+}
+
+// Restored counts what became of a shard's records.
+type Restored struct {
+	Keys       int // counters that had not ended in the backup
+	Full       int // of these, counters of which something is no longer known and counts as full
+	Holds      int // open holds, which may be settled and give nothing back
+	Answers    int // remembered answers to ids
+	Operations int // operations on several shards that are not finished
+	Sessions   int // sessions, which are gone
+	Unreadable int // records that this version cannot read. They stay as they are
+}
+
+// Continue returns the state of a shard that is restored from a backup. What was decided between the backup and r.At is
+// lost, and nothing of it may be admitted again (G14):
+//
+//   - windows, logs and buckets count as full (limit.Full), also those of keys that the backup does not have;
+//   - quotas that never reset continue with the backup's value, of which G3 is not promised;
+//   - units that were taken before r.At are not given back;
+//   - a key of whose ladder the backup knows nothing is blocked for as long as the longest block;
+//   - sessions are gone, since the nodes that had them are;
+//   - overrides, blocks by hand, answers to ids, open holds, operations and documents stay.
+//
+// A limit that keeps (policy.RecoverKeep, r.Keep) continues with the state in the backup. The backup's state is not changed.
+func Continue(backup *State, r Restoration) (*State, Restored, error) {
+	if r.At <= backup.time {
+		return nil, Restored{}, fmt.Errorf("shard: shard %d's backup is of %s: it cannot continue at %s",
+			backup.id, instantWords(backup.time), instantWords(r.At))
+	}
+	c := continuation{Restoration: r, backup: backup, mark: &restoreMark{
+		full: limit.Full{At: r.At, Hold: MaxHoldTTL}, keep: r.Keep,
+		gaps: []historyGap{{backup.epoch, backup.seq, r.Before}},
+	}}
+	if before, err := readRestoreMark(backup); err != nil {
+		return nil, Restored{}, err
+	} else if before != nil {
+		c.mark.gaps = append(before.gaps, c.mark.gaps...)
+	}
+	c.state = &State{id: backup.id, epoch: backup.epoch, term: backup.term, seq: backup.seq, time: r.At,
+		table: newTable(), due: newDues()}
+	backup.eachRecord(c.record)
+	if c.state.id == System {
+		for name, body := range r.Documents {
+			if err := c.document(name, body); err != nil {
+				return nil, Restored{}, err
+			}
+		}
+	} else {
+		c.put(Put{Key: string(restoreRecord), Record: Record{Value: c.mark.encode(), ForgetAt: limit.Forever}})
+		if r.Actor != "" {
+			c.audit()
+		}
+	}
+	return c.state, c.counts, nil
+}
+
+// continuation is a Continue in progress.
+type continuation struct {
+	Restoration
+	backup, state *State
+	mark          *restoreMark
+	counts        Restored
+}
+
+// eachRecord calls f with each record. The record's memory belongs to the state.
+func (s *State) eachRecord(f func(key string, r Record)) {
+	for n := range s.table.segments.length {
+		g := s.table.segments.at(n)
+		for i := range g.slots {
+			key, r := g.record(i)
+			f(string(key), r)
+		}
+	}
+}
+
+func (c *continuation) put(p Put) {
+	c.state.table.put(p.Key, p.Record)
+	c.state.due.note(p.Key, p.Value)
+}
+
+// record carries one record of the backup over.
+func (c *continuation) record(key string, r Record) {
+	if r.ForgetAt <= c.backup.time {
+		return // it had ended
+	}
+	switch key[0] {
+	case counterRecord:
+		c.counts.Keys++
+		c.counter(key, r)
+		return
+	case sessionRecord:
+		c.counts.Sessions++
+		return
+	case sessionAnswerRecord, restoreRecord:
+		return
+	case answerRecord:
+		c.counts.Answers++
+	case legRecord, rulingRecord:
+		if r.ForgetAt == limit.Forever {
+			c.counts.Operations++
+		}
+	}
+	if r.ForgetAt > c.At {
+		c.put(Put{Key: key, Record: r})
+	}
+}
+
+// counter carries a counter over. If it cannot be read, every request for its key will say so.
+func (c *continuation) counter(key string, r Record) {
+	k := &counter{key: key, policy: inlinePolicy, mark: c.mark}
+	if p, known := c.Policies.Lookup(policyOfKey(key)); known {
+		k.policy = p
+	}
+	if err := k.decode(r.Value, k.policy.Limits); err != nil {
+		c.counts.Unreadable++
+		c.put(Put{Key: key, Record: r})
+		return
+	}
+	k.expire(c.backup.time)
+	k.ladderKnown = k.lockout() != nil
+	full, kept := false, k.limits[:0]
+	for _, l := range k.limits {
+		if stays, lost := c.limit(k, &l); stays {
+			kept = append(kept, l)
+			full = full || lost
+		} else {
+			full = true
+		}
+	}
+	k.limits = kept
+	k.extras.forgetSums()
+	c.counts.Holds += len(k.extras.openHolds())
+	if full {
+		c.counts.Full++
+	}
+	if put, _ := k.appendTo(nil, c.At); !k.empty() {
+		c.put(put)
+	}
+}
+
+// limit makes the state of one limit what is known of it at the mark. It reports whether there is more to keep than an
+// unknown key has, and whether something is no longer known.
+func (c *continuation) limit(k *counter, l *counted) (stays, lost bool) {
+	l.cleared = false
+	keep := c.keeps(k, l)
+	switch {
+	case l.limit.Algorithm == limit.Concurrency:
+		if !keep {
+			l.state = c.mark.full.With(l.limit, l.state)
+		}
+		return true, !keep // the holds that the backup knows still give their units back
+	case limit.IsTally(l.limit, l.state):
+		return true, false
+	case keep || !l.resets():
+		l.since = c.At
+		return true, false
+	}
+	found := l.state
+	if limit.ForgetAt(l.limit, found) <= c.backup.time {
+		found = limit.State{}
+	}
+	l.state, l.since = c.mark.full.With(l.limit, found), c.At
+	return !reflect.DeepEqual(l.state, c.mark.full.With(l.limit, limit.State{})), true
+}
+
+// keeps reports whether the policy's limit of that name, or the person who restores, says so.
+func (c *continuation) keeps(k *counter, l *counted) bool {
+	named := policy.Limit{Name: l.name}
+	for i := range k.policy.Limits {
+		if k.policy.Limits[i].Name == l.name {
+			named.OnRecovery = k.policy.Limits[i].OnRecovery
+		}
+	}
+	return c.mark.keepsLimit(k, &named)
+}
+
+// resets reports whether what the limit has counted comes back by itself.
+func (l *counted) resets() bool {
+	return l.limit.Algorithm != limit.Lifetime && l.limit.Algorithm != limit.Unlimited
+}
+
+// document replaces a document.
+func (c *continuation) document(name string, body []byte) error {
+	before, err := ReadDocument(c.backup, name)
+	if err != nil {
+		return err
+	}
+	c.put(Put{Key: documentKey(name), Record: Record{Value: encodeDocument(before.Version+1, body), ForgetAt: limit.Forever}})
+	return nil
+}
+
+// audit records the restore, and the limits that keep, among the changes that people made.
+func (c *continuation) audit() {
+	b := batch{view: restoredView{c.state}, at: Stamp{Position: Position{c.state.id, c.state.epoch, c.state.seq}, Now: c.At}}
+	kept := []string{}
+	for _, k := range c.Keep {
+		kept = append(kept, strings.TrimSuffix(k.Policy+"/"+k.Limit, "/"))
+	}
+	auditLog{&b}.append(AuditRecord{At: c.At, Position: b.at.Position, Actor: c.Actor, Note: c.Note, Deed: "restore",
+		Namespace: DefaultNamespace,
+		Before:    "backup of " + instantWords(c.backup.time), After: fmt.Sprintf("keep: %s", cmp.Or(strings.Join(kept, ", "), "what the policies say"))})
+	for _, p := range b.puts() {
+		c.put(p)
+	}
+}
+
+// restoredView is a state to which a Continue adds records.
+type restoredView struct{ *State }
+
+func (restoredView) Full() bool    { return false }
+func (restoredView) Brimful() bool { return false }
