@@ -270,7 +270,9 @@ func TestAnOperationIsAllOrNothing(t *testing.T) {
 	if testing.Short() {
 		worlds = 15
 	}
-	for i := range worlds {
+	// Rare courses are waited for: a few worlds may pass without one.
+	unseen := func() bool { return exceeded < worlds/4 || rejected == 0 || all.unknown < worlds/4 }
+	for i := 0; i < worlds || i < 10*worlds && unseen(); i++ {
 		seed := first + uint64(i)
 		synctest.Test(t, func(t *testing.T) {
 			w := newArchipelago(t, seed)
@@ -287,10 +289,10 @@ func TestAnOperationIsAllOrNothing(t *testing.T) {
 		}
 	}
 	t.Logf("allowed, denied, refused, unknown: %v; settled above what was taken: %d, rejected: %d", all, exceeded, rejected)
-	if exceeded < worlds/4 || rejected == 0 {
-		t.Errorf("%d settlements had room above what was taken, %d had none: too few", exceeded, rejected)
+	if unseen() {
+		t.Errorf("%d settlements had room above what was taken, %d had none, %d calls ended in doubt: too few", exceeded, rejected, all.unknown)
 	}
-	if least := worlds; all.allowed < least || all.denied < least || all.definite < least || all.unknown < least/4 {
+	if all.allowed < worlds || all.denied < worlds || all.definite < worlds {
 		t.Errorf("the worlds are too calm or too rough: %+v", all)
 	}
 }

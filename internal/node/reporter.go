@@ -119,7 +119,7 @@ func (p *reporter) believes(node string) bool {
 // heardRemoved stops this node when another one, which it believes, says that it was removed from the cluster.
 func (p *reporter) heardRemoved(by string) {
 	if p.believes(by) {
-		p.view.fail(p.view.errRemoved())
+		p.view.expel()
 	}
 }
 

@@ -26,6 +26,7 @@ type clusterView struct {
 	policies   atomic.Pointer[policy.Revision]
 	levels     atomic.Pointer[knownLevels]
 	secrets    atomic.Pointer[knownSecrets]
+	expelled   atomic.Bool                      // another node said that this one was removed, before this one knew such a table
 	founding   atomic.Pointer[gossip.Formation] // the founding that this node takes part in, set by the founder; nil: none
 }
 

@@ -133,7 +133,14 @@ func (v *clusterView) removed(node string) bool { return v.listing(node) == peer
 // other nodes cut its connections.
 func (v *clusterView) left() bool {
 	t := v.newestTable()
-	return t.Table != nil && t.Left(v.node)
+	return v.expelled.Load() || t.Table != nil && t.Left(v.node)
+}
+
+// expel stops this node, which other nodes refuse as removed. They do so from the moment they know it, which may be before this
+// node has heard of the table that says it.
+func (v *clusterView) expel() {
+	v.expelled.Store(true)
+	v.fail(v.errRemoved())
 }
 
 // errRemoved says what to do with a node that was removed. Its id is never admitted again, whatever its disk holds: votes are
