@@ -33,7 +33,7 @@ test: ## the tests that need nothing but Go
 	go test ./...
 
 race: ## the core under the race detector
-	go test -race -short ./limit ./policy ./shard ./actor ./cluster/... ./raftfsm ./api/... ./client ./internal/node ./internal/replay ./internal/connlimit ./internal/auth ./internal/certfile ./internal/clienttls ./internal/backup ./internal/batchwait ./internal/bench \
+	go test -race -short ./limit ./policy ./shard ./actor ./cluster/... ./raftfsm ./api/... ./client/... ./internal/node ./internal/replay ./internal/connlimit ./internal/auth ./internal/certfile ./internal/clienttls ./internal/backup ./internal/batchwait ./internal/bench \
 	  ./internal/testcluster ./internal/verify
 
 twins: ## millions of operations beside the slow twins, and shards in virtual time: more of what go test does

@@ -47,6 +47,10 @@ var beside = map[string][]string{
 	"internal/metrics":                {},
 	"shard/placement":                 {}, // where keys live: known to shards and clients
 	"client":                          {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "shard/placement"},
+	"client/internal/inbound":         {"api/gen/stint/v1", "client"}, // what the middlewares share
+	"client/stinthttp":                {"api/gen/stint/v1", "client/internal/inbound"},
+	"client/stintconnect":             {"api/gen/stint/v1", "client/internal/inbound"},
+	"client/stintgrpc":                {"api/gen/stint/v1", "client/internal/inbound"},
 	"internal/batchwait":              {},                    // how long batches wait: a rule without a clock
 	"internal/connlimit":              {},                    // how many connections a port has
 	"internal/auth":                   {},                    // who sent a request, and what they may do
@@ -84,9 +88,9 @@ var doors = map[string][]string{
 	"go.etcd.io/bbolt":                      {"raftfsm"},
 	"github.com/cockroachdb/pebble":         {"raftfsm", "raftfsm/memfs"},
 	"github.com/hashicorp/memberlist":       {"cluster/gossip"},
-	"connectrpc.com/":                       {"api", "client", "cmd/stint", "internal/bench", "api/gen/stint/v1/stintv1connect"},
+	"connectrpc.com/":                       {"api", "client", "client/stintconnect", "cmd/stint", "internal/bench", "api/gen/stint/v1/stintv1connect"},
 	"google.golang.org/protobuf":            {"api", "api/wire", "client", "cmd/stint", "internal/bench", "api/gen/stint/v1"},
-	"google.golang.org/grpc":                {"api", "internal/bench"},
+	"google.golang.org/grpc":                {"api", "client/stintgrpc", "internal/bench"},
 	"github.com/prometheus/":                {"internal/metrics"},
 	"github.com/alecthomas/kong":            {"cmd/stint"},
 	"github.com/HdrHistogram":               {"internal/bench"},
@@ -98,15 +102,18 @@ var doors = map[string][]string{
 	"github.com/klauspost/compress":         {"internal/backup"},
 	"github.com/anishathalye/porcupine":     {"internal/model"},
 	"github.com/hashicorp/go-hclog":         {"raftfsm"},
-	"google.golang.org/genproto/googleapis": {"api"},
+	"google.golang.org/genproto/googleapis": {"api", "client/stintconnect", "client/stintgrpc"},
 }
 
 // testDoors lists what test files may import besides: libraries of tests, and clients that are not ours.
 var testDoors = map[string][]string{
-	"go.uber.org/goleak":              {"actor", "api/redis", "client", "cluster/gossip", "cluster/hop", "cluster/peer", "internal/testcluster", "internal/verify", "internal/node", "raftfsm"},
-	"github.com/rogpeppe/go-internal": {"cmd/stint"},
-	"github.com/redis/go-redis":       {"internal/node", "internal/chaos"},
-	"google.golang.org/grpc":          {"internal/node"},
+	"go.uber.org/goleak":                    {"actor", "api/redis", "client", "cluster/gossip", "cluster/hop", "cluster/peer", "internal/testcluster", "internal/verify", "internal/node", "raftfsm"},
+	"github.com/rogpeppe/go-internal":       {"cmd/stint"},
+	"github.com/redis/go-redis":             {"internal/node", "internal/chaos"},
+	"google.golang.org/grpc":                {"client/internal/inbound", "internal/node"},
+	"google.golang.org/genproto/googleapis": {"client/internal/inbound"},
+	"google.golang.org/protobuf":            {"client/internal/inbound"},
+	"connectrpc.com/":                       {"client/internal/inbound"},
 }
 
 // rigs are what tests are made of. The test files of any package may import them.
@@ -115,11 +122,12 @@ var rigs = []string{"internal/await", "internal/testcert", "internal/model", "in
 // testsMayUse lists the packages of this module that the test files of a package may import besides what the package itself
 // may, its own and the rigs.
 var testsMayUse = map[string][]string{
-	"api":            {"internal/metrics"},
-	"internal/node":  {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect"},
-	"internal/bench": {"api/gen/stint/v1"},
-	"internal/chaos": {"limit", "shard"},
-	"internal/sim":   {"api", "cluster/gossip", "cluster/placement", "internal/node", "limit", "policy", "shard"},
+	"api":                     {"internal/metrics"},
+	"internal/node":           {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect"},
+	"internal/bench":          {"api/gen/stint/v1"},
+	"client/internal/inbound": {"api/gen/stint/v1/stintv1connect", "client/stintconnect", "client/stintgrpc", "client/stinthttp"},
+	"internal/chaos":          {"limit", "shard"},
+	"internal/sim":            {"api", "cluster/gossip", "cluster/placement", "internal/node", "limit", "policy", "shard"},
 }
 
 // pureImports are banned on floors 0 to 2: the core has no disk, network, randomness or goroutines.
@@ -477,11 +485,11 @@ func TestEveryPackageHasItsManual(t *testing.T) {
 }
 
 // public lists the packages that programs other than stint may import.
-var public = []string{"client", "limit", "policy"}
+var public = []string{"client", "client/stintconnect", "client/stintgrpc", "client/stinthttp", "limit", "policy"}
 
 // isImportable reports whether another module could import a package.
 func isImportable(pkg string) bool {
-	return !strings.HasPrefix(pkg, "internal/") && !strings.HasPrefix(pkg, "cmd/") && pkg != "examples" && pkg != "."
+	return !strings.HasPrefix(pkg, "internal/") && !strings.Contains(pkg, "/internal/") && !strings.HasPrefix(pkg, "cmd/") && pkg != "examples" && pkg != "."
 }
 
 // says reports whether a package's manual has this text.

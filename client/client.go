@@ -63,6 +63,7 @@ type Client struct {
 type node struct {
 	url    string
 	limits stintv1connect.LimitServiceClient
+	rules  stintv1connect.PolicyServiceClient
 	queue  nodeQueue
 }
 
@@ -229,7 +230,8 @@ func (c *Client) Reserve(ctx context.Context, r *stintv1.ReserveRequest) (*stint
 		r = proto.CloneOf(r)
 		r.Check.Namespace = c.namespace
 	}
-	response, err := call(ctx, c, r.GetCheck(), r.GetCheck().GetIdempotencyId() != "", stintv1connect.LimitServiceClient.Reserve, r)
+	response, err := call(ctx, c, r.GetCheck(), r.GetCheck().GetIdempotencyId() != "", (*node).limitService,
+		stintv1connect.LimitServiceClient.Reserve, r)
 	return response.GetDecision(), err
 }
 
@@ -241,7 +243,7 @@ func (c *Client) Reserve(ctx context.Context, r *stintv1.ReserveRequest) (*stint
 // applied. The error is an *Error.
 func (c *Client) Settle(ctx context.Context, r *stintv1.SettleRequest) (*stintv1.Decision, error) {
 	countsOnce := r.GetExtend() == nil || r.IdempotencyId != ""
-	response, err := call(ctx, c, nil, countsOnce, stintv1connect.LimitServiceClient.Settle, r)
+	response, err := call(ctx, c, nil, countsOnce, (*node).limitService, stintv1connect.LimitServiceClient.Settle, r)
 	return response.GetDecision(), err
 }
 
@@ -253,15 +255,18 @@ func (c *Client) Get(ctx context.Context, r *stintv1.GetRequest) (*stintv1.GetRe
 		r = proto.CloneOf(r)
 		r.Namespace = c.namespace
 	}
-	return call(ctx, c, nil, true, stintv1connect.LimitServiceClient.Get, r)
+	return call(ctx, c, nil, true, (*node).limitService, stintv1connect.LimitServiceClient.Get, r)
 }
 
+func (n *node) limitService() stintv1connect.LimitServiceClient   { return n.limits }
+func (n *node) policyService() stintv1connect.PolicyServiceClient { return n.rules }
+
 // call sends a request by a call of its own, and repeats it as repeat says.
-func call[Req, Res any](ctx context.Context, c *Client, key *stintv1.CheckRequest, countsOnce bool,
-	method func(stintv1connect.LimitServiceClient, context.Context, *connect.Request[Req]) (*connect.Response[Res], error), r *Req,
+func call[Service, Req, Res any](ctx context.Context, c *Client, key *stintv1.CheckRequest, countsOnce bool, service func(*node) Service,
+	method func(Service, context.Context, *connect.Request[Req]) (*connect.Response[Res], error), r *Req,
 ) (answer *Res, err error) {
 	err = c.repeat(ctx, key, countsOnce, func(n *node) *Error {
-		response, err := method(n.limits, ctx, connect.NewRequest(r))
+		response, err := method(service(n), ctx, connect.NewRequest(r))
 		if err != nil {
 			return failed(err)
 		}
@@ -277,7 +282,8 @@ func (c *Client) node(url string) *node {
 	defer c.mu.Unlock()
 	n := c.nodes[url]
 	if n == nil {
-		n = &node{url: url, limits: stintv1connect.NewLimitServiceClient(c.http, url)}
+		n = &node{url: url, limits: stintv1connect.NewLimitServiceClient(c.http, url),
+			rules: stintv1connect.NewPolicyServiceClient(c.http, url)}
 		c.nodes[url] = n
 	}
 	return n

@@ -44,6 +44,7 @@ const shards = 8
 type fakeNode struct {
 	stintv1connect.UnimplementedLimitServiceHandler
 	stintv1connect.UnimplementedClusterServiceHandler
+	stintv1connect.UnimplementedPolicyServiceHandler
 	url    string
 	status atomic.Pointer[stintv1.StatusResponse]
 	answer func(*stintv1.CheckRequest) *stintv1.Result // nil: allowed
@@ -55,6 +56,8 @@ type fakeNode struct {
 	calls []int    // number of checks in each call
 	keys  []string // keys of the checks
 	named []string // namespaces of the requests
+
+	changes []string // namespaces and ids of changes by hand
 }
 
 func (f *fakeNode) Status(context.Context, *connect.Request[stintv1.StatusRequest]) (*connect.Response[stintv1.StatusResponse], error) {
@@ -104,6 +107,29 @@ func (f *fakeNode) Settle(_ context.Context, r *connect.Request[stintv1.SettleRe
 	return f.settle(r.Msg)
 }
 
+// change records a change by hand; the first copy of each is lost on its way back.
+func (f *fakeNode) change(namespace, id string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.changes = append(f.changes, namespace+"/"+id)
+	if len(f.changes) == 1 {
+		return connect.NewError(connect.CodeAborted, errors.New("the owner was lost")) // no detail: maybe applied
+	}
+	return nil
+}
+
+func (f *fakeNode) Adjust(_ context.Context, r *connect.Request[stintv1.AdjustRequest]) (*connect.Response[stintv1.AdjustResponse], error) {
+	return connect.NewResponse(&stintv1.AdjustResponse{}), f.change(r.Msg.Namespace, r.Msg.IdempotencyId)
+}
+
+func (f *fakeNode) PutOverride(_ context.Context, r *connect.Request[stintv1.PutOverrideRequest]) (*connect.Response[stintv1.PutOverrideResponse], error) {
+	return connect.NewResponse(&stintv1.PutOverrideResponse{}), f.change(r.Msg.Namespace, r.Msg.IdempotencyId)
+}
+
+func (f *fakeNode) DeleteOverride(_ context.Context, r *connect.Request[stintv1.DeleteOverrideRequest]) (*connect.Response[stintv1.DeleteOverrideResponse], error) {
+	return connect.NewResponse(&stintv1.DeleteOverrideResponse{}), f.change(r.Msg.Namespace, r.Msg.IdempotencyId)
+}
+
 func (f *fakeNode) asked() (calls []int, keys []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -118,6 +144,7 @@ func startNodeWith(t *testing.T, secure *tls.Config) *fakeNode {
 	mux := http.NewServeMux()
 	mux.Handle(stintv1connect.NewLimitServiceHandler(f))
 	mux.Handle(stintv1connect.NewClusterServiceHandler(f))
+	mux.Handle(stintv1connect.NewPolicyServiceHandler(f))
 	server := httptest.NewUnstartedServer(mux)
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
@@ -331,6 +358,38 @@ func TestASettlementIsSentUntilItIsAnswered(t *testing.T) {
 	var failure *client.Error
 	if !errors.As(err, &failure) || !failure.MaybeApplied || asked.Load() != 1 {
 		t.Errorf("an extension: %v after %d calls", err, asked.Load())
+	}
+}
+
+// What became of a first copy is unknown, so the second one has its id.
+func TestAChangeIsSentUntilItIsAnswered(t *testing.T) {
+	a := startNode(t)
+	own(a)
+	c, err := client.New(client.Config{Addresses: []string{a.url}, Namespace: "tenant"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	for name, change := range map[string]func() error{
+		"Adjust": func() error {
+			_, err := c.Adjust(t.Context(), &stintv1.AdjustRequest{Policy: "p", Key: "k", Op: &stintv1.AdjustRequest_AddUsed{AddUsed: 1}})
+			return err
+		},
+		"PutOverride": func() error {
+			return c.PutOverride(t.Context(), &stintv1.PutOverrideRequest{Policy: "p", Key: "k", Tier: "gold"})
+		},
+		"DeleteOverride": func() error {
+			_, err := c.DeleteOverride(t.Context(), &stintv1.DeleteOverrideRequest{Policy: "p", Key: "k"})
+			return err
+		},
+	} {
+		a.changes = nil
+		if err := change(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if len(a.changes) != 2 || a.changes[0] != a.changes[1] || a.changes[0] == "tenant/" {
+			t.Errorf("%s was sent as %v, want the same twice, with namespace and id", name, a.changes)
+		}
 	}
 }
 

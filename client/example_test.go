@@ -10,9 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/types/known/durationpb"
-
-	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/client"
 	"github.com/stint-io/stint/internal/testcluster"
 )
@@ -61,7 +58,7 @@ func ExampleClient_Check_idempotency() {
 }
 
 // A login reserves its attempt before it looks at the password, and settles it after.
-func ExampleClient_Reserve() {
+func ExampleClient_Attempt() {
 	limits, stop := dial()
 	defer stop()
 	fmt.Println(login(context.Background(), limits, "ann", "guess"))
@@ -72,22 +69,17 @@ func ExampleClient_Reserve() {
 }
 
 func login(ctx context.Context, limits *client.Client, user, password string) error {
-	attempt, err := limits.Reserve(ctx, &stintv1.ReserveRequest{Check: client.Entry("login", user), Ttl: durationpb.New(30 * time.Second)})
+	attempt, err := limits.Attempt(ctx, client.Entry("login", user), 30*time.Second)
 	if err != nil {
 		return err // no decision, so no login
 	}
 	if !attempt.Allowed {
 		return fmt.Errorf("too many attempts, try again in %v", attempt.RetryAfter.AsDuration())
 	}
-	outcome := &stintv1.SettleRequest{Target: &stintv1.SettleRequest_HoldId{HoldId: attempt.HoldId}}
 	if !passwordIsRight(user, password) {
-		outcome.Action = &stintv1.SettleRequest_Failed{Failed: &stintv1.Failed{}} // the third in a row blocks the key
-		_, err = limits.Settle(ctx, outcome)
-		return errors.Join(errWrongPassword, err)
+		return errors.Join(errWrongPassword, attempt.Failed(ctx)) // the third in a row blocks the key
 	}
-	outcome.Action = &stintv1.SettleRequest_Success{Success: &stintv1.Success{}}
-	_, err = limits.Settle(ctx, outcome)
-	return err
+	return attempt.Success(ctx)
 }
 
 var errWrongPassword = errors.New("wrong password")

@@ -1,0 +1,47 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+
+	"google.golang.org/protobuf/proto"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+)
+
+// Adjust changes what a key has used, or blocks it; it is written to the audit log. Adjust retries until ctx ends, with the
+// request's IdempotencyId or one that it draws, so that it is applied once. The error is an *Error.
+func (c *Client) Adjust(ctx context.Context, r *stintv1.AdjustRequest) (*stintv1.AdjustResponse, error) {
+	r = proto.CloneOf(r)
+	c.complete(&r.Namespace, &r.IdempotencyId)
+	return call(ctx, c, nil, true, (*node).limitService, stintv1connect.LimitServiceClient.Adjust, r)
+}
+
+// PutOverride gives one key a tier or quotas of its own, or replaces the key's override. It retries as Adjust does. The error is
+// an *Error.
+func (c *Client) PutOverride(ctx context.Context, r *stintv1.PutOverrideRequest) error {
+	r = proto.CloneOf(r)
+	c.complete(&r.Namespace, &r.IdempotencyId)
+	_, err := call(ctx, c, nil, true, (*node).policyService, stintv1connect.PolicyServiceClient.PutOverride, r)
+	return err
+}
+
+// DeleteOverride removes the override of one key, and reports whether there was one. It retries as Adjust does. The error is an
+// *Error.
+func (c *Client) DeleteOverride(ctx context.Context, r *stintv1.DeleteOverrideRequest) (bool, error) {
+	r = proto.CloneOf(r)
+	c.complete(&r.Namespace, &r.IdempotencyId)
+	answer, err := call(ctx, c, nil, true, (*node).policyService, stintv1connect.PolicyServiceClient.DeleteOverride, r)
+	return answer.GetDeleted(), err
+}
+
+// complete fills in what a request leaves to the client.
+func (c *Client) complete(namespace, id *string) {
+	if *namespace == "" {
+		*namespace = c.namespace
+	}
+	if *id == "" {
+		*id = rand.Text()
+	}
+}

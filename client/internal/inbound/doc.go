@@ -1,0 +1,10 @@
+// Package inbound is what the middlewares of net/http, Connect and gRPC have in common: it counts a request that came in before
+// its handler runs.
+//
+//	Limiter   makes one check of a request's entries, and says whether the request passes without a decision
+//	Key       makes a key of text that a stranger may have chosen
+//	Proxies   find the client's address behind proxies that are trusted
+//
+// Everything is configuration that does not change, and may be used concurrently. The tests of the three kinds of servers are
+// here, too.
+package inbound

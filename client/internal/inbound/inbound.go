@@ -1,0 +1,87 @@
+package inbound
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/client"
+)
+
+// Checker decides. *client.Client is one.
+type Checker interface {
+	Check(ctx context.Context, r *stintv1.CheckRequest) (*stintv1.Decision, error)
+}
+
+// ErrNoKey is in the chain of the error about a request that does not say whom it counts for. Nothing was counted.
+var ErrNoKey = errors.New("the request does not say whom it counts for")
+
+// Within is how long a request waits for its decision by default: a shard whose owner was killed has another one by then.
+const Within = 2 * time.Second
+
+// Limiter counts requests of type R. It does not change while it is used.
+type Limiter[R any] struct {
+	Limits    Checker
+	Namespace string // "": the client's
+	Entries   []Entry[R]
+	Cost      func(R) (uint64, error) // units that each entry spends; nil: 1
+	Within    time.Duration
+	Open      bool // without a decision the request passes
+}
+
+// Entry is a policy, and whom a request counts for.
+type Entry[R any] struct {
+	Policy string
+	Key    func(R) (string, error)
+}
+
+// Decide counts a request. An error wraps ErrNoKey or is what Limits gave. With an error, passes says that the request is
+// carried out all the same. Each request gets a random id, so that retries count once; one that a stranger chose would be a
+// free pass.
+func (l *Limiter[R]) Decide(ctx context.Context, r R) (d *stintv1.Decision, passes bool, err error) {
+	check := &stintv1.CheckRequest{Namespace: l.Namespace, IdempotencyId: rand.Text()}
+	cost := uint64(1)
+	if l.Cost != nil {
+		if cost, err = l.Cost(r); err != nil {
+			return nil, false, fmt.Errorf("%w: its cost: %w", ErrNoKey, err)
+		}
+	}
+	for _, e := range l.Entries {
+		text, err := e.Key(r)
+		if err == nil {
+			text, err = Key(text)
+		}
+		if err != nil {
+			return nil, false, fmt.Errorf("%w: policy %s: %w", ErrNoKey, e.Policy, err)
+		}
+		check.Entries = append(check.Entries, &stintv1.Entry{Policy: e.Policy, Key: text, Cost: &cost})
+	}
+	within, cancel := context.WithTimeout(ctx, l.Within)
+	defer cancel()
+	d, err = l.Limits.Check(within, check)
+	// Whoever hangs up before the decision would pass uncounted.
+	return d, err != nil && l.Open && Undecided(err) && ctx.Err() == nil, err
+}
+
+// Undecided reports whether an error says that the cluster could not decide. Any other is an answer, or our own mistake.
+func Undecided(err error) bool {
+	var failure *client.Error
+	if !errors.As(err, &failure) {
+		return false
+	}
+	switch failure.Code {
+	case "unavailable", "deadline_exceeded", "aborted", "canceled", "resource_exhausted", "internal", "unknown":
+		return true
+	}
+	return false
+}
+
+// Unknown reports whether an error says that a policy with unknown_key: deny does not know the key, or that there is no such
+// policy.
+func Unknown(err error) bool {
+	var failure *client.Error
+	return errors.As(err, &failure) && failure.Code == "not_found"
+}

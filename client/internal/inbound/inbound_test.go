@@ -1,0 +1,188 @@
+package inbound
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/client"
+)
+
+func TestTheClientIsTheRightmostAddressThatNoTrustedProxyHas(t *testing.T) {
+	proxies, err := ParseProxies([]string{"10.0.0.0/8", "fd00::/8"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		otherEnd  string
+		forwarded []string
+		want      string
+	}{
+		{"203.0.113.7:4711", nil, "ip:203.0.113.7"},
+		{"203.0.113.7:4711", []string{"198.51.100.1"}, "ip:203.0.113.7"}, // anybody can send the header
+		{"10.1.2.3:80", []string{"203.0.113.7"}, "ip:203.0.113.7"},
+		{"10.1.2.3:80", []string{"198.51.100.1, 203.0.113.7"}, "ip:203.0.113.7"}, // its left part is forged
+		{"10.1.2.3:80", []string{"198.51.100.1", "203.0.113.7, 10.9.9.9"}, "ip:203.0.113.7"},
+		{"10.1.2.3:80", []string{"nonsense, 203.0.113.7"}, "ip:203.0.113.7"},
+		{"10.1.2.3:80", []string{"203.0.113.7:5060"}, "ip:203.0.113.7"},
+		{"10.1.2.3:80", []string{"::ffff:203.0.113.7"}, "ip:203.0.113.7"},
+		{"10.1.2.3:80", []string{"[2001:db8:1:2:3:4:5:6]:443"}, "ip:2001:db8:1:2::/64"},
+		{"10.1.2.3:80", []string{"2001:db8:1:2:aaaa::1%eth0"}, "ip:2001:db8:1:2::/64"},
+		{"[fd00::1]:80", []string{"203.0.113.7"}, "ip:203.0.113.7"},
+		{"[::ffff:10.1.2.3]:80", []string{"203.0.113.7"}, "ip:203.0.113.7"},
+		{"10.1.2.3:80", nil, "ip:10.1.2.3"},
+		{"10.1.2.3:80", []string{"10.4.4.4, 10.5.5.5"}, "ip:10.4.4.4"},
+		{"10.1.2.3:80", []string{"203.0.113.7, nonsense"}, ""},
+		{"10.1.2.3:80", []string{""}, ""},
+		{"10.1.2.3:80", []string{"203.0.113.7,"}, ""},
+		{"@", nil, ""},
+	} {
+		got, err := proxies.Client(c.otherEnd, c.forwarded)
+		if got != c.want || (err != nil) != (c.want == "") {
+			t.Errorf("%s with %q: %q, %v, want %q", c.otherEnd, c.forwarded, got, err, c.want)
+		}
+	}
+	if _, err := ParseProxies([]string{"10.0.0.1"}); err == nil {
+		t.Error("an address is taken for a network")
+	}
+}
+
+func TestAKeyIsSafeWhateverAStrangerWrites(t *testing.T) {
+	for text, want := range map[string]string{
+		"user:42":           "user:42",
+		"ann@example.com":   "ann@example.com",
+		"{acme}/x":          "%7Bacme%7D/x",
+		"a|b=c%7B\n\u0085é": "a%7Cb%3Dc%257B%0A%C2%85é",
+	} {
+		if got, err := Key(text); got != want || err != nil {
+			t.Errorf("%q: %q, %v, want %q", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "\xff"} {
+		if got, err := Key(text); err == nil {
+			t.Errorf("%q is the key %q", text, got)
+		}
+	}
+	// Long texts keep their beginning, and differ in their end. No shorter text has the key of a long one.
+	long := strings.Repeat("é", 400)
+	one, other := mustKey(t, long+"1"), mustKey(t, long+"2")
+	if one == other || len(one) > keyMost || !strings.HasPrefix(one, strings.Repeat("é", 200)) {
+		t.Errorf("%q and %q", one, other)
+	}
+	if again := mustKey(t, one); again == one {
+		t.Errorf("the text %q is the key of a longer one", one)
+	}
+}
+
+func mustKey(t *testing.T, text string) string {
+	t.Helper()
+	key, err := Key(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func FuzzKey(f *testing.F) {
+	f.Add("user:42", "{a}")
+	f.Add(strings.Repeat("%", 300), strings.Repeat("|", 600))
+	f.Fuzz(func(t *testing.T, a, b string) {
+		one, err := Key(a)
+		if err != nil {
+			return
+		}
+		if len(one) > keyMost || strings.ContainsFunc(one, func(r rune) bool {
+			return r == '{' || r == '}' || unicode.IsControl(r) || r == unicode.ReplacementChar && !strings.ContainsRune(a, r)
+		}) {
+			t.Errorf("the key of %q is %q", a, one)
+		}
+		if other, err := Key(b); err == nil && a != b && one == other {
+			t.Errorf("%q and %q have the key %q", a, b, one)
+		}
+	})
+}
+
+// answers is a Checker that gives one answer.
+type answers struct {
+	d     *stintv1.Decision
+	err   error
+	asked []*stintv1.CheckRequest
+}
+
+func (a *answers) Check(_ context.Context, r *stintv1.CheckRequest) (*stintv1.Decision, error) {
+	a.asked = append(a.asked, r)
+	return a.d, a.err
+}
+
+func newLimiter(limits Checker) *Limiter[string] {
+	return &Limiter[string]{Limits: limits, Within: Within, Entries: []Entry[string]{{"p", func(r string) (string, error) { return r, nil }}}}
+}
+
+func TestOnlyAClusterThatCannotDecideOpens(t *testing.T) {
+	opens := map[string]bool{"unavailable": true, "deadline_exceeded": true, "aborted": true, "resource_exhausted": true, "internal": true,
+		"invalid_argument": false, "not_found": false, "unauthenticated": false, "permission_denied": false, "failed_precondition": false,
+		"unimplemented": false}
+	for code, want := range opens {
+		l := newLimiter(&answers{err: &client.Error{Code: code}})
+		if _, passes, err := l.Decide(t.Context(), "k"); passes || err == nil {
+			t.Errorf("%s: closed, and it passes", code)
+		}
+		l.Open = true
+		if _, passes, err := l.Decide(t.Context(), "k"); passes != want || err == nil {
+			t.Errorf("%s: open, and it passes: %v", code, passes)
+		}
+	}
+}
+
+func TestWhoHangsUpDoesNotPass(t *testing.T) {
+	l := newLimiter(&answers{err: &client.Error{Code: "deadline_exceeded"}})
+	l.Open = true
+	ctx, hangUp := context.WithCancel(t.Context())
+	hangUp()
+	if _, passes, _ := l.Decide(ctx, "k"); passes {
+		t.Error("a request passes whose sender hung up before the decision")
+	}
+}
+
+func TestARequestWithoutAKeyIsNotCounted(t *testing.T) {
+	limits := &answers{d: &stintv1.Decision{Allowed: true}}
+	l := newLimiter(limits)
+	l.Open = true
+	none := errors.New("not here")
+	l.Entries = append(l.Entries, Entry[string]{"q", func(string) (string, error) { return "", none }})
+	if _, passes, err := l.Decide(t.Context(), "k"); passes || !errors.Is(err, ErrNoKey) || !errors.Is(err, none) {
+		t.Errorf("it passes: %v, %v", passes, err)
+	}
+	l.Entries, l.Cost = l.Entries[:1], func(string) (uint64, error) { return 0, none }
+	if _, passes, err := l.Decide(t.Context(), "k"); passes || !errors.Is(err, ErrNoKey) {
+		t.Errorf("it passes: %v, %v", passes, err)
+	}
+	if len(limits.asked) != 0 {
+		t.Errorf("asked: %v", limits.asked)
+	}
+}
+
+func TestEachRequestHasAnIDOfItsOwn(t *testing.T) {
+	limits := &answers{d: &stintv1.Decision{Allowed: true}}
+	l := newLimiter(limits)
+	l.Cost = func(string) (uint64, error) { return 7, nil }
+	ids := map[string]bool{}
+	for range 2 {
+		if _, _, err := l.Decide(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, r := range limits.asked {
+		ids[r.IdempotencyId] = true
+		if got := fmt.Sprint(r.Entries[0].Policy, r.Entries[0].Key, r.Entries[0].GetCost()); got != "pk7" || r.IdempotencyId == "" {
+			t.Errorf("asked: %v", r)
+		}
+	}
+	if len(ids) != 2 {
+		t.Errorf("ids: %v", ids)
+	}
+}

@@ -1,0 +1,38 @@
+// Package stinthttp limits handlers of net/http: a request is counted before its handler runs, and a denied one gets 429.
+//
+//	limits, err := client.New(client.Config{Addresses: nodes})
+//	if err != nil {
+//		return err
+//	}
+//	defer limits.Close()
+//	ip := stinthttp.ClientIP("10.0.0.0/8") // the proxies in front
+//	login := stinthttp.Limit(limits, stinthttp.Entry("login-ip", ip), stinthttp.Entry("login", emailOf))
+//	mux.Handle("POST /login", login(handler))
+//
+// Entries are counted together or not at all.
+//
+// # Answers
+//
+//	allowed     the handler runs; the response has the headers of the policies
+//	denied      429 with Retry-After, the headers of the policies, Cache-Control: no-store and a problem document (RFC 9457)
+//	no key      400: a KeyFunc found none, so nothing was counted
+//	unknown     403: a policy with unknown_key: deny does not know the key, or there is no such policy
+//	no decision 503 with Retry-After, or with FailOpen the handler runs and the response has "Stint-Failed: open"
+//	our mistake 500: for instance a token that may not; FailOpen does not open for it
+//
+// OnDenied and OnError replace the answers.
+//
+// # Keys
+//
+// A key may be text that a stranger chose. An empty one is refused, as all who send none would share it. The characters % { } |
+// = and controls are percent-encoded, since braces choose a shard, and of a key above 512 bytes the end becomes its SHA-256.
+//
+// # Retries
+//
+// Each HTTP request gets a random idempotency id, so the client asks again until there is a decision, and counts once. An id
+// that strangers choose would be a free pass, so none is taken from the request.
+//
+// # Concurrency
+//
+// What the package returns may be used by any number of goroutines. The package is a public API.
+package stinthttp
