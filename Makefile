@@ -34,7 +34,7 @@ test: ## the tests that need nothing but Go
 
 race: ## the core under the race detector
 	go test -race -short ./limit ./policy ./shard ./actor ./cluster/... ./raftfsm ./api/... ./client/... ./internal/node ./internal/replay ./internal/connlimit ./internal/auth ./internal/certfile ./internal/clienttls ./internal/backup ./internal/batchwait ./internal/bench \
-	  ./internal/testcluster ./internal/verify
+	  ./internal/testcluster ./internal/verify ./stinttest
 
 twins: ## millions of operations beside the slow twins, and shards in virtual time: more of what go test does
 	go test -count=1 -timeout 30m -run 'Twin|Conversions' ./internal/model -operations 1000000

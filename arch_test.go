@@ -37,43 +37,47 @@ var floors = map[string]int{
 	"api/redis":         6,
 	"internal/node":     7,
 	"cmd/stint":         8,
+	"stinttest":         8, // a node in the tests of other programs
 }
 
 // beside lists the packages that stand outside the floors, with the packages of this module that each may import.
 var beside = map[string][]string{
-	"api/gen/stint/v1":                {},
-	"api/gen/stint/v1/stintv1connect": {"api/gen/stint/v1"},
-	"api/wire":                        {"api/gen/stint/v1"}, // messages to bytes and back
-	"internal/metrics":                {},
-	"shard/placement":                 {}, // where keys live: known to shards and clients
-	"client":                          {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "shard/placement"},
-	"client/internal/inbound":         {"api/gen/stint/v1", "client"}, // what the middlewares share
-	"client/stinthttp":                {"api/gen/stint/v1", "client/internal/inbound"},
-	"client/stintconnect":             {"api/gen/stint/v1", "client/internal/inbound"},
-	"client/stintgrpc":                {"api/gen/stint/v1", "client/internal/inbound"},
-	"internal/batchwait":              {},                    // how long batches wait: a rule without a clock
-	"internal/connlimit":              {},                    // how many connections a port has
-	"internal/auth":                   {},                    // who sent a request, and what they may do
-	"internal/certfile":               {},                    // PEM files that are watched
-	"internal/clienttls":              {"internal/certfile"}, // TLS on the ports of clients
-	"internal/bench":                  {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "client"},
-	"internal/await":                  {}, // for tests: waiting
-	"internal/testcert":               {}, // for tests: certificates
-	"internal/testcluster":            {},
-	"internal/verify":                 {},
-	"internal/model":                  {"limit", "policy", "shard"},
-	"internal/sim":                    {},
-	"internal/chaos":                  {}, // its tests use internal/testcluster, internal/verify and internal/model
-	"examples":                        {}, // its tests use internal/testcluster
-	"raftfsm/memnet":                  {}, // for tests: a network in memory
-	"raftfsm/memfs":                   {}, // for tests: a disk in memory
+	"api/gen/stint/v1":                         {},
+	"api/gen/stint/v1/stintv1connect":          {"api/gen/stint/v1"},
+	"api/gen/stint/test/v1":                    {},
+	"api/gen/stint/test/v1/stinttestv1connect": {"api/gen/stint/test/v1"},
+	"api/wire":                {"api/gen/stint/v1"}, // messages to bytes and back
+	"internal/metrics":        {},
+	"shard/placement":         {}, // where keys live: known to shards and clients
+	"client":                  {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "shard/placement"},
+	"client/internal/inbound": {"api/gen/stint/v1", "client"}, // what the middlewares share
+	"client/stinthttp":        {"api/gen/stint/v1", "client/internal/inbound"},
+	"client/stintconnect":     {"api/gen/stint/v1", "client/internal/inbound"},
+	"client/stintgrpc":        {"api/gen/stint/v1", "client/internal/inbound"},
+	"internal/batchwait":      {},                    // how long batches wait: a rule without a clock
+	"internal/connlimit":      {},                    // how many connections a port has
+	"internal/auth":           {},                    // who sent a request, and what they may do
+	"internal/certfile":       {},                    // PEM files that are watched
+	"internal/clienttls":      {"internal/certfile"}, // TLS on the ports of clients
+	"internal/bench":          {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "client"},
+	"internal/await":          {}, // for tests: waiting
+	"internal/testcert":       {}, // for tests: certificates
+	"internal/testcluster":    {},
+	"internal/verify":         {},
+	"internal/model":          {"limit", "policy", "shard"},
+	"internal/sim":            {},
+	"internal/chaos":          {}, // its tests use internal/testcluster, internal/verify and internal/model
+	"examples":                {}, // its tests use internal/testcluster
+	"raftfsm/memnet":          {}, // for tests: a network in memory
+	"raftfsm/memfs":           {}, // for tests: a disk in memory
 }
 
 // mayUse lists the packages beside the floors that a package on a floor may import.
 var mayUse = map[string][]string{
 	"shard":          {"shard/placement"},
 	"api/redis":      {"internal/auth", "internal/batchwait", "internal/clienttls"},
-	"api":            {"internal/auth", "internal/clienttls", "api/wire", "api/gen/stint/v1", "api/gen/stint/v1/stintv1connect"},
+	"api":            {"internal/auth", "internal/clienttls", "api/wire", "api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "api/gen/stint/test/v1", "api/gen/stint/test/v1/stinttestv1connect"},
+	"stinttest":      {"api/gen/stint/test/v1", "api/gen/stint/test/v1/stinttestv1connect", "client"},
 	"cluster/gossip": {"internal/connlimit"},
 	"cluster/peer":   {"internal/certfile", "internal/connlimit"},
 	"internal/node":  {"internal/auth", "internal/metrics", "internal/clienttls", "internal/connlimit"},
@@ -88,8 +92,8 @@ var doors = map[string][]string{
 	"go.etcd.io/bbolt":                      {"raftfsm"},
 	"github.com/cockroachdb/pebble":         {"raftfsm", "raftfsm/memfs"},
 	"github.com/hashicorp/memberlist":       {"cluster/gossip"},
-	"connectrpc.com/":                       {"api", "client", "client/stintconnect", "cmd/stint", "internal/bench", "api/gen/stint/v1/stintv1connect"},
-	"google.golang.org/protobuf":            {"api", "api/wire", "client", "cmd/stint", "internal/bench", "api/gen/stint/v1"},
+	"connectrpc.com/":                       {"api", "client", "client/stintconnect", "cmd/stint", "internal/bench", "stinttest", "api/gen/stint/v1/stintv1connect", "api/gen/stint/test/v1/stinttestv1connect"},
+	"google.golang.org/protobuf":            {"api", "api/wire", "client", "cmd/stint", "internal/bench", "stinttest", "api/gen/stint/v1", "api/gen/stint/test/v1"},
 	"google.golang.org/grpc":                {"api", "client/stintgrpc", "internal/bench"},
 	"github.com/prometheus/":                {"internal/metrics"},
 	"github.com/alecthomas/kong":            {"cmd/stint"},
@@ -127,6 +131,7 @@ var testsMayUse = map[string][]string{
 	"internal/bench":          {"api/gen/stint/v1"},
 	"client/internal/inbound": {"api/gen/stint/v1/stintv1connect", "client/stintconnect", "client/stintgrpc", "client/stinthttp"},
 	"internal/chaos":          {"limit", "shard"},
+	"stinttest":               {"api/gen/stint/v1"},
 	"internal/sim":            {"api", "cluster/gossip", "cluster/placement", "internal/node", "limit", "policy", "shard"},
 }
 
@@ -485,7 +490,7 @@ func TestEveryPackageHasItsManual(t *testing.T) {
 }
 
 // public lists the packages that programs other than stint may import.
-var public = []string{"client", "client/stintconnect", "client/stintgrpc", "client/stinthttp", "limit", "policy"}
+var public = []string{"client", "client/stintconnect", "client/stintgrpc", "client/stinthttp", "limit", "policy", "stinttest"}
 
 // isImportable reports whether another module could import a package.
 func isImportable(pkg string) bool {

@@ -32,6 +32,9 @@ type Config struct {
 	Now      func() time.Time // the machine's clock, with its monotonic reading; time.Now
 	Observer Observer         // receives measurements and alarms; the zero value receives none
 
+	// Ahead returns how far a test has moved shard time ahead of the reference; it must not shrink. nil: not at all.
+	Ahead func() time.Duration
+
 	// Policies returns the newest policies that this node knows; nil, or a Version of 0, if it knows none. It must be cheap.
 	// Without the function, requests are evaluated without policies, as those of the system shard are.
 	Policies func() *policy.Revision

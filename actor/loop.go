@@ -125,7 +125,7 @@ func (a *Actor) tryOpen() {
 		return
 	}
 	reference := wall.Add(-ahead)
-	now := limit.Time(reference.UnixMicro())
+	now := a.moved(limit.Time(reference.UnixMicro()))
 	if a.refusesStep(now) {
 		return
 	}
@@ -149,7 +149,7 @@ func (a *Actor) proposeBatches(ending bool) {
 		if a.seq.sumDue <= 0 {
 			a.summedAt = wall
 		}
-		a.replica.View(func(state *shard.State) { payload = a.seq.next(state, a.clock.now(wall), wall) })
+		a.replica.View(func(state *shard.State) { payload = a.seq.next(state, a.moved(a.clock.now(wall)), wall) })
 		if payload != nil {
 			a.payloads <- payload // has room for every entry that may be in flight
 		}

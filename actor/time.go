@@ -51,7 +51,7 @@ func (a *Actor) watchTime(wall time.Time) {
 		a.noteEpoch(wall)
 		return
 	}
-	behind := time.Duration(a.seq.last-a.clock.now(wall)) * time.Microsecond
+	behind := time.Duration(a.seq.last-a.moved(a.clock.now(wall))) * time.Microsecond
 	if behind > frozenMost && a.config.Observer.Frozen != nil {
 		a.alarms.frozen.raise(wall, func() { a.config.Observer.Frozen(behind) })
 	}
@@ -77,6 +77,14 @@ func (a *Actor) watchClock(wall time.Time, ahead time.Duration) {
 			o.HandOver(fmt.Sprintf("this machine's clock is %v ahead of most voters'", ahead.Round(time.Millisecond)))
 		})
 	}
+}
+
+// moved adds to shard time what a test has moved it.
+func (a *Actor) moved(now limit.Time) limit.Time {
+	if a.config.Ahead == nil {
+		return now
+	}
+	return now + limit.Time(a.config.Ahead()/time.Microsecond)
 }
 
 // refusesStep reports whether an only voter's clock is too far past the last stamp.

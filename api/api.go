@@ -36,8 +36,8 @@ type Observer interface {
 	Request(procedure, code string, took time.Duration)
 }
 
-// Config has the parts that the API needs. All fields are required except Cluster, Tokens, Shards, Stale, Sealer, Hosts and
-// RequestTimeout.
+// Config has the parts that the API needs. All fields are required except Cluster, Tokens, Shards, Stale, Sealer, TestClock, Hosts
+// and RequestTimeout.
 type Config struct {
 	Decider Decider
 	// Guard says who sent a request and what they may do; nil: everybody may do everything, as in a test.
@@ -57,11 +57,13 @@ type Config struct {
 	Stale func(shard.Request) (d shard.Decision, behind time.Duration, ok bool)
 	// Sealer returns the sealer of hold and decision ids. If it is nil or returns nil, there are no ids and nothing can
 	// be settled.
-	Sealer   func() *shard.Sealer
-	Ready    func() error // nil if the node can serve every shard, else the reason why not
-	Observer Observer
-	Logger   *slog.Logger // nil: nothing is logged
-	Metrics  http.Handler // answers /metrics
+	Sealer func() *shard.Sealer
+	// TestClock moves the server's clock, in tests only; nil: there is no such call.
+	TestClock TestClock
+	Ready     func() error // nil if the node can serve every shard, else the reason why not
+	Observer  Observer
+	Logger    *slog.Logger // nil: nothing is logged
+	Metrics   http.Handler // answers /metrics
 	// Hosts are further names under which clients reach this server, besides addresses and names without a dot. A request
 	// under another name is refused, because a web page may have sent it.
 	Hosts []string
@@ -123,6 +125,9 @@ func New(c Config) *API {
 	observeService{decider: c.Decider, shards: c.Shards, cluster: c.Cluster, tokens: c.Tokens}.register(d)
 	clusterService{cluster: c.Cluster}.register(d)
 	tokenService{tokens: c.Tokens}.register(d)
+	if c.TestClock != nil {
+		testClockService{c.TestClock}.register(d)
+	}
 	d.mux.Handle(grpchealth.NewHandler(a.health, gzipped))
 	reflector := grpcreflect.NewStaticReflector(
 		stintv1connect.LimitServiceName, stintv1connect.PolicyServiceName, stintv1connect.ClusterServiceName,

@@ -67,5 +67,5 @@
 // Close stops the background work and waits for it. Checks under way end with an error, and a later call gets the code
 // "canceled". Close does not end a Reserve, Settle or Get that is under way; its context does.
 //
-// The package is a public API, as are the middlewares below it, limit and policy; all others are not. It imports no server code: no Raft, no storage.
+// The package is a public API, as are the middlewares below it, limit, policy and stinttest; all others are not. It imports no server code: no Raft, no storage.
 package client

@@ -43,14 +43,15 @@ type denials struct {
 	anywhere atomic.Uint64                       // requests that may have freed capacity on any key
 }
 
-// newDenials returns empty denials. If policies is nil, it returns nil, which repeats nothing.
-func newDenials(policies func() *policy.Revision) *denials {
+// newDenials returns empty denials. If policies is nil, it returns nil, which repeats nothing. now is the machine's clock, with its
+// monotonic reading.
+func newDenials(policies func() *policy.Revision, now func() time.Time) *denials {
 	if policies == nil {
 		return nil
 	}
-	begin := time.Now()
+	begin := now()
 	return &denials{policies: policies, seed: maphash.MakeSeed(), now: func() limit.Span {
-		return limit.Span(time.Since(begin) / time.Microsecond)
+		return limit.Span(now().Sub(begin) / time.Microsecond)
 	}}
 }
 

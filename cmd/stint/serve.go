@@ -47,6 +47,7 @@ type serveCommand struct {
 	InsecurePeers   bool          `help:"No key and no certificates: for networks, and machines, that nobody else can reach." env:"STINT_INSECURE_PEERS"`
 	ReplaceAfter    time.Duration `help:"How long a node may be silent before its replicas are rebuilt elsewhere." default:"5m" env:"STINT_REPLACE_AFTER"`
 	AcceptTime      bool          `help:"Let shard time step more than 24 h forward from where it stopped." env:"STINT_ACCEPT_TIME"`
+	TestClock       bool          `help:"With --dev: tests move the clock by stint.test.v1.TestClock/Advance." env:"STINT_TEST_CLOCK"`
 	Dev             bool          `help:"Try it: one node, example policies, and what to type." env:"STINT_DEV"`
 }
 
@@ -117,6 +118,7 @@ func (c *serveCommand) refuse() error {
 		{certificates && c.PeerCA == "", "peer-ca", "is needed beside --peer-cert and --peer-key"},
 		{c.Shards < 1, "shards", tooFew},
 		{c.Replicas < 1, "replicas", tooFew},
+		{c.TestClock && (!c.Dev || c.DataDir != ""), "test-clock", "is for tests, with --dev and without --data-dir: it refills every limit"},
 		{c.ReplaceAfter <= 0, "replace-after", "must be more than 0, as in 5m"},
 		{c.RequestTimeout <= 0, "request-timeout", "must be more than 0, as in 5s"},
 	} {
@@ -169,6 +171,7 @@ func (c *serveCommand) nodeConfig(dataDir string, logger *slog.Logger) node.Conf
 		RequestTimeout:  c.RequestTimeout,
 		Dev:             c.Dev,
 		AcceptTime:      c.AcceptTime,
+		TestClock:       c.TestClock,
 		Logger:          logger,
 		World:           node.World{Now: now},
 	}

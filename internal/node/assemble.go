@@ -10,7 +10,7 @@ import (
 // assemble connects the parts of the node: each gets what it needs. It starts none of them. Each part is given those above it;
 // the exception is the view, which wakes the router that asks it, and has the connections of removed nodes cut.
 func (n *Node) assemble(policies *policy.Set) {
-	now, logger, stopping := n.config.World.Now, n.config.Logger, n.stopping.Load
+	now, logger, stopping := n.config.now(), n.config.Logger, n.stopping.Load
 	wake := func() { n.router.Wake() }
 	n.view = newClusterView(viewConfig{node: n.id, dir: n.dir, binaryLevel: n.config.newestLevel(), release: n.config.Version,
 		policiesFile: n.config.PoliciesFile, filePolicies: policies, logger: logger, fail: n.fail,
@@ -21,7 +21,8 @@ func (n *Node) assemble(policies *policy.Set) {
 	n.assembleRouter()
 	n.documents = &documents{router: n.router, view: n.view}
 	n.reporter = &reporter{node: n.id, now: now, dir: n.dir, view: n.view, replicas: n.replicas, tokens: n.tokens, peers: n.peers, hints: n.hints,
-		key: n.key, stopping: stopping, changed: n.changed, apiCertificateEnds: n.ports.certificateEnds}
+		key: n.key, stopping: stopping, changed: n.changed, apiCertificateEnds: n.ports.certificateEnds,
+		testClock: n.config.TestClock}
 	n.admin = &admin{node: n.id, view: n.view, replicas: n.replicas, documents: n.documents, peers: n.peers, reporter: n.reporter, logger: logger,
 		changed: n.changed}
 	n.tokenAdmin = &tokenAdmin{now: now, view: n.view, tokens: n.tokens, documents: n.documents, peers: n.peers,
@@ -34,7 +35,7 @@ func (n *Node) assemble(policies *policy.Set) {
 	observer := &replicaObserver{node: n.id, metrics: n.metrics, logger: logger, view: n.view, peers: n.peers, wake: wake,
 		changed: n.changed, fail: n.fail}
 	n.opener = &opener{node: n.id, world: n.config.World, dir: n.dir, view: n.view, peers: n.peers, replicas: n.replicas,
-		observer: observer, handOver: n.handover.giveAwaySoon, acceptStep: n.config.AcceptTime, logger: logger, changed: n.changed}
+		observer: observer, handOver: n.handover.giveAwaySoon, acceptStep: n.config.AcceptTime, ahead: n.config.testClock.aheadBy, logger: logger, changed: n.changed}
 	n.assembleReconciler()
 }
 
@@ -53,13 +54,14 @@ func (n *Node) assembleRouter() {
 		Hints:    n.hints,
 		Sessions: n.view.hasSessions,
 		Policies: n.view.revision,
+		Now:      n.config.now(),
 	})
 	n.metrics.Denials(n.router.DenialsKept)
 	n.metrics.Stopped(n.replicas.stopped)
 }
 
 func (n *Node) assembleReconciler() {
-	now, logger, stopping := n.config.World.Now, n.config.Logger, n.stopping.Load
+	now, logger, stopping := n.config.now(), n.config.Logger, n.stopping.Load
 	n.reconciler = &reconciler{
 		node: n.id, now: now, dir: n.dir, view: n.view, documents: n.documents, replicas: n.replicas, opener: n.opener,
 		handover: n.handover, tasks: n.tasks, firstTable: n.founder.writeFirstTable, tokens: n.tokens, firstToken: n.tokenAdmin.writeFirst, stopping: stopping, fail: n.fail,

@@ -57,9 +57,12 @@ type Config struct {
 
 	RequestTimeout time.Duration // 0: 5 s; for calls without a deadline
 	Dev            bool          // uses policy/dev.yaml when there is no PoliciesFile, and admits no other nodes
+	TestClock      bool          // tests move the clock through the API; only with Dev and on loopback
 	AcceptTime     bool          // lets shard time step more than 24 h past the last stamp
 	Logger         *slog.Logger
 	World          World
+
+	testClock *testClock // nil: TestClock is false
 }
 
 // World replaces parts of the machine, for simulations. Its zero value is the machine.
@@ -89,6 +92,10 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	if c.TestClock {
+		c.testClock = &testClock{}
+		c.AcceptTime = true // an epoch that is opened after a long step
+	}
 	if c.World.Now == nil {
 		c.World.Now, c.World.Slept = time.Now, machineSlept
 	}
@@ -105,6 +112,14 @@ func setDefault[T comparable](v *T, value T) {
 	if *v == zero {
 		*v = value
 	}
+}
+
+// now is the clock of everything but disks, connections and certificates. Tests may move it.
+func (c *Config) now() func() time.Time {
+	if c.testClock == nil {
+		return c.World.Now
+	}
+	return c.testClock.now
 }
 
 // newestLevel is the newest level that this node's binary knows.
@@ -145,6 +160,8 @@ func (c *Config) validate() error {
 		return fmt.Errorf("bootstrap-expect: %d is not between 1 and %d", c.BootstrapExpect, maxFounders)
 	case c.Dev && !c.alone():
 		return errors.New("dev: is a node alone: leave --join and --bootstrap-expect out")
+	case c.TestClock && !c.Dev:
+		return errors.New("test-clock: whoever moves the clock refills every limit, so it is for tests with --dev only")
 	}
 	if err := c.readAdminToken(); err != nil {
 		return err
@@ -175,6 +192,9 @@ func (c *Config) validateClientAddrs() error {
 	for _, port := range []struct{ flag, addr string }{
 		{"api-addr", c.APIAddr}, {"grpc-addr", c.GRPCAddr}, {"redis-addr", c.RedisAddr},
 	} {
+		if c.TestClock && !isLoopback(port.addr) {
+			return fmt.Errorf("%s: %s can be reached by others, who could move the clock: with --test-clock listen on 127.0.0.1", port.flag, port.addr)
+		}
 		if c.InsecureAPI || c.ClientTLS != nil || port.addr == "" || isLoopback(port.addr) {
 			continue
 		}

@@ -85,7 +85,7 @@ func Start(ctx context.Context, config Config) (*Node, error) {
 	n.ports = &ports{config: config, stopping: n.stopping.Load, fail: n.fail}
 	n.replicas = newReplicaSet(config.World.Now)
 	n.dir = &dataDir{path: config.DataDir, opened: n.replicas.readConvictions}
-	n.tokens = newTokens(n.dir, config.alone(), config.World.Now, config.Logger, n.fail)
+	n.tokens = newTokens(n.dir, config.alone(), config.now(), config.Logger, n.fail)
 	if err := n.start(); err != nil {
 		select {
 		case fatal := <-n.fatal: // the cause of the failure
@@ -227,7 +227,7 @@ func randomID() string {
 
 // serve serves the clients' ports.
 func (n *Node) serve() {
-	n.ports.serveAPI(api.Config{
+	config := api.Config{
 		Decider:        n.router,
 		Guard:          n.tokens.guard,
 		Port:           n.config.portOf(n.config.APIAddr),
@@ -243,7 +243,11 @@ func (n *Node) serve() {
 		Metrics:        scrape(n.metrics, n.replicas),
 		Hosts:          n.config.APIHosts,
 		RequestTimeout: n.config.RequestTimeout,
-	})
+	}
+	if clock := n.config.testClock; clock != nil {
+		config.TestClock = &testClockAdmin{clock, n.view, n.router}
+	}
+	n.ports.serveAPI(config)
 	n.ports.serveRedis(redis.Config{
 		Router:         n.router,
 		Guard:          n.tokens.guard,
@@ -254,7 +258,7 @@ func (n *Node) serve() {
 		Ready:          n.Ready,
 		Observer:       n.metrics,
 		Logger:         n.config.Logger,
-		Now:            n.config.World.Now,
+		Now:            n.config.now(),
 		Version:        n.config.Version,
 		RequestTimeout: n.config.RequestTimeout,
 	})

@@ -24,7 +24,8 @@ type opener struct {
 	observer *replicaObserver
 	handOver func(id shard.ID, reason string) // gives a shard away that this node should not own
 
-	acceptStep bool // lets shard time step
+	acceptStep bool                 // lets shard time step
+	ahead      func() time.Duration // how far a test has moved shard time
 	logger     *slog.Logger
 	changed    notifier
 }
@@ -81,6 +82,7 @@ func (o *opener) actorConfig(r *replica) actor.Config {
 	id := r.Shard
 	config := actor.Config{
 		Now:       o.world.Now,
+		Ahead:     o.ahead,
 		Suspended: o.world.Slept,
 		Policies:  o.view.revision,
 		MaxBytes:  maxRecordBytes(uint32(o.view.shards()) + 1),

@@ -29,6 +29,7 @@ type reporter struct {
 
 	usesWanted         func() bool      // whether somebody waits for the last uses of tokens
 	apiCertificateEnds func() time.Time // zero: there is none
+	testClock          bool             // tests move the clock
 }
 
 // question asks another node for what is newer than what this one knows.
@@ -170,6 +171,9 @@ func (p *reporter) problems() (problems []string) {
 		problems = append(problems, certificateProblems(p.node, "peer", "others", p.peers.port.CertificateEnds(), p.now())...)
 	}
 	problems = append(problems, certificateProblems(p.node, "API", "clients", p.apiCertificateEnds(), p.now())...)
+	if p.testClock {
+		problems = append(problems, fmt.Sprintf("node %s: tests move its clock (--test-clock): no limit holds", p.node))
+	}
 	slices.Sort(problems)
 	return problems
 }

@@ -1,0 +1,57 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-io/stint/cluster/routing"
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+// testClock is a clock that tests move forward; nil: there is none. Shard time moves with it, but no clock that measures how long
+// something took. All methods may be called concurrently.
+type testClock struct{ ahead atomic.Int64 } // of the machine's clock, in nanoseconds
+
+func (c *testClock) now() time.Time { return time.Now().Add(c.aheadBy()) }
+
+func (c *testClock) aheadBy() time.Duration {
+	if c == nil {
+		return 0
+	}
+	return time.Duration(c.ahead.Load())
+}
+
+// testClockAdmin implements api.TestClock, for the cluster of this node alone. It may be called concurrently.
+type testClockAdmin struct {
+	clock  *testClock
+	view   *clusterView
+	router *routing.Router
+}
+
+// Advance implements api.TestClock. A read of each shard makes it decide at the new time.
+func (a *testClockAdmin) Advance(ctx context.Context, by time.Duration) (time.Time, error) {
+	a.clock.ahead.Add(int64(by))
+	now := a.clock.now()
+	shards := uint32(a.view.shards())
+	reads := make([]shard.Request, shards)
+	for missing, i := shards, 0; missing > 0; i++ {
+		key := fmt.Sprint("test-clock-", i)
+		if r := &reads[shard.Of(shard.DefaultNamespace, key, shards)]; r.Entries == nil {
+			*r = shard.Request{Op: shard.Get, Namespace: shard.DefaultNamespace, Entries: []shard.Entry{{Key: key, Limits: anyLimit}}}
+			missing--
+		}
+	}
+	for _, r := range a.router.Decide(ctx, reads) {
+		if r.Err != nil {
+			return time.Time{}, r.Err
+		}
+	}
+	return now, nil
+}
+
+// anyLimit is enough for a read.
+var anyLimit = []policy.Limit{{Name: "any", Limit: limit.Limit{Algorithm: limit.Unlimited}}}
