@@ -16,8 +16,9 @@ var ErrNoKey = inbound.ErrNoKey
 // 2^64 addresses beside it.
 //
 // trustedProxies are the networks of the proxies in front. If the connection comes from one of them, the client is the rightmost
-// address of X-Forwarded-For that no trusted proxy has; what is left of it, anybody may have written. Without such a header the
-// client is the other end of the connection. An entry that is no address is no key.
+// address of X-Forwarded-For that no trusted proxy has; what is left of it, anybody may have written. A proxy that sends no such
+// header, or an entry that is no address, makes no key: otherwise all clients would share that of the proxy. From elsewhere the
+// client is the other end of the connection.
 //
 // ClientIP panics if a network is none.
 func ClientIP(trustedProxies ...string) KeyFunc {

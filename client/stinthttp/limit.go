@@ -96,6 +96,7 @@ func (l *limiter) serve(w http.ResponseWriter, r *http.Request, next http.Handle
 	default:
 		for name, value := range d.GetHeaders() {
 			w.Header().Set(name, value)
+			w.Header().Add("Access-Control-Expose-Headers", name) // for scripts of other origins
 		}
 		if !d.GetAllowed() {
 			l.denied(w, r, d)

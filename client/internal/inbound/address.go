@@ -26,19 +26,16 @@ func ParseProxies(networks []string) (Proxies, error) {
 
 // Client returns the key of the client of a connection: "ip:203.0.113.7", or "ip:2001:db8:0:1::/64", as whoever has one IPv6 address
 // has the 2^64 beside it. If the other end is a trusted proxy, the client is the rightmost address of X-Forwarded-For that no
-// trusted proxy has. What is left of it, anybody may have written.
+// trusted proxy has, or the first if all are theirs. What is left of it, anybody may have written.
 func (p Proxies) Client(otherEnd string, forwardedFor []string) (string, error) {
 	address, ok := parseAddress(otherEnd)
 	if !ok {
 		return "", fmt.Errorf("%q is no address of a connection", otherEnd)
 	}
-	var forwarded []string
-	if len(forwardedFor) > 0 {
-		forwarded = strings.Split(strings.Join(forwardedFor, ","), ",")
-	}
+	forwarded := strings.Split(strings.Join(forwardedFor, ","), ",")
 	for i := len(forwarded) - 1; i >= 0 && p.trust(address); i-- {
 		if address, ok = parseAddress(strings.TrimSpace(forwarded[i])); !ok {
-			return "", errors.New("X-Forwarded-For: an entry is no address")
+			return "", errors.New("X-Forwarded-For is missing, or has an entry that is no address")
 		}
 	}
 	if address.Is6() {

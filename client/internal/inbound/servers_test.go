@@ -235,7 +235,7 @@ func serveHTTP(t *testing.T, limits stinthttp.Checker, policy string, options ..
 		case http.StatusOK:
 			return ok
 		case http.StatusTooManyRequests:
-			if response.Header.Get("Cache-Control") != "no-store" || response.Header.Get("Content-Type") != "application/problem+json" ||
+			if response.Header.Get("Cache-Control") != "no-store" || len(response.Header.Values("Access-Control-Expose-Headers")) < 2 || response.Header.Get("Content-Type") != "application/problem+json" ||
 				!strings.Contains(string(body), `"violated-policies":["shared/day"]`) {
 				return answer(fmt.Sprint("denied with ", response.Header, string(body)))
 			}
