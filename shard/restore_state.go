@@ -18,11 +18,16 @@ type Restoration struct {
 	Before   uint64
 	Policies *policy.Set // the newest in the backup; never nil
 	Keep     []Kept
-	// Documents of the system shard that the restore replaces, by name. Each gets the version after that in the backup.
+	// Documents of the system shard that the restore replaces, by name. Each gets a version after that in the backup and after
+	// Revision.
 	Documents map[string][]byte
+	Revision  uint64 // the newest revision of the policies that any shard has adopted
+	// Exact says that the backup has everything that was ever answered: nothing is filled, and At and Keep have no meaning.
+	Exact bool
 	// Actor restores. If it is set, the shard's audit log says so, in the default namespace; one shard's is enough.
 	Actor string
 	Note  string
+	From  string // what is restored, for the audit log; "": the backup
 }
 
 // Restored counts what became of a shard's records.
@@ -46,9 +51,14 @@ type Restored struct {
 //   - sessions are gone, since the nodes that had them are;
 //   - overrides, blocks by hand, answers to ids, open holds, operations and documents stay.
 //
-// A limit that keeps (policy.RecoverKeep, r.Keep) continues with the state in the backup. The backup's state is not changed.
+// A limit that keeps (policy.RecoverKeep, r.Keep) continues with the state in the backup.
+//
+// From an exact backup (r.Exact) nothing is lost but the sessions: all else, and shard time, continue as they were. What an
+// earlier restore did not know stays unknown. The backup's state is not changed.
 func Continue(backup *State, r Restoration) (*State, Restored, error) {
-	if r.At <= backup.time {
+	if r.Exact {
+		r.At = backup.time
+	} else if r.At <= backup.time {
 		return nil, Restored{}, fmt.Errorf("shard: shard %d's backup is of %s: it cannot continue at %s",
 			backup.id, instantWords(backup.time), instantWords(r.At))
 	}
@@ -70,11 +80,13 @@ func Continue(backup *State, r Restoration) (*State, Restored, error) {
 				return nil, Restored{}, err
 			}
 		}
-	} else {
+		return c.state, c.counts, nil
+	}
+	if !r.Exact {
 		c.put(Put{Key: string(restoreRecord), Record: Record{Value: c.mark.encode(), ForgetAt: limit.Forever}})
-		if r.Actor != "" {
-			c.audit()
-		}
+	}
+	if r.Actor != "" {
+		c.audit()
 	}
 	return c.state, c.counts, nil
 }
@@ -111,13 +123,21 @@ func (c *continuation) record(key string, r Record) {
 	switch key[0] {
 	case counterRecord:
 		c.counts.Keys++
-		c.counter(key, r)
+		if c.Exact {
+			c.exactCounter(key, r)
+		} else {
+			c.counter(key, r)
+		}
 		return
 	case sessionRecord:
 		c.counts.Sessions++
 		return
-	case sessionAnswerRecord, restoreRecord:
+	case sessionAnswerRecord:
 		return
+	case restoreRecord:
+		if !c.Exact {
+			return // there is a new one
+		}
 	case answerRecord:
 		c.counts.Answers++
 	case legRecord, rulingRecord:
@@ -161,6 +181,20 @@ func (c *continuation) counter(key string, r Record) {
 	if put, _ := k.appendTo(nil, c.At); !k.empty() {
 		c.put(put)
 	}
+}
+
+// exactCounter carries a counter over as it is.
+func (c *continuation) exactCounter(key string, r Record) {
+	k := &counter{key: key, policy: inlinePolicy}
+	if p, known := c.Policies.Lookup(policyOfKey(key)); known {
+		k.policy = p
+	}
+	if err := k.decode(r.Value, k.policy.Limits); err != nil {
+		c.counts.Unreadable++
+	} else {
+		c.counts.Holds += len(k.extras.openHolds())
+	}
+	c.put(Put{Key: key, Record: r})
 }
 
 // limit makes the state of one limit what is known of it at the mark. It reports whether there is more to keep than an
@@ -210,7 +244,7 @@ func (c *continuation) document(name string, body []byte) error {
 	if err != nil {
 		return err
 	}
-	c.put(Put{Key: documentKey(name), Record: Record{Value: encodeDocument(before.Version+1, body), ForgetAt: limit.Forever}})
+	c.put(Put{Key: documentKey(name), Record: Record{Value: encodeDocument(max(before.Version, c.Revision)+1, body), ForgetAt: limit.Forever}})
 	return nil
 }
 
@@ -218,12 +252,15 @@ func (c *continuation) document(name string, body []byte) error {
 func (c *continuation) audit() {
 	b := batch{view: restoredView{c.state}, at: Stamp{Position: Position{c.state.id, c.state.epoch, c.state.seq}, Now: c.At}}
 	kept := []string{}
+	if c.Exact {
+		kept = []string{"everything: it is exact"}
+	}
 	for _, k := range c.Keep {
 		kept = append(kept, strings.TrimSuffix(k.Policy+"/"+k.Limit, "/"))
 	}
 	auditLog{&b}.append(AuditRecord{At: c.At, Position: b.at.Position, Actor: c.Actor, Note: c.Note, Deed: "restore",
 		Namespace: DefaultNamespace,
-		Before:    "backup of " + instantWords(c.backup.time), After: fmt.Sprintf("keep: %s", cmp.Or(strings.Join(kept, ", "), "what the policies say"))})
+		Before:    cmp.Or(c.From, "backup of "+instantWords(c.backup.time)), After: fmt.Sprintf("keep: %s", cmp.Or(strings.Join(kept, ", "), "what the policies say"))})
 	for _, p := range b.puts() {
 		c.put(p)
 	}

@@ -45,6 +45,7 @@ type commandLine struct {
 	Token       tokenCommand       `cmd:"" help:"Make, list and end the tokens that requests prove themselves with."`
 	Backup      backupCommand      `cmd:"" help:"Write everything that a running cluster knows into a file."`
 	Restore     restoreCommand     `cmd:"" help:"Make a new cluster from a backup, offline."`
+	Recover     recoverCommand     `cmd:"" help:"Make a backup from the disks that are left of a cluster, offline."`
 	Upgrade     upgradeCommand     `cmd:"" help:"Show and raise the feature level of a cluster that runs a new release."`
 	Certs       certsCommand       `cmd:"" help:"Make certificates, for nodes and clients, with an authority of your own."`
 	Simulate    simulateCommand    `cmd:"" help:"Replay a log against policies, without a server."`

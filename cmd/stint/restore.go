@@ -125,19 +125,37 @@ func printRestore(s streams, r *node.Restore) error {
 	if sum.Unreadable > 0 {
 		fmt.Fprintf(&text, "%s cannot be read by this release: requests for their keys will say so\n", plural(sum.Unreadable, "record"))
 	}
+	exact := r.Backup.DataExact()
+	if recovered := r.Backup.Recovery; recovered != nil {
+		fmt.Fprintf(&text, "recovered by %s from %s\n", recovered.Actor, strings.Join(recovered.Inputs, ", "))
+	}
+	if exact {
+		fmt.Fprintf(&text, "\nno count is lost: all limits continue where the cluster stopped, as long as no old node has run since %s\n",
+			begun.Format(time.RFC3339))
+		if !r.Backup.SystemExact() {
+			fmt.Fprintln(&text, "changes of tokens and policies may be lost: tokens keep only what check, settle and read need")
+		}
+		_, err := s.out.Write(text.Bytes())
+		return err
+	}
 	fmt.Fprintf(&text, "\nlost is what happened since %s: usage, which nobody can bill, holds, blocks, overrides, changes of policies\n\n",
 		begun.Format(time.RFC3339))
 	if _, err := s.out.Write(text.Bytes()); err != nil {
 		return err
 	}
+	return printEnds(s, r.Ends, r.At)
+}
+
+// printEnds says until when each limit denies after a restore.
+func printEnds(s streams, ends []node.RestoredLimit, at limit.Time) error {
 	table := newTable(s)
 	fmt.Fprintln(table, "POLICY\tLIMIT\tCONTINUES")
-	for _, end := range r.Ends {
+	for _, end := range ends {
 		name := end.Limit
 		if name == "" {
 			name = "(lockout)"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\n", end.Policy, name, continues(&end, r.At))
+		fmt.Fprintf(table, "%s\t%s\t%s\n", end.Policy, name, continues(&end, at))
 	}
 	return table.Flush()
 }

@@ -31,32 +31,42 @@ const windowMost = 64 << 20
 
 // Read verifies a file and reads all of it. It refuses what a newer release may have written.
 func Read(file io.ReaderAt, size int64) (*Backup, error) {
-	body := size - sha256.Size
+	body, err := verify(file, size, magic)
+	if err != nil {
+		return nil, err
+	}
+	return decode(bufio.NewReaderSize(io.NewSectionReader(file, 0, body), 64<<10))
+}
+
+// verify compares a file with its SHA-256, and returns the length of what is before it.
+func verify(file io.ReaderAt, size int64, magic string) (body int64, err error) {
+	body = size - sha256.Size
 	if body < int64(len(magic)) {
-		return nil, fmt.Errorf("a backup of %d bytes: %w", size, ErrDamaged)
+		return 0, fmt.Errorf("a file of %d bytes: %w", size, ErrDamaged)
 	}
 	start := make([]byte, len(magic))
 	if _, err := file.ReadAt(start, 0); err != nil {
-		return nil, err
+		return 0, err
 	}
 	if string(start) != magic {
-		if bytes.HasPrefix(start, []byte("stint backup ")) {
-			return nil, errors.New("a backup of a newer format: run the release that wrote it, or a newer one")
+		kind := magic[:len(magic)-len("1\n")]
+		if bytes.HasPrefix(start, []byte(kind)) {
+			return 0, fmt.Errorf("a %sof a newer format: run the release that wrote it, or a newer one", kind[len("stint "):])
 		}
-		return nil, fmt.Errorf("not a backup of stint: %w", ErrDamaged)
+		return 0, fmt.Errorf("not a %s of stint: %w", kind[len("stint "):len(kind)-1], ErrDamaged)
 	}
 	sum := sha256.New()
 	if _, err := io.Copy(sum, io.NewSectionReader(file, 0, body)); err != nil {
-		return nil, err
+		return 0, err
 	}
 	want := make([]byte, sha256.Size)
 	if _, err := file.ReadAt(want, body); err != nil {
-		return nil, err
+		return 0, err
 	}
 	if !bytes.Equal(sum.Sum(nil), want) {
-		return nil, fmt.Errorf("the backup's SHA-256 is not that of its content: %w", ErrDamaged)
+		return 0, fmt.Errorf("the SHA-256 is not that of the content: %w", ErrDamaged)
 	}
-	return decode(bufio.NewReaderSize(io.NewSectionReader(file, 0, body), 64<<10))
+	return body, nil
 }
 
 // decode reads a file up to its SHA-256.
@@ -118,24 +128,28 @@ func (r *reader) uint32() uint32 { return binary.LittleEndian.Uint32(r.bytes(4))
 func (r *reader) uint64() uint64 { return binary.LittleEndian.Uint64(r.bytes(8)) }
 
 func (r *reader) header() (h Header) {
+	r.head(magic, &h)
+	if h.Shards == 0 || h.Shards > shardsMost || h.Cluster == "" {
+		r.damaged("its header has %d shards of cluster %q", h.Shards, h.Cluster)
+	}
+	return h
+}
+
+// head reads the text of a header.
+func (r *reader) head(magic string, into any) {
 	if string(r.bytes(len(magic))) != magic {
-		r.damaged("it is not a backup of stint")
+		r.damaged("it does not begin as it should")
 	}
 	length := r.uint32()
 	if length > headerMost {
 		r.damaged("its header has %d bytes", length)
 	}
 	if r.err != nil {
-		return h
+		return
 	}
-	text := r.bytes(int(length))
-	if err := json.Unmarshal(text, &h); err != nil {
+	if err := json.Unmarshal(r.bytes(int(length)), into); err != nil {
 		r.damaged("its header cannot be read (%v)", err)
 	}
-	if h.Shards == 0 || h.Shards > shardsMost || h.Cluster == "" {
-		r.damaged("its header has %d shards of cluster %q", h.Shards, h.Cluster)
-	}
-	return h
 }
 
 // shardsMost bounds what a header may claim.

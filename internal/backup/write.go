@@ -9,6 +9,7 @@ import (
 	"hash"
 	"hash/crc32"
 	"io"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -17,7 +18,7 @@ import (
 
 const (
 	magic       = "stint backup 1\n"
-	headerMost  = 64 << 10
+	headerMost  = 1 << 20
 	frameBytes  = 256 << 10
 	sectionMark = 'S'
 	endMark     = 'E'
@@ -32,23 +33,62 @@ type Header struct {
 	Level   shard.Level // newest feature level that the pictures may contain
 	Shards  uint32      // data shards; the system shard is not counted
 	Begun   int64       // when the backup began, by the clock of the machine that wrote it, in Unix microseconds
+
+	Recovery *Recovery `json:",omitempty"` // of a backup that was made from the disks of nodes that had stopped; nil: it was not
 }
 
-// Writer writes a backup. Its methods must not be called concurrently.
+// Recovery says how a backup was made from what was left of a cluster.
+type Recovery struct {
+	Actor  string          // who recovered
+	Inputs []string        // what was read: nodes, and backups
+	Shards []RecoveredFrom // data shards in order, then the system shard
+}
+
+// RecoveredFrom says what a shard's section is.
+type RecoveredFrom struct {
+	From  string // the replica, or other source; "": nothing was left
+	Exact bool   // it has everything that the shard ever answered
+	Lost  string `json:",omitempty"` // why it is not exact
+}
+
+// DataExact reports whether nothing of the data shards is lost. A part of them is not enough: what an operation on several
+// shards took on one may be known only on another.
+func (h *Header) DataExact() bool {
+	return h.Recovery != nil && len(h.Recovery.Shards) == int(h.Shards)+1 &&
+		!slices.ContainsFunc(h.Recovery.Shards[:h.Shards], func(s RecoveredFrom) bool { return !s.Exact })
+}
+
+// SystemExact reports whether nothing of the system shard is lost, whose tokens are then whole.
+func (h *Header) SystemExact() bool {
+	return h.Recovery != nil && len(h.Recovery.Shards) == int(h.Shards)+1 && h.Recovery.Shards[h.Shards].Exact
+}
+
+// Writer writes a backup, or a part. Its methods must not be called concurrently.
 type Writer struct {
 	out      io.Writer
 	sum      hash.Hash
 	written  int64
-	sections uint32
-	header   Header
+	sections int
+	order    []shard.ID // of the sections
 }
 
 // NewWriter writes the header. The caller writes the section of each shard in order, and then calls Finish.
 func NewWriter(out io.Writer, h Header) (*Writer, error) {
-	w := &Writer{out: out, sum: sha256.New(), header: h}
-	text, err := json.Marshal(h)
+	order := make([]shard.ID, 0, h.Shards+1)
+	for id := range shard.ID(h.Shards) {
+		order = append(order, id)
+	}
+	return newWriter(out, magic, h, append(order, shard.System))
+}
+
+func newWriter(out io.Writer, magic string, header any, order []shard.ID) (*Writer, error) {
+	w := &Writer{out: out, sum: sha256.New(), order: order}
+	text, err := json.Marshal(header)
 	if err != nil {
 		return nil, err
+	}
+	if len(text) > headerMost {
+		return nil, fmt.Errorf("backup: a header of %d bytes", len(text))
 	}
 	b := binary.LittleEndian.AppendUint32([]byte(magic), uint32(len(text)))
 	_, err = w.Write(append(b, text...))
@@ -68,13 +108,10 @@ func (w *Writer) Written() int64 { return w.written }
 
 // Next returns the shard whose section is to be written next; ok is false after the last one.
 func (w *Writer) Next() (id shard.ID, ok bool) {
-	switch {
-	case w.sections < w.header.Shards:
-		return shard.ID(w.sections), true
-	case w.sections == w.header.Shards:
-		return shard.System, true
+	if w.sections == len(w.order) {
+		return 0, false
 	}
-	return 0, false
+	return w.order[w.sections], true
 }
 
 // Section writes the next shard's section: fill writes its Snapshot.
@@ -114,7 +151,7 @@ func (w *Writer) Finish() error {
 	if id, missing := w.Next(); missing {
 		return fmt.Errorf("backup: shard %v is missing", id)
 	}
-	if _, err := w.Write(binary.LittleEndian.AppendUint32([]byte{endMark}, w.sections)); err != nil {
+	if _, err := w.Write(binary.LittleEndian.AppendUint32([]byte{endMark}, uint32(w.sections))); err != nil {
 		return err
 	}
 	_, err := w.Write(w.sum.Sum(nil))

@@ -43,9 +43,11 @@ const RestoreDocument = "restore"
 type RestoreRecord struct {
 	At      int64  // shard time at which the cluster continues, in Unix microseconds
 	Backup  int64  // when the backup was begun, in Unix microseconds: what happened from then until At is lost
-	Exact   bool   // nothing is lost; a restore of a backup is never exact
+	Exact   bool   // nothing is lost: the backup was made by stint recover, from a majority of every shard
 	Cluster string // from which the backup is
 	Release string // that restored
+	// Recovery says how the backup was made from disks, by whom, and what was lost; nil: it was made of a running cluster.
+	Recovery *backup.Recovery `json:",omitempty"`
 }
 
 // Restore is a backup that was decoded and can be written. Its Write is all that touches a disk.
@@ -61,6 +63,7 @@ type Restore struct {
 	config    RestoreConfig
 	level     shard.Level
 	documents map[string][]byte
+	revision  uint64 // the newest revision of the policies that any shard has adopted
 }
 
 // RestoredShard is what a restore makes of one shard.
@@ -103,7 +106,7 @@ func PlanRestore(b *backup.Backup, config RestoreConfig) (*Restore, error) {
 		r.At = max(r.At, state.Time())
 	}
 	r.At += limit.Time(cmp.Or(config.margin, restoreMargin).Microseconds())
-	if err := r.readDocuments(b.System); err != nil {
+	if err := r.readDocuments(b); err != nil {
 		return nil, err
 	}
 	if err := r.checkKeep(); err != nil {
@@ -118,15 +121,18 @@ func PlanRestore(b *backup.Backup, config RestoreConfig) (*Restore, error) {
 			return nil, err
 		}
 	}
-	r.Ends = r.ends()
+	if !b.DataExact() {
+		r.Ends = endsOf(r.Policies, r.At, r.keeps)
+	}
 	return r, nil
 }
 
 func (r *Restore) continueShard(id shard.ID, state *shard.State) error {
 	s := RestoredShard{ID: id, Time: state.Time(), index: state.Epoch() + state.Seq() + epochsAhead, term: state.Term() + 1}
-	how := shard.Restoration{At: r.At, Before: s.index, Policies: r.Policies, Keep: r.config.Keep, Documents: r.documents}
+	how := shard.Restoration{At: r.At, Before: s.index, Policies: r.Policies, Keep: r.config.Keep, Documents: r.documents,
+		Revision: r.revision, Exact: r.Backup.DataExact() && id != shard.System}
 	if id == 0 {
-		how.Actor, how.Note = r.config.Actor, r.config.Note
+		how.Actor, how.Note, how.From = r.config.Actor, r.config.Note, recoveredFrom(r.Backup.Recovery)
 	}
 	var err error
 	s.state, s.Counts, err = shard.Continue(state, how)
@@ -135,15 +141,10 @@ func (r *Restore) continueShard(id shard.ID, state *shard.State) error {
 }
 
 // readDocuments reads the documents of the backup and makes those of the new cluster.
-func (r *Restore) readDocuments(system *shard.State) error {
-	policies, err := shard.ReadDocument(system, placement.PoliciesDocument)
-	if err == nil && policies.Version == 0 {
-		err = errors.New("there are none")
-	}
-	if err == nil {
-		r.Policies, err = policy.Parse("policies of the backup", policies.Body)
-	}
-	if err != nil {
+func (r *Restore) readDocuments(b *backup.Backup) (err error) {
+	system := b.System
+	var text []byte
+	if r.Policies, r.revision, text, err = newestPolicies(system, b.Data); err != nil {
 		return fmt.Errorf("the backup's policies: %w", err)
 	}
 	document, err := shard.ReadDocument(system, placement.TableDocument)
@@ -158,7 +159,8 @@ func (r *Restore) readDocuments(system *shard.State) error {
 		return fmt.Errorf("the backup's header has %d shards of cluster %s, and its table %d of %s", r.Backup.Shards, r.Backup.Cluster,
 			before.Shards, before.Cluster)
 	}
-	record, err := json.Marshal(RestoreRecord{At: int64(r.At), Backup: r.Backup.Begun, Cluster: r.Backup.Cluster, Release: r.config.Version})
+	record, err := json.Marshal(RestoreRecord{At: int64(r.At), Backup: r.Backup.Begun, Cluster: r.Backup.Cluster, Release: r.config.Version,
+		Exact: b.DataExact() && b.SystemExact(), Recovery: b.Recovery})
 	if err != nil {
 		return err
 	}
@@ -167,7 +169,60 @@ func (r *Restore) readDocuments(system *shard.State) error {
 		placement.LevelsDocument: (&placement.Levels{Cluster: r.level, Release: r.config.Version}).Encode(),
 		RestoreDocument:          record,
 	}
+	if text != nil {
+		r.documents[placement.PoliciesDocument] = text
+	}
+	if b.SystemExact() {
+		return nil // no token was revoked since
+	}
 	return r.readTokens(system)
+}
+
+// newestPolicies returns the newest policies that the system shard or a data shard knows. A backup of a running cluster has the
+// newest in the system shard, whose picture is the last; what was recovered from a minority may not. text is nil unless a data
+// shard has newer policies, of that revision.
+func newestPolicies(system *shard.State, data []*shard.State) (policies *policy.Set, revision uint64, text []byte, err error) {
+	document, err := shard.ReadDocument(system, placement.PoliciesDocument)
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	body := document.Body
+	for _, state := range data {
+		version, adopted, err := shard.Adopted(state)
+		if err != nil {
+			return nil, 0, nil, err
+		}
+		if version > max(document.Version, revision) {
+			revision, text, body = version, adopted, adopted
+		}
+	}
+	if document.Version == 0 && text == nil {
+		return nil, 0, nil, errors.New("there are none")
+	}
+	policies, err = policy.Parse("policies of the backup", body)
+	return policies, revision, text, err
+}
+
+// recoveredFrom says for the audit log what a recovery had and what it lost; "": the backup is of a running cluster.
+func recoveredFrom(r *backup.Recovery) string {
+	if r == nil {
+		return ""
+	}
+	lost := []string{}
+	for i, s := range r.Shards {
+		if !s.Exact {
+			name := shard.System
+			if i < len(r.Shards)-1 {
+				name = shard.ID(i)
+			}
+			lost = append(lost, name.String())
+		}
+	}
+	text := fmt.Sprintf("recovered by %s from %s; ", r.Actor, strings.Join(r.Inputs, ", "))
+	if len(lost) == 0 {
+		return text + "nothing is lost"
+	}
+	return text + "the end is lost of the shards " + strings.Join(lost, ", ")
 }
 
 // readTokens takes from the tokens of the backup what a restored cluster must not believe (auth.AfterRestore).
@@ -221,14 +276,14 @@ func (r *Restore) checkKeep() error {
 	return nil
 }
 
-// ends says for each limit until when it is full.
-func (r *Restore) ends() (ends []RestoredLimit) {
-	full := limit.Full{At: r.At, Hold: shard.MaxHoldTTL}
-	for _, name := range r.Policies.Names() {
-		p, _ := r.Policies.Lookup(name)
+// endsOf says for each limit until when it is full.
+func endsOf(policies *policy.Set, at limit.Time, keeps func(policy, limit string) bool) (ends []RestoredLimit) {
+	full := limit.Full{At: at, Hold: shard.MaxHoldTTL}
+	for _, name := range policies.Names() {
+		p, _ := policies.Lookup(name)
 		for i := range p.Limits {
 			l := &p.Limits[i]
-			end := RestoredLimit{Policy: name, Limit: l.Name, Keeps: l.OnRecovery == policy.RecoverKeep || r.keeps(name, l.Name),
+			end := RestoredLimit{Policy: name, Limit: l.Name, Keeps: l.OnRecovery == policy.RecoverKeep || keeps(name, l.Name),
 				Never: l.Algorithm == limit.Lifetime || l.Algorithm == limit.Unlimited}
 			for _, limits := range p.EveryTier() {
 				if !end.Keeps {
@@ -238,9 +293,9 @@ func (r *Restore) ends() (ends []RestoredLimit) {
 			ends = append(ends, end)
 		}
 		if p.Lockout != nil {
-			end := RestoredLimit{Policy: name, Keeps: r.keeps(name, "")}
+			end := RestoredLimit{Policy: name, Keeps: keeps(name, "")}
 			if !end.Keeps {
-				end.FullUntil = r.At + limit.Time(p.Lockout.Max)
+				end.FullUntil = at + limit.Time(p.Lockout.Max)
 			}
 			ends = append(ends, end)
 		}

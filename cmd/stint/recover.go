@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/stint-io/stint/internal/node"
+)
+
+type recoverCommand struct {
+	From       []string `arg:"" help:"Data directories of stopped nodes, and parts that --part wrote on other machines." name:"dir" type:"path"`
+	File       string   `short:"o" name:"file" help:"Where to write the backup, or the part." type:"path" placeholder:"FILE"`
+	DryRun     bool     `help:"Read, say what is left and what would be lost, and write nothing."`
+	Part       bool     `help:"Write what is left of one node, to be recovered together with others on another machine."`
+	AcceptLoss bool     `help:"Write a backup also if something is lost. What is not known counts as full."`
+	Backup     string   `help:"An older backup of this cluster, for shards of which no replica is left." type:"existingfile" placeholder:"FILE"`
+	JSON       bool     `name:"json" help:"Print what is left as JSON, for programs."`
+}
+
+// Help implements kong.HelpProvider.
+func (*recoverCommand) Help() string {
+	return "Makes a backup from the disks that are left of a cluster that has lost its majority. All nodes must be stopped. Nothing in " +
+		"the directories is changed. stint restore makes a new cluster from the backup; no old node can join it.\n\n" +
+		"Of each shard, the replica with the newest entry is taken, unless something speaks against it. With a majority of its " +
+		"voters the shard is exact: nothing that was ever answered is lost, and a restore continues where the cluster stopped. " +
+		"Entries that nobody was told of may be in it. Without a majority --accept-loss is needed. A restore then counts as full " +
+		"what is not known, as after a backup.\n\n" +
+		"    stint recover /mnt/disk-1 /mnt/disk-2 --dry-run\n" +
+		"    stint recover /mnt/disk-1 /mnt/disk-2 -o stint.backup\n\n" +
+		"If the disks are in different machines, write a part on each, carry them to one machine, and recover from the parts:\n\n" +
+		"    stint recover /var/lib/stint --part -o node-1.part\n" +
+		"    stint recover node-1.part node-2.part -o stint.backup"
+}
+
+// Run recovers.
+func (c *recoverCommand) Run(s streams) (err error) {
+	if err := c.check(); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	r, err := node.PlanRecovery(ctx, node.RecoverConfig{Inputs: c.From, Backup: c.Backup, AcceptLoss: c.AcceptLoss, Actor: localUser(),
+		Version: version(), Now: time.Now()})
+	if err != nil {
+		return fmt.Errorf("recover: %w", err)
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if err := c.print(s, r); err != nil {
+		return err
+	}
+	write := r.Write
+	if c.Part {
+		write = r.WritePart
+	} else if err := r.Refusal(); err != nil {
+		return fmt.Errorf("recover: nothing was written: %w", err)
+	}
+	if c.DryRun {
+		return nil
+	}
+	if err := writeWhole(c.File, 0o600, func(w io.Writer) error { return write(w) }); err != nil {
+		return fmt.Errorf("recover: %w", err)
+	}
+	if c.Part {
+		fmt.Fprintf(s.err, "stint: wrote %s: what is left of node %s\n", c.File, r.Nodes[0].Node)
+		return nil
+	}
+	fmt.Fprintf(s.err, "stint: wrote %s: keep all old nodes stopped from now on, and go on with stint restore %s --data-dir DIR\n", c.File, c.File)
+	return nil
+}
+
+func (c *recoverCommand) check() error {
+	switch {
+	case c.File == "" && !c.DryRun:
+		return usagef("recover: -o FILE is missing: where to write, or --dry-run")
+	case c.Part && (len(c.From) != 1 || c.AcceptLoss || c.Backup != ""):
+		return usagef("recover: --part takes one data directory, and neither --accept-loss nor --backup")
+	}
+	for _, dir := range c.From {
+		if inside, err := filepath.Rel(dir, c.File); err == nil && c.File != "" && !strings.HasPrefix(inside, "..") {
+			return usagef("recover: %s is in %s, which is only read: write somewhere else", c.File, dir)
+		}
+	}
+	return nil
+}
+
+func (c *recoverCommand) print(s streams, r *node.Recovery) error {
+	if c.JSON {
+		text, err := json.MarshalIndent(r, "", "  ")
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(s.out, "%s\n", text)
+		return err
+	}
+	return printRecovery(s, r, !c.Part)
+}
+
+// printRecovery says what is left of a cluster. The verdict on it is left out for a part, which is not meant to be all.
+func printRecovery(s streams, r *node.Recovery, verdict bool) error {
+	fmt.Fprintf(s.out, "cluster %s\n", r.Cluster)
+	for _, n := range r.Nodes {
+		fmt.Fprintf(s.out, "node %s: %s, read %s\n", n.Node, n.From, n.Read.Format(time.RFC3339))
+	}
+	fmt.Fprintln(s.out)
+	replicas := newTable(s)
+	fmt.Fprintln(replicas, "SHARD\tREPLICA\tTERM\tINDEX\tEPOCH\tSEQ\tTIME\tSUM\tVOTERS\tMARKS")
+	for _, d := range r.Shards {
+		for i := range d.Replicas {
+			one := &d.Replicas[i]
+			fmt.Fprintf(replicas, "%s\t%s\t%d\t%d\t%d\t%d\t%s\t%016x\t%d at %d\t%s\n", d.Name, one.Name, one.Term, one.Index, one.Epoch, one.Seq,
+				timeText(int64(one.Time)), one.Sum, len(one.Newest.Names), one.Newest.Index, marksText(one, one.Name == d.Chosen))
+		}
+	}
+	if err := replicas.Flush(); err != nil || !verdict {
+		return err
+	}
+	fmt.Fprintln(s.out)
+	shards := newTable(s)
+	fmt.Fprintln(shards, "SHARD\tTAKEN\tVERDICT")
+	for _, d := range r.Shards {
+		text := "exact"
+		if !d.Exact {
+			text = "not exact: " + d.Lost
+		}
+		fmt.Fprintf(shards, "%s\t%s\t%s\n", d.Name, dash(d.Chosen), text)
+	}
+	if err := shards.Flush(); err != nil {
+		return err
+	}
+	return printOutlook(s, r)
+}
+
+// printOutlook says what a restore will make of it.
+func printOutlook(s streams, r *node.Recovery) error {
+	switch {
+	case r.Exact:
+		fmt.Fprintln(s.out, "\nNothing that was answered is lost. A restore continues where the cluster stopped. Entries at the end of a log of which\n"+
+			"nobody was told are taken: a request that failed with an unknown outcome may have been counted.")
+		return nil
+	case !r.Fills:
+		fmt.Fprintln(s.out, "\nNo count is lost. The system shard is not exact: changes of tokens and policies may be lost, so a restore leaves tokens\n"+
+			"only what check, settle and read need.")
+		return nil
+	}
+	fmt.Fprintln(s.out, "\nSomething may be lost, so a restore counts as full what is not known:")
+	fmt.Fprintln(s.out)
+	return printEnds(s, r.Ends, r.At)
+}
+
+func marksText(r *node.RecoveredReplica, chosen bool) string {
+	switch {
+	case r.Unreadable != "":
+		return "unreadable: " + r.Unreadable
+	case r.Convicted != "":
+		return "convicted: " + r.Convicted
+	case r.Forgetful != "":
+		return "suspect: " + r.Forgetful
+	case chosen:
+		return "taken"
+	}
+	return "-"
+}
+
+// timeText is an instant in Unix microseconds; 0: none.
+func timeText(micros int64) string {
+	if micros == 0 {
+		return "-"
+	}
+	return time.UnixMicro(micros).UTC().Format("2006-01-02T15:04:05.000Z")
+}
