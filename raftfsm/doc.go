@@ -47,6 +47,8 @@
 //     would vote with amnesia and lose acknowledged entries. OpenGroup compares the stores with the record of the creation and
 //     returns ErrLost if they do not match.
 //   - Members are known by name (node/shard/replica). The name is also their address, because votes are kept by address.
+//   - What is left of a node is read without a change (Remains): not repaired, as opening its stores would, nor unmarked. A
+//     library that wants to write there gets an error. Only RestoreStores makes state of it, in another cluster.
 //   - A number ends with DestroyGroup. A tombstone stays, so that a late order cannot create an empty replica under a name that
 //     has voted.
 //   - After a disk failed to write, the next process does not trust it either. Before Fatal is called, a mark beside the stores

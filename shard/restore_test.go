@@ -602,3 +602,49 @@ func TestADecisionOnSeveralShardsThatWasLostIsNotRefunded(t *testing.T) {
 		}
 	}
 }
+
+// TestAnExactRestoreLosesNothing: counts, holds, answers to ids and time go on, what an earlier restore did not know is still
+// unknown, and only sessions are gone.
+func TestAnExactRestoreLosesNothing(t *testing.T) {
+	t.Parallel()
+	rnd, met := seeded(t), map[string]int{}
+	for range 100 {
+		h := newLostHistory(t, rnd, met)
+		h.live(rnd.IntN(60))
+		if rnd.IntN(2) == 0 { // a restore that loses comes first
+			backup, known := h.backup(), len(h.takings)
+			h.lost, h.lostFrom = true, h.now
+			h.live(rnd.IntN(30))
+			h.now += limit.Time(rnd.Int64N(int64(20 * second)))
+			h.goBack(backup, h.now)
+			h.restored, h.at, h.known = true, h.now, known
+			h.live(rnd.IntN(30))
+		}
+		before := h.backup()
+		state, counts, err := Continue(before, Restoration{Exact: true, At: 1, Before: h.index + epochsAhead, Policies: h.policies, Actor: "ann",
+			From: "recovered"})
+		if err != nil || state.Time() != before.Time() || counts.Full != 0 {
+			t.Fatal(state.Time(), counts, err)
+		}
+		before.eachRecord(func(key string, r Record) {
+			got, found := state.Lookup(key)
+			gone := key[0] == sessionRecord || key[0] == sessionAnswerRecord
+			if found == gone && r.ForgetAt > before.Time() && key[0] != auditHeadRecord {
+				t.Errorf("record %q is there: %v", key, found)
+			}
+			if found && key[0] != auditRecord && key[0] != auditHeadRecord && !reflect.DeepEqual(got, r) {
+				t.Errorf("record %q is %v, and was %v", key, got, r)
+			}
+		})
+		h.state, h.index, h.term = state, h.index+epochsAhead, h.term+1
+		h.append(EncodeEpochOpen(h.state.id, h.now))
+		h.live(60)
+		audit(t, h.state.table)
+	}
+	t.Log(met)
+	for _, what := range []string{"admitted before", "admitted after"} {
+		if met[what] < 100 {
+			t.Errorf("%q was met %d times", what, met[what])
+		}
+	}
+}

@@ -93,7 +93,7 @@ func (c *recoverCommand) check() error {
 
 func (c *recoverCommand) print(s streams, r *node.Recovery) error {
 	if c.JSON {
-		text, err := json.MarshalIndent(r, "", "  ")
+		text, err := json.MarshalIndent(recoveryForPrograms(r), "", "  ")
 		if err != nil {
 			return err
 		}
@@ -174,5 +174,80 @@ func timeText(micros int64) string {
 	if micros == 0 {
 		return "-"
 	}
-	return time.UnixMicro(micros).UTC().Format("2006-01-02T15:04:05.000Z")
+	return instantOf(micros).Format("2006-01-02T15:04:05.000Z")
+}
+
+// recoveredJSON is what --json prints.
+type recoveredJSON struct {
+	Cluster string               `json:"cluster"`
+	Nodes   []recoveredNodeJSON  `json:"nodes"`
+	Shards  []recoveredShardJSON `json:"shards"`
+	Exact   bool                 `json:"exact"`
+	Fills   bool                 `json:"fills"` // a restore counts as full what is not known
+	Limits  []recoveredLimitJSON `json:"limits,omitempty"`
+}
+
+type recoveredNodeJSON struct {
+	Node string    `json:"node"`
+	From string    `json:"from"`
+	Read time.Time `json:"read"`
+}
+
+type recoveredShardJSON struct {
+	Name     string                 `json:"name"`
+	Taken    string                 `json:"taken,omitempty"`
+	Exact    bool                   `json:"exact"`
+	Lost     string                 `json:"lost,omitempty"`
+	Replicas []recoveredReplicaJSON `json:"replicas"`
+}
+
+type recoveredReplicaJSON struct {
+	Name           string    `json:"name"`
+	Term           uint64    `json:"term"`
+	Index          uint64    `json:"index"`
+	Epoch          uint64    `json:"epoch"`
+	Seq            uint64    `json:"seq"`
+	Time           time.Time `json:"time,omitzero"`
+	Records        int       `json:"records"`
+	Sum            string    `json:"sum"`
+	Voters         []string  `json:"voters"`
+	PreviousVoters []string  `json:"previousVoters,omitempty"`
+	Convicted      string    `json:"convicted,omitempty"`
+	Suspect        string    `json:"suspect,omitempty"`
+	Unreadable     string    `json:"unreadable,omitempty"`
+}
+
+type recoveredLimitJSON struct {
+	Policy    string    `json:"policy"`
+	Limit     string    `json:"limit,omitempty"` // none: the lockout
+	FullUntil time.Time `json:"fullUntil,omitzero"`
+}
+
+func recoveryForPrograms(r *node.Recovery) (all recoveredJSON) {
+	all = recoveredJSON{Cluster: r.Cluster, Exact: r.Exact, Fills: r.Fills}
+	for _, n := range r.Nodes {
+		all.Nodes = append(all.Nodes, recoveredNodeJSON(n))
+	}
+	for _, d := range r.Shards {
+		one := recoveredShardJSON{Name: d.Name, Taken: d.Chosen, Exact: d.Exact, Lost: d.Lost, Replicas: []recoveredReplicaJSON{}}
+		for i := range d.Replicas {
+			c := &d.Replicas[i]
+			one.Replicas = append(one.Replicas, recoveredReplicaJSON{Name: c.Name, Term: c.Term, Index: c.Index, Epoch: c.Epoch, Seq: c.Seq,
+				Time: instantOf(int64(c.Time)), Records: c.Records, Sum: fmt.Sprintf("%016x", c.Sum), Voters: c.Newest.Names,
+				PreviousVoters: c.Previous.Names, Convicted: c.Convicted, Suspect: c.Forgetful, Unreadable: c.Unreadable})
+		}
+		all.Shards = append(all.Shards, one)
+	}
+	for _, end := range r.Ends {
+		all.Limits = append(all.Limits, recoveredLimitJSON{end.Policy, end.Limit, instantOf(int64(end.FullUntil))})
+	}
+	return all
+}
+
+// instantOf is an instant in Unix microseconds; the zero time for 0.
+func instantOf(micros int64) time.Time {
+	if micros == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(micros).UTC()
 }

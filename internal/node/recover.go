@@ -53,7 +53,6 @@ type Recovery struct {
 // RecoveredNode is a node of which something is left.
 type RecoveredNode struct {
 	Node, From string
-	Release    string
 	Read       time.Time // when its data directory was read
 }
 
@@ -138,9 +137,25 @@ func (r *Recovery) belongTogether() error {
 		}
 		from[about.Node] = one.from
 		r.level = max(r.level, about.Level)
-		r.Nodes = append(r.Nodes, RecoveredNode{about.Node, one.from, about.Release, time.UnixMicro(about.Read).UTC()})
+		r.Nodes = append(r.Nodes, RecoveredNode{about.Node, one.from, time.UnixMicro(about.Read).UTC()})
 	}
 	r.Cluster = first.about.Cluster
+	return r.sameStop()
+}
+
+// sameStop refuses a part that was made before the cluster counted what another input has: the node may have run again since,
+// and then its disk knows more than the part.
+func (r *Recovery) sameStop() error {
+	for _, one := range r.remnants {
+		for _, other := range r.remnants {
+			for i := range other.about.Replicas {
+				if last := other.about.Replicas[i].Time; last > limit.Time(one.about.Read)+limit.Time(restoreMargin.Microseconds()) {
+					return fmt.Errorf("%s was made at %s, and %s has counted until %s: make it again", one.from,
+						time.UnixMicro(one.about.Read).UTC().Format(time.RFC3339), other.from, time.UnixMicro(int64(last)).UTC().Format(time.RFC3339))
+				}
+			}
+		}
+	}
 	return nil
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/auth"
 	"github.com/stint-io/stint/internal/backup"
+	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/raftfsm"
 	"github.com/stint-io/stint/shard"
 )
@@ -252,6 +253,18 @@ func TestRecoverFromDisks(t *testing.T) {
 				t.Fatal(err)
 			}
 			parts = append(parts, name)
+			one.remnants[0].about.Read -= 3600e6
+			stale := new(bytes.Buffer)
+			if err := one.WritePart(stale); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(name+"-stale", stale.Bytes(), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := PlanRecovery(t.Context(), RecoverConfig{Inputs: []string{name + "-stale", s.disks(t, 2)[0]}, Now: time.Now()})
+			if err == nil || !strings.Contains(err.Error(), "make it again") {
+				t.Errorf("a part from before the cluster stopped: %v", err)
+			}
 			flipped := slices.Clone(part.Bytes())
 			flipped[len(flipped)/2] ^= 1
 			if err := os.WriteFile(name+"-flipped", flipped, 0o600); err != nil {
@@ -634,5 +647,39 @@ func TestTokensAfterARecovery(t *testing.T) {
 		if len(r.Ends) > 0 {
 			t.Errorf("exact %v: no count is lost, and yet %v", exact, r.Ends)
 		}
+	}
+}
+
+// TestTheNewestPoliciesAreRecovered: a data shard may have adopted policies that what is left of the system shard does not know.
+func TestTheNewestPoliciesAreRecovered(t *testing.T) {
+	t.Parallel()
+	n := start(t, testConfig(t))
+	file := backedUp(t, n)
+	stop(t, n)
+	b := mustRead(t, file)
+	text := []byte("policies: {newer: {limits: [{name: l, quota: 3, lifetime: {}}]}}\n")
+	adopting := b.Data[1]
+	at := shard.Stamp{Position: shard.Position{Shard: 1, Epoch: adopting.Epoch(), Seq: adopting.Seq() + 1}, Now: adopting.Time()}
+	entry := shard.EncodeBatch(at, []shard.Put{shard.AdoptPut(policy.Revision{Version: 7, Text: text})})
+	if outcome, err := adopting.Install(entry, adopting.Epoch()+1000, adopting.Term()); err != nil || outcome.Dropped != shard.NotDropped {
+		t.Fatal(outcome, err)
+	}
+	r, err := PlanRestore(b, RestoreConfig{Now: time.Now(), Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := shard.ReadDocument(r.Shards[len(r.Shards)-1].state, placement.PoliciesDocument)
+	if _, known := r.Policies.Lookup("newer"); !known || err != nil || !bytes.Equal(document.Body, text) || document.Version <= 7 {
+		t.Errorf("the policies are %q of version %d, %v", document.Body, document.Version, err)
+	}
+}
+
+// TestAShardOfWhichNothingIsLeftGoesAhead: of every epoch that it may have had, also in a cluster that was restored before.
+func TestAShardOfWhichNothingIsLeftGoesAhead(t *testing.T) {
+	const last = 5 << 40
+	r := &Recovery{Shards: []RecoveredShard{{}, {ID: shard.System, Replicas: []RecoveredReplica{{Survivor: raftfsm.Survivor{Index: last}}}}}}
+	state, err := r.state(&r.Shards[0])
+	if err != nil || state.Epoch() < last || state.Records() != 0 {
+		t.Errorf("epoch %d, %v", state.Epoch(), err)
 	}
 }
