@@ -167,3 +167,77 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// TestAPartComesBack: its sections in any order and number, and every flipped or missing byte is noticed.
+func TestAPartComesBack(t *testing.T) {
+	states := []*shard.State{testState(t, shard.System, 0), testState(t, 1, 3000), testState(t, 1, 2)}
+	h := PartHeader{Release: "v9", Level: shard.LevelTrust, Shards: []shard.ID{shard.System, 1, 1}, About: []byte(`{"Node":"n1"}`)}
+	part := partOf(t, h, states...)
+	p, err := OpenPart(bytes.NewReader(part), int64(len(part)))
+	if err != nil || string(p.About) != `{"Node":"n1"}` || len(p.Shards) != 3 {
+		t.Fatal(p, err)
+	}
+	for _, n := range []int{2, 0, 1, 1} {
+		if got, err := p.State(n); err != nil || got.Sum() != states[n].Sum() || got.Records() != states[n].Records() {
+			t.Errorf("section %d: %v", n, err)
+		}
+	}
+	h.Shards = h.Shards[:1]
+	part = partOf(t, h, states[0])
+	for i := range part {
+		part[i] ^= 0x10
+		if _, err := OpenPart(bytes.NewReader(part), int64(len(part))); err == nil {
+			t.Errorf("byte %d of %d was flipped, and nobody noticed", i, len(part))
+		}
+		part[i] ^= 0x10
+		if _, err := OpenPart(bytes.NewReader(part), int64(i)); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%d of %d bytes: %v", i, len(part), err)
+		}
+	}
+	h.Level = shard.LevelNewest + 1
+	part = partOf(t, h, states[0])
+	if _, err := OpenPart(bytes.NewReader(part), int64(len(part))); err == nil || !strings.Contains(err.Error(), "run v9 or newer") {
+		t.Errorf("a newer level: %v", err)
+	}
+	if _, err := read(part); err == nil || !strings.Contains(err.Error(), "not a backup of stint") {
+		t.Errorf("a part is read as a backup: %v", err)
+	}
+}
+
+func partOf(t testing.TB, h PartHeader, states ...*shard.State) []byte {
+	t.Helper()
+	var file bytes.Buffer
+	w, err := NewPartWriter(&file, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, state := range states {
+		if err := w.Section(func(out io.Writer) error { _, err := state.Snapshot().WriteTo(out); return err }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	return file.Bytes()
+}
+
+// TestExactMeansAllShards: one that is not exact makes the data inexact, and so does a header that does not list all.
+func TestExactMeansAllShards(t *testing.T) {
+	for _, c := range []struct {
+		shards       []bool
+		data, system bool
+	}{{[]bool{true, true, true}, true, true}, {[]bool{true, true, false}, true, false}, {[]bool{true, false, true}, false, true},
+		{[]bool{true, true}, false, false}, {nil, false, false}} {
+		h := Header{Shards: 2, Recovery: &Recovery{}}
+		for _, exact := range c.shards {
+			h.Recovery.Shards = append(h.Recovery.Shards, RecoveredFrom{Exact: exact})
+		}
+		if h.DataExact() != c.data || h.SystemExact() != c.system {
+			t.Errorf("%v: %v, %v", c.shards, h.DataExact(), h.SystemExact())
+		}
+	}
+	if h := (Header{}); h.DataExact() || h.SystemExact() {
+		t.Error("a backup of a running cluster is exact")
+	}
+}

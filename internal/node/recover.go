@@ -82,7 +82,7 @@ type RecoveredReplica struct {
 }
 
 // dialTimeout bounds the wait for a node that may still run.
-const dialTimeout = time.Second
+const dialTimeout = 3 * time.Second
 
 // PlanRecovery reads what is left and judges it. It refuses directories that are in use, of different clusters, of the same
 // node twice, and all of them as long as a node that their tables list answers. If there is an error, nothing is held.

@@ -31,8 +31,8 @@ func recoverKey(n int) string { return fmt.Sprint("key-", n) }
 type stoppedTrio struct {
 	*trio
 	cluster string
-	hold    string // id of an open hold of one unit of login by "held"
-	backup  []byte // of before a key was counted
+	held    shard.Target // an open hold of one unit of login by "held"
+	backup  []byte       // of before a key was counted
 }
 
 func newStoppedTrio(t *testing.T) *stoppedTrio {
@@ -57,6 +57,7 @@ func newStoppedTrio(t *testing.T) *stoppedTrio {
 	if held.Err != nil {
 		t.Fatal(held.Err)
 	}
+	s.held = shard.Target{Hold: true, Position: held.Decision.Position, Index: held.Decision.Index, DecidedAt: held.Decision.DecidedAt}
 	s.await("three voters each", atRest(3))
 	s.stop(0, 1, 2)
 	return s
@@ -190,6 +191,12 @@ func TestRecoverFromDisks(t *testing.T) {
 			}
 			if got := spent(t, n, "login", "held"); got != 4 {
 				t.Errorf("%d beside a hold are admitted, want 4", got)
+			}
+			settled := n.Decide(t.Context(), []shard.Request{{Op: shard.Settle, Namespace: shard.DefaultNamespace,
+				Entries:    []shard.Entry{{Policy: "login", Key: "held", Cost: 1}},
+				Settlement: &shard.Settlement{Action: shard.ActionCancel, Target: s.held}}})[0]
+			if got := spent(t, n, "login", "held"); settled.Err != nil || got != 1 {
+				t.Errorf("%d are admitted when the hold is cancelled (%v), want 1", got, settled.Err)
 			}
 			record := restoreRecordOf(t, n)
 			if !record.Exact || record.Recovery == nil || record.Recovery.Actor != "ann" || len(record.Recovery.Inputs) != len(nodes) {

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/shard"
@@ -97,4 +99,36 @@ func finish(t *testing.T, n *Node) {
 		return err == nil && level == shard.LevelNewest
 	}, &level, &err)
 	await.Until(t, "the node is at the newest level", func() bool { return n.view.level() == shard.LevelNewest })
+}
+
+// What 0.1.0 left can be recovered too, and is not changed by it.
+func TestADirectoryOf010IsRecovered(t *testing.T) {
+	t.Parallel()
+	dir := unpack(t, "0.1.0")
+	before := bytesOf(t, dir)
+	r := recovered(t, RecoverConfig{Inputs: []string{dir}})
+	if !r.Exact {
+		t.Fatalf("%+v", r.Shards)
+	}
+	b := mustRead(t, written(t, r))
+	if !maps.Equal(before, bytesOf(t, dir)) {
+		t.Error("the directory was changed")
+	}
+	config := testConfig(t)
+	config.AcceptTime = true // its last stamp is more than a day old, and an exact shard's time goes on
+	config.DataDir = filepath.Join(t.TempDir(), "restored")
+	plan, err := PlanRestore(b, RestoreConfig{DataDir: config.DataDir, Now: time.Now(), Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := plan.Write(); err != nil {
+		t.Fatal(err)
+	}
+	n := start(t, config)
+	defer stop(t, n)
+	for i := range 50 {
+		if r := ask(n, shard.Get, "stock", fmt.Sprint("user:", i)); r.Err != nil || r.Decision.Limits[0].Used != 180 {
+			t.Fatalf("user:%d: %+v, want 180 used", i, r)
+		}
+	}
 }

@@ -19,11 +19,11 @@ import (
 const restoredPolicies = `
 policies:
   login:
-    limits: [{name: hour, quota: 5, fixed_window: {period: 1h}}]
+    limits: [{name: hour, quota: 5, fixed_window: {period: 1h, anchor: first_hit}}]
   short:
     limits: [{name: log, quota: 5, sliding_log: {period: 2s}}]
   kept:
-    limits: [{name: hour, quota: 5, fixed_window: {period: 1h}, on_recovery: keep}]
+    limits: [{name: hour, quota: 5, fixed_window: {period: 1h, anchor: first_hit}, on_recovery: keep}]
   stock:
     limits: [{name: total, quota: 5, lifetime: {}}]
 `
