@@ -14,11 +14,13 @@ import (
 	"io"
 	"io/fs"
 	"math/big"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
 	"time"
 
+	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/cluster/peer"
 	"github.com/stint-io/stint/internal/node"
 )
@@ -27,13 +29,18 @@ type certsCommand struct {
 	CA   certsCACommand   `cmd:"" name:"ca" help:"Make an authority: ca.crt and ca.key."`
 	Peer certsPeerCommand `cmd:"" help:"Make a node's certificate: NODE.crt and NODE.key."`
 	Role certsRoleCommand `cmd:"" help:"Make a client's certificate for a role: role-NAME.crt and role-NAME.key."`
+	API  certsAPICommand  `cmd:"" name:"api" help:"Make a certificate for a node's ports for clients: api.crt and api.key."`
+	Key  certsKeyCommand  `cmd:"" name:"cluster-key" help:"Make a cluster key, by which nodes recognize each other."`
 }
 
 // Help implements kong.HelpProvider.
 func (*certsCommand) Help() string {
-	return "For who wants an authority instead of --cluster-key: a stolen host can then pass for no other node. Keep ca.key off the " +
-		"nodes. The same command again renews a certificate; nodes read it without a restart.\n\n" +
+	return "Clients recognize a node by a certificate (certs api). Nodes recognize each other by the cluster key (certs cluster-key), or " +
+		"by certificates (certs peer): a stolen host can then pass for no other node. Keep ca.key off the nodes. The same command " +
+		"again renews a certificate; nodes read it without a restart.\n\n" +
 		"    stint certs ca --out secrets\n" +
+		"    stint certs api 10.0.0.11 stint1.example.com --ca-cert secrets/ca.crt --ca-key secrets/ca.key --out stint1\n" +
+		"    stint serve --api-cert stint1/api.crt --api-key stint1/api.key ...\n\n" +
 		"    stint certs peer stint1 --ca-cert secrets/ca.crt --ca-key secrets/ca.key --out stint1\n" +
 		"    stint serve --node-id stint1 --peer-cert stint1/stint1.crt --peer-key stint1/stint1.key --peer-ca secrets/ca.crt --gossip-key ..."
 }
@@ -64,6 +71,15 @@ type certsPeerCommand struct {
 type certsRoleCommand struct {
 	Name string `arg:"" help:"The role's name."`
 	certsIssuer
+}
+
+type certsAPICommand struct {
+	Hosts []string `arg:"" name:"HOST" help:"Addresses and names by which clients reach the node, as in 10.0.0.11 or stint1.example.com."`
+	certsIssuer
+}
+
+type certsKeyCommand struct {
+	File string `arg:"" help:"Where to write it. A file that is there stays as it is."`
 }
 
 // clockSkew is how far the clocks of those who check a new certificate may be behind.
@@ -106,6 +122,32 @@ func (c *certsRoleCommand) Run(s streams) error {
 	return c.issue(s, "role-"+c.Name, &x509.Certificate{Subject: pkix.Name{CommonName: c.Name},
 		URIs:     []*url.URL{{Scheme: "stint", Host: "role", Path: "/" + c.Name}},
 		KeyUsage: x509.KeyUsageDigitalSignature, BasicConstraintsValid: true, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+}
+
+// Run makes a certificate for the ports for clients.
+func (c *certsAPICommand) Run(s streams) error {
+	template := &x509.Certificate{Subject: pkix.Name{CommonName: "stint"}, KeyUsage: x509.KeyUsageDigitalSignature,
+		BasicConstraintsValid: true, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+	for _, host := range c.Hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+			continue
+		}
+		if problem := api.HostProblem(host); problem != "" {
+			return usagef("HOST: %q %s", host, problem)
+		}
+		template.DNSNames = append(template.DNSNames, host)
+	}
+	return c.issue(s, "api", template)
+}
+
+// Run makes a cluster key. It never replaces one: nodes that were given different keys do not hear each other.
+func (c *certsKeyCommand) Run(s streams) error {
+	if err := peer.MakeKeyFile(c.File); err != nil {
+		return fmt.Errorf("cluster key: %w", err)
+	}
+	fmt.Fprintf(s.out, "%s  keep it secret\n", c.File)
+	return nil
 }
 
 func checkDays(days int) error {

@@ -4,14 +4,17 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stint-io/stint/cluster/peer"
+	"github.com/stint-io/stint/internal/certfile"
 )
 
 // stintIn runs a command in a directory.
@@ -88,6 +91,60 @@ func TestCertificatesAreWhatTheyAreMadeFor(t *testing.T) {
 	}
 }
 
+// A client that trusts the authority accepts the certificate for the hosts that it was made for, as a server's and as nothing else.
+func TestACertificateForClientsNamesItsHosts(t *testing.T) {
+	dir := t.TempDir()
+	mustRun(t, dir, "certs", "ca")
+	mustRun(t, dir, "certs", "api", "10.0.0.11", "stint1.example.com", "--out", "stint1")
+	pair, err := tls.LoadX509KeyPair("stint1/api.crt", "stint1/api.key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	authorities, err := certfile.Authorities("ca.crt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for host, good := range map[string]bool{"10.0.0.11": true, "stint1.example.com": true, "10.0.0.12": false, "example.com": false} {
+		_, err := pair.Leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: authorities, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+		if (err == nil) != good {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+	if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: authorities, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err == nil {
+		t.Error("a server's certificate gives a client a role")
+	}
+	if err := (&peer.TLS{CertFile: "stint1/api.crt", KeyFile: "stint1/api.key", CAFile: "ca.crt"}).Check("stint"); err == nil {
+		t.Error("it is a node's")
+	}
+	for _, host := range []string{"stint1:7400", "https://stint1", "*.example.com", ""} {
+		if code, _, stderr := stintIn(t, dir, "certs", "api", host); code != 2 || !strings.Contains(stderr, "HOST: ") {
+			t.Errorf("%q: exit code %d, %s", host, code, stderr)
+		}
+	}
+}
+
+// A cluster key is made once: nodes that were given different ones would not hear each other.
+func TestAClusterKeyIsMadeOnce(t *testing.T) {
+	dir := t.TempDir()
+	mustRun(t, dir, "certs", "cluster-key", "cluster.key")
+	first, err := peer.OpenKeyFile("cluster.key", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat("cluster.key"); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	mustRun(t, dir, "certs", "cluster-key", "cluster.key")
+	again, err := peer.OpenKeyFile("cluster.key", slog.New(slog.DiscardHandler))
+	if err != nil || !slices.Equal(first.Key().Fingerprints(), again.Key().Fingerprints()) {
+		t.Errorf("it was replaced: %v", err)
+	}
+	mustRun(t, dir, "certs", "cluster-key", "other.key")
+	if other, err := peer.OpenKeyFile("other.key", slog.New(slog.DiscardHandler)); err != nil || slices.Equal(first.Key().Fingerprints(), other.Key().Fingerprints()) {
+		t.Errorf("two keys are one: %v", err)
+	}
+}
+
 // Another implementation finds them right, too.
 func TestOpenSSLVerifiesTheCertificates(t *testing.T) {
 	openssl, err := exec.LookPath("openssl")
@@ -98,6 +155,7 @@ func TestOpenSSLVerifiesTheCertificates(t *testing.T) {
 	mustRun(t, dir, "certs", "ca")
 	mustRun(t, dir, "certs", "peer", "stint1")
 	mustRun(t, dir, "certs", "role", "ops")
+	mustRun(t, dir, "certs", "api", "10.0.0.11", "stint1.example.com")
 	for _, check := range []struct {
 		purpose, file string
 		good          bool
@@ -106,6 +164,8 @@ func TestOpenSSLVerifiesTheCertificates(t *testing.T) {
 		{"sslserver", "stint1.crt", true},
 		{"sslclient", "role-ops.crt", true},
 		{"sslserver", "role-ops.crt", false},
+		{"sslserver", "api.crt", true},
+		{"sslclient", "api.crt", false},
 	} {
 		said, err := exec.Command(openssl, "verify", "-x509_strict", "-purpose", check.purpose, "-CAfile", "ca.crt", check.file).CombinedOutput()
 		if (err == nil) != check.good {
