@@ -90,11 +90,17 @@ func newCompose(t *testing.T) *compose {
 		c.project = "stint-test-" + port
 	}
 	c.env = append(c.env, "COMPOSE_PROJECT_NAME="+c.project)
+	c.command = composeCommand(t)
+	t.Cleanup(func() { c.run("down", "-v") })
+	return c
+}
+
+// composeCommand finds the Compose command that is installed.
+func composeCommand(t *testing.T) []string {
+	t.Helper()
 	for _, command := range [][]string{{"docker", "compose"}, {"docker-compose"}} {
 		if exec.Command(command[0], append(command[1:], "version")...).Run() == nil {
-			c.command = command
-			t.Cleanup(func() { c.run("down", "-v") })
-			return c
+			return command
 		}
 	}
 	t.Fatal("neither `docker compose` nor `docker-compose` answers")
