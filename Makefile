@@ -66,8 +66,8 @@ flood: ## three real nodes with little memory, flooded for a minute with all tha
 pages: ## every command of README.md and docs/, typed in a fresh copy of the repository
 	go test -tags pages -count=1 -timeout 20m -v -run '^TestPages$$' ./examples
 
-docker: image ## docker-compose.yml on a real engine
-	go test -tags docker -count=1 -v -run Compose ./internal/chaos
+docker: image ## docker-compose.yml, and the files of three production hosts, on a real engine
+	go test -tags docker -count=1 -v -run 'Compose|ProductionHosts' ./internal/chaos
 	go test -tags pages -count=1 -v -run '^TestPagesOfContainers$$' ./examples
 
 lint: ## vet and staticcheck, with every build tag

@@ -6,7 +6,7 @@
 // With the additional build tag "upgrade", a cluster of the previous release, which is built from the repository's history,
 // is upgraded node by node: `make upgrade`.
 //
-// With the build tag "docker", the package runs docker-compose.yml on a real engine; `make docker` builds the image first.
+// With the build tag "docker", the package runs docker-compose.yml and the files of deploy/hosts.sh on a real engine; `make docker` builds the image first.
 //
 // Clusters are three nodes of internal/testcluster. Their clients are those of `stint verify`, which judge every answer. The tests
 // are a storm of overlapping faults, owners killed one after the other, rolling restarts, nodes that join and leave, and
