@@ -130,7 +130,7 @@ var testsMayUse = map[string][]string{
 	"internal/node":           {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect"},
 	"internal/bench":          {"api/gen/stint/v1"},
 	"client/internal/inbound": {"api/gen/stint/v1/stintv1connect", "client/stintconnect", "client/stintgrpc", "client/stinthttp"},
-	"internal/chaos":          {"limit", "shard"},
+	"internal/chaos":          {"internal/backup", "limit", "shard"},
 	"stinttest":               {"api/gen/stint/v1"},
 	"internal/sim":            {"api", "cluster/gossip", "cluster/placement", "internal/node", "limit", "policy", "shard"},
 }
