@@ -206,3 +206,26 @@ func TestARestoreIsDecodedBeforeAnythingIsWritten(t *testing.T) {
 		}
 	}
 }
+
+// A backup whose parts are of different clusters, or of another number of shards, is refused: keys would be looked for on shards
+// that do not have them, and count from zero.
+func TestABackupOfAnotherNumberOfShardsIsRefused(t *testing.T) {
+	config := testConfig(t)
+	n := start(t, config)
+	file := backedUp(t, n)
+	stop(t, n)
+	for name, change := range map[string]func(*backup.Backup){
+		"fewer": func(b *backup.Backup) { b.Shards--; b.Data = b.Data[:b.Shards] },
+		"more":  func(b *backup.Backup) { b.Shards++; b.Data = append(b.Data, b.Data[0]) },
+		"other": func(b *backup.Backup) { b.Cluster = "another" },
+	} {
+		b, err := backup.Read(bytes.NewReader(file), int64(len(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(b)
+		if _, err := PlanRestore(b, RestoreConfig{Now: time.Now()}); err == nil || !strings.Contains(err.Error(), "the backup's header has") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

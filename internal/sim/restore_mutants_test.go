@@ -35,6 +35,8 @@ var restoreGuards = []judged{
 	{mutant{"a restored log begins where the backup's ended", "internal/node/restore.go",
 		"state.Epoch() + state.Seq() + epochsAhead", "state.Epoch() + state.Seq() + 0*epochsAhead + 1"},
 		tests("internal/node", "TestThreeNodesAreRestoredToOneWhichGrowsAgain")},
+	{mutant{"a backup of another number of shards is restored", "internal/node/restore.go", "if before.Shards != r.Backup.Shards || ", "if "},
+		tests("internal/node", "TestABackupOfAnotherNumberOfShardsIsRefused")},
 }
 
 // TestRestoreMutants removes each of them.

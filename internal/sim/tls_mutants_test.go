@@ -32,6 +32,12 @@ var tlsMutants = []judged{
 	{mutant{"plaintext off loopback need not be wanted", "internal/node/config.go", "if c.InsecureAPI || c.ClientTLS != nil ||",
 		"if c.RedisAddr != c.GRPCAddr || c.InsecureAPI || c.ClientTLS != nil ||"},
 		tests("internal/node", "TestPortsOfClientsThatOthersCanReachMustBeWanted")},
+	{mutant{"a certificate for clients' ports gives a role", "cmd/stint/certs.go", "ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}",
+		"ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}"},
+		tests("cmd/stint", "TestACertificateForClientsNamesItsHosts")},
+	{mutant{"a cluster key is replaced", "cluster/peer/key_file.go", "\tif err := os.Link(f.Name(), name); !errors.Is(err, fs.ErrExist) {",
+		"\tif err := os.Rename(f.Name(), name); !errors.Is(err, fs.ErrExist) {"},
+		tests("cmd/stint", "TestAClusterKeyIsMadeOnce")},
 }
 
 func TestTLSMutants(t *testing.T) { judgeMutants(t, tlsMutants) }
