@@ -61,7 +61,7 @@ func TestProductionHosts(t *testing.T) {
 			h.awaitHealthy()
 		}
 	})
-	h.renewsCertificate(1)
+	h.count(false, h.rotatesEverySecret)
 	h.writesBackup()
 	h.endsToken()
 	for i := range h.addresses {
@@ -328,7 +328,7 @@ func (h *hosts) admitsExactly(policy string, quota int) {
 // count has clients count through all hosts meanwhile, and judges their answers. Without faults no request may fail.
 func (h *hosts) count(faults bool, meanwhile func()) {
 	h.t.Helper()
-	plan := verify.Plan{Token: h.secrets[0], TLS: h.secure, Targets: []verify.Target{{Policy: "stock", Quota: 1000}}, Rate: 200,
+	plan := verify.Plan{Token: h.secrets[0], TLS: h.secure, Targets: []verify.Target{{Policy: "stock", Quota: 1000}}, Rate: 500, Workers: 64,
 		Seed: uint64(h.spent.Add(1))}
 	for _, address := range h.addresses {
 		plan.Addresses = append(plan.Addresses, "https://"+address+":7400")
@@ -340,12 +340,58 @@ func (h *hosts) count(faults bool, meanwhile func()) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.t.Logf("faults: %v; %d operations, %d admitted, %d missed", faults, result.Operations, result.AdmittedAll, result.Missed)
+	h.t.Logf("faults: %v; %d operations in %.1f s, %d admitted, %d missed", faults, result.Operations, result.Seconds, result.AdmittedAll, result.Missed)
 	if !result.Exact || result.Operations < 100 {
 		h.t.Errorf("not exact, or too little: %+v", result)
 	}
 	if !faults && result.Missed+result.Unknown > 0 {
 		h.t.Errorf("%d of %d operations failed: %+v", result.Missed+result.Unknown, result.Operations, result.Trouble)
+	}
+}
+
+// rotatesEverySecret replaces the certificates, the token and the cluster key. Nothing is restarted.
+func (h *hosts) rotatesEverySecret() {
+	h.t.Helper()
+	for i := range h.addresses {
+		h.renewsCertificate(i)
+	}
+	h.secrets = append(h.secrets, h.stint("token", "rotate", "admin", "--overlap", "1h"))
+	old, fresh := h.text("cluster.key"), filepath.Join(h.dir, "fresh.key")
+	h.stint("certs", "cluster-key", fresh)
+	for _, lines := range []string{old + "\n" + h.text("fresh.key"), h.text("fresh.key") + "\n" + old, h.text("fresh.key")} {
+		for i := range h.addresses {
+			h.replace(i, "cluster.key", h.file("step.key", lines+"\n"))
+		}
+		await.Until(h.t, "all hosts have the same lines", func() bool { return h.keyLines() == strings.Count(lines, "\n")+1 }, hostLogs{h})
+	}
+	if _, code, err := h.check(h.client(h.secrets[len(h.secrets)-1]), 0, "few", "k", ""); err != nil || code != "" {
+		h.t.Errorf("the new token: %s, %v", code, err)
+	}
+}
+
+// keyLines is the number of lines of the cluster key on every host; 0: they differ, or not all answer.
+func (h *hosts) keyLines() int {
+	h.t.Helper()
+	command := exec.Command(h.binary(), "status", "-o", "json")
+	command.Env = h.env
+	out, _ := command.Output() // not healthy while the lines differ
+	var status struct{ Nodes []struct{ KeyLines []string } }
+	if json.Unmarshal(out, &status) != nil || len(status.Nodes) != len(h.addresses) {
+		return 0
+	}
+	for _, n := range status.Nodes {
+		if !slices.Equal(n.KeyLines, status.Nodes[0].KeyLines) {
+			return 0
+		}
+	}
+	return len(status.Nodes[0].KeyLines)
+}
+
+// replace puts a file into the place of a host's secret, in one step.
+func (h *hosts) replace(i int, name, file string) {
+	h.t.Helper()
+	if err := errors.Join(os.Chown(file, imageUser, imageUser), os.Rename(file, h.secret(i, name))); err != nil {
+		h.t.Fatal(err)
 	}
 }
 
@@ -356,9 +402,7 @@ func (h *hosts) renewsCertificate(i int) {
 	fresh := filepath.Join(h.dir, "fresh")
 	h.stint("certs", "api", h.addresses[i], "--ca-cert", filepath.Join(h.dir, "ca.crt"), "--ca-key", filepath.Join(h.dir, "ca.key"), "--out", fresh)
 	for _, name := range []string{"api.crt", "api.key"} {
-		if err := errors.Join(os.Chown(filepath.Join(fresh, name), imageUser, imageUser), os.Rename(filepath.Join(fresh, name), h.secret(i, name))); err != nil {
-			h.t.Fatal(err)
-		}
+		h.replace(i, name, filepath.Join(fresh, name))
 	}
 	await.Until(h.t, "the new certificate is in use", func() bool { return h.serial(i) != before }, hostLogs{h})
 	if now := h.inspect(i, "{{.State.StartedAt}}"); now != started {
@@ -412,7 +456,7 @@ func (h *hosts) endsToken() {
 // saysNoSecret looks for what was secret in all that the containers have said.
 func (h *hosts) saysNoSecret() {
 	h.t.Helper()
-	secrets := append(slices.Clone(h.secrets), h.text("cluster.key"))
+	secrets := append(slices.Clone(h.secrets), h.text("cluster.key"), h.text("fresh.key"))
 	for i := range h.addresses {
 		said, err := exec.Command("docker", "logs", h.container(i)).CombinedOutput()
 		if err != nil || len(said) == 0 {
