@@ -1,0 +1,191 @@
+/** What to count: one policy, one key. */
+export interface Entry {
+  /** Name of the policy. Required unless limits are given. */
+  policy?: string
+  /** The counted thing: 1 to 512 bytes. A missing or empty key is refused. Text from outside belongs in safeKey first. */
+  key: string
+  /** Units to spend. Absent: 1. */
+  cost?: number
+  /** Tier to apply. Absent: that of the key's override, else the policy's default tier. */
+  tier?: string
+  /** Limits in place of a policy's, in the JSON of the API. */
+  limits?: object[]
+}
+
+/** What every call takes. */
+export interface CallOptions {
+  /** Milliseconds for the whole call with all its attempts. Absent: the client's. */
+  timeoutMs?: number
+  /** Ends the call. What was sent may have been counted. */
+  signal?: AbortSignal
+  /** Absent: the client's. */
+  namespace?: string
+}
+
+/** What calls take that count. */
+export interface CountingOptions extends CallOptions {
+  /**
+   * The same id with the same request counts once. Absent: a new one for each call, so that a retry counts once.
+   * null: none; then a request that may have been counted is not repeated, and a policy's deny_cache applies.
+   */
+  idempotencyId?: string | null
+}
+
+/** What check takes. */
+export interface CheckOptions extends CountingOptions {
+  /** enforce (default); count: count whatever the limits say; peek: do not count; partial: take what fits. */
+  mode?: 'enforce' | 'count' | 'peek' | 'partial'
+  /** Add the arithmetic in words. */
+  explain?: boolean
+}
+
+/** What reserve takes. */
+export interface ReserveOptions extends CheckOptions {
+  /** Lifetime of the hold in milliseconds. Absent: 60,000. */
+  ttlMs?: number
+  /** Fate of a hold that is not settled in time. Absent: the policy's. */
+  onExpire?: 'cancel' | 'commit'
+}
+
+/** What get takes. */
+export interface GetOptions extends CallOptions {
+  /** Allow the answering node to read its own replicas. */
+  staleOk?: boolean
+}
+
+/** Allowed or denied, with the state of every limit. */
+export interface Decision {
+  allowed: boolean
+  /** Handle for a refund. Empty for a denial. */
+  decisionId: string
+  limits: LimitStatus[]
+  /** The limits that denied, as in "login/account-15m". */
+  deniedBy: string[]
+  /** The policy's text for a denied caller. Safe to show. */
+  reason: string
+  /** Exact wait after a denial. undefined: no wait helps. */
+  retryAfterMs: number | undefined
+  /** The same in whole seconds, rounded up, 1 at least. */
+  retryAfterSeconds: number | undefined
+  decidedAt: Date | undefined
+  /** Headers to copy into a response, in the policy's styles; Retry-After on every denial that ends. */
+  headers: Record<string, string>
+  /** Handle of the hold that reserve opened. */
+  holdId: string
+  holdExpiresAt: Date | undefined
+  /** The request was counted before, under the same id, and not again. */
+  replayed: boolean
+  shadowDenied: boolean
+  explanation: string
+}
+
+/** State of one limit. Dates are rounded up to milliseconds. */
+export interface LimitStatus {
+  policy: string
+  limit: string
+  key: string
+  quota: number
+  used: number
+  held: number
+  remaining: number
+  granted: number
+  windowStart: Date | undefined
+  resetAt: Date | undefined
+  retryAfterMs: number | undefined
+  allowed: boolean
+  shadow: boolean
+  unlimited: boolean
+  lockoutLevel: number
+  blockedUntil: Date | undefined
+}
+
+/** How a hold ends or goes on. */
+export type Settlement = 'commit' | 'cancel' | 'success' | 'failed'
+  | { commit: { actualCost?: number[]; overage?: 'clamp' | 'debt' | 'reject' } }
+  | { extend: { ttlMs: number } }
+
+/** Where the cluster is. */
+export interface Config {
+  /** Base URLs of some nodes, as in http://127.0.0.1:7400. The next one is asked when one does not answer. */
+  addresses: string[]
+  /** Sent to https:// addresses and to this machine only. */
+  token?: string
+  /** Milliseconds for a call with all its attempts. Absent: 2,000. */
+  timeoutMs?: number
+  /** Given to requests that name none. */
+  namespace?: string
+  /** Sends the requests. Absent: the global fetch. */
+  fetch?: (input: string, init?: RequestInit) => Promise<Response>
+}
+
+/** Client of one cluster. Every call rejects with a StintError if there is no decision. */
+export class Stint {
+  constructor(config: Config)
+  /** Decides and counts: all entries or none. */
+  check(entries: Entry | Entry[], options?: CheckOptions): Promise<Decision>
+  /** Takes units as a hold that settle ends. */
+  reserve(entries: Entry | Entry[], options?: ReserveOptions): Promise<Decision>
+  /** Ends or extends a hold, or gives back what a decision took. */
+  settle(target: { holdId?: string; decisionId?: string }, action: Settlement, options?: CountingOptions): Promise<Decision>
+  /** Returns the state of keys and changes nothing. */
+  get(entries: Entry | Entry[], options?: GetOptions): Promise<LimitStatus[]>
+  /** Resets or unblocks a key by hand; kept in the audit log. */
+  adjust(key: { policy: string; key: string; limit?: string; note?: string }, action: 'reset' | 'unblock', options?: CountingOptions): Promise<LimitStatus[]>
+}
+
+/** Why there is no decision. It is never a denial. */
+export class StintError extends Error {
+  constructor(code: string, message: string, maybeApplied?: boolean, cause?: unknown)
+  /** Name of the RPC code, as in "unavailable". */
+  readonly code: string
+  /** Counted once or not at all. false: certainly not counted. */
+  readonly maybeApplied: boolean
+  /** The cluster could not decide. false: the request will never be right, whatever its fail mode. */
+  readonly noDecision: boolean
+  /** The policy refuses keys without an override, and this key has none. */
+  readonly unknownKey: boolean
+}
+
+/** Where the client's address is. */
+export interface ClientIPOptions<R = any> {
+  /** A header that the platform overwrites, as cf-connecting-ip. Not X-Forwarded-For. */
+  header?: string
+  /** Addresses and ranges whose X-Forwarded-For is read, from the right. */
+  trustedProxies?: string[]
+  /** Address of the peer. Absent: that of Node's socket. */
+  peer?: (request: R) => string | undefined
+}
+
+/** Returns a key function: "ip:192.0.2.7", "ip:2001:db8:1:2::/64", or undefined if no address can be believed. */
+export function clientIP<R = any>(options?: ClientIPOptions<R>): (request: R) => string | undefined
+
+/** Makes a key of text from outside, whole or as parts by name. undefined: something is missing, empty or no Unicode. */
+export function safeKey(value: string | Record<string, string | undefined> | undefined | null): string | undefined
+
+/** What a key function returns: text or parts, made safe by the middleware; undefined or empty is missing. */
+export type Key = string | Record<string, string | undefined> | undefined | null
+
+/** One entry of a middleware. */
+export interface GuardEntry<R> {
+  policy: string
+  key: (request: R) => Key | Promise<Key>
+  cost?: number | ((request: R) => number | Promise<number>)
+}
+
+/** What every middleware takes besides one entry, or entries. */
+export interface GuardSettings {
+  /** What happens while the cluster gives no decision. closed: 503. open: the request goes on, with Stint-Failed: open. */
+  fail: 'closed' | 'open'
+  /** What happens to a request without a key. deny (default): 400. skip: the entry is left out. shared: all share one key. */
+  onMissing?: 'deny' | 'skip' | 'shared'
+  /** Hears each failure to decide, for metrics. */
+  onError?: (error: StintError) => void
+  /** Milliseconds for the check. Absent: the client's. */
+  timeoutMs?: number
+  /** null: send no id, for policies with a deny_cache. */
+  idempotencyId?: null
+}
+
+/** Options of a middleware. */
+export type GuardOptions<R> = GuardSettings & (GuardEntry<R> & { entries?: undefined }
+  | { entries: GuardEntry<R>[]; policy?: undefined; key?: undefined; cost?: undefined })

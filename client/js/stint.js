@@ -1,0 +1,192 @@
+import { StintError, failed, invalid, refused } from './error.js'
+import { decisionOf, entriesOf, limitOf, settlementOf, millis } from './message.js'
+
+const pauseLeastMs = 10
+const pauseMostMs = 200
+const attemptLeastMs = 250 // what one address is given at least before the next is asked
+const restLeastMs = 50 // less is left out: such an attempt could only make a certain failure unsure
+
+// Stint sends requests to one cluster. One object serves a whole program: it has no connections or
+// timers of its own, and any number of calls may be under way.
+export class Stint {
+  #addresses
+  #token
+  #namespace
+  #timeoutMs
+  #fetch
+  #next // index of the address to ask: the last one that answered
+
+  constructor({ addresses, token = '', timeoutMs = 2000, namespace = '', fetch = undefined } = {}) {
+    if (!Array.isArray(addresses) || addresses.length === 0) {
+      throw new TypeError('stint: no address: give the base URL of one node at least, as in http://127.0.0.1:7400')
+    }
+    if (!isTimeout(timeoutMs)) throw new TypeError('stint: timeoutMs must be from 1 to 2147483647')
+    if (typeof token !== 'string' || /[^\x21-\x7e]/.test(token)) throw new TypeError('stint: the token is not one that stint gave out')
+    this.#addresses = addresses.map((address) => baseOf(address, token !== ''))
+    this.#token = token
+    this.#namespace = namespace
+    this.#timeoutMs = timeoutMs
+    this.#fetch = fetch ?? ((...args) => globalThis.fetch(...args))
+    this.#next = Math.floor(Math.random() * addresses.length)
+  }
+
+  // check decides and counts: all entries or none. A denial is a decision, never an error.
+  async check(entries, options = {}) {
+    const { body, id } = this.#checkOf(entries, options)
+    const answer = await this.#call('LimitService/Check', body, id !== '', options)
+    return decisionOf(answer.decision)
+  }
+
+  // reserve takes units now, as a hold that settle ends.
+  async reserve(entries, options = {}) {
+    const { body, id } = this.#checkOf(entries, options)
+    const request = { check: body }
+    if (options.ttlMs !== undefined) request.ttl = millis(options.ttlMs, 'ttlMs')
+    if (options.onExpire !== undefined) request.onExpire = named('ON_EXPIRE_', options.onExpire, 'onExpire')
+    const answer = await this.#call('LimitService/Reserve', request, id !== '', options)
+    return decisionOf(answer.decision)
+  }
+
+  // settle ends or extends a hold, or gives back what a decision took. The same settlement sent again does nothing.
+  async settle(target, action, options = {}) {
+    const request = settlementOf(target, action)
+    if (request.extend) request.idempotencyId = idOf(options)
+    const answer = await this.#call('LimitService/Settle', request, request.idempotencyId !== '', options)
+    return decisionOf(answer.decision)
+  }
+
+  // get returns the state of keys and changes nothing.
+  async get(entries, options = {}) {
+    const request = { namespace: options.namespace ?? this.#namespace, entries: entriesOf(entries) }
+    if (options.staleOk) request.staleOk = true
+    const answer = await this.#call('LimitService/Get', request, true, options)
+    return (answer.limits ?? []).map(limitOf)
+  }
+
+  // adjust resets a key by one policy. It is kept in the audit log, and needs a token that may adjust.
+  async adjust({ policy, key, limit = '', note = '' }, action, options = {}) {
+    if (action !== 'reset' && action !== 'unblock') throw invalid('action', 'must be reset or unblock')
+    entriesOf({ policy, key })
+    const request = { namespace: options.namespace ?? this.#namespace, policy, key, limit, note, [action]: {}, idempotencyId: idOf(options) }
+    const answer = await this.#call('LimitService/Adjust', request, request.idempotencyId !== '', options)
+    return (answer.limits ?? []).map(limitOf)
+  }
+
+  #checkOf(entries, options) {
+    const id = idOf(options)
+    const body = { namespace: options.namespace ?? this.#namespace, entries: entriesOf(entries), idempotencyId: id }
+    if (options.mode !== undefined) body.mode = named('MODE_', options.mode, 'mode')
+    if (options.explain) body.explain = true
+    return { body, id }
+  }
+
+  // #call sends a request until it is answered, its time is over, or a retry would be unsafe or useless. countsOnce says that
+  // sending it twice counts it once.
+  async #call(method, request, countsOnce, { timeoutMs = this.#timeoutMs, signal = undefined }) {
+    if (!isTimeout(timeoutMs)) throw invalid('timeoutMs', 'must be from 1 to 2147483647')
+    const body = JSON.stringify(request)
+    const ends = performance.now() + timeoutMs
+    let maybeApplied = false // by an earlier attempt, whatever a later one says
+    for (let attempt = 0; ; attempt++) {
+      const at = this.#next
+      let failure
+      try {
+        return await this.#attempt(this.#addresses[at], method, body, ends, signal)
+      } catch (error) {
+        if (!(error instanceof StintError)) throw error
+        failure = error
+      }
+      const elsewhere = failure.maybeApplied || failure.code === 'unavailable'
+      if (elsewhere && this.#next === at) this.#next = (at + 1) % this.#addresses.length
+      const again = elsewhere && (countsOnce || !failure.maybeApplied)
+      if (maybeApplied && !failure.maybeApplied) {
+        failure = new StintError('aborted', `an earlier attempt may have been counted; the last one: ${failure.message}`, true, failure)
+      }
+      maybeApplied = failure.maybeApplied
+      // Another address is asked at once, the same one after a pause.
+      const pause = attempt + 1 < this.#addresses.length ? 0 : Math.min(pauseLeastMs * 2 ** Math.min(attempt, 8), pauseMostMs)
+      if (!again || signal?.aborted || performance.now() + pause + restLeastMs > ends) throw failure
+      if (pause > 0) await new Promise((done) => setTimeout(done, pause))
+    }
+  }
+
+  // #attempt asks one address. It has a timer of its own beside the signal: a fetch to a host that is gone may hear no signal.
+  async #attempt(address, method, body, ends, signal) {
+    const left = ends - performance.now()
+    const within = Math.max(1, Math.ceil(Math.min(left, Math.max(attemptLeastMs, left / this.#addresses.length))))
+    if (signal?.aborted) throw new StintError('canceled', 'the caller gave up before the request was sent')
+    const stop = new AbortController()
+    let timer, onAbort
+    const over = new Promise((_, reject) => {
+      timer = setTimeout(() => reject(new StintError('aborted', `${address} gave no answer within ${within} ms`, true)), within)
+      onAbort = () => reject(new StintError('aborted', 'the caller gave up while the request was under way', true))
+      signal?.addEventListener('abort', onAbort)
+    })
+    try {
+      return await Promise.race([over, this.#send(address, method, body, within, stop.signal)])
+    } finally {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', onAbort)
+      stop.abort()
+    }
+  }
+
+  async #send(address, method, body, within, signal) {
+    const headers = { 'content-type': 'application/json', 'connect-timeout-ms': String(within) }
+    if (this.#token !== '') headers.authorization = `Bearer ${this.#token}`
+    let status, text
+    try {
+      const response = await this.#fetch(`${address}/stint.v1.${method}`, { method: 'POST', headers, body, signal, redirect: 'manual' })
+      status = response.status
+      text = await response.text()
+    } catch (error) {
+      throw failed(address, error)
+    }
+    if (status !== 200) throw refused(status, text)
+    try {
+      return JSON.parse(text)
+    } catch (error) {
+      throw new StintError('aborted', `${address} sent an answer that is no JSON`, true, error)
+    }
+  }
+}
+
+// isTimeout reports whether a timer takes these milliseconds: a longer one would run out at once.
+function isTimeout(ms) { return typeof ms === 'number' && ms >= 1 && ms < 2 ** 31 }
+
+// baseOf checks an address and returns it without a slash at its end. A token is not sent where others can read it.
+function baseOf(address, token) {
+  let url
+  try {
+    url = new URL(address)
+  } catch {
+    url = null
+  }
+  if (url === null || !/^https?:$/.test(url.protocol) || url.host === '' || url.search !== '' || url.hash !== '') {
+    throw new TypeError(`stint: ${JSON.stringify(address)} is no base URL, as http://127.0.0.1:7400 is`)
+  }
+  if (url.username !== '' || url.password !== '') throw new TypeError(`stint: the address of ${url.host} has a name or password: use a token`)
+  if (token && url.protocol !== 'https:' && !loopback.test(url.hostname)) {
+    throw new TypeError(`stint: the token is not sent in the clear to ${url.host}: use https://, or an address of this machine`)
+  }
+  return url.href.replace(/\/+$/, '')
+}
+
+// URL has already given host names in their one spelling.
+const loopback = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\]|\[::ffff:7f[0-9a-f]{2}:[0-9a-f]{1,4}\])$/
+
+// idOf returns the idempotency id of a request: the caller's, or a new one. null: none.
+function idOf({ idempotencyId }) {
+  if (idempotencyId === null) return ''
+  if (idempotencyId === undefined) return (globalThis.crypto ?? nodeCrypto).randomUUID()
+  if (typeof idempotencyId !== 'string' || idempotencyId === '') throw invalid('idempotencyId', 'must be a text; null sends none')
+  return idempotencyId
+}
+
+// Node 18 has crypto only as a module.
+const nodeCrypto = globalThis.crypto ? undefined : await import('node:crypto')
+
+function named(prefix, name, field) {
+  if (typeof name !== 'string' || !/^[a-z]+$/.test(name)) throw invalid(field, 'must be a word in lower case')
+  return prefix + name.toUpperCase()
+}

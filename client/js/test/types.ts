@@ -1,0 +1,93 @@
+// Checked by tsc --strict and never run: each shape is assigned to a copy of the interface that its users have. The copies say
+// only what the packages' documents say of the members; the packages themselves are none of Debian's.
+import { Stint, StintError, clientIP, safeKey } from '../index.js'
+import type { Decision } from '../index.js'
+import { limit as expressLimit } from '../express.js'
+import { StintStore } from '../express-rate-limit.js'
+import { limit as honoLimit } from '../hono.js'
+import { ExactRateLimitStore, adapter } from '../stoma.js'
+import { rateLimiter } from '../cloudflare.js'
+import { checkLimit, limited, rateLimitKey, rateLimitMiddleware, tooManyRequests } from '../fetch.js'
+
+// express-rate-limit 7 and 8, and hono-rate-limiter
+interface LimiterStore {
+  init?: (options: { windowMs: number; limit: unknown }) => void
+  get?: (key: string) => Promise<HitsOf | undefined> | HitsOf | undefined
+  increment: (key: string) => Promise<HitsOf> | HitsOf
+  decrement: (key: string) => Promise<void> | void
+  resetKey: (key: string) => Promise<void> | void
+  resetAll?: () => Promise<void> | void
+  shutdown?: () => Promise<void> | void
+  localKeys?: boolean
+  prefix?: string
+}
+type HitsOf = { totalHits: number; resetTime: Date | undefined }
+
+// Stoma
+interface StomaStore { increment(key: string, windowSeconds: number): Promise<{ count: number; resetAt: number }> }
+
+// Cloudflare
+interface Binding { limit(options: { key: string }): Promise<{ success: boolean }> }
+
+// Express
+interface Req { get(name: string): string | undefined; headers: Record<string, string | string[] | undefined>; socket: { remoteAddress?: string } }
+interface Res {
+  set(field: string, value?: string | string[]): this
+  append(field: string, value?: string[] | string): this
+  status(code: number): this
+  type(type: string): this
+  send(body?: any): this
+}
+type Handler = (req: Req, res: Res, next: (error?: any) => void) => void
+
+// Hono
+interface Context {
+  req: { raw: Request; header(name: string): string | undefined }
+  res: Response
+  set(name: string, value: unknown): void
+  header(name: string, value?: string, options?: { append?: boolean }): void
+}
+type HonoMiddleware = (c: Context, next: () => Promise<void>) => Promise<Response | void>
+
+// Workers
+interface ExportedHandler<Env> { fetch(request: Request, env: Env, ctx: unknown): Response | Promise<Response> }
+interface Env { LIMITS: Stint }
+
+const limits = new Stint({ addresses: ['http://127.0.0.1:7400'], timeoutMs: 2000 })
+export const store: LimiterStore = new StintStore(limits, { prefix: 'rl:' })
+export const stoma: StomaStore = new ExactRateLimitStore(limits)
+export const gateway: { rateLimitStore: StomaStore } = adapter(limits)
+export const binding: Binding = rateLimiter(limits, { policy: 'per-ip' })
+export const simple: Binding = rateLimiter(limits, { name: 'minute', simple: { limit: 10, period: 60 } })
+export const handler: Handler = expressLimit<Req, Res>(limits, { policy: 'login', key: (req) => ({ user: req.get('x-user') }), fail: 'closed',
+  onDenied: (req, res, decision) => res.status(429).send(decision.reason) })
+export const addressed: Handler = expressLimit(limits, { policy: 'per-ip', key: clientIP(), fail: 'open' })
+export const several: Handler = expressLimit<Req, Res>(limits, { entries: [{ policy: 'per-ip', key: clientIP() }, { policy: 'login', key: (req) => req.get('x-user'), cost: 2 }], fail: 'closed' })
+export const hono: HonoMiddleware = honoLimit<Context>(limits, { policy: 'api', key: (c) => c.req.header('x-user'), fail: 'open' })
+export const worker: ExportedHandler<Env> = { fetch: limited(limits, { policy: 'api', key: clientIP({ header: 'cf-connecting-ip' }), fail: 'open' },
+  (request: Request, env: Env) => new Response(request.url)) }
+export const plan: (request: Request, env: Env, ctx: unknown, next: () => Promise<Response>) => Promise<Response> =
+  rateLimitMiddleware<Env>({ limits: (env) => env.LIMITS, policy: 'api', fail: 'closed' })
+
+export async function calls(): Promise<Response | undefined> {
+  const key = rateLimitKey({ user: () => 'u', ip: clientIP({ header: 'cf-connecting-ip' }) })
+  const result = await checkLimit(limits, { policy: 'per-ip', key })(new Request('http://a/'))
+  if (!result.allowed) return tooManyRequests(result)
+  const hold: Decision = await limits.reserve({ policy: 'login', key: safeKey('x') ?? 'shared' }, { ttlMs: 1000, onExpire: 'commit' })
+  await limits.settle(hold, { commit: { actualCost: [1], overage: 'debt' } })
+  await limits.settle({ decisionId: 'x' }, 'cancel')
+  try {
+    await limits.check([{ policy: 'a', key: 'b', cost: 2 }], { mode: 'peek', idempotencyId: null, signal: new AbortController().signal })
+  } catch (error) {
+    if (error instanceof StintError && error.maybeApplied) return undefined
+  }
+  // @ts-expect-error a key is required
+  await limits.check({ policy: 'a' })
+  // @ts-expect-error the fail mode is required
+  expressLimit(limits, { policy: 'a', key: clientIP() })
+  // @ts-expect-error a policy or entries, not both
+  expressLimit(limits, { policy: 'a', key: clientIP(), entries: [], fail: 'open' })
+  // @ts-expect-error a policy or simple
+  rateLimiter(limits, {})
+  return undefined
+}
