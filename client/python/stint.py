@@ -1,0 +1,697 @@
+"""Client of stint, the rate limiter and quota service that counts exactly. One file on the standard library, for Python 3.9+.
+
+    limits = Stint(["http://127.0.0.1:7400"])
+    decision = limits.check({"policy": "login", "key": "user:42"})
+    if not decision.allowed:
+        print(f"wait {decision.retry_after_seconds} s")
+
+A denial is a Decision, never an error. An error is a StintError, never a denial. WSGILimit and ASGILimit are middlewares.
+README.md is the manual.
+"""
+
+import asyncio
+import base64
+import datetime
+import hashlib
+import http.client
+import ipaddress
+import json
+import math
+import random
+import re
+import select
+import ssl
+import threading
+import time
+import urllib.parse
+import uuid
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, List, Optional, Sequence, Union
+
+__all__ = ["ASGILimit", "Decision", "LimitStatus", "Stint", "StintError", "WSGILimit", "client_ip", "safe_key"]
+__version__ = "0.2.0"
+
+_PAUSE_LEAST = 0.010  # seconds
+_PAUSE_MOST = 0.200
+_ATTEMPT_LEAST = 0.250  # what one address is given at least before the next is asked
+_REST_LEAST = 0.050  # less is left out: such an attempt could only make a certain failure unsure
+_IDLE_MOST = 16  # connections kept for each address
+
+
+class StintError(Exception):
+    """Why there is no decision. It is never a denial.
+
+    code: name of the RPC code, as in "unavailable". maybe_applied: the request was counted once or not at all; False: it was
+    certainly not counted.
+    """
+
+    def __init__(self, code: str, message: str, maybe_applied: bool = False):
+        super().__init__(f"stint: {code}: {message}")
+        self.code = code
+        self.message = message
+        self.maybe_applied = maybe_applied
+
+    @property
+    def no_decision(self) -> bool:
+        """The cluster could not decide: the case for a fail mode. False: the request will never be right."""
+        return self.code in _NO_DECISION
+
+    @property
+    def unknown_key(self) -> bool:
+        """The policy refuses keys without an override (unknown_key: deny), and this key has none."""
+        return self.code == "not_found" and re.match(r"entries\[\d+\]\.key: ", self.message) is not None
+
+
+_NO_DECISION = {"unavailable", "aborted", "deadline_exceeded", "canceled", "internal", "unknown", "data_loss", "resource_exhausted"}
+
+
+@dataclass(frozen=True)
+class LimitStatus:
+    """State of one limit after a decision."""
+
+    policy: str
+    limit: str
+    key: str
+    quota: int
+    used: int
+    held: int
+    remaining: int
+    granted: int
+    window_start: Optional[datetime.datetime]
+    reset_at: Optional[datetime.datetime]
+    retry_after: Optional[float]  # seconds
+    allowed: bool
+    shadow: bool
+    unlimited: bool
+    lockout_level: int
+    blocked_until: Optional[datetime.datetime]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Allowed or denied, with the state of every limit."""
+
+    allowed: bool
+    decision_id: str  # handle for a refund; empty for a denial
+    limits: List[LimitStatus]
+    denied_by: List[str]
+    reason: str  # safe to show
+    retry_after: Optional[float]  # seconds; None: no wait helps
+    decided_at: Optional[datetime.datetime]
+    headers: Dict[str, str]  # to copy into a response
+    hold_id: str
+    hold_expires_at: Optional[datetime.datetime]
+    replayed: bool  # counted before, under the same id, and not again
+    shadow_denied: bool
+    explanation: str
+
+    @property
+    def retry_after_seconds(self) -> Optional[int]:
+        """The wait in whole seconds, rounded up, 1 at least."""
+        return None if self.retry_after is None else max(1, math.ceil(self.retry_after))
+
+
+Entries = Union[Dict[str, Any], Sequence[Dict[str, Any]]]
+_NEW: Any = object()  # draw an idempotency id
+
+
+class Stint:
+    """Client of one cluster. All methods may be called by any number of threads. A program needs one."""
+
+    def __init__(self, addresses: Sequence[str], token: str = "", timeout: float = 2.0, namespace: str = "",
+                 context: Optional[ssl.SSLContext] = None):
+        """addresses are base URLs of some nodes; the next one is asked when one does not answer. timeout: seconds for a call
+        with all its attempts; finding the address of a host name is not bounded by it. context: for https://, in place of
+        the system's authorities."""
+        if isinstance(addresses, str) or not addresses:
+            raise ValueError("stint: no address: give a list with the base URL of one node at least, as in http://127.0.0.1:7400")
+        if not 0 < timeout < math.inf:
+            raise ValueError("stint: timeout must be a number of seconds above 0")
+        if re.search(r"[^\x21-\x7e]", token):
+            raise ValueError("stint: the token is not one that stint gave out")
+        self._nodes = [_Node(address, token != "", context) for address in addresses]
+        self._token = token
+        self._timeout = timeout
+        self._namespace = namespace
+        self._next = random.randrange(len(self._nodes))  # index of the node to ask: the last one that answered
+
+    def close(self) -> None:
+        """Closes idle connections. Calls under way end by themselves."""
+        for node in self._nodes:
+            node.close()
+
+    def check(self, entries: Entries, *, mode: str = "", idempotency_id: Optional[str] = _NEW, explain: bool = False,
+              timeout: Optional[float] = None, namespace: Optional[str] = None) -> Decision:
+        """Decides and counts: all entries or none. An entry is {"policy", "key"}, perhaps with "cost", "tier" or "limits".
+        mode: enforce, count, peek or partial. idempotency_id: by default a new one, so that a retry counts once; None: none, and
+        a request that may have been counted is not repeated."""
+        request = self._check(entries, mode, idempotency_id, explain, namespace)
+        answer = self._call("LimitService/Check", request, request["idempotencyId"] != "", timeout)
+        return _decision(answer.get("decision"))
+
+    def reserve(self, entries: Entries, *, ttl: float = 60.0, on_expire: str = "", idempotency_id: Optional[str] = _NEW,
+                timeout: Optional[float] = None, namespace: Optional[str] = None) -> Decision:
+        """Takes units as a hold that settle ends. ttl: seconds. on_expire: cancel or commit; "": the policy's."""
+        request: Dict[str, Any] = {"check": self._check(entries, "", idempotency_id, False, namespace), "ttl": _seconds(ttl)}
+        if on_expire:
+            request["onExpire"] = "ON_EXPIRE_" + on_expire.upper()
+        answer = self._call("LimitService/Reserve", request, request["check"]["idempotencyId"] != "", timeout)
+        return _decision(answer.get("decision"))
+
+    def settle(self, target: Union[Decision, str], action: str, *, actual_cost: Optional[Sequence[int]] = None, overage: str = "",
+               ttl: Optional[float] = None, timeout: Optional[float] = None) -> Decision:
+        """Ends a hold (commit, cancel, success, failed), makes it live longer (extend, with ttl in seconds), or gives back what a
+        decision took (cancel). target: the Decision, or the id of a hold. The same settlement sent again does nothing."""
+        hold = target if isinstance(target, str) else target.hold_id
+        request: Dict[str, Any] = {"holdId": hold} if hold else {"decisionId": getattr(target, "decision_id", "")}
+        if not hold and not request["decisionId"]:
+            raise StintError("invalid_argument", "target: has no hold and no decision: a denial has nothing to settle")
+        if action not in ("commit", "cancel", "success", "failed", "extend"):
+            raise StintError("invalid_argument", "action: must be commit, cancel, success, failed or extend")
+        if action != "commit" and (actual_cost is not None or overage):
+            raise StintError("invalid_argument", "action: actual_cost and overage belong to commit")
+        request[action] = {}
+        if actual_cost is not None:
+            request["commit"]["actualCost"] = [str(cost) for cost in actual_cost]
+        if overage:
+            request["commit"]["overage"] = "OVERAGE_" + overage.upper()
+        if action == "extend":
+            if ttl is None:
+                raise StintError("invalid_argument", "ttl: is missing")
+            request["extend"]["ttl"] = _seconds(ttl)
+            request["idempotencyId"] = str(uuid.uuid4())
+        return _decision(self._call("LimitService/Settle", request, True, timeout).get("decision"))
+
+    def get(self, entries: Entries, *, stale_ok: bool = False, timeout: Optional[float] = None,
+            namespace: Optional[str] = None) -> List[LimitStatus]:
+        """Returns the state of keys and changes nothing."""
+        request = {"namespace": self._in(namespace), "entries": _entries(entries), "staleOk": stale_ok}
+        return [_limit(limit) for limit in self._call("LimitService/Get", request, True, timeout).get("limits", [])]
+
+    def ready(self, timeout: Optional[float] = None) -> bool:
+        """Reports whether a node can serve. It never raises."""
+        within = (self._timeout if timeout is None else timeout) / len(self._nodes)
+        return any(node.ready(within) for node in self._nodes)
+
+    def _in(self, namespace: Optional[str]) -> str:
+        return self._namespace if namespace is None else namespace
+
+    def _check(self, entries: Entries, mode: str, idempotency_id: Optional[str], explain: bool, namespace: Optional[str]) -> Dict[str, Any]:
+        if idempotency_id == "":
+            raise StintError("invalid_argument", "idempotency_id: must be a text; None sends none")
+        drawn = str(uuid.uuid4()) if idempotency_id is _NEW else idempotency_id or ""
+        request = {"namespace": self._in(namespace), "entries": _entries(entries), "idempotencyId": drawn, "explain": explain}
+        if mode:
+            request["mode"] = "MODE_" + mode.upper()
+        return request
+
+    def _call(self, method: str, request: Dict[str, Any], counts_once: bool, timeout: Optional[float]) -> Dict[str, Any]:
+        """Sends a request until it is answered, its time is over, or a retry would be unsafe or useless. counts_once: sending it
+        twice counts it once."""
+        if timeout is not None and not 0 < timeout < math.inf:
+            raise StintError("invalid_argument", "timeout: must be a number of seconds above 0")
+        body = json.dumps(request).encode()
+        ends = time.monotonic() + (self._timeout if timeout is None else timeout)
+        maybe_applied = False  # by an earlier attempt, whatever a later one says
+        attempt = 0
+        while True:
+            at = self._next
+            left = ends - time.monotonic()
+            within = max(0.001, min(left, max(_ATTEMPT_LEAST, left / len(self._nodes))))
+            try:
+                return self._nodes[at].send(f"/stint.v1.{method}", body, self._headers(within), within)
+            except StintError as error:
+                failure = error
+            elsewhere = failure.maybe_applied or failure.code == "unavailable"
+            if elsewhere and self._next == at:
+                self._next = (at + 1) % len(self._nodes)
+            again = elsewhere and (counts_once or not failure.maybe_applied)
+            if maybe_applied and not failure.maybe_applied:
+                failure = StintError("aborted", f"an earlier attempt may have been counted; the last one: {failure}", True)
+            maybe_applied = failure.maybe_applied
+            # Another address is asked at once, the same one after a pause.
+            pause = 0.0 if attempt + 1 < len(self._nodes) else min(_PAUSE_LEAST * 2 ** min(attempt, 8), _PAUSE_MOST)
+            if not again or time.monotonic() + pause + _REST_LEAST > ends:
+                raise failure
+            time.sleep(pause)
+            attempt += 1
+
+    def _headers(self, within: float) -> Dict[str, str]:
+        headers = {"Content-Type": "application/json", "Connect-Timeout-Ms": str(max(1, math.ceil(within * 1000)))}
+        if self._token:
+            headers["Authorization"] = "Bearer " + self._token
+        return headers
+
+
+class _Node:
+    """One address and its idle connections, which the lock guards."""
+
+    def __init__(self, address: str, token: bool, context: Optional[ssl.SSLContext]):
+        url = urllib.parse.urlsplit(address)
+        try:
+            port = url.port
+        except ValueError:
+            port = -1
+        if url.scheme not in ("http", "https") or not url.hostname or port == -1 or url.query or url.fragment:
+            raise ValueError(f"stint: {address!r} is no base URL, as http://127.0.0.1:7400 is")
+        if url.username is not None or url.password is not None:
+            raise ValueError(f"stint: the address of {url.hostname} has a name or password: use a token")
+        if token and url.scheme != "https" and not _is_loopback(url.hostname):
+            raise ValueError(f"stint: the token is not sent in the clear to {url.hostname}: use https://, or an address of this machine")
+        self.address = f"{url.scheme}://{url.netloc}"
+        self._host, self._port, self._path = url.hostname, port, url.path.rstrip("/")
+        self._context = (context or ssl.create_default_context()) if url.scheme == "https" else None
+        self._idle: List[http.client.HTTPConnection] = []
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def send(self, path: str, body: bytes, headers: Dict[str, str], within: float) -> Dict[str, Any]:
+        ends = time.monotonic() + within
+        try:
+            connection = self._connected(within)
+        except OSError as error:  # no request was sent: that includes a certificate that is not accepted
+            raise StintError("unavailable", f"{self.address} cannot be reached: {error}") from error
+        try:
+            connection.sock.settimeout(max(0.001, ends - time.monotonic()))
+            connection.request("POST", self._path + path, body, headers)
+            connection.sock.settimeout(max(0.001, ends - time.monotonic()))
+            response = connection.getresponse()
+            text = response.read()
+        except (OSError, http.client.HTTPException, AttributeError) as error:
+            connection.close()
+            raise StintError("aborted", f"{self.address} gave no answer: {error or type(error).__name__}", True) from error
+        self._keep(connection, response)
+        if response.status != 200:
+            raise _refused(response.status, text)
+        try:
+            answer = json.loads(text)
+        except ValueError as error:
+            raise StintError("aborted", f"{self.address} sent an answer that is no JSON", True) from error
+        return answer if isinstance(answer, dict) else {}
+
+    def ready(self, within: float) -> bool:
+        try:
+            connection = self._connected(within)
+            connection.sock.settimeout(within)
+            connection.request("GET", self._path + "/readyz")
+            response = connection.getresponse()
+            response.read()
+        except (OSError, http.client.HTTPException):
+            return False
+        self._keep(connection, response)
+        return response.status == 200
+
+    def _connected(self, within: float) -> http.client.HTTPConnection:
+        while True:
+            with self._lock:
+                connection = self._idle.pop() if self._idle else None
+            if connection is None:
+                break
+            if connection.sock is not None and not _readable(connection.sock):
+                return connection
+            connection.close()  # the other end has closed it
+        if self._context is not None:
+            connection = http.client.HTTPSConnection(self._host, self._port, timeout=within, context=self._context)
+        else:
+            connection = http.client.HTTPConnection(self._host, self._port, timeout=within)
+        connection.auto_open = 0  # a request goes out on this connection or not at all
+        try:
+            connection.connect()
+        except OSError:
+            connection.close()
+            raise
+        return connection
+
+    def _keep(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> None:
+        with self._lock:
+            if not response.will_close and len(self._idle) < _IDLE_MOST:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+
+def _readable(sock: Any) -> bool:
+    try:
+        return bool(select.select([sock], [], [], 0)[0])
+    except (OSError, ValueError):
+        return True
+
+
+def _is_loopback(host: str) -> bool:
+    address = _address(host)
+    return host == "localhost" or address is not None and address.is_loopback
+
+
+def _refused(status: int, text: bytes) -> StintError:
+    """The error of an answer that is not 200."""
+    try:
+        answer = json.loads(text)
+        value = next(d["value"] for d in answer["details"] if d["type"] == "stint.v1.Failure")
+        return StintError(str(answer["code"]), str(answer.get("message", "")), _maybe_applied(value))
+    except (ValueError, KeyError, TypeError, StopIteration):
+        shown = text[:200].decode("utf-8", "replace")
+        return StintError("aborted", f"an answer {status} that is not stint's: {shown}", True)
+
+
+def _maybe_applied(value: str) -> bool:
+    """Field 3 of a stint.v1.Failure in protobuf, base64. What cannot be read may have been applied."""
+    try:
+        data = base64.b64decode(value + "=" * (-len(value) % 4), validate=True)
+        at = 0
+        while at < len(data):
+            tag, at = _varint(data, at)
+            number, at = _varint(data, at)
+            if tag == 3 << 3:
+                return number != 0
+            if tag & 7 != 2:
+                return True  # no field of a Failure
+            at += number
+        return at != len(data)
+    except (ValueError, IndexError):
+        return True
+
+
+def _varint(data: bytes, at: int):
+    value = shift = 0
+    while True:
+        value |= (data[at] & 127) << shift
+        shift += 7
+        at += 1
+        if data[at - 1] < 128:
+            return value, at
+
+
+def _entries(entries: Entries) -> List[Dict[str, Any]]:
+    """Checks entries. One without a key is refused here: "None" in a template is a key that all callers share."""
+    listed = [entries] if isinstance(entries, dict) else list(entries)
+    if not listed:
+        raise StintError("invalid_argument", "entries: there must be one at least")
+    messages = []
+    for i, entry in enumerate(listed):
+        key, policy, cost = entry.get("key"), entry.get("policy", ""), entry.get("cost")
+        if not isinstance(key, str) or key == "":
+            raise StintError("invalid_argument", f"entries[{i}].key: is missing or empty: all callers would share it")
+        if not policy and "limits" not in entry:
+            raise StintError("invalid_argument", f"entries[{i}].policy: is missing")
+        message = {name: entry[name] for name in ("policy", "key", "tier", "limits") if name in entry}
+        if cost is not None:
+            if not isinstance(cost, int) or isinstance(cost, bool) or cost < 1:
+                raise StintError("invalid_argument", f"entries[{i}].cost: must be a whole number from 1")
+            message["cost"] = str(cost)
+        messages.append(message)
+    return messages
+
+
+def _decision(d: Any) -> Decision:
+    if not isinstance(d, dict):
+        raise StintError("aborted", "an answer without a decision", True)
+    return Decision(
+        allowed=d.get("allowed") is True, decision_id=d.get("decisionId", ""), limits=[_limit(limit) for limit in d.get("limits", [])],
+        denied_by=d.get("deniedBy", []), reason=d.get("reason", ""), retry_after=_span(d.get("retryAfter")),
+        decided_at=_instant(d.get("decidedAt")), headers=d.get("headers", {}), hold_id=d.get("holdId", ""),
+        hold_expires_at=_instant(d.get("holdExpiresAt")), replayed=d.get("replayed") is True,
+        shadow_denied=d.get("shadowDenied") is True, explanation=d.get("explanation", ""))
+
+
+def _limit(limit: Dict[str, Any]) -> LimitStatus:
+    return LimitStatus(
+        policy=limit.get("policy", ""), limit=limit.get("limit", ""), key=limit.get("key", ""), quota=int(limit.get("quota", 0)),
+        used=int(limit.get("used", 0)), held=int(limit.get("held", 0)), remaining=int(limit.get("remaining", 0)),
+        granted=int(limit.get("granted", 0)), window_start=_instant(limit.get("windowStart")), reset_at=_instant(limit.get("resetAt")),
+        retry_after=_span(limit.get("retryAfter")), allowed=limit.get("allowed") is True, shadow=limit.get("shadow") is True,
+        unlimited=limit.get("unlimited") is True, lockout_level=limit.get("lockoutLevel", 0),
+        blocked_until=_instant(limit.get("blockedUntil")))
+
+
+def _instant(text: Optional[str]) -> Optional[datetime.datetime]:
+    """An instant, which the API gives in microseconds."""
+    if text is None:
+        return None
+    whole, _, fraction = text.rstrip("Z").partition(".")
+    at = datetime.datetime.strptime(whole, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=datetime.timezone.utc)
+    return at + datetime.timedelta(microseconds=int(fraction[:6].ljust(6, "0")))
+
+
+def _span(text: Optional[str]) -> Optional[float]:
+    return None if text is None else float(text.rstrip("s"))
+
+
+def _seconds(span: float) -> str:
+    if not span > 0:
+        raise StintError("invalid_argument", "ttl: must be more than 0 seconds")
+    return f"{span:.6f}s"
+
+
+# Keys
+
+
+def safe_key(value: Union[str, Dict[str, str], None]) -> Optional[str]:
+    """Makes a key of text that comes from outside, as a value or as parts by name. Different values give different keys. "%", "=", "|",
+    braces and controls are written in percent: a brace would let a client choose the shard. The end of a key over 512 bytes
+    becomes its SHA-256. A text has the same key in the middleware for Go. None: the value, or one of the parts, is missing, empty
+    or no Unicode."""
+    if isinstance(value, str):
+        return _shortened(_escaped(value)) if _is_text(value) else None
+    if not isinstance(value, dict) or not value or not all(_is_text(v) for v in value.values()):
+        return None
+    return _shortened("|".join(_escaped(name) + "=" + _escaped(v) for name, v in value.items()))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value != "" and not any(0xD800 <= ord(c) <= 0xDFFF for c in value)
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"[%=|{}\x00-\x1f\x7f-\x9f]", lambda c: "".join(f"%{b:02X}" for b in c[0].encode()), text)
+
+
+_KEY_BYTES_MOST = 512
+
+
+def _shortened(text: str) -> str:
+    """Keeps the beginning of a long key, for people to read. No other key ends like that: behind the last bar of parts is "="."""
+    data = text.encode()
+    if len(data) <= _KEY_BYTES_MOST:
+        return text
+    cut = _KEY_BYTES_MOST - 65
+    while data[cut] & 0xC0 == 0x80:  # not within a character
+        cut -= 1
+    return data[:cut].decode() + "|" + hashlib.sha256(data[cut:]).hexdigest()
+
+
+def client_ip(*, header: Optional[str] = None, trusted_proxies: Sequence[str] = ()) -> Callable[[Any], Optional[str]]:
+    """Returns a key function for the address of the client, as in "ip:192.0.2.7" and "ip:2001:db8:1:2::/64": a client has a whole
+    /64 of IPv6. It takes the environ of WSGI or the scope of ASGI. None: there is no address that can be believed.
+
+    client_ip()                                 the peer of the connection; a forwarded address is never read
+    client_ip(trusted_proxies=["10.0.0.0/8"])   if the peer is one of these: X-Forwarded-For from the right, without them
+    client_ip(header="CF-Connecting-IP")        a header that the platform overwrites
+    """
+    if header is not None and trusted_proxies:
+        raise ValueError("stint: header and trusted_proxies exclude each other")
+    if header is not None and header.lower() in ("x-forwarded-for", "forwarded"):
+        raise ValueError(f"stint: a client can write {header}: give trusted_proxies instead")
+    trusted = [ipaddress.ip_network(proxy, strict=False) for proxy in ([] if isinstance(trusted_proxies, str) else trusted_proxies)]
+    if isinstance(trusted_proxies, str):
+        raise ValueError("stint: trusted_proxies must be a list")
+
+    def key(request: Dict[str, Any]) -> Optional[str]:
+        address = _address(_header(request, header)) if header else _forwarded(request, trusted)
+        if address is None:
+            return None
+        if address.version == 4:
+            return f"ip:{address}"
+        return f"ip:{ipaddress.ip_network((int(address) >> 64 << 64, 64))}"
+
+    return key
+
+
+def _forwarded(request: Dict[str, Any], trusted: List[Any]) -> Any:
+    """The client's address. A proxy that sends no header tells nothing: all its clients would share its address. If all addresses are
+    trusted it is the first one: nobody else has written the list."""
+    peer = request.get("REMOTE_ADDR") if "REMOTE_ADDR" in request else (request.get("client") or (None,))[0]
+    address = _address(peer)
+    for hop in reversed((_header(request, "X-Forwarded-For") or "").split(",")):
+        if address is None or not _is_in(address, trusted):
+            break
+        address = _address(hop)
+    return address
+
+
+def _is_in(address: Any, networks: List[Any]) -> bool:
+    return any(address.version == network.version and address in network for network in networks)
+
+
+def _header(request: Dict[str, Any], name: str) -> Optional[str]:
+    """A header of the environ of WSGI or the scope of ASGI; lines of one name are joined."""
+    if isinstance(request.get("headers"), (list, tuple)):
+        lines = [value.decode("latin-1") for key, value in request["headers"] if key.lower() == name.lower().encode()]
+        return ", ".join(lines) if lines else None
+    return request.get("HTTP_" + name.upper().replace("-", "_"))
+
+
+def _address(text: Any) -> Any:
+    """Reads an address, with a zone, a port or brackets or without. IPv4 within IPv6 becomes IPv4. None: it is none."""
+    if not isinstance(text, str):
+        return None
+    text = text.strip()
+    port = re.fullmatch(r"(?:\[([^\]]*)\]|(\d+\.\d+\.\d+\.\d+))(?::\d{1,5})?", text)
+    text = re.sub(r"%[\w.-]+\Z", "", (port[1] or port[2] or "") if port else text)
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if address.version == 6 else None
+    return mapped or address
+
+
+# Middlewares
+
+
+_PROBLEMS = "https://iana.org/assignments/http-problem-types#"
+_TITLES = {400: "Bad request", 403: "Forbidden", 429: "Too many requests", 503: "Service unavailable"}
+_UNDECIDED = "The request was not carried out, since its limits could not be checked. Try again."
+
+
+@dataclass(frozen=True)
+class _Verdict:
+    status: int  # 0: go on
+    headers: Dict[str, str]
+    body: bytes = b""
+    decision: Optional[Decision] = None
+
+
+@dataclass(frozen=True)
+class _Guard:
+    """What both middlewares do: a request to a verdict. It raises what no fail mode may hide."""
+
+    limits: Stint
+    entries: Sequence[Dict[str, Any]]
+    fail: str
+    on_missing: str = "deny"
+    on_error: Optional[Callable[[StintError], None]] = None
+    timeout: Optional[float] = None
+    idempotency_id: Any = field(default=_NEW)
+
+    def __post_init__(self) -> None:
+        if not self.entries:
+            raise ValueError("stint: entries must be a list with one at least")
+        for entry in self.entries:
+            if not entry.get("policy"):
+                raise ValueError("stint: an entry has no policy")
+            if not callable(entry.get("key")):
+                raise ValueError(f"stint: the key of policy {entry['policy']} must be a function of the request, as client_ip() is")
+        if self.fail not in ("closed", "open"):
+            raise ValueError("stint: say fail=\"closed\" (503) or fail=\"open\" for the time when the cluster gives no decision")
+        if self.on_missing not in ("deny", "skip", "shared"):
+            raise ValueError("stint: on_missing must be deny, skip or shared")
+        if self.idempotency_id is not _NEW and self.idempotency_id is not None:
+            raise ValueError("stint: idempotency_id can only be None: one id for all requests counts once")
+
+    def __call__(self, request: Dict[str, Any]) -> _Verdict:
+        asked = []
+        for entry in self.entries:
+            key = safe_key(entry["key"](request)) or ("shared" if self.on_missing == "shared" else None)
+            cost = entry.get("cost")
+            if key is not None:
+                asked.append({"policy": entry["policy"], "key": key, "cost": cost(request) if callable(cost) else cost})
+            elif self.on_missing == "deny":
+                return _refusal(400, f"The request does not say whom it counts for ({entry['policy']}).")
+        if not asked:
+            return _Verdict(0, {})
+        try:
+            decision = self.limits.check(asked, timeout=self.timeout, idempotency_id=self.idempotency_id)
+        except StintError as error:
+            if error.unknown_key:
+                return _refusal(403, "The sender is not known.")
+            if not error.no_decision:
+                raise
+            if self.on_error is not None:
+                self.on_error(error)
+            if self.fail == "open":
+                return _Verdict(0, {"Stint-Failed": "open"})
+            return _refusal(503, _UNDECIDED, "temporary-reduced-capacity", {"Retry-After": "1"})
+        headers = dict(decision.headers)
+        if headers:
+            headers["Access-Control-Expose-Headers"] = ", ".join(decision.headers)
+        if decision.allowed:
+            return _Verdict(0, headers, decision=decision)
+        return _refusal(429, decision.reason or None, "quota-exceeded", headers, decision)
+
+
+def _refusal(status: int, detail: Optional[str], problem: str = "", headers: Optional[Dict[str, str]] = None,
+             decision: Optional[Decision] = None) -> _Verdict:
+    """An answer of RFC 9457. No cache may keep it (RFC 6585)."""
+    body: Dict[str, Any] = {"type": _PROBLEMS + problem if problem else "about:blank", "title": _TITLES[status], "status": status}
+    if detail:
+        body["detail"] = detail
+    if decision:
+        body["violated-policies"] = decision.denied_by
+    data = json.dumps(body).encode()
+    return _Verdict(status, {**(headers or {}), "Cache-Control": "no-store", "Content-Type": "application/problem+json",
+                             "Content-Length": str(len(data))}, data, decision)
+
+
+class WSGILimit:
+    """A WSGI middleware that counts a request before the application sees it. environ["stint"] is the decision.
+
+        app = WSGILimit(app, limits, [{"policy": "per-ip", "key": client_ip()}], fail="open")
+
+    An entry's key is a function of the environ, its cost a number or a function. README.md explains the options."""
+
+    def __init__(self, app: Callable, limits: Stint, entries: Sequence[Dict[str, Any]], *, fail: str, **options: Any):
+        self._app = app
+        self._guard = _Guard(limits, entries, fail, **options)
+
+    def __call__(self, environ: Dict[str, Any], start_response: Callable) -> Any:
+        verdict = self._guard(environ)
+        if verdict.status:
+            start_response(f"{verdict.status} {_TITLES[verdict.status]}", list(verdict.headers.items()))
+            return [verdict.body]
+        environ["stint"] = verdict.decision
+
+        def start(status: str, headers: List[Any], *more: Any) -> Any:
+            return start_response(status, _merged(headers, verdict.headers), *more)
+
+        return self._app(environ, start)
+
+
+class ASGILimit:
+    """An ASGI middleware that counts an HTTP request before the application sees it, on asyncio. scope["state"]["stint"] is the
+    decision. Other scopes (lifespan, websocket) pass uncounted. Its options are those of WSGILimit, and key functions get the
+    scope. Each check takes a thread of the loop's executor while it waits."""
+
+    def __init__(self, app: Callable, limits: Stint, entries: Sequence[Dict[str, Any]], *, fail: str, **options: Any):
+        self._app = app
+        self._guard = _Guard(limits, entries, fail, **options)
+
+    async def __call__(self, scope: Dict[str, Any], receive: Callable, send: Callable) -> None:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        verdict = await asyncio.get_running_loop().run_in_executor(None, self._guard, scope)
+        if verdict.status:
+            headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in verdict.headers.items()]
+            await send({"type": "http.response.start", "status": verdict.status, "headers": headers})
+            await send({"type": "http.response.body", "body": verdict.body})
+            return None
+        scope = {**scope, "state": {**scope.get("state", {}), "stint": verdict.decision}}
+
+        async def sent(message: Dict[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in message.get("headers", [])]
+                merged = _merged(headers, verdict.headers)
+                message = {**message, "headers": [(n.lower().encode("latin-1"), v.encode("latin-1")) for n, v in merged]}
+            await send(message)
+
+        return await self._app(scope, receive, sent)
+
+
+def _merged(headers: Sequence[Any], ours: Dict[str, str]) -> List[Any]:
+    """Headers of an application with ours in place of those of the same name; lists of exposed names are kept."""
+    replaced = {name.lower() for name in ours} - {"access-control-expose-headers"}
+    return [h for h in headers if h[0].lower() not in replaced] + list(ours.items())

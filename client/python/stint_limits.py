@@ -1,0 +1,97 @@
+"""A storage of the package "limits", and so of Flask-Limiter and slowapi: storage_uri="stint://127.0.0.1:7400".
+
+    import stint_limits                      # registers the schemes stint:// and stint+https://
+    storage = limits.storage.storage_from_string("stint://10.0.0.1:7400,10.0.0.2:7400", token=token)
+
+Strategy fixed-window counts hits, denied ones too, in a window that begins with the first hit. Strategy moving-window is decided by
+the cluster: a sliding log of at most 10,000 hits, in which denied hits do not count.
+"""
+
+import math
+import re
+import urllib.parse
+from typing import Any, Dict, Optional, Tuple
+
+from limits.limits import GRANULARITIES
+from limits.storage import MovingWindowSupport, Storage
+
+from stint import Stint, StintError, safe_key
+
+_QUOTA_MOST = 2 ** 53  # the storage counts, and its caller compares
+
+
+class StintStorage(Storage, MovingWindowSupport):
+    """Options: token, timeout in seconds, namespace, prefix of the keys. Every method raises a StintError if there is no answer."""
+
+    STORAGE_SCHEME = ["stint", "stint+https"]
+
+    def __init__(self, uri: Optional[str] = None, token: str = "", timeout: float = 2.0, namespace: str = "", prefix: str = "",
+                 **options: Any):
+        super().__init__(uri, **options)
+        url = urllib.parse.urlsplit(uri or "")
+        if url.path.strip("/") or url.query or "@" in url.netloc:
+            raise ValueError("stint: the URI is stint://HOST:PORT[,HOST:PORT...]; give token, namespace and others as options")
+        scheme = "https" if url.scheme == "stint+https" else "http"
+        self._limits = Stint([f"{scheme}://{host}" for host in url.netloc.split(",")], token, float(timeout), namespace)
+        self._prefix = prefix
+
+    @property
+    def base_exceptions(self) -> Any:
+        return StintError
+
+    def incr(self, key: str, expiry: int, elastic_expiry: bool = False, amount: int = 1) -> int:
+        """Counts hits, and returns the hits of the window with them."""
+        if elastic_expiry:
+            raise NotImplementedError("stint: a window that grows with each hit (elastic expiry) is not there: use moving-window")
+        return self._limits.check(self._window(key, int(expiry), amount), mode="count").limits[0].used
+
+    def get(self, key: str) -> int:
+        """Returns the hits of the window."""
+        return self._limits.get(self._window(key, _expiry_of(key)))[0].used
+
+    def get_expiry(self, key: str) -> int:
+        """Returns when the window ends, in Unix seconds; now, if there is none."""
+        expiry = _expiry_of(key)
+        decision = self._limits.check(self._window(key, expiry), mode="peek", idempotency_id=None)
+        ends = decision.limits[0].reset_at if decision.limits[0].used else decision.decided_at
+        return math.ceil(ends.timestamp())
+
+    def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
+        """Decides and counts."""
+        return self._limits.check(self._log(key, limit, expiry, amount)).allowed
+
+    def get_moving_window(self, key: str, limit: int, expiry: int) -> Tuple[int, int]:
+        """Returns the start of the window, in Unix seconds, and the hits in it. The start is that of the oldest hit: when it leaves,
+        one more fits."""
+        state = self._limits.get(self._log(key, limit, expiry))[0]
+        peek = self._limits.check(self._log(key, limit, expiry, min(limit, state.remaining + 1)), mode="peek", idempotency_id=None)
+        leaves = peek.decided_at.timestamp() + (expiry if peek.retry_after is None else peek.retry_after)
+        return math.ceil(leaves) - expiry, state.used
+
+    def check(self) -> bool:
+        """Reports whether a node can serve."""
+        return self._limits.ready()
+
+    def reset(self) -> Optional[int]:
+        raise NotImplementedError("stint: nothing resets all keys")
+
+    def clear(self, key: str) -> None:
+        raise NotImplementedError("stint: windows that requests bring along cannot be reset; a policy's can: stint adjust POLICY KEY reset")
+
+    # The keys that limits makes name amount and window: one key has one window and one log.
+
+    def _window(self, key: str, expiry: int, amount: int = 1) -> Dict[str, Any]:
+        window = {"name": "window", "quota": str(_QUOTA_MOST), "fixedWindow": {"period": f"{expiry}s", "anchor": "ANCHOR_FIRST_HIT"}}
+        return {"policy": "limits", "key": safe_key(self._prefix + key), "cost": amount, "limits": [window]}
+
+    def _log(self, key: str, limit: int, expiry: int, amount: int = 1) -> Dict[str, Any]:
+        log = {"name": "log", "quota": str(limit), "slidingLog": {"period": f"{expiry}s"}}
+        return {"policy": "limits", "key": safe_key(self._prefix + key), "cost": amount, "limits": [log]}
+
+
+def _expiry_of(key: str) -> int:
+    """The length of a window in seconds, which is the end of every key that limits makes: AMOUNT/MULTIPLES/GRANULARITY."""
+    found = re.search(r"/\d+/(\d+)/([a-z]+)\Z", key)
+    if found is None or found[2] not in GRANULARITIES:
+        raise ValueError(f"stint: the key {key!r} was not made by limits, and does not say how long its window is")
+    return int(found[1]) * GRANULARITIES[found[2]].GRANULARITY.seconds
