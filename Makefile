@@ -4,7 +4,7 @@
 tool := go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help generate generate-check build image test race twins sim mutants chaos upgrade flood pages docker lint fuzz bench bench-allocs bench-baseline ci
+.PHONY: help generate generate-check build image test race twins sim mutants chaos upgrade flood pages js python docker lint fuzz bench bench-allocs bench-baseline ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +65,25 @@ flood: ## three real nodes with little memory, flooded for a minute with all tha
 # At the ports of the manual: 7400 to 7432, and 6380.
 pages: ## every command of README.md and docs/, typed in a fresh copy of the repository
 	go test -tags pages -count=1 -timeout 20m -v -run '^TestPages$$' ./examples
+
+# Debian keeps modules of Node where only its own Node looks by itself.
+js: export NODE_PATH := /usr/share/nodejs
+js: ## the JavaScript client beside a real node: Node 18 or later, openssl, Debian's node-express and node-typescript
+	@node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)' || { echo "make js needs Node 18 or later" >&2; exit 1; }
+	@node -e 'require("express")' 2> /dev/null || { echo "make js needs Express: Debian's node-express" >&2; exit 1; }
+	@command -v tsc > /dev/null || { echo "make js needs tsc: Debian's node-typescript" >&2; exit 1; }
+	@command -v openssl > /dev/null || { echo "make js needs openssl" >&2; exit 1; }
+	go build -o dist/stint ./cmd/stint
+	STINT_BINARY=$(CURDIR)/dist/stint node --test client/js/test/*.test.js
+
+PYTHON ?= /usr/bin/python3
+
+python: ## the Python client beside a real node: Python 3.9 or later (PYTHON), openssl, Debian's python3-limits
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 9))' || { echo "make python needs Python 3.9 or later at $(PYTHON): set PYTHON" >&2; exit 1; }
+	@$(PYTHON) -c 'import limits' 2> /dev/null || { echo "make python needs the package limits for $(PYTHON): Debian's python3-limits" >&2; exit 1; }
+	@command -v openssl > /dev/null || { echo "make python needs openssl" >&2; exit 1; }
+	go build -o dist/stint ./cmd/stint
+	STINT_BINARY=$(CURDIR)/dist/stint $(PYTHON) -B -m unittest discover -s client/python/test
 
 docker: image ## docker-compose.yml, and the files of three production hosts, on a real engine
 	go test -tags docker -count=1 -v -run 'Compose|ProductionHosts' ./internal/chaos
