@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hmac"
@@ -9,6 +10,8 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"math"
 	"strings"
 
 	"github.com/stint-io/stint/limit"
@@ -18,18 +21,37 @@ import (
 // Sealer makes the ids of holds and decisions that clients receive, and reads them when they come back. An id contains
 // everything that a settlement needs: the counters, and the units that were taken from each. So nothing is stored for a
 // decision that is never refunded, and a client can neither read nor forge an id. All nodes of a cluster have the same
-// secret. A Sealer is immutable: any number of goroutines may use it.
+// secrets; an id says which of them sealed it. A Sealer is immutable: any number of goroutines may use it.
 type Sealer struct {
+	secrets []sealingSecret // by number
+	seals   *sealingSecret  // the one of new ids
+}
+
+// SealingSecret is one secret of a Sealer. Numbers begin at 1 and are not used again.
+type SealingSecret struct {
+	Number uint32
+	Key    [32]byte
+}
+
+// sealingSecret is a secret with what is derived from it.
+type sealingSecret struct {
+	number   uint32
+	head     []byte // what an id begins with
 	aead     cipher.AEAD
 	nonceKey [sha256.Size]byte
 }
 
-// handleFormat is the first byte of an id, and is authenticated with the rest. A nonce and the sealed text follow:
+// The formats of an id: its first byte. In handleNumbered the number of the secret follows, in handleFormat it is 1: the only
+// one that a cluster has below LevelTrust, and until its secrets are rotated. All that is authenticated with the rest, which is
+// a nonce and the sealed text:
 //
 //	flags (1 byte) | namespace | decided at | retention | shard or home | epoch, seq, index; or the operation's id |
 //	for each entry its flags (1 byte), policy, key, tier, cost; if it is inline the names of its limits; if limits have
 //	counted it, and it is no hold, how many (1 byte) and the prints of their names (2 bytes each)
-const handleFormat = 1
+const (
+	handleFormat   = 1
+	handleNumbered = 2
+)
 
 // The bits of the flags.
 const (
@@ -43,9 +65,27 @@ const (
 	entryCounted
 )
 
-// NewSealer returns the Sealer of a cluster with this secret.
-func NewSealer(secret [32]byte) *Sealer {
-	key := derive(secret[:], "stint handle: seal")
+// NewSealer returns the Sealer of a cluster that has one secret, number 1.
+func NewSealer(secret [32]byte) *Sealer { return NewSealerOf(1, SealingSecret{1, secret}) }
+
+// NewSealerOf returns the Sealer of a cluster with these secrets, in the order of their numbers. New ids are sealed with the one
+// of the number seals, which must be among them; the others only open.
+func NewSealerOf(seals uint32, secrets ...SealingSecret) *Sealer {
+	s := &Sealer{secrets: make([]sealingSecret, len(secrets))}
+	for i := range secrets {
+		s.secrets[i] = newSealingSecret(&secrets[i])
+		if secrets[i].Number == seals {
+			s.seals = &s.secrets[i]
+		}
+	}
+	if s.seals == nil {
+		panic(fmt.Sprintf("shard: none of %d secrets has the number %d, which seals", len(secrets), seals))
+	}
+	return s
+}
+
+func newSealingSecret(secret *SealingSecret) sealingSecret {
+	key := derive(secret.Key[:], "stint handle: seal")
 	block, err := aes.NewCipher(key[:])
 	if err != nil {
 		panic(err) // the key has a valid length
@@ -54,7 +94,11 @@ func NewSealer(secret [32]byte) *Sealer {
 	if err != nil {
 		panic(err) // as above
 	}
-	return &Sealer{aead: aead, nonceKey: derive(secret[:], "stint handle: nonce")}
+	head := []byte{handleFormat}
+	if secret.Number != 1 {
+		head = binary.AppendUvarint([]byte{handleNumbered}, uint64(secret.Number))
+	}
+	return sealingSecret{number: secret.Number, head: head, aead: aead, nonceKey: derive(secret.Key[:], "stint handle: nonce")}
 }
 
 func derive(key []byte, text string) (derived [sha256.Size]byte) {
@@ -98,15 +142,15 @@ func (s *Sealer) Seal(target Target, namespace string, entries []Entry) string {
 
 // begin allocates room for an id. Every counted decision has one, so it is usually built in this one allocation and copied
 // out once.
-func (s *Sealer) begin() []byte { return append(make([]byte, 0, 384), s.nonceKey[:]...) }
+func (s *Sealer) begin() []byte { return append(make([]byte, 0, 384), s.seals.nonceKey[:]...) }
 
 // end seals the text that was appended after begin.
 func (s *Sealer) end(b []byte) string {
-	nonce := nonceOf(b)
-	b = b[len(s.nonceKey)-1-len(nonce):] // the key was only needed for the nonce; the head of the id overwrites it
-	b[0] = handleFormat
-	head := 1 + copy(b[1:], nonce[:])
-	sealed := s.aead.Seal(b[:head], b[1:head], b[head:], b[:1])
+	by, nonce := s.seals, nonceOf(b)
+	b = b[len(by.nonceKey)-len(by.head)-len(nonce):] // the key was only needed for the nonce; the head of the id overwrites it
+	number := copy(b, by.head)
+	head := number + copy(b[number:], nonce[:])
+	sealed := by.aead.Seal(b[:head], b[number:head], b[head:], b[:number])
 	return string(base64.RawURLEncoding.AppendEncode(sealed[len(sealed):], sealed))
 }
 
@@ -163,23 +207,57 @@ func appendHandleEntry(b []byte, e *Entry) []byte {
 	return b
 }
 
-// ErrHandle means that a text is not an id of this cluster. Its message follows the name of the field.
-var ErrHandle = errors.New("is not an id that this cluster has given out: send it back as it was given")
+// The errors of Open. Their messages follow the name of the field.
+var (
+	// ErrHandle means that a text is not an id of this cluster.
+	ErrHandle = errors.New("is not an id that this cluster has given out: send it back as it was given")
+	// ErrHandleDropped means that the secret that sealed an id is no longer there, so nobody can tell what the id says.
+	ErrHandleDropped = errors.New("is sealed with a secret that the cluster has dropped, and can no longer be settled: a hold ends by its " +
+		"on_expire; nothing was counted now")
+	// ErrHandleNewer means that an id is sealed with a secret that is newer than all that the Sealer has.
+	ErrHandleNewer = errors.New("is sealed with a secret that this node does not know yet; nothing was settled; ask again")
+)
 
 // Open reads an id. It returns the start of a settlement: Op, Namespace and Entries, each with what was taken, and the
 // Settlement's Target, whose Hold tells the two kinds of id apart. Of inline limits only the names are known. The error is
-// ErrHandle.
+// ErrHandle, ErrHandleDropped or ErrHandleNewer.
 func (s *Sealer) Open(text string) (Request, error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	head := 1 + s.aead.NonceSize()
-	if err != nil || strings.ContainsAny(text, "\r\n") || len(b) < head || b[0] != handleFormat {
+	if err != nil || strings.ContainsAny(text, "\r\n") {
 		return Request{}, ErrHandle
 	}
-	plain, err := s.aead.Open(nil, b[1:head], b[head:], b[:1])
+	by, err := s.sealedBy(b)
+	if err != nil {
+		return Request{}, err
+	}
+	number := len(by.head)
+	head := number + nonceSize
+	plain, err := by.aead.Open(nil, b[number:head], b[head:], b[:number])
 	if err != nil {
 		return Request{}, ErrHandle
 	}
 	return decodeHandle(plain)
+}
+
+// sealedBy returns the secret that an id says has sealed it. The id is long enough for a head and a nonce.
+func (s *Sealer) sealedBy(b []byte) (*sealingSecret, error) {
+	head, number := []byte{handleFormat}, uint64(1)
+	if len(b) > 0 && b[0] == handleNumbered {
+		number, _ = binary.Uvarint(b[1:])
+		head = binary.AppendUvarint([]byte{handleNumbered}, number)
+	}
+	if !bytes.HasPrefix(b, head) || len(b) < len(head)+nonceSize || head[0] == handleNumbered && number < 2 || number > math.MaxUint32 {
+		return nil, ErrHandle
+	}
+	for i := range s.secrets {
+		if s.secrets[i].number == uint32(number) {
+			return &s.secrets[i], nil
+		}
+	}
+	if uint32(number) > s.secrets[len(s.secrets)-1].number {
+		return nil, ErrHandleNewer
+	}
+	return nil, ErrHandleDropped // numbers are given out in order
 }
 
 func decodeHandle(plain []byte) (Request, error) {

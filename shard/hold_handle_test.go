@@ -117,6 +117,87 @@ func TestTheLastCharacterOfAnIDCounts(t *testing.T) {
 	}
 }
 
+// The ids of 0.1.0 and 0.2.0 name no secret. They are those of number 1, whichever seals now; and as long as it seals, ids are the
+// same as theirs.
+func TestIDsOfReleasesAreThoseOfTheFirstSecret(t *testing.T) {
+	hold := Target{Hold: true, Position: Position{3, 7, 12}, Index: 1, DecidedAt: 1_700_000_000_000_000}
+	decision := Target{Position: Position{3, 7, 13}, Index: 2, DecidedAt: 1_700_000_000_000_001, Retention: 600_000_000}
+	for _, released := range []struct {
+		id, namespace string
+		target        Target
+		entry         Entry
+	}{
+		{"AUNZyvhAR05w_I-bQJfsjWWLm25U8uFdW8Ogj4qmRQ5XMkX34HqepIhgB3mlH9O8iwTrkqPEgRTlVJXVtyJSNpp8tzs", "default", hold,
+			Entry{Policy: "login", Key: "user:42", Cost: 2}},
+		{"ATSx8ILSxzSSfMv5qycfV204dY6Xwed87PM4zYS4tUXe6H268_HcASnOMd8CFROQQophAGWfP8zQvoFsefPJrcuQebRhc8E0bkH5WZHD", "shop", decision,
+			Entry{Policy: "login", Key: "user:42", Tier: "free", Cost: 2, Counted: []LimitPrint{7, 65535}}},
+	} {
+		want := Request{Op: Settle, Namespace: released.namespace, Entries: []Entry{released.entry},
+			Settlement: &Settlement{Target: released.target}}
+		for _, s := range []*Sealer{NewSealer(testSecret), rotated(1), rotated(2)} {
+			if got, err := s.Open(released.id); err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("%q says %+v, %v; want %+v", released.id, got, err, want)
+			}
+		}
+		if id := rotated(1).Seal(released.target, released.namespace, want.Entries); id != released.id {
+			t.Errorf("the id is %q, and the release's %q", id, released.id)
+		}
+	}
+}
+
+// rotated returns the Sealer of a cluster with the secrets 1, 2 and 300.
+func rotated(seals uint32) *Sealer {
+	return NewSealerOf(seals, SealingSecret{1, testSecret}, SealingSecret{2, [32]byte{2}}, SealingSecret{300, [32]byte{3}})
+}
+
+// An id says which secret sealed it, and is opened by that one alone, as long as it is there.
+func TestAnIDNamesTheSecretThatSealedIt(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(5, 6))
+	without := map[uint32]*Sealer{
+		1:   NewSealerOf(300, SealingSecret{2, [32]byte{2}}, SealingSecret{300, [32]byte{3}}),
+		2:   NewSealerOf(300, SealingSecret{1, testSecret}, SealingSecret{300, [32]byte{3}}),
+		300: NewSealerOf(2, SealingSecret{1, testSecret}, SealingSecret{2, [32]byte{2}}),
+	}
+	wrong := NewSealerOf(1, SealingSecret{1, [32]byte{9}}, SealingSecret{2, [32]byte{9}}, SealingSecret{300, [32]byte{9}})
+	for range 200 {
+		target, namespace, entries := anyHandle(rnd)
+		want := Request{Op: Settle, Namespace: namespace, Entries: entries, Settlement: &Settlement{Target: target}}
+		for seals, refusal := range map[uint32]error{1: ErrHandleDropped, 2: ErrHandleDropped, 300: ErrHandleNewer} {
+			text := rotated(seals).Seal(target, namespace, entries)
+			if got, err := rotated(1).Open(text); err != nil || !reflect.DeepEqual(got, want) {
+				t.Fatalf("%q, sealed by number %d, says %+v, %v; want %+v", text, seals, got, err, want)
+			}
+			if got, err := without[seals].Open(text); !errors.Is(err, refusal) {
+				t.Fatalf("without number %d its id says %+v, %v; want %v", seals, got, err, refusal)
+			}
+			if got, err := wrong.Open(text); !errors.Is(err, ErrHandle) {
+				t.Fatalf("with another number %d it says %+v, %v", seals, got, err)
+			}
+		}
+	}
+}
+
+// The number of a secret has one form, and belongs to what is sealed.
+func TestTheNumberInAnIDIsAuthenticated(t *testing.T) {
+	s := NewSealerOf(2, SealingSecret{1, testSecret}, SealingSecret{2, testSecret}, SealingSecret{3, testSecret}) // the same key, to see that
+	target, namespace, entries := anyHandle(rand.New(rand.NewPCG(7, 8)))
+	raw, err := base64.RawURLEncoding.DecodeString(s.Seal(target, namespace, entries))
+	if err != nil || raw[0] != handleNumbered || raw[1] != 2 {
+		t.Fatalf("%x, %v", raw[:2], err)
+	}
+	rest := string(raw[2:])
+	for _, head := range []string{"\x01", "\x02\x00", "\x02\x01", "\x02\x03", "\x02\x82\x00", "\x02\xff\xff\xff\xff\x1f", "\x03"} {
+		if r, err := s.Open(base64.RawURLEncoding.EncodeToString([]byte(head + rest))); !errors.Is(err, ErrHandle) {
+			t.Errorf("with the head %x it is read as %+v, %v", head, r, err)
+		}
+	}
+	for _, short := range []string{"\x02", "\x02\x02", "\x02\x04" + rest[:nonceSize-1], "\x02\xff"} {
+		if r, err := s.Open(base64.RawURLEncoding.EncodeToString([]byte(short))); !errors.Is(err, ErrHandle) {
+			t.Errorf("%x is read as %+v, %v", short, r, err)
+		}
+	}
+}
+
 func FuzzDecodeHandle(f *testing.F) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	for range 8 {
