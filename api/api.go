@@ -36,8 +36,8 @@ type Observer interface {
 	Request(procedure, code string, took time.Duration)
 }
 
-// Config has the parts that the API needs. All fields are required except Cluster, Tokens, Shards, Stale, Sealer, TestClock, Hosts
-// and RequestTimeout.
+// Config has the parts that the API needs. All fields are required except Cluster, Tokens, Secrets, Shards, Stale, Sealer,
+// NewestSealer, TestClock, Hosts and RequestTimeout.
 type Config struct {
 	Decider Decider
 	// Guard says who sent a request and what they may do; nil: everybody may do everything, as in a test.
@@ -46,6 +46,8 @@ type Config struct {
 	Port auth.Port
 	// Tokens makes and ends tokens; nil: these calls are unavailable.
 	Tokens TokenAdmin
+	// Secrets changes the secrets that ids are sealed with; nil: these calls are unavailable.
+	Secrets SecretAdmin
 	// Revision returns the policies in force as this node knows them; nil or version 0: none yet.
 	Revision func() *policy.Revision
 	// Cluster answers calls about more than this node; nil: these calls are unavailable.
@@ -58,6 +60,9 @@ type Config struct {
 	// Sealer returns the sealer of hold and decision ids. If it is nil or returns nil, there are no ids and nothing can
 	// be settled.
 	Sealer func() *shard.Sealer
+	// NewestSealer asks the cluster for its newest secrets, and returns the sealer that has them. It is asked about ids that name a
+	// secret which Sealer does not have yet. nil: those are unavailable.
+	NewestSealer func(context.Context) (*shard.Sealer, error)
 	// TestClock moves the server's clock, in tests only; nil: there is no such call.
 	TestClock TestClock
 	Ready     func() error // nil if the node can serve every shard, else the reason why not
@@ -118,20 +123,22 @@ func New(c Config) *API {
 	g := newGatekeeper(&c)
 	d := newRegistry(interceptors{observer: c.Observer, timeout: c.RequestTimeout}, g, room)
 	a := &API{registry: d, health: health{ready: c.Ready}, draining: make(chan struct{})}
-	limits := limitService{decider: c.Decider, policies: c.policies, sealer: c.sealer, observer: c.Observer, stale: c.Stale}
+	limits := limitService{decider: c.Decider, policies: c.policies, sealer: c.sealer, newestSealer: c.NewestSealer, observer: c.Observer, stale: c.Stale}
 	limits.register(d)
 	streams{limits: limits, interceptors: d.interceptors, gate: g, admission: room, draining: a.draining, readers: &a.readers}.register(d)
 	policyService{revision: c.revision, cluster: c.Cluster, decider: c.Decider}.register(d)
-	observeService{decider: c.Decider, shards: c.Shards, cluster: c.Cluster, tokens: c.Tokens}.register(d)
+	observeService{decider: c.Decider, shards: c.Shards, cluster: c.Cluster, tokens: c.Tokens, secrets: c.Secrets}.register(d)
 	clusterService{cluster: c.Cluster}.register(d)
 	tokenService{tokens: c.Tokens}.register(d)
+	secretService{secrets: c.Secrets}.register(d)
 	if c.TestClock != nil {
 		testClockService{c.TestClock}.register(d)
 	}
 	d.mux.Handle(grpchealth.NewHandler(a.health, gzipped))
 	reflector := grpcreflect.NewStaticReflector(
 		stintv1connect.LimitServiceName, stintv1connect.PolicyServiceName, stintv1connect.ClusterServiceName,
-		stintv1connect.ObserveServiceName, stintv1connect.TokenServiceName, grpchealth.HealthV1ServiceName)
+		stintv1connect.ObserveServiceName, stintv1connect.TokenServiceName, stintv1connect.SecretServiceName,
+		grpchealth.HealthV1ServiceName)
 	d.mux.Handle(grpcreflect.NewHandlerV1(reflector, gzipped))
 	d.mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, gzipped))
 	d.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })

@@ -69,7 +69,7 @@ func fuzzed(t *testing.T, data []byte, unmarshal func([]byte, proto.Message) err
 	}
 	var settle stintv1.SettleRequest
 	if unmarshal(data, &settle) == nil {
-		if r, err := settleRequest(fuzzSealer, fuzzPolicies, &settle); err == nil {
+		if r, err := settleRequest(fuzzSealer.Open, fuzzPolicies, &settle); err == nil {
 			t.Errorf("a forged id: %+v", r)
 		}
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -70,12 +71,12 @@ func ttlOf(field string, d *durationpb.Duration) (limit.Span, error) {
 	}
 }
 
-// settleRequest translates and validates a settlement. The sealed id names its target.
-func settleRequest(sealer *shard.Sealer, policies *policy.Set, m *stintv1.SettleRequest) (shard.Request, error) {
+// settleRequest translates and validates a settlement. The sealed id names its target; open reads it.
+func settleRequest(open func(id string) (shard.Request, error), policies *policy.Set, m *stintv1.SettleRequest) (shard.Request, error) {
 	if err := idProblem(m.IdempotencyId); err != nil {
 		return shard.Request{}, err
 	}
-	r, err := settled(sealer, m)
+	r, err := settled(open, m)
 	if err != nil {
 		return shard.Request{}, err
 	}
@@ -84,7 +85,7 @@ func settleRequest(sealer *shard.Sealer, policies *policy.Set, m *stintv1.Settle
 }
 
 // settled reads the target of a settlement.
-func settled(sealer *shard.Sealer, m *stintv1.SettleRequest) (shard.Request, error) {
+func settled(open func(id string) (shard.Request, error), m *stintv1.SettleRequest) (shard.Request, error) {
 	var id, field, other string
 	var hold bool
 	switch target := m.Target.(type) {
@@ -98,12 +99,9 @@ func settled(sealer *shard.Sealer, m *stintv1.SettleRequest) (shard.Request, err
 	if id == "" {
 		return shard.Request{}, shard.Invalidf(field, "is empty")
 	}
-	if sealer == nil {
-		return shard.Request{}, errNoSealer
-	}
-	r, err := sealer.Open(id)
+	r, err := open(id)
 	if err != nil {
-		return shard.Request{}, shard.Invalidf(field, "%s", err)
+		return shard.Request{}, unreadableID(field, err)
 	}
 	if r.Settlement.Target.Hold != hold {
 		return shard.Request{}, shard.Invalidf(field, "is a %s: send it as that", other)
@@ -111,7 +109,21 @@ func settled(sealer *shard.Sealer, m *stintv1.SettleRequest) (shard.Request, err
 	return r, nil
 }
 
-var errNoSealer = &shard.Error{Code: shard.Unavailable,
+// unreadableID says why an id was not read. Only what was never given out is the caller's fault.
+func unreadableID(field string, err error) error {
+	code := shard.Invalid
+	switch {
+	case err == errNoSealer:
+		return err
+	case errors.Is(err, shard.ErrHandleDropped):
+		code = shard.HoldEnded
+	case errors.Is(err, shard.ErrHandleNewer):
+		code = shard.Unavailable
+	}
+	return &shard.Error{Code: code, Field: field, Message: err.Error()}
+}
+
+var errNoSealer error = &shard.Error{Code: shard.Unavailable,
 	Message: "this node does not know yet how the cluster's ids are sealed; nothing was settled; ask again"}
 
 // settleAction reads the action of a settlement.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -18,6 +19,9 @@ type limitService struct {
 	decider  Decider
 	policies func() *policy.Set
 	sealer   func() *shard.Sealer
+	// newestSealer has the secrets that the cluster has now; nil: nobody knows more than sealer.
+	newestSealer func(context.Context) (*shard.Sealer, error)
+
 	observer Observer
 	stale    func(shard.Request) (d shard.Decision, behind time.Duration, ok bool) // nil: no replicas here
 }
@@ -67,7 +71,7 @@ func (s limitService) reserve(ctx context.Context, m *stintv1.ReserveRequest) (*
 
 func (s limitService) settle(ctx context.Context, m *stintv1.SettleRequest) (*stintv1.SettleResponse, error) {
 	policies := s.policies()
-	r, err := settleRequest(s.sealer(), policies, m)
+	r, err := settleRequest(func(id string) (shard.Request, error) { return s.open(ctx, id) }, policies, m)
 	if err == nil {
 		err = grantedRequest(callerIn(ctx), auth.Settle, &r)
 	}
@@ -81,10 +85,31 @@ func (s limitService) settle(ctx context.Context, m *stintv1.SettleRequest) (*st
 	s.observe(&r, d)
 	message := decisionOf(d)
 	message.Headers = headersOf(policies, &r, d)
-	if d.HoldExpires > 0 {
-		message.HoldId = m.GetHoldId() // the hold lives on
+	if d.HoldExpires > 0 { // the hold lives on, maybe for longer than the secret that has sealed its id
+		message.HoldId = s.sealer().Seal(r.Settlement.Target, r.Namespace, r.Entries)
 	}
 	return &stintv1.SettleResponse{Decision: message}, nil
+}
+
+// open reads the id of a hold or decision. One that names a secret which this node does not know yet is read by the newest secrets
+// of the cluster.
+func (s limitService) open(ctx context.Context, id string) (shard.Request, error) {
+	sealer := s.sealer()
+	if sealer == nil {
+		return shard.Request{}, errNoSealer
+	}
+	r, err := sealer.Open(id)
+	if !errors.Is(err, shard.ErrHandleNewer) || s.newestSealer == nil {
+		return r, err
+	}
+	newest, unknown := s.newestSealer(ctx)
+	if unknown != nil {
+		return r, err
+	}
+	if r, err = newest.Open(id); errors.Is(err, shard.ErrHandleNewer) {
+		err = shard.ErrHandle // the cluster has no such secret
+	}
+	return r, err
 }
 
 func (s limitService) checkBatch(

@@ -21,6 +21,7 @@ type observeService struct {
 	shards  func() int   // nil, or 0: not known
 	cluster ClusterAdmin // nil: not known yet
 	tokens  TokenAdmin   // likewise
+	secrets SecretAdmin  // likewise
 }
 
 const (
@@ -87,18 +88,22 @@ func (s observeService) audit(ctx context.Context, m *stintv1.AuditRequest) (*st
 	return &stintv1.AuditResponse{Records: auditMessages(newest)}, nil
 }
 
-// ofCluster lists the changes of policies and tokens, unless the request names a key or a policy: one version may change many
+// ofCluster lists the changes of policies, tokens and secrets, unless the request names a key or a policy: one version may change many
 // policies.
 func (s observeService) ofCluster(ctx context.Context, wanted *auditFilter) ([]shard.AuditRecord, error) {
 	if wanted.policy != "" || wanted.key != "" {
 		return nil, nil
 	}
 	records, err := s.applied(ctx)
-	if err != nil || s.tokens == nil {
+	if err != nil || s.tokens == nil || s.secrets == nil {
 		return records, err
 	}
-	changes, err := s.tokens.History(ctx)
-	return append(records, changes...), err
+	ofTokens, err := s.tokens.History(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ofSecrets, err := s.secrets.History(ctx)
+	return slices.Concat(records, ofTokens, ofSecrets), err
 }
 
 // applied lists the changes of policies.

@@ -39,6 +39,8 @@ type world struct {
 	stale    func(shard.Request) (shard.Decision, time.Duration, bool)
 	revision *policy.Revision // nil: none known
 	sealer   *shard.Sealer    // nil: not known
+	newest   *shard.Sealer    // of the cluster; nil: it cannot be asked
+	secrets  *fakeSecrets
 	shards   int
 }
 
@@ -105,16 +107,23 @@ func newWorld(t *testing.T) *world { return newGuardedWorld(t, nil) }
 // newGuardedWorld makes a world whose ports ask a guard.
 func newGuardedWorld(t *testing.T, guard *auth.Guard) *world {
 	t.Helper()
-	w := &world{t: t, decider: &fakeDecider{decide: allow}, observer: &fakeObserver{}, cluster: &fakeCluster{},
+	w := &world{t: t, decider: &fakeDecider{decide: allow}, observer: &fakeObserver{}, cluster: &fakeCluster{}, secrets: &fakeSecrets{},
 		revision: &policy.Revision{Version: 7, Set: testPolicies()}, sealer: testSealer, shards: 3}
 	w.api = New(Config{
-		Decider:        w.decider,
-		Guard:          guard,
-		Revision:       func() *policy.Revision { return w.revision },
-		Cluster:        w.cluster,
-		Shards:         func() int { return w.shards },
-		Stale:          func(r shard.Request) (shard.Decision, time.Duration, bool) { return w.stale(r) },
-		Sealer:         func() *shard.Sealer { return w.sealer },
+		Decider:  w.decider,
+		Guard:    guard,
+		Revision: func() *policy.Revision { return w.revision },
+		Cluster:  w.cluster,
+		Shards:   func() int { return w.shards },
+		Stale:    func(r shard.Request) (shard.Decision, time.Duration, bool) { return w.stale(r) },
+		Sealer:   func() *shard.Sealer { return w.sealer },
+		NewestSealer: func(context.Context) (*shard.Sealer, error) {
+			if w.newest == nil {
+				return nil, errors.New("the system shard has no owner")
+			}
+			return w.newest, nil
+		},
+		Secrets:        w.secrets,
 		Ready:          func() error { return w.ready },
 		Observer:       w.observer,
 		Metrics:        http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { io.WriteString(rw, "series\n") }),

@@ -4,24 +4,41 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stint-io/stint/shard"
 )
 
 // SecretsDocument is the name of the document that holds Secrets, from shard.LevelTrust on; below, the table carries its only
 // secret. It is a document of its own so that the table can be shown to nodes and people that must not know it.
 const SecretsDocument = "secrets"
 
+// SealingOpens is how long a secret opens ids after the last node has ceased to seal with it: as long as a hold may live. A policy
+// whose idempotency_retention is longer is no reason to keep a secret for longer.
+const SealingOpens = time.Duration(shard.MaxHoldTTL) * time.Microsecond
+
+// sealingMost bounds the secrets that a cluster has at a time, and with them the document.
+const sealingMost = 64
+
 // Secrets is what all nodes of a cluster know and nobody else does. Only nodes that the table lists hear it. It is a document of
 // the system shard, replaced by compare-and-set only, and is never changed once it was handed on.
+//
+// A rotation adds a secret. It seals when every listed node has written it down, so that each opens the ids that others give out.
+// When every listed node has written that down as well, none seals with the former one any longer: it opens for SealingOpens, and
+// is dropped then, or before if an operator says so.
 type Secrets struct {
-	// Sealing are the secrets that ids of holds and decisions are sealed with, the oldest first: there is one. Ids do not say
-	// which secret sealed them.
+	// Sealing are the secrets that ids of holds and decisions are sealed with, by number. The last one is never dropped.
 	Sealing []SealingSecret
+	Seals   uint32 `json:",omitempty"` // number of the one that seals; 0: the first
 }
 
 // SealingSecret is one secret. Its number is not used again.
 type SealingSecret struct {
 	Number uint32
 	Key    Secret
+	Made   int64 `json:",omitempty"` // when, in Unix microseconds; 0: with the cluster, or before its secrets had numbers
+	Ends   int64 `json:",omitempty"` // when it is dropped, in Unix microseconds; 0: it seals, will seal, or is perhaps sealed with
 }
 
 // NewSecrets returns the first version.
@@ -53,8 +70,147 @@ func DecodeSecrets(b []byte) (*Secrets, error) {
 			return nil, fmt.Errorf("secrets: number %d is not in order", one.Number)
 		}
 	}
+	if !slices.ContainsFunc(s.Sealing, func(one SealingSecret) bool { return one.Number == s.SealsWith() }) {
+		return nil, fmt.Errorf("secrets: number %d is to seal and is not there", s.Seals)
+	}
 	return &s, nil
 }
 
-// Seals returns the secret that ids are sealed with.
-func (s *Secrets) Seals() Secret { return s.Sealing[0].Key }
+// SealsWith returns the number of the secret that ids are sealed with.
+func (s *Secrets) SealsWith() uint32 {
+	if s.Seals == 0 {
+		return s.Sealing[0].Number
+	}
+	return s.Seals
+}
+
+// Sealer makes and reads ids with these secrets.
+func (s *Secrets) Sealer() *shard.Sealer {
+	all := make([]shard.SealingSecret, len(s.Sealing))
+	for i, one := range s.Sealing {
+		all[i].Number = one.Number
+		all[i].Key, _ = one.Key.Key()
+	}
+	return shard.NewSealerOf(s.SealsWith(), all...)
+}
+
+// Waiting returns the number of the secret that is to seal when all nodes know it; 0: there is none.
+func (s *Secrets) Waiting() uint32 {
+	if newest := s.Sealing[len(s.Sealing)-1].Number; newest != s.SealsWith() {
+		return newest
+	}
+	return 0
+}
+
+// Settled reports whether no node seals with a secret other than the one that seals, or waits to.
+func (s *Secrets) Settled() bool {
+	return s.Waiting() == 0 && !slices.ContainsFunc(s.Sealing, func(one SealingSecret) bool {
+		return one.Number != s.SealsWith() && one.Ends == 0
+	})
+}
+
+func (s *Secrets) clone() *Secrets { return &Secrets{Sealing: slices.Clone(s.Sealing), Seals: s.Seals} }
+
+func (s *Secrets) add(key Secret, now time.Time) (number uint32) {
+	number = s.Sealing[len(s.Sealing)-1].Number + 1
+	s.Sealing, s.Seals = append(s.Sealing, SealingSecret{Number: number, Key: key, Made: now.UnixMicro()}), s.SealsWith()
+	return number
+}
+
+// The refusals of ApplyRotation and ApplyDrop.
+var (
+	ErrRotating    = errors.New("a rotation is under way: not all nodes seal with the newest secret yet")
+	ErrManySecrets = fmt.Errorf("the cluster has %d sealing secrets already: drop the old ones, or wait until they end", sealingMost)
+	ErrOneSecret   = errors.New("the cluster has one sealing secret: rotate it, then drop the old one")
+)
+
+// ApplyRotation returns the secrets with one more, which waits for the nodes to know it, and its number.
+func (s *Secrets) ApplyRotation(key Secret, now time.Time) (next *Secrets, number uint32, err error) {
+	switch {
+	case !s.Settled():
+		return nil, 0, ErrRotating
+	case len(s.Sealing) >= sealingMost:
+		return nil, 0, ErrManySecrets
+	}
+	next = s.clone()
+	return next, next.add(key, now), nil
+}
+
+// ApplyDrop returns the secrets with nothing but the one that seals, and the numbers of those that are dropped. It refuses as long
+// as a node may seal with one of those.
+func (s *Secrets) ApplyDrop() (next *Secrets, dropped []uint32, err error) {
+	switch {
+	case !s.Settled():
+		return nil, nil, ErrRotating
+	case len(s.Sealing) == 1:
+		return nil, nil, ErrOneSecret
+	}
+	next = &Secrets{Seals: s.SealsWith()}
+	for _, one := range s.Sealing {
+		if one.Number == s.SealsWith() {
+			next.Sealing = append(next.Sealing, one)
+		} else {
+			dropped = append(dropped, one.Number)
+		}
+	}
+	return next, dropped, nil
+}
+
+// AfterRestore returns the secrets of a cluster that is restored from a backup with these. A new one seals, since the lost cluster
+// and whoever had the backup know the others. Those open what the backup knows, for SealingOpens from now.
+func (s *Secrets) AfterRestore(key Secret, now time.Time) *Secrets {
+	next := s.clone()
+	next.Seals = next.add(key, now)
+	next.end(now)
+	return next
+}
+
+// end says when the secrets end that no longer seal.
+func (s *Secrets) end(now time.Time) (ended []uint32) {
+	for i := range s.Sealing {
+		if one := &s.Sealing[i]; one.Number != s.Seals && one.Ends == 0 {
+			one.Ends = now.Add(SealingOpens).UnixMicro()
+			ended = append(ended, one.Number)
+		}
+	}
+	return ended
+}
+
+// Unconfirmed names the listed nodes that have not said that they have written a version of the secrets down.
+func Unconfirmed(t *Table, version uint64, reports map[string]Report) (nodes []string) {
+	for _, n := range t.Listed() {
+		if reports[n.ID].SecretsVersion < version {
+			nodes = append(nodes, n.ID)
+		}
+	}
+	return nodes
+}
+
+// PlanSecrets returns the next secrets, after this version of them, and a description of each change, in one line of English each.
+// It returns nil if there is nothing to do, or a listed node has not written this version down yet: each step of a rotation needs
+// the one before to be known everywhere, whichever node seals or opens next.
+func PlanSecrets(t *Table, s *Secrets, version uint64, reports map[string]Report, now time.Time) (next *Secrets, steps []string) {
+	if len(Unconfirmed(t, version, reports)) > 0 {
+		return nil, nil
+	}
+	next = s.clone()
+	if waiting := s.Waiting(); waiting != 0 {
+		next.Seals = waiting
+		return next, []string{fmt.Sprintf("all nodes know sealing secret %d: it seals from now on", waiting)}
+	}
+	next.Seals = s.SealsWith()
+	for _, number := range next.end(now) {
+		steps = append(steps, fmt.Sprintf("no node seals with sealing secret %d any longer: it opens ids for %v", number, SealingOpens))
+	}
+	next.Sealing = slices.DeleteFunc(next.Sealing, func(one SealingSecret) bool {
+		ended := one.Ends != 0 && one.Ends <= now.UnixMicro()
+		if ended {
+			steps = append(steps, fmt.Sprintf("sealing secret %d has ended: it is dropped", one.Number))
+		}
+		return ended
+	})
+	if len(steps) == 0 {
+		return nil, nil
+	}
+	return next, steps
+}

@@ -21,7 +21,7 @@ type auditCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*auditCommand) Help() string {
-	return "Who adjusted or overrode which key, and who changed policies and tokens, newest first. Each shard keeps its newest 1,024 " +
+	return "Who adjusted or overrode which key, and who changed policies, tokens and sealing secrets, newest first. Each shard keeps its newest 1,024 " +
 		"changes, and of the policies 64 are kept.\n\n" +
 		"    stint audit --key user:42 -n 10"
 }
@@ -46,6 +46,8 @@ func changed(r *stintv1.AuditRecord) string {
 	switch {
 	case r.Policy == "" && strings.HasPrefix(r.Deed, "token "):
 		return r.Key
+	case strings.HasPrefix(r.Deed, "secret "):
+		return "sealing secrets"
 	case r.Deed == "restore":
 		return "cluster"
 	case r.Policy == "" && r.Key == "":

@@ -31,6 +31,7 @@ type fakeCluster struct {
 	pending  []uint32
 	err      error
 	picture  []byte
+	secrets  api.SecretAdmin // nil: not known
 
 	upgrade     api.UpgradeStatus
 	stepUpgrade func(*api.UpgradeStatus) // before each answer; nil: no progress
@@ -152,7 +153,7 @@ func (f *fakeCluster) Request(string, string, time.Duration) {}
 // serve puts the cluster behind an address.
 func (f *fakeCluster) serve(t *testing.T) (addr string) {
 	t.Helper()
-	server := httptest.NewServer(api.New(api.Config{Decider: f, Observer: f, Cluster: f, Revision: f.inForce,
+	server := httptest.NewServer(api.New(api.Config{Decider: f, Observer: f, Cluster: f, Secrets: f.secrets, Revision: f.inForce,
 		Ready: func() error { return nil }, Metrics: http.NotFoundHandler()}))
 	t.Cleanup(server.Close)
 	return server.URL

@@ -43,6 +43,7 @@ type commandLine struct {
 	Drain       drainCommand       `cmd:"" help:"Let a node hand its shards over, so that it can be stopped."`
 	RemoveNode  removeNodeCommand  `cmd:"" help:"Take a node out of the cluster for good."`
 	Token       tokenCommand       `cmd:"" help:"Make, list and end the tokens that requests prove themselves with."`
+	Secret      secretCommand      `cmd:"" help:"List, rotate and drop the secrets that ids of holds and decisions are sealed with."`
 	Backup      backupCommand      `cmd:"" help:"Write everything that a running cluster knows into a file."`
 	Restore     restoreCommand     `cmd:"" help:"Make a new cluster from a backup, offline."`
 	Recover     recoverCommand     `cmd:"" help:"Make a backup from the disks that are left of a cluster, offline."`

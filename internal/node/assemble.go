@@ -27,6 +27,8 @@ func (n *Node) assemble(policies *policy.Set) {
 		changed: n.changed}
 	n.tokenAdmin = &tokenAdmin{now: now, view: n.view, tokens: n.tokens, documents: n.documents, peers: n.peers,
 		logger: logger, changed: n.changed, adminToken: n.config.adminToken}
+	n.secretAdmin = &secretAdmin{now: now, view: n.view, documents: n.documents, peers: n.peers, reporter: n.reporter, logger: logger,
+		changed: n.changed, reading: newTurns()}
 	n.reporter.usesWanted = n.tokenAdmin.wantsUses
 	n.founder = &founder{node: n.id, config: n.config, policies: policies, dir: n.dir, view: n.view, peers: n.peers,
 		documents: n.documents, reporter: n.reporter, changed: n.changed}

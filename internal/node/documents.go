@@ -133,6 +133,29 @@ func (d *documents) writeFirstSecrets(ctx context.Context, secret placement.Secr
 	return err
 }
 
+// readSecrets learns the newest version of the secrets.
+func (d *documents) readSecrets(ctx context.Context) error {
+	document, err := d.fetch(ctx, placement.SecretsDocument)
+	if err == nil && document.Version > 0 {
+		d.view.learnSecrets(document)
+	}
+	return err
+}
+
+// changeSecrets replaces the newest version of the secrets by change's result; a nil result changes nothing.
+func (d *documents) changeSecrets(ctx context.Context, change func(knownSecrets) *placement.Secrets) error {
+	return d.change(ctx, placement.SecretsDocument, d.view.learnSecrets, func() (version uint64, text []byte, err error) {
+		known := d.view.newestSecrets()
+		if known.Secrets == nil {
+			return 0, nil, errNoSecrets
+		}
+		if next := change(known); next != nil {
+			text = next.Encode()
+		}
+		return known.version, text, nil
+	})
+}
+
 // changeTable replaces the newest version of the table by change's result; a nil result changes nothing.
 func (d *documents) changeTable(ctx context.Context, change func(t *placement.Table) *placement.Table) error {
 	return d.change(ctx, placement.TableDocument, d.view.learnTable, func() (version uint64, text []byte, err error) {

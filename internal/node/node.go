@@ -46,21 +46,22 @@ type Node struct {
 	tokens     *tokens
 
 	// Set by assemble, all at once.
-	hints      *gossip.Hints
-	hop        *hop.Hop
-	router     *routing.Router
-	view       *clusterView
-	documents  *documents
-	peers      *peers
-	reporter   *reporter
-	readiness  *readiness
-	stale      *staleReader
-	admin      *admin
-	tokenAdmin *tokenAdmin
-	founder    *founder
-	handover   *handover
-	opener     *opener
-	reconciler *reconciler
+	hints       *gossip.Hints
+	hop         *hop.Hop
+	router      *routing.Router
+	view        *clusterView
+	documents   *documents
+	peers       *peers
+	reporter    *reporter
+	readiness   *readiness
+	stale       *staleReader
+	admin       *admin
+	tokenAdmin  *tokenAdmin
+	secretAdmin *secretAdmin
+	founder     *founder
+	handover    *handover
+	opener      *opener
+	reconciler  *reconciler
 
 	ctx      context.Context // ends when the reconciler is to end
 	cancel   context.CancelFunc
@@ -235,6 +236,8 @@ func (n *Node) serve() {
 		Logger:         n.config.Logger,
 		Revision:       n.view.revision,
 		Sealer:         n.view.sealer,
+		NewestSealer:   n.secretAdmin.newestSealer,
+		Secrets:        n.secretAdmin,
 		Cluster:        n.admin,
 		Shards:         n.view.shards,
 		Stale:          n.stale.read,

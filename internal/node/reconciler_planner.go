@@ -55,7 +55,7 @@ func (p *planner) plan(ctx context.Context) {
 	steps, err := p.planLevels(ctx, seen)
 	p.note("planning the feature level", steps, err)
 	steps = nil
-	if err := p.planSecrets(ctx); err != nil {
+	if err := p.planSecrets(ctx, seen); err != nil {
 		p.note("planning the secrets", nil, err)
 		return
 	}
@@ -70,8 +70,8 @@ func (p *planner) plan(ctx context.Context) {
 }
 
 // planSecrets gives the cluster of an older version its secret, and moves the secret out of the table when all nodes know where it
-// is then.
-func (p *planner) planSecrets(ctx context.Context) error {
+// is then. From then on it takes rotations their next step.
+func (p *planner) planSecrets(ctx context.Context, seen placement.Observed) error {
 	if p.view.newestSecrets().version == 0 && p.view.level() < shard.LevelTrust {
 		var steps []string
 		err := p.documents.changeTable(ctx, func(t *placement.Table) (next *placement.Table) {
@@ -95,7 +95,20 @@ func (p *planner) planSecrets(ctx context.Context) error {
 			return err
 		}
 	}
-	return p.documents.changeTable(ctx, func(t *placement.Table) *placement.Table { return t.ApplySecretMoved() })
+	err := p.documents.changeTable(ctx, func(t *placement.Table) *placement.Table { return t.ApplySecretMoved() })
+	if err != nil {
+		return err
+	}
+	var steps []string
+	err = p.documents.changeSecrets(ctx, func(known knownSecrets) (next *placement.Secrets) {
+		next, steps = placement.PlanSecrets(p.view.newestTable().Table, known.Secrets, known.version, seen.Reports, p.now())
+		return next
+	})
+	p.note("planning the secrets", steps, err)
+	if err == nil && len(steps) > 0 {
+		p.peers.ask()
+	}
+	return nil
 }
 
 // planLevels changes the levels to what they should be. The table is fenced before a rise ends: a planner with an older

@@ -169,6 +169,9 @@ func (r *Restore) readDocuments(b *backup.Backup) (err error) {
 		placement.LevelsDocument: (&placement.Levels{Cluster: r.level, Release: r.config.Version}).Encode(),
 		RestoreDocument:          record,
 	}
+	if r.documents[placement.SecretsDocument], err = r.secretsAfter(system, before); err != nil {
+		return err
+	}
 	if text != nil {
 		r.documents[placement.PoliciesDocument] = text
 	}
@@ -245,11 +248,31 @@ func (r *Restore) readTokens(system *shard.State) error {
 	return nil
 }
 
+// secretsAfter returns the secrets of the new cluster. A new one seals. Those of the backup, or the one in a table of an older
+// release, open what the backup knows; what was sealed since is refused by the shard that was lost (shard.Continue).
+func (r *Restore) secretsAfter(system *shard.State, before *placement.Table) ([]byte, error) {
+	document, err := shard.ReadDocument(system, placement.SecretsDocument)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case document.Version > 0:
+		secrets, err := placement.DecodeSecrets(document.Body)
+		if err != nil {
+			return nil, fmt.Errorf("the backup's %w", err)
+		}
+		return secrets.AfterRestore(newSecret(), time.UnixMicro(int64(r.At))).Encode(), nil
+	case len(before.Secret) > 0:
+		return placement.NewSecrets(before.Secret).AfterRestore(newSecret(), time.UnixMicro(int64(r.At))).Encode(), nil
+	}
+	return placement.NewSecrets(newSecret()).Encode(), nil
+}
+
 // tableAfter returns the table of the new cluster: one node that has all replicas. Other nodes join it as they join any
 // cluster.
 func (r *Restore) tableAfter(before *placement.Table) *placement.Table {
 	t := placement.NewTable(r.Cluster, []placement.Node{{ID: r.Node, Version: r.config.Version}}, before.Shards, before.Replicas)
-	t.Secret, t.Level = before.Secret, r.level
+	t.Level = r.level
 	for i := range t.Groups {
 		for j := range t.Groups[i].Replicas {
 			t.Groups[i].Replicas[j].Created = true // if its stores are missing, they are lost
@@ -312,7 +335,8 @@ func (r *Restore) keeps(policy, limit string) bool {
 // Write makes the data directory. If it fails or is killed, the directory does not start, and Write can be called again.
 func (r *Restore) Write() error {
 	kept := map[string]any{}
-	for record, name := range map[string]string{recordTable: placement.TableDocument, recordLevels: placement.LevelsDocument} {
+	for record, name := range map[string]string{recordTable: placement.TableDocument, recordLevels: placement.LevelsDocument,
+		recordSecrets: placement.SecretsDocument} {
 		document, err := shard.ReadDocument(r.Shards[len(r.Shards)-1].state, name)
 		if err != nil {
 			return err

@@ -14,7 +14,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// clusterView is what this node knows of the system shard's documents: the table, the policies and the feature levels. They may
+// clusterView is what this node knows of the system shard's documents: the table, the policies, the levels and the secrets. They may
 // not be the newest, but never go back to an older version. Writers take turns; all methods may be called concurrently, except
 // for those that say otherwise.
 type clusterView struct {

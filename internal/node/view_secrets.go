@@ -9,6 +9,7 @@ import (
 
 // knownSecrets is a version of the cluster's secrets, with their text as listed peers receive it.
 type knownSecrets struct {
+	*placement.Secrets
 	version uint64
 	text    []byte
 	sealer  *shard.Sealer
@@ -30,8 +31,8 @@ func (v *clusterView) sealer() *shard.Sealer {
 	return v.newestTable().sealer
 }
 
-// learnSecrets takes secrets that are newer than the known ones. They are on disk before this node seals with them: ids that it
-// gave out can be opened after a restart.
+// learnSecrets takes secrets that are newer than the known ones. They are on disk before this node seals with them, or reports
+// their version: ids that it gave out can be opened after a restart, and it never seals with a secret that it said to have given up.
 func (v *clusterView) learnSecrets(d shard.Document) {
 	defer v.learning.take()()
 	if d.Version <= v.newestSecrets().version {
@@ -54,8 +55,7 @@ func newKnownSecrets(version uint64, text []byte) (*knownSecrets, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, _ := secrets.Seals().Key()
-	return &knownSecrets{version, text, shard.NewSealer(key)}, nil
+	return &knownSecrets{secrets, version, text, secrets.Sealer()}, nil
 }
 
 // readKeptSecrets restores the secrets that this node wrote down before.

@@ -3,6 +3,7 @@ package testcluster
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -23,6 +24,8 @@ type Options struct {
 	Args     []string // more flags for every node
 	Direct   bool     // no relay between the nodes: for measurements
 	Redis    bool     // every node also serves the Redis protocol
+	// TLS asks the nodes whether they are ready, where Args has them serve clients with TLS; nil: they are asked in plaintext.
+	TLS *tls.Config
 	// GossipKey gives the nodes a gossip key and no cluster key: releases before 0.2.0 know no other.
 	GossipKey bool
 }

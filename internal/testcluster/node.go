@@ -3,6 +3,7 @@ package testcluster
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -267,7 +268,7 @@ func (c *Cluster) AwaitReady(ctx context.Context, nodes ...int) error {
 		}
 	}
 	for _, i := range nodes {
-		if err := c.node(i).awaitReady(ctx); err != nil {
+		if err := c.node(i).awaitReady(ctx, c.options.TLS); err != nil {
 			return fmt.Errorf("testcluster: %s is not ready: %w", c.Name(i), err)
 		}
 	}
@@ -276,11 +277,15 @@ func (c *Cluster) AwaitReady(ctx context.Context, nodes ...int) error {
 
 const readyEvery = 20 * time.Millisecond
 
-func (n *node) awaitReady(ctx context.Context) error {
-	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+func (n *node) awaitReady(ctx context.Context, secure *tls.Config) error {
+	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: secure}}
+	scheme := "http://"
+	if secure != nil {
+		scheme = "https://"
+	}
 	said := errors.New("nobody answered")
 	for {
-		status, err := readiness(ctx, client, n.addr())
+		status, err := readiness(ctx, client, scheme+n.addr())
 		switch {
 		case err == nil && status == http.StatusOK:
 			return nil
@@ -298,7 +303,7 @@ func (n *node) awaitReady(ctx context.Context) error {
 }
 
 func readiness(ctx context.Context, client *http.Client, address string) (int, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/readyz", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/readyz", nil)
 	if err != nil {
 		return 0, err
 	}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+)
+
+// secretCommand has the commands about the secrets that ids are sealed with.
+type secretCommand struct {
+	List    secretListCommand    `cmd:"" default:"withargs" help:"List the secrets that ids of holds and decisions are sealed with, without the secrets themselves."`
+	Rotate  secretRotateCommand  `cmd:"" help:"Seal new ids with a new secret; the former one opens ids for 31 days."`
+	DropOld secretDropOldCommand `cmd:"" help:"Drop every secret but the one that seals, after a theft. Ids that they have sealed are refused."`
+}
+
+// Help implements kong.HelpProvider.
+func (*secretCommand) Help() string {
+	return "The ids of holds and decisions are sealed with a secret that only the nodes know. Rotate it as you rotate other keys: no id " +
+		"becomes invalid. If it may be known to others (a stolen disk or backup), rotate it and drop the old one. Ids that were given out " +
+		"before the rotation are refused from then on, and holds that they name end by their on_expire.\n\n" +
+		"    stint secret\n" +
+		"    stint secret rotate\n" +
+		"    stint secret drop-old"
+}
+
+func (r remote) secrets(ctx context.Context) stintv1connect.SecretServiceClient {
+	return stintv1connect.NewSecretServiceClient(r.client(), r.reach(ctx))
+}
+
+type secretListCommand struct {
+	output
+	remote
+}
+
+// Run lists the secrets.
+func (c *secretListCommand) Run(s streams) error {
+	m, err := c.remote.sealing("secret list")
+	if err != nil {
+		return err
+	}
+	if c.json() {
+		return printJSON(s, m)
+	}
+	table := newTable(s)
+	fmt.Fprintln(table, "NUMBER\tMADE\tSTATE\tUNTIL")
+	for _, one := range m.Secrets {
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\n", one.Number, instantOr(one.MadeAt, "with the cluster"), one.State, instantOr(one.EndsAt, "-"))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if len(m.WaitingFor) > 0 {
+		_, err = fmt.Fprintln(s.out, rotationLine(m))
+	}
+	return err
+}
+
+// sealing asks for the secrets on behalf of a command.
+func (r remote) sealing(command string) (*stintv1.ListSecretsResponse, error) {
+	ctx, cancel := r.context()
+	defer cancel()
+	answer, err := r.secrets(ctx).List(ctx, connect.NewRequest(&stintv1.ListSecretsRequest{}))
+	if err != nil {
+		return nil, told{r.explain(ctx, command, err, false), err}
+	}
+	return answer.Msg, nil
+}
+
+// rotationLine says what a rotation waits for.
+func rotationLine(m *stintv1.ListSecretsResponse) string {
+	if len(m.WaitingFor) == 0 {
+		return "the nodes take the next step"
+	}
+	return "the rotation waits for " + strings.Join(m.WaitingFor, ", ")
+}
+
+// rotated reports whether a rotation to a secret is complete: it seals, and no node seals with another one.
+func rotated(m *stintv1.ListSecretsResponse, number uint32) bool {
+	for _, one := range m.Secrets {
+		if one.Number == number && one.State != "seals" || one.Number < number && one.EndsAt == nil {
+			return false
+		}
+	}
+	return true
+}
+
+type secretRotateCommand struct {
+	Wait time.Duration `help:"How long to wait until all nodes seal with it; 0: not at all." default:"30s"`
+	remote
+}
+
+// Run begins the rotation and waits for its end.
+func (c *secretRotateCommand) Run(s streams) error {
+	number, err := c.begin()
+	if err != nil {
+		return err
+	}
+	if c.Wait > 0 {
+		left, err := await(s, c.Wait, func() (string, error) {
+			m, err := c.remote.sealing("secret rotate")
+			if err != nil || rotated(m, number) {
+				return "", err
+			}
+			return rotationLine(m), nil
+		})
+		if err != nil {
+			return err
+		}
+		if left != "" {
+			return fmt.Errorf("secret rotate: after %v %s; it goes on: see stint secret", c.Wait, left)
+		}
+	}
+	verdict := "secret %d seals; the former one opens ids for 31 days\n"
+	if c.Wait <= 0 {
+		verdict = "secret %d seals as soon as all nodes know it: see stint secret\n"
+	}
+	_, err = fmt.Fprintf(s.out, verdict, number)
+	return err
+}
+
+func (c *secretRotateCommand) begin() (number uint32, err error) {
+	ctx, cancel := c.context()
+	defer cancel()
+	answer, err := c.secrets(ctx).Rotate(ctx, connect.NewRequest(&stintv1.RotateSecretRequest{}))
+	if err != nil {
+		return 0, c.explainFate(ctx, "secret rotate", err, "it may have begun all the same: see stint secret")
+	}
+	return answer.Msg.Number, nil
+}
+
+type secretDropOldCommand struct {
+	remote
+}
+
+// Run drops the old secrets.
+func (c *secretDropOldCommand) Run(s streams) error {
+	ctx, cancel := c.context()
+	defer cancel()
+	answer, err := c.secrets(ctx).DropOld(ctx, connect.NewRequest(&stintv1.DropOldSecretsRequest{}))
+	if err != nil {
+		return c.explainFate(ctx, "secret drop-old", err, "it may have been done: see stint secret")
+	}
+	numbers := make([]string, len(answer.Msg.Numbers))
+	for i, n := range answer.Msg.Numbers {
+		numbers[i] = fmt.Sprint(n)
+	}
+	_, err = fmt.Fprintf(s.out, "dropped %s: within a second no node settles what is sealed with it\n", strings.Join(numbers, ", "))
+	return err
+}

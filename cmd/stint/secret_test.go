@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/shard"
+)
+
+// fakeSecrets is a cluster whose rotation goes one step further with each look.
+type fakeSecrets struct {
+	mu     sync.Mutex
+	status api.SecretStatus
+	looks  int
+	step   func(looks int, s *api.SecretStatus)
+	err    error
+}
+
+func (f *fakeSecrets) Secrets(context.Context) (api.SecretStatus, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.looks++; f.step != nil {
+		f.step(f.looks, &f.status)
+	}
+	return api.SecretStatus{Secrets: slices.Clone(f.status.Secrets), Unconfirmed: f.status.Unconfirmed}, f.err
+}
+
+func (f *fakeSecrets) Rotate(context.Context, string) (uint32, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	number := uint32(len(f.status.Secrets) + 1)
+	f.status.Secrets = append(f.status.Secrets, api.SealingSecret{Number: number, Waits: true, Made: time.Unix(1_700_000_000, 0)})
+	f.status.Unconfirmed = []string{"node-2"}
+	return number, f.err
+}
+
+func (f *fakeSecrets) DropOld(context.Context, string) ([]uint32, error) {
+	return []uint32{1, 2}, f.err
+}
+
+func (f *fakeSecrets) History(context.Context) ([]shard.AuditRecord, error) { return nil, nil }
+
+func newSecrets() *fakeSecrets {
+	return &fakeSecrets{status: api.SecretStatus{Secrets: []api.SealingSecret{{Number: 1, Seals: true}}}}
+}
+
+func TestSecretsAreListedWithoutThemselves(t *testing.T) {
+	f := newSecrets()
+	f.status.Secrets = []api.SealingSecret{{Number: 1, Ends: time.Unix(1_702_678_400, 0)}, {Number: 2, Seals: true, Made: time.Unix(1_600_000_000, 0)},
+		{Number: 3, Waits: true, Made: time.Unix(1_700_000_000, 0)}}
+	f.status.Unconfirmed = []string{"node-2", "node-3"}
+	c := newCluster()
+	c.secrets = f
+	addr := c.serve(t)
+	code, stdout, stderr := stint("secret", "--addr", addr)
+	want := "NUMBER  MADE                  STATE  UNTIL\n" +
+		"1       with the cluster      opens  " + instantOf(1_702_678_400) + "\n" +
+		"2       " + instantOf(1_600_000_000) + "  seals  -\n" +
+		"3       " + instantOf(1_700_000_000) + "  waits  -\n" +
+		"the rotation waits for node-2, node-3\n"
+	if code != 0 || stdout != want {
+		t.Errorf("%d %q %q, want %q", code, stdout, stderr, want)
+	}
+	if code, same, _ := stint("secret", "list", "--addr", addr); code != 0 || same != stdout {
+		t.Errorf("%d %q", code, same)
+	}
+	if code, stdout, _ := stint("secret", "-o", "json", "--addr", addr); code != 0 || !strings.Contains(stdout, `"waitingFor":["node-2","node-3"]`) {
+		t.Errorf("%d %q", code, stdout)
+	}
+}
+
+func instantOf(seconds int64) string { return time.Unix(seconds, 0).UTC().Format(time.RFC3339) }
+
+func TestARotationIsAwaited(t *testing.T) {
+	f := newSecrets()
+	f.step = func(looks int, s *api.SecretStatus) {
+		switch looks {
+		case 2:
+			s.Secrets[0].Seals, s.Secrets[1].Waits, s.Secrets[1].Seals = false, false, true
+			s.Unconfirmed = nil
+		case 3:
+			s.Secrets[0].Ends = time.Unix(1_702_678_400, 0)
+		}
+	}
+	c := newCluster()
+	c.secrets = f
+	code, stdout, stderr := stint("secret", "rotate", "--addr", c.serve(t))
+	if code != 0 || stdout != "secret 2 seals; the former one opens ids for 31 days\n" ||
+		stderr != "the rotation waits for node-2\nthe nodes take the next step\n" {
+		t.Errorf("%d %q %q", code, stdout, stderr)
+	}
+
+	c = newCluster()
+	c.secrets = newSecrets()
+	code, _, stderr = stint("secret", "rotate", "--wait", "10ms", "--addr", c.serve(t))
+	if code != 1 || !strings.Contains(stderr, "after 10ms the rotation waits for node-2; it goes on: see stint secret") {
+		t.Errorf("%d %q", code, stderr)
+	}
+}
+
+func TestOldSecretsAreDropped(t *testing.T) {
+	f := newSecrets()
+	c := newCluster()
+	c.secrets = f
+	addr := c.serve(t)
+	if code, stdout, stderr := stint("secret", "drop-old", "--addr", addr); code != 0 ||
+		stdout != "dropped 1, 2: within a second no node settles what is sealed with it\n" {
+		t.Errorf("%d %q %q", code, stdout, stderr)
+	}
+	f.err = &shard.Error{Code: shard.Conflict, Message: "the cluster has one sealing secret: rotate it, then drop the old one"}
+	if code, _, stderr := stint("secret", "drop-old", "--addr", addr); code != 1 || !strings.Contains(stderr, "rotate it, then drop the old one") {
+		t.Errorf("%d %q", code, stderr)
+	}
+}

@@ -1,0 +1,166 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/cluster/placement"
+	"github.com/stint-io/stint/shard"
+)
+
+// secretAdmin implements api.SecretAdmin. A rotation and the dropping of secrets replace their document, and are in its history
+// with who asked for them; the planner does the rest. All methods may be called concurrently.
+type secretAdmin struct {
+	now       func() time.Time
+	view      *clusterView
+	documents *documents
+	peers     *peers
+	reporter  *reporter
+	logger    *slog.Logger
+	changed   notifier
+	reading   turns // one read of the newest secrets at a time: anybody may send ids that name a secret which nobody has
+}
+
+var _ api.SecretAdmin = (*secretAdmin)(nil)
+
+// errNoSecrets is the error of a call that needs the document of the secrets before there is one.
+var errNoSecrets = &shard.Error{Code: shard.Unavailable, Message: "this node does not know the cluster's secrets yet; ask again"}
+
+// Secrets implements api.SecretAdmin. It reads the document first: this node may not have heard of the newest yet.
+func (a *secretAdmin) Secrets(ctx context.Context) (api.SecretStatus, error) {
+	if err := a.ready(); err != nil {
+		return api.SecretStatus{}, err
+	}
+	if err := a.documents.readSecrets(ctx); err != nil {
+		return api.SecretStatus{}, err
+	}
+	known := a.view.newestSecrets()
+	if known.Secrets == nil {
+		return api.SecretStatus{}, errNoSecrets
+	}
+	var s api.SecretStatus
+	for _, one := range known.Sealing {
+		told := api.SealingSecret{Number: one.Number, Seals: one.Number == known.SealsWith(), Waits: one.Number == known.Waiting()}
+		if one.Made != 0 {
+			told.Made = time.UnixMicro(one.Made)
+		}
+		if one.Ends != 0 {
+			told.Ends = time.UnixMicro(one.Ends)
+		}
+		s.Secrets = append(s.Secrets, told)
+	}
+	if !known.Settled() {
+		s.Unconfirmed = a.unconfirmed(known.version)
+	}
+	return s, nil
+}
+
+// ready refuses what would write something that an older node could not read.
+func (a *secretAdmin) ready() error {
+	if a.view.newestTable().Table == nil || !a.peers.hasJoined() {
+		return errNoTable
+	}
+	if a.view.level() < shard.LevelTrust {
+		return &shard.Error{Code: shard.Conflict, Message: "some nodes of the cluster know no more than one sealing secret before its " +
+			"upgrade is finished: `stint upgrade status` says how far it is"}
+	}
+	return nil
+}
+
+func (a *secretAdmin) unconfirmed(version uint64) []string {
+	return placement.Unconfirmed(a.view.newestTable().Table, version, a.reporter.reports())
+}
+
+// Rotate implements api.SecretAdmin.
+func (a *secretAdmin) Rotate(ctx context.Context, who string) (number uint32, err error) {
+	err = a.change(ctx, "rotate", who, func(s *placement.Secrets) (next *placement.Secrets, err error) {
+		next, number, err = s.ApplyRotation(newSecret(), a.now())
+		return next, err
+	})
+	if err != nil {
+		return 0, err
+	}
+	a.logger.Info("a sealing secret was added", "number", number, "actor", who)
+	return number, nil
+}
+
+// DropOld implements api.SecretAdmin.
+func (a *secretAdmin) DropOld(ctx context.Context, who string) (dropped []uint32, err error) {
+	err = a.change(ctx, "drop-old", who, func(s *placement.Secrets) (next *placement.Secrets, err error) {
+		next, dropped, err = s.ApplyDrop()
+		return next, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.logger.Warn("sealing secrets were dropped: what is sealed with them can no longer be settled", "numbers", dropped, "actor", who)
+	return dropped, nil
+}
+
+// change replaces the secrets by next's result, which is called again after another node was faster. The note says what is done.
+func (a *secretAdmin) change(ctx context.Context, note, who string, next func(*placement.Secrets) (*placement.Secrets, error)) error {
+	if err := a.ready(); err != nil {
+		return err
+	}
+	d, err := a.documents.update(ctx, shard.Request{Document: placement.SecretsDocument, Adjustment: &shard.Adjustment{Actor: who, Note: note}},
+		func(d shard.Document) ([]byte, error) {
+			if d.Version == 0 {
+				return nil, errNoSecrets
+			}
+			a.view.learnSecrets(d)
+			secrets, err := placement.DecodeSecrets(d.Body)
+			if err != nil {
+				return nil, err
+			}
+			changed, err := next(secrets)
+			if err != nil {
+				return nil, a.refusal(err, d.Version)
+			}
+			return changed.Encode(), nil
+		})
+	if err != nil {
+		return err
+	}
+	a.view.learnSecrets(d)
+	a.changed.notify()
+	a.peers.ask()
+	return nil
+}
+
+// refusal says which nodes a rotation waits for.
+func (a *secretAdmin) refusal(err error, version uint64) error {
+	message := err.Error()
+	if missing := a.unconfirmed(version); errors.Is(err, placement.ErrRotating) && len(missing) > 0 {
+		message += fmt.Sprintf(": it waits for %s; a node that does not come back has to be removed", strings.Join(missing, ", "))
+	}
+	return &shard.Error{Code: shard.Conflict, Message: message + "; nothing was changed"}
+}
+
+// History implements api.SecretAdmin.
+func (a *secretAdmin) History(ctx context.Context) ([]shard.AuditRecord, error) {
+	d, err := a.documents.fetch(ctx, shard.HistoryOf(placement.SecretsDocument))
+	if err != nil {
+		return nil, err
+	}
+	changes, err := shard.DocumentChanges(d)
+	records := make([]shard.AuditRecord, len(changes))
+	for i, c := range changes {
+		records[i] = c.AuditRecord
+		records[i].Deed, records[i].Note = "secret "+c.Note, ""
+	}
+	return records, err
+}
+
+// newestSealer reads the newest secrets, and returns their sealer.
+func (a *secretAdmin) newestSealer(ctx context.Context) (*shard.Sealer, error) {
+	defer a.reading.take()()
+	if err := a.documents.readSecrets(ctx); err != nil {
+		return nil, err
+	}
+	return a.view.sealer(), nil
+}
