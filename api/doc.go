@@ -54,7 +54,8 @@
 //
 // The ids of holds and decisions are sealed (shard.Sealer). An id names the counters that a settlement is about and the
 // units that were taken, so a settlement needs no search and a client cannot invent an id. A denial has no id. There are
-// no ids until a node knows how its cluster seals them. The actor of a change is the token, role or socket that was
+// no ids until a node knows how its cluster seals them. An id whose secret this node has not heard of is read by the cluster's newest
+// secrets; one whose secret was dropped is failed_precondition. The answer to an extension seals the id anew. The actor of a change is the token, role or socket that was
 // proven, with the stint-actor header as the person for whom it was made; without proof it is that header, which is not
 // verified, else the address of the caller. The actor and the note of a change go to the audit log of the key's shard;
 // Audit asks every shard for its log.

@@ -1,6 +1,6 @@
 // Command stint is the whole product in one binary: the server (serve), its clients (check, get, reserve, settle,
 // explain, adjust, override, audit, policies, healthcheck), the administration of a cluster (status, apply, drain,
-// remove-node, upgrade, token, backup), what needs no running node (restore, recover, certs), a replay of logs against
+// remove-node, upgrade, token, secret, backup), what needs no running node (restore, recover, certs), a replay of logs against
 // policies without a server (simulate), a load generator that audits the server's answers (bench), and a proof of
 // exactness on nodes that fail (verify).
 //

@@ -19,7 +19,7 @@
 //	(router)     cluster/routing and its hop: requests wherever their keys live
 //	documents    reads and replaces the documents of the system shard, through the router
 //	reporter     what this node says of itself, and what it learns from what the others say
-//	admin        the API's calls about the whole cluster
+//	admin        the API's calls about the whole cluster; tokenAdmin those about tokens, secretAdmin those about sealing secrets
 //	founder      joins a cluster, or founds one with others; writes the first table
 //	handover     moves the leadership of groups to other nodes
 //	opener       opens and closes replicas; replicaObserver logs and counts what they notice

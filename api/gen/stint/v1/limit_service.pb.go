@@ -618,7 +618,8 @@ type Decision struct {
 	DecidedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=decided_at,json=decidedAt,proto3" json:"decided_at,omitempty"`
 	// HTTP headers ready to copy, in the policy's styles.
 	Headers map[string]string `protobuf:"bytes,8,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Opaque handle of the hold that a Reserve opened.
+	// Opaque handle of the hold that a Reserve opened. The answer to an extension has one that is good for as long as the hold: use
+	// it from then on.
 	HoldId string `protobuf:"bytes,9,opt,name=hold_id,json=holdId,proto3" json:"hold_id,omitempty"`
 	// When the hold expires if it is not settled.
 	HoldExpiresAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=hold_expires_at,json=holdExpiresAt,proto3" json:"hold_expires_at,omitempty"`
