@@ -20,6 +20,8 @@ type identity interface {
 	current() proof
 	// ends returns when the certificate expires; zero: it is renewed before that.
 	ends() time.Time
+	// authoritiesEnd returns when the first authority expires that it believes; zero: none does.
+	authoritiesEnd() time.Time
 }
 
 // proof is what a handshake uses.
@@ -148,3 +150,6 @@ func (k *keyIdentity) renew(key *ClusterKey) error {
 
 // ends implements identity.
 func (k *keyIdentity) ends() time.Time { return time.Time{} }
+
+// authoritiesEnd implements identity.
+func (k *keyIdentity) authoritiesEnd() time.Time { return time.Time{} }

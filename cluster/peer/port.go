@@ -159,6 +159,14 @@ func (p *Port) CertificateEnds() time.Time {
 	return p.identity.ends()
 }
 
+// AuthoritiesEnd returns when the first authority of other nodes' certificates expires; zero if there is none.
+func (p *Port) AuthoritiesEnd() time.Time {
+	if p.identity == nil {
+		return time.Time{}
+	}
+	return p.identity.authoritiesEnd()
+}
+
 // Addr returns the address that the port listens on.
 func (p *Port) Addr() net.Addr { return p.listener.Addr() }
 

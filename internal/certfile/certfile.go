@@ -3,6 +3,7 @@ package certfile
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"log/slog"
 	"os"
@@ -34,6 +35,7 @@ type Content struct {
 	Certificate tls.Certificate
 	Ends        time.Time      // the earliest expiry in the certificate's chain
 	CAs         *x509.CertPool // nil: there is no such file
+	CAsEnd      time.Time      // the earliest expiry of an authority in that file; zero: there is no such file
 }
 
 // Watcher holds the files' last valid content.
@@ -46,6 +48,8 @@ type Watcher struct {
 	stamps stamps     // of the content
 	told   stamps     // unusable files that were logged already
 	warned time.Time  // when the end of the certificate was last logged
+
+	warnedCAs time.Time // when the end of an authority was last logged
 }
 
 // stamps identifies the versions of the files.
@@ -98,6 +102,7 @@ func (w *Watcher) look() {
 		}
 	}
 	w.warn()
+	w.warnCAs()
 }
 
 // load reads the files and uses them if they are valid together. The caller holds mu.
@@ -112,7 +117,7 @@ func (w *Watcher) load() error {
 		return fmt.Errorf("%s %w", files.Cert, err)
 	}
 	if files.CAs != "" {
-		if content.CAs, err = Authorities(files.CAs); err != nil {
+		if content.CAs, content.CAsEnd, err = authorities(files.CAs); err != nil {
 			return err
 		}
 	}
@@ -128,15 +133,27 @@ func (w *Watcher) load() error {
 
 // Authorities reads a file of authorities' certificates.
 func Authorities(file string) (*x509.CertPool, error) {
+	pool, _, err := authorities(file)
+	return pool, err
+}
+
+// authorities is Authorities with the earliest expiry.
+func authorities(file string) (pool *x509.CertPool, end time.Time, err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, err
+		return nil, end, err
 	}
-	pool := x509.NewCertPool()
+	pool = x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%s has no certificate in PEM", file)
+		return nil, end, fmt.Errorf("%s has no certificate in PEM", file)
 	}
-	return pool, nil
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		authority, err := x509.ParseCertificate(block.Bytes) // what is none is passed over above, too
+		if err == nil && (end.IsZero() || authority.NotAfter.Before(end)) {
+			end = authority.NotAfter
+		}
+	}
+	return pool, end, nil
 }
 
 // timely returns until when others accept a certificate and its chain, or an error if they do not accept it now.
@@ -173,6 +190,24 @@ const (
 	endsSoon  = 14 * 24 * time.Hour
 	warnEvery = time.Hour
 )
+
+// warnCAs logs that an authority expires soon, or has expired. Its certificates are refused then, however good they are: a file that
+// has it may be started with, since another authority in it may be all that is needed. The caller holds mu.
+func (w *Watcher) warnCAs() {
+	now, ends := w.config.Now(), w.content.Load().CAsEnd
+	left := ends.Sub(now)
+	if ends.IsZero() || left > endsSoon || !w.warnedCAs.IsZero() && now.Sub(w.warnedCAs) < warnEvery {
+		return
+	}
+	w.warnedCAs = now
+	if left <= 0 {
+		w.config.Logger.Error("an authority has expired, and its certificates are refused: replace it, or take it out of the file",
+			"file", w.config.Files.CAs, "expired", ends)
+		return
+	}
+	w.config.Logger.Warn("an authority expires soon: replace it, or take it out of the file", "file", w.config.Files.CAs,
+		"expires", ends, "left", left.Round(time.Minute))
+}
 
 // warn logs that the certificate expires soon, or has expired while the process ran. The caller holds mu.
 func (w *Watcher) warn() {

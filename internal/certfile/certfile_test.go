@@ -167,3 +167,35 @@ func TestTheFirstEndOfAChainCounts(t *testing.T) {
 		t.Errorf("it ends in %v, want that of the chain's second certificate", left)
 	}
 }
+
+// One authority of several may expire while the others are good: the file is taken, and the log says so, once an hour.
+func TestAnAuthorityThatExpiresIsLogged(t *testing.T) {
+	w := watch(t, always)
+	if w.Current().CAsEnd.IsZero() {
+		t.Fatal("the end of the authority is not known")
+	}
+	text, err := os.ReadFile(w.Watcher.config.Files.CAs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := os.ReadFile(w.ca.Write(t.TempDir(), testcert.EndsIn(20*24*time.Hour)).Cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(w.Watcher.config.Files.CAs, append(text, other...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		pass       time.Duration
+		soon, over int // lines in the log since the last step
+	}{{0, 0, 0}, {7 * 24 * time.Hour, 1, 0}, {warnEvery - 1, 0, 0}, {1, 1, 0}, {13 * 24 * time.Hour, 0, 1}, {warnEvery, 0, 1}} {
+		w.log.Reset()
+		w.now = w.now.Add(step.pass)
+		w.Current()
+		w.Current()
+		soon, over := strings.Count(w.log.String(), "an authority expires soon"), strings.Count(w.log.String(), "an authority has expired")
+		if soon != step.soon || over != step.over {
+			t.Errorf("after %v more: %d and %d lines, want %d and %d:\n%s", step.pass, soon, over, step.soon, step.over, w.log.String())
+		}
+	}
+}

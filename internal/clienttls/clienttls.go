@@ -65,6 +65,9 @@ func forServers(own *x509.Certificate) error {
 // Ends returns when the certificate expires, or the first one in its chain.
 func (t *TLS) Ends() time.Time { return t.files.Current().Ends }
 
+// AuthoritiesEnd returns when the first authority of roles expires; zero: there is none.
+func (t *TLS) AuthoritiesEnd() time.Time { return t.files.Current().CAsEnd }
+
 // Config returns the configuration of a port that speaks these protocols (ALPN). A client that names protocols must name
 // one of them; one that names none may speak any.
 func (t *TLS) Config(protocols ...string) *tls.Config {

@@ -22,7 +22,7 @@ func (n *Node) assemble(policies *policy.Set) {
 	n.documents = &documents{router: n.router, view: n.view}
 	n.reporter = &reporter{node: n.id, now: now, dir: n.dir, view: n.view, replicas: n.replicas, tokens: n.tokens, peers: n.peers, hints: n.hints,
 		key: n.key, stopping: stopping, changed: n.changed, apiCertificateEnds: n.ports.certificateEnds,
-		testClock: n.config.TestClock}
+		apiAuthoritiesEnd: n.ports.authoritiesEnd, testClock: n.config.TestClock}
 	n.admin = &admin{node: n.id, view: n.view, replicas: n.replicas, documents: n.documents, peers: n.peers, reporter: n.reporter, logger: logger,
 		changed: n.changed}
 	n.tokenAdmin = &tokenAdmin{now: now, view: n.view, tokens: n.tokens, documents: n.documents, peers: n.peers,

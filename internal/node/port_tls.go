@@ -35,6 +35,14 @@ func (c *Config) announcedHost() string {
 	return cmp.Or(c.Advertise, host)
 }
 
+// authoritiesEnd returns when the first authority of roles expires; zero if there is none.
+func (p *ports) authoritiesEnd() time.Time {
+	if p.secure == nil {
+		return time.Time{}
+	}
+	return p.secure.AuthoritiesEnd()
+}
+
 // certificateEnds returns when the certificate of the clients' ports expires; zero if there is none.
 func (p *ports) certificateEnds() time.Time {
 	if p.secure == nil {

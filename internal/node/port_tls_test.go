@@ -455,6 +455,33 @@ func TestStatusShowsWhenCertificatesExpire(t *testing.T) {
 	})
 }
 
+// An authority of roles that has expired among others that have not: nothing refuses the file, and nobody else would say so.
+func TestStatusShowsAnAuthorityThatExpires(t *testing.T) {
+	t.Parallel()
+	s := startSecured(t, nil)
+	text, err := os.ReadFile(s.files.CA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for left, want := range map[time.Duration]string{-time.Hour: " has expired, at ", 6*24*time.Hour + time.Hour: " expires in 6 days, at "} {
+		other, err := os.ReadFile(s.ca.Write(t.TempDir(), testcert.EndsIn(left)).Cert)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(s.files.CA, append(bytes.Clone(text), other...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		want = "node " + s.ID() + ": an authority in its --api-client-ca file" + want
+		await.Until(t, want, func() bool {
+			status, err := s.Admin().Status(t.Context())
+			return err == nil && len(status.Problems) == 1 && strings.HasPrefix(status.Problems[0], want)
+		})
+	}
+	if said := authorityProblems("n1", "--peer-ca", time.Time{}, time.Now()); said != nil {
+		t.Errorf("without a file: %q", said)
+	}
+}
+
 func TestWithTLSAPortMayBeReachedByOthers(t *testing.T) {
 	var log bytes.Buffer
 	s := startSecured(t, func(c *Config) {

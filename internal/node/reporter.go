@@ -29,6 +29,7 @@ type reporter struct {
 
 	usesWanted         func() bool      // whether somebody waits for the last uses of tokens
 	apiCertificateEnds func() time.Time // zero: there is none
+	apiAuthoritiesEnd  func() time.Time // likewise
 	testClock          bool             // tests move the clock
 }
 
@@ -169,8 +170,10 @@ func (p *reporter) problems() (problems []string) {
 	}
 	if p.peers.hasJoined() {
 		problems = append(problems, certificateProblems(p.node, "peer", "others", p.peers.port.CertificateEnds(), p.now())...)
+		problems = append(problems, authorityProblems(p.node, "--peer-ca", p.peers.port.AuthoritiesEnd(), p.now())...)
 	}
 	problems = append(problems, certificateProblems(p.node, "API", "clients", p.apiCertificateEnds(), p.now())...)
+	problems = append(problems, authorityProblems(p.node, "--api-client-ca", p.apiAuthoritiesEnd(), p.now())...)
 	if p.testClock {
 		problems = append(problems, fmt.Sprintf("node %s: tests move its clock (--test-clock): no limit holds", p.node))
 	}

@@ -21,6 +21,8 @@ var tlsMutants = []judged{
 		tests("internal/node", "TestPlaintextIsRefusedOnPortsWithTLS")},
 	{mutant{"an expired certificate is taken", "internal/certfile/certfile.go", "case now.After(certificate.NotAfter):", "case false:"},
 		tests("internal/certfile", "TestTheLastGoodFilesStayInForce")},
+	{mutant{"an authority that expires is not told", "internal/node/reporter.go", "\tproblems = append(problems, authorityProblems(p.node, \"--api-client-ca\", p.apiAuthoritiesEnd(), p.now())...)\n", ""},
+		tests("internal/node", "TestStatusShowsAnAuthorityThatExpires")},
 	{mutant{"files that cannot be used are taken in part", "internal/certfile/certfile.go", "\tcontent := &Content{Certificate: own}\n",
 		"\tcontent := &Content{Certificate: own}\n\tw.content.Store(content)\n"},
 		tests("internal/certfile", "TestTheLastGoodFilesStayInForce")},
