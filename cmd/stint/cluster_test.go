@@ -159,6 +159,16 @@ func (f *fakeCluster) serve(t *testing.T) (addr string) {
 	return server.URL
 }
 
+// What TLS refuses is said in a sentence, as every command says it, and not in that of a library.
+func TestVerifySaysWhatIsWrongWithTLS(t *testing.T) {
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	code, _, stderr := stint("verify", "--addr", server.URL, "--policy", "p", "--duration", "1s")
+	if code != 1 || !strings.Contains(stderr, "no answer from "+server.URL+": ") || !strings.Contains(stderr, "--ca") || strings.Contains(stderr, "x509") {
+		t.Errorf("%d %q", code, stderr)
+	}
+}
+
 func newCluster() *fakeCluster {
 	voters := func(lag uint64) []api.ReplicaStatus {
 		return []api.ReplicaStatus{{Node: "node-1", Number: 1, Role: "voter", Known: true},

@@ -147,6 +147,9 @@ func (c *verifyCommand) running(ctx context.Context, _ streams, line *statusLine
 		return nil, usageError{err}
 	}
 	target, err := verify.FindTarget(finding, c.Addr[0], secure, token, c.Policy)
+	if why := tlsProblem(err); why != "" {
+		return nil, fmt.Errorf("no answer from %s: %s", c.Addr[0], why)
+	}
 	if err != nil {
 		return nil, err
 	}

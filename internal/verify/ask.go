@@ -29,6 +29,7 @@ type answer struct {
 	fate     fate
 	code     string // why there is no decision
 	message  string
+	broke    error // what broke the connection; nil: nothing did
 	used     uint64
 	quota    uint64
 	at       int64 // shard time of the decision, microseconds since the Unix epoch
@@ -186,9 +187,9 @@ func (c *caller) call(ctx context.Context, node int, method string, message, rep
 func lost(err error) answer {
 	var network *net.OpError
 	if errors.As(err, &network) && network.Op == "dial" {
-		return answer{fate: refused, code: "connection", message: err.Error()}
+		return answer{fate: refused, code: "connection", message: err.Error(), broke: err}
 	}
-	return answer{fate: unknown, code: "connection", message: err.Error()}
+	return answer{fate: unknown, code: "connection", message: err.Error(), broke: err}
 }
 
 // refusal returns the fate of an error by its code, as S9 lists them.

@@ -33,6 +33,9 @@ func FindTarget(ctx context.Context, address string, secure *tls.Config, token, 
 	defer c.close()
 	var reply struct{ Policies []policyBody }
 	a := c.call(ctx, 0, "PolicyService/List", struct{}{}, &reply)
+	if a.broke != nil {
+		return Target{}, fmt.Errorf("reading the policies of %s: %w", address, a.broke)
+	}
 	if a.fate != admitted {
 		return Target{}, fmt.Errorf("reading the policies of %s: %s: %s", address, a.code, a.message)
 	}
