@@ -59,9 +59,9 @@ func TestSecretsAreListedWithoutThemselves(t *testing.T) {
 	addr := c.serve(t)
 	code, stdout, stderr := stint("secret", "--addr", addr)
 	want := "NUMBER  MADE                  STATE  UNTIL\n" +
-		"1       with the cluster      opens  " + instantOf(1_702_678_400) + "\n" +
-		"2       " + instantOf(1_600_000_000) + "  seals  -\n" +
-		"3       " + instantOf(1_700_000_000) + "  waits  -\n" +
+		"1       with the cluster      opens  " + inSeconds(1_702_678_400) + "\n" +
+		"2       " + inSeconds(1_600_000_000) + "  seals  -\n" +
+		"3       " + inSeconds(1_700_000_000) + "  waits  -\n" +
 		"the rotation waits for node-2, node-3\n"
 	if code != 0 || stdout != want {
 		t.Errorf("%d %q %q, want %q", code, stdout, stderr, want)
@@ -74,7 +74,7 @@ func TestSecretsAreListedWithoutThemselves(t *testing.T) {
 	}
 }
 
-func instantOf(seconds int64) string { return time.Unix(seconds, 0).UTC().Format(time.RFC3339) }
+func inSeconds(seconds int64) string { return time.Unix(seconds, 0).UTC().Format(time.RFC3339) }
 
 func TestARotationIsAwaited(t *testing.T) {
 	f := newSecrets()
