@@ -1,6 +1,10 @@
 package actor
 
-import "github.com/stint-io/stint/shard"
+import (
+	"iter"
+
+	"github.com/stint-io/stint/shard"
+)
 
 // overlay holds the effects that are proposed and not yet installed, on top of the committed state. The sequencer owns it. A
 // value is removed only when the last entry that wrote it is installed (X9).
@@ -62,6 +66,22 @@ func (v view) Lookup(key string) (shard.Record, bool) {
 		}
 	}
 	return v.state.Lookup(key)
+}
+
+// All implements shard.View.
+func (v view) All() iter.Seq2[[]byte, shard.Record] {
+	return func(yield func([]byte, shard.Record) bool) {
+		for key, p := range v.overlay.records {
+			if p.Value != nil && !yield([]byte(key), p.Record) {
+				return
+			}
+		}
+		for key, r := range v.state.All() {
+			if _, newer := v.overlay.records[string(key)]; !newer && !yield(key, r) {
+				return
+			}
+		}
+	}
 }
 
 // Full implements shard.View: seven eighths of the memory are used. It counts overlaid records as new, so near the cap it may

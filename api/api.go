@@ -123,7 +123,7 @@ func New(c Config) *API {
 	g := newGatekeeper(&c)
 	d := newRegistry(interceptors{observer: c.Observer, timeout: c.RequestTimeout}, g, room)
 	a := &API{registry: d, health: health{ready: c.Ready}, draining: make(chan struct{})}
-	limits := limitService{decider: c.Decider, policies: c.policies, sealer: c.sealer, newestSealer: c.NewestSealer, observer: c.Observer, stale: c.Stale}
+	limits := limitService{decider: c.Decider, policies: c.policies, sealer: c.sealer, newestSealer: c.NewestSealer, observer: c.Observer, stale: c.Stale, shards: c.Shards}
 	limits.register(d)
 	streams{limits: limits, interceptors: d.interceptors, gate: g, admission: room, draining: a.draining, readers: &a.readers}.register(d)
 	policyService{revision: c.revision, cluster: c.Cluster, decider: c.Decider}.register(d)

@@ -24,6 +24,7 @@ type limitService struct {
 
 	observer Observer
 	stale    func(shard.Request) (d shard.Decision, behind time.Duration, ok bool) // nil: no replicas here
+	shards   func() int                                                            // nil, or 0: not known
 }
 
 func (s limitService) register(d *registry) {
@@ -31,6 +32,7 @@ func (s limitService) register(d *registry) {
 	unary(d, auth.Check, stintv1connect.LimitServiceCheckBatchProcedure, s.checkBatch)
 	unary(d, auth.Read, stintv1connect.LimitServiceGetProcedure, s.get, readOnly)
 	unary(d, auth.Adjust, stintv1connect.LimitServiceAdjustProcedure, s.adjust)
+	unary(d, auth.Adjust, stintv1connect.LimitServiceForgetProcedure, s.forget)
 	unary(d, auth.Check, stintv1connect.LimitServiceReserveProcedure, s.reserve)
 	unary(d, auth.Settle, stintv1connect.LimitServiceSettleProcedure, s.settle)
 }

@@ -132,7 +132,7 @@ func newerFirst(a, b shard.AuditRecord) int {
 // auditOf returns a request to one shard, by any key that lives there.
 func auditOf(id shard.ID, shards uint32) shard.Request {
 	return shard.Request{Op: shard.ReadAudit, Namespace: shard.DefaultNamespace,
-		Entries: []shard.Entry{{Key: shard.KeyOn(id, shards), Cost: 1}}}
+		Entries: []shard.Entry{{Key: shard.KeyOn(shard.DefaultNamespace, id, shards), Cost: 1}}}
 }
 
 // auditFilter selects changes; "" matches all.

@@ -3,6 +3,7 @@ package shard
 import (
 	"cmp"
 	"fmt"
+	"iter"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
@@ -24,6 +25,9 @@ type Put struct {
 type Records interface {
 	// Lookup returns a record. The caller must not change its Value, nor keep it beyond the evaluation.
 	Lookup(key string) (Record, bool)
+	// All yields every record once, in any order, also those that have ended. The caller must neither change nor keep what
+	// it gets. It takes about as long as 100 ns for each record.
+	All() iter.Seq2[[]byte, Record]
 }
 
 // View is the input of an evaluation: committed state, or an overlay on top of it.
@@ -77,7 +81,8 @@ func evaluate(view View, policies *policy.Set, requests []Request, at Stamp) (re
 	}()
 	results = make([]Result, len(requests))
 	for ; decided < len(requests); decided++ {
-		if decided > 0 && e.bytes > MaxEntryBytes-MaxEntryBytes/8 {
+		if decided > 0 && (e.bytes > MaxEntryBytes-MaxEntryBytes/8 ||
+			requests[decided].Op == Forget || requests[decided-1].Op == Forget) { // a Forget reads what is in the view
 			break
 		}
 		e.decide(&requests[decided], &results[decided])
@@ -132,6 +137,8 @@ func (e *evaluation) decideInTime(r *Request, answer *Result) {
 		e.decideKeys(r, answer)
 	case OpenSession:
 		*answer = e.openSession(r)
+	case Forget:
+		*answer = e.forget(r)
 	case Fetch:
 		*answer = documents{&e.batch}.fetch(r)
 	case Swap:

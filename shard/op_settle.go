@@ -168,6 +168,7 @@ func (e legEvaluation) settleLeg(l *leg) Result {
 func (e legEvaluation) settlePart(l *leg) (Decision, *Error) {
 	s := *e.r.Operation.Verdict.Settled
 	s.Target = Target{Hold: !l.state.ended(), DecidedAt: l.answer.DecidedAt}
+	l.dropForgotten(&s)
 	d, err := e.chargesOf(l.entries)
 	if err != nil {
 		return d, err

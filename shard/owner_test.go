@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"iter"
 	"reflect"
 	"slices"
 
@@ -54,6 +55,21 @@ func (o *owner) installOldest() {
 	}
 	if o.pending = o.pending[1:]; len(o.pending) == 0 {
 		clear(o.overlay)
+	}
+}
+
+func (o *owner) All() iter.Seq2[[]byte, Record] {
+	return func(yield func([]byte, Record) bool) {
+		for key, r := range o.overlay {
+			if r.Value != nil && !yield([]byte(key), r) {
+				return
+			}
+		}
+		for key, r := range o.state.All() {
+			if _, laid := o.overlay[string(key)]; !laid && !yield(key, r) {
+				return
+			}
+		}
 	}
 }
 

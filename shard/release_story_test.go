@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"testing"
@@ -72,6 +73,7 @@ func (w *releaseStory) put(payload []byte) {
 }
 
 func (w *releaseStory) Lookup(key string) (Record, bool) { return w.s.Lookup(key) }
+func (w *releaseStory) All() iter.Seq2[[]byte, Record]   { return w.s.All() }
 func (w *releaseStory) Full() bool                       { return false }
 func (w *releaseStory) Brimful() bool                    { return false }
 

@@ -52,6 +52,10 @@ const (
 
 	Tally     // apply Request.Tally to the key's tally: Decision.Tallied is the result
 	ReadTally // Decision.Tallied, without a change
+
+	// For a person, and for every shard: see eval_forget.go.
+
+	Forget // end all that the shard keeps of the key Adjustment.Forget. The request has one entry with any key of the shard
 )
 
 // Request is one operation on keys of one shard. The actor reads it after the caller has handed it over, so the caller
@@ -83,7 +87,7 @@ type Request struct {
 	// Parameters of certain operations; nil for all others.
 	Hold       *HoldTerms  // Reserve
 	Settlement *Settlement // Settle
-	Adjustment *Adjustment // Reset, SetUsed to DeleteOverride, Swap; nil leaves no audit record, for Reset and Swap only
+	Adjustment *Adjustment // Reset, SetUsed to DeleteOverride, Swap, Forget; nil leaves no audit record, for Reset and Swap only
 	Operation  *Operation  // AskHome to Acknowledge, and a Settle on several shards
 	Tally      *TallyTerms // Tally
 }
@@ -147,7 +151,8 @@ type Adjustment struct {
 	Amount   int64 // SetUsed, AddUsed
 	Until    limit.Time
 	Override *policy.Override
-	Actor    string // the person, as far as known
+	Forget   string // Forget: the key, of the request's namespace
+	Actor    string // the person, as far as known; "", Forget only: the shard writes no audit record
 	Note     string
 }
 
@@ -206,6 +211,7 @@ type SystemAnswer struct {
 	Session  Session       // OpenSession
 	Document Document      // Fetch and Swap
 	Audit    []AuditRecord // ReadAudit, newest first
+	Forgot   Forgot        // Forget
 }
 
 // Session returns the answer to OpenSession, and zero for all other operations.
@@ -232,6 +238,14 @@ func (d *Decision) Audit() []AuditRecord {
 	return d.System.Audit
 }
 
+// Forgot returns the answer to Forget, and zero for all other operations.
+func (d *Decision) Forgot() Forgot {
+	if d.System == nil {
+		return Forgot{}
+	}
+	return d.System.Forgot
+}
+
 // LimitStatus is one limit of one entry as the decision left it.
 type LimitStatus struct {
 	Policy, Limit, Key string
@@ -255,7 +269,7 @@ type AuditRecord struct {
 	Actor                  string
 	Namespace, Policy, Key string
 	Limit                  string // "": all limits
-	Deed                   string // "reset", "set", "add", "block", "unblock", "put_override", "delete_override"
+	Deed                   string // "reset", "set", "add", "block", "unblock", "put_override", "delete_override", "forget"
 	Before, After          string // in words
 	Note                   string
 }

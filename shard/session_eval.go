@@ -248,6 +248,10 @@ func (e sessionEvaluation) asDenied() Decision {
 func (e sessionEvaluation) asCounted() Decision {
 	d := e.newDecision()
 	d.Replayed = true
+	if e.r.Op == Forget {
+		d.System = &SystemAnswer{Forgot: Forgot{More: true}} // there may be: a Forget is repeated until it finds nothing
+		return d
+	}
 	if e.r.Op == Swap {
 		d.System = &SystemAnswer{Document: Document{Version: e.r.Expect + 1}} // the version that the swap made, whatever has replaced it since
 		return d

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"iter"
 	"math"
 
 	"github.com/stint-io/stint/limit"
@@ -137,6 +138,9 @@ func (s *State) Records() int { return s.table.records }
 // Bytes returns the memory of the records on this replica: their bytes, the index, and spare capacity. Replicas may differ
 // in it, so it is for an owner's own cap and must not affect an entry. It is a cheap call.
 func (s *State) Bytes() int { return s.table.bytes + s.due.bytes }
+
+// All implements Records on the committed state.
+func (s *State) All() iter.Seq2[[]byte, Record] { return s.table.all() }
 
 // Lookup implements Records on the committed state.
 func (s *State) Lookup(key string) (Record, bool) { return s.table.lookup(key) }

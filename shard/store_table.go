@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"iter"
+
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/stint-io/stint/limit"
@@ -52,6 +54,20 @@ func (t *table) lookup(key string) (Record, bool) {
 	}
 	_, r := g.record(i)
 	return r, true
+}
+
+// all yields every record, segment by segment.
+func (t *table) all() iter.Seq2[[]byte, Record] {
+	return func(yield func([]byte, Record) bool) {
+		for n := range t.segments.length {
+			g := t.segments.at(n)
+			for i := range g.slots {
+				if !yield(g.record(i)) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // put makes r the record of key.

@@ -51,6 +51,12 @@ func (j *judge) hear(r *run, q *Request, d *Decision) error {
 		return nil
 	case q.Op == Settle:
 		j.settled(q, d)
+	case q.Op == Forget:
+		for name := range j.lists {
+			if name.key == q.Entries[0].Key {
+				delete(j.lists, name)
+			}
+		}
 	case q.Op == Reset || q.Op == SetUsed || q.Op == AddUsed || q.Op == Tally:
 		for i := range q.Entries {
 			j.forget(&q.Entries[i])

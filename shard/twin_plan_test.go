@@ -272,7 +272,8 @@ func randomStep(rnd *rand.Rand) limit.Time {
 
 // wishes are the weights with which operations are drawn.
 var wishes = map[Op]int{Check: 400, Peek: 50, Get: 30, Reset: 8, Count: 40, Partial: 80, Reserve: 150, Settle: 190,
-	SetUsed: 8, AddUsed: 10, Block: 6, Unblock: 6, PutOverride: 12, DeleteOverride: 5, Tally: 150, ReadTally: 30}
+	SetUsed: 8, AddUsed: 10, Block: 6, Unblock: 6, PutOverride: 12, DeleteOverride: 5, Tally: 150, ReadTally: 30,
+	Forget: 10}
 
 func randomOp(rnd *rand.Rand) Op {
 	all := slices.Sorted(maps.Keys(wishes))
@@ -291,7 +292,7 @@ func randomOp(rnd *rand.Rand) Op {
 func randomWish(rnd *rand.Rand, policies []*policy.Policy) wish {
 	w := wish{request: Request{Namespace: "default", Op: randomOp(rnd)}, pick: rnd.IntN(1 << 20), again: rnd.IntN(25) == 0}
 	q := &w.request
-	one := q.Op >= SetUsed && q.Op <= DeleteOverride
+	one := q.Op >= SetUsed && q.Op <= DeleteOverride || q.Op == Forget
 	if q.Op == Tally || q.Op == ReadTally {
 		q.Entries = []Entry{{Policy: "p0", Key: fmt.Sprint("k", rnd.IntN(3)), Cost: 1, Limits: TallyLimits}}
 	}
@@ -345,7 +346,7 @@ func randomWish(rnd *rand.Rand, policies []*policy.Policy) wish {
 		}
 		q.Adjustment = &Adjustment{Override: o}
 	}
-	if q.Op != Peek && q.Op != Get && rnd.IntN(3) == 0 {
+	if q.Op != Peek && q.Op != Get && q.Op != Forget && rnd.IntN(3) == 0 {
 		q.ID = fmt.Sprint("id", rnd.IntN(60))
 	}
 	return w

@@ -71,7 +71,8 @@ func mustHaveMet(t *testing.T, met map[string]int, operations int) {
 	for _, what := range []string{"allowed", "denied", "denied and counted", "denied by a block", "denied in shadow",
 		"id reused", "replayed", "hold opened", "hold ended refused", "commit over quota", "held", "lockout level", "restored",
 		"policies changed", "partly granted", "key refused", "banned", "first level", "blocked for limited time", "settled again", "extended", "inline",
-		"tally below zero", "tally of nothing", "tally with an end", "tally dropped", "tally that was there before", "tally left alone", "tally too large"} {
+		"tally below zero", "tally of nothing", "tally with an end", "tally dropped", "tally that was there before", "tally left alone", "tally too large",
+		"forgotten under several policies", "forgotten with a hold"} {
 		if met[what] == 0 {
 			t.Errorf("no run met this: %s", what)
 		}
@@ -154,7 +155,13 @@ func (r *run) step(s *step) {
 	}
 	var requests []Request
 	for i := range s.wishes {
-		requests = append(requests, r.request(&s.wishes[i], requests))
+		q := r.request(&s.wishes[i], requests)
+		if q.Op == Forget && i > 0 { // it is alone in its batch
+			break
+		}
+		if requests = append(requests, q); q.Op == Forget {
+			break
+		}
 	}
 	results := r.decide(r.now, requests)
 	for i := range requests {
@@ -238,6 +245,11 @@ func (r *run) request(w *wish, before []Request) Request {
 		a := *q.Adjustment
 		a.Until += r.now
 		q.Adjustment = &a
+	case Forget:
+		if r.level == LevelFirst || r.level == LevelSound { // which would refuse it
+			return Request{Op: Get, Namespace: q.Namespace, Entries: q.Entries}
+		}
+		q.Adjustment = &Adjustment{Forget: q.Entries[0].Key}
 	case Reset, SetUsed, AddUsed:
 		limits := r.limitsOf(&q)
 		if !slices.ContainsFunc(limits, q.adjusts) {
@@ -432,6 +444,8 @@ func (r *run) count(q *Request, d *Decision) {
 		note(t.Was, "tally that was there before")
 		note(q.Op == Tally && !t.Done, "tally left alone")
 	}
+	note(d.Forgot().Counters > 1, "forgotten under several policies")
+	note(d.Forgot().Holds > 0, "forgotten with a hold")
 	deciding := q.Op != Settle && q.Op != Get
 	note(deciding && d.Allowed, "allowed")
 	note(!d.Allowed, "denied")

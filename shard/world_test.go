@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"testing"
@@ -68,6 +69,7 @@ func (w *world) batch(now limit.Time, requests ...Request) ([]Result, []Put) {
 }
 
 func (w *world) Lookup(key string) (Record, bool) { return w.state.Lookup(key) }
+func (w *world) All() iter.Seq2[[]byte, Record]   { return w.state.All() }
 func (w *world) Full() bool                       { return w.most > 0 && w.state.Records() >= w.most }
 func (w *world) Brimful() bool                    { return w.brim }
 

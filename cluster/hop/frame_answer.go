@@ -122,6 +122,7 @@ const (
 	bitVerdict
 	bitTallied
 	bitAge
+	bitForgot  // since shard.LevelTrust
 	bitsSystem = 1<<iota - 1
 )
 
@@ -139,7 +140,8 @@ func appendDecision(b []byte, d *shard.Decision) []byte {
 	namesSession := session != (shard.Session{})
 	hasDocument := document.Version != 0 || len(document.Body) > 0
 	told := flag(d.HoldExpires != 0, bitHoldExpires) | flag(len(d.Audit()) > 0, bitAudit) |
-		flag(d.Operation != nil, bitVerdict) | flag(d.Tallied != nil, bitTallied) | flag(d.Age != 0, bitAge)
+		flag(d.Operation != nil, bitVerdict) | flag(d.Tallied != nil, bitTallied) | flag(d.Age != 0, bitAge) |
+		flag(d.Forgot() != (shard.Forgot{}), bitForgot)
 	b = append(b, flag(d.Allowed, bitAllowed)|flag(d.ShadowDenied, bitShadowDenied)|flag(d.Replayed, bitReplayed)|
 		flag(namesSession, bitNamesSession)|flag(hasDocument, bitHasDocument)|flag(told != 0, bitTellsMore))
 	b = binary.AppendVarint(b, int64(d.RetryAfter))
@@ -181,6 +183,9 @@ func appendSystemAnswer(b []byte, d *shard.Decision, told byte) []byte {
 	}
 	if told&bitAge != 0 {
 		b = binary.AppendVarint(b, int64(d.Age))
+	}
+	if told&bitForgot != 0 {
+		b = appendForgot(b, d.Forgot())
 	}
 	return b
 }
@@ -257,7 +262,7 @@ func (r *frameReader) decision(flags byte) shard.Decision {
 		r.told(&d)
 	}
 	if t := d.System; t != nil && t.Session == (shard.Session{}) && t.Document.Version == 0 && t.Document.Body == nil &&
-		t.Audit == nil {
+		t.Audit == nil && t.Forgot == (shard.Forgot{}) {
 		d.System = nil // as if the bits had not been there
 	}
 	return d
@@ -282,6 +287,9 @@ func (r *frameReader) told(d *shard.Decision) {
 	}
 	if told&bitAge != 0 {
 		d.Age = limit.Span(r.varint())
+	}
+	if told&bitForgot != 0 {
+		systemAnswerOf(d).Forgot = r.forgot()
 	}
 }
 

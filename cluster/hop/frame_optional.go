@@ -234,10 +234,13 @@ func (r *frameReader) settlement() (s shard.Settlement) {
 }
 
 func appendAdjustment(b []byte, a *shard.Adjustment) []byte {
-	b = append(b, flag(a.Override != nil, 1))
+	b = append(b, flag(a.Override != nil, 1)|flag(a.Forget != "", 2)) // the second one since shard.LevelTrust
 	b = binary.AppendVarint(b, a.Amount)
 	b = binary.AppendVarint(b, int64(a.Until))
 	b = appendText(appendText(b, a.Actor), a.Note)
+	if a.Forget != "" {
+		b = appendText(b, a.Forget)
+	}
 	if a.Override == nil {
 		return b
 	}
@@ -251,10 +254,13 @@ func appendAdjustment(b []byte, a *shard.Adjustment) []byte {
 }
 
 func (r *frameReader) adjustment() (a shard.Adjustment) {
-	hasOverride := r.flags(1) != 0
+	flags := r.flags(1 | 2)
 	a.Amount, a.Until = r.varint(), limit.Time(r.varint())
 	a.Actor, a.Note = r.string(), r.string()
-	if !hasOverride {
+	if flags&2 != 0 {
+		a.Forget = r.string()
+	}
+	if flags&1 == 0 {
 		return a
 	}
 	a.Override = &policy.Override{Tier: r.string(), Expires: limit.Time(r.varint())}
@@ -290,6 +296,21 @@ func (r *frameReader) numbers() (l policy.TierLimit) {
 		}
 	}
 	return l
+}
+
+func appendForgot(b []byte, f shard.Forgot) []byte {
+	for _, n := range []uint32{f.Counters, f.Holds, f.Operations, f.Audit, f.Open} {
+		b = binary.AppendUvarint(b, uint64(n))
+	}
+	return append(b, flag(f.More, 1))
+}
+
+func (r *frameReader) forgot() (f shard.Forgot) {
+	for _, n := range []*uint32{&f.Counters, &f.Holds, &f.Operations, &f.Audit, &f.Open} {
+		*n = uint32(r.upTo(math.MaxUint32))
+	}
+	f.More = r.flags(1) != 0
+	return f
 }
 
 func appendAudit(b []byte, records []shard.AuditRecord) []byte {

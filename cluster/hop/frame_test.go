@@ -113,6 +113,7 @@ func TestEveryFieldOfARequestArrives(t *testing.T) {
 		{Op: shard.Settle, Entries: []shard.Entry{{}, {Counted: []shard.LimitPrint{0, math.MaxUint16}}}},
 		{Op: shard.Reset, Entries: make([]shard.Entry, 1), Adjustment: &shard.Adjustment{}},
 		{Op: shard.PutOverride, Entries: make([]shard.Entry, 1), Adjustment: &shard.Adjustment{Override: &policy.Override{}}},
+		{Op: shard.Forget, Entries: make([]shard.Entry, 1), Adjustment: &shard.Adjustment{Forget: "user:42", Actor: "a"}},
 		{Op: shard.PutOverride, Entries: make([]shard.Entry, 1), Adjustment: &shard.Adjustment{Amount: math.MinInt64,
 			Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {}, "b": {Rate: new(uint64)}}}}},
 		{Op: shard.Tally, Entries: []shard.Entry{{Limits: shard.TallyLimits}}, Tally: &shard.TallyTerms{}, Revision: math.MaxUint64},
@@ -175,6 +176,8 @@ func TestEveryFieldOfAResultArrives(t *testing.T) {
 		{BlockedUntil: math.MaxInt64}, {Held: 1}, {Granted: math.MaxUint64}, {Uncounted: true}, {Blocked: true, ByHand: true}}}}
 	want := []shard.Result{fullDecision(), fullError(), extreme, sameEntry, {}, lockedOut,
 		{Decision: shard.Decision{HoldExpires: 1}}, {Decision: shard.Decision{System: &shard.SystemAnswer{Audit: make([]shard.AuditRecord, 1)}}},
+		{Decision: shard.Decision{System: &shard.SystemAnswer{Forgot: shard.Forgot{Counters: 1, Holds: 2, Operations: 3, Audit: 4,
+			Open: math.MaxUint32, More: true}}}},
 		{Decision: shard.Decision{Operation: &shard.Verdict{}}}, {Decision: shard.Decision{Age: math.MaxInt64}}, {Decision: shard.Decision{Tallied: &shard.Tallied{}}},
 		{Decision: shard.Decision{Tallied: &shard.Tallied{Was: true, Before: math.MinInt64, Value: math.MaxInt64, EndsAt: math.MaxInt64}}},
 		{Decision: shard.Decision{System: &shard.SystemAnswer{Document: largest}}}, {Decision: shard.Decision{System: &shard.SystemAnswer{Session: shard.Session{Index: 1}}}}}

@@ -136,13 +136,22 @@ func (c *counts) add(calls, requests int) {
 
 // readable removes fields that a node of the cluster's level could not read.
 func (h *Hop) readable(requests []shard.Request) []shard.Request {
-	named := func(r shard.Request) bool { return r.Revision != 0 }
-	if h.Level == nil || h.Level() >= shard.LevelSound || !slices.ContainsFunc(requests, named) {
+	if h.Level == nil || h.Level() >= shard.LevelTrust {
+		return requests
+	}
+	revisions := h.Level() >= shard.LevelSound
+	unreadable := func(r shard.Request) bool { return r.Revision != 0 && !revisions || r.Op == shard.Forget }
+	if !slices.ContainsFunc(requests, unreadable) {
 		return requests
 	}
 	plain := slices.Clone(requests)
 	for i := range plain {
-		plain[i].Revision = 0
+		if !revisions {
+			plain[i].Revision = 0
+		}
+		if plain[i].Op == shard.Forget { // which the owner refuses
+			plain[i].Adjustment = nil
+		}
 	}
 	return plain
 }

@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/stint-io/stint/limit"
@@ -12,6 +13,10 @@ import (
 // each, in their order. It keeps new denials that may be repeated, and ends those that a request may make untrue. A nil
 // receiver has all requests decided.
 func (d *denials) wrap(requests []shard.Request, decide func([]shard.Request) []shard.Result) []shard.Result {
+	if d != nil && slices.ContainsFunc(requests, isForget) {
+		d.forget(requests)
+		defer d.forget(requests) // a denial may have been kept meanwhile
+	}
 	revision := d.revision()
 	if revision == nil {
 		return decide(requests)
@@ -179,6 +184,27 @@ func (d *denials) makeRoom(r *shard.Request) bool {
 		return true
 	}
 	return false
+}
+
+func isForget(r shard.Request) bool { return r.Op == shard.Forget }
+
+// forget drops the denials of keys that are being forgotten. The memory of a denial that is not repeated any more would hold its
+// key until another one needs the slot.
+func (d *denials) forget(requests []shard.Request) {
+	for i := range requests {
+		r := &requests[i]
+		if r.Op != shard.Forget || r.Adjustment == nil {
+			continue
+		}
+		d.anywhere.Add(1)
+		for n := range d.slots {
+			kept := d.slots[n].Load()
+			if kept != nil && kept.namespace == r.Namespace &&
+				slices.ContainsFunc(kept.entries, func(e shard.Entry) bool { return e.Key == r.Adjustment.Forget }) {
+				d.slots[n].CompareAndSwap(kept, nil)
+			}
+		}
+	}
 }
 
 // own makes the denial independent of the memory of the request and the answer, which may be part of something larger. It

@@ -495,3 +495,20 @@ func BenchmarkDenials(b *testing.B) {
 		})
 	}
 }
+
+// A denial that is not repeated any more would hold its key in memory.
+func TestADenialOfAForgottenKeyIsDropped(t *testing.T) {
+	f := newFlood()
+	f.wants(t, "to begin with", 3, check("k"), check("l"), check("k", "l"))
+	forget := shard.Request{Op: shard.Forget, Namespace: check("k").Namespace, Entries: []shard.Entry{{Key: "any"}},
+		Adjustment: &shard.Adjustment{Forget: "k"}}
+	f.wrap([]shard.Request{forget}, func(requests []shard.Request) []shard.Result {
+		f.wants(t, "under way", 1, check("k"))
+		return f.decide(requests)
+	})
+	for i := range f.slots {
+		if kept := f.slots[i].Load(); kept != nil && slices.ContainsFunc(kept.entries, func(e shard.Entry) bool { return e.Key == "k" }) {
+			t.Errorf("a denial of %+v is kept", kept.entries)
+		}
+	}
+}

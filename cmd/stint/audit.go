@@ -50,6 +50,8 @@ func changed(r *stintv1.AuditRecord) string {
 		return "sealing secrets"
 	case r.Deed == "restore":
 		return "cluster"
+	case r.Deed == "forget":
+		return "a key of " + r.Namespace
 	case r.Policy == "" && r.Key == "":
 		return "policies"
 	}

@@ -36,6 +36,7 @@ type commandLine struct {
 	Explain     explainCommand     `cmd:"" help:"Tell in words what would be decided now, and why."`
 	Adjust      adjustCommand      `cmd:"" help:"Change what a key has used, or block it."`
 	Override    overrideCommand    `cmd:"" help:"Give one key a tier or quotas of its own."`
+	Forget      forgetCommand      `cmd:"" help:"End everything that is kept of one key: for a person who asks for it."`
 	Audit       auditCommand       `cmd:"" help:"List who changed what by hand."`
 	Policies    policiesCommand    `cmd:"" help:"List the policies in force."`
 	Apply       applyCommand       `cmd:"" help:"Put a policies file in force."`

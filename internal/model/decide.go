@@ -74,6 +74,14 @@ func (h *History) decide(d *Decided) (Answer, Refusal) {
 			}
 		}
 	}
+	if d.Op == Forget {
+		for a := range h.counters {
+			if a.key == d.Charges[0].Key {
+				delete(h.counters, a)
+			}
+		}
+		return Answer{Place: d.Place, Allowed: true, Index: h.next()}, NotRefused
+	}
 	all := h.open(d, d.Place.At)
 	switch {
 	case d.Op == Settle:

@@ -65,6 +65,7 @@ const (
 	DeleteOverride Op = 17
 	Tally          Op = 25
 	ReadTally      Op = 26
+	Forget         Op = 27 // end everything that is kept of the first charge's key, whatever the policy
 )
 
 // deciding reports whether limits and blocks can deny the operation.

@@ -61,7 +61,7 @@ func (a *admin) positionOf(ctx context.Context, t *placement.Table, id shard.ID)
 	defer cancel()
 	r := shard.Request{Op: shard.Fetch, Namespace: systemNamespace, Document: backupDocument}
 	if id != shard.System {
-		r = shard.Request{Op: shard.ReadAudit, Namespace: shard.DefaultNamespace, Entries: []shard.Entry{{Key: shard.KeyOn(id, t.Shards), Cost: 1}}}
+		r = shard.Request{Op: shard.ReadAudit, Namespace: shard.DefaultNamespace, Entries: []shard.Entry{{Key: shard.KeyOn(shard.DefaultNamespace, id, t.Shards), Cost: 1}}}
 	}
 	result := a.documents.router.Submit(ctx, id, []shard.Request{r})[0]
 	if result.Err != nil {

@@ -3,6 +3,7 @@ package replay
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -131,6 +132,17 @@ const sweepLeast = 1024
 func (r *records) Lookup(key string) (shard.Record, bool) {
 	record, ok := r.byKey[key]
 	return record, ok
+}
+
+// All implements shard.View.
+func (r *records) All() iter.Seq2[[]byte, shard.Record] {
+	return func(yield func([]byte, shard.Record) bool) {
+		for key, record := range r.byKey {
+			if !yield([]byte(key), record) {
+				return
+			}
+		}
+	}
 }
 
 // Full implements shard.View: a replay has no memory cap.

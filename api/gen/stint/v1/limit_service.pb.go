@@ -2038,6 +2038,143 @@ func (x *AdjustResponse) GetLimits() []*LimitStatus {
 	return nil
 }
 
+// ForgetRequest names the key to forget.
+type ForgetRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Absent: "default".
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The counted thing.
+	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	// Text for the audit log: at most 512 bytes. The key in it is replaced.
+	Note          string `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetRequest) Reset() {
+	*x = ForgetRequest{}
+	mi := &file_stint_v1_limit_service_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetRequest) ProtoMessage() {}
+
+func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_limit_service_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetRequest.ProtoReflect.Descriptor instead.
+func (*ForgetRequest) Descriptor() ([]byte, []int) {
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *ForgetRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ForgetRequest) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *ForgetRequest) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+// ForgetResponse says what was ended.
+type ForgetResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Policies, and labels of inline limits, that had counted the key.
+	Counters uint32 `protobuf:"varint,1,opt,name=counters,proto3" json:"counters,omitempty"`
+	// Open holds that ended before their time, as if they had expired.
+	Holds uint32 `protobuf:"varint,2,opt,name=holds,proto3" json:"holds,omitempty"`
+	// Ended operations on several shards whose record no longer names the key.
+	Operations uint32 `protobuf:"varint,3,opt,name=operations,proto3" json:"operations,omitempty"`
+	// Audit records that no longer name the key.
+	AuditRecords  uint32 `protobuf:"varint,4,opt,name=audit_records,json=auditRecords,proto3" json:"audit_records,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetResponse) Reset() {
+	*x = ForgetResponse{}
+	mi := &file_stint_v1_limit_service_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetResponse) ProtoMessage() {}
+
+func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_limit_service_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetResponse.ProtoReflect.Descriptor instead.
+func (*ForgetResponse) Descriptor() ([]byte, []int) {
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ForgetResponse) GetCounters() uint32 {
+	if x != nil {
+		return x.Counters
+	}
+	return 0
+}
+
+func (x *ForgetResponse) GetHolds() uint32 {
+	if x != nil {
+		return x.Holds
+	}
+	return 0
+}
+
+func (x *ForgetResponse) GetOperations() uint32 {
+	if x != nil {
+		return x.Operations
+	}
+	return 0
+}
+
+func (x *ForgetResponse) GetAuditRecords() uint32 {
+	if x != nil {
+		return x.AuditRecords
+	}
+	return 0
+}
+
 var File_stint_v1_limit_service_proto protoreflect.FileDescriptor
 
 const file_stint_v1_limit_service_proto_rawDesc = "" +
@@ -2173,7 +2310,18 @@ const file_stint_v1_limit_service_proto_rawDesc = "" +
 	"\x05Reset\"\t\n" +
 	"\aUnblock\"?\n" +
 	"\x0eAdjustResponse\x12-\n" +
-	"\x06limits\x18\x01 \x03(\v2\x15.stint.v1.LimitStatusR\x06limits*_\n" +
+	"\x06limits\x18\x01 \x03(\v2\x15.stint.v1.LimitStatusR\x06limits\"S\n" +
+	"\rForgetRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
+	"\x04note\x18\x03 \x01(\tR\x04note\"\x87\x01\n" +
+	"\x0eForgetResponse\x12\x1a\n" +
+	"\bcounters\x18\x01 \x01(\rR\bcounters\x12\x14\n" +
+	"\x05holds\x18\x02 \x01(\rR\x05holds\x12\x1e\n" +
+	"\n" +
+	"operations\x18\x03 \x01(\rR\n" +
+	"operations\x12#\n" +
+	"\raudit_records\x18\x04 \x01(\rR\fauditRecords*_\n" +
 	"\x04Mode\x12\x14\n" +
 	"\x10MODE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fMODE_ENFORCE\x10\x01\x12\x0e\n" +
@@ -2185,7 +2333,7 @@ const file_stint_v1_limit_service_proto_rawDesc = "" +
 	"\x13OVERAGE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rOVERAGE_CLAMP\x10\x01\x12\x10\n" +
 	"\fOVERAGE_DEBT\x10\x02\x12\x12\n" +
-	"\x0eOVERAGE_REJECT\x10\x032\xd2\x03\n" +
+	"\x0eOVERAGE_REJECT\x10\x032\x8f\x04\n" +
 	"\fLimitService\x128\n" +
 	"\x05Check\x12\x16.stint.v1.CheckRequest\x1a\x17.stint.v1.CheckResponse\x12G\n" +
 	"\n" +
@@ -2194,7 +2342,8 @@ const file_stint_v1_limit_service_proto_rawDesc = "" +
 	"\aReserve\x12\x18.stint.v1.ReserveRequest\x1a\x19.stint.v1.ReserveResponse\x12;\n" +
 	"\x06Settle\x12\x17.stint.v1.SettleRequest\x1a\x18.stint.v1.SettleResponse\x127\n" +
 	"\x03Get\x12\x14.stint.v1.GetRequest\x1a\x15.stint.v1.GetResponse\"\x03\x90\x02\x01\x12;\n" +
-	"\x06Adjust\x12\x17.stint.v1.AdjustRequest\x1a\x18.stint.v1.AdjustResponseB4Z2github.com/stint-io/stint/api/gen/stint/v1;stintv1b\x06proto3"
+	"\x06Adjust\x12\x17.stint.v1.AdjustRequest\x1a\x18.stint.v1.AdjustResponse\x12;\n" +
+	"\x06Forget\x12\x17.stint.v1.ForgetRequest\x1a\x18.stint.v1.ForgetResponseB4Z2github.com/stint-io/stint/api/gen/stint/v1;stintv1b\x06proto3"
 
 var (
 	file_stint_v1_limit_service_proto_rawDescOnce sync.Once
@@ -2209,7 +2358,7 @@ func file_stint_v1_limit_service_proto_rawDescGZIP() []byte {
 }
 
 var file_stint_v1_limit_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_stint_v1_limit_service_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_stint_v1_limit_service_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_stint_v1_limit_service_proto_goTypes = []any{
 	(Mode)(0),                     // 0: stint.v1.Mode
 	(Overage)(0),                  // 1: stint.v1.Overage
@@ -2238,14 +2387,16 @@ var file_stint_v1_limit_service_proto_goTypes = []any{
 	(*Reset)(nil),                 // 24: stint.v1.Reset
 	(*Unblock)(nil),               // 25: stint.v1.Unblock
 	(*AdjustResponse)(nil),        // 26: stint.v1.AdjustResponse
-	nil,                           // 27: stint.v1.Decision.HeadersEntry
-	(*Limit)(nil),                 // 28: stint.v1.Limit
-	(*durationpb.Duration)(nil),   // 29: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
-	(OnExpire)(0),                 // 31: stint.v1.OnExpire
+	(*ForgetRequest)(nil),         // 27: stint.v1.ForgetRequest
+	(*ForgetResponse)(nil),        // 28: stint.v1.ForgetResponse
+	nil,                           // 29: stint.v1.Decision.HeadersEntry
+	(*Limit)(nil),                 // 30: stint.v1.Limit
+	(*durationpb.Duration)(nil),   // 31: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
+	(OnExpire)(0),                 // 33: stint.v1.OnExpire
 }
 var file_stint_v1_limit_service_proto_depIdxs = []int32{
-	28, // 0: stint.v1.Entry.limits:type_name -> stint.v1.Limit
+	30, // 0: stint.v1.Entry.limits:type_name -> stint.v1.Limit
 	2,  // 1: stint.v1.CheckRequest.entries:type_name -> stint.v1.Entry
 	0,  // 2: stint.v1.CheckRequest.mode:type_name -> stint.v1.Mode
 	9,  // 3: stint.v1.CheckResponse.decision:type_name -> stint.v1.Decision
@@ -2254,18 +2405,18 @@ var file_stint_v1_limit_service_proto_depIdxs = []int32{
 	9,  // 6: stint.v1.Result.decision:type_name -> stint.v1.Decision
 	8,  // 7: stint.v1.Result.failure:type_name -> stint.v1.Failure
 	11, // 8: stint.v1.Decision.limits:type_name -> stint.v1.LimitStatus
-	29, // 9: stint.v1.Decision.retry_after:type_name -> google.protobuf.Duration
-	30, // 10: stint.v1.Decision.decided_at:type_name -> google.protobuf.Timestamp
-	27, // 11: stint.v1.Decision.headers:type_name -> stint.v1.Decision.HeadersEntry
-	30, // 12: stint.v1.Decision.hold_expires_at:type_name -> google.protobuf.Timestamp
+	31, // 9: stint.v1.Decision.retry_after:type_name -> google.protobuf.Duration
+	32, // 10: stint.v1.Decision.decided_at:type_name -> google.protobuf.Timestamp
+	29, // 11: stint.v1.Decision.headers:type_name -> stint.v1.Decision.HeadersEntry
+	32, // 12: stint.v1.Decision.hold_expires_at:type_name -> google.protobuf.Timestamp
 	10, // 13: stint.v1.Decision.positions:type_name -> stint.v1.Position
-	30, // 14: stint.v1.LimitStatus.window_start:type_name -> google.protobuf.Timestamp
-	30, // 15: stint.v1.LimitStatus.reset_at:type_name -> google.protobuf.Timestamp
-	29, // 16: stint.v1.LimitStatus.retry_after:type_name -> google.protobuf.Duration
-	30, // 17: stint.v1.LimitStatus.blocked_until:type_name -> google.protobuf.Timestamp
+	32, // 14: stint.v1.LimitStatus.window_start:type_name -> google.protobuf.Timestamp
+	32, // 15: stint.v1.LimitStatus.reset_at:type_name -> google.protobuf.Timestamp
+	31, // 16: stint.v1.LimitStatus.retry_after:type_name -> google.protobuf.Duration
+	32, // 17: stint.v1.LimitStatus.blocked_until:type_name -> google.protobuf.Timestamp
 	3,  // 18: stint.v1.ReserveRequest.check:type_name -> stint.v1.CheckRequest
-	29, // 19: stint.v1.ReserveRequest.ttl:type_name -> google.protobuf.Duration
-	31, // 20: stint.v1.ReserveRequest.on_expire:type_name -> stint.v1.OnExpire
+	31, // 19: stint.v1.ReserveRequest.ttl:type_name -> google.protobuf.Duration
+	33, // 20: stint.v1.ReserveRequest.on_expire:type_name -> stint.v1.OnExpire
 	9,  // 21: stint.v1.ReserveResponse.decision:type_name -> stint.v1.Decision
 	15, // 22: stint.v1.SettleRequest.commit:type_name -> stint.v1.Commit
 	16, // 23: stint.v1.SettleRequest.cancel:type_name -> stint.v1.Cancel
@@ -2273,14 +2424,14 @@ var file_stint_v1_limit_service_proto_depIdxs = []int32{
 	18, // 25: stint.v1.SettleRequest.success:type_name -> stint.v1.Success
 	19, // 26: stint.v1.SettleRequest.failed:type_name -> stint.v1.Failed
 	1,  // 27: stint.v1.Commit.overage:type_name -> stint.v1.Overage
-	29, // 28: stint.v1.Extend.ttl:type_name -> google.protobuf.Duration
+	31, // 28: stint.v1.Extend.ttl:type_name -> google.protobuf.Duration
 	9,  // 29: stint.v1.SettleResponse.decision:type_name -> stint.v1.Decision
 	2,  // 30: stint.v1.GetRequest.entries:type_name -> stint.v1.Entry
 	11, // 31: stint.v1.GetResponse.limits:type_name -> stint.v1.LimitStatus
-	30, // 32: stint.v1.GetResponse.at:type_name -> google.protobuf.Timestamp
-	29, // 33: stint.v1.GetResponse.stale_by:type_name -> google.protobuf.Duration
+	32, // 32: stint.v1.GetResponse.at:type_name -> google.protobuf.Timestamp
+	31, // 33: stint.v1.GetResponse.stale_by:type_name -> google.protobuf.Duration
 	24, // 34: stint.v1.AdjustRequest.reset:type_name -> stint.v1.Reset
-	30, // 35: stint.v1.AdjustRequest.block_until:type_name -> google.protobuf.Timestamp
+	32, // 35: stint.v1.AdjustRequest.block_until:type_name -> google.protobuf.Timestamp
 	25, // 36: stint.v1.AdjustRequest.unblock:type_name -> stint.v1.Unblock
 	11, // 37: stint.v1.AdjustResponse.limits:type_name -> stint.v1.LimitStatus
 	3,  // 38: stint.v1.LimitService.Check:input_type -> stint.v1.CheckRequest
@@ -2290,15 +2441,17 @@ var file_stint_v1_limit_service_proto_depIdxs = []int32{
 	14, // 42: stint.v1.LimitService.Settle:input_type -> stint.v1.SettleRequest
 	21, // 43: stint.v1.LimitService.Get:input_type -> stint.v1.GetRequest
 	23, // 44: stint.v1.LimitService.Adjust:input_type -> stint.v1.AdjustRequest
-	4,  // 45: stint.v1.LimitService.Check:output_type -> stint.v1.CheckResponse
-	6,  // 46: stint.v1.LimitService.CheckBatch:output_type -> stint.v1.CheckBatchResponse
-	6,  // 47: stint.v1.LimitService.CheckStream:output_type -> stint.v1.CheckBatchResponse
-	13, // 48: stint.v1.LimitService.Reserve:output_type -> stint.v1.ReserveResponse
-	20, // 49: stint.v1.LimitService.Settle:output_type -> stint.v1.SettleResponse
-	22, // 50: stint.v1.LimitService.Get:output_type -> stint.v1.GetResponse
-	26, // 51: stint.v1.LimitService.Adjust:output_type -> stint.v1.AdjustResponse
-	45, // [45:52] is the sub-list for method output_type
-	38, // [38:45] is the sub-list for method input_type
+	27, // 45: stint.v1.LimitService.Forget:input_type -> stint.v1.ForgetRequest
+	4,  // 46: stint.v1.LimitService.Check:output_type -> stint.v1.CheckResponse
+	6,  // 47: stint.v1.LimitService.CheckBatch:output_type -> stint.v1.CheckBatchResponse
+	6,  // 48: stint.v1.LimitService.CheckStream:output_type -> stint.v1.CheckBatchResponse
+	13, // 49: stint.v1.LimitService.Reserve:output_type -> stint.v1.ReserveResponse
+	20, // 50: stint.v1.LimitService.Settle:output_type -> stint.v1.SettleResponse
+	22, // 51: stint.v1.LimitService.Get:output_type -> stint.v1.GetResponse
+	26, // 52: stint.v1.LimitService.Adjust:output_type -> stint.v1.AdjustResponse
+	28, // 53: stint.v1.LimitService.Forget:output_type -> stint.v1.ForgetResponse
+	46, // [46:54] is the sub-list for method output_type
+	38, // [38:46] is the sub-list for method input_type
 	38, // [38:38] is the sub-list for extension type_name
 	38, // [38:38] is the sub-list for extension extendee
 	0,  // [0:38] is the sub-list for field type_name
@@ -2338,7 +2491,7 @@ func file_stint_v1_limit_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stint_v1_limit_service_proto_rawDesc), len(file_stint_v1_limit_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   26,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -48,6 +48,8 @@ const (
 	LimitServiceGetProcedure = "/stint.v1.LimitService/Get"
 	// LimitServiceAdjustProcedure is the fully-qualified name of the LimitService's Adjust RPC.
 	LimitServiceAdjustProcedure = "/stint.v1.LimitService/Adjust"
+	// LimitServiceForgetProcedure is the fully-qualified name of the LimitService's Forget RPC.
+	LimitServiceForgetProcedure = "/stint.v1.LimitService/Forget"
 )
 
 // LimitServiceClient is a client for the stint.v1.LimitService service.
@@ -69,6 +71,10 @@ type LimitServiceClient interface {
 	Get(context.Context, *connect.Request[v1.GetRequest]) (*connect.Response[v1.GetResponse], error)
 	// Adjust changes what a key has used. It is audited and, once API tokens are built, privileged.
 	Adjust(context.Context, *connect.Request[v1.AdjustRequest]) (*connect.Response[v1.AdjustResponse], error)
+	// Forget ends everything that the cluster keeps of one key, under all policies of its namespace: what it has used, its
+	// lockout, block, override and holds. It is audited, without the key. It may be called again at any time: then it ends
+	// what was kept since. If it fails, a part may have been ended.
+	Forget(context.Context, *connect.Request[v1.ForgetRequest]) (*connect.Response[v1.ForgetResponse], error)
 }
 
 // NewLimitServiceClient constructs a client for the stint.v1.LimitService service. By default, it
@@ -125,6 +131,12 @@ func NewLimitServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(limitServiceMethods.ByName("Adjust")),
 			connect.WithClientOptions(opts...),
 		),
+		forget: connect.NewClient[v1.ForgetRequest, v1.ForgetResponse](
+			httpClient,
+			baseURL+LimitServiceForgetProcedure,
+			connect.WithSchema(limitServiceMethods.ByName("Forget")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -137,6 +149,7 @@ type limitServiceClient struct {
 	settle      *connect.Client[v1.SettleRequest, v1.SettleResponse]
 	get         *connect.Client[v1.GetRequest, v1.GetResponse]
 	adjust      *connect.Client[v1.AdjustRequest, v1.AdjustResponse]
+	forget      *connect.Client[v1.ForgetRequest, v1.ForgetResponse]
 }
 
 // Check calls stint.v1.LimitService.Check.
@@ -174,6 +187,11 @@ func (c *limitServiceClient) Adjust(ctx context.Context, req *connect.Request[v1
 	return c.adjust.CallUnary(ctx, req)
 }
 
+// Forget calls stint.v1.LimitService.Forget.
+func (c *limitServiceClient) Forget(ctx context.Context, req *connect.Request[v1.ForgetRequest]) (*connect.Response[v1.ForgetResponse], error) {
+	return c.forget.CallUnary(ctx, req)
+}
+
 // LimitServiceHandler is an implementation of the stint.v1.LimitService service.
 type LimitServiceHandler interface {
 	// Check decides and counts: all of its entries or none.
@@ -193,6 +211,10 @@ type LimitServiceHandler interface {
 	Get(context.Context, *connect.Request[v1.GetRequest]) (*connect.Response[v1.GetResponse], error)
 	// Adjust changes what a key has used. It is audited and, once API tokens are built, privileged.
 	Adjust(context.Context, *connect.Request[v1.AdjustRequest]) (*connect.Response[v1.AdjustResponse], error)
+	// Forget ends everything that the cluster keeps of one key, under all policies of its namespace: what it has used, its
+	// lockout, block, override and holds. It is audited, without the key. It may be called again at any time: then it ends
+	// what was kept since. If it fails, a part may have been ended.
+	Forget(context.Context, *connect.Request[v1.ForgetRequest]) (*connect.Response[v1.ForgetResponse], error)
 }
 
 // NewLimitServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -245,6 +267,12 @@ func NewLimitServiceHandler(svc LimitServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(limitServiceMethods.ByName("Adjust")),
 		connect.WithHandlerOptions(opts...),
 	)
+	limitServiceForgetHandler := connect.NewUnaryHandler(
+		LimitServiceForgetProcedure,
+		svc.Forget,
+		connect.WithSchema(limitServiceMethods.ByName("Forget")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/stint.v1.LimitService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case LimitServiceCheckProcedure:
@@ -261,6 +289,8 @@ func NewLimitServiceHandler(svc LimitServiceHandler, opts ...connect.HandlerOpti
 			limitServiceGetHandler.ServeHTTP(w, r)
 		case LimitServiceAdjustProcedure:
 			limitServiceAdjustHandler.ServeHTTP(w, r)
+		case LimitServiceForgetProcedure:
+			limitServiceForgetHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -296,4 +326,8 @@ func (UnimplementedLimitServiceHandler) Get(context.Context, *connect.Request[v1
 
 func (UnimplementedLimitServiceHandler) Adjust(context.Context, *connect.Request[v1.AdjustRequest]) (*connect.Response[v1.AdjustResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("stint.v1.LimitService.Adjust is not implemented"))
+}
+
+func (UnimplementedLimitServiceHandler) Forget(context.Context, *connect.Request[v1.ForgetRequest]) (*connect.Response[v1.ForgetResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("stint.v1.LimitService.Forget is not implemented"))
 }

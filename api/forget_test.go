@@ -1,0 +1,97 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+	"github.com/stint-io/stint/shard"
+)
+
+// Every shard is asked, the key's own first, until none has anything left.
+func TestForgetAsksEveryShardUntilNothingIsLeft(t *testing.T) {
+	w := newWorld(t)
+	open := uint32(2)
+	w.decider.decide = func(r shard.Request) shard.Result {
+		d := shard.Decision{Allowed: true, System: &shard.SystemAnswer{Forgot: shard.Forgot{Counters: 1, Holds: 2, Operations: 3, Audit: 4}}}
+		if shard.Of(r.Namespace, r.Entries[0].Key, 3) == 1 && open > 0 && r.Adjustment.Actor == "" {
+			open--
+			d.System.Forgot.Open = 1
+		}
+		return shard.Result{Decision: d}
+	}
+	code, _, body := w.post("LimitService/Forget", `{"namespace":"shop","key":"user:42","note":"as she asked"}`)
+	if code != http.StatusOK || compact(t, body) != `{"counters":10,"holds":20,"operations":30,"auditRecords":40}` {
+		t.Errorf("answered %d %s", code, body)
+	}
+	requests := w.decider.requests()
+	if len(requests) != 1+3*3 {
+		t.Fatalf("%d requests", len(requests))
+	}
+	own := requests[0]
+	if shard.Of("shop", own.Entries[0].Key, 3) != shard.Of("shop", "user:42", 3) || own.Adjustment.Actor != "127.0.0.1" ||
+		own.Adjustment.Note != "as she asked" {
+		t.Errorf("the first is %+v with %+v", own, own.Adjustment)
+	}
+	for i, r := range requests {
+		if r.Op != shard.Forget || r.Namespace != "shop" || r.Adjustment.Forget != "user:42" || r.Entries[0].Key == "user:42" ||
+			i > 0 && (r.Adjustment.Actor != "" || shard.Of("shop", r.Entries[0].Key, 3) != shard.ID((i-1)%3)) {
+			t.Errorf("%d: %+v with %+v", i, r, r.Adjustment)
+		}
+	}
+}
+
+func TestWhatIsWrongWithAForget(t *testing.T) {
+	w := newWorld(t)
+	for body, want := range map[string]string{
+		`{}`:                          "key: is missing",
+		`{"key":"a\u0007"}`:           "key: has the control character",
+		`{"key":"a","note":"\n"}`:     "note: must have no control characters",
+		`{"key":"a","namespace":"/"}`: "namespace: ",
+	} {
+		code, _, answer := w.post("LimitService/Forget", body)
+		if code != http.StatusBadRequest || !strings.Contains(answer, want) || len(w.decider.requests()) > 0 {
+			t.Errorf("%s: %d %s", body, code, answer)
+		}
+	}
+	w.decider.decide = func(shard.Request) shard.Result {
+		return shard.Result{Decision: shard.Decision{System: &shard.SystemAnswer{Forgot: shard.Forgot{Open: 1}}}}
+	}
+	r, _ := http.NewRequest(http.MethodPost, w.url+"/stint.v1.LimitService/Forget", strings.NewReader(`{"key":"a"}`))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Connect-Timeout-Ms", "300")
+	if code, _, answer := w.send(r); code != http.StatusServiceUnavailable || !strings.Contains(answer, "an operation on several shards with this key has not ended yet") {
+		t.Errorf("an operation that does not end: %d %s", code, answer)
+	}
+}
+
+// Whoever may adjust keys under one policy may not end them under all.
+func TestAForgetNeedsAGrantUnderEveryPolicy(t *testing.T) {
+	k := newTokens()
+	for name, grant := range map[string]string{
+		"adjust": "ops=adjust", "override": "ops=override", "policy": "policy=api ops=adjust,override", "key": "key=user:* ops=adjust,override",
+		"namespace": "ns=shop ops=adjust,override",
+	} {
+		k.add(t, name, grant)
+	}
+	w := newGuardedWorld(t, k.guard)
+	w.decider.decide = func(shard.Request) shard.Result { return shard.Result{Decision: shard.Decision{Allowed: true}} }
+	for name, want := range map[string]map[string]bool{"adjust": {}, "override": {}, "policy": {}, "namespace": {},
+		"key": {"user:1": true}} {
+		for _, key := range []string{"user:1", "org:1"} {
+			before := len(w.decider.requests())
+			_, err := stintv1connect.NewLimitServiceClient(withToken(k.text[name]), w.url).Forget(t.Context(),
+				connect.NewRequest(&stintv1.ForgetRequest{Key: key}))
+			if want[key] && err != nil || !want[key] && connect.CodeOf(err) != connect.CodePermissionDenied {
+				t.Errorf("%s forgets %s: %v", name, key, err)
+			}
+			if !want[key] && len(w.decider.requests()) > before {
+				t.Errorf("%s was refused %s, and shards were asked", name, key)
+			}
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/shard"
+)
+
+// forgetEvery is the pause between two rounds of a Forget, while operations on several shards that have the key come to their end.
+const forgetEvery = 50 * time.Millisecond
+
+// forget asks every shard to end what it keeps of a key, until none has anything left. The key's own shard is first: it leaves
+// the audit record, even if a later shard does not answer. Both operations must be granted for the key under every policy.
+func (s limitService) forget(ctx context.Context, m *stintv1.ForgetRequest) (*stintv1.ForgetResponse, error) {
+	who, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	namespace, err := forgetProblem(m)
+	if err != nil {
+		return nil, err
+	}
+	for _, op := range []auth.Op{auth.Adjust, auth.Override} {
+		if !callerIn(ctx).May(op, auth.Target{Namespace: namespace, Key: m.Key}) {
+			return nil, auth.NotGrantedError(op)
+		}
+	}
+	shards := 0
+	if s.shards != nil {
+		shards = s.shards()
+	}
+	if shards == 0 {
+		return nil, errNoCluster
+	}
+	f := forgetting{limitService: s, namespace: namespace, key: m.Key, response: &stintv1.ForgetResponse{}}
+	own := shard.Of(namespace, m.Key, uint32(shards))
+	open, err := f.ask(ctx, []shard.Request{f.requestTo(own, uint32(shards), shard.Adjustment{Actor: who, Note: m.Note})})
+	for err == nil {
+		var others uint32
+		if others, err = f.round(ctx, uint32(shards)); err != nil {
+			break
+		}
+		if open += others; open == 0 {
+			return f.response, nil
+		}
+		open = 0
+		select {
+		case <-time.After(forgetEvery):
+		case <-ctx.Done():
+			return nil, errStillOpen
+		}
+	}
+	return nil, err
+}
+
+var errStillOpen = &shard.Error{Code: shard.Unavailable, RetryAfter: 1e6, Message: "an operation on several shards with this key has " +
+	"not ended yet; what could be ended was: call again, and see that all shards have an owner"}
+
+func forgetProblem(m *stintv1.ForgetRequest) (namespace string, err error) {
+	if problem := shard.KeyProblem(m.Key); problem != "" {
+		return "", shard.Invalidf("key", "%s", problem)
+	}
+	if problem := noteProblem(m.Note); problem != "" {
+		return "", shard.Invalidf("note", "%s", problem)
+	}
+	return namespaceOf(m.Namespace)
+}
+
+// forgetting is one call of forget.
+type forgetting struct {
+	limitService
+	namespace, key string
+	response       *stintv1.ForgetResponse
+}
+
+// round asks all shards once, and returns how many records still name the key.
+func (f *forgetting) round(ctx context.Context, shards uint32) (open uint32, err error) {
+	for first := uint32(0); first < shards; first += auditShardsAtOnce {
+		var requests []shard.Request
+		for id := first; id < min(first+auditShardsAtOnce, shards); id++ {
+			requests = append(requests, f.requestTo(shard.ID(id), shards, shard.Adjustment{}))
+		}
+		more, err := f.ask(ctx, requests)
+		if err != nil {
+			return 0, err
+		}
+		open += more
+	}
+	return open, nil
+}
+
+// requestTo returns a request to one shard, by any key of the namespace that lives there.
+func (f *forgetting) requestTo(id shard.ID, shards uint32, a shard.Adjustment) shard.Request {
+	a.Forget = f.key
+	return shard.Request{Op: shard.Forget, Namespace: f.namespace, Adjustment: &a,
+		Entries: []shard.Entry{{Key: shard.KeyOn(f.namespace, id, shards), Cost: 1}}}
+}
+
+// ask sends requests, and adds their answers up.
+func (f *forgetting) ask(ctx context.Context, requests []shard.Request) (open uint32, err error) {
+	for _, result := range f.decider.Decide(ctx, requests) {
+		if result.Err != nil {
+			return 0, ofForget(result.Err)
+		}
+		done := result.Decision.Forgot()
+		f.response.Counters += done.Counters
+		f.response.Holds += done.Holds
+		f.response.Operations += done.Operations
+		f.response.AuditRecords += done.Audit
+		open += done.Open
+		if done.More {
+			open++
+		}
+	}
+	return open, nil
+}
+
+// ofForget says that a Forget that failed may have begun.
+func ofForget(err *shard.Error) error {
+	told := *err
+	told.Message = fmt.Sprintf("%s; other shards may have forgotten the key already: call again", err.Message)
+	return &told
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"fmt"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+)
+
+type forgetCommand struct {
+	Key       string `arg:"" help:"What is counted, as in user:42."`
+	Namespace string `help:"Default: the server's."`
+	Note      string `help:"Why, for the audit log. The key in it is replaced."`
+	Actor     string `help:"Who, for the audit log." env:"STINT_ACTOR,USER"`
+	output
+	remote
+}
+
+// Help implements kong.HelpProvider.
+func (*forgetCommand) Help() string {
+	return "Under all policies: what the key has used, its lockout, block, override and holds. The audit log keeps that something was " +
+		"changed, without the key. Whoever forgets the key of a login opens its lockout, and gives every limit of the key back.\n\n" +
+		"    stint forget user:42 --note 'request 4711'\n\n" +
+		"A person usually has several keys: forget each, in every namespace."
+}
+
+// whatRemains is printed after a Forget: what the servers cannot take back.
+const whatRemains = `still with the key, for a while:
+  other nodes' memory of denials (deny_cache): 10 s at most
+  the Raft log and snapshots of each node, until the shard has written two more snapshots
+  backups: nothing can be taken out of them; delete them after the time that you have promised
+  answers to idempotency ids hold no key, but an id that you made of the key does: for idempotency_retention
+`
+
+// Run ends what is kept of a key, and says what was.
+func (c *forgetCommand) Run(s streams) error {
+	ctx, cancel := c.context()
+	defer cancel()
+	answer, err := c.limits(ctx).Forget(ctx, signed(byHand{Actor: c.Actor},
+		&stintv1.ForgetRequest{Namespace: c.Namespace, Key: c.Key, Note: c.Note}))
+	if err != nil {
+		return c.explainFate(ctx, "forget "+c.Key, err, "some of it may have been forgotten: repeat it")
+	}
+	if c.json() {
+		return printJSON(s, answer.Msg)
+	}
+	m := answer.Msg
+	fmt.Fprintf(s.out, "forgotten: %d counters, %d open holds, the key in %d records of operations and %d of the audit log\n",
+		m.Counters, m.Holds, m.Operations, m.AuditRecords)
+	fmt.Fprint(s.out, whatRemains)
+	return nil
+}

@@ -1,0 +1,295 @@
+package shard
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Forget ends all that a shard keeps of one key: a person's, who has asked for it. The key's counters live on its own shard,
+// but the ruling of an operation on several shards names the keys of its legs too, so every shard is asked.
+//
+// A shard cannot look a key up whose policy it does not know: the policy may have ended, or the limits were inline. So a Forget
+// reads every record. It is alone in its batch, and what it finds is in the view.
+//
+//   - A counter is removed, with its holds, ladder, block and override. The id of such a hold is answered as that of an expired
+//     one. The other keys of the hold keep their part until it expires.
+//   - A hold on several shards expires now; home rules so. While a leg or a home has yet to hear of an outcome, the counter stays,
+//     and so does the record: Forgot.Open. It is over soon, and the caller asks again.
+//   - The record of an ended operation must stay, or it could be settled a second time. It no longer names the key, and gives
+//     nothing back to it.
+//   - An audit record stays, and no longer names the key.
+//
+// Answers to ids and sessions, and the ends of holds, hold no key: they have a number in its place.
+
+// Forgot is what a Forget has done on one shard.
+type Forgot struct {
+	Counters   uint32 // removed: one for each policy that has counted the key
+	Holds      uint32 // open ones that ended early
+	Operations uint32 // records of ended operations that no longer name the key
+	Audit      uint32 // audit records that no longer name the key
+	Open       uint32 // records that still name the key, until an operation on several shards has ended: ask again
+	More       bool   // there was more than fits into one entry: ask again
+}
+
+// ForgottenKey stands for a forgotten key in audit records.
+const ForgottenKey = "(forgotten)"
+
+// forgetting is one Forget.
+type forgetting struct {
+	*evaluation
+	r         *Request
+	namespace string
+	key       string
+	done      Forgot
+}
+
+func (e *evaluation) forget(r *Request) Result {
+	switch a := r.Adjustment; {
+	case e.at.Shard == System:
+		return Result{Err: Invalidf("", "the system shard holds documents and no keys")}
+	case e.at.Level < LevelTrust:
+		return Result{Err: &Error{Code: Conflict, Field: "key", Message: "cannot be forgotten before the upgrade of the cluster is " +
+			"finished: `stint upgrade status` says how far it is"}}
+	case a == nil || a.Forget == "" || len(r.Namespace)+len(a.Forget) > textMost:
+		return Result{Err: Invalidf("key", "is missing, or has more than %d bytes with the namespace", textMost)}
+	case a.auditProblem() != nil:
+		return Result{Err: a.auditProblem()}
+	}
+	f := forgetting{evaluation: e, r: r, namespace: r.Namespace, key: r.Adjustment.Forget}
+	for _, key := range f.find() {
+		if e.bytes > MaxEntryBytes/2 {
+			f.done.More = true
+			break
+		}
+		if err := f.end(key); err != nil {
+			return Result{Err: err}
+		}
+	}
+	f.record()
+	d := e.newDecision()
+	e.number(&d)
+	d.System = &SystemAnswer{Forgot: f.done}
+	return Result{Decision: d}
+}
+
+// find lists the records that may name the key: operations first, because what they have held leaves the counters with them.
+func (f *forgetting) find() (keys []string) {
+	key := []byte(f.key)
+	for k, r := range f.view.All() {
+		switch k[0] {
+		case counterRecord:
+			if !bytes.HasSuffix(k, key) {
+				continue
+			}
+			in := reader{rest: k[1:]}
+			if namespace, _ := in.string(), in.string(); namespace != f.namespace || string(in.rest) != f.key {
+				continue
+			}
+		case legRecord, rulingRecord:
+			if namespace, _ := readOperationKey(string(k)); namespace != f.namespace || !bytes.Contains(r.Value, key) {
+				continue
+			}
+		case auditRecord:
+			if !bytes.Contains(r.Value, key) {
+				continue
+			}
+		default:
+			continue
+		}
+		keys = append(keys, string(k))
+	}
+	slices.SortFunc(keys, func(a, b string) int { return strings.Compare(b, a) }) // 'u', 'o', 'l', 'k'
+	return keys
+}
+
+// end ends one record, or what it knows of the key.
+func (f *forgetting) end(key string) *Error {
+	record, found := f.lookup(key)
+	if !found { // it has ended, and was not swept yet
+		f.write(Put{Key: key})
+		return nil
+	}
+	switch key[0] {
+	case counterRecord:
+		return f.endCounter(key, record)
+	case legRecord:
+		return f.endLeg(key, record)
+	case rulingRecord:
+		return f.endRuling(key, record)
+	}
+	f.endAudit(key, record)
+	return nil
+}
+
+// endCounter removes a counter, unless an operation on several shards holds units of it. One that cannot be read is removed too.
+func (f *forgetting) endCounter(key string, record Record) *Error {
+	c := f.metCounter([]byte(key))
+	if c == nil {
+		mark, err := f.restored()
+		if err != nil {
+			return err
+		}
+		c = &counter{key: key, known: true, size: len(key) + 20, mark: mark}
+		if c.decode(record.Value, nil) != nil {
+			c.limits, c.extras = nil, nil
+		}
+		c.expire(f.at.Now)
+		f.meetCounter(c)
+	}
+	for _, h := range c.extras.openHolds() {
+		if h.remote {
+			f.done.Open++
+			return nil
+		}
+	}
+	f.done.Counters++
+	f.done.Holds += uint32(len(c.extras.openHolds()))
+	c.limits, c.extras, c.ladderKnown = c.limits[:0], nil, false
+	f.touch(c)
+	return nil
+}
+
+// endLeg takes the key out of the record of an ended leg. Its entry stays, without a key, since a settlement names costs by their
+// places (settlePart).
+func (f *forgetting) endLeg(key string, record Record) *Error {
+	l, err := decodeLeg(record.Value)
+	if err != nil {
+		return unreadable("key", "what an operation on several shards has charged it", err)
+	}
+	switch {
+	case !f.isNamed(l.entries, &l.answer):
+		return nil
+	case !l.state.ended():
+		f.done.Open++
+		return nil
+	}
+	for i := range l.entries {
+		if l.entries[i].Key == f.key {
+			l.entries[i].Key = ""
+		}
+	}
+	f.hide(&l.answer)
+	f.done.Operations++
+	f.write(Put{Key: key, Record: Record{Value: l.encode(), ForgetAt: record.ForgetAt}})
+	return nil
+}
+
+// endRuling takes the key out of the record of an ended operation. A hold expires first.
+func (f *forgetting) endRuling(key string, record Record) *Error {
+	u, err := decodeRuling(record.Value)
+	if err != nil {
+		return unreadable("key", "what became of an operation on several shards", err)
+	}
+	decisions := []*Decision{&u.answer}
+	for i := range u.legs {
+		decisions = append(decisions, &u.legs[i].Decision)
+	}
+	if u.settled != nil {
+		decisions = append(decisions, &u.settled.answer)
+	}
+	switch {
+	case !f.isNamed(u.entries, decisions...):
+		return nil
+	case u.state == OperationHeld:
+		f.done.Holds++
+		f.done.Open++
+		return f.expireHeld(key, u)
+	case u.isPending():
+		f.done.Open++
+		return nil
+	}
+	u.entries = slices.DeleteFunc(u.entries, func(e Entry) bool { return e.Key == f.key }) // nothing is ended by them any more
+	for _, d := range decisions {
+		f.hide(d)
+	}
+	f.done.Operations++
+	f.write(Put{Key: key, Record: Record{Value: u.encode(), ForgetAt: record.ForgetAt}})
+	return nil
+}
+
+// expireHeld lets a hold on several shards expire before its time.
+func (f *forgetting) expireHeld(key string, u *ruling) *Error {
+	_, id := readOperationKey(key)
+	part := partEvaluation{f.evaluation, &Request{Namespace: f.namespace, Operation: &Operation{ID: id, Home: f.at.Shard}}}
+	return homeEvaluation{part, key}.expireRuling(u)
+}
+
+// endAudit takes the key out of an audit record.
+func (f *forgetting) endAudit(key string, record Record) {
+	a, err := decodeAudit(f.at.Shard, record.Value)
+	if err != nil || a.Namespace != f.namespace {
+		return
+	}
+	note := withoutWord(a.Note, f.key)
+	if a.Key != f.key && note == a.Note {
+		return
+	}
+	if a.Note = note; a.Key == f.key {
+		a.Key = ForgottenKey
+	}
+	f.done.Audit++
+	f.write(Put{Key: key, Record: Record{Value: encodeAudit(&a), ForgetAt: record.ForgetAt}})
+}
+
+// record leaves an audit record, if the request has an actor.
+func (f *forgetting) record() {
+	a := f.r.Adjustment
+	if a.Actor == "" {
+		return
+	}
+	auditLog{&f.batch}.append(AuditRecord{At: f.at.Now, Position: f.at.Position, Actor: a.Actor, Note: withoutWord(a.Note, f.key),
+		Namespace: f.namespace, Key: ForgottenKey, Deed: "forget", After: fmt.Sprintf("%d counters ended, %d holds", f.done.Counters, f.done.Holds)})
+}
+
+// isNamed reports whether entries or statuses have the key.
+func (f *forgetting) isNamed(entries []Entry, decisions ...*Decision) bool {
+	return slices.ContainsFunc(entries, func(e Entry) bool { return e.Key == f.key }) ||
+		slices.ContainsFunc(decisions, func(d *Decision) bool { return slices.ContainsFunc(d.Limits, f.isOf) })
+}
+
+func (f *forgetting) isOf(s LimitStatus) bool { return s.Key == f.key }
+
+// hide drops the statuses of the key.
+func (f *forgetting) hide(d *Decision) { d.Limits = slices.DeleteFunc(d.Limits, f.isOf) }
+
+// dropForgotten leaves out the entries of keys that were forgotten since the charge, with their costs in a settlement.
+func (l *leg) dropForgotten(s *Settlement) {
+	for i := len(l.entries) - 1; i >= 0; i-- {
+		if l.entries[i].Key != "" {
+			continue
+		}
+		l.entries = slices.Delete(l.entries, i, i+1)
+		if i < len(s.Actual) {
+			s.Actual = slices.Delete(slices.Clone(s.Actual), i, i+1)
+		}
+	}
+}
+
+// withoutWord replaces a key in a text, where it stands alone: a short key may be a part of other words.
+func withoutWord(text, key string) string {
+	var b strings.Builder
+	for from := 0; ; {
+		at := strings.Index(text[from:], key)
+		if at < 0 {
+			return b.String() + text[from:]
+		}
+		at += from
+		b.WriteString(text[from:at])
+		from = at + len(key)
+		before, _ := utf8.DecodeLastRuneInString(text[:at])
+		after, _ := utf8.DecodeRuneInString(text[from:])
+		if isPartOfWord(before) || isPartOfWord(after) {
+			b.WriteString(key)
+		} else {
+			b.WriteString(ForgottenKey)
+		}
+	}
+}
+
+func isPartOfWord(c rune) bool {
+	return c != utf8.RuneError && (unicode.IsLetter(c) || unicode.IsDigit(c))
+}
