@@ -60,6 +60,9 @@
 // verified, else the address of the caller. The actor and the note of a change go to the audit log of the key's shard;
 // Audit asks every shard for its log.
 //
+// Forget asks every shard, the key's own first, and again until none names the key any more: operations on several shards
+// end in between.
+//
 // # The cluster
 //
 // Calls about more than the answering node (Status, Drain, RemoveNode, Apply) go to a ClusterAdmin. None of them waits

@@ -171,6 +171,9 @@
 // An id that carries a time is judged by the current retention. After a policy change to a longer retention, an id older
 // than the former retention, whose record is gone, may run again. The same holds for the refund of a decision.
 //
+// A person may ask to be forgotten. Forget ends what the shard keeps of a key, whatever the policy, and takes the key out of
+// records that must stay (eval_forget.go). It reads every record.
+//
 // # A restore from a backup
 //
 // Continue makes the state with which a shard goes on from a backup, some time later. It leaves a mark. What was decided

@@ -106,6 +106,13 @@ func (r *runner) run(stop chan struct{}) {
 			return
 		case <-time.After(time.Duration((50 + r.chance.ExpFloat64()*250) * float64(time.Millisecond))):
 		}
+		if r.chance.IntN(30) == 0 {
+			began := time.Since(r.w.began)
+			e := r.forget()
+			e.called, e.returned = began, time.Since(r.w.began)
+			r.done = append(r.done, e)
+			continue
+		}
 		e := r.next()
 		r.done = append(r.done, e)
 		e.called = time.Since(r.w.began)
@@ -131,7 +138,7 @@ func (r *runner) run(stop chan struct{}) {
 
 // next draws the next errand.
 func (r *runner) next() *errand {
-	switch n := r.chance.IntN(22); {
+	switch n := r.chance.IntN(24); {
 	case n < 4:
 		return r.several("check", shard.Check)
 	case n < 8:
@@ -153,7 +160,9 @@ func (r *runner) next() *errand {
 		return r.new("turned", shard.Check, shard.Entry{Policy: "turned", Key: "turned", Cost: uint64(1 + r.chance.IntN(3))})
 	case n < 18:
 		return r.rule()
-	case n < 19:
+	case n < 20:
+		return r.private()
+	case n < 21:
 		return r.new("ruled", shard.Check, shard.Entry{Policy: "ruled", Key: "ruled", Cost: 1})
 	default:
 		e := r.new("damped", shard.Check, shard.Entry{Policy: "damped", Key: "damped", Cost: 1})

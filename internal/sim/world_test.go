@@ -412,6 +412,7 @@ func (w *world) conclude() {
 	time.Sleep(4 * time.Duration(leaseTTL) * time.Microsecond)
 	w.readFinal()
 	w.awaitFinal()
+	w.judgeForgotten()
 	w.awaitEqual()
 	w.end()
 }

@@ -1,0 +1,89 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/stint-io/stint/shard"
+)
+
+// Each runner has two keys of its own, which it charges together and forgets.
+
+func (r *runner) privateKeys() []string {
+	return []string{fmt.Sprint("private ", r.number, "a"), fmt.Sprint("private ", r.number, "b")}
+}
+
+// private charges the runner's own keys.
+func (r *runner) private() *errand {
+	var entries []shard.Entry
+	for _, key := range r.privateKeys() {
+		entries = append(entries, shard.Entry{Policy: "pair", Key: key, Cost: uint64(1 + r.chance.IntN(3))})
+	}
+	return r.new("private", shard.Check, entries...)
+}
+
+// forget has one of the runner's own keys forgotten, as stint forget does. It is done if all shards had nothing left of it: an
+// errand without an answer says that it may have been done in part.
+func (r *runner) forget() *errand {
+	e := r.new("forget", shard.Forget, shard.Entry{Policy: "pair", Key: r.privateKeys()[r.chance.IntN(2)], Cost: 1})
+	e.request.ID = ""
+	for range 20 {
+		if left, ok := r.forgetRound(e); ok && !left {
+			e.fate, e.decision.Allowed = answered, true
+			break
+		}
+	}
+	return e
+}
+
+// forgetRound asks every shard once, and returns whether one had more.
+func (r *runner) forgetRound(e *errand) (left, ok bool) {
+	lives := r.w.lives()
+	if len(lives) == 0 {
+		return false, false
+	}
+	l := lives[r.chance.IntN(len(lives))]
+	shards := uint32(r.w.plan.shards)
+	var requests []shard.Request
+	for id := range shards {
+		request := e.request
+		request.Entries = []shard.Entry{{Key: shard.KeyOn(request.Namespace, shard.ID(id), shards), Cost: 1}}
+		request.Adjustment = &shard.Adjustment{Forget: e.request.Entries[0].Key, Actor: "simulated"}
+		requests = append(requests, request)
+	}
+	ctx, cancel := context.WithTimeout(l.ctx, deadline)
+	defer cancel()
+	for _, result := range l.Decide(ctx, requests) {
+		if result.Err != nil || l.dead.Load() {
+			return false, false
+		}
+		done := result.Decision.Forgot()
+		left = left || done.Open > 0 || done.More
+	}
+	return left, true
+}
+
+// judgeForgotten checks that a key has used no more at the end than was admitted since it was last forgotten, once the legs of
+// operations that came to nothing have given back what they held.
+func (w *world) judgeForgotten() {
+	for _, r := range w.runners {
+		for _, key := range r.privateKeys() {
+			most := int64(0)
+			for _, e := range r.done {
+				at := slices.IndexFunc(e.request.Entries, func(entry shard.Entry) bool { return entry.Key == key })
+				switch {
+				case at < 0:
+				case e.kind == "forget" && e.fate == answered:
+					most = 0
+				case e.kind == "private" && e.admitted():
+					most += int64(e.request.Entries[at].Cost)
+				}
+			}
+			if used, ok := r.read(shard.Entry{Policy: "pair", Key: key}); !ok || used > most {
+				w.fail(fmt.Errorf("%s has used %d (read: %v), and since it was forgotten %d were admitted\n%s", key, used, ok, most,
+					errandsOf(r.done, key)))
+			}
+		}
+	}
+}
