@@ -77,6 +77,8 @@ type Observer struct {
 	Frozen func(behind time.Duration)
 	// Full is called, every 10 s at most, when requests were refused because the shard holds as many records as it may.
 	Full func()
+	// Capped is called, every 10 s at most, when new keys were refused because their policy or namespace has enough.
+	Capped func(refusal *shard.Error)
 	// Fault is called, every 10 s at most, when a defect of the program made a request fail. Only that request failed
 	// (shard.Fault).
 	Fault func(met *shard.Error)

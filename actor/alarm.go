@@ -6,7 +6,7 @@ import "time"
 const alarmEvery = 10 * time.Second
 
 // alarms are the reports that an Observer gets for as long as their condition lasts.
-type alarms struct{ frozen, full, unreadable, off, wrong, set, handOver, fault alarm }
+type alarms struct{ frozen, full, capped, unreadable, off, wrong, set, handOver, fault alarm }
 
 // alarm limits how often a lasting condition is reported. The zero value lets the first report through.
 type alarm struct{ raised time.Time }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
@@ -207,4 +208,53 @@ func TestObserver(t *testing.T) {
 			t.Fatalf("told of the epochs %v, must be one, 0, a newer one, 0", epochs)
 		}
 	})
+}
+
+// What is proposed and not yet installed counts toward caps, once.
+func TestOverlayCountsTowardCaps(t *testing.T) {
+	set := policy.NewSet([]*policy.Policy{{Name: "p", Retention: policy.DefaultRetention,
+		Limits: []policy.Limit{{Name: "l", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 9}}}}})
+	o, state := newOverlay(), shard.NewState(0)
+	seen := view{overlay: &o, state: state, most: 1 << 20}
+	if _, err := state.Install(shard.EncodeEpochOpen(0, 1), 1, 1); err != nil {
+		t.Fatal(err)
+	}
+	var payloads [][]byte
+	add := func(seq uint64, keys ...string) {
+		at := shard.Stamp{Position: shard.Position{Epoch: 1, Seq: seq}, Now: limit.Time(seq)}
+		var requests []shard.Request
+		for _, key := range keys {
+			requests = append(requests, shard.Request{Op: shard.Check, Namespace: "n", Entries: []shard.Entry{{Policy: "p", Key: key, Cost: 1}}})
+		}
+		_, puts := shard.Evaluate(seen, set, requests, at)
+		o.write(seq, puts)
+		payloads = append(payloads, shard.EncodeBatch(at, puts))
+	}
+	want := func(keys int) {
+		t.Helper()
+		if got := seen.Shares("n", "p"); got.Policy.Keys != keys || got.Namespace.Keys != keys || got.All.Keys != keys {
+			t.Errorf("%+v, want %d keys", got, keys)
+		}
+		if got := seen.Shares("n", "q"); got.Policy.Keys != 0 || got.Namespace.Keys != keys {
+			t.Errorf("another policy: %+v", got)
+		}
+	}
+	add(1, "a", "b")
+	want(2)
+	add(2, "b", "c")
+	want(3)
+	for i, payload := range payloads {
+		if _, err := state.Install(payload, uint64(2+i), 1); err != nil {
+			t.Fatal(err)
+		}
+		want(3)
+		o.installed(uint64(1 + i))
+		want(3)
+	}
+	used := state.Bytes()
+	for most, crowded := range map[int]bool{used * 4 / 3: true, used*4/3 + 8: false} {
+		if seen.most = most; seen.Crowded() != crowded {
+			t.Errorf("with %d of %d bytes it is crowded: %v", used, most, seen.Crowded())
+		}
+	}
 }

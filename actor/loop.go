@@ -103,6 +103,10 @@ func (a *Actor) tick() {
 		a.alarms.full.raise(wall, a.config.Observer.Full)
 	}
 	a.seq.refusedFull = false
+	if refusal := a.seq.refusedCap; refusal != nil && a.config.Observer.Capped != nil {
+		a.alarms.capped.raise(wall, func() { a.config.Observer.Capped(refusal) })
+	}
+	a.seq.refusedCap = nil
 	if met := a.seq.fault; met != nil && a.config.Observer.Fault != nil {
 		a.alarms.fault.raise(wall, func() { a.config.Observer.Fault(met) })
 	}

@@ -84,11 +84,25 @@ func (v view) All() iter.Seq2[[]byte, shard.Record] {
 	}
 }
 
+// Shares implements shard.View. What is not installed yet counts as new: a policy may be refused a key a few entries early.
+func (v view) Shares(namespace, policy string) shard.Shares {
+	s := v.state.Shares(namespace, policy)
+	for key, p := range v.overlay.records {
+		if p.Value != nil {
+			s.AddNew(namespace, policy, key, func() bool { _, known := v.state.Lookup(key); return known })
+		}
+	}
+	return s
+}
+
 // Full implements shard.View: seven eighths of the memory are used. It counts overlaid records as new, so near the cap it may
 // refuse a few entries too early.
 func (v view) Full() bool { return v.bytes() >= v.most-v.most/8 }
 
 // Brimful implements shard.View: all of the memory is used.
 func (v view) Brimful() bool { return v.bytes() >= v.most }
+
+// Crowded implements shard.View: three quarters of the memory are used.
+func (v view) Crowded() bool { return v.bytes() >= v.most-v.most/4 }
 
 func (v view) bytes() int { return v.state.Bytes() + v.overlay.bytes }

@@ -2,7 +2,6 @@ package actor
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/stint-io/stint/limit"
@@ -31,6 +30,7 @@ type sequencer struct {
 
 	whyClosed   *shard.Error // certain error of the newest EpochOpen, or what is missing to propose one; nil: neither is known
 	refusedFull bool         // requests were refused for the memory cap since the loop last looked
+	refusedCap  *shard.Error // a request was refused for the cap of its policy or namespace since then; nil: none
 	fault       *shard.Error // a defect of the program, met since the loop last looked
 }
 
@@ -159,7 +159,7 @@ func (q *sequencer) next(state *shard.State, now limit.Time, wall time.Time) []b
 	at := q.stamp(now)
 	seen := view{&q.overlay, state, q.config.MaxBytes}
 	results, puts := shard.Evaluate(seen, q.rules.adopted.Set, requests, at)
-	q.refusedFull = q.refusedFull || seen.Full() && slices.ContainsFunc(results, refusedFull)
+	q.noteRefusals(results)
 	if err := results[len(results)-1].Err; err != nil && err.Code == shard.Fault { // the batch ends with it
 		q.fault = err
 	}
@@ -171,7 +171,18 @@ func (q *sequencer) next(state *shard.State, now limit.Time, wall time.Time) []b
 	return payload
 }
 
-func refusedFull(r shard.Result) bool { return r.Err != nil && r.Err.Code == shard.MemoryFull }
+// noteRefusals remembers what the loop reports. A refusal for a cap names the field, since it is about one policy or namespace.
+func (q *sequencer) noteRefusals(results []shard.Result) {
+	for i := range results {
+		switch err := results[i].Err; {
+		case err == nil || err.Code != shard.MemoryFull:
+		case err.Field == "":
+			q.refusedFull = true
+		default:
+			q.refusedCap = err
+		}
+	}
+}
 
 // nextSum makes the entry at which all replicas record their sums. It returns nil while a voter may run a release that cannot
 // read it.

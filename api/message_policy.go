@@ -27,6 +27,7 @@ func policyOf(p *policy.Policy) *stintv1.Policy {
 		IdempotencyRetention: durationOf(p.Retention),
 		CountDenied:          p.CountDenied,
 		Parent:               p.Parent,
+		MaxKeys:              p.MaxKeys,
 		Lockout:              lockoutMessage(p.Lockout),
 	}
 	if p.DenyCache != 0 {

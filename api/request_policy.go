@@ -96,7 +96,7 @@ func (r *policyReader) policy(i int, m *stintv1.Policy) *policy.Policy {
 	}
 	p := &policy.Policy{Name: m.GetName(), DefaultTier: m.GetDefaultTier(), Security: m.GetSecurity(),
 		Shadow: m.GetShadow(), Headers: slices.Clone(m.GetHeaders()), Reason: m.GetReason(),
-		Retention: policy.DefaultRetention, CountDenied: m.GetCountDenied(), Parent: m.GetParent(),
+		Retention: policy.DefaultRetention, CountDenied: m.GetCountDenied(), Parent: m.GetParent(), MaxKeys: m.GetMaxKeys(),
 		UnknownKey: meaning(r, path+".unknown_key", m.GetUnknownKey(), unknownKeyOf),
 		OnExpire:   meaning(r, path+".on_expire", m.GetOnExpire(), onExpireOf),
 		OnChange:   meaning(r, path+".on_change", m.GetOnChange(), onChangeOf)}

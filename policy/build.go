@@ -79,6 +79,9 @@ func (s *Set) Newer() (field string) {
 // NewerThanSound is Newer for nodes at shard.LevelSound, the feature level before backups.
 func (s *Set) NewerThanSound() (field string) {
 	for _, name := range s.names {
+		if s.byName[name].MaxKeys != 0 {
+			return shown(name) + ".max_keys"
+		}
 		for i, l := range s.byName[name].Limits {
 			if l.OnRecovery != RecoverFull {
 				return fmt.Sprintf("%s.limits[%d].on_recovery", shown(name), i)
@@ -91,6 +94,9 @@ func (s *Set) NewerThanSound() (field string) {
 func (p *Policy) newer() string {
 	if p.UnknownKey != UnknownKeyAllow {
 		return "unknown_key"
+	}
+	if p.MaxKeys != 0 {
+		return "max_keys"
 	}
 	for i, l := range p.Limits {
 		switch {

@@ -94,12 +94,26 @@ func TestOnRecoveryIsNewerThanSound(t *testing.T) {
 	}
 }
 
+// A cap is read by nodes at shard.LevelTrust only.
+func TestWhatOlderNodesCannotReadIsFound(t *testing.T) {
+	p := &policy.Policy{Name: "p", Retention: policy.DefaultRetention, MaxKeys: 5, Limits: []policy.Limit{
+		{Name: "a", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 1}}}}
+	set, err := policy.Build([]*policy.Policy{p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := set.NewerThanSound(); got != "p.max_keys" {
+		t.Errorf("%q", got)
+	}
+}
+
 // Newer must report a set that an earlier release cannot read.
 func TestNewerNamesWhatAnEarlierReleaseCannotRead(t *testing.T) {
 	zero := uint64(0)
 	for want, change := range map[string]func(p *policy.Policy){
 		"":                   func(*policy.Policy) {},
 		"p.unknown_key":      func(p *policy.Policy) { p.UnknownKey = policy.UnknownKeyDeny },
+		"p.max_keys":         func(p *policy.Policy) { p.MaxKeys = 1 },
 		"p.limits[0].reason": func(p *policy.Policy) { p.Limits[0].Reason = "no" },
 		"p.limits[0].quota":  func(p *policy.Policy) { p.Limits[0].Quota = 0 },
 		"p.tiers.free.a.quota": func(p *policy.Policy) {

@@ -33,7 +33,7 @@ func (d *decoder) policy(v value) *Policy {
 	p := &Policy{Name: v.name, Retention: DefaultRetention, OnExpire: OnExpireCancel}
 	f := d.fields(v, "limits", "tiers", "default_tier", "headers", "reason", "security", "shadow",
 		"idempotency_retention", "on_expire", "on_change", "count_denied", "deny_cache", "lockout",
-		"parent", "unknown_key")
+		"parent", "unknown_key", "max_keys")
 	d.require(v, f, "limits")
 	if limits, ok := f["limits"]; ok {
 		for _, item := range d.items(limits) {
@@ -61,6 +61,11 @@ func (d *decoder) policy(v value) *Policy {
 	d.span(f["deny_cache"], &p.DenyCache)
 	d.text(f["parent"], &p.Parent)
 	word(d, f["unknown_key"], unknownKeyWords, &p.UnknownKey)
+	if most, ok := f["max_keys"]; ok {
+		if d.number(most, &p.MaxKeys) && p.MaxKeys == 0 {
+			d.fail(most.path, "must be at least 1: leave it out to count as many keys as there is memory for")
+		}
+	}
 	if lockout, ok := f["lockout"]; ok {
 		p.Lockout = d.lockout(lockout)
 	}

@@ -83,6 +83,9 @@ func (w *writer) policy(p *Policy) {
 	if p.UnknownKey != UnknownKeyAllow {
 		w.line(2, "unknown_key: %s", unknownKeyWords[p.UnknownKey])
 	}
+	if p.MaxKeys != 0 {
+		w.line(2, "max_keys: %d", p.MaxKeys)
+	}
 	w.line(2, "limits:")
 	for _, l := range p.Limits {
 		w.line(3, "- %s", limitText(&l))

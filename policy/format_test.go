@@ -48,7 +48,7 @@ func bare(p *policy.Policy) policy.Policy {
 	b := policy.Policy{Name: p.Name, Limits: p.Limits, Tiers: map[string]policy.Tier{}, DefaultTier: p.DefaultTier,
 		Security: p.Security, Shadow: p.Shadow, Headers: append([]string{}, p.Headers...), Reason: p.Reason,
 		Retention: p.Retention, Lockout: p.Lockout, CountDenied: p.CountDenied, OnExpire: p.OnExpire, OnChange: p.OnChange,
-		DenyCache: p.DenyCache, Parent: p.Parent, UnknownKey: p.UnknownKey}
+		DenyCache: p.DenyCache, Parent: p.Parent, UnknownKey: p.UnknownKey, MaxKeys: p.MaxKeys}
 	for name, tier := range p.Tiers {
 		if tier.Limits == nil {
 			tier.Limits = map[string]policy.TierLimit{}
@@ -61,7 +61,7 @@ func bare(p *policy.Policy) policy.Policy {
 // A new field must be written by Format, made by the generator below, and compared by bare.
 func TestFormatKnowsEveryField(t *testing.T) {
 	for known, of := range map[int]reflect.Type{
-		16: reflect.TypeFor[policy.Policy](),
+		17: reflect.TypeFor[policy.Policy](),
 		14: reflect.TypeFor[policy.Limit](), // including those of limit.Limit, and limit.Limit itself
 		2:  reflect.TypeFor[policy.Tier](),
 		3:  reflect.TypeFor[policy.TierLimit](),
@@ -235,6 +235,9 @@ func (g generator) policy(i int) *policy.Policy {
 	g.tiers(p)
 	p.OnExpire, p.OnChange, p.CountDenied = policy.OnExpire(1+g.IntN(2)), policy.OnChange(g.IntN(4)), g.maybe()
 	p.UnknownKey = policy.UnknownKey(g.IntN(2))
+	if g.IntN(3) == 0 {
+		p.MaxKeys = 1 + g.Uint64N(1<<40)
+	}
 	if g.maybe() {
 		p.Lockout = g.lockout(p.CountDenied)
 	}

@@ -95,6 +95,8 @@ type Policy struct {
 	OnChange  OnChange
 	// UnknownKey controls requests for keys without an override.
 	UnknownKey UnknownKey
+	// MaxKeys is how many keys of one namespace a shard counts under the policy; 0: as many as there is memory for.
+	MaxKeys uint64
 	// Parent is the policy that is decided together with this one, on the key without its last "/" and the text after it;
 	// "": none.
 	Parent string

@@ -38,6 +38,10 @@ type View interface {
 	Full() bool
 	// Brimful reports whether that reserve is used up, too. Then no record may grow.
 	Brimful() bool
+	// Crowded reports whether three quarters of the memory are used. The rest is kept for those who have less than half.
+	Crowded() bool
+	// Shares returns how much of the shard a policy of a namespace takes. Inline limits have no policy: see InlinePolicy.
+	Shares(namespace, policy string) Shares
 }
 
 // Stamp is the position and the instant of a batch. Only Now and Level affect decisions; the rest appears in the answers.
@@ -70,7 +74,7 @@ func Evaluate(view View, policies *policy.Set, requests []Request, at Stamp) ([]
 // those up to the request that panicked, and none of them, nor any effect, may be used. Only the evaluation's own data was
 // changed.
 func evaluate(view View, policies *policy.Set, requests []Request, at Stamp) (results []Result, puts []Put, fault *Error) {
-	e := evaluation{batch: batch{view: view, policies: policies, at: at, brimful: view.Brimful()}}
+	e := evaluation{batch: batch{view: view, policies: policies, at: at, brimful: view.Brimful(), crowded: view.Crowded()}}
 	e.useInitial()
 	e.next, e.charges = e.first.next[:0], e.first.charges[:0]
 	decided := 0
@@ -172,6 +176,11 @@ func (e *evaluation) decideByID(r *Request, answer *Result) {
 		answer.Err = e.full()
 		return
 	}
+	if r.Op.charges() {
+		if answer.Err = e.crowdedBy(r); answer.Err != nil {
+			return
+		}
+	}
 	e.decideNew(r, answer)
 	if answer.Err == nil && answer.Decision.Index != 0 && !e.brimful { // a brimful shard does not remember the id
 		e.record(key, r, &answer.Decision)
@@ -260,8 +269,13 @@ func (e *evaluation) decideEntry(r *Request, i int, op Op, d *Decision) *Error {
 		return err
 	}
 	c := ch.counter
-	if c.unseen() && op.charges() && e.view.Full() {
-		return e.full()
+	if c.unseen() && op.charges() {
+		if e.view.Full() {
+			return e.full()
+		}
+		if err := e.capped(r, i, ch.policy); err != nil {
+			return err
+		}
 	}
 	for j := range e.charges {
 		if e.charges[j].counter == c {

@@ -23,6 +23,8 @@ type batch struct {
 	opened   uint32               // sessions
 	index    uint32               // of the last counted request
 	brimful  bool                 // as reported by the view
+	crowded  bool                 // likewise
+	shares   *batchShares         // nil: no request has asked for them
 	mark     *restoreMark         // see restored
 	markErr  error
 	markRead bool
@@ -195,6 +197,9 @@ func (b *batch) meetCounter(c *counter) {
 func (b *batch) touch(c *counter) {
 	if !c.listed {
 		c.listed = true
+		if b.shares != nil && !c.known {
+			b.shares.add(c.key)
+		}
 		b.order = append(b.order, c)
 		b.bytes += c.size
 	}

@@ -134,6 +134,8 @@ func (e homeEvaluation) concludeHome() Result {
 		result.Decision.Allowed = false
 	case e.view.Full():
 		return Result{Err: e.full()}
+	case e.crowdedBy(e.r) != nil:
+		return Result{Err: e.crowdedBy(e.r)}
 	default:
 		u.entries, result = e.takePart()
 	}

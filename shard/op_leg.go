@@ -93,6 +93,9 @@ func (e legEvaluation) chargeLeg() Result {
 	if e.view.Full() {
 		return Result{Err: e.full()}
 	}
+	if err := e.crowdedBy(e.r); err != nil {
+		return Result{Err: err}
+	}
 	part, result := e.takePart()
 	if result.Err != nil || !result.Decision.Allowed {
 		return result

@@ -271,3 +271,4 @@ type restoredView struct{ *State }
 
 func (restoredView) Full() bool    { return false }
 func (restoredView) Brimful() bool { return false }
+func (restoredView) Crowded() bool { return false }

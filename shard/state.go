@@ -142,5 +142,8 @@ func (s *State) Bytes() int { return s.table.bytes + s.due.bytes }
 // All implements Records on the committed state.
 func (s *State) All() iter.Seq2[[]byte, Record] { return s.table.all() }
 
+// Shares implements View on the committed state, which knows no memory cap.
+func (s *State) Shares(namespace, policy string) Shares { return s.table.shares.of(namespace, policy) }
+
 // Lookup implements Records on the committed state.
 func (s *State) Lookup(key string) (Record, bool) { return s.table.lookup(key) }

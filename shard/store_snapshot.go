@@ -263,6 +263,7 @@ func (f *filling) add(packed, key []byte, r Record) bool {
 	f.next.addPacked(hash, packed, r.ForgetAt)
 	f.records++
 	f.enter(hash, r)
+	f.shares.add(string(key), len(key)+len(r.Value))
 	return true
 }
 

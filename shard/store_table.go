@@ -29,6 +29,7 @@ type table struct {
 	ending   endings
 	cursor   int // next segment to be swept
 	bytes    int // of the segments, as last weighed
+	shares   shares
 }
 
 func newTable() *table {
@@ -77,10 +78,14 @@ func (t *table) put(key string, r Record) {
 	if i := g.find(hash, key); i >= 0 {
 		_, old := g.record(i)
 		t.leave(hash, old)
+		if len(old.Value) != len(r.Value) {
+			t.shares.grow(key, len(r.Value)-len(old.Value))
+		}
 		g.replace(i, key, r)
 	} else {
 		g.add(hash, key, r)
 		t.records++
+		t.shares.add(key, len(key)+len(r.Value))
 	}
 	t.weigh(g)
 	t.enter(hash, r)
@@ -100,8 +105,9 @@ func (t *table) forget(key string) {
 }
 
 func (t *table) drop(g *segment, i int, hash uint64) {
-	_, old := g.record(i)
+	key, old := g.record(i)
 	t.leave(hash, old)
+	t.shares.remove(key, len(key)+len(old.Value))
 	g.remove(i)
 	t.weigh(g)
 	t.records--
@@ -154,6 +160,7 @@ func (t *table) sweepSegment(g *segment, now limit.Time) {
 			continue
 		}
 		t.leave(xxhash.Sum64(key), r)
+		t.shares.remove(key, len(key)+len(r.Value))
 		t.records--
 		g.dead += g.size(i)
 	}

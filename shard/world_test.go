@@ -33,6 +33,7 @@ type world struct {
 	term     uint64
 	most     int // records the shard may hold; 0: no bound
 	brim     bool
+	crowd    bool
 }
 
 func newWorld(t testing.TB, policies ...*policy.Policy) *world {
@@ -70,8 +71,10 @@ func (w *world) batch(now limit.Time, requests ...Request) ([]Result, []Put) {
 
 func (w *world) Lookup(key string) (Record, bool) { return w.state.Lookup(key) }
 func (w *world) All() iter.Seq2[[]byte, Record]   { return w.state.All() }
+func (w *world) Shares(ns, p string) Shares       { return w.state.Shares(ns, p) }
 func (w *world) Full() bool                       { return w.most > 0 && w.state.Records() >= w.most }
 func (w *world) Brimful() bool                    { return w.brim }
+func (w *world) Crowded() bool                    { return w.crowd }
 
 // checkOf returns a plain Check of one entry.
 func checkOf(policy, key string, cost uint64) Request {
@@ -90,6 +93,7 @@ func onePolicy(limits ...limit.Limit) *policy.Policy {
 // audit checks the invariants of a table after every entry, by looking at every record.
 func audit(t testing.TB, table *table) {
 	t.Helper()
+	recount(t, table)
 	var sum uint64
 	minutes := make(map[limit.Time]uint64)
 	records, bytes := 0, 0

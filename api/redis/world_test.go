@@ -120,6 +120,7 @@ type roomy struct{ *shard.State }
 
 func (roomy) Full() bool    { return false }
 func (roomy) Brimful() bool { return false }
+func (roomy) Crowded() bool { return false }
 
 // counted is an Observer that sums up.
 type counted struct {

@@ -51,17 +51,19 @@ func (r *Report) Fit() bool { return !r.Stopping && !r.Full }
 
 // ReplicaReport is one replica of the reporting node.
 type ReplicaReport struct {
-	Shard           shard.ID
-	Number          uint64
-	Leading         bool       `json:",omitempty"`
-	Epoch           uint64     // of its state
-	Seq             uint64     // of its state
-	Open            bool       `json:",omitempty"` // it owns the shard: its actor has an epoch open
-	Time            limit.Time // shard time of its state
-	Keys            int
-	PoliciesVersion uint64 // version that its state has adopted
-	Commit          uint64 // Raft index
-	Applied         uint64 // Raft index
+	Shard   shard.ID
+	Number  uint64
+	Leading bool       `json:",omitempty"`
+	Epoch   uint64     // of its state
+	Seq     uint64     // of its state
+	Open    bool       `json:",omitempty"` // it owns the shard: its actor has an epoch open
+	Time    limit.Time // shard time of its state
+	Keys    int
+	// NearCap are the policies that have nearly as many keys as they may, at the owner.
+	NearCap         []shard.CapUse `json:",omitempty"`
+	PoliciesVersion uint64         // version that its state has adopted
+	Commit          uint64         // Raft index
+	Applied         uint64         // Raft index
 	// Sums are its newest sums, which the other replicas compare with theirs (Judge). A node of 0.1.0 reports none.
 	Sums []shard.SumAt `json:",omitempty"`
 	// Stopped is the reason why this replica decides nothing, even when it leads; "": it is not stopped.

@@ -144,6 +144,7 @@ type roomy struct{ *shard.State }
 
 func (roomy) Full() bool    { return false }
 func (roomy) Brimful() bool { return false }
+func (roomy) Crowded() bool { return false }
 
 // used returns the usage of a key in the committed state. The caller holds mu, because background work may still change
 // it.

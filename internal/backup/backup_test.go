@@ -45,6 +45,7 @@ type view struct{ *shard.State }
 
 func (view) Full() bool    { return false }
 func (view) Brimful() bool { return false }
+func (view) Crowded() bool { return false }
 
 var header = Header{Cluster: "c1", Release: "v9", Level: shard.LevelTrust, Shards: 2, Begun: int64(origin)}
 

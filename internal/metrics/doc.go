@@ -26,6 +26,9 @@
 //	stint_record_bytes{shard}                         memory of the records; near its share a shard refuses new ones
 //	stint_time_frozen_total{shard}                    observations, at most one in 10 s, that the owner's clock is behind
 //	                                                  and shard time stands still
+//	stint_policy_keys{shard,policy}                   keys of a policy with max_keys, in the namespace that has most
+//	stint_keys_refused_total{shard}                   observations, at most one in 10 s, that new keys were refused for
+//	                                                  max_keys, or because one policy or namespace takes most of a shard
 //	stint_memory_full_total{shard}                    observations, at most one in 10 s, that requests were refused
 //	                                                  because the shard holds as much as it may
 //	stint_legs_open{shard}                            parts of operations on several shards that the shard has charged

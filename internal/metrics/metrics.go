@@ -23,9 +23,11 @@ type Metrics struct {
 	drops         *children[drop, prometheus.Counter]
 	keys          *children[uint32, prometheus.Gauge]
 	recordBytes   *children[uint32, prometheus.Gauge]
+	policyKeys    *children[policyShard, prometheus.Gauge]
 	legs          *children[uint32, prometheus.Gauge]
 	frozen        *children[uint32, prometheus.Counter]
 	full          *children[uint32, prometheus.Counter]
+	capped        *children[uint32, prometheus.Counter]
 	commands      *children[call, prometheus.Counter]
 	rounds        prometheus.Observer
 	connections   prometheus.Gauge
@@ -39,6 +41,11 @@ type call struct{ procedure, code string }
 type drop struct {
 	shard  uint32
 	reason string
+}
+
+type policyShard struct {
+	shard  uint32
+	policy string
 }
 
 type batch struct{ requests, effects, bytes prometheus.Observer }
@@ -56,6 +63,8 @@ func New() *Metrics {
 	drops := families.counter("dropped_entries_total", "Entries of a deposed owner.", "shard", "reason")
 	keys := families.gauge("keys", "Records kept.", "shard")
 	bytes := families.gauge("record_bytes", "Memory that the records take.", "shard")
+	policyKeys := families.gauge("policy_keys", "Keys of a policy with max_keys, in the namespace that has most.", "shard", "policy")
+	capped := families.counter("keys_refused_total", "Times new keys were seen refused for max_keys, or for a share of the memory.", "shard")
 	legs := families.gauge("legs_open", "Parts of operations on several shards that are charged here, and not ended.", "shard")
 	frozen := families.counter("time_frozen_total", "Times shard time was seen standing still.", "shard")
 	full := families.counter("memory_full_total", "Times requests were seen refused for lack of memory.", "shard")
@@ -92,6 +101,12 @@ func New() *Metrics {
 		}),
 		recordBytes: newChildren(func(shard uint32) prometheus.Gauge {
 			return bytes.WithLabelValues(number(shard))
+		}),
+		policyKeys: newChildren(func(p policyShard) prometheus.Gauge {
+			return policyKeys.WithLabelValues(number(p.shard), p.policy)
+		}),
+		capped: newChildren(func(shard uint32) prometheus.Counter {
+			return capped.WithLabelValues(number(shard))
 		}),
 		legs: newChildren(func(shard uint32) prometheus.Gauge {
 			return legs.WithLabelValues(number(shard))
@@ -167,6 +182,11 @@ func (m *Metrics) Keys(shard uint32, keys, bytes int) {
 	m.recordBytes.of(shard).Set(float64(bytes))
 }
 
+// PolicyKeys sets how many keys a shard counts under a policy with max_keys, in the namespace that has most.
+func (m *Metrics) PolicyKeys(shard uint32, policy string, keys int) {
+	m.policyKeys.of(policyShard{shard, policy}).Set(float64(keys))
+}
+
 // LegsOpen sets the number of parts of operations on several shards that a shard has charged and not ended.
 func (m *Metrics) LegsOpen(shard uint32, legs int) {
 	m.legs.of(shard).Set(float64(legs))
@@ -180,6 +200,11 @@ func (m *Metrics) Frozen(shard uint32) {
 // Full counts an observation that a shard refuses requests for lack of memory.
 func (m *Metrics) Full(shard uint32) {
 	m.full.of(shard).Inc()
+}
+
+// Capped counts an observation that a shard refuses new keys of a policy or a namespace that has enough.
+func (m *Metrics) Capped(shard uint32) {
+	m.capped.of(shard).Inc()
 }
 
 // Handler answers scrapes.

@@ -37,6 +37,8 @@ func oneOfEach(m *metrics.Metrics) {
 	m.Keys(2, 12345, 999)
 	m.Frozen(2)
 	m.Full(2)
+	m.Capped(2)
+	m.PolicyKeys(2, "login", 95)
 	m.LegsOpen(2, 6)
 	m.Commands("incr", "ok", 16)
 	m.Round(time.Millisecond)
@@ -67,6 +69,8 @@ func TestEverySeriesIsScraped(t *testing.T) {
 		`stint_record_bytes{shard="2"} 999`,
 		`stint_time_frozen_total{shard="2"} 1`,
 		`stint_memory_full_total{shard="2"} 1`,
+		`stint_keys_refused_total{shard="2"} 1`,
+		`stint_policy_keys{policy="login",shard="2"} 95`,
 		`stint_legs_open{shard="2"} 6`,
 		`stint_hop_requests_total 7`,
 		`stint_denials_kept 5`,

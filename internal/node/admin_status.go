@@ -107,7 +107,7 @@ const clockOffMost = 200 * time.Millisecond
 
 // reportedProblems lists the problems that nodes report about themselves and that an operator should look at.
 func reportedProblems(reports map[string]placement.Report) []string {
-	problems := stopProblems(reports)
+	problems := append(stopProblems(reports), capProblems(reports)...)
 	for _, report := range reports {
 		problems = append(problems, report.Problems...)
 	}
@@ -133,6 +133,19 @@ func stopProblems(reports map[string]placement.Report) (problems []string) {
 	}
 	for id, nodes := range saidBy {
 		problems = append(problems, fmt.Sprintf("%s (so say %s)", why[id], strings.Join(nodes, ", ")))
+	}
+	return problems
+}
+
+// capProblems lists the policies that have nearly as many keys as they may.
+func capProblems(reports map[string]placement.Report) (problems []string) {
+	for _, node := range slices.Sorted(maps.Keys(reports)) {
+		for _, r := range reports[node].Replicas {
+			for _, use := range r.NearCap {
+				problems = append(problems, fmt.Sprintf("shard %s: policy %s has %d of its %d keys (max_keys) in namespace %s", r.Shard,
+					use.Policy, use.Keys, use.MaxKeys, use.Namespace))
+			}
+		}
 	}
 	return problems
 }

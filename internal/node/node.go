@@ -243,7 +243,7 @@ func (n *Node) serve() {
 		Stale:          n.stale.read,
 		Ready:          n.Ready,
 		Observer:       n.metrics,
-		Metrics:        scrape(n.metrics, n.replicas),
+		Metrics:        scrape(n.metrics, n.replicas, n.view.revision),
 		Hosts:          n.config.APIHosts,
 		RequestTimeout: n.config.RequestTimeout,
 	}

@@ -3,12 +3,14 @@ package node
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/stint-io/stint/actor"
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/cluster/routing"
+	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/raftfsm"
 	"github.com/stint-io/stint/shard"
 )
@@ -78,13 +80,16 @@ func (r *replica) settleDispute() {
 }
 
 // report describes the replica to the other nodes.
-func (r *replica) report() placement.ReplicaReport {
+func (r *replica) report(revision *policy.Revision) placement.ReplicaReport {
 	status := r.group.Status()
 	report := placement.ReplicaReport{Shard: r.Shard, Number: r.Number, Leading: status.Leading, Open: r.actor.Open(),
 		Commit: status.CommitIndex, Applied: status.AppliedIndex}
 	r.group.View(func(s *shard.State) {
 		report.Epoch, report.Seq, report.Time, report.Keys = s.Epoch(), s.Seq(), s.Time(), s.Records()
 		report.PoliciesVersion, report.Sums = shard.AdoptedVersion(s), s.Sums()
+		if report.Open && revision != nil {
+			report.NearCap = slices.DeleteFunc(s.CapUses(revision.Set), func(u shard.CapUse) bool { return !u.Near() })
+		}
 	})
 	if stopped := r.stopped.Load(); stopped != nil {
 		report.Stopped = stopped.Message

@@ -53,6 +53,12 @@ func (o *replicaObserver) frozen(id shard.ID, behind time.Duration) {
 		"shard", id, "behind", behind)
 }
 
+// capped logs a refusal, which names the policy and the namespace, and no key.
+func (o *replicaObserver) capped(id shard.ID, refusal *shard.Error) {
+	o.metrics.Capped(uint32(id))
+	o.logger.Error("new keys are refused", "shard", id, "refusal", refusal.Message)
+}
+
 func (o *replicaObserver) full(id shard.ID) {
 	o.metrics.Full(uint32(id))
 	o.logger.Error("the shard's records fill their share of the memory: new keys, ids and holds are refused",

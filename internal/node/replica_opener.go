@@ -96,6 +96,7 @@ func (o *opener) actorConfig(r *replica) actor.Config {
 			TimeStep:   func(last, now limit.Time) { o.observer.fail(timeStepError(id, last, now)) },
 			Frozen:     func(behind time.Duration) { o.observer.frozen(id, behind) },
 			Full:       func() { o.observer.full(id) },
+			Capped:     func(refusal *shard.Error) { o.observer.capped(id, refusal) },
 			Fault:      func(met *shard.Error) { o.observer.fault(id, met) },
 			Unreadable: func(version uint64, err error) { o.observer.unreadable(id, version, err) },
 			ClockOff:   func(ahead time.Duration) { o.observer.clockOff(ahead) },

@@ -139,7 +139,7 @@ func (p *reporter) own() placement.Report {
 		report.KeyLines = p.key.Key().Fingerprints()
 	}
 	for _, r := range p.replicas.all() {
-		report.Replicas = append(report.Replicas, r.report())
+		report.Replicas = append(report.Replicas, r.report(p.view.revision()))
 	}
 	slices.SortFunc(report.Replicas, func(a, b placement.ReplicaReport) int { return cmp.Compare(a.Shard, b.Shard) })
 	return report

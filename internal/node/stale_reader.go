@@ -16,6 +16,9 @@ func (replicaView) Full() bool { return false }
 // Brimful implements shard.View.
 func (replicaView) Brimful() bool { return false }
 
+// Crowded implements shard.View.
+func (replicaView) Crowded() bool { return false }
+
 // staleReader reads from this node's replicas without a commit. It holds no state; all methods may be called concurrently.
 type staleReader struct {
 	now      func() time.Time

@@ -145,11 +145,17 @@ func (r *records) All() iter.Seq2[[]byte, shard.Record] {
 	}
 }
 
+// Shares implements shard.View: a replay has no shards, of which each has its own max_keys.
+func (r *records) Shares(string, string) shard.Shares { return shard.Shares{} }
+
 // Full implements shard.View: a replay has no memory cap.
 func (r *records) Full() bool { return false }
 
 // Brimful implements shard.View.
 func (r *records) Brimful() bool { return false }
+
+// Crowded implements shard.View.
+func (r *records) Crowded() bool { return false }
 
 func (r *records) apply(puts []shard.Put, now limit.Time) {
 	for _, put := range puts {

@@ -24,6 +24,22 @@ var privacyGuards = []judged{
 		tests("api", "TestForgetAsksEveryShardUntilNothingIsLeft")},
 	{mutant{"a forgotten key stays among the denials", "cluster/routing/denials_pass.go", "\t\t\t\td.slots[n].CompareAndSwap(kept, nil)\n", ""},
 		tests("cluster/routing", "TestADenialOfAForgottenKeyIsDropped")},
+	{mutant{"one batch adds keys past the cap", "shard/eval_batch.go", "if b.shares != nil && !c.known {", "if b.shares != nil && !c.known && false {"},
+		tests("shard", "TestAPolicyHasNoMoreKeysThanItsCap")},
+	{mutant{"ids on one key fill a shard", "shard/eval.go", "if answer.Err = e.crowdedBy(r); answer.Err != nil {", "if answer.Err = e.crowdedBy(r); answer.Err != nil && r.ID == \"\" {"},
+		tests("shard", "TestWhoeverHasMostOfAShardLeavesTheRestToOthers")},
+	{mutant{"who is alone may not fill a shard", "shard/store_share.go", "return one.Keys < all.Keys && 2*one.Bytes", "return 2*one.Bytes"},
+		tests("shard", "TestWhoeverHasMostOfAShardLeavesTheRestToOthers")},
+	{mutant{"labels of inline limits escape their share", "shard/store_share.go", "key[begin+1] == InlinePolicy[0] &&", "key[begin+1] == 0 &&"},
+		tests("shard", "TestWhoeverHasMostOfAShardLeavesTheRestToOthers")},
+	{mutant{"what is swept counts forever", "shard/store_table.go", "\t\tt.shares.remove(key, len(key)+len(r.Value))\n\t\tt.records--\n", "\t\tt.records--\n"},
+		tests("shard", "TestEveryDecisionIsTheTwins")},
+	{mutant{"a snapshot forgets the shares", "shard/store_snapshot.go", "\tf.shares.add(string(key), len(key)+len(r.Value))\n", ""},
+		tests("shard", "TestSharesComeBackFromASnapshot")},
+	{mutant{"what is not installed counts toward no cap", "actor/overlay.go", "\t\t\ts.AddNew(", "\t\t\tnew(shard.Shares).AddNew("},
+		tests("actor", "TestOverlayCountsTowardCaps")},
+	{mutant{"a cap is applied that older nodes cannot read", "policy/build.go", "if s.byName[name].MaxKeys != 0 {", "if s.byName[name].MaxKeys != 0 && false {"},
+		tests("policy", "TestWhatOlderNodesCannotReadIsFound")},
 }
 
 // TestPrivacyMutants removes each of them.

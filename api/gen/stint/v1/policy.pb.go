@@ -229,7 +229,10 @@ type Policy struct {
 	// it: the common part of "vendor:acme/product:x" and its siblings. A key without "/" is decided alone. Absent: none.
 	Parent string `protobuf:"bytes,15,opt,name=parent,proto3" json:"parent,omitempty"`
 	// Treatment of a request for a key without an override.
-	UnknownKey    UnknownKey `protobuf:"varint,16,opt,name=unknown_key,json=unknownKey,proto3,enum=stint.v1.UnknownKey" json:"unknown_key,omitempty"`
+	UnknownKey UnknownKey `protobuf:"varint,16,opt,name=unknown_key,json=unknownKey,proto3,enum=stint.v1.UnknownKey" json:"unknown_key,omitempty"`
+	// How many keys of one namespace each shard counts under the policy. What would add one is refused with unavailable, and
+	// nothing is counted; keys that are counted go on. Absent: as many as there is memory for.
+	MaxKeys       uint64 `protobuf:"varint,17,opt,name=max_keys,json=maxKeys,proto3" json:"max_keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -374,6 +377,13 @@ func (x *Policy) GetUnknownKey() UnknownKey {
 		return x.UnknownKey
 	}
 	return UnknownKey_UNKNOWN_KEY_UNSPECIFIED
+}
+
+func (x *Policy) GetMaxKeys() uint64 {
+	if x != nil {
+		return x.MaxKeys
+	}
+	return 0
 }
 
 // Tier is a set of numbers for some keys of a policy.
@@ -600,7 +610,7 @@ var File_stint_v1_policy_proto protoreflect.FileDescriptor
 
 const file_stint_v1_policy_proto_rawDesc = "" +
 	"\n" +
-	"\x15stint/v1/policy.proto\x12\bstint.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x14stint/v1/limit.proto\"\xd6\x05\n" +
+	"\x15stint/v1/policy.proto\x12\bstint.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x14stint/v1/limit.proto\"\xf1\x05\n" +
 	"\x06Policy\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12'\n" +
 	"\x06limits\x18\x02 \x03(\v2\x0f.stint.v1.LimitR\x06limits\x121\n" +
@@ -620,7 +630,8 @@ const file_stint_v1_policy_proto_rawDesc = "" +
 	"\x15idempotency_retention\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\x14idempotencyRetention\x12\x16\n" +
 	"\x06parent\x18\x0f \x01(\tR\x06parent\x125\n" +
 	"\vunknown_key\x18\x10 \x01(\x0e2\x14.stint.v1.UnknownKeyR\n" +
-	"unknownKey\x1aH\n" +
+	"unknownKey\x12\x19\n" +
+	"\bmax_keys\x18\x11 \x01(\x04R\amaxKeys\x1aH\n" +
 	"\n" +
 	"TiersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12$\n" +

@@ -1,0 +1,256 @@
+package shard
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/stint-io/stint/policy"
+)
+
+// One client must not fill a shard for all. So the records of a shard are counted by namespace, and the counters among them by
+// policy too:
+//
+//   - A policy may have MaxKeys. Then a shard counts no more keys of a namespace under it.
+//   - When three quarters of the memory are used, the rest is kept for others: a policy, or a namespace, that takes more than half
+//     adds no record as long as the shard has anything else. Whoever is alone in a shard may fill it.
+//
+// A record counts for its namespace: counters, answers to ids, and what is kept of operations on several shards. Sessions, ends of
+// holds, and the shard's own records count for nobody. Holds, ladders and overrides are parts of counters. Only what would add a
+// record is refused; keys that are counted go on. The refusal certainly counts nothing, and is never a denial.
+//
+// What is counted follows from the records. It is in no sum and no snapshot. A record that has ended counts until it is swept.
+
+// InlinePolicy stands for all inline limits of a namespace in Shares, whatever their labels: those are a client's to choose.
+const InlinePolicy = "~"
+
+// Shares is how much of a shard a policy of a namespace takes.
+type Shares struct {
+	Policy    Share // its counters
+	Namespace Share // all records of the namespace
+	All       Share // of all namespaces
+}
+
+// Share is a number of records. Bytes are those of keys and values.
+type Share struct{ Keys, Bytes int }
+
+func (s *Share) add(keys, bytes int) { s.Keys, s.Bytes = s.Keys+keys, s.Bytes+bytes }
+
+// shares counts records by namespace, and counters also by policy. The zero value has counted none.
+type shares struct {
+	namespaces map[string]*Share // by namespace, preceded by its length
+	policies   map[string]*Share // by the same, and the policy, preceded by its length
+	all        Share
+}
+
+// shareNames returns the names under which a record counts; "": under none.
+func shareNames[K string | []byte](key K) (namespace, policy K) {
+	if len(key) == 0 {
+		return namespace, policy
+	}
+	switch key[0] {
+	case counterRecord, answerRecord, legRecord, rulingRecord:
+	default:
+		return namespace, policy
+	}
+	end, ok := endOfString(key, 1)
+	if !ok {
+		return namespace, policy
+	}
+	if namespace = key[1:end]; key[0] != counterRecord {
+		return namespace, policy
+	}
+	begin := end
+	if end, ok = endOfString(key, begin); !ok {
+		return namespace, policy
+	}
+	if policy = key[1:end]; end > begin+1 && key[begin+1] == InlinePolicy[0] && key[begin] < 0x80 {
+		policy = K(string(key[1:begin]) + "\x01" + InlinePolicy)
+	}
+	return namespace, policy
+}
+
+// endOfString returns the place behind a text that begins at a place of a key with its length.
+func endOfString[K string | []byte](key K, at int) (end int, ok bool) {
+	length, shift := 0, 0
+	for ; at < len(key) && shift <= 14; shift += 7 {
+		b := key[at]
+		at++
+		length |= int(b&0x7f) << shift
+		if b < 0x80 {
+			return at + length, at+length <= len(key)
+		}
+	}
+	return 0, false
+}
+
+func (s *shares) add(key string, bytes int) { s.change(key, 1, bytes) }
+
+// remove is add's opposite. A segment's bytes need no copy.
+func (s *shares) remove(key []byte, bytes int) { s.change(string(key), -1, -bytes) }
+
+func (s *shares) grow(key string, bytes int) { s.change(key, 0, bytes) }
+
+func (s *shares) change(key string, keys, bytes int) {
+	namespace, policy := shareNames(key)
+	if namespace == "" {
+		return
+	}
+	if s.namespaces == nil {
+		s.namespaces, s.policies = make(map[string]*Share), make(map[string]*Share)
+	}
+	s.all.add(keys, bytes)
+	changeIn(s.namespaces, namespace, keys, bytes)
+	if policy != "" {
+		changeIn(s.policies, policy, keys, bytes)
+	}
+}
+
+func changeIn(in map[string]*Share, name string, keys, bytes int) {
+	one := in[name]
+	if one == nil {
+		one = &Share{}
+		in[strings.Clone(name)] = one
+	}
+	if one.add(keys, bytes); one.Keys == 0 {
+		delete(in, name)
+	}
+}
+
+// shareKeys returns the names of a namespace and of a policy in it.
+func shareKeys(namespace, policy string) (ofNamespace, ofPolicy string) {
+	b := appendString(nil, namespace)
+	return string(b), string(appendString(b, policy))
+}
+
+func (s *shares) of(namespace, policy string) Shares {
+	ofNamespace, ofPolicy := shareKeys(namespace, policy)
+	told := Shares{All: s.all}
+	if one := s.namespaces[ofNamespace]; one != nil {
+		told.Namespace = *one
+	}
+	if one := s.policies[ofPolicy]; one != nil {
+		told.Policy = *one
+	}
+	return told
+}
+
+// CapUse is how many keys a shard counts under a policy with MaxKeys, in the namespace that has most.
+type CapUse struct {
+	Policy, Namespace string
+	Keys              int
+	MaxKeys           uint64
+}
+
+// CapUses lists the policies with MaxKeys that have keys, in alphabetical order. It takes a moment for each policy of each
+// namespace.
+func (s *State) CapUses(set *policy.Set) (uses []CapUse) {
+	most := make(map[string]CapUse)
+	for name, share := range s.table.shares.policies {
+		r := reader{rest: []byte(name)}
+		use := CapUse{Namespace: r.string(), Policy: r.string(), Keys: share.Keys}
+		if had, ok := most[use.Policy]; ok && (use.Keys < had.Keys || use.Keys == had.Keys && use.Namespace > had.Namespace) {
+			continue
+		}
+		if p, ok := set.Lookup(use.Policy); ok && p.MaxKeys > 0 {
+			use.MaxKeys = p.MaxKeys
+			most[use.Policy] = use
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(most)) {
+		uses = append(uses, most[name])
+	}
+	return uses
+}
+
+// Near reports whether a tenth of MaxKeys is left, or less.
+func (u *CapUse) Near() bool { return uint64(u.Keys) >= u.MaxKeys-u.MaxKeys/10 }
+
+// AddNew counts a record that is not installed yet, unless it replaces a known one. It is for Views that lie on a State. Only keys
+// are counted.
+func (s *Shares) AddNew(namespace, policy, key string, known func() bool) {
+	ofNamespace, ofPolicy := shareKeys(namespace, policy)
+	inNamespace, inPolicy := shareNames(key)
+	if inNamespace != ofNamespace || known() {
+		return
+	}
+	s.Namespace.Keys++
+	s.All.Keys++
+	if inPolicy == ofPolicy {
+		s.Policy.Keys++
+	}
+}
+
+// batchShares are the shares that a batch has asked for, and the keys that it has added itself.
+type batchShares struct {
+	asked map[[2]string]Shares
+	added map[string]int // by policy, as in shares
+}
+
+func (s *batchShares) add(key string) {
+	if _, policy := shareNames(key); policy != "" {
+		s.added[policy]++
+	}
+}
+
+// sharesOf asks the view for shares, once for each policy of a namespace.
+func (b *batch) sharesOf(namespace, policy string) Shares {
+	if b.shares == nil {
+		b.shares = &batchShares{asked: make(map[[2]string]Shares), added: make(map[string]int)}
+		for _, c := range b.order {
+			if !c.known {
+				b.shares.add(c.key)
+			}
+		}
+	}
+	name := [2]string{namespace, policy}
+	s, known := b.shares.asked[name]
+	if !known {
+		s = b.view.Shares(namespace, policy)
+		b.shares.asked[name] = s
+	}
+	_, ofPolicy := shareKeys(namespace, policy)
+	s.Policy.Keys += b.shares.added[ofPolicy]
+	return s
+}
+
+// capped refuses the i-th entry of a request, whose key would be a new one, if its policy or its namespace has too many.
+func (e *evaluation) capped(r *Request, i int, p *policy.Policy) *Error {
+	if p.MaxKeys == 0 && !e.crowded {
+		return nil
+	}
+	name := r.Entries[i].Policy
+	if p == inlinePolicy {
+		name = InlinePolicy
+	}
+	s := e.sharesOf(r.Namespace, name)
+	field := fmt.Sprintf("entries[%d].key", i)
+	if p.MaxKeys > 0 && uint64(s.Policy.Keys) >= p.MaxKeys {
+		return &Error{Code: MemoryFull, Field: field, Message: fmt.Sprintf("would be a new one: policy %q counts %d keys of namespace %q on "+
+			"shard %d, and its max_keys is %d; nothing was counted: wait until old ones end, or raise max_keys", name, s.Policy.Keys,
+			r.Namespace, e.at.Shard, p.MaxKeys)}
+	}
+	if e.crowded && takesMost(s.Policy, s.All) {
+		return &Error{Code: MemoryFull, Field: field, Message: fmt.Sprintf("would be a new one: the keys of policy %q in namespace %q take "+
+			"more than half of shard %d, whose last quarter of memory is for others; nothing was counted: wait until old ones end, or "+
+			"bound the policy with max_keys", name, r.Namespace, e.at.Shard)}
+	}
+	return e.crowdedBy(r)
+}
+
+// crowdedBy refuses what would add any record if the namespace takes most of a crowded shard.
+func (e *evaluation) crowdedBy(r *Request) *Error {
+	if !e.crowded {
+		return nil
+	}
+	if s := e.sharesOf(r.Namespace, ""); takesMost(s.Namespace, s.All) {
+		return &Error{Code: MemoryFull, Field: "namespace", Message: fmt.Sprintf("%q takes more than half of shard %d, whose last quarter of "+
+			"memory is for others: new keys and ids are refused; nothing was counted: wait until old ones end, or spread the keys over "+
+			"more {tags}", r.Namespace, e.at.Shard)}
+	}
+	return nil
+}
+
+// takesMost reports whether one takes more than half of all, and there are others.
+func takesMost(one, all Share) bool { return one.Keys < all.Keys && 2*one.Bytes > all.Bytes }
