@@ -85,16 +85,17 @@ func endOfString[K string | []byte](key K, at int) (end int, ok bool) {
 	return 0, false
 }
 
-func (s *shares) add(key string, bytes int) { s.change(key, 1, bytes) }
+func (s *shares) add(key string, bytes int) { change(s, key, 1, bytes) }
 
-// remove is add's opposite. A segment's bytes need no copy.
-func (s *shares) remove(key []byte, bytes int) { s.change(string(key), -1, -bytes) }
+// remove is add's opposite.
+func (s *shares) remove(key []byte, bytes int) { change(s, key, -1, -bytes) }
 
-func (s *shares) grow(key string, bytes int) { s.change(key, 0, bytes) }
+func (s *shares) grow(key string, bytes int) { change(s, key, 0, bytes) }
 
-func (s *shares) change(key string, keys, bytes int) {
+// change allocates nothing for names that are known.
+func change[K string | []byte](s *shares, key K, keys, bytes int) {
 	namespace, policy := shareNames(key)
-	if namespace == "" {
+	if len(namespace) == 0 {
 		return
 	}
 	if s.namespaces == nil {
@@ -102,19 +103,19 @@ func (s *shares) change(key string, keys, bytes int) {
 	}
 	s.all.add(keys, bytes)
 	changeIn(s.namespaces, namespace, keys, bytes)
-	if policy != "" {
+	if len(policy) > 0 {
 		changeIn(s.policies, policy, keys, bytes)
 	}
 }
 
-func changeIn(in map[string]*Share, name string, keys, bytes int) {
-	one := in[name]
+func changeIn[K string | []byte](in map[string]*Share, name K, keys, bytes int) {
+	one := in[string(name)]
 	if one == nil {
 		one = &Share{}
-		in[strings.Clone(name)] = one
+		in[strings.Clone(string(name))] = one
 	}
 	if one.add(keys, bytes); one.Keys == 0 {
-		delete(in, name)
+		delete(in, string(name))
 	}
 }
 

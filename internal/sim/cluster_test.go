@@ -130,7 +130,7 @@ func (t *tally) mustHaveSeenEverything(to *testing.T) {
 		"operations: settled by another before"}
 	for _, what := range []string{"check over shards", "reserve over shards", "settle over shards", "extend over shards", "above over shards", "above, rejected", "check, denied",
 		"settle, ended before", "check", "reserve", "settle", "extend", "tally", "add", "rule", "ruled", "turned", "turned, denied", "damped",
-		"damped, a denial repeated", "private over shards", "forget", "answered when asked again"} {
+		"damped, a denial repeated", "private over shards", "forget", "capped", "capped, refused", "answered when asked again"} {
 		all = append(all, "errands: "+what)
 	}
 	for line := range told {

@@ -122,6 +122,7 @@ func judgeErrands(all []*errand) (errs []error) {
 	}
 	errs = append(errs, judgeTallies(all)...)
 	errs = append(errs, judgeDamped(all)...)
+	errs = append(errs, judgeCapped(all)...)
 	return append(errs, judgeTurned(all)...)
 }
 
@@ -173,6 +174,24 @@ func judgeDamped(all []*errand) (errs []error) {
 		start := e.decision.Limits[0].WindowStart
 		if windows[start]++; windows[start] > dampedQuota {
 			errs = append(errs, fmt.Errorf("%d were admitted in one window: %v", windows[start], e))
+		}
+	}
+	return errs
+}
+
+// judgeCapped checks that no shard has counted more keys than the policy may have, whichever node owned it.
+func judgeCapped(all []*errand) (errs []error) {
+	keys := make(map[shard.ID]map[string]bool)
+	for _, e := range all {
+		if e.kind != "capped" || !e.admitted() {
+			continue
+		}
+		at := e.decision.Position.Shard
+		if keys[at] == nil {
+			keys[at] = make(map[string]bool)
+		}
+		if keys[at][e.request.Entries[0].Key] = true; len(keys[at]) > cappedKeys {
+			errs = append(errs, fmt.Errorf("shard %s counts %d keys of a policy that may have %d: %v", at, len(keys[at]), cappedKeys, e))
 		}
 	}
 	return errs

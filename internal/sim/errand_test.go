@@ -20,6 +20,7 @@ const (
 	ruledMore   = 60
 	dampedQuota = 1
 	dampedAge   = time.Second
+	cappedKeys  = 2
 	longHold    = limit.Span(3600e6)
 )
 
@@ -38,7 +39,11 @@ func errandPolicies(version int) string {
     deny_cache: %v
     limits:
       - {name: window, quota: %d, fixed_window: {period: %v, anchor: first_hit}}
-`, pairQuota, turnedBase+version, ruledQuota, dampedAge, dampedQuota, hitsPeriod)
+  capped:
+    max_keys: %d
+    limits:
+      - {name: total, quota: 1_000_000, lifetime: {}}
+`, pairQuota, turnedBase+version, ruledQuota, dampedAge, dampedQuota, hitsPeriod, cappedKeys)
 }
 
 // errand is one operation that has an id, or ends what another has taken: it is retried until its fate is known.
@@ -138,7 +143,7 @@ func (r *runner) run(stop chan struct{}) {
 
 // next draws the next errand.
 func (r *runner) next() *errand {
-	switch n := r.chance.IntN(24); {
+	switch n := r.chance.IntN(25); {
 	case n < 4:
 		return r.several("check", shard.Check)
 	case n < 8:
@@ -163,6 +168,10 @@ func (r *runner) next() *errand {
 	case n < 20:
 		return r.private()
 	case n < 21:
+		e := r.new("capped", shard.Check, shard.Entry{Policy: "capped", Key: fmt.Sprint("capped ", r.chance.IntN(12)), Cost: 1})
+		e.request.ID = "" // a key that is refused may be refused forever
+		return e
+	case n < 22:
 		return r.new("ruled", shard.Check, shard.Entry{Policy: "ruled", Key: "ruled", Cost: 1})
 	default:
 		e := r.new("damped", shard.Check, shard.Entry{Policy: "damped", Key: "damped", Cost: 1})
@@ -317,6 +326,10 @@ func (r *runner) ask(e *errand) {
 	}
 	switch result.Err.Code {
 	case shard.NotOwner, shard.Overloaded, shard.Draining, shard.Unavailable, shard.TooLate, shard.UnknownOutcome:
+	case shard.MemoryFull:
+		if e.kind != "capped" {
+			r.w.fail(fmt.Errorf("an errand finds no room: %v", e))
+		}
 	case shard.OverQuota:
 		if e.kind != "above" {
 			r.w.fail(fmt.Errorf("an errand that has no more to spend does not fit: %v", e))

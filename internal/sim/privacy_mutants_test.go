@@ -26,7 +26,7 @@ var privacyGuards = []judged{
 		tests("cluster/routing", "TestADenialOfAForgottenKeyIsDropped")},
 	{mutant{"one batch adds keys past the cap", "shard/eval_batch.go", "if b.shares != nil && !c.known {", "if b.shares != nil && !c.known && false {"},
 		tests("shard", "TestAPolicyHasNoMoreKeysThanItsCap")},
-	{mutant{"ids on one key fill a shard", "shard/eval.go", "if answer.Err = e.crowdedBy(r); answer.Err != nil {", "if answer.Err = e.crowdedBy(r); answer.Err != nil && r.ID == \"\" {"},
+	{mutant{"ids on one key fill a shard", "shard/eval.go", "if answer.Err = e.crowdedBy(r); answer.Err != nil {", "if e.crowdedBy(r) != nil && r.ID == \"\" {"},
 		tests("shard", "TestWhoeverHasMostOfAShardLeavesTheRestToOthers")},
 	{mutant{"who is alone may not fill a shard", "shard/store_share.go", "return one.Keys < all.Keys && 2*one.Bytes", "return 2*one.Bytes"},
 		tests("shard", "TestWhoeverHasMostOfAShardLeavesTheRestToOthers")},
