@@ -242,7 +242,8 @@ func (f *forgetting) record() {
 		return
 	}
 	auditLog{&f.batch}.append(AuditRecord{At: f.at.Now, Position: f.at.Position, Actor: a.Actor, Note: withoutWord(a.Note, f.key),
-		Namespace: f.namespace, Key: ForgottenKey, Deed: "forget", After: fmt.Sprintf("%d counters ended, %d holds", f.done.Counters, f.done.Holds)})
+		Namespace: f.namespace, Key: ForgottenKey, Deed: "forget",
+		Before: fmt.Sprintf("%d counters, %d open holds", f.done.Counters, f.done.Holds), After: "none"})
 }
 
 // isNamed reports whether entries or statuses have the key.
