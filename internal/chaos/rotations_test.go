@@ -55,7 +55,6 @@ type steadyLoad struct {
 	mu     sync.Mutex
 	wrong  []string   // of the first failures
 	held   []heldUnit // by when they were answered
-	random uint64
 }
 
 type heldUnit struct {

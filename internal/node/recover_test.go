@@ -203,7 +203,7 @@ func TestRecoverFromDisks(t *testing.T) {
 				t.Errorf("the record is %+v", record)
 			}
 			audit := n.Decide(t.Context(), []shard.Request{{Op: shard.ReadAudit, Namespace: shard.DefaultNamespace,
-				Entries: []shard.Entry{{Key: shard.KeyOn(0, 4), Cost: 1}}}})[0]
+				Entries: []shard.Entry{{Key: shard.KeyOn(shard.DefaultNamespace, 0, 4), Cost: 1}}}})[0]
 			if audit.Err != nil || len(audit.Decision.System.Audit) == 0 ||
 				!strings.Contains(audit.Decision.System.Audit[0].Before, "recovered by ann from node n") ||
 				!strings.Contains(audit.Decision.System.Audit[0].Before, "nothing is lost") {

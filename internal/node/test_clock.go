@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -36,14 +35,10 @@ type testClockAdmin struct {
 func (a *testClockAdmin) Advance(ctx context.Context, by time.Duration) (time.Time, error) {
 	a.clock.ahead.Add(int64(by))
 	now := a.clock.now()
-	shards := uint32(a.view.shards())
-	reads := make([]shard.Request, shards)
-	for missing, i := shards, 0; missing > 0; i++ {
-		key := fmt.Sprint("test-clock-", i)
-		if r := &reads[shard.Of(shard.DefaultNamespace, key, shards)]; r.Entries == nil {
-			*r = shard.Request{Op: shard.Get, Namespace: shard.DefaultNamespace, Entries: []shard.Entry{{Key: key, Limits: anyLimit}}}
-			missing--
-		}
+	reads := make([]shard.Request, a.view.shards())
+	for id := range reads {
+		key := shard.KeyOn(shard.DefaultNamespace, shard.ID(id), uint32(len(reads)))
+		reads[id] = shard.Request{Op: shard.Get, Namespace: shard.DefaultNamespace, Entries: []shard.Entry{{Key: key, Limits: anyLimit}}}
 	}
 	for _, r := range a.router.Decide(ctx, reads) {
 		if r.Err != nil {
