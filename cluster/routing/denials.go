@@ -43,15 +43,17 @@ type denials struct {
 	anywhere atomic.Uint64                       // requests that may have freed capacity on any key
 }
 
-// newDenials returns empty denials. If policies is nil, it returns nil, which repeats nothing. now is the machine's clock, with its
-// monotonic reading.
-func newDenials(policies func() *policy.Revision, now func() time.Time) *denials {
+// newDenials returns empty denials. If policies is nil, it returns nil, which repeats nothing. ahead is Config.Ahead.
+func newDenials(policies func() *policy.Revision, ahead func() time.Duration) *denials {
 	if policies == nil {
 		return nil
 	}
-	begin := now()
+	if ahead == nil {
+		ahead = func() time.Duration { return 0 }
+	}
+	begin := time.Now()
 	return &denials{policies: policies, seed: maphash.MakeSeed(), now: func() limit.Span {
-		return limit.Span(now().Sub(begin) / time.Microsecond)
+		return limit.Span((time.Since(begin) + ahead()) / time.Microsecond)
 	}}
 }
 

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
@@ -43,7 +42,7 @@ type flood struct {
 func newFlood() *flood {
 	for {
 		f := &flood{wait: limit.Never, revision: policy.Revision{Version: 1, Set: floodPolicies()}}
-		f.denials = newDenials(func() *policy.Revision { return &f.revision }, time.Now)
+		f.denials = newDenials(func() *policy.Revision { return &f.revision }, nil)
 		f.now = func() limit.Span { return f.at }
 		stripes := map[*atomic.Uint64]bool{}
 		counters := [][2]string{{"default", "k"}, {"default", "l"}, {"default", "new"}, {"other", "k"}}
@@ -425,7 +424,7 @@ func TestNoDenialOutlivesAResetWhateverRaces(t *testing.T) {
 		n limit.Time
 	}
 	var truth version // a denial carries it in DecidedAt
-	d := newDenials(func() *policy.Revision { return &policy.Revision{Version: 1, Set: sharedFlood} }, time.Now)
+	d := newDenials(func() *policy.Revision { return &policy.Revision{Version: 1, Set: sharedFlood} }, nil)
 	decide := func(requests []shard.Request) []shard.Result {
 		results := make([]shard.Result, len(requests))
 		for i := range requests {
@@ -477,7 +476,7 @@ var sharedFlood = floodPolicies()
 
 func BenchmarkDenials(b *testing.B) {
 	revision := &policy.Revision{Version: 1, Set: sharedFlood}
-	d := newDenials(func() *policy.Revision { return revision }, time.Now)
+	d := newDenials(func() *policy.Revision { return revision }, nil)
 	f := &flood{wait: limit.Never}
 	requests := make([]shard.Request, 100)
 	for i := range requests {

@@ -46,16 +46,8 @@ type Config struct {
 	// Policies returns the policies in force as far as this node knows, nil while none are known. They determine which
 	// denials may be repeated here. If the field is nil, no denials are repeated.
 	Policies func() *policy.Revision
-	// Now is the machine's clock, with its monotonic reading; nil: time.Now.
-	Now func() time.Time
-}
-
-// now is the machine's clock.
-func (c *Config) now() func() time.Time {
-	if c.Now != nil {
-		return c.Now
-	}
-	return time.Now
+	// Ahead returns how far a test has moved shard time ahead of the machine's clock; it must not shrink. nil: not at all.
+	Ahead func() time.Duration
 }
 
 // Router finds the owner of every request, and coordinates requests whose entries live on several shards. All methods may
@@ -76,7 +68,7 @@ type Router struct {
 
 // New creates a Router, which listens to config.Hints from then on.
 func New(config Config) *Router {
-	r := &Router{config: config, system: &shardRoute{id: shard.System}, denials: newDenials(config.Policies, config.now())}
+	r := &Router{config: config, system: &shardRoute{id: shard.System}, denials: newDenials(config.Policies, config.Ahead)}
 	r.routes.Store(new([]*shardRoute))
 	config.Hints.OnNews(func(id shard.ID) {
 		if route := r.routeTo(id); route != nil {

@@ -52,9 +52,9 @@ type steadyLoad struct {
 	sent      atomic.Int64
 	failed    atomic.Int64
 
-	mu     sync.Mutex
-	wrong  []string   // of the first failures
-	held   []heldUnit // by when they were answered
+	mu    sync.Mutex
+	wrong []string   // of the first failures
+	held  []heldUnit // by when they were answered
 }
 
 type heldUnit struct {

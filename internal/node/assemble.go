@@ -56,7 +56,7 @@ func (n *Node) assembleRouter() {
 		Hints:    n.hints,
 		Sessions: n.view.hasSessions,
 		Policies: n.view.revision,
-		Now:      n.config.now(),
+		Ahead:    n.config.testClock.aheadBy,
 	})
 	n.metrics.Denials(n.router.DenialsKept)
 	n.metrics.Stopped(n.replicas.stopped)
