@@ -124,6 +124,10 @@ func FailClosed(l *limiter) { l.Open = false }
 // cluster refuses, nor for a caller who hung up before the decision.
 func FailOpen(l *limiter) { l.Open = true }
 
+// WithoutIDs sends calls without idempotency ids. The denials of a policy with deny_cache are then repeated by the nodes without
+// asking the owner, which a flood needs. A call that may have been counted is not asked again, and has no decision.
+func WithoutIDs(l *limiter) { l.NoIDs = true }
+
 // OnError is told of each call without a key (ErrNoKey) or a decision (*client.Error), to log it: the caller does not see what the
 // cluster said.
 func OnError(tell func(context.Context, error)) Option { return func(l *limiter) { l.failed = tell } }

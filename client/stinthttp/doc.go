@@ -30,7 +30,8 @@
 // # Retries
 //
 // Each HTTP request gets a random idempotency id, so the client asks again until there is a decision, and counts once. An id
-// that strangers choose would be a free pass, so none is taken from the request.
+// that strangers choose would be a free pass, so none is taken from the request. The cluster remembers each id as long as the policy
+// says (idempotency_retention), and an id gets past deny_cache: see WithoutIDs.
 //
 // # Concurrency
 //

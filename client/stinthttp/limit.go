@@ -69,6 +69,10 @@ func OnDenied(answer func(http.ResponseWriter, *http.Request, *stintv1.Decision)
 	return func(l *limiter) { l.denied = answer }
 }
 
+// WithoutIDs sends requests without idempotency ids. The denials of a policy with deny_cache are then repeated by the nodes without
+// asking the owner, which a flood needs. A request that may have been counted is not asked again, and has no decision.
+func WithoutIDs(l *limiter) { l.NoIDs = true }
+
 // OnError answers requests that have no key (ErrNoKey) or no decision (*client.Error), in place of Failed. With FailOpen it is
 // also called for each request that passes without a decision, to be logged: w is nil then.
 func OnError(answer func(w http.ResponseWriter, r *http.Request, err error)) Option {

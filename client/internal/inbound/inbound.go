@@ -30,6 +30,7 @@ type Limiter[R any] struct {
 	Cost      func(R) (uint64, error) // units that each entry spends; nil: 1
 	Within    time.Duration
 	Open      bool // without a decision the request passes
+	NoIDs     bool // requests have no ids: policies' deny_cache applies, and what may have been counted is not asked again
 }
 
 // Entry is a policy, and whom a request counts for.
@@ -42,7 +43,10 @@ type Entry[R any] struct {
 // carried out all the same. Each request gets a random id, so that retries count once; one that a stranger chose would be a
 // free pass.
 func (l *Limiter[R]) Decide(ctx context.Context, r R) (d *stintv1.Decision, passes bool, err error) {
-	check := &stintv1.CheckRequest{Namespace: l.Namespace, IdempotencyId: rand.Text()}
+	check := &stintv1.CheckRequest{Namespace: l.Namespace}
+	if !l.NoIDs {
+		check.IdempotencyId = rand.Text()
+	}
 	cost := uint64(1)
 	if l.Cost != nil {
 		if cost, err = l.Cost(r); err != nil {

@@ -185,4 +185,8 @@ func TestEachRequestHasAnIDOfItsOwn(t *testing.T) {
 	if len(ids) != 2 {
 		t.Errorf("ids: %v", ids)
 	}
+	l.NoIDs = true
+	if _, _, err := l.Decide(t.Context(), "k"); err != nil || limits.asked[2].IdempotencyId != "" {
+		t.Errorf("without ids: %v, %v", limits.asked[2], err)
+	}
 }

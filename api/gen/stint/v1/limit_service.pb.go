@@ -155,7 +155,7 @@ type Entry struct {
 	Cost *uint64 `protobuf:"varint,3,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
 	// Tier to apply. Absent: the tier of the key's override, else the policy's default tier.
 	Tier string `protobuf:"bytes,4,opt,name=tier,proto3" json:"tier,omitempty"`
-	// Limits to apply in place of a policy's. Once API tokens are built, they need the scope "inline" for this.
+	// Limits to apply in place of a policy's. A token needs the operation "inline" for this.
 	Limits        []*Limit `protobuf:"bytes,5,rep,name=limits,proto3" json:"limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

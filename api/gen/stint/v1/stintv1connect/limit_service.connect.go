@@ -69,7 +69,7 @@ type LimitServiceClient interface {
 	Settle(context.Context, *connect.Request[v1.SettleRequest]) (*connect.Response[v1.SettleResponse], error)
 	// Get returns the state of keys and changes nothing. Connect clients may call it with HTTP GET.
 	Get(context.Context, *connect.Request[v1.GetRequest]) (*connect.Response[v1.GetResponse], error)
-	// Adjust changes what a key has used. It is audited and, once API tokens are built, privileged.
+	// Adjust changes what a key has used. It is audited, and needs the operation "adjust".
 	Adjust(context.Context, *connect.Request[v1.AdjustRequest]) (*connect.Response[v1.AdjustResponse], error)
 	// Forget ends everything that the cluster keeps of one key, under all policies of its namespace: what it has used, its
 	// lockout, block, override and holds. It is audited, without the key. It may be called again at any time: then it ends
@@ -209,7 +209,7 @@ type LimitServiceHandler interface {
 	Settle(context.Context, *connect.Request[v1.SettleRequest]) (*connect.Response[v1.SettleResponse], error)
 	// Get returns the state of keys and changes nothing. Connect clients may call it with HTTP GET.
 	Get(context.Context, *connect.Request[v1.GetRequest]) (*connect.Response[v1.GetResponse], error)
-	// Adjust changes what a key has used. It is audited and, once API tokens are built, privileged.
+	// Adjust changes what a key has used. It is audited, and needs the operation "adjust".
 	Adjust(context.Context, *connect.Request[v1.AdjustRequest]) (*connect.Response[v1.AdjustResponse], error)
 	// Forget ends everything that the cluster keeps of one key, under all policies of its namespace: what it has used, its
 	// lockout, block, override and holds. It is audited, without the key. It may be called again at any time: then it ends
