@@ -287,12 +287,15 @@ func TestConfigurationErrorsAreToldFromFailures(t *testing.T) {
 
 var addrs atomic.Uint32
 
-// subnet returns the second number of 127.N.0.0/16, of which all addresses are this process's: a listener that is never closed
-// keeps other runs of these tests away.
+// claimed keeps other runs of these tests away from subnet. A listener that nothing refers to is closed by the garbage collector.
+var claimed net.Listener
+
+// subnet returns the second number of 127.N.0.0/16, of which all addresses are this process's.
 var subnet = sync.OnceValue(func() int {
 	for i := range 100 {
 		n := 100 + (os.Getpid()+i)%100
-		if _, err := net.Listen("tcp", fmt.Sprintf("127.%d.255.254:7402", n)); err == nil {
+		if listener, err := net.Listen("tcp", fmt.Sprintf("127.%d.255.254:7402", n)); err == nil {
+			claimed = listener
 			return n
 		}
 	}
@@ -303,7 +306,7 @@ var subnet = sync.OnceValue(func() int {
 func freeAddr(t testing.TB) string {
 	t.Helper()
 	n := addrs.Add(1)
-	return fmt.Sprintf("127.%d.%d.%d:7402", subnet(), n>>8, n%250+1)
+	return fmt.Sprintf("127.%d.%d.%d:7402", subnet(), n/250, n%250+1)
 }
 
 func TestANodeWithoutAClusterAnswersWhoAsksItAboutOne(t *testing.T) {
