@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What TLS costs: the same load on one node without and with certificates on its ports for clients, in turns, each run on a node
-# with no data. Connections are kept, as clients keep them: handshakes are not measured. TMPDIR says which disk.
+# What TLS and tokens cost: the same load on one node without both, and with certificates on its ports for clients and a token
+# that may check the load's policy, in turns, each run on a node with no data. Connections are kept, as clients keep them:
+# handshakes are not measured. TMPDIR says which disk.
 #
 #   docs/benchmarks/tls.sh [seconds for each run, default 3] [rounds, default 5]
 . "$(dirname "$0")/common.sh"
@@ -16,15 +17,23 @@ for protocol in json grpc redis; do
     done
 done
 
-# plain, secured: the environment of a node and of those who ask it.
-plain() { unset STINT_CA STINT_API_CERT STINT_API_KEY; }
-secured() { export STINT_CA=$work/cert.pem STINT_API_CERT=$work/cert.pem STINT_API_KEY=$work/key.pem; }
+# plain, secured: starts the node, and sets the environment of those who ask it.
+plain() {
+    unset STINT_CA STINT_API_CERT STINT_API_KEY STINT_TOKEN_FILE
+    cluster 1
+}
+secured() {
+    export STINT_CA=$work/cert.pem STINT_API_CERT=$work/cert.pem STINT_API_KEY=$work/key.pem
+    unset STINT_TOKEN_FILE
+    cluster 1
+    "$stint" token create load --expires 1d --grant 'policy=free ops=check,read' --grant ops=observe --data-dir "$work/data-1" > "$work/load.token"
+    export STINT_TOKEN_FILE=$work/load.token
+}
 
 machine
 for round in $(seq "$rounds"); do
     for mode in plain secured; do
         $mode
-        cluster 1
         for i in "${!cases[@]}"; do
             # shellcheck disable=SC2086
             bench ${cases[$i]} --duration "${seconds}s" >> "$work/$mode-$i"
@@ -32,7 +41,7 @@ for round in $(seq "$rounds"); do
     done
 done
 echo
-echo "| case | checks/s, plaintext (range) | TLS (range) | ratio, round by round (range) | p99 us, plaintext, TLS | servers' CPU us/check, plaintext, TLS |"
+echo "| case | checks/s, plain (range) | TLS and token (range) | ratio, round by round (range) | p99 us, plain, secured | servers' CPU us/check, plain, secured |"
 echo "|-|-|-|-|-|-|"
 for i in "${!cases[@]}"; do
     jq -rn --arg name "${cases[$i]}" --slurpfile plain "$work/plain-$i" --slurpfile secured "$work/secured-$i" '
