@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"iter"
 	"os"
 	"path/filepath"
 	"testing"
@@ -73,8 +72,6 @@ func (w *releaseStory) put(payload []byte) {
 }
 
 func (w *releaseStory) Lookup(key string) (Record, bool) { return w.s.Lookup(key) }
-func (w *releaseStory) All() iter.Seq2[[]byte, Record]   { return w.s.All() }
-func (w *releaseStory) Shares(ns, p string) Shares       { return w.s.Shares(ns, p) }
 func (w *releaseStory) Full() bool                       { return false }
 func (w *releaseStory) Brimful() bool                    { return false }
 func (w *releaseStory) Crowded() bool                    { return false }
