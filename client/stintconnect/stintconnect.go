@@ -2,14 +2,12 @@ package stintconnect
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 
-	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/client/internal/inbound"
 )
 
@@ -43,64 +41,50 @@ func ClientIP(trustedProxies ...string) KeyFunc {
 // Limit returns an interceptor that counts calls on a server; in a client it does nothing. It panics if the options name no Entry,
 // because that would limit nothing.
 func Limit(limits inbound.Checker, options ...Option) connect.Interceptor {
-	l := &limiter{Limiter: inbound.Limiter[incoming]{Limits: limits, Within: inbound.Within}, failed: func(context.Context, error) {}}
-	for _, o := range options {
-		o(l)
-	}
-	if len(l.Entries) == 0 {
-		panic("stintconnect: Limit: no Entry says what to count")
-	}
-	return l
+	return &limiter{inbound.NewCalls[Call]("stintconnect: Limit", limits, options)}
 }
 
 // Option says what Limit counts, and what it does without a decision.
-type Option func(*limiter)
+type Option func(*inbound.Calls[Call])
 
-// limiter is the interceptor. It never changes once it is made.
-type limiter struct {
-	inbound.Limiter[incoming]
-
-	failed func(context.Context, error)
-}
-
-type incoming struct {
-	ctx  context.Context
-	call Call
-}
+// limiter is the interceptor.
+type limiter struct{ *inbound.Calls[Call] }
 
 // Entry counts calls by one policy for the key that each has. Several entries are counted together or not at all.
 func Entry(policy string, key KeyFunc) Option {
-	return func(l *limiter) {
-		l.Entries = append(l.Entries, inbound.Entry[incoming]{Policy: policy, Key: func(in incoming) (string, error) { return key(in.ctx, in.call) }})
-	}
+	return func(l *inbound.Calls[Call]) { l.Count(policy, key) }
 }
 
 // Namespace is that of the entries. Without it they have the client's.
-func Namespace(name string) Option { return func(l *limiter) { l.Namespace = name } }
+func Namespace(name string) Option { return func(l *inbound.Calls[Call]) { l.Namespace = name } }
 
 // Cost says how many units a call spends with each entry, 1 to 2^40. Without it, 1. An error is answered as a missing key is.
 func Cost(units func(context.Context, Call) (uint64, error)) Option {
-	return func(l *limiter) { l.Cost = func(in incoming) (uint64, error) { return units(in.ctx, in.call) } }
+	return func(l *inbound.Calls[Call]) {
+		l.Cost = func(in inbound.Incoming[Call]) (uint64, error) { return units(in.Ctx, in.Call) }
+	}
 }
 
 // Within is how long a call waits for its decision; 2 s without it.
-func Within(d time.Duration) Option { return func(l *limiter) { l.Within = d } }
+func Within(d time.Duration) Option { return func(l *inbound.Calls[Call]) { l.Within = d } }
 
 // FailClosed answers unavailable if there is no decision in time. It is what happens without it, too: the option says it to the
 // reader.
-func FailClosed(l *limiter) { l.Open = false }
+func FailClosed(l *inbound.Calls[Call]) { l.Open = false }
 
 // FailOpen lets a call pass if there is no decision in time. It does not open for a call that has no key, for one that the
 // cluster refuses, nor for a caller who hung up before the decision.
-func FailOpen(l *limiter) { l.Open = true }
+func FailOpen(l *inbound.Calls[Call]) { l.Open = true }
 
 // WithoutIDs sends calls without idempotency ids. The denials of a policy with deny_cache are then repeated by the nodes without
 // asking the owner, which a flood needs. A call that may have been counted is not asked again, and has no decision.
-func WithoutIDs(l *limiter) { l.NoIDs = true }
+func WithoutIDs(l *inbound.Calls[Call]) { l.NoIDs = true }
 
 // OnError is told of each call without a key (ErrNoKey) or a decision (*client.Error), to log it: the caller does not see what the
 // cluster said.
-func OnError(tell func(context.Context, error)) Option { return func(l *limiter) { l.failed = tell } }
+func OnError(tell func(context.Context, error)) Option {
+	return func(l *inbound.Calls[Call]) { l.Failed = tell }
+}
 
 // WrapUnary implements connect.Interceptor.
 func (l *limiter) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
@@ -137,42 +121,24 @@ func (l *limiter) WrapStreamingHandler(next connect.StreamingHandlerFunc) connec
 	}
 }
 
+// codes of refusals.
+var codes = [...]connect.Code{inbound.Denied: connect.CodeResourceExhausted, inbound.NoKey: connect.CodeInvalidArgument,
+	inbound.Stranger: connect.CodePermissionDenied, inbound.NoAnswer: connect.CodeUnavailable, inbound.OurFault: connect.CodeInternal}
+
 // decide returns the headers for the answer of a call that may pass, or the error for one that may not.
 func (l *limiter) decide(ctx context.Context, call Call) (map[string]string, error) {
-	d, passes, err := l.Decide(ctx, incoming{ctx, call})
-	if err != nil {
-		l.failed(ctx, err)
+	d, refusal := l.Admit(ctx, call)
+	if refusal == nil {
+		return d.GetHeaders(), nil
 	}
-	switch {
-	case passes:
-		return nil, nil
-	case errors.Is(err, ErrNoKey):
-		return nil, connect.NewError(connect.CodeInvalidArgument, err)
-	case err != nil && inbound.Unknown(err):
-		return nil, connect.NewError(connect.CodePermissionDenied, errors.New("the caller is not known"))
-	case err != nil && inbound.Undecided(err):
-		return nil, connect.NewError(connect.CodeUnavailable, errors.New("the call was not carried out, since its limits could not be checked: try again"))
-	case err != nil:
-		return nil, connect.NewError(connect.CodeInternal, errors.New("the limits of the call could not be checked"))
-	case !d.GetAllowed():
-		return nil, denied(d)
-	}
-	return d.GetHeaders(), nil
-}
-
-func denied(d *stintv1.Decision) error {
-	reason := d.GetReason()
-	if reason == "" {
-		reason = "too many requests"
-	}
-	err := connect.NewError(connect.CodeResourceExhausted, errors.New(reason))
+	err := connect.NewError(codes[refusal.Why], refusal.Err)
 	copyHeaders(err.Meta(), d.GetHeaders())
 	if d.GetRetryAfter() != nil { // else no wait helps
 		if detail, detailErr := connect.NewErrorDetail(&errdetails.RetryInfo{RetryDelay: d.GetRetryAfter()}); detailErr == nil {
 			err.AddDetail(detail)
 		}
 	}
-	return err
+	return nil, err
 }
 
 func copyHeaders(to http.Header, headers map[string]string) {

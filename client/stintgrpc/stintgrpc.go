@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/client/internal/inbound"
 )
 
@@ -48,9 +47,9 @@ func ClientIP(trustedProxies ...string) KeyFunc {
 // Unary returns an interceptor that counts calls of one message each. It panics if the options name no Entry, because that would
 // limit nothing.
 func Unary(limits inbound.Checker, options ...Option) grpc.UnaryServerInterceptor {
-	l := newLimiter(limits, options)
+	l := inbound.NewCalls[Call]("stintgrpc", limits, options)
 	return func(ctx context.Context, message any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-		headers, err := l.decide(ctx, Call{info.FullMethod, message})
+		headers, err := decide(ctx, l, Call{info.FullMethod, message})
 		_ = grpc.SetHeader(ctx, headers) // it fails only for a call that is over
 		if err != nil {
 			return nil, err
@@ -61,9 +60,9 @@ func Unary(limits inbound.Checker, options ...Option) grpc.UnaryServerIntercepto
 
 // Stream returns an interceptor that counts streams when they open. It panics if the options name no Entry.
 func Stream(limits inbound.Checker, options ...Option) grpc.StreamServerInterceptor {
-	l := newLimiter(limits, options)
+	l := inbound.NewCalls[Call]("stintgrpc", limits, options)
 	return func(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-		headers, err := l.decide(stream.Context(), Call{Method: info.FullMethod})
+		headers, err := decide(stream.Context(), l, Call{Method: info.FullMethod})
 		_ = stream.SetHeader(headers)
 		if err != nil {
 			return err
@@ -73,98 +72,59 @@ func Stream(limits inbound.Checker, options ...Option) grpc.StreamServerIntercep
 }
 
 // Option says what is counted, and what happens without a decision.
-type Option func(*limiter)
-
-// limiter is what the interceptors share. It never changes once it is made.
-type limiter struct {
-	inbound.Limiter[incoming]
-
-	failed func(context.Context, error)
-}
-
-type incoming struct {
-	ctx  context.Context
-	call Call
-}
-
-func newLimiter(limits inbound.Checker, options []Option) *limiter {
-	l := &limiter{Limiter: inbound.Limiter[incoming]{Limits: limits, Within: inbound.Within}, failed: func(context.Context, error) {}}
-	for _, o := range options {
-		o(l)
-	}
-	if len(l.Entries) == 0 {
-		panic("stintgrpc: no Entry says what to count")
-	}
-	return l
-}
+type Option func(*inbound.Calls[Call])
 
 // Entry counts calls by one policy for the key that each has. Several entries are counted together or not at all.
 func Entry(policy string, key KeyFunc) Option {
-	return func(l *limiter) {
-		l.Entries = append(l.Entries, inbound.Entry[incoming]{Policy: policy, Key: func(in incoming) (string, error) { return key(in.ctx, in.call) }})
-	}
+	return func(l *inbound.Calls[Call]) { l.Count(policy, key) }
 }
 
 // Namespace is that of the entries. Without it they have the client's.
-func Namespace(name string) Option { return func(l *limiter) { l.Namespace = name } }
+func Namespace(name string) Option { return func(l *inbound.Calls[Call]) { l.Namespace = name } }
 
 // Cost says how many units a call spends with each entry, 1 to 2^40. Without it, 1. An error is answered as a missing key is.
 func Cost(units func(context.Context, Call) (uint64, error)) Option {
-	return func(l *limiter) { l.Cost = func(in incoming) (uint64, error) { return units(in.ctx, in.call) } }
+	return func(l *inbound.Calls[Call]) {
+		l.Cost = func(in inbound.Incoming[Call]) (uint64, error) { return units(in.Ctx, in.Call) }
+	}
 }
 
 // Within is how long a call waits for its decision; 2 s without it.
-func Within(d time.Duration) Option { return func(l *limiter) { l.Within = d } }
+func Within(d time.Duration) Option { return func(l *inbound.Calls[Call]) { l.Within = d } }
 
 // FailClosed answers UNAVAILABLE if there is no decision in time. It is what happens without it, too: the option says it to the
 // reader.
-func FailClosed(l *limiter) { l.Open = false }
+func FailClosed(l *inbound.Calls[Call]) { l.Open = false }
 
 // FailOpen lets a call pass if there is no decision in time. It does not open for a call that has no key, for one that the
 // cluster refuses, nor for a caller who hung up before the decision.
-func FailOpen(l *limiter) { l.Open = true }
+func FailOpen(l *inbound.Calls[Call]) { l.Open = true }
 
 // WithoutIDs sends calls without idempotency ids. The denials of a policy with deny_cache are then repeated by the nodes without
 // asking the owner, which a flood needs. A call that may have been counted is not asked again, and has no decision.
-func WithoutIDs(l *limiter) { l.NoIDs = true }
+func WithoutIDs(l *inbound.Calls[Call]) { l.NoIDs = true }
 
 // OnError is told of each call without a key (ErrNoKey) or a decision (*client.Error), to log it: the caller does not see what the
 // cluster said.
-func OnError(tell func(context.Context, error)) Option { return func(l *limiter) { l.failed = tell } }
-
-// decide returns the headers for the answer of a call, and an error if it may not pass.
-func (l *limiter) decide(ctx context.Context, call Call) (metadata.MD, error) {
-	d, passes, err := l.Decide(ctx, incoming{ctx, call})
-	if err != nil {
-		l.failed(ctx, err)
-	}
-	switch {
-	case passes:
-		return nil, nil
-	case errors.Is(err, ErrNoKey):
-		return nil, status.Error(codes.InvalidArgument, err.Error())
-	case err != nil && inbound.Unknown(err):
-		return nil, status.Error(codes.PermissionDenied, "the caller is not known")
-	case err != nil && inbound.Undecided(err):
-		return nil, status.Error(codes.Unavailable, "the call was not carried out, since its limits could not be checked: try again")
-	case err != nil:
-		return nil, status.Error(codes.Internal, "the limits of the call could not be checked")
-	case !d.GetAllowed():
-		return metadata.New(d.GetHeaders()), denied(d)
-	}
-	return metadata.New(d.GetHeaders()), nil
+func OnError(tell func(context.Context, error)) Option {
+	return func(l *inbound.Calls[Call]) { l.Failed = tell }
 }
 
-func denied(d *stintv1.Decision) error {
-	reason := d.GetReason()
-	if reason == "" {
-		reason = "too many requests"
+// statuses are the codes of refusals.
+var statuses = [...]codes.Code{inbound.Denied: codes.ResourceExhausted, inbound.NoKey: codes.InvalidArgument,
+	inbound.Stranger: codes.PermissionDenied, inbound.NoAnswer: codes.Unavailable, inbound.OurFault: codes.Internal}
+
+// decide returns the headers for the answer of a call, and an error if it may not pass.
+func decide(ctx context.Context, l *inbound.Calls[Call], call Call) (metadata.MD, error) {
+	d, refusal := l.Admit(ctx, call)
+	if refusal == nil {
+		return metadata.New(d.GetHeaders()), nil
 	}
-	denial := status.New(codes.ResourceExhausted, reason)
+	refused := status.New(statuses[refusal.Why], refusal.Err.Error())
 	if d.GetRetryAfter() != nil { // else no wait helps
-		if detailed, err := denial.WithDetails(&errdetails.RetryInfo{RetryDelay: d.GetRetryAfter()}); err == nil {
-			denial = detailed
+		if detailed, err := refused.WithDetails(&errdetails.RetryInfo{RetryDelay: d.GetRetryAfter()}); err == nil {
+			refused = detailed
 		}
 	}
-	return denial.Err()
+	return metadata.New(d.GetHeaders()), refused.Err()
 }

@@ -2,6 +2,7 @@
 // its handler runs.
 //
 //	Limiter   makes one check of a request's entries, and says whether the request passes without a decision
+//	Calls     does so for Connect and gRPC, and says with which kind of refusal a call is answered
 //	Key       makes a key of text that a stranger may have chosen
 //	Proxies   find the client's address behind proxies that are trusted
 //

@@ -1,0 +1,81 @@
+package inbound
+
+import (
+	"context"
+	"errors"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+)
+
+// Calls counts the calls of an RPC server. C is what a KeyFunc gets to know of a call. It does not change while it is used.
+type Calls[C any] struct {
+	Limiter[Incoming[C]]
+
+	Failed func(context.Context, error) // is told of each call without a key or a decision
+}
+
+// Incoming is a call with its context.
+type Incoming[C any] struct {
+	Ctx  context.Context
+	Call C
+}
+
+// NewCalls applies options. It panics if they name no Entry, because that would limit nothing; what says where.
+func NewCalls[C any, Option ~func(*Calls[C])](what string, limits Checker, options []Option) *Calls[C] {
+	l := &Calls[C]{Limiter: Limiter[Incoming[C]]{Limits: limits, Within: Within}, Failed: func(context.Context, error) {}}
+	for _, o := range options {
+		o(l)
+	}
+	if len(l.Entries) == 0 {
+		panic(what + ": no Entry says what to count")
+	}
+	return l
+}
+
+// Count adds an entry.
+func (l *Calls[C]) Count(policy string, key func(context.Context, C) (string, error)) {
+	l.Entries = append(l.Entries, Entry[Incoming[C]]{Policy: policy, Key: func(in Incoming[C]) (string, error) { return key(in.Ctx, in.Call) }})
+}
+
+// Refusal says why a call is not carried out. Err is for the caller: what the cluster said is not in it.
+type Refusal struct {
+	Why
+	Err error
+}
+
+// Why sorts refusals. Each protocol has a code for each.
+type Why uint8
+
+const (
+	Denied   Why = iota // by the decision
+	NoKey               // it does not say whom it counts for
+	Stranger            // a policy with unknown_key: deny does not know the key, or there is no such policy
+	NoAnswer            // the cluster could not decide
+	OurFault            // for instance a token that may not
+)
+
+// Admit counts a call. Without a refusal it is carried out; d is nil then if it passes without a decision. A denial comes with its
+// decision.
+func (l *Calls[C]) Admit(ctx context.Context, call C) (d *stintv1.Decision, refusal *Refusal) {
+	d, passes, err := l.Decide(ctx, Incoming[C]{ctx, call})
+	if err != nil {
+		l.Failed(ctx, err)
+	}
+	switch {
+	case passes:
+		return nil, nil
+	case errors.Is(err, ErrNoKey):
+		return nil, &Refusal{NoKey, err}
+	case err != nil && Unknown(err):
+		return nil, &Refusal{Stranger, errors.New("the caller is not known")}
+	case err != nil && Undecided(err):
+		return nil, &Refusal{NoAnswer, errors.New("the call was not carried out, since its limits could not be checked: try again")}
+	case err != nil:
+		return nil, &Refusal{OurFault, errors.New("the limits of the call could not be checked")}
+	case d.GetAllowed():
+		return d, nil
+	case d.GetReason() == "":
+		return d, &Refusal{Denied, errors.New("too many requests")}
+	}
+	return d, &Refusal{Denied, errors.New(d.GetReason())}
+}
