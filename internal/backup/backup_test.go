@@ -49,13 +49,9 @@ func (view) Crowded() bool { return false }
 
 var header = Header{Cluster: "c1", Release: "v9", Level: shard.LevelTrust, Shards: 2, Begun: int64(origin)}
 
-func fileOf(t testing.TB, h Header, states ...*shard.State) []byte {
+// write writes all sections of a file.
+func write(t testing.TB, w *Writer, states []*shard.State) {
 	t.Helper()
-	var file bytes.Buffer
-	w, err := NewWriter(&file, h)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, state := range states {
 		if err := w.Section(func(out io.Writer) error { _, err := state.Snapshot().WriteTo(out); return err }); err != nil {
 			t.Fatal(err)
@@ -64,6 +60,16 @@ func fileOf(t testing.TB, h Header, states ...*shard.State) []byte {
 	if err := w.Finish(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func fileOf(t testing.TB, h Header, states ...*shard.State) []byte {
+	t.Helper()
+	var file bytes.Buffer
+	w, err := NewWriter(&file, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, w, states)
 	if w.Written() != int64(file.Len()) {
 		t.Errorf("%d bytes are counted, of %d", w.Written(), file.Len())
 	}
@@ -212,14 +218,7 @@ func partOf(t testing.TB, h PartHeader, states ...*shard.State) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, state := range states {
-		if err := w.Section(func(out io.Writer) error { _, err := state.Snapshot().WriteTo(out); return err }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Finish(); err != nil {
-		t.Fatal(err)
-	}
+	write(t, w, states)
 	return file.Bytes()
 }
 

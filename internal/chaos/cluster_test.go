@@ -58,6 +58,11 @@ func newClusterWith(t *testing.T, options testcluster.Options) *testcluster.Clus
 	if err != nil {
 		t.Fatal(err)
 	}
+	return closedAfter(t, c)
+}
+
+// closedAfter closes a cluster after the test, and shows its logs if that failed.
+func closedAfter(t *testing.T, c *testcluster.Cluster) *testcluster.Cluster {
 	t.Cleanup(func() {
 		c.Close()
 		if t.Failed() {

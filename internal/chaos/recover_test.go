@@ -19,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/internal/testcluster"
 	"github.com/stint-io/stint/limit"
 )
@@ -178,19 +177,7 @@ func recoverFrom(t *testing.T, nodes []int) {
 	if acknowledged < 100 {
 		t.Errorf("only %d requests were acknowledged", acknowledged)
 	}
-	end = make(chan struct{})
-	done := a.crowd(s.address, end)
-	await.Until(t, "every limit admits again", func() bool {
-		for name := range restoreLimits {
-			if _, allowed := a.ask(s.address, name, "again"); !allowed {
-				return false
-			}
-		}
-		return true
-	})
-	close(end)
-	done.Wait()
-	a.judge(t)
+	a.crowdUntilAllAdmit(t, s.address)
 }
 
 // recoverUnderKills recovers again and again, and kills the process at a random moment of the time that it takes. There is no

@@ -147,13 +147,7 @@ func newStoppedCluster(t *testing.T, options testcluster.Options) *testcluster.C
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		c.Close()
-		if t.Failed() {
-			t.Log(c.Logs())
-		}
-	})
-	return c
+	return closedAfter(t, c)
 }
 
 // looker asks a cluster, any node that answers.

@@ -88,6 +88,24 @@ func (a *admissions) judge(t *testing.T) {
 	}
 }
 
+// crowdUntilAllAdmit asks a restored cluster from many sides until every limit admits again, and judges what was admitted.
+func (a *admissions) crowdUntilAllAdmit(t *testing.T, address string) {
+	t.Helper()
+	end := make(chan struct{})
+	done := a.crowd(address, end)
+	await.Until(t, "every limit admits again", func() bool {
+		for name := range restoreLimits {
+			if _, allowed := a.ask(address, name, "again"); !allowed {
+				return false
+			}
+		}
+		return true
+	})
+	close(end)
+	done.Wait()
+	a.judge(t)
+}
+
 // crowd asks for everything until end is closed.
 func (a *admissions) crowd(address string, end <-chan struct{}) (done *sync.WaitGroup) {
 	done = new(sync.WaitGroup)
@@ -143,19 +161,7 @@ func TestNoLimitIsExceededAcrossRestores(t *testing.T) {
 				t.Errorf("%s admits a key of which nothing is known, at once", name)
 			}
 		}
-		end = make(chan struct{})
-		done = a.crowd(s.address, end)
-		await.Until(t, "every limit admits again", func() bool {
-			for name := range restoreLimits {
-				if _, allowed := a.ask(s.address, name, "again"); !allowed {
-					return false
-				}
-			}
-			return true
-		})
-		close(end)
-		done.Wait()
-		a.judge(t)
+		a.crowdUntilAllAdmit(t, s.address)
 	}
 	lost := 0
 	for _, instants := range a.all {
