@@ -32,9 +32,8 @@ func Build(policies []*Policy) (*Set, error) {
 		return nil, &ParseError{File: "policies", Problems: problems}
 	}
 	set := NewSet(policies)
-	if size := len(Format(set)); size > fileBytesMax {
-		return nil, &ParseError{File: "policies", Problems: []Problem{{Message: fmt.Sprintf(
-			"they have %d bytes as a file: at most %d are read", size, fileBytesMax)}}}
+	if err := tooLarge(set); err != nil {
+		return nil, err
 	}
 	return set, nil
 }
@@ -50,6 +49,9 @@ func (p *Policy) unreadable() []Problem {
 	}
 	if p.OnChange > Restart {
 		c.fail("on_change", "%d is none", p.OnChange)
+	}
+	if p.Meter != nil && p.Meter.Cycle == nil {
+		c.fail("meter.calendar", "is missing")
 	}
 	if p.UnknownKey > UnknownKeyDeny {
 		c.fail("unknown_key", "%d is none", p.UnknownKey)
@@ -73,14 +75,21 @@ func (s *Set) Newer() (field string) {
 			return shown(name) + "." + field
 		}
 	}
-	return ""
+	return s.NewerThanSound()
 }
 
-// NewerThanSound is Newer for nodes at shard.LevelSound, the feature level before backups.
+// NewerThanSound is Newer for nodes at shard.LevelSound, the feature level before backups. NewerThanTrust is it for the next level.
 func (s *Set) NewerThanSound() (field string) {
+	if all := s.rules.all(); len(all) > 0 {
+		section, name := all[0].title()
+		return section + "." + shown(name)
+	}
 	for _, name := range s.names {
 		if s.byName[name].MaxKeys != 0 {
 			return shown(name) + ".max_keys"
+		}
+		if field := s.byName[name].newerHeaders(); field != "" {
+			return shown(name) + "." + field
 		}
 		for i, l := range s.byName[name].Limits {
 			if l.OnRecovery != RecoverFull {
@@ -88,15 +97,12 @@ func (s *Set) NewerThanSound() (field string) {
 			}
 		}
 	}
-	return ""
+	return s.NewerThanTrust()
 }
 
 func (p *Policy) newer() string {
 	if p.UnknownKey != UnknownKeyAllow {
 		return "unknown_key"
-	}
-	if p.MaxKeys != 0 {
-		return "max_keys"
 	}
 	for i, l := range p.Limits {
 		switch {

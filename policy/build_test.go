@@ -88,7 +88,7 @@ func TestOnRecoveryIsNewerThanSound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := set.NewerThanSound(); got != want || set.Newer() != "" {
+		if got := set.NewerThanSound(); got != want || set.Newer() != want {
 			t.Errorf("%q: %q", more, got)
 		}
 	}
@@ -107,13 +107,60 @@ func TestWhatOlderNodesCannotReadIsFound(t *testing.T) {
 	}
 }
 
+// The styles of earlier releases are read by every node, the others from shard.LevelTrust on.
+func TestOlderNodesReadOlderStyles(t *testing.T) {
+	for styles, want := range map[string]string{
+		"ietf, x-ratelimit, x-quota": "",
+		"ietf, x-ratelimit-delta":    "p.headers[1]",
+		"x-ratelimit-github":         "p.headers[0]",
+		"x-ratelimit, x-quota: a":    "p.headers[1]",
+	} {
+		set, err := policy.Parse("", fmt.Appendf(nil, "policies: {p: {headers: [%s], limits: [{name: a, quota: 5, lifetime: {}}]}}", styles))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sound, first := set.NewerThanSound(), set.Newer(); sound != want || first != want {
+			t.Errorf("%s: %q and %q, want %q", styles, sound, first, want)
+		}
+	}
+}
+
+// An x-quota shows one limit, and it must be there when the policies are applied.
+func TestXQuotaNamesALimit(t *testing.T) {
+	for style, want := range map[string]string{
+		"x-quota":          "x-quota shows the limit named daily",
+		"x-quota: monthly": "x-quota shows the limit named monthly",
+		"{x-quota: month}": "",
+		"x-quota: month":   "",
+		"'x-quota: month'": "",
+		`x-quota: "month"`: "",
+	} {
+		set, err := policy.Parse("", fmt.Appendf(nil, "policies: {p: {headers: [ietf, %s], limits: [{name: month, quota: 5, lifetime: {}}]}}", style))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if field, problem := set.Mistake(); !strings.HasPrefix(problem, want) || (want == "") != (problem == "") || (want != "" && field != "policies.p.headers") {
+			t.Errorf("%s: %s: %s", style, field, problem)
+		}
+		if text := string(policy.Format(set)); want == "" && !strings.Contains(text, "headers: [ietf, x-quota: month]\n") {
+			t.Errorf("%s is written as\n%s", style, text)
+		}
+	}
+}
+
 // Newer must report a set that an earlier release cannot read.
 func TestNewerNamesWhatAnEarlierReleaseCannotRead(t *testing.T) {
 	zero := uint64(0)
 	for want, change := range map[string]func(p *policy.Policy){
-		"":                   func(*policy.Policy) {},
-		"p.unknown_key":      func(p *policy.Policy) { p.UnknownKey = policy.UnknownKeyDeny },
-		"p.max_keys":         func(p *policy.Policy) { p.MaxKeys = 1 },
+		"":              func(*policy.Policy) {},
+		"p.unknown_key": func(p *policy.Policy) { p.UnknownKey = policy.UnknownKeyDeny },
+		"p.max_keys":    func(p *policy.Policy) { p.MaxKeys = 1 },
+		"p.meter": func(p *policy.Policy) {
+			p.Meter = &policy.Meter{Name: "calls", Cycle: &limit.Cycle{Unit: limit.Day, Every: 1, Zone: zone("UTC")},
+				Retain: policy.MeterRetain, Grace: policy.MeterGrace}
+		},
+		"p.headers[1]":       func(p *policy.Policy) { p.Headers = []string{"ietf", "x-ratelimit-delta"} },
+		"p.headers[0]":       func(p *policy.Policy) { p.Headers = []string{"x-quota: a", "x-ratelimit"} },
 		"p.limits[0].reason": func(p *policy.Policy) { p.Limits[0].Reason = "no" },
 		"p.limits[0].quota":  func(p *policy.Policy) { p.Limits[0].Quota = 0 },
 		"p.tiers.free.a.quota": func(p *policy.Policy) {

@@ -8,16 +8,15 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-func (d *decoder) file(root *yaml.Node) []*Policy {
-	d.at[""] = place{root.Line, root.Column}
-	top := value{node: root}
-	fields := d.fields(top, "policies")
+// file reads a policies file.
+func (d *decoder) file(root *yaml.Node) ([]*Policy, Rules) {
+	fields := d.fields(d.top(root), append([]string{"policies"}, sections...)...)
 	listed, ok := fields["policies"]
 	if !ok {
 		if root.Kind == yaml.MappingNode {
 			d.fail("policies", "is missing")
 		}
-		return nil
+		return nil, Rules{}
 	}
 	if listed.node.Kind == yaml.MappingNode {
 		listed.path = "" // paths begin with the name of the policy
@@ -26,14 +25,14 @@ func (d *decoder) file(root *yaml.Node) []*Policy {
 	for _, v := range d.entries(listed) {
 		policies = append(policies, d.policy(v))
 	}
-	return policies
+	return policies, d.rules(fields)
 }
 
 func (d *decoder) policy(v value) *Policy {
 	p := &Policy{Name: v.name, Retention: DefaultRetention, OnExpire: OnExpireCancel}
 	f := d.fields(v, "limits", "tiers", "default_tier", "headers", "reason", "security", "shadow",
 		"idempotency_retention", "on_expire", "on_change", "count_denied", "deny_cache", "lockout",
-		"parent", "unknown_key", "max_keys")
+		"parent", "unknown_key", "max_keys", "meter")
 	d.require(v, f, "limits")
 	if limits, ok := f["limits"]; ok {
 		for _, item := range d.items(limits) {
@@ -45,9 +44,7 @@ func (d *decoder) policy(v value) *Policy {
 	}
 	if headers, ok := f["headers"]; ok {
 		for _, item := range d.items(headers) {
-			var style string
-			d.text(item, &style)
-			p.Headers = append(p.Headers, style)
+			p.Headers = append(p.Headers, d.style(item))
 		}
 	}
 	d.text(f["default_tier"], &p.DefaultTier)
@@ -68,6 +65,9 @@ func (d *decoder) policy(v value) *Policy {
 	}
 	if lockout, ok := f["lockout"]; ok {
 		p.Lockout = d.lockout(lockout)
+	}
+	if meter, ok := f["meter"]; ok {
+		p.Meter = d.meter(meter)
 	}
 	return p
 }

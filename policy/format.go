@@ -15,13 +15,17 @@ import (
 // bytes. Optional fields with their default value are left out, except for the numbers of a lockout, which only make sense
 // together. A nil set is an empty one. Format may be called concurrently.
 func Format(s *Set) []byte {
-	if s == nil || len(s.names) == 0 {
+	if s == nil {
 		return []byte("policies: {}\n")
 	}
 	w := writer{text: []byte("policies:\n")}
+	if len(s.names) == 0 {
+		w.text = []byte("policies: {}\n")
+	}
 	for _, name := range s.names {
 		w.policy(s.byName[name])
 	}
+	w.rules(s.rules.all())
 	return w.text
 }
 
@@ -57,7 +61,7 @@ func (w *writer) policy(p *Policy) {
 		w.line(2, "shadow: true")
 	}
 	if len(p.Headers) > 0 {
-		w.line(2, "headers: [%s]", strings.Join(p.Headers, ", "))
+		w.line(2, "headers: %s", headersText(p.Headers))
 	}
 	if p.Reason != "" {
 		w.line(2, "reason: %s", strconv.Quote(p.Reason)) // YAML has the same escapes
@@ -93,6 +97,9 @@ func (w *writer) policy(p *Policy) {
 	w.tiers(p)
 	if p.Lockout != nil {
 		w.line(2, "lockout: %s", lockoutText(p.Lockout))
+	}
+	if p.Meter != nil {
+		w.line(2, "meter: %s", meterText(p.Meter))
 	}
 }
 

@@ -48,7 +48,7 @@ func bare(p *policy.Policy) policy.Policy {
 	b := policy.Policy{Name: p.Name, Limits: p.Limits, Tiers: map[string]policy.Tier{}, DefaultTier: p.DefaultTier,
 		Security: p.Security, Shadow: p.Shadow, Headers: append([]string{}, p.Headers...), Reason: p.Reason,
 		Retention: p.Retention, Lockout: p.Lockout, CountDenied: p.CountDenied, OnExpire: p.OnExpire, OnChange: p.OnChange,
-		DenyCache: p.DenyCache, Parent: p.Parent, UnknownKey: p.UnknownKey, MaxKeys: p.MaxKeys}
+		DenyCache: p.DenyCache, Parent: p.Parent, UnknownKey: p.UnknownKey, MaxKeys: p.MaxKeys, Meter: p.Meter}
 	for name, tier := range p.Tiers {
 		if tier.Limits == nil {
 			tier.Limits = map[string]policy.TierLimit{}
@@ -61,7 +61,7 @@ func bare(p *policy.Policy) policy.Policy {
 // A new field must be written by Format, made by the generator below, and compared by bare.
 func TestFormatKnowsEveryField(t *testing.T) {
 	for known, of := range map[int]reflect.Type{
-		17: reflect.TypeFor[policy.Policy](),
+		18: reflect.TypeFor[policy.Policy](),
 		14: reflect.TypeFor[policy.Limit](), // including those of limit.Limit, and limit.Limit itself
 		2:  reflect.TypeFor[policy.Tier](),
 		3:  reflect.TypeFor[policy.TierLimit](),
@@ -140,7 +140,7 @@ func TestFormatOfFiles(t *testing.T) {
 
 // The text is a contract: nodes compare versions by it, and people store it.
 func TestFormatText(t *testing.T) {
-	for _, file := range []string{"every_field", "awkward_names"} {
+	for _, file := range []string{"every_field", "awkward_names", "namespaces"} {
 		data, err := os.ReadFile("testdata/" + file + ".yaml")
 		if err != nil {
 			t.Fatal(err)
@@ -227,9 +227,9 @@ func (g generator) policy(i int) *policy.Policy {
 		p.Limits = append(p.Limits, l)
 	}
 	if g.maybe() {
-		styles := []string{"ietf", "x-ratelimit", "x-quota"}
+		families := [][]string{{"ietf"}, {"x-ratelimit", "x-ratelimit-delta", "x-ratelimit-github"}, {"x-quota", "x-quota: month", "x-quota: 0"}}
 		for _, i := range g.Perm(3)[:g.IntN(4)] {
-			p.Headers = append(p.Headers, styles[i])
+			p.Headers = append(p.Headers, families[i][g.IntN(len(families[i]))])
 		}
 	}
 	g.tiers(p)
@@ -237,6 +237,10 @@ func (g generator) policy(i int) *policy.Policy {
 	p.UnknownKey = policy.UnknownKey(g.IntN(2))
 	if g.IntN(3) == 0 {
 		p.MaxKeys = 1 + g.Uint64N(1<<40)
+	}
+	if g.maybe() {
+		p.Meter = &policy.Meter{Name: g.name(g.IntN(14)), Cycle: &limit.Cycle{Unit: limit.Hour, Every: uint16(1 + g.IntN(9)), Zone: zone("UTC")},
+			Retain: 1 + g.Uint64N(36), Grace: limit.Span(1+g.IntN(7200)) * 1_000_000}
 	}
 	if g.maybe() {
 		p.Lockout = g.lockout(p.CountDenied)

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"os"
 	"regexp"
 	"testing"
@@ -24,9 +25,47 @@ func TestEveryFieldIsInPolicies(t *testing.T) {
 	if err := yaml.Unmarshal(file, &everything); err != nil {
 		t.Fatal(err)
 	}
-	for field := range fieldsOf(&everything.Policies.Everything, &everything.Policies.Flooded) {
+	if file, err = os.ReadFile("testdata/namespaces.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	var namespaces struct {
+		Namespaces struct{ Shop yaml.Node }
+	}
+	if err := yaml.Unmarshal(file, &namespaces); err != nil {
+		t.Fatal(err)
+	}
+	for field := range fieldsOf(&everything.Policies.Everything, &everything.Policies.Flooded, &namespaces.Namespaces.Shop) {
 		if !regexp.MustCompile("`[^`]*\\b" + field + "\\b[^`]*`").Match(page) {
 			t.Errorf("docs/policies.md does not name the field %s", field)
+		}
+	}
+}
+
+// The page's files can be applied, and it names every style of headers.
+func TestTheFilesOfThePageAreRight(t *testing.T) {
+	page, err := os.ReadFile("../docs/policies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(page, -1)
+	for _, file := range files {
+		if !bytes.Contains(file[1], []byte("policies:")) {
+			const policies = "policies: {login: {limits: [{name: a, quota: 1, lifetime: {}}]}, api: {limits: [{name: a, quota: 1, lifetime: {}}]}}\n"
+			file[1] = append([]byte(policies), file[1]...)
+		}
+		set, err := Parse("docs/policies.md", file[1])
+		if err != nil {
+			t.Error(err)
+		} else if path, problem := set.Mistake(); problem != "" {
+			t.Error(path, problem)
+		}
+	}
+	if len(files) < 2 {
+		t.Errorf("%d files", len(files))
+	}
+	for _, style := range headerStyles {
+		if !bytes.Contains(page, []byte("| `"+style+"` |")) {
+			t.Errorf("docs/policies.md does not name the style %s", style)
 		}
 	}
 }

@@ -21,16 +21,21 @@ func Parse(fileName string, data []byte) (*Set, error) {
 		return nil, &ParseError{File: fileName, Problems: []Problem{*problem}}
 	}
 	d := newDecoder()
-	policies := d.file(root)
+	policies, rules := d.file(root)
 	for _, p := range policies {
 		d.report(p.problems())
 	}
 	d.report(parentProblems(policies))
+	var set *Set
+	if len(d.problems) == 0 { // rules are checked beside policies that can be resolved
+		set = NewSet(policies).with(rules)
+		d.report(set.rules.problems(set))
+	}
 	if len(d.problems) > 0 {
 		sortProblems(d.problems)
 		return nil, &ParseError{File: fileName, Problems: d.problems}
 	}
-	return NewSet(policies), nil
+	return set, nil
 }
 
 // load parses text that must be a single document, and returns the root node.

@@ -12,6 +12,8 @@ type Set struct {
 	byName map[string]*Policy
 	names  []string // sorted
 
+	rules          Rules
+	hashed         map[string]bool // namespaces whose keys are hashed; nil: none
 	repeatsDenials bool
 	version        uint64
 }
@@ -79,7 +81,7 @@ type Policy struct {
 	DefaultTier string // "": the policy has no default
 	Security    bool
 	Shadow      bool
-	Headers     []string // each "ietf", "x-ratelimit" or "x-quota"
+	Headers     []string // styles: StyleIETF and so on
 	Reason      string   // shown on a denial by a block, or by a limit without a reason of its own
 	// Retention is how long an idempotency record lives. It is at most the longest window of the policy, or
 	// DefaultRetention if that is longer.
@@ -97,6 +99,8 @@ type Policy struct {
 	UnknownKey UnknownKey
 	// MaxKeys is how many keys of one namespace a shard counts under the policy; 0: as many as there is memory for.
 	MaxKeys uint64
+	// Meter bills what is admitted; nil: nothing is billed.
+	Meter *Meter
 	// Parent is the policy that is decided together with this one, on the key without its last "/" and the text after it;
 	// "": none.
 	Parent string

@@ -20,9 +20,6 @@ const (
 	reasonBytesMax = 512
 )
 
-// headerStyles are the header formats that tell a client about its limits.
-var headerStyles = []string{"ietf", "x-ratelimit", "x-quota"}
-
 // problems checks the values of a policy. The paths are those of the file.
 func (p *Policy) problems() []Problem {
 	c := checker{policy: p, path: shown(p.Name)}
@@ -38,6 +35,7 @@ func (p *Policy) problems() []Problem {
 	c.reason("reason", c.policy.Reason)
 	c.retention()
 	c.lockout()
+	c.meter()
 	c.denyCache()
 	return c.found
 }
@@ -208,17 +206,6 @@ func (c *checker) algorithmHas(field string, number *uint64, has bool) bool {
 		return false
 	}
 	return true
-}
-
-func (c *checker) headers() {
-	for i, style := range c.policy.Headers {
-		field := fmt.Sprintf("headers[%d]", i)
-		if !slices.Contains(headerStyles, style) {
-			c.fail(field, "%s is no header style: known are %s", shown(style), strings.Join(headerStyles, ", "))
-		} else if slices.Index(c.policy.Headers, style) < i {
-			c.fail(field, "%s is there twice", style)
-		}
-	}
 }
 
 // reason checks that the text can appear in a header and in a log line.

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/stint-io/stint/limit"
 )
@@ -37,10 +36,8 @@ func (p *Policy) Warnings() []string {
 // Mistake returns a problem of a policy that is about to be activated and its field, or two empty strings if there is
 // none. It is not part of Parse: a policy that an older release has accepted stays active and can still be read.
 func (p *Policy) Mistake() (field, problem string) {
-	daily := func(l Limit) bool { return l.Name == QuotaLimit }
-	if slices.Contains(p.Headers, "x-quota") && !slices.ContainsFunc(p.Limits, daily) {
-		return "headers", fmt.Sprintf("x-quota shows the limit named %s, and there is none: name the limit so, or leave x-quota out",
-			QuotaLimit)
+	if problem := p.quotaMistake(); problem != "" {
+		return "headers", problem
 	}
 	return "", ""
 }
@@ -54,9 +51,6 @@ func (s *Set) Mistake() (path, problem string) {
 	}
 	return "", ""
 }
-
-// QuotaLimit is the name of the limit that the header style x-quota shows.
-const QuotaLimit = "daily"
 
 // startingAgain are the display names of the algorithms whose windows all start from zero.
 var startingAgain = map[limit.Algorithm]string{

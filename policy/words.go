@@ -9,6 +9,7 @@ var (
 	onRecoveryWords = []string{RecoverFull: "full", RecoverKeep: "keep"}
 	unknownKeyWords = []string{UnknownKeyAllow: "allow", UnknownKeyDeny: "deny"}
 	anchorWords     = []string{limit.FixedWindow: "epoch", limit.FixedWindowFirstHit: "first_hit"}
+	entryModeWords  = []string{EntryEnforce: "enforce", EntryCount: "count", EntryShadow: "shadow"}
 	unitWords       = []string{limit.Minute: "minute", limit.Hour: "hour", limit.Day: "day", limit.Week: "week",
 		limit.Month: "month", limit.Year: "year"}
 )

@@ -1,0 +1,136 @@
+package policy
+
+import (
+	"strconv"
+	"strings"
+)
+
+// envoyNode is a step of the way to a domain's rules, one for each entry of a descriptor.
+type envoyNode struct {
+	rule     *EnvoyRule                // whose match ends here; nil: none
+	exact    map[EnvoyEntry]*envoyNode // by key and value
+	patterns []envoyPattern            // in the order of the file
+	any      map[string]*envoyNode     // by key: the value "*"
+}
+
+type envoyPattern struct {
+	key   string
+	parts []string // literal text around each "*"
+	text  string
+	next  *envoyNode
+}
+
+// compile makes the tree of the rules. It is called before anybody else knows the domain.
+func (e *EnvoyDomain) compile() {
+	e.root = &envoyNode{}
+	for i := range e.Rules {
+		n := e.root
+		for _, m := range e.Rules[i].Match {
+			n = n.toward(m)
+		}
+		n.rule = &e.Rules[i]
+	}
+}
+
+// toward returns the node behind one step of a rule, which it makes if there is none.
+func (n *envoyNode) toward(m EnvoyEntry) *envoyNode {
+	switch {
+	case m.Value == "*":
+		if n.any == nil {
+			n.any = map[string]*envoyNode{}
+		}
+		if n.any[m.Key] == nil {
+			n.any[m.Key] = &envoyNode{}
+		}
+		return n.any[m.Key]
+	case strings.Contains(m.Value, "*"):
+		for _, p := range n.patterns {
+			if p.key == m.Key && p.text == m.Value {
+				return p.next
+			}
+		}
+		next := &envoyNode{}
+		n.patterns = append(n.patterns, envoyPattern{m.Key, strings.Split(m.Value, "*"), m.Value, next})
+		return next
+	}
+	if n.exact == nil {
+		n.exact = map[EnvoyEntry]*envoyNode{}
+	}
+	if n.exact[m] == nil {
+		n.exact[m] = &envoyNode{}
+	}
+	return n.exact[m]
+}
+
+// Match returns the rule that a descriptor meets; nil: none. Each entry of the descriptor goes one step: to the rules with its
+// exact value, else to those with the first pattern in the file that it meets, else to those with "*". There is no way back
+// from a step, and a rule is met by descriptors of its own length. That is how envoyproxy/ratelimit finds a limit
+// (src/config/config_impl.go, GetLimit).
+func (e *EnvoyDomain) Match(descriptor []EnvoyEntry) *EnvoyRule {
+	n := e.root
+	for _, pair := range descriptor {
+		if n = n.step(pair); n == nil {
+			return nil
+		}
+	}
+	return n.rule
+}
+
+func (n *envoyNode) step(pair EnvoyEntry) *envoyNode {
+	if next := n.exact[pair]; next != nil {
+		return next
+	}
+	for i := range n.patterns {
+		if p := &n.patterns[i]; p.key == pair.Key && p.admits(pair.Value) {
+			return p.next
+		}
+	}
+	return n.any[pair.Key]
+}
+
+// admits reports whether the value is the literal parts in their order, with any text between them.
+func (p *envoyPattern) admits(value string) bool {
+	first, last := p.parts[0], p.parts[len(p.parts)-1]
+	if len(value) < len(first)+len(last) || !strings.HasPrefix(value, first) || !strings.HasSuffix(value, last) {
+		return false
+	}
+	rest := value[len(first) : len(value)-len(last)]
+	for _, part := range p.parts[1 : len(p.parts)-1] {
+		at := strings.Index(rest, part)
+		if at < 0 {
+			return false
+		}
+		rest = rest[at+len(part):]
+	}
+	return true
+}
+
+// Key returns the key of an entry of a rule that the descriptor has met.
+func (r *EnvoyRule) Key(e *RuleEntry, descriptor []EnvoyEntry) string {
+	if e.Key.text == "" {
+		return string(BoundKey(DescriptorKey(descriptor)))
+	}
+	return e.Key.Key(func(field string) (named string) {
+		for i, m := range r.Match { // a number is a place, also where a key has its name
+			if strconv.Itoa(i+1) == field {
+				return descriptor[i].Value
+			}
+			if m.Key == field {
+				named = descriptor[i].Value
+			}
+		}
+		return named
+	})
+}
+
+// DescriptorKey returns a descriptor as "k=v|k=v", with both escaped: no two descriptors have the same.
+func DescriptorKey(descriptor []EnvoyEntry) (key []byte) {
+	for i, pair := range descriptor {
+		if i > 0 {
+			key = append(key, '|')
+		}
+		key = append(AppendEscaped(key, pair.Key), '=')
+		key = AppendEscaped(key, pair.Value)
+	}
+	return key
+}

@@ -1,0 +1,125 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// The styles in which an answer tells a client about its limits. A policy has at most one of each family, since two of one
+// family would write the same headers.
+const (
+	StyleIETF            = "ietf"               // RateLimit-Policy and RateLimit
+	StyleXRateLimit      = "x-ratelimit"        // X-RateLimit-*; Reset in Unix seconds
+	StyleXRateLimitDelta = "x-ratelimit-delta"  // the same; Reset in seconds from now
+	StyleXRateLimitUsed  = "x-ratelimit-github" // as StyleXRateLimit, with X-RateLimit-Used and -Resource as GitHub has them
+	StyleXQuota          = "x-quota"            // X-Quota-* of the limit named QuotaLimit; "x-quota: month": of the limit month
+)
+
+// QuotaLimit is the name of the limit that the header style x-quota shows if it names none.
+const QuotaLimit = "daily"
+
+var headerStyles = []string{StyleIETF, StyleXRateLimit, StyleXRateLimitDelta, StyleXRateLimitUsed, StyleXQuota}
+
+// quotaOf is what stands before the name of a limit: a style with a name is written as in the file, "x-quota: month".
+const quotaOf = StyleXQuota + ": "
+
+// QuotaStyle returns the limit that a style of the family x-quota shows; ok is false for other styles.
+func QuotaStyle(style string) (limit string, ok bool) {
+	if style == StyleXQuota {
+		return QuotaLimit, true
+	}
+	return strings.CutPrefix(style, quotaOf)
+}
+
+// family returns what the headers of a style begin with.
+func family(style string) string {
+	if _, quota := QuotaStyle(style); quota {
+		return StyleXQuota
+	}
+	if strings.HasPrefix(style, StyleXRateLimit) {
+		return StyleXRateLimit
+	}
+	return style
+}
+
+func (c *checker) headers() {
+	styles := c.policy.Headers
+	for i, style := range styles {
+		field := fmt.Sprintf("headers[%d]", i)
+		if name, named := strings.CutPrefix(style, quotaOf); named {
+			if problem := NameProblem(name); problem != "" {
+				c.fail(field, "x-quota of %s: it %s", shown(name), problem)
+				continue
+			}
+		} else if !slices.Contains(headerStyles, style) {
+			c.fail(field, "%s is no header style: known are %s, and x-quota: LIMIT", shown(style), strings.Join(headerStyles, ", "))
+			continue
+		}
+		first := slices.IndexFunc(styles[:i], func(s string) bool { return family(s) == family(style) })
+		switch {
+		case first >= 0 && styles[first] == style:
+			c.fail(field, "%s is there twice", style)
+		case first >= 0:
+			c.fail(field, "%s writes the same headers as %s: choose one", style, styles[first])
+		}
+	}
+}
+
+// style reads an entry of headers: a word, or "x-quota" with the name of a limit.
+func (d *decoder) style(v value) string {
+	if v.node.Kind != yaml.MappingNode {
+		var style string
+		d.text(v, &style)
+		return style
+	}
+	f := d.fields(v, StyleXQuota)
+	name, found := f[StyleXQuota]
+	if !found {
+		d.failed[v.path] = true // an unknown word, which fields has reported, or nothing at all
+		if len(v.node.Content) == 0 {
+			d.fail(v.path, "must be the name of a header style")
+		}
+		return ""
+	}
+	var of string
+	d.text(name, &of)
+	d.failed[v.path] = d.failed[v.path] || d.failed[name.path]
+	return quotaOf + of
+}
+
+// headersText writes the styles as the file has them.
+func headersText(styles []string) string {
+	texts := slices.Clone(styles)
+	for i, style := range styles {
+		if name, named := strings.CutPrefix(style, quotaOf); named {
+			texts[i] = quotaOf + plain(name)
+		}
+	}
+	return "[" + strings.Join(texts, ", ") + "]"
+}
+
+// newerHeaders returns the field of a style that releases before shard.LevelTrust cannot read, or "".
+func (p *Policy) newerHeaders() string {
+	for i, style := range p.Headers {
+		if style != StyleIETF && style != StyleXRateLimit && style != StyleXQuota {
+			return fmt.Sprintf("headers[%d]", i)
+		}
+	}
+	return ""
+}
+
+// quotaMistake returns the problem of an x-quota that would show nothing, or "".
+func (p *Policy) quotaMistake() string {
+	for _, style := range p.Headers {
+		name, quota := QuotaStyle(style)
+		if !quota || slices.ContainsFunc(p.Limits, func(l Limit) bool { return l.Name == name }) {
+			continue
+		}
+		return fmt.Sprintf("%s shows the limit named %s, and there is none: name the limit so, write \"x-quota: LIMIT\" with the "+
+			"name of another, or leave x-quota out", StyleXQuota, name)
+	}
+	return ""
+}

@@ -1,0 +1,81 @@
+package policy
+
+import "slices"
+
+// Namespace is the settings of one namespace.
+type Namespace struct {
+	Name string
+	Keys KeyForm
+}
+
+// KeyForm is the form in which the keys of a namespace are counted, stored and sent between nodes.
+type KeyForm uint8
+
+// The forms of keys.
+const (
+	KeysPlain  KeyForm = 0 // as callers send them
+	KeysHashed KeyForm = 1 // as HMAC by a secret of the cluster, made where a key comes in (R22)
+)
+
+var keyFormWords = []string{KeysPlain: "plain", KeysHashed: "hashed"}
+
+func (n *Namespace) title() (section, name string) { return "namespaces", n.Name }
+
+func (n *Namespace) problems(*Set) []Problem {
+	var c checker
+	c.path = "namespaces." + shown(n.Name)
+	c.name("", n.Name)
+	return c.found
+}
+
+func (n *Namespace) write(w *writer) {
+	if n.Keys == KeysPlain {
+		w.line(1, "%s: {}", plain(n.Name))
+		return
+	}
+	w.line(1, "%s:", plain(n.Name))
+	w.line(2, "keys: %s", keyFormWords[n.Keys])
+}
+
+func (d *decoder) namespace(v value) *Namespace {
+	n := &Namespace{Name: v.name}
+	f := d.fields(v, "keys")
+	word(d, f["keys"], keyFormWords, &n.Keys)
+	return n
+}
+
+// HashesKeys reports whether the keys of a namespace are hashed.
+func (s *Set) HashesKeys(namespace string) bool { return s.hashed[namespace] }
+
+// HashesAnyKeys reports whether the keys of any namespace are hashed.
+func (s *Set) HashesAnyKeys() bool { return len(s.hashed) > 0 }
+
+// Rekeyed lists the namespaces, in the order of their names, whose keys have another form in another set: all keys of these are
+// new under it, with nothing used. It may be called concurrently.
+func (s *Set) Rekeyed(by *Set) (namespaces []string) {
+	for _, n := range s.rules.Namespaces {
+		if s.hashed[n.Name] && !by.hashed[n.Name] {
+			namespaces = append(namespaces, n.Name)
+		}
+	}
+	for _, n := range by.rules.Namespaces {
+		if by.hashed[n.Name] && !s.hashed[n.Name] {
+			namespaces = append(namespaces, n.Name)
+		}
+	}
+	slices.Sort(namespaces)
+	return namespaces
+}
+
+// hashedOf returns the names of the namespaces whose keys are hashed; nil: none.
+func hashedOf(namespaces []*Namespace) (hashed map[string]bool) {
+	for _, n := range namespaces {
+		if n.Keys == KeysHashed {
+			if hashed == nil {
+				hashed = make(map[string]bool)
+			}
+			hashed[n.Name] = true
+		}
+	}
+	return hashed
+}
