@@ -17,6 +17,9 @@
 // silent for at least ten seconds. A sleeping pool thus makes room for active clients, and a flood of new connections
 // cuts no client in the middle of its work.
 //
+// Where clients have to prove who they are, those that have not yet hold at most an eighth of the bound for long: of more,
+// the oldest are closed, those younger than ten seconds only from nine tenths of the bound on. Whoever tells a client from a stranger says so by Prover.
+//
 // Only Close ends a listener; no error of Accept does. If the machine has no descriptor left, Accept waits for one.
 //
 // The time of the last read is noted only while about half of a port or more is taken. Below that it costs nothing.

@@ -1,6 +1,7 @@
 package connlimit
 
 import (
+	"container/list"
 	"errors"
 	"log/slog"
 	"net"
@@ -10,32 +11,36 @@ import (
 	"time"
 )
 
-// Config has the parts that a Limit needs. All fields are required.
+// Config has the parts that a Limit needs.
 type Config struct {
 	Port     string // name of the port, for the log and the metrics
 	Most     int    // bound on the connections
 	Logger   *slog.Logger
 	Observer Observer
 	Now      func() time.Time
+	// AsksForProof tells whether a client that connects now has to prove who it is (Prover). nil: nobody ever has to.
+	AsksForProof func() bool
 }
 
 // Observer gets the events of connections. It may be called concurrently and must not block.
 type Observer interface {
 	// Connected is called with the number of open connections of a port.
 	Connected(port string, open int)
-	// Refused is called for a refused connection. why is "full", "address", or "accept" if the machine had no descriptor.
+	// Refused is called for a refused connection. why is "full", "address", or "accept" if the machine had no descriptor. A
+	// connection that made room before it proved who it is counts as "unproven".
 	Refused(port, why string)
 	// Cut is called with the number of idle connections that were closed to make room.
 	Cut(port string, connections int)
 }
 
 const (
-	acceptPause = 50 * time.Millisecond
-	toldEvery   = 10 * time.Second // at most one line in the log per port
-	refuseFor   = time.Second      // time for a refused client to speak, to be told, and to hang up: this long for each
-	leavingMost = 16               // refused connections that may still read the reason
-	quietLeast  = 10 * time.Second // silence of an idle connection: twice the time limit of a call without a deadline
-	lookEvery   = time.Second      // between searches for idle connections, after one that found none
+	acceptPause   = 50 * time.Millisecond
+	toldEvery     = 10 * time.Second // at most one line in the log per port
+	refuseFor     = time.Second      // time for a refused client to speak, to be told, and to hang up: this long for each
+	leavingMost   = 16               // refused connections that may still read the reason
+	quietLeast    = 10 * time.Second // silence of an idle connection: twice the time limit of a call without a deadline
+	unprovenShare = 8                // the part of the bound that clients may hold that have not proven who they are: an eighth
+	lookEvery     = time.Second      // between searches for idle connections, after one that found none
 )
 
 // Limit is a bound on the connections of one or more listeners.
@@ -48,6 +53,7 @@ type Limit struct {
 
 	mu       sync.Mutex
 	conns    map[*conn]struct{}
+	unproven *list.List    // of *conn, oldest first: those that have not proven who they are, and must
 	leaving  []*leaving    // oldest first
 	since    time.Duration // when it became crowded
 	looked   time.Duration // last search for idle connections that found none; 0: not lately
@@ -58,7 +64,8 @@ type Limit struct {
 
 // New makes a Limit. config.Most bounds its connections.
 func New(config Config) *Limit {
-	return &Limit{config: config, tally: NewTally(config.Most), began: config.Now(), patient: refuseFor, conns: make(map[*conn]struct{})}
+	return &Limit{config: config, tally: NewTally(config.Most), began: config.Now(), patient: refuseFor, conns: make(map[*conn]struct{}),
+		unproven: list.New()}
 }
 
 // Most returns the bound.
@@ -118,6 +125,7 @@ func (a *listener) Close() error {
 
 // enter admits a connection; nil: it was refused.
 func (l *Limit) enter(inner net.Conn, refusal Refusal) net.Conn {
+	l.makeRoomForProven()
 	l.makeRoom()
 	from := inner.RemoteAddr()
 	if why := l.tally.Enter(from); why != Room {
@@ -125,12 +133,17 @@ func (l *Limit) enter(inner net.Conn, refusal Refusal) net.Conn {
 		l.turnAway(inner, refusal)
 		return nil
 	}
-	c := &conn{Conn: inner, limit: l}
-	c.spoke.Store(int64(l.now()))
+	c := &conn{Conn: inner, limit: l, since: l.now()}
+	c.spoke.Store(int64(c.since))
 	l.mu.Lock()
 	l.conns[c] = struct{}{}
+	if l.config.AsksForProof != nil && l.config.AsksForProof() {
+		c.unproven.Store(true)
+		c.place = l.unproven.PushBack(c)
+	}
 	l.count()
 	l.mu.Unlock()
+	l.makeRoomForProven()
 	if tcp, ok := inner.(*net.TCPConn); ok {
 		return &tcpConn{TCPConn: tcp, conn: c}
 	}
@@ -142,6 +155,7 @@ func (l *Limit) leave(c *conn) {
 	l.mu.Lock()
 	_, here := l.conns[c]
 	delete(l.conns, c)
+	l.settle(c)
 	if here {
 		l.tally.Leave(c.RemoteAddr())
 		l.count()
@@ -194,6 +208,72 @@ func (l *Limit) makeRoom() {
 	}
 }
 
+// makeRoomForProven closes the oldest connections of clients that have not proven who they are, beyond an eighth of the bound.
+// Whoever has a token shows it with the first request, but a pool may open connections before it needs them: so one that is
+// younger than quietLeast is closed only when the port is nine tenths full. Strangers thus push out each other, and nobody else.
+func (l *Limit) makeRoomForProven() {
+	for {
+		l.mu.Lock()
+		oldest := l.unproven.Front()
+		if l.unproven.Len() <= max(1, l.config.Most/unprovenShare) {
+			l.mu.Unlock()
+			return
+		}
+		c := oldest.Value.(*conn)
+		if l.now()-c.since < quietLeast && len(l.conns) < l.config.Most*9/10 {
+			l.mu.Unlock()
+			return
+		}
+		l.settle(c)
+		l.mu.Unlock()
+		l.refuse("unproven", "remote", c.RemoteAddr().String())
+		c.Conn.Close() // the reader closes it again through conn.Close
+		l.leave(c)
+	}
+}
+
+// settle takes a connection out of the unproven ones. The caller holds mu.
+func (l *Limit) settle(c *conn) {
+	if c.place != nil {
+		l.unproven.Remove(c.place)
+		c.place = nil
+	}
+}
+
+// Unproven returns the number of connections whose clients must prove who they are, and have not yet.
+func (l *Limit) Unproven() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.unproven.Len()
+}
+
+// Prover returns the function that records that the client of a connection has proven who it is. The connection may be one of a
+// Limit, or one that returns it by NetConn, as those with TLS do; for another one the function does nothing. It may be called
+// often and concurrently.
+func Prover(from net.Conn) (proven func()) {
+	for {
+		switch c := from.(type) {
+		case *conn:
+			return c.prove
+		case *tcpConn:
+			return c.conn.prove
+		case interface{ NetConn() net.Conn }:
+			from = c.NetConn()
+		default:
+			return func() {}
+		}
+	}
+}
+
+// prove takes the connection out of those that may be closed for the proven ones.
+func (c *conn) prove() {
+	if c.unproven.Load() && c.unproven.Swap(false) {
+		c.limit.mu.Lock()
+		c.limit.settle(c)
+		c.limit.mu.Unlock()
+	}
+}
+
 // refuse reports a refused connection. The log gets few lines, so that strangers cannot fill the disk.
 func (l *Limit) refuse(why string, detail ...any) {
 	l.config.Observer.Refused(l.config.Port, why)
@@ -215,8 +295,12 @@ func (l *Limit) refuse(why string, detail ...any) {
 type conn struct {
 	net.Conn
 	limit *Limit
-	spoke atomic.Int64 // time of the last read that was noted
+	since time.Duration // when it was admitted
+	spoke atomic.Int64  // time of the last read that was noted
 	once  sync.Once
+
+	unproven atomic.Bool   // the client has to prove who it is, and has not yet
+	place    *list.Element // in limit.unproven; nil: not there; guarded by limit.mu
 }
 
 // Read implements net.Conn.

@@ -1,6 +1,7 @@
 package connlimit
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -114,6 +116,8 @@ func (s *seen) Connected(_ string, open int) { s.mu.Lock(); defer s.mu.Unlock();
 func (s *seen) Refused(_, why string)        { s.mu.Lock(); defer s.mu.Unlock(); s.refused[why]++ }
 func (s *seen) Cut(_ string, n int)          { s.mu.Lock(); defer s.mu.Unlock(); s.cut += n }
 
+func (s *seen) refusedAs(why string) int { s.mu.Lock(); defer s.mu.Unlock(); return s.refused[why] }
+
 func (s *seen) is(open, full, cut int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,6 +132,7 @@ type door struct {
 	seen  *seen
 	log   *bytes.Buffer
 	limit *Limit
+	asks  atomic.Bool // whether clients must prove who they are; a line "I am Ann" does
 }
 
 func openDoor(t *testing.T, most int) *door {
@@ -141,7 +146,8 @@ func openDoorTelling(t *testing.T, most int, refusal Refusal, patience time.Dura
 	}
 	d := &door{t: t, addr: inner.Addr().String(), clock: &clock{now: time.Unix(1_800_000_000, 0)}, log: &bytes.Buffer{},
 		seen: &seen{refused: map[string]int{}}}
-	d.limit = New(Config{Port: "test", Most: most, Logger: slog.New(slog.NewTextHandler(d.log, nil)), Observer: d.seen, Now: d.clock.Now})
+	d.limit = New(Config{Port: "test", Most: most, Logger: slog.New(slog.NewTextHandler(d.log, nil)), Observer: d.seen, Now: d.clock.Now,
+		AsksForProof: d.asks.Load})
 	d.limit.patient = patience
 	listener := d.limit.Listen(inner, refusal)
 	var serving sync.WaitGroup
@@ -154,12 +160,28 @@ func openDoorTelling(t *testing.T, most int, refusal Refusal, patience time.Dura
 			if _, ok := c.(syscall.Conn); !ok {
 				t.Error("a connection lost what sockets can do")
 			}
-			serving.Go(func() { defer c.Close(); io.Copy(onlyWriter{c}, onlyReader{c}) })
+			serving.Go(func() { defer c.Close(); echo(c) })
 		}
 	})
 	t.Cleanup(func() { listener.Close(); serving.Wait() })
 	return d
 }
+
+// echo answers the lines of a connection.
+func echo(c net.Conn) {
+	proven := Prover(wrapped{c})
+	for lines := bufio.NewScanner(onlyReader{c}); lines.Scan(); {
+		if lines.Text() == "I am Ann" {
+			proven()
+		}
+		fmt.Fprintln(onlyWriter{c}, lines.Text())
+	}
+}
+
+// wrapped is a connection as TLS wraps it.
+type wrapped struct{ net.Conn }
+
+func (w wrapped) NetConn() net.Conn { return w.Conn }
 
 // onlyReader and onlyWriter make the bytes pass through Read and Write, as in a server.
 type onlyReader struct{ io.Reader }
@@ -216,6 +238,112 @@ func TestWhoDoesNotFitIsToldSo(t *testing.T) {
 	}
 	if lines := bytes.Count(d.log.Bytes(), []byte("\n")); lines != 1 {
 		t.Errorf("%d lines about five refusals:\n%s", lines, d.log)
+	}
+}
+
+// says writes a line and reads the answer.
+func (d *door) says(c net.Conn, line string) bool {
+	d.t.Helper()
+	fmt.Fprintln(c, line)
+	heard, err := bufio.NewReader(c).ReadString('\n')
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		d.t.Fatal("waited in vain")
+	}
+	return heard == line+"\n"
+}
+
+// ann connects as somebody who has proven who she is. The proof is known when the second line is answered.
+func (d *door) ann() net.Conn {
+	d.t.Helper()
+	c := d.dial()
+	for range 2 {
+		if !d.says(c, "I am Ann") {
+			d.t.Fatal("refused too early")
+		}
+	}
+	return c
+}
+
+// Of sixteen connections strangers hold two. They push out each other, and nobody who has proven who they are.
+func TestStrangersPushOutEachOther(t *testing.T) {
+	d := openDoor(t, 16)
+	early := d.dial() // before anybody had to prove anything
+	if !d.says(early, "x") {
+		t.Fatal("refused too early")
+	}
+	d.asks.Store(true)
+	ann := d.ann()
+	var strangers []net.Conn
+	for range 20 {
+		c := d.dial()
+		if !d.says(c, "x") {
+			t.Fatal("the newest stranger is refused")
+		}
+		strangers = append(strangers, c)
+		d.clock.pass(quietLeast)
+	}
+	for _, c := range strangers[:18] {
+		if heard, err := io.ReadAll(c); len(heard) > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("a stranger of before hears %q, %v", heard, err)
+		}
+	}
+	for _, c := range append(strangers[18:], early, ann) {
+		if !d.says(c, "x") {
+			t.Error("one is pushed out that should not be")
+		}
+	}
+	await.Until(t, "four are left", func() bool { return d.seen.is(4, 0, 0) })
+	if n := d.seen.refusedAs("unproven"); n != 18 || d.limit.Unproven() != 2 {
+		t.Errorf("%d are said to be pushed out, %d have not proven anything", n, d.limit.Unproven())
+	}
+	for _, c := range strangers[18:] {
+		c.Close()
+	}
+	await.Until(t, "the strangers have left", func() bool { return d.limit.Unproven() == 0 })
+}
+
+// A flood fills nine tenths of the port for a moment. Whoever proves who they are gets in all the time, and stays.
+func TestAFloodOfStrangersLeavesRoomForOthers(t *testing.T) {
+	d := openDoor(t, 40)
+	d.asks.Store(true)
+	ann := d.ann()
+	for i := range 100 {
+		if !d.says(d.dial(), "x") {
+			t.Fatal("a stranger is refused in place of an older one")
+		}
+		if n := d.limit.Unproven(); n != min(i+1, 34) { // with hers, that is a connection less than nine tenths
+			t.Fatalf("%d strangers after %d have come", n, i+1)
+		}
+	}
+	friend := d.dial()
+	for _, c := range []net.Conn{ann, friend} {
+		if !d.says(c, "I am Ann") || !d.says(c, "x") {
+			t.Error("one is pushed out that should not be")
+		}
+	}
+	if full := d.seen.refusedAs("full"); full > 0 {
+		t.Errorf("%d found the port full", full)
+	}
+}
+
+// Whoever has proven who they are and is silent makes no room for strangers.
+func TestStrangersPushOutNobodyWhoIsSilent(t *testing.T) {
+	d := openDoor(t, 40)
+	d.asks.Store(true)
+	var friends []net.Conn
+	for range 24 {
+		friends = append(friends, d.ann())
+	}
+	d.clock.pass(2 * quietLeast)
+	for range 100 {
+		if !d.says(d.dial(), "x") {
+			t.Fatal("a stranger is refused in place of an older one")
+		}
+	}
+	for _, c := range friends {
+		if !d.says(c, "x") {
+			t.Fatal("one is pushed out that should not be")
+		}
 	}
 }
 
