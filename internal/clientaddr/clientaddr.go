@@ -1,0 +1,71 @@
+package clientaddr
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+)
+
+// Proxies are the networks of the proxies that are trusted to say who connected to them. They never change.
+type Proxies []netip.Prefix
+
+// ParseProxies reads networks such as 10.0.0.0/8.
+func ParseProxies(networks []string) (Proxies, error) {
+	trusted := make(Proxies, len(networks))
+	for i, text := range networks {
+		network, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("%q is no network, as 10.0.0.0/8 is", text)
+		}
+		trusted[i] = network.Masked()
+	}
+	return trusted, nil
+}
+
+// Client returns the key of the client of a connection: "ip:203.0.113.7", or the first address of its network as in
+// "ip:2001:db8:0:1::", as whoever has one IPv6 address has the 2^64 beside it. It has no "/64": what stands before a "/" is the key
+// of a parent. If the other end is a trusted proxy, the client is the rightmost address of X-Forwarded-For that no
+// trusted proxy has, or the first if all are theirs. What is left of it, anybody may have written.
+func (p Proxies) Client(otherEnd string, forwardedFor []string) (string, error) {
+	address, ok := parseAddress(otherEnd)
+	if !ok {
+		return "", fmt.Errorf("%q is no address of a connection", otherEnd)
+	}
+	forwarded := strings.Split(strings.Join(forwardedFor, ","), ",")
+	for i := len(forwarded) - 1; i >= 0 && p.has(address); i-- {
+		if address, ok = parseAddress(strings.TrimSpace(forwarded[i])); !ok {
+			return "", errors.New("X-Forwarded-For is missing, or has an entry that is no address")
+		}
+	}
+	if address.Is6() {
+		network, _ := address.Prefix(64)
+		return "ip:" + network.Addr().String(), nil
+	}
+	return "ip:" + address.String(), nil
+}
+
+// Trust reports whether the other end of a connection is a trusted proxy.
+func (p Proxies) Trust(otherEnd string) bool {
+	address, ok := parseAddress(otherEnd)
+	return ok && p.has(address)
+}
+
+func (p Proxies) has(address netip.Addr) bool {
+	for _, network := range p {
+		if network.Contains(address) {
+			return true
+		}
+	}
+	return false
+}
+
+// parseAddress reads an address with or without port, brackets and zone.
+func parseAddress(text string) (netip.Addr, bool) {
+	if host, _, err := net.SplitHostPort(text); err == nil {
+		text = host
+	}
+	address, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"))
+	return address.Unmap().WithZone(""), err == nil
+}

@@ -1,0 +1,136 @@
+package gate
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/stint-io/stint/policy"
+)
+
+// Question is a request to a gate. Whose method, host and path it asks about is for asked to find out.
+type Question struct {
+	Peer   string // the other end of the connection, as in net/http
+	Method string
+	Host   string
+	Path   string // behind /gate/NAME, percent-encoded; "": nothing is there
+	Header http.Header
+}
+
+// one returns the value of a header that is there once; many: it is there more often, so nobody knows which one counts.
+func (q *Question) one(name string) (value string, many bool) {
+	values := q.Header[http.CanonicalHeaderKey(name)]
+	if len(values) == 0 {
+		return "", false
+	}
+	return values[0], len(values) > 1
+}
+
+// Refusal is the answer to a question that has nothing to do with limits.
+type Refusal struct {
+	Status int // of HTTP
+	Detail string
+}
+
+// Error implements error.
+func (r *Refusal) Error() string { return r.Detail }
+
+// request is a request that a proxy asks about, in its one spelling.
+type request struct {
+	method, host string
+	paths        paths
+}
+
+// asked returns the request that a question is about. Anybody may have sent the headers of a connection that comes from
+// elsewhere than a trusted proxy: such a question is about itself, or refused if it says otherwise.
+func (g *Gate) asked(q *Question) (request, error) {
+	if q.Path == "" && g.Ignores(q) { // taken for "/", it could pass without a route
+		return request{}, &Refusal{http.StatusBadRequest, "headers say which request this is about, and come from an address that is not in " +
+			"the gate's trusted_proxies: nobody else is believed"}
+	}
+	if !g.proxies.Trust(q.Peer) || g.rules.Proxy == policy.ProxyPath {
+		return spelled(q.Method, q.Host, q.Path)
+	}
+	if g.rules.Proxy == policy.ProxyAny && q.Path != "" {
+		return spelled(q.Method, q.Host, q.Path) // of this path, nothing is the client's
+	}
+	var found *request
+	for _, of := range forwards {
+		if g.rules.Proxy != policy.ProxyAny && g.rules.Proxy != of.proxy {
+			continue
+		}
+		r, said, err := of.read(q)
+		switch {
+		case err != nil:
+			return request{}, err
+		case said && found != nil && *found != r:
+			return request{}, &Refusal{http.StatusBadRequest, "the headers name two different requests, and one of them may be the client's: " +
+				"the gate's field proxy says which ones count"}
+		case said:
+			found = &r
+		}
+	}
+	if found == nil {
+		return request{}, &Refusal{http.StatusBadRequest, "the proxy does not say which request it asks about: it sends X-Original-URI, " +
+			"X-Original-URL or X-Forwarded-Uri, or puts the path behind that of the gate"}
+	}
+	return *found, nil
+}
+
+// Ignores reports whether a question says in headers what was asked, and comes from elsewhere than a trusted proxy: it may be a
+// proxy that the gate should trust.
+func (g *Gate) Ignores(q *Question) bool {
+	if g.rules.Proxy == policy.ProxyPath || g.proxies.Trust(q.Peer) {
+		return false
+	}
+	return slices.ContainsFunc(forwards, func(f forward) bool { return len(q.Header[f.uri]) > 0 })
+}
+
+// forward is the headers with which a kind of proxy says what was asked.
+type forward struct {
+	proxy             policy.GateProxy
+	method, uri, host string // host "": the Host header, or the one in the URI
+}
+
+var forwards = []forward{
+	{policy.ProxyNginx, "X-Original-Method", "X-Original-Uri", ""},
+	{policy.ProxyIngressNginx, "X-Original-Method", "X-Original-Url", ""},
+	{policy.ProxyForwarded, "X-Forwarded-Method", "X-Forwarded-Uri", "X-Forwarded-Host"},
+}
+
+// read reads the headers; false: they are not there. A URI without its method is refused: the method of the question would
+// match another route.
+func (f *forward) read(q *Question) (r request, said bool, err error) {
+	uri, manyURIs := q.one(f.uri)
+	if uri == "" && !manyURIs {
+		return r, false, nil
+	}
+	method, manyMethods := q.one(f.method)
+	host, manyHosts := q.Host, false
+	if f.host != "" {
+		if given, many := q.one(f.host); given != "" {
+			host, manyHosts = given, many
+		}
+	} else if given, _, err := splitTarget(uri); err == nil && given != "" {
+		host = given
+	}
+	if manyURIs || manyMethods || manyHosts || method == "" || strings.Contains(host, ",") {
+		return r, false, &Refusal{http.StatusBadRequest, "the proxy sends " + f.uri + " without one " + f.method + ", or a header twice"}
+	}
+	r, err = spelled(method, host, uri)
+	return r, err == nil, err
+}
+
+// spelled gives a request its one spelling.
+func spelled(method, host, target string) (request, error) {
+	all, err := readings(target)
+	return request{cleanMethod(method), cleanHost(host), all}, err
+}
+
+// cleanMethod takes HEAD for GET: whoever answers one answers the other.
+func cleanMethod(method string) string {
+	if method = strings.ToUpper(method); method == http.MethodHead {
+		return http.MethodGet
+	}
+	return method
+}

@@ -1,0 +1,202 @@
+package gate
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/stint-io/stint/internal/clientaddr"
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+// Gate is the rules of one gate, ready to be asked. It never changes.
+type Gate struct {
+	rules   *policy.Gate
+	proxies clientaddr.Proxies
+	routes  []Route
+}
+
+// New makes the gate of valid rules, in the set of policies that they belong to.
+func New(rules *policy.Gate, policies *policy.Set) *Gate {
+	g := &Gate{rules: rules, proxies: rules.TrustedProxies, routes: make([]Route, len(rules.Routes))}
+	for i := range rules.Routes {
+		r := &rules.Routes[i]
+		fail := r.Fail
+		if fail == policy.FailDefault {
+			fail = rules.Fail
+		}
+		g.routes[i] = Route{gate: g, rules: r, match: newMatcher(&r.Match), knowsKeys: r.KnowsKeys(policies),
+			open: fail != policy.FailClosed && !r.AlwaysCloses(policies)}
+	}
+	return g
+}
+
+// Rules returns what the gate was made of. The caller must not change them.
+func (g *Gate) Rules() *policy.Gate { return g.rules }
+
+// Match returns the route of a question; nil: there is none. A path that servers read in several ways counts as all of them, or the
+// other one would be free. The error is a *Refusal.
+func (g *Gate) Match(q *Question) (*Route, error) {
+	r, err := g.asked(q)
+	if err != nil {
+		return nil, err
+	}
+	var found *Route
+	var seen [len(r.paths)]*Route
+	for i, path := range r.paths {
+		if path == "" {
+			continue
+		}
+		route := g.first(&r, path, q.Header)
+		switch {
+		case route == nil && g.rules.NoMatch == policy.NoMatchDeny:
+			return nil, nil
+		case route == nil || slices.Contains(seen[:i], route):
+		case found == nil:
+			found = route
+		default:
+			found = route.with(found)
+		}
+		seen[i] = route
+	}
+	return found, nil
+}
+
+// first returns the route of a path of a request; nil: there is none.
+func (g *Gate) first(r *request, path string, header http.Header) *Route {
+	for i := range g.routes {
+		if g.routes[i].match.matches(r, path, header) {
+			return &g.routes[i]
+		}
+	}
+	return nil
+}
+
+// Entry is a policy and key that a request counts.
+type Entry struct {
+	Policy, Key string
+	Cost        uint64
+}
+
+// Entries returns what a question counts, no policy and key twice. There may be nothing. The error is a *Refusal, or that of
+// subject.
+func (r *Route) Entries(q *Question, subject Subject) ([]Entry, error) {
+	entries, err := r.own(q, subject)
+	for other := r.also; other != nil && err == nil; other = other.also {
+		var more []Entry
+		more, err = other.own(q, subject)
+		for _, e := range more {
+			entries = most(entries, e)
+		}
+	}
+	return entries, err
+}
+
+// own returns the entries of a route alone. Who sent the request is for each route to say: an API key that another one knows has no
+// count of its own here.
+func (r *Route) own(q *Question, subject Subject) ([]Entry, error) {
+	s := &sender{q: q, route: r, subject: subject}
+	entries := make([]Entry, 0, len(r.rules.Entries))
+	for i := range r.rules.Entries {
+		rules := &r.rules.Entries[i]
+		key, err := r.key(&rules.Key, s)
+		if errors.Is(err, errMissing) && r.gate.rules.OnMissing == policy.MissingSkip {
+			continue
+		}
+		if errors.Is(err, errMissing) {
+			err = r.gate.missing()
+		}
+		if err != nil {
+			return nil, err
+		}
+		entries = added(entries, Entry{rules.Policy, key, r.gate.cost(&rules.Cost, q)})
+	}
+	return entries, nil
+}
+
+func (r *Route) key(template *policy.Template, s *sender) (key string, err error) {
+	key = template.Key(func(field string) string {
+		value, missing := s.value(field)
+		switch {
+		case errors.Is(missing, errMissing) && r.gate.rules.OnMissing == policy.MissingShared:
+			return shared
+		case missing != nil && (err == nil || errors.Is(err, errMissing)): // a refusal stays: what is missing may be skipped
+			err = missing
+		}
+		return value
+	})
+	return key, err
+}
+
+// missing refuses a request that does not say who sent it.
+func (g *Gate) missing() error {
+	for _, identity := range g.rules.Identity {
+		if identity.Kind != policy.IdentityAddress {
+			return unproven(errMissing)
+		}
+	}
+	return &Refusal{http.StatusBadRequest, "the proxy does not say in X-Forwarded-For where the request came from"}
+}
+
+// added appends an entry. Two fields of different keys can have the same value: such entries are one, which costs both.
+func added(entries []Entry, e Entry) []Entry {
+	for i := range entries {
+		if entries[i].Policy == e.Policy && entries[i].Key == e.Key {
+			entries[i].Cost = min(entries[i].Cost+e.Cost, limit.MaxCost)
+			return entries
+		}
+	}
+	return append(entries, e)
+}
+
+// most appends an entry of another reading of the same path: what both count is counted once, at the higher cost.
+func most(entries []Entry, e Entry) []Entry {
+	for i := range entries {
+		if entries[i].Policy == e.Policy && entries[i].Key == e.Key {
+			entries[i].Cost = max(entries[i].Cost, e.Cost)
+			return entries
+		}
+	}
+	return append(entries, e)
+}
+
+// cost returns the units of an entry. A header that the proxy did not set, or set to anything else than a number within the
+// bound, costs the most: no client makes its requests cheaper.
+func (g *Gate) cost(c *policy.GateCost, q *Question) uint64 {
+	if c.Header == "" {
+		return c.Units
+	}
+	text, many := q.one(c.Header)
+	units, err := strconv.ParseUint(text, 10, 64)
+	if many || err != nil || units == 0 || units > c.Units || !g.proxies.Trust(q.Peer) {
+		return c.Units
+	}
+	return units
+}
+
+// requestIDBytesMax bounds the ids that proxies give to requests.
+const requestIDBytesMax = 256
+
+// ID returns the idempotency id of a question; "": it has none. It is made of the proxy's id, the gate and the entries, so that
+// two gates, or two different requests with one id, never have the same.
+func (g *Gate) ID(q *Question, entries []Entry) string {
+	if g.rules.RequestID == "" || !g.proxies.Trust(q.Peer) {
+		return ""
+	}
+	id, many := q.one(g.rules.RequestID)
+	if id == "" || many || len(id) > requestIDBytesMax {
+		return ""
+	}
+	sum := sha256.New()
+	for _, text := range []string{g.rules.Name, id} {
+		sum.Write([]byte(strconv.Quote(text)))
+	}
+	for _, e := range entries {
+		sum.Write([]byte(strconv.Quote(e.Policy) + strconv.Quote(e.Key) + strconv.FormatUint(e.Cost, 10)))
+	}
+	return "gate:" + base64.RawURLEncoding.EncodeToString(sum.Sum(nil))
+}

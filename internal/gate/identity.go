@@ -1,0 +1,115 @@
+package gate
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/stint-io/stint/policy"
+)
+
+// Subject verifies a token and returns whose it is. Its error is ErrToken if the token proves nothing; any other says that
+// nobody could tell.
+type Subject func(token string) (subject string, err error)
+
+// ErrToken is the error about a token that proves nothing.
+var ErrToken = errors.New("the token is not valid")
+
+// shared is the identity of everybody without one. No other begins so.
+const shared = "anonymous"
+
+// sender finds out who sent a request, each thing once and only if an entry needs it.
+type sender struct {
+	q       *Question
+	route   *Route
+	subject Subject
+
+	identity, ip           string
+	identityErr, ipErr     error
+	askedIdentity, askedIP bool
+}
+
+// value returns the value of a field of a key; an error: it is missing (errMissing), refused, or nobody could tell.
+func (s *sender) value(field string) (string, error) {
+	if field == policy.GateFieldIP {
+		if !s.askedIP {
+			s.ip, s.ipErr = s.address()
+			s.askedIP = true
+		}
+		return s.ip, s.ipErr
+	}
+	if !s.askedIdentity {
+		s.identity, s.identityErr = s.first()
+		s.askedIdentity = true
+	}
+	return s.identity, s.identityErr
+}
+
+var errMissing = errors.New("the request does not say who sent it")
+
+func (s *sender) address() (string, error) {
+	address, err := s.route.gate.proxies.Client(s.q.Peer, s.q.Header["X-Forwarded-For"])
+	if err != nil {
+		return "", errMissing
+	}
+	return address, nil
+}
+
+// first returns the first identity that the request has. One that proves nothing is refused, and not passed over: a client
+// with a token that has expired would otherwise count by its address.
+func (s *sender) first() (string, error) {
+	for _, identity := range s.route.gate.rules.Identity {
+		var name string
+		var err error
+		switch identity.Kind {
+		case policy.IdentityJWT:
+			name, err = s.user()
+		case policy.IdentityHeader:
+			name, err = s.key(identity.Header)
+		default:
+			name, err = s.value(policy.GateFieldIP)
+		}
+		if !errors.Is(err, errMissing) {
+			return name, err
+		}
+	}
+	return "", errMissing
+}
+
+func (s *sender) user() (string, error) {
+	header, many := s.q.one("Authorization")
+	// A site may take more than a space for the end of the scheme. What the gate took for another scheme would pass for no token.
+	scheme, token := header, ""
+	if i := strings.IndexFunc(header, func(r rune) bool { return r <= ' ' || r > '~' }); i >= 0 {
+		scheme, token = header[:i], header[i:]
+	}
+	if !strings.EqualFold(scheme, "Bearer") && !many {
+		return "", errMissing
+	}
+	if many {
+		return "", unproven(ErrToken)
+	}
+	subject, err := s.subject(strings.Trim(token, " \t"))
+	if errors.Is(err, ErrToken) {
+		return "", unproven(err)
+	}
+	return "user:" + subject, err
+}
+
+// key returns the identity of an API key. It is one only on a route that refuses unknown keys: elsewhere each key that a
+// client invents would have a count of its own.
+func (s *sender) key(header string) (string, error) {
+	value, many := s.q.one(header)
+	switch {
+	case !s.route.knowsKeys || value == "" && !many:
+		return "", errMissing
+	case many:
+		return "", unproven(errors.New("there is more than one API key"))
+	}
+	sum := sha256.Sum256([]byte(value))
+	return "key:" + hex.EncodeToString(sum[:]), nil
+}
+
+func unproven(err error) error { return &Refusal{http.StatusUnauthorized, err.Error()} }

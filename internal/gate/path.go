@@ -1,0 +1,174 @@
+package gate
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// pathBytesMax bounds a path, which each route reads, maybe four times: a longer one could take longer than a proxy waits, and then pass.
+const pathBytesMax = 8 << 10
+
+// paths are what servers take the path of one target for, "" for none. Most targets have one.
+type paths [4]string
+
+// readings returns the paths of a target, such as /a//b/C/?x=1 or http://host/a/c. Each has one spelling:
+//
+//	%41                 decoded once
+//	//, /a/, /A         empty segments, a slash at the end and the case of ASCII letters do not matter (nginx, Express, IIS)
+//
+// Two things make no difference for some servers, and a great one for others. A target with one of them has both paths:
+//
+//	%2F, %5C            a slash (nginx, IIS), or a letter (Express); "%2f" or "%5c" in the second path
+//	/a;x=1/b            a parameter that is cut off (Tomcat, Jetty), or a part of the name (Express)
+//
+// What no ordinary client sends, and servers read in more ways than anybody knows, is refused.
+func readings(target string) (paths, error) {
+	_, path, err := splitTarget(target)
+	if err != nil {
+		return paths{}, err
+	}
+	if len(path) > pathBytesMax {
+		return paths{}, &Refusal{http.StatusBadRequest, fmt.Sprintf("the path has %d bytes: at most %d are allowed", len(path), pathBytesMax)}
+	}
+	var slashes, parameters bool
+	segments := strings.Split(path, "/")
+	for i, segment := range segments {
+		decoded := decode(segment)
+		if err := unambiguous(decoded, i == len(segments)-1); err != nil {
+			return paths{}, err
+		}
+		slashes = slashes || strings.ContainsAny(decoded, `/\`)
+		parameters = parameters || strings.Contains(decoded, ";")
+	}
+	all := paths{cleanPath(path, plain)}
+	if slashes {
+		all[1] = cleanPath(path, reading{slashes: true})
+	}
+	if parameters {
+		all[2] = cleanPath(path, reading{parameters: true})
+	}
+	if slashes && parameters {
+		all[3] = cleanPath(path, reading{slashes: true, parameters: true})
+	}
+	return all, nil
+}
+
+// unambiguous refuses a decoded segment in which a server may find a way up, or nothing at all.
+func unambiguous(segment string, last bool) error {
+	if strings.IndexByte(segment, 0) >= 0 {
+		return ambiguous("a byte 0")
+	}
+	parts := strings.FieldsFunc(segment, isSlash)
+	for i, part := range parts {
+		name, _, cut := strings.Cut(part, ";")
+		switch {
+		case name == "." || name == "..":
+			return ambiguous(`a segment "." or ".."`)
+		case cut && i < len(parts)-1:
+			return ambiguous(`a "/" in a parameter behind ";"`)
+		case name == "" && !last:
+			return ambiguous(`a segment that begins with ";"`)
+		}
+	}
+	return nil
+}
+
+func ambiguous(what string) error {
+	return &Refusal{http.StatusBadRequest, "the path has " + what + ", which servers read in different ways: send the path without it"}
+}
+
+// reading is a way to read a path: which of encoded slashes and parameters are parts of names.
+type reading struct{ slashes, parameters bool }
+
+var plain = reading{}
+
+// cleanPath returns a path in its one spelling.
+func cleanPath(path string, way reading) string {
+	var names []string
+	for segment := range strings.SplitSeq(path, "/") {
+		if !way.parameters {
+			segment, _, _ = strings.Cut(segment, ";")
+		}
+		segment = lower(decode(segment))
+		parts := []string{encodedSlashes.Replace(segment)}
+		if !way.slashes {
+			parts = strings.FieldsFunc(segment, isSlash)
+		}
+		for _, name := range parts {
+			if !way.parameters {
+				name, _, _ = strings.Cut(name, ";") // a proxy may have decoded it
+			}
+			if name != "" {
+				names = append(names, name)
+			}
+		}
+	}
+	return "/" + strings.Join(names, "/")
+}
+
+func isSlash(r rune) bool { return r == '/' || r == '\\' }
+
+var encodedSlashes = strings.NewReplacer("/", "%2f", `\`, "%5c")
+
+// splitTarget returns the host and the path of a target in absolute form, or of a path alone: "//host/x" is one. Neither is
+// decoded.
+func splitTarget(target string) (host, path string, err error) {
+	path = target
+	if scheme, rest, found := strings.Cut(target, "://"); found && scheme != "" && !strings.ContainsAny(scheme, `/\%;?#`) {
+		host, path = rest, ""
+		if i := strings.IndexAny(rest, `/\?#`); i >= 0 {
+			host, path = rest[:i], rest[i:]
+		}
+		if path != "" && path[0] != '/' { // a proxy that writes it has taken it from a client
+			return "", "", &Refusal{http.StatusBadRequest, "the host of the address has a character that no name of a host has"}
+		}
+	}
+	path, _, _ = strings.Cut(path, "?")
+	switch {
+	case strings.Contains(path, "#"):
+		return "", "", ambiguous(`a "#"`)
+	case strings.Contains(path, `\`):
+		return "", "", ambiguous(`a "\"`)
+	}
+	return host, path, nil
+}
+
+// decode undoes percent-encoding once. What is none stays as it is.
+func decode(text string) string {
+	if decoded, err := url.PathUnescape(text); err == nil {
+		return decoded
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		if i+2 < len(text) && text[i] == '%' {
+			if c, err := url.PathUnescape(text[i : i+3]); err == nil {
+				b.WriteString(c)
+				i += 2
+				continue
+			}
+		}
+		b.WriteByte(text[i])
+	}
+	return b.String()
+}
+
+// lower changes ASCII letters only: the bytes of a path need not be text.
+func lower(text string) string {
+	b := []byte(text)
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
+}
+
+// cleanHost returns the name in a Host header: lower case, no port, no dot at the end.
+func cleanHost(host string) string {
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && i > strings.LastIndexByte(host, ']') {
+		host = host[:i]
+	}
+	return strings.TrimSuffix(lower(host), ".")
+}

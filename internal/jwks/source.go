@@ -1,0 +1,174 @@
+package jwks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+const (
+	fetchWithin   = 10 * time.Second
+	refreshAfter  = time.Hour
+	retryFirst    = time.Second
+	retryMost     = time.Minute
+	unknownEvery  = time.Minute // one fetch for tokens with an unknown key
+	documentBytes = 1 << 20
+	keysMost      = 64
+)
+
+// Source has the keys of one address.
+type Source struct {
+	url    string
+	client *http.Client
+	logger *slog.Logger
+	stop   context.CancelFunc
+	done   chan struct{} // closed when the goroutine has ended
+	wanted chan struct{} // a token with an unknown key has come; room for one
+
+	mu      sync.Mutex // guards the fields below: run writes them
+	keys    []jose.JSONWebKey
+	tried   time.Time     // when the newest fetch began
+	busy    bool          // it is under way
+	fetched chan struct{} // closed at the end of that, or of the next one
+}
+
+// Open begins to fetch keys. A nil transport is the usual one. The caller must call Close.
+func Open(url string, transport http.RoundTripper, logger *slog.Logger) *Source {
+	ctx, stop := context.WithCancel(context.Background())
+	s := &Source{url: url, logger: logger, stop: stop, done: make(chan struct{}), wanted: make(chan struct{}, 1),
+		fetched: make(chan struct{}), client: &http.Client{Transport: transport, Timeout: fetchWithin,
+			// A redirect could lead from https to somewhere else.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	go s.run(ctx)
+	return s
+}
+
+// Close ends the fetching and waits for it. The keys stay.
+func (s *Source) Close() {
+	s.stop()
+	<-s.done
+}
+
+// run is the goroutine of a Source.
+func (s *Source) run(ctx context.Context) {
+	defer close(s.done)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for retry := retryFirst; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-s.wanted:
+		}
+		s.begin()
+		keys, err := s.fetch(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		s.end(keys)
+		if err != nil {
+			s.logger.Warn("the keys of tokens cannot be fetched; those known before stay", "url", s.url, "error", err, "retry_in", retry)
+			timer.Reset(retry)
+			retry = min(2*retry, retryMost)
+			continue
+		}
+		timer.Reset(refreshAfter)
+		retry = retryFirst
+	}
+}
+
+func (s *Source) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tried, s.busy = time.Now(), true
+}
+
+// end records the result of a fetch; nil: it failed, and the old keys stay.
+func (s *Source) end(keys []jose.JSONWebKey) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if keys != nil {
+		s.keys = keys
+	}
+	s.busy = false
+	close(s.fetched)
+	s.fetched = make(chan struct{})
+	select { // whoever wanted this fetch has had it
+	case <-s.wanted:
+	default:
+	}
+}
+
+func (s *Source) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Accept", "application/jwk-set+json, application/json")
+	response, err := s.client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the answer is %s", response.Status)
+	}
+	text, err := io.ReadAll(io.LimitReader(response.Body, documentBytes))
+	if err != nil {
+		return nil, err
+	}
+	return readKeys(text)
+}
+
+// readKeys reads a document of keys and leaves out those that cannot verify a signature. Keys of unknown kinds are none
+// of ours to refuse: the others must stay good (RFC 7517, 5).
+func readKeys(text []byte) (keys []jose.JSONWebKey, err error) {
+	var document struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if err := json.Unmarshal(text, &document); err != nil {
+		return nil, fmt.Errorf("no document of keys: %w", err)
+	}
+	for _, raw := range document.Keys {
+		var key jose.JSONWebKey
+		if len(keys) < keysMost && key.UnmarshalJSON(raw) == nil && key.Valid() && key.IsPublic() && key.Use != "enc" {
+			keys = append(keys, key)
+		}
+	}
+	if len(keys) == 0 {
+		return nil, errors.New("there is no public key for signatures in the document")
+	}
+	return keys, nil
+}
+
+// find returns the keys of a name; "" means the only key there is. If there is none, but may be soon, it returns a channel that
+// is closed then. known reports whether there are any keys.
+func (s *Source) find(name string) (found []jose.JSONWebKey, known bool, soon <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known = s.keys != nil
+	for _, key := range s.keys {
+		if key.KeyID == name || name == "" && len(s.keys) == 1 {
+			found = append(found, key)
+		}
+	}
+	if found != nil || known && (name == "" || !s.busy && time.Since(s.tried) < unknownEvery) {
+		return found, known, nil
+	}
+	if known && !s.busy {
+		select {
+		case s.wanted <- struct{}{}:
+		default:
+		}
+	}
+	return nil, known, s.fetched
+}
