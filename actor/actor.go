@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stint-io/stint/internal/top"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
@@ -16,7 +17,7 @@ type Config struct {
 	MaxBatch    int           // requests in one batch; 4,096
 	MaxInFlight int           // entries under way; 1, because larger batches beat overlapping ones. The maximum is 8 (R8)
 	SumEvery    int           // entries between two sum entries; 4,096 (R12)
-	IdleSum     time.Duration // the longest time between two sum entries; 10 s
+	IdleSum     time.Duration // the longest time between two sum entries; 10 s. While an idle shard has much to sweep: OpenEvery
 	OpenEvery   time.Duration // how often a leader without an epoch tries to open one; 100 ms (R2c)
 	OpenWithin  time.Duration // how long requests queue for an epoch before they are refused; 1.4 s
 
@@ -55,6 +56,9 @@ type Config struct {
 	// Stopped returns why this node decides nothing although it leads: the shard's records cannot be trusted. nil: it decides.
 	// Otherwise requests are refused with this error and never evaluated, while sum entries are still logged. It must be cheap.
 	Stopped func() *shard.Error
+
+	// Top bounds the memory of what is remembered of the keys that stand out, of all actors that share it. nil: nothing is.
+	Top *top.Budget
 
 	// AcceptStep lets the epoch of an only voter open more than 24 h past the last stamp (R18).
 	AcceptStep bool
@@ -142,6 +146,8 @@ type Actor struct {
 	gone      chan struct{} // closed when the loop has ended
 	opened    atomic.Uint64 // the open epoch; 0: none
 
+	topAsks chan topAsk // answered by the loop
+
 	handing chan struct{}      // of capacity 1: full while a Handover is under way
 	pauses  chan chan struct{} // begins a Handover; the loop closes the sent channel when nothing is under way
 	resumes chan struct{}      // ends it
@@ -163,6 +169,9 @@ type Actor struct {
 	closedAt time.Time     // since when no epoch is open although this node leads
 	summedAt time.Time     // when the newest sum entry was logged
 	alarms   alarms
+
+	board     *top.Board // the keys that stand out; nil: none are counted
+	continues bool       // the newest EpochOpen follows this node's own epoch, with none of another node between them
 }
 
 type outcome struct {
@@ -194,6 +203,10 @@ func Start(id shard.ID, replica Replica, config Config) *Actor {
 		closedAt:  config.Now(),
 		summedAt:  config.Now(),
 		patience:  time.NewTimer(0),
+		topAsks:   make(chan topAsk),
+	}
+	if config.Top != nil {
+		a.board = top.NewBoard(config.Top, config.Now().UnixMicro())
 	}
 	waits := make(chan func() (shard.Outcome, error), config.MaxInFlight)
 	a.goroutines.Go(func() { a.propose(waits) })

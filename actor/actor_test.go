@@ -485,3 +485,40 @@ func TestManySubmittersAdmitExactlyTheLimit(t *testing.T) {
 		t.Fatalf("admitted %d, denied %d of %d with a limit of %d", admitted.Load(), denied.Load(), submitters*each, quota)
 	}
 }
+
+// Many records that have ended are swept by one sum entry for each tick, as long as there are many and nobody asks anything.
+func TestAnIdleShardForgetsWhatHasEndedSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFakeReplica()
+		now := limit.Time(time.Now().UnixMicro())
+		epoch := r.install(shard.EncodeEpochOpen(0, now)).Epoch
+		puts := make([]shard.Put, 40_000)
+		for i := range puts {
+			puts[i] = shard.Put{Key: fmt.Sprint("key ", i), Record: shard.Record{Value: []byte{1}, ForgetAt: now + 2e6}}
+		}
+		r.install(shard.EncodeBatch(shard.Stamp{Position: shard.Position{Shard: 0, Epoch: epoch, Seq: 1}, Now: now}, puts))
+		startActor(t, r, 1000, nil)
+		records := func() (n int) {
+			r.View(func(state *shard.State) { n = state.Records() })
+			return n
+		}
+		time.Sleep(5 * time.Second)
+		if got, want := records(), len(puts); got < want {
+			t.Fatalf("%d of %d records are left before the first sum entry", got, want)
+		}
+		time.Sleep(8 * time.Second)
+		synctest.Wait()
+		if got := records(); got > 1000 {
+			t.Errorf("%d of %d records are left 3 s after the first sum entry", got, len(puts))
+		}
+		_, _, sums := r.kinds()
+		if sums < 10 || sums > 12 {
+			t.Errorf("%d sum entries, of which each sweeps 4,096 records", sums)
+		}
+		time.Sleep(50 * time.Second)
+		synctest.Wait()
+		if _, _, after := r.kinds(); after-sums > 5 {
+			t.Errorf("%d sum entries in 50 s although nothing has ended", after-sums)
+		}
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stint-io/stint/internal/top"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -20,11 +21,16 @@ func (r forgetfulReplica) Propose(payload []byte) func() (shard.Outcome, error) 
 }
 
 // BenchmarkSubmit measures the path through the mailbox, the batch and the gate, over a log that takes no time. One caller
-// submits the given number of checks of one key at once. ns and allocs are for all of them together.
+// submits the given number of checks of one key at once. ns and allocs are for all of them together. With top, the keys that stand out are counted.
 func BenchmarkSubmit(b *testing.B) {
-	for _, size := range []int{1, 100} {
-		b.Run(fmt.Sprintf("requests=%d", size), func(b *testing.B) {
-			a := Start(0, forgetfulReplica{newFakeReplica()}, Config{Policies: revision(1, 1<<50)})
+	for _, c := range []struct {
+		size int
+		note string
+		top  *top.Budget
+	}{{1, "", nil}, {1, ",top", top.NewBudget(0)}, {100, "", nil}, {100, ",top", top.NewBudget(0)}} {
+		size := c.size
+		b.Run(fmt.Sprintf("requests=%d%s", size, c.note), func(b *testing.B) {
+			a := Start(0, forgetfulReplica{newFakeReplica()}, Config{Policies: revision(1, 1<<50), Top: c.top})
 			defer a.Close(context.Background())
 			requests := make([]shard.Request, size)
 			for i := range requests {

@@ -109,6 +109,12 @@
 // (shard/store_full.go says what each refuses). So the excess is at most one batch. No record is dropped before its time.
 // Observer.Full reports it.
 //
+// # Top
+//
+// The loop counts the keys of each batch in a top.Board, after the batch went to the proposer, so that the commit hides the
+// time that it takes. Top reads it through the loop. A batch whose entry fails is counted as well. The board is emptied when an
+// epoch opens after another node's.
+//
 // # Defects
 //
 // If the evaluation of a request panics, only that request fails (shard.Fault). The epoch continues, and Observer.Fault reports
@@ -116,7 +122,7 @@
 //
 // # Concurrency
 //
-// Submit, Handover, Open, Epoch and Hint may be called by any number of goroutines; Start and Close belong to the node.
+// Submit, Handover, Top, Open, Epoch and Hint may be called by any number of goroutines; Start and Close belong to the node.
 //
 // This package is part of the server. It is not a public API and may change in any release; programs use package client.
 //

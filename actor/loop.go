@@ -31,6 +31,8 @@ func (a *Actor) loop() {
 			a.tick()
 		case <-a.hints:
 			a.tryOpen()
+		case ask := <-a.topAsks:
+			a.answerTop(ask)
 		case quiet := <-a.pauses:
 			a.pause(quiet)
 		case <-a.resumes:
@@ -47,6 +49,9 @@ func (a *Actor) loop() {
 	}
 	a.seq.close()
 	a.noteEpoch(a.config.Now())
+	if a.board != nil {
+		a.board.Close(a.config.Now().UnixMicro()) // the memory is other shards' now
+	}
 }
 
 // emptyMailbox moves the gathered calls into the queue, so that they can go into the next batch.
@@ -91,9 +96,12 @@ func (a *Actor) noteFollowing(wall time.Time) {
 func (a *Actor) tick() {
 	wall := a.config.Now()
 	a.watchTime(wall)
+	if a.board != nil {
+		a.board.Advance(wall.UnixMicro()) // what nobody has asked about for an hour goes, also where this node owns nothing
+	}
 	switch {
 	case a.seq.state == open:
-		if wall.Sub(a.summedAt) >= a.config.IdleSum {
+		if wall.Sub(a.summedAt) >= a.config.IdleSum || a.sweepsOn() {
 			a.seq.sumDue = 0
 		}
 	case wall.Sub(a.closedAt) > a.config.OpenWithin:
@@ -112,6 +120,15 @@ func (a *Actor) tick() {
 	}
 	a.seq.fault = nil
 	a.tryOpen()
+}
+
+// sweepsOn reports whether the next sum entry should go now because of its sweep: nobody waits for anything, and many records
+// have ended. So a shard that nobody asks anything forgets 250,000 records in ten seconds, with one entry for each tick.
+func (a *Actor) sweepsOn() (remain bool) {
+	if a.seq.idle() {
+		a.replica.View(func(state *shard.State) { remain = state.EndedRemain() })
+	}
+	return remain
 }
 
 // tryOpen proposes an EpochOpen if this node may lead, none of its own is under way, the time is known, and there are policies.
@@ -134,6 +151,7 @@ func (a *Actor) tryOpen() {
 		return
 	}
 	a.clock.set(wall, reference)
+	a.replica.View(func(state *shard.State) { a.continues = state.Epoch() == a.seq.epoch })
 	a.payloads <- a.seq.openEpoch(now, wall)
 }
 
@@ -156,6 +174,7 @@ func (a *Actor) proposeBatches(ending bool) {
 		a.replica.View(func(state *shard.State) { payload = a.seq.next(state, a.moved(a.clock.now(wall)), wall) })
 		if payload != nil {
 			a.payloads <- payload // has room for every entry that may be in flight
+			a.countTop(wall)
 		}
 		a.noteEpoch(wall)
 	}
@@ -165,6 +184,7 @@ func (a *Actor) settle(o outcome) {
 	wall := a.config.Now()
 	f, installed := a.seq.settle(o.Outcome, o.err, wall)
 	if f.seq == 0 && installed {
+		a.openTop()
 		a.takeUp()
 	}
 	a.noteEpoch(wall)

@@ -84,6 +84,17 @@ func (v view) All() iter.Seq2[[]byte, shard.Record] {
 	}
 }
 
+// Scan implements shard.View.
+func (v view) Scan(from uint64) iter.Seq2[[]byte, shard.Record] {
+	return shard.ScanOver(v.state.Scan(from), from, func(yield func(string, shard.Record) bool) {
+		for key, p := range v.overlay.records {
+			if !yield(key, p.Record) {
+				return
+			}
+		}
+	})
+}
+
 // Shares implements shard.View. What is not installed yet counts as new: a policy may be refused a key a few entries early.
 func (v view) Shares(namespace, policy string) shard.Shares {
 	s := v.state.Shares(namespace, policy)

@@ -33,7 +33,7 @@ func classOfOne(op shard.Op) queueClass {
 	switch op {
 	case shard.Settle, shard.Conclude, shard.ResolveHome, shard.FinishLeg, shard.Acknowledge:
 		return settling
-	case shard.Peek, shard.Get, shard.Fetch, shard.ReadAudit, shard.AskHome, shard.ReadTally:
+	case shard.Peek, shard.Get, shard.Fetch, shard.ReadAudit, shard.AskHome, shard.ReadTally, shard.ReadUsage:
 		return reading
 	}
 	return deciding

@@ -150,7 +150,7 @@ func BenchmarkHeap(b *testing.B) {
 				s := filled(b, keys, c.Limit)
 				runtime.GC()
 				runtime.ReadMemStats(&after)
-				record := s.table.segments.at(0).size(0)
+				record := s.table.segments.at(0).open(0).end
 				b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/keys, "B/record")
 				b.ReportMetric(float64(record), "B/packed")
 				runtime.KeepAlive(s)

@@ -16,6 +16,8 @@ const (
 	// counterFormatRestored is written only on a shard that was restored from a backup, at LevelTrust. A byte of bits for
 	// the counter follows the number of limits, and each limit has one after its since. The extras follow.
 	counterFormatRestored = 3
+	// counterFormatMetered is a restored one, and its meters follow the extras. It is written at LevelBill.
+	counterFormatMetered = 4
 )
 
 // The bits of a restored counter, and of its limits.
@@ -50,6 +52,7 @@ type counter struct {
 	size   int    // of the effect in bytes, roughly
 	limits countedLimits
 	extras *counterExtras // nil: none
+	meters meters
 	policy *policy.Policy // its policy, or inlinePolicy; nil only in tests
 	mark   *restoreMark   // of the shard; nil: it was never restored
 	// ladderKnown: after a restore, the ladder is what the record says, even if it says nothing.
@@ -70,7 +73,8 @@ func (c *counter) appendTo(b []byte, now limit.Time) (Put, []byte) {
 	format, forgetAt, start := c.format(), limit.Time(0), len(b)
 	more := format != counterFormat
 	b = binary.AppendUvarint(append(b, format), uint64(len(c.limits)))
-	if format == counterFormatRestored {
+	restored := format >= counterFormatRestored
+	if restored {
 		b = append(b, bit(c.ladderKnown)*ladderIsKnown)
 		forgetAt = c.knownUntil()
 	}
@@ -82,7 +86,7 @@ func (c *counter) appendTo(b []byte, now limit.Time) (Put, []byte) {
 		if more {
 			b = binary.AppendUvarint(b, uint64(l.since))
 		}
-		if format == counterFormatRestored {
+		if restored {
 			b = append(b, bit(l.cleared)*limitIsCleared)
 		}
 		forgetAt = max(forgetAt, limit.ForgetAt(l.limit, l.state), c.sinceNeeded(l, now))
@@ -93,12 +97,18 @@ func (c *counter) appendTo(b []byte, now limit.Time) (Put, []byte) {
 	if c.extras != nil {
 		forgetAt = max(c.forgetAt(now), c.knownUntil())
 	}
+	if format == counterFormatMetered {
+		b = appendMeters(b, c.meters)
+		forgetAt = max(forgetAt, c.meters.until(c))
+	}
 	return Put{Key: c.key, Record: Record{Value: b[start:len(b):len(b)], ForgetAt: forgetAt}}, b
 }
 
 // format returns the oldest format that has room for the counter.
 func (c *counter) format() byte {
 	switch {
+	case len(c.meters) > 0:
+		return counterFormatMetered
 	case c.ladderKnown || slices.ContainsFunc(c.limits, func(l counted) bool { return l.cleared }):
 		return counterFormatRestored
 	case c.extras != nil || slices.ContainsFunc(c.limits, func(l counted) bool { return l.since != 0 }):
@@ -108,7 +118,9 @@ func (c *counter) format() byte {
 }
 
 // empty reports whether the counter needs no record.
-func (c *counter) empty() bool { return len(c.limits) == 0 && c.extras == nil && !c.ladderKnown }
+func (c *counter) empty() bool {
+	return len(c.limits) == 0 && c.extras == nil && !c.ladderKnown && len(c.meters) == 0
+}
 
 // unseen reports whether the counter has no record and will have none unless this request leaves one.
 func (c *counter) unseen() bool { return !c.known && (c.empty() || !c.listed) }
@@ -117,10 +129,10 @@ func (c *counter) unseen() bool { return !c.known && (c.empty() || !c.listed) }
 func (c *counter) decode(value []byte, names []policy.Limit) error {
 	r := reader{rest: value}
 	format, count := r.byte(), r.uvarint()
-	if r.failed || format < counterFormat || format > counterFormatRestored || count > uint64(len(r.rest)/8) {
+	if r.failed || format < counterFormat || format > counterFormatMetered || count > uint64(len(r.rest)/8) {
 		return fmt.Errorf("shard: counter record of format %d with %d limits", format, count) // a limit has more than 8 bytes
 	}
-	if format == counterFormatRestored {
+	if format >= counterFormatRestored {
 		c.ladderKnown = r.bits(ladderIsKnown) != 0
 	}
 	if uint64(cap(c.limits)) >= count {
@@ -144,12 +156,15 @@ func (c *counter) decode(value []byte, names []policy.Limit) error {
 		if format != counterFormat {
 			l.since = r.time()
 		}
-		if format == counterFormatRestored {
+		if format >= counterFormatRestored {
 			l.cleared = r.bits(limitIsCleared) != 0
 		}
 	}
 	if format != counterFormat {
 		c.extras = r.extras()
+	}
+	if format == counterFormatMetered {
+		c.meters = r.meters(termsOf(c.policy))
 	}
 	if r.failed || len(r.rest) != 0 {
 		return fmt.Errorf("shard: counter record is malformed: %d bytes are left", len(r.rest))

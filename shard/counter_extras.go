@@ -147,6 +147,9 @@ func (c *counter) endHold(name string, back bool, at limit.Time) bool {
 	h, found := c.removeHold(name)
 	if found {
 		c.limits.release(&h, back, at)
+		if back {
+			c.meters.giveBack(c, h.cost, h.taken, at)
+		}
 	}
 	return found
 }

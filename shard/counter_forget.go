@@ -10,6 +10,7 @@ import (
 // tidy removes everything that no longer matters at now.
 func (c *counter) tidy(now limit.Time) {
 	c.extras.forgetSums()
+	c.meters = c.meters.tidy(c, now)
 	for i := range c.limits {
 		l := &c.limits[i]
 		if l.since != 0 && c.sinceEnds(l) <= now {

@@ -167,7 +167,8 @@
 // effect says so, as with the answer to a Session's finished request. Nothing else is forgotten. A full shard (View.Full)
 // refuses requests that would add a record, and a brimful one refuses requests that would make a record grow (store_full.go).
 // A policy with MaxKeys, and whoever takes most of a crowded shard, add no record earlier (store_share.go).
-// What is dropped, and when, is a function of the entries and the release alone.
+// What is dropped, and when, is a function of the entries and the release alone. An owner that is idle logs sum entries more
+// often while many ended records remain (State.EndedRemain).
 //
 // An id that carries a time is judged by the current retention. After a policy change to a longer retention, an id older
 // than the former retention, whose record is gone, may run again. The same holds for the refund of a decision.

@@ -28,6 +28,8 @@ type Records interface {
 	// All yields every record once, in any order, also those that have ended. The caller must neither change nor keep what
 	// it gets. It takes about as long as 100 ns for each record.
 	All() iter.Seq2[[]byte, Record]
+	// Scan is All in the order of the keys' hashes, from a place on (store_scan.go).
+	Scan(from uint64) iter.Seq2[[]byte, Record]
 }
 
 // View is the input of an evaluation: committed state, or an overlay on top of it.
@@ -86,7 +88,8 @@ func evaluate(view View, policies *policy.Set, requests []Request, at Stamp) (re
 	results = make([]Result, len(requests))
 	for ; decided < len(requests); decided++ {
 		if decided > 0 && (e.bytes > MaxEntryBytes-MaxEntryBytes/8 ||
-			requests[decided].Op == Forget || requests[decided-1].Op == Forget) { // a Forget reads what is in the view
+			requests[decided].Op == Forget || requests[decided-1].Op == Forget || // a Forget reads what is in the view
+			requests[decided-1].Op == ReadUsage) { // while which nothing is installed
 			break
 		}
 		e.decide(&requests[decided], &results[decided])
@@ -134,7 +137,7 @@ func (e *evaluation) decideInTime(r *Request, answer *Result) {
 	}
 	switch r.Op {
 	case Check, Peek, Get, Reset, Count, Partial, Reserve, Settle, SetUsed, AddUsed, Block, Unblock, PutOverride,
-		DeleteOverride, ReadAudit, Tally, ReadTally:
+		DeleteOverride, ReadAudit, Tally, ReadTally, ReadUsage:
 		if answer.Err = r.termsProblem(e.at.Shard); answer.Err != nil {
 			return
 		}
@@ -193,8 +196,13 @@ func (e *evaluation) decideNew(r *Request, answer *Result) {
 	case ReadAudit:
 		*answer = auditLog{&e.batch}.read()
 		return
+	case ReadUsage:
+		*answer = e.usage(r)
+		return
 	case Tally, ReadTally:
-		e.tally(r, answer)
+		if answer.Err = e.keyed(r); answer.Err == nil {
+			e.tally(r, answer)
+		}
 		return
 	}
 	d := &answer.Decision
@@ -269,6 +277,17 @@ func (e *evaluation) decideEntry(r *Request, i int, op Op, d *Decision) *Error {
 		return err
 	}
 	c := ch.counter
+	if ch.policy.Meter != nil && e.at.Level < LevelBill && op.Changes() {
+		return errMeterTooEarly
+	}
+	cost := entry.Cost
+	if ch.looks = cost == 0 && (op == Check || op == Peek); ch.looks {
+		op, cost = Peek, 1           // is there room for anything?
+		if e.at.Level < LevelTrust { // a node of a lower level could not decide it after this one
+			return Invalidf(fmt.Sprintf("entries[%d].cost", i), "is 0: some nodes of the cluster cannot read this before its upgrade "+
+				"is finished: `stint upgrade status` says how far it is")
+		}
+	}
 	if c.unseen() && op.charges() {
 		if e.view.Full() {
 			return e.full()
@@ -290,12 +309,12 @@ func (e *evaluation) decideEntry(r *Request, i int, op Op, d *Decision) *Error {
 		e.extras = true
 		e.meetBlock(op, &ch, d)
 	}
-	cost := entry.Cost
 	if op == Partial {
 		if cost = ch.room(cost, e.at.Now); cost == 0 {
 			op, cost = Peek, 1 // find out which limits have no room, and until when
 		}
 	}
+	e.charges[len(e.charges)-1].units = cost
 	for j := range ch.limits {
 		e.decideLimit(op, &ch, j, entry, cost, d)
 	}
@@ -310,7 +329,7 @@ func (e *evaluation) decideLimit(op Op, ch *charge, j int, entry *Entry, cost ui
 	if status.Unlimited {
 		status.Quota = 0
 	}
-	status.Uncounted = l.Algorithm == limit.Concurrency && (op == Check || op == Count || op == Partial)
+	status.Uncounted = ch.looks || l.Algorithm == limit.Concurrency && (op == Check || op == Count || op == Partial)
 	if op == Check && !l.Unlimited && l.Algorithm != limit.Concurrency {
 		// A shortcut for the most frequent case of ask: passing a State and a Verdict on costs a twentieth of a decision.
 		s, status.Verdict = limit.Take(l.Limit, s, cost, e.at.Now)
@@ -349,10 +368,15 @@ func (e *evaluation) count(d *Decision) {
 	n := 0
 	for i := range e.charges {
 		ch := &e.charges[i]
+		if ch.looks {
+			n += len(ch.limits)
+			continue
+		}
 		for j := range ch.limits {
 			ch.counter.set(j, &ch.limits[j], e.next[n], e.at.Now)
 			n++
 		}
+		ch.counter.bill(ch.policy.Meter, ch.units, e.at.Now)
 		e.touch(ch.counter)
 	}
 }

@@ -11,6 +11,8 @@ type charge struct {
 	counter *counter
 	policy  *policy.Policy
 	limits  []policy.Limit
+	looks   bool   // the entry's cost is 0: it can deny the request, and counts nothing
+	units   uint64 // that the request takes if it is allowed
 }
 
 // charges are the charges of one request, in the order of its entries.

@@ -47,7 +47,7 @@ func (cs charges) changing(now limit.Time) bool {
 // anyCountsDenied reports whether the policy of an entry has count_denied.
 func (cs charges) anyCountsDenied() bool {
 	for i := range cs {
-		if cs[i].policy.CountDenied {
+		if cs[i].policy.CountDenied && !cs[i].looks {
 			return true
 		}
 	}
@@ -64,7 +64,7 @@ func (e *evaluation) countDenied(r *Request, d *Decision) {
 		ch := &e.charges[i]
 		statuses := d.Limits[n : n+len(ch.limits)]
 		n += len(ch.limits)
-		if !ch.policy.CountDenied {
+		if !ch.policy.CountDenied || ch.looks {
 			continue
 		}
 		denied := false

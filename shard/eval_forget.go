@@ -80,6 +80,9 @@ func (e *evaluation) forget(r *Request) Result {
 func (f *forgetting) find() (keys []string) {
 	key := []byte(f.key)
 	for k, r := range f.view.All() {
+		if len(k) == 0 { // a flipped bit has made it unreadable
+			continue
+		}
 		switch k[0] {
 		case counterRecord:
 			if !bytes.HasSuffix(k, key) {
@@ -135,7 +138,7 @@ func (f *forgetting) endCounter(key string, record Record) *Error {
 		}
 		c = &counter{key: key, known: true, size: len(key) + 20, mark: mark}
 		if c.decode(record.Value, nil) != nil {
-			c.limits, c.extras = nil, nil
+			c.limits, c.extras, c.meters = nil, nil, nil
 		}
 		c.expire(f.at.Now)
 		f.meetCounter(c)
@@ -148,7 +151,7 @@ func (f *forgetting) endCounter(key string, record Record) *Error {
 	}
 	f.done.Counters++
 	f.done.Holds += uint32(len(c.extras.openHolds()))
-	c.limits, c.extras, c.ladderKnown = c.limits[:0], nil, false
+	c.limits, c.extras, c.ladderKnown, c.meters = c.limits[:0], nil, false, nil
 	f.touch(c)
 	return nil
 }

@@ -68,7 +68,7 @@ func (b *batch) charge(r *Request, i int, op Op) (charge, *Error) {
 				"would be too many on the key, which remembers at most %d: name them as before, or wait until old ones end",
 				maxInline)}
 		}
-		return charge{c, p, entry.Limits}, nil
+		return charge{counter: c, policy: p, limits: entry.Limits}, nil
 	}
 	c, err := b.counter(r, i, p, p.Limits)
 	if err != nil {
@@ -90,7 +90,7 @@ func (b *batch) charge(r *Request, i int, op Op) (charge, *Error) {
 		return charge{}, &Error{Code: KeyNotFound, Field: fmt.Sprintf("entries[%d].key", i), Message: fmt.Sprintf(
 			"policy %q knows no key %q: give it an override first, of a tier or of numbers", entry.Policy, entry.Key)}
 	}
-	return charge{c, p, limits}, nil
+	return charge{counter: c, policy: p, limits: limits}, nil
 }
 
 // banTooEarly refuses inline limits with a quota of 0, which an owner at LevelFirst could not read in the key's record.
@@ -133,5 +133,5 @@ func (b *batch) storedCharge(r *Request, i int) (charge, *Error) {
 			limits = append(limits, policy.Limit{Name: l.name, Limit: l.limit})
 		}
 	}
-	return charge{c, c.policy, limits}, nil
+	return charge{counter: c, policy: c.policy, limits: limits}, nil
 }

@@ -34,7 +34,7 @@ func (o Op) needsKey() bool { return o.decides() || o == Count || o == Get }
 // operations may be repeated freely: a superfluous session expires on its own.
 func (o Op) Changes() bool {
 	switch o {
-	case Peek, Get, OpenSession, Fetch, ReadAudit, AskHome, ReadTally:
+	case Peek, Get, OpenSession, Fetch, ReadAudit, AskHome, ReadTally, ReadUsage:
 		return false
 	}
 	return true
@@ -42,7 +42,7 @@ func (o Op) Changes() bool {
 
 // least returns how many units an entry must have room for to be allowed.
 func (o Op) least(e *Entry) uint64 {
-	if o == Partial {
+	if o == Partial || e.Cost == 0 {
 		return 1
 	}
 	return e.Cost
@@ -105,6 +105,10 @@ func (e *evaluation) putHolds(r *Request, d *Decision, h hold) {
 	n := 0
 	for i := range e.charges {
 		ch, own := &e.charges[i], h
+		if ch.looks {
+			n += len(ch.limits)
+			continue
+		}
 		own.cost = r.Entries[i].Cost
 		if own.onExpire == policy.OnExpireDefault {
 			own.onExpire = ch.policy.OnExpire

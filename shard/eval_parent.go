@@ -29,6 +29,9 @@ func ParentOf(policies *policy.Set, e *Entry) (Entry, bool) {
 // entry and the request does not include it: it would bypass the parent's pool. The parent of a part of an operation may
 // have gone to another shard, which is not visible here, so that is refused too.
 func (b *batch) outdated(r *Request) *Error {
+	if err := b.keyed(r); err != nil {
+		return err
+	}
 	if r.Revision == 0 || r.Revision >= b.policies.Version() {
 		return nil
 	}
@@ -44,4 +47,15 @@ func (b *batch) outdated(r *Request) *Error {
 		}
 	}
 	return nil
+}
+
+// keyed refuses a request whose keys have another form than the shard's policies ask for: counted, its units would be spent on
+// keys that nobody else looks at. A request that was made by newer policies than the shard's knows better. A settlement names
+// the keys that were charged, whatever their form is by now. (R22.)
+func (b *batch) keyed(r *Request) *Error {
+	if r.Hashed == b.policies.HashesKeys(r.Namespace) || r.Op == Settle || r.Revision > b.policies.Version() {
+		return nil
+	}
+	return &Error{Code: Outdated, RetryAfter: 500e3, Message: fmt.Sprintf("whether the keys of namespace %q are hashed has changed, and "+
+		"not all nodes know it yet; nothing was counted, ask again", r.Namespace)}
 }

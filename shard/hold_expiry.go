@@ -27,7 +27,11 @@ func (c *counter) expire(now limit.Time) {
 			remote = append(remote, *h)
 			continue
 		}
-		c.limits.release(h, h.onExpire == policy.OnExpireCancel, h.expires)
+		back := h.onExpire == policy.OnExpireCancel
+		c.limits.release(h, back, h.expires)
+		if back {
+			c.meters.giveBack(c, h.cost, h.taken, h.expires)
+		}
 		if h.onExpire == policy.OnExpireCommit {
 			c.violate(h.expires)
 		}

@@ -57,6 +57,7 @@ const (
 const (
 	handleOfHold = 1 << iota
 	handleOfOperation
+	handleHashed // the keys are as the client sent them, and were counted as hashes
 )
 
 // The bits of an entry's flags.
@@ -114,7 +115,7 @@ func (s *Sealer) ID(r *Request, d *Decision, retention limit.Span) string {
 	if !d.Allowed || d.Index == 0 && d.Operation == nil {
 		return ""
 	}
-	target := Target{Hold: r.Op == Reserve, DecidedAt: d.DecidedAt}
+	target := Target{Hold: r.Op == Reserve, DecidedAt: d.DecidedAt, Hashed: r.Hashed}
 	if !target.Hold { // a hold is settled while it is open
 		target.Retention = retention
 	}
@@ -167,7 +168,7 @@ func nonceOf(keyAndText []byte) (nonce [nonceSize]byte) {
 const nonceSize = 12
 
 func appendHandle(b []byte, target *Target, namespace string, entries []Entry) []byte {
-	b = append(b, bit(target.Hold)*handleOfHold|bit(target.Operation != "")*handleOfOperation)
+	b = append(b, bit(target.Hold)*handleOfHold|bit(target.Operation != "")*handleOfOperation|bit(target.Hashed)*handleHashed)
 	b = appendString(b, namespace)
 	b = binary.AppendVarint(b, int64(target.DecidedAt))
 	b = binary.AppendUvarint(b, uint64(target.Retention))
@@ -264,7 +265,7 @@ func decodeHandle(plain []byte) (Request, error) {
 	in := reader{rest: plain}
 	flags := in.byte()
 	r := Request{Op: Settle, Namespace: in.string()}
-	target := Target{Hold: flags&handleOfHold != 0, DecidedAt: limit.Time(in.varint()),
+	target := Target{Hold: flags&handleOfHold != 0, Hashed: flags&handleHashed != 0, DecidedAt: limit.Time(in.varint()),
 		Retention: limit.Span(in.uvarint())}
 	if flags&handleOfOperation != 0 {
 		target.Home = ID(in.uvarint())
@@ -276,7 +277,7 @@ func decodeHandle(plain []byte) (Request, error) {
 	for len(in.rest) > 0 && !in.failed {
 		r.Entries = append(r.Entries, in.handleEntry())
 	}
-	if in.failed || flags > handleOfHold|handleOfOperation || (flags&handleOfOperation != 0) != (target.Operation != "") {
+	if in.failed || flags > handleOfHold|handleOfOperation|handleHashed || (flags&handleOfOperation != 0) != (target.Operation != "") {
 		return Request{}, ErrHandle
 	}
 	r.Settlement = &Settlement{Target: target}

@@ -40,6 +40,7 @@ func anyHandle(rnd *rand.Rand) (Target, string, []Entry) {
 		}
 		entries = append(entries, e)
 	}
+	target.Hashed = rnd.IntN(4) == 0
 	return target, "default", entries
 }
 

@@ -157,6 +157,10 @@ func (cs charges) takenBy(r *Request, s *Settlement, name string, decidedAt limi
 			continue
 		}
 		h, found := ch.counter.extras.findHold(name)
+		if !found && r.Entries[i].Cost == 0 { // it only looked, so it has no hold
+			taken[i] = hold{taken: decidedAt}
+			continue
+		}
 		if !found {
 			return nil, &Error{Code: HoldEnded, Field: "hold_id", Message: "names a hold that has expired, or never was"}
 		}
@@ -211,6 +215,7 @@ func (ch *charge) settle(s *Settlement, h *hold, actual uint64, now limit.Time) 
 	}
 	if actual < h.cost {
 		c.limits.refund(h, h.cost-actual, now)
+		c.meters.giveBack(c, h.cost-actual, h.taken, now)
 	} else if excess := actual - h.cost; excess > 0 {
 		if s.Overage != OverageDebt {
 			excess = min(excess, ch.roomAbove(now))
@@ -236,11 +241,12 @@ func (ch *charge) roomAbove(now limit.Time) uint64 {
 	return room
 }
 
-// spend counts units on all limits of an entry except concurrency limits, even past the quota.
+// spend counts units on the meter and on all limits of an entry except concurrency limits, even past the quota.
 func (ch *charge) spend(units uint64, now limit.Time) {
 	if units == 0 {
 		return
 	}
+	ch.counter.bill(ch.policy.Meter, units, now)
 	for j := range ch.limits {
 		if l := &ch.limits[j]; l.Algorithm != limit.Concurrency {
 			s, _ := limit.Add(l.Limit, ch.counter.at(j, l, now), units, now)

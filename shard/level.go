@@ -13,7 +13,9 @@ const (
 	LevelSound Level = 2
 	// LevelTrust has tokens and backups. Nodes below it would serve requests without asking for a token.
 	LevelTrust Level = 3
+	// LevelBill has meters.
+	LevelBill Level = LevelTrust + 1
 
 	// LevelNewest is the newest level that this build reads. It writes that level in a cluster that has reached it.
-	LevelNewest = LevelTrust
+	LevelNewest = LevelBill
 )

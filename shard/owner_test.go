@@ -2,6 +2,7 @@ package shard
 
 import (
 	"iter"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -71,6 +72,10 @@ func (o *owner) All() iter.Seq2[[]byte, Record] {
 			}
 		}
 	}
+}
+
+func (o *owner) Scan(from uint64) iter.Seq2[[]byte, Record] {
+	return ScanOver(o.state.Scan(from), from, maps.All(o.overlay))
 }
 
 func (o *owner) Lookup(key string) (Record, bool) {

@@ -258,7 +258,8 @@ func TestARequestThatNoDoorLetsThroughFailsAlone(t *testing.T) {
 		field  string
 		change func(*Request)
 	}{
-		{"entries[0].cost", entry(func(e *Entry) { e.Cost = 0 })},
+		{"entries[0].cost", func(r *Request) { r.Op, r.Entries[0].Cost = Partial, 0 }},
+		{"entries[0].cost", func(r *Request) { r.Op, r.Entries[0].Cost = Count, 0 }},
 		{"entries[0].cost", entry(func(e *Entry) { e.Cost = limit.MaxCost + 1 })},
 		{"entries[0].cost", func(r *Request) { r.Op, r.Hold, r.Entries[0].Cost = Reserve, &HoldTerms{TTL: second}, 0 }},
 		{"entries[0].key", entry(func(e *Entry) { e.Key = long })},

@@ -56,6 +56,8 @@ const (
 	// For a person, and for every shard: see eval_forget.go.
 
 	Forget // end all that the shard keeps of the key Adjustment.Forget. The request has one entry with any key of the shard
+
+	ReadUsage // a page of the shard's bills: see UsageRequest and UsageOf
 )
 
 // Request is one operation on keys of one shard. The actor reads it after the caller has handed it over, so the caller
@@ -78,6 +80,9 @@ type Request struct {
 	Number  uint64 // from 1
 	Acked   uint64 // every request of the session up to this number is finished: its caller has its answer, or has given up
 	Retry   bool   // another copy of the request may have been decided, or may yet arrive
+
+	// Hashed: the keys of the Entries are hashes, as the request's namespace asks for it. The node that was asked has hashed them.
+	Hashed bool
 
 	// Fetch and Swap. Such a request has no entries.
 	Document string
@@ -144,6 +149,8 @@ type Target struct {
 	Retention limit.Span
 	Operation string // "": on one shard
 	Home      ID     // of the operation
+	// Hashed is for the node that is asked: an id has the keys as the client sent them, and they were counted as hashes.
+	Hashed bool
 }
 
 // Adjustment is a person's change, with the texts for the audit log.
@@ -160,8 +167,10 @@ type Adjustment struct {
 type Entry struct {
 	Policy string
 	Key    string
-	Cost   uint64 // 1..2^40; Get and Reset ignore it
-	Tier   string // "": the key's override, else the policy's default tier
+	// Cost is 1..2^40 units. 0, for Check and Peek: the entry denies if there is no room for one unit, and counts nothing. Get and
+	// Reset ignore it.
+	Cost uint64
+	Tier string // "": the key's override, else the policy's default tier
 	// Limits are used instead of a policy's; nil: the policy's. With Limits, Policy is only a label, possibly "", and the
 	// counter is separate from that of a policy of this name.
 	Limits []policy.Limit

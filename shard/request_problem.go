@@ -24,7 +24,7 @@ func (r *Request) problem() *Error {
 			return Invalidf(fmt.Sprintf("entries[%d].key", i), "has %d bytes with namespace and policy: at most %d are allowed",
 				bytes, textMost)
 		}
-		if entry.Cost-1 >= limit.MaxCost && r.Op.spends() {
+		if entry.Cost > limit.MaxCost && r.Op.spends() || entry.Cost == 0 && r.takes() {
 			return Invalidf(fmt.Sprintf("entries[%d].cost", i), "is %d: a request costs 1 to %d units", entry.Cost,
 				uint64(limit.MaxCost))
 		}
@@ -50,6 +50,16 @@ func (e *Entry) namesBytes() int {
 
 // textMost bounds the texts in the key of a record, which leaves a few bytes for their lengths.
 const textMost = maxRecordKeyBytes - 16
+
+// takes reports whether an entry of the request must cost something. A Check may look at an entry beside those that it takes
+// from, and what follows from it may do so too.
+func (r *Request) takes() bool {
+	op := r.Op
+	if r.Operation != nil && (op == Charge || op == Conclude) {
+		op = r.Operation.Op
+	}
+	return op.spends() && op != Check && op != Peek && op != Settle
+}
 
 // spends reports whether the operation uses the costs of its entries.
 func (o Op) spends() bool {

@@ -101,12 +101,8 @@ type continuation struct {
 
 // eachRecord calls f with each record. The record's memory belongs to the state.
 func (s *State) eachRecord(f func(key string, r Record)) {
-	for n := range s.table.segments.length {
-		g := s.table.segments.at(n)
-		for i := range g.slots {
-			key, r := g.record(i)
-			f(string(key), r)
-		}
+	for key, r := range s.table.all() {
+		f(string(key), r)
 	}
 }
 
@@ -162,6 +158,7 @@ func (c *continuation) counter(key string, r Record) {
 		return
 	}
 	k.expire(c.backup.time)
+	k.meters.recover(c.backup.time, c.At)
 	k.ladderKnown = k.lockout() != nil
 	full, kept := false, k.limits[:0]
 	for _, l := range k.limits {

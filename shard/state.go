@@ -18,6 +18,8 @@ type State struct {
 	table *table
 	due   *dues
 
+	swept int // records that the sweep of the newest entry removed which is no batch
+
 	sums   [sumsKept]SumAt // a ring, indexed by summed, the number of sum entries seen
 	summed int
 }
@@ -98,11 +100,13 @@ func (s *State) install(e *entry) {
 		}
 		s.due.note(e.puts[i].Key, e.puts[i].Value)
 	}
+	before := s.table.records
 	if e.kind == batchEntry {
 		s.table.sweep(4+len(e.puts)/8, math.MaxInt, e.time)
-		return
+	} else {
+		s.table.sweep(sumSweepSegments, sumSweepRecords, e.time)
+		s.swept = before - s.table.records
 	}
-	s.table.sweep(sumSweepSegments, sumSweepRecords, e.time)
 	if e.kind == sumEntry {
 		s.noteSum()
 	}
@@ -115,6 +119,10 @@ const (
 	sumSweepSegments = 2048
 	sumSweepRecords  = 4096
 )
+
+// EndedRemain reports whether many records that have ended probably wait to be swept: since keys are spread over the segments by
+// their hash, a sweep that removed many will do so again. The owner of an idle shard then logs the next sum entry sooner.
+func (s *State) EndedRemain() bool { return s.swept >= sumSweepRecords/4 }
 
 func (s *State) outcome(reason DropReason) Outcome {
 	return Outcome{Dropped: reason, Epoch: s.epoch, Seq: s.seq, Time: s.time}
@@ -141,6 +149,9 @@ func (s *State) Bytes() int { return s.table.bytes + s.due.bytes }
 
 // All implements Records on the committed state.
 func (s *State) All() iter.Seq2[[]byte, Record] { return s.table.all() }
+
+// Scan implements Records on the committed state.
+func (s *State) Scan(from uint64) iter.Seq2[[]byte, Record] { return s.table.scan(from) }
 
 // Shares implements View on the committed state, which knows no memory cap.
 func (s *State) Shares(namespace, policy string) Shares { return s.table.shares.of(namespace, policy) }

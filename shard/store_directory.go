@@ -10,8 +10,9 @@ const chunkSegments = 512
 // in 600 chunks.
 type directory struct {
 	chunks     []*chunk
+	heads      *heads
 	length     int    // segments
-	generation uint64 // chunks and segments of an older generation are shared with a picture and copied before they change
+	generation uint64 // chunks, heads and segments of an older generation are shared with a picture and copied before they change
 }
 
 type chunk struct {
@@ -47,6 +48,14 @@ func (d *directory) append(g *segment) {
 	d.set(d.length-1, g)
 }
 
+// setHead sets the text of a head's number.
+func (d *directory) setHead(number byte, text string) {
+	if d.heads.generation != d.generation {
+		d.heads = &heads{d.generation, d.heads.texts}
+	}
+	d.heads.texts[number] = text
+}
+
 // removeLast removes the last segment from the list.
 func (d *directory) removeLast() {
 	d.length--
@@ -61,7 +70,7 @@ func (d *directory) removeLast() {
 
 // share returns the current list for a picture. From now on each chunk and segment is copied before it changes.
 func (d *directory) share() directory {
-	shared := directory{chunks: slices.Clone(d.chunks), length: d.length, generation: d.generation}
+	shared := directory{chunks: slices.Clone(d.chunks), heads: d.heads, length: d.length, generation: d.generation}
 	d.generation++
 	return shared
 }

@@ -21,7 +21,7 @@ func (b *batch) full() *Error {
 		"shard %d holds as many records as it may: what would leave one more is refused until old ones end", b.at.Shard)}
 }
 
-// growth refuses a request whose answer would make a record grow: a counter that would have more limits, a limit that
+// growth refuses a request whose answer would make a record grow: a counter that would have more limits or another period of its meter, a limit that
 // would remember more instants, or the record of the answer itself. It ignores the few bytes by which the encoding of
 // larger numbers grows.
 func (e *evaluation) growth(r *Request, d *Decision) *Error {
@@ -34,16 +34,19 @@ func (e *evaluation) growth(r *Request, d *Decision) *Error {
 	n := 0
 	for i := range e.charges {
 		ch := &e.charges[i]
+		if d.Allowed && !ch.looks && ch.counter.meters.grow(ch.policy.Meter, e.at.Now) {
+			return e.full()
+		}
 		for j := range ch.limits {
 			l, next := &ch.limits[j], e.next[n]
 			n++
 			if !d.Allowed {
-				if !ch.policy.CountDenied {
+				if !ch.policy.CountDenied || ch.looks {
 					continue
 				}
 				next, _ = ask(Count, l, ch.counter.at(j, l, e.at.Now), r.Entries[i].Cost, e.at.Now)
 			}
-			if ch.counter.limits.grow(j, l, next) {
+			if !ch.looks && ch.counter.limits.grow(j, l, next) {
 				return e.full()
 			}
 		}

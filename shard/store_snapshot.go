@@ -43,8 +43,8 @@ func (s *State) Snapshot() *Snapshot {
 	}
 }
 
-// WriteTo writes the picture: magic, head (8 bytes per number), the crc32c of these, the records in the format of
-// segments, segment by segment, then the crc32c of all of it. The head's last number is the fingerprint. An error that
+// WriteTo writes the picture: magic, head (8 bytes per number), the crc32c of these, the records, segment by
+// segment, then the crc32c of all of it. A record is the length of its key (2 bytes), of its value (4), forget at (8), key, value. The head's last number is the fingerprint. An error that
 // wraps ErrDiverged means that the records differ from the installed ones; the output is then not a valid picture.
 func (p *Snapshot) WriteTo(w io.Writer) (int64, error) {
 	out := &summingWriter{buffer: bufio.NewWriterSize(w, 64<<10), crc: crc32.New(castagnoli)}
@@ -70,16 +70,20 @@ var ErrDiverged = errors.New("the records are not those that were installed: thi
 // writeRecords writes the records and computes their sum again, which must be that of the installed records.
 func (p *Snapshot) writeRecords(out *summingWriter) error {
 	var records, sum uint64
+	var room []byte
 	for n := range p.segments.length {
 		g := p.segments.at(n)
-		for i := range g.slots {
-			packed, key, r, ok := g.intact(i)
-			if !ok {
-				return fmt.Errorf("shard: snapshot of shard %d: a record has no bounds: %w", p.head[0], ErrDiverged)
+		for at := 0; at < len(g.data); {
+			s, ok := g.intact(at)
+			room = s.pack(room[:0], p.segments.heads)
+			hash := xxhash.Sum64(room[recordHeader : len(room)-len(s.Value)])
+			if !ok || tagOfHash(hash) != g.data[at] || s.head != 0 && p.segments.heads.texts[s.head] == "" {
+				return fmt.Errorf("shard: snapshot of shard %d: a record is not as it was stored: %w", p.head[0], ErrDiverged)
 			}
-			out.write(packed)
+			out.write(room)
 			records++
-			sum += recordSum(xxhash.Sum64(key), r)
+			sum += recordSum(hash, s.Record)
+			at = s.end
 		}
 	}
 	if sum = pictureSum(p.head, sum); out.err == nil && (records != p.head[6] || sum != p.head[8]) {
@@ -113,20 +117,20 @@ type summingReader struct {
 	bytes  []byte // of the latest read
 }
 
-// record reads one record in the format of segments. It is valid until the next read.
-func (r *summingReader) record() (packed, key []byte, v Record, err error) {
+// record reads one record. It is valid until the next read.
+func (r *summingReader) record() (key []byte, v Record, err error) {
 	if err = r.next(recordHeader); err != nil {
-		return nil, nil, Record{}, err
+		return nil, Record{}, err
 	}
 	keyLength, valueLength, forgetAt := readRecordHeader(r.bytes)
 	if keyLength > maxRecordKeyBytes || valueLength > maxRecordBytes {
-		return nil, nil, Record{}, fmt.Errorf("a record of %d and %d bytes", keyLength, valueLength)
+		return nil, Record{}, fmt.Errorf("a record of %d and %d bytes", keyLength, valueLength)
 	}
 	if err = r.more(keyLength + valueLength); err != nil {
-		return nil, nil, Record{}, err
+		return nil, Record{}, err
 	}
 	body := r.bytes[recordHeader:]
-	return r.bytes, body[:keyLength], Record{Value: body[keyLength:], ForgetAt: forgetAt}, nil
+	return body[:keyLength], Record{Value: body[keyLength:], ForgetAt: forgetAt}, nil
 }
 
 // next reads n bytes.
@@ -219,11 +223,11 @@ func readTable(r *summingReader, due *dues, records, segments uint64) (*table, e
 	}
 	f := newFilling(int(segments))
 	for n := range records {
-		packed, key, v, err := r.record()
+		key, v, err := r.record()
 		if err != nil {
 			return nil, err
 		}
-		if !f.add(packed, key, v) {
+		if !f.add(string(key), v) {
 			return nil, fmt.Errorf("record %d is not where it belongs", n)
 		}
 		if noteworthy(key) {
@@ -242,7 +246,8 @@ type filling struct {
 }
 
 func newFilling(segments int) *filling {
-	f := &filling{table: &table{level: uint(bits.Len(uint(segments)) - 1)}}
+	f := &filling{table: newTable()}
+	f.level, f.bytes = uint(bits.Len(uint(segments))-1), 0
 	f.segments.length = segments
 	f.segments.chunks = make([]*chunk, (segments+chunkSegments-1)/chunkSegments)
 	f.next.forgetFirst = limit.Forever
@@ -250,31 +255,32 @@ func newFilling(segments int) *filling {
 }
 
 // add adds the next record. It returns false if the record belongs in an earlier segment, or is already there.
-func (f *filling) add(packed, key []byte, r Record) bool {
-	hash := xxhash.Sum64(key)
+func (f *filling) add(key string, r Record) bool {
+	hash := xxhash.Sum64String(key)
 	n := f.segmentIndex(hash)
 	if n > f.at {
 		f.finish()
 		f.at = n
 	}
-	if n < f.at || f.next.find(hash, string(key)) >= 0 {
+	if n < f.at || f.next.find(f.segments.heads, hash, key) >= 0 {
 		return false
 	}
-	f.next.addPacked(hash, packed, r.ForgetAt)
+	head, rest := f.take(key)
+	f.next.add(hash, head, rest, r)
 	f.records++
 	f.enter(hash, r)
-	f.shares.add(string(key), len(key)+len(r.Value))
+	f.shares.add(key, len(key)+len(r.Value))
 	return true
 }
 
 // finish stores a copy of the collected contents as the segment.
 func (f *filling) finish() {
-	if len(f.next.slots) > 0 {
+	if len(f.next.data) > 0 {
 		g := f.next.clone(0)
 		f.segments.fill(f.at, g)
 		f.weigh(g)
 	}
-	f.next.slots, f.next.data, f.next.forgetFirst = f.next.slots[:0], f.next.data[:0], limit.Forever
+	f.next.data, f.next.forgetFirst = f.next.data[:0], limit.Forever
 }
 
 func (f *filling) done() *table {

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -30,10 +31,12 @@ type table struct {
 	cursor   int // next segment to be swept
 	bytes    int // of the segments, as last weighed
 	shares   shares
+	heads    headNumbers
+	room     []byte // for a key, or for records on their way between segments; reused by every change
 }
 
 func newTable() *table {
-	t := &table{}
+	t := &table{segments: directory{heads: &heads{}}}
 	t.append()
 	return t
 }
@@ -49,23 +52,26 @@ func (t *table) segmentIndex(hash uint64) int {
 func (t *table) lookup(key string) (Record, bool) {
 	hash := xxhash.Sum64String(key)
 	g := t.segments.at(t.segmentIndex(hash))
-	i := g.find(hash, key)
-	if i < 0 {
+	at := g.find(t.segments.heads, hash, key)
+	if at < 0 {
 		return Record{}, false
 	}
-	_, r := g.record(i)
-	return r, true
+	return g.open(at).Record, true
 }
 
-// all yields every record, segment by segment.
+// all yields every record, segment by segment. The key is valid until the next one.
 func (t *table) all() iter.Seq2[[]byte, Record] {
 	return func(yield func([]byte, Record) bool) {
+		var key []byte
 		for n := range t.segments.length {
 			g := t.segments.at(n)
-			for i := range g.slots {
-				if !yield(g.record(i)) {
+			for at := 0; at < len(g.data); {
+				s := g.open(at)
+				key = s.appendKey(key[:0], t.segments.heads)
+				if !yield(key, s.Record) {
 					return
 				}
+				at = s.end
 			}
 		}
 	}
@@ -75,15 +81,16 @@ func (t *table) all() iter.Seq2[[]byte, Record] {
 func (t *table) put(key string, r Record) {
 	hash := xxhash.Sum64String(key)
 	g := t.own(t.segmentIndex(hash))
-	if i := g.find(hash, key); i >= 0 {
-		_, old := g.record(i)
-		t.leave(hash, old)
+	if at := g.find(t.segments.heads, hash, key); at >= 0 {
+		old := g.open(at)
+		t.leave(hash, old.Record)
 		if len(old.Value) != len(r.Value) {
 			t.shares.grow(key, len(r.Value)-len(old.Value))
 		}
-		g.replace(i, key, r)
+		g.replace(&old, r)
 	} else {
-		g.add(hash, key, r)
+		head, rest := t.take(key)
+		g.add(hash, head, rest, r)
 		t.records++
 		t.shares.add(key, len(key)+len(r.Value))
 	}
@@ -98,19 +105,31 @@ func (t *table) put(key string, r Record) {
 func (t *table) forget(key string) {
 	hash := xxhash.Sum64String(key)
 	n := t.segmentIndex(hash)
-	if i := t.segments.at(n).find(hash, key); i >= 0 {
-		t.drop(t.own(n), i, hash)
-		t.shrink()
+	at := t.segments.at(n).find(t.segments.heads, hash, key)
+	if at < 0 {
+		return
 	}
+	g := t.own(n)
+	s := g.open(at)
+	t.uncount(&s)
+	g.remove(&s)
+	t.weigh(g)
+	t.shrink()
 }
 
-func (t *table) drop(g *segment, i int, hash uint64) {
-	key, old := g.record(i)
-	t.leave(hash, old)
-	t.shares.remove(key, len(key)+len(old.Value))
-	g.remove(i)
-	t.weigh(g)
+// uncount takes a record that is about to be removed out of everything that counts it.
+func (t *table) uncount(s *stored) {
+	key := t.key(s)
+	t.leave(xxhash.Sum64(key), s.Record)
+	t.shares.remove(key, len(key)+len(s.Value))
+	t.release(s.head)
 	t.records--
+}
+
+// key returns the record's key until the next change.
+func (t *table) key(s *stored) []byte {
+	t.room = s.appendKey(t.room[:0], t.segments.heads)
+	return t.room
 }
 
 // enter and leave update the sums.
@@ -151,21 +170,19 @@ func (t *table) sweep(segments, records int, now limit.Time) {
 
 func (t *table) sweepSegment(g *segment, now limit.Time) {
 	g.forgetFirst = limit.Forever
-	living := g.slots[:0]
-	for i, at := range g.slots {
-		key, r := g.record(i)
-		if r.ForgetAt > now {
-			g.forgetFirst = min(g.forgetFirst, r.ForgetAt)
-			living = append(living, at)
+	living := 0 // bytes, all at the front
+	for at := 0; at < len(g.data); {
+		s := g.open(at)
+		at = s.end
+		if s.ForgetAt > now {
+			g.forgetFirst = min(g.forgetFirst, s.ForgetAt)
+			living += copy(g.data[living:], g.data[s.at:s.end])
 			continue
 		}
-		t.leave(xxhash.Sum64(key), r)
-		t.shares.remove(key, len(key)+len(r.Value))
-		t.records--
-		g.dead += g.size(i)
+		t.uncount(&s)
 	}
-	g.slots = living
-	g.squeeze()
+	g.data = g.data[:living]
+	g.fit()
 	t.weigh(g)
 }
 
@@ -192,15 +209,20 @@ func (t *table) own(n int) *segment {
 func (t *table) grow() {
 	split := t.segments.length - 1<<t.level
 	from, to := t.own(split), t.append()
-	for i := len(from.slots) - 1; i >= 0; i-- {
-		key, r := from.record(i)
-		hash := xxhash.Sum64(key)
-		if t.segmentIndexAfterSplit(hash) != split {
-			to.addPacked(hash, from.packed(i), r.ForgetAt)
-			from.remove(i)
+	var key [128]byte
+	moved, staying := t.room[:0], 0
+	for at := 0; at < len(from.data); {
+		s := from.open(at)
+		at = s.end
+		if t.segmentIndexAfterSplit(xxhash.Sum64(s.appendKey(key[:0], t.segments.heads))) != split {
+			moved = append(moved, from.data[s.at:s.end]...)
+			to.forgetFirst = min(to.forgetFirst, s.ForgetAt)
+		} else {
+			staying += copy(from.data[staying:], from.data[s.at:s.end])
 		}
 	}
-	from.compact()
+	t.room = moved
+	to.data, from.data = slices.Clone(moved), slices.Clone(from.data[:staying])
 	t.weigh(from)
 	t.weigh(to)
 	if t.segments.length == 2<<t.level {
@@ -216,11 +238,7 @@ func (t *table) shrink() {
 		}
 		last := t.segments.length - 1
 		from, to := t.segments.at(last), t.own(last-1<<t.level)
-		to.roomFor(len(from.data) - from.dead)
-		for i := range from.slots {
-			key, r := from.record(i)
-			to.addPacked(xxhash.Sum64(key), from.packed(i), r.ForgetAt)
-		}
+		to.addAll(from.data, from.forgetFirst)
 		t.weigh(to)
 		t.bytes -= from.weighed
 		t.segments.removeLast()

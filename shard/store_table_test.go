@@ -151,3 +151,59 @@ func TestPicturesStandStill(t *testing.T) {
 		}
 	}
 }
+
+// Heads come and go with the records that have them, more of them than there are numbers, and values of all lengths are
+// replaced. Pictures show the keys of their instant although the numbers are used again.
+func TestHeadsAreUsedAgain(t *testing.T) {
+	table, want, rnd := newTable(), map[string]Record{}, seeded(t)
+	key := func(from, to int) string {
+		namespace, policy := fmt.Sprint("namespace ", from+rnd.IntN(to-from)), fmt.Sprint("policy ", rnd.IntN(3))
+		return string(appendCounterKey(nil, namespace, policy, fmt.Sprint("key ", rnd.IntN(20))))
+	}
+	numbered := 0
+	for step, spread := range []int{5, 200, 50, 400} {
+		for range 5000 {
+			k, r := key(step*50, step*50+spread), Record{make([]byte, []int{0, 10, 127, 128, 300, 20_000}[rnd.IntN(6)]), limit.Time(step + 1)}
+			r.Value = append(r.Value, byte(rnd.Uint32()))
+			table.put(k, r)
+			want[k] = r
+		}
+		numbered = max(numbered, len(table.heads.numbers))
+		audit(t, table)
+		pictured, before := *table, allRecords(table)
+		pictured.segments = table.segments.share()
+		if !reflect.DeepEqual(before, want) {
+			t.Fatalf("step %d: the table has %d records, the map %d", step, len(before), len(want))
+		}
+		for k := range want {
+			if rnd.IntN(10) > 0 {
+				table.forget(k)
+				delete(want, k)
+			}
+		}
+		for range 300 { // others get their numbers
+			k := key(10_000*(step+1), 10_000*(step+1)+100)
+			table.put(k, Record{[]byte{1}, 100})
+			want[k] = Record{[]byte{1}, 100}
+		}
+		audit(t, table)
+		if got := allRecords(&pictured); !reflect.DeepEqual(got, before) {
+			t.Fatalf("step %d: the picture shows %d records, there were %d", step, len(got), len(before))
+		}
+		for k := range want {
+			if rnd.IntN(2) == 0 {
+				table.forget(k)
+				delete(want, k)
+			}
+		}
+	}
+	if numbered != 255 {
+		t.Errorf("%d heads had numbers at most, which is too few for this test", numbered)
+	}
+	for k := range want {
+		table.forget(k)
+	}
+	if audit(t, table); len(table.heads.numbers) != 0 {
+		t.Errorf("no record is left, and %d heads have numbers", len(table.heads.numbers))
+	}
+}

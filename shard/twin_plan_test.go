@@ -53,6 +53,11 @@ func drawPlan(rnd *rand.Rand) *plan {
 	early := 0 // this many steps are in a cluster that is not yet upgraded
 	if rnd.IntN(4) == 0 {
 		early = 10 + rnd.IntN(40)
+		for _, policies := range p.revisions {
+			for _, one := range policies { // which it would refuse
+				one.Meter = nil
+			}
+		}
 	}
 	for n := range 40 {
 		s := step{wait: randomStep(rnd), boundary: rnd.IntN(3) == 0, pick: rnd.IntN(1000), off: rnd.IntN(3) - 1,
@@ -86,9 +91,18 @@ func randomPolicies(rnd *rand.Rand) (policies []*policy.Policy) {
 			p.Tiers = map[string]policy.Tier{}
 		}
 		mood(rnd, p)
+		if rnd.IntN(2) == 0 {
+			p.Meter = randomMeter(rnd)
+		}
 		policies = append(policies, p)
 	}
 	return policies
+}
+
+// randomMeter has short periods, and a grace that may be longer than one.
+func randomMeter(rnd *rand.Rand) *policy.Meter {
+	return &policy.Meter{Name: fmt.Sprint("b", rnd.IntN(2)), Retain: uint64(1 + rnd.IntN(3)), Grace: second * limit.Span(1+rnd.IntN(90)),
+		Cycle: &limit.Cycle{Unit: limit.Minute, Every: uint16(1 + rnd.IntN(2)), Zone: zones[rnd.IntN(len(zones))]}}
 }
 
 // mood draws the changes that a new revision may make besides the limits.
@@ -134,6 +148,12 @@ func changedPolicies(rnd *rand.Rand, before []*policy.Policy) (policies []*polic
 			p.Limits = append(p.Limits, policy.Limit{Name: name, Limit: randomLimit(rnd)})
 		}
 		mood(rnd, &p)
+		switch rnd.IntN(4) {
+		case 0:
+			p.Meter = randomMeter(rnd)
+		case 1:
+			p.Meter = nil
+		}
 		p.OnExpire, p.OnChange = policy.OnExpireCancel+policy.OnExpire(rnd.IntN(2)), policy.OnChange(rnd.IntN(4))
 		policies = append(policies, &p)
 	}
@@ -304,6 +324,9 @@ func randomWish(rnd *rand.Rand, policies []*policy.Policy) wish {
 		}
 		if rnd.IntN(3) == 0 {
 			e.Cost = uint64(1 + rnd.IntN(8))
+		}
+		if (q.Op == Check || q.Op == Peek) && rnd.IntN(6) == 0 {
+			e.Cost = 0
 		}
 		if q.Op != Settle && !one && rnd.IntN(20) == 0 {
 			e.Limits, e.Tier = inlines[rnd.IntN(len(inlines))].Limits, ""

@@ -72,7 +72,7 @@ func mustHaveMet(t *testing.T, met map[string]int, operations int) {
 		"id reused", "replayed", "hold opened", "hold ended refused", "commit over quota", "held", "lockout level", "restored",
 		"policies changed", "partly granted", "key refused", "banned", "first level", "blocked for limited time", "settled again", "extended", "inline",
 		"tally below zero", "tally of nothing", "tally with an end", "tally dropped", "tally that was there before", "tally left alone", "tally too large",
-		"forgotten under several policies", "forgotten with a hold"} {
+		"forgotten under several policies", "forgotten with a hold", "looked beside a take", "denied by a look", "billed", "credited after final"} {
 		if met[what] == 0 {
 			t.Errorf("no run met this: %s", what)
 		}
@@ -168,6 +168,7 @@ func (r *run) step(s *step) {
 		r.judge(&requests[i], &results[i])
 		r.learn(&requests[i], &results[i])
 	}
+	r.judgeBills()
 	for len(r.pending) > s.pending {
 		r.installOldest()
 	}
@@ -237,6 +238,13 @@ func (r *run) request(w *wish, before []Request) Request {
 		}
 		a.Override = &o
 		q.Adjustment = &a
+	case Check, Peek:
+		if r.level == LevelFirst || r.level == LevelSound { // which would refuse a look
+			q.Entries = slices.Clone(q.Entries)
+			for i := range q.Entries {
+				q.Entries[i].Cost = max(q.Entries[i].Cost, 1)
+			}
+		}
 	case Tally:
 		t := *q.Tally
 		t.Old = t.Old && r.level != LevelFirst // which would be refused
@@ -456,6 +464,9 @@ func (r *run) count(q *Request, d *Decision) {
 	note(q.Op == Reserve && d.HoldExpires != 0, "hold opened")
 	note(q.Op == Settle && d.HoldExpires != 0, "extended")
 	note(r.level == LevelFirst, "first level")
+	looks := q.Op == Check && slices.ContainsFunc(q.Entries, func(e Entry) bool { return e.Cost == 0 })
+	note(looks && d.Allowed && len(q.Entries) > 1, "looked beside a take")
+	note(looks && !d.Allowed, "denied by a look")
 	for i := range d.Limits {
 		s := &d.Limits[i]
 		note(s.Quota == 0 && !s.Unlimited && !d.Allowed, "banned")

@@ -71,10 +71,13 @@ func (w *world) batch(now limit.Time, requests ...Request) ([]Result, []Put) {
 
 func (w *world) Lookup(key string) (Record, bool) { return w.state.Lookup(key) }
 func (w *world) All() iter.Seq2[[]byte, Record]   { return w.state.All() }
-func (w *world) Shares(ns, p string) Shares       { return w.state.Shares(ns, p) }
-func (w *world) Full() bool                       { return w.most > 0 && w.state.Records() >= w.most }
-func (w *world) Brimful() bool                    { return w.brim }
-func (w *world) Crowded() bool                    { return w.crowd }
+func (w *world) Scan(from uint64) iter.Seq2[[]byte, Record] {
+	return w.state.Scan(from)
+}
+func (w *world) Shares(ns, p string) Shares { return w.state.Shares(ns, p) }
+func (w *world) Full() bool                 { return w.most > 0 && w.state.Records() >= w.most }
+func (w *world) Brimful() bool              { return w.brim }
+func (w *world) Crowded() bool              { return w.crowd }
 
 // checkOf returns a plain Check of one entry.
 func checkOf(policy, key string, cost uint64) Request {
@@ -97,30 +100,38 @@ func audit(t testing.TB, table *table) {
 	var sum uint64
 	minutes := make(map[limit.Time]uint64)
 	records, bytes := 0, 0
+	var heads [256]int
 	for n := range table.segments.length {
 		g := table.segments.at(n)
-		living := 0
 		bytes += g.bytes()
-		for i := range g.slots {
-			key, r := g.record(i)
+		for at := 0; at < len(g.data); {
+			r, ok := g.intact(at)
+			key := r.appendKey(nil, table.segments.heads)
 			hash := xxhash.Sum64(key)
-			if table.segmentIndex(hash) != n || g.slots[i].tag != tagOfHash(hash) {
+			if !ok || table.segmentIndex(hash) != n || g.data[at] != tagOfHash(hash) {
 				t.Fatalf("the record of %q is in segment %d, where nobody looks for it", key, n)
 			}
 			if r.ForgetAt < g.forgetFirst {
 				t.Fatalf("%q ends at %d, but its segment says that none ends before %d", key, r.ForgetAt, g.forgetFirst)
 			}
-			sum += recordSum(hash, r)
-			minutes[r.ForgetAt/sumMinute] += recordSum(hash, r)
-			living += g.size(i)
+			sum += recordSum(hash, r.Record)
+			minutes[r.ForgetAt/sumMinute] += recordSum(hash, r.Record)
+			heads[r.head]++
 			records++
-		}
-		if living+g.dead != len(g.data) {
-			t.Fatalf("segment %d has %d living and %d dead bytes of %d", n, living, g.dead, len(g.data))
+			at = r.end
 		}
 	}
 	if sum != table.sum || records != table.records {
 		t.Fatalf("the table says %d records of sum %x, it holds %d of %x", table.records, table.sum, records, sum)
+	}
+	heads[0] = 0
+	if heads != table.heads.records {
+		t.Fatalf("the heads have %v records, the table says %v", heads, table.heads.records)
+	}
+	for number, text := range table.segments.heads.texts {
+		if (heads[number] > 0) != (text != "") || text != "" && table.heads.numbers[text] != byte(number) {
+			t.Fatalf("head %d with %d records is %q, whose number is %d", number, heads[number], text, table.heads.numbers[text])
+		}
 	}
 	if kept := table.ending.all(); !maps.Equal(kept, minutes) {
 		t.Fatalf("the sums by minute are %x, of the records they are %x", kept, minutes)
@@ -137,12 +148,8 @@ func audit(t testing.TB, table *table) {
 // allRecords returns a table's records by key.
 func allRecords(table *table) map[string]Record {
 	all := make(map[string]Record, table.records)
-	for n := range table.segments.length {
-		g := table.segments.at(n)
-		for i := range g.slots {
-			key, r := g.record(i)
-			all[string(key)] = Record{slices.Clone(r.Value), r.ForgetAt}
-		}
+	for key, r := range table.all() {
+		all[string(key)] = Record{slices.Clone(r.Value), r.ForgetAt}
 	}
 	return all
 }

@@ -16,6 +16,7 @@ type counter struct {
 	holds    []hold
 	deeds    []deed
 	override *policy.Override
+	bill     bill
 	changed  limit.Time // when it was last kept
 }
 
@@ -42,7 +43,7 @@ type hold struct {
 
 func (c *counter) copied() *counter {
 	other := &counter{kept: slices.Clone(c.kept), holds: slices.Clone(c.holds), deeds: slices.Clip(c.deeds),
-		override: c.override, changed: c.changed}
+		override: c.override, bill: c.bill.copied(), changed: c.changed}
 	for i := range other.kept {
 		other.kept[i].model = other.kept[i].model.copied()
 	}
@@ -50,16 +51,17 @@ func (c *counter) copied() *counter {
 }
 
 // expire ends the holds that are due at now, each at its own time.
-func (c *counter) expire(rules *policy.Lockout, now limit.Time) {
+func (c *counter) expire(p *policy.Policy, now limit.Time) {
 	slices.SortFunc(c.holds, func(a, b hold) int { return cmp.Compare(a.expires, b.expires) })
 	for len(c.holds) > 0 && c.holds[0].expires <= now {
 		due := c.holds[0]
 		c.holds = c.holds[1:]
 		if due.commit {
-			c.violate(rules, due.expires)
+			c.violate(p.Lockout, due.expires)
 			c.release(due, due.expires)
 		} else {
 			c.cancel(due, due.cost, due.expires)
+			c.bill.giveBack(p, due.cost, due.taken, due.expires)
 			c.release(due, due.expires)
 		}
 	}

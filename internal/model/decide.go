@@ -3,6 +3,7 @@ package model
 import (
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
+	"slices"
 )
 
 // asked is one charge of a request, with the working copy of its counter.
@@ -34,7 +35,7 @@ func (h *History) openOne(c Charge, at limit.Time) *asked {
 	a := &asked{Charge: c, policy: h.policyOf(c)}
 	if known := h.counters[c.address()]; known != nil {
 		a.counter = known.copied()
-		a.counter.expire(a.policy.Lockout, at)
+		a.counter.expire(a.policy, at)
 		if c.Inline == nil && a.counter.renew(a.policy, c.Tier, at) { // this change stays, whatever becomes of the request
 			a.counter.changed = at
 			h.counters[c.address()] = a.counter.copied()
@@ -42,7 +43,7 @@ func (h *History) openOne(c Charge, at limit.Time) *asked {
 	} else {
 		a.counter = &counter{}
 	}
-	a.counter.expire(a.policy.Lockout, at)
+	a.counter.expire(a.policy, at)
 	if o := a.counter.override; o != nil && o.Expires != 0 && o.Expires <= at {
 		a.counter.override = nil
 	}
@@ -94,6 +95,7 @@ func (h *History) decide(d *Decided) (Answer, Refusal) {
 		took := make(map[address]taken)
 		for _, a := range all {
 			took[a.address()] = taken{a.Cost, a.add(d.Place.At, (*Model).count)}
+			a.counter.bill.add(a.policy, a.Cost, d.Place.At)
 		}
 		h.taken[Target{Place: d.Place, Index: h.index + 1}] = took
 	case d.Op == DeleteOverride && all[0].counter.override == nil: // nothing changes
@@ -207,6 +209,9 @@ func (a *asked) grants(op Op, now limit.Time) uint64 {
 	return most
 }
 
+// looks reports whether the entry only looks for room for one unit, and takes nothing.
+func (a *asked) looks() bool { return a.Cost == 0 }
+
 // fits reports whether a limit admits the request.
 func (a *asked) fits(op Op, i int, now limit.Time) bool {
 	if a.limits[i].Unlimited {
@@ -232,6 +237,10 @@ func (h *History) count(d *Decided, all []*asked, answer *Answer) {
 	}
 	took := make(map[address]taken)
 	for _, a := range all {
+		if a.looks() {
+			took[a.address()] = taken{}
+			continue
+		}
 		by := []string(nil)
 		counted := make(map[string]int)
 		for i, l := range a.limits {
@@ -251,6 +260,7 @@ func (h *History) count(d *Decided, all []*asked, answer *Answer) {
 			}
 		}
 		took[a.address()] = taken{a.granted, by}
+		a.counter.bill.add(a.policy, a.granted, now)
 		if d.Op == Reserve {
 			a.open(d, answer, counted)
 		}
@@ -258,7 +268,7 @@ func (h *History) count(d *Decided, all []*asked, answer *Answer) {
 	if d.Op != Reserve { // a hold stores this itself
 		h.taken[Target{Place: d.Place, Index: answer.Index}] = took
 	}
-	h.keep(all, d.Place.At)
+	h.keep(slices.DeleteFunc(slices.Clone(all), (*asked).looks), d.Place.At)
 }
 
 // open begins a hold.
@@ -276,7 +286,7 @@ func (a *asked) open(d *Decided, answer *Answer, counted map[string]int) {
 func (h *History) countDenied(d *Decided, all []*asked, answer *Answer) {
 	counted := false
 	for _, a := range all {
-		if !a.policy.CountDenied {
+		if !a.policy.CountDenied || a.looks() {
 			continue
 		}
 		counted = true

@@ -113,6 +113,7 @@ func (a *asked) settle(s *Settlement, i int, countedBy []string, now limit.Time,
 		} else {
 			a.counter.refund(units, countedBy, s.Target.Place.At, now)
 		}
+		a.counter.bill.giveBack(a.policy, units, s.Target.Place.At, now)
 	}
 	if s.Action == Extend {
 		h.expires = now + limit.Time(s.TTL)
@@ -147,6 +148,7 @@ func (a *asked) spend(excess uint64, overage Overage, now limit.Time) {
 	if excess == 0 {
 		return
 	}
+	a.counter.bill.add(a.policy, excess, now)
 	for i, l := range a.limits {
 		if l.Algorithm != limit.Concurrency {
 			a.at(i, now).model.memory.count(excess, now)

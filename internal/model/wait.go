@@ -36,7 +36,7 @@ func ahead(all []*asked, from, at limit.Time) (later []*asked) {
 	for _, a := range all {
 		other := *a
 		other.counter = a.counter.copied()
-		other.counter.expire(a.policy.Lockout, from)
+		other.counter.expire(a.policy, from)
 		if o := other.counter.override; o != nil && o.Expires != 0 && o.Expires <= from && !a.alone {
 			other.counter.renew(a.policy, a.Tier, at)
 			other.counter.override = nil
@@ -69,5 +69,5 @@ func (a *asked) least(op Op) uint64 {
 	if op == Partial {
 		return 1
 	}
-	return a.Cost
+	return max(a.Cost, 1)
 }

@@ -145,6 +145,11 @@ func (r *records) All() iter.Seq2[[]byte, shard.Record] {
 	}
 }
 
+// Scan implements shard.View.
+func (r *records) Scan(from uint64) iter.Seq2[[]byte, shard.Record] {
+	return shard.ScanOver(func(func([]byte, shard.Record) bool) {}, from, maps.All(r.byKey))
+}
+
 // Shares implements shard.View: a replay has no shards, of which each has its own max_keys.
 func (r *records) Shares(string, string) shard.Shares { return shard.Shares{} }
 

@@ -1,0 +1,129 @@
+package actor
+
+import (
+	"context"
+	"time"
+
+	"github.com/stint-io/stint/internal/top"
+	"github.com/stint-io/stint/shard"
+)
+
+// inlinePolicy is the name under which keys are counted whose limits came with the request: it may use any name for them.
+const inlinePolicy = "inline"
+
+// topAsk asks the loop for what its board has.
+type topAsk struct {
+	query  *top.Query
+	answer chan<- []top.Part // of capacity 1
+}
+
+// Top returns what this node knows of the keys of its shard that stand out, since it owns the shard. ok is false if it does not
+// own the shard, counts none, or ctx ended. It may be called by any number of goroutines.
+func (a *Actor) Top(ctx context.Context, q *top.Query) (parts []top.Part, ok bool) {
+	if a.board == nil || !a.Open() {
+		return nil, false
+	}
+	answer := make(chan []top.Part, 1)
+	select {
+	case a.topAsks <- topAsk{q, answer}:
+		parts = <-answer
+		return parts, parts != nil
+	case <-a.gone:
+	case <-ctx.Done():
+	}
+	return nil, false
+}
+
+// answerTop answers a question about keys.
+func (a *Actor) answerTop(ask topAsk) {
+	if a.seq.state != open {
+		ask.answer <- nil
+		return
+	}
+	ask.answer <- append([]top.Part{}, a.board.Read(ask.query, a.config.Now().UnixMicro())...)
+}
+
+// openTop begins a new board for a new epoch, unless nobody else has owned the shard since this node's last one.
+func (a *Actor) openTop() {
+	if a.board != nil && !a.continues {
+		a.board.Close(a.config.Now().UnixMicro())
+	}
+}
+
+// countTop counts the keys of the newest batch. The batch is with the proposer already, so its callers do not wait for this.
+func (a *Actor) countTop(wall time.Time) {
+	if a.board == nil {
+		return
+	}
+	f := &a.seq.inFlight[len(a.seq.inFlight)-1]
+	if len(f.results) == 0 {
+		return
+	}
+	a.board.Advance(wall.UnixMicro())
+	results := f.results
+	for _, p := range f.parts {
+		for i := range p.to - p.from {
+			countKeys(a.board, &p.call.requests[p.from+i], &results[i])
+		}
+		results = results[p.to-p.from:]
+	}
+}
+
+// countKeys counts the entries of one decision. A denied entry is one that a limit or a block denied, and not one that was
+// denied because of another.
+func countKeys(b *top.Board, r *shard.Request, result *shard.Result) {
+	d := &result.Decision
+	op, counts := decidedOp(r)
+	if !counts || result.Err != nil || d.Replayed {
+		return
+	}
+	statuses := d.Limits
+	for i := range r.Entries {
+		e := &r.Entries[i]
+		denied, granted, n := ofEntry(e, statuses)
+		statuses = statuses[n:]
+		var units uint64
+		switch {
+		case !d.Allowed:
+		case op == shard.Partial:
+			units = granted
+		case op == shard.Tally:
+			if r.Tally != nil && r.Tally.Verb == shard.TallyAdd {
+				units = uint64(max(0, r.Tally.Amount))
+			}
+		default:
+			units = e.Cost
+		}
+		name := e.Policy
+		if e.Limits != nil {
+			name = inlinePolicy
+		}
+		b.Add(r.Namespace, name, e.Key, denied && !d.Allowed, units)
+	}
+}
+
+// decidedOp returns the operation that a request is, or is a part of, and whether it decides about keys.
+func decidedOp(r *shard.Request) (op shard.Op, decides bool) {
+	op = r.Op
+	if (op == shard.Charge || op == shard.Conclude) && r.Operation != nil {
+		op = r.Operation.Op
+	}
+	switch op {
+	case shard.Check, shard.Count, shard.Partial, shard.Reserve, shard.Tally:
+		return op, true
+	}
+	return op, false
+}
+
+// ofEntry reads the statuses of the first n limits, which are those of an entry.
+func ofEntry(e *shard.Entry, statuses []shard.LimitStatus) (denied bool, granted uint64, n int) {
+	for ; n < len(statuses); n++ {
+		s := &statuses[n]
+		if s.Key != e.Key || s.Policy != e.Policy {
+			break
+		}
+		denied = denied || s.Blocked || !s.Allowed && !s.Shadow && !s.Unlimited
+		granted = s.Granted
+	}
+	return denied, granted, n
+}

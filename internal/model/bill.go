@@ -1,0 +1,105 @@
+package model
+
+import (
+	"slices"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+// bill is everything that was ever billed on a counter: nothing of it is forgotten, not even what is too old to be given back.
+type bill struct {
+	periods []Billed
+	taken   map[limit.Time]string // by instant, the meter that has billed what was taken then; "": none has
+}
+
+// Billed is one period of a meter.
+type Billed struct {
+	Meter          string
+	Start, End     limit.Time
+	Final, Kept    limit.Time // from when it does not change, and until when it must be known
+	Units, Credits uint64
+}
+
+func (b *bill) copied() bill {
+	other := bill{periods: slices.Clone(b.periods), taken: make(map[limit.Time]string)}
+	for at, meter := range b.taken {
+		other.taken[at] = meter
+	}
+	return other
+}
+
+// add bills what a policy has admitted.
+func (b *bill) add(p *policy.Policy, units uint64, now limit.Time) {
+	if units == 0 {
+		return
+	}
+	if b.taken == nil {
+		b.taken = make(map[limit.Time]string)
+	}
+	b.taken[now] = ""
+	if p.Meter != nil {
+		b.taken[now] = p.Meter.Name
+		b.open(p, p.Meter.Name, now).Units += units
+	}
+}
+
+// giveBack takes units that were taken at an instant off the period of that instant, or makes them a credit of the period of now.
+func (b *bill) giveBack(p *policy.Policy, units uint64, taken, now limit.Time) {
+	meter := b.taken[taken]
+	if units == 0 || meter == "" {
+		return
+	}
+	for i := range b.periods {
+		if one := &b.periods[i]; one.Meter == meter && one.Start <= taken && taken < one.End && now < one.Final {
+			one.Units -= units
+			return
+		}
+	}
+	b.open(p, meter, now).Credits += units
+}
+
+// open returns the period of a meter that contains an instant.
+func (b *bill) open(p *policy.Policy, meter string, now limit.Time) *Billed {
+	last := -1
+	for i := range b.periods {
+		if b.periods[i].Meter == meter {
+			last = i
+		}
+	}
+	if last >= 0 && now < b.periods[last].End {
+		return &b.periods[last]
+	}
+	one := Billed{Meter: meter}
+	if m := p.Meter; m != nil && m.Name == meter {
+		calendar := newPeriods(*m.Cycle)
+		one.Start, one.End = calendar.period(now)
+		one.Final = one.End + limit.Time(m.Grace)
+		one.Kept = one.End
+		for range m.Retain {
+			_, one.Kept = calendar.period(one.Kept)
+		}
+	} else {
+		before := b.periods[last]
+		for one = before; one.End <= now; {
+			length := before.End - before.Start
+			one = Billed{Meter: meter, Start: one.End, End: one.End + length, Final: one.Final + length, Kept: one.Kept + length}
+		}
+	}
+	if last >= 0 {
+		one.Start = max(one.Start, b.periods[last].End)
+	}
+	b.periods = append(b.periods, one)
+	return &b.periods[len(b.periods)-1]
+}
+
+// Bill returns all periods of a key under a policy as they are at an instant, in the order in which they began.
+func (h *History) Bill(name, key string, at limit.Time) []Billed {
+	c := h.counters[address{name, key}]
+	if c == nil {
+		return nil
+	}
+	c = c.copied()
+	c.expire(h.policies[name], at)
+	return c.bill.periods
+}

@@ -1,0 +1,170 @@
+package top
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Query asks for the keys of a namespace that stand out. Nodes send it to each other as JSON.
+type Query struct {
+	Namespace string
+	Policies  []string `json:",omitempty"` // none: all
+	Order     Measure
+	Span      Span
+	Count     int // keys of each policy
+}
+
+// Bounds of a Query, so that it fits into a message between nodes.
+const (
+	PoliciesMax = 16
+	CountMax    = summaryKeys
+)
+
+// Known reports whether this release can answer the query: another node may run a newer one.
+func (q *Query) Known() bool {
+	return q.Order < measures && q.Span <= Hour && q.Count > 0 && q.Count <= CountMax
+}
+
+func (q *Query) wants(namespace, policy string) bool {
+	return namespace == q.Namespace && (len(q.Policies) == 0 || slices.Contains(q.Policies, policy))
+}
+
+// Answer is what one node, or all of them, know.
+type Answer struct {
+	Policies []Policy `json:",omitempty"` // by name
+	// Cut means that not all policies are in the answer: it would have been too large.
+	Cut bool `json:",omitempty"`
+}
+
+// Policy is one policy, with the keys that stand out, in the order of the query.
+type Policy struct {
+	Name   string
+	Since  int64 // microseconds since the Unix epoch: counted since then
+	Totals [measures]uint64
+	Keys   []Key `json:",omitempty"`
+}
+
+// Key is one key of a policy.
+type Key struct {
+	Key       string
+	Estimates [measures]Estimate // by Measure
+}
+
+// Estimate is a count: at most Count, and at least Count - Err.
+type Estimate struct{ Count, Err uint64 }
+
+// Least is what the count is at least.
+func (e Estimate) Least() uint64 { return e.Count - e.Err }
+
+// Summarize makes the answer of one node out of the parts of its shards. Each key lives on one shard, so the lists of shards
+// need not be added up.
+func Summarize(q *Query, parts []Part) Answer {
+	var all []Policy
+	for i := range parts {
+		p := &parts[i]
+		var sums [measures]Summary
+		for m := range sums {
+			sums[m] = merged(p.windows, m)
+		}
+		if p.shared {
+			all = append(all, ofShared(q, p.since, &sums)...)
+		} else {
+			all = append(all, listed(q, p.policy, p.since, &sums))
+		}
+	}
+	return Answer{Policies: concatenate(q, all)}
+}
+
+// Join makes one answer out of those of several nodes.
+func Join(q *Query, answers []Answer) (whole Answer) {
+	var all []Policy
+	for _, a := range answers {
+		all = append(all, a.Policies...)
+		whole.Cut = whole.Cut || a.Cut
+	}
+	whole.Policies = concatenate(q, all)
+	return whole
+}
+
+// listed lists the keys of one policy on one shard.
+func listed(q *Query, policy string, since int64, sums *[measures]Summary) Policy {
+	p := Policy{Name: policy, Since: since}
+	for m := range sums {
+		p.Totals[m] = sums[m].Total
+	}
+	for _, row := range sums[q.Order].Rows {
+		k := Key{Key: row.Key}
+		for m := range sums {
+			k.Estimates[m] = sums[m].Of(row.Key)
+		}
+		p.Keys = append(p.Keys, k)
+	}
+	return p
+}
+
+// ofShared lists the policies in a shared table. Their totals are those of the listed keys only.
+func ofShared(q *Query, since int64, sums *[measures]Summary) (policies []Policy) {
+	at := make(map[string]int)
+	for _, k := range listed(q, "", since, sums).Keys {
+		n, key := nameIn(k.Key)
+		if !q.wants(n.namespace, n.policy) {
+			continue
+		}
+		i, known := at[n.policy]
+		if !known {
+			i = len(policies)
+			at[n.policy] = i
+			policies = append(policies, Policy{Name: n.policy, Since: since})
+		}
+		p := &policies[i]
+		for m := range k.Estimates {
+			p.Totals[m] += k.Estimates[m].Least()
+		}
+		p.Keys = append(p.Keys, Key{key, k.Estimates})
+	}
+	return policies
+}
+
+// concatenate joins the lists of the same policy. A flood of keys that were asked about once has large counts and large errors,
+// so what is certain decides the order.
+func concatenate(q *Query, all []Policy) (joined []Policy) {
+	slices.SortStableFunc(all, func(a, b Policy) int { return cmp.Compare(a.Name, b.Name) })
+	for _, p := range all {
+		if n := len(joined); n == 0 || joined[n-1].Name != p.Name {
+			joined = append(joined, Policy{Name: p.Name})
+		}
+		into := &joined[len(joined)-1]
+		into.Since = max(into.Since, p.Since)
+		into.Keys = append(into.Keys, p.Keys...)
+		for m := range p.Totals {
+			into.Totals[m] += p.Totals[m]
+		}
+	}
+	for i := range joined {
+		p := &joined[i]
+		slices.SortFunc(p.Keys, func(a, b Key) int {
+			x, y := a.Estimates[q.Order], b.Estimates[q.Order]
+			return cmp.Or(cmp.Compare(y.Least(), x.Least()), cmp.Compare(y.Count, x.Count), cmp.Compare(a.Key, b.Key))
+		})
+		p.Keys = p.Keys[:min(len(p.Keys), q.Count)]
+	}
+	return joined
+}
+
+// answerBytesMax bounds an answer on its way to another node: half of what a message may have, because JSON escapes.
+const answerBytesMax = 1 << 20
+
+// Bound leaves policies out until the answer fits into a message between nodes.
+func (a *Answer) Bound() {
+	n := 0
+	for i := range a.Policies {
+		n += 128 + len(a.Policies[i].Name)
+		for j := range a.Policies[i].Keys {
+			n += 192 + len(a.Policies[i].Keys[j].Key)
+		}
+		if n > answerBytesMax {
+			a.Policies, a.Cut = a.Policies[:i], true
+			return
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package top
+
+import (
+	"hash/maphash"
+	"strings"
+	"sync/atomic"
+)
+
+// Budget bounds the memory of all boards of a node, in bytes. It may be used concurrently.
+type Budget struct {
+	most int64
+	used atomic.Int64
+	seed maphash.Seed
+}
+
+// NewBudget makes a budget of so many bytes. 0: 32 MiB.
+func NewBudget(most int64) *Budget {
+	if most == 0 {
+		most = 32 << 20
+	}
+	return &Budget{most: most, seed: maphash.MakeSeed()}
+}
+
+// Used returns how many bytes are in use. It is an estimate.
+func (b *Budget) Used() int { return int(b.used.Load()) }
+
+// take reports whether there is room for n more bytes below most, and if so takes it.
+func (b *Budget) take(n int, most int64) bool {
+	if b.used.Add(int64(n)) <= most {
+		return true
+	}
+	b.used.Add(int64(-n))
+	return false
+}
+
+// Board has the tables of one shard. One goroutine owns it.
+type Board struct {
+	budget *Budget
+	since  int64 // what a new table does not count was before this instant, in microseconds since the Unix epoch
+	now    int64 // of the batch that is added
+	tables map[name]*Table
+	rest   *Table // of the policies that have no table of their own; their names are in its keys; nil: none is needed yet
+
+	newest      name // whose table is newestTable; most entries of a batch have the same policy
+	newestTable *Table
+	key         []byte // reused
+}
+
+type name struct{ namespace, policy string }
+
+// NewBoard makes the board of a shard that this node owns since an instant, in microseconds since the Unix epoch.
+func NewBoard(b *Budget, now int64) *Board {
+	return &Board{budget: b, since: now, now: now, tables: make(map[name]*Table)}
+}
+
+// ownTables is the part of the budget that tables of one policy may take. The rest is for tables that are shared.
+func (b *Budget) ownTables() int64 { return b.most / 4 * 3 }
+
+// Advance says at which instant the following decisions are made.
+func (b *Board) Advance(now int64) {
+	before := b.now
+	b.now = max(now, b.now)
+	if b.now/ten == before/ten {
+		return
+	}
+	for n, t := range b.tables {
+		if grown := t.advance(b.now); t.idle(b.now) {
+			b.budget.used.Add(int64(grown))
+			b.forget(n, t)
+		} else if !b.budget.take(grown, b.budget.most) {
+			t.size -= grown
+			b.drop(n, t)
+		}
+	}
+	if t := b.rest; t != nil {
+		if grown := t.advance(b.now); !b.budget.take(grown, b.budget.most) {
+			t.size -= grown
+			b.dropRest()
+		} else if t.idle(b.now) {
+			b.dropRest()
+		}
+	}
+}
+
+// Add counts a decision about a key, and the units that it has admitted.
+func (b *Board) Add(namespace, policy, key string, denied bool, units uint64) {
+	n := name{namespace, policy}
+	t := b.newestTable
+	if t == nil || n != b.newest {
+		if t = b.of(n); t == nil {
+			b.addToRest(n, key, denied, units)
+			return
+		}
+		b.newest, b.newestTable = n, t
+	}
+	b.key = append(b.key[:0], key...)
+	if grown := t.add(maphash.Bytes(b.budget.seed, b.key), b.key, denied, units); grown > 0 && !b.budget.take(grown, b.budget.most) {
+		t.size -= grown
+		b.drop(n, t)
+	}
+}
+
+// of returns the table of a policy; nil: there is no room for one.
+func (b *Board) of(n name) *Table {
+	t := b.tables[n]
+	if t == nil && b.budget.take(tableSize, b.budget.ownTables()) {
+		n = name{strings.Clone(n.namespace), strings.Clone(n.policy)} // not a part of a request's memory
+		t = newTable(b.since, b.now)
+		b.tables[n] = t
+	}
+	return t
+}
+
+// addToRest counts a key of a policy without a table. A table that the policy gets later begins with that.
+func (b *Board) addToRest(n name, key string, denied bool, units uint64) {
+	if b.rest == nil {
+		if !b.budget.take(tableSize, b.budget.most) {
+			b.since = b.now
+			return
+		}
+		b.rest = newTable(b.since, b.now)
+	}
+	b.since = b.now
+	b.key = append(append(append(b.key[:0], n.namespace...), 0), n.policy...)
+	b.key = append(append(b.key, 0), key...)
+	if grown := b.rest.add(maphash.Bytes(b.budget.seed, b.key), b.key, denied, units); grown > 0 && !b.budget.take(grown, b.budget.most) {
+		b.rest.size -= grown
+		b.dropRest()
+	}
+}
+
+// drop ends a table that has no room to grow. Its policy is counted anew.
+func (b *Board) drop(n name, t *Table) {
+	b.since = b.now
+	b.forget(n, t)
+}
+
+func (b *Board) forget(n name, t *Table) {
+	b.budget.used.Add(int64(-t.size))
+	delete(b.tables, n)
+	b.newest, b.newestTable = name{}, nil
+}
+
+func (b *Board) dropRest() {
+	b.budget.used.Add(int64(-b.rest.size))
+	b.rest, b.since = nil, b.now
+}
+
+// Close returns the memory of the board to the budget. The board is empty afterwards.
+func (b *Board) Close(now int64) {
+	for n, t := range b.tables {
+		b.forget(n, t)
+	}
+	if b.rest != nil {
+		b.dropRest()
+	}
+	b.since, b.now = now, max(b.now, now)
+}
+
+// Read returns what the board knows of the policies that a query names, at an instant. The caller may pass it on to others.
+func (b *Board) Read(q *Query, now int64) (parts []Part) {
+	b.Advance(now)
+	for n, t := range b.tables {
+		if q.wants(n.namespace, n.policy) {
+			parts = append(parts, Part{policy: n.policy, since: max(t.since, q.Span.begin(b.now)), windows: t.read(q.Span, b.now)})
+		}
+	}
+	if b.rest != nil {
+		parts = append(parts, Part{shared: true, since: max(b.rest.since, q.Span.begin(b.now)), windows: b.rest.read(q.Span, b.now)})
+	}
+	return parts
+}
+
+// Part is what a Board has read: the windows of one table. Summarize turns parts into an Answer, outside the owner's time.
+type Part struct {
+	policy  string
+	shared  bool // its keys begin with namespaces and policies
+	since   int64
+	windows []*window
+}
+
+// nameIn splits the key of a shared table.
+func nameIn(key string) (n name, rest string) {
+	namespace, after, _ := strings.Cut(key, "\x00")
+	policy, rest, _ := strings.Cut(after, "\x00")
+	return name{namespace, policy}, rest
+}

@@ -1,0 +1,17 @@
+// Package top finds the keys that stand out: those with the most decisions, the most denials, the most admitted units. It
+// counts in Space-Saving sketches, whose memory does not grow with the number of keys, and whose error is known: for each
+// listed key count - err <= true <= count, and a key that is not listed has at most the floor of its list.
+//
+//	Sketch    one measure in one window of 10 s: at most 128 keys, so err and floor are at most N/128
+//	Summary   a Sketch that has ended: its first 32 keys
+//	Table     three sketches for one policy of one namespace on one shard, and its ended windows: 6 x 10 s, 10 x 1 min,
+//	          6 x 10 min
+//	Board     the tables of one shard, made when a policy is used; a Budget bounds those of a node to 32 MiB. Policies
+//	          that no longer fit share one table
+//
+// Windows tumble: they begin at whole multiples of their length. The figures are about decisions that were proposed: one
+// whose entry failed is counted as well.
+//
+// The package reads no clock and does no I/O, and nothing here influences a decision. A Board has one owner, the actor of
+// its shard; what Board.Read returns is not changed any more and may be read by anybody. A Budget may be shared.
+package top

@@ -1,0 +1,201 @@
+package top
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+)
+
+const (
+	sketchKeys  = 128 // keys that a Sketch counts
+	summaryKeys = 32  // keys that are kept of a window that has ended
+	hashSlots   = 2 * sketchKeys
+)
+
+// Sketch is Space-Saving (Metwally, Agrawal and El Abbadi 2005) with weights. A key that it does not count yet takes the
+// place of one with the smallest count and inherits that count as its error. The zero value is empty.
+type Sketch struct {
+	total  uint64 // sum of all that was added
+	used   int
+	counts [sketchKeys]uint64 // by slot
+	slots  [sketchKeys]slot
+	table  [hashSlots]uint8 // slot + 1, by hash with linear probing; 0: free
+
+	// No count is below least while all slots are used, and none before cursor is equal to it: counts only grow.
+	least  uint64
+	cursor int
+}
+
+type slot struct {
+	hash uint64
+	err  uint64
+	key  []byte // reused by the next key
+}
+
+// Add counts n, which is more than 0, for a key with its hash. It keeps a copy of the key, and returns by how many bytes its
+// memory has grown.
+func (s *Sketch) Add(hash uint64, key []byte, n uint64) (grown int) {
+	s.total += n
+	at, found := s.find(hash, key)
+	if found {
+		s.counts[s.table[at]-1] += n
+		return 0
+	}
+	i, least := s.used, uint64(0)
+	if i < sketchKeys {
+		s.used++
+	} else {
+		i, least = s.smallest(), s.least
+		s.unlink(i)
+		at, _ = s.find(hash, key)
+	}
+	s.table[at] = uint8(i + 1)
+	s.counts[i] = least + n
+	return s.slots[i].set(hash, key, least)
+}
+
+// smallest returns the slot of the smallest count, which is least afterwards.
+func (s *Sketch) smallest() int {
+	for ; s.cursor < sketchKeys; s.cursor++ {
+		if s.counts[s.cursor] == s.least {
+			return s.cursor
+		}
+	}
+	s.cursor = 0
+	for i, n := range s.counts {
+		if n < s.counts[s.cursor] {
+			s.cursor = i
+		}
+	}
+	s.least = s.counts[s.cursor]
+	return s.cursor
+}
+
+// set gives the slot to a key.
+func (at *slot) set(hash uint64, key []byte, err uint64) (grown int) {
+	before := cap(at.key)
+	if before < len(key) {
+		at.key = make([]byte, 0, (len(key)+31)/32*32)
+	}
+	at.key = append(at.key[:0], key...)
+	at.hash, at.err = hash, err
+	return cap(at.key) - before
+}
+
+// find returns where the table has a key, or else where it would be.
+func (s *Sketch) find(hash uint64, key []byte) (at int, found bool) {
+	for at = int(hash % hashSlots); s.table[at] != 0; at = (at + 1) % hashSlots {
+		if i := s.table[at] - 1; s.slots[i].hash == hash && bytes.Equal(s.slots[i].key, key) {
+			return at, true
+		}
+	}
+	return at, false
+}
+
+// unlink takes a slot out of the table and moves those behind it up, so that no search ends at the gap.
+func (s *Sketch) unlink(i int) {
+	gap, _ := s.find(s.slots[i].hash, s.slots[i].key)
+	for at := (gap + 1) % hashSlots; s.table[at] != 0; at = (at + 1) % hashSlots {
+		home := int(s.slots[s.table[at]-1].hash % hashSlots)
+		if (at-home+hashSlots)%hashSlots >= (at-gap+hashSlots)%hashSlots {
+			s.table[gap] = s.table[at]
+			gap = at
+		}
+	}
+	s.table[gap] = 0
+}
+
+// clear empties the sketch. It keeps the memory of its keys.
+func (s *Sketch) clear() {
+	s.total, s.used, s.least, s.cursor = 0, 0, 0, 0
+	clear(s.table[:])
+}
+
+// Summary is the list of the first keys of one measure.
+type Summary struct {
+	Rows  []Row  // by Count, the largest first
+	Floor uint64 // a key that is not listed has at most this count
+	Total uint64 // of all keys
+}
+
+// Row is one key: its count is at most Count, and at least Count - Err.
+type Row struct {
+	Key        string
+	Count, Err uint64
+}
+
+// Summary returns the first keys of the sketch, at most most.
+func (s *Sketch) Summary(most int) Summary {
+	order := make([]uint8, s.used)
+	for i := range order {
+		order[i] = uint8(i)
+	}
+	slices.SortFunc(order, func(a, b uint8) int { return cmp.Compare(s.counts[b], s.counts[a]) })
+	sum := Summary{Total: s.total}
+	if s.used == sketchKeys {
+		sum.Floor = s.counts[order[s.used-1]]
+	}
+	if len(order) > most {
+		sum.Floor = s.counts[order[most]]
+		order = order[:most]
+	}
+	sum.Rows = make([]Row, len(order))
+	for i, at := range order {
+		sum.Rows[i] = Row{string(s.slots[at].key), s.counts[at], s.slots[at].err}
+	}
+	return sum
+}
+
+// size estimates the memory of a summary in bytes.
+func (s *Summary) size() int {
+	const perRow, perSummary = 48, 64
+	n := perSummary
+	for i := range s.Rows {
+		n += perRow + len(s.Rows[i].Key)
+	}
+	return n
+}
+
+// Merge adds summaries of different times, and keeps at most most keys. A key that one of them does not list may have had up
+// to its floor there (Agarwal and others, Mergeable Summaries, 2013).
+func Merge(parts []Summary, most int) (sum Summary) {
+	rows := make(map[string]*Row)
+	var floors uint64
+	for i := range parts {
+		p := &parts[i]
+		sum.Total += p.Total
+		floors += p.Floor
+		for _, r := range p.Rows {
+			row := rows[r.Key]
+			if row == nil {
+				row = &Row{Key: r.Key}
+				rows[r.Key] = row
+			}
+			// The floors of all parts are added below, so those of the parts that list the key are taken back here.
+			row.Count += r.Count - p.Floor
+			row.Err += r.Err - p.Floor
+		}
+	}
+	sum.Rows, sum.Floor = make([]Row, 0, len(rows)), floors
+	for _, row := range rows {
+		sum.Rows = append(sum.Rows, Row{row.Key, row.Count + floors, row.Err + floors}) // never below 0 in the end
+	}
+	slices.SortFunc(sum.Rows, func(a, b Row) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Key, b.Key))
+	})
+	if len(sum.Rows) > most {
+		sum.Floor = max(floors, sum.Rows[most].Count)
+		sum.Rows = sum.Rows[:most]
+	}
+	return sum
+}
+
+// Of returns the count of a key, listed or not.
+func (s *Summary) Of(key string) Estimate {
+	for i := range s.Rows {
+		if r := &s.Rows[i]; r.Key == key {
+			return Estimate{r.Count, r.Err}
+		}
+	}
+	return Estimate{s.Floor, s.Floor}
+}

@@ -1,0 +1,201 @@
+package top
+
+// Measure is what is counted of a key.
+type Measure uint8
+
+// The measures. Their numbers are sent between nodes.
+const (
+	Decisions Measure = 0
+	Denials   Measure = 1
+	Units     Measure = 2 // that were admitted
+	measures          = 3
+)
+
+// The lengths of windows, in microseconds.
+const (
+	second     = int64(1_000_000)
+	ten        = 10 * second
+	minute     = 60 * second
+	tenMinutes = 10 * minute
+	hour       = 60 * minute
+)
+
+// window is a window that has ended.
+type window struct {
+	start int64 // microseconds since the Unix epoch
+	of    [measures]Summary
+}
+
+// ring has the newest windows of one length, the oldest first.
+type ring struct {
+	length  int64 // microseconds
+	most    int
+	windows []*window
+}
+
+func (r *ring) add(w *window) (dropped *window) {
+	if len(r.windows) == r.most {
+		dropped = r.windows[0]
+		copy(r.windows, r.windows[1:])
+		r.windows = r.windows[:r.most-1]
+	}
+	r.windows = append(r.windows, w)
+	return dropped
+}
+
+// from lists the windows that start at an instant or later, the oldest first.
+func (r *ring) from(start int64) []*window {
+	for i, w := range r.windows {
+		if w.start >= start {
+			return r.windows[i:]
+		}
+	}
+	return nil
+}
+
+// Table counts the keys of one policy of a namespace.
+type Table struct {
+	since int64 // counted since then, in microseconds since the Unix epoch
+	start int64 // of the live window
+	used  bool  // something was added to the live window
+	live  [measures]Sketch
+
+	tens, minutes, tenMinutes ring
+
+	size int // bytes
+}
+
+// tableSize estimates the memory of an empty Table in bytes: three sketches and what is around them.
+const tableSize = measures*(sketchKeys*(48+2)+hashSlots+16) + 512
+
+func newTable(since, now int64) *Table {
+	return &Table{since: since, start: now - now%ten, size: tableSize,
+		tens: ring{length: ten, most: 6}, minutes: ring{length: minute, most: 10}, tenMinutes: ring{length: tenMinutes, most: 6}}
+}
+
+// add counts one decision about a key.
+func (t *Table) add(hash uint64, key []byte, denied bool, units uint64) (grown int) {
+	t.used = true
+	grown = t.live[Decisions].Add(hash, key, 1)
+	if denied {
+		grown += t.live[Denials].Add(hash, key, 1)
+	}
+	if units > 0 {
+		grown += t.live[Units].Add(hash, key, units)
+	}
+	t.size += grown
+	return grown
+}
+
+// advance ends the live window if its time is over, and returns by how many bytes the table has grown. Time that goes back
+// leaves it live.
+func (t *Table) advance(now int64) (grown int) {
+	now -= now % ten
+	if now <= t.start {
+		return 0
+	}
+	before := t.size
+	if t.used {
+		w := &window{start: t.start}
+		for m := range t.live {
+			w.of[m] = t.live[m].Summary(summaryKeys)
+			t.live[m].clear()
+		}
+		t.keep(&t.tens, w)
+		t.used = false
+	}
+	t.fold(now, &t.tens, &t.minutes)
+	t.fold(now, &t.minutes, &t.tenMinutes)
+	t.start = now
+	return t.size - before
+}
+
+// fold merges the windows of the longer window in which the live one lies, if that is over.
+func (t *Table) fold(now int64, from, to *ring) {
+	start := t.start - t.start%to.length
+	if now-now%to.length == start {
+		return
+	}
+	parts := from.from(start)
+	if len(parts) == 0 {
+		return
+	}
+	w := &window{start: start}
+	for m := range w.of {
+		w.of[m] = merged(parts, m)
+	}
+	t.keep(to, w)
+}
+
+func (t *Table) keep(in *ring, w *window) {
+	t.size += w.size()
+	if dropped := in.add(w); dropped != nil {
+		t.size -= dropped.size()
+	}
+}
+
+func (w *window) size() (n int) {
+	for m := range w.of {
+		n += w.of[m].size()
+	}
+	return n
+}
+
+func merged(parts []*window, m int) Summary {
+	sums := make([]Summary, len(parts))
+	for i, w := range parts {
+		sums[i] = w.of[m]
+	}
+	return Merge(sums, summaryKeys)
+}
+
+// idle reports whether nothing was added for longer than any window.
+func (t *Table) idle(now int64) bool {
+	for _, r := range []*ring{&t.tens, &t.minutes, &t.tenMinutes} {
+		if n := len(r.windows); n > 0 && r.windows[n-1].start+r.length > now-hour {
+			return false
+		}
+	}
+	return !t.used
+}
+
+// Span is how far back an answer looks.
+type Span uint8
+
+// The spans. Their numbers are sent between nodes.
+const (
+	Minute     Span = 0
+	TenMinutes Span = 1
+	Hour       Span = 2
+)
+
+// begin is the earliest start of a window that belongs to a span: windows that lie only partly in it are left out.
+func (s Span) begin(now int64) int64 {
+	back, length := hour, tenMinutes
+	switch s {
+	case Minute:
+		back, length = minute, ten
+	case TenMinutes:
+		back, length = tenMinutes, minute
+	}
+	return (now - back + length - 1) / length * length
+}
+
+// read returns the windows of a span: the live one, and of the ended ones the longest that there are. The table keeps none of
+// what it returns.
+func (t *Table) read(span Span, now int64) []*window {
+	begin, live := span.begin(now), &window{start: t.start}
+	for m := range t.live {
+		live.of[m] = t.live[m].Summary(summaryKeys)
+	}
+	all := []*window{live}
+	if span == Minute {
+		return append(all, t.tens.from(begin)...)
+	}
+	all = append(all, t.tens.from(t.start-t.start%minute)...)
+	if span == TenMinutes {
+		return append(all, t.minutes.from(begin)...)
+	}
+	all = append(all, t.minutes.from(t.start-t.start%tenMinutes)...)
+	return append(all, t.tenMinutes.from(begin)...)
+}

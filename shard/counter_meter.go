@@ -1,0 +1,239 @@
+package shard
+
+import (
+	"slices"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+// A meter is a counter's bill: what the policy has admitted on the key less what was given back, for each period. It is no
+// limit: it denies nothing, and neither a reset, nor a set, nor new numbers of a limit move it. A tier that lifts all limits, a
+// limit in shadow and a limit at rest are billed like any other; a denial that is counted is not.
+//
+// No entry is written when a period ends. A period takes what is admitted in [start, end), by shard time; whatever is admitted
+// later finds that the newest period has ended and begins another one, in the record that it writes anyway. So a counter that
+// nobody touches has closed its period at the end, and a reader sees so from the instants alone.
+//
+// From end + grace a period is final and never changes again. Until then what is given back lowers the period that it was taken
+// in. Later it is a credit of the period in which it comes back, so a hold that is open at final counts in full. Units that are
+// spent above a hold belong to the period in which they are settled.
+
+// maxBilled is where a period saturates.
+const maxBilled = 1 << 62
+
+// meter is what a counter has billed under one name. A policy has one meter; another is here if it was taken out or renamed.
+type meter struct {
+	name string
+	// since is the first instant whose decisions the meter has billed; 0: too long ago to matter. What was taken before gives
+	// nothing back: the meter was not in the policy yet, or the shard was restored from a backup.
+	since limit.Time
+	// pauses are when the meter was out of the policy, oldest first, but for those too long ago. What was taken in one gives nothing
+	// back either.
+	pauses  []pause
+	periods []period // oldest first, one after the other, never none
+}
+
+// pause is the time [from, until); until is limit.Forever as long as it lasts.
+type pause struct{ from, until limit.Time }
+
+// period is one period of a meter. All instants but revised are on whole seconds.
+type period struct {
+	start, end  limit.Time
+	grace, keep limit.Span // from the end: until it is final, and until it may be forgotten
+	units       uint64     // admitted less given back before it was final
+	credits     uint64     // given back in it, of periods that were final
+	revised     limit.Time // of the newest change; it grows with each
+	recovered   bool       // a restore from a backup has lost a part
+}
+
+func (p *period) final() limit.Time     { return p.end + limit.Time(p.grace) }
+func (p *period) keptUntil() limit.Time { return p.end + limit.Time(p.keep) }
+
+// meters are the meters of a counter, in the order in which they began. Their methods take the counter that they are of, for its
+// policy, its holds and the mark of a restore.
+type meters []meter
+
+// termsOf returns the meter of a policy; nil: it has none, or there is no policy.
+func termsOf(p *policy.Policy) *policy.Meter {
+	if p == nil {
+		return nil
+	}
+	return p.Meter
+}
+
+// newest returns the newest period.
+func (m *meter) newest() *period { return &m.periods[len(m.periods)-1] }
+
+// bill counts admitted units under the policy's meter, which may be nil.
+func (c *counter) bill(terms *policy.Meter, units uint64, now limit.Time) {
+	if units == 0 {
+		return
+	}
+	mine := -1
+	for i := range c.meters {
+		if terms != nil && c.meters[i].name == terms.Name {
+			mine = i
+		} else {
+			c.meters[i].pause(now)
+		}
+	}
+	if terms == nil {
+		return
+	}
+	if mine < 0 {
+		mine = len(c.meters)
+		c.meters = append(c.meters, meter{name: terms.Name, since: now})
+	}
+	m := &c.meters[mine]
+	if m.paused() {
+		m.pauses[len(m.pauses)-1].until = now
+	}
+	p := m.periodAt(c, now)
+	p.units = min(p.units+units, maxBilled)
+	p.revised = now
+}
+
+// pause notes that the policy admits without the meter.
+func (m *meter) pause(now limit.Time) {
+	if !m.paused() {
+		m.pauses = append(m.pauses, pause{now, limit.Forever})
+	}
+}
+
+func (m *meter) paused() bool {
+	n := len(m.pauses)
+	return n > 0 && m.pauses[n-1].until == limit.Forever
+}
+
+// hasBilled reports whether units that the policy admitted at an instant were billed.
+func (m *meter) hasBilled(taken limit.Time) bool {
+	return taken >= m.since && !slices.ContainsFunc(m.pauses, func(p pause) bool { return p.from <= taken && taken < p.until })
+}
+
+// giveBack takes units off the bill at an instant: they were taken at taken.
+func (ms meters) giveBack(c *counter, units uint64, taken, at limit.Time) {
+	if units == 0 {
+		return
+	}
+	for i := range ms {
+		if m := &ms[i]; m.hasBilled(taken) {
+			m.lower(c, units, taken, at)
+		}
+	}
+}
+
+func (m *meter) lower(c *counter, units uint64, taken, at limit.Time) {
+	for i := range m.periods {
+		if p := &m.periods[i]; p.start <= taken && taken < p.end && at < p.final() {
+			p.units -= min(p.units, units)
+			p.revised = max(p.revised, at)
+			return
+		}
+	}
+	p := m.periodAt(c, at)
+	p.credits = min(p.credits+units, maxBilled)
+	p.revised = max(p.revised, at)
+}
+
+// periodAt returns the period of a meter that is open at an instant, which is not before the newest one begins.
+func (m *meter) periodAt(c *counter, at limit.Time) *period {
+	if n := len(m.periods); n == 0 || at >= m.periods[n-1].end {
+		m.periods = append(m.periods, m.nextPeriod(c, at))
+	}
+	return m.newest()
+}
+
+// nextPeriod returns the period that begins at an instant, by the policy. It begins no earlier than the one before has ended,
+// although the policy's calendar may have changed (R18a). A meter that is in the policy no more goes on in steps of its newest
+// period, for credits.
+func (m *meter) nextPeriod(c *counter, at limit.Time) period {
+	var p period
+	if terms := termsOf(c.policy); terms != nil && terms.Name == m.name {
+		p.start, p.end = terms.Cycle.Period(at)
+		kept := p.end
+		for range terms.Retain {
+			_, kept = terms.Cycle.Period(kept)
+		}
+		p.grace = terms.Grace
+		p.keep = max(limit.Span(kept-p.end), terms.Grace, wholeSeconds(c.retention()))
+	}
+	if n := len(m.periods); n > 0 {
+		last := &m.periods[n-1]
+		if p.end == 0 {
+			length := last.end - last.start
+			p = period{start: last.end + (at-last.end)/length*length, grace: last.grace, keep: last.keep}
+			p.end = p.start + length
+		}
+		p.start = max(p.start, last.end)
+	}
+	p.recovered = c.mark != nil && p.start < c.mark.full.At
+	return p
+}
+
+func wholeSeconds(s limit.Span) limit.Span { return (s + 1e6 - 1) / 1e6 * 1e6 }
+
+// tidy removes periods that are kept no longer, and what no longer matters of a pause.
+func (ms meters) tidy(c *counter, now limit.Time) meters {
+	oldest, old := limit.Forever, now-limit.Time(c.retention()) // nothing older is given back, but what is held
+	for _, h := range c.extras.openHolds() {
+		oldest = min(oldest, h.taken)
+	}
+	for i := range ms {
+		m := &ms[i]
+		if m.since <= min(old, oldest) {
+			m.since = 0
+		}
+		for len(m.pauses) > 0 && m.pauses[0].until <= min(old, oldest) {
+			m.pauses = m.pauses[1:]
+		}
+		for len(m.periods) > 0 && m.periods[0].keptUntil() <= now && (len(m.periods) > 1 || oldest == limit.Forever) {
+			m.periods = m.periods[1:]
+		}
+	}
+	return slices.DeleteFunc(ms, func(m meter) bool { return len(m.periods) == 0 })
+}
+
+// until returns the instant from which no period need be remembered, even if all open holds become credits when they
+// expire.
+func (ms meters) until(c *counter) (until limit.Time) {
+	last := c.extras.lastExpiry()
+	for i := range ms {
+		p := ms[i].newest()
+		for j := range ms[i].periods { // a policy may have said since that periods are kept for less long
+			until = max(until, ms[i].periods[j].keptUntil())
+		}
+		if last != 0 && last != limit.Forever {
+			until = max(until, last+(p.end-p.start)+limit.Time(p.keep))
+		}
+	}
+	return until
+}
+
+// grow reports whether the next admission adds a period to the record.
+func (ms meters) grow(terms *policy.Meter, now limit.Time) bool {
+	if terms == nil {
+		return false
+	}
+	i := slices.IndexFunc(ms, func(m meter) bool { return m.name == terms.Name })
+	return i < 0 || now >= ms[i].newest().end
+}
+
+// recover marks the periods of a counter to which decisions may have been lost since the backup. What was taken before the
+// restore gives nothing back, as for limits.
+func (ms meters) recover(backup, at limit.Time) {
+	for i := range ms {
+		m := &ms[i]
+		m.since, m.pauses = at, nil
+		for j := range m.periods {
+			p := &m.periods[j]
+			if p.final() > backup && !p.recovered {
+				p.recovered, p.revised = true, at
+			}
+		}
+	}
+}
+
+// errMeterTooEarly occurs when a node learns of the policies before the cluster's new level. It is temporary.
+var errMeterTooEarly = &Error{Code: Unavailable, RetryAfter: 50e3,
+	Message: "the shard does not know yet that all nodes can read meters; nothing was counted, ask again"}

@@ -1,0 +1,253 @@
+package shard
+
+import (
+	"encoding/binary"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+// ReadUsage reads bills of a shard, in pages. It decides nothing and leaves no record. Its query is the request's Body, and the
+// page is the Body of the answer's document, so nodes forward both as they always did.
+//
+// A page shows everything that was decided up to its Through, and nothing later: what is in the log and what its owner has decided
+// since, with the holds ended that have expired by then. So a period that ends by Through has its figures, although nobody may have
+// touched the key; from final on they never change.
+
+// Usage is one period of one key's meter. All instants are shard time.
+type Usage struct {
+	Namespace, Policy, Meter, Key string
+	Start, End                    limit.Time // [Start, End)
+	Final                         limit.Time // from this instant the figures do not change
+	Units                         uint64     // admitted less given back before Final
+	Credits                       uint64     // given back in this period, of periods that were final
+	Revision                      uint64     // it grows whenever the figures change, also across a restore
+	Recovered                     bool       // a restore from a backup has lost a part
+}
+
+// UsageQuery selects periods; "" is all.
+type UsageQuery struct {
+	Policy, Key string
+	// Starts is a year, a month or a day, as in "2026-10": periods that start in it, in the zone of the policy's meter, or in UTC
+	// if the policy has none any more.
+	Starts string
+	From   UsagePlace // where to go on: the Next of the page before
+}
+
+// UsagePlace is where a page begins. The zero value is the beginning of the shard, and as a Next its end.
+type UsagePlace struct {
+	Place uint64 // of a scan
+	After string // the record at that place which the page before ended with; "": none
+}
+
+// UsagePage is a part of a shard's periods. Those of a key are together, oldest first.
+type UsagePage struct {
+	Periods []Usage
+	Next    UsagePlace // where the next page begins
+	Through limit.Time // everything that was decided up to this instant is in the figures
+}
+
+// The bounds of a page: what the owner of a shard reads in about a millisecond, and what fits into a frame.
+const (
+	usageScanned = 2048
+	usageBytes   = 64 << 10
+)
+
+// usagePageFormat is the first byte of an encoded page and of an encoded query.
+const usagePageFormat = 1
+
+// UsageRequest returns a request to one shard for periods of a namespace.
+func UsageRequest(namespace string, id ID, shards uint32, q UsageQuery) Request {
+	b := []byte{usagePageFormat}
+	for _, text := range []string{q.Policy, q.Key, q.Starts} {
+		b = appendString(b, text)
+	}
+	return Request{Op: ReadUsage, Namespace: namespace, Body: q.From.append(b),
+		Entries: []Entry{{Key: KeyOn(namespace, id, shards), Cost: 1}}}
+}
+
+func (p UsagePlace) append(b []byte) []byte {
+	return appendString(binary.AppendUvarint(b, p.Place), p.After)
+}
+
+func (r *reader) usagePlace() UsagePlace { return UsagePlace{r.uvarint(), r.string()} }
+
+// StartsProblem returns the problem of a UsageQuery's Starts, as text that follows the name of the field, or "".
+func StartsProblem(starts string) string {
+	for _, layout := range []string{"2006", "2006-01", time.DateOnly} {
+		if _, err := time.Parse(layout, starts); err == nil {
+			return ""
+		}
+	}
+	return "must be a year, a month or a day, as in 2026, 2026-10 or 2026-10-31"
+}
+
+func decodeUsageQuery(body []byte) (q UsageQuery, _ *Error) {
+	r := reader{rest: body}
+	format := r.byte()
+	q.Policy, q.Key, q.Starts, q.From = r.string(), r.string(), r.string(), r.usagePlace()
+	if r.failed || format != usagePageFormat || len(r.rest) != 0 {
+		return q, Invalidf("body", "is no query for usage that this version knows: run a newer one")
+	}
+	return q, nil
+}
+
+// usage answers ReadUsage.
+func (b *batch) usage(r *Request) Result {
+	if b.at.Level < LevelBill {
+		return Result{Err: Invalidf("", "usage is billed when the upgrade of the cluster is finished: `stint upgrade status` says how far it is")}
+	}
+	q, err := decodeUsageQuery(r.Body)
+	if err != nil {
+		return Result{Err: err}
+	}
+	mark, err := b.restored()
+	if err != nil {
+		return Result{Err: err}
+	}
+	// An earlier request of this batch, which is not in the view, was decided now. What was decided before is in it.
+	u := usageReader{UsageQuery: q, namespace: r.Namespace, policies: b.policies, mark: mark, page: UsagePage{Through: b.at.Now - 1}}
+	scanned, bytes := 0, 0
+	var last uint64
+	var lastKey []byte
+	for key, record := range b.view.Scan(q.From.Place) {
+		place := scanPlace(key)
+		if place == q.From.Place && string(key) <= q.From.After {
+			continue
+		}
+		if scanned++; scanned > usageScanned || bytes > usageBytes {
+			if u.page.Next.Place = place; place == last {
+				u.page.Next.After = string(lastKey)
+			}
+			break
+		}
+		last, lastKey = place, append(lastKey[:0], key...)
+		before := len(u.page.Periods)
+		if err := u.read(key, record); err != nil {
+			return Result{Err: err}
+		}
+		bytes += (len(u.page.Periods) - before) * (len(key) + 64)
+	}
+	d := b.newDecision()
+	d.System = &SystemAnswer{Document: Document{Version: 1, Body: u.page.Encode()}}
+	return Result{Decision: d}
+}
+
+// usageReader reads one page.
+type usageReader struct {
+	UsageQuery
+	namespace string
+	policies  *policy.Set
+	mark      *restoreMark
+	page      UsagePage
+}
+
+// read adds the periods of a record.
+func (u *usageReader) read(key []byte, record Record) *Error {
+	if len(key) == 0 { // the listing would be called complete without those behind it
+		return unreadable("key", "what a policy has billed", ErrDiverged)
+	}
+	if key[0] != counterRecord || record.ForgetAt <= u.page.Through || len(record.Value) == 0 || record.Value[0] < counterFormatMetered {
+		return nil
+	}
+	r := reader{rest: key[1:]}
+	namespace, name := r.bytes(r.uvarint()), r.bytes(r.uvarint())
+	if string(namespace) != u.namespace || u.Policy != "" && string(name) != u.Policy || u.Key != "" && string(r.rest) != u.Key {
+		return nil
+	}
+	c := counter{key: string(key), mark: u.mark}
+	p, known := u.policies.Lookup(string(name))
+	if known {
+		c.policy = p
+	}
+	if err := c.decode(record.Value, nil); err != nil {
+		return unreadable("key", "what a policy has billed", err)
+	}
+	c.expire(u.page.Through)
+	c.meters = c.meters.tidy(&c, u.page.Through)
+	for i := range c.meters {
+		m := &c.meters[i]
+		for j := range m.periods {
+			if p := &m.periods[j]; u.starts(termsOf(c.policy), p.start) {
+				u.page.Periods = append(u.page.Periods, Usage{Namespace: u.namespace, Policy: string(name), Meter: m.name, Key: string(r.rest),
+					Start: p.start, End: p.end, Final: p.final(), Units: p.units, Credits: p.credits,
+					Revision: uint64(p.revised), Recovered: p.recovered})
+			}
+		}
+	}
+	return nil
+}
+
+// starts reports whether a period that starts at an instant is wanted.
+func (u *usageReader) starts(terms *policy.Meter, at limit.Time) bool {
+	if u.Starts == "" {
+		return true
+	}
+	start := time.UnixMicro(int64(at)).UTC()
+	if terms == nil { // nobody knows the zone of a meter that has been taken out of its policy, so it counts in all zones
+		return u.startsOn(start.Add(-12*time.Hour)) || u.startsOn(start) || u.startsOn(start.Add(14*time.Hour))
+	}
+	return u.startsOn(start.In(terms.Cycle.Zone.Location()))
+}
+
+func (u *usageReader) startsOn(date time.Time) bool {
+	return strings.HasPrefix(date.Format(time.DateOnly), u.Starts)
+}
+
+// The bits of a period in a page.
+const (
+	usageRecovered = 1
+	usageSameKey   = 2 // policy and key are those of the period before
+)
+
+// Encode is the inverse of UsageOf.
+func (p *UsagePage) Encode() []byte {
+	b := binary.AppendUvarint([]byte{usagePageFormat}, uint64(p.Through))
+	b = p.Next.append(b)
+	b = binary.AppendUvarint(b, uint64(len(p.Periods)))
+	for i := range p.Periods {
+		u := &p.Periods[i]
+		same := i > 0 && p.Periods[i-1].Policy == u.Policy && p.Periods[i-1].Key == u.Key
+		b = append(b, bit(u.Recovered)*usageRecovered|bit(same)*usageSameKey)
+		if !same {
+			b = appendString(appendString(b, u.Policy), u.Key)
+		}
+		b = appendString(b, u.Meter)
+		for _, n := range []uint64{uint64(u.Start), uint64(u.End - u.Start), uint64(u.Final - u.End), u.Units, u.Credits, u.Revision} {
+			b = binary.AppendUvarint(b, n)
+		}
+	}
+	return b
+}
+
+var errMalformedUsage = errors.New("shard: a page of usage is malformed or of an unknown format")
+
+// UsageOf reads the page in the answer to a UsageRequest for a namespace.
+func UsageOf(namespace string, d *Decision) (UsagePage, error) {
+	r := reader{rest: d.Document().Body}
+	format := r.byte()
+	p := UsagePage{Through: r.time(), Next: r.usagePlace()}
+	var u Usage
+	for range r.count() {
+		has := r.bits(usageRecovered | usageSameKey)
+		if has&usageSameKey == 0 {
+			u.Policy, u.Key = r.string(), r.string()
+		}
+		u.Namespace, u.Meter, u.Recovered = namespace, r.string(), has&usageRecovered != 0
+		u.Start = r.time()
+		u.End = u.Start + r.time()
+		u.Final = u.End + r.time()
+		u.Units, u.Credits, u.Revision = r.uvarint(), r.uvarint(), r.uvarint()
+		if r.failed {
+			break
+		}
+		p.Periods = append(p.Periods, u)
+	}
+	if r.failed || format != usagePageFormat || len(r.rest) != 0 {
+		return UsagePage{}, errMalformedUsage
+	}
+	return p, nil
+}

@@ -1,0 +1,131 @@
+package shard
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+// Whoever follows the places of a table that grows and shrinks meanwhile meets every key that stays, once.
+func TestAScanMeetsWhatStaysOnce(t *testing.T) {
+	t.Parallel()
+	rnd := seeded(t)
+	for world := range 60 {
+		table, staying := newTable(), 1+rnd.IntN(600)
+		for i := range staying {
+			table.put(fmt.Sprintf("stays %d", i), Record{[]byte("v"), limit.Forever})
+		}
+		passing, met := 0, map[string]int{}
+		change := func(n int) {
+			for range n {
+				table.put(fmt.Sprintf("passes %d", passing), Record{[]byte("v"), limit.Forever})
+				passing++
+			}
+			for ; n < 0 && passing > 0; n++ {
+				passing--
+				table.forget(fmt.Sprintf("passes %d", passing))
+			}
+		}
+		change(rnd.IntN(3000))
+		from, steps := uint64(0), 0
+		for ; ; steps++ {
+			next, page := uint64(0), 1+rnd.IntN(100)
+			for key := range table.scan(from) {
+				if page--; page < 0 {
+					next = scanPlace(key)
+					break
+				}
+				met[string(key)]++
+			}
+			if next == 0 {
+				break
+			}
+			if next <= from || steps > 10_000 {
+				t.Fatalf("world %d: from %x to %x in step %d", world, from, next, steps)
+			}
+			from = next
+			change(rnd.IntN(400) - 200)
+		}
+		for i := range staying {
+			if key := fmt.Sprintf("stays %d", i); met[key] != 1 {
+				t.Fatalf("world %d: %q was met %d times in %d steps", world, key, met[key], steps)
+			}
+		}
+	}
+}
+
+// listedBy lists all keys of a world, page by page, as "policy key" with what an override has, in alphabetical order.
+func listedBy(t *testing.T, w *world, q Listing) (keys []string) {
+	t.Helper()
+	for range 1000 {
+		l := w.state.List(q)
+		for _, k := range l.Keys {
+			text := k.Policy + " " + k.Key
+			if k.Override != nil {
+				text += fmt.Sprintf(" quota %d", *k.Override.Limits["a"].Quota)
+			}
+			keys = append(keys, text)
+		}
+		if q.From = l.Next; q.From == 0 {
+			slices.Sort(keys)
+			return keys
+		}
+	}
+	t.Fatal("the pages do not end")
+	return nil
+}
+
+// A listing has what counts, of one namespace: not what has ended and was not swept, and no records but counters.
+func TestAListingHasTheKeysThatCount(t *testing.T) {
+	w := newWorld(t, onePolicy(limit.Limit{Algorithm: limit.FixedWindowFirstHit, Quota: 9, Period: minute}))
+	quota := uint64(3)
+	override := Request{Op: PutOverride, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "user:2", Cost: 1}}, Adjustment: &Adjustment{
+		Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {Quota: &quota}}, Expires: origin + limit.Time(hour)}, Actor: "jo"}}
+	inline := checkOf("mine", "user:1", 1)
+	inline.Entries[0].Limits = []policy.Limit{{Name: "i", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 5}}}
+	elsewhere := checkOf("p", "user:1", 1)
+	elsewhere.Namespace, elsewhere.ID = "shop", "an id"
+	for _, r := range []Request{checkOf("p", "user:1", 1), override, inline, elsewhere, checkOf("p", "org:1", 1)} {
+		w.must(origin, r)
+	}
+	expect := func(q Listing, want ...string) {
+		t.Helper()
+		for _, q.Count = range []int{1, 2, 100} {
+			if got := listedBy(t, w, q); !slices.Equal(got, want) {
+				t.Errorf("%+v: %q, want %q", q, got, want)
+			}
+		}
+	}
+	expect(Listing{Namespace: "default"}, "p org:1", "p user:1", "p user:2 quota 3", "~mine user:1")
+	expect(Listing{Namespace: "default", Prefix: "user:"}, "p user:1", "p user:2 quota 3", "~mine user:1")
+	expect(Listing{Namespace: "default", Policy: "p", Prefix: "user:1"}, "p user:1")
+	expect(Listing{Namespace: "default", Overrides: true}, "p user:2 quota 3")
+	expect(Listing{Namespace: "shop"}, "p user:1")
+	expect(Listing{Namespace: "office"})
+	w.must(origin+limit.Time(minute)+1, checkOf("p", "late", 1))
+	expect(Listing{Namespace: "default", Policy: "p"}, "p late", "p user:2 quota 3")
+	w.must(origin+limit.Time(hour)+1, checkOf("p", "later", 1))
+	expect(Listing{Namespace: "default", Overrides: true})
+}
+
+// Many keys are listed in bounded slices.
+func TestAListingOfManyKeysIsInSlices(t *testing.T) {
+	w := newWorld(t, onePolicy(limit.Limit{Algorithm: limit.Lifetime, Quota: 9}))
+	const keys = 20_000
+	for first := 0; first < keys; first += 500 {
+		var batch []Request
+		for n := range 500 {
+			batch = append(batch, checkOf("p", fmt.Sprint("user:", first+n), 1))
+		}
+		w.batch(origin, batch...)
+	}
+	if l := w.state.List(Listing{Namespace: "default", Prefix: "nobody", Count: 1}); l.Next == 0 || len(l.Keys) > 0 {
+		t.Errorf("one slice looked at all %d keys: %d found", w.state.Records(), len(l.Keys))
+	}
+	if got := listedBy(t, w, Listing{Namespace: "default", Count: 100}); len(slices.Compact(got)) != keys {
+		t.Errorf("%d of %d keys", len(got), keys)
+	}
+}
