@@ -240,7 +240,7 @@ func (w *world) openBoltGroup(b testing.TB, cfg GroupConfig) *Group {
 	}
 	file := opened.(bolt).BoltStore
 	b.Cleanup(func() { file.Close() })
-	cached, err := raft.NewLogCache(cachedEntries, file)
+	cached, err := raft.NewLogCache(recentEntries, file)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -112,6 +112,9 @@ func failOnce(t *testing.T, kind errorfs.OpKind, nth int64, reason error) bool {
 		if cause := w.mustStop(t); !errors.Is(cause, reason) {
 			t.Errorf("%v: stopped by %v", b, cause)
 		}
+		if err := w.PutRecord("late", 1); !errors.Is(err, ErrUntrusted) {
+			t.Errorf("%v: a record afterwards: %v", b, err)
+		}
 	}
 	if b.hit.Load() == nil && err != nil {
 		t.Errorf("nothing failed, and yet: %v", err)

@@ -33,7 +33,7 @@ func (p *diskFault) cause() error {
 // until it has.
 func (p *diskFault) fail(err error) {
 	p.once.Do(func() {
-		err = fmt.Errorf("raftfsm: stopped, the stores can no longer be trusted: %w", err)
+		err = fmt.Errorf("raftfsm: stopped, %w: %w", ErrUntrusted, err)
 		p.first.Store(&err)
 		p.logger.Error("stores can no longer be trusted, stopping", "error", err)
 		if p.distrust != nil && suspicious(err) {

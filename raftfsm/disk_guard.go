@@ -72,7 +72,7 @@ func (g *guard) read(expected error, call func() error) (result error) {
 	return result
 }
 
-// guardedLog is the raft.LogStore that raft is given (behind a raft.LogCache).
+// guardedLog is the raft.LogStore that raft is given (behind a recentLog).
 type guardedLog struct {
 	*logStore
 	guard    *guard

@@ -17,6 +17,7 @@ var pebbleFormats = map[shard.Level]pebble.FormatMajorVersion{
 	shard.LevelFirst: pebble.FormatValueSeparation,
 	shard.LevelSound: pebble.FormatValueSeparation,
 	shard.LevelTrust: pebble.FormatValueSeparation,
+	shard.LevelBill:  pebble.FormatValueSeparation,
 }
 
 // readiness says whether a data directory is complete and, if so, its feature level, which limits how new its content may be. 0

@@ -106,6 +106,7 @@ type Stores struct {
 	suspicion suspicion
 	tail      tail
 	lowDisk   atomic.Bool
+	free      atomic.Uint64 // bytes for the directory, asked once a second
 	stop      chan struct{}
 	watching  sync.WaitGroup
 
@@ -369,6 +370,9 @@ func (s *Stores) watch(cfg *StoresConfig) {
 	s.watching.Go(func() {
 		every(time.Second, s.stop, func() {
 			bytes, err := free()
+			if err == nil {
+				s.free.Store(bytes)
+			}
 			s.noteLowDisk(err == nil && bytes < diskFloorBytes)
 		})
 	})
@@ -410,6 +414,9 @@ func (s *Stores) Groups() []Replica {
 
 // LowDisk reports that the disk is nearly full and proposals are refused. It is updated once a second.
 func (s *Stores) LowDisk() bool { return s.lowDisk.Load() }
+
+// FreeBytes returns the free space for the data directory as it was within the last second; 0: it is not known yet.
+func (s *Stores) FreeBytes() uint64 { return s.free.Load() }
 
 // Close releases the directory. All groups must be shut down first; otherwise it returns an error.
 func (s *Stores) Close() error {

@@ -85,10 +85,14 @@
 //     (WALMinSyncInterval) showed no clear gain.
 //   - Pebble overwrites its log files (memTableBytes says why that matters). A deletion is one tombstone, written by raft's
 //     snapshot goroutine: 10,000 entries take 0.4 ms. A snapshot slows proposals down only by its fsyncs on the same disk.
-//   - raft reads nothing back: the entries that replication and the state machine need are in raft.LogCache, until a follower
-//     is more than cachedEntries behind.
+//   - raft reads nothing back: the entries that replication and the state machine need are in memory (recentLog), until a
+//     follower is more than 64 entries or 1 MiB behind.
 //   - No pipelines: one message at a time is under way to each follower. It carries all entries written in the meantime, up to
 //     256 KiB (transport).
+//   - A copy that no commit waits for costs as much as one that does. So a follower rests while the others commit without it, for
+//     up to 50 ms, and is then sent all entries of that time at once (transport.rest). If it is needed, it hears of it within a
+//     few commits' time. It saves a fifth to a quarter of an entry's cost. A pre-vote is asked for again, since the follower that
+//     rests cannot be elected.
 //   - The leader's fsync runs in parallel with the followers' (unsyncedWrites). Raft allows this, but hashicorp/raft does not do it by
 //     itself. It saves no processor time; an entry waits for one fsync and a round trip instead of two fsyncs.
 //

@@ -28,6 +28,10 @@ var errSuspect = fmt.Errorf("its disk failed to write, and may have forgotten wh
 // not help: the replica must be replaced, or recovered from a backup.
 var ErrCorrupt = errors.New("corrupt")
 
+// ErrUntrusted is in the chain of every error of stores that have stopped because their disk failed or holds other bytes than
+// were written (StoresConfig.Fatal is told). What is refused afterwards, by any goroutine, is a failure of the disk too.
+var ErrUntrusted = errors.New("the stores can no longer be trusted")
+
 // corruption adds ErrCorrupt to the chain of an error by which a library reports wrong bytes.
 func corruption(err error) error {
 	for _, sign := range []error{bolterrors.ErrInvalid, bolterrors.ErrChecksum, bolterrors.ErrVersionMismatch,

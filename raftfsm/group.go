@@ -25,10 +25,7 @@ const (
 
 // The log. Followers that lag less than trailingEntries catch up from it. A smaller number would run into hashicorp/raft issue
 // 697.
-const (
-	trailingEntries = 4096
-	cachedEntries   = 64
-)
+const trailingEntries = 4096
 
 // Observer receives the events of a group. Its functions must not block; nil functions are not called.
 type Observer struct {
@@ -146,17 +143,14 @@ func (g *Group) open() error {
 	if err := g.trustAgain(); err != nil {
 		return err
 	}
-	cached, err := raft.NewLogCache(cachedEntries,
-		&guardedLog{logStore: log, guard: g.guard, roster: &g.roster, unsynced: &g.unsynced, leads: g.leads, appended: g.cfg.Observer.Appended})
-	if err != nil {
-		return err
-	}
+	recent := &recentLog{LogStore: &guardedLog{logStore: log, guard: g.guard, roster: &g.roster, unsynced: &g.unsynced, leads: g.leads,
+		appended: g.cfg.Observer.Appended}}
 	if err := g.openTransport(logger); err != nil {
 		return err
 	}
 	conf := raftConfig(g.name, g.electionTimeout(), logger)
 	conf.TrailingLogs = g.cfg.trailing()
-	member, err := raft.NewRaft(conf, g.fsm, cached,
+	member, err := raft.NewRaft(conf, g.fsm, recent,
 		&guardedStable{stable, g.guard, &g.unsynced}, &guardedSnapshots{snapshots, g.guard, &g.roster, g.closing.Load}, g.transport)
 	if err != nil {
 		return err
@@ -190,7 +184,7 @@ func (g *Group) openTransport(logger raftLogger) error {
 		return fmt.Errorf("its stream layer is %q's", got)
 	}
 	g.transport = newTransport(layer, logger, g.guard.hung.Load)
-	g.transport.onOwnDisk, g.transport.voter = g.onOwnDisk, g.knownVoter
+	g.transport.onOwnDisk, g.transport.voter, g.transport.progress = g.onOwnDisk, g.knownVoter, g.progress
 	return nil
 }
 
@@ -206,6 +200,15 @@ func (g *Group) knownVoter() raft.ServerID {
 		}
 	}
 	return ""
+}
+
+// progress returns how far the log is committed and how far it is written; 0 while raft does not run yet.
+func (g *Group) progress() (committed, newest uint64) {
+	member := g.running.Load()
+	if member == nil {
+		return 0, 0
+	}
+	return member.CommitIndex(), member.LastIndex()
 }
 
 // onOwnDisk waits until this replica's own disk has all entries up to index. It returns false if that will never happen.
@@ -337,6 +340,7 @@ func (g *Group) Shutdown() {
 	g.shutdown.Do(func() {
 		g.closing.Store(true)
 		g.drain(2 * heartbeatTimeout)
+		g.transport.end()
 		g.raft.Shutdown().Error()
 		g.unsynced.writes.Wait()
 		close(g.closed)

@@ -32,6 +32,8 @@ var errHungDisk = errors.New("raftfsm: the disk hangs, sending nothing")
 // goroutines that pass each response on, and it has a trap: raft stops reading a pipeline's responses at the first error or
 // refusal, and if it is about to send just then, it waits forever for a place that never becomes free.
 //
+// Rest. A follower that no commit waits for is sent fewer and larger messages (rest).
+//
 // Slow links. raft sends up to 64 entries at once, however long they are: 16 MiB, which a link slower than 8 MB/s does not
 // transfer before the timeout, and then they are sent again. So a message carries at most messageBytes of entries, or one
 // entry. raft reads from the request which entries were sent, and sends the rest next. So a follower can catch up over a link
@@ -58,14 +60,20 @@ type transport struct {
 	onOwnDisk func(index uint64) bool // waits for this replica's own fsync (unsyncedWrites); false: it failed
 	voter     func() raft.ServerID    // a voter of the newest configuration that this replica knows; "": none known yet
 
+	// progress returns the indices of the newest entry that is committed, and of the newest that is written; 0: not known yet.
+	progress func() (committed, newest uint64)
+
 	calls    chan raft.RPC // incoming requests, for raft
 	relay    sync.Once     // starts relaying
 	relaying sync.WaitGroup
 	closed   chan struct{}
 	closing  sync.Once
+	ending   chan struct{} // no member needs to wait any longer
+	endOnce  sync.Once
 
 	mu       sync.Mutex
 	contacts map[string]contact // by replica name
+	exchange time.Duration      // moving average of the time from a message with entries to its answer
 }
 
 // contact is the last response of a follower.
@@ -94,8 +102,10 @@ func newTransport(layer StreamLayer, logger raftLogger, hung func() bool) *trans
 		hung:      hung,
 		onOwnDisk: func(uint64) bool { return true },
 		voter:     func() raft.ServerID { return "" },
+		progress:  func() (uint64, uint64) { return 0, 0 },
 		calls:     make(chan raft.RPC),
 		closed:    make(chan struct{}),
+		ending:    make(chan struct{}),
 		contacts:  make(map[string]contact),
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			Stream:          newStreams(layer),
@@ -116,7 +126,9 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, a
 	if t.hung() {
 		return errHungDisk
 	}
+	all := len(args.Entries)
 	args.Entries = fitting(args.Entries)
+	began := time.Now()
 	err := t.NetworkTransport.AppendEntries(id, target, args, resp)
 	if err != nil || resp.Term > args.Term {
 		return err
@@ -130,6 +142,10 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, a
 	if !t.onOwnDisk(last) {
 		return errOwnDisk
 	}
+	t.exchanged(time.Since(began))
+	if len(args.Entries) == all { // else it lacks what the message had no room for, and may be needed soon
+		t.rest(last)
+	}
 	return nil
 }
 
@@ -137,12 +153,6 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, a
 func (t *transport) RequestVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestVoteRequest,
 	resp *raft.RequestVoteResponse) error {
 	return onAnyConnection(func() error { return t.NetworkTransport.RequestVote(id, target, args, resp) })
-}
-
-// RequestPreVote implements raft.WithPreVote.
-func (t *transport) RequestPreVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestPreVoteRequest,
-	resp *raft.RequestPreVoteResponse) error {
-	return onAnyConnection(func() error { return t.NetworkTransport.RequestPreVote(id, target, args, resp) })
 }
 
 // onAnyConnection makes a call that may safely be repeated. It repeats the call while the error may come from a kept connection
@@ -208,6 +218,7 @@ func fitting(entries []*raft.Log) []*raft.Log {
 
 // Close implements raft.WithClose. It also closes the connections to peers; otherwise the peers' ends would wait forever.
 func (t *transport) Close() error {
+	t.end()
 	err := t.NetworkTransport.Close()
 	t.closing.Do(func() { close(t.closed) })
 	t.relaying.Wait()

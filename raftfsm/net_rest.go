@@ -1,0 +1,87 @@
+package raftfsm
+
+import (
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// Rest. A commit needs the disks of a majority. Each copy beyond that costs as much as one that is needed: a message, an fsync,
+// an answer, and the threads that wake for them. So a follower whose answer finds its entries committed without it rests: its
+// answer is withheld from raft for a moment, and raft's next message to it carries all entries written in the meantime. raft
+// has not counted that answer yet, so the commit did not need it; an answer that a commit may wait for is never withheld.
+//
+// While a follower rests, the others are needed, and one of them may hang or die. So a rest ends at the next look at which
+// nothing more has been committed, and the follower is sent what it lacks. It also ends when nothing is proposed any more, so
+// the followers of an idle group lack nothing.
+const (
+	restMost    = 50 * time.Millisecond // longer rests save no more (docs/benchmarks.md, "The log")
+	restLook    = 5 * time.Millisecond  // the shortest time between two looks
+	restLooks   = 4                     // how many exchanges a look takes, where they take longer
+	restEntries = recentEntries / 2     // a follower that lacks more is sent entries that may no longer be in memory
+)
+
+// rest withholds a follower's answer, which says that it has all entries up to index last.
+func (t *transport) rest(last uint64) {
+	committed, newest := t.progress()
+	for until := time.Now().Add(restMost); committed >= last && newest < last+restEntries && time.Now().Before(until); {
+		if !t.sleep(t.look()) {
+			return
+		}
+		before := committed
+		if committed, newest = t.progress(); committed == before {
+			return
+		}
+	}
+}
+
+// look returns how long a follower rests before the next look at the others.
+func (t *transport) look() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return min(max(restLooks*t.exchange, restLook), restMost)
+}
+
+// exchanged counts the time from a message with entries to its answer.
+func (t *transport) exchanged(took time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.exchange = (t.exchange*7 + took) / 8
+}
+
+// sleep returns false if the group is shut down meanwhile.
+func (t *transport) sleep(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-t.ending:
+		return false
+	}
+}
+
+// end ends all rests, and the pre-votes that are asked for again.
+func (t *transport) end() { t.endOnce.Do(func() { close(t.ending) }) }
+
+// preVoteEvery is how often a candidate asks for a pre-vote that was refused. raft itself asks once in an election timeout.
+const preVoteEvery = heartbeatTimeout / 10
+
+// RequestPreVote implements raft.WithPreVote. It asks again while the answer is no, for as long as raft waits at most:
+// two timeouts, for its election timeout is random.
+//
+// A voter refuses while it has a leader. Survivors notice at different times that theirs is gone, and of two only the one with
+// the longer log can be elected: often the other one rested. If that one notices first, it is refused, and if raft asked only
+// once, the shard would have no owner until another election timeout is over.
+func (t *transport) RequestPreVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestPreVoteRequest,
+	resp *raft.RequestPreVoteResponse) error {
+	for until := time.Now().Add(2 * heartbeatTimeout); ; {
+		answer := raft.RequestPreVoteResponse{}
+		err := onAnyConnection(func() error { return t.NetworkTransport.RequestPreVote(id, target, args, &answer) })
+		*resp = answer
+		if err != nil || answer.Granted || answer.Term > args.Term || !time.Now().Add(preVoteEvery).Before(until) ||
+			!t.sleep(preVoteEvery) {
+			return err
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package raftfsm
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/stint-io/stint/raftfsm/memnet"
+)
+
+// Only an answer that no commit needs is withheld, and only while the others commit without it.
+func TestFollowerRestsWhileTheOthersCommit(t *testing.T) {
+	const last, tick = 100, restLook / 5
+	for _, c := range []struct {
+		what     string
+		progress func(since time.Duration) (committed, newest uint64)
+		exchange time.Duration
+		end      time.Duration // when the group is shut down; 0: it is not
+		want     time.Duration
+	}{
+		{what: "a commit waits for it", progress: func(time.Duration) (uint64, uint64) { return last - 1, last }, want: 0},
+		{what: "it lacks many entries", progress: func(time.Duration) (uint64, uint64) { return last, last + restEntries }, want: 0},
+		{what: "nothing more is proposed", progress: func(time.Duration) (uint64, uint64) { return last, last }, want: restLook},
+		{what: "the others do not answer", progress: func(since time.Duration) (uint64, uint64) {
+			return last, last + min(1, uint64(since/tick))
+		}, want: restLook},
+		{what: "they stop answering", progress: func(since time.Duration) (uint64, uint64) {
+			return last + min(7, uint64(since/tick)), last + 10
+		}, want: 3 * restLook},
+		{what: "they commit", progress: func(since time.Duration) (uint64, uint64) {
+			return last + uint64(since/restLook), last + uint64(since/restLook)
+		}, want: restMost},
+		{what: "they commit slowly", progress: func(since time.Duration) (uint64, uint64) {
+			return last + uint64(since/(3*restLook)), last + 10
+		}, exchange: restLook, want: 60 * time.Millisecond},
+		{what: "many entries gather", progress: func(since time.Duration) (uint64, uint64) {
+			return last + 2*uint64(since/tick), last + 2*uint64(since/tick)
+		}, want: 4 * restLook},
+		{what: "the group is shut down", progress: func(since time.Duration) (uint64, uint64) {
+			return last + uint64(since/tick), last + uint64(since/tick)
+		}, end: restLook / 2, want: restLook / 2},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				trans := newTransport(memnet.New().Listen("a"), quiet, func() bool { return false })
+				defer trans.Close()
+				began := time.Now()
+				trans.exchange = c.exchange
+				trans.progress = func() (uint64, uint64) { return c.progress(time.Since(began)) }
+				if c.end > 0 {
+					time.AfterFunc(c.end, trans.end)
+				}
+				trans.rest(last)
+				if took := time.Since(began); took != c.want {
+					t.Errorf("it rested for %v, not %v", took, c.want)
+				}
+			})
+		})
+	}
+}
+
+// Under load one follower gets each entry at once, and the other one many at a time. Each of them suffices when the other one is
+// gone, and both end with all entries.
+func TestOneFollowerOfThreeRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTrio(t)
+		defer c.stop(t)
+		leader := c.leader(t, 0, 1, 2)
+		o := lead(t, c.groups[leader])
+		const entries = 400
+		lag := 0
+		put := func(n int) (worst time.Duration) {
+			for i := range n {
+				began := time.Now()
+				if err := o.put(key(i), value(i)); err != nil {
+					t.Fatal(err)
+				}
+				worst = max(worst, time.Since(began))
+				time.Sleep(time.Millisecond)
+				for _, f := range c.others(leader) {
+					lag = max(lag, int(c.groups[leader].raft.LastIndex()-c.groups[f].raft.LastIndex()))
+				}
+			}
+			return worst
+		}
+		put(entries)
+		if lag < 5 || lag > recentEntries {
+			t.Errorf("the follower that rests lacked at most %d entries", lag)
+		}
+		c.agree(t, entries)
+		for _, f := range c.others(leader) {
+			c.net.Isolate(lone.Name(nodeName(f)))
+			if worst := put(entries); worst > 2*restMost {
+				t.Errorf("without %s, an entry took %v", nodeName(f), worst)
+			}
+			c.net.Rejoin(lone.Name(nodeName(f)))
+			c.agree(t, entries)
+		}
+	})
+}
+
+// Of two survivors only the one with the longer log can be elected. It may be the first that misses the leader; then it does not
+// wait for another election timeout when the other one misses it, too.
+func TestOwnerIsReplacedInTimeWhileAFollowerRests(t *testing.T) {
+	for range 20 { // raft's timeouts are random
+		synctest.Test(t, func(t *testing.T) {
+			c := newTrio(t)
+			defer c.stop(t)
+			leader := c.leader(t, 0, 1, 2)
+			o := lead(t, c.groups[leader])
+			lags := func() bool {
+				a, b := c.others(leader)[0], c.others(leader)[1]
+				return c.groups[a].raft.LastIndex() != c.groups[b].raft.LastIndex()
+			}
+			for i := 0; i < 100 || !lags(); i++ {
+				if err := o.put(key(i%100), value(i%100)); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Millisecond)
+			}
+			c.net.Isolate(lone.Name(nodeName(leader)))
+			lost := time.Now()
+			next := c.groups[c.leader(t, c.others(leader)...)]
+			// Each survivor notices within three timeouts, and then they agree.
+			if took := time.Since(lost); took > 3*heartbeatTimeout+2*preVoteEvery {
+				t.Errorf("the next leader was elected after %v", took)
+			}
+			lead(t, next)
+			mustHold(t, next, 100)
+		})
+	}
+}
+
+// A pre-vote that is refused is asked for again, until it is granted, the term is over, or raft asks anew.
+func TestAPreVoteIsAskedForAgain(t *testing.T) {
+	for _, c := range []struct {
+		what   string
+		answer func(asked int) raft.RequestPreVoteResponse
+		asked  int
+		grants bool
+	}{
+		{"granted", func(int) raft.RequestPreVoteResponse { return raft.RequestPreVoteResponse{Term: 2, Granted: true} }, 1, true},
+		{"granted later", func(asked int) raft.RequestPreVoteResponse {
+			return raft.RequestPreVoteResponse{Term: 2, Granted: asked == 4}
+		}, 4, true},
+		{"refused", func(int) raft.RequestPreVoteResponse { return raft.RequestPreVoteResponse{Term: 2} }, 20, false},
+		{"a newer term", func(int) raft.RequestPreVoteResponse { return raft.RequestPreVoteResponse{Term: 3} }, 1, false},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				net := memnet.New()
+				a := newTransport(net.Listen("a"), quiet, func() bool { return false })
+				defer a.Close()
+				b := newTransport(net.Listen("b"), quiet, func() bool { return false })
+				defer b.Close()
+				asked, over := 0, make(chan struct{})
+				defer close(over)
+				calls := b.Consumer()
+				go func() {
+					for {
+						select {
+						case call := <-calls:
+							asked++
+							answer := c.answer(asked)
+							call.Respond(&answer, nil)
+						case <-over:
+							return
+						}
+					}
+				}()
+				var got raft.RequestPreVoteResponse
+				if err := a.RequestPreVote("b", "b", &raft.RequestPreVoteRequest{Term: 2}, &got); err != nil {
+					t.Fatal(err)
+				}
+				if got.Granted != c.grants || asked != c.asked {
+					t.Errorf("asked %d times, granted: %v; not %d times, %v", asked, got.Granted, c.asked, c.grants)
+				}
+			})
+		})
+	}
+}
