@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -25,6 +26,7 @@ var floors = map[string]int{
 	"shard":             2,
 	"internal/replay":   3, // offline: evaluates events without a server
 	"internal/backup":   3, // offline: the file of a backup
+	"internal/gate":     3, // what a request at a gate counts: pure
 	"actor":             3,
 	"raftfsm":           3,
 	"cluster":           3, // the manual of the rooms below it
@@ -48,14 +50,18 @@ var beside = map[string][]string{
 	"api/gen/stint/test/v1/stinttestv1connect": {"api/gen/stint/test/v1"},
 	"api/wire":                {"api/gen/stint/v1"}, // messages to bytes and back
 	"internal/metrics":        {},
+	"internal/top":            {}, // the keys that stand out: sketches without a clock
 	"shard/placement":         {}, // where keys live: known to shards and clients
 	"client":                  {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "shard/placement"},
 	"client/internal/inbound": {"api/gen/stint/v1", "client"}, // what the middlewares share
-	"client/stinthttp":        {"api/gen/stint/v1", "client/internal/inbound"},
-	"client/stintconnect":     {"api/gen/stint/v1", "client/internal/inbound"},
-	"client/stintgrpc":        {"api/gen/stint/v1", "client/internal/inbound"},
+	"client/stinthttp":        {"api/gen/stint/v1", "client/internal/inbound", "internal/clientaddr"},
+	"client/stintconnect":     {"api/gen/stint/v1", "client/internal/inbound", "internal/clientaddr"},
+	"client/stintgrpc":        {"api/gen/stint/v1", "client/internal/inbound", "internal/clientaddr"},
 	"internal/batchwait":      {},                    // how long batches wait: a rule without a clock
 	"internal/connlimit":      {},                    // how many connections a port has
+	"internal/clientaddr":     {},                    // who is behind a proxy
+	"internal/jwks":           {},                    // tokens that others sign, and their keys
+	"internal/keyhash":        {},                    // keys of people as HMAC
 	"internal/auth":           {},                    // who sent a request, and what they may do
 	"internal/certfile":       {},                    // PEM files that are watched
 	"internal/clienttls":      {"internal/certfile"}, // TLS on the ports of clients
@@ -68,20 +74,25 @@ var beside = map[string][]string{
 	"internal/sim":            {},
 	"internal/chaos":          {}, // its tests use internal/testcluster, internal/verify and internal/model
 	"examples":                {}, // its tests use internal/testcluster
-	"raftfsm/memnet":          {}, // for tests: a network in memory
-	"raftfsm/memfs":           {}, // for tests: a disk in memory
+	"examples/go-web":         {"api/gen/stint/v1", "client", "client/stinthttp"},
+	"raftfsm/memnet":          {},                                                     // for tests: a network in memory
+	"raftfsm/memfs":           {},                                                     // for tests: a disk in memory
+	"examples/demo":           {"client", "client/stinthttp", "internal/testcluster"}, // `make demo`
 }
 
 // mayUse lists the packages beside the floors that a package on a floor may import.
 var mayUse = map[string][]string{
-	"shard":          {"shard/placement"},
-	"api/redis":      {"internal/auth", "internal/batchwait", "internal/clienttls"},
-	"api":            {"internal/auth", "internal/clienttls", "api/wire", "api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "api/gen/stint/test/v1", "api/gen/stint/test/v1/stinttestv1connect"},
-	"stinttest":      {"api/gen/stint/test/v1", "api/gen/stint/test/v1/stinttestv1connect", "client"},
-	"cluster/gossip": {"internal/connlimit"},
-	"cluster/peer":   {"internal/certfile", "internal/connlimit"},
-	"internal/node":  {"internal/auth", "internal/metrics", "internal/clienttls", "internal/connlimit"},
-	"cmd/stint":      {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "internal/auth", "internal/bench", "internal/certfile", "internal/clienttls", "internal/testcluster", "internal/verify"},
+	"actor":             {"internal/top"},
+	"shard":             {"shard/placement"},
+	"internal/gate":     {"internal/clientaddr"},
+	"api/redis":         {"internal/auth", "internal/batchwait", "internal/clienttls", "internal/connlimit", "internal/keyhash"},
+	"api":               {"internal/auth", "internal/clienttls", "internal/connlimit", "internal/jwks", "internal/keyhash", "internal/top", "api/wire", "api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "api/gen/stint/test/v1", "api/gen/stint/test/v1/stinttestv1connect"},
+	"stinttest":         {"api/gen/stint/test/v1", "api/gen/stint/test/v1/stinttestv1connect", "client"},
+	"cluster/gossip":    {"internal/connlimit"},
+	"cluster/placement": {"internal/top"}, // a question between nodes
+	"cluster/peer":      {"internal/certfile", "internal/connlimit"},
+	"internal/node":     {"internal/auth", "internal/metrics", "internal/clienttls", "internal/connlimit", "internal/keyhash", "internal/top"},
+	"cmd/stint":         {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "internal/auth", "internal/bench", "internal/certfile", "internal/clienttls", "internal/testcluster", "internal/verify"},
 }
 
 // doors lists every library and the packages that may import it. A library that is not listed has no door: add it here with
@@ -95,6 +106,7 @@ var doors = map[string][]string{
 	"connectrpc.com/":                       {"api", "client", "client/stintconnect", "cmd/stint", "internal/bench", "stinttest", "api/gen/stint/v1/stintv1connect", "api/gen/stint/test/v1/stinttestv1connect"},
 	"google.golang.org/protobuf":            {"api", "api/wire", "client", "cmd/stint", "internal/bench", "stinttest", "api/gen/stint/v1", "api/gen/stint/test/v1"},
 	"google.golang.org/grpc":                {"api", "client/stintgrpc", "internal/bench"},
+	"github.com/envoyproxy/":                {"api"}, // the messages of Envoy's rate limit service
 	"github.com/prometheus/":                {"internal/metrics"},
 	"github.com/alecthomas/kong":            {"cmd/stint"},
 	"github.com/HdrHistogram":               {"internal/bench"},
@@ -106,6 +118,7 @@ var doors = map[string][]string{
 	"github.com/klauspost/compress":         {"internal/backup"},
 	"github.com/anishathalye/porcupine":     {"internal/model"},
 	"github.com/hashicorp/go-hclog":         {"raftfsm"},
+	"github.com/go-jose/go-jose":            {"internal/jwks"},
 	"google.golang.org/genproto/googleapis": {"api", "client/stintconnect", "client/stintgrpc"},
 }
 
@@ -114,9 +127,12 @@ var testDoors = map[string][]string{
 	"go.uber.org/goleak":                    {"actor", "api/redis", "client", "cluster/gossip", "cluster/hop", "cluster/peer", "internal/testcluster", "internal/verify", "internal/node", "raftfsm"},
 	"github.com/rogpeppe/go-internal":       {"cmd/stint"},
 	"github.com/redis/go-redis":             {"internal/node", "internal/chaos"},
-	"google.golang.org/grpc":                {"client/internal/inbound", "internal/node"},
+	"github.com/chromedp/":                  {"internal/chaos"}, // an operator at a real browser
+	"google.golang.org/grpc":                {"client/internal/inbound", "examples", "internal/node"},
+	"github.com/envoyproxy/":                {"examples", "internal/node"},
 	"google.golang.org/genproto/googleapis": {"client/internal/inbound"},
-	"google.golang.org/protobuf":            {"client/internal/inbound"},
+	"google.golang.org/protobuf":            {"client/internal/inbound", "examples"},
+	"go.yaml.in/":                           {"api", "examples"}, // api reads openapi.yaml as clients do
 	"connectrpc.com/":                       {"client/internal/inbound"},
 }
 
@@ -129,9 +145,11 @@ var testsMayUse = map[string][]string{
 	"api":                     {"internal/metrics"},
 	"internal/node":           {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect"},
 	"internal/bench":          {"api/gen/stint/v1"},
-	"client/internal/inbound": {"api/gen/stint/v1/stintv1connect", "client/stintconnect", "client/stintgrpc", "client/stinthttp"},
+	"client/internal/inbound": {"stinttest", "api/gen/stint/v1/stintv1connect", "client/stintconnect", "client/stintgrpc", "client/stinthttp"},
+	"internal/keyhash":        {"policy", "shard", "shard/placement"},
 	"internal/chaos":          {"internal/backup", "limit", "shard"},
 	"stinttest":               {"api/gen/stint/v1"},
+	"examples/go-web":         {"stinttest"},
 	"internal/sim":            {"api", "cluster/gossip", "cluster/placement", "internal/node", "limit", "policy", "shard"},
 }
 
@@ -440,6 +458,41 @@ func TestTypesHaveFewMethods(t *testing.T) {
 	}
 }
 
+// lightModules are the modules that a program links which imports one of these packages: nobody who asks for a decision carries a server.
+var lightModules = map[string][]string{
+	"client":              {"connectrpc.com/connect", "github.com/cespare/xxhash/v2", "google.golang.org/protobuf"},
+	"client/stinthttp":    {"connectrpc.com/connect", "github.com/cespare/xxhash/v2", "google.golang.org/protobuf"},
+	"client/stintconnect": {"connectrpc.com/connect", "github.com/cespare/xxhash/v2", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf"},
+	"client/stintgrpc": {"connectrpc.com/connect", "github.com/cespare/xxhash/v2", "golang.org/x/net", "golang.org/x/sys", "golang.org/x/text",
+		"google.golang.org/genproto/googleapis/rpc", "google.golang.org/grpc", "google.golang.org/protobuf"},
+}
+
+// TestClientsAreLight holds that neither Raft nor Pebble nor any other part of the server comes along with a client.
+func TestClientsAreLight(t *testing.T) {
+	for pkg, want := range lightModules {
+		list := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}} {{end}}{{.ImportPath}}", "./"+pkg)
+		out, err := list.Output()
+		if err != nil {
+			t.Fatalf("%v: %v", list, err)
+		}
+		modules := map[string]bool{}
+		for line := range strings.Lines(string(out)) {
+			in, imported, found := strings.Cut(strings.TrimSpace(line), " ")
+			ours, isOurs := strings.CutPrefix(imported, module)
+			switch {
+			case !found: // the standard library
+			case !isOurs:
+				modules[in] = true
+			case !strings.HasPrefix(ours, "client") && !strings.HasPrefix(ours, "api/gen/stint/v1") && ours != "shard/placement" && ours != "internal/clientaddr":
+				t.Errorf("a program with %s links %s", pkg, ours)
+			}
+		}
+		if got := slices.Sorted(maps.Keys(modules)); !slices.Equal(got, want) {
+			t.Errorf("a program with %s links %v, want %v", pkg, got, want)
+		}
+	}
+}
+
 // receiverType returns the name of the type that a method belongs to.
 func receiverType(method *ast.FuncDecl) string {
 	expression := method.Recv.List[0].Type
@@ -495,7 +548,7 @@ var public = []string{"client", "client/stintconnect", "client/stintgrpc", "clie
 
 // isImportable reports whether another module could import a package.
 func isImportable(pkg string) bool {
-	return !strings.HasPrefix(pkg, "internal/") && !strings.Contains(pkg, "/internal/") && !strings.HasPrefix(pkg, "cmd/") && pkg != "examples" && pkg != "."
+	return !strings.HasPrefix(pkg, "internal/") && !strings.Contains(pkg, "/internal/") && !strings.HasPrefix(pkg, "cmd/") && !strings.HasPrefix(pkg, "examples") && pkg != "."
 }
 
 // says reports whether a package's manual has this text.

@@ -206,7 +206,7 @@ func TestAnAuditRecordSaysEverything(t *testing.T) {
 	_, _, body := w.post("ObserveService/Audit", `{"count":1}`)
 	want := `{"records":[{"at":"2026-11-21T12:00:03.250Z","actor":"jo","namespace":"default","policy":"p3","key":"user:42",` +
 		`"limit":"day","deed":"set","before":"day: 1 of 9","after":"day: 2 of 9","note":"as she asked",` +
-		`"position":{"shard":0,"epoch":"7","seq":"3"}}]}`
+		`"position":{"shard":0,"epoch":"7","seq":"3"}}],"nextCursor":"1795262403250000.0.7.3.1"}`
 	if got := compact(t, body); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -32,14 +32,19 @@ type Observer interface {
 	// or "failed". It is "replayed" for the answer to an idempotency id that was counted before. The policy is "inline"
 	// for limits that a request brought along, whatever name the request gave.
 	Decision(policy, outcome string)
+	// Denied is called for each limit that denied such an entry, and for the block of its key: "lockout" or "block". Both names are
+	// "inline" for limits that a request brought along.
+	Denied(namespace, policy, limit string)
 	// Request is called for each call. Code is "ok" or the name of the error's code.
 	Request(procedure, code string, took time.Duration)
 }
 
-// Config has the parts that the API needs. All fields are required except Cluster, Tokens, Secrets, Shards, Stale, Sealer,
+// Config has the parts that the API needs. All fields are required except Keys, Cluster, Tokens, Secrets, Top, Shards, Stale, Sealer,
 // NewestSealer, TestClock, Hosts and RequestTimeout.
 type Config struct {
 	Decider Decider
+	// Keys returns what hashes the keys of a namespace; nil: no namespace has any that are hashed.
+	Keys KeysOf
 	// Guard says who sent a request and what they may do; nil: everybody may do everything, as in a test.
 	Guard *auth.Guard
 	// Port is who can reach the port that the API answers at.
@@ -52,6 +57,8 @@ type Config struct {
 	Revision func() *policy.Revision
 	// Cluster answers calls about more than this node; nil: these calls are unavailable.
 	Cluster ClusterAdmin
+	// Top knows the keys that stand out; nil: calls about them are unavailable.
+	Top TopReader
 	// Shards returns the number of shards, all of which Audit asks; nil, or 0: not known.
 	Shards func() int
 	// Stale answers a Get from the replicas of this node and returns the greatest possible age of the answer; ok is false
@@ -103,12 +110,14 @@ var noPolicies = policy.NewSet(nil)
 const requestTimeoutDefault = 5 * time.Second
 
 // API has all the entry points of one node. It is an http.Handler: Connect, gRPC and gRPC-Web with binary and JSON
-// messages, health and reflection, /healthz, /readyz and /metrics. NewGRPC makes a second door for gRPC alone.
+// messages, health and reflection, /healthz, /readyz, /metrics and /openapi.yaml. NewGRPC makes a second
+// door for gRPC alone.
 type API struct {
 	http     http.Handler
 	local    http.Handler
 	registry *registry
 	health   health
+	gates    *gates
 	draining chan struct{} // closed when the streams must end
 	drain    sync.Once
 	readers  sync.WaitGroup // one for each stream that is read
@@ -119,15 +128,21 @@ func New(c Config) *API {
 	if c.RequestTimeout == 0 {
 		c.RequestTimeout = requestTimeoutDefault
 	}
+	if c.Keys == nil {
+		c.Keys = plainKeys
+	}
+	edge := keyEdge{c.Decider, c.Keys} // nothing below may reach the Decider in another way
+	c.Decider, c.Stale = edge, edge.stale(c.Stale)
 	room := &admission{}
 	g := newGatekeeper(&c)
 	d := newRegistry(interceptors{observer: c.Observer, timeout: c.RequestTimeout}, g, room)
 	a := &API{registry: d, health: health{ready: c.Ready}, draining: make(chan struct{})}
-	limits := limitService{decider: c.Decider, policies: c.policies, sealer: c.sealer, newestSealer: c.NewestSealer, observer: c.Observer, stale: c.Stale, shards: c.Shards}
+	limits := limitService{decider: c.Decider, keys: c.Keys, policies: c.policies, sealer: c.sealer, newestSealer: c.NewestSealer, observer: c.Observer, stale: c.Stale, shards: c.Shards}
 	limits.register(d)
+	envoyService{limits}.register(d)
 	streams{limits: limits, interceptors: d.interceptors, gate: g, admission: room, draining: a.draining, readers: &a.readers}.register(d)
 	policyService{revision: c.revision, cluster: c.Cluster, decider: c.Decider}.register(d)
-	observeService{decider: c.Decider, shards: c.Shards, cluster: c.Cluster, tokens: c.Tokens, secrets: c.Secrets}.register(d)
+	observeService{decider: c.Decider, keys: c.Keys, shards: c.Shards, cluster: c.Cluster, tokens: c.Tokens, secrets: c.Secrets, keysTop: c.Top}.register(d)
 	clusterService{cluster: c.Cluster}.register(d)
 	tokenService{tokens: c.Tokens}.register(d)
 	secretService{secrets: c.Secrets}.register(d)
@@ -138,15 +153,20 @@ func New(c Config) *API {
 	reflector := grpcreflect.NewStaticReflector(
 		stintv1connect.LimitServiceName, stintv1connect.PolicyServiceName, stintv1connect.ClusterServiceName,
 		stintv1connect.ObserveServiceName, stintv1connect.TokenServiceName, stintv1connect.SecretServiceName,
-		grpchealth.HealthV1ServiceName)
+		envoyServiceName, grpchealth.HealthV1ServiceName)
 	d.mux.Handle(grpcreflect.NewHandlerV1(reflector, gzipped))
 	d.mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, gzipped))
 	d.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
 	d.mux.HandleFunc("GET /readyz", a.health.readyz)
 	d.mux.Handle("GET /metrics", c.Metrics)
+	d.mux.HandleFunc("GET /openapi.yaml", serveOpenAPI)
 	g.ops["/metrics"] = auth.Observe
-	a.http = newBrowsers(c.Hosts, g.guard).keepOut(bound(g.keepOut(d.mux), c.Port, room))
-	a.local = bound(g.keepOut(d.mux), auth.Local, room)
+	a.gates = &gates{limits: limits, policies: c.policies, observer: c.Observer, logger: g.logger, attempts: &auth.Attempts{},
+		rules: gateRules{logger: g.logger}}
+	g.ops[gatePrefix] = auth.Check
+	inside := g.keepOut(a.gates.before(d.mux))
+	a.http = newBrowsers(c.Hosts, g.guard).keepOut(bound(inside, c.Port, room))
+	a.local = bound(inside, auth.Local, room)
 	return a
 }
 
@@ -156,9 +176,17 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.http.ServeHT
 // Local is the API for the socket in the data directory: whoever reaches that may do everything.
 func (a *API) Local() http.Handler { return a.local }
 
+// PrepareGates makes the gates of the policies in force ready, so that the keys of their tokens are there before the first request.
+// Without it the first request does so. It may be called concurrently.
+func (a *API) PrepareGates() { a.gates.rules.current(a.gates.policies()) }
+
 // Drain ends every present and future stream: the batches that were read are answered, then the stream is unavailable.
 // Unary calls go on. Drain does not wait for the streams.
 func (a *API) Drain() { a.drain.Do(func() { close(a.draining) }) }
 
-// Wait returns when no stream is read any longer. Call it after Drain, when the servers are closed.
-func (a *API) Wait() { a.readers.Wait() }
+// Wait returns when no stream is read any longer, and nothing runs in the background. Call it after Drain, when the servers are
+// closed.
+func (a *API) Wait() {
+	a.readers.Wait()
+	a.gates.rules.close()
+}

@@ -17,6 +17,7 @@ import (
 type noObserver struct{}
 
 func (noObserver) Decision(string, string)               {}
+func (noObserver) Denied(string, string, string)         {}
 func (noObserver) Request(string, string, time.Duration) {}
 
 // BenchmarkCheck measures one call from its HTTP request to its response, without a network and with a decision that

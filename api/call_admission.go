@@ -58,6 +58,10 @@ func weigh(message any) int64 {
 		return int64(1 + min((len(m.GetHoldId())+len(m.GetDecisionId()))/entryBytes, entriesMax-1))
 	case *stintv1.AuditRequest: // four records weigh as much as one entry
 		return auditCountMax / 4
+	case *stintv1.ListUsageRequest:
+		return usageSizeMax / 4
+	case *stintv1.ListKeysRequest, *stintv1.TopRequest:
+		return listCountMax / 4
 	}
 	return 1
 }

@@ -28,6 +28,7 @@ type exchange struct {
 	header    http.Header // of the request
 	remote    string      // remote address
 	port      auth.Port
+	proven    func()       // records that the connection's client has proven who it is; nil: nobody wants to know
 	caller    *auth.Caller // nil: nobody was asked
 	admission *admission
 	taken     int64 // entries taken from room
@@ -43,6 +44,7 @@ func bound(next http.Handler, port auth.Port, room *admission) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := &exchange{answer: boundedAnswer{ResponseWriter: w, request: r}, header: r.Header, remote: r.RemoteAddr, port: port,
 			admission: room}
+		x.proven, _ = r.Context().Value(proverKey{}).(func())
 		defer x.end()
 		r = r.WithContext(x.within(r.Context()))
 		if r.Body != nil && r.Body != http.NoBody {

@@ -20,6 +20,8 @@ import (
 //
 // Once the cluster asks for tokens, the name no longer matters: a page knows no token, and TLS checks the name where a browser
 // has a client certificate. The pages of other sites stay out.
+//
+// A gate is asked by a proxy, with the headers of the page's visitor: these rules are not for it.
 type browsers struct {
 	hosts []string // allowed names, besides addresses and names without a dot, in lower case
 	guard *auth.Guard
@@ -36,6 +38,10 @@ func newBrowsers(hosts []string, guard *auth.Guard) browsers {
 // keepOut refuses the requests of other sites' pages before any part of them is read.
 func (b browsers) keepOut(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isGate(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
 		if !b.guard.Set().Required && !b.isOurs(r.Host) {
 			turnAway(w, r, http.StatusMisdirectedRequest, connect.CodePermissionDenied, fmt.Sprintf("%.300q is not a name of this "+
 				"server: nothing was done; use its address, or start it with --api-hosts and that name", r.Host))

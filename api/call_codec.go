@@ -38,7 +38,7 @@ type codec struct {
 }
 
 var codecs = connect.WithHandlerOptions(
-	connect.WithCodec(codec{"proto", proto.Unmarshal, wire.MarshalProto}),
+	connect.WithCodec(codec{"proto", unmarshalProto, wire.MarshalProto}),
 	connect.WithCodec(codec{"json", wire.UnmarshalJSON, wire.MarshalJSON}),
 	connect.WithCodec(codec{"json; charset=utf-8", wire.UnmarshalJSON, wire.MarshalJSON}),
 )

@@ -34,7 +34,7 @@ type fastPathEncoding struct {
 
 var fastPathEncodings = []*fastPathEncoding{
 	{[]string{"application/json"}, wire.UnmarshalJSON, wire.MarshalJSON},
-	{[]string{"application/proto"}, proto.Unmarshal, wire.MarshalProto},
+	{[]string{"application/proto"}, unmarshalProto, wire.MarshalProto},
 	{[]string{"application/json; charset=utf-8"}, wire.UnmarshalJSON, wire.MarshalJSON},
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/mem"
@@ -28,6 +30,7 @@ import (
 
 	"github.com/stint-io/stint/api/wire"
 	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/internal/connlimit"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -62,10 +65,11 @@ func NewGRPC(a *API, port auth.Port, logger *slog.Logger, secure *tls.Config) *g
 		// A client that pings more often than MinTime is disconnected.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	}
+	creds := insecure.NewCredentials()
 	if secure != nil {
-		options = append(options, grpc.Creds(credentials.NewTLS(secure)))
+		creds = credentials.NewTLS(secure)
 	}
-	server := grpc.NewServer(options...)
+	server := grpc.NewServer(append(options, grpc.Creds(provable{creds}))...)
 	for _, service := range a.registry.services {
 		safe := *service
 		safe.Streams = slices.Clone(service.Streams)
@@ -80,6 +84,36 @@ func NewGRPC(a *API, port auth.Port, logger *slog.Logger, secure *tls.Config) *g
 	healthpb.RegisterHealthServer(server, grpcHealth{health: a.health})
 	reflection.Register(server)
 	return server
+}
+
+// provable are credentials whose AuthInfo is a connInfo.
+type provable struct {
+	credentials.TransportCredentials
+}
+
+// ServerHandshake implements credentials.TransportCredentials.
+func (p provable) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	c, info, err := p.TransportCredentials.ServerHandshake(raw)
+	return c, connInfo{info, connlimit.Prover(raw)}, err
+}
+
+// Clone implements credentials.TransportCredentials.
+func (p provable) Clone() credentials.TransportCredentials {
+	return provable{p.TransportCredentials.Clone()}
+}
+
+// connInfo is what a call on grpc-go's port knows of its connection.
+type connInfo struct {
+	credentials.AuthInfo
+	proven func() // records that the client has proven who it is
+}
+
+// secure returns the connection's TLS; nil: it has none.
+func (i connInfo) secure() *tls.ConnectionState {
+	if info, ok := i.AuthInfo.(credentials.TLSInfo); ok {
+		return &info.State
+	}
+	return nil
 }
 
 // serviceOf returns the service of a procedure.
@@ -178,7 +212,7 @@ func readGRPC(data []byte, m proto.Message) error {
 	if len(data) > bodyBytesMax {
 		return errTooLarge
 	}
-	return proto.Unmarshal(data, m)
+	return unmarshalProto(data, m)
 }
 
 // grpcHealth answers gRPC's health checks through grpc-go.

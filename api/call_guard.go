@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"log/slog"
@@ -12,7 +13,6 @@ import (
 	"connectrpc.com/connect"
 	"connectrpc.com/grpchealth"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
@@ -57,7 +57,11 @@ func (g *gatekeeper) keepOut(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		if refusal := g.admit(x, r.URL.Path, tokenOf(r.Header["Authorization"]), r.TLS); refusal != nil {
+		procedure, token := r.URL.Path, tokenOf(r.Header["Authorization"])
+		if isGate(r) {
+			procedure, token = gatePrefix, gateToken(r.Header["Stint-Token"])
+		}
+		if refusal := g.admit(x, procedure, token, r.TLS); refusal != nil {
 			g.refuse(w, r, refusal)
 			return
 		}
@@ -89,6 +93,9 @@ func (g *gatekeeper) admit(x *exchange, procedure, token string, secure *tls.Con
 		return refusal
 	}
 	x.caller = caller
+	if x.proven != nil {
+		x.proven()
+	}
 	return nil
 }
 
@@ -160,6 +167,17 @@ func tokenOf(values []string) string {
 	return "?"
 }
 
+// gateToken returns the token of a proxy that asks a gate; "": none. The Authorization header is its visitor's.
+func gateToken(values []string) string {
+	switch len(values) {
+	case 0:
+		return ""
+	case 1:
+		return cmp.Or(values[0], "?")
+	}
+	return "?"
+}
+
 // keepOutGRPC is keepOut for a procedure on the port of grpc-go. It gives every call its exchange.
 func (g *gatekeeper) keepOutGRPC(port auth.Port, room *admission, procedure string, next grpc.StreamHandler) grpc.StreamHandler {
 	return func(service any, stream grpc.ServerStream) error {
@@ -170,8 +188,8 @@ func (g *gatekeeper) keepOutGRPC(port auth.Port, room *admission, procedure stri
 			var secure *tls.ConnectionState
 			if p, ok := peer.FromContext(ctx); ok {
 				x.remote = p.Addr.String()
-				if info, ok := p.AuthInfo.(credentials.TLSInfo); ok {
-					secure = &info.State
+				if info, ok := p.AuthInfo.(connInfo); ok {
+					x.proven, secure = info.proven, info.secure()
 				}
 			}
 			token := tokenOf(metadata.ValueFromIncomingContext(ctx, "authorization"))

@@ -74,7 +74,7 @@ func (k *tokens) revoke(name string) {
 	k.learn()
 }
 
-// procedures lists every procedure of the contract.
+// procedures lists every procedure of the contract, and Envoy's.
 func procedures(t *testing.T) (all []string) {
 	t.Helper()
 	protoregistry.GlobalFiles.RangeFilesByPackage("stint.v1", func(file protoreflect.FileDescriptor) bool {
@@ -89,7 +89,7 @@ func procedures(t *testing.T) (all []string) {
 	if len(all) < 20 {
 		t.Fatalf("the contract has %d procedures", len(all))
 	}
-	return all
+	return append(all, EnvoyProcedure)
 }
 
 // unread fails the test when the body of a request is read.
@@ -104,7 +104,7 @@ func TestWithoutATokenNothingIsReadOrDone(t *testing.T) {
 	k := newTokens()
 	k.add(t, "root", "ops=admin")
 	w := newGuardedWorld(t, k.guard)
-	paths := append(procedures(t), "/metrics", "/", "/nothing", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+	paths := append(procedures(t), gatePrefix, "/gate/web", "/gate/web/login", "/metrics", "/openapi.yaml", "/nothing", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
 		"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
 	for path := range maps.Keys(w.api.registry.gate.ops) {
 		if !slices.Contains(paths, path) {
@@ -121,6 +121,7 @@ func TestWithoutATokenNothingIsReadOrDone(t *testing.T) {
 					r.Header.Set("Content-Type", kind)
 					if header != "" {
 						r.Header.Set("Authorization", header)
+						r.Header.Set("Stint-Token", strings.TrimPrefix(header, "Bearer "))
 					}
 					answer := httptest.NewRecorder()
 					w.api.ServeHTTP(answer, r)

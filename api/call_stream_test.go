@@ -61,21 +61,21 @@ func answered(stream grpc.ClientStream) (int, error) {
 	return int(m.Results[0].GetDecision().GetLimits()[0].GetUsed()), nil
 }
 
-// gate holds back the decisions on keys until they are released.
-type gate struct {
+// barrier holds back the decisions on keys until they are released.
+type barrier struct {
 	held map[string]chan struct{}
 	came chan string
 }
 
-func newGate(keys ...string) *gate {
-	g := &gate{held: map[string]chan struct{}{}, came: make(chan string, 1000)}
+func newBarrier(keys ...string) *barrier {
+	g := &barrier{held: map[string]chan struct{}{}, came: make(chan string, 1000)}
 	for _, key := range keys {
 		g.held[key] = make(chan struct{})
 	}
 	return g
 }
 
-type gatedDecider struct{ *gate }
+type gatedDecider struct{ *barrier }
 
 func (g gatedDecider) Decide(ctx context.Context, requests []shard.Request) []shard.Result {
 	results := make([]shard.Result, len(requests))
@@ -95,8 +95,8 @@ func (g gatedDecider) Decide(ctx context.Context, requests []shard.Request) []sh
 }
 
 // gated holds back the world's decisions on these keys.
-func (w *world) gated(keys ...string) *gate {
-	g := newGate(keys...)
+func (w *world) gated(keys ...string) *barrier {
+	g := newBarrier(keys...)
 	w.decider.instead = gatedDecider{g}
 	return g
 }

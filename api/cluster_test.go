@@ -40,6 +40,10 @@ type fakeCluster struct {
 	upgrade  UpgradeStatus
 	who      string
 	history  []shard.DocumentChange
+	kept     []KeptPolicies
+	list     func(shard.ID, shard.Listing) shard.Listed // nil: there are no keys
+	listErr  func(shard.ID) error                       // nil: the node has replicas of all shards
+	listings []string
 	picture  []byte
 	pictured shard.ID
 	recorded BackupRecord
@@ -64,15 +68,38 @@ func (f *fakeCluster) Status(context.Context) (ClusterStatus, error) {
 	return f.status, f.note("status")
 }
 
-func (f *fakeCluster) Apply(_ context.Context, set *policy.Set, expected *uint64, who, note string) (uint64, []uint32, error) {
+func (f *fakeCluster) Apply(_ context.Context, set *policy.Set, expected *uint64, rekey bool, who, note string) (uint64, []uint32, error) {
 	f.applied, f.expected, f.who = set, expected, who
 	return f.version, f.pending, f.note("apply", note)
 }
+
+func (f *fakeCluster) Ledger(context.Context) (string, error) { return "ledger", nil }
 
 func (f *fakeCluster) PolicyHistory(context.Context) ([]shard.DocumentChange, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.history, f.err
+}
+
+func (f *fakeCluster) KeptPolicies(context.Context) ([]KeptPolicies, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.kept, f.err
+}
+
+func (f *fakeCluster) ListKeys(_ context.Context, id shard.ID, q shard.Listing) (shard.Listed, error) {
+	if f.listErr != nil {
+		if err := f.listErr(id); err != nil {
+			return shard.Listed{}, err
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.listings = append(f.listings, fmt.Sprintf("%s: %+v", id, q))
+	if f.list == nil {
+		return shard.Listed{}, f.err
+	}
+	return f.list(id, q), f.err
 }
 
 func (f *fakeCluster) Drain(_ context.Context, node string, on bool) (int, error) {
@@ -337,9 +364,10 @@ func TestPolicyHistory(t *testing.T) {
 	}
 	w.cluster.history = []shard.DocumentChange{{Version: 2, AuditRecord: shard.AuditRecord{At: noon, Actor: "jo", Note: "more", Deed: "apply"}},
 		{Version: 3, AuditRecord: shard.AuditRecord{At: noon + 1, Actor: "al", Deed: "apply"}}}
+	w.cluster.kept = []KeptPolicies{{3, []byte(keptPolicies)}}
 	code, _, body := w.post("PolicyService/History", "{}")
-	if want := `{"versions":[{"version":"3","at":"2026-11-21T12:00:00.250001Z","actor":"al","note":""},` +
-		`{"version":"2","at":"2026-11-21T12:00:00.250Z","actor":"jo","note":"more"}]}`; code != 200 || compact(t, body) != want {
+	if want := `{"versions":[{"version":"3","at":"2026-11-21T12:00:00.250001Z","actor":"al","note":"","kept":true},` +
+		`{"version":"2","at":"2026-11-21T12:00:00.250Z","actor":"jo","note":"more","kept":false}]}`; code != 200 || compact(t, body) != want {
 		t.Errorf("%d %s", code, body)
 	}
 	_, _, body = w.post("ObserveService/Audit", "{}")
@@ -349,6 +377,27 @@ func TestPolicyHistory(t *testing.T) {
 	_, _, body = w.post("ObserveService/Audit", `{"policy":"api"}`)
 	if strings.Contains(body, "apply") {
 		t.Errorf("of one policy: %s", body)
+	}
+}
+
+// keptPolicies are policies as the system shard keeps them.
+const keptPolicies = "policies: {old: {limits: [{name: a, quota: 7, lifetime: {}}]}}\nnamespaces: {shop: {keys: hashed}}\n"
+
+// A version that is kept comes back as it was applied. The refusal of another one says which there are.
+func TestGetVersion(t *testing.T) {
+	w := newWorld(t)
+	w.cluster.kept = []KeptPolicies{{3, []byte(keptPolicies)}, {4, []byte("policies: {new: {limits: [{name: a, quotas: 7}]}}")}}
+	code, _, body := w.post("PolicyService/GetVersion", `{"version":3}`)
+	for _, want := range []string{`"name":"old"`, `"quota":"7"`, `shop`, `hashed`} {
+		if code != 200 || !strings.Contains(compact(t, body), want) {
+			t.Errorf("%d %s", code, body)
+		}
+	}
+	if code, _, body = w.post("PolicyService/GetVersion", `{"version":2}`); code != 404 || !strings.Contains(body, "version: 2 is not kept; these are: 3, 4") {
+		t.Errorf("%d %s", code, body)
+	}
+	if code, _, body = w.post("PolicyService/GetVersion", `{"version":4}`); code != 400 || !strings.Contains(body, "version: 4 cannot be read") {
+		t.Errorf("%d %s", code, body)
 	}
 }
 

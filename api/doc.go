@@ -1,6 +1,7 @@
 // Package api serves clients. One port answers Connect, gRPC and gRPC-Web with binary and JSON messages, health checks,
-// reflection, /healthz, /readyz and /metrics. A second, optional port answers gRPC alone. The package translates messages
-// into requests and decisions into messages; it decides nothing.
+// reflection, /healthz, /readyz, /metrics, /openapi.yaml and the dashboard at /ui/ (ui/: three files, which ask as any client does). A
+// second, optional port answers gRPC alone. The package translates messages into requests and decisions into messages; it decides
+// nothing.
 //
 // It owns the wire contract (stint/v1/*.proto, from which `make generate` writes gen), the bounds on requests (R23), the
 // codes and texts of errors, and the styles of rate-limit headers.
@@ -63,6 +64,14 @@
 // Forget asks every shard, the key's own first, and again until none names the key any more: operations on several shards
 // end in between.
 //
+// # Envoy
+//
+// envoyService answers envoy.service.ratelimit.v3 through the same doors, by the rules of the policies file
+// (policy.EnvoyDomain). It only translates: descriptors become the entries of a Peek (looks past the quota), then of one Check (all or nothing),
+// then of a Count, of Checks in shadow and of AddUsed (negative hits), which deny nothing. Envoy takes every error for its fail
+// mode, so a key that its policy does not know is over the limit, and not an error. A request that was counted while its caller
+// went away ends as aborted.
+//
 // # The cluster
 //
 // Calls about more than the answering node (Status, Drain, RemoveNode, Apply) go to a ClusterAdmin. None of them waits
@@ -108,9 +117,10 @@
 //
 // Decision.headers has Retry-After on every denial that ends, and the headers of the policy's styles. ietf shows every
 // limit that can deny. x-ratelimit shows the limit that keeps the caller waiting longest, else the limit with least left.
-// x-quota shows the limit named "daily"; a policy with this style and without that limit cannot be applied. Reset is the
-// time when a limit that denied lets the request through, else when the limit is back at rest, in Unix seconds rounded
-// up. A blocked key has nothing remaining until the block ends.
+// x-quota shows the limit named "daily", and "x-quota: month" that named "month"; a policy with this style and without that
+// limit cannot be applied. Reset is the time when a limit that denied lets the request through, else when the limit is back at
+// rest, in Unix seconds rounded up; with x-ratelimit-delta in seconds from now. x-ratelimit-github adds the used units and the
+// policy. A blocked key has nothing remaining until the block ends.
 //
 // All exported functions and methods may be called concurrently.
 //

@@ -15,11 +15,11 @@ import (
 // health reports whether the node can serve, to gRPC health checks and over plain HTTP.
 type health struct{ ready func() error }
 
-// Check implements grpchealth.Checker. The service "" stands for the whole process.
+// Check implements grpchealth.Checker. The service "" stands for the whole process, and "ratelimit" for Envoy's.
 func (h health) Check(_ context.Context, r *grpchealth.CheckRequest) (*grpchealth.CheckResponse, error) {
 	switch r.Service {
 	case "", stintv1connect.LimitServiceName, stintv1connect.PolicyServiceName, stintv1connect.ClusterServiceName,
-		stintv1connect.ObserveServiceName:
+		stintv1connect.ObserveServiceName, envoyServiceName, envoyHealthName:
 	default:
 		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("no service is named %q here", r.Service))
 	}

@@ -121,12 +121,13 @@ var badInput = []struct{ name, procedure, body, code, message string }{
 	{"the same entry twice", "LimitService/Check",
 		`{"entries":[{"policy":"per-ip","key":"k"},{"policy":"per-ip","key":"k","cost":2}]}`, "invalid_argument",
 		"entries[1]: repeats entries[0]; add the costs"},
-	{"cost 0", "LimitService/Check", cost("0"), "invalid_argument",
-		"entries[0].cost: is 0: 1 to 1099511627776 are allowed"},
+	{"cost 0 with a mode that takes", "LimitService/Check", `{"mode":"MODE_COUNT","entries":[{"policy":"per-ip","key":"k","cost":0}]}`,
+		"invalid_argument", "entries[0].cost: is 0, which only looks: 1 to 1099511627776 are allowed here"},
+	{"Reserve of cost 0", "LimitService/Reserve", `{"check":{"entries":[{"policy":"per-ip","key":"k","cost":0}]}}`,
+		"invalid_argument", "check.entries[0].cost: is 0, which only looks"},
 	{"cost above 2^40", "LimitService/Check", cost(`"1099511627777"`), "invalid_argument",
-		"entries[0].cost: is 1099511627777: 1 to 1099511627776 are allowed"},
+		"entries[0].cost: is 1099511627777: 0 to 1099511627776 are allowed"},
 	{"negative cost", "LimitService/Check", cost("-1"), "invalid_argument", "message: "},
-	{"cost 0 in Get", "LimitService/Get", cost("0"), "invalid_argument", "entries[0].cost: is 0"},
 	{"id too long", "LimitService/Check",
 		`{"entries":[{"policy":"p","key":"k"}],"idempotencyId":"` + strings.Repeat("i", 65) + `"}`,
 		"invalid_argument", "idempotency_id: has 65 bytes: at most 64 are allowed"},
@@ -273,7 +274,13 @@ var badInput = []struct{ name, procedure, body, code, message string }{
 	{"Audit of too many", "ObserveService/Audit", `{"count":1001}`, "invalid_argument", "count: is 1001: at most 1000 are allowed"},
 	{"Audit of a wrong policy", "ObserveService/Audit", `{"policy":"a b"}`, "invalid_argument", "policy: is no name"},
 	{"Audit of a wrong key", "ObserveService/Audit", `{"key":"a\tb"}`, "invalid_argument", "key: has the control character"},
-	{"Top", "ObserveService/Top", `{}`, "unimplemented", "Top is not built yet"},
+	{"Top of 17 policies", "ObserveService/Top", `{"policies":[` + repeat(17, func(i int) string { return fmt.Sprintf(`"p%d"`, i) }) + `]}`,
+		"invalid_argument", "policies: are 17: at most 16 are allowed"},
+	{"Top of a wrong policy", "ObserveService/Top", `{"policies":["a b"]}`, "invalid_argument", "policies: has one that is no name"},
+	{"Top of too many", "ObserveService/Top", `{"count":33}`, "invalid_argument", "count: is 33: at most 32 are allowed"},
+	{"Top of a day", "ObserveService/Top", `{"window":"86400s"}`, "invalid_argument", "window: is 24h0m0s: it must be more than 0"},
+	{"Top of no time", "ObserveService/Top", `{"window":"0s"}`, "invalid_argument", "window: is 0s: it must be more than 0"},
+	{"Top in an unknown order", "ObserveService/Top", `{"order":9}`, "invalid_argument", "order: is 9, which this version does not know"},
 }
 
 func TestBadInputIsRefusedByName(t *testing.T) {
@@ -368,7 +375,7 @@ func TestBatchFailsOneByOne(t *testing.T) {
 	}
 	check := func(key, cost string) string { return entry(`"policy":"per-ip","key":"` + key + `","cost":` + cost) }
 	_, _, body := w.post("LimitService/CheckBatch", `{"checks":[`+strings.Join([]string{
-		check("a", "1"), check("b", "0"), check("denied", "1"), check("lost", "1")}, ",")+`]}`)
+		check("a", "1"), check("b", `"1099511627777"`), check("denied", "1"), check("lost", "1")}, ",")+`]}`)
 	var response struct {
 		Results []struct {
 			Decision *struct{ Allowed bool }

@@ -44,12 +44,25 @@ func nodeOf(n *NodeStatus) *stintv1.Node {
 		Replicas:   count32(n.Replicas),
 		ClockAhead: durationpb.New(n.ClockAhead),
 		KeyLines:   n.KeyLines,
+		Machine:    machineOf(n.Machine),
 	}
 	if !n.APICertificateEnds.IsZero() {
 		m.ApiCertificateEnds = timestamppb.New(n.APICertificateEnds)
 	}
 	if !n.PeerCertificateEnds.IsZero() {
 		m.PeerCertificateEnds = timestamppb.New(n.PeerCertificateEnds)
+	}
+	return m
+}
+
+func machineOf(s *MachineStatus) *stintv1.Machine {
+	if s == nil {
+		return nil
+	}
+	m := &stintv1.Machine{DiskFree: s.DiskFree, DiskFull: s.DiskFull, Memory: s.Memory, MemoryLimit: s.MemoryLimit,
+		RecordBytes: s.RecordBytes, RecordBytesLimit: s.RecordLimit}
+	if s.LogWriteSlowest > 0 {
+		m.LogWriteMean, m.LogWriteSlowest = durationpb.New(s.LogWriteMean), durationpb.New(s.LogWriteSlowest)
 	}
 	return m
 }

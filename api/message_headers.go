@@ -37,8 +37,16 @@ func headersOf(policies *policy.Set, r *shard.Request, d *shard.Decision) map[st
 
 // styled lists the limits to show in each style.
 type styled struct {
-	any                      bool
-	ietf, xRateLimit, xQuota []*shard.LimitStatus
+	any        bool
+	ietf       []*shard.LimitStatus
+	xRateLimit []xRateLimit
+	xQuota     *shard.LimitStatus // of several policies the first one's: the headers show one limit
+}
+
+// xRateLimit is a limit to show as X-RateLimit-*, in the form that its policy has chosen.
+type xRateLimit struct {
+	*shard.LimitStatus
+	style string
 }
 
 // add adds a limit to the styles of its policy. p is nil for a limit without a policy.
@@ -52,19 +60,21 @@ func (v *styled) add(p *policy.Policy, s *shard.LimitStatus) {
 	}
 	for _, style := range p.Headers {
 		switch style {
-		case "ietf":
+		case policy.StyleIETF:
 			v.ietf = append(v.ietf, s)
-		case "x-ratelimit":
-			v.xRateLimit = append(v.xRateLimit, s)
-		case "x-quota":
-			v.xQuota = append(v.xQuota, s)
+		case policy.StyleXRateLimit, policy.StyleXRateLimitDelta, policy.StyleXRateLimitUsed:
+			v.xRateLimit = append(v.xRateLimit, xRateLimit{s, style})
+		default:
+			if name, quota := policy.QuotaStyle(style); quota && name == s.Limit && v.xQuota == nil {
+				v.xQuota = s
+			}
 		}
 	}
 }
 
-// addIETF writes the headers of draft-ietf-httpapi-ratelimit-headers-10, which may still change: RateLimit-Policy lists
-// the quota and window, RateLimit the remaining units and the seconds until there are more. No other function knows the
-// draft.
+// addIETF writes the headers of draft-ietf-httpapi-ratelimit-headers (revisions 10 and 11), which may still change:
+// RateLimit-Policy lists the quota and window, RateLimit the remaining units and the seconds until there are more. No other
+// function knows the draft.
 func addIETF(headers map[string]string, policies *policy.Set, r *shard.Request, d *shard.Decision,
 	limits []*shard.LimitStatus) {
 	if len(limits) == 0 {
@@ -80,12 +90,13 @@ func addIETF(headers map[string]string, policies *policy.Set, r *shard.Request, 
 		if len(r.Entries) > 1 {
 			name = s.Policy + "/" + s.Limit
 		}
-		rules.WriteString(`"` + name + `"` + parameter("q", s.Quota))
-		if window := windowOf(policies, r, s); window > 0 {
+		l, _ := ruleOf(policies, r, s)
+		rules.WriteString(`"` + name + `"` + parameter("q", s.Quota) + quotaUnit(&l))
+		if window := windowOf(&l, s); window > 0 {
 			rules.WriteString(parameter("w", uint64(seconds(window))))
 		}
 		states.WriteString(`"` + name + `"` + parameter("r", left(s)))
-		if wait, ok := untilMore(d, s); ok {
+		if wait, ok := untilNext(d, &l, s); ok {
 			states.WriteString(parameter("t", uint64(seconds(wait))))
 		}
 	}
@@ -98,21 +109,41 @@ func parameter(name string, value uint64) string {
 	return ";" + name + "=" + strconv.FormatUint(min(value, integerMax), 10)
 }
 
+// quotaUnit is the parameter that says what a quota counts, where the draft has a word for it and its default, requests, would
+// be wrong. Units for which it has none are not told.
+func quotaUnit(l *policy.Limit) string {
+	switch {
+	case l.Algorithm == limit.Concurrency && (l.Unit == "" || l.Unit == "requests"):
+		return `;qu="concurrent-requests"`
+	case l.Unit == "bytes":
+		return `;qu="content-bytes"`
+	}
+	return ""
+}
+
 // addXRateLimit shows one limit: the one that keeps the caller waiting longest, else the one with least left.
-func addXRateLimit(headers map[string]string, d *shard.Decision, limits []*shard.LimitStatus) {
+func addXRateLimit(headers map[string]string, d *shard.Decision, limits []xRateLimit) {
 	if len(limits) == 0 {
 		return
 	}
 	tightest := limits[0]
 	for _, s := range limits[1:] {
-		if tighter(d, s, tightest) {
+		if tighter(d, s.LimitStatus, tightest.LimitStatus) {
 			tightest = s
 		}
 	}
 	headers["X-RateLimit-Limit"] = strconv.FormatUint(tightest.Quota, 10)
-	headers["X-RateLimit-Remaining"] = strconv.FormatUint(left(tightest), 10)
-	if wait, ok := untilMore(d, tightest); ok {
+	headers["X-RateLimit-Remaining"] = strconv.FormatUint(left(tightest.LimitStatus), 10)
+	wait, ok := untilMore(d, tightest.LimitStatus)
+	switch {
+	case ok && tightest.style == policy.StyleXRateLimitDelta:
+		headers["X-RateLimit-Reset"] = strconv.FormatInt(seconds(wait), 10)
+	case ok:
 		headers["X-RateLimit-Reset"] = unixSeconds(d, wait)
+	}
+	if tightest.style == policy.StyleXRateLimitUsed {
+		headers["X-RateLimit-Used"] = strconv.FormatUint(tightest.Used, 10)
+		headers["X-RateLimit-Resource"] = tightest.Policy
 	}
 }
 
@@ -141,19 +172,27 @@ func left(s *shard.LimitStatus) uint64 {
 	return s.Remaining
 }
 
-// addXQuota shows the limit named policy.QuotaLimit.
-func addXQuota(headers map[string]string, d *shard.Decision, limits []*shard.LimitStatus) {
-	for _, s := range limits {
-		if s.Limit != policy.QuotaLimit {
-			continue
-		}
-		headers["X-Quota-Used"] = strconv.FormatUint(s.Used, 10)
-		headers["X-Quota-Limit"] = strconv.FormatUint(s.Quota, 10)
-		if wait, ok := untilMore(d, s); ok {
-			headers["X-Quota-Reset"] = unixSeconds(d, wait)
-		}
+// addXQuota shows one limit, which may be nil.
+func addXQuota(headers map[string]string, d *shard.Decision, s *shard.LimitStatus) {
+	if s == nil {
 		return
 	}
+	headers["X-Quota-Used"] = strconv.FormatUint(s.Used, 10)
+	headers["X-Quota-Limit"] = strconv.FormatUint(s.Quota, 10)
+	if wait, ok := untilMore(d, s); ok {
+		headers["X-Quota-Reset"] = unixSeconds(d, wait)
+	}
+}
+
+// untilNext is untilMore, except for buckets that admit: more of their units come one by one, long before the bucket is full.
+func untilNext(d *shard.Decision, l *policy.Limit, s *shard.LimitStatus) (limit.Span, bool) {
+	wait, ok := untilMore(d, s)
+	if !ok || stops(s) || (l.Algorithm != limit.TokenBucket && l.Algorithm != limit.GCRA) || s.Remaining >= s.Quota {
+		return wait, ok
+	}
+	later := l.Limit
+	later.Quota = s.Quota - s.Remaining - 1 // they come after the next one
+	return max(0, wait-refillTime(later)), true
 }
 
 // untilMore returns the wait until a limit that stops the request lets it through, or until another limit is back at
@@ -181,15 +220,14 @@ func unixSeconds(d *shard.Decision, wait limit.Span) string {
 	return strconv.FormatInt(seconds(limit.Span(toldAt(d))+wait), 10)
 }
 
-// windowOf returns the span in which a limit's whole quota comes back; 0 if it never does, or if the policy has ended.
-func windowOf(policies *policy.Set, r *shard.Request, s *shard.LimitStatus) limit.Span {
-	l, found := ruleOf(policies, r, s)
+// windowOf returns the span in which a limit's whole quota comes back; 0 if it never does, or if the policy has ended: l is
+// the zero Limit then.
+func windowOf(l *policy.Limit, s *shard.LimitStatus) limit.Span {
 	switch {
-	case !found:
-		return 0
 	case l.Algorithm == limit.TokenBucket || l.Algorithm == limit.GCRA:
-		l.Quota = s.Quota // the key may have an override
-		return refillTime(l.Limit)
+		whole := l.Limit
+		whole.Quota = s.Quota // the key may have an override
+		return refillTime(whole)
 	case l.Algorithm == limit.Calendar && s.Used > 0: // else no period is open
 		return limit.Span(s.ResetAt - s.WindowStart)
 	}

@@ -92,6 +92,72 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
+// stylesOf is a policy "p" with the styles and limits of a policies file.
+func stylesOf(t *testing.T, styles, limits string) *policy.Set {
+	t.Helper()
+	set, err := policy.Parse("", fmt.Appendf(nil, "policies: {p: {headers: [%s], limits: [%s]}}", styles, limits))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// The forms that clients of other services read, allowed and denied.
+func TestHeadersInTheFormThatThePolicyChose(t *testing.T) {
+	const limits = "{name: minute, quota: 100, fixed_window: {period: 60s}}, {name: month, quota: 9000, calendar: {unit: month}}"
+	minute := limitStatus("p", "minute", 100, verdictOf(true, 41, 59, 30*second, 0))
+	minuteDenies := limitStatus("p", "minute", 100, verdictOf(false, 100, 0, 30*second, 29*second+1))
+	month := limitStatus("p", "month", 9000, verdictOf(true, 41, 8959, 3600*second, 0))
+	for _, c := range []struct {
+		styles string
+		first  shard.LimitStatus
+		want   map[string]string
+	}{
+		{"x-ratelimit", minute, map[string]string{
+			"X-RateLimit-Limit": "100", "X-RateLimit-Remaining": "59", "X-RateLimit-Reset": "1795262431"}},
+		{"x-ratelimit-delta", minute, map[string]string{
+			"X-RateLimit-Limit": "100", "X-RateLimit-Remaining": "59", "X-RateLimit-Reset": "30"}},
+		{"x-ratelimit-delta", minuteDenies, map[string]string{"Retry-After": "30",
+			"X-RateLimit-Limit": "100", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "30"}},
+		{"x-ratelimit-github", minute, map[string]string{"X-RateLimit-Limit": "100", "X-RateLimit-Remaining": "59",
+			"X-RateLimit-Reset": "1795262431", "X-RateLimit-Used": "41", "X-RateLimit-Resource": "p"}},
+		{"x-quota: month", minute, map[string]string{
+			"X-Quota-Used": "41", "X-Quota-Limit": "9000", "X-Quota-Reset": "1795266001"}},
+		{"x-quota: minute, x-ratelimit", minuteDenies, map[string]string{"Retry-After": "30",
+			"X-RateLimit-Limit": "100", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1795262430",
+			"X-Quota-Used": "100", "X-Quota-Limit": "100", "X-Quota-Reset": "1795262430"}},
+	} {
+		d := &shard.Decision{Allowed: c.first.Allowed, RetryAfter: c.first.RetryAfter, DecidedAt: noon, Limits: []shard.LimitStatus{c.first, month}}
+		r := &shard.Request{Entries: []shard.Entry{{Policy: "p", Key: "user:42"}}}
+		if got := headersOf(stylesOf(t, c.styles, limits), r, d); !maps.Equal(got, c.want) {
+			t.Errorf("%s:\ngot  %v\nwant %v", c.styles, got, c.want)
+		}
+	}
+}
+
+// The draft's t is when more units come, which for a bucket is its next one, and qu names the unit where it has a word.
+func TestTheDraftSaysWhenMoreComesAndOfWhat(t *testing.T) {
+	const limits = "{name: bucket, quota: 60, token_bucket: {refill: 1, per: 10s}}, {name: gcra, quota: 60, gcra: {rate: 1, per: 10s}}, " +
+		"{name: volume, unit: bytes, quota: 5000, fixed_window: {period: 60s}}, {name: open, quota: 3, concurrency: {}}, " +
+		"{name: words, unit: tokens, quota: 7, lifetime: {}}"
+	d := &shard.Decision{Allowed: true, DecidedAt: noon, Limits: []shard.LimitStatus{
+		limitStatus("p", "bucket", 60, verdictOf(true, 20, 40, 193*second, 0)), // 19 units of 10 s after the next one
+		limitStatus("p", "gcra", 60, verdictOf(true, 60, 0, 600*second, 0)),
+		limitStatus("p", "volume", 5000, verdictOf(true, 20, 4980, 59*second, 0)),
+		limitStatus("p", "open", 3, verdictOf(true, 1, 2, 0, 0)),
+		limitStatus("p", "words", 7, verdictOf(true, 1, 6, 0, 0)),
+	}}
+	r := &shard.Request{Entries: []shard.Entry{{Policy: "p", Key: "user:42"}}}
+	got := headersOf(stylesOf(t, "ietf", limits), r, d)
+	if want := `"bucket";r=40;t=3, "gcra";r=0;t=10, "volume";r=4980;t=59, "open";r=2, "words";r=6`; got["RateLimit"] != want {
+		t.Errorf("RateLimit: got %s, want %s", got["RateLimit"], want)
+	}
+	if want := `"bucket";q=60;w=600, "gcra";q=60;w=600, "volume";q=5000;qu="content-bytes";w=60, "open";q=3;qu="concurrent-requests", ` +
+		`"words";q=7`; got["RateLimit-Policy"] != want {
+		t.Errorf("RateLimit-Policy: got %s, want %s", got["RateLimit-Policy"], want)
+	}
+}
+
 func TestHeadersOfATierAndOfTwoEntries(t *testing.T) {
 	d := &shard.Decision{Allowed: true, DecidedAt: noon, Limits: []shard.LimitStatus{
 		limitStatus("api", "burst", 30, verdictOf(true, 1, 29, second/2, 0)),

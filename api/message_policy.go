@@ -29,6 +29,7 @@ func policyOf(p *policy.Policy) *stintv1.Policy {
 		Parent:               p.Parent,
 		MaxKeys:              p.MaxKeys,
 		Lockout:              lockoutMessage(p.Lockout),
+		Meter:                meterMessage(p.Meter),
 	}
 	if p.DenyCache != 0 {
 		m.DenyCache = durationOf(p.DenyCache)
@@ -55,14 +56,18 @@ func policyOf(p *policy.Policy) *stintv1.Policy {
 }
 
 func tierMessage(t policy.Tier) *stintv1.Tier {
-	m := &stintv1.Tier{Unlimited: t.Unlimited}
-	if len(t.Limits) > 0 {
-		m.Limits = make(map[string]*stintv1.TierLimit, len(t.Limits))
+	return &stintv1.Tier{Unlimited: t.Unlimited, Limits: tierLimitMessages(t.Limits)}
+}
+
+func tierLimitMessages(limits map[string]policy.TierLimit) map[string]*stintv1.TierLimit {
+	if len(limits) == 0 {
+		return nil
 	}
-	for name, l := range t.Limits {
-		m.Limits[name] = &stintv1.TierLimit{Quota: l.Quota, Refill: l.Refill, Rate: l.Rate}
+	messages := make(map[string]*stintv1.TierLimit, len(limits))
+	for name, l := range limits {
+		messages[name] = &stintv1.TierLimit{Quota: l.Quota, Refill: l.Refill, Rate: l.Rate}
 	}
-	return m
+	return messages
 }
 
 func lockoutMessage(l *policy.Lockout) *stintv1.Lockout {
@@ -71,6 +76,13 @@ func lockoutMessage(l *policy.Lockout) *stintv1.Lockout {
 	}
 	return &stintv1.Lockout{After: l.After, Base: durationOf(l.Base), Factor: l.Factor, Max: durationOf(l.Max),
 		ForgiveAfter: durationOf(l.ForgiveAfter), OnDenied: l.OnDenied, StepDown: l.StepDown}
+}
+
+func meterMessage(m *policy.Meter) *stintv1.Meter {
+	if m == nil {
+		return nil
+	}
+	return &stintv1.Meter{Name: m.Name, Calendar: calendarMessage(m.Cycle), Retain: uint32(m.Retain), Grace: durationOf(m.Grace)}
 }
 
 func limitOf(l *policy.Limit) *stintv1.Limit {

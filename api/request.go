@@ -77,9 +77,24 @@ func entriesRequest(
 			return r, shard.Invalidf(fmt.Sprintf("entries[%d]", i), "repeats entries[%d]; add the costs", first)
 		}
 	}
+	if op != shard.Check && op != shard.Peek && op != shard.Get {
+		if err := lookProblem(r.Entries); err != nil {
+			return r, err
+		}
+	}
 	r.Entries, err = withParents(policies, r.Entries)
 	r.Revision = policies.Version()
 	return r, err
+}
+
+// lookProblem refuses entries that only look, in a request whose every entry takes.
+func lookProblem(entries []shard.Entry) error {
+	for i := range entries {
+		if entries[i].Cost == 0 {
+			return shard.Invalidf(fmt.Sprintf("entries[%d].cost", i), "is 0, which only looks: 1 to %d are allowed here", int64(limit.MaxCost))
+		}
+	}
+	return nil
 }
 
 func entryOf(i int, m *stintv1.Entry) (shard.Entry, error) {
@@ -122,8 +137,8 @@ func entryProblem(m *stintv1.Entry) (field, problem string) {
 	if inline && m.Tier != "" {
 		return "tier", "is for a policy: the limits of this entry have no tiers"
 	}
-	if m.Cost != nil && (*m.Cost == 0 || *m.Cost > limit.MaxCost) {
-		return "cost", fmt.Sprintf("is %d: 1 to %d are allowed", *m.Cost, int64(limit.MaxCost))
+	if m.Cost != nil && *m.Cost > limit.MaxCost {
+		return "cost", fmt.Sprintf("is %d: 0 to %d are allowed", *m.Cost, int64(limit.MaxCost))
 	}
 	return "", ""
 }

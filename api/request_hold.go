@@ -27,6 +27,9 @@ func reserveRequest(policies *policy.Set, m *stintv1.ReserveRequest) (shard.Requ
 	if err == nil && r.Op != shard.Check {
 		err = shard.Invalidf("mode", "is for a check: a hold is decided as with MODE_ENFORCE")
 	}
+	if err == nil {
+		err = lookProblem(r.Entries)
+	}
 	if err != nil {
 		return shard.Request{}, ofReserve(err)
 	}

@@ -36,6 +36,17 @@ func PoliciesOf(messages []*stintv1.Policy) (*policy.Set, error) {
 	return set, err
 }
 
+// withRules returns the set with rules of a message, checked as those of a policies file. The error is a *shard.Error that names
+// every wrong field and its line.
+func withRules(set *policy.Set, rules string) (*policy.Set, error) {
+	set, err := policy.ParseRules("rules", []byte(rules), set)
+	var wrong *policy.ParseError
+	if errors.As(err, &wrong) {
+		return nil, shard.Invalidf("rules", "%s", wrong)
+	}
+	return set, err
+}
+
 // PolicyFrom reads one policy that a server has sent. The server has checked it, so the only error is a message that
 // cannot be read. The policy is in no Set, so it cannot be resolved.
 func PolicyFrom(m *stintv1.Policy) (*policy.Policy, error) {
@@ -102,6 +113,9 @@ func (r *policyReader) policy(i int, m *stintv1.Policy) *policy.Policy {
 		OnChange:   meaning(r, path+".on_change", m.GetOnChange(), onChangeOf)}
 	if l := m.GetLockout(); l != nil {
 		p.Lockout = r.lockout(path+".lockout", l)
+	}
+	if meter := m.GetMeter(); meter != nil {
+		p.Meter = r.meter(path+".meter", meter)
 	}
 	if denyCache := m.GetDenyCache(); denyCache != nil {
 		p.DenyCache = r.span(path+".deny_cache", denyCache)
@@ -189,6 +203,21 @@ func (r *policyReader) lockout(path string, m *stintv1.Lockout) *policy.Lockout 
 		l.ForgiveAfter = r.span(path+".forgive_after", m.GetForgiveAfter())
 	}
 	return &l
+}
+
+// meter reads a meter, with the defaults of a policies file.
+func (r *policyReader) meter(path string, m *stintv1.Meter) *policy.Meter {
+	read := &policy.Meter{Name: m.GetName(), Retain: policy.MeterRetain, Grace: policy.MeterGrace}
+	if m.GetCalendar() != nil {
+		read.Cycle = r.cycle(path+".calendar", m.GetCalendar())
+	}
+	if m.GetRetain() != 0 {
+		read.Retain = uint64(m.GetRetain())
+	}
+	if m.GetGrace() != nil {
+		read.Grace = r.span(path+".grace", m.GetGrace())
+	}
+	return read
 }
 
 func (r *policyReader) limit(path string, m *stintv1.Limit) policy.Limit {

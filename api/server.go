@@ -1,12 +1,16 @@
 package api
 
 import (
+	"context"
 	"log"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/stint-io/stint/internal/connlimit"
 )
 
 // NewServer makes the HTTP server for a handler: HTTP/1, HTTP/2 and HTTP/2 without TLS on one port. The caller listens
@@ -17,7 +21,10 @@ func NewServer(handler http.Handler, logger *slog.Logger) *http.Server {
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
 	return &http.Server{
-		Handler:           handler,
+		Handler: handler,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, proverKey{}, connlimit.Prover(c))
+		},
 		Protocols:         &protocols,
 		ReadHeaderTimeout: 5 * time.Second,
 		// For one request with its body. Answers have no such bound: a stream of events may last for days.
@@ -33,6 +40,9 @@ func NewServer(handler http.Handler, logger *slog.Logger) *http.Server {
 		ErrorLog: log.New(&boundedLog{logger: logger, now: time.Now}, "", 0),
 	}
 }
+
+// proverKey is the key of the function that records that the client of a connection has proven who it is.
+type proverKey struct{}
 
 // These bound the log: a stranger can make net/http write a line for each of its connections.
 const (

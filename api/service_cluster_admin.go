@@ -18,9 +18,13 @@ type ClusterAdmin interface {
 	// Apply replaces the policies. It returns the new version and the shards that have not adopted it yet. If expected is
 	// not nil and another version is in force, nothing changes and the error is a shard.Conflict. who is the actor; it
 	// goes to the history with the note.
-	Apply(ctx context.Context, set *policy.Set, expected *uint64, who, note string) (version uint64, pending []uint32, err error)
+	Apply(ctx context.Context, set *policy.Set, expected *uint64, rekey bool, who, note string) (version uint64, pending []uint32, err error)
 	// PolicyHistory returns the remembered versions of the policies and their actors, oldest first.
 	PolicyHistory(ctx context.Context) ([]shard.DocumentChange, error)
+	// KeptPolicies returns the version in force and the earlier ones that are kept, oldest first.
+	KeptPolicies(ctx context.Context) ([]KeptPolicies, error)
+	// Ledger returns the id of the cluster's bills: drawn once, and kept by a restore.
+	Ledger(ctx context.Context) (string, error)
 	// Drain makes a node lead no shard, or with on = false lets it lead again. It returns the number of shards that the
 	// node still leads, and does not wait. Node "" is the answering one.
 	Drain(ctx context.Context, node string, on bool) (left int, err error)
@@ -32,10 +36,19 @@ type ClusterAdmin interface {
 	PinLevel(ctx context.Context, level shard.Level) error
 	// Picture returns a picture of a shard that contains everything that was answered before the call.
 	Picture(ctx context.Context, id shard.ID) (io.WriterTo, error)
+	// ListKeys lists keys of this node's replica of a shard, which may be slightly behind. Without a replica that can be trusted the
+	// error is shard.Unavailable.
+	ListKeys(ctx context.Context, id shard.ID, q shard.Listing) (shard.Listed, error)
 	// RecordBackup notes a complete backup.
 	RecordBackup(ctx context.Context, b BackupRecord) error
 	// FinishUpgrade makes the cluster rise as far as its nodes allow, and returns the target level. It does not wait.
 	FinishUpgrade(ctx context.Context) (shard.Level, error)
+}
+
+// KeptPolicies is a version of the policies.
+type KeptPolicies struct {
+	Version uint64
+	Text    []byte // a policies file
 }
 
 // BackupRecord describes a complete backup.
@@ -105,6 +118,20 @@ type NodeStatus struct {
 	APICertificateEnds  time.Time // when the certificate for clients expires; zero: none, or not known
 	PeerCertificateEnds time.Time // when that for other nodes expires; likewise
 	KeyLines            []string  // names of the lines of its cluster key, the one that sends first; none: no such key, or not known
+
+	Machine *MachineStatus // nil: not known
+}
+
+// MachineStatus is what a node says of its machine. Sizes are in bytes.
+type MachineStatus struct {
+	DiskFree        uint64        // 0: not known
+	DiskFull        bool          // so that the node refuses what would be written
+	LogWriteMean    time.Duration // of the last minute, with the fsync; 0: nothing was written
+	LogWriteSlowest time.Duration // likewise
+	Memory          uint64        // that the process has
+	MemoryLimit     uint64        // that it may have
+	RecordBytes     uint64        // of records, in the fullest replica
+	RecordLimit     uint64        // of records, for each replica; 0: not known yet
 }
 
 // ShardStatus is one shard.

@@ -29,6 +29,10 @@ func (s limitService) forget(ctx context.Context, m *stintv1.ForgetRequest) (*st
 			return nil, auth.NotGrantedError(op)
 		}
 	}
+	key, err := s.keys.hash(namespace, m.Key)
+	if err != nil {
+		return nil, err
+	}
 	shards := 0
 	if s.shards != nil {
 		shards = s.shards()
@@ -36,8 +40,8 @@ func (s limitService) forget(ctx context.Context, m *stintv1.ForgetRequest) (*st
 	if shards == 0 {
 		return nil, errNoCluster
 	}
-	f := forgetting{limitService: s, namespace: namespace, key: m.Key, response: &stintv1.ForgetResponse{}}
-	own := shard.Of(namespace, m.Key, uint32(shards))
+	f := forgetting{limitService: s, namespace: namespace, key: key, response: &stintv1.ForgetResponse{}}
+	own := shard.Of(namespace, key, uint32(shards))
 	open, err := f.ask(ctx, []shard.Request{f.requestTo(own, uint32(shards), shard.Adjustment{Actor: who, Note: m.Note})})
 	for err == nil {
 		var others uint32

@@ -17,6 +17,7 @@ import (
 // limitService answers stint.v1.LimitService.
 type limitService struct {
 	decider  Decider
+	keys     KeysOf
 	policies func() *policy.Set
 	sealer   func() *shard.Sealer
 	// newestSealer has the secrets that the cluster has now; nil: nobody knows more than sealer.
@@ -35,10 +36,6 @@ func (s limitService) register(d *registry) {
 	unary(d, auth.Adjust, stintv1connect.LimitServiceForgetProcedure, s.forget)
 	unary(d, auth.Check, stintv1connect.LimitServiceReserveProcedure, s.reserve)
 	unary(d, auth.Settle, stintv1connect.LimitServiceSettleProcedure, s.settle)
-}
-
-func unbuilt[Req, Res any, P pointer[Req]](procedure string) func(context.Context, P) (*Res, error) {
-	return func(context.Context, P) (*Res, error) { return nil, notBuilt(procedure) }
 }
 
 func (s limitService) check(ctx context.Context, m *stintv1.CheckRequest) (*stintv1.CheckResponse, error) {
@@ -307,6 +304,30 @@ func (s limitService) observe(r *shard.Request, d *shard.Decision) {
 			name = inlinePolicy
 		}
 		s.observer.Decision(name, outcome)
+	}
+	if !d.Allowed && !d.Replayed && r.Op != shard.Settle {
+		s.observeDenial(r, d)
+	}
+}
+
+// observeDenial tells which limits denied, and which blocks.
+func (s limitService) observeDenial(r *shard.Request, d *shard.Decision) {
+	for i := range d.Limits {
+		status := &d.Limits[i]
+		blocked := status.Blocked && (i == 0 || !sameKey(status, &d.Limits[i-1])) // all limits of a blocked key say so
+		if !blocked && !denies(status) {
+			continue
+		}
+		if e := entryOfStatus(r.Entries, status); e != nil && e.Limits != nil {
+			s.observer.Denied(r.Namespace, inlinePolicy, inlinePolicy)
+			continue
+		}
+		if denies(status) {
+			s.observer.Denied(r.Namespace, status.Policy, status.Limit)
+		}
+		if blocked {
+			s.observer.Denied(r.Namespace, status.Policy, blockName(status))
+		}
 	}
 }
 

@@ -18,10 +18,12 @@ import (
 // observeService answers stint.v1.ObserveService.
 type observeService struct {
 	decider Decider
+	keys    KeysOf
 	shards  func() int   // nil, or 0: not known
 	cluster ClusterAdmin // nil: not known yet
 	tokens  TokenAdmin   // likewise
 	secrets SecretAdmin  // likewise
+	keysTop TopReader    // likewise
 }
 
 const (
@@ -33,7 +35,10 @@ const (
 
 func (s observeService) register(d *registry) {
 	unary(d, auth.ObserveKeys, stintv1connect.ObserveServiceAuditProcedure, s.audit, readOnly)
-	unary(d, auth.ObserveKeys, stintv1connect.ObserveServiceTopProcedure, unbuilt[stintv1.TopRequest, stintv1.TopResponse]("Top"), readOnly)
+	unary(d, auth.Usage, stintv1connect.ObserveServiceListUsageProcedure, s.listUsage, readOnly)
+	unary(d, auth.ObserveKeys, stintv1connect.ObserveServiceListKeysProcedure, s.listKeys, readOnly)
+	// Either of two operations admits to Top, so it asks for itself.
+	unary(d, auth.NoOp, stintv1connect.ObserveServiceTopProcedure, topService{s.keysTop, d.gate.guard}.top, readOnly)
 	watch := stintv1connect.ObserveServiceWatchProcedure
 	d.handle(auth.ObserveKeys, watch, connect.NewServerStreamHandler(watch, unbuiltWatch, codecs, gzipped))
 }
@@ -54,6 +59,11 @@ func (s observeService) audit(ctx context.Context, m *stintv1.AuditRequest) (*st
 	if on := (auth.Target{Namespace: wanted.namespace, Policy: wanted.policy, Key: wanted.key}); !callerIn(ctx).May(auth.ObserveKeys, on) {
 		return nil, auth.NotGrantedError(auth.ObserveKeys)
 	}
+	if wanted.key != "" {
+		if wanted.hash, err = s.keys.hash(wanted.namespace, wanted.key); err != nil {
+			return nil, err
+		}
+	}
 	shards := 0
 	if s.shards != nil {
 		shards = s.shards()
@@ -66,26 +76,35 @@ func (s observeService) audit(ctx context.Context, m *stintv1.AuditRequest) (*st
 		if newest, err = s.ofCluster(ctx, &wanted); err != nil {
 			return nil, err
 		}
+		newest = wanted.after.older(newest)
 	}
+	more := false
 	for first := 0; first < shards; first += auditShardsAtOnce {
 		requests := make([]shard.Request, 0, auditShardsAtOnce)
 		for id := first; id < min(first+auditShardsAtOnce, shards); id++ {
 			requests = append(requests, auditOf(shard.ID(id), uint32(shards)))
 		}
+		var some []shard.AuditRecord
 		for _, result := range s.decider.Decide(ctx, requests) {
 			if result.Err != nil {
 				return nil, result.Err
 			}
 			for _, record := range result.Decision.Audit() {
 				if wanted.has(&record) {
-					newest = append(newest, record)
+					some = append(some, record)
 				}
 			}
 		}
+		newest = append(newest, wanted.after.older(some)...)
 		slices.SortStableFunc(newest, newerFirst)
+		more = more || len(newest) > wanted.count
 		newest = newest[:min(len(newest), wanted.count)]
 	}
-	return &stintv1.AuditResponse{Records: auditMessages(newest)}, nil
+	response := &stintv1.AuditResponse{Records: auditMessages(newest, &wanted)}
+	if more {
+		response.NextCursor = wanted.after.behind(newest).String()
+	}
+	return response, nil
 }
 
 // ofCluster lists the changes of policies, tokens and secrets, unless the request names a key or a policy: one version may change many
@@ -138,6 +157,8 @@ func auditOf(id shard.ID, shards uint32) shard.Request {
 // auditFilter selects changes; "" matches all.
 type auditFilter struct {
 	namespace, policy, key string
+	after                  auditCursor
+	hash                   string // the key as records have it since the namespace's keys are hashed, else the key
 	count                  int
 }
 
@@ -158,17 +179,24 @@ func auditWanted(m *stintv1.AuditRequest) (f auditFilter, err error) {
 	if f.count == 0 {
 		f.count = auditCountDefault
 	}
+	if f.after, err = parseAuditCursor(m.Cursor); err != nil {
+		return f, err
+	}
 	return f, nil
 }
 
 func (f *auditFilter) has(r *shard.AuditRecord) bool {
-	return r.Namespace == f.namespace && (f.policy == "" || r.Policy == f.policy) && (f.key == "" || r.Key == f.key)
+	return r.Namespace == f.namespace && (f.policy == "" || r.Policy == f.policy) && (f.key == "" || r.Key == f.key || r.Key == f.hash)
 }
 
-func auditMessages(records []shard.AuditRecord) []*stintv1.AuditRecord {
+// auditMessages translates records. A hash in the place of the key that was asked for is told as that key.
+func auditMessages(records []shard.AuditRecord, f *auditFilter) []*stintv1.AuditRecord {
 	messages := make([]*stintv1.AuditRecord, len(records))
 	for i := range records {
 		r := &records[i]
+		if f.key != "" {
+			r.Key = f.key
+		}
 		messages[i] = &stintv1.AuditRecord{At: timestampOf(r.At), Actor: r.Actor, Namespace: r.Namespace, Policy: r.Policy,
 			Key: r.Key, Limit: r.Limit, Deed: r.Deed, Before: r.Before, After: r.After, Note: r.Note,
 			Position: positionOf(r.Position)}

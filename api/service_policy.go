@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
@@ -25,6 +27,7 @@ func (s policyService) register(d *registry) {
 	unary(d, auth.Observe, stintv1connect.PolicyServiceListProcedure, s.list, readOnly)
 	unary(d, auth.Policies, stintv1connect.PolicyServiceApplyProcedure, s.apply)
 	unary(d, auth.Observe, stintv1connect.PolicyServiceHistoryProcedure, s.history, readOnly)
+	unary(d, auth.Observe, stintv1connect.PolicyServiceGetVersionProcedure, s.getVersion, readOnly)
 	unary(d, auth.Override, stintv1connect.PolicyServicePutOverrideProcedure, s.putOverride)
 	unary(d, auth.Override, stintv1connect.PolicyServiceDeleteOverrideProcedure, s.deleteOverride)
 }
@@ -36,13 +39,18 @@ func (s policyService) list(context.Context, *stintv1.ListPoliciesRequest) (*sti
 	if revision == nil {
 		return nil, errNoPolicies
 	}
-	return &stintv1.ListPoliciesResponse{Policies: PolicyMessages(revision.Set), Version: revision.Version}, nil
+	return &stintv1.ListPoliciesResponse{Policies: PolicyMessages(revision.Set), Version: revision.Version,
+		Rules: string(policy.FormatRules(revision.Set))}, nil
 }
 
 // apply compares the new policies with those that this node knows, which may be slightly out of date, and
 // expected_version with the version in force.
 func (s policyService) apply(ctx context.Context, m *stintv1.ApplyRequest) (*stintv1.ApplyResponse, error) {
-	set, err := applySet(m)
+	revision := s.revision()
+	if revision == nil {
+		return nil, errNoPolicies
+	}
+	set, err := applySet(m, revision.Set)
 	if err != nil {
 		return nil, err
 	}
@@ -50,11 +58,8 @@ func (s policyService) apply(ctx context.Context, m *stintv1.ApplyRequest) (*sti
 	if err != nil {
 		return nil, err
 	}
-	revision := s.revision()
-	if revision == nil {
-		return nil, errNoPolicies
-	}
-	response := &stintv1.ApplyResponse{Version: revision.Version, Changes: changeMessages(policy.Diff(revision.Set, set))}
+	response := &stintv1.ApplyResponse{Version: revision.Version, Changes: changeMessages(policy.Diff(revision.Set, set)),
+		RuleChanges: ruleChangeMessages(policy.DiffRules(revision.Set, set)), RekeyedNamespaces: revision.Set.Rekeyed(set)}
 	if m.DryRun {
 		if m.ExpectedVersion != nil && *m.ExpectedVersion != revision.Version {
 			return nil, VersionConflict(*m.ExpectedVersion, revision.Version)
@@ -64,7 +69,7 @@ func (s policyService) apply(ctx context.Context, m *stintv1.ApplyRequest) (*sti
 	if s.cluster == nil {
 		return nil, errNoCluster
 	}
-	response.Version, response.PendingShards, err = s.cluster.Apply(ctx, set, m.ExpectedVersion, who, m.Note)
+	response.Version, response.PendingShards, err = s.cluster.Apply(ctx, set, m.ExpectedVersion, m.Rekey, who, m.Note)
 	if err != nil {
 		return nil, err
 	}
@@ -80,12 +85,40 @@ func (s policyService) history(ctx context.Context, _ *stintv1.PolicyHistoryRequ
 	if err != nil {
 		return nil, err
 	}
+	kept, err := s.cluster.KeptPolicies(ctx)
+	if err != nil {
+		return nil, err
+	}
 	response := &stintv1.PolicyHistoryResponse{}
 	for _, c := range slices.Backward(changes) {
 		response.Versions = append(response.Versions, &stintv1.PolicyVersion{Version: c.Version, At: timestampOf(c.At),
-			Actor: c.Actor, Note: c.Note})
+			Actor: c.Actor, Note: c.Note, Kept: slices.ContainsFunc(kept, func(k KeptPolicies) bool { return k.Version == c.Version })})
 	}
 	return response, nil
+}
+
+// getVersion returns an earlier version of the policies.
+func (s policyService) getVersion(ctx context.Context, m *stintv1.GetPolicyVersionRequest) (*stintv1.GetPolicyVersionResponse, error) {
+	if s.cluster == nil {
+		return nil, errNoCluster
+	}
+	kept, err := s.cluster.KeptPolicies(ctx)
+	if err != nil {
+		return nil, err
+	}
+	versions := make([]string, len(kept))
+	for i := range kept {
+		if kept[i].Version == m.Version {
+			set, err := policy.Parse(fmt.Sprintf("policies of version %d", m.Version), kept[i].Text)
+			if err != nil { // an older release accepted what this one does not
+				return nil, &shard.Error{Code: shard.Conflict, Field: "version", Message: fmt.Sprintf("%d cannot be read: %v", m.Version, err)}
+			}
+			return &stintv1.GetPolicyVersionResponse{Policies: PolicyMessages(set), Rules: string(policy.FormatRules(set))}, nil
+		}
+		versions[i] = strconv.FormatUint(kept[i].Version, 10)
+	}
+	return nil, &shard.Error{Code: shard.PolicyNotFound, Field: "version", Message: fmt.Sprintf("%d is not kept; these are: %s", m.Version,
+		strings.Join(versions, ", "))}
 }
 
 func (s policyService) putOverride(
@@ -129,8 +162,8 @@ func (s policyService) deleteOverride(
 	return &stintv1.DeleteOverrideResponse{Deleted: d.Index > 0}, nil
 }
 
-// applySet translates and validates the policies.
-func applySet(m *stintv1.ApplyRequest) (*policy.Set, error) {
+// applySet translates and validates the policies. Rules that the request does not mention stay as they are in force.
+func applySet(m *stintv1.ApplyRequest, inForce *policy.Set) (*policy.Set, error) {
 	if problem := noteProblem(m.Note); problem != "" {
 		return nil, shard.Invalidf("note", "%s", problem)
 	}
@@ -144,13 +177,31 @@ func applySet(m *stintv1.ApplyRequest) (*policy.Set, error) {
 	if path, problem := set.Mistake(); problem != "" {
 		return nil, shard.Invalidf(path, "%s", problem)
 	}
-	return set, nil
+	if m.Rules == nil {
+		return withRules(set, string(policy.FormatRules(inForce)))
+	}
+	return withRules(set, *m.Rules)
 }
 
 // VersionConflict returns the error of an Apply that expected another version than the one in force.
 func VersionConflict(expected, inForce uint64) error {
 	return &shard.Error{Code: shard.Conflict, Field: "expected_version", Message: fmt.Sprintf(
 		"version %d was expected, and version %d is in force; nothing was changed", expected, inForce)}
+}
+
+// RekeyNeeded returns the error of an Apply that would make all keys of namespaces new, and does not say that it may.
+func RekeyNeeded(namespaces []string) error {
+	return &shard.Error{Code: shard.Conflict, Field: "rekey", Message: fmt.Sprintf("is not set (--rekey), and the keys of %s would become hashed, or "+
+		"plain again: all of them would be new, with nothing used, and their overrides and blocks would no longer be found; nothing was "+
+		"changed", strings.Join(namespaces, ", "))}
+}
+
+func ruleChangeMessages(changes []policy.RuleChange) []*stintv1.RuleChange {
+	messages := make([]*stintv1.RuleChange, len(changes))
+	for i, c := range changes {
+		messages[i] = &stintv1.RuleChange{Section: c.Section, Name: c.Name, Before: string(c.Before), After: string(c.After)}
+	}
+	return messages
 }
 
 func changeMessages(changes []policy.Change) []*stintv1.PolicyChange {

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/internal/keyhash"
 	"github.com/stint-io/stint/internal/metrics"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
@@ -34,6 +35,7 @@ type world struct {
 	api      *API
 	decider  *fakeDecider
 	observer *fakeObserver
+	top      *fakeTop
 	ready    error
 	cluster  *fakeCluster
 	stale    func(shard.Request) (shard.Decision, time.Duration, bool)
@@ -42,6 +44,7 @@ type world struct {
 	newest   *shard.Sealer    // of the cluster; nil: it cannot be asked
 	secrets  *fakeSecrets
 	shards   int
+	keys     KeysOf // nil: all stay as they are
 }
 
 var testSealer = shard.NewSealer([32]byte{1, 2, 3})
@@ -80,11 +83,19 @@ func (f *fakeDecider) requests() []shard.Request {
 }
 
 type fakeObserver struct {
-	mu    sync.Mutex
-	lines []string
+	mu      sync.Mutex
+	lines   []string
+	denials []string
 }
 
 func (f *fakeObserver) Decision(policy, outcome string) { f.add("decision " + policy + " " + outcome) }
+
+// Denied keeps the denials apart: the lines are about calls.
+func (f *fakeObserver) Denied(namespace, policy, limit string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.denials = append(f.denials, namespace+" "+policy+"/"+limit)
+}
 
 func (f *fakeObserver) Request(procedure, code string, _ time.Duration) {
 	f.add("request " + procedure[strings.LastIndex(procedure, "/")+1:] + " " + code)
@@ -107,10 +118,16 @@ func newWorld(t *testing.T) *world { return newGuardedWorld(t, nil) }
 // newGuardedWorld makes a world whose ports ask a guard.
 func newGuardedWorld(t *testing.T, guard *auth.Guard) *world {
 	t.Helper()
-	w := &world{t: t, decider: &fakeDecider{decide: allow}, observer: &fakeObserver{}, cluster: &fakeCluster{}, secrets: &fakeSecrets{},
+	w := &world{t: t, decider: &fakeDecider{decide: allow}, observer: &fakeObserver{}, cluster: &fakeCluster{}, secrets: &fakeSecrets{}, top: &fakeTop{},
 		revision: &policy.Revision{Version: 7, Set: testPolicies()}, sealer: testSealer, shards: 3}
 	w.api = New(Config{
-		Decider:  w.decider,
+		Decider: w.decider,
+		Keys: func(namespace string, counted bool) (*keyhash.Namespace, *shard.Error) {
+			if w.keys == nil {
+				return nil, nil
+			}
+			return w.keys(namespace, counted)
+		},
 		Guard:    guard,
 		Revision: func() *policy.Revision { return w.revision },
 		Cluster:  w.cluster,
@@ -124,6 +141,7 @@ func newGuardedWorld(t *testing.T, guard *auth.Guard) *world {
 			return w.newest, nil
 		},
 		Secrets:        w.secrets,
+		Top:            w.top,
 		Ready:          func() error { return w.ready },
 		Observer:       w.observer,
 		Metrics:        http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { io.WriteString(rw, "series\n") }),
@@ -206,6 +224,10 @@ func lifetimePolicy(name, parent string) *policy.Policy {
 
 // allow admits a request to the per-ip policy as the first of its minute.
 func allow(r shard.Request) shard.Result {
+	if r.Op == shard.ReadUsage {
+		page := shard.UsagePage{Through: 1}
+		return shard.Result{Decision: shard.Decision{System: &shard.SystemAnswer{Document: shard.Document{Body: page.Encode()}}}}
+	}
 	d := shard.Decision{Allowed: true, DecidedAt: noon, Index: 1, Position: shard.Position{Shard: 3, Epoch: 17, Seq: 99}}
 	for _, e := range r.Entries {
 		d.Limits = append(d.Limits, shard.LimitStatus{Policy: e.Policy, Limit: "minute", Key: e.Key, Quota: 100,

@@ -101,6 +101,8 @@ func (c *Client) route(r *stintv1.CheckRequest, attempt int) (*node, *Error) {
 	if closed {
 		return nil, &Error{Code: connect.CodeCanceled.String(), Message: "the client is closed"}
 	}
+	// Where a namespace has its keys hashed, its shards are those of the hashes, which only nodes know. This is any node then, and the
+	// load is still spread; it forwards.
 	if known := c.owners.known.Load(); known != nil && len(r.GetEntries()) > 0 {
 		namespace := r.Namespace
 		if namespace == "" {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/internal/clienttls"
+	"github.com/stint-io/stint/internal/connlimit"
 )
 
 const (
@@ -25,10 +26,11 @@ type conn struct {
 	raw    syscall.RawConn // nil: not a socket, or TLS on one
 	id     uint64
 
-	proto int    // 2 or 3
-	name  string // given by the client
-	who   identity
-	role  string // that a client certificate proves; "": none
+	proto  int    // 2 or 3
+	name   string // given by the client
+	who    identity
+	proven func() // records that the client has proven who it is
+	role   string // that a client certificate proves; "": none
 
 	aborts bool // MULTI was refused, and neither EXEC nor DISCARD has followed
 	late   bool // the last bytes came too late, because the server stops
@@ -36,8 +38,8 @@ type conn struct {
 	in         []byte // bytes read; in[from:to] is not yet parsed
 	from, to   int
 	args       [][]byte
-	key        string // of the newest command, so that a hot key becomes a string only once
-	policy     string // likewise
+	key        connKey // of the newest command, so that a hot key becomes a string only once
+	policy     string  // likewise
 	throttling throttling
 
 	// free holds a token while no round is under way.
@@ -52,7 +54,7 @@ type conn struct {
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{server: s, nc: nc, id: s.ids.Add(1), proto: 2, in: make([]byte, readBytes), free: make(chan struct{}, 1)}
+	c := &conn{server: s, nc: nc, id: s.ids.Add(1), proto: 2, proven: connlimit.Prover(nc), in: make([]byte, readBytes), free: make(chan struct{}, 1)}
 	c.free <- struct{}{}
 	c.round.conn = c
 	if socket, ok := nc.(syscall.Conn); ok {

@@ -212,7 +212,7 @@ func (b *batch) add(c *command) {
 	e := len(b.entries)
 	b.entries = append(b.entries, shard.Entry{Policy: c.policy, Key: c.key, Cost: c.cost, Limits: c.limits})
 	request := shard.Request{Op: c.op, Namespace: c.namespace, Entries: b.entries[e : e+1 : e+1],
-		Revision: c.revision}
+		Revision: c.revision, Hashed: c.hashed}
 	if c.op == shard.Tally {
 		b.terms = append(b.terms, c.terms)
 		request.Tally = &b.terms[len(b.terms)-1]

@@ -63,11 +63,12 @@ func (c *conn) is(caller *auth.Caller) {
 	if c.who.bounded {
 		c.nc.SetReadDeadline(time.Time{})
 	}
+	c.proven()
 	c.who = identity{caller: caller, namespace: caller.Namespace()}
 	if c.who.namespace == "" {
 		c.who.namespace = shard.DefaultNamespace
 	}
-	c.key = "" // it is checked anew
+	c.key = connKey{} // it is checked anew
 }
 
 // stranger records that nobody has been proven, and gives the connection its time to do it.

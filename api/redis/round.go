@@ -30,7 +30,8 @@ type command struct {
 	// The request.
 	op        shard.Op
 	namespace string
-	key       string
+	key       string // as it is counted: a hash where the namespace asks for it
+	hashed    bool
 	policy    string
 	cost      uint64
 	limits    []policy.Limit
@@ -192,7 +193,7 @@ func (r *round) repeatOne(c *command, router Router) bool {
 		return false
 	}
 	r.asked[0] = shard.Entry{Policy: c.policy, Key: c.key, Cost: c.cost}
-	r.asks = shard.Request{Op: c.op, Namespace: c.namespace, Entries: r.asked[:]}
+	r.asks = shard.Request{Op: c.op, Namespace: c.namespace, Entries: r.asked[:], Hashed: c.hashed}
 	r.heard = shard.Result{}
 	if !router.Repeat(&r.asks, &r.heard.Decision) {
 		return false
@@ -205,22 +206,23 @@ func (r *round) repeatOne(c *command, router Router) bool {
 func (r *round) begin() {
 	r.began = time.Now()
 	r.repeat(r.conn.server.gather.router)
-	parts := len(r.parts)
+	parts := r.parts // with checks of several shards alone, the round may have ended before the loop below
+	calls := len(parts)
 	if r.acrossCount > 0 {
-		parts++
+		calls++
 	}
-	if parts == 0 {
+	if calls == 0 {
 		r.conn.finish()
 		return
 	}
-	r.left.Store(int32(parts))
+	r.left.Store(int32(calls))
 	g := r.conn.server.gather
 	if r.acrossCount > 0 {
 		g.calls.Go(func() { r.decideAcross(g) })
 	}
-	for i := range r.parts {
-		p := r.parts[i]
-		last := i == len(r.parts)-1
+	for i := range parts {
+		p := parts[i]
+		last := i == len(parts)-1
 		g.queueOf(p.id).add(r, p)
 		if last {
 			return // the round may have ended
@@ -239,7 +241,7 @@ func (r *round) decideAcross(g *gatherer) {
 			continue
 		}
 		results := g.router.Decide(ctx, []shard.Request{{Op: c.op, Namespace: c.namespace, Entries: c.together,
-			Revision: c.revision}})
+			Revision: c.revision, Hashed: c.hashed}})
 		c.settle(&results[0])
 	}
 	r.partDone()

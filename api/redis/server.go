@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/internal/keyhash"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -42,10 +43,13 @@ type Observer interface {
 	Connections(open int)
 }
 
-// Config has the parts that the server needs. All fields are required except Guard, Parents, Copies, Level,
+// Config has the parts that the server needs. All fields are required except Keys, Guard, Parents, Copies, Level,
 // Version, ConnectionsMost and RequestTimeout.
 type Config struct {
 	Router Router
+	// Keys returns what hashes the keys of a namespace, nil if they stay as they are, and the version of the policies that says
+	// so; nil: no namespace has any that are hashed. The error says that this node does not know how.
+	Keys func(namespace string) (*keyhash.Namespace, uint64, *shard.Error)
 	// Guard says who a connection is and what it may do; nil: everybody may do everything, as in a test.
 	Guard *auth.Guard
 	// Port is who can reach the port.
@@ -80,6 +84,13 @@ func (c *Config) level() shard.Level {
 		return shard.LevelNewest
 	}
 	return c.Level()
+}
+
+func (c *Config) keys(namespace string) (*keyhash.Namespace, uint64, *shard.Error) {
+	if c.Keys == nil {
+		return nil, 0, nil
+	}
+	return c.Keys(namespace)
 }
 
 func (c *Config) withParents(e shard.Entry) (together []shard.Entry, revision uint64, err error) {

@@ -146,8 +146,11 @@ func readCheck(c *conn, v *verb, args [][]byte) {
 	if !c.keyOf(v, args[2]) {
 		return
 	}
-	entry := shard.Entry{Policy: c.policy, Key: c.key, Cost: uint64(cost)}
+	entry := shard.Entry{Policy: c.policy, Key: c.key.key, Cost: uint64(cost)}
 	together, revision, err := c.server.config.withParents(entry)
+	if c.server.config.Keys != nil {
+		revision = min(revision, c.key.revision) // the policies may have changed in between
+	}
 	if err != nil {
 		c.fail(v, err.Error())
 		return
@@ -155,6 +158,7 @@ func readCheck(c *conn, v *verb, args [][]byte) {
 	if len(together) > 1 {
 		m := c.next(v)
 		m.op, m.namespace, m.policy, m.together, m.revision = shard.Check, c.who.namespace, c.policy, together, revision
+		m.hashed = c.key.by != nil
 		c.round.acrossCount++
 		return
 	}

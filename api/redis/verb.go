@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/internal/keyhash"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -194,19 +195,43 @@ func (c *conn) next(v *verb) *command {
 	return &c.round.commands[len(c.round.commands)-1]
 }
 
-// keyOf sets c.key to the received key; false: the key is invalid, and the error is the reply.
+// connKey is the key of the last command of a connection.
+type connKey struct {
+	sent     string // by the client
+	key      string // as it is counted: a hash where the namespace asks for it
+	by       *keyhash.Namespace
+	revision uint64 // version of the policies that say whether it is hashed
+}
+
+// keyOf sets c.key to the received key; false: the key is invalid, or cannot be hashed yet, and the error is the reply. Nothing behind
+// it sees the key of a namespace whose keys are hashed.
 func (c *conn) keyOf(v *verb, arg []byte) bool {
 	if !c.granted(v, arg) {
 		return false
 	}
-	if string(arg) == c.key && c.key != "" {
+	by, revision, err := c.server.config.keys(c.who.namespace)
+	if err != nil {
+		c.next(v).err = err
+		return false
+	}
+	c.key.revision = revision
+	if string(arg) == c.key.sent && c.key.sent != "" && by == c.key.by {
 		return true
 	}
 	if problem := shard.KeyProblem(string(arg)); problem != "" {
 		c.fail(v, "the key "+problem)
 		return false
 	}
-	c.key = string(arg)
+	sent := string(arg)
+	key := sent
+	if by != nil {
+		var problem error
+		if key, problem = by.Hash(sent); problem != nil {
+			c.next(v).err = shard.Invalidf("", "the key %s", problem)
+			return false
+		}
+	}
+	c.key = connKey{sent, key, by, revision}
 	return true
 }
 
@@ -215,9 +240,9 @@ func (c *conn) ask(v *verb, op shard.Op, arg []byte) *command {
 	if !c.keyOf(v, arg) {
 		return nil
 	}
-	id, err := c.server.gather.place(c.who.namespace, c.key)
+	id, err := c.server.gather.place(c.who.namespace, c.key.key)
 	m := c.next(v)
-	m.op, m.namespace, m.key, m.cost = op, c.who.namespace, c.key, 1
+	m.op, m.namespace, m.key, m.hashed, m.cost = op, c.who.namespace, c.key.key, c.key.by != nil, 1
 	if err != nil {
 		m.err = err
 		return m

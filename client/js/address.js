@@ -1,9 +1,9 @@
-// clientIP returns a key function for the address of the client, as in "ip:192.0.2.7" and "ip:2001:db8:1:2::/64": a client has
+// clientIP returns a key function for the address of the client, as in "ip:192.0.2.7" and "ip:2001:db8:1:2::": a client has
 // a whole /64 of IPv6. undefined means that there is no address that can be believed.
 //
-//	clientIP()                                   the peer of the connection; a forwarded address is never read
-//	clientIP({ trustedProxies: ['10.0.0.0/8'] }) if the peer is one of these: X-Forwarded-For from the right, without them
-//	clientIP({ header: 'cf-connecting-ip' })     a header that the platform overwrites
+//	clientIP()                                    the peer of the connection; a forwarded address is never read
+//	clientIP({ trustedProxies: ['10.0.0.5/32'] }) if the peer is one of these: X-Forwarded-For from the right, without them
+//	clientIP({ header: 'cf-connecting-ip' })      a header that the platform overwrites
 //
 // peer says where the address of the peer is, if it is not where Node has it.
 export function clientIP({ header, trustedProxies, peer = peerOf } = {}) {
@@ -93,5 +93,5 @@ function masked({ bits, size }) {
   const groups = (count, width, base) => Array.from({ length: count }, (_, i) =>
     ((bits >> BigInt(size - width * (i + 1))) & ((1n << BigInt(width)) - 1n)).toString(base))
   if (size === 32) return groups(4, 8, 10).join('.')
-  return `${groups(4, 16, 16).join(':').replace(/(^|:)0(:0)*$/, '')}::/64`
+  return `${groups(4, 16, 16).join(':').replace(/(^|:)0(:0)*$/, '')}::`
 }

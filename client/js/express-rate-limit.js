@@ -1,4 +1,4 @@
-import { isWindow, prefixed, windowEntry } from './window.js'
+import { isWindow, onlyLimit, prefixed, storeEntry } from './window.js'
 
 const remembered = 10000 // decisions that decrement can give back; the oldest are forgotten
 
@@ -32,8 +32,7 @@ export class StintStore {
 
   async increment(key) {
     const decision = await this.#limits.check(this.#entry(key), { mode: 'count' })
-    const [window, ...others] = decision.limits
-    if (others.length > 0) throw new TypeError(`stint: policy ${this.#policy} has ${others.length + 1} limits: a store counts one`)
+    const window = onlyLimit(decision, this.#policy)
     this.#remember(key, decision.decisionId)
     return { totalHits: window.used, resetTime: window.resetAt }
   }
@@ -55,9 +54,10 @@ export class StintStore {
   }
 
   #entry(key) {
-    if (this.#policy !== undefined) return { policy: this.#policy, key: prefixed(this.prefix, key) }
-    if (this.#windowMs === undefined) throw new TypeError('stint: the store has no limiter yet: it takes windowMs from it (init)')
-    return windowEntry('express-rate-limit', this.prefix, key, this.#windowMs)
+    if (this.#policy === undefined && this.#windowMs === undefined) {
+      throw new TypeError('stint: the store has no limiter yet: it takes windowMs from it (init)')
+    }
+    return storeEntry('express-rate-limit', { prefix: this.prefix, policy: this.#policy }, key, this.#windowMs)
   }
 
   #remember(key, decisionId) {

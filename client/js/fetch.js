@@ -1,6 +1,7 @@
 import { headerOf } from './address.js'
 import { guardOf, responseOf, withHeaders } from './guard.js'
 import { safeKey, sha256 } from './key.js'
+import { tightest } from './message.js'
 
 // limited returns a fetch handler that counts a request before the handler sees it: (request, ...rest) => Response.
 export function limited(limits, options, handler) {
@@ -38,14 +39,6 @@ export function checkLimit(limits, { policy, key, timeoutMs } = {}) {
   }
 }
 
-// tightest returns the limit that denied and waits longest, else the one with least left.
-function tightest({ limits }) {
-  const stopped = limits.filter((l) => !l.allowed && !l.shadow)
-  if (stopped.length > 0) return stopped.reduce((a, b) => ((b.retryAfterMs ?? Infinity) > (a.retryAfterMs ?? Infinity) ? b : a))
-  const counted = limits.filter((l) => !l.unlimited && !l.shadow)
-  return counted.reduce((a, b) => (a && a.remaining <= b.remaining ? a : b), undefined)
-}
-
 // rateLimitKey returns a function that names the caller of a request by the first that there is: user:SUB (verified: the option
 // checks the token), key:SHA256 of an API key, ip:ADDRESS. The policy of API keys needs unknown_key: deny, else each invented
 // key is a fresh allowance.
@@ -66,6 +59,8 @@ export function tooManyRequests({ limit, retryAfterSeconds, decision }, body = {
     'X-RateLimit-Remaining': '0' })
   if (retryAfterSeconds > 0) headers.set('Retry-After', String(retryAfterSeconds))
   for (const [name, value] of Object.entries(decision?.headers ?? {})) headers.set(name, value)
+  const told = [...headers.keys()].filter((name) => name === 'retry-after' || name.includes('ratelimit') || name.startsWith('x-quota'))
+  headers.set('Access-Control-Expose-Headers', told.join(', ')) // for scripts of other origins
   return new Response(JSON.stringify(body), { status: 429, headers })
 }
 

@@ -72,7 +72,7 @@ function refusal(status, title, detail, type = 'about:blank', violatedPolicies =
     decision: undefined,
     status,
     type: 'application/problem+json',
-    headers: { 'Cache-Control': 'no-store', ...(status === 503 ? { 'Retry-After': '1' } : {}) },
+    headers: { 'Cache-Control': 'no-store', ...(status === 503 ? exposed({ 'Retry-After': '1' }) : {}) },
     body: JSON.stringify({ type, title, status, detail, 'violated-policies': violatedPolicies }),
   }
 }

@@ -156,7 +156,7 @@ export interface ClientIPOptions<R = any> {
   peer?: (request: R) => string | undefined
 }
 
-/** Returns a key function: "ip:192.0.2.7", "ip:2001:db8:1:2::/64", or undefined if no address can be believed. */
+/** Returns a key function: "ip:192.0.2.7", "ip:2001:db8:1:2::", or undefined if no address can be believed. */
 export function clientIP<R = any>(options?: ClientIPOptions<R>): (request: R) => string | undefined
 
 /** Makes a key of text from outside, whole or as parts by name. undefined: something is missing, empty or no Unicode. */

@@ -1,13 +1,13 @@
 // safeKey makes a key of text that comes from outside, as a value or as parts by name. Different values give different keys. "%",
-// "=", "|", braces and controls are written in percent: a brace would let a client choose the shard. The end of a key over 512
-// bytes becomes its SHA-256. A text has the same key in the middleware for Go. undefined: the value, or one of the parts, is
-// missing, empty or no Unicode.
+// "=", "|", braces and controls are written in percent: a brace would let a client choose the shard. So is "/" in parts: what stands
+// before it is the key of a parent, which only a text may name. The end of a key over 512 bytes becomes its SHA-256. A text has the
+// same key in the middleware for Go. undefined: the value, or one of the parts, is missing, empty or no Unicode.
 export function safeKey(value) {
   if (typeof value === 'string') return isText(value) ? shortened(escaped(value)) : undefined
   if (value === null || typeof value !== 'object') return undefined
   const parts = Object.entries(value)
   if (parts.length === 0 || !parts.every(([, v]) => isText(v))) return undefined
-  return shortened(parts.map((part) => part.map(escaped).join('=')).join('|'))
+  return shortened(parts.map((part) => part.map((text) => escaped(text).replaceAll('/', '%2F')).join('=')).join('|'))
 }
 
 function isText(value) { return typeof value === 'string' && value !== '' && !/\p{Cs}/u.test(value) }

@@ -11,7 +11,7 @@ export function entriesOf(entries) {
     if (policy === '' && limits === undefined) throw invalid(`entries[${i}].policy`, 'is missing')
     const message = { policy, key }
     if (cost !== undefined) {
-      if (!Number.isSafeInteger(cost) || cost < 1) throw invalid(`entries[${i}].cost`, 'must be a whole number from 1')
+      if (!Number.isSafeInteger(cost) || cost < 0) throw invalid(`entries[${i}].cost`, 'must be a whole number from 0')
       message.cost = String(cost)
     }
     if (tier !== undefined) message.tier = tier
@@ -85,6 +85,14 @@ export function limitOf(l) {
     lockoutLevel: l.lockoutLevel ?? 0,
     blockedUntil: dateOf(l.blockedUntil),
   }
+}
+
+// tightest returns the limit that denied and waits longest, else the one with least left.
+export function tightest({ limits }) {
+  const stopped = limits.filter((l) => !l.allowed && !l.shadow)
+  if (stopped.length > 0) return stopped.reduce((a, b) => ((b.retryAfterMs ?? Infinity) > (a.retryAfterMs ?? Infinity) ? b : a))
+  const counted = limits.filter((l) => !l.unlimited && !l.shadow)
+  return counted.reduce((a, b) => (a && a.remaining <= b.remaining ? a : b), undefined)
 }
 
 // dateOf returns an instant as a Date, rounded up: at the Date, what ends at the instant has ended.

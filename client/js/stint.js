@@ -107,6 +107,7 @@ export class Stint {
       const pause = attempt + 1 < this.#addresses.length ? 0 : Math.min(pauseLeastMs * 2 ** Math.min(attempt, 8), pauseMostMs)
       if (!again || signal?.aborted || performance.now() + pause + restLeastMs > ends) throw failure
       if (pause > 0) await new Promise((done) => setTimeout(done, pause))
+      if (performance.now() + restLeastMs > ends) throw failure // the pause was longer than it should have been
     }
   }
 

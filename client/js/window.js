@@ -10,6 +10,17 @@ export function windowEntry(label, prefix, key, windowMs) {
   return { policy: label, key: prefixed(prefix, key), limits: [limit] }
 }
 
+// storeEntry is what a store counts: by its policy if it has one, else in a window of its own.
+export function storeEntry(label, { prefix, policy }, key, windowMs) {
+  return policy === undefined ? windowEntry(label, prefix, key, windowMs) : { policy, key: prefixed(prefix, key) }
+}
+
+// onlyLimit returns the one limit that a store counts.
+export function onlyLimit({ limits: [window, ...others] }, policy) {
+  if (others.length > 0) throw new TypeError(`stint: policy ${policy} has ${others.length + 1} limits: a store counts one`)
+  return window
+}
+
 // prefixed returns the key of a store. An empty one is refused by the check.
 export function prefixed(prefix, key) { return typeof key === 'string' && key !== '' ? safeKey(prefix + key) : '' }
 

@@ -234,6 +234,8 @@ class Stint:
             if not again or time.monotonic() + pause + _REST_LEAST > ends:
                 raise failure
             time.sleep(pause)
+            if time.monotonic() + _REST_LEAST > ends:  # the pause was longer than it should have been
+                raise failure
             attempt += 1
 
     def _headers(self, within: float) -> Dict[str, str]:
@@ -400,8 +402,8 @@ def _entries(entries: Entries) -> List[Dict[str, Any]]:
             raise StintError("invalid_argument", f"entries[{i}].policy: is missing")
         message = {name: entry[name] for name in ("policy", "key", "tier", "limits") if name in entry}
         if cost is not None:
-            if not isinstance(cost, int) or isinstance(cost, bool) or cost < 1:
-                raise StintError("invalid_argument", f"entries[{i}].cost: must be a whole number from 1")
+            if not isinstance(cost, int) or isinstance(cost, bool) or cost < 0:
+                raise StintError("invalid_argument", f"entries[{i}].cost: must be a whole number from 0")
             message["cost"] = str(cost)
         messages.append(message)
     return messages
@@ -452,14 +454,14 @@ def _seconds(span: float) -> str:
 
 def safe_key(value: Union[str, Dict[str, str], None]) -> Optional[str]:
     """Makes a key of text that comes from outside, as a value or as parts by name. Different values give different keys. "%", "=", "|",
-    braces and controls are written in percent: a brace would let a client choose the shard. The end of a key over 512 bytes
-    becomes its SHA-256. A text has the same key in the middleware for Go. None: the value, or one of the parts, is missing, empty
-    or no Unicode."""
+    braces and controls are written in percent: a brace would let a client choose the shard. So is "/" in parts: what stands before
+    it is the key of a parent, which only a text may name. The end of a key over 512 bytes becomes its SHA-256. A text has the same
+    key in the middleware for Go. None: the value, or one of the parts, is missing, empty or no Unicode."""
     if isinstance(value, str):
         return _shortened(_escaped(value)) if _is_text(value) else None
     if not isinstance(value, dict) or not value or not all(_is_text(v) for v in value.values()):
         return None
-    return _shortened("|".join(_escaped(name) + "=" + _escaped(v) for name, v in value.items()))
+    return _shortened("|".join("=".join(_escaped(text).replace("/", "%2F") for text in part) for part in value.items()))
 
 
 def _is_text(value: Any) -> bool:
@@ -485,11 +487,11 @@ def _shortened(text: str) -> str:
 
 
 def client_ip(*, header: Optional[str] = None, trusted_proxies: Sequence[str] = ()) -> Callable[[Any], Optional[str]]:
-    """Returns a key function for the address of the client, as in "ip:192.0.2.7" and "ip:2001:db8:1:2::/64": a client has a whole
+    """Returns a key function for the address of the client, as in "ip:192.0.2.7" and "ip:2001:db8:1:2::": a client has a whole
     /64 of IPv6. It takes the environ of WSGI or the scope of ASGI. None: there is no address that can be believed.
 
     client_ip()                                 the peer of the connection; a forwarded address is never read
-    client_ip(trusted_proxies=["10.0.0.0/8"])   if the peer is one of these: X-Forwarded-For from the right, without them
+    client_ip(trusted_proxies=["10.0.0.5/32"])  if the peer is one of these: X-Forwarded-For from the right, without them
     client_ip(header="CF-Connecting-IP")        a header that the platform overwrites
     """
     if header is not None and trusted_proxies:
@@ -506,7 +508,7 @@ def client_ip(*, header: Optional[str] = None, trusted_proxies: Sequence[str] = 
             return None
         if address.version == 4:
             return f"ip:{address}"
-        return f"ip:{ipaddress.ip_network((int(address) >> 64 << 64, 64))}"
+        return f"ip:{ipaddress.IPv6Address(int(address) >> 64 << 64)}"
 
     return key
 
@@ -615,7 +617,8 @@ class _Guard:
                 self.on_error(error)
             if self.fail == "open":
                 return _Verdict(0, {"Stint-Failed": "open"})
-            return _refusal(503, _UNDECIDED, "temporary-reduced-capacity", {"Retry-After": "1"})
+            return _refusal(503, _UNDECIDED, "temporary-reduced-capacity",
+                            {"Retry-After": "1", "Access-Control-Expose-Headers": "Retry-After"})
         headers = dict(decision.headers)
         if headers:
             headers["Access-Control-Expose-Headers"] = ", ".join(decision.headers)

@@ -6,9 +6,9 @@
 //
 //	denied       resource_exhausted, the reason of the policy, RetryInfo; Retry-After and the policy's headers as metadata
 //	no key       invalid_argument: a KeyFunc found none, so nothing was counted
-//	unknown      permission_denied: a policy with unknown_key: deny does not know the key, or there is no such policy
+//	unknown      permission_denied: a policy with unknown_key: deny does not know the key
 //	no decision  unavailable, or with FailOpen the handler runs
-//	our mistake  internal: for instance a token that may not; FailOpen does not open for it
+//	our mistake  internal: a policy that does not exist, a token that may not; FailOpen does not open for it
 //
 // Keys, retries and idempotency ids are as in package stinthttp. What the package returns may be used by any number of goroutines. The package is a public API.
 package stintconnect

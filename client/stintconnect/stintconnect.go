@@ -9,6 +9,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 
 	"github.com/stint-io/stint/client/internal/inbound"
+	"github.com/stint-io/stint/internal/clientaddr"
 )
 
 // Call is a call that came in.
@@ -29,7 +30,7 @@ var ErrNoKey = inbound.ErrNoKey
 
 // ClientIP returns the address of the caller; see stinthttp.ClientIP. It panics if a network is none.
 func ClientIP(trustedProxies ...string) KeyFunc {
-	proxies, err := inbound.ParseProxies(trustedProxies)
+	proxies, err := clientaddr.ParseProxies(trustedProxies)
 	if err != nil {
 		panic("stintconnect: ClientIP: " + err.Error())
 	}

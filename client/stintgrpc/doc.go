@@ -7,9 +7,9 @@
 //
 //	denied       RESOURCE_EXHAUSTED, the reason of the policy, RetryInfo; retry-after and the policy's headers in the header
 //	no key       INVALID_ARGUMENT: a KeyFunc found none, so nothing was counted
-//	unknown      PERMISSION_DENIED: a policy with unknown_key: deny does not know the key, or there is no such policy
+//	unknown      PERMISSION_DENIED: a policy with unknown_key: deny does not know the key
 //	no decision  UNAVAILABLE, or with FailOpen the handler runs
-//	our mistake  INTERNAL: for instance a token that may not; FailOpen does not open for it
+//	our mistake  INTERNAL: a policy that does not exist, a token that may not; FailOpen does not open for it
 //
 // Keys, retries and idempotency ids are as in package stinthttp. What the package returns may be used by any number of goroutines. The package is a public API.
 package stintgrpc

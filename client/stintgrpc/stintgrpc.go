@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/stint-io/stint/client/internal/inbound"
+	"github.com/stint-io/stint/internal/clientaddr"
 )
 
 // Call is a call that came in. Its context has the metadata, the peer and what earlier interceptors put there.
@@ -31,7 +32,7 @@ var ErrNoKey = inbound.ErrNoKey
 // ClientIP returns the address of the caller, which proxies tell in the metadata x-forwarded-for; see stinthttp.ClientIP. It panics
 // if a network is none.
 func ClientIP(trustedProxies ...string) KeyFunc {
-	proxies, err := inbound.ParseProxies(trustedProxies)
+	proxies, err := clientaddr.ParseProxies(trustedProxies)
 	if err != nil {
 		panic("stintgrpc: ClientIP: " + err.Error())
 	}

@@ -50,6 +50,7 @@ func Failed(w http.ResponseWriter, _ *http.Request, err error) {
 		problem{Type: noType, Title: "Forbidden", Status: http.StatusForbidden, Detail: "The sender is not known."}.write(w)
 	case inbound.Undecided(err):
 		w.Header().Set("Retry-After", "1")
+		w.Header().Add("Access-Control-Expose-Headers", "Retry-After")
 		problem{Type: reducedCapacity, Title: "Service unavailable", Status: http.StatusServiceUnavailable,
 			Detail: "The request was not carried out, since its limits could not be checked. Try again."}.write(w)
 	default:

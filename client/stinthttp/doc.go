@@ -16,9 +16,9 @@
 //	allowed     the handler runs; the response has the headers of the policies
 //	denied      429 with Retry-After, the headers of the policies, Cache-Control: no-store and a problem document (RFC 9457)
 //	no key      400: a KeyFunc found none, so nothing was counted
-//	unknown     403: a policy with unknown_key: deny does not know the key, or there is no such policy
+//	unknown     403: a policy with unknown_key: deny does not know the key
 //	no decision 503 with Retry-After, or with FailOpen the handler runs and the response has "Stint-Failed: open"
-//	our mistake 500: for instance a token that may not; FailOpen does not open for it
+//	our mistake 500: a policy that does not exist, a token that may not; FailOpen does not open for it
 //
 // OnDenied and OnError replace the answers.
 //

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/stint-io/stint/client/internal/inbound"
+	"github.com/stint-io/stint/internal/clientaddr"
 )
 
 // KeyFunc names whom a request counts for, as in "user:42". An error says why there is no key; its text is shown to the sender.
@@ -12,8 +13,8 @@ type KeyFunc func(*http.Request) (key string, err error)
 // ErrNoKey is in the chain of what OnError gets if a request has no key. Nothing was counted.
 var ErrNoKey = inbound.ErrNoKey
 
-// ClientIP returns the address of the client as "ip:203.0.113.7", or as "ip:2001:db8:0:1::/64": whoever has one IPv6 address has the
-// 2^64 addresses beside it.
+// ClientIP returns the address of the client as "ip:203.0.113.7", or of an IPv6 client the first one of its /64, as in
+// "ip:2001:db8:0:1::": whoever has one has the 2^64 addresses beside it.
 //
 // trustedProxies are the networks of the proxies in front. If the connection comes from one of them, the client is the rightmost
 // address of X-Forwarded-For that no trusted proxy has; what is left of it, anybody may have written. A proxy that sends no such
@@ -22,7 +23,7 @@ var ErrNoKey = inbound.ErrNoKey
 //
 // ClientIP panics if a network is none.
 func ClientIP(trustedProxies ...string) KeyFunc {
-	proxies, err := inbound.ParseProxies(trustedProxies)
+	proxies, err := clientaddr.ParseProxies(trustedProxies)
 	if err != nil {
 		panic("stinthttp: ClientIP: " + err.Error())
 	}

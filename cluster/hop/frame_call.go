@@ -125,6 +125,7 @@ const (
 	bitAboutDocument
 	bitAsksMore
 	bitRevision // since shard.LevelSound
+	bitHashed   // since shard.LevelTrust
 	bitsExtra   = 1<<iota - 1
 )
 
@@ -152,7 +153,7 @@ func appendExtra(b []byte, r *shard.Request) []byte {
 	aboutDocument := r.Document != "" || r.Expect != 0 || len(r.Body) > 0
 	more := moreBits(r)
 	bits := flag(inSession, bitInSession) | flag(r.Retry, bitRetry) | flag(aboutDocument, bitAboutDocument) |
-		flag(more != 0, bitAsksMore) | flag(r.Revision != 0, bitRevision)
+		flag(more != 0, bitAsksMore) | flag(r.Revision != 0, bitRevision) | flag(r.Hashed, bitHashed)
 	if bits == 0 {
 		return b
 	}
@@ -266,7 +267,7 @@ func (r *frameReader) extra(q *shard.Request) {
 		q.Session, q.Number = r.session(), r.uvarint()
 		q.Acked = q.Number - r.uvarint()
 	}
-	q.Retry = bits&bitRetry != 0
+	q.Retry, q.Hashed = bits&bitRetry != 0, bits&bitHashed != 0
 	if bits&bitAboutDocument != 0 {
 		q.Document, q.Expect, q.Body = r.string(), r.uvarint(), r.body()
 	}

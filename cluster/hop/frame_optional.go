@@ -207,7 +207,7 @@ func (r *frameReader) limit() limit.Limit {
 
 func appendSettlement(b []byte, s *shard.Settlement) []byte {
 	t := &s.Target
-	b = append(b, flag(t.Hold, 1))
+	b = append(b, flag(t.Hold, 1)|flag(t.Hashed, 2))
 	b = appendPosition(b, t.Position)
 	b = binary.AppendUvarint(b, uint64(t.Index))
 	b = binary.AppendVarint(b, int64(t.DecidedAt))
@@ -223,7 +223,8 @@ func appendSettlement(b []byte, s *shard.Settlement) []byte {
 }
 
 func (r *frameReader) settlement() (s shard.Settlement) {
-	s.Target = shard.Target{Hold: r.flags(1) != 0, Position: r.position(), Index: uint32(r.upTo(math.MaxUint32)),
+	of := r.flags(1 | 2)
+	s.Target = shard.Target{Hold: of&1 != 0, Hashed: of&2 != 0, Position: r.position(), Index: uint32(r.upTo(math.MaxUint32)),
 		DecidedAt: limit.Time(r.varint()), Retention: limit.Span(r.varint()), Operation: r.string(), Home: shard.ID(r.upTo(math.MaxUint32))}
 	s.Action, s.Overage = shard.Action(r.flags(math.MaxUint8)), shard.Overage(r.flags(math.MaxUint8))
 	for range r.countTo(maxEntries) {

@@ -3,6 +3,7 @@ package placement
 import (
 	"time"
 
+	"github.com/stint-io/stint/internal/top"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
 )
@@ -23,11 +24,13 @@ type Report struct {
 	Tokens     []NamedDocument  `json:",omitempty"`
 	MoreTokens bool             `json:",omitempty"` // not all of them: the others come with the next report
 	TokenUses  map[string]int64 `json:",omitempty"` // when tokens were last used here, in Unix microseconds, if the asker wants to know
-	Levels     *NodeLevels      `json:",omitempty"` // nil: the node runs 0.1.0
-	Stopping   bool             `json:",omitempty"`
-	Full       bool             `json:",omitempty"` // its disk is nearly full: the shards that it leads answer nothing
-	Replicas   []ReplicaReport
-	Problems   []string `json:",omitempty"` // for the operator
+	// Top is the answer to Question.Top, and then the report has nothing else. nil: the node runs a release that cannot answer it.
+	Top      *top.Answer `json:",omitempty"`
+	Levels   *NodeLevels `json:",omitempty"` // nil: the node runs 0.1.0
+	Stopping bool        `json:",omitempty"`
+	Full     bool        `json:",omitempty"` // its disk is nearly full: the shards that it leads answer nothing
+	Replicas []ReplicaReport
+	Problems []string `json:",omitempty"` // for the operator
 	// When its certificates expire, for the operator; zero: there is none.
 	APICertificateEnds  time.Time `json:",omitzero"`
 	PeerCertificateEnds time.Time `json:",omitzero"`
@@ -37,6 +40,18 @@ type Report struct {
 	Release string      `json:",omitempty"`
 	// KeyLines names the lines of its cluster key, the one that sends first. None: it has no cluster key.
 	KeyLines []string `json:",omitempty"`
+	Machine  *Machine `json:",omitempty"` // for the operator; nil: an older release
+}
+
+// Machine is the state of the machine that a node runs on.
+type Machine struct {
+	DiskFree        uint64        `json:",omitempty"` // bytes for the data directory; 0: not known
+	LogWriteMean    time.Duration `json:",omitempty"` // of the log's writes in the last minute, each with its fsync; 0: there was none
+	LogWriteSlowest time.Duration `json:",omitempty"` // likewise
+	Memory          uint64        // bytes that the process has
+	MemoryLimit     uint64        // bytes that it may have
+	RecordBytes     uint64        `json:",omitempty"` // of records in its fullest replica
+	RecordLimit     uint64        `json:",omitempty"` // bytes of records that each of its replicas may have; 0: not known yet
 }
 
 // NamedDocument is a version of a document of the system shard.
@@ -89,4 +104,6 @@ type Question struct {
 	// TokenVersions are the versions of the documents of package auth that the asker knows.
 	TokenVersions map[string]uint64 `json:",omitempty"`
 	TokenUses     bool              `json:",omitempty"` // when tokens were last used is wanted
+	// Top asks for the keys that stand out, and for nothing else. It is a question of its own connection (Port.DialAsk).
+	Top *top.Query `json:",omitempty"`
 }

@@ -31,6 +31,9 @@ type Secrets struct {
 	// Sealing are the secrets that ids of holds and decisions are sealed with, by number. The last one is never dropped.
 	Sealing []SealingSecret
 	Seals   uint32 `json:",omitempty"` // number of the one that seals; 0: the first
+	// Keys is what keys are hashed with, in the namespaces that ask for it. It is drawn when the first one does, and never changes:
+	// all counts of these namespaces are under its hashes. Empty: none has asked.
+	Keys Secret `json:",omitempty"`
 }
 
 // SealingSecret is one secret. Its number is not used again.
@@ -69,6 +72,9 @@ func DecodeSecrets(b []byte) (*Secrets, error) {
 		if one.Number == 0 || i > 0 && s.Sealing[i-1].Number >= one.Number {
 			return nil, fmt.Errorf("secrets: number %d is not in order", one.Number)
 		}
+	}
+	if n := len(s.Keys); n != 0 && n != secretBytes {
+		return nil, fmt.Errorf("secrets: that of keys has %d bytes, not %d", n, secretBytes)
 	}
 	if !slices.ContainsFunc(s.Sealing, func(one SealingSecret) bool { return one.Number == s.SealsWith() }) {
 		return nil, fmt.Errorf("secrets: number %d is to seal and is not there", s.Seals)
@@ -109,7 +115,19 @@ func (s *Secrets) Settled() bool {
 	})
 }
 
-func (s *Secrets) clone() *Secrets { return &Secrets{Sealing: slices.Clone(s.Sealing), Seals: s.Seals} }
+func (s *Secrets) clone() *Secrets {
+	return &Secrets{Sealing: slices.Clone(s.Sealing), Seals: s.Seals, Keys: s.Keys}
+}
+
+// WithKeySecret returns the secrets with one that keys are hashed with; nil: they have it already.
+func (s *Secrets) WithKeySecret(key Secret) *Secrets {
+	if len(s.Keys) > 0 {
+		return nil
+	}
+	next := s.clone()
+	next.Keys = key
+	return next
+}
 
 func (s *Secrets) add(key Secret, now time.Time) (number uint32) {
 	number = s.Sealing[len(s.Sealing)-1].Number + 1
@@ -145,7 +163,7 @@ func (s *Secrets) ApplyDrop() (next *Secrets, dropped []uint32, err error) {
 	case len(s.Sealing) == 1:
 		return nil, nil, ErrOneSecret
 	}
-	next = &Secrets{Seals: s.SealsWith()}
+	next = &Secrets{Seals: s.SealsWith(), Keys: s.Keys}
 	for _, one := range s.Sealing {
 		if one.Number == s.SealsWith() {
 			next.Sealing = append(next.Sealing, one)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -214,6 +215,44 @@ func TestDroppedSecretsAreGone(t *testing.T) {
 	}
 	if _, _, err := s.ApplyRotation(Secret(bytes.Repeat([]byte{6}, 32)), time.Now()); err != ErrManySecrets {
 		t.Errorf("a rotation of %d secrets: %v", len(s.Sealing), err)
+	}
+}
+
+// All counts of hashed keys are under one secret: whatever is done to the others, it stays, and there is never a second one.
+func TestTheSecretOfKeysIsNeverReplaced(t *testing.T) {
+	now := time.UnixMicro(1_700_000_000_000_000)
+	secret := func(b byte) Secret { return Secret(bytes.Repeat([]byte{b}, 32)) }
+	s := NewSecrets(secret(1))
+	if _, err := DecodeSecrets(s.Encode()); err != nil || bytes.Contains(s.Encode(), []byte("Keys")) {
+		t.Errorf("none: %v %s", err, s.Encode())
+	}
+	s = s.WithKeySecret(secret(7))
+	if s.WithKeySecret(secret(8)) != nil {
+		t.Error("it is drawn twice")
+	}
+	rotated, _, err := s.ApplyRotation(secret(2), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rotated.Seals = 2
+	rotated.end(now)
+	dropped, _, err := rotated.ApplyDrop()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, after := range map[string]*Secrets{"rotated": rotated, "dropped": dropped, "restored": dropped.AfterRestore(secret(3), now)} {
+		read, err := DecodeSecrets(after.Encode())
+		if err != nil || !bytes.Equal(read.Keys, secret(7)) || read.WithKeySecret(secret(8)) != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	short := *s
+	short.Keys = secret(7)[:31]
+	if _, err := DecodeSecrets(short.Encode()); err == nil {
+		t.Error("31 bytes are read as a secret")
+	}
+	if text := fmt.Sprintf("%+v %v", *s, s); strings.Contains(text, "7 7 7") || strings.Contains(text, "\x07\x07") {
+		t.Errorf("it is printed: %s", text)
 	}
 }
 

@@ -52,7 +52,11 @@ func (w *archipelago) voyage(number int) *voyage {
 		w.shards[id].commit([]shard.Request{{Op: shard.Count, Namespace: "n",
 			Entries: []shard.Entry{{Policy: "own", Key: v.key(id), Cost: ballast}}}})
 		if op == shard.Check || op == shard.Reserve {
-			v.add(id, "shared", keyOn(id, fmt.Sprint("shared", w.draw(sharedKeys))), 1+w.draw(3))
+			cost := 1 + w.draw(3)
+			if op == shard.Check && w.draw(4) == 0 {
+				cost = 0 // a look
+			}
+			v.add(id, "shared", keyOn(id, fmt.Sprint("shared", w.draw(sharedKeys))), cost)
 		}
 	}
 	return v

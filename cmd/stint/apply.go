@@ -18,6 +18,7 @@ type applyCommand struct {
 	File            string        `short:"f" help:"Policies file; - is stdin." required:"" placeholder:"FILE"`
 	DryRun          bool          `help:"Show what would change, and change nothing."`
 	Prune           bool          `help:"End the policies that are not in the file. Without it a person is asked, and a script refused."`
+	Rekey           bool          `help:"Hash the keys of namespaces, or cease to: all their keys are new. Without it a person is asked, and a script refused."`
 	ExpectedVersion *uint64       `help:"Only if this is the version in force." placeholder:"N"`
 	Note            string        `help:"Why, for those who come after: stint policies history."`
 	Actor           string        `help:"Who, for the history." env:"STINT_ACTOR,USER"`
@@ -37,17 +38,23 @@ func (*applyCommand) Help() string {
 		"expected, the server refused, or a shard took longer than --wait."
 }
 
-// Run checks the file here, where its lines are known, then sends it and waits for the shards.
+// Run checks the file here, where its lines are known, and puts it in force.
 func (c *applyCommand) Run(s streams) error {
 	set, err := c.read(s)
 	if err != nil {
 		return err
 	}
-	request := &stintv1.ApplyRequest{Policies: api.PolicyMessages(set), ExpectedVersion: c.ExpectedVersion, DryRun: c.DryRun,
-		Note: c.Note}
+	return c.put(s, set)
+}
+
+// put puts a set in force and waits for the shards.
+func (c *applyCommand) put(s streams, set *policy.Set) (err error) {
+	rules := string(policy.FormatRules(set))
+	request := &stintv1.ApplyRequest{Policies: api.PolicyMessages(set), Rules: &rules, ExpectedVersion: c.ExpectedVersion,
+		DryRun: c.DryRun, Note: c.Note, Rekey: c.Rekey}
 	told := c.json()
-	if !c.DryRun && !c.Prune {
-		if told, err = c.mayEnd(s, request); err != nil {
+	if !c.DryRun && !c.Prune { // with --prune the server refuses what --rekey would allow
+		if told, err = c.mayLose(s, request); err != nil {
 			return err
 		}
 	}
@@ -56,7 +63,7 @@ func (c *applyCommand) Run(s streams) error {
 		return err
 	}
 	if !told {
-		if err := printChanges(s.out, response.Changes); err != nil {
+		if err := printChanges(s.out, response); err != nil {
 			return err
 		}
 	}
@@ -82,50 +89,85 @@ func (c *applyCommand) apply(request *stintv1.ApplyRequest) (*stintv1.ApplyRespo
 	return answer.Msg, nil
 }
 
-// mayEnd asks which changes the file would make, and whether the policies that are missing from it may end. It then
-// restricts the request to the version that was compared, so that no policy ends without notice. told: the changes are
-// already printed.
-func (c *applyCommand) mayEnd(s streams, request *stintv1.ApplyRequest) (told bool, err error) {
-	look := &stintv1.ApplyRequest{Policies: request.Policies, ExpectedVersion: request.ExpectedVersion, DryRun: true}
+// mayLose asks which changes the file would make, and whether the policies that are missing from it may end, and the keys of
+// namespaces become new ones. It then restricts the request to the version that was compared, so that nothing ends without
+// notice. told: the changes are already printed.
+func (c *applyCommand) mayLose(s streams, request *stintv1.ApplyRequest) (told bool, err error) {
+	look := &stintv1.ApplyRequest{Policies: request.Policies, Rules: request.Rules, ExpectedVersion: request.ExpectedVersion, DryRun: true}
 	response, err := c.apply(look)
 	if err != nil {
 		return false, err
 	}
 	request.ExpectedVersion = &response.Version
-	var ended []string
-	for _, change := range response.Changes {
-		if change.After == nil {
-			ended = append(ended, change.Before.GetName())
-		}
-	}
-	if len(ended) == 0 {
+	losses := c.losses(response)
+	if len(losses) == 0 {
 		return c.json(), nil
 	}
 	diff := s.out
 	if c.json() {
 		diff = s.err
 	}
-	if err := printChanges(diff, response.Changes); err != nil {
+	if err := printChanges(diff, response); err != nil {
 		return true, err
 	}
-	fate := fmt.Sprintf("%s not in %s and would end: %s", areNot(len(ended)), c.File, strings.Join(ended, ", "))
 	if !s.asks() || c.File == "-" {
-		return true, fmt.Errorf("apply: %s; nothing was changed: add --prune if they are to end, or add them to the file "+
-			"(stint policies -o yaml prints what is in force)", fate)
+		var fates, remedies []string
+		for _, loss := range losses {
+			fates, remedies = append(fates, loss.fate), append(remedies, loss.remedy)
+		}
+		return true, fmt.Errorf("apply: %s; nothing was changed: %s", strings.Join(fates, "; "), strings.Join(remedies, "; "))
 	}
-	fmt.Fprintf(s.err, "%s. Go on? [y/N] ", fate)
-	answer, _ := bufio.NewReader(s.in).ReadString('\n')
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		return true, errors.New("apply: nothing was changed")
+	answers := bufio.NewReader(s.in)
+	for _, loss := range losses {
+		fmt.Fprintf(s.err, "%s. Go on? [y/N] ", loss.fate)
+		answer, _ := answers.ReadString('\n')
+		if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+			return true, errors.New("apply: nothing was changed")
+		}
 	}
+	request.Rekey = true
 	return true, nil
 }
 
-func areNot(policies int) string {
-	if policies == 1 {
-		return "1 policy is"
+// loss is something that a file would end, and what to do about it.
+type loss struct{ fate, remedy string }
+
+// losses lists what the file would end and the command does not say may end.
+func (c *applyCommand) losses(response *stintv1.ApplyResponse) (losses []loss) {
+	var ended []string
+	for _, change := range response.Changes {
+		if change.After == nil {
+			ended = append(ended, change.Before.GetName())
+		}
 	}
-	return fmt.Sprintf("%d policies are", policies)
+	rules := 0
+	for _, change := range response.RuleChanges {
+		if change.After == "" {
+			rules++
+			ended = append(ended, change.Section+"."+change.Name)
+		}
+	}
+	if len(ended) > 0 && !c.Prune {
+		losses = append(losses, loss{fmt.Sprintf("%s not in %s and would end: %s", areNot(len(ended), rules), c.File, strings.Join(ended, ", ")),
+			"add --prune if they are to end, or add them to the file (stint policies -o yaml prints what is in force)"})
+	}
+	if rekeyed := response.RekeyedNamespaces; len(rekeyed) > 0 && !c.Rekey {
+		losses = append(losses, loss{fmt.Sprintf("all keys of %s would be new, with nothing used and without their overrides and blocks, because "+
+			"they become hashed, or plain again", strings.Join(rekeyed, ", ")), "add --rekey if that is meant"})
+	}
+	return losses
+}
+
+func areNot(ended, rules int) string {
+	switch {
+	case ended > 1 && rules > 0:
+		return fmt.Sprintf("%d policies and rules are", ended)
+	case ended > 1:
+		return fmt.Sprintf("%d policies are", ended)
+	case rules > 0:
+		return "1 rule is"
+	}
+	return "1 policy is"
 }
 
 // read loads the file and prints warnings about content that is valid but probably not intended.
@@ -167,14 +209,24 @@ func (c *applyCommand) summary(r *stintv1.ApplyResponse) string {
 			changed++
 		}
 	}
+	for _, change := range r.RuleChanges {
+		switch {
+		case change.Before == "":
+			added++
+		case change.After == "":
+			ended++
+		default:
+			changed++
+		}
+	}
 	counts := fmt.Sprintf("%d added, %d changed, %d ended", added, changed, ended)
 	switch {
-	case c.DryRun && len(r.Changes) == 0:
+	case c.DryRun && len(r.Changes)+len(r.RuleChanges) == 0:
 		return fmt.Sprintf("nothing differs from policies version %d", r.Version)
 	case c.DryRun:
 		return fmt.Sprintf("would be %s; policies version %d stays in force", counts, r.Version)
 	}
-	if len(r.Changes) == 0 {
+	if len(r.Changes)+len(r.RuleChanges) == 0 {
 		counts = "nothing differs"
 	}
 	return fmt.Sprintf("policies version %d is in force: %s", r.Version, counts)

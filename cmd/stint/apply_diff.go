@@ -12,8 +12,8 @@ import (
 
 // printChanges writes policies as the lines of a file, with + before added lines, - before removed lines, and ~ before
 // the name of a policy that stays.
-func printChanges(w io.Writer, changes []*stintv1.PolicyChange) error {
-	for _, change := range changes {
+func printChanges(w io.Writer, m *stintv1.ApplyResponse) error {
+	for _, change := range m.Changes {
 		before, err := policyLines(change.Before)
 		if err != nil {
 			return err
@@ -26,7 +26,12 @@ func printChanges(w io.Writer, changes []*stintv1.PolicyChange) error {
 			fmt.Fprintln(w, line)
 		}
 	}
-	if len(changes) > 0 {
+	for _, change := range m.RuleChanges {
+		for _, line := range changedLines(linesOf(change.Before), linesOf(change.After)) {
+			fmt.Fprintln(w, line)
+		}
+	}
+	if len(m.Changes)+len(m.RuleChanges) > 0 {
 		fmt.Fprintln(w)
 	}
 	return nil
@@ -41,7 +46,15 @@ func policyLines(m *stintv1.Policy) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("policy %s of the server: %w", m.Name, err)
 	}
-	return strings.Split(strings.TrimSuffix(string(policy.FormatPolicy(p)), "\n"), "\n"), nil
+	return linesOf(string(policy.FormatPolicy(p))), nil
+}
+
+// linesOf splits text into its lines; nil if there is no text.
+func linesOf(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 }
 
 // changedLines marks the lines of two versions of a policy, one of which may be absent.

@@ -14,7 +14,8 @@ type auditCommand struct {
 	Policy    string `help:"Only changes of this policy's keys." placeholder:"NAME"`
 	Key       string `help:"Only changes of this key."`
 	Namespace string `help:"Default: the server's."`
-	Count     uint32 `short:"n" help:"How many at most, the newest." default:"100"`
+	Count     int    `short:"n" help:"How many at most, the newest; 0: all." default:"100"`
+	Cursor    string `help:"Go on where an earlier audit ended, which said so." placeholder:"TEXT"`
 	output
 	remote
 }
@@ -23,22 +24,56 @@ type auditCommand struct {
 func (*auditCommand) Help() string {
 	return "Who adjusted or overrode which key, and who changed policies, tokens and sealing secrets, newest first. Each shard keeps its newest 1,024 " +
 		"changes, and of the policies 64 are kept.\n\n" +
-		"    stint audit --key user:42 -n 10"
+		"    stint audit --key user:42 -n 10\n" +
+		"    stint audit -n 0 -o json"
 }
 
 // Run lists the changes that people made.
 func (c *auditCommand) Run(s streams) error {
-	ctx, cancel := c.context()
-	defer cancel()
-	answer, err := c.observe(ctx).Audit(ctx, connect.NewRequest(&stintv1.AuditRequest{Namespace: c.Namespace,
-		Policy: c.Policy, Key: c.Key, Count: c.Count}))
-	if err != nil {
-		return c.explain(ctx, "audit", err, false)
+	if c.Count < 0 {
+		return usagef("audit: --count: is %d", c.Count)
+	}
+	all := &stintv1.AuditResponse{NextCursor: c.Cursor}
+	for {
+		ctx, cancel := c.context()
+		answer, err := c.observe(ctx).Audit(ctx, connect.NewRequest(&stintv1.AuditRequest{Namespace: c.Namespace,
+			Policy: c.Policy, Key: c.Key, Count: pageOf(c.Count, len(all.Records)), Cursor: all.NextCursor}))
+		cancel()
+		if err != nil {
+			return c.explain(ctx, "audit", err, false)
+		}
+		all.Records, all.NextCursor = append(all.Records, answer.Msg.Records...), answer.Msg.NextCursor
+		if all.NextCursor == "" || c.Count > 0 && len(all.Records) >= c.Count {
+			break
+		}
 	}
 	if c.json() {
-		return printJSON(s, answer.Msg)
+		return printJSON(s, all)
 	}
-	return printAudit(s, answer.Msg.Records)
+	if err := printAudit(s, all.Records); err != nil {
+		return err
+	}
+	return s.tellMore(all.NextCursor)
+}
+
+// pageMost is the length of the longest page that a server sends.
+const pageMost = 1000
+
+// pageOf returns how long the next page is to be, of so many rows in all (0: all there are) after those that have come.
+func pageOf(count, have int) uint32 {
+	if count == 0 {
+		return pageMost
+	}
+	return uint32(min(count-have, pageMost))
+}
+
+// tellMore says how to go on with a list that is not complete.
+func (s streams) tellMore(cursor string) error {
+	if cursor == "" {
+		return nil
+	}
+	_, err := fmt.Fprintf(s.err, "stint: there are more: --cursor %s\n", cursor)
+	return err
 }
 
 // changed names the object of a change: a key under a policy, the policies themselves, or the cluster.

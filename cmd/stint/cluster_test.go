@@ -25,6 +25,7 @@ type fakeCluster struct {
 	mu       sync.Mutex
 	asked    []string
 	expected *uint64 // of the last Apply
+	rekey    bool    // likewise
 	status   api.ClusterStatus
 	step     func(*api.ClusterStatus) // before each Status and Drain; nil: no progress
 	revision *policy.Revision
@@ -54,11 +55,11 @@ func (f *fakeCluster) Status(context.Context) (api.ClusterStatus, error) {
 	return f.status, err
 }
 
-func (f *fakeCluster) Apply(_ context.Context, set *policy.Set, expected *uint64, who, note string) (uint64, []uint32, error) {
+func (f *fakeCluster) Apply(_ context.Context, set *policy.Set, expected *uint64, rekey bool, who, note string) (uint64, []uint32, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked = append(f.asked, "apply "+note)
-	f.expected = expected
+	f.expected, f.rekey = expected, rekey
 	if expected != nil && *expected != f.revision.Version {
 		return 0, nil, api.VersionConflict(*expected, f.revision.Version)
 	}
@@ -68,12 +69,23 @@ func (f *fakeCluster) Apply(_ context.Context, set *policy.Set, expected *uint64
 	return f.revision.Version, f.pending, f.err
 }
 
+func (f *fakeCluster) Ledger(context.Context) (string, error) { return "ledger", nil }
+
 func (f *fakeCluster) PolicyHistory(context.Context) ([]shard.DocumentChange, error) {
 	at := limit.Time(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC).UnixMicro())
 	return []shard.DocumentChange{
 		{Version: 2, AuditRecord: shard.AuditRecord{At: at, Actor: "jo", Note: "double the burst"}},
 		{Version: 3, AuditRecord: shard.AuditRecord{At: at + 60e6, Actor: "10.0.0.7"}},
 	}, nil
+}
+
+func (f *fakeCluster) KeptPolicies(context.Context) ([]api.KeptPolicies, error) {
+	return []api.KeptPolicies{{Version: 1, Text: []byte("policies: {}")}, {Version: 2, Text: policy.Format(f.inForce().Set)}}, nil
+}
+
+// ListKeys implements api.ClusterAdmin. No test calls it.
+func (f *fakeCluster) ListKeys(context.Context, shard.ID, shard.Listing) (shard.Listed, error) {
+	panic("not asked")
 }
 
 func (f *fakeCluster) Drain(_ context.Context, node string, on bool) (int, error) {
@@ -146,6 +158,9 @@ func (f *fakeCluster) Decide(context.Context, []shard.Request) []shard.Result { 
 
 // Decision implements api.Observer.
 func (f *fakeCluster) Decision(string, string) {}
+
+// Denied implements api.Observer.
+func (f *fakeCluster) Denied(string, string, string) {}
 
 // Request implements api.Observer.
 func (f *fakeCluster) Request(string, string, time.Duration) {}
@@ -222,17 +237,7 @@ func transcriptFrom(t *testing.T, name string, wantCode int, policies string, ar
 		got += "-- stderr --\n" + stderr
 	}
 	got = strings.ReplaceAll(got, dir+string(filepath.Separator), "")
-	golden := filepath.Join("testdata", "cluster", name+".txt")
-	if *update {
-		writeFile(t, golden, got)
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
-	}
+	compareTranscript(t, name, got)
 }
 
 func writeFile(t *testing.T, name, text string) {

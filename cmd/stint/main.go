@@ -36,11 +36,16 @@ type commandLine struct {
 	Explain     explainCommand     `cmd:"" help:"Tell in words what would be decided now, and why."`
 	Adjust      adjustCommand      `cmd:"" help:"Change what a key has used, or block it."`
 	Override    overrideCommand    `cmd:"" help:"Give one key a tier or quotas of its own."`
+	Overrides   overridesCommand   `cmd:"" help:"List the keys that have a tier or quotas of their own."`
+	Keys        keysCommand        `cmd:"" help:"List the keys of which something is kept."`
 	Forget      forgetCommand      `cmd:"" help:"End everything that is kept of one key: for a person who asks for it."`
 	Audit       auditCommand       `cmd:"" help:"List who changed what by hand."`
+	Top         topCommand         `cmd:"" help:"Show which keys are asked about, denied and spent most."`
+	Usage       usageCommand       `cmd:"" help:"List what the meters of the policies have billed."`
 	Policies    policiesCommand    `cmd:"" help:"List the policies in force."`
 	Apply       applyCommand       `cmd:"" help:"Put a policies file in force."`
 	Status      statusCommand      `cmd:"" help:"Show the nodes, the shards and what is wrong. Exit code 1: not healthy."`
+	Doctor      doctorCommand      `cmd:"" help:"Look for what is wrong, and say what to do. Exit code 1: something is."`
 	Drain       drainCommand       `cmd:"" help:"Let a node hand its shards over, so that it can be stopped."`
 	RemoveNode  removeNodeCommand  `cmd:"" help:"Take a node out of the cluster for good."`
 	Token       tokenCommand       `cmd:"" help:"Make, list and end the tokens that requests prove themselves with."`
@@ -50,6 +55,7 @@ type commandLine struct {
 	Recover     recoverCommand     `cmd:"" help:"Make a backup from the disks that are left of a cluster, offline."`
 	Upgrade     upgradeCommand     `cmd:"" help:"Show and raise the feature level of a cluster that runs a new release."`
 	Certs       certsCommand       `cmd:"" help:"Make certificates, for nodes and clients, with an authority of your own."`
+	Import      importCommand      `cmd:"" help:"Turn the configuration of another rate limiter into a policies file."`
 	Simulate    simulateCommand    `cmd:"" help:"Replay a log against policies, without a server."`
 	Bench       benchCommand       `cmd:"" help:"Put load on a server, measure it, and audit what it admitted."`
 	Verify      verifyCommand      `cmd:"" help:"Prove that a cluster counts exactly, while nodes fail."`

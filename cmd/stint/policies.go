@@ -15,17 +15,20 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
+// policiesCommand has the commands about the policies in force and before.
 type policiesCommand struct {
-	What   string `arg:"" optional:"" help:"history: who put which version in force, when and why." enum:"history," default:""`
+	List     policiesListCommand     `cmd:"" default:"withargs" help:"List the policies in force."`
+	History  policiesHistoryCommand  `cmd:"" help:"List the versions: who put which in force, when and why."`
+	Rollback policiesRollbackCommand `cmd:"" help:"Put an earlier version in force again."`
+}
+
+type policiesListCommand struct {
 	Output string `short:"o" help:"table for people, json for programs, yaml: a policies file." enum:"table,json,yaml" default:"table"`
 	remote
 }
 
-// Run prints the policies in force, or their history.
-func (c *policiesCommand) Run(s streams) error {
-	if c.What == "history" {
-		return c.history(s)
-	}
+// Run prints the policies in force.
+func (c *policiesListCommand) Run(s streams) error {
 	ctx, cancel := c.context()
 	defer cancel()
 	answer, err := c.policies(ctx).List(ctx, connect.NewRequest(&stintv1.ListPoliciesRequest{}))
@@ -36,41 +39,112 @@ func (c *policiesCommand) Run(s streams) error {
 	case "json":
 		return printJSON(s, answer.Msg)
 	case "yaml":
-		return printYAML(s, answer.Msg)
+		set, err := setOf(answer.Msg.Policies, answer.Msg.Rules)
+		if err != nil {
+			return err
+		}
+		_, err = s.out.Write(policy.Format(set))
+		return err
 	}
 	return printPolicies(s, answer.Msg)
 }
 
-// history prints the versions and their actors, newest first.
-func (c *policiesCommand) history(s streams) error {
-	if c.Output == "yaml" {
-		return usagef("policies history: has no yaml: -o table or json")
-	}
+type policiesHistoryCommand struct {
+	output
+	remote
+}
+
+// Run prints the versions and their actors, newest first.
+func (c *policiesHistoryCommand) Run(s streams) error {
 	ctx, cancel := c.context()
 	defer cancel()
 	answer, err := c.policies(ctx).History(ctx, connect.NewRequest(&stintv1.PolicyHistoryRequest{}))
 	if err != nil {
 		return c.explain(ctx, "policies history", err, false)
 	}
-	if c.Output == "json" {
+	if c.json() {
 		return printJSON(s, answer.Msg)
 	}
 	table := newTable(s)
-	fmt.Fprintln(table, "VERSION\tTIME\tWHO\tNOTE")
+	fmt.Fprintln(table, "VERSION\tTIME\tWHO\tKEPT\tNOTE")
 	for _, v := range answer.Msg.Versions {
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\n", v.Version, instant(v.At), v.Actor, v.Note)
+		kept := "yes"
+		if !v.Kept {
+			kept = "-"
+		}
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\n", v.Version, instant(v.At), v.Actor, kept, v.Note)
 	}
 	return table.Flush()
 }
 
-// printYAML writes a file that stint apply accepts.
-func printYAML(s streams, m *stintv1.ListPoliciesResponse) error {
-	set, err := api.PoliciesOf(m.Policies)
+type policiesRollbackCommand struct {
+	Version uint64        `arg:"" help:"The version to put in force again: stint policies history lists them."`
+	DryRun  bool          `help:"Show what would change, and change nothing."`
+	YAML    bool          `name:"yaml" help:"Print the version as a policies file, and change nothing."`
+	Prune   bool          `help:"End the policies that the version does not have. Without it a person is asked, and a script refused."`
+	Rekey   bool          `help:"Hash the keys of namespaces, or cease to: all their keys are new. Without it a person is asked, and a script refused."`
+	Note    string        `help:"Why, for those who come after."`
+	Actor   string        `help:"Who, for the history." env:"STINT_ACTOR,USER"`
+	Wait    time.Duration `help:"How long to wait until every shard decides by it; 0: not at all." default:"10s"`
+	output
+	remote
+}
+
+// Help implements kong.HelpProvider.
+func (*policiesRollbackCommand) Help() string {
+	return "The newest 20 versions before the one in force are kept. A rollback applies one of them anew, under a new version: what keys have " +
+		"used stays, and the history says who did it. Everything is as with stint apply.\n\n" +
+		"    stint policies rollback 7 --dry-run\n" +
+		"    stint policies rollback 7 --prune --note 'the new limit shut customers out'\n" +
+		"    stint policies rollback 7 --yaml > policies.yaml"
+}
+
+// Run applies the version anew. It changes nothing if somebody else has applied another one meanwhile.
+func (c *policiesRollbackCommand) Run(s streams) error {
+	set, inForce, err := c.earlier()
 	if err != nil {
-		return fmt.Errorf("the server's policies: %w", err)
+		return err
 	}
-	_, err = s.out.Write(policy.Format(set))
-	return err
+	if c.YAML {
+		_, err := s.out.Write(policy.Format(set))
+		return err
+	}
+	note := fmt.Sprintf("rollback to version %d", c.Version)
+	if c.Note != "" {
+		note += ": " + c.Note
+	}
+	apply := &applyCommand{File: fmt.Sprintf("version %d", c.Version), DryRun: c.DryRun, Prune: c.Prune, Rekey: c.Rekey,
+		ExpectedVersion: &inForce, Note: note, Actor: c.Actor, Wait: c.Wait, output: c.output, remote: c.remote}
+	return apply.put(s, set)
+}
+
+// earlier returns the version to go back to, and the number of the one in force.
+func (c *policiesRollbackCommand) earlier() (set *policy.Set, inForce uint64, err error) {
+	ctx, cancel := c.context()
+	defer cancel()
+	what := fmt.Sprintf("policies rollback %d", c.Version)
+	now, err := c.policies(ctx).List(ctx, connect.NewRequest(&stintv1.ListPoliciesRequest{}))
+	if err != nil {
+		return nil, 0, c.explain(ctx, what, err, false)
+	}
+	answer, err := c.policies(ctx).GetVersion(ctx, connect.NewRequest(&stintv1.GetPolicyVersionRequest{Version: c.Version}))
+	if err != nil {
+		return nil, 0, c.explain(ctx, what, err, false)
+	}
+	set, err = setOf(answer.Msg.Policies, answer.Msg.Rules)
+	return set, now.Msg.Version, err
+}
+
+// setOf makes a set of what a server sent.
+func setOf(policies []*stintv1.Policy, rules string) (*policy.Set, error) {
+	set, err := api.PoliciesOf(policies)
+	if err != nil {
+		return nil, fmt.Errorf("the server's policies: %w", err)
+	}
+	if set, err = policy.ParseRules("rules", []byte(rules), set); err != nil {
+		return nil, fmt.Errorf("the server's rules: %w", err)
+	}
+	return set, nil
 }
 
 func printPolicies(s streams, m *stintv1.ListPoliciesResponse) error {
@@ -86,11 +160,19 @@ func printPolicies(s streams, m *stintv1.ListPoliciesResponse) error {
 		if p.Lockout != nil {
 			fmt.Fprintf(table, "\tlockout\t%s\t\n", lockoutText(p.Lockout))
 		}
+		if p.Meter != nil {
+			fmt.Fprintf(table, "\tmeter %s\tbilled, final %s after its end, kept for %d periods\t\n", p.Meter.Name, spanText(p.Meter.Grace),
+				p.Meter.Retain)
+		}
 		if p.DenyCache != nil {
 			fmt.Fprintf(table, "\tdeny_cache\ta denial is repeated for %s without asking again\t\n", spanText(p.DenyCache))
 		}
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil || m.Rules == "" {
+		return err
+	}
+	_, err := fmt.Fprintf(s.out, "\n%s", m.Rules)
+	return err
 }
 
 // lockoutText describes a ladder in words.

@@ -84,12 +84,16 @@ func (p proves) RoundTrip(request *http.Request) (*http.Response, error) {
 
 // maySendTokenTo refuses addresses on the way to which others could read a token.
 func maySendTokenTo(u *url.URL) error {
-	host := u.Hostname()
-	address, err := netip.ParseAddr(host)
-	if u.Scheme == "https" || host == "localhost" || err == nil && address.Unmap().IsLoopback() {
+	if u.Scheme == "https" || onThisMachine(u) {
 		return nil
 	}
 	return fmt.Errorf("a token is not sent in the clear to %s: use https://, or an address of this machine", u.Host)
+}
+
+// onThisMachine reports whether only this machine reaches an address.
+func onThisMachine(u *url.URL) bool {
+	address, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == "localhost" || err == nil && address.Unmap().IsLoopback()
 }
 
 // tokenTo returns the token to send to several addresses; "": none.

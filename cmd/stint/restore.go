@@ -125,7 +125,10 @@ func printRestore(s streams, r *node.Restore) error {
 	if sum.Unreadable > 0 {
 		fmt.Fprintf(&text, "%s cannot be read by this release: requests for their keys will say so\n", plural(sum.Unreadable, "record"))
 	}
-	exact := r.Backup.DataExact()
+	exact := r.Backup.DataExact() && !r.NewHashes
+	if r.NewHashes {
+		fmt.Fprintln(&text, "the secret that keys are hashed with is lost: all keys of the namespaces that hash them are new, and count as full")
+	}
 	if recovered := r.Backup.Recovery; recovered != nil {
 		fmt.Fprintf(&text, "recovered by %s from %s\n", recovered.Actor, strings.Join(recovered.Inputs, ", "))
 	}

@@ -61,7 +61,6 @@ func (c *serveCommand) Run(s streams) error {
 		return err
 	}
 	began := time.Now()
-	collectLess()
 	syscall.Umask(0o077) // keys are e-mail addresses and phone numbers, so only the owner may read the data, whichever code writes it
 	dataDir, remove, err := c.dataDir()
 	if err != nil {
@@ -70,6 +69,7 @@ func (c *serveCommand) Run(s streams) error {
 	defer remove()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	collectLess(ctx)
 	n, err := node.Start(ctx, c.nodeConfig(dataDir, slog.New(slog.NewTextHandler(s.err, nil))))
 	if err != nil {
 		return err

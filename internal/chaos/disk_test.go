@@ -21,6 +21,9 @@ func TestDiskFaults(t *testing.T) {
 	}
 	for _, fault := range []struct{ name, inject string }{
 		{"an fdatasync fails while starting", "error=EIO:when=12+"},
+		{"one fails while the cluster is founded", "error=EIO:when=20+"},
+		{"one fails while several goroutines write", "error=EIO:when=24+"}, // the first to tell may be one that was refused
+		{"one fails when the node has just begun to serve", "error=EIO:when=30+"},
 		{"an fdatasync fails under load", "error=EIO:when=60+"},
 		{"one fdatasync fails and the next would succeed", "error=EIO:when=70"},
 		{"an fdatasync hangs", "delay_enter=8000000:when=80+"}, // strace lets no process end before the delay does

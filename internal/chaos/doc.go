@@ -1,10 +1,13 @@
 // Package chaos holds tests that run the real binary on a real disk, kill it with SIGKILL at random moments under load, and
-// make its disk fail. They need a Go toolchain to build the binary, strace for the disk faults, and two minutes:
+// make its disk fail. They need a Go toolchain to build the binary, strace for the disk faults, Prometheus for the alerts, and
+// minutes:
 //
 //	go test -tags chaos ./internal/chaos
 //
 // With the additional build tag "upgrade", a cluster of the previous release, which is built from the repository's history,
 // is upgraded node by node: `make upgrade`.
+//
+// With the additional build tag "browser", an operator at a real Chromium uses the dashboard: `make dashboard`.
 //
 // With the build tag "docker", the package runs docker-compose.yml and the files of deploy/hosts.sh on a real engine; `make docker` builds the image first.
 //

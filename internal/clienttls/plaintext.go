@@ -45,6 +45,9 @@ type conn struct {
 // handshakeRecord is the first byte of every TLS connection, and of no other protocol that is spoken here.
 const handshakeRecord = 0x16
 
+// NetConn returns the connection below, as tls.Conn does.
+func (c *conn) NetConn() net.Conn { return c.Conn }
+
 // Read implements net.Conn.
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)

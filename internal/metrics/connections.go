@@ -25,7 +25,7 @@ func (f factory) ports() ports {
 // Connected sets the number of open connections of a port.
 func (m *Metrics) Connected(port string, open int) { m.ports.open.of(port).Set(float64(open)) }
 
-// Refused counts a refused connection of a port. why is "full", "address" or "accept".
+// Refused counts a refused connection of a port. why is "full", "address", "accept" or "unproven".
 func (m *Metrics) Refused(port, why string) { m.ports.refused.of(refusal{port, why}).Inc() }
 
 // Cut counts idle connections of a port that were closed to make room for others.

@@ -1,8 +1,8 @@
 // Package metrics is the only package that knows Prometheus. A Metrics has a method for each kind of event in a node. The
 // packages where the events occur declare the few methods that they call as an interface of their own.
 //
-// It owns the names, labels and buckets of every series, and the registry behind /metrics. It never knows keys and
-// namespaces: a key may be an e-mail address or a phone number, and the number of keys is unbounded (R22).
+// It owns the names, labels and buckets of every series, and the registry behind /metrics. It never knows
+// keys: one may be an e-mail address or a phone number, and their number is unbounded (R22). Namespaces are bounded.
 //
 //	stint_decisions_total{policy,outcome}             decisions, one for each entry; outcome: allowed, denied,
 //	                                                  locked_out (denied: the key is blocked), shadow_denied (allowed: the
@@ -11,6 +11,9 @@
 //	                                                  denied_cached (denied by the repeated answer to an earlier request);
 //	                                                  replayed (the answer to an id that was counted before). The policy of
 //	                                                  limits that came with a request is "inline"
+//	stint_denials_total{namespace,policy,limit}       denials by each limit that denied, or the block of the key: "lockout" or
+//	                                                  "block"; also repeated ones (deny_cache), not those of the Redis port.
+//	                                                  Beyond 200 namespaces, 200 limits or 2,000 series: "other"
 //	stint_request_duration_seconds{procedure,code}    calls, from the read message to the complete answer; code: ok,
 //	                                                  or the name of the RPC code
 //	stint_batch_requests{shard}                       requests decided together
@@ -37,6 +40,17 @@
 //	stint_hop_frames_total                            frames of these requests
 //	stint_shards_stopped                              shards whose copy here decides nothing, because its records cannot
 //	                                                  be trusted
+//	stint_ready                                       1: the node can serve or forward every shard, as /readyz says
+//	stint_shards_unowned                              shards without an owner that this node has heard of
+//	stint_disk_low                                    1: requests are refused for lack of room on the disk
+//	stint_replicas_convicted                          replicas here whose records were found wrong within the last day
+//	stint_sums_agreed_timestamp_seconds{shard}        when the replica here last had the same new sum as a majority of its
+//	                                                  shard's; absent in a cluster of one
+//	stint_last_backup_timestamp_seconds               when the newest backup was begun; absent: none is known here
+//	stint_certificate_expiry_timestamp_seconds{port}  when the certificate expires; port: api, peer; absent: there is none
+//	stint_clock_ahead_seconds                         how far the machine's clock is ahead of the median of the nodes' clocks;
+//	                                                  absent: not measured
+//	stint_top_bytes                                   memory of the keys that stand out
 //	stint_denials_kept                                denials that this node may repeat without asking again
 //	stint_redis_commands_total{command,code}          commands of the Redis protocol; code: ok, or the first word of the error
 //	stint_redis_round_duration_seconds                rounds: commands of one connection that were decided together,
@@ -44,7 +58,8 @@
 //	stint_redis_connections                           connections that speak the Redis protocol
 //	stint_connections{port}                           connections of a client port: api (with gRPC's), redis
 //	stint_connections_refused_total{port,why}         refused connections; why: full, address (the address holds a quarter
-//	                                                  of the port), accept (the machine had no descriptor)
+//	                                                  of the port), accept (the machine had no descriptor), unproven
+//	                                                  (clients that have shown no token hold an eighth)
 //	stint_connections_cut_total{port}                 idle connections that were closed to make room for others
 //	go_*, process_*                                   the Go runtime and the process
 //

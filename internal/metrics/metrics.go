@@ -32,6 +32,7 @@ type Metrics struct {
 	rounds        prometheus.Observer
 	connections   prometheus.Gauge
 	ports         ports
+	denials       *denials
 }
 
 type decision struct{ policy, outcome string }
@@ -72,6 +73,8 @@ func New() *Metrics {
 	return &Metrics{
 		registry: registry,
 		ports:    families.ports(),
+		denials: newDenials(families.counter("denials_total", "Denials by limit; beyond 200 namespaces or limits: other.",
+			"namespace", "policy", "limit")),
 		commands: newChildren(func(c call) prometheus.Counter {
 			return commands.WithLabelValues(c.procedure, c.code)
 		}),

@@ -1,10 +1,12 @@
 package metrics_test
 
 import (
+	"fmt"
 	"net/http/httptest"
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -28,6 +30,12 @@ func oneOfEach(m *metrics.Metrics) {
 	m.Denials(func() int { return 5 })
 	m.Stopped(func() int { return 2 })
 	m.Decision("login", "denied")
+	m.Denied("default", "login", "minute")
+	m.Health(func() metrics.Health {
+		at := time.Unix(1_000_000, 0)
+		return metrics.Health{Ready: true, ShardsUnowned: 3, DiskLow: true, Convicted: 4, LastBackup: at, ClockAhead: time.Second, ClockKnown: true,
+			CertificateEnds: map[string]time.Time{"api": at, "peer": {}}, SumsAgreed: map[uint32]time.Time{2: at}, TopBytes: 8}
+	})
 	m.Request("/stint.v1.LimitService/Check", "ok", 300*time.Microsecond)
 	m.Batch(2, 64, 1, 900)
 	m.Commit(2, time.Millisecond)
@@ -74,6 +82,16 @@ func TestEverySeriesIsScraped(t *testing.T) {
 		`stint_legs_open{shard="2"} 6`,
 		`stint_hop_requests_total 7`,
 		`stint_denials_kept 5`,
+		`stint_denials_total{limit="minute",namespace="default",policy="login"} 1`,
+		`stint_ready 1`,
+		`stint_shards_unowned 3`,
+		`stint_disk_low 1`,
+		`stint_replicas_convicted 4`,
+		`stint_last_backup_timestamp_seconds 1e+06`,
+		`stint_certificate_expiry_timestamp_seconds{port="api"} 1e+06`,
+		`stint_sums_agreed_timestamp_seconds{shard="2"} 1e+06`,
+		`stint_clock_ahead_seconds 1`,
+		`stint_top_bytes 8`,
 		`stint_shards_stopped 2`,
 		`stint_hop_frames_total 2`,
 		`stint_redis_commands_total{code="ok",command="incr"} 16`,
@@ -130,6 +148,39 @@ func TestConcurrentFirstUseCountsAll(t *testing.T) {
 	}
 }
 
+// Callers choose namespaces, so their number is bounded, and so are the series of all limits in them. None is lost.
+func TestDenialsHaveBoundedNames(t *testing.T) {
+	m := metrics.New()
+	const each = 300
+	for range 2 {
+		for i := range each {
+			m.Denied(fmt.Sprint("ns-", i), "p", "l")
+			m.Denied("ns-0", fmt.Sprint("p-", i), "l")
+			for j := range 20 {
+				m.Denied(fmt.Sprint("ns-", i), "p", fmt.Sprint("l-", j))
+			}
+		}
+	}
+	series, sum := 0, 0.0
+	for _, line := range strings.Split(scrape(t, m), "\n") {
+		if strings.HasPrefix(line, "stint_denials_total{") {
+			series++
+			n, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += n
+		}
+	}
+	if series > 2001 || series < 1000 || sum != 2*22*each {
+		t.Errorf("%d series count %v denials, want at most 2001 and %d", series, sum, 2*22*each)
+	}
+	if text := scrape(t, m); strings.Count(text, `namespace="ns-0"`) == 0 || strings.Contains(text, `namespace="ns-299"`) ||
+		!strings.Contains(text, `namespace="other"`) {
+		t.Error("the namespaces that came first have no names, or those that came last have some")
+	}
+}
+
 func TestHotPathDoesNotAllocate(t *testing.T) {
 	m := metrics.New()
 	for name, call := range map[string]func(){
@@ -143,6 +194,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 		"Keys":     func() { m.Keys(2, 12345, 999) },
 		"Frozen":   func() { m.Frozen(2) },
 		"Full":     func() { m.Full(2) },
+		"Denied":   func() { m.Denied("default", "login", "minute") },
 	} {
 		if n := testing.AllocsPerRun(1000, call); n > 0 {
 			t.Errorf("%s allocates %v times", name, n)

@@ -28,7 +28,7 @@ type admin struct {
 var _ api.ClusterAdmin = (*admin)(nil)
 
 // Apply implements api.ClusterAdmin: the set is in force once it is committed; shards adopt it with their next batch.
-func (a *admin) Apply(ctx context.Context, set *policy.Set, expected *uint64, who, note string) (uint64, []uint32, error) {
+func (a *admin) Apply(ctx context.Context, set *policy.Set, expected *uint64, rekey bool, who, note string) (uint64, []uint32, error) {
 	current, err := a.documents.fetch(ctx, placement.PoliciesDocument)
 	if err != nil {
 		return 0, nil, err
@@ -36,17 +36,32 @@ func (a *admin) Apply(ctx context.Context, set *policy.Set, expected *uint64, wh
 	if expected != nil && *expected != current.Version {
 		return 0, nil, api.VersionConflict(*expected, current.Version)
 	}
-	field := set.Newer()
-	if a.view.level() >= shard.LevelSound {
-		field = set.NewerThanSound()
-	}
-	if field != "" && a.view.level() < shard.LevelTrust {
+	if field := newerThan(a.view.level(), set); field != "" {
 		return 0, nil, &shard.Error{Code: shard.Conflict, Field: "policies." + field, Message: "some nodes of the cluster cannot " +
 			"read this before its upgrade is finished: `stint upgrade status` says how far it is"}
 	}
 	text := policy.Format(set)
 	if bytes.Equal(text, current.Body) {
 		return current.Version, a.pendingShards(current.Version), nil
+	}
+	if !rekey && len(current.Body) > 0 {
+		inForce, err := policy.Parse("policies in force", current.Body)
+		if err != nil {
+			return 0, nil, err
+		}
+		if namespaces := inForce.Rekeyed(set); len(namespaces) > 0 {
+			return 0, nil, api.RekeyNeeded(namespaces)
+		}
+	}
+	if drawn, err := a.documents.drawKeySecret(ctx, set); err != nil {
+		return 0, nil, err
+	} else if drawn { // before the policies are in force, so that nodes know it by then
+		a.tellOthers()
+	}
+	if current.Version > 0 {
+		if err := a.keep(ctx, current); err != nil { // nobody has to wait for it
+			a.logger.Warn("the policies in force are replaced and not kept for a rollback", "version", current.Version, "error", err)
+		}
 	}
 	d, err := a.documents.replace(ctx, shard.Request{Document: placement.PoliciesDocument, Expect: current.Version, Body: text,
 		Adjustment: &shard.Adjustment{Actor: who, Note: note}})
@@ -59,6 +74,28 @@ func (a *admin) Apply(ctx context.Context, set *policy.Set, expected *uint64, wh
 	return d.Version, a.pendingShards(d.Version), nil
 }
 
+// newerThan returns the path of the first field of a set that nodes at a level cannot read, or "".
+func newerThan(level shard.Level, set *policy.Set) string {
+	switch {
+	case level < shard.LevelSound:
+		return set.Newer()
+	case level < shard.LevelTrust:
+		return set.NewerThanSound()
+	case level < shard.LevelBill:
+		return set.NewerThanTrust()
+	}
+	return ""
+}
+
+// Ledger implements api.ClusterAdmin.
+func (a *admin) Ledger(ctx context.Context) (string, error) {
+	if a.view.level() < shard.LevelBill {
+		return "", &shard.Error{Code: shard.Conflict, Message: "usage is billed when the upgrade of the cluster is finished: " +
+			"`stint upgrade status` says how far it is"}
+	}
+	return a.documents.ledger(ctx)
+}
+
 // PolicyHistory implements api.ClusterAdmin.
 func (a *admin) PolicyHistory(ctx context.Context) ([]shard.DocumentChange, error) {
 	d, err := a.documents.fetch(ctx, shard.HistoryOf(placement.PoliciesDocument))
@@ -66,6 +103,28 @@ func (a *admin) PolicyHistory(ctx context.Context) ([]shard.DocumentChange, erro
 		return nil, err
 	}
 	return shard.DocumentChanges(d)
+}
+
+// ListKeys implements api.ClusterAdmin.
+func (a *admin) ListKeys(_ context.Context, id shard.ID, q shard.Listing) (l shard.Listed, err error) {
+	replica := a.replicas.of(id)
+	if replica == nil {
+		return l, &shard.Error{Code: shard.Unavailable, Message: fmt.Sprintf("node %s has no replica of shard %s: ask another", a.node, id)}
+	}
+	if stopped := replica.stopped.Load(); stopped != nil {
+		return l, stopped
+	}
+	received := false
+	replica.group.View(func(s *shard.State) {
+		if received = s.Epoch() > 0; received {
+			l = s.List(q)
+		}
+	})
+	if !received {
+		return l, &shard.Error{Code: shard.Unavailable, Message: fmt.Sprintf("node %s's replica of shard %s has received nothing yet: ask "+
+			"another node", a.node, id)}
+	}
+	return l, nil
 }
 
 // tellOthers asks the other nodes at once, so that news travels now.

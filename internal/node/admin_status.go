@@ -59,6 +59,11 @@ func (a *admin) nodeStatus(t *placement.Table, node placement.Node, reports map[
 	}
 	report := reports[node.ID]
 	s.KeyLines, s.APICertificateEnds, s.PeerCertificateEnds = report.KeyLines, report.APICertificateEnds, report.PeerCertificateEnds
+	if m := report.Machine; m != nil {
+		s.Machine = &api.MachineStatus{DiskFree: m.DiskFree, DiskFull: report.Full, LogWriteMean: m.LogWriteMean,
+			LogWriteSlowest: m.LogWriteSlowest, Memory: m.Memory, MemoryLimit: m.MemoryLimit, RecordBytes: m.RecordBytes,
+			RecordLimit: m.RecordLimit}
+	}
 	return s
 }
 

@@ -76,7 +76,7 @@ func TestAppliedPoliciesAreInForceEverywhereSoonAndForGood(t *testing.T) {
 		}
 	}
 	apply := func(i int, quota uint64) time.Time {
-		version, _, err := c.nodes[i].admin.Apply(t.Context(), quotaPolicy(t, quota), nil, "jo", fmt.Sprint("to ", quota))
+		version, _, err := c.nodes[i].admin.Apply(t.Context(), quotaPolicy(t, quota), nil, false, "jo", fmt.Sprint("to ", quota))
 		if err != nil || version == 0 {
 			t.Fatalf("applying %d: version %d, %v", quota, version, err)
 		}
@@ -95,7 +95,7 @@ func TestAppliedPoliciesAreInForceEverywhereSoonAndForGood(t *testing.T) {
 		}
 	}
 	stale := uint64(1)
-	if _, _, err := c.nodes[0].admin.Apply(t.Context(), quotaPolicy(t, 600), &stale, "jo", ""); err == nil {
+	if _, _, err := c.nodes[0].admin.Apply(t.Context(), quotaPolicy(t, 600), &stale, false, "jo", ""); err == nil {
 		t.Error("applied over a version that the caller had not seen")
 	}
 	c.stop(1) // its shards change hands: the new owner must not decide by less

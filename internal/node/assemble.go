@@ -4,6 +4,7 @@ import (
 	"github.com/stint-io/stint/cluster/gossip"
 	"github.com/stint-io/stint/cluster/hop"
 	"github.com/stint-io/stint/cluster/routing"
+	"github.com/stint-io/stint/internal/top"
 	"github.com/stint-io/stint/policy"
 )
 
@@ -14,15 +15,17 @@ func (n *Node) assemble(policies *policy.Set) {
 	wake := func() { n.router.Wake() }
 	n.view = newClusterView(viewConfig{node: n.id, dir: n.dir, binaryLevel: n.config.newestLevel(), release: n.config.Version,
 		policiesFile: n.config.PoliciesFile, filePolicies: policies, logger: logger, fail: n.fail,
-		onTable: func() { n.peers.recheck(); wake() }, onRulesChanged: n.replicas.hintActors})
+		onTable: func() { n.peers.recheck(); wake() }, onRulesChanged: func() { n.replicas.hintActors(); n.ports.rulesChanged() }})
 	n.stale = &staleReader{now: now, view: n.view, replicas: n.replicas}
 	n.peers = &peers{node: n.id, view: n.view, dir: n.dir, joined: make(chan struct{})}
 	n.readiness = &readiness{node: n.id, view: n.view, tokens: n.tokens, replicas: n.replicas, peers: n.peers, stopping: stopping}
 	n.assembleRouter()
 	n.documents = &documents{router: n.router, view: n.view}
+	writes := &writeTimes{now: now}
 	n.reporter = &reporter{node: n.id, now: now, dir: n.dir, view: n.view, replicas: n.replicas, tokens: n.tokens, peers: n.peers, hints: n.hints,
 		key: n.key, stopping: stopping, changed: n.changed, apiCertificateEnds: n.ports.certificateEnds,
-		apiAuthoritiesEnd: n.ports.authoritiesEnd, testClock: n.config.TestClock}
+		apiAuthoritiesEnd: n.ports.authoritiesEnd, testClock: n.config.TestClock,
+		machine: &machine{dir: n.dir, view: n.view, replicas: n.replicas, writes: writes}}
 	n.admin = &admin{node: n.id, view: n.view, replicas: n.replicas, documents: n.documents, peers: n.peers, reporter: n.reporter, logger: logger,
 		changed: n.changed}
 	n.tokenAdmin = &tokenAdmin{now: now, view: n.view, tokens: n.tokens, documents: n.documents, peers: n.peers,
@@ -34,10 +37,13 @@ func (n *Node) assemble(policies *policy.Set) {
 		documents: n.documents, reporter: n.reporter, changed: n.changed}
 	n.handover = &handover{node: n.id, now: now, view: n.view, replicas: n.replicas, peers: n.peers, tasks: n.tasks,
 		logger: logger, changed: n.changed}
+	budget := top.NewBudget(0)
+	n.metrics.Health(scrapedHealth{admin: n.admin, readiness: n.readiness, dir: n.dir, ports: n.ports, top: budget}.read)
 	observer := &replicaObserver{node: n.id, metrics: n.metrics, logger: logger, view: n.view, peers: n.peers, wake: wake,
-		changed: n.changed, fail: n.fail}
+		changed: n.changed, fail: n.fail, writes: writes}
 	n.opener = &opener{node: n.id, world: n.config.World, dir: n.dir, view: n.view, peers: n.peers, replicas: n.replicas,
-		observer: observer, handOver: n.handover.giveAwaySoon, acceptStep: n.config.AcceptTime, ahead: n.config.testClock.aheadBy, logger: logger, changed: n.changed}
+		observer: observer, handOver: n.handover.giveAwaySoon, top: budget, acceptStep: n.config.AcceptTime, ahead: n.config.testClock.aheadBy, logger: logger, changed: n.changed}
+	n.topReader = &topReader{view: n.view, replicas: n.replicas, peers: n.peers, reporter: n.reporter}
 	n.assembleReconciler()
 }
 

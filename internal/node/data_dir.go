@@ -16,6 +16,15 @@ func diskError(err error) error {
 	return err
 }
 
+// untrusted wraps a fatal error in ErrDisk if it comes from stores that have stopped: a goroutine that they refuse may be the
+// first to tell the node, before the one that saw the disk fail.
+func untrusted(err error) error {
+	if errors.Is(err, raftfsm.ErrUntrusted) && !errors.Is(err, ErrDisk) {
+		return fmt.Errorf("%w: %w", ErrDisk, err)
+	}
+	return err
+}
+
 // dataDir is this node's data directory with the stores in it. One goroutine opens it, the start's or else the founder's, before
 // any other goroutine uses it; from then on all methods may be called concurrently.
 type dataDir struct {

@@ -182,6 +182,22 @@ func (d *documents) changeLevels(ctx context.Context, change func(*placement.Lev
 	})
 }
 
+// ledgerDocument has the id of the cluster's bills, which is a part of the id of each. A restore keeps it, as it keeps all
+// documents that it does not replace.
+const ledgerDocument = "ledger"
+
+// ledger returns that id. It is drawn when the first one asks, at shard.LevelBill.
+func (d *documents) ledger(ctx context.Context) (string, error) {
+	drawn := []byte(randomID())
+	document, err := d.update(ctx, shard.Request{Document: ledgerDocument}, func(current shard.Document) ([]byte, error) {
+		if current.Version > 0 {
+			return nil, nil
+		}
+		return drawn, nil
+	})
+	return string(document.Body), err
+}
+
 // change replaces the newest version of a document. next returns the text that replaces the version it knows; no text changes
 // nothing. It is called again after another node was faster. learn takes up each version that is seen.
 func (d *documents) change(ctx context.Context, name string, learn func(shard.Document),

@@ -58,6 +58,7 @@ type Node struct {
 	admin       *admin
 	tokenAdmin  *tokenAdmin
 	secretAdmin *secretAdmin
+	topReader   *topReader
 	founder     *founder
 	handover    *handover
 	opener      *opener
@@ -87,7 +88,7 @@ func Start(ctx context.Context, config Config) (*Node, error) {
 	n.replicas = newReplicaSet(config.World.Now)
 	n.dir = &dataDir{path: config.DataDir, opened: n.replicas.readConvictions}
 	n.tokens = newTokens(n.dir, config.alone(), config.now(), config.Logger, n.fail)
-	if err := n.start(); err != nil {
+	if err := untrusted(n.start()); err != nil {
 		select {
 		case fatal := <-n.fatal: // the cause of the failure
 			return nil, fatal
@@ -106,7 +107,7 @@ func (n *Node) start() error {
 	if err != nil {
 		return err
 	}
-	if n.ports.limits, err = newLimits(n.config.Logger, n.metrics); err != nil {
+	if n.ports.limits, err = newLimits(n.tokens.guard, n.config.Logger, n.metrics); err != nil {
 		return err
 	}
 	if err := n.ports.loadCertificate(); err != nil {
@@ -230,6 +231,7 @@ func randomID() string {
 func (n *Node) serve() {
 	config := api.Config{
 		Decider:        n.router,
+		Keys:           n.view.keysOf,
 		Guard:          n.tokens.guard,
 		Port:           n.config.portOf(n.config.APIAddr),
 		Tokens:         n.tokenAdmin,
@@ -239,6 +241,7 @@ func (n *Node) serve() {
 		NewestSealer:   n.secretAdmin.newestSealer,
 		Secrets:        n.secretAdmin,
 		Cluster:        n.admin,
+		Top:            n.topReader,
 		Shards:         n.view.shards,
 		Stale:          n.stale.read,
 		Ready:          n.Ready,
@@ -253,6 +256,7 @@ func (n *Node) serve() {
 	n.ports.serveAPI(config)
 	n.ports.serveRedis(redis.Config{
 		Router:         n.router,
+		Keys:           n.view.keysAt,
 		Guard:          n.tokens.guard,
 		Port:           n.config.portOf(n.config.RedisAddr),
 		Parents:        n.view.withParents,
@@ -332,7 +336,7 @@ func (n *Node) openPort() error {
 // fail stops the node: Done yields the first reason.
 func (n *Node) fail(err error) {
 	select {
-	case n.fatal <- err:
+	case n.fatal <- untrusted(err):
 	default: // there is a first reason already
 	}
 }

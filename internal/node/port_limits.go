@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/stint-io/stint/internal/auth"
 	"github.com/stint-io/stint/internal/connlimit"
 )
 
@@ -15,8 +16,8 @@ type limits struct {
 	redis  *connlimit.Limit
 }
 
-// newLimits shares the file descriptors of this process out among its ports.
-func newLimits(logger *slog.Logger, observer connlimit.Observer) (limits, error) {
+// newLimits shares the file descriptors of this process out among its ports. The guard says whether clients need a token.
+func newLimits(guard *auth.Guard, logger *slog.Logger, observer connlimit.Observer) (limits, error) {
 	descriptors := connlimit.Descriptors()
 	if descriptors < connlimit.Least {
 		return limits{}, fmt.Errorf("%w: this process may open %d files, and needs %d: raise the bound (ulimit -n, LimitNOFILE=)",
@@ -24,7 +25,8 @@ func newLimits(logger *slog.Logger, observer connlimit.Observer) (limits, error)
 	}
 	shares := connlimit.Share(descriptors)
 	limit := func(port string, most int) *connlimit.Limit {
-		return connlimit.New(connlimit.Config{Port: port, Most: most, Logger: logger, Observer: observer, Now: time.Now})
+		return connlimit.New(connlimit.Config{Port: port, Most: most, Logger: logger, Observer: observer, Now: time.Now,
+			AsksForProof: func() bool { return guard.Set().Required }})
 	}
 	return limits{shares: shares, api: limit("api", shares.API), redis: limit("redis", shares.Redis)}, nil
 }

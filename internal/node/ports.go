@@ -27,7 +27,8 @@ type ports struct {
 	server    *http.Server   // nil: nothing is served yet, as is api
 	grpc      *grpcDoor      // nil: there is none
 	api       *api.API
-	redisPort net.Listener // nil: there is none
+	served    atomic.Pointer[api.API] // the same, for whoever learns of rules while it is made
+	redisPort net.Listener            // nil: there is none
 	redis     *redis.Server
 	local     *localDoor // nil: there is none
 
@@ -105,6 +106,8 @@ func (p *ports) serveAPI(config api.Config) {
 		return
 	}
 	p.api = api.New(config)
+	p.served.Store(p.api)
+	p.rulesChanged() // some may be known already
 	p.server = api.NewServer(p.hangUpWhenStopping(p.api), p.config.Logger)
 	p.serving.Go(func() {
 		if err := p.server.Serve(p.apiDoor()); !errors.Is(err, http.ErrServerClosed) && !p.stopping() {
@@ -120,6 +123,13 @@ func (p *ports) serveAPI(config api.Config) {
 			p.fail(fmt.Errorf("serving gRPC: %w", err))
 		}
 	})
+}
+
+// rulesChanged lets the API get ready for newer rules of gates. It may be called concurrently.
+func (p *ports) rulesChanged() {
+	if served := p.served.Load(); served != nil {
+		served.PrepareGates()
+	}
 }
 
 // servesAPI reports whether the API is served.

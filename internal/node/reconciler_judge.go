@@ -51,6 +51,10 @@ func (j *judge) look(ctx context.Context, r *replica) (gone bool, err error) {
 		case placement.Disputed:
 			r.dispute(at)
 		case placement.Agreed:
+			if at != r.agreedAt { // a sum that was not seen before: the replicas go on comparing
+				r.agreedAt = at
+				r.agreed.Store(r.judgedAt.UnixMicro())
+			}
 			r.settleDispute()
 		}
 	}

@@ -21,6 +21,7 @@ type planner struct {
 	logger       *slog.Logger
 	replaceAfter time.Duration // how long a node may be silent before its replicas are rebuilt elsewhere
 
+	ledger    bool                 // the ledger is drawn; owned by the plan under way
 	leftSince map[string]time.Time // since when a leaving node was seen without replicas; owned by the plan under way
 }
 
@@ -28,10 +29,11 @@ type planner struct {
 // It is bounded so that a node that does not want to go is removed too.
 const lingerMost = 10 * time.Second
 
-// lingering names the nodes that are about to stop because they have left: those that still answer. A node of 0.1.0 does not stop by
-// itself.
-func (p *planner) lingering(seen *placement.Observed) map[string]bool {
-	t, now := p.view.newestTable(), p.now()
+// lingering names the nodes that are about to stop because they have left by a table: those that still answer. It must be the table
+// that is planned: a node that an older one still gives replicas would have no time to let its clients go. A node of 0.1.0 does
+// not stop by itself.
+func (p *planner) lingering(t *placement.Table, seen *placement.Observed) map[string]bool {
+	now := p.now()
 	since, lingers := make(map[string]time.Time), make(map[string]bool)
 	for _, n := range t.Listed() {
 		if report, answers := seen.Reports[n.ID]; t.Left(n.ID) {
@@ -51,7 +53,6 @@ func (p *planner) lingering(seen *placement.Observed) map[string]bool {
 func (p *planner) plan(ctx context.Context) {
 	seen := placement.Observed{Members: p.peers.gossip.Members(), Silent: p.peers.silent(), Reports: p.reporter.reports(),
 		Grace: p.replaceAfter}
-	seen.Lingers = p.lingering(&seen)
 	steps, err := p.planLevels(ctx, seen)
 	p.note("planning the feature level", steps, err)
 	steps = nil
@@ -59,7 +60,9 @@ func (p *planner) plan(ctx context.Context) {
 		p.note("planning the secrets", nil, err)
 		return
 	}
+	p.planLedger(ctx)
 	err = p.documents.changeTable(ctx, func(t *placement.Table) (next *placement.Table) {
+		seen.Lingers = p.lingering(t, &seen)
 		next, steps = placement.Plan(t, seen)
 		return next
 	})
@@ -67,6 +70,16 @@ func (p *planner) plan(ctx context.Context) {
 		p.peers.ask() // by that, the others learn that there is news
 	}
 	p.note("planning", steps, err)
+}
+
+// planLedger draws the id of the cluster's bills as soon as a policy has a meter, so that every backup with a bill has it too.
+func (p *planner) planLedger(ctx context.Context) {
+	if r := p.view.revision(); p.ledger || p.view.level() < shard.LevelBill || r == nil || !r.Set.HasMeters() {
+		return
+	}
+	_, err := p.documents.ledger(ctx)
+	p.ledger = err == nil
+	p.note("planning the ledger", nil, err)
 }
 
 // planSecrets gives the cluster of an older version its secret, and moves the secret out of the table when all nodes know where it
@@ -98,6 +111,16 @@ func (p *planner) planSecrets(ctx context.Context, seen placement.Observed) erro
 	err := p.documents.changeTable(ctx, func(t *placement.Table) *placement.Table { return t.ApplySecretMoved() })
 	if err != nil {
 		return err
+	}
+	if r := p.view.revision(); r != nil {
+		drawn, err := p.documents.drawKeySecret(ctx, r.Set)
+		if err != nil {
+			return err
+		}
+		if drawn {
+			p.logger.Info("planned", "step", "the policies hash keys: the cluster gets the secret for that")
+			p.peers.ask()
+		}
 	}
 	var steps []string
 	err = p.documents.changeSecrets(ctx, func(known knownSecrets) (next *placement.Secrets) {

@@ -31,8 +31,11 @@ type replica struct {
 	diverged atomic.Pointer[string]      // why its records are not those that were installed; nil: none known
 	stopped  atomic.Pointer[shard.Error] // why it decides nothing; nil: it decides
 
+	agreed atomic.Int64 // when a majority last had a new sum of its, in Unix microseconds; 0: never since it was opened
+
 	// Owned by the reconciler's goroutine.
 	judgedAt     time.Time // when its sums were last compared with the others'
+	agreedAt     shard.SumAt
 	divergedAt   time.Time // when the judge saw that its records are wrong
 	leadingSince time.Time // since when it leads without an epoch; zero: it does not lead, or has one
 	ownsSince    time.Time // since when it owns the shard, or last tried to hand it to the wanted node

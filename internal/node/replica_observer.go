@@ -21,6 +21,13 @@ type replicaObserver struct {
 	wake    func() // makes the router look for owners again
 	changed notifier
 	fail    func(error)
+	writes  *writeTimes
+}
+
+// appended is called when log entries were written and fsynced.
+func (o *replicaObserver) appended(took time.Duration, entries int) {
+	o.metrics.Append(took, entries)
+	o.writes.add(took)
 }
 
 // leadership is called when a group has another leader, or none.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/actor"
+	"github.com/stint-io/stint/internal/top"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/raftfsm"
 	"github.com/stint-io/stint/shard"
@@ -24,6 +25,7 @@ type opener struct {
 	observer *replicaObserver
 	handOver func(id shard.ID, reason string) // gives a shard away that this node should not own
 
+	top        *top.Budget          // of the keys that stand out
 	acceptStep bool                 // lets shard time step
 	ahead      func() time.Duration // how far a test has moved shard time
 	logger     *slog.Logger
@@ -48,7 +50,7 @@ func (o *opener) open(which raftfsm.Replica, lone bool) error {
 			o.observer.leadership()
 		},
 		Observer: raftfsm.Observer{
-			Appended: o.observer.metrics.Append,
+			Appended: o.observer.appended,
 			Applied:  func(outcome shard.Outcome) { o.observer.applied(which.Shard, outcome) },
 			Diverged: func(err error) { r.diverge(err.Error()) },
 		},
@@ -108,6 +110,8 @@ func (o *opener) actorConfig(r *replica) actor.Config {
 	}
 	if id == shard.System {
 		config.Policies = nil
+	} else {
+		config.Top = o.top
 	}
 	if !r.lone {
 		config.Reference = func() (time.Duration, bool) { return o.peers.offset(o.view.voterNodes(id)) }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -31,6 +32,7 @@ type reporter struct {
 	apiCertificateEnds func() time.Time // zero: there is none
 	apiAuthoritiesEnd  func() time.Time // likewise
 	testClock          bool             // tests move the clock
+	machine            *machine
 }
 
 // question asks another node for what is newer than what this one knows.
@@ -50,6 +52,13 @@ func (p *reporter) answer(from string, q placement.Question) placement.Report {
 	if p.view.listing(from) != peer.Listed && p.view.newestTable().Table != nil {
 		levels := p.view.newestLevels()
 		return placement.Report{WallMicros: p.now().UnixMicro(), Levels: p.view.ownLevels(), Written: levels.Written(), Release: levels.Release}
+	}
+	if q.Top != nil && q.Top.Known() {
+		ctx, cancel := context.WithTimeout(context.Background(), topWithin)
+		defer cancel()
+		own := p.replicas.top(ctx, q.Top)
+		own.Bound()
+		return placement.Report{WallMicros: p.now().UnixMicro(), Top: &own}
 	}
 	report := p.own()
 	if known := p.view.newestTable(); known.version > q.TableVersion {
@@ -142,6 +151,7 @@ func (p *reporter) own() placement.Report {
 		report.Replicas = append(report.Replicas, r.report(p.view.revision()))
 	}
 	slices.SortFunc(report.Replicas, func(a, b placement.ReplicaReport) int { return cmp.Compare(a.Shard, b.Shard) })
+	report.Machine = p.machine.report()
 	return report
 }
 

@@ -59,6 +59,9 @@ type Restore struct {
 	Policies *policy.Set
 	Shards   []RestoredShard // data shards in order, then the system shard
 	Ends     []RestoredLimit // in the order of policies and their limits
+	// NewHashes: the policies hash keys, and the secret for that is not in the backup. What it counted in these namespaces can no longer
+	// be found, so that everything counts as full, whatever the backup knows.
+	NewHashes bool
 
 	config    RestoreConfig
 	level     shard.Level
@@ -121,16 +124,19 @@ func PlanRestore(b *backup.Backup, config RestoreConfig) (*Restore, error) {
 			return nil, err
 		}
 	}
-	if !b.DataExact() {
+	if !r.dataExact() {
 		r.Ends = endsOf(r.Policies, r.At, r.keeps)
 	}
 	return r, nil
 }
 
+// dataExact reports whether the new cluster knows all counts.
+func (r *Restore) dataExact() bool { return r.Backup.DataExact() && !r.NewHashes }
+
 func (r *Restore) continueShard(id shard.ID, state *shard.State) error {
 	s := RestoredShard{ID: id, Time: state.Time(), index: state.Epoch() + state.Seq() + epochsAhead, term: state.Term() + 1}
 	how := shard.Restoration{At: r.At, Before: s.index, Policies: r.Policies, Keep: r.config.Keep, Documents: r.documents,
-		Revision: r.revision, Exact: r.Backup.DataExact() && id != shard.System}
+		Revision: r.revision, Exact: r.dataExact() && id != shard.System}
 	if id == 0 {
 		how.Actor, how.Note, how.From = r.config.Actor, r.config.Note, recoveredFrom(r.Backup.Recovery)
 	}
@@ -159,18 +165,25 @@ func (r *Restore) readDocuments(b *backup.Backup) (err error) {
 		return fmt.Errorf("the backup's header has %d shards of cluster %s, and its table %d of %s", r.Backup.Shards, r.Backup.Cluster,
 			before.Shards, before.Cluster)
 	}
+	secrets, err := r.secretsAfter(system, before)
+	if err != nil {
+		return err
+	}
+	if r.Policies.HashesAnyKeys() {
+		if next := secrets.WithKeySecret(newSecret()); next != nil {
+			secrets, r.NewHashes = next, true
+		}
+	}
 	record, err := json.Marshal(RestoreRecord{At: int64(r.At), Backup: r.Backup.Begun, Cluster: r.Backup.Cluster, Release: r.config.Version,
-		Exact: b.DataExact() && b.SystemExact(), Recovery: b.Recovery})
+		Exact: r.dataExact() && b.SystemExact(), Recovery: b.Recovery})
 	if err != nil {
 		return err
 	}
 	r.documents = map[string][]byte{
-		placement.TableDocument:  r.tableAfter(before).Encode(),
-		placement.LevelsDocument: (&placement.Levels{Cluster: r.level, Release: r.config.Version}).Encode(),
-		RestoreDocument:          record,
-	}
-	if r.documents[placement.SecretsDocument], err = r.secretsAfter(system, before); err != nil {
-		return err
+		placement.TableDocument:   r.tableAfter(before).Encode(),
+		placement.LevelsDocument:  (&placement.Levels{Cluster: r.level, Release: r.config.Version}).Encode(),
+		placement.SecretsDocument: secrets.Encode(),
+		RestoreDocument:           record,
 	}
 	if text != nil {
 		r.documents[placement.PoliciesDocument] = text
@@ -250,7 +263,7 @@ func (r *Restore) readTokens(system *shard.State) error {
 
 // secretsAfter returns the secrets of the new cluster. A new one seals. Those of the backup, or the one in a table of an older
 // release, open what the backup knows; what was sealed since is refused by the shard that was lost (shard.Continue).
-func (r *Restore) secretsAfter(system *shard.State, before *placement.Table) ([]byte, error) {
+func (r *Restore) secretsAfter(system *shard.State, before *placement.Table) (*placement.Secrets, error) {
 	document, err := shard.ReadDocument(system, placement.SecretsDocument)
 	if err != nil {
 		return nil, err
@@ -261,11 +274,11 @@ func (r *Restore) secretsAfter(system *shard.State, before *placement.Table) ([]
 		if err != nil {
 			return nil, fmt.Errorf("the backup's %w", err)
 		}
-		return secrets.AfterRestore(newSecret(), time.UnixMicro(int64(r.At))).Encode(), nil
+		return secrets.AfterRestore(newSecret(), time.UnixMicro(int64(r.At))), nil
 	case len(before.Secret) > 0:
-		return placement.NewSecrets(before.Secret).AfterRestore(newSecret(), time.UnixMicro(int64(r.At))).Encode(), nil
+		return placement.NewSecrets(before.Secret).AfterRestore(newSecret(), time.UnixMicro(int64(r.At))), nil
 	}
-	return placement.NewSecrets(newSecret()).Encode(), nil
+	return placement.NewSecrets(newSecret()), nil
 }
 
 // tableAfter returns the table of the new cluster: one node that has all replicas. Other nodes join it as they join any

@@ -90,7 +90,7 @@ func TestWithoutATokenAPortThatOthersReachAnswersProbesOnly(t *testing.T) {
 		response.Body.Close()
 		return response.StatusCode
 	}
-	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 401, "/": 401,
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 401, "/openapi.yaml": 401, "/": 401,
 		stintv1connect.LimitServiceGetProcedure: 401} {
 		if got := get(path); got != want {
 			t.Errorf("%s: %d, want %d", path, got, want)

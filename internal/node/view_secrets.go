@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/stint-io/stint/cluster/placement"
+	"github.com/stint-io/stint/internal/keyhash"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -13,6 +14,7 @@ type knownSecrets struct {
 	version uint64
 	text    []byte
 	sealer  *shard.Sealer
+	keys    *keyhash.Hasher // nil: no namespace asks for it yet
 }
 
 // newestSecrets is the newest known version, or an empty one of version 0.
@@ -55,7 +57,11 @@ func newKnownSecrets(version uint64, text []byte) (*knownSecrets, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &knownSecrets{secrets, version, text, secrets.Sealer()}, nil
+	known := &knownSecrets{secrets, version, text, secrets.Sealer(), nil}
+	if key, ok := secrets.Keys.Key(); ok {
+		known.keys = keyhash.New(key)
+	}
+	return known, nil
 }
 
 // readKeptSecrets restores the secrets that this node wrote down before.

@@ -6,6 +6,17 @@ import "testing"
 // must fail without them. Some show too seldom in a few worlds; for them a smaller test is named, which detects them every
 // time.
 var errandMutants = []judged{
+	{mutant{"a look leaves a record", "shard/eval.go", "\t\tif ch.looks {\n\t\t\tn +=", "\t\tif ch.looks && false {\n\t\t\tn +="},
+		tests("shard", "TestEveryDecisionIsTheTwins")},
+	{mutant{"a look takes", "shard/eval.go", "\t\top, cost = Peek, 1  ", "\t\tcost = 1  "}, tests("shard", "TestALookBesideATake")},
+	{mutant{"a denied look is counted", "shard/eval_denied.go", "if !ch.policy.CountDenied || ch.looks {", "if !ch.policy.CountDenied {"},
+		tests("shard", "TestEveryDecisionIsTheTwins")},
+	{mutant{"a look's part of a settlement must have a hold", "shard/hold_settle.go", "if !found && r.Entries[i].Cost == 0 {", "if false {"},
+		tests("cluster/routing", "TestAnOperationIsAllOrNothing")},
+	{mutant{"a leg holds something for a look", "shard/eval_ops.go", "\t\tif ch.looks {\n", "\t\tif ch.looks && false {\n"},
+		tests("cluster/routing", "TestAnOperationIsAllOrNothing")},
+	{mutant{"a look that an older node could not decide", "shard/eval.go", "if e.at.Level < LevelTrust { // a node", "if false { // a node"},
+		tests("shard", "TestALookBesideATake")},
 	{mutant{"what an aborted operation holds is never given back", "shard/op_leg.go",
 		"\t\terr = e.endPart(l.entries, true)\n\t\tl.state = legReleased",
 		"\t\tl.state = legReleased"}, fewClusters("1", "4")},
@@ -33,9 +44,8 @@ var errandMutants = []judged{
 	{mutant{"a revision does not begin anew", "shard/counter_change.go", "c.policy.OnChange == policy.Restart || new.Algorithm", "new.Algorithm"},
 		tests("shard", "TestEveryDecisionIsTheTwins")},
 	{mutant{"the sessions are not in a snapshot", "shard/store_snapshot.go", "\treturn s, nil\n}\n\nfunc readHead",
-		"\tfor n := range s.table.segments.length {\n\t\tfor i := range s.table.segments.at(n).slots {\n" +
-			"\t\t\tif key, _ := s.table.segments.at(n).record(i); len(key) > 0 && key[0] == sessionRecord {\n" +
-			"\t\t\t\ts.table.drop(s.table.own(n), i, xxhash.Sum64(key))\n\t\t\t\tbreak\n\t\t\t}\n\t\t}\n\t}\n" +
+		"\tvar gone []string\n\tfor key := range s.table.all() {\n\t\tif len(key) > 0 && key[0] == sessionRecord {\n" +
+			"\t\t\tgone = append(gone, string(key))\n\t\t}\n\t}\n\tfor _, key := range gone {\n\t\ts.table.forget(key)\n\t}\n" +
 			"\treturn s, nil\n}\n\nfunc readHead"}, fewClusters("1", "6")},
 	{mutant{"the state of a snapshot is not fsynced, in clusters", "raftfsm/disk_snapshots.go",
 		"k.buffer.Flush(), k.file.Sync(), k", "k.buffer.Flush(), k"}, fewClusters("1", "8")},

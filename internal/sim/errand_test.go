@@ -192,6 +192,9 @@ func (r *runner) several(kind string, op shard.Op) *errand {
 	for _, key := range r.chance.Perm(5)[:2+r.chance.IntN(2)] {
 		entries = append(entries, shard.Entry{Policy: "pair", Key: fmt.Sprint("pair ", key), Cost: uint64(1 + r.chance.IntN(3))})
 	}
+	if op == shard.Check && r.chance.IntN(3) == 0 {
+		entries[r.chance.IntN(len(entries))].Cost = 0 // a look beside the takes
+	}
 	e := r.new(kind, op, entries...)
 	if op == shard.Reserve {
 		e.request.Hold = &shard.HoldTerms{TTL: longHold, OnExpire: policy.OnExpireCancel}

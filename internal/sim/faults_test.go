@@ -327,7 +327,7 @@ func (w *world) doPolicies(fault) {
 		return
 	}
 	err = w.admin(func(ctx context.Context, a api.ClusterAdmin) error {
-		_, _, err := a.Apply(ctx, set, nil, "sim", "simulated")
+		_, _, err := a.Apply(ctx, set, nil, false, "sim", "simulated")
 		return err
 	})
 	w.story.tell("world", "policies %d: %v", w.applied, err)

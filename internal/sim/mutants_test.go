@@ -62,7 +62,7 @@ var mutants = []mutant{
 	{"one id for any request", "shard/codec_answer.go",
 		"if in.fixed64() != fingerprint(r) {", "if in.fixed64(); false {"},
 	{"a denial counts", "shard/eval.go", "\tcase d.Allowed:\n\t\te.count(d)", "\tcase d.Allowed || r.Op == Check:\n\t\te.count(d)"},
-	{"records are forgotten early", "shard/store_table.go", "if r.ForgetAt > now {", "if r.ForgetAt > now+500_000 {"},
+	{"records are forgotten early", "shard/store_table.go", "if s.ForgetAt > now {", "if s.ForgetAt > now+500_000 {"},
 }
 
 // sessionMutants are guards of sessions, which no client of the simulation uses: a test of package shard has worlds of copies

@@ -38,6 +38,8 @@ var peerGuards = []judged{
 		tests("cluster/peer", "TestAKeyFileThatCannotBeUsedLeavesTheLastContentInForce")},
 	{mutant{"a leaving node is cut off with its clients", "cluster/placement/plan.go", " && !p.seen.Lingers[n.ID]", ""},
 		tests("cluster/placement", "TestALeavingNodeLetsItsClientsGoBeforeItIsRemoved")},
+	{mutant{"who lingers is read from an older table", "internal/node/reconciler_planner.go", "range t.Listed()", "range p.view.newestTable().Listed()"},
+		tests("internal/node", "TestANodeThatHasLeftByThePlannedTableLingersWhileItAnswers")},
 }
 
 // TestPeerMutants removes each of them.

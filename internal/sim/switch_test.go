@@ -63,7 +63,8 @@ var switches = sync.OnceValues(func() (*switchboard, error) {
 
 func everyMutant() []judged {
 	return slices.Concat(simulation.sees(mutants), copies.sees(sessionMutants), twin.sees(holdMutants), clusterMutants, errandMutants,
-		judgeGuards, raftMutants, trustGuards, tlsMutants, peerGuards, restoreGuards, recoverGuards, secretGuards, privacyGuards)
+		judgeGuards, raftMutants, trustGuards, tlsMutants, peerGuards, restoreGuards, recoverGuards, secretGuards, privacyGuards,
+		envoyGuards, gateGuards)
 }
 
 // replace has the compiler read text in place of a file of the module.

@@ -4,6 +4,14 @@ import "testing"
 
 // trustGuards keep out who has not proven who they are, and keep in what they may do.
 var trustGuards = []judged{
+	{mutant{"who has proven who they are is pushed out with strangers", "internal/connlimit/limit.go", "if c.unproven.Load() && c.unproven.Swap(false) {", "if false {"},
+		tests("internal/connlimit", "TestStrangersPushOutEachOther")},
+	{mutant{"strangers fill a port", "internal/connlimit/limit.go", "if l.unproven.Len() <= max(1, l.config.Most/unprovenShare) {", "if true {"},
+		tests("internal/connlimit", "TestStrangersPushOutEachOther")},
+	{mutant{"a client of HTTP remains a stranger", "api/server.go", "context.WithValue(ctx, proverKey{}, connlimit.Prover(c))", "ctx"},
+		tests("internal/node", "TestTheFirstRequestWithATokenMakesAConnectionNoStrangers")},
+	{mutant{"a client of gRPC remains a stranger", "api/call_grpc.go", "connlimit.Prover(raw)", "func() {}"},
+		tests("internal/node", "TestTheFirstRequestWithATokenMakesAConnectionNoStrangers")},
 	{mutant{"a token is known by its id", "internal/auth/set.go", "c == nil || subtle.ConstantTimeCompare(hash[:], c.hash[:]) != 1 ||", "c == nil || hash == (Hash{}) ||"},
 		tests("internal/auth", "TestWhoIsWho")},
 	{mutant{"an expired token is accepted", "internal/auth/set.go", " || c.ended(now) {\n\t\treturn nil\n\t}\n\treturn c\n}\n\n// ofRole", " {\n\t\treturn nil\n\t}\n\treturn c\n}\n\n// ofRole"},
@@ -38,7 +46,7 @@ var trustGuards = []judged{
 		tests("api", "TestARevokedTokenEndsItsStreams")},
 	{mutant{"a Redis connection is asked once", "api/redis/conn.go", "\t\tc.identify()\n\t\tc.translate()", "\t\tc.translate()"},
 		tests("api/redis", "TestARevokedTokenEndsItsConnections")},
-	{mutant{"one key of a command is asked for all", "api/redis/verb.go", "\tif !c.granted(v, arg) {", "\tif len(c.round.commands) == 0 && c.key == \"\" && !c.granted(v, arg) {"},
+	{mutant{"one key of a command is asked for all", "api/redis/verb.go", "\tif !c.granted(v, arg) {", "\tif len(c.round.commands) == 0 && c.key.sent == \"\" && !c.granted(v, arg) {"},
 		tests("api/redis", "TestATokenOpensTheRedisPort")},
 	{mutant{"a stranger may send much", "api/redis/conn.go", "if c.who.caller == nil && size > strangeHeld {", "if false {"},
 		tests("api/redis", "TestAStrangerMaySendLittle")},

@@ -49,9 +49,9 @@ type Why uint8
 const (
 	Denied   Why = iota // by the decision
 	NoKey               // it does not say whom it counts for
-	Stranger            // a policy with unknown_key: deny does not know the key, or there is no such policy
+	Stranger            // a policy with unknown_key: deny does not know the key
 	NoAnswer            // the cluster could not decide
-	OurFault            // for instance a token that may not
+	OurFault            // for instance a policy that does not exist, or a token that may not
 )
 
 // Admit counts a call. Without a refusal it is carried out; d is nil then if it passes without a decision. A denial comes with its

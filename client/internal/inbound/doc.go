@@ -4,7 +4,6 @@
 //	Limiter   makes one check of a request's entries, and says whether the request passes without a decision
 //	Calls     does so for Connect and gRPC, and says with which kind of refusal a call is answered
 //	Key       makes a key of text that a stranger may have chosen
-//	Proxies   find the client's address behind proxies that are trusted
 //
 // Everything is configuration that does not change, and may be used concurrently. The tests of the three kinds of servers are
 // here, too.

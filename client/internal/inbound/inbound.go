@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
@@ -83,9 +84,12 @@ func Undecided(err error) bool {
 	return false
 }
 
-// Unknown reports whether an error says that a policy with unknown_key: deny does not know the key, or that there is no such
-// policy.
+// Unknown reports whether an error says that a policy with unknown_key: deny does not know the key. A policy that does not exist is
+// not the sender's fault.
 func Unknown(err error) bool {
 	var failure *client.Error
-	return errors.As(err, &failure) && failure.Code == "not_found"
+	return errors.As(err, &failure) && failure.Code == "not_found" && keyField.MatchString(failure.Message)
 }
+
+// keyField begins the message of an error about the key of an entry.
+var keyField = regexp.MustCompile(`^entries\[\d+\]\.key: `)

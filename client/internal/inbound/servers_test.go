@@ -36,6 +36,7 @@ import (
 	"github.com/stint-io/stint/client/stinthttp"
 	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/internal/testcluster"
+	"github.com/stint-io/stint/stinttest"
 )
 
 const policies = `
@@ -124,6 +125,42 @@ func TestServersAreExact(t *testing.T) {
 	} {
 		if said := ask(t.Context(), "k"); said == ok {
 			t.Errorf("%s opens for a policy that does not exist", name)
+		}
+	}
+}
+
+// A policy that does not exist is the server's mistake, whatever its fail mode: no sender is refused for it, and none passes. A key that
+// a policy does not know is the sender's.
+func TestAMistypedPolicyIsOurMistake(t *testing.T) {
+	limits := stinttest.Start(t, policies).Client()
+	const within = time.Minute
+	for mode, servers := range map[string]map[string]func(policy string) ask{
+		"closed": {
+			"net/http": func(policy string) ask { return serveHTTP(t, limits, policy, stinthttp.Within(within)) },
+			"connect":  func(policy string) ask { return serveConnect(t, limits, policy, stintconnect.Within(within)) },
+			"grpc":     func(policy string) ask { return serveGRPC(t, limits, policy, stintgrpc.Within(within)) },
+		},
+		"open": {
+			"net/http": func(policy string) ask {
+				return serveHTTP(t, limits, policy, stinthttp.Within(within), stinthttp.FailOpen)
+			},
+			"connect": func(policy string) ask {
+				return serveConnect(t, limits, policy, stintconnect.Within(within), stintconnect.FailOpen)
+			},
+			"grpc": func(policy string) ask {
+				return serveGRPC(t, limits, policy, stintgrpc.Within(within), stintgrpc.FailOpen)
+			},
+		},
+	} {
+		for name, want := range map[string]struct{ mistake, stranger string }{
+			"net/http": {"500 ", "403 "}, "connect": {"internal: ", "permission_denied: "}, "grpc": {"code = Internal ", "code = PermissionDenied "},
+		} {
+			if said := servers[name]("mistyped")(t.Context(), "k"); !strings.Contains(string(said), want.mistake) || strings.Contains(string(said), "mistyped") {
+				t.Errorf("%s, %s, answers %q for a policy that does not exist, want %q", name, mode, said, want.mistake)
+			}
+			if said := servers[name]("plan")(t.Context(), "invented"); !strings.Contains(string(said), want.stranger) {
+				t.Errorf("%s, %s, answers %q for a key that the policy does not know, want %q", name, mode, said, want.stranger)
+			}
 		}
 	}
 }

@@ -89,12 +89,15 @@ test('Express: no decision, by fail mode; a mistake is never open', async (t) =>
   const closed = await fetch(await app(t, expressLimit(nowhere, { ...options, fail: 'closed' })))
   assert.equal(closed.status, 503)
   assert.equal(closed.headers.get('retry-after'), '1')
+  assert.equal(closed.headers.get('access-control-expose-headers'), 'Retry-After')
   assert.equal((await closed.json()).type, 'https://iana.org/assignments/http-problem-types#temporary-reduced-capacity')
   const open = await fetch(await app(t, expressLimit(nowhere, { ...options, fail: 'open' })))
   assert.deepEqual([open.status, open.headers.get('stint-failed')], [200, 'open'])
   assert.deepEqual(errors, ['internal', 'internal'])
-  const wrong = await fetch(await app(t, expressLimit(limits, { policy: 'nope', key: () => 'k', fail: 'open' })))
-  assert.deepEqual([wrong.status, await wrong.json()], [500, 'not_found'])
+  for (const fail of ['open', 'closed']) {
+    const wrong = await fetch(await app(t, expressLimit(limits, { policy: 'nope', key: () => 'k', fail })))
+    assert.deepEqual([wrong.status, await wrong.json()], [500, 'not_found'], 'a policy that does not exist is our mistake, never a denial')
+  }
   const throws = await fetch(await app(t, expressLimit(limits, { policy: 'five', key: () => { throw new Error('a bug') }, fail: 'open' })))
   assert.deepEqual([throws.status, await throws.json()], [500, 'a bug'])
   const unknown = await fetch(await app(t, expressLimit(limits, { policy: 'known', key: () => 'invented', fail: 'open' })))

@@ -17,9 +17,10 @@ test('types declare what the modules export, and nothing else', async () => {
   }
 })
 
+const tsc = ['--strict', '--noEmit', '--target', 'es2022', '--module', 'node16', '--moduleResolution', 'node16', '--lib', 'es2022,dom']
+
 test('types fit the interfaces of the packages that use them (tsc --strict)', () => {
-  const result = spawnSync('tsc', ['--strict', '--noEmit', '--target', 'es2022', '--module', 'node16', '--moduleResolution', 'node16',
-    '--lib', 'es2022,dom', 'test/types.ts'], { cwd: root, encoding: 'utf8' })
+  const result = spawnSync('tsc', [...tsc, 'test/types.ts'], { cwd: root, encoding: 'utf8' })
   assert.equal(result.error, undefined, 'tsc is needed: Debian has it in node-typescript')
   assert.equal(result.status, 0, result.stdout)
 })
@@ -51,6 +52,63 @@ test('the README says the size of the package', () => {
     .reduce((sum, name) => sum + fs.statSync(path.join(root, name)).size, 0)
   const [, said] = /(\d+) kB of files/.exec(fs.readFileSync(path.join(root, 'README.md'), 'utf8')) ?? []
   assert.ok(Math.abs(size / 1000 - Number(said)) <= 5, `the README says ${said} kB, and the files have ${size} bytes`)
+})
+
+// frameworkCode are the README's blocks for frameworks, with the address of a node in place of that of the page.
+function frameworkCode() {
+  const blocks = [...fs.readFileSync(path.join(root, 'README.md'), 'utf8').matchAll(/^```ts\n([^]*?)^```/gm)].map((m) => m[1])
+  assert.equal(blocks.length, 3)
+  return { next: blocks[0], remix: blocks[1], svelte: blocks[2] }
+}
+
+// inPackage makes a directory in which '@stint/client' is this package.
+function inPackage(t) {
+  const dir = fs.mkdtempSync(path.join(root, 'test', 'tmp-'))
+  t.after(() => fs.rmSync(dir, { recursive: true }))
+  return dir
+}
+
+test("the README's code for frameworks has the right types (tsc --strict)", (t) => {
+  const dir = inPackage(t)
+  const files = Object.entries(frameworkCode()).map(([name, code]) => {
+    fs.writeFileSync(path.join(dir, `${name}.ts`), code)
+    return path.join(dir, `${name}.ts`)
+  })
+  const result = spawnSync('tsc', [...tsc, 'test/frameworks.d.ts', ...files], { cwd: root, encoding: 'utf8' })
+  assert.equal(result.status, 0, result.stdout)
+})
+
+test("the README's code for frameworks limits, and lets files pass", async (t) => {
+  const url = await startStint()
+  const dir = inPackage(t)
+  const files = []
+  for (const [name, code] of Object.entries(frameworkCode())) {
+    files.push(path.join(dir, `${name}.ts`))
+    const standIns = "const NextResponse = { next: () => new Response('next') }; const signIn = async () => new Response('signed in')\n"
+    fs.writeFileSync(files.at(-1), standIns + code.replace('https://stint.example:7400', url).replace(/^import .*'(next|@svelte|@remix).*\n/gm, '').replace("'login-ip'", "'window'")
+      .replace("'per-ip'", name === 'next' ? "'five'" : "'window'"))
+  }
+  spawnSync('tsc', ['--target', 'es2022', '--module', 'es2022', '--moduleResolution', 'node', '--outDir', dir, ...files], { cwd: root, encoding: 'utf8' })
+  const load = (name) => import(path.join(dir, `${name}.js`))
+  const from = (ip, path = '/', init = {}) => new Request(`http://app.example${path}`, { ...init, headers: { 'x-real-ip': ip, 'x-forwarded-for': '198.51.100.1' } })
+
+  const { proxy, config } = await load('next')
+  const first = []
+  for (let i = 0; i < 6; i++) first.push((await proxy(from('192.0.2.60'))).status)
+  assert.deepEqual(first, [200, 200, 200, 200, 200, 429])
+  const [matcher] = config.matcher.map((pattern) => new RegExp(`^${pattern}$`))
+  assert.deepEqual(['/', '/login', '/_next/static/app.js', '/_next/image', '/favicon.ico'].map((p) => matcher.test(p)), [true, true, false, false, false])
+
+  const { action } = await load('remix')
+  const logins = []
+  for (let i = 0; i < 4; i++) logins.push((await action({ request: from('192.0.2.61', '/login', { method: 'POST', body: new URLSearchParams({ user: 'ann' }) }) })).status)
+  assert.deepEqual(logins, [200, 200, 200, 429])
+
+  const { handle } = await load('svelte')
+  const hooks = []
+  const event = (last) => ({ event: { getClientAddress: () => `2001:db8::${last}` }, resolve: async () => new Response('resolved') })
+  for (let i = 1; i <= 4; i++) hooks.push((await handle(event(i))).status)
+  assert.deepEqual(hooks, [200, 200, 200, 429], 'a /64 is one client')
 })
 
 test("the README's code runs", async () => {

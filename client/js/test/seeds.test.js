@@ -3,10 +3,10 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import { Stint, clientIP } from '@stint/client'
 import { rateLimiter } from '@stint/client/cloudflare'
-import { checkLimit, rateLimitKey, rateLimitMiddleware, tooManyRequests } from '@stint/client/fetch'
+import { checkLimit, limited, rateLimitKey, rateLimitMiddleware, tooManyRequests } from '@stint/client/fetch'
 import { ExactRateLimitStore, adapter } from '@stint/client/stoma'
 import { sha256 } from '../key.js'
-import { override, startStint, undecided } from './server.js'
+import { override, startStint, startWithTokens, testClock, undecided } from './server.js'
 
 const url = await startStint()
 const limits = new Stint({ addresses: [url], timeoutMs: 20000 })
@@ -36,6 +36,7 @@ test('S0: the 101st request of an address is denied, and a denial is not counted
     assert.equal(denied.headers.get('x-ratelimit-remaining'), '0')
     const wait = Number(denied.headers.get('retry-after'))
     assert.ok(Number.isInteger(wait) && wait >= 1 && wait <= 86400)
+    assert.match(denied.headers.get('access-control-expose-headers'), /retry-after.*x-ratelimit-limit.*x-ratelimit-remaining/)
     assert.deepEqual(await denied.json(), { error: 'rate_limited', retryAfter: wait })
   }
   assert.equal((await perIP(from('192.0.2.1'))).count, 100)
@@ -51,15 +52,10 @@ test('S0: two addresses count apart', async () => {
 
 test('S0: when the minute is over the count begins again, and not before', async () => {
   const clocked = await startStint(undefined, '--test-clock')
-  const advance = async (by) => {
-    const answer = await fetch(`${clocked}/stint.test.v1.TestClock/Advance`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ by }) })
-    assert.equal(answer.status, 200, await answer.text())
-  }
+  const { advance, nextMinute } = testClock(clocked)
   const cluster = new Stint({ addresses: [clocked], timeoutMs: 20000 })
   const check = checkLimit(cluster, { policy: 'per-minute' })
-  // The clock goes on by itself: the next minute begins now, and the test has all of it.
-  const now = (await check('clock')).decision.decidedAt
-  await advance(`${(60000 - (now.getTime() % 60000)) / 1000}s`)
+  await nextMinute()
   await cluster.check({ policy: 'per-minute', key: '192.0.2.9', cost: 100 })
   const denied = await check('192.0.2.9')
   assert.equal(denied.allowed, false)
@@ -86,6 +82,48 @@ test('S0: a window that begins with its first hit ends at resetAt', async () => 
 
 test('S0: no address is an error, not a key that all share', async () => {
   await assert.rejects(perIP(new Request('http://app.example/')), (e) => e.code === 'invalid_argument' && !e.maybeApplied)
+})
+
+test('S0: allowed answers have the headers too, which the policy asks for', async () => {
+  const serve = limited(limits, { policy: 'per-ip', key: clientIP({ header: 'cf-connecting-ip' }), fail: 'closed' }, () => new Response('hello'))
+  for (let i = 1; i <= 3; i++) {
+    const { headers } = await serve(from('192.0.2.30'))
+    assert.deepEqual([headers.get('x-ratelimit-limit'), headers.get('x-ratelimit-remaining')], ['100', String(100 - i)])
+    assert.match(headers.get('x-ratelimit-reset'), /^\d{10}$/)
+  }
+})
+
+test('S0: an app has a namespace and a token of its own', async () => {
+  const { url: guarded, grant } = await startWithTokens()
+  const appOf = (name, text) => new Stint({ addresses: [guarded], token: grant(name, text), namespace: name, timeoutMs: 20000 })
+  const shop = appOf('shop', 'ns=shop ops=check')
+  const blog = appOf('blog', 'ns=blog ops=check')
+  const entry = { policy: 'window', key: '192.0.2.31' }
+  for (let i = 0; i < 3; i++) assert.equal((await shop.check(entry)).allowed, true)
+  assert.equal((await shop.check(entry)).allowed, false)
+  assert.equal((await blog.check(entry)).limits[0].used, 1, 'the same key of another app counts apart')
+  await assert.rejects(blog.check(entry, { namespace: 'shop' }), (e) => e.code === 'permission_denied' && !e.maybeApplied && !e.noDecision)
+  await assert.rejects(new Stint({ addresses: [guarded], timeoutMs: 20000 }).check(entry), (e) => e.code === 'unauthenticated')
+})
+
+test('S4: the internal tier is for a caller who proves it, and for no header of a client', async () => {
+  const { url: guarded, grant } = await startWithTokens()
+  const callerOf = (name, text) => new Stint({ addresses: [guarded], token: grant(name, text), timeoutMs: 20000 })
+  const service = callerOf('service', 'policy=partner tier=internal ops=check')
+  const site = callerOf('site', 'policy=partner ops=check')
+  const internal = { policy: 'partner', key: 'acme', tier: 'internal' }
+  for (let i = 1; i <= 4; i++) {
+    const { allowed, limits: [ever] } = await service.check(internal)
+    assert.deepEqual([allowed, ever.unlimited, ever.used], [true, true, i], 'counted, and never denied')
+  }
+  await assert.rejects(site.check(internal), (e) => e.code === 'permission_denied' && !e.maybeApplied)
+  const serve = rateLimitMiddleware({ limits: site, policy: 'partner', fail: 'closed' })
+  const statuses = []
+  for (let i = 0; i < 3; i++) {
+    const request = new Request('http://api.example/', { headers: { 'x-api-key': 'k', 'x-internal': 'true', 'x-tier': 'internal' } })
+    statuses.push((await serve(request, {}, {}, async () => new Response('served'))).status)
+  }
+  assert.deepEqual(statuses, [200, 200, 429])
 })
 
 test('S1: minute and hour are one decision, and the limit that denied says why', async () => {
@@ -128,6 +166,39 @@ test('S2: a RateLimitStore: the window begins with the first hit, and every hit 
   await assert.rejects(rateLimitStore.increment('k', 0), TypeError)
 })
 
+// createGateway does what Stoma does with an adapter: the rate limit of a pipeline counts in the adapter's store.
+function createGateway({ adapter: { rateLimitStore }, rateLimit: { max, windowSeconds } }) {
+  return async (request) => {
+    const { count, resetAt } = await rateLimitStore.increment(request.headers.get('cf-connecting-ip'), windowSeconds)
+    if (count <= max) return new Response('served')
+    return new Response('Too many requests', { status: 429, headers: { 'retry-after': String(Math.ceil((resetAt - Date.now()) / 1000)) } })
+  }
+}
+
+test('S2: the adapter is the one line that changes', async () => {
+  const gateway = createGateway({
+    adapter: adapter(limits, { prefix: 'gateway:' }),
+    rateLimit: { max: 3, windowSeconds: 3600 },
+  })
+  const answers = await Promise.all(Array.from({ length: 20 }, () => gateway(from('192.0.2.32'))))
+  assert.equal(answers.filter((r) => r.status === 200).length, 3, 'together, too')
+  assert.equal((await gateway(from('192.0.2.33'))).status, 200)
+})
+
+test('S2: a store of one\'s own, for the format of keys, for logs and metrics', async () => {
+  const log = []
+  class AuditedStore extends ExactRateLimitStore {
+    async increment(key, windowSeconds) {
+      const hit = await super.increment(`tenant-1/${key}`, windowSeconds)
+      log.push(`${key} ${hit.count}`)
+      return hit
+    }
+  }
+  const gateway = createGateway({ adapter: { rateLimitStore: new AuditedStore(limits, { prefix: 'v2:' }) }, rateLimit: { max: 1, windowSeconds: 3600 } })
+  assert.deepEqual([(await gateway(from('192.0.2.34'))).status, (await gateway(from('192.0.2.34'))).status], [200, 429])
+  assert.deepEqual(log, ['192.0.2.34 1', '192.0.2.34 2'])
+})
+
 test('S2: at resetAt a new window begins', async () => {
   const store = new ExactRateLimitStore(limits)
   const { resetAt } = await store.increment('192.0.2.7', 0.3)
@@ -157,6 +228,24 @@ test('S3: user before API key before address', async () => {
   const { allowed, retryAfterSeconds, limit } = await check(from('192.0.2.8'))
   assert.deepEqual({ allowed, retryAfterSeconds, limit }, { allowed: true, retryAfterSeconds: 0, limit: 3 })
   assert.equal((await check('ip:192.0.2.8')).count, 2, 'two requests of one client are one counter')
+})
+
+test('S3: the left-most address counts if the ingress has reset the header, and only then', () => {
+  const ip = clientIP({ trustedProxies: ['10.0.0.0/8'] })
+  const seen = (xff) => ip({ socket: { remoteAddress: '10.0.0.3' }, headers: { 'x-forwarded-for': xff } })
+  assert.equal(seen('192.0.2.40, 10.0.0.1, 10.0.0.2'), 'ip:192.0.2.40')
+  assert.equal(seen('203.0.113.9, 192.0.2.40, 10.0.0.1, 10.0.0.2'), 'ip:192.0.2.40', 'an ingress that appends leaves the client what it made up')
+})
+
+test('S3: the key that a request counts under is in the answer', async () => {
+  const key = rateLimitKey({ ip: clientIP({ header: 'cf-connecting-ip' }) })
+  const check = checkLimit(limits, { policy: 'window', key })
+  for (const headers of [{}, { 'user-agent': 'other', 'x-forwarded-for': '198.51.100.1' }]) {
+    const { decision } = await check(from('192.0.2.41', headers))
+    assert.equal(decision.limits[0].key, 'ip:192.0.2.41')
+  }
+  const [counter] = await limits.get({ policy: 'window', key: 'ip:192.0.2.41' })
+  assert.deepEqual([counter.key, counter.used], ['ip:192.0.2.41', 2], 'one counter')
 })
 
 const apiKey = (secret) => new Request('http://api.example/v1/trials', { headers: secret ? { 'x-api-key': secret } : {} })
@@ -198,6 +287,7 @@ test('S4: without a decision the fail mode decides, and it must be said', async 
   const options = { limits: nowhere, policy: 'plan', onError: (e) => errors.push(e.code) }
   const closed = await rateLimitMiddleware({ ...options, fail: 'closed' })(apiKey('k'), {}, {}, next)
   assert.deepEqual([closed.status, closed.headers.get('retry-after')], [503, '1'])
+  assert.equal(closed.headers.get('access-control-expose-headers'), 'Retry-After')
   const open = await rateLimitMiddleware({ ...options, fail: 'open' })(apiKey('k'), {}, {}, next)
   assert.deepEqual([open.status, open.headers.get('stint-failed')], [200, 'open'])
   assert.deepEqual(errors, ['internal', 'internal'])

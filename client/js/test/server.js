@@ -33,6 +33,22 @@ export async function startStint(policies = path.join(here, 'policies.yaml'), ..
   })
 }
 
+// testClock moves the clock of a node that was started with --test-clock. Both functions resolve to its time in milliseconds.
+export function testClock(url) {
+  const advance = async (by) => {
+    const answer = await fetch(`${url}/stint.test.v1.TestClock/Advance`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ by }) })
+    if (answer.status !== 200) throw new Error(await answer.text())
+    return Date.parse((await answer.json()).now)
+  }
+  // The clock goes on by itself: after this the test has a minute before the next one begins.
+  const nextMinute = async () => {
+    const now = await advance('0s')
+    await advance(`${(60000 - (now % 60000)) / 1000}s`)
+    return now - (now % 60000) + 60000
+  }
+  return { advance, nextMinute }
+}
+
 // startSecure starts a node with TLS and a token that may do everything. certificate is a file, to be trusted.
 export async function startSecure() {
   const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'stint-js-'))
@@ -45,6 +61,17 @@ export async function startSecure() {
   fs.chmodSync(key, 0o600)
   const url = await startStint(undefined, '--api-cert', certificate, '--api-key', key, '--admin-token-file', file)
   return { url, token, certificate }
+}
+
+// startWithTokens starts a node that asks for tokens. grant makes one and returns it: grant('web', 'ns=shop ops=check').
+export async function startWithTokens() {
+  const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'stint-js-'))
+  after(() => fs.rmSync(dir, { recursive: true }))
+  const file = path.join(dir, 'token')
+  const stint = (...args) => execFileSync(process.env.STINT_BINARY, args, { encoding: 'utf8' }).trim()
+  fs.writeFileSync(file, stint('token', 'generate'), { mode: 0o600 })
+  const url = await startStint(undefined, '--admin-token-file', file)
+  return { url, grant: (name, text) => stint('token', 'create', name, '--grant', text, '--expires', '1h', '--addr', url, '--token-file', file, '--timeout', '60s') }
 }
 
 // listen starts a server on a free port and resolves to its base URL. It ends with the test t.

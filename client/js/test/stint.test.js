@@ -122,7 +122,7 @@ test('a wrong request is refused once and names the field', async (t) => {
   for (const key of ['', undefined, null, 7]) {
     await assert.rejects(client.check({ policy: 'five', key }), (e) => e.code === 'invalid_argument' && /entries\[0\]\.key/.test(e.message))
   }
-  for (const cost of [0, -1, 1.5, NaN]) await assert.rejects(client.check({ policy: 'five', key: 'k', cost }), /cost/)
+  for (const cost of [-1, 1.5, NaN]) await assert.rejects(client.check({ policy: 'five', key: 'k', cost }), /cost/)
   for (const timeoutMs of [0, NaN, Infinity, 2 ** 31, '5']) {
     await assert.rejects(client.check({ policy: 'five', key: 'k' }, { timeoutMs }), /timeoutMs/)
     assert.throws(() => new Stint({ addresses: [url], timeoutMs }), /timeoutMs/)
@@ -208,6 +208,8 @@ test('keys of outside text: different texts stay different, and no brace gets th
   assert.equal(safeKey('{a}%\n=|'), '%7Ba%7D%25%0A%3D%7C')
   assert.equal(safeKey('\u0085'), '%C2%85')
   assert.equal(safeKey({ a: 'x|b=y', b: 'z' }), 'a=x%7Cb%3Dy|b=z')
+  assert.equal(safeKey({ route: '/x/{y}', user: 'z' }), 'route=%2Fx%2F%7By%7D|user=z', 'no part makes a parent')
+  assert.equal(safeKey('vendor:acme/product:x'), 'vendor:acme/product:x')
   assert.notEqual(safeKey({ a: 'x_y', b: 'z' }), safeKey({ a: 'x', b: 'y_z' }))
   for (const missing of ['', undefined, null, 5, {}, { a: '' }, { a: undefined, b: 'x' }, '\ud800', { a: '\udc00' }]) assert.equal(safeKey(missing), undefined)
   const long = 'ü'.repeat(400)
@@ -239,11 +241,11 @@ test('the client address: a forged header does nothing', () => {
     ['10.0.0.1', '9.9.9.9,', undefined],
     ['10.0.0.1', 'junk, 9.9.9.9', 'ip:9.9.9.9'],
     ['10.0.0.1', '10.0.0.7', 'ip:10.0.0.7'],
-    ['fd00::1', '[2001:db8:1:2:3:4:5:6]:443', 'ip:2001:db8:1:2::/64'],
-    ['10.0.0.1', '2001:db8::9%eth0', 'ip:2001:db8::/64'],
+    ['fd00::1', '[2001:db8:1:2:3:4:5:6]:443', 'ip:2001:db8:1:2::'],
+    ['10.0.0.1', '2001:db8::9%eth0', 'ip:2001:db8::'],
     ['10.0.0.1', '::ffff:9.9.9.9', 'ip:9.9.9.9'],
     ['10.0.0.1', '9.9.9.9:1234', 'ip:9.9.9.9'],
-    ['10.0.0.1', '::1', 'ip:::/64'],
+    ['10.0.0.1', '::1', 'ip:::'],
     ['10.0.0.1', '01.2.3.4', undefined],
     ['10.0.0.1', '1:2:3:4:5:6:7', undefined],
     ['10.0.0.1', '1::2::3', undefined],
@@ -275,7 +277,8 @@ test('TLS and tokens of a real node', async () => {
   assert.deepEqual(await answerOf(secure.token, {}), ['unavailable', false, true], 'a certificate that is not accepted')
   const plain = new Stint({ addresses: [secure.url.replace('https', 'http')], timeoutMs: 20000 })
   await assert.rejects(plain.check({ policy: 'five', key: 'tls' }), (e) => e.code === 'failed_precondition' && !e.maybeApplied && /https/.test(e.message))
-  const tls = new Stint({ addresses: [url.replace('http', 'https')], timeoutMs: 3000 })
+  let first // its retries get the same answer: on a busy machine the last of them may have no time for one of its own
+  const tls = new Stint({ addresses: [url.replace('http', 'https')], timeoutMs: 3000, fetch: (...args) => (first ??= fetch(...args)) })
   await assert.rejects(tls.check({ policy: 'five', key: 'tls' }), (e) => e.code === 'unavailable' && !e.maybeApplied)
 })
 

@@ -4,9 +4,11 @@ import { Stint, StintError, clientIP, safeKey } from '../index.js'
 import type { Decision } from '../index.js'
 import { limit as expressLimit } from '../express.js'
 import { StintStore } from '../express-rate-limit.js'
+import { fastifyStore } from '../fastify.js'
 import { limit as honoLimit } from '../hono.js'
 import { ExactRateLimitStore, adapter } from '../stoma.js'
 import { rateLimiter } from '../cloudflare.js'
+import { Ratelimit } from '../upstash.js'
 import { checkLimit, limited, rateLimitKey, rateLimitMiddleware, tooManyRequests } from '../fetch.js'
 
 // express-rate-limit 7 and 8, and hono-rate-limiter
@@ -22,6 +24,23 @@ interface LimiterStore {
   prefix?: string
 }
 type HitsOf = { totalHits: number; resetTime: Date | undefined }
+
+// @fastify/rate-limit 11
+interface FastifyLimiterStoreCtor { new(options: {}): FastifyLimiterStore }
+interface FastifyLimiterStore {
+  incr(key: string, callback: (error: Error | null, result?: { current: number; ttl: number }) => void, timeWindow: number, max: number): void
+  child(routeOptions: { method: string | string[]; url: string; path: string; prefix: string }): FastifyLimiterStore
+}
+
+// @upstash/ratelimit 1
+interface UpstashLimiter {
+  limit(identifier: string, req?: { rate?: number }): Promise<UpstashResponse>
+  blockUntilReady(identifier: string, timeout: number): Promise<UpstashResponse>
+  getRemaining(identifier: string): Promise<{ remaining: number; reset: number; limit: number }>
+  resetUsedTokens(identifier: string): Promise<void>
+}
+type UpstashResponse = { success: boolean; limit: number; remaining: number; reset: number; pending: Promise<unknown>
+  reason?: 'timeout' | 'cacheBlock' | 'denyList'; deniedValue?: string }
 
 // Stoma
 interface StomaStore { increment(key: string, windowSeconds: number): Promise<{ count: number; resetAt: number }> }
@@ -55,6 +74,9 @@ interface Env { LIMITS: Stint }
 
 const limits = new Stint({ addresses: ['http://127.0.0.1:7400'], timeoutMs: 2000 })
 export const store: LimiterStore = new StintStore(limits, { prefix: 'rl:' })
+export const fastify: FastifyLimiterStoreCtor = fastifyStore(limits, { prefix: 'rl:', fail: 'closed' })
+export const upstash: UpstashLimiter = new Ratelimit({ limits, limiter: Ratelimit.slidingWindow(10, '10 s') })
+export const upstashPolicy: UpstashLimiter = new Ratelimit({ limits, policy: 'login', timeout: 1000, fail: 'open' })
 export const stoma: StomaStore = new ExactRateLimitStore(limits)
 export const gateway: { rateLimitStore: StomaStore } = adapter(limits)
 export const binding: Binding = rateLimiter(limits, { policy: 'per-ip' })
@@ -89,5 +111,9 @@ export async function calls(): Promise<Response | undefined> {
   expressLimit(limits, { policy: 'a', key: clientIP(), entries: [], fail: 'open' })
   // @ts-expect-error a policy or simple
   rateLimiter(limits, {})
+  // @ts-expect-error a limiter or a policy
+  new Ratelimit({ limits })
+  // @ts-expect-error no duration
+  Ratelimit.fixedWindow(10, 'a minute')
   return undefined
 }

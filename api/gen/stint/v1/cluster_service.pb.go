@@ -212,7 +212,9 @@ type Node struct {
 	PeerCertificateEnds *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=peer_certificate_ends,json=peerCertificateEnds,proto3" json:"peer_certificate_ends,omitempty"`
 	// Names of the lines of the node's cluster key; the first one sends. A name says nothing about the line. Empty: the node has
 	// no cluster key, or has not reported.
-	KeyLines      []string `protobuf:"bytes,15,rep,name=key_lines,json=keyLines,proto3" json:"key_lines,omitempty"`
+	KeyLines []string `protobuf:"bytes,15,rep,name=key_lines,json=keyLines,proto3" json:"key_lines,omitempty"`
+	// What the node says of its machine. Absent: it has not reported, or runs an older release.
+	Machine       *Machine `protobuf:"bytes,16,opt,name=machine,proto3" json:"machine,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -352,6 +354,122 @@ func (x *Node) GetKeyLines() []string {
 	return nil
 }
 
+func (x *Node) GetMachine() *Machine {
+	if x != nil {
+		return x.Machine
+	}
+	return nil
+}
+
+// Machine is the state of the machine that a node runs on.
+type Machine struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Bytes that are free for the data directory. Absent: the node cannot tell.
+	DiskFree uint64 `protobuf:"varint,1,opt,name=disk_free,json=diskFree,proto3" json:"disk_free,omitempty"`
+	// So few that the node refuses what would be written.
+	DiskFull bool `protobuf:"varint,2,opt,name=disk_full,json=diskFull,proto3" json:"disk_full,omitempty"`
+	// Mean time of a write of the log with its fsync, in the last minute. Absent: there was none.
+	LogWriteMean *durationpb.Duration `protobuf:"bytes,3,opt,name=log_write_mean,json=logWriteMean,proto3" json:"log_write_mean,omitempty"`
+	// The slowest of these writes.
+	LogWriteSlowest *durationpb.Duration `protobuf:"bytes,4,opt,name=log_write_slowest,json=logWriteSlowest,proto3" json:"log_write_slowest,omitempty"`
+	// Bytes of memory that the process has.
+	Memory uint64 `protobuf:"varint,5,opt,name=memory,proto3" json:"memory,omitempty"`
+	// Bytes that it may have: GOMEMLIMIT, else what its container or machine has.
+	MemoryLimit uint64 `protobuf:"varint,6,opt,name=memory_limit,json=memoryLimit,proto3" json:"memory_limit,omitempty"`
+	// Bytes of records in the fullest replica of the node.
+	RecordBytes uint64 `protobuf:"varint,7,opt,name=record_bytes,json=recordBytes,proto3" json:"record_bytes,omitempty"`
+	// Bytes of records that each replica of the node may have. From seven eighths on, new keys are refused.
+	RecordBytesLimit uint64 `protobuf:"varint,8,opt,name=record_bytes_limit,json=recordBytesLimit,proto3" json:"record_bytes_limit,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *Machine) Reset() {
+	*x = Machine{}
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Machine) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Machine) ProtoMessage() {}
+
+func (x *Machine) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Machine.ProtoReflect.Descriptor instead.
+func (*Machine) Descriptor() ([]byte, []int) {
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Machine) GetDiskFree() uint64 {
+	if x != nil {
+		return x.DiskFree
+	}
+	return 0
+}
+
+func (x *Machine) GetDiskFull() bool {
+	if x != nil {
+		return x.DiskFull
+	}
+	return false
+}
+
+func (x *Machine) GetLogWriteMean() *durationpb.Duration {
+	if x != nil {
+		return x.LogWriteMean
+	}
+	return nil
+}
+
+func (x *Machine) GetLogWriteSlowest() *durationpb.Duration {
+	if x != nil {
+		return x.LogWriteSlowest
+	}
+	return nil
+}
+
+func (x *Machine) GetMemory() uint64 {
+	if x != nil {
+		return x.Memory
+	}
+	return 0
+}
+
+func (x *Machine) GetMemoryLimit() uint64 {
+	if x != nil {
+		return x.MemoryLimit
+	}
+	return 0
+}
+
+func (x *Machine) GetRecordBytes() uint64 {
+	if x != nil {
+		return x.RecordBytes
+	}
+	return 0
+}
+
+func (x *Machine) GetRecordBytesLimit() uint64 {
+	if x != nil {
+		return x.RecordBytesLimit
+	}
+	return 0
+}
+
 // Shard is one slice of the key space.
 type Shard struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -379,7 +497,7 @@ type Shard struct {
 
 func (x *Shard) Reset() {
 	*x = Shard{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[3]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -391,7 +509,7 @@ func (x *Shard) String() string {
 func (*Shard) ProtoMessage() {}
 
 func (x *Shard) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[3]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -404,7 +522,7 @@ func (x *Shard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shard.ProtoReflect.Descriptor instead.
 func (*Shard) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{3}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Shard) GetId() uint32 {
@@ -493,7 +611,7 @@ type Replica struct {
 
 func (x *Replica) Reset() {
 	*x = Replica{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[4]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -505,7 +623,7 @@ func (x *Replica) String() string {
 func (*Replica) ProtoMessage() {}
 
 func (x *Replica) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[4]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -518,7 +636,7 @@ func (x *Replica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replica.ProtoReflect.Descriptor instead.
 func (*Replica) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{4}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Replica) GetNode() string {
@@ -583,7 +701,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[5]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -595,7 +713,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[5]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -608,7 +726,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{5}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *DrainRequest) GetNodeId() string {
@@ -636,7 +754,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[6]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -648,7 +766,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[6]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -661,7 +779,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{6}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *DrainResponse) GetShardsLeft() uint32 {
@@ -682,7 +800,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[7]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -694,7 +812,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[7]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -707,7 +825,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{7}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RemoveNodeRequest) GetNodeId() string {
@@ -726,7 +844,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[8]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -738,7 +856,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[8]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -751,7 +869,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{8}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{9}
 }
 
 // BackupRequest asks for the picture of one shard.
@@ -765,7 +883,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[9]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -777,7 +895,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[9]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -790,7 +908,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{9}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *BackupRequest) GetShard() string {
@@ -811,7 +929,7 @@ type BackupChunk struct {
 
 func (x *BackupChunk) Reset() {
 	*x = BackupChunk{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[10]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -823,7 +941,7 @@ func (x *BackupChunk) String() string {
 func (*BackupChunk) ProtoMessage() {}
 
 func (x *BackupChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[10]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -836,7 +954,7 @@ func (x *BackupChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupChunk.ProtoReflect.Descriptor instead.
 func (*BackupChunk) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{10}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *BackupChunk) GetData() []byte {
@@ -859,7 +977,7 @@ type RecordBackupRequest struct {
 
 func (x *RecordBackupRequest) Reset() {
 	*x = RecordBackupRequest{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[11]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -871,7 +989,7 @@ func (x *RecordBackupRequest) String() string {
 func (*RecordBackupRequest) ProtoMessage() {}
 
 func (x *RecordBackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[11]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -884,7 +1002,7 @@ func (x *RecordBackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordBackupRequest.ProtoReflect.Descriptor instead.
 func (*RecordBackupRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{11}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RecordBackupRequest) GetBegun() *timestamppb.Timestamp {
@@ -910,7 +1028,7 @@ type RecordBackupResponse struct {
 
 func (x *RecordBackupResponse) Reset() {
 	*x = RecordBackupResponse{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[12]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -922,7 +1040,7 @@ func (x *RecordBackupResponse) String() string {
 func (*RecordBackupResponse) ProtoMessage() {}
 
 func (x *RecordBackupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[12]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -935,7 +1053,7 @@ func (x *RecordBackupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordBackupResponse.ProtoReflect.Descriptor instead.
 func (*RecordBackupResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{12}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{13}
 }
 
 // UpgradeStatusRequest asks for the feature levels.
@@ -947,7 +1065,7 @@ type UpgradeStatusRequest struct {
 
 func (x *UpgradeStatusRequest) Reset() {
 	*x = UpgradeStatusRequest{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[13]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -959,7 +1077,7 @@ func (x *UpgradeStatusRequest) String() string {
 func (*UpgradeStatusRequest) ProtoMessage() {}
 
 func (x *UpgradeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[13]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -972,7 +1090,7 @@ func (x *UpgradeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpgradeStatusRequest.ProtoReflect.Descriptor instead.
 func (*UpgradeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{13}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{14}
 }
 
 // UpgradeStatusResponse is what the answering node knows of the feature levels.
@@ -999,7 +1117,7 @@ type UpgradeStatusResponse struct {
 
 func (x *UpgradeStatusResponse) Reset() {
 	*x = UpgradeStatusResponse{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[14]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1011,7 +1129,7 @@ func (x *UpgradeStatusResponse) String() string {
 func (*UpgradeStatusResponse) ProtoMessage() {}
 
 func (x *UpgradeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[14]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1024,7 +1142,7 @@ func (x *UpgradeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpgradeStatusResponse.ProtoReflect.Descriptor instead.
 func (*UpgradeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{14}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *UpgradeStatusResponse) GetLevel() uint32 {
@@ -1097,7 +1215,7 @@ type NodeLevels struct {
 
 func (x *NodeLevels) Reset() {
 	*x = NodeLevels{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[15]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1109,7 +1227,7 @@ func (x *NodeLevels) String() string {
 func (*NodeLevels) ProtoMessage() {}
 
 func (x *NodeLevels) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[15]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1122,7 +1240,7 @@ func (x *NodeLevels) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeLevels.ProtoReflect.Descriptor instead.
 func (*NodeLevels) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{15}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *NodeLevels) GetId() string {
@@ -1178,7 +1296,7 @@ type PinLevelRequest struct {
 
 func (x *PinLevelRequest) Reset() {
 	*x = PinLevelRequest{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[16]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1190,7 +1308,7 @@ func (x *PinLevelRequest) String() string {
 func (*PinLevelRequest) ProtoMessage() {}
 
 func (x *PinLevelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[16]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1203,7 +1321,7 @@ func (x *PinLevelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PinLevelRequest.ProtoReflect.Descriptor instead.
 func (*PinLevelRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{16}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PinLevelRequest) GetLevel() uint32 {
@@ -1222,7 +1340,7 @@ type PinLevelResponse struct {
 
 func (x *PinLevelResponse) Reset() {
 	*x = PinLevelResponse{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[17]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1234,7 +1352,7 @@ func (x *PinLevelResponse) String() string {
 func (*PinLevelResponse) ProtoMessage() {}
 
 func (x *PinLevelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[17]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1247,7 +1365,7 @@ func (x *PinLevelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PinLevelResponse.ProtoReflect.Descriptor instead.
 func (*PinLevelResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{17}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{18}
 }
 
 // FinishUpgradeRequest asks to rise to the newest level.
@@ -1259,7 +1377,7 @@ type FinishUpgradeRequest struct {
 
 func (x *FinishUpgradeRequest) Reset() {
 	*x = FinishUpgradeRequest{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[18]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1271,7 +1389,7 @@ func (x *FinishUpgradeRequest) String() string {
 func (*FinishUpgradeRequest) ProtoMessage() {}
 
 func (x *FinishUpgradeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[18]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1284,7 +1402,7 @@ func (x *FinishUpgradeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishUpgradeRequest.ProtoReflect.Descriptor instead.
 func (*FinishUpgradeRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{18}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{19}
 }
 
 // FinishUpgradeResponse names the target.
@@ -1298,7 +1416,7 @@ type FinishUpgradeResponse struct {
 
 func (x *FinishUpgradeResponse) Reset() {
 	*x = FinishUpgradeResponse{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[19]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1310,7 +1428,7 @@ func (x *FinishUpgradeResponse) String() string {
 func (*FinishUpgradeResponse) ProtoMessage() {}
 
 func (x *FinishUpgradeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[19]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1323,7 +1441,7 @@ func (x *FinishUpgradeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishUpgradeResponse.ProtoReflect.Descriptor instead.
 func (*FinishUpgradeResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{19}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *FinishUpgradeResponse) GetLevel() uint32 {
@@ -1350,7 +1468,7 @@ const file_stint_v1_cluster_service_proto_rawDesc = "" +
 	"\bproblems\x18\a \x03(\tR\bproblems\x12\x18\n" +
 	"\apartial\x18\b \x01(\bR\apartial\x12;\n" +
 	"\vlast_backup\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"lastBackup\"\x9e\x04\n" +
+	"lastBackup\"\xcb\x04\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
 	"\bapi_addr\x18\x02 \x01(\tR\aapiAddr\x12\x12\n" +
@@ -1368,7 +1486,17 @@ const file_stint_v1_cluster_service_proto_rawDesc = "" +
 	"clockAhead\x12L\n" +
 	"\x14api_certificate_ends\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\x12apiCertificateEnds\x12N\n" +
 	"\x15peer_certificate_ends\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\x13peerCertificateEnds\x12\x1b\n" +
-	"\tkey_lines\x18\x0f \x03(\tR\bkeyLines\"\x87\x02\n" +
+	"\tkey_lines\x18\x0f \x03(\tR\bkeyLines\x12+\n" +
+	"\amachine\x18\x10 \x01(\v2\x11.stint.v1.MachineR\amachine\"\xd7\x02\n" +
+	"\aMachine\x12\x1b\n" +
+	"\tdisk_free\x18\x01 \x01(\x04R\bdiskFree\x12\x1b\n" +
+	"\tdisk_full\x18\x02 \x01(\bR\bdiskFull\x12?\n" +
+	"\x0elog_write_mean\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\flogWriteMean\x12E\n" +
+	"\x11log_write_slowest\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x0flogWriteSlowest\x12\x16\n" +
+	"\x06memory\x18\x05 \x01(\x04R\x06memory\x12!\n" +
+	"\fmemory_limit\x18\x06 \x01(\x04R\vmemoryLimit\x12!\n" +
+	"\frecord_bytes\x18\a \x01(\x04R\vrecordBytes\x12,\n" +
+	"\x12record_bytes_limit\x18\b \x01(\x04R\x10recordBytesLimit\"\x87\x02\n" +
 	"\x05Shard\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x14\n" +
@@ -1452,66 +1580,70 @@ func file_stint_v1_cluster_service_proto_rawDescGZIP() []byte {
 	return file_stint_v1_cluster_service_proto_rawDescData
 }
 
-var file_stint_v1_cluster_service_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_stint_v1_cluster_service_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_stint_v1_cluster_service_proto_goTypes = []any{
 	(*StatusRequest)(nil),         // 0: stint.v1.StatusRequest
 	(*StatusResponse)(nil),        // 1: stint.v1.StatusResponse
 	(*Node)(nil),                  // 2: stint.v1.Node
-	(*Shard)(nil),                 // 3: stint.v1.Shard
-	(*Replica)(nil),               // 4: stint.v1.Replica
-	(*DrainRequest)(nil),          // 5: stint.v1.DrainRequest
-	(*DrainResponse)(nil),         // 6: stint.v1.DrainResponse
-	(*RemoveNodeRequest)(nil),     // 7: stint.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),    // 8: stint.v1.RemoveNodeResponse
-	(*BackupRequest)(nil),         // 9: stint.v1.BackupRequest
-	(*BackupChunk)(nil),           // 10: stint.v1.BackupChunk
-	(*RecordBackupRequest)(nil),   // 11: stint.v1.RecordBackupRequest
-	(*RecordBackupResponse)(nil),  // 12: stint.v1.RecordBackupResponse
-	(*UpgradeStatusRequest)(nil),  // 13: stint.v1.UpgradeStatusRequest
-	(*UpgradeStatusResponse)(nil), // 14: stint.v1.UpgradeStatusResponse
-	(*NodeLevels)(nil),            // 15: stint.v1.NodeLevels
-	(*PinLevelRequest)(nil),       // 16: stint.v1.PinLevelRequest
-	(*PinLevelResponse)(nil),      // 17: stint.v1.PinLevelResponse
-	(*FinishUpgradeRequest)(nil),  // 18: stint.v1.FinishUpgradeRequest
-	(*FinishUpgradeResponse)(nil), // 19: stint.v1.FinishUpgradeResponse
-	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
+	(*Machine)(nil),               // 3: stint.v1.Machine
+	(*Shard)(nil),                 // 4: stint.v1.Shard
+	(*Replica)(nil),               // 5: stint.v1.Replica
+	(*DrainRequest)(nil),          // 6: stint.v1.DrainRequest
+	(*DrainResponse)(nil),         // 7: stint.v1.DrainResponse
+	(*RemoveNodeRequest)(nil),     // 8: stint.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),    // 9: stint.v1.RemoveNodeResponse
+	(*BackupRequest)(nil),         // 10: stint.v1.BackupRequest
+	(*BackupChunk)(nil),           // 11: stint.v1.BackupChunk
+	(*RecordBackupRequest)(nil),   // 12: stint.v1.RecordBackupRequest
+	(*RecordBackupResponse)(nil),  // 13: stint.v1.RecordBackupResponse
+	(*UpgradeStatusRequest)(nil),  // 14: stint.v1.UpgradeStatusRequest
+	(*UpgradeStatusResponse)(nil), // 15: stint.v1.UpgradeStatusResponse
+	(*NodeLevels)(nil),            // 16: stint.v1.NodeLevels
+	(*PinLevelRequest)(nil),       // 17: stint.v1.PinLevelRequest
+	(*PinLevelResponse)(nil),      // 18: stint.v1.PinLevelResponse
+	(*FinishUpgradeRequest)(nil),  // 19: stint.v1.FinishUpgradeRequest
+	(*FinishUpgradeResponse)(nil), // 20: stint.v1.FinishUpgradeResponse
+	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
 }
 var file_stint_v1_cluster_service_proto_depIdxs = []int32{
 	2,  // 0: stint.v1.StatusResponse.nodes:type_name -> stint.v1.Node
-	3,  // 1: stint.v1.StatusResponse.shards:type_name -> stint.v1.Shard
-	20, // 2: stint.v1.StatusResponse.last_backup:type_name -> google.protobuf.Timestamp
-	21, // 3: stint.v1.Node.silent:type_name -> google.protobuf.Duration
-	21, // 4: stint.v1.Node.clock_ahead:type_name -> google.protobuf.Duration
-	20, // 5: stint.v1.Node.api_certificate_ends:type_name -> google.protobuf.Timestamp
-	20, // 6: stint.v1.Node.peer_certificate_ends:type_name -> google.protobuf.Timestamp
-	20, // 7: stint.v1.Shard.time:type_name -> google.protobuf.Timestamp
-	4,  // 8: stint.v1.Shard.replicas:type_name -> stint.v1.Replica
-	20, // 9: stint.v1.RecordBackupRequest.begun:type_name -> google.protobuf.Timestamp
-	20, // 10: stint.v1.UpgradeStatusResponse.known_since:type_name -> google.protobuf.Timestamp
-	20, // 11: stint.v1.UpgradeStatusResponse.rises_at:type_name -> google.protobuf.Timestamp
-	15, // 12: stint.v1.UpgradeStatusResponse.nodes:type_name -> stint.v1.NodeLevels
-	0,  // 13: stint.v1.ClusterService.Status:input_type -> stint.v1.StatusRequest
-	5,  // 14: stint.v1.ClusterService.Drain:input_type -> stint.v1.DrainRequest
-	7,  // 15: stint.v1.ClusterService.RemoveNode:input_type -> stint.v1.RemoveNodeRequest
-	9,  // 16: stint.v1.ClusterService.Backup:input_type -> stint.v1.BackupRequest
-	11, // 17: stint.v1.ClusterService.RecordBackup:input_type -> stint.v1.RecordBackupRequest
-	13, // 18: stint.v1.ClusterService.UpgradeStatus:input_type -> stint.v1.UpgradeStatusRequest
-	16, // 19: stint.v1.ClusterService.PinLevel:input_type -> stint.v1.PinLevelRequest
-	18, // 20: stint.v1.ClusterService.FinishUpgrade:input_type -> stint.v1.FinishUpgradeRequest
-	1,  // 21: stint.v1.ClusterService.Status:output_type -> stint.v1.StatusResponse
-	6,  // 22: stint.v1.ClusterService.Drain:output_type -> stint.v1.DrainResponse
-	8,  // 23: stint.v1.ClusterService.RemoveNode:output_type -> stint.v1.RemoveNodeResponse
-	10, // 24: stint.v1.ClusterService.Backup:output_type -> stint.v1.BackupChunk
-	12, // 25: stint.v1.ClusterService.RecordBackup:output_type -> stint.v1.RecordBackupResponse
-	14, // 26: stint.v1.ClusterService.UpgradeStatus:output_type -> stint.v1.UpgradeStatusResponse
-	17, // 27: stint.v1.ClusterService.PinLevel:output_type -> stint.v1.PinLevelResponse
-	19, // 28: stint.v1.ClusterService.FinishUpgrade:output_type -> stint.v1.FinishUpgradeResponse
-	21, // [21:29] is the sub-list for method output_type
-	13, // [13:21] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	4,  // 1: stint.v1.StatusResponse.shards:type_name -> stint.v1.Shard
+	21, // 2: stint.v1.StatusResponse.last_backup:type_name -> google.protobuf.Timestamp
+	22, // 3: stint.v1.Node.silent:type_name -> google.protobuf.Duration
+	22, // 4: stint.v1.Node.clock_ahead:type_name -> google.protobuf.Duration
+	21, // 5: stint.v1.Node.api_certificate_ends:type_name -> google.protobuf.Timestamp
+	21, // 6: stint.v1.Node.peer_certificate_ends:type_name -> google.protobuf.Timestamp
+	3,  // 7: stint.v1.Node.machine:type_name -> stint.v1.Machine
+	22, // 8: stint.v1.Machine.log_write_mean:type_name -> google.protobuf.Duration
+	22, // 9: stint.v1.Machine.log_write_slowest:type_name -> google.protobuf.Duration
+	21, // 10: stint.v1.Shard.time:type_name -> google.protobuf.Timestamp
+	5,  // 11: stint.v1.Shard.replicas:type_name -> stint.v1.Replica
+	21, // 12: stint.v1.RecordBackupRequest.begun:type_name -> google.protobuf.Timestamp
+	21, // 13: stint.v1.UpgradeStatusResponse.known_since:type_name -> google.protobuf.Timestamp
+	21, // 14: stint.v1.UpgradeStatusResponse.rises_at:type_name -> google.protobuf.Timestamp
+	16, // 15: stint.v1.UpgradeStatusResponse.nodes:type_name -> stint.v1.NodeLevels
+	0,  // 16: stint.v1.ClusterService.Status:input_type -> stint.v1.StatusRequest
+	6,  // 17: stint.v1.ClusterService.Drain:input_type -> stint.v1.DrainRequest
+	8,  // 18: stint.v1.ClusterService.RemoveNode:input_type -> stint.v1.RemoveNodeRequest
+	10, // 19: stint.v1.ClusterService.Backup:input_type -> stint.v1.BackupRequest
+	12, // 20: stint.v1.ClusterService.RecordBackup:input_type -> stint.v1.RecordBackupRequest
+	14, // 21: stint.v1.ClusterService.UpgradeStatus:input_type -> stint.v1.UpgradeStatusRequest
+	17, // 22: stint.v1.ClusterService.PinLevel:input_type -> stint.v1.PinLevelRequest
+	19, // 23: stint.v1.ClusterService.FinishUpgrade:input_type -> stint.v1.FinishUpgradeRequest
+	1,  // 24: stint.v1.ClusterService.Status:output_type -> stint.v1.StatusResponse
+	7,  // 25: stint.v1.ClusterService.Drain:output_type -> stint.v1.DrainResponse
+	9,  // 26: stint.v1.ClusterService.RemoveNode:output_type -> stint.v1.RemoveNodeResponse
+	11, // 27: stint.v1.ClusterService.Backup:output_type -> stint.v1.BackupChunk
+	13, // 28: stint.v1.ClusterService.RecordBackup:output_type -> stint.v1.RecordBackupResponse
+	15, // 29: stint.v1.ClusterService.UpgradeStatus:output_type -> stint.v1.UpgradeStatusResponse
+	18, // 30: stint.v1.ClusterService.PinLevel:output_type -> stint.v1.PinLevelResponse
+	20, // 31: stint.v1.ClusterService.FinishUpgrade:output_type -> stint.v1.FinishUpgradeResponse
+	24, // [24:32] is the sub-list for method output_type
+	16, // [16:24] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_stint_v1_cluster_service_proto_init() }
@@ -1525,7 +1657,7 @@ func file_stint_v1_cluster_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stint_v1_cluster_service_proto_rawDesc), len(file_stint_v1_cluster_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -151,7 +151,8 @@ type Entry struct {
 	// The counted thing, as in "user:42": 1 to 512 bytes of UTF-8 without control characters. The text between the first
 	// "{" and the next "}" places related keys on one shard, as in "{acme}/product:x".
 	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
-	// Units to spend, 1 to 2^40. Absent: 1.
+	// Units to spend, 1 to 2^40. Absent: 1. 0, with MODE_ENFORCE or MODE_PEEK: a look, which denies the request if the key has no
+	// room for one unit, and counts nothing.
 	Cost *uint64 `protobuf:"varint,3,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
 	// Tier to apply. Absent: the tier of the key's override, else the policy's default tier.
 	Tier string `protobuf:"bytes,4,opt,name=tier,proto3" json:"tier,omitempty"`

@@ -9,6 +9,7 @@ package stintv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -32,6 +33,8 @@ const (
 	TopOrder_TOP_ORDER_DECISIONS TopOrder = 1
 	// Most denials first.
 	TopOrder_TOP_ORDER_DENIALS TopOrder = 2
+	// Most admitted units first: the keys that cost most.
+	TopOrder_TOP_ORDER_UNITS TopOrder = 3
 )
 
 // Enum value maps for TopOrder.
@@ -40,11 +43,13 @@ var (
 		0: "TOP_ORDER_UNSPECIFIED",
 		1: "TOP_ORDER_DECISIONS",
 		2: "TOP_ORDER_DENIALS",
+		3: "TOP_ORDER_UNITS",
 	}
 	TopOrder_value = map[string]int32{
 		"TOP_ORDER_UNSPECIFIED": 0,
 		"TOP_ORDER_DECISIONS":   1,
 		"TOP_ORDER_DENIALS":     2,
+		"TOP_ORDER_UNITS":       3,
 	}
 )
 
@@ -136,17 +141,78 @@ func (EventKind) EnumDescriptor() ([]byte, []int) {
 	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{1}
 }
 
+// UsageState says whether a period may still change.
+type UsageState int32
+
+const (
+	// Never sent.
+	UsageState_USAGE_STATE_UNSPECIFIED UsageState = 0
+	// The period has not ended.
+	UsageState_USAGE_STATE_OPEN UsageState = 1
+	// The period has ended. What is given back may still lower its units.
+	UsageState_USAGE_STATE_CLOSED UsageState = 2
+	// The figures do not change any more.
+	UsageState_USAGE_STATE_FINAL UsageState = 3
+)
+
+// Enum value maps for UsageState.
+var (
+	UsageState_name = map[int32]string{
+		0: "USAGE_STATE_UNSPECIFIED",
+		1: "USAGE_STATE_OPEN",
+		2: "USAGE_STATE_CLOSED",
+		3: "USAGE_STATE_FINAL",
+	}
+	UsageState_value = map[string]int32{
+		"USAGE_STATE_UNSPECIFIED": 0,
+		"USAGE_STATE_OPEN":        1,
+		"USAGE_STATE_CLOSED":      2,
+		"USAGE_STATE_FINAL":       3,
+	}
+)
+
+func (x UsageState) Enum() *UsageState {
+	p := new(UsageState)
+	*p = x
+	return p
+}
+
+func (x UsageState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (UsageState) Descriptor() protoreflect.EnumDescriptor {
+	return file_stint_v1_observe_service_proto_enumTypes[2].Descriptor()
+}
+
+func (UsageState) Type() protoreflect.EnumType {
+	return &file_stint_v1_observe_service_proto_enumTypes[2]
+}
+
+func (x UsageState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use UsageState.Descriptor instead.
+func (UsageState) EnumDescriptor() ([]byte, []int) {
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{2}
+}
+
 // TopRequest asks for the keys that stand out.
 type TopRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Absent: "default".
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// Only these policies. Absent: all of them.
+	// Only these policies, at most 16. Absent: all of them. The name of the keys whose limits came with the request is
+	// "inline".
 	Policies []string `protobuf:"bytes,2,rep,name=policies,proto3" json:"policies,omitempty"`
 	// The order of the keys.
 	Order TopOrder `protobuf:"varint,3,opt,name=order,proto3,enum=stint.v1.TopOrder" json:"order,omitempty"`
-	// Number of keys of each policy. Absent: 10.
-	Count         uint32 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
+	// Number of keys of each policy, at most 32. Absent: 10.
+	Count uint32 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
+	// How far back to look: a minute, 10 minutes or an hour; any other time is taken for the next longer of them. Absent: a
+	// minute.
+	Window        *durationpb.Duration `protobuf:"bytes,5,opt,name=window,proto3" json:"window,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -209,11 +275,24 @@ func (x *TopRequest) GetCount() uint32 {
 	return 0
 }
 
+func (x *TopRequest) GetWindow() *durationpb.Duration {
+	if x != nil {
+		return x.Window
+	}
+	return nil
+}
+
 // TopResponse is the keys that stand out.
 type TopResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// By policy, then in the requested order.
-	Keys          []*TopKey `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	// By policy, then in the requested order, by what is certain: the count less its error.
+	Keys []*TopKey `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	// The policies that were asked about in the window, by name.
+	Policies []*TopPolicy `protobuf:"bytes,2,rep,name=policies,proto3" json:"policies,omitempty"`
+	// Nodes that did not answer, or run a release that cannot. The keys that live there are missing.
+	MissingNodes []string `protobuf:"bytes,3,rep,name=missing_nodes,json=missingNodes,proto3" json:"missing_nodes,omitempty"`
+	// Not all policies are in the answer, because it would have been too large. Ask for some of them.
+	Cut           bool `protobuf:"varint,4,opt,name=cut,proto3" json:"cut,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -255,24 +334,139 @@ func (x *TopResponse) GetKeys() []*TopKey {
 	return nil
 }
 
-// TopKey is one key of one policy.
+func (x *TopResponse) GetPolicies() []*TopPolicy {
+	if x != nil {
+		return x.Policies
+	}
+	return nil
+}
+
+func (x *TopResponse) GetMissingNodes() []string {
+	if x != nil {
+		return x.MissingNodes
+	}
+	return nil
+}
+
+func (x *TopResponse) GetCut() bool {
+	if x != nil {
+		return x.Cut
+	}
+	return false
+}
+
+// TopPolicy is the sum over all keys of one policy.
+type TopPolicy struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the policy.
+	Policy string `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
+	// The counts are about the time since then. A new owner of a shard starts with empty counts, and of several shards the
+	// latest time is told.
+	Since *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
+	// Number of decisions.
+	Decisions uint64 `protobuf:"varint,3,opt,name=decisions,proto3" json:"decisions,omitempty"`
+	// Number of denials among them.
+	Denials uint64 `protobuf:"varint,4,opt,name=denials,proto3" json:"denials,omitempty"`
+	// Number of admitted units.
+	Units         uint64 `protobuf:"varint,5,opt,name=units,proto3" json:"units,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TopPolicy) Reset() {
+	*x = TopPolicy{}
+	mi := &file_stint_v1_observe_service_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopPolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopPolicy) ProtoMessage() {}
+
+func (x *TopPolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_observe_service_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopPolicy.ProtoReflect.Descriptor instead.
+func (*TopPolicy) Descriptor() ([]byte, []int) {
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *TopPolicy) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *TopPolicy) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *TopPolicy) GetDecisions() uint64 {
+	if x != nil {
+		return x.Decisions
+	}
+	return 0
+}
+
+func (x *TopPolicy) GetDenials() uint64 {
+	if x != nil {
+		return x.Denials
+	}
+	return 0
+}
+
+func (x *TopPolicy) GetUnits() uint64 {
+	if x != nil {
+		return x.Units
+	}
+	return 0
+}
+
+// TopKey is one key of one policy. Each number is an upper bound: the true one is at most smaller by its error.
 type TopKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the policy.
 	Policy string `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
-	// The counted thing.
+	// The counted thing, or if hashed its hash.
 	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
-	// Approximate number of decisions in the last minute.
+	// Number of decisions.
 	Decisions uint64 `protobuf:"varint,3,opt,name=decisions,proto3" json:"decisions,omitempty"`
-	// Approximate number of denials among them.
-	Denials       uint64 `protobuf:"varint,4,opt,name=denials,proto3" json:"denials,omitempty"`
+	// Number of denials among them.
+	Denials uint64 `protobuf:"varint,4,opt,name=denials,proto3" json:"denials,omitempty"`
+	// Number of admitted units.
+	Units uint64 `protobuf:"varint,5,opt,name=units,proto3" json:"units,omitempty"`
+	// Error of decisions.
+	DecisionsError uint64 `protobuf:"varint,6,opt,name=decisions_error,json=decisionsError,proto3" json:"decisions_error,omitempty"`
+	// Error of denials.
+	DenialsError uint64 `protobuf:"varint,7,opt,name=denials_error,json=denialsError,proto3" json:"denials_error,omitempty"`
+	// Error of units.
+	UnitsError uint64 `protobuf:"varint,8,opt,name=units_error,json=unitsError,proto3" json:"units_error,omitempty"`
+	// The caller may observe, and may not see this key. The hash of a key is the same until the cluster's sealing secret is
+	// rotated.
+	Hashed        bool `protobuf:"varint,9,opt,name=hashed,proto3" json:"hashed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TopKey) Reset() {
 	*x = TopKey{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[2]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -284,7 +478,7 @@ func (x *TopKey) String() string {
 func (*TopKey) ProtoMessage() {}
 
 func (x *TopKey) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[2]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -297,7 +491,7 @@ func (x *TopKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopKey.ProtoReflect.Descriptor instead.
 func (*TopKey) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{2}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *TopKey) GetPolicy() string {
@@ -328,6 +522,41 @@ func (x *TopKey) GetDenials() uint64 {
 	return 0
 }
 
+func (x *TopKey) GetUnits() uint64 {
+	if x != nil {
+		return x.Units
+	}
+	return 0
+}
+
+func (x *TopKey) GetDecisionsError() uint64 {
+	if x != nil {
+		return x.DecisionsError
+	}
+	return 0
+}
+
+func (x *TopKey) GetDenialsError() uint64 {
+	if x != nil {
+		return x.DenialsError
+	}
+	return 0
+}
+
+func (x *TopKey) GetUnitsError() uint64 {
+	if x != nil {
+		return x.UnitsError
+	}
+	return 0
+}
+
+func (x *TopKey) GetHashed() bool {
+	if x != nil {
+		return x.Hashed
+	}
+	return false
+}
+
 // WatchRequest says which events to send.
 type WatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -343,7 +572,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[3]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -355,7 +584,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[3]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -368,7 +597,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{3}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *WatchRequest) GetNamespace() string {
@@ -421,7 +650,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[4]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -433,7 +662,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[4]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -446,7 +675,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{4}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Event) GetKind() EventKind {
@@ -529,14 +758,16 @@ type AuditRequest struct {
 	// Only this key. Absent: all of them.
 	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
 	// Number of changes to list, the newest. Absent: 100. At most 1,000.
-	Count         uint32 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
+	Count uint32 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
+	// next_cursor of an answer to the same request: goes on with older changes. Absent: the newest.
+	Cursor        string `protobuf:"bytes,5,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AuditRequest) Reset() {
 	*x = AuditRequest{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[5]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -548,7 +779,7 @@ func (x *AuditRequest) String() string {
 func (*AuditRequest) ProtoMessage() {}
 
 func (x *AuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[5]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -561,7 +792,7 @@ func (x *AuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRequest.ProtoReflect.Descriptor instead.
 func (*AuditRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{5}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *AuditRequest) GetNamespace() string {
@@ -592,18 +823,27 @@ func (x *AuditRequest) GetCount() uint32 {
 	return 0
 }
 
+func (x *AuditRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
 // AuditResponse lists changes.
 type AuditResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Newest first. Each shard keeps its newest 1,024 changes.
-	Records       []*AuditRecord `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
+	Records []*AuditRecord `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
+	// For the next request. Absent: there are no older changes.
+	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AuditResponse) Reset() {
 	*x = AuditResponse{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[6]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -615,7 +855,7 @@ func (x *AuditResponse) String() string {
 func (*AuditResponse) ProtoMessage() {}
 
 func (x *AuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[6]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -628,12 +868,294 @@ func (x *AuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditResponse.ProtoReflect.Descriptor instead.
 func (*AuditResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{6}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *AuditResponse) GetRecords() []*AuditRecord {
 	if x != nil {
 		return x.Records
+	}
+	return nil
+}
+
+func (x *AuditResponse) GetNextCursor() string {
+	if x != nil {
+		return x.NextCursor
+	}
+	return ""
+}
+
+// ListKeysRequest says which keys to list.
+type ListKeysRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Absent: "default". The keys of a namespace that hashes them cannot be listed.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Only this policy. Absent: all of them, if the caller may observe the keys of all.
+	Policy string `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
+	// Only keys that begin with this text. Absent: all keys, if the caller may observe them.
+	Prefix string `protobuf:"bytes,3,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	// Only keys with an override.
+	Overrides bool `protobuf:"varint,4,opt,name=overrides,proto3" json:"overrides,omitempty"`
+	// Number of keys to list. Absent: 100. At most 1,000. An answer has about as many, or fewer although there are more: only an absent
+	// next_cursor is the end.
+	Count uint32 `protobuf:"varint,5,opt,name=count,proto3" json:"count,omitempty"`
+	// next_cursor of the answer before. Absent: the beginning.
+	Cursor        string `protobuf:"bytes,6,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListKeysRequest) Reset() {
+	*x = ListKeysRequest{}
+	mi := &file_stint_v1_observe_service_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListKeysRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListKeysRequest) ProtoMessage() {}
+
+func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_observe_service_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
+func (*ListKeysRequest) Descriptor() ([]byte, []int) {
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ListKeysRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ListKeysRequest) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *ListKeysRequest) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
+}
+
+func (x *ListKeysRequest) GetOverrides() bool {
+	if x != nil {
+		return x.Overrides
+	}
+	return false
+}
+
+func (x *ListKeysRequest) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *ListKeysRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+// ListKeysResponse lists keys.
+type ListKeysResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In no order. A key that is kept from the first to the last answer is in exactly one of them.
+	Keys []*KeptKey `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	// For the next request. Absent: there are no more keys.
+	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListKeysResponse) Reset() {
+	*x = ListKeysResponse{}
+	mi := &file_stint_v1_observe_service_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListKeysResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListKeysResponse) ProtoMessage() {}
+
+func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_observe_service_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
+func (*ListKeysResponse) Descriptor() ([]byte, []int) {
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ListKeysResponse) GetKeys() []*KeptKey {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *ListKeysResponse) GetNextCursor() string {
+	if x != nil {
+		return x.NextCursor
+	}
+	return ""
+}
+
+// KeptKey is a key that one policy keeps something of.
+type KeptKey struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the policy, or "~" and the label of inline limits.
+	Policy string `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
+	// The counted thing.
+	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	// The key's override. Absent: it has none.
+	Override      *Override `protobuf:"bytes,3,opt,name=override,proto3" json:"override,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeptKey) Reset() {
+	*x = KeptKey{}
+	mi := &file_stint_v1_observe_service_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeptKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeptKey) ProtoMessage() {}
+
+func (x *KeptKey) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_observe_service_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeptKey.ProtoReflect.Descriptor instead.
+func (*KeptKey) Descriptor() ([]byte, []int) {
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *KeptKey) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *KeptKey) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *KeptKey) GetOverride() *Override {
+	if x != nil {
+		return x.Override
+	}
+	return nil
+}
+
+// Override is what one key has in the place of its policy's numbers.
+type Override struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Tier of the policy. Absent: the policy's default tier.
+	Tier string `protobuf:"bytes,1,opt,name=tier,proto3" json:"tier,omitempty"`
+	// Numbers that replace the tier's, by the name of the limit.
+	Limits map[string]*TierLimit `protobuf:"bytes,2,rep,name=limits,proto3" json:"limits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// When the override ends. Absent: it stays until it is deleted.
+	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Override) Reset() {
+	*x = Override{}
+	mi := &file_stint_v1_observe_service_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Override) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Override) ProtoMessage() {}
+
+func (x *Override) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_observe_service_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Override.ProtoReflect.Descriptor instead.
+func (*Override) Descriptor() ([]byte, []int) {
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Override) GetTier() string {
+	if x != nil {
+		return x.Tier
+	}
+	return ""
+}
+
+func (x *Override) GetLimits() map[string]*TierLimit {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *Override) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
 	}
 	return nil
 }
@@ -671,7 +1193,7 @@ type AuditRecord struct {
 
 func (x *AuditRecord) Reset() {
 	*x = AuditRecord{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[7]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -683,7 +1205,7 @@ func (x *AuditRecord) String() string {
 func (*AuditRecord) ProtoMessage() {}
 
 func (x *AuditRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[7]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -696,7 +1218,7 @@ func (x *AuditRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
 func (*AuditRecord) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{7}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AuditRecord) GetAt() *timestamppb.Timestamp {
@@ -776,24 +1298,343 @@ func (x *AuditRecord) GetPosition() *Position {
 	return nil
 }
 
+// ListUsageRequest says which periods to list.
+type ListUsageRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Absent: "default".
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Only this policy. Absent: all of them.
+	Policy string `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
+	// Only this key. Absent: all of them.
+	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
+	// Only periods that start in this year, month or day, as in "2026", "2026-10" or "2026-10-31", in the time zone of the meter; in
+	// UTC if its policy has no meter any more. Absent: all that are kept.
+	Period string `protobuf:"bytes,4,opt,name=period,proto3" json:"period,omitempty"`
+	// About how many periods to return, at most 10,000. Absent: 1,000. A page may have fewer, also none, and be followed by others.
+	PageSize uint32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the page before. The other fields must be the same. Absent: the first page.
+	PageToken     string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListUsageRequest) Reset() {
+	*x = ListUsageRequest{}
+	mi := &file_stint_v1_observe_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListUsageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListUsageRequest) ProtoMessage() {}
+
+func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_observe_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListUsageRequest.ProtoReflect.Descriptor instead.
+func (*ListUsageRequest) Descriptor() ([]byte, []int) {
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ListUsageRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ListUsageRequest) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *ListUsageRequest) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *ListUsageRequest) GetPeriod() string {
+	if x != nil {
+		return x.Period
+	}
+	return ""
+}
+
+func (x *ListUsageRequest) GetPageSize() uint32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListUsageRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// ListUsageResponse is a page of periods.
+type ListUsageResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The periods of a key are together, oldest first. Keys come in no order that means anything.
+	Records []*UsageRecord `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
+	// Token of the next page. Absent: this is the last one.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Everything that was decided up to this instant, in the time of the shard that has decided it, is in the records of this page
+	// and the pages before it. A period that is final by the complete_through of the last page is complete, and no key is missing.
+	CompleteThrough *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=complete_through,json=completeThrough,proto3" json:"complete_through,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *ListUsageResponse) Reset() {
+	*x = ListUsageResponse{}
+	mi := &file_stint_v1_observe_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListUsageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListUsageResponse) ProtoMessage() {}
+
+func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_observe_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListUsageResponse.ProtoReflect.Descriptor instead.
+func (*ListUsageResponse) Descriptor() ([]byte, []int) {
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ListUsageResponse) GetRecords() []*UsageRecord {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+func (x *ListUsageResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListUsageResponse) GetCompleteThrough() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CompleteThrough
+	}
+	return nil
+}
+
+// UsageRecord is one period of one key's meter.
+type UsageRecord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The same for this period of this key whenever it is listed, also after a restore of the cluster: one who keeps the record with
+	// the highest revision of each id has each period once.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Namespace of the key.
+	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Name of the policy.
+	Policy string `protobuf:"bytes,3,opt,name=policy,proto3" json:"policy,omitempty"`
+	// Name of the meter.
+	Meter string `protobuf:"bytes,4,opt,name=meter,proto3" json:"meter,omitempty"`
+	// The counted thing. A hash, if the namespace's keys are hashed and the request does not name the key.
+	Key string `protobuf:"bytes,5,opt,name=key,proto3" json:"key,omitempty"`
+	// The first instant of the period.
+	Start *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=start,proto3" json:"start,omitempty"`
+	// The first instant after the period.
+	End *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=end,proto3" json:"end,omitempty"`
+	// As of complete_through.
+	State UsageState `protobuf:"varint,8,opt,name=state,proto3,enum=stint.v1.UsageState" json:"state,omitempty"`
+	// What was admitted in the period, less what was given back before it was final.
+	Units uint64 `protobuf:"varint,9,opt,name=units,proto3" json:"units,omitempty"`
+	// What was given back in the period to earlier periods that were final.
+	Credits uint64 `protobuf:"varint,10,opt,name=credits,proto3" json:"credits,omitempty"`
+	// It grows whenever the figures change, also across a restore.
+	Revision uint64 `protobuf:"varint,11,opt,name=revision,proto3" json:"revision,omitempty"`
+	// A restore from a backup has lost a part of the period: it was billed at least as shown, unless it was given back since.
+	Recovered     bool `protobuf:"varint,12,opt,name=recovered,proto3" json:"recovered,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UsageRecord) Reset() {
+	*x = UsageRecord{}
+	mi := &file_stint_v1_observe_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UsageRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UsageRecord) ProtoMessage() {}
+
+func (x *UsageRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_observe_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UsageRecord.ProtoReflect.Descriptor instead.
+func (*UsageRecord) Descriptor() ([]byte, []int) {
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *UsageRecord) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *UsageRecord) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *UsageRecord) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *UsageRecord) GetMeter() string {
+	if x != nil {
+		return x.Meter
+	}
+	return ""
+}
+
+func (x *UsageRecord) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *UsageRecord) GetStart() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
+func (x *UsageRecord) GetEnd() *timestamppb.Timestamp {
+	if x != nil {
+		return x.End
+	}
+	return nil
+}
+
+func (x *UsageRecord) GetState() UsageState {
+	if x != nil {
+		return x.State
+	}
+	return UsageState_USAGE_STATE_UNSPECIFIED
+}
+
+func (x *UsageRecord) GetUnits() uint64 {
+	if x != nil {
+		return x.Units
+	}
+	return 0
+}
+
+func (x *UsageRecord) GetCredits() uint64 {
+	if x != nil {
+		return x.Credits
+	}
+	return 0
+}
+
+func (x *UsageRecord) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *UsageRecord) GetRecovered() bool {
+	if x != nil {
+		return x.Recovered
+	}
+	return false
+}
+
 var File_stint_v1_observe_service_proto protoreflect.FileDescriptor
 
 const file_stint_v1_observe_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1estint/v1/observe_service.proto\x12\bstint.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cstint/v1/limit_service.proto\"\x86\x01\n" +
+	"\x1estint/v1/observe_service.proto\x12\bstint.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cstint/v1/limit_service.proto\x1a\x15stint/v1/policy.proto\"\xb9\x01\n" +
 	"\n" +
 	"TopRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1a\n" +
 	"\bpolicies\x18\x02 \x03(\tR\bpolicies\x12(\n" +
 	"\x05order\x18\x03 \x01(\x0e2\x12.stint.v1.TopOrderR\x05order\x12\x14\n" +
-	"\x05count\x18\x04 \x01(\rR\x05count\"3\n" +
+	"\x05count\x18\x04 \x01(\rR\x05count\x121\n" +
+	"\x06window\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x06window\"\x9b\x01\n" +
 	"\vTopResponse\x12$\n" +
-	"\x04keys\x18\x01 \x03(\v2\x10.stint.v1.TopKeyR\x04keys\"j\n" +
+	"\x04keys\x18\x01 \x03(\v2\x10.stint.v1.TopKeyR\x04keys\x12/\n" +
+	"\bpolicies\x18\x02 \x03(\v2\x13.stint.v1.TopPolicyR\bpolicies\x12#\n" +
+	"\rmissing_nodes\x18\x03 \x03(\tR\fmissingNodes\x12\x10\n" +
+	"\x03cut\x18\x04 \x01(\bR\x03cut\"\xa3\x01\n" +
+	"\tTopPolicy\x12\x16\n" +
+	"\x06policy\x18\x01 \x01(\tR\x06policy\x120\n" +
+	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x1c\n" +
+	"\tdecisions\x18\x03 \x01(\x04R\tdecisions\x12\x18\n" +
+	"\adenials\x18\x04 \x01(\x04R\adenials\x12\x14\n" +
+	"\x05units\x18\x05 \x01(\x04R\x05units\"\x87\x02\n" +
 	"\x06TopKey\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x1c\n" +
 	"\tdecisions\x18\x03 \x01(\x04R\tdecisions\x12\x18\n" +
-	"\adenials\x18\x04 \x01(\x04R\adenials\"s\n" +
+	"\adenials\x18\x04 \x01(\x04R\adenials\x12\x14\n" +
+	"\x05units\x18\x05 \x01(\x04R\x05units\x12'\n" +
+	"\x0fdecisions_error\x18\x06 \x01(\x04R\x0edecisionsError\x12#\n" +
+	"\rdenials_error\x18\a \x01(\x04R\fdenialsError\x12\x1f\n" +
+	"\vunits_error\x18\b \x01(\x04R\n" +
+	"unitsError\x12\x16\n" +
+	"\x06hashed\x18\t \x01(\bR\x06hashed\"s\n" +
 	"\fWatchRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1a\n" +
 	"\bpolicies\x18\x02 \x03(\tR\bpolicies\x12)\n" +
@@ -809,14 +1650,40 @@ const file_stint_v1_observe_service_proto_rawDesc = "" +
 	"\x05actor\x18\b \x01(\tR\x05actor\x12\x12\n" +
 	"\x04note\x18\t \x01(\tR\x04note\x12\x16\n" +
 	"\x06missed\x18\n" +
-	" \x01(\x04R\x06missed\"l\n" +
+	" \x01(\x04R\x06missed\"\x84\x01\n" +
 	"\fAuditRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12\x10\n" +
 	"\x03key\x18\x03 \x01(\tR\x03key\x12\x14\n" +
-	"\x05count\x18\x04 \x01(\rR\x05count\"@\n" +
+	"\x05count\x18\x04 \x01(\rR\x05count\x12\x16\n" +
+	"\x06cursor\x18\x05 \x01(\tR\x06cursor\"a\n" +
 	"\rAuditResponse\x12/\n" +
-	"\arecords\x18\x01 \x03(\v2\x15.stint.v1.AuditRecordR\arecords\"\xb3\x02\n" +
+	"\arecords\x18\x01 \x03(\v2\x15.stint.v1.AuditRecordR\arecords\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\tR\n" +
+	"nextCursor\"\xab\x01\n" +
+	"\x0fListKeysRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x16\n" +
+	"\x06policy\x18\x02 \x01(\tR\x06policy\x12\x16\n" +
+	"\x06prefix\x18\x03 \x01(\tR\x06prefix\x12\x1c\n" +
+	"\toverrides\x18\x04 \x01(\bR\toverrides\x12\x14\n" +
+	"\x05count\x18\x05 \x01(\rR\x05count\x12\x16\n" +
+	"\x06cursor\x18\x06 \x01(\tR\x06cursor\"Z\n" +
+	"\x10ListKeysResponse\x12%\n" +
+	"\x04keys\x18\x01 \x03(\v2\x11.stint.v1.KeptKeyR\x04keys\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\tR\n" +
+	"nextCursor\"c\n" +
+	"\aKeptKey\x12\x16\n" +
+	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x12.\n" +
+	"\boverride\x18\x03 \x01(\v2\x12.stint.v1.OverrideR\boverride\"\xe1\x01\n" +
+	"\bOverride\x12\x12\n" +
+	"\x04tier\x18\x01 \x01(\tR\x04tier\x126\n" +
+	"\x06limits\x18\x02 \x03(\v2\x1e.stint.v1.Override.LimitsEntryR\x06limits\x129\n" +
+	"\n" +
+	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x1aN\n" +
+	"\vLimitsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12)\n" +
+	"\x05value\x18\x02 \x01(\v2\x13.stint.v1.TierLimitR\x05value:\x028\x01\"\xb3\x02\n" +
 	"\vAuditRecord\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x14\n" +
 	"\x05actor\x18\x02 \x01(\tR\x05actor\x12\x1c\n" +
@@ -829,20 +1696,55 @@ const file_stint_v1_observe_service_proto_rawDesc = "" +
 	"\x05after\x18\t \x01(\tR\x05after\x12\x12\n" +
 	"\x04note\x18\n" +
 	" \x01(\tR\x04note\x12.\n" +
-	"\bposition\x18\v \x01(\v2\x12.stint.v1.PositionR\bposition*U\n" +
+	"\bposition\x18\v \x01(\v2\x12.stint.v1.PositionR\bposition\"\xae\x01\n" +
+	"\x10ListUsageRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x16\n" +
+	"\x06policy\x18\x02 \x01(\tR\x06policy\x12\x10\n" +
+	"\x03key\x18\x03 \x01(\tR\x03key\x12\x16\n" +
+	"\x06period\x18\x04 \x01(\tR\x06period\x12\x1b\n" +
+	"\tpage_size\x18\x05 \x01(\rR\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x06 \x01(\tR\tpageToken\"\xb3\x01\n" +
+	"\x11ListUsageResponse\x12/\n" +
+	"\arecords\x18\x01 \x03(\v2\x15.stint.v1.UsageRecordR\arecords\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12E\n" +
+	"\x10complete_through\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x0fcompleteThrough\"\xf1\x02\n" +
+	"\vUsageRecord\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
+	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x16\n" +
+	"\x06policy\x18\x03 \x01(\tR\x06policy\x12\x14\n" +
+	"\x05meter\x18\x04 \x01(\tR\x05meter\x12\x10\n" +
+	"\x03key\x18\x05 \x01(\tR\x03key\x120\n" +
+	"\x05start\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05start\x12,\n" +
+	"\x03end\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x03end\x12*\n" +
+	"\x05state\x18\b \x01(\x0e2\x14.stint.v1.UsageStateR\x05state\x12\x14\n" +
+	"\x05units\x18\t \x01(\x04R\x05units\x12\x18\n" +
+	"\acredits\x18\n" +
+	" \x01(\x04R\acredits\x12\x1a\n" +
+	"\brevision\x18\v \x01(\x04R\brevision\x12\x1c\n" +
+	"\trecovered\x18\f \x01(\bR\trecovered*j\n" +
 	"\bTopOrder\x12\x19\n" +
 	"\x15TOP_ORDER_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13TOP_ORDER_DECISIONS\x10\x01\x12\x15\n" +
-	"\x11TOP_ORDER_DENIALS\x10\x02*\x86\x01\n" +
+	"\x11TOP_ORDER_DENIALS\x10\x02\x12\x13\n" +
+	"\x0fTOP_ORDER_UNITS\x10\x03*\x86\x01\n" +
 	"\tEventKind\x12\x1a\n" +
 	"\x16EVENT_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11EVENT_KIND_DENIED\x10\x01\x12\x18\n" +
 	"\x14EVENT_KIND_THRESHOLD\x10\x02\x12\x16\n" +
 	"\x12EVENT_KIND_LOCKOUT\x10\x03\x12\x14\n" +
-	"\x10EVENT_KIND_AUDIT\x10\x042\xbc\x01\n" +
+	"\x10EVENT_KIND_AUDIT\x10\x04*n\n" +
+	"\n" +
+	"UsageState\x12\x1b\n" +
+	"\x17USAGE_STATE_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10USAGE_STATE_OPEN\x10\x01\x12\x16\n" +
+	"\x12USAGE_STATE_CLOSED\x10\x02\x12\x15\n" +
+	"\x11USAGE_STATE_FINAL\x10\x032\xcf\x02\n" +
 	"\x0eObserveService\x127\n" +
 	"\x03Top\x12\x14.stint.v1.TopRequest\x1a\x15.stint.v1.TopResponse\"\x03\x90\x02\x01\x12=\n" +
-	"\x05Audit\x12\x16.stint.v1.AuditRequest\x1a\x17.stint.v1.AuditResponse\"\x03\x90\x02\x01\x122\n" +
+	"\x05Audit\x12\x16.stint.v1.AuditRequest\x1a\x17.stint.v1.AuditResponse\"\x03\x90\x02\x01\x12F\n" +
+	"\bListKeys\x12\x19.stint.v1.ListKeysRequest\x1a\x1a.stint.v1.ListKeysResponse\"\x03\x90\x02\x01\x12I\n" +
+	"\tListUsage\x12\x1a.stint.v1.ListUsageRequest\x1a\x1b.stint.v1.ListUsageResponse\"\x03\x90\x02\x01\x122\n" +
 	"\x05Watch\x12\x16.stint.v1.WatchRequest\x1a\x0f.stint.v1.Event0\x01B4Z2github.com/stint-io/stint/api/gen/stint/v1;stintv1b\x06proto3"
 
 var (
@@ -857,44 +1759,73 @@ func file_stint_v1_observe_service_proto_rawDescGZIP() []byte {
 	return file_stint_v1_observe_service_proto_rawDescData
 }
 
-var file_stint_v1_observe_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_stint_v1_observe_service_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_stint_v1_observe_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_stint_v1_observe_service_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_stint_v1_observe_service_proto_goTypes = []any{
 	(TopOrder)(0),                 // 0: stint.v1.TopOrder
 	(EventKind)(0),                // 1: stint.v1.EventKind
-	(*TopRequest)(nil),            // 2: stint.v1.TopRequest
-	(*TopResponse)(nil),           // 3: stint.v1.TopResponse
-	(*TopKey)(nil),                // 4: stint.v1.TopKey
-	(*WatchRequest)(nil),          // 5: stint.v1.WatchRequest
-	(*Event)(nil),                 // 6: stint.v1.Event
-	(*AuditRequest)(nil),          // 7: stint.v1.AuditRequest
-	(*AuditResponse)(nil),         // 8: stint.v1.AuditResponse
-	(*AuditRecord)(nil),           // 9: stint.v1.AuditRecord
-	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
-	(*LimitStatus)(nil),           // 11: stint.v1.LimitStatus
-	(*Position)(nil),              // 12: stint.v1.Position
+	(UsageState)(0),               // 2: stint.v1.UsageState
+	(*TopRequest)(nil),            // 3: stint.v1.TopRequest
+	(*TopResponse)(nil),           // 4: stint.v1.TopResponse
+	(*TopPolicy)(nil),             // 5: stint.v1.TopPolicy
+	(*TopKey)(nil),                // 6: stint.v1.TopKey
+	(*WatchRequest)(nil),          // 7: stint.v1.WatchRequest
+	(*Event)(nil),                 // 8: stint.v1.Event
+	(*AuditRequest)(nil),          // 9: stint.v1.AuditRequest
+	(*AuditResponse)(nil),         // 10: stint.v1.AuditResponse
+	(*ListKeysRequest)(nil),       // 11: stint.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),      // 12: stint.v1.ListKeysResponse
+	(*KeptKey)(nil),               // 13: stint.v1.KeptKey
+	(*Override)(nil),              // 14: stint.v1.Override
+	(*AuditRecord)(nil),           // 15: stint.v1.AuditRecord
+	(*ListUsageRequest)(nil),      // 16: stint.v1.ListUsageRequest
+	(*ListUsageResponse)(nil),     // 17: stint.v1.ListUsageResponse
+	(*UsageRecord)(nil),           // 18: stint.v1.UsageRecord
+	nil,                           // 19: stint.v1.Override.LimitsEntry
+	(*durationpb.Duration)(nil),   // 20: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	(*LimitStatus)(nil),           // 22: stint.v1.LimitStatus
+	(*Position)(nil),              // 23: stint.v1.Position
+	(*TierLimit)(nil),             // 24: stint.v1.TierLimit
 }
 var file_stint_v1_observe_service_proto_depIdxs = []int32{
 	0,  // 0: stint.v1.TopRequest.order:type_name -> stint.v1.TopOrder
-	4,  // 1: stint.v1.TopResponse.keys:type_name -> stint.v1.TopKey
-	1,  // 2: stint.v1.WatchRequest.kinds:type_name -> stint.v1.EventKind
-	1,  // 3: stint.v1.Event.kind:type_name -> stint.v1.EventKind
-	10, // 4: stint.v1.Event.at:type_name -> google.protobuf.Timestamp
-	11, // 5: stint.v1.Event.limits:type_name -> stint.v1.LimitStatus
-	9,  // 6: stint.v1.AuditResponse.records:type_name -> stint.v1.AuditRecord
-	10, // 7: stint.v1.AuditRecord.at:type_name -> google.protobuf.Timestamp
-	12, // 8: stint.v1.AuditRecord.position:type_name -> stint.v1.Position
-	2,  // 9: stint.v1.ObserveService.Top:input_type -> stint.v1.TopRequest
-	7,  // 10: stint.v1.ObserveService.Audit:input_type -> stint.v1.AuditRequest
-	5,  // 11: stint.v1.ObserveService.Watch:input_type -> stint.v1.WatchRequest
-	3,  // 12: stint.v1.ObserveService.Top:output_type -> stint.v1.TopResponse
-	8,  // 13: stint.v1.ObserveService.Audit:output_type -> stint.v1.AuditResponse
-	6,  // 14: stint.v1.ObserveService.Watch:output_type -> stint.v1.Event
-	12, // [12:15] is the sub-list for method output_type
-	9,  // [9:12] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	20, // 1: stint.v1.TopRequest.window:type_name -> google.protobuf.Duration
+	6,  // 2: stint.v1.TopResponse.keys:type_name -> stint.v1.TopKey
+	5,  // 3: stint.v1.TopResponse.policies:type_name -> stint.v1.TopPolicy
+	21, // 4: stint.v1.TopPolicy.since:type_name -> google.protobuf.Timestamp
+	1,  // 5: stint.v1.WatchRequest.kinds:type_name -> stint.v1.EventKind
+	1,  // 6: stint.v1.Event.kind:type_name -> stint.v1.EventKind
+	21, // 7: stint.v1.Event.at:type_name -> google.protobuf.Timestamp
+	22, // 8: stint.v1.Event.limits:type_name -> stint.v1.LimitStatus
+	15, // 9: stint.v1.AuditResponse.records:type_name -> stint.v1.AuditRecord
+	13, // 10: stint.v1.ListKeysResponse.keys:type_name -> stint.v1.KeptKey
+	14, // 11: stint.v1.KeptKey.override:type_name -> stint.v1.Override
+	19, // 12: stint.v1.Override.limits:type_name -> stint.v1.Override.LimitsEntry
+	21, // 13: stint.v1.Override.expires_at:type_name -> google.protobuf.Timestamp
+	21, // 14: stint.v1.AuditRecord.at:type_name -> google.protobuf.Timestamp
+	23, // 15: stint.v1.AuditRecord.position:type_name -> stint.v1.Position
+	18, // 16: stint.v1.ListUsageResponse.records:type_name -> stint.v1.UsageRecord
+	21, // 17: stint.v1.ListUsageResponse.complete_through:type_name -> google.protobuf.Timestamp
+	21, // 18: stint.v1.UsageRecord.start:type_name -> google.protobuf.Timestamp
+	21, // 19: stint.v1.UsageRecord.end:type_name -> google.protobuf.Timestamp
+	2,  // 20: stint.v1.UsageRecord.state:type_name -> stint.v1.UsageState
+	24, // 21: stint.v1.Override.LimitsEntry.value:type_name -> stint.v1.TierLimit
+	3,  // 22: stint.v1.ObserveService.Top:input_type -> stint.v1.TopRequest
+	9,  // 23: stint.v1.ObserveService.Audit:input_type -> stint.v1.AuditRequest
+	11, // 24: stint.v1.ObserveService.ListKeys:input_type -> stint.v1.ListKeysRequest
+	16, // 25: stint.v1.ObserveService.ListUsage:input_type -> stint.v1.ListUsageRequest
+	7,  // 26: stint.v1.ObserveService.Watch:input_type -> stint.v1.WatchRequest
+	4,  // 27: stint.v1.ObserveService.Top:output_type -> stint.v1.TopResponse
+	10, // 28: stint.v1.ObserveService.Audit:output_type -> stint.v1.AuditResponse
+	12, // 29: stint.v1.ObserveService.ListKeys:output_type -> stint.v1.ListKeysResponse
+	17, // 30: stint.v1.ObserveService.ListUsage:output_type -> stint.v1.ListUsageResponse
+	8,  // 31: stint.v1.ObserveService.Watch:output_type -> stint.v1.Event
+	27, // [27:32] is the sub-list for method output_type
+	22, // [22:27] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_stint_v1_observe_service_proto_init() }
@@ -903,13 +1834,14 @@ func file_stint_v1_observe_service_proto_init() {
 		return
 	}
 	file_stint_v1_limit_service_proto_init()
+	file_stint_v1_policy_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stint_v1_observe_service_proto_rawDesc), len(file_stint_v1_observe_service_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   8,
+			NumEnums:      3,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

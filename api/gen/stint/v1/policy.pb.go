@@ -211,8 +211,9 @@ type Policy struct {
 	Shadow bool `protobuf:"varint,7,opt,name=shadow,proto3" json:"shadow,omitempty"`
 	// A denied request is counted too.
 	CountDenied bool `protobuf:"varint,8,opt,name=count_denied,json=countDenied,proto3" json:"count_denied,omitempty"`
-	// Header styles for decisions of this policy: "ietf", "x-ratelimit", and "x-quota", which shows the limit named
-	// "daily". A denial has Retry-After without any style.
+	// Header styles for decisions of this policy: "ietf"; "x-ratelimit", "x-ratelimit-delta" (seconds instead of an instant) or
+	// "x-ratelimit-github"; "x-quota", which shows the limit named "daily", or "x-quota: month" for the limit named "month". A
+	// denial that ends has Retry-After without any style.
 	Headers []string `protobuf:"bytes,9,rep,name=headers,proto3" json:"headers,omitempty"`
 	// Fate of a hold that is not settled in time.
 	OnExpire OnExpire `protobuf:"varint,10,opt,name=on_expire,json=onExpire,proto3,enum=stint.v1.OnExpire" json:"on_expire,omitempty"`
@@ -232,7 +233,9 @@ type Policy struct {
 	UnknownKey UnknownKey `protobuf:"varint,16,opt,name=unknown_key,json=unknownKey,proto3,enum=stint.v1.UnknownKey" json:"unknown_key,omitempty"`
 	// How many keys of one namespace each shard counts under the policy. What would add one is refused with unavailable, and
 	// nothing is counted; keys that are counted go on. Absent: as many as there is memory for.
-	MaxKeys       uint64 `protobuf:"varint,17,opt,name=max_keys,json=maxKeys,proto3" json:"max_keys,omitempty"`
+	MaxKeys uint64 `protobuf:"varint,17,opt,name=max_keys,json=maxKeys,proto3" json:"max_keys,omitempty"`
+	// Bills what is admitted. Absent: nothing is billed.
+	Meter         *Meter `protobuf:"bytes,18,opt,name=meter,proto3" json:"meter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -386,6 +389,88 @@ func (x *Policy) GetMaxKeys() uint64 {
 	return 0
 }
 
+func (x *Policy) GetMeter() *Meter {
+	if x != nil {
+		return x.Meter
+	}
+	return nil
+}
+
+// Meter is the bill of each key: what was admitted less what was given back, for each period of a calendar. ListUsage shows it. It
+// denies nothing, and nothing that changes a limit changes it.
+type Meter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name: lowercase letters, digits, "-", "_" and ".".
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The periods.
+	Calendar *Calendar `protobuf:"bytes,2,opt,name=calendar,proto3" json:"calendar,omitempty"`
+	// For how many periods one is kept after its end, at most 36. Absent: 3.
+	Retain uint32 `protobuf:"varint,3,opt,name=retain,proto3" json:"retain,omitempty"`
+	// How long after its end a period is final, in whole seconds: until then what is given back lowers the period in which it was
+	// taken, later it is a credit of the period that is open. Absent: 15 minutes.
+	Grace         *durationpb.Duration `protobuf:"bytes,4,opt,name=grace,proto3" json:"grace,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Meter) Reset() {
+	*x = Meter{}
+	mi := &file_stint_v1_policy_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Meter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Meter) ProtoMessage() {}
+
+func (x *Meter) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_policy_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Meter.ProtoReflect.Descriptor instead.
+func (*Meter) Descriptor() ([]byte, []int) {
+	return file_stint_v1_policy_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Meter) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Meter) GetCalendar() *Calendar {
+	if x != nil {
+		return x.Calendar
+	}
+	return nil
+}
+
+func (x *Meter) GetRetain() uint32 {
+	if x != nil {
+		return x.Retain
+	}
+	return 0
+}
+
+func (x *Meter) GetGrace() *durationpb.Duration {
+	if x != nil {
+		return x.Grace
+	}
+	return nil
+}
+
 // Tier is a set of numbers for some keys of a policy.
 type Tier struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -399,7 +484,7 @@ type Tier struct {
 
 func (x *Tier) Reset() {
 	*x = Tier{}
-	mi := &file_stint_v1_policy_proto_msgTypes[1]
+	mi := &file_stint_v1_policy_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -411,7 +496,7 @@ func (x *Tier) String() string {
 func (*Tier) ProtoMessage() {}
 
 func (x *Tier) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_policy_proto_msgTypes[1]
+	mi := &file_stint_v1_policy_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -424,7 +509,7 @@ func (x *Tier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tier.ProtoReflect.Descriptor instead.
 func (*Tier) Descriptor() ([]byte, []int) {
-	return file_stint_v1_policy_proto_rawDescGZIP(), []int{1}
+	return file_stint_v1_policy_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Tier) GetLimits() map[string]*TierLimit {
@@ -456,7 +541,7 @@ type TierLimit struct {
 
 func (x *TierLimit) Reset() {
 	*x = TierLimit{}
-	mi := &file_stint_v1_policy_proto_msgTypes[2]
+	mi := &file_stint_v1_policy_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -468,7 +553,7 @@ func (x *TierLimit) String() string {
 func (*TierLimit) ProtoMessage() {}
 
 func (x *TierLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_policy_proto_msgTypes[2]
+	mi := &file_stint_v1_policy_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -481,7 +566,7 @@ func (x *TierLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierLimit.ProtoReflect.Descriptor instead.
 func (*TierLimit) Descriptor() ([]byte, []int) {
-	return file_stint_v1_policy_proto_rawDescGZIP(), []int{2}
+	return file_stint_v1_policy_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *TierLimit) GetQuota() uint64 {
@@ -529,7 +614,7 @@ type Lockout struct {
 
 func (x *Lockout) Reset() {
 	*x = Lockout{}
-	mi := &file_stint_v1_policy_proto_msgTypes[3]
+	mi := &file_stint_v1_policy_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -541,7 +626,7 @@ func (x *Lockout) String() string {
 func (*Lockout) ProtoMessage() {}
 
 func (x *Lockout) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_policy_proto_msgTypes[3]
+	mi := &file_stint_v1_policy_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -554,7 +639,7 @@ func (x *Lockout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lockout.ProtoReflect.Descriptor instead.
 func (*Lockout) Descriptor() ([]byte, []int) {
-	return file_stint_v1_policy_proto_rawDescGZIP(), []int{3}
+	return file_stint_v1_policy_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Lockout) GetAfter() uint32 {
@@ -610,7 +695,7 @@ var File_stint_v1_policy_proto protoreflect.FileDescriptor
 
 const file_stint_v1_policy_proto_rawDesc = "" +
 	"\n" +
-	"\x15stint/v1/policy.proto\x12\bstint.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x14stint/v1/limit.proto\"\xf1\x05\n" +
+	"\x15stint/v1/policy.proto\x12\bstint.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x14stint/v1/limit.proto\"\x98\x06\n" +
 	"\x06Policy\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12'\n" +
 	"\x06limits\x18\x02 \x03(\v2\x0f.stint.v1.LimitR\x06limits\x121\n" +
@@ -631,11 +716,17 @@ const file_stint_v1_policy_proto_rawDesc = "" +
 	"\x06parent\x18\x0f \x01(\tR\x06parent\x125\n" +
 	"\vunknown_key\x18\x10 \x01(\x0e2\x14.stint.v1.UnknownKeyR\n" +
 	"unknownKey\x12\x19\n" +
-	"\bmax_keys\x18\x11 \x01(\x04R\amaxKeys\x1aH\n" +
+	"\bmax_keys\x18\x11 \x01(\x04R\amaxKeys\x12%\n" +
+	"\x05meter\x18\x12 \x01(\v2\x0f.stint.v1.MeterR\x05meter\x1aH\n" +
 	"\n" +
 	"TiersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12$\n" +
-	"\x05value\x18\x02 \x01(\v2\x0e.stint.v1.TierR\x05value:\x028\x01\"\xa8\x01\n" +
+	"\x05value\x18\x02 \x01(\v2\x0e.stint.v1.TierR\x05value:\x028\x01\"\x94\x01\n" +
+	"\x05Meter\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12.\n" +
+	"\bcalendar\x18\x02 \x01(\v2\x12.stint.v1.CalendarR\bcalendar\x12\x16\n" +
+	"\x06retain\x18\x03 \x01(\rR\x06retain\x12/\n" +
+	"\x05grace\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05grace\"\xa8\x01\n" +
 	"\x04Tier\x122\n" +
 	"\x06limits\x18\x01 \x03(\v2\x1a.stint.v1.Tier.LimitsEntryR\x06limits\x12\x1c\n" +
 	"\tunlimited\x18\x02 \x01(\bR\tunlimited\x1aN\n" +
@@ -686,40 +777,45 @@ func file_stint_v1_policy_proto_rawDescGZIP() []byte {
 }
 
 var file_stint_v1_policy_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_stint_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_stint_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_stint_v1_policy_proto_goTypes = []any{
 	(UnknownKey)(0),             // 0: stint.v1.UnknownKey
 	(OnExpire)(0),               // 1: stint.v1.OnExpire
 	(OnChange)(0),               // 2: stint.v1.OnChange
 	(*Policy)(nil),              // 3: stint.v1.Policy
-	(*Tier)(nil),                // 4: stint.v1.Tier
-	(*TierLimit)(nil),           // 5: stint.v1.TierLimit
-	(*Lockout)(nil),             // 6: stint.v1.Lockout
-	nil,                         // 7: stint.v1.Policy.TiersEntry
-	nil,                         // 8: stint.v1.Tier.LimitsEntry
-	(*Limit)(nil),               // 9: stint.v1.Limit
-	(*durationpb.Duration)(nil), // 10: google.protobuf.Duration
+	(*Meter)(nil),               // 4: stint.v1.Meter
+	(*Tier)(nil),                // 5: stint.v1.Tier
+	(*TierLimit)(nil),           // 6: stint.v1.TierLimit
+	(*Lockout)(nil),             // 7: stint.v1.Lockout
+	nil,                         // 8: stint.v1.Policy.TiersEntry
+	nil,                         // 9: stint.v1.Tier.LimitsEntry
+	(*Limit)(nil),               // 10: stint.v1.Limit
+	(*durationpb.Duration)(nil), // 11: google.protobuf.Duration
+	(*Calendar)(nil),            // 12: stint.v1.Calendar
 }
 var file_stint_v1_policy_proto_depIdxs = []int32{
-	9,  // 0: stint.v1.Policy.limits:type_name -> stint.v1.Limit
-	7,  // 1: stint.v1.Policy.tiers:type_name -> stint.v1.Policy.TiersEntry
-	6,  // 2: stint.v1.Policy.lockout:type_name -> stint.v1.Lockout
+	10, // 0: stint.v1.Policy.limits:type_name -> stint.v1.Limit
+	8,  // 1: stint.v1.Policy.tiers:type_name -> stint.v1.Policy.TiersEntry
+	7,  // 2: stint.v1.Policy.lockout:type_name -> stint.v1.Lockout
 	1,  // 3: stint.v1.Policy.on_expire:type_name -> stint.v1.OnExpire
 	2,  // 4: stint.v1.Policy.on_change:type_name -> stint.v1.OnChange
-	10, // 5: stint.v1.Policy.deny_cache:type_name -> google.protobuf.Duration
-	10, // 6: stint.v1.Policy.idempotency_retention:type_name -> google.protobuf.Duration
+	11, // 5: stint.v1.Policy.deny_cache:type_name -> google.protobuf.Duration
+	11, // 6: stint.v1.Policy.idempotency_retention:type_name -> google.protobuf.Duration
 	0,  // 7: stint.v1.Policy.unknown_key:type_name -> stint.v1.UnknownKey
-	8,  // 8: stint.v1.Tier.limits:type_name -> stint.v1.Tier.LimitsEntry
-	10, // 9: stint.v1.Lockout.base:type_name -> google.protobuf.Duration
-	10, // 10: stint.v1.Lockout.max:type_name -> google.protobuf.Duration
-	10, // 11: stint.v1.Lockout.forgive_after:type_name -> google.protobuf.Duration
-	4,  // 12: stint.v1.Policy.TiersEntry.value:type_name -> stint.v1.Tier
-	5,  // 13: stint.v1.Tier.LimitsEntry.value:type_name -> stint.v1.TierLimit
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	4,  // 8: stint.v1.Policy.meter:type_name -> stint.v1.Meter
+	12, // 9: stint.v1.Meter.calendar:type_name -> stint.v1.Calendar
+	11, // 10: stint.v1.Meter.grace:type_name -> google.protobuf.Duration
+	9,  // 11: stint.v1.Tier.limits:type_name -> stint.v1.Tier.LimitsEntry
+	11, // 12: stint.v1.Lockout.base:type_name -> google.protobuf.Duration
+	11, // 13: stint.v1.Lockout.max:type_name -> google.protobuf.Duration
+	11, // 14: stint.v1.Lockout.forgive_after:type_name -> google.protobuf.Duration
+	5,  // 15: stint.v1.Policy.TiersEntry.value:type_name -> stint.v1.Tier
+	6,  // 16: stint.v1.Tier.LimitsEntry.value:type_name -> stint.v1.TierLimit
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_stint_v1_policy_proto_init() }
@@ -728,14 +824,14 @@ func file_stint_v1_policy_proto_init() {
 		return
 	}
 	file_stint_v1_limit_proto_init()
-	file_stint_v1_policy_proto_msgTypes[2].OneofWrappers = []any{}
+	file_stint_v1_policy_proto_msgTypes[3].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stint_v1_policy_proto_rawDesc), len(file_stint_v1_policy_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

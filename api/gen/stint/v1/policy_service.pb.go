@@ -32,7 +32,13 @@ type ApplyRequest struct {
 	// Validate and compare with the policies that the answering node knows, and change nothing.
 	DryRun bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	// Text for the audit log: at most 512 bytes.
-	Note          string `protobuf:"bytes,4,opt,name=note,proto3" json:"note,omitempty"`
+	Note string `protobuf:"bytes,4,opt,name=note,proto3" json:"note,omitempty"`
+	// The sections of a policies file besides the policies (namespaces, gates, envoy), as YAML. All of them: a rule that is missing
+	// ends. Absent: the rules in force stay.
+	Rules *string `protobuf:"bytes,5,opt,name=rules,proto3,oneof" json:"rules,omitempty"`
+	// The keys of namespaces may become hashed, or plain again: all of them are new keys then, with nothing used. Without it such a
+	// change is refused.
+	Rekey         bool `protobuf:"varint,6,opt,name=rekey,proto3" json:"rekey,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -95,6 +101,20 @@ func (x *ApplyRequest) GetNote() string {
 	return ""
 }
 
+func (x *ApplyRequest) GetRules() string {
+	if x != nil && x.Rules != nil {
+		return *x.Rules
+	}
+	return ""
+}
+
+func (x *ApplyRequest) GetRekey() bool {
+	if x != nil {
+		return x.Rekey
+	}
+	return false
+}
+
 // ApplyResponse lists the changes.
 type ApplyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -104,8 +124,12 @@ type ApplyResponse struct {
 	Changes []*PolicyChange `protobuf:"bytes,2,rep,name=changes,proto3" json:"changes,omitempty"`
 	// Shards that had not yet adopted the version when the call returned.
 	PendingShards []uint32 `protobuf:"varint,3,rep,packed,name=pending_shards,json=pendingShards,proto3" json:"pending_shards,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// One change for each rule that differs.
+	RuleChanges []*RuleChange `protobuf:"bytes,4,rep,name=rule_changes,json=ruleChanges,proto3" json:"rule_changes,omitempty"`
+	// The namespaces whose keys become hashed, or plain again: all their keys are new, with nothing used.
+	RekeyedNamespaces []string `protobuf:"bytes,5,rep,name=rekeyed_namespaces,json=rekeyedNamespaces,proto3" json:"rekeyed_namespaces,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *ApplyResponse) Reset() {
@@ -159,6 +183,93 @@ func (x *ApplyResponse) GetPendingShards() []uint32 {
 	return nil
 }
 
+func (x *ApplyResponse) GetRuleChanges() []*RuleChange {
+	if x != nil {
+		return x.RuleChanges
+	}
+	return nil
+}
+
+func (x *ApplyResponse) GetRekeyedNamespaces() []string {
+	if x != nil {
+		return x.RekeyedNamespaces
+	}
+	return nil
+}
+
+// RuleChange is the difference in one rule: a namespace, gate or Envoy domain of the policies file.
+type RuleChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The section of the file: namespaces, gates or envoy.
+	Section string `protobuf:"bytes,1,opt,name=section,proto3" json:"section,omitempty"`
+	// The rule's name in its section.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// The section with this rule alone, as canonical YAML. Empty: the rule is new.
+	Before string `protobuf:"bytes,3,opt,name=before,proto3" json:"before,omitempty"`
+	// Empty: the rule has ended.
+	After         string `protobuf:"bytes,4,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RuleChange) Reset() {
+	*x = RuleChange{}
+	mi := &file_stint_v1_policy_service_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RuleChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RuleChange) ProtoMessage() {}
+
+func (x *RuleChange) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_policy_service_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RuleChange.ProtoReflect.Descriptor instead.
+func (*RuleChange) Descriptor() ([]byte, []int) {
+	return file_stint_v1_policy_service_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *RuleChange) GetSection() string {
+	if x != nil {
+		return x.Section
+	}
+	return ""
+}
+
+func (x *RuleChange) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RuleChange) GetBefore() string {
+	if x != nil {
+		return x.Before
+	}
+	return ""
+}
+
+func (x *RuleChange) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
 // PolicyChange is the difference in one policy.
 type PolicyChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -172,7 +283,7 @@ type PolicyChange struct {
 
 func (x *PolicyChange) Reset() {
 	*x = PolicyChange{}
-	mi := &file_stint_v1_policy_service_proto_msgTypes[2]
+	mi := &file_stint_v1_policy_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -184,7 +295,7 @@ func (x *PolicyChange) String() string {
 func (*PolicyChange) ProtoMessage() {}
 
 func (x *PolicyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_policy_service_proto_msgTypes[2]
+	mi := &file_stint_v1_policy_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -197,7 +308,7 @@ func (x *PolicyChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyChange.ProtoReflect.Descriptor instead.
 func (*PolicyChange) Descriptor() ([]byte, []int) {
-	return file_stint_v1_policy_service_proto_rawDescGZIP(), []int{2}
+	return file_stint_v1_policy_service_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *PolicyChange) GetBefore() *Policy {
@@ -223,7 +334,7 @@ type ListPoliciesRequest struct {
 
 func (x *ListPoliciesRequest) Reset() {
 	*x = ListPoliciesRequest{}
-	mi := &file_stint_v1_policy_service_proto_msgTypes[3]
+	mi := &file_stint_v1_policy_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -235,7 +346,7 @@ func (x *ListPoliciesRequest) String() string {
 func (*ListPoliciesRequest) ProtoMessage() {}
 
 func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_policy_service_proto_msgTypes[3]
+	mi := &file_stint_v1_policy_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -248,7 +359,7 @@ func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesRequest.ProtoReflect.Descriptor instead.
 func (*ListPoliciesRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_policy_service_proto_rawDescGZIP(), []int{3}
+	return file_stint_v1_policy_service_proto_rawDescGZIP(), []int{4}
 }
 
 // ListPoliciesResponse is the policies in force.
@@ -257,14 +368,16 @@ type ListPoliciesResponse struct {
 	// In alphabetical order.
 	Policies []*Policy `protobuf:"bytes,1,rep,name=policies,proto3" json:"policies,omitempty"`
 	// Version of the set. It only grows.
-	Version       uint64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	Version uint64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// The sections of the policies file besides the policies, as canonical YAML. Empty: there are none.
+	Rules         string `protobuf:"bytes,3,opt,name=rules,proto3" json:"rules,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListPoliciesResponse) Reset() {
 	*x = ListPoliciesResponse{}
-	mi := &file_stint_v1_policy_service_proto_msgTypes[4]
+	mi := &file_stint_v1_policy_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -276,7 +389,7 @@ func (x *ListPoliciesResponse) String() string {
 func (*ListPoliciesResponse) ProtoMessage() {}
 
 func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_policy_service_proto_msgTypes[4]
+	mi := &file_stint_v1_policy_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -289,7 +402,7 @@ func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesResponse.ProtoReflect.Descriptor instead.
 func (*ListPoliciesResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_policy_service_proto_rawDescGZIP(), []int{4}
+	return file_stint_v1_policy_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListPoliciesResponse) GetPolicies() []*Policy {
@@ -304,6 +417,13 @@ func (x *ListPoliciesResponse) GetVersion() uint64 {
 		return x.Version
 	}
 	return 0
+}
+
+func (x *ListPoliciesResponse) GetRules() string {
+	if x != nil {
+		return x.Rules
+	}
+	return ""
 }
 
 // PutOverrideRequest gives one key a tier or quotas of its own, or replaces the key's override.
@@ -331,7 +451,7 @@ type PutOverrideRequest struct {
 
 func (x *PutOverrideRequest) Reset() {
 	*x = PutOverrideRequest{}
-	mi := &file_stint_v1_policy_service_proto_msgTypes[5]
+	mi := &file_stint_v1_policy_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -343,7 +463,7 @@ func (x *PutOverrideRequest) String() string {
 func (*PutOverrideRequest) ProtoMessage() {}
 
 func (x *PutOverrideRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_policy_service_proto_msgTypes[5]
+	mi := &file_stint_v1_policy_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -356,7 +476,7 @@ func (x *PutOverrideRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutOverrideRequest.ProtoReflect.Descriptor instead.
 func (*PutOverrideRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_policy_service_proto_rawDescGZIP(), []int{5}
+	return file_stint_v1_policy_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PutOverrideRequest) GetNamespace() string {
@@ -424,7 +544,7 @@ type PutOverrideResponse struct {
 
 func (x *PutOverrideResponse) Reset() {
 	*x = PutOverrideResponse{}
-	mi := &file_stint_v1_policy_service_proto_msgTypes[6]
+	mi := &file_stint_v1_policy_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -436,7 +556,7 @@ func (x *PutOverrideResponse) String() string {
 func (*PutOverrideResponse) ProtoMessage() {}
 
 func (x *PutOverrideResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_policy_service_proto_msgTypes[6]
+	mi := &file_stint_v1_policy_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -449,7 +569,7 @@ func (x *PutOverrideResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutOverrideResponse.ProtoReflect.Descriptor instead.
 func (*PutOverrideResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_policy_service_proto_rawDescGZIP(), []int{6}
+	return file_stint_v1_policy_service_proto_rawDescGZIP(), []int{7}
 }
 
 // DeleteOverrideRequest removes the override of one key.
@@ -471,7 +591,7 @@ type DeleteOverrideRequest struct {
 
 func (x *DeleteOverrideRequest) Reset() {
 	*x = DeleteOverrideRequest{}
-	mi := &file_stint_v1_policy_service_proto_msgTypes[7]
+	mi := &file_stint_v1_policy_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -483,7 +603,7 @@ func (x *DeleteOverrideRequest) String() string {
 func (*DeleteOverrideRequest) ProtoMessage() {}
 
 func (x *DeleteOverrideRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_policy_service_proto_msgTypes[7]
+	mi := &file_stint_v1_policy_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -496,7 +616,7 @@ func (x *DeleteOverrideRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteOverrideRequest.ProtoReflect.Descriptor instead.
 func (*DeleteOverrideRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_policy_service_proto_rawDescGZIP(), []int{7}
+	return file_stint_v1_policy_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *DeleteOverrideRequest) GetNamespace() string {
@@ -545,7 +665,7 @@ type DeleteOverrideResponse struct {
 
 func (x *DeleteOverrideResponse) Reset() {
 	*x = DeleteOverrideResponse{}
-	mi := &file_stint_v1_policy_service_proto_msgTypes[8]
+	mi := &file_stint_v1_policy_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -557,7 +677,7 @@ func (x *DeleteOverrideResponse) String() string {
 func (*DeleteOverrideResponse) ProtoMessage() {}
 
 func (x *DeleteOverrideResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_policy_service_proto_msgTypes[8]
+	mi := &file_stint_v1_policy_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -570,7 +690,7 @@ func (x *DeleteOverrideResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteOverrideResponse.ProtoReflect.Descriptor instead.
 func (*DeleteOverrideResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_policy_service_proto_rawDescGZIP(), []int{8}
+	return file_stint_v1_policy_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DeleteOverrideResponse) GetDeleted() bool {
@@ -589,7 +709,7 @@ type PolicyHistoryRequest struct {
 
 func (x *PolicyHistoryRequest) Reset() {
 	*x = PolicyHistoryRequest{}
-	mi := &file_stint_v1_policy_service_proto_msgTypes[9]
+	mi := &file_stint_v1_policy_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -601,7 +721,7 @@ func (x *PolicyHistoryRequest) String() string {
 func (*PolicyHistoryRequest) ProtoMessage() {}
 
 func (x *PolicyHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_policy_service_proto_msgTypes[9]
+	mi := &file_stint_v1_policy_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -614,7 +734,7 @@ func (x *PolicyHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyHistoryRequest.ProtoReflect.Descriptor instead.
 func (*PolicyHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_policy_service_proto_rawDescGZIP(), []int{9}
+	return file_stint_v1_policy_service_proto_rawDescGZIP(), []int{10}
 }
 
 // PolicyHistoryResponse lists versions of the policies.
@@ -629,7 +749,7 @@ type PolicyHistoryResponse struct {
 
 func (x *PolicyHistoryResponse) Reset() {
 	*x = PolicyHistoryResponse{}
-	mi := &file_stint_v1_policy_service_proto_msgTypes[10]
+	mi := &file_stint_v1_policy_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -641,7 +761,7 @@ func (x *PolicyHistoryResponse) String() string {
 func (*PolicyHistoryResponse) ProtoMessage() {}
 
 func (x *PolicyHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_policy_service_proto_msgTypes[10]
+	mi := &file_stint_v1_policy_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -654,7 +774,7 @@ func (x *PolicyHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyHistoryResponse.ProtoReflect.Descriptor instead.
 func (*PolicyHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_policy_service_proto_rawDescGZIP(), []int{10}
+	return file_stint_v1_policy_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PolicyHistoryResponse) GetVersions() []*PolicyVersion {
@@ -675,14 +795,16 @@ type PolicyVersion struct {
 	// alice". Without proof: that header, which is not verified, else the address that the call came from.
 	Actor string `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
 	// The caller's note.
-	Note          string `protobuf:"bytes,4,opt,name=note,proto3" json:"note,omitempty"`
+	Note string `protobuf:"bytes,4,opt,name=note,proto3" json:"note,omitempty"`
+	// GetVersion returns the version: it is in force, or was kept when the next one was applied.
+	Kept          bool `protobuf:"varint,5,opt,name=kept,proto3" json:"kept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PolicyVersion) Reset() {
 	*x = PolicyVersion{}
-	mi := &file_stint_v1_policy_service_proto_msgTypes[11]
+	mi := &file_stint_v1_policy_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -694,7 +816,7 @@ func (x *PolicyVersion) String() string {
 func (*PolicyVersion) ProtoMessage() {}
 
 func (x *PolicyVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_policy_service_proto_msgTypes[11]
+	mi := &file_stint_v1_policy_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -707,7 +829,7 @@ func (x *PolicyVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyVersion.ProtoReflect.Descriptor instead.
 func (*PolicyVersion) Descriptor() ([]byte, []int) {
-	return file_stint_v1_policy_service_proto_rawDescGZIP(), []int{11}
+	return file_stint_v1_policy_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PolicyVersion) GetVersion() uint64 {
@@ -738,28 +860,148 @@ func (x *PolicyVersion) GetNote() string {
 	return ""
 }
 
+func (x *PolicyVersion) GetKept() bool {
+	if x != nil {
+		return x.Kept
+	}
+	return false
+}
+
+// GetPolicyVersionRequest names a version of the policies.
+type GetPolicyVersionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in PolicyVersion. A version that is not kept is not_found.
+	Version       uint64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetPolicyVersionRequest) Reset() {
+	*x = GetPolicyVersionRequest{}
+	mi := &file_stint_v1_policy_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetPolicyVersionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetPolicyVersionRequest) ProtoMessage() {}
+
+func (x *GetPolicyVersionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_policy_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetPolicyVersionRequest.ProtoReflect.Descriptor instead.
+func (*GetPolicyVersionRequest) Descriptor() ([]byte, []int) {
+	return file_stint_v1_policy_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *GetPolicyVersionRequest) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+// GetPolicyVersionResponse is one version of the policies.
+type GetPolicyVersionResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In alphabetical order.
+	Policies []*Policy `protobuf:"bytes,1,rep,name=policies,proto3" json:"policies,omitempty"`
+	// The sections of the policies file besides the policies, as canonical YAML. Empty: there are none.
+	Rules         string `protobuf:"bytes,2,opt,name=rules,proto3" json:"rules,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetPolicyVersionResponse) Reset() {
+	*x = GetPolicyVersionResponse{}
+	mi := &file_stint_v1_policy_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetPolicyVersionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetPolicyVersionResponse) ProtoMessage() {}
+
+func (x *GetPolicyVersionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_policy_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetPolicyVersionResponse.ProtoReflect.Descriptor instead.
+func (*GetPolicyVersionResponse) Descriptor() ([]byte, []int) {
+	return file_stint_v1_policy_service_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *GetPolicyVersionResponse) GetPolicies() []*Policy {
+	if x != nil {
+		return x.Policies
+	}
+	return nil
+}
+
+func (x *GetPolicyVersionResponse) GetRules() string {
+	if x != nil {
+		return x.Rules
+	}
+	return ""
+}
+
 var File_stint_v1_policy_service_proto protoreflect.FileDescriptor
 
 const file_stint_v1_policy_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1dstint/v1/policy_service.proto\x12\bstint.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15stint/v1/policy.proto\"\xae\x01\n" +
+	"\x1dstint/v1/policy_service.proto\x12\bstint.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15stint/v1/policy.proto\"\xe9\x01\n" +
 	"\fApplyRequest\x12,\n" +
 	"\bpolicies\x18\x01 \x03(\v2\x10.stint.v1.PolicyR\bpolicies\x12.\n" +
 	"\x10expected_version\x18\x02 \x01(\x04H\x00R\x0fexpectedVersion\x88\x01\x01\x12\x17\n" +
 	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12\x12\n" +
-	"\x04note\x18\x04 \x01(\tR\x04noteB\x13\n" +
-	"\x11_expected_version\"\x82\x01\n" +
+	"\x04note\x18\x04 \x01(\tR\x04note\x12\x19\n" +
+	"\x05rules\x18\x05 \x01(\tH\x01R\x05rules\x88\x01\x01\x12\x14\n" +
+	"\x05rekey\x18\x06 \x01(\bR\x05rekeyB\x13\n" +
+	"\x11_expected_versionB\b\n" +
+	"\x06_rules\"\xea\x01\n" +
 	"\rApplyResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x120\n" +
 	"\achanges\x18\x02 \x03(\v2\x16.stint.v1.PolicyChangeR\achanges\x12%\n" +
-	"\x0epending_shards\x18\x03 \x03(\rR\rpendingShards\"`\n" +
+	"\x0epending_shards\x18\x03 \x03(\rR\rpendingShards\x127\n" +
+	"\frule_changes\x18\x04 \x03(\v2\x14.stint.v1.RuleChangeR\vruleChanges\x12-\n" +
+	"\x12rekeyed_namespaces\x18\x05 \x03(\tR\x11rekeyedNamespaces\"h\n" +
+	"\n" +
+	"RuleChange\x12\x18\n" +
+	"\asection\x18\x01 \x01(\tR\asection\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
+	"\x06before\x18\x03 \x01(\tR\x06before\x12\x14\n" +
+	"\x05after\x18\x04 \x01(\tR\x05after\"`\n" +
 	"\fPolicyChange\x12(\n" +
 	"\x06before\x18\x01 \x01(\v2\x10.stint.v1.PolicyR\x06before\x12&\n" +
 	"\x05after\x18\x02 \x01(\v2\x10.stint.v1.PolicyR\x05after\"\x15\n" +
-	"\x13ListPoliciesRequest\"^\n" +
+	"\x13ListPoliciesRequest\"t\n" +
 	"\x14ListPoliciesResponse\x12,\n" +
 	"\bpolicies\x18\x01 \x03(\v2\x10.stint.v1.PolicyR\bpolicies\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\x04R\aversion\"\xf8\x02\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x14\n" +
+	"\x05rules\x18\x03 \x01(\tR\x05rules\"\xf8\x02\n" +
 	"\x12PutOverrideRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12\x10\n" +
@@ -784,15 +1026,23 @@ const file_stint_v1_policy_service_proto_rawDesc = "" +
 	"\adeleted\x18\x01 \x01(\bR\adeleted\"\x16\n" +
 	"\x14PolicyHistoryRequest\"L\n" +
 	"\x15PolicyHistoryResponse\x123\n" +
-	"\bversions\x18\x01 \x03(\v2\x17.stint.v1.PolicyVersionR\bversions\"\x7f\n" +
+	"\bversions\x18\x01 \x03(\v2\x17.stint.v1.PolicyVersionR\bversions\"\x93\x01\n" +
 	"\rPolicyVersion\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12*\n" +
 	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x14\n" +
 	"\x05actor\x18\x03 \x01(\tR\x05actor\x12\x12\n" +
-	"\x04note\x18\x04 \x01(\tR\x04note2\x87\x03\n" +
+	"\x04note\x18\x04 \x01(\tR\x04note\x12\x12\n" +
+	"\x04kept\x18\x05 \x01(\bR\x04kept\"3\n" +
+	"\x17GetPolicyVersionRequest\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x04R\aversion\"^\n" +
+	"\x18GetPolicyVersionResponse\x12,\n" +
+	"\bpolicies\x18\x01 \x03(\v2\x10.stint.v1.PolicyR\bpolicies\x12\x14\n" +
+	"\x05rules\x18\x02 \x01(\tR\x05rules2\xe1\x03\n" +
 	"\rPolicyService\x128\n" +
 	"\x05Apply\x12\x16.stint.v1.ApplyRequest\x1a\x17.stint.v1.ApplyResponse\x12O\n" +
-	"\aHistory\x12\x1e.stint.v1.PolicyHistoryRequest\x1a\x1f.stint.v1.PolicyHistoryResponse\"\x03\x90\x02\x01\x12J\n" +
+	"\aHistory\x12\x1e.stint.v1.PolicyHistoryRequest\x1a\x1f.stint.v1.PolicyHistoryResponse\"\x03\x90\x02\x01\x12X\n" +
+	"\n" +
+	"GetVersion\x12!.stint.v1.GetPolicyVersionRequest\x1a\".stint.v1.GetPolicyVersionResponse\"\x03\x90\x02\x01\x12J\n" +
 	"\x04List\x12\x1d.stint.v1.ListPoliciesRequest\x1a\x1e.stint.v1.ListPoliciesResponse\"\x03\x90\x02\x01\x12J\n" +
 	"\vPutOverride\x12\x1c.stint.v1.PutOverrideRequest\x1a\x1d.stint.v1.PutOverrideResponse\x12S\n" +
 	"\x0eDeleteOverride\x12\x1f.stint.v1.DeleteOverrideRequest\x1a .stint.v1.DeleteOverrideResponseB4Z2github.com/stint-io/stint/api/gen/stint/v1;stintv1b\x06proto3"
@@ -809,51 +1059,58 @@ func file_stint_v1_policy_service_proto_rawDescGZIP() []byte {
 	return file_stint_v1_policy_service_proto_rawDescData
 }
 
-var file_stint_v1_policy_service_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_stint_v1_policy_service_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_stint_v1_policy_service_proto_goTypes = []any{
-	(*ApplyRequest)(nil),           // 0: stint.v1.ApplyRequest
-	(*ApplyResponse)(nil),          // 1: stint.v1.ApplyResponse
-	(*PolicyChange)(nil),           // 2: stint.v1.PolicyChange
-	(*ListPoliciesRequest)(nil),    // 3: stint.v1.ListPoliciesRequest
-	(*ListPoliciesResponse)(nil),   // 4: stint.v1.ListPoliciesResponse
-	(*PutOverrideRequest)(nil),     // 5: stint.v1.PutOverrideRequest
-	(*PutOverrideResponse)(nil),    // 6: stint.v1.PutOverrideResponse
-	(*DeleteOverrideRequest)(nil),  // 7: stint.v1.DeleteOverrideRequest
-	(*DeleteOverrideResponse)(nil), // 8: stint.v1.DeleteOverrideResponse
-	(*PolicyHistoryRequest)(nil),   // 9: stint.v1.PolicyHistoryRequest
-	(*PolicyHistoryResponse)(nil),  // 10: stint.v1.PolicyHistoryResponse
-	(*PolicyVersion)(nil),          // 11: stint.v1.PolicyVersion
-	nil,                            // 12: stint.v1.PutOverrideRequest.LimitsEntry
-	(*Policy)(nil),                 // 13: stint.v1.Policy
-	(*timestamppb.Timestamp)(nil),  // 14: google.protobuf.Timestamp
-	(*TierLimit)(nil),              // 15: stint.v1.TierLimit
+	(*ApplyRequest)(nil),             // 0: stint.v1.ApplyRequest
+	(*ApplyResponse)(nil),            // 1: stint.v1.ApplyResponse
+	(*RuleChange)(nil),               // 2: stint.v1.RuleChange
+	(*PolicyChange)(nil),             // 3: stint.v1.PolicyChange
+	(*ListPoliciesRequest)(nil),      // 4: stint.v1.ListPoliciesRequest
+	(*ListPoliciesResponse)(nil),     // 5: stint.v1.ListPoliciesResponse
+	(*PutOverrideRequest)(nil),       // 6: stint.v1.PutOverrideRequest
+	(*PutOverrideResponse)(nil),      // 7: stint.v1.PutOverrideResponse
+	(*DeleteOverrideRequest)(nil),    // 8: stint.v1.DeleteOverrideRequest
+	(*DeleteOverrideResponse)(nil),   // 9: stint.v1.DeleteOverrideResponse
+	(*PolicyHistoryRequest)(nil),     // 10: stint.v1.PolicyHistoryRequest
+	(*PolicyHistoryResponse)(nil),    // 11: stint.v1.PolicyHistoryResponse
+	(*PolicyVersion)(nil),            // 12: stint.v1.PolicyVersion
+	(*GetPolicyVersionRequest)(nil),  // 13: stint.v1.GetPolicyVersionRequest
+	(*GetPolicyVersionResponse)(nil), // 14: stint.v1.GetPolicyVersionResponse
+	nil,                              // 15: stint.v1.PutOverrideRequest.LimitsEntry
+	(*Policy)(nil),                   // 16: stint.v1.Policy
+	(*timestamppb.Timestamp)(nil),    // 17: google.protobuf.Timestamp
+	(*TierLimit)(nil),                // 18: stint.v1.TierLimit
 }
 var file_stint_v1_policy_service_proto_depIdxs = []int32{
-	13, // 0: stint.v1.ApplyRequest.policies:type_name -> stint.v1.Policy
-	2,  // 1: stint.v1.ApplyResponse.changes:type_name -> stint.v1.PolicyChange
-	13, // 2: stint.v1.PolicyChange.before:type_name -> stint.v1.Policy
-	13, // 3: stint.v1.PolicyChange.after:type_name -> stint.v1.Policy
-	13, // 4: stint.v1.ListPoliciesResponse.policies:type_name -> stint.v1.Policy
-	12, // 5: stint.v1.PutOverrideRequest.limits:type_name -> stint.v1.PutOverrideRequest.LimitsEntry
-	14, // 6: stint.v1.PutOverrideRequest.expires_at:type_name -> google.protobuf.Timestamp
-	11, // 7: stint.v1.PolicyHistoryResponse.versions:type_name -> stint.v1.PolicyVersion
-	14, // 8: stint.v1.PolicyVersion.at:type_name -> google.protobuf.Timestamp
-	15, // 9: stint.v1.PutOverrideRequest.LimitsEntry.value:type_name -> stint.v1.TierLimit
-	0,  // 10: stint.v1.PolicyService.Apply:input_type -> stint.v1.ApplyRequest
-	9,  // 11: stint.v1.PolicyService.History:input_type -> stint.v1.PolicyHistoryRequest
-	3,  // 12: stint.v1.PolicyService.List:input_type -> stint.v1.ListPoliciesRequest
-	5,  // 13: stint.v1.PolicyService.PutOverride:input_type -> stint.v1.PutOverrideRequest
-	7,  // 14: stint.v1.PolicyService.DeleteOverride:input_type -> stint.v1.DeleteOverrideRequest
-	1,  // 15: stint.v1.PolicyService.Apply:output_type -> stint.v1.ApplyResponse
-	10, // 16: stint.v1.PolicyService.History:output_type -> stint.v1.PolicyHistoryResponse
-	4,  // 17: stint.v1.PolicyService.List:output_type -> stint.v1.ListPoliciesResponse
-	6,  // 18: stint.v1.PolicyService.PutOverride:output_type -> stint.v1.PutOverrideResponse
-	8,  // 19: stint.v1.PolicyService.DeleteOverride:output_type -> stint.v1.DeleteOverrideResponse
-	15, // [15:20] is the sub-list for method output_type
-	10, // [10:15] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	16, // 0: stint.v1.ApplyRequest.policies:type_name -> stint.v1.Policy
+	3,  // 1: stint.v1.ApplyResponse.changes:type_name -> stint.v1.PolicyChange
+	2,  // 2: stint.v1.ApplyResponse.rule_changes:type_name -> stint.v1.RuleChange
+	16, // 3: stint.v1.PolicyChange.before:type_name -> stint.v1.Policy
+	16, // 4: stint.v1.PolicyChange.after:type_name -> stint.v1.Policy
+	16, // 5: stint.v1.ListPoliciesResponse.policies:type_name -> stint.v1.Policy
+	15, // 6: stint.v1.PutOverrideRequest.limits:type_name -> stint.v1.PutOverrideRequest.LimitsEntry
+	17, // 7: stint.v1.PutOverrideRequest.expires_at:type_name -> google.protobuf.Timestamp
+	12, // 8: stint.v1.PolicyHistoryResponse.versions:type_name -> stint.v1.PolicyVersion
+	17, // 9: stint.v1.PolicyVersion.at:type_name -> google.protobuf.Timestamp
+	16, // 10: stint.v1.GetPolicyVersionResponse.policies:type_name -> stint.v1.Policy
+	18, // 11: stint.v1.PutOverrideRequest.LimitsEntry.value:type_name -> stint.v1.TierLimit
+	0,  // 12: stint.v1.PolicyService.Apply:input_type -> stint.v1.ApplyRequest
+	10, // 13: stint.v1.PolicyService.History:input_type -> stint.v1.PolicyHistoryRequest
+	13, // 14: stint.v1.PolicyService.GetVersion:input_type -> stint.v1.GetPolicyVersionRequest
+	4,  // 15: stint.v1.PolicyService.List:input_type -> stint.v1.ListPoliciesRequest
+	6,  // 16: stint.v1.PolicyService.PutOverride:input_type -> stint.v1.PutOverrideRequest
+	8,  // 17: stint.v1.PolicyService.DeleteOverride:input_type -> stint.v1.DeleteOverrideRequest
+	1,  // 18: stint.v1.PolicyService.Apply:output_type -> stint.v1.ApplyResponse
+	11, // 19: stint.v1.PolicyService.History:output_type -> stint.v1.PolicyHistoryResponse
+	14, // 20: stint.v1.PolicyService.GetVersion:output_type -> stint.v1.GetPolicyVersionResponse
+	5,  // 21: stint.v1.PolicyService.List:output_type -> stint.v1.ListPoliciesResponse
+	7,  // 22: stint.v1.PolicyService.PutOverride:output_type -> stint.v1.PutOverrideResponse
+	9,  // 23: stint.v1.PolicyService.DeleteOverride:output_type -> stint.v1.DeleteOverrideResponse
+	18, // [18:24] is the sub-list for method output_type
+	12, // [12:18] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_stint_v1_policy_service_proto_init() }
@@ -869,7 +1126,7 @@ func file_stint_v1_policy_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stint_v1_policy_service_proto_rawDesc), len(file_stint_v1_policy_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -37,16 +37,28 @@ const (
 	ObserveServiceTopProcedure = "/stint.v1.ObserveService/Top"
 	// ObserveServiceAuditProcedure is the fully-qualified name of the ObserveService's Audit RPC.
 	ObserveServiceAuditProcedure = "/stint.v1.ObserveService/Audit"
+	// ObserveServiceListKeysProcedure is the fully-qualified name of the ObserveService's ListKeys RPC.
+	ObserveServiceListKeysProcedure = "/stint.v1.ObserveService/ListKeys"
+	// ObserveServiceListUsageProcedure is the fully-qualified name of the ObserveService's ListUsage
+	// RPC.
+	ObserveServiceListUsageProcedure = "/stint.v1.ObserveService/ListUsage"
 	// ObserveServiceWatchProcedure is the fully-qualified name of the ObserveService's Watch RPC.
 	ObserveServiceWatchProcedure = "/stint.v1.ObserveService/Watch"
 )
 
 // ObserveServiceClient is a client for the stint.v1.ObserveService service.
 type ObserveServiceClient interface {
-	// Top returns the hottest or the most denied keys of each policy. Not built yet: the answer is unimplemented.
+	// Top returns the keys of each policy that stand out: with the most decisions, denials or admitted units. The counts are
+	// estimates with a known error. Denials that a node repeats without asking (deny_cache) are not among them.
 	Top(context.Context, *connect.Request[v1.TopRequest]) (*connect.Response[v1.TopResponse], error)
 	// Audit lists the newest changes that people made to keys, overrides and policies.
 	Audit(context.Context, *connect.Request[v1.AuditRequest]) (*connect.Response[v1.AuditResponse], error)
+	// ListKeys lists the keys that are kept, or those with an override, in no order. The answering node reads its own replicas, which
+	// may be slightly behind; a node that has no replica of a shard refuses with unavailable.
+	ListKeys(context.Context, *connect.Request[v1.ListKeysRequest]) (*connect.Response[v1.ListKeysResponse], error)
+	// ListUsage lists the bills of the meters of a namespace, key by key. Each key that was billed all along comes at least once,
+	// however long the listing takes.
+	ListUsage(context.Context, *connect.Request[v1.ListUsageRequest]) (*connect.Response[v1.ListUsageResponse], error)
 	// Watch sends events as they happen. A slow reader misses events and gets their number. Not built yet: the answer is
 	// unimplemented.
 	Watch(context.Context, *connect.Request[v1.WatchRequest]) (*connect.ServerStreamForClient[v1.Event], error)
@@ -77,6 +89,20 @@ func NewObserveServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		listKeys: connect.NewClient[v1.ListKeysRequest, v1.ListKeysResponse](
+			httpClient,
+			baseURL+ObserveServiceListKeysProcedure,
+			connect.WithSchema(observeServiceMethods.ByName("ListKeys")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		listUsage: connect.NewClient[v1.ListUsageRequest, v1.ListUsageResponse](
+			httpClient,
+			baseURL+ObserveServiceListUsageProcedure,
+			connect.WithSchema(observeServiceMethods.ByName("ListUsage")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		watch: connect.NewClient[v1.WatchRequest, v1.Event](
 			httpClient,
 			baseURL+ObserveServiceWatchProcedure,
@@ -88,9 +114,11 @@ func NewObserveServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 
 // observeServiceClient implements ObserveServiceClient.
 type observeServiceClient struct {
-	top   *connect.Client[v1.TopRequest, v1.TopResponse]
-	audit *connect.Client[v1.AuditRequest, v1.AuditResponse]
-	watch *connect.Client[v1.WatchRequest, v1.Event]
+	top       *connect.Client[v1.TopRequest, v1.TopResponse]
+	audit     *connect.Client[v1.AuditRequest, v1.AuditResponse]
+	listKeys  *connect.Client[v1.ListKeysRequest, v1.ListKeysResponse]
+	listUsage *connect.Client[v1.ListUsageRequest, v1.ListUsageResponse]
+	watch     *connect.Client[v1.WatchRequest, v1.Event]
 }
 
 // Top calls stint.v1.ObserveService.Top.
@@ -103,6 +131,16 @@ func (c *observeServiceClient) Audit(ctx context.Context, req *connect.Request[v
 	return c.audit.CallUnary(ctx, req)
 }
 
+// ListKeys calls stint.v1.ObserveService.ListKeys.
+func (c *observeServiceClient) ListKeys(ctx context.Context, req *connect.Request[v1.ListKeysRequest]) (*connect.Response[v1.ListKeysResponse], error) {
+	return c.listKeys.CallUnary(ctx, req)
+}
+
+// ListUsage calls stint.v1.ObserveService.ListUsage.
+func (c *observeServiceClient) ListUsage(ctx context.Context, req *connect.Request[v1.ListUsageRequest]) (*connect.Response[v1.ListUsageResponse], error) {
+	return c.listUsage.CallUnary(ctx, req)
+}
+
 // Watch calls stint.v1.ObserveService.Watch.
 func (c *observeServiceClient) Watch(ctx context.Context, req *connect.Request[v1.WatchRequest]) (*connect.ServerStreamForClient[v1.Event], error) {
 	return c.watch.CallServerStream(ctx, req)
@@ -110,10 +148,17 @@ func (c *observeServiceClient) Watch(ctx context.Context, req *connect.Request[v
 
 // ObserveServiceHandler is an implementation of the stint.v1.ObserveService service.
 type ObserveServiceHandler interface {
-	// Top returns the hottest or the most denied keys of each policy. Not built yet: the answer is unimplemented.
+	// Top returns the keys of each policy that stand out: with the most decisions, denials or admitted units. The counts are
+	// estimates with a known error. Denials that a node repeats without asking (deny_cache) are not among them.
 	Top(context.Context, *connect.Request[v1.TopRequest]) (*connect.Response[v1.TopResponse], error)
 	// Audit lists the newest changes that people made to keys, overrides and policies.
 	Audit(context.Context, *connect.Request[v1.AuditRequest]) (*connect.Response[v1.AuditResponse], error)
+	// ListKeys lists the keys that are kept, or those with an override, in no order. The answering node reads its own replicas, which
+	// may be slightly behind; a node that has no replica of a shard refuses with unavailable.
+	ListKeys(context.Context, *connect.Request[v1.ListKeysRequest]) (*connect.Response[v1.ListKeysResponse], error)
+	// ListUsage lists the bills of the meters of a namespace, key by key. Each key that was billed all along comes at least once,
+	// however long the listing takes.
+	ListUsage(context.Context, *connect.Request[v1.ListUsageRequest]) (*connect.Response[v1.ListUsageResponse], error)
 	// Watch sends events as they happen. A slow reader misses events and gets their number. Not built yet: the answer is
 	// unimplemented.
 	Watch(context.Context, *connect.Request[v1.WatchRequest], *connect.ServerStream[v1.Event]) error
@@ -140,6 +185,20 @@ func NewObserveServiceHandler(svc ObserveServiceHandler, opts ...connect.Handler
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	observeServiceListKeysHandler := connect.NewUnaryHandler(
+		ObserveServiceListKeysProcedure,
+		svc.ListKeys,
+		connect.WithSchema(observeServiceMethods.ByName("ListKeys")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	observeServiceListUsageHandler := connect.NewUnaryHandler(
+		ObserveServiceListUsageProcedure,
+		svc.ListUsage,
+		connect.WithSchema(observeServiceMethods.ByName("ListUsage")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	observeServiceWatchHandler := connect.NewServerStreamHandler(
 		ObserveServiceWatchProcedure,
 		svc.Watch,
@@ -152,6 +211,10 @@ func NewObserveServiceHandler(svc ObserveServiceHandler, opts ...connect.Handler
 			observeServiceTopHandler.ServeHTTP(w, r)
 		case ObserveServiceAuditProcedure:
 			observeServiceAuditHandler.ServeHTTP(w, r)
+		case ObserveServiceListKeysProcedure:
+			observeServiceListKeysHandler.ServeHTTP(w, r)
+		case ObserveServiceListUsageProcedure:
+			observeServiceListUsageHandler.ServeHTTP(w, r)
 		case ObserveServiceWatchProcedure:
 			observeServiceWatchHandler.ServeHTTP(w, r)
 		default:
@@ -169,6 +232,14 @@ func (UnimplementedObserveServiceHandler) Top(context.Context, *connect.Request[
 
 func (UnimplementedObserveServiceHandler) Audit(context.Context, *connect.Request[v1.AuditRequest]) (*connect.Response[v1.AuditResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("stint.v1.ObserveService.Audit is not implemented"))
+}
+
+func (UnimplementedObserveServiceHandler) ListKeys(context.Context, *connect.Request[v1.ListKeysRequest]) (*connect.Response[v1.ListKeysResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("stint.v1.ObserveService.ListKeys is not implemented"))
+}
+
+func (UnimplementedObserveServiceHandler) ListUsage(context.Context, *connect.Request[v1.ListUsageRequest]) (*connect.Response[v1.ListUsageResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("stint.v1.ObserveService.ListUsage is not implemented"))
 }
 
 func (UnimplementedObserveServiceHandler) Watch(context.Context, *connect.Request[v1.WatchRequest], *connect.ServerStream[v1.Event]) error {

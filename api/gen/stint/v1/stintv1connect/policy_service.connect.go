@@ -37,6 +37,9 @@ const (
 	PolicyServiceApplyProcedure = "/stint.v1.PolicyService/Apply"
 	// PolicyServiceHistoryProcedure is the fully-qualified name of the PolicyService's History RPC.
 	PolicyServiceHistoryProcedure = "/stint.v1.PolicyService/History"
+	// PolicyServiceGetVersionProcedure is the fully-qualified name of the PolicyService's GetVersion
+	// RPC.
+	PolicyServiceGetVersionProcedure = "/stint.v1.PolicyService/GetVersion"
 	// PolicyServiceListProcedure is the fully-qualified name of the PolicyService's List RPC.
 	PolicyServiceListProcedure = "/stint.v1.PolicyService/List"
 	// PolicyServicePutOverrideProcedure is the fully-qualified name of the PolicyService's PutOverride
@@ -53,6 +56,8 @@ type PolicyServiceClient interface {
 	Apply(context.Context, *connect.Request[v1.ApplyRequest]) (*connect.Response[v1.ApplyResponse], error)
 	// History returns the versions of the policies, with the actor, the time and the note of each.
 	History(context.Context, *connect.Request[v1.PolicyHistoryRequest]) (*connect.Response[v1.PolicyHistoryResponse], error)
+	// GetVersion returns an earlier version of the policies, so that it can be applied again. The newest 20 are kept.
+	GetVersion(context.Context, *connect.Request[v1.GetPolicyVersionRequest]) (*connect.Response[v1.GetPolicyVersionResponse], error)
 	// List returns the policies in force.
 	List(context.Context, *connect.Request[v1.ListPoliciesRequest]) (*connect.Response[v1.ListPoliciesResponse], error)
 	// PutOverride gives one key a tier or quotas of its own.
@@ -85,6 +90,13 @@ func NewPolicyServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		getVersion: connect.NewClient[v1.GetPolicyVersionRequest, v1.GetPolicyVersionResponse](
+			httpClient,
+			baseURL+PolicyServiceGetVersionProcedure,
+			connect.WithSchema(policyServiceMethods.ByName("GetVersion")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		list: connect.NewClient[v1.ListPoliciesRequest, v1.ListPoliciesResponse](
 			httpClient,
 			baseURL+PolicyServiceListProcedure,
@@ -111,6 +123,7 @@ func NewPolicyServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 type policyServiceClient struct {
 	apply          *connect.Client[v1.ApplyRequest, v1.ApplyResponse]
 	history        *connect.Client[v1.PolicyHistoryRequest, v1.PolicyHistoryResponse]
+	getVersion     *connect.Client[v1.GetPolicyVersionRequest, v1.GetPolicyVersionResponse]
 	list           *connect.Client[v1.ListPoliciesRequest, v1.ListPoliciesResponse]
 	putOverride    *connect.Client[v1.PutOverrideRequest, v1.PutOverrideResponse]
 	deleteOverride *connect.Client[v1.DeleteOverrideRequest, v1.DeleteOverrideResponse]
@@ -124,6 +137,11 @@ func (c *policyServiceClient) Apply(ctx context.Context, req *connect.Request[v1
 // History calls stint.v1.PolicyService.History.
 func (c *policyServiceClient) History(ctx context.Context, req *connect.Request[v1.PolicyHistoryRequest]) (*connect.Response[v1.PolicyHistoryResponse], error) {
 	return c.history.CallUnary(ctx, req)
+}
+
+// GetVersion calls stint.v1.PolicyService.GetVersion.
+func (c *policyServiceClient) GetVersion(ctx context.Context, req *connect.Request[v1.GetPolicyVersionRequest]) (*connect.Response[v1.GetPolicyVersionResponse], error) {
+	return c.getVersion.CallUnary(ctx, req)
 }
 
 // List calls stint.v1.PolicyService.List.
@@ -147,6 +165,8 @@ type PolicyServiceHandler interface {
 	Apply(context.Context, *connect.Request[v1.ApplyRequest]) (*connect.Response[v1.ApplyResponse], error)
 	// History returns the versions of the policies, with the actor, the time and the note of each.
 	History(context.Context, *connect.Request[v1.PolicyHistoryRequest]) (*connect.Response[v1.PolicyHistoryResponse], error)
+	// GetVersion returns an earlier version of the policies, so that it can be applied again. The newest 20 are kept.
+	GetVersion(context.Context, *connect.Request[v1.GetPolicyVersionRequest]) (*connect.Response[v1.GetPolicyVersionResponse], error)
 	// List returns the policies in force.
 	List(context.Context, *connect.Request[v1.ListPoliciesRequest]) (*connect.Response[v1.ListPoliciesResponse], error)
 	// PutOverride gives one key a tier or quotas of its own.
@@ -175,6 +195,13 @@ func NewPolicyServiceHandler(svc PolicyServiceHandler, opts ...connect.HandlerOp
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	policyServiceGetVersionHandler := connect.NewUnaryHandler(
+		PolicyServiceGetVersionProcedure,
+		svc.GetVersion,
+		connect.WithSchema(policyServiceMethods.ByName("GetVersion")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	policyServiceListHandler := connect.NewUnaryHandler(
 		PolicyServiceListProcedure,
 		svc.List,
@@ -200,6 +227,8 @@ func NewPolicyServiceHandler(svc PolicyServiceHandler, opts ...connect.HandlerOp
 			policyServiceApplyHandler.ServeHTTP(w, r)
 		case PolicyServiceHistoryProcedure:
 			policyServiceHistoryHandler.ServeHTTP(w, r)
+		case PolicyServiceGetVersionProcedure:
+			policyServiceGetVersionHandler.ServeHTTP(w, r)
 		case PolicyServiceListProcedure:
 			policyServiceListHandler.ServeHTTP(w, r)
 		case PolicyServicePutOverrideProcedure:
@@ -221,6 +250,10 @@ func (UnimplementedPolicyServiceHandler) Apply(context.Context, *connect.Request
 
 func (UnimplementedPolicyServiceHandler) History(context.Context, *connect.Request[v1.PolicyHistoryRequest]) (*connect.Response[v1.PolicyHistoryResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("stint.v1.PolicyService.History is not implemented"))
+}
+
+func (UnimplementedPolicyServiceHandler) GetVersion(context.Context, *connect.Request[v1.GetPolicyVersionRequest]) (*connect.Response[v1.GetPolicyVersionResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("stint.v1.PolicyService.GetVersion is not implemented"))
 }
 
 func (UnimplementedPolicyServiceHandler) List(context.Context, *connect.Request[v1.ListPoliciesRequest]) (*connect.Response[v1.ListPoliciesResponse], error) {

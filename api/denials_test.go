@@ -1,0 +1,39 @@
+package api
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+// A denial is told by each limit that denied, and once by the block of a key. What a caller may name freely is told as inline.
+func TestDenialsAreToldByLimit(t *testing.T) {
+	no, yes := limit.Verdict{}, limit.Verdict{Allowed: true}
+	denied := shard.Decision{Limits: []shard.LimitStatus{
+		{Policy: "login", Limit: "minute", Key: "k", Verdict: no},
+		{Policy: "login", Limit: "day", Key: "k", Verdict: yes},
+		{Policy: "login", Limit: "shadow", Key: "k", Shadow: true, Verdict: no},
+		{Policy: "ban", Limit: "a", Key: "k", Blocked: true, BlockedUntil: 1, LockoutLevel: 2, Verdict: yes},
+		{Policy: "ban", Limit: "b", Key: "k", Blocked: true, BlockedUntil: 1, LockoutLevel: 2, Verdict: yes},
+		{Policy: "any name", Limit: "of a caller", Key: "k", Verdict: no},
+	}}
+	allowed, replayed := denied, denied
+	allowed.Allowed, replayed.Replayed = true, true
+	observer := &fakeObserver{}
+	s := limitService{observer: observer}
+	r := shard.Request{Op: shard.Check, Namespace: "shop", Entries: []shard.Entry{{Policy: "login", Key: "k"}, {Policy: "ban", Key: "k"},
+		{Policy: "any name", Key: "k", Limits: []policy.Limit{{}}}}}
+	for _, d := range []*shard.Decision{&allowed, &replayed} {
+		s.observe(&r, d)
+	}
+	if len(observer.denials) > 0 {
+		t.Errorf("without a denial: %q", observer.denials)
+	}
+	s.observe(&r, &denied)
+	if want := []string{"shop login/minute", "shop ban/lockout", "shop inline/inline"}; !slices.Equal(observer.denials, want) {
+		t.Errorf("got %q, want %q", observer.denials, want)
+	}
+}

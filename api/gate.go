@@ -1,0 +1,188 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/internal/gate"
+	"github.com/stint-io/stint/internal/jwks"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+// gatePrefix begins the path of every gate: what a proxy asks before it lets a request through.
+const gatePrefix = "/gate/"
+
+// gateWithin is the time that a gate takes for an answer. A visitor waits for it, and proxies have little patience.
+const gateWithin = 250 * time.Millisecond
+
+// isGate reports whether a request is for a gate. The gates are outside of the mux, which would redirect a proxy whose visitor
+// asks for "//".
+func isGate(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, gatePrefix) }
+
+// gates answers the questions of proxies: it makes each of them a check.
+type gates struct {
+	limits   limitService
+	policies func() *policy.Set
+	observer Observer
+	logger   *slog.Logger
+	attempts *auth.Attempts // to mention an address in the log
+	rules    gateRules
+}
+
+// before serves gates, and leaves all else to the next handler.
+func (g *gates) before(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isGate(r) {
+			g.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// ServeHTTP implements http.Handler. It never reads a body.
+func (g *gates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	begun := time.Now()
+	name, path := gatePath(r)
+	at := g.rules.current(g.policies()).gates[name]
+	a := gateAnswer{w: w, masked: path == "" && r.URL.RawQuery == "deny=403"}
+	if at == nil {
+		a.problem(http.StatusNotFound, "", "There is no such gate.")
+		g.observer.Request(gatePrefix, connect.CodeNotFound.String(), time.Since(begun))
+		return
+	}
+	q := &gate.Question{Peer: r.RemoteAddr, Method: r.Method, Host: r.Host, Path: path, Header: r.Header}
+	a.denied = at.gate.Rules().Denied
+	if at.gate.Ignores(q) {
+		if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil && g.attempts.Worth(host, begun) {
+			g.logger.Warn("a gate ignores what the headers say was asked, since they come from an address that is not in its trusted_proxies",
+				"gate", name, "address", host)
+		}
+	}
+	code := g.answer(r.Context(), &a, at, q)
+	g.observer.Request(gatePrefix+name, code, time.Since(begun))
+}
+
+// gatePath returns the name of the gate that is asked, and what follows it in the path, as it was sent: URL.EscapedPath would write
+// "a%2Fb|" as "a/b%7C", and the site may read the first one.
+func gatePath(r *http.Request) (name, path string) {
+	target := r.RequestURI
+	if _, rest, absolute := strings.Cut(target, "://"); absolute && !strings.HasPrefix(target, "/") {
+		target = rest[max(0, strings.IndexByte(rest, '/')):]
+	}
+	target, _, _ = strings.Cut(target, "?")
+	rest, found := strings.CutPrefix(target, gatePrefix)
+	if !found { // it is spelled in a way that nobody needs
+		return "", ""
+	}
+	if i := strings.IndexByte(rest, '/'); i >= 0 {
+		return rest[:i], rest[i:]
+	}
+	return rest, ""
+}
+
+// answer answers a question and returns the code for the observer.
+func (g *gates) answer(ctx context.Context, a *gateAnswer, at *gateAt, q *gate.Question) (code string) {
+	route, err := at.gate.Match(q)
+	var refusal *gate.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		return a.refuse(refusal)
+	case route == nil && at.gate.Rules().NoMatch == policy.NoMatchAllow:
+		a.pass(nil)
+		return "ok"
+	case route == nil:
+		a.problem(http.StatusForbidden, "", "No rule allows this request.")
+		return connect.CodePermissionDenied.String()
+	}
+	within, cancel := context.WithTimeout(ctx, gateWithin)
+	defer cancel()
+	d, err := g.decide(within, at, route, q)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		// Whoever asked has gone, or only sends no more, and may pass what is answered: without an answer it would be 200.
+		a.undecided(err, false)
+		return connect.CodeCanceled.String()
+	case err != nil:
+		return a.undecided(err, route.Open())
+	case d.GetAllowed():
+		a.pass(d.GetHeaders())
+	default:
+		a.deny(d)
+	}
+	return "ok"
+}
+
+// decide makes a question a check. Without anything to count, there is no decision: the request passes.
+func (g *gates) decide(ctx context.Context, at *gateAt, route *gate.Route, q *gate.Question) (*stintv1.Decision, error) {
+	entries, err := route.Entries(q, func(token string) (string, error) { return at.subject(ctx, token) })
+	if err != nil {
+		return nil, err
+	}
+	if len(entries) == 0 {
+		return &stintv1.Decision{Allowed: true}, nil
+	}
+	check := &stintv1.CheckRequest{Namespace: at.gate.Rules().Namespace, IdempotencyId: at.gate.ID(q, entries),
+		Entries: make([]*stintv1.Entry, len(entries))}
+	for i := range entries {
+		check.Entries[i] = &stintv1.Entry{Policy: entries[i].Policy, Key: entries[i].Key, Cost: &entries[i].Cost}
+	}
+	if err := enter(ctx, check); err != nil {
+		return nil, err
+	}
+	answer, err := g.limits.check(ctx, check)
+	return answer.GetDecision(), err
+}
+
+// subject verifies a token.
+func (at *gateAt) subject(ctx context.Context, token string) (string, error) {
+	subject, err := at.keys.Verify(ctx, token, at.tokens)
+	if errors.Is(err, jwks.ErrToken) {
+		return "", gate.ErrToken
+	}
+	return subject, err
+}
+
+// undecided answers a question without a decision, and returns the code for the observer. What fails is ours: it is no denial,
+// and opens only what may fail open.
+func (a *gateAnswer) undecided(err error, open bool) (code string) {
+	var refusal *gate.Refusal
+	var failure *shard.Error
+	switch {
+	case errors.As(err, &refusal):
+		return a.refuse(refusal)
+	case errors.As(err, &failure) && failure.Code == shard.KeyNotFound:
+		a.problem(http.StatusForbidden, "", "The sender is not known.")
+		return connect.CodePermissionDenied.String()
+	case open && mayOpen(err):
+		a.w.Header().Set("Stint-Failed", "open")
+		a.pass(nil)
+		return "failed_open"
+	}
+	a.w.Header().Set("Retry-After", "1")
+	a.problem(http.StatusServiceUnavailable, problemCapacity, "The request was not carried out, since its limits could not be checked. Try again.")
+	if errors.Is(err, jwks.ErrNoKeys) {
+		return connect.CodeUnavailable.String()
+	}
+	return codeOf(err).String()
+}
+
+// mayOpen reports whether an error says that nobody could decide. Any other is about the request, about the gate's rules or about the
+// token of the proxy: if it opened, whoever finds such a request would pass uncounted.
+func mayOpen(err error) bool {
+	switch codeOf(err) {
+	case connect.CodeUnavailable, connect.CodeAborted, connect.CodeDeadlineExceeded, connect.CodeInternal:
+		return true
+	}
+	return false
+}

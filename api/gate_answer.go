@@ -1,0 +1,130 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"connectrpc.com/connect"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/internal/gate"
+	"github.com/stint-io/stint/policy"
+)
+
+// The types of problem documents (RFC 9457), of draft-ietf-httpapi-ratelimit-headers section 5.
+const (
+	problemQuota    = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+	problemCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
+)
+
+// problem is a problem document. Without a type the status says it all (RFC 9457, 4.2.1).
+type problem struct {
+	Type             string   `json:"type,omitempty"`
+	Title            string   `json:"title"`
+	Status           int      `json:"status"`
+	Detail           string   `json:"detail,omitempty"`
+	ViolatedPolicies []string `json:"violated-policies,omitempty"`
+}
+
+// gateAnswer writes the answer of a gate. For nginx, which knows no other status than 2xx, 401 and 403, an answer can be masked:
+// its status is 403, and headers say what it stands for.
+type gateAnswer struct {
+	w      http.ResponseWriter
+	masked bool
+	denied *policy.GateBody // nil: a problem document
+}
+
+// pass lets the request through, with the headers of the decision.
+func (a *gateAnswer) pass(headers map[string]string) {
+	a.headers(headers)
+	a.w.Header().Set("Cache-Control", "no-store")
+	a.w.WriteHeader(http.StatusOK)
+}
+
+// headers sets the headers of a decision, and lets the scripts of other origins read them.
+func (a *gateAnswer) headers(headers map[string]string) {
+	if len(headers) == 0 {
+		return
+	}
+	for name, value := range headers {
+		a.w.Header().Set(name, value)
+	}
+	a.w.Header().Set("Access-Control-Expose-Headers", strings.Join(slices.Sorted(maps.Keys(headers)), ", "))
+}
+
+// deny answers a denied request.
+func (a *gateAnswer) deny(d *stintv1.Decision) {
+	a.headers(d.GetHeaders())
+	if a.denied == nil {
+		a.write(http.StatusTooManyRequests, "application/problem+json", problemText(problem{Type: problemQuota, Title: "Too many requests",
+			Status: http.StatusTooManyRequests, Detail: d.GetReason(), ViolatedPolicies: d.GetDeniedBy()}))
+		return
+	}
+	reason := d.GetReason()
+	if strings.Contains(a.denied.ContentType, "json") {
+		reason = strings.Trim(string(jsonText(reason)), `"`)
+	}
+	a.write(http.StatusTooManyRequests, a.denied.ContentType, []byte(strings.NewReplacer("{retry_after}", d.GetHeaders()["Retry-After"],
+		"{reason}", reason).Replace(a.denied.Body)))
+}
+
+// refuse answers a request that cannot be counted, and returns the code for the observer.
+func (a *gateAnswer) refuse(r *gate.Refusal) (code string) {
+	if r.Status == http.StatusUnauthorized {
+		a.w.Header().Set("WWW-Authenticate", "Bearer")
+		a.problem(r.Status, "", r.Detail)
+		return connect.CodeUnauthenticated.String()
+	}
+	a.problem(r.Status, "", r.Detail)
+	return connect.CodeInvalidArgument.String()
+}
+
+// problem answers with a problem document.
+func (a *gateAnswer) problem(status int, kind, detail string) {
+	a.write(status, "application/problem+json", problemText(problem{Type: kind, Title: http.StatusText(status), Status: status, Detail: detail}))
+}
+
+func problemText(p problem) []byte { return jsonText(p) }
+
+// jsonText writes JSON on one line.
+func jsonText(v any) []byte {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(v) // text and numbers cannot fail
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// maskedBytesMax bounds the body in a header.
+const maskedBytesMax = 1 << 10
+
+// write writes an answer that is no 2xx.
+func (a *gateAnswer) write(status int, contentType string, body []byte) {
+	h := a.w.Header()
+	h.Set("Cache-Control", "no-store") // RFC 6585: nobody stores a 429
+	if a.masked && status != http.StatusUnauthorized {
+		h.Set("X-Stint-Status", strconv.Itoa(status))
+		h.Set("X-Stint-Body", oneLine(string(body)))
+		status = http.StatusForbidden
+	}
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	a.w.WriteHeader(status)
+	_, _ = a.w.Write(body) // a proxy that has gone needs no answer
+}
+
+// oneLine makes text fit a header.
+func oneLine(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, text)
+	return shortened(text, maskedBytesMax)
+}

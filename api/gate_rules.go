@@ -1,0 +1,92 @@
+package api
+
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/stint-io/stint/internal/gate"
+	"github.com/stint-io/stint/internal/jwks"
+	"github.com/stint-io/stint/policy"
+)
+
+// gateRules keeps the gates of the policies in force ready, and the keys of their tokens up to date. It may be used
+// concurrently.
+type gateRules struct {
+	logger  *slog.Logger
+	newest  atomic.Pointer[readyGates]
+	mu      sync.Mutex              // guards the fields below, and replacing newest
+	sources map[string]*jwks.Source // by address; gateRules owns and closes them
+	closed  bool
+}
+
+// readyGates are the gates of one set of policies.
+type readyGates struct {
+	of    *policy.Set
+	gates map[string]*gateAt
+}
+
+// gateAt is a gate with the keys of its tokens.
+type gateAt struct {
+	gate   *gate.Gate
+	keys   *jwks.Source // nil: its identities are no tokens
+	tokens jwks.Rules
+}
+
+// current returns the gates of the policies in force.
+func (g *gateRules) current(policies *policy.Set) *readyGates {
+	if ready := g.newest.Load(); ready != nil && ready.of == policies {
+		return ready
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	before := g.newest.Load()
+	if before != nil && (before.of == policies || before.of.Version() > policies.Version()) {
+		return before
+	}
+	ready := &readyGates{of: policies, gates: make(map[string]*gateAt)}
+	used := map[string]bool{}
+	for _, rules := range policies.Rules().Gates {
+		at := &gateAt{gate: gate.New(rules, policies)}
+		if rules.JWT != nil {
+			at.keys, at.tokens = g.source(rules.JWT.JWKS), jwks.Rules{Issuer: rules.JWT.Issuer, Audience: rules.JWT.Audience,
+				Algorithms: rules.JWT.Algorithms}
+			used[rules.JWT.JWKS] = true
+		}
+		ready.gates[rules.Name] = at
+	}
+	g.newest.Store(ready)
+	for address, source := range g.sources {
+		if !used[address] {
+			source.Close()
+			delete(g.sources, address)
+		}
+	}
+	return ready
+}
+
+// source returns the keys at an address.
+func (g *gateRules) source(address string) *jwks.Source {
+	source := g.sources[address]
+	if source == nil {
+		source = jwks.Open(address, nil, g.logger)
+		if g.closed {
+			source.Close()
+		}
+		if g.sources == nil {
+			g.sources = make(map[string]*jwks.Source)
+		}
+		g.sources[address] = source
+	}
+	return source
+}
+
+// close ends what runs in the background, and waits for it.
+func (g *gateRules) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+	for _, source := range g.sources {
+		source.Close()
+	}
+}

@@ -1,0 +1,184 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stint-io/stint/internal/keyhash"
+	"github.com/stint-io/stint/shard"
+)
+
+// KeysOf returns what hashes the keys of a namespace by the policies in force; nil: they stay as they are. With counted, the keys
+// have been counted as hashes, whatever the policies say by now. The error says that this node does not know yet how they are
+// hashed. It may be called concurrently.
+type KeysOf func(namespace string, counted bool) (*keyhash.Namespace, *shard.Error)
+
+// ErrKeysUnknown is the error of KeysOf.
+var ErrKeysUnknown = &shard.Error{Code: shard.Unavailable, RetryAfter: 500e3, Message: "the keys of this namespace are hashed, and this " +
+	"node does not know the cluster's secret for that yet; nothing was counted; ask again"}
+
+// hash returns the form in which a key is counted and stored.
+func (of KeysOf) hash(namespace, key string) (string, error) {
+	by, err := of(namespace, false)
+	switch {
+	case err != nil:
+		return "", err
+	case by == nil:
+		return key, nil
+	}
+	hash, problem := by.Hash(key)
+	if problem != nil {
+		return "", shard.Invalidf("key", "%s", problem)
+	}
+	return hash, nil
+}
+
+// keyEdge is the Decider that all requests of clients come through. It hashes their keys where the namespace asks for it, so
+// nothing behind it has ever seen them, and the answers get the keys back that the client has sent. Above it are the keys of
+// the client, which grants are about. Forget, Audit and ListUsage, whose keys are not those of entries, hash them by themselves. (R22.)
+type keyEdge struct {
+	Decider
+	keys KeysOf
+}
+
+func plainKeys(string, bool) (*keyhash.Namespace, *shard.Error) { return nil, nil }
+
+// Decide implements Decider. It marks the requests that it has hashed, so that the ids of their decisions say so.
+func (e keyEdge) Decide(ctx context.Context, requests []shard.Request) []shard.Result {
+	for i := range requests {
+		if by, err := e.of(&requests[i]); by != nil || err != nil {
+			return e.decideHashed(ctx, requests)
+		}
+	}
+	return e.Decider.Decide(ctx, requests)
+}
+
+// of returns what hashes the keys of a request; nil: nothing does.
+func (e keyEdge) of(r *shard.Request) (*keyhash.Namespace, *shard.Error) {
+	switch {
+	case r.Op == shard.ReadAudit || r.Op == shard.Forget || r.Op == shard.ReadUsage: // to one shard, by any key that lives there
+		return nil, nil
+	case r.Op == shard.Settle && !r.Settlement.Target.Hashed:
+		return nil, nil
+	}
+	return e.keys(r.Namespace, r.Op == shard.Settle)
+}
+
+// decideHashed has the requests decided with hashes for keys, where there are any.
+func (e keyEdge) decideHashed(ctx context.Context, requests []shard.Request) []shard.Result {
+	hashed, refused := make([]shard.Request, 0, len(requests)), []*shard.Error(nil)
+	for i := range requests {
+		r, err := e.hashed(&requests[i])
+		if err == nil {
+			hashed = append(hashed, r)
+			continue
+		}
+		if refused == nil {
+			refused = make([]*shard.Error, len(requests))
+		}
+		refused[i] = err
+	}
+	var decided []shard.Result
+	if len(hashed) > 0 {
+		decided = e.Decider.Decide(ctx, hashed)
+	}
+	if refused == nil {
+		for i := range decided {
+			reveal(&decided[i], &hashed[i], &requests[i])
+		}
+		return decided
+	}
+	results := make([]shard.Result, len(requests))
+	next := 0
+	for i := range requests {
+		if results[i].Err = refused[i]; refused[i] == nil {
+			results[i] = decided[next]
+			reveal(&results[i], &hashed[next], &requests[i])
+			next++
+		}
+	}
+	return results
+}
+
+// hashed returns a request as it is decided, and marks the one that the caller has.
+func (e keyEdge) hashed(r *shard.Request) (shard.Request, *shard.Error) {
+	below := *r
+	by, err := e.of(r)
+	if err != nil || by == nil {
+		return below, err
+	}
+	if r.Op == shard.Settle {
+		settlement := *r.Settlement
+		settlement.Target.Hashed = false
+		below.Settlement = &settlement
+	}
+	below.Entries = slices.Clone(r.Entries)
+	for i := range below.Entries {
+		hash, problem := by.Hash(r.Entries[i].Key)
+		if problem != nil {
+			return below, shard.Invalidf(fmt.Sprintf("entries[%d].key", i), "%s", problem)
+		}
+		below.Entries[i].Key = hash
+	}
+	r.Hashed, below.Hashed = true, true
+	return below, nil
+}
+
+// reveal puts the keys that the client has sent into the result of a request that was decided with their hashes. What others may
+// hold of the result is not changed.
+func reveal(result *shard.Result, hashed, sent *shard.Request) {
+	if !hashed.Hashed {
+		return
+	}
+	if err := result.Err; err != nil {
+		told := *err
+		told.Message = revealText(told.Message, hashed.Entries, sent.Entries)
+		result.Err = &told
+		return
+	}
+	limits := slices.Clone(result.Decision.Limits)
+	for i := range limits {
+		for j := range hashed.Entries {
+			if limits[i].Key == hashed.Entries[j].Key {
+				limits[i].Key = sent.Entries[j].Key
+				break
+			}
+		}
+	}
+	result.Decision.Limits = limits
+}
+
+// revealText puts keys into a text in the place of their hashes, the longest first: the hash of a parent is a part of others.
+func revealText(text string, hashed, sent []shard.Entry) string {
+	order := make([]int, len(hashed))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(len(hashed[b].Key), len(hashed[a].Key)) })
+	var pairs []string
+	for _, i := range order {
+		pairs = append(pairs, hashed[i].Key, sent[i].Key)
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
+}
+
+// stale is Config.Stale behind the edge. It does not answer a request whose keys cannot be hashed: Decide says why.
+func (e keyEdge) stale(read func(shard.Request) (shard.Decision, time.Duration, bool)) func(shard.Request) (shard.Decision, time.Duration, bool) {
+	if read == nil {
+		return nil
+	}
+	return func(r shard.Request) (shard.Decision, time.Duration, bool) {
+		below, err := e.hashed(&r)
+		if err != nil {
+			return shard.Decision{}, 0, false
+		}
+		d, behind, ok := read(below)
+		result := shard.Result{Decision: d}
+		reveal(&result, &below, &r)
+		return result.Decision, behind, ok
+	}
+}

@@ -1,0 +1,256 @@
+package api
+
+import (
+	"fmt"
+	"slices"
+
+	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
+	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+// envoyStep is a step in which the entries of an Envoy request are decided. Looks past the quota come first, since only the
+// usage says what they refuse. Then the takes, and with them the other looks, which cost 0: all or nothing. Then the rest, which
+// never denies.
+type envoyStep int
+
+const (
+	envoyLook   envoyStep = iota // Peek
+	envoyTake                    // Check, or Peek if nothing is taken
+	envoyCount                   // Count, of one entry
+	envoyShadow                  // Check, of one entry, if the takes were admitted
+	envoyBack                    // AddUsed, of one entry
+	envoySteps
+)
+
+// envoyRequest is a request of Envoy as entries.
+type envoyRequest struct {
+	namespace   string
+	descriptors []envoyDescriptor
+	entries     [envoySteps][]shard.Entry
+}
+
+// envoyDescriptor is a descriptor and what it counts. Without shares it counts nothing, and is OK.
+type envoyDescriptor struct {
+	name     string // of its rule; "": none
+	lookPast bool
+	shares   []envoyShare
+}
+
+// envoyShare is an entry that a descriptor counts, maybe together with another descriptor.
+type envoyShare struct {
+	step envoyStep
+	at   int // in envoyRequest.entries[step]
+}
+
+// Bounds of a request of Envoy, besides those of its entries.
+const (
+	envoyDescriptorsMax = 64
+	envoyPairsMax       = 64
+	// envoyCostMax is what an entry costs at most, and with it all that have one parent at most limit.MaxCost together. Above it
+	// an entry costs no more: an error would let the request pass.
+	envoyCostMax = limit.MaxCost / entriesMax
+)
+
+// envoyRequestOf translates and validates a request. It reads only its arguments. A domain without rules, and a descriptor
+// that meets none, count nothing.
+func envoyRequestOf(policies *policy.Set, m *rlsv3.RateLimitRequest) (*envoyRequest, error) {
+	switch n := len(m.GetDescriptors()); {
+	case m.GetDomain() == "":
+		return nil, shard.Invalidf("domain", "is missing")
+	case n == 0:
+		return nil, shard.Invalidf("descriptors", "are missing: a request has at least one")
+	case n > envoyDescriptorsMax:
+		return nil, shard.Invalidf("descriptors", "are %d: at most %d are allowed", n, envoyDescriptorsMax)
+	}
+	r := &envoyRequest{descriptors: make([]envoyDescriptor, len(m.Descriptors))}
+	domain := policies.EnvoyDomain(m.Domain)
+	if domain == nil {
+		return r, nil
+	}
+	var err error
+	if r.namespace, err = namespaceOf(domain.Namespace); err != nil {
+		return nil, err
+	}
+	pairs, met, err := envoyRules(domain, m)
+	if err != nil {
+		return nil, err
+	}
+	for i, d := range m.Descriptors {
+		path := fmt.Sprintf("descriptors[%d]", i)
+		hits := min(envoyHits(m, d), envoyCostMax)
+		if d.GetLimit() != nil {
+			var entry shard.Entry
+			if entry, err = envoyOverride(path, m.Domain, d, pairs[i], hits); err == nil {
+				r.add(i, envoyStepOf(policy.EntryEnforce, hits, d.GetIsNegativeHits(), false), entry)
+			}
+		} else if met[i] != nil {
+			r.descriptors[i].name, r.descriptors[i].lookPast = met[i].Name, met[i].LookPast
+			err = r.addRule(policies, i, met[i], pairs[i], hits, d.GetIsNegativeHits())
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return r, r.problem()
+}
+
+// envoyRules returns the entries of each descriptor and the rule that it meets, without the rules that others replace.
+func envoyRules(domain *policy.EnvoyDomain, m *rlsv3.RateLimitRequest) ([][]policy.EnvoyEntry, []*policy.EnvoyRule, error) {
+	pairs := make([][]policy.EnvoyEntry, len(m.Descriptors))
+	met := make([]*policy.EnvoyRule, len(m.Descriptors))
+	var replaced map[string]bool
+	for i, d := range m.Descriptors {
+		if n := len(d.GetEntries()); n > envoyPairsMax {
+			return nil, nil, shard.Invalidf(fmt.Sprintf("descriptors[%d].entries", i), "are %d: at most %d are allowed", n, envoyPairsMax)
+		}
+		pairs[i] = make([]policy.EnvoyEntry, len(d.GetEntries()))
+		for j, e := range d.GetEntries() {
+			pairs[i][j] = policy.EnvoyEntry{Key: e.GetKey(), Value: e.GetValue()}
+		}
+		if d.GetLimit() != nil {
+			continue // which takes the place of the rule
+		}
+		if met[i] = domain.Match(pairs[i]); met[i] == nil {
+			continue
+		}
+		for _, name := range met[i].Replaces {
+			if replaced == nil {
+				replaced = map[string]bool{}
+			}
+			replaced[name] = true
+		}
+	}
+	for i, rule := range met {
+		if rule != nil && rule.Name != "" && replaced[rule.Name] {
+			met[i] = nil
+		}
+	}
+	return pairs, met, nil
+}
+
+// envoyHits returns what a descriptor costs: its own number wins, even 0, which is a look. The request's 0 means 1.
+// (envoyproxy/ratelimit, src/utils/utilities.go.)
+func envoyHits(m *rlsv3.RateLimitRequest, d *ratelimitv3.RateLimitDescriptor) uint64 {
+	if own := d.GetHitsAddend(); own != nil {
+		return own.GetValue()
+	}
+	return uint64(max(m.GetHitsAddend(), 1))
+}
+
+// addRule adds the entries of the rule that a descriptor has met.
+func (r *envoyRequest) addRule(
+	policies *policy.Set, i int, rule *policy.EnvoyRule, pairs []policy.EnvoyEntry, hits uint64, back bool,
+) error {
+	path := fmt.Sprintf("descriptors[%d]", i)
+	for j := range rule.Entries {
+		e := &rule.Entries[j]
+		entry := shard.Entry{Policy: e.Policy, Key: rule.Key(e, pairs)}
+		if problem := shard.KeyProblem(entry.Key); problem != "" {
+			return shard.Invalidf(path, "makes a key of policy %q that %s", e.Policy, problem)
+		}
+		if entry.Cost = envoyCost(e.Cost, hits); entry.Cost == 0 && e.Mode == policy.EntryShadow {
+			continue // a look that denies nothing
+		}
+		step := envoyStepOf(e.Mode, entry.Cost, back, rule.LookPast)
+		r.add(i, step, entry)
+		for parent, ok := shard.ParentOf(policies, &entry); ok && step == envoyBack; parent, ok = shard.ParentOf(policies, &parent) {
+			r.add(i, step, parent) // units that were given back to a key are given back to its parent
+		}
+	}
+	return nil
+}
+
+// envoyCost returns what hits cost.
+func envoyCost(each, hits uint64) uint64 {
+	if each > 0 && hits > envoyCostMax/each {
+		return envoyCostMax
+	}
+	return each * hits
+}
+
+// envoyStepOf returns the step of an entry.
+func envoyStepOf(mode policy.EntryMode, cost uint64, back, lookPast bool) envoyStep {
+	switch {
+	case cost == 0 && lookPast:
+		return envoyLook
+	case cost == 0:
+		return envoyTake
+	case back:
+		return envoyBack
+	case mode == policy.EntryCount:
+		return envoyCount
+	case mode == policy.EntryShadow:
+		return envoyShadow
+	}
+	return envoyTake
+}
+
+// add adds an entry, or its cost to the same entry of another descriptor. Two that Envoy has sent different quotas for are held to the
+// lower one.
+func (r *envoyRequest) add(i int, step envoyStep, entry shard.Entry) {
+	if step == envoyLook {
+		entry.Cost = 1 // what must be left
+	}
+	at := repeated(r.entries[step], entry)
+	if at < 0 {
+		at = len(r.entries[step])
+		r.entries[step] = append(r.entries[step], entry)
+	} else if before := &r.entries[step][at]; step != envoyLook {
+		before.Cost = min(before.Cost+entry.Cost, envoyCostMax)
+		for i := range min(len(before.Limits), len(entry.Limits)) {
+			before.Limits[i].Quota = min(before.Limits[i].Quota, entry.Limits[i].Quota)
+		}
+	}
+	r.descriptors[i].shares = append(r.descriptors[i].shares, envoyShare{step, at})
+}
+
+// problem refuses what a check would refuse.
+func (r *envoyRequest) problem() error {
+	for step := range r.entries {
+		if n := len(r.entries[step]); n > entriesMax {
+			return shard.Invalidf("descriptors", "count %d keys: at most %d are allowed", n, entriesMax)
+		}
+	}
+	return nil
+}
+
+// granted refuses a request unless the caller may do all that it does.
+func (r *envoyRequest) granted(who *auth.Caller) error {
+	if who.MayAll() {
+		return nil
+	}
+	for step := range r.entries {
+		op := auth.Check
+		if envoyStep(step) == envoyBack {
+			op = auth.Adjust
+		}
+		for i := range r.entries[step] {
+			e := &r.entries[step][i]
+			on := auth.Target{Namespace: r.namespace, Policy: e.Policy, Key: e.Key}
+			if !who.May(op, on) {
+				return auth.NotGrantedError(op)
+			}
+			if e.Limits != nil && !who.May(auth.Inline, on) {
+				return auth.NotGrantedError(auth.Inline)
+			}
+		}
+	}
+	return nil
+}
+
+// request makes the request of entries of one step.
+func (r *envoyRequest) request(step envoyStep, entries []shard.Entry, policies *policy.Set) (shard.Request, error) {
+	op := [...]shard.Op{envoyLook: shard.Peek, envoyTake: shard.Check, envoyCount: shard.Count, envoyShadow: shard.Check}[step]
+	if step == envoyTake && !slices.ContainsFunc(entries, func(e shard.Entry) bool { return e.Cost > 0 }) {
+		op = shard.Peek // which needs no place in the log
+	}
+	made := shard.Request{Op: op, Namespace: r.namespace, Revision: policies.Version()}
+	var err error
+	made.Entries, err = withParents(policies, entries)
+	return made, err
+}

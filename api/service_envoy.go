@@ -1,0 +1,208 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
+	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+// EnvoyProcedure is the procedure of Envoy's rate limit service.
+const EnvoyProcedure = "/" + envoyServiceName + "/ShouldRateLimit"
+
+const (
+	envoyServiceName = "envoy.service.ratelimit.v3.RateLimitService"
+	// envoyHealthName is the name by which envoyproxy/ratelimit answers health checks.
+	envoyHealthName = "ratelimit"
+)
+
+// envoyService answers Envoy's rate limit service, by the rules of the policies file.
+type envoyService struct{ limits limitService }
+
+func (s envoyService) register(d *registry) { unary(d, auth.Check, EnvoyProcedure, s.shouldRateLimit) }
+
+func (s envoyService) shouldRateLimit(ctx context.Context, m *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
+	r, err := envoyRequestOf(s.limits.policies(), m)
+	if err == nil {
+		err = r.granted(callerIn(ctx))
+	}
+	if err != nil {
+		return nil, err
+	}
+	decided := &envoyOutcome{}
+	if err := s.decide(ctx, r, decided); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil && decided.counted {
+		// Envoy has gone on without the answer, as its failure_mode_deny says. The error counts that.
+		return nil, &shard.Error{Code: shard.UnknownOutcome, Message: "the request was counted, and its caller did not wait for the answer"}
+	}
+	return envoyAnswer(r, decided), nil
+}
+
+// envoyOutcome is what was decided about a request of Envoy.
+type envoyOutcome struct {
+	of      [envoySteps][]envoyDecided // one for a whole step, or one for each of its entries
+	counted bool
+}
+
+// request returns the decision on a share; nil: it was not asked for.
+func (o *envoyOutcome) request(share envoyShare) *envoyDecided {
+	of := o.of[share.step]
+	switch {
+	case len(of) == 0:
+		return nil
+	case alone(share.step):
+		return &of[share.at]
+	}
+	return &of[0]
+}
+
+// indexIn returns the index of a share's entry in its request.
+func (o *envoyOutcome) indexIn(share envoyShare) int {
+	if alone(share.step) {
+		return 0
+	}
+	return share.at
+}
+
+// alone reports whether each entry of a step is a request of its own: what denies nothing does not keep another from being counted.
+func alone(step envoyStep) bool { return step >= envoyCount }
+
+// decide takes the steps. What denies nothing is counted whatever the others say, except shadows: those count what would be
+// admitted, so not what was denied.
+func (s envoyService) decide(ctx context.Context, r *envoyRequest, o *envoyOutcome) error {
+	allowed := true
+	for _, step := range []envoyStep{envoyLook, envoyTake} {
+		if len(r.entries[step]) == 0 || !allowed {
+			continue
+		}
+		decided, err := s.decideTogether(ctx, r, step)
+		if err != nil {
+			return err
+		}
+		o.of[step] = []envoyDecided{decided}
+		o.counted = o.counted || decided.d != nil && decided.d.Index != 0
+		allowed = !r.denied(step, &decided)
+	}
+	if err := s.decideRest(ctx, r, o, allowed); err != nil && allowed {
+		return err
+	}
+	return nil // a denial stands whatever else fails: Envoy lets an error pass
+}
+
+// denied reports whether a step denies the request.
+func (r *envoyRequest) denied(step envoyStep, decided *envoyDecided) bool {
+	if decided.d == nil || step == envoyTake {
+		return decided.d == nil || !decided.d.Allowed
+	}
+	o := &envoyOutcome{}
+	o.of[step] = []envoyDecided{*decided}
+	return slices.ContainsFunc(r.descriptors, func(d envoyDescriptor) bool {
+		return envoyStatus(&d, o).Code == rlsv3.RateLimitResponse_OVER_LIMIT
+	})
+}
+
+// decideTogether decides the entries of a step in one request. A key that its policy refuses is denied: an error would let it
+// pass, unless failure_mode_deny is set. A shard that has not yet adopted the policies that name the rule's policy is asked
+// again, while there is time.
+func (s envoyService) decideTogether(ctx context.Context, r *envoyRequest, step envoyStep) (envoyDecided, error) {
+	for {
+		policies, request, d, err := s.limits.decideNewest(ctx, func(policies *policy.Set) (shard.Request, error) {
+			return r.request(step, r.entries[step], policies)
+		})
+		var failure *shard.Error
+		switch errors.As(err, &failure); {
+		case err == nil:
+			if request.Op != shard.Peek {
+				s.limits.observe(request, d)
+			}
+			return envoyDecided{policies: policies, r: request, d: d, unknown: -1}, nil
+		case failure != nil && failure.Code == shard.KeyNotFound:
+			at := 0
+			fmt.Sscanf(failure.Field, "entries[%d]", &at)
+			s.limits.observer.Decision(r.entries[step][min(at, len(r.entries[step])-1)].Policy, "denied")
+			return envoyDecided{unknown: at, named: len(r.entries[step])}, nil
+		case failure != nil && failure.Code == shard.PolicyNotFound && pausedFor(ctx, newestEvery):
+			continue
+		}
+		return envoyDecided{}, err
+	}
+}
+
+// pausedFor waits. It returns false if ctx ended first.
+func pausedFor(ctx context.Context, wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// decideRest decides what denies nothing, in one call. A shadow that fails changes nothing, nor does a key that its policy refuses:
+// nothing is counted on it. Any other failure to count or to give back is one of the request, which then may have been counted in
+// part.
+func (s envoyService) decideRest(ctx context.Context, r *envoyRequest, o *envoyOutcome, allowed bool) error {
+	policies := s.limits.policies()
+	var requests []shard.Request
+	var shares []envoyShare // of the requests
+	for step := envoyCount; step < envoySteps; step++ {
+		if step == envoyShadow && !allowed {
+			continue
+		}
+		o.of[step] = slices.Repeat([]envoyDecided{{unknown: -1}}, len(r.entries[step]))
+		for at := range r.entries[step] {
+			made, err := s.requestOfRest(ctx, r, step, r.entries[step][at:at+1:at+1], policies)
+			if err != nil {
+				return err
+			}
+			requests, shares = append(requests, made), append(shares, envoyShare{step, at})
+		}
+	}
+	if len(requests) == 0 {
+		return nil
+	}
+	var failed *shard.Error
+	for i, result := range s.limits.decider.Decide(ctx, requests) {
+		step := shares[i].step
+		switch {
+		case result.Err == nil:
+			o.of[step][shares[i].at] = envoyDecided{policies: policies, r: &requests[i], d: &result.Decision, unknown: -1}
+			o.counted = true
+			if step != envoyBack {
+				s.limits.observe(&requests[i], &result.Decision)
+			}
+		case step != envoyShadow && result.Err.Code != shard.KeyNotFound && failed == nil:
+			failed = result.Err
+		}
+	}
+	switch {
+	case failed == nil:
+		return nil
+	case o.counted && !failed.MaybeApplied():
+		return &shard.Error{Code: shard.UnknownOutcome, Field: failed.Field, Message: "was counted in part: " + failed.Message}
+	}
+	return failed
+}
+
+// requestOfRest makes a request of entries that deny nothing.
+func (s envoyService) requestOfRest(
+	ctx context.Context, r *envoyRequest, step envoyStep, entries []shard.Entry, policies *policy.Set,
+) (shard.Request, error) {
+	if step != envoyBack {
+		return r.request(step, entries, policies)
+	}
+	who, err := callerOf(ctx)
+	return shard.Request{Op: shard.AddUsed, Namespace: r.namespace, Entries: entries,
+		Adjustment: &shard.Adjustment{Amount: -int64(entries[0].Cost), Actor: who, Note: "negative hits from Envoy"}}, err
+}

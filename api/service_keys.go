@@ -1,0 +1,123 @@
+package api
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+const (
+	listCountDefault = 100
+	listCountMax     = 1000
+	// listSlices bounds the work of one call that finds little.
+	listSlices = 64
+)
+
+// listKeys lists keys shard by shard. A caller who may observe some keys only must ask for those, and is told of no others.
+func (s observeService) listKeys(ctx context.Context, m *stintv1.ListKeysRequest) (*stintv1.ListKeysResponse, error) {
+	q, at, err := s.listWanted(m)
+	if err != nil {
+		return nil, err
+	}
+	caller := callerIn(ctx)
+	if on := (auth.Target{Namespace: q.Namespace, Policy: q.Policy, Key: q.Prefix}); !caller.May(auth.ObserveKeys, on) {
+		return nil, auth.NotGrantedError(auth.ObserveKeys)
+	}
+	if err := s.mayBeListed(q.Namespace); err != nil {
+		return nil, err
+	}
+	shards := 0
+	if s.shards != nil {
+		shards = s.shards()
+	}
+	if s.cluster == nil || shards == 0 {
+		return nil, errNoCluster
+	}
+	response := &stintv1.ListKeysResponse{}
+	wanted, first, from := q.Count, at, q.From
+	for range listSlices {
+		if int(at) >= shards {
+			return response, nil
+		}
+		q.Count = wanted - len(response.Keys)
+		listed, err := s.cluster.ListKeys(ctx, at, q)
+		if err != nil && (at > first || q.From > from) {
+			break // what was read before is an answer, and another node may have the rest
+		} else if err != nil {
+			return nil, err
+		}
+		for i := range listed.Keys {
+			k := &listed.Keys[i]
+			if caller.May(auth.ObserveKeys, auth.Target{Namespace: q.Namespace, Policy: k.Policy, Key: k.Key}) {
+				response.Keys = append(response.Keys, keptKeyOf(k))
+			}
+		}
+		if q.From = listed.Next; q.From == 0 {
+			at++
+		}
+		if len(response.Keys) >= wanted {
+			break
+		}
+	}
+	if int(at) < shards {
+		response.NextCursor = strconv.FormatUint(uint64(at), 10) + "." + strconv.FormatUint(q.From, 16)
+	}
+	return response, nil
+}
+
+// listWanted reads a request: what to list, and the shard to begin with.
+func (s observeService) listWanted(m *stintv1.ListKeysRequest) (q shard.Listing, at shard.ID, err error) {
+	q = shard.Listing{Policy: m.Policy, Prefix: m.Prefix, Overrides: m.Overrides, Count: int(m.Count)}
+	if q.Namespace, err = namespaceOf(m.Namespace); err != nil {
+		return q, 0, err
+	}
+	if problem := optional(m.Policy, policy.NameProblem); problem != "" {
+		return q, 0, shard.Invalidf("policy", "%s", problem)
+	}
+	if problem := optional(m.Prefix, shard.KeyProblem); problem != "" {
+		return q, 0, shard.Invalidf("prefix", "%s", problem)
+	}
+	if m.Count > listCountMax {
+		return q, 0, shard.Invalidf("count", "is %d: at most %d are allowed", m.Count, listCountMax)
+	}
+	if q.Count == 0 {
+		q.Count = listCountDefault
+	}
+	if m.Cursor == "" {
+		return q, 0, nil
+	}
+	id, place, _ := strings.Cut(m.Cursor, ".")
+	first, problem := strconv.ParseUint(id, 10, 31)
+	if problem == nil {
+		q.From, problem = strconv.ParseUint(place, 16, 64)
+	}
+	if problem != nil {
+		return q, 0, shard.Invalidf("cursor", "is none that an answer had as its next_cursor")
+	}
+	return q, shard.ID(first), nil
+}
+
+// mayBeListed refuses a namespace whose keys nobody can list. It is asked after the grant: a stranger is told nothing.
+func (s observeService) mayBeListed(namespace string) error {
+	by, unknown := s.keys(namespace, false)
+	if unknown != nil {
+		return unknown
+	}
+	if by != nil {
+		return shard.Invalidf("namespace", "%q hashes its keys: nobody can list them", namespace)
+	}
+	return nil
+}
+
+func keptKeyOf(k *shard.ListedKey) *stintv1.KeptKey {
+	m := &stintv1.KeptKey{Policy: k.Policy, Key: k.Key}
+	if o := k.Override; o != nil {
+		m.Override = &stintv1.Override{Tier: o.Tier, Limits: tierLimitMessages(o.Limits), ExpiresAt: optionalTimestamp(o.Expires)}
+	}
+	return m
+}

@@ -1,0 +1,123 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/internal/top"
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+// TopReader knows the keys that stand out. It may be called concurrently.
+type TopReader interface {
+	// Top asks all nodes. missing are those that did not answer.
+	Top(ctx context.Context, q *top.Query) (answer top.Answer, missing []string, err error)
+	// HideKey returns the keyed hash under which a key is shown to callers who may not see it. ok is false as long as no secret
+	// of the cluster is known.
+	HideKey(namespace, key string) (hash string, ok bool)
+}
+
+// topService answers ObserveService.Top.
+type topService struct {
+	reader TopReader // nil: not known yet
+	guard  *auth.Guard
+}
+
+const topCountDefault = 10
+
+// top lists the keys that stand out. Keys that the caller's grants of observe-keys cover are shown as they are, the others as
+// hashes if the caller may observe the cluster, else not at all.
+func (s topService) top(ctx context.Context, m *stintv1.TopRequest) (*stintv1.TopResponse, error) {
+	caller := callerIn(ctx)
+	ofKeys := s.guard.Admit(caller, auth.ObserveKeys)
+	observes := s.guard.Admit(caller, auth.Observe) == nil
+	if ofKeys != nil && !observes {
+		return nil, ofKeys
+	}
+	q, err := topWanted(m)
+	if err != nil {
+		return nil, err
+	}
+	if only := caller.Namespace(); !observes && only != "" && only != q.Namespace {
+		return nil, auth.NotGrantedError(auth.ObserveKeys)
+	}
+	if s.reader == nil {
+		return nil, errNoCluster
+	}
+	answer, missing, err := s.reader.Top(ctx, &q)
+	if err != nil {
+		return nil, err
+	}
+	response := &stintv1.TopResponse{MissingNodes: missing, Cut: answer.Cut}
+	for i := range answer.Policies {
+		p := &answer.Policies[i]
+		if observes || ofKeys == nil && caller.May(auth.ObserveKeys, auth.Target{Namespace: q.Namespace, Policy: p.Name}) {
+			response.Policies = append(response.Policies, &stintv1.TopPolicy{Policy: p.Name, Since: timestampOf(limit.Time(p.Since)),
+				Decisions: p.Totals[top.Decisions], Denials: p.Totals[top.Denials], Units: p.Totals[top.Units]})
+		}
+		for j := range p.Keys {
+			key := topKey(p.Name, &p.Keys[j])
+			switch {
+			case ofKeys == nil && caller.May(auth.ObserveKeys, auth.Target{Namespace: q.Namespace, Policy: p.Name, Key: key.Key}):
+			case !observes:
+				continue
+			default:
+				if key.Key, key.Hashed = s.reader.HideKey(q.Namespace, key.Key); !key.Hashed {
+					return nil, errNoCluster
+				}
+			}
+			response.Keys = append(response.Keys, key)
+		}
+	}
+	return response, nil
+}
+
+func topKey(policy string, k *top.Key) *stintv1.TopKey {
+	decisions, denials, units := k.Estimates[top.Decisions], k.Estimates[top.Denials], k.Estimates[top.Units]
+	return &stintv1.TopKey{Policy: policy, Key: k.Key, Decisions: decisions.Count, DecisionsError: decisions.Err,
+		Denials: denials.Count, DenialsError: denials.Err, Units: units.Count, UnitsError: units.Err}
+}
+
+func topWanted(m *stintv1.TopRequest) (q top.Query, err error) {
+	q = top.Query{Policies: m.Policies, Count: int(m.Count)}
+	if q.Namespace, err = namespaceOf(m.Namespace); err != nil {
+		return q, err
+	}
+	if n := len(m.Policies); n > top.PoliciesMax {
+		return q, shard.Invalidf("policies", "are %d: at most %d are allowed", n, top.PoliciesMax)
+	}
+	for _, name := range m.Policies {
+		if problem := policy.NameProblem(name); problem != "" {
+			return q, shard.Invalidf("policies", "has one that %s", problem)
+		}
+	}
+	if m.Count > top.CountMax {
+		return q, shard.Invalidf("count", "is %d: at most %d are allowed", m.Count, top.CountMax)
+	}
+	if q.Count == 0 {
+		q.Count = topCountDefault
+	}
+	switch m.Order {
+	case stintv1.TopOrder_TOP_ORDER_UNSPECIFIED, stintv1.TopOrder_TOP_ORDER_DECISIONS:
+		q.Order = top.Decisions
+	case stintv1.TopOrder_TOP_ORDER_DENIALS:
+		q.Order = top.Denials
+	case stintv1.TopOrder_TOP_ORDER_UNITS:
+		q.Order = top.Units
+	default:
+		return q, shard.Invalidf("order", "is %d, which this version does not know", m.Order)
+	}
+	switch window := m.Window.AsDuration(); {
+	case m.Window != nil && (!m.Window.IsValid() || window <= 0) || window > time.Hour:
+		return q, shard.Invalidf("window", "is %v: it must be more than 0, and at most an hour", window)
+	case window > 10*time.Minute:
+		q.Span = top.Hour
+	case window > time.Minute:
+		q.Span = top.TenMinutes
+	}
+	return q, nil
+}

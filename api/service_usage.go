@@ -1,0 +1,178 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+const (
+	usageSizeDefault = 1000
+	usageSizeMax     = 10_000
+	// usageReads bounds how many pages of shards one call reads: each is a commit.
+	usageReads = 64
+)
+
+// listUsage reads one shard after the other, each in the order of a scan, so what a page does not finish the next one goes on
+// with. It remembers nothing: the token says how far it is.
+func (s observeService) listUsage(ctx context.Context, m *stintv1.ListUsageRequest) (*stintv1.ListUsageResponse, error) {
+	wanted, err := usageWanted(m)
+	if err != nil {
+		return nil, err
+	}
+	if on := (auth.Target{Namespace: wanted.namespace, Policy: m.Policy, Key: m.Key}); !callerIn(ctx).May(auth.Usage, on) {
+		return nil, auth.NotGrantedError(auth.Usage)
+	}
+	if s.shards == nil || s.shards() == 0 || s.cluster == nil {
+		return nil, errNoCluster
+	}
+	shards := uint32(s.shards())
+	at, err := usageTokenOf(m.PageToken, shards)
+	if err != nil {
+		return nil, err
+	}
+	if m.Key != "" {
+		if wanted.query.Key, err = s.keys.hash(wanted.namespace, m.Key); err != nil {
+			return nil, err
+		}
+		at.shard = shard.Of(wanted.namespace, wanted.query.Key, shards)
+	}
+	ledger, err := s.cluster.Ledger(ctx)
+	if err != nil {
+		return nil, err
+	}
+	response := &stintv1.ListUsageResponse{}
+	for range usageReads {
+		wanted.query.From = at.from
+		page, err := s.usagePage(ctx, wanted, at.shard, shards)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Periods {
+			response.Records = append(response.Records, usageMessage(ledger, &page.Periods[i], m.Key, page.Through))
+		}
+		at.read(&page)
+		if at.shard == shard.ID(shards) || m.Key != "" && page.Next == (shard.UsagePlace{}) {
+			response.CompleteThrough = timestampOf(at.through)
+			return response, nil
+		}
+		if len(response.Records) >= wanted.size {
+			break
+		}
+	}
+	response.CompleteThrough, response.NextPageToken = timestampOf(at.through), at.String()
+	return response, nil
+}
+
+// usagePage reads one page of one shard.
+func (s observeService) usagePage(ctx context.Context, wanted usageFilter, id shard.ID, shards uint32) (shard.UsagePage, error) {
+	request := shard.UsageRequest(wanted.namespace, id, shards, wanted.query)
+	result := s.decider.Decide(ctx, []shard.Request{request})[0]
+	if result.Err != nil {
+		return shard.UsagePage{}, result.Err
+	}
+	return shard.UsageOf(wanted.namespace, &result.Decision)
+}
+
+// usageFilter is a checked request.
+type usageFilter struct {
+	namespace string
+	query     shard.UsageQuery
+	size      int
+}
+
+func usageWanted(m *stintv1.ListUsageRequest) (f usageFilter, err error) {
+	f = usageFilter{query: shard.UsageQuery{Policy: m.Policy, Starts: m.Period}, size: int(m.PageSize)}
+	if f.namespace, err = namespaceOf(m.Namespace); err != nil {
+		return f, err
+	}
+	if problem := optional(m.Policy, policy.NameProblem); problem != "" {
+		return f, shard.Invalidf("policy", "%s", problem)
+	}
+	if problem := optional(m.Key, shard.KeyProblem); problem != "" {
+		return f, shard.Invalidf("key", "%s", problem)
+	}
+	if problem := optional(m.Period, shard.StartsProblem); problem != "" {
+		return f, shard.Invalidf("period", "%s", problem)
+	}
+	if m.PageSize > usageSizeMax {
+		return f, shard.Invalidf("page_size", "is %d: at most %d are allowed", m.PageSize, usageSizeMax)
+	}
+	if f.size == 0 {
+		f.size = usageSizeDefault
+	}
+	return f, nil
+}
+
+// usageToken is how far a listing is. Its text is all that there is of it between two pages.
+type usageToken struct {
+	shard   shard.ID
+	from    shard.UsagePlace
+	through limit.Time // of all pages so far; 0: there was none
+}
+
+const usageTokenForm = "1-%d-%x-%d-"
+
+// String implements fmt.Stringer.
+func (t usageToken) String() string {
+	return fmt.Sprintf(usageTokenForm, t.shard, t.from.Place, t.through) + hex.EncodeToString([]byte(t.from.After))
+}
+
+func usageTokenOf(text string, shards uint32) (t usageToken, err error) {
+	if text == "" {
+		return t, nil
+	}
+	_, err = fmt.Sscanf(text, usageTokenForm, &t.shard, &t.from.Place, &t.through)
+	after, notHex := hex.DecodeString(text[strings.LastIndexByte(text, '-')+1:])
+	t.from.After = string(after)
+	if err != nil || notHex != nil || t.String() != text || uint32(t.shard) >= shards {
+		return t, shard.Invalidf("page_token", "is none that this cluster has given: begin without one")
+	}
+	return t, nil
+}
+
+// read moves on behind a page.
+func (t *usageToken) read(page *shard.UsagePage) {
+	if t.through == 0 || page.Through < t.through {
+		t.through = page.Through
+	}
+	if t.from = page.Next; page.Next == (shard.UsagePlace{}) {
+		t.shard++
+	}
+}
+
+// usageMessage translates a period as it is at an instant. A hash in the place of the key that was asked for is told as that key.
+func usageMessage(ledger string, u *shard.Usage, key string, at limit.Time) *stintv1.UsageRecord {
+	m := &stintv1.UsageRecord{Id: usageID(ledger, u), Namespace: u.Namespace, Policy: u.Policy, Meter: u.Meter, Key: u.Key,
+		Start: timestampOf(u.Start), End: timestampOf(u.End), State: stintv1.UsageState_USAGE_STATE_FINAL,
+		Units: u.Units, Credits: u.Credits, Revision: u.Revision, Recovered: u.Recovered}
+	if key != "" {
+		m.Key = key
+	}
+	switch {
+	case at < u.End:
+		m.State = stintv1.UsageState_USAGE_STATE_OPEN
+	case at < u.Final:
+		m.State = stintv1.UsageState_USAGE_STATE_CLOSED
+	}
+	return m
+}
+
+// usageID names a period for ever: by the ledger, which a restore keeps, and by the key as it is stored. The function never changes.
+func usageID(ledger string, u *shard.Usage) string {
+	var b []byte
+	for _, part := range []string{ledger, u.Namespace, u.Policy, u.Meter, u.Key} {
+		b = append(binary.AppendUvarint(b, uint64(len(part))), part...)
+	}
+	sum := sha256.Sum256(binary.AppendUvarint(b, uint64(u.Start)))
+	return "use_" + hex.EncodeToString(sum[:16])
+}

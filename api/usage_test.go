@@ -1,0 +1,150 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard"
+)
+
+// listed is the answer of ListUsage as JSON has it.
+type listed struct {
+	Records []struct {
+		ID, Policy, Meter, Key, Start, End, State, Units, Credits, Revision string
+		Recovered                                                           bool
+	}
+	NextPageToken, CompleteThrough string
+}
+
+func (w *world) listUsage(body string) (l listed) {
+	w.t.Helper()
+	status, _, text := w.post("ObserveService/ListUsage", body)
+	if err := json.Unmarshal([]byte(text), &l); err != nil || status != 200 {
+		w.t.Fatalf("%d %s: %v", status, text, err)
+	}
+	return l
+}
+
+// pagesOf answers ReadUsage on three shards: each has two pages, of one key each, and is a second behind the shard before it.
+func pagesOf(seconds limit.Time) func(shard.Request) shard.Result {
+	const shards = 3
+	return func(r shard.Request) shard.Result {
+		id := shard.Of(r.Namespace, r.Entries[0].Key, shards)
+		page := shard.UsagePage{Through: (seconds - limit.Time(id)) * 1e6, Next: shard.UsagePlace{Place: 1 << 40, After: "k\xff"}}
+		from := shard.UsageRequest(r.Namespace, id, shards, shard.UsageQuery{})
+		if string(r.Body) != string(from.Body) {
+			page.Next = shard.UsagePlace{}
+		}
+		page.Periods = []shard.Usage{{Namespace: r.Namespace, Policy: "plan", Meter: "calls", Key: fmt.Sprintf("key%d%t", id, page.Next.Place == 0),
+			Start: 60e6, End: 120e6, Final: 180e6, Units: 7, Credits: 2, Revision: 9, Recovered: id == 1}}
+		return shard.Result{Decision: shard.Decision{System: &shard.SystemAnswer{Document: shard.Document{Body: page.Encode()}}}}
+	}
+}
+
+func TestListUsageGoesThroughAllShards(t *testing.T) {
+	w := newWorld(t)
+	for seconds, state := range map[limit.Time]string{121: "OPEN", 122: "CLOSED", 182: "FINAL"} {
+		w.decider.decide = pagesOf(seconds)
+		met, through := map[string]string{}, ""
+		for token := ""; ; {
+			l := w.listUsage(fmt.Sprintf(`{"pageSize":2,"pageToken":%q}`, token))
+			for _, r := range l.Records {
+				if met[r.ID] != "" || !strings.HasPrefix(r.ID, "use_") || r.Units != "7" || r.Credits != "2" || r.Revision != "9" {
+					t.Errorf("%+v", r)
+				}
+				met[r.ID] = r.Key
+				if r.Key == "key2true" && r.State != "USAGE_STATE_"+state {
+					t.Errorf("at %d it is %s", seconds-2, r.State)
+				}
+			}
+			through = l.CompleteThrough
+			if token = l.NextPageToken; token == "" {
+				break
+			}
+		}
+		want := []string{"key0false", "key0true", "key1false", "key1true", "key2false", "key2true"}
+		if got := slices.Sorted(maps.Values(met)); !slices.Equal(got, want) {
+			t.Errorf("listed are %q", got)
+		}
+		if want := timestampOf((seconds - 2) * 1e6).AsTime().Format("2006-01-02T15:04:05Z"); through != want {
+			t.Errorf("complete through %s, and the slowest shard is at %s", through, want)
+		}
+	}
+	one := w.listUsage(`{"key":"ann"}`)
+	if len(one.Records) != 1 || one.NextPageToken != "" {
+		t.Errorf("of one key: %+v", one)
+	}
+}
+
+// TestAnIDOfUsageIsForEver: receivers know a period by it, so these never change.
+func TestAnIDOfUsageIsForEver(t *testing.T) {
+	u := shard.Usage{Namespace: "default", Policy: "plan", Meter: "calls", Key: "ann", Start: 1_767_571_200_000_000, Units: 5}
+	const want = "use_de640371ad1350aa2160cb2f4374b26a"
+	if got := usageID("ledger", &u); got != want {
+		t.Errorf("%s, and it was %s", got, want)
+	}
+	same := u
+	same.Units, same.End, same.Revision, same.Recovered = 6, 1, 2, true
+	if usageID("ledger", &same) != want {
+		t.Error("another count has another id")
+	}
+	ids := map[string]bool{want: true, usageID("other", &u): true}
+	for _, change := range []func(*shard.Usage){
+		func(u *shard.Usage) { u.Namespace = "other" }, func(u *shard.Usage) { u.Policy = "other" }, func(u *shard.Usage) { u.Meter = "other" },
+		func(u *shard.Usage) { u.Key = "other" }, func(u *shard.Usage) { u.Start++ },
+		func(u *shard.Usage) { u.Policy, u.Meter = "planc", "alls" },
+	} {
+		other := u
+		change(&other)
+		ids[usageID("ledger", &other)] = true
+	}
+	if len(ids) != 8 {
+		t.Errorf("%d ids of 8 periods", len(ids))
+	}
+}
+
+func TestAWrongListUsageIsRefused(t *testing.T) {
+	w := newWorld(t)
+	for body, want := range map[string]string{
+		`{"pageToken":"1-9-0-1-"}`:    "page_token: is none",
+		`{"pageToken":"1-0-0-1 x"}`:   "page_token: is none",
+		`{"pageToken":"1-0-0-1-0"}`:   "page_token: is none",
+		`{"period":"2026-13"}`:        "period: must be",
+		`{"period":"october"}`:        "period: must be",
+		`{"policy":"a b"}`:            "policy: is no name",
+		`{"key":"a\tb"}`:              "key: has the control character",
+		`{"pageSize":10001}`:          "page_size: is 10001",
+		`{"namespace":"no such one"}`: "namespace: ",
+	} {
+		if status, _, text := w.post("ObserveService/ListUsage", body); status != 400 || !strings.Contains(text, want) {
+			t.Errorf("%s: %d %s", body, status, text)
+		}
+	}
+}
+
+// TestUsageNeedsAGrantOfWhatIsListed: bills are for those who may see the usage of that namespace.
+func TestUsageNeedsAGrantOfWhatIsListed(t *testing.T) {
+	k := newTokens()
+	k.add(t, "finance", "ns=shop ops=usage")
+	k.add(t, "checker", "ns=shop ops=check,settle,read,observe-keys")
+	w := newGuardedWorld(t, k.guard)
+	for _, c := range []struct {
+		token, namespace string
+		allowed          bool
+	}{{"finance", "shop", true}, {"finance", "office", false}, {"checker", "shop", false}} {
+		_, err := stintv1connect.NewObserveServiceClient(withToken(k.text[c.token]), w.url).ListUsage(t.Context(),
+			connect.NewRequest(&stintv1.ListUsageRequest{Namespace: c.namespace}))
+		if refused := connect.CodeOf(err) == connect.CodePermissionDenied; err != nil && !refused || refused == c.allowed {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}

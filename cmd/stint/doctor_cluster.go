@@ -1,0 +1,187 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+)
+
+// What is worth a look, and what is wrong.
+const (
+	lagSuspect     = 8192                   // log entries; a snapshot is written after so many
+	clockSuspect   = 100 * time.Millisecond // at 200 ms the cluster calls it a problem, at 400 ms an owner gives its shards away
+	clockWrong     = 200 * time.Millisecond
+	writeSuspect   = 10 * time.Millisecond // every answer waits for a write
+	writeStalled   = time.Second           // an election takes about as long
+	diskSuspect    = 2 << 30               // bytes
+	certificateDue = 30 * day
+	certificateEnd = 14 * day // from then on the cluster calls it a problem
+)
+
+// cluster looks at what the nodes report. now is this machine's clock, for ages.
+func (d *doctor) cluster(m *stintv1.StatusResponse, now time.Time) {
+	before := len(d.findings)
+	for _, shard := range m.Shards {
+		d.quorum(shard)
+		d.lag(shard)
+	}
+	d.sum(before, "quorum", fmt.Sprintf("%s have an owner and a majority of their copies", plural(len(m.Shards), "shard")))
+	d.sum(before, "lag", "no copy is far behind")
+	for _, n := range m.Nodes {
+		if n.State == "removed" {
+			continue
+		}
+		d.node(n, now)
+	}
+	for _, check := range []struct{ name, text string }{{"clocks", "all within 100 ms"}, {"fsync", "no slow write of the log in the last minute"},
+		{"disk", "room on all"}, {"memory", "room on all"}, {"certificates", "none ends within 30 days"}} {
+		d.sum(before, check.name, check.text)
+	}
+	d.backup(m.LastBackup, now)
+	if len(m.Problems) > 0 {
+		d.add("status", isWrong, strings.Join(m.Problems, "; "), "docs/operations.md says what to do about each")
+	}
+}
+
+// sum notes that a check found nothing, unless it has found something since.
+func (d *doctor) sum(since int, check, text string) {
+	for _, f := range d.findings[since:] {
+		if f.Check == check {
+			return
+		}
+	}
+	d.fine(check, "%s", text)
+}
+
+func (d *doctor) quorum(m *stintv1.Shard) {
+	voters, well := 0, 0
+	for _, r := range m.Replicas {
+		if r.Voter {
+			voters++
+			if r.Known && !r.Lost {
+				well++
+			}
+		}
+	}
+	switch {
+	case m.Owner == "":
+		d.add("quorum", isWrong, fmt.Sprintf("shard %s has no owner: it decides nothing; %d of %d copies answer", m.Name, well, voters),
+			"start the nodes that are down; if their disks are lost: stint recover (docs/operations.md)")
+	case 2*well <= voters:
+		d.add("quorum", isWrong, fmt.Sprintf("shard %s: only %d of %d copies answer, which is no majority", m.Name, well, voters),
+			"start the nodes that are down")
+	case well < voters:
+		d.add("quorum", isSuspect, fmt.Sprintf("shard %s: %d of %d copies answer", m.Name, well, voters),
+			"start the node that is down, or remove it: stint remove-node")
+	}
+}
+
+func (d *doctor) lag(m *stintv1.Shard) {
+	for _, r := range m.Replicas {
+		if r.Known && r.Lag > lagSuspect {
+			d.add("lag", isSuspect, fmt.Sprintf("shard %s: the copy on %s is %d entries behind", m.Name, r.Node, r.Lag),
+				"it catches up by itself; if it does not, look at that node's disk and network")
+		}
+	}
+}
+
+func (d *doctor) node(n *stintv1.Node, now time.Time) {
+	if ahead := n.ClockAhead.AsDuration().Round(time.Millisecond); n.Alive && ahead.Abs() > clockSuspect {
+		state := isSuspect
+		if ahead.Abs() > clockWrong {
+			state = isWrong
+		}
+		d.add("clocks", state, fmt.Sprintf("%s's clock is %v ahead of the answering node's (behind, if negative)", n.Id, ahead),
+			"run NTP on both")
+	}
+	d.certificate(n.Id, "API", n.ApiCertificateEnds, now)
+	d.certificate(n.Id, "peer", n.PeerCertificateEnds, now)
+	m := n.Machine
+	if m == nil {
+		if n.Alive {
+			d.add("disk", isUnknown, n.Id+" says nothing of its machine", "it runs an older release, or has only just started")
+		}
+		return
+	}
+	d.disk(n.Id, m)
+	d.memory(n.Id, m)
+}
+
+func (d *doctor) disk(node string, m *stintv1.Machine) {
+	switch mean, slowest := m.LogWriteMean.AsDuration(), m.LogWriteSlowest.AsDuration(); {
+	case slowest > writeStalled:
+		d.add("fsync", isWrong, fmt.Sprintf("%s: a write of the log took %v in the last minute", node, slowest.Round(time.Millisecond)),
+			"another program, or the disk itself: look at its latency (iostat -x 1), and give stint a disk of its own")
+	case mean > writeSuspect:
+		d.add("fsync", isSuspect, fmt.Sprintf("%s: a write of the log takes %v, and every answer waits for one", node, mean.Round(100*time.Microsecond)),
+			"stint bench --floor DIR measures the disk")
+	}
+	switch {
+	case m.DiskFull:
+		d.add("disk", isWrong, fmt.Sprintf("%s: %s free: it refuses what would be written", node, size(m.DiskFree)), "make room on its disk")
+	case m.DiskFree > 0 && m.DiskFree < diskSuspect:
+		d.add("disk", isSuspect, fmt.Sprintf("%s: %s free", node, size(m.DiskFree)), "make room, before it refuses writes at 64 MiB")
+	}
+}
+
+func (d *doctor) memory(node string, m *stintv1.Machine) {
+	const eighths = 8
+	switch limit := m.RecordBytesLimit; {
+	case limit > 0 && m.RecordBytes >= limit/eighths*7:
+		d.add("memory", isWrong, fmt.Sprintf("%s: a shard has %s of its %s of records: new keys are refused", node, size(m.RecordBytes), size(limit)),
+			"more memory (GOMEMLIMIT), more nodes, or max_keys for the policy whose keys grow (stint_policy_keys)")
+	case limit > 0 && m.RecordBytes >= limit/eighths*5:
+		d.add("memory", isSuspect, fmt.Sprintf("%s: a shard has %s of its %s of records", node, size(m.RecordBytes), size(limit)),
+			"from seven eighths on new keys are refused: plan more memory")
+	case m.MemoryLimit > 0 && m.Memory > m.MemoryLimit/20*19:
+		d.add("memory", isSuspect, fmt.Sprintf("%s: the process has %s of %s", node, size(m.Memory), size(m.MemoryLimit)),
+			"set GOMEMLIMIT below what the container may have")
+	}
+}
+
+func (d *doctor) certificate(node, which string, ends *timestamppb.Timestamp, now time.Time) {
+	if ends == nil {
+		return
+	}
+	left := ends.AsTime().Sub(now)
+	found := fmt.Sprintf("%s: its %s certificate ends in %d days", node, which, left/day)
+	const renew = "put a new one in its place, without a restart (docs/operations.md, Certificates)"
+	switch {
+	case left <= 0:
+		d.add("certificates", isWrong, fmt.Sprintf("%s: its %s certificate has expired", node, which), renew)
+	case left <= certificateEnd:
+		d.add("certificates", isWrong, found, renew)
+	case left <= certificateDue:
+		d.add("certificates", isSuspect, found, renew)
+	}
+}
+
+func (d *doctor) backup(last *timestamppb.Timestamp, now time.Time) {
+	const check = "backup"
+	if last == nil {
+		d.add(check, isSuspect, "none that is known of", "stint backup FILE, and deploy/stint-backup.timer to make one each hour")
+		return
+	}
+	age := now.Sub(last.AsTime()).Round(time.Second)
+	if age > d.BackupAge {
+		d.add(check, isSuspect, fmt.Sprintf("the newest one is %v old", age), "does the timer still run? stint backup FILE makes one")
+		return
+	}
+	d.fine(check, "%v old", age)
+}
+
+// size formats bytes for people.
+func size(bytes uint64) string {
+	const unit = 1 << 10
+	switch {
+	case bytes >= unit*unit*unit:
+		return fmt.Sprintf("%.1f GiB", float64(bytes)/(unit*unit*unit))
+	case bytes >= unit*unit:
+		return fmt.Sprintf("%d MiB", bytes/(unit*unit))
+	}
+	return fmt.Sprintf("%d KiB", bytes/unit)
+}

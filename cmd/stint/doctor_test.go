@@ -1,0 +1,73 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+)
+
+// What the doctor says of a cluster that is ill in every way that it knows is a page of the manual.
+func TestDoctorOfASickCluster(t *testing.T) {
+	now := time.Date(2026, 11, 24, 2, 0, 0, 0, time.UTC)
+	in := func(left time.Duration) *timestamppb.Timestamp { return timestamppb.New(now.Add(left)) }
+	voters := func(known ...bool) (all []*stintv1.Replica) {
+		for i, k := range known {
+			all = append(all, &stintv1.Replica{Node: []string{"node-1", "node-2", "node-3"}[i], Voter: true, Role: "voter", Known: k})
+		}
+		return all
+	}
+	m := &stintv1.StatusResponse{
+		LastBackup: in(-50 * time.Hour),
+		Problems:   []string{"node node-3 has not answered for 1m32s", "shard 1 has no owner"},
+		Shards: []*stintv1.Shard{
+			{Name: "0", Owner: "node-1", Replicas: voters(true, true, false)},
+			{Name: "1", Replicas: voters(true, false, false)},
+			{Name: "2", Owner: "node-1", Replicas: voters(false, true, false)},
+			{Name: "system", Owner: "node-1", Replicas: voters(true, true, true)},
+		},
+		Nodes: []*stintv1.Node{
+			{Id: "node-1", State: "active", Alive: true, ApiCertificateEnds: in(20 * day), PeerCertificateEnds: in(-time.Hour),
+				Machine: &stintv1.Machine{DiskFree: 1 << 30, LogWriteMean: durationpb.New(12 * time.Millisecond),
+					LogWriteSlowest: durationpb.New(40 * time.Millisecond), Memory: 990 << 20, MemoryLimit: 1000 << 20, RecordBytes: 5 << 20, RecordBytesLimit: 80 << 20}},
+			{Id: "node-2", State: "active", Alive: true, ClockAhead: durationpb.New(-150 * time.Millisecond), ApiCertificateEnds: in(9 * day),
+				Machine: &stintv1.Machine{DiskFree: 60 << 20, DiskFull: true, LogWriteMean: durationpb.New(90 * time.Millisecond),
+					LogWriteSlowest: durationpb.New(1800 * time.Millisecond), RecordBytes: 720 << 20, RecordBytesLimit: 800 << 20}},
+			{Id: "node-3", State: "active", ClockAhead: durationpb.New(900 * time.Millisecond)}, // it does not answer: its clock is old news
+			{Id: "node-4", State: "active", Alive: true, ClockAhead: durationpb.New(350 * time.Millisecond), Machine: &stintv1.Machine{
+				DiskFree: 1 << 40, RecordBytes: 520 << 20, RecordBytesLimit: 800 << 20}},
+			{Id: "node-5", State: "active", Alive: true},
+			{Id: "node-6", State: "removed", Alive: true, ApiCertificateEnds: in(-time.Hour)},
+		},
+	}
+	m.Shards[3].Replicas[1].Lag = lagSuspect + 1
+	var out strings.Builder
+	d := &doctor{doctorCommand: &doctorCommand{BackupAge: day}}
+	d.cluster(m, now)
+	if err := d.print(streams{out: &out}); err != nil {
+		t.Fatal(err)
+	}
+	compareTranscript(t, "doctor_sick", out.String())
+}
+
+// compareTranscript compares text with a file in testdata/cluster.
+func compareTranscript(t *testing.T, name, got string) {
+	t.Helper()
+	golden := filepath.Join("testdata", "cluster", name+".txt")
+	if *update {
+		writeFile(t, golden, got)
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+	}
+}

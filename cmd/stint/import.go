@@ -1,0 +1,47 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/stint-io/stint/policy"
+)
+
+type importCommand struct {
+	Envoy importEnvoyCommand `cmd:"" help:"Turn files of envoyproxy/ratelimit into a policies file."`
+}
+
+type importEnvoyCommand struct {
+	Files []string `arg:"" name:"file" help:"Configuration of envoyproxy/ratelimit, one file for each domain."`
+}
+
+// Help implements kong.HelpProvider.
+func (*importEnvoyCommand) Help() string {
+	return "The policies file goes to stdout. What is counted otherwise, or left out, is told on stderr.\n\n" +
+		"    stint import envoy ratelimit/config/*.yaml > policies.yaml\n" +
+		"    stint apply -f policies.yaml --dry-run\n\n" +
+		"Each limit becomes a policy of its own, with the same windows."
+}
+
+// Run prints the policies file.
+func (c *importEnvoyCommand) Run(s streams) error {
+	var m policy.EnvoyImport
+	for _, name := range c.Files {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if err := m.Read(name, data); err != nil {
+			return err
+		}
+	}
+	set, err := m.Set()
+	if err != nil {
+		return err
+	}
+	for _, note := range m.Notes {
+		fmt.Fprintln(s.err, note)
+	}
+	_, err = s.out.Write(policy.Format(set))
+	return err
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"connectrpc.com/connect"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+)
+
+// listing has the flags of the commands that list keys.
+type listing struct {
+	Prefix    string `help:"Only keys that begin so." placeholder:"TEXT"`
+	Policy    string `help:"Only keys of this policy." placeholder:"NAME"`
+	Namespace string `help:"Default: the server's."`
+	Count     int    `short:"n" help:"About how many; 0: all." default:"100"`
+	Cursor    string `help:"Go on where an earlier list ended, which said so." placeholder:"TEXT"`
+	output
+	remote
+}
+
+type keysCommand struct{ listing }
+
+// Help implements kong.HelpProvider.
+func (*keysCommand) Help() string {
+	return "A key is kept from its first request until nothing that it has used counts any longer. The list has no order. It is read from a " +
+		"replica, which may be a moment behind. stint get POLICY KEY shows what a key has used.\n\n" +
+		"    stint keys --prefix user: --policy login\n" +
+		"    stint keys -n 0 -o json"
+}
+
+// Run lists keys.
+func (c *keysCommand) Run(s streams) error {
+	return c.list(s, "keys", false, "POLICY\tKEY\tOVERRIDE", func(table *tabwriter.Writer, k *stintv1.KeptKey) {
+		fmt.Fprintf(table, "%s\t%s\t%s\n", k.Policy, k.Key, overrideText(k.Override))
+	})
+}
+
+type overridesCommand struct{ listing }
+
+// Help implements kong.HelpProvider.
+func (*overridesCommand) Help() string {
+	return "stint override gives a key a tier or quotas of its own, and takes them away.\n\n" +
+		"    stint overrides\n" +
+		"    stint overrides --policy api --prefix customer: -o json"
+}
+
+// Run lists the keys with an override.
+func (c *overridesCommand) Run(s streams) error {
+	return c.list(s, "overrides", true, "POLICY\tKEY\tOVERRIDE\tENDS", func(table *tabwriter.Writer, k *stintv1.KeptKey) {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", k.Policy, k.Key, overrideText(k.Override), instantOr(k.GetOverride().GetExpiresAt(), "-"))
+	})
+}
+
+// list follows the pages and prints them as one.
+func (l *listing) list(s streams, what string, overrides bool, head string, row func(*tabwriter.Writer, *stintv1.KeptKey)) error {
+	if l.Count < 0 {
+		return usagef("%s: --count: is %d", what, l.Count)
+	}
+	all := &stintv1.ListKeysResponse{NextCursor: l.Cursor}
+	for {
+		page, err := l.page(what, &stintv1.ListKeysRequest{Namespace: l.Namespace, Policy: l.Policy, Prefix: l.Prefix, Overrides: overrides,
+			Count: pageOf(l.Count, len(all.Keys)), Cursor: all.NextCursor})
+		if err != nil {
+			return err
+		}
+		all.Keys, all.NextCursor = append(all.Keys, page.Keys...), page.NextCursor
+		if all.NextCursor == "" || l.Count > 0 && len(all.Keys) >= l.Count {
+			break
+		}
+	}
+	if l.json() {
+		return printJSON(s, all)
+	}
+	table := newTable(s)
+	fmt.Fprintln(table, head)
+	for _, k := range all.Keys {
+		row(table, k)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	return s.tellMore(all.NextCursor)
+}
+
+// page asks for one page. A node without a replica of a shard refuses; the others are asked then.
+func (l *listing) page(what string, m *stintv1.ListKeysRequest) (*stintv1.ListKeysResponse, error) {
+	ctx, cancel := l.context()
+	defer cancel()
+	answer, err := l.observe(ctx).ListKeys(ctx, connect.NewRequest(m))
+	if connect.CodeOf(err) == connect.CodeUnavailable && connect.IsWireError(err) && l.DataDir == "" {
+		for _, url := range l.others(ctx) {
+			if answer, other := stintv1connect.NewObserveServiceClient(l.client(), url).ListKeys(ctx, connect.NewRequest(m)); other == nil {
+				return answer.Msg, nil
+			}
+		}
+	}
+	if err != nil {
+		return nil, l.explain(ctx, what, err, false)
+	}
+	return answer.Msg, nil
+}
+
+// others lists the addresses of the nodes that answer, as the cluster tells them; none if it does not.
+func (r remote) others(ctx context.Context) (urls []string) {
+	answer, err := r.cluster(ctx).Status(ctx, connect.NewRequest(&stintv1.StatusRequest{}))
+	if err != nil {
+		return nil
+	}
+	scheme, _, _ := strings.Cut(r.urls()[0], "://") // a cluster has TLS on all its nodes or on none
+	for _, n := range answer.Msg.Nodes {
+		if n.Alive && n.ApiAddr != "" {
+			urls = append(urls, scheme+"://"+n.ApiAddr)
+		}
+	}
+	return urls
+}
+
+// overrideText says what a key has of its own.
+func overrideText(o *stintv1.Override) string {
+	if o == nil {
+		return "-"
+	}
+	var list []string
+	if o.Tier != "" {
+		list = append(list, "tier "+o.Tier)
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Limits)) {
+		l := o.Limits[name]
+		for _, number := range []struct {
+			name  string
+			value *uint64
+		}{{"quota", l.Quota}, {"refill", l.Refill}, {"rate", l.Rate}} {
+			if number.value != nil {
+				list = append(list, fmt.Sprintf("%s %s %d", name, number.name, *number.value))
+			}
+		}
+	}
+	return strings.Join(list, ", ")
+}

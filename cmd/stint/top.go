@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"golang.org/x/term"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+)
+
+type topCommand struct {
+	Policies  []string      `arg:"" optional:"" name:"policy" help:"Only these policies. Limits that came with requests are under \"inline\"."`
+	Namespace string        `help:"Default: the server's."`
+	By        string        `help:"What makes a key stand out: decisions, denials, or units, which are those that were admitted." enum:"decisions,denials,units" default:"decisions"`
+	Count     uint32        `short:"n" help:"How many keys of each policy, at most 32." default:"10"`
+	Window    time.Duration `help:"How far back: 1m, 10m or 1h." default:"1m"`
+	Every     time.Duration `help:"Ask again after this long." default:"2s"`
+	Once      bool          `help:"Print one table, as where the output is no terminal."`
+	output
+	remote
+}
+
+// Help implements kong.HelpProvider.
+func (*topCommand) Help() string {
+	return "Which keys are asked about most, denied most, or cost most, by policy. The screen refreshes until Ctrl-C.\n\n" +
+		"The counts are estimates with a known error: 90..100 is at least 90 and at most 100. A new owner of a shard starts at 0, and " +
+		"\"since\" tells from when on all counts are whole. Who may observe and not see keys (observe-keys) sees hashes: #Zk3...\n\n" +
+		"    stint top --by denials\n" +
+		"    stint top login --window 1h --once -o json"
+}
+
+// everyMin keeps a screen from being a load.
+const everyMin = 200 * time.Millisecond
+
+// Run prints the keys that stand out, once or until it is interrupted.
+func (c *topCommand) Run(s streams) error {
+	if c.Every < everyMin {
+		return usagef("--every is %v: it must be at least %v", c.Every, everyMin)
+	}
+	screen, isFile := s.out.(*os.File)
+	if c.Once || c.json() || !isFile || !term.IsTerminal(int(screen.Fd())) {
+		answer, err := c.ask()
+		if err != nil {
+			return err
+		}
+		if c.json() {
+			return printJSON(s, answer)
+		}
+		return c.print(s, answer)
+	}
+	for {
+		answer, err := c.ask()
+		var text bytes.Buffer
+		if err != nil {
+			fmt.Fprintf(&text, "%v\n", err) // the next answer may be a better one
+		} else if err := c.print(streams{out: &text}, answer); err != nil {
+			return err
+		}
+		_, rows, err := term.GetSize(int(screen.Fd()))
+		if err != nil {
+			rows = 24
+		}
+		if err := redraw(screen, text.String(), rows); err != nil {
+			return err
+		}
+		time.Sleep(c.Every)
+	}
+}
+
+// redraw writes a text over what the screen shows, without a flicker: each line is overwritten and its rest erased.
+func redraw(w io.Writer, text string, rows int) error {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if len(lines) > rows-1 {
+		lines = append(lines[:max(0, rows-2)], "...")
+	}
+	const home, eraseLine, eraseBelow = "\x1b[H", "\x1b[K", "\x1b[J"
+	_, err := io.WriteString(w, home+strings.Join(lines, eraseLine+"\r\n")+eraseLine+"\r\n"+eraseBelow)
+	return err
+}
+
+// ask asks the server once.
+func (c *topCommand) ask() (*stintv1.TopResponse, error) {
+	ctx, cancel := c.context()
+	defer cancel()
+	order := map[string]stintv1.TopOrder{"decisions": stintv1.TopOrder_TOP_ORDER_DECISIONS, "denials": stintv1.TopOrder_TOP_ORDER_DENIALS,
+		"units": stintv1.TopOrder_TOP_ORDER_UNITS}[c.By]
+	answer, err := c.observe(ctx).Top(ctx, connect.NewRequest(&stintv1.TopRequest{Namespace: c.Namespace, Policies: c.Policies,
+		Order: order, Count: c.Count, Window: durationpb.New(c.Window)}))
+	if err != nil {
+		return nil, c.explain(ctx, "top", err, false)
+	}
+	return answer.Msg, nil
+}
+
+// print writes a table for each policy.
+func (c *topCommand) print(s streams, m *stintv1.TopResponse) error {
+	fmt.Fprintf(s.out, "keys by %s, the last %v\n", c.By, c.Window)
+	if len(m.Policies) == 0 && len(m.Keys) == 0 {
+		fmt.Fprintln(s.out, "\nnone: nothing was decided, or nothing that you may see")
+	}
+	policies := make(map[string]*stintv1.TopPolicy)
+	for _, p := range m.Policies {
+		policies[p.Policy] = p
+	}
+	for from := 0; from < len(m.Keys); {
+		name, to := m.Keys[from].Policy, from
+		for to < len(m.Keys) && m.Keys[to].Policy == name {
+			to++
+		}
+		fmt.Fprintf(s.out, "\n%s\n", topTitle(name, policies[name]))
+		delete(policies, name)
+		table := newTable(s)
+		fmt.Fprintln(table, "  KEY\tDECISIONS\tDENIED\tUNITS")
+		for _, k := range m.Keys[from:to] {
+			key := k.Key
+			if k.Hashed {
+				key = "#" + key
+			}
+			fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", key, estimate(k.Decisions, k.DecisionsError), estimate(k.Denials, k.DenialsError),
+				estimate(k.Units, k.UnitsError))
+		}
+		if err := table.Flush(); err != nil {
+			return err
+		}
+		from = to
+	}
+	for _, p := range m.Policies {
+		if policies[p.Policy] != nil { // no key of it stands out in this order
+			fmt.Fprintf(s.out, "\n%s\n", topTitle(p.Policy, p))
+		}
+	}
+	if len(m.MissingNodes) > 0 {
+		fmt.Fprintf(s.out, "\nmissing is what these nodes know, which did not answer: %s\n", strings.Join(m.MissingNodes, ", "))
+	}
+	if m.Cut {
+		fmt.Fprintln(s.out, "\nthere are more policies than fit into an answer: name some of them")
+	}
+	return nil
+}
+
+// topTitle says what is known of all keys of a policy; p may be nil.
+func topTitle(name string, p *stintv1.TopPolicy) string {
+	if p == nil {
+		return name
+	}
+	denied := ""
+	if p.Denials > 0 && p.Decisions >= p.Denials {
+		denied = fmt.Sprintf(" (%.1f %%)", 100*float64(p.Denials)/float64(p.Decisions))
+	}
+	return fmt.Sprintf("%s: %s, %d denied%s, %s admitted, since %s", name, plural(p.Decisions, "decision"), p.Denials, denied,
+		plural(p.Units, "unit"), p.Since.AsTime().UTC().Format("15:04:05Z"))
+}
+
+// estimate writes a count with what it is at least, if that is less.
+func estimate(count, err uint64) string {
+	if err == 0 || err > count {
+		return strconv.FormatUint(count, 10)
+	}
+	return fmt.Sprintf("%d..%d", count-err, count)
+}

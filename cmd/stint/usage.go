@@ -1,0 +1,125 @@
+package main
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+)
+
+type usageCommand struct {
+	Period    string `help:"Only periods that start in it, in the meter's time zone: 2026, 2026-10 or 2026-10-31. Default: all that are kept." placeholder:"PERIOD"`
+	Namespace string `help:"Default: the server's."`
+	Policy    string `help:"Only this policy." placeholder:"NAME"`
+	Key       string `help:"Only this key."`
+	Output    string `short:"o" help:"table for people; csv, or json with one object a line, for programs." enum:"table,csv,json" default:"table"`
+	remote
+}
+
+// Help implements kong.HelpProvider.
+func (*usageCommand) Help() string {
+	return "What the meters of the policies have billed, for each key and period. A final period does not change any more; an open or a " +
+		"closed one may. Whatever was decided up to the instant at the end, which goes to stderr, is in the figures.\n\n" +
+		"    stint usage --period 2026-10 -o csv > october.csv"
+}
+
+// usageColumns are the names of the columns of -o csv.
+var usageColumns = []string{"id", "namespace", "policy", "meter", "key", "start", "end", "state", "units", "credits", "revision", "recovered"}
+
+// Run lists usage, page by page, as it comes.
+func (c *usageCommand) Run(s streams) error {
+	write, flush := c.writer(s)
+	request := &stintv1.ListUsageRequest{Namespace: c.Namespace, Policy: c.Policy, Key: c.Key, Period: c.Period}
+	changing := 0
+	for {
+		page, err := c.page(request)
+		if err != nil {
+			return err
+		}
+		for _, r := range page.Records {
+			if r.State != stintv1.UsageState_USAGE_STATE_FINAL {
+				changing++
+			}
+			if err := write(r); err != nil {
+				return err
+			}
+		}
+		if request.PageToken = page.NextPageToken; request.PageToken == "" {
+			if err := flush(); err != nil {
+				return err
+			}
+			return c.end(s.err, page.CompleteThrough, changing)
+		}
+	}
+}
+
+func (c *usageCommand) page(request *stintv1.ListUsageRequest) (*stintv1.ListUsageResponse, error) {
+	ctx, cancel := c.context()
+	defer cancel()
+	answer, err := c.observe(ctx).ListUsage(ctx, connect.NewRequest(request))
+	if err != nil {
+		return nil, c.explain(ctx, "usage", err, false)
+	}
+	return answer.Msg, nil
+}
+
+// writer returns a function that writes a record, and one for the end.
+func (c *usageCommand) writer(s streams) (write func(*stintv1.UsageRecord) error, flush func() error) {
+	switch c.Output {
+	case "json":
+		return func(r *stintv1.UsageRecord) error { return printJSON(s, r) }, func() error { return nil }
+	case "csv":
+		file := csv.NewWriter(s.out)
+		header := file.Write(usageColumns)
+		return func(r *stintv1.UsageRecord) error {
+				if header != nil {
+					return header
+				}
+				return file.Write(usageFields(r))
+			}, func() error {
+				file.Flush()
+				return file.Error()
+			}
+	}
+	table := newTable(s)
+	fmt.Fprintln(table, "POLICY\tMETER\tKEY\tSTART\tSTATE\tUNITS\tCREDITS")
+	return func(r *stintv1.UsageRecord) error {
+		state := periodState(r.State)
+		if r.Recovered {
+			state += ", recovered"
+		}
+		_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\n", r.Policy, r.Meter, r.Key, instant(r.Start), state, r.Units, r.Credits)
+		return err
+	}, table.Flush
+}
+
+// usageFields returns a record in the order of usageColumns.
+func usageFields(r *stintv1.UsageRecord) []string {
+	return []string{r.Id, r.Namespace, r.Policy, r.Meter, r.Key, instant(r.Start), instant(r.End), periodState(r.State),
+		strconv.FormatUint(r.Units, 10), strconv.FormatUint(r.Credits, 10), strconv.FormatUint(r.Revision, 10), strconv.FormatBool(r.Recovered)}
+}
+
+// periodState returns open, closed or final.
+func periodState(s stintv1.UsageState) string {
+	return strings.ToLower(strings.TrimPrefix(s.String(), "USAGE_STATE_"))
+}
+
+// end says how complete the list is. It goes to stderr, so that stdout is only records.
+func (c *usageCommand) end(w io.Writer, through *timestamppb.Timestamp, changing int) error {
+	text := "complete through " + instant(through)
+	switch changing {
+	case 0:
+	case 1:
+		text += "; 1 period may still change"
+	default:
+		text += fmt.Sprintf("; %d periods may still change", changing)
+	}
+	_, err := fmt.Fprintln(w, text)
+	return err
+}

@@ -1,0 +1,92 @@
+package node
+
+import (
+	"runtime/metrics"
+	"sync"
+	"time"
+
+	"github.com/stint-io/stint/cluster/placement"
+	"github.com/stint-io/stint/shard"
+)
+
+// machine says what an operator should know of the machine of this node. It holds no state; all methods may be called
+// concurrently.
+type machine struct {
+	dir      *dataDir
+	view     *clusterView
+	replicas *replicaSet
+	writes   *writeTimes
+}
+
+func (m *machine) report() *placement.Machine {
+	r := &placement.Machine{DiskFree: m.dir.stores.FreeBytes(), Memory: memoryInUse(), MemoryLimit: uint64(max(0, Memory()))}
+	r.LogWriteMean, r.LogWriteSlowest = m.writes.lately()
+	if shards := m.view.shards(); shards > 0 {
+		r.RecordLimit = uint64(maxRecordBytes(uint32(shards) + 1))
+	}
+	for _, one := range m.replicas.all() {
+		one.group.View(func(s *shard.State) { r.RecordBytes = max(r.RecordBytes, uint64(s.Bytes())) })
+	}
+	return r
+}
+
+// memoryInUse returns how many bytes of memory the Go runtime has from the machine. To ask is cheap, and stops nothing.
+func memoryInUse() uint64 {
+	asked := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(asked)
+	return asked[0].Value.Uint64() - asked[1].Value.Uint64()
+}
+
+// writesFor is how long a span of writeTimes lasts: there are always one to two of them to look at.
+const writesFor = 30 * time.Second
+
+// writeTimes remembers how long the writes of the log took in the last 30 to 60 seconds. It may be used concurrently.
+type writeTimes struct {
+	now func() time.Time
+
+	mu           sync.Mutex
+	begun        time.Time // of the current span
+	current, old writeSpan
+}
+
+// writeSpan is the writes of a span.
+type writeSpan struct {
+	count        int
+	sum, slowest time.Duration
+}
+
+func (w *writeTimes) add(took time.Duration) {
+	now := w.now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.turn(now)
+	w.current.count++
+	w.current.sum += took
+	w.current.slowest = max(w.current.slowest, took)
+}
+
+// lately returns the mean and the slowest write; 0: there was none.
+func (w *writeTimes) lately() (mean, slowest time.Duration) {
+	now := w.now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.turn(now)
+	if count := w.current.count + w.old.count; count > 0 {
+		mean = (w.current.sum + w.old.sum) / time.Duration(count)
+	}
+	return mean, max(w.current.slowest, w.old.slowest)
+}
+
+// turn begins a new span when the current one is over. w.mu is held. The clock is read before: in the simulation a node that is paused
+// stands in it.
+func (w *writeTimes) turn(now time.Time) {
+	switch length := now.Sub(w.begun); {
+	case length < writesFor:
+		return
+	case length < 2*writesFor:
+		w.old = w.current
+	default:
+		w.old = writeSpan{}
+	}
+	w.current, w.begun = writeSpan{}, now
+}

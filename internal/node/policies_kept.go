@@ -1,0 +1,94 @@
+package node
+
+import (
+	"bytes"
+	"cmp"
+	"compress/flate"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/cluster/placement"
+	"github.com/stint-io/stint/shard"
+)
+
+// keptSets is how many earlier versions of the policies are kept, beside the one in force.
+const keptSets = 20
+
+// keptDocument names the document that keeps a version of the policies. Each replaces the one 20 versions before it. A node of an
+// older release carries these documents, and reads none.
+func keptDocument(version uint64) string {
+	return fmt.Sprintf("%s/kept/%d", placement.PoliciesDocument, version%keptSets)
+}
+
+// keep writes down the policies that are about to be replaced. A policies file is mostly repetition: 192 KiB of it take about 10.
+func (a *admin) keep(ctx context.Context, d shard.Document) error {
+	body := encodeKept(d)
+	if len(body) > shard.MaxDocumentBytes {
+		return fmt.Errorf("they have %d bytes, packed: at most %d are kept", len(body), shard.MaxDocumentBytes)
+	}
+	_, err := a.documents.update(ctx, shard.Request{Document: keptDocument(d.Version)}, func(kept shard.Document) ([]byte, error) {
+		if before, err := decodeKept(kept); err == nil && before.Version >= d.Version {
+			return nil, nil // another node keeps it, or its successor
+		}
+		return body, nil
+	})
+	return err
+}
+
+// KeptPolicies implements api.ClusterAdmin.
+func (a *admin) KeptPolicies(ctx context.Context) ([]api.KeptPolicies, error) {
+	names := []string{placement.PoliciesDocument}
+	for slot := range uint64(keptSets) {
+		names = append(names, keptDocument(slot))
+	}
+	documents, err := a.documents.fetchAll(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	kept := []api.KeptPolicies{{Version: documents[0].Version, Text: documents[0].Body}}
+	for i, d := range documents[1:] {
+		if d.Version == 0 {
+			continue
+		}
+		before, err := decodeKept(d)
+		if err != nil { // it can be missed
+			a.logger.Warn("an earlier version of the policies cannot be read", "document", names[i+1], "error", err)
+			continue
+		}
+		// A node of an older release keeps nothing, so that a slot may have a version of long ago.
+		if before.Version < kept[0].Version && before.Version+keptSets >= kept[0].Version {
+			kept = append(kept, api.KeptPolicies{Version: before.Version, Text: before.Body})
+		}
+	}
+	slices.SortFunc(kept, func(a, b api.KeptPolicies) int { return cmp.Compare(a.Version, b.Version) })
+	return kept, nil
+}
+
+// encodeKept writes a version of the policies: the version, then the text, packed (RFC 1951).
+func encodeKept(d shard.Document) []byte {
+	b := bytes.NewBuffer(binary.AppendUvarint(nil, d.Version))
+	packed, _ := flate.NewWriter(b, flate.BestCompression) // the level is valid, and a buffer takes everything
+	_, _ = packed.Write(d.Body)
+	_ = packed.Close()
+	return b.Bytes()
+}
+
+var errMalformedKept = errors.New("kept policies are malformed")
+
+// decodeKept reads a version of the policies. Its text has been a document.
+func decodeKept(d shard.Document) (kept shard.Document, err error) {
+	version, n := binary.Uvarint(d.Body)
+	if n <= 0 || version == 0 {
+		return kept, errMalformedKept
+	}
+	text, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(d.Body[n:])), shard.MaxDocumentBytes+1))
+	if err != nil || len(text) > shard.MaxDocumentBytes {
+		return kept, errMalformedKept
+	}
+	return shard.Document{Version: version, Body: text}, nil
+}

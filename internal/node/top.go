@@ -1,0 +1,111 @@
+package node
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/cluster/peer"
+	"github.com/stint-io/stint/cluster/placement"
+	"github.com/stint-io/stint/internal/keyhash"
+	"github.com/stint-io/stint/internal/top"
+	"github.com/stint-io/stint/shard"
+)
+
+// topWithin bounds how long a node gathers what its shards know. The answer must reach the asker within 2 s (peer.Ask).
+const topWithin = time.Second
+
+// topReader implements api.TopReader. It holds no state; all methods may be called concurrently.
+type topReader struct {
+	view     *clusterView
+	replicas *replicaSet
+	peers    *peers
+	reporter *reporter
+}
+
+var _ api.TopReader = (*topReader)(nil)
+
+// Top implements api.TopReader. It asks every listed node that is not removed over a connection of its own, all at once.
+func (t *topReader) Top(ctx context.Context, q *top.Query) (answer top.Answer, missing []string, err error) {
+	known := t.view.newestTable()
+	if known.Table == nil {
+		return answer, nil, errNoTable
+	}
+	own := t.replicas.top(ctx, q)
+	answers := []top.Answer{own}
+	var mu sync.Mutex // guards answers and missing
+	var asking sync.WaitGroup
+	for _, node := range known.Listed() {
+		if node.ID == t.reporter.node {
+			continue
+		}
+		asking.Go(func() {
+			report, err := t.ask(ctx, node.ID, q)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil || report.Top == nil {
+				missing = append(missing, node.ID)
+			} else {
+				answers = append(answers, *report.Top)
+			}
+		})
+	}
+	asking.Wait()
+	slices.Sort(missing)
+	return top.Join(q, answers), missing, nil
+}
+
+// ask asks one node.
+func (t *topReader) ask(ctx context.Context, node string, q *top.Query) (placement.Report, error) {
+	if !t.peers.hasJoined() {
+		return placement.Report{}, errNoTable
+	}
+	conn, err := t.peers.port.DialAsk(ctx, node)
+	if err != nil {
+		return placement.Report{}, err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	question := t.reporter.question() // with its versions, so that a node that knows no Top sends no documents
+	question.Top = q
+	return peer.Ask(conn, question)
+}
+
+// HideKey implements api.TopReader.
+func (t *topReader) HideKey(namespace, key string) (hash string, ok bool) {
+	secret, ok := t.view.shownSecret()
+	if !ok {
+		return "", false
+	}
+	return keyhash.Shown(secret, namespace, key), true
+}
+
+// shownSecret is what keys are hashed with that are shown to those who may not see them: the secret that seals ids.
+func (v *clusterView) shownSecret() (secret [32]byte, ok bool) {
+	if s := v.newestSecrets(); s.Secrets != nil {
+		for _, one := range s.Sealing {
+			if one.Number == s.SealsWith() {
+				return one.Key.Key()
+			}
+		}
+	}
+	if t := v.newestTable(); t.Table != nil {
+		return t.Secret.Key()
+	}
+	return secret, false
+}
+
+// top returns what the shards that this node owns know of the keys that stand out.
+func (s *replicaSet) top(ctx context.Context, q *top.Query) top.Answer {
+	var parts []top.Part
+	for _, r := range s.all() {
+		if r.Shard == shard.System {
+			continue
+		}
+		of, _ := r.actor.Top(ctx, q)
+		parts = append(parts, of...)
+	}
+	return top.Summarize(q, parts)
+}
