@@ -110,7 +110,7 @@ var noPolicies = policy.NewSet(nil)
 const requestTimeoutDefault = 5 * time.Second
 
 // API has all the entry points of one node. It is an http.Handler: Connect, gRPC and gRPC-Web with binary and JSON
-// messages, health and reflection, /healthz, /readyz, /metrics and /openapi.yaml. NewGRPC makes a second
+// messages, health and reflection, /healthz, /readyz, /metrics, /openapi.yaml and the dashboard at /ui/. NewGRPC makes a second
 // door for gRPC alone.
 type API struct {
 	http     http.Handler
@@ -160,6 +160,8 @@ func New(c Config) *API {
 	d.mux.HandleFunc("GET /readyz", a.health.readyz)
 	d.mux.Handle("GET /metrics", c.Metrics)
 	d.mux.HandleFunc("GET /openapi.yaml", serveOpenAPI)
+	d.mux.Handle("GET "+uiPath, serveUI())
+	d.mux.Handle("GET /{$}", http.RedirectHandler(uiPath, http.StatusFound))
 	g.ops["/metrics"] = auth.Observe
 	a.gates = &gates{limits: limits, policies: c.policies, observer: c.Observer, logger: g.logger, attempts: &auth.Attempts{},
 		rules: gateRules{logger: g.logger}}

@@ -37,7 +37,7 @@ type gatekeeper struct {
 // newGatekeeper makes the gatekeeper of an API. Without a guard it lets everybody in.
 func newGatekeeper(c *Config) *gatekeeper {
 	g := &gatekeeper{guard: c.Guard, ops: make(map[string]auth.Op), observer: c.Observer, attempts: &auth.Attempts{}, logger: c.Logger,
-		open: map[string]bool{"/healthz": true, "/readyz": true, "/" + grpchealth.HealthV1ServiceName + "/": true}}
+		open: map[string]bool{"/": true, uiPath: true, "/healthz": true, "/readyz": true, "/" + grpchealth.HealthV1ServiceName + "/": true}}
 	if g.guard == nil {
 		g.guard = auth.NewGuard(time.Now)
 		g.guard.Learn(&auth.Set{Known: true})

@@ -1,0 +1,464 @@
+// The dashboard: the screens of one page, drawn from the public API. Every text that comes from outside goes through textContent, so
+// that a key cannot be markup. The screen in view asks again every two seconds while the page is visible, one request at a time.
+
+const secondsPerLook = 2
+const looksKept = 300 // 10 minutes
+
+// What the page remembers between two looks.
+const memory = {
+  token: sessionStorage.getItem('token') ?? '',
+  rates: new Map(), // policy: decisions per second, the newest last
+  declined: false, // the operator closed the question for a token: it comes back with another screen
+  turn: 0, // counts changes of the screen: an answer for an earlier one is dropped
+}
+
+class Failure extends Error {
+  constructor(code, message) {
+    super(message)
+    this.code = code
+  }
+}
+
+// call asks one procedure, as any client that speaks JSON does.
+async function call(procedure, message = {}) {
+  const headers = { 'Content-Type': 'application/json' }
+  if (memory.token) headers.Authorization = 'Bearer ' + memory.token
+  let response
+  try {
+    response = await fetch('../stint.v1.' + procedure, { method: 'POST', headers, body: JSON.stringify(message), signal: AbortSignal.timeout(10_000) })
+  } catch {
+    throw new Failure('unreachable', 'This node does not answer.')
+  }
+  const answer = await response.json().catch(() => ({}))
+  if (!response.ok) throw new Failure(answer.code ?? String(response.status), answer.message ?? response.statusText)
+  return answer
+}
+
+// h makes an element. Attributes that are functions are listeners.
+function h(name, attributes = {}, ...children) {
+  return build(document.createElement(name), attributes, children)
+}
+
+function s(name, attributes = {}, ...children) {
+  return build(document.createElementNS('http://www.w3.org/2000/svg', name), attributes, children)
+}
+
+function build(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === 'function') element.addEventListener(name, value)
+    else if (value !== undefined && value !== false) element.setAttribute(name, value === true ? '' : value)
+  }
+  element.append(...children.flat().filter((child) => child !== undefined && child !== ''))
+  return element
+}
+
+const byId = (id) => document.getElementById(id)
+const namespace = () => byId('namespace').value.trim() || 'default'
+
+// Words and figures.
+
+const grouped = new Intl.NumberFormat('en')
+const count = (n) => grouped.format(BigInt(n ?? 0))
+const share = (part, whole) => (whole > 0 ? (100 * part) / whole : 0)
+const percent = (value) => (value === 0 ? '0 %' : value < 0.1 ? '<0.1 %' : value.toFixed(1) + ' %')
+
+function bytes(n) {
+  let value = Number(n ?? 0)
+  for (const unit of ['B', 'KiB', 'MiB', 'GiB']) {
+    if (value < 1024) return value.toFixed(value < 10 && unit !== 'B' ? 1 : 0) + ' ' + unit
+    value /= 1024
+  }
+  return value.toFixed(1) + ' TiB'
+}
+
+// span is a duration of the API ("0.0015s") for people.
+function span(text) {
+  const seconds = parseFloat(text ?? '0')
+  const size = Math.abs(seconds)
+  if (size === 0) return '0'
+  if (size < 1e-3) return Math.round(seconds * 1e6) + ' µs'
+  if (size < 1) return (seconds * 1e3).toPrecision(3) + ' ms'
+  for (const [unit, of] of [['s', 1], ['min', 60], ['h', 3600]]) {
+    if (size < of * (unit === 'h' ? 48 : 120)) return Number((seconds / of).toFixed(1)) + ' ' + unit
+  }
+  return Number((seconds / 86400).toFixed(1)) + ' d'
+}
+
+const moment = (text) => (text ? text.slice(0, 19).replace('T', ' ') + ' UTC' : 'never')
+
+function ahead(text) {
+  if (!text) return 'now'
+  const seconds = (Date.parse(text) - Date.now()) / 1000
+  return seconds <= 0 ? 'now' : 'in ' + span(seconds + 's')
+}
+
+// Drawings. Each stands beside its figure in a table.
+
+function bar(percent, kind = '', width = 90) {
+  const part = Math.max(0, Math.min(width, (width * percent) / 100))
+  return s('svg', { class: 'bar', width, height: 8, 'aria-hidden': 'true' },
+    s('rect', { class: 'full', width, height: 8, rx: 3 }), s('rect', { class: 'part ' + kind, width: part, height: 8, rx: 3 }))
+}
+
+function curve(values) {
+  const width = 120, height = 24, most = Math.max(...values, 1e-9)
+  const points = values.map((v, i) => `${(width * i) / Math.max(1, values.length - 1)},${height - 2 - ((height - 4) * v) / most}`)
+  return s('svg', { width, height, 'aria-hidden': 'true' }, s('polyline', { class: 'curve', points: points.join(' ') }))
+}
+
+function table(columns, rows, empty) {
+  if (rows.length === 0) return h('div', { class: 'scroll' }, h('p', { class: 'empty' }, empty))
+  const kind = (column) => (column.startsWith('#') ? 'number' : '')
+  return h('div', { class: 'scroll' }, h('table', {},
+    h('thead', {}, h('tr', {}, columns.map((c) => h('th', { scope: 'col', class: kind(c) }, c.replace('#', ''))))),
+    h('tbody', {}, rows.map((row) => h('tr', {}, row.map((cell, i) =>
+      h('td', { class: kind(columns[i]) }, cell instanceof Node ? cell : String(cell))))))))
+}
+
+const link = (screen, values, text) => h('a', { href: '#/' + screen + '?' + new URLSearchParams(values) }, text)
+const marked = (kind, text) => h('span', { class: kind }, text)
+
+// Screens. Each yields what is asked for first, once, and what is drawn again at every look.
+
+const screens = {
+  cluster: {
+    async look() {
+      const status = await call('ClusterService/Status')
+      return [
+        h('h1', {}, 'Cluster ', h('span', { class: 'soft' }, status.clusterId)),
+        h('h2', {}, 'Nodes'), table(['node', 'state', 'address', '#owns', '#replicas', '#log write', '#slowest', '#disk free', 'memory', '#clock'],
+          (status.nodes ?? []).map(nodeRow), 'No node is known.'),
+        h('h2', {}, 'Shards'), table(['shard', 'owner', '#keys', '#epoch', '#entries', 'replicas (entries behind)', 'policies'],
+          (status.shards ?? []).map(shardRow), 'No shard is known.'),
+        h('h2', {}, 'Moves'), (status.moves ?? []).length > 0 ? h('ul', {}, status.moves.map((move) => h('li', {}, move)))
+          : h('p', { class: 'soft' }, 'Nothing is being moved.'),
+        h('p', { class: 'soft' }, `Policies version ${status.policiesVersion}. Newest backup: ${moment(status.lastBackup)}.`),
+      ]
+    },
+  },
+
+  policies: {
+    async look() {
+      const [list, top] = await Promise.all([call('PolicyService/List'),
+        call('ObserveService/Top', { namespace: namespace(), count: 1 })])
+      const sums = new Map((top.policies ?? []).map((p) => [p.policy, p]))
+      for (const policy of list.policies ?? []) remember(policy.name, Number(sums.get(policy.name)?.decisions ?? 0) / 60)
+      return [
+        h('h1', {}, 'Policies ', h('span', { class: 'soft' }, 'version ' + list.version)),
+        table(['policy', 'limits', '#decisions/s', 'while in view', '#denied', 'share', ''], (list.policies ?? []).map((policy) => {
+          const sum = sums.get(policy.name)
+          const denied = share(Number(sum?.denials ?? 0), Number(sum?.decisions ?? 0))
+          return [link('top', { policy: policy.name, order: 'DENIALS' }, policy.name),
+            h('span', {}, (policy.limits ?? []).map((l) => h('div', {}, limitText(l)))),
+            (Number(sum?.decisions ?? 0) / 60).toFixed(1), curve(memory.rates.get(policy.name)), percent(denied), bar(denied, 'bad'),
+            policy.shadow ? marked('warn', 'shadow: denies nothing') : '']
+        }), 'There are no policies: stint apply FILE puts some in force.'),
+        h('p', { class: 'soft' }, 'Decisions and denials of the last minute in the namespace ' + namespace() + ', over all nodes.'),
+      ]
+    },
+  },
+
+  top: {
+    ask: (values) => form('top', values, {
+      order: choice({ DENIALS: 'denials', DECISIONS: 'decisions', UNITS: 'admitted units' }),
+      window: choice({ '60s': 'last minute', '600s': 'last 10 minutes', '3600s': 'last hour' }),
+      policy: h('input', { size: 20, placeholder: 'all of them', spellcheck: 'false' }),
+    }),
+    async look(values) {
+      const top = await call('ObserveService/Top', { namespace: namespace(), order: 'TOP_ORDER_' + (values.order || 'DENIALS'),
+        window: values.window || '60s', count: 20, policies: values.policy ? [values.policy] : [] })
+      const missing = top.missingNodes ?? []
+      return [
+        missing.length > 0 ? h('p', { class: 'error' }, 'Without the nodes ' + missing.join(', ') + '.') : '',
+        table(['policy', 'key', '#decisions', '#denials', '#units', 'denied'], (top.keys ?? []).map((k) => [k.policy,
+          k.hashed ? h('span', { class: 'soft' }, k.key + ' (hash)') : link('key', { policy: k.policy, key: k.key }, k.key),
+          bounded(k.decisions, k.decisionsError), bounded(k.denials, k.denialsError), bounded(k.units, k.unitsError),
+          bar(share(Number(k.denials), Number(k.decisions)), 'bad')]), 'Nothing was decided in this time.'),
+        h('p', { class: 'soft' }, 'A count with ± is too high by at most that much.'),
+      ]
+    },
+  },
+
+  key: {
+    ask: (values) => [form('key', values, {
+      policy: h('input', { size: 20, required: true, spellcheck: 'false' }),
+      key: h('input', { size: 40, required: true, spellcheck: 'false' }),
+    }), values.key ? actions(values) : ''],
+    async look(values) {
+      if (!values.policy || !values.key) return [h('p', { class: 'soft' }, 'Name a policy and a key, or follow a key from Top.')]
+      const [got, audit] = await Promise.all([
+        call('LimitService/Get', { namespace: namespace(), entries: [{ policy: values.policy, key: values.key }], explain: true }),
+        call('ObserveService/Audit', { namespace: namespace(), policy: values.policy, key: values.key, count: 20 }).catch(() => undefined)])
+      return [
+        table(['limit', '#used', '#held', '#quota', '', '#left', 'at rest again'], (got.limits ?? []).map((l) => {
+          const spent = l.unlimited ? 0 : share(Number(l.used) + Number(l.held), Number(l.quota))
+          return [l.limit, count(l.used), count(l.held), l.unlimited ? 'none' : count(l.quota), bar(spent, spent >= 100 ? 'bad' : ''),
+            l.unlimited ? 'any' : count(l.remaining), ahead(l.resetAt)]
+        }), 'This policy has no limits.'),
+        h('h2', {}, 'Why'), h('pre', {}, got.explanation),
+        h('h2', {}, 'What was done to it by hand'), audit ? auditTable(audit.records ?? [])
+          : h('p', { class: 'soft' }, 'This token may not read the audit log.'),
+      ]
+    },
+  },
+
+  usage: {
+    ask: (values) => form('usage', values, {
+      period: h('input', { size: 10, placeholder: '2026-10', spellcheck: 'false' }),
+      policy: h('input', { size: 20, placeholder: 'all of them', spellcheck: 'false' }),
+      key: h('input', { size: 30, placeholder: 'all of them', spellcheck: 'false' }),
+    }),
+    slow: true,
+    async look(values) {
+      const list = await call('ObserveService/ListUsage', { namespace: namespace(), policy: values.policy, key: values.key, period: values.period, pageSize: 200 })
+      return [
+        table(['policy', 'meter', 'key', 'from', 'to', 'state', '#units', '#credits'], (list.records ?? []).map((r) => [r.policy, r.meter, r.key,
+          moment(r.start), moment(r.end), (r.state ?? '').replace('USAGE_STATE_', '').toLowerCase(), count(r.units), count(r.credits)]),
+        'No usage: only policies with meter: keep it.'),
+        h('p', { class: 'soft' }, list.nextPageToken ? 'The first 200 records. The command stint usage lists all, as NDJSON or CSV.'
+          : `Complete through ${moment(list.completeThrough)}.`),
+      ]
+    },
+  },
+
+  audit: {
+    slow: true,
+    async look() {
+      const audit = await call('ObserveService/Audit', { count: 100 })
+      return [h('h1', {}, 'What was done by hand'), auditTable(audit.records ?? [])]
+    },
+  },
+}
+
+function nodeRow(node) {
+  const m = node.machine
+  if (node.state === 'removed') return [node.id, marked('soft', 'removed'), node.apiAddr, node.owns, node.replicas, '', '', '', '', '']
+  if (!node.alive || !m) {
+    return [node.id, marked('bad', 'silent for ' + span(node.silent)), node.apiAddr, node.owns, node.replicas, '', '', '', '', '']
+  }
+  const used = share(Number(m.recordBytes ?? 0), Number(m.recordBytesLimit ?? 0))
+  const slow = parseFloat(m.logWriteMean ?? '0') > 0.05
+  const clock = Math.abs(parseFloat(node.clockAhead ?? '0')) > 0.2
+  return [node.id, marked(node.draining ? 'warn' : 'well', node.draining ? 'draining' : node.state), node.apiAddr, node.owns, node.replicas, marked(slow ? 'bad' : '', span(m.logWriteMean)), span(m.logWriteSlowest),
+    marked(m.diskFull ? 'bad' : '', m.diskFull ? 'full' : bytes(m.diskFree)),
+    h('span', { title: `${bytes(m.recordBytes)} of ${bytes(m.recordBytesLimit)} for records; the process has ${bytes(m.memory)}` }, bar(used, used > 87 ? 'bad' : '', 60)),
+    marked(clock ? 'bad' : '', span(node.clockAhead))]
+}
+
+function shardRow(shard) {
+  return [shard.name ?? shard.id, shard.owner ? shard.owner : marked('bad', 'nobody'), count(shard.keys), count(shard.epoch), count(shard.seq),
+    h('span', {}, (shard.replicas ?? []).map((r, i) => h('span', { class: r.lost ? 'bad' : r.known ? '' : 'soft' },
+      (i > 0 ? ', ' : '') + r.node + (r.lost ? ' lost' : !r.known ? ' unknown' : Number(r.lag) > 0 ? ` (${count(r.lag)})` : '') + (r.voter ? '' : ' learning')))),
+    shard.policiesVersion]
+}
+
+// limitText is a limit in a few words: its name, its quota and its algorithm with the period.
+function limitText(limit) {
+  for (const [field, word] of [['fixedWindow', 'fixed window'], ['slidingWindow', 'sliding window'],
+    ['slidingLog', 'sliding log'], ['calendar', 'calendar'], ['tokenBucket', 'token bucket'], ['gcra', 'spaced evenly'], ['concurrency', 'at once'],
+    ['lifetime', 'for ever'], ['unlimited', 'counted only']]) {
+    if (limit[field] !== undefined) {
+      const { period: length, unit, refill, per } = limit[field]
+      const of = length ? span(length) : unit?.replace(/^.*UNIT_/, '').toLowerCase()
+      const period = refill ? `, ${count(refill)} each ${span(per)}` : of ? ' of ' + of : ''
+      return `${limit.name}: ${limit.quota === undefined ? '' : count(limit.quota)} ${limit.unit ?? ''}`.trim() + `, ${word}${period}` + (limit.shadow ? ', shadow' : '')
+    }
+  }
+  return `${limit.name}: ${count(limit.quota)}`
+}
+
+const bounded = (value, error) => count(value) + (Number(error) > 0 ? ' ±' + count(error) : '')
+
+function remember(policy, rate) {
+  const rates = memory.rates.get(policy) ?? []
+  rates.push(rate)
+  memory.rates.set(policy, rates.slice(-looksKept))
+}
+
+const auditTable = (records) => table(['at', 'who', 'policy', 'key', 'limit', 'what', 'before', 'after', 'note'], records.map((r) => [moment(r.at), r.actor,
+  r.policy, r.key, r.limit, r.deed, r.before, r.after, r.note]), 'Nothing was done by hand.')
+
+function choice(values) {
+  return h('select', {}, Object.entries(values).map(([value, text]) => h('option', { value }, text)))
+}
+
+// form asks for the values of a screen; they are part of the page's address.
+function form(screen, values, fields) {
+  const submit = (event) => {
+    event.preventDefault()
+    const given = Object.entries(fields).map(([name, field]) => [name, field.value.trim()]).filter(([, value]) => value !== '')
+    location.hash = '#/' + screen + '?' + new URLSearchParams(given)
+  }
+  return h('form', { class: 'ask', submit }, Object.entries(fields).map(([name, field]) => {
+    if (values[name]) field.value = values[name]
+    if (field.tagName === 'SELECT') field.addEventListener('change', () => field.form.requestSubmit())
+    field.name = name
+    return h('label', {}, name, field)
+  }), h('button', {}, 'Show'))
+}
+
+// actions change one key. Each asks once more, takes a note for the audit log, and has an id, so that it is done once.
+function actions(values) {
+  const limit = h('input', { size: 12, placeholder: 'all limits', 'aria-label': 'Limit', spellcheck: 'false' })
+  const told = h('span', { role: 'status' })
+  const act = (title, text, op) => async () => {
+    const note = await confirmed(title, text)
+    if (note === undefined) return
+    try {
+      await call('LimitService/Adjust', { namespace: namespace(), policy: values.policy, key: values.key, limit: limit.value.trim(), note,
+        idempotencyId: freshId(), ...op() })
+      told.replaceChildren(marked('well', title + ': done.'))
+    } catch (failure) {
+      told.replaceChildren(marked('bad', title + ': ' + failure.message))
+    }
+    draw()
+  }
+  const who = `${values.key} of ${values.policy}`
+  return h('div', { class: 'buttons actions' },
+    h('label', {}, 'limit', limit),
+    h('button', { type: 'button', click: act('Reset', `The counts of ${who} begin anew.`, () => ({ reset: {} })) }, 'Reset'),
+    h('button', { type: 'button', click: act('Block for an hour', `Everything for ${who} is denied for an hour.`,
+      () => ({ blockUntil: new Date(Date.now() + 3600_000).toISOString() })) }, 'Block for an hour'),
+    h('button', { type: 'button', click: act('Lift the block', `${who} is no longer blocked by hand.`, () => ({ unblock: {} })) }, 'Lift the block'),
+    told)
+}
+
+// freshId is random. crypto.randomUUID is not there on a page without TLS.
+const freshId = () => 'ui-' + Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join('')
+
+// confirmed asks once more, and yields the note, or undefined.
+function confirmed(title, text) {
+  const dialog = byId('confirm')
+  byId('confirm-title').textContent = title
+  byId('confirm-text').textContent = text
+  byId('confirm-note').value = ''
+  dialog.returnValue = ''
+  dialog.showModal()
+  return new Promise((resolve) => dialog.addEventListener('close', () =>
+    resolve(dialog.returnValue === 'do' ? byId('confirm-note').value.trim() : undefined), { once: true }))
+}
+
+function askForToken(why) {
+  const dialog = byId('token')
+  if (dialog.open) return
+  if (why) byId('token-why').textContent = why
+  byId('token-value').value = ''
+  dialog.returnValue = ''
+  dialog.showModal()
+}
+
+byId('token').addEventListener('close', () => {
+  const dialog = byId('token')
+  if (dialog.returnValue === 'use') memory.token = byId('token-value').value.trim()
+  else if (dialog.returnValue === 'forget') memory.token = ''
+  else {
+    memory.declined = true
+    return
+  }
+  byId('token-value').value = ''
+  sessionStorage.setItem('token', memory.token)
+  show()
+})
+
+// Drawing.
+
+function place() {
+  const [path, query] = location.hash.replace(/^#\//, '').split('?')
+  return { name: path in screens ? path : 'cluster', values: Object.fromEntries(new URLSearchParams(query)) }
+}
+
+// show puts another screen, or the same one for other values, into view.
+function show() {
+  memory.turn++
+  memory.declined = false
+  const { name, values } = place()
+  for (const a of document.querySelectorAll('nav a')) {
+    if (a.hash === '#/' + name) a.setAttribute('aria-current', 'page')
+    else a.removeAttribute('aria-current')
+  }
+  document.title = 'stint: ' + name
+  byId('screen').replaceChildren(...[screens[name].ask?.(values) ?? []].flat().filter((part) => part !== ''), h('div', { id: 'drawn' }))
+  draw()
+}
+
+// draw asks for the screen's figures and replaces those in view.
+async function draw() {
+  const turn = memory.turn
+  const { name, values } = place()
+  let parts
+  try {
+    parts = await screens[name].look(values)
+    byId('asked').textContent = 'As of ' + new Date().toLocaleTimeString()
+  } catch (failure) {
+    if (!(failure instanceof Failure)) throw failure
+    if (failure.code === 'unauthenticated' && turn === memory.turn && !memory.declined) askForToken(failure.message)
+    parts = [h('p', { class: 'error' }, failure.message)]
+  }
+  if (turn !== memory.turn) return
+  morph(byId('drawn'), h('div', { id: 'drawn' }, parts))
+}
+
+// morph makes what is in view the same as what was just made, in place: a link that somebody is about to click, or that has the
+// focus, stays the same link. What is drawn again and again has no listeners.
+function morph(view, made) {
+  if (view.nodeName !== made.nodeName) return view.replaceWith(made)
+  if (view.nodeType !== Node.ELEMENT_NODE) {
+    if (view.nodeValue !== made.nodeValue) view.nodeValue = made.nodeValue
+    return
+  }
+  for (const { name } of [...view.attributes]) if (!made.hasAttribute(name)) view.removeAttribute(name)
+  for (const { name, value } of made.attributes) if (view.getAttribute(name) !== value) view.setAttribute(name, value)
+  const fresh = [...made.childNodes]
+  while (view.childNodes.length > fresh.length) view.lastChild.remove()
+  for (const [i, child] of fresh.entries()) {
+    if (view.childNodes[i]) morph(view.childNodes[i], child)
+    else view.append(child)
+  }
+}
+
+// judge says in one line above every screen whether something is wrong.
+async function judge() {
+  let wrong = []
+  let text
+  try {
+    const status = await call('ClusterService/Status')
+    const nodes = status.nodes ?? [], shards = status.shards ?? []
+    wrong = [...(status.problems ?? [])]
+    if (status.partial && wrong.length === 0) wrong.push('Not all nodes have answered.')
+    text = `All is well: ${nodes.length} ${nodes.length === 1 ? 'node' : 'nodes'}, ${shards.length} shards, all owned.`
+  } catch (failure) {
+    wrong = [failure.message]
+  }
+  const health = byId('health')
+  health.className = wrong.length > 0 ? 'bad' : 'well'
+  const said = wrong.length > 0 ? wrong.join('\n') : text
+  if (health.textContent !== said) health.textContent = said // a screen reader reads every change
+}
+
+// look goes round while the page is visible.
+async function look() {
+  for (let round = 0; ; round++) {
+    if (!document.hidden) {
+      await judge()
+      if (round > 0 && !(screens[place().name].slow && round % 15 > 0)) await draw()
+    }
+    await new Promise((resolve) => setTimeout(resolve, secondsPerLook * 1000))
+  }
+}
+
+addEventListener('hashchange', show)
+byId('namespace').addEventListener('change', show)
+byId('sign-in').addEventListener('click', () => askForToken())
+addEventListener('keydown', (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest('input, select, textarea, dialog')) return
+  const names = Object.keys(screens)
+  if (names[Number(event.key) - 1]) location.hash = '#/' + names[Number(event.key) - 1]
+  else if (event.key === 't') askForToken()
+  else if (event.key === '/') {
+    location.hash = '#/key'
+    setTimeout(() => document.querySelector('form.ask input[name=key]')?.focus())
+  } else return
+  event.preventDefault()
+})
+show()
+look()

@@ -1,0 +1,225 @@
+//go:build chaos && browser
+
+package chaos
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	cdplog "github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/stint-io/stint/internal/await"
+	"github.com/stint-io/stint/internal/testcluster"
+)
+
+var pictureDir = flag.String("pictures", "", "directory in which TestDashboard puts a picture of every screen, light and dark")
+
+const dashboardPolicies = `policies:
+  login:
+    limits:
+      - {name: burst, quota: 5, fixed_window: {period: 24h, anchor: first_hit}}
+      - {name: daily, quota: 50, fixed_window: {period: 24h}}
+  emails:
+    limits:
+      - {name: pace, quota: 1000, token_bucket: {refill: 100, per: 1s}}
+  exports:
+    limits:
+      - {name: month, quota: 100000, unit: rows, calendar: {unit: month, time_zone: UTC}}
+    meter: {name: rows, calendar: {unit: month, time_zone: UTC}}
+`
+
+// TestDashboard is an operator at a real Chromium, with three nodes: who is denied, why, an action with a note in the audit log, a
+// node that dies, and tokens. A script that throws, a breach of the page's policy or a request to anybody else fails it.
+func TestDashboard(t *testing.T) {
+	c := newClusterWith(t, testcluster.Options{Policies: dashboardPolicies})
+	decide(t, c)
+	b := newBrowser(t, c.Addr(0))
+
+	b.open("/")
+	b.await(`document.querySelector('#health.well')?.textContent.includes('3 nodes')`)
+	b.await(`document.querySelectorAll('#drawn tbody tr').length >= 3 + 2`)
+	b.picture("cluster")
+	for key, shown := range map[string]string{"2": "login", "3": "user:anna", "5": "exports", "6": "Nothing was done by hand"} {
+		b.press(key)
+		b.await(fmt.Sprintf(`document.querySelector('#drawn')?.textContent.includes(%q)`, shown))
+		b.picture(map[string]string{"2": "policies", "3": "top", "5": "usage", "6": "audit"}[key])
+	}
+
+	b.press("3")
+	b.click(`//div[@id='drawn']//a[text()='user:anna']`)
+	b.await(`document.querySelector('pre')?.textContent.includes('5 of 5 used')`)
+	b.picture("key")
+	b.click(`//button[text()='Block for an hour']`)
+	b.run(chromedp.SendKeys(chromedp.ID("confirm-note"), "asked <b>by phone</b>"))
+	b.click(`//dialog[@id='confirm']//button[text()='Do it']`)
+	b.await(`document.querySelector('.actions .well')?.textContent.includes('done')`)
+	b.await(`document.querySelector('#drawn')?.textContent.includes('asked <b>by phone</b>')`)
+	if got, err := newClient(c.Addr(1)).check("exports", "customer:acme", ""); got != admitted {
+		t.Error("another key is blocked too:", got, err)
+	}
+	b.click(`//button[text()='Lift the block']`)
+	b.click(`//dialog[@id='confirm']//button[text()='Cancel']`)
+	b.press("6")
+	b.await(`document.querySelectorAll('#drawn tbody tr').length === 1`) // what was cancelled is not in the log
+
+	if err := c.Kill(2); err != nil {
+		t.Fatal(err)
+	}
+	b.press("1")
+	b.await(fmt.Sprintf(`document.querySelector('#health.bad')?.textContent.includes(%q)`, c.Name(2)))
+	b.picture("node-down")
+	if err := c.Restart(2); err != nil {
+		t.Fatal(err)
+	}
+	b.await(`document.querySelector('#health.well') !== null`)
+
+	root := said(t, "token", "create", "root", "--admin", "--expires", "never", "--data-dir", c.Dir(0))
+	b.await(`document.querySelector('#token').open`)
+	b.click(`//dialog[@id='token']//button[text()='Cancel']`)
+	b.await(`!document.querySelector('#token').open && document.querySelector('#drawn .error') !== null`)
+	b.click(`//button[@id='sign-in']`)
+	b.await(`document.querySelector('#token').open`)
+	b.run(chromedp.SendKeys(chromedp.ID("token-value"), strings.TrimSpace(root)+kb.Enter))
+	b.await(`!document.querySelector('#token').open && document.querySelector('#health.well') !== null`)
+	b.press("4")
+	b.run(chromedp.SendKeys(chromedp.CSS("input[name=policy]"), "login"), chromedp.SendKeys(chromedp.CSS("input[name=key]"), "user:anna"+kb.Enter))
+	b.click(`//button[text()='Lift the block']`)
+	b.click(`//dialog[@id='confirm']//button[text()='Do it']`)
+	b.await(`document.querySelector('#drawn')?.textContent.includes('root')`) // the audit log knows who did it
+	b.mustBeClean()
+}
+
+// decide gives the screens something to show: a key that is denied, some that are not, and usage.
+func decide(t *testing.T, c *testcluster.Cluster) {
+	t.Helper()
+	for i := range 12 {
+		for _, one := range []struct{ policy, key string }{{"login", "user:anna"}, {"login", "ip:203.0.113.9"}, {"exports", "customer:acme"},
+			{"emails", fmt.Sprintf("tenant:%d", i%4)}} {
+			if got, err := newClient(c.Addr(i%3)).check(one.policy, one.key, ""); got != admitted && got != denied {
+				t.Fatal(one, got, err)
+			}
+		}
+	}
+}
+
+// browser is one page in a Chromium of its own.
+type browser struct {
+	*testing.T
+	ctx     context.Context
+	address string
+
+	mu     sync.Mutex // guards faults: the page's events come on another goroutine
+	faults []string
+}
+
+func newBrowser(t *testing.T, address string) *browser {
+	t.Helper()
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.WindowSize(1280, 760), chromedp.UserDataDir(t.TempDir()),
+		chromedp.Flag("disable-component-update", true), chromedp.WSURLReadTimeout(time.Minute))
+	allocated, cancel := chromedp.NewExecAllocator(within(t, 4*time.Minute), options...)
+	t.Cleanup(cancel)
+	ctx, cancel := chromedp.NewContext(allocated)
+	t.Cleanup(cancel)
+	b := &browser{T: t, ctx: ctx, address: "http://" + address}
+	if err := chromedp.Listen(ctx, b.hear); err != nil { // this starts it
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			b.tellPage()
+		}
+	})
+	return b
+}
+
+// hear notes what no page of ours may do.
+func (b *browser) hear(event any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		b.faults = append(b.faults, fmt.Sprintf("an exception: %+v", *e.ExceptionDetails))
+	case *cdplog.EventEntryAdded:
+		if e.Entry.Source == cdplog.EntrySourceSecurity || e.Entry.Source == cdplog.EntrySourceViolation {
+			b.faults = append(b.faults, e.Entry.Text)
+		}
+	case *network.EventRequestWillBeSent:
+		if !strings.HasPrefix(e.Request.URL, b.address+"/") {
+			b.faults = append(b.faults, "a request to "+e.Request.URL)
+		}
+	}
+}
+
+func (b *browser) mustBeClean() {
+	b.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, fault := range b.faults {
+		b.Error(fault)
+	}
+}
+
+func (b *browser) run(actions ...chromedp.Action[chromedp.Void]) {
+	b.Helper()
+	if err := chromedp.Do(b.ctx, actions...); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *browser) open(path string)  { b.Helper(); b.run(chromedp.Navigate(b.address + path)) }
+func (b *browser) press(keys string) { b.Helper(); b.run(chromedp.KeyEvent(keys)) }
+func (b *browser) click(selector string) {
+	b.Helper()
+	b.run(chromedp.Click(chromedp.Search(selector)))
+}
+
+// await waits until an expression holds on the page.
+func (b *browser) await(expression string) {
+	b.Helper()
+	await.Until(b, "on the page: "+expression, func() bool {
+		holds, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
+		return holds && err == nil
+	})
+}
+
+// tellPage logs what the page shows.
+func (b *browser) tellPage() {
+	if text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](`location.href + '\n' + document.body.innerText`)); err == nil {
+		b.Logf("the page shows:\n%s", text)
+	}
+	b.mustBeClean()
+}
+
+// picture writes the screen down, light and dark, if pictures are wanted.
+func (b *browser) picture(name string) {
+	b.Helper()
+	if *pictureDir == "" {
+		return
+	}
+	for _, scheme := range []string{"light", "dark"} {
+		_, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(*pictureDir, name+"-"+scheme+".png"), png, 0o644); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
