@@ -4,7 +4,7 @@
 tool := go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help generate generate-check build image test race twins sim mutants chaos upgrade flood pages js python docker lint fuzz bench bench-allocs bench-baseline ci
+.PHONY: help generate generate-check build image test demo race twins sim mutants chaos upgrade flood pages proxies traefik dashboard pictures js python docker lint fuzz bench bench-allocs bench-baseline ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,12 +14,13 @@ generate: ## write api/gen from api/stint/v1/*.proto
 	$(tool) buf generate
 
 # Generates beside the tree and compares, so that neither success nor failure changes a file of it.
-generate-check: ## fail if api/gen is not what api/stint/v1/*.proto says
+generate-check: ## fail if api/gen is not what api/stint/v1/*.proto says, or its openapi.yaml is no OpenAPI
 	$(tool) buf lint
 	@fresh=$$(mktemp -d) && trap 'rm -rf "$$fresh"' EXIT && \
 	$(tool) buf generate --output "$$fresh" && \
 	{ diff -r "$$fresh/api/gen" api/gen || \
 	{ echo "api/gen is stale: run 'make generate' and commit what it writes" >&2; exit 1; }; }
+	cd tools && go test -count=1 ./openapi
 
 build: ## build ./stint
 	go build ./cmd/stint
@@ -32,8 +33,12 @@ image: ## the image stint:dev, FROM scratch, without any network
 test: ## the tests that need nothing but Go
 	go test ./...
 
+demo: ## three nodes, a proxy, a kill, 150 requests: exactly 100 pass
+	@go build -o dist/stint ./cmd/stint
+	@go run ./examples/demo -stint dist/stint
+
 race: ## the core under the race detector
-	go test -race -short ./limit ./policy ./shard ./actor ./cluster/... ./raftfsm ./api/... ./client/... ./internal/node ./internal/replay ./internal/connlimit ./internal/auth ./internal/certfile ./internal/clienttls ./internal/backup ./internal/batchwait ./internal/bench \
+	go test -race -short ./limit ./policy ./shard ./actor ./cluster/... ./raftfsm ./api/... ./client/... ./internal/node ./internal/replay ./internal/connlimit ./internal/keyhash ./internal/auth ./internal/certfile ./internal/clienttls ./internal/backup ./internal/batchwait ./internal/bench \
 	  ./internal/testcluster ./internal/verify ./stinttest
 
 twins: ## millions of operations beside the slow twins, and shards in virtual time: more of what go test does
@@ -66,6 +71,31 @@ flood: ## three real nodes with little memory, flooded for a minute with all tha
 pages: ## every command of README.md and docs/, typed in a fresh copy of the repository
 	go test -tags pages -count=1 -timeout 20m -v -run '^TestPages$$' ./examples
 
+proxies: ## the examples with nginx, Caddy, HAProxy and, where it was built, Traefik, in front of three real nodes
+	go test -tags proxies -count=1 -timeout 10m -v -run '^TestProxies' ./examples
+
+# The module lacks the web page and a nested module with two empty types. Building it takes many minutes, so ci has no Traefik.
+traefik_version := v3.7.9
+traefik_source := dist/traefik-$(traefik_version)
+
+traefik: ## dist/traefik, out of the Go module proxy, for `make proxies`
+	rm -rf $(traefik_source) && mkdir -p dist
+	cp -r "$$(cd / && go mod download -json github.com/traefik/traefik/v3@$(traefik_version) | sed -n 's/^\t"Dir": "\(.*\)",$$/\1/p')" $(traefik_source)
+	chmod -R u+w $(traefik_source)
+	echo 'no web page' > $(traefik_source)/webui/static/index.html
+	mkdir -p $(traefik_source)/pkg/config/dynamic/ext
+	printf 'module github.com/traefik/traefik/dynamic/ext\n' > $(traefik_source)/pkg/config/dynamic/ext/go.mod
+	printf 'package ext\n\ntype HTTP struct{}\n\ntype Router struct{}\n' > $(traefik_source)/pkg/config/dynamic/ext/ext.go
+	cd $(traefik_source) && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o ../traefik ./cmd/traefik
+	rm -rf $(traefik_source)
+
+dashboard: ## an operator at the dashboard of three real nodes, in a real Chromium
+	go test -tags chaos,browser -count=1 -timeout 10m -v -run '^TestDashboard$$' ./internal/chaos
+
+pictures: ## docs/pictures, of every screen of the dashboard
+	mkdir -p docs/pictures
+	go test -tags chaos,browser -count=1 -timeout 10m -v -run '^TestDashboard$$' ./internal/chaos -pictures $(CURDIR)/docs/pictures
+
 # Debian keeps modules of Node where only its own Node looks by itself.
 js: export NODE_PATH := /usr/share/nodejs
 js: ## the JavaScript client beside a real node: Node 18 or later, openssl, Debian's node-express and node-typescript
@@ -92,9 +122,10 @@ docker: image ## docker-compose.yml, and the files of three production hosts, on
 lint: ## vet and staticcheck, with every build tag
 	go vet ./...
 	GOOS=darwin go vet ./...
-	go vet -tags chaos,docker,flood,nightly,pages,upgrade ./...
+	go vet -tags browser,chaos,docker,flood,nightly,pages,proxies,upgrade ./...
 	$(tool) staticcheck ./...
-	$(tool) staticcheck -tags chaos,docker,flood,nightly,pages,upgrade ./...
+	cd tools && go vet ./openapi
+	$(tool) staticcheck -tags chaos,docker,flood,nightly,pages,proxies,upgrade ./...
 
 # Inputs, not seconds: at the end of a time Go's fuzzer may fail with "context deadline exceeded" and nothing found (golang/go#75804,
 # before Go 1.27). An input that reaches new code is made smaller in 100 tries: without a bound that took nearly all the time.

@@ -11,7 +11,8 @@ import (
 )
 
 // The pages of docs/from are correct, as the recipes are. The policies that a page shows, in blocks "yaml", are in the file
-// beside it, and the node starts with that file.
+// beside it, and the node starts with that file. The JavaScript of a page, in blocks "js", is in a program beside it, which
+// the page's commands run. What a page shows of a limiter that is to be left is in blocks of other kinds.
 func TestPagesForThoseWhoComeFromElsewhere(t *testing.T) {
 	needLinux(t)
 	for _, tool := range []string{"sh", "curl", "redis-cli"} {
@@ -33,14 +34,70 @@ func TestPagesForThoseWhoComeFromElsewhere(t *testing.T) {
 					t.Errorf("%s shows policies that are not in %s:\n%s", page, file, block)
 				}
 			}
-			follow(t, page, newcomer(t, file))
+			program := strings.TrimSuffix(page, ".md") + ".mjs"
+			for _, block := range blocksOf(text(t, page), "js") {
+				if !strings.Contains(text(t, program), block) {
+					t.Errorf("%s shows code that is not in %s:\n%s", page, program, block)
+				}
+			}
+			as := newcomer(t, file, "127.0.0.1:8787", freeAddress(t))
+			if _, err := os.Stat(program); err == nil {
+				giveNode(t, as.dir, program)
+			}
+			follow(t, page, as)
 		})
 	}
 }
 
+// giveNode gives a reader in dir the program of a page and what it imports: the client as npm would install it, Debian's
+// Express, and stand-ins for packages that cannot be had here.
+func giveNode(t *testing.T, dir, program string) {
+	t.Helper()
+	const express = "/usr/share/nodejs/express"
+	if _, err := exec.LookPath("node"); err != nil {
+		t.Skipf("the programs of the page need Node 18 or later: %v", err)
+	}
+	if _, err := os.Stat(express); err != nil {
+		t.Skipf("the programs of the page need Debian's node-express: %v", err)
+	}
+	install := func(from, name string) {
+		from, err := filepath.Abs(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		to := filepath.Join(dir, "node_modules", name)
+		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	install("../client/js", "@stint/client")
+	install(express, "express")
+	install("testdata/standins/express-rate-limit", "express-rate-limit")
+	install("testdata/standins/@homegrower-club/stoma", "@homegrower-club/stoma")
+	for _, file := range []string{program, "../docs/from/serve.mjs"} {
+		if err := os.WriteFile(filepath.Join(dir, "docs", "from", filepath.Base(file)), []byte(text(t, file)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// freeAddress is one that nobody listens at now.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
 // newcomer starts a node that also serves the Redis protocol, and runs the commands in a directory that holds only the
-// policies.
-func newcomer(t *testing.T, policies string) reader {
+// policies. more are pairs of what the page says and what is typed.
+func newcomer(t *testing.T, policies string, more ...string) reader {
 	t.Helper()
 	node, err := startAs(testcluster.Options{Nodes: 1, Dir: t.TempDir(), Direct: true, Redis: true}, policies)
 	if err != nil {
@@ -68,8 +125,8 @@ func newcomer(t *testing.T, policies string) reader {
 	if err := os.WriteFile(at, []byte(text(t, policies)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return reader{dir, node.Addr(0), strings.NewReplacer("127.0.0.1:7400", node.Addr(0), "./stint ", binary+" ",
-		"redis-cli -p 6380", "redis-cli -h "+host+" -p "+port)}
+	return reader{dir, node.Addr(0), strings.NewReplacer(append(more, "127.0.0.1:7400", node.Addr(0), "./stint ", binary+" ",
+		"redis-cli -p 6380", "redis-cli -h "+host+" -p "+port)...)}
 }
 
 func text(t *testing.T, file string) string {

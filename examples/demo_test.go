@@ -1,0 +1,31 @@
+package examples
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// `make demo` admits exactly 100 of 150, though the node that counts is killed in between, and ends by itself.
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	needLinux(t)
+	binary, err := buildBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	demo := filepath.Join(t.TempDir(), "demo")
+	if out, err := exec.Command("go", "build", "-o", demo, "./demo").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	out, err := exec.Command(demo, "-stint", binary).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{text(t, "demo/picture.txt")[:40], "100 x 200, then 50 x 429 (Retry-After: 3", "<- kill -9 n", strings.Repeat("x", 50) + "\n"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("it does not print %q:\n%s", want, out)
+		}
+	}
+}
