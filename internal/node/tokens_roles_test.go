@@ -75,7 +75,7 @@ func (s *secured) spendOver(secure *tls.Config, key string) int {
 }
 
 // A port that others can reach serves nobody before there is a token, and probes all the same.
-func TestWithoutATokenAPortThatOthersReachAnswersProbesOnly(t *testing.T) {
+func TestWithoutATokenAPortThatOthersReachAnswersProbesAndAnEmptyPage(t *testing.T) {
 	t.Parallel()
 	s := startSecured(t, func(c *Config) { c.APIAddr = "0.0.0.0:0" })
 	_, port, _ := bytes.Cut([]byte(s.APIAddr()), []byte("]:"))
@@ -90,7 +90,8 @@ func TestWithoutATokenAPortThatOthersReachAnswersProbesOnly(t *testing.T) {
 		response.Body.Close()
 		return response.StatusCode
 	}
-	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 401, "/openapi.yaml": 401, "/": 401,
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/": 200, "/ui/": 200, "/ui/ui.js": 200,
+		"/metrics": 401, "/openapi.yaml": 401, "/nothing": 401, "/gate/web": 401,
 		stintv1connect.LimitServiceGetProcedure: 401} {
 		if got := get(path); got != want {
 			t.Errorf("%s: %d, want %d", path, got, want)
