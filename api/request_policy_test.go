@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"reflect"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -34,7 +35,7 @@ func TestLimitsOfARequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, err := limitsFrom("entries[0]", limitMessages(t, text))
-	if err != nil || !first[0].Equal(&again[0].Limit) || first[1] != again[1] {
+	if err != nil || !first[0].Equal(&again[0].Limit) || !reflect.DeepEqual(first[1], again[1]) {
 		t.Errorf("%+v, %v, then %+v", first, err, again)
 	}
 	if c := first[0].Cycle; c.Zone != again[0].Cycle.Zone {
@@ -43,7 +44,7 @@ func TestLimitsOfARequest(t *testing.T) {
 		t.Errorf("the month is %+v", c)
 	}
 	if want := (policy.Limit{Name: "open", Unit: "jobs", Shadow: true,
-		Limit: limit.Limit{Algorithm: limit.Concurrency, Quota: 2}}); first[1] != want {
+		Limit: limit.Limit{Algorithm: limit.Concurrency, Quota: 2}}); !reflect.DeepEqual(first[1], want) {
 		t.Errorf("got %+v, want %+v", first[1], want)
 	}
 }

@@ -63,6 +63,9 @@ func (p *Policy) unreadable() []Problem {
 		if l.OnRecovery > RecoverKeep {
 			c.fail(fmt.Sprintf("limits[%d].on_recovery", i), "%d is none", l.OnRecovery)
 		}
+		if l.OnExceeded > ExceededChallenge {
+			c.fail(fmt.Sprintf("limits[%d].on_exceeded", i), "%d is none", l.OnExceeded)
+		}
 	}
 	return c.found
 }

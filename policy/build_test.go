@@ -107,6 +107,23 @@ func TestWhatOlderNodesCannotReadIsFound(t *testing.T) {
 	}
 }
 
+// A soft limit is read by nodes at shard.LevelNotify only; a limit that says what it is anyhow is none.
+func TestASoftLimitIsNewerThanBill(t *testing.T) {
+	text := "policies: {p: {limits: [{name: a, quota: 5, lifetime: {}}, {name: b, quota: 5, lifetime: {}%s}]}}"
+	for more, want := range map[string]string{"": "", ", on_exceeded: deny": "", ", on_exceeded: challenge": "p.limits[1].on_exceeded"} {
+		set, err := policy.Parse("", fmt.Appendf(nil, text, more))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := set.NewerThanBill(); got != want || set.NewerThanTrust() != want || set.Newer() != want {
+			t.Errorf("%q: %q", more, got)
+		}
+	}
+	if _, err := policy.Parse("", fmt.Appendf(nil, text, ", on_exceeded: soft")); err == nil || !strings.Contains(err.Error(), "deny or challenge") {
+		t.Error(err)
+	}
+}
+
 // The styles of earlier releases are read by every node, the others from shard.LevelTrust on.
 func TestOlderNodesReadOlderStyles(t *testing.T) {
 	for styles, want := range map[string]string{
@@ -159,10 +176,12 @@ func TestNewerNamesWhatAnEarlierReleaseCannotRead(t *testing.T) {
 			p.Meter = &policy.Meter{Name: "calls", Cycle: &limit.Cycle{Unit: limit.Day, Every: 1, Zone: zone("UTC")},
 				Retain: policy.MeterRetain, Grace: policy.MeterGrace}
 		},
-		"p.headers[1]":       func(p *policy.Policy) { p.Headers = []string{"ietf", "x-ratelimit-delta"} },
-		"p.headers[0]":       func(p *policy.Policy) { p.Headers = []string{"x-quota: a", "x-ratelimit"} },
-		"p.limits[0].reason": func(p *policy.Policy) { p.Limits[0].Reason = "no" },
-		"p.limits[0].quota":  func(p *policy.Policy) { p.Limits[0].Quota = 0 },
+		"p.notify":               func(p *policy.Policy) { p.Notify = []string{"billing"} },
+		"p.limits[0].thresholds": func(p *policy.Policy) { p.Limits[0].Thresholds = []policy.Threshold{{Units: 1}} },
+		"p.headers[1]":           func(p *policy.Policy) { p.Headers = []string{"ietf", "x-ratelimit-delta"} },
+		"p.headers[0]":           func(p *policy.Policy) { p.Headers = []string{"x-quota: a", "x-ratelimit"} },
+		"p.limits[0].reason":     func(p *policy.Policy) { p.Limits[0].Reason = "no" },
+		"p.limits[0].quota":      func(p *policy.Policy) { p.Limits[0].Quota = 0 },
 		"p.tiers.free.a.quota": func(p *policy.Policy) {
 			p.Tiers = map[string]policy.Tier{"free": {Limits: map[string]policy.TierLimit{"a": {Quota: &zero}}}}
 		},

@@ -32,7 +32,7 @@ func (d *decoder) policy(v value) *Policy {
 	p := &Policy{Name: v.name, Retention: DefaultRetention, OnExpire: OnExpireCancel}
 	f := d.fields(v, "limits", "tiers", "default_tier", "headers", "reason", "security", "shadow",
 		"idempotency_retention", "on_expire", "on_change", "count_denied", "deny_cache", "lockout",
-		"parent", "unknown_key", "max_keys", "meter")
+		"parent", "unknown_key", "max_keys", "meter", "notify")
 	d.require(v, f, "limits")
 	if limits, ok := f["limits"]; ok {
 		for _, item := range d.items(limits) {
@@ -69,13 +69,16 @@ func (d *decoder) policy(v value) *Policy {
 	if meter, ok := f["meter"]; ok {
 		p.Meter = d.meter(meter)
 	}
+	if sinks, ok := f["notify"]; ok {
+		p.Notify = notify(d, sinks)
+	}
 	return p
 }
 
 func (d *decoder) limit(v value) Limit {
 	var l Limit
 	before := len(d.problems)
-	f := d.fields(v, append([]string{"name", "quota", "unit", "shadow", "reason", "on_recovery"}, algorithmNames...)...)
+	f := d.fields(v, append([]string{"name", "quota", "unit", "shadow", "reason", "on_recovery", "on_exceeded", "thresholds"}, algorithmNames...)...)
 	understood := len(d.problems) == before
 	d.require(v, f, "name")
 	d.text(f["name"], &l.Name)
@@ -83,7 +86,11 @@ func (d *decoder) limit(v value) Limit {
 	d.flag(f["shadow"], &l.Shadow)
 	d.text(f["reason"], &l.Reason)
 	word(d, f["on_recovery"], onRecoveryWords, &l.OnRecovery)
+	word(d, f["on_exceeded"], onExceededWords, &l.OnExceeded)
 	d.number(f["quota"], &l.Quota)
+	if thresholds, ok := f["thresholds"]; ok {
+		l.Thresholds = d.thresholds(thresholds)
+	}
 	var given []string
 	for _, name := range algorithmNames {
 		if algorithm, ok := f[name]; ok {

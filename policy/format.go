@@ -101,6 +101,9 @@ func (w *writer) policy(p *Policy) {
 	if p.Meter != nil {
 		w.line(2, "meter: %s", meterText(p.Meter))
 	}
+	if len(p.Notify) > 0 {
+		w.line(2, "notify: %s", notifyText(p.Notify))
+	}
 }
 
 // lockoutText returns a ladder in one line.
@@ -150,6 +153,12 @@ func limitText(l *Limit) string {
 	}
 	if l.OnRecovery != RecoverFull {
 		fields.add("on_recovery", onRecoveryWords[l.OnRecovery])
+	}
+	if l.OnExceeded != ExceededDeny {
+		fields.add("on_exceeded", onExceededWords[l.OnExceeded])
+	}
+	if len(l.Thresholds) > 0 {
+		fields.add("thresholds", thresholdsText(l.Thresholds))
 	}
 	fields.add(algorithmField(l.Algorithm), algorithmText(&l.Limit))
 	return fields.String()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,7 +49,7 @@ func bare(p *policy.Policy) policy.Policy {
 	b := policy.Policy{Name: p.Name, Limits: p.Limits, Tiers: map[string]policy.Tier{}, DefaultTier: p.DefaultTier,
 		Security: p.Security, Shadow: p.Shadow, Headers: append([]string{}, p.Headers...), Reason: p.Reason,
 		Retention: p.Retention, Lockout: p.Lockout, CountDenied: p.CountDenied, OnExpire: p.OnExpire, OnChange: p.OnChange,
-		DenyCache: p.DenyCache, Parent: p.Parent, UnknownKey: p.UnknownKey, MaxKeys: p.MaxKeys, Meter: p.Meter}
+		DenyCache: p.DenyCache, Parent: p.Parent, UnknownKey: p.UnknownKey, MaxKeys: p.MaxKeys, Meter: p.Meter, Notify: p.Notify}
 	for name, tier := range p.Tiers {
 		if tier.Limits == nil {
 			tier.Limits = map[string]policy.TierLimit{}
@@ -61,8 +62,8 @@ func bare(p *policy.Policy) policy.Policy {
 // A new field must be written by Format, made by the generator below, and compared by bare.
 func TestFormatKnowsEveryField(t *testing.T) {
 	for known, of := range map[int]reflect.Type{
-		18: reflect.TypeFor[policy.Policy](),
-		14: reflect.TypeFor[policy.Limit](), // including those of limit.Limit, and limit.Limit itself
+		19: reflect.TypeFor[policy.Policy](),
+		16: reflect.TypeFor[policy.Limit](), // including those of limit.Limit, and limit.Limit itself
 		2:  reflect.TypeFor[policy.Tier](),
 		3:  reflect.TypeFor[policy.TierLimit](),
 		7:  reflect.TypeFor[policy.Lockout](),
@@ -217,14 +218,19 @@ func (g generator) policy(i int) *policy.Policy {
 		p.Retention = 1 + limit.Span(g.Int64N(int64(policy.DefaultRetention)))
 	}
 	for _, name := range g.names(1 + g.IntN(4)) {
-		l := policy.Limit{Name: name, Shadow: g.maybe(), Limit: g.limit(), OnRecovery: policy.OnRecovery(g.IntN(2))}
+		l := policy.Limit{Name: name, Shadow: g.maybe(), Limit: g.limit(), OnRecovery: policy.OnRecovery(g.IntN(2)),
+			OnExceeded: policy.OnExceeded(g.IntN(2))}
 		if g.maybe() {
 			l.Reason = g.reason()
 		}
 		if g.maybe() {
 			l.Unit = g.name(g.IntN(14))
 		}
+		l.Thresholds = g.thresholds(&l.Limit)
 		p.Limits = append(p.Limits, l)
+	}
+	if g.maybe() {
+		p.Notify = g.names(1 + g.IntN(8))
 	}
 	if g.maybe() {
 		families := [][]string{{"ietf"}, {"x-ratelimit", "x-ratelimit-delta", "x-ratelimit-github"}, {"x-quota", "x-quota: month", "x-quota: 0"}}
@@ -249,6 +255,23 @@ func (g generator) policy(i int) *policy.Policy {
 		p.DenyCache = 1 + limit.Span(g.Int64N(int64(policy.DenyCacheMax)))
 	}
 	return p
+}
+
+// thresholds returns thresholds that make sense on a limit.
+func (g generator) thresholds(l *limit.Limit) (all []policy.Threshold) {
+	if l.Algorithm == limit.Concurrency || g.maybe() {
+		return nil
+	}
+	for range 1 + g.IntN(8) {
+		t := policy.Threshold{Units: 1 + g.Uint64N(limit.MaxQuota)}
+		if l.Quota > 0 && g.maybe() {
+			t = policy.Threshold{Percent: 1 + g.Uint32N(1000)}
+		}
+		if !slices.Contains(all, t) {
+			all = append(all, t)
+		}
+	}
+	return all
 }
 
 func (g generator) lockout(countDenied bool) *policy.Lockout {

@@ -90,5 +90,15 @@ func (s *Set) NewerThanTrust() (field string) {
 			return shown(name) + ".meter"
 		}
 	}
-	return ""
+	return s.NewerThanBill()
+}
+
+// NewerThanBill returns the path of the first field of a set that nodes below shard.LevelNotify cannot read, or "".
+func (s *Set) NewerThanBill() (field string) {
+	for _, name := range s.names {
+		if field := s.byName[name].newerThresholds(); field != "" {
+			return shown(name) + "." + field
+		}
+	}
+	return s.firstSoft()
 }

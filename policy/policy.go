@@ -101,9 +101,13 @@ type Policy struct {
 	MaxKeys uint64
 	// Meter bills what is admitted; nil: nothing is billed.
 	Meter *Meter
+	// Notify are the names of the sinks that get the events of the policy: its thresholds and its spikes.
+	Notify []string
 	// Parent is the policy that is decided together with this one, on the key without its last "/" and the text after it;
 	// "": none.
 	Parent string
+
+	thresholds bool // a limit has some
 
 	// byTier holds the limits with every tier's numbers, computed once by NewSet. "" is the default tier.
 	byTier    map[string][]Limit
@@ -118,6 +122,10 @@ type Limit struct {
 	Reason string // shown on a denial by this limit; "": the policy's Reason
 	// OnRecovery is how the limit continues after a restore from a backup.
 	OnRecovery OnRecovery
+	// OnExceeded is what becomes of a request that this limit has no room for.
+	OnExceeded OnExceeded
+	// Thresholds are the uses at which an event is fired, in the order of the file.
+	Thresholds []Threshold
 	// Unlimited: a tier lifts this limit. The limit then never denies. Its own algorithm still counts it, so that another
 	// tier finds what was used, and a key at rest is forgotten. It is false in Policy.Limits.
 	Unlimited bool

@@ -36,6 +36,8 @@ func (p *Policy) problems() []Problem {
 	c.retention()
 	c.lockout()
 	c.meter()
+	c.thresholds()
+	c.notify()
 	c.denyCache()
 	return c.found
 }
@@ -47,6 +49,7 @@ func LimitProblems(limits []Limit) []Problem {
 	c.count("limits", len(limits), 1, limitsMax)
 	if len(limits) <= limitsMax {
 		c.limits()
+		c.inlineThresholds()
 	}
 	return c.found
 }

@@ -21,6 +21,7 @@ const (
 	answerDenied       // and counted: the wait follows
 	answerHeld         // the expiry of the hold follows
 	answerTallied      // the tally follows
+	answerCorrected    // the bill follows; from LevelNotify on
 )
 
 // The bits of a status's flags.
@@ -32,6 +33,7 @@ const (
 	flagMore      // held, granted, lockout level and end of the block follow
 	flagUncounted // in the second format
 	flagByHand    // from LevelSound on; earlier readers ignore it
+	flagSoft      // from LevelNotify on
 )
 
 // encodeAnswer writes the record of an id: format, fingerprint, then the decision. The policy and key of a status are
@@ -43,8 +45,8 @@ func encodeAnswer(r *Request, d *Decision) []byte {
 	b = binary.AppendUvarint(b, d.Position.Seq)
 	b = binary.AppendUvarint(b, uint64(d.Index))
 	b = append(b, bit(d.ShadowDenied)*answerShadowDenied|bit(!d.Allowed)*answerDenied|bit(d.HoldExpires != 0)*answerHeld|
-		bit(d.Tallied != nil)*answerTallied)
-	more := !d.Allowed || d.HoldExpires != 0 || d.Tallied != nil
+		bit(d.Tallied != nil)*answerTallied|bit(r.Op == CorrectUsage)*answerCorrected)
+	more := !d.Allowed || d.HoldExpires != 0 || d.Tallied != nil || r.Op == CorrectUsage
 	if !d.Allowed {
 		b = binary.AppendVarint(b, int64(d.RetryAfter))
 	}
@@ -53,6 +55,9 @@ func encodeAnswer(r *Request, d *Decision) []byte {
 	}
 	if d.Tallied != nil {
 		b = d.Tallied.append(b, &Tallied{})
+	}
+	if r.Op == CorrectUsage {
+		b = appendString(b, string(d.Document().Body))
 	}
 	b = binary.AppendUvarint(b, uint64(len(d.Limits)))
 	entry := 0
@@ -77,7 +82,8 @@ func (s *LimitStatus) hasMore() bool {
 
 func (s *LimitStatus) flags() byte {
 	return bit(s.Unlimited)*flagUnlimited | bit(s.Shadow)*flagShadow | bit(s.Allowed)*flagAllowed |
-		bit(s.Blocked)*flagBlocked | bit(s.hasMore())*flagMore | bit(s.Uncounted)*flagUncounted | bit(s.ByHand)*flagByHand
+		bit(s.Blocked)*flagBlocked | bit(s.hasMore())*flagMore | bit(s.Uncounted)*flagUncounted | bit(s.ByHand)*flagByHand |
+		bit(s.Soft)*flagSoft
 }
 
 func appendStatus(b []byte, entry int, s *LimitStatus) []byte {
@@ -129,6 +135,9 @@ func decodeAnswer(shard ID, value []byte, r *Request) (d Decision, sameRequest b
 	if flags&answerTallied != 0 {
 		d.Tallied = new(in.tallied(&Tallied{}))
 	}
+	if flags&answerCorrected != 0 {
+		d.System = &SystemAnswer{Document: Document{Version: 1, Body: []byte(in.string())}}
+	}
 	for range in.uvarint() {
 		s, ok := in.status(r)
 		if !ok {
@@ -162,6 +171,7 @@ func (r *reader) readStatus(s *LimitStatus) {
 	s.Quota, s.Used, s.Remaining = r.uvarint(), r.uvarint(), r.uvarint()
 	s.WindowStart, s.ResetAt, s.RetryAfter = limit.Time(r.varint()), limit.Time(r.varint()), limit.Span(r.varint())
 	s.Blocked, s.Uncounted, s.ByHand = flags&flagBlocked != 0, flags&flagUncounted != 0, flags&flagByHand != 0
+	s.Soft = flags&flagSoft != 0
 	if flags&flagMore != 0 {
 		s.Held, s.Granted, s.LockoutLevel, s.BlockedUntil = r.uvarint(), r.uvarint(), r.uint32(), limit.Time(r.varint())
 	}

@@ -94,8 +94,8 @@ func appendOverride(b []byte, o *policy.Override) []byte {
 
 // extras reads extras written by append; nil if they are empty.
 func (r *reader) extras() *counterExtras {
-	if len(r.rest) == 2 && r.rest[0] == 0 && r.rest[1] == 0 { // as in most counters with a since; it allocates nothing
-		r.rest = nil
+	if len(r.rest) >= 2 && r.rest[0] == 0 && r.rest[1] == 0 { // as in most counters with a since, meters or marks; it allocates nothing
+		r.rest = r.rest[2:]
 		return nil
 	}
 	var x counterExtras

@@ -34,6 +34,9 @@ func fingerprint(r *Request) uint64 {
 	b = r.Settlement.append(b)
 	b = r.Adjustment.append(b)
 	b = r.Tally.append(b)
+	if r.Op == CorrectUsage {
+		b = append(b, r.Body...)
+	}
 	return xxhash.Sum64(b)
 }
 

@@ -19,6 +19,14 @@ const (
 	auditRecord         = 'u' // index in the ring -> a change that a person made
 	auditHeadRecord     = 'U' // nothing -> how many changes were made
 	restoreRecord       = 'r' // nothing -> when the shard was restored from a backup, since LevelTrust
+
+	// Since LevelNotify.
+	outboxRecord     = 'E' // nothing -> the figures of the outbox
+	eventRecord      = 'e' // number -> an event that waits in the outbox
+	deadLetterRecord = 'x' // index in the ring -> an event that sinks gave up
+	pastEventRecord  = 'v' // index in the ring -> an event that nobody owes anything
+	cooldownRecord   = 'c' // namespace, policy, key -> it has had a spike
+	pushRecord       = 'p' // sink, period -> how far its bills were pushed
 )
 
 // appendCounterKey writes the key of a counter. The policy is the result of policyPart.

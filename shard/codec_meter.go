@@ -14,6 +14,7 @@ const (
 
 	periodCredits   = 1
 	periodRecovered = 2
+	periodCorrected = 4 // since LevelNotify
 )
 
 // appendMeters writes the meters of a counter: their number; of each the name, bits, and its periods. Instants and lengths are in
@@ -44,7 +45,7 @@ func appendMeters(b []byte, meters []meter) []byte {
 }
 
 func (p *period) append(b []byte, before limit.Time) []byte {
-	b = append(b, bit(p.credits != 0)*periodCredits|bit(p.recovered)*periodRecovered)
+	b = append(b, bit(p.credits != 0)*periodCredits|bit(p.recovered)*periodRecovered|bit(p.corrections != 0)*periodCorrected)
 	b = binary.AppendUvarint(b, uint64(p.start-before)/1e6)
 	b = binary.AppendUvarint(b, uint64(p.end-p.start)/1e6)
 	b = binary.AppendUvarint(b, uint64(p.grace)/1e6)
@@ -52,6 +53,9 @@ func (p *period) append(b []byte, before limit.Time) []byte {
 	b = binary.AppendUvarint(b, p.units)
 	if p.credits != 0 {
 		b = binary.AppendUvarint(b, p.credits)
+	}
+	if p.corrections != 0 {
+		b = binary.AppendVarint(b, p.corrections)
 	}
 	return binary.AppendUvarint(b, uint64(p.revised-p.start))
 }
@@ -83,6 +87,15 @@ func (r *reader) meters(terms *policy.Meter) []meter {
 	return meters
 }
 
+// metersIfAny reads meters of which there may be none.
+func (r *reader) metersIfAny(terms *policy.Meter) []meter {
+	if len(r.rest) > 0 && r.rest[0] == 0 {
+		r.rest = r.rest[1:]
+		return nil
+	}
+	return r.meters(terms)
+}
+
 func (r *reader) pauses() []pause {
 	pauses := make([]pause, r.count())
 	for i := range pauses {
@@ -103,7 +116,7 @@ func (r *reader) periods() []period {
 	before := limit.Time(0)
 	for i := range periods {
 		p := &periods[i]
-		has := r.bits(periodCredits | periodRecovered)
+		has := r.bits(periodCredits | periodRecovered | periodCorrected)
 		p.recovered = has&periodRecovered != 0
 		p.start = before + r.seconds()
 		p.end = p.start + r.seconds()
@@ -112,8 +125,12 @@ func (r *reader) periods() []period {
 		if has&periodCredits != 0 {
 			p.credits = r.uvarint()
 		}
+		if has&periodCorrected != 0 {
+			p.corrections = r.varint()
+		}
 		p.revised = p.start + r.time()
-		r.failed = r.failed || p.end <= p.start || p.end > limit.MaxTime || p.units > maxBilled || p.credits > maxBilled
+		r.failed = r.failed || p.end <= p.start || p.end > limit.MaxTime || p.units > maxBilled || p.credits > maxBilled ||
+			p.corrections < -maxCorrected || p.corrections > maxCorrected
 		before = p.end
 	}
 	return periods

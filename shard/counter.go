@@ -18,6 +18,9 @@ const (
 	counterFormatRestored = 3
 	// counterFormatMetered is a restored one, and its meters follow the extras. It is written at LevelBill.
 	counterFormatMetered = 4
+	// counterFormatMarked is a metered one, possibly of no meters, and the marks of thresholds that have fired follow. It is written at
+	// LevelNotify.
+	counterFormatMarked = 5
 )
 
 // The bits of a restored counter, and of its limits.
@@ -53,8 +56,11 @@ type counter struct {
 	limits countedLimits
 	extras *counterExtras // nil: none
 	meters meters
-	policy *policy.Policy // its policy, or inlinePolicy; nil only in tests
-	mark   *restoreMark   // of the shard; nil: it was never restored
+	marks  marks
+	// crossed are the thresholds that the current request has crossed: touch writes their events.
+	crossed []firing
+	policy  *policy.Policy // its policy, or inlinePolicy; nil only in tests
+	mark    *restoreMark   // of the shard; nil: it was never restored
 	// ladderKnown: after a restore, the ladder is what the record says, even if it says nothing.
 	ladderKnown bool
 	// mixed: the next owner may be at LevelFirst, which starts no generation when a state begins.
@@ -97,9 +103,13 @@ func (c *counter) appendTo(b []byte, now limit.Time) (Put, []byte) {
 	if c.extras != nil {
 		forgetAt = max(c.forgetAt(now), c.knownUntil())
 	}
-	if format == counterFormatMetered {
+	if format >= counterFormatMetered {
 		b = appendMeters(b, c.meters)
 		forgetAt = max(forgetAt, c.meters.until(c))
+	}
+	if format == counterFormatMarked {
+		b = append(b, c.marks...)
+		forgetAt = max(forgetAt, c.marks.until())
 	}
 	return Put{Key: c.key, Record: Record{Value: b[start:len(b):len(b)], ForgetAt: forgetAt}}, b
 }
@@ -107,6 +117,8 @@ func (c *counter) appendTo(b []byte, now limit.Time) (Put, []byte) {
 // format returns the oldest format that has room for the counter.
 func (c *counter) format() byte {
 	switch {
+	case len(c.marks) > 0:
+		return counterFormatMarked
 	case len(c.meters) > 0:
 		return counterFormatMetered
 	case c.ladderKnown || slices.ContainsFunc(c.limits, func(l counted) bool { return l.cleared }):
@@ -119,7 +131,7 @@ func (c *counter) format() byte {
 
 // empty reports whether the counter needs no record.
 func (c *counter) empty() bool {
-	return len(c.limits) == 0 && c.extras == nil && !c.ladderKnown && len(c.meters) == 0
+	return len(c.limits) == 0 && c.extras == nil && !c.ladderKnown && len(c.meters) == 0 && len(c.marks) == 0
 }
 
 // unseen reports whether the counter has no record and will have none unless this request leaves one.
@@ -129,7 +141,7 @@ func (c *counter) unseen() bool { return !c.known && (c.empty() || !c.listed) }
 func (c *counter) decode(value []byte, names []policy.Limit) error {
 	r := reader{rest: value}
 	format, count := r.byte(), r.uvarint()
-	if r.failed || format < counterFormat || format > counterFormatMetered || count > uint64(len(r.rest)/8) {
+	if r.failed || format < counterFormat || format > counterFormatMarked || count > uint64(len(r.rest)/8) {
 		return fmt.Errorf("shard: counter record of format %d with %d limits", format, count) // a limit has more than 8 bytes
 	}
 	if format >= counterFormatRestored {
@@ -165,6 +177,10 @@ func (c *counter) decode(value []byte, names []policy.Limit) error {
 	}
 	if format == counterFormatMetered {
 		c.meters = r.meters(termsOf(c.policy))
+	}
+	if format == counterFormatMarked {
+		c.meters, c.marks = r.metersIfAny(termsOf(c.policy)), r.marks()
+		r.rest = nil
 	}
 	if r.failed || len(r.rest) != 0 {
 		return fmt.Errorf("shard: counter record is malformed: %d bytes are left", len(r.rest))

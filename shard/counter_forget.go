@@ -11,6 +11,9 @@ import (
 func (c *counter) tidy(now limit.Time) {
 	c.extras.forgetSums()
 	c.meters = c.meters.tidy(c, now)
+	if len(c.marks) > 0 {
+		c.marks = c.marks.tidy(now)
+	}
 	for i := range c.limits {
 		l := &c.limits[i]
 		if l.since != 0 && c.sinceEnds(l) <= now {

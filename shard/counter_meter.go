@@ -15,9 +15,9 @@ import (
 // later finds that the newest period has ended and begins another one, in the record that it writes anyway. So a counter that
 // nobody touches has closed its period at the end, and a reader sees so from the instants alone.
 //
-// From end + grace a period is final and never changes again. Until then what is given back lowers the period that it was taken
-// in. Later it is a credit of the period in which it comes back, so a hold that is open at final counts in full. Units that are
-// spent above a hold belong to the period in which they are settled.
+// From end + grace a period is final, and no decision changes it again: only a person may correct it (eval_correct.go). Until then
+// what is given back lowers the period that it was taken in. Later it is a credit of the period in which it comes back, so a hold
+// that is open at final counts in full. Units that are spent above a hold belong to the period in which they are settled.
 
 // maxBilled is where a period saturates.
 const maxBilled = 1 << 62
@@ -43,6 +43,7 @@ type period struct {
 	grace, keep limit.Span // from the end: until it is final, and until it may be forgotten
 	units       uint64     // admitted less given back before it was final
 	credits     uint64     // given back in it, of periods that were final
+	corrections int64      // by hand
 	revised     limit.Time // of the newest change; it grows with each
 	recovered   bool       // a restore from a backup has lost a part
 }

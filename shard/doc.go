@@ -12,6 +12,7 @@
 //
 // One request is all or nothing: if one limit of one entry denies, no limit of any entry changes, except for policies with
 // count_denied. A limit or policy in shadow counts what it would have admitted and denies nothing.
+// A denial by soft limits only is a challenge (Decision.Challenged): it counts nothing, also with count_denied.
 //
 // # The parts of an evaluation
 //
@@ -33,8 +34,8 @@
 //   - The records. For (namespace, policy, key): the states of the policy's limits, each with the numbers that shaped it,
 //     and if present the open holds, the lockout ladder and the override of the key. For (namespace, idempotency id): the
 //     answer that was given. For a Session: which of its requests were counted. For the shard: the revision of the
-//     policies that it has adopted, how holds and refunded decisions ended, and the newest changes that people made. On
-//     the system shard: the documents. Every record contains the instant from which it no longer matters.
+//     policies that it has adopted, how holds and refunded decisions ended, the newest changes that people made,
+//     and the events. On the system shard: the documents. Every record contains the instant from which it no longer matters.
 //   - The entries of the log, with format, fence and checksum, and the order in which they may be installed.
 //   - Shard time, epoch and seq, as of the newest installed entry.
 //   - Snapshots, and the sums (State.Sum) by which replicas detect that one of them differs.
@@ -134,6 +135,14 @@
 // State.Duties lists what a shard owes others. It is an index over the open records, which a Restore rebuilds. Policies
 // with count_denied are refused in such operations, since their denials are not counted. An id is looked up among
 // operations, not among the requests that one shard decided alone.
+//
+// # Thresholds and events
+//
+// When counted units cross a threshold of a limit, the entry of the decision also has a mark in the counter, so that the threshold
+// fires once in its window (counter_threshold.go), and an event (eval_outbox.go). The event waits in the outbox for the sinks of the
+// policy; whoever delivers it acknowledges it, or gives up, for each sink. The outbox is bounded, and no decision waits for it or is
+// refused for it. An event is named by Event.ID, which its reader computes: the id contains the cluster's ledger, and a shard does not
+// know that document of the system shard. A NoteSpike leaves an event and a cooldown. Positions of pushes are kept for the pusher.
 //
 // # The system shard
 //

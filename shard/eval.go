@@ -89,6 +89,7 @@ func evaluate(view View, policies *policy.Set, requests []Request, at Stamp) (re
 	for ; decided < len(requests); decided++ {
 		if decided > 0 && (e.bytes > MaxEntryBytes-MaxEntryBytes/8 ||
 			requests[decided].Op == Forget || requests[decided-1].Op == Forget || // a Forget reads what is in the view
+			requests[decided].Op == CorrectUsage || requests[decided-1].Op == CorrectUsage || // which has a revision of its own
 			requests[decided-1].Op == ReadUsage) { // while which nothing is installed
 			break
 		}
@@ -137,7 +138,7 @@ func (e *evaluation) decideInTime(r *Request, answer *Result) {
 	}
 	switch r.Op {
 	case Check, Peek, Get, Reset, Count, Partial, Reserve, Settle, SetUsed, AddUsed, Block, Unblock, PutOverride,
-		DeleteOverride, ReadAudit, Tally, ReadTally, ReadUsage:
+		DeleteOverride, ReadAudit, Tally, ReadTally, ReadUsage, ReadEventPage, ChangeEvents, NoteSpike, CorrectUsage:
 		if answer.Err = r.termsProblem(e.at.Shard); answer.Err != nil {
 			return
 		}
@@ -199,6 +200,9 @@ func (e *evaluation) decideNew(r *Request, answer *Result) {
 	case ReadUsage:
 		*answer = e.usage(r)
 		return
+	case ReadEventPage, ChangeEvents, NoteSpike:
+		*answer = e.events(r)
+		return
 	case Tally, ReadTally:
 		if answer.Err = e.keyed(r); answer.Err == nil {
 			e.tally(r, answer)
@@ -228,15 +232,35 @@ func (e *evaluation) decideNew(r *Request, answer *Result) {
 		if !d.Allowed {
 			e.exactWaits(r, Peek, d)
 		}
+	case Get:
+		e.showFired(r, d)
 	case Settle:
 		*answer = e.settle(r, *d)
 		return
 	case Reset, SetUsed, AddUsed, Block, Unblock, PutOverride, DeleteOverride:
 		*answer = e.adjust(r, *d)
 		return
+	case CorrectUsage:
+		*answer = e.correct(r, *d)
+		return
 	}
 	if e.extras {
 		e.charges.showExtras(d, &e.at)
+	}
+}
+
+// showFired tells which thresholds have fired. Only keys that have crossed some have any.
+func (e *evaluation) showFired(r *Request, d *Decision) {
+	if e.at.Level < LevelNotify {
+		return
+	}
+	for i := range e.charges {
+		if fired := e.charges[i].fired(&r.Entries[i], e.at.Now); fired != nil {
+			if d.System == nil {
+				d.System = &SystemAnswer{}
+			}
+			d.System.Fired = append(d.System.Fired, fired...)
+		}
 	}
 }
 
@@ -277,8 +301,10 @@ func (e *evaluation) decideEntry(r *Request, i int, op Op, d *Decision) *Error {
 		return err
 	}
 	c := ch.counter
-	if ch.policy.Meter != nil && e.at.Level < LevelBill && op.Changes() {
-		return errMeterTooEarly
+	if e.at.Level < LevelNotify && op.Changes() {
+		if err := e.at.tooEarly(ch.policy); err != nil {
+			return err
+		}
 	}
 	cost := entry.Cost
 	if ch.looks = cost == 0 && (op == Check || op == Peek); ch.looks {
@@ -329,6 +355,7 @@ func (e *evaluation) decideLimit(op Op, ch *charge, j int, entry *Entry, cost ui
 	if status.Unlimited {
 		status.Quota = 0
 	}
+	status.Soft = l.OnExceeded == policy.ExceededChallenge && e.at.Level >= LevelNotify
 	status.Uncounted = ch.looks || l.Algorithm == limit.Concurrency && (op == Check || op == Count || op == Partial)
 	if op == Check && !l.Unlimited && l.Algorithm != limit.Concurrency {
 		// A shortcut for the most frequent case of ask: passing a State and a Verdict on costs a twentieth of a decision.
@@ -373,7 +400,7 @@ func (e *evaluation) count(d *Decision) {
 			continue
 		}
 		for j := range ch.limits {
-			ch.counter.set(j, &ch.limits[j], e.next[n], e.at.Now)
+			ch.setCounted(j, e.next[n], e.at.Now)
 			n++
 		}
 		ch.counter.bill(ch.policy.Meter, ch.units, e.at.Now)

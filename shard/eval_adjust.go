@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -11,7 +12,7 @@ import (
 
 // adjustmentNames maps the operations by which a person changes a key's usage or allowance to their names in audit records.
 var adjustmentNames = map[Op]string{Reset: "reset", SetUsed: "set", AddUsed: "add", Block: "block", Unblock: "unblock",
-	PutOverride: "put_override", DeleteOverride: "delete_override"}
+	PutOverride: "put_override", DeleteOverride: "delete_override", CorrectUsage: "correct"}
 
 // adjust changes the counters of the entries by hand and returns their limits after the change; before contains the limits
 // before it. A request with an Adjustment leaves an audit record.
@@ -64,6 +65,8 @@ func adjustmentProblem(r *Request) *Error {
 		return Invalidf("entries", "are %d: one key is adjusted at a time", len(r.Entries))
 	case r.Limit != "" && r.Op != Reset && r.Op != SetUsed && r.Op != AddUsed:
 		return Invalidf("limit", "is %q: this is done to all limits of the key", r.Limit)
+	case r.Op == CorrectUsage:
+		return cmp.Or(a.auditProblem(), correctionProblem(r))
 	default:
 		return a.auditProblem()
 	}
@@ -186,7 +189,7 @@ func (ch *charge) addUsed(r *Request, now limit.Time) {
 	for j := range ch.limits {
 		if l := &ch.limits[j]; r.means(l.Name) && l.Algorithm != limit.Concurrency {
 			s, _ := limit.Add(l.Limit, ch.counter.at(j, l, now), uint64(n), now)
-			ch.counter.set(j, l, s, now)
+			ch.setCounted(j, s, now)
 		}
 	}
 }
@@ -196,7 +199,7 @@ func (ch *charge) eachMeant(r *Request, now limit.Time, used func(limit.Limit, l
 	for j := range ch.limits {
 		if l := &ch.limits[j]; r.means(l.Name) && l.Algorithm != limit.Concurrency {
 			s := ch.counter.at(j, l, now)
-			ch.counter.set(j, l, limit.SetUsed(l.Limit, s, used(l.Limit, s), now), now)
+			ch.setCounted(j, limit.SetUsed(l.Limit, s, used(l.Limit, s), now), now)
 			k := &ch.counter.limits[ch.counter.limits.find(j, l.Name)]
 			k.cleared = ch.counter.mark.clearedUntil(l.Limit) > now
 			ch.counter.restart(k, now)

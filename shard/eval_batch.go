@@ -195,6 +195,9 @@ func (b *batch) meetCounter(c *counter) {
 
 // touch adds a counter to the list of effects, once.
 func (b *batch) touch(c *counter) {
+	if c.crossed != nil {
+		b.fire(c)
+	}
 	if !c.listed {
 		c.listed = true
 		if b.shares != nil && !c.known {

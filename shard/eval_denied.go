@@ -6,12 +6,13 @@ import (
 )
 
 // deny applies a denial by op: nothing is counted, or the denial is, if count_denied says so. A part of an operation on
-// several shards never counts its denial: it does not know whether the whole was denied, and by which shard.
+// several shards never counts its denial: it does not know whether the whole was denied, and by which shard. A challenge counts
+// nothing and is no violation.
 func (e *evaluation) deny(r *Request, op Op, d *Decision) {
 	if e.blocked || len(d.Limits) > 1 {
 		e.charges.undo(r, op, d, e.at.Now)
 	}
-	if !e.blocked && r.Operation == nil && e.charges.anyCountsDenied() {
+	if !e.blocked && r.Operation == nil && e.charges.anyCountsDenied() && !d.Challenged() {
 		e.countDenied(r, d)
 	}
 	e.exactWaits(r, op, d)
@@ -75,7 +76,7 @@ func (e *evaluation) countDenied(r *Request, d *Decision) {
 			if l.Algorithm != limit.Concurrency {
 				s, _ = limit.AddBounded(l.Limit, s, r.Entries[i].Cost, e.at.Now)
 			}
-			ch.counter.set(j, l, s, e.at.Now)
+			ch.setCounted(j, s, e.at.Now)
 			was := status.Allowed
 			_, status.Verdict = ask(Peek, l, s, r.Op.least(&r.Entries[i]), e.at.Now)
 			if status.Allowed = was; was {

@@ -96,8 +96,12 @@ func (f *forgetting) find() (keys []string) {
 			if namespace, _ := readOperationKey(string(k)); namespace != f.namespace || !bytes.Contains(r.Value, key) {
 				continue
 			}
-		case auditRecord:
+		case auditRecord, eventRecord, deadLetterRecord, pastEventRecord:
 			if !bytes.Contains(r.Value, key) {
+				continue
+			}
+		case cooldownRecord:
+			if string(k) != cooldownKey(f.namespace, f.cooldownPolicy(k), f.key) {
 				continue
 			}
 		default:
@@ -123,6 +127,12 @@ func (f *forgetting) end(key string) *Error {
 		return f.endLeg(key, record)
 	case rulingRecord:
 		return f.endRuling(key, record)
+	case cooldownRecord:
+		f.write(Put{Key: key})
+		return nil
+	case eventRecord, deadLetterRecord, pastEventRecord:
+		f.endEvent(key, record)
+		return nil
 	}
 	f.endAudit(key, record)
 	return nil
@@ -138,7 +148,7 @@ func (f *forgetting) endCounter(key string, record Record) *Error {
 		}
 		c = &counter{key: key, known: true, size: len(key) + 20, mark: mark}
 		if c.decode(record.Value, nil) != nil {
-			c.limits, c.extras, c.meters = nil, nil, nil
+			c.limits, c.extras, c.meters, c.marks = nil, nil, nil, nil
 		}
 		c.expire(f.at.Now)
 		f.meetCounter(c)
@@ -151,7 +161,7 @@ func (f *forgetting) endCounter(key string, record Record) *Error {
 	}
 	f.done.Counters++
 	f.done.Holds += uint32(len(c.extras.openHolds()))
-	c.limits, c.extras, c.ladderKnown, c.meters = c.limits[:0], nil, false, nil
+	c.limits, c.extras, c.ladderKnown, c.meters, c.marks = c.limits[:0], nil, false, nil, nil
 	f.touch(c)
 	return nil
 }
@@ -236,6 +246,32 @@ func (f *forgetting) endAudit(key string, record Record) {
 	}
 	f.done.Audit++
 	f.write(Put{Key: key, Record: Record{Value: encodeAudit(&a), ForgetAt: record.ForgetAt}})
+}
+
+// cooldownPolicy returns the policy in the key of a cooldown.
+func (f *forgetting) cooldownPolicy(key []byte) string {
+	r := reader{rest: key[1:]}
+	r.string()
+	return r.string()
+}
+
+// endEvent removes an event of the key, wherever it waits or is kept. No sink is told any more.
+func (f *forgetting) endEvent(key string, record Record) {
+	e, err := decodeEvent(record.Value)
+	if err != nil || e.Namespace != f.namespace || e.Key != f.key {
+		return
+	}
+	o := openOutbox(&f.batch)
+	switch key[0] {
+	case eventRecord:
+		o.drop(key, record)
+	case deadLetterRecord:
+		o.head.dead -= min(1, o.head.dead)
+		f.write(Put{Key: key})
+	default:
+		f.write(Put{Key: key})
+	}
+	o.save()
 }
 
 // record leaves an audit record, if the request has an actor.

@@ -29,9 +29,9 @@ func TestAKeyOfTheOtherFormIsNotCounted(t *testing.T) {
 		requests[name] = Request{Op: op, Entries: []Entry{{Policy: "p", Key: "k", Cost: 1}}}
 	}
 	for name, op := range map[string]Op{"reset": Reset, "set": SetUsed, "add": AddUsed, "block": Block, "unblock": Unblock,
-		"override": PutOverride, "no override": DeleteOverride} {
-		requests[name] = Request{Op: op, Entries: []Entry{{Policy: "p", Key: "k", Cost: 1}},
-			Adjustment: &Adjustment{Amount: 1, Until: w.state.Time() + 1e12, Override: &policy.Override{Tier: "free"}}}
+		"override": PutOverride, "no override": DeleteOverride, "correction": CorrectUsage} {
+		requests[name] = Request{Op: op, Entries: []Entry{{Policy: "p", Key: "k", Cost: 1}}, Body: CorrectionBody("", ""),
+			Adjustment: &Adjustment{Amount: 1, Note: "n", Until: w.state.Time() + 1e12, Override: &policy.Override{Tier: "free"}}}
 	}
 	for name, r := range requests {
 		for _, c := range []struct {

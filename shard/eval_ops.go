@@ -14,7 +14,7 @@ func (o Op) decides() bool { return o == Check || o == Peek || o == Partial || o
 // charges reports whether the operation may create a record for a new key.
 func (o Op) charges() bool {
 	switch o {
-	case Check, Count, Partial, Reserve, SetUsed, AddUsed, Block, PutOverride, Charge, Tally:
+	case Check, Count, Partial, Reserve, SetUsed, AddUsed, Block, PutOverride, Charge, Tally, CorrectUsage:
 		return true
 	}
 	return false
@@ -35,6 +35,8 @@ func (o Op) needsKey() bool { return o.decides() || o == Count || o == Get }
 func (o Op) Changes() bool {
 	switch o {
 	case Peek, Get, OpenSession, Fetch, ReadAudit, AskHome, ReadTally, ReadUsage:
+		return false
+	case ReadEventPage, ChangeEvents, NoteSpike: // a second copy finds that the first has done it
 		return false
 	}
 	return true

@@ -58,12 +58,19 @@ type Tallied struct {
 // Check with an inline unlimited limit of this name counts on the same counter. TallyLimits must not be changed.
 var TallyLimits = []policy.Limit{{Name: "count", Limit: limit.Limit{Algorithm: limit.Unlimited}}}
 
+// AreTallyLimits reports whether limits are equal to TallyLimits.
+func AreTallyLimits(limits []policy.Limit) bool {
+	return len(limits) == 1 && limits[0].Name == TallyLimits[0].Name && limits[0].Limit == TallyLimits[0].Limit &&
+		limits[0].Unit == "" && limits[0].Reason == "" && !limits[0].Shadow && !limits[0].Unlimited &&
+		limits[0].OnRecovery == policy.RecoverFull && len(limits[0].Thresholds) == 0
+}
+
 // tallyProblem refuses a request that is not a valid tally operation, before anything is looked up.
 func tallyProblem(r *Request) *Error {
 	switch t := r.Tally; {
 	case len(r.Entries) != 1:
 		return Invalidf("entries", "are %d: a tally is one key's", len(r.Entries))
-	case len(r.Entries[0].Limits) != 1 || r.Entries[0].Limits[0] != TallyLimits[0]:
+	case !AreTallyLimits(r.Entries[0].Limits):
 		return Invalidf("entries[0].limits", "must be those of a tally")
 	case r.Op == ReadTally:
 		return nil

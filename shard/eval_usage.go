@@ -15,15 +15,16 @@ import (
 //
 // A page shows everything that was decided up to its Through, and nothing later: what is in the log and what its owner has decided
 // since, with the holds ended that have expired by then. So a period that ends by Through has its figures, although nobody may have
-// touched the key; from final on they never change.
+// touched the key; from final on they change only by corrections.
 
 // Usage is one period of one key's meter. All instants are shard time.
 type Usage struct {
 	Namespace, Policy, Meter, Key string
 	Start, End                    limit.Time // [Start, End)
-	Final                         limit.Time // from this instant the figures do not change
+	Final                         limit.Time // from this instant the figures do not change, but for Corrections
 	Units                         uint64     // admitted less given back before Final
 	Credits                       uint64     // given back in this period, of periods that were final
+	Corrections                   int64      // added by hand, or taken away
 	Revision                      uint64     // it grows whenever the figures change, also across a restore
 	Recovered                     bool       // a restore from a backup has lost a part
 }
@@ -171,36 +172,40 @@ func (u *usageReader) read(key []byte, record Record) *Error {
 	for i := range c.meters {
 		m := &c.meters[i]
 		for j := range m.periods {
-			if p := &m.periods[j]; u.starts(termsOf(c.policy), p.start) {
-				u.page.Periods = append(u.page.Periods, Usage{Namespace: u.namespace, Policy: string(name), Meter: m.name, Key: string(r.rest),
-					Start: p.start, End: p.end, Final: p.final(), Units: p.units, Credits: p.credits,
-					Revision: uint64(p.revised), Recovered: p.recovered})
+			if p := &m.periods[j]; u.Starts == "" || startsIn(u.Starts, termsOf(c.policy), p.start) {
+				one := m.usage(p)
+				one.Namespace, one.Policy, one.Key = u.namespace, string(name), string(r.rest)
+				u.page.Periods = append(u.page.Periods, one)
 			}
 		}
 	}
 	return nil
 }
 
-// starts reports whether a period that starts at an instant is wanted.
-func (u *usageReader) starts(terms *policy.Meter, at limit.Time) bool {
-	if u.Starts == "" {
-		return true
-	}
-	start := time.UnixMicro(int64(at)).UTC()
-	if terms == nil { // nobody knows the zone of a meter that has been taken out of its policy, so it counts in all zones
-		return u.startsOn(start.Add(-12*time.Hour)) || u.startsOn(start) || u.startsOn(start.Add(14*time.Hour))
-	}
-	return u.startsOn(start.In(terms.Cycle.Zone.Location()))
+// usage returns a period for readers, without the names of its namespace, policy and key.
+func (m *meter) usage(p *period) Usage {
+	return Usage{Meter: m.name, Start: p.start, End: p.end, Final: p.final(), Units: p.units, Credits: p.credits, Corrections: p.corrections,
+		Revision: uint64(p.revised), Recovered: p.recovered}
 }
 
-func (u *usageReader) startsOn(date time.Time) bool {
-	return strings.HasPrefix(date.Format(time.DateOnly), u.Starts)
+// startsIn reports whether an instant is in a year, a month or a day of a policy's zone.
+func startsIn(text string, terms *policy.Meter, at limit.Time) bool {
+	start := time.UnixMicro(int64(at)).UTC()
+	if terms == nil { // nobody knows the zone of a meter that has been taken out of its policy, so it counts in all zones
+		return startsOn(text, start.Add(-12*time.Hour)) || startsOn(text, start) || startsOn(text, start.Add(14*time.Hour))
+	}
+	return startsOn(text, start.In(terms.Cycle.Zone.Location()))
+}
+
+func startsOn(text string, date time.Time) bool {
+	return strings.HasPrefix(date.Format(time.DateOnly), text)
 }
 
 // The bits of a period in a page.
 const (
 	usageRecovered = 1
 	usageSameKey   = 2 // policy and key are those of the period before
+	usageCorrected = 4 // since LevelNotify: the corrections follow
 )
 
 // Encode is the inverse of UsageOf.
@@ -211,13 +216,16 @@ func (p *UsagePage) Encode() []byte {
 	for i := range p.Periods {
 		u := &p.Periods[i]
 		same := i > 0 && p.Periods[i-1].Policy == u.Policy && p.Periods[i-1].Key == u.Key
-		b = append(b, bit(u.Recovered)*usageRecovered|bit(same)*usageSameKey)
+		b = append(b, bit(u.Recovered)*usageRecovered|bit(same)*usageSameKey|bit(u.Corrections != 0)*usageCorrected)
 		if !same {
 			b = appendString(appendString(b, u.Policy), u.Key)
 		}
 		b = appendString(b, u.Meter)
 		for _, n := range []uint64{uint64(u.Start), uint64(u.End - u.Start), uint64(u.Final - u.End), u.Units, u.Credits, u.Revision} {
 			b = binary.AppendUvarint(b, n)
+		}
+		if u.Corrections != 0 {
+			b = binary.AppendVarint(b, u.Corrections)
 		}
 	}
 	return b
@@ -232,7 +240,7 @@ func UsageOf(namespace string, d *Decision) (UsagePage, error) {
 	p := UsagePage{Through: r.time(), Next: r.usagePlace()}
 	var u Usage
 	for range r.count() {
-		has := r.bits(usageRecovered | usageSameKey)
+		has := r.bits(usageRecovered | usageSameKey | usageCorrected)
 		if has&usageSameKey == 0 {
 			u.Policy, u.Key = r.string(), r.string()
 		}
@@ -240,7 +248,10 @@ func UsageOf(namespace string, d *Decision) (UsagePage, error) {
 		u.Start = r.time()
 		u.End = u.Start + r.time()
 		u.Final = u.End + r.time()
-		u.Units, u.Credits, u.Revision = r.uvarint(), r.uvarint(), r.uvarint()
+		u.Units, u.Credits, u.Revision, u.Corrections = r.uvarint(), r.uvarint(), r.uvarint(), 0
+		if has&usageCorrected != 0 {
+			u.Corrections = r.varint()
+		}
 		if r.failed {
 			break
 		}

@@ -12,7 +12,7 @@ func (r *Request) termsProblem(shard ID) *Error {
 		return holdTermsProblem(r)
 	case Settle:
 		return settlementProblem(r, shard)
-	case Reset, SetUsed, AddUsed, Block, Unblock, PutOverride, DeleteOverride:
+	case Reset, SetUsed, AddUsed, Block, Unblock, PutOverride, DeleteOverride, CorrectUsage:
 		return adjustmentProblem(r)
 	case Tally, ReadTally:
 		return tallyProblem(r)

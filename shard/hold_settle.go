@@ -250,7 +250,7 @@ func (ch *charge) spend(units uint64, now limit.Time) {
 	for j := range ch.limits {
 		if l := &ch.limits[j]; l.Algorithm != limit.Concurrency {
 			s, _ := limit.Add(l.Limit, ch.counter.at(j, l, now), units, now)
-			ch.counter.set(j, l, s, now)
+			ch.setCounted(j, s, now)
 		}
 	}
 }

@@ -15,7 +15,9 @@ const (
 	LevelTrust Level = 3
 	// LevelBill has meters.
 	LevelBill Level = LevelTrust + 1
+	// LevelNotify has thresholds, events, sinks, soft limits and corrections of bills.
+	LevelNotify Level = LevelBill + 1
 
 	// LevelNewest is the newest level that this build reads. It writes that level in a cluster that has reached it.
-	LevelNewest = LevelBill
+	LevelNewest = LevelNotify
 )

@@ -58,6 +58,14 @@ const (
 	Forget // end all that the shard keeps of the key Adjustment.Forget. The request has one entry with any key of the shard
 
 	ReadUsage // a page of the shard's bills: see UsageRequest and UsageOf
+
+	// For whoever delivers events: see event.go.
+
+	ReadEventPage // a page of the shard's events: see EventsRequest and EventsOf
+	ChangeEvents  // acknowledge events, give up, replay dead letters, or note the position of a push
+	NoteSpike     // a key is denied far more often than before: see SpikeRequest
+
+	CorrectUsage // Adjustment.Amount units are added to a bill, or taken away: see CorrectionBody
 )
 
 // Request is one operation on keys of one shard. The actor reads it after the caller has handed it over, so the caller
@@ -87,14 +95,16 @@ type Request struct {
 	// Fetch and Swap. Such a request has no entries.
 	Document string
 	Expect   uint64 // the version to be replaced; 0: the document must not exist
-	Body     []byte // the new document
+	Body     []byte // the new document; also the arguments of ReadUsage, ReadEventPage, ChangeEvents, NoteSpike and CorrectUsage
 
 	// Parameters of certain operations; nil for all others.
 	Hold       *HoldTerms  // Reserve
 	Settlement *Settlement // Settle
-	Adjustment *Adjustment // Reset, SetUsed to DeleteOverride, Swap, Forget; nil leaves no audit record, for Reset and Swap only
+	Adjustment *Adjustment // Reset, SetUsed to DeleteOverride, Swap, Forget, CorrectUsage; nil leaves no audit record, for Reset and Swap only
 	Operation  *Operation  // AskHome to Acknowledge, and a Settle on several shards
 	Tally      *TallyTerms // Tally
+
+	Trace Trace // who follows the request; nil: nobody
 }
 
 // HoldTerms is the lifetime of a hold and its end when nobody settles it.
@@ -155,7 +165,7 @@ type Target struct {
 
 // Adjustment is a person's change, with the texts for the audit log.
 type Adjustment struct {
-	Amount   int64 // SetUsed, AddUsed
+	Amount   int64 // SetUsed, AddUsed, CorrectUsage
 	Until    limit.Time
 	Override *policy.Override
 	Forget   string // Forget: the key, of the request's namespace
@@ -218,9 +228,20 @@ type Decision struct {
 // SystemAnswer is the answer to an operation that decides nothing about a key.
 type SystemAnswer struct {
 	Session  Session       // OpenSession
-	Document Document      // Fetch and Swap
+	Document Document      // Fetch, Swap, ReadUsage and CorrectUsage
 	Audit    []AuditRecord // ReadAudit, newest first
 	Forgot   Forgot        // Forget
+	// Fired is the thresholds that have fired in windows that have not ended, for Get: by entry, then the oldest first. Owners at
+	// LevelNotify tell them.
+	Fired []FiredThreshold
+}
+
+// FiredThreshold is a threshold that has fired in the window [Starts, Ends).
+type FiredThreshold struct {
+	Policy, Limit, Key string
+	Units              uint64     // the threshold in units
+	Percent            uint32     // of the present quota; 0: it is none of the limit's present thresholds that are shares
+	Starts, Ends       limit.Time // Ends is limit.Forever if the window never ends
 }
 
 // Session returns the answer to OpenSession, and zero for all other operations.
@@ -237,6 +258,14 @@ func (d *Decision) Document() Document {
 		return Document{}
 	}
 	return d.System.Document
+}
+
+// Fired returns the thresholds that Get has found, and nil for all other operations.
+func (d *Decision) Fired() []FiredThreshold {
+	if d.System == nil {
+		return nil
+	}
+	return d.System.Fired
 }
 
 // Audit returns the answer to ReadAudit, newest first, and nil for all other operations.
@@ -261,6 +290,7 @@ type LimitStatus struct {
 	Quota              uint64
 	Unlimited          bool // counted, never denied: Quota and Remaining are 0 and mean nothing
 	Shadow             bool
+	Soft               bool       // if the limit denies, it is a challenge: see Decision.Challenged
 	Blocked            bool       // the block until BlockedUntil denies
 	ByHand             bool       // and the block was set by a person; for a key without a LockoutLevel, false means unknown
 	LockoutLevel       uint32     // blocks of the ladder so far
@@ -271,6 +301,14 @@ type LimitStatus struct {
 	limit.Verdict
 }
 
+// Left returns the units that may still be spent: none while the key is blocked, whatever the limit has.
+func (s *LimitStatus) Left() uint64 {
+	if s.Blocked {
+		return 0
+	}
+	return s.Remaining
+}
+
 // AuditRecord is one change that a person made.
 type AuditRecord struct {
 	At                     limit.Time
@@ -278,7 +316,7 @@ type AuditRecord struct {
 	Actor                  string
 	Namespace, Policy, Key string
 	Limit                  string // "": all limits
-	Deed                   string // "reset", "set", "add", "block", "unblock", "put_override", "delete_override", "forget"
+	Deed                   string // "reset", "set", "add", "block", "unblock", "put_override", "delete_override", "correct", "forget"
 	Before, After          string // in words
 	Note                   string
 }

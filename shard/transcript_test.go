@@ -247,6 +247,10 @@ func (s *storyteller) tell(r *Result, now limit.Time) {
 		return
 	case d.Allowed:
 		s.out.WriteString("allowed")
+	case d.Challenged() && d.RetryAfter == limit.Never:
+		s.out.WriteString("challenged")
+	case d.Challenged():
+		fmt.Fprintf(&s.out, "challenged, or retry after %v", span(d.RetryAfter))
 	case d.RetryAfter == limit.Never:
 		s.out.WriteString("denied for ever")
 	default:

@@ -3,6 +3,7 @@ package shard
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/stint-io/stint/internal/model"
 	"github.com/stint-io/stint/limit"
@@ -42,12 +43,16 @@ func (r *run) judgeBill(got []Usage, all []model.Billed) error {
 			continue
 		}
 		met++
-		if u := &got[j]; u.End != want.End || u.Final != want.Final || u.Units != want.Units || u.Credits != want.Credits {
+		if u := &got[j]; u.End != want.End || u.Final != want.Final || u.Units != want.Units || u.Credits != want.Credits ||
+			u.Corrections != want.Corrections {
 			return fmt.Errorf("it is %+v, must be %+v", *u, *want)
 		}
 		r.met["billed"]++
 		if want.Credits > 0 {
 			r.met["credited after final"]++
+		}
+		if want.Corrections != 0 {
+			r.met["corrected"]++
 		}
 	}
 	if met != len(got) {
@@ -74,4 +79,60 @@ func (r *run) usage(at limit.Time, q UsageQuery) (all []Usage) {
 			return all
 		}
 	}
+}
+
+// correction fills in the period: the open one, one that the bill has or had, or one that nobody has billed. Its meter is the policy's, or
+// another that the policy has or had.
+func (r *run) correction(w *wish, q Request) Request {
+	if r.level == LevelFirst || r.level == LevelSound { // which would refuse it
+		return Request{Op: Get, Namespace: q.Namespace, Entries: q.Entries}
+	}
+	if n := len(r.corrects); n > 0 && w.pick%3 == 0 {
+		return r.corrects[n-1-w.pick/3%min(n, 2)]
+	}
+	which := model.Correction{Meter: []string{"", "", "b0", "b1"}[w.pick%4]}
+	if periods := r.history.Bill(q.Entries[0].Policy, q.Entries[0].Key, r.now); w.pick/4%3 > 0 && len(periods) > 0 {
+		one := periods[len(periods)-1-w.pick/12%min(len(periods), 4)]
+		which = model.Correction{Meter: one.Meter, Start: one.Start}
+		if w.pick/48%16 == 0 {
+			which.Start -= 60e6
+		}
+	}
+	period := ""
+	if which.Start != 0 {
+		period = instantWords(which.Start)
+	}
+	q.Body = CorrectionBody(which.Meter, period)
+	if q.ID != "" {
+		r.corrects = append(r.corrects, q)
+	}
+	return q
+}
+
+// correctionOf reads the period that a correction names.
+func correctionOf(q *Request) *model.Correction {
+	r := reader{rest: q.Body[1:]}
+	which := &model.Correction{Meter: r.string()}
+	if at, err := time.Parse(time.RFC3339, r.string()); err == nil {
+		which.Start = limit.Time(at.UnixMicro())
+	}
+	return which
+}
+
+// judgeCorrection compares the bill in an answer with the twin's. A replay has the bill of its time.
+func (r *run) judgeCorrection(q *Request, d *Decision) error {
+	u, ok := CorrectedBill(q, d)
+	if !ok {
+		return fmt.Errorf("the answer has no bill")
+	}
+	if d.Replayed {
+		r.met["corrected once"]++
+		return nil
+	}
+	if u.Final <= r.now {
+		r.met["corrected after final"]++
+	}
+	return r.judgeBill([]Usage{u}, slices.DeleteFunc(r.history.Bill(u.Policy, u.Key, r.now), func(one model.Billed) bool {
+		return one.Meter != u.Meter || one.Start != u.Start
+	}))
 }

@@ -55,10 +55,14 @@ func drawPlan(rnd *rand.Rand) *plan {
 		early = 10 + rnd.IntN(40)
 		for _, policies := range p.revisions {
 			for _, one := range policies { // which it would refuse
-				one.Meter = nil
+				one.Meter, one.Notify = nil, nil
+				for i := range one.Limits {
+					one.Limits[i].Thresholds = nil
+				}
 			}
 		}
 	}
+	var corrected wish // last
 	for n := range 40 {
 		s := step{wait: randomStep(rnd), boundary: rnd.IntN(3) == 0, pick: rnd.IntN(1000), off: rnd.IntN(3) - 1,
 			restore: rnd.IntN(30) == 0, pending: rnd.IntN(3)}
@@ -68,8 +72,16 @@ func drawPlan(rnd *rand.Rand) *plan {
 		if rnd.IntN(12) == 0 {
 			s.revision = 1 + rnd.IntN(6)
 		}
+		if rnd.IntN(8) == 0 { // a correction is alone in its batch
+			if rnd.IntN(3) > 0 || corrected.request.Op == 0 { // else the last one again, by its id if it has one
+				corrected = randomWish(rnd, p.revisions[0], CorrectUsage)
+			}
+			s.wishes = []wish{corrected}
+			p.steps = append(p.steps, s)
+			continue
+		}
 		for range 1 + rnd.IntN(20) {
-			s.wishes = append(s.wishes, randomWish(rnd, p.revisions[0]))
+			s.wishes = append(s.wishes, randomWish(rnd, p.revisions[0], randomOp(rnd)))
 		}
 		p.steps = append(p.steps, s)
 	}
@@ -94,9 +106,30 @@ func randomPolicies(rnd *rand.Rand) (policies []*policy.Policy) {
 		if rnd.IntN(2) == 0 {
 			p.Meter = randomMeter(rnd)
 		}
+		if rnd.IntN(2) == 0 {
+			randomThresholds(rnd, p)
+		}
 		policies = append(policies, p)
 	}
 	return policies
+}
+
+// randomThresholds gives limits thresholds that are often crossed, and sometimes alike.
+func randomThresholds(rnd *rand.Rand, p *policy.Policy) {
+	for i := range p.Limits {
+		l := &p.Limits[i]
+		l.Thresholds = nil
+		for range rnd.IntN(4) {
+			t := policy.Threshold{Units: uint64(1 + rnd.IntN(30))}
+			if l.Quota > 0 && rnd.IntN(2) == 0 {
+				t = policy.Threshold{Percent: uint32(1 + rnd.IntN(120))}
+			}
+			l.Thresholds = append(l.Thresholds, t)
+		}
+	}
+	if p.Notify = nil; rnd.IntN(2) == 0 {
+		p.Notify = []string{"billing", "ops"}
+	}
 }
 
 // randomMeter has short periods, and a grace that may be longer than one.
@@ -114,6 +147,10 @@ func mood(rnd *rand.Rand, p *policy.Policy) {
 	}
 	for j := range p.Limits {
 		p.Limits[j].Shadow = rnd.IntN(8) == 0
+		p.Limits[j].OnExceeded = policy.ExceededDeny
+		if rnd.IntN(4) == 0 {
+			p.Limits[j].OnExceeded = policy.ExceededChallenge
+		}
 	}
 	p.DefaultTier = ""
 	if p.Tiers != nil {
@@ -153,6 +190,9 @@ func changedPolicies(rnd *rand.Rand, before []*policy.Policy) (policies []*polic
 			p.Meter = randomMeter(rnd)
 		case 1:
 			p.Meter = nil
+		}
+		if rnd.IntN(3) == 0 {
+			randomThresholds(rnd, &p)
 		}
 		p.OnExpire, p.OnChange = policy.OnExpireCancel+policy.OnExpire(rnd.IntN(2)), policy.OnChange(rnd.IntN(4))
 		policies = append(policies, &p)
@@ -309,10 +349,10 @@ func randomOp(rnd *rand.Rand) Op {
 	return all[i]
 }
 
-func randomWish(rnd *rand.Rand, policies []*policy.Policy) wish {
-	w := wish{request: Request{Namespace: "default", Op: randomOp(rnd)}, pick: rnd.IntN(1 << 20), again: rnd.IntN(25) == 0}
+func randomWish(rnd *rand.Rand, policies []*policy.Policy, op Op) wish {
+	w := wish{request: Request{Namespace: "default", Op: op}, pick: rnd.IntN(1 << 20), again: rnd.IntN(25) == 0}
 	q := &w.request
-	one := q.Op >= SetUsed && q.Op <= DeleteOverride || q.Op == Forget
+	one := q.Op >= SetUsed && q.Op <= DeleteOverride || q.Op == Forget || q.Op == CorrectUsage
 	if q.Op == Tally || q.Op == ReadTally {
 		q.Entries = []Entry{{Policy: "p0", Key: fmt.Sprint("k", rnd.IntN(3)), Cost: 1, Limits: TallyLimits}}
 	}
@@ -360,6 +400,8 @@ func randomWish(rnd *rand.Rand, policies []*policy.Policy) wish {
 		}
 	case Tally:
 		q.Tally = randomTally(rnd)
+	case CorrectUsage:
+		q.Adjustment = &Adjustment{Amount: int64(1+rnd.IntN(20)) * int64(1-2*rnd.IntN(2)), Note: "by hand"}
 	case Block:
 		q.Adjustment = &Adjustment{Until: limit.Time(1 + rnd.IntN(int(10*second)))}
 	case PutOverride:
@@ -371,6 +413,9 @@ func randomWish(rnd *rand.Rand, policies []*policy.Policy) wish {
 	}
 	if q.Op != Peek && q.Op != Get && q.Op != Forget && rnd.IntN(3) == 0 {
 		q.ID = fmt.Sprint("id", rnd.IntN(60))
+	}
+	if q.Op == CorrectUsage && rnd.IntN(4) > 0 {
+		q.ID = fmt.Sprint("correction", rnd.IntN(60))
 	}
 	return w
 }

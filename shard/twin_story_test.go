@@ -40,6 +40,9 @@ func shown(q *Request) string {
 	if q.Tally != nil {
 		s += fmt.Sprintf(" %+v", *q.Tally)
 	}
+	if q.Op == CorrectUsage {
+		s += fmt.Sprintf(" %+v", *correctionOf(q))
+	}
 	if a := q.Adjustment; a != nil {
 		s += fmt.Sprintf(" amount %d until %d", a.Amount, a.Until-origin)
 		if a.Override != nil {
@@ -82,7 +85,7 @@ func shownPolicy(p *policy.Policy) string {
 		s += fmt.Sprintf(" lockout %+v", *p.Lockout)
 	}
 	for _, l := range p.Limits {
-		s += fmt.Sprintf("\n    %s shadow %v: algorithm %d quota %d period %d count %d bucket %d initial %d", l.Name, l.Shadow,
+		s += fmt.Sprintf("\n    %s shadow %v on_exceeded %d: algorithm %d quota %d period %d count %d bucket %d initial %d", l.Name, l.Shadow, l.OnExceeded,
 			l.Algorithm, l.Quota, l.Period, l.Count, l.Bucket, l.Initial)
 	}
 	for name, t := range p.Tiers {

@@ -108,7 +108,7 @@ func isTally(op shard.Op) bool { return op == shard.Tally || op == shard.ReadTal
 // impliesLimits reports whether the limits of all entries are those of a tally, which need not travel.
 func impliesLimits(r *shard.Request) bool {
 	for i := range r.Entries {
-		if l := r.Entries[i].Limits; len(l) != 1 || l[0] != shard.TallyLimits[0] {
+		if !shard.AreTallyLimits(r.Entries[i].Limits) {
 			return false
 		}
 	}
@@ -312,6 +312,30 @@ func (r *frameReader) forgot() (f shard.Forgot) {
 	}
 	f.More = r.flags(1) != 0
 	return f
+}
+
+func appendFired(b []byte, fired []shard.FiredThreshold) []byte {
+	b = binary.AppendUvarint(b, uint64(len(fired)))
+	for i := range fired {
+		f := &fired[i]
+		b = appendText(appendText(appendText(b, f.Policy), f.Limit), f.Key)
+		for _, n := range []uint64{f.Units, uint64(f.Percent), uint64(f.Starts), uint64(f.Ends)} {
+			b = binary.AppendUvarint(b, n)
+		}
+	}
+	return b
+}
+
+func (r *frameReader) fired() (fired []shard.FiredThreshold) {
+	for range r.count() {
+		f := shard.FiredThreshold{Policy: r.string(), Limit: r.string(), Key: r.string(), Units: r.uvarint(),
+			Percent: uint32(r.upTo(math.MaxUint32)), Starts: limit.Time(r.uvarint()), Ends: limit.Time(r.uvarint())}
+		if r.failed {
+			return nil
+		}
+		fired = append(fired, f)
+	}
+	return fired
 }
 
 func appendAudit(b []byte, records []shard.AuditRecord) []byte {

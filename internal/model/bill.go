@@ -19,6 +19,13 @@ type Billed struct {
 	Start, End     limit.Time
 	Final, Kept    limit.Time // from when it does not change, and until when it must be known
 	Units, Credits uint64
+	Corrections    int64
+}
+
+// Correction names a period by its meter, "" for the policy's, and by its start, 0 for the open one.
+type Correction struct {
+	Meter string
+	Start limit.Time
 }
 
 func (b *bill) copied() bill {
@@ -79,6 +86,8 @@ func (b *bill) open(p *policy.Policy, meter string, now limit.Time) *Billed {
 		for range m.Retain {
 			_, one.Kept = calendar.period(one.Kept)
 		}
+		retention := (p.Retention + 1e6 - 1) / 1e6 * 1e6
+		one.Kept = max(one.Kept, one.Final, one.End+limit.Time(retention))
 	} else {
 		before := b.periods[last]
 		for one = before; one.End <= now; {
@@ -91,6 +100,33 @@ func (b *bill) open(p *policy.Policy, meter string, now limit.Time) *Billed {
 	}
 	b.periods = append(b.periods, one)
 	return &b.periods[len(b.periods)-1]
+}
+
+// correct adds units to the period that a person names, and reports whether there is one. If there is none, the bill is of no use.
+func (b *bill) correct(p *policy.Policy, which Correction, units int64, now limit.Time) bool {
+	if which.Meter == "" {
+		if p.Meter == nil {
+			return false
+		}
+		which.Meter = p.Meter.Name
+	}
+	known := p.Meter != nil && p.Meter.Name == which.Meter
+	for i := range b.periods {
+		one := &b.periods[i]
+		if one.Meter != which.Meter || one.Kept <= now {
+			continue
+		}
+		if known = true; one.Start == which.Start {
+			one.Corrections += units
+			return true
+		}
+	}
+	if !known {
+		return false
+	}
+	open := b.open(p, which.Meter, now)
+	open.Corrections += units
+	return which.Start == 0 || which.Start == open.Start
 }
 
 // Bill returns all periods of a key under a policy as they are at an instant, in the order in which they began.

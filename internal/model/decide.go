@@ -81,6 +81,7 @@ func (h *History) decide(d *Decided) (Answer, Refusal) {
 				delete(h.counters, a)
 			}
 		}
+		h.forgetFired(d.Charges[0].Key)
 		return Answer{Place: d.Place, Allowed: true, Index: h.next()}, NotRefused
 	}
 	all := h.open(d, d.Place.At)
@@ -100,6 +101,10 @@ func (h *History) decide(d *Decided) (Answer, Refusal) {
 		h.taken[Target{Place: d.Place, Index: h.index + 1}] = took
 	case d.Op == DeleteOverride && all[0].counter.override == nil: // nothing changes
 		d = &Decided{Place: d.Place, Op: Get, Charges: d.Charges}
+	case d.Op == CorrectUsage:
+		if !all[0].counter.bill.correct(all[0].policy, *d.Correction, d.Amount, d.Place.At) {
+			return Answer{}, NoPeriod
+		}
 	case d.Op != Get:
 		for _, a := range all {
 			a.adjust(d)
@@ -132,6 +137,7 @@ func (h *History) judge(d *Decided, all []*asked) Answer {
 	answer := Answer{Place: d.Place, Allowed: true}
 	before := h.open(d, now)
 	barred := false // by a block
+	hard := false   // by a limit that asks for no challenge
 	for _, a := range all {
 		if a.deniedUntil(now) > now {
 			barred = true
@@ -148,15 +154,17 @@ func (h *History) judge(d *Decided, all []*asked) Answer {
 				answer.ShadowDenied = true
 			} else {
 				answer.Allowed = false
+				hard = hard || !a.soft(i) || d.Early
 			}
 		}
 	}
 	deniedByLimits := !answer.Allowed
 	answer.Allowed = answer.Allowed && !barred
+	answer.Challenged = deniedByLimits && !hard && !barred
 	switch {
 	case answer.Allowed && d.Op != Peek:
 		h.count(d, all, &answer)
-	case deniedByLimits && !barred && d.Op != Peek:
+	case deniedByLimits && !barred && !answer.Challenged && d.Op != Peek:
 		h.countDenied(d, all, &answer)
 	}
 	after := h.open(d, now)
@@ -178,6 +186,9 @@ func (h *History) judge(d *Decided, all []*asked) Answer {
 }
 
 func (a *asked) shadowed(i int) bool { return a.policy.Shadow || a.limits[i].Shadow }
+
+// soft reports whether a limit asks for a challenge instead of denying.
+func (a *asked) soft(i int) bool { return a.limits[i].OnExceeded == policy.ExceededChallenge }
 
 func (a *asked) blockedUntil(now limit.Time) limit.Time {
 	return a.counter.blockedUntil(a.policy.Lockout, now)
@@ -327,7 +338,7 @@ func (a *asked) status(i int, now limit.Time, search bool) Status {
 	l := &a.limits[i]
 	k := a.at(i, now)
 	s := Status{Limit: l.Name, Quota: l.Quota, Unlimited: l.Unlimited || l.Algorithm == limit.Unlimited,
-		Shadow: a.shadowed(i), Held: a.counter.held(k, now), Verdict: k.model.numbers(now)}
+		Shadow: a.shadowed(i), Soft: a.soft(i), Held: a.counter.held(k, now), Verdict: k.model.numbers(now)}
 	if search {
 		s.Verdict = k.model.Status(now)
 	}

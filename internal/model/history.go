@@ -20,6 +20,8 @@ type History struct {
 	ids      map[string]remembered
 	ended    map[Target]ended
 	taken    map[Target]map[address]taken // taken by decisions that made no hold
+	fired    []Fired
+	fires    bool // a policy has had thresholds
 	last     Place
 	index    uint32 // of the newest counted decision of the last place
 	told     int    // decisions so far
@@ -66,6 +68,7 @@ const (
 	Tally          Op = 25
 	ReadTally      Op = 26
 	Forget         Op = 27 // end everything that is kept of the first charge's key, whatever the policy
+	CorrectUsage   Op = 32 // add units to a period of the key's bill, in a figure of their own
 )
 
 // deciding reports whether limits and blocks can deny the operation.
@@ -82,12 +85,13 @@ type Decided struct {
 	TTL        limit.Span      // Reserve
 	OnExpire   policy.OnExpire // Reserve
 	Settlement *Settlement     // Settle
-	Amount     int64           // SetUsed, AddUsed
+	Amount     int64           // SetUsed, AddUsed, CorrectUsage
 	Until      limit.Time      // Block
 	Override   *policy.Override
 	Tally      *TallyTerms // Tally
+	Correction *Correction // CorrectUsage
 
-	Early   bool    // decided in a cluster of the first feature level, where no status reports a block by hand
+	Early   bool    // decided in a cluster of the first feature level, where no status reports a block by hand, and no limit is soft
 	Refused Refusal // the answer was an error; Answer is empty then
 	Answer  Answer  // as the shard gave it
 }
@@ -103,11 +107,12 @@ const (
 	OverQuota          // a commit above the hold does not fit
 	TooLarge           // a tally would need more than 64 bits
 	KeyUnknown         // the policy refuses keys that have no override
+	NoPeriod           // there is no such period to correct
 )
 
 // String names the refusal.
 func (r Refusal) String() string {
-	return [...]string{"no", "id reused", "hold ended", "over quota", "too large", "key unknown"}[r]
+	return [...]string{"no", "id reused", "hold ended", "over quota", "too large", "key unknown", "no period"}[r]
 }
 
 // Settlement is the request of a Settle. The numbers of Action and Overage are those of package shard.
@@ -154,6 +159,7 @@ type Answer struct {
 	Index        uint32 // from 1, among the counted decisions of that entry; 0: nothing was counted
 	Allowed      bool
 	ShadowDenied bool
+	Challenged   bool // not allowed, and only soft limits say no
 	Replayed     bool
 	RetryAfter   limit.Span
 	HoldExpires  limit.Time
@@ -166,6 +172,7 @@ type Status struct {
 	Limit             string
 	Quota             uint64
 	Unlimited, Shadow bool
+	Soft              bool
 	Held, Granted     uint64
 	LockoutLevel      uint32
 	BlockedUntil      limit.Time
@@ -209,6 +216,9 @@ func (h *History) Adopt(policies ...*policy.Policy) {
 	h.policies = make(map[string]*policy.Policy, len(policies))
 	for _, p := range policies {
 		h.policies[p.Name] = p
+		for _, l := range p.Limits {
+			h.fires = h.fires || len(l.Thresholds) > 0
+		}
 	}
 }
 
@@ -223,9 +233,17 @@ func (h *History) Decide(d *Decided) error {
 			return h.again(d, r)
 		}
 	}
+	var before [][]uint64
+	if h.fires && d.Op.counts() {
+		before = h.uses(d)
+	}
 	want, refused := h.decide(d)
+	if before != nil {
+		h.fire(d, before)
+	}
 	for i := range want.Limits {
 		want.Limits[i].ByHand = want.Limits[i].ByHand && !d.Early
+		want.Limits[i].Soft = want.Limits[i].Soft && !d.Early
 	}
 	switch {
 	case d.Refused == IDReused && refused != IDReused:
@@ -285,6 +303,9 @@ func (d *Decided) request() string {
 	if d.Settlement != nil {
 		s += fmt.Sprintf(" %+v", *d.Settlement)
 	}
+	if d.Correction != nil {
+		s += fmt.Sprintf(" %+v", *d.Correction)
+	}
 	return s + shownOverride(d.Override)
 }
 
@@ -331,7 +352,7 @@ func (h *History) again(d *Decided, r remembered) error {
 func (a Answer) differs(original Answer) error {
 	a.Replayed = original.Replayed
 	if a.Place != original.Place || a.Index != original.Index || a.Allowed != original.Allowed ||
-		a.ShadowDenied != original.ShadowDenied || a.RetryAfter != original.RetryAfter ||
+		a.ShadowDenied != original.ShadowDenied || a.Challenged != original.Challenged || a.RetryAfter != original.RetryAfter ||
 		a.HoldExpires != original.HoldExpires || !slices.Equal(a.Limits, original.Limits) ||
 		!sameTally(a.Tallied, original.Tallied) {
 		return fmt.Errorf("a replay says %+v, the original said %+v", a, original)
@@ -357,6 +378,8 @@ func (h *History) compare(got, want *Answer) error {
 		return fmt.Errorf("the counted decision %d of %v has index %d", want.Index, want.Place, got.Index)
 	case got.ShadowDenied != want.ShadowDenied:
 		return fmt.Errorf("denied in shadow is %v, must be %v", got.ShadowDenied, want.ShadowDenied)
+	case got.Challenged != want.Challenged:
+		return fmt.Errorf("challenged is %v, must be %v", got.Challenged, want.Challenged)
 	case got.HoldExpires != want.HoldExpires:
 		return fmt.Errorf("the hold expires at %d, must at %d", got.HoldExpires, want.HoldExpires)
 	case !sameTally(got.Tallied, want.Tallied):

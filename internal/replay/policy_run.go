@@ -78,6 +78,9 @@ func (l *policyRun) count(event Event, now limit.Time, d *shard.Decision) {
 		return
 	}
 	l.tally.Denied++
+	if d.Challenged() {
+		l.tally.Challenged++
+	}
 	if _, known := l.byKey[event.Key]; !known {
 		event.Key = strings.Clone(event.Key) // avoids keeping the whole line
 	}

@@ -20,8 +20,9 @@ type PolicyReport struct {
 	Events       uint64         `json:"events"`
 	Admitted     uint64         `json:"admitted"`
 	Denied       uint64         `json:"denied"`
-	ShadowDenied uint64         `json:"shadowDenied"` // events that a shadowed policy or limit would have denied
-	DeniedBy     []LimitDenials `json:"deniedBy"`     // in the order of the policy; a denial may have several causes
+	Challenged   uint64         `json:"challenged,omitempty"` // of those denied: only limits that ask for a challenge said no
+	ShadowDenied uint64         `json:"shadowDenied"`         // events that a shadowed policy or limit would have denied
+	DeniedBy     []LimitDenials `json:"deniedBy"`             // in the order of the policy; a denial may have several causes
 	FirstDenial  *Denial        `json:"firstDenial,omitempty"`
 	TopDenied    []KeyDenials   `json:"topDenied"` // the most denied keys, at most 10
 	Timeline     *Timeline      `json:"timeline,omitempty"`

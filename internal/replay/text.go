@@ -68,6 +68,9 @@ func (p *PolicyReport) writeText(text *bytes.Buffer) {
 	if p.Denied == 0 {
 		return
 	}
+	if p.Challenged > 0 {
+		fmt.Fprintf(text, "\n  Of those denied, %d would have been challenged.\n", p.Challenged)
+	}
 	table := tabwriter.NewWriter(text, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "\n  LIMIT\tDENIED")
 	for _, l := range p.DeniedBy {

@@ -1,0 +1,26 @@
+package policy
+
+import "fmt"
+
+// OnExceeded is what becomes of a request that a limit has no room for. Either way it does not pass, and nothing is counted.
+type OnExceeded uint8
+
+// The ways to treat such a request. A limit with ExceededChallenge is called soft, any other one hard.
+const (
+	ExceededDeny      OnExceeded = 0 // it is denied
+	ExceededChallenge OnExceeded = 1 // it is challenged, unless a hard limit or a block denies it
+)
+
+var onExceededWords = []string{ExceededDeny: "deny", ExceededChallenge: "challenge"}
+
+// firstSoft returns the path of the first soft limit, or "".
+func (s *Set) firstSoft() (field string) {
+	for _, name := range s.names {
+		for i, l := range s.byName[name].Limits {
+			if l.OnExceeded != ExceededDeny {
+				return fmt.Sprintf("%s.limits[%d].on_exceeded", shown(name), i)
+			}
+		}
+	}
+	return ""
+}

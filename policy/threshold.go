@@ -1,0 +1,177 @@
+package policy
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/stint-io/stint/limit"
+)
+
+// Threshold is a use of a limit at which an event is fired, once in each window of each key. It denies nothing. Either Percent or
+// Units is set.
+type Threshold struct {
+	Percent uint32 // of the quota in force for the key: 1 to 1000
+	Units   uint64 // 1 to limit.MaxQuota
+}
+
+// The bounds of thresholds and sinks.
+const (
+	thresholdsMax       = 8
+	thresholdPercentMax = 1000 // a debt may exceed the quota
+	sinksMax            = 8
+)
+
+// Of returns the threshold in units under a quota, rounded up; 0: there is none, since the quota is 0.
+func (t Threshold) Of(quota uint64) uint64 {
+	if t.Percent == 0 {
+		return t.Units
+	}
+	high, low := bits.Mul64(quota, uint64(t.Percent))
+	if high >= 100 { // no quota is that large
+		return 0
+	}
+	units, rest := bits.Div64(high, low, 100)
+	if rest > 0 {
+		units++
+	}
+	return units
+}
+
+// String returns the threshold as a file has it: "80%" or "500".
+func (t Threshold) String() string {
+	if t.Percent != 0 {
+		return strconv.FormatUint(uint64(t.Percent), 10) + "%"
+	}
+	return strconv.FormatUint(t.Units, 10)
+}
+
+func (d *decoder) thresholds(v value) (all []Threshold) {
+	for _, item := range d.items(v) {
+		all = append(all, d.threshold(item))
+	}
+	return all
+}
+
+// threshold reads a number of units, or of percent.
+func (d *decoder) threshold(v value) (t Threshold) {
+	percent, ok := strings.CutSuffix(v.node.Value, "%")
+	if v.node.Kind != yaml.ScalarNode || !ok {
+		d.number(v, &t.Units)
+		return t
+	}
+	n, err := strconv.ParseUint(percent, 10, 32)
+	if err != nil || quoted(v.node) || len(percent) > 1 && percent[0] == '0' {
+		d.refuse(v, "a share of the quota in whole percent, such as 80%, or a number of units")
+		return t
+	}
+	if n == 0 {
+		d.fail(v.path, "must be at least 1%%")
+	}
+	t.Percent = uint32(n)
+	return t
+}
+
+// notify reads the names of sinks.
+func notify(d *decoder, v value) (sinks []string) {
+	for _, item := range d.items(v) {
+		var sink string
+		d.text(item, &sink)
+		sinks = append(sinks, sink)
+	}
+	return sinks
+}
+
+// thresholds checks those of all limits.
+func (c *checker) thresholds() {
+	for i := range c.policy.Limits {
+		l := &c.policy.Limits[i]
+		field := fmt.Sprintf("limits[%d].thresholds", i)
+		c.count(field, len(l.Thresholds), 0, thresholdsMax)
+		if l.Algorithm == limit.Concurrency && len(l.Thresholds) > 0 {
+			c.fail(field, "cannot be on a concurrency limit: it counts what is open now, and has no period in which an event could be the only one")
+			continue
+		}
+		for j, t := range l.Thresholds {
+			c.threshold(fmt.Sprintf("%s[%d]", field, j), l, t)
+			if (t != Threshold{}) && slices.Index(l.Thresholds, t) < j {
+				c.fail(fmt.Sprintf("%s[%d]", field, j), "%v is there twice", t)
+			}
+		}
+	}
+}
+
+func (c *checker) threshold(field string, l *Limit, t Threshold) {
+	switch {
+	case t.Percent == 0 && (t.Units < 1 || t.Units > limit.MaxQuota):
+		c.fail(field, "must be 1 to %d units, or a share of the quota such as 80%%", uint64(limit.MaxQuota))
+	case t.Percent != 0 && t.Units != 0:
+		c.fail(field, "is both a share of the quota and a number of units")
+	case t.Percent > thresholdPercentMax:
+		c.fail(field, "is %v: at most %d%% of the quota can be a threshold", t, thresholdPercentMax)
+	case t.Percent != 0 && l.Algorithm == limit.Unlimited:
+		c.fail(field, "is %v, and an unlimited limit has no quota: say a number of units", t)
+	case t.Percent != 0 && l.Quota == 0 && l.Algorithm != 0:
+		c.fail(field, "is %v of a quota of 0, of which nothing can be used: say a number of units, or leave it out", t)
+	}
+}
+
+// notify checks the names of sinks. Whether there are such sinks is not the file's to know.
+func (c *checker) notify() {
+	c.count("notify", len(c.policy.Notify), 0, sinksMax)
+	for i, sink := range c.policy.Notify {
+		field := fmt.Sprintf("notify[%d]", i)
+		c.name(field, sink)
+		if slices.Index(c.policy.Notify, sink) < i {
+			c.fail(field, "%s is there twice", shown(sink))
+		}
+	}
+}
+
+// inlineThresholds refuses thresholds of limits that belong to no policy.
+func (c *checker) inlineThresholds() {
+	for i := range c.policy.Limits {
+		if len(c.policy.Limits[i].Thresholds) > 0 {
+			c.fail(fmt.Sprintf("limits[%d].thresholds", i), "can only be in a policy, whose sinks get the events")
+		}
+	}
+}
+
+func thresholdsText(all []Threshold) string {
+	texts := make([]string, len(all))
+	for i, t := range all {
+		texts[i] = t.String()
+	}
+	return "[" + strings.Join(texts, ", ") + "]"
+}
+
+func notifyText(sinks []string) string {
+	texts := make([]string, len(sinks))
+	for i, sink := range sinks {
+		texts[i] = plain(sink)
+	}
+	return "[" + strings.Join(texts, ", ") + "]"
+}
+
+// newerThresholds returns the first field that nodes below shard.LevelNotify cannot read.
+func (p *Policy) newerThresholds() string {
+	if len(p.Notify) > 0 {
+		return "notify"
+	}
+	for i := range p.Limits {
+		if len(p.Limits[i].Thresholds) > 0 {
+			return fmt.Sprintf("limits[%d].thresholds", i)
+		}
+	}
+	return ""
+}
+
+// HasThresholds reports whether any of the limits has thresholds. The policy must be in a Set.
+func (p *Policy) HasThresholds() bool { return p.thresholds }
+
+// HasEvents reports whether any of the policies fires events, or has sinks for them.
+func (s *Set) HasEvents() bool { return s.NewerThanBill() != "" }

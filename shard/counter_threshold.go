@@ -1,0 +1,211 @@
+package shard
+
+import (
+	"encoding/binary"
+	"math/bits"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+// A threshold is crossed when units are counted and the use of its limit rises from below it to at least it. Before and after are
+// compared under the same numbers and at the same instant, so neither a new window, nor new numbers, nor a restore cross anything.
+// Whatever adds units crosses: an admitted request, a hold, a leg, what is spent above a hold, a denial that is counted, a set or an
+// add by hand. A denial that is not counted writes nothing and fires nothing.
+//
+// A crossing leaves a mark in the counter, in the same entry, until its window ends. As long as the mark is there the same threshold
+// in units is silent: after a refund, a reset, a restart of the owner. Another number of units is another threshold: a changed one,
+// or a share of a quota that was raised.
+//
+// Windows and calendars have their own window. The other limits have none that all units are in: for them it is the aligned period
+// (floor(now / period)) of the crossing, where that of a bucket is the time in which it fills. A lifetime limit has one for ever.
+
+// marksMost bounds the marks of a counter. Only a key whose quota changes often has more; then the oldest is forgotten, and if it is
+// crossed again its event comes again, with the same id.
+const marksMost = 128
+
+// marks are the thresholds that have fired in a counter, as they are in its record: of each the name of the limit, the threshold in
+// units, and the window: its end, 0 for never, and if it has one its length. So a decision that crosses nothing decodes nothing.
+type marks []byte
+
+// mark is one of them. The name shares the memory of the marks.
+type mark struct {
+	limit        []byte
+	units        uint64
+	starts, ends limit.Time
+}
+
+// firing is a threshold that a request has crossed, until its event is written.
+type firing struct {
+	limit       *policy.Limit
+	threshold   policy.Threshold
+	units       uint64
+	starts      limit.Time
+	ends        limit.Time
+	used, quota uint64
+}
+
+// mark takes the first mark off.
+func (r *reader) mark() (m mark) {
+	m.limit, m.units = r.bytes(r.uvarint()), r.uvarint()
+	if m.ends = r.time(); m.ends == 0 {
+		m.ends = limit.Forever
+	} else {
+		m.starts = m.ends - r.time()
+	}
+	return m
+}
+
+// marks reads the rest of a record.
+func (r *reader) marks() marks {
+	all := marks(r.rest)
+	r.failed = r.failed || len(all) == 0
+	for len(r.rest) > 0 && !r.failed {
+		m := r.mark()
+		r.failed = r.failed || m.units == 0 || len(m.limit) == 0 || m.starts < 0
+	}
+	return all
+}
+
+func (m *mark) append(b []byte) []byte {
+	b = append(binary.AppendUvarint(b, uint64(len(m.limit))), m.limit...)
+	b = binary.AppendUvarint(b, m.units)
+	if m.ends == limit.Forever {
+		return append(b, 0)
+	}
+	return binary.AppendUvarint(binary.AppendUvarint(b, uint64(m.ends)), uint64(m.ends-m.starts))
+}
+
+// has reports whether the threshold has fired in the window.
+func (ms marks) has(name string, units uint64, starts, ends limit.Time) bool {
+	for r := (reader{rest: ms}); len(r.rest) > 0 && !r.failed; {
+		if m := r.mark(); m.units == units && m.starts == starts && m.ends == ends && string(m.limit) == name {
+			return true
+		}
+	}
+	return false
+}
+
+// fired lists the thresholds of the policy's limits that have fired in windows that have not ended.
+func (ch *charge) fired(e *Entry, now limit.Time) (all []FiredThreshold) {
+	for r := (reader{rest: ch.counter.marks}); len(r.rest) > 0 && !r.failed; {
+		m := r.mark()
+		for i := range ch.limits {
+			l := &ch.limits[i]
+			if m.ends <= now || string(m.limit) != l.Name {
+				continue
+			}
+			f := FiredThreshold{Policy: e.Policy, Limit: l.Name, Key: e.Key, Units: m.units, Starts: m.starts, Ends: m.ends}
+			for _, t := range l.Thresholds {
+				if t.Percent != 0 && !l.Unlimited && t.Of(l.Quota) == m.units {
+					f.Percent = t.Percent
+				}
+			}
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// tidy removes the marks of windows that have ended, and the oldest of too many.
+func (ms marks) tidy(now limit.Time) marks {
+	count, ended := 0, 0
+	for r := (reader{rest: ms}); len(r.rest) > 0 && !r.failed; count++ {
+		if m := r.mark(); m.ends <= now {
+			ended++
+		}
+	}
+	drop := max(0, count-ended-marksMost)
+	if ended+drop == 0 {
+		return ms
+	}
+	var kept marks
+	for r := (reader{rest: ms}); len(r.rest) > 0 && !r.failed; {
+		switch m := r.mark(); {
+		case m.ends <= now:
+		case drop > 0:
+			drop--
+		default:
+			kept = m.append(kept)
+		}
+	}
+	return kept
+}
+
+// until returns the instant from which no mark need be remembered.
+func (ms marks) until() (until limit.Time) {
+	for r := (reader{rest: ms}); len(r.rest) > 0 && !r.failed; {
+		until = max(until, r.mark().ends)
+	}
+	return until
+}
+
+// setCounted is set for a state to which counted units lead: it notes the thresholds that they cross.
+func (ch *charge) setCounted(i int, s limit.State, now limit.Time) {
+	c, l := ch.counter, &ch.limits[i]
+	if len(l.Thresholds) == 0 {
+		c.set(i, l, s, now)
+		return
+	}
+	before := limit.Status(l.Limit, c.at(i, l, now), now).Used
+	c.set(i, l, s, now)
+	after := limit.Status(l.Limit, s, now)
+	for _, t := range l.Thresholds {
+		if l.Unlimited && t.Percent != 0 { // a tier has lifted the limit, so there is no quota
+			continue
+		}
+		if units := t.Of(l.Quota); before < units && units <= after.Used {
+			ch.cross(l, t, units, &after, now)
+		}
+	}
+}
+
+// cross notes a crossing, unless the threshold has fired in the window before.
+func (ch *charge) cross(l *policy.Limit, t policy.Threshold, units uint64, after *limit.Verdict, now limit.Time) {
+	c := ch.counter
+	if l.Algorithm == limit.Concurrency {
+		return
+	}
+	starts, ends := thresholdWindow(&l.Limit, after, now)
+	if c.marks.has(l.Name, units, starts, ends) {
+		return
+	}
+	m := mark{limit: []byte(l.Name), units: units, starts: starts, ends: ends}
+	c.marks = m.append(c.marks[:len(c.marks):len(c.marks)]) // it may share the memory of the record
+	x := firing{limit: l, threshold: t, units: units, starts: starts, ends: ends, used: after.Used, quota: l.Quota}
+	if l.Unlimited {
+		x.quota = 0
+	}
+	c.crossed = append(c.crossed, x)
+}
+
+// thresholdWindow returns the window of a limit in which a threshold fires once. The verdict is of units that count.
+func thresholdWindow(l *limit.Limit, v *limit.Verdict, now limit.Time) (starts, ends limit.Time) {
+	period := l.Period
+	switch l.Algorithm {
+	case limit.FixedWindow, limit.FixedWindowFirstHit, limit.Calendar:
+		return v.WindowStart, v.ResetAt
+	case limit.Lifetime, limit.Unlimited:
+		return 0, limit.Forever
+	case limit.TokenBucket, limit.GCRA:
+		period = max(period, fillSpan(l))
+	}
+	starts = now - now%limit.Time(period)
+	if period > limit.MaxPeriod || starts > limit.MaxTime-limit.Time(period) {
+		return 0, limit.Forever
+	}
+	return starts, starts + limit.Time(period)
+}
+
+// fillSpan returns the time in which an empty bucket fills, rounded up, at most limit.MaxPeriod + 1.
+func fillSpan(l *limit.Limit) limit.Span {
+	high, low := bits.Mul64(l.Quota, uint64(l.Period))
+	if high >= l.Count {
+		return limit.MaxPeriod + 1
+	}
+	span, rest := bits.Div64(high, low, l.Count)
+	if rest > 0 {
+		span++
+	}
+	return limit.Span(min(span, uint64(limit.MaxPeriod)+1))
+}

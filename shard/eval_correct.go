@@ -1,0 +1,192 @@
+package shard
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+// CorrectUsage corrects a bill by hand: it adds units to a period of a key's meter, or takes some away. Its amount is the request's
+// Adjustment, and meter and period are its Body, so nodes forward it as they always did.
+//
+// A correction is a figure of its own. It moves no limit and neither units nor credits, so what was admitted and given back can
+// still be told. A period that is final keeps its units and credits, and can be corrected as long as it is kept: whoever has its bill
+// sees by the revision that there is a correction. A request is alone in its entry, so that each correction has a revision of its own.
+
+// MaxCorrection bounds the units of one correction, in either direction.
+const MaxCorrection = limit.MaxCost
+
+// maxCorrected bounds the corrections of a period, in either direction: units - credits + corrections fits into an int64.
+const maxCorrected = maxBilled / 2
+
+// correctionFormat is the first byte of the body of a CorrectUsage.
+const correctionFormat = 1
+
+// CorrectionBody returns the Body of a CorrectUsage: the name of the meter, "" for the policy's, and the period. That is "" for the open
+// one, or the instant at which it starts in the form of RFC 3339, or a year, a month or a day in which it is the only one that starts.
+func CorrectionBody(meter, period string) []byte {
+	return appendString(appendString([]byte{correctionFormat}, meter), period)
+}
+
+// periodProblem returns the problem of a correction's period, as text that follows the name of the field, or "".
+func periodProblem(period string) string {
+	if _, err := time.Parse(time.RFC3339, period); err == nil || StartsProblem(period) == "" {
+		return ""
+	}
+	return "must be the start of a period, or a year, a month or a day in which only that one starts, as in 2026-10-01T04:00:00Z or 2026-10"
+}
+
+// CorrectedBill returns the period as a CorrectUsage has left it, at the instant of its decision. ok is false if nobody remembers it: the
+// correction was made once, so long ago that its answer is forgotten.
+func CorrectedBill(r *Request, d *Decision) (u Usage, ok bool) {
+	page, err := UsageOf(r.Namespace, d)
+	if err != nil || len(page.Periods) != 1 {
+		return Usage{}, false
+	}
+	u = page.Periods[0]
+	u.Policy, u.Key = r.Entries[0].Policy, r.Entries[0].Key
+	return u, true
+}
+
+// correctionProblem refuses a correction that is invalid for any key.
+func correctionProblem(r *Request) *Error {
+	reader := reader{rest: r.Body}
+	format, _, period := reader.byte(), reader.string(), reader.string()
+	if reader.failed || format != correctionFormat || len(reader.rest) != 0 {
+		return Invalidf("body", "is no correction that this version knows: run a newer one")
+	}
+	if err := CorrectionProblem(period, r.Adjustment.Amount, r.Adjustment.Note); err != nil {
+		return err
+	}
+	if r.Entries[0].Limits != nil {
+		return Invalidf("policy", "must be that of a policy: inline limits have no meter")
+	}
+	return nil
+}
+
+// CorrectionProblem refuses a correction of so many units, for whoever asks before it is sent to a shard; period is as in CorrectionBody.
+func CorrectionProblem(period string, units int64, note string) *Error {
+	switch {
+	case period != "" && periodProblem(period) != "":
+		return Invalidf("period", "%s", periodProblem(period))
+	case units == 0 || units < -MaxCorrection || units > MaxCorrection:
+		return Invalidf("units", "are %d: 1 to %d are added, or as many taken away", units, int64(MaxCorrection))
+	case note == "":
+		return Invalidf("note", "is missing: say why the bill is corrected")
+	}
+	return nil
+}
+
+// correct answers CorrectUsage. before contains the limits, which stay as they are.
+func (e *evaluation) correct(r *Request, before Decision) Result {
+	if e.at.Level < LevelNotify {
+		return Result{Err: Invalidf("", "a bill is corrected when the upgrade of the cluster is finished: `stint upgrade status` says how far it is")}
+	}
+	if e.brimful {
+		return Result{Err: e.full()}
+	}
+	d, c := before, e.charges[0].counter
+	body := reader{rest: r.Body[1:]}
+	meter := body.string()
+	m, p, err := periodToCorrect(c, meter, body.string(), e.at.Now)
+	if err != nil {
+		return Result{Err: err}
+	}
+	sum := p.corrections + r.Adjustment.Amount
+	if sum < -maxCorrected || sum > maxCorrected {
+		return Result{Err: Invalidf("units", "are %d: the period has %d already, and at most %d in all are allowed",
+			r.Adjustment.Amount, p.corrections, int64(maxCorrected))}
+	}
+	said := m.correctionWords(p)
+	p.corrections, p.revised = sum, e.at.Now
+	e.touch(c)
+	e.number(&d)
+	if e.extras {
+		e.charges.showExtras(&d, &e.at)
+	}
+	page := UsagePage{Periods: []Usage{m.usage(p)}, Through: e.at.Now} // without names: the request has them
+	d.System = &SystemAnswer{Document: Document{Version: 1, Body: page.Encode()}}
+	entry := &r.Entries[0]
+	auditLog{&e.batch}.append(AuditRecord{At: e.at.Now, Position: e.at.Position, Actor: r.Adjustment.Actor, Note: r.Adjustment.Note,
+		Namespace: r.Namespace, Policy: entry.Policy, Key: entry.Key, Deed: adjustmentNames[CorrectUsage], Before: said,
+		After: fmt.Sprintf("%+d, %s", r.Adjustment.Amount, m.correctionWords(p))})
+	return Result{Decision: d}
+}
+
+// periodToCorrect returns the period of a meter that a correction is for. If it is the open one, it begins now unless it has begun.
+func periodToCorrect(c *counter, name, text string, now limit.Time) (*meter, *period, *Error) {
+	terms := termsOf(c.policy)
+	if name == "" && terms == nil {
+		return nil, nil, Invalidf("meter", "is missing, and the policy has none now: name that of the bill")
+	}
+	name = cmp.Or(name, termsName(terms))
+	i := slices.IndexFunc(c.meters, func(m meter) bool { return m.name == name })
+	kept := i >= 0 && slices.ContainsFunc(c.meters[i].periods, func(p period) bool { return p.keptUntil() > now })
+	if !kept && name != termsName(terms) {
+		return nil, nil, Invalidf("meter", "is %q: neither the policy's, nor one of which a period of the key is kept", name)
+	}
+	m := meter{name: name, since: now}
+	if i >= 0 {
+		m = c.meters[i]
+	}
+	if len(m.periods) == 0 || now >= m.newest().end {
+		m.periods = append(slices.Clip(m.periods), m.nextPeriod(c, now))
+	}
+	place, err := m.place(terms, text, now)
+	if err != nil {
+		return nil, nil, err
+	}
+	if place < len(m.periods)-1 && i >= 0 && len(m.periods) > len(c.meters[i].periods) {
+		m.periods = m.periods[:len(m.periods)-1] // the open one has not begun
+	}
+	if i < 0 {
+		i, c.meters = len(c.meters), append(c.meters, m)
+	}
+	c.meters[i] = m
+	return &c.meters[i], &c.meters[i].periods[place], nil
+}
+
+// place returns the index of the period that a text names. The newest one is open.
+func (m *meter) place(terms *policy.Meter, text string, now limit.Time) (place int, err *Error) {
+	if text == "" {
+		return len(m.periods) - 1, nil
+	}
+	place = -1
+	for i := range m.periods {
+		switch p := &m.periods[i]; {
+		case p.keptUntil() <= now || !p.isNamed(text, terms):
+		case place >= 0:
+			return 0, Invalidf("period", "is %q, in which several start: name the start of one, as in %s", text, instantWords(p.start))
+		default:
+			place = i
+		}
+	}
+	if place < 0 {
+		return 0, Invalidf("period", "is %q: no period of meter %q that starts then is kept for the key", text, m.name)
+	}
+	return place, nil
+}
+
+// isNamed reports whether a text is the start of a period, or a time in which it starts.
+func (p *period) isNamed(text string, terms *policy.Meter) bool {
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return limit.Time(at.UnixMicro()) == p.start
+	}
+	return startsIn(text, terms, p.start)
+}
+
+// correctionWords describes the corrections of a period.
+func (m *meter) correctionWords(p *period) string {
+	return fmt.Sprintf("%s from %s: %+d in all", m.name, instantWords(p.start), p.corrections)
+}
+
+func termsName(terms *policy.Meter) string {
+	if terms == nil {
+		return ""
+	}
+	return terms.Name
+}

@@ -1,0 +1,470 @@
+package shard
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+// The outbox has the events that sinks have not acknowledged, in the order in which they were written, each with the sinks that still
+// owe it. It is bounded: above outboxMost bytes the oldest become dead letters. Those are a ring, and so are the newest past events;
+// a dead letter that is overwritten is lost, and counted. Whatever becomes of an event, the decision that has fired it is counted.
+//
+// All of it are ordinary records: replicas agree on them, and snapshots, sums and backups have them.
+
+// The bounds of the lists.
+const (
+	outboxMost = 16 << 20 // bytes of waiting events
+	deadKept   = 1024     // dead letters
+	pastKept   = 1024     // past events
+	// holesMost bounds how many numbers one request passes over to find the oldest waiting event.
+	holesMost = 4096
+)
+
+// outboxHead is the record of the outbox's figures.
+type outboxHead struct {
+	first, next uint64 // waiting events are in [first, next)
+	waiting     uint64
+	bytes       uint64 // of them: keys and values
+	dead        uint64 // dead letters that are kept
+	died        uint64 // dead letters that there ever were: the number of the next one
+	past        uint64 // past events that there ever were
+	lost        uint64
+}
+
+// outboxFormat is the first byte of the head, which is written from LevelNotify on.
+const outboxFormat = 1
+
+func (h *outboxHead) encode() []byte {
+	b := []byte{outboxFormat}
+	for _, n := range []uint64{h.first, h.next, h.waiting, h.bytes, h.dead, h.died, h.past, h.lost} {
+		b = binary.AppendUvarint(b, n)
+	}
+	return b
+}
+
+var errMalformedOutbox = errors.New("shard: the record of the outbox is malformed or of an unknown format")
+
+func outboxHeadOf(record Record, found bool) (h outboxHead, err error) {
+	if !found {
+		return h, nil
+	}
+	r := reader{rest: record.Value}
+	format := r.byte()
+	for _, n := range []*uint64{&h.first, &h.next, &h.waiting, &h.bytes, &h.dead, &h.died, &h.past, &h.lost} {
+		*n = r.uvarint()
+	}
+	if r.failed || format != outboxFormat || len(r.rest) != 0 || h.first > h.next || h.waiting > h.next-h.first || h.dead > deadKept {
+		return outboxHead{}, errMalformedOutbox
+	}
+	return h, nil
+}
+
+// span returns the numbers [first, end) that a list may have.
+func (h *outboxHead) span(list EventList) (first, end uint64) {
+	switch list {
+	case EventsDead:
+		return h.died - min(h.died, deadKept), h.died
+	case EventsPast:
+		return h.past - min(h.past, pastKept), h.past
+	}
+	return h.first, h.next
+}
+
+// eventKey returns the record key of an event. Dead letters and past events have places in a ring.
+func eventKey(list EventList, number uint64) string {
+	switch list {
+	case EventsDead:
+		return string(binary.BigEndian.AppendUint16([]byte{deadLetterRecord}, uint16(number%deadKept)))
+	case EventsPast:
+		return string(binary.BigEndian.AppendUint16([]byte{pastEventRecord}, uint16(number%pastKept)))
+	}
+	return string(binary.BigEndian.AppendUint64([]byte{eventRecord}, number))
+}
+
+// outbox is the outbox of the shard as the earlier requests of the batch left it. Whoever changes it calls save.
+type outbox struct {
+	*batch
+	head outboxHead
+}
+
+// openOutbox reads the outbox. If its head cannot be read it begins anew: a broken outbox must not prevent decisions.
+func openOutbox(b *batch) *outbox {
+	record, found := b.lookup(string(outboxRecord))
+	h, _ := outboxHeadOf(record, found)
+	return &outbox{b, h}
+}
+
+func (o *outbox) save() {
+	o.write(Put{Key: string(outboxRecord), Record: Record{Value: o.head.encode(), ForgetAt: limit.Forever}})
+}
+
+// fire writes the events of the thresholds that a counter has crossed.
+func (b *batch) fire(c *counter) {
+	r := reader{rest: []byte(c.key[1:])}
+	namespace, name := r.string(), r.string()
+	o := openOutbox(b)
+	for _, x := range c.crossed {
+		o.add(&Event{At: b.at.Now, Kind: EventThreshold, Namespace: namespace, Policy: name, Key: string(r.rest),
+			Shadow: x.limit.Shadow || c.policy.Shadow, Limit: x.limit.Name, Threshold: x.threshold, Units: x.units, Used: x.used,
+			Quota: x.quota, Start: x.starts, End: x.ends, Sinks: c.policy.Notify})
+	}
+	c.crossed = nil
+	o.save()
+}
+
+// add writes a new event. On a brimful shard, where nothing may grow, it is lost.
+func (o *outbox) add(e *Event) {
+	switch {
+	case o.brimful:
+		o.head.lost += bitOf(len(e.Sinks) > 0)
+	case len(e.Sinks) == 0:
+		o.keepPast(e)
+	default:
+		o.enqueue(e)
+	}
+}
+
+func bitOf(b bool) uint64 { return uint64(bit(b)) }
+
+// enqueue puts an event at the end of the outbox, and makes room for it.
+func (o *outbox) enqueue(e *Event) {
+	e.Number = o.head.next
+	o.head.next++
+	o.head.waiting++
+	o.head.bytes += o.putWaiting(e)
+	for o.head.bytes > outboxMost && o.head.waiting > 1 {
+		oldest, found := o.oldest()
+		if !found {
+			return
+		}
+		o.remove(&oldest)
+		o.bury(oldest, oldest.Sinks, whyFull)
+	}
+}
+
+// putWaiting writes the record of a waiting event and returns its size.
+func (o *outbox) putWaiting(e *Event) uint64 {
+	p := Put{Key: eventKey(EventsWaiting, e.Number), Record: Record{Value: e.append(nil), ForgetAt: limit.Forever}}
+	o.write(p)
+	return uint64(len(p.Key) + len(p.Value))
+}
+
+// oldest returns the oldest waiting event, and passes over numbers that have none. It finds none if there are too many of those: the
+// next request goes on.
+func (o *outbox) oldest() (Event, bool) {
+	for range holesMost {
+		if o.head.first == o.head.next {
+			break
+		}
+		key := eventKey(EventsWaiting, o.head.first)
+		record, found := o.lookup(key)
+		if found && record.Value != nil {
+			e, err := decodeEvent(record.Value)
+			if err == nil {
+				return e, true
+			}
+			o.drop(key, record) // nobody can acknowledge it, and it must not stop those behind it
+			o.head.lost++
+		}
+		o.head.first++
+	}
+	return Event{}, false
+}
+
+// drop removes the record of a waiting event.
+func (o *outbox) drop(key string, record Record) {
+	o.write(Put{Key: key})
+	o.head.waiting -= min(1, o.head.waiting)
+	o.head.bytes -= min(o.head.bytes, uint64(len(key)+len(record.Value)))
+}
+
+// remove takes a waiting event out of the outbox.
+func (o *outbox) remove(e *Event) {
+	key := eventKey(EventsWaiting, e.Number)
+	if record, found := o.lookup(key); found && record.Value != nil {
+		o.drop(key, record)
+	}
+}
+
+// at returns the event at a place.
+func (o *outbox) at(list EventList, p EventPlace) (Event, bool) {
+	record, found := o.lookup(eventKey(list, p.Number))
+	if !found || record.Value == nil {
+		return Event{}, false
+	}
+	e, err := decodeEvent(record.Value)
+	return e, err == nil && e.Place() == p
+}
+
+// release takes a sink off a waiting event, which leaves the outbox with the last one. It reports whether the sink owed it.
+func (o *outbox) release(p EventPlace, sink string) (Event, bool) {
+	e, found := o.at(EventsWaiting, p)
+	i := slices.Index(e.Sinks, sink)
+	if !found || i < 0 {
+		return e, false
+	}
+	whole := e
+	e.Sinks = slices.Delete(slices.Clone(e.Sinks), i, i+1)
+	o.remove(&whole)
+	if len(e.Sinks) == 0 {
+		past := e
+		o.keepPast(&past)
+		return e, true
+	}
+	o.head.waiting++
+	o.head.bytes += o.putWaiting(&e)
+	return e, true
+}
+
+// whyFull is the reason of a dead letter that no sink gave up.
+const whyFull = "more events waited than a shard keeps"
+
+// bury makes an event a dead letter of some sinks.
+func (o *outbox) bury(e Event, sinks []string, why string) {
+	e.Number, e.Sinks, e.Why = o.head.died, sinks, why
+	key := eventKey(EventsDead, e.Number)
+	if record, found := o.lookup(key); found && record.Value != nil {
+		o.head.lost++
+	} else {
+		o.head.dead++
+	}
+	o.head.died++
+	o.write(Put{Key: key, Record: Record{Value: e.append(nil), ForgetAt: limit.Forever}})
+}
+
+// keepPast keeps an event that nobody owes anything among the newest.
+func (o *outbox) keepPast(e *Event) {
+	e.Number, e.Sinks = o.head.past, nil
+	o.head.past++
+	o.write(Put{Key: eventKey(EventsPast, e.Number), Record: Record{Value: e.append(nil), ForgetAt: limit.Forever}})
+}
+
+// revive takes a dead letter, or the part of it that is a sink's, back into the outbox.
+func (o *outbox) revive(p EventPlace, sink string) bool {
+	e, found := o.at(EventsDead, p)
+	if !found || sink != "" && !slices.Contains(e.Sinks, sink) {
+		return false
+	}
+	again, key := e, eventKey(EventsDead, p.Number)
+	again.Why = ""
+	if sink != "" && len(e.Sinks) > 1 {
+		again.Sinks = []string{sink}
+		e.Sinks = slices.DeleteFunc(slices.Clone(e.Sinks), func(s string) bool { return s == sink })
+		o.write(Put{Key: key, Record: Record{Value: e.append(nil), ForgetAt: limit.Forever}})
+	} else {
+		o.head.dead -= min(1, o.head.dead)
+		o.write(Put{Key: key})
+	}
+	o.enqueue(&again)
+	return true
+}
+
+// eventsTooEarly refuses requests about events that some nodes cannot read.
+func (b *batch) eventsTooEarly() *Error {
+	if b.at.Level >= LevelNotify {
+		return nil
+	}
+	return Invalidf("", "events are written when the upgrade of the cluster is finished: `stint upgrade status` says how far it is")
+}
+
+var errUnknownEvents = Invalidf("body", "is nothing about events that this version knows: run a newer one")
+
+// events answers the requests about events.
+func (b *batch) events(r *Request) Result {
+	if err := b.eventsTooEarly(); err != nil {
+		return Result{Err: err}
+	}
+	switch r.Op {
+	case ReadEventPage:
+		return b.eventPage(r)
+	case NoteSpike:
+		return b.noteSpike(r)
+	}
+	in := reader{rest: r.Body}
+	format, verb, sink := in.byte(), eventVerb(in.byte()), in.string()
+	if in.failed || format != eventsBodyFormat {
+		return Result{Err: errUnknownEvents}
+	}
+	if verb == pushUsage {
+		return b.notePush(&in, sink)
+	}
+	places := make([]EventPlace, 0, 8)
+	for range in.count() {
+		places = append(places, EventPlace{in.uvarint(), in.time()})
+	}
+	why := ""
+	if verb == giveUpEvents {
+		why = in.string()
+	}
+	if in.failed || len(in.rest) != 0 || len(places) > placesMost || len(why) > WhyMost || verb < acknowledgeEvents || verb > replayEvents {
+		return Result{Err: errUnknownEvents}
+	}
+	if a := r.Adjustment; a != nil {
+		if err := a.auditProblem(); err != nil {
+			return Result{Err: err}
+		}
+	}
+	return b.changeEvents(verb, sink, places, why, r.Adjustment)
+}
+
+// changeEvents changes what is owed. why is the reason of dead letters. by is the person who asks for a replay; nil: nobody's.
+func (b *batch) changeEvents(verb eventVerb, sink string, places []EventPlace, why string, by *Adjustment) Result {
+	o := openOutbox(b)
+	var c EventsChanged
+	if verb == replayEvents {
+		if c = o.replay(sink, places); c.Done > 0 && by != nil {
+			auditLog{b}.append(AuditRecord{At: b.at.Now, Position: b.at.Position, Actor: by.Actor, Note: by.Note, Deed: "replay",
+				Namespace: DefaultNamespace, After: fmt.Sprintf("%d dead letters of %s wait again", c.Done, cmp.Or(sink, "all sinks"))})
+		}
+	} else {
+		for _, p := range places {
+			e, owed := o.release(p, sink)
+			if owed && verb == giveUpEvents {
+				o.bury(e, []string{sink}, why)
+			}
+			c.Done += uint32(bit(owed))
+		}
+	}
+	d := b.newDecision()
+	if c.Done > 0 {
+		o.oldest() // so that readers begin there
+		o.save()
+	}
+	d.System = &SystemAnswer{Document: Document{Version: 1, Body: c.encode()}}
+	return Result{Decision: d}
+}
+
+// replay revives dead letters: those at places, or all.
+func (o *outbox) replay(sink string, places []EventPlace) (c EventsChanged) {
+	if len(places) == 0 {
+		for n, end := o.head.span(EventsDead); n < end; n++ {
+			record, found := o.lookup(eventKey(EventsDead, n))
+			if !found || record.Value == nil {
+				continue
+			}
+			if e, err := decodeEvent(record.Value); err == nil && e.Number == n {
+				places = append(places, e.Place())
+			}
+		}
+	}
+	for _, p := range places {
+		if o.bytes > MaxEntryBytes/2 {
+			c.More = true
+			break
+		}
+		c.Done += uint32(bit(o.revive(p, sink)))
+	}
+	return c
+}
+
+func (b *batch) eventPage(r *Request) Result {
+	in := reader{rest: r.Body}
+	format, list := in.byte(), EventList(in.byte())
+	q := EventsQuery{List: list, From: in.uvarint(), Most: int(in.uint32()), Namespace: in.string()}
+	if in.failed || len(in.rest) != 0 || format != eventsBodyFormat || list > EventsPast {
+		return Result{Err: errUnknownEvents}
+	}
+	page, err := ReadEvents(batchRecords{b, b.view}, q)
+	if err != nil {
+		return Result{Err: unreadable("", "the outbox", err)}
+	}
+	d := b.newDecision()
+	d.System = &SystemAnswer{Document: Document{Version: 1, Body: page.encode()}}
+	return Result{Decision: d}
+}
+
+// batchRecords are the records as the earlier requests of the batch left them.
+type batchRecords struct {
+	batch *batch
+	Records
+}
+
+// Lookup implements Records.
+func (v batchRecords) Lookup(key string) (Record, bool) {
+	record, found := v.batch.lookup(key)
+	return record, found && record.Value != nil
+}
+
+// noteSpike writes the event of a spike and its cooldown.
+func (b *batch) noteSpike(r *Request) Result {
+	in := reader{rest: r.Body}
+	format, at, denials, mean := in.byte(), in.time(), in.uvarint(), in.uvarint()
+	if in.failed || len(in.rest) != 0 || format != eventsBodyFormat || len(r.Entries) != 1 {
+		return Result{Err: errUnknownEvents}
+	}
+	d := b.newDecision()
+	entry := &r.Entries[0]
+	p, known := b.policies.Lookup(entry.Policy)
+	if !known || entry.Limits != nil || b.brimful || at > b.at.Now+limit.Time(SpikeFresh) || at+limit.Time(SpikeFresh) < b.at.Now {
+		return Result{Decision: d}
+	}
+	key := cooldownKey(r.Namespace, entry.Policy, entry.Key)
+	if record, found := b.lookup(key); found && record.Value != nil {
+		return Result{Decision: d}
+	}
+	b.write(Put{Key: key, Record: Record{Value: []byte{cooldownFormat}, ForgetAt: b.at.Now + limit.Time(SpikeCooldown)}})
+	o := openOutbox(b)
+	start := b.at.Now - b.at.Now%limit.Time(SpikeFresh)
+	o.add(&Event{At: b.at.Now, Kind: EventSpike, Namespace: r.Namespace, Policy: entry.Policy, Key: entry.Key, Shadow: p.Shadow,
+		Start: start, End: start + limit.Time(SpikeFresh), Denials: denials, Mean: mean, Sinks: p.Notify})
+	o.save()
+	b.number(&d)
+	return Result{Decision: d}
+}
+
+// cooldownFormat is the only byte of the record of a cooldown, which is written from LevelNotify on.
+const cooldownFormat = 1
+
+func cooldownKey(namespace, policy, key string) string {
+	b := appendString([]byte{cooldownRecord}, namespace)
+	return string(append(appendString(b, policy), key...))
+}
+
+// notePush notes how far a push has come.
+func (b *batch) notePush(in *reader, sink string) Result {
+	p := Push{Sink: sink, Period: in.string(), Version: in.uvarint(), Until: in.time(), Position: in.rest}
+	switch {
+	case in.failed:
+		return Result{Err: errUnknownEvents}
+	case p.Sink == "" || len(p.Sink) > pushNameMost || p.Period == "" || len(p.Period) > pushNameMost:
+		return Result{Err: Invalidf("period", "and sink have 1 to %d bytes each", pushNameMost)}
+	case len(p.Position) > pushPositionMost:
+		return Result{Err: Invalidf("position", "has %d bytes: at most %d are allowed", len(p.Position), pushPositionMost)}
+	case p.Until <= b.at.Now || p.Until > b.at.Now+limit.Time(limit.MaxPeriod):
+		return Result{Err: Invalidf("until", "is %s: it must lie ahead, and not more than 100 years", instantWords(p.Until))}
+	}
+	record, found := b.lookup(pushKey(sink, p.Period))
+	before, err := pushOf(sink, p.Period, record, found && record.Value != nil)
+	switch {
+	case err != nil:
+		return Result{Err: unreadable("", "the position of the push", err)}
+	case before.Version != p.Version:
+		return Result{Err: &Error{Code: Conflict, Message: "the position of the push is a newer one: read it again"}}
+	}
+	p.Version++
+	b.write(Put{Key: pushKey(sink, p.Period), Record: Record{Value: p.encode(), ForgetAt: p.Until}})
+	d := b.newDecision()
+	d.System = &SystemAnswer{Document: Document{Version: p.Version}}
+	return Result{Decision: d}
+}
+
+// errThresholdsTooEarly occurs when a node learns of the policies before the cluster's new level. It is temporary.
+var errThresholdsTooEarly = &Error{Code: Unavailable, RetryAfter: 50e3,
+	Message: "the shard does not know yet that all nodes can read thresholds; nothing was counted, ask again"}
+
+// tooEarly refuses what counts under a policy that some nodes cannot read.
+func (s *Stamp) tooEarly(p *policy.Policy) *Error {
+	switch {
+	case p.Meter != nil && s.Level < LevelBill:
+		return errMeterTooEarly
+	case p.HasThresholds() && s.Level < LevelNotify:
+		return errThresholdsTooEarly
+	}
+	return nil
+}

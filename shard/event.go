@@ -1,0 +1,390 @@
+package shard
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+// EventKind is what an event tells. Its numbers are stored in records: append new ones, never renumber.
+type EventKind uint8
+
+// The kinds.
+const (
+	EventThreshold EventKind = 1 // a limit's use has reached a threshold
+	EventSpike     EventKind = 2 // a key is denied far more often than before
+)
+
+// Event is something that the sinks of a policy are told. All instants are shard time.
+type Event struct {
+	// Number is the event's place in its list of the shard. It is not a part of the event's name.
+	Number uint64
+	At     limit.Time // when it was written; Number and At name one record of a shard, also after a restore
+	Kind   EventKind
+
+	Namespace, Policy, Key string
+	Shadow                 bool // the limit or policy is in shadow: nothing is denied
+
+	// EventThreshold
+	Limit     string
+	Threshold policy.Threshold
+	Units     uint64 // the threshold in units
+	Used      uint64 // as the decision left it
+	Quota     uint64 // 0: none
+	// The window [Start, End) in which the threshold fires once; End is limit.Forever if it never ends. Of a spike, its minute.
+	Start, End limit.Time
+
+	// EventSpike
+	Denials uint64 // in the minute of the spike
+	Mean    uint64 // denials a minute in the ten minutes before
+
+	// Sinks owe an acknowledgement; of a dead letter, they gave up; of a past event, there are none.
+	Sinks []string
+
+	// Why a dead letter is one, for people: the last status or error, at most WhyMost bytes. Of other events, "".
+	Why string
+}
+
+// WhyMost bounds the reason of a dead letter, in bytes.
+const WhyMost = 256
+
+// ID names the event for ever, whoever owns the shard: a threshold that fires again in its window, because a restore has lost that
+// it has, has the same id. ledger is the cluster's, which a restore keeps (it is a document of the system shard, so a shard does not
+// know it). The function never changes.
+func (e *Event) ID(ledger string) string {
+	var b []byte
+	for _, part := range []string{ledger, e.Namespace, e.Policy, e.Key, e.Limit} {
+		b = appendString(b, part)
+	}
+	b = append(b, byte(e.Kind))
+	for _, n := range []uint64{e.Units, uint64(e.Start), uint64(e.End)} {
+		b = binary.AppendUvarint(b, n)
+	}
+	sum := sha256.Sum256(b)
+	return "evt_" + hex.EncodeToString(sum[:16])
+}
+
+// eventFormat is the first byte of an event's record, which is written from LevelNotify on.
+const eventFormat = 1
+
+// eventShadow is the bit of an event in its record.
+const eventShadow = 1
+
+// append writes an event: format, then the fields in order.
+func (e *Event) append(b []byte) []byte {
+	b = append(b, eventFormat, byte(e.Kind), bit(e.Shadow)*eventShadow)
+	b = binary.AppendUvarint(binary.AppendUvarint(b, e.Number), uint64(e.At))
+	for _, text := range []string{e.Namespace, e.Policy, e.Key, e.Limit} {
+		b = appendString(b, text)
+	}
+	for _, n := range []uint64{uint64(e.Threshold.Percent), e.Threshold.Units, e.Units, e.Used, e.Quota, uint64(e.Start), uint64(e.End), e.Denials, e.Mean,
+		uint64(len(e.Sinks))} {
+		b = binary.AppendUvarint(b, n)
+	}
+	for _, sink := range e.Sinks {
+		b = appendString(b, sink)
+	}
+	return appendString(b, e.Why)
+}
+
+var errMalformedEvent = errors.New("shard: the record of an event is malformed or of an unknown format")
+
+func decodeEvent(value []byte) (e Event, err error) {
+	r := reader{rest: value}
+	format := r.byte()
+	e.Kind, e.Shadow = EventKind(r.byte()), r.bits(eventShadow) != 0
+	e.Number, e.At = r.uvarint(), r.time()
+	for _, text := range []*string{&e.Namespace, &e.Policy, &e.Key, &e.Limit} {
+		*text = r.string()
+	}
+	percent := r.uint32()
+	e.Threshold = policy.Threshold{Percent: percent, Units: r.uvarint()}
+	e.Units, e.Used, e.Quota = r.uvarint(), r.uvarint(), r.uvarint()
+	e.Start, e.End = r.time(), limit.Time(r.uvarint())
+	e.Denials, e.Mean = r.uvarint(), r.uvarint()
+	for range r.count() {
+		e.Sinks = append(e.Sinks, r.string())
+	}
+	e.Why = r.string()
+	if r.failed || format != eventFormat || len(r.rest) != 0 || e.Kind < EventThreshold || e.Kind > EventSpike || e.End < e.Start {
+		return Event{}, errMalformedEvent
+	}
+	return e, nil
+}
+
+// EventList is one of the lists of events that a shard has. Its numbers are sent between nodes.
+type EventList uint8
+
+// The lists.
+const (
+	EventsWaiting EventList = 0 // the outbox: sinks owe an acknowledgement
+	EventsDead    EventList = 1 // dead letters: sinks gave up, or the outbox was full
+	EventsPast    EventList = 2 // the newest that no sink owes anything: all have acknowledged, or there were none
+)
+
+// EventsQuery selects events of one list; "" is all.
+type EventsQuery struct {
+	List      EventList
+	From      uint64 // the first number; the Next of the page before
+	Namespace string
+	Most      int // events; 0: as many as fit into a page
+}
+
+// EventsPage is a part of a list, oldest first.
+type EventsPage struct {
+	Events []Event
+	Next   uint64 // where the next page begins
+	More   bool   // there may be events from Next on already
+
+	Waiting      uint64 // events in the outbox
+	WaitingBytes uint64 // of them
+	Dead         uint64 // dead letters that are kept
+	Lost         uint64 // events that were dropped before all of their sinks had them, ever
+}
+
+// The bounds of a page: what fits into a frame, and what a reader looks at.
+const (
+	eventsMost   = 512
+	eventsBytes  = 256 << 10
+	eventsLooked = 8192
+)
+
+// ReadEvents reads a page of a shard's events, without a commit, so it may be behind. An event that this version cannot read is left
+// out; it stays where it is.
+func ReadEvents(view Records, q EventsQuery) (EventsPage, error) {
+	record, found := view.Lookup(string(outboxRecord))
+	h, err := outboxHeadOf(record, found)
+	if err != nil {
+		return EventsPage{}, err
+	}
+	p := EventsPage{Next: q.From, Waiting: h.waiting, WaitingBytes: h.bytes, Dead: h.dead, Lost: h.lost}
+	first, end := h.span(q.List)
+	p.Next = max(p.Next, first)
+	bytes, most := 0, eventsMost
+	if q.Most > 0 {
+		most = min(q.Most, most)
+	}
+	for looked := 0; p.Next < end && looked < eventsLooked; looked++ {
+		record, found := view.Lookup(eventKey(q.List, p.Next))
+		if found {
+			if bytes += len(record.Value); len(p.Events) > 0 && bytes > eventsBytes || len(p.Events) >= most {
+				break
+			}
+			e, err := decodeEvent(record.Value)
+			if err == nil && e.Number == p.Next && (q.Namespace == "" || q.Namespace == e.Namespace) {
+				p.Events = append(p.Events, e)
+			}
+		}
+		p.Next++
+	}
+	p.More = p.Next < end
+	return p, nil
+}
+
+// LostEvents returns how many events of a shard were dropped before all of their sinks had them, ever; 0 also if that cannot be read.
+func LostEvents(view Records) uint64 {
+	record, found := view.Lookup(string(outboxRecord))
+	h, _ := outboxHeadOf(record, found)
+	return h.lost
+}
+
+// EventPlace names the record of an event in its list.
+type EventPlace struct {
+	Number uint64
+	At     limit.Time
+}
+
+// Place returns the event's place.
+func (e *Event) Place() EventPlace { return EventPlace{e.Number, e.At} }
+
+// eventVerb is what a ChangeEvents does. Its numbers are sent between nodes.
+type eventVerb uint8
+
+const (
+	acknowledgeEvents eventVerb = 1
+	giveUpEvents      eventVerb = 2
+	replayEvents      eventVerb = 3
+	pushUsage         eventVerb = 4
+)
+
+// eventsBodyFormat is the first byte of the bodies of requests about events and of their answers.
+const eventsBodyFormat = 1
+
+// placesMost bounds the events that one request names, so that its effects fit into an entry.
+const placesMost = 512
+
+// EventsRequest returns a request to one shard for a page of events: see EventsOf.
+func EventsRequest(id ID, shards uint32, q EventsQuery) Request {
+	b := []byte{eventsBodyFormat, byte(q.List)}
+	b = binary.AppendUvarint(binary.AppendUvarint(b, q.From), uint64(q.Most))
+	return eventsRequest(ReadEventPage, id, shards, appendString(b, q.Namespace))
+}
+
+// AcknowledgeRequest returns a request by which a sink owes nothing for some events of the outbox, at most 512: it has them. Events
+// that are not there, or that the sink owes nothing for, are left out. It may be sent twice.
+func AcknowledgeRequest(id ID, shards uint32, sink string, events []EventPlace) Request {
+	return eventsRequest(ChangeEvents, id, shards, changeBody(acknowledgeEvents, sink, events))
+}
+
+// GiveUpRequest returns a request by which some events of the outbox, at most 512, become dead letters of a sink. why is kept with
+// them; it is cut to WhyMost bytes.
+func GiveUpRequest(id ID, shards uint32, sink string, events []EventPlace, why string) Request {
+	why = strings.ToValidUTF8(why[:min(len(why), WhyMost)], "")
+	return eventsRequest(ChangeEvents, id, shards, appendString(changeBody(giveUpEvents, sink, events), why))
+}
+
+// ReplayRequest returns a request by which dead letters wait in the outbox again, for the sinks that gave up, or only for one. No
+// events: all, as many as fit into an entry. EventsChanged.More says that there are more. With an Adjustment it is audited.
+func ReplayRequest(id ID, shards uint32, sink string, events []EventPlace) Request {
+	return eventsRequest(ChangeEvents, id, shards, changeBody(replayEvents, sink, events))
+}
+
+func changeBody(verb eventVerb, sink string, events []EventPlace) []byte {
+	b := appendString([]byte{eventsBodyFormat, byte(verb)}, sink)
+	b = binary.AppendUvarint(b, uint64(len(events)))
+	for _, p := range events {
+		b = binary.AppendUvarint(binary.AppendUvarint(b, p.Number), uint64(p.At))
+	}
+	return b
+}
+
+func eventsRequest(op Op, id ID, shards uint32, body []byte) Request {
+	return Request{Op: op, Namespace: DefaultNamespace, Body: body,
+		Entries: []Entry{{Key: KeyOn(DefaultNamespace, id, shards), Cost: 1}}}
+}
+
+// EventsOf reads the page in the answer to an EventsRequest.
+func EventsOf(d *Decision) (EventsPage, error) {
+	r := reader{rest: d.Document().Body}
+	format := r.byte()
+	p := EventsPage{Next: r.uvarint(), More: r.bits(1) != 0, Waiting: r.uvarint(), WaitingBytes: r.uvarint(), Dead: r.uvarint(), Lost: r.uvarint()}
+	for range r.count() {
+		e, err := decodeEvent(r.bytes(r.uvarint()))
+		if err != nil {
+			return EventsPage{}, err
+		}
+		p.Events = append(p.Events, e)
+	}
+	if r.failed || format != eventsBodyFormat || len(r.rest) != 0 {
+		return EventsPage{}, errMalformedEvent
+	}
+	return p, nil
+}
+
+func (p *EventsPage) encode() []byte {
+	b := binary.AppendUvarint([]byte{eventsBodyFormat}, p.Next)
+	b = append(b, bit(p.More))
+	for _, n := range []uint64{p.Waiting, p.WaitingBytes, p.Dead, p.Lost, uint64(len(p.Events))} {
+		b = binary.AppendUvarint(b, n)
+	}
+	for i := range p.Events {
+		b = appendString(b, string(p.Events[i].append(nil)))
+	}
+	return b
+}
+
+// EventsChanged is what a request about events has done on one shard.
+type EventsChanged struct {
+	Done uint32 // events
+	More bool   // ReplayRequest: there is more than fits into one entry
+}
+
+// EventsChangedOf reads the answer to an AcknowledgeRequest, a GiveUpRequest or a ReplayRequest.
+func EventsChangedOf(d *Decision) (EventsChanged, error) {
+	r := reader{rest: d.Document().Body}
+	format := r.byte()
+	c := EventsChanged{r.uint32(), r.bits(1) != 0}
+	if r.failed || format != eventsBodyFormat || len(r.rest) != 0 {
+		return EventsChanged{}, errMalformedEvent
+	}
+	return c, nil
+}
+
+func (c EventsChanged) encode() []byte {
+	return append(binary.AppendUvarint([]byte{eventsBodyFormat}, uint64(c.Done)), bit(c.More))
+}
+
+// Spike is what a node has seen of a key that is denied far more often than before.
+type Spike struct {
+	Namespace, Policy string
+	Key               string     // as it is stored
+	At                limit.Time // the minute in which it was seen ends then, by shard time
+	Denials, Mean     uint64     // in that minute, and a minute on average of the ten before
+}
+
+// SpikeRequest returns a request that writes the event of a spike, unless the key has had one in the last ten minutes, or the spike is
+// older than SpikeFresh, or there is no such policy. The Index of the answer is 0 if it wrote nothing. It may be sent twice, and goes to
+// the shard of the key.
+func SpikeRequest(s *Spike) Request {
+	b := []byte{eventsBodyFormat}
+	for _, n := range []uint64{uint64(s.At), s.Denials, s.Mean} {
+		b = binary.AppendUvarint(b, n)
+	}
+	return Request{Op: NoteSpike, Namespace: s.Namespace, Body: b, Entries: []Entry{{Policy: s.Policy, Key: s.Key, Cost: 1}}}
+}
+
+// The times of spikes.
+const (
+	SpikeCooldown = limit.Span(10 * 60 * 1e6) // after a spike of a key, its next ones are not told
+	SpikeFresh    = limit.Span(60 * 1e6)      // an older one is not told either
+)
+
+// Push is how far the bills of one period were pushed to a sink.
+type Push struct {
+	Sink, Period string     // 1 to 64 bytes each
+	Version      uint64     // 0: nothing was noted yet
+	Position     []byte     // the pusher's to know; at most 1 KiB
+	Until        limit.Time // it is forgotten then
+}
+
+// The bounds of a Push.
+const (
+	pushNameMost     = 64
+	pushPositionMost = 1 << 10
+)
+
+// PushRequest returns a request that notes a position on one shard in place of that of p.Version, which the answer's Document raises by
+// one. It is refused with Conflict if another one was noted since: so a late copy takes nothing back.
+func PushRequest(id ID, shards uint32, p *Push) Request {
+	b := appendString([]byte{eventsBodyFormat, byte(pushUsage)}, p.Sink)
+	b = appendString(b, p.Period)
+	b = binary.AppendUvarint(binary.AppendUvarint(b, p.Version), uint64(p.Until))
+	return eventsRequest(ChangeEvents, id, shards, append(b, p.Position...))
+}
+
+// ReadPush reads a position without a commit, so it may be behind. Version 0: there is none.
+func ReadPush(view Records, sink, period string) (Push, error) {
+	record, found := view.Lookup(pushKey(sink, period))
+	return pushOf(sink, period, record, found)
+}
+
+func pushKey(sink, period string) string {
+	return string(append(appendString([]byte{pushRecord}, sink), period...))
+}
+
+// pushFormat is the first byte of the record of a position, which is written from LevelNotify on.
+const pushFormat = 1
+
+func (p *Push) encode() []byte {
+	return append(binary.AppendUvarint([]byte{pushFormat}, p.Version), p.Position...)
+}
+
+func pushOf(sink, period string, record Record, found bool) (Push, error) {
+	p := Push{Sink: sink, Period: period}
+	if !found {
+		return p, nil
+	}
+	r := reader{rest: record.Value}
+	format, version := r.byte(), r.uvarint()
+	if r.failed || format != pushFormat || version == 0 {
+		return p, fmt.Errorf("shard: the position of a push to %q is malformed or of an unknown format", sink)
+	}
+	p.Version, p.Until, p.Position = version, record.ForgetAt, append([]byte(nil), r.rest...)
+	return p, nil
+}

@@ -1,0 +1,65 @@
+package shard
+
+import (
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+)
+
+// FinalQuery selects bills that have become final, for whoever pushes them.
+type FinalQuery struct {
+	After, Through limit.Time // those that became final in (After, Through]; Through is not above the shard's time
+	Wants          func(namespace, policy string) bool
+	From           UsagePlace // where to go on: the Next of the page before
+	Most           int        // periods, more or less: those of a key are together
+}
+
+// FinalView is what ReadFinalUsage reads: a *State.
+type FinalView interface {
+	Records
+	Time() limit.Time
+}
+
+// ReadFinalUsage reads a page of bills that are final, of all namespaces, without a commit. What was final at the shard's time does not
+// change any more, so it is not behind; of corrections it has those that are installed. The page's Through is that of the query.
+func ReadFinalUsage(view FinalView, policies *policy.Set, q FinalQuery) (UsagePage, error) {
+	mark, err := readRestoreMark(view)
+	if err != nil {
+		return UsagePage{}, err
+	}
+	now := view.Time()
+	u := usageReader{policies: policies, mark: mark, page: UsagePage{Through: now}}
+	page := UsagePage{Through: q.Through}
+	scanned := 0
+	var last uint64
+	var lastKey []byte
+	for key, record := range view.Scan(q.From.Place) {
+		place := scanPlace(key)
+		if place == q.From.Place && string(key) <= q.From.After {
+			continue
+		}
+		if scanned++; scanned > usageScanned || len(page.Periods) >= q.Most {
+			if page.Next.Place = place; place == last {
+				page.Next.After = string(lastKey)
+			}
+			break
+		}
+		last, lastKey = place, append(lastKey[:0], key...)
+		if len(key) == 0 || key[0] != counterRecord {
+			continue
+		}
+		r := reader{rest: key[1:]}
+		if u.namespace = r.string(); r.failed || !q.Wants(u.namespace, r.string()) {
+			continue
+		}
+		u.page.Periods = u.page.Periods[:0]
+		if err := u.read(key, record); err != nil {
+			return UsagePage{}, err
+		}
+		for _, p := range u.page.Periods {
+			if p.Final > q.After && p.Final <= q.Through {
+				page.Periods = append(page.Periods, p)
+			}
+		}
+	}
+	return page, nil
+}

@@ -1,0 +1,75 @@
+package shard
+
+import "github.com/stint-io/stint/limit"
+
+// Happening is what a batch brings about besides its answers, for those who watch. One of Fired, Lockout and Change is set.
+type Happening struct {
+	At                     limit.Time
+	Namespace, Policy, Key string
+
+	Fired   *FiredThreshold // a threshold of a limit of the key
+	Lockout *BegunLockout
+	Change  *AuditRecord // somebody changed the key by hand
+}
+
+// BegunLockout is a block that the ladder of a key began.
+type BegunLockout struct {
+	Level uint32 // blocks of the ladder so far, this one included
+	Until limit.Time
+}
+
+// Happenings lists what the effects of a batch bring about. before is the view on which it was evaluated, without them. It reads what the
+// batch wrote anyway, so a batch that nobody watches pays nothing. What cannot be read is left out.
+func Happenings(before Records, puts []Put, at Stamp) (all []Happening) {
+	for i := range puts {
+		p := &puts[i]
+		if p.Value == nil {
+			continue
+		}
+		switch p.Key[0] {
+		case eventRecord, pastEventRecord:
+			// An event that a sink has taken is written again, in a later batch: no two have the same instant.
+			if e, err := decodeEvent(p.Value); err == nil && e.At == at.Now && e.Kind == EventThreshold {
+				all = append(all, Happening{At: e.At, Namespace: e.Namespace, Policy: e.Policy, Key: e.Key,
+					Fired: &FiredThreshold{Policy: e.Policy, Limit: e.Limit, Key: e.Key, Units: e.Units, Percent: e.Threshold.Percent,
+						Starts: e.Start, Ends: e.End}})
+			}
+		case auditRecord:
+			if a, err := decodeAudit(at.Shard, p.Value); err == nil && a.At == at.Now && a.Key != "" {
+				all = append(all, Happening{At: a.At, Namespace: a.Namespace, Policy: a.Policy, Key: a.Key, Change: &a})
+			}
+		case counterRecord:
+			if l := begunLockout(before, p, at.Now); l != nil {
+				r := reader{rest: []byte(p.Key[1:])}
+				namespace, policy := r.string(), r.string()
+				all = append(all, Happening{At: at.Now, Namespace: namespace, Policy: policy, Key: string(r.rest), Lockout: l})
+			}
+		}
+	}
+	return all
+}
+
+// begunLockout compares the ladders in two records of a counter; nil: no block has begun.
+func begunLockout(before Records, p *Put, now limit.Time) *BegunLockout {
+	after := ladderIn(p.Value)
+	if after.level == 0 || after.blockedUntil <= now { // of level 0: the restore of the shard blocks what it may have lost
+		return nil
+	}
+	record, _ := before.Lookup(p.Key)
+	if after.blockedUntil <= ladderIn(record.Value).blockedUntil {
+		return nil
+	}
+	return &BegunLockout{Level: after.level, Until: after.blockedUntil}
+}
+
+// ladderIn is the ladder in the record of a counter.
+func ladderIn(value []byte) ladder {
+	if len(value) == 0 || value[0] == counterFormat {
+		return ladder{}
+	}
+	var c counter
+	if err := c.decode(value, nil); err != nil || c.extras == nil {
+		return ladder{}
+	}
+	return c.extras.ladder
+}

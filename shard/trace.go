@@ -1,0 +1,32 @@
+package shard
+
+import "time"
+
+// Trace follows a request that somebody watches. It changes nothing about the decision, and no record has it. All methods may be
+// called concurrently, and none blocks.
+type Trace interface {
+	// Context returns what another node needs to follow the request.
+	Context() TraceContext
+	// Reached records when the request reached a step on its way.
+	Reached(step TraceStep, at time.Time)
+}
+
+// TraceContext is the place of a request in a trace that is followed: the ids of the trace and of the span above, as in the W3C's
+// Trace Context. Neither is zero.
+type TraceContext struct {
+	ID   [16]byte
+	Span [8]byte
+}
+
+// TraceStep is a step of a request on its way through the shard's owner.
+type TraceStep uint8
+
+// The steps.
+const (
+	TraceQueued    TraceStep = iota // it waits for a batch
+	TraceProposed                   // it was decided, and its entry is on its way to a majority
+	TraceInstalled                  // a majority has the entry on disk, and the answer may leave
+)
+
+// String is the name of the step in a trace.
+func (s TraceStep) String() string { return [...]string{"queued", "proposed", "installed"}[s] }
