@@ -34,7 +34,8 @@ func closeToOthers(dir string, logger *slog.Logger) error {
 // noLinks refuses symbolic links in place of the small files that are written in place: a write would overwrite the target of
 // the link. bbolt's file has a check of its own (checkBolt).
 func noLinks(dir string) error {
-	for _, name := range []string{lockName, tailName, tailName + draftSuffix, suspectName, suspectName + draftSuffix} {
+	for _, name := range []string{lockName, tailName, tailName + draftSuffix, suspectName, suspectName + draftSuffix,
+		distrustName, distrustName + draftSuffix} {
 		if err := mayWrite(filepath.Join(dir, name)); err != nil {
 			return err
 		}

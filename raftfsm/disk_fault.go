@@ -17,7 +17,7 @@ type diskFault struct {
 	once     sync.Once
 	first    atomic.Pointer[error]
 	logger   *slog.Logger
-	distrust func() // marks the directory for the next start, if possible
+	distrust func(error) // marks the directory for the next start, if possible
 	fatal    func(error)
 }
 
@@ -29,15 +29,14 @@ func (p *diskFault) cause() error {
 	return nil
 }
 
-// fail sets the latch. The first caller marks the directory, if the disk failed, and reports the error. Other callers wait
-// until it has.
+// fail sets the latch. The first caller marks the directory and reports the error. Other callers wait until it has.
 func (p *diskFault) fail(err error) {
 	p.once.Do(func() {
 		err = fmt.Errorf("raftfsm: stopped, %w: %w", ErrUntrusted, err)
 		p.first.Store(&err)
 		p.logger.Error("stores can no longer be trusted, stopping", "error", err)
-		if p.distrust != nil && suspicious(err) {
-			p.distrust()
+		if p.distrust != nil {
+			p.distrust(err)
 		}
 		p.fatal(err)
 	})

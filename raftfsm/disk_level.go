@@ -14,10 +14,11 @@ import (
 // and not taken from the library: a newer Pebble must not change it before the cluster is allowed to leave the older release
 // behind.
 var pebbleFormats = map[shard.Level]pebble.FormatMajorVersion{
-	shard.LevelFirst: pebble.FormatValueSeparation,
-	shard.LevelSound: pebble.FormatValueSeparation,
-	shard.LevelTrust: pebble.FormatValueSeparation,
-	shard.LevelBill:  pebble.FormatValueSeparation,
+	shard.LevelFirst:  pebble.FormatValueSeparation,
+	shard.LevelSound:  pebble.FormatValueSeparation,
+	shard.LevelTrust:  pebble.FormatValueSeparation,
+	shard.LevelBill:   pebble.FormatValueSeparation,
+	shard.LevelNotify: pebble.FormatValueSeparation,
 }
 
 // readiness says whether a data directory is complete and, if so, its feature level, which limits how new its content may be. 0

@@ -31,6 +31,7 @@ const (
 	keyGroups     = "groups"    // in the bolt file
 	tailName      = "log-tail"  // how far the newest log file was fsynced
 	suspectName   = "suspect"   // exists after a failed write: the replicas that are not to be trusted
+	distrustName  = "distrust"  // why a process had to end itself, for those after it
 	dirMode       = os.FileMode(0o700)
 )
 
@@ -104,6 +105,7 @@ type Stores struct {
 	db        *database
 	tables    int // maximum that Pebble keeps open
 	suspicion suspicion
+	distrust  distrustMark
 	tail      tail
 	lowDisk   atomic.Bool
 	free      atomic.Uint64 // bytes for the directory, asked once a second
@@ -140,7 +142,7 @@ func OpenStores(dir string, cfg StoresConfig) (*Stores, error) {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
 	s.tail = tail{files: s.disk, path: s.disk.PathJoin(dir, tailName), log: s.disk.PathJoin(dir, logName)}
-	s.fault = &diskFault{logger: s.logger, fatal: cfg.Fatal, distrust: s.suspicion.raise}
+	s.fault = &diskFault{logger: s.logger, fatal: cfg.Fatal, distrust: s.leaveMarks}
 	s.watchdog = newWatchdog(s.fault)
 	if err := s.fault.contain(func() error { return s.start(&cfg) }); err != nil {
 		return nil, errors.Join(fmt.Errorf("data directory %s: %w", dir, err), s.closeFiles())
@@ -184,6 +186,9 @@ func (s *Stores) start(cfg *StoresConfig) (err error) {
 		return fmt.Errorf("reading the list of its groups: %w", err)
 	}
 	if err := s.suspicion.load(s.disk, s.dir, s.groups); err != nil {
+		return err
+	}
+	if err := s.distrust.load(s.disk, s.dir); err != nil {
 		return err
 	}
 	if s.Suspect() { // a write forces the newest root of the file, which may exist only in the cache, to the disk
@@ -362,7 +367,10 @@ func (s *Stores) pebbleOptions(exists bool) *pebble.Options {
 func (s *Stores) watch(cfg *StoresConfig) {
 	free := cfg.FreeBytes
 	if free == nil {
-		free = s.freeBytes
+		free = func() (uint64, error) {
+			usage, err := s.disk.GetDiskUsage(s.dir)
+			return usage.AvailBytes, err
+		}
 	}
 	s.watching.Go(func() { every(watchdogTick, s.stop, s.watchdog.tick) })
 	s.watching.Go(func() { every(tailEvery, s.stop, s.keepTail) })
@@ -389,11 +397,6 @@ func (s *Stores) noteLowDisk(low bool) {
 	} else {
 		s.logger.Info("there is room on the disk again: requests are taken", "dir", s.dir)
 	}
-}
-
-func (s *Stores) freeBytes() (uint64, error) {
-	usage, err := s.disk.GetDiskUsage(s.dir)
-	return usage.AvailBytes, err
 }
 
 // Identity returns the identity that the directory was given when it was created.

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// markTimeout bounds how long the node waits for the mark to be written to a disk that is failing already.
+// markTimeout bounds how long the node waits for its marks to be written to a disk that is failing already.
 const markTimeout = 200 * time.Millisecond
 
 // writeError is a failed write or fsync.
@@ -119,23 +119,13 @@ func (s *suspicion) know(groups []groupRecord) {
 	}
 }
 
-// raise marks all existing replicas, and waits briefly for the disk to take the mark. If it does not, the node stays unmarked,
-// and only this process's log lines tell what was wrong.
+// raise marks all existing replicas. If the disk does not take the mark, the node stays unmarked, and only this process's log lines
+// tell what was wrong.
 func (s *suspicion) raise() {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.path != "" && len(s.exist) > 0 {
-			s.write(s.all("")) // an error is ignored: nothing can be done about it
-		}
-	}()
-	timeout := time.NewTimer(markTimeout)
-	defer timeout.Stop()
-	select {
-	case <-done:
-	case <-timeout.C:
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.path != "" && len(s.exist) > 0 {
+		s.write(s.all("")) // an error is ignored: nothing can be done about it
 	}
 }
 

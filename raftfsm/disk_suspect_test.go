@@ -111,7 +111,7 @@ func TestMarkComesBeforeTheEnd(t *testing.T) {
 	if err := s.load(vfs.Default, dir, []groupRecord{{Replica: lone}}); err != nil {
 		t.Fatal(err)
 	}
-	p.distrust = s.raise
+	p.distrust = func(error) { s.raise() }
 	p.fail(writeFailed(syscall.EIO))
 	if err := <-marked; err != nil {
 		t.Errorf("told without a mark: %v", err)

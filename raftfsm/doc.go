@@ -93,6 +93,9 @@
 //     up to 50 ms, and is then sent all entries of that time at once (transport.rest). If it is needed, it hears of it within a
 //     few commits' time. It saves a fifth to a quarter of an entry's cost. A pre-vote is asked for again, since the follower that
 //     rests cannot be elected.
+//   - Heartbeats cost no fsync, only messages and wakes of threads, and are most of what an idle node does. Those of all groups of
+//     a node leave at the same time (beatEvery). They say what is committed (transport.heartbeat), so that raft's own messages
+//     about it, which leave one by one, may be rare (commitTimeout).
 //   - The leader's fsync runs in parallel with the followers' (unsyncedWrites). Raft allows this, but hashicorp/raft does not do it by
 //     itself. It saves no processor time; an entry waits for one fsync and a round trip instead of two fsyncs.
 //

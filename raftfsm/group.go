@@ -20,7 +20,7 @@ import (
 const (
 	heartbeatTimeout     = 650 * time.Millisecond
 	loneHeartbeatTimeout = 50 * time.Millisecond
-	commitTimeout        = 250 * time.Millisecond // only delays what the followers of an idle shard know
+	commitTimeout        = time.Second // raft's own word on what is committed; heartbeats tell it sooner (transport.heartbeat)
 )
 
 // The log. Followers that lag less than trailingEntries catch up from it. A smaller number would run into hashicorp/raft issue
@@ -184,7 +184,8 @@ func (g *Group) openTransport(logger raftLogger) error {
 		return fmt.Errorf("its stream layer is %q's", got)
 	}
 	g.transport = newTransport(layer, logger, g.guard.hung.Load)
-	g.transport.onOwnDisk, g.transport.voter, g.transport.progress = g.onOwnDisk, g.knownVoter, g.progress
+	g.transport.onOwnDisk, g.transport.voter = g.onOwnDisk, g.knownVoter
+	g.transport.progress, g.transport.committed = g.progress, g.committed
 	return nil
 }
 
@@ -209,6 +210,20 @@ func (g *Group) progress() (committed, newest uint64) {
 		return 0, 0
 	}
 	return member.CommitIndex(), member.LastIndex()
+}
+
+// committed returns the index of the newest entry that this replica knows to be committed, or 0 if it is not in that term. It
+// reads the term last, and terms only grow: so the leader of that term, and of no later one, says that the entry is committed.
+func (g *Group) committed(term uint64) uint64 {
+	member := g.running.Load()
+	if member == nil {
+		return 0
+	}
+	index := member.CommitIndex()
+	if member.CurrentTerm() != term {
+		return 0
+	}
+	return index
 }
 
 // onOwnDisk waits until this replica's own disk has all entries up to index. It returns false if that will never happen.

@@ -226,6 +226,7 @@ func TestVoterThatDoesNotKnowItYetVotes(t *testing.T) {
 		f.net.Isolate(g.name)
 		mustCode(t, "a vote that nobody hears of", g.Promote(name, index), shard.UnknownOutcome)
 		await.Until(t, "the end of its office", func() bool { return !g.Leading() })
+		time.Sleep(time.Minute) // raft sends once more what it had to send when it led: nobody may hear that either
 		f.net.Heal()
 		if now := f.leader(t); now != leader {
 			t.Errorf("%s leads, whose log lacks an entry", now)

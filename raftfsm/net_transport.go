@@ -34,6 +34,8 @@ var errHungDisk = errors.New("raftfsm: the disk hangs, sending nothing")
 //
 // Rest. A follower that no commit waits for is sent fewer and larger messages (rest).
 //
+// Beat. The heartbeats of all groups leave at the same time (beatEvery), and say what is committed (heartbeat).
+//
 // Slow links. raft sends up to 64 entries at once, however long they are: 16 MiB, which a link slower than 8 MB/s does not
 // transfer before the timeout, and then they are sent again. So a message carries at most messageBytes of entries, or one
 // entry. raft reads from the request which entries were sent, and sends the rest next. So a follower can catch up over a link
@@ -63,6 +65,9 @@ type transport struct {
 	// progress returns the indices of the newest entry that is committed, and of the newest that is written; 0: not known yet.
 	progress func() (committed, newest uint64)
 
+	// committed returns the index of the newest committed entry as known while this replica was in that term; 0: it no longer is.
+	committed func(term uint64) uint64
+
 	calls    chan raft.RPC // incoming requests, for raft
 	relay    sync.Once     // starts relaying
 	relaying sync.WaitGroup
@@ -80,10 +85,11 @@ type transport struct {
 type contact struct {
 	at      time.Time
 	lastLog uint64
+	match   match
 }
 
 // heard returns the last response of a follower, and whether it is no older than within. While this replica leads, raft sends
-// about ten heartbeats to each member in a heartbeat timeout.
+// three to five heartbeats to each member in a heartbeat timeout.
 func (t *transport) heard(name string, within time.Duration) (contact, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -91,10 +97,28 @@ func (t *transport) heard(name string, within time.Duration) (contact, bool) {
 	return c, found && time.Since(c.at) <= within
 }
 
+// note notes that a follower has just responded.
 func (t *transport) note(name string, lastLog uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.contacts[name] = contact{time.Now(), lastLog}
+	t.contacts[name] = contact{time.Now(), lastLog, t.contacts[name].match}
+}
+
+// accepted notes that a follower has just accepted a request. lastLog is the index of its newest entry before that.
+func (t *transport) accepted(name string, lastLog uint64, args *raft.AppendEntriesRequest) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	m := matching(args)
+	t.contacts[name] = contact{time.Now(), max(lastLog, m.index), m}
+}
+
+// unmatch forgets what a follower has in common with the leader.
+func (t *transport) unmatch(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.contacts[name]
+	c.match = match{}
+	t.contacts[name] = c
 }
 
 func newTransport(layer StreamLayer, logger raftLogger, hung func() bool) *transport {
@@ -103,6 +127,7 @@ func newTransport(layer StreamLayer, logger raftLogger, hung func() bool) *trans
 		onOwnDisk: func(uint64) bool { return true },
 		voter:     func() raft.ServerID { return "" },
 		progress:  func() (uint64, uint64) { return 0, 0 },
+		committed: func(uint64) uint64 { return 0 },
 		calls:     make(chan raft.RPC),
 		closed:    make(chan struct{}),
 		ending:    make(chan struct{}),
@@ -123,8 +148,15 @@ func (t *transport) SetHeartbeatHandler(func(raft.RPC)) {}
 // AppendEntries implements raft.Transport. Both entries and heartbeats are sent by it.
 func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest,
 	resp *raft.AppendEntriesResponse) error {
+	beats := isHeartbeat(args)
+	if beats {
+		t.sleep(untilBeat(time.Now()))
+	}
 	if t.hung() {
 		return errHungDisk
+	}
+	if beats {
+		return t.heartbeat(id, target, args, resp)
 	}
 	all := len(args.Entries)
 	args.Entries = fitting(args.Entries)
@@ -133,12 +165,15 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, a
 	if err != nil || resp.Term > args.Term {
 		return err
 	}
-	if len(args.Entries) == 0 || !resp.Success {
+	if !resp.Success {
 		t.note(string(target), resp.LastLog)
 		return nil
 	}
+	t.accepted(string(target), resp.LastLog, args)
+	if len(args.Entries) == 0 {
+		return nil
+	}
 	last := args.Entries[len(args.Entries)-1].Index
-	t.note(string(target), max(resp.LastLog, last)) // resp.LastLog is the index before this request
 	if !t.onOwnDisk(last) {
 		return errOwnDisk
 	}
