@@ -48,36 +48,41 @@ var beside = map[string][]string{
 	"api/gen/stint/v1/stintv1connect":          {"api/gen/stint/v1"},
 	"api/gen/stint/test/v1":                    {},
 	"api/gen/stint/test/v1/stinttestv1connect": {"api/gen/stint/test/v1"},
-	"api/wire":                {"api/gen/stint/v1"}, // messages to bytes and back
-	"internal/metrics":        {},
-	"internal/top":            {}, // the keys that stand out: sketches without a clock
-	"shard/placement":         {}, // where keys live: known to shards and clients
-	"client":                  {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "shard/placement"},
-	"client/internal/inbound": {"api/gen/stint/v1", "client"}, // what the middlewares share
-	"client/stinthttp":        {"api/gen/stint/v1", "client/internal/inbound", "internal/clientaddr"},
-	"client/stintconnect":     {"api/gen/stint/v1", "client/internal/inbound", "internal/clientaddr"},
-	"client/stintgrpc":        {"api/gen/stint/v1", "client/internal/inbound", "internal/clientaddr"},
-	"internal/batchwait":      {},                    // how long batches wait: a rule without a clock
-	"internal/connlimit":      {},                    // how many connections a port has
-	"internal/clientaddr":     {},                    // who is behind a proxy
-	"internal/jwks":           {},                    // tokens that others sign, and their keys
-	"internal/keyhash":        {},                    // keys of people as HMAC
-	"internal/auth":           {},                    // who sent a request, and what they may do
-	"internal/certfile":       {},                    // PEM files that are watched
-	"internal/clienttls":      {"internal/certfile"}, // TLS on the ports of clients
-	"internal/bench":          {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "client"},
-	"internal/await":          {}, // for tests: waiting
-	"internal/testcert":       {}, // for tests: certificates
-	"internal/testcluster":    {},
-	"internal/verify":         {},
-	"internal/model":          {"limit", "policy", "shard"},
-	"internal/sim":            {},
-	"internal/chaos":          {}, // its tests use internal/testcluster, internal/verify and internal/model
-	"examples":                {}, // its tests use internal/testcluster
-	"examples/go-web":         {"api/gen/stint/v1", "client", "client/stinthttp"},
-	"raftfsm/memnet":          {},                                                     // for tests: a network in memory
-	"raftfsm/memfs":           {},                                                     // for tests: a disk in memory
-	"examples/demo":           {"client", "client/stinthttp", "internal/testcluster"}, // `make demo`
+	"api/wire":                  {"api/gen/stint/v1"}, // messages to bytes and back
+	"internal/metrics":          {},
+	"internal/top":              {}, // the keys that stand out: sketches without a clock
+	"internal/decisions":        {}, // what was decided, for those who watch, and as a log
+	"shard/placement":           {}, // where keys live: known to shards and clients
+	"client":                    {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "shard/placement"},
+	"client/internal/inbound":   {"api/gen/stint/v1", "client"}, // what the middlewares share
+	"client/stinthttp":          {"api/gen/stint/v1", "client/internal/inbound", "internal/clientaddr"},
+	"client/stintconnect":       {"api/gen/stint/v1", "client/internal/inbound", "internal/clientaddr"},
+	"client/stintgrpc":          {"api/gen/stint/v1", "client/internal/inbound", "internal/clientaddr"},
+	"internal/batchwait":        {},                    // how long batches wait: a rule without a clock
+	"internal/connlimit":        {},                    // how many connections a port has
+	"internal/calllog":          {},                    // the log of calls that fail or are slow
+	"internal/clientaddr":       {},                    // who is behind a proxy
+	"internal/trace":            {"shard"},             // spans of calls
+	"internal/jwks":             {},                    // tokens that others sign, and their keys
+	"internal/keyhash":          {},                    // keys of people as HMAC
+	"internal/notify":           {},                    // events on their way to sinks
+	"internal/auth":             {},                    // who sent a request, and what they may do
+	"internal/certfile":         {},                    // PEM files that are watched
+	"internal/clienttls":        {"internal/certfile"}, // TLS on the ports of clients
+	"internal/bench":            {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "client"},
+	"internal/await":            {}, // for tests: waiting
+	"internal/testcert":         {}, // for tests: certificates
+	"internal/testcluster":      {},
+	"internal/verify":           {},
+	"internal/model":            {"limit", "policy", "shard"},
+	"internal/sim":              {},
+	"internal/chaos":            {}, // its tests use internal/testcluster, internal/verify and internal/model
+	"examples":                  {}, // its tests use internal/testcluster
+	"examples/go-web":           {"api/gen/stint/v1", "client", "client/stinthttp"},
+	"examples/billing/receiver": {},                                                     // takes events as anybody's program would
+	"raftfsm/memnet":            {},                                                     // for tests: a network in memory
+	"raftfsm/memfs":             {},                                                     // for tests: a disk in memory
+	"examples/demo":             {"client", "client/stinthttp", "internal/testcluster"}, // `make demo`
 }
 
 // mayUse lists the packages beside the floors that a package on a floor may import.
@@ -85,14 +90,14 @@ var mayUse = map[string][]string{
 	"actor":             {"internal/top"},
 	"shard":             {"shard/placement"},
 	"internal/gate":     {"internal/clientaddr"},
-	"api/redis":         {"internal/auth", "internal/batchwait", "internal/clienttls", "internal/connlimit", "internal/keyhash"},
-	"api":               {"internal/auth", "internal/clienttls", "internal/connlimit", "internal/jwks", "internal/keyhash", "internal/top", "api/wire", "api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "api/gen/stint/test/v1", "api/gen/stint/test/v1/stinttestv1connect"},
+	"api/redis":         {"internal/auth", "internal/batchwait", "internal/clienttls", "internal/connlimit", "internal/keyhash", "internal/calllog", "internal/trace"},
+	"api":               {"internal/auth", "internal/clienttls", "internal/connlimit", "internal/jwks", "internal/keyhash", "internal/top", "internal/calllog", "internal/trace", "api/wire", "api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "api/gen/stint/test/v1", "api/gen/stint/test/v1/stinttestv1connect", "internal/decisions", "internal/notify"},
 	"stinttest":         {"api/gen/stint/test/v1", "api/gen/stint/test/v1/stinttestv1connect", "client"},
 	"cluster/gossip":    {"internal/connlimit"},
-	"cluster/placement": {"internal/top"}, // a question between nodes
-	"cluster/peer":      {"internal/certfile", "internal/connlimit"},
-	"internal/node":     {"internal/auth", "internal/metrics", "internal/clienttls", "internal/connlimit", "internal/keyhash", "internal/top"},
-	"cmd/stint":         {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "internal/auth", "internal/bench", "internal/certfile", "internal/clienttls", "internal/testcluster", "internal/verify"},
+	"cluster/placement": {"internal/top", "internal/decisions"}, // questions between nodes
+	"cluster/peer":      {"internal/certfile", "internal/connlimit", "internal/decisions"},
+	"internal/node":     {"internal/auth", "internal/metrics", "internal/clienttls", "internal/connlimit", "internal/keyhash", "internal/top", "internal/calllog", "internal/trace", "internal/decisions", "internal/notify"},
+	"cmd/stint":         {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "internal/auth", "internal/bench", "internal/certfile", "internal/clienttls", "internal/testcluster", "internal/verify", "internal/decisions"},
 }
 
 // doors lists every library and the packages that may import it. A library that is not listed has no door: add it here with
@@ -120,6 +125,7 @@ var doors = map[string][]string{
 	"github.com/hashicorp/go-hclog":         {"raftfsm"},
 	"github.com/go-jose/go-jose":            {"internal/jwks"},
 	"google.golang.org/genproto/googleapis": {"api", "client/stintconnect", "client/stintgrpc"},
+	"go.opentelemetry.io/":                  {"internal/trace"}, // messages and exporter of traces
 }
 
 // testDoors lists what test files may import besides: libraries of tests, and clients that are not ours.
@@ -184,6 +190,7 @@ var bubbledHelpers = []string{
 var longFunctions = map[string]string{
 	"api/gen/stint/v1/stintv1connect/NewClusterServiceHandler": "generated: five lines for each procedure",
 	"api/gen/stint/v1/stintv1connect/NewLimitServiceHandler":   "generated: five lines for each procedure",
+	"api/gen/stint/v1/stintv1connect/NewSinkServiceHandler":    "generated: five lines for each procedure",
 }
 
 const maxFunctionLines = 70

@@ -32,6 +32,10 @@ func (q *Query) wants(namespace, policy string) bool {
 // Answer is what one node, or all of them, know.
 type Answer struct {
 	Policies []Policy `json:",omitempty"` // by name
+	// Shared is Policy.Floors of policies that Policies does not have: they may be in a shared table.
+	Shared [measures]uint64
+	// Repeated is the denials that the node has repeated by itself, by policy. Join adds them to Policies.
+	Repeated []Repeated `json:",omitempty"`
 	// Cut means that not all policies are in the answer: it would have been too large.
 	Cut bool `json:",omitempty"`
 }
@@ -41,7 +45,8 @@ type Policy struct {
 	Name   string
 	Since  int64 // microseconds since the Unix epoch: counted since then
 	Totals [measures]uint64
-	Keys   []Key `json:",omitempty"`
+	Keys   []Key            `json:",omitempty"`
+	Floors [measures]uint64 // a key that is not listed has at most so many
 }
 
 // Key is one key of a policy.
@@ -56,9 +61,13 @@ type Estimate struct{ Count, Err uint64 }
 // Least is what the count is at least.
 func (e Estimate) Least() uint64 { return e.Count - e.Err }
 
+func (e Estimate) plus(more Estimate) Estimate {
+	return Estimate{e.Count + more.Count, e.Err + more.Err}
+}
+
 // Summarize makes the answer of one node out of the parts of its shards. Each key lives on one shard, so the lists of shards
 // need not be added up.
-func Summarize(q *Query, parts []Part) Answer {
+func Summarize(q *Query, parts []Part) (answer Answer) {
 	var all []Policy
 	for i := range parts {
 		p := &parts[i]
@@ -67,28 +76,60 @@ func Summarize(q *Query, parts []Part) Answer {
 			sums[m] = merged(p.windows, m)
 		}
 		if p.shared {
-			all = append(all, ofShared(q, p.since, &sums)...)
+			policies, floors := ofShared(q, p.since, &sums)
+			all = append(all, policies...)
+			raise(&answer.Shared, floors)
 		} else {
 			all = append(all, listed(q, p.policy, p.since, &sums))
 		}
 	}
-	return Answer{Policies: concatenate(q, all)}
+	answer.Policies = concatenate(all)
+	rank(q, answer.Policies)
+	return answer
 }
 
 // Join makes one answer out of those of several nodes.
 func Join(q *Query, answers []Answer) (whole Answer) {
 	var all []Policy
-	for _, a := range answers {
+	for i := range answers {
+		a := &answers[i]
 		all = append(all, a.Policies...)
 		whole.Cut = whole.Cut || a.Cut
+		raise(&whole.Shared, a.Shared)
 	}
-	whole.Policies = concatenate(q, all)
+	whole.Policies = concatenate(all)
+	whole.addRepeated(q, answers)
+	rank(q, whole.Policies)
 	return whole
+}
+
+// raise makes each number at least that of others.
+func raise(n *[measures]uint64, to [measures]uint64) {
+	for m := range n {
+		n[m] = max(n[m], to[m])
+	}
+}
+
+// floorsOf returns what a key has at most that is not among those listed in an order. Another measure may list it.
+func floorsOf(order Measure, sums *[measures]Summary) (floors [measures]uint64) {
+	listed := make(map[string]bool, len(sums[order].Rows))
+	for _, r := range sums[order].Rows {
+		listed[r.Key] = true
+	}
+	for m := range sums {
+		floors[m] = sums[m].Floor
+		for _, r := range sums[m].Rows {
+			if !listed[r.Key] {
+				floors[m] = max(floors[m], r.Count)
+			}
+		}
+	}
+	return floors
 }
 
 // listed lists the keys of one policy on one shard.
 func listed(q *Query, policy string, since int64, sums *[measures]Summary) Policy {
-	p := Policy{Name: policy, Since: since}
+	p := Policy{Name: policy, Since: since, Floors: floorsOf(q.Order, sums)}
 	for m := range sums {
 		p.Totals[m] = sums[m].Total
 	}
@@ -102,10 +143,10 @@ func listed(q *Query, policy string, since int64, sums *[measures]Summary) Polic
 	return p
 }
 
-// ofShared lists the policies in a shared table. Their totals are those of the listed keys only.
-func ofShared(q *Query, since int64, sums *[measures]Summary) (policies []Policy) {
-	at := make(map[string]int)
-	for _, k := range listed(q, "", since, sums).Keys {
+// ofShared lists the policies in a shared table. Their totals are those of the listed keys only. floors are those of all of them.
+func ofShared(q *Query, since int64, sums *[measures]Summary) (policies []Policy, floors [measures]uint64) {
+	at, all := make(map[string]int), listed(q, "", since, sums)
+	for _, k := range all.Keys {
 		n, key := nameIn(k.Key)
 		if !q.wants(n.namespace, n.policy) {
 			continue
@@ -114,7 +155,7 @@ func ofShared(q *Query, since int64, sums *[measures]Summary) (policies []Policy
 		if !known {
 			i = len(policies)
 			at[n.policy] = i
-			policies = append(policies, Policy{Name: n.policy, Since: since})
+			policies = append(policies, Policy{Name: n.policy, Since: since, Floors: all.Floors})
 		}
 		p := &policies[i]
 		for m := range k.Estimates {
@@ -122,12 +163,11 @@ func ofShared(q *Query, since int64, sums *[measures]Summary) (policies []Policy
 		}
 		p.Keys = append(p.Keys, Key{key, k.Estimates})
 	}
-	return policies
+	return policies, all.Floors
 }
 
-// concatenate joins the lists of the same policy. A flood of keys that were asked about once has large counts and large errors,
-// so what is certain decides the order.
-func concatenate(q *Query, all []Policy) (joined []Policy) {
+// concatenate joins the lists of the same policy.
+func concatenate(all []Policy) (joined []Policy) {
 	slices.SortStableFunc(all, func(a, b Policy) int { return cmp.Compare(a.Name, b.Name) })
 	for _, p := range all {
 		if n := len(joined); n == 0 || joined[n-1].Name != p.Name {
@@ -136,19 +176,31 @@ func concatenate(q *Query, all []Policy) (joined []Policy) {
 		into := &joined[len(joined)-1]
 		into.Since = max(into.Since, p.Since)
 		into.Keys = append(into.Keys, p.Keys...)
+		raise(&into.Floors, p.Floors)
 		for m := range p.Totals {
 			into.Totals[m] += p.Totals[m]
 		}
 	}
-	for i := range joined {
-		p := &joined[i]
+	return joined
+}
+
+// rank puts the keys of each policy in order and leaves out those that are too many. A flood of keys that were asked about once has
+// large counts and large errors, so what is certain decides the order.
+func rank(q *Query, policies []Policy) {
+	for i := range policies {
+		p := &policies[i]
 		slices.SortFunc(p.Keys, func(a, b Key) int {
 			x, y := a.Estimates[q.Order], b.Estimates[q.Order]
 			return cmp.Or(cmp.Compare(y.Least(), x.Least()), cmp.Compare(y.Count, x.Count), cmp.Compare(a.Key, b.Key))
 		})
-		p.Keys = p.Keys[:min(len(p.Keys), q.Count)]
+		for len(p.Keys) > q.Count {
+			last := &p.Keys[len(p.Keys)-1]
+			for m := range p.Floors {
+				p.Floors[m] = max(p.Floors[m], last.Estimates[m].Count)
+			}
+			p.Keys = p.Keys[:len(p.Keys)-1]
+		}
 	}
-	return joined
 }
 
 // answerBytesMax bounds an answer on its way to another node: half of what a message may have, because JSON escapes.
@@ -157,8 +209,20 @@ const answerBytesMax = 1 << 20
 // Bound leaves policies out until the answer fits into a message between nodes.
 func (a *Answer) Bound() {
 	n := 0
+	for i := range a.Repeated {
+		n += 256 + len(a.Repeated[i].Policy)
+		for m := range a.Repeated[i].Of {
+			for _, r := range a.Repeated[i].Of[m].Rows {
+				n += 64 + len(r.Key)
+			}
+		}
+		if n > answerBytesMax/2 {
+			a.Repeated, a.Cut = a.Repeated[:i], true
+			break
+		}
+	}
 	for i := range a.Policies {
-		n += 128 + len(a.Policies[i].Name)
+		n += 192 + len(a.Policies[i].Name)
 		for j := range a.Policies[i].Keys {
 			n += 192 + len(a.Policies[i].Keys[j].Key)
 		}

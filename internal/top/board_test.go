@@ -187,8 +187,8 @@ func TestAnswersOfNodesAreJoined(t *testing.T) {
 	}
 	want := `{"Policies":[{"Name":"p","Since":5,"Totals":[20,0,20],"Keys":[` +
 		`{"Key":"b","Estimates":[{"Count":10,"Err":0},{"Count":0,"Err":0},{"Count":10,"Err":0}]},` +
-		`{"Key":"a0","Estimates":[{"Count":5,"Err":0},{"Count":0,"Err":0},{"Count":5,"Err":0}]}]},` +
-		`{"Name":"q","Since":5,"Totals":[10,0,10],"Keys":[{"Key":"d","Estimates":[{"Count":10,"Err":0},{"Count":0,"Err":0},{"Count":10,"Err":0}]}]}]}`
+		`{"Key":"a0","Estimates":[{"Count":5,"Err":0},{"Count":0,"Err":0},{"Count":5,"Err":0}]}],"Floors":[5,0,5]},` + // a1 is left out
+		`{"Name":"q","Since":5,"Totals":[10,0,10],"Keys":[{"Key":"d","Estimates":[{"Count":10,"Err":0},{"Count":0,"Err":0},{"Count":10,"Err":0}]}],"Floors":[0,0,0]}],"Shared":[0,0,0]}`
 	if string(text) != want {
 		t.Errorf("got  %s\nwant %s", text, want)
 	}

@@ -8,10 +8,13 @@
 //	          6 x 10 min
 //	Board     the tables of one shard, made when a policy is used; a Budget bounds those of a node to 32 MiB. Policies
 //	          that no longer fit share one table
+//	Repeated  denials that a node has repeated without asking the owners: a Board of its own, whose counts Join adds to theirs
+//	Spike     a key that was denied far more often in the last minute than in those before
 //
 // Windows tumble: they begin at whole multiples of their length. The figures are about decisions that were proposed: one
 // whose entry failed is counted as well.
 //
 // The package reads no clock and does no I/O, and nothing here influences a decision. A Board has one owner, the actor of
-// its shard; what Board.Read returns is not changed any more and may be read by anybody. A Budget may be shared.
+// its shard, or for repeated denials whoever holds a lock; what Board.Read returns is not changed any more and may be read by
+// anybody. A Budget may be shared.
 package top

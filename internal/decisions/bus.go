@@ -1,0 +1,163 @@
+package decisions
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Bus passes the decisions of one node on. nil passes nothing on.
+type Bus struct {
+	heard atomic.Pointer[audience] // nil: nobody listens; replaced, never changed
+
+	mu sync.Mutex // held while the audience is replaced
+}
+
+// audience is who listens.
+type audience struct {
+	readers []*Reader
+	kinds   uint8 // that some reader wants
+	log     *Log  // nil: there is none
+}
+
+// NewBus makes a bus. log is the decision log; nil: there is none.
+func NewBus(log *Log) *Bus {
+	b := &Bus{}
+	if log != nil {
+		b.heard.Store(&audience{log: log})
+	}
+	return b
+}
+
+// Listening reports whether anybody wants to know.
+func (b *Bus) Listening() bool { return b != nil && b.heard.Load() != nil }
+
+// Wanted reports whether a reader wants to know of events of a kind.
+func (b *Bus) Wanted(kind Kind) bool {
+	if b == nil {
+		return false
+	}
+	to := b.heard.Load()
+	return to != nil && to.kinds&kind.bit() != 0
+}
+
+// Draw says whether a decision is wanted: by a reader of its kind, and by the log, whose line then stands for weight decisions; 0:
+// the log leaves it out. It is called once for each decision, before its Event is made.
+func (b *Bus) Draw(kind Kind, policy string) (watched bool, weight uint64) {
+	to := b.heard.Load()
+	if to == nil {
+		return false, 0
+	}
+	if to.log != nil {
+		weight = to.log.draw(kind, policy)
+	}
+	return to.kinds&kind.bit() != 0, weight
+}
+
+// Put passes an event on, with what Draw said of it; one that is no decision has a weight of 0. The event belongs to the bus from now on.
+func (b *Bus) Put(e *Event, weight uint64) {
+	to := b.heard.Load()
+	if to == nil {
+		return
+	}
+	e.Weight = 1
+	if weight > 0 && to.log != nil {
+		to.log.put(e, weight)
+	}
+	for _, r := range to.readers {
+		if r.filter.Wants(e) {
+			r.Push(e)
+		}
+	}
+}
+
+// Open makes a reader of the events that match a filter. The filter must not be changed any more. Close the reader.
+func (b *Bus) Open(f *Filter) *Reader {
+	r := &Reader{bus: b, filter: f, ready: make(chan struct{}, 1)}
+	b.change(func(readers []*Reader) []*Reader { return append(readers, r) })
+	return r
+}
+
+func (b *Bus) change(to func([]*Reader) []*Reader) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	next := audience{}
+	if now := b.heard.Load(); now != nil {
+		next.log, next.readers = now.log, slices.Clone(now.readers)
+	}
+	next.readers = to(next.readers)
+	for _, r := range next.readers {
+		next.kinds |= r.filter.bits()
+	}
+	if len(next.readers) == 0 && next.log == nil {
+		b.heard.Store(nil)
+		return
+	}
+	b.heard.Store(&next)
+}
+
+// Ring is the most events that wait for one reader.
+const Ring = 1024
+
+// Reader has events that wait to be read.
+type Reader struct {
+	bus    *Bus
+	filter *Filter
+	ready  chan struct{} // of capacity 1
+
+	mu     sync.Mutex // guards the fields below
+	events []*Event   // a ring once it is full
+	oldest int
+	missed uint64
+}
+
+// Push adds an event. In a full ring it takes the place of the oldest one.
+func (r *Reader) Push(e *Event) {
+	r.mu.Lock()
+	if len(r.events) < Ring {
+		r.events = append(r.events, e)
+	} else {
+		r.events[r.oldest] = e
+		r.oldest = (r.oldest + 1) % Ring
+		r.missed++
+	}
+	r.mu.Unlock()
+	r.Wake()
+}
+
+// Miss adds to the number of missed events.
+func (r *Reader) Miss(n uint64) {
+	r.mu.Lock()
+	r.missed += n
+	r.mu.Unlock()
+}
+
+// Wake makes Ready yield.
+func (r *Reader) Wake() {
+	select {
+	case r.ready <- struct{}{}:
+	default:
+	}
+}
+
+// Ready yields when there may be something to take.
+func (r *Reader) Ready() <-chan struct{} { return r.ready }
+
+// Take returns the events that wait, oldest first, and how many were missed before them, since the last time. It does not wait.
+func (r *Reader) Take() (events []*Event, missed uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	events, missed = r.events, r.missed
+	if r.oldest > 0 {
+		events = slices.Concat(r.events[r.oldest:], r.events[:r.oldest])
+	}
+	r.events, r.oldest, r.missed = nil, 0, 0
+	return events, missed
+}
+
+// Close ends the reader: no further event comes from its bus.
+func (r *Reader) Close() {
+	r.bus.change(func(readers []*Reader) []*Reader {
+		return slices.DeleteFunc(readers, func(one *Reader) bool { return one == r })
+	})
+}

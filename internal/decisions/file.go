@@ -1,0 +1,104 @@
+package decisions
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+)
+
+// FileConfig configures the file of a log.
+type FileConfig struct {
+	Path  string
+	Bytes int64 // from which size on another file is begun
+	Files int   // how many are kept, with the one that is written: PATH, PATH.1, PATH.2 and so on
+}
+
+// file is a log file with the older ones.
+type file struct {
+	config FileConfig
+	out    *os.File // nil: not open
+	size   int64
+}
+
+// File makes the Output of a log file, which is readable by its owner alone. Nothing is opened before Reopen.
+func File(config FileConfig) Output { return &file{config: config} }
+
+// Reopen implements Output.
+func (f *file) Reopen() error {
+	if err := f.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+		f.out = nil // what failed to close is closed
+	}
+	out, err := os.OpenFile(f.config.Path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("decision log: %w", err)
+	}
+	info, err := out.Stat()
+	if err != nil {
+		out.Close()
+		return fmt.Errorf("decision log: %w", err)
+	}
+	f.out, f.size = out, info.Size()
+	return nil
+}
+
+// Write implements Output. Lines are never parted between two files, and what a full disk has cut is taken back.
+func (f *file) Write(lines []byte) (int, error) {
+	if f.out == nil {
+		return 0, fmt.Errorf("decision log: %w", os.ErrClosed)
+	}
+	if f.size > 0 && f.size+int64(len(lines)) > f.config.Bytes {
+		if err := f.rotate(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := f.out.Write(lines)
+	f.size += int64(n)
+	if err != nil && n > 0 {
+		if f.out.Truncate(f.size-int64(n)) == nil {
+			f.size -= int64(n)
+		}
+	}
+	return n, err
+}
+
+// rotate begins another file.
+func (f *file) rotate() error {
+	err := f.Close()
+	if f.config.Files <= 1 {
+		err = errors.Join(err, os.Remove(f.config.Path))
+	}
+	for i := f.config.Files - 1; i > 0; i-- {
+		if moved := os.Rename(f.older(i-1), f.older(i)); moved != nil && !errors.Is(moved, os.ErrNotExist) {
+			err = errors.Join(err, moved)
+		}
+	}
+	return errors.Join(err, f.Reopen())
+}
+
+// older returns the name of the i-th older file; 0: that of the one that is written.
+func (f *file) older(i int) string {
+	if i == 0 {
+		return f.config.Path
+	}
+	return f.config.Path + "." + strconv.Itoa(i)
+}
+
+// Close implements Output.
+func (f *file) Close() error {
+	if f.out == nil {
+		return nil
+	}
+	err := f.out.Close()
+	f.out = nil
+	return err
+}
+
+// To makes an Output of a writer, such as the standard output. It is not closed.
+func To(w io.Writer) Output { return writer{w} }
+
+type writer struct{ io.Writer }
+
+func (writer) Reopen() error { return nil }
+func (writer) Close() error  { return nil }

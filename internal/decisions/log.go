@@ -1,0 +1,201 @@
+package decisions
+
+import (
+	"encoding/json"
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+// Keys says how keys are shown in a log.
+type Keys string
+
+// The ways to show keys.
+const (
+	KeysHashed Keys = "hash"
+	KeysPlain  Keys = "plain"
+	KeysNone   Keys = "none"
+)
+
+// LogConfig configures a Log.
+type LogConfig struct {
+	// Out is where the lines go. File makes one that is rotated.
+	Out Output
+	// Keys is how keys are shown; "": hashed.
+	Keys Keys
+	// Hide returns the hash by which a key is shown; ok is false as long as the cluster's secret is not known: the line then has
+	// neither key nor hash. Required for KeysHashed.
+	Hide func(namespace, key string) (hash string, ok bool)
+	// AllowedEvery: one allowed decision in this many gets a line, which stands for as many. 0: none, 1: all.
+	AllowedEvery uint64
+	// Dropped is called with the number of lines that were lost, and why: "full" (the disk is slower than the decisions) or "disk"
+	// (it failed). nil: not called.
+	Dropped func(reason string, lines int)
+	Logger  *slog.Logger
+}
+
+// Output takes whole lines. Reopen is called before the first Write, and before the next one after an error, but not at once.
+type Output interface {
+	Write(lines []byte) (int, error)
+	Reopen() error
+	Close() error
+}
+
+const (
+	logRing    = 8192
+	linesMost  = 256         // that are written at once
+	retryAfter = time.Second // between two tries of an output that failed
+)
+
+// Log is the decision log of a node. It never delays a decision: what the disk does not take in time is dropped and counted.
+type Log struct {
+	config  LogConfig
+	sampler *sampler
+	queue   chan line
+	closing chan struct{}
+	ended   chan struct{}
+	closed  atomic.Bool
+
+	// The goroutine owns the fields below.
+	lines   []byte
+	pending int       // lines in them
+	failed  time.Time // when the output failed; zero: it works
+}
+
+type line struct {
+	event  *Event
+	weight uint64
+}
+
+// NewLog makes a log and starts the goroutine that writes it. Close it.
+func NewLog(config LogConfig) *Log {
+	if config.Keys == "" {
+		config.Keys = KeysHashed
+	}
+	if config.Dropped == nil {
+		config.Dropped = func(string, int) {}
+	}
+	l := &Log{config: config, sampler: newSampler(config.AllowedEvery), queue: make(chan line, logRing), closing: make(chan struct{}),
+		ended: make(chan struct{})}
+	go l.run()
+	return l
+}
+
+func (l *Log) draw(kind Kind, policy string) uint64 { return l.sampler.weight(kind, policy) }
+
+func (l *Log) put(e *Event, weight uint64) {
+	select {
+	case l.queue <- line{e, weight}:
+	default:
+		l.config.Dropped("full", 1)
+	}
+}
+
+// Close writes what waits and ends the log, within a time: a disk that hangs is left alone. Decisions after Close are dropped.
+func (l *Log) Close(within time.Duration) {
+	if l.closed.Swap(true) {
+		return
+	}
+	close(l.closing)
+	patience := time.NewTimer(within)
+	defer patience.Stop()
+	select {
+	case <-l.ended:
+	case <-patience.C:
+		l.config.Logger.Warn("the decision log did not end in time: its last lines may be missing", "lines", len(l.queue))
+	}
+}
+
+func (l *Log) run() {
+	defer close(l.ended)
+	if err := l.config.Out.Reopen(); err != nil {
+		l.fail(err)
+	}
+	for {
+		select {
+		case next := <-l.queue:
+			l.gather(next)
+		case <-l.closing:
+			for len(l.queue) > 0 {
+				l.gather(<-l.queue)
+			}
+			if err := l.config.Out.Close(); err != nil && l.failed.IsZero() {
+				l.config.Logger.Warn("closing the decision log", "error", err)
+			}
+			return
+		}
+	}
+}
+
+// gather writes a line and those that wait behind it.
+func (l *Log) gather(first line) {
+	l.lines, l.pending = l.lines[:0], 0
+	l.add(first)
+	for l.pending < linesMost && len(l.queue) > 0 {
+		l.add(<-l.queue)
+	}
+	l.write()
+}
+
+func (l *Log) add(next line) {
+	e := *next.event
+	e.Weight = next.weight
+	e.Entry = l.shown(e.Namespace, e.Entry)
+	if len(e.Others) > 0 {
+		others := make([]Entry, len(e.Others))
+		for i := range others {
+			others[i] = l.shown(e.Namespace, e.Others[i])
+		}
+		e.Others = others
+	}
+	text, err := json.Marshal(&e)
+	if err != nil { // a time that JSON cannot write
+		l.config.Dropped("disk", 1)
+		return
+	}
+	l.lines = append(append(l.lines, text...), '\n')
+	l.pending++
+}
+
+func (l *Log) shown(namespace string, e Entry) Entry {
+	switch l.config.Keys {
+	case KeysPlain:
+		return e
+	case KeysHashed:
+		e.KeyHash, _ = l.config.Hide(namespace, e.Key)
+	}
+	e.Key = ""
+	return e
+}
+
+// write writes the gathered lines. A failure is told once, and the lines are lost until the output works again.
+func (l *Log) write() {
+	if !l.failed.IsZero() {
+		if time.Since(l.failed) < retryAfter {
+			l.config.Dropped("disk", l.pending)
+			return
+		}
+		if l.config.Out.Reopen() != nil {
+			l.failed = time.Now()
+			l.config.Dropped("disk", l.pending)
+			return
+		}
+	}
+	_, err := l.config.Out.Write(l.lines)
+	switch {
+	case err != nil:
+		l.config.Dropped("disk", l.pending)
+		l.fail(err)
+	case !l.failed.IsZero():
+		l.failed = time.Time{}
+		l.config.Logger.Info("the decision log is written again")
+	}
+}
+
+// fail notes that the output does not work, and tells the first time.
+func (l *Log) fail(err error) {
+	if l.failed.IsZero() {
+		l.config.Logger.Error("the decision log cannot be written: its lines are lost until that works again; decisions go on", "error", err)
+	}
+	l.failed = time.Now()
+}

@@ -1,0 +1,67 @@
+package decisions
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// denialsInFull is how many denials of one policy are logged in a second before they are sampled.
+const denialsInFull = 1000
+
+// sampler decides which decisions are logged. It chooses at random and before it looks at anything but kind and policy, so the sum of
+// weights over any group of decisions (one key, one node, one minute) is right on average; that of denials below the bound is exact.
+type sampler struct {
+	every  uint64 // one allowed decision in this many; 0: none
+	random func() uint64
+	now    func() time.Time
+
+	mu      sync.Mutex // guards the fields below
+	second  int64
+	denials map[string]*shareOf // by policy, in this second
+}
+
+// shareOf is what is logged of one policy's denials: after each denialsInFull lines of a second ten times fewer. So a flood of a
+// million denials a second makes some 4,000 lines.
+type shareOf struct {
+	lines  int    // with the present weight
+	weight uint64 // of the next line
+}
+
+func newSampler(every uint64) *sampler {
+	return &sampler{every: every, random: rand.Uint64, now: time.Now, denials: make(map[string]*shareOf)}
+}
+
+// weight returns for how many decisions the line of this one stands; 0: it gets no line.
+func (s *sampler) weight(kind Kind, policy string) uint64 {
+	if kind == Allowed || kind == Settled {
+		return s.chance(s.every)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if second := s.now().Unix(); second != s.second {
+		s.second = second
+		clear(s.denials)
+	}
+	of := s.denials[policy]
+	if of == nil {
+		of = &shareOf{weight: 1}
+		s.denials[policy] = of
+	}
+	drawn := s.chance(of.weight)
+	if drawn == 0 {
+		return 0
+	}
+	if of.lines++; of.lines == denialsInFull {
+		of.lines, of.weight = 0, of.weight*10
+	}
+	return drawn
+}
+
+// chance returns n with a probability of 1/n, else 0.
+func (s *sampler) chance(n uint64) uint64 {
+	if n > 1 && s.random()%n != 0 {
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,220 @@
+package notify
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Timeout bounds one try, from the connection to the last byte that is read of the answer.
+const Timeout = 15 * time.Second
+
+// BodyMost is less than what a message may have by Standard Webhooks.
+const BodyMost = 20 << 10
+
+const (
+	answerMost   = 16 << 10    // bytes that are read of an answer's body
+	answerWithin = time.Second // how long they are read
+	headerMost   = 16 << 10    // bytes of an answer's header
+	retryMost    = 24 * time.Hour
+)
+
+// Config configures a Poster. Zero values are documented.
+type Config struct {
+	Allow   []netip.Prefix   // addresses that are reached besides those of the Internet, with or without TLS
+	Roots   *x509.CertPool   // authorities; nil: the system's
+	Resolve *net.Resolver    // nil: the system's
+	Now     func() time.Time // of timestamps; nil: time.Now
+	Agent   string           // User-Agent; "": stint
+	Timeout time.Duration    // of one try; 0: Timeout
+}
+
+// Message is one event in its form on the wire.
+type Message struct {
+	ID          string // for ever the same for this event: receivers count it once
+	ContentType string
+	Body        []byte
+}
+
+// Poster sends messages. It may be used concurrently.
+type Poster struct {
+	config        Config
+	secure, plain *http.Client
+}
+
+// NewPoster makes a Poster.
+func NewPoster(c Config) *Poster {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Agent == "" {
+		c.Agent = "stint"
+	}
+	if c.Timeout == 0 {
+		c.Timeout = Timeout
+	}
+	p := &Poster{config: c}
+	p.secure, p.plain = p.client(false), p.client(true)
+	return p
+}
+
+// client makes the client for connections with or without TLS. It asks nobody on the way: the environment names proxies for what a
+// user does, and an answer names other places.
+func (p *Poster) client(plain bool) *http.Client {
+	allow := allowList(p.config.Allow)
+	dialer := &net.Dialer{Timeout: p.config.Timeout, Resolver: p.config.Resolve, Control: func(_, address string, _ syscall.RawConn) error {
+		to, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return err
+		}
+		return allow.check(to.Addr(), plain)
+	}}
+	return &http.Client{
+		Transport: &http.Transport{
+			DialContext:            dialer.DialContext,
+			TLSClientConfig:        &tls.Config{RootCAs: p.config.Roots, MinVersion: tls.VersionTLS12},
+			TLSHandshakeTimeout:    p.config.Timeout,
+			MaxResponseHeaderBytes: headerMost,
+			IdleConnTimeout:        30 * time.Second,
+			MaxIdleConnsPerHost:    2,
+			DisableCompression:     true,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// Close ends idle connections.
+func (p *Poster) Close() {
+	p.secure.CloseIdleConnections()
+	p.plain.CloseIdleConnections()
+}
+
+// End is how a try ended.
+type End uint8
+
+// Ends of tries.
+const (
+	Again     End = iota // not taken: try again
+	Delivered            // taken
+	Gone                 // the receiver wants nothing any more
+	Refused              // no further try can help: the receiver does not take it (400), or the sender's own rules do not
+	Broken               // this node stopped the try: it says nothing about the sink
+)
+
+// Outcome is how a try ended, and why.
+type Outcome struct {
+	End   End
+	After time.Duration // Again: how long the receiver wants to be left alone; 0: it did not say
+	Why   string        // without secrets, for people; "" if Delivered
+}
+
+// Post sends a message to a sink once. It returns within Config.Timeout.
+func (p *Poster) Post(ctx context.Context, s *Sink, m Message) Outcome {
+	within, cancel := context.WithTimeout(ctx, p.config.Timeout)
+	defer cancel()
+	request, err := p.request(within, s, m)
+	if err != nil {
+		return Outcome{End: Refused, Why: err.Error()}
+	}
+	client := p.secure
+	if request.URL.Scheme == "http" {
+		client = p.plain
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		if ctx.Err() != nil {
+			return Outcome{End: Broken, Why: "the node stopped it"}
+		}
+		return Outcome{Why: p.whyNot(err)}
+	}
+	readAway(answer.Body)
+	return p.judge(s, answer)
+}
+
+// request makes the request of a try.
+func (p *Poster) request(ctx context.Context, s *Sink, m Message) (*http.Request, error) {
+	if len(m.Body) >= BodyMost {
+		return nil, fmt.Errorf("the message has %d bytes, and webhooks have less than %d", len(m.Body), BodyMost)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, bytes.NewReader(m.Body))
+	if err != nil {
+		return nil, errors.New("the address cannot be read")
+	}
+	r.Header.Set("User-Agent", p.config.Agent)
+	r.Header.Set("Content-Type", m.ContentType)
+	now := p.config.Now()
+	if s.Kind != Webhook {
+		if len(s.Secrets) > 0 {
+			r.Header.Set("Authorization", "Bearer "+string(s.Secrets[0].Key))
+		}
+		return r, nil
+	}
+	r.Header["webhook-id"] = []string{m.ID} // as the specification spells them
+	r.Header["webhook-timestamp"] = []string{strconv.FormatInt(now.Unix(), 10)}
+	r.Header["webhook-signature"] = []string{Signature(s.SecretsAt(now), m.ID, now.Unix(), m.Body)}
+	return r, nil
+}
+
+// readAway reads what is left of a short answer, so that its connection can be used again. A long or slow one is cut.
+func readAway(body io.ReadCloser) {
+	cut := time.AfterFunc(answerWithin, func() { body.Close() })
+	io.CopyN(io.Discard, body, answerMost)
+	cut.Stop()
+	body.Close()
+}
+
+func (p *Poster) judge(s *Sink, answer *http.Response) Outcome {
+	code := answer.StatusCode
+	switch {
+	case s.Kind == Stripe && code == http.StatusBadRequest:
+		return Outcome{End: Refused, Why: "it answered 400: Stripe does not take this event; its dashboard says why"}
+	case s.Kind == CloudEvents && code == http.StatusBadRequest:
+		return Outcome{End: Refused, Why: "it answered 400: it does not take this"}
+	case code >= 200 && code < 300:
+		return Outcome{End: Delivered}
+	case code == http.StatusGone && s.Kind != Stripe:
+		return Outcome{End: Gone, Why: "it answered 410: it wants nothing any more"}
+	case code >= 300 && code < 400:
+		return Outcome{Why: fmt.Sprintf("it answered %d: redirects are not followed, so give the sink the address that it redirects to", code)}
+	case code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable:
+		return Outcome{After: retryAfter(answer.Header.Get("Retry-After"), p.config.Now()), Why: fmt.Sprintf("it answered %d", code)}
+	}
+	return Outcome{Why: fmt.Sprintf("it answered %d", code)}
+}
+
+// retryAfter reads the header of that name: seconds, or a date.
+func retryAfter(text string, now time.Time) (after time.Duration) {
+	if seconds, err := strconv.ParseUint(strings.TrimSpace(text), 10, 31); err == nil {
+		after = time.Duration(seconds) * time.Second
+	} else if at, err := http.ParseTime(text); err == nil {
+		after = at.Sub(now)
+	}
+	return min(max(after, 0), retryMost)
+}
+
+// whyNot is an error without the address, which may have secrets in its path.
+func (p *Poster) whyNot(err error) string {
+	var outer *url.Error
+	if errors.As(err, &outer) {
+		if outer.Timeout() {
+			return fmt.Sprintf("there was no answer within %v", p.config.Timeout)
+		}
+		err = outer.Err
+	}
+	if errors.Is(err, io.EOF) {
+		return "it closed the connection without an answer"
+	}
+	return err.Error()
+}

@@ -1,0 +1,165 @@
+package notify
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Kinds of sinks.
+const (
+	Webhook     = "webhook"     // Standard Webhooks
+	Stripe      = "stripe"      // meter events of Stripe
+	CloudEvents = "cloudevents" // batches of CloudEvents, as OpenMeter takes them
+)
+
+// Kinds of events, as a sink's Events names them.
+const (
+	Threshold = "threshold" // a key has used a part of a limit
+	Usage     = "usage"     // bills that are final
+	Spike     = "spike"     // a key is denied much more than usual
+)
+
+// Document is the name of the document that has all sinks.
+const Document = "sinks"
+
+// SinksMost bounds the sinks of a cluster, so that the document holds them.
+const SinksMost = 64
+
+// Sink is where events go.
+type Sink struct {
+	Name    string
+	Kind    string
+	URL     string
+	Events  []string // kinds of events that it takes, sorted
+	Secrets []Secret // the newest first; at least one, but for CloudEvents without an API key
+	// Prefix begins the keys whose rest is a customer of Stripe, or a subject of CloudEvents. Not for a Webhook.
+	Prefix   string    `json:",omitempty"`
+	Disabled *Disabled `json:",omitempty"` // nil: it is not
+	Created  int64     // in Unix microseconds
+	Creator  string    // who made it
+}
+
+// Disabled says why nothing is sent to a sink.
+type Disabled struct {
+	At  int64 // in Unix microseconds
+	Why string
+}
+
+// names matches what a policy can name in its notify list.
+var names = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// ValidName reports whether a sink may have that name.
+func ValidName(name string) bool { return names.MatchString(name) }
+
+// urlMost bounds the address of a sink.
+const urlMost = 1024
+
+// keyMost bounds the API key of a sink.
+const keyMost = 512
+
+// Problem says what is wrong with a new sink, and in which field; "": nothing is.
+func (s *Sink) Problem() (field, problem string) {
+	if !ValidName(s.Name) {
+		return "name", fmt.Sprintf("%q is not 1 to 64 letters, digits, dots, dashes and underscores", s.Name)
+	}
+	if s.Kind != Webhook && s.Kind != Stripe && s.Kind != CloudEvents {
+		return "kind", fmt.Sprintf("%q is none of webhook, stripe, cloudevents", s.Kind)
+	}
+	if problem := urlProblem(s.URL); problem != "" {
+		return "url", problem
+	}
+	if len(s.Events) == 0 {
+		return "events", "must be given: threshold, usage, spike"
+	}
+	for _, e := range s.Events {
+		switch {
+		case e != Threshold && e != Usage && e != Spike:
+			return "events", fmt.Sprintf("%q is none of threshold, usage, spike", e)
+		case s.Kind != Webhook && e != Usage:
+			return "events", s.Kind + " takes usage only: make a webhook for the others"
+		}
+	}
+	if s.Prefix != "" && s.Kind == Webhook {
+		return "prefix", "is for stripe and cloudevents only"
+	}
+	for _, secret := range s.Secrets {
+		if s.Kind != Webhook && (len(secret.Key) == 0 || len(secret.Key) > keyMost || !isVisible(secret.Key)) {
+			return "api_key", fmt.Sprintf("must be 1 to %d visible characters", keyMost)
+		}
+	}
+	return "", ""
+}
+
+func isVisible(text []byte) bool {
+	return !slices.ContainsFunc(text, func(b byte) bool { return b <= ' ' || b > '~' })
+}
+
+func urlProblem(text string) string {
+	u, err := url.Parse(text)
+	switch {
+	case len(text) > urlMost:
+		return fmt.Sprintf("has %d bytes; at most %d are allowed", len(text), urlMost)
+	case err != nil || u.Host == "" || u.Hostname() == "" || u.Opaque != "":
+		return "is no URL such as https://example.com/hooks"
+	case u.Scheme != "https" && u.Scheme != "http":
+		return fmt.Sprintf("has the scheme %q: https is allowed, and http to addresses that the nodes allow", u.Scheme)
+	case u.User != nil:
+		return "has a user name or a password, which lists and logs would show: leave it out, the receiver verifies signatures"
+	case u.Fragment != "":
+		return "has a fragment, which is not sent"
+	}
+	return ""
+}
+
+// Takes reports whether the sink takes a kind of events.
+func (s *Sink) Takes(kind string) bool { return slices.Contains(s.Events, kind) }
+
+// SecretsAt are the secrets that messages are signed with at an instant, the newest first.
+func (s *Sink) SecretsAt(now time.Time) []Secret {
+	return slices.DeleteFunc(slices.Clone(s.Secrets), func(one Secret) bool { return one.Ends != 0 && one.Ends <= now.UnixMicro() })
+}
+
+// Rotate makes a secret the newest. The former one is used for overlap; earlier ones end.
+func (s *Sink) Rotate(next Secret, overlap time.Duration, now time.Time) {
+	former := s.Secrets
+	s.Secrets = []Secret{next}
+	if overlap > 0 && len(former) > 0 {
+		former[0].Ends = now.Add(overlap).UnixMicro()
+		s.Secrets = append(s.Secrets, former[0])
+	}
+}
+
+// sinks is the content of the document.
+type sinks struct{ Sinks []Sink }
+
+// Encode writes sinks, sorted by name. Equal sinks have equal bytes.
+func Encode(all []Sink) []byte {
+	all = slices.SortedFunc(slices.Values(all), func(a, b Sink) int { return strings.Compare(a.Name, b.Name) })
+	text, err := json.Marshal(sinks{all})
+	if err != nil {
+		panic(err) // strings, numbers and bytes
+	}
+	return text
+}
+
+// Decode reads what Encode wrote. Unknown fields are ignored: a newer version may have added them.
+func Decode(body []byte) ([]Sink, error) {
+	if len(body) == 0 {
+		return nil, nil
+	}
+	var read sinks
+	if err := json.Unmarshal(body, &read); err != nil {
+		return nil, fmt.Errorf("the sinks cannot be read: %w", err)
+	}
+	for i := range read.Sinks {
+		if s := &read.Sinks[i]; len(s.Secrets) == 0 && s.Kind != CloudEvents {
+			return nil, fmt.Errorf("the sinks cannot be read: %q has no secret", s.Name)
+		}
+	}
+	return read.Sinks, nil
+}
