@@ -60,6 +60,9 @@ type Config struct {
 	// Top bounds the memory of what is remembered of the keys that stand out, of all actors that share it. nil: nothing is.
 	Top *top.Budget
 
+	// Watched reports whether somebody wants Observer.Happened to be called. It must be cheap. nil: nobody does.
+	Watched func() bool
+
 	// AcceptStep lets the epoch of an only voter open more than 24 h past the last stamp (R18).
 	AcceptStep bool
 }
@@ -72,6 +75,8 @@ type Observer struct {
 	Batch func(requests, effects, bytes int)
 	// Commit is called with the time that an installed batch, sum entry or adoption took from its proposal to its outcome.
 	Commit func(took time.Duration)
+	// Happened is called with what an installed batch has brought about, if it was Watched when it was evaluated.
+	Happened func([]shard.Happening)
 	// Epoch is called with the number of an epoch when it opens, and with 0 when it ends, at the latest when the actor ends.
 	Epoch func(epoch uint64)
 	// TimeStep is called when no epoch is opened because the clock is more than 24 h past the last stamp (R18).
@@ -249,6 +254,9 @@ func (a *Actor) Submit(ctx context.Context, requests []shard.Request) []shard.Re
 	}
 	deadline, _ := ctx.Deadline()
 	c := newCall(requests, deadline, at, &a.admission, size)
+	if c.followed = tracesOf(requests); c.followed != nil {
+		c.reached(shard.TraceQueued, a.config.Now())
+	}
 	if !a.intake.put(c) {
 		c.release()
 		return failed(requests, errDraining)

@@ -19,6 +19,7 @@ type call struct {
 	done      chan struct{} // of capacity 1: the loop never waits for a caller
 	admission *admission    // where the call occupies size until it is released
 	size      load
+	followed  []shard.Trace // of the requests that are followed; nearly always nil
 }
 
 // The fates of a call.
@@ -79,4 +80,21 @@ func (c *call) count(n int) {
 func (c *call) release() {
 	c.admission.leave(c.size)
 	c.size = load{}
+}
+
+// tracesOf returns the traces of requests that are followed, each once if its requests are neighbors. nil: none are.
+func tracesOf(requests []shard.Request) (followed []shard.Trace) {
+	for i := range requests {
+		if t := requests[i].Trace; t != nil && (i == 0 || t != requests[i-1].Trace) {
+			followed = append(followed, t)
+		}
+	}
+	return followed
+}
+
+// reached tells those who follow the call's requests.
+func (c *call) reached(step shard.TraceStep, at time.Time) {
+	for _, t := range c.followed {
+		t.Reached(step, at)
+	}
 }

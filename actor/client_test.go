@@ -33,7 +33,7 @@ type operation struct {
 }
 
 var opNames = map[shard.Op]string{shard.Check: "check", shard.Peek: "peek", shard.Get: "get", shard.Reset: "reset",
-	shard.Count: "count", shard.Partial: "partial", shard.Reserve: "reserve", shard.Settle: "settle"}
+	shard.Count: "count", shard.Partial: "partial", shard.Reserve: "reserve", shard.Settle: "settle", shard.ChangeEvents: "acknowledge"}
 
 func (o *operation) String() string {
 	var b strings.Builder
@@ -139,6 +139,11 @@ func (w *world) anyOperation(client int) *operation {
 		op = shard.Get
 	case 3:
 		op, charges = shard.Reset, []model.Charge{charge(theNames[r.IntN(resettable)], theKeys[r.IntN(2)], 1)}
+	}
+	if r.IntN(30) == 0 {
+		if o := w.acknowledgement(client); o != nil {
+			return o
+		}
 	}
 	if o := w.holdOperation(client); o != nil {
 		return o

@@ -71,6 +71,10 @@
 // Answers of every kind (allowed, denied, read and replayed) wait until the entry of their batch is installed: a batch of
 // denials commits an entry without effects. There is no other way to an answer (S1).
 //
+// # Traces
+//
+// Whoever follows a request (shard.Request.Trace) is told when it is queued, proposed and installed.
+//
 // # A shard that has stopped
 //
 // Config.Stopped returns a reason if the replicas' records differ and it is unknown whose are right, or if this replica's
@@ -114,6 +118,11 @@
 // The loop counts the keys of each batch in a top.Board, after the batch went to the proposer, so that the commit hides the
 // time that it takes. Top reads it through the loop. A batch whose entry fails is counted as well. The board is emptied when an
 // epoch opens after another node's.
+//
+// # Ticks
+//
+// What is due without an event (the next EpochOpen, a sum entry, a look at the clocks) is done at a tick, every Config.OpenEvery.
+// All actors of a process tick at the same instants, so that an idle node wakes once for all of its shards.
 //
 // # Defects
 //

@@ -37,7 +37,7 @@ func newJudge() judge {
 	for name, limits := range theLimits {
 		p := &policy.Policy{Name: name, Retention: theRetention(name), OnExpire: policy.OnExpireCancel, Lockout: theLockouts[name]}
 		for i, l := range limits {
-			p.Limits = append(p.Limits, policy.Limit{Name: fmt.Sprint("limit-", i), Limit: l})
+			p.Limits = append(p.Limits, policy.Limit{Name: fmt.Sprint("limit-", i), Limit: l, Thresholds: thresholdsOf(l.Quota)})
 		}
 		policies = append(policies, p)
 	}
@@ -88,6 +88,12 @@ func (j *judge) committed(w *world, b *batch) error {
 }
 
 func (j *judge) replay(b *batch, o *operation, result *shard.Result) error {
+	if o.request.Op == shard.ChangeEvents {
+		if result.Err != nil {
+			return result.Err
+		}
+		return nil
+	}
 	late := o.request.NotAfter != 0 && b.place.At > o.request.NotAfter
 	d := o.described()
 	d.Place = b.place
@@ -238,6 +244,9 @@ func (j *judge) settle(w *world) error {
 		if err := l.Settle(final[c]); err != nil {
 			return fmt.Errorf("%s/%s: %w", c.Policy, c.Key, err)
 		}
+	}
+	if err := j.eventsAre(w); err != nil {
+		return err
 	}
 	if err := j.replicasAgree(w); err != nil || !w.shape.porcupine {
 		return err

@@ -12,7 +12,7 @@ import (
 func (a *Actor) loop() {
 	defer close(a.gone)
 	defer close(a.payloads)
-	tick := time.NewTicker(a.config.OpenEvery)
+	tick := time.NewTimer(a.untilTick())
 	defer tick.Stop()
 	defer a.patience.Stop()
 	stop, kill := a.stop, a.kill // each is set to nil once seen, which disables its case
@@ -28,6 +28,7 @@ func (a *Actor) loop() {
 			a.emptyMailbox() // callers that came while it was under way count as queued
 			a.settle(o)
 		case <-tick.C:
+			tick.Reset(a.untilTick())
 			a.tick()
 		case <-a.hints:
 			a.tryOpen()
@@ -52,6 +53,13 @@ func (a *Actor) loop() {
 	if a.board != nil {
 		a.board.Close(a.config.Now().UnixMicro()) // the memory is other shards' now
 	}
+}
+
+// untilTick returns the time until the next tick. All shards of a node tick at the same instants, so an idle node wakes once for
+// all of them; a clock that is set only moves them.
+func (a *Actor) untilTick() time.Duration {
+	now := time.Now()
+	return now.Truncate(a.config.OpenEvery).Add(a.config.OpenEvery).Sub(now)
 }
 
 // emptyMailbox moves the gathered calls into the queue, so that they can go into the next batch.
@@ -155,11 +163,6 @@ func (a *Actor) tryOpen() {
 	a.payloads <- a.seq.openEpoch(now, wall)
 }
 
-func (a *Actor) lastStamp() (last limit.Time) {
-	a.replica.View(func(state *shard.State) { last = state.Time() })
-	return last
-}
-
 // proposeBatches proposes as many entries as may be under way. ending says that a batch need not wait for more requests.
 func (a *Actor) proposeBatches(ending bool) {
 	if a.config.Policies != nil {
@@ -199,6 +202,9 @@ func (a *Actor) settle(o outcome) {
 	}
 	if a.config.Observer.Commit != nil {
 		a.config.Observer.Commit(wall.Sub(f.began))
+	}
+	if a.config.Observer.Happened != nil && len(f.happened) > 0 {
+		a.config.Observer.Happened(f.happened)
 	}
 }
 

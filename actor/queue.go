@@ -31,9 +31,9 @@ func classOf(requests []shard.Request) queueClass {
 
 func classOfOne(op shard.Op) queueClass {
 	switch op {
-	case shard.Settle, shard.Conclude, shard.ResolveHome, shard.FinishLeg, shard.Acknowledge:
+	case shard.Settle, shard.Conclude, shard.ResolveHome, shard.FinishLeg, shard.Acknowledge, shard.ChangeEvents:
 		return settling
-	case shard.Peek, shard.Get, shard.Fetch, shard.ReadAudit, shard.AskHome, shard.ReadTally, shard.ReadUsage:
+	case shard.Peek, shard.Get, shard.Fetch, shard.ReadAudit, shard.AskHome, shard.ReadTally, shard.ReadUsage, shard.ReadEventPage:
 		return reading
 	}
 	return deciding

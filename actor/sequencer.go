@@ -53,6 +53,8 @@ type flight struct {
 	bytes   int
 	effects int
 	adopts  uint64 // the version of the policies that it adopts; 0: none
+
+	happened []shard.Happening // if somebody watches
 }
 
 // part is a run of one call's requests that went into a batch.
@@ -164,9 +166,13 @@ func (q *sequencer) next(state *shard.State, now limit.Time, wall time.Time) []b
 		q.fault = err
 	}
 	payload := shard.EncodeBatch(at, puts)
+	var happened []shard.Happening
+	if q.config.Watched != nil && q.config.Watched() {
+		happened = shard.Happenings(seen, puts, at)
+	}
 	q.overlay.write(at.Seq, puts)
 	q.propose(at, flight{parts: q.take(len(results)), results: results, began: wall,
-		bytes: len(payload), effects: len(puts)})
+		bytes: len(payload), effects: len(puts), happened: happened})
 	q.sumDue--
 	return payload
 }
@@ -200,6 +206,7 @@ func (q *sequencer) nextSum(now limit.Time, wall time.Time) []byte {
 func (q *sequencer) propose(at shard.Stamp, f flight) {
 	q.seq, q.last = at.Seq, at.Now
 	f.epoch, f.seq = at.Epoch, at.Seq
+	f.reached(shard.TraceProposed, f.began)
 	q.inFlight = append(q.inFlight, f)
 }
 
@@ -285,6 +292,7 @@ func (q *sequencer) settle(o shard.Outcome, err error, wall time.Time) (f flight
 			q.pace.committed(wall.Sub(f.began), q.commit, len(f.results), q.queued, wall)
 		}
 	}
+	f.reached(shard.TraceInstalled, wall)
 	f.openGate()
 	return f, true
 }
@@ -362,6 +370,13 @@ func (f *flight) failure(o shard.Outcome, err error) *shard.Error {
 		return errUnknown
 	}
 	return nil
+}
+
+// reached tells those who follow the requests.
+func (f *flight) reached(step shard.TraceStep, wall time.Time) {
+	for i := range f.parts {
+		f.parts[i].call.reached(step, wall)
+	}
 }
 
 func (f *flight) openGate() {

@@ -151,6 +151,7 @@ var everything = []string{
 	"policies adopted", "an owner that knew older policies", "no epoch without policies",
 	"reserved", "settled", "settled again", "settled too late, or in another way before", "blocked",
 	"handover begun with entries under way", "handed over", "a transfer that failed", "a handover out of patience",
+	"fired", "acknowledged",
 }
 
 func (t *tally) faults() string {

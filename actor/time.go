@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard"
 )
 
 // Thresholds and intervals of the reports and actions on clocks (R18).
@@ -92,7 +93,8 @@ func (a *Actor) refusesStep(now limit.Time) bool {
 	if a.config.Reference != nil || a.config.AcceptStep {
 		return false
 	}
-	last := a.lastStamp()
+	var last limit.Time
+	a.replica.View(func(state *shard.State) { last = state.Time() })
 	if last == 0 || now-last <= maxStep {
 		return false
 	}

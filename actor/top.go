@@ -14,7 +14,8 @@ const inlinePolicy = "inline"
 // topAsk asks the loop for what its board has.
 type topAsk struct {
 	query  *top.Query
-	answer chan<- []top.Part // of capacity 1
+	answer chan<- []top.Part  // of capacity 1
+	spikes chan<- []top.Spike // instead, asks for spikes; of capacity 1
 }
 
 // Top returns what this node knows of the keys of its shard that stand out, since it owns the shard. ok is false if it does not
@@ -25,7 +26,7 @@ func (a *Actor) Top(ctx context.Context, q *top.Query) (parts []top.Part, ok boo
 	}
 	answer := make(chan []top.Part, 1)
 	select {
-	case a.topAsks <- topAsk{q, answer}:
+	case a.topAsks <- topAsk{query: q, answer: answer}:
 		parts = <-answer
 		return parts, parts != nil
 	case <-a.gone:
@@ -34,8 +35,33 @@ func (a *Actor) Top(ctx context.Context, q *top.Query) (parts []top.Part, ok boo
 	return nil, false
 }
 
+// Spikes lists the keys of the shard that were denied far more often than before in the last minute, as far as this node knows since it
+// owns the shard; none if it does not. It is meant to be called once a minute; shard.SpikeRequest drops what was told before. It may be
+// called by any number of goroutines.
+func (a *Actor) Spikes(ctx context.Context) []top.Spike {
+	if a.board == nil || !a.Open() {
+		return nil
+	}
+	answer := make(chan []top.Spike, 1)
+	select {
+	case a.topAsks <- topAsk{spikes: answer}:
+		return <-answer
+	case <-a.gone:
+	case <-ctx.Done():
+	}
+	return nil
+}
+
 // answerTop answers a question about keys.
 func (a *Actor) answerTop(ask topAsk) {
+	if ask.spikes != nil {
+		var spikes []top.Spike
+		if a.seq.state == open {
+			spikes = a.board.Spikes(a.config.Now().UnixMicro())
+		}
+		ask.spikes <- spikes
+		return
+	}
 	if a.seq.state != open {
 		ask.answer <- nil
 		return
@@ -63,18 +89,19 @@ func (a *Actor) countTop(wall time.Time) {
 	results := f.results
 	for _, p := range f.parts {
 		for i := range p.to - p.from {
-			countKeys(a.board, &p.call.requests[p.from+i], &results[i])
+			if r := &results[i]; r.Err == nil {
+				CountKeys(a.board, &p.call.requests[p.from+i], &r.Decision)
+			}
 		}
 		results = results[p.to-p.from:]
 	}
 }
 
-// countKeys counts the entries of one decision. A denied entry is one that a limit or a block denied, and not one that was
-// denied because of another.
-func countKeys(b *top.Board, r *shard.Request, result *shard.Result) {
-	d := &result.Decision
+// CountKeys counts the entries of one decision in a board that the caller owns. A denied entry is one that a limit or a block denied,
+// and not one that was denied because of another.
+func CountKeys(b *top.Board, r *shard.Request, d *shard.Decision) {
 	op, counts := decidedOp(r)
-	if !counts || result.Err != nil || d.Replayed {
+	if !counts || d.Replayed || r.Namespace == shard.CanaryNamespace {
 		return
 	}
 	statuses := d.Limits

@@ -62,14 +62,12 @@ func TestTopKnowsWhichEntryWasDenied(t *testing.T) {
 	b := top.NewBoard(top.NewBudget(0), 0)
 	r := shard.Request{Op: shard.Check, Namespace: "default", Entries: []shard.Entry{{Policy: "p", Key: "full", Cost: 2}, {Policy: "p", Key: "free", Cost: 2}}}
 	no, yes := limit.Verdict{}, limit.Verdict{Allowed: true}
-	countKeys(b, &r, &shard.Result{Decision: shard.Decision{Limits: []shard.LimitStatus{{Policy: "p", Limit: "a", Key: "full", Verdict: yes},
-		{Policy: "p", Limit: "b", Key: "full", Verdict: no}, {Policy: "p", Limit: "a", Key: "free", Verdict: yes}}}})
+	CountKeys(b, &r, &shard.Decision{Limits: []shard.LimitStatus{{Policy: "p", Limit: "a", Key: "full", Verdict: yes},
+		{Policy: "p", Limit: "b", Key: "full", Verdict: no}, {Policy: "p", Limit: "a", Key: "free", Verdict: yes}}})
 	r.Op = shard.Partial
-	countKeys(b, &r, &shard.Result{Decision: shard.Decision{Allowed: true, Limits: []shard.LimitStatus{{Policy: "p", Key: "full", Granted: 1, Verdict: yes},
-		{Policy: "p", Key: "free", Granted: 2, Verdict: yes}}}})
-	for _, uncounted := range []shard.Result{{Err: errUnknown}, {Decision: shard.Decision{Allowed: true, Replayed: true}}} {
-		countKeys(b, &r, &uncounted)
-	}
+	CountKeys(b, &r, &shard.Decision{Allowed: true, Limits: []shard.LimitStatus{{Policy: "p", Key: "full", Granted: 1, Verdict: yes},
+		{Policy: "p", Key: "free", Granted: 2, Verdict: yes}}})
+	CountKeys(b, &r, &shard.Decision{Allowed: true, Replayed: true})
 	q := top.Query{Namespace: "default", Order: top.Denials, Count: 5}
 	keys := top.Summarize(&q, b.Read(&q, 0)).Policies[0].Keys
 	if len(keys) != 1 || keys[0].Key != "full" || keys[0].Estimates[top.Denials].Count != 1 {
@@ -131,4 +129,37 @@ func TestTopWithoutAnActorThatRuns(t *testing.T) {
 	if budget.Used() != 0 {
 		t.Errorf("it keeps %d bytes", budget.Used())
 	}
+}
+
+// A key that is suddenly denied is found when the minute is over, and its note becomes one event.
+func TestASpikeIsFoundAndNotedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFakeReplica()
+		a := startActor(t, r, 1, func(c *Config) { c.Top = top.NewBudget(0) })
+		mustSay(t, one(t, a, take("")), "allowed")
+		for range top.SpikeDenials {
+			mustSay(t, one(t, a, take("")), "denied")
+		}
+		if spikes := a.Spikes(t.Context()); len(spikes) > 0 {
+			t.Errorf("before the minute is over: %+v", spikes)
+		}
+		time.Sleep(time.Minute)
+		spikes := a.Spikes(t.Context())
+		entry := take("").Entries[0]
+		if len(spikes) != 1 || spikes[0].Key != entry.Key || spikes[0].Policy != entry.Policy || spikes[0].Denials != top.SpikeDenials {
+			t.Fatalf("%+v", spikes)
+		}
+		s := spikes[0]
+		for _, written := range []bool{true, false} {
+			note := shard.SpikeRequest(&shard.Spike{Namespace: s.Namespace, Policy: s.Policy, Key: s.Key, At: limit.Time(s.End), Denials: s.Denials, Mean: s.Mean})
+			if result := one(t, a, note); result.Err != nil || (result.Decision.Index != 0) != written {
+				t.Errorf("%+v", result)
+			}
+		}
+		r.leading.Store(false)
+		time.Sleep(time.Second)
+		if spikes := a.Spikes(t.Context()); len(spikes) > 0 {
+			t.Errorf("a node that owns nothing tells %+v", spikes)
+		}
+	})
 }
