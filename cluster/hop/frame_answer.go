@@ -109,10 +109,13 @@ const (
 	bitsStatus = 1<<iota - 1
 )
 
-// Bits of a status's block. Only owners at shard.LevelSound send the second one: an older node takes it for an error.
+// Bits of a status's block. Only owners at shard.LevelSound send the second one, and only those at shard.LevelNotify the third: an
+// older node takes it for an error.
 const (
 	bitBlocked byte = 1 << iota
 	bitByHand
+	bitSoft
+	bitsBlock = 1<<iota - 1
 )
 
 // Bits for the fields that few decisions have.
@@ -123,6 +126,7 @@ const (
 	bitTallied
 	bitAge
 	bitForgot  // since shard.LevelTrust
+	bitFired   // since shard.LevelNotify
 	bitsSystem = 1<<iota - 1
 )
 
@@ -141,7 +145,7 @@ func appendDecision(b []byte, d *shard.Decision) []byte {
 	hasDocument := document.Version != 0 || len(document.Body) > 0
 	told := flag(d.HoldExpires != 0, bitHoldExpires) | flag(len(d.Audit()) > 0, bitAudit) |
 		flag(d.Operation != nil, bitVerdict) | flag(d.Tallied != nil, bitTallied) | flag(d.Age != 0, bitAge) |
-		flag(d.Forgot() != (shard.Forgot{}), bitForgot)
+		flag(d.Forgot() != (shard.Forgot{}), bitForgot) | flag(len(d.Fired()) > 0, bitFired)
 	b = append(b, flag(d.Allowed, bitAllowed)|flag(d.ShadowDenied, bitShadowDenied)|flag(d.Replayed, bitReplayed)|
 		flag(namesSession, bitNamesSession)|flag(hasDocument, bitHasDocument)|flag(told != 0, bitTellsMore))
 	b = binary.AppendVarint(b, int64(d.RetryAfter))
@@ -187,6 +191,9 @@ func appendSystemAnswer(b []byte, d *shard.Decision, told byte) []byte {
 	if told&bitForgot != 0 {
 		b = appendForgot(b, d.Forgot())
 	}
+	if told&bitFired != 0 {
+		b = appendFired(b, d.Fired())
+	}
 	return b
 }
 
@@ -198,7 +205,7 @@ func appendPosition(b []byte, p shard.Position) []byte {
 
 func appendStatus(b []byte, before, s *shard.LimitStatus) []byte {
 	same := s.Policy == before.Policy && s.Key == before.Key
-	lockout := s.LockoutLevel != 0 || s.BlockedUntil != 0 || s.Blocked
+	lockout := s.LockoutLevel != 0 || s.BlockedUntil != 0 || s.Blocked || s.Soft
 	b = append(b, flag(s.Unlimited, bitUnlimited)|flag(s.Shadow, bitShadow)|flag(s.Allowed, bitAdmitted)|
 		flag(same, bitSameEntry)|flag(s.Held != 0, bitHeld)|flag(s.Granted != 0, bitGranted)|flag(lockout, bitLockout)|
 		flag(s.Uncounted, bitUncounted))
@@ -221,7 +228,7 @@ func appendStatus(b []byte, before, s *shard.LimitStatus) []byte {
 	if lockout {
 		b = binary.AppendUvarint(b, uint64(s.LockoutLevel))
 		b = binary.AppendVarint(b, int64(s.BlockedUntil))
-		b = append(b, flag(s.Blocked, bitBlocked)|flag(s.ByHand, bitByHand))
+		b = append(b, flag(s.Blocked, bitBlocked)|flag(s.ByHand, bitByHand)|flag(s.Soft, bitSoft))
 	}
 	return b
 }
@@ -262,7 +269,7 @@ func (r *frameReader) decision(flags byte) shard.Decision {
 		r.told(&d)
 	}
 	if t := d.System; t != nil && t.Session == (shard.Session{}) && t.Document.Version == 0 && t.Document.Body == nil &&
-		t.Audit == nil && t.Forgot == (shard.Forgot{}) {
+		t.Audit == nil && t.Forgot == (shard.Forgot{}) && t.Fired == nil {
 		d.System = nil // as if the bits had not been there
 	}
 	return d
@@ -290,6 +297,9 @@ func (r *frameReader) told(d *shard.Decision) {
 	}
 	if told&bitForgot != 0 {
 		systemAnswerOf(d).Forgot = r.forgot()
+	}
+	if told&bitFired != 0 {
+		systemAnswerOf(d).Fired = r.fired()
 	}
 }
 
@@ -324,8 +334,8 @@ func (r *frameReader) status(before *shard.LimitStatus) (s shard.LimitStatus) {
 	}
 	if flags&bitLockout != 0 {
 		s.LockoutLevel, s.BlockedUntil = uint32(r.upTo(math.MaxUint32)), limit.Time(r.varint())
-		blocked := r.flags(bitBlocked | bitByHand)
-		s.Blocked, s.ByHand = blocked&bitBlocked != 0, blocked&bitByHand != 0
+		block := r.flags(bitsBlock)
+		s.Blocked, s.ByHand, s.Soft = block&bitBlocked != 0, block&bitByHand != 0, block&bitSoft != 0
 	}
 	s.Uncounted = flags&bitUncounted != 0
 	return s

@@ -126,6 +126,7 @@ const (
 	bitAsksMore
 	bitRevision // since shard.LevelSound
 	bitHashed   // since shard.LevelTrust
+	bitFollowed // since shard.LevelNotify
 	bitsExtra   = 1<<iota - 1
 )
 
@@ -153,7 +154,8 @@ func appendExtra(b []byte, r *shard.Request) []byte {
 	aboutDocument := r.Document != "" || r.Expect != 0 || len(r.Body) > 0
 	more := moreBits(r)
 	bits := flag(inSession, bitInSession) | flag(r.Retry, bitRetry) | flag(aboutDocument, bitAboutDocument) |
-		flag(more != 0, bitAsksMore) | flag(r.Revision != 0, bitRevision) | flag(r.Hashed, bitHashed)
+		flag(more != 0, bitAsksMore) | flag(r.Revision != 0, bitRevision) | flag(r.Hashed, bitHashed) |
+		flag(r.Trace != nil, bitFollowed)
 	if bits == 0 {
 		return b
 	}
@@ -173,6 +175,9 @@ func appendExtra(b []byte, r *shard.Request) []byte {
 	}
 	if r.Revision != 0 {
 		b = binary.AppendUvarint(b, r.Revision)
+	}
+	if r.Trace != nil {
+		b = appendTrace(b, r.Trace.Context())
 	}
 	return b
 }
@@ -276,6 +281,9 @@ func (r *frameReader) extra(q *shard.Request) {
 	}
 	if bits&bitRevision != 0 {
 		q.Revision = r.uvarint()
+	}
+	if bits&bitFollowed != 0 {
+		q.Trace = r.trace()
 	}
 }
 

@@ -35,6 +35,10 @@ func fill(v reflect.Value, next *uint64) {
 		v.Set(reflect.ValueOf(leg))
 		return
 	}
+	if v.Type() == reflect.TypeFor[shard.Trace]() {
+		v.Set(reflect.ValueOf(receivedTrace{ID: [16]byte{byte(*next), 1}, Span: [8]byte{2}}))
+		return
+	}
 	switch v.Kind() {
 	case reflect.Bool:
 		v.SetBool(true)
@@ -63,7 +67,7 @@ func fill(v reflect.Value, next *uint64) {
 			fill(v.Field(i), next)
 		}
 		if l, ok := v.Addr().Interface().(*policy.Limit); ok {
-			l.Reason, l.OnRecovery = "", 0 // of policies, not of limits that a request brings along
+			l.Reason, l.OnRecovery, l.OnExceeded, l.Thresholds = "", 0, 0, nil // of policies, not of limits that a request brings along
 		}
 	default:
 		panic("a field of kind " + v.Kind().String() + " is new to the codec and to this test")
@@ -114,6 +118,7 @@ func TestEveryFieldOfARequestArrives(t *testing.T) {
 		{Op: shard.Reset, Entries: make([]shard.Entry, 1), Adjustment: &shard.Adjustment{}},
 		{Op: shard.PutOverride, Entries: make([]shard.Entry, 1), Adjustment: &shard.Adjustment{Override: &policy.Override{}}},
 		{Op: shard.Forget, Entries: make([]shard.Entry, 1), Adjustment: &shard.Adjustment{Forget: "user:42", Actor: "a"}},
+		{Op: shard.CorrectUsage, Entries: make([]shard.Entry, 1), Body: shard.CorrectionBody("", ""), Adjustment: &shard.Adjustment{Amount: -5, Note: "n"}},
 		{Op: shard.PutOverride, Entries: make([]shard.Entry, 1), Adjustment: &shard.Adjustment{Amount: math.MinInt64,
 			Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {}, "b": {Rate: new(uint64)}}}}},
 		{Op: shard.Tally, Entries: []shard.Entry{{Limits: shard.TallyLimits}}, Tally: &shard.TallyTerms{}, Revision: math.MaxUint64},
@@ -359,10 +364,13 @@ func TestFrameGoldenBytes(t *testing.T) {
 	reserve.Op, reserve.Hold = shard.Reserve, &shard.HoldTerms{TTL: 60e6, OnExpire: policy.OnExpireCommit}
 	tally := shard.Request{Op: shard.Tally, Namespace: "default", Entries: []shard.Entry{{Key: "k", Cost: 1, Limits: shard.TallyLimits}},
 		Tally: &shard.TallyTerms{Verb: shard.TallyAdd, Amount: 300, TTL: 5}}
+	followed := check("k")
+	followed.Trace = receivedTrace{ID: [16]byte{0x4b, 15: 0x36}, Span: [8]byte{0xf0, 7: 0xb7}}
 	for _, c := range []struct {
 		name, want string
 		frame      []byte
 	}{
+		{"a request that is followed", goldenFollowed, callsFrame(t, 1, 0, followed)[frameHead:]},
 		{"calls", goldenCalls, calls},
 		{"answers", goldenAnswers, answers},
 		{"a request in a session", goldenInSession, callsFrame(t, 1, 0, inSession(300, 298))[frameHead:]},
@@ -372,6 +380,11 @@ func TestFrameGoldenBytes(t *testing.T) {
 			System: &shard.SystemAnswer{Session: shard.Session{Epoch: 300, Seq: 2, Index: 1}}}})},
 		{"a hold's answer", goldenHeld, appendResult(nil, &shard.Result{Decision: shard.Decision{HoldExpires: 7,
 			Limits: []shard.LimitStatus{{Held: 300, Granted: 2, LockoutLevel: 3, BlockedUntil: 5, Blocked: true}}}})},
+		{"a soft limit's answer", goldenSoft, appendResult(nil, &shard.Result{Decision: shard.Decision{RetryAfter: 7,
+			Limits: []shard.LimitStatus{{Soft: true}}}})},
+		{"fired thresholds", goldenFired, appendResult(nil, &shard.Result{Decision: shard.Decision{Allowed: true,
+			System: &shard.SystemAnswer{Fired: []shard.FiredThreshold{{Policy: "p", Limit: "a", Key: "k", Units: 300, Percent: 80, Starts: 5,
+				Ends: limit.Forever}}}}})},
 		{"a tally", goldenTally, callsFrame(t, 1, 0, tally)[frameHead:]},
 		{"a tally's answer", goldenTallied, appendResult(nil, &shard.Result{Decision: shard.Decision{Allowed: true,
 			Tallied: &shard.Tallied{Known: true, Done: true, Before: -1, Value: 299, EndsAt: 5}}})},
@@ -399,8 +412,15 @@ const (
 	goldenReserve = "01" + "01" + "00" + "01" + "03" + "01" +
 		"1a" + "0a" + "0764656661756c74" + "00" + "00" + "00" + "01" + "0170" + "016b" + "00" + "01" +
 		"08" + "02" + "809c9c39" + "02"
+	goldenFollowed = "01" + "01" + "00" + "01" + "03" + "01" +
+		"2e" + "01" + "0764656661756c74" + "00" + "00" + "00" + "01" + "0170" + "016b" + "00" + "01" +
+		"40" + "00" + "4b000000000000000000000000000036" + "f0000000000000b7" + "01"
 	goldenHeld = "40" + "00" + "00" + "00" + "00" + "00" + "00" + "01" +
 		"78" + "00" + "00" + "00" + "00" + "00" + "00" + "00" + "ac02" + "02" + "030a01" + "01" + "0e"
+	goldenSoft = "00" + "0e" + "00" + "00" + "00" + "00" + "00" + "01" +
+		"48" + "00" + "00" + "00" + "00" + "00" + "00" + "00" + "00" + "00" + "04"
+	goldenFired = "42" + "00" + "00" + "00" + "00" + "00" + "00" + "00" + "40" + "01" +
+		"0170" + "0161" + "016b" + "ac02" + "50" + "05" + "ffffffffffffffff7f"
 	goldenTally = "01" + "01" + "00" + "01" + "03" + "01" +
 		"1a" + "19" + "0764656661756c74" + "00" + "00" + "00" + "01" + "00" + "016b" + "00" + "01" +
 		"08" + "40" + "01" + "00" + "00" + "d804" + "0a"

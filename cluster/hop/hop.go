@@ -136,11 +136,13 @@ func (c *counts) add(calls, requests int) {
 
 // readable removes fields that a node of the cluster's level could not read.
 func (h *Hop) readable(requests []shard.Request) []shard.Request {
-	if h.Level == nil || h.Level() >= shard.LevelTrust {
+	if h.Level == nil || h.Level() >= shard.LevelNotify {
 		return requests
 	}
-	revisions := h.Level() >= shard.LevelSound
-	unreadable := func(r shard.Request) bool { return r.Revision != 0 && !revisions || r.Op == shard.Forget }
+	revisions, forgets := h.Level() >= shard.LevelSound, h.Level() >= shard.LevelTrust
+	unreadable := func(r shard.Request) bool {
+		return r.Revision != 0 && !revisions || r.Op == shard.Forget && !forgets || r.Trace != nil
+	}
 	if !slices.ContainsFunc(requests, unreadable) {
 		return requests
 	}
@@ -149,7 +151,8 @@ func (h *Hop) readable(requests []shard.Request) []shard.Request {
 		if !revisions {
 			plain[i].Revision = 0
 		}
-		if plain[i].Op == shard.Forget { // which the owner refuses
+		plain[i].Trace = nil
+		if plain[i].Op == shard.Forget && !forgets { // which the owner refuses
 			plain[i].Adjustment = nil
 		}
 	}

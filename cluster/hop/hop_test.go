@@ -2,6 +2,7 @@ package hop
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -673,3 +674,35 @@ func check(keys ...string) shard.Request {
 	}
 	return r
 }
+
+// What is sent after a goodbye is never begun, and nobody would say so: from the goodbye on nothing leaves any more.
+func TestNothingLeavesAfterAGoodbye(t *testing.T) {
+	l := newLink("n2", new(counts))
+	begun, sent, queued := newCall(), newCall(), newCall()
+	for _, c := range []*call{begun, sent, queued} {
+		if err := l.enqueue(c); err != nil {
+			t.Fatal(err)
+		}
+		if c != queued {
+			l.gather(nil)
+		}
+	}
+	if l.goodbye(binary.AppendUvarint(nil, begun.number)) == nil {
+		t.Error("the link goes on")
+	}
+	if frame := l.gather(nil); len(frame) > frameHead+1 {
+		t.Errorf("a frame of %d bytes left after the goodbye", len(frame))
+	}
+	l.end(errors.New("the connection ended"))
+	for c, want := range map[*call]bool{begun: true, sent: false, queued: false} {
+		<-c.done
+		if err := c.results[0].Err; err == nil || err.MaybeApplied() != want {
+			t.Errorf("begun %v, sent %v: %v", c == begun, c == sent, err)
+		}
+	}
+	if err := l.enqueue(newCall()); err == nil || err.MaybeApplied() {
+		t.Errorf("after the goodbye: %v", err)
+	}
+}
+
+func newCall() *call { return &call{requests: 1, body: []byte{1}, done: make(chan struct{})} }

@@ -153,6 +153,11 @@ func (l *link) unknown(why string) *shard.Error {
 func (l *link) end(why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.endLocked(why)
+}
+
+// endLocked is end for a caller that holds the mutex.
+func (l *link) endLocked(why error) {
 	if l.over != nil {
 		return
 	}
@@ -328,7 +333,8 @@ func (l *link) answer(answers []answer) error {
 	return nil
 }
 
-// goodbye ends the calls that the stopping peer did not begin.
+// goodbye ends the calls that the stopping peer did not begin, and with them the link: what was sent after that would never be
+// begun either, but nobody would know.
 func (l *link) goodbye(records []byte) error {
 	r := frameReader{rest: string(records)}
 	begun := r.uvarint()
@@ -344,5 +350,8 @@ func (l *link) goodbye(records []byte) error {
 				Message: "node " + l.node + " is stopping and did not begin the request; ask again"})
 		}
 	}
-	return errors.New("it is stopping")
+	l.endLocked(errStopping)
+	return errStopping
 }
+
+var errStopping = errors.New("it is stopping")

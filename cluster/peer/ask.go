@@ -64,6 +64,9 @@ func (p *Port) answer(conn net.Conn, from string) error {
 	if err := readMessage(conn, &q, maxQuestion, hurry); err != nil {
 		return err
 	}
+	if q.Watch != nil && p.config.Watch != nil && p.config.Listing(from) == Listed {
+		return p.serveWatch(conn, &q)
+	}
 	report := p.config.Answer(from, q)
 	report.Node = p.config.Node
 	return writeMessage(conn, report, maxReport)

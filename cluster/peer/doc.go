@@ -38,6 +38,12 @@
 // is at most half the round trip. Measurements older than 5 s do not count, those with a round trip above 200 ms count
 // only if there is no better one, and those above 800 ms never count.
 //
+// # Watch
+//
+// A node whose client watches decisions asks each listed node for its own (Watch): the ask connection carries batches of them from then
+// on. The asked node keeps the newest 1,024 that wait and tells how many it has dropped. The connection ends with either end, and with
+// the port.
+//
 // # Concurrency
 //
 // Port, Stream and HealthProbe may be used by any number of goroutines. Config.Answer is called concurrently; so are the

@@ -12,6 +12,7 @@ import (
 	"github.com/stint-io/stint/cluster/hop"
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/connlimit"
+	"github.com/stint-io/stint/internal/decisions"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -47,6 +48,8 @@ type Config struct {
 	// Answer answers the questions of other nodes, until Close; nil refuses them. It is called concurrently and must not
 	// wait: the asking node, from, gives up after 2 s. The port fills in the Report's Node.
 	Answer func(from string, q placement.Question) placement.Report
+	// Watch opens a reader of this node's decisions, which the port closes; nil: other nodes get none.
+	Watch  func(*decisions.Filter) *decisions.Reader
 	Logger *slog.Logger // nil: none
 
 	Most    int              // maximum number of accepted connections; 0: 4096

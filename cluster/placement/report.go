@@ -3,6 +3,7 @@ package placement
 import (
 	"time"
 
+	"github.com/stint-io/stint/internal/decisions"
 	"github.com/stint-io/stint/internal/top"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
@@ -23,9 +24,12 @@ type Report struct {
 	// Tokens are the documents of package auth that are newer than the asker's.
 	Tokens     []NamedDocument  `json:",omitempty"`
 	MoreTokens bool             `json:",omitempty"` // not all of them: the others come with the next report
-	TokenUses  map[string]int64 `json:",omitempty"` // when tokens were last used here, in Unix microseconds, if the asker wants to know
+	TokenUses  map[string]int64 `json:",omitzero"`  // when tokens were last used, as far as this node knows, in Unix microseconds, if the asker wants to know
 	// Top is the answer to Question.Top, and then the report has nothing else. nil: the node runs a release that cannot answer it.
-	Top      *top.Answer `json:",omitempty"`
+	Top *top.Answer `json:",omitempty"`
+	// Watching is the answer to Question.Watch, and then the report has nothing else: events follow. false: the node runs a release
+	// that cannot send any.
+	Watching bool        `json:",omitempty"`
 	Levels   *NodeLevels `json:",omitempty"` // nil: the node runs 0.1.0
 	Stopping bool        `json:",omitempty"`
 	Full     bool        `json:",omitempty"` // its disk is nearly full: the shards that it leads answer nothing
@@ -41,6 +45,8 @@ type Report struct {
 	// KeyLines names the lines of its cluster key, the one that sends first. None: it has no cluster key.
 	KeyLines []string `json:",omitempty"`
 	Machine  *Machine `json:",omitempty"` // for the operator; nil: an older release
+	// FailingSinks are those that did not take what this node has sent them last, with why.
+	FailingSinks map[string]string `json:",omitempty"`
 }
 
 // Machine is the state of the machine that a node runs on.
@@ -106,4 +112,6 @@ type Question struct {
 	TokenUses     bool              `json:",omitempty"` // when tokens were last used is wanted
 	// Top asks for the keys that stand out, and for nothing else. It is a question of its own connection (Port.DialAsk).
 	Top *top.Query `json:",omitempty"`
+	// Watch asks for the decisions of the node from now on, and for nothing else. The connection carries nothing else afterwards.
+	Watch *decisions.Filter `json:",omitempty"`
 }

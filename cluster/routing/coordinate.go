@@ -125,6 +125,7 @@ func (o *operation) ask(ctx context.Context) (result shard.Result, known bool) {
 // verdict.
 func (o *operation) send(ctx context.Context, to shard.ID, message shard.Request) shard.Result {
 	message.Namespace, message.Revision, message.Hashed = o.whole.Namespace, o.whole.Revision, o.whole.Hashed
+	message.Trace = o.whole.Trace
 	result := o.router.deliver(ctx, o.router.routeTo(to), []shard.Request{message})[0]
 	if message.Operation != nil && to == o.home && result.Err == nil && result.Decision.Operation == nil {
 		return shard.Result{Err: errNoVerdict}

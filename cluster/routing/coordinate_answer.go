@@ -2,6 +2,7 @@ package routing
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/stint-io/stint/limit"
@@ -100,6 +101,9 @@ func (o *operation) merged(home shard.Decision, legs []shard.Leg) shard.Decision
 		d.Allowed = d.Allowed && leg.Allowed
 		d.ShadowDenied = d.ShadowDenied || leg.ShadowDenied
 		d.RetryAfter = longerWait(d.RetryAfter, leg.RetryAfter)
+		if fired := leg.Fired(); fired != nil {
+			d.System = &shard.SystemAnswer{Fired: append(slices.Clone(d.Fired()), fired...)}
+		}
 	}
 	d.Limits = o.arrange(parts)
 	return d

@@ -31,11 +31,13 @@ const (
 //   - The policies that this node knows have not changed since.
 //   - No request that may free capacity on one of its keys has passed this node since the request was sent.
 //
-// Any number of goroutines may use it, and none ever waits for another. A denial is never changed once it is in its slot.
+// Any number of goroutines may use it, and none waits for another, but while a repetition is counted. A denial is never changed once
+// it is in its slot.
 // A request that frees capacity does not look for the denials that it ends: it increments change counts, and a denial is
 // valid only while the counts that it carries are current.
 type denials struct {
 	policies func() *policy.Revision
+	repeated func(*shard.Request, *shard.Decision)
 	now      func() limit.Span // time since some instant of this process; never goes backward
 	seed     maphash.Seed
 	slots    [denialSlots]atomic.Pointer[denial] // each request has two: its own and the neighboring one
@@ -43,16 +45,19 @@ type denials struct {
 	anywhere atomic.Uint64                       // requests that may have freed capacity on any key
 }
 
-// newDenials returns empty denials. If policies is nil, it returns nil, which repeats nothing. ahead is Config.Ahead.
-func newDenials(policies func() *policy.Revision, ahead func() time.Duration) *denials {
+// newDenials returns empty denials. If policies is nil, it returns nil, which repeats nothing. repeated and ahead are those of Config.
+func newDenials(policies func() *policy.Revision, repeated func(*shard.Request, *shard.Decision), ahead func() time.Duration) *denials {
 	if policies == nil {
 		return nil
+	}
+	if repeated == nil {
+		repeated = func(*shard.Request, *shard.Decision) {}
 	}
 	if ahead == nil {
 		ahead = func() time.Duration { return 0 }
 	}
 	begin := time.Now()
-	return &denials{policies: policies, seed: maphash.MakeSeed(), now: func() limit.Span {
+	return &denials{policies: policies, repeated: repeated, seed: maphash.MakeSeed(), now: func() limit.Span {
 		return limit.Span((time.Since(begin) + ahead()) / time.Microsecond)
 	}}
 }

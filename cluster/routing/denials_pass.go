@@ -58,6 +58,7 @@ func (d *denials) answer(r *shard.Request, into *shard.Decision) bool {
 		return false
 	}
 	kept.repeat(now, make([]shard.LimitStatus, len(kept.decision.Limits)), into)
+	d.repeated(r, into)
 	return true
 }
 
@@ -72,7 +73,7 @@ type denialPass struct {
 
 	// Set if some were answered here, else nil.
 	results  []shard.Result
-	repeated int
+	answered int                 // how many
 	statuses []shard.LimitStatus // memory for the next of them
 }
 
@@ -98,8 +99,9 @@ func (p *denialPass) repeat() {
 		if p.results == nil {
 			p.results = make([]shard.Result, len(p.requests))
 		}
-		p.repeated++
+		p.answered++
 		kept.repeat(p.asked, p.space(len(kept.decision.Limits), len(p.requests)-i), &p.results[i].Decision)
+		p.repeated(r, &p.results[i].Decision)
 	}
 }
 
@@ -117,10 +119,10 @@ func (p *denialPass) space(statuses, requests int) []shard.LimitStatus {
 
 // rest returns the requests that still have to be decided.
 func (p *denialPass) rest() []shard.Request {
-	if p.repeated == 0 || p.repeated == len(p.requests) {
-		return p.requests[p.repeated:]
+	if p.answered == 0 || p.answered == len(p.requests) {
+		return p.requests[p.answered:]
 	}
-	rest := make([]shard.Request, 0, len(p.requests)-p.repeated)
+	rest := make([]shard.Request, 0, len(p.requests)-p.answered)
 	for i := range p.requests {
 		if p.results[i].Decision.Age == 0 {
 			rest = append(rest, p.requests[i])
@@ -138,7 +140,7 @@ func (p *denialPass) end(decided []shard.Result) []shard.Result {
 		}
 	}
 	all := decided
-	if p.repeated > 0 {
+	if p.answered > 0 {
 		all = p.results
 		next := 0
 		for i := range all {

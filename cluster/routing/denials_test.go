@@ -42,7 +42,7 @@ type flood struct {
 func newFlood() *flood {
 	for {
 		f := &flood{wait: limit.Never, revision: policy.Revision{Version: 1, Set: floodPolicies()}}
-		f.denials = newDenials(func() *policy.Revision { return &f.revision }, nil)
+		f.denials = newDenials(func() *policy.Revision { return &f.revision }, nil, nil)
 		f.now = func() limit.Span { return f.at }
 		stripes := map[*atomic.Uint64]bool{}
 		counters := [][2]string{{"default", "k"}, {"default", "l"}, {"default", "new"}, {"other", "k"}}
@@ -88,6 +88,27 @@ func (f *flood) wants(t *testing.T, what string, want int, requests ...shard.Req
 		t.Errorf("%s: the owner was asked for %d of %d requests, want %d", what, asked, len(requests), want)
 	}
 	return results
+}
+
+// Each repetition is told once, with the request that it answers, and nothing else is.
+func TestEachRepetitionIsTold(t *testing.T) {
+	f := newFlood()
+	var told []string
+	f.repeated = func(r *shard.Request, d *shard.Decision) {
+		if d.Allowed || d.Age == 0 || len(d.Limits) != 1 {
+			t.Errorf("told: %+v", d)
+		}
+		told = append(told, r.Entries[0].Key)
+	}
+	f.at = 1
+	f.wants(t, "the first ones", 2, check("k"), check("l"))
+	f.at = 2
+	f.wants(t, "a batch", 1, check("k"), check("new"), check("k"), check("l"))
+	var d shard.Decision
+	r := check("l")
+	if !f.answer(&r, &d) || !slices.Equal(told, []string{"k", "k", "l", "l"}) {
+		t.Errorf("told: %q", told)
+	}
 }
 
 func TestADenialIsRepeatedForTheWholeSpanAndNoLonger(t *testing.T) {
@@ -424,7 +445,7 @@ func TestNoDenialOutlivesAResetWhateverRaces(t *testing.T) {
 		n limit.Time
 	}
 	var truth version // a denial carries it in DecidedAt
-	d := newDenials(func() *policy.Revision { return &policy.Revision{Version: 1, Set: sharedFlood} }, nil)
+	d := newDenials(func() *policy.Revision { return &policy.Revision{Version: 1, Set: sharedFlood} }, nil, nil)
 	decide := func(requests []shard.Request) []shard.Result {
 		results := make([]shard.Result, len(requests))
 		for i := range requests {
@@ -476,7 +497,7 @@ var sharedFlood = floodPolicies()
 
 func BenchmarkDenials(b *testing.B) {
 	revision := &policy.Revision{Version: 1, Set: sharedFlood}
-	d := newDenials(func() *policy.Revision { return revision }, nil)
+	d := newDenials(func() *policy.Revision { return revision }, nil, nil)
 	f := &flood{wait: limit.Never}
 	requests := make([]shard.Request, 100)
 	for i := range requests {

@@ -53,8 +53,8 @@
 // The time counts from before the request was sent, and a repeated denial travels with its age (shard.Decision.Age), so
 // that caches on successive nodes do not add up. A request that may free capacity drops the denials of its keys at each
 // node it passes, once before it is sent and once after it was answered; an operation on several shards that gives units
-// back without naming its keys drops all denials. A hit takes no lock and allocates only the answer. At most 8,192
-// denials are kept.
+// back without naming its keys drops all denials. A hit allocates only the answer. It waits for no other, but
+// while it is counted (Config.Repeated). At most 8,192 denials are kept.
 //
 // # Sessions
 //

@@ -46,6 +46,8 @@ type Config struct {
 	// Policies returns the policies in force as far as this node knows, nil while none are known. They determine which
 	// denials may be repeated here. If the field is nil, no denials are repeated.
 	Policies func() *policy.Revision
+	// Repeated is told of each denial that is repeated here, with the request that it answers. It keeps neither. nil: nobody is told.
+	Repeated func(*shard.Request, *shard.Decision)
 	// Ahead returns how far a test has moved shard time ahead of the machine's clock; it must not shrink. nil: not at all.
 	Ahead func() time.Duration
 }
@@ -68,7 +70,7 @@ type Router struct {
 
 // New creates a Router, which listens to config.Hints from then on.
 func New(config Config) *Router {
-	r := &Router{config: config, system: &shardRoute{id: shard.System}, denials: newDenials(config.Policies, config.Ahead)}
+	r := &Router{config: config, system: &shardRoute{id: shard.System}, denials: newDenials(config.Policies, config.Repeated, config.Ahead)}
 	r.routes.Store(new([]*shardRoute))
 	config.Hints.OnNews(func(id shard.ID) {
 		if route := r.routeTo(id); route != nil {
