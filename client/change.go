@@ -36,6 +36,15 @@ func (c *Client) DeleteOverride(ctx context.Context, r *stintv1.DeleteOverrideRe
 	return answer.GetDeleted(), err
 }
 
+// CorrectUsage corrects the bill of one key by hand, and returns it. It retries as Adjust does. The record is nil if it was corrected
+// before under the request's IdempotencyId, so long ago that the answer is forgotten. The error is an *Error.
+func (c *Client) CorrectUsage(ctx context.Context, r *stintv1.CorrectUsageRequest) (*stintv1.UsageRecord, error) {
+	r = proto.CloneOf(r)
+	c.complete(&r.Namespace, &r.IdempotencyId)
+	answer, err := call(ctx, c, nil, true, (*node).limitService, stintv1connect.LimitServiceClient.CorrectUsage, r)
+	return answer.GetRecord(), err
+}
+
 // complete fills in what a request leaves to the client.
 func (c *Client) complete(namespace, id *string) {
 	if *namespace == "" {

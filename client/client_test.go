@@ -130,6 +130,10 @@ func (f *fakeNode) DeleteOverride(_ context.Context, r *connect.Request[stintv1.
 	return connect.NewResponse(&stintv1.DeleteOverrideResponse{}), f.change(r.Msg.Namespace, r.Msg.IdempotencyId)
 }
 
+func (f *fakeNode) CorrectUsage(_ context.Context, r *connect.Request[stintv1.CorrectUsageRequest]) (*connect.Response[stintv1.CorrectUsageResponse], error) {
+	return connect.NewResponse(&stintv1.CorrectUsageResponse{Record: &stintv1.UsageRecord{Corrections: r.Msg.Units}}), f.change(r.Msg.Namespace, r.Msg.IdempotencyId)
+}
+
 func (f *fakeNode) asked() (calls []int, keys []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -373,6 +377,13 @@ func TestAChangeIsSentUntilItIsAnswered(t *testing.T) {
 	for name, change := range map[string]func() error{
 		"Adjust": func() error {
 			_, err := c.Adjust(t.Context(), &stintv1.AdjustRequest{Policy: "p", Key: "k", Op: &stintv1.AdjustRequest_AddUsed{AddUsed: 1}})
+			return err
+		},
+		"CorrectUsage": func() error {
+			record, err := c.CorrectUsage(t.Context(), &stintv1.CorrectUsageRequest{Policy: "p", Key: "k", Units: -5, Note: "n"})
+			if err == nil && record.Corrections != -5 {
+				err = fmt.Errorf("the bill is %v", record)
+			}
 			return err
 		},
 		"PutOverride": func() error {

@@ -9,7 +9,7 @@ export interface ExpressResponse {
   send(body: string): unknown
 }
 
-/** Options: onDenied answers in place of the 429 with problem+json; its headers are set already. */
+/** Options: onDenied answers in place of the 429 (a challenge: 403) with problem+json; its headers are set already. */
 export type LimitOptions<Req, Res> = GuardOptions<Req> & { onDenied?: (req: Req, res: Res, decision: Decision) => unknown }
 
 /** Returns a middleware that counts a request before it goes on. req.stint is the decision. */

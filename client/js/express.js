@@ -17,7 +17,7 @@ export function limit(limits, options) {
       else res.set(name, value)
     }
     if (verdict.pass) return next()
-    if (verdict.status !== 429 || !onDenied) return res.status(verdict.status).type(verdict.type).send(verdict.body)
+    if (!verdict.decision || !onDenied) return res.status(verdict.status).type(verdict.type).send(verdict.body)
     try {
       return await onDenied(req, res, verdict.decision)
     } catch (error) {

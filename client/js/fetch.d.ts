@@ -1,6 +1,6 @@
 import type { Decision, GuardOptions, Key, Stint, StintError } from './index.js'
 
-/** Options: onDenied answers in place of the 429 with problem+json; the headers are added. */
+/** Options: onDenied answers in place of the 429 (a challenge: 403) with problem+json; the headers are added. */
 export type LimitedOptions = GuardOptions<Request> & { onDenied?: (request: Request, decision: Decision) => Response | Promise<Response> }
 
 /** Returns a fetch handler that counts a request before the handler sees it. */

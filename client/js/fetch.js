@@ -14,7 +14,7 @@ export function limited(limits, options, handler) {
 }
 
 async function denied(verdict, request, { onDenied }) {
-  if (verdict.status !== 429 || !onDenied) return responseOf(verdict)
+  if (!verdict.decision || !onDenied) return responseOf(verdict)
   return withHeaders(await onDenied(request, verdict.decision), verdict.headers)
 }
 
@@ -78,7 +78,7 @@ export function rateLimitMiddleware({ limits, header = 'x-api-key', ...options }
     const verdict = await (guard ?? guardFor(limits(env)))(request)
     if (verdict.pass) return withHeaders(await next(), verdict.headers)
     const status = verdict.status === 400 ? 401 : verdict.status // no key
-    const body = status === 429 ? verdict.decision.reason || 'Too Many Requests' : texts[status]
+    const body = verdict.decision ? verdict.decision.reason || 'Too Many Requests' : texts[status]
     return responseOf({ ...verdict, status, type: 'text/plain; charset=utf-8', body })
   }
 }

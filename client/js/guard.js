@@ -55,7 +55,10 @@ const problems = 'https://iana.org/assignments/http-problem-types#'
 // verdictOf turns a decision into an answer. Its headers are those that the cluster made, in the styles of the policies.
 function verdictOf(decision) {
   if (decision.allowed) return { pass: true, decision, headers: exposed(decision.headers) }
-  const answer = refusal(429, 'Too many requests', decision.reason || undefined, `${problems}quota-exceeded`, decision.deniedBy)
+  const reason = decision.reason || undefined
+  const answer = decision.challenge
+    ? refusal(403, 'Challenge required', reason, 'urn:stint:problem:challenge', decision.deniedBy, 'challenge')
+    : refusal(429, 'Too many requests', reason, `${problems}quota-exceeded`, decision.deniedBy)
   return { ...answer, decision, headers: { ...exposed(decision.headers), ...answer.headers } }
 }
 
@@ -66,14 +69,14 @@ function exposed(headers) {
 }
 
 // refusal is an answer of RFC 9457. No cache may keep it (RFC 6585).
-function refusal(status, title, detail, type = 'about:blank', violatedPolicies = undefined) {
+function refusal(status, title, detail, type = 'about:blank', violatedPolicies = undefined, code = undefined) {
   return {
     pass: false,
     decision: undefined,
     status,
     type: 'application/problem+json',
     headers: { 'Cache-Control': 'no-store', ...(status === 503 ? exposed({ 'Retry-After': '1' }) : {}) },
-    body: JSON.stringify({ type, title, status, detail, 'violated-policies': violatedPolicies }),
+    body: JSON.stringify({ type, title, status, detail, code, 'violated-policies': violatedPolicies }),
   }
 }
 

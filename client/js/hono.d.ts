@@ -8,7 +8,7 @@ export interface HonoContext {
   header: (name: any, value?: string, options?: { append?: boolean }) => void
 }
 
-/** Options: onDenied answers in place of the 429 with problem+json; the headers are added. */
+/** Options: onDenied answers in place of the 429 (a challenge: 403) with problem+json; the headers are added. */
 export type LimitOptions<C> = GuardOptions<C> & { onDenied?: (c: C, decision: Decision) => Response | Promise<Response> }
 
 /** Returns a middleware that counts a request before it goes on. c.get('stint') is the decision. */

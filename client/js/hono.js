@@ -9,7 +9,7 @@ export function limit(limits, options) {
     c.set('stint', verdict.decision)
     let answer
     if (verdict.pass) await next()
-    else if (verdict.status === 429 && onDenied) answer = await onDenied(c, verdict.decision)
+    else if (verdict.decision && onDenied) answer = await onDenied(c, verdict.decision)
     else return responseOf(verdict)
     if (answer) c.res = answer
     for (const [name, value] of Object.entries(verdict.headers)) {

@@ -56,6 +56,8 @@ export interface GetOptions extends CallOptions {
 /** Allowed or denied, with the state of every limit. */
 export interface Decision {
   allowed: boolean
+  /** Not allowed, and only limits with on_exceeded: challenge say no: ask for a proof that there is a person. */
+  challenge: boolean
   /** Handle for a refund. Empty for a denial. */
   decisionId: string
   limits: LimitStatus[]
@@ -94,6 +96,8 @@ export interface LimitStatus {
   retryAfterMs: number | undefined
   allowed: boolean
   shadow: boolean
+  /** Where it has no room, this limit asks for a challenge. */
+  soft: boolean
   unlimited: boolean
   lockoutLevel: number
   blockedUntil: Date | undefined

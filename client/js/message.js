@@ -49,6 +49,7 @@ export function decisionOf(d) {
   const retryAfterMs = msOf(d.retryAfter)
   return {
     allowed: d.allowed === true,
+    challenge: d.outcome === 'OUTCOME_CHALLENGE',
     decisionId: d.decisionId ?? '',
     limits: (d.limits ?? []).map(limitOf),
     deniedBy: d.deniedBy ?? [],
@@ -81,6 +82,7 @@ export function limitOf(l) {
     retryAfterMs: msOf(l.retryAfter),
     allowed: l.allowed === true,
     shadow: l.shadow === true,
+    soft: l.soft === true,
     unlimited: l.unlimited === true,
     lockoutLevel: l.lockoutLevel ?? 0,
     blockedUntil: dateOf(l.blockedUntil),

@@ -85,6 +85,7 @@ class LimitStatus:
     unlimited: bool
     lockout_level: int
     blocked_until: Optional[datetime.datetime]
+    soft: bool = False  # where it has no room, it asks for a challenge
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,7 @@ class Decision:
     replayed: bool  # counted before, under the same id, and not again
     shadow_denied: bool
     explanation: str
+    challenge: bool = False  # not allowed, and only limits with on_exceeded: challenge say no: ask for a proof of a person
 
     @property
     def retry_after_seconds(self) -> Optional[int]:
@@ -417,7 +419,8 @@ def _decision(d: Any) -> Decision:
         denied_by=d.get("deniedBy", []), reason=d.get("reason", ""), retry_after=_span(d.get("retryAfter")),
         decided_at=_instant(d.get("decidedAt")), headers=d.get("headers", {}), hold_id=d.get("holdId", ""),
         hold_expires_at=_instant(d.get("holdExpiresAt")), replayed=d.get("replayed") is True,
-        shadow_denied=d.get("shadowDenied") is True, explanation=d.get("explanation", ""))
+        shadow_denied=d.get("shadowDenied") is True, explanation=d.get("explanation", ""),
+        challenge=d.get("outcome") == "OUTCOME_CHALLENGE")
 
 
 def _limit(limit: Dict[str, Any]) -> LimitStatus:
@@ -427,7 +430,7 @@ def _limit(limit: Dict[str, Any]) -> LimitStatus:
         granted=int(limit.get("granted", 0)), window_start=_instant(limit.get("windowStart")), reset_at=_instant(limit.get("resetAt")),
         retry_after=_span(limit.get("retryAfter")), allowed=limit.get("allowed") is True, shadow=limit.get("shadow") is True,
         unlimited=limit.get("unlimited") is True, lockout_level=limit.get("lockoutLevel", 0),
-        blocked_until=_instant(limit.get("blockedUntil")))
+        blocked_until=_instant(limit.get("blockedUntil")), soft=limit.get("soft") is True)
 
 
 def _instant(text: Optional[str]) -> Optional[datetime.datetime]:
@@ -624,7 +627,7 @@ class _Guard:
             headers["Access-Control-Expose-Headers"] = ", ".join(decision.headers)
         if decision.allowed:
             return _Verdict(0, headers, decision=decision)
-        return _refusal(429, decision.reason or None, "quota-exceeded", headers, decision)
+        return _refusal(403 if decision.challenge else 429, decision.reason or None, "quota-exceeded", headers, decision)
 
 
 def _refusal(status: int, detail: Optional[str], problem: str = "", headers: Optional[Dict[str, str]] = None,
@@ -633,6 +636,8 @@ def _refusal(status: int, detail: Optional[str], problem: str = "", headers: Opt
     body: Dict[str, Any] = {"type": _PROBLEMS + problem if problem else "about:blank", "title": _TITLES[status], "status": status}
     if detail:
         body["detail"] = detail
+    if decision and decision.challenge:
+        body["type"], body["title"], body["code"] = "urn:stint:problem:challenge", "Challenge required", "challenge"
     if decision:
         body["violated-policies"] = decision.denied_by
     data = json.dumps(body).encode()

@@ -80,6 +80,22 @@ func Entry(policy string, key KeyFunc) Option {
 	return func(l *inbound.Calls[Call]) { l.Count(policy, key) }
 }
 
+// Part is a named part of a key, as in Part{"account", accountOf}.
+type Part struct {
+	Name  string
+	Value KeyFunc
+}
+
+// EntryOf is Entry with a key of several parts, as in "ip=ip:203.0.113.7|account=ann"; see stinthttp.EntryOf. Limiting panics if there
+// are no parts, or two of one name.
+func EntryOf(policy string, parts ...Part) Option {
+	of := make([]inbound.Part[inbound.Incoming[Call]], len(parts))
+	for i, p := range parts {
+		of[i] = inbound.PartOf[Call](p.Name, p.Value)
+	}
+	return func(l *inbound.Calls[Call]) { l.CountParts("stintgrpc: EntryOf", policy, of) }
+}
+
 // Namespace is that of the entries. Without it they have the client's.
 func Namespace(name string) Option { return func(l *inbound.Calls[Call]) { l.Namespace = name } }
 

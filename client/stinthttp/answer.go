@@ -15,12 +15,14 @@ type problem struct {
 	Title            string   `json:"title"`
 	Status           int      `json:"status"`
 	Detail           string   `json:"detail,omitempty"`
+	Code             string   `json:"code,omitempty"`
 	ViolatedPolicies []string `json:"violated-policies,omitempty"`
 }
 
 const (
 	quotaExceeded   = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 	reducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
+	challenge       = "urn:stint:problem:challenge"
 	noType          = "about:blank" // RFC 9457, 4.2.1: the status says it all
 )
 
@@ -31,8 +33,14 @@ func (p problem) write(w http.ResponseWriter) {
 	_ = json.NewEncoder(w).Encode(p) // a client that has gone needs no answer
 }
 
-// Denied answers a denied request with 429 and a problem document, with the policy's reason as its detail.
+// Denied answers a denied request with 429 and a problem document, with the policy's reason as its detail. A challenge is answered
+// with 403, and a document whose code is "challenge".
 func Denied(w http.ResponseWriter, _ *http.Request, d *stintv1.Decision) {
+	if d.GetOutcome() == stintv1.Outcome_OUTCOME_CHALLENGE {
+		problem{Type: challenge, Title: "Challenge required", Status: http.StatusForbidden, Detail: d.GetReason(), Code: "challenge",
+			ViolatedPolicies: d.GetDeniedBy()}.write(w)
+		return
+	}
 	problem{Type: quotaExceeded, Title: "Too many requests", Status: http.StatusTooManyRequests, Detail: d.GetReason(),
 		ViolatedPolicies: d.GetDeniedBy()}.write(w)
 }

@@ -15,6 +15,7 @@
 //
 //	allowed     the handler runs; the response has the headers of the policies
 //	denied      429 with Retry-After, the headers of the policies, Cache-Control: no-store and a problem document (RFC 9457)
+//	challenge   403, for a denial only by limits with on_exceeded: challenge: a problem document whose code is "challenge"
 //	no key      400: a KeyFunc found none, so nothing was counted
 //	unknown     403: a policy with unknown_key: deny does not know the key
 //	no decision 503 with Retry-After, or with FailOpen the handler runs and the response has "Stint-Failed: open"

@@ -45,6 +45,26 @@ func Entry(policy string, key KeyFunc) Option {
 	}
 }
 
+// Part is a named part of a key, as in Part{"account", accountOf}.
+type Part struct {
+	Name  string
+	Value KeyFunc
+}
+
+// EntryOf is Entry with a key of several parts, as in "ip=ip:203.0.113.7|account=ann". Their order counts. Whatever strangers write,
+// two different lists of values have different keys, and none names a parent; the clients in JavaScript and Python make the same keys
+// of the same parts. A part without a value is a missing key. EntryOf panics if there are no parts, or two of one name.
+func EntryOf(policy string, parts ...Part) Option {
+	of := make([]inbound.Part[*http.Request], len(parts))
+	for i, p := range parts {
+		of[i] = inbound.Part[*http.Request]{Name: p.Name, Value: p.Value}
+	}
+	inbound.CheckParts("stinthttp: EntryOf", policy, of)
+	return func(l *limiter) {
+		l.Entries = append(l.Entries, inbound.Entry[*http.Request]{Policy: policy, Parts: of})
+	}
+}
+
 // Namespace is that of the entries. Without it they have the client's.
 func Namespace(name string) Option { return func(l *limiter) { l.Namespace = name } }
 

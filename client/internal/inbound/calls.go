@@ -37,6 +37,20 @@ func (l *Calls[C]) Count(policy string, key func(context.Context, C) (string, er
 	l.Entries = append(l.Entries, Entry[Incoming[C]]{Policy: policy, Key: func(in Incoming[C]) (string, error) { return key(in.Ctx, in.Call) }})
 }
 
+// CountParts adds an entry whose key has parts.
+func (l *Calls[C]) CountParts(what, policy string, parts []Part[Incoming[C]]) {
+	CheckParts(what, policy, parts)
+	l.Entries = append(l.Entries, Entry[Incoming[C]]{Policy: policy, Parts: parts})
+}
+
+// PartOf is a part whose value depends on a call and its context.
+func PartOf[C any](name string, value func(context.Context, C) (string, error)) Part[Incoming[C]] {
+	if value == nil {
+		return Part[Incoming[C]]{Name: name}
+	}
+	return Part[Incoming[C]]{name, func(in Incoming[C]) (string, error) { return value(in.Ctx, in.Call) }}
+}
+
 // Refusal says why a call is not carried out. Err is for the caller: what the cluster said is not in it.
 type Refusal struct {
 	Why

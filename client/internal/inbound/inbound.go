@@ -38,6 +38,33 @@ type Limiter[R any] struct {
 type Entry[R any] struct {
 	Policy string
 	Key    func(R) (string, error)
+	Parts  []Part[R] // in place of Key
+}
+
+// key makes the key of a request.
+func (e *Entry[R]) key(r R) (string, error) {
+	if e.Parts != nil {
+		return keyOf(e.Parts, r)
+	}
+	text, err := e.Key(r)
+	if err != nil {
+		return "", err
+	}
+	return Key(text)
+}
+
+// CheckParts panics if an entry has no parts, or one without a name; what says where. Such a key would be shared by all.
+func CheckParts[R any](what, policy string, parts []Part[R]) {
+	names := map[string]bool{"": true}
+	for _, part := range parts {
+		if names[part.Name] || part.Value == nil {
+			panic(fmt.Sprintf("%s: policy %s: each part of a key has a name of its own, and a value", what, policy))
+		}
+		names[part.Name] = true
+	}
+	if len(parts) == 0 {
+		panic(fmt.Sprintf("%s: policy %s: the key has no parts", what, policy))
+	}
 }
 
 // Decide counts a request. An error wraps ErrNoKey or is what Limits gave. With an error, passes says that the request is
@@ -55,14 +82,11 @@ func (l *Limiter[R]) Decide(ctx context.Context, r R) (d *stintv1.Decision, pass
 		}
 	}
 	for _, e := range l.Entries {
-		text, err := e.Key(r)
-		if err == nil {
-			text, err = Key(text)
-		}
+		key, err := e.key(r)
 		if err != nil {
 			return nil, false, fmt.Errorf("%w: policy %s: %w", ErrNoKey, e.Policy, err)
 		}
-		check.Entries = append(check.Entries, &stintv1.Entry{Policy: e.Policy, Key: text, Cost: &cost})
+		check.Entries = append(check.Entries, &stintv1.Entry{Policy: e.Policy, Key: key, Cost: &cost})
 	}
 	within, cancel := context.WithTimeout(ctx, l.Within)
 	defer cancel()

@@ -39,6 +39,48 @@ func TestAKeyIsSafeWhateverAStrangerWrites(t *testing.T) {
 	}
 }
 
+// A key of parts is the one that the clients in JavaScript and Python make of the same parts (client/js/test/stint.test.js).
+func TestAKeyOfPartsIsSafeWhateverAStrangerWrites(t *testing.T) {
+	key := func(texts ...string) (string, error) {
+		var parts []Part[int]
+		for i, text := range texts[:len(texts)/2] {
+			parts = append(parts, Part[int]{text, func(int) (string, error) { return texts[len(texts)/2+i], nil }})
+		}
+		return keyOf(parts, 0)
+	}
+	for want, texts := range map[string][]string{
+		"route=login|user=%7Bbob%7D":     {"route", "user", "login", "{bob}"},
+		"a=x%7Cb%3Dy|b=z":                {"a", "b", "x|b=y", "z"},
+		"a=x|b=y%7Cb%3Dz":                {"a", "b", "x", "y|b=z"},
+		"ip=ip:2001:db8::|account=a%2Fb": {"ip", "account", "ip:2001:db8::", "a/b"},
+		"a%2Fb=%25%0A\u00e9":             {"a/b", "%\n\u00e9"},
+	} {
+		if got, err := key(texts...); got != want || err != nil {
+			t.Errorf("%q: %q, %v, want %q", texts, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "\xff"} {
+		if got, err := key("a", "b", "x", text); err == nil || !strings.HasPrefix(err.Error(), "b: ") {
+			t.Errorf("%q: %q, %v", text, got, err)
+		}
+	}
+	long := strings.Repeat("x", 600)
+	one, err := key("a", long+"1")
+	other, err2 := key("a", long+"2")
+	if err != nil || err2 != nil || one == other || len(one) != keyMost || !strings.HasPrefix(one, "a=x") || strings.Contains(one[447:], "=") {
+		t.Errorf("%q and %q, %v, %v", one, other, err, err2)
+	}
+	limits := &answers{d: &stintv1.Decision{Allowed: true}}
+	l := newLimiter(limits)
+	l.Entries = append(l.Entries, Entry[string]{Policy: "q", Parts: []Part[string]{{"who", func(r string) (string, error) { return r, nil }}}})
+	if _, _, err := l.Decide(t.Context(), "a=b"); err != nil || limits.asked[0].Entries[0].Key != "a%3Db" || limits.asked[0].Entries[1].Key != "who=a%3Db" {
+		t.Errorf("asked: %v, %v", limits.asked, err)
+	}
+	if _, passes, err := l.Decide(t.Context(), ""); passes || !errors.Is(err, ErrNoKey) {
+		t.Errorf("without a value: %v, %v", passes, err)
+	}
+}
+
 func mustKey(t *testing.T, text string) string {
 	t.Helper()
 	key, err := Key(text)
@@ -80,7 +122,7 @@ func (a *answers) Check(_ context.Context, r *stintv1.CheckRequest) (*stintv1.De
 }
 
 func newLimiter(limits Checker) *Limiter[string] {
-	return &Limiter[string]{Limits: limits, Within: Within, Entries: []Entry[string]{{"p", func(r string) (string, error) { return r, nil }}}}
+	return &Limiter[string]{Limits: limits, Within: Within, Entries: []Entry[string]{{Policy: "p", Key: func(r string) (string, error) { return r, nil }}}}
 }
 
 func TestOnlyAClusterThatCannotDecideOpens(t *testing.T) {
@@ -114,7 +156,7 @@ func TestARequestWithoutAKeyIsNotCounted(t *testing.T) {
 	l := newLimiter(limits)
 	l.Open = true
 	none := errors.New("not here")
-	l.Entries = append(l.Entries, Entry[string]{"q", func(string) (string, error) { return "", none }})
+	l.Entries = append(l.Entries, Entry[string]{Policy: "q", Key: func(string) (string, error) { return "", none }})
 	if _, passes, err := l.Decide(t.Context(), "k"); passes || !errors.Is(err, ErrNoKey) || !errors.Is(err, none) {
 		t.Errorf("it passes: %v, %v", passes, err)
 	}

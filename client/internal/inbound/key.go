@@ -22,16 +22,48 @@ func Key(text string) (string, error) {
 	if !utf8.ValidString(text) {
 		return "", errors.New("the key is no UTF-8")
 	}
-	escaped := escape(text)
+	return bounded(escape(text)), nil
+}
+
+// Part is a named part of a key.
+type Part[R any] struct {
+	Name  string
+	Value func(R) (string, error)
+}
+
+// keyOf makes a key of parts, as in "route=login|user=ann". In parts a "/" is escaped, too: what stands before it is the key of a
+// parent, which no stranger names. The clients in other languages make the same keys.
+func keyOf[R any](parts []Part[R], r R) (string, error) {
+	var b strings.Builder
+	for i, part := range parts {
+		text, err := part.Value(r)
+		if err == nil && (text == "" || !utf8.ValidString(text)) {
+			err = errors.New("is empty or no UTF-8")
+		}
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", part.Name, err)
+		}
+		if i > 0 {
+			b.WriteByte('|')
+		}
+		b.WriteString(escapePart(part.Name) + "=" + escapePart(text))
+	}
+	return bounded(b.String()), nil
+}
+
+func escapePart(text string) string { return strings.ReplaceAll(escape(text), "/", "%2F") }
+
+// bounded shortens an escaped key. What it adds is in no other: behind the last bar of parts is "=".
+func bounded(escaped string) string {
 	if len(escaped) <= keyMost {
-		return escaped, nil
+		return escaped
 	}
 	cut := keyMost - sumBytes - 1
 	for !utf8.RuneStart(escaped[cut]) {
 		cut--
 	}
 	sum := sha256.Sum256([]byte(escaped[cut:]))
-	return escaped[:cut] + "|" + hex.EncodeToString(sum[:]), nil // no escaped text has a bar
+	return escaped[:cut] + "|" + hex.EncodeToString(sum[:])
 }
 
 // escape percent-encodes the characters that have a meaning in keys, and controls.

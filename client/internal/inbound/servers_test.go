@@ -224,6 +224,11 @@ func TestAMiddlewareThatLimitsNothingIsRefused(t *testing.T) {
 	for name, make := range map[string]func(){
 		"net/http": func() { stinthttp.Limit(&fake{}) }, "connect": func() { stintconnect.Limit(&fake{}) },
 		"grpc": func() { stintgrpc.Unary(&fake{}) }, "a proxy that is none": func() { stinthttp.ClientIP("10.0.0.1") },
+		"a key without parts": func() { stinthttp.EntryOf("p") },
+		"a part without a name": func() {
+			stintconnect.Limit(&fake{}, stintconnect.EntryOf("p", stintconnect.Part{Value: stintconnect.ClientIP()}))
+		},
+		"a name twice": func() { stintgrpc.Unary(&fake{}, stintgrpc.EntryOf("p", onePart, onePart)) },
 	} {
 		func() {
 			defer func() {
@@ -233,6 +238,29 @@ func TestAMiddlewareThatLimitsNothingIsRefused(t *testing.T) {
 			}()
 			make()
 		}()
+	}
+}
+
+var onePart = stintgrpc.Part{Name: "ip", Value: stintgrpc.ClientIP()}
+
+// What several parts make is counted as one key, whichever server counts.
+func TestServersCountByParts(t *testing.T) {
+	limits := stinttest.Start(t, policies).Client()
+	key := func(r *http.Request) (string, error) { return r.Header.Get("Key"), nil }
+	route := func(*http.Request) (string, error) { return "a/b", nil }
+	handler := stinthttp.Limit(limits, stinthttp.Within(time.Minute), stinthttp.EntryOf("shared", stinthttp.Part{Name: "route", Value: route},
+		stinthttp.Part{Name: "user", Value: key}))(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	for who, want := range map[string]int{"ann|x": 200, "": 400} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("Key", who)
+		w := httptest.NewRecorder()
+		if handler.ServeHTTP(w, r); w.Code != want {
+			t.Errorf("%q: %d %s", who, w.Code, w.Body)
+		}
+	}
+	d, err := limits.Get(t.Context(), &stintv1.GetRequest{Entries: client.Entry("shared", "route=a%2Fb|user=ann%7Cx").Entries})
+	if err != nil || d.Limits[0].Used != 1 {
+		t.Errorf("%v, %v", d, err)
 	}
 }
 

@@ -53,6 +53,21 @@ test('Express: Retry-After and the reason', async (t) => {
   assert.equal(problem.detail, 'Too many attempts.')
 })
 
+test('a challenge: 403 with its code, and onDenied sees it', async (t) => {
+  const options = { policy: 'soft', key: byHeader('x-user'), fail: 'closed' }
+  const base = await app(t, expressLimit(limits, options))
+  const ask = (url) => fetch(url, { headers: { 'x-user': 'soft ann' } })
+  assert.equal((await ask(base)).status, 200)
+  const challenged = await ask(base)
+  assert.deepEqual([challenged.status, await challenged.json()], [403, { type: 'urn:stint:problem:challenge', title: 'Challenge required',
+    status: 403, detail: 'Are you a robot?', code: 'challenge', 'violated-policies': ['soft/challenge'] }])
+  const own = await app(t, expressLimit(limits, { ...options, onDenied: (req, res, d) => res.status(418).json([d.challenge, d.limits.map((l) => l.soft)]) }))
+  const answer = await ask(own)
+  assert.deepEqual([answer.status, await answer.json()], [418, [true, [true, false]]])
+  const fetched = await limited(limits, { ...options, key: () => 'soft ann' }, () => new Response())(new Request('http://example.com/'))
+  assert.equal((await fetched.json()).code, 'challenge')
+})
+
 test('Express: two entries, all or nothing, and costs', async (t) => {
   const base = await app(t, expressLimit(limits, { fail: 'closed', entries: [
     { policy: 'window', key: clientIP({ trustedProxies: ['127.0.0.1'] }) },

@@ -339,6 +339,16 @@ class Middleware(Case):
         self.assertEqual(json.loads(body), {"type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
                                             "title": "Too many requests", "status": 429, "violated-policies": ["five/ever"]})
 
+    def test_wsgi_a_challenge_is_a_403_with_its_code(self):
+        url = self.wsgi([{"policy": "soft", "key": by_user}], fail="closed")
+        self.assertEqual(ask(url, {"X-User": "py soft"})[0], 200)
+        status, headers, body = ask(url, {"X-User": "py soft"})
+        self.assertEqual(status, 403)
+        self.assertEqual(json.loads(body), {"type": "urn:stint:problem:challenge", "title": "Challenge required", "status": 403,
+                                            "code": "challenge", "detail": "Are you a robot?", "violated-policies": ["soft/challenge"]})
+        decision = limits.check({"policy": "soft", "key": "py soft"})
+        self.assertEqual((decision.challenge, [l.soft for l in decision.limits]), (True, [True, False]))
+
     def test_wsgi_a_forged_address_is_not_read_and_retry_after(self):
         url = self.wsgi([{"policy": "window", "key": client_ip()}], fail="closed")
         statuses = [ask(url, {"X-Forwarded-For": f"198.51.100.{i}"}) for i in range(4)]

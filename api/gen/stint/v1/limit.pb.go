@@ -75,6 +75,59 @@ func (OnRecovery) EnumDescriptor() ([]byte, []int) {
 	return file_stint_v1_limit_proto_rawDescGZIP(), []int{0}
 }
 
+// OnExceeded says what becomes of a request that a limit has no room for. Either way nothing is counted.
+type OnExceeded int32
+
+const (
+	// ON_EXCEEDED_DENY.
+	OnExceeded_ON_EXCEEDED_UNSPECIFIED OnExceeded = 0
+	// It is denied.
+	OnExceeded_ON_EXCEEDED_DENY OnExceeded = 1
+	// It is challenged, unless another limit or a block denies it: see OUTCOME_CHALLENGE.
+	OnExceeded_ON_EXCEEDED_CHALLENGE OnExceeded = 2
+)
+
+// Enum value maps for OnExceeded.
+var (
+	OnExceeded_name = map[int32]string{
+		0: "ON_EXCEEDED_UNSPECIFIED",
+		1: "ON_EXCEEDED_DENY",
+		2: "ON_EXCEEDED_CHALLENGE",
+	}
+	OnExceeded_value = map[string]int32{
+		"ON_EXCEEDED_UNSPECIFIED": 0,
+		"ON_EXCEEDED_DENY":        1,
+		"ON_EXCEEDED_CHALLENGE":   2,
+	}
+)
+
+func (x OnExceeded) Enum() *OnExceeded {
+	p := new(OnExceeded)
+	*p = x
+	return p
+}
+
+func (x OnExceeded) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (OnExceeded) Descriptor() protoreflect.EnumDescriptor {
+	return file_stint_v1_limit_proto_enumTypes[1].Descriptor()
+}
+
+func (OnExceeded) Type() protoreflect.EnumType {
+	return &file_stint_v1_limit_proto_enumTypes[1]
+}
+
+func (x OnExceeded) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use OnExceeded.Descriptor instead.
+func (OnExceeded) EnumDescriptor() ([]byte, []int) {
+	return file_stint_v1_limit_proto_rawDescGZIP(), []int{1}
+}
+
 // Anchor says where a fixed window begins.
 type Anchor int32
 
@@ -112,11 +165,11 @@ func (x Anchor) String() string {
 }
 
 func (Anchor) Descriptor() protoreflect.EnumDescriptor {
-	return file_stint_v1_limit_proto_enumTypes[1].Descriptor()
+	return file_stint_v1_limit_proto_enumTypes[2].Descriptor()
 }
 
 func (Anchor) Type() protoreflect.EnumType {
-	return &file_stint_v1_limit_proto_enumTypes[1]
+	return &file_stint_v1_limit_proto_enumTypes[2]
 }
 
 func (x Anchor) Number() protoreflect.EnumNumber {
@@ -125,7 +178,7 @@ func (x Anchor) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Anchor.Descriptor instead.
 func (Anchor) EnumDescriptor() ([]byte, []int) {
-	return file_stint_v1_limit_proto_rawDescGZIP(), []int{1}
+	return file_stint_v1_limit_proto_rawDescGZIP(), []int{2}
 }
 
 // Unit is a unit of the calendar.
@@ -181,11 +234,11 @@ func (x Unit) String() string {
 }
 
 func (Unit) Descriptor() protoreflect.EnumDescriptor {
-	return file_stint_v1_limit_proto_enumTypes[2].Descriptor()
+	return file_stint_v1_limit_proto_enumTypes[3].Descriptor()
 }
 
 func (Unit) Type() protoreflect.EnumType {
-	return &file_stint_v1_limit_proto_enumTypes[2]
+	return &file_stint_v1_limit_proto_enumTypes[3]
 }
 
 func (x Unit) Number() protoreflect.EnumNumber {
@@ -194,7 +247,7 @@ func (x Unit) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Unit.Descriptor instead.
 func (Unit) EnumDescriptor() ([]byte, []int) {
-	return file_stint_v1_limit_proto_rawDescGZIP(), []int{2}
+	return file_stint_v1_limit_proto_rawDescGZIP(), []int{3}
 }
 
 // Limit is one rule on a key: an algorithm with its numbers, as in "100 per 60 s".
@@ -213,6 +266,10 @@ type Limit struct {
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	// How the limit continues after a restore from a backup.
 	OnRecovery OnRecovery `protobuf:"varint,6,opt,name=on_recovery,json=onRecovery,proto3,enum=stint.v1.OnRecovery" json:"on_recovery,omitempty"`
+	// What becomes of a request that this limit has no room for. Only for a limit of a policy.
+	OnExceeded OnExceeded `protobuf:"varint,8,opt,name=on_exceeded,json=onExceeded,proto3,enum=stint.v1.OnExceeded" json:"on_exceeded,omitempty"`
+	// Uses at which an event is fired, once for each key and window, at most 8. Only for a limit of a policy.
+	Thresholds []*Threshold `protobuf:"bytes,9,rep,name=thresholds,proto3" json:"thresholds,omitempty"`
 	// How the limit counts. Required.
 	//
 	// Types that are valid to be assigned to Algorithm:
@@ -301,6 +358,20 @@ func (x *Limit) GetOnRecovery() OnRecovery {
 		return x.OnRecovery
 	}
 	return OnRecovery_ON_RECOVERY_UNSPECIFIED
+}
+
+func (x *Limit) GetOnExceeded() OnExceeded {
+	if x != nil {
+		return x.OnExceeded
+	}
+	return OnExceeded_ON_EXCEEDED_UNSPECIFIED
+}
+
+func (x *Limit) GetThresholds() []*Threshold {
+	if x != nil {
+		return x.Thresholds
+	}
+	return nil
 }
 
 func (x *Limit) GetAlgorithm() isLimit_Algorithm {
@@ -458,6 +529,93 @@ func (*Limit_Lifetime) isLimit_Algorithm() {}
 
 func (*Limit_Unlimited) isLimit_Algorithm() {}
 
+// Threshold is a use of a limit at which an event is fired. It denies nothing.
+type Threshold struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How it is given.
+	//
+	// Types that are valid to be assigned to At:
+	//
+	//	*Threshold_Percent
+	//	*Threshold_Units
+	At            isThreshold_At `protobuf_oneof:"at"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Threshold) Reset() {
+	*x = Threshold{}
+	mi := &file_stint_v1_limit_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Threshold) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Threshold) ProtoMessage() {}
+
+func (x *Threshold) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_limit_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Threshold.ProtoReflect.Descriptor instead.
+func (*Threshold) Descriptor() ([]byte, []int) {
+	return file_stint_v1_limit_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Threshold) GetAt() isThreshold_At {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *Threshold) GetPercent() uint32 {
+	if x != nil {
+		if x, ok := x.At.(*Threshold_Percent); ok {
+			return x.Percent
+		}
+	}
+	return 0
+}
+
+func (x *Threshold) GetUnits() uint64 {
+	if x != nil {
+		if x, ok := x.At.(*Threshold_Units); ok {
+			return x.Units
+		}
+	}
+	return 0
+}
+
+type isThreshold_At interface {
+	isThreshold_At()
+}
+
+type Threshold_Percent struct {
+	// In percent of the quota that is in force for the key: 1 to 1000.
+	Percent uint32 `protobuf:"varint,1,opt,name=percent,proto3,oneof"`
+}
+
+type Threshold_Units struct {
+	// In units, at least 1.
+	Units uint64 `protobuf:"varint,2,opt,name=units,proto3,oneof"`
+}
+
+func (*Threshold_Percent) isThreshold_At() {}
+
+func (*Threshold_Units) isThreshold_At() {}
+
 // FixedWindow counts from zero in each window of one period.
 type FixedWindow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -471,7 +629,7 @@ type FixedWindow struct {
 
 func (x *FixedWindow) Reset() {
 	*x = FixedWindow{}
-	mi := &file_stint_v1_limit_proto_msgTypes[1]
+	mi := &file_stint_v1_limit_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -483,7 +641,7 @@ func (x *FixedWindow) String() string {
 func (*FixedWindow) ProtoMessage() {}
 
 func (x *FixedWindow) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_proto_msgTypes[1]
+	mi := &file_stint_v1_limit_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -496,7 +654,7 @@ func (x *FixedWindow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FixedWindow.ProtoReflect.Descriptor instead.
 func (*FixedWindow) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_proto_rawDescGZIP(), []int{1}
+	return file_stint_v1_limit_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *FixedWindow) GetPeriod() *durationpb.Duration {
@@ -527,7 +685,7 @@ type SlidingWindow struct {
 
 func (x *SlidingWindow) Reset() {
 	*x = SlidingWindow{}
-	mi := &file_stint_v1_limit_proto_msgTypes[2]
+	mi := &file_stint_v1_limit_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -539,7 +697,7 @@ func (x *SlidingWindow) String() string {
 func (*SlidingWindow) ProtoMessage() {}
 
 func (x *SlidingWindow) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_proto_msgTypes[2]
+	mi := &file_stint_v1_limit_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -552,7 +710,7 @@ func (x *SlidingWindow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlidingWindow.ProtoReflect.Descriptor instead.
 func (*SlidingWindow) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_proto_rawDescGZIP(), []int{2}
+	return file_stint_v1_limit_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *SlidingWindow) GetPeriod() *durationpb.Duration {
@@ -580,7 +738,7 @@ type SlidingLog struct {
 
 func (x *SlidingLog) Reset() {
 	*x = SlidingLog{}
-	mi := &file_stint_v1_limit_proto_msgTypes[3]
+	mi := &file_stint_v1_limit_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -592,7 +750,7 @@ func (x *SlidingLog) String() string {
 func (*SlidingLog) ProtoMessage() {}
 
 func (x *SlidingLog) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_proto_msgTypes[3]
+	mi := &file_stint_v1_limit_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -605,7 +763,7 @@ func (x *SlidingLog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlidingLog.ProtoReflect.Descriptor instead.
 func (*SlidingLog) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_proto_rawDescGZIP(), []int{3}
+	return file_stint_v1_limit_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *SlidingLog) GetPeriod() *durationpb.Duration {
@@ -630,7 +788,7 @@ type TokenBucket struct {
 
 func (x *TokenBucket) Reset() {
 	*x = TokenBucket{}
-	mi := &file_stint_v1_limit_proto_msgTypes[4]
+	mi := &file_stint_v1_limit_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -642,7 +800,7 @@ func (x *TokenBucket) String() string {
 func (*TokenBucket) ProtoMessage() {}
 
 func (x *TokenBucket) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_proto_msgTypes[4]
+	mi := &file_stint_v1_limit_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -655,7 +813,7 @@ func (x *TokenBucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenBucket.ProtoReflect.Descriptor instead.
 func (*TokenBucket) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_proto_rawDescGZIP(), []int{4}
+	return file_stint_v1_limit_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *TokenBucket) GetRefill() uint64 {
@@ -692,7 +850,7 @@ type Gcra struct {
 
 func (x *Gcra) Reset() {
 	*x = Gcra{}
-	mi := &file_stint_v1_limit_proto_msgTypes[5]
+	mi := &file_stint_v1_limit_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -704,7 +862,7 @@ func (x *Gcra) String() string {
 func (*Gcra) ProtoMessage() {}
 
 func (x *Gcra) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_proto_msgTypes[5]
+	mi := &file_stint_v1_limit_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -717,7 +875,7 @@ func (x *Gcra) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gcra.ProtoReflect.Descriptor instead.
 func (*Gcra) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_proto_rawDescGZIP(), []int{5}
+	return file_stint_v1_limit_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Gcra) GetRate() uint64 {
@@ -753,7 +911,7 @@ type Calendar struct {
 
 func (x *Calendar) Reset() {
 	*x = Calendar{}
-	mi := &file_stint_v1_limit_proto_msgTypes[6]
+	mi := &file_stint_v1_limit_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -765,7 +923,7 @@ func (x *Calendar) String() string {
 func (*Calendar) ProtoMessage() {}
 
 func (x *Calendar) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_proto_msgTypes[6]
+	mi := &file_stint_v1_limit_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -778,7 +936,7 @@ func (x *Calendar) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Calendar.ProtoReflect.Descriptor instead.
 func (*Calendar) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_proto_rawDescGZIP(), []int{6}
+	return file_stint_v1_limit_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Calendar) GetUnit() Unit {
@@ -825,7 +983,7 @@ type Concurrency struct {
 
 func (x *Concurrency) Reset() {
 	*x = Concurrency{}
-	mi := &file_stint_v1_limit_proto_msgTypes[7]
+	mi := &file_stint_v1_limit_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -837,7 +995,7 @@ func (x *Concurrency) String() string {
 func (*Concurrency) ProtoMessage() {}
 
 func (x *Concurrency) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_proto_msgTypes[7]
+	mi := &file_stint_v1_limit_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -850,7 +1008,7 @@ func (x *Concurrency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Concurrency.ProtoReflect.Descriptor instead.
 func (*Concurrency) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_proto_rawDescGZIP(), []int{7}
+	return file_stint_v1_limit_proto_rawDescGZIP(), []int{8}
 }
 
 // Lifetime never resets.
@@ -862,7 +1020,7 @@ type Lifetime struct {
 
 func (x *Lifetime) Reset() {
 	*x = Lifetime{}
-	mi := &file_stint_v1_limit_proto_msgTypes[8]
+	mi := &file_stint_v1_limit_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -874,7 +1032,7 @@ func (x *Lifetime) String() string {
 func (*Lifetime) ProtoMessage() {}
 
 func (x *Lifetime) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_proto_msgTypes[8]
+	mi := &file_stint_v1_limit_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -887,7 +1045,7 @@ func (x *Lifetime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lifetime.ProtoReflect.Descriptor instead.
 func (*Lifetime) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_proto_rawDescGZIP(), []int{8}
+	return file_stint_v1_limit_proto_rawDescGZIP(), []int{9}
 }
 
 // Unlimited counts and never denies.
@@ -899,7 +1057,7 @@ type Unlimited struct {
 
 func (x *Unlimited) Reset() {
 	*x = Unlimited{}
-	mi := &file_stint_v1_limit_proto_msgTypes[9]
+	mi := &file_stint_v1_limit_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -911,7 +1069,7 @@ func (x *Unlimited) String() string {
 func (*Unlimited) ProtoMessage() {}
 
 func (x *Unlimited) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_proto_msgTypes[9]
+	mi := &file_stint_v1_limit_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -924,14 +1082,14 @@ func (x *Unlimited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unlimited.ProtoReflect.Descriptor instead.
 func (*Unlimited) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_proto_rawDescGZIP(), []int{9}
+	return file_stint_v1_limit_proto_rawDescGZIP(), []int{10}
 }
 
 var File_stint_v1_limit_proto protoreflect.FileDescriptor
 
 const file_stint_v1_limit_proto_rawDesc = "" +
 	"\n" +
-	"\x14stint/v1/limit.proto\x12\bstint.v1\x1a\x1egoogle/protobuf/duration.proto\"\xb5\x05\n" +
+	"\x14stint/v1/limit.proto\x12\bstint.v1\x1a\x1egoogle/protobuf/duration.proto\"\xa1\x06\n" +
 	"\x05Limit\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
 	"\x05quota\x18\x02 \x01(\x04H\x01R\x05quota\x88\x01\x01\x12\x12\n" +
@@ -939,7 +1097,12 @@ const file_stint_v1_limit_proto_rawDesc = "" +
 	"\x06shadow\x18\x04 \x01(\bR\x06shadow\x12\x16\n" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\x125\n" +
 	"\von_recovery\x18\x06 \x01(\x0e2\x14.stint.v1.OnRecoveryR\n" +
-	"onRecovery\x12:\n" +
+	"onRecovery\x125\n" +
+	"\von_exceeded\x18\b \x01(\x0e2\x14.stint.v1.OnExceededR\n" +
+	"onExceeded\x123\n" +
+	"\n" +
+	"thresholds\x18\t \x03(\v2\x13.stint.v1.ThresholdR\n" +
+	"thresholds\x12:\n" +
 	"\ffixed_window\x18\n" +
 	" \x01(\v2\x15.stint.v1.FixedWindowH\x00R\vfixedWindow\x12@\n" +
 	"\x0esliding_window\x18\v \x01(\v2\x17.stint.v1.SlidingWindowH\x00R\rslidingWindow\x127\n" +
@@ -952,7 +1115,11 @@ const file_stint_v1_limit_proto_rawDesc = "" +
 	"\blifetime\x18\x11 \x01(\v2\x12.stint.v1.LifetimeH\x00R\blifetime\x123\n" +
 	"\tunlimited\x18\x12 \x01(\v2\x13.stint.v1.UnlimitedH\x00R\tunlimitedB\v\n" +
 	"\talgorithmB\b\n" +
-	"\x06_quota\"j\n" +
+	"\x06_quota\"E\n" +
+	"\tThreshold\x12\x1a\n" +
+	"\apercent\x18\x01 \x01(\rH\x00R\apercent\x12\x16\n" +
+	"\x05units\x18\x02 \x01(\x04H\x00R\x05unitsB\x04\n" +
+	"\x02at\"j\n" +
 	"\vFixedWindow\x121\n" +
 	"\x06period\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x06period\x12(\n" +
 	"\x06anchor\x18\x02 \x01(\x0e2\x10.stint.v1.AnchorR\x06anchor\"u\n" +
@@ -987,7 +1154,12 @@ const file_stint_v1_limit_proto_rawDesc = "" +
 	"OnRecovery\x12\x1b\n" +
 	"\x17ON_RECOVERY_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10ON_RECOVERY_FULL\x10\x01\x12\x14\n" +
-	"\x10ON_RECOVERY_KEEP\x10\x02*H\n" +
+	"\x10ON_RECOVERY_KEEP\x10\x02*Z\n" +
+	"\n" +
+	"OnExceeded\x12\x1b\n" +
+	"\x17ON_EXCEEDED_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10ON_EXCEEDED_DENY\x10\x01\x12\x19\n" +
+	"\x15ON_EXCEEDED_CHALLENGE\x10\x02*H\n" +
 	"\x06Anchor\x12\x16\n" +
 	"\x12ANCHOR_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fANCHOR_EPOCH\x10\x01\x12\x14\n" +
@@ -1014,48 +1186,52 @@ func file_stint_v1_limit_proto_rawDescGZIP() []byte {
 	return file_stint_v1_limit_proto_rawDescData
 }
 
-var file_stint_v1_limit_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_stint_v1_limit_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_stint_v1_limit_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_stint_v1_limit_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_stint_v1_limit_proto_goTypes = []any{
 	(OnRecovery)(0),             // 0: stint.v1.OnRecovery
-	(Anchor)(0),                 // 1: stint.v1.Anchor
-	(Unit)(0),                   // 2: stint.v1.Unit
-	(*Limit)(nil),               // 3: stint.v1.Limit
-	(*FixedWindow)(nil),         // 4: stint.v1.FixedWindow
-	(*SlidingWindow)(nil),       // 5: stint.v1.SlidingWindow
-	(*SlidingLog)(nil),          // 6: stint.v1.SlidingLog
-	(*TokenBucket)(nil),         // 7: stint.v1.TokenBucket
-	(*Gcra)(nil),                // 8: stint.v1.Gcra
-	(*Calendar)(nil),            // 9: stint.v1.Calendar
-	(*Concurrency)(nil),         // 10: stint.v1.Concurrency
-	(*Lifetime)(nil),            // 11: stint.v1.Lifetime
-	(*Unlimited)(nil),           // 12: stint.v1.Unlimited
-	(*durationpb.Duration)(nil), // 13: google.protobuf.Duration
+	(OnExceeded)(0),             // 1: stint.v1.OnExceeded
+	(Anchor)(0),                 // 2: stint.v1.Anchor
+	(Unit)(0),                   // 3: stint.v1.Unit
+	(*Limit)(nil),               // 4: stint.v1.Limit
+	(*Threshold)(nil),           // 5: stint.v1.Threshold
+	(*FixedWindow)(nil),         // 6: stint.v1.FixedWindow
+	(*SlidingWindow)(nil),       // 7: stint.v1.SlidingWindow
+	(*SlidingLog)(nil),          // 8: stint.v1.SlidingLog
+	(*TokenBucket)(nil),         // 9: stint.v1.TokenBucket
+	(*Gcra)(nil),                // 10: stint.v1.Gcra
+	(*Calendar)(nil),            // 11: stint.v1.Calendar
+	(*Concurrency)(nil),         // 12: stint.v1.Concurrency
+	(*Lifetime)(nil),            // 13: stint.v1.Lifetime
+	(*Unlimited)(nil),           // 14: stint.v1.Unlimited
+	(*durationpb.Duration)(nil), // 15: google.protobuf.Duration
 }
 var file_stint_v1_limit_proto_depIdxs = []int32{
 	0,  // 0: stint.v1.Limit.on_recovery:type_name -> stint.v1.OnRecovery
-	4,  // 1: stint.v1.Limit.fixed_window:type_name -> stint.v1.FixedWindow
-	5,  // 2: stint.v1.Limit.sliding_window:type_name -> stint.v1.SlidingWindow
-	6,  // 3: stint.v1.Limit.sliding_log:type_name -> stint.v1.SlidingLog
-	7,  // 4: stint.v1.Limit.token_bucket:type_name -> stint.v1.TokenBucket
-	8,  // 5: stint.v1.Limit.gcra:type_name -> stint.v1.Gcra
-	9,  // 6: stint.v1.Limit.calendar:type_name -> stint.v1.Calendar
-	10, // 7: stint.v1.Limit.concurrency:type_name -> stint.v1.Concurrency
-	11, // 8: stint.v1.Limit.lifetime:type_name -> stint.v1.Lifetime
-	12, // 9: stint.v1.Limit.unlimited:type_name -> stint.v1.Unlimited
-	13, // 10: stint.v1.FixedWindow.period:type_name -> google.protobuf.Duration
-	1,  // 11: stint.v1.FixedWindow.anchor:type_name -> stint.v1.Anchor
-	13, // 12: stint.v1.SlidingWindow.period:type_name -> google.protobuf.Duration
-	13, // 13: stint.v1.SlidingWindow.bucket:type_name -> google.protobuf.Duration
-	13, // 14: stint.v1.SlidingLog.period:type_name -> google.protobuf.Duration
-	13, // 15: stint.v1.TokenBucket.per:type_name -> google.protobuf.Duration
-	13, // 16: stint.v1.Gcra.per:type_name -> google.protobuf.Duration
-	2,  // 17: stint.v1.Calendar.unit:type_name -> stint.v1.Unit
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	1,  // 1: stint.v1.Limit.on_exceeded:type_name -> stint.v1.OnExceeded
+	5,  // 2: stint.v1.Limit.thresholds:type_name -> stint.v1.Threshold
+	6,  // 3: stint.v1.Limit.fixed_window:type_name -> stint.v1.FixedWindow
+	7,  // 4: stint.v1.Limit.sliding_window:type_name -> stint.v1.SlidingWindow
+	8,  // 5: stint.v1.Limit.sliding_log:type_name -> stint.v1.SlidingLog
+	9,  // 6: stint.v1.Limit.token_bucket:type_name -> stint.v1.TokenBucket
+	10, // 7: stint.v1.Limit.gcra:type_name -> stint.v1.Gcra
+	11, // 8: stint.v1.Limit.calendar:type_name -> stint.v1.Calendar
+	12, // 9: stint.v1.Limit.concurrency:type_name -> stint.v1.Concurrency
+	13, // 10: stint.v1.Limit.lifetime:type_name -> stint.v1.Lifetime
+	14, // 11: stint.v1.Limit.unlimited:type_name -> stint.v1.Unlimited
+	15, // 12: stint.v1.FixedWindow.period:type_name -> google.protobuf.Duration
+	2,  // 13: stint.v1.FixedWindow.anchor:type_name -> stint.v1.Anchor
+	15, // 14: stint.v1.SlidingWindow.period:type_name -> google.protobuf.Duration
+	15, // 15: stint.v1.SlidingWindow.bucket:type_name -> google.protobuf.Duration
+	15, // 16: stint.v1.SlidingLog.period:type_name -> google.protobuf.Duration
+	15, // 17: stint.v1.TokenBucket.per:type_name -> google.protobuf.Duration
+	15, // 18: stint.v1.Gcra.per:type_name -> google.protobuf.Duration
+	3,  // 19: stint.v1.Calendar.unit:type_name -> stint.v1.Unit
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_stint_v1_limit_proto_init() }
@@ -1074,14 +1250,18 @@ func file_stint_v1_limit_proto_init() {
 		(*Limit_Lifetime)(nil),
 		(*Limit_Unlimited)(nil),
 	}
-	file_stint_v1_limit_proto_msgTypes[4].OneofWrappers = []any{}
+	file_stint_v1_limit_proto_msgTypes[1].OneofWrappers = []any{
+		(*Threshold_Percent)(nil),
+		(*Threshold_Units)(nil),
+	}
+	file_stint_v1_limit_proto_msgTypes[5].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stint_v1_limit_proto_rawDesc), len(file_stint_v1_limit_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   10,
+			NumEnums:      4,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

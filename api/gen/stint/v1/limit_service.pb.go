@@ -84,6 +84,64 @@ func (Mode) EnumDescriptor() ([]byte, []int) {
 	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{0}
 }
 
+// Outcome is what the caller of a decision should do.
+type Outcome int32
+
+const (
+	// As allowed says.
+	Outcome_OUTCOME_UNSPECIFIED Outcome = 0
+	// Carry the request out.
+	Outcome_OUTCOME_ALLOWED Outcome = 1
+	// Refuse it.
+	Outcome_OUTCOME_DENIED Outcome = 2
+	// Refuse it, and ask for a proof that there is a person, such as a CAPTCHA. allowed is false, nothing was counted, and denied_by
+	// names only limits with ON_EXCEEDED_CHALLENGE. After the proof reset these limits of the key (Adjust), and ask again.
+	Outcome_OUTCOME_CHALLENGE Outcome = 3
+)
+
+// Enum value maps for Outcome.
+var (
+	Outcome_name = map[int32]string{
+		0: "OUTCOME_UNSPECIFIED",
+		1: "OUTCOME_ALLOWED",
+		2: "OUTCOME_DENIED",
+		3: "OUTCOME_CHALLENGE",
+	}
+	Outcome_value = map[string]int32{
+		"OUTCOME_UNSPECIFIED": 0,
+		"OUTCOME_ALLOWED":     1,
+		"OUTCOME_DENIED":      2,
+		"OUTCOME_CHALLENGE":   3,
+	}
+)
+
+func (x Outcome) Enum() *Outcome {
+	p := new(Outcome)
+	*p = x
+	return p
+}
+
+func (x Outcome) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Outcome) Descriptor() protoreflect.EnumDescriptor {
+	return file_stint_v1_limit_service_proto_enumTypes[1].Descriptor()
+}
+
+func (Outcome) Type() protoreflect.EnumType {
+	return &file_stint_v1_limit_service_proto_enumTypes[1]
+}
+
+func (x Outcome) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Outcome.Descriptor instead.
+func (Outcome) EnumDescriptor() ([]byte, []int) {
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{1}
+}
+
 // Overage says how units spent above a hold are counted.
 type Overage int32
 
@@ -127,11 +185,11 @@ func (x Overage) String() string {
 }
 
 func (Overage) Descriptor() protoreflect.EnumDescriptor {
-	return file_stint_v1_limit_service_proto_enumTypes[1].Descriptor()
+	return file_stint_v1_limit_service_proto_enumTypes[2].Descriptor()
 }
 
 func (Overage) Type() protoreflect.EnumType {
-	return &file_stint_v1_limit_service_proto_enumTypes[1]
+	return &file_stint_v1_limit_service_proto_enumTypes[2]
 }
 
 func (x Overage) Number() protoreflect.EnumNumber {
@@ -140,7 +198,7 @@ func (x Overage) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Overage.Descriptor instead.
 func (Overage) EnumDescriptor() ([]byte, []int) {
-	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{1}
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{2}
 }
 
 // Entry names one policy, one key and the units to spend.
@@ -631,7 +689,9 @@ type Decision struct {
 	// Where the decision lies in the history of each shard involved.
 	Positions []*Position `protobuf:"bytes,13,rep,name=positions,proto3" json:"positions,omitempty"`
 	// The arithmetic in words, if the request asked for it.
-	Explanation   string `protobuf:"bytes,14,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	Explanation string `protobuf:"bytes,14,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	// What the caller should do. Absent, in an answer of an earlier release: what allowed says.
+	Outcome       Outcome `protobuf:"varint,15,opt,name=outcome,proto3,enum=stint.v1.Outcome" json:"outcome,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -764,6 +824,13 @@ func (x *Decision) GetExplanation() string {
 	return ""
 }
 
+func (x *Decision) GetOutcome() Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return Outcome_OUTCOME_UNSPECIFIED
+}
+
 // Position is a place in a shard's history: the seq-th entry of an epoch.
 type Position struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -862,7 +929,9 @@ type LimitStatus struct {
 	// The key is blocked until this instant. Absent: it is not blocked.
 	BlockedUntil *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=blocked_until,json=blockedUntil,proto3" json:"blocked_until,omitempty"`
 	// The limit counts and never denies: quota and remaining mean nothing.
-	Unlimited     bool `protobuf:"varint,16,opt,name=unlimited,proto3" json:"unlimited,omitempty"`
+	Unlimited bool `protobuf:"varint,16,opt,name=unlimited,proto3" json:"unlimited,omitempty"`
+	// Where this limit has no room, it asks for a challenge: ON_EXCEEDED_CHALLENGE.
+	Soft          bool `protobuf:"varint,17,opt,name=soft,proto3" json:"soft,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1005,6 +1074,13 @@ func (x *LimitStatus) GetBlockedUntil() *timestamppb.Timestamp {
 func (x *LimitStatus) GetUnlimited() bool {
 	if x != nil {
 		return x.Unlimited
+	}
+	return false
+}
+
+func (x *LimitStatus) GetSoft() bool {
+	if x != nil {
+		return x.Soft
 	}
 	return false
 }
@@ -1662,7 +1738,9 @@ type GetResponse struct {
 	At *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
 	// The answer comes from replicas and is at most this old: the distance between shard time and the clock of the
 	// answering node. A shard without writes looks older than it is. Absent: the answer comes from a commit.
-	StaleBy       *durationpb.Duration `protobuf:"bytes,4,opt,name=stale_by,json=staleBy,proto3" json:"stale_by,omitempty"`
+	StaleBy *durationpb.Duration `protobuf:"bytes,4,opt,name=stale_by,json=staleBy,proto3" json:"stale_by,omitempty"`
+	// The thresholds of these limits that have fired in a window that has not ended: each is silent until then.
+	Fired         []*FiredThreshold `protobuf:"bytes,5,rep,name=fired,proto3" json:"fired,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1725,6 +1803,114 @@ func (x *GetResponse) GetStaleBy() *durationpb.Duration {
 	return nil
 }
 
+func (x *GetResponse) GetFired() []*FiredThreshold {
+	if x != nil {
+		return x.Fired
+	}
+	return nil
+}
+
+// FiredThreshold is a threshold that a key has reached.
+type FiredThreshold struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the policy.
+	Policy string `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
+	// Name of the limit.
+	Limit string `protobuf:"bytes,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	// The counted thing.
+	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
+	// The threshold in units.
+	Units uint64 `protobuf:"varint,4,opt,name=units,proto3" json:"units,omitempty"`
+	// The threshold as a share of the key's quota. Absent: the policy gives it in units, or the quota has changed since, or the
+	// threshold is no longer one of the policy's.
+	Percent uint32 `protobuf:"varint,5,opt,name=percent,proto3" json:"percent,omitempty"`
+	// When its window has begun. Absent: the limit has none.
+	WindowStart *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=window_start,json=windowStart,proto3" json:"window_start,omitempty"`
+	// When its window ends, and it may fire again. Absent: never.
+	WindowEnd     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=window_end,json=windowEnd,proto3" json:"window_end,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FiredThreshold) Reset() {
+	*x = FiredThreshold{}
+	mi := &file_stint_v1_limit_service_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FiredThreshold) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FiredThreshold) ProtoMessage() {}
+
+func (x *FiredThreshold) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_limit_service_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FiredThreshold.ProtoReflect.Descriptor instead.
+func (*FiredThreshold) Descriptor() ([]byte, []int) {
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *FiredThreshold) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *FiredThreshold) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
+}
+
+func (x *FiredThreshold) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *FiredThreshold) GetUnits() uint64 {
+	if x != nil {
+		return x.Units
+	}
+	return 0
+}
+
+func (x *FiredThreshold) GetPercent() uint32 {
+	if x != nil {
+		return x.Percent
+	}
+	return 0
+}
+
+func (x *FiredThreshold) GetWindowStart() *timestamppb.Timestamp {
+	if x != nil {
+		return x.WindowStart
+	}
+	return nil
+}
+
+func (x *FiredThreshold) GetWindowEnd() *timestamppb.Timestamp {
+	if x != nil {
+		return x.WindowEnd
+	}
+	return nil
+}
+
 // AdjustRequest changes what a key has used.
 type AdjustRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1756,7 +1942,7 @@ type AdjustRequest struct {
 
 func (x *AdjustRequest) Reset() {
 	*x = AdjustRequest{}
-	mi := &file_stint_v1_limit_service_proto_msgTypes[21]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1768,7 +1954,7 @@ func (x *AdjustRequest) String() string {
 func (*AdjustRequest) ProtoMessage() {}
 
 func (x *AdjustRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_service_proto_msgTypes[21]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1781,7 +1967,7 @@ func (x *AdjustRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdjustRequest.ProtoReflect.Descriptor instead.
 func (*AdjustRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{21}
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AdjustRequest) GetNamespace() string {
@@ -1928,7 +2114,7 @@ type Reset struct {
 
 func (x *Reset) Reset() {
 	*x = Reset{}
-	mi := &file_stint_v1_limit_service_proto_msgTypes[22]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1940,7 +2126,7 @@ func (x *Reset) String() string {
 func (*Reset) ProtoMessage() {}
 
 func (x *Reset) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_service_proto_msgTypes[22]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1953,7 +2139,7 @@ func (x *Reset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reset.ProtoReflect.Descriptor instead.
 func (*Reset) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{22}
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{23}
 }
 
 // Unblock ends a block and a lockout.
@@ -1965,7 +2151,7 @@ type Unblock struct {
 
 func (x *Unblock) Reset() {
 	*x = Unblock{}
-	mi := &file_stint_v1_limit_service_proto_msgTypes[23]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1977,7 +2163,7 @@ func (x *Unblock) String() string {
 func (*Unblock) ProtoMessage() {}
 
 func (x *Unblock) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_service_proto_msgTypes[23]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1990,7 +2176,7 @@ func (x *Unblock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unblock.ProtoReflect.Descriptor instead.
 func (*Unblock) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{23}
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{24}
 }
 
 // AdjustResponse is the state after the change.
@@ -2004,7 +2190,7 @@ type AdjustResponse struct {
 
 func (x *AdjustResponse) Reset() {
 	*x = AdjustResponse{}
-	mi := &file_stint_v1_limit_service_proto_msgTypes[24]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2016,7 +2202,7 @@ func (x *AdjustResponse) String() string {
 func (*AdjustResponse) ProtoMessage() {}
 
 func (x *AdjustResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_service_proto_msgTypes[24]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2029,12 +2215,168 @@ func (x *AdjustResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdjustResponse.ProtoReflect.Descriptor instead.
 func (*AdjustResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{24}
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AdjustResponse) GetLimits() []*LimitStatus {
 	if x != nil {
 		return x.Limits
+	}
+	return nil
+}
+
+// CorrectUsageRequest corrects the bill of one key.
+type CorrectUsageRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Absent: "default".
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Name of the policy.
+	Policy string `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
+	// The counted thing.
+	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
+	// Name of the meter. Absent: the one that the policy has.
+	Meter string `protobuf:"bytes,4,opt,name=meter,proto3" json:"meter,omitempty"`
+	// The period to correct: its start, as in "2026-10-01T04:00:00Z", or a year, a month or a day in which it alone starts, as in
+	// "2026-10". Any period that is kept can be corrected, a final one too. Absent: the one that is open, so the next invoice.
+	Period string `protobuf:"bytes,5,opt,name=period,proto3" json:"period,omitempty"`
+	// Units to add, or if negative to take away: at most 2^40. Required.
+	Units int64 `protobuf:"zigzag64,6,opt,name=units,proto3" json:"units,omitempty"`
+	// Why, for the audit log: at most 512 bytes. Required.
+	Note string `protobuf:"bytes,7,opt,name=note,proto3" json:"note,omitempty"`
+	// At most 64 bytes. The same id with the same request is applied once.
+	IdempotencyId string `protobuf:"bytes,8,opt,name=idempotency_id,json=idempotencyId,proto3" json:"idempotency_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CorrectUsageRequest) Reset() {
+	*x = CorrectUsageRequest{}
+	mi := &file_stint_v1_limit_service_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CorrectUsageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CorrectUsageRequest) ProtoMessage() {}
+
+func (x *CorrectUsageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_limit_service_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CorrectUsageRequest.ProtoReflect.Descriptor instead.
+func (*CorrectUsageRequest) Descriptor() ([]byte, []int) {
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *CorrectUsageRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *CorrectUsageRequest) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *CorrectUsageRequest) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *CorrectUsageRequest) GetMeter() string {
+	if x != nil {
+		return x.Meter
+	}
+	return ""
+}
+
+func (x *CorrectUsageRequest) GetPeriod() string {
+	if x != nil {
+		return x.Period
+	}
+	return ""
+}
+
+func (x *CorrectUsageRequest) GetUnits() int64 {
+	if x != nil {
+		return x.Units
+	}
+	return 0
+}
+
+func (x *CorrectUsageRequest) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *CorrectUsageRequest) GetIdempotencyId() string {
+	if x != nil {
+		return x.IdempotencyId
+	}
+	return ""
+}
+
+// CorrectUsageResponse is the bill after the correction.
+type CorrectUsageResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The period as the correction has left it. Absent: the request was applied before, so long ago that its answer is forgotten.
+	Record        *UsageRecord `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CorrectUsageResponse) Reset() {
+	*x = CorrectUsageResponse{}
+	mi := &file_stint_v1_limit_service_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CorrectUsageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CorrectUsageResponse) ProtoMessage() {}
+
+func (x *CorrectUsageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_limit_service_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CorrectUsageResponse.ProtoReflect.Descriptor instead.
+func (*CorrectUsageResponse) Descriptor() ([]byte, []int) {
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *CorrectUsageResponse) GetRecord() *UsageRecord {
+	if x != nil {
+		return x.Record
 	}
 	return nil
 }
@@ -2054,7 +2396,7 @@ type ForgetRequest struct {
 
 func (x *ForgetRequest) Reset() {
 	*x = ForgetRequest{}
-	mi := &file_stint_v1_limit_service_proto_msgTypes[25]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2066,7 +2408,7 @@ func (x *ForgetRequest) String() string {
 func (*ForgetRequest) ProtoMessage() {}
 
 func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_service_proto_msgTypes[25]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2079,7 +2421,7 @@ func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{25}
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ForgetRequest) GetNamespace() string {
@@ -2120,7 +2462,7 @@ type ForgetResponse struct {
 
 func (x *ForgetResponse) Reset() {
 	*x = ForgetResponse{}
-	mi := &file_stint_v1_limit_service_proto_msgTypes[26]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2132,7 +2474,7 @@ func (x *ForgetResponse) String() string {
 func (*ForgetResponse) ProtoMessage() {}
 
 func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_service_proto_msgTypes[26]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2145,7 +2487,7 @@ func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetResponse.ProtoReflect.Descriptor instead.
 func (*ForgetResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{26}
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ForgetResponse) GetCounters() uint32 {
@@ -2180,7 +2522,7 @@ var File_stint_v1_limit_service_proto protoreflect.FileDescriptor
 
 const file_stint_v1_limit_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1cstint/v1/limit_service.proto\x12\bstint.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14stint/v1/limit.proto\x1a\x15stint/v1/policy.proto\"\x90\x01\n" +
+	"\x1cstint/v1/limit_service.proto\x12\bstint.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14stint/v1/limit.proto\x1a\x15stint/v1/policy.proto\x1a\x14stint/v1/usage.proto\"\x90\x01\n" +
 	"\x05Entry\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x17\n" +
@@ -2207,7 +2549,7 @@ const file_stint_v1_limit_service_proto_rawDesc = "" +
 	"\aFailure\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12#\n" +
-	"\rmaybe_applied\x18\x03 \x01(\bR\fmaybeApplied\"\x89\x05\n" +
+	"\rmaybe_applied\x18\x03 \x01(\bR\fmaybeApplied\"\xb6\x05\n" +
 	"\bDecision\x12\x18\n" +
 	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x1f\n" +
 	"\vdecision_id\x18\x02 \x01(\tR\n" +
@@ -2226,14 +2568,15 @@ const file_stint_v1_limit_service_proto_rawDesc = "" +
 	"\breplayed\x18\v \x01(\bR\breplayed\x12#\n" +
 	"\rshadow_denied\x18\f \x01(\bR\fshadowDenied\x120\n" +
 	"\tpositions\x18\r \x03(\v2\x12.stint.v1.PositionR\tpositions\x12 \n" +
-	"\vexplanation\x18\x0e \x01(\tR\vexplanation\x1a:\n" +
+	"\vexplanation\x18\x0e \x01(\tR\vexplanation\x12+\n" +
+	"\aoutcome\x18\x0f \x01(\x0e2\x11.stint.v1.OutcomeR\aoutcome\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"H\n" +
 	"\bPosition\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x10\n" +
-	"\x03seq\x18\x03 \x01(\x04R\x03seq\"\xab\x04\n" +
+	"\x03seq\x18\x03 \x01(\x04R\x03seq\"\xbf\x04\n" +
 	"\vLimitStatus\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\tR\x05limit\x12\x10\n" +
@@ -2252,7 +2595,8 @@ const file_stint_v1_limit_service_proto_rawDesc = "" +
 	"\x06shadow\x18\r \x01(\bR\x06shadow\x12#\n" +
 	"\rlockout_level\x18\x0e \x01(\rR\flockoutLevel\x12?\n" +
 	"\rblocked_until\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\fblockedUntil\x12\x1c\n" +
-	"\tunlimited\x18\x10 \x01(\bR\tunlimited\"\x9c\x01\n" +
+	"\tunlimited\x18\x10 \x01(\bR\tunlimited\x12\x12\n" +
+	"\x04soft\x18\x11 \x01(\bR\x04soft\"\x9c\x01\n" +
 	"\x0eReserveRequest\x12,\n" +
 	"\x05check\x18\x01 \x01(\v2\x16.stint.v1.CheckRequestR\x05check\x12+\n" +
 	"\x03ttl\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x03ttl\x12/\n" +
@@ -2287,12 +2631,22 @@ const file_stint_v1_limit_service_proto_rawDesc = "" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12)\n" +
 	"\aentries\x18\x02 \x03(\v2\x0f.stint.v1.EntryR\aentries\x12\x18\n" +
 	"\aexplain\x18\x03 \x01(\bR\aexplain\x12\x19\n" +
-	"\bstale_ok\x18\x04 \x01(\bR\astaleOk\"\xc0\x01\n" +
+	"\bstale_ok\x18\x04 \x01(\bR\astaleOk\"\xf0\x01\n" +
 	"\vGetResponse\x12-\n" +
 	"\x06limits\x18\x01 \x03(\v2\x15.stint.v1.LimitStatusR\x06limits\x12 \n" +
 	"\vexplanation\x18\x02 \x01(\tR\vexplanation\x12*\n" +
 	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x124\n" +
-	"\bstale_by\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\astaleBy\"\xff\x02\n" +
+	"\bstale_by\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\astaleBy\x12.\n" +
+	"\x05fired\x18\x05 \x03(\v2\x18.stint.v1.FiredThresholdR\x05fired\"\xfa\x01\n" +
+	"\x0eFiredThreshold\x12\x16\n" +
+	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\tR\x05limit\x12\x10\n" +
+	"\x03key\x18\x03 \x01(\tR\x03key\x12\x14\n" +
+	"\x05units\x18\x04 \x01(\x04R\x05units\x12\x18\n" +
+	"\apercent\x18\x05 \x01(\rR\apercent\x12=\n" +
+	"\fwindow_start\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\vwindowStart\x129\n" +
+	"\n" +
+	"window_end\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\twindowEnd\"\xff\x02\n" +
 	"\rAdjustRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12\x10\n" +
@@ -2311,7 +2665,18 @@ const file_stint_v1_limit_service_proto_rawDesc = "" +
 	"\x05Reset\"\t\n" +
 	"\aUnblock\"?\n" +
 	"\x0eAdjustResponse\x12-\n" +
-	"\x06limits\x18\x01 \x03(\v2\x15.stint.v1.LimitStatusR\x06limits\"S\n" +
+	"\x06limits\x18\x01 \x03(\v2\x15.stint.v1.LimitStatusR\x06limits\"\xdc\x01\n" +
+	"\x13CorrectUsageRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x16\n" +
+	"\x06policy\x18\x02 \x01(\tR\x06policy\x12\x10\n" +
+	"\x03key\x18\x03 \x01(\tR\x03key\x12\x14\n" +
+	"\x05meter\x18\x04 \x01(\tR\x05meter\x12\x16\n" +
+	"\x06period\x18\x05 \x01(\tR\x06period\x12\x14\n" +
+	"\x05units\x18\x06 \x01(\x12R\x05units\x12\x12\n" +
+	"\x04note\x18\a \x01(\tR\x04note\x12%\n" +
+	"\x0eidempotency_id\x18\b \x01(\tR\ridempotencyId\"E\n" +
+	"\x14CorrectUsageResponse\x12-\n" +
+	"\x06record\x18\x01 \x01(\v2\x15.stint.v1.UsageRecordR\x06record\"S\n" +
 	"\rForgetRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -2329,12 +2694,17 @@ const file_stint_v1_limit_service_proto_rawDesc = "" +
 	"\n" +
 	"MODE_COUNT\x10\x02\x12\r\n" +
 	"\tMODE_PEEK\x10\x03\x12\x10\n" +
-	"\fMODE_PARTIAL\x10\x04*[\n" +
+	"\fMODE_PARTIAL\x10\x04*b\n" +
+	"\aOutcome\x12\x17\n" +
+	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fOUTCOME_ALLOWED\x10\x01\x12\x12\n" +
+	"\x0eOUTCOME_DENIED\x10\x02\x12\x15\n" +
+	"\x11OUTCOME_CHALLENGE\x10\x03*[\n" +
 	"\aOverage\x12\x17\n" +
 	"\x13OVERAGE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rOVERAGE_CLAMP\x10\x01\x12\x10\n" +
 	"\fOVERAGE_DEBT\x10\x02\x12\x12\n" +
-	"\x0eOVERAGE_REJECT\x10\x032\x8f\x04\n" +
+	"\x0eOVERAGE_REJECT\x10\x032\xde\x04\n" +
 	"\fLimitService\x128\n" +
 	"\x05Check\x12\x16.stint.v1.CheckRequest\x1a\x17.stint.v1.CheckResponse\x12G\n" +
 	"\n" +
@@ -2344,7 +2714,8 @@ const file_stint_v1_limit_service_proto_rawDesc = "" +
 	"\x06Settle\x12\x17.stint.v1.SettleRequest\x1a\x18.stint.v1.SettleResponse\x127\n" +
 	"\x03Get\x12\x14.stint.v1.GetRequest\x1a\x15.stint.v1.GetResponse\"\x03\x90\x02\x01\x12;\n" +
 	"\x06Adjust\x12\x17.stint.v1.AdjustRequest\x1a\x18.stint.v1.AdjustResponse\x12;\n" +
-	"\x06Forget\x12\x17.stint.v1.ForgetRequest\x1a\x18.stint.v1.ForgetResponseB4Z2github.com/stint-io/stint/api/gen/stint/v1;stintv1b\x06proto3"
+	"\x06Forget\x12\x17.stint.v1.ForgetRequest\x1a\x18.stint.v1.ForgetResponse\x12M\n" +
+	"\fCorrectUsage\x12\x1d.stint.v1.CorrectUsageRequest\x1a\x1e.stint.v1.CorrectUsageResponseB4Z2github.com/stint-io/stint/api/gen/stint/v1;stintv1b\x06proto3"
 
 var (
 	file_stint_v1_limit_service_proto_rawDescOnce sync.Once
@@ -2358,104 +2729,116 @@ func file_stint_v1_limit_service_proto_rawDescGZIP() []byte {
 	return file_stint_v1_limit_service_proto_rawDescData
 }
 
-var file_stint_v1_limit_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_stint_v1_limit_service_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_stint_v1_limit_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_stint_v1_limit_service_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_stint_v1_limit_service_proto_goTypes = []any{
 	(Mode)(0),                     // 0: stint.v1.Mode
-	(Overage)(0),                  // 1: stint.v1.Overage
-	(*Entry)(nil),                 // 2: stint.v1.Entry
-	(*CheckRequest)(nil),          // 3: stint.v1.CheckRequest
-	(*CheckResponse)(nil),         // 4: stint.v1.CheckResponse
-	(*CheckBatchRequest)(nil),     // 5: stint.v1.CheckBatchRequest
-	(*CheckBatchResponse)(nil),    // 6: stint.v1.CheckBatchResponse
-	(*Result)(nil),                // 7: stint.v1.Result
-	(*Failure)(nil),               // 8: stint.v1.Failure
-	(*Decision)(nil),              // 9: stint.v1.Decision
-	(*Position)(nil),              // 10: stint.v1.Position
-	(*LimitStatus)(nil),           // 11: stint.v1.LimitStatus
-	(*ReserveRequest)(nil),        // 12: stint.v1.ReserveRequest
-	(*ReserveResponse)(nil),       // 13: stint.v1.ReserveResponse
-	(*SettleRequest)(nil),         // 14: stint.v1.SettleRequest
-	(*Commit)(nil),                // 15: stint.v1.Commit
-	(*Cancel)(nil),                // 16: stint.v1.Cancel
-	(*Extend)(nil),                // 17: stint.v1.Extend
-	(*Success)(nil),               // 18: stint.v1.Success
-	(*Failed)(nil),                // 19: stint.v1.Failed
-	(*SettleResponse)(nil),        // 20: stint.v1.SettleResponse
-	(*GetRequest)(nil),            // 21: stint.v1.GetRequest
-	(*GetResponse)(nil),           // 22: stint.v1.GetResponse
-	(*AdjustRequest)(nil),         // 23: stint.v1.AdjustRequest
-	(*Reset)(nil),                 // 24: stint.v1.Reset
-	(*Unblock)(nil),               // 25: stint.v1.Unblock
-	(*AdjustResponse)(nil),        // 26: stint.v1.AdjustResponse
-	(*ForgetRequest)(nil),         // 27: stint.v1.ForgetRequest
-	(*ForgetResponse)(nil),        // 28: stint.v1.ForgetResponse
-	nil,                           // 29: stint.v1.Decision.HeadersEntry
-	(*Limit)(nil),                 // 30: stint.v1.Limit
-	(*durationpb.Duration)(nil),   // 31: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
-	(OnExpire)(0),                 // 33: stint.v1.OnExpire
+	(Outcome)(0),                  // 1: stint.v1.Outcome
+	(Overage)(0),                  // 2: stint.v1.Overage
+	(*Entry)(nil),                 // 3: stint.v1.Entry
+	(*CheckRequest)(nil),          // 4: stint.v1.CheckRequest
+	(*CheckResponse)(nil),         // 5: stint.v1.CheckResponse
+	(*CheckBatchRequest)(nil),     // 6: stint.v1.CheckBatchRequest
+	(*CheckBatchResponse)(nil),    // 7: stint.v1.CheckBatchResponse
+	(*Result)(nil),                // 8: stint.v1.Result
+	(*Failure)(nil),               // 9: stint.v1.Failure
+	(*Decision)(nil),              // 10: stint.v1.Decision
+	(*Position)(nil),              // 11: stint.v1.Position
+	(*LimitStatus)(nil),           // 12: stint.v1.LimitStatus
+	(*ReserveRequest)(nil),        // 13: stint.v1.ReserveRequest
+	(*ReserveResponse)(nil),       // 14: stint.v1.ReserveResponse
+	(*SettleRequest)(nil),         // 15: stint.v1.SettleRequest
+	(*Commit)(nil),                // 16: stint.v1.Commit
+	(*Cancel)(nil),                // 17: stint.v1.Cancel
+	(*Extend)(nil),                // 18: stint.v1.Extend
+	(*Success)(nil),               // 19: stint.v1.Success
+	(*Failed)(nil),                // 20: stint.v1.Failed
+	(*SettleResponse)(nil),        // 21: stint.v1.SettleResponse
+	(*GetRequest)(nil),            // 22: stint.v1.GetRequest
+	(*GetResponse)(nil),           // 23: stint.v1.GetResponse
+	(*FiredThreshold)(nil),        // 24: stint.v1.FiredThreshold
+	(*AdjustRequest)(nil),         // 25: stint.v1.AdjustRequest
+	(*Reset)(nil),                 // 26: stint.v1.Reset
+	(*Unblock)(nil),               // 27: stint.v1.Unblock
+	(*AdjustResponse)(nil),        // 28: stint.v1.AdjustResponse
+	(*CorrectUsageRequest)(nil),   // 29: stint.v1.CorrectUsageRequest
+	(*CorrectUsageResponse)(nil),  // 30: stint.v1.CorrectUsageResponse
+	(*ForgetRequest)(nil),         // 31: stint.v1.ForgetRequest
+	(*ForgetResponse)(nil),        // 32: stint.v1.ForgetResponse
+	nil,                           // 33: stint.v1.Decision.HeadersEntry
+	(*Limit)(nil),                 // 34: stint.v1.Limit
+	(*durationpb.Duration)(nil),   // 35: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 36: google.protobuf.Timestamp
+	(OnExpire)(0),                 // 37: stint.v1.OnExpire
+	(*UsageRecord)(nil),           // 38: stint.v1.UsageRecord
 }
 var file_stint_v1_limit_service_proto_depIdxs = []int32{
-	30, // 0: stint.v1.Entry.limits:type_name -> stint.v1.Limit
-	2,  // 1: stint.v1.CheckRequest.entries:type_name -> stint.v1.Entry
+	34, // 0: stint.v1.Entry.limits:type_name -> stint.v1.Limit
+	3,  // 1: stint.v1.CheckRequest.entries:type_name -> stint.v1.Entry
 	0,  // 2: stint.v1.CheckRequest.mode:type_name -> stint.v1.Mode
-	9,  // 3: stint.v1.CheckResponse.decision:type_name -> stint.v1.Decision
-	3,  // 4: stint.v1.CheckBatchRequest.checks:type_name -> stint.v1.CheckRequest
-	7,  // 5: stint.v1.CheckBatchResponse.results:type_name -> stint.v1.Result
-	9,  // 6: stint.v1.Result.decision:type_name -> stint.v1.Decision
-	8,  // 7: stint.v1.Result.failure:type_name -> stint.v1.Failure
-	11, // 8: stint.v1.Decision.limits:type_name -> stint.v1.LimitStatus
-	31, // 9: stint.v1.Decision.retry_after:type_name -> google.protobuf.Duration
-	32, // 10: stint.v1.Decision.decided_at:type_name -> google.protobuf.Timestamp
-	29, // 11: stint.v1.Decision.headers:type_name -> stint.v1.Decision.HeadersEntry
-	32, // 12: stint.v1.Decision.hold_expires_at:type_name -> google.protobuf.Timestamp
-	10, // 13: stint.v1.Decision.positions:type_name -> stint.v1.Position
-	32, // 14: stint.v1.LimitStatus.window_start:type_name -> google.protobuf.Timestamp
-	32, // 15: stint.v1.LimitStatus.reset_at:type_name -> google.protobuf.Timestamp
-	31, // 16: stint.v1.LimitStatus.retry_after:type_name -> google.protobuf.Duration
-	32, // 17: stint.v1.LimitStatus.blocked_until:type_name -> google.protobuf.Timestamp
-	3,  // 18: stint.v1.ReserveRequest.check:type_name -> stint.v1.CheckRequest
-	31, // 19: stint.v1.ReserveRequest.ttl:type_name -> google.protobuf.Duration
-	33, // 20: stint.v1.ReserveRequest.on_expire:type_name -> stint.v1.OnExpire
-	9,  // 21: stint.v1.ReserveResponse.decision:type_name -> stint.v1.Decision
-	15, // 22: stint.v1.SettleRequest.commit:type_name -> stint.v1.Commit
-	16, // 23: stint.v1.SettleRequest.cancel:type_name -> stint.v1.Cancel
-	17, // 24: stint.v1.SettleRequest.extend:type_name -> stint.v1.Extend
-	18, // 25: stint.v1.SettleRequest.success:type_name -> stint.v1.Success
-	19, // 26: stint.v1.SettleRequest.failed:type_name -> stint.v1.Failed
-	1,  // 27: stint.v1.Commit.overage:type_name -> stint.v1.Overage
-	31, // 28: stint.v1.Extend.ttl:type_name -> google.protobuf.Duration
-	9,  // 29: stint.v1.SettleResponse.decision:type_name -> stint.v1.Decision
-	2,  // 30: stint.v1.GetRequest.entries:type_name -> stint.v1.Entry
-	11, // 31: stint.v1.GetResponse.limits:type_name -> stint.v1.LimitStatus
-	32, // 32: stint.v1.GetResponse.at:type_name -> google.protobuf.Timestamp
-	31, // 33: stint.v1.GetResponse.stale_by:type_name -> google.protobuf.Duration
-	24, // 34: stint.v1.AdjustRequest.reset:type_name -> stint.v1.Reset
-	32, // 35: stint.v1.AdjustRequest.block_until:type_name -> google.protobuf.Timestamp
-	25, // 36: stint.v1.AdjustRequest.unblock:type_name -> stint.v1.Unblock
-	11, // 37: stint.v1.AdjustResponse.limits:type_name -> stint.v1.LimitStatus
-	3,  // 38: stint.v1.LimitService.Check:input_type -> stint.v1.CheckRequest
-	5,  // 39: stint.v1.LimitService.CheckBatch:input_type -> stint.v1.CheckBatchRequest
-	5,  // 40: stint.v1.LimitService.CheckStream:input_type -> stint.v1.CheckBatchRequest
-	12, // 41: stint.v1.LimitService.Reserve:input_type -> stint.v1.ReserveRequest
-	14, // 42: stint.v1.LimitService.Settle:input_type -> stint.v1.SettleRequest
-	21, // 43: stint.v1.LimitService.Get:input_type -> stint.v1.GetRequest
-	23, // 44: stint.v1.LimitService.Adjust:input_type -> stint.v1.AdjustRequest
-	27, // 45: stint.v1.LimitService.Forget:input_type -> stint.v1.ForgetRequest
-	4,  // 46: stint.v1.LimitService.Check:output_type -> stint.v1.CheckResponse
-	6,  // 47: stint.v1.LimitService.CheckBatch:output_type -> stint.v1.CheckBatchResponse
-	6,  // 48: stint.v1.LimitService.CheckStream:output_type -> stint.v1.CheckBatchResponse
-	13, // 49: stint.v1.LimitService.Reserve:output_type -> stint.v1.ReserveResponse
-	20, // 50: stint.v1.LimitService.Settle:output_type -> stint.v1.SettleResponse
-	22, // 51: stint.v1.LimitService.Get:output_type -> stint.v1.GetResponse
-	26, // 52: stint.v1.LimitService.Adjust:output_type -> stint.v1.AdjustResponse
-	28, // 53: stint.v1.LimitService.Forget:output_type -> stint.v1.ForgetResponse
-	46, // [46:54] is the sub-list for method output_type
-	38, // [38:46] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	10, // 3: stint.v1.CheckResponse.decision:type_name -> stint.v1.Decision
+	4,  // 4: stint.v1.CheckBatchRequest.checks:type_name -> stint.v1.CheckRequest
+	8,  // 5: stint.v1.CheckBatchResponse.results:type_name -> stint.v1.Result
+	10, // 6: stint.v1.Result.decision:type_name -> stint.v1.Decision
+	9,  // 7: stint.v1.Result.failure:type_name -> stint.v1.Failure
+	12, // 8: stint.v1.Decision.limits:type_name -> stint.v1.LimitStatus
+	35, // 9: stint.v1.Decision.retry_after:type_name -> google.protobuf.Duration
+	36, // 10: stint.v1.Decision.decided_at:type_name -> google.protobuf.Timestamp
+	33, // 11: stint.v1.Decision.headers:type_name -> stint.v1.Decision.HeadersEntry
+	36, // 12: stint.v1.Decision.hold_expires_at:type_name -> google.protobuf.Timestamp
+	11, // 13: stint.v1.Decision.positions:type_name -> stint.v1.Position
+	1,  // 14: stint.v1.Decision.outcome:type_name -> stint.v1.Outcome
+	36, // 15: stint.v1.LimitStatus.window_start:type_name -> google.protobuf.Timestamp
+	36, // 16: stint.v1.LimitStatus.reset_at:type_name -> google.protobuf.Timestamp
+	35, // 17: stint.v1.LimitStatus.retry_after:type_name -> google.protobuf.Duration
+	36, // 18: stint.v1.LimitStatus.blocked_until:type_name -> google.protobuf.Timestamp
+	4,  // 19: stint.v1.ReserveRequest.check:type_name -> stint.v1.CheckRequest
+	35, // 20: stint.v1.ReserveRequest.ttl:type_name -> google.protobuf.Duration
+	37, // 21: stint.v1.ReserveRequest.on_expire:type_name -> stint.v1.OnExpire
+	10, // 22: stint.v1.ReserveResponse.decision:type_name -> stint.v1.Decision
+	16, // 23: stint.v1.SettleRequest.commit:type_name -> stint.v1.Commit
+	17, // 24: stint.v1.SettleRequest.cancel:type_name -> stint.v1.Cancel
+	18, // 25: stint.v1.SettleRequest.extend:type_name -> stint.v1.Extend
+	19, // 26: stint.v1.SettleRequest.success:type_name -> stint.v1.Success
+	20, // 27: stint.v1.SettleRequest.failed:type_name -> stint.v1.Failed
+	2,  // 28: stint.v1.Commit.overage:type_name -> stint.v1.Overage
+	35, // 29: stint.v1.Extend.ttl:type_name -> google.protobuf.Duration
+	10, // 30: stint.v1.SettleResponse.decision:type_name -> stint.v1.Decision
+	3,  // 31: stint.v1.GetRequest.entries:type_name -> stint.v1.Entry
+	12, // 32: stint.v1.GetResponse.limits:type_name -> stint.v1.LimitStatus
+	36, // 33: stint.v1.GetResponse.at:type_name -> google.protobuf.Timestamp
+	35, // 34: stint.v1.GetResponse.stale_by:type_name -> google.protobuf.Duration
+	24, // 35: stint.v1.GetResponse.fired:type_name -> stint.v1.FiredThreshold
+	36, // 36: stint.v1.FiredThreshold.window_start:type_name -> google.protobuf.Timestamp
+	36, // 37: stint.v1.FiredThreshold.window_end:type_name -> google.protobuf.Timestamp
+	26, // 38: stint.v1.AdjustRequest.reset:type_name -> stint.v1.Reset
+	36, // 39: stint.v1.AdjustRequest.block_until:type_name -> google.protobuf.Timestamp
+	27, // 40: stint.v1.AdjustRequest.unblock:type_name -> stint.v1.Unblock
+	12, // 41: stint.v1.AdjustResponse.limits:type_name -> stint.v1.LimitStatus
+	38, // 42: stint.v1.CorrectUsageResponse.record:type_name -> stint.v1.UsageRecord
+	4,  // 43: stint.v1.LimitService.Check:input_type -> stint.v1.CheckRequest
+	6,  // 44: stint.v1.LimitService.CheckBatch:input_type -> stint.v1.CheckBatchRequest
+	6,  // 45: stint.v1.LimitService.CheckStream:input_type -> stint.v1.CheckBatchRequest
+	13, // 46: stint.v1.LimitService.Reserve:input_type -> stint.v1.ReserveRequest
+	15, // 47: stint.v1.LimitService.Settle:input_type -> stint.v1.SettleRequest
+	22, // 48: stint.v1.LimitService.Get:input_type -> stint.v1.GetRequest
+	25, // 49: stint.v1.LimitService.Adjust:input_type -> stint.v1.AdjustRequest
+	31, // 50: stint.v1.LimitService.Forget:input_type -> stint.v1.ForgetRequest
+	29, // 51: stint.v1.LimitService.CorrectUsage:input_type -> stint.v1.CorrectUsageRequest
+	5,  // 52: stint.v1.LimitService.Check:output_type -> stint.v1.CheckResponse
+	7,  // 53: stint.v1.LimitService.CheckBatch:output_type -> stint.v1.CheckBatchResponse
+	7,  // 54: stint.v1.LimitService.CheckStream:output_type -> stint.v1.CheckBatchResponse
+	14, // 55: stint.v1.LimitService.Reserve:output_type -> stint.v1.ReserveResponse
+	21, // 56: stint.v1.LimitService.Settle:output_type -> stint.v1.SettleResponse
+	23, // 57: stint.v1.LimitService.Get:output_type -> stint.v1.GetResponse
+	28, // 58: stint.v1.LimitService.Adjust:output_type -> stint.v1.AdjustResponse
+	32, // 59: stint.v1.LimitService.Forget:output_type -> stint.v1.ForgetResponse
+	30, // 60: stint.v1.LimitService.CorrectUsage:output_type -> stint.v1.CorrectUsageResponse
+	52, // [52:61] is the sub-list for method output_type
+	43, // [43:52] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_stint_v1_limit_service_proto_init() }
@@ -2465,6 +2848,7 @@ func file_stint_v1_limit_service_proto_init() {
 	}
 	file_stint_v1_limit_proto_init()
 	file_stint_v1_policy_proto_init()
+	file_stint_v1_usage_proto_init()
 	file_stint_v1_limit_service_proto_msgTypes[0].OneofWrappers = []any{}
 	file_stint_v1_limit_service_proto_msgTypes[5].OneofWrappers = []any{
 		(*Result_Decision)(nil),
@@ -2479,7 +2863,7 @@ func file_stint_v1_limit_service_proto_init() {
 		(*SettleRequest_Success)(nil),
 		(*SettleRequest_Failed)(nil),
 	}
-	file_stint_v1_limit_service_proto_msgTypes[21].OneofWrappers = []any{
+	file_stint_v1_limit_service_proto_msgTypes[22].OneofWrappers = []any{
 		(*AdjustRequest_Reset_)(nil),
 		(*AdjustRequest_SetUsed)(nil),
 		(*AdjustRequest_AddUsed)(nil),
@@ -2491,8 +2875,8 @@ func file_stint_v1_limit_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stint_v1_limit_service_proto_rawDesc), len(file_stint_v1_limit_service_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   28,
+			NumEnums:      3,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -88,12 +88,20 @@ const (
 	EventKind_EVENT_KIND_UNSPECIFIED EventKind = 0
 	// A request was denied.
 	EventKind_EVENT_KIND_DENIED EventKind = 1
-	// The use of a limit rose above a threshold.
+	// The use of a limit has reached a threshold. Sent by the owner of the key once it is committed, as are the two kinds below.
 	EventKind_EVENT_KIND_THRESHOLD EventKind = 2
-	// A key was locked out.
+	// The ladder of a policy began to block a key.
 	EventKind_EVENT_KIND_LOCKOUT EventKind = 3
-	// Someone changed a key, an override or the policies.
+	// Someone changed a key or its override by hand. Only callers who may see the key are told.
 	EventKind_EVENT_KIND_AUDIT EventKind = 4
+	// A request was allowed.
+	EventKind_EVENT_KIND_ALLOWED EventKind = 5
+	// A request was allowed that a limit or policy in shadow would have denied.
+	EventKind_EVENT_KIND_SHADOW_DENIED EventKind = 6
+	// A hold was settled, or a decision refunded.
+	EventKind_EVENT_KIND_SETTLED EventKind = 7
+	// About the stream itself, always sent: it has begun, missing_nodes has changed, or nothing else has happened for 10 s.
+	EventKind_EVENT_KIND_STREAM EventKind = 8
 )
 
 // Enum value maps for EventKind.
@@ -104,13 +112,21 @@ var (
 		2: "EVENT_KIND_THRESHOLD",
 		3: "EVENT_KIND_LOCKOUT",
 		4: "EVENT_KIND_AUDIT",
+		5: "EVENT_KIND_ALLOWED",
+		6: "EVENT_KIND_SHADOW_DENIED",
+		7: "EVENT_KIND_SETTLED",
+		8: "EVENT_KIND_STREAM",
 	}
 	EventKind_value = map[string]int32{
-		"EVENT_KIND_UNSPECIFIED": 0,
-		"EVENT_KIND_DENIED":      1,
-		"EVENT_KIND_THRESHOLD":   2,
-		"EVENT_KIND_LOCKOUT":     3,
-		"EVENT_KIND_AUDIT":       4,
+		"EVENT_KIND_UNSPECIFIED":   0,
+		"EVENT_KIND_DENIED":        1,
+		"EVENT_KIND_THRESHOLD":     2,
+		"EVENT_KIND_LOCKOUT":       3,
+		"EVENT_KIND_AUDIT":         4,
+		"EVENT_KIND_ALLOWED":       5,
+		"EVENT_KIND_SHADOW_DENIED": 6,
+		"EVENT_KIND_SETTLED":       7,
+		"EVENT_KIND_STREAM":        8,
 	}
 )
 
@@ -139,63 +155,6 @@ func (x EventKind) Number() protoreflect.EnumNumber {
 // Deprecated: Use EventKind.Descriptor instead.
 func (EventKind) EnumDescriptor() ([]byte, []int) {
 	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{1}
-}
-
-// UsageState says whether a period may still change.
-type UsageState int32
-
-const (
-	// Never sent.
-	UsageState_USAGE_STATE_UNSPECIFIED UsageState = 0
-	// The period has not ended.
-	UsageState_USAGE_STATE_OPEN UsageState = 1
-	// The period has ended. What is given back may still lower its units.
-	UsageState_USAGE_STATE_CLOSED UsageState = 2
-	// The figures do not change any more.
-	UsageState_USAGE_STATE_FINAL UsageState = 3
-)
-
-// Enum value maps for UsageState.
-var (
-	UsageState_name = map[int32]string{
-		0: "USAGE_STATE_UNSPECIFIED",
-		1: "USAGE_STATE_OPEN",
-		2: "USAGE_STATE_CLOSED",
-		3: "USAGE_STATE_FINAL",
-	}
-	UsageState_value = map[string]int32{
-		"USAGE_STATE_UNSPECIFIED": 0,
-		"USAGE_STATE_OPEN":        1,
-		"USAGE_STATE_CLOSED":      2,
-		"USAGE_STATE_FINAL":       3,
-	}
-)
-
-func (x UsageState) Enum() *UsageState {
-	p := new(UsageState)
-	*p = x
-	return p
-}
-
-func (x UsageState) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (UsageState) Descriptor() protoreflect.EnumDescriptor {
-	return file_stint_v1_observe_service_proto_enumTypes[2].Descriptor()
-}
-
-func (UsageState) Type() protoreflect.EnumType {
-	return &file_stint_v1_observe_service_proto_enumTypes[2]
-}
-
-func (x UsageState) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use UsageState.Descriptor instead.
-func (UsageState) EnumDescriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{2}
 }
 
 // TopRequest asks for the keys that stand out.
@@ -289,7 +248,8 @@ type TopResponse struct {
 	Keys []*TopKey `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
 	// The policies that were asked about in the window, by name.
 	Policies []*TopPolicy `protobuf:"bytes,2,rep,name=policies,proto3" json:"policies,omitempty"`
-	// Nodes that did not answer, or run a release that cannot. The keys that live there are missing.
+	// Nodes that did not answer, or run a release that cannot. The keys that live there are missing, and so are the denials that they
+	// have repeated.
 	MissingNodes []string `protobuf:"bytes,3,rep,name=missing_nodes,json=missingNodes,proto3" json:"missing_nodes,omitempty"`
 	// Not all policies are in the answer, because it would have been too large. Ask for some of them.
 	Cut           bool `protobuf:"varint,4,opt,name=cut,proto3" json:"cut,omitempty"`
@@ -557,15 +517,19 @@ func (x *TopKey) GetHashed() bool {
 	return false
 }
 
-// WatchRequest says which events to send.
+// WatchRequest says which events to send. A decision on several keys is sent if one of them is asked for.
 type WatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Absent: "default".
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// Only these policies. Absent: all of them.
+	// Only these policies, at most 16. Absent: all of them. The name of limits that came with the request is "inline".
 	Policies []string `protobuf:"bytes,2,rep,name=policies,proto3" json:"policies,omitempty"`
 	// Only these kinds. Absent: all of them.
-	Kinds         []EventKind `protobuf:"varint,3,rep,packed,name=kinds,proto3,enum=stint.v1.EventKind" json:"kinds,omitempty"`
+	Kinds []EventKind `protobuf:"varint,3,rep,packed,name=kinds,proto3,enum=stint.v1.EventKind" json:"kinds,omitempty"`
+	// Only this key. The caller must be allowed to see it.
+	Key string `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
+	// Only keys that begin with this text, and that the caller may see. The keys of a namespace that hashes them have no beginning.
+	KeyPrefix     string `protobuf:"bytes,5,opt,name=key_prefix,json=keyPrefix,proto3" json:"key_prefix,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -621,6 +585,20 @@ func (x *WatchRequest) GetKinds() []EventKind {
 	return nil
 }
 
+func (x *WatchRequest) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *WatchRequest) GetKeyPrefix() string {
+	if x != nil {
+		return x.KeyPrefix
+	}
+	return ""
+}
+
 // Event is one thing that happened.
 type Event struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -634,16 +612,20 @@ type Event struct {
 	Policy string `protobuf:"bytes,4,opt,name=policy,proto3" json:"policy,omitempty"`
 	// The counted thing.
 	Key string `protobuf:"bytes,5,opt,name=key,proto3" json:"key,omitempty"`
-	// The state of the limits at fault.
-	Limits []*LimitStatus `protobuf:"bytes,6,rep,name=limits,proto3" json:"limits,omitempty"`
-	// For a threshold: the share of the quota that was passed, in percent.
-	ThresholdPercent uint32 `protobuf:"varint,7,opt,name=threshold_percent,json=thresholdPercent,proto3" json:"threshold_percent,omitempty"`
-	// For an audit event: the actor of the change.
-	Actor string `protobuf:"bytes,8,opt,name=actor,proto3" json:"actor,omitempty"`
-	// For an audit event: the note of the change.
-	Note string `protobuf:"bytes,9,opt,name=note,proto3" json:"note,omitempty"`
+	// For EVENT_KIND_THRESHOLD; without the key, which is above.
+	Threshold *FiredThreshold `protobuf:"bytes,6,opt,name=threshold,proto3" json:"threshold,omitempty"`
+	// For EVENT_KIND_LOCKOUT.
+	Lockout *BegunLockout `protobuf:"bytes,7,opt,name=lockout,proto3" json:"lockout,omitempty"`
+	// For EVENT_KIND_AUDIT; without a position.
+	Change *AuditRecord `protobuf:"bytes,8,opt,name=change,proto3" json:"change,omitempty"`
 	// Number of events that this reader missed before this one.
-	Missed        uint64 `protobuf:"varint,10,opt,name=missed,proto3" json:"missed,omitempty"`
+	Missed uint64 `protobuf:"varint,10,opt,name=missed,proto3" json:"missed,omitempty"`
+	// What was decided. Absent: this is no decision.
+	Decision *WatchedDecision `protobuf:"bytes,11,opt,name=decision,proto3" json:"decision,omitempty"`
+	// The caller may observe, and may not see this key: key is its hash. It is the same until the cluster's sealing secret is rotated.
+	Hashed bool `protobuf:"varint,12,opt,name=hashed,proto3" json:"hashed,omitempty"`
+	// For an event about the stream: nodes whose decisions it lacks, because they do not answer or run a release that cannot tell.
+	MissingNodes  []string `protobuf:"bytes,13,rep,name=missing_nodes,json=missingNodes,proto3" json:"missing_nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -713,37 +695,407 @@ func (x *Event) GetKey() string {
 	return ""
 }
 
-func (x *Event) GetLimits() []*LimitStatus {
+func (x *Event) GetThreshold() *FiredThreshold {
 	if x != nil {
-		return x.Limits
+		return x.Threshold
 	}
 	return nil
 }
 
-func (x *Event) GetThresholdPercent() uint32 {
+func (x *Event) GetLockout() *BegunLockout {
 	if x != nil {
-		return x.ThresholdPercent
+		return x.Lockout
 	}
-	return 0
+	return nil
 }
 
-func (x *Event) GetActor() string {
+func (x *Event) GetChange() *AuditRecord {
 	if x != nil {
-		return x.Actor
+		return x.Change
 	}
-	return ""
-}
-
-func (x *Event) GetNote() string {
-	if x != nil {
-		return x.Note
-	}
-	return ""
+	return nil
 }
 
 func (x *Event) GetMissed() uint64 {
 	if x != nil {
 		return x.Missed
+	}
+	return 0
+}
+
+func (x *Event) GetDecision() *WatchedDecision {
+	if x != nil {
+		return x.Decision
+	}
+	return nil
+}
+
+func (x *Event) GetHashed() bool {
+	if x != nil {
+		return x.Hashed
+	}
+	return false
+}
+
+func (x *Event) GetMissingNodes() []string {
+	if x != nil {
+		return x.MissingNodes
+	}
+	return nil
+}
+
+// BegunLockout is a block that the ladder of a policy began.
+type BegunLockout struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Blocks of the ladder so far, this one included.
+	Level uint32 `protobuf:"varint,1,opt,name=level,proto3" json:"level,omitempty"`
+	// When it ends.
+	BlockedUntil  *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=blocked_until,json=blockedUntil,proto3" json:"blocked_until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BegunLockout) Reset() {
+	*x = BegunLockout{}
+	mi := &file_stint_v1_observe_service_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BegunLockout) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BegunLockout) ProtoMessage() {}
+
+func (x *BegunLockout) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_observe_service_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BegunLockout.ProtoReflect.Descriptor instead.
+func (*BegunLockout) Descriptor() ([]byte, []int) {
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *BegunLockout) GetLevel() uint32 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
+}
+
+func (x *BegunLockout) GetBlockedUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.BlockedUntil
+	}
+	return nil
+}
+
+// WatchedDecision is a decision as the node that was asked has answered it. With several keys, the event's policy and key are those
+// of the first limit that denied, else of the first entry.
+type WatchedDecision struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in stint_decisions_total: "allowed", "denied", "locked_out", "denied_cached", "shadow_denied", "counted", "reserved",
+	// "replayed", or the effect of a settlement.
+	Outcome string `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	// The answer.
+	Allowed bool `protobuf:"varint,2,opt,name=allowed,proto3" json:"allowed,omitempty"`
+	// The limits that denied, as policy/limit, and "lockout" or "block" for the block of a key.
+	DeniedBy []string `protobuf:"bytes,3,rep,name=denied_by,json=deniedBy,proto3" json:"denied_by,omitempty"`
+	// The reason that the caller was told.
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The tier that the request named.
+	Tier string `protobuf:"bytes,5,opt,name=tier,proto3" json:"tier,omitempty"`
+	// Units of this key.
+	Cost uint64 `protobuf:"varint,6,opt,name=cost,proto3" json:"cost,omitempty"`
+	// Units left, of the limit with least. Absent: none of the limits can deny.
+	Remaining *uint64 `protobuf:"varint,7,opt,name=remaining,proto3,oneof" json:"remaining,omitempty"`
+	// The wait that the caller was told. Absent: none, or it does not end.
+	RetryAfter *durationpb.Duration `protobuf:"bytes,8,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	// A limit or policy in shadow would have denied.
+	ShadowDenied bool `protobuf:"varint,9,opt,name=shadow_denied,json=shadowDenied,proto3" json:"shadow_denied,omitempty"`
+	// The answer to an id that was counted before.
+	Replayed bool `protobuf:"varint,10,opt,name=replayed,proto3" json:"replayed,omitempty"`
+	// A denial that the node repeated without asking again (deny_cache).
+	Cached bool `protobuf:"varint,11,opt,name=cached,proto3" json:"cached,omitempty"`
+	// Where the decision lies in the history of its shard.
+	Position *Position `protobuf:"bytes,12,opt,name=position,proto3" json:"position,omitempty"`
+	// The id of a counted decision that is no hold, for callers who may see the keys.
+	DecisionId string `protobuf:"bytes,13,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
+	// Node that was asked.
+	Node string `protobuf:"bytes,14,opt,name=node,proto3" json:"node,omitempty"`
+	// Who asked: token:NAME, role:NAME or local. Absent: nobody had to prove it.
+	Token string `protobuf:"bytes,15,opt,name=token,proto3" json:"token,omitempty"`
+	// How it was asked: "json", "connect", "grpc", "grpc-web", "redis", "gate" or "envoy".
+	Protocol string `protobuf:"bytes,16,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	// From the request to the answer, on the node that was asked.
+	Duration *durationpb.Duration `protobuf:"bytes,17,opt,name=duration,proto3" json:"duration,omitempty"`
+	// Trace of the request. Absent: it has none.
+	TraceId string `protobuf:"bytes,18,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
+	// Number of decisions that this one stands for: 1, since only a decision log leaves some out.
+	Weight uint64 `protobuf:"varint,19,opt,name=weight,proto3" json:"weight,omitempty"`
+	// The other keys of the request.
+	Others        []*WatchedEntry `protobuf:"bytes,20,rep,name=others,proto3" json:"others,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchedDecision) Reset() {
+	*x = WatchedDecision{}
+	mi := &file_stint_v1_observe_service_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchedDecision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchedDecision) ProtoMessage() {}
+
+func (x *WatchedDecision) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_observe_service_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchedDecision.ProtoReflect.Descriptor instead.
+func (*WatchedDecision) Descriptor() ([]byte, []int) {
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *WatchedDecision) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
+func (x *WatchedDecision) GetAllowed() bool {
+	if x != nil {
+		return x.Allowed
+	}
+	return false
+}
+
+func (x *WatchedDecision) GetDeniedBy() []string {
+	if x != nil {
+		return x.DeniedBy
+	}
+	return nil
+}
+
+func (x *WatchedDecision) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *WatchedDecision) GetTier() string {
+	if x != nil {
+		return x.Tier
+	}
+	return ""
+}
+
+func (x *WatchedDecision) GetCost() uint64 {
+	if x != nil {
+		return x.Cost
+	}
+	return 0
+}
+
+func (x *WatchedDecision) GetRemaining() uint64 {
+	if x != nil && x.Remaining != nil {
+		return *x.Remaining
+	}
+	return 0
+}
+
+func (x *WatchedDecision) GetRetryAfter() *durationpb.Duration {
+	if x != nil {
+		return x.RetryAfter
+	}
+	return nil
+}
+
+func (x *WatchedDecision) GetShadowDenied() bool {
+	if x != nil {
+		return x.ShadowDenied
+	}
+	return false
+}
+
+func (x *WatchedDecision) GetReplayed() bool {
+	if x != nil {
+		return x.Replayed
+	}
+	return false
+}
+
+func (x *WatchedDecision) GetCached() bool {
+	if x != nil {
+		return x.Cached
+	}
+	return false
+}
+
+func (x *WatchedDecision) GetPosition() *Position {
+	if x != nil {
+		return x.Position
+	}
+	return nil
+}
+
+func (x *WatchedDecision) GetDecisionId() string {
+	if x != nil {
+		return x.DecisionId
+	}
+	return ""
+}
+
+func (x *WatchedDecision) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *WatchedDecision) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *WatchedDecision) GetProtocol() string {
+	if x != nil {
+		return x.Protocol
+	}
+	return ""
+}
+
+func (x *WatchedDecision) GetDuration() *durationpb.Duration {
+	if x != nil {
+		return x.Duration
+	}
+	return nil
+}
+
+func (x *WatchedDecision) GetTraceId() string {
+	if x != nil {
+		return x.TraceId
+	}
+	return ""
+}
+
+func (x *WatchedDecision) GetWeight() uint64 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *WatchedDecision) GetOthers() []*WatchedEntry {
+	if x != nil {
+		return x.Others
+	}
+	return nil
+}
+
+// WatchedEntry is one of several keys of a decision.
+type WatchedEntry struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the policy.
+	Policy string `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
+	// The tier that the request named.
+	Tier string `protobuf:"bytes,2,opt,name=tier,proto3" json:"tier,omitempty"`
+	// The counted thing, or if hashed its hash.
+	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
+	// The caller may not see this key.
+	Hashed bool `protobuf:"varint,4,opt,name=hashed,proto3" json:"hashed,omitempty"`
+	// Units of this key.
+	Cost          uint64 `protobuf:"varint,5,opt,name=cost,proto3" json:"cost,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchedEntry) Reset() {
+	*x = WatchedEntry{}
+	mi := &file_stint_v1_observe_service_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchedEntry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchedEntry) ProtoMessage() {}
+
+func (x *WatchedEntry) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_observe_service_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchedEntry.ProtoReflect.Descriptor instead.
+func (*WatchedEntry) Descriptor() ([]byte, []int) {
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *WatchedEntry) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *WatchedEntry) GetTier() string {
+	if x != nil {
+		return x.Tier
+	}
+	return ""
+}
+
+func (x *WatchedEntry) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *WatchedEntry) GetHashed() bool {
+	if x != nil {
+		return x.Hashed
+	}
+	return false
+}
+
+func (x *WatchedEntry) GetCost() uint64 {
+	if x != nil {
+		return x.Cost
 	}
 	return 0
 }
@@ -767,7 +1119,7 @@ type AuditRequest struct {
 
 func (x *AuditRequest) Reset() {
 	*x = AuditRequest{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[6]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -779,7 +1131,7 @@ func (x *AuditRequest) String() string {
 func (*AuditRequest) ProtoMessage() {}
 
 func (x *AuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[6]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -792,7 +1144,7 @@ func (x *AuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRequest.ProtoReflect.Descriptor instead.
 func (*AuditRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{6}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *AuditRequest) GetNamespace() string {
@@ -843,7 +1195,7 @@ type AuditResponse struct {
 
 func (x *AuditResponse) Reset() {
 	*x = AuditResponse{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[7]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -855,7 +1207,7 @@ func (x *AuditResponse) String() string {
 func (*AuditResponse) ProtoMessage() {}
 
 func (x *AuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[7]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -868,7 +1220,7 @@ func (x *AuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditResponse.ProtoReflect.Descriptor instead.
 func (*AuditResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{7}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AuditResponse) GetRecords() []*AuditRecord {
@@ -907,7 +1259,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[8]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -919,7 +1271,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[8]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -932,7 +1284,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{8}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListKeysRequest) GetNamespace() string {
@@ -990,7 +1342,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[9]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1002,7 +1354,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[9]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1015,7 +1367,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{9}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListKeysResponse) GetKeys() []*KeptKey {
@@ -1047,7 +1399,7 @@ type KeptKey struct {
 
 func (x *KeptKey) Reset() {
 	*x = KeptKey{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[10]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1059,7 +1411,7 @@ func (x *KeptKey) String() string {
 func (*KeptKey) ProtoMessage() {}
 
 func (x *KeptKey) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[10]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1072,7 +1424,7 @@ func (x *KeptKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptKey.ProtoReflect.Descriptor instead.
 func (*KeptKey) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{10}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *KeptKey) GetPolicy() string {
@@ -1111,7 +1463,7 @@ type Override struct {
 
 func (x *Override) Reset() {
 	*x = Override{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[11]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1123,7 +1475,7 @@ func (x *Override) String() string {
 func (*Override) ProtoMessage() {}
 
 func (x *Override) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[11]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1136,7 +1488,7 @@ func (x *Override) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Override.ProtoReflect.Descriptor instead.
 func (*Override) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{11}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Override) GetTier() string {
@@ -1176,8 +1528,8 @@ type AuditRecord struct {
 	Key string `protobuf:"bytes,5,opt,name=key,proto3" json:"key,omitempty"`
 	// Name of the limit. Absent: all limits of the policy.
 	Limit string `protobuf:"bytes,6,opt,name=limit,proto3" json:"limit,omitempty"`
-	// The action: "reset", "set", "add", "block", "unblock", "put_override" or "delete_override"; or "apply" for policies,
-	// in a record without a policy and a key.
+	// The action: "reset", "set", "add", "block", "unblock", "put_override", "delete_override" or "correct"; or "apply" for
+	// policies and "replay" for dead letters, in a record without a policy and a key.
 	Deed string `protobuf:"bytes,7,opt,name=deed,proto3" json:"deed,omitempty"`
 	// The state before, in words.
 	Before string `protobuf:"bytes,8,opt,name=before,proto3" json:"before,omitempty"`
@@ -1193,7 +1545,7 @@ type AuditRecord struct {
 
 func (x *AuditRecord) Reset() {
 	*x = AuditRecord{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[12]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1205,7 +1557,7 @@ func (x *AuditRecord) String() string {
 func (*AuditRecord) ProtoMessage() {}
 
 func (x *AuditRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[12]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1218,7 +1570,7 @@ func (x *AuditRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
 func (*AuditRecord) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{12}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AuditRecord) GetAt() *timestamppb.Timestamp {
@@ -1320,7 +1672,7 @@ type ListUsageRequest struct {
 
 func (x *ListUsageRequest) Reset() {
 	*x = ListUsageRequest{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[13]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1332,7 +1684,7 @@ func (x *ListUsageRequest) String() string {
 func (*ListUsageRequest) ProtoMessage() {}
 
 func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[13]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1345,7 +1697,7 @@ func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageRequest.ProtoReflect.Descriptor instead.
 func (*ListUsageRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{13}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListUsageRequest) GetNamespace() string {
@@ -1406,7 +1758,7 @@ type ListUsageResponse struct {
 
 func (x *ListUsageResponse) Reset() {
 	*x = ListUsageResponse{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[14]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1418,7 +1770,7 @@ func (x *ListUsageResponse) String() string {
 func (*ListUsageResponse) ProtoMessage() {}
 
 func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[14]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1431,7 +1783,7 @@ func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageResponse.ProtoReflect.Descriptor instead.
 func (*ListUsageResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{14}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListUsageResponse) GetRecords() []*UsageRecord {
@@ -1455,157 +1807,11 @@ func (x *ListUsageResponse) GetCompleteThrough() *timestamppb.Timestamp {
 	return nil
 }
 
-// UsageRecord is one period of one key's meter.
-type UsageRecord struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The same for this period of this key whenever it is listed, also after a restore of the cluster: one who keeps the record with
-	// the highest revision of each id has each period once.
-	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Namespace of the key.
-	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// Name of the policy.
-	Policy string `protobuf:"bytes,3,opt,name=policy,proto3" json:"policy,omitempty"`
-	// Name of the meter.
-	Meter string `protobuf:"bytes,4,opt,name=meter,proto3" json:"meter,omitempty"`
-	// The counted thing. A hash, if the namespace's keys are hashed and the request does not name the key.
-	Key string `protobuf:"bytes,5,opt,name=key,proto3" json:"key,omitempty"`
-	// The first instant of the period.
-	Start *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=start,proto3" json:"start,omitempty"`
-	// The first instant after the period.
-	End *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=end,proto3" json:"end,omitempty"`
-	// As of complete_through.
-	State UsageState `protobuf:"varint,8,opt,name=state,proto3,enum=stint.v1.UsageState" json:"state,omitempty"`
-	// What was admitted in the period, less what was given back before it was final.
-	Units uint64 `protobuf:"varint,9,opt,name=units,proto3" json:"units,omitempty"`
-	// What was given back in the period to earlier periods that were final.
-	Credits uint64 `protobuf:"varint,10,opt,name=credits,proto3" json:"credits,omitempty"`
-	// It grows whenever the figures change, also across a restore.
-	Revision uint64 `protobuf:"varint,11,opt,name=revision,proto3" json:"revision,omitempty"`
-	// A restore from a backup has lost a part of the period: it was billed at least as shown, unless it was given back since.
-	Recovered     bool `protobuf:"varint,12,opt,name=recovered,proto3" json:"recovered,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UsageRecord) Reset() {
-	*x = UsageRecord{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UsageRecord) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UsageRecord) ProtoMessage() {}
-
-func (x *UsageRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UsageRecord.ProtoReflect.Descriptor instead.
-func (*UsageRecord) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{15}
-}
-
-func (x *UsageRecord) GetId() string {
-	if x != nil {
-		return x.Id
-	}
-	return ""
-}
-
-func (x *UsageRecord) GetNamespace() string {
-	if x != nil {
-		return x.Namespace
-	}
-	return ""
-}
-
-func (x *UsageRecord) GetPolicy() string {
-	if x != nil {
-		return x.Policy
-	}
-	return ""
-}
-
-func (x *UsageRecord) GetMeter() string {
-	if x != nil {
-		return x.Meter
-	}
-	return ""
-}
-
-func (x *UsageRecord) GetKey() string {
-	if x != nil {
-		return x.Key
-	}
-	return ""
-}
-
-func (x *UsageRecord) GetStart() *timestamppb.Timestamp {
-	if x != nil {
-		return x.Start
-	}
-	return nil
-}
-
-func (x *UsageRecord) GetEnd() *timestamppb.Timestamp {
-	if x != nil {
-		return x.End
-	}
-	return nil
-}
-
-func (x *UsageRecord) GetState() UsageState {
-	if x != nil {
-		return x.State
-	}
-	return UsageState_USAGE_STATE_UNSPECIFIED
-}
-
-func (x *UsageRecord) GetUnits() uint64 {
-	if x != nil {
-		return x.Units
-	}
-	return 0
-}
-
-func (x *UsageRecord) GetCredits() uint64 {
-	if x != nil {
-		return x.Credits
-	}
-	return 0
-}
-
-func (x *UsageRecord) GetRevision() uint64 {
-	if x != nil {
-		return x.Revision
-	}
-	return 0
-}
-
-func (x *UsageRecord) GetRecovered() bool {
-	if x != nil {
-		return x.Recovered
-	}
-	return false
-}
-
 var File_stint_v1_observe_service_proto protoreflect.FileDescriptor
 
 const file_stint_v1_observe_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1estint/v1/observe_service.proto\x12\bstint.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cstint/v1/limit_service.proto\x1a\x15stint/v1/policy.proto\"\xb9\x01\n" +
+	"\x1estint/v1/observe_service.proto\x12\bstint.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cstint/v1/limit_service.proto\x1a\x15stint/v1/policy.proto\x1a\x14stint/v1/usage.proto\"\xb9\x01\n" +
 	"\n" +
 	"TopRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1a\n" +
@@ -1634,23 +1840,64 @@ const file_stint_v1_observe_service_proto_rawDesc = "" +
 	"\rdenials_error\x18\a \x01(\x04R\fdenialsError\x12\x1f\n" +
 	"\vunits_error\x18\b \x01(\x04R\n" +
 	"unitsError\x12\x16\n" +
-	"\x06hashed\x18\t \x01(\bR\x06hashed\"s\n" +
+	"\x06hashed\x18\t \x01(\bR\x06hashed\"\xa4\x01\n" +
 	"\fWatchRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1a\n" +
 	"\bpolicies\x18\x02 \x03(\tR\bpolicies\x12)\n" +
-	"\x05kinds\x18\x03 \x03(\x0e2\x13.stint.v1.EventKindR\x05kinds\"\xc2\x02\n" +
+	"\x05kinds\x18\x03 \x03(\x0e2\x13.stint.v1.EventKindR\x05kinds\x12\x10\n" +
+	"\x03key\x18\x04 \x01(\tR\x03key\x12\x1d\n" +
+	"\n" +
+	"key_prefix\x18\x05 \x01(\tR\tkeyPrefix\"\xcf\x03\n" +
 	"\x05Event\x12'\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x13.stint.v1.EventKindR\x04kind\x12*\n" +
 	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x1c\n" +
 	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x16\n" +
 	"\x06policy\x18\x04 \x01(\tR\x06policy\x12\x10\n" +
-	"\x03key\x18\x05 \x01(\tR\x03key\x12-\n" +
-	"\x06limits\x18\x06 \x03(\v2\x15.stint.v1.LimitStatusR\x06limits\x12+\n" +
-	"\x11threshold_percent\x18\a \x01(\rR\x10thresholdPercent\x12\x14\n" +
-	"\x05actor\x18\b \x01(\tR\x05actor\x12\x12\n" +
-	"\x04note\x18\t \x01(\tR\x04note\x12\x16\n" +
+	"\x03key\x18\x05 \x01(\tR\x03key\x126\n" +
+	"\tthreshold\x18\x06 \x01(\v2\x18.stint.v1.FiredThresholdR\tthreshold\x120\n" +
+	"\alockout\x18\a \x01(\v2\x16.stint.v1.BegunLockoutR\alockout\x12-\n" +
+	"\x06change\x18\b \x01(\v2\x15.stint.v1.AuditRecordR\x06change\x12\x16\n" +
 	"\x06missed\x18\n" +
-	" \x01(\x04R\x06missed\"\x84\x01\n" +
+	" \x01(\x04R\x06missed\x125\n" +
+	"\bdecision\x18\v \x01(\v2\x19.stint.v1.WatchedDecisionR\bdecision\x12\x16\n" +
+	"\x06hashed\x18\f \x01(\bR\x06hashed\x12#\n" +
+	"\rmissing_nodes\x18\r \x03(\tR\fmissingNodesJ\x04\b\t\x10\n" +
+	"\"e\n" +
+	"\fBegunLockout\x12\x14\n" +
+	"\x05level\x18\x01 \x01(\rR\x05level\x12?\n" +
+	"\rblocked_until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\fblockedUntil\"\x99\x05\n" +
+	"\x0fWatchedDecision\x12\x18\n" +
+	"\aoutcome\x18\x01 \x01(\tR\aoutcome\x12\x18\n" +
+	"\aallowed\x18\x02 \x01(\bR\aallowed\x12\x1b\n" +
+	"\tdenied_by\x18\x03 \x03(\tR\bdeniedBy\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x12\n" +
+	"\x04tier\x18\x05 \x01(\tR\x04tier\x12\x12\n" +
+	"\x04cost\x18\x06 \x01(\x04R\x04cost\x12!\n" +
+	"\tremaining\x18\a \x01(\x04H\x00R\tremaining\x88\x01\x01\x12:\n" +
+	"\vretry_after\x18\b \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"retryAfter\x12#\n" +
+	"\rshadow_denied\x18\t \x01(\bR\fshadowDenied\x12\x1a\n" +
+	"\breplayed\x18\n" +
+	" \x01(\bR\breplayed\x12\x16\n" +
+	"\x06cached\x18\v \x01(\bR\x06cached\x12.\n" +
+	"\bposition\x18\f \x01(\v2\x12.stint.v1.PositionR\bposition\x12\x1f\n" +
+	"\vdecision_id\x18\r \x01(\tR\n" +
+	"decisionId\x12\x12\n" +
+	"\x04node\x18\x0e \x01(\tR\x04node\x12\x14\n" +
+	"\x05token\x18\x0f \x01(\tR\x05token\x12\x1a\n" +
+	"\bprotocol\x18\x10 \x01(\tR\bprotocol\x125\n" +
+	"\bduration\x18\x11 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12\x19\n" +
+	"\btrace_id\x18\x12 \x01(\tR\atraceId\x12\x16\n" +
+	"\x06weight\x18\x13 \x01(\x04R\x06weight\x12.\n" +
+	"\x06others\x18\x14 \x03(\v2\x16.stint.v1.WatchedEntryR\x06othersB\f\n" +
+	"\n" +
+	"_remaining\"x\n" +
+	"\fWatchedEntry\x12\x16\n" +
+	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x12\n" +
+	"\x04tier\x18\x02 \x01(\tR\x04tier\x12\x10\n" +
+	"\x03key\x18\x03 \x01(\tR\x03key\x12\x16\n" +
+	"\x06hashed\x18\x04 \x01(\bR\x06hashed\x12\x12\n" +
+	"\x04cost\x18\x05 \x01(\x04R\x04cost\"\x84\x01\n" +
 	"\fAuditRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12\x10\n" +
@@ -1708,38 +1955,22 @@ const file_stint_v1_observe_service_proto_rawDesc = "" +
 	"\x11ListUsageResponse\x12/\n" +
 	"\arecords\x18\x01 \x03(\v2\x15.stint.v1.UsageRecordR\arecords\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12E\n" +
-	"\x10complete_through\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x0fcompleteThrough\"\xf1\x02\n" +
-	"\vUsageRecord\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
-	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x16\n" +
-	"\x06policy\x18\x03 \x01(\tR\x06policy\x12\x14\n" +
-	"\x05meter\x18\x04 \x01(\tR\x05meter\x12\x10\n" +
-	"\x03key\x18\x05 \x01(\tR\x03key\x120\n" +
-	"\x05start\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05start\x12,\n" +
-	"\x03end\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x03end\x12*\n" +
-	"\x05state\x18\b \x01(\x0e2\x14.stint.v1.UsageStateR\x05state\x12\x14\n" +
-	"\x05units\x18\t \x01(\x04R\x05units\x12\x18\n" +
-	"\acredits\x18\n" +
-	" \x01(\x04R\acredits\x12\x1a\n" +
-	"\brevision\x18\v \x01(\x04R\brevision\x12\x1c\n" +
-	"\trecovered\x18\f \x01(\bR\trecovered*j\n" +
+	"\x10complete_through\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x0fcompleteThrough*j\n" +
 	"\bTopOrder\x12\x19\n" +
 	"\x15TOP_ORDER_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13TOP_ORDER_DECISIONS\x10\x01\x12\x15\n" +
 	"\x11TOP_ORDER_DENIALS\x10\x02\x12\x13\n" +
-	"\x0fTOP_ORDER_UNITS\x10\x03*\x86\x01\n" +
+	"\x0fTOP_ORDER_UNITS\x10\x03*\xeb\x01\n" +
 	"\tEventKind\x12\x1a\n" +
 	"\x16EVENT_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11EVENT_KIND_DENIED\x10\x01\x12\x18\n" +
 	"\x14EVENT_KIND_THRESHOLD\x10\x02\x12\x16\n" +
 	"\x12EVENT_KIND_LOCKOUT\x10\x03\x12\x14\n" +
-	"\x10EVENT_KIND_AUDIT\x10\x04*n\n" +
-	"\n" +
-	"UsageState\x12\x1b\n" +
-	"\x17USAGE_STATE_UNSPECIFIED\x10\x00\x12\x14\n" +
-	"\x10USAGE_STATE_OPEN\x10\x01\x12\x16\n" +
-	"\x12USAGE_STATE_CLOSED\x10\x02\x12\x15\n" +
-	"\x11USAGE_STATE_FINAL\x10\x032\xcf\x02\n" +
+	"\x10EVENT_KIND_AUDIT\x10\x04\x12\x16\n" +
+	"\x12EVENT_KIND_ALLOWED\x10\x05\x12\x1c\n" +
+	"\x18EVENT_KIND_SHADOW_DENIED\x10\x06\x12\x16\n" +
+	"\x12EVENT_KIND_SETTLED\x10\a\x12\x15\n" +
+	"\x11EVENT_KIND_STREAM\x10\b2\xcf\x02\n" +
 	"\x0eObserveService\x127\n" +
 	"\x03Top\x12\x14.stint.v1.TopRequest\x1a\x15.stint.v1.TopResponse\"\x03\x90\x02\x01\x12=\n" +
 	"\x05Audit\x12\x16.stint.v1.AuditRequest\x1a\x17.stint.v1.AuditResponse\"\x03\x90\x02\x01\x12F\n" +
@@ -1759,73 +1990,80 @@ func file_stint_v1_observe_service_proto_rawDescGZIP() []byte {
 	return file_stint_v1_observe_service_proto_rawDescData
 }
 
-var file_stint_v1_observe_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_stint_v1_observe_service_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_stint_v1_observe_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_stint_v1_observe_service_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_stint_v1_observe_service_proto_goTypes = []any{
 	(TopOrder)(0),                 // 0: stint.v1.TopOrder
 	(EventKind)(0),                // 1: stint.v1.EventKind
-	(UsageState)(0),               // 2: stint.v1.UsageState
-	(*TopRequest)(nil),            // 3: stint.v1.TopRequest
-	(*TopResponse)(nil),           // 4: stint.v1.TopResponse
-	(*TopPolicy)(nil),             // 5: stint.v1.TopPolicy
-	(*TopKey)(nil),                // 6: stint.v1.TopKey
-	(*WatchRequest)(nil),          // 7: stint.v1.WatchRequest
-	(*Event)(nil),                 // 8: stint.v1.Event
-	(*AuditRequest)(nil),          // 9: stint.v1.AuditRequest
-	(*AuditResponse)(nil),         // 10: stint.v1.AuditResponse
-	(*ListKeysRequest)(nil),       // 11: stint.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),      // 12: stint.v1.ListKeysResponse
-	(*KeptKey)(nil),               // 13: stint.v1.KeptKey
-	(*Override)(nil),              // 14: stint.v1.Override
-	(*AuditRecord)(nil),           // 15: stint.v1.AuditRecord
-	(*ListUsageRequest)(nil),      // 16: stint.v1.ListUsageRequest
-	(*ListUsageResponse)(nil),     // 17: stint.v1.ListUsageResponse
-	(*UsageRecord)(nil),           // 18: stint.v1.UsageRecord
-	nil,                           // 19: stint.v1.Override.LimitsEntry
-	(*durationpb.Duration)(nil),   // 20: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
-	(*LimitStatus)(nil),           // 22: stint.v1.LimitStatus
-	(*Position)(nil),              // 23: stint.v1.Position
-	(*TierLimit)(nil),             // 24: stint.v1.TierLimit
+	(*TopRequest)(nil),            // 2: stint.v1.TopRequest
+	(*TopResponse)(nil),           // 3: stint.v1.TopResponse
+	(*TopPolicy)(nil),             // 4: stint.v1.TopPolicy
+	(*TopKey)(nil),                // 5: stint.v1.TopKey
+	(*WatchRequest)(nil),          // 6: stint.v1.WatchRequest
+	(*Event)(nil),                 // 7: stint.v1.Event
+	(*BegunLockout)(nil),          // 8: stint.v1.BegunLockout
+	(*WatchedDecision)(nil),       // 9: stint.v1.WatchedDecision
+	(*WatchedEntry)(nil),          // 10: stint.v1.WatchedEntry
+	(*AuditRequest)(nil),          // 11: stint.v1.AuditRequest
+	(*AuditResponse)(nil),         // 12: stint.v1.AuditResponse
+	(*ListKeysRequest)(nil),       // 13: stint.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),      // 14: stint.v1.ListKeysResponse
+	(*KeptKey)(nil),               // 15: stint.v1.KeptKey
+	(*Override)(nil),              // 16: stint.v1.Override
+	(*AuditRecord)(nil),           // 17: stint.v1.AuditRecord
+	(*ListUsageRequest)(nil),      // 18: stint.v1.ListUsageRequest
+	(*ListUsageResponse)(nil),     // 19: stint.v1.ListUsageResponse
+	nil,                           // 20: stint.v1.Override.LimitsEntry
+	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(*FiredThreshold)(nil),        // 23: stint.v1.FiredThreshold
+	(*Position)(nil),              // 24: stint.v1.Position
+	(*UsageRecord)(nil),           // 25: stint.v1.UsageRecord
+	(*TierLimit)(nil),             // 26: stint.v1.TierLimit
 }
 var file_stint_v1_observe_service_proto_depIdxs = []int32{
 	0,  // 0: stint.v1.TopRequest.order:type_name -> stint.v1.TopOrder
-	20, // 1: stint.v1.TopRequest.window:type_name -> google.protobuf.Duration
-	6,  // 2: stint.v1.TopResponse.keys:type_name -> stint.v1.TopKey
-	5,  // 3: stint.v1.TopResponse.policies:type_name -> stint.v1.TopPolicy
-	21, // 4: stint.v1.TopPolicy.since:type_name -> google.protobuf.Timestamp
+	21, // 1: stint.v1.TopRequest.window:type_name -> google.protobuf.Duration
+	5,  // 2: stint.v1.TopResponse.keys:type_name -> stint.v1.TopKey
+	4,  // 3: stint.v1.TopResponse.policies:type_name -> stint.v1.TopPolicy
+	22, // 4: stint.v1.TopPolicy.since:type_name -> google.protobuf.Timestamp
 	1,  // 5: stint.v1.WatchRequest.kinds:type_name -> stint.v1.EventKind
 	1,  // 6: stint.v1.Event.kind:type_name -> stint.v1.EventKind
-	21, // 7: stint.v1.Event.at:type_name -> google.protobuf.Timestamp
-	22, // 8: stint.v1.Event.limits:type_name -> stint.v1.LimitStatus
-	15, // 9: stint.v1.AuditResponse.records:type_name -> stint.v1.AuditRecord
-	13, // 10: stint.v1.ListKeysResponse.keys:type_name -> stint.v1.KeptKey
-	14, // 11: stint.v1.KeptKey.override:type_name -> stint.v1.Override
-	19, // 12: stint.v1.Override.limits:type_name -> stint.v1.Override.LimitsEntry
-	21, // 13: stint.v1.Override.expires_at:type_name -> google.protobuf.Timestamp
-	21, // 14: stint.v1.AuditRecord.at:type_name -> google.protobuf.Timestamp
-	23, // 15: stint.v1.AuditRecord.position:type_name -> stint.v1.Position
-	18, // 16: stint.v1.ListUsageResponse.records:type_name -> stint.v1.UsageRecord
-	21, // 17: stint.v1.ListUsageResponse.complete_through:type_name -> google.protobuf.Timestamp
-	21, // 18: stint.v1.UsageRecord.start:type_name -> google.protobuf.Timestamp
-	21, // 19: stint.v1.UsageRecord.end:type_name -> google.protobuf.Timestamp
-	2,  // 20: stint.v1.UsageRecord.state:type_name -> stint.v1.UsageState
-	24, // 21: stint.v1.Override.LimitsEntry.value:type_name -> stint.v1.TierLimit
-	3,  // 22: stint.v1.ObserveService.Top:input_type -> stint.v1.TopRequest
-	9,  // 23: stint.v1.ObserveService.Audit:input_type -> stint.v1.AuditRequest
-	11, // 24: stint.v1.ObserveService.ListKeys:input_type -> stint.v1.ListKeysRequest
-	16, // 25: stint.v1.ObserveService.ListUsage:input_type -> stint.v1.ListUsageRequest
-	7,  // 26: stint.v1.ObserveService.Watch:input_type -> stint.v1.WatchRequest
-	4,  // 27: stint.v1.ObserveService.Top:output_type -> stint.v1.TopResponse
-	10, // 28: stint.v1.ObserveService.Audit:output_type -> stint.v1.AuditResponse
-	12, // 29: stint.v1.ObserveService.ListKeys:output_type -> stint.v1.ListKeysResponse
-	17, // 30: stint.v1.ObserveService.ListUsage:output_type -> stint.v1.ListUsageResponse
-	8,  // 31: stint.v1.ObserveService.Watch:output_type -> stint.v1.Event
-	27, // [27:32] is the sub-list for method output_type
-	22, // [22:27] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	22, // 7: stint.v1.Event.at:type_name -> google.protobuf.Timestamp
+	23, // 8: stint.v1.Event.threshold:type_name -> stint.v1.FiredThreshold
+	8,  // 9: stint.v1.Event.lockout:type_name -> stint.v1.BegunLockout
+	17, // 10: stint.v1.Event.change:type_name -> stint.v1.AuditRecord
+	9,  // 11: stint.v1.Event.decision:type_name -> stint.v1.WatchedDecision
+	22, // 12: stint.v1.BegunLockout.blocked_until:type_name -> google.protobuf.Timestamp
+	21, // 13: stint.v1.WatchedDecision.retry_after:type_name -> google.protobuf.Duration
+	24, // 14: stint.v1.WatchedDecision.position:type_name -> stint.v1.Position
+	21, // 15: stint.v1.WatchedDecision.duration:type_name -> google.protobuf.Duration
+	10, // 16: stint.v1.WatchedDecision.others:type_name -> stint.v1.WatchedEntry
+	17, // 17: stint.v1.AuditResponse.records:type_name -> stint.v1.AuditRecord
+	15, // 18: stint.v1.ListKeysResponse.keys:type_name -> stint.v1.KeptKey
+	16, // 19: stint.v1.KeptKey.override:type_name -> stint.v1.Override
+	20, // 20: stint.v1.Override.limits:type_name -> stint.v1.Override.LimitsEntry
+	22, // 21: stint.v1.Override.expires_at:type_name -> google.protobuf.Timestamp
+	22, // 22: stint.v1.AuditRecord.at:type_name -> google.protobuf.Timestamp
+	24, // 23: stint.v1.AuditRecord.position:type_name -> stint.v1.Position
+	25, // 24: stint.v1.ListUsageResponse.records:type_name -> stint.v1.UsageRecord
+	22, // 25: stint.v1.ListUsageResponse.complete_through:type_name -> google.protobuf.Timestamp
+	26, // 26: stint.v1.Override.LimitsEntry.value:type_name -> stint.v1.TierLimit
+	2,  // 27: stint.v1.ObserveService.Top:input_type -> stint.v1.TopRequest
+	11, // 28: stint.v1.ObserveService.Audit:input_type -> stint.v1.AuditRequest
+	13, // 29: stint.v1.ObserveService.ListKeys:input_type -> stint.v1.ListKeysRequest
+	18, // 30: stint.v1.ObserveService.ListUsage:input_type -> stint.v1.ListUsageRequest
+	6,  // 31: stint.v1.ObserveService.Watch:input_type -> stint.v1.WatchRequest
+	3,  // 32: stint.v1.ObserveService.Top:output_type -> stint.v1.TopResponse
+	12, // 33: stint.v1.ObserveService.Audit:output_type -> stint.v1.AuditResponse
+	14, // 34: stint.v1.ObserveService.ListKeys:output_type -> stint.v1.ListKeysResponse
+	19, // 35: stint.v1.ObserveService.ListUsage:output_type -> stint.v1.ListUsageResponse
+	7,  // 36: stint.v1.ObserveService.Watch:output_type -> stint.v1.Event
+	32, // [32:37] is the sub-list for method output_type
+	27, // [27:32] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_stint_v1_observe_service_proto_init() }
@@ -1835,13 +2073,15 @@ func file_stint_v1_observe_service_proto_init() {
 	}
 	file_stint_v1_limit_service_proto_init()
 	file_stint_v1_policy_proto_init()
+	file_stint_v1_usage_proto_init()
+	file_stint_v1_observe_service_proto_msgTypes[7].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stint_v1_observe_service_proto_rawDesc), len(file_stint_v1_observe_service_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   17,
+			NumEnums:      2,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

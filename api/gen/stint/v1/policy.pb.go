@@ -235,7 +235,9 @@ type Policy struct {
 	// nothing is counted; keys that are counted go on. Absent: as many as there is memory for.
 	MaxKeys uint64 `protobuf:"varint,17,opt,name=max_keys,json=maxKeys,proto3" json:"max_keys,omitempty"`
 	// Bills what is admitted. Absent: nothing is billed.
-	Meter         *Meter `protobuf:"bytes,18,opt,name=meter,proto3" json:"meter,omitempty"`
+	Meter *Meter `protobuf:"bytes,18,opt,name=meter,proto3" json:"meter,omitempty"`
+	// Sinks that get the events of the policy, at most 8: SinkService makes them.
+	Notify        []string `protobuf:"bytes,19,rep,name=notify,proto3" json:"notify,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -392,6 +394,13 @@ func (x *Policy) GetMaxKeys() uint64 {
 func (x *Policy) GetMeter() *Meter {
 	if x != nil {
 		return x.Meter
+	}
+	return nil
+}
+
+func (x *Policy) GetNotify() []string {
+	if x != nil {
+		return x.Notify
 	}
 	return nil
 }
@@ -695,7 +704,7 @@ var File_stint_v1_policy_proto protoreflect.FileDescriptor
 
 const file_stint_v1_policy_proto_rawDesc = "" +
 	"\n" +
-	"\x15stint/v1/policy.proto\x12\bstint.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x14stint/v1/limit.proto\"\x98\x06\n" +
+	"\x15stint/v1/policy.proto\x12\bstint.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x14stint/v1/limit.proto\"\xb0\x06\n" +
 	"\x06Policy\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12'\n" +
 	"\x06limits\x18\x02 \x03(\v2\x0f.stint.v1.LimitR\x06limits\x121\n" +
@@ -717,7 +726,8 @@ const file_stint_v1_policy_proto_rawDesc = "" +
 	"\vunknown_key\x18\x10 \x01(\x0e2\x14.stint.v1.UnknownKeyR\n" +
 	"unknownKey\x12\x19\n" +
 	"\bmax_keys\x18\x11 \x01(\x04R\amaxKeys\x12%\n" +
-	"\x05meter\x18\x12 \x01(\v2\x0f.stint.v1.MeterR\x05meter\x1aH\n" +
+	"\x05meter\x18\x12 \x01(\v2\x0f.stint.v1.MeterR\x05meter\x12\x16\n" +
+	"\x06notify\x18\x13 \x03(\tR\x06notify\x1aH\n" +
 	"\n" +
 	"TiersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12$\n" +

@@ -34,8 +34,8 @@ type Grant struct {
 	Keys []string `protobuf:"bytes,3,rep,name=keys,proto3" json:"keys,omitempty"`
 	// Tiers that a request may name. "*" stands for all that limit; one that lifts a limit must be named.
 	Tiers []string `protobuf:"bytes,4,rep,name=tiers,proto3" json:"tiers,omitempty"`
-	// check, settle, read, adjust, override, policies, observe, observe-keys, usage, cluster, backup, tokens, inline; or admin
-	// alone, which is everything.
+	// check, settle, read, adjust, override, policies, observe, observe-keys, usage, cluster, backup, tokens, inline, sinks,
+	// correct; or admin alone, which is everything.
 	Ops           []string `protobuf:"bytes,5,rep,name=ops,proto3" json:"ops,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -332,7 +332,7 @@ type Token struct {
 	Creator string `protobuf:"bytes,5,opt,name=creator,proto3" json:"creator,omitempty"`
 	// Absent: never.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// When it was last used, on any node that answers; absent: not since these nodes have started.
+	// When it was last used, on any node; absent: never, as far as the nodes that answer know.
 	LastUsed *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=last_used,json=lastUsed,proto3" json:"last_used,omitempty"`
 	// Until when the former token is accepted; absent: there is none.
 	FormerUntil   *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=former_until,json=formerUntil,proto3" json:"former_until,omitempty"`

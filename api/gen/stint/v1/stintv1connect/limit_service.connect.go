@@ -50,6 +50,9 @@ const (
 	LimitServiceAdjustProcedure = "/stint.v1.LimitService/Adjust"
 	// LimitServiceForgetProcedure is the fully-qualified name of the LimitService's Forget RPC.
 	LimitServiceForgetProcedure = "/stint.v1.LimitService/Forget"
+	// LimitServiceCorrectUsageProcedure is the fully-qualified name of the LimitService's CorrectUsage
+	// RPC.
+	LimitServiceCorrectUsageProcedure = "/stint.v1.LimitService/CorrectUsage"
 )
 
 // LimitServiceClient is a client for the stint.v1.LimitService service.
@@ -75,6 +78,9 @@ type LimitServiceClient interface {
 	// lockout, block, override and holds. It is audited, without the key. It may be called again at any time: then it ends
 	// what was kept since. If it fails, a part may have been ended.
 	Forget(context.Context, *connect.Request[v1.ForgetRequest]) (*connect.Response[v1.ForgetResponse], error)
+	// CorrectUsage adds units to a key's bill by hand, or takes some away, in a figure of its own. It moves no limit. It is audited,
+	// and needs the operation "correct".
+	CorrectUsage(context.Context, *connect.Request[v1.CorrectUsageRequest]) (*connect.Response[v1.CorrectUsageResponse], error)
 }
 
 // NewLimitServiceClient constructs a client for the stint.v1.LimitService service. By default, it
@@ -137,19 +143,26 @@ func NewLimitServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(limitServiceMethods.ByName("Forget")),
 			connect.WithClientOptions(opts...),
 		),
+		correctUsage: connect.NewClient[v1.CorrectUsageRequest, v1.CorrectUsageResponse](
+			httpClient,
+			baseURL+LimitServiceCorrectUsageProcedure,
+			connect.WithSchema(limitServiceMethods.ByName("CorrectUsage")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // limitServiceClient implements LimitServiceClient.
 type limitServiceClient struct {
-	check       *connect.Client[v1.CheckRequest, v1.CheckResponse]
-	checkBatch  *connect.Client[v1.CheckBatchRequest, v1.CheckBatchResponse]
-	checkStream *connect.Client[v1.CheckBatchRequest, v1.CheckBatchResponse]
-	reserve     *connect.Client[v1.ReserveRequest, v1.ReserveResponse]
-	settle      *connect.Client[v1.SettleRequest, v1.SettleResponse]
-	get         *connect.Client[v1.GetRequest, v1.GetResponse]
-	adjust      *connect.Client[v1.AdjustRequest, v1.AdjustResponse]
-	forget      *connect.Client[v1.ForgetRequest, v1.ForgetResponse]
+	check        *connect.Client[v1.CheckRequest, v1.CheckResponse]
+	checkBatch   *connect.Client[v1.CheckBatchRequest, v1.CheckBatchResponse]
+	checkStream  *connect.Client[v1.CheckBatchRequest, v1.CheckBatchResponse]
+	reserve      *connect.Client[v1.ReserveRequest, v1.ReserveResponse]
+	settle       *connect.Client[v1.SettleRequest, v1.SettleResponse]
+	get          *connect.Client[v1.GetRequest, v1.GetResponse]
+	adjust       *connect.Client[v1.AdjustRequest, v1.AdjustResponse]
+	forget       *connect.Client[v1.ForgetRequest, v1.ForgetResponse]
+	correctUsage *connect.Client[v1.CorrectUsageRequest, v1.CorrectUsageResponse]
 }
 
 // Check calls stint.v1.LimitService.Check.
@@ -192,6 +205,11 @@ func (c *limitServiceClient) Forget(ctx context.Context, req *connect.Request[v1
 	return c.forget.CallUnary(ctx, req)
 }
 
+// CorrectUsage calls stint.v1.LimitService.CorrectUsage.
+func (c *limitServiceClient) CorrectUsage(ctx context.Context, req *connect.Request[v1.CorrectUsageRequest]) (*connect.Response[v1.CorrectUsageResponse], error) {
+	return c.correctUsage.CallUnary(ctx, req)
+}
+
 // LimitServiceHandler is an implementation of the stint.v1.LimitService service.
 type LimitServiceHandler interface {
 	// Check decides and counts: all of its entries or none.
@@ -215,6 +233,9 @@ type LimitServiceHandler interface {
 	// lockout, block, override and holds. It is audited, without the key. It may be called again at any time: then it ends
 	// what was kept since. If it fails, a part may have been ended.
 	Forget(context.Context, *connect.Request[v1.ForgetRequest]) (*connect.Response[v1.ForgetResponse], error)
+	// CorrectUsage adds units to a key's bill by hand, or takes some away, in a figure of its own. It moves no limit. It is audited,
+	// and needs the operation "correct".
+	CorrectUsage(context.Context, *connect.Request[v1.CorrectUsageRequest]) (*connect.Response[v1.CorrectUsageResponse], error)
 }
 
 // NewLimitServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -273,6 +294,12 @@ func NewLimitServiceHandler(svc LimitServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(limitServiceMethods.ByName("Forget")),
 		connect.WithHandlerOptions(opts...),
 	)
+	limitServiceCorrectUsageHandler := connect.NewUnaryHandler(
+		LimitServiceCorrectUsageProcedure,
+		svc.CorrectUsage,
+		connect.WithSchema(limitServiceMethods.ByName("CorrectUsage")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/stint.v1.LimitService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case LimitServiceCheckProcedure:
@@ -291,6 +318,8 @@ func NewLimitServiceHandler(svc LimitServiceHandler, opts ...connect.HandlerOpti
 			limitServiceAdjustHandler.ServeHTTP(w, r)
 		case LimitServiceForgetProcedure:
 			limitServiceForgetHandler.ServeHTTP(w, r)
+		case LimitServiceCorrectUsageProcedure:
+			limitServiceCorrectUsageHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -330,4 +359,8 @@ func (UnimplementedLimitServiceHandler) Adjust(context.Context, *connect.Request
 
 func (UnimplementedLimitServiceHandler) Forget(context.Context, *connect.Request[v1.ForgetRequest]) (*connect.Response[v1.ForgetResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("stint.v1.LimitService.Forget is not implemented"))
+}
+
+func (UnimplementedLimitServiceHandler) CorrectUsage(context.Context, *connect.Request[v1.CorrectUsageRequest]) (*connect.Response[v1.CorrectUsageResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("stint.v1.LimitService.CorrectUsage is not implemented"))
 }

@@ -49,7 +49,7 @@ const (
 // ObserveServiceClient is a client for the stint.v1.ObserveService service.
 type ObserveServiceClient interface {
 	// Top returns the keys of each policy that stand out: with the most decisions, denials or admitted units. The counts are
-	// estimates with a known error. Denials that a node repeats without asking (deny_cache) are not among them.
+	// estimates with a known error. Denials that a node repeats without asking (deny_cache) are among them.
 	Top(context.Context, *connect.Request[v1.TopRequest]) (*connect.Response[v1.TopResponse], error)
 	// Audit lists the newest changes that people made to keys, overrides and policies.
 	Audit(context.Context, *connect.Request[v1.AuditRequest]) (*connect.Response[v1.AuditResponse], error)
@@ -59,8 +59,8 @@ type ObserveServiceClient interface {
 	// ListUsage lists the bills of the meters of a namespace, key by key. Each key that was billed all along comes at least once,
 	// however long the listing takes.
 	ListUsage(context.Context, *connect.Request[v1.ListUsageRequest]) (*connect.Response[v1.ListUsageResponse], error)
-	// Watch sends events as they happen. A slow reader misses events and gets their number. Not built yet: the answer is
-	// unimplemented.
+	// Watch sends the decisions of all nodes as they are made, and what happens to keys, until the client ends it. A slow reader misses
+	// events and gets their number.
 	Watch(context.Context, *connect.Request[v1.WatchRequest]) (*connect.ServerStreamForClient[v1.Event], error)
 }
 
@@ -149,7 +149,7 @@ func (c *observeServiceClient) Watch(ctx context.Context, req *connect.Request[v
 // ObserveServiceHandler is an implementation of the stint.v1.ObserveService service.
 type ObserveServiceHandler interface {
 	// Top returns the keys of each policy that stand out: with the most decisions, denials or admitted units. The counts are
-	// estimates with a known error. Denials that a node repeats without asking (deny_cache) are not among them.
+	// estimates with a known error. Denials that a node repeats without asking (deny_cache) are among them.
 	Top(context.Context, *connect.Request[v1.TopRequest]) (*connect.Response[v1.TopResponse], error)
 	// Audit lists the newest changes that people made to keys, overrides and policies.
 	Audit(context.Context, *connect.Request[v1.AuditRequest]) (*connect.Response[v1.AuditResponse], error)
@@ -159,8 +159,8 @@ type ObserveServiceHandler interface {
 	// ListUsage lists the bills of the meters of a namespace, key by key. Each key that was billed all along comes at least once,
 	// however long the listing takes.
 	ListUsage(context.Context, *connect.Request[v1.ListUsageRequest]) (*connect.Response[v1.ListUsageResponse], error)
-	// Watch sends events as they happen. A slow reader misses events and gets their number. Not built yet: the answer is
-	// unimplemented.
+	// Watch sends the decisions of all nodes as they are made, and what happens to keys, until the client ends it. A slow reader misses
+	// events and gets their number.
 	Watch(context.Context, *connect.Request[v1.WatchRequest], *connect.ServerStream[v1.Event]) error
 }
 
