@@ -137,9 +137,10 @@ var testDoors = map[string][]string{
 	"google.golang.org/grpc":                {"client/internal/inbound", "examples", "internal/node"},
 	"github.com/envoyproxy/":                {"examples", "internal/node"},
 	"google.golang.org/genproto/googleapis": {"client/internal/inbound"},
-	"google.golang.org/protobuf":            {"client/internal/inbound", "examples"},
+	"google.golang.org/protobuf":            {"client/internal/inbound", "examples", "internal/node"},
+	"go.opentelemetry.io/":                  {"internal/node"},   // a collector of traces
 	"go.yaml.in/":                           {"api", "examples"}, // api reads openapi.yaml as clients do
-	"connectrpc.com/":                       {"client/internal/inbound"},
+	"connectrpc.com/":                       {"client/internal/inbound", "internal/node"},
 }
 
 // rigs are what tests are made of. The test files of any package may import them.

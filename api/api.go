@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/grpchealth"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/internal/calllog"
+	"github.com/stint-io/stint/internal/trace"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
@@ -35,12 +38,13 @@ type Observer interface {
 	// Denied is called for each limit that denied such an entry, and for the block of its key: "lockout" or "block". Both names are
 	// "inline" for limits that a request brought along.
 	Denied(namespace, policy, limit string)
-	// Request is called for each call. Code is "ok" or the name of the error's code.
-	Request(procedure, code string, took time.Duration)
+	// Request is called for each call. Code is "ok" or the name of the error's code. Trace is the id of its trace in hex; "": it is not
+	// followed.
+	Request(procedure, code string, took time.Duration, trace string)
 }
 
-// Config has the parts that the API needs. All fields are required except Keys, Cluster, Tokens, Secrets, Top, Shards, Stale, Sealer,
-// NewestSealer, TestClock, Hosts and RequestTimeout.
+// Config has the parts that the API needs. All fields are required except Keys, Cluster, Tokens, Secrets, Sinks, Top, Shards, Stale, Sealer,
+// NewestSealer, TestClock, Teller, Watcher, Hosts, Tracer, Calls, LogLevel and RequestTimeout.
 type Config struct {
 	Decider Decider
 	// Keys returns what hashes the keys of a namespace; nil: no namespace has any that are hashed.
@@ -53,6 +57,8 @@ type Config struct {
 	Tokens TokenAdmin
 	// Secrets changes the secrets that ids are sealed with; nil: these calls are unavailable.
 	Secrets SecretAdmin
+	// Sinks makes and ends the places that events go to; nil: these calls are unavailable.
+	Sinks SinkAdmin
 	// Revision returns the policies in force as this node knows them; nil or version 0: none yet.
 	Revision func() *policy.Revision
 	// Cluster answers calls about more than this node; nil: these calls are unavailable.
@@ -74,8 +80,17 @@ type Config struct {
 	TestClock TestClock
 	Ready     func() error // nil if the node can serve every shard, else the reason why not
 	Observer  Observer
-	Logger    *slog.Logger // nil: nothing is logged
-	Metrics   http.Handler // answers /metrics
+	// Teller is told of decisions; nil: nobody is.
+	Teller *Teller
+	// Watcher has the decisions of other nodes; nil: there are none.
+	Watcher Watcher
+	Logger  *slog.Logger // nil: nothing is logged
+	// Tracer follows calls; nil: none are. Calls is the log of those that fail or are slow; nil: there is none.
+	Tracer *trace.Tracer
+	Calls  *calllog.Log
+	// LogLevel is that of the Logger, for /log-level; nil: there is no such path.
+	LogLevel *slog.LevelVar
+	Metrics  http.Handler // answers /metrics
 	// Hosts are further names under which clients reach this server, besides addresses and names without a dot. A request
 	// under another name is refused, because a web page may have sent it.
 	Hosts []string
@@ -131,28 +146,33 @@ func New(c Config) *API {
 	if c.Keys == nil {
 		c.Keys = plainKeys
 	}
-	edge := keyEdge{c.Decider, c.Keys} // nothing below may reach the Decider in another way
+	follows := follower{tracer: c.Tracer, log: c.Calls, policies: c.policies}
+	edge := keyEdge{c.Decider, c.Keys, follows} // nothing below may reach the Decider in another way
 	c.Decider, c.Stale = edge, edge.stale(c.Stale)
 	room := &admission{}
 	g := newGatekeeper(&c)
-	d := newRegistry(interceptors{observer: c.Observer, timeout: c.RequestTimeout}, g, room)
+	d := newRegistry(interceptors{follower: follows, observer: c.Observer, timeout: c.RequestTimeout}, g, room)
 	a := &API{registry: d, health: health{ready: c.Ready}, draining: make(chan struct{})}
-	limits := limitService{decider: c.Decider, keys: c.Keys, policies: c.policies, sealer: c.sealer, newestSealer: c.NewestSealer, observer: c.Observer, stale: c.Stale, shards: c.Shards}
+	limits := limitService{decider: c.Decider, keys: c.Keys, policies: c.policies, sealer: c.sealer, newestSealer: c.NewestSealer, observer: c.Observer, teller: c.Teller, stale: c.Stale, shards: c.Shards, cluster: c.Cluster}
 	limits.register(d)
 	envoyService{limits}.register(d)
 	streams{limits: limits, interceptors: d.interceptors, gate: g, admission: room, draining: a.draining, readers: &a.readers}.register(d)
-	policyService{revision: c.revision, cluster: c.Cluster, decider: c.Decider}.register(d)
-	observeService{decider: c.Decider, keys: c.Keys, shards: c.Shards, cluster: c.Cluster, tokens: c.Tokens, secrets: c.Secrets, keysTop: c.Top}.register(d)
+	policyService{revision: c.revision, policies: c.policies, cluster: c.Cluster, decider: c.Decider}.register(d)
+	observeService{decider: c.Decider, keys: c.Keys, shards: c.Shards, cluster: c.Cluster, tokens: c.Tokens, secrets: c.Secrets, sinks: c.Sinks, keysTop: c.Top}.register(d)
+	watchService{teller: c.Teller, watcher: c.Watcher, top: c.Top, keys: c.Keys, gate: g, interceptors: d.interceptors, draining: a.draining,
+		open: &atomic.Int64{}}.register(d)
 	clusterService{cluster: c.Cluster}.register(d)
 	tokenService{tokens: c.Tokens}.register(d)
 	secretService{secrets: c.Secrets}.register(d)
+	sinkService{sinks: c.Sinks, decider: c.Decider, shards: c.Shards}.register(d)
+	logLevel{level: c.LogLevel, logger: g.logger}.register(d)
 	if c.TestClock != nil {
 		testClockService{c.TestClock}.register(d)
 	}
 	d.mux.Handle(grpchealth.NewHandler(a.health, gzipped))
 	reflector := grpcreflect.NewStaticReflector(
 		stintv1connect.LimitServiceName, stintv1connect.PolicyServiceName, stintv1connect.ClusterServiceName,
-		stintv1connect.ObserveServiceName, stintv1connect.TokenServiceName, stintv1connect.SecretServiceName,
+		stintv1connect.ObserveServiceName, stintv1connect.TokenServiceName, stintv1connect.SecretServiceName, stintv1connect.SinkServiceName,
 		envoyServiceName, grpchealth.HealthV1ServiceName)
 	d.mux.Handle(grpcreflect.NewHandlerV1(reflector, gzipped))
 	d.mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, gzipped))
@@ -163,12 +183,12 @@ func New(c Config) *API {
 	d.mux.Handle("GET "+uiPath, serveUI())
 	d.mux.Handle("GET /{$}", http.RedirectHandler(uiPath, http.StatusFound))
 	g.ops["/metrics"] = auth.Observe
-	a.gates = &gates{limits: limits, policies: c.policies, observer: c.Observer, logger: g.logger, attempts: &auth.Attempts{},
+	a.gates = &gates{follower: follows, limits: limits, policies: c.policies, observer: c.Observer, logger: g.logger, attempts: &auth.Attempts{},
 		rules: gateRules{logger: g.logger}}
 	g.ops[gatePrefix] = auth.Check
 	inside := g.keepOut(a.gates.before(d.mux))
-	a.http = newBrowsers(c.Hosts, g.guard).keepOut(bound(inside, c.Port, room))
-	a.local = bound(inside, auth.Local, room)
+	a.http = newBrowsers(c.Hosts, g.guard).keepOut(bound(inside, c.Port, room, c.Teller))
+	a.local = bound(inside, auth.Local, room, c.Teller)
 	return a
 }
 

@@ -16,9 +16,9 @@ import (
 
 type noObserver struct{}
 
-func (noObserver) Decision(string, string)               {}
-func (noObserver) Denied(string, string, string)         {}
-func (noObserver) Request(string, string, time.Duration) {}
+func (noObserver) Decision(string, string)                       {}
+func (noObserver) Denied(string, string, string)                 {}
+func (noObserver) Request(string, string, time.Duration, string) {}
 
 // BenchmarkCheck measures one call from its HTTP request to its response, without a network and with a decision that
 // costs nothing: the cost of this package and connect.

@@ -11,6 +11,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/internal/trace"
 )
 
 const (
@@ -28,10 +29,19 @@ type exchange struct {
 	header    http.Header // of the request
 	remote    string      // remote address
 	port      auth.Port
-	proven    func()       // records that the connection's client has proven who it is; nil: nobody wants to know
+	conn      *connection
 	caller    *auth.Caller // nil: nobody was asked
 	admission *admission
 	taken     int64 // entries taken from room
+
+	trace  *trace.Call // nil: it is not followed, or not yet
+	fate   trace.Fate
+	stream bool // it has many batches, which are followed each by itself
+
+	teller   *Teller        // nil: nobody is told
+	began    time.Time      // zero: nobody listened then
+	protocol string         // "": as the header says
+	made     []madeDecision // told when the answer is made
 }
 
 type exchangeKey struct{}
@@ -40,11 +50,12 @@ type exchangeKey struct{}
 func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{}).(*exchange) }
 
 // bound gives every request its exchange, and gives the exchange's room back when the answer is written.
-func bound(next http.Handler, port auth.Port, room *admission) http.Handler {
+func bound(next http.Handler, port auth.Port, room *admission, teller *Teller) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := &exchange{answer: boundedAnswer{ResponseWriter: w, request: r}, header: r.Header, remote: r.RemoteAddr, port: port,
-			admission: room}
-		x.proven, _ = r.Context().Value(proverKey{}).(func())
+			admission: room, teller: teller}
+		x.listen()
+		x.conn = connectionOf(r.Context())
 		defer x.end()
 		r = r.WithContext(x.within(r.Context()))
 		if r.Body != nil && r.Body != http.NoBody {
@@ -60,7 +71,20 @@ func (x *exchange) within(ctx context.Context) context.Context {
 	return context.WithValue(ctx, exchangeKey{}, x)
 }
 
-func (x *exchange) end() { x.admission.give(x.taken) }
+// listen notes when the call began, if somebody wants to know of its decisions.
+func (x *exchange) listen() {
+	if x.teller.Listening() {
+		x.began = time.Now()
+	}
+}
+
+// end is called when the answer is written, or handed over to what writes it.
+func (x *exchange) end() {
+	x.admission.give(x.taken)
+	if x.made != nil {
+		x.tellMade()
+	}
+}
 
 // errTooLarge is the error of a message above bodyBytesMax.
 var errTooLarge = fmt.Errorf("a body has at most %d bytes; send fewer checks in one call", bodyBytesMax)

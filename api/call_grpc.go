@@ -25,9 +25,11 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/api/wire"
 	"github.com/stint-io/stint/internal/auth"
 	"github.com/stint-io/stint/internal/connlimit"
@@ -49,6 +51,7 @@ const grpcWorkers = 256
 func NewGRPC(a *API, port auth.Port, logger *slog.Logger, secure *tls.Config) *grpc.Server {
 	options := []grpc.ServerOption{
 		grpc.ForceServerCodecV2(grpcCodec{}),
+		grpc.InTapHandle(limitCall),
 		grpc.StreamInterceptor(func(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 			if _, ours := a.registry.services[serviceOf(info.FullMethod)]; ours {
 				return next(service, stream) // whose handlers ask by themselves
@@ -81,7 +84,7 @@ func NewGRPC(a *API, port auth.Port, logger *slog.Logger, secure *tls.Config) *g
 		}
 		server.RegisterService(&safe, nil)
 	}
-	healthpb.RegisterHealthServer(server, grpcHealth{health: a.health})
+	server.RegisterService(a.health.serviceGRPC(), nil)
 	reflection.Register(server)
 	return server
 }
@@ -94,7 +97,7 @@ type provable struct {
 // ServerHandshake implements credentials.TransportCredentials.
 func (p provable) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	c, info, err := p.TransportCredentials.ServerHandshake(raw)
-	return c, connInfo{info, connlimit.Prover(raw)}, err
+	return c, connInfo{info, &connection{proven: connlimit.Prover(raw)}}, err
 }
 
 // Clone implements credentials.TransportCredentials.
@@ -105,7 +108,7 @@ func (p provable) Clone() credentials.TransportCredentials {
 // connInfo is what a call on grpc-go's port knows of its connection.
 type connInfo struct {
 	credentials.AuthInfo
-	proven func() // records that the client has proven who it is
+	*connection
 }
 
 // secure returns the connection's TLS; nil: it has none.
@@ -135,7 +138,7 @@ func unaryGRPC[Req, Res any, P pointer[Req]](
 		ctx, cancel := d.interceptors.bounded(stream.Context())
 		defer cancel()
 		response, err := admitted(ctx, &c, answer)
-		if coded := d.interceptors.told(procedure, begun, err); coded != nil {
+		if coded := d.interceptors.told(ctx, ending{procedure: procedure, system: systemGRPC, begun: begun, asked: c.asked(), err: err}); coded != nil {
 			return grpcError(stream, coded)
 		}
 		return stream.SendMsg(response)
@@ -215,21 +218,68 @@ func readGRPC(data []byte, m proto.Message) error {
 	return unmarshalProto(data, m)
 }
 
-// grpcHealth answers gRPC's health checks through grpc-go.
-type grpcHealth struct {
-	healthpb.UnimplementedHealthServer
-	health health
+// serviceGRPC answers gRPC's health checks through grpc-go. Everybody may call it, so a connection has a share: as streams, calls
+// are bounded before their message is waited for.
+func (h health) serviceGRPC() *grpc.ServiceDesc {
+	check := func(_ any, stream grpc.ServerStream) error {
+		c, _, _ := connectionIn(stream.Context())
+		if !c.enter() {
+			return status.Error(codes.Unavailable, tooManyOpen)
+		}
+		defer c.leave()
+		return h.checkGRPC(stream)
+	}
+	watch := func(any, grpc.ServerStream) error {
+		return status.Error(codes.Unimplemented, "there is no Watch here: ask Check again")
+	}
+	return &grpc.ServiceDesc{ServiceName: grpchealth.HealthV1ServiceName, HandlerType: (*any)(nil), Metadata: "grpc/health/v1/health.proto",
+		Streams: []grpc.StreamDesc{{StreamName: "Check", Handler: check}, {StreamName: "Watch", Handler: watch, ServerStreams: true}}}
 }
 
-// Check implements healthpb.HealthServer.
-func (h grpcHealth) Check(ctx context.Context, r *healthpb.HealthCheckRequest) (*healthpb.HealthCheckResponse, error) {
-	response, err := h.health.Check(ctx, &grpchealth.CheckRequest{Service: r.GetService()})
+func (h health) checkGRPC(stream grpc.ServerStream) error {
+	var r healthpb.HealthCheckRequest
+	if err := stream.RecvMsg(&r); err != nil {
+		return err
+	}
+	response, err := h.Check(stream.Context(), &grpchealth.CheckRequest{Service: r.GetService()})
 	if err != nil {
 		var coded *connect.Error
 		if !errors.As(err, &coded) {
-			return nil, err
+			return err
 		}
-		return nil, status.Error(codes.Code(coded.Code()), coded.Message())
+		return status.Error(codes.Code(coded.Code()), coded.Message())
 	}
-	return &healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_ServingStatus(response.Status)}, nil
+	return stream.SendMsg(&healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_ServingStatus(response.Status)})
+}
+
+// callWithin is how long a call through grpc-go may last with its message, as a request may at the other door (ReadTimeout). It is for
+// calls without a deadline and with one that is further away: nothing else would end a call whose message does not come.
+const callWithin = 30 * time.Second
+
+// limitedCall is the context of a call that limitCall has given a time limit.
+type limitedCall struct {
+	context.Context
+	end     context.CancelFunc // ends the time limit; grpc-go does too, with the call
+	unasked bool               // its client set no deadline
+}
+
+type limitedKey struct{}
+
+// Value implements context.Context.
+func (l *limitedCall) Value(key any) any {
+	if key == (limitedKey{}) {
+		return l
+	}
+	return l.Context.Value(key)
+}
+
+// limitCall gives a call its time limit, before grpc-go waits for its message. A stream of checks has none: it may be idle for long.
+func limitCall(ctx context.Context, info *tap.Info) (context.Context, error) {
+	deadline, asked := ctx.Deadline()
+	if asked && time.Until(deadline) <= callWithin || info.FullMethodName == stintv1connect.LimitServiceCheckStreamProcedure {
+		return ctx, nil
+	}
+	l := &limitedCall{unasked: !asked}
+	l.Context, l.end = context.WithTimeout(ctx, callWithin)
+	return l, nil
 }

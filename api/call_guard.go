@@ -14,11 +14,11 @@ import (
 	"connectrpc.com/grpchealth"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/peer"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/internal/auth"
 	"github.com/stint-io/stint/internal/clienttls"
+	"github.com/stint-io/stint/internal/trace"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
@@ -32,11 +32,13 @@ type gatekeeper struct {
 	observer Observer
 	attempts *auth.Attempts
 	logger   *slog.Logger
+	tracer   *trace.Tracer // nil: no call is followed
+	teller   *Teller       // nil: nobody is told of decisions
 }
 
 // newGatekeeper makes the gatekeeper of an API. Without a guard it lets everybody in.
 func newGatekeeper(c *Config) *gatekeeper {
-	g := &gatekeeper{guard: c.Guard, ops: make(map[string]auth.Op), observer: c.Observer, attempts: &auth.Attempts{}, logger: c.Logger,
+	g := &gatekeeper{guard: c.Guard, ops: make(map[string]auth.Op), observer: c.Observer, attempts: &auth.Attempts{}, logger: c.Logger, tracer: c.Tracer, teller: c.Teller,
 		open: map[string]bool{"/": true, uiPath: true, "/healthz": true, "/readyz": true, "/" + grpchealth.HealthV1ServiceName + "/": true}}
 	if g.guard == nil {
 		g.guard = auth.NewGuard(time.Now)
@@ -54,7 +56,13 @@ func (g *gatekeeper) keepOut(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := exchangeOf(r.Context())
 		if g.isOpen(r.URL.Path) {
+			if !x.conn.enter() {
+				turnAway(w, r, http.StatusServiceUnavailable, connect.CodeUnavailable, tooManyOpen)
+				return
+			}
+			defer x.conn.leave()
 			next.ServeHTTP(w, r)
+			awaitReader(w, r)
 			return
 		}
 		procedure, token := r.URL.Path, tokenOf(r.Header["Authorization"])
@@ -65,9 +73,15 @@ func (g *gatekeeper) keepOut(next http.Handler) http.Handler {
 			g.refuse(w, r, refusal)
 			return
 		}
+		if g.tracer != nil {
+			x.follow(g.tracer, r)
+		}
 		next.ServeHTTP(w, r)
 	})
 }
+
+// tooManyOpen is what a connection is told that waits for too many answers for which nobody needs a token.
+const tooManyOpen = "too many calls without a token wait on this connection: nothing was done; ask again when one has its answer"
 
 // isOpen reports whether a path is for everybody: probes know no token.
 func (g *gatekeeper) isOpen(path string) bool {
@@ -93,9 +107,7 @@ func (g *gatekeeper) admit(x *exchange, procedure, token string, secure *tls.Con
 		return refusal
 	}
 	x.caller = caller
-	if x.proven != nil {
-		x.proven()
-	}
+	x.conn.prove()
 	return nil
 }
 
@@ -116,7 +128,7 @@ func (g *gatekeeper) refused(x *exchange, procedure, token string, refusal *auth
 	if _, known := g.ops[procedure]; !known {
 		procedure = "other"
 	}
-	g.observer.Request(procedure, codeOfRefusal(refusal).String(), 0)
+	g.observer.Request(procedure, codeOfRefusal(refusal).String(), 0, "")
 	if token == "" || refusal.Kind != auth.Unproven {
 		return
 	}
@@ -181,20 +193,21 @@ func gateToken(values []string) string {
 // keepOutGRPC is keepOut for a procedure on the port of grpc-go. It gives every call its exchange.
 func (g *gatekeeper) keepOutGRPC(port auth.Port, room *admission, procedure string, next grpc.StreamHandler) grpc.StreamHandler {
 	return func(service any, stream grpc.ServerStream) error {
-		x := &exchange{admission: room, port: port}
+		x := &exchange{admission: room, port: port, teller: g.teller}
+		x.listen()
 		defer x.end()
 		ctx := x.within(stream.Context())
 		if !g.isOpen(procedure) {
 			var secure *tls.ConnectionState
-			if p, ok := peer.FromContext(ctx); ok {
-				x.remote = p.Addr.String()
-				if info, ok := p.AuthInfo.(connInfo); ok {
-					x.proven, secure = info.proven, info.secure()
-				}
-			}
+			var info connInfo
+			x.conn, info, x.remote = connectionIn(ctx)
+			secure = info.secure()
 			token := tokenOf(metadata.ValueFromIncomingContext(ctx, "authorization"))
 			if refusal := g.admit(x, procedure, token, secure); refusal != nil {
 				return grpcError(stream, codedError(refusal))
+			}
+			if g.tracer != nil {
+				x.trace, x.fate = g.tracer.Incoming(metadata.ValueFromIncomingContext(ctx, "traceparent"))
 			}
 		}
 		return next(service, admittedStream{stream, ctx})

@@ -10,6 +10,7 @@ import (
 
 // interceptors wraps every call: it sets a missing deadline, gives an error its code, and informs the observer.
 type interceptors struct {
+	follower
 	observer Observer
 	timeout  time.Duration
 }
@@ -21,30 +22,41 @@ func (e interceptors) wrap(next connect.UnaryFunc) connect.UnaryFunc {
 		ctx, cancel := e.bounded(ctx)
 		defer cancel()
 		response, err := next(ctx, r)
-		if coded := e.told(r.Spec().Procedure, begun, err); coded != nil {
+		if coded := e.told(ctx, ending{procedure: r.Spec().Procedure, system: systemOf(r.Peer()), begun: begun, asked: askedOf(r.Any()), err: err}); coded != nil {
 			return nil, coded
 		}
 		return response, nil
 	}
 }
 
-// bounded sets a deadline on a call that has none.
+// bounded sets a deadline on a call whose client set none.
 func (e interceptors) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, bounded := ctx.Deadline(); bounded {
-		return ctx, func() {}
+		if l, limited := ctx.Value(limitedKey{}).(*limitedCall); !limited || !l.unasked {
+			return ctx, func() {}
+		}
 	}
 	return context.WithTimeout(ctx, e.timeout)
 }
 
-// told informs the observer of a call's end and returns the error with its code; nil: there is no error.
-func (e interceptors) told(procedure string, begun time.Time, err error) *connect.Error {
-	if err == nil {
-		e.observer.Request(procedure, "ok", time.Since(begun))
-		return nil
+// told informs the observer, traces and the log of a call's end, and returns the error with its code; nil: there is no error.
+func (e interceptors) told(ctx context.Context, end ending) (coded *connect.Error) {
+	end.code = "ok"
+	if end.err != nil {
+		coded = codedError(end.err)
+		end.code = coded.Code().String()
 	}
-	coded := codedError(err)
-	e.observer.Request(procedure, coded.Code().String(), time.Since(begun))
+	end.took = time.Since(end.begun)
+	e.observer.Request(end.procedure, end.code, end.took, e.ended(ctx, end))
 	return coded
+}
+
+// askedOf returns the message of a call through connect.
+func askedOf(received any) any {
+	if c, ok := received.(reader); ok {
+		return c.asked()
+	}
+	return nil
 }
 
 // readOnly marks a procedure that may be called with HTTP GET.

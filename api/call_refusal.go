@@ -34,7 +34,9 @@ func RefusePlaintext([]byte) (answer []byte, goOn bool) {
 func turnAway(w http.ResponseWriter, r *http.Request, status int, code connect.Code, text string) {
 	kind := r.Header.Get("Content-Type")
 	if r.Method == http.MethodPost && (strings.HasPrefix(kind, "application/grpc") || strings.HasPrefix(kind, "application/connect+")) {
-		errorWriter.Write(w, r, failed(code, text)) // gRPC and streams carry the error in an answer with status 200
+		answerStranger(w, r, status, func() {
+			errorWriter.Write(w, r, failed(code, text)) // gRPC and streams carry the error in an answer with status 200
+		})
 		return
 	}
 	turnAwayWith(w, r, status, code, text)
@@ -42,13 +44,28 @@ func turnAway(w http.ResponseWriter, r *http.Request, status int, code connect.C
 
 // turnAwayWith answers with this status in every protocol.
 func turnAwayWith(w http.ResponseWriter, r *http.Request, status int, code connect.Code, text string) {
-	if !strings.HasPrefix(r.Header.Get("Content-Type"), "application/") && !r.URL.Query().Has("encoding") { // as in a GET of Connect's protocol
-		http.Error(w, text, status)
+	answerStranger(w, r, status, func() {
+		if !strings.HasPrefix(r.Header.Get("Content-Type"), "application/") && !r.URL.Query().Has("encoding") { // as in a GET of Connect's protocol
+			http.Error(w, text, status)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		w.Write(errorJSON(code, text))
+	})
+}
+
+// answerStranger writes an answer to a client that may let it wait for long: that of few calls of a connection. Of more it writes
+// only the status, which waits for nobody.
+func answerStranger(w http.ResponseWriter, r *http.Request, status int, write func()) {
+	c := connectionOf(r.Context())
+	if !c.enter() {
+		w.WriteHeader(status)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	w.Write(errorJSON(code, text))
+	defer c.leave()
+	write()
+	awaitReader(w, r)
 }
 
 // errorJSON writes an error as Connect does, on one line.

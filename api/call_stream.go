@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/internal/trace"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -108,11 +110,14 @@ var errDraining = &shard.Error{Code: shard.Draining,
 // serve answers a stream until the client has sent its last message, a batch is wrong, or the node drains. In each case
 // the batches that were begun are answered first, and nothing after them is counted.
 func (s streams) serve(ctx context.Context, l link) error {
+	exchangeOf(ctx).stream = true
 	ctx, cancel := context.WithCancel(ctx)
 	var deciding sync.WaitGroup
 	defer deciding.Wait()
 	defer cancel()
-	incoming := s.read(ctx, l)
+	ended := make(chan struct{})
+	defer close(ended)
+	incoming := s.read(ended, l)
 	draining := s.draining
 	var begun []*streamedBatch
 	var end error
@@ -145,6 +150,9 @@ func (s streams) serve(ctx context.Context, l link) error {
 		case answer := <-first:
 			err := l.send(answer)
 			s.admission.give(begun[0].weight)
+			if part := begun[0].part; part != nil {
+				part.tellMade()
+			}
 			if begun = begun[1:]; err != nil {
 				return err
 			}
@@ -160,16 +168,16 @@ type received struct {
 	err  error
 }
 
-// read passes on the messages of a stream. Its goroutine ends shortly after the stream's handler: a server that closes
-// waits for readers.
-func (s streams) read(ctx context.Context, l link) <-chan received {
+// read passes on the messages of a stream until ended is closed. Its goroutine ends shortly after the stream's handler: a server that
+// closes waits for readers. That the client has gone is passed on too, since the handler waits for it.
+func (s streams) read(ended <-chan struct{}, l link) <-chan received {
 	incoming := make(chan received)
 	s.readers.Go(func() {
 		for {
 			c, err := l.receive()
 			select {
 			case incoming <- received{c, err}:
-			case <-ctx.Done():
+			case <-ended:
 				return
 			}
 			if err != nil {
@@ -184,6 +192,7 @@ func (s streams) read(ctx context.Context, l link) <-chan received {
 type streamedBatch struct {
 	answer chan *stintv1.CheckBatchResponse // of capacity 1: the deciding goroutine never waits
 	weight int64                            // room taken
+	part   *exchange                        // has its decisions for those who listen; nil: nobody did
 }
 
 // begin starts the decision of a batch. An error says that the batch is wrong or that there is no room; then it was not
@@ -207,15 +216,45 @@ func (s streams) begin(ctx context.Context, r received, deciding *sync.WaitGroup
 		err = errNoRoom
 	}
 	if err != nil {
-		s.interceptors.told(stintv1connect.LimitServiceCheckStreamProcedure, began, err)
+		s.told(ctx, began, r.call.asked(), err)
 		return nil, err
 	}
-	who := callerIn(ctx)
+	who, ctx := callerIn(ctx), s.followed(ctx)
+	if x := s.limits.teller.exchange(ctx); x != nil {
+		b.part = x.part(who)
+		ctx = b.part.within(ctx)
+	}
 	deciding.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, s.interceptors.timeout)
 		defer cancel()
 		b.answer <- s.limits.decideBatch(ctx, who, &r.call.message)
-		s.interceptors.told(stintv1connect.LimitServiceCheckStreamProcedure, began, nil)
+		s.told(ctx, began, r.call.asked(), nil)
 	})
 	return b, nil
+}
+
+// followed returns the context of a batch, with an exchange of its own if it is followed.
+func (s streams) followed(ctx context.Context) context.Context {
+	x := exchangeOf(ctx)
+	call := s.interceptors.tracer.Batch(x.trace, x.fate)
+	if call == nil {
+		return ctx
+	}
+	of := &exchange{header: x.header, remote: x.remote, port: x.port, caller: x.caller, protocol: x.protocol, teller: x.teller, admission: x.admission,
+		trace: call, fate: trace.Followed}
+	return of.within(ctx)
+}
+
+// told tells how a batch ended.
+func (s streams) told(ctx context.Context, began time.Time, asked any, err error) {
+	s.interceptors.told(ctx, ending{procedure: stintv1connect.LimitServiceCheckStreamProcedure, system: streamSystem(ctx), begun: began, asked: asked,
+		err: err})
+}
+
+// streamSystem returns the protocol of a stream.
+func streamSystem(ctx context.Context) string {
+	if strings.HasPrefix(exchangeOf(ctx).protocolName(), systemGRPC) {
+		return systemGRPC
+	}
+	return systemConnect
 }

@@ -27,12 +27,12 @@ func TestDenialsAreToldByLimit(t *testing.T) {
 	r := shard.Request{Op: shard.Check, Namespace: "shop", Entries: []shard.Entry{{Policy: "login", Key: "k"}, {Policy: "ban", Key: "k"},
 		{Policy: "any name", Key: "k", Limits: []policy.Limit{{}}}}}
 	for _, d := range []*shard.Decision{&allowed, &replayed} {
-		s.observe(&r, d)
+		s.observe(t.Context(), noPolicies, &r, d, "")
 	}
 	if len(observer.denials) > 0 {
 		t.Errorf("without a denial: %q", observer.denials)
 	}
-	s.observe(&r, &denied)
+	s.observe(t.Context(), noPolicies, &r, &denied, "")
 	if want := []string{"shop login/minute", "shop ban/lockout", "shop inline/inline"}; !slices.Equal(observer.denials, want) {
 		t.Errorf("got %q, want %q", observer.denials, want)
 	}

@@ -1,5 +1,5 @@
 // Package api serves clients. One port answers Connect, gRPC and gRPC-Web with binary and JSON messages, health checks,
-// reflection, /healthz, /readyz, /metrics, /openapi.yaml and the dashboard at /ui/ (ui/: three files, which ask as any client does). A
+// reflection, /healthz, /readyz, /metrics, /log-level, /openapi.yaml and the dashboard at /ui/ (ui/: three files, which ask as any client does). A
 // second, optional port answers gRPC alone. The package translates messages into requests and decisions into messages; it decides
 // nothing.
 //
@@ -44,6 +44,12 @@
 // as fast as reflection. It also writes the binary answers (proto_write.go). Input that this code is unsure about goes to
 // the library, which has the last word. Fuzz tests compare the two.
 //
+// # Traces and the log of calls
+//
+// A call that is let in may be followed (package internal/trace): its exchange has its trace, keyEdge.Decide makes the span of what
+// was decided, and whoever tells the observer of a call's end (told, gates) ends it. The same place logs calls that failed or were
+// slow (package internal/calllog). Each batch of a stream has an exchange of its own if it is followed.
+//
 // # Streams
 //
 // CheckStream is a sequence of CheckBatch calls: the answers come in the order of the batches, up to 8 of which are
@@ -71,6 +77,13 @@
 // then of a Count, of Checks in shadow and of AddUsed (negative hits), which deny nothing. Envoy takes every error for its fail
 // mode, so a key that its policy does not know is over the limit, and not an error. A request that was counted while its caller
 // went away ends as aborted.
+//
+// # Who is told
+//
+// A Teller makes one event (package internal/decisions) of each decision that limitService.observe counts, on whatever door it came, and
+// of those of the Redis port. The exchange of a call keeps its decisions until its answer is made; a batch of a stream has an exchange
+// of its own for that. While nobody listens nothing is kept. Watch sends the events of this node, and those that a Watcher hears from
+// the others, to clients: keys to those who may see them, hashes to others. Keys that were counted as hashes are told as hashes.
 //
 // # The cluster
 //

@@ -21,11 +21,6 @@ import (
 // to open.
 const retryDelay limit.Span = 100_000
 
-// notBuilt returns the error for a part of the contract that this version does not have.
-func notBuilt(what string) error {
-	return &shard.Error{Code: shard.NotBuilt, Message: what + " is not built yet"}
-}
-
 // codeOf is the only function that gives an error its RPC code (S9). No failure of the server becomes resource_exhausted,
 // which a client of a rate limiter reads as a denial. A context error means that the context had
 // ended before the call began; after that, the Decider reports the fate.

@@ -31,6 +31,7 @@ func isGate(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, gatePre
 
 // gates answers the questions of proxies: it makes each of them a check.
 type gates struct {
+	follower
 	limits   limitService
 	policies func() *policy.Set
 	observer Observer
@@ -54,11 +55,14 @@ func (g *gates) before(next http.Handler) http.Handler {
 func (g *gates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begun := time.Now()
 	name, path := gatePath(r)
+	if x := g.limits.teller.exchange(r.Context()); x != nil {
+		x.protocol = "gate"
+	}
 	at := g.rules.current(g.policies()).gates[name]
 	a := gateAnswer{w: w, masked: path == "" && r.URL.RawQuery == "deny=403"}
 	if at == nil {
 		a.problem(http.StatusNotFound, "", "There is no such gate.")
-		g.observer.Request(gatePrefix, connect.CodeNotFound.String(), time.Since(begun))
+		g.ended(r.Context(), gatePrefix, connect.CodeNotFound.String(), begun)
 		return
 	}
 	q := &gate.Question{Peer: r.RemoteAddr, Method: r.Method, Host: r.Host, Path: path, Header: r.Header}
@@ -70,7 +74,14 @@ func (g *gates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	code := g.answer(r.Context(), &a, at, q)
-	g.observer.Request(gatePrefix+name, code, time.Since(begun))
+	g.ended(r.Context(), gatePrefix+name, code, begun)
+}
+
+// ended tells how a question ended.
+func (g *gates) ended(ctx context.Context, procedure, code string, begun time.Time) {
+	took := time.Since(begun)
+	trace := g.follower.ended(ctx, ending{procedure: procedure, system: systemGate, begun: begun, took: took, code: code})
+	g.observer.Request(procedure, code, took, trace)
 }
 
 // gatePath returns the name of the gate that is asked, and what follows it in the path, as it was sent: URL.EscapedPath would write

@@ -22,12 +22,19 @@ const (
 	problemCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 )
 
+// problemChallenge is our own type: there is no registered one.
+const problemChallenge = "urn:stint:problem:challenge"
+
+// outcomeHeader says of a 403 that it asks for a challenge, also where ?deny=403 gives every answer this status.
+const outcomeHeader = "X-Stint-Outcome"
+
 // problem is a problem document. Without a type the status says it all (RFC 9457, 4.2.1).
 type problem struct {
 	Type             string   `json:"type,omitempty"`
 	Title            string   `json:"title"`
 	Status           int      `json:"status"`
 	Detail           string   `json:"detail,omitempty"`
+	Code             string   `json:"code,omitempty"`
 	ViolatedPolicies []string `json:"violated-policies,omitempty"`
 }
 
@@ -57,9 +64,15 @@ func (a *gateAnswer) headers(headers map[string]string) {
 	a.w.Header().Set("Access-Control-Expose-Headers", strings.Join(slices.Sorted(maps.Keys(headers)), ", "))
 }
 
-// deny answers a denied request.
+// deny answers a denied request. A challenge is always a problem document, whose code programs look at.
 func (a *gateAnswer) deny(d *stintv1.Decision) {
 	a.headers(d.GetHeaders())
+	if d.GetOutcome() == stintv1.Outcome_OUTCOME_CHALLENGE {
+		a.w.Header().Set(outcomeHeader, "challenge")
+		a.write(http.StatusForbidden, "application/problem+json", problemText(problem{Type: problemChallenge, Title: "Challenge required",
+			Status: http.StatusForbidden, Detail: d.GetReason(), Code: "challenge", ViolatedPolicies: d.GetDeniedBy()}))
+		return
+	}
 	if a.denied == nil {
 		a.write(http.StatusTooManyRequests, "application/problem+json", problemText(problem{Type: problemQuota, Title: "Too many requests",
 			Status: http.StatusTooManyRequests, Detail: d.GetReason(), ViolatedPolicies: d.GetDeniedBy()}))

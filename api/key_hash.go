@@ -43,12 +43,13 @@ func (of KeysOf) hash(namespace, key string) (string, error) {
 type keyEdge struct {
 	Decider
 	keys KeysOf
+	follower
 }
 
 func plainKeys(string, bool) (*keyhash.Namespace, *shard.Error) { return nil, nil }
 
-// Decide implements Decider. It marks the requests that it has hashed, so that the ids of their decisions say so.
-func (e keyEdge) Decide(ctx context.Context, requests []shard.Request) []shard.Result {
+// decide has requests decided. It marks those that it has hashed, so that the ids of their decisions say so.
+func (e keyEdge) decide(ctx context.Context, requests []shard.Request) []shard.Result {
 	for i := range requests {
 		if by, err := e.of(&requests[i]); by != nil || err != nil {
 			return e.decideHashed(ctx, requests)
@@ -60,7 +61,7 @@ func (e keyEdge) Decide(ctx context.Context, requests []shard.Request) []shard.R
 // of returns what hashes the keys of a request; nil: nothing does.
 func (e keyEdge) of(r *shard.Request) (*keyhash.Namespace, *shard.Error) {
 	switch {
-	case r.Op == shard.ReadAudit || r.Op == shard.Forget || r.Op == shard.ReadUsage: // to one shard, by any key that lives there
+	case r.Op == shard.ReadAudit || r.Op == shard.Forget || r.Op == shard.ReadUsage || r.Op == shard.ReadEventPage || r.Op == shard.ChangeEvents: // to one shard, by any key that lives there
 		return nil, nil
 	case r.Op == shard.Settle && !r.Settlement.Target.Hashed:
 		return nil, nil

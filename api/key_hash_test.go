@@ -72,6 +72,7 @@ func withKeys(w *world) map[string]string {
 		stintv1connect.LimitServiceGetProcedure:             `{` + entries + `,"explain":true}`,
 		stintv1connect.LimitServiceAdjustProcedure:          `{` + one + `,"reset":{}}`,
 		stintv1connect.LimitServiceForgetProcedure:          `{"namespace":"shop","key":"` + plainKey + `"}`,
+		stintv1connect.LimitServiceCorrectUsageProcedure:    `{` + one + `,"units":"1","note":"n"}`,
 		stintv1connect.PolicyServicePutOverrideProcedure:    `{` + one + `,"tier":"gold"}`,
 		stintv1connect.PolicyServiceDeleteOverrideProcedure: `{` + one + `}`,
 		stintv1connect.ObserveServiceAuditProcedure:         `{"namespace":"shop","key":"` + plainKey + `"}`,
@@ -91,7 +92,7 @@ func namesAKey(m protoreflect.MessageDescriptor, seen map[protoreflect.FullName]
 	seen[m.FullName()] = true
 	for i := range m.Fields().Len() {
 		f := m.Fields().Get(i)
-		if strings.Contains(string(f.Name()), "key") && f.Kind() == protoreflect.StringKind && f.Name() != "unknown_key" ||
+		if strings.Contains(string(f.Name()), "key") && f.Kind() == protoreflect.StringKind && f.Name() != "unknown_key" && f.Name() != "api_key" ||
 			f.Message() != nil && namesAKey(f.Message(), seen) {
 			return true
 		}
@@ -400,7 +401,7 @@ func TestForgetOfAHashedKey(t *testing.T) {
 
 // What the edge adds to a check: nothing on the heap where keys stay as they are.
 func BenchmarkKeyEdge(b *testing.B) {
-	edge := keyEdge{quickDecider{}, hashShop}
+	edge := keyEdge{Decider: quickDecider{}, keys: hashShop}
 	for _, c := range []struct {
 		name, namespace string
 		decider         Decider
@@ -417,7 +418,7 @@ func BenchmarkKeyEdge(b *testing.B) {
 }
 
 func TestAnEdgeForPlainKeysAllocatesNothing(t *testing.T) {
-	edge := keyEdge{quickDecider{}, hashShop}
+	edge := keyEdge{Decider: quickDecider{}, keys: hashShop}
 	requests := []shard.Request{{Op: shard.Check, Namespace: "office", Entries: []shard.Entry{{Policy: "per-ip", Key: plainKey, Cost: 1}}}}
 	without := testing.AllocsPerRun(100, func() { quickDecider{}.Decide(t.Context(), requests) })
 	if with := testing.AllocsPerRun(100, func() { edge.Decide(t.Context(), requests) }); with != without {

@@ -46,6 +46,7 @@ func decisionOf(d *shard.Decision) *stintv1.Decision {
 	} else {
 		m.Limits = statusesOf(d.Limits)
 	}
+	m.Outcome = outcomeMessage(d)
 	m.DeniedBy, m.RetryAfter = deniedBy(d), waitOf(d.RetryAfter)
 	m.DecidedAt = setTimestamp(&plain.decidedAt, d.DecidedAt)
 	m.HoldExpiresAt = optionalTimestamp(d.HoldExpires)
@@ -58,6 +59,17 @@ func decisionOf(d *shard.Decision) *stintv1.Decision {
 		}
 	}
 	return m
+}
+
+// outcomeMessage says what the caller should do.
+func outcomeMessage(d *shard.Decision) stintv1.Outcome {
+	switch {
+	case d.Allowed:
+		return stintv1.Outcome_OUTCOME_ALLOWED
+	case d.Challenged():
+		return stintv1.Outcome_OUTCOME_CHALLENGE
+	}
+	return stintv1.Outcome_OUTCOME_DENIED
 }
 
 func positionOf(p shard.Position) *stintv1.Position {
@@ -83,12 +95,21 @@ func fillStatus(message *statusMessage, s *shard.LimitStatus) {
 	m := &message.status
 	m.Policy, m.Limit, m.Key = s.Policy, s.Limit, s.Key
 	m.Quota, m.Used, m.Remaining = s.Quota, s.Used, s.Remaining
-	m.Allowed, m.Shadow, m.Unlimited = s.Allowed, s.Shadow, s.Unlimited
+	m.Allowed, m.Shadow, m.Unlimited, m.Soft = s.Allowed, s.Shadow, s.Unlimited, s.Soft
 	m.WindowStart = setOptionalTimestamp(&message.windowStart, s.WindowStart)
 	m.ResetAt = setOptionalTimestamp(&message.resetAt, s.ResetAt)
 	m.RetryAfter = waitOf(s.RetryAfter)
 	m.Held, m.Granted = s.Held, s.Granted
 	m.LockoutLevel, m.BlockedUntil = s.LockoutLevel, optionalTimestamp(s.BlockedUntil)
+}
+
+// firedOf returns the thresholds that a Get has found.
+func firedOf(d *shard.Decision) (fired []*stintv1.FiredThreshold) {
+	for _, f := range d.Fired() {
+		fired = append(fired, &stintv1.FiredThreshold{Policy: f.Policy, Limit: f.Limit, Key: f.Key, Units: f.Units, Percent: f.Percent,
+			WindowStart: optionalTimestamp(f.Starts), WindowEnd: optionalTimestamp(f.Ends)})
+	}
+	return fired
 }
 
 // denies reports whether the limit itself denied and can deny (it is neither in shadow nor unlimited).
@@ -149,11 +170,12 @@ func policyOfStatus(policies *policy.Set, r *shard.Request, s *shard.LimitStatus
 }
 
 // reasonOf returns the text of the first limit that denied and has one: its own or its policy's. A block has the text of
-// the policy.
+// the policy. Of a denial it is none of a soft limit's, which would ask for a challenge.
 func reasonOf(policies *policy.Set, r *shard.Request, d *shard.Decision) string {
+	challenged := d.Challenged()
 	for i := range d.Limits {
 		s := &d.Limits[i]
-		if !stands(s) {
+		if !stands(s) || s.Soft && !s.Blocked && !challenged {
 			continue
 		}
 		if rule, _ := ruleOf(policies, r, s); denies(s) && rule.Reason != "" {

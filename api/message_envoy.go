@@ -142,7 +142,7 @@ func showEnvoyLimit(m *rlsv3.RateLimitResponse_DescriptorStatus, descriptor *env
 			m.CurrentLimit.UnitMultiplier = wrapperspb.UInt32(times)
 		}
 	}
-	m.LimitRemaining = clamped(left(s))
+	m.LimitRemaining = clamped(s.Left())
 	if wait, ok := untilMore(of.d, s); ok {
 		m.DurationUntilReset = &durationpb.Duration{Seconds: seconds(wait)}
 	}

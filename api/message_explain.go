@@ -40,11 +40,14 @@ func explainAllowed(r *shard.Request, d *shard.Decision) string {
 
 func explainDenied(d *shard.Decision) string {
 	counted := "Denied, and nothing was counted."
+	if d.Challenged() {
+		counted = "Challenged, and nothing was counted: it passes once the limits that ask for the challenge are reset."
+	}
 	if d.Index > 0 {
 		counted = "Denied, and counted all the same, as the policy says."
 	}
 	if d.Age > 0 {
-		counted = fmt.Sprintf("Denied %s ago, and repeated without asking again, as the policy's deny_cache says.", length(d.Age))
+		counted = fmt.Sprintf(map[bool]string{false: "Denied", true: "Challenged"}[d.Challenged()]+" %s ago, and repeated without asking again, as the policy's deny_cache says.", length(d.Age))
 	}
 	if d.RetryAfter == limit.Never {
 		return counted + " No wait helps."
@@ -85,6 +88,7 @@ func (e *explanation) limit(s *shard.LimitStatus) {
 	fmt.Fprintf(e, "\n%s/%s of %s: ", s.Policy, s.Limit, s.Key)
 	if s.Unlimited {
 		fmt.Fprintf(e, "%d used, no limit.", s.Used)
+		e.fired(s)
 		return
 	}
 	fmt.Fprintf(e, "%d of %d used, ", s.Used, s.Quota)
@@ -99,6 +103,25 @@ func (e *explanation) limit(s *shard.LimitStatus) {
 		fmt.Fprintf(e, "; %d taken", s.Granted)
 	}
 	e.WriteString(e.ahead(s) + ".")
+	e.fired(s)
+}
+
+// fired tells which thresholds of a limit have fired.
+func (e *explanation) fired(s *shard.LimitStatus) {
+	for _, f := range e.decision.Fired() {
+		if f.Policy != s.Policy || f.Key != s.Key || f.Limit != s.Limit {
+			continue
+		}
+		of := ""
+		if f.Percent != 0 {
+			of = fmt.Sprintf(" (%d%%)", f.Percent)
+		}
+		until := "for ever"
+		if f.Ends <= timestampMax {
+			until = "until " + clock(f.Ends)
+		}
+		fmt.Fprintf(e, " Threshold %d%s has fired, %s.", f.Units, of, until)
+	}
 }
 
 // lockout describes the key's place on its ladder, if it is on one, and the block by the ladder or by hand.
@@ -131,6 +154,8 @@ func verdict(s *shard.LimitStatus) string {
 		return "allows"
 	case s.Shadow:
 		return "would deny, but is shadowed"
+	case s.Soft:
+		return "asks for a challenge"
 	}
 	return "denies"
 }

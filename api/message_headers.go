@@ -95,7 +95,7 @@ func addIETF(headers map[string]string, policies *policy.Set, r *shard.Request, 
 		if window := windowOf(&l, s); window > 0 {
 			rules.WriteString(parameter("w", uint64(seconds(window))))
 		}
-		states.WriteString(`"` + name + `"` + parameter("r", left(s)))
+		states.WriteString(`"` + name + `"` + parameter("r", s.Left()))
 		if wait, ok := untilNext(d, &l, s); ok {
 			states.WriteString(parameter("t", uint64(seconds(wait))))
 		}
@@ -133,7 +133,7 @@ func addXRateLimit(headers map[string]string, d *shard.Decision, limits []xRateL
 		}
 	}
 	headers["X-RateLimit-Limit"] = strconv.FormatUint(tightest.Quota, 10)
-	headers["X-RateLimit-Remaining"] = strconv.FormatUint(left(tightest.LimitStatus), 10)
+	headers["X-RateLimit-Remaining"] = strconv.FormatUint(tightest.Left(), 10)
 	wait, ok := untilMore(d, tightest.LimitStatus)
 	switch {
 	case ok && tightest.style == policy.StyleXRateLimitDelta:
@@ -154,7 +154,7 @@ func tighter(d *shard.Decision, a, b *shard.LimitStatus) bool {
 	case stops(a) != stops(b):
 		return stops(a)
 	case !stops(a):
-		return left(a) < left(b)
+		return a.Left() < b.Left()
 	case b.RetryAfter == limit.Never:
 		return false
 	}
@@ -163,14 +163,6 @@ func tighter(d *shard.Decision, a, b *shard.LimitStatus) bool {
 
 // stops reports whether a limit stops the request, by itself or because its key is blocked.
 func stops(s *shard.LimitStatus) bool { return !s.Allowed || s.Blocked }
-
-// left returns the units that may still be spent: none if the key is blocked.
-func left(s *shard.LimitStatus) uint64 {
-	if s.Blocked {
-		return 0
-	}
-	return s.Remaining
-}
 
 // addXQuota shows one limit, which may be nil.
 func addXQuota(headers map[string]string, d *shard.Decision, s *shard.LimitStatus) {

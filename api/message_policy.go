@@ -30,6 +30,7 @@ func policyOf(p *policy.Policy) *stintv1.Policy {
 		MaxKeys:              p.MaxKeys,
 		Lockout:              lockoutMessage(p.Lockout),
 		Meter:                meterMessage(p.Meter),
+		Notify:               p.Notify,
 	}
 	if p.DenyCache != 0 {
 		m.DenyCache = durationOf(p.DenyCache)
@@ -85,13 +86,26 @@ func meterMessage(m *policy.Meter) *stintv1.Meter {
 	return &stintv1.Meter{Name: m.Name, Calendar: calendarMessage(m.Cycle), Retain: uint32(m.Retain), Grace: durationOf(m.Grace)}
 }
 
+func thresholdMessage(t policy.Threshold) *stintv1.Threshold {
+	if t.Percent != 0 {
+		return &stintv1.Threshold{At: &stintv1.Threshold_Percent{Percent: t.Percent}}
+	}
+	return &stintv1.Threshold{At: &stintv1.Threshold_Units{Units: t.Units}}
+}
+
 func limitOf(l *policy.Limit) *stintv1.Limit {
 	m := &stintv1.Limit{Name: l.Name, Unit: l.Unit, Shadow: l.Shadow, Reason: l.Reason}
+	for _, t := range l.Thresholds {
+		m.Thresholds = append(m.Thresholds, thresholdMessage(t))
+	}
 	if l.Algorithm != limit.Unlimited {
 		m.Quota = &l.Quota
 	}
 	if l.OnRecovery == policy.RecoverKeep {
 		m.OnRecovery = stintv1.OnRecovery_ON_RECOVERY_KEEP
+	}
+	if l.OnExceeded == policy.ExceededChallenge {
+		m.OnExceeded = stintv1.OnExceeded_ON_EXCEEDED_CHALLENGE
 	}
 	period := durationOf(l.Period)
 	switch l.Algorithm {

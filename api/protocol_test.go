@@ -249,7 +249,7 @@ func TestReflectionListsTheServices(t *testing.T) {
 
 func testReflectionListsTheServices(t *testing.T, _ *world, conn *grpc.ClientConn) {
 	want := []string{"envoy.service.ratelimit.v3.RateLimitService", "grpc.health.v1.Health", "stint.v1.ClusterService",
-		"stint.v1.LimitService", "stint.v1.ObserveService", "stint.v1.PolicyService", "stint.v1.SecretService", "stint.v1.TokenService"}
+		"stint.v1.LimitService", "stint.v1.ObserveService", "stint.v1.PolicyService", "stint.v1.SecretService", "stint.v1.SinkService", "stint.v1.TokenService"}
 	// Both versions have the same messages; grpcurl and others still use the older one.
 	for _, version := range []string{"v1", "v1alpha"} {
 		stream, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
@@ -311,15 +311,15 @@ func TestJSONOfACheck(t *testing.T) {
 		{"allowed", allow, `{"decision":{"allowed":true,"decisionId":"` + perIPDecision + `",` +
 			`"limits":[{"policy":"per-ip","limit":"minute","key":"203.0.113.7","quota":"100","used":"1","held":"0","remaining":"99","granted":"0",` +
 			`"windowStart":"2026-11-21T12:00:00Z","resetAt":"2026-11-21T12:01:00Z","allowed":true,"shadow":false,` +
-			`"lockoutLevel":0,"unlimited":false}],"deniedBy":[],"reason":"","decidedAt":"2026-11-21T12:00:00.250Z",` +
+			`"lockoutLevel":0,"unlimited":false,"soft":false}],"deniedBy":[],"reason":"","decidedAt":"2026-11-21T12:00:00.250Z",` +
 			`"headers":{},"holdId":"","replayed":false,"shadowDenied":false,` +
-			`"positions":[{"shard":3,"epoch":"17","seq":"99"}],"explanation":""}}`},
+			`"positions":[{"shard":3,"epoch":"17","seq":"99"}],"explanation":"","outcome":"OUTCOME_ALLOWED"}}`},
 		{"denied", deny, `{"decision":{"allowed":false,"decisionId":"","limits":[{"policy":"per-ip","limit":"minute",` +
 			`"key":"203.0.113.7","quota":"100","used":"100","held":"0","remaining":"0","granted":"0",` +
 			`"windowStart":"2026-11-21T12:00:00Z","resetAt":"2026-11-21T12:01:00Z","retryAfter":"59.750001s",` +
-			`"allowed":false,"shadow":false,"lockoutLevel":0,"unlimited":false}],"deniedBy":["per-ip/minute"],` +
+			`"allowed":false,"shadow":false,"lockoutLevel":0,"unlimited":false,"soft":false}],"deniedBy":["per-ip/minute"],` +
 			`"reason":"","retryAfter":"59.750001s","decidedAt":"2026-11-21T12:00:00.250Z","headers":{"Retry-After":"60"},"holdId":"",` +
-			`"replayed":false,"shadowDenied":false,"positions":[{"shard":3,"epoch":"17","seq":"99"}],"explanation":""}}`},
+			`"replayed":false,"shadowDenied":false,"positions":[{"shard":3,"epoch":"17","seq":"99"}],"explanation":"","outcome":"OUTCOME_DENIED"}}`},
 	} {
 		w.decider.decide = c.decide
 		code, _, body := w.post("LimitService/Check", perIP)

@@ -106,7 +106,7 @@ func (r *policyReader) policy(i int, m *stintv1.Policy) *policy.Policy {
 		path = fmt.Sprintf("[%d]", i)
 	}
 	p := &policy.Policy{Name: m.GetName(), DefaultTier: m.GetDefaultTier(), Security: m.GetSecurity(),
-		Shadow: m.GetShadow(), Headers: slices.Clone(m.GetHeaders()), Reason: m.GetReason(),
+		Shadow: m.GetShadow(), Headers: slices.Clone(m.GetHeaders()), Notify: slices.Clone(m.GetNotify()), Reason: m.GetReason(),
 		Retention: policy.DefaultRetention, CountDenied: m.GetCountDenied(), Parent: m.GetParent(), MaxKeys: m.GetMaxKeys(),
 		UnknownKey: meaning(r, path+".unknown_key", m.GetUnknownKey(), unknownKeyOf),
 		OnExpire:   meaning(r, path+".on_expire", m.GetOnExpire(), onExpireOf),
@@ -172,6 +172,11 @@ var (
 		stintv1.OnRecovery_ON_RECOVERY_FULL:        policy.RecoverFull,
 		stintv1.OnRecovery_ON_RECOVERY_KEEP:        policy.RecoverKeep,
 	}
+	onExceededOf = map[stintv1.OnExceeded]policy.OnExceeded{
+		stintv1.OnExceeded_ON_EXCEEDED_UNSPECIFIED: policy.ExceededDeny,
+		stintv1.OnExceeded_ON_EXCEEDED_DENY:        policy.ExceededDeny,
+		stintv1.OnExceeded_ON_EXCEEDED_CHALLENGE:   policy.ExceededChallenge,
+	}
 	anchorOf = map[stintv1.Anchor]limit.Algorithm{
 		stintv1.Anchor_ANCHOR_UNSPECIFIED: limit.FixedWindow,
 		stintv1.Anchor_ANCHOR_EPOCH:       limit.FixedWindow,
@@ -222,7 +227,11 @@ func (r *policyReader) meter(path string, m *stintv1.Meter) *policy.Meter {
 
 func (r *policyReader) limit(path string, m *stintv1.Limit) policy.Limit {
 	l := policy.Limit{Name: m.GetName(), Unit: m.GetUnit(), Shadow: m.GetShadow(), Reason: m.GetReason(),
-		OnRecovery: meaning(r, path+".on_recovery", m.GetOnRecovery(), onRecoveryOf)}
+		OnRecovery: meaning(r, path+".on_recovery", m.GetOnRecovery(), onRecoveryOf),
+		OnExceeded: meaning(r, path+".on_exceeded", m.GetOnExceeded(), onExceededOf)}
+	for _, t := range m.GetThresholds() {
+		l.Thresholds = append(l.Thresholds, policy.Threshold{Percent: t.GetPercent(), Units: t.GetUnits()})
+	}
 	if l.Quota = m.GetQuota(); m.GetUnlimited() == nil && (m == nil || m.Quota == nil) {
 		r.fail(path+".quota", "is missing: 0 would deny everything")
 	}

@@ -23,7 +23,7 @@ func NewServer(handler http.Handler, logger *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: handler,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, proverKey{}, connlimit.Prover(c))
+			return context.WithValue(ctx, connectionKey{}, &connection{proven: connlimit.Prover(c)})
 		},
 		Protocols:         &protocols,
 		ReadHeaderTimeout: 5 * time.Second,
@@ -40,9 +40,6 @@ func NewServer(handler http.Handler, logger *slog.Logger) *http.Server {
 		ErrorLog: log.New(&boundedLog{logger: logger, now: time.Now}, "", 0),
 	}
 }
-
-// proverKey is the key of the function that records that the client of a connection has proven who it is.
-type proverKey struct{}
 
 // These bound the log: a stranger can make net/http write a line for each of its connections.
 const (

@@ -36,6 +36,9 @@ func (s envoyService) shouldRateLimit(ctx context.Context, m *rlsv3.RateLimitReq
 	if err != nil {
 		return nil, err
 	}
+	if x := s.limits.teller.exchange(ctx); x != nil {
+		x.protocol = "envoy"
+	}
 	decided := &envoyOutcome{}
 	if err := s.decide(ctx, r, decided); err != nil {
 		return nil, err
@@ -122,13 +125,15 @@ func (s envoyService) decideTogether(ctx context.Context, r *envoyRequest, step 
 		switch errors.As(err, &failure); {
 		case err == nil:
 			if request.Op != shard.Peek {
-				s.limits.observe(request, d)
+				s.limits.observe(ctx, policies, request, d, "")
 			}
 			return envoyDecided{policies: policies, r: request, d: d, unknown: -1}, nil
 		case failure != nil && failure.Code == shard.KeyNotFound:
 			at := 0
 			fmt.Sscanf(failure.Field, "entries[%d]", &at)
-			s.limits.observer.Decision(r.entries[step][min(at, len(r.entries[step])-1)].Policy, "denied")
+			refused := r.entries[step][min(at, len(r.entries[step])-1):][:1]
+			s.limits.observer.Decision(refused[0].Policy, "denied")
+			s.limits.tellOf(ctx, policies, &shard.Request{Op: shard.Check, Namespace: r.namespace, Entries: refused}, &shard.Decision{}, "denied", "")
 			return envoyDecided{unknown: at, named: len(r.entries[step])}, nil
 		case failure != nil && failure.Code == shard.PolicyNotFound && pausedFor(ctx, newestEvery):
 			continue
@@ -180,7 +185,7 @@ func (s envoyService) decideRest(ctx context.Context, r *envoyRequest, o *envoyO
 			o.of[step][shares[i].at] = envoyDecided{policies: policies, r: &requests[i], d: &result.Decision, unknown: -1}
 			o.counted = true
 			if step != envoyBack {
-				s.limits.observe(&requests[i], &result.Decision)
+				s.limits.observe(ctx, policies, &requests[i], &result.Decision, "")
 			}
 		case step != envoyShadow && result.Err.Code != shard.KeyNotFound && failed == nil:
 			failed = result.Err

@@ -40,6 +40,7 @@ policies:
   pool: {limits: [{name: pool, quota: 10, lifetime: {}}]}
   tokens: {limits: [{name: tokens, quota: 2, fixed_window: {period: 60s}}]}
   child: {parent: pool, limits: [{name: own, quota: 8, lifetime: {}}]}
+  files: {limits: [{name: all, quota: 2, lifetime: {}}]}
 envoy:
   edge:
     namespace: shop
@@ -47,6 +48,7 @@ envoy:
       - {match: [{per: second}], entries: [{policy: second}]}
       - {match: [{per: minute}, {ip: "*"}], name: per-ip, entries: [{policy: minute, key: "{ip}"}]}
       - {match: [{per: minute}], entries: [{policy: minute, cost: 2}]}
+      - {match: [{file: "/files/*"}], entries: [{policy: files, key: "file=%2Ffiles%2F*"}]}
       - {match: [{banned: "*"}], entries: [{policy: ban}]}
       - {match: [{free: "*"}], entries: [{policy: free}]}
       - {match: [{trial: "*"}], entries: [{policy: trial}]}
@@ -71,6 +73,7 @@ type oneShard struct {
 	policies *policy.Set
 	state    *shard.State
 	now      limit.Time
+	level    shard.Level
 }
 
 type roomy struct{ *shard.State }
@@ -89,7 +92,7 @@ func (s *oneShard) Decide(_ context.Context, requests []shard.Request) []shard.R
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.now++
-	at := shard.Stamp{Position: shard.Position{Shard: 1, Epoch: 1, Seq: s.state.Seq() + 1}, Now: s.now}
+	at := shard.Stamp{Position: shard.Position{Shard: 1, Epoch: 1, Seq: s.state.Seq() + 1}, Now: s.now, Level: s.level}
 	results, puts := shard.Evaluate(roomy{s.state}, s.policies, requests, at)
 	s.install(shard.EncodeBatch(at, puts), s.state.Seq()+2)
 	return results
@@ -193,6 +196,11 @@ func TestWhatEnvoyIsAnswered(t *testing.T) {
 			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("per", "second")}, "OK [OK 50/SECOND 49 left 1s]"},
 			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("free", "x")}, "OK [OK 4294967295 left]"},
 			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("banned", "x")}, "OVER_LIMIT [OVER_LIMIT 0/UNKNOWN 0 left]"},
+			// What share_threshold imports as: all that meet the pattern have one counter.
+			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("file", "/files/a")}, "OK [OK 2/UNKNOWN 1 left]"},
+			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("file", "/files/b/c")}, "OK [OK 2/UNKNOWN 0 left]"},
+			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("file", "/files/")}, "OVER_LIMIT [OVER_LIMIT 2/UNKNOWN 0 left]"},
+			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("file", "/other")}, "OK [OK]"},
 			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("trial", "x")}, "OK [OK 1/DAY 0 left 1h46m0s]"},
 			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("trial", "x")}, "OK [OK 1/DAY 0 left 1h46m0s]"},
 			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("month", "x")}, "OK [OK 4294967295/MONTH 4294967295 left 385h46m0s]"},

@@ -24,6 +24,8 @@ type limitService struct {
 	newestSealer func(context.Context) (*shard.Sealer, error)
 
 	observer Observer
+	teller   *Teller                                                               // nil: nobody is told of decisions
+	cluster  ClusterAdmin                                                          // nil: no bill is corrected
 	stale    func(shard.Request) (d shard.Decision, behind time.Duration, ok bool) // nil: no replicas here
 	shards   func() int                                                            // nil, or 0: not known
 }
@@ -34,6 +36,7 @@ func (s limitService) register(d *registry) {
 	unary(d, auth.Read, stintv1connect.LimitServiceGetProcedure, s.get, readOnly)
 	unary(d, auth.Adjust, stintv1connect.LimitServiceAdjustProcedure, s.adjust)
 	unary(d, auth.Adjust, stintv1connect.LimitServiceForgetProcedure, s.forget)
+	unary(d, auth.Correct, stintv1connect.LimitServiceCorrectUsageProcedure, s.correctUsage)
 	unary(d, auth.Check, stintv1connect.LimitServiceReserveProcedure, s.reserve)
 	unary(d, auth.Settle, stintv1connect.LimitServiceSettleProcedure, s.settle)
 }
@@ -46,7 +49,7 @@ func (s limitService) check(ctx context.Context, m *stintv1.CheckRequest) (*stin
 	if err != nil {
 		return nil, err
 	}
-	return &stintv1.CheckResponse{Decision: s.answer(policies, m, r, d)}, nil
+	return &stintv1.CheckResponse{Decision: s.answer(ctx, policies, m, r, d)}, nil
 }
 
 func (s limitService) reserve(ctx context.Context, m *stintv1.ReserveRequest) (*stintv1.ReserveResponse, error) {
@@ -65,7 +68,7 @@ func (s limitService) reserve(ctx context.Context, m *stintv1.ReserveRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	return &stintv1.ReserveResponse{Decision: s.answer(policies, m.Check, r, d)}, nil
+	return &stintv1.ReserveResponse{Decision: s.answer(ctx, policies, m.Check, r, d)}, nil
 }
 
 func (s limitService) settle(ctx context.Context, m *stintv1.SettleRequest) (*stintv1.SettleResponse, error) {
@@ -81,7 +84,7 @@ func (s limitService) settle(ctx context.Context, m *stintv1.SettleRequest) (*st
 	if err != nil {
 		return nil, err
 	}
-	s.observe(&r, d)
+	s.observe(ctx, policies, &r, d, "")
 	message := decisionOf(d)
 	message.Headers = headersOf(policies, &r, d)
 	if d.HoldExpires > 0 { // the hold lives on, maybe for longer than the secret that has sealed its id
@@ -159,19 +162,19 @@ func (s limitService) decideBatch(ctx context.Context, who *auth.Caller, m *stin
 				}
 				policies, requests[n], result = newest, *r, shard.Result{Decision: *d}
 			}
-			answers[asked[n]] = s.result(policies, check, &requests[n], &result)
+			answers[asked[n]] = s.result(ctx, policies, check, &requests[n], &result)
 		}
 	}
 	return &stintv1.CheckBatchResponse{Results: answers}
 }
 
 func (s limitService) result(
-	policies *policy.Set, m *stintv1.CheckRequest, r *shard.Request, result *shard.Result,
+	ctx context.Context, policies *policy.Set, m *stintv1.CheckRequest, r *shard.Request, result *shard.Result,
 ) *stintv1.Result {
 	if result.Err != nil {
 		return &stintv1.Result{Result: &stintv1.Result_Failure{Failure: failureOf(result.Err)}}
 	}
-	return &stintv1.Result{Result: &stintv1.Result_Decision{Decision: s.answer(policies, m, r, &result.Decision)}}
+	return &stintv1.Result{Result: &stintv1.Result_Decision{Decision: s.answer(ctx, policies, m, r, &result.Decision)}}
 }
 
 func (s limitService) get(ctx context.Context, m *stintv1.GetRequest) (*stintv1.GetResponse, error) {
@@ -198,7 +201,7 @@ func (s limitService) get(ctx context.Context, m *stintv1.GetRequest) (*stintv1.
 }
 
 func stateOf(policies *policy.Set, m *stintv1.GetRequest, r *shard.Request, d *shard.Decision) *stintv1.GetResponse {
-	response := &stintv1.GetResponse{Limits: statusesOf(d.Limits), At: timestampOf(d.DecidedAt)}
+	response := &stintv1.GetResponse{Limits: statusesOf(d.Limits), At: timestampOf(d.DecidedAt), Fired: firedOf(d)}
 	if m.Explain {
 		response.Explanation = explainState(policies, r, d)
 	}
@@ -272,13 +275,14 @@ func decide(ctx context.Context, decider Decider, r shard.Request) (*shard.Decis
 
 // answer translates the decision on a check or a reservation into a message, and reports it to the observer.
 func (s limitService) answer(
-	policies *policy.Set, m *stintv1.CheckRequest, r *shard.Request, d *shard.Decision,
+	ctx context.Context, policies *policy.Set, m *stintv1.CheckRequest, r *shard.Request, d *shard.Decision,
 ) *stintv1.Decision {
+	id := idOf(s.sealer(), policies, r, d)
 	if r.Op != shard.Peek {
-		s.observe(r, d)
+		s.observe(ctx, policies, r, d, id)
 	}
 	message := decisionOf(d)
-	if id := idOf(s.sealer(), policies, r, d); r.Op == shard.Reserve {
+	if r.Op == shard.Reserve {
 		message.HoldId = id
 	} else {
 		message.DecisionId = id
@@ -296,8 +300,10 @@ func (s limitService) answer(
 // inlinePolicy is the policy name in metrics for limits that a request brought along: a caller may name them freely.
 const inlinePolicy = "inline"
 
-func (s limitService) observe(r *shard.Request, d *shard.Decision) {
+// observe reports a decision to the observer, and to those who listen. id is that of the decision or hold; "": none.
+func (s limitService) observe(ctx context.Context, policies *policy.Set, r *shard.Request, d *shard.Decision, id string) {
 	outcome := outcomeOf(r, d)
+	s.tellOf(ctx, policies, r, d, outcome, id)
 	for i := range r.Entries {
 		name := r.Entries[i].Policy
 		if r.Entries[i].Limits != nil {
@@ -341,6 +347,8 @@ func outcomeOf(r *shard.Request, d *shard.Decision) string {
 		return "counted"
 	case d.Age > 0:
 		return "denied_cached"
+	case d.Challenged():
+		return "challenged"
 	case !d.Allowed && lockedOut(d):
 		return "locked_out"
 	case !d.Allowed:

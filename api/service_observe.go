@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"connectrpc.com/connect"
-
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/internal/auth"
@@ -23,6 +21,7 @@ type observeService struct {
 	cluster ClusterAdmin // nil: not known yet
 	tokens  TokenAdmin   // likewise
 	secrets SecretAdmin  // likewise
+	sinks   SinkAdmin    // likewise
 	keysTop TopReader    // likewise
 }
 
@@ -39,13 +38,6 @@ func (s observeService) register(d *registry) {
 	unary(d, auth.ObserveKeys, stintv1connect.ObserveServiceListKeysProcedure, s.listKeys, readOnly)
 	// Either of two operations admits to Top, so it asks for itself.
 	unary(d, auth.NoOp, stintv1connect.ObserveServiceTopProcedure, topService{s.keysTop, d.gate.guard}.top, readOnly)
-	watch := stintv1connect.ObserveServiceWatchProcedure
-	d.handle(auth.ObserveKeys, watch, connect.NewServerStreamHandler(watch, unbuiltWatch, codecs, gzipped))
-}
-
-func unbuiltWatch(context.Context, *connect.Request[call[stintv1.WatchRequest, *stintv1.WatchRequest]],
-	*connect.ServerStream[stintv1.Event]) error {
-	return codedError(notBuilt("Watch"))
 }
 
 // audit asks every shard for the changes of its keys, and the system shard for those of policies, and sorts the answers.
@@ -107,7 +99,7 @@ func (s observeService) audit(ctx context.Context, m *stintv1.AuditRequest) (*st
 	return response, nil
 }
 
-// ofCluster lists the changes of policies, tokens and secrets, unless the request names a key or a policy: one version may change many
+// ofCluster lists the changes of policies, tokens, secrets and sinks, unless the request names a key or a policy: one version may change many
 // policies.
 func (s observeService) ofCluster(ctx context.Context, wanted *auditFilter) ([]shard.AuditRecord, error) {
 	if wanted.policy != "" || wanted.key != "" {
@@ -122,7 +114,11 @@ func (s observeService) ofCluster(ctx context.Context, wanted *auditFilter) ([]s
 		return nil, err
 	}
 	ofSecrets, err := s.secrets.History(ctx)
-	return slices.Concat(records, ofTokens, ofSecrets), err
+	if err != nil || s.sinks == nil {
+		return slices.Concat(records, ofTokens, ofSecrets), err
+	}
+	ofSinks, err := s.sinks.History(ctx)
+	return slices.Concat(records, ofTokens, ofSecrets, ofSinks), err
 }
 
 // applied lists the changes of policies.

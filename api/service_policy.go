@@ -19,8 +19,9 @@ const noteBytesMax = 512
 // policyService answers stint.v1.PolicyService.
 type policyService struct {
 	revision func() *policy.Revision // nil: none known
-	cluster  ClusterAdmin            // nil: not known yet
-	decider  Decider                 // overrides are stored beside the counters of their keys
+	policies func() *policy.Set
+	cluster  ClusterAdmin // nil: not known yet
+	decider  Decider      // overrides are stored beside the counters of their keys
 }
 
 func (s policyService) register(d *registry) {
@@ -129,8 +130,9 @@ func (s policyService) putOverride(
 		return nil, err
 	}
 	r, err := putOverrideRequest(m, who)
-	if err == nil {
-		err = grantedRequest(callerIn(ctx), auth.Override, &r)
+	if err == nil { // the tier is one that the request names, as that of a check
+		err = granted(callerIn(ctx), s.policies(), auth.Override, r.Namespace,
+			[]*stintv1.Entry{{Policy: m.Policy, Key: m.Key, Tier: m.Tier}})
 	}
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
@@ -147,12 +148,9 @@ func (s tokenService) rotate(ctx context.Context, m *stintv1.RotateTokenRequest)
 	if err != nil {
 		return nil, err
 	}
-	overlap := time.Duration(0)
-	if m.Overlap != nil {
-		overlap = m.Overlap.AsDuration()
-		if m.Overlap.CheckValid() != nil || overlap < 0 || overlap > overlapMax {
-			return nil, shard.Invalidf("overlap", "is %v: 0 to %v are allowed", overlap, overlapMax)
-		}
+	overlap, err := overlapOf(m.Overlap)
+	if err != nil {
+		return nil, err
 	}
 	caller := callerIn(ctx)
 	text, err := s.tokens.Rotate(ctx, m.Name, overlap, func(r *auth.Record) error { return mayGiveAway(caller, r) }, who)
@@ -188,4 +186,16 @@ func (s tokenService) turnOff(ctx context.Context, _ *stintv1.TurnOffTokensReque
 		return nil, err
 	}
 	return &stintv1.TurnOffTokensResponse{}, nil
+}
+
+// overlapOf reads for how long what a rotation replaces is still good.
+func overlapOf(m *durationpb.Duration) (time.Duration, error) {
+	if m == nil {
+		return 0, nil
+	}
+	overlap := m.AsDuration()
+	if m.CheckValid() != nil || overlap < 0 || overlap > overlapMax {
+		return 0, shard.Invalidf("overlap", "is %v: 0 to %v are allowed", overlap, overlapMax)
+	}
+	return overlap, nil
 }

@@ -152,9 +152,9 @@ func (t *usageToken) read(page *shard.UsagePage) {
 
 // usageMessage translates a period as it is at an instant. A hash in the place of the key that was asked for is told as that key.
 func usageMessage(ledger string, u *shard.Usage, key string, at limit.Time) *stintv1.UsageRecord {
-	m := &stintv1.UsageRecord{Id: usageID(ledger, u), Namespace: u.Namespace, Policy: u.Policy, Meter: u.Meter, Key: u.Key,
+	m := &stintv1.UsageRecord{Id: UsageID(ledger, u), Namespace: u.Namespace, Policy: u.Policy, Meter: u.Meter, Key: u.Key,
 		Start: timestampOf(u.Start), End: timestampOf(u.End), State: stintv1.UsageState_USAGE_STATE_FINAL,
-		Units: u.Units, Credits: u.Credits, Revision: u.Revision, Recovered: u.Recovered}
+		Units: u.Units, Credits: u.Credits, Corrections: u.Corrections, Revision: u.Revision, Recovered: u.Recovered}
 	if key != "" {
 		m.Key = key
 	}
@@ -167,8 +167,8 @@ func usageMessage(ledger string, u *shard.Usage, key string, at limit.Time) *sti
 	return m
 }
 
-// usageID names a period for ever: by the ledger, which a restore keeps, and by the key as it is stored. The function never changes.
-func usageID(ledger string, u *shard.Usage) string {
+// UsageID names a period for ever: by the ledger, which a restore keeps, and by the key as it is stored. The function never changes.
+func UsageID(ledger string, u *shard.Usage) string {
 	var b []byte
 	for _, part := range []string{ledger, u.Namespace, u.Policy, u.Meter, u.Key} {
 		b = append(binary.AppendUvarint(b, uint64(len(part))), part...)

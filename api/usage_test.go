@@ -19,8 +19,8 @@ import (
 // listed is the answer of ListUsage as JSON has it.
 type listed struct {
 	Records []struct {
-		ID, Policy, Meter, Key, Start, End, State, Units, Credits, Revision string
-		Recovered                                                           bool
+		ID, Policy, Meter, Key, Start, End, State, Units, Credits, Corrections, Revision string
+		Recovered                                                                        bool
 	}
 	NextPageToken, CompleteThrough string
 }
@@ -45,7 +45,7 @@ func pagesOf(seconds limit.Time) func(shard.Request) shard.Result {
 			page.Next = shard.UsagePlace{}
 		}
 		page.Periods = []shard.Usage{{Namespace: r.Namespace, Policy: "plan", Meter: "calls", Key: fmt.Sprintf("key%d%t", id, page.Next.Place == 0),
-			Start: 60e6, End: 120e6, Final: 180e6, Units: 7, Credits: 2, Revision: 9, Recovered: id == 1}}
+			Start: 60e6, End: 120e6, Final: 180e6, Units: 7, Credits: 2, Corrections: -3, Revision: 9, Recovered: id == 1}}
 		return shard.Result{Decision: shard.Decision{System: &shard.SystemAnswer{Document: shard.Document{Body: page.Encode()}}}}
 	}
 }
@@ -58,7 +58,7 @@ func TestListUsageGoesThroughAllShards(t *testing.T) {
 		for token := ""; ; {
 			l := w.listUsage(fmt.Sprintf(`{"pageSize":2,"pageToken":%q}`, token))
 			for _, r := range l.Records {
-				if met[r.ID] != "" || !strings.HasPrefix(r.ID, "use_") || r.Units != "7" || r.Credits != "2" || r.Revision != "9" {
+				if met[r.ID] != "" || !strings.HasPrefix(r.ID, "use_") || r.Units != "7" || r.Credits != "2" || r.Corrections != "-3" || r.Revision != "9" {
 					t.Errorf("%+v", r)
 				}
 				met[r.ID] = r.Key
@@ -89,15 +89,15 @@ func TestListUsageGoesThroughAllShards(t *testing.T) {
 func TestAnIDOfUsageIsForEver(t *testing.T) {
 	u := shard.Usage{Namespace: "default", Policy: "plan", Meter: "calls", Key: "ann", Start: 1_767_571_200_000_000, Units: 5}
 	const want = "use_de640371ad1350aa2160cb2f4374b26a"
-	if got := usageID("ledger", &u); got != want {
+	if got := UsageID("ledger", &u); got != want {
 		t.Errorf("%s, and it was %s", got, want)
 	}
 	same := u
 	same.Units, same.End, same.Revision, same.Recovered = 6, 1, 2, true
-	if usageID("ledger", &same) != want {
+	if UsageID("ledger", &same) != want {
 		t.Error("another count has another id")
 	}
-	ids := map[string]bool{want: true, usageID("other", &u): true}
+	ids := map[string]bool{want: true, UsageID("other", &u): true}
 	for _, change := range []func(*shard.Usage){
 		func(u *shard.Usage) { u.Namespace = "other" }, func(u *shard.Usage) { u.Policy = "other" }, func(u *shard.Usage) { u.Meter = "other" },
 		func(u *shard.Usage) { u.Key = "other" }, func(u *shard.Usage) { u.Start++ },
@@ -105,7 +105,7 @@ func TestAnIDOfUsageIsForEver(t *testing.T) {
 	} {
 		other := u
 		change(&other)
-		ids[usageID("ledger", &other)] = true
+		ids[UsageID("ledger", &other)] = true
 	}
 	if len(ids) != 8 {
 		t.Errorf("%d ids of 8 periods", len(ids))

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/internal/decisions"
 	"github.com/stint-io/stint/internal/keyhash"
 	"github.com/stint-io/stint/internal/metrics"
 	"github.com/stint-io/stint/limit"
@@ -43,8 +44,11 @@ type world struct {
 	sealer   *shard.Sealer    // nil: not known
 	newest   *shard.Sealer    // of the cluster; nil: it cannot be asked
 	secrets  *fakeSecrets
+	sinks    *fakeSinks
 	shards   int
 	keys     KeysOf // nil: all stay as they are
+	bus      *decisions.Bus
+	watcher  *fakeWatcher
 }
 
 var testSealer = shard.NewSealer([32]byte{1, 2, 3})
@@ -97,7 +101,7 @@ func (f *fakeObserver) Denied(namespace, policy, limit string) {
 	f.denials = append(f.denials, namespace+" "+policy+"/"+limit)
 }
 
-func (f *fakeObserver) Request(procedure, code string, _ time.Duration) {
+func (f *fakeObserver) Request(procedure, code string, _ time.Duration, _ string) {
 	f.add("request " + procedure[strings.LastIndex(procedure, "/")+1:] + " " + code)
 }
 
@@ -118,16 +122,20 @@ func newWorld(t *testing.T) *world { return newGuardedWorld(t, nil) }
 // newGuardedWorld makes a world whose ports ask a guard.
 func newGuardedWorld(t *testing.T, guard *auth.Guard) *world {
 	t.Helper()
-	w := &world{t: t, decider: &fakeDecider{decide: allow}, observer: &fakeObserver{}, cluster: &fakeCluster{}, secrets: &fakeSecrets{}, top: &fakeTop{},
-		revision: &policy.Revision{Version: 7, Set: testPolicies()}, sealer: testSealer, shards: 3}
+	w := &world{t: t, decider: &fakeDecider{decide: allow}, observer: &fakeObserver{}, cluster: &fakeCluster{}, secrets: &fakeSecrets{}, sinks: &fakeSinks{}, top: &fakeTop{},
+		revision: &policy.Revision{Version: 7, Set: testPolicies()}, sealer: testSealer, shards: 3, bus: decisions.NewBus(nil),
+		watcher: &fakeWatcher{}}
+	keys := func(namespace string, counted bool) (*keyhash.Namespace, *shard.Error) {
+		if w.keys == nil {
+			return nil, nil
+		}
+		return w.keys(namespace, counted)
+	}
 	w.api = New(Config{
-		Decider: w.decider,
-		Keys: func(namespace string, counted bool) (*keyhash.Namespace, *shard.Error) {
-			if w.keys == nil {
-				return nil, nil
-			}
-			return w.keys(namespace, counted)
-		},
+		Decider:  w.decider,
+		Keys:     keys,
+		Teller:   &Teller{Bus: w.bus, Node: "n1", Keys: keys},
+		Watcher:  w.watcher,
 		Guard:    guard,
 		Revision: func() *policy.Revision { return w.revision },
 		Cluster:  w.cluster,
@@ -141,6 +149,7 @@ func newGuardedWorld(t *testing.T, guard *auth.Guard) *world {
 			return w.newest, nil
 		},
 		Secrets:        w.secrets,
+		Sinks:          w.sinks,
 		Top:            w.top,
 		Ready:          func() error { return w.ready },
 		Observer:       w.observer,

@@ -81,4 +81,4 @@ type nothing struct{ Observer }
 
 func (nothing) Decisions(string, string, int) {}
 func (nothing) Commands(string, string, int)  {}
-func (nothing) Round(time.Duration)           {}
+func (nothing) Round(time.Duration, string)   {}

@@ -259,7 +259,11 @@ func (c *conn) finished() {
 		c.ended = true
 		c.nc.Close()
 	}
-	c.server.config.Observer.Round(time.Since(c.round.began))
+	took := time.Since(c.round.began)
+	c.server.config.Observer.Round(took, c.round.told(took))
+	if teller := c.server.config.Teller; teller != nil {
+		c.round.tell(teller)
+	}
 	c.round.reset()
 	const usual = 64 << 10
 	if cap(c.out) > usual {
@@ -286,6 +290,9 @@ func (c *conn) encode(b []byte) []byte {
 			count.decided(c.server.config.Observer, m)
 		}
 		count.answered(c.server.config.Observer, m.verb, code)
+		if code != "" && c.round.failed == "" {
+			c.round.failed = code
+		}
 		i += int(m.keys)
 	}
 	count.end(c.server.config.Observer)

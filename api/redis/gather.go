@@ -26,9 +26,13 @@ const (
 	requestBytes     = 64
 )
 
+// callsMost bounds the calls of a shard that are under way when the node's requests are spread over shards.
+const callsMost = 8
+
 // gatherer has one queue for each shard. It may be used concurrently.
 type gatherer struct {
 	router  Router
+	teller  Teller // nil: nobody is told of decisions
 	timeout time.Duration
 	waiting atomic.Int64 // requests without an answer
 	calls   sync.WaitGroup
@@ -39,12 +43,15 @@ type gatherer struct {
 	queues atomic.Pointer[[]*shardQueue]
 }
 
-func newGatherer(router Router, timeout time.Duration) *gatherer {
-	g := &gatherer{router: router, timeout: timeout, closing: make(chan struct{})}
+func newGatherer(router Router, teller Teller, timeout time.Duration) *gatherer {
+	g := &gatherer{router: router, teller: teller, timeout: timeout, closing: make(chan struct{})}
 	g.hurry = sync.OnceFunc(func() { close(g.closing) })
 	g.queues.Store(new([]*shardQueue))
 	return g
 }
+
+// listening reports whether anybody wants to know of decisions.
+func (g *gatherer) listening() bool { return g.teller != nil && g.teller.Listening() }
 
 func (g *gatherer) queueOf(id shard.ID) *shardQueue {
 	if queues := *g.queues.Load(); int(id) < len(queues) {
@@ -80,9 +87,15 @@ var over = func() context.Context {
 	return ctx
 }()
 
-// shardQueue carries the requests for one shard. It has one call under way: measured on two cores, a second one beside it takes
-// a third from the size of a call and costs a fifth more CPU per command. The next call waits a moment for the
-// connections that were just answered.
+// shardQueue carries the requests for one shard. How depends on where this node's clients ask (docs/benchmarks.md, "How long a
+// batch waits").
+//
+// If most of the node's requests are for this shard, it has one call under way, and the next one waits a moment for the
+// connections that were just answered: a second call beside it takes a third from the size of a call, and costs a fifth more
+// processor time a command.
+//
+// Else those who were just answered mostly ask other shards now, so nobody waits for them, and up to callsMost calls are under
+// way. The owner gathers what comes from all nodes: its entries hold half as many commands again as if each node waited here.
 type shardQueue struct {
 	gatherer *gatherer
 	id       shard.ID
@@ -95,7 +108,8 @@ type shardQueue struct {
 	rounds int            // rounds in the queue, one for each connection
 	pace   batchwait.Pace // how long the next call waits, and for how many rounds
 	want   int            // number of rounds that the next call waits for; 0: it does not wait
-	under  bool           // a call is under way or waits
+	calls  int            // calls under way or about to leave
+	ours   int            // requests of this shard without an answer
 	spare  []*batch       // for reuse
 }
 
@@ -136,24 +150,30 @@ func (l *shardQueue) add(r *round, p part) {
 	}
 	b := l.open(p.load)
 	for i := p.first; i >= 0; i = r.commands[i].next {
-		b.add(&r.commands[i])
+		b.add(&r.commands[i], r.trace())
 	}
 	b.rounds = append(b.rounds, r)
 	b.load.add(p.load)
 	l.held.add(p.load)
 	l.gatherer.waiting.Add(int64(p.requests))
 	l.rounds++
+	l.ours += p.requests
 	if l.want > 0 && (l.rounds >= l.want || len(l.queue) > 1) {
 		l.want = 0
 		l.back <- struct{}{} // has room: the channel is emptied before want is set
 	}
-	start := !l.under
-	l.under = true
+	start := l.calls == 0 || l.calls < callsMost && !l.most()
+	if start {
+		l.calls++
+	}
 	l.mu.Unlock()
 	if start {
 		l.gatherer.calls.Go(l.work)
 	}
 }
+
+// most reports whether most of the node's requests without an answer are for this shard.
+func (l *shardQueue) most() bool { return int64(2*l.ours) > l.gatherer.waiting.Load() }
 
 // open returns the batch that has room for more.
 func (l *shardQueue) open(more load) *batch {
@@ -208,11 +228,11 @@ func handBack(rounds []*round) {
 	}
 }
 
-func (b *batch) add(c *command) {
+func (b *batch) add(c *command, followed shard.Trace) {
 	e := len(b.entries)
 	b.entries = append(b.entries, shard.Entry{Policy: c.policy, Key: c.key, Cost: c.cost, Limits: c.limits})
 	request := shard.Request{Op: c.op, Namespace: c.namespace, Entries: b.entries[e : e+1 : e+1],
-		Revision: c.revision, Hashed: c.hashed}
+		Revision: c.revision, Hashed: c.hashed, Trace: followed}
 	if c.op == shard.Tally {
 		b.terms = append(b.terms, c.terms)
 		request.Tally = &b.terms[len(b.terms)-1]
@@ -221,23 +241,30 @@ func (b *batch) add(c *command) {
 	b.commands = append(b.commands, c)
 }
 
-// run makes one call. If the next call waits for the clients of this one, their replies are written first. Otherwise the
+// run makes one call, unless another one took its requests along. If the next call waits for the clients of this one, their replies are written first. Otherwise the
 // next call starts before the replies are written, so that disk and processors work at the same time.
 func (l *shardQueue) run() {
 	runtime.Gosched() // connections that can be read now join this call
 	b := l.depart()
+	if b == nil {
+		return
+	}
 	began := time.Now()
 	reusable := l.call(b)
 	l.mu.Lock()
 	now := time.Now()
-	replied := l.pace.Answered(len(b.rounds), l.rounds, now.Sub(began), now)
+	replied := l.calls == 1 && l.most() && l.pace.Answered(len(b.rounds), l.rounds, now.Sub(began), now)
+	l.ours -= b.load.requests
+	l.gatherer.waiting.Add(-int64(b.load.requests))
 	if replied {
 		l.mu.Unlock()
 		b.reply()
 		l.mu.Lock()
 	}
-	if l.under = len(l.queue) > 0; l.under {
+	if len(l.queue) > 0 {
 		l.gatherer.calls.Go(l.work)
+	} else {
+		l.calls--
 	}
 	l.mu.Unlock()
 	if !replied {
@@ -248,12 +275,18 @@ func (l *shardQueue) run() {
 	}
 }
 
-// depart waits until the next call is due and returns its batch.
+// depart waits until the next call is due and returns its batch. It returns nil, and the call has ended, if another one took all.
 func (l *shardQueue) depart() *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
-		if len(l.queue) > 1 {
+		switch {
+		case len(l.queue) == 0:
+			l.calls--
+			return nil
+		case l.calls > 1 || !l.most():
+			return l.take()
+		case len(l.queue) > 1:
 			l.pace.End() // further requests would not fit into this call
 		}
 		due := l.queue[0].since.Add(l.gatherer.timeout / 2)
@@ -295,13 +328,13 @@ func (l *shardQueue) call(b *batch) (reusable bool) {
 	results := l.gatherer.router.Submit(ctx, l.id, b.requests)
 	cancel()
 	reusable = true
+	listening := l.gatherer.listening()
 	for i := range results {
-		b.commands[i].settle(&results[i])
+		b.commands[i].settle(&results[i], listening)
 		if err := results[i].Err; err != nil && err.MaybeApplied() {
 			reusable = false
 		}
 	}
-	l.gatherer.waiting.Add(-int64(len(results)))
 	return reusable
 }
 

@@ -143,6 +143,44 @@ func TestClientsWhoDoNotAskAgainAreNotHeldUp(t *testing.T) {
 	})
 }
 
+// Where a node's clients ask many shards, a command does not wait for the call that its shard has under way; but the calls of a
+// shard stay few.
+func TestWhereClientsAskManyShardsNobodyWaitsForACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, s := serveSlowly(t)
+		clients := dialMany(t, s, 6*callsMost)
+		elsewhere, here := clients[:4*callsMost], clients[4*callsMost:]
+		for _, c := range elsewhere {
+			c.send("INCR " + keyOn(w, 1) + "\r\n")
+		}
+		for _, c := range here { // one by one
+			c.send("INCR " + keyOn(w, 0) + "\r\n")
+			synctest.Wait()
+			time.Sleep(callTakes / 100)
+		}
+		l := s.gather.queueOf(0)
+		l.mu.Lock()
+		calls, queued := l.calls, l.held.requests
+		l.mu.Unlock()
+		if calls != callsMost || queued != len(here)-callsMost {
+			t.Errorf("%d calls of the shard are under way, and %d requests wait", calls, queued)
+		}
+		began := time.Now()
+		for _, c := range here[:callsMost] {
+			c.reply()
+		}
+		if took := time.Since(began); took >= callTakes {
+			t.Errorf("a call takes %v, and the commands that had one of their own are answered after %v", callTakes, took)
+		}
+		for _, c := range here[callsMost:] {
+			c.reply()
+		}
+		if took := time.Since(began); took >= 2*callTakes {
+			t.Errorf("a call takes %v, and those who waited for one are answered after %v", callTakes, took)
+		}
+	})
+}
+
 func TestCloseEndsAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, s := serveSlowly(t)

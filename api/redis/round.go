@@ -39,6 +39,7 @@ type command struct {
 	revision  uint64        // version of the policies by which a check was made
 	together  []shard.Entry // the entries of a check whose policy has a parent; they may live on several shards
 
+	made *shard.Decision // of a check, for those who listen; nil: nobody did
 	answer
 }
 
@@ -57,6 +58,7 @@ type answer struct {
 	at        limit.Time
 	tallied   shard.Tallied
 	allowed   bool
+	challenge bool // a denial only by limits that ask for a challenge
 	repeated  bool // a denial that was repeated without a decision
 	locked    bool
 	shadowed  bool
@@ -68,24 +70,29 @@ type answer struct {
 	reset     limit.Time
 }
 
-// settle copies the parts of a result that the reply needs.
-func (c *command) settle(r *shard.Result) {
+// settle copies the parts of a result that the reply needs, and the whole decision on a check if somebody listens.
+func (c *command) settle(r *shard.Result, listening bool) {
 	if c.err = r.Err; c.err != nil {
 		return
 	}
 	d := &r.Decision
+	if listening && c.op == shard.Check {
+		made := *d
+		c.made = &made
+	}
 	c.at = d.DecidedAt
 	if c.op == shard.Tally || c.op == shard.ReadTally {
 		c.tallied = *d.Tallied
 		return
 	}
 	c.allowed, c.shadowed, c.retry, c.repeated = d.Allowed, d.ShadowDenied, d.RetryAfter, d.Age > 0
+	c.challenge = !d.Allowed && d.Challenged()
 	s := binding(d)
 	if s == nil {
 		return
 	}
 	c.locked = s.Blocked
-	c.quota, c.remaining, c.unlimited, c.reset = s.Quota, s.Remaining, s.Unlimited, s.ResetAt
+	c.quota, c.remaining, c.unlimited, c.reset = s.Quota, s.Left(), s.Unlimited, s.ResetAt
 	if c.limits == nil {
 		c.limit = s.Policy + "/" + s.Limit
 	}
@@ -131,6 +138,7 @@ type round struct {
 	checks      bool // some commands are checks of a policy
 	ends        bool // the connection is closed when the replies are written
 	left        atomic.Int32
+	followed
 
 	// For the question whether a denial may be repeated.
 	asked [1]shard.Entry
@@ -152,6 +160,7 @@ func (r *round) reset() {
 		r.commands = nil
 	}
 	r.commands, r.parts, r.acrossCount, r.said, r.ends, r.checks = r.commands[:0], r.parts[:0], 0, 0, false, false
+	r.followed = followed{}
 }
 
 // link gives the i-th command to a shard, after the round's earlier commands for that shard.
@@ -171,7 +180,7 @@ func (r *round) link(i int32, id shard.ID) {
 
 // repeat answers the checks whose denial may be repeated, so that a flood waits for no commit. No earlier command of the
 // round could make room for such a check.
-func (r *round) repeat(router Router) {
+func (r *round) repeat(g *gatherer) {
 	if !r.checks {
 		return
 	}
@@ -180,7 +189,7 @@ func (r *round) repeat(router Router) {
 	for _, p := range parts {
 		for i := p.first; i >= 0; {
 			next := r.commands[i].next
-			if !r.repeatOne(&r.commands[i], router) {
+			if !r.repeatOne(&r.commands[i], g) {
 				r.link(i, p.id)
 			}
 			i = next
@@ -188,24 +197,25 @@ func (r *round) repeat(router Router) {
 	}
 }
 
-func (r *round) repeatOne(c *command, router Router) bool {
+func (r *round) repeatOne(c *command, g *gatherer) bool {
 	if c.op != shard.Check || c.policy == "" {
 		return false
 	}
 	r.asked[0] = shard.Entry{Policy: c.policy, Key: c.key, Cost: c.cost}
 	r.asks = shard.Request{Op: c.op, Namespace: c.namespace, Entries: r.asked[:], Hashed: c.hashed}
 	r.heard = shard.Result{}
-	if !router.Repeat(&r.asks, &r.heard.Decision) {
+	if !g.router.Repeat(&r.asks, &r.heard.Decision) {
 		return false
 	}
-	c.settle(&r.heard)
+	c.settle(&r.heard, g.listening())
 	return true
 }
 
 // begin starts a round. Its connection owns the round again once it has the token, perhaps before begin returns.
 func (r *round) begin() {
 	r.began = time.Now()
-	r.repeat(r.conn.server.gather.router)
+	r.follow()
+	r.repeat(r.conn.server.gather)
 	parts := r.parts // with checks of several shards alone, the round may have ended before the loop below
 	calls := len(parts)
 	if r.acrossCount > 0 {
@@ -241,8 +251,8 @@ func (r *round) decideAcross(g *gatherer) {
 			continue
 		}
 		results := g.router.Decide(ctx, []shard.Request{{Op: c.op, Namespace: c.namespace, Entries: c.together,
-			Revision: c.revision, Hashed: c.hashed}})
-		c.settle(&results[0])
+			Revision: c.revision, Hashed: c.hashed, Trace: r.trace()}})
+		c.settle(&results[0], g.listening())
 	}
 	r.partDone()
 }
@@ -251,6 +261,21 @@ func (r *round) decideAcross(g *gatherer) {
 func (r *round) partDone() {
 	if r.left.Add(-1) == 0 {
 		r.conn.finish()
+	}
+}
+
+// tell tells the decisions of the round, whose replies are written.
+func (r *round) tell(to Teller) {
+	for i := range r.commands {
+		c := &r.commands[i]
+		if c.made == nil {
+			continue
+		}
+		request := &shard.Request{Op: c.op, Namespace: c.namespace, Entries: c.together, Hashed: c.hashed}
+		if request.Entries == nil {
+			request.Entries = []shard.Entry{{Policy: c.policy, Key: c.key, Cost: c.cost, Limits: c.limits}}
+		}
+		to.TellRedis(request, c.made, c.outcome(), r.conn.who.caller, r.began, r.call)
 	}
 }
 
@@ -263,6 +288,8 @@ func (c *command) outcome() string {
 		return "locked_out"
 	case c.repeated:
 		return "denied_cached"
+	case c.challenge:
+		return "challenged"
 	case !c.allowed:
 		return "denied"
 	case c.shadowed:

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/internal/calllog"
 	"github.com/stint-io/stint/internal/keyhash"
+	"github.com/stint-io/stint/internal/trace"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -37,13 +39,22 @@ type Observer interface {
 	// Commands is called with the number of commands of one name that had the same result. Code is "ok" or the first word
 	// of the error.
 	Commands(name, code string, count int)
-	// Round is called with the time that a round of one connection took.
-	Round(took time.Duration)
+	// Round is called with the time that a round of one connection took, and the id of its trace in hex; "": it is not followed.
+	Round(took time.Duration, trace string)
 	// Connections is called with the number of open connections.
 	Connections(open int)
 }
 
-// Config has the parts that the server needs. All fields are required except Keys, Guard, Parents, Copies, Level,
+// Teller is told of each decision when its reply is written. It may be called concurrently and must not block.
+type Teller interface {
+	// Listening reports whether anybody wants to know; else TellRedis need not be called.
+	Listening() bool
+	// TellRedis tells a decision. The keys of the request are as they are counted. began is when its command was read; call
+	// follows it, and may be nil.
+	TellRedis(r *shard.Request, d *shard.Decision, outcome string, who *auth.Caller, began time.Time, call *trace.Call)
+}
+
+// Config has the parts that the server needs. All fields are required except Keys, Guard, Tracer, Calls, Parents, Copies, Level, Teller,
 // Version, ConnectionsMost and RequestTimeout.
 type Config struct {
 	Router Router
@@ -63,9 +74,13 @@ type Config struct {
 	Level    func() shard.Level
 	Ready    func() error // nil if the node can serve every shard, else the reason why not
 	Observer Observer
+	Teller   Teller // nil: nobody is told of decisions
 	Logger   *slog.Logger
-	Now      func() time.Time
-	Version  string
+	// Tracer follows rounds; nil: none are. Calls is the log of those that fail or are slow; nil: there is none.
+	Tracer  *trace.Tracer
+	Calls   *calllog.Log
+	Now     func() time.Time
+	Version string
 	// ConnectionsMost is the listener's bound, which INFO shows. A refused connection should get Refusal.
 	ConnectionsMost int
 	// RequestTimeout bounds every command. 0: 5 s.
@@ -139,7 +154,7 @@ func NewServer(config Config) *Server {
 	}
 	return &Server{
 		config: config,
-		gather: newGatherer(config.Router, config.RequestTimeout),
+		gather: newGatherer(config.Router, config.Teller, config.RequestTimeout),
 		conns:  make(map[*conn]struct{}),
 	}
 }

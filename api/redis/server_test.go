@@ -53,7 +53,7 @@ func stuckCall(t *testing.T) (w *world, s *Server, first *client, key string) {
 	first = dialTCP(t, s)
 	first.send("INCR " + key + "\r\n")
 	l := s.gather.queueOf(0)
-	await.Until(t, "a call is under way", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.under && len(l.queue) == 0 })
+	await.Until(t, "a call is under way", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.calls > 0 && len(l.queue) == 0 })
 	return w, s, first, key
 }
 
@@ -192,7 +192,7 @@ func TestCloseAnswersWhatIsUnderWayAndRefusesTheRest(t *testing.T) {
 	idle.ask("PING")
 	busy.send("INCR " + keyOn(w, 0) + "\r\n")
 	l := s.gather.queueOf(0)
-	await.Until(t, "a call is under way", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.under })
+	await.Until(t, "a call is under way", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.calls > 0 })
 	closed := make(chan struct{})
 	go func() {
 		s.quiet.Store(true)

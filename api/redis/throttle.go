@@ -167,10 +167,15 @@ func readCheck(c *conn, v *verb, args [][]byte) {
 	}
 }
 
-// replyCheck replies with a map about the binding limit; in RESP2 it is an array of names and values.
+// replyCheck replies with a map about the binding limit; in RESP2 it is an array of names and values. A challenge has one pair more.
 func replyCheck(b []byte, of []command, proto int) []byte {
 	c := &of[0]
-	b = appendMap(b, 6, proto)
+	const pairs = 6
+	if c.challenge {
+		b = appendFlag(appendBulk(appendMap(b, pairs+1, proto), "challenge"), true)
+	} else {
+		b = appendMap(b, pairs, proto)
+	}
 	b = appendFlag(appendBulk(b, "allowed"), c.allowed)
 	b = appendBulk(appendBulk(b, "limit"), c.limit)
 	b = appendInteger(appendBulk(b, "quota"), int64(c.quota))

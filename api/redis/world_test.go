@@ -49,6 +49,11 @@ func newWorld(t *testing.T) *world {
     limits:
       - {name: few, quota: 2, lifetime: {}}
       - {name: many, quota: 10, lifetime: {}}
+  guarded:
+    count_denied: true
+    lockout: {after: 1, base: 5m, on_denied: true}
+    limits:
+      - {name: minute, quota: 3, fixed_window: {period: 60s}}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +144,7 @@ func (c *counted) add(what string, n int) {
 
 func (c *counted) Decisions(policy, outcome string, n int) { c.add(policy+" "+outcome, n) }
 func (c *counted) Commands(name, code string, n int)       { c.add(name+" "+code, n) }
-func (c *counted) Round(time.Duration)                     { c.add("rounds", 1) }
+func (c *counted) Round(time.Duration, string)             { c.add("rounds", 1) }
 func (c *counted) Connections(int)                         {}
 
 func (c *counted) get(what string) int {

@@ -3,13 +3,18 @@
 
 const secondsPerLook = 2
 const looksKept = 300 // 10 minutes
+const denialsShown = 100
+const limitsShown = 12
 
 // What the page remembers between two looks.
 const memory = {
   token: sessionStorage.getItem('token') ?? '',
   rates: new Map(), // policy: decisions per second, the newest last
+  asked: 0, // counts the questions before actions
   declined: false, // the operator closed the question for a token: it comes back with another screen
   turn: 0, // counts changes of the screen: an answer for an earlier one is dropped
+  live: undefined, // the stream of denials, while its screen is in view
+  stop: undefined, // ends that stream
 }
 
 class Failure extends Error {
@@ -21,8 +26,7 @@ class Failure extends Error {
 
 // call asks one procedure, as any client that speaks JSON does.
 async function call(procedure, message = {}) {
-  const headers = { 'Content-Type': 'application/json' }
-  if (memory.token) headers.Authorization = 'Bearer ' + memory.token
+  const headers = headersOf('application/json')
   let response
   try {
     response = await fetch('../stint.v1.' + procedure, { method: 'POST', headers, body: JSON.stringify(message), signal: AbortSignal.timeout(10_000) })
@@ -32,6 +36,42 @@ async function call(procedure, message = {}) {
   const answer = await response.json().catch(() => ({}))
   if (!response.ok) throw new Failure(answer.code ?? String(response.status), answer.message ?? response.statusText)
   return answer
+}
+
+function headersOf(type) {
+  const headers = { 'Content-Type': type }
+  if (memory.token) headers.Authorization = 'Bearer ' + memory.token
+  return headers
+}
+
+// watch hands each event of a stream over until the signal ends it. A message of Connect's streams has a byte of flags and four of
+// length before it; the one with flag 2 is the end, with the error if there is one.
+async function watch(message, signal, each) {
+  const body = new TextEncoder().encode('\0\0\0\0\0' + JSON.stringify(message))
+  new DataView(body.buffer).setUint32(1, body.length - 5)
+  const response = await fetch('../stint.v1.ObserveService/Watch', { method: 'POST', headers: headersOf('application/connect+json'), body, signal })
+  if (!response.ok) {
+    const answer = await response.json().catch(() => ({}))
+    throw new Failure(answer.code ?? String(response.status), answer.message ?? response.statusText)
+  }
+  const reader = response.body.getReader()
+  let read = new Uint8Array()
+  for (;;) {
+    const { done, value } = await reader.read()
+    if (done) throw new Failure('unreachable', 'The stream has ended.')
+    const more = new Uint8Array(read.length + value.length)
+    more.set(read)
+    more.set(value, read.length)
+    read = more
+    while (read.length >= 5) {
+      const length = new DataView(read.buffer, read.byteOffset).getUint32(1)
+      if (read.length < 5 + length) break
+      const event = JSON.parse(new TextDecoder().decode(read.subarray(5, 5 + length)))
+      if (read[0] & 2) throw new Failure(event.error?.code ?? 'unreachable', event.error?.message ?? 'The stream has ended.')
+      read = read.subarray(5 + length)
+      each(event)
+    }
+  }
 }
 
 // h makes an element. Attributes that are functions are listeners.
@@ -48,7 +88,7 @@ function build(element, attributes, children) {
     if (typeof value === 'function') element.addEventListener(name, value)
     else if (value !== undefined && value !== false) element.setAttribute(name, value === true ? '' : value)
   }
-  element.append(...children.flat().filter((child) => child !== undefined && child !== ''))
+  element.append(...children.flat(Infinity).filter((child) => child !== undefined && child !== ''))
   return element
 }
 
@@ -84,6 +124,7 @@ function span(text) {
   return Number((seconds / 86400).toFixed(1)) + ' d'
 }
 
+const clock = () => new Date().toISOString().slice(11, 19) + ' UTC'
 const moment = (text) => (text ? text.slice(0, 19).replace('T', ' ') + ' UTC' : 'never')
 
 function ahead(text) {
@@ -108,9 +149,9 @@ function curve(values) {
 
 function table(columns, rows, empty) {
   if (rows.length === 0) return h('div', { class: 'scroll' }, h('p', { class: 'empty' }, empty))
-  const kind = (column) => (column.startsWith('#') ? 'number' : '')
+  const kind = (column) => ({ '#': 'number', '~': 'wrap' })[column[0]] ?? ''
   return h('div', { class: 'scroll' }, h('table', {},
-    h('thead', {}, h('tr', {}, columns.map((c) => h('th', { scope: 'col', class: kind(c) }, c.replace('#', ''))))),
+    h('thead', {}, h('tr', {}, columns.map((c) => h('th', { scope: 'col', class: kind(c) }, c.replace(/^[#~]/, ''))))),
     h('tbody', {}, rows.map((row) => h('tr', {}, row.map((cell, i) =>
       h('td', { class: kind(columns[i]) }, cell instanceof Node ? cell : String(cell))))))))
 }
@@ -179,6 +220,33 @@ const screens = {
     },
   },
 
+  denials: {
+    ask(values) {
+      const asked = form('denials', values, {
+        policy: h('input', { size: 20, placeholder: 'all of them', spellcheck: 'false' }),
+        key: h('input', { size: 40, placeholder: 'all of them', spellcheck: 'false' }),
+      })
+      asked.append(h('button', { type: 'button', id: 'pause', 'aria-pressed': 'false', click: pause }, 'Pause'))
+      return asked
+    },
+    live: true,
+    async look() {
+      const live = memory.live
+      if (live?.failure) throw live.failure
+      if (!live?.begun) return [h('p', { class: 'soft' }, 'Connecting...')]
+      const { events, limits, count: seen, missed, missing, since } = live.held ?? live
+      const behind = live.count - seen
+      return [
+        missing.length > 0 ? h('p', { class: 'error' }, 'Denials that the nodes ' + missing.join(', ') + ' answer are missing: they do not send them.') : '',
+        h('h1', {}, live.held ? 'Paused ' : 'Live ', h('span', { class: 'soft' }, `${count(seen)} ${seen === 1 ? 'denial' : 'denials'} since ${since}` +
+          (behind > 0 ? `, and ${count(behind)} while paused` : '') + (missed > 0 ? `; ${count(missed)} more were too many to show` : ''))),
+        limits.size > 0 ? [table(['denied by', '#denials', '#share', ''], [...limits].sort((a, b) => b[1] - a[1]).slice(0, limitsShown).map(([name, n]) =>
+          [name, count(n), percent(share(n, seen)), bar(share(n, seen), 'bad')]), ''), h('h2', {}, 'Newest first')] : '',
+        table(['at (UTC)', 'policy', '~key', '~denied by', 'again', 'asked by', 'on'], events.map(denialRow), 'Nobody has been denied since then.'),
+      ]
+    },
+  },
+
   key: {
     ask: (values) => [form('key', values, {
       policy: h('input', { size: 20, required: true, spellcheck: 'false' }),
@@ -192,9 +260,11 @@ const screens = {
       return [
         table(['limit', '#used', '#held', '#quota', '', '#left', 'at rest again'], (got.limits ?? []).map((l) => {
           const spent = l.unlimited ? 0 : share(Number(l.used) + Number(l.held), Number(l.quota))
-          return [l.limit, count(l.used), count(l.held), l.unlimited ? 'none' : count(l.quota), bar(spent, spent >= 100 ? 'bad' : ''),
+          return [l.limit + (l.soft ? ', asks for a challenge' : ''), count(l.used), count(l.held), l.unlimited ? 'none' : count(l.quota), bar(spent, spent >= 100 ? 'bad' : ''),
             l.unlimited ? 'any' : count(l.remaining), ahead(l.resetAt)]
         }), 'This policy has no limits.'),
+        (got.fired ?? []).length > 0 ? [h('h2', {}, 'Thresholds that have fired'), table(['limit', '#threshold', '#of the quota', 'silent until'],
+          got.fired.map((f) => [f.limit, count(f.units), f.percent ? f.percent + ' %' : '', f.windowEnd ? moment(f.windowEnd) : 'for ever']), '')] : '',
         h('h2', {}, 'Why'), h('pre', {}, got.explanation),
         h('h2', {}, 'What was done to it by hand'), audit ? auditTable(audit.records ?? [])
           : h('p', { class: 'soft' }, 'This token may not read the audit log.'),
@@ -212,11 +282,31 @@ const screens = {
     async look(values) {
       const list = await call('ObserveService/ListUsage', { namespace: namespace(), policy: values.policy, key: values.key, period: values.period, pageSize: 200 })
       return [
-        table(['policy', 'meter', 'key', 'from', 'to', 'state', '#units', '#credits'], (list.records ?? []).map((r) => [r.policy, r.meter, r.key,
-          moment(r.start), moment(r.end), (r.state ?? '').replace('USAGE_STATE_', '').toLowerCase(), count(r.units), count(r.credits)]),
+        table(['policy', 'meter', 'key', 'from', 'to', 'state', '#units', '#credits', '#corrections'], (list.records ?? []).map((r) => [r.policy, r.meter, r.key,
+          moment(r.start), moment(r.end), (r.state ?? '').replace('USAGE_STATE_', '').toLowerCase(), count(r.units), count(r.credits), count(r.corrections)]),
         'No usage: only policies with meter: keep it.'),
         h('p', { class: 'soft' }, list.nextPageToken ? 'The first 200 records. The command stint usage lists all, as NDJSON or CSV.'
           : `Complete through ${moment(list.completeThrough)}.`),
+      ]
+    },
+  },
+
+  events: {
+    slow: true,
+    ask: (values) => [form('events', values, {
+      state: choice({ '': 'waiting and dead letters', waiting: 'waiting', dead: 'dead letters' }),
+      sink: h('input', { size: 20, placeholder: 'all of them', spellcheck: 'false' }),
+    }), replay(values)],
+    async look(values) {
+      const [list, events] = await Promise.all([call('SinkService/List'),
+        call('SinkService/ListEvents', { sink: values.sink, state: values.state, count: 100 })])
+      return [
+        (events.missing ?? []).length > 0 ? h('p', { class: 'error' }, 'Without the events of the shards ' + events.missing.join(', ') + ', which do not answer.') : '',
+        h('h1', {}, 'Sinks'), table(['sink', 'kind', 'events', '~address', '~state'], (list.sinks ?? []).map(sinkRow), 'There is no sink: stint sink create makes one.'),
+        h('h2', {}, 'Events that no sink has taken yet'),
+        table(['at', 'sink', 'what', 'policy', '~key', 'limit', '~state'], (events.events ?? []).map(eventRow), 'Nothing waits, and there is no dead letter.'),
+        h('p', { class: 'soft' }, (events.more ? 'The oldest 100. The command stint events lists more. ' : '') +
+          'A dead letter was given up: once its sink works, send it again.'),
       ]
     },
   },
@@ -243,6 +333,73 @@ function nodeRow(node) {
     marked(m.diskFull ? 'bad' : '', m.diskFull ? 'full' : bytes(m.diskFree)),
     h('span', { title: `${bytes(m.recordBytes)} of ${bytes(m.recordBytesLimit)} for records; the process has ${bytes(m.memory)}` }, bar(used, used > 87 ? 'bad' : '', 60)),
     marked(clock ? 'bad' : '', span(node.clockAhead))]
+}
+
+// blame names the limits that denied, or else how it was denied.
+const blame = (decision) => (decision.deniedBy?.length > 0 ? decision.deniedBy : [decision.outcome.replaceAll('_', ' ')])
+
+function denialRow(e) {
+  const d = e.decision
+  return [e.at.slice(11, 23), e.policy, e.hashed ? h('span', { class: 'soft' }, e.key + ' (hash)') : link('key', { policy: e.policy, key: e.key }, e.key),
+    blame(d).join(', ') + (d.outcome === 'challenged' ? ': asks for a challenge' : ''), d.retryAfter ? 'in ' + span(d.retryAfter) : marked('soft', 'never by itself'),
+    (d.token ? d.token + ', ' : '') + d.protocol, h('span', { class: 'soft' }, d.node + (d.cached ? ', repeated' : ''))]
+}
+
+function sinkRow(sink) {
+  const state = sink.disabledAt ? marked('warn', 'disabled: ' + (sink.disabledWhy || 'by hand')) : sink.failing ? marked('bad', sink.failing) : marked('well', 'takes events')
+  return [sink.name, sink.kind, (sink.events ?? []).join(', '), sink.url, state]
+}
+
+function eventRow(e) {
+  const state = e.state === 'dead' ? marked('bad', 'dead letter' + (e.why ? ': ' + e.why : '')) : e.why ? marked('warn', 'waits: ' + e.why) : 'under way'
+  return [moment(e.at), e.sink, e.kind, e.policy, e.namespace === namespace() ? link('key', { policy: e.policy, key: e.key }, e.key) : e.namespace + ': ' + e.key,
+    e.limit ?? '', state]
+}
+
+// listen keeps the stream of denials open while its screen is in view, and opens it again when it breaks.
+async function listen(values) {
+  const turn = memory.turn
+  const signal = memory.stop.signal
+  memory.live = { events: [], limits: new Map(), count: 0, missed: 0, missing: [], since: clock(), begun: false }
+  const live = memory.live
+  const wanted = { namespace: namespace(), kinds: ['EVENT_KIND_DENIED'], policies: values.policy ? [values.policy] : [], key: values.key }
+  while (!signal.aborted) {
+    try {
+      await watch(wanted, signal, (event) => {
+        live.begun = true
+        live.failure = undefined
+        hear(live, event)
+      })
+    } catch (failure) {
+      if (signal.aborted) return
+      live.failure = failure instanceof Failure ? failure : new Failure('unreachable', 'This node does not answer.')
+    }
+    if (turn === memory.turn) draw()
+    await new Promise((resolve) => setTimeout(resolve, secondsPerLook * 1000))
+  }
+}
+
+function hear(live, event) {
+  live.missed += Number(event.missed ?? 0)
+  if (event.decision) {
+    live.count++
+    live.events = [event, ...live.events.slice(0, denialsShown - 1)]
+    for (const name of blame(event.decision)) live.limits.set(name, (live.limits.get(name) ?? 0) + 1)
+  } else if (event.kind === 'EVENT_KIND_STREAM') live.missing = event.missingNodes ?? []
+  if (!live.due) live.due = setTimeout(() => { // many denials are drawn at once
+    live.due = undefined
+    if (memory.live === live && !live.held) draw()
+  }, event.decision ? 500 : 0)
+}
+
+// pause holds what is in view: nobody can click a key that moves.
+function pause() {
+  const live = memory.live
+  if (!live?.begun) return
+  live.held = live.held ? undefined : { ...live, limits: new Map(live.limits) }
+  byId('pause').setAttribute('aria-pressed', String(live.held !== undefined))
+  byId('pause').textContent = live.held ? 'Go on' : 'Pause'
+  draw()
 }
 
 function shardRow(shard) {
@@ -275,7 +432,7 @@ function remember(policy, rate) {
   memory.rates.set(policy, rates.slice(-looksKept))
 }
 
-const auditTable = (records) => table(['at', 'who', 'policy', 'key', 'limit', 'what', 'before', 'after', 'note'], records.map((r) => [moment(r.at), r.actor,
+const auditTable = (records) => table(['at', 'who', 'policy', '~key', 'limit', 'what', '~before', '~after', '~note'], records.map((r) => [moment(r.at), r.actor,
   r.policy, r.key, r.limit, r.deed, r.before, r.after, r.note]), 'Nothing was done by hand.')
 
 function choice(values) {
@@ -323,6 +480,24 @@ function actions(values) {
     told)
 }
 
+// replay sends the dead letters of a sink, or of all, again, after it has asked once more. Each keeps its id, so doing it twice counts nothing
+// twice.
+function replay(values) {
+  const told = h('span', { role: 'status' })
+  const act = async () => {
+    const note = await confirmed('Send dead letters again', `All dead letters for ${values.sink || 'any sink'} wait again.`)
+    if (note === undefined) return
+    try {
+      const done = await call('SinkService/ReplayEvents', { sink: values.sink, note })
+      told.replaceChildren(marked('well', `${count(done.replayed)} dead letters are sent again.`))
+    } catch (failure) {
+      told.replaceChildren(marked('bad', failure.message))
+    }
+    draw()
+  }
+  return h('div', { class: 'buttons actions' }, h('button', { type: 'button', click: act }, 'Send dead letters again'), told)
+}
+
 // freshId is random. crypto.randomUUID is not there on a page without TLS.
 const freshId = () => 'ui-' + Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join('')
 
@@ -334,8 +509,15 @@ function confirmed(title, text) {
   byId('confirm-note').value = ''
   dialog.returnValue = ''
   dialog.showModal()
-  return new Promise((resolve) => dialog.addEventListener('close', () =>
-    resolve(dialog.returnValue === 'do' ? byId('confirm-note').value.trim() : undefined), { once: true }))
+  const asked = ++memory.asked
+  return new Promise((resolve) => {
+    const close = () => {
+      if (asked === memory.asked && dialog.open) return // the end of the question before, which comes late
+      dialog.removeEventListener('close', close)
+      resolve(asked === memory.asked && dialog.returnValue === 'do' ? byId('confirm-note').value.trim() : undefined)
+    }
+    dialog.addEventListener('close', close)
+  })
 }
 
 function askForToken(why) {
@@ -378,7 +560,17 @@ function show() {
   }
   document.title = 'stint: ' + name
   byId('screen').replaceChildren(...[screens[name].ask?.(values) ?? []].flat().filter((part) => part !== ''), h('div', { id: 'drawn' }))
+  tune()
   draw()
+}
+
+// tune opens the stream of a screen that has one, and closes that of the screen before, or of a page that nobody sees.
+function tune() {
+  memory.stop?.abort()
+  memory.stop = new AbortController()
+  memory.live = undefined
+  const { name, values } = place()
+  if (screens[name].live && !document.hidden) listen(values)
 }
 
 // draw asks for the screen's figures and replaces those in view.
@@ -388,7 +580,7 @@ async function draw() {
   let parts
   try {
     parts = await screens[name].look(values)
-    byId('asked').textContent = 'As of ' + new Date().toLocaleTimeString()
+    byId('asked').textContent = 'As of ' + clock()
   } catch (failure) {
     if (!(failure instanceof Failure)) throw failure
     if (failure.code === 'unauthenticated' && turn === memory.turn && !memory.declined) askForToken(failure.message)
@@ -447,6 +639,7 @@ async function look() {
 }
 
 addEventListener('hashchange', show)
+document.addEventListener('visibilitychange', () => screens[place().name].live && show())
 byId('namespace').addEventListener('change', show)
 byId('sign-in').addEventListener('click', () => askForToken())
 addEventListener('keydown', (event) => {
@@ -454,6 +647,7 @@ addEventListener('keydown', (event) => {
   const names = Object.keys(screens)
   if (names[Number(event.key) - 1]) location.hash = '#/' + names[Number(event.key) - 1]
   else if (event.key === 't') askForToken()
+  else if (event.key === 'p' && place().name === 'denials') pause()
   else if (event.key === '/') {
     location.hash = '#/key'
     setTimeout(() => document.querySelector('form.ask input[name=key]')?.focus())

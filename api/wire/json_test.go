@@ -215,6 +215,9 @@ func scribbled(random *rand.Rand, f protoreflect.FieldDescriptor, tame bool) pro
 		return protoreflect.ValueOfUint32(1 + random.Uint32()>>random.IntN(32))
 	case protoreflect.Uint64Kind:
 		return protoreflect.ValueOfUint64(1 + random.Uint64()>>random.IntN(64))
+	case protoreflect.EnumKind: // any but the first, which is written nowhere
+		values := f.Enum().Values()
+		return protoreflect.ValueOfEnum(values.Get(1 + random.IntN(values.Len()-1)).Number())
 	case protoreflect.StringKind:
 		return protoreflect.ValueOfString(scribbledText(random, tame))
 	}

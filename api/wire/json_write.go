@@ -128,7 +128,14 @@ func (w *jsonWriter) decision(m *stintv1.Decision) {
 		w.position(p)
 	}
 	w.text(`],"explanation":`, m.Explanation)
+	w.outcome(`,"outcome":`, m.Outcome)
 	w.raw(`}`)
+}
+
+func (w *jsonWriter) outcome(before string, o stintv1.Outcome) {
+	name, known := stintv1.Outcome_name[int32(o)]
+	w.unsure = w.unsure || !known
+	w.text(before, name)
 }
 
 func (w *jsonWriter) status(m *stintv1.LimitStatus) {
@@ -152,6 +159,7 @@ func (w *jsonWriter) status(m *stintv1.LimitStatus) {
 	w.uint32(`,"lockoutLevel":`, m.LockoutLevel)
 	w.instant(`,"blockedUntil":`, m.BlockedUntil)
 	w.bool(`,"unlimited":`, m.Unlimited)
+	w.bool(`,"soft":`, m.Soft)
 	w.raw(`}`)
 }
 

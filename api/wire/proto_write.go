@@ -97,6 +97,7 @@ func (w *protoWriter) decision(field protowire.Number, m *stintv1.Decision) {
 		w.position(13, p)
 	}
 	w.text(14, m.Explanation)
+	w.uint64(15, uint64(m.Outcome))
 	w.end(at)
 }
 
@@ -122,6 +123,7 @@ func (w *protoWriter) status(field protowire.Number, m *stintv1.LimitStatus) {
 	w.uint64(14, uint64(m.LockoutLevel))
 	w.instant(15, m.BlockedUntil)
 	w.bool(16, m.Unlimited)
+	w.bool(17, m.Soft)
 	w.end(at)
 }
 

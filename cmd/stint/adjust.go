@@ -70,15 +70,16 @@ func (c *adjustCommand) Run(s streams) error {
 }
 
 // negativeLast lets people write a negative number in its place: the parser would take the -5 of "add -5" for flags. The
-// number is the last argument of adjust, so it may follow the flags and the -- that ends them.
+// number is the last argument of adjust and of usage correct, so it may follow the flags and the -- that ends them.
 func negativeLast(args []string) []string {
-	if len(args) == 0 || args[0] != "adjust" || slices.Contains(args, "--") {
+	corrects := len(args) > 1 && args[0] == "usage" && args[1] == "correct"
+	if len(args) == 0 || args[0] != "adjust" && !corrects || slices.Contains(args, "--") {
 		return args
 	}
 	at := slices.IndexFunc(args, func(arg string) bool {
 		return len(arg) > 1 && arg[0] == '-' && strings.Trim(arg[1:], "0123456789") == ""
 	})
-	if at < 1 || args[at-1] != "add" && args[at-1] != "set" {
+	if at < 1 || corrects && strings.HasPrefix(args[at-1], "--") || !corrects && args[at-1] != "add" && args[at-1] != "set" {
 		return args
 	}
 	return slices.Concat(args[:at], args[at+1:], []string{"--", args[at]})

@@ -85,6 +85,8 @@ func changed(r *stintv1.AuditRecord) string {
 		return "sealing secrets"
 	case r.Deed == "restore":
 		return "cluster"
+	case r.Deed == "replay":
+		return "dead letters"
 	case r.Deed == "forget":
 		return "a key of " + r.Namespace
 	case r.Policy == "" && r.Key == "":

@@ -109,7 +109,11 @@ func verdictLine(done, what string, d *stintv1.Decision) string {
 	if d.GetAllowed() {
 		line.WriteString(done + ": " + what)
 	} else {
-		line.WriteString("denied: " + what)
+		if d.GetOutcome() == stintv1.Outcome_OUTCOME_CHALLENGE {
+			line.WriteString("challenged: " + what)
+		} else {
+			line.WriteString("denied: " + what)
+		}
 		if by := d.GetDeniedBy(); len(by) > 0 {
 			line.WriteString(", by " + strings.Join(by, ", "))
 		}

@@ -163,7 +163,7 @@ func (f *fakeCluster) Decision(string, string) {}
 func (f *fakeCluster) Denied(string, string, string) {}
 
 // Request implements api.Observer.
-func (f *fakeCluster) Request(string, string, time.Duration) {}
+func (f *fakeCluster) Request(string, string, time.Duration, string) {}
 
 // serve puts the cluster behind an address.
 func (f *fakeCluster) serve(t *testing.T) (addr string) {

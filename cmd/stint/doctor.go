@@ -31,7 +31,7 @@ func (*doctorCommand) Help() string {
 		"    stint doctor --addr node-1:7400,node-2:7400,node-3:7400\n" +
 		"    stint doctor --through https://shop.example.com/login\n" +
 		"    stint doctor -o json\n\n" +
-		"A token for it: --grant 'ops=observe' --grant 'ops=check,read,inline'"
+		"A token for it: --grant 'ops=observe,sinks' --grant 'ops=check,read,inline'"
 }
 
 // condition is how bad a finding is.
@@ -89,6 +89,7 @@ func (c *doctorCommand) Run(s streams) error {
 	d.identity(ctx)
 	d.count(ctx)
 	d.gates(ctx)
+	d.sinksOf(ctx)
 	if status.Partial {
 		d.unknown("cluster", errors.New("this token or role may not see the state of the cluster"), "give it the operation observe")
 	} else {

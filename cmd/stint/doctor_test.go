@@ -56,6 +56,25 @@ func TestDoctorOfASickCluster(t *testing.T) {
 	compareTranscript(t, "doctor_sick", out.String())
 }
 
+// What the doctor says of sinks that fail, and of events that were given up.
+func TestDoctorOfSickSinks(t *testing.T) {
+	at := timestamppb.New(time.Date(2026, 11, 24, 2, 0, 0, 0, time.UTC))
+	d := &doctor{doctorCommand: &doctorCommand{}}
+	d.sinks([]*stintv1.Sink{
+		{Name: "billing", Url: "https://example.com/hooks", Failing: "it answered 500 Internal Server Error"},
+		{Name: "money", DisabledAt: at, DisabledWhy: "it answered 410 Gone"},
+		{Name: "well"},
+	})
+	d.letters(&stintv1.ListEventsResponse{More: true, Missing: []string{"3"}, Events: []*stintv1.SinkEvent{{Sink: "billing", At: at}, {Sink: "money", At: at}}})
+	d.sinks([]*stintv1.Sink{{Name: "well"}, {Name: "another"}})
+	d.letters(&stintv1.ListEventsResponse{})
+	var out strings.Builder
+	if err := d.print(streams{out: &out}); err != nil {
+		t.Fatal(err)
+	}
+	compareTranscript(t, "doctor_sinks", out.String())
+}
+
 // compareTranscript compares text with a file in testdata/cluster.
 func compareTranscript(t *testing.T, name, got string) {
 	t.Helper()

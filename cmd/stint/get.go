@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/stint-io/stint/api"
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
@@ -34,5 +35,28 @@ func (c *getCommand) Run(s streams) error {
 		fmt.Fprintf(s.out, "as of %s, a replica's, %s old at most\n", instant(answer.Msg.At),
 			api.DurationText(behind.AsDuration().Round(time.Millisecond)))
 	}
-	return printLimits(s, answer.Msg.Limits, answer.Msg.At)
+	if err := printLimits(s, answer.Msg.Limits, answer.Msg.At); err != nil {
+		return err
+	}
+	for _, f := range answer.Msg.Fired {
+		fmt.Fprintf(s.out, "%s/%s of %s has reached its threshold %s; it is silent %s\n", f.Policy, f.Limit, f.Key, thresholdText(f),
+			silentText(f, answer.Msg.At))
+	}
+	return nil
+}
+
+// thresholdText is a threshold in units, and if it is one as a share of the quota.
+func thresholdText(f *stintv1.FiredThreshold) string {
+	if f.Percent == 0 {
+		return plural(f.Units, "unit")
+	}
+	return fmt.Sprintf("%d%% (%s)", f.Percent, plural(f.Units, "unit"))
+}
+
+// silentText says until when a threshold does not fire again.
+func silentText(f *stintv1.FiredThreshold, at *timestamppb.Timestamp) string {
+	if f.WindowEnd == nil {
+		return "for ever"
+	}
+	return "for " + api.DurationText(f.WindowEnd.AsTime().Sub(at.AsTime()).Round(time.Millisecond))
 }

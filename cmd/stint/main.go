@@ -41,15 +41,19 @@ type commandLine struct {
 	Forget      forgetCommand      `cmd:"" help:"End everything that is kept of one key: for a person who asks for it."`
 	Audit       auditCommand       `cmd:"" help:"List who changed what by hand."`
 	Top         topCommand         `cmd:"" help:"Show which keys are asked about, denied and spent most."`
+	Watch       watchCommand       `cmd:"" help:"Show decisions as they are made."`
 	Usage       usageCommand       `cmd:"" help:"List what the meters of the policies have billed."`
 	Policies    policiesCommand    `cmd:"" help:"List the policies in force."`
 	Apply       applyCommand       `cmd:"" help:"Put a policies file in force."`
 	Status      statusCommand      `cmd:"" help:"Show the nodes, the shards and what is wrong. Exit code 1: not healthy."`
 	Doctor      doctorCommand      `cmd:"" help:"Look for what is wrong, and say what to do. Exit code 1: something is."`
 	Drain       drainCommand       `cmd:"" help:"Let a node hand its shards over, so that it can be stopped."`
+	LogLevel    logLevelCommand    `cmd:"" help:"Show or change how much a node logs, while it runs."`
 	RemoveNode  removeNodeCommand  `cmd:"" help:"Take a node out of the cluster for good."`
 	Token       tokenCommand       `cmd:"" help:"Make, list and end the tokens that requests prove themselves with."`
 	Secret      secretCommand      `cmd:"" help:"List, rotate and drop the secrets that ids of holds and decisions are sealed with."`
+	Sink        sinkCommand        `cmd:"" help:"Make, list and end the places that events are posted to."`
+	Events      eventsCommand      `cmd:"" help:"List the events that wait for a sink, and send dead letters again."`
 	Backup      backupCommand      `cmd:"" help:"Write everything that a running cluster knows into a file."`
 	Restore     restoreCommand     `cmd:"" help:"Make a new cluster from a backup, offline."`
 	Recover     recoverCommand     `cmd:"" help:"Make a backup from the disks that are left of a cluster, offline."`

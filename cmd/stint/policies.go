@@ -199,6 +199,9 @@ func ruleText(l *stintv1.Limit) string {
 	if l.Shadow {
 		text += ", shadow"
 	}
+	if l.OnExceeded == stintv1.OnExceeded_ON_EXCEEDED_CHALLENGE {
+		text += ", soft"
+	}
 	return text
 }
 

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 //	remember NAME              sets a variable to the output of the last command
 //	signal NAME... CODE        signals the server, further times when it no longer listens, and checks its exit code
 //
-// $CERTS has certificates of one authority, in directories: server, other (for stint.example.com), role and peer.
+// $DEPLOY is the directory deploy. $CERTS has certificates of one authority, in directories: server, other (for stint.example.com), role and peer.
 func TestScripts(t *testing.T) {
 	certificates := writeCertificates(t)
 	testscript.Run(t, testscript.Params{
@@ -55,7 +55,9 @@ func TestScripts(t *testing.T) {
 			logs, err := filepath.Abs("../../../shared/data")
 			e.Setenv("LOGS", logs)
 			e.Setenv("CERTS", certificates)
-			return err
+			deploy, failed := filepath.Abs("../../deploy")
+			e.Setenv("DEPLOY", deploy)
+			return errors.Join(err, failed)
 		},
 		Condition: func(name string) (bool, error) {
 			if name == "logs" {

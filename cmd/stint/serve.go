@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"os/signal"
 	"syscall"
@@ -37,6 +38,7 @@ type serveCommand struct {
 	InsecureAPI     bool          `name:"insecure-api" help:"Serve clients off loopback in plaintext; until there is a token, everyone who reaches a port may do everything." env:"STINT_INSECURE_API"`
 	AdminTokenFile  string        `help:"File with a token that may do everything, as stint token generate draws it: the cluster's first, if it has none." placeholder:"FILE" env:"STINT_ADMIN_TOKEN_FILE"`
 	RequestTimeout  time.Duration `help:"For calls that bring no deadline." default:"5s" env:"STINT_REQUEST_TIMEOUT"`
+	SinkAllow       []string      `name:"sink-allow" help:"Networks whose addresses sinks may have besides those of the Internet, also without TLS." placeholder:"CIDR" env:"STINT_SINK_ALLOW"`
 	Advertise       string        `help:"What others dial, where the listen address will not do." placeholder:"HOST" env:"STINT_ADVERTISE"`
 	Zone            string        `help:"Where this node stands." env:"STINT_ZONE"`
 	ClusterKey      string        `help:"One secret for all nodes: lines of 32 bytes in hex or base64 (openssl rand -hex 32). The first line sends, all are accepted; it may change while nodes run. Made if it is missing, on loopback. A lone node without it cannot be joined." placeholder:"FILE" env:"STINT_CLUSTER_KEY"`
@@ -47,8 +49,13 @@ type serveCommand struct {
 	InsecurePeers   bool          `help:"No key and no certificates: for networks, and machines, that nobody else can reach." env:"STINT_INSECURE_PEERS"`
 	ReplaceAfter    time.Duration `help:"How long a node may be silent before its replicas are rebuilt elsewhere." default:"5m" env:"STINT_REPLACE_AFTER"`
 	AcceptTime      bool          `help:"Let shard time step more than 24 h forward from where it stopped." env:"STINT_ACCEPT_TIME"`
+	TraceOTLP       string        `name:"trace-otlp" help:"Collector of traces, which speaks OTLP over HTTP, as in http://localhost:4318. Default: nothing is traced." placeholder:"URL" env:"STINT_TRACE_OTLP"`
+	TraceRatio      float64       `help:"Share of the calls that are traced, 0 to 1, among those whose callers do not say." default:"0.01" env:"STINT_TRACE_RATIO"`
+	TraceDenials    float64       `help:"Share of those that were denied among the rest, 0 to 1." default:"0" env:"STINT_TRACE_DENIALS"`
 	TestClock       bool          `help:"With --dev: tests move the clock by stint.test.v1.TestClock/Advance." env:"STINT_TEST_CLOCK"`
 	Dev             bool          `help:"Try it: one node, example policies, and what to type." env:"STINT_DEV"`
+	logFlags
+	decisionLogFlags
 }
 
 // drainMax bounds the time in which a stopping node finishes earlier requests: twice the time limit of a call without a
@@ -70,7 +77,11 @@ func (c *serveCommand) Run(s streams) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	collectLess(ctx)
-	n, err := node.Start(ctx, c.nodeConfig(dataDir, slog.New(slog.NewTextHandler(s.err, nil))))
+	logger, level := c.logger(s.err)
+	config := c.nodeConfig(dataDir, logger)
+	config.LogLevel = level
+	config.DecisionLog = c.decisionLogFlags.config(s.out)
+	n, err := node.Start(ctx, config)
 	if err != nil {
 		return err
 	}
@@ -89,7 +100,7 @@ func (c *serveCommand) Run(s streams) error {
 // order: it can still pass earlier requests on.
 func (c *serveCommand) run(ctx context.Context, s streams, n *node.Node, began time.Time) error {
 	if err := n.AwaitReady(ctx); err == nil {
-		c.greet(s.out, n.APIAddr(), n.RedisAddr(), time.Since(began))
+		c.greet(c.greeting(s), n.APIAddr(), n.RedisAddr(), time.Since(began))
 	} else if ctx.Err() == nil {
 		return err
 	}
@@ -126,7 +137,23 @@ func (c *serveCommand) refuse() error {
 			return usagef("--%s: %s", flag.name, flag.problem)
 		}
 	}
-	return nil
+	_, err := c.sinkAllow()
+	return err
+}
+
+// sinkAllow reads the networks that sinks may be in. An address alone stands for itself.
+func (c *serveCommand) sinkAllow() (allow []netip.Prefix, err error) {
+	for _, text := range c.SinkAllow {
+		p, err := netip.ParsePrefix(text)
+		if addr, alone := netip.ParseAddr(text); alone == nil {
+			p, err = netip.PrefixFrom(addr, addr.BitLen()), nil
+		}
+		if err != nil || p.Addr().Is4In6() || p != p.Masked() {
+			return nil, usagef("--sink-allow: %q is neither an address nor a network such as 10.1.0.0/16 or fd00:1::/32", text)
+		}
+		allow = append(allow, p)
+	}
+	return allow, nil
 }
 
 // dataDir returns the data directory, and a function to call when the process ends.
@@ -145,6 +172,7 @@ func (c *serveCommand) dataDir() (dir string, remove func(), err error) {
 }
 
 func (c *serveCommand) nodeConfig(dataDir string, logger *slog.Logger) node.Config {
+	sinkAllow, _ := c.sinkAllow() // refuse has read it
 	config := node.Config{
 		DataDir:         dataDir,
 		NodeID:          c.NodeID,
@@ -156,6 +184,7 @@ func (c *serveCommand) nodeConfig(dataDir string, logger *slog.Logger) node.Conf
 		APIHosts:        c.APIHosts,
 		InsecureAPI:     c.InsecureAPI,
 		AdminTokenFile:  c.AdminTokenFile,
+		SinkAllow:       sinkAllow,
 		Advertise:       c.Advertise,
 		Zone:            c.Zone,
 		Version:         version(),
@@ -172,6 +201,10 @@ func (c *serveCommand) nodeConfig(dataDir string, logger *slog.Logger) node.Conf
 		Dev:             c.Dev,
 		AcceptTime:      c.AcceptTime,
 		TestClock:       c.TestClock,
+		TraceOTLP:       c.TraceOTLP,
+		TraceRatio:      c.TraceRatio,
+		TraceDenials:    c.TraceDenials,
+		LogSlow:         c.LogSlow,
 		Logger:          logger,
 		World:           node.World{Now: now},
 	}

@@ -85,6 +85,9 @@ func limitCells(l *stintv1.LimitStatus, c columns, at *timestamppb.Timestamp) st
 	if note == "" {
 		note = bar(l.Used, l.Quota)
 	}
+	if l.Soft && !l.Shadow {
+		note += " soft"
+	}
 	return fmt.Sprintf("%d\t%s%d\t%d\t%s%s\t%s", l.Used, held, l.Quota, l.Remaining, granted, resetText(l, at), note)
 }
 

@@ -13,7 +13,20 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
+// usageCommand has the commands about bills.
 type usageCommand struct {
+	List    usageListCommand    `cmd:"" default:"withargs" help:"List what the meters of the policies have billed."`
+	Correct usageCorrectCommand `cmd:"" help:"Correct the bill of one key by hand."`
+}
+
+// Help implements kong.HelpProvider.
+func (*usageCommand) Help() string {
+	return "What the meters of the policies have billed, for each key and period, and corrections of it.\n\n" +
+		"    stint usage --period 2026-10 -o csv > october.csv\n" +
+		"    stint usage correct plan customer:acme -500 --note 'double import'"
+}
+
+type usageListCommand struct {
 	Period    string `help:"Only periods that start in it, in the meter's time zone: 2026, 2026-10 or 2026-10-31. Default: all that are kept." placeholder:"PERIOD"`
 	Namespace string `help:"Default: the server's."`
 	Policy    string `help:"Only this policy." placeholder:"NAME"`
@@ -23,17 +36,18 @@ type usageCommand struct {
 }
 
 // Help implements kong.HelpProvider.
-func (*usageCommand) Help() string {
-	return "What the meters of the policies have billed, for each key and period. A final period does not change any more; an open or a " +
-		"closed one may. Whatever was decided up to the instant at the end, which goes to stderr, is in the figures.\n\n" +
+func (*usageListCommand) Help() string {
+	return "What the meters of the policies have billed, for each key and period. A final period changes only by " +
+		"corrections; an open or a closed one may still change. Whatever was decided up to the instant at the end, which goes to stderr, is in the figures.\n\n" +
 		"    stint usage --period 2026-10 -o csv > october.csv"
 }
 
 // usageColumns are the names of the columns of -o csv.
-var usageColumns = []string{"id", "namespace", "policy", "meter", "key", "start", "end", "state", "units", "credits", "revision", "recovered"}
+var usageColumns = []string{"id", "namespace", "policy", "meter", "key", "start", "end", "state", "units", "credits", "corrections",
+	"revision", "recovered"}
 
 // Run lists usage, page by page, as it comes.
-func (c *usageCommand) Run(s streams) error {
+func (c *usageListCommand) Run(s streams) error {
 	write, flush := c.writer(s)
 	request := &stintv1.ListUsageRequest{Namespace: c.Namespace, Policy: c.Policy, Key: c.Key, Period: c.Period}
 	changing := 0
@@ -59,7 +73,7 @@ func (c *usageCommand) Run(s streams) error {
 	}
 }
 
-func (c *usageCommand) page(request *stintv1.ListUsageRequest) (*stintv1.ListUsageResponse, error) {
+func (c *usageListCommand) page(request *stintv1.ListUsageRequest) (*stintv1.ListUsageResponse, error) {
 	ctx, cancel := c.context()
 	defer cancel()
 	answer, err := c.observe(ctx).ListUsage(ctx, connect.NewRequest(request))
@@ -70,7 +84,7 @@ func (c *usageCommand) page(request *stintv1.ListUsageRequest) (*stintv1.ListUsa
 }
 
 // writer returns a function that writes a record, and one for the end.
-func (c *usageCommand) writer(s streams) (write func(*stintv1.UsageRecord) error, flush func() error) {
+func (c *usageListCommand) writer(s streams) (write func(*stintv1.UsageRecord) error, flush func() error) {
 	switch c.Output {
 	case "json":
 		return func(r *stintv1.UsageRecord) error { return printJSON(s, r) }, func() error { return nil }
@@ -87,14 +101,20 @@ func (c *usageCommand) writer(s streams) (write func(*stintv1.UsageRecord) error
 				return file.Error()
 			}
 	}
+	return usageTable(s)
+}
+
+// usageTable writes records for people.
+func usageTable(s streams) (write func(*stintv1.UsageRecord) error, flush func() error) {
 	table := newTable(s)
-	fmt.Fprintln(table, "POLICY\tMETER\tKEY\tSTART\tSTATE\tUNITS\tCREDITS")
+	fmt.Fprintln(table, "POLICY\tMETER\tKEY\tSTART\tSTATE\tUNITS\tCREDITS\tCORRECTIONS")
 	return func(r *stintv1.UsageRecord) error {
 		state := periodState(r.State)
 		if r.Recovered {
 			state += ", recovered"
 		}
-		_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\n", r.Policy, r.Meter, r.Key, instant(r.Start), state, r.Units, r.Credits)
+		_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\n", r.Policy, r.Meter, r.Key, instant(r.Start), state, r.Units, r.Credits,
+			r.Corrections)
 		return err
 	}, table.Flush
 }
@@ -102,7 +122,8 @@ func (c *usageCommand) writer(s streams) (write func(*stintv1.UsageRecord) error
 // usageFields returns a record in the order of usageColumns.
 func usageFields(r *stintv1.UsageRecord) []string {
 	return []string{r.Id, r.Namespace, r.Policy, r.Meter, r.Key, instant(r.Start), instant(r.End), periodState(r.State),
-		strconv.FormatUint(r.Units, 10), strconv.FormatUint(r.Credits, 10), strconv.FormatUint(r.Revision, 10), strconv.FormatBool(r.Recovered)}
+		strconv.FormatUint(r.Units, 10), strconv.FormatUint(r.Credits, 10), strconv.FormatInt(r.Corrections, 10), strconv.FormatUint(r.Revision, 10),
+		strconv.FormatBool(r.Recovered)}
 }
 
 // periodState returns open, closed or final.
@@ -111,7 +132,7 @@ func periodState(s stintv1.UsageState) string {
 }
 
 // end says how complete the list is. It goes to stderr, so that stdout is only records.
-func (c *usageCommand) end(w io.Writer, through *timestamppb.Timestamp, changing int) error {
+func (c *usageListCommand) end(w io.Writer, through *timestamppb.Timestamp, changing int) error {
 	text := "complete through " + instant(through)
 	switch changing {
 	case 0:

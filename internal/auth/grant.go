@@ -24,11 +24,13 @@ const (
 	Backup                // read everything at once
 	Tokens                // create, list, rotate and revoke tokens
 	Inline                // send limits along with a request, beside Check or Read
+	Sinks                 // where events go, and those that wait, with their keys
+	Correct               // correct a bill by hand
 	opCount
 )
 
 var opNames = [opCount]string{"", "check", "settle", "read", "adjust", "override", "policies", "observe", "observe-keys", "usage",
-	"cluster", "backup", "tokens", "inline"}
+	"cluster", "backup", "tokens", "inline", "sinks", "correct"}
 
 // admin stands for every operation, on everything.
 const admin = "admin"
@@ -39,7 +41,7 @@ func (o Op) String() string { return opNames[o] }
 // ofKeys reports whether the operation is about keys, so that a grant can name them. The others are about the whole cluster.
 func (o Op) ofKeys() bool {
 	switch o {
-	case Check, Settle, Read, Adjust, Override, ObserveKeys, Usage, Inline:
+	case Check, Settle, Read, Adjust, Override, ObserveKeys, Usage, Inline, Correct:
 		return true
 	}
 	return false

@@ -15,7 +15,8 @@ func TestTheClientIsTheRightmostAddressThatNoTrustedProxyHas(t *testing.T) {
 		{"203.0.113.7:4711", nil, "ip:203.0.113.7"},
 		{"203.0.113.7:4711", []string{"198.51.100.1"}, "ip:203.0.113.7"}, // anybody can send the header
 		{"10.1.2.3:80", []string{"203.0.113.7"}, "ip:203.0.113.7"},
-		{"10.1.2.3:80", []string{"198.51.100.1, 203.0.113.7"}, "ip:203.0.113.7"}, // its left part is forged
+		{"10.1.2.3:80", []string{"203.0.113.7, 10.9.9.9, 10.8.8.8"}, "ip:203.0.113.7"}, // the leftmost one, where the ingress resets the header
+		{"10.1.2.3:80", []string{"198.51.100.1, 203.0.113.7"}, "ip:203.0.113.7"},       // its left part is forged
 		{"10.1.2.3:80", []string{"198.51.100.1", "203.0.113.7, 10.9.9.9"}, "ip:203.0.113.7"},
 		{"10.1.2.3:80", []string{"nonsense, 203.0.113.7"}, "ip:203.0.113.7"},
 		{"10.1.2.3:80", []string{"203.0.113.7:5060"}, "ip:203.0.113.7"},

@@ -5,6 +5,7 @@
 // keys: one may be an e-mail address or a phone number, and their number is unbounded (R22). Namespaces are bounded.
 //
 //	stint_decisions_total{policy,outcome}             decisions, one for each entry; outcome: allowed, denied,
+//	                                                  challenged (denied: only by limits that ask for a challenge),
 //	                                                  locked_out (denied: the key is blocked), shadow_denied (allowed: the
 //	                                                  limits that would deny are in shadow), counted (MODE_COUNT), reserved;
 //	                                                  of a settlement committed, cancelled, extended, success or failed;
@@ -43,13 +44,23 @@
 //	stint_ready                                       1: the node can serve or forward every shard, as /readyz says
 //	stint_shards_unowned                              shards without an owner that this node has heard of
 //	stint_disk_low                                    1: requests are refused for lack of room on the disk
+//	stint_canary_timestamp_seconds{shard}             when the shard last answered this node's canary, which counts a key of
+//	                                                  its own on each shard, a minute or so apart
+//	stint_canary_violations_total{shard,kind}         answers to the canary that cannot be; kind: lost (a count that was
+//	                                                  answered is missing), doubled (more than was asked for)
 //	stint_replicas_convicted                          replicas here whose records were found wrong within the last day
 //	stint_sums_agreed_timestamp_seconds{shard}        when the replica here last had the same new sum as a majority of its
 //	                                                  shard's; absent in a cluster of one
+//	stint_disk_distrusted_timestamp_seconds           when a process of this node last ended itself with status 75, because its
+//	                                                  disk could not be trusted; absent: none has since the data directory was
+//	                                                  made
 //	stint_last_backup_timestamp_seconds               when the newest backup was begun; absent: none is known here
 //	stint_certificate_expiry_timestamp_seconds{port}  when the certificate expires; port: api, peer; absent: there is none
 //	stint_clock_ahead_seconds                         how far the machine's clock is ahead of the median of the nodes' clocks;
 //	                                                  absent: not measured
+//	stint_trace_spans_exported_total                  spans that the collector of traces has taken
+//	stint_trace_spans_dropped_total{reason}           spans that did not reach it; reason: queue (it is full), collector (it
+//	                                                  refuses, or is not there), stop (there was no time left)
 //	stint_top_bytes                                   memory of the keys that stand out
 //	stint_denials_kept                                denials that this node may repeat without asking again
 //	stint_redis_commands_total{command,code}          commands of the Redis protocol; code: ok, or the first word of the error
@@ -61,10 +72,24 @@
 //	                                                  of the port), accept (the machine had no descriptor), unproven
 //	                                                  (clients that have shown no token hold an eighth)
 //	stint_connections_cut_total{port}                 idle connections that were closed to make room for others
+//	stint_decision_log_dropped_total{reason}          lines of the decision log that were lost; reason: full (the disk is
+//	                                                  slower than the decisions), disk (it failed)
+//	stint_events_delivered_total{sink}                events that a sink has taken
+//	stint_event_tries_failed_total{sink}              tries to send an event that it has not taken
+//	stint_sink_failing{sink}                          1: it did not take what this node has sent it last; absent: it did
+//	stint_events_waiting{shard}                       events that wait for sinks; 0 where the shard is not owned
+//	stint_events_dead{shard}                          dead letters that are kept; likewise
+//	stint_events_lost_total{shard}                    events that were dropped before all of their sinks had them: the list of
+//	                                                  dead letters was full
+//	stint_bills_skipped_total{sink}                   bills that a sink cannot be sent, and that a person enters; the log says
+//	                                                  which and why
+//	stint_spikes_total{policy}                        keys that were denied far more often than before, at most once in 10
+//	                                                  minutes each
 //	go_*, process_*                                   the Go runtime and the process
 //
 // Durations are seconds. Durations and sizes are histograms with classic buckets, and with native ones for a scraper that
-// asks for them.
+// asks for them. A scraper that asks for OpenMetrics gets exemplars too: the buckets of stint_request_duration_seconds and
+// stint_redis_round_duration_seconds have the trace_id of a call that is traced.
 //
 // All methods may be called concurrently. A method finds its series without a lock; the first use of a label makes the
 // series. Labels must come from bounded sets: policies of the configuration, shards, procedures, codes.

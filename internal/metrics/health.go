@@ -10,9 +10,10 @@ import (
 // out.
 type Health struct {
 	Ready         bool
-	ShardsUnowned int  // shards without an owner that this node has heard of
-	DiskLow       bool // requests are refused for lack of room on the disk
-	Convicted     int  // replicas here whose records were wrong within the last day
+	ShardsUnowned int       // shards without an owner that this node has heard of
+	DiskLow       bool      // requests are refused for lack of room on the disk
+	Convicted     int       // replicas here whose records were wrong within the last day
+	Distrusted    time.Time // when a process of this node last ended itself because its disk could not be trusted
 	LastBackup    time.Time
 	// CertificateEnds is by port: "api", "peer".
 	CertificateEnds map[string]time.Time
@@ -41,6 +42,7 @@ func (m *Metrics) Health(ask func() Health) {
 		"shards_unowned":                       {"Shards without an owner that this node has heard of.", nil},
 		"disk_low":                             {"1: requests are refused for lack of room on the disk.", nil},
 		"replicas_convicted":                   {"Replicas whose records were found wrong within the last day.", nil},
+		"disk_distrusted_timestamp_seconds":    {"When this node last ended itself because its disk could not be trusted; absent: it never did.", nil},
 		"last_backup_timestamp_seconds":        {"When the newest backup was begun; absent: none is known.", nil},
 		"certificate_expiry_timestamp_seconds": {"When the certificate of a port expires.", []string{"port"}},
 		"sums_agreed_timestamp_seconds":        {"When the replica last agreed with a majority about a new sum.", []string{"shard"}},
@@ -75,6 +77,7 @@ func (h health) Collect(to chan<- prometheus.Metric) {
 	gauge("disk_low", oneIf(now.DiskLow))
 	gauge("replicas_convicted", float64(now.Convicted))
 	gauge("top_bytes", float64(now.TopBytes))
+	instant("disk_distrusted_timestamp_seconds", now.Distrusted)
 	instant("last_backup_timestamp_seconds", now.LastBackup)
 	for port, ends := range now.CertificateEnds {
 		instant("certificate_expiry_timestamp_seconds", ends, port)

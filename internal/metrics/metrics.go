@@ -32,7 +32,11 @@ type Metrics struct {
 	rounds        prometheus.Observer
 	connections   prometheus.Gauge
 	ports         ports
+	events        events
 	denials       *denials
+	spans         spans
+	canary        canary
+	decisionLog   *dropped
 }
 
 type decision struct{ policy, outcome string }
@@ -72,7 +76,7 @@ func New() *Metrics {
 	commands := families.counter("redis_commands_total", "Commands of the Redis protocol answered.", "command", "code")
 	return &Metrics{
 		registry: registry,
-		ports:    families.ports(),
+		ports:    families.ports(), spans: families.spans(), canary: families.canary(), decisionLog: families.decisionLog(), events: families.events(),
 		denials: newDenials(families.counter("denials_total", "Denials by limit; beyond 200 namespaces or limits: other.",
 			"namespace", "policy", "limit")),
 		commands: newChildren(func(c call) prometheus.Counter {
@@ -138,15 +142,27 @@ func (m *Metrics) Commands(name, code string, count int) {
 	m.commands.of(call{name, code}).Add(float64(count))
 }
 
-// Round observes the duration of a round: the commands of one connection that were decided together.
-func (m *Metrics) Round(took time.Duration) { m.rounds.Observe(took.Seconds()) }
+// Round observes the duration of a round: the commands of one connection that were decided together. trace is the id of its
+// trace in hex; "": it is not followed.
+func (m *Metrics) Round(took time.Duration, trace string) { observe(m.rounds, took, trace) }
 
 // Connections sets the number of connections that speak the Redis protocol.
 func (m *Metrics) Connections(open int) { m.connections.Set(float64(open)) }
 
-// Request observes an answered call; code is "ok" or the name of the error's code.
-func (m *Metrics) Request(procedure, code string, took time.Duration) {
-	m.requests.of(call{procedure, code}).Observe(took.Seconds())
+// Request observes an answered call; code is "ok" or the name of the error's code. trace is the id of its trace in hex; "": it
+// is not followed.
+func (m *Metrics) Request(procedure, code string, took time.Duration, trace string) {
+	observe(m.requests.of(call{procedure, code}), took, trace)
+}
+
+// observe adds a duration. The trace of a call that is followed becomes the exemplar of its bucket, which leads from a slow bucket
+// to a call that was in it.
+func observe(durations prometheus.Observer, took time.Duration, trace string) {
+	if trace == "" {
+		durations.Observe(took.Seconds())
+		return
+	}
+	durations.(prometheus.ExemplarObserver).ObserveWithExemplar(took.Seconds(), prometheus.Labels{"trace_id": trace})
 }
 
 // Batch observes requests that were decided together: their number, the keys that they changed, and the size of their log
@@ -210,9 +226,10 @@ func (m *Metrics) Capped(shard uint32) {
 	m.capped.of(shard).Inc()
 }
 
-// Handler answers scrapes.
+// Handler answers scrapes: in OpenMetrics, which has exemplars, for who asks for that, and else in the text format. There are no
+// samples of when a series was created (_created): they would be series of their own for every scraper that does not know them.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }
 
 func number(shard uint32) string { return strconv.FormatUint(uint64(shard), 10) }

@@ -17,12 +17,22 @@ import (
 
 func scrape(t *testing.T, m *metrics.Metrics) string {
 	t.Helper()
-	w := httptest.NewRecorder()
-	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	text, _ := scrapeAs(t, m, "")
+	return text
+}
+
+// scrapeAs scrapes with an Accept header; "": none.
+func scrapeAs(t *testing.T, m *metrics.Metrics, accept string) (text, kind string) {
+	t.Helper()
+	w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/metrics", nil)
+	if accept != "" {
+		r.Header.Set("Accept", accept)
+	}
+	m.Handler().ServeHTTP(w, r)
 	if w.Code != 200 {
 		t.Fatalf("scrape answered %d", w.Code)
 	}
-	return w.Body.String()
+	return w.Body.String(), w.Header().Get("Content-Type")
 }
 
 func oneOfEach(m *metrics.Metrics) {
@@ -33,10 +43,20 @@ func oneOfEach(m *metrics.Metrics) {
 	m.Denied("default", "login", "minute")
 	m.Health(func() metrics.Health {
 		at := time.Unix(1_000_000, 0)
-		return metrics.Health{Ready: true, ShardsUnowned: 3, DiskLow: true, Convicted: 4, LastBackup: at, ClockAhead: time.Second, ClockKnown: true,
+		return metrics.Health{Ready: true, ShardsUnowned: 3, DiskLow: true, Convicted: 4, Distrusted: at, LastBackup: at, ClockAhead: time.Second, ClockKnown: true,
 			CertificateEnds: map[string]time.Time{"api": at, "peer": {}}, SumsAgreed: map[uint32]time.Time{2: at}, TopBytes: 8}
 	})
-	m.Request("/stint.v1.LimitService/Check", "ok", 300*time.Microsecond)
+	m.EventTried("billing", true)
+	m.EventTried("billing", false)
+	m.Spike("login")
+	m.BillSkipped("stripe")
+	m.SinkFailing("billing", true)
+	m.SinkFailing("mended", true)
+	m.SinkFailing("mended", false)
+	m.EventsWaiting(2, 11, 12)
+	m.EventsLost(2, 13)
+	m.EventsLost(2, 13) // it is a sum
+	m.Request("/stint.v1.LimitService/Check", "ok", 300*time.Microsecond, "")
 	m.Batch(2, 64, 1, 900)
 	m.Commit(2, time.Millisecond)
 	m.Append(200*time.Microsecond, 3)
@@ -48,12 +68,17 @@ func oneOfEach(m *metrics.Metrics) {
 	m.Capped(2)
 	m.PolicyKeys(2, "login", 95)
 	m.LegsOpen(2, 6)
+	m.CanaryHeard(2, time.Unix(1_000_000, 0))
+	m.CanaryViolated(2, "lost")
 	m.Commands("incr", "ok", 16)
-	m.Round(time.Millisecond)
+	m.Round(time.Millisecond, "")
 	m.Connections(3)
 	m.Connected("api", 11)
 	m.Refused("api", "full")
+	m.SpansExported(3)
+	m.SpansDropped("queue", 2)
 	m.Cut("redis", 4)
+	m.DecisionLogDropped("full", 6)
 }
 
 func TestEverySeriesIsScraped(t *testing.T) {
@@ -80,6 +105,9 @@ func TestEverySeriesIsScraped(t *testing.T) {
 		`stint_keys_refused_total{shard="2"} 1`,
 		`stint_policy_keys{policy="login",shard="2"} 95`,
 		`stint_legs_open{shard="2"} 6`,
+		`stint_canary_timestamp_seconds{shard="2"} 1e+06`,
+		`stint_canary_violations_total{kind="doubled",shard="2"} 0`,
+		`stint_canary_violations_total{kind="lost",shard="2"} 1`,
 		`stint_hop_requests_total 7`,
 		`stint_denials_kept 5`,
 		`stint_denials_total{limit="minute",namespace="default",policy="login"} 1`,
@@ -87,6 +115,7 @@ func TestEverySeriesIsScraped(t *testing.T) {
 		`stint_shards_unowned 3`,
 		`stint_disk_low 1`,
 		`stint_replicas_convicted 4`,
+		`stint_disk_distrusted_timestamp_seconds 1e+06`,
 		`stint_last_backup_timestamp_seconds 1e+06`,
 		`stint_certificate_expiry_timestamp_seconds{port="api"} 1e+06`,
 		`stint_sums_agreed_timestamp_seconds{shard="2"} 1e+06`,
@@ -97,9 +126,19 @@ func TestEverySeriesIsScraped(t *testing.T) {
 		`stint_redis_commands_total{code="ok",command="incr"} 16`,
 		`stint_redis_round_duration_seconds_count 1`,
 		`stint_redis_connections 3`,
+		`stint_events_delivered_total{sink="billing"} 1`,
+		`stint_event_tries_failed_total{sink="billing"} 1`,
+		`stint_sink_failing{sink="billing"} 1`,
+		`stint_events_waiting{shard="2"} 11`,
+		`stint_spikes_total{policy="login"} 1`,
+		`stint_bills_skipped_total{sink="stripe"} 1`,
+		`stint_events_dead{shard="2"} 12`,
+		`stint_events_lost_total{shard="2"} 13`,
 		`stint_connections{port="api"} 11`,
 		`stint_connections_refused_total{port="api",why="full"} 1`,
 		`stint_connections_cut_total{port="redis"} 4`,
+		`stint_trace_spans_exported_total 3`,
+		`stint_trace_spans_dropped_total{reason="queue"} 2`,
 		`go_goroutines `,
 	} {
 		if !strings.Contains(text, line) {
@@ -185,7 +224,8 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 	m := metrics.New()
 	for name, call := range map[string]func(){
 		"Decision": func() { m.Decision("login", "allowed") },
-		"Request":  func() { m.Request("/stint.v1.LimitService/Check", "ok", 300*time.Microsecond) },
+		"Request":  func() { m.Request("/stint.v1.LimitService/Check", "ok", 300*time.Microsecond, "") },
+		"Round":    func() { m.Round(300*time.Microsecond, "") },
 		"Batch":    func() { m.Batch(2, 64, 1, 900) },
 		"Commit":   func() { m.Commit(2, 300*time.Microsecond) },
 		"Append":   func() { m.Append(300*time.Microsecond, 3) },
@@ -206,6 +246,6 @@ func BenchmarkRequest(b *testing.B) {
 	m := metrics.New()
 	b.ReportAllocs()
 	for b.Loop() {
-		m.Request("/stint.v1.LimitService/Check", "ok", 300*time.Microsecond)
+		m.Request("/stint.v1.LimitService/Check", "ok", 300*time.Microsecond, "")
 	}
 }

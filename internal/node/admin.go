@@ -83,6 +83,8 @@ func newerThan(level shard.Level, set *policy.Set) string {
 		return set.NewerThanSound()
 	case level < shard.LevelBill:
 		return set.NewerThanTrust()
+	case level < shard.LevelNotify:
+		return set.NewerThanBill()
 	}
 	return ""
 }

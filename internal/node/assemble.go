@@ -1,11 +1,16 @@
 package node
 
 import (
+	"maps"
+
 	"github.com/stint-io/stint/cluster/gossip"
 	"github.com/stint-io/stint/cluster/hop"
 	"github.com/stint-io/stint/cluster/routing"
+	"github.com/stint-io/stint/internal/decisions"
+	"github.com/stint-io/stint/internal/notify"
 	"github.com/stint-io/stint/internal/top"
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
 )
 
 // assemble connects the parts of the node: each gets what it needs. It starts none of them. Each part is given those above it;
@@ -19,10 +24,12 @@ func (n *Node) assemble(policies *policy.Set) {
 	n.stale = &staleReader{now: now, view: n.view, replicas: n.replicas}
 	n.peers = &peers{node: n.id, view: n.view, dir: n.dir, joined: make(chan struct{})}
 	n.readiness = &readiness{node: n.id, view: n.view, tokens: n.tokens, replicas: n.replicas, peers: n.peers, stopping: stopping}
-	n.assembleRouter()
+	budget := top.NewBudget(0)
+	counted := &topCounts{replicas: n.replicas, repeats: newRepeats(n.config.World.Now, budget)}
+	n.assembleRouter(counted.repeats.count)
 	n.documents = &documents{router: n.router, view: n.view}
 	writes := &writeTimes{now: now}
-	n.reporter = &reporter{node: n.id, now: now, dir: n.dir, view: n.view, replicas: n.replicas, tokens: n.tokens, peers: n.peers, hints: n.hints,
+	n.reporter = &reporter{node: n.id, now: now, dir: n.dir, view: n.view, replicas: n.replicas, counted: counted, tokens: n.tokens, peers: n.peers, hints: n.hints,
 		key: n.key, stopping: stopping, changed: n.changed, apiCertificateEnds: n.ports.certificateEnds,
 		apiAuthoritiesEnd: n.ports.authoritiesEnd, testClock: n.config.TestClock,
 		machine: &machine{dir: n.dir, view: n.view, replicas: n.replicas, writes: writes}}
@@ -32,22 +39,37 @@ func (n *Node) assemble(policies *policy.Set) {
 		logger: logger, changed: n.changed, adminToken: n.config.adminToken}
 	n.secretAdmin = &secretAdmin{now: now, view: n.view, documents: n.documents, peers: n.peers, reporter: n.reporter, logger: logger,
 		changed: n.changed, reading: newTurns()}
+	sinks := n.config.World.Sinks
+	n.sinkAdmin = &sinkAdmin{now: now, view: n.view, documents: n.documents, reporter: n.reporter, logger: logger,
+		changed: newNotifier()}
+	n.dispatcher = &dispatcher{now: now, view: n.view, replicas: n.replicas, decide: n.router.Decide, sinks: n.sinkAdmin,
+		poster:  notify.NewPoster(notify.Config{Allow: n.config.SinkAllow, Roots: sinks.Roots, Timeout: sinks.Timeout, Agent: "stint/" + n.config.Version}),
+		pace:    sinks.Pace,
+		metrics: n.metrics, logger: logger}
+	n.pusher = &pusher{now: now, view: n.view, replicas: n.replicas, decide: n.router.Decide, sinks: n.sinkAdmin,
+		poster: n.dispatcher.poster, pace: sinks.Pace, metrics: n.metrics, logger: logger, rests: make(map[string]rest)}
+	n.reporter.failingSinks = func() map[string]string {
+		failing := n.pusher.failing()
+		maps.Copy(failing, n.dispatcher.failing())
+		return failing
+	}
 	n.reporter.usesWanted = n.tokenAdmin.wantsUses
 	n.founder = &founder{node: n.id, config: n.config, policies: policies, dir: n.dir, view: n.view, peers: n.peers,
 		documents: n.documents, reporter: n.reporter, changed: n.changed}
 	n.handover = &handover{node: n.id, now: now, view: n.view, replicas: n.replicas, peers: n.peers, tasks: n.tasks,
 		logger: logger, changed: n.changed}
-	budget := top.NewBudget(0)
 	n.metrics.Health(scrapedHealth{admin: n.admin, readiness: n.readiness, dir: n.dir, ports: n.ports, top: budget}.read)
 	observer := &replicaObserver{node: n.id, metrics: n.metrics, logger: logger, view: n.view, peers: n.peers, wake: wake,
 		changed: n.changed, fail: n.fail, writes: writes}
 	n.opener = &opener{node: n.id, world: n.config.World, dir: n.dir, view: n.view, peers: n.peers, replicas: n.replicas,
-		observer: observer, handOver: n.handover.giveAwaySoon, top: budget, acceptStep: n.config.AcceptTime, ahead: n.config.testClock.aheadBy, logger: logger, changed: n.changed}
-	n.topReader = &topReader{view: n.view, replicas: n.replicas, peers: n.peers, reporter: n.reporter}
+		observer: observer, handOver: n.handover.giveAwaySoon, top: budget,
+		happenings: &happenings{node: n.id, bus: func() *decisions.Bus { return n.decisions }}, acceptStep: n.config.AcceptTime, ahead: n.config.testClock.aheadBy, logger: logger, changed: n.changed}
+	n.topReader = &topReader{view: n.view, counted: counted, peers: n.peers, reporter: n.reporter}
+	n.assembleDecisions()
 	n.assembleReconciler()
 }
 
-func (n *Node) assembleRouter() {
+func (n *Node) assembleRouter(repeated func(*shard.Request, *shard.Decision)) {
 	n.hints = gossip.NewHints(maxShards)
 	n.hop = hop.New(n.peers.dialHop)
 	n.hop.Level = n.view.level
@@ -62,6 +84,7 @@ func (n *Node) assembleRouter() {
 		Hints:    n.hints,
 		Sessions: n.view.hasSessions,
 		Policies: n.view.revision,
+		Repeated: repeated,
 		Ahead:    n.config.testClock.aheadBy,
 	})
 	n.metrics.Denials(n.router.DenialsKept)
@@ -81,5 +104,7 @@ func (n *Node) assembleReconciler() {
 		planner: &planner{now: now, view: n.view, documents: n.documents, peers: n.peers, reporter: n.reporter, tasks: n.tasks,
 			logger: logger, replaceAfter: n.config.ReplaceAfter},
 		debts: &debts{now: now, router: n.router, tasks: n.tasks, stopping: stopping},
+		canary: &canary{node: n.id, now: now, decide: n.router.Decide, shards: n.view.shards, nodes: n.view.listed, stopping: stopping,
+			tasks: n.tasks, observer: n.metrics, logger: logger, books: make(map[shard.ID]*canaryBook)},
 	}
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,6 +18,7 @@ import (
 	"github.com/stint-io/stint/cluster/peer"
 	"github.com/stint-io/stint/internal/auth"
 	"github.com/stint-io/stint/internal/clienttls"
+	"github.com/stint-io/stint/internal/notify"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/raftfsm"
 	"github.com/stint-io/stint/shard"
@@ -55,12 +57,22 @@ type Config struct {
 	AdminTokenFile string
 	adminToken     *auth.Record // read from it; nil: none was given
 
+	// SinkAllow are networks whose addresses sinks may have besides those of the Internet.
+	SinkAllow []netip.Prefix
+
 	RequestTimeout time.Duration // 0: 5 s; for calls without a deadline
 	Dev            bool          // uses policy/dev.yaml when there is no PoliciesFile, and admits no other nodes
 	TestClock      bool          // tests move the clock through the API; only with Dev and on loopback
+	DecisionLog    *DecisionLog  // nil: decisions are not logged
 	AcceptTime     bool          // lets shard time step more than 24 h past the last stamp
 	Logger         *slog.Logger
 	World          World
+
+	TraceOTLP    string         // URL of the collector of traces; "": nothing is followed
+	TraceRatio   float64        // the share of the calls without a traceparent that are followed, 0 to 1
+	TraceDenials float64        // the same of those that were denied among the rest
+	LogSlow      time.Duration  // calls that take as long are logged; 0: none are
+	LogLevel     *slog.LevelVar // of the Logger, which the API may change; nil: it may not
 
 	testClock *testClock // nil: TestClock is false
 }
@@ -76,9 +88,18 @@ type World struct {
 	NoAPI  bool                                                     // requests come through Node.Decide only
 	Newest shard.Level                                              // the newest feature level that the binary knows; 0: shard.LevelNewest
 
+	Sinks SinkWorld // how sinks are reached
+
 	IdleSum time.Duration // the longest time between two sum entries of a shard; 0: actor.Config's
 	// SnapshotEvery is raftfsm.GroupConfig's.
 	SnapshotEvery uint64
+}
+
+// SinkWorld is how a node reaches sinks. Its zero value is what operators get.
+type SinkWorld struct {
+	Roots   *x509.CertPool // authorities; nil: the system's
+	Pace    notify.Pace
+	Timeout time.Duration // of a try; 0: notify.Timeout
 }
 
 func (c Config) withDefaults() Config {
@@ -162,6 +183,9 @@ func (c *Config) validate() error {
 		return errors.New("dev: is a node alone: leave --join and --bootstrap-expect out")
 	case c.TestClock && !c.Dev:
 		return errors.New("test-clock: whoever moves the clock refills every limit, so it is for tests with --dev only")
+	}
+	if err := cmp.Or(c.traceProblem(), c.DecisionLog.problem()); err != nil {
+		return err
 	}
 	if err := c.readAdminToken(); err != nil {
 		return err

@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/stint-io/stint/raftfsm"
 	"github.com/stint-io/stint/shard"
@@ -32,6 +33,8 @@ type dataDir struct {
 	config raftfsm.StoresConfig         // of a directory that exists
 	opened func(stores *raftfsm.Stores) // called once
 	stores *raftfsm.Stores              // nil: not open. A new directory is created once the cluster is known
+
+	distrust atomic.Pointer[raftfsm.Distrust] // why a process before had to end; nil: none had to, or the directory is not open
 }
 
 // exists reports whether there is a directory, open or not.
@@ -50,6 +53,10 @@ func (d *dataDir) create(identity raftfsm.Identity, records map[string]any, leve
 func (d *dataDir) openAs(config raftfsm.StoresConfig) (err error) {
 	if d.stores, err = raftfsm.OpenStores(d.path, config); err != nil {
 		return diskError(err)
+	}
+	if last, ok := d.stores.LastDistrust(); ok {
+		d.distrust.Store(&last)
+		config.Logger.Warn("a process before this one ended itself, because its disk could not be trusted", "dir", d.path, "at", last.At, "why", last.Why)
 	}
 	d.opened(d.stores)
 	return nil
@@ -84,6 +91,9 @@ func (d *dataDir) close() error {
 
 // The names of the records that a node keeps.
 const recordTable, recordFormation, recordLevels, recordSecrets = "table", "formation", "levels", "secrets"
+
+// recordTestClock marks a directory whose clock tests move, from its first moment.
+const recordTestClock = "test-clock"
 
 // documentRecord is a document as kept in the node's own stores. The kept table says where the other nodes are, for the next
 // start.

@@ -20,13 +20,14 @@
 //	documents    reads and replaces the documents of the system shard, through the router
 //	reporter     what this node says of itself, and what it learns from what the others say
 //	admin        the API's calls about the whole cluster; tokenAdmin those about tokens, secretAdmin those about sealing secrets
+//	sinkAdmin    the API's calls about sinks; dispatcher brings events to them, and pusher bills that are final
 //	founder      joins a cluster, or founds one with others; writes the first table
 //	handover     moves the leadership of groups to other nodes
 //	opener       opens and closes replicas; replicaObserver logs and counts what they notice
-//	reconciler   what the table wants, done: with judge, aligner, planner and debts
+//	reconciler   what the table wants, done: with judge, aligner, planner, debts and canary
 //
-// Four kinds of goroutines are this package's own: run, which joins the cluster and then is the reconciler's, and watchKey, which
-// follows the cluster key file (Node.running waits for both), one for each task (tasks.wait), and one for each clients' port (ports.stop). All others belong to the parts of other packages,
+// Five kinds of goroutines are this package's own: run, which joins the cluster and then is the reconciler's, watchKey, which
+// follows the cluster key file, those of the dispatcher and the pusher (Node.running waits for all of these, and the dispatcher for its tries), one for each task (tasks.wait), and one for each clients' port (ports.stop). All others belong to the parts of other packages,
 // which are waited for when they are stopped.
 //
 // # Start
@@ -61,6 +62,7 @@
 //	aligner    a group that this node leads: add learners, promote those that caught up, remove the leaving
 //	handover   hand a shard over to the node that the table wants to lead it
 //	debts      every 50 ms, what a shard that this node owns owes other shards for operations on several shards
+//	canary     once in as many minutes as there are nodes: count a key of this node's on each shard, and compare
 //	planner    on the owner of the system shard: change the table, by compare-and-set
 //
 // # A replica whose records are wrong

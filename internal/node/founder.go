@@ -116,6 +116,9 @@ func (f *founder) becomeMember(id string, formation *gossip.Formation) error {
 		if formation != nil {
 			kept[recordFormation] = formation
 		}
+		if f.config.TestClock {
+			kept[recordTestClock] = true
+		}
 		level := shard.LevelFirst
 		if formation != nil { // a newly founded cluster is at the newest level from the start
 			level = f.view.binaryLevel

@@ -13,13 +13,18 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
 	"github.com/stint-io/stint/api"
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/internal/backup"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
 
-const personalKey = "ann.oyster@example.com"
+const personalKey, personalAddress = "ann.oyster@example.com", "203.0.113.177"
 
 // hashingPolicies have a limit of each kind that keeps something of a key. The format's argument is the settings of the namespace.
 const hashingPolicies = `
@@ -36,6 +41,11 @@ policies:
   flooded:
     deny_cache: 1s
     limits: [{name: total, quota: 1, lifetime: {}}]
+  billed:
+    limits: [{name: total, quota: 1000, lifetime: {}}]
+    meter: {name: calls, calendar: {unit: month}}
+gates: {web: {namespace: default, trusted_proxies: [127.0.0.0/8], identity: [ip], no_match: deny, routes: [{match: {}, entries: [{policy: pool, key: "{ip}"}]}]}}
+envoy: {edge: {namespace: default, rules: [{match: [{email: "*"}], entries: [{policy: pool, key: "{email}"}]}]}}
 namespaces:
   default: {%s}
 `
@@ -124,6 +134,50 @@ func useKey(t *testing.T, c *trio) {
 	}
 }
 
+// useOtherWays counts a key by the ways in that are not LimitService's, and asks for what stands out and what is billed.
+func useOtherWays(t *testing.T, n *Node) {
+	t.Helper()
+	conn, err := grpc.NewClient("passthrough:///"+n.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for _, key := range []string{personalKey, personalKey, "\x00" + personalKey} { // the last is refused, with an error that names it
+		m := &stintv1.CheckRequest{Entries: []*stintv1.Entry{{Policy: "billed", Key: key}}}
+		if err := conn.Invoke(t.Context(), stintv1connect.LimitServiceCheckProcedure, m, &stintv1.CheckResponse{}); (err == nil) != (key == personalKey) {
+			t.Errorf("by gRPC: %v", err)
+		}
+	}
+	for path, header := range map[string]http.Header{
+		"/gate/web":        {"X-Forwarded-For": {personalAddress}, "X-Original-Method": {"GET"}, "X-Original-Uri": {"/" + personalKey}},
+		api.EnvoyProcedure: {"Content-Type": {"application/json"}},
+	} {
+		body := `{"domain":"edge","descriptors":[{"entries":[{"key":"email","value":"` + personalKey + `"}]}]}`
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+n.APIAddr()+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = header
+		response, err := brief.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(response.Body)
+		response.Body.Close()
+		if response.StatusCode/100 != 2 {
+			t.Errorf("%s: %s %s", path, response.Status, text)
+		}
+	}
+	if pool := callAPI(t, n, "LimitService/Get", `{"entries":[{"policy":"pool","key":"`+personalKey+`"},{"policy":"pool","key":"ip:`+personalAddress+`"}]}`); strings.Count(pool, `"used":"1"`) != 2 {
+		t.Errorf("a gate and Envoy have counted: %s", pool)
+	}
+	if usage := callAPI(t, n, "ObserveService/ListUsage", `{"namespace":"default","policy":"billed","key":"`+personalKey+`"}`); !strings.Contains(usage, `"units":"2"`) {
+		t.Errorf("the bill: %s", usage)
+	}
+	callAPI(t, n, "ObserveService/Top", `{"namespace":"default"}`)
+	tryAPI(t, n, "ObserveService/ListKeys", `{"namespace":"default","policy":"billed"}`)
+}
+
 // keptOf returns everything that a cluster keeps or tells, by where it is.
 func keptOf(t *testing.T, c *trio) map[string][]byte {
 	t.Helper()
@@ -179,7 +233,7 @@ func hashingTrio(t *testing.T, settings string) *trio {
 	if err := os.WriteFile(c.configs[0].PoliciesFile, fmt.Appendf(nil, hashingPolicies, settings), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c.configs[0].RedisAddr = "127.0.0.1:0"
+	c.configs[0].RedisAddr, c.configs[0].GRPCAddr = "127.0.0.1:0", "127.0.0.1:0"
 	for i := range c.nodes {
 		c.start(i)
 	}
@@ -203,9 +257,11 @@ func TestNothingKeepsAHashedKey(t *testing.T) {
 		t.Run(settings, func(t *testing.T) {
 			c := hashingTrio(t, settings)
 			useKey(t, c)
+			useOtherWays(t, c.nodes[0])
 			kept := keptOf(t, c)
 			for _, where := range []string{"log", "metrics", "data directories", "backup"} {
-				found := bytes.Contains(kept[where], []byte(personalKey)) || bytes.Contains(kept[where], []byte("ann.oyster"))
+				found := bytes.Contains(kept[where], []byte(personalKey)) || bytes.Contains(kept[where], []byte("ann.oyster")) ||
+					bytes.Contains(kept[where], []byte(personalAddress))
 				if wanted := strings.Contains(strings.Join(want, ","), where); found != wanted || len(kept[where]) == 0 {
 					t.Errorf("%d bytes of %s: the key is there: %v, want %v", len(kept[where]), where, found, wanted)
 				}

@@ -21,6 +21,9 @@ func (h scrapedHealth) read() metrics.Health {
 	a := h.admin
 	now := metrics.Health{Ready: h.readiness.check() == nil, Convicted: len(a.replicas.convictions(convictedAgain)), TopBytes: h.top.Used(),
 		CertificateEnds: map[string]time.Time{"api": h.ports.certificateEnds()}, SumsAgreed: make(map[uint32]time.Time)}
+	if d := h.dir.distrust.Load(); d != nil {
+		now.Distrusted = d.At
+	}
 	for _, r := range a.replicas.all() {
 		if r.diverged.Load() != nil {
 			now.Convicted++

@@ -17,7 +17,10 @@ import (
 	"github.com/stint-io/stint/cluster/hop"
 	"github.com/stint-io/stint/cluster/peer"
 	"github.com/stint-io/stint/cluster/routing"
+	"github.com/stint-io/stint/internal/calllog"
+	"github.com/stint-io/stint/internal/decisions"
 	"github.com/stint-io/stint/internal/metrics"
+	"github.com/stint-io/stint/internal/trace"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/raftfsm"
 	"github.com/stint-io/stint/shard"
@@ -58,11 +61,20 @@ type Node struct {
 	admin       *admin
 	tokenAdmin  *tokenAdmin
 	secretAdmin *secretAdmin
+	sinkAdmin   *sinkAdmin
+	dispatcher  *dispatcher
+	pusher      *pusher
 	topReader   *topReader
+	watcher     *watcher
+	decisions   *decisions.Bus // tells of the decisions that this node answers
+	decisionLog *decisions.Log // nil: there is none
 	founder     *founder
 	handover    *handover
 	opener      *opener
 	reconciler  *reconciler
+
+	tracer *trace.Tracer // nil: nothing is followed
+	calls  *calllog.Log
 
 	ctx      context.Context // ends when the reconciler is to end
 	cancel   context.CancelFunc
@@ -133,8 +145,13 @@ func (n *Node) start() error {
 	if err := n.startGossip(); err != nil {
 		return err
 	}
+	if err := n.startTracer(); err != nil {
+		return err
+	}
 	n.serve()
 	n.running.Go(n.run)
+	n.running.Go(func() { n.dispatcher.run(n.ctx) })
+	n.running.Go(func() { n.pusher.run(n.ctx) })
 	if n.key != nil {
 		n.running.Go(n.watchKey)
 	}
@@ -159,8 +176,14 @@ func (n *Node) openKeptStores(policies *policy.Set) error {
 		}
 		return n.checkNewPolicies(policies)
 	}
+	if n.config.TestClock {
+		return fmt.Errorf("%w: test-clock: %s exists: a clock that tests move needs a new data directory", ErrConfig, n.config.DataDir)
+	}
 	if err := n.dir.open(); err != nil {
 		return err
+	}
+	if err := refuseTestClock(n.config.DataDir, n.dir.read); err != nil {
+		return fmt.Errorf("%w: data-dir: %w", ErrConfig, err)
 	}
 	n.id = n.dir.stores.Identity().Node
 	return nil
@@ -229,6 +252,7 @@ func randomID() string {
 
 // serve serves the clients' ports.
 func (n *Node) serve() {
+	teller := &api.Teller{Bus: n.decisions, Node: n.id, Keys: n.view.keysOf}
 	config := api.Config{
 		Decider:        n.router,
 		Keys:           n.view.keysOf,
@@ -240,12 +264,18 @@ func (n *Node) serve() {
 		Sealer:         n.view.sealer,
 		NewestSealer:   n.secretAdmin.newestSealer,
 		Secrets:        n.secretAdmin,
+		Sinks:          n.sinkAdmin,
 		Cluster:        n.admin,
 		Top:            n.topReader,
+		Teller:         teller,
+		Watcher:        n.watcher,
 		Shards:         n.view.shards,
 		Stale:          n.stale.read,
 		Ready:          n.Ready,
 		Observer:       n.metrics,
+		Tracer:         n.tracer,
+		Calls:          n.calls,
+		LogLevel:       n.config.LogLevel,
 		Metrics:        scrape(n.metrics, n.replicas, n.view.revision),
 		Hosts:          n.config.APIHosts,
 		RequestTimeout: n.config.RequestTimeout,
@@ -264,6 +294,9 @@ func (n *Node) serve() {
 		Level:          n.view.level,
 		Ready:          n.Ready,
 		Observer:       n.metrics,
+		Tracer:         n.tracer,
+		Calls:          n.calls,
+		Teller:         teller,
 		Logger:         n.config.Logger,
 		Now:            n.config.now(),
 		Version:        n.config.Version,
@@ -312,9 +345,10 @@ func (n *Node) openPort() error {
 		Key:      n.key,
 		Insecure: n.config.InsecurePeers,
 		Most:     n.ports.limits.shares.Peers,
-		Decide:   n.router.Forwarded,
+		Decide:   n.tracer.Owner(n.router.Forwarded),
 		Listing:  n.view.listing,
 		Answer:   n.reporter.answer,
+		Watch:    n.decisions.Open,
 		Refused:  func(why string) { n.metrics.Refused("peers", why) },
 		Logger:   n.config.Logger,
 		Listen:   n.config.World.Listen,

@@ -58,26 +58,32 @@ func BenchmarkEnvoyBesideCheck(b *testing.B) {
 					Descriptors: []*ratelimitv3.RateLimitDescriptor{{Entries: []*ratelimitv3.RateLimitDescriptor_Entry{{Key: "k", Value: key}}}}})
 				return err
 			}
-			var checks, questions, ratios []float64
-			var tails, costs [2][]float64
-			for range b.N {
-				n, p99, cost := second(b, conns, direct)
-				m, q99, dear := second(b, conns, envoy)
-				checks, questions, ratios = append(checks, n), append(questions, m), append(ratios, m/n)
-				tails[0], tails[1] = append(tails[0], p99), append(tails[1], q99)
-				costs[0], costs[1] = append(costs[0], cost), append(costs[1], dear)
-			}
-			b.ReportMetric(middle(costs[0]), "check-cpu-us")
-			b.ReportMetric(middle(costs[1]), "envoy-cpu-us")
-			b.ReportMetric(middle(checks), "checks/s")
-			b.ReportMetric(middle(questions), "envoy/s")
-			b.ReportMetric(middle(ratios), "ratio")
-			b.ReportMetric(slices.Min(ratios), "ratio-min")
-			b.ReportMetric(slices.Max(ratios), "ratio-max")
-			b.ReportMetric(middle(tails[0]), "check-p99-ms")
-			b.ReportMetric(middle(tails[1]), "envoy-p99-ms")
+			besideCheck(b, "envoy", conns, direct, envoy)
 		})
 	}
+}
+
+// besideCheck asks in two ways, a second of each in turns, and reports the rates, the ratio and its range, the time that 99 of 100
+// answers took at most, and the processor time.
+func besideCheck[C any](b *testing.B, name string, conns []C, direct, other func(context.Context, C, string) error) {
+	var checks, questions, ratios []float64
+	var tails, costs [2][]float64
+	for range b.N {
+		n, p99, cost := second(b, conns, direct)
+		m, q99, dear := second(b, conns, other)
+		checks, questions, ratios = append(checks, n), append(questions, m), append(ratios, m/n)
+		tails[0], tails[1] = append(tails[0], p99), append(tails[1], q99)
+		costs[0], costs[1] = append(costs[0], cost), append(costs[1], dear)
+	}
+	b.ReportMetric(middle(costs[0]), "check-cpu-us")
+	b.ReportMetric(middle(costs[1]), name+"-cpu-us")
+	b.ReportMetric(middle(checks), "checks/s")
+	b.ReportMetric(middle(questions), name+"/s")
+	b.ReportMetric(middle(ratios), "ratio")
+	b.ReportMetric(slices.Min(ratios), "ratio-min")
+	b.ReportMetric(slices.Max(ratios), "ratio-max")
+	b.ReportMetric(middle(tails[0]), "check-p99-ms")
+	b.ReportMetric(middle(tails[1]), name+"-p99-ms")
 }
 
 func middle(values []float64) float64 {
@@ -87,7 +93,7 @@ func middle(values []float64) float64 {
 
 // second asks for a second. It returns how many answers came, the time that 99 of 100 took at most, in milliseconds, and the
 // processor time of servers and callers for each, in microseconds.
-func second(b *testing.B, conns []*grpc.ClientConn, ask func(context.Context, *grpc.ClientConn, string) error) (perSecond, p99, cpu float64) {
+func second[C any](b *testing.B, conns []C, ask func(context.Context, C, string) error) (perSecond, p99, cpu float64) {
 	cpuBefore := processorTime()
 	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
 	defer cancel()

@@ -35,6 +35,7 @@ type reconciler struct {
 	aligner   *aligner
 	planner   *planner
 	debts     *debts
+	canary    *canary
 	tasks     *tasks
 	tokens    *tokens
 
@@ -61,6 +62,9 @@ func (c *reconciler) run(ctx context.Context) {
 			c.tokens.learnFrom(system.group, system.group.Leading() && system.actor.Open())
 		}
 		c.tokens.look()
+		if err := c.tokens.keepUses(c.view.level(), usesKeptEvery); err != nil {
+			c.fail(err)
+		}
 		c.tasks.start("first table", c.firstTable)
 		c.reconcile(ctx)
 		for _, r := range c.replicas.all() {
@@ -71,6 +75,7 @@ func (c *reconciler) run(ctx context.Context) {
 			}
 		}
 		c.plan()
+		c.canary.look()
 		if !c.rest(ctx, tick.C, duties.C) {
 			return
 		}
@@ -197,6 +202,7 @@ func (c *reconciler) recordHeld(ctx context.Context) {
 // replaced: its loss stops the node.
 func (c *reconciler) noteLost(which raftfsm.Replica, err error) {
 	if t := c.view.newestTable(); t.Table == nil || len(t.Group(which.Shard).Voters()) < 2 {
+		c.dir.stores.Distrust(err)
 		c.fail(err)
 		return
 	}

@@ -57,6 +57,9 @@ func (r *remnant) readDirectory(now time.Time) (err error) {
 	if r.dir, err = raftfsm.OpenRemains(r.from); err != nil {
 		return err
 	}
+	if err := refuseTestClock(r.from, r.dir.ReadRecord); err != nil {
+		return err
+	}
 	identity := r.dir.Identity()
 	r.about = remnantAbout{Cluster: identity.Cluster, Node: identity.Node, Level: r.dir.Level(), Read: now.UnixMicro()}
 	var kept documentRecord

@@ -26,6 +26,7 @@ type opener struct {
 	handOver func(id shard.ID, reason string) // gives a shard away that this node should not own
 
 	top        *top.Budget          // of the keys that stand out
+	happenings *happenings          // for those who watch
 	acceptStep bool                 // lets shard time step
 	ahead      func() time.Duration // how far a test has moved shard time
 	logger     *slog.Logger
@@ -105,13 +106,14 @@ func (o *opener) actorConfig(r *replica) actor.Config {
 			ClockSet:   func(ahead time.Duration) { o.observer.clockSet(id, ahead) },
 			ClockWrong: func(ahead time.Duration) { o.observer.clockWrong(id, ahead) },
 			HandOver:   func(reason string) { o.handOver(id, reason) },
+			Happened:   o.happenings.tell,
 		},
 		AcceptStep: o.acceptStep,
 	}
 	if id == shard.System {
 		config.Policies = nil
 	} else {
-		config.Top = o.top
+		config.Top, config.Watched = o.top, o.happenings.wanted
 	}
 	if !r.lone {
 		config.Reference = func() (time.Duration, bool) { return o.peers.offset(o.view.voterNodes(id)) }

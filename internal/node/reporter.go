@@ -21,6 +21,7 @@ type reporter struct {
 	dir      *dataDir
 	view     *clusterView
 	replicas *replicaSet
+	counted  *topCounts
 	tokens   *tokens
 	peers    *peers
 	hints    *gossip.Hints
@@ -33,6 +34,7 @@ type reporter struct {
 	apiAuthoritiesEnd  func() time.Time // likewise
 	testClock          bool             // tests move the clock
 	machine            *machine
+	failingSinks       func() map[string]string
 }
 
 // question asks another node for what is newer than what this one knows.
@@ -56,7 +58,7 @@ func (p *reporter) answer(from string, q placement.Question) placement.Report {
 	if q.Top != nil && q.Top.Known() {
 		ctx, cancel := context.WithTimeout(context.Background(), topWithin)
 		defer cancel()
-		own := p.replicas.top(ctx, q.Top)
+		own := p.counted.read(ctx, q.Top)
 		own.Bound()
 		return placement.Report{WallMicros: p.now().UnixMicro(), Top: &own}
 	}
@@ -75,7 +77,7 @@ func (p *reporter) answer(from string, q placement.Question) placement.Report {
 	}
 	report.Tokens, report.MoreTokens = p.tokens.newer(q.TokenVersions)
 	if q.TokenUses {
-		report.TokenUses = p.tokens.ownUses()
+		report.TokenUses = p.tokens.usesKnown()
 	}
 	return report
 }
@@ -151,7 +153,7 @@ func (p *reporter) own() placement.Report {
 		report.Replicas = append(report.Replicas, r.report(p.view.revision()))
 	}
 	slices.SortFunc(report.Replicas, func(a, b placement.ReplicaReport) int { return cmp.Compare(a.Shard, b.Shard) })
-	report.Machine = p.machine.report()
+	report.Machine, report.FailingSinks = p.machine.report(), p.failingSinks()
 	return report
 }
 

@@ -59,7 +59,10 @@ func planned(t *testing.T, file []byte, config RestoreConfig) *Restore {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.Now, config.Version, config.margin = time.Now(), "test", time.Millisecond
+	if config.Now.IsZero() {
+		config.Now = time.Now()
+	}
+	config.Version, config.margin = "test", time.Millisecond
 	r, err := PlanRestore(b, config)
 	if err != nil {
 		t.Fatal(err)

@@ -41,6 +41,9 @@ func (s *staleReader) read(r shard.Request) (d shard.Decision, behind time.Durat
 		if !found || result.Err != nil {
 			return d, 0, false
 		}
+		if fired := result.Decision.Fired(); fired != nil {
+			d.System = &shard.SystemAnswer{Fired: append(d.Fired(), fired...)}
+		}
 		if d.Limits = append(d.Limits, result.Decision.Limits...); i == 0 || result.Decision.DecidedAt < d.DecidedAt {
 			d.DecidedAt, d.Position = result.Decision.DecidedAt, result.Decision.Position
 		}
@@ -58,7 +61,7 @@ func (s *staleReader) readOne(id shard.ID, r shard.Request) (result shard.Result
 		if state.Epoch() == 0 {
 			return // it has received nothing yet
 		}
-		at := shard.Stamp{Position: shard.Position{Shard: id, Epoch: state.Epoch(), Seq: state.Seq()}, Now: state.Time()}
+		at := shard.Stamp{Position: shard.Position{Shard: id, Epoch: state.Epoch(), Seq: state.Seq()}, Now: state.Time(), Level: s.view.level()}
 		results, _ := shard.Evaluate(replicaView{state}, s.view.revision().Set, []shard.Request{r}, at)
 		result, ok = results[0], true
 	})

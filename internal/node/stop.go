@@ -46,7 +46,9 @@ func (n *Node) Close(ctx context.Context) error {
 	} else {
 		errs = append(errs, n.ports.closePeers())
 	}
-	errs = append(errs, n.dir.close())
+	n.endDecisionLog()
+	errs = append(errs, n.tokens.keepUses(n.view.level(), 0), n.dir.close())
+	n.closeTracer(ctx)
 	return errors.Join(errs...)
 }
 

@@ -30,8 +30,8 @@ type tokens struct {
 	heard     bool                      // the owner of the system shard was heard since the start
 	began     time.Time                 // when this node began to wait for that; zero: it does not
 	uses      auth.LastUses
-	read      shard.Position              // of the replica's state that learnFrom read last; owned by the reconciler
-	others    map[string]map[string]int64 // when tokens were last used on other nodes, as those said, in Unix microseconds
+	read      shard.Position // of the replica's state that learnFrom read last; owned by the reconciler
+	lastUses
 }
 
 // tokensGrace is how long a node that starts waits for the newest tokens before it goes by those that it kept.
@@ -46,7 +46,7 @@ const recordTokens = "tokens-heard"
 // known.
 func newTokens(dir *dataDir, alone bool, now func() time.Time, logger *slog.Logger, fail func(error)) *tokens {
 	t := &tokens{guard: auth.NewGuard(now), dir: dir, now: now, logger: logger, fail: fail, learning: newTurns(),
-		documents: make(map[string]shard.Document), others: make(map[string]map[string]int64)}
+		documents: make(map[string]shard.Document)}
 	t.guard.Learn(&auth.Set{Known: alone, Outside: !alone})
 	return t
 }
@@ -56,6 +56,9 @@ func (t *tokens) join() error {
 	defer t.learning.take()()
 	t.began = t.now()
 	t.guard.Learn(&auth.Set{})
+	if err := t.readUses(); err != nil {
+		return err
+	}
 	found, err := t.dir.read(recordTokens, &struct{}{})
 	if err != nil || !found {
 		return err
@@ -211,7 +214,7 @@ func (t *tokens) learnFrom(system *raftfsm.Group, owned bool) {
 func (t *tokens) heardFrom(report *placement.Report) {
 	t.learn(report.Tokens)
 	if report.TokenUses != nil {
-		t.learnUses(report.Node, report.TokenUses)
+		t.learnUses(report.TokenUses)
 	}
 	if report.MoreTokens {
 		return
@@ -221,37 +224,4 @@ func (t *tokens) heardFrom(report *placement.Report) {
 			t.hear(t.now())
 		}
 	}
-}
-
-// learnUses remembers when another node says that tokens were last used there.
-func (t *tokens) learnUses(node string, uses map[string]int64) {
-	defer t.learning.take()()
-	t.others[node] = uses
-}
-
-// ownUses is when tokens were last used on this node, in Unix microseconds.
-func (t *tokens) ownUses() map[string]int64 {
-	uses := make(map[string]int64)
-	set := t.guard.Set()
-	for name, at := range set.LastUses() {
-		uses[name] = at.UnixMicro()
-	}
-	return uses
-}
-
-// lastUsed is when each token was last used, on any node that has said so.
-func (t *tokens) lastUsed() map[string]time.Time {
-	latest := t.ownUses()
-	end := t.learning.take()
-	for _, uses := range t.others {
-		for name, at := range uses {
-			latest[name] = max(latest[name], at)
-		}
-	}
-	end()
-	times := make(map[string]time.Time, len(latest))
-	for name, at := range latest {
-		times[name] = time.UnixMicro(at)
-	}
-	return times
 }

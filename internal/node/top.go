@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stint-io/stint/actor"
 	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/cluster/peer"
 	"github.com/stint-io/stint/cluster/placement"
@@ -20,7 +21,7 @@ const topWithin = time.Second
 // topReader implements api.TopReader. It holds no state; all methods may be called concurrently.
 type topReader struct {
 	view     *clusterView
-	replicas *replicaSet
+	counted  *topCounts
 	peers    *peers
 	reporter *reporter
 }
@@ -33,8 +34,7 @@ func (t *topReader) Top(ctx context.Context, q *top.Query) (answer top.Answer, m
 	if known.Table == nil {
 		return answer, nil, errNoTable
 	}
-	own := t.replicas.top(ctx, q)
-	answers := []top.Answer{own}
+	answers := []top.Answer{t.counted.read(ctx, q)}
 	var mu sync.Mutex // guards answers and missing
 	var asking sync.WaitGroup
 	for _, node := range known.Listed() {
@@ -97,15 +97,53 @@ func (v *clusterView) shownSecret() (secret [32]byte, ok bool) {
 	return secret, false
 }
 
-// top returns what the shards that this node owns know of the keys that stand out.
-func (s *replicaSet) top(ctx context.Context, q *top.Query) top.Answer {
+// topCounts is what this node knows of the keys that stand out. It holds no state; read may be called concurrently.
+type topCounts struct {
+	replicas *replicaSet
+	repeats  *repeats
+}
+
+// read returns what the shards that this node owns know, and what this node has repeated.
+func (c *topCounts) read(ctx context.Context, q *top.Query) top.Answer {
 	var parts []top.Part
-	for _, r := range s.all() {
+	for _, r := range c.replicas.all() {
 		if r.Shard == shard.System {
 			continue
 		}
 		of, _ := r.actor.Top(ctx, q)
 		parts = append(parts, of...)
 	}
-	return top.Summarize(q, parts)
+	answer := top.Summarize(q, parts)
+	answer.Repeated = c.repeats.read(q)
+	return answer
+}
+
+// repeats counts the denials that this node repeats without asking the owners of the keys (deny_cache). Each is counted once: on the node
+// that has repeated it. All methods may be called concurrently; none holds the lock for long.
+type repeats struct {
+	now func() time.Time
+
+	mu    sync.Mutex
+	board *top.Board // guarded by mu
+}
+
+func newRepeats(now func() time.Time, budget *top.Budget) *repeats {
+	return &repeats{now: now, board: top.NewBoard(budget, now().UnixMicro())}
+}
+
+// count counts one repeated denial.
+func (p *repeats) count(r *shard.Request, d *shard.Decision) {
+	now := p.now().UnixMicro()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.board.Advance(now)
+	actor.CountKeys(p.board, r, d)
+}
+
+func (p *repeats) read(q *top.Query) []top.Repeated {
+	now := p.now().UnixMicro()
+	p.mu.Lock()
+	parts := p.board.Read(q, now)
+	p.mu.Unlock()
+	return top.SummarizeRepeated(q, parts)
 }

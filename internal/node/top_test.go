@@ -1,12 +1,116 @@
 package node
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/internal/top"
+	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
 )
+
+// Denials that nodes repeat by themselves are counted, wherever they were repeated and whoever is asked: once each, as decisions and as
+// denials. A shard that gets another owner meanwhile forgets what its owner has counted: then other keys are asked about.
+func TestTopHasTheDenialsThatNodesRepeat(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t)
+	var wrong []string
+	for try := range 5 {
+		keys := map[string][3]top.Estimate{} // what is to be told of each
+		repeated := 0
+		for i := range 4 { // of several shards
+			key, n := fmt.Sprint("key ", try, i), [3]top.Estimate{}
+			for ask := range 24 * (i + 1) {
+				r := c.ask(ask%3, shard.Check, "flooded", key)
+				switch {
+				case r.Err != nil:
+					t.Fatal(r.Err)
+				case r.Decision.Allowed:
+					n[top.Units].Count++
+				default:
+					n[top.Denials].Count++
+				}
+				n[top.Decisions].Count++
+				if r.Decision.Age > 0 {
+					repeated++
+				}
+			}
+			keys[key] = n
+		}
+		if repeated < 50 {
+			t.Fatalf("only %d denials were repeated: the test is about them", repeated)
+		}
+		if wrong = c.topDiffers(keys); len(wrong) == 0 {
+			return
+		}
+	}
+	t.Errorf("%q", wrong)
+}
+
+// topDiffers says what the nodes tell otherwise of keys of policy flooded.
+func (c *trio) topDiffers(keys map[string][3]top.Estimate) (wrong []string) {
+	for i := range c.nodes {
+		for _, order := range []top.Measure{top.Denials, top.Decisions, top.Units} {
+			q := top.Query{Namespace: shard.DefaultNamespace, Policies: []string{"flooded"}, Order: order, Span: top.Hour, Count: top.CountMax}
+			answer, missing, err := c.nodes[i].topReader.Top(c.t.Context(), &q)
+			if err != nil || len(missing) > 0 || len(answer.Policies) != 1 {
+				wrong = append(wrong, fmt.Sprintf("node %d: %v, without %v: %v", i+1, answer, missing, err))
+				continue
+			}
+			listed := 0
+			for _, k := range answer.Policies[0].Keys {
+				want, ours := keys[k.Key]
+				if ours {
+					listed++
+				}
+				if ours && k.Estimates != want {
+					wrong = append(wrong, fmt.Sprintf("node %d, order %d: %s has %v, want %v", i+1, order, k.Key, k.Estimates, want))
+				}
+			}
+			if listed != len(keys) {
+				wrong = append(wrong, fmt.Sprintf("node %d, order %d: %d of %d keys", i+1, order, listed, len(keys)))
+			}
+		}
+	}
+	return wrong
+}
+
+// A repeated denial is counted without a new allocation, and within the memory that all lists of a node may take.
+func TestARepeatedDenialIsCountedInPlace(t *testing.T) {
+	budget := top.NewBudget(1 << 20)
+	p := newRepeats(time.Now, budget)
+	r := shard.Request{Op: shard.Check, Namespace: "default", Entries: []shard.Entry{{Policy: "p", Key: "k", Cost: 1}}}
+	d := shard.Decision{Age: 1, Limits: []shard.LimitStatus{{Policy: "p", Limit: "a", Key: "k", Verdict: limit.Verdict{}}}}
+	p.count(&r, &d)
+	if n := testing.AllocsPerRun(1000, func() { p.count(&r, &d) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+	for i := range 100_000 {
+		r.Entries[0].Policy, r.Entries[0].Key = "p"+string(rune('a'+i%90)), string(rune('a'+i%5000))
+		d.Limits[0].Policy, d.Limits[0].Key = r.Entries[0].Policy, r.Entries[0].Key
+		if p.count(&r, &d); budget.Used() > 1<<20 {
+			t.Fatalf("%d bytes are used", budget.Used())
+		}
+	}
+	if budget.Used() < 1<<19 {
+		t.Errorf("only %d bytes are used: the bound was not met", budget.Used())
+	}
+}
+
+// BenchmarkRepeatCounted measures what a repeated denial costs to be counted.
+func BenchmarkRepeatCounted(b *testing.B) {
+	p := newRepeats(time.Now, top.NewBudget(0))
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		r := shard.Request{Op: shard.Check, Namespace: "default", Entries: []shard.Entry{{Policy: "p", Key: "k", Cost: 1}}}
+		d := shard.Decision{Age: 1, Limits: []shard.LimitStatus{{Policy: "p", Limit: "a", Key: "k"}}}
+		for pb.Next() {
+			p.count(&r, &d)
+		}
+	})
+}
 
 // Every node tells the same of all shards. A node that does not answer is named, and its shards are told by who takes them over.
 func TestTopIsAboutAllNodes(t *testing.T) {

@@ -63,6 +63,14 @@ func (v *clusterView) shards() int {
 	return 0
 }
 
+// listed is the number of nodes that belong to the cluster; 0 while no table is known.
+func (v *clusterView) listed() int {
+	if t := v.newestTable(); t.Table != nil {
+		return len(t.Listed())
+	}
+	return 0
+}
+
 // hasSessions reports whether requests to a shard travel in sessions. A shard with one replica needs none: no other node
 // could take over and be asked again.
 func (v *clusterView) hasSessions(id shard.ID) bool {

@@ -1,0 +1,62 @@
+package api
+
+import (
+	"context"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+// correctUsage corrects a bill by hand. The answer has the record as ListUsage shows it.
+func (s limitService) correctUsage(ctx context.Context, m *stintv1.CorrectUsageRequest) (*stintv1.CorrectUsageResponse, error) {
+	who, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, err := correctionRequest(m, who)
+	if err == nil {
+		err = grantedRequest(callerIn(ctx), auth.Correct, &r)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if s.cluster == nil {
+		return nil, errNoCluster
+	}
+	ledger, err := s.cluster.Ledger(ctx) // before anything is corrected, as the hash: the record has its id from them
+	if err != nil {
+		return nil, err
+	}
+	key, err := s.keys.hash(r.Namespace, m.Key)
+	if err != nil {
+		return nil, err
+	}
+	d, err := decide(ctx, s.decider, r)
+	if err != nil {
+		return nil, ofAdjust(err)
+	}
+	u, ok := shard.CorrectedBill(&r, d)
+	if !ok {
+		return &stintv1.CorrectUsageResponse{}, nil
+	}
+	u.Key = key
+	return &stintv1.CorrectUsageResponse{Record: usageMessage(ledger, &u, m.Key, d.DecidedAt)}, nil
+}
+
+// correctionRequest translates and validates a correction. The actor goes to the audit log.
+func correctionRequest(m *stintv1.CorrectUsageRequest, actor string) (shard.Request, error) {
+	r, err := changed{m.Namespace, m.Policy, m.Key, m.Note, m.IdempotencyId, actor}.adjustment()
+	if err != nil {
+		return r, err
+	}
+	if problem := optional(m.Meter, policy.NameProblem); problem != "" {
+		return r, shard.Invalidf("meter", "%s", problem)
+	}
+	if problem := shard.CorrectionProblem(m.Period, m.Units, m.Note); problem != nil {
+		return r, problem
+	}
+	r.Op, r.Adjustment.Amount, r.Body = shard.CorrectUsage, m.Units, shard.CorrectionBody(m.Meter, m.Period)
+	return r, nil
+}

@@ -1,0 +1,165 @@
+package api
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/internal/notify"
+	"github.com/stint-io/stint/shard"
+)
+
+// SinkStatus is a sink, and how it does.
+type SinkStatus struct {
+	notify.Sink
+	Failing string // why it did not take what some node has sent it last; "": it did
+}
+
+// SinkAdmin makes and ends the places that events go to, for the API. It may be called concurrently. Errors are *shard.Error.
+type SinkAdmin interface {
+	// Create makes a sink. A webhook gets a secret, which is returned; the API key of another kind is in s already. who is the actor.
+	Create(ctx context.Context, s notify.Sink, who string) (secret string, err error)
+	// Statuses returns all sinks by name.
+	Statuses(ctx context.Context) ([]SinkStatus, error)
+	// Rotate gives a sink a new secret: a drawn one, which is returned, or the API key if it is no webhook. The former one is used
+	// beside it for overlap.
+	Rotate(ctx context.Context, name, apiKey string, overlap time.Duration, who string) (secret string, err error)
+	// SetEnabled enables or disables a sink.
+	SetEnabled(ctx context.Context, name string, enabled bool, who string) error
+	// Delete ends a sink.
+	Delete(ctx context.Context, name, who string) error
+	// EventID names an event for ever.
+	EventID(ctx context.Context, e *shard.Event) (string, error)
+	// History returns the remembered changes of sinks, in no order. Their Key is the name of the sink.
+	History(ctx context.Context) ([]shard.AuditRecord, error)
+}
+
+// stripeURL takes meter events.
+const stripeURL = "https://api.stripe.com/v1/billing/meter_events"
+
+// sinkService answers stint.v1.SinkService.
+type sinkService struct {
+	sinks   SinkAdmin // nil: not known yet
+	decider Decider
+	shards  func() int // nil, or 0: not known
+}
+
+func (s sinkService) register(d *registry) {
+	unary(d, auth.Sinks, stintv1connect.SinkServiceCreateProcedure, s.create)
+	unary(d, auth.Sinks, stintv1connect.SinkServiceListProcedure, s.list, readOnly)
+	unary(d, auth.Sinks, stintv1connect.SinkServiceRotateProcedure, s.rotate)
+	unary(d, auth.Sinks, stintv1connect.SinkServiceEnableProcedure, s.enable)
+	unary(d, auth.Sinks, stintv1connect.SinkServiceDisableProcedure, s.disable)
+	unary(d, auth.Sinks, stintv1connect.SinkServiceDeleteProcedure, s.delete)
+	unary(d, auth.Sinks, stintv1connect.SinkServiceListEventsProcedure, s.listEvents, readOnly)
+	unary(d, auth.Sinks, stintv1connect.SinkServiceReplayEventsProcedure, s.replayEvents)
+}
+
+// actor is callerOf for calls that need the SinkAdmin.
+func (s sinkService) actor(ctx context.Context) (string, error) {
+	if s.sinks == nil {
+		return "", errNoCluster
+	}
+	return callerOf(ctx)
+}
+
+func (s sinkService) create(ctx context.Context, m *stintv1.CreateSinkRequest) (*stintv1.CreateSinkResponse, error) {
+	sink := notify.Sink{Name: m.Name, Kind: m.Kind, URL: m.Url, Events: slices.Compact(slices.Sorted(slices.Values(m.Events))), Prefix: m.Prefix}
+	if sink.Kind == notify.Stripe && sink.URL == "" {
+		sink.URL = stripeURL
+	}
+	switch {
+	case sink.Kind == notify.Webhook && m.ApiKey != "":
+		return nil, shard.Invalidf("api_key", "is for stripe and cloudevents only: a webhook's secret is drawn here")
+	case sink.Kind == notify.Stripe || m.ApiKey != "":
+		sink.Secrets = []notify.Secret{{Key: []byte(m.ApiKey)}}
+	}
+	if field, problem := sink.Problem(); problem != "" {
+		return nil, shard.Invalidf(field, "%s", problem)
+	}
+	who, err := s.actor(ctx)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := s.sinks.Create(ctx, sink, who)
+	if err != nil {
+		return nil, err
+	}
+	return &stintv1.CreateSinkResponse{Secret: secret}, nil
+}
+
+func (s sinkService) list(ctx context.Context, _ *stintv1.ListSinksRequest) (*stintv1.ListSinksResponse, error) {
+	if s.sinks == nil {
+		return nil, errNoCluster
+	}
+	all, err := s.sinks.Statuses(ctx)
+	if err != nil {
+		return nil, err
+	}
+	response := &stintv1.ListSinksResponse{}
+	for i := range all {
+		response.Sinks = append(response.Sinks, sinkMessage(&all[i]))
+	}
+	return response, nil
+}
+
+// sinkMessage leaves the secrets out.
+func sinkMessage(s *SinkStatus) *stintv1.Sink {
+	m := &stintv1.Sink{Name: s.Name, Kind: s.Kind, Url: s.URL, Events: s.Events, Prefix: s.Prefix, Creator: s.Creator, Failing: s.Failing,
+		CreatedAt: timestamppb.New(time.UnixMicro(s.Created))}
+	if n := len(s.Secrets); n > 0 && s.Secrets[n-1].Ends != 0 {
+		m.FormerUntil = timestamppb.New(time.UnixMicro(s.Secrets[n-1].Ends))
+	}
+	if s.Disabled != nil {
+		m.DisabledAt, m.DisabledWhy = timestamppb.New(time.UnixMicro(s.Disabled.At)), s.Disabled.Why
+	}
+	return m
+}
+
+func (s sinkService) rotate(ctx context.Context, m *stintv1.RotateSinkRequest) (*stintv1.RotateSinkResponse, error) {
+	who, err := s.actor(ctx)
+	if err != nil {
+		return nil, err
+	}
+	overlap, err := overlapOf(m.Overlap)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := s.sinks.Rotate(ctx, m.Name, m.ApiKey, overlap, who)
+	if err != nil {
+		return nil, err
+	}
+	return &stintv1.RotateSinkResponse{Secret: secret}, nil
+}
+
+func (s sinkService) enable(ctx context.Context, m *stintv1.EnableSinkRequest) (*stintv1.EnableSinkResponse, error) {
+	return &stintv1.EnableSinkResponse{}, s.setEnabled(ctx, m.Name, true)
+}
+
+func (s sinkService) disable(ctx context.Context, m *stintv1.DisableSinkRequest) (*stintv1.DisableSinkResponse, error) {
+	return &stintv1.DisableSinkResponse{}, s.setEnabled(ctx, m.Name, false)
+}
+
+func (s sinkService) setEnabled(ctx context.Context, name string, enabled bool) error {
+	who, err := s.actor(ctx)
+	if err != nil {
+		return err
+	}
+	return s.sinks.SetEnabled(ctx, name, enabled, who)
+}
+
+func (s sinkService) delete(ctx context.Context, m *stintv1.DeleteSinkRequest) (*stintv1.DeleteSinkResponse, error) {
+	who, err := s.actor(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.sinks.Delete(ctx, m.Name, who); err != nil {
+		return nil, err
+	}
+	return &stintv1.DeleteSinkResponse{}, nil
+}

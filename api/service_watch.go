@@ -1,0 +1,442 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/internal/decisions"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+// Watcher has the decisions of the other nodes. It may be called concurrently.
+type Watcher interface {
+	// Join puts the decisions of all other nodes that match a filter into a reader until ctx ends, and returns when nothing runs any
+	// more. It calls missing with the nodes that it does not hear at present, at the beginning and whenever they change, one call at
+	// a time.
+	Join(ctx context.Context, f *decisions.Filter, into *decisions.Reader, missing func(nodes []string))
+}
+
+// watchService answers ObserveService.Watch.
+type watchService struct {
+	teller       *Teller // nil: nothing can be watched
+	watcher      Watcher // nil: there are no other nodes
+	top          TopReader
+	keys         KeysOf
+	gate         *gatekeeper
+	interceptors interceptors
+	draining     <-chan struct{}
+	open         *atomic.Int64 // streams that are open
+}
+
+const (
+	// watchesMost bounds the memory of streams: each has a ring of events, and the other nodes one for it too.
+	watchesMost = 64
+	watchLook   = time.Second      // how often a stream looks whether its token is still good
+	watchPulse  = 10 * time.Second // how long a stream is silent at most
+	// watchRate bounds the events of a stream in a second: making and sending them takes processor time from those who count. What is
+	// too much for it is missed.
+	watchRate = 1000
+)
+
+type watchCall = call[stintv1.WatchRequest, *stintv1.WatchRequest]
+
+func (s watchService) register(d *registry) {
+	procedure := stintv1connect.ObserveServiceWatchProcedure
+	// Either of two operations admits to Watch, so it asks for itself.
+	d.handle(auth.NoOp, procedure, connect.NewServerStreamHandler(procedure, s.serveConnect, codecs, gzipped))
+	d.serveGRPC(procedure, grpc.StreamDesc{Handler: s.serveGRPC, ServerStreams: true})
+}
+
+func (s watchService) serveConnect(ctx context.Context, r *connect.Request[watchCall], stream *connect.ServerStream[stintv1.Event]) error {
+	x := exchangeOf(ctx)
+	control := http.NewResponseController(x.answer.ResponseWriter)
+	// The deadline of one request: net/http goes on reading, to learn when the client leaves.
+	if err := control.SetReadDeadline(time.Time{}); err != nil {
+		return codedError(err)
+	}
+	err := s.counted(ctx, r.Msg, func(m *stintv1.Event) error {
+		x.answer.begun = false // each event gets its own time to be read
+		if err := stream.Send(m); err != nil {
+			return err
+		}
+		return control.SetWriteDeadline(time.Time{})
+	})
+	if ours(err) {
+		return codedError(err)
+	}
+	return err
+}
+
+func (s watchService) serveGRPC(_ any, stream grpc.ServerStream) error {
+	c := &watchCall{}
+	if err := stream.RecvMsg(c); err != nil {
+		return err // grpc-go has already answered
+	}
+	err := s.counted(stream.Context(), c, func(m *stintv1.Event) error { return stream.SendMsg(m) })
+	if ours(err) {
+		return grpcError(stream, codedError(err))
+	}
+	return err
+}
+
+var (
+	errWatches = &shard.Error{Code: shard.Overloaded, Message: "this node has as many streams of decisions as it may; ask another node"}
+	errNoWatch = &shard.Error{Code: shard.Unavailable, Message: "this node tells nobody of its decisions"}
+	// errWatchDraining ends a stream; nothing was to be counted.
+	errWatchDraining = &shard.Error{Code: shard.Draining, Message: "this node stops; watch another one"}
+)
+
+// counted serves a stream if there is room for it, and tells the observer of its end.
+func (s watchService) counted(ctx context.Context, c *watchCall, send func(*stintv1.Event) error) (err error) {
+	defer func() {
+		ended := err
+		if errors.Is(ctx.Err(), context.Canceled) {
+			ended, err = nil, ctx.Err() // the client has seen enough
+		}
+		// How long a reader stays is no latency.
+		s.interceptors.told(ctx, ending{procedure: stintv1connect.ObserveServiceWatchProcedure, system: streamSystem(ctx), begun: time.Now(), asked: &c.message, err: ended})
+	}()
+	if err := c.problem(); err != nil {
+		return err
+	}
+	if s.teller == nil {
+		return errNoWatch
+	}
+	defer s.open.Add(-1)
+	if s.open.Add(1) > watchesMost {
+		return errWatches
+	}
+	return s.serve(ctx, &c.message, send)
+}
+
+// sight is what a caller may see of a namespace.
+type sight struct {
+	caller    *auth.Caller
+	namespace string
+	observes  bool // everything, with hashes for keys
+	keys      bool // the keys of some grant
+}
+
+func (v *sight) shows(e *decisions.Entry) bool {
+	return v.keys && v.caller.May(auth.ObserveKeys, auth.Target{Namespace: v.namespace, Policy: e.Policy, Key: e.Key})
+}
+
+// look asks what the caller may see at present.
+func (s watchService) look(x *exchange, namespace string) (v sight, refusal *auth.Refusal) {
+	if x.caller != nil {
+		if refusal := s.gate.stillAdmits(x, stintv1connect.ObserveServiceWatchProcedure); refusal != nil {
+			return v, refusal
+		}
+	}
+	v = sight{caller: x.caller, namespace: namespace}
+	if v.caller == nil { // none was asked about, as in a test
+		v.caller = auth.Anybody()
+	}
+	ofKeys := s.gate.guard.Admit(v.caller, auth.ObserveKeys)
+	v.observes, v.keys = s.gate.guard.Admit(v.caller, auth.Observe) == nil, ofKeys == nil
+	switch only := v.caller.Namespace(); {
+	case !v.observes && !v.keys:
+		return v, ofKeys
+	case !v.observes && only != "" && only != namespace:
+		return v, auth.NotGrantedError(auth.ObserveKeys)
+	}
+	return v, nil
+}
+
+// watch is one stream.
+type watch struct {
+	watchService
+	filter  decisions.Filter
+	asked   string // the key that was asked for, as the client has sent it; "": none
+	send    func(*stintv1.Event) error
+	events  *decisions.Reader
+	missing atomic.Pointer[[]string] // nil: the other nodes have not been tried yet
+	told    *[]string                // that the client was told last; nil: none
+	quiet   time.Time                // when something was sent last
+}
+
+// serve sends events until the client leaves, its token ends or the node stops.
+func (s watchService) serve(ctx context.Context, m *stintv1.WatchRequest, send func(*stintv1.Event) error) error {
+	x := exchangeOf(ctx)
+	w := &watch{watchService: s, send: send, asked: m.Key}
+	var err error
+	if w.filter, err = watchWanted(m); err != nil {
+		return err
+	}
+	sees, refusal := s.look(x, w.filter.Namespace)
+	if refusal != nil {
+		return refusal
+	}
+	if err := w.findKeys(&sees); err != nil {
+		return err
+	}
+	w.events = s.teller.Bus.Open(&w.filter)
+	defer w.events.Close()
+	joining, leave := context.WithCancel(ctx)
+	var others sync.WaitGroup
+	defer others.Wait()
+	defer leave()
+	if s.watcher == nil {
+		w.missing.Store(&[]string{})
+	} else {
+		others.Go(func() {
+			s.watcher.Join(joining, &w.filter, w.events, func(nodes []string) {
+				w.missing.Store(&nodes)
+				w.events.Wake()
+			})
+		})
+	}
+	tick := time.NewTicker(watchLook)
+	defer tick.Stop()
+	for {
+		if sees, refusal = s.look(x, w.filter.Namespace); refusal != nil {
+			return refusal
+		}
+		sent, err := w.sendWaiting(&sees)
+		if err != nil {
+			return err
+		}
+		if sent > 0 {
+			if err := s.rest(ctx, time.Duration(sent)*time.Second/watchRate); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-w.events.Ready():
+		case <-tick.C:
+		case <-s.draining:
+			return errWatchDraining
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// rest lets a stream send nothing for a while.
+func (s watchService) rest(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-s.draining:
+		return errWatchDraining
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// findKeys refuses to look for keys that the caller may not see, and makes the key that was asked for the one that is counted.
+func (w *watch) findKeys(sees *sight) error {
+	if w.filter.Key == "" && w.filter.KeyPrefix == "" {
+		return nil
+	}
+	if !sees.keys {
+		return auth.NotGrantedError(auth.ObserveKeys)
+	}
+	by, unknown := w.keys(w.filter.Namespace, false)
+	switch {
+	case unknown != nil:
+		return unknown
+	case by != nil && w.filter.KeyPrefix != "":
+		return shard.Invalidf("key_prefix", "is of no use: %q hashes its keys", w.filter.Namespace)
+	case by != nil:
+		hash, err := w.keys.hash(w.filter.Namespace, w.filter.Key)
+		w.filter.Key = hash
+		return err
+	}
+	return nil
+}
+
+// sendWaiting sends what waits, and something about the stream itself when that is due. It returns the number of events.
+func (w *watch) sendWaiting(sees *sight) (sent int, err error) {
+	if w.missing.Load() == nil {
+		return 0, nil // the stream begins when it can say with whom
+	}
+	events, missed := w.events.Take()
+	if missing := w.missing.Load(); missing != w.told || time.Since(w.quiet) >= watchPulse {
+		w.told, w.quiet = missing, time.Now()
+		err := w.send(&stintv1.Event{Kind: stintv1.EventKind_EVENT_KIND_STREAM, At: timestamppb.Now(), Namespace: w.filter.Namespace,
+			Missed: missed, MissingNodes: *missing})
+		if err != nil {
+			return sent, err
+		}
+		missed = 0
+	}
+	for _, e := range events {
+		m, err := w.message(e, sees)
+		if err != nil {
+			return sent, err
+		}
+		if m == nil {
+			continue
+		}
+		m.Missed, missed = missed, 0
+		if err := w.send(m); err != nil {
+			return sent, err
+		}
+		sent++
+		w.quiet = time.Now()
+	}
+	if missed > 0 {
+		w.events.Miss(missed) // told with the next event
+	}
+	return sent, nil
+}
+
+// message is an event for the client; nil: it may not see it.
+func (w *watch) message(e *decisions.Event, sees *sight) (*stintv1.Event, error) {
+	wanted := false // an event is shown for a key that was asked for, if the caller may see it, or the hash of any
+	e.Entries(func(one *decisions.Entry) bool {
+		wanted = w.filter.WantsEntry(one) && (sees.shows(one) || sees.observes && w.filter.Key == "" && w.filter.KeyPrefix == "")
+		return !wanted
+	})
+	kind, known := eventKinds[e.Kind] // another node may run a newer release
+	if !wanted || !known {
+		return nil, nil
+	}
+	if e.Happening != nil {
+		return w.happening(kind, e, sees)
+	}
+	main, shown, err := w.entry(&e.Entry, sees)
+	if err != nil {
+		return nil, err
+	}
+	d := &stintv1.WatchedDecision{Outcome: e.Outcome, Allowed: e.Allowed, DeniedBy: e.DeniedBy, Reason: e.Reason, Tier: e.Tier, Cost: e.Cost,
+		Remaining: e.Remaining, ShadowDenied: e.ShadowDenied, Replayed: e.Replayed, Cached: e.Cached,
+		Position: &stintv1.Position{Shard: e.Shard, Epoch: e.Epoch, Seq: e.Seq}, Node: e.Node, Token: e.Token, Protocol: e.Protocol,
+		Duration: durationpb.New(time.Duration(e.DurationMicros) * time.Microsecond), TraceId: e.TraceID, Weight: e.Weight}
+	if e.RetryAfterUS > 0 {
+		d.RetryAfter = durationpb.New(time.Duration(e.RetryAfterUS) * time.Microsecond)
+	}
+	for i := range e.Others {
+		other, otherShown, err := w.entry(&e.Others[i], sees)
+		if err != nil {
+			return nil, err
+		}
+		if shown = shown && otherShown; other != nil {
+			d.Others = append(d.Others, other)
+		}
+	}
+	if shown {
+		d.DecisionId = e.DecisionID
+	}
+	m := &stintv1.Event{Kind: kind, At: timestamppb.New(e.At), Namespace: e.Namespace, Decision: d}
+	if main != nil {
+		m.Policy, m.Key, m.Hashed = main.Policy, main.Key, main.Hashed
+	}
+	return m, nil
+}
+
+// happening is an event that is no decision; nil: the client may not see it.
+func (w *watch) happening(kind stintv1.EventKind, e *decisions.Event, sees *sight) (*stintv1.Event, error) {
+	key, shown, err := w.entry(&e.Entry, sees)
+	if err != nil || key == nil || !shown && e.Kind == decisions.Change { // its texts may name the key
+		return nil, err
+	}
+	m := &stintv1.Event{Kind: kind, At: timestamppb.New(e.At), Namespace: e.Namespace, Policy: key.Policy, Key: key.Key, Hashed: key.Hashed}
+	switch h := e.Happening; e.Kind {
+	case decisions.Threshold:
+		m.Threshold = &stintv1.FiredThreshold{Policy: e.Policy, Limit: h.Limit, Units: h.Units, Percent: h.Percent,
+			WindowStart: timestampIf(h.Starts), WindowEnd: timestampIf(h.Ends)}
+	case decisions.Lockout:
+		m.Lockout = &stintv1.BegunLockout{Level: h.Level, BlockedUntil: timestampIf(h.Until)}
+	case decisions.Change:
+		m.Change = &stintv1.AuditRecord{At: m.At, Actor: h.Actor, Namespace: e.Namespace, Policy: e.Policy, Key: key.Key, Limit: h.Limit,
+			Deed: h.Deed, Before: h.Before, After: h.After, Note: h.Note}
+	}
+	return m, nil
+}
+
+// timestampIf is an instant; nil: there is none.
+func timestampIf(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}
+
+// entry is one key of an event for the client; nil: it may not even see the hash. shown: it sees the key.
+func (w *watch) entry(e *decisions.Entry, sees *sight) (m *stintv1.WatchedEntry, shown bool, err error) {
+	m = &stintv1.WatchedEntry{Policy: e.Policy, Tier: e.Tier, Key: e.Key, Cost: e.Cost}
+	switch {
+	case sees.shows(e):
+		if w.asked != "" && e.Key == w.filter.Key {
+			m.Key = w.asked
+		}
+		return m, true, nil
+	case !sees.observes:
+		return nil, false, nil
+	}
+	hash, ok := "", false
+	if w.top != nil {
+		hash, ok = w.top.HideKey(w.filter.Namespace, e.Key)
+	}
+	if !ok {
+		return nil, false, errNoCluster
+	}
+	m.Key, m.Hashed = hash, true
+	return m, false, nil
+}
+
+var eventKinds = map[decisions.Kind]stintv1.EventKind{
+	decisions.Denied:       stintv1.EventKind_EVENT_KIND_DENIED,
+	decisions.Allowed:      stintv1.EventKind_EVENT_KIND_ALLOWED,
+	decisions.ShadowDenied: stintv1.EventKind_EVENT_KIND_SHADOW_DENIED,
+	decisions.Settled:      stintv1.EventKind_EVENT_KIND_SETTLED,
+	decisions.Threshold:    stintv1.EventKind_EVENT_KIND_THRESHOLD,
+	decisions.Lockout:      stintv1.EventKind_EVENT_KIND_LOCKOUT,
+	decisions.Change:       stintv1.EventKind_EVENT_KIND_AUDIT,
+}
+
+// watchWanted reads a request.
+func watchWanted(m *stintv1.WatchRequest) (f decisions.Filter, err error) {
+	f = decisions.Filter{Policies: slices.Clone(m.Policies), Key: m.Key, KeyPrefix: m.KeyPrefix}
+	if f.Namespace, err = namespaceOf(m.Namespace); err != nil {
+		return f, err
+	}
+	if n := len(m.Policies); n > decisions.PoliciesMax {
+		return f, shard.Invalidf("policies", "are %d: at most %d are allowed", n, decisions.PoliciesMax)
+	}
+	for _, name := range m.Policies {
+		if problem := policy.NameProblem(name); problem != "" {
+			return f, shard.Invalidf("policies", "has one that %s", problem)
+		}
+	}
+	if problem := optional(m.Key, shard.KeyProblem); problem != "" {
+		return f, shard.Invalidf("key", "%s", problem)
+	}
+	if problem := optional(m.KeyPrefix, shard.KeyProblem); problem != "" {
+		return f, shard.Invalidf("key_prefix", "%s", problem)
+	}
+	for _, kind := range m.Kinds {
+		known := false
+		for of, number := range eventKinds {
+			if number == kind {
+				f.Kinds, known = append(f.Kinds, of), true
+			}
+		}
+		switch {
+		case known:
+		case kind == stintv1.EventKind_EVENT_KIND_STREAM:
+			return f, shard.Invalidf("kinds", "has %v, which always comes: name others, or none for all", kind)
+		default:
+			return f, shard.Invalidf("kinds", "has %d, which this version does not know", kind)
+		}
+	}
+	return f, nil
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+
+	"connectrpc.com/connect"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+)
+
+// eventsCommand has the commands about events that wait for sinks.
+type eventsCommand struct {
+	List   eventsListCommand   `cmd:"" default:"withargs" help:"List the events that wait for a sink, and the dead letters."`
+	Replay eventsReplayCommand `cmd:"" help:"Send dead letters again."`
+}
+
+// Help implements kong.HelpProvider.
+func (*eventsCommand) Help() string {
+	return "An event waits until its sinks have taken it, for three days. Then it is a dead letter, of which each shard keeps 1,024.\n\n" +
+		"    stint events --sink billing\n" +
+		"    stint events replay --sink billing\n\n" +
+		"A replayed event has the id that it had before. The caller's token needs the operation sinks."
+}
+
+type eventsListCommand struct {
+	Sink  string `help:"Only those for this sink." placeholder:"NAME"`
+	State string `help:"Only those that wait, or only dead letters: waiting or dead." enum:",waiting,dead" default:""`
+	Count int32  `short:"n" help:"The most lines." default:"100"`
+	output
+	remote
+}
+
+// Run lists events.
+func (c *eventsListCommand) Run(s streams) error {
+	ctx, cancel := c.context()
+	defer cancel()
+	answer, err := c.sinks(ctx).ListEvents(ctx, connect.NewRequest(&stintv1.ListEventsRequest{Sink: c.Sink, State: c.State, Count: c.Count}))
+	if err != nil {
+		return c.explain(ctx, "events", err, false)
+	}
+	if c.json() {
+		return printJSON(s, answer.Msg)
+	}
+	for _, one := range answer.Msg.Missing {
+		fmt.Fprintf(s.err, "shard %s did not answer: its events are not in the list\n", one)
+	}
+	if len(answer.Msg.Events) == 0 {
+		_, err := fmt.Fprintln(s.out, "no event waits, and there are no dead letters")
+		return err
+	}
+	table := newTable(s)
+	fmt.Fprintln(table, "AT\tSTATE\tSINK\tKIND\tPOLICY\tKEY\tLIMIT\tID\tWHY")
+	for _, e := range answer.Msg.Events {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", instant(e.At), e.State, e.Sink, e.Kind, e.Policy, e.Key, e.Limit, e.Id, e.Why)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if answer.Msg.More {
+		fmt.Fprintln(s.err, "there are more: -n")
+	}
+	return nil
+}
+
+type eventsReplayCommand struct {
+	Sink string `help:"Only those for this sink." placeholder:"NAME"`
+	ID   string `help:"Only this event." placeholder:"ID"`
+	Note string `help:"For the audit log."`
+	output
+	remote
+}
+
+// Run replays dead letters.
+func (c *eventsReplayCommand) Run(s streams) error {
+	ctx, cancel := c.context()
+	defer cancel()
+	answer, err := c.sinks(ctx).ReplayEvents(ctx, connect.NewRequest(&stintv1.ReplayEventsRequest{Sink: c.Sink, Id: c.ID, Note: c.Note}))
+	if err != nil {
+		return c.explainFate(ctx, "events replay", err, "some may be sent again: stint events lists the others; replay again")
+	}
+	if c.json() {
+		return printJSON(s, answer.Msg)
+	}
+	_, err = fmt.Fprintf(s.out, "%d dead letters are sent again\n", answer.Msg.Replayed)
+	return err
+}

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+)
+
+// sinkCommand has the commands about the places that events go to.
+type sinkCommand struct {
+	Create  sinkCreateCommand  `cmd:"" help:"Make a sink, and print its secret once."`
+	List    sinkListCommand    `cmd:"" default:"withargs" help:"List sinks, without their secrets."`
+	Rotate  sinkRotateCommand  `cmd:"" help:"Sign with a new secret, for a while beside the former one."`
+	Enable  sinkEnableCommand  `cmd:"" help:"Send again to a sink that is disabled."`
+	Disable sinkDisableCommand `cmd:"" help:"Send nothing until the sink is enabled; its events wait."`
+	Delete  sinkDeleteCommand  `cmd:"" help:"End a sink."`
+}
+
+// Help implements kong.HelpProvider.
+func (*sinkCommand) Help() string {
+	return "A sink gets the events of the policies that name it in their notify list, and of the kinds that it takes:\n\n" +
+		"    stint sink create billing --kind webhook --url https://example.com/hooks --events threshold,spike > billing.secret\n" +
+		"    stint sink rotate billing --overlap 24h > billing.secret\n" +
+		"    stint sink create meter --kind cloudevents --url https://openmeter.cloud/api/v1/events --events usage --api-key-file FILE\n" +
+		"    stint sink\n\n" +
+		"Messages to webhooks are signed as Standard Webhooks says (https://www.standardwebhooks.com). The caller's token needs the operation sinks."
+}
+
+func (r remote) sinks(ctx context.Context) stintv1connect.SinkServiceClient {
+	return stintv1connect.NewSinkServiceClient(r.client(), r.reach(ctx))
+}
+
+type sinkCreateCommand struct {
+	Name       string   `arg:"" help:"Its name, which policies put into notify."`
+	Kind       string   `required:"" enum:"webhook,stripe,cloudevents" help:"webhook, stripe or cloudevents."`
+	URL        string   `name:"url" help:"Where events are posted to. It may be left out for stripe." placeholder:"URL"`
+	Events     []string `required:"" help:"What it takes: threshold, usage, spike; only a webhook takes others than usage." placeholder:"KIND"`
+	APIKeyFile string   `name:"api-key-file" help:"For stripe and cloudevents: a file with the API key; - is stdin." placeholder:"FILE"`
+	Prefix     string   `help:"For stripe and cloudevents: how the keys of customers begin, as customer: in customer:cus_123." placeholder:"TEXT"`
+	output
+	remote
+}
+
+// Run makes the sink. The secret alone goes to stdout, so that it can go into a file.
+func (c *sinkCreateCommand) Run(s streams) error {
+	request := &stintv1.CreateSinkRequest{Name: c.Name, Kind: c.Kind, Url: c.URL, Events: c.Events, Prefix: c.Prefix}
+	if c.Kind != "stripe" && c.URL == "" {
+		return usagef("sink create: say where events are posted to: --url https://example.com/hooks")
+	}
+	var err error
+	if request.ApiKey, err = apiKeyOf(c.Kind == "stripe", c.APIKeyFile, s.in); err != nil {
+		return err
+	}
+	ctx, cancel := c.context()
+	defer cancel()
+	answer, err := c.sinks(ctx).Create(ctx, connect.NewRequest(request))
+	if err != nil {
+		return c.explainFate(ctx, "sink create "+c.Name, err, "it may have been made: stint sink list shows it; delete it and make it again")
+	}
+	return c.tell(s, answer.Msg, answer.Msg.Secret)
+}
+
+// tell prints a secret, if there is one.
+func (o output) tell(s streams, message proto.Message, secret string) error {
+	if o.json() {
+		return printJSON(s, message)
+	}
+	if secret == "" {
+		return nil
+	}
+	_, err := fmt.Fprintln(s.out, secret)
+	fmt.Fprintln(s.err, "This is shown once: give it to the receiver, which verifies signatures with it.")
+	return err
+}
+
+// apiKeyMost bounds what is read of a file with an API key.
+const apiKeyMost = 4 << 10
+
+// apiKeyOf reads an API key from a file, and never from the arguments, which every user of a machine can see.
+func apiKeyOf(wanted bool, file string, stdin io.Reader) (string, error) {
+	switch {
+	case wanted && file == "":
+		return "", usagef("a sink of kind stripe needs the API key: --api-key-file FILE, or - for stdin")
+	case file == "":
+		return "", nil
+	}
+	from := stdin
+	if file != "-" {
+		opened, err := os.Open(file)
+		if err != nil {
+			return "", usagef("--api-key-file: %w", err)
+		}
+		defer opened.Close()
+		from = opened
+	}
+	text, err := bufio.NewReader(io.LimitReader(from, apiKeyMost)).ReadString('\n')
+	if key := strings.TrimSpace(text); key != "" {
+		return key, nil
+	}
+	return "", usagef("--api-key-file: %s has no API key in its first line: %v", file, err)
+}
+
+type sinkListCommand struct {
+	output
+	remote
+}
+
+// Run lists sinks.
+func (c *sinkListCommand) Run(s streams) error {
+	ctx, cancel := c.context()
+	defer cancel()
+	answer, err := c.sinks(ctx).List(ctx, connect.NewRequest(&stintv1.ListSinksRequest{}))
+	if err != nil {
+		return c.explain(ctx, "sink list", err, false)
+	}
+	if c.json() {
+		return printJSON(s, answer.Msg)
+	}
+	if len(answer.Msg.Sinks) == 0 {
+		_, err := fmt.Fprintln(s.out, "there are no sinks")
+		return err
+	}
+	table := newTable(s)
+	fmt.Fprintln(table, "NAME\tKIND\tEVENTS\tURL\tSTATE")
+	for _, one := range answer.Msg.Sinks {
+		state := "enabled"
+		if one.DisabledAt != nil {
+			state = "disabled " + instant(one.DisabledAt) + ": " + one.DisabledWhy
+		} else if one.Failing != "" {
+			state = "failing: " + one.Failing
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", one.Name, one.Kind, strings.Join(one.Events, ","), one.Url, state)
+	}
+	return table.Flush()
+}
+
+type sinkRotateCommand struct {
+	Name       string        `arg:"" help:"The sink."`
+	Overlap    time.Duration `help:"How long messages are signed with the former secret too." default:"0s" placeholder:"DURATION"`
+	APIKeyFile string        `name:"api-key-file" help:"For stripe and cloudevents: a file with the new API key; - is stdin." placeholder:"FILE"`
+	output
+	remote
+}
+
+// Run replaces the secret.
+func (c *sinkRotateCommand) Run(s streams) error {
+	key, err := apiKeyOf(false, c.APIKeyFile, s.in)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.context()
+	defer cancel()
+	request := &stintv1.RotateSinkRequest{Name: c.Name, Overlap: durationpb.New(c.Overlap), ApiKey: key}
+	answer, err := c.sinks(ctx).Rotate(ctx, connect.NewRequest(request))
+	if err != nil {
+		return c.explainFate(ctx, "sink rotate "+c.Name, err, "it may have been done: rotate it again")
+	}
+	return c.tell(s, answer.Msg, answer.Msg.Secret)
+}
+
+type sinkEnableCommand struct {
+	Name string `arg:"" help:"The sink."`
+	remote
+}
+
+// Run enables the sink.
+func (c *sinkEnableCommand) Run(s streams) error {
+	return c.changeSink(s, "sink enable", c.Name, "is enabled: what waits is sent", func(ctx context.Context) error {
+		_, err := c.sinks(ctx).Enable(ctx, connect.NewRequest(&stintv1.EnableSinkRequest{Name: c.Name}))
+		return err
+	})
+}
+
+type sinkDisableCommand struct {
+	Name string `arg:"" help:"The sink."`
+	remote
+}
+
+// Run disables the sink.
+func (c *sinkDisableCommand) Run(s streams) error {
+	return c.changeSink(s, "sink disable", c.Name, "is disabled: its events wait, for three days", func(ctx context.Context) error {
+		_, err := c.sinks(ctx).Disable(ctx, connect.NewRequest(&stintv1.DisableSinkRequest{Name: c.Name}))
+		return err
+	})
+}
+
+type sinkDeleteCommand struct {
+	Name string `arg:"" help:"The sink."`
+	remote
+}
+
+// Run ends the sink.
+func (c *sinkDeleteCommand) Run(s streams) error {
+	return c.changeSink(s, "sink delete", c.Name, "is deleted", func(ctx context.Context) error {
+		_, err := c.sinks(ctx).Delete(ctx, connect.NewRequest(&stintv1.DeleteSinkRequest{Name: c.Name}))
+		return err
+	})
+}
+
+// changeSink makes one call about a sink, and says what is different now.
+func (r remote) changeSink(s streams, command, name, verdict string, call func(context.Context) error) error {
+	ctx, cancel := r.context()
+	defer cancel()
+	if err := call(ctx); err != nil {
+		return r.explainFate(ctx, command+" "+name, err, "it may have been done: stint sink list shows it")
+	}
+	_, err := fmt.Fprintf(s.out, "%s %s\n", name, verdict)
+	return err
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+)
+
+type usageCorrectCommand struct {
+	target
+	Units  int64  `arg:"" help:"Units to add to the bill; -500 takes 500 away."`
+	Period string `help:"The period: its start, or a year, a month or a day in which it alone starts, as 2026-10. Default: the one that is open." placeholder:"PERIOD"`
+	Meter  string `help:"The meter. Default: the one that the policy has." placeholder:"NAME"`
+	byHand
+	output
+	remote
+}
+
+// Help implements kong.HelpProvider.
+func (*usageCorrectCommand) Help() string {
+	return "A correction is a figure of its own in the bill, and moves no limit. It needs a --note: who, what and why is kept, and " +
+		"stint audit lists it. The caller's token needs the operation correct.\n\n" +
+		"    stint usage correct plan customer:acme -500 --note 'double import'\n" +
+		"    stint usage correct plan customer:acme 120 --period 2026-10 --note 'import of the 3rd was lost'"
+}
+
+// Run corrects a bill and prints it.
+func (c *usageCorrectCommand) Run(s streams) error {
+	ctx, cancel := c.context()
+	defer cancel()
+	request := &stintv1.CorrectUsageRequest{Namespace: c.Namespace, Policy: c.Policy, Key: c.Key, Meter: c.Meter, Period: c.Period,
+		Units: c.Units, Note: c.Note, IdempotencyId: c.ID}
+	answer, err := c.limits(ctx).CorrectUsage(ctx, signed(c.byHand, request))
+	if err != nil {
+		return c.explainFate(ctx, "usage correct "+c.String(), err,
+			"it may have been done: repeat it with the same --id to learn; without one a repeat does it again")
+	}
+	if c.json() {
+		return printJSON(s, answer.Msg)
+	}
+	record := answer.Msg.Record
+	if record == nil {
+		_, err := fmt.Fprintln(s.out, "it was corrected before, under the same --id: stint usage shows the bill")
+		return err
+	}
+	write, flush := usageTable(s)
+	if err := write(record); err != nil {
+		return err
+	}
+	if err := flush(); err != nil {
+		return err
+	}
+	if record.State == stintv1.UsageState_USAGE_STATE_FINAL {
+		_, err = fmt.Fprintln(s.err, "the period is final: whoever has its bill already, by a sink or a list, must learn of the correction from you")
+	}
+	return err
+}

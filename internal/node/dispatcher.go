@@ -1,0 +1,354 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/stint-io/stint/internal/metrics"
+	"github.com/stint-io/stint/internal/notify"
+	"github.com/stint-io/stint/shard"
+)
+
+const (
+	// dispatchEvery is how often a node looks for events of its shards.
+	dispatchEvery = 500 * time.Millisecond
+	// dispatchShare is the share of its time, one in so many, that it spends on reading them: a long outbox is read less often.
+	dispatchShare = 20
+	// dispatchWindow bounds the events of one shard for one sink that it knows at a time, the oldest first.
+	dispatchWindow = 256
+	// sinksEvery is how old may be what is known of sinks while something waits for them.
+	sinksEvery = 5 * time.Second
+	// sinksWithin bounds one read, and settleWithin the acknowledgement of what was delivered.
+	sinksWithin  = 2 * time.Second
+	settleWithin = 5 * time.Second
+	lastWithin   = time.Second // settleWithin of a node that stops
+)
+
+// dispatcher brings the events of the shards that this node owns to their sinks. It reads what is committed, posts it, and has the shard
+// note that the sink owes nothing any more. If the owner changes in between, or the note is lost, the event is posted again, under
+// the same id: at least once. Nothing waits for it, and what it knows besides the outbox may be forgotten. One goroutine runs it; failing
+// may be called concurrently.
+type dispatcher struct {
+	now      func() time.Time
+	view     *clusterView
+	replicas *replicaSet
+	decide   func(context.Context, []shard.Request) []shard.Result
+	sinks    *sinkAdmin
+	poster   *notify.Poster
+	pace     notify.Pace
+	metrics  *metrics.Metrics
+	logger   *slog.Logger
+
+	// Owned by the goroutine of run.
+	schedule *notify.Schedule
+	waiting  map[notify.Delivery]*waitingEvent
+	known    map[string]*notify.Sink // by name, as read last
+	ledger   string                  // "": not read yet
+	readAt   time.Time               // when known was read
+	readNext time.Time               // when the outboxes are
+	ended    chan endedTry
+	trying   sync.WaitGroup
+	settled  map[settling][]shard.EventPlace // to be noted by their shards
+	busy     map[settling]bool               // a note is under way
+	noted    chan settling
+	spikesOf time.Time         // the minute in which spikes were looked for last
+	noting   map[shard.ID]bool // a note of spikes is under way
+	spiked   chan shard.ID
+	throttle logThrottle
+
+	mu    sync.Mutex
+	fails map[string]string // guarded by mu: why sinks did not take what they were sent last
+}
+
+// waitingEvent is an event that waits, and where.
+type waitingEvent struct {
+	shard.Event
+	in shard.ID
+}
+
+// endedTry is a try with its outcome.
+type endedTry struct {
+	notify.Delivery
+	notify.Outcome
+	event *waitingEvent
+}
+
+// settling is what a shard is told about some events at once.
+type settling struct {
+	in   shard.ID
+	sink string
+	step notify.Step // Acknowledge or GiveUp
+	why  string      // GiveUp
+}
+
+// start makes the state that run owns.
+func (d *dispatcher) start() {
+	d.schedule, d.ended, d.noted = notify.NewSchedule(d.pace), make(chan endedTry, notify.AtOnce), make(chan settling, notify.AtOnce)
+	d.waiting, d.known = make(map[notify.Delivery]*waitingEvent), make(map[string]*notify.Sink)
+	d.noting, d.spiked = make(map[shard.ID]bool), make(chan shard.ID, notify.AtOnce)
+	d.settled, d.busy = make(map[settling][]shard.EventPlace), make(map[settling]bool)
+}
+
+// run dispatches until ctx ends, and waits for its tries.
+func (d *dispatcher) run(ctx context.Context) {
+	d.start()
+	defer d.poster.Close()
+	tick := time.NewTicker(dispatchEvery)
+	defer tick.Stop()
+	for {
+		d.round(ctx)
+		select {
+		case e := <-d.ended:
+			d.end(ctx, e)
+		case s := <-d.noted:
+			delete(d.busy, s)
+		case id := <-d.spiked:
+			delete(d.noting, id)
+		case <-d.sinks.changed:
+		case <-tick.C:
+		case <-ctx.Done():
+			d.last(ctx)
+			return
+		}
+	}
+}
+
+// last has shards note what was delivered before this node stops, so that it is not sent again.
+func (d *dispatcher) last(ctx context.Context) {
+	d.trying.Wait()
+	clear(d.busy)
+	for len(d.ended) > 0 {
+		d.end(ctx, <-d.ended)
+	}
+	for s := range maps.Keys(d.settled) {
+		d.settle(ctx, s)
+	}
+	d.trying.Wait()
+}
+
+// round reads what waits, tries what is due, and has shards note what became of earlier tries.
+func (d *dispatcher) round(ctx context.Context) {
+	if d.view.level() < shard.LevelNotify {
+		return
+	}
+	d.spikes(ctx)
+	if now := d.now(); !now.Before(d.readNext) {
+		d.read()
+		d.readNext = now.Add(max(dispatchEvery, dispatchShare*d.now().Sub(now)))
+	}
+	if len(d.waiting) > 0 && d.learnSinks(ctx) {
+		d.dispatch(ctx)
+	}
+	for s := range maps.Keys(d.settled) {
+		d.settle(ctx, s)
+	}
+	d.tell()
+}
+
+// read takes what waits in the outboxes of the shards that are owned here.
+func (d *dispatcher) read() {
+	var all []notify.Waiting
+	now, waiting, perSink := d.now(), make(map[notify.Delivery]*waitingEvent), make(map[string]int)
+	for _, r := range d.replicas.all() {
+		if r.Shard == shard.System {
+			continue
+		}
+		if !r.actor.Open() || r.stopped.Load() != nil {
+			d.metrics.EventsWaiting(uint32(r.Shard), 0, 0)
+			continue
+		}
+		clear(perSink)
+		for _, e := range d.outbox(r) {
+			event, id, at := &waitingEvent{e, r.Shard}, e.ID(d.ledger), time.UnixMicro(int64(e.At))
+			for _, sink := range e.Sinks {
+				delivery := notify.Delivery{Sink: sink, Event: id}
+				if perSink[sink]++; perSink[sink] > dispatchWindow || waiting[delivery] != nil {
+					continue
+				}
+				waiting[delivery] = event
+				all = append(all, notify.Waiting{Delivery: delivery, At: at, Until: notify.Until(at, now, notify.GiveUpAfter)})
+			}
+		}
+	}
+	d.waiting = waiting
+	d.schedule.Sync(all)
+}
+
+// outbox returns the events of a shard that wait. It reads page by page, so that nobody waits long for the state.
+func (d *dispatcher) outbox(r *replica) (events []shard.Event) {
+	for q := (shard.EventsQuery{List: shard.EventsWaiting}); ; {
+		var page shard.EventsPage
+		var err error
+		r.group.View(func(s *shard.State) { page, err = shard.ReadEvents(s, q) })
+		if err != nil {
+			if d.throttle.due("outbox of "+r.Shard.String(), d.now()) {
+				d.logger.Error("the outbox of a shard cannot be read: its events wait", "shard", r.Shard, "error", err)
+			}
+			return events
+		}
+		d.metrics.EventsWaiting(uint32(r.Shard), page.Waiting, page.Dead)
+		d.metrics.EventsLost(uint32(r.Shard), page.Lost)
+		events, q.From = append(events, page.Events...), page.Next
+		if !page.More {
+			return events
+		}
+	}
+}
+
+// learnSinks takes the sinks as they were read lately, and the ledger, and reports whether both are known.
+func (d *dispatcher) learnSinks(ctx context.Context) bool {
+	r, err := d.sinks.recent(ctx, sinksEvery)
+	if err != nil && ctx.Err() == nil && d.throttle.due("sinks", d.now()) {
+		d.logger.Warn("the sinks cannot be read: events wait", "error", err)
+	}
+	switch {
+	case r.ledger == "":
+		return false
+	case d.ledger == "": // what was read of the outboxes has no ids yet
+		d.ledger, d.readNext, d.waiting = r.ledger, time.Time{}, nil
+		d.schedule.Sync(nil)
+		return false
+	case !r.at.Equal(d.readAt):
+		d.readAt = r.at
+		clear(d.known)
+		for _, s := range r.sinks {
+			d.known[s.Name] = &s
+		}
+	}
+	return true
+}
+
+// ready reports whether a sink takes anything.
+func (d *dispatcher) ready(sink string) bool {
+	s := d.known[sink]
+	return s != nil && s.Disabled == nil
+}
+
+// dispatch starts the tries that are due.
+func (d *dispatcher) dispatch(ctx context.Context) {
+	now := d.now()
+	for _, delivery := range d.schedule.Overdue(now, d.ready) {
+		d.giveUp(d.waiting[delivery], delivery, "its sink is disabled, or there is none of that name")
+	}
+	for _, delivery := range d.schedule.Next(now, d.ready) {
+		event, sink := d.waiting[delivery], d.known[delivery.Sink]
+		if !sink.Takes(eventKinds[event.Kind]) {
+			d.schedule.Ended(delivery, notify.Outcome{End: notify.Delivered}, now, 0)
+			d.note(event, delivery.Sink, notify.Acknowledge, "")
+			continue
+		}
+		message := eventMessage(delivery.Event, &event.Event)
+		d.trying.Go(func() { d.ended <- endedTry{delivery, d.poster.Post(ctx, sink, message), event} })
+	}
+}
+
+// end notes what became of a try.
+func (d *dispatcher) end(ctx context.Context, e endedTry) {
+	step := d.schedule.Ended(e.Delivery, e.Outcome, d.now(), rand.Float64())
+	if e.End == notify.Broken {
+		return
+	}
+	d.metrics.EventTried(e.Sink, e.End == notify.Delivered)
+	if e.End != notify.Delivered && d.throttle.due("sink "+e.Sink, d.now()) {
+		d.logger.Warn("a sink did not take an event; it is tried again", "sink", e.Sink, "event", e.Event, "why", e.Why)
+	}
+	if e.End == notify.Gone {
+		d.disable(ctx, e.Sink, e.Why)
+	}
+	switch step {
+	case notify.Acknowledge:
+		d.note(e.event, e.Sink, step, "")
+	case notify.GiveUp:
+		d.giveUp(e.event, e.Delivery, e.Why)
+	}
+}
+
+// disable disables a sink whose receiver wants nothing any more.
+func (d *dispatcher) disable(ctx context.Context, sink, why string) {
+	if s := d.known[sink]; s == nil || s.Disabled != nil {
+		return
+	}
+	delete(d.known, sink) // nothing is sent until it is read again
+	d.logger.Warn("a sink is disabled", "sink", sink, "why", why)
+	d.trying.Go(func() {
+		within, cancel := context.WithTimeout(ctx, settleWithin)
+		defer cancel()
+		if err := d.sinks.disable(within, sink, why, localActor); err != nil && ctx.Err() == nil {
+			d.logger.Warn("a sink could not be disabled; it is tried again with the next answer of 410", "sink", sink, "error", err)
+		}
+	})
+}
+
+// giveUp makes a delivery a dead letter.
+func (d *dispatcher) giveUp(e *waitingEvent, delivery notify.Delivery, why string) {
+	d.logger.Warn("an event is given up: it is a dead letter now", "sink", delivery.Sink, "event", delivery.Event, "why", why)
+	d.note(e, delivery.Sink, notify.GiveUp, why)
+}
+
+// note has the shard of an event told what became of it, also if another node owns the shard by now.
+func (d *dispatcher) note(e *waitingEvent, sink string, step notify.Step, why string) {
+	s := settling{e.in, sink, step, why}
+	d.settled[s] = append(d.settled[s], e.Place())
+}
+
+// settle tells a shard what became of events, unless it is being told already.
+func (d *dispatcher) settle(ctx context.Context, s settling) {
+	if d.busy[s] {
+		return
+	}
+	places := d.settled[s]
+	places = places[:min(len(places), dispatchWindow)]
+	if d.settled[s] = d.settled[s][len(places):]; len(d.settled[s]) == 0 {
+		delete(d.settled, s)
+	}
+	shards := uint32(d.view.shards())
+	request := shard.AcknowledgeRequest(s.in, shards, s.sink, places)
+	if s.step == notify.GiveUp {
+		request = shard.GiveUpRequest(s.in, shards, s.sink, places, s.why)
+	}
+	d.busy[s] = true
+	d.trying.Go(func() {
+		// The answer was heard: a node that stops still notes it, so that the next owner does not send the event again.
+		patience := settleWithin
+		if ctx.Err() != nil {
+			patience = lastWithin
+		}
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		defer cancel()
+		r := d.decide(within, []shard.Request{request})[0]
+		if r.Err != nil && ctx.Err() == nil {
+			d.logger.Warn("a shard could not note what became of events; they are sent again", "shard", s.in, "sink", s.sink, "error", r.Err)
+		}
+		select {
+		case d.noted <- s:
+		case <-ctx.Done():
+		}
+	})
+}
+
+// tell says which sinks fail.
+func (d *dispatcher) tell() {
+	failing := d.schedule.Failing()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for sink := range d.fails {
+		if failing[sink] == "" {
+			d.metrics.SinkFailing(sink, false)
+		}
+	}
+	for sink := range failing {
+		d.metrics.SinkFailing(sink, true)
+	}
+	d.fails = failing
+}
+
+// failing says why sinks did not take what they were sent last, by this node.
+func (d *dispatcher) failing() map[string]string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return maps.Clone(d.fails)
+}

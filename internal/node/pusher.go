@@ -1,0 +1,258 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stint-io/stint/internal/metrics"
+	"github.com/stint-io/stint/internal/notify"
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+const (
+	// pushEvery is how often a node looks whether bills have become final.
+	pushEvery = time.Second
+	// pushSinksEvery is how old may be what it knows of sinks, as long as a policy with a meter names any.
+	pushSinksEvery = 15 * time.Second
+	// pushBatch is how many bills are sent together, more or less.
+	pushBatch = 40
+	// pushKept is how long the position of a push is kept.
+	pushKept = limit.Span(400 * 24 * 3600 * 1e6)
+	// pushAnyway is how old a position may become without a reason to look: a policy may have had another calendar meanwhile.
+	pushAnyway = limit.Span(24 * 3600 * 1e6)
+)
+
+// finalPushes names the position of a sink in the log of a shard.
+const finalPushes = "final"
+
+// pusher sends the bills of the shards that this node owns to the sinks that take usage, once they are final: those of the policies that
+// name the sink, and that became final after it was made. The log of each shard has one position for each sink, noted after
+// each batch. So at most one batch is sent twice, by another owner, and its bills have the same ids. One goroutine runs it; failing may
+// be called concurrently.
+type pusher struct {
+	now      func() time.Time
+	view     *clusterView
+	replicas *replicaSet
+	decide   func(context.Context, []shard.Request) []shard.Result
+	sinks    *sinkAdmin
+	poster   *notify.Poster
+	pace     notify.Pace
+	metrics  *metrics.Metrics
+	logger   *slog.Logger
+
+	known    []notify.Sink // as read last, and as disabled since
+	readAt   time.Time     // when
+	ledger   string
+	throttle logThrottle
+
+	mu    sync.Mutex
+	rests map[string]rest // by sink; written by run alone, under mu
+}
+
+// rest is how long a sink that has failed is left alone.
+type rest struct {
+	failures int
+	until    time.Time
+	why      string
+}
+
+// position is how far the bills of a shard were pushed to a sink. Its text is JSON in the position of a shard.Push.
+type position struct {
+	Done    limit.Time       // all that became final until then is sent
+	Through limit.Time       `json:",omitzero"` // of the walk that is under way; 0: there is none
+	From    shard.UsagePlace `json:",omitzero"` // where it goes on
+	// Tried is when Stripe was first sent what is at From, so that a batch without an answer is not sent when Stripe has forgotten it.
+	Tried limit.Time `json:",omitzero"`
+}
+
+// run pushes until ctx ends.
+func (p *pusher) run(ctx context.Context) {
+	tick := time.NewTicker(pushEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			p.round(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (p *pusher) round(ctx context.Context) {
+	revision := p.view.revision()
+	if p.view.level() < shard.LevelNotify || revision == nil || !sendsBills(revision.Set) || !p.learnSinks(ctx) {
+		return
+	}
+	for _, r := range p.replicas.all() {
+		if r.Shard == shard.System || r.stopped.Load() != nil {
+			continue
+		}
+		for i := range p.known {
+			s := &p.known[i]
+			for s.Disabled == nil && s.Takes(notify.Usage) && r.actor.Open() && ctx.Err() == nil && p.push(ctx, r, s, revision.Set) {
+			}
+		}
+	}
+}
+
+// sendsBills reports whether any policy with a meter names a sink.
+func sendsBills(set *policy.Set) bool {
+	return slices.ContainsFunc(set.Names(), func(name string) bool {
+		p, _ := set.Lookup(name)
+		return p.Meter != nil && len(p.Notify) > 0
+	})
+}
+
+func (p *pusher) learnSinks(ctx context.Context) bool {
+	r, err := p.sinks.recent(ctx, pushSinksEvery)
+	if err != nil && ctx.Err() == nil && p.throttle.due("sinks", p.now()) {
+		p.logger.Warn("the sinks cannot be read: bills wait", "error", err)
+	}
+	if !r.at.Equal(p.readAt) {
+		p.readAt, p.known, p.ledger = r.at, slices.Clone(r.sinks), r.ledger
+	}
+	return p.ledger != ""
+}
+
+// push takes one step of the bills of a shard for a sink, and reports whether there is another one at once.
+func (p *pusher) push(ctx context.Context, r *replica, s *notify.Sink, set *policy.Set) (more bool) {
+	if p.now().Before(p.rests[s.Name].until) {
+		return false
+	}
+	kept, at, err := p.position(r, s, set)
+	if err != nil || at.Through == 0 {
+		p.warn(s, r, err)
+		return false
+	}
+	page, err := p.page(ctx, r, s, set, &at)
+	if err == nil && len(page.Periods) > 0 {
+		err = p.judge(s, p.send(ctx, r, s, &kept, &at, page.Periods))
+	}
+	if err == nil {
+		at.From, at.Tried = page.Next, 0
+		if page.Next == (shard.UsagePlace{}) {
+			at = position{Done: at.Through}
+		}
+		err = p.note(ctx, r, &kept, at)
+	}
+	if ctx.Err() == nil {
+		p.warn(s, r, err)
+	}
+	return err == nil && at.Through != 0
+}
+
+// judge has a sink that has failed rest for a while.
+func (p *pusher) judge(s *notify.Sink, o notify.Outcome) error {
+	if o.End == notify.Broken {
+		return errors.New(o.Why)
+	}
+	p.metrics.EventTried(s.Name, o.End == notify.Delivered)
+	p.metrics.SinkFailing(s.Name, o.End != notify.Delivered)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if o.End == notify.Delivered {
+		delete(p.rests, s.Name)
+		return nil
+	}
+	rest := p.rests[s.Name]
+	rest.failures, rest.why = rest.failures+1, o.Why
+	first := cmp.Or(p.pace.Pause, time.Second)
+	rest.until = p.now().Add(max(o.After, min(first<<min(rest.failures-1, 16), time.Minute)))
+	p.rests[s.Name] = rest
+	return errors.New(o.Why)
+}
+
+// failing says why sinks did not take the bills that they were sent last, by this node.
+func (p *pusher) failing() map[string]string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	failing := make(map[string]string)
+	for name, rest := range p.rests {
+		failing[name] = rest.why
+	}
+	return failing
+}
+
+func (p *pusher) warn(s *notify.Sink, r *replica, err error) {
+	if err != nil && p.throttle.due("push to "+s.Name, p.now()) {
+		p.logger.Warn("bills are not pushed yet; they are tried again", "sink", s.Name, "shard", r.Shard, "error", err)
+	}
+}
+
+// position reads how far a sink is. Its Through is 0 if there is nothing to do.
+func (p *pusher) position(r *replica, s *notify.Sink, set *policy.Set) (kept shard.Push, at position, err error) {
+	var now limit.Time
+	r.group.View(func(state *shard.State) {
+		now = state.Time()
+		kept, err = shard.ReadPush(state, s.Name, finalPushes)
+	})
+	if err == nil && kept.Version > 0 {
+		err = json.Unmarshal(kept.Position, &at)
+	}
+	if made := limit.Time(s.Created); at.Done < made { // another sink of that name may have been deleted
+		at = position{Done: made}
+	}
+	if err == nil && at.Through == 0 && now > at.Done && anyFinal(set, s.Name, at.Done, now) {
+		at.Through = now
+	}
+	return kept, at, err
+}
+
+// page reads the bills that follow a position, and moves it over what has none.
+func (p *pusher) page(ctx context.Context, r *replica, s *notify.Sink, set *policy.Set, at *position) (page shard.UsagePage, err error) {
+	wants := func(_, name string) bool {
+		named, known := set.Lookup(name)
+		return known && slices.Contains(named.Notify, s.Name)
+	}
+	for ctx.Err() == nil {
+		r.group.View(func(state *shard.State) {
+			page, err = shard.ReadFinalUsage(state, set, shard.FinalQuery{After: at.Done, Through: at.Through, From: at.From, Most: pushBatch, Wants: wants})
+		})
+		if err != nil || len(page.Periods) > 0 || page.Next == (shard.UsagePlace{}) {
+			return page, err
+		}
+		at.From, at.Tried = page.Next, 0
+	}
+	return page, ctx.Err()
+}
+
+// anyFinal reports whether periods of policies that name a sink have become final in (after, now].
+func anyFinal(set *policy.Set, sink string, after, now limit.Time) bool {
+	if now-after > limit.Time(pushAnyway) {
+		return true
+	}
+	return slices.ContainsFunc(set.Names(), func(name string) bool {
+		p, _ := set.Lookup(name)
+		if p.Meter == nil || !slices.Contains(p.Notify, sink) {
+			return false
+		}
+		start, _ := p.Meter.Cycle.Period(now - limit.Time(p.Meter.Grace))
+		return start+limit.Time(p.Meter.Grace) > after
+	})
+}
+
+// note notes a position in the log of the shard.
+func (p *pusher) note(ctx context.Context, r *replica, kept *shard.Push, at position) error {
+	text, err := json.Marshal(at)
+	if err != nil {
+		return err
+	}
+	kept.Position, kept.Until = text, limit.Time(p.now().UnixMicro())+limit.Time(pushKept)
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
+	defer cancel()
+	result := p.decide(within, []shard.Request{shard.PushRequest(r.Shard, uint32(p.view.shards()), kept)})[0]
+	if result.Err != nil {
+		return result.Err
+	}
+	kept.Version = result.Decision.Document().Version
+	return nil
+}

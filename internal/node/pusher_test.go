@@ -1,0 +1,209 @@
+package node
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/internal/await"
+	"github.com/stint-io/stint/internal/notify"
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard"
+)
+
+const meteredPolicy = `policies:
+  plan:
+    notify: [invoices, money]
+    limits: [{name: day, quota: 1000, calendar: {unit: day}}]
+    meter: {name: calls, calendar: {unit: day}, grace: 15m}
+`
+
+// invoices is a receiver of bills.
+type invoices struct {
+	*httptest.Server
+	mu    sync.Mutex
+	bills map[string]billData // by id
+	times map[string]int
+	forms []map[string]string // of Stripe
+	down  bool
+	// answer is the status of an answer, by the form of Stripe; what has another one than 200 is not taken. nil: 200.
+	answer func(form map[string]string) int
+}
+
+func newInvoices(t *testing.T) *invoices {
+	t.Helper()
+	v := &invoices{bills: map[string]billData{}, times: map[string]int{}}
+	v.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if v.down {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		if r.URL.Path == "/v1/billing/meter_events" {
+			r.ParseForm()
+			form := map[string]string{"authorization": r.Header.Get("Authorization")}
+			for name := range r.PostForm {
+				form[name] = r.PostForm.Get(name)
+			}
+			if v.answers(w, form) {
+				v.forms = append(v.forms, form)
+			}
+			return
+		}
+		if !v.answers(w, nil) {
+			return
+		}
+		var e struct {
+			Type string
+			Data struct{ Records []billData }
+		}
+		if err := json.NewDecoder(r.Body).Decode(&e); err != nil || e.Type != "usage.final" {
+			t.Errorf("%v: %s", err, e.Type)
+		}
+		for _, bill := range e.Data.Records {
+			v.bills[bill.ID] = bill
+			v.times[bill.ID]++
+		}
+	}))
+	t.Cleanup(v.Close)
+	return v
+}
+
+// answers answers, and reports whether what came is taken.
+func (v *invoices) answers(w http.ResponseWriter, form map[string]string) bool {
+	if v.answer == nil {
+		return true
+	}
+	status := v.answer(form)
+	w.WriteHeader(status)
+	return status == http.StatusOK
+}
+
+func (v *invoices) setAnswer(answer func(form map[string]string) int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.answer = answer
+}
+
+func (v *invoices) setDown(down bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.down = down
+}
+
+func (v *invoices) count() (bills, forms int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return len(v.bills), len(v.forms)
+}
+
+// Bills are pushed when they are final, once, also after a restart, to a webhook and to Stripe.
+func TestBillsArePushedWhenTheyAreFinal(t *testing.T) {
+	t.Parallel()
+	config := testConfig(t)
+	if err := os.WriteFile(config.PoliciesFile, []byte(meteredPolicy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config.Dev, config.TestClock = true, true
+	config.SinkAllow = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
+	config.World.Sinks.Pace = notify.Pace{Backoff: time.Millisecond, Pause: time.Millisecond}
+	v := newInvoices(t)
+	n := start(t, config)
+	clock := testClockAdmin{n.config.testClock, n.view, n.router}
+	toNoon(t, clock)
+	for _, s := range []notify.Sink{
+		{Name: "invoices", Kind: notify.Webhook, URL: v.URL + "/bills", Events: []string{notify.Usage}},
+		{Name: "money", Kind: notify.Stripe, URL: v.URL + "/v1/billing/meter_events", Events: []string{notify.Usage}, Prefix: "customer:",
+			Secrets: []notify.Secret{{Key: []byte("sk_test_1")}}},
+	} {
+		if _, err := n.sinkAdmin.Create(t.Context(), s, "jo"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const keys = 100
+	for i := range keys {
+		for range 1 + i%3 {
+			if r := ask(n, shard.Check, "plan", fmt.Sprint("customer:cus_", i)); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+	}
+	ask(n, shard.Check, "plan", "a key that is no customer")
+	if r := n.router.Decide(t.Context(), []shard.Request{{Op: shard.CorrectUsage, Namespace: shard.DefaultNamespace,
+		Entries: []shard.Entry{{Policy: "plan", Key: "customer:cus_7", Cost: 1}}, Body: shard.CorrectionBody("", ""),
+		Adjustment: &shard.Adjustment{Amount: 5, Note: "by hand"}}})[0]; r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	v.setDown(true)
+	endDay(t, clock)
+	await.Until(t, "the sinks fail", func() bool {
+		all, err := n.sinkAdmin.Statuses(t.Context())
+		return err == nil && len(all) == 2 && all[0].Failing != "" && all[1].Failing != ""
+	})
+	v.setDown(false)
+	await.Until(t, "all bills are pushed", func() bool { bills, forms := v.count(); return bills == keys+1 && forms == keys })
+	v.mu.Lock()
+	ledger, err := n.documents.ledger(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, bill := range v.bills {
+		var i int
+		fmt.Sscanf(bill.Key, "customer:cus_%d", &i)
+		start, wrong := time.Parse(time.RFC3339, bill.Start)
+		u := shard.Usage{Namespace: shard.DefaultNamespace, Policy: "plan", Meter: "calls", Key: bill.Key}
+		u.Start = limit.Time(start.UnixMicro())
+		corrections := int64(0)
+		if bill.Key == "customer:cus_7" {
+			corrections = 5
+		}
+		if bill.Corrections != corrections || bill.Units != uint64(1+i%3) || bill.State != "final" || bill.Credits != 0 || wrong != nil || id != api.UsageID(ledger, &u) || v.times[id] != 1 {
+			t.Errorf("%d times: %+v", v.times[id], bill)
+		}
+	}
+	identifiers := map[string]bool{}
+	for _, form := range v.forms {
+		bill := v.bills[form["identifier"]]
+		if identifiers[form["identifier"]] || form["event_name"] != "calls" || "customer:"+form["payload[stripe_customer_id]"] != bill.Key ||
+			form["payload[value]"] != fmt.Sprint(int64(bill.Units)+bill.Corrections) || form["authorization"] != "Bearer sk_test_1" || !strings.HasSuffix(bill.End, "00:00Z") ||
+			form["timestamp"] == "" {
+			t.Errorf("%v of %+v", form, bill)
+		}
+		identifiers[form["identifier"]] = true
+	}
+	v.mu.Unlock()
+	for range 3 {
+		ask(n, shard.Check, "plan", "customer:late")
+	}
+	endDay(t, clock)
+	await.Until(t, "the next day is pushed, and nothing of the day before", func() bool { bills, forms := v.count(); return bills == keys+2 && forms == keys+1 })
+	stop(t, n)
+	for id, times := range v.times {
+		if times != 1 {
+			t.Errorf("%s came %d times", id, times)
+		}
+	}
+}
+
+// Positions are in the logs of shards: a later release reads them.
+func TestThePositionOfAPushIsGolden(t *testing.T) {
+	for golden, want := range map[string]position{
+		`{"Done":7}`: {Done: 7},
+		`{"Done":7,"Through":9,"From":{"Place":3,"After":"k"},"Tried":8}`: {Done: 7, Through: 9, From: shard.UsagePlace{Place: 3, After: "k"}, Tried: 8},
+	} {
+		var read position
+		text, err := json.Marshal(want)
+		if wrong := json.Unmarshal([]byte(golden), &read); err != nil || wrong != nil || string(text) != golden || read != want {
+			t.Errorf("%s is read as %+v (%v), and %+v is written as %s (%v)", golden, read, wrong, want, text, err)
+		}
+	}
+}

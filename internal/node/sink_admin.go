@@ -1,0 +1,278 @@
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/internal/notify"
+	"github.com/stint-io/stint/shard"
+)
+
+// sinkAdmin implements api.SinkAdmin, and reads the sinks for this node's dispatcher and pusher. All sinks are one document of the system
+// shard. Each change is in its history with who made it, and never with a secret. All methods may be called concurrently.
+type sinkAdmin struct {
+	now       func() time.Time
+	view      *clusterView
+	documents *documents
+	logger    *slog.Logger
+	reporter  *reporter
+	changed   notifier // wakes this node's dispatcher; those of other nodes look by themselves
+
+	mu      sync.Mutex
+	reading sinkReading // guarded by mu: the last one
+	asked   time.Time   // guarded by mu: when it was tried last; zero: it is out of date
+}
+
+// sinkReading is what senders know of sinks.
+type sinkReading struct {
+	at     time.Time // zero: there was none
+	sinks  []notify.Sink
+	ledger string // of the cluster, which the ids of events and bills are made with
+}
+
+// recent returns the sinks as they were read at most maxAge ago. If they cannot be read, it returns the reading before too, and tries no more
+// for that long. The caller changes no sink of it.
+func (a *sinkAdmin) recent(ctx context.Context, maxAge time.Duration) (sinkReading, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.now()
+	if now.Before(a.asked.Add(maxAge)) {
+		return a.reading, nil
+	}
+	a.asked = now
+	within, cancel := context.WithTimeout(ctx, sinksWithin)
+	defer cancel()
+	all, err := a.Sinks(within)
+	if err != nil {
+		return a.reading, err
+	}
+	ledger, err := a.documents.ledger(within)
+	if err != nil {
+		return a.reading, err
+	}
+	a.reading = sinkReading{now, all, ledger}
+	return a.reading, nil
+}
+
+var _ api.SinkAdmin = (*sinkAdmin)(nil)
+
+// Create implements api.SinkAdmin.
+func (a *sinkAdmin) Create(ctx context.Context, s notify.Sink, who string) (secret string, err error) {
+	now := a.now()
+	s.Created, s.Creator = now.UnixMicro(), who
+	for i := range s.Secrets {
+		s.Secrets[i].Made = s.Created
+	}
+	if s.Kind == notify.Webhook {
+		drawn, err := notify.NewSecret(rand.Reader, now)
+		if err != nil {
+			return "", err
+		}
+		s.Secrets, secret = []notify.Secret{drawn}, drawn.Text()
+	}
+	note := fmt.Sprintf("create %s: %s for %s to %s", s.Name, s.Kind, strings.Join(s.Events, ","), s.URL)
+	err = a.change(ctx, who, note, func(all []notify.Sink) ([]notify.Sink, error) {
+		if slices.ContainsFunc(all, func(other notify.Sink) bool { return other.Name == s.Name }) {
+			return nil, &shard.Error{Code: shard.Conflict, Field: "name", Message: fmt.Sprintf(
+				"there is a sink %q already: delete it, or take another name", s.Name)}
+		}
+		if len(all) >= notify.SinksMost {
+			return nil, &shard.Error{Code: shard.Conflict, Field: "name", Message: fmt.Sprintf(
+				"there are %d sinks, and no more are allowed: delete those that are not used", len(all))}
+		}
+		return append(all, s), nil
+	})
+	if err != nil {
+		return "", err
+	}
+	a.logger.Info("a sink was made", "name", s.Name, "kind", s.Kind, "actor", who)
+	return secret, nil
+}
+
+// Sinks reads all sinks, by name.
+func (a *sinkAdmin) Sinks(ctx context.Context) ([]notify.Sink, error) {
+	d, err := a.documents.fetch(ctx, notify.Document)
+	if err != nil {
+		return nil, err
+	}
+	return notify.Decode(d.Body)
+}
+
+// Statuses implements api.SinkAdmin.
+func (a *sinkAdmin) Statuses(ctx context.Context) ([]api.SinkStatus, error) {
+	all, err := a.Sinks(ctx)
+	if err != nil || !a.reporter.peers.hasJoined() {
+		return nil, err
+	}
+	statuses := make([]api.SinkStatus, len(all))
+	reports := a.reporter.reports()
+	for i := range all {
+		statuses[i].Sink = all[i]
+		for _, node := range slices.Sorted(maps.Keys(reports)) {
+			if why := reports[node].FailingSinks[all[i].Name]; why != "" {
+				statuses[i].Failing = why
+			}
+		}
+	}
+	return statuses, nil
+}
+
+// EventID implements api.SinkAdmin.
+func (a *sinkAdmin) EventID(ctx context.Context, e *shard.Event) (string, error) {
+	ledger, err := a.documents.ledger(ctx)
+	if err != nil {
+		return "", err
+	}
+	return e.ID(ledger), nil
+}
+
+// Rotate implements api.SinkAdmin.
+func (a *sinkAdmin) Rotate(ctx context.Context, name, apiKey string, overlap time.Duration, who string) (secret string, err error) {
+	drawn, err := notify.NewSecret(rand.Reader, a.now())
+	if err != nil {
+		return "", err
+	}
+	note := fmt.Sprintf("rotate %s: the former secret ends after %v", name, overlap)
+	err = a.changeOne(ctx, name, who, note, func(s *notify.Sink) (bool, error) {
+		next := drawn
+		secret = drawn.Text()
+		switch {
+		case s.Kind != notify.Webhook && apiKey == "":
+			return false, shard.Invalidf("api_key", "%q is a sink of kind %s: give its new API key", name, s.Kind)
+		case s.Kind != notify.Webhook && overlap != 0:
+			return false, shard.Invalidf("overlap", "%q is a sink of kind %s, which uses one API key", name, s.Kind)
+		case s.Kind != notify.Webhook:
+			next.Key, secret = []byte(apiKey), ""
+		case apiKey != "":
+			return false, shard.Invalidf("api_key", "is for stripe and cloudevents only: a webhook's secret is drawn here")
+		}
+		s.Rotate(next, overlap, a.now())
+		if field, problem := s.Problem(); problem != "" {
+			return false, shard.Invalidf(field, "%s", problem)
+		}
+		return true, nil
+	})
+	if err != nil {
+		return "", err
+	}
+	a.logger.Info("the secret of a sink was rotated", "name", name, "actor", who, "overlap", overlap)
+	return secret, nil
+}
+
+// SetEnabled implements api.SinkAdmin.
+func (a *sinkAdmin) SetEnabled(ctx context.Context, name string, enabled bool, who string) error {
+	if enabled {
+		return a.changeOne(ctx, name, who, "enable "+name, func(s *notify.Sink) (bool, error) {
+			was := s.Disabled != nil
+			s.Disabled = nil
+			return was, nil
+		})
+	}
+	return a.disable(ctx, name, "by "+who, who)
+}
+
+// disable keeps events back until the sink is enabled.
+func (a *sinkAdmin) disable(ctx context.Context, name, why, who string) error {
+	return a.changeOne(ctx, name, who, "disable "+name+": "+why, func(s *notify.Sink) (bool, error) {
+		if s.Disabled != nil {
+			return false, nil
+		}
+		s.Disabled = &notify.Disabled{At: a.now().UnixMicro(), Why: why}
+		return true, nil
+	})
+}
+
+// Delete implements api.SinkAdmin.
+func (a *sinkAdmin) Delete(ctx context.Context, name, who string) error {
+	err := a.change(ctx, who, "delete "+name, func(all []notify.Sink) ([]notify.Sink, error) {
+		i, err := findSink(all, name)
+		if err != nil {
+			return nil, err
+		}
+		return slices.Delete(all, i, i+1), nil
+	})
+	if err == nil {
+		a.logger.Info("a sink was deleted", "name", name, "actor", who)
+	}
+	return err
+}
+
+func findSink(all []notify.Sink, name string) (int, error) {
+	i := slices.IndexFunc(all, func(s notify.Sink) bool { return s.Name == name })
+	if i < 0 {
+		return 0, shard.Invalidf("name", "no sink is named %q; stint sink list lists them", name)
+	}
+	return i, nil
+}
+
+// changeOne changes one sink. do reports whether anything is different; it is called again after another node was faster.
+func (a *sinkAdmin) changeOne(ctx context.Context, name, who, note string, do func(*notify.Sink) (changed bool, err error)) error {
+	return a.change(ctx, who, note, func(all []notify.Sink) ([]notify.Sink, error) {
+		i, err := findSink(all, name)
+		if err != nil {
+			return nil, err
+		}
+		if changed, err := do(&all[i]); err != nil || !changed {
+			return nil, err
+		}
+		return all, nil
+	})
+}
+
+// change replaces the sinks by next's result; nil changes nothing.
+func (a *sinkAdmin) change(ctx context.Context, who, note string, next func([]notify.Sink) ([]notify.Sink, error)) error {
+	if a.view.level() < shard.LevelNotify {
+		return &shard.Error{Code: shard.Conflict, Message: "some nodes of the cluster know no sinks before its upgrade is finished: " +
+			"`stint upgrade status` says how far it is"}
+	}
+	note = strings.ToValidUTF8(note[:min(len(note), shard.MaxNote)], "")
+	request := shard.Request{Document: notify.Document, Adjustment: &shard.Adjustment{Actor: who, Note: note}}
+	_, err := a.documents.update(ctx, request, func(d shard.Document) ([]byte, error) {
+		all, err := notify.Decode(d.Body)
+		if err != nil {
+			return nil, err
+		}
+		changed, err := next(all)
+		if err != nil || changed == nil {
+			return nil, err
+		}
+		return notify.Encode(changed), nil
+	})
+	if err == nil {
+		a.mu.Lock()
+		a.asked = time.Time{}
+		a.mu.Unlock()
+		a.changed.notify()
+	}
+	return err
+}
+
+// History implements api.SinkAdmin.
+func (a *sinkAdmin) History(ctx context.Context) ([]shard.AuditRecord, error) {
+	d, err := a.documents.fetch(ctx, shard.HistoryOf(notify.Document))
+	if err != nil {
+		return nil, err
+	}
+	changes, err := shard.DocumentChanges(d)
+	records := make([]shard.AuditRecord, len(changes))
+	for i, c := range changes {
+		records[i] = sinkChange(c.AuditRecord)
+	}
+	return records, err
+}
+
+// sinkChange reads the note of a change, "create billing: webhook ...", into the fields of an audit record.
+func sinkChange(r shard.AuditRecord) shard.AuditRecord {
+	what, note, _ := strings.Cut(r.Note, ": ")
+	verb, name, _ := strings.Cut(what, " ")
+	r.Deed, r.Key, r.Note = "sink "+verb, name, note
+	return r
+}
