@@ -38,12 +38,13 @@ demo: ## three nodes, a proxy, a kill, 150 requests: exactly 100 pass
 	@go run ./examples/demo -stint dist/stint
 
 race: ## the core under the race detector
-	go test -race -short ./limit ./policy ./shard ./actor ./cluster/... ./raftfsm ./api/... ./client/... ./internal/node ./internal/replay ./internal/connlimit ./internal/keyhash ./internal/auth ./internal/certfile ./internal/clienttls ./internal/backup ./internal/batchwait ./internal/bench \
-	  ./internal/testcluster ./internal/verify ./stinttest
+	go test -race -short ./limit ./policy ./shard ./actor ./cluster/... ./raftfsm ./api/... ./client/... ./internal/replay ./internal/connlimit ./internal/keyhash ./internal/auth ./internal/certfile ./internal/clienttls ./internal/backup ./internal/batchwait ./internal/bench \
+	  ./internal/testcluster ./internal/verify ./stinttest ./internal/decisions ./internal/notify ./internal/trace ./internal/calllog ./internal/top
+	go test -race -short -parallel 4 -timeout 20m ./internal/node # eight clusters at once starve each other under the detector
 
 twins: ## millions of operations beside the slow twins, and shards in virtual time: more of what go test does
 	go test -count=1 -timeout 30m -run 'Twin|Conversions' ./internal/model -operations 1000000
-	go test -count=1 -timeout 30m -run '^TestEveryDecisionIsTheTwins$$' ./shard -operations 125000
+	go test -count=1 -timeout 30m -run '^TestEveryDecisionIsTheTwins$$' ./shard -operations 500000
 	go test -count=1 -timeout 30m -run '^TestSimulation$$' ./actor -worlds 1600
 
 WORLDS ?= 500
@@ -141,8 +142,8 @@ fuzz: ## fuzz every decoder with FUZZTIME inputs each
 
 # The micro-benchmarks that are guarded: arithmetic, batches, the formats of entries and frames, the way through an actor.
 micro := go test -run '^$$' -benchmem -timeout 30m \
-  -bench '^Benchmark(Take|TakeEachInstant|AppendState|OpenPeriod|DecodeLimit|Batch|EntryCodec|Table|ID|Submit|Frame|Install|Token)$$' \
-  ./limit ./shard ./actor ./cluster/hop ./raftfsm ./internal/auth
+  -bench '^Benchmark(Take|TakeEachInstant|AppendState|OpenPeriod|DecodeLimit|Batch|EntryCodec|Table|ID|Submit|Frame|Install|Token|Incoming)$$' \
+  ./limit ./shard ./actor ./cluster/hop ./raftfsm ./internal/auth ./internal/trace
 timed  := -count 6 -benchtime 100ms
 exact  := -count 3 -benchtime 100x
 

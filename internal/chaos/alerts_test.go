@@ -24,13 +24,14 @@ import (
 
 // TestAlertsFireInARealPrometheus scrapes three nodes under load by the rules that are shipped, in which a minute is made a second.
 // A key goes wild, a disk becomes slow and a node is killed: the alert that docs/observability.md promises fires for each, and not
-// before. Every query of the dashboard is asked of the same cluster.
+// before. Every query of the dashboard is asked of the same cluster, and the buckets of its latencies lead to traces.
 func TestAlertsFireInARealPrometheus(t *testing.T) {
 	if _, err := exec.LookPath("prometheus"); err != nil {
 		t.Fatal("a real Prometheus is needed: apt-get install prometheus")
 	}
 	c := newClusterWith(t, testcluster.Options{Policies: "policies:\n  calm: {limits: [{name: all, quota: 1000000000, lifetime: {}}]}\n" +
-		"  wild: {limits: [{name: few, quota: 10, lifetime: {}}]}\n"})
+		"  wild: {limits: [{name: few, quota: 10, lifetime: {}}]}\n",
+		Args: []string{"--trace-otlp", "http://127.0.0.1:1", "--trace-ratio", "1"}}) // nobody collects: the traces are looked for as exemplars
 	p := startPrometheus(t, c)
 	loaded := load(t, c.Addr(0), "calm", 1)
 	defer loaded()
@@ -47,11 +48,12 @@ func TestAlertsFireInARealPrometheus(t *testing.T) {
 	p.awaitAlert("StintDenialsRise", map[string]string{"namespace": "default", "policy": "wild", "limit": "few"})
 	wild()
 	p.askDashboard()
+	await.Until(t, "the latency of checks leads to traces", func() bool { return p.leadsToTraces("stint_request_duration_seconds_bucket") })
 
 	if err := c.Kill(2); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.RestartFailing(2, "delay_enter=300000:when=1+"); err != nil {
+	if err := c.RestartFailing(2, "delay_enter=200000:when=1+"); err != nil {
 		t.Fatal(err)
 	}
 	p.awaitAlert("StintDiskSlow", map[string]string{"instance": c.Addr(2)})
@@ -104,7 +106,7 @@ func startPrometheus(t *testing.T, c *testcluster.Cluster) *prometheus {
 		}
 	}
 	process := exec.Command("prometheus", "--config.file", filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path",
-		filepath.Join(dir, "data"), "--web.listen-address", p.address)
+		filepath.Join(dir, "data"), "--web.listen-address", p.address, "--enable-feature", "exemplar-storage")
 	var log strings.Builder
 	process.Stdout, process.Stderr = &log, &log
 	if err := process.Start(); err != nil {
@@ -178,6 +180,23 @@ func (p *prometheus) value(expression string) string {
 		return ""
 	}
 	return fmt.Sprint(result[0].Value[1])
+}
+
+// leadsToTraces reports whether buckets of a histogram have ids of traces. A scrape has them in OpenMetrics only.
+func (p *prometheus) leadsToTraces(buckets string) bool {
+	var found []struct {
+		Exemplars []struct{ Labels map[string]string }
+	}
+	now := time.Now().Unix()
+	p.get(fmt.Sprintf("/api/v1/query_exemplars?query=%s&start=%d&end=%d", url.QueryEscape(buckets), now-600, now+1), &found)
+	for _, series := range found {
+		for _, exemplar := range series.Exemplars {
+			if len(exemplar.Labels["trace_id"]) == 32 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // firing are the labels of the alerts of a name that fire.

@@ -91,6 +91,10 @@ func (c *client) used(policy, key string) (uint64, error) {
 }
 
 func (c *client) call(method string, message, reply any) (int, error) {
+	return c.callService("LimitService/"+method, message, reply)
+}
+
+func (c *client) callService(method string, message, reply any) (int, error) {
 	body, err := json.Marshal(message)
 	if err != nil {
 		return 0, err
@@ -98,7 +102,7 @@ func (c *client) call(method string, message, reply any) (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost,
-		"http://"+c.address+"/stint.v1.LimitService/"+method, bytes.NewReader(body))
+		"http://"+c.address+"/stint.v1."+method, bytes.NewReader(body))
 	if err != nil {
 		return 0, err
 	}

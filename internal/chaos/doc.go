@@ -16,6 +16,8 @@
 // disks that are wiped or damaged. Environment variables make them longer: STINT_CHAOS_DURATION (of the storm; 60s) and
 // STINT_CHAOS_KILLS (of owners; 8). STINT_CHAOS_SEED repeats the faults and the choices of the clients, not the interleaving.
 //
+// What is billed is judged by clients of its own: they add up on their own what each period must have, to the unit.
+//
 // The tests check that an answer is never forgotten, that a limit of N admits at most N whatever happens, and exactly N when
 // clients retry with their ids, and that a process whose disk failed ends with status 75. The clients use plain net/http and
 // no decision code of stint.

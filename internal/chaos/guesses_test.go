@@ -112,14 +112,17 @@ func crowd(c *testcluster.Cluster) many {
 
 // decided is the part of a decision that the tests need.
 type decided struct {
-	Allowed, Replayed bool
-	HoldID            string
-	Limits            []limitStatus
-	Positions         []struct{ Shard uint32 }
+	Allowed, Replayed        bool
+	HoldID, DecisionID       string
+	DecidedAt, HoldExpiresAt time.Time
+	Limits                   []limitStatus
+	Positions                []struct{ Shard uint32 }
 }
 
 type limitStatus struct {
+	Policy, Limit, Key    string
 	Used, Held, Remaining number
+	WindowStart           time.Time
 	LockoutLevel          uint32
 	BlockedUntil          time.Time
 }

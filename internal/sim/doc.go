@@ -7,7 +7,7 @@
 // drains, removals, policies. Snapshots come after a few dozen entries, so that restarts and new replicas use them. Clients
 // send requests throughout, and their answers are judged (judge_test.go): every effect has one place, units are given out
 // once, a denied request did not fit, ids get one answer, time rises, replicas at one place are equal, what was taken ends
-// once, holds expire to the microsecond, and keys are linearizable. When the faults end, every shard must answer within 10 s,
+// once, holds expire to the microsecond, bills are what was admitted less what was given back, and keys are linearizable. When the faults end, every shard must answer within 10 s,
 // the table must come to rest, and the replicas must reach the same place. The schedule comes from the seed; the order of
 // goroutines does not.
 //

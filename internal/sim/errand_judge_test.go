@@ -28,7 +28,7 @@ func final(errands []*errand) map[string]int64 {
 				sum[entry.Key] += int64(e.leaves(i))
 			case "tally":
 				sum[entry.Key] += e.request.Tally.Amount
-			case "add":
+			case "add", "correct":
 				sum[entry.Key] += e.request.Adjustment.Amount
 			}
 		}
@@ -81,7 +81,8 @@ func errandKeys() (all []shard.Entry) {
 	for i := range 2 {
 		all = append(all, shard.Entry{Key: fmt.Sprint("tally ", i), Limits: shard.TallyLimits})
 	}
-	return append(all, shard.Entry{Policy: "grown", Key: "added"}, shard.Entry{Policy: "ruled", Key: "ruled"})
+	return append(all, shard.Entry{Policy: "grown", Key: "added"}, shard.Entry{Policy: "ruled", Key: "ruled"},
+		shard.Entry{Policy: "billed", Key: "billed"})
 }
 
 func errandsOf(all []*errand, key string) string {
@@ -115,6 +116,8 @@ func judgeErrands(all []*errand) (errs []error) {
 			wrong(e, "an id is answered in another way: %+v", *e.again)
 		case e.again != nil && e.again.Tallied != nil && !reflect.DeepEqual(e.again.Tallied, e.decision.Tallied):
 			wrong(e, "an id has another tally: %+v", *e.again.Tallied)
+		case e.kind == "correct" && e.again != nil && !reflect.DeepEqual(e.again.System, e.decision.System):
+			wrong(e, "an id has another bill: %+v", *e.again.System)
 		}
 		if e.kind == "damped" && e.fate == answered && (e.decision.Age > 0 && e.decision.Allowed || e.decision.Age > dampedSpan) {
 			wrong(e, "what is repeated is a denial, and no older than %v", dampedAge)

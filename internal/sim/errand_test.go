@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -28,13 +29,16 @@ func errandPolicies(version int) string {
 	return fmt.Sprintf(`  pair:
     limits:
       - {name: total, quota: %d, lifetime: {}}
+    meter: %s
   turned:
     on_change: reset
     limits:
       - {name: total, quota: %d, lifetime: {}}
+    meter: %s
   ruled:
     limits:
       - {name: total, quota: %d, lifetime: {}}
+    meter: %s
   damped:
     deny_cache: %v
     limits:
@@ -43,7 +47,11 @@ func errandPolicies(version int) string {
     max_keys: %d
     limits:
       - {name: total, quota: 1_000_000, lifetime: {}}
-`, pairQuota, turnedBase+version, ruledQuota, dampedAge, dampedQuota, hitsPeriod, cappedKeys)
+  billed:
+    limits:
+      - {name: total, quota: 1_000_000, lifetime: {}}
+    meter: {name: units, calendar: {unit: year}}
+`, pairQuota, simMeter, turnedBase+version, simMeter, ruledQuota, simMeter, dampedAge, dampedQuota, hitsPeriod, cappedKeys)
 }
 
 // errand is one operation that has an id, or ends what another has taken: it is retried until its fate is known.
@@ -158,8 +166,12 @@ func (r *runner) next() *errand {
 		e.request.Tally = &shard.TallyTerms{Verb: shard.TallyAdd, Amount: int64(1 + r.chance.IntN(5))}
 		return e
 	case n < 16:
+		units := int64(1 + r.chance.IntN(10))
+		if units > 5 {
+			return r.correct(units - 8)
+		}
 		e := r.new("add", shard.AddUsed, shard.Entry{Policy: "grown", Key: "added", Cost: 1})
-		e.request.Adjustment = &shard.Adjustment{Amount: int64(1 + r.chance.IntN(5)), Actor: "simulated"}
+		e.request.Adjustment = &shard.Adjustment{Amount: units, Actor: "simulated"}
 		return e
 	case n < 17:
 		return r.new("turned", shard.Check, shard.Entry{Policy: "turned", Key: "turned", Cost: uint64(1 + r.chance.IntN(3))})
@@ -287,6 +299,37 @@ func (r *runner) rule() *errand {
 	return e
 }
 
+// correct corrects the bill of a key that nothing else bills. 0 units would be refused.
+func (r *runner) correct(units int64) *errand {
+	e := r.new("correct", shard.CorrectUsage, shard.Entry{Policy: "billed", Key: "billed", Cost: 1})
+	e.request.Body = shard.CorrectionBody("", "")
+	e.request.Adjustment = &shard.Adjustment{Amount: cmp.Or(units, 7), Actor: "simulated", Note: "simulated"}
+	return e
+}
+
+// corrected reads the sum of all corrections of a key.
+func (r *runner) corrected(entry shard.Entry) (units int64, ok bool) {
+	shards := uint32(r.w.plan.shards)
+	id := shard.Of(shard.DefaultNamespace, entry.Key, shards)
+	request := shard.UsageRequest(shard.DefaultNamespace, id, shards, shard.UsageQuery{Policy: entry.Policy, Key: entry.Key})
+	for range 10 {
+		result, l := r.decide(&errand{request: request})
+		if l == nil || result.Err != nil {
+			time.Sleep(100 * time.Millisecond)
+			continue
+		}
+		page, err := shard.UsageOf(shard.DefaultNamespace, &result.Decision)
+		if err != nil {
+			r.w.fail(err)
+		}
+		for i := range page.Periods {
+			units += page.Periods[i].Corrections
+		}
+		return units, err == nil
+	}
+	return 0, false
+}
+
 func (r *runner) ask(e *errand) {
 	result, l := r.decide(e)
 	e.returned = time.Since(r.w.began)
@@ -377,8 +420,11 @@ func (r *runner) resolve() {
 	}
 }
 
-// read reads the final used count of a key; ok is false if there was no answer.
+// read reads the final used count of a key, or the corrections of its bill; ok is false if there was no answer.
 func (r *runner) read(entry shard.Entry) (used int64, ok bool) {
+	if entry.Policy == "billed" {
+		return r.corrected(entry)
+	}
 	op := shard.Get
 	if entry.Limits != nil {
 		op = shard.ReadTally

@@ -77,6 +77,7 @@ func init() { // breaks an initialization cycle
 		{"drain", 4, (*world).doDrain},
 		{"remove", 2, (*world).doRemove},
 		{"policies", 8, (*world).doPolicies},
+		{crashAtMinute, 0, (*world).doCrashAtMinute},
 	}
 }
 
@@ -113,6 +114,9 @@ func newPlan(seed uint64) *plan {
 		f.long = min(f.long, 15*time.Second)
 		f.kind = drawKind(chance)
 		p.faults = append(p.faults, f)
+	}
+	if seed%2 == 1 {
+		p.planCrashAtMinute()
 	}
 	return p
 }

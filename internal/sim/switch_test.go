@@ -64,7 +64,7 @@ var switches = sync.OnceValues(func() (*switchboard, error) {
 func everyMutant() []judged {
 	return slices.Concat(simulation.sees(mutants), copies.sees(sessionMutants), twin.sees(holdMutants), clusterMutants, errandMutants,
 		judgeGuards, raftMutants, trustGuards, tlsMutants, peerGuards, restoreGuards, recoverGuards, secretGuards, privacyGuards,
-		envoyGuards, gateGuards)
+		envoyGuards, gateGuards, eventMutants)
 }
 
 // replace has the compiler read text in place of a file of the module.

@@ -8,7 +8,7 @@ var trustGuards = []judged{
 		tests("internal/connlimit", "TestStrangersPushOutEachOther")},
 	{mutant{"strangers fill a port", "internal/connlimit/limit.go", "if l.unproven.Len() <= max(1, l.config.Most/unprovenShare) {", "if true {"},
 		tests("internal/connlimit", "TestStrangersPushOutEachOther")},
-	{mutant{"a client of HTTP remains a stranger", "api/server.go", "context.WithValue(ctx, proverKey{}, connlimit.Prover(c))", "ctx"},
+	{mutant{"a client of HTTP remains a stranger", "api/server.go", "connlimit.Prover(c)", "func() {}"},
 		tests("internal/node", "TestTheFirstRequestWithATokenMakesAConnectionNoStrangers")},
 	{mutant{"a client of gRPC remains a stranger", "api/call_grpc.go", "connlimit.Prover(raw)", "func() {}"},
 		tests("internal/node", "TestTheFirstRequestWithATokenMakesAConnectionNoStrangers")},

@@ -37,6 +37,7 @@ type world struct {
 	applied    int
 	running    sync.WaitGroup // processes that end, and their watchers
 	sums       sums
+	ledger     ledger
 	quiet      time.Duration // from healing until everything was answered again
 	lasted     time.Duration
 	settled    time.Duration // from healing until nothing moved
@@ -266,6 +267,7 @@ func (w *world) play() {
 		clients.Go(func() { r.run(stop) })
 	}
 	clients.Go(func() { w.compareSums(stop) })
+	clients.Go(func() { w.ledger.watch(w, stop) })
 	w.suffer()
 	w.heal()
 	if rest := whole - time.Since(w.began); rest > 0 {
@@ -412,6 +414,7 @@ func (w *world) conclude() {
 	time.Sleep(4 * time.Duration(leaseTTL) * time.Microsecond)
 	w.readFinal()
 	w.awaitFinal()
+	w.ledger.judge(w)
 	w.judgeForgotten()
 	w.awaitEqual()
 	w.end()

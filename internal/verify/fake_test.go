@@ -21,7 +21,7 @@ type fake struct {
 	denied map[string]denial // by key
 	checks int
 
-	// Faults. n counts the checks that are not peeks, from 1.
+	// Faults. n counts the checks that are not peeks, from 1. Each is asked once a check, and only when it could strike.
 	double    func(n int) bool // an admission is counted twice
 	again     func(n int) bool // an admission is not counted: its unit is admitted again
 	forget    func(n int) bool // ids are not remembered
@@ -93,7 +93,7 @@ func (f *fake) check(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if body.Mode == "MODE_PEEK" {
-		f.answer(w, true, false, f.used[key], f.place(shard, 0), false)
+		f.answer(w, true, false, f.used[key], f.place(shard, 0), false) // 0: no fault strikes a peek
 		return
 	}
 	f.checks++
@@ -125,7 +125,7 @@ func (f *fake) check(w http.ResponseWriter, r *http.Request) {
 	allowed := f.used[key] < room && !is(f.denyEarly, n)
 	f.seq[shard]++
 	at := f.place(shard, n)
-	used := f.used[key]
+	used, isCopy, isMistold := f.used[key], false, false
 	if allowed {
 		used++
 		f.used[key] = used
@@ -134,8 +134,11 @@ func (f *fake) check(w http.ResponseWriter, r *http.Request) {
 			f.used[key]++
 		case is(f.again, n):
 			f.used[key]--
-		case (is(f.copied, n) || is(f.mistold, n)) && body.ID == "" && used > 1:
-			used-- // any number will do: it is not the unit's number
+		case body.ID == "" && used > 1:
+			isMistold = is(f.mistold, n)
+			if isCopy = isMistold || is(f.copied, n); isCopy {
+				used-- // any number will do: it is not the unit's number
+			}
 		}
 		if body.ID != "" && !is(f.forget, n) {
 			f.ids[body.ID] = reply{used, at.p, at.at}
@@ -152,7 +155,7 @@ func (f *fake) check(w http.ResponseWriter, r *http.Request) {
 	case is(f.lie, n):
 		fail(w, "unavailable")
 	default:
-		f.answer(w, allowed, allowed && body.ID == "" && (is(f.copied, n) || is(f.mistold, n)), used, at, is(f.mistold, n))
+		f.answer(w, allowed, isCopy, used, at, isMistold)
 	}
 }
 

@@ -45,6 +45,16 @@ func runAgainst(t *testing.T, f *fake, change func(*Plan)) *Result {
 // every reports true for every k-th check.
 func every(k int) func(int) bool { return func(n int) bool { return n%k == 0 } }
 
+// once reports true one time, when it is first asked about the 100th check or a later one.
+func once() func(int) bool {
+	struck := false
+	return func(n int) bool {
+		strikes := n >= 100 && !struck
+		struck = struck || strikes
+		return strikes
+	}
+}
+
 // A correct server is called exact, even when answers get lost and calls are refused.
 func TestARightServerIsExact(t *testing.T) {
 	calm, rough := newFake(60), newFake(60)
@@ -72,23 +82,22 @@ func TestARightServerIsExact(t *testing.T) {
 
 // A server with one fault is caught, and the finding names the fault.
 func TestAWrongServerIsCaught(t *testing.T) {
-	once := func(n int) bool { return n == 100 }
 	for name, test := range map[string]struct {
 		fault func(*fake)
 		finds kind
 	}{
-		"an admission is counted twice":        {func(f *fake) { f.double = once }, doubled},
-		"an admission is not counted":          {func(f *fake) { f.again = once }, doubled},
-		"a copy is told of another's unit":     {func(f *fake) { f.mistold = every(100) }, doubled},
+		"an admission is counted twice":        {func(f *fake) { f.double = once() }, doubled},
+		"an admission is not counted":          {func(f *fake) { f.again = once() }, doubled},
+		"a copy is told of another's unit":     {func(f *fake) { f.mistold = once() }, doubled},
 		"one unit too many":                    {func(f *fake) { f.overAdmit = true }, overAdmitted},
-		"denied while there is room":           {func(f *fake) { f.denyEarly = every(100) }, wrongAnswer},
-		"said to be full while there is room":  {func(f *fake) { f.denyEarly, f.lieOnDeny = every(100), true }, underAdmitted},
+		"denied while there is room":           {func(f *fake) { f.denyEarly = once() }, wrongAnswer},
+		"said to be full while there is room":  {func(f *fake) { f.denyEarly, f.lieOnDeny = once(), true }, underAdmitted},
 		"ids are forgotten":                    {func(f *fake) { f.forget = every(3) }, forgotten},
 		"counted and said not to be":           {func(f *fake) { f.lie = every(50) }, doubled},
 		"lost and not remembered":              {func(f *fake) { f.lose, f.forget = every(20), every(20) }, doubled},
-		"time goes backwards":                  {func(f *fake) { f.backwards = once }, disordered},
-		"an entry out of order":                {func(f *fake) { f.stale = once }, disordered},
-		"everything counted is forgotten once": {func(f *fake) { f.reset = once }, forgotten},
+		"time goes backwards":                  {func(f *fake) { f.backwards = once() }, disordered},
+		"an entry out of order":                {func(f *fake) { f.stale = once() }, disordered},
+		"everything counted is forgotten once": {func(f *fake) { f.reset = once() }, forgotten},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(60)
