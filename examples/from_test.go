@@ -1,13 +1,16 @@
 package examples
 
 import (
-	"github.com/stint-io/stint/internal/testcluster"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stint-io/stint/internal/testcluster"
 )
 
 // The pages of docs/from are correct, as the recipes are. The policies that a page shows, in blocks "yaml", are in the file
@@ -84,15 +87,19 @@ func giveNode(t *testing.T, dir, program string) {
 	}
 }
 
-// freeAddress is one that nobody listens at now.
+// freeAddress is one that nobody listens at now. Its port is below those that the system gives to connections: one of them could have it
+// by the time that a program listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		port := fmt.Sprint(":", 10_000+rand.IntN(20_000))
+		if listener, err := net.Listen("tcp", port); err == nil {
+			listener.Close()
+			return "127.0.0.1" + port
+		}
 	}
-	defer listener.Close()
-	return listener.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }
 
 // newcomer starts a node that also serves the Redis protocol, and runs the commands in a directory that holds only the

@@ -3,6 +3,7 @@
 package examples
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -268,6 +269,8 @@ func dead(w *world) {
 		c := w.from("127.0.1.3")
 		if a := w.ask(c, "POST", "/login", nil); a.status < 500 {
 			w.Errorf("%s: a login: %+v", how.name, a)
+		} else if a.header.Get("Content-Type") == "application/problem+json" && !json.Valid([]byte(a.body)) {
+			w.Errorf("%s: a login gets no problem document: %+v", how.name, a)
 		}
 		a := w.ask(c, "GET", "/page", nil)
 		if pass := a.status == http.StatusOK && a.body == "GET /page "; pass != w.opens {

@@ -103,7 +103,11 @@ func follow(t *testing.T, readme string, as reader) {
 	shell := exec.CommandContext(ctx, "sh")
 	shell.WaitDelay = time.Second
 	shell.Dir = as.dir
-	shell.Env = append(os.Environ(), "STINT_ADDR="+as.address, "NODE_PATH=/usr/share/nodejs") // where Debian's Express finds its parts
+	binary, err := buildBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shell.Env = append(os.Environ(), "STINT="+binary, "STINT_ADDR="+as.address, "NODE_PATH=/usr/share/nodejs") // where Debian's Express finds its parts
 	shell.Stdin = strings.NewReader(script.String())
 	var stderr bytes.Buffer
 	shell.Stderr = &stderr

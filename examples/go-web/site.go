@@ -30,7 +30,8 @@ func site(limits *client.Client, proxies ...string) http.Handler {
 	// Pages stay open while stint is away. A login does not: that would be the time to guess passwords.
 	visit := stinthttp.Limit(limits, append(answers, perIP, stinthttp.FailOpen)...)
 	attempt := stinthttp.Limit(limits, append(answers, perIP,
-		stinthttp.Entry("login-pair", func(r *http.Request) (string, error) { return pair(r, ip) }),
+		// So a stranger who guesses does not lock the owner out.
+		stinthttp.EntryOf("login-pair", stinthttp.Part{Name: "ip", Value: ip}, stinthttp.Part{Name: "account", Value: account}),
 		stinthttp.Entry("login-account", account),
 		stinthttp.FailClosed, stinthttp.Within(2*time.Second))...)
 
@@ -48,16 +49,6 @@ func account(r *http.Request) (string, error) {
 		return "", errors.New("the e-mail address is missing")
 	}
 	return email, nil
-}
-
-// pair names somebody at one address who wants to sign in as somebody. So a stranger who guesses does not lock the owner out.
-func pair(r *http.Request, ip stinthttp.KeyFunc) (string, error) {
-	address, err := ip(r)
-	if err != nil {
-		return "", err
-	}
-	email, err := account(r)
-	return address + " " + email, err
 }
 
 func home(w http.ResponseWriter, _ *http.Request) {
