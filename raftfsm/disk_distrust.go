@@ -2,8 +2,6 @@ package raftfsm
 
 import (
 	"encoding/json"
-	"errors"
-	"os"
 	"sync"
 	"time"
 )
@@ -30,11 +28,8 @@ func (m *distrustMark) load(files FS, dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.files, m.path = files, files.PathJoin(dir, distrustName)
-	b, err := readFile(files, m.path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err == nil && json.Unmarshal(b, &m.last) != nil {
+	parsed, err := readMark(files, m.path, &m.last)
+	if !parsed {
 		m.last = Distrust{}
 	}
 	return err

@@ -61,17 +61,20 @@ func (s *suspicion) load(files FS, dir string, groups []groupRecord) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.files, s.path = files, files.PathJoin(dir, suspectName)
-	b, err := readFile(files, s.path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if json.Unmarshal(b, &s.suspect) != nil {
+	parsed, err := readMark(files, s.path, &s.suspect)
+	if err == nil && !parsed {
 		s.suspect = s.all("")
 	}
-	return nil
+	return err
+}
+
+// readMark reads a mark, which is JSON, into v. A mark that does not exist leaves v as it is.
+func readMark(files FS, path string, v any) (parsed bool, err error) {
+	b, err := readFile(files, path)
+	if errors.Is(err, os.ErrNotExist) {
+		return true, nil
+	}
+	return err == nil && json.Unmarshal(b, v) == nil, err
 }
 
 // all returns the existing replicas, with what is already known about each. s.mu must be held.
