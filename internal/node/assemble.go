@@ -42,12 +42,13 @@ func (n *Node) assemble(policies *policy.Set) {
 	sinks := n.config.World.Sinks
 	n.sinkAdmin = &sinkAdmin{now: now, view: n.view, documents: n.documents, reporter: n.reporter, logger: logger,
 		changed: newNotifier()}
-	n.dispatcher = &dispatcher{now: now, view: n.view, replicas: n.replicas, decide: n.router.Decide, sinks: n.sinkAdmin,
-		poster:  notify.NewPoster(notify.Config{Allow: n.config.SinkAllow, Roots: sinks.Roots, Timeout: sinks.Timeout, Agent: "stint/" + n.config.Version}),
-		pace:    sinks.Pace,
-		metrics: n.metrics, logger: logger}
-	n.pusher = &pusher{now: now, view: n.view, replicas: n.replicas, decide: n.router.Decide, sinks: n.sinkAdmin,
-		poster: n.dispatcher.poster, pace: sinks.Pace, metrics: n.metrics, logger: logger, rests: make(map[string]rest)}
+	poster := notify.NewPoster(notify.Config{Allow: n.config.SinkAllow, Roots: sinks.Roots, Timeout: sinks.Timeout, Agent: "stint/" + n.config.Version})
+	out := func() outgoing {
+		return outgoing{now: now, view: n.view, replicas: n.replicas, decide: n.router.Decide, sinks: n.sinkAdmin, poster: poster,
+			pace: sinks.Pace, metrics: n.metrics, logger: logger}
+	}
+	n.dispatcher = &dispatcher{outgoing: out()}
+	n.pusher = &pusher{outgoing: out(), rests: make(map[string]rest)}
 	n.reporter.failingSinks = func() map[string]string {
 		failing := n.pusher.failing()
 		maps.Copy(failing, n.dispatcher.failing())

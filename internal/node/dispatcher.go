@@ -2,13 +2,11 @@ package node
 
 import (
 	"context"
-	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
 
-	"github.com/stint-io/stint/internal/metrics"
 	"github.com/stint-io/stint/internal/notify"
 	"github.com/stint-io/stint/shard"
 )
@@ -33,22 +31,12 @@ const (
 // the same id: at least once. Nothing waits for it, and what it knows besides the outbox may be forgotten. One goroutine runs it; failing
 // may be called concurrently.
 type dispatcher struct {
-	now      func() time.Time
-	view     *clusterView
-	replicas *replicaSet
-	decide   func(context.Context, []shard.Request) []shard.Result
-	sinks    *sinkAdmin
-	poster   *notify.Poster
-	pace     notify.Pace
-	metrics  *metrics.Metrics
-	logger   *slog.Logger
+	outgoing
 
 	// Owned by the goroutine of run.
 	schedule *notify.Schedule
 	waiting  map[notify.Delivery]*waitingEvent
 	known    map[string]*notify.Sink // by name, as read last
-	ledger   string                  // "": not read yet
-	readAt   time.Time               // when known was read
 	readNext time.Time               // when the outboxes are
 	ended    chan endedTry
 	trying   sync.WaitGroup
@@ -58,7 +46,6 @@ type dispatcher struct {
 	spikesOf time.Time         // the minute in which spikes were looked for last
 	noting   map[shard.ID]bool // a note of spikes is under way
 	spiked   chan shard.ID
-	throttle logThrottle
 
 	mu    sync.Mutex
 	fails map[string]string // guarded by mu: why sinks did not take what they were sent last
@@ -199,25 +186,23 @@ func (d *dispatcher) outbox(r *replica) (events []shard.Event) {
 	}
 }
 
-// learnSinks takes the sinks as they were read lately, and the ledger, and reports whether both are known.
+// learnSinks takes the sinks as they were read lately, and reports whether events can be sent: they have ids, and the sinks are known.
 func (d *dispatcher) learnSinks(ctx context.Context) bool {
-	r, err := d.sinks.recent(ctx, sinksEvery)
-	if err != nil && ctx.Err() == nil && d.throttle.due("sinks", d.now()) {
-		d.logger.Warn("the sinks cannot be read: events wait", "error", err)
-	}
-	switch {
-	case r.ledger == "":
-		return false
-	case d.ledger == "": // what was read of the outboxes has no ids yet
-		d.ledger, d.readNext, d.waiting = r.ledger, time.Time{}, nil
-		d.schedule.Sync(nil)
-		return false
-	case !r.at.Equal(d.readAt):
-		d.readAt = r.at
+	nameless := d.ledger == ""
+	sinks, anew := d.outgoing.learnSinks(ctx, sinksEvery)
+	if anew {
 		clear(d.known)
-		for _, s := range r.sinks {
+		for _, s := range sinks {
 			d.known[s.Name] = &s
 		}
+	}
+	switch {
+	case d.ledger == "":
+		return false
+	case nameless: // what was read of the outboxes has no ids yet
+		d.readNext, d.waiting = time.Time{}, nil
+		d.schedule.Sync(nil)
+		return false
 	}
 	return true
 }

@@ -5,12 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/stint-io/stint/internal/metrics"
 	"github.com/stint-io/stint/internal/notify"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
@@ -38,20 +36,8 @@ const finalPushes = "final"
 // each batch. So at most one batch is sent twice, by another owner, and its bills have the same ids. One goroutine runs it; failing may
 // be called concurrently.
 type pusher struct {
-	now      func() time.Time
-	view     *clusterView
-	replicas *replicaSet
-	decide   func(context.Context, []shard.Request) []shard.Result
-	sinks    *sinkAdmin
-	poster   *notify.Poster
-	pace     notify.Pace
-	metrics  *metrics.Metrics
-	logger   *slog.Logger
-
-	known    []notify.Sink // as read last, and as disabled since
-	readAt   time.Time     // when
-	ledger   string
-	throttle logThrottle
+	outgoing
+	known []notify.Sink // as read last, and as disabled since
 
 	mu    sync.Mutex
 	rests map[string]rest // by sink; written by run alone, under mu
@@ -113,12 +99,8 @@ func sendsBills(set *policy.Set) bool {
 }
 
 func (p *pusher) learnSinks(ctx context.Context) bool {
-	r, err := p.sinks.recent(ctx, pushSinksEvery)
-	if err != nil && ctx.Err() == nil && p.throttle.due("sinks", p.now()) {
-		p.logger.Warn("the sinks cannot be read: bills wait", "error", err)
-	}
-	if !r.at.Equal(p.readAt) {
-		p.readAt, p.known, p.ledger = r.at, slices.Clone(r.sinks), r.ledger
+	if sinks, anew := p.outgoing.learnSinks(ctx, pushSinksEvery); anew {
+		p.known = slices.Clone(sinks)
 	}
 	return p.ledger != ""
 }

@@ -113,7 +113,8 @@ func (m *openMeter) sink() notify.Sink {
 func TestOpenMeterCountsEachBillOnce(t *testing.T) {
 	t.Parallel()
 	m := newOpenMeter(t)
-	n, clock := meteredNode(t, m.sink())
+	n, clock := meteredNode(t)
+	sendBillsTo(t, n, m.sink())
 	const keys = 300
 	units := map[string]int{}
 	for i := range keys {
@@ -172,7 +173,8 @@ func TestAReceiverOfCloudEventsThatWantsNothingIsDisabled(t *testing.T) {
 	t.Parallel()
 	m := newOpenMeter(t)
 	m.setAnswer(http.StatusGone)
-	n, clock := meteredNode(t, m.sink())
+	n, clock := meteredNode(t)
+	sendBillsTo(t, n, m.sink())
 	ask(n, shard.Check, "plan", "customer:acme")
 	endDay(t, clock)
 	newOwner(n).round(t.Context())
@@ -186,7 +188,8 @@ func TestAReceiverOfCloudEventsThatWantsNothingIsDisabled(t *testing.T) {
 // Money back is an event of less than 0, nothing is none, and what is too long for one message goes in several.
 func TestCloudEventsSayWhatABillComesTo(t *testing.T) {
 	m := newOpenMeter(t)
-	p := &pusher{ledger: "ledger", poster: notify.NewPoster(notify.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}})}
+	poster := notify.NewPoster(notify.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}})
+	p := &pusher{outgoing: outgoing{ledger: "ledger", poster: poster}}
 	defer p.poster.Close()
 	var bills []shard.Usage
 	add := func(key string, units, credits uint64, recovered bool) {

@@ -17,8 +17,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// meteredNode is a node whose clock the test moves, with a meter and a sink.
-func meteredNode(t *testing.T, s notify.Sink) (*Node, testClockAdmin) {
+// meteredNode is a node with a meter, whose clock the test moves. It is noon there.
+func meteredNode(t *testing.T) (*Node, testClockAdmin) {
 	t.Helper()
 	config := testConfig(t)
 	if err := os.WriteFile(config.PoliciesFile, []byte(meteredPolicy), 0o600); err != nil {
@@ -29,18 +29,27 @@ func meteredNode(t *testing.T, s notify.Sink) (*Node, testClockAdmin) {
 	config.World.Sinks.Pace = notify.Pace{Backoff: time.Millisecond, Pause: time.Millisecond}
 	n := start(t, config)
 	t.Cleanup(func() { stop(t, n) })
-	s.Events = []string{notify.Usage}
-	n.pusher.mu.Lock()
-	if s.Name == "invoices" { // it is for the pushers of the test
-		n.pusher.rests[s.Name] = rest{until: time.Now().AddDate(10, 0, 0)}
-	}
-	n.pusher.mu.Unlock()
-	if _, err := n.sinkAdmin.Create(t.Context(), s, "jo"); err != nil {
-		t.Fatal(err)
-	}
 	clock := testClockAdmin{n.config.testClock, n.view, n.router}
 	toNoon(t, clock)
 	return n, clock
+}
+
+// sendBillsTo makes sinks that take bills.
+func sendBillsTo(t *testing.T, n *Node, sinks ...notify.Sink) {
+	t.Helper()
+	for _, s := range sinks {
+		s.Events = []string{notify.Usage}
+		if _, err := n.sinkAdmin.Create(t.Context(), s, "jo"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// sendNoBillsTo has the node's own pusher leave a sink to those of the test.
+func sendNoBillsTo(n *Node, sink string) {
+	n.pusher.mu.Lock()
+	defer n.pusher.mu.Unlock()
+	n.pusher.rests[sink] = rest{until: time.Now().AddDate(10, 0, 0)}
 }
 
 // toNoon moves the clock to the noon of the next day: a test that counts at midnight would count on two days.
@@ -64,8 +73,8 @@ func endDay(t *testing.T, clock testClockAdmin) {
 // newOwner is a pusher that knows what the log has, as one that has just begun to own the shards.
 func newOwner(n *Node) *pusher {
 	p := n.pusher
-	return &pusher{now: p.now, view: p.view, replicas: p.replicas, decide: p.decide, sinks: p.sinks, poster: p.poster,
-		pace: p.pace, metrics: p.metrics, logger: p.logger, rests: map[string]rest{}}
+	return &pusher{rests: map[string]rest{}, outgoing: outgoing{now: p.now, view: p.view, replicas: p.replicas, decide: p.decide,
+		sinks: p.sinks, poster: p.poster, pace: p.pace, metrics: p.metrics, logger: p.logger}}
 }
 
 // An owner that dies between the answer of a receiver and its note has sent one batch, and the next one goes on from there: that batch
@@ -73,7 +82,9 @@ func newOwner(n *Node) *pusher {
 func TestANewOwnerGoesOnFromTheLog(t *testing.T) {
 	t.Parallel()
 	v := newInvoices(t)
-	n, clock := meteredNode(t, notify.Sink{Name: "invoices", Kind: notify.Webhook, URL: v.URL + "/bills"})
+	n, clock := meteredNode(t)
+	sendNoBillsTo(n, "invoices")
+	sendBillsTo(t, n, notify.Sink{Name: "invoices", Kind: notify.Webhook, URL: v.URL + "/bills"})
 	const keys = 600
 	for i := range keys {
 		if r := ask(n, shard.Check, "plan", fmt.Sprint(i)); r.Err != nil {
@@ -114,7 +125,9 @@ func TestAReceiverOfBillsThatWantsNothingIsDisabled(t *testing.T) {
 	t.Parallel()
 	v := newInvoices(t)
 	v.setAnswer(func(map[string]string) int { return http.StatusGone })
-	n, clock := meteredNode(t, notify.Sink{Name: "invoices", Kind: notify.Webhook, URL: v.URL + "/bills"})
+	n, clock := meteredNode(t)
+	sendNoBillsTo(n, "invoices")
+	sendBillsTo(t, n, notify.Sink{Name: "invoices", Kind: notify.Webhook, URL: v.URL + "/bills"})
 	ask(n, shard.Check, "plan", "acme")
 	endDay(t, clock)
 	owner := newOwner(n)
@@ -143,7 +156,8 @@ func TestBillsForStripeWaitForAPersonAfter20Hours(t *testing.T) {
 	t.Parallel()
 	v := newInvoices(t)
 	v.setDown(true)
-	n, clock := meteredNode(t, notify.Sink{Name: "money", Kind: notify.Stripe, URL: v.URL + "/v1/billing/meter_events", Prefix: "customer:",
+	n, clock := meteredNode(t)
+	sendBillsTo(t, n, notify.Sink{Name: "money", Kind: notify.Stripe, URL: v.URL + "/v1/billing/meter_events", Prefix: "customer:",
 		Secrets: []notify.Secret{{Key: []byte("sk_test_1")}}})
 	for _, key := range []string{"customer:a", "customer:refused", "customer:b"} {
 		ask(n, shard.Check, "plan", key)
@@ -182,7 +196,7 @@ func TestBillsForStripeWaitForAPersonAfter20Hours(t *testing.T) {
 // What Stripe cannot be sent is left out, each with its reason.
 func TestBillsThatStripeCannotBeSent(t *testing.T) {
 	now := time.Date(2026, 11, 1, 0, 15, 0, 0, time.UTC)
-	p := &pusher{now: func() time.Time { return now }, logger: slog.New(slog.DiscardHandler)}
+	p := &pusher{outgoing: outgoing{now: func() time.Time { return now }, logger: slog.New(slog.DiscardHandler)}}
 	bill := func(change func(*shard.Usage)) *shard.Usage {
 		u := &shard.Usage{Meter: "calls", Key: "customer:cus_1"}
 		u.Units, u.End = 5, limit.Time(now.Add(-15*time.Minute).UnixMicro())

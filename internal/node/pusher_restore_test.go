@@ -35,7 +35,9 @@ const dayAndGrace = 24*time.Hour + 15*time.Minute
 func TestARestoreTakesAPushBackAndNoFurther(t *testing.T) {
 	t.Parallel()
 	v := newInvoices(t)
-	n, clock := meteredNode(t, notify.Sink{Name: "invoices", Kind: notify.Webhook, URL: v.URL + "/bills"})
+	n, clock := meteredNode(t)
+	sendNoBillsTo(n, "invoices")
+	sendBillsTo(t, n, notify.Sink{Name: "invoices", Kind: notify.Webhook, URL: v.URL + "/bills"})
 	const keys, later = 600, 5
 	for i := range keys {
 		ask(n, shard.Check, "plan", fmt.Sprint("a", i))

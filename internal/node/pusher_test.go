@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -109,26 +107,19 @@ func (v *invoices) count() (bills, forms int) {
 // Bills are pushed when they are final, once, also after a restart, to a webhook and to Stripe.
 func TestBillsArePushedWhenTheyAreFinal(t *testing.T) {
 	t.Parallel()
-	config := testConfig(t)
-	if err := os.WriteFile(config.PoliciesFile, []byte(meteredPolicy), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	config.Dev, config.TestClock = true, true
-	config.SinkAllow = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
-	config.World.Sinks.Pace = notify.Pace{Backoff: time.Millisecond, Pause: time.Millisecond}
 	v := newInvoices(t)
-	n := start(t, config)
-	clock := testClockAdmin{n.config.testClock, n.view, n.router}
-	toNoon(t, clock)
-	for _, s := range []notify.Sink{
-		{Name: "invoices", Kind: notify.Webhook, URL: v.URL + "/bills", Events: []string{notify.Usage}},
-		{Name: "money", Kind: notify.Stripe, URL: v.URL + "/v1/billing/meter_events", Events: []string{notify.Usage}, Prefix: "customer:",
-			Secrets: []notify.Secret{{Key: []byte("sk_test_1")}}},
-	} {
-		if _, err := n.sinkAdmin.Create(t.Context(), s, "jo"); err != nil {
-			t.Fatal(err)
+	t.Cleanup(func() { // when the node has stopped
+		for id, times := range v.times {
+			if times != 1 {
+				t.Errorf("%s came %d times", id, times)
+			}
 		}
-	}
+	})
+	n, clock := meteredNode(t)
+	sendBillsTo(t, n,
+		notify.Sink{Name: "invoices", Kind: notify.Webhook, URL: v.URL + "/bills"},
+		notify.Sink{Name: "money", Kind: notify.Stripe, URL: v.URL + "/v1/billing/meter_events", Prefix: "customer:",
+			Secrets: []notify.Secret{{Key: []byte("sk_test_1")}}})
 	const keys = 100
 	for i := range keys {
 		for range 1 + i%3 {
@@ -186,12 +177,6 @@ func TestBillsArePushedWhenTheyAreFinal(t *testing.T) {
 	}
 	endDay(t, clock)
 	await.Until(t, "the next day is pushed, and nothing of the day before", func() bool { bills, forms := v.count(); return bills == keys+2 && forms == keys+1 })
-	stop(t, n)
-	for id, times := range v.times {
-		if times != 1 {
-			t.Errorf("%s came %d times", id, times)
-		}
-	}
 }
 
 // Positions are in the logs of shards: a later release reads them.
