@@ -111,26 +111,8 @@ func (b *batch) usage(r *Request) Result {
 	}
 	// An earlier request of this batch, which is not in the view, was decided now. What was decided before is in it.
 	u := usageReader{UsageQuery: q, namespace: r.Namespace, policies: b.policies, mark: mark, page: UsagePage{Through: b.at.Now - 1}}
-	scanned, bytes := 0, 0
-	var last uint64
-	var lastKey []byte
-	for key, record := range b.view.Scan(q.From.Place) {
-		place := scanPlace(key)
-		if place == q.From.Place && string(key) <= q.From.After {
-			continue
-		}
-		if scanned++; scanned > usageScanned || bytes > usageBytes {
-			if u.page.Next.Place = place; place == last {
-				u.page.Next.After = string(lastKey)
-			}
-			break
-		}
-		last, lastKey = place, append(lastKey[:0], key...)
-		before := len(u.page.Periods)
-		if err := u.read(key, record); err != nil {
-			return Result{Err: err}
-		}
-		bytes += (len(u.page.Periods) - before) * (len(key) + 64)
+	if err := u.readAll(b.view); err != nil {
+		return Result{Err: err}
 	}
 	d := b.newDecision()
 	d.System = &SystemAnswer{Document: Document{Version: 1, Body: u.page.Encode()}}
@@ -144,6 +126,39 @@ type usageReader struct {
 	policies  *policy.Set
 	mark      *restoreMark
 	page      UsagePage
+}
+
+// readAll adds what is wanted, up to the bounds of a page. A key of a policy has one record; otherwise there may be any number of them.
+func (u *usageReader) readAll(view View) *Error {
+	if u.Policy != "" && u.Key != "" && u.From == (UsagePlace{}) {
+		key := appendCounterKey(nil, u.namespace, u.Policy, u.Key)
+		if record, found := view.Lookup(string(key)); found {
+			return u.read(key, record)
+		}
+		return nil
+	}
+	scanned, bytes := 0, 0
+	var last uint64
+	var lastKey []byte
+	for key, record := range view.Scan(u.From.Place) {
+		place := scanPlace(key)
+		if place == u.From.Place && string(key) <= u.From.After {
+			continue
+		}
+		if scanned++; scanned > usageScanned || bytes > usageBytes {
+			if u.page.Next.Place = place; place == last {
+				u.page.Next.After = string(lastKey)
+			}
+			break
+		}
+		last, lastKey = place, append(lastKey[:0], key...)
+		before := len(u.page.Periods)
+		if err := u.read(key, record); err != nil {
+			return err
+		}
+		bytes += (len(u.page.Periods) - before) * (len(key) + 64)
+	}
+	return nil
 }
 
 // read adds the periods of a record.

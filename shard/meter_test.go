@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -152,6 +153,33 @@ func TestTheSelectionOfUsage(t *testing.T) {
 	}
 	if got := w.bills(at, UsageQuery{Starts: "2026-01-06", Policy: "p"}); len(got) != 2 || got[0].Units != 2 || got[0].Final != got[0].End+limit.Time(minute) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestTheBillsOfOneKeyAreOnePage: whoever asks for them does not read the others.
+func TestTheBillsOfOneKeyAreOnePage(t *testing.T) {
+	w := newWorld(t, billed(lifetimeOf(1000)))
+	at := origin
+	for i := range 2 * usageScanned {
+		at++
+		w.must(at, checkOf("p", strconv.Itoa(i), 1))
+	}
+	for query, pages := range map[UsageQuery]int{{Policy: "p", Key: "7"}: 1, {Policy: "p", Key: "nobody"}: 1, {Key: "7"}: 3} {
+		got := 1
+		for q := query; ; got++ {
+			at++
+			d := w.must(at, UsageRequest("default", w.state.id, 16, q))
+			page, err := UsageOf("default", &d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if q.From = page.Next; q.From == (UsagePlace{}) {
+				break
+			}
+		}
+		if got > pages || pages > 1 && got == 1 {
+			t.Errorf("%+v took %d pages", query, got)
+		}
 	}
 }
 
