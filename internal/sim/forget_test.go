@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/stint-io/stint/shard"
 )
@@ -69,14 +70,16 @@ func (r *runner) forgetRound(e *errand) (left, ok bool) {
 func (w *world) judgeForgotten() {
 	for _, r := range w.runners {
 		for _, key := range r.privateKeys() {
-			most := int64(0)
+			var forgotten time.Duration // when it was asked for last, of what was done
 			for _, e := range r.done {
+				if e.kind == "forget" && e.fate == answered && e.request.Entries[0].Key == key {
+					forgotten = e.called
+				}
+			}
+			most := int64(0)
+			for _, e := range r.done { // one without an answer was asked again at the end, and may be counted after what followed it here
 				at := slices.IndexFunc(e.request.Entries, func(entry shard.Entry) bool { return entry.Key == key })
-				switch {
-				case at < 0:
-				case e.kind == "forget" && e.fate == answered:
-					most = 0
-				case e.kind == "private" && e.admitted():
+				if at >= 0 && e.kind == "private" && e.admitted() && e.returned > forgotten {
 					most += int64(e.request.Entries[at].Cost)
 				}
 			}
