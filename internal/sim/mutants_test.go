@@ -187,6 +187,7 @@ func judgeMutants(t *testing.T, all []judged) {
 	if !*mutantsFlag {
 		return
 	}
+	t.Parallel() // while the last mutants of a suite wait for what does not come, those of the next ones run
 	for _, s := range suites {
 		t.Run("none for "+strings.Join(s, " "), func(t *testing.T) {
 			t.Parallel()
