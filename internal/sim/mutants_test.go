@@ -211,7 +211,7 @@ func judgeMutant(t *testing.T, m judged) {
 	for tries := 1; ; tries++ {
 		output, failed := m.seenBy.run(binary, number)
 		if failed && !(strings.Contains(output, "test timed out") && strings.Contains(m.seenBy[0], "TestClusters")) {
-			t.Log(reason(output))
+			t.Logf("at try %d: %s", tries, reason(output))
 			return
 		}
 		if tries == 3 {
