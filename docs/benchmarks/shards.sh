@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # What shards cost: three nodes with 1 shard and with 16, 1,024 callers on 100,000 keys. In each round a new cluster of each kind.
 #
-#   docs/benchmarks/shards.sh [seconds for each run, default 4] [rounds, default 3]
+#   docs/benchmarks/shards.sh [seconds for each run, default 4] [rounds, default 3] [callers, default 1024]
 . "$(dirname "$0")/common.sh"
-seconds=${1:-4} rounds=${2:-3}
+seconds=${1:-4} rounds=${2:-3} callers=${3:-1024}
 
-cases=("--policy free --protocol redis --callers 1024 --keys 100000" "--policy free --protocol grpc --callers 1024 --keys 100000"
-    "--policy free --protocol json --callers 1024 --keys 100000")
+cases=("--policy free --protocol redis --callers $callers --keys 100000" "--policy free --protocol grpc --callers $callers --keys 100000"
+    "--policy free --protocol json --callers $callers --keys 100000")
 for round in $(seq "$rounds"); do
     for shards in 1 16; do
         SHARDS=$shards cluster 3
