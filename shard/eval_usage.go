@@ -3,6 +3,7 @@ package shard
 import (
 	"encoding/binary"
 	"errors"
+	"iter"
 	"strings"
 	"time"
 
@@ -137,21 +138,8 @@ func (u *usageReader) readAll(view View) *Error {
 		}
 		return nil
 	}
-	scanned, bytes := 0, 0
-	var last uint64
-	var lastKey []byte
-	for key, record := range view.Scan(u.From.Place) {
-		place := scanPlace(key)
-		if place == u.From.Place && string(key) <= u.From.After {
-			continue
-		}
-		if scanned++; scanned > usageScanned || bytes > usageBytes {
-			if u.page.Next.Place = place; place == last {
-				u.page.Next.After = string(lastKey)
-			}
-			break
-		}
-		last, lastKey = place, append(lastKey[:0], key...)
+	bytes := 0
+	for key, record := range u.From.page(view, &u.page.Next, func() bool { return bytes > usageBytes }) {
 		before := len(u.page.Periods)
 		if err := u.read(key, record); err != nil {
 			return err
@@ -159,6 +147,32 @@ func (u *usageReader) readAll(view View) *Error {
 		bytes += (len(u.page.Periods) - before) * (len(key) + 64)
 	}
 	return nil
+}
+
+// page yields the records of a page that begins at p: it ends before the first record that comes when full says so, or when it has as many as
+// one may have. next is set to where the following page begins, and left alone at the end of the shard.
+func (p UsagePlace) page(records Records, next *UsagePlace, full func() bool) iter.Seq2[[]byte, Record] {
+	return func(yield func([]byte, Record) bool) {
+		scanned := 0
+		var last uint64
+		var lastKey []byte
+		for key, record := range records.Scan(p.Place) {
+			place := scanPlace(key)
+			if place == p.Place && string(key) <= p.After {
+				continue
+			}
+			if scanned++; scanned > usageScanned || full() {
+				if next.Place = place; place == last {
+					next.After = string(lastKey)
+				}
+				return
+			}
+			last, lastKey = place, append(lastKey[:0], key...)
+			if !yield(key, record) {
+				return
+			}
+		}
+	}
 }
 
 // read adds the periods of a record.

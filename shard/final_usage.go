@@ -29,21 +29,7 @@ func ReadFinalUsage(view FinalView, policies *policy.Set, q FinalQuery) (UsagePa
 	now := view.Time()
 	u := usageReader{policies: policies, mark: mark, page: UsagePage{Through: now}}
 	page := UsagePage{Through: q.Through}
-	scanned := 0
-	var last uint64
-	var lastKey []byte
-	for key, record := range view.Scan(q.From.Place) {
-		place := scanPlace(key)
-		if place == q.From.Place && string(key) <= q.From.After {
-			continue
-		}
-		if scanned++; scanned > usageScanned || len(page.Periods) >= q.Most {
-			if page.Next.Place = place; place == last {
-				page.Next.After = string(lastKey)
-			}
-			break
-		}
-		last, lastKey = place, append(lastKey[:0], key...)
+	for key, record := range q.From.page(view, &page.Next, func() bool { return len(page.Periods) >= q.Most }) {
 		if len(key) == 0 || key[0] != counterRecord {
 			continue
 		}
