@@ -68,17 +68,22 @@ func (s streams) serveConnect(
 			return c, err
 		},
 		send: func(m *stintv1.CheckBatchResponse) error {
-			x.answer.begun = false // each answer gets its own time to be read, and there may be a long time between two
-			if err := stream.Send(m); err != nil {
-				return err
-			}
-			return control.SetWriteDeadline(time.Time{})
+			return x.sendOne(control, func() error { return stream.Send(m) })
 		},
 	})
 	if ours(err) {
 		return codedError(err)
 	}
 	return err
+}
+
+// sendOne sends one message of a stream: each gets its own time to be read, and there may be a long time between two.
+func (x *exchange) sendOne(control *http.ResponseController, send func() error) error {
+	x.answer.begun = false
+	if err := send(); err != nil {
+		return err
+	}
+	return control.SetWriteDeadline(time.Time{})
 }
 
 // ours reports whether an error is this package's and has no code yet. The libraries' errors are about clients that have

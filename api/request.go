@@ -182,6 +182,19 @@ func optional(text string, problemOf func(string) string) string {
 	return problemOf(text)
 }
 
+// checkPolicies checks the names in a field "policies".
+func checkPolicies(names []string, most int) error {
+	if n := len(names); n > most {
+		return shard.Invalidf("policies", "are %d: at most %d are allowed", n, most)
+	}
+	for _, name := range names {
+		if problem := policy.NameProblem(name); problem != "" {
+			return shard.Invalidf("policies", "has one that %s", problem)
+		}
+	}
+	return nil
+}
+
 func lengthProblem(text string, bytesMax int) string {
 	if len(text) > bytesMax {
 		return fmt.Sprintf("has %d bytes: at most %d are allowed", len(text), bytesMax)

@@ -8,7 +8,6 @@ import (
 	"github.com/stint-io/stint/internal/auth"
 	"github.com/stint-io/stint/internal/top"
 	"github.com/stint-io/stint/limit"
-	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -87,13 +86,8 @@ func topWanted(m *stintv1.TopRequest) (q top.Query, err error) {
 	if q.Namespace, err = namespaceOf(m.Namespace); err != nil {
 		return q, err
 	}
-	if n := len(m.Policies); n > top.PoliciesMax {
-		return q, shard.Invalidf("policies", "are %d: at most %d are allowed", n, top.PoliciesMax)
-	}
-	for _, name := range m.Policies {
-		if problem := policy.NameProblem(name); problem != "" {
-			return q, shard.Invalidf("policies", "has one that %s", problem)
-		}
+	if err := checkPolicies(m.Policies, top.PoliciesMax); err != nil {
+		return q, err
 	}
 	if m.Count > top.CountMax {
 		return q, shard.Invalidf("count", "is %d: at most %d are allowed", m.Count, top.CountMax)

@@ -18,7 +18,6 @@ import (
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/internal/auth"
 	"github.com/stint-io/stint/internal/decisions"
-	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -69,11 +68,7 @@ func (s watchService) serveConnect(ctx context.Context, r *connect.Request[watch
 		return codedError(err)
 	}
 	err := s.counted(ctx, r.Msg, func(m *stintv1.Event) error {
-		x.answer.begun = false // each event gets its own time to be read
-		if err := stream.Send(m); err != nil {
-			return err
-		}
-		return control.SetWriteDeadline(time.Time{})
+		return x.sendOne(control, func() error { return stream.Send(m) })
 	})
 	if ours(err) {
 		return codedError(err)
@@ -409,13 +404,8 @@ func watchWanted(m *stintv1.WatchRequest) (f decisions.Filter, err error) {
 	if f.Namespace, err = namespaceOf(m.Namespace); err != nil {
 		return f, err
 	}
-	if n := len(m.Policies); n > decisions.PoliciesMax {
-		return f, shard.Invalidf("policies", "are %d: at most %d are allowed", n, decisions.PoliciesMax)
-	}
-	for _, name := range m.Policies {
-		if problem := policy.NameProblem(name); problem != "" {
-			return f, shard.Invalidf("policies", "has one that %s", problem)
-		}
+	if err := checkPolicies(m.Policies, decisions.PoliciesMax); err != nil {
+		return f, err
 	}
 	if problem := optional(m.Key, shard.KeyProblem); problem != "" {
 		return f, shard.Invalidf("key", "%s", problem)
