@@ -43,6 +43,9 @@ func (h *History) fire(d *Decided, before [][]uint64) {
 		if a.Inline != nil {
 			continue
 		}
+		if d.Op == Settle && d.Settlement.excess(n, h.settled(d, a)) == 0 {
+			continue // nothing is counted, though a bucket that comes to rest may begin with more used than it had
+		}
 		for i := range a.limits {
 			l, m := &a.limits[i], a.at(i, now).model
 			used := m.numbers(now).Used

@@ -26,9 +26,7 @@ func (h *History) settle(d *Decided, all []*asked) (Answer, Refusal) {
 		return Answer{}, HoldEnded
 	}
 	for _, a := range all {
-		if !s.Target.Hold { // whatever the id says: it may be wrong
-			a.Cost = h.taken[s.Target][a.address()].units
-		}
+		h.settled(d, a)
 	}
 	if s.Action == Commit && s.Overage == Reject && !s.excessFits(all, now) {
 		return Answer{}, OverQuota
@@ -47,6 +45,14 @@ func (h *History) settle(d *Decided, all []*asked) (Answer, Refusal) {
 		h.ended[s.Target] = ended{action: s.shown(), until: until} // compare adds the answer
 	}
 	return answer, NotRefused
+}
+
+// settled is a charge of a settlement with the units that were taken for it, whatever the id of a decision says: it may be wrong.
+func (h *History) settled(d *Decided, a *asked) *asked {
+	if target := d.Settlement.Target; !target.Hold {
+		a.Cost = h.taken[target][a.address()].units
+	}
+	return a
 }
 
 // shown is the text by which two actions are compared.
