@@ -200,12 +200,13 @@ func (ms meters) tidy(c *counter, now limit.Time) meters {
 func (ms meters) until(c *counter) (until limit.Time) {
 	last := c.extras.lastExpiry()
 	for i := range ms {
-		p := ms[i].newest()
-		for j := range ms[i].periods { // a policy may have said since that periods are kept for less long
-			until = max(until, ms[i].periods[j].keptUntil())
+		m := &ms[i]
+		for j := range m.periods { // a policy may have said since that periods are kept for less long
+			until = max(until, m.periods[j].keptUntil())
 		}
-		if last != 0 && last != limit.Forever {
-			until = max(until, last+(p.end-p.start)+limit.Time(p.keep))
+		if last >= m.newest().end && last != limit.Forever {
+			p := m.nextPeriod(c, last) // not as long as the newest, which may have begun late
+			until = max(until, p.keptUntil())
 		}
 	}
 	return until

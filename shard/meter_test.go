@@ -115,6 +115,26 @@ func TestAHoldIsBilledWhereItWasTaken(t *testing.T) {
 	w.wantBills(late, "after", [3]uint64{0, 8, 0}, [3]uint64{1, 0, 8}, [3]uint64{2, 1, 0})
 }
 
+// TestACreditIsKeptAsLongAsItsPeriod: a hold that expires when nobody looks begins a whole period, though the one before was cut
+// short by a calendar that changed.
+func TestACreditIsKeptAsLongAsItsPeriod(t *testing.T) {
+	minutely := limit.Limit{Algorithm: limit.FixedWindow, Quota: 1000, Period: minute}
+	w := newWorld(t, billed(minutely))
+	w.must(origin, checkOf("p", "ann", 1))
+	rare := billed(minutely)
+	rare.Meter.Cycle = &limit.Cycle{Unit: limit.Hour, Every: 4, Zone: zones[0]}
+	w.policies = policy.NewSet([]*policy.Policy{rare})
+	r := reserveOf(Entry{Policy: "p", Key: "ann", Cost: 8})
+	r.Hold.TTL = 3*hour + 2*minute
+	w.must(origin+anHour, r) // in a period of three hours, which is final at 4:01
+	w.must(origin+5*anHour, checkOf("p", "bob", 1))
+	kept := origin + 16*anHour // the period from 4 to 8 o'clock, and two more
+	for at := kept - 2*anHour; at < kept; at += anHour / 4 {
+		w.must(at, checkOf("p", "bob", 1)) // which removes what is forgotten
+		w.wantBills(at, "ann", [3]uint64{4, 0, 8})
+	}
+}
+
 // TestPeriodsCloseWithoutAnEntry: and are forgotten after as many periods as the meter retains.
 func TestPeriodsCloseWithoutAnEntry(t *testing.T) {
 	w := newWorld(t, billed(lifetimeOf(1000)))

@@ -129,13 +129,22 @@ func (b *bill) correct(p *policy.Policy, which Correction, units int64, now limi
 	return which.Start == 0 || which.Start == open.Start
 }
 
-// Bill returns all periods of a key under a policy as they are at an instant, in the order in which they began.
+// Bill returns all periods of a key under a policy as they are at an instant, in the order in which they began. Holds that expire
+// may begin one, by the policy of that instant; but how long a counter that nobody has touched is kept says the policy of then.
 func (h *History) Bill(name, key string, at limit.Time) []Billed {
-	c := h.counters[address{name, key}]
-	if c == nil {
+	known := h.counters[address{name, key}]
+	if known == nil {
 		return nil
 	}
-	c = c.copied()
+	c, then := known.copied(), known.copied()
 	c.expire(h.policies[name], at)
+	then.expire(known.under, at)
+	kept := limit.Time(0)
+	for _, one := range then.bill.periods {
+		kept = max(kept, one.Kept)
+	}
+	for i := range c.bill.periods {
+		c.bill.periods[i].Kept = min(c.bill.periods[i].Kept, kept)
+	}
 	return c.bill.periods
 }

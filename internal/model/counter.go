@@ -17,7 +17,8 @@ type counter struct {
 	deeds    []deed
 	override *policy.Override
 	bill     bill
-	changed  limit.Time // when it was last kept
+	changed  limit.Time     // when it was last kept
+	under    *policy.Policy // by which it was last kept
 }
 
 // kept is one limit with its counts. A new generation begins when the limit is reset or set, when it is carried over to
@@ -43,7 +44,7 @@ type hold struct {
 
 func (c *counter) copied() *counter {
 	other := &counter{kept: slices.Clone(c.kept), holds: slices.Clone(c.holds), deeds: slices.Clip(c.deeds),
-		override: c.override, bill: c.bill.copied(), changed: c.changed}
+		override: c.override, bill: c.bill.copied(), changed: c.changed, under: c.under}
 	for i := range other.kept {
 		other.kept[i].model = other.kept[i].model.copied()
 	}

@@ -37,8 +37,8 @@ func (h *History) openOne(c Charge, at limit.Time) *asked {
 		a.counter = known.copied()
 		a.counter.expire(a.policy, at)
 		if c.Inline == nil && a.counter.renew(a.policy, c.Tier, at) { // this change stays, whatever becomes of the request
-			a.counter.changed = at
-			h.counters[c.address()] = a.counter.copied()
+			h.store(a, at)
+			a.counter = a.counter.copied()
 		}
 	} else {
 		a.counter = &counter{}
@@ -61,9 +61,14 @@ func (c Charge) address() address {
 // keep replaces the shard's counters by the working copies.
 func (h *History) keep(all []*asked, now limit.Time) {
 	for _, a := range all {
-		a.counter.changed = now
-		h.counters[a.address()] = a.counter
+		h.store(a, now)
 	}
+}
+
+// store replaces one counter of the shard.
+func (h *History) store(a *asked, now limit.Time) {
+	a.counter.changed, a.counter.under = now, a.policy
+	h.counters[a.address()] = a.counter
 }
 
 // decide computes the answer that the shard must give, and counts it.
@@ -305,8 +310,7 @@ func (h *History) countDenied(d *Decided, all []*asked, answer *Answer) {
 		if a.denies() && a.policy.Lockout != nil && a.policy.Lockout.OnDenied {
 			a.counter.violate(a.policy.Lockout, d.Place.At)
 		}
-		a.counter.changed = d.Place.At
-		h.counters[a.address()] = a.counter
+		h.store(a, d.Place.At)
 	}
 	if counted {
 		answer.Index = h.next()
