@@ -14,7 +14,8 @@ type asked struct {
 	counter *counter
 	granted uint64
 	admits  []bool // by limit, before anything was counted
-	alone   bool   // the question is about one limit, independently of holds and override
+	crossed []Fired
+	alone   bool // the question is about one limit, independently of holds and override
 }
 
 // unknown reports whether the policy refuses the key because it has no override.
@@ -67,6 +68,7 @@ func (h *History) keep(all []*asked, now limit.Time) {
 
 // store replaces one counter of the shard.
 func (h *History) store(a *asked, now limit.Time) {
+	h.fire(a)
 	a.counter.changed, a.counter.under = now, a.policy
 	h.counters[a.address()] = a.counter
 }
@@ -265,11 +267,13 @@ func (h *History) count(d *Decided, all []*asked, answer *Answer) {
 				continue
 			}
 			all := true
-			if l.Unlimited {
-				all = k.model.addBounded(a.granted, now) // the limit does not apply to the key, so its count is bounded
-			} else {
-				k.model.memory.count(a.granted, now)
-			}
+			a.counting(i, now, func(m *Model) {
+				if l.Unlimited {
+					all = m.addBounded(a.granted, now) // the limit does not apply to the key, so its count is bounded
+				} else {
+					m.memory.count(a.granted, now)
+				}
+			})
 			if all { // of a partly counted amount, the part to give back is unknown
 				counted[l.Name] = k.generation
 				by = append(by, l.Name)
@@ -330,7 +334,11 @@ func (a *asked) denies() bool {
 // add counts an entry's cost whatever its limits say, and returns the names of those that counted all of it.
 func (a *asked) add(now limit.Time, how func(*Model, uint64, limit.Time) bool) (counted []string) {
 	for i := range a.limits {
-		if k := a.at(i, now); !k.concurrency() && how(k.model, a.Cost, now) {
+		all, k := false, a.at(i, now)
+		if !k.concurrency() {
+			a.counting(i, now, func(m *Model) { all = how(m, a.Cost, now) })
+		}
+		if all {
 			counted = append(counted, k.name)
 		}
 	}

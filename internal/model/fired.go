@@ -16,57 +16,40 @@ type Fired struct {
 	Used, Quota        uint64
 }
 
-// uses is what is used on each limit of some charges at an instant, under the numbers of then; nil: the request is refused.
-func (h *History) uses(d *Decided) (uses [][]uint64) {
-	for _, c := range d.Charges {
-		a, one := h.openOne(c, d.Place.At), []uint64(nil)
-		if (d.Op.deciding() || d.Op == Count) && a.unknown() {
-			return nil
-		}
-		for i := range a.limits {
-			one = append(one, a.at(i, d.Place.At).model.numbers(d.Place.At).Used)
-		}
-		uses = append(uses, one)
+// counting counts units on a limit, and notes the thresholds to which its use rises. Whatever else changes what is used crosses none: a
+// bucket that comes to rest by a refund may begin with more used than it had.
+func (a *asked) counting(i int, now limit.Time, count func(*Model)) {
+	l, m := &a.limits[i], a.at(i, now).model
+	if len(l.Thresholds) == 0 || l.Algorithm == limit.Concurrency {
+		count(m)
+		return
 	}
-	return uses
-}
-
-// counts reports whether the operation may add units.
-func (o Op) counts() bool {
-	return !slices.Contains([]Op{Peek, Get, Reset, Block, Unblock, PutOverride, DeleteOverride, Tally, ReadTally, Forget, CorrectUsage}, o)
-}
-
-// fire compares what is used after a decision with what was used before.
-func (h *History) fire(d *Decided, before [][]uint64) {
-	now := d.Place.At
-	for n, a := range h.open(d, now) {
-		if a.Inline != nil {
-			continue
+	before := m.numbers(now).Used
+	count(m)
+	used := m.numbers(now).Used
+	for _, t := range l.Thresholds {
+		f := Fired{Policy: a.Policy, Key: a.Key, Limit: l.Name, Units: t.Units, At: now, Used: used, Quota: l.Quota}
+		if t.Percent > 0 {
+			f.Units = ceiling(new(big.Rat).Mul(big.NewRat(int64(t.Percent), 100), rat(l.Quota)))
 		}
-		if d.Op == Settle && d.Settlement.excess(n, h.settled(d, a)) == 0 {
-			continue // nothing is counted, though a bucket that comes to rest may begin with more used than it had
+		if l.Unlimited {
+			f.Quota = 0
 		}
-		for i := range a.limits {
-			l, m := &a.limits[i], a.at(i, now).model
-			used := m.numbers(now).Used
-			for _, t := range l.Thresholds {
-				f := Fired{Policy: a.Policy, Key: a.Key, Limit: l.Name, Units: t.Units, At: now, Used: used, Quota: l.Quota}
-				if t.Percent > 0 {
-					f.Units = ceiling(new(big.Rat).Mul(big.NewRat(int64(t.Percent), 100), rat(l.Quota)))
-				}
-				if l.Unlimited {
-					f.Quota = 0
-				}
-				if l.Algorithm == limit.Concurrency || l.Unlimited && t.Percent > 0 || before[n][i] >= f.Units || used < f.Units {
-					continue
-				}
-				f.Start, f.End = m.eventWindow(now)
-				if !slices.ContainsFunc(h.fired, f.sameAs) {
-					h.fired = append(h.fired, f)
-				}
-			}
+		if (t.Percent == 0 || !l.Unlimited) && before < f.Units && f.Units <= used {
+			f.Start, f.End = m.eventWindow(now)
+			a.crossed = append(a.crossed, f)
 		}
 	}
+}
+
+// fire notes what the request has crossed, but for what has fired in its window before.
+func (h *History) fire(a *asked) {
+	for _, f := range a.crossed {
+		if !slices.ContainsFunc(h.fired, f.sameAs) {
+			h.fired = append(h.fired, f)
+		}
+	}
+	a.crossed = nil
 }
 
 func (f Fired) sameAs(o Fired) bool {

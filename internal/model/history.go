@@ -21,7 +21,6 @@ type History struct {
 	ended    map[Target]ended
 	taken    map[Target]map[address]taken // taken by decisions that made no hold
 	fired    []Fired
-	fires    bool // a policy has had thresholds
 	last     Place
 	index    uint32 // of the newest counted decision of the last place
 	told     int    // decisions so far
@@ -216,9 +215,6 @@ func (h *History) Adopt(policies ...*policy.Policy) {
 	h.policies = make(map[string]*policy.Policy, len(policies))
 	for _, p := range policies {
 		h.policies[p.Name] = p
-		for _, l := range p.Limits {
-			h.fires = h.fires || len(l.Thresholds) > 0
-		}
 	}
 }
 
@@ -233,14 +229,7 @@ func (h *History) Decide(d *Decided) error {
 			return h.again(d, r)
 		}
 	}
-	var before [][]uint64
-	if h.fires && d.Op.counts() {
-		before = h.uses(d)
-	}
 	want, refused := h.decide(d)
-	if before != nil {
-		h.fire(d, before)
-	}
 	for i := range want.Limits {
 		want.Limits[i].ByHand = want.Limits[i].ByHand && !d.Early
 		want.Limits[i].Soft = want.Limits[i].Soft && !d.Early

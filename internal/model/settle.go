@@ -26,7 +26,9 @@ func (h *History) settle(d *Decided, all []*asked) (Answer, Refusal) {
 		return Answer{}, HoldEnded
 	}
 	for _, a := range all {
-		h.settled(d, a)
+		if !s.Target.Hold { // whatever the id says: it may be wrong
+			a.Cost = h.taken[s.Target][a.address()].units
+		}
 	}
 	if s.Action == Commit && s.Overage == Reject && !s.excessFits(all, now) {
 		return Answer{}, OverQuota
@@ -45,14 +47,6 @@ func (h *History) settle(d *Decided, all []*asked) (Answer, Refusal) {
 		h.ended[s.Target] = ended{action: s.shown(), until: until} // compare adds the answer
 	}
 	return answer, NotRefused
-}
-
-// settled is a charge of a settlement with the units that were taken for it, whatever the id of a decision says: it may be wrong.
-func (h *History) settled(d *Decided, a *asked) *asked {
-	if target := d.Settlement.Target; !target.Hold {
-		a.Cost = h.taken[target][a.address()].units
-	}
-	return a
 }
 
 // shown is the text by which two actions are compared.
@@ -157,7 +151,7 @@ func (a *asked) spend(excess uint64, overage Overage, now limit.Time) {
 	a.counter.bill.add(a.policy, excess, now)
 	for i, l := range a.limits {
 		if l.Algorithm != limit.Concurrency {
-			a.at(i, now).model.memory.count(excess, now)
+			a.counting(i, now, func(m *Model) { m.memory.count(excess, now) })
 		}
 	}
 }
@@ -203,12 +197,12 @@ func (a *asked) setUsed(d *Decided, i int) {
 	case d.Op == Reset:
 		k.reset(now)
 	case d.Op == SetUsed:
-		k.model.SetUsed(uint64(d.Amount), now)
+		a.counting(i, now, func(m *Model) { m.SetUsed(uint64(d.Amount), now) })
 		k.void(now)
 	case d.Amount > 0:
-		k.model.memory.count(uint64(d.Amount), now)
+		a.counting(i, now, func(m *Model) { m.memory.count(uint64(d.Amount), now) })
 	case d.Amount < 0:
-		k.model.SetUsed(used-min(used, uint64(-d.Amount)), now)
+		a.counting(i, now, func(m *Model) { m.SetUsed(used-min(used, uint64(-d.Amount)), now) })
 		k.void(now)
 	}
 }
