@@ -28,6 +28,20 @@ func (r *run) judgeBills() {
 	}
 }
 
+// forgetBills tells the twin which bills the shard has forgotten by now.
+func (r *run) forgetBills() {
+	for _, name := range r.policies.Names() {
+		for _, key := range []string{"k0", "k1", "k2"} {
+			if record, found := r.owner.Lookup(counterKeyOf(name, key)); found && record.ForgetAt > r.now {
+				continue
+			}
+			if err := r.history.ForgetBill(name, key, r.now); err != nil {
+				panic(fmt.Errorf("at %d: the bill of %s for %s: %w", r.now-origin, key, name, err))
+			}
+		}
+	}
+}
+
 func (r *run) judgeBill(got []Usage, all []model.Billed) error {
 	met := 0
 	for i := range all {

@@ -164,6 +164,7 @@ func (r *run) step(s *step) {
 		r.met["policies changed"]++
 		r.tellf("policies %d", r.revision)
 	}
+	r.forgetBills()
 	var requests []Request
 	for i := range s.wishes {
 		q := r.request(&s.wishes[i], requests)

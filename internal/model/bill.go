@@ -1,6 +1,7 @@
 package model
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/stint-io/stint/limit"
@@ -129,22 +130,31 @@ func (b *bill) correct(p *policy.Policy, which Correction, units int64, now limi
 	return which.Start == 0 || which.Start == open.Start
 }
 
-// Bill returns all periods of a key under a policy as they are at an instant, in the order in which they began. Holds that expire
-// may begin one, by the policy of that instant; but how long a counter that nobody has touched is kept says the policy of then.
+// Bill returns all periods of a key under a policy as they are at an instant, in the order in which they began.
 func (h *History) Bill(name, key string, at limit.Time) []Billed {
 	known := h.counters[address{name, key}]
 	if known == nil {
 		return nil
 	}
-	c, then := known.copied(), known.copied()
+	c := known.copied()
 	c.expire(h.policies[name], at)
-	then.expire(known.under, at)
-	kept := limit.Time(0)
-	for _, one := range then.bill.periods {
-		kept = max(kept, one.Kept)
-	}
-	for i := range c.bill.periods {
-		c.bill.periods[i].Kept = min(c.bill.periods[i].Kept, kept)
-	}
 	return c.bill.periods
+}
+
+// ForgetBill is told when a shard no longer knows a counter. An error: it had to know a period. When it may forget says the policy under
+// which the counter was written, holds that have expired since included.
+func (h *History) ForgetBill(name, key string, at limit.Time) error {
+	known := h.counters[address{name, key}]
+	if known == nil || len(known.bill.periods) == 0 {
+		return nil
+	}
+	c := known.copied()
+	c.expire(c.under, at)
+	for _, one := range c.bill.periods {
+		if one.Kept > at {
+			return fmt.Errorf("the counter was forgotten with %+v", one)
+		}
+	}
+	known.bill = bill{}
+	return nil
 }
