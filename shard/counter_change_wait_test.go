@@ -55,3 +55,24 @@ func TestABucketThatIsFullAgainStaysFullUnderOtherNumbers(t *testing.T) {
 		}
 	}
 }
+
+// A limit that comes to rest under its old numbers starts afresh under the new ones. A bucket that begins partly full has less room
+// then than it had when it was denied by another limit: what that one says is not the whole wait.
+func TestAWaitSeesALimitStartAfresh(t *testing.T) {
+	window := limit.Limit{Algorithm: limit.FixedWindow, Quota: 10, Period: 10 * second}
+	bucket := limit.Limit{Algorithm: limit.TokenBucket, Quota: 5, Count: 1, Period: 10 * second, Initial: 1}
+	minutely := limit.Limit{Algorithm: limit.FixedWindow, Quota: 3, Period: minute}
+	before, after := onePolicy(window, minutely), onePolicy(bucket, minutely)
+	after.OnChange = policy.Proportional
+	w := newWorld(t, before)
+	w.batch(origin, checkOf("p", "k", 1))
+	w.policies = policy.NewSet([]*policy.Policy{after})
+	results, _ := w.batch(origin+limit.Time(second), checkOf("p", "k", 3))
+	d := results[0].Decision
+	if d.Allowed || d.RetryAfter != limit.Never || !d.Limits[0].Allowed || d.Limits[1].RetryAfter != 59*second {
+		t.Fatalf("%+v: after a minute the bucket is like new, with one token, and a new bucket does not fill", d)
+	}
+	if late, _ := w.batch(origin+limit.Time(minute), checkOf("p", "k", 3)); late[0].Decision.Allowed || late[0].Decision.RetryAfter != limit.Never {
+		t.Errorf("then it is %+v", late[0].Decision)
+	}
+}

@@ -118,9 +118,23 @@ func (f *future) pass(tier string, t limit.Time) {
 	f.limits, _ = f.policy.Resolve(tier)
 }
 
+// rests returns the next instant after t at which a limit comes to rest that was counted under other numbers. From then on it is as
+// if it had never been used, and may have less room than before: a bucket may begin partly full.
+func (f *future) rests(t limit.Time) limit.Time {
+	next := limit.Forever
+	for j := range f.limits {
+		if l := &f.limits[j]; f.counter.changing(j, l, t) {
+			k := &f.counter.limits[f.counter.limits.find(j, l.Name)]
+			next = min(next, limit.ForgetAt(k.limit, k.state))
+		}
+	}
+	return next
+}
+
 // wait returns the exact wait of a denied request: until the first instant at which every limit admits and no block
 // denies, if nobody does anything. Open holds and overrides end when they expire. With only >= 0 it is the wait of that
-// one status. Between two expiries every wait and block only shrinks, so it is enough to look at the expiries.
+// one status. Between two of these ends, and instants at which a limit starts afresh, every wait and block only shrinks, so
+// it is enough to look at them.
 func (cs charges) wait(r *Request, op Op, only int, now limit.Time) limit.Span {
 	futures := make([]future, len(cs))
 	for i := range cs {
@@ -131,7 +145,7 @@ func (cs charges) wait(r *Request, op Op, only int, now limit.Time) limit.Span {
 		for i := range futures {
 			f := &futures[i]
 			f.pass(r.Entries[i].Tier, t)
-			next = min(next, f.ends, f.counter.extras.nextExpiry())
+			next = min(next, f.ends, f.counter.extras.nextExpiry(), f.rests(t))
 		}
 		w := waitAt(r, op, futures, only, t, next)
 		if next == limit.Forever && w == limit.Never {
@@ -224,18 +238,22 @@ func (c *counter) waitOf(i int, l *policy.Limit, cost uint64, t, next limit.Time
 	if allowed || wait == limit.Never && cost > l.Quota || !c.changing(i, l, t) {
 		return wait
 	}
-	if next != limit.Forever { // then there may be more room, and wait looks again
-		if allowed, _ = admits(next - 1); !allowed {
+	last := limit.MaxTime
+	if next != limit.Forever { // then it may have more room, or less, and wait looks again
+		if last = next - 1; last == t {
+			return 1
+		}
+		if allowed, _ = admits(last); !allowed {
 			return limit.Span(next - t)
 		}
 	}
-	// Under the old numbers the free units only grow, so the first instant is found by bisection.
+	// Until then the free units under the old numbers only grow, so the first instant is found by bisection.
 	no, yes := t, t+1
 	for allowed, _ = admits(yes); !allowed; allowed, _ = admits(yes) {
-		if yes == limit.MaxTime {
+		if yes == last {
 			return limit.Never
 		}
-		no, yes = yes, min(t+2*(yes-t), limit.MaxTime)
+		no, yes = yes, min(t+2*(yes-t), last)
 	}
 	for yes-no > 1 {
 		middle := no + (yes-no)/2

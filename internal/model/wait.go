@@ -8,7 +8,8 @@ import (
 )
 
 // wait is how long it takes until a condition holds if nothing is done, and open holds and overrides end at their time.
-// Between two such ends what is admitted only grows, so each of these spans can be searched.
+// Between two such ends, and instants at which a limit starts afresh, what is admitted only grows, so each of these spans can be
+// searched.
 func wait(all []*asked, now limit.Time, admits func([]*asked, limit.Time) bool) limit.Span {
 	ends := []limit.Time{now}
 	for _, a := range all {
@@ -17,6 +18,11 @@ func wait(all []*asked, now limit.Time, admits func([]*asked, limit.Time) bool) 
 		}
 		if o := a.counter.override; o != nil && o.Expires != 0 && !a.alone {
 			ends = append(ends, o.Expires)
+		}
+	}
+	for _, from := range slices.Clone(ends) {
+		for _, a := range ahead(all, from, from) {
+			ends = append(ends, a.rests(from)...)
 		}
 	}
 	slices.Sort(ends)
@@ -28,6 +34,21 @@ func wait(all []*asked, now limit.Time, admits func([]*asked, limit.Time) bool) 
 		}
 	}
 	return limit.Never
+}
+
+// rests are the instants after from at which limits come to rest that were counted under other numbers. A bucket that begins partly full
+// has less room then.
+func (a *asked) rests(from limit.Time) (ends []limit.Time) {
+	for _, l := range a.limits {
+		k := a.counter.find(l.Name)
+		if k == nil || k.model == nil || same(k.model.limit, l.Limit) {
+			continue
+		}
+		if wait := firstWait(from, k.atRest); wait > 0 && wait != limit.Never {
+			ends = append(ends, from+limit.Time(wait))
+		}
+	}
+	return ends
 }
 
 // ahead copies the counters as they will be at an instant if nothing is done; only holds and overrides that end by from have
