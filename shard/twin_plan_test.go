@@ -47,7 +47,8 @@ const (
 
 func drawPlan(rnd *rand.Rand) *plan {
 	p := &plan{revisions: [][]*policy.Policy{randomPolicies(rnd)}}
-	for len(p.revisions) < 3 && rnd.IntN(2) == 0 {
+	seldom := rnd.IntN(3) == 0 // few requests between long pauses, in which holds end, periods close and policies change
+	for len(p.revisions) < 4 && (seldom || rnd.IntN(2) == 0) {
 		p.revisions = append(p.revisions, changedPolicies(rnd, p.revisions[len(p.revisions)-1]))
 	}
 	early := 0 // this many steps are in a cluster that is not yet upgraded
@@ -69,8 +70,13 @@ func drawPlan(rnd *rand.Rand) *plan {
 		if n < early {
 			s.level = LevelFirst
 		}
-		if rnd.IntN(12) == 0 {
+		if rnd.IntN(12) == 0 || seldom && rnd.IntN(4) == 0 {
 			s.revision = 1 + rnd.IntN(6)
+		}
+		most := 20
+		if seldom {
+			most = 4
+			s.wait += limit.Time(rnd.IntN(2) * rnd.IntN(int(minute)))
 		}
 		if rnd.IntN(8) == 0 { // a correction is alone in its batch
 			if rnd.IntN(3) > 0 || corrected.request.Op == 0 { // else the last one again, by its id if it has one
@@ -80,7 +86,7 @@ func drawPlan(rnd *rand.Rand) *plan {
 			p.steps = append(p.steps, s)
 			continue
 		}
-		for range 1 + rnd.IntN(20) {
+		for range 1 + rnd.IntN(most) {
 			s.wishes = append(s.wishes, randomWish(rnd, p.revisions[0], randomOp(rnd)))
 		}
 		p.steps = append(p.steps, s)
@@ -379,7 +385,7 @@ func randomWish(rnd *rand.Rand, policies []*policy.Policy, op Op) wish {
 	}
 	switch p := policies[0]; q.Op {
 	case Reserve:
-		q.Hold = &HoldTerms{TTL: limit.Span(1 + rnd.IntN(int(20*second))), OnExpire: policy.OnExpire(rnd.IntN(3))}
+		q.Hold = &HoldTerms{TTL: limit.Span(1 + rnd.IntN(int([]limit.Span{20 * second, 150 * second}[rnd.IntN(5)/4]))), OnExpire: policy.OnExpire(rnd.IntN(3))}
 	case Settle:
 		q.Settlement = &Settlement{Action: Action(1 + rnd.IntN(5)), Overage: Overage(rnd.IntN(3)),
 			TTL: limit.Span(1 + rnd.IntN(int(20*second)))}
