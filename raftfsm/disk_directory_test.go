@@ -79,7 +79,7 @@ func TestDamagedSmallFileIsAnError(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			f := boltFile{file, new(diskFault)}
+			f := boltFile{file, new(diskFault), new(watchdog)}
 			for i := range 100 {
 				f.get(fmt.Sprint(recordPrefix, "record ", i))
 			}

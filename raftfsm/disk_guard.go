@@ -27,6 +27,14 @@ func (g *guard) write(what string, call func() error) {
 	})
 }
 
+// writeInLine is write for the small file.
+func (g *guard) writeInLine(what string, call func() error) {
+	g.fault.do(func() error {
+		defer g.watchdog.beginInLine(g.group+": "+what, &g.hung)()
+		return g.failed(what, call())
+	})
+}
+
 // begin starts a write that continues after call has returned. end waits for the rest; it may run on another goroutine.
 func (g *guard) begin(what string, call func() (rest func() error, err error)) (end func()) {
 	var rest func() error
@@ -135,14 +143,14 @@ type guardedStable struct {
 // Set implements raft.StableStore.
 func (s *guardedStable) Set(key, value []byte) error {
 	s.unsynced.settle()
-	s.guard.write("storing a vote", func() error { return s.store.Set(key, value) })
+	s.guard.writeInLine("storing a vote", func() error { return s.store.Set(key, value) })
 	return nil
 }
 
 // SetUint64 implements raft.StableStore.
 func (s *guardedStable) SetUint64(key []byte, value uint64) error {
 	s.unsynced.settle()
-	s.guard.write("storing a term", func() error { return s.store.SetUint64(key, value) })
+	s.guard.writeInLine("storing a term", func() error { return s.store.SetUint64(key, value) })
 	return nil
 }
 

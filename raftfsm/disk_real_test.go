@@ -3,9 +3,11 @@ package raftfsm
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -218,6 +220,43 @@ func TestHungFsyncIsNoticed(t *testing.T) {
 		hanging.Store(false)
 		close(release)
 		g.Shutdown()
+		w.close(t)
+	})
+}
+
+// lineFile is a small file whose writes go one after the other. A channel is the lock, so that virtual time passes for those who wait.
+type lineFile struct {
+	StableFile
+	turn  chan struct{}
+	write func()
+}
+
+func (f lineFile) Set(key, value []byte) error {
+	f.turn <- struct{}{}
+	defer func() { <-f.turn }()
+	f.write()
+	return f.StableFile.Set(key, value)
+}
+
+// A node that starts on a slow disk has many writes of the small file that wait for each other, longer than a disk may hang.
+func TestALineOfSlowWritesIsNotAHungDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := openWorld(t, t.TempDir(), vfs.NewMem(), "n1")
+		took := 300 * time.Millisecond
+		w.file.StableFile = lineFile{w.file.StableFile, make(chan struct{}, 1), func() { time.Sleep(took) }}
+		var writers sync.WaitGroup
+		for i := range 20 {
+			writers.Go(func() {
+				if err := w.PutRecord(fmt.Sprint("record", i), i); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		writers.Wait()
+		took = time.Hour
+		writers.Go(func() { _ = w.PutRecord("record", "one that hangs") })
+		w.mustStop(t)
+		writers.Wait()
 		w.close(t)
 	})
 }

@@ -13,7 +13,7 @@ const recordPrefix = "keep/"
 func (s *Stores) PutRecord(name string, value any) error {
 	err := s.fault.contain(func() error {
 		var nobody atomic.Bool
-		defer s.watchdog.begin("keeping "+name, &nobody)()
+		defer s.watchdog.beginInLine("keeping "+name, &nobody)()
 		return s.file.putJSON(recordPrefix+name, value)
 	})
 	if err != nil {

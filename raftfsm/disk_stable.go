@@ -27,7 +27,8 @@ var errNotFound = raftboltdb.ErrKeyNotFound
 // Nothing is written once the latch is set, because most records here say that something else was done, for example in Pebble.
 type boltFile struct {
 	StableFile
-	fault *diskFault
+	fault    *diskFault
+	watchdog *watchdog
 }
 
 func (f boltFile) put(key string, value []byte) error {
@@ -35,6 +36,7 @@ func (f boltFile) put(key string, value []byte) error {
 		return err
 	}
 	sum := crc32.Update(crc32.Checksum([]byte(key), castagnoli), castagnoli, value)
+	defer f.watchdog.lineMoved()
 	return f.Set([]byte(key), binary.LittleEndian.AppendUint32(value[:len(value):len(value)], sum))
 }
 

@@ -227,7 +227,7 @@ func (s *Stores) openBolt(cfg *StoresConfig) error {
 	if err != nil {
 		return fmt.Errorf("opening %s: %w", path, err)
 	}
-	s.file = boltFile{file, s.fault}
+	s.file = boltFile{file, s.fault, s.watchdog}
 	return nil
 }
 
@@ -244,7 +244,7 @@ func (s *Stores) createBolt(path string, cfg *StoresConfig) error {
 	if err != nil {
 		return fmt.Errorf("making %s: %w", draft, err)
 	}
-	file := boltFile{made, s.fault}
+	file := boltFile{made, s.fault, s.watchdog}
 	err = file.putJSON(keyIdentity, identityRecord{Identity: fresh})
 	for name, value := range cfg.FreshRecords {
 		err = errors.Join(err, file.putJSON(recordPrefix+name, value))

@@ -102,7 +102,7 @@ func openBoltFile(t *testing.T, path string) boltFile {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return boltFile{file, new(diskFault)}
+	return boltFile{file, new(diskFault), new(watchdog)}
 }
 
 // R5: between the two calls of a vote nothing has happened yet.

@@ -11,6 +11,9 @@ import (
 // fatalTicks the process stops itself. hashicorp/raft keeps sending heartbeats while its main goroutine waits for the disk:
 // without the watchdog, a leader with a hung disk would stay leader forever (hashicorp/raft issues 503 and 614).
 //
+// The writes of the small file wait for each other. As long as one after the other returns, the disk is slow and does not hang: many
+// groups that start at once on a disk that takes tens of milliseconds for a write wait for seconds together.
+//
 // Time is counted in ticks that this goroutine received. A ticker drops the ticks of a paused process, so a pause of any length
 // counts once and is not taken for a hung disk.
 const (
@@ -28,9 +31,11 @@ type watchdog struct {
 
 // write is one call that has not returned yet.
 type write struct {
-	what  string
-	ticks int          // guarded by watchdog.mu
-	hung  *atomic.Bool // the group's flag: its transport sends nothing while it is set
+	what   string
+	inLine bool         // behind the other writes of the small file
+	hung   *atomic.Bool // the group's flag: its transport sends nothing while it is set
+	ticks  int          // since it began; guarded by watchdog.mu, as is still
+	still  int          // since it began, or since a write before it in the line returned
 }
 
 func newWatchdog(p *diskFault) *watchdog {
@@ -39,7 +44,15 @@ func newWatchdog(p *diskFault) *watchdog {
 
 // begin registers a write; the caller calls end when it has returned.
 func (w *watchdog) begin(what string, hung *atomic.Bool) (end func()) {
-	outstanding := &write{what: what, hung: hung}
+	return w.watch(&write{what: what, hung: hung})
+}
+
+// beginInLine is begin for a write of the small file.
+func (w *watchdog) beginInLine(what string, hung *atomic.Bool) (end func()) {
+	return w.watch(&write{what: what, hung: hung, inLine: true})
+}
+
+func (w *watchdog) watch(outstanding *write) (end func()) {
 	w.mu.Lock()
 	w.writes[outstanding] = struct{}{}
 	w.mu.Unlock()
@@ -48,7 +61,18 @@ func (w *watchdog) begin(what string, hung *atomic.Bool) (end func()) {
 		delete(w.writes, outstanding)
 		w.mu.Unlock()
 		if outstanding.ticks >= hungTicks {
-			hung.Store(false)
+			outstanding.hung.Store(false)
+		}
+	}
+}
+
+// lineMoved is told when a write of the small file has returned, watched or not.
+func (w *watchdog) lineMoved() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for outstanding := range w.writes {
+		if outstanding.inLine {
+			outstanding.still = 0
 		}
 	}
 }
@@ -66,10 +90,11 @@ func (w *watchdog) age() *write {
 	var late *write
 	for outstanding := range w.writes {
 		outstanding.ticks++
+		outstanding.still++
 		if outstanding.ticks >= hungTicks {
 			outstanding.hung.Store(true)
 		}
-		if outstanding.ticks >= fatalTicks {
+		if outstanding.still >= fatalTicks {
 			late = outstanding
 		}
 	}
