@@ -21,6 +21,8 @@ var billMutants = []judged{
 	{mutant{"what was admitted during a pause comes back", "shard/counter_meter.go",
 		"p.from <= taken && taken < p.until", "false"}, meters},
 	{mutant{"a bill is dropped with its limits", "shard/counter.go", "\t\tforgetAt = max(forgetAt, c.meters.until(c))\n", ""}, meters},
+	{mutant{"a credit is forgotten before its period", "shard/counter_meter.go", "if last >= m.newest().end && last != limit.Forever {", "if false {"},
+		tests("shard", "TestACreditIsKeptAsLongAsItsPeriod")},
 	{mutant{"a reset ends a bill", "shard/counter.go", "\tif name == \"\" {\n\t\tc.extras.clearLadder()",
 		"\tif c.meters = nil; name == \"\" {\n\t\tc.extras.clearLadder()"}, bills},
 	{mutant{"a restore does not say what it lost", "shard/restore_state.go", "\tk.meters.recover(c.backup.time, c.At)\n", ""}, meters},
@@ -45,7 +47,7 @@ var billMutants = []judged{
 }
 
 var (
-	bills  = suite{"-run=^TestEveryDecisionIsTheTwins$", "./shard", "-seed=1", "-operations=100000"}
+	bills  = suite{"-run=^TestEveryDecisionIsTheTwins$", "./shard", "-seed=1", "-operations=300000"}
 	meters = tests("shard", "TestAMeterComesAndGoes|TestARestoreMarksWhatItMayHaveLost|TestNoMeterBeforeItsLevel|"+
 		"TestABrimfulShardBeginsNoPeriod|TestAScanMeetsEveryRecord|TestPeriodsCloseWithoutAnEntry")
 	corrections = tests("shard", "TestACorrectionIsMadeOnce|TestACorrectionIsOnRecord|TestNoCorrectionBeforeItsLevel")

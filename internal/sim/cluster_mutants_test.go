@@ -143,6 +143,8 @@ var clusterMutants = []judged{
 		"\tl.state, l.answer.Limits = legSettled,", "\tl.state, l.answer.Limits = legCommitted,"},
 		tests("cluster/routing", "TestAnOperationIsAllOrNothing")},
 	// Waits.
+	{mutant{"waits know nothing of limits that start afresh", "shard/eval_denied.go", ", f.rests(t))", ")"},
+		tests("shard", "TestAWaitSeesALimitStartAfresh")},
 	{mutant{"waits know nothing of other numbers", "shard/eval_denied.go", "if !e.extras && !e.charges.changing(e.at.Now) {", "if !e.extras {"},
 		tests("shard", "TestWaitUnderChangedNumbersIsExact")},
 	// The same guards and more, in whole clusters.

@@ -136,7 +136,7 @@ type suite []string
 
 var (
 	simulation = suite{"-run=^TestSimulation$", "./actor"}
-	twin       = suite{"-run=^(TestEveryDecisionIsTheTwins|TestASuccessThatStepsDownEndsTheBlock|TestALiftedBucket.*|TestAnOverrideForgivesNothing|TestADenialKnowsWhenAnOverrideEnds)$", "./shard", "-seed=1", "-operations=100000"}
+	twin       = suite{"-run=^(TestEveryDecisionIsTheTwins|TestASuccessThatStepsDownEndsTheBlock|TestALiftedBucket.*|TestAnOverrideForgivesNothing|TestADenialKnowsWhenAnOverrideEnds)$", "./shard", "-seed=1", "-operations=250000"}
 	copies     = suite{"-run=^TestCopiesAreCountedOnce$", "./shard", "-seed=1"}
 )
 

@@ -67,6 +67,8 @@ var raftMutants = []judged{
 	{mutant{"a vote overtakes what the old term wrote", "raftfsm/disk_guard.go",
 		"s.unsynced.settle()\n\ts.guard.writeInLine(\"storing a vote\"", "s.guard.writeInLine(\"storing a vote\""},
 		tests("raftfsm", "TestTermWaitsForWhatTheOldOneWrote")},
+	{mutant{"a line of slow writes is taken for a disk that hangs", "raftfsm/disk_watchdog.go", "\t\t\toutstanding.still = 0\n", ""},
+		tests("raftfsm", "TestALineOfSlowWritesIsNotAHungDisk")},
 	{mutant{"R16: a directory is not fsynced into the one above it", "raftfsm/disk_files.go",
 		"\treturn syncDir(files, files.PathDir(path))\n}\n\n// makeDirs", "\treturn nil\n}\n\n// makeDirs"},
 		tests("raftfsm", "TestWhatWasSaidSurvivesAPowerCut")},
