@@ -114,6 +114,7 @@ func TestOpenMeterCountsEachBillOnce(t *testing.T) {
 	t.Parallel()
 	m := newOpenMeter(t)
 	n, clock := meteredNode(t)
+	sendNoBillsTo(n, "invoices")
 	sendBillsTo(t, n, m.sink())
 	const keys = 300
 	units := map[string]int{}
@@ -174,6 +175,7 @@ func TestAReceiverOfCloudEventsThatWantsNothingIsDisabled(t *testing.T) {
 	m := newOpenMeter(t)
 	m.setAnswer(http.StatusGone)
 	n, clock := meteredNode(t)
+	sendNoBillsTo(n, "invoices")
 	sendBillsTo(t, n, m.sink())
 	ask(n, shard.Check, "plan", "customer:acme")
 	endDay(t, clock)
