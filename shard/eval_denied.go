@@ -240,9 +240,7 @@ func (c *counter) waitOf(i int, l *policy.Limit, cost uint64, t, next limit.Time
 	}
 	last := limit.MaxTime
 	if next != limit.Forever { // then it may have more room, or less, and wait looks again
-		if last = next - 1; last == t {
-			return 1
-		}
+		last = next - 1
 		if allowed, _ = admits(last); !allowed {
 			return limit.Span(next - t)
 		}
