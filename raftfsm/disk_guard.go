@@ -20,17 +20,16 @@ type guard struct {
 	hung     atomic.Bool
 }
 
-func (g *guard) write(what string, call func() error) {
-	g.fault.do(func() error {
-		defer g.watchdog.begin(g.group+": "+what, &g.hung)()
-		return g.failed(what, call())
-	})
-}
+func (g *guard) write(what string, call func() error) { g.watched(g.watchdog.begin, what, call) }
 
 // writeInLine is write for the small file.
 func (g *guard) writeInLine(what string, call func() error) {
+	g.watched(g.watchdog.beginInLine, what, call)
+}
+
+func (g *guard) watched(begin func(what string, hung *atomic.Bool) (end func()), what string, call func() error) {
 	g.fault.do(func() error {
-		defer g.watchdog.beginInLine(g.group+": "+what, &g.hung)()
+		defer begin(g.group+": "+what, &g.hung)()
 		return g.failed(what, call())
 	})
 }
