@@ -234,7 +234,7 @@ func TestARecordThatCannotBeReadIsMissingInNoList(t *testing.T) {
 	w := newWorld(t, billed(lifetimeOf(1000)))
 	w.must(origin, checkOf("p", "ann", 1))
 	g := w.state.table.segments.at(0)
-	g.data[2] |= 0x80 // the length of the key
+	g.data[2] |= 0x80 // the length of the key, in the first stub
 	results, _ := Evaluate(w, w.policies, []Request{UsageRequest("default", w.state.id, 16, UsageQuery{})}, w.next(origin+1))
 	if err := results[0].Err; err == nil || err.Code != Unreadable {
 		t.Errorf("a list without it: %v", err)

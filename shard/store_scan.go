@@ -54,9 +54,9 @@ func (t *table) scan(from uint64) iter.Seq2[[]byte, Record] {
 
 // from appends the segment's records from a place on, in order.
 func (g *segment) from(h *heads, place uint64, to []placed) []placed {
-	for at := 0; at < len(g.data); {
+	for at := g.first(); !g.past(at); {
 		s := g.open(at)
-		at = s.end
+		at = s.next
 		key := s.appendKey(nil, h)
 		if its := scanPlace(key); its >= place {
 			to = append(to, placed{its, key, s.Record})

@@ -73,17 +73,17 @@ func (p *Snapshot) writeRecords(out *summingWriter) error {
 	var room []byte
 	for n := range p.segments.length {
 		g := p.segments.at(n)
-		for at := 0; at < len(g.data); {
+		for at := g.first(); !g.past(at); {
 			s, ok := g.intact(at)
 			room = s.pack(room[:0], p.segments.heads)
 			hash := xxhash.Sum64(room[recordHeader : len(room)-len(s.Value)])
-			if !ok || tagOfHash(hash) != g.data[at] || s.head != 0 && p.segments.heads.texts[s.head] == "" {
+			if !ok || tagOfHash(hash) != s.tag || s.head != 0 && p.segments.heads.texts[s.head] == "" {
 				return fmt.Errorf("shard: snapshot of shard %d: a record is not as it was stored: %w", p.head[0], ErrDiverged)
 			}
 			out.write(room)
 			records++
 			sum += recordSum(hash, s.Record)
-			at = s.end
+			at = s.next
 		}
 	}
 	if sum = pictureSum(p.head, sum); out.err == nil && (records != p.head[6] || sum != p.head[8]) {
@@ -262,7 +262,7 @@ func (f *filling) add(key string, r Record) bool {
 		f.finish()
 		f.at = n
 	}
-	if n < f.at || f.next.find(f.segments.heads, hash, key) >= 0 {
+	if _, found := f.next.find(f.segments.heads, hash, key); n < f.at || found {
 		return false
 	}
 	head, rest := f.take(key)
@@ -275,12 +275,12 @@ func (f *filling) add(key string, r Record) bool {
 
 // finish stores a copy of the collected contents as the segment.
 func (f *filling) finish() {
-	if len(f.next.data) > 0 {
+	if f.next.records > 0 {
 		g := f.next.clone(0)
 		f.segments.fill(f.at, g)
 		f.weigh(g)
 	}
-	f.next.data, f.next.forgetFirst = f.next.data[:0], limit.Forever
+	f.next.data, f.next.records, f.next.forgetFirst = f.next.data[:0], 0, limit.Forever
 }
 
 func (f *filling) done() *table {

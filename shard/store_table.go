@@ -2,7 +2,6 @@ package shard
 
 import (
 	"iter"
-	"slices"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -32,7 +31,9 @@ type table struct {
 	bytes    int // of the segments, as last weighed
 	shares   shares
 	heads    headNumbers
-	room     []byte // for a key, or for records on their way between segments; reused by every change
+	room     []byte // for a key; reused by every change
+	staying  packed // records that stay in a segment; reused by every sweep and split
+	moving   packed // records for the segment that is split from it
 }
 
 func newTable() *table {
@@ -52,8 +53,8 @@ func (t *table) segmentIndex(hash uint64) int {
 func (t *table) lookup(key string) (Record, bool) {
 	hash := xxhash.Sum64String(key)
 	g := t.segments.at(t.segmentIndex(hash))
-	at := g.find(t.segments.heads, hash, key)
-	if at < 0 {
+	at, found := g.find(t.segments.heads, hash, key)
+	if !found {
 		return Record{}, false
 	}
 	return g.open(at).Record, true
@@ -65,13 +66,13 @@ func (t *table) all() iter.Seq2[[]byte, Record] {
 		var key []byte
 		for n := range t.segments.length {
 			g := t.segments.at(n)
-			for at := 0; at < len(g.data); {
+			for at := g.first(); !g.past(at); {
 				s := g.open(at)
 				key = s.appendKey(key[:0], t.segments.heads)
 				if !yield(key, s.Record) {
 					return
 				}
-				at = s.end
+				at = s.next
 			}
 		}
 	}
@@ -81,7 +82,7 @@ func (t *table) all() iter.Seq2[[]byte, Record] {
 func (t *table) put(key string, r Record) {
 	hash := xxhash.Sum64String(key)
 	g := t.own(t.segmentIndex(hash))
-	if at := g.find(t.segments.heads, hash, key); at >= 0 {
+	if at, found := g.find(t.segments.heads, hash, key); found {
 		old := g.open(at)
 		t.leave(hash, old.Record)
 		if len(old.Value) != len(r.Value) {
@@ -105,8 +106,8 @@ func (t *table) put(key string, r Record) {
 func (t *table) forget(key string) {
 	hash := xxhash.Sum64String(key)
 	n := t.segmentIndex(hash)
-	at := t.segments.at(n).find(t.segments.heads, hash, key)
-	if at < 0 {
+	at, found := t.segments.at(n).find(t.segments.heads, hash, key)
+	if !found {
 		return
 	}
 	g := t.own(n)
@@ -148,8 +149,8 @@ func (t *table) leave(hash uint64, r Record) {
 // weigh updates the table's bytes after a change of g, a segment of its own.
 func (t *table) weigh(g *segment) {
 	bytes := g.bytes()
-	t.bytes += bytes - g.weighed
-	g.weighed = bytes
+	t.bytes += bytes - int(g.weighed)
+	g.weighed = uint32(bytes)
 }
 
 // sweep searches the next segments for records that have ended at now, and removes them, until it has searched segments
@@ -170,20 +171,21 @@ func (t *table) sweep(segments, records int, now limit.Time) {
 
 func (t *table) sweepSegment(g *segment, now limit.Time) {
 	g.forgetFirst = limit.Forever
-	living := 0 // bytes, all at the front
-	for at := 0; at < len(g.data); {
+	t.staying.clear()
+	for at := g.first(); !g.past(at); {
 		s := g.open(at)
-		at = s.end
+		at = s.next
 		if s.ForgetAt > now {
 			g.forgetFirst = min(g.forgetFirst, s.ForgetAt)
-			living += copy(g.data[living:], g.data[s.at:s.end])
+			t.staying.add(g, &s)
 			continue
 		}
 		t.uncount(&s)
 	}
-	g.data = g.data[:living]
-	g.fit()
-	t.weigh(g)
+	if t.staying.records() < g.records {
+		g.keep(&t.staying)
+		t.weigh(g)
+	}
 }
 
 // append adds an empty segment at the end.
@@ -210,19 +212,20 @@ func (t *table) grow() {
 	split := t.segments.length - 1<<t.level
 	from, to := t.own(split), t.append()
 	var key [128]byte
-	moved, staying := t.room[:0], 0
-	for at := 0; at < len(from.data); {
+	t.staying.clear()
+	t.moving.clear()
+	for at := from.first(); !from.past(at); {
 		s := from.open(at)
-		at = s.end
+		at = s.next
 		if t.segmentIndexAfterSplit(xxhash.Sum64(s.appendKey(key[:0], t.segments.heads))) != split {
-			moved = append(moved, from.data[s.at:s.end]...)
+			t.moving.add(from, &s)
 			to.forgetFirst = min(to.forgetFirst, s.ForgetAt)
 		} else {
-			staying += copy(from.data[staying:], from.data[s.at:s.end])
+			t.staying.add(from, &s)
 		}
 	}
-	t.room = moved
-	to.data, from.data = slices.Clone(moved), slices.Clone(from.data[:staying])
+	to.fill(&t.moving)
+	from.fill(&t.staying)
 	t.weigh(from)
 	t.weigh(to)
 	if t.segments.length == 2<<t.level {
@@ -238,9 +241,9 @@ func (t *table) shrink() {
 		}
 		last := t.segments.length - 1
 		from, to := t.segments.at(last), t.own(last-1<<t.level)
-		to.addAll(from.data, from.forgetFirst)
+		to.addAll(from)
 		t.weigh(to)
-		t.bytes -= from.weighed
+		t.bytes -= int(from.weighed)
 		t.segments.removeLast()
 	}
 	t.cursor %= t.segments.length

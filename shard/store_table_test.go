@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/stint-io/stint/limit"
@@ -24,10 +25,14 @@ func compareWithMap(t *testing.T, rnd *rand.Rand, keys int) {
 	table, want := newTable(), map[string]Record{}
 	now := limit.Time(0)
 	for n := range 10_000 {
-		key := fmt.Sprintf("key %d", rnd.IntN(keys))
+		number := rnd.IntN(keys)
+		key := fmt.Sprintf("key %d", number)
+		if number%8 == 0 {
+			key += strings.Repeat("k", number%300) // about as long as a stub has room for, and longer
+		}
 		switch what := rnd.IntN(100); {
 		case what < 70:
-			r := Record{make([]byte, rnd.IntN(40)), now + limit.Time(rnd.IntN(3000))}
+			r := Record{make([]byte, rnd.IntN([]int{40, 600}[rnd.IntN(10)/9])), now + limit.Time(rnd.IntN(3000))}
 			for i := range r.Value {
 				r.Value[i] = byte(rnd.Uint32())
 			}

@@ -104,11 +104,12 @@ func audit(t testing.TB, table *table) {
 	for n := range table.segments.length {
 		g := table.segments.at(n)
 		bytes += g.bytes()
-		for at := 0; at < len(g.data); {
+		at := g.first()
+		for !g.past(at) {
 			r, ok := g.intact(at)
 			key := r.appendKey(nil, table.segments.heads)
 			hash := xxhash.Sum64(key)
-			if !ok || table.segmentIndex(hash) != n || g.data[at] != tagOfHash(hash) {
+			if !ok || table.segmentIndex(hash) != n || r.tag != tagOfHash(hash) {
 				t.Fatalf("the record of %q is in segment %d, where nobody looks for it", key, n)
 			}
 			if r.ForgetAt < g.forgetFirst {
@@ -118,7 +119,10 @@ func audit(t testing.TB, table *table) {
 			minutes[r.ForgetAt/sumMinute] += recordSum(hash, r.Record)
 			heads[r.head]++
 			records++
-			at = r.end
+			at = r.next
+		}
+		if at.body != len(g.data) {
+			t.Fatalf("the last record of segment %d ends at %d of %d", n, at.body, len(g.data))
 		}
 	}
 	if sum != table.sum || records != table.records {
