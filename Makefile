@@ -38,7 +38,7 @@ demo: ## three nodes, a proxy, a kill, 150 requests: exactly 100 pass
 	@go run ./examples/demo -stint dist/stint
 
 race: ## the core under the race detector
-	go test -race -short ./limit ./policy ./shard ./actor ./cluster/... ./raftfsm ./api/... ./client/... ./internal/replay ./internal/connlimit ./internal/keyhash ./internal/auth ./internal/certfile ./internal/clienttls ./internal/backup ./internal/batchwait ./internal/bench \
+	go test -race -short ./limit ./policy ./shard ./actor ./cluster/... ./raftfsm ./api/... ./client/... ./internal/replay ./internal/connlimit ./internal/keyhash ./internal/auth ./internal/certfile ./internal/clienttls ./internal/backup ./internal/batchwait ./internal/crew ./internal/bench \
 	  ./internal/testcluster ./internal/verify ./stinttest ./internal/decisions ./internal/notify ./internal/trace ./internal/calllog ./internal/top
 	go test -race -short -parallel 4 -timeout 20m ./internal/node # eight clusters at once starve each other under the detector
 

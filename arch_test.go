@@ -59,6 +59,7 @@ var beside = map[string][]string{
 	"client/stintconnect":       {"api/gen/stint/v1", "client/internal/inbound", "internal/clientaddr"},
 	"client/stintgrpc":          {"api/gen/stint/v1", "client/internal/inbound", "internal/clientaddr"},
 	"internal/batchwait":        {},                    // how long batches wait: a rule without a clock
+	"internal/crew":             {},                    // goroutines that stay
 	"internal/connlimit":        {},                    // how many connections a port has
 	"internal/calllog":          {},                    // the log of calls that fail or are slow
 	"internal/clientaddr":       {},                    // who is behind a proxy
@@ -90,11 +91,12 @@ var mayUse = map[string][]string{
 	"actor":             {"internal/top"},
 	"shard":             {"shard/placement"},
 	"internal/gate":     {"internal/clientaddr"},
-	"api/redis":         {"internal/auth", "internal/batchwait", "internal/clienttls", "internal/connlimit", "internal/keyhash", "internal/calllog", "internal/trace"},
+	"api/redis":         {"internal/auth", "internal/batchwait", "internal/clienttls", "internal/connlimit", "internal/crew", "internal/keyhash", "internal/calllog", "internal/trace"},
 	"api":               {"internal/auth", "internal/clienttls", "internal/connlimit", "internal/jwks", "internal/keyhash", "internal/top", "internal/calllog", "internal/trace", "api/wire", "api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "api/gen/stint/test/v1", "api/gen/stint/test/v1/stinttestv1connect", "internal/decisions", "internal/notify"},
 	"stinttest":         {"api/gen/stint/test/v1", "api/gen/stint/test/v1/stinttestv1connect", "client"},
 	"cluster/gossip":    {"internal/connlimit"},
 	"cluster/placement": {"internal/top", "internal/decisions"}, // questions between nodes
+	"cluster/hop":       {"internal/crew"},
 	"cluster/peer":      {"internal/certfile", "internal/connlimit", "internal/decisions"},
 	"internal/node":     {"internal/auth", "internal/metrics", "internal/clienttls", "internal/connlimit", "internal/keyhash", "internal/top", "internal/calllog", "internal/trace", "internal/decisions", "internal/notify"},
 	"cmd/stint":         {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "internal/auth", "internal/bench", "internal/certfile", "internal/clienttls", "internal/testcluster", "internal/verify", "internal/decisions"},

@@ -72,7 +72,7 @@ func BenchmarkRound(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			c.serve()
-			s.gather.calls.Wait()
+			s.gather.calls.Close()
 		})
 	}
 }

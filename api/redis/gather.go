@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/internal/batchwait"
+	"github.com/stint-io/stint/internal/crew"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -34,8 +35,8 @@ type gatherer struct {
 	router  Router
 	teller  Teller // nil: nobody is told of decisions
 	timeout time.Duration
-	waiting atomic.Int64 // requests without an answer
-	calls   sync.WaitGroup
+	waiting atomic.Int64  // requests without an answer
+	calls   *crew.Crew    // runs the queues' work; the server closes it
 	closing chan struct{} // closed by hurry; then no call waits for more requests
 	hurry   func()        // may be called more than once
 
@@ -44,7 +45,7 @@ type gatherer struct {
 }
 
 func newGatherer(router Router, teller Teller, timeout time.Duration) *gatherer {
-	g := &gatherer{router: router, teller: teller, timeout: timeout, closing: make(chan struct{})}
+	g := &gatherer{router: router, teller: teller, timeout: timeout, calls: crew.New(), closing: make(chan struct{})}
 	g.hurry = sync.OnceFunc(func() { close(g.closing) })
 	g.queues.Store(new([]*shardQueue))
 	return g
@@ -241,8 +242,9 @@ func (b *batch) add(c *command, followed shard.Trace) {
 	b.commands = append(b.commands, c)
 }
 
-// run makes one call, unless another one took its requests along. If the next call waits for the clients of this one, their replies are written first. Otherwise the
-// next call starts before the replies are written, so that disk and processors work at the same time.
+// run makes one call, unless another one took its requests along. If the next call waits for the clients of this one, their
+// replies are written first. Otherwise the next call starts before the replies are written, so that disk and processors work at
+// the same time.
 func (l *shardQueue) run() {
 	runtime.Gosched() // connections that can be read now join this call
 	b := l.depart()
