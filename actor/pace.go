@@ -7,6 +7,9 @@ const (
 	holdMost = 10 * time.Millisecond
 	// holdLeast is the shortest wait that is worthwhile: timers are not exact.
 	holdLeast = 50 * time.Microsecond
+	// targetMost is how many requests are enough for an entry: what it costs is little beside what they cost, and who waits for
+	// more only lets processors idle (docs/benchmarks.md, "How long a batch waits").
+	targetMost = 128
 	// paceSpan is how long the shortest commit is remembered: at least one span, at most two.
 	paceSpan = 10 * time.Second
 )
@@ -17,10 +20,11 @@ const (
 //
 // A node counts as saturated by how much longer its commits take than the shortest recent one: that is time spent in queues for
 // processors or disks. A batch waits that long (excess), at most holdMost, before it is proposed instead of after. It goes as
-// soon as there are as many queued requests as were answered and queued last time; a single caller never waits. The less the
-// node is loaded, the shorter the wait; if nothing queues, there is none. The sequencer owns it.
+// soon as there are as many queued requests as were answered and queued last time, or targetMost; a single caller never waits.
+// The less the node is loaded, the shorter the wait; if nothing queues, there is none. The sequencer owns it.
 type pace struct {
 	others bool // other nodes write the entries too
+	most   int  // number of requests that wait for no more: targetMost, or what one batch may have
 
 	shortest [2]time.Duration // shortest commit of this span and of the previous one; 0: none
 	since    time.Time        // when this span began
@@ -43,7 +47,7 @@ func (p *pace) committed(took, recent time.Duration, answered, queued int, wall 
 	if p.shortest[1] > 0 {
 		least = min(least, p.shortest[1])
 	}
-	p.target, p.bound = answered+queued, min(p.excess(recent, least), holdMost)
+	p.target, p.bound = min(answered+queued, p.most), min(p.excess(recent, least), holdMost)
 	if p.bound < holdLeast {
 		p.bound = 0
 	}

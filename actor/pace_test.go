@@ -266,3 +266,19 @@ func TestTheIntakeWakesForWhatIsWanted(t *testing.T) {
 		t.Error("it takes more after its end")
 	}
 }
+
+// A batch that is large already waits for nobody, however many callers were just answered; nor does one that is full.
+func TestALargeBatchWaitsForNobody(t *testing.T) {
+	for maxBatch, enough := range map[int]int{4096: targetMost, 10: 10} {
+		p, wall := newSequencer(1, Config{MaxBatch: maxBatch}).pace, time.Unix(0, 0)
+		p.others = true
+		p.committed(time.Millisecond, time.Millisecond, 1, 0, wall)
+		p.committed(10*time.Millisecond, 10*time.Millisecond, 10*targetMost, 0, wall)
+		if p.left(enough-1, time.Time{}, wall) <= 0 {
+			t.Errorf("a batch of %d of at most %d does not wait", enough-1, maxBatch)
+		}
+		if left := p.left(enough, time.Time{}, wall); left > 0 {
+			t.Errorf("a batch of %d of at most %d waits for %v", enough, maxBatch, left)
+		}
+	}
+}

@@ -65,7 +65,7 @@ type part struct {
 
 func newSequencer(id shard.ID, config Config) *sequencer {
 	return &sequencer{id: id, config: config, overlay: newOverlay(), sumDue: config.SumEvery,
-		pace: pace{others: config.Reference != nil}}
+		pace: pace{others: config.Reference != nil, most: min(targetMost, config.MaxBatch)}}
 }
 
 func (q *sequencer) enqueue(c *call) {
@@ -88,7 +88,7 @@ func (q *sequencer) hold(wall time.Time) time.Duration {
 	if !due.IsZero() {
 		due = due.Add(-q.margin())
 	}
-	return q.pace.left(min(q.queued, q.config.MaxBatch), due, wall)
+	return q.pace.left(q.queued, due, wall)
 }
 
 // margin is how long before its deadline a call is proposed at the latest, as far as the wait decides it: twice the time of a
