@@ -43,7 +43,7 @@ type op struct {
 	again            *shard.Decision // the answer to one more request with the same id
 	err              *shard.Error    // the last one
 	failed           bool            // although its node was not at fault: it runs, and is not stopping
-	waited           time.Duration   // for the first answer, if it was asked for once more in the end; else 0
+	waited           time.Duration   // for an answer; without what resolve adds in the end
 	settlement
 }
 
@@ -95,6 +95,8 @@ type client struct {
 	chance *rand.Rand
 	ops    []*op
 	ids    int
+
+	resolving bool // the load has ended
 }
 
 func newClient(w *world, number int) *client {
@@ -165,11 +167,13 @@ func inDoubt(f fate, d *shard.Decision, asked int, id string) bool {
 	return f == answered && !d.Allowed && asked > 1 && id != ""
 }
 
-// resolve asks for the open fates of operations with an id, when the world is whole again.
+// resolve asks for the open fates of operations with an id, when the world is whole again. Nobody waited until then: a batch,
+// for one, is not sent again before.
 func (c *client) resolve() {
+	c.resolving = true
 	for _, o := range c.ops {
 		if inDoubt(o.fate, &o.decision, o.asked, o.id) {
-			o.fate, o.waited = unknown, o.returned-o.called
+			o.fate = unknown
 			c.w.tally.note("operations: denied after an unknown outcome")
 		}
 		for i := 0; o.sure() && o.fate == unknown && i < 10; i++ {
@@ -186,6 +190,9 @@ func (c *client) ask(batch []*op) {
 	results, l := c.decide(batch)
 	for i, o := range batch {
 		o.returned = time.Since(c.w.began)
+		if !c.resolving {
+			o.waited = o.returned - o.called
+		}
 		if l == nil { // no node runs
 			if o.asked == 0 {
 				o.fate = refused

@@ -100,8 +100,8 @@ func judgeCalm(ops []*op) (errs []error) {
 		if o.failed {
 			errs = append(errs, fmt.Errorf("failed in a calm world: %v: %w", o, o.err))
 		}
-		if took := cmp.Or(o.waited, o.returned-o.called); took > failover && o.called > founded {
-			errs = append(errs, fmt.Errorf("took %v in a calm world, as if a leader had been lost: %v", took, o))
+		if o.waited > failover && o.called > founded {
+			errs = append(errs, fmt.Errorf("took %v in a calm world, as if a leader had been lost: %v", o.waited, o))
 		}
 	}
 	return errs
