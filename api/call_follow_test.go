@@ -56,12 +56,12 @@ const notFollowed = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"
 
 // A call that is not followed allocates as often as if there were no tracing.
 func TestACallThatIsNotFollowedAllocatesNothingMore(t *testing.T) {
-	count := func(a *API, traceparent string) float64 {
-		return testing.AllocsPerRun(200, func() { a.ServeHTTP(httptest.NewRecorder(), request(traceparent)) })
-	}
 	off, on := followedBy(t, nil, nil), followedBy(t, tracerOf(t, 0), nil)
 	for _, traceparent := range []string{"", notFollowed} {
-		if without, with := count(off, traceparent), count(on, traceparent); with > without {
+		call := func(a *API) func() {
+			return func() { a.ServeHTTP(httptest.NewRecorder(), request(traceparent)) }
+		}
+		if more, with, without := allocatesMore(call(on), call(off)); more {
 			t.Errorf("traceparent %q: %v allocations, without tracing %v", traceparent, with, without)
 		}
 	}

@@ -572,12 +572,9 @@ func TestTheNumberOfStreamsIsBounded(t *testing.T) {
 
 // While nobody listens, a decision costs the answer nothing: the allocations of TestAllocationsOfACall are with a Teller too.
 func TestWithoutListenersACallAllocatesNothingMore(t *testing.T) {
-	call := func(teller *Teller) float64 {
-		serve := tellingCall(teller)
-		return testing.AllocsPerRun(200, func() { serve() })
-	}
-	if plain, told := call(nil), call(&Teller{Bus: decisions.NewBus(nil)}); told > plain {
-		t.Errorf("a call allocates %v times, and %v times when it could be told", plain, told)
+	plain, told := tellingCall(nil), tellingCall(&Teller{Bus: decisions.NewBus(nil)})
+	if more, times, than := allocatesMore(func() { told() }, func() { plain() }); more {
+		t.Errorf("a call allocates %v times, and %v times when it could be told", than, times)
 	}
 }
 

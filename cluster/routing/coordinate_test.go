@@ -270,7 +270,7 @@ func (w *archipelago) sail(count int) {
 func TestAnOperationIsAllOrNothing(t *testing.T) {
 	var all tally
 	exceeded, rejected := 0, 0
-	first, worlds := rand.Uint64(), 60
+	first, worlds := rand.Uint64(), 100
 	if testing.Short() {
 		worlds = 15
 	}
