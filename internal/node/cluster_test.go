@@ -88,7 +88,7 @@ func (c *trio) start(i int) {
 
 func (c *trio) ready(nodes ...int) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
 	defer cancel()
 	for _, i := range nodes {
 		if err := c.nodes[i].AwaitReady(ctx); err != nil {

@@ -54,7 +54,7 @@ func testConfig(t testing.TB) Config {
 
 func start(t testing.TB, config Config) *Node {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	n, err := Start(ctx, config)
 	if err != nil {

@@ -45,6 +45,7 @@ func newStoppedTrio(t *testing.T) *stoppedTrio {
 		s.start(i)
 	}
 	s.ready(0, 1, 2)
+	s.await("three voters each", atRest(3)) // no shard is about to be handed over
 	s.cluster = s.nodes[0].view.newestTable().Cluster
 	s.backup = backedUp(t, s.nodes[0])
 	for n := range recoverKeys {
