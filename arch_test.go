@@ -156,7 +156,7 @@ var testsMayUse = map[string][]string{
 	"internal/bench":          {"api/gen/stint/v1"},
 	"client/internal/inbound": {"stinttest", "api/gen/stint/v1/stintv1connect", "client/stintconnect", "client/stintgrpc", "client/stinthttp"},
 	"internal/keyhash":        {"policy", "shard", "shard/placement"},
-	"internal/chaos":          {"internal/backup", "limit", "shard"},
+	"internal/chaos":          {"cluster/peer", "internal/backup", "limit", "shard"},
 	"stinttest":               {"api/gen/stint/v1"},
 	"examples/go-web":         {"stinttest"},
 	"internal/sim":            {"api", "cluster/gossip", "cluster/placement", "internal/node", "limit", "policy", "shard"},

@@ -340,12 +340,14 @@ func (h *hosts) count(faults bool, meanwhile func()) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.t.Logf("faults: %v; %d operations in %.1f s, %d admitted, %d missed", faults, result.Operations, result.Seconds, result.AdmittedAll, result.Missed)
+	h.t.Logf("faults: %v; %d operations in %.1f s, the slowest in %d ms; %d admitted, %d missed", faults, result.Operations, result.Seconds,
+		result.Latency.Worst/1000, result.AdmittedAll, result.Missed)
 	if !result.Exact || result.Operations < 100 {
 		h.t.Errorf("not exact, or too little: %+v", result)
 	}
 	if !faults && result.Missed+result.Unknown > 0 {
-		h.t.Errorf("%d of %d operations failed: %+v", result.Missed+result.Unknown, result.Operations, result.Trouble)
+		trouble, _ := json.Marshal(result.Trouble)
+		h.t.Errorf("%d of %d operations failed: %s\n%s", result.Missed+result.Unknown, result.Operations, trouble, hostLogs{h})
 	}
 }
 
@@ -362,29 +364,30 @@ func (h *hosts) rotatesEverySecret() {
 		for i := range h.addresses {
 			h.replace(i, "cluster.key", h.file("step.key", lines+"\n"))
 		}
-		await.Until(h.t, "all hosts have the same lines", func() bool { return h.keyLines() == strings.Count(lines, "\n")+1 }, hostLogs{h})
+		want := keyNames(h.t, []byte(lines))
+		await.Until(h.t, "the step is in force on all hosts", func() bool { return h.keyLinesAre(want) }, hostLogs{h})
 	}
 	if _, code, err := h.check(h.client(h.secrets[len(h.secrets)-1]), 0, "few", "k", ""); err != nil || code != "" {
 		h.t.Errorf("the new token: %s, %v", code, err)
 	}
 }
 
-// keyLines is the number of lines of the cluster key on every host; 0: they differ, or not all answer.
-func (h *hosts) keyLines() int {
+// keyLinesAre reports whether every host has these lines of the cluster key in force, in this order.
+func (h *hosts) keyLinesAre(want []string) bool {
 	h.t.Helper()
 	command := exec.Command(h.binary(), "status", "-o", "json")
 	command.Env = h.env
 	out, _ := command.Output() // not healthy while the lines differ
 	var status struct{ Nodes []struct{ KeyLines []string } }
 	if json.Unmarshal(out, &status) != nil || len(status.Nodes) != len(h.addresses) {
-		return 0
+		return false
 	}
 	for _, n := range status.Nodes {
-		if !slices.Equal(n.KeyLines, status.Nodes[0].KeyLines) {
-			return 0
+		if !slices.Equal(n.KeyLines, want) {
+			return false
 		}
 	}
-	return len(status.Nodes[0].KeyLines)
+	return true
 }
 
 // replace puts a file into the place of a host's secret, in one step.

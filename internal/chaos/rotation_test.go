@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,7 +39,7 @@ func TestRotation(t *testing.T) {
 			if err := restart(ctx, c, i); err != nil {
 				return err
 			}
-			if err := awaitStatus(t, c.Addr(0), 30*time.Second, rotated(c.Len(), len(lines))); err != nil {
+			if err := awaitStatus(t, c.Addr(0), 30*time.Second, rotated(c.Len(), keyNames(t, lines...))); err != nil {
 				return err
 			}
 		}
@@ -50,15 +51,15 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// rotated says what is missing until all nodes have the same lines.
-func rotated(nodes, lines int) func(status) string {
+// rotated says what is missing until all nodes have these lines in force, in this order.
+func rotated(nodes int, lines []string) func(status) string {
 	return func(s status) string {
 		if len(s.Nodes) != nodes {
 			return fmt.Sprintf("%d nodes", len(s.Nodes))
 		}
 		for _, n := range s.Nodes {
-			if len(n.KeyLines) != lines || strings.Join(n.KeyLines, " ") != strings.Join(s.Nodes[0].KeyLines, " ") {
-				return fmt.Sprintf("%s has %v, and %s %v", n.ID, n.KeyLines, s.Nodes[0].ID, s.Nodes[0].KeyLines)
+			if !slices.Equal(n.KeyLines, lines) {
+				return fmt.Sprintf("%s has %v, want %v", n.ID, n.KeyLines, lines)
 			}
 		}
 		if len(s.Problems) > 0 {

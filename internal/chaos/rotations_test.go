@@ -411,8 +411,8 @@ func (r *rotations) rotateClusterKey() {
 		if err := os.Rename(name, r.c.KeyFile()); err != nil {
 			r.t.Fatal(err)
 		}
-		missing := rotated(r.c.Len(), len(lines))
-		await.Until(r.t, "all nodes have the lines", func() bool {
+		missing := rotated(r.c.Len(), keyNames(r.t, lines...))
+		await.Until(r.t, "the step is in force at all nodes", func() bool {
 			var s status
 			text, err := r.tryStint("status", "-o", "json")
 			return err == nil && json.Unmarshal([]byte(text), &s) == nil && missing(s) == ""
