@@ -95,7 +95,8 @@
 //     rests cannot be elected.
 //   - Heartbeats cost no fsync, only messages and wakes of threads, and are most of what an idle node does. Those of all groups of
 //     a node leave at the same time (beatEvery). They say what is committed (transport.heartbeat), so that raft's own messages
-//     about it, which leave one by one, may be rare (commitTimeout).
+//     about it, which leave one by one, may be rare (commitTimeout). Entries that are lost are sent again sooner
+//     than raft would (transport.replicate).
 //   - The leader's fsync runs in parallel with the followers' (unsyncedWrites). Raft allows this, but hashicorp/raft does not do it by
 //     itself. It saves no processor time; an entry waits for one fsync and a round trip instead of two fsyncs.
 //

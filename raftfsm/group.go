@@ -20,7 +20,9 @@ import (
 const (
 	heartbeatTimeout     = 650 * time.Millisecond
 	loneHeartbeatTimeout = 50 * time.Millisecond
-	commitTimeout        = time.Second // raft's own word on what is committed; heartbeats tell it sooner (transport.heartbeat)
+	// commitTimeout is for raft's own word on what is committed, which heartbeats tell sooner (transport.heartbeat), and for sending
+	// entries again that were lost, which the transport does sooner (transport.replicate).
+	commitTimeout = time.Second
 )
 
 // The log. Followers that lag less than trailingEntries catch up from it. A smaller number would run into hashicorp/raft issue

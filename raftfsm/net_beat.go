@@ -40,6 +40,9 @@ func matching(accepted *raft.AppendEntriesRequest) match {
 // own, which leave at no common instant and cost more than the heartbeats do (commitTimeout).
 func (t *transport) heartbeat(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest,
 	resp *raft.AppendEntriesResponse) error {
+	if t.hung() {
+		return errHungDisk
+	}
 	name := string(target)
 	telling := t.telling(name, args)
 	err := t.NetworkTransport.AppendEntries(id, target, &telling, resp)

@@ -49,11 +49,12 @@ var errHungDisk = errors.New("raftfsm: the disk hangs, sending nothing")
 // changes that name: it removes the name from a vote request, and in a pre-vote request, which must have one, it puts the name
 // of some voter that this replica knows. The candidate's address stays, and a replica that has a leader still refuses.
 //
+// Entries that were lost are sent again as soon as the follower answers (replicate).
+//
 // Connections that ended unnoticed. raft keeps connections for later use, and learns only by using one that its peer has
-// been restarted since. Entries are sent again at once, but raft asks for a vote only once in an election. So a former
-// leader that was handed the leadership back could lose its election to such connections when the others had been restarted
-// one by one, and the shard was without an owner for another election timeout. Therefore a vote request is repeated on
-// another connection, and a voter answers it as before.
+// been restarted since. raft asks for a vote only once in an election. So a former leader that was handed the leadership back
+// could lose its election to such connections when the others had been restarted one by one, and the shard was without an owner
+// for another election timeout. Therefore a vote request is repeated on another connection, and a voter answers it as before.
 //
 // transport embeds the concrete type: behind the interface, raft would not see that it supports pre-vote, and would not use it.
 type transport struct {
@@ -151,17 +152,11 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, a
 	beats := isHeartbeat(args)
 	if beats {
 		t.sleep(untilBeat(time.Now()))
-	}
-	if t.hung() {
-		return errHungDisk
-	}
-	if beats {
 		return t.heartbeat(id, target, args, resp)
 	}
 	all := len(args.Entries)
 	args.Entries = fitting(args.Entries)
-	began := time.Now()
-	err := t.NetworkTransport.AppendEntries(id, target, args, resp)
+	took, err := t.replicate(id, target, args, resp)
 	if err != nil || resp.Term > args.Term {
 		return err
 	}
@@ -177,7 +172,7 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, a
 	if !t.onOwnDisk(last) {
 		return errOwnDisk
 	}
-	t.exchanged(time.Since(began))
+	t.exchanged(took)
 	if len(args.Entries) == all { // else it lacks what the message had no room for, and may be needed soon
 		t.rest(last)
 	}

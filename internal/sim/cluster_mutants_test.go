@@ -20,7 +20,7 @@ var clusterMutants = []judged{
 	{mutant{"heartbeats overtake the main goroutine", "raftfsm/net_transport.go",
 		"func (t *transport) SetHeartbeatHandler(func(raft.RPC)) {}\n", ""},
 		tests("raftfsm", "TestHeartbeatsDoNotOvertakeTheMainGoroutine|TestGroupsKeepHeartbeatsInLine")},
-	{mutant{"a leader with a hung disk goes on sending heartbeats", "raftfsm/net_transport.go", "if t.hung() {", "if false {"},
+	{mutant{"a leader with a hung disk goes on sending heartbeats", "raftfsm/net_beat.go", "if t.hung() {", "if false {"},
 		tests("raftfsm", "TestHungReplicaIsSilent|TestLeaderWithAHungDiskIsReplaced")},
 	{mutant{"raft is given pipelines", "raftfsm/net_transport.go", "MaxRPCsInFlight: 1,", "MaxRPCsInFlight: 2,"},
 		tests("raftfsm", "TestTransportHasNoPipelines")},
