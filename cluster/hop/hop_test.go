@@ -327,6 +327,26 @@ func TestANodeThatStopsAnswersWhatItBeganAndNamesWhatItDidNot(t *testing.T) {
 	})
 }
 
+// A node that ends a connection in good order may run on: it is asked again at once, and no more often than any other.
+func TestANodeThatSaidGoodbyeIsDialedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t, echo)
+		ask := func() []shard.Result { return w.Submit(t.Context(), "n2", 0, 1, []shard.Request{check("k")}) }
+		wantAllowed(t, "at first", ask())
+		time.Sleep(redialAfter)
+		w.stop() // all connections that are made from now on end at once, too
+		synctest.Wait()
+		for range 100 {
+			if err := ask()[0].Err; err != nil && err.MaybeApplied() { // it may begin the first one before it says goodbye
+				t.Errorf("it says goodbye again, and a call ends with %v", err)
+			}
+		}
+		if n := w.dials.Load(); n != 2 {
+			t.Errorf("it was dialed %d times, want 2", n)
+		}
+	})
+}
+
 func TestAStoppingNodeWaitsNoLongerThanItSays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan time.Time, 1)

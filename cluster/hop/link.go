@@ -41,10 +41,11 @@ const flightsMost = 2
 // link is one connection to a node, from the first call that needs it until it breaks. A broken link is never reused. The
 // run goroutine dials and writes, a second one reads, and a third closes the connection when the link ends.
 type link struct {
-	node string
-	sent *counts
-	wake chan struct{} // calls are queued
-	gone chan struct{} // closed by end
+	node  string
+	sent  *counts
+	began time.Time
+	wake  chan struct{} // calls are queued
+	gone  chan struct{} // closed by end
 
 	mu      sync.Mutex
 	window  window
@@ -53,11 +54,11 @@ type link struct {
 	flights map[shard.ID]int // in progress
 	last    uint64           // highest number of a call that was sent
 	over    error            // why the link ended; nil: it has not
-	overAt  time.Time
+	tried   time.Time        // when it ended; when it was dialed, if it ended in good order
 }
 
 func newLink(node string, sent *counts) *link {
-	return &link{node: node, sent: sent, wake: make(chan struct{}, 1), gone: make(chan struct{}), window: newWindow(),
+	return &link{node: node, sent: sent, began: time.Now(), wake: make(chan struct{}, 1), gone: make(chan struct{}), window: newWindow(),
 		waiting: make(map[uint64]*call), flights: make(map[shard.ID]int)}
 }
 
@@ -65,7 +66,7 @@ func newLink(node string, sent *counts) *link {
 func (l *link) isOver() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.over != nil && time.Since(l.overAt) >= redialAfter
+	return l.over != nil && time.Since(l.tried) >= redialAfter
 }
 
 func (l *link) enqueue(c *call) *shard.Error {
@@ -161,7 +162,7 @@ func (l *link) endLocked(why error) {
 	if l.over != nil {
 		return
 	}
-	l.over, l.overAt = why, time.Now()
+	l.over, l.tried = why, time.Now()
 	for _, c := range l.queue {
 		l.finish(c, l.unreached())
 	}
@@ -333,8 +334,8 @@ func (l *link) answer(answers []answer) error {
 	return nil
 }
 
-// goodbye ends the calls that the stopping peer did not begin, and with them the link: what was sent after that would never be
-// begun either, but nobody would know.
+// goodbye ends the calls that the peer did not begin, and with them the link: what was sent after that would never be begun
+// either, but nobody would know. A peer that does not stop, and only renews its connections, can be dialed again at once.
 func (l *link) goodbye(records []byte) error {
 	r := frameReader{rest: string(records)}
 	begun := r.uvarint()
@@ -347,11 +348,12 @@ func (l *link) goodbye(records []byte) error {
 		if number > begun {
 			delete(l.waiting, number)
 			l.finish(c, &shard.Error{Code: shard.Draining, RetryAfter: 100e3,
-				Message: "node " + l.node + " is stopping and did not begin the request; ask again"})
+				Message: "node " + l.node + " ended the connection before it began the request; ask again"})
 		}
 	}
-	l.endLocked(errStopping)
-	return errStopping
+	l.endLocked(errGoodbye)
+	l.tried = l.began
+	return errGoodbye
 }
 
-var errStopping = errors.New("it is stopping")
+var errGoodbye = errors.New("it has ended the connection: it stops, or renews its connections")

@@ -91,7 +91,7 @@ var clusterMutants = []judged{
 		tests("cluster/routing", "TestWithoutSessionAndIDAnUnknownOutcomeIsFinal|TestWhateverFailsTheCallersHearTheTruth")},
 	{mutant{"a second copy does not say so", "cluster/routing/delivery.go", "\t\t\tr.Retry = true\n", ""},
 		tests("cluster/routing", "TestWhateverFailsTheCallersHearTheTruth|TestACopyThatComesLateCountsNothing")},
-	{mutant{"calls leave after a goodbye", "cluster/hop/link.go", "\tl.endLocked(errStopping)\n", ""},
+	{mutant{"calls leave after a goodbye", "cluster/hop/link.go", "\tl.endLocked(errGoodbye)\n", ""},
 		tests("cluster/hop", "TestNothingLeavesAfterAGoodbye")},
 	{mutant{"a broken connection is told as not executed", "cluster/hop/link.go",
 		"l.finish(c, l.unknown(\"the connection broke\"))", "l.finish(c, l.unreached())"},
