@@ -39,10 +39,7 @@ func (t *transport) replicate(id raft.ServerID, target raft.ServerAddress, args 
 // a node that is down wakes no thread more. It returns false if that takes too long, or if the group is shut down.
 func (t *transport) answersAgain(name string, until time.Time) bool {
 	for failed := time.Now(); time.Now().Before(until) && t.sleep(untilBeat(time.Now())); {
-		t.mu.Lock()
-		at := t.contacts[name].at
-		t.mu.Unlock()
-		if at.After(failed) {
+		if c, found := t.heard(name, resendWithin); found && c.at.After(failed) {
 			return true
 		}
 	}
