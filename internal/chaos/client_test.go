@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/stint-io/stint/internal/verify"
 )
 
 // client is a plain HTTP client of the JSON interface.
@@ -113,4 +115,12 @@ func (c *client) callService(method string, message, reply any) (int, error) {
 	}
 	defer response.Body.Close()
 	return response.StatusCode, json.NewDecoder(response.Body).Decode(reply)
+}
+
+// describe says of what kind the failures of a run were.
+func describe(r *verify.Result) (all []string) {
+	for code, trouble := range r.Trouble {
+		all = append(all, fmt.Sprintf("%d x %s: %s", trouble.Attempts, code, trouble.Example))
+	}
+	return all
 }

@@ -346,8 +346,7 @@ func (h *hosts) count(faults bool, meanwhile func()) {
 		h.t.Errorf("not exact, or too little: %+v", result)
 	}
 	if !faults && result.Missed+result.Unknown > 0 {
-		trouble, _ := json.Marshal(result.Trouble)
-		h.t.Errorf("%d of %d operations failed: %s\n%s", result.Missed+result.Unknown, result.Operations, trouble, hostLogs{h})
+		h.t.Errorf("%d of %d operations failed: %v\n%s", result.Missed+result.Unknown, result.Operations, describe(result), hostLogs{h})
 	}
 }
 

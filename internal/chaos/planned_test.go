@@ -33,13 +33,6 @@ func failsNobody(t *testing.T, r *verify.Result) {
 	}
 }
 
-func describe(r *verify.Result) (all []string) {
-	for code, trouble := range r.Trouble {
-		all = append(all, fmt.Sprintf("%d x %s: %s", trouble.Attempts, code, trouble.Example))
-	}
-	return all
-}
-
 // TestRollingRestart: the nodes are stopped in order and started again, one after the other (G11).
 func TestRollingRestart(t *testing.T) {
 	c := newCluster(t)
