@@ -4,7 +4,7 @@
 tool := go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help generate generate-check build image test demo race twins sim mutants chaos upgrade flood pages proxies traefik dashboard pictures js python docker lint fuzz bench bench-allocs bench-baseline ci
+.PHONY: help generate generate-check build image test demo race twins sim mutants mutants-changed chaos upgrade flood pages proxies traefik dashboard pictures js python docker lint fuzz bench bench-allocs bench-baseline ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,10 +53,16 @@ FROM ?= 1
 sim: ## WORLDS whole clusters in virtual time, with everything that can fail; FROM: the first seed, to play ranges of them
 	go test -count=1 -timeout 5h -run '^TestClusters$$' -v ./internal/sim -sim.worlds=$(WORLDS) -sim.first=$(FROM)
 
-MUTANTS ?= Mutants
+MUTANTS ?= .
 
-mutants: ## the source with one guard taken out, again and again: the tests must fail (MUTANTS: a pattern of their names)
-	go test -count=1 -parallel 8 -timeout 60m -run '$(MUTANTS)' ./internal/sim -sim.mutants
+# In its own directory, go test shows which mutants are judged. Many of them wait for what does not come: eight at once.
+judge := cd internal/mutants && go test -parallel 8 -timeout 60m -run '^TestMutants$$'
+
+mutants: ## the source with one guard taken out, again and again: the tests must fail (MUTANTS: a pattern, as ^shard/)
+	$(judge) -judge '$(MUTANTS)'
+
+mutants-changed: ## those in what has changed since the commit SINCE, and a few more that the text HASH draws
+	$(judge) -since '$(SINCE)' -hash '$(HASH)'
 
 chaos: ## real processes: killed, paused, cut off, restarted, with disks that fail; one node and three
 	go test -tags chaos -count=1 -timeout 30m -v ./internal/chaos

@@ -77,6 +77,7 @@ var beside = map[string][]string{
 	"internal/verify":           {},
 	"internal/model":            {"limit", "policy", "shard"},
 	"internal/sim":              {},
+	"internal/mutants":          {}, // the source with one guard taken out
 	"internal/chaos":            {}, // its tests use internal/testcluster, internal/verify and internal/model
 	"examples":                  {}, // its tests use internal/testcluster
 	"examples/go-web":           {"api/gen/stint/v1", "client", "client/stinthttp"},

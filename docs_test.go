@@ -1,7 +1,6 @@
 package stint
 
 import (
-	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -22,8 +21,6 @@ var (
 	// aRule matches the id of a rule, and definition the place on rulesPage that defines one.
 	aRule      = regexp.MustCompile(`\b[GSXR][0-9]{1,2}[a-c]?\b`)
 	definition = regexp.MustCompile(`(?m)^(?:- |\| )\*\*([GSXR][0-9]{1,2}[a-c]?)\*\* `)
-	// namedByRule matches a string that begins with the id of its rule, as the name of a mutant does.
-	namedByRule = regexp.MustCompile(`^"[GSXR][0-9]{1,2}[a-c]?: `)
 )
 
 // TestCitedPagesExist checks that every cited page exists: readers of this repository have only the pages in it.
@@ -132,7 +129,7 @@ func isDocument(name string) bool {
 	return slices.Contains(extensions, filepath.Ext(name)) || slices.Contains([]string{"Makefile", "Dockerfile"}, filepath.Base(name))
 }
 
-// commentsOf joins the comments of a Go file, and the strings that begin with a rule id.
+// commentsOf joins the comments of a Go file.
 func commentsOf(name string) (string, error) {
 	syntax, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
@@ -142,12 +139,6 @@ func commentsOf(name string) (string, error) {
 	for _, group := range syntax.Comments {
 		text.WriteString(group.Text() + "\n")
 	}
-	ast.Inspect(syntax, func(n ast.Node) bool {
-		if literal, ok := n.(*ast.BasicLit); ok && namedByRule.MatchString(literal.Value) {
-			text.WriteString(literal.Value + "\n")
-		}
-		return true
-	})
 	return text.String(), nil
 }
 

@@ -26,7 +26,7 @@ func (c *clock) set(wall, reference time.Time) { *c = clock{from: wall, shown: r
 func (c *clock) read(wall time.Time) time.Time {
 	passed := wall.Sub(c.from)
 	most := max(0, passed) / slewMost
-	return c.shown.Add(passed + min(max(c.owed, -most), most))
+	return c.shown.Add(passed + min(max(c.owed, -most), most)) //mutant:shard-time-jumps
 }
 
 // now returns shard time in the form that stamps use.

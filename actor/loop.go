@@ -59,7 +59,7 @@ func (a *Actor) loop() {
 // all of them; a clock that is set only moves them.
 func (a *Actor) untilTick() time.Duration {
 	now := time.Now()
-	return now.Truncate(a.config.OpenEvery).Add(a.config.OpenEvery).Sub(now)
+	return now.Truncate(a.config.OpenEvery).Add(a.config.OpenEvery).Sub(now) //mutant:each-idle-shard-wakes
 }
 
 // emptyMailbox moves the gathered calls into the queue, so that they can go into the next batch.
@@ -85,7 +85,7 @@ func (a *Actor) refuse(killed bool) {
 		a.seq.failQueued(errHandingOver)
 	case !leads:
 		a.seq.failQueued(errNotOwner)
-	case stopped != nil:
+	case stopped != nil: //mutant:stopped-shard-decides
 		a.seq.failQueued(stopped)
 	}
 	a.noteQuiet()
@@ -191,7 +191,7 @@ func (a *Actor) settle(o outcome) {
 		a.takeUp()
 	}
 	a.noteEpoch(wall)
-	if f.seq == 0 || !installed {
+	if f.seq == 0 || !installed { //mutant:uncommitted-published
 		return
 	}
 	if f.adopts != 0 {

@@ -37,7 +37,7 @@ func (o *overlay) write(seq uint64, puts []shard.Put) {
 // installed removes the values that the oldest entry in flight wrote and no newer entry wrote again.
 func (o *overlay) installed(seq uint64) {
 	for _, key := range o.byEntry[0] {
-		if o.records[key].seq == seq {
+		if o.records[key].seq == seq { //mutant:overlay-dropped-early
 			o.drop(key)
 		}
 	}
@@ -60,7 +60,7 @@ type view struct {
 
 // Lookup implements shard.View.
 func (v view) Lookup(key string) (shard.Record, bool) {
-	if len(v.overlay.records) > 0 {
+	if len(v.overlay.records) > 0 { //mutant:no-overlay
 		if p, ok := v.overlay.records[key]; ok {
 			return p.Record, p.Value != nil
 		}
@@ -100,6 +100,7 @@ func (v view) Shares(namespace, policy string) shard.Shares {
 	s := v.state.Shares(namespace, policy)
 	for key, p := range v.overlay.records {
 		if p.Value != nil {
+			//mutant:uninstalled-escapes-the-cap
 			s.AddNew(namespace, policy, key, func() bool { _, known := v.state.Lookup(key); return known })
 		}
 	}

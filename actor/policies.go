@@ -29,7 +29,7 @@ func (r *rules) learn(known *policy.Revision) {
 }
 
 // due reports whether the log should adopt newer policies than it holds.
-func (r *rules) due() bool { return r.known.Version > r.adopted.Version }
+func (r *rules) due() bool { return r.known.Version > r.adopted.Version } //mutant:older-policies-adopted
 
 // choose returns the policies of a shard whose log holds a version (0 for none) with its text. If this node knows newer ones,
 // the returned revision has no Set: the newer ones must be adopted before anything is evaluated. The error says why nothing can
@@ -62,7 +62,7 @@ func (q *sequencer) takeUp(version uint64, text []byte) error {
 		return nil
 	}
 	var err error
-	if q.rules.adopted, err = q.rules.choose(version, text); err != nil {
+	if q.rules.adopted, err = q.rules.choose(version, text); err != nil { //mutant:policies-of-an-earlier-epoch
 		q.close()
 	}
 	return err

@@ -127,14 +127,14 @@ func (q *sequencer) openEpoch(now limit.Time, wall time.Time) []byte {
 
 // canPropose reports whether the next entry may be proposed.
 func (q *sequencer) canPropose() bool {
-	return q.state == open && !q.paused && len(q.inFlight) < q.config.MaxInFlight
+	return q.state == open && !q.paused && len(q.inFlight) < q.config.MaxInFlight //mutant:proposes-during-handover
 }
 
 // stamp returns the position and time of the next entry (R18): time stands still while the clock is behind.
 func (q *sequencer) stamp(now limit.Time) shard.Stamp {
 	return shard.Stamp{
 		Position: shard.Position{Shard: q.id, Epoch: q.epoch, Seq: q.seq + 1},
-		Now:      max(q.last+1, now),
+		Now:      max(q.last+1, now), //mutant:wall-clock-for-shard-time
 		Level:    q.config.Level(),
 	}
 }
@@ -160,7 +160,7 @@ func (q *sequencer) next(state *shard.State, now limit.Time, wall time.Time) []b
 	}
 	at := q.stamp(now)
 	seen := view{&q.overlay, state, q.config.MaxBytes}
-	results, puts := shard.Evaluate(seen, q.rules.adopted.Set, requests, at)
+	results, puts := shard.Evaluate(seen, q.rules.adopted.Set, requests, at) //mutant:evaluates-by-unlogged-policies
 	q.noteRefusals(results)
 	if err := results[len(results)-1].Err; err != nil && err.Code == shard.Fault { // the batch ends with it
 		q.fault = err
@@ -174,7 +174,7 @@ func (q *sequencer) next(state *shard.State, now limit.Time, wall time.Time) []b
 	q.propose(at, flight{parts: q.take(len(results)), results: results, began: wall,
 		bytes: len(payload), effects: len(puts), happened: happened})
 	q.sumDue--
-	return payload
+	return payload //mutant:no-gate
 }
 
 // noteRefusals remembers what the loop reports. A refusal for a cap names the field, since it is about one policy or namespace.
@@ -195,7 +195,7 @@ func (q *sequencer) noteRefusals(results []shard.Result) {
 func (q *sequencer) nextSum(now limit.Time, wall time.Time) []byte {
 	at := q.stamp(now)
 	q.sumDue = q.config.SumEvery
-	if at.Level < shard.LevelSound {
+	if at.Level < shard.LevelSound { //mutant:sums-before-their-level
 		return nil
 	}
 	q.overlay.write(at.Seq, nil)
@@ -262,7 +262,7 @@ func (q *sequencer) start(c *call, wall time.Time) bool {
 		return true
 	}
 	if !c.fate.CompareAndSwap(queued, started) {
-		return false
+		return false //mutant:abandoned-call-runs
 	}
 	if !c.deadline.IsZero() && c.deadline.Sub(wall) < q.commit {
 		q.commit -= q.commit / 8 // nothing is measured while all are refused, so one stall must not count against them forever
@@ -281,7 +281,7 @@ func (q *sequencer) settle(o shard.Outcome, err error, wall time.Time) (f flight
 		return f, q.settleOpen(o, err)
 	}
 	if failure := f.failure(o, err); failure != nil {
-		q.close()
+		q.close() //mutant:failed-proposal-keeps-the-epoch
 		f.fail(failure)
 		return f, false
 	}
@@ -330,7 +330,7 @@ func (q *sequencer) pause() { q.paused = true }
 
 // quiet reports whether every proposal has its outcome since pause; then it ends the epoch.
 func (q *sequencer) quiet() bool {
-	if !q.paused || len(q.inFlight) > 0 {
+	if !q.paused || len(q.inFlight) > 0 { //mutant:handover-does-not-wait //mutant:handover-forgets-what-is-under-way
 		return false
 	}
 	q.close()
@@ -361,11 +361,11 @@ func (f *flight) failure(o shard.Outcome, err error) *shard.Error {
 	var known *shard.Error
 	switch {
 	case errors.As(err, &known):
-		return known
+		return known //mutant:unknown-becomes-not-applied //mutant:unknown-outcome-opens-the-gate
 	case err != nil:
 		return errUnknown
 	case o.Dropped != shard.NotDropped: // it is in the log, and every replica skips it
-		return errDropped
+		return errDropped //mutant:dropped-entry-opens-the-gate
 	case o.Epoch != f.epoch || o.Seq != f.seq:
 		return errUnknown
 	}

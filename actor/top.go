@@ -101,7 +101,7 @@ func (a *Actor) countTop(wall time.Time) {
 // and not one that was denied because of another.
 func CountKeys(b *top.Board, r *shard.Request, d *shard.Decision) {
 	op, counts := decidedOp(r)
-	if !counts || d.Replayed || r.Namespace == shard.CanaryNamespace {
+	if !counts || d.Replayed || r.Namespace == shard.CanaryNamespace { //mutant:canary-among-the-keys
 		return
 	}
 	statuses := d.Limits

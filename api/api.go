@@ -148,6 +148,7 @@ func New(c Config) *API {
 	}
 	follows := follower{tracer: c.Tracer, log: c.Calls, policies: c.policies}
 	edge := keyEdge{c.Decider, c.Keys, follows} // nothing below may reach the Decider in another way
+	//mutant:decider-without-key-hash //mutant:stale-read-without-key-hash
 	c.Decider, c.Stale = edge, edge.stale(c.Stale)
 	room := &admission{}
 	g := newGatekeeper(&c)

@@ -79,6 +79,7 @@ func NewGRPC(a *API, port auth.Port, logger *slog.Logger, secure *tls.Config) *g
 		for i := range safe.Streams {
 			// grpc-go does not show calls of one message to a stream interceptor, so each handler is wrapped here.
 			procedure := "/" + safe.ServiceName + "/" + safe.Streams[i].StreamName
+			//mutant:grpc-go-not-asked 2
 			safe.Streams[i].Handler = a.registry.gate.keepOutGRPC(port, a.registry.admission, procedure,
 				recovered(logger, procedure, safe.Streams[i].Handler))
 		}
@@ -97,7 +98,7 @@ type provable struct {
 // ServerHandshake implements credentials.TransportCredentials.
 func (p provable) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	c, info, err := p.TransportCredentials.ServerHandshake(raw)
-	return c, connInfo{info, &connection{proven: connlimit.Prover(raw)}}, err
+	return c, connInfo{info, &connection{proven: connlimit.Prover(raw)}}, err //mutant:grpc-client-stays-a-stranger
 }
 
 // Clone implements credentials.TransportCredentials.

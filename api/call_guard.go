@@ -55,7 +55,7 @@ func newGatekeeper(c *Config) *gatekeeper {
 func (g *gatekeeper) keepOut(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := exchangeOf(r.Context())
-		if g.isOpen(r.URL.Path) {
+		if g.isOpen(r.URL.Path) { //mutant:path-asked-by-procedure
 			if !x.conn.enter() {
 				turnAway(w, r, http.StatusServiceUnavailable, connect.CodeUnavailable, tooManyOpen)
 				return
@@ -67,7 +67,7 @@ func (g *gatekeeper) keepOut(next http.Handler) http.Handler {
 		}
 		procedure, token := r.URL.Path, tokenOf(r.Header["Authorization"])
 		if isGate(r) {
-			procedure, token = gatePrefix, gateToken(r.Header["Stint-Token"])
+			procedure, token = gatePrefix, gateToken(r.Header["Stint-Token"]) //mutant:visitors-token-opens
 		}
 		if refusal := g.admit(x, procedure, token, r.TLS); refusal != nil {
 			g.refuse(w, r, refusal)

@@ -210,6 +210,7 @@ func (s streams) begin(ctx context.Context, r received, deciding *sync.WaitGroup
 	b := &streamedBatch{answer: make(chan *stintv1.CheckBatchResponse, 1), weight: weigh(&r.call.message)}
 	err := r.call.problem()
 	if err == nil { // the token may have been revoked since the stream began
+		//mutant:stream-asked-once
 		if refusal := s.gate.stillAdmits(exchangeOf(ctx), stintv1connect.LimitServiceCheckStreamProcedure); refusal != nil {
 			err = refusal
 		}

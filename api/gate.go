@@ -116,12 +116,13 @@ func (g *gates) answer(ctx context.Context, a *gateAnswer, at *gateAt, q *gate.Q
 		a.problem(http.StatusForbidden, "", "No rule allows this request.")
 		return connect.CodePermissionDenied.String()
 	}
-	within, cancel := context.WithTimeout(ctx, gateWithin)
+	within, cancel := context.WithTimeout(ctx, gateWithin) //mutant:gate-waits-like-a-call
 	defer cancel()
 	d, err := g.decide(within, at, route, q)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		// Whoever asked has gone, or only sends no more, and may pass what is answered: without an answer it would be 200.
+		//mutant:gone-visitor-passes //mutant:gone-visitor-undecided 2
 		a.undecided(err, false)
 		return connect.CodeCanceled.String()
 	case err != nil:
@@ -175,7 +176,7 @@ func (a *gateAnswer) undecided(err error, open bool) (code string) {
 	case errors.As(err, &failure) && failure.Code == shard.KeyNotFound:
 		a.problem(http.StatusForbidden, "", "The sender is not known.")
 		return connect.CodePermissionDenied.String()
-	case open && mayOpen(err):
+	case open && mayOpen(err): //mutant:closed-fails-open //mutant:unauthorized-proxy-opens
 		a.w.Header().Set("Stint-Failed", "open")
 		a.pass(nil)
 		return "failed_open"

@@ -67,7 +67,7 @@ func (a *gateAnswer) headers(headers map[string]string) {
 // deny answers a denied request. A challenge is always a problem document, whose code programs look at.
 func (a *gateAnswer) deny(d *stintv1.Decision) {
 	a.headers(d.GetHeaders())
-	if d.GetOutcome() == stintv1.Outcome_OUTCOME_CHALLENGE {
+	if d.GetOutcome() == stintv1.Outcome_OUTCOME_CHALLENGE { //mutant:challenge-looks-like-denial
 		a.w.Header().Set(outcomeHeader, "challenge")
 		a.write(http.StatusForbidden, "application/problem+json", problemText(problem{Type: problemChallenge, Title: "Challenge required",
 			Status: http.StatusForbidden, Detail: d.GetReason(), Code: "challenge", ViolatedPolicies: d.GetDeniedBy()}))

@@ -110,7 +110,7 @@ func (e keyEdge) hashed(r *shard.Request) (shard.Request, *shard.Error) {
 	below := *r
 	by, err := e.of(r)
 	if err != nil || by == nil {
-		return below, err
+		return below, err //mutant:plain-key-without-the-secret
 	}
 	if r.Op == shard.Settle {
 		settlement := *r.Settlement
@@ -123,7 +123,7 @@ func (e keyEdge) hashed(r *shard.Request) (shard.Request, *shard.Error) {
 		if problem != nil {
 			return below, shard.Invalidf(fmt.Sprintf("entries[%d].key", i), "%s", problem)
 		}
-		below.Entries[i].Key = hash
+		below.Entries[i].Key = hash //mutant:api-passes-plain-keys
 	}
 	r.Hashed, below.Hashed = true, true
 	return below, nil

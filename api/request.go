@@ -119,7 +119,7 @@ func entryOf(i int, m *stintv1.Entry) (shard.Entry, error) {
 			return e, shard.Invalidf(fmt.Sprintf("%s.limits[%d].on_recovery", path, j), "is for a limit of a policy: whoever restores "+
 				"names the others with --keep ~LABEL")
 		}
-		if e.Limits[j].OnExceeded != policy.ExceededDeny {
+		if e.Limits[j].OnExceeded != policy.ExceededDeny { //mutant:request-brings-soft-limit
 			return e, shard.Invalidf(fmt.Sprintf("%s.limits[%d].on_exceeded", path, j), "is for a limit of a policy: one that a request "+
 				"brings along denies")
 		}

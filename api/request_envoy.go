@@ -82,7 +82,7 @@ func envoyRequestOf(policies *policy.Set, m *rlsv3.RateLimitRequest) (*envoyRequ
 	}
 	for i, d := range m.Descriptors {
 		path := fmt.Sprintf("descriptors[%d]", i)
-		hits := min(envoyHits(m, d), envoyCostMax)
+		hits := min(envoyHits(m, d), envoyCostMax) //mutant:huge-cost-is-an-error
 		if d.GetLimit() != nil {
 			var entry shard.Entry
 			if entry, err = envoyOverride(path, m.Domain, d, pairs[i], hits); err == nil {
@@ -203,7 +203,7 @@ func (r *envoyRequest) add(i int, step envoyStep, entry shard.Entry) {
 	} else if before := &r.entries[step][at]; step != envoyLook {
 		before.Cost = min(before.Cost+entry.Cost, envoyCostMax)
 		for i := range min(len(before.Limits), len(entry.Limits)) {
-			before.Limits[i].Quota = min(before.Limits[i].Quota, entry.Limits[i].Quota)
+			before.Limits[i].Quota = min(before.Limits[i].Quota, entry.Limits[i].Quota) //mutant:first-quota-counts
 		}
 	}
 	r.descriptors[i].shares = append(r.descriptors[i].shares, envoyShare{step, at})
@@ -226,7 +226,7 @@ func (r *envoyRequest) granted(who *auth.Caller) error {
 	}
 	for step := range r.entries {
 		op := auth.Check
-		if envoyStep(step) == envoyBack {
+		if envoyStep(step) == envoyBack { //mutant:check-gives-back
 			op = auth.Adjust
 		}
 		for i := range r.entries[step] {
@@ -235,7 +235,7 @@ func (r *envoyRequest) granted(who *auth.Caller) error {
 			if !who.May(op, on) {
 				return auth.NotGrantedError(op)
 			}
-			if e.Limits != nil && !who.May(auth.Inline, on) {
+			if e.Limits != nil && !who.May(auth.Inline, on) { //mutant:check-brings-limits
 				return auth.NotGrantedError(auth.Inline)
 			}
 		}

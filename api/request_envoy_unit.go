@@ -58,6 +58,7 @@ func envoyOverride(
 		}
 		e.Limits = []policy.Limit{{Name: name, Limit: limit.Limit{Algorithm: limit.FixedWindow,
 			Quota: uint64(d.Limit.GetRequestsPerUnit()), Period: u.span * limit.Span(times)}}}
+		//mutant:descriptor-limits-merge
 		key := append(policy.AppendEscaped([]byte("domain="), domain), "|limit="+name+"|"...)
 		e.Key = string(policy.BoundKey(append(key, policy.DescriptorKey(pairs)...)))
 		return e, nil

@@ -23,6 +23,7 @@ func NewServer(handler http.Handler, logger *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: handler,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			//mutant:http-client-stays-a-stranger
 			return context.WithValue(ctx, connectionKey{}, &connection{proven: connlimit.Prover(c)})
 		},
 		Protocols:         &protocols,

@@ -93,9 +93,9 @@ func (s envoyService) decide(ctx context.Context, r *envoyRequest, o *envoyOutco
 		}
 		o.of[step] = []envoyDecided{decided}
 		o.counted = o.counted || decided.d != nil && decided.d.Index != 0
-		allowed = !r.denied(step, &decided)
+		allowed = !r.denied(step, &decided) //mutant:late-look-lets-others-count
 	}
-	if err := s.decideRest(ctx, r, o, allowed); err != nil && allowed {
+	if err := s.decideRest(ctx, r, o, allowed); err != nil && allowed { //mutant:failed-report-lifts-denial
 		return err
 	}
 	return nil // a denial stands whatever else fails: Envoy lets an error pass
@@ -128,13 +128,14 @@ func (s envoyService) decideTogether(ctx context.Context, r *envoyRequest, step 
 				s.limits.observe(ctx, policies, request, d, "")
 			}
 			return envoyDecided{policies: policies, r: request, d: d, unknown: -1}, nil
-		case failure != nil && failure.Code == shard.KeyNotFound:
+		case failure != nil && failure.Code == shard.KeyNotFound: //mutant:unknown-key-passes-envoy
 			at := 0
 			fmt.Sscanf(failure.Field, "entries[%d]", &at)
 			refused := r.entries[step][min(at, len(r.entries[step])-1):][:1]
 			s.limits.observer.Decision(refused[0].Policy, "denied")
 			s.limits.tellOf(ctx, policies, &shard.Request{Op: shard.Check, Namespace: r.namespace, Entries: refused}, &shard.Decision{}, "denied", "")
 			return envoyDecided{unknown: at, named: len(r.entries[step])}, nil
+		//mutant:unknown-policy-is-an-error
 		case failure != nil && failure.Code == shard.PolicyNotFound && pausedFor(ctx, newestEvery):
 			continue
 		}
@@ -187,6 +188,7 @@ func (s envoyService) decideRest(ctx context.Context, r *envoyRequest, o *envoyO
 			if step != envoyBack {
 				s.limits.observe(ctx, policies, &requests[i], &result.Decision, "")
 			}
+		//mutant:unknown-report-key-fails
 		case step != envoyShadow && result.Err.Code != shard.KeyNotFound && failed == nil:
 			failed = result.Err
 		}

@@ -24,7 +24,7 @@ func (s limitService) forget(ctx context.Context, m *stintv1.ForgetRequest) (*st
 	if err != nil {
 		return nil, err
 	}
-	for _, op := range []auth.Op{auth.Adjust, auth.Override} {
+	for _, op := range []auth.Op{auth.Adjust, auth.Override} { //mutant:forget-by-one-grant
 		if !callerIn(ctx).May(op, auth.Target{Namespace: namespace, Key: m.Key}) {
 			return nil, auth.NotGrantedError(op)
 		}
@@ -48,7 +48,7 @@ func (s limitService) forget(ctx context.Context, m *stintv1.ForgetRequest) (*st
 		if others, err = f.round(ctx, uint32(shards)); err != nil {
 			break
 		}
-		if open += others; open == 0 {
+		if open += others; open == 0 { //mutant:forget-does-not-wait
 			return f.response, nil
 		}
 		open = 0

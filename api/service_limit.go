@@ -75,7 +75,7 @@ func (s limitService) settle(ctx context.Context, m *stintv1.SettleRequest) (*st
 	policies := s.policies()
 	r, err := settleRequest(func(id string) (shard.Request, error) { return s.open(ctx, id) }, policies, m)
 	if err == nil {
-		err = grantedRequest(callerIn(ctx), auth.Settle, &r)
+		err = grantedRequest(callerIn(ctx), auth.Settle, &r) //mutant:sealed-id-is-a-grant
 	}
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (s limitService) open(ctx context.Context, id string) (shard.Request, error
 	}
 	newest, unknown := s.newestSealer(ctx)
 	if unknown != nil {
-		return r, err
+		return r, err //mutant:unasked-cluster-denies-secret
 	}
 	if r, err = newest.Open(id); errors.Is(err, shard.ErrHandleNewer) {
 		err = shard.ErrHandle // the cluster has no such secret
@@ -140,6 +140,7 @@ func (s limitService) decideBatch(ctx context.Context, who *auth.Caller, m *stin
 	asked := make([]int, 0, len(m.Checks)) // index of the check of each request
 	policies := s.policies()
 	for i, check := range m.Checks {
+		//mutant:batch-asked-as-a-whole
 		err := granted(who, policies, auth.Check, check.GetNamespace(), check.GetEntries())
 		var r shard.Request
 		if err == nil {

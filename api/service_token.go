@@ -103,7 +103,7 @@ func GrantMessage(g *auth.Grant) *stintv1.Grant {
 // mayGiveAway refuses callers who do not have all that a record allows: otherwise the right to make tokens would be all rights.
 func mayGiveAway(who *auth.Caller, r *auth.Record) error {
 	for i := range r.Grants {
-		if !who.MayGrant(&r.Grants[i]) {
+		if !who.MayGrant(&r.Grants[i]) { //mutant:token-makes-a-stronger-one
 			return &auth.Refusal{Kind: auth.NotGranted, Message: "the grant " + r.Grants[i].String() +
 				" is more than this token or role has itself; nothing was done"}
 		}

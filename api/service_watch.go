@@ -340,6 +340,7 @@ func (w *watch) message(e *decisions.Event, sees *sight) (*stintv1.Event, error)
 // happening is an event that is no decision; nil: the client may not see it.
 func (w *watch) happening(kind stintv1.EventKind, e *decisions.Event, sees *sight) (*stintv1.Event, error) {
 	key, shown, err := w.entry(&e.Entry, sees)
+	//mutant:changes-shown-under-hashes
 	if err != nil || key == nil || !shown && e.Kind == decisions.Change { // its texts may name the key
 		return nil, err
 	}

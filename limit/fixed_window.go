@@ -31,7 +31,7 @@ func (fixedWindow) add(l Limit, s State, units uint64, now Time) State {
 }
 
 func (fixedWindow) refund(l Limit, s State, units uint64, taken, now Time) State {
-	if taken < windowStart(l, s, now) {
+	if taken < windowStart(l, s, now) { //mutant:refund-reaches-a-later-window
 		return s
 	}
 	s.A = less(s.A, units)

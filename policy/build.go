@@ -88,7 +88,7 @@ func (s *Set) NewerThanSound() (field string) {
 		return section + "." + shown(name)
 	}
 	for _, name := range s.names {
-		if s.byName[name].MaxKeys != 0 {
+		if s.byName[name].MaxKeys != 0 { //mutant:cap-before-its-level
 			return shown(name) + ".max_keys"
 		}
 		if field := s.byName[name].newerHeaders(); field != "" {

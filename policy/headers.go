@@ -104,7 +104,7 @@ func headersText(styles []string) string {
 // newerHeaders returns the field of a style that releases before shard.LevelTrust cannot read, or "".
 func (p *Policy) newerHeaders() string {
 	for i, style := range p.Headers {
-		if style != StyleIETF && style != StyleXRateLimit && style != StyleXQuota {
+		if style != StyleIETF && style != StyleXRateLimit && style != StyleXQuota { //mutant:headers-before-their-level
 			return fmt.Sprintf("headers[%d]", i)
 		}
 	}

@@ -100,5 +100,5 @@ func (s *Set) NewerThanBill() (field string) {
 			return shown(name) + "." + field
 		}
 	}
-	return s.firstSoft()
+	return s.firstSoft() //mutant:soft-set-too-early
 }

@@ -81,7 +81,7 @@ func (c *checker) ruleEntries(field string, entries []RuleEntry, policies *Set) 
 			}
 			c.fail(at+".policy", "the file has no policy %s%s", shown(e.Policy), meant)
 		}
-		if known && p.Parent != "" && !e.Key.hasParent() {
+		if known && p.Parent != "" && !e.Key.hasParent() { //mutant:key-escapes-its-pool
 			c.fail(at+".key", noParent, p.Name)
 		}
 		if e.Cost > limit.MaxCost {

@@ -129,7 +129,7 @@ func (t Template) Key(valueOf func(field string) string) string {
 		}
 		from := len(key)
 		key = AppendEscaped(key, valueOf(p.field))
-		key = shortened(key, from, t.room)
+		key = shortened(key, from, t.room) //mutant:long-value-cuts-the-rest
 	}
 	return string(key)
 }
@@ -142,11 +142,12 @@ const emptyValue = "%empty"
 // text.
 func AppendEscaped(key []byte, value string) []byte {
 	const digits = "0123456789ABCDEF"
-	if value == "" {
+	if value == "" { //mutant:client-omits-a-parent
 		return append(key, emptyValue...)
 	}
 	for i := 0; i < len(value); {
 		r, size := utf8.DecodeRuneInString(value[i:])
+		//mutant:client-writes-a-mark //mutant:client-writes-a-parent //mutant:client-writes-a-tag
 		if invalid := r == utf8.RuneError && size == 1; invalid || unicode.IsControl(r) || strings.ContainsRune("%=|{}/", r) {
 			for _, c := range []byte(value[i : i+size]) {
 				key = append(key, '%', digits[c>>4], digits[c&15])

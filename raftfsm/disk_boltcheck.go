@@ -98,7 +98,7 @@ func (t *boltTree) span(id uint64) ([]byte, error) {
 		if t.seen[at] {
 			return nil, fmt.Errorf("page %d stands in two places", at)
 		}
-		t.seen[at] = true
+		t.seen[at] = true //mutant:two-pages-claim-a-third
 	}
 	return b[:(more+1)*t.page], nil
 }

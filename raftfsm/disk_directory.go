@@ -16,7 +16,7 @@ func closeToOthers(dir string, logger *slog.Logger) error {
 		return err
 	}
 	mode := info.Mode().Perm()
-	if mode&0o077 == 0 {
+	if mode&0o077 == 0 { //mutant:data-directory-open-to-all
 		return nil
 	}
 	switch err := os.Chmod(dir, mode&0o700); {
@@ -48,7 +48,7 @@ func mayWrite(path string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err == nil && !info.Mode().IsRegular() {
+	if err == nil && !info.Mode().IsRegular() { //mutant:lock-follows-links
 		err = fmt.Errorf("%s is not a regular file (its type is %v): remove it", path, info.Mode().Type())
 	}
 	return err

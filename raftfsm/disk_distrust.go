@@ -66,7 +66,7 @@ func (s *Stores) leaveMarks(err error) {
 		if suspicious(err) {
 			s.suspicion.raise()
 		}
-		s.distrust.leave(err)
+		s.distrust.leave(err) //mutant:failed-disk-leaves-no-word
 	})
 }
 

@@ -54,6 +54,7 @@ func (p *diskFault) halt(err error) {
 // the latch. A call that succeeds while the latch is set counts as failed (faultyFS).
 func (p *diskFault) do(call func() error) {
 	p.check()
+	//mutant:bolt-fault-ends-the-process
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // a memory-mapped file (bbolt's) that became shorter
 	defer func() {
 		if r := recover(); r != nil {
@@ -63,7 +64,7 @@ func (p *diskFault) do(call func() error) {
 	if err := call(); err != nil {
 		p.halt(err)
 	}
-	p.check()
+	p.check() //mutant:scratch-writes-believed
 }
 
 // check ends the calling goroutine if the latch is set.

@@ -33,7 +33,7 @@ func (f *faultyFS) over() bool { return f.fault.cause() != nil }
 
 // failed sets the latch after an error, and reports whether there was one.
 func (f *faultyFS) failed(what, name string, err error) bool {
-	if err != nil {
+	if err != nil { //mutant:failed-write-is-not-the-end
 		f.fault.fail(writeFailed(fmt.Errorf("%s %s: %w", what, name, err)))
 	}
 	return err != nil
@@ -43,7 +43,7 @@ func (f *faultyFS) failed(what, name string, err error) bool {
 func (f *faultyFS) writable(what, name string, category vfs.DiskWriteCategory, open func() (vfs.File, error)) (vfs.File, error) {
 	if !f.over() {
 		file, err := open()
-		if !f.failed(what, name, err) {
+		if !f.failed(what, name, err) { //mutant:pebble-hears-of-a-failed-open
 			return f.watch(file, name), nil
 		}
 	}
@@ -63,6 +63,7 @@ func (f *faultyFS) watch(file vfs.File, name string) vfs.File {
 
 // leave makes the mark name a different log file before this one is removed or reused.
 func (f *faultyFS) leave(name string) error {
+	//mutant:marked-log-file-goes 4
 	if !isLogFile(name) {
 		return nil
 	}

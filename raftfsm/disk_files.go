@@ -70,7 +70,7 @@ func makeDir(files FS, path string) error {
 	if err := files.MkdirAll(path, dirMode); err != nil {
 		return err
 	}
-	return syncDir(files, files.PathDir(path))
+	return syncDir(files, files.PathDir(path)) //mutant:new-directory-not-fsynced
 }
 
 // makeDirs creates a directory and its missing parents, and fsyncs each into its parent.
@@ -106,7 +106,7 @@ func writeWhole(files FS, path string, b []byte) error {
 	if err := files.Rename(draft, path); err != nil {
 		return err
 	}
-	return syncDir(files, files.PathDir(path))
+	return syncDir(files, files.PathDir(path)) //mutant:disk-mark-name-not-fsynced
 }
 
 // writeSynced creates a file and fsyncs its content. The caller must fsync its name.
@@ -118,7 +118,7 @@ func writeSynced(files FS, path string, write func(io.Writer) error) error {
 	if err := write(f); err != nil {
 		return errors.Join(err, f.Close())
 	}
-	return errors.Join(f.Sync(), f.Close())
+	return errors.Join(f.Sync(), f.Close()) //mutant:disk-mark-not-fsynced
 }
 
 func readFile(files FS, path string) ([]byte, error) {

@@ -119,6 +119,7 @@ func (l *guardedLog) StoreLogs(logs []*raft.Log) error {
 
 // mayReturn reports whether these entries may be replicated before they are fsynced here (unsyncedWrites).
 func (l *guardedLog) mayReturn(logs []*raft.Log) bool {
+	//mutant:configuration-ahead-of-the-disk //mutant:only-voter-ahead-of-its-disk
 	return l.leads != nil && l.leads() && !configures(logs) && !alone(l.guard.group, l.roster.latest().conf)
 }
 
@@ -126,7 +127,7 @@ func (l *guardedLog) mayReturn(logs []*raft.Log) bool {
 // beginning, which a snapshot holds.
 func (l *guardedLog) DeleteRange(first, last uint64) error {
 	if newest, _ := l.LastIndex(); last >= newest {
-		l.roster.cutOff(first)
+		l.roster.cutOff(first) //mutant:members-of-a-cut-log
 	}
 	l.guard.write("deleting log entries", func() error { return l.logStore.DeleteRange(first, last) })
 	return nil
@@ -141,14 +142,14 @@ type guardedStable struct {
 
 // Set implements raft.StableStore.
 func (s *guardedStable) Set(key, value []byte) error {
-	s.unsynced.settle()
+	s.unsynced.settle() //mutant:vote-overtakes-the-log
 	s.guard.writeInLine("storing a vote", func() error { return s.store.Set(key, value) })
 	return nil
 }
 
 // SetUint64 implements raft.StableStore.
 func (s *guardedStable) SetUint64(key []byte, value uint64) error {
-	s.unsynced.settle()
+	s.unsynced.settle() //mutant:term-overtakes-the-log
 	s.guard.writeInLine("storing a term", func() error { return s.store.SetUint64(key, value) })
 	return nil
 }

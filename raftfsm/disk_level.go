@@ -52,7 +52,7 @@ func (r *readiness) UnmarshalJSON(b []byte) error {
 
 // tooNew refuses a directory whose formats this binary may not know.
 func (r *identityRecord) tooNew(newest shard.Level) error {
-	if at := shard.Level(r.Ready); at > newest {
+	if at := shard.Level(r.Ready); at > newest { //mutant:opens-a-newer-level
 		return fmt.Errorf("written at level %d, this binary knows %d: start %s or newer, or restore an older backup", at,
 			newest, cmp.Or(r.Release, "the release that wrote it"))
 	}

@@ -155,7 +155,7 @@ func newDatabase(db *pebble.DB) *database { return &database{db, make(chan struc
 func (d *database) begin(batch *pebble.Batch) error {
 	d.turn <- struct{}{}
 	defer func() { <-d.turn }()
-	return d.ApplyNoSyncWait(batch, pebble.Sync)
+	return d.ApplyNoSyncWait(batch, pebble.Sync) //mutant:answers-before-fsync //mutant:answers-before-fsync-in-clusters
 }
 
 // note extends first and last to the new entries.

@@ -128,7 +128,7 @@ func lockToRead(files FS, path string) (io.Closer, error) {
 	if there, err := isThere(files, path); !there {
 		return nil, err
 	}
-	lock, err := files.Lock(path)
+	lock, err := files.Lock(path) //mutant:reads-the-disk-of-a-live-node
 	if errors.Is(err, syscall.EROFS) {
 		return nil, nil
 	}
@@ -201,10 +201,10 @@ func (r *Remains) replay(s *Survivor) (*shard.State, error) {
 			record = g
 		}
 	}
-	if record.Convicted != nil {
+	if record.Convicted != nil { //mutant:conviction-not-read
 		s.Convicted = record.Convicted.Why
 	}
-	s.Forgetful = r.torn
+	s.Forgetful = r.torn //mutant:torn-log-is-whole
 	if err := r.suspicion.refuse(s.Replica, false); err != nil && s.Forgetful == "" {
 		s.Forgetful = err.Error()
 	}

@@ -86,7 +86,7 @@ func clearForRestore(d disk, dir string) error {
 // refuseRestoring refuses a directory whose restore has not ended.
 func (s *Stores) refuseRestoring(filling io.Closer) error {
 	there, err := isThere(s.disk.small, filepath.Join(s.dir, restoringName))
-	if err == nil && there && filling == nil {
+	if err == nil && there && filling == nil { //mutant:half-a-restore-starts
 		err = errRestoring
 	}
 	return err

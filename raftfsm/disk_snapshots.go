@@ -72,6 +72,7 @@ func openSnapshots(files FS, dir string) (*snapshotStore, error) {
 // alone waits for a turn and returns a function that ends it. It is no mutex, because a goroutine that waits for a hung disk
 // must not stop the time of a simulated world.
 func (s *snapshotStore) alone() (end func()) {
+	//mutant:snapshots-finish-at-once 2
 	s.turn <- struct{}{}
 	return func() { <-s.turn }
 }
@@ -220,6 +221,7 @@ func (k *snapshotSink) Close() error {
 		return nil
 	}
 	k.closed = true
+	//mutant:snapshot-not-fsynced //mutant:snapshot-not-fsynced-in-clusters
 	if err := errors.Join(k.buffer.Flush(), k.file.Sync(), k.file.Close()); err != nil {
 		return errors.Join(err, k.store.files.RemoveAll(k.draft))
 	}
@@ -244,19 +246,19 @@ func (s *snapshotStore) finish(draft string, meta snapshotMeta) error {
 	if err != nil {
 		return err
 	}
-	if err := syncDir(s.files, draft); err != nil {
+	if err := syncDir(s.files, draft); err != nil { //mutant:snapshot-files-not-fsynced
 		return err
 	}
 	defer s.alone()()
 	if err := s.files.Rename(draft, s.files.PathJoin(s.dir, meta.ID)); err != nil {
 		return err
 	}
-	if err := syncDir(s.files, s.dir); err != nil {
+	if err := syncDir(s.files, s.dir); err != nil { //mutant:snapshot-name-not-fsynced
 		return err
 	}
 	found, err := s.whole()
 	for _, old := range found[min(len(found), snapshotsRetained):] {
-		err = errors.Join(err, s.remove(old.ID))
+		err = errors.Join(err, s.remove(old.ID)) //mutant:snapshot-deleted-in-place
 	}
 	return err
 }

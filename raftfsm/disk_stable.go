@@ -32,7 +32,7 @@ type boltFile struct {
 }
 
 func (f boltFile) put(key string, value []byte) error {
-	if err := f.fault.cause(); err != nil {
+	if err := f.fault.cause(); err != nil { //mutant:record-of-what-pebble-did-not
 		return err
 	}
 	sum := crc32.Update(crc32.Checksum([]byte(key), castagnoli), castagnoli, value)
@@ -111,6 +111,7 @@ func (s *stableStore) Get(key []byte) ([]byte, error) {
 // SetUint64 implements raft.StableStore.
 func (s *stableStore) SetUint64(key []byte, value uint64) error {
 	if string(key) == keyVoteTerm {
+		//mutant:vote-written-in-two-steps 2
 		s.voteTerm = value
 		return nil
 	}
@@ -136,13 +137,13 @@ func (s *stableStore) GetUint64(key []byte) (uint64, error) {
 // vote returns the newest vote that was written completely.
 func (s *stableStore) vote() (term uint64, candidate []byte, err error) {
 	b, err := s.file.get(s.prefix + keyVoteFor)
-	if err != nil {
+	if err != nil { //mutant:node-forgets-its-vote
 		return 0, nil, err
 	}
 	if len(b) < 8 {
 		return 0, nil, fmt.Errorf("%q: %d bytes are too few: %w", s.prefix+keyVoteFor, len(b), ErrCorrupt)
 	}
-	return binary.BigEndian.Uint64(b), b[8:], nil
+	return binary.BigEndian.Uint64(b), b[8:], nil //mutant:vote-read-in-two-writes
 }
 
 // currentTerm returns the current term, or 0 for a group that never had one.

@@ -127,6 +127,7 @@ func Exists(dir string, fs FS) bool {
 	file, fileErr := isThere(d.small, d.PathJoin(dir, boltName))
 	log, logErr := isThere(d, d.PathJoin(dir, logName))
 	restoring, restoringErr := isThere(d.small, d.PathJoin(dir, restoringName))
+	//mutant:broken-restore-looks-empty
 	return file || log || restoring || errors.Join(fileErr, logErr, restoringErr) != nil
 }
 
@@ -259,10 +260,10 @@ func (s *Stores) createBolt(path string, cfg *StoresConfig) error {
 }
 
 func openBolt(path string) (StableFile, error) {
-	if err := checkBolt(path); err != nil {
+	if err := checkBolt(path); err != nil { //mutant:bolt-opens-a-damaged-file
 		return nil, err
 	}
-	store, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{
+	store, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{ //mutant:bolt-never-fsynced
 		Timeout:        time.Second, // bbolt takes a lock of its own
 		NoFreelistSync: true,
 		FreelistType:   bbolt.FreelistMapType,
@@ -306,7 +307,7 @@ func (s *Stores) checkTail() error {
 	if err != nil {
 		return fmt.Errorf("looking for the end of the log: %w", err)
 	}
-	if torn == "" {
+	if torn == "" { //mutant:torn-log-is-a-crash
 		return nil
 	}
 	s.logger.Error("the end of the log is lost, and acknowledged requests with it: its replicas are to be replaced",

@@ -170,11 +170,12 @@ func (s *suspicion) refuse(replica Replica, lone bool) error {
 	switch {
 	case i < 0:
 		return nil
-	case s.suspect[i].Torn != "" && lone:
+	case s.suspect[i].Torn != "" && lone: //mutant:only-voter-goes-on-torn
 		return fmt.Errorf("its log has lost its end, and no other replica has it (%s): delete %s to go on "+
 			"with what is left, where counts may be too low: %w", s.suspect[i].Torn, s.path, ErrLost)
 	case s.suspect[i].Torn != "":
 		return fmt.Errorf("its log has lost its end (%s): %w", s.suspect[i].Torn, ErrLost)
+	//mutant:failed-disk-trusted-again 2
 	case !lone:
 		return errSuspect
 	}

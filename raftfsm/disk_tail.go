@@ -115,7 +115,7 @@ func (t *tail) now() (file string, synced int64, sum uint32) {
 	if t.newest == nil || t.newest.synced == 0 {
 		return "", 0, 0
 	}
-	return t.newest.name, t.newest.synced, t.newest.syncedSum
+	return t.newest.name, t.newest.synced, t.newest.syncedSum //mutant:tail-mark-ahead-of-fsync
 }
 
 // keep updates the mark.
@@ -166,7 +166,7 @@ func (t *tail) write(session string) error {
 	if _, err := t.slots.WriteAt(b, int64(next.Count%tailSlots)*tailSlot); err != nil {
 		return err
 	}
-	if err := t.slots.SyncData(); err != nil {
+	if err := t.slots.SyncData(); err != nil { //mutant:tail-mark-not-fsynced
 		return err
 	}
 	t.marked = next
@@ -235,7 +235,7 @@ func (t *tail) check() (torn string, err error) {
 	if errors.Is(err, fs.ErrNotExist) { // Pebble will report it
 		return "", nil
 	}
-	if err != nil || session != t.marked.Session {
+	if err != nil || session != t.marked.Session { //mutant:mark-outlives-an-older-version
 		t.marked.File = ""
 		return "", err
 	}

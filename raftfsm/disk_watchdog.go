@@ -72,7 +72,7 @@ func (w *watchdog) lineMoved() {
 	defer w.mu.Unlock()
 	for outstanding := range w.writes {
 		if outstanding.inLine {
-			outstanding.still = 0
+			outstanding.still = 0 //mutant:slow-line-is-a-hang
 		}
 	}
 }

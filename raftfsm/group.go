@@ -185,7 +185,7 @@ func (g *Group) openTransport(logger raftLogger) error {
 	if got := layer.Addr().String(); got != g.name {
 		return fmt.Errorf("its stream layer is %q's", got)
 	}
-	g.transport = newTransport(layer, logger, g.guard.hung.Load)
+	g.transport = newTransport(layer, logger, g.guard.hung.Load) //mutant:hung-leader-not-silent
 	g.transport.onOwnDisk, g.transport.voter = g.onOwnDisk, g.knownVoter
 	g.transport.progress, g.transport.committed = g.progress, g.committed
 	return nil
@@ -222,7 +222,7 @@ func (g *Group) committed(term uint64) uint64 {
 		return 0
 	}
 	index := member.CommitIndex()
-	if member.CurrentTerm() != term {
+	if member.CurrentTerm() != term { //mutant:commit-of-another-leader
 		return 0
 	}
 	return index

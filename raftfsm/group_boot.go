@@ -56,7 +56,7 @@ func (b *boot) check(stable *stableStore, record groupRecord) error {
 	if newest := max(b.snapshotTerm, b.lastTerm); term < newest {
 		return fmt.Errorf("its term is %d, but it has entries of term %d: %w", term, newest, ErrLost)
 	}
-	if len(record.Voters) > 0 && b.snapshotIndex == 0 && b.lastIndex == 0 {
+	if len(record.Voters) > 0 && b.snapshotIndex == 0 && b.lastIndex == 0 { //mutant:replica-without-log-votes
 		return fmt.Errorf("it was created, and there is neither a log nor a snapshot: %w", ErrLost)
 	}
 	return nil

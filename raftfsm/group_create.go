@@ -65,7 +65,7 @@ func CreateGroup(stores *Stores, replica Replica, voters []string) error {
 
 func (s *Stores) create(replica Replica, voters []string) error {
 	found := slices.IndexFunc(s.groups, func(g groupRecord) bool { return g.Replica == replica })
-	if found >= 0 && s.groups[found].Destroyed {
+	if found >= 0 && s.groups[found].Destroyed { //mutant:number-used-again
 		return ErrDestroyed
 	}
 	if found >= 0 && !slices.Equal(s.groups[found].Voters, voters) {
@@ -124,13 +124,13 @@ func (s *Stores) record(replica Replica) (groupRecord, error) {
 		case g.Replica != replica:
 		case g.Destroyed:
 			return g, ErrDestroyed
-		case g.Convicted != nil:
+		case g.Convicted != nil: //mutant:conviction-ends-with-the-process
 			return g, errConvicted(g.Convicted)
 		case g.Created:
 			return g, nil
 		}
 	}
-	return groupRecord{}, fmt.Errorf("it was never created here: %w", ErrLost)
+	return groupRecord{}, fmt.Errorf("it was never created here: %w", ErrLost) //mutant:opens-what-was-never-created
 }
 
 // use marks a replica as running. It returns false if the replica is running already.

@@ -43,7 +43,7 @@ func (g *Group) Members() (members []Member, index uint64, err error) {
 // lost when this leader loses its leadership, and a member that it removed would then be a member again.
 func (g *Group) Settled() (members []Member, index uint64, ok bool) {
 	members, index, err := g.Members()
-	return members, index, err == nil && index > 0 && g.raft.CommitIndex() >= index
+	return members, index, err == nil && index > 0 && g.raft.CommitIndex() >= index //mutant:uncommitted-change-recorded
 }
 
 // AddLearner adds a member that receives the log and does not vote. The replica of that name must have been created without
@@ -78,7 +78,7 @@ func (g *Group) Promote(name string, prevIndex uint64) error {
 		case g.cfg.Lone:
 			return nil, shard.Invalidf("name", "the group runs with the timing of one voter: reopen it without Lone first")
 		}
-		if err := g.behind(name); err != nil {
+		if err := g.behind(name); err != nil { //mutant:learner-votes-behind
 			return nil, err
 		}
 		return g.raft.AddVoter(raft.ServerID(name), raft.ServerAddress(name), prevIndex, enqueueTimeout), nil
@@ -91,7 +91,7 @@ func (g *Group) behind(name string) *shard.Error {
 	heard, ok := g.transport.heard(name, 2*g.electionTimeout())
 	if last := g.raft.LastIndex(); !ok {
 		return unavailable("it does not answer: see whether its node runs, and try again")
-	} else if heard.lastLog+caughtUpEntries < last {
+	} else if heard.lastLog+caughtUpEntries < last { //mutant:voter-with-nothing
 		return unavailable(fmt.Sprintf("it has not caught up, it is at entry %d of %d: try again later", heard.lastLog, last))
 	}
 	return nil

@@ -87,7 +87,7 @@ func (g *Group) settle(future raft.ApplyFuture) settlement {
 		return settlement{err: proposalError(err)}
 	}
 	outcome, ok := future.Response().(shard.Outcome)
-	if !ok {
+	if !ok { //mutant:no-error-is-success
 		err := fmt.Errorf("%s: entry %d was answered by %T", g.name, future.Index(), future.Response())
 		g.guard.fault.fail(err)
 		return settlement{err: unknown("the proposal may or may not take effect: " + err.Error())}

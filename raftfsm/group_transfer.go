@@ -61,6 +61,7 @@ func (g *Group) Transfer(to string) error {
 	switch {
 	case err == nil:
 		err = errors.New("it was elected again: try again")
+	//mutant:stuck-transfer-retried-forever
 	case errors.Is(err, raft.ErrLeadershipTransferInProgress) && idle > 2*g.electionTimeout():
 		err = fmt.Errorf("%w: %w", err, ErrStuck)
 	}

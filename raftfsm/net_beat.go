@@ -16,6 +16,7 @@ const beatEvery = heartbeatTimeout / 10
 // isHeartbeat reports whether a request says nothing but that the leader is there. raft sends a heartbeat from a goroutine that
 // does nothing else. Any other request waits for no beat.
 func isHeartbeat(args *raft.AppendEntriesRequest) bool {
+	//mutant:awaited-commit-waits-for-a-beat
 	return len(args.Entries) == 0 && args.PrevLogEntry == 0 && args.LeaderCommitIndex == 0
 }
 
@@ -40,12 +41,13 @@ func matching(accepted *raft.AppendEntriesRequest) match {
 // own, which leave at no common instant and cost more than the heartbeats do (commitTimeout).
 func (t *transport) heartbeat(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest,
 	resp *raft.AppendEntriesResponse) error {
-	if t.hung() {
+	if t.hung() { //mutant:hung-leader-beats-on
 		return errHungDisk
 	}
 	name := string(target)
 	telling := t.telling(name, args)
 	err := t.NetworkTransport.AppendEntries(id, target, &telling, resp)
+	//mutant:lagging-follower-not-helped
 	if err == nil && !resp.Success && resp.Term == args.Term && telling.PrevLogEntry > 0 {
 		// The follower has lost an entry, and has not taken this for word from its leader. raft finds out when it sends entries.
 		t.unmatch(name)
@@ -64,6 +66,7 @@ func (t *transport) telling(name string, args *raft.AppendEntriesRequest) raft.A
 	t.mu.Lock()
 	known := t.contacts[name].match
 	t.mu.Unlock()
+	//mutant:heartbeat-commits-too-much //mutant:heartbeat-of-another-term //mutant:heartbeat-without-commit
 	if committed := min(t.committed(args.Term), known.index); committed > 0 && known.term == args.Term {
 		telling.PrevLogEntry, telling.PrevLogTerm, telling.LeaderCommitIndex = known.index, known.entryTerm, committed
 	}

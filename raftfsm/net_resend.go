@@ -24,7 +24,7 @@ func (t *transport) replicate(id raft.ServerID, target raft.ServerAddress, args 
 		began := time.Now()
 		err = errHungDisk
 		if !t.hung() {
-			err = onAnyConnection(func() error {
+			err = onAnyConnection(func() error { //mutant:entries-lost-with-a-kept-connection
 				*resp = raft.AppendEntriesResponse{}
 				return t.NetworkTransport.AppendEntries(id, target, args, resp)
 			})
@@ -39,7 +39,7 @@ func (t *transport) replicate(id raft.ServerID, target raft.ServerAddress, args 
 // a node that is down wakes no thread more. It returns false if that takes too long, or if the group is shut down.
 func (t *transport) answersAgain(name string, until time.Time) bool {
 	for failed := time.Now(); time.Now().Before(until) && t.sleep(untilBeat(time.Now())); {
-		if c, found := t.heard(name, resendWithin); found && c.at.After(failed) {
+		if c, found := t.heard(name, resendWithin); found && c.at.After(failed) { //mutant:lost-entries-wait
 			return true
 		}
 	}

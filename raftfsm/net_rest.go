@@ -24,12 +24,13 @@ const (
 // rest withholds a follower's answer, which says that it has all entries up to index last.
 func (t *transport) rest(last uint64) {
 	committed, newest := t.progress()
+	//mutant:rests-without-bound //mutant:withheld-answer-blocks-a-commit
 	for until := time.Now().Add(restMost); committed >= last && newest < last+restEntries && time.Now().Before(until); {
 		if !t.sleep(t.look()) {
 			return
 		}
 		before := committed
-		if committed, newest = t.progress(); committed == before {
+		if committed, newest = t.progress(); committed == before { //mutant:rests-while-others-are-silent
 			return
 		}
 	}
@@ -79,6 +80,7 @@ func (t *transport) RequestPreVote(id raft.ServerID, target raft.ServerAddress, 
 		answer := raft.RequestPreVoteResponse{}
 		err := onAnyConnection(func() error { return t.NetworkTransport.RequestPreVote(id, target, args, &answer) })
 		*resp = answer
+		//mutant:pre-vote-asked-once
 		if err != nil || answer.Granted || answer.Term > args.Term || !time.Now().Add(preVoteEvery).Before(until) ||
 			!t.sleep(preVoteEvery) {
 			return err

@@ -134,9 +134,10 @@ func newTransport(layer StreamLayer, logger raftLogger, hung func() bool) *trans
 		ending:    make(chan struct{}),
 		contacts:  make(map[string]contact),
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-			Stream:          newStreams(layer),
-			Logger:          logger,
-			MaxPool:         keptConnections,
+			Stream:  newStreams(layer),
+			Logger:  logger,
+			MaxPool: keptConnections,
+			//mutant:raft-pipelines
 			MaxRPCsInFlight: 1, // no pipelines
 			Timeout:         rpcTimeout,
 		}),
@@ -144,6 +145,8 @@ func newTransport(layer StreamLayer, logger raftLogger, hung func() bool) *trans
 }
 
 // SetHeartbeatHandler implements raft.Transport by doing nothing.
+//
+//mutant:heartbeats-have-no-handler //mutant:heartbeats-overtake
 func (t *transport) SetHeartbeatHandler(func(raft.RPC)) {}
 
 // AppendEntries implements raft.Transport. Both entries and heartbeats are sent by it.
@@ -151,7 +154,7 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, a
 	resp *raft.AppendEntriesResponse) error {
 	beats := isHeartbeat(args)
 	if beats {
-		t.sleep(untilBeat(time.Now()))
+		t.sleep(untilBeat(time.Now())) //mutant:heartbeats-leave-one-by-one
 		return t.heartbeat(id, target, args, resp)
 	}
 	all := len(args.Entries)
@@ -169,7 +172,7 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, a
 		return nil
 	}
 	last := args.Entries[len(args.Entries)-1].Index
-	if !t.onOwnDisk(last) {
+	if !t.onOwnDisk(last) { //mutant:leader-counts-before-its-disk
 		return errOwnDisk
 	}
 	t.exchanged(took)
@@ -189,7 +192,7 @@ func (t *transport) RequestVote(id raft.ServerID, target raft.ServerAddress, arg
 // that has ended, at whichever end. A peer that does not answer is not asked again.
 func onAnyConnection(call func() error) (err error) {
 	ended := func(as error) bool { return errors.Is(err, as) }
-	for range keptConnections + 1 {
+	for range keptConnections + 1 { //mutant:vote-asked-on-one-connection
 		if err = call(); !slices.ContainsFunc([]error{io.EOF, syscall.EPIPE, syscall.ECONNRESET, net.ErrClosed}, ended) {
 			return err
 		}
@@ -224,9 +227,9 @@ func (t *transport) relayCalls() {
 func (t *transport) unname(command any) {
 	switch request := command.(type) {
 	case *raft.RequestVoteRequest:
-		request.ID = nil
+		request.ID = nil //mutant:voter-refuses-later-replicas
 	case *raft.RequestPreVoteRequest:
-		if voter := t.voter(); voter != "" {
+		if voter := t.voter(); voter != "" { //mutant:voter-refuses-before-its-own-vote
 			request.ID = []byte(voter)
 		}
 	}
@@ -239,7 +242,7 @@ const messageBytes = shard.MaxEntryBytes
 func fitting(entries []*raft.Log) []*raft.Log {
 	bytes := 0
 	for i, entry := range entries {
-		if bytes += len(entry.Data); bytes > messageBytes && i > 0 {
+		if bytes += len(entry.Data); bytes > messageBytes && i > 0 { //mutant:message-of-any-length
 			return entries[:i]
 		}
 	}

@@ -7,7 +7,7 @@ func (d *Decision) Challenged() bool {
 	for i := range d.Limits {
 		s := &d.Limits[i]
 		denies := !s.Allowed && !s.Shadow && !s.Unlimited
-		if s.Blocked || denies && !s.Soft {
+		if s.Blocked || denies && !s.Soft { //mutant:soft-hides-block //mutant:soft-hides-hard
 			return false
 		}
 		soft = soft || denies

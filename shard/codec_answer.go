@@ -119,7 +119,7 @@ func decodeAnswer(shard ID, value []byte, r *Request) (d Decision, sameRequest b
 	if format := in.byte(); format != answerFormat && format != answerFormatMore {
 		return Decision{}, false, errors.New("shard: idempotency record of an unknown format")
 	}
-	if in.fixed64() != fingerprint(r) {
+	if in.fixed64() != fingerprint(r) { //mutant:one-id-for-any-request
 		return Decision{}, false, nil
 	}
 	d = Decision{Replayed: true, DecidedAt: limit.Time(in.varint()),
@@ -130,7 +130,7 @@ func decodeAnswer(shard ID, value []byte, r *Request) (d Decision, sameRequest b
 		d.RetryAfter = limit.Span(in.varint())
 	}
 	if flags&answerHeld != 0 {
-		d.HoldExpires = limit.Time(in.varint())
+		d.HoldExpires = limit.Time(in.varint()) //mutant:replay-lacks-hold-expiry
 	}
 	if flags&answerTallied != 0 {
 		d.Tallied = new(in.tallied(&Tallied{}))

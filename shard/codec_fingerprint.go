@@ -34,7 +34,7 @@ func fingerprint(r *Request) uint64 {
 	b = r.Settlement.append(b)
 	b = r.Adjustment.append(b)
 	b = r.Tally.append(b)
-	if r.Op == CorrectUsage {
+	if r.Op == CorrectUsage { //mutant:correction-of-any-id
 		b = append(b, r.Body...)
 	}
 	return xxhash.Sum64(b)

@@ -105,11 +105,11 @@ func (c *counter) appendTo(b []byte, now limit.Time) (Put, []byte) {
 	}
 	if format >= counterFormatMetered {
 		b = appendMeters(b, c.meters)
-		forgetAt = max(forgetAt, c.meters.until(c))
+		forgetAt = max(forgetAt, c.meters.until(c)) //mutant:bill-dropped-with-limits
 	}
 	if format == counterFormatMarked {
 		b = append(b, c.marks...)
-		forgetAt = max(forgetAt, c.marks.until())
+		forgetAt = max(forgetAt, c.marks.until()) //mutant:counter-forgotten-with-marks
 	}
 	return Put{Key: c.key, Record: Record{Value: b[start:len(b):len(b)], ForgetAt: forgetAt}}, b
 }
@@ -214,7 +214,7 @@ func (c *counter) at(i int, l *policy.Limit, now limit.Time) limit.State {
 	}
 	var s limit.State
 	if !k.atRest(now) {
-		s = c.changed(j, l.Limit, now)
+		s = c.changed(j, l.Limit, now) //mutant:new-numbers-reinterpret-use
 	}
 	return c.mark.atop(c, k, l, s, now)
 }
@@ -286,7 +286,7 @@ func (c *counter) reset(name string, now limit.Time) {
 			c.restart(l, now)
 		}
 	}
-	if name == "" {
-		c.extras.clearLadder()
+	if name == "" { //mutant:reset-ends-a-bill
+		c.extras.clearLadder() //mutant:reset-lifts-manual-block
 	}
 }

@@ -36,6 +36,7 @@ func (c *counter) changed(j int, new limit.Limit, now limit.Time) limit.State {
 // renew. Additive forgives a debt, so it too applies only to a revision; otherwise a caller that alternates between tiers
 // would never be in debt.
 func (c *counter) onChange(old *counted, new limit.Limit) policy.OnChange {
+	//mutant:revision-does-not-begin-anew
 	if c.policy == nil || c.policy.OnChange == policy.Restart || new.Algorithm == limit.Concurrency ||
 		old.limit.Quota == new.Quota || old.limit.Quota == 0 || new.Quota == 0 ||
 		c.policy.OnChange == policy.Additive && c.policy.Gives(old.name, &old.limit, c.override()) {
@@ -78,7 +79,7 @@ func (b *batch) endOverride(c *counter, tier string) {
 	if c.override() == nil || inForce(c.override(), b.at.Now) {
 		return
 	}
-	if ofRevision(c.policy.OnChange) {
+	if ofRevision(c.policy.OnChange) { //mutant:ended-override-forgives
 		limits, known := c.policy.Resolve(tier)
 		if !known {
 			limits, _ = c.policy.Resolve("")

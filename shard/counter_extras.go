@@ -122,7 +122,7 @@ func (c *counter) removeHold(name string) (hold, bool) {
 	}
 	x := c.extras
 	h := x.holds[i]
-	x.holds = slices.Delete(x.holds, i, i+1)
+	x.holds = slices.Delete(x.holds, i, i+1) //mutant:hold-ends-twice
 	for j := range x.sums {
 		if c.limits[j].counts(&h) {
 			x.sums[j].units -= h.cost
@@ -148,7 +148,7 @@ func (c *counter) endHold(name string, back bool, at limit.Time) bool {
 	if found {
 		c.limits.release(&h, back, at)
 		if back {
-			c.meters.giveBack(c, h.cost, h.taken, at)
+			c.meters.giveBack(c, h.cost, h.taken, at) //mutant:operation-credits-nothing
 		}
 	}
 	return found
@@ -158,6 +158,7 @@ func (c *counter) endHold(name string, back bool, at limit.Time) bool {
 func (s countedLimits) release(h *hold, back bool, at limit.Time) {
 	for i := range s {
 		l := &s[i]
+		//mutant:commit-keeps-concurrency //mutant:commit-keeps-lease-in-clusters
 		if (back || l.limit.Algorithm == limit.Concurrency) && l.counts(h) {
 			l.state = limit.Refund(l.limit, l.state, h.cost, h.taken, at)
 		}
@@ -192,5 +193,6 @@ func (c *counter) restart(l *counted, at limit.Time) {
 
 // counts reports whether the limit counted the hold, and has not been put to rest or restarted since.
 func (l *counted) counts(h *hold) bool {
+	//mutant:refund-crosses-a-reset
 	return (h.taken > l.since || h.fresh && h.taken == l.since) && !slices.Contains(h.uncounted, l.name)
 }

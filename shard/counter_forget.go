@@ -22,6 +22,7 @@ func (c *counter) tidy(now limit.Time) {
 		l.cleared = l.cleared && c.mark.clearedUntil(l.limit) > now
 	}
 	c.ladderKnown = c.ladderKnown && c.mark.ladderUnknownUntil(c.lockout()) > now
+	//mutant:cleared-key-full-again
 	c.limits = slices.DeleteFunc(c.limits, func(l counted) bool { return l.atRest(now) && !l.cleared && !c.keepsSince(&l, now) })
 	x := c.extras
 	if x == nil {
@@ -125,7 +126,7 @@ func (c *counter) forgetAt(now limit.Time) limit.Time {
 
 // inForce reports whether there is an override that has not expired.
 func inForce(o *policy.Override, now limit.Time) bool {
-	return o != nil && (o.Expires == 0 || o.Expires > now)
+	return o != nil && (o.Expires == 0 || o.Expires > now) //mutant:expired-override-used
 }
 
 func (c *counter) retention() limit.Span {

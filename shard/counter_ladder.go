@@ -24,7 +24,7 @@ func (c *counter) violate(at limit.Time) {
 		return
 	}
 	l := &c.extra().ladder
-	if at >= l.forgiven(k) {
+	if at >= l.forgiven(k) { //mutant:ladder-never-forgiven
 		l.failures, l.level = 0, 0
 	}
 	l.lastViolation = at
@@ -32,7 +32,7 @@ func (c *counter) violate(at limit.Time) {
 	if l.failures < k.After {
 		return
 	}
-	l.level = min(l.level, math.MaxUint32-1) + 1
+	l.level = min(l.level, math.MaxUint32-1) + 1 //mutant:ladder-does-not-climb
 	l.blockedUntil = max(l.blockedUntil, at+limit.Time(blockSpan(k, l.level)))
 }
 
@@ -44,12 +44,12 @@ func (x *counterExtras) succeed(k *policy.Lockout, at limit.Time) {
 	}
 	l := &x.ladder
 	if k == nil || !k.StepDown || l.level <= 1 || l.ends(k) <= at {
-		*l = ladder{}
+		*l = ladder{} //mutant:success-lifts-manual-block
 		return
 	}
 	l.level--
 	l.failures = k.After - 1 + l.level
-	l.blockedUntil = min(l.blockedUntil, at)
+	l.blockedUntil = min(l.blockedUntil, at) //mutant:success-lifts-no-block
 }
 
 // forgiven returns the instant from which the ladder starts again.
@@ -82,7 +82,7 @@ func (x *counterExtras) blockedUntil(now limit.Time) limit.Time {
 	if x == nil {
 		return 0
 	}
-	until := max(x.block, x.ladder.blockedUntil)
+	until := max(x.block, x.ladder.blockedUntil) //mutant:manual-block-hides-ladder
 	if until <= now {
 		return 0
 	}

@@ -109,6 +109,7 @@ func (m *meter) paused() bool {
 
 // hasBilled reports whether units that the policy admitted at an instant were billed.
 func (m *meter) hasBilled(taken limit.Time) bool {
+	//mutant:credit-from-a-pause //mutant:credit-from-before-the-meter
 	return taken >= m.since && !slices.ContainsFunc(m.pauses, func(p pause) bool { return p.from <= taken && taken < p.until })
 }
 
@@ -126,6 +127,7 @@ func (ms meters) giveBack(c *counter, units uint64, taken, at limit.Time) {
 
 func (m *meter) lower(c *counter, units uint64, taken, at limit.Time) {
 	for i := range m.periods {
+		//mutant:closed-period-is-final //mutant:credit-to-any-period //mutant:final-period-changes
 		if p := &m.periods[i]; p.start <= taken && taken < p.end && at < p.final() {
 			p.units -= min(p.units, units)
 			p.revised = max(p.revised, at)
@@ -139,7 +141,7 @@ func (m *meter) lower(c *counter, units uint64, taken, at limit.Time) {
 
 // periodAt returns the period of a meter that is open at an instant, which is not before the newest one begins.
 func (m *meter) periodAt(c *counter, at limit.Time) *period {
-	if n := len(m.periods); n == 0 || at >= m.periods[n-1].end {
+	if n := len(m.periods); n == 0 || at >= m.periods[n-1].end { //mutant:period-takes-what-comes-after
 		m.periods = append(m.periods, m.nextPeriod(c, at))
 	}
 	return m.newest()
@@ -166,9 +168,9 @@ func (m *meter) nextPeriod(c *counter, at limit.Time) period {
 			p = period{start: last.end + (at-last.end)/length*length, grace: last.grace, keep: last.keep}
 			p.end = p.start + length
 		}
-		p.start = max(p.start, last.end)
+		p.start = max(p.start, last.end) //mutant:periods-overlap
 	}
-	p.recovered = c.mark != nil && p.start < c.mark.full.At
+	p.recovered = c.mark != nil && p.start < c.mark.full.At //mutant:new-period-hides-restore
 	return p
 }
 
@@ -204,7 +206,7 @@ func (ms meters) until(c *counter) (until limit.Time) {
 		for j := range m.periods { // a policy may have said since that periods are kept for less long
 			until = max(until, m.periods[j].keptUntil())
 		}
-		if last >= m.newest().end && last != limit.Forever {
+		if last >= m.newest().end && last != limit.Forever { //mutant:credit-forgotten-early
 			p := m.nextPeriod(c, last) // not as long as the newest, which may have begun late
 			until = max(until, p.keptUntil())
 		}

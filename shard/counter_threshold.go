@@ -79,6 +79,7 @@ func (m *mark) append(b []byte) []byte {
 // has reports whether the threshold has fired in the window.
 func (ms marks) has(name string, units uint64, starts, ends limit.Time) bool {
 	for r := (reader{rest: ms}); len(r.rest) > 0 && !r.failed; {
+		//mutant:mark-for-all-limits //mutant:threshold-fires-each-crossing //mutant:threshold-fires-once-for-all
 		if m := r.mark(); m.units == units && m.starts == starts && m.ends == ends && string(m.limit) == name {
 			return true
 		}
@@ -92,7 +93,7 @@ func (ch *charge) fired(e *Entry, now limit.Time) (all []FiredThreshold) {
 		m := r.mark()
 		for i := range ch.limits {
 			l := &ch.limits[i]
-			if m.ends <= now || string(m.limit) != l.Name {
+			if m.ends <= now || string(m.limit) != l.Name { //mutant:get-tells-ended-windows
 				continue
 			}
 			f := FiredThreshold{Policy: e.Policy, Limit: l.Name, Key: e.Key, Units: m.units, Starts: m.starts, Ends: m.ends}
@@ -122,7 +123,7 @@ func (ms marks) tidy(now limit.Time) marks {
 	var kept marks
 	for r := (reader{rest: ms}); len(r.rest) > 0 && !r.failed; {
 		switch m := r.mark(); {
-		case m.ends <= now:
+		case m.ends <= now: //mutant:marks-end-early
 		case drop > 0:
 			drop--
 		default:
@@ -151,10 +152,11 @@ func (ch *charge) setCounted(i int, s limit.State, now limit.Time) {
 	c.set(i, l, s, now)
 	after := limit.Status(l.Limit, s, now)
 	for _, t := range l.Thresholds {
+		//mutant:lifted-limit-has-shares
 		if l.Unlimited && t.Percent != 0 { // a tier has lifted the limit, so there is no quota
 			continue
 		}
-		if units := t.Of(l.Quota); before < units && units <= after.Used {
+		if units := t.Of(l.Quota); before < units && units <= after.Used { //mutant:threshold-fires-while-exceeded
 			ch.cross(l, t, units, &after, now)
 		}
 	}

@@ -88,8 +88,11 @@ func evaluate(view View, policies *policy.Set, requests []Request, at Stamp) (re
 	results = make([]Result, len(requests))
 	for ; decided < len(requests); decided++ {
 		if decided > 0 && (e.bytes > MaxEntryBytes-MaxEntryBytes/8 ||
+			//mutant:forget-misses-its-batch
 			requests[decided].Op == Forget || requests[decided-1].Op == Forget || // a Forget reads what is in the view
+			//mutant:corrections-share-a-revision
 			requests[decided].Op == CorrectUsage || requests[decided-1].Op == CorrectUsage || // which has a revision of its own
+			//mutant:pages-share-a-batch
 			requests[decided-1].Op == ReadUsage) { // while which nothing is installed
 			break
 		}
@@ -181,11 +184,12 @@ func (e *evaluation) decideByID(r *Request, answer *Result) {
 		return
 	}
 	if r.Op.charges() {
-		if answer.Err = e.crowdedBy(r); answer.Err != nil {
+		if answer.Err = e.crowdedBy(r); answer.Err != nil { //mutant:ids-on-one-key-fill-a-shard
 			return
 		}
 	}
 	e.decideNew(r, answer)
+	//mutant:no-idempotency-record //mutant:no-idempotency-record-in-clusters //mutant:tally-adds-again
 	if answer.Err == nil && answer.Decision.Index != 0 && !e.brimful { // a brimful shard does not remember the id
 		e.record(key, r, &answer.Decision)
 	}
@@ -204,7 +208,7 @@ func (e *evaluation) decideNew(r *Request, answer *Result) {
 		*answer = e.events(r)
 		return
 	case Tally, ReadTally:
-		if answer.Err = e.keyed(r); answer.Err == nil {
+		if answer.Err = e.keyed(r); answer.Err == nil { //mutant:tally-of-the-other-form
 			e.tally(r, answer)
 		}
 		return
@@ -271,7 +275,7 @@ func (e *evaluation) conclude(r *Request, d *Decision) *Error {
 		return e.full()
 	case d.Allowed && r.Op == Reserve:
 		return e.reserve(r, d)
-	case d.Allowed:
+	case d.Allowed: //mutant:denial-counts
 		e.count(d)
 	default:
 		e.deny(r, r.Op, d)
@@ -308,7 +312,9 @@ func (e *evaluation) decideEntry(r *Request, i int, op Op, d *Decision) *Error {
 	}
 	cost := entry.Cost
 	if ch.looks = cost == 0 && (op == Check || op == Peek); ch.looks {
-		op, cost = Peek, 1           // is there room for anything?
+		//mutant:look-takes
+		op, cost = Peek, 1 // is there room for anything?
+		//mutant:look-before-its-level
 		if e.at.Level < LevelTrust { // a node of a lower level could not decide it after this one
 			return Invalidf(fmt.Sprintf("entries[%d].cost", i), "is 0: some nodes of the cluster cannot read this before its upgrade "+
 				"is finished: `stint upgrade status` says how far it is")
@@ -340,7 +346,7 @@ func (e *evaluation) decideEntry(r *Request, i int, op Op, d *Decision) *Error {
 			op, cost = Peek, 1 // find out which limits have no room, and until when
 		}
 	}
-	e.charges[len(e.charges)-1].units = cost
+	e.charges[len(e.charges)-1].units = cost //mutant:asked-billed-not-granted
 	for j := range ch.limits {
 		e.decideLimit(op, &ch, j, entry, cost, d)
 	}
@@ -355,7 +361,7 @@ func (e *evaluation) decideLimit(op Op, ch *charge, j int, entry *Entry, cost ui
 	if status.Unlimited {
 		status.Quota = 0
 	}
-	status.Soft = l.OnExceeded == policy.ExceededChallenge && e.at.Level >= LevelNotify
+	status.Soft = l.OnExceeded == policy.ExceededChallenge && e.at.Level >= LevelNotify //mutant:soft-before-its-level
 	status.Uncounted = ch.looks || l.Algorithm == limit.Concurrency && (op == Check || op == Count || op == Partial)
 	if op == Check && !l.Unlimited && l.Algorithm != limit.Concurrency {
 		// A shortcut for the most frequent case of ask: passing a State and a Verdict on costs a twentieth of a decision.
@@ -395,7 +401,7 @@ func (e *evaluation) count(d *Decision) {
 	n := 0
 	for i := range e.charges {
 		ch := &e.charges[i]
-		if ch.looks {
+		if ch.looks { //mutant:look-leaves-a-record
 			n += len(ch.limits)
 			continue
 		}
@@ -403,7 +409,7 @@ func (e *evaluation) count(d *Decision) {
 			ch.setCounted(j, e.next[n], e.at.Now)
 			n++
 		}
-		ch.counter.bill(ch.policy.Meter, ch.units, e.at.Now)
+		ch.counter.bill(ch.policy.Meter, ch.units, e.at.Now) //mutant:admitted-not-billed
 		e.touch(ch.counter)
 	}
 }

@@ -135,7 +135,7 @@ func (b *batch) checkIDTime(r *Request) *Error {
 			"%q is older than the %d s for which ids are remembered: whether it ran can no longer be told",
 			r.ID, retention/1e6)}
 	}
-	return b.restoredSince(r, made)
+	return b.restoredSince(r, made) //mutant:lost-id-runs-again
 }
 
 // counter returns the working copy of one key's counter. On first touch it is decoded from the view, and holds that have
@@ -160,7 +160,7 @@ func (b *batch) counter(r *Request, i int, p *policy.Policy, limits []policy.Lim
 			return nil, unreadable(fmt.Sprintf("entries[%d].key", i),
 				fmt.Sprintf("what policy %q has counted of it", entry.Policy), err)
 		}
-		c.expire(b.at.Now)
+		c.expire(b.at.Now) //mutant:holds-expire-after-their-batch //mutant:lease-over-at-settlement-in-clusters
 	}
 	c.mark.blockUnknown(c, b.at.Now)
 	b.meetCounter(c)
@@ -196,11 +196,11 @@ func (b *batch) meetCounter(c *counter) {
 // touch adds a counter to the list of effects, once.
 func (b *batch) touch(c *counter) {
 	if c.crossed != nil {
-		b.fire(c)
+		b.fire(c) //mutant:crossing-without-event
 	}
 	if !c.listed {
 		c.listed = true
-		if b.shares != nil && !c.known {
+		if b.shares != nil && !c.known { //mutant:batch-passes-the-cap
 			b.shares.add(c.key)
 		}
 		b.order = append(b.order, c)

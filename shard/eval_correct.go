@@ -83,7 +83,7 @@ func CorrectionProblem(period string, units int64, note string) *Error {
 
 // correct answers CorrectUsage. before contains the limits, which stay as they are.
 func (e *evaluation) correct(r *Request, before Decision) Result {
-	if e.at.Level < LevelNotify {
+	if e.at.Level < LevelNotify { //mutant:correction-before-its-level
 		return Result{Err: Invalidf("", "a bill is corrected when the upgrade of the cluster is finished: `stint upgrade status` says how far it is")}
 	}
 	if e.brimful {
@@ -102,7 +102,7 @@ func (e *evaluation) correct(r *Request, before Decision) Result {
 			r.Adjustment.Amount, p.corrections, int64(maxCorrected))}
 	}
 	said := m.correctionWords(p)
-	p.corrections, p.revised = sum, e.at.Now
+	p.corrections, p.revised = sum, e.at.Now //mutant:correction-is-units
 	e.touch(c)
 	e.number(&d)
 	if e.extras {
@@ -111,6 +111,7 @@ func (e *evaluation) correct(r *Request, before Decision) Result {
 	page := UsagePage{Periods: []Usage{m.usage(p)}, Through: e.at.Now} // without names: the request has them
 	d.System = &SystemAnswer{Document: Document{Version: 1, Body: page.Encode()}}
 	entry := &r.Entries[0]
+	//mutant:correction-off-record
 	auditLog{&e.batch}.append(AuditRecord{At: e.at.Now, Position: e.at.Position, Actor: r.Adjustment.Actor, Note: r.Adjustment.Note,
 		Namespace: r.Namespace, Policy: entry.Policy, Key: entry.Key, Deed: adjustmentNames[CorrectUsage], Before: said,
 		After: fmt.Sprintf("%+d, %s", r.Adjustment.Amount, m.correctionWords(p))})
@@ -140,6 +141,7 @@ func periodToCorrect(c *counter, name, text string, now limit.Time) (*meter, *pe
 	if err != nil {
 		return nil, nil, err
 	}
+	//mutant:correction-begins-a-period
 	if place < len(m.periods)-1 && i >= 0 && len(m.periods) > len(c.meters[i].periods) {
 		m.periods = m.periods[:len(m.periods)-1] // the open one has not begun
 	}
@@ -158,7 +160,7 @@ func (m *meter) place(terms *policy.Meter, text string, now limit.Time) (place i
 	place = -1
 	for i := range m.periods {
 		switch p := &m.periods[i]; {
-		case p.keptUntil() <= now || !p.isNamed(text, terms):
+		case p.keptUntil() <= now || !p.isNamed(text, terms): //mutant:correction-of-a-dropped-period
 		case place >= 0:
 			return 0, Invalidf("period", "is %q, in which several start: name the start of one, as in %s", text, instantWords(p.start))
 		default:

@@ -12,6 +12,7 @@ func (e *evaluation) deny(r *Request, op Op, d *Decision) {
 	if e.blocked || len(d.Limits) > 1 {
 		e.charges.undo(r, op, d, e.at.Now)
 	}
+	//mutant:challenge-counts-as-denial //mutant:denials-not-counted
 	if !e.blocked && r.Operation == nil && e.charges.anyCountsDenied() && !d.Challenged() {
 		e.countDenied(r, d)
 	}
@@ -22,7 +23,7 @@ func (e *evaluation) deny(r *Request, op Op, d *Decision) {
 // and where a limit was counted under other numbers. A denial does not store the new numbers, so a later request converts
 // the old state again, with the units that have come back under the old numbers by then.
 func (e *evaluation) exactWaits(r *Request, op Op, d *Decision) {
-	if !e.extras && !e.charges.changing(e.at.Now) {
+	if !e.extras && !e.charges.changing(e.at.Now) { //mutant:waits-ignore-new-numbers
 		return
 	}
 	d.RetryAfter = e.charges.wait(r, op, -1, e.at.Now)
@@ -65,7 +66,7 @@ func (e *evaluation) countDenied(r *Request, d *Decision) {
 		ch := &e.charges[i]
 		statuses := d.Limits[n : n+len(ch.limits)]
 		n += len(ch.limits)
-		if !ch.policy.CountDenied || ch.looks {
+		if !ch.policy.CountDenied || ch.looks { //mutant:denied-look-counted
 			continue
 		}
 		denied := false
@@ -101,6 +102,7 @@ type future struct {
 func (ch *charge) future(now limit.Time) future {
 	f := future{charge: *ch, ends: limit.Forever}
 	f.counter = ch.counter.future(now)
+	//mutant:waits-ignore-overrides
 	if o := f.counter.override(); o != nil && o.Expires != 0 && o.Expires < limit.MaxTime {
 		f.ends = o.Expires
 	}
@@ -138,14 +140,14 @@ func (f *future) rests(t limit.Time) limit.Time {
 func (cs charges) wait(r *Request, op Op, only int, now limit.Time) limit.Span {
 	futures := make([]future, len(cs))
 	for i := range cs {
-		futures[i] = cs[i].future(now)
+		futures[i] = cs[i].future(now) //mutant:waits-ignore-holds
 	}
 	for t := startOfWait(r, op, futures, only, now); ; {
 		next := limit.Forever
 		for i := range futures {
 			f := &futures[i]
 			f.pass(r.Entries[i].Tier, t)
-			next = min(next, f.ends, f.counter.extras.nextExpiry(), f.rests(t))
+			next = min(next, f.ends, f.counter.extras.nextExpiry(), f.rests(t)) //mutant:waits-ignore-fresh-starts
 		}
 		w := waitAt(r, op, futures, only, t, next)
 		if next == limit.Forever && w == limit.Never {

@@ -89,6 +89,7 @@ func (f *forgetting) find() (keys []string) {
 				continue
 			}
 			in := reader{rest: k[1:]}
+			//mutant:longer-neighbor-forgotten
 			if namespace, _ := in.string(), in.string(); namespace != f.namespace || string(in.rest) != f.key {
 				continue
 			}
@@ -154,7 +155,7 @@ func (f *forgetting) endCounter(key string, record Record) *Error {
 		f.meetCounter(c)
 	}
 	for _, h := range c.extras.openHolds() {
-		if h.remote {
+		if h.remote { //mutant:forgotten-under-an-open-leg
 			f.done.Open++
 			return nil
 		}
@@ -207,7 +208,7 @@ func (f *forgetting) endRuling(key string, record Record) *Error {
 	switch {
 	case !f.isNamed(u.entries, decisions...):
 		return nil
-	case u.state == OperationHeld:
+	case u.state == OperationHeld: //mutant:held-operation-outlives-its-key
 		f.done.Holds++
 		f.done.Open++
 		return f.expireHeld(key, u)
@@ -242,7 +243,7 @@ func (f *forgetting) endAudit(key string, record Record) {
 		return
 	}
 	if a.Note = note; a.Key == f.key {
-		a.Key = ForgottenKey
+		a.Key = ForgottenKey //mutant:audit-keeps-the-key
 	}
 	f.done.Audit++
 	f.write(Put{Key: key, Record: Record{Value: encodeAudit(&a), ForgetAt: record.ForgetAt}})
@@ -264,7 +265,7 @@ func (f *forgetting) endEvent(key string, record Record) {
 	o := openOutbox(&f.batch)
 	switch key[0] {
 	case eventRecord:
-		o.drop(key, record)
+		o.drop(key, record) //mutant:forgotten-key-in-events
 	case deadLetterRecord:
 		o.head.dead -= min(1, o.head.dead)
 		f.write(Put{Key: key})

@@ -23,6 +23,7 @@ func (o Op) charges() bool {
 // exceeds reports whether the operation counts on a limit even past its quota. If the state cannot hold the whole cost,
 // the cost is marked uncounted, since it is then unknown how much to give back.
 func (o Op) exceeds(l *policy.Limit) bool {
+	//mutant:lifted-bucket-refunds-uncounted
 	return o == Count || l.Unlimited && (o == Check || o == Reserve || o == Partial)
 }
 
@@ -34,8 +35,9 @@ func (o Op) needsKey() bool { return o.decides() || o == Count || o == Get }
 // operations may be repeated freely: a superfluous session expires on its own.
 func (o Op) Changes() bool {
 	switch o {
-	case Peek, Get, OpenSession, Fetch, ReadAudit, AskHome, ReadTally, ReadUsage:
+	case Peek, Get, OpenSession, Fetch, ReadAudit, AskHome, ReadTally, ReadUsage: //mutant:late-forget-forgets-again
 		return false
+	//mutant:correction-copied
 	case ReadEventPage, ChangeEvents, NoteSpike: // a second copy finds that the first has done it
 		return false
 	}
@@ -53,6 +55,7 @@ func (o Op) least(e *Entry) uint64 {
 // ask applies an operation to one limit and returns the resulting state. A limit that a tier has lifted counts everything
 // and denies nothing. A concurrency limit counts only reserved units, but decides every operation that limits decide.
 func ask(op Op, l *policy.Limit, s limit.State, cost uint64, now limit.Time) (limit.State, limit.Verdict) {
+	//mutant:check-takes-concurrency
 	if l.Algorithm == limit.Concurrency && op != Reserve && (op.decides() || op == Count) {
 		op = Peek
 	}
@@ -107,7 +110,7 @@ func (e *evaluation) putHolds(r *Request, d *Decision, h hold) {
 	n := 0
 	for i := range e.charges {
 		ch, own := &e.charges[i], h
-		if ch.looks {
+		if ch.looks { //mutant:leg-holds-for-a-look
 			n += len(ch.limits)
 			continue
 		}
@@ -117,7 +120,7 @@ func (e *evaluation) putHolds(r *Request, d *Decision, h hold) {
 		}
 		for j := range ch.limits {
 			l := &ch.limits[j]
-			if s := &d.Limits[n]; !s.Allowed || s.Uncounted {
+			if s := &d.Limits[n]; !s.Allowed || s.Uncounted { //mutant:shadow-denial-refunded
 				own.uncounted = append(own.uncounted, l.Name)
 			}
 			if k := ch.counter.limits.find(j, l.Name); k >= 0 && ch.counter.limits[k].since == h.taken {
@@ -142,7 +145,7 @@ func (e *evaluation) meetBlock(op Op, ch *charge, d *Decision) {
 	switch {
 	case !op.decides():
 	case ch.deniedUntil(ch.counter, e.at.Now) != 0:
-		e.blocked = true
+		e.blocked = true //mutant:block-does-not-deny
 	case ch.counter.extras.blockedUntil(e.at.Now) != 0:
 		d.ShadowDenied = true
 	}

@@ -138,7 +138,7 @@ func (o *outbox) enqueue(e *Event) {
 	o.head.next++
 	o.head.waiting++
 	o.head.bytes += o.putWaiting(e)
-	for o.head.bytes > outboxMost && o.head.waiting > 1 {
+	for o.head.bytes > outboxMost && o.head.waiting > 1 { //mutant:full-outbox-grows
 		oldest, found := o.oldest()
 		if !found {
 			return
@@ -199,7 +199,7 @@ func (o *outbox) at(list EventList, p EventPlace) (Event, bool) {
 		return Event{}, false
 	}
 	e, err := decodeEvent(record.Value)
-	return e, err == nil && e.Place() == p
+	return e, err == nil && e.Place() == p //mutant:any-history-acknowledged
 }
 
 // release takes a sink off a waiting event, which leaves the outbox with the last one. It reports whether the sink owed it.
@@ -212,7 +212,7 @@ func (o *outbox) release(p EventPlace, sink string) (Event, bool) {
 	whole := e
 	e.Sinks = slices.Delete(slices.Clone(e.Sinks), i, i+1)
 	o.remove(&whole)
-	if len(e.Sinks) == 0 {
+	if len(e.Sinks) == 0 { //mutant:event-leaves-with-one-sink
 		past := e
 		o.keepPast(&past)
 		return e, true
@@ -227,10 +227,10 @@ const whyFull = "more events waited than a shard keeps"
 
 // bury makes an event a dead letter of some sinks.
 func (o *outbox) bury(e Event, sinks []string, why string) {
-	e.Number, e.Sinks, e.Why = o.head.died, sinks, why
+	e.Number, e.Sinks, e.Why = o.head.died, sinks, why //mutant:dead-letter-without-reason
 	key := eventKey(EventsDead, e.Number)
 	if record, found := o.lookup(key); found && record.Value != nil {
-		o.head.lost++
+		o.head.lost++ //mutant:lost-event-uncounted
 	} else {
 		o.head.dead++
 	}
@@ -252,7 +252,7 @@ func (o *outbox) revive(p EventPlace, sink string) bool {
 		return false
 	}
 	again, key := e, eventKey(EventsDead, p.Number)
-	again.Why = ""
+	again.Why = "" //mutant:replayed-letter-keeps-its-reason
 	if sink != "" && len(e.Sinks) > 1 {
 		again.Sinks = []string{sink}
 		e.Sinks = slices.DeleteFunc(slices.Clone(e.Sinks), func(s string) bool { return s == sink })
@@ -261,7 +261,7 @@ func (o *outbox) revive(p EventPlace, sink string) bool {
 		o.head.dead -= min(1, o.head.dead)
 		o.write(Put{Key: key})
 	}
-	o.enqueue(&again)
+	o.enqueue(&again) //mutant:replay-loses-the-letter
 	return true
 }
 
@@ -318,7 +318,7 @@ func (b *batch) changeEvents(verb eventVerb, sink string, places []EventPlace, w
 	o := openOutbox(b)
 	var c EventsChanged
 	if verb == replayEvents {
-		if c = o.replay(sink, places); c.Done > 0 && by != nil {
+		if c = o.replay(sink, places); c.Done > 0 && by != nil { //mutant:replay-not-audited
 			auditLog{b}.append(AuditRecord{At: b.at.Now, Position: b.at.Position, Actor: by.Actor, Note: by.Note, Deed: "replay",
 				Namespace: DefaultNamespace, After: fmt.Sprintf("%d dead letters of %s wait again", c.Done, cmp.Or(sink, "all sinks"))})
 		}
@@ -405,7 +405,7 @@ func (b *batch) noteSpike(r *Request) Result {
 		return Result{Decision: d}
 	}
 	key := cooldownKey(r.Namespace, entry.Policy, entry.Key)
-	if record, found := b.lookup(key); found && record.Value != nil {
+	if record, found := b.lookup(key); found && record.Value != nil { //mutant:spike-reported-twice
 		return Result{Decision: d}
 	}
 	b.write(Put{Key: key, Record: Record{Value: []byte{cooldownFormat}, ForgetAt: b.at.Now + limit.Time(SpikeCooldown)}})
@@ -444,7 +444,7 @@ func (b *batch) notePush(in *reader, sink string) Result {
 	switch {
 	case err != nil:
 		return Result{Err: unreadable("", "the position of the push", err)}
-	case before.Version != p.Version:
+	case before.Version != p.Version: //mutant:late-push-steps-back
 		return Result{Err: &Error{Code: Conflict, Message: "the position of the push is a newer one: read it again"}}
 	}
 	p.Version++
@@ -461,9 +461,9 @@ var errThresholdsTooEarly = &Error{Code: Unavailable, RetryAfter: 50e3,
 // tooEarly refuses what counts under a policy that some nodes cannot read.
 func (s *Stamp) tooEarly(p *policy.Policy) *Error {
 	switch {
-	case p.Meter != nil && s.Level < LevelBill:
+	case p.Meter != nil && s.Level < LevelBill: //mutant:meter-before-its-level
 		return errMeterTooEarly
-	case p.HasThresholds() && s.Level < LevelNotify:
+	case p.HasThresholds() && s.Level < LevelNotify: //mutant:threshold-before-its-level
 		return errThresholdsTooEarly
 	}
 	return nil

@@ -53,6 +53,7 @@ func (b *batch) outdated(r *Request) *Error {
 // keys that nobody else looks at. A request that was made by newer policies than the shard's knows better. A settlement names
 // the keys that were charged, whatever their form is by now. (R22.)
 func (b *batch) keyed(r *Request) *Error {
+	//mutant:other-form-counted
 	if r.Hashed == b.policies.HashesKeys(r.Namespace) || r.Op == Settle || r.Revision > b.policies.Version() {
 		return nil
 	}

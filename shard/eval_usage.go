@@ -111,6 +111,7 @@ func (b *batch) usage(r *Request) Result {
 		return Result{Err: err}
 	}
 	// An earlier request of this batch, which is not in the view, was decided now. What was decided before is in it.
+	//mutant:page-claims-its-own-batch
 	u := usageReader{UsageQuery: q, namespace: r.Namespace, policies: b.policies, mark: mark, page: UsagePage{Through: b.at.Now - 1}}
 	if err := u.readAll(b.view); err != nil {
 		return Result{Err: err}
@@ -196,7 +197,7 @@ func (u *usageReader) read(key []byte, record Record) *Error {
 	if err := c.decode(record.Value, nil); err != nil {
 		return unreadable("key", "what a policy has billed", err)
 	}
-	c.expire(u.page.Through)
+	c.expire(u.page.Through) //mutant:reader-leaves-holds-open
 	c.meters = c.meters.tidy(&c, u.page.Through)
 	for i := range c.meters {
 		m := &c.meters[i]

@@ -63,7 +63,7 @@ func (e *Event) ID(ledger string) string {
 		b = appendString(b, part)
 	}
 	b = append(b, byte(e.Kind))
-	for _, n := range []uint64{e.Units, uint64(e.Start), uint64(e.End)} {
+	for _, n := range []uint64{e.Units, uint64(e.Start), uint64(e.End)} { //mutant:event-id-changes-with-use
 		b = binary.AppendUvarint(b, n)
 	}
 	sum := sha256.Sum256(b)

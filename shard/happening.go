@@ -29,6 +29,7 @@ func Happenings(before Records, puts []Put, at Stamp) (all []Happening) {
 		switch p.Key[0] {
 		case eventRecord, pastEventRecord:
 			// An event that a sink has taken is written again, in a later batch: no two have the same instant.
+			//mutant:taken-event-fires-again
 			if e, err := decodeEvent(p.Value); err == nil && e.At == at.Now && e.Kind == EventThreshold {
 				all = append(all, Happening{At: e.At, Namespace: e.Namespace, Policy: e.Policy, Key: e.Key,
 					Fired: &FiredThreshold{Policy: e.Policy, Limit: e.Limit, Key: e.Key, Units: e.Units, Percent: e.Threshold.Percent,
@@ -56,7 +57,7 @@ func begunLockout(before Records, p *Put, now limit.Time) *BegunLockout {
 		return nil
 	}
 	record, _ := before.Lookup(p.Key)
-	if after.blockedUntil <= ladderIn(record.Value).blockedUntil {
+	if after.blockedUntil <= ladderIn(record.Value).blockedUntil { //mutant:block-begins-again
 		return nil
 	}
 	return &BegunLockout{Level: after.level, Until: after.blockedUntil}

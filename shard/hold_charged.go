@@ -49,8 +49,8 @@ func takenEntry(r *Request, i int, rest []LimitStatus, counted []LimitPrint) (En
 		e.Cost = 0
 	}
 	for _, s := range rest[:n] {
-		e.Cost = max(e.Cost, s.Granted)
-		if !s.Uncounted && (s.Allowed || r.Op == Count) {
+		e.Cost = max(e.Cost, s.Granted)                   //mutant:id-lacks-what-was-granted
+		if !s.Uncounted && (s.Allowed || r.Op == Count) { //mutant:concurrency-refunds-what-it-became
 			counted = append(counted, printOf(s.Limit))
 		}
 	}
@@ -84,7 +84,7 @@ func (s countedLimits) uncounted(counted []LimitPrint) (names []string) {
 				alike++
 			}
 		}
-		if alike > 1 || !slices.Contains(counted, print) {
+		if alike > 1 || !slices.Contains(counted, print) { //mutant:uncounted-limit-refunded
 			names = append(names, s[i].name)
 		}
 	}

@@ -30,10 +30,11 @@ func (c *counter) expire(now limit.Time) {
 		back := h.onExpire == policy.OnExpireCancel
 		c.limits.release(h, back, h.expires)
 		if back {
+			//mutant:expiry-credits-nothing //mutant:expiry-credits-when-noticed
 			c.meters.giveBack(c, h.cost, h.taken, h.expires)
 		}
 		if h.onExpire == policy.OnExpireCommit {
-			c.violate(h.expires)
+			c.violate(h.expires) //mutant:violation-when-noticed
 		}
 	}
 	c.extras.holds = c.extras.holds[due:]

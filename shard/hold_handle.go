@@ -168,6 +168,7 @@ func nonceOf(keyAndText []byte) (nonce [nonceSize]byte) {
 const nonceSize = 12
 
 func appendHandle(b []byte, target *Target, namespace string, entries []Entry) []byte {
+	//mutant:id-forgets-the-key-form
 	b = append(b, bit(target.Hold)*handleOfHold|bit(target.Operation != "")*handleOfOperation|bit(target.Hashed)*handleHashed)
 	b = appendString(b, namespace)
 	b = binary.AppendVarint(b, int64(target.DecidedAt))
@@ -242,7 +243,7 @@ func (s *Sealer) Open(text string) (Request, error) {
 
 // sealedBy returns the secret that an id says has sealed it. The id is long enough for a head and a nonce.
 func (s *Sealer) sealedBy(b []byte) (*sealingSecret, error) {
-	head, number := []byte{handleFormat}, uint64(1)
+	head, number := []byte{handleFormat}, uint64(1) //mutant:first-secret-is-named
 	if len(b) > 0 && b[0] == handleNumbered {
 		number, _ = binary.Uvarint(b[1:])
 		head = binary.AppendUvarint([]byte{handleNumbered}, number)
@@ -256,7 +257,7 @@ func (s *Sealer) sealedBy(b []byte) (*sealingSecret, error) {
 		}
 	}
 	if uint32(number) > s.secrets[len(s.secrets)-1].number {
-		return nil, ErrHandleNewer
+		return nil, ErrHandleNewer //mutant:unknown-secret-is-wrong
 	}
 	return nil, ErrHandleDropped // numbers are given out in order
 }

@@ -16,10 +16,10 @@ import (
 // settle ends or extends a hold, or refunds a decision. d has the limits of the entries.
 func (e *evaluation) settle(r *Request, d Decision) Result {
 	t, name := &r.Settlement.Target, holdName(r.Settlement.Target.Position, r.Settlement.Target.Index)
-	if record, found := e.lookup(endKey(name)); found {
+	if record, found := e.lookup(endKey(name)); found { //mutant:refunded-twice-in-clusters //mutant:settles-again
 		return settledBefore(e.at.Shard, record.Value, r)
 	}
-	err := e.lost(t)
+	err := e.lost(t) //mutant:lost-handle-settles
 	if err != nil {
 		return Result{Err: err}
 	}
@@ -38,6 +38,7 @@ func (e *evaluation) settle(r *Request, d Decision) Result {
 	switch {
 	case r.Settlement.Action == ActionExtend:
 		d.HoldExpires = e.at.Now + limit.Time(r.Settlement.TTL)
+	//mutant:refunded-twice
 	case e.brimful && t.Hold: // it has ended; its absence from the counters is enough to prevent a second end
 	default:
 		e.write(Put{Key: endKey(name), Record: Record{Value: encodeAnswer(r, &d), ForgetAt: forgetAt}})
@@ -157,11 +158,12 @@ func (cs charges) takenBy(r *Request, s *Settlement, name string, decidedAt limi
 			continue
 		}
 		h, found := ch.counter.extras.findHold(name)
+		//mutant:look-needs-a-hold
 		if !found && r.Entries[i].Cost == 0 { // it only looked, so it has no hold
 			taken[i] = hold{taken: decidedAt}
 			continue
 		}
-		if !found {
+		if !found { //mutant:expired-hold-commits
 			return nil, &Error{Code: HoldEnded, Field: "hold_id", Message: "names a hold that has expired, or never was"}
 		}
 		taken[i] = h
@@ -215,7 +217,7 @@ func (ch *charge) settle(s *Settlement, h *hold, actual uint64, now limit.Time) 
 	}
 	if actual < h.cost {
 		c.limits.refund(h, h.cost-actual, now)
-		c.meters.giveBack(c, h.cost-actual, h.taken, now)
+		c.meters.giveBack(c, h.cost-actual, h.taken, now) //mutant:settlement-credits-nothing
 	} else if excess := actual - h.cost; excess > 0 {
 		if s.Overage != OverageDebt {
 			excess = min(excess, ch.roomAbove(now))
@@ -246,11 +248,11 @@ func (ch *charge) spend(units uint64, now limit.Time) {
 	if units == 0 {
 		return
 	}
-	ch.counter.bill(ch.policy.Meter, units, now)
+	ch.counter.bill(ch.policy.Meter, units, now) //mutant:excess-not-billed
 	for j := range ch.limits {
 		if l := &ch.limits[j]; l.Algorithm != limit.Concurrency {
 			s, _ := limit.Add(l.Limit, ch.counter.at(j, l, now), units, now)
-			ch.setCounted(j, s, now)
+			ch.setCounted(j, s, now) //mutant:excess-crosses-nothing
 		}
 	}
 }

@@ -51,6 +51,7 @@ func (e homeEvaluation) excessIsOpen() *Error {
 	switch u, err := e.ruling(operationKey(rulingRecord, e.r.Namespace, x.ID)); {
 	case err != nil:
 		return err
+	//mutant:settled-with-a-dead-excess
 	case u != nil, e.at.Now > x.until(): // an aborted record may have existed and been forgotten
 		return errOperationEnded
 	case e.view.Full():
@@ -201,6 +202,7 @@ func (cs charges) spendExcess(r *Request, d *Decision, now limit.Time) {
 		ch.spend(cost, now)
 		for j := range ch.limits {
 			l, s := &ch.limits[j], &d.Limits[n]
+			//mutant:excess-returns-what-others-hold
 			s.Uncounted = limit.Status(l.Limit, ch.counter.at(j, l, now), now).Used != s.Used+cost
 			n++
 		}
@@ -214,7 +216,7 @@ func (cs charges) refuseExcess(r *Request, d *Decision) {
 		ch := &cs[i]
 		for j := range ch.limits {
 			s := &d.Limits[n]
-			s.Allowed = !ch.boundsExcess(&ch.limits[j]) || r.Entries[i].Cost <= s.Remaining
+			s.Allowed = !ch.boundsExcess(&ch.limits[j]) || r.Entries[i].Cost <= s.Remaining //mutant:room-for-any-excess
 			d.Allowed = d.Allowed && s.Allowed
 			n++
 		}

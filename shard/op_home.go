@@ -41,7 +41,7 @@ func (e homeEvaluation) writeRuling(key string, u *ruling) {
 		u.due = u.expires
 	case u.state == OperationSettled && u.settled == nil && u.isPending():
 		u.due = e.at.Now // expired: nothing else tells the legs
-	case u.state != OperationAborted && u.isPending():
+	case u.state != OperationAborted && u.isPending(): //mutant:outcome-forgotten-early
 		u.due = e.at.Now + limit.Time(askAgain)
 	default:
 		forgetAt, u.due = max(e.at.Now, u.until)+limit.Time(u.keep), 0
@@ -76,7 +76,7 @@ func (u *ruling) verdictFor(r *Request, asks *Leg, now limit.Time) *Verdict {
 		return v
 	}
 	at := slices.IndexFunc(u.legs, func(l ruled) bool { return placeOf(&l.Decision) == placeOf(&asks.Decision) })
-	if at < 0 {
+	if at < 0 { //mutant:unknown-charge-confirmed
 		return &Verdict{ID: v.ID, Home: v.Home, Known: true, State: OperationAborted}
 	}
 	if v.Settled != nil {
@@ -115,16 +115,16 @@ func (e homeEvaluation) concludeHome() Result {
 	o := e.r.Operation
 	if u, err := e.ruling(e.key); err != nil {
 		return Result{Err: err}
-	} else if u != nil {
+	} else if u != nil { //mutant:home-decides-twice //mutant:home-decides-twice-in-operations
 		if u.fingerprint != o.Fingerprint {
 			return Result{Err: idReused(o.ID)}
 		}
 		return u.reply(e.r, e.at.Now)
 	}
-	if e.r.NotAfter != 0 && e.at.Now > e.r.NotAfter {
+	if e.r.NotAfter != 0 && e.at.Now > e.r.NotAfter { //mutant:home-decides-after-forgetting
 		return Result{Err: errOperationEnded} // an aborted record may have existed and been forgotten
 	}
-	denied := slices.ContainsFunc(o.Legs, func(l Leg) bool { return !l.Allowed })
+	denied := slices.ContainsFunc(o.Legs, func(l Leg) bool { return !l.Allowed }) //mutant:home-ignores-the-legs
 	charged := slices.ContainsFunc(o.Legs, func(l Leg) bool { return l.Allowed })
 	u := &ruling{state: OperationAborted, drawn: o.Drawn, fingerprint: o.Fingerprint, keep: e.keepFor(), until: e.r.NotAfter}
 	var result Result
@@ -193,7 +193,7 @@ func (e homeEvaluation) resolveHome() Result {
 		case e.brimful:
 			return Result{Err: e.full()} // the shard that asks will retry
 		default:
-			e.writeRuling(e.key, u)
+			e.writeRuling(e.key, u) //mutant:home-aborts-no-unknown
 		}
 	}
 	if u.state == OperationHeld && e.at.Now >= u.expires {

@@ -81,6 +81,7 @@ func (e legEvaluation) chargeLeg() Result {
 	}
 	if l != nil {
 		switch {
+		//mutant:charge-answered-after-release 2
 		case l.state.ended():
 			return Result{Err: errOperationEnded}
 		case l.fingerprint != o.Fingerprint:
@@ -121,14 +122,14 @@ func (e legEvaluation) finishLeg() Result {
 	case mine && l.state.ended():
 		return Result{Decision: d}
 	case l == nil && e.r.Operation.Verdict.State == OperationAborted:
-		e.leaveTombstone()
+		e.leaveTombstone() //mutant:no-tombstone
 		return Result{Decision: d}
 	case !mine:
 		return Result{Decision: d}
 	}
 	switch e.r.Operation.Verdict.State {
 	case OperationAborted:
-		err = e.endPart(l.entries, true)
+		err = e.endPart(l.entries, true) //mutant:aborted-leg-keeps-its-holds
 		l.state = legReleased
 	case OperationCommitted:
 		err = e.endPart(l.entries, false)
@@ -137,7 +138,7 @@ func (e legEvaluation) finishLeg() Result {
 		l.state, l.due = legHeld, e.at.Now+limit.Time(e.r.Operation.Verdict.Expires)
 		e.expectEnd(l)
 	case OperationSettled:
-		return e.settleLeg(l)
+		return e.settleLeg(l) //mutant:leg-keeps-what-was-settled
 	default:
 		return Result{Err: Invalidf("operation.verdict", "is not known to this version")}
 	}
@@ -159,6 +160,7 @@ func (e legEvaluation) expectEnd(l *leg) {
 
 // mine reports whether a verdict is about this charge.
 func (l *leg) mine(r *Request) bool {
+	//mutant:verdict-for-any-charge
 	return len(r.Operation.Legs) == 1 && placeOf(&r.Operation.Legs[0].Decision) == placeOf(&l.answer)
 }
 

@@ -133,7 +133,7 @@ func (e partEvaluation) takePart() ([]Entry, Result) {
 // guessing. An operation that counts without deciding is never denied.
 func (cs charges) countDeniedProblem(op Op) *Error {
 	for i := range cs {
-		if p := cs[i].policy; op != Count && p.CountDenied && !cs[i].looks {
+		if p := cs[i].policy; op != Count && p.CountDenied && !cs[i].looks { //mutant:denial-counter-off-on-many-shards
 			return Invalidf(fmt.Sprintf("entries[%d].policy", i), "%q has count_denied, and the request's keys live on "+
 				"several shards, where a denial cannot be counted: give all of its keys one {tag}, or ask for this entry alone",
 				p.Name)

@@ -36,7 +36,7 @@ func (e homeEvaluation) settleHome() Result {
 	case u == nil && s.Target.Hold, u != nil && u.state != s.Target.stateBefore():
 		return Result{Err: &Error{Code: HoldEnded, Field: s.Target.field(), Message: "has expired, was settled in another " +
 			"way before, or never was: it ends once"}}
-	case u == nil && e.lost(&s.Target) != nil:
+	case u == nil && e.lost(&s.Target) != nil: //mutant:lost-operation-refunded
 		return Result{Err: e.lost(&s.Target)}
 	case u == nil && e.view.Full(): // it would add a record
 		return Result{Err: e.full()}
@@ -84,6 +84,7 @@ func (e homeEvaluation) settleRuling(u *ruling, print uint64) Result {
 	}
 	e.number(&d)
 	e.statuses(&d)
+	//mutant:excess-not-committed 3
 	if e.r.Operation.Excess != nil {
 		e.ruleExcess(OperationCommitted, print)
 	}
@@ -158,7 +159,7 @@ func (e legEvaluation) settleLeg(l *leg) Result {
 	if result.Err != nil {
 		return Result{Err: result.Err}
 	}
-	l.state, l.answer.Limits = legSettled, result.Decision.Limits
+	l.state, l.answer.Limits = legSettled, result.Decision.Limits //mutant:given-back-twice
 	e.writeLeg(l)
 	return result
 }
@@ -168,7 +169,7 @@ func (e legEvaluation) settleLeg(l *leg) Result {
 func (e legEvaluation) settlePart(l *leg) (Decision, *Error) {
 	s := *e.r.Operation.Verdict.Settled
 	s.Target = Target{Hold: !l.state.ended(), DecidedAt: l.answer.DecidedAt}
-	l.dropForgotten(&s)
+	l.dropForgotten(&s) //mutant:leg-refunds-a-forgotten-key
 	d, err := e.chargesOf(l.entries)
 	if err != nil {
 		return d, err
@@ -176,7 +177,7 @@ func (e legEvaluation) settlePart(l *leg) (Decision, *Error) {
 	if _, err := e.charges.mayStillSettle(&s.Target, e.at.Now); err != nil {
 		return d, nil
 	}
-	s.leaveExcess(l.entries)
+	s.leaveExcess(l.entries) //mutant:leg-settles-the-excess-again
 	if e.settleTaken(&Request{Entries: l.entries}, &s, e.nameOfHolds(), l.answer.DecidedAt) != nil {
 		return d, nil // there is nothing to settle
 	}

@@ -97,7 +97,7 @@ func (b *batch) restored() (*restoreMark, *Error) {
 		b.markRead = true
 		b.mark, b.markErr = readRestoreMark(b.view)
 	}
-	if b.markErr != nil {
+	if b.markErr != nil { //mutant:unreadable-mark-ignored
 		return nil, unreadable("", "what was lost in a restore", b.markErr)
 	}
 	return b.mark, nil
@@ -135,7 +135,7 @@ func (m *restoreMark) unknown(c *counter, l *policy.Limit, now limit.Time) limit
 	if m == nil || m.keepsLimit(c, l) {
 		return limit.State{}
 	}
-	return m.full.State(l.Limit, now)
+	return m.full.State(l.Limit, now) //mutant:restored-unknown-key-at-rest
 }
 
 // atop adds what is not known to a state that was counted under other numbers.
@@ -143,7 +143,7 @@ func (m *restoreMark) atop(c *counter, k *counted, l *policy.Limit, s limit.Stat
 	if m == nil || k.cleared || m.keepsLimit(c, l) {
 		return s
 	}
-	return m.full.Atop(l.Limit, s, now)
+	return m.full.Atop(l.Limit, s, now) //mutant:restored-tier-not-full
 }
 
 // keepsLimit reports whether a limit of a counter continues with what the backup has.

@@ -82,7 +82,7 @@ func Continue(backup *State, r Restoration) (*State, Restored, error) {
 		}
 		return c.state, c.counts, nil
 	}
-	if !r.Exact {
+	if !r.Exact { //mutant:exact-restore-fills
 		c.put(Put{Key: string(restoreRecord), Record: Record{Value: c.mark.encode(), ForgetAt: limit.Forever}})
 	}
 	if r.Actor != "" {
@@ -131,7 +131,7 @@ func (c *continuation) record(key string, r Record) {
 	case sessionAnswerRecord:
 		return
 	case restoreRecord:
-		if !c.Exact {
+		if !c.Exact { //mutant:exact-restore-forgets-gaps
 			return // there is a new one
 		}
 	case answerRecord:
@@ -158,7 +158,7 @@ func (c *continuation) counter(key string, r Record) {
 		return
 	}
 	k.expire(c.backup.time)
-	k.meters.recover(c.backup.time, c.At)
+	k.meters.recover(c.backup.time, c.At) //mutant:restore-hides-lost-bills
 	k.ladderKnown = k.lockout() != nil
 	full, kept := false, k.limits[:0]
 	for _, l := range k.limits {
@@ -202,20 +202,20 @@ func (c *continuation) limit(k *counter, l *counted) (stays, lost bool) {
 	switch {
 	case l.limit.Algorithm == limit.Concurrency:
 		if !keep {
-			l.state = c.mark.full.With(l.limit, l.state)
+			l.state = c.mark.full.With(l.limit, l.state) //mutant:unknown-holds-ignored
 		}
 		return true, !keep // the holds that the backup knows still give their units back
 	case limit.IsTally(l.limit, l.state):
 		return true, false
 	case keep || !l.resets():
-		l.since = c.At
+		l.since = c.At //mutant:refund-crosses-a-restore
 		return true, false
 	}
 	found := l.state
 	if limit.ForgetAt(l.limit, found) <= c.backup.time {
 		found = limit.State{}
 	}
-	l.state, l.since = c.mark.full.With(l.limit, found), c.At
+	l.state, l.since = c.mark.full.With(l.limit, found), c.At //mutant:restored-window-goes-on
 	return !reflect.DeepEqual(l.state, c.mark.full.With(l.limit, limit.State{})), true
 }
 
@@ -241,6 +241,7 @@ func (c *continuation) document(name string, body []byte) error {
 	if err != nil {
 		return err
 	}
+	//mutant:shards-miss-recovered-policies
 	c.put(Put{Key: documentKey(name), Record: Record{Value: encodeDocument(max(before.Version, c.Revision)+1, body), ForgetAt: limit.Forever}})
 	return nil
 }

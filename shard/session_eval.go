@@ -37,7 +37,7 @@ func (e *evaluation) decideInSession(r *Request, answer *Result) {
 		return
 	}
 	e.finished(s, r.Acked)
-	sessionEvaluation{e, s, r}.decideOnce(answer)
+	sessionEvaluation{e, s, r}.decideOnce(answer) //mutant:time-asked-before-session
 	e.weigh(s)
 }
 
@@ -50,10 +50,11 @@ type sessionEvaluation struct {
 
 func (e sessionEvaluation) decideOnce(answer *Result) {
 	switch {
+	//mutant:copy-runs-after-a-no //mutant:finished-copy-runs
 	case e.r.Number <= e.s.acked || e.s.closed.has(e.r.Number):
 		answer.Err = errFinished
 		return
-	case e.s.counted.has(e.r.Number):
+	case e.s.counted.has(e.r.Number): //mutant:reservation-copy-holds-again
 		e.decidedBefore(answer)
 		return
 	case e.r.Number-e.s.acked > sessionWindow:
@@ -63,7 +64,7 @@ func (e sessionEvaluation) decideOnce(answer *Result) {
 	e.decideInTime(e.r, answer)
 	switch d := &answer.Decision; {
 	case answer.Err == nil && (d.Allowed || d.Index != 0):
-		e.s.add(&e.s.counted, e.r.Number)
+		e.s.add(&e.s.counted, e.r.Number) //mutant:session-remembers-no-count
 		e.remember(d)
 	case e.r.Retry:
 		e.s.add(&e.s.closed, e.r.Number)
@@ -80,6 +81,7 @@ func (e sessionEvaluation) remember(d *Decision) {
 		if !d.Allowed {
 			e.s.add(&e.s.denied, e.r.Number)
 		}
+	//mutant:reservation-copy-lacks-its-hold
 	case d.Index != 0 && e.r.ID == "" && (!d.Allowed || e.r.Op.answersOnce()) && !e.brimful:
 		e.write(Put{Key: string(appendSessionAnswerKey(nil, e.r.Session, e.r.Number)),
 			Record: Record{Value: encodeAnswer(e.r, d), ForgetAt: e.at.Now + limit.Time(sessionRetention)}})

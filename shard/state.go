@@ -63,6 +63,7 @@ func (s *State) Install(payload []byte, index, term uint64) (Outcome, error) {
 		return Outcome{}, fmt.Errorf("shard: entry %d is shard %d's, this is shard %d", index, e.shard, s.id)
 	}
 	if e.kind == epochOpen {
+		//mutant:epoch-brings-its-own-time //mutant:epoch-is-the-term
 		s.epoch, s.term, s.seq, s.time = index, term, 0, max(s.time, e.time)
 		return s.outcome(NotDropped), nil
 	}
@@ -73,18 +74,18 @@ func (s *State) Install(payload []byte, index, term uint64) (Outcome, error) {
 		return Outcome{}, fmt.Errorf("shard: entry %d would turn shard %d's time back from %d to %d",
 			index, s.id, s.time, e.time)
 	}
-	s.install(&e)
+	s.install(&e) //mutant:old-sum-halts-readers
 	return s.outcome(NotDropped), nil
 }
 
 // fence decides whether the entry is the next one of the open epoch (R2).
 func (s *State) fence(e *entry, term uint64) DropReason {
 	switch {
-	case e.epoch != s.epoch:
+	case e.epoch != s.epoch: //mutant:no-epoch-fence
 		return OldEpoch
-	case term != s.term:
+	case term != s.term: //mutant:no-term-fence
 		return OtherTerm
-	case e.seq != s.seq+1:
+	case e.seq != s.seq+1: //mutant:no-number-fence
 		return WrongSeq
 	}
 	return NotDropped

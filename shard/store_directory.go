@@ -50,7 +50,7 @@ func (d *directory) append(g *segment) {
 
 // setHead sets the text of a head's number.
 func (d *directory) setHead(number byte, text string) {
-	if d.heads.generation != d.generation {
+	if d.heads.generation != d.generation { //mutant:head-changes-in-a-snapshot
 		d.heads = &heads{d.generation, d.heads.texts}
 	}
 	d.heads.texts[number] = text

@@ -34,6 +34,7 @@ func (e *evaluation) growth(r *Request, d *Decision) *Error {
 	n := 0
 	for i := range e.charges {
 		ch := &e.charges[i]
+		//mutant:brimful-shard-begins-periods
 		if d.Allowed && !ch.looks && ch.counter.meters.grow(ch.policy.Meter, e.at.Now) {
 			return e.full()
 		}

@@ -80,7 +80,7 @@ func (t *table) release(number byte) {
 	if number == 0 {
 		return
 	}
-	if t.heads.records[number]--; t.heads.records[number] == 0 {
+	if t.heads.records[number]--; t.heads.records[number] == 0 { //mutant:head-reused-too-early
 		delete(t.heads.numbers, t.segments.heads.texts[number])
 		t.segments.setHead(number, "")
 	}

@@ -68,8 +68,8 @@ func (g *segment) from(h *heads, place uint64, to []placed) []placed {
 
 // after returns the first place behind the segment n, in which a place lies; 0: there is none.
 func (t *table) after(n int, place uint64) uint64 {
-	address := t.level // bits that all hashes of the segment share
-	if n >= 1<<t.level || n+1<<t.level < t.segments.length {
+	address := t.level                                       // bits that all hashes of the segment share
+	if n >= 1<<t.level || n+1<<t.level < t.segments.length { //mutant:scan-continues-elsewhere
 		address++
 	}
 	if address == 0 {
@@ -86,7 +86,7 @@ func ScanOver(base iter.Seq2[[]byte, Record], from uint64, newer iter.Seq2[strin
 	over := make(map[string]bool)
 	for key, r := range newer {
 		over[key] = true
-		if at := scanPlace([]byte(key)); at >= from && r.Value != nil {
+		if at := scanPlace([]byte(key)); at >= from && r.Value != nil { //mutant:scan-omits-uninstalled
 			laid = append(laid, placed{at, []byte(key), r})
 		}
 	}

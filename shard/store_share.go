@@ -65,6 +65,7 @@ func shareNames[K string | []byte](key K) (namespace, policy K) {
 	if end, ok = endOfString(key, begin); !ok {
 		return namespace, policy
 	}
+	//mutant:inline-labels-escape-their-share
 	if policy = key[1:end]; end > begin+1 && key[begin+1] == InlinePolicy[0] && key[begin] < 0x80 {
 		policy = K(string(key[1:begin]) + "\x01" + InlinePolicy)
 	}
@@ -254,4 +255,6 @@ func (e *evaluation) crowdedBy(r *Request) *Error {
 }
 
 // takesMost reports whether one takes more than half of all, and there are others.
+//
+//mutant:alone-may-not-fill
 func takesMost(one, all Share) bool { return one.Keys < all.Keys && 2*one.Bytes > all.Bytes }

@@ -86,6 +86,7 @@ func (p *Snapshot) writeRecords(out *summingWriter) error {
 			at = s.next
 		}
 	}
+	//mutant:snapshot-ignores-its-records
 	if sum = pictureSum(p.head, sum); out.err == nil && (records != p.head[6] || sum != p.head[8]) {
 		return fmt.Errorf("shard: snapshot of shard %d at epoch %d, seq %d: %d records with fingerprint %016x, it should be %d with %016x: %w",
 			p.head[0], p.head[1], p.head[3], records, sum, p.head[6], p.head[8], ErrDiverged)
@@ -199,7 +200,7 @@ func restore(id ID, r *summingReader) (*State, error) {
 	if sum := s.pictureSum(); sum != head[8] {
 		return nil, fmt.Errorf("fingerprint is %016x, it says %016x", sum, head[8])
 	}
-	return s, nil
+	return s, nil //mutant:snapshot-lacks-sessions
 }
 
 func readHead(r *summingReader) (head [9]uint64, err error) {
@@ -269,7 +270,7 @@ func (f *filling) add(key string, r Record) bool {
 	f.next.add(hash, head, rest, r)
 	f.records++
 	f.enter(hash, r)
-	f.shares.add(key, len(key)+len(r.Value))
+	f.shares.add(key, len(key)+len(r.Value)) //mutant:snapshot-forgets-shares
 	return true
 }
 

@@ -122,7 +122,7 @@ func (t *table) forget(key string) {
 func (t *table) uncount(s *stored) {
 	key := t.key(s)
 	t.leave(xxhash.Sum64(key), s.Record)
-	t.shares.remove(key, len(key)+len(s.Value))
+	t.shares.remove(key, len(key)+len(s.Value)) //mutant:swept-counts-forever
 	t.release(s.head)
 	t.records--
 }
@@ -175,7 +175,7 @@ func (t *table) sweepSegment(g *segment, now limit.Time) {
 	for at := g.first(); !g.past(at); {
 		s := g.open(at)
 		at = s.next
-		if s.ForgetAt > now {
+		if s.ForgetAt > now { //mutant:records-forgotten-early
 			g.forgetFirst = min(g.forgetFirst, s.ForgetAt)
 			t.staying.add(g, &s)
 			continue

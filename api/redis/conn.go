@@ -90,7 +90,7 @@ func (c *conn) shakeHands() bool {
 	if !ok {
 		return true
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), handshakeWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), handshakeWithin) //mutant:handshake-lasts-forever
 	defer cancel()
 	if secure.HandshakeContext(ctx) != nil {
 		return false
@@ -119,7 +119,7 @@ func (c *conn) widen() bool {
 	size := len(c.in)
 	if c.to-c.from > size/2 {
 		size *= 2
-		if c.who.caller == nil && size > strangeHeld {
+		if c.who.caller == nil && size > strangeHeld { //mutant:stranger-sends-much
 			<-c.free
 			c.fail(nil, tooStrange)
 			c.round.ends = true
@@ -161,7 +161,7 @@ func (c *conn) answer() bool {
 			c.free <- struct{}{}
 			return false
 		}
-		c.identify()
+		c.identify() //mutant:redis-connection-asked-once
 		c.translate()
 		if len(c.round.commands) == 0 {
 			c.free <- struct{}{}

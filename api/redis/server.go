@@ -186,6 +186,7 @@ func (s *Server) start(nc net.Conn) {
 	s.mu.Lock()
 	if s.quiet.Load() {
 		s.mu.Unlock()
+		//mutant:stop-waits-for-handshakes
 		if _, secure := nc.(*tls.Conn); secure { // to tell it would take a handshake, for which nobody has time
 			nc.Close()
 			return

@@ -206,7 +206,7 @@ type connKey struct {
 // keyOf sets c.key to the received key; false: the key is invalid, or cannot be hashed yet, and the error is the reply. Nothing behind
 // it sees the key of a namespace whose keys are hashed.
 func (c *conn) keyOf(v *verb, arg []byte) bool {
-	if !c.granted(v, arg) {
+	if !c.granted(v, arg) { //mutant:one-key-asked-for-all
 		return false
 	}
 	by, revision, err := c.server.config.keys(c.who.namespace)
@@ -215,7 +215,7 @@ func (c *conn) keyOf(v *verb, arg []byte) bool {
 		return false
 	}
 	c.key.revision = revision
-	if string(arg) == c.key.sent && c.key.sent != "" && by == c.key.by {
+	if string(arg) == c.key.sent && c.key.sent != "" && by == c.key.by { //mutant:connection-keeps-the-key-form
 		return true
 	}
 	if problem := shard.KeyProblem(string(arg)); problem != "" {
@@ -231,7 +231,7 @@ func (c *conn) keyOf(v *verb, arg []byte) bool {
 			return false
 		}
 	}
-	c.key = connKey{sent, key, by, revision}
+	c.key = connKey{sent, key, by, revision} //mutant:redis-passes-its-key
 	return true
 }
 

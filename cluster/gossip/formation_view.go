@@ -80,6 +80,7 @@ func (v *formationView) toldToGo(cluster string) string {
 func (v *formationView) missing(f *Formation) string {
 	var missing []string
 	for _, id := range f.Founders {
+		//mutant:founding-without-a-founder
 		if m := v.others[id]; id != v.self.Node && (m == nil || m.State != MemberAlive || m.Cluster != f.Cluster) {
 			missing = append(missing, v.describe(id, f.Cluster))
 		}

@@ -234,7 +234,7 @@ func (g *Gossip) SetKeys(keys [][]byte) error {
 	}
 	for _, old := range g.keys.GetKeys() {
 		if !slices.ContainsFunc(keys, func(key []byte) bool { return bytes.Equal(key, old) }) {
-			if err := g.keys.RemoveKey(old); err != nil {
+			if err := g.keys.RemoveKey(old); err != nil { //mutant:gossip-keeps-a-removed-line
 				return fmt.Errorf("gossip-key: %w", err)
 			}
 		}

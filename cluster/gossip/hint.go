@@ -70,7 +70,7 @@ func (h *Hints) Merge(hint Hint) bool {
 	}
 	for {
 		known := place.Load()
-		if known != nil && known.Epoch >= hint.Epoch {
+		if known != nil && known.Epoch >= hint.Epoch { //mutant:older-hint-wins
 			return false
 		}
 		if place.CompareAndSwap(known, &hint) {

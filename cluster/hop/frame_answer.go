@@ -205,7 +205,7 @@ func appendPosition(b []byte, p shard.Position) []byte {
 
 func appendStatus(b []byte, before, s *shard.LimitStatus) []byte {
 	same := s.Policy == before.Policy && s.Key == before.Key
-	lockout := s.LockoutLevel != 0 || s.BlockedUntil != 0 || s.Blocked || s.Soft
+	lockout := s.LockoutLevel != 0 || s.BlockedUntil != 0 || s.Blocked || s.Soft //mutant:softness-lost-between-shards
 	b = append(b, flag(s.Unlimited, bitUnlimited)|flag(s.Shadow, bitShadow)|flag(s.Allowed, bitAdmitted)|
 		flag(same, bitSameEntry)|flag(s.Held != 0, bitHeld)|flag(s.Granted != 0, bitGranted)|flag(lockout, bitLockout)|
 		flag(s.Uncounted, bitUncounted))

@@ -167,7 +167,7 @@ func (l *link) endLocked(why error) {
 		l.finish(c, l.unreached())
 	}
 	for _, c := range l.waiting {
-		l.finish(c, l.unknown("the connection broke"))
+		l.finish(c, l.unknown("the connection broke")) //mutant:broken-means-not-executed
 	}
 	l.queue, l.waiting = nil, nil
 	close(l.gone)
@@ -351,7 +351,7 @@ func (l *link) goodbye(records []byte) error {
 				Message: "node " + l.node + " ended the connection before it began the request; ask again"})
 		}
 	}
-	l.endLocked(errGoodbye)
+	l.endLocked(errGoodbye) //mutant:calls-after-goodbye
 	l.tried = l.began
 	return errGoodbye
 }

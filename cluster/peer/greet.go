@@ -78,7 +78,7 @@ func (p *Port) greet(raw net.Conn) {
 		return
 	}
 	conn = p.stand(s)
-	if refusal := p.mayStand(hello.kind, peer.node); refusal != 0 {
+	if refusal := p.mayStand(hello.kind, peer.node); refusal != 0 { //mutant:connects-during-removal
 		p.noteRefused(raw, &hello, refusal)
 		conn.Close()
 		return
@@ -146,7 +146,7 @@ func (p *Port) judge(hello *preamble, peer *proven) (refusal Refusal, detail str
 		peer.node = from
 	}
 	refusal, detail, err = p.refusal(hello, peer, from, to, err)
-	if p.config.Listing(peer.node) != Listed {
+	if p.config.Listing(peer.node) != Listed { //mutant:strangers-hear-ids
 		detail = ""
 	}
 	return refusal, detail, err

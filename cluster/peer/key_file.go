@@ -62,7 +62,7 @@ func (f *KeyFile) Refresh() (changed bool) {
 	}
 	settled := bytes.Equal(text, f.read)
 	f.read = text
-	if !settled {
+	if !settled { //mutant:key-file-half-written
 		return false
 	}
 	if bytes.Equal(text, f.taken) {
@@ -75,7 +75,7 @@ func (f *KeyFile) Refresh() (changed bool) {
 		return false
 	}
 	f.taken, f.said = text, ""
-	f.inForce.Store(key)
+	f.inForce.Store(key) //mutant:removed-line-accepted
 	f.logger.Info("cluster key: the file has changed; the first line sends, all are accepted", "file", f.name, "lines",
 		key.Fingerprints())
 	return true
@@ -115,7 +115,7 @@ func MakeKeyFile(name string) error {
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err := os.Link(f.Name(), name); !errors.Is(err, fs.ErrExist) {
+	if err := os.Link(f.Name(), name); !errors.Is(err, fs.ErrExist) { //mutant:cluster-key-replaced
 		return err
 	}
 	return nil

@@ -41,9 +41,9 @@ const (
 // mayStand returns why this node has no connection of that kind with another node, in either direction; 0: it may.
 func (p *Port) mayStand(kind connKind, node string) Refusal {
 	switch listing := p.config.Listing(node); {
-	case listing == Removed:
+	case listing == Removed: //mutant:removed-node-connects
 		return WasRemoved
-	case listing == Unlisted && kind != kindAsk:
+	case listing == Unlisted && kind != kindAsk: //mutant:table-does-not-admit
 		return NotListed
 	}
 	return 0
@@ -85,12 +85,12 @@ func (p *Port) Recheck() {
 	for _, s := range p.allStanding() {
 		refusal := p.mayStand(s.kind, s.peer.node)
 		switch {
-		case refusal != 0:
+		case refusal != 0: //mutant:removal-cuts-nothing
 			p.config.Logger.Info("peer port: connection cut", "node", s.peer.node, "error", refusal)
 			s.cut()
-		case s.peer.line != "" && !slices.Contains(lines, s.peer.line):
+		case s.peer.line != "" && !slices.Contains(lines, s.peer.line): //mutant:removed-line-stays-connected
 			s.end()
-		case s.peer.own != "" && s.peer.own != lines[0] && s.drain != nil:
+		case s.peer.own != "" && s.peer.own != lines[0] && s.drain != nil: //mutant:requests-stay-on-the-old-line
 			s.drain()
 		}
 	}

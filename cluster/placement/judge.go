@@ -55,11 +55,11 @@ func judgeAt(mine shard.SumAt, voters []string, said map[string]Testimony) Verdi
 		if sum, found := testimony.at(mine); found {
 			votes[sum]++
 		} else if testimony.isBefore(mine) {
-			awaited = true
+			awaited = true //mutant:late-sum-not-awaited
 		}
 	}
 	for sum, count := range votes {
-		if count <= len(voters)/2 {
+		if count <= len(voters)/2 { //mutant:any-other-sum-convicts
 			continue
 		}
 		if sum == mine.Sum {
@@ -76,6 +76,7 @@ func judgeAt(mine shard.SumAt, voters []string, said map[string]Testimony) Verdi
 // at returns the replica's sum at the position of another replica's sum.
 func (t *Testimony) at(other shard.SumAt) (sum uint64, found bool) {
 	i := slices.IndexFunc(t.Sums, func(s shard.SumAt) bool {
+		//mutant:sums-of-two-versions-compared
 		return s.Version == other.Version && s.Epoch == other.Epoch && s.Seq == other.Seq
 	})
 	if i < 0 {

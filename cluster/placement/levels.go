@@ -279,6 +279,7 @@ func (p *levelPlanner) prepare(release string) {
 // carries it. The table must already be fenced so that no older node is registered: another node may be planning the
 // table.
 func (p *levelPlanner) rise(release string) {
+	//mutant:level-before-directories //mutant:level-without-fence
 	if p.t.Level < p.l.Next || !p.all(func(r NodeLevels) bool { return r.Kept >= p.l.Next }) {
 		return
 	}

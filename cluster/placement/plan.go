@@ -103,7 +103,7 @@ func (p *planner) welcomes(n *Node) bool {
 // reads reports whether a node can read what the cluster writes, or is about to write.
 func (p *planner) reads(node string) bool {
 	report := p.seen.Reports[node]
-	return report.LevelsOf().Max >= p.t.Level
+	return report.LevelsOf().Max >= p.t.Level //mutant:admits-a-node-that-cannot-read
 }
 
 // leader returns the node that leads a group according to the reports; "" if none says so.
@@ -137,6 +137,7 @@ func (p *planner) planNodes() {
 		}
 	}
 	for i := range p.t.Nodes {
+		//mutant:leaving-node-loses-its-clients
 		if n := &p.t.Nodes[i]; p.t.Left(n.ID) && n.State == NodeLeaving && !p.seen.Lingers[n.ID] {
 			n.State = NodeRemoved
 			p.step("node %s has no replica left and is removed", n.ID)

@@ -181,7 +181,7 @@ func (p *planner) canLose(s groupState, r Replica) bool {
 	if p.answers(r) {
 		remain--
 	}
-	return s.works() && remain > (s.voters-1)/2
+	return s.works() && remain > (s.voters-1)/2 //mutant:voter-leaves-below-majority
 }
 
 // leavesBefore orders candidates to leave. Replicas that do not answer come first, then those that share a zone with most

@@ -104,7 +104,7 @@ func Reconcile(t *Table, node string, held []Held) []Action {
 func (g *Group) withoutStores(r Replica) Action {
 	switch {
 	case r.Created && !r.Lost:
-		return Action{Kind: MarkLost, Shard: g.Shard, Number: r.Number}
+		return Action{Kind: MarkLost, Shard: g.Shard, Number: r.Number} //mutant:wiped-replica-keeps-its-number
 	case r.Created || r.Lost || r.Role == Leaving:
 		return Action{}
 	case r.Number == firstNumber:
@@ -139,7 +139,7 @@ func unlisted(h Held, nextNumber uint64) Action {
 	switch {
 	case gone && h.Open:
 		return Action{Kind: Close, Shard: h.Shard, Number: h.Number}
-	case gone && h.Kept:
+	case gone && h.Kept: //mutant:evidence-deleted
 		return Action{}
 	case gone:
 		return Action{Kind: Destroy, Shard: h.Shard, Number: h.Number}

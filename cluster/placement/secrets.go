@@ -116,11 +116,13 @@ func (s *Secrets) Settled() bool {
 }
 
 func (s *Secrets) clone() *Secrets {
+	//mutant:restored-cluster-changes-key-secret
 	return &Secrets{Sealing: slices.Clone(s.Sealing), Seals: s.Seals, Keys: s.Keys}
 }
 
 // WithKeySecret returns the secrets with one that keys are hashed with; nil: they have it already.
 func (s *Secrets) WithKeySecret(key Secret) *Secrets {
+	//mutant:key-secret-drawn-twice 3
 	if len(s.Keys) > 0 {
 		return nil
 	}
@@ -158,14 +160,15 @@ func (s *Secrets) ApplyRotation(key Secret, now time.Time) (next *Secrets, numbe
 // as a node may seal with one of those.
 func (s *Secrets) ApplyDrop() (next *Secrets, dropped []uint32, err error) {
 	switch {
+	//mutant:sealing-secret-dropped 2
 	case !s.Settled():
 		return nil, nil, ErrRotating
 	case len(s.Sealing) == 1:
 		return nil, nil, ErrOneSecret
 	}
-	next = &Secrets{Seals: s.SealsWith(), Keys: s.Keys}
+	next = &Secrets{Seals: s.SealsWith(), Keys: s.Keys} //mutant:dropped-secrets-take-the-keys
 	for _, one := range s.Sealing {
-		if one.Number == s.SealsWith() {
+		if one.Number == s.SealsWith() { //mutant:dropped-secret-opens
 			next.Sealing = append(next.Sealing, one)
 		} else {
 			dropped = append(dropped, one.Number)
@@ -178,7 +181,7 @@ func (s *Secrets) ApplyDrop() (next *Secrets, dropped []uint32, err error) {
 // and whoever had the backup know the others. Those open what the backup knows, for SealingOpens from now.
 func (s *Secrets) AfterRestore(key Secret, now time.Time) *Secrets {
 	next := s.clone()
-	next.Seals = next.add(key, now)
+	next.Seals = next.add(key, now) //mutant:restored-cluster-seals-as-before
 	next.end(now)
 	return next
 }
@@ -208,12 +211,13 @@ func Unconfirmed(t *Table, version uint64, reports map[string]Report) (nodes []s
 // It returns nil if there is nothing to do, or a listed node has not written this version down yet: each step of a rotation needs
 // the one before to be known everywhere, whichever node seals or opens next.
 func PlanSecrets(t *Table, s *Secrets, version uint64, reports map[string]Report, now time.Time) (next *Secrets, steps []string) {
-	if len(Unconfirmed(t, version, reports)) > 0 {
+	if len(Unconfirmed(t, version, reports)) > 0 { //mutant:secret-seals-unconfirmed
 		return nil, nil
 	}
 	next = s.clone()
 	if waiting := s.Waiting(); waiting != 0 {
 		next.Seals = waiting
+		//mutant:secret-ends-in-use
 		return next, []string{fmt.Sprintf("all nodes know sealing secret %d: it seals from now on", waiting)}
 	}
 	next.Seals = s.SealsWith()
@@ -221,7 +225,7 @@ func PlanSecrets(t *Table, s *Secrets, version uint64, reports map[string]Report
 		steps = append(steps, fmt.Sprintf("no node seals with sealing secret %d any longer: it opens ids for %v", number, SealingOpens))
 	}
 	next.Sealing = slices.DeleteFunc(next.Sealing, func(one SealingSecret) bool {
-		ended := one.Ends != 0 && one.Ends <= now.UnixMicro()
+		ended := one.Ends != 0 && one.Ends <= now.UnixMicro() //mutant:secret-never-ends
 		if ended {
 			steps = append(steps, fmt.Sprintf("sealing secret %d has ended: it is dropped", one.Number))
 		}

@@ -102,6 +102,7 @@ func (o *operation) merged(home shard.Decision, legs []shard.Leg) shard.Decision
 		d.ShadowDenied = d.ShadowDenied || leg.ShadowDenied
 		d.RetryAfter = longerWait(d.RetryAfter, leg.RetryAfter)
 		if fired := leg.Fired(); fired != nil {
+			//mutant:fired-lost-between-shards
 			d.System = &shard.SystemAnswer{Fired: append(slices.Clone(d.Fired()), fired...)}
 		}
 	}

@@ -75,6 +75,7 @@ func (o *operation) resolveBehind(charged []shard.Leg, notAfter limit.Time) {
 		return // a leg that was charged after all asks home later
 	}
 	o.router.behind.start(func(ctx context.Context) {
+		//mutant:leg-released-without-home
 		result := o.send(ctx, o.home, shard.Request{Op: shard.ResolveHome, Operation: &about, NotAfter: notAfter})
 		if result.Err == nil {
 			o.router.finish(ctx, o.finishing(result.Decision.Operation, charged))
@@ -141,7 +142,7 @@ func (r *Router) finish(ctx context.Context, messages []shard.Duty) {
 func (r *Router) acknowledge(ctx context.Context, finished []shard.Duty, results []shard.Result) {
 	var messages []shard.Duty
 	for i := range finished {
-		if results[i].Err == nil {
+		if results[i].Err == nil { //mutant:leg-acknowledged-unheard
 			messages = appendAcknowledgement(messages, &finished[i].Request)
 		}
 	}
@@ -219,6 +220,7 @@ func (r *Router) dischargeTo(ctx context.Context, duties []shard.Duty) (all bool
 	for i, result := range r.dispatch(ctx, questions) {
 		about := *questions[i].Request.Operation
 		all = all && result.Err == nil
+		//mutant:silent-leg-ends-itself
 		if result.Err != nil || about.Leg == about.Home || result.Decision.Operation == nil {
 			continue // without an answer the leg stays open: only home ends it
 		}

@@ -86,7 +86,7 @@ func (r *Router) deliver(ctx context.Context, route *shardRoute, requests []shar
 
 // repeatable reports whether a request with an unknown outcome may be asked again.
 func repeatable(r *shard.Request) bool {
-	return r.Number != 0 || r.ID != "" || r.Operation != nil || !r.Op.Changes()
+	return r.Number != 0 || r.ID != "" || r.Operation != nil || !r.Op.Changes() //mutant:retries-without-id-or-session
 }
 
 // needsNumber reports whether a request that travels in sessions needs a number. A request of an operation on several
@@ -265,6 +265,7 @@ func goesOn(r *shard.Request, result *shard.Result, moved bool) bool {
 	case err.Code == shard.Unavailable && err.RetryAfter >= LongWait:
 		result.Err = fate(r, err) // the owner knows that this will not change soon
 		return false
+	//mutant:router-disbelieves-no-owner
 	case err.Code == shard.NotOwner, err.Code == shard.Draining, err.Code == shard.Unavailable:
 		return true
 	case err.Code == shard.Overloaded && moved:
@@ -293,7 +294,7 @@ var errDeniedNow = &shard.Error{Message: "it was denied"}
 // fate returns the final error of a request. An error of a later copy says nothing about an earlier copy, which may have
 // been counted.
 func fate(r *shard.Request, err *shard.Error) *shard.Error {
-	if !r.Retry || err.MaybeApplied() {
+	if !r.Retry || err.MaybeApplied() { //mutant:late-refusal-speaks-for-all
 		return err
 	}
 	return &shard.Error{Code: shard.UnknownOutcome, Field: err.Field, Message: "the outcome is not known: it may have " +
@@ -348,7 +349,7 @@ func (e *delivery) pack(again []int, results []shard.Result) {
 		*r, places[to] = e.batch[from], e.place(from)
 		switch {
 		case err.MaybeApplied() && r.Op.Changes():
-			r.Retry = true
+			r.Retry = true //mutant:new-number-for-each-copy //mutant:second-copy-unmarked
 		case err.Code == shard.SessionGone:
 			if r.Session != gone {
 				gone = r.Session

@@ -176,6 +176,7 @@ func left(wait, passed limit.Span) limit.Span {
 // keep stores a denial for the next such request. asked and heard are the instants of the request and of its answer.
 // Answers not worth repeating are not kept: above all admissions, and anything that a shard has counted.
 func (d *denials) keep(q *inquiry, r *shard.Request, said *shard.Decision, revision *policy.Revision, asked, heard limit.Span) {
+	//mutant:repeated-denial-admits
 	if said.Allowed || said.Replayed || said.Index != 0 || said.RetryAfter == 0 || said.Age < 0 || said.Age >= q.life {
 		return
 	}

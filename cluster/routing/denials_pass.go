@@ -58,7 +58,7 @@ func (d *denials) answer(r *shard.Request, into *shard.Decision) bool {
 		return false
 	}
 	kept.repeat(now, make([]shard.LimitStatus, len(kept.decision.Limits)), into)
-	d.repeated(r, into)
+	d.repeated(r, into) //mutant:quick-denial-unseen
 	return true
 }
 
@@ -101,7 +101,7 @@ func (p *denialPass) repeat() {
 		}
 		p.answered++
 		kept.repeat(p.asked, p.space(len(kept.decision.Limits), len(p.requests)-i), &p.results[i].Decision)
-		p.repeated(r, &p.results[i].Decision)
+		p.repeated(r, &p.results[i].Decision) //mutant:repeated-denial-unseen
 	}
 }
 
@@ -203,7 +203,7 @@ func (d *denials) forget(requests []shard.Request) {
 			kept := d.slots[n].Load()
 			if kept != nil && kept.namespace == r.Namespace &&
 				slices.ContainsFunc(kept.entries, func(e shard.Entry) bool { return e.Key == r.Adjustment.Forget }) {
-				d.slots[n].CompareAndSwap(kept, nil)
+				d.slots[n].CompareAndSwap(kept, nil) //mutant:forgotten-key-among-denials
 			}
 		}
 	}

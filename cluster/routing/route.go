@@ -146,7 +146,7 @@ func (w *shardRoute) found(vain bool) {
 // mayAsk reports whether a caller may ask around now; vain tells whether it has asked in vain before. Normally every
 // caller may. While asking is known to be in vain, only one caller per probeEvery may (R20).
 func (w *shardRoute) mayAsk(vain bool) bool {
-	if !w.lost.Load() && !(vain && w.vain.Load()) {
+	if !w.lost.Load() && !(vain && w.vain.Load()) { //mutant:each-waiter-asks-around
 		return true
 	}
 	w.mu.Lock()

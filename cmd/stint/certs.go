@@ -127,6 +127,7 @@ func (c *certsRoleCommand) Run(s streams) error {
 // Run makes a certificate for the ports for clients.
 func (c *certsAPICommand) Run(s streams) error {
 	template := &x509.Certificate{Subject: pkix.Name{CommonName: "stint"}, KeyUsage: x509.KeyUsageDigitalSignature,
+		//mutant:server-certificate-gives-a-role
 		BasicConstraintsValid: true, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
 	for _, host := range c.Hosts {
 		if ip := net.ParseIP(host); ip != nil {

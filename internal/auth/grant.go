@@ -185,6 +185,7 @@ func (g *grant) has(op Op) bool { return g.ops&(1<<op) != 0 }
 func (g *grant) covers(on *Target) bool {
 	return g.all || (len(g.namespaces) == 0 || slices.Contains(g.namespaces, on.Namespace)) &&
 		(len(g.policies) == 0 || slices.Contains(g.policies, on.Policy)) && (len(g.keys) == 0 || coversKey(g.keys, on.Key)) &&
+		//mutant:star-grants-unlimited
 		(on.Tier == "" || slices.Contains(g.tiers, on.Tier) || slices.Contains(g.tiers, "*") && !on.Unlimited)
 }
 

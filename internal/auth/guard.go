@@ -116,10 +116,10 @@ func (g *Guard) Caller(p Proof) (*Caller, *Refusal) {
 		return outsider, nil
 	case !set.Known:
 		return nil, errYoung
-	case !set.Required && p.Port == Public:
+	case !set.Required && p.Port == Public: //mutant:public-before-the-first-token
 		return nil, errNoTokensYet
-	case !set.Required && p.Port == Trusted:
-		return guest, nil
+	case !set.Required && p.Port == Trusted: //mutant:trusted-port-ignores-tokens
+		return guest, nil //mutant:guest-names-a-tier
 	case !set.Required:
 		return anybody, nil
 	case p.Token == "" && p.Role == "":
@@ -132,7 +132,7 @@ func (g *Guard) Caller(p Proof) (*Caller, *Refusal) {
 	} else {
 		c = set.ofRole(p.Role, now)
 	}
-	if c == nil {
+	if c == nil { //mutant:wrong-token-falls-back-to-role
 		return nil, errWrong
 	}
 	c.use(now)
@@ -155,7 +155,7 @@ func (g *Guard) Still(c *Caller, port Port) (*Caller, *Refusal) {
 		return g.Caller(Proof{Port: port})
 	}
 	now := g.now().UnixMicro()
-	present := set.still(c, now)
+	present := set.still(c, now) //mutant:connection-keeps-a-revoked-token
 	if present == nil {
 		return nil, errWrong
 	}
@@ -173,6 +173,7 @@ func (g *Guard) Admit(c *Caller, op Op) *Refusal {
 		return NotGrantedError(op)
 	case !op.ofKeys() && !c.May(op, Target{}):
 		return NotGrantedError(op)
+	//mutant:old-tokens-do-everything
 	case c.record != nil && op != NoOp && !op.survivesSilence() && g.now().UnixMicro()-g.heard.Load() > staleAfter.Microseconds():
 		return errStale
 	}

@@ -189,6 +189,7 @@ func (s *Set) ofToken(text string, now int64) *Caller {
 	}
 	hash := hashOf(text)
 	c := s.tokens[id]
+	//mutant:expired-token-accepted //mutant:token-known-by-its-id
 	if c == nil || subtle.ConstantTimeCompare(hash[:], c.hash[:]) != 1 || c.ended(now) {
 		return nil
 	}

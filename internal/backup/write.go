@@ -55,6 +55,7 @@ type RecoveredFrom struct {
 // shards took on one may be known only on another.
 func (h *Header) DataExact() bool {
 	return h.Recovery != nil && len(h.Recovery.Shards) == int(h.Shards)+1 &&
+		//mutant:one-lost-shard-not-filled
 		!slices.ContainsFunc(h.Recovery.Shards[:h.Shards], func(s RecoveredFrom) bool { return !s.Exact })
 }
 

@@ -113,7 +113,7 @@ func (w *Watcher) load() error {
 		return err
 	}
 	content := &Content{Certificate: own}
-	if content.Ends, err = timely(own, w.config.Now(), w.config.Others); err != nil {
+	if content.Ends, err = timely(own, w.config.Now(), w.config.Others); err != nil { //mutant:bad-files-taken-in-part
 		return fmt.Errorf("%s %w", files.Cert, err)
 	}
 	if files.CAs != "" {
@@ -163,7 +163,7 @@ func timely(own tls.Certificate, now time.Time, others string) (ends time.Time, 
 		switch {
 		case err != nil:
 			return ends, err
-		case now.After(certificate.NotAfter):
+		case now.After(certificate.NotAfter): //mutant:expired-certificate-taken
 			return ends, fmt.Errorf("expired %v ago, at %v: no %s accepts it; issue a new one", now.Sub(certificate.NotAfter).Round(time.Second),
 				certificate.NotAfter.UTC().Format(time.RFC3339), others)
 		case now.Before(certificate.NotBefore):

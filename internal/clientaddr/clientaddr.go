@@ -34,6 +34,7 @@ func (p Proxies) Client(otherEnd string, forwardedFor []string) (string, error) 
 		return "", fmt.Errorf("%q is no address of a connection", otherEnd)
 	}
 	forwarded := strings.Split(strings.Join(forwardedFor, ","), ",")
+	//mutant:leftmost-address-counts //mutant:strangers-forwarded-for-counts
 	for i := len(forwarded) - 1; i >= 0 && p.has(address); i-- {
 		if address, ok = parseAddress(strings.TrimSpace(forwarded[i])); !ok {
 			return "", errors.New("X-Forwarded-For is missing, or has an entry that is no address")

@@ -76,7 +76,7 @@ func (t *TLS) Config(protocols ...string) *tls.Config {
 		config *tls.Config
 	}
 	var last atomic.Pointer[made]
-	common := tls.Config{MinVersion: tls.VersionTLS12, NextProtos: protocols}
+	common := tls.Config{MinVersion: tls.VersionTLS12, NextProtos: protocols} //mutant:old-tls-spoken
 	port := common.Clone()
 	port.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		content := t.files.Current()
@@ -85,6 +85,7 @@ func (t *TLS) Config(protocols ...string) *tls.Config {
 			m = &made{content, common.Clone()}
 			m.config.Certificates = []tls.Certificate{content.Certificate}
 			if content.CAs != nil {
+				//mutant:any-authority-issues-roles
 				m.config.ClientAuth, m.config.ClientCAs = tls.VerifyClientCertIfGiven, content.CAs
 				m.config.VerifyConnection = mayHaveARole
 			}
@@ -104,6 +105,7 @@ func mayHaveARole(state tls.ConnectionState) error {
 	if len(state.PeerCertificates) == 0 {
 		return nil
 	}
+	//mutant:any-certificate-is-a-client 2
 	_, err := roleOf(state.PeerCertificates[0])
 	return err
 }
@@ -129,12 +131,12 @@ func Role(state *tls.ConnectionState) string {
 // roleOf returns the role that a certificate names. There must be exactly one URI, so that there is no choice to make, and it
 // must be spelled as we spell it.
 func roleOf(certificate *x509.Certificate) (string, error) {
-	if len(certificate.URIs) != 1 {
+	if len(certificate.URIs) != 1 { //mutant:first-uri-counts
 		return "", fmt.Errorf("a role's certificate has exactly one URI, %s<name>, and this one has %d", roleURI, len(certificate.URIs))
 	}
 	uri := certificate.URIs[0]
 	name, ok := strings.CutPrefix(uri.String(), roleURI)
-	if !ok || !isName(name) {
+	if !ok || !isName(name) { //mutant:role-of-any-name
 		return "", fmt.Errorf("the certificate is no role's: its URI is %.200q, not %s<name>", uri, roleURI)
 	}
 	return name, nil

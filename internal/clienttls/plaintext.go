@@ -55,7 +55,7 @@ func (c *conn) Read(b []byte) (int, error) {
 		return n, err
 	}
 	c.heard = true
-	if b[0] == handshakeRecord {
+	if b[0] == handshakeRecord { //mutant:plaintext-ends-wordless
 		return n, err
 	}
 	c.turnAway(b, n)

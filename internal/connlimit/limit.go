@@ -215,7 +215,7 @@ func (l *Limit) makeRoomForProven() {
 	for {
 		l.mu.Lock()
 		oldest := l.unproven.Front()
-		if l.unproven.Len() <= max(1, l.config.Most/unprovenShare) {
+		if l.unproven.Len() <= max(1, l.config.Most/unprovenShare) { //mutant:strangers-fill-a-port
 			l.mu.Unlock()
 			return
 		}
@@ -267,7 +267,7 @@ func Prover(from net.Conn) (proven func()) {
 
 // prove takes the connection out of those that may be closed for the proven ones.
 func (c *conn) prove() {
-	if c.unproven.Load() && c.unproven.Swap(false) {
+	if c.unproven.Load() && c.unproven.Swap(false) { //mutant:proven-client-pushed-out
 		c.limit.mu.Lock()
 		c.limit.settle(c)
 		c.limit.mu.Unlock()

@@ -44,11 +44,12 @@ type request struct {
 // asked returns the request that a question is about. Anybody may have sent the headers of a connection that comes from
 // elsewhere than a trusted proxy: such a question is about itself, or refused if it says otherwise.
 func (g *Gate) asked(q *Question) (request, error) {
+	//mutant:strangers-question-is-root
 	if q.Path == "" && g.Ignores(q) { // taken for "/", it could pass without a route
 		return request{}, &Refusal{http.StatusBadRequest, "headers say which request this is about, and come from an address that is not in " +
 			"the gate's trusted_proxies: nobody else is believed"}
 	}
-	if !g.proxies.Trust(q.Peer) || g.rules.Proxy == policy.ProxyPath {
+	if !g.proxies.Trust(q.Peer) || g.rules.Proxy == policy.ProxyPath { //mutant:strangers-headers-believed
 		return spelled(q.Method, q.Host, q.Path)
 	}
 	if g.rules.Proxy == policy.ProxyAny && q.Path != "" {
@@ -63,7 +64,7 @@ func (g *Gate) asked(q *Question) (request, error) {
 		switch {
 		case err != nil:
 			return request{}, err
-		case said && found != nil && *found != r:
+		case said && found != nil && *found != r: //mutant:either-proxy-believed
 			return request{}, &Refusal{http.StatusBadRequest, "the headers name two different requests, and one of them may be the client's: " +
 				"the gate's field proxy says which ones count"}
 		case said:
@@ -114,7 +115,7 @@ func (f *forward) read(q *Question) (r request, said bool, err error) {
 	} else if given, _, err := splitTarget(uri); err == nil && given != "" {
 		host = given
 	}
-	if manyURIs || manyMethods || manyHosts || method == "" || strings.Contains(host, ",") {
+	if manyURIs || manyMethods || manyHosts || method == "" || strings.Contains(host, ",") { //mutant:no-method-is-get
 		return r, false, &Refusal{http.StatusBadRequest, "the proxy sends " + f.uri + " without one " + f.method + ", or a header twice"}
 	}
 	r, err = spelled(method, host, uri)

@@ -30,7 +30,7 @@ func New(rules *policy.Gate, policies *policy.Set) *Gate {
 			fail = rules.Fail
 		}
 		g.routes[i] = Route{gate: g, rules: r, match: newMatcher(&r.Match), knowsKeys: r.KnowsKeys(policies),
-			open: fail != policy.FailClosed && !r.AlwaysCloses(policies)}
+			open: fail != policy.FailClosed && !r.AlwaysCloses(policies)} //mutant:security-policy-fails-open
 	}
 	return g
 }
@@ -53,13 +53,13 @@ func (g *Gate) Match(q *Question) (*Route, error) {
 		}
 		route := g.first(&r, path, q.Header)
 		switch {
-		case route == nil && g.rules.NoMatch == policy.NoMatchDeny:
+		case route == nil && g.rules.NoMatch == policy.NoMatchDeny: //mutant:reading-without-route-passes
 			return nil, nil
 		case route == nil || slices.Contains(seen[:i], route):
 		case found == nil:
 			found = route
 		default:
-			found = route.with(found)
+			found = route.with(found) //mutant:first-reading-alone
 		}
 		seen[i] = route
 	}
@@ -88,7 +88,7 @@ func (r *Route) Entries(q *Question, subject Subject) ([]Entry, error) {
 	entries, err := r.own(q, subject)
 	for other := r.also; other != nil && err == nil; other = other.also {
 		var more []Entry
-		more, err = other.own(q, subject)
+		more, err = other.own(q, subject) //mutant:api-key-of-another-reading
 		for _, e := range more {
 			entries = most(entries, e)
 		}
@@ -124,6 +124,7 @@ func (r *Route) key(template *policy.Template, s *sender) (key string, err error
 		switch {
 		case errors.Is(missing, errMissing) && r.gate.rules.OnMissing == policy.MissingShared:
 			return shared
+		//mutant:missing-field-hides-refusal
 		case missing != nil && (err == nil || errors.Is(err, errMissing)): // a refusal stays: what is missing may be skipped
 			err = missing
 		}
@@ -172,6 +173,7 @@ func (g *Gate) cost(c *policy.GateCost, q *Question) uint64 {
 	}
 	text, many := q.one(c.Header)
 	units, err := strconv.ParseUint(text, 10, 64)
+	//mutant:cost-without-bound //mutant:stranger-names-the-cost
 	if many || err != nil || units == 0 || units > c.Units || !g.proxies.Trust(q.Peer) {
 		return c.Units
 	}
@@ -184,7 +186,7 @@ const requestIDBytesMax = 256
 // ID returns the idempotency id of a question; "": it has none. It is made of the proxy's id, the gate and the entries, so that
 // two gates, or two different requests with one id, never have the same.
 func (g *Gate) ID(q *Question, entries []Entry) string {
-	if g.rules.RequestID == "" || !g.proxies.Trust(q.Peer) {
+	if g.rules.RequestID == "" || !g.proxies.Trust(q.Peer) { //mutant:strangers-id-is-a-free-pass
 		return ""
 	}
 	id, many := q.one(g.rules.RequestID)

@@ -82,6 +82,7 @@ func (s *sender) user() (string, error) {
 	header, many := s.q.one("Authorization")
 	// A site may take more than a space for the end of the scheme. What the gate took for another scheme would pass for no token.
 	scheme, token := header, ""
+	//mutant:token-behind-a-tab
 	if i := strings.IndexFunc(header, func(r rune) bool { return r <= ' ' || r > '~' }); i >= 0 {
 		scheme, token = header[:i], header[i:]
 	}
@@ -93,7 +94,7 @@ func (s *sender) user() (string, error) {
 	}
 	subject, err := s.subject(strings.Trim(token, " \t"))
 	if errors.Is(err, ErrToken) {
-		return "", unproven(err)
+		return "", unproven(err) //mutant:bad-token-skipped
 	}
 	return "user:" + subject, err
 }
@@ -103,7 +104,7 @@ func (s *sender) user() (string, error) {
 func (s *sender) key(header string) (string, error) {
 	value, many := s.q.one(header)
 	switch {
-	case !s.route.knowsKeys || value == "" && !many:
+	case !s.route.knowsKeys || value == "" && !many: //mutant:invented-api-key-counts
 		return "", errMissing
 	case many:
 		return "", unproven(errors.New("there is more than one API key"))

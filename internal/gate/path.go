@@ -29,7 +29,7 @@ func readings(target string) (paths, error) {
 	if err != nil {
 		return paths{}, err
 	}
-	if len(path) > pathBytesMax {
+	if len(path) > pathBytesMax { //mutant:path-of-any-length
 		return paths{}, &Refusal{http.StatusBadRequest, fmt.Sprintf("the path has %d bytes: at most %d are allowed", len(path), pathBytesMax)}
 	}
 	var slashes, parameters bool
@@ -39,8 +39,8 @@ func readings(target string) (paths, error) {
 		if err := unambiguous(decoded, i == len(segments)-1); err != nil {
 			return paths{}, err
 		}
-		slashes = slashes || strings.ContainsAny(decoded, `/\`)
-		parameters = parameters || strings.Contains(decoded, ";")
+		slashes = slashes || strings.ContainsAny(decoded, `/\`)   //mutant:encoded-slash-leaves-a-route
+		parameters = parameters || strings.Contains(decoded, ";") //mutant:parameter-leaves-a-route
 	}
 	all := paths{cleanPath(path, plain)}
 	if slashes {
@@ -64,9 +64,9 @@ func unambiguous(segment string, last bool) error {
 	for i, part := range parts {
 		name, _, cut := strings.Cut(part, ";")
 		switch {
-		case name == "." || name == "..":
+		case name == "." || name == "..": //mutant:dots-leave-a-route
 			return ambiguous(`a segment "." or ".."`)
-		case cut && i < len(parts)-1:
+		case cut && i < len(parts)-1: //mutant:slash-in-a-parameter-leaves-a-route
 			return ambiguous(`a "/" in a parameter behind ";"`)
 		case name == "" && !last:
 			return ambiguous(`a segment that begins with ";"`)
@@ -91,7 +91,7 @@ func cleanPath(path string, way reading) string {
 		if !way.parameters {
 			segment, _, _ = strings.Cut(segment, ";")
 		}
-		segment = lower(decode(segment))
+		segment = lower(decode(segment)) //mutant:encoded-path-differs
 		parts := []string{encodedSlashes.Replace(segment)}
 		if !way.slashes {
 			parts = strings.FieldsFunc(segment, isSlash)
@@ -121,6 +121,7 @@ func splitTarget(target string) (host, path string, err error) {
 		if i := strings.IndexAny(rest, `/\?#`); i >= 0 {
 			host, path = rest[:i], rest[i:]
 		}
+		//mutant:host-ends-the-path
 		if path != "" && path[0] != '/' { // a proxy that writes it has taken it from a client
 			return "", "", &Refusal{http.StatusBadRequest, "the host of the address has a character that no name of a host has"}
 		}

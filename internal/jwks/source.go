@@ -96,6 +96,7 @@ func (s *Source) begin() {
 func (s *Source) end(keys []jose.JSONWebKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	//mutant:keys-lost-with-their-issuer 3
 	if keys != nil {
 		s.keys = keys
 	}
@@ -161,6 +162,7 @@ func (s *Source) find(name string) (found []jose.JSONWebKey, known bool, soon <-
 			found = append(found, key)
 		}
 	}
+	//mutant:each-key-name-fetched
 	if found != nil || known && (name == "" || !s.busy && time.Since(s.tried) < unknownEvery) {
 		return found, known, nil
 	}

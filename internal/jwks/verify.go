@@ -34,7 +34,7 @@ func (s *Source) Verify(ctx context.Context, token string, rules Rules) (subject
 		return "", fmt.Errorf("%w: it is too long", ErrToken)
 	}
 	algorithms := make([]jose.SignatureAlgorithm, len(rules.Algorithms))
-	for i, name := range rules.Algorithms {
+	for i, name := range rules.Algorithms { //mutant:token-chooses-its-algorithm
 		algorithms[i] = jose.SignatureAlgorithm(name)
 	}
 	parsed, err := jwt.ParseSigned(token, algorithms)
@@ -68,6 +68,7 @@ func (s *Source) await(ctx context.Context, name string) ([]jose.JSONWebKey, err
 		case <-soon:
 			continue
 		case <-ctx.Done():
+		//mutant:unknown-key-opens-at-close
 		case <-s.done: // nothing more is fetched
 		}
 		if known { // whoever invents the name of a key must not find a gate that fails open
@@ -82,7 +83,7 @@ func subjectOf(claims *jwt.Claims, rules Rules) (string, error) {
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("%w: it has expired, or is not from the issuer or for the audience that are expected", ErrToken)
-	case claims.Expiry == nil:
+	case claims.Expiry == nil: //mutant:token-never-ends
 		return "", fmt.Errorf("%w: it never expires", ErrToken)
 	case claims.Subject == "":
 		return "", fmt.Errorf("%w: it has no subject", ErrToken)

@@ -89,10 +89,10 @@ func (n *Namespace) Hash(key string) (string, error) {
 		end := partEnd(key, from)
 		if tagTo > 0 && tagTo >= from && tagTo < end {
 			b = append(b, '{')
-			b = m.append(b, ofTag, text[tagFrom:tagTo])
+			b = m.append(b, ofTag, text[tagFrom:tagTo]) //mutant:tag-lost-in-the-hash
 			b = append(b, '}')
 		}
-		b = m.append(b, ofPart, text[:end])
+		b = m.append(b, ofPart, text[:end]) //mutant:parent-lost-in-the-hash
 		if end == len(key) {
 			return string(b), nil
 		}

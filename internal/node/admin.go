@@ -44,7 +44,7 @@ func (a *admin) Apply(ctx context.Context, set *policy.Set, expected *uint64, re
 	if bytes.Equal(text, current.Body) {
 		return current.Version, a.pendingShards(current.Version), nil
 	}
-	if !rekey && len(current.Body) > 0 {
+	if !rekey && len(current.Body) > 0 { //mutant:rekeyed-unasked
 		inForce, err := policy.Parse("policies in force", current.Body)
 		if err != nil {
 			return 0, nil, err

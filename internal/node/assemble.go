@@ -20,6 +20,7 @@ func (n *Node) assemble(policies *policy.Set) {
 	wake := func() { n.router.Wake() }
 	n.view = newClusterView(viewConfig{node: n.id, dir: n.dir, binaryLevel: n.config.newestLevel(), release: n.config.Version,
 		policiesFile: n.config.PoliciesFile, filePolicies: policies, logger: logger, fail: n.fail,
+		//mutant:new-table-cuts-nobody
 		onTable: func() { n.peers.recheck(); wake() }, onRulesChanged: func() { n.replicas.hintActors(); n.ports.rulesChanged() }})
 	n.stale = &staleReader{now: now, view: n.view, replicas: n.replicas}
 	n.peers = &peers{node: n.id, view: n.view, dir: n.dir, joined: make(chan struct{})}

@@ -107,16 +107,16 @@ func (c *canary) judge(id shard.ID, result *shard.Result) {
 	b := c.books[id]
 	if result.Err != nil {
 		if result.Err.MaybeApplied() {
-			b.unknown++
+			b.unknown++ //mutant:canary-alarms-at-unknown
 		}
 		return
 	}
 	b.acked, b.heard = b.acked+1, c.now()
 	used, kind := uint64(max(0, result.Decision.Tallied.Value)), ""
 	switch {
-	case used < b.acked:
+	case used < b.acked: //mutant:canary-misses-no-count
 		kind = "lost"
-	case used > b.acked+b.unknown:
+	case used > b.acked+b.unknown: //mutant:canary-takes-two-for-one
 		kind = "doubled"
 	}
 	c.observer.CanaryHeard(uint32(id), c.now())

@@ -219,6 +219,7 @@ func (c *Config) validateClientAddrs() error {
 		if c.TestClock && !isLoopback(port.addr) {
 			return fmt.Errorf("%s: %s can be reached by others, who could move the clock: with --test-clock listen on 127.0.0.1", port.flag, port.addr)
 		}
+		//mutant:plaintext-need-not-be-wanted
 		if c.InsecureAPI || c.ClientTLS != nil || port.addr == "" || isLoopback(port.addr) {
 			continue
 		}

@@ -88,5 +88,6 @@ func (p *ports) redisDoor() net.Listener {
 		return p.limits.redis.Listen(p.redisPort, connlimit.Refusal{Text: redis.Refusal})
 	}
 	bounded := p.limits.redis.Listen(p.redisPort, connlimit.Refusal{Text: noRoom, AfterRequest: true})
+	//mutant:browser-speaks-redis
 	return tls.NewListener(clienttls.Listen(bounded, redis.RefusePlaintext), p.secure.Config("redis"))
 }

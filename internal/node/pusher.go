@@ -117,7 +117,7 @@ func (p *pusher) push(ctx context.Context, r *replica, s *notify.Sink, set *poli
 	}
 	page, err := p.page(ctx, r, s, set, &at)
 	if err == nil && len(page.Periods) > 0 {
-		err = p.judge(s, p.send(ctx, r, s, &kept, &at, page.Periods))
+		err = p.judge(s, p.send(ctx, r, s, &kept, &at, page.Periods)) //mutant:untaken-bills-skipped
 	}
 	if err == nil {
 		at.From, at.Tried = page.Next, 0
@@ -177,7 +177,7 @@ func (p *pusher) position(r *replica, s *notify.Sink, set *policy.Set) (kept sha
 		now = state.Time()
 		kept, err = shard.ReadPush(state, s.Name, finalPushes)
 	})
-	if err == nil && kept.Version > 0 {
+	if err == nil && kept.Version > 0 { //mutant:pusher-begins-anew
 		err = json.Unmarshal(kept.Position, &at)
 	}
 	if made := limit.Time(s.Created); at.Done < made { // another sink of that name may have been deleted

@@ -72,13 +72,13 @@ func (p *pusher) postCloudEvents(ctx context.Context, s *notify.Sink, events []c
 		return nil, o
 	case o.End != notify.Refused:
 		return nil, o
-	case len(events) == 1:
+	case len(events) == 1: //mutant:refused-event-takes-its-batch
 		return []leftOut{{events[0].bill, o.Why}}, notify.Outcome{End: notify.Delivered}
 	}
 	half := len(events) / 2
 	if refused, o = p.postCloudEvents(ctx, s, events[:half]); o.End != notify.Delivered {
 		return nil, o
 	}
-	others, o := p.postCloudEvents(ctx, s, events[half:])
+	others, o := p.postCloudEvents(ctx, s, events[half:]) //mutant:other-half-lost
 	return append(refused, others...), o
 }

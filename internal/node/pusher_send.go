@@ -107,9 +107,9 @@ func (p *pusher) data(u *shard.Usage) billData {
 func customer(s *notify.Sink, u *shard.Usage) (name, why string) {
 	name, found := strings.CutPrefix(u.Key, s.Prefix)
 	switch {
-	case !found || name == "":
+	case !found || name == "": //mutant:customer-without-name //mutant:key-without-prefix-billed
 		return "", "its key does not begin with the sink's prefix"
-	case u.Recovered:
+	case u.Recovered: //mutant:recovered-period-pushed
 		return "", "a restore has lost a part of it"
 	}
 	return name, ""
@@ -129,7 +129,7 @@ func (p *pusher) sendToStripe(ctx context.Context, r *replica, s *notify.Sink, k
 		if err := p.note(ctx, r, kept, *at); err != nil {
 			return notify.Outcome{Why: err.Error()}, nil
 		}
-	case now-at.Tried > limit.Time(notify.GiveUpStripe.Microseconds()):
+	case now-at.Tried > limit.Time(notify.GiveUpStripe.Microseconds()): //mutant:stripe-sent-what-it-forgot
 		at.Tried = 0 // whoever enables the sink has looked
 		if err := p.note(ctx, r, kept, *at); err != nil {
 			return notify.Outcome{Why: err.Error()}, nil
@@ -167,9 +167,9 @@ func (p *pusher) meterEvent(s *notify.Sink, u *shard.Usage, id string) (m notify
 	switch {
 	case why != "":
 		return m, why
-	case owed(u) < 0:
+	case owed(u) < 0: //mutant:refund-pushed-as-bill
 		return m, "it is money back"
-	case p.now().Sub(at) > stripeOldest:
+	case p.now().Sub(at) > stripeOldest: //mutant:stripe-sent-too-old
 		return m, "Stripe takes no event that is 35 days old"
 	}
 	form := url.Values{"event_name": {u.Meter}, "identifier": {id}, "timestamp": {strconv.FormatInt(at.Unix(), 10)},

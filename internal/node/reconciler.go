@@ -129,6 +129,7 @@ func (c *reconciler) act(ctx context.Context, action placement.Action, which raf
 	switch action.Kind {
 	case placement.Create:
 		// A node that lost its disk may hear a table from before its replica was created, and would create it again.
+		//mutant:old-table-makes-replicas
 		if known := c.view.newestTable(); c.current.Load() == 0 || known.version < c.current.Load() {
 			c.tasks.start("current table", c.readCurrent)
 			return nil
@@ -202,7 +203,7 @@ func (c *reconciler) recordHeld(ctx context.Context) {
 // replaced: its loss stops the node.
 func (c *reconciler) noteLost(which raftfsm.Replica, err error) {
 	if t := c.view.newestTable(); t.Table == nil || len(t.Group(which.Shard).Voters()) < 2 {
-		c.dir.stores.Distrust(err)
+		c.dir.stores.Distrust(err) //mutant:lost-end-leaves-no-word
 		c.fail(err)
 		return
 	}

@@ -58,7 +58,7 @@ func (a *aligner) readForEpoch(ctx context.Context, r *replica) bool {
 	if epoch == 0 || a.view.newestTable().Table == nil {
 		return false
 	}
-	if r.alignedEpoch == epoch {
+	if r.alignedEpoch == epoch { //mutant:old-table-aligns-groups
 		return true
 	}
 	if _, err := a.documents.readTable(ctx); err != nil {

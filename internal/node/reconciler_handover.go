@@ -130,7 +130,7 @@ func (h *handover) voterOn(r *replica, node string) string {
 // giveAllAway hands over every shard that this node owns before it stops: all at once, each within handOverWithin.
 func (h *handover) giveAllAway(ctx context.Context) {
 	each(h.replicas.all(), func(r *replica) {
-		if r.lone || !r.group.Leading() {
+		if r.lone || !r.group.Leading() { //mutant:stop-hands-nothing-over
 			return
 		}
 		for attempt := 0; r.group.Leading() && attempt < 3 && ctx.Err() == nil; attempt++ {

@@ -46,9 +46,9 @@ func (j *judge) look(ctx context.Context, r *replica) (gone bool, err error) {
 		r.judgedAt = now
 		verdict, at := placement.Judge(j.testimonies(r))
 		switch verdict {
-		case placement.Convicted:
+		case placement.Convicted: //mutant:no-conviction
 			r.diverge(fmt.Sprintf("at epoch %d, seq %d its records had the sum %016x, and those of a majority another", at.Epoch, at.Seq, at.Sum))
-		case placement.Disputed:
+		case placement.Disputed: //mutant:no-majority-goes-on
 			r.dispute(at)
 		case placement.Agreed:
 			if at != r.agreedAt { // a sum that was not seen before: the replicas go on comparing
@@ -81,7 +81,7 @@ func testify(g *placement.Group, reports map[string]placement.Report) (voters []
 	said = make(map[string]placement.Testimony)
 	for _, voter := range g.Voters() {
 		name := voter.Name(g.Shard)
-		voters = append(voters, name)
+		voters = append(voters, name) //mutant:lost-replica-leaves-the-majority
 		told := replicaIn(reports[voter.Node], g.Shard, voter.Number)
 		if told != nil && !told.Diverged && !voter.Lost {
 			said[name] = placement.Testimony{Epoch: told.Epoch, Seq: told.Seq, Sums: told.Sums}
@@ -144,7 +144,7 @@ func (j *judge) canDoWithout(r *replica) error {
 	switch {
 	case r.lone:
 		return errors.New("it is the only one: stop the node, check its memory and start it again")
-	case sound <= voters/2:
+	case sound <= voters/2: //mutant:convicted-leaves-a-minority
 		return fmt.Errorf("of %d voters only %d others answer and are sound: start the nodes that are missing", voters, sound)
 	}
 	return nil

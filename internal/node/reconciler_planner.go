@@ -35,7 +35,7 @@ const lingerMost = 10 * time.Second
 func (p *planner) lingering(t *placement.Table, seen *placement.Observed) map[string]bool {
 	now := p.now()
 	since, lingers := make(map[string]time.Time), make(map[string]bool)
-	for _, n := range t.Listed() {
+	for _, n := range t.Listed() { //mutant:lingering-by-an-older-table
 		if report, answers := seen.Reports[n.ID]; t.Left(n.ID) {
 			began, known := p.leftSince[n.ID]
 			if !known {

@@ -128,11 +128,11 @@ func (r *Recovery) belongTogether() error {
 	from := map[string]string{}
 	for _, one := range r.remnants {
 		about := &one.about
-		if about.Cluster != first.about.Cluster {
+		if about.Cluster != first.about.Cluster { //mutant:clusters-mixed
 			return fmt.Errorf("%s is of cluster %s, and %s of cluster %s: give those of one cluster only", first.from,
 				first.about.Cluster, one.from, about.Cluster)
 		}
-		if other, twice := from[about.Node]; twice {
+		if other, twice := from[about.Node]; twice { //mutant:node-counts-twice
 			return fmt.Errorf("%s and %s are both of node %s: a node counts once, so leave out the older one", other, one.from, about.Node)
 		}
 		from[about.Node] = one.from
@@ -149,6 +149,7 @@ func (r *Recovery) sameStop() error {
 	for _, one := range r.remnants {
 		for _, other := range r.remnants {
 			for i := range other.about.Replicas {
+				//mutant:parts-of-a-node-that-ran
 				if last := other.about.Replicas[i].Time; last > limit.Time(one.about.Read)+limit.Time(restoreMargin.Microseconds()) {
 					return fmt.Errorf("%s was made at %s, and %s has counted until %s: make it again", one.from,
 						time.UnixMicro(one.about.Read).UTC().Format(time.RFC3339), other.from, time.UnixMicro(int64(last)).UTC().Format(time.RFC3339))
@@ -208,7 +209,7 @@ func (r *Recovery) mustBeSilent(ctx context.Context, nodes map[string]string) er
 		})
 	}
 	dialing.Wait()
-	if len(heard) > 0 {
+	if len(heard) > 0 { //mutant:recovers-beside-a-live-node
 		slices.Sort(heard)
 		return fmt.Errorf("the cluster is not stopped: %s. Stop its nodes first, or let them go on without the lost ones (stint remove-node)",
 			strings.Join(heard, ", "))
@@ -275,11 +276,11 @@ func (r *Recovery) backupName() string {
 
 // Refusal says why no backup is to be written; nil: it may be.
 func (r *Recovery) Refusal() error {
-	if system := r.Shards[len(r.Shards)-1]; system.Chosen == "" && r.backup == nil {
+	if system := r.Shards[len(r.Shards)-1]; system.Chosen == "" && r.backup == nil { //mutant:recovers-without-policies
 		return errors.New("no replica of the system shard is left, and with it policies, tokens and secrets are gone: give an older " +
 			"backup of this cluster with --backup, which has them, or restore that backup alone")
 	}
-	if !r.Exact && !r.config.AcceptLoss {
+	if !r.Exact && !r.config.AcceptLoss { //mutant:loss-needs-no-consent
 		var names []string
 		for _, s := range r.Shards {
 			if !s.Exact {
@@ -364,7 +365,7 @@ func (r *Recovery) emptyShard(id shard.ID) (*shard.State, error) {
 	longest := uint64(1)
 	for _, s := range r.Shards {
 		for i := range s.Replicas {
-			longest = max(longest, s.Replicas[i].Index)
+			longest = max(longest, s.Replicas[i].Index) //mutant:lost-shard-repeats-epochs
 		}
 	}
 	state := shard.NewState(id)

@@ -34,8 +34,9 @@ func (s *RecoveredShard) choose(table *placement.Table) {
 	}
 }
 
+//mutant:convicted-replica-chosen
 func isUsable(r *RecoveredReplica) bool { return r.Unreadable == "" && r.Convicted == "" }
-func isSound(r *RecoveredReplica) bool  { return isUsable(r) && r.Forgetful == "" }
+func isSound(r *RecoveredReplica) bool  { return isUsable(r) && r.Forgetful == "" } //mutant:forgetful-replica-counts
 
 // chosen returns the replica that was chosen; nil: none.
 func (s *RecoveredShard) chosen() *RecoveredReplica {
@@ -49,6 +50,7 @@ func (s *RecoveredShard) chosen() *RecoveredReplica {
 func (s *RecoveredShard) newest(may func(*RecoveredReplica) bool) (newest *RecoveredReplica) {
 	for i := range s.Replicas {
 		r := &s.Replicas[i]
+		//mutant:shorter-log-chosen
 		if may(r) && (newest == nil || cmp.Or(cmp.Compare(r.Term, newest.Term), cmp.Compare(r.Index, newest.Index)) > 0) {
 			newest = r
 		}
@@ -69,7 +71,7 @@ func (s *RecoveredShard) doubt(table *placement.Table) {
 		for i := range s.Replicas {
 			r := &s.Replicas[i]
 			switch verdict, at := placement.Judge(r.Name, voters, said); {
-			case verdict == placement.Convicted:
+			case verdict == placement.Convicted: //mutant:outvoted-sum-counts
 				r.Convicted = fmt.Sprintf("at epoch %d, seq %d its records have the sum %016x, and those of a majority another", at.Epoch,
 					at.Seq, at.Sum)
 			case verdict == placement.Disputed && r.Forgetful == "":
@@ -80,6 +82,7 @@ func (s *RecoveredShard) doubt(table *placement.Table) {
 	}
 	for i := range s.Replicas {
 		r := &s.Replicas[i]
+		//mutant:lost-replica-counts
 		if listed := table.Replica(s.ID, r.Node, r.Number); listed != nil && listed.Lost && r.Forgetful == "" {
 			r.Forgetful = "the table says that it is lost"
 		}
@@ -97,6 +100,7 @@ func (s *RecoveredShard) missing(chosen *RecoveredReplica, table *placement.Tabl
 	for _, one := range []struct {
 		what   string
 		voters raftfsm.Voters
+		//mutant:newest-minority-exact //mutant:previous-minority-exact //mutant:table-minority-exact
 	}{{"the newest configuration", chosen.Newest}, {"the configuration before", chosen.Previous}, {"the table", listed}} {
 		var absent []string
 		for _, name := range one.voters.Names {
@@ -104,7 +108,7 @@ func (s *RecoveredShard) missing(chosen *RecoveredReplica, table *placement.Tabl
 				absent = append(absent, name)
 			}
 		}
-		if n := len(one.voters.Names); n > 0 && 2*len(absent) >= n {
+		if n := len(one.voters.Names); n > 0 && 2*len(absent) >= n { //mutant:half-is-a-majority
 			return fmt.Sprintf("of %d voters of %s, %d are missing or suspect: %s", n, one.what, len(absent), strings.Join(absent, ", "))
 		}
 	}

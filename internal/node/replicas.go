@@ -152,7 +152,7 @@ func (s *replicaSet) convictions(within time.Duration) map[raftfsm.Replica]raftf
 // one replica after another: the newest of each shard is enough, and none is worth a full disk. A time far in the future was
 // written by a clock that was wrong. The caller holds s.mu.
 func (s *replicaSet) isEvidence(r raftfsm.Replica, c raftfsm.Conviction, lowDisk bool) bool {
-	if lowDisk || s.now().Sub(c.At).Abs() >= evidenceFor {
+	if lowDisk || s.now().Sub(c.At).Abs() >= evidenceFor { //mutant:evidence-fills-the-disk
 		return false
 	}
 	for other := range s.convicted {

@@ -51,7 +51,7 @@ func (p *reporter) answer(from string, q placement.Question) placement.Report {
 	if known := p.view.newestTable(); q.TableVersion > known.version && (known.Table == nil || p.view.listing(from) == peer.Listed) {
 		p.peers.ask()
 	}
-	if p.view.listing(from) != peer.Listed && p.view.newestTable().Table != nil {
+	if p.view.listing(from) != peer.Listed && p.view.newestTable().Table != nil { //mutant:unlisted-peer-gets-documents
 		levels := p.view.newestLevels()
 		return placement.Report{WallMicros: p.now().UnixMicro(), Levels: p.view.ownLevels(), Written: levels.Written(), Release: levels.Release}
 	}
@@ -123,7 +123,7 @@ func (p *reporter) believes(node string) bool {
 	}
 	for other := range p.peers.reports() {
 		if p.view.listing(other) == peer.Listed {
-			return false
+			return false //mutant:unlisted-peer-believed
 		}
 	}
 	return p.view.listing(node) == peer.Unlisted
@@ -185,6 +185,7 @@ func (p *reporter) problems() (problems []string) {
 		problems = append(problems, authorityProblems(p.node, "--peer-ca", p.peers.port.AuthoritiesEnd(), p.now())...)
 	}
 	problems = append(problems, certificateProblems(p.node, "API", "clients", p.apiCertificateEnds(), p.now())...)
+	//mutant:expiring-authority-unreported
 	problems = append(problems, authorityProblems(p.node, "--api-client-ca", p.apiAuthoritiesEnd(), p.now())...)
 	if p.testClock {
 		problems = append(problems, fmt.Sprintf("node %s: tests move its clock (--test-clock): no limit holds", p.node))

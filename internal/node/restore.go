@@ -134,8 +134,10 @@ func PlanRestore(b *backup.Backup, config RestoreConfig) (*Restore, error) {
 func (r *Restore) dataExact() bool { return r.Backup.DataExact() && !r.NewHashes }
 
 func (r *Restore) continueShard(id shard.ID, state *shard.State) error {
+	//mutant:restored-log-begins-too-low
 	s := RestoredShard{ID: id, Time: state.Time(), index: state.Epoch() + state.Seq() + epochsAhead, term: state.Term() + 1}
 	how := shard.Restoration{At: r.At, Before: s.index, Policies: r.Policies, Keep: r.config.Keep, Documents: r.documents,
+		//mutant:exact-filled //mutant:inexact-not-filled
 		Revision: r.revision, Exact: r.dataExact() && id != shard.System}
 	if id == 0 {
 		how.Actor, how.Note, how.From = r.config.Actor, r.config.Note, recoveredFrom(r.Backup.Recovery)
@@ -161,7 +163,7 @@ func (r *Restore) readDocuments(b *backup.Backup) (err error) {
 	if err != nil {
 		return fmt.Errorf("the backup's %w", err)
 	}
-	if before.Shards != r.Backup.Shards || before.Cluster != r.Backup.Cluster {
+	if before.Shards != r.Backup.Shards || before.Cluster != r.Backup.Cluster { //mutant:backup-of-other-shards
 		return fmt.Errorf("the backup's header has %d shards of cluster %s, and its table %d of %s", r.Backup.Shards, r.Backup.Cluster,
 			before.Shards, before.Cluster)
 	}
@@ -188,7 +190,7 @@ func (r *Restore) readDocuments(b *backup.Backup) (err error) {
 	if text != nil {
 		r.documents[placement.PoliciesDocument] = text
 	}
-	if b.SystemExact() {
+	if b.SystemExact() { //mutant:tokens-of-an-older-shard
 		return nil // no token was revoked since
 	}
 	return r.readTokens(system)
@@ -208,7 +210,7 @@ func newestPolicies(system *shard.State, data []*shard.State) (policies *policy.
 		if err != nil {
 			return nil, 0, nil, err
 		}
-		if version > max(document.Version, revision) {
+		if version > max(document.Version, revision) { //mutant:older-policies-recovered
 			revision, text, body = version, adopted, adopted
 		}
 	}

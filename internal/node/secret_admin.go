@@ -65,7 +65,7 @@ func (a *secretAdmin) ready() error {
 	if a.view.newestTable().Table == nil || !a.peers.hasJoined() {
 		return errNoTable
 	}
-	if a.view.level() < shard.LevelTrust {
+	if a.view.level() < shard.LevelTrust { //mutant:rotation-before-its-level
 		return &shard.Error{Code: shard.Conflict, Message: "some nodes of the cluster know no more than one sealing secret before its " +
 			"upgrade is finished: `stint upgrade status` says how far it is"}
 	}

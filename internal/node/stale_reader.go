@@ -54,6 +54,7 @@ func (s *staleReader) read(r shard.Request) (d shard.Decision, behind time.Durat
 
 func (s *staleReader) readOne(id shard.ID, r shard.Request) (result shard.Result, ok bool) {
 	replica := s.replicas.of(id)
+	//mutant:stale-read-from-a-stopped-replica
 	if replica == nil || replica.stopped.Load() != nil { // its records are, or may be, wrong
 		return result, false
 	}

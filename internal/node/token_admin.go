@@ -56,7 +56,7 @@ const localActor = "local"
 
 // Create implements api.TokenAdmin.
 func (a *tokenAdmin) Create(ctx context.Context, r auth.Record, role bool, who string) (text string, err error) {
-	if a.view.level() < shard.LevelTrust {
+	if a.view.level() < shard.LevelTrust { //mutant:tokens-before-their-level
 		return "", &shard.Error{Code: shard.Conflict, Field: "name", Message: "some nodes of the cluster would not ask for tokens " +
 			"before its upgrade is finished: `stint upgrade status` says how far it is"}
 	}

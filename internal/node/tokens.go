@@ -47,7 +47,7 @@ const recordTokens = "tokens-heard"
 func newTokens(dir *dataDir, alone bool, now func() time.Time, logger *slog.Logger, fail func(error)) *tokens {
 	t := &tokens{guard: auth.NewGuard(now), dir: dir, now: now, logger: logger, fail: fail, learning: newTurns(),
 		documents: make(map[string]shard.Document)}
-	t.guard.Learn(&auth.Set{Known: alone, Outside: !alone})
+	t.guard.Learn(&auth.Set{Known: alone, Outside: !alone}) //mutant:joining-node-admits-all
 	return t
 }
 
@@ -127,7 +127,7 @@ func (t *tokens) learn(documents []placement.NamedDocument) {
 
 // enforce puts what is known in force, once it may be. The caller has the turn.
 func (t *tokens) enforce() {
-	if !t.heard && !(t.kept && t.now().Sub(t.began) >= tokensGrace) {
+	if !t.heard && !(t.kept && t.now().Sub(t.began) >= tokensGrace) { //mutant:starts-by-kept-tokens
 		return
 	}
 	var head auth.Head

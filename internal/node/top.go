@@ -114,7 +114,7 @@ func (c *topCounts) read(ctx context.Context, q *top.Query) top.Answer {
 		parts = append(parts, of...)
 	}
 	answer := top.Summarize(q, parts)
-	answer.Repeated = c.repeats.read(q)
+	answer.Repeated = c.repeats.read(q) //mutant:repeats-unreported
 	return answer
 }
 

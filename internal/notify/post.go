@@ -178,7 +178,7 @@ func readAway(body io.ReadCloser) {
 func (p *Poster) judge(s *Sink, answer *http.Response) Outcome {
 	code := answer.StatusCode
 	switch {
-	case s.Kind == Stripe && code == http.StatusBadRequest:
+	case s.Kind == Stripe && code == http.StatusBadRequest: //mutant:refused-bill-blocks-others
 		return Outcome{End: Refused, Why: "it answered 400: Stripe does not take this event; its dashboard says why"}
 	case s.Kind == CloudEvents && code == http.StatusBadRequest:
 		return Outcome{End: Refused, Why: "it answered 400: it does not take this"}

@@ -1,4 +1,4 @@
-// Package sim shows that the tests detect missing guards, and plays whole clusters in virtual time. It contains only tests.
+// Package sim plays whole clusters in virtual time. It contains only tests.
 //
 // TestClusters builds worlds from seeds. In each, three to five real nodes run inside a testing/synctest bubble: real Raft
 // groups, actors, routers and planners. Their network is in memory (raftfsm/memnet), and so are their disks, which forget
@@ -11,11 +11,8 @@
 // the table must come to rest, and the replicas must reach the same place. The schedule comes from the seed; the order of
 // goroutines does not.
 //
-// A passing simulation proves nothing if it would also pass without the guards. So each guard is removed once, in a mutated
-// copy of the source, and a test must then fail. For the guards of the shard and its actor, that is the simulation of one
-// shard (TestMutants, TestSessionMutants). For the rules of holds, ladders and policy changes, it is a test that the slow
-// twin judges (TestHoldMutants). For the guards of nodes and clusters, it is the cheapest test that detects them
-// (TestClusterMutants), and likewise for those that keep a bad bit from costing more than one replica (TestJudgeMutants).
+// A passing simulation proves nothing if it would also pass without the guards. So package internal/mutants takes each guard
+// out once, and some of them show in whole clusters only.
 //
 // The simulation of one shard lives beside its subject (package actor, simulation_test.go), because it drives the actor's
 // sequencer directly. Each of its worlds comes from a seed, uses no goroutine and no clock, and can be replayed. Package
@@ -28,7 +25,6 @@
 //	go test ./actor -run TestSimulation -v          worlds, operations per second, and the events that the worlds covered
 //	go test ./actor -run TestSimulation -seed 17    only the world of seed 17
 //	go test ./actor -run TestSimulation -tags nightly -timeout 60m
-//	go test ./internal/sim -run Mutants -sim.mutants -v -timeout 60m          the test that catches each mutant
 //
 // Ids such as R1 and G11 name rules of docs/guarantees.md.
 package sim

@@ -196,7 +196,7 @@ func rank(q *Query, policies []Policy) {
 		for len(p.Keys) > q.Count {
 			last := &p.Keys[len(p.Keys)-1]
 			for m := range p.Floors {
-				p.Floors[m] = max(p.Floors[m], last.Estimates[m].Count)
+				p.Floors[m] = max(p.Floors[m], last.Estimates[m].Count) //mutant:cut-list-has-no-floor
 			}
 			p.Keys = p.Keys[:len(p.Keys)-1]
 		}

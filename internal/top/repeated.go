@@ -45,7 +45,7 @@ func (p *Repeated) split(q *Query) (all []Repeated) {
 		}
 		return one
 	}
-	all = append(all, bare(""))
+	all = append(all, bare("")) //mutant:shared-list-lacks-policies
 	for m := range p.Of {
 		for _, r := range p.Of[m].Rows {
 			n, key := nameIn(r.Key)
@@ -97,7 +97,7 @@ func (a *Answer) addRepeated(q *Query, answers []Answer) {
 			}
 			k := Key{Key: r.Key}
 			for m, floor := range p.Floors {
-				k.Estimates[m] = Estimate{floor, floor}
+				k.Estimates[m] = Estimate{floor, floor} //mutant:unlisted-keys-have-nothing
 			}
 			for m := range sums {
 				k.Estimates[m] = k.Estimates[m].plus(sums[m].Of(r.Key))

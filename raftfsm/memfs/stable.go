@@ -81,7 +81,7 @@ func (s *stable) store(values map[string][]byte) error {
 		return err
 	}
 	_, err = file.Write(b)
-	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil { //mutant:votes-not-fsynced
 		return err
 	}
 	if err := s.disk.Rename(draft, s.path); err != nil {

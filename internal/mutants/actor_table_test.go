@@ -1,0 +1,48 @@
+package mutants
+
+// Not included: an owner that continues after a foreign EpochOpen. The fence drops everything that it proposes, so the only
+// effect is a wasted entry (TestForeignEpochOpenClosesAtOnce in package actor detects it).
+var ofActor = []group{
+	{tests("actor", "TestSimulation"), edits{
+		"no-gate": before(
+			"last := &q.inFlight[len(q.inFlight)-1]; last.openGate(); last.parts = nil"),
+		"no-epoch-fence":                  never,
+		"no-term-fence":                   never,
+		"no-number-fence":                 never,
+		"epoch-is-the-term":               swap("index", "term"),
+		"epoch-brings-its-own-time":       swap("max(s.time, e.time)", "e.time"),
+		"dropped-entry-opens-the-gate":    swap("errDropped", "nil"),
+		"unknown-outcome-opens-the-gate":  swap("known", "nil"),
+		"unknown-becomes-not-applied":     swap("known", "errNotOwner"),
+		"failed-proposal-keeps-the-epoch": gone,
+		"wall-clock-for-shard-time":       instead("Now:      now,"),
+		"no-overlay":                      never,
+		"overlay-dropped-early":           always,
+		"abandoned-call-runs":             always,
+		"evaluates-by-unlogged-policies":  swap("adopted", "known"),
+		"older-policies-adopted":          swap("> r.adopted.Version", "> 0 && r.known.Version != r.adopted.Version"),
+		"policies-of-an-earlier-epoch":    before("if q.rules.adopted.Set != nil { return nil }"),
+		"handover-does-not-wait":          without(" || len(q.inFlight) > 0"),
+		"proposes-during-handover":        without("!q.paused && "),
+		"shard-time-jumps":                swap("min(max(c.owed, -most), most)", "c.owed + 0*most"),
+		"no-idempotency-record":           never,
+		"one-id-for-any-request":          swap(" != fingerprint(r)", "; false"),
+		"denial-counts":                   swap("d.Allowed", "d.Allowed || r.Op == Check"),
+		"records-forgotten-early":         swap("now", "now+500_000"),
+	}},
+	{tests("actor", "TestNoReferenceNoEpoch"), edits{
+		"epoch-without-clocks": instead("ahead, _ = a.config.Reference(); return ahead, true"),
+	}},
+	{tests("actor", "TestHandover"), edits{"handover-forgets-what-is-under-way": without(" || len(q.inFlight) > 0")}},
+	{tests("actor", "TestNoSumIsLoggedWhileAVoterMayBeOfTheFirstLevel"), edits{"sums-before-their-level": never}},
+	{tests("actor", "TestAStoppedShardDecidesNothingAndLogsItsSums"), edits{
+		"stopped-shard-decides": swap("stopped != nil", "stopped != nil && !leads"),
+	}},
+	{tests("actor", "TestIdleShardsOfANodeTickTogether"), edits{
+		"each-idle-shard-wakes": instead("return a.config.OpenEvery + 0*now.Sub(now)"), // R13
+	}},
+	{tests("actor", "TestOverlayCountsTowardCaps"), edits{
+		"uninstalled-escapes-the-cap": swap("s.AddNew(", "new(shard.Shares).AddNew("),
+	}},
+	{tests("actor", "TestWhatIsNotCommittedIsNotTold"), edits{"uncommitted-published": without(" || !installed")}},
+}

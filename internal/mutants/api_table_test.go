@@ -1,0 +1,93 @@
+package mutants
+
+var ofApi = []group{
+	{tests("api", "TestWithoutATokenGRPCIsRefused"), edits{
+		"grpc-go-not-asked": instead(
+			"safe.Streams[i].Handler = recovered(logger, procedure, safe.Streams[i].Handler)"),
+	}},
+	{tests("api", "TestWithoutATokenNothingIsReadOrDone"), edits{
+		"path-asked-by-procedure": swap("g.isOpen(", "_, known := g.ops[r.URL.Path]; !known || g.isOpen("),
+	}},
+	{tests("api", "TestATokenMayDoWhatItSaysAndNothingElse"), edits{
+		"batch-asked-as-a-whole": instead("err := error(nil)"),
+	}},
+	{tests("api", "TestASettlementNeedsAGrantOfItsKeys"), edits{"sealed-id-is-a-grant": gone}},
+	{tests("api", "TestARevokedTokenEndsItsStreams"), edits{"stream-asked-once": never}},
+	{tests("api", "TestAnIDIsRefusedByWhatIsKnownOfItsSecret"), edits{
+		"unknown-secret-is-wrong":       swap("ErrHandleNewer", "ErrHandle"),
+		"unasked-cluster-denies-secret": swap("err", "shard.ErrHandle"),
+	}},
+	{tests("api", "TestAForgetNeedsAGrantUnderEveryPolicy"), edits{
+		"forget-by-one-grant": without(", auth.Override"),
+	}},
+	{tests("api", "TestForgetAsksEveryShardUntilNothingIsLeft"), edits{"forget-does-not-wait": always}},
+	{tests("api", "TestEveryProcedureHashesKeys"), edits{
+		"api-passes-plain-keys":    instead("_ = hash"),
+		"decider-without-key-hash": swap("c.Decider", "_"),
+	}},
+	{tests("api", "TestAStaleReadOfAHashedKey"), edits{"stale-read-without-key-hash": swap("c.Stale =", "_ =")}},
+	{tests("api", "TestWithoutTheSecretOfKeys"), edits{"plain-key-without-the-secret": swap("err", "nil")}},
+	{tests("api", "TestSettlementsOfHashedKeys"), edits{
+		"id-forgets-the-key-form": without("|bit(target.Hashed)*handleHashed"),
+	}},
+	{tests("api", "TestOddValuesOfEnvoy"), edits{
+		"client-writes-a-parent": swap(`"%=|{}/"`, `"%=|{}"`),
+		"client-omits-a-parent":  never,
+		"huge-cost-is-an-error":  instead("hits := envoyHits(m, d)"),
+	}},
+	{tests("api", "TestBytesThatAreNoText"), edits{"not-text-passes-envoy": swap("err != nil", "false")}},
+	{tests("api", "TestADenialByEnvoysRulesStands"), edits{
+		"failed-report-lifts-denial": without(" && allowed"),
+		"unknown-report-key-fails":   without("result.Err.Code != shard.KeyNotFound && "),
+	}},
+	{tests("api", "TestOverridesOfOneDescriptor"), edits{
+		"descriptor-limits-merge": without(`"|limit="+name+`),
+		"first-quota-counts":      instead("before.Limits[i].Quota = before.Limits[i].Quota"),
+	}},
+	{tests("api", "TestWhatEnvoyIsAnswered"), edits{
+		"unknown-key-passes-envoy": instead("case failure != nil && false:"),
+	}},
+	{tests("api", "TestEnvoyRulesAreNewerThanAShard"), edits{
+		"unknown-policy-is-an-error": swap("failure.Code == shard.PolicyNotFound", "false"),
+	}},
+	{tests("api", "TestLooksReportsAndShadowsOfEnvoy"), edits{
+		"late-look-lets-others-count": swap("allowed =", "allowed = allowed ||"),
+	}},
+	{tests("api", "TestEnvoyNeedsAToken"), edits{
+		"check-gives-back":    never,
+		"check-brings-limits": never,
+	}},
+	{tests("api", "TestAGateFailsAsItsRouteSays"), edits{"closed-fails-open": without("open && ")}},
+	{tests("api", "TestAGateAsksForTheTokenOfTheProxy"), edits{
+		"unauthorized-proxy-opens": swap("mayOpen(err)",
+			"(mayOpen(err) || codeOf(err) == connect.CodePermissionDenied)"),
+		"visitors-token-opens": swap(`gateToken(r.Header["Stint-Token"])`, "token"),
+	}},
+	{tests("api", "TestAGateHasItsOwnTime"), edits{"gate-waits-like-a-call": swap("gateWithin", "1000*gateWithin")}},
+	{tests("api", "TestAGateAnswersWhoSendsNoMore"), edits{
+		"gone-visitor-undecided": instead("return connect.CodeCanceled.String()"),
+		"gone-visitor-passes":    swap("false", "route.Open()"),
+	}},
+	{tests("api", "TestALimitOfARequestIsNotSoft"), edits{"request-brings-soft-limit": never}},
+	{tests("api", "TestAGateAsksForAChallenge"), edits{"challenge-looks-like-denial": never}},
+	{tests("api", "TestWhatHappensToKeysIsToldToThoseWhoMaySeeIt"), edits{
+		"changes-shown-under-hashes": swap("e.Kind == decisions.Change", "false"),
+	}},
+	{tests("api/redis", "TestARevokedTokenEndsItsConnections"), edits{"redis-connection-asked-once": gone}},
+	{tests("api/redis", "TestATokenOpensTheRedisPort"), edits{
+		"one-key-asked-for-all": swap("!c.granted", `len(c.round.commands) == 0 && c.key.sent == "" && !c.granted`),
+	}},
+	{tests("api/redis", "TestAStrangerMaySendLittle"), edits{"stranger-sends-much": never}},
+	{tests("api/redis", "TestAHandshakeThatIsNotFinishedEndsAfterFiveSeconds"), edits{
+		"handshake-lasts-forever": instead("ctx, cancel := context.WithCancel(context.Background())"),
+	}},
+	{tests("api/redis", "TestAStopWaitsForNoHandshake"), edits{
+		"stop-waits-for-handshakes": swap("secure {", "secure && nc == nil {"),
+	}},
+	{tests("api/redis", "TestEveryCommandHashesKeys"), edits{
+		"redis-passes-its-key": swap("key, by", "sent + key[:0], by"),
+	}},
+	{tests("api/redis", "TestAConnectionHearsThatKeysAreHashed"), edits{
+		"connection-keeps-the-key-form": without(" && by == c.key.by"),
+	}},
+}

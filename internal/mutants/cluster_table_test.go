@@ -1,0 +1,118 @@
+package mutants
+
+var ofCluster = []group{
+	{tests("cluster/placement", "TestANodeDoesWhatTheTableSays"), edits{
+		"wiped-replica-keeps-its-number": swap("MarkLost", "Create"),
+		"evidence-deleted":               never,
+	}},
+	{tests("cluster/placement",
+		"TestNobodyLeavesBelowTheQuorum|TestRandomWorldsKeepTheirMajoritiesAndComeToRest"), edits{
+		"voter-leaves-below-majority": always,
+	}},
+	{tests("cluster/placement", "TestTheLevelRisesWhenAllDirectoriesCarryItAndTheTableIsFenced"), edits{
+		"level-before-directories": swap("r.Kept >= p.l.Next", "true"),
+		"level-without-fence":      swap("p.t.Level < p.l.Next", "false"),
+	}},
+	{tests("cluster/placement", "TestANodeThatCannotReadIsNotAdmitted"), edits{
+		"admits-a-node-that-cannot-read": swap(">= p.t.Level", "> 0"),
+	}},
+	{tests("cluster/placement", "TestEachReplicaJudgesItselfByTheMajority"), edits{
+		"any-other-sum-convicts":        instead("if count < 1 {"),
+		"sums-of-two-versions-compared": without("s.Version == other.Version && "),
+		"late-sum-not-awaited":          swap("true", "false"),
+	}},
+	{tests("cluster/placement", "TestALeavingNodeLetsItsClientsGoBeforeItIsRemoved"), edits{
+		"leaving-node-loses-its-clients": without(" && !p.seen.Lingers[n.ID]"),
+	}},
+	{tests("cluster/placement", "TestEveryNodeOpensWhatAnotherOneSeals"), edits{
+		"secret-seals-unconfirmed": never,
+		"sealing-secret-dropped":   gone,
+	}},
+	{tests("cluster/placement", "TestARotationTakesItsStepsWhenAllNodesKnowTheLast"), edits{
+		"secret-ends-in-use": before("next.end(now)"),
+		"secret-never-ends":  instead("ended := false"),
+	}},
+	{tests("cluster/placement", "TestDroppedSecretsAreGone"), edits{
+		"dropped-secret-opens": swap("one.Number", "next.Sealing = append(next.Sealing, one); one.Number"),
+	}},
+	{tests("cluster/placement", "TestARestoredClusterSealsWithASecretOfItsOwn"), edits{
+		"restored-cluster-seals-as-before": without("next.Seals = "),
+	}},
+	{tests("cluster/placement", "TestTheSecretOfKeysIsNeverReplaced"), edits{
+		"restored-cluster-changes-key-secret": without(", Keys: s.Keys"),
+		"dropped-secrets-take-the-keys":       without(", Keys: s.Keys"),
+		"key-secret-drawn-twice":              gone,
+	}},
+	{tests("cluster/gossip", "TestWhatANodeDoesNext|TestWhateverHappensAtMostOneClusterIsFounded"), edits{
+		"founding-without-a-founder": without(" || m.State != MemberAlive || m.Cluster != f.Cluster"),
+	}},
+	{tests("cluster/gossip", "TestTheHighestEpochWins|TestADroppedHintDoesNotComeBack"), edits{
+		"older-hint-wins": swap(">=", "=="),
+	}},
+	{tests("cluster/gossip", "TestKeysAreReplacedWhileNodesGossip"), edits{
+		"gossip-keeps-a-removed-line": swap("RemoveKey", "AddKey"),
+	}},
+	{tests("cluster/routing", "TestRetriesAreASmallPartOfTheLoad"), edits{"each-waiter-asks-around": always}},
+	{tests("cluster/routing",
+		"TestAfterAnUnknownOutcomeOnlyADecisionIsCertain|TestWhateverFailsTheCallersHearTheTruth"), edits{
+		"late-refusal-speaks-for-all": always,
+	}},
+	{tests("cluster/routing",
+		"TestWithoutSessionAndIDAnUnknownOutcomeIsFinal|TestWhateverFailsTheCallersHearTheTruth"), edits{
+		"retries-without-id-or-session": always,
+	}},
+	{tests("cluster/routing", "TestWhateverFailsTheCallersHearTheTruth|TestACopyThatComesLateCountsNothing"), edits{
+		"second-copy-unmarked": gone,
+	}},
+	{lucky(tests("cluster/routing", "TestAnOperationIsAllOrNothing")), edits{
+		"leg-released-without-home": instead("result := shard.Result{}; " +
+			"result.Decision.Operation = &shard.Verdict{State: shard.OperationAborted}"),
+		"silent-leg-ends-itself": instead(
+			"if result.Err != nil { result.Decision.Operation = &shard.Verdict{State: shard.OperationAborted} }; " +
+				"if about.Leg == about.Home {"),
+		"leg-acknowledged-unheard":         always,
+		"home-ignores-the-legs":            instead("denied := false"),
+		"home-decides-after-forgetting":    never,
+		"given-back-twice":                 swap("legSettled", "legCommitted"),
+		"look-needs-a-hold":                never,
+		"leg-holds-for-a-look":             never,
+		"home-decides-twice-in-operations": never,
+	}},
+	{tests("cluster/routing", "TestTheOwnerIsSoughtWhereItMostLikelyIs|TestNewsWakeThoseWhoWait"), edits{
+		"router-disbelieves-no-owner": without("err.Code == shard.NotOwner, "),
+	}},
+	{tests("cluster/routing", "TestWhatIsNotWorthRepeatingIsNotKept"), edits{
+		"repeated-denial-admits": instead("if said.Replayed || said.Age < 0 || said.Age >= q.life {"),
+	}},
+	{tests("cluster/routing", "TestADenialOfAForgottenKeyIsDropped"), edits{"forgotten-key-among-denials": gone}},
+	{tests("cluster/routing", "TestEachRepetitionIsTold"), edits{
+		"repeated-denial-unseen": gone,
+		"quick-denial-unseen":    gone,
+	}},
+	{tests("cluster/hop", "TestNothingLeavesAfterAGoodbye"), edits{"calls-after-goodbye": gone}},
+	{tests("cluster/hop", "TestTheFateOfCallsWhoseConnectionBreaks"), edits{
+		"broken-means-not-executed": swap(`unknown("the connection broke")`, "unreached()"),
+	}},
+	{tests("cluster/hop", "TestFrameGoldenBytes"), edits{"softness-lost-between-shards": without(" || s.Soft")}},
+	{tests("cluster/peer", "TestTheTableAdmits"), edits{
+		"table-does-not-admit":  never,
+		"removed-node-connects": never,
+	}},
+	{tests("cluster/peer", "TestRemovalCutsStandingConnections"), edits{
+		"removal-cuts-nothing": swap("!= 0", "> 100"),
+	}},
+	{tests("cluster/peer", "TestAConnectionThatIsMadeDuringARemovalDoesNotStand"), edits{
+		"connects-during-removal": swap("!= 0", "> 100"),
+	}},
+	{tests("cluster/peer", "TestOthersHearNoIDs"), edits{"strangers-hear-ids": never}},
+	{tests("cluster/peer", "TestTheLineThatWasRemovedIsRefusedAndItsConnectionsEnd"), edits{
+		"removed-line-accepted":        instead("if len(key.lines) >= len(f.Key().lines) { f.inForce.Store(key) }"),
+		"removed-line-stays-connected": swap(`line != "" && !slices`, `line == "" && slices`),
+	}},
+	{tests("cluster/peer", "TestForwardedRequestsMoveToTheLineThatSends"), edits{
+		"requests-stay-on-the-old-line": swap("!= lines[0]", `== ""`),
+	}},
+	{tests("cluster/peer", "TestAKeyFileThatCannotBeUsedLeavesTheLastContentInForce"), edits{
+		"key-file-half-written": never,
+	}},
+}

@@ -1,0 +1,237 @@
+package mutants
+
+var ofShard = []group{
+	// Sessions: worlds of copies.
+	{tests("shard", "TestCopiesAreCountedOnce", "-seed=1"), edits{
+		"session-remembers-no-count": gone,
+		"copy-runs-after-a-no":       without(" || e.s.closed.has(e.r.Number)"),
+		"finished-copy-runs":         without("e.r.Number <= e.s.acked || "),
+		"time-asked-before-session": before(
+			"if r.NotAfter != 0 && e.at.Now > r.NotAfter { e.decideInTime(r, answer); return }"),
+		"reservation-copy-lacks-its-hold": swap("(!d.Allowed || e.r.Op.answersOnce())", "!d.Allowed"),
+		"reservation-copy-holds-again":    swap("has(e.r.Number)", "has(e.r.Number) && e.r.Op != Reserve"),
+	}},
+	// Holds, settlements, ladders, overrides and changes of policies, beside the slow twin.
+	{tests("shard",
+		"TestEveryDecisionIsTheTwins|TestASuccessThatStepsDownEndsTheBlock|TestALiftedBucket.*|"+
+			"TestAnOverrideForgivesNothing|TestADenialKnowsWhenAnOverrideEnds", "-seed=1", "-operations=250000"), edits{
+		"hold-ends-twice":                gone,
+		"holds-expire-after-their-batch": gone,
+		"violation-when-noticed":         swap("h.expires", "now"),
+		"expired-hold-commits":           swap("!found", "!found && h.cost > 0"),
+		"refunded-twice":                 swap("e.brimful && t.Hold", "!t.Hold"),
+		"refund-reaches-a-later-window":  swap("windowStart(l, s, now)", "0"),
+		"refund-crosses-a-reset":         without("(h.taken > l.since || h.fresh && h.taken == l.since) && "),
+		"uncounted-limit-refunded": swap("!slices.Contains(counted, print)",
+			"slices.Contains(counted[:0], print)"),
+		"id-lacks-what-was-granted":          instead("e.Cost = r.Entries[i].Cost"),
+		"concurrency-refunds-what-it-became": without("!s.Uncounted && "),
+		"success-lifts-manual-block":         instead("*l, x.block = ladder{}, 0"),
+		"reset-lifts-manual-block":           swap("clearLadder", "unblock"),
+		"manual-block-hides-ladder": instead(
+			"until := x.block; if until == 0 { until = x.ladder.blockedUntil }"),
+		"ladder-does-not-climb":       instead("l.level = 1"),
+		"ladder-never-forgiven":       never,
+		"success-lifts-no-block":      gone,
+		"block-does-not-deny":         gone,
+		"denials-not-counted":         instead("if !e.blocked && false && !d.Challenged() {"),
+		"expired-override-used":       without(" && (o.Expires == 0 || o.Expires > now)"),
+		"new-numbers-reinterpret-use": instead("s = k.state"),
+		"settles-again":               swap("found {", "found && t.Hold && len(record.Value) == 0 {"),
+		"waits-ignore-holds": swap("future(now)",
+			"future(now); if x := futures[i].counter.extras; x != nil { x.holds = nil }"),
+		"waits-ignore-overrides": swap("o.Expires != 0 && o.Expires < limit.MaxTime", "false"),
+		"ended-override-forgives": swap("ofRevision(c.policy.OnChange)",
+			"c.policy.OnChange == policy.Restart"),
+		"lifted-bucket-refunds-uncounted": swap("o == Count || l.Unlimited", "false"),
+		"commit-keeps-concurrency":        instead("if back && l.counts(h) {"),
+		"check-takes-concurrency":         instead("if false && (op.decides() || op == Count) {"),
+		"shadow-denial-refunded":          without("!s.Allowed || "),
+		"replay-lacks-hold-expiry":        instead("in.varint()"),
+	}},
+	{tests("shard", "TestAPolicyThatCountsDenialsIsRefusedOnSeveralShards"), edits{
+		"denial-counter-off-on-many-shards": swap("op != Count", "false"),
+	}},
+	{tests("shard", "TestHomeDecidesOnce"), edits{"home-decides-twice": never}},
+	{tests("shard", "TestACommittedOutcomeIsKeptUntilEveryLegKnows"), edits{
+		"outcome-forgotten-early": instead("case u.isPending(): forgetAt, u.due = e.at.Now+1, 0; case false:"),
+	}},
+	{tests("shard", "TestWhatHomeDoesNotKnowIsAbortedFromThenOn"), edits{"home-aborts-no-unknown": gone}},
+	{tests("shard", "TestAReleaseThatFindsNothingLeavesATombstone"), edits{"no-tombstone": gone}},
+	{tests("shard", "TestAChargeIsNeverMadeAgain"), edits{"charge-answered-after-release": instead("case false:")}},
+	{tests("shard", "TestAVerdictIsAboutOneCharge"), edits{"verdict-for-any-charge": always}},
+	{tests("shard", "TestHomeConfirmsOnlyWhatItHasRuled"), edits{
+		"unknown-charge-confirmed": before("if at < 0 { return v }"),
+	}},
+	{tests("shard", "TestAWaitSeesALimitStartAfresh"), edits{"waits-ignore-fresh-starts": without(", f.rests(t)")}},
+	{tests("shard", "TestWaitUnderChangedNumbersIsExact"), edits{
+		"waits-ignore-new-numbers": without(" && !e.charges.changing(e.at.Now)"),
+	}},
+	// Meters: what is billed, where it comes back to, and what a reader sees.
+	{tests("shard", "TestEveryDecisionIsTheTwins", "-seed=1", "-operations=300000"), edits{
+		"look-leaves-a-record":          never,
+		"denied-look-counted":           without(" || ch.looks"),
+		"revision-does-not-begin-anew":  without("c.policy.OnChange == policy.Restart || "),
+		"swept-counts-forever":          gone,
+		"admitted-not-billed":           gone,
+		"asked-billed-not-granted":      swap("cost", "entry.Cost"),
+		"excess-not-billed":             gone,
+		"settlement-credits-nothing":    gone,
+		"expiry-credits-nothing":        gone,
+		"expiry-credits-when-noticed":   swap("h.expires", "now"),
+		"final-period-changes":          without(" && at < p.final()"),
+		"closed-period-is-final":        swap("final()", "end"),
+		"credit-to-any-period":          without("p.start <= taken && taken < p.end && "),
+		"period-takes-what-comes-after": swap("at >= m.periods[n-1].end", "false"),
+		"periods-overlap":               gone,
+		"reset-ends-a-bill":             swap(`name == ""`, `c.meters = nil; name == ""`),
+		"reader-leaves-holds-open":      gone,
+		"scan-omits-uninstalled":        never,
+		"correction-is-units": instead(
+			"p.units, p.revised = p.units+uint64(r.Adjustment.Amount), e.at.Now"),
+		"correction-begins-a-period":     swap("place < len(m.periods)-1 && i >= 0", "false"),
+		"correction-of-a-dropped-period": without("p.keptUntil() <= now || "),
+		"page-claims-its-own-batch":      without(" - 1"),
+	}},
+	{tests("shard", "TestALookBesideATake"), edits{
+		"look-takes":            swap("op, cost = Peek,", "cost ="),
+		"look-before-its-level": never,
+	}},
+	{tests("shard", "TestHomeSettlesTogetherWithTheExcess"), edits{"excess-not-committed": gone}},
+	{tests("shard", "TestAnExcessThatWasGivenUpIsNotSettledWith"), edits{
+		"settled-with-a-dead-excess": swap("u != nil", "u != nil && false"),
+	}},
+	{tests("shard", "TestALegSettlesWithoutTheExcess"), edits{"leg-settles-the-excess-again": gone}},
+	{tests("shard", "TestAnExcessGivesBackWhatCountedIt"), edits{
+		"excess-returns-what-others-hold": swap("s.Uncounted", "_"),
+	}},
+	{tests("shard", "TestALegIsChargedAnExcessThatFits"), edits{
+		"room-for-any-excess": swap("r.Entries[i].Cost <= s.Remaining", "true"),
+	}},
+	{tests("shard", "TestSumsDoNotDependOnWhatWasSwept"), edits{"sum-holds-what-may-be-swept": swap(">", ">=")}},
+	{tests("shard", "TestAFlippedBitIsInNoPicture"), edits{
+		"snapshot-ignores-its-records": swap("(records != p.head[6] || sum != p.head[8])", "records > maxRecords"),
+	}},
+	{tests("shard", "TestHeadsAreUsedAgain"), edits{
+		"head-reused-too-early":      swap("== 0", "< 5"),
+		"head-changes-in-a-snapshot": never,
+	}},
+	{tests("shard", "TestARestoredShardAdmitsNothingTwice"), edits{
+		"restored-unknown-key-at-rest": instead("return limit.State{}"),
+		"restored-window-goes-on":      instead("l.state, l.since = found, c.At"),
+		"lost-handle-settles":          instead("var err *Error"),
+	}},
+	{tests("shard", "TestAHigherTierIsFullToo"), edits{"restored-tier-not-full": instead("return s")}},
+	{tests("shard", "TestWhatNeverResetsContinuesWithTheBackup"), edits{"refund-crosses-a-restore": gone}},
+	{tests("shard", "TestHoldsThatNobodyKnowsCountForAsLongAsAHoldMayLast"), edits{
+		"unknown-holds-ignored": instead("l.state = limit.SetUsed(l.limit, limit.State{}, l.state.A, c.At)"),
+	}},
+	{tests("shard", "TestADecisionOnSeveralShardsThatWasLostIsNotRefunded"), edits{"lost-operation-refunded": never}},
+	{tests("shard", "TestIDsAfterARestore"), edits{"lost-id-runs-again": instead("return nil")}},
+	{tests("shard", "TestAPersonClearsAKeyThatIsFull"), edits{"cleared-key-full-again": without("!l.cleared && ")}},
+	{tests("shard", "TestAMarkThatCannotBeReadRefuses"), edits{"unreadable-mark-ignored": never}},
+	{tests("shard", "TestAnExactRestoreLosesNothing"), edits{
+		"exact-restore-fills":        always,
+		"exact-restore-forgets-gaps": always,
+	}},
+	{tests("shard", "TestIDsOfReleasesAreThoseOfTheFirstSecret"), edits{
+		"first-secret-is-named": swap("uint64(1)", "uint64(s.seals.number)"),
+	}},
+	{tests("shard", "TestAnOperationEndsBeforeItsKeyIsForgotten"), edits{
+		"forgotten-under-an-open-leg": never,
+		"leg-refunds-a-forgotten-key": gone,
+	}},
+	{tests("shard", "TestAHeldOperationExpiresWhenItsKeyIsForgotten"), edits{
+		"held-operation-outlives-its-key": swap("OperationHeld", `OperationHeld && f.key == ""`),
+	}},
+	{tests("shard", "TestNothingOfAForgottenKeyIsKept"), edits{
+		"audit-keeps-the-key":       instead("a.Key = f.key"),
+		"longer-neighbor-forgotten": swap("string(in.rest) != f.key", "!bytes.HasSuffix(in.rest, key)"),
+	}},
+	{tests("shard", "TestALateCopyOfAForgetEndsNothing"), edits{
+		"late-forget-forgets-again": swap("ReadUsage", "Forget"),
+	}},
+	{tests("shard", "TestAForgetIsAloneInItsBatch"), edits{
+		"forget-misses-its-batch": swap("requests[decided].Op == Forget || requests[decided-1].Op == Forget",
+			"false"),
+	}},
+	{tests("shard", "TestAPageEndsItsBatch"), edits{
+		"pages-share-a-batch": swap("requests[decided-1].Op == ReadUsage", "false"),
+	}},
+	{tests("shard", "TestAPolicyHasNoMoreKeysThanItsCap"), edits{"batch-passes-the-cap": never}},
+	{tests("shard", "TestWhoeverHasMostOfAShardLeavesTheRestToOthers"), edits{
+		"ids-on-one-key-fill-a-shard":      instead(`if e.crowdedBy(r) != nil && r.ID == "" {`),
+		"alone-may-not-fill":               without("one.Keys < all.Keys && "),
+		"inline-labels-escape-their-share": swap("InlinePolicy[0]", "0"),
+	}},
+	{tests("shard", "TestSharesComeBackFromASnapshot"), edits{"snapshot-forgets-shares": gone}},
+	{tests("shard", "TestAKeyOfTheOtherFormIsNotCounted"), edits{
+		"other-form-counted":      swap("r.Op == Settle || r.Revision > b.policies.Version()", "true"),
+		"tally-of-the-other-form": instead("{"),
+	}},
+	// Thresholds: what fires, and how often.
+	{tests("shard", "TestEveryDecisionIsTheTwins", "-seed=2", "-operations=400000"), edits{
+		"threshold-fires-each-crossing":  swap("m.units == units", "false"),
+		"threshold-fires-once-for-all":   without("m.starts == starts && m.ends == ends && "),
+		"threshold-fires-while-exceeded": swap("before < units", "(before < units || true)"),
+		"mark-for-all-limits":            without(" && string(m.limit) == name"),
+		"marks-end-early":                swap("now", "now+60e6"),
+		"counter-forgotten-with-marks":   gone,
+		"excess-crosses-nothing":         instead("ch.counter.set(j, l, s, now)"),
+		"lifted-limit-has-shares":        never,
+		"crossing-without-event":         instead("c.crossed = nil"),
+	}},
+	// The outbox: which sinks must have heard of an event.
+	{tests("shard",
+		"TestAnEventWaitsForEachOfItsSinks|TestADeadLetterIsReplayed|TestAFullOutboxStopsNothing|"+
+			"TestASpikeIsToldOnceInTenMinutes|TestAPushGoesOnlyForward|TestAForgottenKeyIsInNoEvent|"+
+			"TestNoThresholdBeforeItsLevel|TestARestoreKeepsEventsAndIDs|TestGoldenBytesOfEvents|"+
+			"TestABrimfulShardLosesTheEventOnly"), edits{
+		"event-leaves-with-one-sink":       always,
+		"any-history-acknowledged":         without(" && e.Place() == p"),
+		"full-outbox-grows":                swap("o.head.bytes > outboxMost", "false"),
+		"lost-event-uncounted":             gone,
+		"replay-loses-the-letter":          gone,
+		"dead-letter-without-reason":       swap("why", `""`),
+		"replayed-letter-keeps-its-reason": gone,
+		"spike-reported-twice":             swap("!=", "=="),
+		"late-push-steps-back":             swap("!= p.Version", "> 1<<60"),
+		"forgotten-key-in-events":          gone,
+		"threshold-before-its-level":       never,
+		"event-id-changes-with-use":        swap("Units", "Used"),
+	}},
+	{tests("shard",
+		"TestAMeterComesAndGoes|TestARestoreMarksWhatItMayHaveLost|TestNoMeterBeforeItsLevel|"+
+			"TestABrimfulShardBeginsNoPeriod|TestAScanMeetsEveryRecord|TestPeriodsCloseWithoutAnEntry"), edits{
+		"credit-from-before-the-meter": without("taken >= m.since && "),
+		"credit-from-a-pause":          swap("p.from <= taken && taken < p.until", "false"),
+		"bill-dropped-with-limits":     gone,
+		"restore-hides-lost-bills":     gone,
+		"new-period-hides-restore":     instead("p.recovered = false"),
+		"meter-before-its-level":       never,
+		"brimful-shard-begins-periods": never,
+		"scan-continues-elsewhere":     never,
+	}},
+	{tests("shard", "TestACreditIsKeptAsLongAsItsPeriod"), edits{"credit-forgotten-early": never}},
+	{tests("shard", "TestACorrectionIsMadeOnce|TestACorrectionIsOnRecord|TestNoCorrectionBeforeItsLevel"), edits{
+		"correction-copied":    swap("NoteSpike", "NoteSpike, CorrectUsage"),
+		"correction-of-any-id": never,
+		"corrections-share-a-revision": swap(
+			"requests[decided].Op == CorrectUsage || requests[decided-1].Op == CorrectUsage", "false"),
+		"correction-off-record":       swap("auditLog{&e.batch}.append", "_ = (AuditRecord)"),
+		"correction-before-its-level": never,
+	}},
+	{tests("shard",
+		"TestTranscripts|TestADenialIsAChallengeIfOnlySoftLimitsDeny|TestALimitIsSoftFromItsLevelOn"), edits{
+		"soft-hides-hard":            without(" || denies && !s.Soft"),
+		"soft-hides-block":           without("s.Blocked || "),
+		"challenge-counts-as-denial": without(" && !d.Challenged()"),
+		"soft-before-its-level":      without(" && e.at.Level >= LevelNotify"),
+	}},
+	{tests("shard", "TestGetTellsWhatHasFired"), edits{"get-tells-ended-windows": without("m.ends <= now || ")}},
+	{tests("shard", "TestWhatABatchBringsAboutIsToldOnce"), edits{
+		"taken-event-fires-again": without("e.At == at.Now && "),
+		"block-begins-again":      swap("<=", "<"),
+	}},
+	{tests("shard", "TestADeadLetterIsReplayed"), edits{"replay-not-audited": never}},
+}
