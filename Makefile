@@ -53,12 +53,12 @@ FROM ?= 1
 sim: ## WORLDS whole clusters in virtual time, with everything that can fail; FROM: the first seed, to play ranges of them
 	go test -count=1 -timeout 5h -run '^TestClusters$$' -v ./internal/sim -sim.worlds=$(WORLDS) -sim.first=$(FROM)
 
-MUTANTS ?= .
+MUTANTS ?= .*
 
 # In its own directory, go test shows which mutants are judged. Many of them wait for what does not come: eight at once.
 judge := cd internal/mutants && go test -parallel 8 -timeout 60m -run '^TestMutants$$'
 
-mutants: ## the source with one guard taken out, again and again: the tests must fail (MUTANTS: a pattern, as ^shard/)
+mutants: ## the source with one guard taken out, again and again: the tests must fail (MUTANTS: a name, a package that judges, or a pattern)
 	$(judge) -judge '$(MUTANTS)'
 
 mutants-changed: ## those in what has changed since the commit SINCE, and a few more that the text HASH draws

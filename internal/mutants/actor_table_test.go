@@ -1,7 +1,7 @@
 package mutants
 
-// Not included: an owner that continues after a foreign EpochOpen. The fence drops everything that it proposes, so the only
-// effect is a wasted entry (TestForeignEpochOpenClosesAtOnce in package actor detects it).
+// Not included: an owner that continues after a foreign EpochOpen. The fence drops everything that it proposes, so the
+// only effect is a wasted entry (TestForeignEpochOpenClosesAtOnce in package actor detects it).
 var ofActor = []group{
 	{tests("actor", "TestSimulation"), edits{
 		"no-gate": before(

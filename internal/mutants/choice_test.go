@@ -2,15 +2,11 @@ package mutants
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"flag"
 	"fmt"
-	"os/exec"
-	"path"
 	"regexp"
 	"slices"
-	"strings"
 )
 
 var (
@@ -20,43 +16,64 @@ var (
 	drawnFlag = flag.Int("drawn", 20, "with -hash: how many more are drawn")
 )
 
-// choose returns the mutants that the flags name, and says why those.
-func choose(everyone []*mutant) (chosen []*mutant, why string, err error) {
-	if *hashFlag == "" {
-		pattern, err := regexp.Compile(*judgeFlag)
-		if err != nil {
-			return nil, "", err
-		}
-		others := func(m *mutant) bool { return !pattern.MatchString(m.path()) }
-		return slices.DeleteFunc(slices.Clone(everyone), others), fmt.Sprintf("those that match %q", *judgeFlag), nil
-	}
-	order := shuffled(slices.DeleteFunc(slices.Clone(everyone), func(m *mutant) bool { return m.seenBy.luck }), *hashFlag)
-	c, known := changesSince(*sinceFlag)
-	if !known {
-		packages := make(map[string]bool)
-		for _, m := range order[:min(*drawnFlag, len(order))] {
-			packages[m.seenBy.pkg] = true
-		}
-		near, _ := split(order, func(m *mutant) bool { return packages[m.seenBy.pkg] })
-		chosen = near[:min(*mostFlag, len(near))]
-		return chosen, fmt.Sprintf("they are drawn, since the commit %q is not known here", *sinceFlag), nil
-	}
-	near, others := split(order, c.concern)
-	left := max(0, len(near)-*mostFlag)
-	drawn := others[:min(*drawnFlag, len(others))]
-	return slices.Concat(near[:len(near)-left], drawn), fmt.Sprintf("%d in what has changed since %s, and %d drawn from the others; "+
-		"to the full run are left %d more in what has changed, and the %d that need luck",
-		len(near)-left, *sinceFlag, len(drawn), left, len(everyone)-len(order)), nil
+// choice is the mutants that are judged, and why those.
+type choice struct {
+	mutants []*mutant
+	why     string
 }
 
-// shuffled is an order that a text determines.
-func shuffled(all []*mutant, hash string) []*mutant {
+// chosen is the choice that the flags make.
+func chosen(everyone []*mutant) (choice, error) {
+	if *hashFlag != "" {
+		c, known := changesSince(*sinceFlag)
+		if !known {
+			return drawPackages(everyone), nil
+		}
+		return draw(everyone, c.concern), nil
+	}
+	pattern, err := regexp.Compile("^(?:" + *judgeFlag + ")$")
+	if err != nil {
+		return choice{}, err
+	}
+	those, _ := split(everyone, func(m *mutant) bool {
+		return pattern.MatchString(m.name) || pattern.MatchString(m.seenBy.pkg)
+	})
+	return choice{those, fmt.Sprintf("those that match %q", *judgeFlag)}, nil
+}
+
+// draw takes the mutants that a change concerns, but not too many, and some of the others.
+func draw(everyone []*mutant, concerned func(*mutant) bool) choice {
+	order := shuffled(everyone)
+	near, others := split(order, concerned)
+	judged, drawn := near[:min(*mostFlag, len(near))], others[:min(*drawnFlag, len(others))]
+	why := fmt.Sprintf("%d in what has changed since %s, and %d drawn from the others; "+
+		"the full run has %d more in what has changed, and the %d that need luck",
+		len(judged), *sinceFlag, len(drawn), len(near)-len(judged), len(everyone)-len(order))
+	return choice{slices.Concat(judged, drawn), why}
+}
+
+// drawPackages draws some mutants, and takes all those that the same packages judge, but not too many.
+func drawPackages(everyone []*mutant) choice {
+	order := shuffled(everyone)
+	packages := make(map[string]bool)
+	for _, m := range order[:min(*drawnFlag, len(order))] {
+		packages[m.seenBy.pkg] = true
+	}
+	near, _ := split(order, func(m *mutant) bool { return packages[m.seenBy.pkg] })
+	judged := near[:min(*mostFlag, len(near))]
+	return choice{judged, fmt.Sprintf("drawn with others of the same packages, since the commit %q is not known here; "+
+		"the full run has the others", *sinceFlag)}
+}
+
+// shuffled is those that need no luck, in an order that the hash determines.
+func shuffled(everyone []*mutant) []*mutant {
 	key := func(m *mutant) []byte {
-		sum := sha256.Sum256([]byte(hash + " " + m.name))
+		sum := sha256.Sum256([]byte(*hashFlag + " " + m.name))
 		return sum[:]
 	}
-	slices.SortFunc(all, func(a, b *mutant) int { return bytes.Compare(key(a), key(b)) })
-	return all
+	_, order := split(everyone, func(m *mutant) bool { return m.seenBy.luck })
+	slices.SortFunc(order, func(a, b *mutant) int { return bytes.Compare(key(a), key(b)) })
+	return order
 }
 
 func split(all []*mutant, is func(*mutant) bool) (those, others []*mutant) {
@@ -68,44 +85,4 @@ func split(all []*mutant, is func(*mutant) bool) (those, others []*mutant) {
 		}
 	}
 	return those, others
-}
-
-// changes are what differs from a commit, committed or not.
-type changes struct {
-	files  map[string]bool // below the module's root
-	dirs   map[string]bool // with their testdata
-	tables string          // what was added to the tables
-}
-
-// changesSince asks Git. It does not know a commit that is not in its history.
-func changesSince(commit string) (c changes, known bool) {
-	c = changes{files: make(map[string]bool), dirs: make(map[string]bool)}
-	differing, err := git("diff", "--name-only", "--relative", cmp.Or(commit, "none"), "--")
-	if err != nil {
-		return c, false
-	}
-	added, err := git("ls-files", "--others", "--exclude-standard")
-	if err != nil {
-		return c, false
-	}
-	for file := range strings.Lines(differing + added) {
-		file = strings.TrimSpace(file)
-		dir, _, _ := strings.Cut(path.Dir(file), "/testdata")
-		c.files[file], c.dirs[dir] = true, true
-	}
-	c.tables, err = git("diff", "-U0", commit, "--", "internal/mutants")
-	return c, err == nil
-}
-
-func git(arguments ...string) (string, error) {
-	command := exec.Command("git", arguments...)
-	command.Dir = root
-	output, err := command.Output()
-	return string(output), err
-}
-
-// concern reports whether the mutant's file has changed, or the package that judges it, or its line in the tables.
-func (c changes) concern(m *mutant) bool {
-	inTables := regexp.MustCompile(`(?m)^\+\s*"` + m.name + `":`)
-	return c.files[m.source.name] || c.dirs[m.seenBy.pkg] || inTables.MatchString(c.tables)
 }

@@ -26,9 +26,6 @@ func (m *mutant) text() (string, error) {
 	return m.source.with(m.mark, lines), nil
 }
 
-// path names the package that judges the mutant as well.
-func (m *mutant) path() string { return path.Join(m.seenBy.pkg, m.name) }
-
 // dir is the package that the guard is in, below the module's root.
 func (m *mutant) dir() string { return path.Dir(m.source.name) }
 

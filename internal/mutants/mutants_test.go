@@ -11,8 +11,9 @@ import (
 	"testing"
 )
 
-// judgeFlag is not for `go test ./...`: each package needs a build of its tests with the mutants in them (make mutants).
-var judgeFlag = flag.String("judge", "", "judge the mutants that match this pattern, as shard/hold-ends-twice does `shard/`")
+// judgeFlag is not for `go test ./...`: each package needs a build of its tests with the mutants in them (make
+// mutants).
+var judgeFlag = flag.String("judge", "", "judge the mutants whose name, or the package that judges them, is of this pattern")
 
 // mutants are those of the source, read once.
 var mutants = sync.OnceValues(everyMutant)
@@ -29,8 +30,8 @@ func withScratch(m *testing.M) int {
 	return m.Run()
 }
 
-// TestEachMarkIsAMutant holds that marks and tables have the same names, and that each edit makes other Go of what its mark
-// covers.
+// TestEachMarkIsAMutant holds that marks and tables have the same names, and that each edit makes other Go of what its
+// mark covers.
 func TestEachMarkIsAMutant(t *testing.T) {
 	for _, m := range all(t) {
 		if err := m.fits(); err != nil {
@@ -39,18 +40,49 @@ func TestEachMarkIsAMutant(t *testing.T) {
 	}
 }
 
-// TestMutants judges what the flags choose: each mutant must fail the tests that the tables name, which pass without it.
+// TestMutants judges what the flags choose: each mutant must fail the tests that the tables name, which pass without
+// it.
 func TestMutants(t *testing.T) {
 	if *judgeFlag == "" && *hashFlag == "" {
 		t.Skip("neither -judge nor -hash says which mutants (make mutants)")
 	}
 	everyone := all(t)
-	chosen, why, err := choose(everyone)
+	c, err := chosen(everyone)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Printf("%d of %d mutants are judged: %s\n", len(chosen), len(everyone), why)
-	judge(t, chosen, everyone)
+	fmt.Printf("%d of %d mutants are judged: %s\n", len(c.mutants), len(everyone), c.why)
+	judge(t, c.mutants, everyone)
+}
+
+// A choice is the same for the same text, and another for another one; it has what a change concerns, no more than is
+// asked for, and nothing that needs luck.
+func TestAChoiceIsDrawn(t *testing.T) {
+	everyone := all(t)
+	defer func(hash string) { *hashFlag = hash }(*hashFlag)
+	ofShard := func(m *mutant) bool { return m.seenBy.pkg == "shard" }
+	ofAuth := func(m *mutant) bool { return m.seenBy.pkg == "internal/auth" }
+	var names []string
+	for _, *hashFlag = range []string{"a", "a", "b"} {
+		few, many := draw(everyone, ofAuth), draw(everyone, ofShard)
+		auth, _ := split(few.mutants, ofAuth)
+		shard, others := split(many.mutants, ofShard)
+		_, without := split(everyone, ofAuth)
+		if len(auth) != len(everyone)-len(without) || len(shard) != *mostFlag || len(others) != *drawnFlag {
+			t.Errorf("%s\n%s", few.why, many.why)
+		}
+		text := ""
+		for _, m := range slices.Concat(few.mutants, many.mutants, drawPackages(everyone).mutants) {
+			text += m.name + " "
+			if m.seenBy.luck {
+				t.Errorf("%s needs luck", m.name)
+			}
+		}
+		names = append(names, text)
+	}
+	if names[0] != names[1] || names[0] == names[2] {
+		t.Errorf("drawn by a, a and b:\n%s", strings.Join(names, "\n"))
+	}
 }
 
 // TestAMutantIsSeen judges the cheapest one, so that the method is tested wherever tests run.
@@ -114,7 +146,7 @@ func judgeMutant(t *testing.T, m *mutant, b *switchboard) {
 			return
 		}
 		if tries == 3 || !m.seenBy.luck {
-			t.Fatalf("%v does not see it. To judge it again: make mutants MUTANTS=/%s$\n%s", m.seenBy, m.name, output)
+			t.Fatalf("%v does not see it. To judge it again: make mutants MUTANTS=%s\n%s", m.seenBy, m.name, output)
 		}
 	}
 }

@@ -36,10 +36,11 @@ var (
 // readSources reads the files of the module that have marks.
 func readSources() (all []*source, err error) {
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		hidden := strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata"
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || isModule(path)):
+		case d.IsDir() && path != root && (hidden || isModule(path)):
 			return fs.SkipDir
 		case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
 			return nil
@@ -60,8 +61,8 @@ func isModule(dir string) bool {
 	return err == nil
 }
 
-// parseSource takes the marks out of a file. One that stands behind code covers that line, one alone on its line the next that
-// has code.
+// parseSource takes the marks out of a file. One that stands behind code covers that line, one alone on its line the
+// next that has code.
 func parseSource(name, text string) (*source, error) {
 	s := &source{name: name, set: token.NewFileSet()}
 	var above []mark
@@ -106,7 +107,8 @@ func (s *source) with(m mark, lines string) string {
 	return strings.Join(s.lines[:m.from], "") + lines + strings.Join(s.lines[m.from+m.count:], "")
 }
 
-// condition returns the offsets of the one on the first line of a mark: of an if, a for or a case, or the result of a return.
+// condition returns the offsets of the one on the first line of a mark: of an if, a for or a case, or the result of a
+// return.
 func (s *source) condition(m mark) (from, to int, err error) {
 	var found []ast.Expr
 	ast.Inspect(s.ast, func(n ast.Node) bool {

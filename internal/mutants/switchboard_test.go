@@ -12,16 +12,16 @@ import (
 	"testing"
 )
 
-// A build and a link for each mutant would take most of the time that judging them takes. So a test binary holds all mutants
-// that change only bodies of functions: each changed function stands beside the original one, which calls it when its mutant
-// is switched on (Untch, Offutt and Harrold, Mutation Analysis Using Mutant Schemata, ISSTA 1993). The others get their own
-// build.
+// A build and a link for each mutant would take most of the time that judging them takes. So a test binary holds all
+// mutants that change only bodies of functions: each changed function stands beside the original one, which calls it
+// when its mutant is switched on (Untch, Offutt and Harrold, Mutation Analysis Using Mutant Schemata, ISSTA 1993). The
+// others get their own build.
 
 // mutantVariable is the environment variable that switches a mutant on, by its name.
 const mutantVariable = "STINT_MUTANT"
 
-// switchboard is the tests of a package in one binary with the mutants that they judge. A package has either all its mutants
-// or, if none is judged, none: so that the build cache has it from an earlier run, or from any other test.
+// switchboard is the tests of a package in one binary with the mutants that they judge. A package has either all its
+// mutants or, if none is judged, none: so that the build cache has it from an earlier run, or from any other test.
 type switchboard struct {
 	has   map[string]bool // the mutants that are in it
 	build func() (binary string, err error)
@@ -48,8 +48,8 @@ func newSwitchboard(pkg string, judged, all []*mutant) (*switchboard, error) {
 			b.has[name] = in
 		}
 		// The same for each file of a package.
-		state := fmt.Sprintf("package %s\n\nimport \"os\"\n\nfunc isMutant(name string) bool { return os.Getenv(%q) == name }\n",
-			f.ast.Name.Name, mutantVariable)
+		state := fmt.Sprintf("package %s\n\nimport \"os\"\n\n"+
+			"func isMutant(name string) bool { return os.Getenv(%q) == name }\n", f.ast.Name.Name, mutantVariable)
 		replace[f.name], replace[path.Join(m.dir(), "is_mutant.go")] = f.switched(), state
 	}
 	b.build = sync.OnceValues(func() (string, error) { return buildTests(pkg, replace) })
