@@ -47,18 +47,24 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i := range c.Len() {
-		if err := c.Restart(i); err != nil {
-			c.Close()
-			return nil, err
-		}
-	}
-	if err := c.AwaitReady(ctx); err != nil {
-		err = fmt.Errorf("%w\n%s%s", err, c.Logs(), c.stacks())
+	if err := c.begin(ctx); err != nil {
 		c.Close()
 		return nil, err
 	}
 	return c, nil
+}
+
+// begin starts the nodes and waits until they are ready.
+func (c *Cluster) begin(ctx context.Context) error {
+	for i := range c.Len() {
+		if err := c.Restart(i); err != nil {
+			return err
+		}
+	}
+	if err := c.AwaitReady(ctx); err != nil {
+		return fmt.Errorf("%w\n%s%s", err, c.Logs(), c.stacks())
+	}
+	return nil
 }
 
 // New prepares a cluster without starting any node.
@@ -155,6 +161,9 @@ func (c *Cluster) Addr(i int) string { return c.node(i).addr() }
 
 // RedisAddr is the address at which a node serves the Redis protocol, if Options.Redis is set.
 func (c *Cluster) RedisAddr(i int) string { return hostPort(c.node(i).ip, redisPort) }
+
+// Beside is an address with this port, on the cluster's subnet, at which no node listens: for programs that a test runs beside.
+func (c *Cluster) Beside(port int) string { return hostPort(c.subnet.ip(253), port) }
 
 // Addrs are the API addresses of all nodes.
 func (c *Cluster) Addrs() (all []string) {

@@ -16,7 +16,7 @@ func (c *Cluster) Logs() string {
 	var all strings.Builder
 	for i := range c.Len() {
 		fmt.Fprintf(&all, "the end of the log of %s:\n", c.Name(i))
-		lines := strings.Split(strings.TrimRight(c.node(i).written(), "\n"), "\n")
+		lines := strings.Split(strings.TrimRight(c.Log(i), "\n"), "\n")
 		for _, line := range lines[max(0, len(lines)-logLines):] {
 			all.WriteString("    " + line + "\n")
 		}
@@ -39,7 +39,7 @@ func (c *Cluster) stacks() string {
 		case <-time.After(5 * time.Second): // it does not even do that: stopped, or without a processor
 			fmt.Fprintf(&all, "%s does not end within 5 s of SIGQUIT\n", c.Name(i))
 		}
-		if _, stacks, found := strings.Cut(c.node(i).written(), "SIGQUIT: quit"); found {
+		if _, stacks, found := strings.Cut(c.Log(i), "SIGQUIT: quit"); found {
 			lines := strings.Split(stacks, "\n")
 			fmt.Fprintf(&all, "the stacks of %s:\n%s\n", c.Name(i), strings.Join(lines[:min(len(lines), stackLines)], "\n"))
 		}
@@ -47,9 +47,9 @@ func (c *Cluster) stacks() string {
 	return all.String()
 }
 
-// written returns everything that the node's processes wrote.
-func (n *node) written() string {
-	text, err := os.ReadFile(n.log())
+// Log returns everything that a node's processes wrote.
+func (c *Cluster) Log(i int) string {
+	text, err := os.ReadFile(c.node(i).log())
 	if err != nil {
 		return err.Error()
 	}
