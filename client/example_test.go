@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/stint-io/stint/client"
@@ -92,9 +89,11 @@ func dial() (limits *client.Client, stop func()) {
 	must(err)
 	policies, err := os.ReadFile("../policy/dev.yaml")
 	must(err)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	binary, err := testcluster.Binary()
+	must(err)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	node, err := testcluster.Start(ctx, testcluster.Options{Nodes: 1, Dir: dir, Direct: true, Binary: binary(), Policies: string(policies)})
+	node, err := testcluster.Start(ctx, testcluster.Options{Nodes: 1, Dir: dir, Direct: true, Binary: binary, Policies: string(policies)})
 	must(err)
 	limits, err = client.New(client.Config{Addresses: []string{"http://" + node.Addr(0)}})
 	must(err)
@@ -104,20 +103,6 @@ func dial() (limits *client.Client, stop func()) {
 		must(os.RemoveAll(dir))
 	}
 }
-
-// binary is built for the first example that needs it; TestMain removes it.
-var binary = sync.OnceValue(func() string {
-	dir, err := os.MkdirTemp("", "stint-example-")
-	must(err)
-	path := filepath.Join(dir, "stint")
-	if out, err := exec.Command("go", "build", "-o", path, "../cmd/stint").CombinedOutput(); err != nil {
-		panic(string(out))
-	}
-	built = dir
-	return path
-})
-
-var built string // the directory of the binary; "": not built
 
 func must(err error) {
 	if err != nil {

@@ -8,9 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -63,7 +60,7 @@ type ask func(ctx context.Context, key string) answer
 
 // Sixty-four callers ask each kind of server for 300 requests, while a node of the cluster is killed: exactly 150 pass.
 func TestServersAreExact(t *testing.T) {
-	nodes := startNodes(t)
+	nodes := testcluster.Run(t, testcluster.Options{Nodes: 3, Direct: true, Policies: policies})
 	var urls []string
 	for _, addr := range nodes.Addrs() {
 		urls = append(urls, "http://"+addr)
@@ -436,24 +433,4 @@ func serveGRPC(t *testing.T, limits stinthttp.Checker, policy string, options ..
 		_, err := service.Check(ctx, &healthv1.HealthCheckRequest{}, grpc.Header(&header), grpc.Trailer(&trailer))
 		return said(err, metadata.Join(header, trailer))
 	}
-}
-
-func startNodes(t *testing.T) *testcluster.Cluster {
-	binary := filepath.Join(t.TempDir(), "stint")
-	if out, err := exec.Command("go", "build", "-o", binary, "../../../cmd/stint").CombinedOutput(); err != nil {
-		t.Fatal(string(out))
-	}
-	dir, err := os.MkdirTemp("", "stint-servers-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nodes, err := testcluster.Start(t.Context(), testcluster.Options{Nodes: 3, Dir: dir, Direct: true, Binary: binary, Policies: policies})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		nodes.Close()
-		os.RemoveAll(dir)
-	})
-	return nodes
 }
