@@ -2,121 +2,115 @@ package examples
 
 import (
 	"context"
-	"fmt"
-	"github.com/stint-io/stint/internal/testcluster"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"github.com/stint-io/stint/internal/testcluster"
 )
 
-// workDir holds the binary and the data of the shared nodes.
-var workDir string
-
-// shared are the clusters that tests share: each test uses its own keys, so they do not disturb each other.
-var shared []*testcluster.Cluster
+// oneNode and threeNodes are shared: each test uses its own keys, so the tests do not disturb each other.
+var oneNode, threeNodes = &sharedNodes{count: 1}, &sharedNodes{count: 3}
 
 func TestMain(m *testing.M) {
-	code := run(m)
+	code := m.Run()
+	oneNode.stop()
+	threeNodes.stop()
 	os.Exit(code)
 }
 
-func run(m *testing.M) int {
-	var err error
-	if workDir, err = os.MkdirTemp("", "stint-examples-"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(workDir)
-	defer func() {
-		for _, c := range shared {
-			c.Close()
-		}
-	}()
-	return m.Run()
-}
-
-var buildBinary = sync.OnceValues(func() (string, error) {
-	binary := filepath.Join(workDir, "stint")
-	out, err := exec.Command("go", "build", "-o", binary, "github.com/stint-io/stint/cmd/stint").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return binary, nil
-})
-
-// start starts nodes with the policies of some files and waits until they are ready.
-func start(nodes int, dir string, policiesFiles ...string) (*testcluster.Cluster, error) {
-	return startAs(testcluster.Options{Nodes: nodes, Dir: dir, Direct: true}, policiesFiles...)
-}
-
-// startAs is start with other options.
-func startAs(o testcluster.Options, policiesFiles ...string) (*testcluster.Cluster, error) {
-	binary, err := buildBinary()
-	if err != nil {
-		return nil, err
-	}
-	o.Binary, o.Policies = binary, "policies:\n"
-	for _, file := range policiesFiles {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		_, list, found := strings.Cut(string(text), "policies:\n")
-		if !found {
-			return nil, fmt.Errorf("%s has no line \"policies:\"", file)
-		}
-		o.Policies += list
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
-	defer cancel()
-	return testcluster.Start(ctx, o)
-}
-
-var oneNode, threeNodes = sharedNodes(1), sharedNodes(3)
-
-// sharedNodes starts the nodes when the first test needs them.
-func sharedNodes(nodes int) func() (*testcluster.Cluster, error) {
-	return sync.OnceValues(func() (*testcluster.Cluster, error) {
-		dir, err := os.MkdirTemp(workDir, "nodes-")
-		if err != nil {
-			return nil, err
-		}
-		c, err := start(nodes, dir, "testdata/seeds.yaml", "hybrid/policies.yaml", "regulatory.yaml",
-			"lifetime/policies.yaml", "billing/policies.yaml", "login/policies.yaml")
-		if err == nil {
-			shared = append(shared, c)
-		}
-		return c, err
-	})
-}
-
-// node is a client of the one node with the policies of testdata/seeds.yaml and of some recipes.
-func node(t *testing.T) client { return cluster(t, oneNode)[0] }
-
-// nodes are clients of the three nodes of one cluster with the same policies.
-func nodes(t *testing.T) []client { return cluster(t, threeNodes) }
-
-func cluster(t *testing.T, begin func() (*testcluster.Cluster, error)) (clients []client) {
+// binary returns the path of stint.
+func binary(t *testing.T) string {
 	t.Helper()
-	needLinux(t)
-	c, err := begin()
+	path, err := testcluster.Binary()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return path
+}
+
+// start starts nodes with the policies of some files. They end with the test.
+func start(t *testing.T, o testcluster.Options, policiesFiles ...string) *testcluster.Cluster {
+	t.Helper()
+	needLinux(t)
+	o.Direct, o.Policies = true, policiesOf(t, policiesFiles...)
+	return testcluster.Run(t, o)
+}
+
+// policiesOf joins the policies of some files.
+func policiesOf(t *testing.T, files ...string) string {
+	t.Helper()
+	all := "policies:\n"
+	for _, file := range files {
+		_, list, found := strings.Cut(text(t, file), "policies:\n")
+		if !found {
+			t.Fatalf("%s has no line \"policies:\"", file)
+		}
+		all += list
+	}
+	return all
+}
+
+// sharedNodes are nodes with the policies of testdata/seeds.yaml and of some recipes, for tests that do not run in parallel. The
+// first test that needs them starts them. A test that runs once more (go test -count) finds new ones: it has spent its keys.
+type sharedNodes struct {
+	count   int
+	dir     string
+	cluster *testcluster.Cluster // nil: not started
+	met     map[string]bool      // by the tests that have ended
+}
+
+func (s *sharedNodes) start(t *testing.T) *testcluster.Cluster {
+	t.Helper()
+	needLinux(t)
+	if s.met[t.Name()] {
+		s.stop()
+	}
+	if s.cluster == nil {
+		var err error
+		if s.dir, err = os.MkdirTemp("", "stint-examples-"); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		s.met = map[string]bool{}
+		s.cluster, err = testcluster.Start(ctx, testcluster.Options{Binary: binary(t), Nodes: s.count, Dir: s.dir, Direct: true,
+			Policies: policiesOf(t, "testdata/seeds.yaml", "hybrid/policies.yaml", "regulatory.yaml", "lifetime/policies.yaml",
+				"billing/policies.yaml", "login/policies.yaml")})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	t.Cleanup(func() {
+		s.met[t.Name()] = true
 		if t.Failed() {
-			t.Log(c.Logs())
+			t.Log(s.cluster.Logs())
 		}
 	})
-	for _, address := range c.Addrs() {
-		clients = append(clients, client{t, address})
+	return s.cluster
+}
+
+func (s *sharedNodes) stop() {
+	if s.cluster != nil {
+		s.cluster.Close()
+		s.cluster = nil
 	}
-	return clients
+	os.RemoveAll(s.dir)
+}
+
+// node is a client of the one shared node.
+func node(t *testing.T) client { return clients(t, oneNode.start(t))[0] }
+
+// nodes are clients of the three shared nodes, which are one cluster.
+func nodes(t *testing.T) []client { return clients(t, threeNodes.start(t)) }
+
+func clients(t *testing.T, c *testcluster.Cluster) (all []client) {
+	for _, address := range c.Addrs() {
+		all = append(all, client{t, address})
+	}
+	return all
 }
 
 // needLinux skips the test where the loopback has only one address.

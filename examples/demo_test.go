@@ -2,7 +2,6 @@ package examples
 
 import (
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -11,15 +10,7 @@ import (
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	needLinux(t)
-	binary, err := buildBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	demo := filepath.Join(t.TempDir(), "demo")
-	if out, err := exec.Command("go", "build", "-o", demo, "./demo").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	out, err := exec.Command(demo, "-stint", binary).CombinedOutput()
+	out, err := exec.Command("go", "run", "./demo", "-stint", binary(t)).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -1,8 +1,6 @@
 package examples
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -43,7 +41,7 @@ func TestPagesForThoseWhoComeFromElsewhere(t *testing.T) {
 					t.Errorf("%s shows code that is not in %s:\n%s", page, program, block)
 				}
 			}
-			as := newcomer(t, file, "127.0.0.1:8787", freeAddress(t))
+			as := newcomer(t, file)
 			if _, err := os.Stat(program); err == nil {
 				giveNode(t, as.dir, program)
 			}
@@ -87,39 +85,11 @@ func giveNode(t *testing.T, dir, program string) {
 	}
 }
 
-// freeAddress is one that nobody listens at now. Its port is below those that the system gives to connections: one of them could have it
-// by the time that a program listens.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		port := fmt.Sprint(":", 10_000+rand.IntN(20_000))
-		if listener, err := net.Listen("tcp", port); err == nil {
-			listener.Close()
-			return "127.0.0.1" + port
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
-}
-
 // newcomer starts a node that also serves the Redis protocol, and runs the commands in a directory that holds only the
-// policies. more are pairs of what the page says and what is typed.
-func newcomer(t *testing.T, policies string, more ...string) reader {
+// policies.
+func newcomer(t *testing.T, policies string) reader {
 	t.Helper()
-	node, err := startAs(testcluster.Options{Nodes: 1, Dir: t.TempDir(), Direct: true, Redis: true}, policies)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		node.Close()
-		if t.Failed() {
-			t.Log(node.Logs())
-		}
-	})
-	binary, err := buildBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := start(t, testcluster.Options{Nodes: 1, Redis: true}, policies)
 	host, port, err := net.SplitHostPort(node.RedisAddr(0))
 	if err != nil {
 		t.Fatal(err)
@@ -132,8 +102,8 @@ func newcomer(t *testing.T, policies string, more ...string) reader {
 	if err := os.WriteFile(at, []byte(text(t, policies)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return reader{dir, node.Addr(0), strings.NewReplacer(append(more, "127.0.0.1:7400", node.Addr(0), "./stint ", binary+" ",
-		"redis-cli -p 6380", "redis-cli -h "+host+" -p "+port)...)}
+	return reader{dir, node.Addr(0), strings.NewReplacer("127.0.0.1:7400", node.Addr(0), "127.0.0.1:8787", node.Beside(8787),
+		"./stint ", binary(t)+" ", "redis-cli -p 6380", "redis-cli -h "+host+" -p "+port)}
 }
 
 func text(t *testing.T, file string) string {

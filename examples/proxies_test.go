@@ -56,11 +56,7 @@ func TestProxiesSendTheirToken(t *testing.T) {
 	for _, p := range programs {
 		t.Run(p.name, func(t *testing.T) {
 			locate(t, p)
-			binary, err := buildBinary()
-			if err != nil {
-				t.Fatal(err)
-			}
-			token, err := exec.Command(binary, "token", "generate").Output()
+			token, err := exec.Command(binary(t), "token", "generate").Output()
 			if err != nil {
 				t.Fatal(err)
 			}

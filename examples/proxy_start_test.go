@@ -152,30 +152,19 @@ func front(t *testing.T, p program) *world {
 // frontOf is front with other policies, and other nodes, which may ask for a token.
 func frontOf(t *testing.T, p program, policies string, o testcluster.Options, token string) *world {
 	t.Helper()
-	needLinux(t)
 	binary := locate(t, p)
-	o.Dir, o.Direct = t.TempDir(), true
-	nodes, err := startAs(o, policies)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		nodes.Close()
-		if t.Failed() {
-			t.Log(nodes.Logs())
-		}
-	})
+	nodes := start(t, o, policies)
 	site := &site{asked: map[string]int{}}
 	server := httptest.NewUnstartedServer(site)
 	site.Listener, server.Listener = server.Listener, site
 	server.Start()
 	t.Cleanup(server.Close)
-	w := &world{T: t, program: p, address: freeAddress(t), nodes: nodes, site: site, undecided: new(atomic.Bool)}
+	w := &world{T: t, program: p, address: nodes.Beside(8000), nodes: nodes, site: site, undecided: new(atomic.Bool)}
 	last := nodes.Len() - 1
 	ours := strings.NewReplacer(
 		"127.0.0.1:7400", nodes.Addr(0), "127.0.0.1:7410", nodes.Addr(min(1, last)), "127.0.0.1:7420", nodes.Addr(min(2, last)),
 		`Stint-Token       ""`, `Stint-Token "`+token+`"`, `Stint-Token: ""`, `Stint-Token: "`+token+`"`,
-		"127.0.0.1:8000", w.address, "127.0.0.1:8080", server.Listener.Addr().String(), "127.0.0.1:7399", freeAddress(t))
+		"127.0.0.1:8000", w.address, "127.0.0.1:8080", server.Listener.Addr().String(), "127.0.0.1:7399", nodes.Beside(7399))
 	dir := t.TempDir()
 	files, err := os.ReadDir(p.name)
 	if err != nil {
@@ -246,7 +235,6 @@ func locate(t *testing.T, p program) string {
 	return ""
 }
 
-// freeAddress is an address of the loopback at which nobody listens.
 func read(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stint-io/stint/internal/testcluster"
 )
 
 // Every recipe works as its README says. The commands of its blocks "sh" run in one shell, in order, from the root of the
@@ -43,30 +45,19 @@ func TestRecipes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := recipe(t, name)
-			host, _, _ := strings.Cut(c.address, ":") // the test's own: port 8080 is free there
-			follow(t, readme, reader{"..", c.address, strings.NewReplacer("127.0.0.1:7400", c.address, "127.0.0.1:8080", host+":8080")})
+			follow(t, readme, reader{"..", c.Addr(0), strings.NewReplacer("127.0.0.1:7400", c.Addr(0), "127.0.0.1:8080", c.Beside(8080))})
 		})
 	}
 }
 
 // recipe starts a node with the policies of a recipe.
-func recipe(t *testing.T, name string) client {
+func recipe(t *testing.T, name string) *testcluster.Cluster {
 	t.Helper()
 	policies := filepath.Join(name, "policies.yaml")
 	if _, err := os.Stat(policies); errors.Is(err, os.ErrNotExist) {
 		policies = name + ".yaml"
 	}
-	c, err := start(1, t.TempDir(), policies)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		c.Close()
-		if t.Failed() {
-			t.Log(c.Logs())
-		}
-	})
-	return client{t, c.Addr(0)}
+	return start(t, testcluster.Options{Nodes: 1}, policies)
 }
 
 // step is a block of commands and their output.
@@ -103,11 +94,7 @@ func follow(t *testing.T, readme string, as reader) {
 	shell := exec.CommandContext(ctx, "sh")
 	shell.WaitDelay = time.Second
 	shell.Dir = as.dir
-	binary, err := buildBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	shell.Env = append(os.Environ(), "STINT="+binary, "STINT_ADDR="+as.address, "NODE_PATH=/usr/share/nodejs") // where Debian's Express finds its parts
+	shell.Env = append(os.Environ(), "STINT="+binary(t), "STINT_ADDR="+as.address, "NODE_PATH=/usr/share/nodejs") // where Debian's Express finds its parts
 	shell.Stdin = strings.NewReader(script.String())
 	var stderr bytes.Buffer
 	shell.Stderr = &stderr

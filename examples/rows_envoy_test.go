@@ -35,18 +35,7 @@ func envoys(t *testing.T, c *testcluster.Cluster) (all []rlsv3.RateLimitServiceC
 
 func startEnvoyNodes(t *testing.T, nodes int) *testcluster.Cluster {
 	t.Helper()
-	needLinux(t)
-	c, err := start(nodes, t.TempDir(), "testdata/envoy.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		c.Close()
-		if t.Failed() {
-			t.Log(c.Logs())
-		}
-	})
-	return c
+	return start(t, testcluster.Options{Nodes: nodes}, "testdata/envoy.yaml")
 }
 
 // ofEnvoy makes the request of one descriptor.
@@ -175,16 +164,12 @@ func TestEnvoyMeetsTheNewRules(t *testing.T) {
 	t.Parallel()
 	c := startEnvoyNodes(t, 1)
 	envoy := envoys(t, c)[0]
-	binary, err := buildBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
 	apply := func(change func(string) string) (string, error) {
 		file := filepath.Join(t.TempDir(), "policies.yaml")
 		if err := os.WriteFile(file, []byte(change(text(t, "testdata/envoy.yaml"))), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		out, err := exec.Command(binary, "apply", "-f", file, "--addr", c.Addr(0)).CombinedOutput()
+		out, err := exec.Command(binary(t), "apply", "-f", file, "--addr", c.Addr(0)).CombinedOutput()
 		return string(out), err
 	}
 	login := []string{"path", "/login", "method", "POST", "remote_address", "203.0.113.9"}
