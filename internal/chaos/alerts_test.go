@@ -97,7 +97,7 @@ func startPrometheus(t *testing.T, c *testcluster.Cluster) *prometheus {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, p := t.TempDir(), &prometheus{t: t, address: freeAddress(t)}
+	dir, p := t.TempDir(), &prometheus{t: t, address: c.Beside(9090)}
 	config := fmt.Sprintf("global: {scrape_interval: 500ms, evaluation_interval: 500ms}\nrule_files: [rules.yml]\n"+
 		"scrape_configs:\n  - {job_name: stint, static_configs: [{targets: [%s]}]}\n", strings.Join(c.Addrs(), ", "))
 	for name, text := range map[string]string{"rules.yml": hurried(string(rules)), "prometheus.yml": config} {

@@ -46,30 +46,40 @@ func newCluster(t *testing.T) *testcluster.Cluster {
 	return newClusterWith(t, testcluster.Options{Policies: clusterPolicies})
 }
 
-// newClusterWith is newCluster with options; it sets the binary, the number of nodes and their directory itself.
+// newClusterWith is newCluster with options; it sets the binary and the number of nodes itself.
 func newClusterWith(t *testing.T, options testcluster.Options) *testcluster.Cluster {
 	t.Helper()
-	binary, err := buildBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	options.Binary, options.Nodes, options.Dir = binary, 3, t.TempDir()
-	c, err := testcluster.Start(within(t, 60*time.Second), options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return closedAfter(t, c)
+	options.Binary, options.Nodes = program(t), 3
+	return testcluster.Run(t, options)
 }
 
-// closedAfter closes a cluster after the test, and shows its logs if that failed.
-func closedAfter(t *testing.T, c *testcluster.Cluster) *testcluster.Cluster {
-	t.Cleanup(func() {
-		c.Close()
-		if t.Failed() {
-			t.Log(c.Logs())
-		}
-	})
-	return c
+// newServer starts one node, and newStoppedServer prepares it.
+func newServer(t *testing.T, policies string) *testcluster.Cluster {
+	t.Helper()
+	s := newStoppedServer(t, policies)
+	restarted(t, s, 0)
+	return s
+}
+
+func newStoppedServer(t *testing.T, policies string) *testcluster.Cluster {
+	t.Helper()
+	return newStoppedCluster(t, testcluster.Options{Nodes: 1, Direct: true, Policies: policies})
+}
+
+// newStoppedCluster prepares a cluster without starting any node.
+func newStoppedCluster(t *testing.T, options testcluster.Options) *testcluster.Cluster {
+	t.Helper()
+	options.Binary = program(t)
+	return testcluster.Prepare(t, options)
+}
+
+// restarted starts a node that does not run, and waits until it is ready.
+func restarted(t *testing.T, c *testcluster.Cluster, i int) {
+	t.Helper()
+	if err := c.Restart(i); err != nil {
+		t.Fatal(err)
+	}
+	ready(t, c, i)
 }
 
 func within(t *testing.T, d time.Duration) context.Context {
@@ -80,7 +90,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 
 func ready(t *testing.T, c *testcluster.Cluster, nodes ...int) {
 	t.Helper()
-	if err := c.AwaitReady(within(t, 30*time.Second), nodes...); err != nil {
+	if err := c.AwaitReady(within(t, 2*time.Minute), nodes...); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -236,7 +246,7 @@ func votersOn(nodes ...string) func(status) string {
 
 // stint runs a command of the binary.
 func stint(ctx context.Context, arguments ...string) error {
-	binary, err := buildBinary()
+	binary, err := testcluster.Binary("chaos")
 	if err != nil {
 		return err
 	}

@@ -4,14 +4,10 @@ package chaos
 
 import (
 	"bufio"
-	"context"
-	"errors"
-	"fmt"
 	"net/http"
 	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -48,17 +44,16 @@ func TestDiskFaults(t *testing.T) {
 // testDiskFault reports whether the process after the fault tells of it.
 func testDiskFault(t *testing.T, inject string) (told bool) {
 	s := newStoppedServer(t, policies(100_000))
-	acknowledged, unknowns, err := spendUntil(within(t, 60*time.Second), s.address, startTraced(s, inject))
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != testcluster.ExitUntrusted {
-		t.Fatalf("the process ended with %v, want status %d", err, testcluster.ExitUntrusted)
+	if err := s.RestartFailing(0, inject); err != nil {
+		t.Fatal(err)
 	}
-	s.start()
-	used, err := newClient(s.address).used(policy, "key")
+	acknowledged, unknowns := spendUntilDistrust(t, s)
+	restarted(t, s, 0)
+	used, err := newClient(s.Addr(0)).used(policy, "key")
 	if err != nil {
 		t.Fatal(err)
 	}
-	told = distrusted(t, s.address)
+	told = distrusted(t, s.Addr(0))
 	t.Logf("status %d; %d acknowledged, %d unknown, %d counted; told: %v", testcluster.ExitUntrusted, acknowledged, unknowns, used, told)
 	if used < acknowledged || used > acknowledged+unknowns {
 		t.Errorf("%d acknowledged and %d unknown, but %d counted", acknowledged, unknowns, used)
@@ -83,43 +78,12 @@ func distrusted(t *testing.T, address string) bool {
 	return false
 }
 
-// startTraced starts the server under strace; the channel returns the error with which it ends. Neither outlives the test.
-func startTraced(s *server, inject string) <-chan error {
-	s.t.Helper()
-	traced := exec.Command("strace", append([]string{"-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync",
-		"-e", "inject=fdatasync:" + inject, s.binary}, s.arguments()...)...)
-	traced.Stdout, traced.Stderr = &s.log, &s.log
-	traced.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a killed strace leaves the server running
-	if err := traced.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	ended, gone := make(chan error, 1), make(chan struct{})
-	go func() {
-		defer close(gone)
-		ended <- traced.Wait()
-	}()
-	s.t.Cleanup(func() {
-		select {
-		case <-gone:
-		default:
-			_ = syscall.Kill(-traced.Process.Pid, syscall.SIGKILL) // it may just have ended
-			<-gone
-		}
-	})
-	return ended
-}
-
-// spendUntil spends on one key until the process has ended, and counts the outcomes.
-func spendUntil(ctx context.Context, address string, ended <-chan error) (acknowledged, unknowns uint64, err error) {
-	c := newClient(address)
-	for {
-		select {
-		case err := <-ended:
-			return acknowledged, unknowns, err
-		case <-ctx.Done():
-			return acknowledged, unknowns, fmt.Errorf("nothing: it still runs: %w", ctx.Err())
-		default:
-		}
+// spendUntilDistrust spends on one key until the process has ended, as it must, because it does not trust its disk; and counts the
+// outcomes.
+func spendUntilDistrust(t *testing.T, s *testcluster.Cluster) (acknowledged, unknowns uint64) {
+	t.Helper()
+	ctx, c := within(t, 2*time.Minute), newClient(s.Addr(0))
+	for s.Running(0) && ctx.Err() == nil {
 		switch got, _ := c.check(policy, "key", ""); got {
 		case admitted:
 			acknowledged++
@@ -129,4 +93,8 @@ func spendUntil(ctx context.Context, address string, ended <-chan error) (acknow
 			pause(ctx, 10*time.Millisecond) // starting or down: the client can only wait
 		}
 	}
+	if code, err := s.AwaitExit(ctx, 0); err != nil || code != testcluster.ExitUntrusted {
+		t.Fatalf("the process ended with %d, %v, want status %d", code, err, testcluster.ExitUntrusted)
+	}
+	return acknowledged, unknowns
 }

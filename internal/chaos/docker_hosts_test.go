@@ -88,13 +88,9 @@ type hosts struct {
 
 func newHosts(t *testing.T) *hosts {
 	t.Helper()
-	binary, err := buildBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
-	h := &hosts{t: t, dir: filepath.Join(dir, "hosts"), project: "stint-hosts-" + filepath.Base(filepath.Dir(binary)), command: composeCommand(t)}
-	h.env = append(os.Environ(), "PATH="+filepath.Dir(binary)+":"+os.Getenv("PATH"))
+	h := &hosts{t: t, dir: filepath.Join(dir, "hosts"), project: "stint-hosts-" + strings.ToLower(filepath.Base(filepath.Dir(dir))), command: composeCommand(t)}
+	h.env = append(os.Environ(), "PATH="+filepath.Dir(program(t))+":"+os.Getenv("PATH"))
 	arguments := []string{h.dir}
 	for i := range 3 {
 		arguments = append(arguments, fmt.Sprintf("stint%d=%s", i+1, h.address(i)))
@@ -143,12 +139,7 @@ func (h *hosts) must(command *exec.Cmd) string {
 // stint runs a command of the binary as an administrator.
 func (h *hosts) stint(arguments ...string) string {
 	h.t.Helper()
-	return h.must(exec.Command(h.binary(), arguments...))
-}
-
-func (h *hosts) binary() string {
-	binary, _ := buildBinary() // newHosts has seen that it succeeds
-	return binary
+	return h.must(exec.Command(program(h.t), arguments...))
 }
 
 // compose runs Compose where a host would: in its own directory.
@@ -374,7 +365,7 @@ func (h *hosts) rotatesEverySecret() {
 // keyLinesAre reports whether every host has these lines of the cluster key in force, in this order.
 func (h *hosts) keyLinesAre(want []string) bool {
 	h.t.Helper()
-	command := exec.Command(h.binary(), "status", "-o", "json")
+	command := exec.Command(program(h.t), "status", "-o", "json")
 	command.Env = h.env
 	out, _ := command.Output() // not healthy while the lines differ
 	var status struct{ Nodes []struct{ KeyLines []string } }

@@ -4,6 +4,8 @@ package chaos
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -84,8 +86,8 @@ func newCompose(t *testing.T) *compose {
 	t.Helper()
 	c := &compose{t: t, env: os.Environ()}
 	for i := range c.addresses {
-		c.addresses[i] = freeAddress(t)
-		_, port, _ := strings.Cut(c.addresses[i], ":")
+		port := freePort(t)
+		c.addresses[i] = "127.0.0.1:" + port
 		c.env = append(c.env, fmt.Sprintf("STINT_PORT%d=%s", i+1, port))
 		c.project = "stint-test-" + port
 	}
@@ -161,3 +163,18 @@ type logsOf struct{ *compose }
 
 // String implements fmt.Stringer.
 func (l logsOf) String() string { return l.run("logs", "--tail", "100") }
+
+// freePort is one at which nobody listens. It is below those that the system gives to connections: one of them could have it by the
+// time that the engine listens.
+func freePort(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		port := fmt.Sprint(10_000 + rand.IntN(20_000))
+		if listener, err := net.Listen("tcp", ":"+port); err == nil {
+			listener.Close()
+			return port
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
+}

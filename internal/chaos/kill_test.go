@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stint-io/stint/internal/testcluster"
 )
 
 const (
@@ -22,13 +24,15 @@ func policies(quota int) string {
 
 // killWhile kills and restarts the server at random moments, until there were enough kills or working returns false. The work
 // runs from before the first kill until after the last one, unless it ends earlier.
-func killWhile(t *testing.T, s *server, kills int, random *rand.Rand, working func() bool) int {
+func killWhile(t *testing.T, s *testcluster.Cluster, kills int, random *rand.Rand, working func() bool) int {
 	killed := 0
 	for killed < kills && working() {
 		pause(t.Context(), time.Duration(20+random.IntN(180))*time.Millisecond) // the random part is the moment of the kill
-		s.kill()
+		if err := s.Kill(0); err != nil {
+			t.Fatal(err)
+		}
 		killed++
-		s.start()
+		restarted(t, s, 0)
 	}
 	t.Logf("killed and restarted %d times", killed)
 	return killed
@@ -48,7 +52,7 @@ func TestLimitAdmitsExactlyNThroughKills(t *testing.T) {
 	var group sync.WaitGroup
 	for worker := range workers {
 		group.Go(func() {
-			c := newClient(s.address)
+			c := newClient(s.Addr(0))
 			// A few denials after the last kill: the limit must still hold when everything is over.
 			for n, last := 0, 0; last < 3; n++ {
 				// Spread over the kills: without a pause the quota would be used up before the third.
@@ -74,7 +78,7 @@ func TestLimitAdmitsExactlyNThroughKills(t *testing.T) {
 	}
 	killsDone.Store(true)
 	group.Wait()
-	used, err := newClient(s.address).used(policy, "one key")
+	used, err := newClient(s.Addr(0)).used(policy, "one key")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +118,7 @@ func TestNothingAcknowledgedIsForgotten(t *testing.T) {
 	var group sync.WaitGroup
 	for worker := range workers {
 		group.Go(func() {
-			c := newClient(s.address)
+			c := newClient(s.Addr(0))
 			for n := worker; ; n++ {
 				select {
 				case <-stop:
@@ -142,7 +146,7 @@ func TestNothingAcknowledgedIsForgotten(t *testing.T) {
 	group.Wait()
 
 	var total, maybe int64
-	c := newClient(s.address)
+	c := newClient(s.Addr(0))
 	for key := range keys {
 		used, err := c.used(policy, fmt.Sprint("key ", key))
 		if err != nil {

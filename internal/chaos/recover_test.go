@@ -106,10 +106,7 @@ func recoverFrom(t *testing.T, nodes []int) {
 		crowds = append(crowds, a.crowd(address, end))
 	}
 	pause(t.Context(), time.Duration(2000+random.IntN(2000))*time.Millisecond) // the random part is the moment of the kill
-	binary, err := buildBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	binary := program(t)
 	file := filepath.Join(t.TempDir(), "stint.backup")
 	args := []string{"recover", "-o", file}
 	var dirs []string
@@ -155,12 +152,12 @@ func recoverFrom(t *testing.T, nodes []int) {
 		t.Error("the disks were changed")
 	}
 	s := newStoppedServer(t, text.String())
-	if said, err := exec.Command(binary, "restore", file, "--data-dir", filepath.Join(s.dir, "data"), "--yes").CombinedOutput(); err != nil {
+	if said, err := exec.Command(binary, "restore", file, "--data-dir", s.Dir(0), "--node-id", s.Name(0), "--yes").CombinedOutput(); err != nil {
 		t.Fatalf("restore: %v\n%s", err, said)
 	}
-	s.start()
+	restarted(t, s, 0)
 	for name := range restoreLimits {
-		if _, allowed := a.ask(s.address, name, "never seen"); allowed != exact {
+		if _, allowed := a.ask(s.Addr(0), name, "never seen"); allowed != exact {
 			t.Errorf("%s: a key of which nothing is known is allowed: %v", name, allowed)
 		}
 	}
@@ -168,7 +165,7 @@ func recoverFrom(t *testing.T, nodes []int) {
 	for n := range 8 {
 		key := fmt.Sprint("key-", n)
 		least, most := book.admitted[key]+1, book.admitted[key]+book.unsure[key]+1
-		used := book.spend(s.address, key)
+		used := book.spend(s.Addr(0), key)
 		if exact && used < least || used > most || used == 0 {
 			t.Errorf("%s: %d are used, and it should be %d to %d", key, used, least, most)
 		}
@@ -177,7 +174,7 @@ func recoverFrom(t *testing.T, nodes []int) {
 	if acknowledged < 100 {
 		t.Errorf("only %d requests were acknowledged", acknowledged)
 	}
-	a.crowdUntilAllAdmit(t, s.address)
+	a.crowdUntilAllAdmit(t, s.Addr(0))
 }
 
 // recoverUnderKills recovers again and again, and kills the process at a random moment of the time that it takes. There is no

@@ -135,21 +135,6 @@ func TestARestoreLookedAtOneByOne(t *testing.T) {
 	}
 }
 
-// newStoppedCluster prepares a cluster without starting any node.
-func newStoppedCluster(t *testing.T, options testcluster.Options) *testcluster.Cluster {
-	t.Helper()
-	var err error
-	if options.Binary, err = buildBinary(); err != nil {
-		t.Fatal(err)
-	}
-	options.Dir = t.TempDir()
-	c, err := testcluster.New(options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return closedAfter(t, c)
-}
-
 // looker asks a cluster, any node that answers.
 type looker struct {
 	t *testing.T
@@ -162,10 +147,7 @@ func checkOf(policy, key string, cost int, id string) map[string]any {
 
 func (l looker) start(i int) {
 	l.t.Helper()
-	if err := l.c.Restart(i); err != nil {
-		l.t.Fatal(err)
-	}
-	ready(l.t, l.c, i)
+	restarted(l.t, l.c, i)
 }
 
 func (l looker) insist(method string, message any) decided {

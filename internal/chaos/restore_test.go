@@ -21,6 +21,7 @@ import (
 
 	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/internal/model"
+	"github.com/stint-io/stint/internal/testcluster"
 	"github.com/stint-io/stint/limit"
 )
 
@@ -142,27 +143,29 @@ func TestNoLimitIsExceededAcrossRestores(t *testing.T) {
 	a := &admissions{all: map[[2]string][]limit.Time{}}
 	for round := range 2 {
 		end := make(chan struct{})
-		done := a.crowd(s.address, end)
+		done := a.crowd(s.Addr(0), end)
 		pause(t.Context(), time.Duration(1000+random.IntN(2000))*time.Millisecond) // the random part is the moment of the backup
-		file := filepath.Join(s.dir, "stint.backup")
-		if out, err := exec.Command(s.binary, "backup", file, "--addr", "http://"+s.address).CombinedOutput(); err != nil {
-			t.Fatalf("backup: %v\n%s", err, out)
+		file := filepath.Join(t.TempDir(), "stint.backup")
+		if err := stint(t.Context(), "backup", file, "--addr", "http://"+s.Addr(0)); err != nil {
+			t.Fatal(err)
 		}
 		pause(t.Context(), time.Duration(random.IntN(3000))*time.Millisecond) // what is lost
-		s.kill()
+		if err := s.Kill(0); err != nil {
+			t.Fatal(err)
+		}
 		close(end)
 		done.Wait()
-		if err := os.RemoveAll(filepath.Join(s.dir, "data")); err != nil {
+		if err := s.Wipe(0); err != nil {
 			t.Fatal(err)
 		}
 		restoreUnderKills(t, s, file, 1+8*round) // at each step, and at some
-		s.start()
+		restarted(t, s, 0)
 		for name := range restoreLimits {
-			if _, allowed := a.ask(s.address, name, "never seen"); allowed {
+			if _, allowed := a.ask(s.Addr(0), name, "never seen"); allowed {
 				t.Errorf("%s admits a key of which nothing is known, at once", name)
 			}
 		}
-		a.crowdUntilAllAdmit(t, s.address)
+		a.crowdUntilAllAdmit(t, s.Addr(0))
 	}
 	lost := 0
 	for _, instants := range a.all {
@@ -177,13 +180,13 @@ var endOfMark = regexp.MustCompile(`unlink(at)?\(.*/restoring"`)
 // restoreUnderKills restores a file, and kills the process where it makes something last: at the first such call, at the second
 // and so on, until it gets through. A directory that one of them left must not start. strace counts for each thread, so that some
 // of the steps are met twice and the order may differ, but none is passed over by luck: a restore of this size takes no time.
-func restoreUnderKills(t *testing.T, s *server, file string, stride int) {
+func restoreUnderKills(t *testing.T, s *testcluster.Cluster, file string, stride int) {
 	t.Helper()
-	data, calls, killed, refused := filepath.Join(s.dir, "data"), filepath.Join(s.dir, "calls"), 0, 0
+	data, calls, killed, refused := s.Dir(0), filepath.Join(t.TempDir(), "calls"), 0, 0
 	for step := 1; ; step += stride {
 		const lasting = "fsync,fdatasync,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat"
-		out, err := exec.CommandContext(within(t, time.Minute), "strace", "-f", "-qq", "-o", calls, "-e", "trace="+lasting,
-			"-e", fmt.Sprintf("inject=%s:signal=SIGKILL:when=%d", lasting, step), s.binary, "restore", file, "--data-dir", data, "--yes").CombinedOutput()
+		out, err := exec.CommandContext(within(t, 2*time.Minute), "strace", "-f", "-qq", "-o", calls, "-e", "trace="+lasting,
+			"-e", fmt.Sprintf("inject=%s:signal=SIGKILL:when=%d", lasting, step), program(t), "restore", file, "--data-dir", data, "--node-id", s.Name(0), "--yes").CombinedOutput()
 		if err == nil {
 			break
 		}
@@ -201,9 +204,14 @@ func restoreUnderKills(t *testing.T, s *server, file string, stride int) {
 			}
 			break
 		}
-		serve := exec.Command(s.binary, s.arguments()...)
-		if said, err := serve.CombinedOutput(); err == nil || !bytes.Contains(said, []byte("a restore that did not end")) {
-			t.Fatalf("half a restore was started, after a kill at step %d: %v\n%s", step, err, said)
+		before := len(s.Log(0))
+		if err := s.Restart(0); err != nil {
+			t.Fatal(err)
+		}
+		s.MayEnd(0)
+		code, err := s.AwaitExit(within(t, 2*time.Minute), 0)
+		if said := s.Log(0)[before:]; err != nil || code == 0 || !strings.Contains(said, "a restore that did not end") {
+			t.Fatalf("half a restore was started, after a kill at step %d: status %d, %v\n%s", step, code, err, said)
 		}
 		refused++
 	}

@@ -177,7 +177,6 @@ type rotations struct {
 	t       *testing.T
 	c       *testcluster.Cluster
 	dir     string
-	binary  string
 	load    *steadyLoad
 	servers *testcert.Authority // of the nodes' certificates for clients
 	roles   *testcert.Authority // of the roles' certificates
@@ -247,7 +246,7 @@ func (r *rotations) stint(arguments ...string) string {
 
 func (r *rotations) tryStint(arguments ...string) (string, error) {
 	arguments = append(arguments, "--addr", r.c.Addr(1), "--ca", r.file("ca.crt"), "--token-file", r.file("admin.token"))
-	command := exec.CommandContext(within(r.t, time.Minute), r.binary, arguments...)
+	command := exec.CommandContext(within(r.t, time.Minute), program(r.t), arguments...)
 	var stderr bytes.Buffer
 	command.Stderr = &stderr
 	out, err := command.Output()
@@ -276,31 +275,14 @@ func (r *rotations) under(name string, rotate func()) {
 
 // newRotations starts three nodes with all that can be rotated.
 func newRotations(t *testing.T) *rotations {
-	binary, err := buildBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &rotations{t: t, dir: t.TempDir(), binary: binary, servers: testcert.New(t), roles: testcert.New(t)}
-	r.c, err = testcluster.New(testcluster.Options{Binary: binary, Nodes: 3, Dir: t.TempDir(), Policies: rotationPolicies, Direct: true,
+	r := &rotations{t: t, dir: t.TempDir(), servers: testcert.New(t), roles: testcert.New(t)}
+	r.c = newStoppedCluster(t, testcluster.Options{Nodes: 3, Policies: rotationPolicies, Direct: true,
 		TLS: &tls.Config{InsecureSkipVerify: true}, Args: []string{"--api-cert", r.file("api.crt"), "--api-key", r.file("api.key"),
 			"--api-client-ca", r.file("roles.crt"), "--admin-token-file", r.file("admin.token")}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		r.c.Close()
-		if t.Failed() {
-			t.Log(r.c.Logs())
-		}
-	})
 	r.issueServer()
 	r.put("ca.crt", r.read(r.servers.Write(t.TempDir()).CA))
 	r.put("roles.crt", r.read(r.roles.Write(t.TempDir()).CA))
-	token, err := exec.Command(binary, "token", "generate").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.put("admin.token", token)
+	r.put("admin.token", []byte(said(t, "token", "generate")))
 	for i := range r.c.Len() {
 		if err := r.c.Restart(i); err != nil {
 			t.Fatal(err)

@@ -57,11 +57,11 @@ func TestNoTokenIsInALogOrABackup(t *testing.T) {
 	places := map[string][]byte{"the list": []byte(as("token", "list", "-o", "json")), "the audit log": []byte(as("audit", "-o", "json")),
 		"the status": []byte(as("status", "-o", "json"))}
 	for i := range c.Len() {
-		log, err := os.ReadFile(filepath.Join(filepath.Dir(c.Dir(i)), "log"))
-		if err != nil || !bytes.Contains(log, []byte("wrong token")) {
-			t.Fatalf("the log of node %d says nothing of wrong tokens: %v\n%s", i+1, err, log)
+		log := c.Log(i)
+		if !strings.Contains(log, "wrong token") {
+			t.Fatalf("the log of node %d says nothing of wrong tokens:\n%s", i+1, log)
 		}
-		places[fmt.Sprint("the log of node ", i+1)] = log
+		places[fmt.Sprint("the log of node ", i+1)] = []byte(log)
 	}
 	for i, picture := range pictures(t, file) {
 		places[fmt.Sprint("the backup of shard ", i)] = picture
@@ -106,12 +106,8 @@ func pictures(t *testing.T, name string) (all [][]byte) {
 // said returns what a command of the binary prints.
 func said(t *testing.T, arguments ...string) string {
 	t.Helper()
-	binary, err := buildBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var stderr bytes.Buffer
-	command := exec.Command(binary, arguments...)
+	command := exec.Command(program(t), arguments...)
 	command.Stderr = &stderr
 	out, err := command.Output()
 	if err != nil {

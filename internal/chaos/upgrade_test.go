@@ -165,23 +165,10 @@ func (u *upgrade) roll(ctx context.Context) error {
 // TestUpgradeFromThePreviousRelease: a cluster of the previous release is upgraded node by node under load. Both releases run
 // side by side, a node goes back, the level is finished, and no client is affected. Then the previous release is refused.
 func TestUpgradeFromThePreviousRelease(t *testing.T) {
-	binary, err := buildBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
 	tree, _ := previousTree(t)
-	u := &upgrade{T: t, old: filepath.Join(tree, "stint-"+previousRelease), new: binary}
+	u := &upgrade{T: t, old: filepath.Join(tree, "stint-"+previousRelease), new: program(t)}
 	mustRun(t, tree, "go", "build", "-trimpath", "-buildvcs=false", "-o", u.old, "./cmd/stint")
-	u.c, err = testcluster.Start(within(t, 60*time.Second), testcluster.Options{Binary: u.old, Nodes: 3, Dir: t.TempDir(), Policies: clusterPolicies, GossipKey: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		u.c.Close()
-		if t.Failed() {
-			t.Log(u.c.Logs())
-		}
-	})
+	u.c = testcluster.Run(t, testcluster.Options{Binary: u.old, Nodes: 3, Policies: clusterPolicies, GossipKey: true})
 	plan := politeClients(seed(t))
 	// Below level 2, nobody keeps the answers to requests without an id: a copy of one may be told of the moment that it arrives.
 	r := mustCount(t, u.c, plan, u.roll)
