@@ -35,9 +35,9 @@ func TestMain(m *testing.M) {
 
 // fake echoes the bytes that it receives on its peer and gossip ports, and talks to other nodes on request over HTTP:
 //
-//	/talk?network=peer|gossip|udp&to=HOST:PORT   sends one byte and waits 300 ms for the echo: "echo" or "silence".
-//	                                             A connection is kept, and used by the next /talk.
-//	/heard                                       how many bytes came in
+//	/talk?network=peer|gossip|udp&to=HOST:PORT&wait=D   sends one byte and waits so long for the echo: "echo", "silence", or
+//	                                                    "broken". A connection is kept, and used by the next /talk.
+//	/heard                                              how many bytes came in
 type fake struct {
 	name  string
 	udp   *net.UDPConn
@@ -152,16 +152,19 @@ func (f *fake) echoDatagrams() {
 	}
 }
 
-const echoPatience = 600 * time.Millisecond
-
 func (f *fake) talk(w http.ResponseWriter, r *http.Request) {
 	network, to := r.FormValue("network"), r.FormValue("to")
+	wait, err := time.ParseDuration(r.FormValue("wait"))
+	if err != nil {
+		fmt.Fprint(w, err)
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if network == "udp" {
 		address, _ := net.ResolveUDPAddr("udp", to)
 		f.udp.WriteToUDP([]byte("?"), address)
-		ctx, cancel := context.WithTimeout(r.Context(), echoPatience)
+		ctx, cancel := context.WithTimeout(r.Context(), wait)
 		defer cancel()
 		select {
 		case <-echoes:
@@ -174,7 +177,7 @@ func (f *fake) talk(w http.ResponseWriter, r *http.Request) {
 	conn, err := f.conn(network, to)
 	if err == nil {
 		conn.Write([]byte("x"))
-		conn.SetReadDeadline(time.Now().Add(echoPatience))
+		conn.SetReadDeadline(time.Now().Add(wait))
 		_, err = conn.Read(make([]byte, 1))
 	}
 	switch {

@@ -36,8 +36,8 @@ func (c *Cluster) stacks() string {
 		}
 		select {
 		case <-c.node(i).current().ended:
-		case <-time.After(5 * time.Second): // it does not even do that: stopped, or without a processor
-			fmt.Fprintf(&all, "%s does not end within 5 s of SIGQUIT\n", c.Name(i))
+		case <-time.After(patience): // it does not even do that: stopped, or without a processor
+			fmt.Fprintf(&all, "%s does not end within %v of SIGQUIT\n", c.Name(i), patience)
 		}
 		if _, stacks, found := strings.Cut(c.Log(i), "SIGQUIT: quit"); found {
 			lines := strings.Split(stacks, "\n")

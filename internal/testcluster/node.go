@@ -213,8 +213,8 @@ func (c *Cluster) Pause(i int) error {
 	}
 	server := c.node(i).current().server()
 	for began := time.Now(); !standsStill(server); time.Sleep(time.Millisecond) {
-		if time.Since(began) > 5*time.Second {
-			return fmt.Errorf("testcluster: %s still runs 5 s after SIGSTOP", c.Name(i))
+		if time.Since(began) > patience {
+			return fmt.Errorf("testcluster: %s still runs %v after SIGSTOP", c.Name(i), patience)
 		}
 	}
 	return nil
