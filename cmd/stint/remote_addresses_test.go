@@ -39,7 +39,7 @@ func TestWhatMayHaveBeenCountedIsAskedOnce(t *testing.T) {
 		hangUp(w, r)
 	}))
 	defer server.Close()
-	got := explained(remote{Addr: server.URL + "," + server.URL, Timeout: time.Second}, true)
+	got := explained(remote{Addr: server.URL + "," + server.URL, Timeout: time.Minute}, true)
 	if asked.Load() != 1 || !strings.Contains(got, remedy) {
 		t.Errorf("asked %d times: %s", asked.Load(), got)
 	}

@@ -17,7 +17,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -28,6 +27,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the expected text in testdata/script")
 
 func TestMain(m *testing.M) {
+	flag.Set("test.parallel", "8") // by default: the scripts mostly wait for their servers
 	testscript.Main(m, map[string]func(){"stint": main})
 }
 
@@ -48,7 +48,6 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
-		Deadline:            time.Now().Add(2 * time.Minute), // for a server that must not start
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
 			e.Values[serverKey{}] = &server{}
