@@ -2,9 +2,11 @@ package examples
 
 import (
 	"context"
+	"flag"
 	"os"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 var oneNode, threeNodes = &sharedNodes{count: 1}, &sharedNodes{count: 3}
 
 func TestMain(m *testing.M) {
+	flag.Set("test.parallel", "6") // by default: the tests mostly wait for windows to end, and for nodes
 	code := m.Run()
 	oneNode.stop()
 	threeNodes.stop()
@@ -53,18 +56,22 @@ func policiesOf(t *testing.T, files ...string) string {
 	return all
 }
 
-// sharedNodes are nodes with the policies of testdata/seeds.yaml and of some recipes, for tests that do not run in parallel. The
-// first test that needs them starts them. A test that runs once more (go test -count) finds new ones: it has spent its keys.
+// sharedNodes are nodes with the policies of testdata/seeds.yaml and of some recipes. The first test that needs them starts them.
+// A test that runs once more (go test -count), after all have ended, finds new ones: it has spent its keys.
 type sharedNodes struct {
-	count   int
+	count int
+
+	mu      sync.Mutex
 	dir     string
 	cluster *testcluster.Cluster // nil: not started
-	met     map[string]bool      // by the tests that have ended
+	met     map[string]bool      // by the tests that have used them
 }
 
 func (s *sharedNodes) start(t *testing.T) *testcluster.Cluster {
 	t.Helper()
 	needLinux(t)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.met[t.Name()] {
 		s.stop()
 	}
@@ -83,13 +90,14 @@ func (s *sharedNodes) start(t *testing.T) *testcluster.Cluster {
 			t.Fatal(err)
 		}
 	}
+	s.met[t.Name()] = true
+	cluster := s.cluster
 	t.Cleanup(func() {
-		s.met[t.Name()] = true
 		if t.Failed() {
-			t.Log(s.cluster.Logs())
+			t.Log(cluster.Logs())
 		}
 	})
-	return s.cluster
+	return cluster
 }
 
 func (s *sharedNodes) stop() {
@@ -100,14 +108,16 @@ func (s *sharedNodes) stop() {
 	os.RemoveAll(s.dir)
 }
 
-// node is a client of the one shared node.
-func node(t *testing.T) client { return clients(t, oneNode.start(t))[0] }
+// node is a client of the one shared node, beside tests that use it at the same time.
+func node(t *testing.T) client { return oneNode.clients(t)[0] }
 
 // nodes are clients of the three shared nodes, which are one cluster.
-func nodes(t *testing.T) []client { return clients(t, threeNodes.start(t)) }
+func nodes(t *testing.T) []client { return threeNodes.clients(t) }
 
-func clients(t *testing.T, c *testcluster.Cluster) (all []client) {
-	for _, address := range c.Addrs() {
+func (s *sharedNodes) clients(t *testing.T) (all []client) {
+	t.Helper()
+	t.Parallel()
+	for _, address := range s.start(t).Addrs() {
 		all = append(all, client{t, address})
 	}
 	return all

@@ -7,11 +7,12 @@ import (
 
 // One key has one owner, whichever node is asked: callers of all three contend for the last units.
 func TestSeedRow16OneOwnerForEachKey(t *testing.T) {
-	admitted := contend(t, nodes(t), 150, entry("ever", "row 16"))
+	clients := nodes(t)
+	admitted := contend(t, clients, 150, entry("ever", "row 16"))
 	if admitted != 100 {
 		t.Errorf("%d of 150 are admitted, want 100", admitted)
 	}
-	for _, c := range nodes(t) {
+	for _, c := range clients {
 		if limits, _ := c.get("ever", "row 16"); limits[0].Used != 100 {
 			t.Errorf("%s says that %d are used, want 100", c.address, limits[0].Used)
 		}
