@@ -13,29 +13,31 @@ type TB interface {
 	Fatal(args ...any)
 }
 
+// Patience is how long a test waits for what will happen: only a machine that stands still needs longer.
+const Patience = 2 * time.Minute
+
 const (
-	patience   = time.Minute
 	firstPause = time.Millisecond      // between two looks
 	mostPause  = 20 * time.Millisecond // what takes longer is looked at less often: looking may cost something
 )
 
-// Until returns when the condition holds, and fails the test if that takes a minute. A failure prints the details, which are
+// Until returns when the condition holds, and fails the test if that takes longer than Patience. A failure prints the details, which are
 // usually pointers to what the condition saw last. It must be called by the test's own goroutine.
 func Until(t TB, what string, condition func() bool, details ...any) {
 	t.Helper()
 	for began, pause := time.Now(), firstPause; !condition(); pause = min(2*pause, mostPause) {
-		if time.Since(began) > patience {
+		if time.Since(began) > Patience {
 			t.Fatal(inVain(what, details))
 		}
 		time.Sleep(pause)
 	}
 }
 
-// Receive returns the next value of a channel, and fails the test if none comes for a minute. A closed channel gives a zero
+// Receive returns the next value of a channel, and fails the test if none comes within Patience. A closed channel gives a zero
 // value. It must be called by the test's own goroutine.
 func Receive[T any](t TB, what string, from <-chan T) (value T) {
 	t.Helper()
-	late := time.NewTimer(patience)
+	late := time.NewTimer(Patience)
 	defer late.Stop()
 	select {
 	case value = <-from:
@@ -47,7 +49,7 @@ func Receive[T any](t TB, what string, from <-chan T) (value T) {
 
 func inVain(what string, details []any) string {
 	text := strings.Builder{}
-	fmt.Fprintf(&text, "waited %v in vain: %s", patience, what)
+	fmt.Fprintf(&text, "waited %v in vain: %s", Patience, what)
 	for _, detail := range details {
 		if _, speaks := detail.(fmt.Stringer); !speaks {
 			detail = reflect.Indirect(reflect.ValueOf(detail))

@@ -70,7 +70,7 @@ func TestWhatDoesNotHappenEndsTheTest(t *testing.T) {
 		if !strings.Contains(said, "in vain: a value comes") {
 			t.Errorf("it says %q", said)
 		}
-		if took := time.Since(began); took < 2*patience || took > 2*patience+time.Second {
+		if took := time.Since(began); took < 2*Patience || took > 2*Patience+time.Second {
 			t.Errorf("both took %v", took)
 		}
 	})
