@@ -36,24 +36,40 @@ func (p pipes) Close() error { close(p.ended); return nil }
 
 func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }
 
-// servePipes serves an API that allows everything, in a synctest bubble. It returns the dialer.
-func servePipes(t *testing.T) (dial func() net.Conn) {
-	listener := pipes{make(chan net.Conn), make(chan struct{})}
+// dial connects to what serves the listener.
+func (p pipes) dial() net.Conn {
+	near, far := net.Pipe()
+	p.conns <- far
+	return near
+}
+
+// allowing is an API that allows everything.
+func allowing() *API {
 	policies := testPolicies()
-	server := NewServer(New(Config{
+	return New(Config{
 		Decider:  quickDecider{},
 		Revision: func() *policy.Revision { return &policy.Revision{Version: 1, Set: policies} },
 		Ready:    func() error { return nil },
 		Observer: noObserver{},
 		Metrics:  http.NotFoundHandler(),
-	}), slog.New(slog.DiscardHandler))
+	})
+}
+
+// servePipes serves an API in a synctest bubble.
+func servePipes(t *testing.T, a *API) pipes {
+	listener, server := pipes{make(chan net.Conn), make(chan struct{})}, NewServer(a, slog.New(slog.DiscardHandler))
 	go server.Serve(listener)
 	t.Cleanup(func() { server.Close() })
+	return listener
+}
+
+// dialPipes serves an API that allows everything, in a synctest bubble. It returns the dialer.
+func dialPipes(t *testing.T) (dial func() net.Conn) {
+	listener := servePipes(t, allowing())
 	return func() net.Conn {
-		near, far := net.Pipe()
-		t.Cleanup(func() { near.Close() })
-		listener.conns <- far
-		return near
+		conn := listener.dial()
+		t.Cleanup(func() { conn.Close() })
+		return conn
 	}
 }
 
@@ -90,7 +106,7 @@ func batchOf(checks, entries int) string {
 
 func TestAnAnswerThatNobodyReadsIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		conn := servePipes(t)()
+		conn := dialPipes(t)()
 		for range 2 { // each answer has its own time, on a connection that lasts
 			ask(t, conn, "Check", perIP)
 			time.Sleep(answerWithin - time.Second)
@@ -120,7 +136,7 @@ func TestSlowAndSilentConnectionsEnd(t *testing.T) {
 		"GET /healthz HTTP/1.1\r\nHost: stint\r\n\r\n": 5 * time.Minute,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			conn := servePipes(t)()
+			conn := dialPipes(t)()
 			began := time.Now()
 			go io.WriteString(conn, sent)
 			io.Copy(io.Discard, conn) // until it is closed
@@ -153,7 +169,7 @@ func TestABodyThatIsOnlyClaimedTakesNoMemory(t *testing.T) {
 
 func TestLargeCallsWithoutReadersLeaveRoomForSmallOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dial := servePipes(t)
+		dial := dialPipes(t)
 		large := batchOf(checksMax, entriesMax)
 		for range 3 {
 			ask(t, dial(), "CheckBatch", large)
@@ -183,7 +199,7 @@ func TestLargeCallsWithoutReadersLeaveRoomForSmallOnes(t *testing.T) {
 // The room of refusals and answers is given back. Otherwise a node would end up refusing everything.
 func TestRoomIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		conn := servePipes(t)()
+		conn := dialPipes(t)()
 		large := batchOf(checksMax, entriesMax)
 		for i := range 5 { // three would fill it
 			ask(t, conn, "CheckBatch", large)
@@ -197,7 +213,7 @@ func TestRoomIsGivenBack(t *testing.T) {
 // A call with more entries than allowed is a mistake, not a matter of room.
 func TestTooManyEntriesAreNoLackOfRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		conn := servePipes(t)()
+		conn := dialPipes(t)()
 		ask(t, conn, "Check", `{"entries":[`+strings.TrimSuffix(strings.Repeat("{},", 200_000), ",")+`]}`)
 		if status, body := answerOf(t, conn); status != 400 || !strings.Contains(body, "entries: are 200000") {
 			t.Errorf("got %d %s", status, body)

@@ -23,28 +23,21 @@ import (
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/internal/auth"
 	"github.com/stint-io/stint/internal/await"
-	"github.com/stint-io/stint/policy"
 )
 
-// dialGRPC serves grpc-go's door in a synctest bubble and connects to it.
-func dialGRPC(t *testing.T) *grpc.ClientConn {
+// serveGRPCPipes serves an API behind grpc-go's door, in a synctest bubble.
+func serveGRPCPipes(t *testing.T, a *API) pipes {
 	listener := pipes{make(chan net.Conn), make(chan struct{})}
-	policies := testPolicies()
-	server := NewGRPC(New(Config{
-		Decider:  quickDecider{},
-		Revision: func() *policy.Revision { return &policy.Revision{Version: 1, Set: policies} },
-		Ready:    func() error { return nil },
-		Observer: noObserver{},
-		Metrics:  http.NotFoundHandler(),
-	}), auth.Loopback, slog.New(slog.DiscardHandler), nil)
+	server := NewGRPC(a, auth.Loopback, slog.New(slog.DiscardHandler), nil)
 	go server.Serve(listener)
 	t.Cleanup(server.Stop)
+	return listener
+}
+
+// dialGRPC connects to a door in memory.
+func dialGRPC(t *testing.T, door pipes) *grpc.ClientConn {
 	conn, err := grpc.NewClient("passthrough:///memory", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
-			near, far := net.Pipe()
-			listener.conns <- far
-			return near, nil
-		}))
+		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return door.dial(), nil }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +66,7 @@ func TestACallWithoutItsMessageEnds(t *testing.T) {
 					ctx, cancel = context.WithTimeout(ctx, deadline)
 					defer cancel()
 				}
-				stream, began := begin(t, ctx, dialGRPC(t), procedure), time.Now()
+				stream, began := begin(t, ctx, dialGRPC(t, serveGRPCPipes(t, allowing())), procedure), time.Now()
 				err := stream.RecvMsg(&stintv1.CheckResponse{})
 				if took := time.Since(began); status.Code(err) != codes.DeadlineExceeded || took > callWithin || deadline == time.Second && took > deadline {
 					t.Errorf("%s with the deadline %v ends after %v: %v", procedure, deadline, took, err)
@@ -82,7 +75,7 @@ func TestACallWithoutItsMessageEnds(t *testing.T) {
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		stream := begin(t, t.Context(), dialGRPC(t), stintv1connect.LimitServiceCheckStreamProcedure)
+		stream := begin(t, t.Context(), dialGRPC(t, serveGRPCPipes(t, allowing())), stintv1connect.LimitServiceCheckStreamProcedure)
 		time.Sleep(time.Hour)
 		if err := stream.SendMsg(&stintv1.CheckBatchRequest{Checks: []*stintv1.CheckRequest{aCheck()}}); err != nil {
 			t.Fatal(err)
@@ -96,7 +89,7 @@ func TestACallWithoutItsMessageEnds(t *testing.T) {
 // A client that leaves ends its streams: nothing of them stays on the server. A bubble does not end before its goroutines.
 func TestStreamsEndWithTheirClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		conn := dialGRPC(t)
+		conn := dialGRPC(t, serveGRPCPipes(t, allowing()))
 		ctx, leave := context.WithCancel(t.Context())
 		const clients = 20 // whether one stayed was a matter of chance
 		for range clients {
@@ -201,23 +194,25 @@ func TestRefusalsWaitForReadersInSmallNumbers(t *testing.T) {
 
 // A client without a deadline has the server's time limit from the arrival of its message on, as at the other door.
 func TestACallWithoutADeadlineHasTheServersFromItsMessageOn(t *testing.T) {
-	limited, err := limitCall(t.Context(), &tap.Info{FullMethodName: stintv1connect.LimitServiceCheckProcedure})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, c := range map[string]struct {
-		ctx  context.Context
-		most time.Duration
-	}{"no deadline": {limited, time.Second}, "none at the other door": {t.Context(), time.Second}} {
-		ctx, cancel := interceptors{timeout: time.Second}.bounded(c.ctx)
-		if until, ok := ctx.Deadline(); !ok || time.Until(until) > c.most {
-			t.Errorf("%s: %v", name, until)
+	synctest.Test(t, func(t *testing.T) {
+		limited, err := limitCall(t.Context(), &tap.Info{FullMethodName: stintv1connect.LimitServiceCheckProcedure})
+		if err != nil {
+			t.Fatal(err)
 		}
-		cancel()
-	}
-	asked, end := context.WithTimeout(t.Context(), 20*time.Second)
-	defer end()
-	if ctx, err := limitCall(asked, &tap.Info{FullMethodName: stintv1connect.LimitServiceCheckProcedure}); err != nil || ctx != asked {
-		t.Errorf("a deadline of a client's is changed: %v", err)
-	}
+		for name, c := range map[string]struct {
+			ctx  context.Context
+			most time.Duration
+		}{"no deadline": {limited, time.Second}, "none at the other door": {t.Context(), time.Second}} {
+			ctx, cancel := interceptors{timeout: time.Second}.bounded(c.ctx)
+			if until, ok := ctx.Deadline(); !ok || time.Until(until) > c.most {
+				t.Errorf("%s: %v", name, until)
+			}
+			cancel()
+		}
+		asked, end := context.WithTimeout(t.Context(), 20*time.Second)
+		defer end()
+		if ctx, err := limitCall(asked, &tap.Info{FullMethodName: stintv1connect.LimitServiceCheckProcedure}); err != nil || ctx != asked {
+			t.Errorf("a deadline of a client's is changed: %v", err)
+		}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -110,21 +111,30 @@ func TestWhoCallsThroughGRPC(t *testing.T) {
 }
 
 func TestDeadlinesOfGRPC(t *testing.T) {
-	throughBothDoors(t, func(t *testing.T, w *world, conn *grpc.ClientConn) {
-		var left time.Duration
-		w.decider.waiting = func(ctx context.Context) {
-			deadline, _ := ctx.Deadline()
-			left = time.Until(deadline)
-		}
-		if err := invokeCheck(t.Context(), conn, aCheck()); err != nil || left <= 0 || left > 3*time.Second {
-			t.Errorf("a call without a deadline has %v, %v", left, err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if err := invokeCheck(ctx, conn, aCheck()); err != nil || left <= 3*time.Second {
-			t.Errorf("a call with a minute has %v, %v", left, err)
-		}
-	})
+	for name, serve := range map[string]func(*testing.T, *API) pipes{"connect": servePipes, "grpc-go": serveGRPCPipes} {
+		synctest.Test(t, func(t *testing.T) {
+			w := ownWorld(t, nil, 3*time.Second)
+			conn, left := dialGRPC(t, serve(t, w.api)), timeLeft(w)
+			if err := invokeCheck(t.Context(), conn, aCheck()); err != nil || *left != 3*time.Second {
+				t.Errorf("%s: a call without a deadline has %v, %v", name, *left, err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			if err := invokeCheck(ctx, conn, aCheck()); err != nil || *left != 20*time.Second {
+				t.Errorf("%s: a call with 20 s has %v, %v", name, *left, err)
+			}
+		})
+	}
+}
+
+// timeLeft returns the time that the last call had left when it was decided, in a synctest bubble.
+func timeLeft(w *world) *time.Duration {
+	left := new(time.Duration)
+	w.decider.waiting = func(ctx context.Context) {
+		deadline, _ := ctx.Deadline()
+		*left = time.Until(deadline)
+	}
+	return left
 }
 
 // A panic ends its call and not the process.

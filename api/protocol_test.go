@@ -6,12 +6,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"connectrpc.com/connect"
@@ -279,21 +281,21 @@ func testReflectionListsTheServices(t *testing.T, _ *world, conn *grpc.ClientCon
 }
 
 func TestCallsHaveADeadline(t *testing.T) {
-	w := newWorld(t)
-	var left time.Duration
-	w.decider.waiting = func(ctx context.Context) {
-		deadline, _ := ctx.Deadline()
-		left = time.Until(deadline)
-	}
-	if w.post("LimitService/Check", perIP); left <= 0 || left > 3*time.Second {
-		t.Errorf("a call without a deadline has %v", left)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	client := stintv1connect.NewLimitServiceClient(http.DefaultClient, w.url)
-	if _, err := client.Check(ctx, connect.NewRequest(aCheck())); err != nil || left <= 3*time.Second {
-		t.Errorf("a call with a minute has %v, %v", left, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := ownWorld(t, nil, 3*time.Second)
+		door, left := servePipes(t, w.api), timeLeft(w)
+		transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return door.dial(), nil }}
+		t.Cleanup(transport.CloseIdleConnections)
+		client := stintv1connect.NewLimitServiceClient(&http.Client{Transport: transport}, "http://memory")
+		if _, err := client.Check(t.Context(), connect.NewRequest(aCheck())); err != nil || *left != 3*time.Second {
+			t.Errorf("a call without a deadline has %v, %v", *left, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if _, err := client.Check(ctx, connect.NewRequest(aCheck())); err != nil || *left != 20*time.Second {
+			t.Errorf("a call with 20 s has %v, %v", *left, err)
+		}
+	})
 }
 
 // perIPDecision is the handle of a check of perIP.

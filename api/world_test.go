@@ -122,6 +122,14 @@ func newWorld(t *testing.T) *world { return newGuardedWorld(t, nil) }
 // newGuardedWorld makes a world whose ports ask a guard.
 func newGuardedWorld(t *testing.T, guard *auth.Guard) *world {
 	t.Helper()
+	w := ownWorld(t, guard, 3*time.Minute) // no test can need it
+	w.url = serveWorld(t, w.api).url
+	w.grpcAddr = serveGRPC(t, w.api)
+	return w
+}
+
+// ownWorld makes a world without ports. Calls without a deadline have the timeout.
+func ownWorld(t *testing.T, guard *auth.Guard, timeout time.Duration) *world {
 	w := &world{t: t, decider: &fakeDecider{decide: allow}, observer: &fakeObserver{}, cluster: &fakeCluster{}, secrets: &fakeSecrets{}, sinks: &fakeSinks{}, top: &fakeTop{},
 		revision: &policy.Revision{Version: 7, Set: testPolicies()}, sealer: testSealer, shards: 3, bus: decisions.NewBus(nil),
 		watcher: &fakeWatcher{}}
@@ -154,10 +162,8 @@ func newGuardedWorld(t *testing.T, guard *auth.Guard) *world {
 		Ready:          func() error { return w.ready },
 		Observer:       w.observer,
 		Metrics:        http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { io.WriteString(rw, "series\n") }),
-		RequestTimeout: 3 * time.Second,
+		RequestTimeout: timeout,
 	})
-	w.url = serveWorld(t, w.api).url
-	w.grpcAddr = serveGRPC(t, w.api)
 	return w
 }
 

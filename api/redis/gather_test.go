@@ -45,11 +45,12 @@ func dialMany(t *testing.T, s *Server, n int) (clients []*client) {
 // askInTurns makes clients send commands a number of times, each soon after its reply.
 func askInTurns(clients []*client, times int) {
 	var group sync.WaitGroup
-	for _, c := range clients {
+	for i, c := range clients {
 		group.Go(func() {
+			random := rand.New(rand.NewPCG(1, uint64(i)))
 			for range times {
 				c.ask("INCR key")
-				time.Sleep(time.Duration(rand.IntN(300)) * time.Microsecond)
+				time.Sleep(time.Duration(random.IntN(300)) * time.Microsecond)
 			}
 		})
 	}
@@ -112,9 +113,9 @@ func TestClientsWhoDoNotAskAgainAreNotHeldUp(t *testing.T) {
 		var group sync.WaitGroup
 		at := time.Duration(0)       // when the next command comes
 		var ends, gone time.Duration // end of the call that would be under way without any wait, and start of the latest call
-		began := time.Now()
+		began, random := time.Now(), rand.New(rand.NewPCG(1, 1))
 		for i := range arrivals {
-			at += time.Duration(rand.ExpFloat64() * float64(callTakes/3))
+			at += time.Duration(random.ExpFloat64() * float64(callTakes/3))
 			if at > ends { // no call is under way
 				gone, ends = at, at+callTakes
 			} else if at > gone { // the next call takes it

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -175,7 +176,7 @@ func TestAStrangerMaySendLittle(t *testing.T) {
 		s, _ := guarded(t, newWorld(t), auth.Public, r)
 		c := dialTCP(t, s)
 		c.send(send)
-		c.conn.SetDeadline(time.Now().Add(20 * time.Second))
+		c.conn.SetDeadline(time.Now().Add(await.Patience))
 		if replies, err := io.ReadAll(c.in); errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(string(replies), tooStrange) {
 			t.Errorf("after %s: %q, %v", name, replies, err)
 		}

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stint-io/stint/internal/await"
@@ -81,56 +84,55 @@ func TestWhatArrivesDuringACallGoesTogetherInTheNext(t *testing.T) {
 }
 
 func TestACommandIsNotWaitedForLongerThanTheTimeout(t *testing.T) {
-	w := newWorld(t)
-	w.stuck[0] = make(chan struct{})
-	s, _ := serve(t, w, func(c *Config) { c.RequestTimeout = 50 * time.Millisecond })
-	var group sync.WaitGroup
-	for range 8 { // a command behind the first does not wait for the first timeout and then for its own
-		group.Go(func() {
-			c := dialTCP(t, s)
-			begun := time.Now()
-			if got := c.ask("INCR " + keyOn(w, 0)); !strings.HasPrefix(got, "-TRYAGAIN ") || time.Since(begun) > 10*time.Second {
-				t.Errorf("%s after %v", got, time.Since(begun))
-			}
-		})
-	}
-	group.Wait()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.stuck[0] = make(chan struct{})
+		s, _ := serve(t, w, func(c *Config) { c.RequestTimeout = 50 * time.Millisecond })
+		var group sync.WaitGroup
+		for range 8 { // a command behind the first does not wait for the first timeout and then for its own
+			group.Go(func() {
+				c := dial(t, s)
+				begun := time.Now()
+				got := c.ask("INCR " + keyOn(w, 0))
+				if took := time.Since(begun); !strings.HasPrefix(got, "-TRYAGAIN ") || took != 50*time.Millisecond {
+					t.Errorf("%s after %v", got, took)
+				}
+			})
+		}
+		group.Wait()
+	})
 }
 
 func TestTooMuchForOneShardIsRefusedAndNotDenied(t *testing.T) {
-	w, s, _, key := stuckCall(t)
-	var waiting []*client
-	for range queueRequestsMost/roundMost + 2 {
-		c := dialTCP(t, s)
-		go c.conn.Write([]byte(strings.Repeat("CL.THROTTLE "+key+" 1000000 1 1\r\n", roundMost)))
-		waiting = append(waiting, c)
-	}
-	refused := 0
-	var group sync.WaitGroup
-	var mu sync.Mutex
-	once := sync.OnceFunc(func() { close(w.stuck[0]) })
-	for _, c := range waiting {
-		group.Go(func() {
-			for range roundMost {
-				got := c.reply()
-				if strings.HasPrefix(got, "-TRYAGAIN ") {
-					once()
-					mu.Lock()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.stuck[0] = make(chan struct{})
+		s, _ := serve(t, w, nil)
+		line := "CL.THROTTLE " + keyOn(w, 0) + " 1000000 1 1\r\n"
+		each := readBytes / len(line) // what a connection reads at once is decided together
+		clients := dialMany(t, s, queueRequestsMost/each+callsMost+2)
+		for _, c := range clients {
+			go c.conn.Write([]byte(strings.Repeat(line, each)))
+		}
+		synctest.Wait() // the calls are under way, the queue is full
+		close(w.stuck[0])
+		refused := 0
+		for _, c := range clients {
+			for range each {
+				if got := c.reply(); strings.HasPrefix(got, "-TRYAGAIN too many commands wait for this shard") {
 					refused++
-					mu.Unlock()
 				} else if !strings.HasPrefix(got, "*[:0 ") {
 					t.Errorf("%s", got)
 				}
 			}
-		})
-	}
-	group.Wait()
-	if refused == 0 {
-		t.Error("nothing was refused")
-	}
-	if left := s.gather.waiting.Load(); left != 0 {
-		t.Errorf("%d requests seem to wait", left)
-	}
+		}
+		if refused == 0 {
+			t.Error("nothing was refused")
+		}
+		if left := s.gather.waiting.Load(); left != 0 {
+			t.Errorf("%d requests seem to wait", left)
+		}
+	})
 }
 
 func TestAClientThatDoesNotReadHoldsUpNobodyElse(t *testing.T) {
@@ -148,26 +150,26 @@ func holdsUpNobody(t *testing.T, dial func(*testing.T, *Server) *client) {
 		socket = deaf.conn.(*tls.Conn).NetConn().(*net.TCPConn)
 	}
 	socket.SetReadBuffer(4 << 10)
-	stop := make(chan struct{})
 	var writing sync.WaitGroup
 	writing.Go(func() {
-		for { // until the server reads no more
-			deaf.conn.SetWriteDeadline(time.Now().Add(500 * time.Millisecond))
-			if _, err := io.WriteString(deaf.conn, strings.Repeat("COMMAND\r\n", 100)); err != nil {
-				close(stop)
-				return
-			}
+		for err := error(nil); err == nil; {
+			_, err = io.WriteString(deaf.conn, strings.Repeat("COMMAND\r\n", 100))
 		}
 	})
-	<-stop
+	await.Until(t, "the server waits for the reader", func() bool {
+		stacks := make([]byte, 1<<20)
+		return slices.ContainsFunc(strings.Split(string(stacks[:runtime.Stack(stacks, true)]), "\n\n"), func(stack string) bool {
+			return strings.Contains(stack, "[IO wait") && strings.Contains(stack, "(*conn).finish.")
+		})
+	})
 	other := dial(t, s)
 	for i := range 100 {
 		if got := other.ask("INCR x"); got != fmt.Sprintf(":%d", i+1) {
 			t.Fatal(got)
 		}
 	}
-	writing.Wait()
 	socket.Close()
+	writing.Wait()
 }
 
 func TestCloseAnswersWhatIsUnderWayAndRefusesTheRest(t *testing.T) {
@@ -273,7 +275,7 @@ func TestLongRepliesWaitForTheirReader(t *testing.T) {
 	ours, theirs := net.Pipe()
 	s.start(theirs)
 	defer ours.Close()
-	ours.SetDeadline(time.Now().Add(20 * time.Second))
+	ours.SetDeadline(time.Now().Add(await.Patience))
 	const asked = 400
 	go ours.Write([]byte(strings.Repeat("COMMAND\r\n", asked) + "QUIT\r\n"))
 	one := len(appendVerbs(nil, verbNames(), 2))

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/shard"
@@ -72,7 +71,7 @@ func endsBusyConnections(t *testing.T, dial func(*testing.T, *Server) *client) {
 	for _, b := range clients {
 		await.Until(t, "it has a reply", func() bool { return b.told.Load() > 0 })
 	}
-	patience, cancel := context.WithTimeout(t.Context(), time.Minute)
+	patience, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
 	s.Close(patience)
 	if patience.Err() != nil {

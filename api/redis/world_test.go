@@ -17,6 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/internal/testcert"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
@@ -233,7 +234,7 @@ func dialTLS(t *testing.T, s *Server) *client {
 
 func (c *client) send(text string) {
 	c.t.Helper()
-	c.conn.SetDeadline(time.Now().Add(20 * time.Second))
+	c.conn.SetDeadline(time.Now().Add(await.Patience))
 	if _, err := io.WriteString(c.conn, text); err != nil {
 		c.t.Fatal(err)
 	}
@@ -242,7 +243,7 @@ func (c *client) send(text string) {
 // reply reads one reply and formats it on one line.
 func (c *client) reply() string {
 	c.t.Helper()
-	c.conn.SetDeadline(time.Now().Add(20 * time.Second))
+	c.conn.SetDeadline(time.Now().Add(await.Patience))
 	text, err := readReply(c.in)
 	if err != nil {
 		c.t.Fatalf("no reply: %v", err)
