@@ -43,9 +43,11 @@ race: ## the core under the race detector
 	go test -race -short -parallel 4 -timeout 20m ./internal/node # eight clusters at once starve each other under the detector
 
 twins: ## millions of operations beside the slow twins, and shards in virtual time: more of what go test does
-	go test -count=1 -timeout 30m -run 'Twin|Conversions' ./internal/model -operations 1000000
-	go test -count=1 -timeout 30m -run '^TestEveryDecisionIsTheTwins$$' ./shard -operations 500000
+	go test -count=1 -timeout 30m -run 'Twin|Conversions' ./internal/model -seed 0 -operations 1000000
+	go test -count=1 -timeout 30m -run 'IsTheTwins|WhatIsUsed|WaitsAreExact|CopiesAreCounted|NoFlood' ./shard -seed 0 -operations 500000
 	go test -count=1 -timeout 30m -run '^TestSimulation$$' ./actor -worlds 1600
+	go test -count=1 -timeout 30m -run 'AllOrNothing|HearTheTruth' ./cluster/routing -seed 0 -worlds 200
+	go test -count=1 -timeout 30m -run '^TestRandomWorlds' ./cluster/placement -plan-first 0 -plan-worlds 200
 
 WORLDS ?= 500
 FROM ?= 1

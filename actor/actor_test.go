@@ -455,35 +455,37 @@ func TestSumEntriesAreLoggedNowAndThen(t *testing.T) {
 // There are many concurrent callers, a log that fails now and then, and every unknown outcome is retried with its id. Exactly
 // the limit is admitted.
 func TestManySubmittersAdmitExactlyTheLimit(t *testing.T) {
-	const quota, submitters, each = 700, 32, 50
-	r := newFakeReplica()
-	a := Start(0, r, Config{Policies: revision(1, quota), OpenEvery: time.Millisecond})
-	defer a.Close(context.Background())
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	var admitted, denied atomic.Int64
-	var callers sync.WaitGroup
-	for n := range submitters {
-		callers.Go(func() {
-			for i := range each {
-				if n == 0 && i%10 == 0 {
-					r.next(fakeFate{}, fakeFate{err: noOutcome}, fakeFate{lost: true, err: noOutcome})
-				}
-				for result := (shard.Result{Err: noOutcome}); result.Err != nil && ctx.Err() == nil; {
-					result = a.Submit(ctx, []shard.Request{take(fmt.Sprint(n, "-", i))})[0]
-					if says(result) == "allowed" {
-						admitted.Add(1)
-					} else if says(result) == "denied" {
-						denied.Add(1)
+	synctest.Test(t, func(t *testing.T) {
+		const quota, submitters, each = 700, 32, 50
+		r := newFakeReplica()
+		a := Start(0, r, Config{Policies: revision(1, quota), OpenEvery: time.Millisecond})
+		defer a.Close(context.Background())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var admitted, denied atomic.Int64
+		var callers sync.WaitGroup
+		for n := range submitters {
+			callers.Go(func() {
+				for i := range each {
+					if n == 0 && i%10 == 0 {
+						r.next(fakeFate{}, fakeFate{err: noOutcome}, fakeFate{lost: true, err: noOutcome})
+					}
+					for result := (shard.Result{Err: noOutcome}); result.Err != nil && ctx.Err() == nil; {
+						result = a.Submit(ctx, []shard.Request{take(fmt.Sprint(n, "-", i))})[0]
+						if says(result) == "allowed" {
+							admitted.Add(1)
+						} else if says(result) == "denied" {
+							denied.Add(1)
+						}
 					}
 				}
-			}
-		})
-	}
-	callers.Wait()
-	if admitted.Load() != quota || denied.Load() != submitters*each-quota {
-		t.Fatalf("admitted %d, denied %d of %d with a limit of %d", admitted.Load(), denied.Load(), submitters*each, quota)
-	}
+			})
+		}
+		callers.Wait()
+		if admitted.Load() != quota || denied.Load() != submitters*each-quota {
+			t.Fatalf("admitted %d, denied %d of %d with a limit of %d", admitted.Load(), denied.Load(), submitters*each, quota)
+		}
+	})
 }
 
 // Many records that have ended are swept by one sum entry for each tick, as long as there are many and nobody asks anything.

@@ -47,11 +47,12 @@ func underLoad(t *testing.T, others bool, idle, busy time.Duration) (*Actor, *bu
 func askInTurns(t *testing.T, a *Actor, callers, times int) {
 	t.Helper()
 	var group sync.WaitGroup
-	for range callers {
+	for i := range callers {
 		group.Go(func() {
+			random := rand.New(rand.NewPCG(1, uint64(i)))
 			for range times {
 				mustSay(t, one(t, a, take("")), "allowed")
-				time.Sleep(time.Duration(rand.IntN(300)) * time.Microsecond)
+				time.Sleep(time.Duration(random.IntN(300)) * time.Microsecond)
 			}
 		})
 	}

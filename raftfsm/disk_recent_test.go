@@ -33,11 +33,12 @@ func (c *countedLog) StoreLogs(logs []*raft.Log) error {
 func TestRecentEntriesAreThoseOfTheStore(t *testing.T) {
 	store := &countedLog{InmemStore: raft.NewInmemStore()}
 	log := &recentLog{LogStore: store}
+	random := rand.New(rand.NewPCG(1, 0))
 	next, term, bounded := uint64(1), uint64(1), false
 	for step := range 400 {
 		var batch []*raft.Log
-		for range 1 + rand.IntN(3) {
-			data := fmt.Appendf(make([]byte, []int{10, 1000, 100_000, recentBytes + 1}[rand.IntN(4)]), "%d in term %d", next, term)
+		for range 1 + random.IntN(3) {
+			data := fmt.Appendf(make([]byte, []int{10, 1000, 100_000, recentBytes + 1}[random.IntN(4)]), "%d in term %d", next, term)
 			batch = append(batch, &raft.Log{Index: next, Term: term, Data: data})
 			next++
 		}
@@ -55,7 +56,7 @@ func TestRecentEntriesAreThoseOfTheStore(t *testing.T) {
 		}
 		bounded = bounded || kept < recentEntries && next > recentEntries
 		store.reads = 0
-		for _, index := range []uint64{next - 1, next - 1 - rand.Uint64N(min(next-1, 2*recentEntries))} {
+		for _, index := range []uint64{next - 1, next - 1 - random.Uint64N(min(next-1, 2*recentEntries))} {
 			var got, want raft.Log
 			errGot, errWant := log.GetLog(index, &got), store.InmemStore.GetLog(index, &want)
 			if errGot != errWant || got.Term != want.Term || string(got.Data) != string(want.Data) {
@@ -65,7 +66,7 @@ func TestRecentEntriesAreThoseOfTheStore(t *testing.T) {
 				t.Fatalf("step %d: the newest entry was read from the store", step)
 			}
 		}
-		if from := next - min(next-1, 1+rand.Uint64N(5)); step%20 == 0 { // another leader's log replaces the end
+		if from := next - min(next-1, 1+random.Uint64N(5)); step%20 == 0 { // another leader's log replaces the end
 			if err := log.DeleteRange(from, next-1); err != nil {
 				t.Fatal(err)
 			}

@@ -170,10 +170,7 @@ func TestNoFloodFillsAShard(t *testing.T) {
 				Verdict: Verdict{Known: true, State: OperationAborted}}})
 		},
 	}
-	rounds := 6000
-	if testing.Short() {
-		rounds = 1500
-	}
+	rounds := 1500 * min(4, times())
 	for name, flood := range floods {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -16,10 +16,7 @@ import (
 func TestWhatIsUsedIsWhatIsOpenOrSpent(t *testing.T) {
 	t.Parallel()
 	rnd := seeded(t)
-	operations := 40_000
-	if testing.Short() {
-		operations /= 10
-	}
+	operations := 4000 * times()
 	for n := 0; n < operations; n += 400 {
 		g := newHoldGame(t, rnd)
 		for range 400 {

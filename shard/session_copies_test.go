@@ -19,10 +19,7 @@ import (
 func TestCopiesAreCountedOnce(t *testing.T) {
 	t.Parallel()
 	rnd := seeded(t)
-	worlds := 150
-	if testing.Short() {
-		worlds = 30
-	}
+	worlds := 30 * times()
 	met := map[string]int{}
 	for range worlds {
 		n := newCopies(t, rnd, met)

@@ -3,4 +3,4 @@
 package shard
 
 // twinOperations is the number of requests that TestEveryDecisionIsTheTwins makes.
-const twinOperations = 40_000
+const twinOperations = 10_000

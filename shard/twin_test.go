@@ -18,9 +18,12 @@ import (
 )
 
 var (
-	seedFlag       = flag.Uint64("seed", 0, "replay a random test from the seed it printed; 0 draws one")
-	operationsFlag = flag.Int("operations", twinOperations, "requests of the test against the slow twin")
+	seedFlag       = flag.Uint64("seed", 1, "the seed of the random tests; 0 draws one")
+	operationsFlag = flag.Int("operations", twinOperations, "requests of the test against the slow twin; the other random tests grow with it")
 )
+
+// times returns how often a random test does what it does once with the usual number of operations.
+func times() int { return max(1, *operationsFlag/twinOperations) }
 
 // seeded returns a source of randomness and prints how to reproduce it.
 func seeded(t *testing.T) *rand.Rand {
@@ -28,7 +31,7 @@ func seeded(t *testing.T) *rand.Rand {
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
 	}
-	t.Logf("repeat with: go test ./shard -run '^%s$' -seed=%d", t.Name(), seed)
+	t.Logf("repeat with: go test ./shard -run '^%s$' -seed=%d -operations=%d", t.Name(), seed, *operationsFlag)
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
@@ -39,9 +42,6 @@ func TestEveryDecisionIsTheTwins(t *testing.T) {
 	t.Parallel()
 	rnd := seeded(t)
 	operations := *operationsFlag
-	if testing.Short() {
-		operations /= 5
-	}
 	met := map[string]int{}
 	for n := 0; n < operations; {
 		p := drawPlan(rnd)

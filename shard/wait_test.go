@@ -35,10 +35,7 @@ const waitHorizon = 1500
 func TestWaitsAreExactWithHolds(t *testing.T) {
 	t.Parallel()
 	rnd := seeded(t)
-	games := 400
-	if testing.Short() {
-		games = 40
-	}
+	games := 40 * times()
 	denials := 0
 	for range games {
 		w, now := waitWorld(t, rnd), origin

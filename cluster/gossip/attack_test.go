@@ -125,7 +125,7 @@ func TestGossipWithAKeyOutlivesWhatEndsMemberlist(t *testing.T) {
 		}
 		tcp.Write(attack)
 		tcp.(*net.TCPConn).CloseWrite()
-		tcp.SetDeadline(time.Now().Add(20 * time.Second))
+		tcp.SetDeadline(time.Now().Add(await.Patience))
 		if heard, _ := io.ReadAll(tcp); bytes.Contains(heard, []byte("127.0.0.1")) || len(heard) > 200 {
 			t.Errorf("%s: who has no key hears %q", name, heard)
 		}
@@ -168,7 +168,7 @@ func TestStreamsOfGossipAreFew(t *testing.T) {
 		}
 	}
 	for _, c := range strangers { // accepted connections are closed too
-		c.SetDeadline(time.Now().Add(20 * time.Second))
+		c.SetDeadline(time.Now().Add(await.Patience))
 		if _, err := io.ReadAll(c); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Error("a silent stranger may stay")
 		}

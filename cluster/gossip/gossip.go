@@ -49,17 +49,17 @@ type pace struct {
 	gossip time.Duration
 	alone  time.Duration // between attempts to find any node
 	rejoin time.Duration // between searches for missing nodes
+	stream time.Duration // for a full exchange over TCP
 }
 
 // lanPace detects a dead node of three in 2 to 4 seconds, at four packets per second and node.
-var lanPace = pace{500 * time.Millisecond, 200 * time.Millisecond, time.Second, 10 * time.Second}
+var lanPace = pace{500 * time.Millisecond, 200 * time.Millisecond, time.Second, 10 * time.Second, 3 * time.Second}
 
 const (
 	gossipKeyBytes = 32 // AES-256
 	nodeBytesMax   = 64
 	streamsMost    = 64
 	announceWait   = 500 * time.Millisecond // for a change of our meta, or our goodbye, to reach another node
-	streamTimeout  = 3 * time.Second        // for a full exchange over TCP
 	reclaimWait    = time.Second            // until a dead node may return under another address
 )
 
@@ -197,7 +197,7 @@ func (c *Config) memberlist(callbacks *callbacks) *memberlist.Config {
 	settings.GossipInterval = c.pace.gossip
 	settings.PushPullInterval = c.pace.rejoin
 	settings.SuspicionMaxTimeoutMult = 2 // a wrong suspicion costs only a detour, so early is better than certain
-	settings.TCPTimeout = streamTimeout
+	settings.TCPTimeout = c.pace.stream
 	settings.DeadNodeReclaimTime = reclaimWait
 	settings.EnableCompression = false // packets are small, and compression costs more CPU than all the rest
 	settings.Delegate, settings.Events, settings.Alive = callbacks, callbacks, callbacks

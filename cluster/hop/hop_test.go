@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
@@ -574,7 +575,7 @@ func drive(t testing.TB, h *Hop, callers, n int) {
 	var group sync.WaitGroup
 	for i := range callers {
 		group.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			ctx, cancel := context.WithTimeout(context.Background(), await.Patience)
 			defer cancel()
 			requests := []shard.Request{check(fmt.Sprintf("user:%d", i))}
 			for left.Add(-1) >= 0 {

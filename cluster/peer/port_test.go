@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/cluster/hop"
+	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/internal/connlimit"
 	"github.com/stint-io/stint/shard"
 	"go.uber.org/goleak"
@@ -378,12 +379,12 @@ func TestSilentStrangersKeepNoNodeOut(t *testing.T) {
 		<-refused
 	}
 	for _, c := range strangers { // all of them are closed in time
-		c.SetReadDeadline(time.Now().Add(20 * time.Second))
+		c.SetReadDeadline(time.Now().Add(await.Patience))
 		if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("a silent stranger: %v", err)
 		}
 	}
-	conn, err := n2.Stream(0, "n2/0/2").Dial("n1/0/1", 5*time.Second)
+	conn, err := n2.Stream(0, "n2/0/2").Dial("n1/0/1", await.Patience)
 	if err != nil {
 		t.Fatal(err)
 	}

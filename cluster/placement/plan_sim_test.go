@@ -11,8 +11,9 @@ import (
 )
 
 var (
-	planSeedFlag   = commandline.Uint64("plan-seed", 0, "replay the random world that printed this seed; 0 draws many")
-	planWorldsFlag = commandline.Int("plan-worlds", 60, "random worlds for the planner")
+	planSeedFlag   = commandline.Uint64("plan-seed", 0, "replay the random world that printed this seed; 0 plays many")
+	planFirstFlag  = commandline.Uint64("plan-first", 1, "the first seed of the random worlds; 0 draws it")
+	planWorldsFlag = commandline.Int("plan-worlds", 12, "random worlds for the planner")
 )
 
 // TestRandomWorldsKeepTheirMajoritiesAndComeToRest lets nodes die, return wiped or with old tables, join, drain and
@@ -25,14 +26,14 @@ func TestRandomWorldsKeepTheirMajoritiesAndComeToRest(t *testing.T) {
 		playPlanWorld(t, *planSeedFlag)
 		return
 	}
-	worlds := *planWorldsFlag
-	if testing.Short() {
-		worlds /= 5
+	first := *planFirstFlag
+	if first == 0 {
+		first = rand.Uint64()
 	}
-	for range worlds {
-		seed := rand.Uint64()
+	for i := range *planWorldsFlag {
+		seed := first + uint64(i)
 		if !t.Run("", func(t *testing.T) { playPlanWorld(t, seed) }) {
-			t.Fatalf("repeat with: go test ./cluster -run '^%s$' -plan-seed=%d", t.Name(), seed)
+			t.Fatalf("repeat with: go test ./cluster/placement -run '^%s$' -plan-seed=%d", t.Name(), seed)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package routing
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
@@ -270,10 +269,7 @@ func (w *archipelago) sail(count int) {
 func TestAnOperationIsAllOrNothing(t *testing.T) {
 	var all tally
 	exceeded, rejected := 0, 0
-	first, worlds := rand.Uint64(), 100
-	if testing.Short() {
-		worlds = 15
-	}
+	first, worlds := firstSeed(t), *worldsFlag
 	// Courses are waited for, since a few worlds may pass without the rare ones.
 	unseen := func() bool {
 		return exceeded < worlds/4 || rejected == 0 || all.unknown < worlds/4 ||

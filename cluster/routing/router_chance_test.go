@@ -2,6 +2,7 @@ package routing
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -112,14 +113,25 @@ func (d *trouble) caller(i int, heard *[4]tally) {
 	}
 }
 
+var (
+	seedFlag   = flag.Uint64("seed", 1, "the first seed of the random worlds; 0 draws it")
+	worldsFlag = flag.Int("worlds", 20, "random worlds of a test")
+)
+
+// firstSeed returns the seed of a test's first world; the others follow it.
+func firstSeed(t *testing.T) uint64 {
+	seed := *seedFlag
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("repeat with: go test ./cluster/routing -run '^%s$' -seed=%d -worlds=%d", t.Name(), seed, *worldsFlag)
+	return seed
+}
+
 // Whatever fails: requests reported as counted were counted, requests reported as not counted were not, and none counts
 // twice.
 func TestWhateverFailsTheCallersHearTheTruth(t *testing.T) {
-	first := rand.Uint64()
-	worlds := 60
-	if testing.Short() {
-		worlds = 10
-	}
+	first, worlds := firstSeed(t), *worldsFlag
 	var all tally
 	for seed := first; seed < first+uint64(worlds); seed++ {
 		synctest.Test(t, func(t *testing.T) {

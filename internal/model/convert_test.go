@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/stint-io/stint/limit"
 )
@@ -12,16 +11,7 @@ import (
 // TestConversionsAgreeWithTheTwin changes the limit again and again, between all algorithms and under all operations. No
 // change frees units: what was used before is used afterwards.
 func TestConversionsAgreeWithTheTwin(t *testing.T) {
-	seed, ops := *seedFlag, *opsFlag
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	if ops == 0 {
-		ops = 200_000
-		if testing.Short() {
-			ops = 100_000
-		}
-	}
+	seed, ops := seeded(), *opsFlag
 	t.Logf("to repeat: go test ./internal/model -run %s -seed %d -operations %d", t.Name(), seed, ops)
 	var pairs [limit.Concurrency + 1][limit.Concurrency + 1]int
 	for done := 0; done < ops; done += opsPerWorld {

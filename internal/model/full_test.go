@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"testing"
-	"time"
 
 	"github.com/stint-io/stint/limit"
 )
@@ -17,10 +16,7 @@ const fullWorlds = 400
 // lost. It continues from the state in the backup, or from none, with limit.Full. The twin counts what was lost too. It must
 // find room for every unit that is admitted afterwards.
 func TestNothingIsAdmittedTwiceAcrossARestore(t *testing.T) {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
+	seed := seeded()
 	t.Logf("to repeat: go test ./internal/model -run %s -seed %d", t.Name(), seed)
 	for a := limit.FixedWindow; a <= limit.Concurrency; a++ {
 		if a == limit.Lifetime || a == limit.Unlimited {
