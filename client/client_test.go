@@ -16,7 +16,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 	"go.uber.org/goleak"
@@ -311,15 +310,18 @@ func TestMaybeAppliedIsAboutAllAttempts(t *testing.T) {
 	a := startNode(t)
 	own(a)
 	var asked atomic.Int32
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	a.answer = func(*stintv1.CheckRequest) *stintv1.Result {
 		failure := &stintv1.Failure{Code: "unavailable", Message: "no owner"}
-		if asked.Add(1) == 1 {
+		switch asked.Add(1) {
+		case 1:
 			failure = &stintv1.Failure{Code: "aborted", MaybeApplied: true}
+		case 3:
+			cancel()
 		}
 		return &stintv1.Result{Result: &stintv1.Result_Failure{Failure: failure}}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
 	r := client.Entry("p", "k")
 	r.IdempotencyId = "payment-7"
 	_, err := start(t, a.url).Check(ctx, r)
@@ -421,7 +423,7 @@ func TestOneAddressThatCanBeReachedIsEnough(t *testing.T) {
 	a := startNode(t)
 	a.status.Store(&stintv1.StatusResponse{}) // the owners are unknown
 	c := start(t, "http://127.0.0.1:1", a.url, "http://127.0.0.1:2")
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
 	var callers sync.WaitGroup
 	for range 8 { // they shun one address and then the other
@@ -471,11 +473,13 @@ func TestEveryRequestThatNamesNoNamespaceGetsTheClients(t *testing.T) {
 func TestACheckEndsWithItsContext(t *testing.T) {
 	a := startNode(t)
 	own(a)
-	a.hold = make(chan struct{})
+	a.hold, a.begun = make(chan struct{}), make(chan struct{}, 1)
 	c := start(t, a.url)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
+	ctx, cancel := context.WithCancel(t.Context())
+	var ending sync.WaitGroup
+	ending.Go(func() { <-a.begun; cancel() })
 	_, err := c.Check(ctx, client.Entry("p", "k"))
+	ending.Wait()
 	var failure *client.Error
 	if !errors.As(err, &failure) || !failure.MaybeApplied {
 		t.Errorf("an answer that did not come in time: %v", err)

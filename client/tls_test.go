@@ -109,21 +109,27 @@ func TestWhatFailsBeforeTLSStandsIsCertainlyNotCounted(t *testing.T) {
 		"a transport of the caller": {client.Config{Addresses: []string{secure.url}, HTTP: &http.Client{
 			Transport: &http.Transport{TLSClientConfig: testcert.New(t).Trusting()}}}, "unknown authority"},
 	} {
-		c := startWith(t, test.config)
+		c, patience := startWith(t, test.config), 50*time.Millisecond
 		await.Until(t, name+" is told", func() bool { // a deadline in the middle of a handshake has another error
-			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			patience *= 2
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			_, err := c.Check(ctx, client.Entry("p", "k"))
 			var failure *client.Error
 			return errors.As(err, &failure) && !failure.MaybeApplied && failure.Code == "unavailable" && strings.Contains(failure.Message, test.want)
 		})
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	c := startWith(t, client.Config{Addresses: []string{guarded.url}, TLS: ca.Client(testcert.URIs("stint://role/x"))})
-	if _, err := c.Check(ctx, client.Entry("p", "k")); err == nil {
-		t.Error("a certificate that the node refuses is served")
-	}
+	c, patience := startWith(t, client.Config{Addresses: []string{guarded.url}, TLS: ca.Client(testcert.URIs("stint://role/x"))}), 50*time.Millisecond
+	await.Until(t, "a certificate that the node refuses is not served", func() bool {
+		patience *= 2
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		_, err := c.Check(ctx, client.Entry("p", "k"))
+		if err == nil {
+			t.Fatal("it is served")
+		}
+		return strings.Contains(err.Error(), "tls: ")
+	})
 }
 
 // refusesPlaintext is a port that answers as a node's with TLS does.
@@ -142,7 +148,7 @@ func refusesPlaintext(t *testing.T) (addr string) {
 			}
 			serving.Go(func() {
 				defer c.Close()
-				c.SetDeadline(time.Now().Add(20 * time.Second))
+				c.SetDeadline(time.Now().Add(await.Patience))
 				c.Read(make([]byte, 1))
 				io.WriteString(c, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
 				c.(*net.TCPConn).CloseWrite()

@@ -28,7 +28,7 @@ type Server struct {
 }
 
 // patience is the longest time for what should take moments, on a machine that has other things to do.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // Start starts a node with the policies of a policies file, and ends it with the test. It fails the test if the policies are not
 // valid.

@@ -58,7 +58,7 @@ func open(t *testing.T, roles *testcert.Authority, protocols ...string) *port {
 			}
 			serving.Go(func() {
 				defer c.Close()
-				c.SetDeadline(time.Now().Add(20 * time.Second))
+				c.SetDeadline(time.Now().Add(await.Patience))
 				if c.(*tls.Conn).Handshake() == nil {
 					state := c.(*tls.Conn).ConnectionState()
 					io.WriteString(c, "role "+Role(&state))
@@ -74,13 +74,13 @@ func open(t *testing.T, roles *testcert.Authority, protocols ...string) *port {
 func (p *port) hears(config *tls.Config) (string, error) {
 	config = config.Clone()
 	config.RootCAs = p.ca.Pool()
-	c, err := tls.DialWithDialer(&net.Dialer{Timeout: 20 * time.Second}, "tcp", p.addr, config)
+	c, err := tls.DialWithDialer(&net.Dialer{Timeout: await.Patience}, "tcp", p.addr, config)
 	if err != nil {
 		return "", err
 	}
 	defer c.Close()
 	p.resumed = c.ConnectionState().DidResume
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	c.SetDeadline(time.Now().Add(await.Patience))
 	text, err := io.ReadAll(c)
 	return string(text), err
 }
@@ -219,7 +219,7 @@ func TestWhoSpeaksPlaintextIsToldSo(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		c.SetDeadline(time.Now().Add(20 * time.Second))
+		c.SetDeadline(time.Now().Add(await.Patience))
 		if _, err := io.WriteString(c, sent); err != nil {
 			t.Fatal(err)
 		}

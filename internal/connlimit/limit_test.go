@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -194,7 +196,7 @@ func (d *door) dial() net.Conn {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	c.SetDeadline(time.Now().Add(await.Patience))
 	return c
 }
 
@@ -386,13 +388,16 @@ func TestARefusalMayWaitForTheRequest(t *testing.T) {
 			t.Fatal("refused too early")
 		}
 	}
-	c := d.dial()
-	await.Until(t, "it is refused", func() bool { return d.leaving() == 1 })
-	c.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
-	if n, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Fatalf("before its request it hears %d bytes, %v", n, err)
+	early := d.dial()
+	await.Until(t, "the refused connection is waited for", func() bool { return d.leaving() == 1 && reads("turnAway") })
+	told := true
+	d.limit.leaving[0].once.Do(func() { told = false })
+	if told {
+		t.Fatal("it is told before its request")
 	}
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	early.Close()
+	await.Until(t, "it has left", func() bool { return d.leaving() == 0 })
+	c := d.dial()
 	if _, err := c.Write([]byte("a request\n")); err != nil {
 		t.Fatal(err)
 	}
@@ -404,11 +409,22 @@ func TestARefusalMayWaitForTheRequest(t *testing.T) {
 
 	// Others wait for the same: the first is told at once.
 	silent := d.dial()
-	await.Until(t, "it is refused", func() bool { return d.seen.is(20, 2, 0) })
+	await.Until(t, "it is refused", func() bool { return d.seen.is(20, 3, 0) })
 	d.dial()
 	if heard, err := io.ReadAll(silent); string(heard) != "-full\n" || err != nil {
 		t.Fatalf("who makes room for another hears %q, %v", heard, err)
 	}
+}
+
+// reads reports whether a goroutine that has come through a function waits for bytes.
+func reads(function string) bool {
+	stacks := make([]byte, 1<<20)
+	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+		if strings.Contains(stack, "[IO wait") && strings.Contains(stack, function) {
+			return true
+		}
+	}
+	return false
 }
 
 // A refused connection is kept only for a moment, even if its client does nothing.
