@@ -65,13 +65,13 @@ func TestStrangersConnectionsDoNotEndANode(t *testing.T) {
 	spend(10)
 	for i, want := range map[int]string{0: "HTTP/1.1 503 ", 2: "-ERR max number of clients reached\r\n"} {
 		// Silent connections are closed after a while, so it takes more of them.
-		for deadline := time.Now().Add(2 * time.Minute); ; {
+		for patience := 50 * time.Millisecond; ; patience *= 2 {
 			c, err := net.Dial("tcp", ports[i])
 			if err != nil {
 				t.Fatal(err)
 			}
 			strangers = append(strangers, c)
-			c.SetDeadline(time.Now().Add(50 * time.Millisecond))
+			c.SetDeadline(time.Now().Add(patience))
 			if i == 0 {
 				io.WriteString(c, "G") // a refusal over HTTP waits for the request
 			}
@@ -79,7 +79,7 @@ func TestStrangersConnectionsDoNotEndANode(t *testing.T) {
 			if strings.HasPrefix(string(heard), want) {
 				break
 			}
-			if len(heard) > 0 || time.Now().After(deadline) {
+			if len(heard) > 0 || patience > awaits.Patience {
 				t.Errorf("who does not fit hears %q", heard)
 				break
 			}
@@ -159,7 +159,7 @@ func TestANodeRefusesToLiveOnTooFewDescriptors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // for a node that starts
+	ctx, cancel := context.WithTimeout(t.Context(), awaits.Patience) // for a node that starts
 	defer cancel()
 	command := exec.CommandContext(ctx, "sh", "-c", `ulimit -n 100; exec "$0" serve --dev --api-addr 127.0.0.1:0`, path)
 	text, err := command.CombinedOutput()
@@ -200,7 +200,7 @@ func dialRedis(t *testing.T, addr string) redisClient {
 
 func (c redisClient) send(t *testing.T, text string) {
 	t.Helper()
-	c.conn.SetDeadline(time.Now().Add(2 * time.Minute))
+	c.conn.SetDeadline(time.Now().Add(awaits.Patience))
 	if _, err := io.WriteString(c.conn, text); err != nil {
 		t.Fatal(err)
 	}

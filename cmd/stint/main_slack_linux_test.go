@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	awaits "github.com/stint-io/stint/internal/await"
 )
 
 // slackChild is the executable of the program that these tests start; "": this is not that program.
@@ -28,7 +30,7 @@ func TestTheRuntimeBeginsWithSlack(t *testing.T) {
 		return
 	}
 	for path, slack := range map[string]time.Duration{os.Args[0]: timerSlack, "/no/such/program": 50 * time.Microsecond} {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), awaits.Patience)
 		defer cancel()
 		child := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestTheRuntimeBeginsWithSlack$")
 		child.Env = append(os.Environ(), slackChild+"="+path, "TMPDIR="+t.TempDir(), // which TestMain does not clear away if it is started again

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	awaits "github.com/stint-io/stint/internal/await"
 )
 
 func TestTheFirstAddressThatAnswersIsAsked(t *testing.T) {
@@ -39,7 +41,7 @@ func TestWhatMayHaveBeenCountedIsAskedOnce(t *testing.T) {
 		hangUp(w, r)
 	}))
 	defer server.Close()
-	got := explained(remote{Addr: server.URL + "," + server.URL, Timeout: time.Minute}, true)
+	got := explained(remote{Addr: server.URL + "," + server.URL, Timeout: awaits.Patience}, true)
 	if asked.Load() != 1 || !strings.Contains(got, remedy) {
 		t.Errorf("asked %d times: %s", asked.Load(), got)
 	}

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"connectrpc.com/connect"
@@ -19,13 +20,40 @@ import (
 	awaits "github.com/stint-io/stint/internal/await"
 )
 
-// fateOf returns the fate that check reports when this handler answers within a time.
-func fateOf(t *testing.T, handler http.HandlerFunc, within time.Duration) string {
+// fateOf returns the fate that a call reports when this handler answers and the call may take this long, in virtual time.
+func fateOf(t *testing.T, timeout time.Duration, counts bool, handler http.HandlerFunc) (fate string) {
 	t.Helper()
-	server := httptest.NewServer(handler)
-	t.Cleanup(server.Close)
-	return explained(remote{Addr: server.URL, Timeout: within}, true)
+	synctest.Test(t, func(t *testing.T) {
+		conns, usual := make(connections), http.DefaultTransport
+		transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			conns <- theirs
+			return ours, nil
+		}}
+		http.DefaultTransport = transport
+		defer func() { http.DefaultTransport = usual }()
+		server := &http.Server{Handler: handler, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+		go server.Serve(conns)
+		fate = explained(remote{Addr: "http://memory", Timeout: timeout}, counts)
+		transport.CloseIdleConnections()
+		server.Close()
+	})
+	return fate
 }
+
+// connections is a listener in memory.
+type connections chan net.Conn
+
+func (c connections) Accept() (net.Conn, error) {
+	if conn, ok := <-c; ok {
+		return conn, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (c connections) Close() error { close(c); return nil }
+
+func (c connections) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }
 
 func explained(r remote, counts bool) string {
 	ctx, cancel := r.context()
@@ -65,11 +93,7 @@ func TestWhatMayHaveBeenCountedIsSaid(t *testing.T) {
 		"the server says so":        answerWith(t, unavailable(), &stintv1.Failure{MaybeApplied: true}),
 		"the server has a bug":      answerWith(t, connect.NewError(connect.CodeInternal, errors.New("bug"))),
 	} {
-		within := time.Minute
-		if name == "the answer takes too long" {
-			within = 500 * time.Millisecond // though the request is sent
-		}
-		if got := fateOf(t, handler, within); !strings.Contains(got, remedy) {
+		if got := fateOf(t, time.Second, true, handler); !strings.Contains(got, remedy) {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
@@ -82,27 +106,23 @@ func TestWhatWasNotCountedIsNotSaidToBe(t *testing.T) {
 		"no such policy":     answerWith(t, connect.NewError(connect.CodeNotFound, errors.New("no policy"))),
 		"the server says so": answerWith(t, aborted, &stintv1.Failure{Code: "aborted"}),
 	} {
-		if got := fateOf(t, handler, time.Minute); strings.Contains(got, "counted") {
+		if got := fateOf(t, time.Second, true, handler); strings.Contains(got, "counted") {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
-	server := httptest.NewServer(http.HandlerFunc(hangUp))
-	defer server.Close()
-	if got := explained(remote{Addr: server.URL, Timeout: time.Minute}, false); strings.Contains(got, "counted") {
+	if got := fateOf(t, time.Second, false, hangUp); strings.Contains(got, "counted") {
 		t.Errorf("a call that only reads: %s", got)
 	}
 }
 
 // The server gets less time than the command has: the rest is for the way back of its answer.
 func TestTheServerIsGivenLessTimeThanTheCommandHas(t *testing.T) {
-	given := make(chan string, 1)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		given <- r.Header.Get("Connect-Timeout-Ms")
+	var given string
+	fateOf(t, time.Minute, true, func(w http.ResponseWriter, r *http.Request) {
+		given = r.Header.Get("Connect-Timeout-Ms")
 		connect.NewErrorWriter().Write(w, r, connect.NewError(connect.CodeUnavailable, errors.New("no owner")))
-	}))
-	t.Cleanup(server.Close)
-	explained(remote{Addr: server.URL, Timeout: 60 * time.Second}, true)
-	if millis, err := strconv.Atoi(<-given); err != nil || millis > 59_500 {
+	})
+	if millis, err := strconv.Atoi(given); err != nil || millis > 59_500 {
 		t.Errorf("of 60 s it is given %d ms, %v", millis, err)
 	}
 }
@@ -131,10 +151,10 @@ func TestACrowdedNodeIsHeard(t *testing.T) {
 	defer func() { listener.Close(); <-served }()
 	addr := "http://" + listener.Addr().String()
 	const why = "too many connections; nothing was counted; ask another node, or again in a second"
-	if got := explained(remote{Addr: addr, Timeout: time.Minute}, true); got != "check: unavailable: "+why {
+	if got := explained(remote{Addr: addr, Timeout: awaits.Patience}, true); got != "check: unavailable: "+why {
 		t.Errorf("check says %s", got)
 	}
-	health := healthcheckCommand{remote{Addr: addr, Timeout: time.Minute}}
+	health := healthcheckCommand{remote{Addr: addr, Timeout: awaits.Patience}}
 	if err := health.Run(streams{out: io.Discard}); err == nil || !strings.HasSuffix(err.Error(), "503 Service Unavailable: "+why) {
 		t.Errorf("healthcheck says %v", err)
 	}
@@ -159,21 +179,16 @@ func TestWhatWasNeverSentWasNotCounted(t *testing.T) {
 
 // A server that cannot serve gives the reason when its time is over: the command is still there to read it.
 func TestTheServersReasonIsWaitedFor(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	got := fateOf(t, 2*time.Second, true, func(w http.ResponseWriter, r *http.Request) {
 		millis, _ := strconv.Atoi(r.Header.Get("Connect-Timeout-Ms"))
 		if millis > 1800 {
 			t.Errorf("the server may take %d ms of 2 s: its answer comes too late", millis)
 		}
 		io.Copy(io.Discard, r.Body)
-		ctx, cancel := context.WithTimeout(r.Context(), time.Duration(millis)*time.Millisecond)
-		defer cancel()
-		<-ctx.Done() // like a server that looks for an owner until the end
+		time.Sleep(time.Duration(millis) * time.Millisecond) // like a server that looks for an owner until the end
 		connect.NewErrorWriter().Write(w, r, connect.NewError(connect.CodeUnavailable, errors.New("no owner of shard 2 was found")))
-	}))
-	t.Cleanup(server.Close)
-	var got string
-	awaits.Until(t, "the reason is heard", func() bool { // which a busy machine may carry too late
-		got = explained(remote{Addr: server.URL, Timeout: 2 * time.Second}, true)
-		return strings.HasSuffix(got, "check: unavailable: no owner of shard 2 was found")
-	}, &got)
+	})
+	if !strings.HasSuffix(got, "check: unavailable: no owner of shard 2 was found") {
+		t.Errorf("got %s", got)
+	}
 }
