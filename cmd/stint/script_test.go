@@ -17,6 +17,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -48,6 +49,7 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
+		Deadline:            time.Now().Add(8 * time.Minute), // for a server that must not start; go test itself ends after ten
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
 			e.Values[serverKey{}] = &server{}
