@@ -40,6 +40,19 @@ func TestStorm(t *testing.T) {
 	}
 }
 
+// TestShortStorm is for every change: some faults, one after the other. Its verdict is about counts alone, however slow the
+// machine is.
+func TestShortStorm(t *testing.T) {
+	c, s := newCluster(t), seed(t)
+	mustVerify(t, c, verify.Plan{Rate: 500, IDs: 50, Seed: s}, func(context.Context) error {
+		faults, err := c.Storm(within(t, 25*time.Second), testcluster.Storm{Rest: time.Second, Longest: 2 * time.Second, Seed: s,
+			Faults: []testcluster.Fault{testcluster.FaultKill, testcluster.FaultPause, testcluster.FaultCut, testcluster.FaultRestart},
+			Tell:   func(what string) { t.Log(what) }})
+		t.Logf("faults: %v", faults)
+		return err
+	})
+}
+
 // sound asks the cluster whether every node has a voting copy of every shard.
 func sound(c *testcluster.Cluster) func(context.Context) bool {
 	whole := votersOn(c.Name(0), c.Name(1), c.Name(2))

@@ -42,7 +42,7 @@ type Storm struct {
 const afterFailure = 5 * time.Second
 
 // recovery is how long the nodes may take to be ready again after a fault that was alone has ended.
-const recovery = 30 * time.Second
+const recovery = 2 * time.Minute
 
 // weather is a Storm under way.
 type weather struct {
