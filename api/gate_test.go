@@ -69,7 +69,9 @@ func newGateWorld(t *testing.T, guard *auth.Guard) *world {
 // ask asks a gate as a proxy does, with headers "Name: value".
 func (w *world) ask(gate string, headers ...string) (int, http.Header, string) {
 	w.t.Helper()
-	r, err := http.NewRequest(http.MethodGet, w.url+gate, nil)
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute) // a gate that does not answer fails the test
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, w.url+gate, nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}
