@@ -1,6 +1,6 @@
 package mutants
 
-var ofApi = []group{
+var ofAPI = []group{
 	{tests("api", "TestWithoutATokenGRPCIsRefused"), edits{
 		"grpc-go-not-asked": instead(
 			"safe.Streams[i].Handler = recovered(logger, procedure, safe.Streams[i].Handler)"),

@@ -21,7 +21,7 @@
 // A mutant is chosen for its change if its file, the package that judges it, or its line in the tables has changed.
 //
 // Some mutants show in whole clusters only, or in worlds that a test draws: a run of these tests may miss the mutant.
-// The tables say so (lucky), mutants-changed leaves them out, and make mutants plays them up to three times.
+// The tables say so (lucky): mutants-changed leaves them out, and make mutants plays them up to three times.
 //
 // Ids such as R1 and G10 name rules of docs/guarantees.md.
 package mutants

@@ -9,4 +9,4 @@ type group struct {
 }
 
 // tables are all mutants, by the package whose tests detect them.
-var tables = slices.Concat(ofActor, ofShard, ofRaftfsm, ofCluster, ofNode, ofSim, ofOthers, ofApi, ofGate)
+var tables = slices.Concat(ofActor, ofShard, ofRaftfsm, ofCluster, ofNode, ofSim, ofOthers, ofAPI, ofGate)

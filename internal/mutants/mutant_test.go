@@ -1,6 +1,7 @@
 package mutants
 
 import (
+	"errors"
 	"fmt"
 	"go/parser"
 	"go/token"
@@ -32,14 +33,11 @@ func (m *mutant) dir() string { return path.Dir(m.source.name) }
 // everyMutant joins the marks of the source with the tables. There must be one of each name on both sides.
 func everyMutant() (all []*mutant, err error) {
 	sources, err := readSources()
-	if err != nil {
-		return nil, err
-	}
 	byName := make(map[string]*mutant)
 	for _, s := range sources {
 		for _, mark := range s.marks {
 			if byName[mark.name] != nil {
-				return nil, fmt.Errorf("two marks of %s, the second one in %s", mark.name, s.name)
+				err = errors.Join(err, fmt.Errorf("two marks of %s, the second one in %s", mark.name, s.name))
 			}
 			byName[mark.name] = &mutant{mark: mark, source: s}
 			all = append(all, byName[mark.name])
@@ -47,23 +45,23 @@ func everyMutant() (all []*mutant, err error) {
 	}
 	for _, g := range tables {
 		for name, edit := range g.edits {
-			m := byName[name]
-			switch {
+			switch m := byName[name]; {
 			case m == nil:
-				return nil, fmt.Errorf("no mark of %s in the source: put it beside the guard", name)
+				err = errors.Join(err, fmt.Errorf("no mark of %s in the source: put it beside the guard", name))
 			case m.edit != nil:
-				return nil, fmt.Errorf("the tables have %s twice", name)
+				err = errors.Join(err, fmt.Errorf("the tables have %s twice", name))
+			default:
+				m.edit, m.seenBy = edit, g.seenBy
 			}
-			m.edit, m.seenBy = edit, g.seenBy
 		}
 	}
 	for _, m := range all {
 		if m.edit == nil {
-			return nil, fmt.Errorf("the mark of %s, in %s, has no entry in the tables", m.name, m.source.name)
+			err = errors.Join(err, fmt.Errorf("the mark of %s, in %s, has no entry in the tables", m.name, m.source.name))
 		}
 	}
 	slices.SortFunc(all, func(a, b *mutant) int { return strings.Compare(a.name, b.name) })
-	return all, nil
+	return all, err
 }
 
 // fits returns an error unless the mutant is other Go than the source.
