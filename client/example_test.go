@@ -85,7 +85,7 @@ func passwordIsRight(_, password string) bool { return password == "secret" }
 
 // dial starts a node with the policies of `stint serve --dev`, and a client of it.
 func dial() (limits *client.Client, stop func()) {
-	dir, err := os.MkdirTemp("", "stint-example-")
+	dir, err := os.MkdirTemp(testcluster.InMemory(), "stint-example-")
 	must(err)
 	policies, err := os.ReadFile("../policy/dev.yaml")
 	must(err)

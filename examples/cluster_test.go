@@ -77,7 +77,7 @@ func (s *sharedNodes) start(t *testing.T) *testcluster.Cluster {
 	}
 	if s.cluster == nil {
 		var err error
-		if s.dir, err = os.MkdirTemp("", "stint-examples-"); err != nil {
+		if s.dir, err = os.MkdirTemp(testcluster.InMemory(), "stint-examples-"); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

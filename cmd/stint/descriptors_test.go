@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	awaits "github.com/stint-io/stint/internal/await"
+	"github.com/stint-io/stint/internal/testcluster"
 )
 
 // TestStrangersConnectionsDoNotEndANode starts a node with few descriptors, and strangers take all connections that they
@@ -126,8 +128,13 @@ func TestStrangersConnectionsDoNotEndANode(t *testing.T) {
 // startWithFewDescriptors starts a node on five ports: for the API, gRPC, Redis, peers and gossip.
 func startWithFewDescriptors(t *testing.T, path string, log *safeBuffer) (ports []string, ended <-chan error, err error) {
 	t.Helper()
+	dir, err := os.MkdirTemp(testcluster.InMemory(), "stint-test-")
+	if err != nil {
+		return nil, nil, err
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
 	ports = freePorts(t, 5)
-	process := exec.Command("sh", "-c", `ulimit -n 256; exec "$@"`, "sh", path, "serve", "--data-dir", filepath.Join(t.TempDir(), "data"),
+	process := exec.Command("sh", "-c", `ulimit -n 256; exec "$@"`, "sh", path, "serve", "--data-dir", filepath.Join(dir, "data"),
 		"--policies", "../../policy/dev.yaml", "--api-addr", ports[0], "--grpc-addr", ports[1], "--redis-addr", ports[2],
 		"--peer-addr", ports[3], "--gossip-addr", ports[4], "--insecure-peers")
 	process.Stderr = log

@@ -23,6 +23,7 @@ import (
 
 	awaits "github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/internal/testcert"
+	"github.com/stint-io/stint/internal/testcluster"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected text in testdata/script")
@@ -45,6 +46,7 @@ func TestMain(m *testing.M) {
 // $DEPLOY is the directory deploy. $CERTS has certificates of one authority, in directories: server, other (for stint.example.com), role and peer.
 func TestScripts(t *testing.T) {
 	certificates := writeCertificates(t)
+	t.Setenv("GOTMPDIR", testcluster.InMemory()) // where testscript makes its directories
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       *update,

@@ -49,7 +49,7 @@ func newCluster(t *testing.T) *testcluster.Cluster {
 // newClusterWith is newCluster with options; it sets the binary and the number of nodes itself.
 func newClusterWith(t *testing.T, options testcluster.Options) *testcluster.Cluster {
 	t.Helper()
-	options.Binary, options.Nodes = program(t), 3
+	options.Binary, options.Nodes, options.Dir = program(t), 3, t.TempDir() // on a real disk
 	return testcluster.Run(t, options)
 }
 
@@ -69,7 +69,7 @@ func newStoppedServer(t *testing.T, policies string) *testcluster.Cluster {
 // newStoppedCluster prepares a cluster without starting any node.
 func newStoppedCluster(t *testing.T, options testcluster.Options) *testcluster.Cluster {
 	t.Helper()
-	options.Binary = program(t)
+	options.Binary, options.Dir = program(t), t.TempDir() // on a real disk
 	return testcluster.Prepare(t, options)
 }
 

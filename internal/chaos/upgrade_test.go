@@ -168,7 +168,7 @@ func TestUpgradeFromThePreviousRelease(t *testing.T) {
 	tree, _ := previousTree(t)
 	u := &upgrade{T: t, old: filepath.Join(tree, "stint-"+previousRelease), new: program(t)}
 	mustRun(t, tree, "go", "build", "-trimpath", "-buildvcs=false", "-o", u.old, "./cmd/stint")
-	u.c = testcluster.Run(t, testcluster.Options{Binary: u.old, Nodes: 3, Policies: clusterPolicies, GossipKey: true})
+	u.c = testcluster.Run(t, testcluster.Options{Binary: u.old, Nodes: 3, Dir: t.TempDir(), Policies: clusterPolicies, GossipKey: true})
 	plan := politeClients(seed(t))
 	// Below level 2, nobody keeps the answers to requests without an id: a copy of one may be told of the moment that it arrives.
 	r := mustCount(t, u.c, plan, u.roll)

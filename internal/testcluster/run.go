@@ -2,6 +2,8 @@ package testcluster
 
 import (
 	"context"
+	"os"
+	"syscall"
 	"time"
 )
 
@@ -9,7 +11,6 @@ import (
 type TB interface {
 	Helper()
 	Cleanup(func())
-	TempDir() string
 	Failed() bool
 	Log(args ...any)
 	Fatal(args ...any)
@@ -19,7 +20,7 @@ type TB interface {
 const patience = 2 * time.Minute
 
 // Prepare is New for a test: the cluster is closed with it, and if the test failed it shows the logs of the nodes. Options without
-// a binary or a directory get those of Binary and of the test.
+// a binary get that of Binary, and without a directory one in memory.
 func Prepare(t TB, o Options) *Cluster {
 	t.Helper()
 	var err error
@@ -29,7 +30,10 @@ func Prepare(t TB, o Options) *Cluster {
 		}
 	}
 	if o.Dir == "" {
-		o.Dir = t.TempDir()
+		if o.Dir, err = os.MkdirTemp(InMemory(), "stint-test-"); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { os.RemoveAll(o.Dir) })
 	}
 	c, err := New(o)
 	if err != nil {
@@ -54,4 +58,15 @@ func Run(t TB, o Options) *Cluster {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// InMemory is a directory for what a test's nodes write, on a file system in memory; "": the machine has none with room. A node ends
+// itself when its disk does not answer for two seconds, as the disk of a busy machine may.
+func InMemory() string {
+	const shm, room = "/dev/shm", 256 << 20
+	var is syscall.Statfs_t
+	if err := syscall.Statfs(shm, &is); err != nil || is.Bavail*uint64(is.Bsize) < room {
+		return ""
+	}
+	return shm
 }
