@@ -47,7 +47,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.begin(ctx); err != nil {
+	if err := begin(ctx, c); err != nil {
 		c.Close()
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 }
 
 // begin starts the nodes and waits until they are ready.
-func (c *Cluster) begin(ctx context.Context) error {
+func begin(ctx context.Context, c *Cluster) error {
 	for i := range c.Len() {
 		if err := c.Restart(i); err != nil {
 			return err

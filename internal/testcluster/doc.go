@@ -1,8 +1,9 @@
 // Package testcluster runs a cluster of real stint processes on this machine's loopback and makes faults around them: it kills,
 // pauses and restarts processes, cuts links between them, makes clocks jump, and makes disks fail or wipes them.
 //
-// It serves `stint verify --local` and the chaos tests. All that it knows of stint is the command line of `stint serve`,
-// /readyz, and the first bytes of a peer connection, which name the node that dials.
+// It serves `stint verify --local` and the tests: Run starts a cluster that ends with its test, of the binary that Binary links
+// once for all packages. All that a Cluster knows of stint is the command line of `stint serve`, /readyz, and the first bytes of
+// a peer connection, which name the node that dials.
 //
 // Addresses. A cluster has its own subnet 127.77.k.0/24. Node i listens on 127.77.k.i, and every node has the ports 7400
 // (API), 7401 (peers) and 7402 (gossip). A node does not announce its own address to the others but 127.77.k.(100+i), where

@@ -278,7 +278,7 @@ func (c *Cluster) AwaitReady(ctx context.Context, nodes ...int) error {
 const readyEvery = 20 * time.Millisecond
 
 func (n *node) awaitReady(ctx context.Context, secure *tls.Config) error {
-	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: secure}}
+	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: secure}}
 	scheme := "http://"
 	if secure != nil {
 		scheme = "https://"

@@ -54,7 +54,7 @@ func Run(t TB, o Options) *Cluster {
 	c := Prepare(t, o)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := c.begin(ctx); err != nil {
+	if err := begin(ctx, c); err != nil {
 		t.Fatal(err)
 	}
 	return c
