@@ -56,8 +56,9 @@ func policiesOf(t *testing.T, files ...string) string {
 	return all
 }
 
-// sharedNodes are nodes with the policies of testdata/seeds.yaml and of some recipes. The first test that needs them starts them.
-// A test that runs once more (go test -count), after all have ended, finds new ones: it has spent its keys.
+// sharedNodes are nodes with the policies of testdata/seeds.yaml and of some recipes. The first test that needs them
+// starts them. A test that runs once more (go test -count), after all have ended, finds new ones: it has spent its
+// keys.
 type sharedNodes struct {
 	count int
 

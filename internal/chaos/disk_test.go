@@ -14,8 +14,8 @@ import (
 	"github.com/stint-io/stint/internal/testcluster"
 )
 
-// TestDiskFaults: strace makes the n-th fdatasync of the process fail or hang. The process must end with status 75, and after
-// its next start everything that it had admitted must still be counted.
+// TestDiskFaults: strace makes the n-th fdatasync of the process fail or hang. The process must end with status 75, and
+// after its next start everything that it had admitted must still be counted.
 func TestDiskFaults(t *testing.T) {
 	if _, err := exec.LookPath("strace"); err != nil {
 		t.Fatal("strace is needed to make fdatasync fail: apt-get install strace")
@@ -61,7 +61,8 @@ func testDiskFault(t *testing.T, inject string) (told bool) {
 	return told
 }
 
-// distrusted reports whether a node says that it has ended itself within the last hour, since its disk could not be trusted.
+// distrusted reports whether a node says that it has ended itself within the last hour, since its disk could not be
+// trusted.
 func distrusted(t *testing.T, address string) bool {
 	t.Helper()
 	response, err := http.Get("http://" + address + "/metrics")
@@ -78,8 +79,8 @@ func distrusted(t *testing.T, address string) bool {
 	return false
 }
 
-// spendUntilDistrust spends on one key until the process has ended, as it must, because it does not trust its disk; and counts the
-// outcomes.
+// spendUntilDistrust spends on one key until the process has ended, as it must, because it does not trust its disk; and
+// counts the outcomes.
 func spendUntilDistrust(t *testing.T, s *testcluster.Cluster) (acknowledged, unknowns uint64) {
 	t.Helper()
 	ctx, c := within(t, 2*time.Minute), newClient(s.Addr(0))

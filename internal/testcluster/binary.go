@@ -17,9 +17,9 @@ var builds = struct {
 	paths map[string]string
 }{paths: map[string]string{}}
 
-// Binary returns the path of the program stint, for tests: the one that STINT_BINARY names, or one with these build tags, made
-// of the source as it is. The binary lies in Go's build cache, so that all packages of `go test ./...` use one: linking it takes
-// seconds.
+// Binary returns the path of the program stint, for tests: the one that STINT_BINARY names, or one with these build
+// tags, made of the source as it is. The binary lies in Go's build cache, so that all packages of `go test ./...` use
+// one: linking it takes seconds.
 func Binary(tags ...string) (path string, err error) {
 	if path := os.Getenv("STINT_BINARY"); path != "" && len(tags) == 0 {
 		return path, nil

@@ -19,8 +19,8 @@ type TB interface {
 // patience is how long the nodes of a test may take to be ready. It says nothing about how fast they should be.
 const patience = 2 * time.Minute
 
-// Prepare is New for a test: the cluster is closed with it, and if the test failed it shows the logs of the nodes. Options without
-// a binary get that of Binary, and without a directory one in memory.
+// Prepare is New for a test: the cluster is closed with it, and if the test failed it shows the logs of the nodes.
+// Options without a binary get that of Binary, and without a directory one in memory.
 func Prepare(t TB, o Options) *Cluster {
 	t.Helper()
 	var err error
@@ -60,8 +60,8 @@ func Run(t TB, o Options) *Cluster {
 	return c
 }
 
-// InMemory is a directory for what a test's nodes write, on a file system in memory; "": the machine has none with room. A node ends
-// itself when its disk does not answer for two seconds, as the disk of a busy machine may.
+// InMemory is a directory for what a test's nodes write, on a file system in memory; "": the machine has none with
+// room. A node ends itself when its disk does not answer for two seconds, as the disk of a busy machine may.
 func InMemory() string {
 	const shm, room = "/dev/shm", 256 << 20
 	var is syscall.Statfs_t
