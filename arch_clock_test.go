@@ -36,7 +36,6 @@ var realClock = map[string]string{
 	"internal/node":        "some of its tests have real ports",
 	"internal/sim":         "the mutants are programs",
 	"internal/testcluster": "processes",
-	"internal/verify":      "x",
 }
 
 // leastPatience is how long a test must be ready to wait: what gives up earlier fails on a machine that is busy.

@@ -60,9 +60,12 @@ type caller struct {
 }
 
 func newCaller(p Plan) *caller {
+	if p.dial == nil {
+		p.dial = (&net.Dialer{Timeout: time.Second}).DialContext
+	}
 	return &caller{addresses: p.Addresses, namespace: p.Namespace, token: p.Token,
 		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: p.Workers + 1, DisableCompression: true,
-			TLSClientConfig: p.TLS.Clone(), DialContext: (&net.Dialer{Timeout: time.Second}).DialContext}}}
+			TLSClientConfig: p.TLS.Clone(), DialContext: p.dial}}}
 }
 
 func (c *caller) close() { c.http.CloseIdleConnections() }

@@ -1,11 +1,12 @@
 package verify
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"net"
 	"net/http"
-	"net/http/httptest"
 	"sync"
 	"testing"
 	"time"
@@ -33,7 +34,9 @@ type fake struct {
 	lie       func(n int) bool // refused with unavailable, but counted
 	backwards func(n int) bool // shard time goes back
 	stale     func(n int) bool // the place of a decision lies before that of its predecessor
-	stall     func(n int) time.Duration
+	stallAt   int              // the check during which everything stalls
+	stall     time.Duration
+	stalls    time.Time // until then
 	reset     func(n int) bool // all counts are forgotten
 	repeat    time.Duration    // not a fault where it is allowed: denials without an id are repeated for this long
 	copied    func(n int) bool // not a fault: a copy is told that it was counted and what is used now, without a decision id
@@ -55,22 +58,50 @@ func newFake(quota uint64) *fake {
 	return &fake{quota: quota, used: map[string]uint64{}, ids: map[string]reply{}, seq: map[uint32]uint64{}, denied: map[string]denial{}}
 }
 
-func (f *fake) start(t *testing.T) string {
+func (f *fake) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/stint.v1.LimitService/Check", f.check)
 	mux.HandleFunc("/stint.v1.LimitService/Get", f.get)
-	mux.HandleFunc("/stint.v1.PolicyService/List", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, `{"policies":[{"name":"good","limits":[{"name":"a","quota":"50","fixedWindow":{"period":"86400s","anchor":"ANCHOR_FIRST_HIT"}}]},`+
-			`{"name":"flood","denyCache":"0.250s","limits":[{"name":"a","quota":"50","lifetime":{}}]},`+
-			`{"name":"epoch","limits":[{"name":"a","quota":"50","fixedWindow":{"period":"86400s","anchor":"ANCHOR_EPOCH"}}]},`+
-			`{"name":"short","limits":[{"name":"a","quota":"50","fixedWindow":{"period":"60s","anchor":"ANCHOR_FIRST_HIT"}}]},`+
-			`{"name":"life","limits":[{"name":"a","quota":"7","lifetime":{}}]},`+
-			`{"name":"two","limits":[{"name":"a","quota":"7","lifetime":{}},{"name":"b","quota":"7","lifetime":{}}]}]}`)
-	})
-	server := httptest.NewServer(mux)
-	t.Cleanup(server.Close)
-	return server.URL
+	mux.HandleFunc("/stint.v1.PolicyService/List", listPolicies)
+	return mux
 }
+
+func listPolicies(w http.ResponseWriter, _ *http.Request) {
+	fmt.Fprint(w, `{"policies":[{"name":"good","limits":[{"name":"a","quota":"50","fixedWindow":{"period":"86400s","anchor":"ANCHOR_FIRST_HIT"}}]},`+
+		`{"name":"flood","denyCache":"0.250s","limits":[{"name":"a","quota":"50","lifetime":{}}]},`+
+		`{"name":"epoch","limits":[{"name":"a","quota":"50","fixedWindow":{"period":"86400s","anchor":"ANCHOR_EPOCH"}}]},`+
+		`{"name":"short","limits":[{"name":"a","quota":"50","fixedWindow":{"period":"60s","anchor":"ANCHOR_FIRST_HIT"}}]},`+
+		`{"name":"life","limits":[{"name":"a","quota":"7","lifetime":{}}]},`+
+		`{"name":"two","limits":[{"name":"a","quota":"7","lifetime":{}},{"name":"b","quota":"7","lifetime":{}}]}]}`)
+}
+
+// memory is a network with one server. Time passes on it only in checks.
+type memory chan net.Conn
+
+// serve serves a fake in a synctest bubble until the test ends.
+func (f *fake) serve(t *testing.T) memory {
+	m, server := make(memory), &http.Server{Handler: f.handler()}
+	go server.Serve(m)
+	t.Cleanup(func() { server.Close() })
+	return m
+}
+
+func (m memory) dial(context.Context, string, string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	m <- theirs
+	return ours, nil
+}
+
+func (m memory) Accept() (net.Conn, error) {
+	if c, ok := <-m; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (m memory) Close() error { close(m); return nil }
+
+func (m memory) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }
 
 func is(fault func(int) bool, n int) bool { return fault != nil && fault(n) }
 
@@ -90,6 +121,7 @@ func (f *fake) check(w http.ResponseWriter, r *http.Request) {
 	hash := fnv.New32()
 	hash.Write([]byte(key))
 	shard := hash.Sum32() % 3
+	time.Sleep(time.Millisecond)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if body.Mode == "MODE_PEEK" {
@@ -98,11 +130,13 @@ func (f *fake) check(w http.ResponseWriter, r *http.Request) {
 	}
 	f.checks++
 	n := f.checks
-	if f.stall != nil {
-		f.mu.Unlock()
-		time.Sleep(f.stall(n))
-		f.mu.Lock()
+	if n == f.stallAt {
+		f.stalls = time.Now().Add(f.stall)
 	}
+	stalled := time.Until(f.stalls)
+	f.mu.Unlock()
+	time.Sleep(stalled)
+	f.mu.Lock()
 	if is(f.reset, n) {
 		clear(f.used)
 	}

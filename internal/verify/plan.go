@@ -1,9 +1,11 @@
 package verify
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"time"
 )
@@ -32,6 +34,8 @@ type Plan struct {
 	Seed      uint64
 	Progress  func(Progress) // called from one goroutine; nil: no calls
 	Outage    func(Outage)   // called when an outage of a shard is over; nil: no calls
+
+	dial func(ctx context.Context, network, address string) (net.Conn, error) // nil: over TCP
 }
 
 // Outage is a time during which a shard was asked and did not answer.
