@@ -29,6 +29,8 @@ type wire struct {
 	nodes  sync.WaitGroup
 	failed chan error // errors of the nodes' connections
 	far    chan net.Conn
+	frames atomic.Int64  // of the dialer
+	takes  time.Duration // to write a frame
 }
 
 func newWire(t *testing.T, handler Handler) *wire {
@@ -40,7 +42,7 @@ func newWire(t *testing.T, handler Handler) *wire {
 		near, far := net.Pipe()
 		w.far <- far
 		w.nodes.Go(func() { w.failed <- Serve(ctx, far, handler) })
-		return near, nil
+		return counted{slow{near, w.takes}, &w.frames}, nil
 	})
 	t.Cleanup(func() {
 		w.Close()
@@ -539,6 +541,17 @@ func (c counted) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
+// slow is a connection whose writes take a while.
+type slow struct {
+	net.Conn
+	takes time.Duration
+}
+
+func (s slow) Write(b []byte) (int, error) {
+	time.Sleep(s.takes)
+	return s.Conn.Write(b)
+}
+
 // loopback returns a Hop to a handler over TCP; frames counts the frames of the dialer.
 func loopback(t testing.TB, handler Handler) (h *Hop, frames *atomic.Int64) {
 	noLeaks(t)
@@ -590,21 +603,22 @@ func drive(t testing.TB, h *Hop, callers, n int) {
 }
 
 func TestFramesGrowWithTheLoad(t *testing.T) {
-	var handled atomic.Int64
-	h, frames := loopback(t, func(ctx context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result {
-		handled.Add(1)
-		return echo(ctx, hops, id, requests)
+	synctest.Test(t, func(t *testing.T) {
+		var handled atomic.Int64
+		w := newWire(t, func(ctx context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result {
+			handled.Add(1)
+			return echo(ctx, hops, id, requests)
+		})
+		w.takes = time.Millisecond
+		const calls = 5000
+		drive(t, w.Hop, 256, calls)
+		if mean := float64(calls) / float64(w.frames.Load()); mean <= 20 {
+			t.Errorf("a frame carries %.1f calls", mean)
+		}
+		if mean := float64(calls) / float64(handled.Load()); mean <= 5 { // with four shards
+			t.Errorf("%.1f calls are handled together", mean)
+		}
 	})
-	const calls = 50_000
-	drive(t, h, 256, calls)
-	mean := float64(calls) / float64(frames.Load())
-	t.Logf("%d calls of 256 callers in %d frames: %.1f in each", calls, frames.Load(), mean)
-	if mean <= 20 {
-		t.Errorf("a frame carries %.1f calls", mean)
-	}
-	if mean := float64(calls) / float64(handled.Load()); mean <= 5 { // with four shards
-		t.Errorf("%.1f calls are handled together", mean)
-	}
 }
 
 func BenchmarkHop(b *testing.B) {
