@@ -24,9 +24,11 @@ var realClock = map[string]string{
 	"cluster/hop.committing": "an owner in a benchmark",
 	"cluster/routing.ask":    "of its two methods, those that wait are in bubbles",
 	"internal/bench.decide":  "a server that stalls: the latencies must be no shorter",
-	"internal/chaos.pause":   "a client between two tries; the time that a fault or a load lasts",
-	"internal/chaos.run":     "the ticks of a load, or of a fault",
-	"shard.BenchmarkPause":   "a benchmark",
+	"internal/bench.TestAStreamThatIsNotAnsweredInTime":           "a call that is not answered beside nine that are, over sockets",
+	"internal/notify.TestAHangingReceiverIsLeft":                  "whenever the time is over, the reason is the same",
+	"internal/chaos.pause":                                        "a client between two tries; the time that a fault or a load lasts",
+	"internal/chaos.run":                                          "the ticks of a load, or of a fault",
+	"shard.BenchmarkPause":                                        "a benchmark",
 	"client.TestWhatFailsBeforeTLSStandsIsCertainlyNotCounted":    "each try may take twice as long as the one before",
 	"cmd/stint.TestStrangersConnectionsDoNotEndANode":             "each try may take twice as long as the one before",
 	"cmd/stint.TestWhatWasNeverSentWasNotCounted":                 "whenever the time is over, nothing was sent",
@@ -106,6 +108,7 @@ func TestAVerdictOfTheRealClockIsSeen(t *testing.T) {
 		`func TestX() { ctx, cancel := context.WithDeadline(ctx, time.Now().Add(time.Second)) }`:                                             "TestX gives up early",
 		`func TestX() { conn.SetReadDeadline(time.Now().Add(time.Second)) }`:                                                                 "TestX gives up early",
 		`func TestX() { conn.SetDeadline(time.Now().Add(3*time.Minute)); conn.SetDeadline(time.Time{}) }`:                                    "",
+		`func TestX() { client.Timeout = 5 * time.Second }`:                                                                                  "TestX gives up early",
 		`func TestX() { ask(http.Client{Timeout: 5 * time.Second}) }`:                                                                        "TestX gives up early",
 	} {
 		syntax, err := parser.ParseFile(token.NewFileSet(), "x_test.go", "package x; "+text, parser.SkipObjectResolution)
@@ -317,6 +320,13 @@ func (r *clockRule) usesIn(function string, node ast.Node) (uses []clockUse) {
 				isCallOf(n, "context", "WithDeadline", "WithDeadlineCause") && !r.isLate(n.Args[1]),
 				selector != nil && isDeadline(selector.Sel.Name) && len(n.Args) == 1 && !r.isLate(n.Args[0]):
 				note("gives up early")
+			}
+		case *ast.AssignStmt:
+			for i, to := range n.Lhs {
+				field, ok := to.(*ast.SelectorExpr)
+				if ok && strings.HasSuffix(field.Sel.Name, "Timeout") && len(n.Rhs) == len(n.Lhs) && !r.isPatient(n.Rhs[i]) {
+					note("gives up early")
+				}
 			}
 		case *ast.KeyValueExpr:
 			if key, ok := n.Key.(*ast.Ident); ok && strings.HasSuffix(key.Name, "Timeout") && !r.isPatient(n.Value) {
