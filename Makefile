@@ -68,6 +68,7 @@ mutants-changed: ## those in what has changed since the commit SINCE, and a few 
 
 chaos: ## real processes: killed, paused, cut off, restarted, with disks that fail; one node and three
 	go test -tags chaos -count=1 -timeout 30m -v ./internal/chaos
+	go test -tags chaos -count=1 -timeout 10m -v -run WhileANodeIsKilled ./client/internal/inbound
 
 # Needs the repository's history: it builds the previous release from it.
 upgrade: ## three real nodes of the previous release, upgraded one at a time under load, and one of them back
