@@ -71,8 +71,9 @@ var beside = map[string][]string{
 	"internal/certfile":         {},                    // PEM files that are watched
 	"internal/clienttls":        {"internal/certfile"}, // TLS on the ports of clients
 	"internal/bench":            {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "client"},
-	"internal/await":            {}, // for tests: waiting
-	"internal/testcert":         {}, // for tests: certificates
+	"internal/bubble":           {"cluster/gossip", "shard"}, // for tests: nodes in virtual time
+	"internal/await":            {},                          // for tests: waiting
+	"internal/testcert":         {},                          // for tests: certificates
 	"internal/testcluster":      {},
 	"internal/verify":           {},
 	"internal/model":            {"limit", "policy", "shard"},
@@ -147,7 +148,7 @@ var testDoors = map[string][]string{
 }
 
 // rigs are what tests are made of. The test files of any package may import them.
-var rigs = []string{"internal/await", "internal/testcert", "internal/model", "internal/testcluster", "internal/verify", "raftfsm/memnet", "raftfsm/memfs"}
+var rigs = []string{"internal/await", "internal/bubble", "internal/testcert", "internal/model", "internal/testcluster", "internal/verify", "raftfsm/memnet", "raftfsm/memfs"}
 
 // testsMayUse lists the packages of this module that the test files of a package may import besides what the package itself
 // may, its own and the rigs.

@@ -112,6 +112,7 @@ func (c *trio) spend(i int, key string) shard.Result { return c.ask(i, shard.Che
 
 func TestThreeNodesCountAsOne(t *testing.T) {
 	t.Parallel()
+	inBubble(t, func(t *testing.T) {
 	c := newTrio(t)
 	var admitted atomic.Int64
 	var group sync.WaitGroup
@@ -131,6 +132,7 @@ func TestThreeNodesCountAsOne(t *testing.T) {
 	if admitted.Load() != 100 {
 		t.Errorf("limit 100, admitted %d of 240", admitted.Load())
 	}
+	})
 }
 
 // Every node is stopped and started again in turn, under load: no request is refused, and the count goes on.

@@ -41,7 +41,7 @@ func (c *Config) checkKeys() error {
 // takes part in it (memberlist 0.6.0 allocates memory by the lengths that a packet claims). With a key, packets that are not
 // sealed with it are dropped unread.
 func (c *Config) validateKey() error {
-	if !c.mayBeJoined() || c.ClusterKeyFile != "" || c.GossipKeyFile != "" || c.InsecurePeers || c.World.Listen != nil {
+	if !c.mayBeJoined() || c.ClusterKeyFile != "" || c.GossipKeyFile != "" || c.InsecurePeers {
 		return nil
 	}
 	if c.PeerTLS != nil {

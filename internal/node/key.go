@@ -60,7 +60,7 @@ const ownKeyFile = "cluster.key"
 // makeOwnKey makes a key for a lone node that no other node can join yet. The node's operator gives it to this node and to others
 // when they are to join: the machine's other users cannot read it.
 func (n *Node) makeOwnKey() {
-	if n.config.mayBeJoined() || n.config.Dev || n.config.World.Listen != nil || n.config.World.FS != nil {
+	if n.config.mayBeJoined() || n.config.Dev || n.config.World.FS != nil {
 		return
 	}
 	name := filepath.Join(n.config.DataDir, ownKeyFile)

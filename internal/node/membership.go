@@ -34,7 +34,7 @@ func gossipMembership(config gossip.Config) (Membership, error) {
 
 // startGossip announces this node. A node that no other node can join has no gossip.
 func (n *Node) startGossip() (err error) {
-	if n.ports.peers == nil && n.config.World.Listen == nil {
+	if n.ports.peers == nil {
 		n.peers.gossip = newSoloMembership(n.self())
 		return nil
 	}
@@ -43,7 +43,7 @@ func (n *Node) startGossip() (err error) {
 		Addr:       n.config.GossipAddr,
 		Advertise:  n.config.Advertise,
 		Node:       n.id,
-		PeerAddr:   n.config.PeerAddr,
+		PeerAddr:   n.ports.peers.Addr().String(),
 		APIAddr:    self.APIAddr,
 		Zone:       n.config.Zone,
 		Version:    n.config.Version,
@@ -59,9 +59,6 @@ func (n *Node) startGossip() (err error) {
 		Streams:    n.ports.limits.shares.Gossip,
 		OnRefused:  func(why string) { n.metrics.Refused("gossip", why) },
 		Logger:     n.config.Logger,
-	}
-	if n.ports.peers != nil {
-		config.PeerAddr = n.ports.peers.Addr().String()
 	}
 	n.peers.gossip, err = n.config.World.Gossip(config)
 	if err != nil && n.config.alone() && n.config.GossipAddr == defaultGossipAddr {

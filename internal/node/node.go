@@ -232,8 +232,7 @@ func (n *Node) readKeptIfAny() error {
 	if err := n.founder.adoptLoneNode(); err != nil {
 		return err
 	}
-	reachable := n.ports.peers != nil || n.config.World.Listen != nil || n.config.mayBeJoined()
-	if err := n.view.checkPlace(reachable); err != nil {
+	if err := n.view.checkPlace(n.config.mayBeJoined()); err != nil {
 		return err
 	}
 	if t := n.view.newestTable(); t.Table != nil && (int(t.Shards) != n.config.Shards || t.Replicas != n.config.Replicas) {
@@ -351,11 +350,8 @@ func (n *Node) openPort() error {
 		Watch:    n.decisions.Open,
 		Refused:  func(why string) { n.metrics.Refused("peers", why) },
 		Logger:   n.config.Logger,
-		Listen:   n.config.World.Listen,
+		Listen:   func(string) (net.Listener, error) { return n.ports.peerListener(), nil },
 		Dial:     n.config.World.Dial,
-	}
-	if port.Listen == nil {
-		port.Listen = func(string) (net.Listener, error) { return n.ports.peerListener(), nil }
 	}
 	return n.peers.join(port, peer.HealthProbeConfig{
 		Node:      n.id,

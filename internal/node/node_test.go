@@ -49,7 +49,7 @@ func testConfig(t testing.TB) Config {
 		t.Fatal(err)
 	}
 	return Config{DataDir: filepath.Join(t.TempDir(), "data"), APIAddr: "127.0.0.1:0", PeerAddr: "127.0.0.1:0",
-		GossipAddr: "127.0.0.1:0", PoliciesFile: policies}
+		GossipAddr: "127.0.0.1:0", PoliciesFile: policies, World: worldOf(t)}
 }
 
 func start(t testing.TB, config Config) *Node {

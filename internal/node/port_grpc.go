@@ -18,18 +18,6 @@ type grpcDoor struct {
 	server   grpcServer // nil: nothing is served yet
 }
 
-// listenGRPC opens the port; it returns nil when no address is given.
-func listenGRPC(addr string) (*grpcDoor, error) {
-	if addr == "" {
-		return nil, nil
-	}
-	listener, err := listenClients("grpc-addr", addr)
-	if err != nil {
-		return nil, err
-	}
-	return &grpcDoor{listener: listener}, nil
-}
-
 // stop tells every client to leave and waits for their calls. A call that is on its way when its client is told was not
 // begun, and a gRPC client knows that. When ctx ends first the connections are closed.
 func (d *grpcDoor) stop(ctx context.Context) {

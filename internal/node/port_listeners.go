@@ -39,10 +39,18 @@ func (w *walled) Addr() net.Addr { return peer.Addr("nowhere") }
 // clientsAlive finds clients that vanished without closing, within two minutes: a pool may be silent for hours.
 var clientsAlive = net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 15 * time.Second, Count: 4}
 
+// open opens a port.
+func (p *ports) open(addr string, alive net.KeepAliveConfig) (net.Listener, error) {
+	if p.config.World.Listen != nil {
+		return p.config.World.Listen(addr)
+	}
+	tcp := net.ListenConfig{KeepAliveConfig: alive}
+	return tcp.Listen(context.Background(), "tcp", addr)
+}
+
 // listenClients opens a port for clients.
-func listenClients(flag, addr string) (net.Listener, error) {
-	tcp := net.ListenConfig{KeepAliveConfig: clientsAlive}
-	listener, err := tcp.Listen(context.Background(), "tcp", addr)
+func (p *ports) listenClients(flag, addr string) (net.Listener, error) {
+	listener, err := p.open(addr, clientsAlive)
 	if err != nil {
 		return nil, listenError(flag, err)
 	}

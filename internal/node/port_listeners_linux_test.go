@@ -8,7 +8,7 @@ import (
 
 // Every port for clients finds a client that vanished without a word. A pool that is silent for hours stays.
 func TestClientsThatVanishAreFound(t *testing.T) {
-	listener, err := listenClients("api-addr", "127.0.0.1:0")
+	listener, err := new(ports).listenClients("api-addr", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ type localDoor struct {
 // serveLocal opens the socket, if the API is served. The data directory is this process's alone by now, so a socket that is
 // there was left behind by one that was killed. Without the socket a node does all its work: a failure is logged.
 func (p *ports) serveLocal(dataDir string) {
-	if p.api == nil {
+	if p.api == nil || p.config.World.FS != nil {
 		return
 	}
 	door, err := listenLocal(dataDir)

@@ -39,25 +39,25 @@ type ports struct {
 // listen opens the ports. A lone node does without those for other nodes: two lone nodes on one machine do not collide there.
 func (p *ports) listen() (err error) {
 	if !p.config.World.NoAPI {
-		if p.listener, err = listenClients("api-addr", p.config.APIAddr); err != nil {
+		if p.listener, err = p.listenClients("api-addr", p.config.APIAddr); err != nil {
 			return err
 		}
-		if p.grpc, err = listenGRPC(p.config.GRPCAddr); err != nil {
-			return err
+		if p.config.GRPCAddr != "" {
+			p.grpc = new(grpcDoor)
+			if p.grpc.listener, err = p.listenClients("grpc-addr", p.config.GRPCAddr); err != nil {
+				return err
+			}
 		}
 	}
 	if p.config.RedisAddr != "" {
-		if p.redisPort, err = listenClients("redis-addr", p.config.RedisAddr); err != nil {
+		if p.redisPort, err = p.listenClients("redis-addr", p.config.RedisAddr); err != nil {
 			return err
 		}
-	}
-	if p.config.World.Listen != nil {
-		return nil
 	}
 	if !p.config.mayBeJoined() {
 		return nil
 	}
-	if p.peers, err = net.Listen("tcp", p.config.PeerAddr); err == nil {
+	if p.peers, err = p.open(p.config.PeerAddr, net.KeepAliveConfig{}); err == nil {
 		return nil
 	}
 	if p.config.alone() && p.config.PeerAddr == defaultPeerAddr {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-io/stint/internal/bubble"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -186,7 +187,7 @@ func playWorld(t *testing.T, seed uint64, sum *tally, level slog.Level) error {
 	p := newPlan(seed)
 	var w *world
 	started := time.Now()
-	inBubble(t, func() {
+	bubble.Run(t, func(*testing.T) {
 		if w, err = newWorld(p, dir, sum, level); err == nil {
 			w.play()
 		}

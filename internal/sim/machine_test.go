@@ -72,7 +72,10 @@ func (m *machine) start() error {
 	if err != nil {
 		l.dead.Store(true)
 		l.kill()
-		m.w.town.die(m.id)
+		m.w.town.Die(m.id)
+		if layer := l.layer.Load(); layer != nil {
+			layer.Close()
+		}
 		return err
 	}
 	l.Node = n
@@ -96,6 +99,7 @@ func (m *machine) config(l *life) node.Config {
 		PoliciesFile:    m.w.policies,
 		ReplaceAfter:    m.w.plan.replaceAfter,
 		InsecureAPI:     true,
+		InsecurePeers:   true,
 		Logger:          slog.New(scribe{world: m.w, clock: m.clock, story: m.w.story, who: m.id, level: m.w.level}),
 		World: node.World{
 			Now:    m.clock.now,
@@ -104,7 +108,7 @@ func (m *machine) config(l *life) node.Config {
 			Listen: l.listen,
 			Dial:   l.dial,
 			Gossip: func(c gossip.Config) (node.Membership, error) {
-				return m.w.town.moveIn(c, 300*time.Millisecond)
+				return m.w.town.MoveIn(c, 300*time.Millisecond), nil
 			},
 			NoAPI: true,
 
@@ -183,7 +187,7 @@ func (m *machine) crash(keep bool) {
 	}
 	l.dead.Store(true)
 	m.w.net.Isolate(m.addr)
-	m.w.town.die(m.id)
+	m.w.town.Die(m.id)
 	l.kill()
 	if layer := l.layer.Load(); layer != nil {
 		layer.Close()

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/internal/bubble"
 	"github.com/stint-io/stint/raftfsm/memnet"
 	"github.com/stint-io/stint/shard"
 )
@@ -26,7 +27,7 @@ type world struct {
 	level      slog.Level
 	story      *story
 	net        *memnet.Net
-	town       *town
+	town       *bubble.Town
 	chance     *chance
 	tally      *tally
 	began      time.Time
@@ -475,7 +476,7 @@ func (w *world) apart(s *api.ClusterStatus) error {
 // newWorld creates a world, inside the bubble.
 func newWorld(p *plan, dir string, tally *tally, level slog.Level) (*world, error) {
 	w := &world{plan: p, dir: dir, policies: filepath.Join(dir, "policies.yaml"), level: level, tally: tally,
-		net: memnet.New(), town: newTown(), chance: &chance{r: rand.New(rand.NewPCG(p.seed, 1))}, began: time.Now(),
+		net: memnet.New(), town: bubble.NewTown(), chance: &chance{r: rand.New(rand.NewPCG(p.seed, 1))}, began: time.Now(),
 		healing: make(chan struct{}), applying: make(chan struct{}, 1)}
 	w.story = &story{began: w.began}
 	return w, os.WriteFile(w.policies, policiesText(0), 0o600)

@@ -1,4 +1,4 @@
-package sim
+package bubble
 
 import (
 	"fmt"
@@ -9,17 +9,17 @@ import (
 	"testing/synctest"
 )
 
-// inBubble runs play in virtual time. All goroutines that play starts must have ended, except those that raft leaves behind.
-func inBubble(t *testing.T, play func()) {
+// Run runs a test in virtual time. All goroutines that it starts must have ended, except those that raft leaves behind.
+func Run(t *testing.T, test func(t *testing.T)) {
 	bubble := ""
 	defer func() {
 		if left := recover(); left != nil && !(strings.Contains(fmt.Sprint(left), "blocked goroutines remain") && onlyTransfersIn(bubble)) {
 			panic(left)
 		}
 	}()
-	synctest.Test(t, func(*testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		bubble = bubbleOf(stacks(false))
-		play()
+		test(t)
 	})
 }
 

@@ -1,4 +1,4 @@
-package sim
+package bubble
 
 import (
 	"fmt"
@@ -10,45 +10,12 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/cluster/gossip"
-	"github.com/stint-io/stint/internal/node"
 	"github.com/stint-io/stint/shard"
 )
 
-// town replaces gossip: every resident asks every other one now and then. A resident hears late, and suspects the residents
-// that it has not heard of for a while.
-type town struct {
-	mu        sync.Mutex
-	residents map[string]*resident
-	deaf      map[[2]string]int // the first hears nothing from the second
-}
-
-func newTown() *town {
-	return &town{residents: make(map[string]*resident), deaf: make(map[[2]string]int)}
-}
-
-// deafen counts the reasons why one hears nothing from another.
-func (t *town) deafen(one, other string, by int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.deaf[[2]string{one, other}] += by
-}
-
-// heard lists the residents that a resident hears now.
-func (t *town) heard(by string) []*resident {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var all []*resident
-	for _, id := range slices.Sorted(maps.Keys(t.residents)) {
-		if id != by && t.deaf[[2]string{by, id}] == 0 {
-			all = append(all, t.residents[id])
-		}
-	}
-	return all
-}
-
-// resident is one node's membership. It implements node.Membership.
-type resident struct {
-	town   *town
+// Resident is one node's membership. It implements node.Membership.
+type Resident struct {
+	town   *Town
 	config gossip.Config
 	stop   chan struct{}
 	once   sync.Once
@@ -65,19 +32,7 @@ type resident struct {
 // suspectAfter is how long a resident may be silent before it is suspected.
 const suspectAfter = 3 * time.Second
 
-func (t *town) moveIn(c gossip.Config, pace time.Duration) (node.Membership, error) {
-	r := &resident{town: t, config: c, stop: make(chan struct{}), view: make(map[string]gossip.Member),
-		lastly: make(map[string]time.Time), owners: make(map[shard.ID]gossip.Hint), changed: make(chan struct{}, 1),
-		self: gossip.Member{Node: c.Node, Cluster: c.Cluster, Zone: c.Zone, Version: c.Version, GossipAddr: c.Addr,
-			PeerAddr: c.PeerAddr, APIAddr: c.APIAddr, State: gossip.MemberAlive, Expect: c.Expect, Formation: c.Formation}}
-	t.mu.Lock()
-	t.residents[c.Node] = r
-	t.mu.Unlock()
-	r.done.Go(func() { r.live(pace) })
-	return r, nil
-}
-
-func (r *resident) live(pace time.Duration) {
+func (r *Resident) live(pace time.Duration) {
 	for {
 		select {
 		case <-r.changed:
@@ -93,7 +48,7 @@ func (r *resident) live(pace time.Duration) {
 }
 
 // listen learns from the other residents, and reports whether anything was new.
-func (r *resident) listen() (news bool) {
+func (r *Resident) listen() (news bool) {
 	now := time.Now()
 	for _, other := range r.town.heard(r.config.Node) {
 		told, owners := other.tell()
@@ -118,14 +73,14 @@ func (r *resident) listen() (news bool) {
 	return news
 }
 
-func (r *resident) tell() (gossip.Member, []gossip.Hint) {
+func (r *Resident) tell() (gossip.Member, []gossip.Hint) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.self, slices.Collect(maps.Values(r.owners))
 }
 
 // Members implements node.Membership.
-func (r *resident) Members() []gossip.Member {
+func (r *Resident) Members() []gossip.Member {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := append(slices.Collect(maps.Values(r.view)), r.self)
@@ -134,7 +89,7 @@ func (r *resident) Members() []gossip.Member {
 }
 
 // SetCluster implements node.Membership.
-func (r *resident) SetCluster(id string) error {
+func (r *Resident) SetCluster(id string) error {
 	return r.become(func(m *gossip.Member) error {
 		if m.Cluster != "" && m.Cluster != id {
 			return fmt.Errorf("%s is of cluster %s and was told %s", m.Node, m.Cluster, id)
@@ -145,7 +100,7 @@ func (r *resident) SetCluster(id string) error {
 }
 
 // Announce implements node.Membership.
-func (r *resident) Announce(f gossip.Formation) error {
+func (r *Resident) Announce(f gossip.Formation) error {
 	return r.become(func(m *gossip.Member) error {
 		if m.Cluster != "" && m.Cluster != f.Cluster {
 			return fmt.Errorf("%s is of cluster %s and cannot found %s", m.Node, m.Cluster, f.Cluster)
@@ -155,7 +110,7 @@ func (r *resident) Announce(f gossip.Formation) error {
 	})
 }
 
-func (r *resident) become(edit func(*gossip.Member) error) error {
+func (r *Resident) become(edit func(*gossip.Member) error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	err := edit(&r.self)
@@ -167,10 +122,10 @@ func (r *resident) become(edit func(*gossip.Member) error) error {
 }
 
 // SetKeys implements node.Membership.
-func (*resident) SetKeys([][]byte) error { return nil }
+func (*Resident) SetKeys([][]byte) error { return nil }
 
 // AnnounceOwner implements node.Membership.
-func (r *resident) AnnounceOwner(id shard.ID, epoch uint64) {
+func (r *Resident) AnnounceOwner(id shard.ID, epoch uint64) {
 	hint := gossip.Hint{Shard: id, Epoch: epoch, Node: r.config.Node}
 	r.config.Hints.Merge(hint)
 	r.mu.Lock()
@@ -179,15 +134,8 @@ func (r *resident) AnnounceOwner(id shard.ID, epoch uint64) {
 }
 
 // Stop implements node.Membership.
-func (r *resident) Stop() {
+func (r *Resident) Stop() {
 	r.once.Do(func() { close(r.stop) })
 	r.done.Wait()
 	r.become(func(m *gossip.Member) error { m.State = gossip.MemberLeft; return nil })
-}
-
-// die removes a resident without a goodbye.
-func (t *town) die(id string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.residents, id)
 }

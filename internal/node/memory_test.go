@@ -1,0 +1,111 @@
+package node
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-io/stint/cluster/gossip"
+	"github.com/stint-io/stint/internal/bubble"
+	"github.com/stint-io/stint/raftfsm/memfs"
+	"github.com/stint-io/stint/raftfsm/memnet"
+)
+
+// memory is the network and the disk of one test that runs in a bubble. All its nodes and clients share them.
+type memory struct {
+	net    *memnet.Net
+	client *memnet.Layer // what dials
+	disk   *memfs.Disk
+
+	mu    sync.Mutex
+	ports int                     // given out so far
+	towns map[string]*bubble.Town // by the addresses that lead there
+}
+
+// memories has the memory of each test that runs in a bubble.
+var memories sync.Map
+
+// inBubble runs a test in virtual time. The nodes that it starts have their ports and disks in memory. Each
+// message takes a millisecond: where nothing takes time, a load that never rests would stop the clock.
+func inBubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	bubble.Run(t, func(t *testing.T) {
+		m := &memory{net: memnet.New(), disk: memfs.NewDisk(memfs.New()), towns: make(map[string]*bubble.Town)}
+		m.client = m.net.Listen("127.0.0.1:1")
+		m.net.Delay("", "", time.Millisecond)
+		memories.Store(t, m)
+		t.Cleanup(func() { memories.Delete(t) })
+		test(t)
+	})
+}
+
+// worldOf is the world of a test's nodes: memory in a bubble, else the machine.
+func worldOf(t testing.TB) World {
+	if m, ok := memories.Load(t); ok {
+		m := m.(*memory)
+		return World{FS: m.disk, Listen: m.listen, Dial: m.dial, Gossip: m.gossip}
+	}
+	return World{}
+}
+
+// listen is World.Listen.
+func (m *memory) listen(addr string) (net.Listener, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	if port == "0" {
+		m.mu.Lock()
+		m.ports++
+		port = strconv.Itoa(10_000 + m.ports)
+		m.mu.Unlock()
+	}
+	return m.net.Listen(net.JoinHostPort(host, port)), nil
+}
+
+// dial is World.Dial.
+func (m *memory) dial(ctx context.Context, addr string) (net.Conn, error) {
+	patience := time.Minute
+	if deadline, ok := ctx.Deadline(); ok {
+		patience = time.Until(deadline)
+	}
+	return m.client.Dial(addr, patience)
+}
+
+// gossip is World.Gossip. Nodes hear each other if the seeds of one lead to the other.
+func (m *memory) gossip(config gossip.Config) (Membership, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var town *bubble.Town
+	ways := append([]string{config.Addr}, config.Seeds...)
+	for _, addr := range ways {
+		if m.towns[addr] != nil {
+			town = m.towns[addr]
+		}
+	}
+	if town == nil {
+		town = bubble.NewTown()
+	}
+	for _, addr := range ways {
+		m.towns[addr] = town
+	}
+	return town.MoveIn(config, 300*time.Millisecond), nil
+}
+
+// clientOf is an HTTP client that reaches the ports of a node, and keeps no connection.
+func clientOf(n *Node) *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dialerOf(n)}}
+}
+
+// dialerOf connects as the other nodes do.
+func dialerOf(n *Node) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	dial := n.config.World.Dial
+	if dial == nil {
+		return new(net.Dialer).DialContext
+	}
+	return func(ctx context.Context, _, addr string) (net.Conn, error) { return dial(ctx, addr) }
+}
