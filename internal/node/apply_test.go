@@ -64,63 +64,65 @@ func (c *trio) watchQuotas(ctx context.Context, t *testing.T, key string, wanted
 
 func TestAppliedPoliciesAreInForceEverywhereSoonAndForGood(t *testing.T) {
 	t.Parallel()
-	c := newTrio(t)
-	keys := keysOfAllShards(4)
-	ctx, cancel := context.WithCancel(t.Context())
-	var group sync.WaitGroup
-	firsts := make(chan time.Time, len(keys))
-	for _, key := range keys {
-		group.Go(func() { c.watchQuotas(ctx, t, key, 500, firsts) })
-		if r := c.spend(0, key); r.Err != nil || !r.Decision.Allowed {
-			t.Errorf("%q: %+v", key, r)
-		}
-	}
-	apply := func(i int, quota uint64) time.Time {
-		version, _, err := c.nodes[i].admin.Apply(t.Context(), quotaPolicy(t, quota), nil, false, "jo", fmt.Sprint("to ", quota))
-		if err != nil || version == 0 {
-			t.Fatalf("applying %d: version %d, %v", quota, version, err)
-		}
-		return time.Now()
-	}
-	apply(0, 200)
-	apply(1, 300)
-	applied := apply(2, 500)
-	for range keys {
-		at := await.Receive(t, "it is in force on all shards", firsts)
-		t.Logf("in force %v after it was applied", at.Sub(applied))
-	}
-	for i := range 3 {
-		if c.journal.says(c.configs[i].NodeID, "the policies file differs") != 0 {
-			t.Errorf("node %d complains of the file that it has read at its start, although others were applied since", i+1)
-		}
-	}
-	stale := uint64(1)
-	if _, _, err := c.nodes[0].admin.Apply(t.Context(), quotaPolicy(t, 600), &stale, false, "jo", ""); err == nil {
-		t.Error("applied over a version that the caller had not seen")
-	}
-	c.stop(1) // its shards change hands: the new owner must not decide by less
-	c.start(1)
-	c.ready(1)
-	cancel()
-	group.Wait()
-
-	c.restartElsewhere(t)
-	changes, err := c.nodes[2].admin.PolicyHistory(t.Context())
-	if err != nil || len(changes) != 3 || changes[2].Version != changes[0].Version+2 || changes[1].Actor != "jo" ||
-		changes[1].Note != "to 300" {
-		t.Errorf("the history is %+v, %v", changes, err)
-	}
-	for i := range 3 {
-		if c.journal.says(c.configs[i].NodeID, "the policies file differs from what is in force") == 0 {
-			t.Errorf("node %d does not say that its policies file differs", i+1)
-		}
+	inBubble(t, func(t *testing.T) {
+		c := newTrio(t)
+		keys := keysOfAllShards(4)
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		firsts := make(chan time.Time, len(keys))
 		for _, key := range keys {
-			if quota := c.quota(t, i, key); quota != 500 {
-				t.Errorf("node %d, %q: quota %d after the restart, want 500", i+1, key, quota)
-			}
-			if used := c.used(i, "stock", key); used != 1 {
-				t.Errorf("node %d, %q: used %d after the restart, want 1", i+1, key, used)
+			group.Go(func() { c.watchQuotas(ctx, t, key, 500, firsts) })
+			if r := c.spend(0, key); r.Err != nil || !r.Decision.Allowed {
+				t.Errorf("%q: %+v", key, r)
 			}
 		}
-	}
+		apply := func(i int, quota uint64) time.Time {
+			version, _, err := c.nodes[i].admin.Apply(t.Context(), quotaPolicy(t, quota), nil, false, "jo", fmt.Sprint("to ", quota))
+			if err != nil || version == 0 {
+				t.Fatalf("applying %d: version %d, %v", quota, version, err)
+			}
+			return time.Now()
+		}
+		apply(0, 200)
+		apply(1, 300)
+		applied := apply(2, 500)
+		for range keys {
+			at := await.Receive(t, "it is in force on all shards", firsts)
+			t.Logf("in force %v after it was applied", at.Sub(applied))
+		}
+		for i := range 3 {
+			if c.journal.says(c.configs[i].NodeID, "the policies file differs") != 0 {
+				t.Errorf("node %d complains of the file that it has read at its start, although others were applied since", i+1)
+			}
+		}
+		stale := uint64(1)
+		if _, _, err := c.nodes[0].admin.Apply(t.Context(), quotaPolicy(t, 600), &stale, false, "jo", ""); err == nil {
+			t.Error("applied over a version that the caller had not seen")
+		}
+		c.stop(1) // its shards change hands: the new owner must not decide by less
+		c.start(1)
+		c.ready(1)
+		cancel()
+		group.Wait()
+
+		c.restartElsewhere(t)
+		changes, err := c.nodes[2].admin.PolicyHistory(t.Context())
+		if err != nil || len(changes) != 3 || changes[2].Version != changes[0].Version+2 || changes[1].Actor != "jo" ||
+			changes[1].Note != "to 300" {
+			t.Errorf("the history is %+v, %v", changes, err)
+		}
+		for i := range 3 {
+			if c.journal.says(c.configs[i].NodeID, "the policies file differs from what is in force") == 0 {
+				t.Errorf("node %d does not say that its policies file differs", i+1)
+			}
+			for _, key := range keys {
+				if quota := c.quota(t, i, key); quota != 500 {
+					t.Errorf("node %d, %q: quota %d after the restart, want 500", i+1, key, quota)
+				}
+				if used := c.used(i, "stock", key); used != 1 {
+					t.Errorf("node %d, %q: used %d after the restart, want 1", i+1, key, used)
+				}
+			}
+		}
+	})
 }

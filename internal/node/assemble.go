@@ -43,7 +43,7 @@ func (n *Node) assemble(policies *policy.Set) {
 	sinks := n.config.World.Sinks
 	n.sinkAdmin = &sinkAdmin{now: now, view: n.view, documents: n.documents, reporter: n.reporter, logger: logger,
 		changed: newNotifier()}
-	poster := notify.NewPoster(notify.Config{Allow: n.config.SinkAllow, Roots: sinks.Roots, Timeout: sinks.Timeout, Agent: "stint/" + n.config.Version})
+	poster := notify.NewPoster(notify.Config{Allow: n.config.SinkAllow, Roots: sinks.Roots, Dial: n.config.World.Dial, Timeout: sinks.Timeout, Agent: "stint/" + n.config.Version})
 	out := func() outgoing {
 		return outgoing{now: now, view: n.view, replicas: n.replicas, decide: n.router.Decide, sinks: n.sinkAdmin, poster: poster,
 			pace: sinks.Pace, metrics: n.metrics, logger: logger}

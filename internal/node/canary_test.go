@@ -114,26 +114,28 @@ func TestTheCanaryBeginsAnewAfterALongPause(t *testing.T) {
 // The canary counts on every shard of a real node, and no list has its keys.
 func TestTheCanaryCountsOnARealNodeUnseen(t *testing.T) {
 	t.Parallel()
-	n := start(t, testConfig(t))
-	defer stop(t, n)
-	for range 3 {
-		n.reconciler.canary.round(t.Context())
-	}
-	for id, b := range n.reconciler.canary.books {
-		if b.acked != 3 || b.unknown != 0 {
-			t.Errorf("shard %v: %+v", id, b)
+	inBubble(t, func(t *testing.T) {
+		n := start(t, testConfig(t))
+		defer stop(t, n)
+		for range 3 {
+			n.reconciler.canary.round(t.Context())
 		}
-		results := n.Decide(t.Context(), []shard.Request{{Op: shard.ReadTally, Namespace: shard.CanaryNamespace,
-			Entries: []shard.Entry{{Key: b.key, Limits: shard.TallyLimits}}}})
-		if tallied := results[0].Decision.Tallied; results[0].Err != nil || tallied.Value != 3 || tallied.EndsAt == 0 {
-			t.Errorf("shard %v: %+v", id, results[0])
+		for id, b := range n.reconciler.canary.books {
+			if b.acked != 3 || b.unknown != 0 {
+				t.Errorf("shard %v: %+v", id, b)
+			}
+			results := n.Decide(t.Context(), []shard.Request{{Op: shard.ReadTally, Namespace: shard.CanaryNamespace,
+				Entries: []shard.Entry{{Key: b.key, Limits: shard.TallyLimits}}}})
+			if tallied := results[0].Decision.Tallied; results[0].Err != nil || tallied.Value != 3 || tallied.EndsAt == 0 {
+				t.Errorf("shard %v: %+v", id, results[0])
+			}
 		}
-	}
-	if len(n.reconciler.canary.books) != n.view.shards() {
-		t.Errorf("books of %d shards", len(n.reconciler.canary.books))
-	}
-	q := top.Query{Namespace: shard.CanaryNamespace, Span: top.Hour, Count: top.CountMax}
-	if answer, _, err := n.topReader.Top(t.Context(), &q); err != nil || len(answer.Policies) > 0 {
-		t.Errorf("stint top shows %+v, %v", answer.Policies, err)
-	}
+		if len(n.reconciler.canary.books) != n.view.shards() {
+			t.Errorf("books of %d shards", len(n.reconciler.canary.books))
+		}
+		q := top.Query{Namespace: shard.CanaryNamespace, Span: top.Hour, Count: top.CountMax}
+		if answer, _, err := n.topReader.Top(t.Context(), &q); err != nil || len(answer.Policies) > 0 {
+			t.Errorf("stint top shows %+v, %v", answer.Policies, err)
+		}
+	})
 }

@@ -113,25 +113,25 @@ func (c *trio) spend(i int, key string) shard.Result { return c.ask(i, shard.Che
 func TestThreeNodesCountAsOne(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-	c := newTrio(t)
-	var admitted atomic.Int64
-	var group sync.WaitGroup
-	for worker := range 12 {
-		group.Go(func() {
-			for range 20 {
-				r := c.spend(worker%3, "one key")
-				if r.Err != nil {
-					t.Errorf("node %d: %v", worker%3+1, r.Err)
-				} else if r.Decision.Allowed {
-					admitted.Add(1)
+		c := newTrio(t)
+		var admitted atomic.Int64
+		var group sync.WaitGroup
+		for worker := range 12 {
+			group.Go(func() {
+				for range 20 {
+					r := c.spend(worker%3, "one key")
+					if r.Err != nil {
+						t.Errorf("node %d: %v", worker%3+1, r.Err)
+					} else if r.Decision.Allowed {
+						admitted.Add(1)
+					}
 				}
-			}
-		})
-	}
-	group.Wait()
-	if admitted.Load() != 100 {
-		t.Errorf("limit 100, admitted %d of 240", admitted.Load())
-	}
+			})
+		}
+		group.Wait()
+		if admitted.Load() != 100 {
+			t.Errorf("limit 100, admitted %d of 240", admitted.Load())
+		}
 	})
 }
 

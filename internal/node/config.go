@@ -82,8 +82,8 @@ type World struct {
 	Now    func() time.Time                                         // the clock, with its monotonic reading
 	Slept  func() time.Duration                                     // how long the machine has been suspended; with Now nil, the machine's
 	FS     raftfsm.FS                                               // under the log
-	Listen func(addr string) (net.Listener, error)                  // opens every port, as addr
-	Dial   func(ctx context.Context, addr string) (net.Conn, error) // connects to other nodes' peer ports
+	Listen func(addr string) (net.Listener, error)                  // opens every port, and the socket in the data directory
+	Dial   func(ctx context.Context, addr string) (net.Conn, error) // connects to other nodes, sinks and the collector of traces
 	Gossip func(gossip.Config) (Membership, error)                  // instead of gossip.Start
 	NoAPI  bool                                                     // requests come through Node.Decide only
 	Newest shard.Level                                              // the newest feature level that the binary knows; 0: shard.LevelNewest

@@ -20,24 +20,24 @@ type crowd struct {
 	cancel context.CancelFunc
 	group  sync.WaitGroup
 
-	asking  sync.RWMutex // read-locked while a node is asked, write-locked to change which nodes are asked
-	entries []*Node      // guarded by asking: the nodes to ask
+	asking  chan struct{} // each worker has a place while it asks a node; who changes which nodes are asked has all of them
+	entries []*Node       // guarded by asking: the nodes to ask
 
 	mu    sync.Mutex
 	spent map[string]uint64 // guarded by mu: by key
 }
 
-const crowdKeys = 8
+const crowdKeys, crowdWorkers = 8, 3
 
 func newCrowd(t *testing.T, c *trio, entries ...int) *crowd {
-	crowd := &crowd{t: t, c: c, spent: map[string]uint64{}}
+	crowd := &crowd{t: t, c: c, asking: make(chan struct{}, crowdWorkers), spent: map[string]uint64{}}
 	for _, i := range entries {
 		crowd.include(i)
 	}
 	var ctx context.Context
 	ctx, crowd.cancel = context.WithCancel(t.Context())
 	t.Cleanup(func() { crowd.cancel(); crowd.group.Wait() }) // before the nodes are stopped
-	for worker := range 3 {
+	for worker := range crowdWorkers {
 		crowd.group.Go(func() {
 			for i := worker; ctx.Err() == nil; i++ {
 				crowd.spend(i)
@@ -52,8 +52,8 @@ func newCrowd(t *testing.T, c *trio, entries ...int) *crowd {
 func breathe() { time.Sleep(time.Millisecond) }
 
 func (w *crowd) spend(i int) {
-	w.asking.RLock()
-	defer w.asking.RUnlock()
+	w.asking <- struct{}{}
+	defer func() { <-w.asking }()
 	key, entry := fmt.Sprint("crowd ", i%crowdKeys), w.entries[i%len(w.entries)]
 	began := time.Now()
 	if r := ask(entry, shard.Check, "plenty", key); r.Err != nil {
@@ -67,15 +67,22 @@ func (w *crowd) spend(i int) {
 
 // avoid stops asking a node; when it returns, no request is under way there.
 func (w *crowd) avoid(node int) {
-	w.asking.Lock()
-	defer w.asking.Unlock()
-	w.entries = slices.DeleteFunc(slices.Clone(w.entries), func(n *Node) bool { return n == w.c.nodes[node] })
+	w.change(func() { w.entries = slices.DeleteFunc(w.entries, func(n *Node) bool { return n == w.c.nodes[node] }) })
 }
 
 func (w *crowd) include(node int) {
-	w.asking.Lock()
-	defer w.asking.Unlock()
-	w.entries = append(slices.Clone(w.entries), w.c.nodes[node])
+	w.change(func() { w.entries = append(w.entries, w.c.nodes[node]) })
+}
+
+// change edits the nodes to ask while none is asked.
+func (w *crowd) change(edit func()) {
+	for range crowdWorkers {
+		w.asking <- struct{}{}
+	}
+	edit()
+	for range crowdWorkers {
+		<-w.asking
+	}
 }
 
 // goesHome ends the load and compares the crowd's sums with the cluster's counts, as one node reports them.

@@ -18,32 +18,34 @@ import (
 // says so; one that was stopped in order does not.
 func TestAStartAfterStatus75SaysSo(t *testing.T) {
 	t.Parallel()
-	const series = "stint_disk_distrusted_timestamp_seconds"
-	config, began := testConfig(t), time.Now()
-	stop(t, start(t, config))
-	n := start(t, config)
-	if at := scraped(n, series); at != "" {
-		t.Errorf("a node that was stopped in order says %q", at)
-	}
-	stop(t, n)
-	tear(t, config.DataDir)
-	n, err := Start(t.Context(), config)
-	if err == nil {
-		err = await.Receive(t, "the node ends", n.Done())
-		stop(t, n) // as no process does, so that this one can start another node there
-	}
-	if !errors.Is(err, ErrDisk) {
-		t.Fatalf("the node ended with %v, want an error of the disk", err)
-	}
-	if err := os.Remove(filepath.Join(config.DataDir, "suspect")); err != nil {
-		t.Fatal(err)
-	}
-	n = start(t, config)
-	defer stop(t, n)
-	at, err := strconv.ParseFloat(scraped(n, series), 64)
-	if err != nil || at < float64(began.Unix()) || at > float64(time.Now().Unix()+1) {
-		t.Errorf("it ended at %v, %v, and the test began at %d", at, err, began.Unix())
-	}
+	inBubble(t, func(t *testing.T) {
+		const series = "stint_disk_distrusted_timestamp_seconds"
+		config, began := onRealDisk(t), time.Now()
+		stop(t, start(t, config))
+		n := start(t, config)
+		if at := scraped(n, series); at != "" {
+			t.Errorf("a node that was stopped in order says %q", at)
+		}
+		stop(t, n)
+		tear(t, config.DataDir)
+		n, err := Start(t.Context(), config)
+		if err == nil {
+			err = await.Receive(t, "the node ends", n.Done())
+			stop(t, n) // as no process does, so that this one can start another node there
+		}
+		if !errors.Is(err, ErrDisk) {
+			t.Fatalf("the node ended with %v, want an error of the disk", err)
+		}
+		if err := os.Remove(filepath.Join(config.DataDir, "suspect")); err != nil {
+			t.Fatal(err)
+		}
+		n = start(t, config)
+		defer stop(t, n)
+		at, err := strconv.ParseFloat(scraped(n, series), 64)
+		if err != nil || at < float64(began.Unix()) || at > float64(time.Now().Unix()+1) {
+			t.Errorf("it ended at %v, %v, and the test began at %d", at, err, began.Unix())
+		}
+	})
 }
 
 // Several goroutines write records. One that is refused by stores which have just stopped may be the first to tell the node,

@@ -12,41 +12,43 @@ import (
 // the owner admit at once.
 func TestADenialIsRepeatedByEveryNodeUntilAResetPassesIt(t *testing.T) {
 	t.Parallel()
-	c := newTrio(t)
-	ask := func(node int, op shard.Op, key string) shard.Decision {
-		t.Helper()
-		r := c.ask(node, op, "flooded", key)
-		if r.Err != nil {
-			t.Fatalf("node %d: %v", node+1, r.Err)
+	inBubble(t, func(t *testing.T) {
+		c := newTrio(t)
+		ask := func(node int, op shard.Op, key string) shard.Decision {
+			t.Helper()
+			r := c.ask(node, op, "flooded", key)
+			if r.Err != nil {
+				t.Fatalf("node %d: %v", node+1, r.Err)
+			}
+			return r.Decision
 		}
-		return r.Decision
-	}
-	for i := range 4 { // keys of several shards, and so of several owners
-		key := fmt.Sprint("key ", i)
-		if d := ask(0, shard.Check, key); !d.Allowed {
-			t.Fatalf("the first was denied: %+v", d)
-		}
-		begin := time.Now()
-		var first [3]shard.Decision
-		for node := range first {
-			first[node] = ask(node, shard.Check, key)
-		}
-		for node := range first {
-			d := ask(node, shard.Check, key)
-			if d.Allowed || d.Age == 0 || d.DecidedAt != first[node].DecidedAt {
-				t.Errorf("node %d: %+v\nafter     %+v", node+1, d, first[node])
+		for i := range 4 { // keys of several shards, and so of several owners
+			key := fmt.Sprint("key ", i)
+			if d := ask(0, shard.Check, key); !d.Allowed {
+				t.Fatalf("the first was denied: %+v", d)
+			}
+			begin := time.Now()
+			var first [3]shard.Decision
+			for node := range first {
+				first[node] = ask(node, shard.Check, key)
+			}
+			for node := range first {
+				d := ask(node, shard.Check, key)
+				if d.Allowed || d.Age == 0 || d.DecidedAt != first[node].DecidedAt {
+					t.Errorf("node %d: %+v\nafter     %+v", node+1, d, first[node])
+				}
+			}
+			if ask(1, shard.Reset, key); time.Since(begin) > 9*time.Second {
+				t.Fatal("this took longer than the denials live")
+			}
+			if d := ask(1, shard.Peek, key); !d.Allowed {
+				t.Errorf("after a reset: %+v", d)
+			}
+			if d := ask(1, shard.Check, key); !d.Allowed || d.Age != 0 {
+				t.Errorf("the node of the reset: %+v", d)
 			}
 		}
-		if ask(1, shard.Reset, key); time.Since(begin) > 9*time.Second {
-			t.Fatal("this took longer than the denials live")
-		}
-		if d := ask(1, shard.Peek, key); !d.Allowed {
-			t.Errorf("after a reset: %+v", d)
-		}
-		if d := ask(1, shard.Check, key); !d.Allowed || d.Age != 0 {
-			t.Errorf("the node of the reset: %+v", d)
-		}
-	}
+	})
 }
 
 // BenchmarkFlood measures 100 checks of exhausted keys, behind the API of one node, with a deny_cache and without.

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"os"
 	"slices"
 	"testing"
 
@@ -38,54 +37,58 @@ func atRest(voters int) func(api.ClusterStatus) bool {
 
 func TestADrainedNodeLeadsNothingUntilItIsUndone(t *testing.T) {
 	t.Parallel()
-	c := newTrio(t)
-	crowd := newCrowd(t, c, 0, 1, 2)
-	leads := func(s api.ClusterStatus) bool { return ownsOf(s, "n2") > 0 }
-	c.await("n2 leads", leads)
-	if _, err := c.nodes[2].admin.Drain(t.Context(), "n2", true); err != nil {
-		t.Fatal(err)
-	}
-	c.await("n2 leads nothing", func(s api.ClusterStatus) bool {
-		return ownsOf(s, "n2") == 0 && ownsOf(s, "n1")+ownsOf(s, "n3") == len(s.Shards) && s.Nodes[1].State == "draining"
-	})
-	for _, r := range c.nodes[1].replicas.all() {
-		if r.group.Leading() {
-			t.Errorf("n2 leads shard %s", r.Shard)
+	inBubble(t, func(t *testing.T) {
+		c := newTrio(t)
+		crowd := newCrowd(t, c, 0, 1, 2)
+		leads := func(s api.ClusterStatus) bool { return ownsOf(s, "n2") > 0 }
+		c.await("n2 leads", leads)
+		if _, err := c.nodes[2].admin.Drain(t.Context(), "n2", true); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if _, err := c.nodes[1].admin.Drain(t.Context(), "", false); err != nil {
-		t.Fatal(err)
-	}
-	c.await("n2 leads again", leads)
-	crowd.goesHome(1)
+		c.await("n2 leads nothing", func(s api.ClusterStatus) bool {
+			return ownsOf(s, "n2") == 0 && ownsOf(s, "n1")+ownsOf(s, "n3") == len(s.Shards) && s.Nodes[1].State == "draining"
+		})
+		for _, r := range c.nodes[1].replicas.all() {
+			if r.group.Leading() {
+				t.Errorf("n2 leads shard %s", r.Shard)
+			}
+		}
+		if _, err := c.nodes[1].admin.Drain(t.Context(), "", false); err != nil {
+			t.Fatal(err)
+		}
+		c.await("n2 leads again", leads)
+		crowd.goesHome(1)
+	})
 }
 
 // A node that comes back under its id with an empty disk must not vote, because it no longer remembers its votes.
 func TestAWipedNodeIsSeededAgainUnderNewNumbers(t *testing.T) {
 	t.Parallel()
-	c := newTrio(t)
-	crowd := newCrowd(t, c, 0, 1)
-	before := c.numbers("n3")
-	if len(before) != 5 {
-		t.Fatalf("n3 has replicas %v, want 5", before)
-	}
-	c.stop(2)
-	if err := os.RemoveAll(c.configs[2].DataDir); err != nil {
-		t.Fatal(err)
-	}
-	c.start(2)
-	c.await("n3 has five new replicas", func(s api.ClusterStatus) bool {
-		now := c.numbers("n3")
-		return atRest(3)(s) && len(now) == 5 && !slices.ContainsFunc(now, func(n uint64) bool { return slices.Contains(before, n) })
+	inBubble(t, func(t *testing.T) {
+		c := newTrio(t)
+		crowd := newCrowd(t, c, 0, 1)
+		before := c.numbers("n3")
+		if len(before) != 5 {
+			t.Fatalf("n3 has replicas %v, want 5", before)
+		}
+		c.stop(2)
+		if err := c.configs[2].World.FS.RemoveAll(c.configs[2].DataDir); err != nil {
+			t.Fatal(err)
+		}
+		c.start(2)
+		c.await("n3 has five new replicas", func(s api.ClusterStatus) bool {
+			now := c.numbers("n3")
+			return atRest(3)(s) && len(now) == 5 && !slices.ContainsFunc(now, func(n uint64) bool { return slices.Contains(before, n) })
+		})
+		if c.journal.says("n3", "this node has lost a replica") == 0 {
+			t.Error("nobody said that replicas are lost")
+		}
+		c.ready(2)
+		crowd.goesHome(2)
+		c.stop(0) // now the wiped node is needed for every majority
+		crowd.recount(1)
+		crowd.recount(2)
 	})
-	if c.journal.says("n3", "this node has lost a replica") == 0 {
-		t.Error("nobody said that replicas are lost")
-	}
-	c.ready(2)
-	crowd.goesHome(2)
-	c.stop(0) // now the wiped node is needed for every majority
-	crowd.recount(1)
-	crowd.recount(2)
 }
 
 // numbers lists the numbers of a node's replicas, by the first node's table.

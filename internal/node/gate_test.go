@@ -78,59 +78,62 @@ func atGate(t testing.TB, client *http.Client, n *Node, path, id string) (status
 // again under its id, as a proxy that retries does, and counts once.
 func TestGatesOfThreeNodesCountAsOne(t *testing.T) {
 	t.Parallel()
-	c := newGatedTrio(t)
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
-	defer client.CloseIdleConnections()
-	var passed, denied atomic.Int64
-	var group sync.WaitGroup
-	for caller := range 64 {
-		group.Go(func() {
-			for i := range 25 {
-				id, deadline := fmt.Sprint(caller, "-", i), time.Now().Add(time.Minute)
-				for try := caller; ; try++ {
-					status, header := atGate(t, client, c.nodes[try%3], "/thousand", id)
-					if status == http.StatusServiceUnavailable && time.Now().Before(deadline) {
-						continue
+	inBubble(t, func(t *testing.T) {
+		c := newGatedTrio(t)
+		client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DialContext: dialerOf(c.nodes[0])}}
+		defer client.CloseIdleConnections()
+		var passed, denied atomic.Int64
+		var group sync.WaitGroup
+		for caller := range 64 {
+			group.Go(func() {
+				for i := range 25 {
+					id, deadline := fmt.Sprint(caller, "-", i), time.Now().Add(time.Minute)
+					for try := caller; ; try++ {
+						status, header := atGate(t, client, c.nodes[try%3], "/thousand", id)
+						if status == http.StatusServiceUnavailable && time.Now().Before(deadline) {
+							continue
+						}
+						switch {
+						case status == http.StatusOK:
+							passed.Add(1)
+						case status == http.StatusTooManyRequests:
+							denied.Add(1)
+						default:
+							t.Errorf("caller %d: %d %v", caller, status, header)
+						}
+						break
 					}
-					switch {
-					case status == http.StatusOK:
-						passed.Add(1)
-					case status == http.StatusTooManyRequests:
-						denied.Add(1)
-					default:
-						t.Errorf("caller %d: %d %v", caller, status, header)
-					}
-					break
 				}
-			}
-		})
-	}
-	group.Wait()
-	if passed.Load() != 1000 || denied.Load() != 600 {
-		t.Errorf("limit 1000: %d passed and %d were denied, of 1600", passed.Load(), denied.Load())
-	}
+			})
+		}
+		group.Wait()
+		if passed.Load() != 1000 || denied.Load() != 600 {
+			t.Errorf("limit 1000: %d passed and %d were denied, of 1600", passed.Load(), denied.Load())
+		}
+	})
 }
 
 // Without a majority, each route does what it says.
 func TestARouteFailsAsItSaysWithoutAMajority(t *testing.T) {
 	t.Parallel()
-	c := newGatedTrio(t)
-	client := &http.Client{}
-	defer client.CloseIdleConnections()
-	c.stopWithin(5*time.Second, 1, 2) // two at once: the second cannot hand its shards over
-	for path, want := range map[string]struct {
-		status int
-		mark   string
-	}{"/open": {200, "open"}, "/closed": {503, ""}, "/login": {503, ""}} {
-		var status int
-		var mark string
-		await.Until(t, path+" fails as it should", func() bool {
-			var header http.Header
-			status, header = atGate(t, client, c.nodes[0], path, "")
-			mark = header.Get("Stint-Failed")
-			return status == want.status && mark == want.mark
-		}, &status, &mark)
-	}
+	inBubble(t, func(t *testing.T) {
+		c := newGatedTrio(t)
+		client := clientOf(c.nodes[0])
+		c.stopWithin(5*time.Second, 1, 2) // two at once: the second cannot hand its shards over
+		for path, want := range map[string]struct {
+			status int
+			mark   string
+		}{"/open": {200, "open"}, "/closed": {503, ""}, "/login": {503, ""}} {
+			var status int
+			var mark string
+			await.Until(t, path+" fails as it should", func() bool {
+				var header http.Header
+				status, header = atGate(t, client, c.nodes[0], path, "")
+				mark = header.Get("Stint-Failed")
+				return status == want.status && mark == want.mark
+			}, &status, &mark)
+		}
+	})
 }
 
 // The keys of tokens are there before the first request needs them.
@@ -158,9 +161,10 @@ func TestAGateFetchesItsKeysBeforeTheFirstRequest(t *testing.T) {
 // denied. Without a key the answer is 401, with an unknown one 403.
 func TestAnAPIKeyHasItsTierAtAGate(t *testing.T) {
 	t.Parallel()
-	config := testConfig(t)
-	config.PoliciesFile = filepath.Join(t.TempDir(), "gates.yaml")
-	if err := os.WriteFile(config.PoliciesFile, []byte(`policies:
+	inBubble(t, func(t *testing.T) {
+		config := testConfig(t)
+		config.PoliciesFile = filepath.Join(t.TempDir(), "gates.yaml")
+		if err := os.WriteFile(config.PoliciesFile, []byte(`policies:
   vendor:
     unknown_key: deny
     tiers: {pro: {daily: {quota: 3}}}
@@ -176,45 +180,46 @@ gates:
       - {match: {prefix: /probes}, entries: [{policy: product, key: "{identity}/product:probes"}]}
       - {match: {prefix: /feeds}, entries: [{policy: product, key: "{identity}/product:feeds"}]}
 `), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	n := start(t, config)
-	defer stop(t, n)
-	put, err := http.Post("http://"+n.APIAddr()+"/stint.v1.PolicyService/PutOverride", "application/json", strings.NewReader(
-		`{"policy":"vendor","key":"key:2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b","tier":"pro"}`)) // SHA-256 of "secret"
-	if err != nil || put.StatusCode != http.StatusOK {
-		t.Fatalf("%v: %+v", err, put)
-	}
-	put.Body.Close()
-	for i, c := range []struct{ path, key, want string }{
-		{"/probes", "", "401 "},
-		{"/probes", "invented", "403 "},
-		{"/probes", "secret", "200 1"},
-		{"/probes", "secret", "200 2"},
-		{"/probes", "secret", "429 2Too Many Requests"},
-		{"/feeds", "secret", "200 3"},
-		{"/feeds", "secret", "429 3Daily Quota Exceeded"},
-	} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+n.APIAddr()+"/gate/api"+c.path, nil)
-		if err != nil {
 			t.Fatal(err)
 		}
-		if c.key != "" {
-			r.Header.Set("X-Api-Key", c.key)
+		n := start(t, config)
+		defer stop(t, n)
+		put, err := clientOf(n).Post("http://"+n.APIAddr()+"/stint.v1.PolicyService/PutOverride", "application/json", strings.NewReader(
+			`{"policy":"vendor","key":"key:2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b","tier":"pro"}`)) // SHA-256 of "secret"
+		if err != nil || put.StatusCode != http.StatusOK {
+			t.Fatalf("%v: %+v", err, put)
 		}
-		response, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
+		put.Body.Close()
+		for i, c := range []struct{ path, key, want string }{
+			{"/probes", "", "401 "},
+			{"/probes", "invented", "403 "},
+			{"/probes", "secret", "200 1"},
+			{"/probes", "secret", "200 2"},
+			{"/probes", "secret", "429 2Too Many Requests"},
+			{"/feeds", "secret", "200 3"},
+			{"/feeds", "secret", "429 3Daily Quota Exceeded"},
+		} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+n.APIAddr()+"/gate/api"+c.path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.key != "" {
+				r.Header.Set("X-Api-Key", c.key)
+			}
+			response, err := clientOf(n).Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(response.Body)
+			response.Body.Close()
+			if response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden {
+				body = nil
+			}
+			if got := fmt.Sprint(response.StatusCode, " ", response.Header.Get("X-Quota-Used"), string(body)); err != nil || got != c.want {
+				t.Errorf("request %d, %s: %q, want %q", i+1, c.path, got, c.want)
+			}
 		}
-		body, err := io.ReadAll(response.Body)
-		response.Body.Close()
-		if response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden {
-			body = nil
-		}
-		if got := fmt.Sprint(response.StatusCode, " ", response.Header.Get("X-Quota-Used"), string(body)); err != nil || got != c.want {
-			t.Errorf("request %d, %s: %q, want %q", i+1, c.path, got, c.want)
-		}
-	}
+	})
 }
 
 // BenchmarkGate measures questions to the gates of three nodes beside checks in JSON of the same policy and key, 64 callers each.

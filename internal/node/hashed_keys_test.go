@@ -62,7 +62,7 @@ func callAPI(t *testing.T, n *Node, procedure, body string) string {
 
 func tryAPI(t *testing.T, n *Node, procedure, body string) (status int, text string) {
 	t.Helper()
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	client := clientOf(n)
 	response, err := client.Post("http://"+n.APIAddr()+"/stint.v1."+procedure, "application/json", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func useKey(t *testing.T, c *trio) {
 // useOtherWays counts a key by the ways in that are not LimitService's, and asks for what stands out and what is billed.
 func useOtherWays(t *testing.T, n *Node) {
 	t.Helper()
-	conn, err := grpc.NewClient("passthrough:///"+n.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("passthrough:///"+n.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpcDialer(n))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func useOtherWays(t *testing.T, n *Node) {
 			t.Fatal(err)
 		}
 		r.Header = header
-		response, err := brief.Do(r)
+		response, err := clientOf(n).Do(r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,7 +183,7 @@ func keptOf(t *testing.T, c *trio) map[string][]byte {
 	t.Helper()
 	kept := map[string][]byte{"log": []byte(c.journal.String())}
 	for i, n := range c.nodes {
-		response, err := http.Get("http://" + n.APIAddr() + "/metrics")
+		response, err := clientOf(n).Get("http://" + n.APIAddr() + "/metrics")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -273,168 +273,174 @@ func TestNothingKeepsAHashedKey(t *testing.T) {
 // Hashed keys go on with what they have used: after a restart, and in a cluster that is restored from a backup with all secrets.
 func TestHashedKeysSurviveARestore(t *testing.T) {
 	t.Parallel()
-	config := testConfig(t)
-	if err := os.WriteFile(config.PoliciesFile, fmt.Appendf(nil, hashingPolicies, "keys: hashed"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	n := start(t, config)
-	spend := func(n *Node) bool {
-		for { // a node that was just founded or restored may not have its secrets yet
-			status, answer := tryAPI(t, n, "LimitService/Check", fmt.Sprintf(`{"entries":[{"policy":"person","key":%q}]}`, personalKey))
-			if status == http.StatusOK {
-				return strings.Contains(answer, `"allowed":true`)
-			}
-			if !strings.Contains(answer, "does not know the cluster's secret") || t.Context().Err() != nil {
-				t.Fatalf("%d %s", status, answer)
+	inBubble(t, func(t *testing.T) {
+		config := onRealDisk(t)
+		if err := os.WriteFile(config.PoliciesFile, fmt.Appendf(nil, hashingPolicies, "keys: hashed"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		n := start(t, config)
+		spend := func(n *Node) bool {
+			for { // a node that was just founded or restored may not have its secrets yet
+				status, answer := tryAPI(t, n, "LimitService/Check", fmt.Sprintf(`{"entries":[{"policy":"person","key":%q}]}`, personalKey))
+				if status == http.StatusOK {
+					return strings.Contains(answer, `"allowed":true`)
+				}
+				if !strings.Contains(answer, "does not know the cluster's secret") || t.Context().Err() != nil {
+					t.Fatalf("%d %s", status, answer)
+				}
 			}
 		}
-	}
-	for range 2 {
-		if !spend(n) {
-			t.Error("denied")
+		for range 2 {
+			if !spend(n) {
+				t.Error("denied")
+			}
 		}
-	}
-	before := n.view.newestSecrets().Keys
-	file := backedUp(t, n)
-	stop(t, n)
-	n = start(t, config)
-	if _, by, err := n.view.keysAt(shard.DefaultNamespace); err != nil || by == 0 || !bytes.Equal(n.view.newestSecrets().Keys, before) {
-		t.Errorf("after a restart: %v", err)
-	}
-	stop(t, n)
-	config.DataDir = filepath.Join(t.TempDir(), "restored")
-	r := planned(t, file, RestoreConfig{DataDir: config.DataDir})
-	if r.NewHashes {
-		t.Error("the secret of keys is drawn anew")
-	}
-	if err := r.Write(); err != nil {
-		t.Fatal(err)
-	}
-	n = start(t, config)
-	defer stop(t, n)
-	if !bytes.Equal(n.view.newestSecrets().Keys, before) || len(before) == 0 {
-		t.Error("the restored cluster hashes keys with another secret")
-	}
-	if !spend(n) || spend(n) {
-		t.Error("2 of 3 were used before the backup: want one more")
-	}
+		before := n.view.newestSecrets().Keys
+		file := backedUp(t, n)
+		stop(t, n)
+		n = start(t, config)
+		if _, by, err := n.view.keysAt(shard.DefaultNamespace); err != nil || by == 0 || !bytes.Equal(n.view.newestSecrets().Keys, before) {
+			t.Errorf("after a restart: %v", err)
+		}
+		stop(t, n)
+		config.DataDir = filepath.Join(t.TempDir(), "restored")
+		r := planned(t, file, RestoreConfig{DataDir: config.DataDir})
+		if r.NewHashes {
+			t.Error("the secret of keys is drawn anew")
+		}
+		if err := r.Write(); err != nil {
+			t.Fatal(err)
+		}
+		n = start(t, config)
+		defer stop(t, n)
+		if !bytes.Equal(n.view.newestSecrets().Keys, before) || len(before) == 0 {
+			t.Error("the restored cluster hashes keys with another secret")
+		}
+		if !spend(n) || spend(n) {
+			t.Error("2 of 3 were used before the backup: want one more")
+		}
+	})
 }
 
 // A backup that has lost the secret of keys knows no hashed key: they count as full, even if the backup is exact otherwise.
 func TestARestoreWithoutTheSecretOfKeys(t *testing.T) {
 	t.Parallel()
-	config := testConfig(t)
-	if err := os.WriteFile(config.PoliciesFile, fmt.Appendf(nil, hashingPolicies, ""), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	n := start(t, config)
-	older := backedUp(t, n)
-	set, err := policy.Parse("p", fmt.Appendf(nil, hashingPolicies, "keys: hashed"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := n.admin.Apply(t.Context(), set, nil, true, "jo", ""); err != nil {
-		t.Fatal(err)
-	}
-	check := func(n *Node) string {
-		return callAPI(t, n, "LimitService/Check", fmt.Sprintf(`{"entries":[{"policy":"hourly","key":%q}]}`, personalKey))
-	}
-	for range 3 {
-		if answer := check(n); !strings.Contains(answer, `"allowed":true`) {
-			t.Error(answer)
+	inBubble(t, func(t *testing.T) {
+		config := onRealDisk(t)
+		if err := os.WriteFile(config.PoliciesFile, fmt.Appendf(nil, hashingPolicies, ""), 0o600); err != nil {
+			t.Fatal(err)
 		}
-	}
-	secret := n.view.newestSecrets().Keys
-	file := backedUp(t, n)
-	stop(t, n)
-	b, err := backup.Read(bytes.NewReader(file), int64(len(file)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, err := backup.Read(bytes.NewReader(older), int64(len(older)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.System = before.System // as stint recover --backup makes it, if nothing of the system shard is left
-	config.DataDir = filepath.Join(t.TempDir(), "restored")
-	r, err := PlanRestore(b, RestoreConfig{DataDir: config.DataDir, Now: time.Now(), Version: "test", margin: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !r.NewHashes || r.dataExact() || len(r.Ends) == 0 {
-		t.Errorf("new hashes: %v, exact: %v", r.NewHashes, r.dataExact())
-	}
-	if err := r.Write(); err != nil {
-		t.Fatal(err)
-	}
-	n = start(t, config)
-	defer stop(t, n)
-	if drawn := n.view.newestSecrets().Keys; len(drawn) == 0 || bytes.Equal(drawn, secret) {
-		t.Error("no secret of its own")
-	}
-	if answer := check(n); strings.Contains(answer, `"allowed":true`) {
-		t.Errorf("what the lost secret counted is admitted again: %s", answer)
-	}
+		n := start(t, config)
+		older := backedUp(t, n)
+		set, err := policy.Parse("p", fmt.Appendf(nil, hashingPolicies, "keys: hashed"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := n.admin.Apply(t.Context(), set, nil, true, "jo", ""); err != nil {
+			t.Fatal(err)
+		}
+		check := func(n *Node) string {
+			return callAPI(t, n, "LimitService/Check", fmt.Sprintf(`{"entries":[{"policy":"hourly","key":%q}]}`, personalKey))
+		}
+		for range 3 {
+			if answer := check(n); !strings.Contains(answer, `"allowed":true`) {
+				t.Error(answer)
+			}
+		}
+		secret := n.view.newestSecrets().Keys
+		file := backedUp(t, n)
+		stop(t, n)
+		b, err := backup.Read(bytes.NewReader(file), int64(len(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, err := backup.Read(bytes.NewReader(older), int64(len(older)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.System = before.System // as stint recover --backup makes it, if nothing of the system shard is left
+		config.DataDir = filepath.Join(t.TempDir(), "restored")
+		r, err := PlanRestore(b, RestoreConfig{DataDir: config.DataDir, Now: time.Now(), Version: "test", margin: time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !r.NewHashes || r.dataExact() || len(r.Ends) == 0 {
+			t.Errorf("new hashes: %v, exact: %v", r.NewHashes, r.dataExact())
+		}
+		if err := r.Write(); err != nil {
+			t.Fatal(err)
+		}
+		n = start(t, config)
+		defer stop(t, n)
+		if drawn := n.view.newestSecrets().Keys; len(drawn) == 0 || bytes.Equal(drawn, secret) {
+			t.Error("no secret of its own")
+		}
+		if answer := check(n); strings.Contains(answer, `"allowed":true`) {
+			t.Errorf("what the lost secret counted is admitted again: %s", answer)
+		}
+	})
 }
 
 // To hash keys, or to cease, makes all of them new: it has to be said, to the node too. Each node counts by one form.
 func TestTheSwitchToHashedKeysHasToBeMeant(t *testing.T) {
 	t.Parallel()
-	c := hashingTrio(t, "")
-	set := func(settings string) *policy.Set {
-		s, err := policy.Parse("p", fmt.Appendf(nil, hashingPolicies, settings))
+	inBubble(t, func(t *testing.T) {
+		c := hashingTrio(t, "")
+		set := func(settings string) *policy.Set {
+			s, err := policy.Parse("p", fmt.Appendf(nil, hashingPolicies, settings))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		spend := func(i int) bool {
+			return strings.Contains(callAPI(t, c.nodes[i], "LimitService/Check", fmt.Sprintf(`{"entries":[{"policy":"person","key":%q}]}`, personalKey)),
+				`"allowed":true`)
+		}
+		for i := range 4 {
+			if got := spend(i % 3); got != (i < 3) {
+				t.Errorf("request %d: %v", i, got)
+			}
+		}
+		if _, _, err := c.nodes[0].admin.Apply(t.Context(), set("keys: hashed"), nil, false, "jo", ""); err == nil || !strings.Contains(err.Error(), "rekey") ||
+			!strings.Contains(err.Error(), "default") {
+			t.Fatalf("applied unasked: %v", err)
+		}
+		version, _, err := c.nodes[0].admin.Apply(t.Context(), set("keys: hashed"), nil, true, "jo", "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		return s
-	}
-	spend := func(i int) bool {
-		return strings.Contains(callAPI(t, c.nodes[i], "LimitService/Check", fmt.Sprintf(`{"entries":[{"policy":"person","key":%q}]}`, personalKey)),
-			`"allowed":true`)
-	}
-	for i := range 4 {
-		if got := spend(i % 3); got != (i < 3) {
-			t.Errorf("request %d: %v", i, got)
+		// From here on every node that answers counts the hash, and none the key: a node that has not heard waits, or is refused.
+		admitted := 0
+		for i := range 12 {
+			status, answer := tryAPI(t, c.nodes[i%3], "LimitService/Check", fmt.Sprintf(`{"entries":[{"policy":"person","key":%q}]}`, personalKey))
+			if status != http.StatusOK && !strings.Contains(answer, `"code":"unavailable"`) {
+				t.Errorf("%d %s", status, answer)
+			}
+			if strings.Contains(answer, `"allowed":true`) {
+				admitted++
+			}
 		}
-	}
-	if _, _, err := c.nodes[0].admin.Apply(t.Context(), set("keys: hashed"), nil, false, "jo", ""); err == nil || !strings.Contains(err.Error(), "rekey") ||
-		!strings.Contains(err.Error(), "default") {
-		t.Fatalf("applied unasked: %v", err)
-	}
-	version, _, err := c.nodes[0].admin.Apply(t.Context(), set("keys: hashed"), nil, true, "jo", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	// From here on every node that answers counts the hash, and none the key: a node that has not heard waits, or is refused.
-	admitted := 0
-	for i := range 12 {
-		status, answer := tryAPI(t, c.nodes[i%3], "LimitService/Check", fmt.Sprintf(`{"entries":[{"policy":"person","key":%q}]}`, personalKey))
-		if status != http.StatusOK && !strings.Contains(answer, `"code":"unavailable"`) {
-			t.Errorf("%d %s", status, answer)
+		c.await("every shard adopts the policies", func(api.ClusterStatus) bool { return len(c.nodes[0].admin.pendingShards(version)) == 0 })
+		for range 4 {
+			if spend(2) {
+				admitted++
+			}
 		}
-		if strings.Contains(answer, `"allowed":true`) {
-			admitted++
+		if admitted != 3 {
+			t.Errorf("%d admitted under the hash, want 3", admitted)
 		}
-	}
-	c.await("every shard adopts the policies", func(api.ClusterStatus) bool { return len(c.nodes[0].admin.pendingShards(version)) == 0 })
-	for range 4 {
-		if spend(2) {
-			admitted++
+		// A request that a node made by the older policies reaches a shard that has adopted the newer.
+		late := shard.Request{Op: shard.Check, Namespace: shard.DefaultNamespace, Revision: version - 1, Entries: []shard.Entry{{Policy: "pool", Key: personalKey, Cost: 1}}}
+		tally := shard.Request{Op: shard.Tally, Namespace: shard.DefaultNamespace, Tally: &shard.TallyTerms{Verb: shard.TallyAdd, Amount: 1},
+			Entries: []shard.Entry{{Key: personalKey, Cost: 1, Limits: shard.TallyLimits}}}
+		for _, r := range c.nodes[1].router.Decide(t.Context(), []shard.Request{late, tally}) {
+			if r.Err == nil || r.Err.Code != shard.Outdated {
+				t.Errorf("a late node has counted a plain key: %+v", r)
+			}
 		}
-	}
-	if admitted != 3 {
-		t.Errorf("%d admitted under the hash, want 3", admitted)
-	}
-	// A request that a node made by the older policies reaches a shard that has adopted the newer.
-	late := shard.Request{Op: shard.Check, Namespace: shard.DefaultNamespace, Revision: version - 1, Entries: []shard.Entry{{Policy: "pool", Key: personalKey, Cost: 1}}}
-	tally := shard.Request{Op: shard.Tally, Namespace: shard.DefaultNamespace, Tally: &shard.TallyTerms{Verb: shard.TallyAdd, Amount: 1},
-		Entries: []shard.Entry{{Key: personalKey, Cost: 1, Limits: shard.TallyLimits}}}
-	for _, r := range c.nodes[1].router.Decide(t.Context(), []shard.Request{late, tally}) {
-		if r.Err == nil || r.Err.Code != shard.Outdated {
-			t.Errorf("a late node has counted a plain key: %+v", r)
+		if _, _, err := c.nodes[1].admin.Apply(t.Context(), set(""), nil, false, "jo", ""); err == nil || !strings.Contains(err.Error(), "rekey") {
+			t.Errorf("plain again, unasked: %v", err)
 		}
-	}
-	if _, _, err := c.nodes[1].admin.Apply(t.Context(), set(""), nil, false, "jo", ""); err == nil || !strings.Contains(err.Error(), "rekey") {
-		t.Errorf("plain again, unasked: %v", err)
-	}
+	})
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -50,63 +49,65 @@ envoy: {edge: {rules: [{match: [{k: "*"}], entries: [{policy: stock, key: "{k}"}
 // notes and ids of holds.
 func TestLogsAndTracesHaveNoSecret(t *testing.T) {
 	t.Parallel()
-	j := newJournal(t)
-	config := testConfig(t)
-	config.Logger = slog.New(slog.NewJSONHandler(j, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	config.LogSlow = 1 // nanosecond
-	at := newCollector(t)
-	config.TraceOTLP, config.TraceRatio = at.URL, 1
-	config.GRPCAddr, config.RedisAddr = "127.0.0.1:0", "127.0.0.1:0"
-	config.PoliciesFile = filepath.Join(t.TempDir(), "policies.yaml")
-	if err := os.WriteFile(config.PoliciesFile, []byte(markedPolicies), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	n := start(t, config)
-	token := createToken(t, config.DataDir, "web", "admin")
-	await.Until(t, "the token is known", func() bool { return spendAs(n, token) == http.StatusOK })
+	inBubble(t, func(t *testing.T) {
+		j := newJournal(t)
+		config := testConfig(t)
+		config.Logger = slog.New(slog.NewJSONHandler(j, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		config.LogSlow = 1 // nanosecond
+		at := newCollector(t)
+		config.TraceOTLP, config.TraceRatio = at.URL, 1
+		config.GRPCAddr, config.RedisAddr = "127.0.0.1:0", "127.0.0.1:0"
+		config.PoliciesFile = filepath.Join(t.TempDir(), "policies.yaml")
+		if err := os.WriteFile(config.PoliciesFile, []byte(markedPolicies), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		n := start(t, config)
+		token := createToken(t, config.DataDir, "web", "admin")
+		await.Until(t, "the token is known", func() bool { return spendAs(n, token) == http.StatusOK })
 
-	secrets := []string{markKey, markID, markBody, markToken, markHeader, markQuery, markPolicy, markNote, token, token[len(token)-20:]}
-	secrets = append(secrets, askByHTTP(t, n, token)...)
-	askByGRPC(t, n, token)
-	askByRedis(t, n, token)
-	askAtGate(t, n, token)
-	stop(t, n)
+		secrets := []string{markKey, markID, markBody, markToken, markHeader, markQuery, markPolicy, markNote, token, token[len(token)-20:]}
+		secrets = append(secrets, askByHTTP(t, n, token)...)
+		askByGRPC(t, n, token)
+		askByRedis(t, n, token)
+		askAtGate(t, n, token)
+		stop(t, n)
 
-	log := j.String()
-	ways := map[string]string{} // of spans: the method and its protocol
-	for _, s := range at.spans {
-		ways[s.Name] = attribute(s.Attributes, "rpc.system.name")
+		log := j.String()
+		ways := map[string]string{} // of spans: the method and its protocol
+		for _, s := range at.spans {
+			ways[s.Name] = attribute(s.Attributes, "rpc.system.name")
+			for _, secret := range secrets {
+				if strings.Contains(strings.ToLower(s.String()), strings.ToLower(secret)) {
+					t.Errorf("a span has %q: %v", secret, s)
+				}
+			}
+		}
 		for _, secret := range secrets {
-			if strings.Contains(strings.ToLower(s.String()), strings.ToLower(secret)) {
-				t.Errorf("a span has %q: %v", secret, s)
+			for line := range strings.Lines(log) {
+				if strings.Contains(strings.ToLower(line), strings.ToLower(secret)) {
+					t.Errorf("the log has %q: %s", secret, line)
+				}
 			}
 		}
-	}
-	for _, secret := range secrets {
-		for line := range strings.Lines(log) {
-			if strings.Contains(strings.ToLower(line), strings.ToLower(secret)) {
-				t.Errorf("the log has %q: %s", secret, line)
+		for way, system := range map[string]string{"stint.v1.LimitService/Check": "", "stint.v1.LimitService/Reserve": "connectrpc",
+			"stint.v1.LimitService/CheckBatch": "connectrpc", "envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit": "grpc",
+			"redis/stint.check": "redis", "redis/incr": "redis", "gate/web": "gate"} {
+			if !strings.Contains(log, `"method":"`+way+`"`) {
+				t.Errorf("the log says nothing of %s", way)
+			}
+			if got, traced := ways[strings.TrimPrefix(way, "redis/")]; !traced || system != "" && got != system {
+				t.Errorf("%s has a span of %q", way, got)
 			}
 		}
-	}
-	for way, system := range map[string]string{"stint.v1.LimitService/Check": "", "stint.v1.LimitService/Reserve": "connectrpc",
-		"stint.v1.LimitService/CheckBatch": "connectrpc", "envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit": "grpc",
-		"redis/stint.check": "redis", "redis/incr": "redis", "gate/web": "gate"} {
-		if !strings.Contains(log, `"method":"`+way+`"`) {
-			t.Errorf("the log says nothing of %s", way)
+		for _, what := range []string{`"trace_id":"`, `"method":"redis/auth"`, `"caller":"token:web"`, `"policy":"stock"`, `"method":"stint.v1.LimitService/Adjust","code":"ok"`, `"code":"invalid_argument"`, `"code":"not_found"`} {
+			if !strings.Contains(log, what) {
+				t.Errorf("no call was logged with %s", what)
+			}
 		}
-		if got, traced := ways[strings.TrimPrefix(way, "redis/")]; !traced || system != "" && got != system {
-			t.Errorf("%s has a span of %q", way, got)
+		if t.Failed() {
+			t.Log(log)
 		}
-	}
-	for _, what := range []string{`"trace_id":"`, `"method":"redis/auth"`, `"caller":"token:web"`, `"policy":"stock"`, `"method":"stint.v1.LimitService/Adjust","code":"ok"`, `"code":"invalid_argument"`, `"code":"not_found"`} {
-		if !strings.Contains(log, what) {
-			t.Errorf("no call was logged with %s", what)
-		}
-	}
-	if t.Failed() {
-		t.Log(log)
-	}
+	})
 }
 
 // askByHTTP asks in JSON, and returns the ids of holds and decisions that it was given.
@@ -130,7 +131,7 @@ func askByHTTP(t *testing.T, n *Node, token string) (ids []string) {
 			"Stint-Actor": markHeader} {
 			r.Header.Set(name, value)
 		}
-		response, err := brief.Do(r)
+		response, err := clientOf(n).Do(r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +173,7 @@ func askByGRPC(t *testing.T, n *Node, token string) {
 
 // askByRedis sends commands one by one, each of which is a round.
 func askByRedis(t *testing.T, n *Node, token string) {
-	conn, err := net.Dial("tcp", n.RedisAddr())
+	conn, err := dialerOf(n)(t.Context(), "tcp", n.RedisAddr())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +202,7 @@ func askAtGate(t *testing.T, n *Node, token string) {
 			"Stint-Token": token, "Authorization": "Bearer " + markHeader, "Cookie": markHeader} {
 			r.Header.Set(name, value)
 		}
-		response, err := brief.Do(r)
+		response, err := clientOf(n).Do(r)
 		if err != nil {
 			t.Fatal(err)
 		}

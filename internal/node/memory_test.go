@@ -2,12 +2,18 @@ package node
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc"
 
 	"github.com/stint-io/stint/cluster/gossip"
 	"github.com/stint-io/stint/internal/bubble"
@@ -43,10 +49,16 @@ func inBubble(t *testing.T, test func(t *testing.T)) {
 	})
 }
 
+// memoryOf is the memory of a test; nil: it does not run in a bubble.
+func memoryOf(t testing.TB) *memory {
+	m, _ := memories.Load(t)
+	found, _ := m.(*memory)
+	return found
+}
+
 // worldOf is the world of a test's nodes: memory in a bubble, else the machine.
 func worldOf(t testing.TB) World {
-	if m, ok := memories.Load(t); ok {
-		m := m.(*memory)
+	if m := memoryOf(t); m != nil {
 		return World{FS: m.disk, Listen: m.listen, Dial: m.dial, Gossip: m.gossip}
 	}
 	return World{}
@@ -54,17 +66,13 @@ func worldOf(t testing.TB) World {
 
 // listen is World.Listen.
 func (m *memory) listen(addr string) (net.Listener, error) {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil, err
-	}
-	if port == "0" {
+	if host, any := strings.CutSuffix(addr, ":0"); any {
 		m.mu.Lock()
 		m.ports++
-		port = strconv.Itoa(10_000 + m.ports)
+		addr = net.JoinHostPort(host, strconv.Itoa(10_000+m.ports))
 		m.mu.Unlock()
 	}
-	return m.net.Listen(net.JoinHostPort(host, port)), nil
+	return m.net.Listen(addr), nil
 }
 
 // dial is World.Dial.
@@ -108,4 +116,51 @@ func dialerOf(n *Node) func(ctx context.Context, network, addr string) (net.Conn
 		return new(net.Dialer).DialContext
 	}
 	return func(ctx context.Context, _, addr string) (net.Conn, error) { return dial(ctx, addr) }
+}
+
+// dialLocal connects to the socket in a data directory.
+func dialLocal(t testing.TB, ctx context.Context, dir string) (net.Conn, error) {
+	if m := memoryOf(t); m != nil {
+		return m.dial(ctx, filepath.Join(dir, localSocket))
+	}
+	return DialLocal(ctx, dir)
+}
+
+// onRealDisk gives a node of a test in a bubble a real disk: something besides nodes reads or writes its data directory.
+func onRealDisk(t testing.TB) Config {
+	config := testConfig(t)
+	config.World.FS = nil
+	return config
+}
+
+// newServer makes an HTTP server that nodes of the test reach, which is yet to be started.
+func newServer(t testing.TB, handler http.Handler) *httptest.Server {
+	if m := memoryOf(t); m != nil {
+		listener, _ := m.listen("127.0.0.1:0")
+		return &httptest.Server{Listener: listener, Config: &http.Server{Handler: handler}}
+	}
+	return httptest.NewUnstartedServer(handler)
+}
+
+// grpcDialer makes a gRPC client reach the ports of a node.
+func grpcDialer(n *Node) grpc.DialOption {
+	dial := dialerOf(n)
+	return grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return dial(ctx, "tcp", addr) })
+}
+
+// redisDialer makes a Redis client reach the nodes of a test; nil: it does by itself.
+func redisDialer(t testing.TB, secure *tls.Config) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	m := memoryOf(t)
+	if m == nil {
+		return nil
+	}
+	return func(ctx context.Context, _, addr string) (net.Conn, error) {
+		conn, err := m.dial(ctx, addr)
+		if err != nil || secure == nil {
+			return conn, err
+		}
+		named := secure.Clone()
+		named.ServerName, _, _ = net.SplitHostPort(addr)
+		return tls.Client(conn, named), nil
+	}
 }

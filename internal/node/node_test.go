@@ -8,7 +8,6 @@ import (
 	"flag"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -84,7 +83,7 @@ func stopWithin(t testing.TB, n *Node, patience time.Duration) {
 func check(t *testing.T, n *Node, key string) (allowed bool, code string) {
 	t.Helper()
 	body := fmt.Sprintf(`{"entries":[{"policy":"stock","key":%q}]}`, key)
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	client := clientOf(n)
 	response, err := client.Post("http://"+n.APIAddr()+"/stint.v1.LimitService/Check", "application/json",
 		bytes.NewReader([]byte(body)))
 	if err != nil {
@@ -102,97 +101,105 @@ func check(t *testing.T, n *Node, key string) (allowed bool, code string) {
 }
 
 func TestConcurrentClientsAreAdmittedExactlyAsOftenAsTheLimitSays(t *testing.T) {
-	n := start(t, testConfig(t))
-	defer stop(t, n)
-	var admitted atomic.Int64
-	var group sync.WaitGroup
-	for range 16 {
-		group.Go(func() {
-			for range 20 {
-				if allowed, code := check(t, n, "one key"); allowed {
-					admitted.Add(1)
-				} else if code != "" {
-					t.Errorf("code %q", code)
+	inBubble(t, func(t *testing.T) {
+		n := start(t, testConfig(t))
+		defer stop(t, n)
+		var admitted atomic.Int64
+		var group sync.WaitGroup
+		for range 16 {
+			group.Go(func() {
+				for range 20 {
+					if allowed, code := check(t, n, "one key"); allowed {
+						admitted.Add(1)
+					} else if code != "" {
+						t.Errorf("code %q", code)
+					}
 				}
-			}
-		})
-	}
-	group.Wait()
-	if admitted.Load() != 100 {
-		t.Errorf("limit 100, admitted %d of 320", admitted.Load())
-	}
+			})
+		}
+		group.Wait()
+		if admitted.Load() != 100 {
+			t.Errorf("limit 100, admitted %d of 320", admitted.Load())
+		}
+	})
 }
 
 func TestWhatWasSpentIsSpentAfterARestartWithOtherFlags(t *testing.T) {
-	config := testConfig(t)
-	config.Shards = 2
-	n := start(t, config)
-	for i := range 100 {
-		if allowed, code := check(t, n, "key"); !allowed {
-			t.Fatalf("request %d: denied %q", i, code)
+	inBubble(t, func(t *testing.T) {
+		config := testConfig(t)
+		config.Shards = 2
+		n := start(t, config)
+		for i := range 100 {
+			if allowed, code := check(t, n, "key"); !allowed {
+				t.Fatalf("request %d: denied %q", i, code)
+			}
 		}
-	}
-	stop(t, n)
+		stop(t, n)
 
-	config.Shards = 7 // fixed when the data directory was created
-	n = start(t, config)
-	defer stop(t, n)
-	if allowed, code := check(t, n, "key"); allowed || code != "" {
-		t.Errorf("the 101st request: allowed %v, code %q", allowed, code)
-	}
-	if got := n.view.shards(); got != 2 {
-		t.Errorf("%d shards, want the 2 of the data directory", got)
-	}
+		config.Shards = 7 // fixed when the data directory was created
+		n = start(t, config)
+		defer stop(t, n)
+		if allowed, code := check(t, n, "key"); allowed || code != "" {
+			t.Errorf("the 101st request: allowed %v, code %q", allowed, code)
+		}
+		if got := n.view.shards(); got != 2 {
+			t.Errorf("%d shards, want the 2 of the data directory", got)
+		}
+	})
 }
 
 func TestADataDirectoryIsOneNodesOwn(t *testing.T) {
-	config := testConfig(t)
-	config.NodeID = "a"
-	n := start(t, config)
+	inBubble(t, func(t *testing.T) {
+		config := testConfig(t)
+		config.NodeID = "a"
+		n := start(t, config)
 
-	if _, err := Start(t.Context(), config); err == nil || !strings.Contains(err.Error(), "in use") {
-		t.Errorf("a second process on the same directory: %v", err)
-	}
-	stop(t, n)
-	config.NodeID = "b"
-	if _, err := Start(t.Context(), config); err == nil || !strings.Contains(err.Error(), `belongs to node "a"`) {
-		t.Errorf("another node on the same directory: %v", err)
-	}
+		if _, err := Start(t.Context(), config); err == nil || !strings.Contains(err.Error(), "in use") {
+			t.Errorf("a second process on the same directory: %v", err)
+		}
+		stop(t, n)
+		config.NodeID = "b"
+		if _, err := Start(t.Context(), config); err == nil || !strings.Contains(err.Error(), `belongs to node "a"`) {
+			t.Errorf("another node on the same directory: %v", err)
+		}
+	})
 }
 
 func TestAStoppedNodeFinishesWhatItWasAskedAndRefusesTheRest(t *testing.T) {
-	n := start(t, testConfig(t))
-	var decided, refused atomic.Int64
-	var group sync.WaitGroup
-	asked := make(chan struct{}, 1000)
-	for worker := range 8 {
-		group.Go(func() {
-			for {
-				_, code := check(t, n, fmt.Sprint("worker ", worker))
-				switch {
-				case code == "":
-					decided.Add(1)
-				case code == "unavailable" || strings.Contains(code, "refused") || strings.Contains(code, "reset") ||
-					strings.Contains(code, "EOF"):
-					refused.Add(1)
-					return
-				default:
-					t.Errorf("code %q", code)
-					return
+	inBubble(t, func(t *testing.T) {
+		n := start(t, testConfig(t))
+		var decided, refused atomic.Int64
+		var group sync.WaitGroup
+		asked := make(chan struct{}, 1000)
+		for worker := range 8 {
+			group.Go(func() {
+				for {
+					_, code := check(t, n, fmt.Sprint("worker ", worker))
+					switch {
+					case code == "":
+						decided.Add(1)
+					case code == "unavailable" || strings.Contains(code, "refused") || strings.Contains(code, "reset") ||
+						strings.Contains(code, "EOF"):
+						refused.Add(1)
+						return
+					default:
+						t.Errorf("code %q", code)
+						return
+					}
+					select {
+					case asked <- struct{}{}:
+					default:
+					}
 				}
-				select {
-				case asked <- struct{}{}:
-				default:
-				}
-			}
-		})
-	}
-	<-asked // there is load
-	stop(t, n)
-	group.Wait()
-	if decided.Load() == 0 || refused.Load() != 8 {
-		t.Errorf("decided %d, refused %d of 8 workers", decided.Load(), refused.Load())
-	}
+			})
+		}
+		<-asked // there is load
+		stop(t, n)
+		group.Wait()
+		if decided.Load() == 0 || refused.Load() != 8 {
+			t.Errorf("decided %d, refused %d of 8 workers", decided.Load(), refused.Load())
+		}
+	})
 }
 
 func TestBadConfigurationStopsBeforeTheDataDirectoryIsTouched(t *testing.T) {
@@ -211,30 +218,32 @@ func TestBadConfigurationStopsBeforeTheDataDirectoryIsTouched(t *testing.T) {
 
 // Policies that Apply refuses found no cluster either. A node with data starts: an older release may have accepted them.
 func TestPoliciesThatApplyRefusesFoundNoCluster(t *testing.T) {
-	config := testConfig(t)
-	good, err := os.ReadFile(config.PoliciesFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	bad := []byte("policies:\n  p: {headers: [x-quota], limits: [{name: hourly, quota: 3, lifetime: {}}]}\n")
-	put := func(text []byte) {
-		t.Helper()
-		if err := os.WriteFile(config.PoliciesFile, text, 0o600); err != nil {
+	inBubble(t, func(t *testing.T) {
+		config := testConfig(t)
+		good, err := os.ReadFile(config.PoliciesFile)
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	put(bad)
-	_, err = Start(t.Context(), config)
-	if err == nil || !strings.HasPrefix(err.Error(), config.PoliciesFile+": policies.p.headers: x-quota shows the limit named daily") {
-		t.Errorf("got %v", err)
-	}
-	if _, err := os.Stat(config.DataDir); !os.IsNotExist(err) {
-		t.Errorf("the data directory was made: %v", err)
-	}
-	put(good)
-	stop(t, start(t, config))
-	put(bad)
-	stop(t, start(t, config))
+		bad := []byte("policies:\n  p: {headers: [x-quota], limits: [{name: hourly, quota: 3, lifetime: {}}]}\n")
+		put := func(text []byte) {
+			t.Helper()
+			if err := os.WriteFile(config.PoliciesFile, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put(bad)
+		_, err = Start(t.Context(), config)
+		if err == nil || !strings.HasPrefix(err.Error(), config.PoliciesFile+": policies.p.headers: x-quota shows the limit named daily") {
+			t.Errorf("got %v", err)
+		}
+		if _, err := os.Stat(config.DataDir); !os.IsNotExist(err) {
+			t.Errorf("the data directory was made: %v", err)
+		}
+		put(good)
+		stop(t, start(t, config))
+		put(bad)
+		stop(t, start(t, config))
+	})
 }
 
 // A supervisor restarts a process that ended with 1 forever; lost or corrupt data does not come back that way.
@@ -310,21 +319,23 @@ func freeAddr(t testing.TB) string {
 }
 
 func TestANodeWithoutAClusterAnswersWhoAsksItAboutOne(t *testing.T) {
-	config := testConfig(t)
-	config.BootstrapExpect, config.InsecurePeers = 3, true
-	n, err := Start(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop(t, n)
-	a := n.admin
-	if _, err := a.Drain(t.Context(), "", true); err == nil {
-		t.Error("it drained")
-	}
-	if err := a.RemoveNode(t.Context(), "n1"); err == nil {
-		t.Error("it removed a node")
-	}
-	if _, err := a.Status(t.Context()); err == nil {
-		t.Error("it has a status")
-	}
+	inBubble(t, func(t *testing.T) {
+		config := testConfig(t)
+		config.BootstrapExpect, config.InsecurePeers = 3, true
+		n, err := Start(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop(t, n)
+		a := n.admin
+		if _, err := a.Drain(t.Context(), "", true); err == nil {
+			t.Error("it drained")
+		}
+		if err := a.RemoveNode(t.Context(), "n1"); err == nil {
+			t.Error("it removed a node")
+		}
+		if _, err := a.Status(t.Context()); err == nil {
+			t.Error("it has a status")
+		}
+	})
 }

@@ -202,41 +202,45 @@ func TestPortsOfClientsThatOthersCanReachMustBeWanted(t *testing.T) {
 }
 
 func TestPortsOfClientsThatAreWantedOffLoopbackServe(t *testing.T) {
-	config := testConfig(t)
-	config.APIAddr, config.GRPCAddr, config.RedisAddr, config.InsecureAPI = "0.0.0.0:0", "[::]:0", ":0", true
-	n, err := Start(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stop(t, n)
-	for _, addr := range []string{"127.0.0.1:0", "[::1]:0", "localhost:0", "127.9.9.9:0", "[::ffff:127.0.0.1]:0"} {
-		if !isLoopback(addr) {
-			t.Errorf("%s is taken for an address that others reach", addr)
+	inBubble(t, func(t *testing.T) {
+		config := testConfig(t)
+		config.APIAddr, config.GRPCAddr, config.RedisAddr, config.InsecureAPI = "0.0.0.0:0", "[::]:0", ":0", true
+		n, err := Start(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
+		stop(t, n)
+		for _, addr := range []string{"127.0.0.1:0", "[::1]:0", "localhost:0", "127.9.9.9:0", "[::ffff:127.0.0.1]:0"} {
+			if !isLoopback(addr) {
+				t.Errorf("%s is taken for an address that others reach", addr)
+			}
+		}
+	})
 }
 
 func TestACertificateIsRefusedWhenItHasExpiredAndAProblemBefore(t *testing.T) {
-	ca := newAuthority(t)
-	config := testConfig(t)
-	config.NodeID, config.GossipKeyFile, config.PeerTLS = "n1", gossipKeyFile(t), ca.peerFor("n1", -time.Minute)
-	n, err := Start(t.Context(), config)
-	if err == nil {
-		stop(t, n)
-	}
-	if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), config.PeerTLS.CertFile+" expired 1m") {
-		t.Errorf("an expired certificate: %v", err)
-	}
-	if _, err := os.Stat(config.DataDir); !os.IsNotExist(err) {
-		t.Errorf("the data directory was made: %v", err)
-	}
-	config.PeerTLS = ca.peerFor("n1", 50*time.Hour)
-	n = start(t, config)
-	defer stop(t, n)
-	s, err := n.admin.Status(t.Context())
-	if err != nil || len(s.Problems) != 1 || !strings.Contains(s.Problems[0], "node n1: its peer certificate expires in 2 days") {
-		t.Errorf("%v, %v", s.Problems, err)
-	}
+	inBubble(t, func(t *testing.T) {
+		ca := newAuthority(t)
+		config := testConfig(t)
+		config.NodeID, config.GossipKeyFile, config.PeerTLS = "n1", gossipKeyFile(t), ca.peerFor("n1", -time.Minute)
+		n, err := Start(t.Context(), config)
+		if err == nil {
+			stop(t, n)
+		}
+		if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), config.PeerTLS.CertFile+" expired 1m") {
+			t.Errorf("an expired certificate: %v", err)
+		}
+		if _, err := os.Stat(config.DataDir); !os.IsNotExist(err) {
+			t.Errorf("the data directory was made: %v", err)
+		}
+		config.PeerTLS = ca.peerFor("n1", 50*time.Hour)
+		n = start(t, config)
+		defer stop(t, n)
+		s, err := n.admin.Status(t.Context())
+		if err != nil || len(s.Problems) != 1 || !strings.Contains(s.Problems[0], "node n1: its peer certificate expires in 2 days") {
+			t.Errorf("%v, %v", s.Problems, err)
+		}
+	})
 }
 
 func TestWhatIsLeftOfACertificate(t *testing.T) {

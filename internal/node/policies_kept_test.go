@@ -12,28 +12,30 @@ import (
 // The newest twenty versions are kept beside the one in force, whichever nodes have applied them, and survive a restart.
 func TestTheNewestTwentyVersionsOfThePoliciesAreKept(t *testing.T) {
 	t.Parallel()
-	c := newTrio(t)
-	const last = 24
-	for version := 2; version <= last; version++ {
-		got, _, err := c.nodes[version%3].admin.Apply(t.Context(), quotaPolicy(t, uint64(version)), nil, false, "jo", "")
-		if err != nil || got != uint64(version) {
-			t.Fatalf("version %d: %d, %v", version, got, err)
+	inBubble(t, func(t *testing.T) {
+		c := newTrio(t)
+		const last = 24
+		for version := 2; version <= last; version++ {
+			got, _, err := c.nodes[version%3].admin.Apply(t.Context(), quotaPolicy(t, uint64(version)), nil, false, "jo", "")
+			if err != nil || got != uint64(version) {
+				t.Fatalf("version %d: %d, %v", version, got, err)
+			}
 		}
-	}
-	c.stop(0, 1, 2)
-	for i := range c.nodes {
-		c.start(i)
-	}
-	c.ready(0, 1, 2)
-	kept, err := c.nodes[0].admin.KeptPolicies(t.Context())
-	if err != nil || len(kept) != keptSets+1 {
-		t.Fatalf("%d versions, %v", len(kept), err)
-	}
-	for i, k := range kept {
-		if want := uint64(last - keptSets + i); k.Version != want || !bytes.Equal(k.Text, policy.Format(quotaPolicy(t, want))) {
-			t.Errorf("version %d: %q, want version %d", k.Version, k.Text, want)
+		c.stop(0, 1, 2)
+		for i := range c.nodes {
+			c.start(i)
 		}
-	}
+		c.ready(0, 1, 2)
+		kept, err := c.nodes[0].admin.KeptPolicies(t.Context())
+		if err != nil || len(kept) != keptSets+1 {
+			t.Fatalf("%d versions, %v", len(kept), err)
+		}
+		for i, k := range kept {
+			if want := uint64(last - keptSets + i); k.Version != want || !bytes.Equal(k.Text, policy.Format(quotaPolicy(t, want))) {
+				t.Errorf("version %d: %q, want version %d", k.Version, k.Text, want)
+			}
+		}
+	})
 }
 
 // What a release has kept, every later one reads.

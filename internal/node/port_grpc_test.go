@@ -18,7 +18,7 @@ import (
 
 func dialGRPC(t *testing.T, n *Node) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient(n.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(n.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpcDialer(n))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,73 +48,75 @@ func certain(err error) bool {
 // error: what was answered is what was counted.
 func TestAStopLeavesNoDoubtThroughGRPC(t *testing.T) {
 	t.Parallel()
-	config := testConfig(t)
-	config.GRPCAddr = "127.0.0.1:0"
-	n := start(t, config)
-	var callers sync.WaitGroup
-	var begun sync.WaitGroup
-	var called, streamed atomic.Uint64
-	begun.Add(3)
-	for range 2 {
+	inBubble(t, func(t *testing.T) {
+		config := testConfig(t)
+		config.GRPCAddr = "127.0.0.1:0"
+		n := start(t, config)
+		var callers sync.WaitGroup
+		var begun sync.WaitGroup
+		var called, streamed atomic.Uint64
+		begun.Add(3)
+		for range 2 {
+			conn := dialGRPC(t, n)
+			callers.Go(func() {
+				for first := true; ; first = false {
+					err := conn.Invoke(context.Background(), stintv1connect.LimitServiceCheckProcedure, plentyOf("call"), &stintv1.CheckResponse{})
+					if first {
+						begun.Done()
+					}
+					if err != nil {
+						if !certain(err) {
+							t.Errorf("a call: %v", err)
+						}
+						return
+					}
+					called.Add(1)
+				}
+			})
+		}
 		conn := dialGRPC(t, n)
+		stream, err := conn.NewStream(context.Background(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true},
+			stintv1connect.LimitServiceCheckStreamProcedure)
+		if err != nil {
+			t.Fatal(err)
+		}
+		callers.Go(func() {
+			for stream.SendMsg(&stintv1.CheckBatchRequest{Checks: []*stintv1.CheckRequest{plentyOf("stream")}}) == nil {
+			}
+		})
 		callers.Go(func() {
 			for first := true; ; first = false {
-				err := conn.Invoke(context.Background(), stintv1connect.LimitServiceCheckProcedure, plentyOf("call"), &stintv1.CheckResponse{})
+				err := stream.RecvMsg(&stintv1.CheckBatchResponse{})
 				if first {
 					begun.Done()
 				}
 				if err != nil {
 					if !certain(err) {
-						t.Errorf("a call: %v", err)
+						t.Errorf("the stream: %v", err)
 					}
 					return
 				}
-				called.Add(1)
+				streamed.Add(1)
 			}
 		})
-	}
-	conn := dialGRPC(t, n)
-	stream, err := conn.NewStream(context.Background(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true},
-		stintv1connect.LimitServiceCheckStreamProcedure)
-	if err != nil {
-		t.Fatal(err)
-	}
-	callers.Go(func() {
-		for stream.SendMsg(&stintv1.CheckBatchRequest{Checks: []*stintv1.CheckRequest{plentyOf("stream")}}) == nil {
-		}
-	})
-	callers.Go(func() {
-		for first := true; ; first = false {
-			err := stream.RecvMsg(&stintv1.CheckBatchResponse{})
-			if first {
-				begun.Done()
-			}
-			if err != nil {
-				if !certain(err) {
-					t.Errorf("the stream: %v", err)
-				}
-				return
-			}
-			streamed.Add(1)
-		}
-	})
-	begun.Wait()
-	stop(t, n)
-	callers.Wait()
+		begun.Wait()
+		stop(t, n)
+		callers.Wait()
 
-	n = start(t, config)
-	defer stop(t, n)
-	conn = dialGRPC(t, n)
-	for key, want := range map[string]uint64{"call": called.Load(), "stream": streamed.Load()} {
-		var state stintv1.GetResponse
-		if err := conn.Invoke(t.Context(), stintv1connect.LimitServiceGetProcedure,
-			&stintv1.GetRequest{Entries: plentyOf(key).Entries}, &state); err != nil {
-			t.Fatal(err)
+		n = start(t, config)
+		defer stop(t, n)
+		conn = dialGRPC(t, n)
+		for key, want := range map[string]uint64{"call": called.Load(), "stream": streamed.Load()} {
+			var state stintv1.GetResponse
+			if err := conn.Invoke(t.Context(), stintv1connect.LimitServiceGetProcedure,
+				&stintv1.GetRequest{Entries: plentyOf(key).Entries}, &state); err != nil {
+				t.Fatal(err)
+			}
+			if used := state.Limits[0].Used; used != want || want == 0 {
+				t.Errorf("%s: %d were answered, %d are counted", key, want, used)
+			}
 		}
-		if used := state.Limits[0].Used; used != want || want == 0 {
-			t.Errorf("%s: %d were answered, %d are counted", key, want, used)
-		}
-	}
+	})
 }
 
 func TestThePortOfGRPCMustBeFree(t *testing.T) {

@@ -21,16 +21,16 @@ const localSocket = "local.sock"
 type localDoor struct {
 	listener net.Listener
 	server   *http.Server
-	dir      *os.File // keeps the short path valid
+	dir      *os.File // keeps the short path valid; nil: there is no directory
 }
 
 // serveLocal opens the socket, if the API is served. The data directory is this process's alone by now, so a socket that is
 // there was left behind by one that was killed. Without the socket a node does all its work: a failure is logged.
 func (p *ports) serveLocal(dataDir string) {
-	if p.api == nil || p.config.World.FS != nil {
+	if p.api == nil {
 		return
 	}
-	door, err := listenLocal(dataDir)
+	door, err := p.listenLocal(dataDir)
 	if err != nil {
 		p.config.Logger.Warn("there is no socket in the data directory: stint token --data-dir will not work", "error", err)
 		return
@@ -44,7 +44,11 @@ func (p *ports) serveLocal(dataDir string) {
 	})
 }
 
-func listenLocal(dataDir string) (*localDoor, error) {
+func (p *ports) listenLocal(dataDir string) (*localDoor, error) {
+	if p.config.World.Listen != nil {
+		listener, err := p.config.World.Listen(filepath.Join(dataDir, localSocket))
+		return &localDoor{listener: listener}, err
+	}
 	dir, path, err := localPath(dataDir)
 	if err != nil {
 		return nil, err
@@ -115,5 +119,8 @@ func (d *localDoor) stop(ctx context.Context) error {
 	if d.server.Shutdown(ctx) != nil {
 		err = d.server.Close()
 	}
-	return errors.Join(err, d.dir.Close())
+	if d.dir != nil {
+		err = errors.Join(err, d.dir.Close())
+	}
+	return err
 }

@@ -38,7 +38,7 @@ func withRedis(t *testing.T) *Node {
 
 // redisClient is go-redis without retries.
 func redisClient(t *testing.T, addr string, protocol int) *redis.Client {
-	c := redis.NewClient(&redis.Options{Addr: addr, Protocol: protocol, MaxRetries: -1, DialerRetries: 1})
+	c := redis.NewClient(&redis.Options{Addr: addr, Protocol: protocol, MaxRetries: -1, DialerRetries: 1, Dialer: redisDialer(t, nil)})
 	t.Cleanup(func() { c.Close() })
 	return c
 }

@@ -61,7 +61,7 @@ func startSecured(t *testing.T, change func(*Config)) *secured {
 
 // http returns a client of HTTP/1.1 or HTTP/2 alone.
 func (s *secured) http(version int) *http.Client {
-	transport := &http.Transport{TLSClientConfig: s.ca.Trusting(), Protocols: new(http.Protocols)}
+	transport := &http.Transport{TLSClientConfig: s.ca.Trusting(), Protocols: new(http.Protocols), DialContext: dialerOf(s.Node)}
 	transport.Protocols.SetHTTP1(version == 1)
 	transport.Protocols.SetHTTP2(version == 2)
 	s.t.Cleanup(transport.CloseIdleConnections)
@@ -88,6 +88,7 @@ func (s *secured) redis(change func(*redis.Options)) *redis.Client {
 	if change != nil {
 		change(options)
 	}
+	options.Dialer = redisDialer(s.t, options.TLSConfig)
 	c := redis.NewClient(options)
 	s.t.Cleanup(func() { c.Close() })
 	return c
@@ -95,7 +96,7 @@ func (s *secured) redis(change func(*redis.Options)) *redis.Client {
 
 func (s *secured) grpc(addr string, secure credentials.TransportCredentials) *grpc.ClientConn {
 	s.t.Helper()
-	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(secure))
+	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(secure), grpcDialer(s.Node))
 	if err != nil {
 		s.t.Fatal(err)
 	}

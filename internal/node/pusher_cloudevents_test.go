@@ -44,7 +44,8 @@ type openMeter struct {
 func newOpenMeter(t *testing.T) *openMeter {
 	t.Helper()
 	m := &openMeter{t: t, token: "om_test_1", events: map[string]usageEvent{}}
-	m.Server = httptest.NewServer(http.HandlerFunc(m.serve))
+	m.Server = newServer(t, http.HandlerFunc(m.serve))
+	m.Start()
 	t.Cleanup(m.Close)
 	return m
 }
@@ -112,79 +113,83 @@ func (m *openMeter) sink() notify.Sink {
 // refuses keeps none of the others.
 func TestOpenMeterCountsEachBillOnce(t *testing.T) {
 	t.Parallel()
-	m := newOpenMeter(t)
-	n, clock := meteredNode(t)
-	sendNoBillsTo(n, "invoices")
-	sendBillsTo(t, n, m.sink())
-	const keys = 300
-	units := map[string]int{}
-	for i := range keys {
-		key := fmt.Sprint("customer:", i)
-		units[key] = 1 + i%3
-		for range units[key] {
-			if r := ask(n, shard.Check, "plan", key); r.Err != nil {
-				t.Fatal(r.Err)
+	inBubble(t, func(t *testing.T) {
+		m := newOpenMeter(t)
+		n, clock := meteredNode(t)
+		sendNoBillsTo(n, "invoices")
+		sendBillsTo(t, n, m.sink())
+		const keys = 300
+		units := map[string]int{}
+		for i := range keys {
+			key := fmt.Sprint("customer:", i)
+			units[key] = 1 + i%3
+			for range units[key] {
+				if r := ask(n, shard.Check, "plan", key); r.Err != nil {
+					t.Fatal(r.Err)
+				}
 			}
 		}
-	}
-	for _, key := range []string{"customer:refused", "customer:refused too", "no customer"} {
-		ask(n, shard.Check, "plan", key)
-	}
-	endDay(t, clock)
-	var log bytes.Buffer
-	owner := func() *pusher {
-		p := newOwner(n)
-		p.logger = slog.New(slog.NewTextHandler(&log, nil))
-		return p
-	}
-	m.setAnswer(http.StatusInternalServerError)
-	owner().round(t.Context())
-	if events, _, _ := m.count(); events != 0 || strings.Contains(log.String(), "enter it by hand") {
-		t.Errorf("while it is down: %d events; %s", events, log.String())
-	}
-	m.setAnswer(http.StatusServiceUnavailable) // and it has them
-	owner().round(t.Context())
-	m.setAnswer(0)
-	owner().round(t.Context())
-	events, again, before := m.count()
-	if events != keys || again == 0 {
-		t.Errorf("%d events of %d bills; %d came again after they were answered with 503", events, keys, again)
-	}
-	m.mu.Lock()
-	for name, e := range m.events {
-		end, err := time.Parse(time.RFC3339, e.Data.End)
-		at, wrong := time.Parse(time.RFC3339, e.Time)
-		if e.Data.Value.String() != fmt.Sprint(units[e.Data.Key]) || "customer:"+e.Subject != e.Data.Key || e.Type != "calls" || e.Data.Policy != "plan" ||
-			err != nil || wrong != nil || end.Sub(at) != time.Second || !strings.HasPrefix(name, "stint use_") {
-			t.Errorf("%s: %+v", name, e)
+		for _, key := range []string{"customer:refused", "customer:refused too", "no customer"} {
+			ask(n, shard.Check, "plan", key)
 		}
-	}
-	m.mu.Unlock()
-	if left := strings.Count(log.String(), "enter it by hand"); left != 3 {
-		t.Errorf("%d bills are told as left out, want 3: %s", left, log.String())
-	}
-	owner().round(t.Context())
-	if _, _, requests := m.count(); requests != before {
-		t.Error("all is pushed, and it goes on")
-	}
+		endDay(t, clock)
+		var log bytes.Buffer
+		owner := func() *pusher {
+			p := newOwner(n)
+			p.logger = slog.New(slog.NewTextHandler(&log, nil))
+			return p
+		}
+		m.setAnswer(http.StatusInternalServerError)
+		owner().round(t.Context())
+		if events, _, _ := m.count(); events != 0 || strings.Contains(log.String(), "enter it by hand") {
+			t.Errorf("while it is down: %d events; %s", events, log.String())
+		}
+		m.setAnswer(http.StatusServiceUnavailable) // and it has them
+		owner().round(t.Context())
+		m.setAnswer(0)
+		owner().round(t.Context())
+		events, again, before := m.count()
+		if events != keys || again == 0 {
+			t.Errorf("%d events of %d bills; %d came again after they were answered with 503", events, keys, again)
+		}
+		m.mu.Lock()
+		for name, e := range m.events {
+			end, err := time.Parse(time.RFC3339, e.Data.End)
+			at, wrong := time.Parse(time.RFC3339, e.Time)
+			if e.Data.Value.String() != fmt.Sprint(units[e.Data.Key]) || "customer:"+e.Subject != e.Data.Key || e.Type != "calls" || e.Data.Policy != "plan" ||
+				err != nil || wrong != nil || end.Sub(at) != time.Second || !strings.HasPrefix(name, "stint use_") {
+				t.Errorf("%s: %+v", name, e)
+			}
+		}
+		m.mu.Unlock()
+		if left := strings.Count(log.String(), "enter it by hand"); left != 3 {
+			t.Errorf("%d bills are told as left out, want 3: %s", left, log.String())
+		}
+		owner().round(t.Context())
+		if _, _, requests := m.count(); requests != before {
+			t.Error("all is pushed, and it goes on")
+		}
+	})
 }
 
 // A receiver of CloudEvents that answers 410 gets no more of them.
 func TestAReceiverOfCloudEventsThatWantsNothingIsDisabled(t *testing.T) {
 	t.Parallel()
-	m := newOpenMeter(t)
-	m.setAnswer(http.StatusGone)
-	n, clock := meteredNode(t)
-	sendNoBillsTo(n, "invoices")
-	sendBillsTo(t, n, m.sink())
-	ask(n, shard.Check, "plan", "customer:acme")
-	endDay(t, clock)
-	newOwner(n).round(t.Context())
-	newOwner(n).round(t.Context())
-	all, err := n.sinkAdmin.Sinks(t.Context())
-	if _, _, requests := m.count(); err != nil || all[0].Disabled == nil || !strings.Contains(all[0].Disabled.Why, "410") || requests != 1 {
-		t.Errorf("after %d requests: %v: %+v", requests, err, all)
-	}
+	inBubble(t, func(t *testing.T) {
+		m := newOpenMeter(t)
+		m.setAnswer(http.StatusGone)
+		n, clock := meteredNode(t)
+		sendNoBillsTo(n, "invoices")
+		sendBillsTo(t, n, m.sink())
+		ask(n, shard.Check, "plan", "customer:acme")
+		endDay(t, clock)
+		newOwner(n).round(t.Context())
+		newOwner(n).round(t.Context())
+		all, err := n.sinkAdmin.Sinks(t.Context())
+		if _, _, requests := m.count(); err != nil || all[0].Disabled == nil || !strings.Contains(all[0].Disabled.Why, "410") || requests != 1 {
+			t.Errorf("after %d requests: %v: %+v", requests, err, all)
+		}
+	})
 }
 
 // Money back is an event of less than 0, nothing is none, and what is too long for one message goes in several.

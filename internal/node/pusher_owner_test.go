@@ -81,115 +81,121 @@ func newOwner(n *Node) *pusher {
 // comes again, with the same ids, and nothing else.
 func TestANewOwnerGoesOnFromTheLog(t *testing.T) {
 	t.Parallel()
-	v := newInvoices(t)
-	n, clock := meteredNode(t)
-	sendNoBillsTo(n, "invoices")
-	sendBillsTo(t, n, notify.Sink{Name: "invoices", Kind: notify.Webhook, URL: v.URL + "/bills"})
-	const keys = 600
-	for i := range keys {
-		if r := ask(n, shard.Check, "plan", fmt.Sprint(i)); r.Err != nil {
-			t.Fatal(r.Err)
+	inBubble(t, func(t *testing.T) {
+		v := newInvoices(t)
+		n, clock := meteredNode(t)
+		sendNoBillsTo(n, "invoices")
+		sendBillsTo(t, n, notify.Sink{Name: "invoices", Kind: notify.Webhook, URL: v.URL + "/bills"})
+		const keys = 600
+		for i := range keys {
+			if r := ask(n, shard.Check, "plan", fmt.Sprint(i)); r.Err != nil {
+				t.Fatal(r.Err)
+			}
 		}
-	}
-	endDay(t, clock)
-	noted := map[shard.ID]int{}
-	dying := newOwner(n)
-	dying.decide = func(ctx context.Context, requests []shard.Request) []shard.Result {
-		on := shard.Of(requests[0].Namespace, requests[0].Entries[0].Key, uint32(n.view.shards()))
-		if noted[on]++; noted[on] > 1 {
-			return []shard.Result{{Err: &shard.Error{Code: shard.UnknownOutcome, Message: "it died"}}}
+		endDay(t, clock)
+		noted := map[shard.ID]int{}
+		dying := newOwner(n)
+		dying.decide = func(ctx context.Context, requests []shard.Request) []shard.Result {
+			on := shard.Of(requests[0].Namespace, requests[0].Entries[0].Key, uint32(n.view.shards()))
+			if noted[on]++; noted[on] > 1 {
+				return []shard.Result{{Err: &shard.Error{Code: shard.UnknownOutcome, Message: "it died"}}}
+			}
+			return n.router.Decide(ctx, requests)
 		}
-		return n.router.Decide(ctx, requests)
-	}
-	dying.round(t.Context())
-	shards := n.view.shards()
-	if bills, _ := v.count(); bills != 2*pushBatch*shards {
-		t.Fatalf("%d bills of the first two batches of %d shards", bills, shards)
-	}
-	newOwner(n).round(t.Context())
-	newOwner(n).round(t.Context())
-	twice := 0
-	for id, times := range v.times {
-		if times > 2 {
-			t.Errorf("%s came %d times", id, times)
+		dying.round(t.Context())
+		shards := n.view.shards()
+		if bills, _ := v.count(); bills != 2*pushBatch*shards {
+			t.Fatalf("%d bills of the first two batches of %d shards", bills, shards)
 		}
-		twice += times - 1
-	}
-	if bills, _ := v.count(); bills != keys || twice != pushBatch*shards {
-		t.Errorf("%d of %d bills, %d of them twice, want one batch of each of %d shards", bills, keys, twice, shards)
-	}
+		newOwner(n).round(t.Context())
+		newOwner(n).round(t.Context())
+		twice := 0
+		for id, times := range v.times {
+			if times > 2 {
+				t.Errorf("%s came %d times", id, times)
+			}
+			twice += times - 1
+		}
+		if bills, _ := v.count(); bills != keys || twice != pushBatch*shards {
+			t.Errorf("%d of %d bills, %d of them twice, want one batch of each of %d shards", bills, keys, twice, shards)
+		}
+	})
 }
 
 // A receiver that answers 410 gets no more bills until somebody enables its sink.
 func TestAReceiverOfBillsThatWantsNothingIsDisabled(t *testing.T) {
 	t.Parallel()
-	v := newInvoices(t)
-	v.setAnswer(func(map[string]string) int { return http.StatusGone })
-	n, clock := meteredNode(t)
-	sendNoBillsTo(n, "invoices")
-	sendBillsTo(t, n, notify.Sink{Name: "invoices", Kind: notify.Webhook, URL: v.URL + "/bills"})
-	ask(n, shard.Check, "plan", "acme")
-	endDay(t, clock)
-	owner := newOwner(n)
-	owner.round(t.Context())
-	all, err := n.sinkAdmin.Sinks(t.Context())
-	if err != nil || len(all) != 1 || all[0].Disabled == nil || !strings.Contains(all[0].Disabled.Why, "410") {
-		t.Fatalf("%v: %+v", err, all)
-	}
-	v.setAnswer(nil)
-	newOwner(n).round(t.Context())
-	if bills, _ := v.count(); bills != 0 {
-		t.Error("a disabled sink got a bill")
-	}
-	if err := n.sinkAdmin.SetEnabled(t.Context(), "invoices", true, "jo"); err != nil {
-		t.Fatal(err)
-	}
-	newOwner(n).round(t.Context())
-	if bills, _ := v.count(); bills != 1 {
-		t.Errorf("%d bills after it was enabled", bills)
-	}
+	inBubble(t, func(t *testing.T) {
+		v := newInvoices(t)
+		v.setAnswer(func(map[string]string) int { return http.StatusGone })
+		n, clock := meteredNode(t)
+		sendNoBillsTo(n, "invoices")
+		sendBillsTo(t, n, notify.Sink{Name: "invoices", Kind: notify.Webhook, URL: v.URL + "/bills"})
+		ask(n, shard.Check, "plan", "acme")
+		endDay(t, clock)
+		owner := newOwner(n)
+		owner.round(t.Context())
+		all, err := n.sinkAdmin.Sinks(t.Context())
+		if err != nil || len(all) != 1 || all[0].Disabled == nil || !strings.Contains(all[0].Disabled.Why, "410") {
+			t.Fatalf("%v: %+v", err, all)
+		}
+		v.setAnswer(nil)
+		newOwner(n).round(t.Context())
+		if bills, _ := v.count(); bills != 0 {
+			t.Error("a disabled sink got a bill")
+		}
+		if err := n.sinkAdmin.SetEnabled(t.Context(), "invoices", true, "jo"); err != nil {
+			t.Fatal(err)
+		}
+		newOwner(n).round(t.Context())
+		if bills, _ := v.count(); bills != 1 {
+			t.Errorf("%d bills after it was enabled", bills)
+		}
+	})
 }
 
 // Stripe forgets identifiers. Bills without an answer for 20 hours are not sent again until somebody has looked; one that Stripe refuses
 // keeps none of the others.
 func TestBillsForStripeWaitForAPersonAfter20Hours(t *testing.T) {
 	t.Parallel()
-	v := newInvoices(t)
-	v.setDown(true)
-	n, clock := meteredNode(t)
-	sendBillsTo(t, n, notify.Sink{Name: "money", Kind: notify.Stripe, URL: v.URL + "/v1/billing/meter_events", Prefix: "customer:",
-		Secrets: []notify.Secret{{Key: []byte("sk_test_1")}}})
-	for _, key := range []string{"customer:a", "customer:refused", "customer:b"} {
-		ask(n, shard.Check, "plan", key)
-	}
-	endDay(t, clock)
-	await.Until(t, "the sink fails", func() bool {
-		all, err := n.sinkAdmin.Statuses(t.Context())
-		return err == nil && len(all) == 1 && all[0].Failing != ""
-	})
-	if _, err := clock.Advance(t.Context(), notify.GiveUpStripe+time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	await.Until(t, "the sink is disabled", func() bool {
-		all, err := n.sinkAdmin.Sinks(t.Context())
-		return err == nil && all[0].Disabled != nil && strings.Contains(all[0].Disabled.Why, "more than 20 hours ago")
-	})
-	v.setAnswer(func(form map[string]string) int {
-		if form["payload[stripe_customer_id]"] == "refused" {
-			return http.StatusBadRequest
+	inBubble(t, func(t *testing.T) {
+		v := newInvoices(t)
+		v.setDown(true)
+		n, clock := meteredNode(t)
+		sendBillsTo(t, n, notify.Sink{Name: "money", Kind: notify.Stripe, URL: v.URL + "/v1/billing/meter_events", Prefix: "customer:",
+			Secrets: []notify.Secret{{Key: []byte("sk_test_1")}}})
+		for _, key := range []string{"customer:a", "customer:refused", "customer:b"} {
+			ask(n, shard.Check, "plan", key)
 		}
-		return http.StatusOK
-	})
-	v.setDown(false)
-	await.Until(t, "the bills arrive after the sink was enabled", func() bool {
-		if err := n.sinkAdmin.SetEnabled(t.Context(), "money", true, "jo"); err != nil { // each shard parks its own
+		endDay(t, clock)
+		await.Until(t, "the sink fails", func() bool {
+			all, err := n.sinkAdmin.Statuses(t.Context())
+			return err == nil && len(all) == 1 && all[0].Failing != ""
+		})
+		if _, err := clock.Advance(t.Context(), notify.GiveUpStripe+time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := clock.Advance(t.Context(), pushSinksEvery); err != nil {
-			t.Fatal(err)
-		}
-		_, forms := v.count()
-		return forms == 2
+		await.Until(t, "the sink is disabled", func() bool {
+			all, err := n.sinkAdmin.Sinks(t.Context())
+			return err == nil && all[0].Disabled != nil && strings.Contains(all[0].Disabled.Why, "more than 20 hours ago")
+		})
+		v.setAnswer(func(form map[string]string) int {
+			if form["payload[stripe_customer_id]"] == "refused" {
+				return http.StatusBadRequest
+			}
+			return http.StatusOK
+		})
+		v.setDown(false)
+		await.Until(t, "the bills arrive after the sink was enabled", func() bool {
+			if err := n.sinkAdmin.SetEnabled(t.Context(), "money", true, "jo"); err != nil { // each shard parks its own
+				t.Fatal(err)
+			}
+			if _, err := clock.Advance(t.Context(), pushSinksEvery); err != nil {
+				t.Fatal(err)
+			}
+			_, forms := v.count()
+			return forms == 2
+		})
 	})
 }
 

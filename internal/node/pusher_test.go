@@ -39,7 +39,7 @@ type invoices struct {
 func newInvoices(t *testing.T) *invoices {
 	t.Helper()
 	v := &invoices{bills: map[string]billData{}, times: map[string]int{}}
-	v.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	v.Server = newServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		if v.down {
@@ -72,6 +72,7 @@ func newInvoices(t *testing.T) *invoices {
 			v.times[bill.ID]++
 		}
 	}))
+	v.Start()
 	t.Cleanup(v.Close)
 	return v
 }
@@ -107,76 +108,78 @@ func (v *invoices) count() (bills, forms int) {
 // Bills are pushed when they are final, once, also after a restart, to a webhook and to Stripe.
 func TestBillsArePushedWhenTheyAreFinal(t *testing.T) {
 	t.Parallel()
-	v := newInvoices(t)
-	t.Cleanup(func() { // when the node has stopped
-		for id, times := range v.times {
-			if times != 1 {
-				t.Errorf("%s came %d times", id, times)
+	inBubble(t, func(t *testing.T) {
+		v := newInvoices(t)
+		t.Cleanup(func() { // when the node has stopped
+			for id, times := range v.times {
+				if times != 1 {
+					t.Errorf("%s came %d times", id, times)
+				}
+			}
+		})
+		n, clock := meteredNode(t)
+		sendBillsTo(t, n,
+			notify.Sink{Name: "invoices", Kind: notify.Webhook, URL: v.URL + "/bills"},
+			notify.Sink{Name: "money", Kind: notify.Stripe, URL: v.URL + "/v1/billing/meter_events", Prefix: "customer:",
+				Secrets: []notify.Secret{{Key: []byte("sk_test_1")}}})
+		const keys = 100
+		for i := range keys {
+			for range 1 + i%3 {
+				if r := ask(n, shard.Check, "plan", fmt.Sprint("customer:cus_", i)); r.Err != nil {
+					t.Fatal(r.Err)
+				}
 			}
 		}
-	})
-	n, clock := meteredNode(t)
-	sendBillsTo(t, n,
-		notify.Sink{Name: "invoices", Kind: notify.Webhook, URL: v.URL + "/bills"},
-		notify.Sink{Name: "money", Kind: notify.Stripe, URL: v.URL + "/v1/billing/meter_events", Prefix: "customer:",
-			Secrets: []notify.Secret{{Key: []byte("sk_test_1")}}})
-	const keys = 100
-	for i := range keys {
-		for range 1 + i%3 {
-			if r := ask(n, shard.Check, "plan", fmt.Sprint("customer:cus_", i)); r.Err != nil {
-				t.Fatal(r.Err)
+		ask(n, shard.Check, "plan", "a key that is no customer")
+		if r := n.router.Decide(t.Context(), []shard.Request{{Op: shard.CorrectUsage, Namespace: shard.DefaultNamespace,
+			Entries: []shard.Entry{{Policy: "plan", Key: "customer:cus_7", Cost: 1}}, Body: shard.CorrectionBody("", ""),
+			Adjustment: &shard.Adjustment{Amount: 5, Note: "by hand"}}})[0]; r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		v.setDown(true)
+		endDay(t, clock)
+		await.Until(t, "the sinks fail", func() bool {
+			all, err := n.sinkAdmin.Statuses(t.Context())
+			return err == nil && len(all) == 2 && all[0].Failing != "" && all[1].Failing != ""
+		})
+		v.setDown(false)
+		await.Until(t, "all bills are pushed", func() bool { bills, forms := v.count(); return bills == keys+1 && forms == keys })
+		v.mu.Lock()
+		ledger, err := n.documents.ledger(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for id, bill := range v.bills {
+			var i int
+			fmt.Sscanf(bill.Key, "customer:cus_%d", &i)
+			start, wrong := time.Parse(time.RFC3339, bill.Start)
+			u := shard.Usage{Namespace: shard.DefaultNamespace, Policy: "plan", Meter: "calls", Key: bill.Key}
+			u.Start = limit.Time(start.UnixMicro())
+			corrections := int64(0)
+			if bill.Key == "customer:cus_7" {
+				corrections = 5
+			}
+			if bill.Corrections != corrections || bill.Units != uint64(1+i%3) || bill.State != "final" || bill.Credits != 0 || wrong != nil || id != api.UsageID(ledger, &u) || v.times[id] != 1 {
+				t.Errorf("%d times: %+v", v.times[id], bill)
 			}
 		}
-	}
-	ask(n, shard.Check, "plan", "a key that is no customer")
-	if r := n.router.Decide(t.Context(), []shard.Request{{Op: shard.CorrectUsage, Namespace: shard.DefaultNamespace,
-		Entries: []shard.Entry{{Policy: "plan", Key: "customer:cus_7", Cost: 1}}, Body: shard.CorrectionBody("", ""),
-		Adjustment: &shard.Adjustment{Amount: 5, Note: "by hand"}}})[0]; r.Err != nil {
-		t.Fatal(r.Err)
-	}
-	v.setDown(true)
-	endDay(t, clock)
-	await.Until(t, "the sinks fail", func() bool {
-		all, err := n.sinkAdmin.Statuses(t.Context())
-		return err == nil && len(all) == 2 && all[0].Failing != "" && all[1].Failing != ""
+		identifiers := map[string]bool{}
+		for _, form := range v.forms {
+			bill := v.bills[form["identifier"]]
+			if identifiers[form["identifier"]] || form["event_name"] != "calls" || "customer:"+form["payload[stripe_customer_id]"] != bill.Key ||
+				form["payload[value]"] != fmt.Sprint(int64(bill.Units)+bill.Corrections) || form["authorization"] != "Bearer sk_test_1" || !strings.HasSuffix(bill.End, "00:00Z") ||
+				form["timestamp"] == "" {
+				t.Errorf("%v of %+v", form, bill)
+			}
+			identifiers[form["identifier"]] = true
+		}
+		v.mu.Unlock()
+		for range 3 {
+			ask(n, shard.Check, "plan", "customer:late")
+		}
+		endDay(t, clock)
+		await.Until(t, "the next day is pushed, and nothing of the day before", func() bool { bills, forms := v.count(); return bills == keys+2 && forms == keys+1 })
 	})
-	v.setDown(false)
-	await.Until(t, "all bills are pushed", func() bool { bills, forms := v.count(); return bills == keys+1 && forms == keys })
-	v.mu.Lock()
-	ledger, err := n.documents.ledger(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for id, bill := range v.bills {
-		var i int
-		fmt.Sscanf(bill.Key, "customer:cus_%d", &i)
-		start, wrong := time.Parse(time.RFC3339, bill.Start)
-		u := shard.Usage{Namespace: shard.DefaultNamespace, Policy: "plan", Meter: "calls", Key: bill.Key}
-		u.Start = limit.Time(start.UnixMicro())
-		corrections := int64(0)
-		if bill.Key == "customer:cus_7" {
-			corrections = 5
-		}
-		if bill.Corrections != corrections || bill.Units != uint64(1+i%3) || bill.State != "final" || bill.Credits != 0 || wrong != nil || id != api.UsageID(ledger, &u) || v.times[id] != 1 {
-			t.Errorf("%d times: %+v", v.times[id], bill)
-		}
-	}
-	identifiers := map[string]bool{}
-	for _, form := range v.forms {
-		bill := v.bills[form["identifier"]]
-		if identifiers[form["identifier"]] || form["event_name"] != "calls" || "customer:"+form["payload[stripe_customer_id]"] != bill.Key ||
-			form["payload[value]"] != fmt.Sprint(int64(bill.Units)+bill.Corrections) || form["authorization"] != "Bearer sk_test_1" || !strings.HasSuffix(bill.End, "00:00Z") ||
-			form["timestamp"] == "" {
-			t.Errorf("%v of %+v", form, bill)
-		}
-		identifiers[form["identifier"]] = true
-	}
-	v.mu.Unlock()
-	for range 3 {
-		ask(n, shard.Check, "plan", "customer:late")
-	}
-	endDay(t, clock)
-	await.Until(t, "the next day is pushed, and nothing of the day before", func() bool { bills, forms := v.count(); return bills == keys+2 && forms == keys+1 })
 }
 
 // Positions are in the logs of shards: a later release reads them.

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"log/slog"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -182,76 +181,80 @@ func TestABitThatFlipsCostsOneReplica(t *testing.T) {
 // node.
 func TestABitThatFlippedGetsIntoNoSnapshot(t *testing.T) {
 	t.Parallel()
-	c := newJudgingTrio(t)
-	bad := (c.owner(1) + 1) % 3
-	for _, id := range []shard.ID{1, 2} {
-		key := keyOn(c.nodes[0], id)
-		c.mustSpend(0, key)
-		c.awaitEqual(id)
-		n, r := c.nodes[bad], c.nodes[bad].replicas.of(id)
-		flip(t, n, id, "stock", key)
-		if err := r.group.Snapshot(); err == nil || !strings.Contains(err.Error(), shard.ErrDiverged.Error()) {
-			t.Fatalf("a snapshot of shard %s with a record that flipped: %v", id, err)
+	inBubble(t, func(t *testing.T) {
+		c := newJudgingTrio(t)
+		bad := (c.owner(1) + 1) % 3
+		for _, id := range []shard.ID{1, 2} {
+			key := keyOn(c.nodes[0], id)
+			c.mustSpend(0, key)
+			c.awaitEqual(id)
+			n, r := c.nodes[bad], c.nodes[bad].replicas.of(id)
+			flip(t, n, id, "stock", key)
+			if err := r.group.Snapshot(); err == nil || !strings.Contains(err.Error(), shard.ErrDiverged.Error()) {
+				t.Fatalf("a snapshot of shard %s with a record that flipped: %v", id, err)
+			}
+			if at := r.group.Status().SnapshotIndex; at != 0 {
+				t.Fatalf("there is a snapshot up to entry %d", at)
+			}
+			c.await("the bad replica is replaced", func(s api.ClusterStatus) bool {
+				r := n.replicas.of(id)
+				return r != nil && r.Number != 1 || id == 2 && c.journal.says(n.ID(), "this node is drained") > 0
+			})
+			for i := range c.nodes {
+				c.mustSpend(i, key)
+			}
 		}
-		if at := r.group.Status().SnapshotIndex; at != 0 {
-			t.Fatalf("there is a snapshot up to entry %d", at)
-		}
-		c.await("the bad replica is replaced", func(s api.ClusterStatus) bool {
-			r := n.replicas.of(id)
-			return r != nil && r.Number != 1 || id == 2 && c.journal.says(n.ID(), "this node is drained") > 0
+		c.await("the node is drained, and says why", func(s api.ClusterStatus) bool {
+			at := slices.IndexFunc(s.Nodes, func(n api.NodeStatus) bool { return n.ID == c.configs[bad].NodeID })
+			return s.Nodes[at].State == "draining" && slices.ContainsFunc(s.Problems, func(p string) bool {
+				return strings.Contains(p, "is drained, since several of its replicas were convicted")
+			})
 		})
-		for i := range c.nodes {
-			c.mustSpend(i, key)
-		}
-	}
-	c.await("the node is drained, and says why", func(s api.ClusterStatus) bool {
-		at := slices.IndexFunc(s.Nodes, func(n api.NodeStatus) bool { return n.ID == c.configs[bad].NodeID })
-		return s.Nodes[at].State == "draining" && slices.ContainsFunc(s.Problems, func(p string) bool {
-			return strings.Contains(p, "is drained, since several of its replicas were convicted")
-		})
+		c.allAlive()
+		c.comeBack(raftfsm.Replica{Shard: 1, Number: 1}, bad)
 	})
-	c.allAlive()
-	c.comeBack(raftfsm.Replica{Shard: 1, Number: 1}, bad)
 }
 
 // Of three replicas one is down and the others differ: nothing shows which of them is right. The shard stops and says so; the
 // other shards serve. When the third is back, there is a majority.
 func TestAShardWithoutAMajorityOfEqualSumsStops(t *testing.T) {
 	t.Parallel()
-	c := newJudgingTrio(t)
-	key, other := keyOn(c.nodes[0], 1), keyOn(c.nodes[0], 2)
-	c.mustSpend(0, key)
-	c.awaitEqual(1)
-	bad, away := 1, 2
-	c.stop(away)
-	c.mustSpend(0, other)
-	c.mustSpend(0, key)
-	flip(t, c.nodes[bad], 1, "stock", key)
-	c.mustSpend(0, key)
-	c.await("one problem says that the shard has stopped, and who says so", func(s api.ClusterStatus) bool {
-		said := slices.DeleteFunc(s.Problems, func(p string) bool { return !strings.HasPrefix(p, "shard 1 has stopped: ") })
-		return len(said) == 1 && strings.HasSuffix(said[0], "(so say n1, n2)")
-	})
-	c.await("both count it, and are ready: else a load balancer would take all nodes out", func(api.ClusterStatus) bool {
-		return !slices.ContainsFunc(c.nodes[:away], func(n *Node) bool {
-			return scraped(n, "stint_shards_stopped") != "1" || n.Ready() != nil
+	inBubble(t, func(t *testing.T) {
+		c := newJudgingTrio(t)
+		key, other := keyOn(c.nodes[0], 1), keyOn(c.nodes[0], 2)
+		c.mustSpend(0, key)
+		c.awaitEqual(1)
+		bad, away := 1, 2
+		c.stop(away)
+		c.mustSpend(0, other)
+		c.mustSpend(0, key)
+		flip(t, c.nodes[bad], 1, "stock", key)
+		c.mustSpend(0, key)
+		c.await("one problem says that the shard has stopped, and who says so", func(s api.ClusterStatus) bool {
+			said := slices.DeleteFunc(s.Problems, func(p string) bool { return !strings.HasPrefix(p, "shard 1 has stopped: ") })
+			return len(said) == 1 && strings.HasSuffix(said[0], "(so say n1, n2)")
 		})
+		c.await("both count it, and are ready: else a load balancer would take all nodes out", func(api.ClusterStatus) bool {
+			return !slices.ContainsFunc(c.nodes[:away], func(n *Node) bool {
+				return scraped(n, "stint_shards_stopped") != "1" || n.Ready() != nil
+			})
+		})
+		if r := c.spend(0, key); r.Err == nil || r.Err.MaybeApplied() || !strings.Contains(r.Err.Message, "no majority of them agrees") {
+			t.Errorf("the shard that has stopped answers %+v", r)
+		}
+		c.mustSpend(0, other)
+		c.start(away)
+		c.ready(away)
+		c.awaitReplaced(raftfsm.Replica{Shard: 1, Number: 1}, bad)
+		for i := range c.nodes {
+			c.mustSpend(i, key)
+		}
+		c.await("nobody counts a shard that has stopped", func(api.ClusterStatus) bool {
+			return !slices.ContainsFunc(c.nodes, func(n *Node) bool { return scraped(n, "stint_shards_stopped") != "0" })
+		})
+		c.allAlive()
+		c.comeBack(raftfsm.Replica{Shard: 1, Number: 1}, bad)
 	})
-	if r := c.spend(0, key); r.Err == nil || r.Err.MaybeApplied() || !strings.Contains(r.Err.Message, "no majority of them agrees") {
-		t.Errorf("the shard that has stopped answers %+v", r)
-	}
-	c.mustSpend(0, other)
-	c.start(away)
-	c.ready(away)
-	c.awaitReplaced(raftfsm.Replica{Shard: 1, Number: 1}, bad)
-	for i := range c.nodes {
-		c.mustSpend(i, key)
-	}
-	c.await("nobody counts a shard that has stopped", func(api.ClusterStatus) bool {
-		return !slices.ContainsFunc(c.nodes, func(n *Node) bool { return scraped(n, "stint_shards_stopped") != "0" })
-	})
-	c.allAlive()
-	c.comeBack(raftfsm.Replica{Shard: 1, Number: 1}, bad)
 }
 
 // scraped is the value of a metric without labels.
@@ -268,143 +271,151 @@ func scraped(n *Node, name string) string {
 // one is restarted, its records are good, and the other one is dismissed.
 func TestAConvictedReplicaStaysWhileItsVoteIsNeeded(t *testing.T) {
 	t.Parallel()
-	c := newJudgingTrio(t)
-	key := keyOn(c.nodes[0], 1)
-	c.mustSpend(0, key)
-	good := c.owner(1)
-	c.awaitEqual(1)
-	bad := []int{(good + 1) % 3, (good + 2) % 3}
-	for _, i := range bad {
-		flip(t, c.nodes[i], 1, "stock", key)
-		if err := c.nodes[i].replicas.of(1).group.Snapshot(); err == nil {
-			t.Fatal("there is a snapshot of a record that flipped")
+	inBubble(t, func(t *testing.T) {
+		c := newJudgingTrio(t)
+		key := keyOn(c.nodes[0], 1)
+		c.mustSpend(0, key)
+		good := c.owner(1)
+		c.awaitEqual(1)
+		bad := []int{(good + 1) % 3, (good + 2) % 3}
+		for _, i := range bad {
+			flip(t, c.nodes[i], 1, "stock", key)
+			if err := c.nodes[i].replicas.of(1).group.Snapshot(); err == nil {
+				t.Fatal("there is a snapshot of a record that flipped")
+			}
 		}
-	}
-	c.await("both would go", func(api.ClusterStatus) bool {
-		return !slices.ContainsFunc(bad, func(i int) bool { return c.journal.says(c.configs[i].NodeID, "cannot be replaced now") == 0 })
+		c.await("both would go", func(api.ClusterStatus) bool {
+			return !slices.ContainsFunc(bad, func(i int) bool { return c.journal.says(c.configs[i].NodeID, "cannot be replaced now") == 0 })
+		})
+		for i := range c.nodes {
+			c.mustSpend(i, key)
+		}
+		if c.owner(1) != good {
+			t.Errorf("node %d owns the shard, and its records are wrong", c.owner(1)+1)
+		}
+		c.stop(bad[0])
+		c.start(bad[0])
+		c.ready(bad[0])
+		c.awaitReplaced(raftfsm.Replica{Shard: 1, Number: 1}, bad[1])
+		for i := range c.nodes {
+			c.mustSpend(i, key)
+		}
+		c.allAlive()
 	})
-	for i := range c.nodes {
-		c.mustSpend(i, key)
-	}
-	if c.owner(1) != good {
-		t.Errorf("node %d owns the shard, and its records are wrong", c.owner(1)+1)
-	}
-	c.stop(bad[0])
-	c.start(bad[0])
-	c.ready(bad[0])
-	c.awaitReplaced(raftfsm.Replica{Shard: 1, Number: 1}, bad[1])
-	for i := range c.nodes {
-		c.mustSpend(i, key)
-	}
-	c.allAlive()
 }
 
 // The owner of the system shard is bad: its successor changes the table that replaces its replica.
 func TestTheSystemShardIsJudgedAsTheOthersAre(t *testing.T) {
 	t.Parallel()
-	c := newJudgingTrio(t)
-	bad := c.owner(shard.System)
-	r := c.nodes[bad].replicas.of(shard.System)
-	r.group.View(func(s *shard.State) {
-		record, _ := s.Lookup("d" + placement.PoliciesDocument)
-		record.Value[len(record.Value)/2] ^= 1
+	inBubble(t, func(t *testing.T) {
+		c := newJudgingTrio(t)
+		bad := c.owner(shard.System)
+		r := c.nodes[bad].replicas.of(shard.System)
+		r.group.View(func(s *shard.State) {
+			record, _ := s.Lookup("d" + placement.PoliciesDocument)
+			record.Value[len(record.Value)/2] ^= 1
+		})
+		if err := r.group.Snapshot(); err == nil {
+			t.Fatal("there is a snapshot of a record that flipped")
+		}
+		c.awaitReplaced(r.Replica, bad)
+		for i := range c.nodes {
+			c.mustSpend(i, "key")
+		}
+		c.allAlive()
+		c.comeBack(r.Replica, bad)
 	})
-	if err := r.group.Snapshot(); err == nil {
-		t.Fatal("there is a snapshot of a record that flipped")
-	}
-	c.awaitReplaced(r.Replica, bad)
-	for i := range c.nodes {
-		c.mustSpend(i, "key")
-	}
-	c.allAlive()
-	c.comeBack(r.Replica, bad)
 }
 
 // All three replicas differ, and none is missing. An operator gives up one node's copies by emptying its directory: they are
 // rebuilt from the leader's, and these two are the majority against the third.
 func TestWhoRunsTheClusterChoosesWhereAllReplicasDiffer(t *testing.T) {
 	t.Parallel()
-	c := newJudgingTrio(t)
-	key := keyOn(c.nodes[0], 1)
-	c.mustSpend(0, key)
-	good := c.owner(1)
-	c.awaitEqual(1)
-	bad, given := (good+1)%3, (good+2)%3
-	flipBit(t, c.nodes[bad], 1, "stock", key, 3)
-	flipBit(t, c.nodes[given], 1, "stock", key, 4)
-	c.mustSpend(good, key)
-	c.await("the shard has stopped", func(s api.ClusterStatus) bool {
-		return len(s.Problems) == 1 && strings.HasPrefix(s.Problems[0], "shard 1 has stopped") && strings.HasSuffix(s.Problems[0], "(so say n1, n2, n3)")
+	inBubble(t, func(t *testing.T) {
+		c := newJudgingTrio(t)
+		key := keyOn(c.nodes[0], 1)
+		c.mustSpend(0, key)
+		good := c.owner(1)
+		c.awaitEqual(1)
+		bad, given := (good+1)%3, (good+2)%3
+		flipBit(t, c.nodes[bad], 1, "stock", key, 3)
+		flipBit(t, c.nodes[given], 1, "stock", key, 4)
+		c.mustSpend(good, key)
+		c.await("the shard has stopped", func(s api.ClusterStatus) bool {
+			return len(s.Problems) == 1 && strings.HasPrefix(s.Problems[0], "shard 1 has stopped") && strings.HasSuffix(s.Problems[0], "(so say n1, n2, n3)")
+		})
+		c.stop(given)
+		if err := c.configs[given].World.FS.RemoveAll(c.configs[given].DataDir); err != nil {
+			t.Fatal(err)
+		}
+		c.start(given)
+		c.await("the shard goes on with the leader's copy", func(s api.ClusterStatus) bool {
+			r := c.nodes[bad].replicas.of(1)
+			return atRest(3)(s) && r != nil && r.Number != 1
+		})
+		c.ready(0, 1, 2)
+		for i := range c.nodes {
+			c.mustSpend(i, key)
+		}
+		if used := c.used(bad, "stock", key); used != 5 {
+			t.Errorf("used %d, of the leader's copy it would be 5", used)
+		}
+		c.allAlive()
 	})
-	c.stop(given)
-	if err := os.RemoveAll(c.configs[given].DataDir); err != nil {
-		t.Fatal(err)
-	}
-	c.start(given)
-	c.await("the shard goes on with the leader's copy", func(s api.ClusterStatus) bool {
-		r := c.nodes[bad].replicas.of(1)
-		return atRest(3)(s) && r != nil && r.Number != 1
-	})
-	c.ready(0, 1, 2)
-	for i := range c.nodes {
-		c.mustSpend(i, key)
-	}
-	if used := c.used(bad, "stock", key); used != 5 {
-		t.Errorf("used %d, of the leader's copy it would be 5", used)
-	}
-	c.allAlive()
 }
 
 // The only replica cannot be replaced. Its shard stops, the process keeps running for its other shards, and after a restart
 // the records are those on disk.
 func TestTheOnlyReplicaStopsWhenItsRecordsAreWrong(t *testing.T) {
 	t.Parallel()
-	journal, config := newJournal(t), testConfig(t)
-	config.Logger = journal.of("n1")
-	n := start(t, config)
-	key, other := keyOn(n, 1), keyOn(n, 2)
-	spend := func(key string) shard.Result { return ask(n, shard.Check, "stock", key) }
-	for range 3 {
-		if r := spend(key); r.Err != nil {
-			t.Fatal(r.Err)
+	inBubble(t, func(t *testing.T) {
+		journal, config := newJournal(t), testConfig(t)
+		config.Logger = journal.of("n1")
+		n := start(t, config)
+		key, other := keyOn(n, 1), keyOn(n, 2)
+		spend := func(key string) shard.Result { return ask(n, shard.Check, "stock", key) }
+		for range 3 {
+			if r := spend(key); r.Err != nil {
+				t.Fatal(r.Err)
+			}
 		}
-	}
-	flip(t, n, 1, "stock", key)
-	if err := n.replicas.of(1).group.Snapshot(); err == nil {
-		t.Fatal("there is a snapshot of a record that flipped")
-	}
-	if r := spend(key); r.Err == nil || r.Err.MaybeApplied() || !strings.Contains(r.Err.Message, "this is its only replica") {
-		t.Errorf("the shard that has stopped answers %+v", r)
-	}
-	if r := spend(other); r.Err != nil || !r.Decision.Allowed {
-		t.Errorf("another shard answers %+v", r)
-	}
-	stale := shard.Request{Op: shard.Get, Namespace: shard.DefaultNamespace, Entries: []shard.Entry{{Policy: "stock", Key: key}}}
-	if d, _, ok := n.stale.read(stale); ok {
-		t.Errorf("a read of the records that are wrong is answered: %+v", d.Limits)
-	}
-	stale.Entries[0].Key = other
-	if _, _, ok := n.stale.read(stale); !ok {
-		t.Error("another shard's replica is not read")
-	}
-	await.Until(t, "it is said that the replica cannot be replaced", func() bool {
-		return journal.says("n1", "cannot be replaced now") > 0
+		flip(t, n, 1, "stock", key)
+		if err := n.replicas.of(1).group.Snapshot(); err == nil {
+			t.Fatal("there is a snapshot of a record that flipped")
+		}
+		if r := spend(key); r.Err == nil || r.Err.MaybeApplied() || !strings.Contains(r.Err.Message, "this is its only replica") {
+			t.Errorf("the shard that has stopped answers %+v", r)
+		}
+		if r := spend(other); r.Err != nil || !r.Decision.Allowed {
+			t.Errorf("another shard answers %+v", r)
+		}
+		stale := shard.Request{Op: shard.Get, Namespace: shard.DefaultNamespace, Entries: []shard.Entry{{Policy: "stock", Key: key}}}
+		if d, _, ok := n.stale.read(stale); ok {
+			t.Errorf("a read of the records that are wrong is answered: %+v", d.Limits)
+		}
+		stale.Entries[0].Key = other
+		if _, _, ok := n.stale.read(stale); !ok {
+			t.Error("another shard's replica is not read")
+		}
+		await.Until(t, "it is said that the replica cannot be replaced", func() bool {
+			return journal.says("n1", "cannot be replaced now") > 0
+		})
+		select {
+		case err := <-n.Done():
+			t.Fatalf("the node stops: %v", err)
+		default:
+		}
+		s, err := n.admin.Status(t.Context())
+		if err != nil || len(s.Problems) == 0 || !strings.Contains(s.Problems[0], "shard 1 has stopped") {
+			t.Errorf("status tells %q, %v", s.Problems, err)
+		}
+		stop(t, n)
+		n = start(t, config)
+		defer stop(t, n)
+		if r := spend(key); r.Err != nil || r.Decision.Limits[0].Used != 4 {
+			t.Errorf("after the restart %+v", r)
+		}
 	})
-	select {
-	case err := <-n.Done():
-		t.Fatalf("the node stops: %v", err)
-	default:
-	}
-	s, err := n.admin.Status(t.Context())
-	if err != nil || len(s.Problems) == 0 || !strings.Contains(s.Problems[0], "shard 1 has stopped") {
-		t.Errorf("status tells %q, %v", s.Problems, err)
-	}
-	stop(t, n)
-	n = start(t, config)
-	defer stop(t, n)
-	if r := spend(key); r.Err != nil || r.Decision.Limits[0].Used != 4 {
-		t.Errorf("after the restart %+v", r)
-	}
 }
 
 // Two of five replicas are lost for good. Two equal ones among the other three are no majority.

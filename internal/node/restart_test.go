@@ -50,27 +50,29 @@ func (c *trio) startAll() {
 
 func TestNodesThatMovedFindEachOtherAgainAndKnowTheirCounts(t *testing.T) {
 	t.Parallel()
-	c := newTrio(t)
-	crowd := newCrowd(t, c, 0, 1, 2)
-	c.await("all is at rest", atRest(3))
-	crowd.goesHome(0)
+	inBubble(t, func(t *testing.T) {
+		c := newTrio(t)
+		crowd := newCrowd(t, c, 0, 1, 2)
+		c.await("all is at rest", atRest(3))
+		crowd.goesHome(0)
 
-	c.restartElsewhere(t)
-	crowd.recount(1)
-	c.await("the table knows where the nodes are", func(s api.ClusterStatus) bool {
-		for i, n := range c.nodes {
-			if s.Nodes[i].APIAddr != n.APIAddr() || c.nodes[0].view.newestTable().Nodes[i].GossipAddr != c.configs[i].GossipAddr {
-				return false
+		c.restartElsewhere(t)
+		crowd.recount(1)
+		c.await("the table knows where the nodes are", func(s api.ClusterStatus) bool {
+			for i, n := range c.nodes {
+				if s.Nodes[i].APIAddr != n.APIAddr() || c.nodes[0].view.newestTable().Nodes[i].GossipAddr != c.configs[i].GossipAddr {
+					return false
+				}
 			}
-		}
-		return true
-	})
+			return true
+		})
 
-	// They find each other by the table, without seeds.
-	c.stopAll()
-	for i := range c.configs {
-		c.configs[i].Join, c.configs[i].BootstrapExpect = nil, 0
-	}
-	c.startAll()
-	crowd.recount(2)
+		// They find each other by the table, without seeds.
+		c.stopAll()
+		for i := range c.configs {
+			c.configs[i].Join, c.configs[i].BootstrapExpect = nil, 0
+		}
+		c.startAll()
+		crowd.recount(2)
+	})
 }

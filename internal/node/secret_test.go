@@ -16,122 +16,128 @@ import (
 // Every node understands the ids that another one gave, and the secret that seals them is not shown anywhere.
 func TestAllNodesHaveOneSecret(t *testing.T) {
 	t.Parallel()
-	c := newTrio(t)
-	id := c.nodes[0].view.sealer().Seal(shard.Target{Position: shard.Position{Epoch: 1, Seq: 2}, DecidedAt: 3}, shard.DefaultNamespace,
-		[]shard.Entry{{Policy: "stock", Key: "k", Cost: 1}})
-	for i, n := range c.nodes {
-		if _, err := n.view.sealer().Open(id); err != nil {
-			t.Errorf("node %d: %v", i+1, err)
+	inBubble(t, func(t *testing.T) {
+		c := newTrio(t)
+		id := c.nodes[0].view.sealer().Seal(shard.Target{Position: shard.Position{Epoch: 1, Seq: 2}, DecidedAt: 3}, shard.DefaultNamespace,
+			[]shard.Entry{{Policy: "stock", Key: "k", Cost: 1}})
+		for i, n := range c.nodes {
+			if _, err := n.view.sealer().Open(id); err != nil {
+				t.Errorf("node %d: %v", i+1, err)
+			}
 		}
-	}
-	status, err := c.nodes[1].admin.Status(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	shown, err := json.Marshal(status)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secrets, err := placement.DecodeSecrets(c.nodes[0].view.newestSecrets().text)
-	if err != nil || len(c.nodes[0].view.newestTable().Secret) != 0 {
-		t.Fatalf("%v; the table has %d bytes of a secret", err, len(c.nodes[0].view.newestTable().Secret))
-	}
-	secret := base64.StdEncoding.EncodeToString(secrets.Sealing[0].Key)
-	if strings.Contains(string(shown), secret) || strings.Contains(c.journal.String(), secret) {
-		t.Error("the secret is in the status or in the log")
-	}
-	c.stop(2)
-	c.start(2)
-	c.ready(2)
-	if _, err := c.nodes[2].view.sealer().Open(id); err != nil {
-		t.Errorf("after a restart: %v", err)
-	}
+		status, err := c.nodes[1].admin.Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown, err := json.Marshal(status)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets, err := placement.DecodeSecrets(c.nodes[0].view.newestSecrets().text)
+		if err != nil || len(c.nodes[0].view.newestTable().Secret) != 0 {
+			t.Fatalf("%v; the table has %d bytes of a secret", err, len(c.nodes[0].view.newestTable().Secret))
+		}
+		secret := base64.StdEncoding.EncodeToString(secrets.Sealing[0].Key)
+		if strings.Contains(string(shown), secret) || strings.Contains(c.journal.String(), secret) {
+			t.Error("the secret is in the status or in the log")
+		}
+		c.stop(2)
+		c.start(2)
+		c.ready(2)
+		if _, err := c.nodes[2].view.sealer().Open(id); err != nil {
+			t.Errorf("after a restart: %v", err)
+		}
+	})
 }
 
 // A cluster that an older version founded gets its secret from the controller. When all nodes know where else to find it, it
 // leaves the table: ids that were given before are good, and requests go on.
 func TestAnOlderClusterGetsASecretWhichLeavesTheTableWithTheUpgrade(t *testing.T) {
 	t.Parallel()
-	c := trioToBe(t)
-	for i := range c.configs {
-		c.configs[i].World.Newest = shard.LevelSound
-		c.start(i)
-	}
-	c.ready(0, 1, 2)
-	before := c.nodes[0].view.newestTable().Secret
-	err := c.nodes[0].documents.changeTable(t.Context(), func(t *placement.Table) *placement.Table {
-		next := t.Clone()
-		next.Secret = nil
-		return next
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.await("a new secret on every node", func(api.ClusterStatus) bool {
-		for _, n := range c.nodes {
-			key, ok := n.view.newestTable().Secret.Key()
-			if first, _ := c.nodes[0].view.newestTable().Secret.Key(); !ok || key != first || string(key[:]) == string(before) {
-				return false
-			}
+	inBubble(t, func(t *testing.T) {
+		c := trioToBe(t)
+		for i := range c.configs {
+			c.configs[i].World.Newest = shard.LevelSound
+			c.start(i)
 		}
-		return true
-	})
-	id := c.nodes[2].view.sealer().Seal(shard.Target{Position: shard.Position{Epoch: 1, Seq: 2}, DecidedAt: 3}, shard.DefaultNamespace,
-		[]shard.Entry{{Policy: "stock", Key: "k", Cost: 1}})
-	crowd := newCrowd(t, c, 0, 1, 2)
-	for i := range c.nodes {
-		if len(c.nodes[i].view.newestTable().Secret) == 0 {
-			t.Errorf("before the upgrade of node %d, the table has no secret: an older node would have none", i+1)
+		c.ready(0, 1, 2)
+		before := c.nodes[0].view.newestTable().Secret
+		err := c.nodes[0].documents.changeTable(t.Context(), func(t *placement.Table) *placement.Table {
+			next := t.Clone()
+			next.Secret = nil
+			return next
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		crowd.runs(i, shard.LevelTrust)
-	}
-	c.awaitLevels("all nodes know the next level", 0, func(s api.UpgradeStatus) bool { return s.KnownByAll == shard.LevelTrust })
-	if _, err := c.nodes[0].admin.FinishUpgrade(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	c.await("the secret is in its own document, and not in the table", func(api.ClusterStatus) bool {
-		for _, n := range c.nodes {
-			if _, err := n.view.sealer().Open(id); err != nil {
-				t.Fatalf("node %s: %v", n.ID(), err)
+		c.await("a new secret on every node", func(api.ClusterStatus) bool {
+			for _, n := range c.nodes {
+				key, ok := n.view.newestTable().Secret.Key()
+				if first, _ := c.nodes[0].view.newestTable().Secret.Key(); !ok || key != first || string(key[:]) == string(before) {
+					return false
+				}
 			}
-			if n.view.newestSecrets().version == 0 || len(n.view.newestTable().Secret) != 0 {
-				return false
+			return true
+		})
+		id := c.nodes[2].view.sealer().Seal(shard.Target{Position: shard.Position{Epoch: 1, Seq: 2}, DecidedAt: 3}, shard.DefaultNamespace,
+			[]shard.Entry{{Policy: "stock", Key: "k", Cost: 1}})
+		crowd := newCrowd(t, c, 0, 1, 2)
+		for i := range c.nodes {
+			if len(c.nodes[i].view.newestTable().Secret) == 0 {
+				t.Errorf("before the upgrade of node %d, the table has no secret: an older node would have none", i+1)
 			}
+			crowd.runs(i, shard.LevelTrust)
 		}
-		return true
+		c.awaitLevels("all nodes know the next level", 0, func(s api.UpgradeStatus) bool { return s.KnownByAll == shard.LevelTrust })
+		if _, err := c.nodes[0].admin.FinishUpgrade(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c.await("the secret is in its own document, and not in the table", func(api.ClusterStatus) bool {
+			for _, n := range c.nodes {
+				if _, err := n.view.sealer().Open(id); err != nil {
+					t.Fatalf("node %s: %v", n.ID(), err)
+				}
+				if n.view.newestSecrets().version == 0 || len(n.view.newestTable().Secret) != 0 {
+					return false
+				}
+			}
+			return true
+		})
+		crowd.goesHome(0)
+		late := c.mustJoin("late")
+		if _, err := c.nodes[late].view.sealer().Open(id); err != nil {
+			t.Errorf("a node that joins later: %v", err)
+		}
+		c.stop(1)
+		c.start(1)
+		if _, err := c.nodes[1].view.sealer().Open(id); err != nil {
+			t.Errorf("right after a restart: %v", err)
+		}
+		c.ready(1)
 	})
-	crowd.goesHome(0)
-	late := c.mustJoin("late")
-	if _, err := c.nodes[late].view.sealer().Open(id); err != nil {
-		t.Errorf("a node that joins later: %v", err)
-	}
-	c.stop(1)
-	c.start(1)
-	if _, err := c.nodes[1].view.sealer().Open(id); err != nil {
-		t.Errorf("right after a restart: %v", err)
-	}
-	c.ready(1)
 }
 
 // A node that serves the API gives out ids of holds, and accepts them.
 func TestAHoldIsSettledByItsID(t *testing.T) {
-	n := start(t, testConfig(t))
-	var held struct {
-		Decision struct{ HoldID string }
-	}
-	post(t, n, "Reserve", `{"check":{"entries":[{"policy":"stock","key":"k","cost":"60"}]}}`, &held)
-	if held.Decision.HoldID == "" {
-		t.Fatal("the hold has no id")
-	}
-	post(t, n, "Settle", `{"holdId":"`+held.Decision.HoldID+`","cancel":{}}`, &struct{}{})
-	var again struct {
-		Decision struct{ Allowed bool }
-	}
-	post(t, n, "Check", `{"entries":[{"policy":"stock","key":"k","cost":"60"}]}`, &again)
-	if !again.Decision.Allowed {
-		t.Error("the cancelled hold is still counted")
-	}
-	stop(t, n)
+	inBubble(t, func(t *testing.T) {
+		n := start(t, testConfig(t))
+		var held struct {
+			Decision struct{ HoldID string }
+		}
+		post(t, n, "Reserve", `{"check":{"entries":[{"policy":"stock","key":"k","cost":"60"}]}}`, &held)
+		if held.Decision.HoldID == "" {
+			t.Fatal("the hold has no id")
+		}
+		post(t, n, "Settle", `{"holdId":"`+held.Decision.HoldID+`","cancel":{}}`, &struct{}{})
+		var again struct {
+			Decision struct{ Allowed bool }
+		}
+		post(t, n, "Check", `{"entries":[{"policy":"stock","key":"k","cost":"60"}]}`, &again)
+		if !again.Decision.Allowed {
+			t.Error("the cancelled hold is still counted")
+		}
+		stop(t, n)
+	})
 }
 
 // post calls the limit service.
@@ -149,7 +155,7 @@ func post(t *testing.T, n *Node, method, body string, answer any) {
 // tryPost is post for a call that may be refused.
 func tryPost(t *testing.T, n *Node, method, body string) (code int, answer string) {
 	t.Helper()
-	response, err := http.Post("http://"+n.APIAddr()+"/stint.v1.LimitService/"+method, "application/json", strings.NewReader(body))
+	response, err := clientOf(n).Post("http://"+n.APIAddr()+"/stint.v1.LimitService/"+method, "application/json", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,37 +11,39 @@ import (
 // fails.
 func TestStaleReadsOutliveTheMajority(t *testing.T) {
 	t.Parallel()
-	c := newTrio(t)
-	keys := keysOfAllShards(4)
-	for _, key := range keys {
-		if r := c.spend(0, key); r.Err != nil || !r.Decision.Allowed {
-			t.Fatalf("%q: %+v", key, r)
-		}
-	}
-	get := shard.Request{Op: shard.Get, Namespace: shard.DefaultNamespace}
-	for _, key := range keys {
-		get.Entries = append(get.Entries, shard.Entry{Policy: "stock", Key: key})
-	}
-	has := func() bool {
-		d, behind, ok := c.nodes[0].stale.read(get)
-		if !ok || len(d.Limits) != len(keys) || behind < 0 || d.DecidedAt == 0 {
-			return false
-		}
-		for _, l := range d.Limits {
-			if l.Used != 1 {
-				return false // the replica has not heard of it yet
+	inBubble(t, func(t *testing.T) {
+		c := newTrio(t)
+		keys := keysOfAllShards(4)
+		for _, key := range keys {
+			if r := c.spend(0, key); r.Err != nil || !r.Decision.Allowed {
+				t.Fatalf("%q: %+v", key, r)
 			}
 		}
-		return true
-	}
-	c.await("a replica of every shard with its count", func(api.ClusterStatus) bool { return has() })
-	c.stop(1)
-	c.stop(2)
-	if !has() {
-		t.Error("without the others the replicas cannot be read")
-	}
-	get.Entries = []shard.Entry{{Policy: "absent", Key: "k"}}
-	if _, _, ok := c.nodes[0].stale.read(get); ok {
-		t.Error("a policy that there is none of was read")
-	}
+		get := shard.Request{Op: shard.Get, Namespace: shard.DefaultNamespace}
+		for _, key := range keys {
+			get.Entries = append(get.Entries, shard.Entry{Policy: "stock", Key: key})
+		}
+		has := func() bool {
+			d, behind, ok := c.nodes[0].stale.read(get)
+			if !ok || len(d.Limits) != len(keys) || behind < 0 || d.DecidedAt == 0 {
+				return false
+			}
+			for _, l := range d.Limits {
+				if l.Used != 1 {
+					return false // the replica has not heard of it yet
+				}
+			}
+			return true
+		}
+		c.await("a replica of every shard with its count", func(api.ClusterStatus) bool { return has() })
+		c.stop(1)
+		c.stop(2)
+		if !has() {
+			t.Error("without the others the replicas cannot be read")
+		}
+		get.Entries = []shard.Entry{{Policy: "absent", Key: "k"}}
+		if _, _, ok := c.nodes[0].stale.read(get); ok {
+			t.Error("a policy that there is none of was read")
+		}
+	})
 }

@@ -13,52 +13,56 @@ import (
 // it, and no backup is made of it. Nor do tests move the clock of a directory that was made without.
 func TestADirectoryWhoseClockWasMovedOpensNowhereElse(t *testing.T) {
 	t.Parallel()
-	config := testConfig(t)
-	config.Dev, config.TestClock = true, true
-	n := start(t, config)
-	clock := testClockAdmin{n.config.testClock, n.view, n.router}
-	if _, err := clock.Advance(t.Context(), 30*24*time.Hour); err != nil {
-		t.Fatal(err)
-	}
-	stop(t, n)
-	refused := func(what string, config Config, says string) {
-		t.Helper()
-		n, err := Start(t.Context(), config)
-		if err == nil {
-			stop(t, n)
+	inBubble(t, func(t *testing.T) {
+		config := onRealDisk(t)
+		config.Dev, config.TestClock = true, true
+		n := start(t, config)
+		clock := testClockAdmin{n.config.testClock, n.view, n.router}
+		if _, err := clock.Advance(t.Context(), 30*24*time.Hour); err != nil {
+			t.Fatal(err)
 		}
-		if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), config.DataDir) {
-			t.Errorf("%s: %v, want %q", what, err, says)
+		stop(t, n)
+		refused := func(what string, config Config, says string) {
+			t.Helper()
+			n, err := Start(t.Context(), config)
+			if err == nil {
+				stop(t, n)
+			}
+			if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), config.DataDir) {
+				t.Errorf("%s: %v, want %q", what, err, says)
+			}
 		}
-	}
-	refused("again", config, "test-clock: ")
-	config.TestClock = false
-	refused("by a node of developers", config, "data-dir: ")
-	config.Dev = false
-	refused("by a node", config, "data-dir: ")
-	if r, err := PlanRecovery(t.Context(), RecoverConfig{Inputs: []string{config.DataDir}, Now: time.Now(), answers: nobodyAnswers}); err == nil ||
-		!strings.Contains(err.Error(), "--test-clock") {
-		t.Errorf("recovered: %v, %v", r, err)
-	}
+		refused("again", config, "test-clock: ")
+		config.TestClock = false
+		refused("by a node of developers", config, "data-dir: ")
+		config.Dev = false
+		refused("by a node", config, "data-dir: ")
+		if r, err := PlanRecovery(t.Context(), RecoverConfig{Inputs: []string{config.DataDir}, Now: time.Now(), answers: nobodyAnswers}); err == nil ||
+			!strings.Contains(err.Error(), "--test-clock") {
+			t.Errorf("recovered: %v, %v", r, err)
+		}
 
-	config.DataDir = filepath.Join(t.TempDir(), "ordinary")
-	stop(t, start(t, config))
-	config.Dev, config.TestClock = true, true
-	refused("of another node", config, "test-clock: ")
-	config.TestClock = false
-	stop(t, start(t, config))
+		config.DataDir = filepath.Join(t.TempDir(), "ordinary")
+		stop(t, start(t, config))
+		config.Dev, config.TestClock = true, true
+		refused("of another node", config, "test-clock: ")
+		config.TestClock = false
+		stop(t, start(t, config))
+	})
 }
 
 // Whoever reads the state of the cluster learns that no limit holds.
 func TestAClockThatTestsMoveIsAProblem(t *testing.T) {
 	t.Parallel()
-	config := testConfig(t)
-	config.Dev, config.TestClock = true, true
-	n := start(t, config)
-	defer stop(t, n)
-	if told := strings.Join(n.reporter.problems(), "\n"); !strings.Contains(told, "tests move its clock") {
-		t.Errorf("the problems are %q", told)
-	}
+	inBubble(t, func(t *testing.T) {
+		config := testConfig(t)
+		config.Dev, config.TestClock = true, true
+		n := start(t, config)
+		defer stop(t, n)
+		if told := strings.Join(n.reporter.problems(), "\n"); !strings.Contains(told, "tests move its clock") {
+			t.Errorf("the problems are %q", told)
+		}
+	})
 }
 
 // Whoever reaches a port could move the clock, and so whatever else is refused: other nodes, and ports that others reach.

@@ -22,48 +22,50 @@ import (
 // A client certificate proves a role, on every port; a role is worth what its record grants.
 func TestARoleMayDoWhatItsRecordSays(t *testing.T) {
 	t.Parallel()
-	s := startSecured(t, nil)
-	ci := bySocket(t, s.config.DataDir, "TokenService/Create", map[string]any{"name": "ci", "role": true,
-		"grants": grants{{"keys": []string{"ci:*"}, "ops": []string{"check"}}}})
-	if ci["token"] != "" {
-		t.Errorf("a role has the secret %q", ci["token"])
-	}
-	for _, c := range []struct {
-		role, key string
-		status    int
-		code      codes.Code
-		redis     string
-	}{
-		{"ci", "ci:1", http.StatusOK, codes.OK, ""},
-		{"ci", "web:1", http.StatusForbidden, codes.PermissionDenied, "NOPERM"},
-		{"nobody", "ci:1", http.StatusUnauthorized, codes.Unauthenticated, "NOAUTH"},
-		{"", "ci:1", http.StatusUnauthorized, codes.Unauthenticated, "NOAUTH"},
-	} {
-		secure := s.ca.Trusting()
-		if c.role != "" {
-			secure = s.ca.Client(testcert.URIs("stint://role/" + c.role))
+	inBubble(t, func(t *testing.T) {
+		s := startSecured(t, nil)
+		ci := bySocket(t, s.config.DataDir, "TokenService/Create", map[string]any{"name": "ci", "role": true,
+			"grants": grants{{"keys": []string{"ci:*"}, "ops": []string{"check"}}}})
+		if ci["token"] != "" {
+			t.Errorf("a role has the secret %q", ci["token"])
 		}
-		if got := s.spendOver(secure, c.key); got != c.status {
-			t.Errorf("role %q on %s over HTTP: %d, want %d", c.role, c.key, got, c.status)
-		}
-		for _, addr := range []string{s.APIAddr(), s.GRPCAddr()} {
-			err := s.grpc(addr, credentials.NewTLS(secure)).Invoke(t.Context(), stintv1connect.LimitServiceCheckProcedure,
-				plentyOf(c.key), &stintv1.CheckResponse{})
-			if status.Code(err) != c.code {
-				t.Errorf("role %q on %s over gRPC: %v, want %v", c.role, c.key, err, c.code)
+		for _, c := range []struct {
+			role, key string
+			status    int
+			code      codes.Code
+			redis     string
+		}{
+			{"ci", "ci:1", http.StatusOK, codes.OK, ""},
+			{"ci", "web:1", http.StatusForbidden, codes.PermissionDenied, "NOPERM"},
+			{"nobody", "ci:1", http.StatusUnauthorized, codes.Unauthenticated, "NOAUTH"},
+			{"", "ci:1", http.StatusUnauthorized, codes.Unauthenticated, "NOAUTH"},
+		} {
+			secure := s.ca.Trusting()
+			if c.role != "" {
+				secure = s.ca.Client(testcert.URIs("stint://role/" + c.role))
+			}
+			if got := s.spendOver(secure, c.key); got != c.status {
+				t.Errorf("role %q on %s over HTTP: %d, want %d", c.role, c.key, got, c.status)
+			}
+			for _, addr := range []string{s.APIAddr(), s.GRPCAddr()} {
+				err := s.grpc(addr, credentials.NewTLS(secure)).Invoke(t.Context(), stintv1connect.LimitServiceCheckProcedure,
+					plentyOf(c.key), &stintv1.CheckResponse{})
+				if status.Code(err) != c.code {
+					t.Errorf("role %q on %s over gRPC: %v, want %v", c.role, c.key, err, c.code)
+				}
+			}
+			err := s.redis(func(o *redis.Options) { o.TLSConfig = secure }).Incr(t.Context(), c.key).Err()
+			if c.redis == "" && err != nil || c.redis != "" && (err == nil || !strings.HasPrefix(err.Error(), c.redis)) {
+				t.Errorf("role %q on %s over Redis's protocol: %v, want %q", c.role, c.key, err, c.redis)
 			}
 		}
-		err := s.redis(func(o *redis.Options) { o.TLSConfig = secure }).Incr(t.Context(), c.key).Err()
-		if c.redis == "" && err != nil || c.redis != "" && (err == nil || !strings.HasPrefix(err.Error(), c.redis)) {
-			t.Errorf("role %q on %s over Redis's protocol: %v, want %q", c.role, c.key, err, c.redis)
-		}
-	}
+	})
 }
 
 // spendOver checks a key of policy plenty over HTTP and returns the status.
 func (s *secured) spendOver(secure *tls.Config, key string) int {
 	s.t.Helper()
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: secure, DisableKeepAlives: true}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: secure, DisableKeepAlives: true, DialContext: dialerOf(s.Node)}}
 	response, err := client.Post("https://"+s.APIAddr()+"/stint.v1.LimitService/Check", "application/json",
 		strings.NewReader(fmt.Sprintf(`{"entries":[{"policy":"plenty","key":%q}]}`, key)))
 	if err != nil {

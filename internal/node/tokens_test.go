@@ -23,9 +23,6 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// brief leaves no connection behind.
-var brief = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-
 // spendAs checks a key at a node's API with a token, "" for none, and returns the status; 0: there is no answer.
 func spendAs(n *Node, token string) (status int) {
 	body := `{"entries":[{"policy":"stock","key":"a"}]}`
@@ -37,7 +34,7 @@ func spendAs(n *Node, token string) (status int) {
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	response, err := brief.Do(r)
+	response, err := clientOf(n).Do(r)
 	if err != nil {
 		return 0
 	}
@@ -54,7 +51,7 @@ func bySocket(t testing.TB, dir, procedure string, message any) (answer map[stri
 		t.Fatal(err)
 	}
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return DialLocal(ctx, dir)
+		return dialLocal(t, ctx, dir)
 	}}
 	response, err := (&http.Client{Transport: transport}).Post("http://local/stint.v1."+procedure, "application/json", bytes.NewReader(body))
 	if err != nil {
@@ -97,71 +94,73 @@ func (c *trio) awaitStatus(what, token string, status int, nodes ...int) {
 
 func TestTokensOnEveryNode(t *testing.T) {
 	t.Parallel()
-	c := trioToBe(t)
-	for i := range c.nodes {
-		c.start(i)
-	}
-	c.ready(0, 1, 2)
-	dirs := []string{c.configs[0].DataDir, c.configs[1].DataDir, c.configs[2].DataDir}
-	c.awaitStatus("nobody is asked before the first token", "", http.StatusOK, 0, 1, 2)
-	root := createToken(t, dirs[0], "root", "admin")
-	c.awaitStatus("every node asks for a token", "", http.StatusUnauthorized, 0, 1, 2)
-	c.awaitStatus("every node knows the first token", root, http.StatusOK, 0, 1, 2)
-
-	web := createToken(t, dirs[1], "web", "check")
-	c.awaitStatus("every node knows the second token", web, http.StatusOK, 0, 1, 2)
-	var uses map[string]any
-	await.Until(t, "the list says when another node saw the token last", func() bool {
-		uses = map[string]any{}
-		for _, token := range bySocket(t, dirs[2], "TokenService/List", struct{}{})["tokens"].([]any) {
-			token := token.(map[string]any)
-			uses[token["name"].(string)] = token["lastUsed"]
+	inBubble(t, func(t *testing.T) {
+		c := trioToBe(t)
+		for i := range c.nodes {
+			c.start(i)
 		}
-		return uses["web"] != nil && uses["root"] != nil
-	}, &uses)
+		c.ready(0, 1, 2)
+		dirs := []string{c.configs[0].DataDir, c.configs[1].DataDir, c.configs[2].DataDir}
+		c.awaitStatus("nobody is asked before the first token", "", http.StatusOK, 0, 1, 2)
+		root := createToken(t, dirs[0], "root", "admin")
+		c.awaitStatus("every node asks for a token", "", http.StatusUnauthorized, 0, 1, 2)
+		c.awaitStatus("every node knows the first token", root, http.StatusOK, 0, 1, 2)
 
-	// A token that is revoked while a node is down does not come back with that node.
-	c.stop(2)
-	bySocket(t, dirs[0], "TokenService/Revoke", map[string]any{"name": "web"})
-	began := time.Now()
-	c.awaitStatus("the revoked token is dead", web, http.StatusUnauthorized, 0, 1)
-	t.Logf("a revoked token was dead on every node after %v", time.Since(began).Round(time.Millisecond))
-	var lived atomic.Int64
-	c.watchToken(2, web, &lived)
-	c.awaitStatus("the node that was down asks for tokens", "", http.StatusUnauthorized, 2)
-	c.awaitStatus("the node that was down knows the tokens", root, http.StatusOK, 2)
-	if lived.Load() > 0 {
-		t.Errorf("the node that was down has served the revoked token %d times", lived.Load())
-	}
-
-	// A node that joins lets nobody in before it knows the tokens.
-	i := c.add("n4")
-	var open atomic.Int64
-	c.watchToken(i, "", &open)
-	c.awaitStatus("the node that has joined knows the tokens", root, http.StatusOK, i)
-	c.awaitStatus("the node that has joined asks for tokens", "", http.StatusUnauthorized, i)
-	if open.Load() > 0 {
-		t.Errorf("the node that joins has served %d requests without a token", open.Load())
-	}
-
-	bySocket(t, dirs[1], "TokenService/TurnOff", struct{}{})
-	c.awaitStatus("nobody is asked any longer", "", http.StatusOK, 0, 1, 2, i)
-	createToken(t, dirs[1], "again", "check")
-	c.awaitStatus("the next token turns the asking on", "", http.StatusUnauthorized, 0, 1, 2, i)
-	var audit string
-	await.Until(t, "the audit log has all of it", func() bool {
-		text, err := json.Marshal(bySocket(t, dirs[0], "ObserveService/Audit", map[string]any{"count": 100}))
-		audit = string(text)
-		for _, deed := range []string{"token create", "token revoke", "token off", "token on"} {
-			if !strings.Contains(audit, fmt.Sprintf("%q", deed)) {
-				return false
+		web := createToken(t, dirs[1], "web", "check")
+		c.awaitStatus("every node knows the second token", web, http.StatusOK, 0, 1, 2)
+		var uses map[string]any
+		await.Until(t, "the list says when another node saw the token last", func() bool {
+			uses = map[string]any{}
+			for _, token := range bySocket(t, dirs[2], "TokenService/List", struct{}{})["tokens"].([]any) {
+				token := token.(map[string]any)
+				uses[token["name"].(string)] = token["lastUsed"]
 			}
+			return uses["web"] != nil && uses["root"] != nil
+		}, &uses)
+
+		// A token that is revoked while a node is down does not come back with that node.
+		c.stop(2)
+		bySocket(t, dirs[0], "TokenService/Revoke", map[string]any{"name": "web"})
+		began := time.Now()
+		c.awaitStatus("the revoked token is dead", web, http.StatusUnauthorized, 0, 1)
+		t.Logf("a revoked token was dead on every node after %v", time.Since(began).Round(time.Millisecond))
+		var lived atomic.Int64
+		c.watchToken(2, web, &lived)
+		c.awaitStatus("the node that was down asks for tokens", "", http.StatusUnauthorized, 2)
+		c.awaitStatus("the node that was down knows the tokens", root, http.StatusOK, 2)
+		if lived.Load() > 0 {
+			t.Errorf("the node that was down has served the revoked token %d times", lived.Load())
 		}
-		return err == nil
-	}, &audit)
-	if strings.Contains(audit, root) || strings.Contains(c.journal.String(), root) || strings.Contains(c.journal.String(), web) {
-		t.Error("a token stands in the audit log or in a log")
-	}
+
+		// A node that joins lets nobody in before it knows the tokens.
+		i := c.add("n4")
+		var open atomic.Int64
+		c.watchToken(i, "", &open)
+		c.awaitStatus("the node that has joined knows the tokens", root, http.StatusOK, i)
+		c.awaitStatus("the node that has joined asks for tokens", "", http.StatusUnauthorized, i)
+		if open.Load() > 0 {
+			t.Errorf("the node that joins has served %d requests without a token", open.Load())
+		}
+
+		bySocket(t, dirs[1], "TokenService/TurnOff", struct{}{})
+		c.awaitStatus("nobody is asked any longer", "", http.StatusOK, 0, 1, 2, i)
+		createToken(t, dirs[1], "again", "check")
+		c.awaitStatus("the next token turns the asking on", "", http.StatusUnauthorized, 0, 1, 2, i)
+		var audit string
+		await.Until(t, "the audit log has all of it", func() bool {
+			text, err := json.Marshal(bySocket(t, dirs[0], "ObserveService/Audit", map[string]any{"count": 100}))
+			audit = string(text)
+			for _, deed := range []string{"token create", "token revoke", "token off", "token on"} {
+				if !strings.Contains(audit, fmt.Sprintf("%q", deed)) {
+					return false
+				}
+			}
+			return err == nil
+		}, &audit)
+		if strings.Contains(audit, root) || strings.Contains(c.journal.String(), root) || strings.Contains(c.journal.String(), web) {
+			t.Error("a token stands in the audit log or in a log")
+		}
+	})
 }
 
 // watchToken starts a node and counts how often it serves a token from its first moment on until it is ready.
@@ -191,28 +190,30 @@ func (c *trio) watchToken(i int, token string, served *atomic.Int64) {
 
 func TestTheFirstTokenOfAFile(t *testing.T) {
 	t.Parallel()
-	text, err := auth.NewToken(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := testConfig(t)
-	config.AdminTokenFile = filepath.Join(t.TempDir(), "admin.token")
-	if err := os.WriteFile(config.AdminTokenFile, []byte(text+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	n := start(t, config)
-	await.Until(t, "the token of the file is the first one", func() bool {
-		return spendAs(n, "") == http.StatusUnauthorized && spendAs(n, text) == http.StatusOK
+	inBubble(t, func(t *testing.T) {
+		text, err := auth.NewToken(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := testConfig(t)
+		config.AdminTokenFile = filepath.Join(t.TempDir(), "admin.token")
+		if err := os.WriteFile(config.AdminTokenFile, []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		n := start(t, config)
+		await.Until(t, "the token of the file is the first one", func() bool {
+			return spendAs(n, "") == http.StatusUnauthorized && spendAs(n, text) == http.StatusOK
+		})
+		// The file is for a cluster without tokens: what was revoked does not come back with it.
+		createToken(t, config.DataDir, "other", "admin")
+		bySocket(t, config.DataDir, "TokenService/Revoke", map[string]any{"name": firstTokenName})
+		stop(t, n)
+		n = start(t, config)
+		defer stop(t, n)
+		if status := spendAs(n, text); status != http.StatusUnauthorized {
+			t.Errorf("the revoked token of the file: %d", status)
+		}
 	})
-	// The file is for a cluster without tokens: what was revoked does not come back with it.
-	createToken(t, config.DataDir, "other", "admin")
-	bySocket(t, config.DataDir, "TokenService/Revoke", map[string]any{"name": firstTokenName})
-	stop(t, n)
-	n = start(t, config)
-	defer stop(t, n)
-	if status := spendAs(n, text); status != http.StatusUnauthorized {
-		t.Errorf("the revoked token of the file: %d", status)
-	}
 }
 
 func TestAnAdminTokenFileThatHoldsNoneIsRefused(t *testing.T) {
@@ -229,45 +230,49 @@ func TestAnAdminTokenFileThatHoldsNoneIsRefused(t *testing.T) {
 // While a node may be of a release that asks for no tokens, none can be made.
 func TestNoTokenIsMadeBeforeTheUpgradeIsFinished(t *testing.T) {
 	t.Parallel()
-	config := testConfig(t)
-	config.World.Newest = shard.LevelSound
-	n := start(t, config)
-	defer stop(t, n)
-	_, err := n.tokenAdmin.Create(t.Context(), auth.Record{Name: "root", Grants: []auth.Grant{auth.Everything()}}, false, "test")
-	if err == nil || !strings.Contains(err.Error(), "before its upgrade is finished") {
-		t.Errorf("a token is made at level %d: %v", n.view.level(), err)
-	}
+	inBubble(t, func(t *testing.T) {
+		config := testConfig(t)
+		config.World.Newest = shard.LevelSound
+		n := start(t, config)
+		defer stop(t, n)
+		_, err := n.tokenAdmin.Create(t.Context(), auth.Record{Name: "root", Grants: []auth.Grant{auth.Everything()}}, false, "test")
+		if err == nil || !strings.Contains(err.Error(), "before its upgrade is finished") {
+			t.Errorf("a token is made at level %d: %v", n.view.level(), err)
+		}
+	})
 }
 
 // A token that was revoked after the backup comes back with it: it may count, and no longer administer.
 func TestARestoreBringsNoAdministratorBack(t *testing.T) {
 	t.Parallel()
-	config := testConfig(t)
-	n := start(t, config)
-	root, web := createToken(t, config.DataDir, "root", "admin"), createToken(t, config.DataDir, "web", "check", "policies")
-	file := backedUp(t, n)
-	bySocket(t, config.DataDir, "TokenService/Revoke", map[string]any{"name": "root"})
-	stop(t, n)
-	dir := filepath.Join(t.TempDir(), "restored")
-	if err := planned(t, file, RestoreConfig{DataDir: dir}).Write(); err != nil {
-		t.Fatal(err)
-	}
-	config.DataDir = dir
-	n = start(t, config)
-	defer stop(t, n)
-	for _, c := range []struct {
-		token string
-		op    auth.Op
-		want  bool
-	}{{root, auth.Tokens, false}, {root, auth.Check, false}, {web, auth.Check, true}, {web, auth.Policies, false}} {
-		caller, refusal := n.tokens.guard.Caller(auth.Proof{Token: c.token})
-		if refusal != nil || caller.MaySomewhere(c.op) != c.want {
-			t.Errorf("after the restore a token may %v: want %v (%v)", c.op, c.want, refusal)
+	inBubble(t, func(t *testing.T) {
+		config := onRealDisk(t)
+		n := start(t, config)
+		root, web := createToken(t, config.DataDir, "root", "admin"), createToken(t, config.DataDir, "web", "check", "policies")
+		file := backedUp(t, n)
+		bySocket(t, config.DataDir, "TokenService/Revoke", map[string]any{"name": "root"})
+		stop(t, n)
+		dir := filepath.Join(t.TempDir(), "restored")
+		if err := planned(t, file, RestoreConfig{DataDir: dir}).Write(); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if status := spendAs(n, ""); status != http.StatusUnauthorized {
-		t.Errorf("the restored cluster asks for no token: %d", status)
-	}
-	fresh := createToken(t, dir, "root2", "admin")
-	await.Until(t, "the socket makes the next administrator", func() bool { return spendAs(n, fresh) == http.StatusOK })
+		config.DataDir = dir
+		n = start(t, config)
+		defer stop(t, n)
+		for _, c := range []struct {
+			token string
+			op    auth.Op
+			want  bool
+		}{{root, auth.Tokens, false}, {root, auth.Check, false}, {web, auth.Check, true}, {web, auth.Policies, false}} {
+			caller, refusal := n.tokens.guard.Caller(auth.Proof{Token: c.token})
+			if refusal != nil || caller.MaySomewhere(c.op) != c.want {
+				t.Errorf("after the restore a token may %v: want %v (%v)", c.op, c.want, refusal)
+			}
+		}
+		if status := spendAs(n, ""); status != http.StatusUnauthorized {
+			t.Errorf("the restored cluster asks for no token: %d", status)
+		}
+		fresh := createToken(t, dir, "root2", "admin")
+		await.Until(t, "the socket makes the next administrator", func() bool { return spendAs(n, fresh) == http.StatusOK })
+	})
 }

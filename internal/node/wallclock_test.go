@@ -2,78 +2,63 @@ package node
 
 import (
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/internal/await"
+	"github.com/stint-io/stint/internal/bubble"
 )
-
-// wallclock is a machine's clock that can be set: the wall reading moves and the monotonic one does not.
-type wallclock struct{ ahead atomic.Int64 } // nanoseconds
-
-func (w *wallclock) now() time.Time {
-	t, by := time.Now(), time.Duration(w.ahead.Load())
-	if by == 0 {
-		return t
-	}
-	// Time.Add moves both readings. The second word of a time.Time that has a monotonic reading is that reading, in
-	// nanoseconds.
-	moved := t.Add(by)
-	words := (*[2]int64)(unsafe.Pointer(&moved))
-	words[1] -= int64(by)
-	return moved
-}
 
 // Shard time is the median of three clocks. A node whose clock is wrong first loses its shards, and then stops.
 func TestANodeWithAWrongClockHandsOverAndWithAVeryWrongOneStops(t *testing.T) {
 	t.Parallel()
-	c := trioToBe(t)
-	var clock wallclock
-	c.configs[1].World.Now = clock.now
-	for i := range 3 {
-		c.start(i)
-	}
-	c.ready(0, 1, 2)
-	crowd := newCrowd(t, c, 0, 1, 2)
-	c.await("n2 leads, and every shard is led by who should", func(s api.ClusterStatus) bool {
-		return ownsOf(s, "n2") > 0 && c.ledAsWanted(s)
+	inBubble(t, func(t *testing.T) {
+		c := trioToBe(t)
+		clock := bubble.NewClock(0)
+		c.configs[1].World.Now = clock.Now
+		for i := range 3 {
+			c.start(i)
+		}
+		c.ready(0, 1, 2)
+		crowd := newCrowd(t, c, 0, 1, 2)
+		c.await("n2 leads, and every shard is led by who should", func(s api.ClusterStatus) bool {
+			return ownsOf(s, "n2") > 0 && c.ledAsWanted(s)
+		})
+
+		clock.Set(3 * time.Second)
+		c.await("n2 owns nothing", func(s api.ClusterStatus) bool { return ownsOf(s, "n2") == 0 })
+		if c.journal.says("n2", "handing a shard over") == 0 {
+			t.Error("n2 did not say why")
+		}
+		given := strings.Count(c.journal.String(), "to=n2")
+		until := time.Now().Add(5 * time.Second)
+		c.await("the time in which a shard could be handed to n2 is over", func(s api.ClusterStatus) bool {
+			c.wantClockSeen(s, "n2")
+			return time.Now().After(until)
+		})
+
+		if strings.Count(c.journal.String(), "to=n2") != given { // it may be elected, and hands over again
+			t.Error("a shard was handed to n2, whose clock is ahead")
+		}
+
+		crowd.avoid(1)
+		clock.Set(20 * time.Second)
+		err := await.Receive(t, "n2 stops, with a clock 20 s ahead", c.nodes[1].Done())
+		if err == nil || !strings.Contains(err.Error(), "ahead of the other nodes' clocks") {
+			t.Errorf("n2 stops because: %v", err)
+		}
+		c.stop(1)
+		c.ready(0, 2)
+		crowd.goesHome(2)
+		select {
+		case err := <-c.nodes[0].Done():
+			t.Errorf("n1 stops, too: %v", err)
+		case err := <-c.nodes[2].Done():
+			t.Errorf("n3 stops, too: %v", err)
+		default:
+		}
 	})
-
-	clock.ahead.Store(int64(3 * time.Second))
-	c.await("n2 owns nothing", func(s api.ClusterStatus) bool { return ownsOf(s, "n2") == 0 })
-	if c.journal.says("n2", "handing a shard over") == 0 {
-		t.Error("n2 did not say why")
-	}
-	given := strings.Count(c.journal.String(), "to=n2")
-	until := time.Now().Add(5 * time.Second)
-	c.await("the time in which a shard could be handed to n2 is over", func(s api.ClusterStatus) bool {
-		c.wantClockSeen(s, "n2")
-		return time.Now().After(until)
-	})
-
-	if strings.Count(c.journal.String(), "to=n2") != given { // it may be elected, and hands over again
-		t.Error("a shard was handed to n2, whose clock is ahead")
-	}
-
-	crowd.avoid(1)
-	clock.ahead.Store(int64(20 * time.Second))
-	err := await.Receive(t, "n2 stops, with a clock 20 s ahead", c.nodes[1].Done())
-	if err == nil || !strings.Contains(err.Error(), "ahead of the other nodes' clocks") {
-		t.Errorf("n2 stops because: %v", err)
-	}
-	c.stop(1)
-	c.ready(0, 2)
-	crowd.goesHome(2)
-	select {
-	case err := <-c.nodes[0].Done():
-		t.Errorf("n1 stops, too: %v", err)
-	case err := <-c.nodes[2].Done():
-		t.Errorf("n3 stops, too: %v", err)
-	default:
-	}
 }
 
 // wantClockSeen checks that status shows a node's clock 3 s ahead, and shard time unaffected.

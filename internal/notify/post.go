@@ -33,12 +33,13 @@ const (
 
 // Config configures a Poster. Zero values are documented.
 type Config struct {
-	Allow   []netip.Prefix   // addresses that are reached besides those of the Internet, with or without TLS
-	Roots   *x509.CertPool   // authorities; nil: the system's
-	Resolve *net.Resolver    // nil: the system's
-	Now     func() time.Time // of timestamps; nil: time.Now
-	Agent   string           // User-Agent; "": stint
-	Timeout time.Duration    // of one try; 0: Timeout
+	Allow   []netip.Prefix                                              // addresses that are reached besides those of the Internet, with or without TLS
+	Roots   *x509.CertPool                                              // authorities; nil: the system's
+	Resolve *net.Resolver                                               // nil: the system's
+	Dial    func(ctx context.Context, address string) (net.Conn, error) // connects to an address that is allowed; nil: TCP
+	Now     func() time.Time                                            // of timestamps; nil: time.Now
+	Agent   string                                                      // User-Agent; "": stint
+	Timeout time.Duration                                               // of one try; 0: Timeout
 }
 
 // Message is one event in its form on the wire.
@@ -74,16 +75,27 @@ func NewPoster(c Config) *Poster {
 // user does, and an answer names other places.
 func (p *Poster) client(plain bool) *http.Client {
 	allow := allowList(p.config.Allow)
-	dialer := &net.Dialer{Timeout: p.config.Timeout, Resolver: p.config.Resolve, Control: func(_, address string, _ syscall.RawConn) error {
+	check := func(address string) error {
 		to, err := netip.ParseAddrPort(address)
 		if err != nil {
 			return err
 		}
 		return allow.check(to.Addr(), plain)
-	}}
+	}
+	dialer := &net.Dialer{Timeout: p.config.Timeout, Resolver: p.config.Resolve,
+		Control: func(_, address string, _ syscall.RawConn) error { return check(address) }}
+	dial := dialer.DialContext
+	if p.config.Dial != nil {
+		dial = func(ctx context.Context, _, address string) (net.Conn, error) {
+			if err := check(address); err != nil {
+				return nil, err
+			}
+			return p.config.Dial(ctx, address)
+		}
+	}
 	return &http.Client{
 		Transport: &http.Transport{
-			DialContext:            dialer.DialContext,
+			DialContext:            dial,
 			TLSClientConfig:        &tls.Config{RootCAs: p.config.Roots, MinVersion: tls.VersionTLS12},
 			TLSHandshakeTimeout:    p.config.Timeout,
 			MaxResponseHeaderBytes: headerMost,

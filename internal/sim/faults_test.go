@@ -201,11 +201,11 @@ func (w *world) doWipe(f fault) {
 // its old state. Its monotonic clock may or may not have run meanwhile.
 func (w *world) doPause(f fault) {
 	m := w.victim(f.whom)
-	resume := m.clock.pause()
+	resume := m.clock.Pause()
 	defer resume()
 	if f.size < 0.5 {
-		m.clock.suspend()
-		defer m.clock.wake()
+		m.clock.Suspend()
+		defer m.clock.Wake()
 	}
 	f.size = 1
 	w.doIsolate(f)
@@ -214,9 +214,9 @@ func (w *world) doPause(f fault) {
 func (w *world) doStep(f fault) {
 	m := w.victim(f.whom)
 	by := time.Duration((f.size - 0.5) * 6 * float64(time.Second))
-	m.clock.step(by)
+	m.clock.Step(by)
 	w.pause(3 * f.long)
-	m.clock.step(-by)
+	m.clock.Step(-by)
 }
 
 // doFarOff sets a clock so wrong that the node stops itself. If other clocks are wrong too, it stops the other nodes.
@@ -225,16 +225,16 @@ func (w *world) doFarOff(f fault) {
 		m.hurt.Store(true)
 	}
 	m := w.victim(f.whom)
-	m.clock.step(time.Duration((f.size - 0.5) * 100 * float64(time.Second)))
+	m.clock.Step(time.Duration((f.size - 0.5) * 100 * float64(time.Second)))
 	w.pause(2 * f.long)
-	m.clock.set(0)
+	m.clock.Set(0)
 }
 
 func (w *world) doSuspend(f fault) {
 	m := w.victim(f.whom)
-	m.clock.suspend()
+	m.clock.Suspend()
 	w.pause(f.long / 2)
-	m.clock.wake()
+	m.clock.Wake()
 }
 
 func (w *world) doGossipCut(f fault) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/cluster/gossip"
+	"github.com/stint-io/stint/internal/bubble"
 	"github.com/stint-io/stint/internal/node"
 	"github.com/stint-io/stint/raftfsm/memfs"
 	"github.com/stint-io/stint/raftfsm/memnet"
@@ -20,7 +21,7 @@ type machine struct {
 	w     *world
 	id    string
 	addr  string
-	clock *clock
+	clock *bubble.Clock
 	disk  *memfs.Disk
 	dir   string        // on the disk
 	dirs  int           // directories created so far
@@ -44,7 +45,7 @@ type life struct {
 
 func (w *world) newMachine(i int) *machine {
 	m := &machine{w: w, id: fmt.Sprint("n", i), addr: fmt.Sprintf("n%d:7401", i), held: make(chan struct{}, 1)}
-	m.clock = newClock(time.Duration(w.chance.IntN(60)-30) * time.Millisecond)
+	m.clock = bubble.NewClock(time.Duration(w.chance.IntN(60)-30) * time.Millisecond)
 	m.wipe()
 	return m
 }
@@ -102,8 +103,8 @@ func (m *machine) config(l *life) node.Config {
 		InsecurePeers:   true,
 		Logger:          slog.New(scribe{world: m.w, clock: m.clock, story: m.w.story, who: m.id, level: m.w.level}),
 		World: node.World{
-			Now:    m.clock.now,
-			Slept:  m.clock.slept,
+			Now:    m.clock.Now,
+			Slept:  m.clock.Slept,
 			FS:     m.disk,
 			Listen: l.listen,
 			Dial:   l.dial,
@@ -165,7 +166,7 @@ func (m *machine) watch(l *life) {
 	}
 	m.crash(errors.Is(reason, node.ErrDisk))
 	m.w.pause(time.Second)
-	m.clock.set(0)
+	m.clock.Set(0)
 	m.restart()
 }
 
@@ -233,7 +234,7 @@ func (m *machine) restart() {
 			return
 		}
 		time.Sleep(time.Second)
-		m.clock.set(0)
+		m.clock.Set(0)
 		if errors.Is(err, node.ErrDisk) {
 			m.takeDisk(true) // it failed before the process noticed: from here on it works, with what it holds
 		}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/stint-io/stint/internal/bubble"
 )
 
 // story is the history of a world in virtual time: its faults, and the logs of its nodes. It is formatted only on request.
@@ -66,7 +68,7 @@ var told = map[string]bool{"raft: Installed remote snapshot": true, "raft: snaps
 // scribe is the slog.Handler of one node.
 type scribe struct {
 	world *world
-	clock *clock
+	clock *bubble.Clock
 	story *story
 	who   string
 	level slog.Level
@@ -76,7 +78,7 @@ type scribe struct {
 // Enabled implements slog.Handler. A Raft member of a paused process blocks here.
 func (s scribe) Enabled(context.Context, slog.Level) bool {
 	if slices.ContainsFunc(s.attrs, func(a slog.Attr) bool { return a.Key == "shard" }) {
-		s.clock.stand()
+		s.clock.Stand()
 	}
 	return true
 }

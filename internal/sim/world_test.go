@@ -312,7 +312,7 @@ func (w *world) suffer() {
 func (w *world) heal() {
 	for _, m := range w.everybody() {
 		m.hold()
-		m.clock.set(0)
+		m.clock.Set(0)
 		m.disk.Recover()
 		m.restart()
 		m.release()

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"math"
 	"math/rand/v2"
+	"net"
+	"net/http"
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -19,7 +21,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
-// Config says which calls are followed, and where their spans go. All fields but Logger are required.
+// Config says which calls are followed, and where their spans go. All fields but Logger and Dial are required.
 type Config struct {
 	// Endpoint is the URL of the collector, which speaks OTLP over HTTP. Without a path it is that of /v1/traces.
 	Endpoint string
@@ -29,6 +31,8 @@ type Config struct {
 	Node, Version  string // of this node
 	// HideKey returns the keyed hash of a key; ok is false as long as there is no secret.
 	HideKey func(namespace, key string) (hash string, ok bool)
+	// Dial connects to the collector; nil: TCP.
+	Dial func(ctx context.Context, addr string) (net.Conn, error)
 	// Exported and Dropped count spans. The reasons are "queue" (it is full), "collector" (it refused them, or was not there) and
 	// "stop" (there was no time left).
 	Exported func(spans int)
@@ -88,12 +92,16 @@ func Start(config Config) (*Tracer, error) {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
+	options := []otlptracehttp.Option{otlptracehttp.WithEndpointURL(endpoint.String()), otlptracehttp.WithTimeout(sendWithin),
+		otlptracehttp.WithCompression(otlptracehttp.GzipCompression), otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true,
+			InitialInterval: time.Second, MaxInterval: 5 * time.Second, MaxElapsedTime: sendWithin})}
+	if config.Dial != nil {
+		dial := func(ctx context.Context, _, addr string) (net.Conn, error) { return config.Dial(ctx, addr) }
+		options = append(options, otlptracehttp.WithHTTPClient(&http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}))
+	}
 	t := &Tracer{config: config, roots: shareOf(config.Roots), denials: shareOf(config.Denials), stop: make(chan struct{}),
-		queue: make(chan []*tracepb.Span, queueMost),
-		client: otlptracehttp.NewClient(otlptracehttp.WithEndpointURL(endpoint.String()), otlptracehttp.WithTimeout(sendWithin),
-			otlptracehttp.WithCompression(otlptracehttp.GzipCompression),
-			otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: time.Second,
-				MaxInterval: 5 * time.Second, MaxElapsedTime: sendWithin})),
+		queue:  make(chan []*tracepb.Span, queueMost),
+		client: otlptracehttp.NewClient(options...),
 		resource: &resourcepb.Resource{Attributes: []*commonpb.KeyValue{text("service.name", "stint"),
 			text("service.version", config.Version), text("service.instance.id", config.Node)}}}
 	t.sending, t.cancel = context.WithCancel(context.Background())

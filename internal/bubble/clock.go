@@ -1,4 +1,4 @@
-package sim
+package bubble
 
 import (
 	"sync"
@@ -6,9 +6,9 @@ import (
 	"unsafe"
 )
 
-// clock is the clock of one machine. Its wall reading can be stepped and run at a wrong rate. Its monotonic reading can stand
+// Clock is the clock of one machine. Its wall reading can be stepped and run at a wrong rate. Its monotonic reading can stand
 // still, as on a suspended machine. Reading it in a paused process blocks.
-type clock struct {
+type Clock struct {
 	mu     sync.Mutex
 	epoch  time.Time     // the bubble's time when the world began
 	wall   time.Duration // ahead of the bubble's
@@ -17,11 +17,12 @@ type clock struct {
 	still  time.Time     // since when the monotonic reading has stood still; zero: it runs
 }
 
-func newClock(wall time.Duration) *clock { return &clock{epoch: time.Now(), wall: wall} }
+// NewClock returns a clock whose wall reading is so far ahead of the bubble's.
+func NewClock(wall time.Duration) *Clock { return &Clock{epoch: time.Now(), wall: wall} }
 
-// now is World.Now.
-func (c *clock) now() time.Time {
-	c.stand()
+// Now is World.Now.
+func (c *Clock) Now() time.Time {
+	c.Stand()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := time.Now()
@@ -32,14 +33,15 @@ func (c *clock) now() time.Time {
 	return reading(t.Add(c.wall), monotonic)
 }
 
-func (c *clock) step(by time.Duration) { c.edit(func() { c.wall += by }) }
-func (c *clock) set(wall time.Duration) {
-	c.edit(func() { c.wall = wall })
-}
+// Step moves the wall reading.
+func (c *Clock) Step(by time.Duration) { c.edit(func() { c.wall += by }) }
 
-// pause blocks the process until resume: every reader of its clock, and every Raft member that logs, as a member does before
+// Set puts the wall reading so far ahead of the bubble's.
+func (c *Clock) Set(wall time.Duration) { c.edit(func() { c.wall = wall }) }
+
+// Pause blocks the process until resume: every reader of its clock, and every Raft member that logs, as a member does before
 // it gives up the lead or stands for election. What still runs reaches no other process.
-func (c *clock) pause() (resume func()) {
+func (c *Clock) Pause() (resume func()) {
 	paused := make(chan struct{})
 	c.edit(func() { c.paused = paused })
 	return func() {
@@ -52,8 +54,8 @@ func (c *clock) pause() (resume func()) {
 	}
 }
 
-// stand waits while the process is paused.
-func (c *clock) stand() {
+// Stand waits while the process is paused.
+func (c *Clock) Stand() {
 	c.mu.Lock()
 	paused := c.paused
 	c.mu.Unlock()
@@ -62,11 +64,11 @@ func (c *clock) stand() {
 	}
 }
 
-// suspend stops the monotonic reading until wake.
-func (c *clock) suspend() { c.edit(func() { c.still = time.Now() }) }
+// Suspend stops the monotonic reading until Wake.
+func (c *Clock) Suspend() { c.edit(func() { c.still = time.Now() }) }
 
-// slept is how long the machine was suspended.
-func (c *clock) slept() time.Duration {
+// Slept is how long the machine was suspended.
+func (c *Clock) Slept() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.still.IsZero() {
@@ -75,14 +77,15 @@ func (c *clock) slept() time.Duration {
 	return c.behind + time.Since(c.still)
 }
 
-func (c *clock) wake() {
+// Wake ends Suspend.
+func (c *Clock) Wake() {
 	c.edit(func() {
 		c.behind += time.Since(c.still)
 		c.still = time.Time{}
 	})
 }
 
-func (c *clock) edit(f func()) {
+func (c *Clock) edit(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f()
