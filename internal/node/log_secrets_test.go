@@ -49,65 +49,63 @@ envoy: {edge: {rules: [{match: [{k: "*"}], entries: [{policy: stock, key: "{k}"}
 // notes and ids of holds.
 func TestLogsAndTracesHaveNoSecret(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T) {
-		j := newJournal(t)
-		config := testConfig(t)
-		config.Logger = slog.New(slog.NewJSONHandler(j, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		config.LogSlow = 1 // nanosecond
-		at := newCollector(t)
-		config.TraceOTLP, config.TraceRatio = at.URL, 1
-		config.GRPCAddr, config.RedisAddr = "127.0.0.1:0", "127.0.0.1:0"
-		config.PoliciesFile = filepath.Join(t.TempDir(), "policies.yaml")
-		if err := os.WriteFile(config.PoliciesFile, []byte(markedPolicies), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		n := start(t, config)
-		token := createToken(t, config.DataDir, "web", "admin")
-		await.Until(t, "the token is known", func() bool { return spendAs(n, token) == http.StatusOK })
+	j := newJournal(t)
+	config := testConfig(t)
+	config.Logger = slog.New(slog.NewJSONHandler(j, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	config.LogSlow = 1 // nanosecond
+	at := newCollector(t)
+	config.TraceOTLP, config.TraceRatio = at.URL, 1
+	config.GRPCAddr, config.RedisAddr = "127.0.0.1:0", "127.0.0.1:0"
+	config.PoliciesFile = filepath.Join(t.TempDir(), "policies.yaml")
+	if err := os.WriteFile(config.PoliciesFile, []byte(markedPolicies), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := start(t, config)
+	token := createToken(t, config.DataDir, "web", "admin")
+	await.Until(t, "the token is known", func() bool { return spendAs(n, token) == http.StatusOK })
 
-		secrets := []string{markKey, markID, markBody, markToken, markHeader, markQuery, markPolicy, markNote, token, token[len(token)-20:]}
-		secrets = append(secrets, askByHTTP(t, n, token)...)
-		askByGRPC(t, n, token)
-		askByRedis(t, n, token)
-		askAtGate(t, n, token)
-		stop(t, n)
+	secrets := []string{markKey, markID, markBody, markToken, markHeader, markQuery, markPolicy, markNote, token, token[len(token)-20:]}
+	secrets = append(secrets, askByHTTP(t, n, token)...)
+	askByGRPC(t, n, token)
+	askByRedis(t, n, token)
+	askAtGate(t, n, token)
+	stop(t, n)
 
-		log := j.String()
-		ways := map[string]string{} // of spans: the method and its protocol
-		for _, s := range at.spans {
-			ways[s.Name] = attribute(s.Attributes, "rpc.system.name")
-			for _, secret := range secrets {
-				if strings.Contains(strings.ToLower(s.String()), strings.ToLower(secret)) {
-					t.Errorf("a span has %q: %v", secret, s)
-				}
-			}
-		}
+	log := j.String()
+	ways := map[string]string{} // of spans: the method and its protocol
+	for _, s := range at.spans {
+		ways[s.Name] = attribute(s.Attributes, "rpc.system.name")
 		for _, secret := range secrets {
-			for line := range strings.Lines(log) {
-				if strings.Contains(strings.ToLower(line), strings.ToLower(secret)) {
-					t.Errorf("the log has %q: %s", secret, line)
-				}
+			if strings.Contains(strings.ToLower(s.String()), strings.ToLower(secret)) {
+				t.Errorf("a span has %q: %v", secret, s)
 			}
 		}
-		for way, system := range map[string]string{"stint.v1.LimitService/Check": "", "stint.v1.LimitService/Reserve": "connectrpc",
-			"stint.v1.LimitService/CheckBatch": "connectrpc", "envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit": "grpc",
-			"redis/stint.check": "redis", "redis/incr": "redis", "gate/web": "gate"} {
-			if !strings.Contains(log, `"method":"`+way+`"`) {
-				t.Errorf("the log says nothing of %s", way)
-			}
-			if got, traced := ways[strings.TrimPrefix(way, "redis/")]; !traced || system != "" && got != system {
-				t.Errorf("%s has a span of %q", way, got)
+	}
+	for _, secret := range secrets {
+		for line := range strings.Lines(log) {
+			if strings.Contains(strings.ToLower(line), strings.ToLower(secret)) {
+				t.Errorf("the log has %q: %s", secret, line)
 			}
 		}
-		for _, what := range []string{`"trace_id":"`, `"method":"redis/auth"`, `"caller":"token:web"`, `"policy":"stock"`, `"method":"stint.v1.LimitService/Adjust","code":"ok"`, `"code":"invalid_argument"`, `"code":"not_found"`} {
-			if !strings.Contains(log, what) {
-				t.Errorf("no call was logged with %s", what)
-			}
+	}
+	for way, system := range map[string]string{"stint.v1.LimitService/Check": "", "stint.v1.LimitService/Reserve": "connectrpc",
+		"stint.v1.LimitService/CheckBatch": "connectrpc", "envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit": "grpc",
+		"redis/stint.check": "redis", "redis/incr": "redis", "gate/web": "gate"} {
+		if !strings.Contains(log, `"method":"`+way+`"`) {
+			t.Errorf("the log says nothing of %s", way)
 		}
-		if t.Failed() {
-			t.Log(log)
+		if got, traced := ways[strings.TrimPrefix(way, "redis/")]; !traced || system != "" && got != system {
+			t.Errorf("%s has a span of %q", way, got)
 		}
-	})
+	}
+	for _, what := range []string{`"trace_id":"`, `"method":"redis/auth"`, `"caller":"token:web"`, `"policy":"stock"`, `"method":"stint.v1.LimitService/Adjust","code":"ok"`, `"code":"invalid_argument"`, `"code":"not_found"`} {
+		if !strings.Contains(log, what) {
+			t.Errorf("no call was logged with %s", what)
+		}
+	}
+	if t.Failed() {
+		t.Log(log)
+	}
 }
 
 // askByHTTP asks in JSON, and returns the ids of holds and decisions that it was given.

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -81,7 +83,11 @@ func (m *memory) dial(ctx context.Context, addr string) (net.Conn, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		patience = time.Until(deadline)
 	}
-	return m.client.Dial(addr, patience)
+	conn, err := m.client.Dial(addr, patience)
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: "memory", Err: fmt.Errorf("%w: %w", syscall.ECONNREFUSED, err)}
+	}
+	return conn, nil
 }
 
 // gossip is World.Gossip. Nodes hear each other if the seeds of one lead to the other.

@@ -82,6 +82,7 @@ func TestAStopLeavesNoDoubtThroughGRPC(t *testing.T) {
 		}
 		callers.Go(func() {
 			for stream.SendMsg(&stintv1.CheckBatchRequest{Checks: []*stintv1.CheckRequest{plentyOf("stream")}}) == nil {
+				breathe()
 			}
 		})
 		callers.Go(func() {

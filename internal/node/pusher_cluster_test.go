@@ -7,9 +7,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stint-io/stint/internal/await"
-	"github.com/stint-io/stint/internal/bubble"
 	"github.com/stint-io/stint/internal/notify"
 	"github.com/stint-io/stint/shard"
 )
@@ -62,9 +62,8 @@ func TestOtherNodesGoOnWithAPush(t *testing.T) {
 		t.Cleanup(receiver.Close)
 
 		c := trioToBe(t)
-		wall := bubble.NewClock(0)
 		for i := range c.configs {
-			pushing(t, &c.configs[i], wall)
+			pushing(t, &c.configs[i])
 			c.configs[i].Version = c.configs[i].NodeID // in the User-Agent
 			c.start(i)
 		}
@@ -81,7 +80,7 @@ func TestOtherNodesGoOnWithAPush(t *testing.T) {
 			}
 		}
 		c.stop(0, 1, 2)
-		wall.Set(dayAndGrace)
+		time.Sleep(dayAndGrace)
 		for i := range c.configs {
 			c.start(i)
 		}

@@ -28,7 +28,11 @@ func meteredNode(t *testing.T) (*Node, testClockAdmin) {
 	config.SinkAllow = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
 	config.World.Sinks.Pace = notify.Pace{Backoff: time.Millisecond, Pause: time.Millisecond}
 	n := start(t, config)
-	t.Cleanup(func() { stop(t, n) })
+	t.Cleanup(func() {
+		if !n.stopping.Load() {
+			stop(t, n)
+		}
+	})
 	clock := testClockAdmin{n.config.testClock, n.view, n.router}
 	toNoon(t, clock)
 	return n, clock

@@ -11,19 +11,17 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/internal/await"
-	"github.com/stint-io/stint/internal/bubble"
 	"github.com/stint-io/stint/internal/notify"
 	"github.com/stint-io/stint/shard"
 )
 
-// pushing configures a node whose policies have a meter, and whose clock may be set while it is stopped.
-func pushing(t *testing.T, c *Config, clock *bubble.Clock) {
+// pushing configures a node whose policies have a meter.
+func pushing(t *testing.T, c *Config) {
 	t.Helper()
 	if err := os.WriteFile(c.PoliciesFile, []byte(meteredPolicy), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c.AcceptTime = true
-	c.World.Now = clock.Now
 	c.SinkAllow = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
 	c.World.Sinks.Pace = notify.Pace{Backoff: time.Millisecond, Pause: time.Millisecond}
 }
@@ -74,12 +72,12 @@ func TestARestoreTakesAPushBackAndNoFurther(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		config := onRealDisk(t) // the first node runs on, and its own pusher rests
-		wall := bubble.NewClock(0)
-		wall.Set(taken + 45*time.Minute) // after the backup
-		pushing(t, &config, wall)
+		stop(t, n)
+		config := onRealDisk(t)
+		time.Sleep(taken + 45*time.Minute) // after the backup
+		pushing(t, &config)
 		config.NodeID, config.DataDir = "r1", filepath.Join(t.TempDir(), "restored")
-		if err := planned(t, file, RestoreConfig{DataDir: config.DataDir, NodeID: config.NodeID, Now: wall.Now()}).Write(); err != nil {
+		if err := planned(t, file, RestoreConfig{DataDir: config.DataDir, NodeID: config.NodeID, Now: time.Now()}).Write(); err != nil {
 			t.Fatal(err)
 		}
 		again := func(prefix byte) (n int) { // bills of some keys that came since
@@ -97,7 +95,7 @@ func TestARestoreTakesAPushBackAndNoFurther(t *testing.T) {
 		await.Until(t, "the push goes on from the backup", func() bool { return again('a') >= unnoted })
 		nextDay := func() {
 			stop(t, n)
-			wall.Step(dayAndGrace)
+			time.Sleep(dayAndGrace)
 			n = start(t, config)
 		}
 		nextDay()

@@ -318,7 +318,8 @@ func TestACollectorThatHangsHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		over := make(chan struct{})
-		hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-over }))
+		hanging := newServer(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-over }))
+		hanging.Start()
 		defer hanging.Close()
 		defer close(over)
 		config := testConfig(t)
