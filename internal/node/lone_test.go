@@ -169,24 +169,26 @@ func TestAGossipKeyThatIsMissingIsMadeOnce(t *testing.T) {
 
 func TestANodeWithACompanyDoesNotStartAlone(t *testing.T) {
 	t.Parallel()
-	c := trioToBe(t)
-	c.configs[0].BootstrapExpect, c.configs[0].Join = 1, nil
-	c.configs[1].BootstrapExpect = 1
-	c.start(0)
-	c.ready(0)
-	c.start(1)
-	c.ready(1)
-	c.await("it is listed", func(api.ClusterStatus) bool { return c.nodes[0].view.newestTable().Node("n2") != nil })
-	c.stop(1, 0)
-	alone := c.configs[0]
-	alone.ClusterKeyFile = ""
-	n, err := Start(t.Context(), alone)
-	if err == nil {
-		stop(t, n)
-	}
-	if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "cluster-key: this node belongs to a cluster with n2") {
-		t.Errorf("got %v", err)
-	}
+	inBubble(t, func(t *testing.T) {
+		c := trioToBe(t)
+		c.configs[0].BootstrapExpect, c.configs[0].Join = 1, nil
+		c.configs[1].BootstrapExpect = 1
+		c.start(0)
+		c.ready(0)
+		c.start(1)
+		c.ready(1)
+		c.await("it is listed", func(api.ClusterStatus) bool { return c.nodes[0].view.newestTable().Node("n2") != nil })
+		c.stop(1, 0)
+		alone := c.configs[0]
+		alone.ClusterKeyFile = ""
+		n, err := Start(t.Context(), alone)
+		if err == nil {
+			stop(t, n)
+		}
+		if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "cluster-key: this node belongs to a cluster with n2") {
+			t.Errorf("got %v", err)
+		}
+	})
 }
 
 // mustJoin adds a node, and waits until the table lists it.
@@ -201,49 +203,53 @@ func (c *trio) mustJoin(id string) (i int) {
 
 func TestARemovedNodeStopsAndDoesNotComeBack(t *testing.T) {
 	t.Parallel()
-	c := newTrio(t)
-	fourth := c.mustJoin("n4")
-	told := func(n *Node) {
-		t.Helper()
-		err := await.Receive(t, "it ends", n.Done())
-		if !errors.Is(err, ErrRemoved) || !strings.Contains(err.Error(), `"n4"`) || !strings.Contains(err.Error(), "--node-id") {
-			t.Errorf("it ends with %v", err)
+	inBubble(t, func(t *testing.T) {
+		c := newTrio(t)
+		fourth := c.mustJoin("n4")
+		told := func(n *Node) {
+			t.Helper()
+			err := await.Receive(t, "it ends", n.Done())
+			if !errors.Is(err, ErrRemoved) || !strings.Contains(err.Error(), `"n4"`) || !strings.Contains(err.Error(), "--node-id") {
+				t.Errorf("it ends with %v", err)
+			}
+			if n.Ready() == nil {
+				t.Error("it says that it is ready")
+			}
 		}
-		if n.Ready() == nil {
-			t.Error("it says that it is ready")
+		if err := c.nodes[0].admin.RemoveNode(t.Context(), "n4"); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if err := c.nodes[0].admin.RemoveNode(t.Context(), "n4"); err != nil {
-		t.Fatal(err)
-	}
-	told(c.nodes[fourth])
-	c.stop(fourth)
-	// It knows it at once if it had heard of the table that says so. Otherwise the others say it again.
-	if n, err := Start(t.Context(), c.configs[fourth]); err == nil {
-		told(n)
-		stop(t, n)
-	} else if !errors.Is(err, ErrRemoved) {
-		t.Errorf("it does not start: %v", err)
-	}
-	// The same holds if it cannot know: with an empty directory.
-	c.configs[fourth].DataDir = filepath.Join(t.TempDir(), "data")
-	c.start(fourth)
-	told(c.nodes[fourth])
-	c.stop(fourth)
-	c.await("the others go on", func(s api.ClusterStatus) bool { return atRest(3)(s) })
+		told(c.nodes[fourth])
+		c.stop(fourth)
+		// It knows it at once if it had heard of the table that says so. Otherwise the others say it again.
+		if n, err := Start(t.Context(), c.configs[fourth]); err == nil {
+			told(n)
+			stop(t, n)
+		} else if !errors.Is(err, ErrRemoved) {
+			t.Errorf("it does not start: %v", err)
+		}
+		// The same holds if it cannot know: with an empty directory.
+		c.configs[fourth].DataDir = filepath.Join(t.TempDir(), "data")
+		c.start(fourth)
+		told(c.nodes[fourth])
+		c.stop(fourth)
+		c.await("the others go on", func(s api.ClusterStatus) bool { return atRest(3)(s) })
+	})
 }
 
 func TestANodeThatSleptThroughItsRemovalIsToldWhenItWakes(t *testing.T) {
 	t.Parallel()
-	c := newTrio(t)
-	fourth := c.mustJoin("n4")
-	c.stop(fourth)
-	if err := c.nodes[0].admin.RemoveNode(t.Context(), "n4"); err != nil {
-		t.Fatal(err)
-	}
-	c.await("it is removed", func(api.ClusterStatus) bool { return c.nodes[0].view.removed("n4") })
-	c.start(fourth) // by its stored table it is a member
-	if err := await.Receive(t, "it ends", c.nodes[fourth].Done()); !errors.Is(err, ErrRemoved) {
-		t.Errorf("it ends with %v", err)
-	}
+	inBubble(t, func(t *testing.T) {
+		c := newTrio(t)
+		fourth := c.mustJoin("n4")
+		c.stop(fourth)
+		if err := c.nodes[0].admin.RemoveNode(t.Context(), "n4"); err != nil {
+			t.Fatal(err)
+		}
+		c.await("it is removed", func(api.ClusterStatus) bool { return c.nodes[0].view.removed("n4") })
+		c.start(fourth) // by its stored table it is a member
+		if err := await.Receive(t, "it ends", c.nodes[fourth].Done()); !errors.Is(err, ErrRemoved) {
+			t.Errorf("it ends with %v", err)
+		}
+	})
 }

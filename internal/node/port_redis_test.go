@@ -45,71 +45,75 @@ func redisClient(t *testing.T, addr string, protocol int) *redis.Client {
 
 func TestGoRedisCountsOverBothProtocols(t *testing.T) {
 	t.Parallel()
-	n, ctx := withRedis(t), t.Context()
-	for _, protocol := range []int{2, 3} {
-		c := redisClient(t, n.RedisAddr(), protocol)
-		key := fmt.Sprint("visits", protocol)
-		if got, err := c.Incr(ctx, key).Result(); got != 1 || err != nil {
-			t.Errorf("RESP%d: INCR: %d, %v", protocol, got, err)
-		}
-		if ok, err := c.Expire(ctx, key, time.Minute).Result(); !ok || err != nil {
-			t.Errorf("RESP%d: EXPIRE: %v, %v", protocol, ok, err)
-		}
-		if ttl, err := c.TTL(ctx, key).Result(); ttl != time.Minute || err != nil {
-			t.Errorf("RESP%d: TTL: %v, %v", protocol, ttl, err)
-		}
-		if err := c.Get(ctx, "nothing").Err(); err != redis.Nil {
-			t.Errorf("RESP%d: GET of nothing: %v", protocol, err)
-		}
-		if err := c.Set(ctx, key, "text", 0).Err(); err == nil || !strings.Contains(err.Error(), "not an integer") {
-			t.Errorf("RESP%d: SET of a text: %v", protocol, err)
-		}
-		for i := range int64(4) {
-			got, err := c.Do(ctx, "CL.THROTTLE", key, 2, 1, 3600).Int64Slice()
-			if err != nil || len(got) != 5 || got[0] != i/3 || got[1] != 3 || got[2] != max(0, 2-i) {
-				t.Errorf("RESP%d: CL.THROTTLE: %v, %v", protocol, got, err)
+	inBubble(t, func(t *testing.T) {
+		n, ctx := withRedis(t), t.Context()
+		for _, protocol := range []int{2, 3} {
+			c := redisClient(t, n.RedisAddr(), protocol)
+			key := fmt.Sprint("visits", protocol)
+			if got, err := c.Incr(ctx, key).Result(); got != 1 || err != nil {
+				t.Errorf("RESP%d: INCR: %d, %v", protocol, got, err)
+			}
+			if ok, err := c.Expire(ctx, key, time.Minute).Result(); !ok || err != nil {
+				t.Errorf("RESP%d: EXPIRE: %v, %v", protocol, ok, err)
+			}
+			if ttl, err := c.TTL(ctx, key).Result(); ttl != time.Minute || err != nil {
+				t.Errorf("RESP%d: TTL: %v, %v", protocol, ttl, err)
+			}
+			if err := c.Get(ctx, "nothing").Err(); err != redis.Nil {
+				t.Errorf("RESP%d: GET of nothing: %v", protocol, err)
+			}
+			if err := c.Set(ctx, key, "text", 0).Err(); err == nil || !strings.Contains(err.Error(), "not an integer") {
+				t.Errorf("RESP%d: SET of a text: %v", protocol, err)
+			}
+			for i := range int64(4) {
+				got, err := c.Do(ctx, "CL.THROTTLE", key, 2, 1, 3600).Int64Slice()
+				if err != nil || len(got) != 5 || got[0] != i/3 || got[1] != 3 || got[2] != max(0, 2-i) {
+					t.Errorf("RESP%d: CL.THROTTLE: %v, %v", protocol, got, err)
+				}
+			}
+			if got, err := c.Do(ctx, "STINT.CHECK", "stock", key, 100).Result(); err != nil || !strings.Contains(fmt.Sprint(got), "stock/total") {
+				t.Errorf("RESP%d: STINT.CHECK: %v, %v", protocol, got, err)
+			}
+			if err := c.Do(ctx, "STINT.CHECK", "none", key).Err(); err == nil || !strings.Contains(err.Error(), `"none"`) {
+				t.Errorf("RESP%d: STINT.CHECK of no policy: %v", protocol, err)
 			}
 		}
-		if got, err := c.Do(ctx, "STINT.CHECK", "stock", key, 100).Result(); err != nil || !strings.Contains(fmt.Sprint(got), "stock/total") {
-			t.Errorf("RESP%d: STINT.CHECK: %v, %v", protocol, got, err)
-		}
-		if err := c.Do(ctx, "STINT.CHECK", "none", key).Err(); err == nil || !strings.Contains(err.Error(), `"none"`) {
-			t.Errorf("RESP%d: STINT.CHECK of no policy: %v", protocol, err)
-		}
-	}
+	})
 }
 
 func TestGoRedisPipelinesAndTransactions(t *testing.T) {
 	t.Parallel()
-	n, ctx := withRedis(t), t.Context()
-	c := redisClient(t, n.RedisAddr(), 3)
-	commands, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i := range 1000 {
-			p.Incr(ctx, fmt.Sprint("key", i%10))
-			p.Get(ctx, fmt.Sprint("key", i%10))
+	inBubble(t, func(t *testing.T) {
+		n, ctx := withRedis(t), t.Context()
+		c := redisClient(t, n.RedisAddr(), 3)
+		commands, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for i := range 1000 {
+				p.Incr(ctx, fmt.Sprint("key", i%10))
+				p.Get(ctx, fmt.Sprint("key", i%10))
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := 0; i < len(commands); i += 2 {
-		want := int64(i/20 + 1)
-		incr, _ := commands[i].(*redis.IntCmd).Result()
-		if get, _ := commands[i+1].(*redis.StringCmd).Int64(); incr != want || get != want {
-			t.Fatalf("command %d: %d, then %d; want %d", i, incr, get, want)
+		for i := 0; i < len(commands); i += 2 {
+			want := int64(i/20 + 1)
+			incr, _ := commands[i].(*redis.IntCmd).Result()
+			if get, _ := commands[i+1].(*redis.StringCmd).Int64(); incr != want || get != want {
+				t.Fatalf("command %d: %d, then %d; want %d", i, incr, get, want)
+			}
 		}
-	}
-	_, err = c.TxPipelined(ctx, func(p redis.Pipeliner) error {
-		p.Incr(ctx, "key0")
-		return nil
+		_, err = c.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			p.Incr(ctx, "key0")
+			return nil
+		})
+		if err == nil || !strings.Contains(err.Error(), "is not supported: a pipeline") {
+			t.Errorf("a transaction: %v", err)
+		}
+		if got, err := c.Get(ctx, "key0").Int64(); got != 100 || err != nil {
+			t.Errorf("the transaction that was refused has counted: %d, %v", got, err)
+		}
 	})
-	if err == nil || !strings.Contains(err.Error(), "is not supported: a pipeline") {
-		t.Errorf("a transaction: %v", err)
-	}
-	if got, err := c.Get(ctx, "key0").Int64(); got != 100 || err != nil {
-		t.Errorf("the transaction that was refused has counted: %d, %v", got, err)
-	}
 }
 
 // The command-line tools of Redis work with stint.
@@ -266,48 +270,50 @@ func randomCommand(r *rand.Rand) []any {
 // counted once, any other at most once.
 func TestStoppingNodesLoseNoCommand(t *testing.T) {
 	t.Parallel()
-	c := trioToBe(t)
-	for i := range c.configs {
-		c.configs[i].RedisAddr = freeAddr(t)
-	}
-	for i := range c.nodes {
-		c.start(i)
-	}
-	c.ready(0, 1, 2)
-	ctx, cancel := context.WithCancel(t.Context())
-	var told, refused, unknown atomic.Int64
-	var group sync.WaitGroup
-	for worker := range 6 {
-		group.Go(func() {
-			client := redisClient(t, c.configs[worker%3].RedisAddr, 3)
-			for ctx.Err() == nil {
-				err := client.Incr(context.Background(), "all").Err()
-				switch {
-				case err == nil:
-					told.Add(1)
-				case strings.HasPrefix(err.Error(), "TRYAGAIN"), isDial(err):
-					refused.Add(1)
-					breathe()
-				default: // UNKNOWN, or the connection broke
-					unknown.Add(1)
+	inBubble(t, func(t *testing.T) {
+		c := trioToBe(t)
+		for i := range c.configs {
+			c.configs[i].RedisAddr = freeAddr(t)
+		}
+		for i := range c.nodes {
+			c.start(i)
+		}
+		c.ready(0, 1, 2)
+		ctx, cancel := context.WithCancel(t.Context())
+		var told, refused, unknown atomic.Int64
+		var group sync.WaitGroup
+		for worker := range 6 {
+			group.Go(func() {
+				client := redisClient(t, c.configs[worker%3].RedisAddr, 3)
+				for ctx.Err() == nil {
+					err := client.Incr(context.Background(), "all").Err()
+					switch {
+					case err == nil:
+						told.Add(1)
+					case strings.HasPrefix(err.Error(), "TRYAGAIN"), isDial(err):
+						refused.Add(1)
+						breathe()
+					default: // UNKNOWN, or the connection broke
+						unknown.Add(1)
+					}
 				}
-			}
-		})
-	}
-	for i := range 3 {
-		before := told.Load()
-		await.Until(t, "commands are counted", func() bool { return told.Load() >= before+100 })
-		c.stopInTime(i) // although its clients never pause
-		c.start(i)
-		c.ready(i)
-	}
-	cancel()
-	group.Wait()
-	got, err := redisClient(t, c.configs[0].RedisAddr, 3).Get(t.Context(), "all").Int64()
-	if err != nil || got < told.Load() || got > told.Load()+unknown.Load() || told.Load() == 0 {
-		t.Errorf("counted %d (%v); told %d, unknown %d", got, err, told.Load(), unknown.Load())
-	}
-	t.Logf("told %d, refused %d, unknown %d", told.Load(), refused.Load(), unknown.Load())
+			})
+		}
+		for i := range 3 {
+			before := told.Load()
+			await.Until(t, "commands are counted", func() bool { return told.Load() >= before+100 })
+			c.stopInTime(i) // although its clients never pause
+			c.start(i)
+			c.ready(i)
+		}
+		cancel()
+		group.Wait()
+		got, err := redisClient(t, c.configs[0].RedisAddr, 3).Get(t.Context(), "all").Int64()
+		if err != nil || got < told.Load() || got > told.Load()+unknown.Load() || told.Load() == 0 {
+			t.Errorf("counted %d (%v); told %d, unknown %d", got, err, told.Load(), unknown.Load())
+		}
+		t.Logf("told %d, refused %d, unknown %d", told.Load(), refused.Load(), unknown.Load())
+	})
 }
 
 // stopInTime stops a node whose clients never pause: that takes no longer than the commands under way, and not its whole

@@ -68,6 +68,21 @@ func (s *secured) http(version int) *http.Client {
 	return &http.Client{Transport: transport, Timeout: 20 * time.Second}
 }
 
+// dial connects to a port, and says hello.
+func (s *secured) dial(addr string, secure *tls.Config) (*tls.Conn, error) {
+	raw, err := dialerOf(s.Node)(s.t.Context(), "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	secure.ServerName, _, _ = net.SplitHostPort(addr)
+	conn := tls.Client(raw, secure)
+	if err := conn.Handshake(); err != nil {
+		raw.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
 // check spends one of policy plenty over HTTP.
 func (s *secured) check(c *http.Client, key string) error {
 	response, err := c.Post("https://"+s.APIAddr()+"/stint.v1.LimitService/Check", "application/json",
@@ -160,39 +175,41 @@ func TestEveryPortOfClientsSpeaksTLS(t *testing.T) {
 // Whoever speaks plaintext to a port with TLS is told so, as far as the protocol has words for it, and nothing is counted.
 func TestPlaintextIsRefusedOnPortsWithTLS(t *testing.T) {
 	t.Parallel()
-	s := startSecured(t, nil)
-	for _, addr := range []string{s.APIAddr(), s.GRPCAddr()} {
-		response, err := http.Post("http://"+addr+"/stint.v1.LimitService/Check", "application/json",
-			strings.NewReader(`{"entries":[{"policy":"plenty","key":"clear"}]}`))
-		if err != nil {
-			t.Fatal(err)
+	inBubble(t, func(t *testing.T) {
+		s := startSecured(t, nil)
+		for _, addr := range []string{s.APIAddr(), s.GRPCAddr()} {
+			response, err := clientOf(s.Node).Post("http://"+addr+"/stint.v1.LimitService/Check", "application/json",
+				strings.NewReader(`{"entries":[{"policy":"plenty","key":"clear"}]}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var failure struct{ Code, Message string }
+			err = json.NewDecoder(response.Body).Decode(&failure)
+			response.Body.Close()
+			if response.StatusCode != 400 || failure.Code != "failed_precondition" || !strings.Contains(failure.Message, "this port speaks TLS") || err != nil {
+				t.Errorf("HTTP/1.1: %s, %+v, %v", response.Status, failure, err)
+			}
+			err = s.grpc(addr, insecure.NewCredentials()).Invoke(t.Context(), stintv1connect.LimitServiceCheckProcedure, plentyOf("clear"), &stintv1.CheckResponse{})
+			if err == nil || !strings.Contains(err.Error(), "looked like an HTTP/1.1 header") {
+				t.Errorf("gRPC: %v", err)
+			}
 		}
-		var failure struct{ Code, Message string }
-		err = json.NewDecoder(response.Body).Decode(&failure)
-		response.Body.Close()
-		if response.StatusCode != 400 || failure.Code != "failed_precondition" || !strings.Contains(failure.Message, "this port speaks TLS") || err != nil {
-			t.Errorf("HTTP/1.1: %s, %+v, %v", response.Status, failure, err)
+		c := s.redis(func(o *redis.Options) { o.TLSConfig = nil })
+		if err := c.Incr(t.Context(), "clear").Err(); err == nil || !strings.Contains(err.Error(), "this port speaks TLS") {
+			t.Errorf("Redis: %v", err)
 		}
-		err = s.grpc(addr, insecure.NewCredentials()).Invoke(t.Context(), stintv1connect.LimitServiceCheckProcedure, plentyOf("clear"), &stintv1.CheckResponse{})
-		if err == nil || !strings.Contains(err.Error(), "looked like an HTTP/1.1 header") {
-			t.Errorf("gRPC: %v", err)
+		browser := s.ca.Trusting()
+		browser.NextProtos = []string{"h2", "http/1.1"}
+		if _, err := s.dial(s.RedisAddr(), browser); err == nil || !strings.Contains(err.Error(), "application protocol") {
+			t.Errorf("a browser that speaks to the Redis port: %v", err)
 		}
-	}
-	c := s.redis(func(o *redis.Options) { o.TLSConfig = nil })
-	if err := c.Incr(t.Context(), "clear").Err(); err == nil || !strings.Contains(err.Error(), "this port speaks TLS") {
-		t.Errorf("Redis: %v", err)
-	}
-	browser := s.ca.Trusting()
-	browser.NextProtos = []string{"h2", "http/1.1"}
-	if _, err := tls.Dial("tcp", s.RedisAddr(), browser); err == nil || !strings.Contains(err.Error(), "application protocol") {
-		t.Errorf("a browser that speaks to the Redis port: %v", err)
-	}
-	if used := s.used("clear"); used != 0 {
-		t.Errorf("%d are counted", used)
-	}
-	if err := s.redis(nil).Get(t.Context(), "clear").Err(); err != redis.Nil {
-		t.Errorf("the counter: %v", err)
-	}
+		if used := s.used("clear"); used != 0 {
+			t.Errorf("%d are counted", used)
+		}
+		if err := s.redis(nil).Get(t.Context(), "clear").Err(); err != redis.Nil {
+			t.Errorf("the counter: %v", err)
+		}
+	})
 }
 
 func TestToolsSpeakTLS(t *testing.T) {
@@ -226,53 +243,56 @@ func TestToolsSpeakTLS(t *testing.T) {
 // A new certificate comes into use while clients connect and ask without rest, and none of them fails.
 func TestACertificateIsRenewedUnderLoadAndNothingFails(t *testing.T) {
 	t.Parallel()
-	s := startSecured(t, nil)
-	ctx, cancel := context.WithCancel(t.Context())
-	var load sync.WaitGroup
-	var asked atomic.Int64
-	worker := func(ask func() error) {
-		load.Go(func() {
-			for ctx.Err() == nil {
-				if err := ask(); err != nil {
-					t.Error(err)
-					return
+	inBubble(t, func(t *testing.T) {
+		s := startSecured(t, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		var load sync.WaitGroup
+		var asked atomic.Int64
+		worker := func(ask func() error) {
+			load.Go(func() {
+				for ctx.Err() == nil {
+					if err := ask(); err != nil {
+						t.Error(err)
+						return
+					}
+					asked.Add(1)
+					breathe()
 				}
-				asked.Add(1)
-				breathe()
-			}
-		})
-	}
-	kept, fresh := s.http(2), s.http(1)
-	fresh.Transport.(*http.Transport).DisableKeepAlives = true
-	worker(func() error { return s.check(kept, "kept") })
-	worker(func() error { return s.check(fresh, "fresh") })
-	worker(func() error {
-		c := redis.NewClient(&redis.Options{Addr: s.RedisAddr(), TLSConfig: s.ca.Trusting(), MaxRetries: -1, DialerRetries: 1})
-		defer c.Close()
-		return c.Incr(context.Background(), "fresh").Err()
-	})
-	stopped := sync.OnceFunc(func() { cancel(); load.Wait() })
-	defer stopped()
-	dir := t.TempDir()
-	for range 3 {
-		before := s.serial()
-		next := s.ca.Write(dir)
-		// In the order that is wrong for a moment: the certificate before its key.
-		for from, to := range map[string]string{next.Cert: s.files.Cert, next.Key: s.files.Key} {
-			if err := os.Rename(from, to); err != nil {
-				t.Fatal(err)
-			}
+			})
 		}
-		await.Until(t, "the new certificate is in use", func() bool { return s.serial() != before || t.Failed() })
-		since := asked.Load()
-		await.Until(t, "clients go on", func() bool { return asked.Load() > since+20 || t.Failed() })
-	}
-	stopped()
+		kept, fresh := s.http(2), s.http(1)
+		fresh.Transport.(*http.Transport).DisableKeepAlives = true
+		worker(func() error { return s.check(kept, "kept") })
+		worker(func() error { return s.check(fresh, "fresh") })
+		worker(func() error {
+			c := redis.NewClient(&redis.Options{Addr: s.RedisAddr(), TLSConfig: s.ca.Trusting(), MaxRetries: -1, DialerRetries: 1,
+				Dialer: redisDialer(t, s.ca.Trusting())})
+			defer c.Close()
+			return c.Incr(context.Background(), "fresh").Err()
+		})
+		stopped := sync.OnceFunc(func() { cancel(); load.Wait() })
+		defer stopped()
+		dir := t.TempDir()
+		for range 3 {
+			before := s.serial()
+			next := s.ca.Write(dir)
+			// In the order that is wrong for a moment: the certificate before its key.
+			for from, to := range map[string]string{next.Cert: s.files.Cert, next.Key: s.files.Key} {
+				if err := os.Rename(from, to); err != nil {
+					t.Fatal(err)
+				}
+			}
+			await.Until(t, "the new certificate is in use", func() bool { return s.serial() != before || t.Failed() })
+			since := asked.Load()
+			await.Until(t, "clients go on", func() bool { return asked.Load() > since+20 || t.Failed() })
+		}
+		stopped()
+	})
 }
 
 // serial returns the serial number of the certificate that new connections see.
 func (s *secured) serial() int64 {
-	c, err := tls.Dial("tcp", s.APIAddr(), s.ca.Trusting())
+	c, err := s.dial(s.APIAddr(), s.ca.Trusting())
 	if err != nil {
 		s.t.Error(err)
 		return 0
@@ -284,112 +304,116 @@ func (s *secured) serial() int64 {
 // A node that stops answers what came over TLS: what was answered is what was counted.
 func TestAStopOverTLSFailsNoRequest(t *testing.T) {
 	t.Parallel()
-	s := startSecured(t, nil)
-	var load sync.WaitGroup
-	var answered, told, unknown atomic.Uint64
-	begun := make(chan struct{}, 3)
-	for _, version := range []int{1, 2} {
-		client := s.http(version)
+	inBubble(t, func(t *testing.T) {
+		s := startSecured(t, nil)
+		var load sync.WaitGroup
+		var answered, told, unknown atomic.Uint64
+		begun := make(chan struct{}, 3)
+		for _, version := range []int{1, 2} {
+			client := s.http(version)
+			load.Go(func() {
+				for first := true; ; first = false {
+					err := s.check(client, "http")
+					if first {
+						begun <- struct{}{}
+					}
+					if err != nil {
+						if !strings.Contains(err.Error(), "connection refused") && !strings.Contains(err.Error(), `"unavailable"`) {
+							t.Errorf("HTTP/%d: %v", version, err)
+						}
+						return
+					}
+					answered.Add(1)
+				}
+			})
+		}
+		client := s.redis(nil)
 		load.Go(func() {
 			for first := true; ; first = false {
-				err := s.check(client, "http")
+				err := client.Incr(context.Background(), "redis").Err()
 				if first {
 					begun <- struct{}{}
 				}
-				if err != nil {
-					if !strings.Contains(err.Error(), "connection refused") && !strings.Contains(err.Error(), `"unavailable"`) {
-						t.Errorf("HTTP/%d: %v", version, err)
-					}
-					return
+				switch {
+				case err == nil:
+					told.Add(1)
+					continue
+				case strings.HasPrefix(err.Error(), "TRYAGAIN"):
+					continue
+				case !isDial(err):
+					unknown.Add(1)
 				}
-				answered.Add(1)
+				return
 			}
 		})
-	}
-	client := s.redis(nil)
-	load.Go(func() {
-		for first := true; ; first = false {
-			err := client.Incr(context.Background(), "redis").Err()
-			if first {
-				begun <- struct{}{}
-			}
-			switch {
-			case err == nil:
-				told.Add(1)
-				continue
-			case strings.HasPrefix(err.Error(), "TRYAGAIN"):
-				continue
-			case !isDial(err):
-				unknown.Add(1)
-			}
-			return
+		for range 3 {
+			<-begun
+		}
+		stop(t, s.Node)
+		load.Wait()
+		s.Node = nil // until it is started again
+		s.Node = start(t, s.config)
+		if used := s.used("http"); used != answered.Load() || used == 0 {
+			t.Errorf("HTTP: %d were answered, %d are counted", answered.Load(), used)
+		}
+		counted, err := s.redis(nil).Get(t.Context(), "redis").Uint64()
+		if err != nil || counted < told.Load() || counted > told.Load()+unknown.Load() || counted == 0 {
+			t.Errorf("Redis: told %d, unknown %d, counted %d, %v", told.Load(), unknown.Load(), counted, err)
 		}
 	})
-	for range 3 {
-		<-begun
-	}
-	stop(t, s.Node)
-	load.Wait()
-	s.Node = nil // until it is started again
-	s.Node = start(t, s.config)
-	if used := s.used("http"); used != answered.Load() || used == 0 {
-		t.Errorf("HTTP: %d were answered, %d are counted", answered.Load(), used)
-	}
-	counted, err := s.redis(nil).Get(t.Context(), "redis").Uint64()
-	if err != nil || counted < told.Load() || counted > told.Load()+unknown.Load() || counted == 0 {
-		t.Errorf("Redis: told %d, unknown %d, counted %d, %v", told.Load(), unknown.Load(), counted, err)
-	}
 }
 
 // Connections whose clients never finish their handshake keep nobody out, and are closed after a while.
 func TestHalfOpenConnectionsKeepNobodyOut(t *testing.T) {
 	t.Parallel()
-	s := startSecured(t, nil)
-	descriptors := connlimit.Descriptors()
-	each := min(5000/2, connlimit.Share(descriptors).API*3/4, int(descriptors)/8) // both ends are in this process
-	var conns []net.Conn
-	defer func() {
-		for _, c := range conns {
-			c.Close()
-		}
-	}()
-	probe := s.http(2)
-	for i := range 2 * each {
-		addr := s.APIAddr()
-		if i%2 == 1 {
-			addr = s.RedisAddr()
-		}
-		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		conns = append(conns, c)
-		if i%3 == 0 { // some begin it
-			c.Write([]byte{handshake, 3, 1, 2, 0, 1, 0})
-		}
-	}
-	fresh := s.http(1)
-	for range 3 {
-		for _, client := range []*http.Client{probe, fresh} {
-			response, err := client.Get("https://" + s.APIAddr() + "/healthz")
+	inBubble(t, func(t *testing.T) {
+		s := startSecured(t, nil)
+		descriptors := connlimit.Descriptors()
+		each := min(5000/2, connlimit.Share(descriptors).API*3/4, int(descriptors)/8) // both ends are in this process
+		var conns []net.Conn
+		defer func() {
+			for _, c := range conns {
+				c.Close()
+			}
+		}()
+		probe := s.http(2)
+		for i := range 2 * each {
+			addr := s.APIAddr()
+			if i%2 == 1 {
+				addr = s.RedisAddr()
+			}
+			c, err := dialerOf(s.Node)(t.Context(), "tcp", addr)
 			if err != nil {
-				t.Fatalf("with %d half-open connections: %v", 2*each, err)
+				t.Fatal(err)
 			}
-			response.Body.Close()
-			if response.StatusCode != 200 {
-				t.Errorf("with %d half-open connections: %s", 2*each, response.Status)
+			conns = append(conns, c)
+			if i%3 == 0 { // some begin it
+				c.Write([]byte{handshake, 3, 1, 2, 0, 1, 0})
 			}
 		}
-		if err := s.redis(nil).Incr(t.Context(), "hits").Err(); err != nil {
-			t.Error(err)
+		fresh := s.http(1)
+		for range 3 {
+			for _, client := range []*http.Client{probe, fresh} {
+				response, err := client.Get("https://" + s.APIAddr() + "/healthz")
+				if err != nil {
+					t.Fatalf("with %d half-open connections: %v", 2*each, err)
+				}
+				response.Body.Close()
+				if response.StatusCode != 200 {
+					t.Errorf("with %d half-open connections: %s", 2*each, response.Status)
+				}
+			}
+			if err := s.redis(nil).Incr(t.Context(), "hits").Err(); err != nil {
+				t.Error(err)
+			}
 		}
-	}
-	for _, c := range conns {
-		c.SetReadDeadline(time.Now().Add(30 * time.Second))
-		if heard, err := io.ReadAll(c); len(heard) > 0 || os.IsTimeout(err) {
-			t.Fatalf("a half-open connection hears %q, %v", heard, err)
+		for _, c := range conns {
+			c.SetReadDeadline(time.Now().Add(30 * time.Second))
+			if heard, err := io.ReadAll(c); len(heard) > 0 || os.IsTimeout(err) {
+				t.Fatalf("a half-open connection hears %q, %v", heard, err)
+			}
 		}
-	}
+	})
 }
 
 const handshake = 22 // the type of a TLS record
@@ -438,63 +462,69 @@ func TestWhoDoesNotFitHearsAnAlert(t *testing.T) {
 
 func TestStatusShowsWhenCertificatesExpire(t *testing.T) {
 	t.Parallel()
-	s := startSecured(t, nil)
-	status, err := s.Admin().Status(t.Context())
-	if left := time.Until(status.Nodes[0].APICertificateEnds); err != nil || left < 29*24*time.Hour || left > 30*24*time.Hour || len(status.Problems) > 0 {
-		t.Errorf("%v left, problems %q, %v", left, status.Problems, err)
-	}
-	next := s.ca.Write(t.TempDir(), testcert.EndsIn(6*24*time.Hour+time.Hour))
-	for from, to := range map[string]string{next.Cert: s.files.Cert, next.Key: s.files.Key} {
-		if err := os.Rename(from, to); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want := "node " + s.ID() + ": its API certificate expires in 6 days, at "
-	await.Until(t, "the expiry is a problem", func() bool {
+	inBubble(t, func(t *testing.T) {
+		s := startSecured(t, nil)
 		status, err := s.Admin().Status(t.Context())
-		return err == nil && len(status.Problems) == 1 && strings.HasPrefix(status.Problems[0], want)
+		if left := time.Until(status.Nodes[0].APICertificateEnds); err != nil || left < 29*24*time.Hour || left > 30*24*time.Hour || len(status.Problems) > 0 {
+			t.Errorf("%v left, problems %q, %v", left, status.Problems, err)
+		}
+		next := s.ca.Write(t.TempDir(), testcert.EndsIn(6*24*time.Hour+time.Hour))
+		for from, to := range map[string]string{next.Cert: s.files.Cert, next.Key: s.files.Key} {
+			if err := os.Rename(from, to); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := "node " + s.ID() + ": its API certificate expires in 6 days, at "
+		await.Until(t, "the expiry is a problem", func() bool {
+			status, err := s.Admin().Status(t.Context())
+			return err == nil && len(status.Problems) == 1 && strings.HasPrefix(status.Problems[0], want)
+		})
 	})
 }
 
 // An authority of roles that has expired among others that have not: nothing refuses the file, and nobody else would say so.
 func TestStatusShowsAnAuthorityThatExpires(t *testing.T) {
 	t.Parallel()
-	s := startSecured(t, nil)
-	text, err := os.ReadFile(s.files.CA)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for left, want := range map[time.Duration]string{-time.Hour: " has expired, at ", 6*24*time.Hour + time.Hour: " expires in 6 days, at "} {
-		other, err := os.ReadFile(s.ca.Write(t.TempDir(), testcert.EndsIn(left)).Cert)
+	inBubble(t, func(t *testing.T) {
+		s := startSecured(t, nil)
+		text, err := os.ReadFile(s.files.CA)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(s.files.CA, append(bytes.Clone(text), other...), 0o600); err != nil {
-			t.Fatal(err)
+		for left, want := range map[time.Duration]string{-time.Hour: " has expired, at ", 6*24*time.Hour + time.Hour: " expires in 6 days, at "} {
+			other, err := os.ReadFile(s.ca.Write(t.TempDir(), testcert.EndsIn(left)).Cert)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(s.files.CA, append(bytes.Clone(text), other...), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			want = "node " + s.ID() + ": an authority in its --api-client-ca file" + want
+			await.Until(t, want, func() bool {
+				status, err := s.Admin().Status(t.Context())
+				return err == nil && len(status.Problems) == 1 && strings.HasPrefix(status.Problems[0], want)
+			})
 		}
-		want = "node " + s.ID() + ": an authority in its --api-client-ca file" + want
-		await.Until(t, want, func() bool {
-			status, err := s.Admin().Status(t.Context())
-			return err == nil && len(status.Problems) == 1 && strings.HasPrefix(status.Problems[0], want)
-		})
-	}
-	if said := authorityProblems("n1", "--peer-ca", time.Time{}, time.Now()); said != nil {
-		t.Errorf("without a file: %q", said)
-	}
+		if said := authorityProblems("n1", "--peer-ca", time.Time{}, time.Now()); said != nil {
+			t.Errorf("without a file: %q", said)
+		}
+	})
 }
 
 func TestWithTLSAPortMayBeReachedByOthers(t *testing.T) {
-	var log bytes.Buffer
-	s := startSecured(t, func(c *Config) {
-		c.APIAddr, c.GRPCAddr, c.RedisAddr = "0.0.0.0:0", "[::]:0", ":0"
-		c.Advertise = "stint.example.com"
-		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	inBubble(t, func(t *testing.T) {
+		var log bytes.Buffer
+		s := startSecured(t, func(c *Config) {
+			c.APIAddr, c.GRPCAddr, c.RedisAddr = "0.0.0.0:0", "[::]:0", ":0"
+			c.Advertise = "stint.example.com"
+			c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		})
+		stop(t, s.Node)
+		s.Node = nil
+		if text := log.String(); strings.Count(text, "will not accept it") != 1 || !strings.Contains(text, "stint.example.com") {
+			t.Errorf("the log does not say that the certificate names another host:\n%s", text)
+		}
 	})
-	stop(t, s.Node)
-	s.Node = nil
-	if text := log.String(); strings.Count(text, "will not accept it") != 1 || !strings.Contains(text, "stint.example.com") {
-		t.Errorf("the log does not say that the certificate names another host:\n%s", text)
-	}
 }
 
 func TestANodeDoesNotStartWithACertificateThatItCannotUse(t *testing.T) {
