@@ -50,33 +50,36 @@ func TestAFoundingThatIsInterruptedIsCompleted(t *testing.T) {
 	} {
 		t.Run(story.name, func(t *testing.T) {
 			t.Parallel()
-			c := trioToBe(t)
-			c.configs[story.node].World.Gossip = func(config gossip.Config) (Membership, error) {
-				g, err := gossip.Start(config)
-				if err != nil {
-					return nil, err
+			inBubble(t, func(t *testing.T) {
+				c := trioToBe(t)
+				worldGossip := c.configs[story.node].World.Gossip
+				c.configs[story.node].World.Gossip = func(config gossip.Config) (Membership, error) {
+					g, err := worldGossip(config)
+					if err != nil {
+						return nil, err
+					}
+					return interrupted{g, story.fails, story.told}, nil
 				}
-				return interrupted{g, story.fails, story.told}, nil
-			}
-			for i := range 3 {
-				c.start(i)
-			}
-			if err := await.Receive(t, "the founding gets so far", c.nodes[story.node].Done()); !errors.Is(err, errInterrupted) {
-				t.Fatal(err)
-			}
-			if c.nodes[story.node].Ready() == nil {
-				t.Fatal("the interrupted node goes on")
-			}
-			c.stop(story.node)
-			c.configs[story.node].World.Gossip = nil
-			c.start(story.node)
-			c.ready(0, 1, 2)
-			c.await("three voters each", atRest(3))
-			for i := range 3 {
-				if r := c.spend(i, "key"); r.Err != nil || r.Decision.Limits[0].Used != uint64(i+1) {
-					t.Errorf("node %d: %+v", i+1, r)
+				for i := range 3 {
+					c.start(i)
 				}
-			}
+				if err := await.Receive(t, "the founding gets so far", c.nodes[story.node].Done()); !errors.Is(err, errInterrupted) {
+					t.Fatal(err)
+				}
+				if c.nodes[story.node].Ready() == nil {
+					t.Fatal("the interrupted node goes on")
+				}
+				c.stop(story.node)
+				c.configs[story.node].World.Gossip = worldGossip
+				c.start(story.node)
+				c.ready(0, 1, 2)
+				c.await("three voters each", atRest(3))
+				for i := range 3 {
+					if r := c.spend(i, "key"); r.Err != nil || r.Decision.Limits[0].Used != uint64(i+1) {
+						t.Errorf("node %d: %+v", i+1, r)
+					}
+				}
+			})
 		})
 	}
 }

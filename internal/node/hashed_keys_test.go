@@ -235,6 +235,7 @@ func hashingTrio(t *testing.T, settings string) *trio {
 	}
 	c.configs[0].RedisAddr, c.configs[0].GRPCAddr = "127.0.0.1:0", "127.0.0.1:0"
 	for i := range c.nodes {
+		c.configs[i].World.FS = nil // its disk is read
 		c.start(i)
 	}
 	c.ready(0, 1, 2)
@@ -255,17 +256,19 @@ func TestNothingKeepsAHashedKey(t *testing.T) {
 	t.Parallel()
 	for settings, want := range map[string][]string{"keys: hashed": nil, "": {"backup", "data directories"}} {
 		t.Run(settings, func(t *testing.T) {
-			c := hashingTrio(t, settings)
-			useKey(t, c)
-			useOtherWays(t, c.nodes[0])
-			kept := keptOf(t, c)
-			for _, where := range []string{"log", "metrics", "data directories", "backup"} {
-				found := bytes.Contains(kept[where], []byte(personalKey)) || bytes.Contains(kept[where], []byte("ann.oyster")) ||
-					bytes.Contains(kept[where], []byte(personalAddress))
-				if wanted := strings.Contains(strings.Join(want, ","), where); found != wanted || len(kept[where]) == 0 {
-					t.Errorf("%d bytes of %s: the key is there: %v, want %v", len(kept[where]), where, found, wanted)
+			inBubble(t, func(t *testing.T) {
+				c := hashingTrio(t, settings)
+				useKey(t, c)
+				useOtherWays(t, c.nodes[0])
+				kept := keptOf(t, c)
+				for _, where := range []string{"log", "metrics", "data directories", "backup"} {
+					found := bytes.Contains(kept[where], []byte(personalKey)) || bytes.Contains(kept[where], []byte("ann.oyster")) ||
+						bytes.Contains(kept[where], []byte(personalAddress))
+					if wanted := strings.Contains(strings.Join(want, ","), where); found != wanted || len(kept[where]) == 0 {
+						t.Errorf("%d bytes of %s: the key is there: %v, want %v", len(kept[where]), where, found, wanted)
+					}
 				}
-			}
+			})
 		})
 	}
 }

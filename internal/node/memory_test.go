@@ -51,6 +51,13 @@ func inBubble(t *testing.T, test func(t *testing.T)) {
 	})
 }
 
+// part is t.Run, which bubbles do not allow.
+func part(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	t.Log(name)
+	test(t)
+}
+
 // memoryOf is the memory of a test; nil: it does not run in a bubble.
 func memoryOf(t testing.TB) *memory {
 	m, _ := memories.Load(t)

@@ -261,12 +261,14 @@ func TestADirectoryThatLostOrChangedItsBytesIsNotADiskToTrust(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			config := testConfig(t)
-			stop(t, start(t, config))
-			harm(t, filepath.Join(config.DataDir, "stable.db"))
-			if _, err := Start(t.Context(), config); !errors.Is(err, ErrDisk) {
-				t.Errorf("got %v, want an error of the disk", err)
-			}
+			inBubble(t, func(t *testing.T) {
+				config := onRealDisk(t)
+				stop(t, start(t, config))
+				harm(t, filepath.Join(config.DataDir, "stable.db"))
+				if _, err := Start(t.Context(), config); !errors.Is(err, ErrDisk) {
+					t.Errorf("got %v, want an error of the disk", err)
+				}
+			})
 		})
 	}
 }

@@ -156,23 +156,25 @@ func TestABitThatFlipsCostsOneReplica(t *testing.T) {
 	for _, who := range []string{"owner", "follower"} {
 		t.Run(who, func(t *testing.T) {
 			t.Parallel()
-			c := newJudgingTrio(t)
-			key := keyOn(c.nodes[0], 1)
-			c.mustSpend(0, key)
-			bad := c.owner(1)
-			if who == "follower" {
-				bad = (bad + 1) % 3
-			}
-			c.awaitEqual(1)
-			crowd := newCrowd(t, c, 0, 1, 2)
-			flip(t, c.nodes[bad], 1, "stock", key)
-			c.mustSpend(bad, key)
-			which := raftfsm.Replica{Shard: 1, Number: 1}
-			c.awaitReplaced(which, bad)
-			crowd.goesHome((bad + 1) % 3)
-			c.allAlive()
-			c.comeBack(which, bad)
-			crowd.recount(bad)
+			inBubble(t, func(t *testing.T) {
+				c := newJudgingTrio(t)
+				key := keyOn(c.nodes[0], 1)
+				c.mustSpend(0, key)
+				bad := c.owner(1)
+				if who == "follower" {
+					bad = (bad + 1) % 3
+				}
+				c.awaitEqual(1)
+				crowd := newCrowd(t, c, 0, 1, 2)
+				flip(t, c.nodes[bad], 1, "stock", key)
+				c.mustSpend(bad, key)
+				which := raftfsm.Replica{Shard: 1, Number: 1}
+				c.awaitReplaced(which, bad)
+				crowd.goesHome((bad + 1) % 3)
+				c.allAlive()
+				c.comeBack(which, bad)
+				crowd.recount(bad)
+			})
 		})
 	}
 }

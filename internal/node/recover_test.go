@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,6 +43,7 @@ func newStoppedTrio(t *testing.T) *stoppedTrio {
 		t.Fatal(err)
 	}
 	for i := range s.nodes {
+		s.configs[i].World.FS = nil // its disk is read
 		s.start(i)
 	}
 	s.ready(0, 1, 2)
@@ -136,7 +138,7 @@ func bytesOf(t *testing.T, dirs ...string) map[string]string {
 // restoredNode starts a node on a restored backup.
 func restoredNode(t *testing.T, file []byte) (*Node, *Restore) {
 	t.Helper()
-	config := testConfig(t)
+	config := onRealDisk(t)
 	config.DataDir = filepath.Join(t.TempDir(), "restored")
 	r := planned(t, file, RestoreConfig{DataDir: config.DataDir, NodeID: "r1", Actor: "bob"})
 	if err := r.Write(); err != nil {
@@ -163,139 +165,141 @@ func restoreRecordOf(t *testing.T, n *Node) (record RestoreRecord) {
 // minority has is not written unless somebody accepts the loss, and then counts as full. The disks are only read.
 func TestRecoverFromDisks(t *testing.T) {
 	t.Parallel()
-	s := newStoppedTrio(t)
-	for _, nodes := range [][]int{{0, 1, 2}, {0, 2}, {1, 2}} {
-		t.Run(fmt.Sprint("exact of ", nodes), func(t *testing.T) {
-			dirs := s.disks(t, nodes...)
-			before := bytesOf(t, dirs...)
-			r := recovered(t, RecoverConfig{Inputs: dirs})
-			if !r.Exact || r.Fills || len(r.Ends) > 0 || len(r.Shards) != 5 || r.Refusal() != nil {
-				t.Fatalf("recovered %+v", r.Shards)
-			}
-			file := written(t, r)
-			if !maps.Equal(before, bytesOf(t, dirs...)) {
-				t.Error("the disks were changed")
-			}
-			n, restore := restoredNode(t, file)
-			if n.view.newestTable().Cluster == s.cluster || len(restore.Ends) > 0 {
-				t.Errorf("the cluster is %s, and denies %v", n.view.newestTable().Cluster, restore.Ends)
-			}
-			for i := range recoverKeys {
-				for _, policy := range []string{"login", "kept", "stock"} {
-					if got := spent(t, n, policy, recoverKey(i)); got != 4 {
-						t.Errorf("%s of %s: %d more are admitted, want 4", recoverKey(i), policy, got)
+	inBubble(t, func(t *testing.T) {
+		s := newStoppedTrio(t)
+		for _, nodes := range [][]int{{0, 1, 2}, {0, 2}, {1, 2}} {
+			part(t, fmt.Sprint("exact of ", nodes), func(t *testing.T) {
+				dirs := s.disks(t, nodes...)
+				before := bytesOf(t, dirs...)
+				r := recovered(t, RecoverConfig{Inputs: dirs})
+				if !r.Exact || r.Fills || len(r.Ends) > 0 || len(r.Shards) != 5 || r.Refusal() != nil {
+					t.Fatalf("recovered %+v", r.Shards)
+				}
+				file := written(t, r)
+				if !maps.Equal(before, bytesOf(t, dirs...)) {
+					t.Error("the disks were changed")
+				}
+				n, restore := restoredNode(t, file)
+				if n.view.newestTable().Cluster == s.cluster || len(restore.Ends) > 0 {
+					t.Errorf("the cluster is %s, and denies %v", n.view.newestTable().Cluster, restore.Ends)
+				}
+				for i := range recoverKeys {
+					for _, policy := range []string{"login", "kept", "stock"} {
+						if got := spent(t, n, policy, recoverKey(i)); got != 4 {
+							t.Errorf("%s of %s: %d more are admitted, want 4", recoverKey(i), policy, got)
+						}
 					}
 				}
+				if got := spent(t, n, "login", "unknown"); got != 5 {
+					t.Errorf("%d of an unknown key are admitted, want 5", got)
+				}
+				if got := spent(t, n, "login", "held"); got != 4 {
+					t.Errorf("%d beside a hold are admitted, want 4", got)
+				}
+				settled := n.Decide(t.Context(), []shard.Request{{Op: shard.Settle, Namespace: shard.DefaultNamespace,
+					Entries:    []shard.Entry{{Policy: "login", Key: "held", Cost: 1}},
+					Settlement: &shard.Settlement{Action: shard.ActionCancel, Target: s.held}}})[0]
+				if got := spent(t, n, "login", "held"); settled.Err != nil || got != 1 {
+					t.Errorf("%d are admitted when the hold is cancelled (%v), want 1", got, settled.Err)
+				}
+				record := restoreRecordOf(t, n)
+				if !record.Exact || record.Recovery == nil || record.Recovery.Actor != "ann" || len(record.Recovery.Inputs) != len(nodes) {
+					t.Errorf("the record is %+v", record)
+				}
+				audit := n.Decide(t.Context(), []shard.Request{{Op: shard.ReadAudit, Namespace: shard.DefaultNamespace,
+					Entries: []shard.Entry{{Key: shard.KeyOn(shard.DefaultNamespace, 0, 4), Cost: 1}}}})[0]
+				if audit.Err != nil || len(audit.Decision.System.Audit) == 0 ||
+					!strings.Contains(audit.Decision.System.Audit[0].Before, "recovered by ann from node n") ||
+					!strings.Contains(audit.Decision.System.Audit[0].Before, "nothing is lost") {
+					t.Errorf("the audit log says %+v, %v", audit.Decision, audit.Err)
+				}
+			})
+		}
+		part(t, "of a minority", func(t *testing.T) {
+			dirs := s.disks(t, 1)
+			before := bytesOf(t, dirs...)
+			r := recovered(t, RecoverConfig{Inputs: dirs})
+			for _, d := range r.Shards {
+				if d.Exact || d.Chosen == "" || !strings.Contains(d.Lost, "of 3 voters of the newest configuration, 2 are missing") {
+					t.Errorf("%+v", d)
+				}
 			}
-			if got := spent(t, n, "login", "unknown"); got != 5 {
-				t.Errorf("%d of an unknown key are admitted, want 5", got)
+			if err := r.Write(new(bytes.Buffer)); err == nil || !strings.Contains(err.Error(), "--accept-loss") {
+				t.Errorf("what is not exact was written: %v", err)
 			}
-			if got := spent(t, n, "login", "held"); got != 4 {
-				t.Errorf("%d beside a hold are admitted, want 4", got)
+			if len(r.Ends) == 0 || !r.Fills {
+				t.Error("nobody is told how long limits will deny")
 			}
-			settled := n.Decide(t.Context(), []shard.Request{{Op: shard.Settle, Namespace: shard.DefaultNamespace,
-				Entries:    []shard.Entry{{Policy: "login", Key: "held", Cost: 1}},
-				Settlement: &shard.Settlement{Action: shard.ActionCancel, Target: s.held}}})[0]
-			if got := spent(t, n, "login", "held"); settled.Err != nil || got != 1 {
-				t.Errorf("%d are admitted when the hold is cancelled (%v), want 1", got, settled.Err)
+			r.config.AcceptLoss = true
+			file := written(t, r)
+			if !maps.Equal(before, bytesOf(t, dirs...)) {
+				t.Error("the disk was changed")
 			}
-			record := restoreRecordOf(t, n)
-			if !record.Exact || record.Recovery == nil || record.Recovery.Actor != "ann" || len(record.Recovery.Inputs) != len(nodes) {
+			n, restore := restoredNode(t, file)
+			if len(restore.Ends) != len(r.Ends) {
+				t.Errorf("the ends are %v, and were to be %v", restore.Ends, r.Ends)
+			}
+			for policy, want := range map[string]int{"login": 0, "kept": 4, "stock": 4} {
+				if got := spent(t, n, policy, recoverKey(1)); got != want {
+					t.Errorf("%s: %d more are admitted, want %d", policy, got, want)
+				}
+			}
+			if got := spent(t, n, "login", "unknown"); got != 0 {
+				t.Errorf("%d of an unknown key are admitted at once", got)
+			}
+			if record := restoreRecordOf(t, n); record.Exact || record.Recovery == nil || record.Recovery.Shards[0].Lost == "" {
 				t.Errorf("the record is %+v", record)
 			}
-			audit := n.Decide(t.Context(), []shard.Request{{Op: shard.ReadAudit, Namespace: shard.DefaultNamespace,
-				Entries: []shard.Entry{{Key: shard.KeyOn(shard.DefaultNamespace, 0, 4), Cost: 1}}}})[0]
-			if audit.Err != nil || len(audit.Decision.System.Audit) == 0 ||
-				!strings.Contains(audit.Decision.System.Audit[0].Before, "recovered by ann from node n") ||
-				!strings.Contains(audit.Decision.System.Audit[0].Before, "nothing is lost") {
-				t.Errorf("the audit log says %+v, %v", audit.Decision, audit.Err)
+		})
+		part(t, "of parts", func(t *testing.T) {
+			var parts []string
+			for _, dir := range s.disks(t, 0, 1) {
+				var part bytes.Buffer
+				one := recovered(t, RecoverConfig{Inputs: []string{dir}})
+				if err := one.WritePart(&part); err != nil {
+					t.Fatal(err)
+				}
+				name := filepath.Join(t.TempDir(), "part")
+				if err := os.WriteFile(name, part.Bytes(), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				parts = append(parts, name)
+				one.remnants[0].about.Read -= 3600e6
+				stale := new(bytes.Buffer)
+				if err := one.WritePart(stale); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(name+"-stale", stale.Bytes(), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				_, err := PlanRecovery(t.Context(), RecoverConfig{Inputs: []string{name + "-stale", s.disks(t, 2)[0]}, Now: time.Now()})
+				if err == nil || !strings.Contains(err.Error(), "make it again") {
+					t.Errorf("a part from before the cluster stopped: %v", err)
+				}
+				flipped := slices.Clone(part.Bytes())
+				flipped[len(flipped)/2] ^= 1
+				if err := os.WriteFile(name+"-flipped", flipped, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := PlanRecovery(t.Context(), RecoverConfig{Inputs: []string{name + "-flipped"}, Now: time.Now()}); err == nil {
+					t.Error("a flipped bit in a part was not noticed")
+				}
+			}
+			r := recovered(t, RecoverConfig{Inputs: parts})
+			whole := recovered(t, RecoverConfig{Inputs: s.disks(t, 0, 1)})
+			for i := range r.Shards {
+				if !r.Shards[i].Exact || r.Shards[i].Chosen != whole.Shards[i].Chosen || r.Shards[i].Replicas[0].Sum != whole.Shards[i].Replicas[0].Sum {
+					t.Errorf("of parts %+v, of the disks %+v", r.Shards[i], whole.Shards[i])
+				}
+			}
+			got, want := written(t, r), written(t, whole)
+			if a, b := mustRead(t, got), mustRead(t, want); a.Data[2].Sum() != b.Data[2].Sum() || a.System.Sum() != b.System.Sum() || !a.DataExact() {
+				t.Error("parts make another backup than the disks")
+			}
+			if err := r.WritePart(new(bytes.Buffer)); err == nil {
+				t.Error("a part is made of two parts")
 			}
 		})
-	}
-	t.Run("of a minority", func(t *testing.T) {
-		dirs := s.disks(t, 1)
-		before := bytesOf(t, dirs...)
-		r := recovered(t, RecoverConfig{Inputs: dirs})
-		for _, d := range r.Shards {
-			if d.Exact || d.Chosen == "" || !strings.Contains(d.Lost, "of 3 voters of the newest configuration, 2 are missing") {
-				t.Errorf("%+v", d)
-			}
-		}
-		if err := r.Write(new(bytes.Buffer)); err == nil || !strings.Contains(err.Error(), "--accept-loss") {
-			t.Errorf("what is not exact was written: %v", err)
-		}
-		if len(r.Ends) == 0 || !r.Fills {
-			t.Error("nobody is told how long limits will deny")
-		}
-		r.config.AcceptLoss = true
-		file := written(t, r)
-		if !maps.Equal(before, bytesOf(t, dirs...)) {
-			t.Error("the disk was changed")
-		}
-		n, restore := restoredNode(t, file)
-		if len(restore.Ends) != len(r.Ends) {
-			t.Errorf("the ends are %v, and were to be %v", restore.Ends, r.Ends)
-		}
-		for policy, want := range map[string]int{"login": 0, "kept": 4, "stock": 4} {
-			if got := spent(t, n, policy, recoverKey(1)); got != want {
-				t.Errorf("%s: %d more are admitted, want %d", policy, got, want)
-			}
-		}
-		if got := spent(t, n, "login", "unknown"); got != 0 {
-			t.Errorf("%d of an unknown key are admitted at once", got)
-		}
-		if record := restoreRecordOf(t, n); record.Exact || record.Recovery == nil || record.Recovery.Shards[0].Lost == "" {
-			t.Errorf("the record is %+v", record)
-		}
-	})
-	t.Run("of parts", func(t *testing.T) {
-		var parts []string
-		for _, dir := range s.disks(t, 0, 1) {
-			var part bytes.Buffer
-			one := recovered(t, RecoverConfig{Inputs: []string{dir}})
-			if err := one.WritePart(&part); err != nil {
-				t.Fatal(err)
-			}
-			name := filepath.Join(t.TempDir(), "part")
-			if err := os.WriteFile(name, part.Bytes(), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			parts = append(parts, name)
-			one.remnants[0].about.Read -= 3600e6
-			stale := new(bytes.Buffer)
-			if err := one.WritePart(stale); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(name+"-stale", stale.Bytes(), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			_, err := PlanRecovery(t.Context(), RecoverConfig{Inputs: []string{name + "-stale", s.disks(t, 2)[0]}, Now: time.Now()})
-			if err == nil || !strings.Contains(err.Error(), "make it again") {
-				t.Errorf("a part from before the cluster stopped: %v", err)
-			}
-			flipped := slices.Clone(part.Bytes())
-			flipped[len(flipped)/2] ^= 1
-			if err := os.WriteFile(name+"-flipped", flipped, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := PlanRecovery(t.Context(), RecoverConfig{Inputs: []string{name + "-flipped"}, Now: time.Now()}); err == nil {
-				t.Error("a flipped bit in a part was not noticed")
-			}
-		}
-		r := recovered(t, RecoverConfig{Inputs: parts})
-		whole := recovered(t, RecoverConfig{Inputs: s.disks(t, 0, 1)})
-		for i := range r.Shards {
-			if !r.Shards[i].Exact || r.Shards[i].Chosen != whole.Shards[i].Chosen || r.Shards[i].Replicas[0].Sum != whole.Shards[i].Replicas[0].Sum {
-				t.Errorf("of parts %+v, of the disks %+v", r.Shards[i], whole.Shards[i])
-			}
-		}
-		got, want := written(t, r), written(t, whole)
-		if a, b := mustRead(t, got), mustRead(t, want); a.Data[2].Sum() != b.Data[2].Sum() || a.System.Sum() != b.System.Sum() || !a.DataExact() {
-			t.Error("parts make another backup than the disks")
-		}
-		if err := r.WritePart(new(bytes.Buffer)); err == nil {
-			t.Error("a part is made of two parts")
-		}
 	})
 }
 
@@ -341,97 +345,99 @@ func convict(t *testing.T, dir string, id shard.ID) (convicted string) {
 // TestSuspectedReplicasAreNotRecovered: not the convicted one, nor those of a torn log. What is left decides on exactness.
 func TestSuspectedReplicasAreNotRecovered(t *testing.T) {
 	t.Parallel()
-	s := newStoppedTrio(t)
-	t.Run("convicted", func(t *testing.T) {
-		dirs := s.disks(t, 0, 1, 2)
-		convicted := convict(t, dirs[1], 2)
-		r := recovered(t, RecoverConfig{Inputs: dirs})
-		if d := r.Shards[2]; d.Chosen == convicted || !d.Exact {
-			t.Errorf("%+v", d)
-		}
-		two := recovered(t, RecoverConfig{Inputs: s.disks(t, 0)})
-		if two.Exact {
-			t.Error("one disk of three is exact")
-		}
-		r.Close()
-		if d := recovered(t, RecoverConfig{Inputs: dirs[:2]}).Shards[2]; d.Exact || d.Chosen == convicted || d.Chosen == "" {
-			t.Errorf("of two disks, one of them convicted: %+v", d)
-		}
-	})
-	t.Run("torn", func(t *testing.T) {
-		dirs := s.disks(t, 0, 1, 2)
-		tear(t, dirs[0])
-		r := recovered(t, RecoverConfig{Inputs: dirs})
-		for _, d := range r.Shards {
-			if !d.Exact || strings.HasPrefix(d.Chosen, "n1/") {
+	inBubble(t, func(t *testing.T) {
+		s := newStoppedTrio(t)
+		part(t, "convicted", func(t *testing.T) {
+			dirs := s.disks(t, 0, 1, 2)
+			convicted := convict(t, dirs[1], 2)
+			r := recovered(t, RecoverConfig{Inputs: dirs})
+			if d := r.Shards[2]; d.Chosen == convicted || !d.Exact {
 				t.Errorf("%+v", d)
 			}
-		}
-		r.Close()
-		for _, d := range recovered(t, RecoverConfig{Inputs: dirs[:2]}).Shards {
-			if d.Exact || strings.HasPrefix(d.Chosen, "n1/") {
-				t.Errorf("of two disks, one of them torn: %+v", d)
+			two := recovered(t, RecoverConfig{Inputs: s.disks(t, 0)})
+			if two.Exact {
+				t.Error("one disk of three is exact")
 			}
-		}
-		alone := recovered(t, RecoverConfig{Inputs: s.disks(t, 0), AcceptLoss: true})
-		written(t, alone)
-	})
-	t.Run("only a torn one is left", func(t *testing.T) {
-		dirs := s.disks(t, 0)
-		tear(t, dirs[0])
-		r := recovered(t, RecoverConfig{Inputs: dirs, AcceptLoss: true})
-		if r.Shards[4].Chosen == "" || r.Exact || !strings.Contains(r.Shards[4].Lost, "forgot nothing") {
-			t.Errorf("%+v", r.Shards[4])
-		}
-		if n, _ := restoredNode(t, written(t, r)); spent(t, n, "login", recoverKey(3)) != 0 {
-			t.Error("what a torn log may have forgotten is admitted")
-		}
-	})
-	t.Run("nothing of a shard is left", func(t *testing.T) {
-		dirs := s.disks(t, 0, 1, 2)
-		for _, dir := range dirs {
-			convict(t, dir, 3)
-		}
-		r := recovered(t, RecoverConfig{Inputs: dirs, AcceptLoss: true})
-		if r.Shards[3].Chosen != "" || r.Shards[3].Exact || !r.Shards[2].Exact {
-			t.Errorf("%+v", r.Shards[3])
-		}
-		n, _ := restoredNode(t, written(t, r))
-		for i := range recoverKeys {
-			if got := spent(t, n, "login", recoverKey(i)); got != 0 {
-				t.Errorf("%s: %d are admitted", recoverKey(i), got)
+			r.Close()
+			if d := recovered(t, RecoverConfig{Inputs: dirs[:2]}).Shards[2]; d.Exact || d.Chosen == convicted || d.Chosen == "" {
+				t.Errorf("of two disks, one of them convicted: %+v", d)
 			}
-		}
-		for _, replica := range n.replicas.all() {
-			replica.group.View(func(s *shard.State) {
-				if s.Epoch() < 1<<40 {
-					t.Errorf("shard %v is at epoch %d, which the lost history may have had", replica.Shard, s.Epoch())
+		})
+		part(t, "torn", func(t *testing.T) {
+			dirs := s.disks(t, 0, 1, 2)
+			tear(t, dirs[0])
+			r := recovered(t, RecoverConfig{Inputs: dirs})
+			for _, d := range r.Shards {
+				if !d.Exact || strings.HasPrefix(d.Chosen, "n1/") {
+					t.Errorf("%+v", d)
 				}
-			})
-		}
-	})
-	t.Run("nothing of the system shard is left", func(t *testing.T) {
-		dirs := s.disks(t, 0, 1, 2)
-		for _, dir := range dirs {
-			convict(t, dir, shard.System)
-		}
-		r := recovered(t, RecoverConfig{Inputs: dirs, AcceptLoss: true})
-		if err := r.Write(new(bytes.Buffer)); err == nil || !strings.Contains(err.Error(), "no replica of the system shard is left") {
-			t.Errorf("policies out of nothing: %v", err)
-		}
-		r.Close()
-		name := filepath.Join(t.TempDir(), "stint.backup")
-		if err := os.WriteFile(name, s.backup, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		r = recovered(t, RecoverConfig{Inputs: dirs, AcceptLoss: true, Backup: name})
-		if r.Exact || r.Fills || !strings.Contains(r.Shards[4].Lost, "backup of") {
-			t.Errorf("%+v", r.Shards[4])
-		}
-		n, _ := restoredNode(t, written(t, r))
-		if got := spent(t, n, "login", recoverKey(1)); got != 4 {
-			t.Errorf("%d more are admitted, want 4", got)
-		}
+			}
+			r.Close()
+			for _, d := range recovered(t, RecoverConfig{Inputs: dirs[:2]}).Shards {
+				if d.Exact || strings.HasPrefix(d.Chosen, "n1/") {
+					t.Errorf("of two disks, one of them torn: %+v", d)
+				}
+			}
+			alone := recovered(t, RecoverConfig{Inputs: s.disks(t, 0), AcceptLoss: true})
+			written(t, alone)
+		})
+		part(t, "only a torn one is left", func(t *testing.T) {
+			dirs := s.disks(t, 0)
+			tear(t, dirs[0])
+			r := recovered(t, RecoverConfig{Inputs: dirs, AcceptLoss: true})
+			if r.Shards[4].Chosen == "" || r.Exact || !strings.Contains(r.Shards[4].Lost, "forgot nothing") {
+				t.Errorf("%+v", r.Shards[4])
+			}
+			if n, _ := restoredNode(t, written(t, r)); spent(t, n, "login", recoverKey(3)) != 0 {
+				t.Error("what a torn log may have forgotten is admitted")
+			}
+		})
+		part(t, "nothing of a shard is left", func(t *testing.T) {
+			dirs := s.disks(t, 0, 1, 2)
+			for _, dir := range dirs {
+				convict(t, dir, 3)
+			}
+			r := recovered(t, RecoverConfig{Inputs: dirs, AcceptLoss: true})
+			if r.Shards[3].Chosen != "" || r.Shards[3].Exact || !r.Shards[2].Exact {
+				t.Errorf("%+v", r.Shards[3])
+			}
+			n, _ := restoredNode(t, written(t, r))
+			for i := range recoverKeys {
+				if got := spent(t, n, "login", recoverKey(i)); got != 0 {
+					t.Errorf("%s: %d are admitted", recoverKey(i), got)
+				}
+			}
+			for _, replica := range n.replicas.all() {
+				replica.group.View(func(s *shard.State) {
+					if s.Epoch() < 1<<40 {
+						t.Errorf("shard %v is at epoch %d, which the lost history may have had", replica.Shard, s.Epoch())
+					}
+				})
+			}
+		})
+		part(t, "nothing of the system shard is left", func(t *testing.T) {
+			dirs := s.disks(t, 0, 1, 2)
+			for _, dir := range dirs {
+				convict(t, dir, shard.System)
+			}
+			r := recovered(t, RecoverConfig{Inputs: dirs, AcceptLoss: true})
+			if err := r.Write(new(bytes.Buffer)); err == nil || !strings.Contains(err.Error(), "no replica of the system shard is left") {
+				t.Errorf("policies out of nothing: %v", err)
+			}
+			r.Close()
+			name := filepath.Join(t.TempDir(), "stint.backup")
+			if err := os.WriteFile(name, s.backup, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r = recovered(t, RecoverConfig{Inputs: dirs, AcceptLoss: true, Backup: name})
+			if r.Exact || r.Fills || !strings.Contains(r.Shards[4].Lost, "backup of") {
+				t.Errorf("%+v", r.Shards[4])
+			}
+			n, _ := restoredNode(t, written(t, r))
+			if got := spent(t, n, "login", recoverKey(1)); got != 4 {
+				t.Errorf("%d more are admitted, want 4", got)
+			}
+		})
 	})
 }
 
@@ -455,53 +461,77 @@ func tear(t *testing.T, dir string) {
 // TestRecoverRefusesWhatDoesNotBelongTogether: and what still runs.
 func TestRecoverRefusesWhatDoesNotBelongTogether(t *testing.T) {
 	t.Parallel()
-	s := newStoppedTrio(t)
-	dirs := s.disks(t, 0, 1)
-	other := testConfig(t)
-	stop(t, start(t, other))
-	_, restore := restoredNode(t, s.backup)
-	fresh := t.TempDir()
-	refused := func(want string, config RecoverConfig) {
-		t.Helper()
-		config.Now = time.Now()
-		if config.answers == nil {
-			config.answers = nobodyAnswers
+	inBubble(t, func(t *testing.T) {
+		s := newStoppedTrio(t)
+		dirs := s.disks(t, 0, 1)
+		other := onRealDisk(t)
+		stop(t, start(t, other))
+		_, restore := restoredNode(t, s.backup)
+		fresh := t.TempDir()
+		refused := func(want string, config RecoverConfig) {
+			t.Helper()
+			config.Now = time.Now()
+			if config.answers == nil {
+				config.answers = nobodyAnswers
+			}
+			r, err := PlanRecovery(t.Context(), config)
+			if err == nil {
+				r.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, and not %s", err, want)
+			}
 		}
-		r, err := PlanRecovery(t.Context(), config)
-		if err == nil {
-			r.Close()
+		refused("of one cluster only", RecoverConfig{Inputs: []string{dirs[0], other.DataDir}})
+		refused("both of node n1", RecoverConfig{Inputs: []string{dirs[0], s.disks(t, 0)[0]}})
+		refused("stable.db", RecoverConfig{Inputs: []string{fresh}})
+		refused("no data directory", RecoverConfig{})
+		refused("in use by another process", RecoverConfig{Inputs: []string{restore.config.DataDir}})
+		for _, address := range []string{s.configs[2].APIAddr, s.configs[2].PeerAddr} {
+			if address == "" {
+				t.Fatal("a node has no address")
+			}
 		}
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, and not %s", err, want)
+		table := s.tableOf(t, dirs[0])
+		third := table.Node("n3")
+		for _, address := range []string{third.APIAddr, third.PeerAddr} {
+			refused("node n3 answers at "+address, RecoverConfig{Inputs: dirs, answers: func(_ context.Context, asked string) bool { return asked == address }})
 		}
-	}
-	refused("of one cluster only", RecoverConfig{Inputs: []string{dirs[0], other.DataDir}})
-	refused("both of node n1", RecoverConfig{Inputs: []string{dirs[0], s.disks(t, 0)[0]}})
-	refused("stable.db", RecoverConfig{Inputs: []string{fresh}})
-	refused("no data directory", RecoverConfig{})
-	refused("in use by another process", RecoverConfig{Inputs: []string{restore.config.DataDir}})
-	for _, address := range []string{s.configs[2].APIAddr, s.configs[2].PeerAddr} {
-		if address == "" {
-			t.Fatal("a node has no address")
+		s.start(2) // alone it serves nothing, and might be joined by others
+		defer s.stop(2)
+		live := s.nodes[2]
+		refused("answers at ", RecoverConfig{Inputs: dirs, answers: func(ctx context.Context, address string) bool {
+			if address != third.APIAddr {
+				return false
+			}
+			conn, err := dialerOf(live)(ctx, "tcp", live.APIAddr()) // it listens elsewhere since
+			if err == nil {
+				conn.Close()
+			}
+			return err == nil
+		}})
+		name := filepath.Join(t.TempDir(), "stint.backup")
+		if err := os.WriteFile(name, s.backup, 0o600); err != nil {
+			t.Fatal(err)
 		}
-	}
-	table := s.tableOf(t, dirs[0])
-	third := table.Node("n3")
-	for _, address := range []string{third.APIAddr, third.PeerAddr} {
-		refused("node n3 answers at "+address, RecoverConfig{Inputs: dirs, answers: func(_ context.Context, asked string) bool { return asked == address }})
-	}
-	s.start(2) // alone it serves nothing, and might be joined by others
-	defer s.stop(2)
-	live := s.nodes[2]
-	refused("answers at ", RecoverConfig{Inputs: dirs, answers: func(ctx context.Context, address string) bool {
-		return address == third.APIAddr && accepts(ctx, live.APIAddr()) // it listens elsewhere since
-	}})
-	name := filepath.Join(t.TempDir(), "stint.backup")
-	if err := os.WriteFile(name, s.backup, 0o600); err != nil {
+		refused("and the disks 4 of", RecoverConfig{Inputs: []string{other.DataDir}, Backup: name})
+		refused("no part", RecoverConfig{Inputs: []string{name}})
+	})
+}
+
+// Whoever accepts a connection answers.
+func TestAnAddressThatAcceptsAnswers(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
 		t.Fatal(err)
 	}
-	refused("and the disks 4 of", RecoverConfig{Inputs: []string{other.DataDir}, Backup: name})
-	refused("no part", RecoverConfig{Inputs: []string{name}})
+	if !accepts(t.Context(), listener.Addr().String()) {
+		t.Error("it accepts and does not answer")
+	}
+	listener.Close()
+	if accepts(t.Context(), listener.Addr().String()) {
+		t.Error("it is closed and answers")
+	}
 }
 
 func (s *stoppedTrio) tableOf(t *testing.T, dir string) *placement.Table {
@@ -622,64 +652,68 @@ func TestTheChoiceOfAReplica(t *testing.T) {
 // TestTokensAfterARecovery: of an exact system shard they are whole; else nobody administers with a token that may be revoked.
 func TestTokensAfterARecovery(t *testing.T) {
 	t.Parallel()
-	n := start(t, testConfig(t))
-	bucketText := auth.EncodeBucket([]auth.Record{{Name: "root", Grants: []auth.Grant{auth.Everything()}}})
-	if _, err := n.documents.update(t.Context(), shard.Request{Document: auth.Bucket("root")},
-		func(shard.Document) ([]byte, error) { return bucketText, nil }); err != nil {
-		t.Fatal(err)
-	}
-	file := backedUp(t, n)
-	stop(t, n)
-	for _, exact := range []bool{true, false} {
-		b := mustRead(t, file)
-		b.Recovery = &backup.Recovery{Actor: "ann"}
-		for range b.Data {
-			b.Recovery.Shards = append(b.Recovery.Shards, backup.RecoveredFrom{Exact: true})
-		}
-		b.Recovery.Shards = append(b.Recovery.Shards, backup.RecoveredFrom{Exact: exact})
-		r, err := PlanRestore(b, RestoreConfig{Now: time.Now(), Version: "test"})
-		if err != nil {
+	inBubble(t, func(t *testing.T) {
+		n := start(t, testConfig(t))
+		bucketText := auth.EncodeBucket([]auth.Record{{Name: "root", Grants: []auth.Grant{auth.Everything()}}})
+		if _, err := n.documents.update(t.Context(), shard.Request{Document: auth.Bucket("root")},
+			func(shard.Document) ([]byte, error) { return bucketText, nil }); err != nil {
 			t.Fatal(err)
 		}
-		bucket, err := shard.ReadDocument(r.Shards[len(r.Shards)-1].state, auth.Bucket("root"))
-		if err != nil {
-			t.Fatal(err)
+		file := backedUp(t, n)
+		stop(t, n)
+		for _, exact := range []bool{true, false} {
+			b := mustRead(t, file)
+			b.Recovery = &backup.Recovery{Actor: "ann"}
+			for range b.Data {
+				b.Recovery.Shards = append(b.Recovery.Shards, backup.RecoveredFrom{Exact: true})
+			}
+			b.Recovery.Shards = append(b.Recovery.Shards, backup.RecoveredFrom{Exact: exact})
+			r, err := PlanRestore(b, RestoreConfig{Now: time.Now(), Version: "test"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			bucket, err := shard.ReadDocument(r.Shards[len(r.Shards)-1].state, auth.Bucket("root"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			records, err := auth.DecodeBucket(bucket.Body)
+			if err != nil || len(records) != 1 {
+				t.Fatal(records, err)
+			}
+			if whole := len(records[0].Grants) == 1; whole != exact {
+				t.Errorf("exact %v: the token may %v", exact, records[0].Grants)
+			}
+			if len(r.Ends) > 0 {
+				t.Errorf("exact %v: no count is lost, and yet %v", exact, r.Ends)
+			}
 		}
-		records, err := auth.DecodeBucket(bucket.Body)
-		if err != nil || len(records) != 1 {
-			t.Fatal(records, err)
-		}
-		if whole := len(records[0].Grants) == 1; whole != exact {
-			t.Errorf("exact %v: the token may %v", exact, records[0].Grants)
-		}
-		if len(r.Ends) > 0 {
-			t.Errorf("exact %v: no count is lost, and yet %v", exact, r.Ends)
-		}
-	}
+	})
 }
 
 // TestTheNewestPoliciesAreRecovered: a data shard may have adopted policies that what is left of the system shard does not know.
 func TestTheNewestPoliciesAreRecovered(t *testing.T) {
 	t.Parallel()
-	n := start(t, testConfig(t))
-	file := backedUp(t, n)
-	stop(t, n)
-	b := mustRead(t, file)
-	text := []byte("policies: {newer: {limits: [{name: l, quota: 3, lifetime: {}}]}}\n")
-	adopting := b.Data[1]
-	at := shard.Stamp{Position: shard.Position{Shard: 1, Epoch: adopting.Epoch(), Seq: adopting.Seq() + 1}, Now: adopting.Time()}
-	entry := shard.EncodeBatch(at, []shard.Put{shard.AdoptPut(policy.Revision{Version: 7, Text: text})})
-	if outcome, err := adopting.Install(entry, adopting.Epoch()+1000, adopting.Term()); err != nil || outcome.Dropped != shard.NotDropped {
-		t.Fatal(outcome, err)
-	}
-	r, err := PlanRestore(b, RestoreConfig{Now: time.Now(), Version: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	document, err := shard.ReadDocument(r.Shards[len(r.Shards)-1].state, placement.PoliciesDocument)
-	if _, known := r.Policies.Lookup("newer"); !known || err != nil || !bytes.Equal(document.Body, text) || document.Version <= 7 {
-		t.Errorf("the policies are %q of version %d, %v", document.Body, document.Version, err)
-	}
+	inBubble(t, func(t *testing.T) {
+		n := start(t, testConfig(t))
+		file := backedUp(t, n)
+		stop(t, n)
+		b := mustRead(t, file)
+		text := []byte("policies: {newer: {limits: [{name: l, quota: 3, lifetime: {}}]}}\n")
+		adopting := b.Data[1]
+		at := shard.Stamp{Position: shard.Position{Shard: 1, Epoch: adopting.Epoch(), Seq: adopting.Seq() + 1}, Now: adopting.Time()}
+		entry := shard.EncodeBatch(at, []shard.Put{shard.AdoptPut(policy.Revision{Version: 7, Text: text})})
+		if outcome, err := adopting.Install(entry, adopting.Epoch()+1000, adopting.Term()); err != nil || outcome.Dropped != shard.NotDropped {
+			t.Fatal(outcome, err)
+		}
+		r, err := PlanRestore(b, RestoreConfig{Now: time.Now(), Version: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		document, err := shard.ReadDocument(r.Shards[len(r.Shards)-1].state, placement.PoliciesDocument)
+		if _, known := r.Policies.Lookup("newer"); !known || err != nil || !bytes.Equal(document.Body, text) || document.Version <= 7 {
+			t.Errorf("the policies are %q of version %d, %v", document.Body, document.Version, err)
+		}
+	})
 }
 
 // TestAShardOfWhichNothingIsLeftGoesAhead: of every epoch that it may have had, also in a cluster that was restored before.

@@ -159,35 +159,37 @@ func TestARestoreDrawsASecret(t *testing.T) {
 	for name, level := range map[string]shard.Level{"0.2.0": shard.LevelSound, "today": shard.LevelNewest} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			config := testConfig(t)
-			config.World.Newest = level
-			n := start(t, config)
-			var held, lost struct {
-				Decision struct{ HoldID string }
-			}
-			post(t, n, "Reserve", `{"check":{"entries":[{"policy":"stock","key":"k","cost":"60"}]},"ttl":"3600s"}`, &held)
-			file := backedUp(t, n)
-			post(t, n, "Reserve", `{"check":{"entries":[{"policy":"stock","key":"other","cost":"60"}]},"ttl":"3600s"}`, &lost)
-			before := sealedBy(n)
-			stop(t, n)
-			config.DataDir, config.World.Newest = filepath.Join(t.TempDir(), "restored"), 0
-			if err := planned(t, file, RestoreConfig{DataDir: config.DataDir}).Write(); err != nil {
-				t.Fatal(err)
-			}
-			n = start(t, config)
-			defer stop(t, n)
-			status, err := n.secretAdmin.Secrets(t.Context())
-			if err != nil || len(status.Secrets) != 2 || status.Secrets[0].Ends.IsZero() || !status.Secrets[1].Seals {
-				t.Errorf("%+v, %v", status, err)
-			}
-			if after := sealedBy(n); after == before || !strings.HasPrefix(after, "Ag") { // the format with a number
-				t.Errorf("it seals %s, and the lost cluster %s", after, before)
-			}
-			post(t, n, "Settle", `{"holdId":"`+held.Decision.HoldID+`","cancel":{}}`, &struct{}{})
-			if code, answer := tryPost(t, n, "Settle", `{"holdId":"`+lost.Decision.HoldID+`","cancel":{}}`); code == 200 ||
-				!strings.Contains(answer, "failed_precondition") || !strings.Contains(answer, "restored from a backup") {
-				t.Errorf("a hold of the lost time: %d %s", code, answer)
-			}
+			inBubble(t, func(t *testing.T) {
+				config := onRealDisk(t)
+				config.World.Newest = level
+				n := start(t, config)
+				var held, lost struct {
+					Decision struct{ HoldID string }
+				}
+				post(t, n, "Reserve", `{"check":{"entries":[{"policy":"stock","key":"k","cost":"60"}]},"ttl":"3600s"}`, &held)
+				file := backedUp(t, n)
+				post(t, n, "Reserve", `{"check":{"entries":[{"policy":"stock","key":"other","cost":"60"}]},"ttl":"3600s"}`, &lost)
+				before := sealedBy(n)
+				stop(t, n)
+				config.DataDir, config.World.Newest = filepath.Join(t.TempDir(), "restored"), 0
+				if err := planned(t, file, RestoreConfig{DataDir: config.DataDir}).Write(); err != nil {
+					t.Fatal(err)
+				}
+				n = start(t, config)
+				defer stop(t, n)
+				status, err := n.secretAdmin.Secrets(t.Context())
+				if err != nil || len(status.Secrets) != 2 || status.Secrets[0].Ends.IsZero() || !status.Secrets[1].Seals {
+					t.Errorf("%+v, %v", status, err)
+				}
+				if after := sealedBy(n); after == before || !strings.HasPrefix(after, "Ag") { // the format with a number
+					t.Errorf("it seals %s, and the lost cluster %s", after, before)
+				}
+				post(t, n, "Settle", `{"holdId":"`+held.Decision.HoldID+`","cancel":{}}`, &struct{}{})
+				if code, answer := tryPost(t, n, "Settle", `{"holdId":"`+lost.Decision.HoldID+`","cancel":{}}`); code == 200 ||
+					!strings.Contains(answer, "failed_precondition") || !strings.Contains(answer, "restored from a backup") {
+					t.Errorf("a hold of the lost time: %d %s", code, answer)
+				}
+			})
 		})
 	}
 }
