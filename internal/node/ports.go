@@ -43,10 +43,11 @@ func (p *ports) listen() (err error) {
 			return err
 		}
 		if p.config.GRPCAddr != "" {
-			p.grpc = new(grpcDoor)
-			if p.grpc.listener, err = p.listenClients("grpc-addr", p.config.GRPCAddr); err != nil {
+			listener, err := p.listenClients("grpc-addr", p.config.GRPCAddr)
+			if err != nil {
 				return err
 			}
+			p.grpc = &grpcDoor{listener: listener}
 		}
 	}
 	if p.config.RedisAddr != "" {
