@@ -1,6 +1,7 @@
 package bubble
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -22,6 +23,7 @@ type Resident struct {
 	done   sync.WaitGroup
 
 	mu      sync.Mutex
+	keys    [][]byte // the first one seals; none: it speaks in plaintext
 	self    gossip.Member
 	view    map[string]gossip.Member
 	lastly  map[string]time.Time
@@ -50,7 +52,7 @@ func (r *Resident) live(pace time.Duration) {
 // listen learns from the other residents, and reports whether anything was new.
 func (r *Resident) listen() (news bool) {
 	now := time.Now()
-	for _, other := range r.town.heard(r.config.Node) {
+	for _, other := range r.town.heard(r) {
 		told, owners := other.tell()
 		for _, hint := range owners {
 			r.config.Hints.Merge(hint)
@@ -122,7 +124,30 @@ func (r *Resident) become(edit func(*gossip.Member) error) error {
 }
 
 // SetKeys implements node.Membership.
-func (*Resident) SetKeys([][]byte) error { return nil }
+func (r *Resident) SetKeys(keys [][]byte) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.keys = keys
+	return nil
+}
+
+// seals is the key that the resident speaks with; nil: none.
+func (r *Resident) seals() []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.keys) == 0 {
+		return nil
+	}
+	return r.keys[0]
+}
+
+// understands reports whether the resident can open what another one says.
+func (r *Resident) understands(other *Resident) bool {
+	sealed := other.seals()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return sealed == nil && len(r.keys) == 0 || slices.ContainsFunc(r.keys, func(key []byte) bool { return bytes.Equal(key, sealed) })
+}
 
 // AnnounceOwner implements node.Membership.
 func (r *Resident) AnnounceOwner(id shard.ID, epoch uint64) {

@@ -30,13 +30,13 @@ func (t *Town) Deafen(one, other string, by int) {
 	t.deaf[[2]string{one, other}] += by
 }
 
-// heard lists the residents that a resident hears now.
-func (t *Town) heard(by string) []*Resident {
+// heard lists the residents that a resident hears now and understands: those that speak with one of its keys.
+func (t *Town) heard(r *Resident) []*Resident {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var all []*Resident
 	for _, id := range slices.Sorted(maps.Keys(t.residents)) {
-		if id != by && t.deaf[[2]string{by, id}] == 0 {
+		if id != r.config.Node && t.deaf[[2]string{r.config.Node, id}] == 0 && r.understands(t.residents[id]) {
 			all = append(all, t.residents[id])
 		}
 	}
@@ -45,7 +45,7 @@ func (t *Town) heard(by string) []*Resident {
 
 // MoveIn is gossip.Start. The resident asks the others about once in a pace.
 func (t *Town) MoveIn(c gossip.Config, pace time.Duration) *Resident {
-	r := &Resident{town: t, config: c, stop: make(chan struct{}), view: make(map[string]gossip.Member),
+	r := &Resident{town: t, config: c, keys: c.Keys, stop: make(chan struct{}), view: make(map[string]gossip.Member),
 		lastly: make(map[string]time.Time), owners: make(map[shard.ID]gossip.Hint), changed: make(chan struct{}, 1),
 		self: gossip.Member{Node: c.Node, Cluster: c.Cluster, Zone: c.Zone, Version: c.Version, GossipAddr: c.Addr,
 			PeerAddr: c.PeerAddr, APIAddr: c.APIAddr, State: gossip.MemberAlive, Expect: c.Expect, Formation: c.Formation}}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -97,12 +98,13 @@ func (c *trio) ready(nodes ...int) {
 	}
 }
 
-func (c *trio) stop(nodes ...int) { c.stopWithin(20*time.Second, nodes...) }
+func (c *trio) stop(nodes ...int) { c.stopWithin(0, nodes...) }
 
-func (c *trio) stopWithin(patience time.Duration, nodes ...int) {
+// stopWithin stops nodes at the latest after a while; 0: after the patience of their world.
+func (c *trio) stopWithin(within time.Duration, nodes ...int) {
 	each(nodes, func(i int) {
 		if c.nodes[i] != nil {
-			stopWithin(c.t, c.nodes[i], patience)
+			stopWithin(c.t, c.nodes[i], cmp.Or(within, patience(c.nodes[i])))
 			c.nodes[i] = nil
 		}
 	})

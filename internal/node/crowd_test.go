@@ -121,7 +121,7 @@ func (c *trio) ask(i int, op shard.Op, policy, key string) shard.Result {
 }
 
 func ask(n *Node, op shard.Op, policy, key string) shard.Result {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience(n))
 	defer cancel()
 	return n.Decide(ctx, []shard.Request{{Op: op, Namespace: shard.DefaultNamespace,
 		Entries: []shard.Entry{{Policy: policy, Key: key, Cost: 1}}}})[0]

@@ -117,6 +117,14 @@ func (m *memory) gossip(config gossip.Config) (Membership, error) {
 	return town.MoveIn(config, 300*time.Millisecond), nil
 }
 
+// patience bounds a request to a node, and its stop. On the machine, which may be busy, only what does not come at all fails.
+func patience(n *Node) time.Duration {
+	if n.config.World.Dial == nil {
+		return time.Minute
+	}
+	return 20 * time.Second
+}
+
 // clientOf is an HTTP client that reaches the ports of a node, and keeps no connection.
 func clientOf(n *Node) *http.Client {
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dialerOf(n)}}

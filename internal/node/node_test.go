@@ -67,12 +67,12 @@ func start(t testing.TB, config Config) *Node {
 
 func stop(t testing.TB, n *Node) {
 	t.Helper()
-	stopWithin(t, n, 20*time.Second)
+	stopWithin(t, n, patience(n))
 }
 
-func stopWithin(t testing.TB, n *Node, patience time.Duration) {
+func stopWithin(t testing.TB, n *Node, within time.Duration) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	if err := n.Close(ctx); err != nil {
 		t.Errorf("close: %v", err)
@@ -125,27 +125,25 @@ func TestConcurrentClientsAreAdmittedExactlyAsOftenAsTheLimitSays(t *testing.T) 
 }
 
 func TestWhatWasSpentIsSpentAfterARestartWithOtherFlags(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		config := testConfig(t)
-		config.Shards = 2
-		n := start(t, config)
-		for i := range 100 {
-			if allowed, code := check(t, n, "key"); !allowed {
-				t.Fatalf("request %d: denied %q", i, code)
-			}
+	config := testConfig(t)
+	config.Shards = 2
+	n := start(t, config)
+	for i := range 100 {
+		if allowed, code := check(t, n, "key"); !allowed {
+			t.Fatalf("request %d: denied %q", i, code)
 		}
-		stop(t, n)
+	}
+	stop(t, n)
 
-		config.Shards = 7 // fixed when the data directory was created
-		n = start(t, config)
-		defer stop(t, n)
-		if allowed, code := check(t, n, "key"); allowed || code != "" {
-			t.Errorf("the 101st request: allowed %v, code %q", allowed, code)
-		}
-		if got := n.view.shards(); got != 2 {
-			t.Errorf("%d shards, want the 2 of the data directory", got)
-		}
-	})
+	config.Shards = 7 // fixed when the data directory was created
+	n = start(t, config)
+	defer stop(t, n)
+	if allowed, code := check(t, n, "key"); allowed || code != "" {
+		t.Errorf("the 101st request: allowed %v, code %q", allowed, code)
+	}
+	if got := n.view.shards(); got != 2 {
+		t.Errorf("%d shards, want the 2 of the data directory", got)
+	}
 }
 
 func TestADataDirectoryIsOneNodesOwn(t *testing.T) {

@@ -106,44 +106,46 @@ func securedTrio(t *testing.T, ca *authority) *trio {
 
 func TestNodesThatProveWhoTheyAreCountAsOneAndLetNobodyElseIn(t *testing.T) {
 	t.Parallel()
-	ca := newAuthority(t)
-	c := securedTrio(t, ca)
-	crowd := newCrowd(t, c, 0, 1, 2)
+	inBubble(t, func(t *testing.T) {
+		ca := newAuthority(t)
+		c := securedTrio(t, ca)
+		crowd := newCrowd(t, c, 0, 1, 2)
 
-	other := c.add("other-authority")
-	c.configs[other].PeerTLS = newAuthority(t).peer("other-authority")
-	keyless := c.add("keyless")
-	c.configs[keyless].PeerTLS, c.configs[keyless].GossipKeyFile = ca.peer("keyless"), ""
-	c.configs[keyless].InsecurePeers = true
-	impostor := c.add("impostor")
-	c.configs[impostor].PeerTLS = ca.peer("n1")
-	c.start(other)
-	c.start(keyless)
-	if _, err := Start(t.Context(), c.configs[impostor]); !errors.Is(err, ErrConfig) ||
-		!strings.Contains(err.Error(), `is that of node "n1", and this is "impostor"`) {
-		t.Errorf("a node with the certificate of another name: %v", err)
-	}
-	c.await("the other authority's node has long been refused by all", func(api.ClusterStatus) bool {
-		for _, n := range c.nodes[:3] {
-			if n.peers.silent()["other-authority"] < 2*time.Second {
-				return false
+		other := c.add("other-authority")
+		c.configs[other].PeerTLS = newAuthority(t).peer("other-authority")
+		keyless := c.add("keyless")
+		c.configs[keyless].PeerTLS, c.configs[keyless].GossipKeyFile = ca.peer("keyless"), ""
+		c.configs[keyless].InsecurePeers = true
+		impostor := c.add("impostor")
+		c.configs[impostor].PeerTLS = ca.peer("n1")
+		c.start(other)
+		c.start(keyless)
+		if _, err := Start(t.Context(), c.configs[impostor]); !errors.Is(err, ErrConfig) ||
+			!strings.Contains(err.Error(), `is that of node "n1", and this is "impostor"`) {
+			t.Errorf("a node with the certificate of another name: %v", err)
+		}
+		c.await("the other authority's node has long been refused by all", func(api.ClusterStatus) bool {
+			for _, n := range c.nodes[:3] {
+				if n.peers.silent()["other-authority"] < 2*time.Second {
+					return false
+				}
+			}
+			return strings.Contains(c.journal.String(), "unknown authority")
+		})
+		if c.nodes[other].Ready() == nil || c.nodes[keyless].Ready() == nil {
+			t.Error("a stranger got in")
+		}
+		if c.nodes[keyless].view.newestTable().Table != nil || c.nodes[other].view.newestTable().Table != nil {
+			t.Error("a stranger was told the table")
+		}
+		c.await("only the founders hold replicas", func(s api.ClusterStatus) bool { return atRest(3)(s) })
+		for _, id := range []string{"keyless", "impostor", "other-authority"} {
+			if listed := c.nodes[0].view.newestTable().Node(id); listed != nil {
+				t.Errorf("%s is registered: %+v", id, listed)
 			}
 		}
-		return strings.Contains(c.journal.String(), "unknown authority")
+		crowd.goesHome(2)
 	})
-	if c.nodes[other].Ready() == nil || c.nodes[keyless].Ready() == nil {
-		t.Error("a stranger got in")
-	}
-	if c.nodes[keyless].view.newestTable().Table != nil || c.nodes[other].view.newestTable().Table != nil {
-		t.Error("a stranger was told the table")
-	}
-	c.await("only the founders hold replicas", func(s api.ClusterStatus) bool { return atRest(3)(s) })
-	for _, id := range []string{"keyless", "impostor", "other-authority"} {
-		if listed := c.nodes[0].view.newestTable().Node(id); listed != nil {
-			t.Errorf("%s is registered: %+v", id, listed)
-		}
-	}
-	crowd.goesHome(2)
 }
 
 func TestPortsThatOthersCanReachNeedCertificatesAndAKey(t *testing.T) {
