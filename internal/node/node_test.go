@@ -20,9 +20,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	flag.Set("test.parallel", "8") // most tests mostly wait, for timeouts and disks
-	// A memberlist probe that was under way when gossip stopped ends by itself, seconds later.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probe"))
+	flag.Set("test.parallel", "8") // the tests outside bubbles mostly wait, for timeouts and disks
+	goleak.VerifyTestMain(m,
+		// A probe that was under way when gossip stopped ends by itself, seconds later.
+		goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probe"),
+		// What bubble.Run lets raft leave behind.
+		goleak.IgnoreAnyFunction("github.com/hashicorp/raft.(*Raft).leadershipTransfer"),
+		goleak.IgnoreAnyFunction("github.com/hashicorp/raft.(*Raft).leaderLoop.func2"))
 }
 
 const lifetimePolicy = `policies:
