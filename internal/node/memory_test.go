@@ -37,15 +37,15 @@ type memory struct {
 // memories has the memory of each test that runs in a bubble.
 var memories sync.Map
 
-// inBubble runs a test in virtual time. The nodes that it starts have their ports and disks in memory. Each message takes a
-// millisecond: where nothing takes time, a load that never rests would stop the clock. A goroutine that waits for a mutex stops
+// inBubble runs a test in virtual time. The nodes that it starts have their ports and disks in memory. Each message takes a few
+// milliseconds: where nothing takes time, a load that never rests would stop the clock. A goroutine that waits for a mutex stops
 // it, too: what is held while time passes is a channel.
 func inBubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	bubble.Run(t, func(t *testing.T) {
 		m := &memory{net: memnet.New(), disk: memfs.NewDisk(memfs.New()), towns: make(map[string]*bubble.Town)}
 		m.client = m.net.Listen("127.0.0.1:1")
-		m.net.Delay("", "", time.Millisecond)
+		m.net.Delay("", "", 4*time.Millisecond)
 		memories.Store(t, m)
 		t.Cleanup(func() { memories.Delete(t) })
 		test(t)
