@@ -18,12 +18,17 @@ import (
 // realClock lists the functions of tests that may wait, judge or give up by the machine's clock, each with its reason. Everything
 // else that takes time is awaited (internal/await), or happens in a synctest bubble. A package's name stands for all of its tests.
 var realClock = map[string]string{
-	"actor.enough":           "the nightly build plays for a time",
-	"actor.within":           "its callers outside bubbles are patient",
-	"api.ownWorld":           "its callers outside bubbles are patient",
-	"cluster/hop.committing": "an owner in a benchmark",
-	"cluster/routing.ask":    "of its two methods, those that wait are in bubbles",
-	"internal/bench.decide":  "a server that stalls: the latencies must be no shorter",
+	"actor.enough": "the nightly build plays for a time",
+	"actor.within": "its callers outside bubbles are patient",
+	"api.ownWorld": "its callers outside bubbles are patient",
+	"examples.TestEnvoysNeverGetMoreThanTheLimit":                 "a call without an answer in time is in doubt, and counted as such",
+	"internal/testcluster.TestADelayIsAddedToEachWay":             "an echo takes no less than the delay",
+	"internal/testcluster.talk":                                   "silence lasts on a machine that is slow",
+	"internal/sim":                                                "its worlds are in bubbles",
+	"internal/node":                                               "helpers for bubbles and for some real ports",
+	"cluster/hop.committing":                                      "an owner in a benchmark",
+	"cluster/routing.ask":                                         "of its two methods, those that wait are in bubbles",
+	"internal/bench.decide":                                       "a server that stalls: the latencies must be no shorter",
 	"internal/bench.TestAStreamThatIsNotAnsweredInTime":           "a call that is not answered beside nine that are, over sockets",
 	"internal/notify.TestAHangingReceiverIsLeft":                  "whenever the time is over, the reason is the same",
 	"internal/chaos.pause":                                        "a client between two tries; the time that a fault or a load lasts",
@@ -34,10 +39,6 @@ var realClock = map[string]string{
 	"cmd/stint.TestWhatWasNeverSentWasNotCounted":                 "whenever the time is over, nothing was sent",
 	"raftfsm.TestWhyTheDiskEndedAProcessIsToldToTheNext":          "an instant lies between two readings, however far apart",
 	"shard.TestTheWaitBehindManyHoldsIsFoundUnderOtherNumbersToo": "the quickest of five beside the quickest of five",
-	"examples":             "processes and proxies",
-	"internal/node":        "some of its tests have real ports",
-	"internal/sim":         "the mutants are programs",
-	"internal/testcluster": "processes",
 }
 
 // leastPatience is how long a test must be ready to wait: what gives up earlier fails on a machine that is busy.
@@ -289,7 +290,7 @@ func (r *clockRule) outsideBubbles(below ast.Node) func(yield func(ast.Node) boo
 		ast.Inspect(below, func(n ast.Node) bool {
 			if call, ok := n.(*ast.CallExpr); ok {
 				opener, ok := call.Fun.(*ast.Ident)
-				if isCallOf(call, "synctest", "Test") || ok && slices.Contains(r.openers, opener.Name) {
+				if isCallOf(call, "synctest", "Test") || isCallOf(call, "bubble", "Run") || ok && slices.Contains(r.openers, opener.Name) {
 					return false
 				}
 			}

@@ -69,7 +69,7 @@ func newGateWorld(t *testing.T, guard *auth.Guard) *world {
 // ask asks a gate as a proxy does, with headers "Name: value".
 func (w *world) ask(gate string, headers ...string) (int, http.Header, string) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute) // a gate that does not answer fails the test
+	ctx, cancel := context.WithTimeout(w.t.Context(), await.Patience) // a gate that does not answer fails the test
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, w.url+gate, nil)
 	if err != nil {

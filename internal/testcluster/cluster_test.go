@@ -22,7 +22,7 @@ func startFakes(t *testing.T, nodes int) *Cluster {
 
 // within is patience that a verdict does not depend on.
 func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Patience)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -45,7 +45,7 @@ func ask(t *testing.T, c *Cluster, i int, path string) string {
 // talk lets node from send a byte to node to, and wants this result: "echo", "silence" or "broken".
 func talk(t *testing.T, c *Cluster, network string, from, to int, want string) {
 	t.Helper()
-	port, wait := peerPort, patience
+	port, wait := peerPort, await.Patience
 	if network != "peer" {
 		port = gossipPort
 	}
