@@ -110,11 +110,14 @@ func TestTooMuchForOneShardIsRefusedAndNotDenied(t *testing.T) {
 		s, _ := serve(t, w, nil)
 		line := "CL.THROTTLE " + keyOn(w, 0) + " 1000000 1 1\r\n"
 		each := readBytes / len(line) // what a connection reads at once is decided together
-		clients := dialMany(t, s, queueRequestsMost/each+callsMost+2)
-		for _, c := range clients {
+		fits := (queueRequestsMost + each - 1) / each
+		clients := dialMany(t, s, 1+fits+2)
+		go clients[0].conn.Write([]byte(strings.Repeat(line, each)))
+		synctest.Wait() // its call is under way
+		for _, c := range clients[1:] {
 			go c.conn.Write([]byte(strings.Repeat(line, each)))
 		}
-		synctest.Wait() // the calls are under way, the queue is full
+		synctest.Wait() // the queue is full
 		close(w.stuck[0])
 		refused := 0
 		for _, c := range clients {
@@ -126,8 +129,8 @@ func TestTooMuchForOneShardIsRefusedAndNotDenied(t *testing.T) {
 				}
 			}
 		}
-		if refused == 0 {
-			t.Error("nothing was refused")
+		if refused != 2*each {
+			t.Errorf("%d were refused, of %d that did not fit", refused, 2*each)
 		}
 		if left := s.gather.waiting.Load(); left != 0 {
 			t.Errorf("%d requests seem to wait", left)
