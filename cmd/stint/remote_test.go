@@ -24,11 +24,15 @@ import (
 func fateOf(t *testing.T, timeout time.Duration, counts bool, handler http.HandlerFunc) (fate string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		conns, usual := make(connections), http.DefaultTransport
+		conns, usual := connections{make(chan net.Conn), make(chan struct{})}, http.DefaultTransport
 		transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 			ours, theirs := net.Pipe()
-			conns <- theirs
-			return ours, nil
+			select {
+			case conns.made <- theirs:
+				return ours, nil
+			case <-conns.ended:
+				return nil, net.ErrClosed
+			}
 		}}
 		http.DefaultTransport = transport
 		defer func() { http.DefaultTransport = usual }()
@@ -42,16 +46,21 @@ func fateOf(t *testing.T, timeout time.Duration, counts bool, handler http.Handl
 }
 
 // connections is a listener in memory.
-type connections chan net.Conn
-
-func (c connections) Accept() (net.Conn, error) {
-	if conn, ok := <-c; ok {
-		return conn, nil
-	}
-	return nil, net.ErrClosed
+type connections struct {
+	made  chan net.Conn
+	ended chan struct{}
 }
 
-func (c connections) Close() error { close(c); return nil }
+func (c connections) Accept() (net.Conn, error) {
+	select {
+	case conn := <-c.made:
+		return conn, nil
+	case <-c.ended:
+		return nil, net.ErrClosed
+	}
+}
+
+func (c connections) Close() error { close(c.ended); return nil }
 
 func (c connections) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }
 

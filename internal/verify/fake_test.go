@@ -36,7 +36,7 @@ type fake struct {
 	stale     func(n int) bool // the place of a decision lies before that of its predecessor
 	stallAt   int              // the check during which everything stalls
 	stall     time.Duration
-	stalls    time.Time // until then
+	stalls    time.Time        // until then
 	reset     func(n int) bool // all counts are forgotten
 	repeat    time.Duration    // not a fault where it is allowed: denials without an id are repeated for this long
 	copied    func(n int) bool // not a fault: a copy is told that it was counted and what is used now, without a decision id
@@ -76,11 +76,14 @@ func listPolicies(w http.ResponseWriter, _ *http.Request) {
 }
 
 // memory is a network with one server. Time passes on it only in checks.
-type memory chan net.Conn
+type memory struct {
+	conns chan net.Conn
+	ended chan struct{}
+}
 
 // serve serves a fake in a synctest bubble until the test ends.
 func (f *fake) serve(t *testing.T) memory {
-	m, server := make(memory), &http.Server{Handler: f.handler()}
+	m, server := memory{make(chan net.Conn), make(chan struct{})}, &http.Server{Handler: f.handler()}
 	go server.Serve(m)
 	t.Cleanup(func() { server.Close() })
 	return m
@@ -88,18 +91,24 @@ func (f *fake) serve(t *testing.T) memory {
 
 func (m memory) dial(context.Context, string, string) (net.Conn, error) {
 	ours, theirs := net.Pipe()
-	m <- theirs
-	return ours, nil
+	select {
+	case m.conns <- theirs:
+		return ours, nil
+	case <-m.ended:
+		return nil, net.ErrClosed
+	}
 }
 
 func (m memory) Accept() (net.Conn, error) {
-	if c, ok := <-m; ok {
+	select {
+	case c := <-m.conns:
 		return c, nil
+	case <-m.ended:
+		return nil, net.ErrClosed
 	}
-	return nil, net.ErrClosed
 }
 
-func (m memory) Close() error { close(m); return nil }
+func (m memory) Close() error { close(m.ended); return nil }
 
 func (m memory) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }
 
