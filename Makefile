@@ -1,10 +1,13 @@
 # Everything a change needs. `make` alone lists the targets.
 
+# Only the race detector needs a C compiler.
+export CGO_ENABLED ?= 0
+
 # Generators and linters are a module of their own (tools/go.mod): no global install, one version for everybody.
 tool := go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help generate generate-check build image test demo race twins sim mutants mutants-changed chaos upgrade flood pages proxies traefik dashboard pictures js python docker lint fuzz bench bench-allocs bench-baseline ci
+.PHONY: help generate generate-check build image test demo race race-all twins sim mutants mutants-changed chaos storm upgrade flood pages proxies traefik dashboard pictures js python docker lint lint-all fuzz bench bench-allocs bench-baseline ci full
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,7 +30,7 @@ build: ## build ./stint
 
 image: ## the image stint:dev, FROM scratch, without any network
 	rm -rf dist/image && mkdir -p dist/image && mkdir -m 0700 dist/image/data
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o dist/image/stint ./cmd/stint
+	go build -trimpath -ldflags '-s -w' -o dist/image/stint ./cmd/stint
 	docker build -q -t stint:dev -f deploy/Dockerfile.scratch dist/image
 
 test: ## the tests that need nothing but Go
@@ -37,17 +40,27 @@ demo: ## three nodes, a proxy, a kill, 150 requests: exactly 100 pass
 	@go build -o dist/stint ./cmd/stint
 	@go run ./examples/demo -stint dist/stint
 
-race: ## the core under the race detector
-	go test -race -short ./limit ./policy ./shard ./actor ./cluster/... ./raftfsm ./api/... ./client/... ./internal/replay ./internal/connlimit ./internal/keyhash ./internal/auth ./internal/certfile ./internal/clienttls ./internal/backup ./internal/batchwait ./internal/crew ./internal/bench \
-	  ./internal/testcluster ./internal/verify ./stinttest ./internal/decisions ./internal/notify ./internal/trace ./internal/calllog ./internal/top
-	go test -race -short -parallel 4 -timeout 20m ./internal/node # eight clusters at once starve each other under the detector
+# Where goroutines are: packages that start some or lock something. The floors below start none (arch_test.go).
+raced := $$(git grep -lE '^\s*go |"sync(/atomic)?"' -- '*.go' ':!*_test.go' ':!api/gen' ':!examples' ':!cmd' | xargs dirname | sort -u | sed 's|^|./|')
+# Pebble's compression in Go instead of C, which takes longer to build than stint itself. The detector needs cgo.
+race_flags := -race -short -vet=off -tags pebblegozstd
 
-twins: ## millions of operations beside the slow twins, and shards in virtual time: more of what go test does
-	go test -count=1 -timeout 30m -run 'Twin|Conversions' ./internal/model -seed 0 -operations 1000000
-	go test -count=1 -timeout 30m -run 'IsTheTwins|WhatIsUsed|WaitsAreExact|CopiesAreCounted|NoFlood' ./shard -seed 0 -operations 500000
+race: export CGO_ENABLED = 1
+race: ## packages with goroutines under the race detector
+	go test $(race_flags) $(raced)
+
+race-all: export CGO_ENABLED = 1
+race-all: ## every package under the race detector
+	go test $(race_flags) -timeout 20m ./...
+
+SEED ?= 0
+
+twins: ## millions of operations beside the slow twins, and worlds in virtual time: more of what go test does (SEED; 0 draws one)
+	go test -count=1 -timeout 30m -run 'Twin|Conversions' ./internal/model -seed $(SEED) -operations 1000000
+	go test -count=1 -timeout 30m -run 'IsTheTwins|WhatIsUsed|WaitsAreExact|CopiesAreCounted|NoFlood' ./shard -seed $(SEED) -operations 500000
 	go test -count=1 -timeout 30m -run '^TestSimulation$$' ./actor -worlds 1600
-	go test -count=1 -timeout 30m -run 'AllOrNothing|HearTheTruth' ./cluster/routing -seed 0 -worlds 200
-	go test -count=1 -timeout 30m -run '^TestRandomWorlds' ./cluster/placement -plan-first 0 -plan-worlds 200
+	go test -count=1 -timeout 30m -run 'AllOrNothing|HearTheTruth' ./cluster/routing -seed $(SEED) -worlds 200
+	go test -count=1 -timeout 30m -run '^TestRandomWorlds' ./cluster/placement -plan-first $(SEED) -plan-worlds 200
 
 WORLDS ?= 500
 FROM ?= 1
@@ -70,6 +83,9 @@ chaos: ## real processes: killed, paused, cut off, restarted, with disks that fa
 	go test -tags chaos -count=1 -timeout 30m -v ./internal/chaos
 	go test -tags chaos -count=1 -timeout 10m -v -run WhileANodeIsKilled ./client/internal/inbound
 
+storm: ## some of the faults of chaos, one after the other, on three real processes
+	go test -tags chaos -count=1 -timeout 10m -v -run '^TestShortStorm$$' ./internal/chaos
+
 # Needs the repository's history: it builds the previous release from it.
 upgrade: ## three real nodes of the previous release, upgraded one at a time under load, and one of them back
 	go test -tags chaos,upgrade -count=1 -timeout 10m -v -run '^TestUpgrade' ./internal/chaos
@@ -78,8 +94,8 @@ flood: ## three real nodes with little memory, flooded for a minute with all tha
 	go test -tags chaos,flood -count=1 -timeout 10m -v -run '^TestFlood' ./internal/chaos
 
 # At the ports of the manual: 7400 to 7432, and 6380.
-pages: ## every command of README.md and docs/, typed in a fresh copy of the repository
-	go test -tags pages -count=1 -timeout 20m -v -run '^TestPages$$' ./examples
+pages: ## every command of README.md and docs/, typed in a fresh copy of the repository; PAGES: a pattern of their names
+	go test -tags pages -count=1 -timeout 20m -v -run '^TestPages$$/$(PAGES)' ./examples
 
 proxies: ## the examples with nginx, Caddy, HAProxy and, where it was built, Traefik, in front of three real nodes
 	go test -tags proxies -count=1 -timeout 10m -v -run '^TestProxies' ./examples
@@ -96,7 +112,7 @@ traefik: ## dist/traefik, out of the Go module proxy, for `make proxies`
 	mkdir -p $(traefik_source)/pkg/config/dynamic/ext
 	printf 'module github.com/traefik/traefik/dynamic/ext\n' > $(traefik_source)/pkg/config/dynamic/ext/go.mod
 	printf 'package ext\n\ntype HTTP struct{}\n\ntype Router struct{}\n' > $(traefik_source)/pkg/config/dynamic/ext/ext.go
-	cd $(traefik_source) && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o ../traefik ./cmd/traefik
+	cd $(traefik_source) && go build -trimpath -ldflags '-s -w' -o ../traefik ./cmd/traefik
 	rm -rf $(traefik_source)
 
 dashboard: ## an operator at the dashboard of three real nodes, in a real Chromium
@@ -129,13 +145,18 @@ docker: image ## docker-compose.yml, and the files of three production hosts, on
 	go test -tags docker -count=1 -v -run 'Compose|ProductionHosts' ./internal/chaos
 	go test -tags pages -count=1 -v -run '^TestPagesOfContainers$$' ./examples
 
-lint: ## vet and staticcheck, with every build tag
+tags := chaos,docker,flood,nightly,pages,proxies,upgrade
+
+lint: ## vet and staticcheck, with the build tags
+	go vet -tags $(tags) ./...
+	$(tool) staticcheck -tags $(tags) ./...
+
+lint-all: lint ## the same without them too; vet for macOS, with the driver of Chromium, and of the tools
 	go vet ./...
-	GOOS=darwin go vet ./...
-	go vet -tags browser,chaos,docker,flood,nightly,pages,proxies,upgrade ./...
 	$(tool) staticcheck ./...
+	GOOS=darwin go vet ./...
+	go vet -tags $(tags),browser ./internal/chaos
 	cd tools && go vet ./openapi
-	$(tool) staticcheck -tags chaos,docker,flood,nightly,pages,proxies,upgrade ./...
 
 # Inputs, not seconds: at the end of a time Go's fuzzer may fail with "context deadline exceeded" and nothing found (golang/go#75804,
 # before Go 1.27). An input that reaches new code is made smaller in 100 tries: without a bound that took nearly all the time.
@@ -173,5 +194,8 @@ bench-baseline: ## measure the baseline anew, on a quiet machine
 	$(micro) $(exact) > dist/allocs-run.txt
 	awk -v write=1 -f docs/benchmarks/allocs.awk dist/allocs-run.txt | LC_ALL=C sort > docs/benchmarks/allocs.txt
 
-ci: ## what must pass before a change lands
+ci: ## ring one: what must pass before a change lands, in a quarter of an hour
 	.ci/run
+
+full: ## everything, step by step; STEPS: the names of some
+	.ci/full $(STEPS)
