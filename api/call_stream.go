@@ -143,6 +143,9 @@ func (s streams) serve(ctx context.Context, l link) error {
 			return end
 		case end != nil:
 			next, draining = nil, nil
+		case isClosed(draining): // and a batch that has come is not chosen by select
+			end = errDraining
+			continue
 		case len(begun) == batchesAtOnce:
 			next = nil
 		}
@@ -164,6 +167,15 @@ func (s streams) serve(ctx context.Context, l link) error {
 		case <-draining:
 			end = errDraining
 		}
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 
