@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -103,7 +104,10 @@ func (m *memory) gossip(config gossip.Config) (Membership, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var town *bubble.Town
-	ways := append([]string{config.Addr}, config.Seeds...)
+	ways := config.Seeds
+	if !strings.HasSuffix(config.Addr, ":0") { // else it cannot be a seed
+		ways = append(slices.Clone(ways), config.Addr)
+	}
 	for _, addr := range ways {
 		if m.towns[addr] != nil {
 			town = m.towns[addr]
