@@ -3,6 +3,7 @@ package gossip
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"slices"
@@ -236,6 +237,17 @@ func TestOneWhoJoinsAClusterNoLongerSeesAnother(t *testing.T) {
 	}
 }
 
+// saying has the lines of a log; the last ones are dropped.
+type saying chan string
+
+func (s saying) Write(line []byte) (int, error) {
+	select {
+	case s <- string(line):
+	default:
+	}
+	return len(line), nil
+}
+
 func TestAWrongKeyIsRefused(t *testing.T) {
 	leaveNothing(t)
 	key := bytes.Repeat([]byte{7}, gossipKeyBytes)
@@ -243,9 +255,12 @@ func TestAWrongKeyIsRefused(t *testing.T) {
 	locked.Keys = [][]byte{key}
 	a := startGossip(t, locked)
 	for _, wrong := range [][][]byte{nil, {bytes.Repeat([]byte{8}, gossipKeyBytes)}} {
-		config := gossipConfig("b", a)
-		config.Keys = wrong
+		config, said := gossipConfig("b", a), make(saying, 100)
+		config.Keys, config.Logger = wrong, slog.New(slog.NewTextHandler(said, nil))
 		b := startGossip(t, config)
+		for line := ""; !strings.Contains(line, "some nodes cannot be reached"); {
+			line = await.Receive(t, "it says that it finds nobody", said)
+		}
 		if b.seekOnce(t.Context()) == "" {
 			t.Errorf("a node with key %x joined", wrong)
 		}
