@@ -43,7 +43,7 @@ func packed(pairs ...any) []byte {
 		case int64:
 			b = binary.BigEndian.AppendUint64(append(b, 0xd3), uint64(v))
 		case bool:
-			b = append(b, 0xc2+flag(v, 1))
+			b = append(b, 0xc2+flagIf(v, 1))
 		}
 	}
 	return b
@@ -106,7 +106,7 @@ func attacks() map[string][]byte {
 }
 
 func TestGossipWithAKeyOutlivesWhatEndsMemberlist(t *testing.T) {
-	leaveNothing(t)
+	t.Parallel()
 	config := gossipConfig("n1")
 	config.Keys = [][]byte{bytes.Repeat([]byte{7}, gossipKeyBytes), bytes.Repeat([]byte{8}, gossipKeyBytes)} // in a rotation, too
 	n1 := startGossip(t, config)
@@ -147,7 +147,7 @@ func TestGossipWithAKeyOutlivesWhatEndsMemberlist(t *testing.T) {
 }
 
 func TestStreamsOfGossipAreFew(t *testing.T) {
-	leaveNothing(t)
+	t.Parallel()
 	config := gossipConfig("n1")
 	config.Keys, config.Streams = [][]byte{bytes.Repeat([]byte{7}, gossipKeyBytes)}, 8
 	refused := make(chan string, 100)

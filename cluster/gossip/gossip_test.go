@@ -2,6 +2,7 @@ package gossip
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"log/slog"
 	"net"
@@ -30,11 +31,10 @@ var gossipPace = pace{
 	stream: 3 * time.Second,
 }
 
-// leaveNothing fails a test that leaves goroutines behind. memberlist's probes take a moment to notice a stop.
-func leaveNothing(t *testing.T) {
-	t.Helper()
-	before := goleak.IgnoreCurrent()
-	t.Cleanup(func() { await.Until(t, "every goroutine ended", func() bool { return goleak.Find(before) == nil }) })
+func TestMain(m *testing.M) {
+	flag.Set("test.parallel", "8") // they mostly wait
+	// A probe that was under way when gossip stopped ends by itself, seconds later.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probe"))
 }
 
 func gossipConfig(node string, seeds ...*Gossip) Config {
@@ -82,7 +82,7 @@ func awaitRoll(t *testing.T, want string, nodes ...*Gossip) {
 }
 
 func TestThreeNodesFindEachOtherThroughOneSeed(t *testing.T) {
-	leaveNothing(t)
+	t.Parallel()
 	var changes atomic.Int64
 	first := gossipConfig("a")
 	first.OnChange = func() { changes.Add(1) }
@@ -113,7 +113,7 @@ func TestThreeNodesFindEachOtherThroughOneSeed(t *testing.T) {
 }
 
 func TestANodeThatDiesIsSuspectAndOneThatStopsHasLeft(t *testing.T) {
-	leaveNothing(t)
+	t.Parallel()
 	a := startGossip(t, gossipConfig("a"))
 	b := startGossip(t, gossipConfig("b", a))
 	c := startGossip(t, gossipConfig("c", a))
@@ -125,7 +125,7 @@ func TestANodeThatDiesIsSuspectAndOneThatStopsHasLeft(t *testing.T) {
 }
 
 func TestHintsReachEverybodyAndTheHighestEpochWins(t *testing.T) {
-	leaveNothing(t)
+	t.Parallel()
 	configs := []Config{gossipConfig("a"), gossipConfig("b"), gossipConfig("c")}
 	var nodes []*Gossip
 	for i := range configs {
@@ -195,7 +195,7 @@ func TestAHintThatIsNewsIsToldOnOnce(t *testing.T) {
 }
 
 func TestNodesOfAnotherClusterAreRefused(t *testing.T) {
-	leaveNothing(t)
+	t.Parallel()
 	red := gossipConfig("a")
 	red.Cluster = "red"
 	a := startGossip(t, red)
@@ -249,7 +249,7 @@ func (s saying) Write(line []byte) (int, error) {
 }
 
 func TestAWrongKeyIsRefused(t *testing.T) {
-	leaveNothing(t)
+	t.Parallel()
 	key := bytes.Repeat([]byte{7}, gossipKeyBytes)
 	locked := gossipConfig("a")
 	locked.Keys = [][]byte{key}
@@ -277,7 +277,7 @@ func TestAWrongKeyIsRefused(t *testing.T) {
 
 // Each step keeps all nodes together; a node that was left out of the last step is not heard any more.
 func TestKeysAreReplacedWhileNodesGossip(t *testing.T) {
-	leaveNothing(t)
+	t.Parallel()
 	old, fresh := bytes.Repeat([]byte{7}, gossipKeyBytes), bytes.Repeat([]byte{8}, gossipKeyBytes)
 	var nodes []*Gossip
 	for _, name := range []string{"a", "b", "c"} {
@@ -324,7 +324,7 @@ func TestKeysAreReplacedWhileNodesGossip(t *testing.T) {
 
 // memberlist neither probes nor gossips to a node that left: only our own search can find it.
 func TestARegisteredNodeIsFoundAgainAfterACut(t *testing.T) {
-	leaveNothing(t)
+	t.Parallel()
 	first := gossipConfig("b")
 	b := startGossip(t, first)
 	address := b.Addr()
@@ -340,7 +340,7 @@ func TestARegisteredNodeIsFoundAgainAfterACut(t *testing.T) {
 }
 
 func TestANodeMayComeBackAtAnotherAddress(t *testing.T) {
-	leaveNothing(t)
+	t.Parallel()
 	a := startGossip(t, gossipConfig("a"))
 	b := startGossip(t, gossipConfig("b", a))
 	awaitRoll(t, "a:alive b:alive", a, b)
@@ -353,7 +353,7 @@ func TestANodeMayComeBackAtAnotherAddress(t *testing.T) {
 }
 
 func TestSeedNamesAreLookedUpUntilSomebodyIsThere(t *testing.T) {
-	leaveNothing(t)
+	t.Parallel()
 	a := startGossip(t, gossipConfig("a"))
 	port := netip.MustParseAddrPort(a.Addr()).Port()
 	zone := &zoneFile{names: map[string][]string{}}
@@ -367,7 +367,7 @@ func TestSeedNamesAreLookedUpUntilSomebodyIsThere(t *testing.T) {
 }
 
 func TestItsOwnAddressAmongTheSeedsIsPassedOver(t *testing.T) {
-	leaveNothing(t)
+	t.Parallel()
 	a := startGossip(t, gossipConfig("a"))
 	address := a.Addr()
 	a.Stop()
@@ -380,7 +380,7 @@ func TestItsOwnAddressAmongTheSeedsIsPassedOver(t *testing.T) {
 }
 
 func TestStopDoesNotWaitForASilentSeed(t *testing.T) {
-	leaveNothing(t)
+	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -400,7 +400,7 @@ func TestStopDoesNotWaitForASilentSeed(t *testing.T) {
 }
 
 func TestWhatCannotWorkIsRefusedAtTheStart(t *testing.T) {
-	leaveNothing(t)
+	t.Parallel()
 	for field, change := range map[string]func(*Config){
 		"gossip-key: has not 32 bytes": func(c *Config) { c.Keys = [][]byte{[]byte("short")} },
 		"cluster-key: gossip on":       func(c *Config) { c.Addr = "0.0.0.0:0" },
@@ -433,7 +433,7 @@ func TestWhatCannotWorkIsRefusedAtTheStart(t *testing.T) {
 }
 
 func TestAnAddressThatOthersCannotDialIsNotAnnounced(t *testing.T) {
-	leaveNothing(t)
+	t.Parallel()
 	config := gossipConfig("a")
 	config.Addr, config.Insecure, config.Advertise = "0.0.0.0:0", true, "node-a.test"
 	config.PeerAddr, config.APIAddr = "[::]:7401", ":7400"
@@ -450,7 +450,7 @@ func TestAnAddressThatOthersCannotDialIsNotAnnounced(t *testing.T) {
 
 // With a proxy or NAT in front, the advertised host replaces addresses that only this machine knows.
 func TestAnAdvertisedHostTakesThePlaceOfSpecificAddresses(t *testing.T) {
-	leaveNothing(t)
+	t.Parallel()
 	config := gossipConfig("a")
 	config.Advertise, config.APIAddr = "node-a.test", "10.0.0.7:7400"
 	config.Resolver = &zoneFile{names: map[string][]string{"node-a.test": {"127.0.0.7"}}}
@@ -466,7 +466,7 @@ func TestAnAdvertisedHostTakesThePlaceOfSpecificAddresses(t *testing.T) {
 
 // Three gossiping nodes found one cluster by carrying out Form, and a fourth joins later.
 func TestThreeNodesFoundAClusterAndAFourthJoinsIt(t *testing.T) {
-	leaveNothing(t)
+	t.Parallel()
 	var nodes []*Gossip
 	selves := map[string]*FormationSelf{}
 	add := func(node string) {

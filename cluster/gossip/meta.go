@@ -48,7 +48,7 @@ type meta struct {
 // would panic.
 func (m *meta) encode() ([]byte, error) {
 	f := m.formation
-	b := []byte{metaFormat, flag(m.leaving, metaLeaving) | flag(f != nil, metaForming) | flag(f != nil && f.Go, metaGo)}
+	b := []byte{metaFormat, flagIf(m.leaving, metaLeaving) | flagIf(f != nil, metaForming) | flagIf(f != nil && f.Go, metaGo)}
 	for _, text := range []string{m.cluster, m.peerAddr, m.apiAddr, m.zone, m.version} {
 		if !isText(text) {
 			return nil, fmt.Errorf("gossip: %.80q is longer than %d bytes or not plain text", text, textBytesMax)
@@ -144,8 +144,8 @@ func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// flag returns bit if b is true, else 0.
-func flag(b bool, bit byte) byte {
+// flagIf returns bit if b is true, else 0.
+func flagIf(b bool, bit byte) byte {
 	if b {
 		return bit
 	}

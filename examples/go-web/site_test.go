@@ -49,6 +49,7 @@ func serve(site http.Handler, ip string, r *http.Request) *httptest.ResponseReco
 }
 
 func TestAHundredRequestsAMinuteAndNotOneMore(t *testing.T) {
+	t.Parallel()
 	_, site := start(t)
 	for i := 1; i <= 100; i++ {
 		response := visit(site, "192.0.2.1")
@@ -66,6 +67,7 @@ func TestAHundredRequestsAMinuteAndNotOneMore(t *testing.T) {
 }
 
 func TestTwoAddressesCountApart(t *testing.T) {
+	t.Parallel()
 	_, site := start(t)
 	for _, ip := range []string{"192.0.2.1", "192.0.2.2"} {
 		if left := visit(site, ip).Header().Get("X-RateLimit-Remaining"); left != "99" {
@@ -75,6 +77,7 @@ func TestTwoAddressesCountApart(t *testing.T) {
 }
 
 func TestWhenTheMinuteIsOverTheCountBeginsAgain(t *testing.T) {
+	t.Parallel()
 	stint, site := start(t)
 	for range 101 {
 		visit(site, "192.0.2.1")
@@ -91,6 +94,7 @@ func TestWhenTheMinuteIsOverTheCountBeginsAgain(t *testing.T) {
 }
 
 func TestTheSixthWrongPasswordIsNotTried(t *testing.T) {
+	t.Parallel()
 	stint, site := start(t)
 	for i := range 5 {
 		if response := signIn(site, "192.0.2.1", "Ann@example.com", "wrong"); response.Code != http.StatusForbidden {
@@ -116,6 +120,7 @@ func TestTheSixthWrongPasswordIsNotTried(t *testing.T) {
 }
 
 func TestARightPasswordCostsNothing(t *testing.T) {
+	t.Parallel()
 	_, site := start(t)
 	for i := range 20 {
 		if response := signIn(site, "192.0.2.1", "ann@example.com", "correct horse"); response.Code != http.StatusOK {
@@ -125,6 +130,7 @@ func TestARightPasswordCostsNothing(t *testing.T) {
 }
 
 func TestProgramsGetAProblemDocument(t *testing.T) {
+	t.Parallel()
 	_, site := start(t)
 	for range 100 {
 		visit(site, "192.0.2.1")
@@ -143,6 +149,7 @@ func TestProgramsGetAProblemDocument(t *testing.T) {
 
 // Without a decision people can read, and nobody can guess passwords.
 func TestWhileStintIsAway(t *testing.T) {
+	t.Parallel()
 	away, err := client.New(client.Config{Addresses: []string{"http://127.0.0.1:1"}}) // nobody listens there
 	if err != nil {
 		t.Fatal(err)
@@ -158,6 +165,7 @@ func TestWhileStintIsAway(t *testing.T) {
 }
 
 func TestWaitsAreRoundedUp(t *testing.T) {
+	t.Parallel()
 	for wait, want := range map[time.Duration]string{time.Second: "in a minute", 61 * time.Second: "in 2 minutes", 15 * time.Minute: "in 15 minutes",
 		2*time.Hour + 1: "in 3 hours", 24 * time.Hour: "in 24 hours"} {
 		if got := in(wait); got != want {
