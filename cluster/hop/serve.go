@@ -150,11 +150,14 @@ func (s *server) start(calls []sentCall, size int) []sentCall {
 
 // crowded refuses a call. All such answers share one body, so that a flood of calls does not become a flood of bytes.
 func crowded(c *sentCall) answer {
-	n := c.count()
-	return answer{number: c.number, count: n, body: allCrowded[:n*(len(allCrowded)/maxCallRequests)], refusal: true}
+	n, all := c.count(), allCrowded()
+	return answer{number: c.number, count: n, body: all[:n*(len(all)/maxCallRequests)], refusal: true}
 }
 
-var allCrowded = encodeAnswers(0, shard.RefuseAll(maxCallRequests, errCrowded))[0].body
+// allCrowded is made when it is first needed: every command of the program would wait for it.
+var allCrowded = sync.OnceValue(func() []byte {
+	return encodeAnswers(0, shard.RefuseAll(maxCallRequests, errCrowded))[0].body
+})
 
 var errCrowded = &shard.Error{Code: shard.Overloaded, RetryAfter: 50e3,
 	Message: "the node has as many forwarded requests of that shard as it may; ask again"}
