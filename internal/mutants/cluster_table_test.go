@@ -65,7 +65,7 @@ var ofCluster = []group{
 	{tests("cluster/routing", "TestASettlementAskedForAgainIsAnsweredWhole"), edits{
 		"given-back-twice": swap("legSettled", "legCommitted"),
 	}},
-	{lucky(tests("cluster/routing", "TestAnOperationIsAllOrNothing")), edits{
+	{lucky(tests("cluster/routing", "TestAnOperationIsAllOrNothing", "-worlds=200")), edits{
 		"leg-released-without-home": instead("result := shard.Result{}; " +
 			"result.Decision.Operation = &shard.Verdict{State: shard.OperationAborted}"),
 		"silent-leg-ends-itself": instead(
