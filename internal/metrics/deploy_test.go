@@ -111,7 +111,7 @@ func TestEveryAlertIsInTheManual(t *testing.T) {
 	}
 }
 
-// promtool runs Debian's promtool (package prometheus). Without it the test is skipped; .ci/run installs it.
+// promtool runs Debian's promtool (package prometheus). Without it the test is skipped; `make full` installs it.
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
 	if _, err := exec.LookPath("promtool"); err != nil {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/internal/bubble"
+	"github.com/stint-io/stint/internal/testcluster"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -179,7 +180,7 @@ func fewWorlds() int {
 
 // playWorld plays the world of a seed; the error contains its story.
 func playWorld(t *testing.T, seed uint64, sum *tally, level slog.Level) error {
-	dir, err := os.MkdirTemp(ramDisk(), "stint-sim-")
+	dir, err := os.MkdirTemp(testcluster.InMemory(), "stint-sim-") // for the policies file; everything else is on memfs
 	if err != nil {
 		return err
 	}
@@ -278,14 +279,4 @@ func (t *tally) countErrands(w *world, errands []*errand) {
 			t.note("errands: answered when asked again")
 		}
 	}
-}
-
-// ramDisk is a directory in memory, where there is one: for the policies file. Everything else is on memfs.
-func ramDisk() string {
-	const shm = "/dev/shm"
-	if probe, err := os.MkdirTemp(shm, "stint-sim-"); err == nil {
-		os.Remove(probe)
-		return shm
-	}
-	return ""
 }
