@@ -19,6 +19,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/stint-io/stint/internal/await"
+	"github.com/stint-io/stint/raftfsm/memfs"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -38,7 +39,7 @@ func onSync(fs vfs.FS, f func() error) vfs.FS {
 func TestFailedFsyncStopsEverythingOnce(t *testing.T) {
 	for _, nth := range []int64{1, 2, 10} {
 		dir := t.TempDir()
-		disk := crashableFS(t, dir)
+		disk := memfs.New(dir)
 		var countdown atomic.Int64
 		countdown.Store(1 << 40)
 		w := openWorld(t, dir, onSync(disk, func() error {
@@ -67,7 +68,7 @@ func TestFailedFsyncStopsEverythingOnce(t *testing.T) {
 		if g.Leading() {
 			t.Error("a replica with a disk fault says that it leads")
 		}
-		crashed := disk.CrashClone(vfs.CrashCloneCfg{})
+		crashed := memfs.CrashClone(disk, 0, 1)
 		g.Shutdown()
 		w.close(t)
 		if calls := w.calls.Load(); calls != 1 {
@@ -113,7 +114,7 @@ func TestFailedWriteIsSeenBeforePebbleSeesIt(t *testing.T) {
 // it must first bring them to the disk: the entries that it read are there after the next crash.
 func TestWhatARestartReadFromTheCacheIsWrittenAgain(t *testing.T) {
 	dir := t.TempDir()
-	disk := crashableFS(t, dir)
+	disk := memfs.New(dir)
 	var failing atomic.Bool
 	w := openWorld(t, dir, onSync(disk, func() error {
 		if failing.Load() {
@@ -128,13 +129,13 @@ func TestWhatARestartReadFromTheCacheIsWrittenAgain(t *testing.T) {
 	if err := o.put("key10", "value10"); err == nil {
 		t.Fatal("acknowledged without an fsync")
 	}
-	unsynced, cached := disk.CrashClone(vfs.CrashCloneCfg{}), cacheClone(t, disk, dir)
+	unsynced, cached := memfs.CrashClone(disk, 0, 1), cacheClone(t, disk, dir)
 	g.Shutdown()
 	w.close(t)
 
 	for _, c := range []struct {
 		what string
-		disk *vfs.MemFS
+		disk memfs.FS
 		n    int
 	}{{"the cache was lost", unsynced, 10}, {"the cache was there", cached, 11}} {
 		w := openWorld(t, dir, c.disk, "n1")
@@ -147,7 +148,7 @@ func TestWhatARestartReadFromTheCacheIsWrittenAgain(t *testing.T) {
 		before, _ := log.LastIndex()
 		lead(t, g)
 		mustHold(t, g, c.n)
-		again := c.disk.CrashClone(vfs.CrashCloneCfg{})
+		again := memfs.CrashClone(c.disk, 0, 1)
 		g.Shutdown()
 		w.close(t)
 
@@ -169,9 +170,9 @@ func TestWhatARestartReadFromTheCacheIsWrittenAgain(t *testing.T) {
 
 // cacheClone is the disk as another process on the same machine sees it: all written bytes are there, fsynced or not, and the
 // next crash loses the bytes that are not fsynced by then.
-func cacheClone(t *testing.T, disk *vfs.MemFS, dir string) *vfs.MemFS {
+func cacheClone(t *testing.T, disk memfs.FS, dir string) memfs.FS {
 	t.Helper()
-	clone := crashableFS(t, dir)
+	clone := memfs.New(dir)
 	path := filepath.Join(dir, logName)
 	if _, err := vfs.Clone(disk, clone, path, path); err != nil {
 		t.Fatal(err)

@@ -65,13 +65,13 @@ func TestEveryEpochIsHigherAndFencesTheOneBefore(t *testing.T) {
 // A crash loses unfsynced data; no acknowledged entry may be in it.
 func TestCrashLosesNothingAcknowledged(t *testing.T) {
 	dir := t.TempDir()
-	fs := crashableFS(t, dir)
+	fs := memfs.New(dir)
 	w := openWorld(t, dir, fs, "n1")
 	g := w.loneGroup(t)
 	o := lead(t, g)
 	const n = 200
 	o.mustPut(t, n)
-	after := fs.CrashClone(vfs.CrashCloneCfg{})
+	after := memfs.CrashClone(fs, 0, 1)
 	g.Shutdown()
 	w.close(t)
 

@@ -56,27 +56,6 @@ func openWorldOf(t testing.TB, dir string, fs vfs.FS, node string, memTable uint
 	return w
 }
 
-// crashableFS is a memory disk whose crash clones lose unfsynced data. dir exists on it and survives a crash.
-func crashableFS(t testing.TB, dir string) *vfs.MemFS {
-	t.Helper()
-	fs := vfs.NewCrashableMem()
-	if err := fs.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for path := dir; ; path = fs.PathDir(path) {
-		d, err := fs.OpenDir(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := d.Sync(); err != nil {
-			t.Fatal(err)
-		}
-		if path == fs.PathDir(path) {
-			return fs
-		}
-	}
-}
-
 func (w *world) close(t testing.TB) {
 	t.Helper()
 	if err := w.Close(); err != nil {

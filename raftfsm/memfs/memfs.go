@@ -14,7 +14,7 @@ type FS = vfs.FS
 // New creates a disk that is empty except for the given directories, which are fsynced: the data directories of the nodes that
 // will use it.
 func New(dirs ...string) FS {
-	fs := vfs.NewCrashableMem()
+	fs := &crashable{MemFS: vfs.NewCrashableMem()}
 	for _, dir := range dirs {
 		if err := makeDir(fs, dir); err != nil {
 			panic(fmt.Sprintf("memfs: making %s: %v", dir, err)) // memory does not fail
@@ -50,10 +50,13 @@ func CrashClone(fs FS, keepUnsyncedPercent int, seed int64) FS {
 	if disk, ok := fs.(*Disk); ok {
 		fs = disk.FS
 	}
-	return fs.(*vfs.MemFS).CrashClone(vfs.CrashCloneCfg{
+	original := fs.(*crashable)
+	original.cloning.Lock()
+	defer original.cloning.Unlock()
+	return &crashable{MemFS: original.CrashClone(vfs.CrashCloneCfg{
 		UnsyncedDataPercent: keepUnsyncedPercent,
 		RNG:                 rand.New(rand.NewPCG(uint64(seed), 0)),
-	})
+	})}
 }
 
 // Move renames a directory within its parent and fsyncs the parent. It serves to give a data directory to another process.
