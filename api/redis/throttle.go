@@ -22,8 +22,8 @@ type throttling struct {
 	limits               []policy.Limit
 }
 
-// readThrottle reads: key max_burst count period [quantity]. The limit is GCRA with max_burst + 1 units at once and count
-// units in each period of seconds. A quantity of 0 only reads the state.
+// readThrottle reads: key max_burst count period [quantity]. The limit is GCRA with count units in each period of seconds, and
+// max_burst units at once for THROTTLE, one more for CL.THROTTLE. A quantity of 0 only reads the state.
 func readThrottle(c *conn, v *verb, args [][]byte) {
 	var numbers [4]int64
 	numbers[3] = 1
@@ -36,6 +36,12 @@ func readThrottle(c *conn, v *verb, args [][]byte) {
 		numbers[i] = n
 	}
 	quantity := numbers[3]
+	if v.name == "throttle" { // from here on as for CL.THROTTLE, so that a limit that both bring along is the same
+		if numbers[0]--; numbers[0] < 0 {
+			c.fail(v, "max_burst is 0: it is the number of units at once, so at least 1; only CL.THROTTLE adds one to it")
+			return
+		}
+	}
 	if quantity > limit.MaxCost {
 		c.fail(v, "quantity is more than 1099511627776")
 		return

@@ -74,7 +74,7 @@ func TestEveryWayThroughAClusterIsOneEvent(t *testing.T) {
 		for _, command := range []struct{ text, event string }{
 			{"STINT.CHECK stock r", "allowed stock/r"}, {"STINT.CHECK flooded r", "allowed flooded/r"}, {"STINT.CHECK flooded r", "denied flooded/r"},
 			{"STINT.CHECK flooded r", "denied_cached flooded/r"}, {"CL.THROTTLE r 0 1 3600", "allowed inline/r"},
-			{"THROTTLE r 0 1 3600", "denied inline/r"}, {"THROTTLE r 0 1 3600 0", ""}, {"INCR r", ""}, {"GET r", ""},
+			{"THROTTLE r 1 1 3600", "denied inline/r"}, {"THROTTLE r 1 1 3600 0", ""}, {"INCR r", ""}, {"GET r", ""},
 		} {
 			var args []any
 			for _, arg := range strings.Fields(command.text) {
