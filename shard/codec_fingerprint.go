@@ -84,7 +84,7 @@ func (t *TallyTerms) append(b []byte) []byte {
 	if t == nil {
 		return b
 	}
-	b = append(b, byte(t.Verb), byte(t.When), bit(t.KeepTTL)|bit(t.Old)<<1)
+	b = append(b, byte(t.Verb), byte(t.When), bit(t.KeepTTL)|bit(t.Old)<<1|bit(t.At)<<2)
 	return binary.AppendVarint(binary.AppendVarint(b, t.Amount), int64(t.TTL))
 }
 

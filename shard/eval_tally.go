@@ -32,6 +32,7 @@ const (
 	TallyPresent TallyWhen = 2 // SET XX: only if there is a counter; EXPIRE XX: only if it has an end
 	TallyLater   TallyWhen = 3 // EXPIRE GT: only if the new end is later; never for a counter without an end
 	TallyEarlier TallyWhen = 4 // EXPIRE LT: only if the new end is earlier, or the counter has no end
+	TallySooner  TallyWhen = 5 // EXPIRE XX LT: only if the counter has an end, and the new one is earlier
 )
 
 // TallyTerms are the parameters of a Tally: a counter as in Redis, an integer with an optional end.
@@ -40,8 +41,9 @@ type TallyTerms struct {
 	When    TallyWhen
 	KeepTTL bool // TallySet: keep the end
 	Old     bool // report in Tallied.Was whether the counter existed; refused below LevelSound
+	At      bool // TTL is an instant, so that it ends when the client said, however long the request was under way; from LevelNotify on
 	Amount  int64
-	TTL     limit.Span // TallySet: until the end; 0: no end
+	TTL     limit.Span // until the end, or with At the end; 0 in TallySet: no end
 }
 
 // Tallied is a tally as an operation left it.
@@ -76,10 +78,12 @@ func tallyProblem(r *Request) *Error {
 		return nil
 	case t == nil:
 		return Invalidf("tally", "is missing")
-	case t.Verb < TallyAdd || t.Verb > TallyDrop || t.When > TallyEarlier:
+	case t.Verb < TallyAdd || t.Verb > TallyDrop || t.When > TallySooner:
 		return &Error{Code: NotBuilt, Field: "tally", Message: "it is not known to this version: run a newer one"}
 	case t.When > TallyPresent && t.Verb != TallyEnd || t.When != TallyAlways && t.Verb != TallySet && t.Verb != TallyEnd:
 		return Invalidf("tally.when", "is no condition of what is done")
+	case t.At && (t.TTL < 0 || t.TTL == 0 && t.Verb == TallySet || t.Verb != TallySet && t.Verb != TallyEnd):
+		return Invalidf("tally.ttl", "is %d us: it must be an instant after 1970, of an end", t.TTL)
 	case t.Verb == TallySet && (t.TTL < 0 || t.KeepTTL && t.TTL != 0):
 		return Invalidf("tally.ttl", "is %d us: it must be more than 0, or 0 for none or for the one that is kept", t.TTL)
 	}
@@ -164,7 +168,7 @@ func (e *evaluation) doTally(terms *TallyTerms, c *counter, tally *limit.Tally, 
 }
 
 func setTally(terms *TallyTerms, tally *limit.Tally, t *Tallied, now limit.Time) *Error {
-	ends, err := tallyEnds(terms.TTL, now)
+	ends, err := terms.ends(now)
 	if err != nil || terms.When == TallyAbsent && t.Known || terms.When == TallyPresent && !t.Known {
 		return err
 	}
@@ -175,12 +179,12 @@ func setTally(terms *TallyTerms, tally *limit.Tally, t *Tallied, now limit.Time)
 	case !terms.KeepTTL:
 		tally.EndsAt = 0
 	}
-	t.Known, t.Done = true, true
+	t.Known, t.Done = terms.TTL == 0 || ends > now, true
 	return nil
 }
 
 func endTally(terms *TallyTerms, tally *limit.Tally, t *Tallied, now limit.Time) *Error {
-	ends, err := tallyEnds(terms.TTL, now)
+	ends, err := terms.ends(now)
 	if err != nil || !t.Known {
 		return err
 	}
@@ -196,20 +200,26 @@ func endTally(terms *TallyTerms, tally *limit.Tally, t *Tallied, now limit.Time)
 		t.Done = has != 0 && ends > has
 	case TallyEarlier:
 		t.Done = has == 0 || ends < has
+	case TallySooner:
+		t.Done = ends < has
 	}
 	if t.Done {
 		tally.EndsAt = ends
-		t.Known = terms.TTL > 0
+		t.Known = ends > now
 	}
 	return nil
 }
 
-// tallyEnds returns the instant at which a TTL that starts now is over.
-func tallyEnds(ttl limit.Span, now limit.Time) (limit.Time, *Error) {
-	if ttl > limit.Span(limit.MaxTime-now) {
-		return 0, Invalidf("tally.ttl", "is %d us: that ends later than any time that can be told", ttl)
+// ends returns the instant at which the TTL is over.
+func (terms *TallyTerms) ends(now limit.Time) (limit.Time, *Error) {
+	from := now
+	if terms.At {
+		from = 0
 	}
-	return now + limit.Time(max(ttl, 0)), nil
+	if terms.TTL > limit.Span(limit.MaxTime-from) {
+		return 0, Invalidf("tally.ttl", "is %d us: that ends later than any time that can be told", terms.TTL)
+	}
+	return from + limit.Time(max(terms.TTL, 0)), nil
 }
 
 // countAny reports whether any of the limits is not at rest.

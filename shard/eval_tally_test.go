@@ -11,11 +11,11 @@ import (
 
 // The commands of stories about tallies, in addition to those of TestTranscripts:
 //
-//	tally add|set|end|keep|drop ~POLICY/KEY [amount=N] [ttl=D] [nx|xx|gt|lt] [keepttl]
+//	tally add|set|end|keep|drop ~POLICY/KEY [amount=N] [ttl=D|at=D] [nx|xx|gt|lt|sooner] [keepttl]
 //	readtally ~POLICY/KEY
 var (
 	storyVerbs = map[string]TallyVerb{"add": TallyAdd, "set": TallySet, "end": TallyEnd, "keep": TallyKeep, "drop": TallyDrop}
-	storyWhens = map[string]TallyWhen{"nx": TallyAbsent, "xx": TallyPresent, "gt": TallyLater, "lt": TallyEarlier}
+	storyWhens = map[string]TallyWhen{"nx": TallyAbsent, "xx": TallyPresent, "gt": TallyLater, "lt": TallyEarlier, "sooner": TallySooner}
 )
 
 // tallyTerms parses the tally parameters of a line and returns them with the other words.
@@ -41,6 +41,9 @@ func tallyTerms(words []string) (*TallyTerms, []string) {
 	}
 	if text := option(words, "ttl"); text != "" {
 		t.TTL = limit.Span(instant(text) - origin)
+	}
+	if text := option(words, "at"); text != "" {
+		t.At, t.TTL = true, limit.Span(instant(text))
 	}
 	return t, rest
 }
@@ -84,10 +87,12 @@ func TestATallyThatIsNoneIsRefused(t *testing.T) {
 		"no terms":             {func(r *Request) { r.Tally = nil }, Invalid, "tally"},
 		"no verb":              {func(r *Request) { r.Tally.Verb = 0 }, NotBuilt, "tally"},
 		"a verb to come":       {func(r *Request) { r.Tally.Verb = TallyDrop + 1 }, NotBuilt, "tally"},
-		"a condition to come":  {func(r *Request) { r.Tally.When = TallyEarlier + 1 }, NotBuilt, "tally"},
+		"a condition to come":  {func(r *Request) { r.Tally.When = TallySooner + 1 }, NotBuilt, "tally"},
 		"a count if absent":    {func(r *Request) { r.Tally.When = TallyAbsent }, Invalid, "tally.when"},
 		"a set if later":       {func(r *Request) { r.Tally.Verb, r.Tally.When = TallySet, TallyLater }, Invalid, "tally.when"},
 		"a set that has ended": {func(r *Request) { r.Tally.Verb, r.Tally.TTL = TallySet, -1 }, Invalid, "tally.ttl"},
+		"a count that ends":    {func(r *Request) { r.Tally.At = true }, Invalid, "tally.ttl"},
+		"a set at no instant":  {func(r *Request) { r.Tally.Verb, r.Tally.At = TallySet, true }, Invalid, "tally.ttl"},
 		"two ends": {func(r *Request) { r.Tally.Verb, r.Tally.TTL, r.Tally.KeepTTL = TallySet, 1, true },
 			Invalid, "tally.ttl"},
 		"an end after all time": {func(r *Request) { r.Tally.Verb, r.Tally.TTL = TallySet, limit.Span(limit.MaxTime) },

@@ -437,13 +437,17 @@ func randomTally(rnd *rand.Rand) *TallyTerms {
 			t.Amount = []int64{math.MaxInt64, math.MinInt64, 1 << 62, -1 << 62}[rnd.IntN(4)] + t.Amount/10
 		}
 	case TallyEnd:
-		t.When, t.TTL = TallyWhen(rnd.IntN(5)), limit.Span(rnd.IntN(int(20*second)))-limit.Span(rnd.IntN(2))*second
+		t.When, t.TTL = TallyWhen(rnd.IntN(6)), limit.Span(rnd.IntN(int(20*second)))-limit.Span(rnd.IntN(2))*second
 	}
 	if t.Verb == TallySet {
 		t.When, t.KeepTTL = TallyWhen(rnd.IntN(3)), rnd.IntN(3) == 0
 		if !t.KeepTTL && rnd.IntN(2) == 0 {
 			t.TTL = limit.Span(1 + rnd.IntN(int(20*second)))
 		}
+	}
+	if (t.Verb == TallySet || t.Verb == TallyEnd) && t.TTL != 0 && rnd.IntN(3) == 0 {
+		t.At = true // from the request's time on (see ask), or it has ended before
+		t.TTL -= limit.Span(rnd.IntN(2)) * 5 * second
 	}
 	return t
 }

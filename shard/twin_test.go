@@ -267,6 +267,9 @@ func (r *run) request(w *wish, before []Request) Request {
 	case Tally:
 		t := *q.Tally
 		t.Old = t.Old && r.level != LevelFirst // which would be refused
+		if t.At {
+			t.TTL += limit.Span(r.now)
+		}
 		q.Tally = &t
 	case Block:
 		a := *q.Adjustment
@@ -382,8 +385,8 @@ func decided(q *Request, got *Result, at Stamp) model.Decided {
 		d.Correction = correctionOf(q)
 	}
 	if t := q.Tally; t != nil {
-		d.Tally = &model.TallyTerms{Verb: model.Verb(t.Verb), When: model.When(t.When), KeepTTL: t.KeepTTL, Old: t.Old, Amount: t.Amount,
-			TTL: t.TTL}
+		d.Tally = &model.TallyTerms{Verb: model.Verb(t.Verb), When: model.When(t.When), KeepTTL: t.KeepTTL, Old: t.Old, At: t.At,
+			Amount: t.Amount, TTL: t.TTL}
 	}
 	if got.Err == nil {
 		d.Answer = answerOf(&got.Decision)

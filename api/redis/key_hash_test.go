@@ -71,7 +71,7 @@ func newListener(t *testing.T) *listener {
 
 // withKeys has a command of each verb that takes keys.
 var withKeys = map[string]string{"incr": "K", "decr": "K", "incrby": "K 2", "decrby": "K 2", "get": "K", "mget": "K K2", "exists": "K K2", "touch": "K",
-	"del": "K K2", "unlink": "K", "getdel": "K", "set": "K 5", "getset": "K 5", "setnx": "K 5", "setex": "K 10 5", "psetex": "K 10000 5",
+	"del": "K K2", "unlink": "K", "getdel": "K", "getex": "K EX 10", "strlen": "K", "set": "K 5", "getset": "K 5", "setnx": "K 5", "setex": "K 10 5", "psetex": "K 10000 5",
 	"expire": "K 10", "pexpire": "K 10000", "expireat": "K 1800000000", "pexpireat": "K 1800000000000", "persist": "K", "ttl": "K", "pttl": "K",
 	"expiretime": "K", "pexpiretime": "K", "type": "K", "cl.throttle": "K 1 1 60", "throttle": "K 1 1 60", "stint.check": "per-ip K"}
 

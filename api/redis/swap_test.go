@@ -29,7 +29,7 @@ func (h *handing) Submit(ctx context.Context, id shard.ID, requests []shard.Requ
 // GETSET, GETDEL and SET with GET reply with the value that they have replaced, even if others count at the same time:
 // nothing is lost.
 func TestWhatIsToldIsWhatWasReplaced(t *testing.T) {
-	for _, command := range []string{"GETSET k 0", "GETDEL k", "SET k 0 GET", "SET k 0 XX GET", "SET k 0 GET EX 100"} {
+	for _, command := range []string{"GETSET k 0", "GETDEL k", "SET k 0 GET", "SET k 0 XX GET", "SET k 0 GET EX 100", "GETEX k EXAT 1"} {
 		h := &handing{world: newWorld(t)}
 		s, _ := serve(t, h.world, func(c *Config) { c.Router = h })
 		c := dial(t, s)
@@ -52,7 +52,16 @@ func TestInAClusterOfTheFirstLevelASwapIsTwoRequests(t *testing.T) {
 	if got := c.ask("GETSET k 0") + c.ask("GETDEL k") + c.ask("SET k 1 GET"); got != `"5""0"(nil)` {
 		t.Errorf("told %s", got)
 	}
-	for _, call := range w.calls[1:] {
+	// Nor an end that is an instant.
+	if got := c.ask("EXPIREAT k 1700000060") + c.ask("TTL k") + c.ask("SET k 1 EXAT 1") + c.ask("EXISTS k"); got != ":1:60+OK:0" {
+		t.Errorf("told %s", got)
+	}
+	for _, call := range w.calls {
+		if terms := call[0].Tally; terms != nil && terms.At {
+			t.Errorf("asked %+v", call)
+		}
+	}
+	for _, call := range w.calls[1:4] {
 		if len(call) != 2 || call[0].Op != shard.ReadTally || call[1].Op != shard.Tally || call[1].Tally.Old {
 			t.Errorf("asked %+v", call)
 		}

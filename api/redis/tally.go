@@ -1,6 +1,9 @@
 package redis
 
 import (
+	"math"
+	"strconv"
+
 	"github.com/stint-io/stint/internal/auth"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
@@ -18,6 +21,7 @@ var tallyVerbs = []verb{
 	{name: "del", least: 2, keys: allKeys, writes: true, op: auth.Adjust, read: readDel, reply: replyCount},
 	{name: "unlink", least: 2, keys: allKeys, writes: true, op: auth.Adjust, read: readDel, reply: replyCount},
 	{name: "getdel", least: 2, most: 2, keys: oneKey, writes: true, op: auth.Adjust, read: readGetDel, reply: replySet},
+	{name: "getex", least: 2, most: 4, keys: oneKey, writes: true, op: auth.Adjust, read: readGetEX, reply: replySet},
 	{name: "set", least: 3, keys: oneKey, writes: true, op: auth.Adjust, read: readSet, reply: replySet},
 	{name: "getset", least: 3, most: 3, keys: oneKey, writes: true, op: auth.Adjust, read: readGetSet, reply: replySet},
 	{name: "setnx", least: 3, most: 3, keys: oneKey, writes: true, op: auth.Adjust, read: readSetNX, reply: replyDone},
@@ -28,6 +32,7 @@ var tallyVerbs = []verb{
 	{name: "expireat", least: 3, most: 5, keys: oneKey, writes: true, op: auth.Adjust, read: readExpire, reply: replyDone},
 	{name: "pexpireat", least: 3, most: 5, keys: oneKey, writes: true, op: auth.Adjust, read: readExpire, reply: replyDone},
 	{name: "persist", least: 2, most: 2, keys: oneKey, writes: true, op: auth.Adjust, read: readPersist, reply: replyDone},
+	{name: "strlen", least: 2, most: 2, keys: oneKey, op: auth.Read, read: readEach, reply: replyLength},
 	{name: "ttl", least: 2, most: 2, keys: oneKey, op: auth.Read, read: readEach, reply: replyTTL},
 	{name: "pttl", least: 2, most: 2, keys: oneKey, op: auth.Read, read: readEach, reply: replyTTL},
 	{name: "expiretime", least: 2, most: 2, keys: oneKey, op: auth.Read, read: readEach, reply: replyTTL},
@@ -44,8 +49,16 @@ const (
 	decrOverflow = "decrement would overflow"
 )
 
-// tally adds a change of a counter; nil: the key is invalid, and the error is the reply.
+// tally adds a change of a counter; nil: the key is invalid, and the error is the reply. Where nodes may not know of ends that are
+// instants, such an end is told as the time until it by this node's clock.
 func (c *conn) tally(v *verb, key []byte, terms shard.TallyTerms) *command {
+	if terms.At && c.server.config.level() < shard.LevelNotify {
+		terms.At = false
+		terms.TTL -= limit.Span(c.server.config.Now().UnixMicro())
+		if terms.TTL <= 0 && terms.Verb == shard.TallySet {
+			terms.TTL = 1
+		}
+	}
 	m := c.ask(v, shard.Tally, key)
 	if m != nil {
 		m.limits, m.terms = shard.TallyLimits, terms
@@ -145,9 +158,9 @@ func readSet(c *conn, v *verb, args [][]byte) {
 	get := false
 	for i := 3; i < len(args); i++ {
 		switch arg := args[i]; {
-		case is(arg, "NX") && terms.When == shard.TallyAlways:
+		case is(arg, "NX") && terms.When != shard.TallyPresent:
 			terms.When = shard.TallyAbsent
-		case is(arg, "XX") && terms.When == shard.TallyAlways:
+		case is(arg, "XX") && terms.When != shard.TallyAbsent:
 			terms.When = shard.TallyPresent
 		case is(arg, "GET"):
 			get = true
@@ -155,9 +168,7 @@ func readSet(c *conn, v *verb, args [][]byte) {
 			terms.KeepTTL = true
 		case i+1 < len(args) && terms.TTL == 0 && !terms.KeepTTL && isExpiry(arg):
 			i++
-			var problem string
-			if terms.TTL, problem = c.lifetime(v, arg, args[i]); problem != "" {
-				c.fail(v, problem)
+			if !c.lifetime(v, &terms, arg, args[i]) {
 				return
 			}
 		default:
@@ -192,51 +203,71 @@ func readSetNX(c *conn, v *verb, args [][]byte) {
 }
 
 func readSetEX(c *conn, v *verb, args [][]byte) {
-	ttl, problem := c.lifetime(v, expiryUnits[v.name], args[2])
-	if problem != "" {
-		c.fail(v, problem)
+	terms := shard.TallyTerms{Verb: shard.TallySet}
+	if c.lifetime(v, &terms, expiryUnits[v.name], args[2]) {
+		c.set(v, args[1], args[3], terms, false)
+	}
+}
+
+// readGetEX reads: key [EX s|PX ms|EXAT s|PXAT ms|PERSIST].
+func readGetEX(c *conn, v *verb, args [][]byte) {
+	terms := shard.TallyTerms{Verb: shard.TallyEnd}
+	switch {
+	case len(args) == 2:
+		c.read(v, args[1])
+		c.round.commands[len(c.round.commands)-1].flags = wantsOld | readFirst
+		return
+	case len(args) == 3 && is(args[2], "PERSIST"):
+		terms.Verb = shard.TallyKeep
+	case len(args) < 4 || !isExpiry(args[2]):
+		c.fail(v, syntaxError)
+		return
+	case !c.lifetime(v, &terms, args[2], args[3]):
 		return
 	}
-	c.set(v, args[1], args[3], shard.TallyTerms{Verb: shard.TallySet, TTL: ttl}, false)
+	c.swap(v, args[1], terms)
 }
 
 func isExpiry(arg []byte) bool {
 	return is(arg, "EX") || is(arg, "PX") || is(arg, "EXAT") || is(arg, "PXAT")
 }
 
-// lifetime reads an expiry that must lie ahead.
-func (c *conn) lifetime(v *verb, unit, arg []byte) (limit.Span, string) {
-	ttl, problem := c.expiry(v, unit, arg)
-	if problem == "" && ttl <= 0 {
-		problem = badExpiry(v)
+// lifetime reads an expiry that must be more than 0. An instant may have passed.
+func (c *conn) lifetime(v *verb, terms *shard.TallyTerms, unit, arg []byte) bool {
+	if !c.expiry(v, terms, unit, arg) {
+		return false
 	}
-	return ttl, problem
+	if terms.TTL <= 0 {
+		c.fail(v, badExpiry(v))
+		return false
+	}
+	return true
 }
 
 func badExpiry(v *verb) string { return "invalid expire time in '" + v.name + "' command" }
 
-// expiry returns the remaining life of a counter. The argument is in seconds or milliseconds, or an instant by this
-// node's clock. 0 or less: the counter ends now.
-func (c *conn) expiry(v *verb, unit, arg []byte) (limit.Span, string) {
+// expiry reads when a counter ends: in seconds or milliseconds, from now or, with AT, from 1970 on. 0 or less: it ends now.
+func (c *conn) expiry(v *verb, terms *shard.TallyTerms, unit, arg []byte) bool {
 	n, ok := parseInteger(arg)
 	if !ok {
-		return 0, notInteger
+		c.fail(v, notInteger)
+		return false
 	}
 	scale := second
 	if is(unit, "PX") || is(unit, "PXAT") {
 		scale = millisecond
 	}
-	if most := int64(limit.MaxTime) / int64(scale); n > most || n < -most {
-		return 0, badExpiry(v)
+	now, most := c.server.config.Now().UnixMicro(), int64(limit.MaxTime)
+	terms.At = is(unit, "EXAT") || is(unit, "PXAT")
+	if !terms.At {
+		most -= now
 	}
-	span := limit.Span(n) * scale
-	if is(unit, "EXAT") || is(unit, "PXAT") {
-		span -= limit.Span(c.server.config.Now().UnixMicro())
+	if n > most/int64(scale) || scale == second && n < math.MinInt64/1000 {
+		c.fail(v, badExpiry(v))
+		return false
 	}
-	if span > limit.MaxPeriod {
-		return 0, badExpiry(v) + ": at most 100 years"
-	}
-	return span, ""
+	terms.TTL = limit.Span(max(n, 0)) * scale
+	return true
 }
 
 var expiryUnits = map[string][]byte{
@@ -246,34 +277,44 @@ var expiryUnits = map[string][]byte{
 
 // readExpire reads: key n [NX|XX|GT|LT].
 func readExpire(c *conn, v *verb, args [][]byte) {
-	ttl, problem := c.expiry(v, expiryUnits[v.name], args[2])
-	if problem != "" {
-		c.fail(v, problem)
-		return
-	}
-	terms := shard.TallyTerms{Verb: shard.TallyEnd, TTL: ttl}
+	terms := shard.TallyTerms{Verb: shard.TallyEnd}
+	var nx, xx, gt, lt bool
 	for _, arg := range args[3:] {
-		when := shard.TallyAlways
 		switch {
 		case is(arg, "NX"):
-			when = shard.TallyAbsent
+			nx = true
 		case is(arg, "XX"):
-			when = shard.TallyPresent
+			xx = true
 		case is(arg, "GT"):
-			when = shard.TallyLater
+			gt = true
 		case is(arg, "LT"):
-			when = shard.TallyEarlier
+			lt = true
 		default:
 			c.fail(v, "Unsupported option "+plainText(arg))
 			return
 		}
-		if terms.When != shard.TallyAlways && terms.When != when {
-			c.fail(v, "NX, XX, GT and LT are not supported together")
-			return
-		}
-		terms.When = when
 	}
-	c.tally(v, args[1], terms)
+	switch {
+	case nx && (xx || gt || lt):
+		c.fail(v, "NX and XX, GT or LT options at the same time are not compatible")
+		return
+	case gt && lt:
+		c.fail(v, "GT and LT options at the same time are not compatible")
+		return
+	case nx:
+		terms.When = shard.TallyAbsent
+	case gt: // never for a counter without an end, with XX or not
+		terms.When = shard.TallyLater
+	case xx && lt:
+		terms.When = shard.TallySooner
+	case xx:
+		terms.When = shard.TallyPresent
+	case lt:
+		terms.When = shard.TallyEarlier
+	}
+	if c.expiry(v, &terms, expiryUnits[v.name], args[2]) {
+		c.tally(v, args[1], terms)
+	}
 }
 
 func readPersist(c *conn, v *verb, args [][]byte) {
@@ -342,6 +383,14 @@ func replyTTL(b []byte, of []command, _ int) []byte {
 		return appendInteger(b, ms(c.tallied.EndsAt))
 	}
 	return appendInteger(b, (ms(c.tallied.EndsAt)+500)/1000)
+}
+
+// replyLength replies with the number of characters of the value.
+func replyLength(b []byte, of []command, _ int) []byte {
+	if !of[0].tallied.Known {
+		return appendInteger(b, 0)
+	}
+	return appendInteger(b, int64(len(strconv.FormatInt(of[0].tallied.Value, 10))))
 }
 
 func replyType(b []byte, of []command, _ int) []byte {

@@ -123,7 +123,7 @@ func TestEveryFieldOfARequestArrives(t *testing.T) {
 			Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {}, "b": {Rate: new(uint64)}}}}},
 		{Op: shard.Tally, Entries: []shard.Entry{{Limits: shard.TallyLimits}}, Tally: &shard.TallyTerms{}, Revision: math.MaxUint64},
 		{Op: shard.Tally, Entries: []shard.Entry{{Limits: shard.TallyLimits}}, Tally: &shard.TallyTerms{Verb: math.MaxUint8,
-			When: math.MaxUint8, KeepTTL: true, Old: true, Amount: math.MinInt64, TTL: math.MaxInt64}},
+			When: math.MaxUint8, KeepTTL: true, Old: true, At: true, Amount: math.MinInt64, TTL: math.MaxInt64}},
 		{Op: shard.ReadTally, Entries: []shard.Entry{{Limits: shard.TallyLimits}}},
 		{Op: shard.AskHome, Operation: &shard.Operation{}},
 		{Op: shard.FinishLeg, Operation: &shard.Operation{Verdict: shard.Verdict{Legs: make([]shard.Leg, maxEntries)}}},
@@ -364,6 +364,8 @@ func TestFrameGoldenBytes(t *testing.T) {
 	reserve.Op, reserve.Hold = shard.Reserve, &shard.HoldTerms{TTL: 60e6, OnExpire: policy.OnExpireCommit}
 	tally := shard.Request{Op: shard.Tally, Namespace: "default", Entries: []shard.Entry{{Key: "k", Cost: 1, Limits: shard.TallyLimits}},
 		Tally: &shard.TallyTerms{Verb: shard.TallyAdd, Amount: 300, TTL: 5}}
+	ending := tally
+	ending.Tally = &shard.TallyTerms{Verb: shard.TallySet, At: true, Amount: 300, TTL: 5}
 	followed := check("k")
 	followed.Trace = receivedTrace{ID: [16]byte{0x4b, 15: 0x36}, Span: [8]byte{0xf0, 7: 0xb7}}
 	for _, c := range []struct {
@@ -386,6 +388,7 @@ func TestFrameGoldenBytes(t *testing.T) {
 			System: &shard.SystemAnswer{Fired: []shard.FiredThreshold{{Policy: "p", Limit: "a", Key: "k", Units: 300, Percent: 80, Starts: 5,
 				Ends: limit.Forever}}}}})},
 		{"a tally", goldenTally, callsFrame(t, 1, 0, tally)[frameHead:]},
+		{"a tally that ends at an instant", goldenEnding, callsFrame(t, 1, 0, ending)[frameHead:]},
 		{"a tally's answer", goldenTallied, appendResult(nil, &shard.Result{Decision: shard.Decision{Allowed: true,
 			Tallied: &shard.Tallied{Known: true, Done: true, Before: -1, Value: 299, EndsAt: 5}}})},
 		{"a document", goldenDocument, appendResult(nil, &shard.Result{Decision: shard.Decision{Allowed: true,
@@ -424,6 +427,9 @@ const (
 	goldenTally = "01" + "01" + "00" + "01" + "03" + "01" +
 		"1a" + "19" + "0764656661756c74" + "00" + "00" + "00" + "01" + "00" + "016b" + "00" + "01" +
 		"08" + "40" + "01" + "00" + "00" + "d804" + "0a"
+	goldenEnding = "01" + "01" + "00" + "01" + "03" + "01" +
+		"1a" + "19" + "0764656661756c74" + "00" + "00" + "00" + "01" + "00" + "016b" + "00" + "01" +
+		"08" + "40" + "02" + "00" + "04" + "d804" + "0a"
 	goldenTallied  = "42" + "00" + "00" + "00" + "00" + "00" + "00" + "00" + "08" + "03" + "01" + "d604" + "0a"
 	goldenOpened   = "12" + "00" + "00" + "00" + "00" + "00" + "00" + "00" + "ac02" + "02" + "01"
 	goldenDocument = "22" + "00" + "00" + "00" + "00" + "00" + "00" + "00" + "08" + "027b7d"

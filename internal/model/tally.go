@@ -26,6 +26,7 @@ const (
 	Present When = 2
 	Later   When = 3
 	Earlier When = 4
+	Sooner  When = 5
 )
 
 // TallyTerms describes what a Tally does.
@@ -34,6 +35,7 @@ type TallyTerms struct {
 	When    When
 	KeepTTL bool
 	Old     bool
+	At      bool
 	Amount  int64
 	TTL     limit.Span
 }
@@ -100,15 +102,15 @@ func (h *History) tally(d *Decided, a *asked) (answer Answer, refused Refusal) {
 		case t.Verb == SetTo:
 			value = big.NewInt(t.Amount)
 			if !t.KeepTTL {
-				until = now + limit.Time(t.TTL)
+				until = t.end(now)
 			}
 			if !t.KeepTTL && t.TTL == 0 {
 				until = 0
 			}
-			told.Done, told.Known = true, true
+			told.Done, told.Known = true, t.TTL == 0 || t.end(now) > now
 		case t.Verb == EndIt:
-			until = now + limit.Time(t.TTL)
-			told.Done, told.Known = true, t.TTL > 0
+			until = t.end(now)
+			told.Done, told.Known = true, until > now
 		case t.Verb == KeepIt:
 			until, told.Done = 0, true
 		}
@@ -134,12 +136,19 @@ func (h *History) tally(d *Decided, a *asked) (answer Answer, refused Refusal) {
 	return answer, NotRefused
 }
 
+func (t *TallyTerms) end(now limit.Time) limit.Time {
+	if t.At {
+		return limit.Time(t.TTL)
+	}
+	return now + limit.Time(t.TTL)
+}
+
 // applies reports whether the condition of a SetTo, an EndIt or a KeepIt holds, and there is a tally for it to act on.
 func (t *TallyTerms) applies(there bool, until, now limit.Time) bool {
 	if t.Verb == SetTo {
 		return t.When == Always || (t.When == Present) == there
 	}
-	ends, never := now+limit.Time(max(0, t.TTL)), limit.Time(math.MaxInt64)
+	ends, never := t.end(now), limit.Time(math.MaxInt64)
 	if until == 0 {
 		until = never
 	}
@@ -156,6 +165,8 @@ func (t *TallyTerms) applies(there bool, until, now limit.Time) bool {
 		return ends > until
 	case t.When == Earlier:
 		return ends < until
+	case t.When == Sooner:
+		return until != never && ends < until
 	}
 	return true
 }

@@ -174,14 +174,14 @@ func TestRandomCommandsAnswerAsRedisDoes(t *testing.T) {
 	t.Parallel()
 	theirs := redisClient(t, realRedis(t), 2)
 	ours := redisClient(t, withRedis(t).RedisAddr(), 2)
-	seed := uint64(time.Now().UnixNano())
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := rand.New(rand.NewPCG(3, 0))
+	day := time.Now().Unix() + 24*3600
 	var history []string
 	for round := range 60 {
 		pipes := []redis.Pipeliner{theirs.Pipeline(), ours.Pipeline()}
 		for range 50 {
-			command := randomCommand(random)
-			history = append(history, fmt.Sprint(command...))
+			command := randomCommand(random, day)
+			history = append(history, strings.TrimSpace(fmt.Sprintln(command...)))
 			for _, p := range pipes {
 				p.Do(t.Context(), command...)
 			}
@@ -191,7 +191,7 @@ func TestRandomCommandsAnswerAsRedisDoes(t *testing.T) {
 		for i := range want {
 			if a, b := shown(want[i]), shown(got[i]); a != b {
 				at := round*50 + i
-				t.Fatalf("seed %d, command %d: %v\nRedis: %s\nstint: %s\nbefore: %s", seed, at, want[i].Args(), a, b,
+				t.Fatalf("command %d: %v\nRedis: %s\nstint: %s\nbefore: %s", at, want[i].Args(), a, b,
 					strings.Join(history[max(0, at-30):at], "\n        "))
 			}
 		}
@@ -212,19 +212,33 @@ func shown(c redis.Cmder) string {
 			return fmt.Sprintf("about %d min", (n+30)/60)
 		case "PTTL":
 			return fmt.Sprintf("about %d min", (n+30_000)/60_000)
+		case "EXPIRETIME", "PEXPIRETIME":
+			if n%instantStep != 0 { // no instant that a command named
+				return "some instant"
+			}
 		}
 	}
 	return fmt.Sprint(value, err)
 }
 
-func randomCommand(r *rand.Rand) []any {
+// instantStep divides the instants that commands name, in seconds and milliseconds; hardly any other is.
+const instantStep = 7000
+
+// randomCommand draws a command. The instants in it are around day, in seconds, or have passed.
+func randomCommand(r *rand.Rand, day int64) []any {
 	key := func() any { return fmt.Sprint("k", r.IntN(6)) }
 	pick := func(of ...any) any { return of[r.IntN(len(of))] }
+	condition := func() []any {
+		return pick([]any{}, []any{"NX"}, []any{"XX"}, []any{"GT"}, []any{"LT"}, []any{"XX", "GT"}, []any{"LT", "XX"}, []any{"NX", "LT"},
+			[]any{"GT", "LT"}).([]any)
+	}
 	number := func() any {
 		return pick(0, 1, -1, 7, -7, 1000, int64(1)<<62, -(int64(1) << 62), int64(math.MaxInt64), int64(math.MinInt64), "x", "", "1.5", "007", "9223372036854775808")
 	}
 	seconds := func() any { return pick(600, 1200, 36000, 600, 1200, 36000, -1, 0, "x", "9223372036854775807") }
-	switch r.IntN(22) {
+	// Few instants: which of two equal ones is later, both know.
+	instant := func(unit int64) any { return pick(1, (day/instantStep+int64(r.IntN(4)))*instantStep*unit) }
+	switch r.IntN(28) {
 	case 0, 1, 2:
 		return []any{"INCR", key()}
 	case 3, 4:
@@ -238,7 +252,7 @@ func randomCommand(r *rand.Rand) []any {
 	case 9:
 		return []any{"SET", key(), pick(5, -5, 0, int64(math.MaxInt64))}
 	case 10:
-		return []any{"SET", key(), pick(1, 2, 3), pick("NX", "XX", "KEEPTTL", "GET", "nx", "get"), pick("GET", "KEEPTTL")}
+		return []any{"SET", key(), pick(1, 2, 3), pick("NX", "XX", "KEEPTTL", "GET", "nx", "get"), pick("GET", "KEEPTTL", "NX")}
 	case 11:
 		return []any{"SET", key(), pick(1, 2), "EX", seconds(), pick("GET", "NX", "XX", "KEEPTTL", "ZZ")}
 	case 12:
@@ -251,7 +265,7 @@ func randomCommand(r *rand.Rand) []any {
 		}
 		// The values hardly ever repeat: which of two equal ones is later depends on microseconds here, on milliseconds
 		// there.
-		return []any{"EXPIRE", key(), 60 * (11 + r.IntN(20_000)), pick("GT", "LT", "gt")}
+		return append([]any{"EXPIRE", key(), 60 * (11 + r.IntN(20_000))}, condition()...)
 	case 15:
 		return []any{"PEXPIRE", key(), pick(600_000, 1_200_000, -5, "x")}
 	case 16, 17:
@@ -262,6 +276,18 @@ func randomCommand(r *rand.Rand) []any {
 		return []any{pick("GETDEL", "TYPE", "EXISTS", "SETNX", "GETSET", "INCR", "MULTIPLY"), key()}
 	case 20:
 		return []any{pick("SETNX", "GETSET"), key(), pick(1, 2)}
+	case 21:
+		return []any{"SET", key(), pick(1, 2), pick("EXAT", "exat"), pick(instant(1), instant(1), 0, -1, "x"), pick("GET", "NX", "XX", "EX")}
+	case 22:
+		return append([]any{pick("EXPIREAT", "expireat"), key(), pick(instant(1), instant(1), instant(1), -1, "x")}, condition()...)
+	case 23:
+		return append([]any{"PEXPIREAT", key(), pick(instant(1000), instant(1000), instant(1000), 0, -1)}, condition()...)
+	case 24:
+		return []any{pick("STRLEN", "GETEX", "EXPIRETIME", "PEXPIRETIME"), key()}
+	case 25: // of a number that is none Redis complains only where there is a counter
+		return []any{"GETEX", key(), pick("EX", "EXAT", "PXAT", "PERSIST"), pick(instant(1), instant(1000), 600)}
+	case 26:
+		return []any{"GETEX", key(), pick("PERSIST", "EX", "PERSIST")}
 	}
 	return []any{pick("SETEX", "PSETEX"), key(), pick(600_000, 1_200_000, 0, -1, "x"), pick(1, 2)}
 }
