@@ -32,8 +32,9 @@ type conn struct {
 	proven func() // records that the client has proven who it is
 	role   string // that a client certificate proves; "": none
 
-	aborts bool // MULTI was refused, and neither EXEC nor DISCARD has followed
-	late   bool // the last bytes came too late, because the server stops
+	aborts bool  // MULTI has come, and neither EXEC nor DISCARD
+	db     int64 // what SELECT chose; only 0 has keys
+	late   bool  // the last bytes came too late, because the server stops
 
 	in         []byte // bytes read; in[from:to] is not yet parsed
 	from, to   int

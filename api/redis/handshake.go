@@ -106,12 +106,18 @@ func readAuth(c *conn, v *verb, args [][]byte) {
 	}
 }
 
+// readSelect accepts databases that do not exist; commands with keys are refused there. Clients that have one in their address
+// select it when they connect, and some take a refusal then for a broken connection, which they make anew for ever.
 func readSelect(c *conn, v *verb, args [][]byte) {
-	if n, ok := parseInteger(args[1]); !ok || n != 0 {
-		c.fail(v, "DB index is out of range: there is database 0 only")
-		return
+	switch n, ok := parseInteger(args[1]); {
+	case !ok:
+		c.fail(v, notInteger)
+	case n < 0:
+		c.fail(v, "DB index is out of range")
+	default:
+		c.db = n
+		c.say(v, done)
 	}
-	c.say(v, done)
 }
 
 func readClient(c *conn, v *verb, args [][]byte) {
@@ -148,7 +154,7 @@ func readClient(c *conn, v *verb, args [][]byte) {
 }
 
 func readReset(c *conn, v *verb, _ [][]byte) {
-	c.proto, c.name, c.aborts = 2, "", false
+	c.proto, c.name, c.aborts, c.db = 2, "", false, 0
 	c.who.caller = nil // as in Redis: what was proven is forgotten
 	c.identify()
 	c.say(v, appendStatus(nil, "RESET"))

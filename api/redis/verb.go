@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/stint-io/stint/internal/auth"
@@ -81,9 +82,6 @@ func is(arg []byte, word string) bool {
 
 // unbuilt has the unsupported commands that people try, with an alternative or a reason.
 var unbuilt = map[string]string{
-	"multi":        "a pipeline is decided together, but it is no transaction",
-	"exec":         "a pipeline is decided together, but it is no transaction",
-	"discard":      "there are no transactions",
 	"watch":        "there are no transactions; INCR and CL.THROTTLE are atomic by themselves",
 	"unwatch":      "there are no transactions",
 	"eval":         "there are no scripts; for a rate limit use CL.THROTTLE or STINT.CHECK",
@@ -144,6 +142,17 @@ func (c *conn) refuse(args [][]byte) {
 	c.fail(nil, "unknown command '"+name+"'; COMMAND LIST lists those that are understood")
 }
 
+// Replies about transactions, in which nothing is ever done. MULTI is accepted: what a client believes of its connection is then true,
+// and ends with EXEC or DISCARD, as in Redis. After a refused MULTI it would give the connection on, with commands to come that may
+// belong to the transaction.
+var (
+	queued    = []byte("+QUEUED\r\n")
+	discarded = appendError(nil, codeAborted, "Transaction discarded, nothing was done: transactions are not supported; a pipeline without "+
+		"MULTI is decided together")
+)
+
+const codeAborted = "EXECABORT"
+
 // dispatch translates one command. Commands between MULTI and EXEC must be carried out as a whole or not at all: they are
 // not carried out. v is the command's verb; nil: none.
 func (c *conn) dispatch(v *verb, args [][]byte) {
@@ -154,18 +163,25 @@ func (c *conn) dispatch(v *verb, args [][]byte) {
 	case c.isHTTP(v, args): // in an array, too
 		c.fail(nil, errHTTP.Error())
 		c.round.ends = true
+	case is(args[0], "MULTI") && c.aborts:
+		c.fail(nil, "MULTI calls can not be nested")
 	case is(args[0], "MULTI"):
 		c.aborts = true
-		c.refuse(args)
-	case is(args[0], "EXEC") || is(args[0], "DISCARD"):
+		c.say(nil, done)
+	case is(args[0], "EXEC") && c.aborts:
 		c.aborts = false
-		c.refuse(args)
-	case c.aborts && (v == nil || !v.alone):
-		c.fail(v, "nothing was done, for MULTI is not supported; DISCARD ends this")
+		c.say(nil, discarded).code = codeAborted
+	case is(args[0], "DISCARD") && c.aborts:
+		c.aborts = false
+		c.say(nil, done)
+	case is(args[0], "EXEC") || is(args[0], "DISCARD"):
+		c.fail(nil, plainText(args[0])+" without MULTI")
 	case v == nil:
 		c.refuse(args)
 	case len(args) < v.least || v.most > 0 && len(args) > v.most:
 		c.fail(v, "wrong number of arguments for '"+v.name+"' command")
+	case c.aborts && !v.alone && !v.open: //mutant:transaction-done-in-part
+		c.say(nil, queued)
 	default:
 		v.read(c, v, args)
 	}
@@ -206,6 +222,10 @@ type connKey struct {
 // keyOf sets c.key to the received key; false: the key is invalid, or cannot be hashed yet, and the error is the reply. Nothing behind
 // it sees the key of a namespace whose keys are hashed.
 func (c *conn) keyOf(v *verb, arg []byte) bool {
+	if c.db != 0 { //mutant:every-database-is-one
+		c.fail(v, fmt.Sprintf("DB index is out of range: the connection selected database %d, and there is database 0 only", c.db))
+		return false
+	}
 	if !c.granted(v, arg) { //mutant:one-key-asked-for-all
 		return false
 	}
