@@ -111,6 +111,10 @@ var ofNode = []group{
 		"refused-event-takes-its-batch": swap("==", ">="),
 		"other-half-lost":               swap("events[half:]", "nil"),
 	}},
+	{tests("internal/notify", "TestWhatIsThereAlreadyWasDelivered"), edits{
+		"own-retry-refused":       never,
+		"first-conflict-delivers": without(" && m.Retry"),
+	}},
 	{tests("internal/node", "TestTheCanary.*"), edits{
 		"canary-misses-no-count":   never,
 		"canary-takes-two-for-one": never,

@@ -227,6 +227,7 @@ func (d *dispatcher) dispatch(ctx context.Context) {
 			continue
 		}
 		message := eventMessage(delivery.Event, &event.Event)
+		message.Retry = d.schedule.Retried(delivery)
 		d.trying.Go(func() { d.ended <- endedTry{delivery, d.poster.Post(ctx, sink, message), event} })
 	}
 }

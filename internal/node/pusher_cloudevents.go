@@ -56,7 +56,7 @@ func (p *pusher) sendCloudEvents(ctx context.Context, s *notify.Sink, bills []sh
 }
 
 // postCloudEvents sends some events, and returns those that are not taken. A receiver answers 400 for a whole batch if it cannot take
-// one event of it, so then it gets the halves.
+// one event of it, and 409 if it has one already, so then it gets the halves.
 func (p *pusher) postCloudEvents(ctx context.Context, s *notify.Sink, events []cloudEvent) (refused []leftOut, o notify.Outcome) {
 	if len(events) == 0 {
 		return nil, notify.Outcome{End: notify.Delivered}
@@ -65,12 +65,14 @@ func (p *pusher) postCloudEvents(ctx context.Context, s *notify.Sink, events []c
 	if err != nil {
 		panic(err) // texts and numbers
 	}
-	o = p.poster.Post(ctx, s, notify.Message{ID: events[0].ID, ContentType: cloudEventsType, Body: body})
+	o = p.poster.Post(ctx, s, notify.Message{ID: events[0].ID, ContentType: cloudEventsType, Body: body, Retry: p.retries(s)})
 	switch {
 	case o.End == notify.Gone:
 		p.disable(ctx, s, o.Why)
 		return nil, o
-	case o.End != notify.Refused:
+	case o.End == notify.Known && len(events) == 1:
+		return nil, notify.Outcome{End: notify.Delivered}
+	case o.End != notify.Refused && o.End != notify.Known:
 		return nil, o
 	case len(events) == 1: //mutant:refused-event-takes-its-batch
 		return []leftOut{{events[0].bill, o.Why}}, notify.Outcome{End: notify.Delivered}

@@ -68,6 +68,7 @@ func (p *pusher) send(ctx context.Context, r *replica, s *notify.Sink, kept *sha
 func (p *pusher) sendToWebhook(ctx context.Context, s *notify.Sink, bills []shard.Usage) notify.Outcome {
 	for len(bills) > 0 {
 		message, n := p.batch(bills)
+		message.Retry = p.retries(s)
 		if o := p.poster.Post(ctx, s, message); o.End != notify.Delivered {
 			if o.End == notify.Gone {
 				p.disable(ctx, s, o.Why)
@@ -78,6 +79,9 @@ func (p *pusher) sendToWebhook(ctx context.Context, s *notify.Sink, bills []shar
 	}
 	return notify.Outcome{End: notify.Delivered}
 }
+
+// retries reports whether a sink has failed since it took something: what it is sent now it may have got before.
+func (p *pusher) retries(s *notify.Sink) bool { return p.rests[s.Name].failures > 0 }
 
 // batch makes a message of as many bills as fit into it.
 func (p *pusher) batch(bills []shard.Usage) (m notify.Message, n int) {

@@ -8,10 +8,11 @@
 //
 // # A try
 //
-// Only a status of 2xx is a success. Everything else is tried again: other statuses, redirects, which are not followed, a
-// certificate that is not good for the name, a connection that ends, and silence for 15 s. 410 (gone) disables the sink; Stripe
+// Only a status of 2xx is a success, and that a receiver has a message already: Stripe says it by 400 and an error that names the
+// identifier, others by 409 to what they were sent before. Everything else is tried again: other statuses, redirects, which are not
+// followed, a certificate that is not good for the name, a connection that ends, and silence for 15 s. 410 (gone) disables the sink; Stripe
 // and receivers of CloudEvents say by 400 that no further try helps.
-// Retry-After of 429 and 503 is obeyed. Nothing of an answer is kept but its status; at most 16 KiB are read, for a second at
+// Retry-After of 429 and 503 is obeyed. Nothing of an answer is kept; at most 16 KiB are read, for a second at
 // most, and then the connection is closed.
 //
 // # Where a sink may be

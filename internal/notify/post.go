@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -47,6 +48,7 @@ type Message struct {
 	ID          string // for ever the same for this event: receivers count it once
 	ContentType string
 	Body        []byte
+	Retry       bool // it was sent before, and may have been taken
 }
 
 // Poster sends messages. It may be used concurrently.
@@ -123,6 +125,7 @@ const (
 	Gone                 // the receiver wants nothing any more
 	Refused              // no further try can help: the receiver does not take it (400), or the sender's own rules do not
 	Broken               // this node stopped the try: it says nothing about the sink
+	Known                // only of a retry to CloudEvents: it has one of the events already, and took none of the others
 )
 
 // Outcome is how a try ended, and why.
@@ -151,8 +154,7 @@ func (p *Poster) Post(ctx context.Context, s *Sink, m Message) Outcome {
 		}
 		return Outcome{Why: p.whyNot(err)}
 	}
-	readAway(answer.Body)
-	return p.judge(s, answer)
+	return p.judge(s, m, answer, readAway(answer.Body))
 }
 
 // request makes the request of a try.
@@ -179,17 +181,24 @@ func (p *Poster) request(ctx context.Context, s *Sink, m Message) (*http.Request
 	return r, nil
 }
 
-// readAway reads what is left of a short answer, so that its connection can be used again. A long or slow one is cut.
-func readAway(body io.ReadCloser) {
+// readAway reads a short answer to its end, so that its connection can be used again. A long or slow one is cut.
+func readAway(body io.ReadCloser) []byte {
 	cut := time.AfterFunc(answerWithin, func() { body.Close() })
-	io.CopyN(io.Discard, body, answerMost)
+	text, _ := io.ReadAll(io.LimitReader(body, answerMost))
 	cut.Stop()
 	body.Close()
+	return text
 }
 
-func (p *Poster) judge(s *Sink, answer *http.Response) Outcome {
+func (p *Poster) judge(s *Sink, m Message, answer *http.Response, body []byte) Outcome {
 	code := answer.StatusCode
 	switch {
+	case s.Kind == Stripe && code == http.StatusBadRequest && isThereAlready(m, body): //mutant:own-retry-refused
+		return Outcome{End: Delivered}
+	case s.Kind == Webhook && code == http.StatusConflict && m.Retry: //mutant:first-conflict-delivers
+		return Outcome{End: Delivered}
+	case s.Kind == CloudEvents && code == http.StatusConflict && m.Retry:
+		return Outcome{End: Known, Why: "it answered 409: it has it already"}
 	case s.Kind == Stripe && code == http.StatusBadRequest: //mutant:refused-bill-blocks-others
 		return Outcome{End: Refused, Why: "it answered 400: Stripe does not take this event; its dashboard says why"}
 	case s.Kind == CloudEvents && code == http.StatusBadRequest:
@@ -204,6 +213,19 @@ func (p *Poster) judge(s *Sink, answer *http.Response) Outcome {
 		return Outcome{After: retryAfter(answer.Header.Get("Retry-After"), p.config.Now()), Why: fmt.Sprintf("it answered %d", code)}
 	}
 	return Outcome{Why: fmt.Sprintf("it answered %d", code)}
+}
+
+// isThereAlready reports whether Stripe refuses an event because it has one with this identifier. Nobody else makes such identifiers, so
+// it is an earlier copy of the same event, whose answer was lost or came to another owner.
+func isThereAlready(m Message, body []byte) bool {
+	var answer struct {
+		Error struct{ Code, Message string }
+	}
+	if json.Unmarshal(body, &answer) != nil {
+		return false
+	}
+	e := answer.Error
+	return e.Code == "duplicate_meter_event" || strings.Contains(e.Message, "already exists") && strings.Contains(e.Message, m.ID)
 }
 
 // retryAfter reads the header of that name: seconds, or a date.

@@ -140,6 +140,42 @@ func TestAnAnswerMeansWhatItsReceiverMeans(t *testing.T) {
 	}
 }
 
+// A receiver that has a message already has it from an earlier try: that is a success, and no refusal.
+func TestWhatIsThereAlreadyWasDelivered(t *testing.T) {
+	const exists = `{"error":{"type":"invalid_request_error","message":"An event already exists with identifier evt_1."}}`
+	for _, c := range []struct {
+		kind  string
+		code  int
+		body  string
+		retry bool
+		end   End
+	}{
+		{Stripe, 400, exists, true, Delivered},
+		{Stripe, 400, exists, false, Delivered}, // another owner sent it
+		{Stripe, 400, `{"error":{"code":"duplicate_meter_event","message":"a duplicate identifier"}}`, true, Delivered},
+		{Stripe, 400, strings.Replace(exists, "evt_1", "evt_2", 1), true, Refused},
+		{Stripe, 400, `{"error":{"message":"No such customer: evt_1"}}`, true, Refused},
+		{Stripe, 400, "evt_1 already exists", true, Refused},
+		{Stripe, 409, exists, true, Again}, // two requests at once: it says nothing about the event
+		{Webhook, 409, "", true, Delivered},
+		{Webhook, 409, "", false, Again},
+		{Webhook, 400, exists, true, Again},
+		{CloudEvents, 409, "", true, Known},
+		{CloudEvents, 409, "", false, Again},
+	} {
+		r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(c.code)
+			io.WriteString(w, c.body)
+		})
+		r.sink.Kind = c.kind
+		m := message
+		m.Retry = c.retry
+		if o := r.poster.Post(t.Context(), r.sink, m); o.End != c.end {
+			t.Errorf("%+v: %+v", c, o)
+		}
+	}
+}
+
 func TestAHangingReceiverIsLeft(t *testing.T) {
 	r := newReceiver(t, func(_ http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)

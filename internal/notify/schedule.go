@@ -170,6 +170,9 @@ func (h *health) atOnce() int {
 	return SinkAtOnce
 }
 
+// Retried reports whether a delivery has failed before: what was tried may have arrived.
+func (s *Schedule) Retried(d Delivery) bool { return s.waiting[d].failures > 0 }
+
 // Ended notes how a try ended, and says what becomes of the delivery. chance is uniform in [0, 1).
 func (s *Schedule) Ended(d Delivery, o Outcome, now time.Time, chance float64) Step {
 	w, h := s.waiting[d], s.health(d.Sink)
