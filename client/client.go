@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -29,6 +30,9 @@ type Config struct {
 	// Token proves who sends the requests, where the cluster asks for one; its grants must cover their namespaces, policies
 	// and keys. It is sent to https:// addresses and to this machine only. "": none.
 	Token string
+	// Timeout bounds a call whose context has no deadline, retries included, so that a cluster that is down ends each call with an
+	// error. 0: 5 s.
+	Timeout time.Duration
 	// HTTP sends the requests, for instance with certificates, through a proxy or with a tracer. The client does not close
 	// it. It should speak HTTP/2: over HTTP/1 each call under way needs a connection of its own. nil: HTTP/2 with one
 	// connection per node.
@@ -46,6 +50,7 @@ type Client struct {
 	namespace string
 	token     bool // one is sent
 	seeds     []string
+	timeout   time.Duration
 	http      connect.HTTPClient
 	owners    owners
 	own       *http.Transport // nil: the caller owns Config.HTTP and closes it
@@ -69,15 +74,19 @@ type node struct {
 
 // New makes a Client and starts its background work. It returns before any connection is made, so an address that
 // cannot be reached is no error. The error says that Addresses is empty, that one of them is no base URL or would get
-// the Token in the clear, or that both HTTP and TLS are given. The caller must call Close.
+// the Token in the clear, that Timeout is below 0, or that both HTTP and TLS are given. The caller must call Close.
 func New(c Config) (*Client, error) {
 	if len(c.Addresses) == 0 {
 		return nil, errors.New("client: no address: give the base URL of one node at least, as in http://127.0.0.1:7400")
 	}
+	if c.Timeout < 0 {
+		return nil, fmt.Errorf("client: the timeout %v is below 0: leave it out for %v", c.Timeout, defaultTimeout)
+	}
 	if c.HTTP != nil && c.TLS != nil {
 		return nil, errors.New("client: both HTTP and TLS are given: leave TLS out, and give it to the transport of HTTP")
 	}
-	client := &Client{namespace: c.Namespace, token: c.Token != "", http: c.HTTP, nodes: make(map[string]*node)}
+	client := &Client{namespace: c.Namespace, token: c.Token != "", http: c.HTTP, timeout: cmp.Or(c.Timeout, defaultTimeout),
+		nodes: make(map[string]*node)}
 	for _, address := range c.Addresses {
 		u, err := url.Parse(address)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -100,6 +109,8 @@ func New(c Config) (*Client, error) {
 	client.goroutines.Go(client.keepOwners)
 	return client, nil
 }
+
+const defaultTimeout = 5 * time.Second
 
 func newTransport(secure *tls.Config) *http.Transport {
 	var protocols http.Protocols
@@ -162,7 +173,7 @@ func (c *Client) Check(ctx context.Context, r *stintv1.CheckRequest) (*stintv1.D
 		r.Namespace = c.namespace
 	}
 	var d *stintv1.Decision
-	err := c.repeat(ctx, r, r.IdempotencyId != "", func(n *node) *Error {
+	err := c.repeat(ctx, r, r.IdempotencyId != "", func(ctx context.Context, n *node) *Error {
 		result := n.queue.do(ctx, c, n, r)
 		if d = result.GetDecision(); d != nil {
 			return nil
@@ -173,14 +184,19 @@ func (c *Client) Check(ctx context.Context, r *stintv1.CheckRequest) (*stintv1.D
 	return d, err
 }
 
-// repeat sends a request until it is answered, ctx ends, or a retry would be unsafe or useless. r says by its first key
-// which node to ask; nil: any. countsOnce says that sending the request twice counts it once.
-func (c *Client) repeat(ctx context.Context, r *stintv1.CheckRequest, countsOnce bool, send func(*node) *Error) error {
+// repeat sends a request until it is answered, its time is over, or a retry would be unsafe or useless. r says by its first key
+// which node to ask; nil: any. countsOnce says that sending the request twice counts it once. send has the context that bounds the call.
+func (c *Client) repeat(ctx context.Context, r *stintv1.CheckRequest, countsOnce bool, send func(context.Context, *node) *Error) error {
+	if _, bounded := ctx.Deadline(); !bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.timeout)
+		defer cancel()
+	}
 	maybeApplied := false // by an earlier attempt, whatever a later one says
 	for attempt := 0; ; attempt++ {
 		n, failure := c.route(r, attempt)
 		if failure == nil {
-			failure = send(n)
+			failure = send(ctx, n)
 		}
 		if failure == nil {
 			return nil
@@ -265,7 +281,7 @@ func (n *node) policyService() stintv1connect.PolicyServiceClient { return n.rul
 func call[Service, Req, Res any](ctx context.Context, c *Client, key *stintv1.CheckRequest, countsOnce bool, service func(*node) Service,
 	method func(Service, context.Context, *connect.Request[Req]) (*connect.Response[Res], error), r *Req,
 ) (answer *Res, err error) {
-	err = c.repeat(ctx, key, countsOnce, func(n *node) *Error {
+	err = c.repeat(ctx, key, countsOnce, func(ctx context.Context, n *node) *Error {
 		response, err := method(service(n), ctx, connect.NewRequest(r))
 		if err != nil {
 			return failed(err)

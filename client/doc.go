@@ -43,7 +43,7 @@
 //
 // # Retries and ids
 //
-// All calls retry until the caller's context ends, with pauses that grow from 10 ms to 200 ms, and at another node if one
+// All calls retry until the caller's context ends or has no time left, with pauses that grow from 10 ms to 200 ms, and at another node if one
 // cannot be reached:
 //
 //	unavailable, not MaybeApplied   always: nothing was counted
@@ -52,8 +52,8 @@
 //	any other error                 never: a retry cannot help
 //
 // The id is the IdempotencyId of the check; the client draws none. A Settle needs none, unless it extends a hold: the same
-// settlement sent again gets the same answer. Nor does a Get, which changes nothing. A context without a deadline means that
-// an unavailable cluster is asked forever. MaybeApplied is true if any attempt may have been counted, not only the last.
+// settlement sent again gets the same answer. Nor does a Get, which changes nothing. A context without a deadline gets
+// Config.Timeout, 5 s unless it is set. MaybeApplied is true if any attempt may have been counted, not only the last.
 //
 // # Concurrency
 //

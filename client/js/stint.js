@@ -16,7 +16,7 @@ export class Stint {
   #fetch
   #next // index of the address to ask: the last one that answered
 
-  constructor({ addresses, token = '', timeoutMs = 2000, namespace = '', fetch = undefined } = {}) {
+  constructor({ addresses, token = '', timeoutMs = 5000, namespace = '', fetch = undefined } = {}) {
     if (!Array.isArray(addresses) || addresses.length === 0) {
       throw new TypeError('stint: no address: give the base URL of one node at least, as in http://127.0.0.1:7400')
     }

@@ -120,7 +120,7 @@ _NEW: Any = object()  # draw an idempotency id
 class Stint:
     """Client of one cluster. All methods may be called by any number of threads. A program needs one."""
 
-    def __init__(self, addresses: Sequence[str], token: str = "", timeout: float = 2.0, namespace: str = "",
+    def __init__(self, addresses: Sequence[str], token: str = "", timeout: float = 5.0, namespace: str = "",
                  context: Optional[ssl.SSLContext] = None):
         """addresses are base URLs of some nodes; the next one is asked when one does not answer. timeout: seconds for a call
         with all its attempts; finding the address of a host name is not bounded by it. context: for https://, in place of

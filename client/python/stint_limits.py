@@ -25,7 +25,7 @@ class StintStorage(Storage, MovingWindowSupport):
 
     STORAGE_SCHEME = ["stint", "stint+https"]
 
-    def __init__(self, uri: Optional[str] = None, token: str = "", timeout: float = 2.0, namespace: str = "", prefix: str = "",
+    def __init__(self, uri: Optional[str] = None, token: str = "", timeout: float = 5.0, namespace: str = "", prefix: str = "",
                  **options: Any):
         super().__init__(uri, **options)
         url = urllib.parse.urlsplit(uri or "")

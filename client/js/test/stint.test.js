@@ -23,6 +23,18 @@ function firstAt(addresses, options = {}) {
 
 const used = async (policy, key) => (await limits.get({ policy, key }))[0].used
 
+test('a call has a bound of its own', async () => {
+  let within
+  const fetch = async (_, { headers }) => {
+    within = headers['connect-timeout-ms']
+    return new Response('{"code":"internal","message":"cannot decide","details":[{"type":"stint.v1.Failure","value":""}]}', { status: 500 })
+  }
+  for (const [timeoutMs, want] of [[undefined, '5000'], [700, '700']]) {
+    await assert.rejects(new Stint({ addresses: [url], timeoutMs, fetch }).check({ policy: 'five', key: 'bound' }), StintError)
+    assert.equal(within, want)
+  }
+})
+
 test('a check counts, and a denial is a decision with its wait', async () => {
   for (let i = 1; i <= 5; i++) {
     const d = await limits.check({ policy: 'five', key: 'counts' })

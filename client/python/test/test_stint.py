@@ -71,6 +71,14 @@ class Case(unittest.TestCase):
 
 
 class Client(Case):
+    def test_a_call_has_a_bound_of_its_own(self):
+        proxy = self.proxy(lambda n: (500, json.dumps(UNDECIDED).encode()))
+        for options, want in (({}, "5000"), ({"timeout": 0.7}, "700")):
+            client = Stint([proxy.url], **options)
+            self.addCleanup(client.close)
+            self.fails(client.check, {"policy": "five", "key": "bound"})
+            self.assertEqual(proxy.seen[-1][0]["Connect-Timeout-Ms"], want)
+
     def test_a_check_counts_and_a_denial_is_a_decision_with_its_wait(self):
         for i in range(1, 6):
             d = limits.check({"policy": "five", "key": "py counts"})
