@@ -214,6 +214,57 @@ func TestANewKeyIsFetchedOnceAMinute(t *testing.T) {
 	})
 }
 
+// A key that is replaced under its name, or that has none, proves nothing from the next fetch on, and its successor asks for that fetch.
+func TestAKeyThatIsReplacedUnderItsNameIsGone(t *testing.T) {
+	for _, name := range []string{"a", ""} {
+		i := newIssuer(t, name)
+		within(t, i, func(t *testing.T, s *Source) {
+			old := i.sign(t, name, map[string]any{"exp": time.Now().Add(24 * time.Hour).Unix()})
+			if _, err := verify(t, s, old); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * unknownEvery)
+			i.add(t, name)
+			if _, err := verify(t, s, i.sign(t, name, nil)); err != nil || i.fetched() != 2 {
+				t.Errorf("%q: the new key: %v, %d fetches", name, err, i.fetched())
+			}
+			if _, err := verify(t, s, old); !errors.Is(err, ErrToken) {
+				t.Errorf("%q: the old key: %v", name, err)
+			}
+			forged := newIssuer(t, name)
+			for range 600 { // ten minutes of wrong signatures
+				if _, err := verify(t, s, forged.sign(t, name, nil)); !errors.Is(err, ErrToken) {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+			}
+			if n := i.fetched(); n < 10 || n > 14 {
+				t.Errorf("%q: ten minutes of wrong signatures made %d fetches", name, n)
+			}
+			i.set(func() { delete(i.keys, name) }) // all are withdrawn
+			time.Sleep(refreshAfter)
+			if _, err := verify(t, s, old); !errors.Is(err, ErrToken) {
+				t.Errorf("%q: no key is left: %v", name, err)
+			}
+		})
+	}
+}
+
+// A token that names no key may be signed by any of them.
+func TestATokenWithoutANameIsTriedWithEveryKey(t *testing.T) {
+	i := newIssuer(t, "a", "b", "c")
+	within(t, i, func(t *testing.T, s *Source) {
+		for name, key := range i.keys {
+			if _, err := verify(t, s, signed(t, jose.ES256, key, "", nil)); err != nil {
+				t.Errorf("signed by %s: %v", name, err)
+			}
+		}
+		if _, err := verify(t, s, newIssuer(t, "d").sign(t, "d", nil)); !errors.Is(err, ErrToken) {
+			t.Errorf("signed by nobody: %v", err)
+		}
+	})
+}
+
 func TestTheOldKeysStayWhileTheIssuerIsGone(t *testing.T) {
 	i := newIssuer(t, "a")
 	within(t, i, func(t *testing.T, s *Source) {
@@ -274,7 +325,7 @@ func TestOnlyPublicKeysForSignaturesCount(t *testing.T) {
 		if _, err := verify(t, s, i.sign(t, "a", nil)); err != nil {
 			t.Error(err)
 		}
-		if keys, _, _ := s.find("private"); keys != nil || len(s.keys) != 1 {
+		if keys, _ := s.find("private"); keys != nil || len(s.keys) != 1 {
 			t.Errorf("%d keys, and one of them is private", len(s.keys))
 		}
 	})

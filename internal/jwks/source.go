@@ -19,7 +19,7 @@ const (
 	refreshAfter  = time.Hour
 	retryFirst    = time.Second
 	retryMost     = time.Minute
-	unknownEvery  = time.Minute // one fetch for tokens with an unknown key
+	unknownEvery  = time.Minute // one fetch for tokens that no known key has signed
 	documentBytes = 1 << 20
 	keysMost      = 64
 )
@@ -31,13 +31,13 @@ type Source struct {
 	logger *slog.Logger
 	stop   context.CancelFunc
 	done   chan struct{} // closed when the goroutine has ended
-	wanted chan struct{} // a token with an unknown key has come; room for one
+	wanted chan struct{} // a token that no known key has signed has come; room for one
 
-	mu      sync.Mutex // guards the fields below: run writes them
-	keys    []jose.JSONWebKey
-	tried   time.Time     // when the newest fetch began
-	busy    bool          // it is under way
-	fetched chan struct{} // closed at the end of that, or of the next one
+	mu      sync.Mutex        // guards the fields below: run writes them
+	keys    []jose.JSONWebKey // nil: never fetched
+	tried   time.Time         // when the newest fetch began
+	busy    bool              // it is under way
+	fetched chan struct{}     // closed at the end of that, or of the next one
 }
 
 // Open begins to fetch keys. A nil transport is the usual one. The caller must call Close.
@@ -75,6 +75,9 @@ func (s *Source) run(ctx context.Context) {
 			return
 		}
 		s.end(keys)
+		if err == nil && len(keys) == 0 {
+			s.logger.Warn("there is no public key for signatures at this address: no token is good", "url", s.url)
+		}
 		if err != nil {
 			s.logger.Warn("the keys of tokens cannot be fetched; those known before stay", "url", s.url, "error", err, "retry_in", retry)
 			timer.Reset(retry)
@@ -139,38 +142,44 @@ func readKeys(text []byte) (keys []jose.JSONWebKey, err error) {
 	if err := json.Unmarshal(text, &document); err != nil {
 		return nil, fmt.Errorf("no document of keys: %w", err)
 	}
+	if document.Keys == nil {
+		return nil, errors.New("no document of keys: it has no keys")
+	}
+	keys = []jose.JSONWebKey{} // a set of none withdraws all
 	for _, raw := range document.Keys {
 		var key jose.JSONWebKey
 		if len(keys) < keysMost && key.UnmarshalJSON(raw) == nil && key.Valid() && key.IsPublic() && key.Use != "enc" {
 			keys = append(keys, key)
 		}
 	}
-	if len(keys) == 0 {
-		return nil, errors.New("there is no public key for signatures in the document")
-	}
 	return keys, nil
 }
 
-// find returns the keys of a name; "" means the only key there is. If there is none, but may be soon, it returns a channel that
-// is closed then. known reports whether there are any keys.
-func (s *Source) find(name string) (found []jose.JSONWebKey, known bool, soon <-chan struct{}) {
+// find returns the keys of a name, and all if a token names none. known reports whether any set of keys has been fetched.
+func (s *Source) find(name string) (found []jose.JSONWebKey, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known = s.keys != nil
 	for _, key := range s.keys {
-		if key.KeyID == name || name == "" && len(s.keys) == 1 {
+		if key.KeyID == name || name == "" {
 			found = append(found, key)
 		}
 	}
-	//mutant:each-key-name-fetched
-	if found != nil || known && (name == "" || !s.busy && time.Since(s.tried) < unknownEvery) {
-		return found, known, nil
+	return found, s.keys != nil
+}
+
+// another asks for a newer set of keys. It returns a channel that is closed when one may be there; nil: not within this minute.
+func (s *Source) another() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.keys == nil || s.busy {
+		return s.fetched
 	}
-	if known && !s.busy {
-		select {
-		case s.wanted <- struct{}{}:
-		default:
-		}
+	if time.Since(s.tried) < unknownEvery { //mutant:each-key-name-fetched
+		return nil
 	}
-	return nil, known, s.fetched
+	select {
+	case s.wanted <- struct{}{}:
+	default:
+	}
+	return s.fetched
 }

@@ -27,8 +27,8 @@ const (
 	leeway        = 30 * time.Second // between the signer's clock and ours
 )
 
-// Verify returns the subject of a token. It waits for keys that are being fetched until ctx ends: without any the error is
-// ErrNoKeys; a token whose key is not among those that are known is not valid.
+// Verify returns the subject of a token. If no known key has signed it, the keys may have changed: it has them fetched, as often as the
+// package allows, and waits until ctx ends. If there have never been any, the error is ErrNoKeys.
 func (s *Source) Verify(ctx context.Context, token string, rules Rules) (subject string, err error) {
 	if len(token) > tokenBytesMax {
 		return "", fmt.Errorf("%w: it is too long", ErrToken)
@@ -41,41 +41,49 @@ func (s *Source) Verify(ctx context.Context, token string, rules Rules) (subject
 	if err != nil || len(parsed.Headers) != 1 {
 		return "", fmt.Errorf("%w: it cannot be read, or has another algorithm than %v", ErrToken, rules.Algorithms)
 	}
-	keys, err := s.await(ctx, parsed.Headers[0].KeyID)
-	if err != nil {
-		return "", err
-	}
-	var claims jwt.Claims
-	for i := range keys {
-		if named := keys[i].Algorithm; named != "" && named != parsed.Headers[0].Algorithm {
+	for {
+		keys, known := s.find(parsed.Headers[0].KeyID)
+		if claims, signed := signedBy(parsed, keys); signed {
+			return subjectOf(claims, rules)
+		}
+		if s.await(ctx) {
 			continue
 		}
-		if parsed.Claims(keys[i].Key, &claims) == nil {
-			return subjectOf(&claims, rules)
+		if !known { //mutant:unknown-key-opens-at-close
+			return "", ErrNoKeys
 		}
+		// Whoever invents a key, or its name, must not find a gate that fails open.
+		return "", fmt.Errorf("%w: its signature is wrong, or its key is not known", ErrToken)
 	}
-	return "", fmt.Errorf("%w: its signature is wrong, or its key is not known", ErrToken)
 }
 
-// await returns the keys of a name.
-func (s *Source) await(ctx context.Context, name string) ([]jose.JSONWebKey, error) {
-	for {
-		keys, known, soon := s.find(name)
-		if soon == nil {
-			return keys, nil
-		}
-		select {
-		case <-soon:
+// signedBy returns the claims of a token that one of some keys has signed.
+func signedBy(token *jwt.JSONWebToken, keys []jose.JSONWebKey) (claims *jwt.Claims, signed bool) {
+	for i := range keys {
+		if named := keys[i].Algorithm; named != "" && named != token.Headers[0].Algorithm {
 			continue
-		case <-ctx.Done():
-		//mutant:unknown-key-opens-at-close
-		case <-s.done: // nothing more is fetched
 		}
-		if known { // whoever invents the name of a key must not find a gate that fails open
-			return nil, nil
+		claims = new(jwt.Claims)
+		if token.Claims(keys[i].Key, claims) == nil {
+			return claims, true
 		}
-		return nil, ErrNoKeys
 	}
+	return nil, false
+}
+
+// await waits for a newer set of keys, and reports whether there may be one.
+func (s *Source) await(ctx context.Context) bool {
+	soon := s.another()
+	if soon == nil {
+		return false
+	}
+	select {
+	case <-soon:
+		return true
+	case <-ctx.Done():
+	case <-s.done: // nothing more is fetched
+	}
+	return false
 }
 
 func subjectOf(claims *jwt.Claims, rules Rules) (string, error) {
