@@ -111,12 +111,24 @@ func (a *aligner) replica(r Replica) {
 		}
 	case r.Role == Learner && votes:
 		a.note(RecordVoter, r)
-	case r.Lost || !r.Created || votes:
+	case r.Lost || !r.Created || votes || a.crowded(r): //mutant:second-voter-of-a-node
 	case at < 0:
 		a.note(AddLearner, r)
 	case a.caughtUp(name):
 		a.note(Promote, r)
 	}
+}
+
+// crowded reports whether a voter has to leave before a replica comes: another one of its node, because a node has one vote in a group,
+// or a lost one. A lost voter that is the table's only one cannot leave before.
+func (a *aligner) crowded(coming Replica) bool {
+	for _, r := range a.g.Replicas {
+		goes := r.Node == coming.Node || r.Lost && (r.Role == Leaving || len(a.g.Voters()) > 1)
+		if goes && r.Number != coming.Number && slices.Contains(a.members, GroupMember{r.Name(a.g.Shard), true}) {
+			return true
+		}
+	}
+	return false
 }
 
 // canRemove reports whether a majority of the voters that remain without a member has caught up.

@@ -31,8 +31,8 @@ const learnersMax = 4
 //
 // Plan registers nodes, decides which replicas to add and which to remove, and which node should lead. It never records
 // facts that only the nodes can vouch for: that stores were created or lost, that a learner votes, or that a replica is
-// gone. A group changes one replica at a time, a new one joins before the old one leaves, and none leaves unless a
-// majority answers before and after. While the nodes do not change, the tables converge, because every further table has
+// gone. A group changes one replica at a time, a new one joins before the old one leaves, unless that is lost, and none
+// leaves unless a majority answers before and after. While the nodes do not change, the tables converge, because every further table has
 // to spread the replicas better than the last.
 func Plan(t *Table, seen Observed) (next *Table, steps []string) {
 	p := newPlanner(t.Clone(), seen)

@@ -12,6 +12,7 @@ type groupState struct {
 	*Group
 	voters      int // replicas with Role Voter
 	soundVoters int
+	lostVoters  int
 	answering   int // voters that answer
 	learners    int
 	leaving     int
@@ -20,6 +21,8 @@ type groupState struct {
 	// goal is the part of the target that can be reached with the nodes that are not dead. A group does not grow to an
 	// even number of voters to stay there: that tolerates no more faults and has more replicas to lose.
 	goal int
+	// hope is goal with the nodes that are dead and may come back.
+	hope int
 }
 
 func (p *planner) judge(g *Group) groupState {
@@ -28,6 +31,9 @@ func (p *planner) judge(g *Group) groupState {
 		switch r.Role {
 		case Voter:
 			s.voters++
+			if r.Lost {
+				s.lostVoters++
+			}
 			if p.sound(r) {
 				s.soundVoters++
 			}
@@ -43,13 +49,17 @@ func (p *planner) judge(g *Group) groupState {
 			}
 		}
 	}
-	spare := 0
+	spare, dead := 0, 0
 	for i := range p.t.Nodes {
-		if n := &p.t.Nodes[i]; n.State == NodeActive && !p.dead(n.ID) && !p.hasSound(g, n.ID) {
-			spare++
+		if n := &p.t.Nodes[i]; n.State == NodeActive && !p.hasSound(g, n.ID) {
+			if p.dead(n.ID) {
+				dead++
+			} else {
+				spare++
+			}
 		}
 	}
-	s.goal = largestOdd(s.target, s.soundVoters+spare)
+	s.goal, s.hope = largestOdd(s.target, s.soundVoters+spare), largestOdd(s.target, s.soundVoters+spare+dead)
 	return s
 }
 
@@ -73,7 +83,7 @@ func (s *groupState) works() bool { return s.answering > s.voters/2 }
 // stuck reports whether the group can commit only with the votes of leaving replicas, because voters that were to remain
 // have failed since. The leaving replicas stay until there are other voters.
 func (s *groupState) stuck() bool {
-	return s.leaving > 0 && s.learners == 0 && !s.works() && s.answering+s.staying > (s.voters+s.leaving)/2
+	return s.leaving > 0 && !s.works() && s.answering+s.staying > (s.voters+s.leaving)/2
 }
 
 // badVoters returns the number of voters to be replaced.
@@ -93,7 +103,7 @@ func (s *groupState) hasTooMany() bool {
 	if s.badVoters() > 0 {
 		return s.soundVoters >= s.target || s.soundVoters >= s.goal && (even || s.voters > s.target)
 	}
-	return s.soundVoters > s.target || even && s.soundVoters > s.goal
+	return s.soundVoters > s.target || even && s.soundVoters > s.hope
 }
 
 // atRest reports whether the group needs no repair.
@@ -106,6 +116,11 @@ func (p *planner) hasSound(g *Group, node string) bool {
 	return slices.ContainsFunc(g.Replicas, func(r Replica) bool { return r.Node == node && p.sound(r) })
 }
 
+// isLeaving reports whether a replica of a group is leaving a node.
+func (p *planner) isLeaving(g *Group, node string) bool {
+	return slices.ContainsFunc(g.Replicas, func(r Replica) bool { return r.Node == node && r.Role == Leaving })
+}
+
 // planReplicas decides which replicas leave and which are added.
 func (p *planner) planReplicas() {
 	busy := 0
@@ -114,7 +129,7 @@ func (p *planner) planReplicas() {
 		p.dropBadLearners(s)
 		if s.stuck() {
 			p.unburden(s)
-		} else if !s.changing() && s.hasTooMany() {
+		} else if p.burdened(s) || !s.changing() && s.hasTooMany() {
 			p.retire(s)
 		}
 		if s = p.judge(s.Group); s.works() { // learners of a group that cannot commit do not count
@@ -127,6 +142,13 @@ func (p *planner) planReplicas() {
 		}
 	}
 	p.rebalance()
+}
+
+// burdened reports whether a lost voter is to leave now. It does not come back, and counts for the majority. So it leaves before
+// another replica comes, and first of all: whatever fails meanwhile, a majority of the others is one of the group, and no two of its
+// voters are lost one after the other. If no node can take its place, it stays listed.
+func (p *planner) burdened(s groupState) bool {
+	return s.lostVoters > 0 && s.leaving == 0 && (s.learners > 0 || p.bestNodeFor(s.Group) != "") //mutant:lost-voter-stays-while-another-comes
 }
 
 // dropBadLearners gives up learners that will not catch up. They have no vote, so no majority is required.
@@ -144,7 +166,7 @@ func (p *planner) retire(s groupState) {
 	var leave *Replica
 	for i := range s.Replicas {
 		r := &s.Replicas[i]
-		if r.Role == Voter && p.canLose(s, *r) && (s.badVoters() == 0 || p.bad(*r)) &&
+		if r.Role == Voter && p.canLose(s, *r) && (s.badVoters() == 0 || p.bad(*r)) && (s.lostVoters == 0 || r.Lost) &&
 			(leave == nil || p.leavesBefore(s.Group, *r, *leave)) {
 			leave = r
 		}
@@ -227,7 +249,8 @@ func (p *planner) inZoneOf(g *Group, node, except string) int {
 func (p *planner) needy() []groupState {
 	var found []groupState
 	for i := range p.t.Groups {
-		if s := p.judge(&p.t.Groups[i]); s.stuck() && !p.unburdened[s.Shard] || !s.changing() && s.works() && s.short() {
+		if s := p.judge(&p.t.Groups[i]); s.stuck() && s.learners == 0 && !p.unburdened[s.Shard] ||
+			!s.changing() && s.works() && s.short() {
 			found = append(found, s)
 		}
 	}
@@ -264,12 +287,12 @@ func (p *planner) add(g *Group, node string) {
 }
 
 // bestNodeFor returns the node for a new replica of a group: in the zone with the fewest replicas of the group, then with
-// the lowest load; "" if no node can take it.
+// the lowest load; "" if no node can take it. A node whose replica is leaving takes none: a node has one vote in a group.
 func (p *planner) bestNodeFor(g *Group) string {
 	best := ""
 	for i := range p.t.Nodes {
 		n := &p.t.Nodes[i]
-		if !p.welcomes(n) || p.hasSound(g, n.ID) {
+		if !p.welcomes(n) || p.hasSound(g, n.ID) || p.isLeaving(g, n.ID) {
 			continue
 		}
 		if best == "" || cmp.Or(

@@ -112,13 +112,13 @@ func planOr(table *Table, seen Observed) *Table {
 
 func TestALostReplicaIsReplacedOnItsOwnNode(t *testing.T) {
 	table := settled(1, 3, "", "", "").ApplyLost(0, "n2", 1)
-	next := planned(t, table, Observed{}, "shard 0: replica on n2 added to replace n2's")
-	planned(t, next.ApplyCreated(0, "n2", 2).ApplyVoter(0, "n2", 2), Observed{}, "shard 0: replica on n2 leaves")
+	next := planned(t, table, Observed{}, "shard 0: replica on n2 leaves")
+	planned(t, next.ApplyGone(0, "n2", 1), Observed{}, "shard 0: replica on n2 added, for 3 voters")
 }
 
 func TestALearnerThatDiesIsGivenUp(t *testing.T) {
 	table := settled(1, 3, "", "", "").ApplyLost(0, "n2", 1)
-	table = planned(t, table, Observed{}, "added")
+	table = planned(t, planned(t, table, Observed{}, "leaves").ApplyGone(0, "n2", 1), Observed{}, "added")
 	planned(t, table.ApplyLost(0, "n2", 2), Observed{}, "shard 0: new replica on n2 given up")
 }
 

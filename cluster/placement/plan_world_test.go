@@ -28,7 +28,8 @@ type planWorld struct {
 	listed map[string]bool // names of replicas that any table ever listed
 	opened map[string]bool // names of replicas that ever took part in a group
 	story  []string
-	doubts bool // a leader occasionally takes a member for not caught up
+	vexed  *planNode // a second process runs under its id; nil: none
+	doubts bool      // a leader occasionally takes a member for not caught up
 }
 
 type planNode struct {
@@ -298,11 +299,14 @@ func (w *planWorld) checkPlan(next *Table, seen Observed) {
 			if now.Created != r.Created || now.Lost != r.Lost || now.Role == Voter && r.Role != Voter {
 				w.fail("the planner turned %+v into %+v", r, *now)
 			}
-			if now.Role != r.Role && r.Role == Voter {
+			if now.Role != r.Role && r.Role == Voter && !(r.Lost && w.leaving(old) == 0) { // a lost one need not wait
 				begun++
 			}
 		}
 		added := len(g.Replicas) - len(old.Replicas)
+		if added > 0 && w.withoutLeaving(old, seen) && slices.ContainsFunc(g.Voters(), func(r Replica) bool { return r.Lost }) {
+			w.fail("shard %v: a replica is added before the lost one has left", g.Shard)
+		}
 		under := w.underWay(old)
 		if begun+added > 0 && under > 0 && w.withoutLeaving(old, seen) || begun+added > 1 {
 			w.fail("shard %v: %d changes under way, %d replicas leave and %d are added", g.Shard, under, begun, added)
@@ -329,6 +333,15 @@ func (w *planWorld) withoutLeaving(g *Group, seen Observed) bool {
 		}
 	}
 	return answering > len(g.Voters())/2
+}
+
+func (w *planWorld) leaving(g *Group) (n int) {
+	for _, r := range g.Replicas {
+		if r.Role == Leaving {
+			n++
+		}
+	}
+	return n
 }
 
 func (w *planWorld) underWay(g *Group) int {
@@ -495,6 +508,9 @@ func (w *planWorld) change(g *planGroup, c Change) {
 	w.t.Helper()
 	what := fmt.Sprintf("%v %s", c.Kind, c.Name)
 	at := slices.IndexFunc(g.members, func(m GroupMember) bool { return m.Name == c.Name })
+	if c.Kind == AddLearner || c.Kind == Promote {
+		w.checkComing(g, c)
+	}
 	switch c.Kind {
 	case AddLearner:
 		w.planned(what, func() { g.members = append(g.members, GroupMember{Name: c.Name}) })
@@ -521,6 +537,19 @@ func (w *planWorld) change(g *planGroup, c Change) {
 		}
 	default:
 		w.fail("%s: leaders that read the table first do not see that", what)
+	}
+}
+
+// checkComing verifies that a replica may join a group now: no voter of its node is there, and none that the leader knows to be lost.
+func (w *planWorld) checkComing(g *planGroup, c Change) {
+	w.t.Helper()
+	leader, _, _ := ParseName(g.leader)
+	for _, m := range g.members {
+		r, _, _ := ParseName(m.Name)
+		listed := w.node(leader.Node).table.Replica(g.id, r.Node, r.Number)
+		if m.Voter && (r.Node == c.Node && m.Name != c.Name || listed != nil && listed.Lost && len(w.node(leader.Node).table.Group(g.id).Voters()) > 1) {
+			w.fail("%v %s beside the voter %s: %+v", c.Kind, c.Name, m.Name, listed)
+		}
 	}
 }
 

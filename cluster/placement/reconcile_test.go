@@ -86,6 +86,12 @@ func TestALeaderBringsItsGroupInLine(t *testing.T) {
 			}
 		}
 	}
+	again := func(role Role) func(*Table) {
+		return func(t *Table) {
+			t.Groups[0].Replicas[2].Role, t.Groups[0].Replicas[2].Lost = role, true
+			learner(Replica{Node: "n3", Number: 4, Created: true})(t)
+		}
+	}
 	for _, c := range []struct {
 		name    string
 		table   func(*Table)
@@ -111,6 +117,10 @@ func TestALeaderBringsItsGroupInLine(t *testing.T) {
 		{"the leader is leaving, nobody can follow", leaving(0), three, []string{"n2/0/1", "n3/0/1"}, nil},
 		{"one change at a time", leaving(1, 2), three, nil, []string{"remove n2/0/1"}},
 		{"records do not wait", leaving(1, 2), []GroupMember{three[0], three[2]}, nil, []string{"record gone n2/0/1", "remove n3/0/1"}},
+		{"made again, and the lost one still votes", again(Voter), three, nil, nil},
+		{"made again, and the lost one is leaving", again(Leaving), with(GroupMember{"n3/0/4", false}), nil, []string{"remove n3/0/1"}},
+		{"made again, and the lost one is out", again(Leaving), []GroupMember{three[0], three[1], {"n3/0/4", false}}, nil,
+			[]string{"record gone n3/0/1", "promote n3/0/4"}},
 		{"gone, and added by an old table", nil, with(GroupMember{"n4/0/9", false}), nil, []string{"stray n4/0/9"}},
 		{"newer than the table", nil, with(GroupMember{"n4/0/10", true}), nil, []string{"unknown n4/0/10"}},
 		{"no name of ours", nil, with(GroupMember{"n4/1/2", true}, GroupMember{"x", true}), nil, []string{"unknown n4/1/2", "unknown x"}},
