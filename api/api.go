@@ -151,7 +151,7 @@ func New(c Config) *API {
 	//mutant:decider-without-key-hash //mutant:stale-read-without-key-hash
 	c.Decider, c.Stale = edge, edge.stale(c.Stale)
 	room := &admission{}
-	g := newGatekeeper(&c)
+	g := newGatekeeper(&c, room)
 	d := newRegistry(interceptors{follower: follows, observer: c.Observer, timeout: c.RequestTimeout}, g, room)
 	a := &API{registry: d, health: health{ready: c.Ready}, draining: make(chan struct{})}
 	limits := limitService{decider: c.Decider, keys: c.Keys, policies: c.policies, sealer: c.sealer, newestSealer: c.NewestSealer, observer: c.Observer, teller: c.Teller, stale: c.Stale, shards: c.Shards, cluster: c.Cluster}
@@ -188,7 +188,7 @@ func New(c Config) *API {
 		rules: gateRules{logger: g.logger}}
 	g.ops[gatePrefix] = auth.Check
 	inside := g.keepOut(a.gates.before(d.mux))
-	a.http = newBrowsers(c.Hosts, g.guard).keepOut(bound(inside, c.Port, room, c.Teller))
+	a.http = g.await(newBrowsers(c.Hosts, g.guard).keepOut(bound(inside, c.Port, room, c.Teller)))
 	a.local = bound(inside, auth.Local, room, c.Teller)
 	return a
 }

@@ -42,7 +42,7 @@ func (b browsers) keepOut(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		if !b.guard.Set().Required && !b.isOurs(r.Host) {
+		if set := b.guard.Set(); !set.Required && (set.Known || set.Outside) && !b.isOurs(r.Host) {
 			turnAway(w, r, http.StatusMisdirectedRequest, connect.CodePermissionDenied, fmt.Sprintf("%.300q is not a name of this "+
 				"server: nothing was done; use its address, or start it with --api-hosts and that name", r.Host))
 			return

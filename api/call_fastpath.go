@@ -109,14 +109,9 @@ func fastPathEncodingOf(r *http.Request) (e *fastPathEncoding, timeout time.Dura
 	if version := r.Header["Connect-Protocol-Version"]; len(version) > 1 || len(version) == 1 && version[0] != "1" {
 		return nil, 0
 	}
-	timeout = -1
-	if text := r.Header["Connect-Timeout-Ms"]; len(text) > 0 {
-		const digitsMax = 10 // by Connect's protocol
-		ms, err := strconv.ParseUint(text[0], 10, 64)
-		if err != nil || len(text) > 1 || len(text[0]) > digitsMax {
-			return nil, 0
-		}
-		timeout = time.Duration(ms) * time.Millisecond
+	timeout, ok := timeoutOf(r)
+	if !ok {
+		return nil, 0
 	}
 	if kind := r.Header["Content-Type"]; len(kind) == 1 {
 		for _, e := range fastPathEncodings {
@@ -126,6 +121,20 @@ func fastPathEncodingOf(r *http.Request) (e *fastPathEncoding, timeout time.Dura
 		}
 	}
 	return nil, 0
+}
+
+// timeoutOf returns the timeout of a call by Connect's protocol, below 0 if it has none; false: it cannot be read.
+func timeoutOf(r *http.Request) (timeout time.Duration, ok bool) {
+	text := r.Header["Connect-Timeout-Ms"]
+	if len(text) == 0 {
+		return -1, true
+	}
+	const digitsMax = 10 // by Connect's protocol
+	ms, err := strconv.ParseUint(text[0], 10, 64)
+	if err != nil || len(text) > 1 || len(text[0]) > digitsMax {
+		return 0, false
+	}
+	return time.Duration(ms) * time.Millisecond, true
 }
 
 // bodyBytesFirst is the room that a request's body gets before any of it has arrived.

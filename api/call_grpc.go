@@ -56,7 +56,7 @@ func NewGRPC(a *API, port auth.Port, logger *slog.Logger, secure *tls.Config) *g
 			if _, ours := a.registry.services[serviceOf(info.FullMethod)]; ours {
 				return next(service, stream) // whose handlers ask by themselves
 			}
-			return a.registry.gate.keepOutGRPC(port, a.registry.admission, info.FullMethod, next)(service, stream)
+			return a.registry.gate.keepOutGRPC(port, info.FullMethod, next)(service, stream)
 		}),
 		grpc.MaxRecvMsgSize(messageBytesRefused),
 		grpc.MaxConcurrentStreams(1024),
@@ -80,7 +80,7 @@ func NewGRPC(a *API, port auth.Port, logger *slog.Logger, secure *tls.Config) *g
 			// grpc-go does not show calls of one message to a stream interceptor, so each handler is wrapped here.
 			procedure := "/" + safe.ServiceName + "/" + safe.Streams[i].StreamName
 			//mutant:grpc-go-not-asked 2
-			safe.Streams[i].Handler = a.registry.gate.keepOutGRPC(port, a.registry.admission, procedure,
+			safe.Streams[i].Handler = a.registry.gate.keepOutGRPC(port, procedure,
 				recovered(logger, procedure, safe.Streams[i].Handler))
 		}
 		server.RegisterService(&safe, nil)

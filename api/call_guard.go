@@ -34,11 +34,15 @@ type gatekeeper struct {
 	logger   *slog.Logger
 	tracer   *trace.Tracer // nil: no call is followed
 	teller   *Teller       // nil: nobody is told of decisions
+
+	admission *admission    // that of the API
+	timeout   time.Duration // of a call without a deadline
 }
 
 // newGatekeeper makes the gatekeeper of an API. Without a guard it lets everybody in.
-func newGatekeeper(c *Config) *gatekeeper {
+func newGatekeeper(c *Config, room *admission) *gatekeeper {
 	g := &gatekeeper{guard: c.Guard, ops: make(map[string]auth.Op), observer: c.Observer, attempts: &auth.Attempts{}, logger: c.Logger, tracer: c.Tracer, teller: c.Teller,
+		admission: room, timeout: c.RequestTimeout,
 		open: map[string]bool{"/": true, uiPath: true, "/healthz": true, "/readyz": true, "/" + grpchealth.HealthV1ServiceName + "/": true}}
 	if g.guard == nil {
 		g.guard = auth.NewGuard(time.Now)
@@ -82,6 +86,48 @@ func (g *gatekeeper) keepOut(next http.Handler) http.Handler {
 
 // tooManyOpen is what a connection is told that waits for too many answers for which nobody needs a token.
 const tooManyOpen = "too many calls without a token wait on this connection: nothing was done; ask again when one has its answer"
+
+// waitWeight is what a call that waits for the tokens takes of the room for entries: 4,096 of them may wait on a node.
+const waitWeight = 32
+
+// await lets a call wait until the node knows who may make it, within the call's deadline: a client cannot know that the node it asks
+// has just started. A call for which there is no room, or whose time is over, goes on and is refused.
+func (g *gatekeeper) await(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		procedure := r.URL.Path
+		if isGate(r) {
+			procedure = gatePrefix
+		}
+		if g.mustWait(procedure) {
+			ctx := r.Context()
+			if timeout, ok := timeoutOf(r); ok && timeout >= 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, timeout) // of the whole call: what waited has less time left
+				defer cancel()
+				r = r.WithContext(ctx)
+			}
+			g.wait(ctx)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// mustWait reports whether nobody can say yet who may call a procedure. Probes need no answer to that, and a node without a cluster
+// tells everybody how it is.
+func (g *gatekeeper) mustWait(procedure string) bool {
+	set := g.guard.Set()
+	return !set.Known && !g.isOpen(procedure) && !(set.Outside && g.ops[procedure] == auth.NoOp)
+}
+
+func (g *gatekeeper) wait(ctx context.Context) {
+	if !g.admission.take(waitWeight) {
+		return
+	}
+	defer g.admission.give(waitWeight)
+	ctx, cancel := context.WithTimeout(ctx, g.timeout)
+	defer cancel()
+	g.guard.Await(ctx)
+}
 
 // isOpen reports whether a path is for everybody: probes know no token.
 func (g *gatekeeper) isOpen(path string) bool {
@@ -191,9 +237,9 @@ func gateToken(values []string) string {
 }
 
 // keepOutGRPC is keepOut for a procedure on the port of grpc-go. It gives every call its exchange.
-func (g *gatekeeper) keepOutGRPC(port auth.Port, room *admission, procedure string, next grpc.StreamHandler) grpc.StreamHandler {
+func (g *gatekeeper) keepOutGRPC(port auth.Port, procedure string, next grpc.StreamHandler) grpc.StreamHandler {
 	return func(service any, stream grpc.ServerStream) error {
-		x := &exchange{admission: room, port: port, teller: g.teller}
+		x := &exchange{admission: g.admission, port: port, teller: g.teller}
 		x.listen()
 		defer x.end()
 		ctx := x.within(stream.Context())
@@ -203,6 +249,9 @@ func (g *gatekeeper) keepOutGRPC(port auth.Port, room *admission, procedure stri
 			x.conn, info, x.remote = connectionIn(ctx)
 			secure = info.secure()
 			token := tokenOf(metadata.ValueFromIncomingContext(ctx, "authorization"))
+			if g.mustWait(procedure) {
+				g.wait(ctx)
+			}
 			if refusal := g.admit(x, procedure, token, secure); refusal != nil {
 				return grpcError(stream, codedError(refusal))
 			}

@@ -9,8 +9,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"connectrpc.com/connect"
@@ -394,5 +396,55 @@ func TestAClientLearnsWhereTheOwnersAre(t *testing.T) {
 	}
 	if all := told(watcher); all.Partial || all.TableVersion != 7 || len(all.Problems) != 1 {
 		t.Errorf("an observer is told %v", all)
+	}
+}
+
+// A call waits until the node knows who may make it, for as long as its client waits, and not at all if there is nothing to know.
+func TestACallWaitsForTheTokens(t *testing.T) {
+	const check, known = stintv1connect.LimitServiceCheckProcedure, time.Second
+	for name, c := range map[string]struct {
+		path, timeout string
+		outside, full bool
+		want          time.Duration
+	}{
+		"a check":                         {path: check, want: known},
+		"with time enough":                {path: check, timeout: "1500", want: known},
+		"with too little time":            {path: check, timeout: "200", want: 200 * time.Millisecond},
+		"with a timeout that is none":     {path: check, timeout: "soon", want: known},
+		"a gate":                          {path: "/gate/web/login", want: known},
+		"a probe":                         {path: "/readyz"},
+		"the state of the cluster":        {path: stintv1connect.ClusterServiceStatusProcedure, want: known},
+		"without a cluster":               {path: check, outside: true, want: known},
+		"a gate without a cluster":        {path: "/gate/web/login", outside: true, want: known},
+		"the state of no cluster":         {path: stintv1connect.ClusterServiceStatusProcedure, outside: true},
+		"when too many calls wait for it": {path: check, full: true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			guard, room := auth.NewGuard(time.Now), &admission{}
+			guard.Learn(&auth.Set{Outside: c.outside})
+			g := newGatekeeper(&Config{Guard: guard, RequestTimeout: requestTimeoutDefault}, room)
+			g.ops[check], g.ops[gatePrefix] = auth.Check, auth.Check
+			if c.full {
+				room.take(entriesUnderWay/2 - waitWeight)
+				room.take(entriesUnderWay/4 - waitWeight)
+				for room.take(waitWeight) {
+				}
+			}
+			time.AfterFunc(known, func() { guard.Learn(auth.NewSet(nil, true, &auth.LastUses{})) })
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, c.path, nil)
+			if c.timeout != "" {
+				r.Header.Set("Connect-Timeout-Ms", c.timeout)
+			}
+			began, before := time.Now(), room.taken.Load()
+			g.await(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				deadline, bounded := r.Context().Deadline()
+				if millis, err := strconv.Atoi(c.timeout); err == nil && !deadline.Equal(began.Add(time.Duration(millis)*time.Millisecond)) {
+					t.Errorf("%s: the deadline is %v (%v)", name, deadline.Sub(began), bounded)
+				}
+				if took := time.Since(began); took != c.want || room.taken.Load() != before {
+					t.Errorf("%s goes on after %v, want %v; it keeps the room of %d", name, took, c.want, room.taken.Load()-before)
+				}
+			})).ServeHTTP(httptest.NewRecorder(), r)
+		})
 	}
 }

@@ -631,7 +631,7 @@ func BenchmarkTold(b *testing.B) {
 func TestAStreamTakesNoMoreThanItsShareOfANode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus := decisions.NewBus(nil)
-		s := watchService{teller: &Teller{Bus: bus, Node: "n"}, gate: newGatekeeper(&Config{}), draining: make(chan struct{})}
+		s := watchService{teller: &Teller{Bus: bus, Node: "n"}, gate: newGatekeeper(&Config{}, &admission{}), draining: make(chan struct{})}
 		ctx, cancel := context.WithCancel((&exchange{}).within(t.Context()))
 		began, sent, missed := time.Now(), 0, uint64(0)
 		ended := make(chan error, 1)

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/stint-io/stint/internal/auth"
 	"github.com/stint-io/stint/internal/clienttls"
 	"github.com/stint-io/stint/internal/connlimit"
 )
@@ -68,6 +69,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 // serve answers commands until the connection ends.
 func (c *conn) serve() {
 	if c.shakeHands() {
+		c.awaitTokens()
 		c.identify()
 		for c.fill() && c.answer() {
 		}
@@ -120,7 +122,7 @@ func (c *conn) widen() bool {
 	size := len(c.in)
 	if c.to-c.from > size/2 {
 		size *= 2
-		if c.who.caller == nil && size > strangeHeld { //mutant:stranger-sends-much
+		if c.who.caller == nil && c.who.refusal != auth.Young && size > strangeHeld { //mutant:stranger-sends-much
 			<-c.free
 			c.fail(nil, tooStrange)
 			c.round.ends = true

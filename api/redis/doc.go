@@ -48,6 +48,7 @@
 //
 //	ERR       the command is wrong; nothing was counted
 //	TRYAGAIN  overload, no owner, a stopping node, no time left: certainly not counted. Redis Cluster clients retry it
+//	LOADING   a node that starts has not heard within the request timeout which tokens are valid; nothing was counted
 //	OOM       the shard holds as many records as it may; nothing was counted
 //	UNKNOWN   the command was counted once, or not at all
 //

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"context"
 	"net"
 	"time"
 
@@ -23,6 +24,7 @@ const (
 	codeNoAuth    = "NOAUTH"
 	codeWrongPass = "WRONGPASS"
 	codeNoPerm    = "NOPERM"
+	codeLoading   = "LOADING" // the node has just started: a client that knows Redis asks again
 )
 
 // identity is what a connection knows of its caller. The goroutine that reads the connection owns it.
@@ -32,6 +34,16 @@ type identity struct {
 	namespace string        // in which the commands act
 	strange   int           // commands that came before the proof
 	bounded   bool          // the connection must prove itself in time
+}
+
+// awaitTokens waits until the node knows which tokens are valid, at most as long as a command may take. Whoever connects to a node
+// that starts is answered then, and not refused.
+func (c *conn) awaitTokens() {
+	if guard := c.server.config.Guard; guard != nil {
+		ctx, cancel := context.WithTimeout(c.server.ctx, c.server.config.RequestTimeout)
+		defer cancel()
+		guard.Await(ctx)
+	}
 }
 
 // identify asks who is there before a round: a token may have been revoked meanwhile, or the cluster may ask for one by now.
@@ -71,9 +83,10 @@ func (c *conn) is(caller *auth.Caller) {
 	c.key = connKey{} // it is checked anew
 }
 
-// stranger records that nobody has been proven, and gives the connection its time to do it.
+// stranger records that nobody has been proven, and gives the connection its time to do it. As long as the node knows no tokens that
+// is not the client's fault, and only the port's bounds hold.
 func (c *conn) stranger(refusal *auth.Refusal) {
-	if !c.who.bounded {
+	if refusal != auth.Young && !c.who.bounded {
 		c.who = identity{bounded: true}
 		c.nc.SetReadDeadline(time.Now().Add(provenWithin))
 	}
@@ -91,6 +104,13 @@ func (c *conn) mayDispatch(v *verb, args [][]byte) bool {
 			return false
 		}
 		return true
+	}
+	if c.who.refusal == auth.Young {
+		if v != nil && v.open {
+			return true
+		}
+		c.refuseFor(v, c.who.refusal)
+		return false
 	}
 	c.who.strange++
 	for _, arg := range args {
@@ -114,9 +134,16 @@ func (c *conn) refuseFor(v *verb, refusal *auth.Refusal) {
 	case auth.Unproven:
 		code, text = codeNoAuth, "Authentication required. "+refusal.Message
 	case auth.Unavailable:
-		code = codeTryAgain
+		code = codeUnavailable(refusal)
 	}
 	c.say(v, appendError(nil, code, text)).code = code
+}
+
+func codeUnavailable(refusal *auth.Refusal) string {
+	if refusal == auth.Young {
+		return codeLoading
+	}
+	return codeTryAgain
 }
 
 // granted reports whether the caller may ask about a key; false: the error is the reply.
@@ -138,7 +165,11 @@ func (c *conn) granted(v *verb, key []byte) bool {
 // prove makes the connection the caller of a token; false: the error is the reply. A wrong token ends what was proven before.
 func (c *conn) prove(v *verb, name, token []byte) bool {
 	config := &c.server.config
-	if config.Guard == nil || !config.Guard.Set().Required {
+	switch {
+	case config.Guard != nil && !config.Guard.Set().Known: // whether tokens are asked for too
+		c.refuseFor(v, auth.Young)
+		return false
+	case config.Guard == nil || !config.Guard.Set().Required:
 		c.fail(v, noPassword)
 		return false
 	}
@@ -157,7 +188,7 @@ func (c *conn) prove(v *verb, name, token []byte) bool {
 	c.stranger(refusal)
 	code := codeWrongPass
 	if refusal.Kind == auth.Unavailable {
-		code = codeTryAgain
+		code = codeUnavailable(refusal)
 	}
 	c.say(v, appendError(nil, code, refusal.Message)).code = code
 	return false

@@ -201,3 +201,58 @@ func TestAStrangerHasFiveSeconds(t *testing.T) {
 		proven.conn.Close()
 	})
 }
+
+// young serves a world whose node does not know yet whether it asks for tokens.
+func young(t *testing.T, set *auth.Set) (*Server, *auth.Guard) {
+	t.Helper()
+	guard := auth.NewGuard(time.Now)
+	guard.Learn(set)
+	s, _ := serve(t, newWorld(t), func(c *Config) { c.Guard, c.Port = guard, auth.Loopback })
+	return s, guard
+}
+
+// A client that connects to a node which has just started is answered when the node knows its tokens, or that there are none.
+func TestAClientWaitsForTheTokens(t *testing.T) {
+	text, r := token(t, "web", "ops=check")
+	for _, unknown := range []*auth.Set{{}, {Outside: true}} {
+		for _, records := range [][]auth.Record{nil, {r}} {
+			synctest.Test(t, func(t *testing.T) {
+				s, guard := young(t, unknown)
+				c := dial(t, s)
+				time.AfterFunc(requestTimeoutDefault-time.Second, func() {
+					guard.Learn(auth.NewSet(records, len(records) > 0, &auth.LastUses{}))
+					guard.Heard(time.Now())
+				})
+				if records != nil {
+					wants(t, c, "AUTH "+text, "+OK")
+				}
+				wants(t, c, "INCR a", ":1")
+			})
+		}
+	}
+}
+
+// Whoever waits for too long hears that the node is loading. It is not the client's fault: it is neither told to prove who it is, nor
+// bounded as a stranger, and may ask until it is answered.
+func TestANodeWithoutTokensYetIsLoading(t *testing.T) {
+	text, r := token(t, "web", "ops=check")
+	for _, unknown := range []*auth.Set{{}, {Outside: true}} {
+		synctest.Test(t, func(t *testing.T) {
+			s, guard := young(t, unknown)
+			c := dial(t, s)
+			for range 2 * strangeCommands {
+				wants(t, c, "INCR a", "-LOADING")
+			}
+			wants(t, c, "AUTH "+text, "-LOADING")
+			wants(t, c, "AUTH wrong", "-LOADING")
+			wants(t, c, "INCR "+strings.Repeat("x", 20<<10), "-LOADING")
+			time.Sleep(2 * provenWithin)
+			wants(t, c, "INCR a", "-LOADING")
+			guard.Learn(auth.NewSet([]auth.Record{r}, true, &auth.LastUses{}))
+			guard.Heard(time.Now())
+			wants(t, c, "INCR a", "-NOAUTH")
+			wants(t, c, "AUTH "+text, "+OK")
+			wants(t, c, "INCR a", ":1")
+		})
+	}
+}

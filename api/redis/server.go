@@ -139,7 +139,9 @@ type Server struct {
 	open     atomic.Int64  // connections
 	ids      atomic.Uint64 // last id of a connection
 	attempts auth.Attempts
-	quiet    atomic.Bool // Close was called
+	quiet    atomic.Bool     // Close was called
+	ctx      context.Context // ends with Close; for what waits before it reads
+	end      context.CancelFunc
 	refusing atomic.Bool // quietFor has passed since: newly read commands are not decided
 
 	mu    sync.Mutex
@@ -152,11 +154,13 @@ func NewServer(config Config) *Server {
 	if config.RequestTimeout == 0 {
 		config.RequestTimeout = requestTimeoutDefault
 	}
-	return &Server{
+	s := &Server{
 		config: config,
 		gather: newGatherer(config.Router, config.Teller, config.RequestTimeout),
 		conns:  make(map[*conn]struct{}),
 	}
+	s.ctx, s.end = context.WithCancel(context.Background())
+	return s
 }
 
 // Serve answers the connections of a listener until the listener is closed. It returns nil if Close was called, else the

@@ -22,6 +22,7 @@ var stops = appendError(nil, codeTryAgain, "the node is stopping; nothing was co
 // all connections are closed at once; the calls under way still end.
 func (s *Server) Close(ctx context.Context) {
 	s.quiet.Store(true)
+	s.end()
 	s.gather.hurry()
 	s.mu.Lock()
 	for c := range s.conns {

@@ -117,7 +117,16 @@ func TestBeforeTheFirstToken(t *testing.T) {
 			t.Errorf("port %d lets callers in before the node has heard of tokens: %v", port, refusal)
 		}
 	}
+	g.Learn(&Set{Outside: true})
+	early, _ := g.Caller(Proof{Port: Loopback})
 	g.Learn(NewSet(nil, false, &LastUses{}))
+	// Whoever came while the node belonged to no cluster is as good as one who comes now.
+	if c, refusal := g.Still(early, Loopback); refusal != nil || g.Admit(c, Check) != nil {
+		t.Errorf("a connection that is older than the cluster is refused: %v, %v", refusal, g.Admit(c, Check))
+	}
+	if _, refusal := g.Still(early, Public); refusal != errNoTokensYet {
+		t.Errorf("a connection that is older than the cluster is let in: %v", refusal)
+	}
 	if _, refusal := g.Caller(Proof{Port: Public}); refusal != errNoTokensYet {
 		t.Errorf("a port that others can reach lets callers in without tokens: %v", refusal)
 	}

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 )
@@ -34,6 +35,9 @@ var (
 		"nothing was done; ask another node"}
 )
 
+// Young is the refusal by a guard that does not know yet who may do what. It says nothing about the caller.
+var Young = errYoung
+
 // WrongName is the refusal of a right token under the name of another one.
 var WrongName = errWrong
 
@@ -50,7 +54,8 @@ const staleAfter = 10 * time.Second
 type Guard struct {
 	now   func() time.Time
 	set   atomic.Pointer[Set]
-	heard atomic.Int64 // Unix microseconds: the set was the cluster's newest then
+	next  atomic.Pointer[chan struct{}] // closed when another set is in force
+	heard atomic.Int64                  // Unix microseconds: the set was the cluster's newest then
 }
 
 // Anybody is the caller at a place where nobody is asked.
@@ -60,11 +65,28 @@ func Anybody() *Caller { return anybody }
 func NewGuard(now func() time.Time) *Guard {
 	g := &Guard{now: now}
 	g.set.Store(&Set{})
+	next := make(chan struct{})
+	g.next.Store(&next)
 	return g
 }
 
 // Learn puts a set in force.
-func (g *Guard) Learn(s *Set) { g.set.Store(s) }
+func (g *Guard) Learn(s *Set) {
+	g.set.Store(s)
+	next := make(chan struct{})
+	close(*g.next.Swap(&next))
+}
+
+// Await waits until the guard knows who may do what, or ctx ends.
+func (g *Guard) Await(ctx context.Context) {
+	for next := *g.next.Load(); !g.set.Load().Known; next = *g.next.Load() {
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
 
 // Heard records that the set was the cluster's newest at an instant.
 func (g *Guard) Heard(at time.Time) {
@@ -145,6 +167,8 @@ func (g *Guard) Still(c *Caller, port Port) (*Caller, *Refusal) {
 	switch {
 	case port == Local:
 		return c, nil
+	case c == outsider:
+		return g.Caller(Proof{Port: port})
 	case c.record == nil && set.Required:
 		return nil, errNoToken
 	case c.record == nil && !set.Known:

@@ -14,7 +14,8 @@
 // Clusters are three nodes of internal/testcluster. Their clients are those of `stint verify`, which judge every answer. The tests
 // are a storm of overlapping faults, owners killed one after the other, rolling restarts, nodes that join and leave, and
 // disks that are wiped or damaged. Environment variables make them longer: STINT_CHAOS_DURATION (of the storm; 60s) and
-// STINT_CHAOS_KILLS (of owners; 8). STINT_CHAOS_SEED repeats the faults and the choices of the clients, not the interleaving.
+// STINT_CHAOS_KILLS (of owners; 8), STINT_CHAOS_ROUNDS (of rolling restarts; 1). STINT_CHAOS_SEED repeats the faults and the
+// choices of the clients, not the interleaving.
 //
 // What is billed is judged by clients of its own: they add up on their own what each period must have, to the unit.
 //
