@@ -188,7 +188,7 @@ func New(c Config) *API {
 		rules: gateRules{logger: g.logger}}
 	g.ops[gatePrefix] = auth.Check
 	inside := g.keepOut(a.gates.before(d.mux))
-	a.http = g.await(newBrowsers(c.Hosts, g.guard).keepOut(bound(inside, c.Port, room, c.Teller)))
+	a.http = g.await(newBrowsers(c.Hosts, g).keepOut(bound(inside, c.Port, room, c.Teller)))
 	a.local = bound(inside, auth.Local, room, c.Teller)
 	return a
 }

@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"connectrpc.com/connect"
-
-	"github.com/stint-io/stint/internal/auth"
 )
 
 // browsers keeps web pages out. A visitor's browser lets a page send requests to any address. While clients need no
@@ -21,14 +19,16 @@ import (
 // Once the cluster asks for tokens, the name no longer matters: a page knows no token, and TLS checks the name where a browser
 // has a client certificate. The pages of other sites stay out.
 //
-// A gate is asked by a proxy, with the headers of the page's visitor: these rules are not for it.
+// A gate is asked by a proxy, with the headers of the page's visitor: these rules are not for it. Nor does the name matter where nothing
+// is counted or read (probes), or in a protocol that no browser speaks (gRPC): those who are refused there by a name of Kubernetes or
+// Envoy are never pages.
 type browsers struct {
 	hosts []string // allowed names, besides addresses and names without a dot, in lower case
-	guard *auth.Guard
+	gate  *gatekeeper
 }
 
-func newBrowsers(hosts []string, guard *auth.Guard) browsers {
-	b := browsers{guard: guard}
+func newBrowsers(hosts []string, gate *gatekeeper) browsers {
+	b := browsers{gate: gate}
 	for _, host := range hosts {
 		b.hosts = append(b.hosts, strings.TrimSuffix(strings.ToLower(host), "."))
 	}
@@ -42,18 +42,40 @@ func (b browsers) keepOut(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		if set := b.guard.Set(); !set.Required && (set.Known || set.Outside) && !b.isOurs(r.Host) {
+		if set := b.gate.guard.Set(); !set.Required && (set.Known || set.Outside) && !isProbe(r) && !isGRPC(r) && !b.isOurs(r.Host) {
+			b.refused(r, "its name is not one of this server's: if it is, start it with --api-hosts and that name")
 			turnAway(w, r, http.StatusMisdirectedRequest, connect.CodePermissionDenied, fmt.Sprintf("%.300q is not a name of this "+
 				"server: nothing was done; use its address, or start it with --api-hosts and that name", r.Host))
 			return
 		}
 		if isOfAnotherSite(r) {
+			b.refused(r, "it is from a web page of another site")
 			turnAwayWith(w, r, http.StatusForbidden, connect.CodePermissionDenied,
 				"a web page of another site may not ask this server: nothing was done")
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// isProbe reports whether a request asks no more than whether this server is well.
+func isProbe(r *http.Request) bool { return r.URL.Path == "/healthz" || r.URL.Path == "/readyz" }
+
+// isGRPC reports whether a request is gRPC's own, which takes HTTP/2 and trailers: in plaintext browsers speak HTTP/1 only, and with TLS
+// they check the name.
+func isGRPC(r *http.Request) bool {
+	kind := r.Header.Get("Content-Type")
+	return r.ProtoMajor == 2 && (kind == "application/grpc" || strings.HasPrefix(kind, "application/grpc+"))
+}
+
+// refused counts a refusal and logs it, as long as its address does not send too many.
+func (b browsers) refused(r *http.Request, why string) {
+	procedure := r.URL.Path
+	if _, known := b.gate.ops[procedure]; !known {
+		procedure = otherProcedure
+	}
+	b.gate.observer.Request(procedure, connect.CodePermissionDenied.String(), 0, "")
+	b.gate.tell(r.RemoteAddr, "a request was refused: "+why, "procedure", procedure, "host", fmt.Sprintf("%.300s", r.Host))
 }
 
 // isOurs reports whether a Host header names this server and no web site: an address, a name without a dot (such as that

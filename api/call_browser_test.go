@@ -1,11 +1,18 @@
 package api
 
 import (
+	"bytes"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/policy"
 )
 
@@ -49,6 +56,9 @@ func TestANameThatIsNotOursIsRefused(t *testing.T) {
 	for _, host := range []string{"evil.example", "evil.example:7400", "127.0.0.1.evil.example", "localhost.evil.example:7400",
 		"[::1].evil.example", "127.0.0.1:7400.evil.example", "stint.example.org", "a:b.c"} {
 		for _, ask := range asks {
+			if ask.path == "/readyz" {
+				continue
+			}
 			status, text := w.visit(ask.method, ask.path, host, ask.contentType, ask.body, nil)
 			if strings.Contains(ask.contentType, "grpc-web") || strings.Contains(ask.contentType, "connect+") {
 				if status != http.StatusOK || text != "" && !strings.Contains(text, `"error":{"code":"permission_denied"`) {
@@ -115,5 +125,47 @@ func TestWhoIsNoWebPageIsServed(t *testing.T) {
 		if status, text := w.visit("GET", "/readyz", "", "", "", headers); status != 200 {
 			t.Errorf("%v: %d %s", headers, status, text)
 		}
+	}
+}
+
+// Kubernetes, Envoy and Prometheus reach a server by names with dots. Probes and gRPC are no web pages and are served; who is refused can
+// be found in the log and in the metrics.
+func TestNamesOfAClusterAreServedOrSeen(t *testing.T) {
+	w := newWorld(t)
+	var log bytes.Buffer
+	w.url = serveWorld(t, New(Config{Decider: w.decider, Revision: func() *policy.Revision { return w.revision },
+		Ready: func() error { return nil }, Observer: w.observer, Metrics: http.NotFoundHandler(), Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})).url
+	const host = "stint.limits.svc.cluster.local"
+	for _, path := range []string{"/readyz", "/healthz"} {
+		if status, text := w.visit("GET", path, host, "", "", nil); status != http.StatusOK {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+	conn := w.dial(strings.TrimPrefix(w.url, "http://"), grpc.WithAuthority(host))
+	check := &stintv1.CheckRequest{Entries: []*stintv1.Entry{{Policy: "per-ip", Key: "k"}}}
+	if err := conn.Invoke(t.Context(), stintv1connect.LimitServiceCheckProcedure, check, &stintv1.CheckResponse{}); err != nil {
+		t.Errorf("a check of gRPC: %v", err)
+	}
+	if err := conn.Invoke(t.Context(), "/grpc.health.v1.Health/Check", &healthpb.HealthCheckRequest{}, &healthpb.HealthCheckResponse{}); err != nil {
+		t.Errorf("a probe of gRPC: %v", err)
+	}
+	if log.Len() > 0 {
+		t.Errorf("the log says of what is served: %s", &log)
+	}
+	for range 1000 {
+		if status, _ := w.visit("GET", "/metrics", host, "", "", nil); status != http.StatusMisdirectedRequest {
+			t.Fatalf("/metrics: %d", status)
+		}
+	}
+	counted := 0
+	for _, line := range w.observer.seen() {
+		if line == "request metrics permission_denied" {
+			counted++
+		}
+	}
+	lines := strings.Count(log.String(), "\n")
+	if counted != 1000 || lines < 1 || lines > 500 || !strings.Contains(log.String(), "host="+host) || !strings.Contains(log.String(), "--api-hosts") {
+		t.Errorf("1000 refusals are counted %d times, and logged in %d lines: %.300s", counted, lines, &log)
 	}
 }

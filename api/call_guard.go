@@ -172,18 +172,26 @@ func (g *gatekeeper) stillAdmits(x *exchange, procedure string) *auth.Refusal {
 // refused counts a refusal, and logs a wrong token as long as its address does not send too many.
 func (g *gatekeeper) refused(x *exchange, procedure, token string, refusal *auth.Refusal) {
 	if _, known := g.ops[procedure]; !known {
-		procedure = "other"
+		procedure = otherProcedure
 	}
 	g.observer.Request(procedure, codeOfRefusal(refusal).String(), 0, "")
 	if token == "" || refusal.Kind != auth.Unproven {
 		return
 	}
-	host, _, err := net.SplitHostPort(x.remote)
+	g.tell(x.remote, "a request with a wrong token was refused", "procedure", procedure)
+}
+
+// otherProcedure is the name of what is not served in metrics and in the log.
+const otherProcedure = "other"
+
+// tell logs a refusal, as long as its address does not cause too many.
+func (g *gatekeeper) tell(remote, text string, details ...any) {
+	host, _, err := net.SplitHostPort(remote)
 	if err != nil {
-		host = x.remote
+		host = remote
 	}
 	if g.attempts.Worth(host, time.Now()) {
-		g.logger.Warn("a request with a wrong token was refused", "address", host, "procedure", procedure)
+		g.logger.Warn(text, append([]any{"address", host}, details...)...)
 	}
 }
 

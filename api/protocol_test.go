@@ -41,10 +41,9 @@ func throughBothDoors(t *testing.T, test func(*testing.T, *world, *grpc.ClientCo
 	t.Run("grpc-go", func(t *testing.T) { w := newWorld(t); test(t, w, w.dial(w.grpcAddr)) })
 }
 
-func (w *world) dial(addr string) *grpc.ClientConn {
+func (w *world) dial(addr string, options ...grpc.DialOption) *grpc.ClientConn {
 	w.t.Helper()
-	conn, err := grpc.NewClient(addr,
-		grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(addr, append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		w.t.Fatal(err)
 	}
