@@ -7,7 +7,7 @@ export CGO_ENABLED ?= 0
 tool := go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help generate generate-check build image test demo race race-all twins sim mutants mutants-changed chaos storm upgrade flood pages proxies traefik dashboard pictures js python docker lint lint-all fuzz bench bench-allocs bench-baseline ci full
+.PHONY: help generate generate-check build image test demo race race-all twins sim mutants mutants-changed chaos storm upgrade flood pages proxies spellings traefik dashboard pictures js python docker lint lint-all fuzz bench bench-allocs bench-baseline ci full
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -100,6 +100,10 @@ pages: ## every command of README.md and docs/, typed in a fresh copy of the rep
 proxies: ## the examples with nginx, Caddy, HAProxy and, where it was built, Traefik, in front of three real nodes
 	go test -tags proxies -count=1 -timeout 10m -v -run '^TestProxies' ./examples
 
+# Debian's servers, as testdata/servers sets them up.
+spellings: ## real servers asked for a page in every spelling: what they take for it, a gate counts or refuses
+	go test -tags spellings -count=1 -timeout 10m -v -run '^TestTheSpellingsThatServersTake$$' ./internal/gate
+
 # The module lacks the web page and a nested module with two empty types. Building it takes many minutes, so ci has no Traefik.
 traefik_version := v3.7.9
 traefik_source := dist/traefik-$(traefik_version)
@@ -145,7 +149,7 @@ docker: image ## docker-compose.yml, and the files of three production hosts, on
 	go test -tags docker -count=1 -v -run 'Compose|ProductionHosts' ./internal/chaos
 	go test -tags pages -count=1 -v -run '^TestPagesOfContainers$$' ./examples
 
-tags := chaos,docker,flood,nightly,pages,proxies,upgrade
+tags := chaos,docker,flood,nightly,pages,proxies,spellings,upgrade
 
 lint: ## vet and staticcheck, with the build tags
 	go vet -tags $(tags) ./...

@@ -174,7 +174,7 @@ func spellings(w *world, address string) error {
 	}
 	// Each of these is a login for some server, or was written to lead out of one.
 	for _, path := range []string{"/./login", "/a/../login", "/static/../login", "/static/%2e%2e/login", "/static/..%2flogin", "/static/..;/login",
-		"/login/../page", "/login/%2e%2e/page", "/login/..%2fpage", "/login/..;/page", "/login/..%5cpage"} {
+		"/login/../page", "/login/%2e%2e/page", "/login/..%2fpage", "/login/..;/page", "/login/..%5cpage", "/login%0a", "/login%0d%0a", "/login\x85", "/login\xa0"} {
 		if status := w.spell(address, path); status == http.StatusOK {
 			return fmt.Errorf("%s: status %d", path, status)
 		}

@@ -4,24 +4,29 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // pathBytesMax bounds a path, which each route reads, maybe four times: a longer one could take longer than a proxy waits, and then pass.
 const pathBytesMax = 8 << 10
 
-// paths are what servers take the path of one target for, "" for none. Most targets have one.
-type paths [4]string
+// paths are what servers take the path of one target for, "" for none: one for each set of readings. Most targets have one.
+type paths [everyReading]string
 
 // readings returns the paths of a target, such as /a//b/C/?x=1 or http://host/a/c. Each has one spelling:
 //
 //	%41                 decoded once
 //	//, /a/, /A         empty segments, a slash at the end and the case of ASCII letters do not matter (nginx, Express, IIS)
 //
-// Two things make no difference for some servers, and a great one for others. A target with one of them has both paths:
+// Some things make no difference for some servers, and a great one for others. A target with one of them has both paths:
 //
 //	%2F, %5C            a slash (nginx, IIS), or a letter (Express); "%2f" or "%5c" in the second path
 //	/a;x=1/b            a parameter that is cut off (Tomcat, Jetty), or a part of the name (Express)
+//	/a%20, /a.          white space, dots and bytes that are no text at an end of a name: they are dropped (trim, Windows), or a part of it
+//	//a/b               the host a (parse_url of PHP), or a name
 //
 // What no ordinary client sends, and servers read in more ways than anybody knows, is refused.
 func readings(target string) (paths, error) {
@@ -32,39 +37,65 @@ func readings(target string) (paths, error) {
 	if len(path) > pathBytesMax { //mutant:path-of-any-length
 		return paths{}, &Refusal{http.StatusBadRequest, fmt.Sprintf("the path has %d bytes: at most %d are allowed", len(path), pathBytesMax)}
 	}
-	var slashes, parameters bool
+	if err := printable(path); err != nil {
+		return paths{}, err
+	}
+	var differ reading
 	segments := strings.Split(path, "/")
 	for i, segment := range segments {
 		decoded := decode(segment)
 		if err := unambiguous(decoded, i == len(segments)-1); err != nil {
 			return paths{}, err
 		}
-		slashes = slashes || strings.ContainsAny(decoded, `/\`)   //mutant:encoded-slash-leaves-a-route
-		parameters = parameters || strings.Contains(decoded, ";") //mutant:parameter-leaves-a-route
+		if strings.ContainsAny(decoded, `/\`) { //mutant:encoded-slash-leaves-a-route
+			differ |= slashesInNames
+		}
+		if strings.Contains(decoded, ";") { //mutant:parameter-leaves-a-route
+			differ |= parametersInNames
+		}
+		if strings.ContainsFunc(decoded, isLoose) { //mutant:space-leaves-a-route
+			differ |= looseEnds
+		}
 	}
-	all := paths{cleanPath(path, plain)}
-	if slashes {
-		all[1] = cleanPath(path, reading{slashes: true})
+	if strings.HasPrefix(path, "//") { //mutant:host-leaves-a-route
+		differ |= hostInPath
 	}
-	if parameters {
-		all[2] = cleanPath(path, reading{parameters: true})
-	}
-	if slashes && parameters {
-		all[3] = cleanPath(path, reading{slashes: true, parameters: true})
+	var all paths
+	for way := range everyReading {
+		if way&^differ != 0 {
+			continue
+		}
+		if clean := cleanPath(path, way); !slices.Contains(all[:way], clean) {
+			all[way] = clean
+		}
 	}
 	return all, nil
 }
 
+// printable refuses what is no part of a URI (RFC 3986), and control characters however they are written: "$" of many regular
+// expressions matches before a line feed, and servers cut a request line at any white space that their language knows.
+func printable(path string) error {
+	if path != "" && path != "*" && path[0] != '/' { //mutant:path-without-slash-leaves-a-route
+		return ambiguous(`no "/" at its beginning`)
+	}
+	if strings.ContainsFunc(decode(path), unicode.IsControl) { //mutant:control-character-leaves-a-route
+		return ambiguous("a control character")
+	}
+	for i := range len(path) {
+		if path[i] >= utf8.RuneSelf { //mutant:raw-byte-leaves-a-route
+			return ambiguous("a byte that is no ASCII and not percent-encoded")
+		}
+	}
+	return nil
+}
+
 // unambiguous refuses a decoded segment in which a server may find a way up, or nothing at all.
 func unambiguous(segment string, last bool) error {
-	if strings.IndexByte(segment, 0) >= 0 {
-		return ambiguous("a byte 0")
-	}
 	parts := strings.FieldsFunc(segment, isSlash)
 	for i, part := range parts {
 		name, _, cut := strings.Cut(part, ";")
-		switch {
-		case name == "." || name == "..": //mutant:dots-leave-a-route
+		switch bare := strings.TrimFunc(name, isSpace); {
+		case bare == "." || bare == "..": //mutant:dots-leave-a-route
 			return ambiguous(`a segment "." or ".."`)
 		case cut && i < len(parts)-1: //mutant:slash-in-a-parameter-leaves-a-route
 			return ambiguous(`a "/" in a parameter behind ";"`)
@@ -79,26 +110,40 @@ func ambiguous(what string) error {
 	return &Refusal{http.StatusBadRequest, "the path has " + what + ", which servers read in different ways: send the path without it"}
 }
 
-// reading is a way to read a path: which of encoded slashes and parameters are parts of names.
-type reading struct{ slashes, parameters bool }
+// reading is a way to read a path.
+type reading uint8
 
-var plain = reading{}
+const (
+	slashesInNames    reading = 1 << iota // encoded ones are parts of names
+	parametersInNames                     // what follows ";" too
+	looseEnds                             // what is loose at the ends of a name is no part of it
+	hostInPath                            // "//" begins with the name of a host
+
+	everyReading
+	plain reading = 0
+)
 
 // cleanPath returns a path in its one spelling.
 func cleanPath(path string, way reading) string {
+	if way&hostInPath != 0 {
+		_, path, _ = strings.Cut(path[len("//"):], "/")
+	}
 	var names []string
 	for segment := range strings.SplitSeq(path, "/") {
-		if !way.parameters {
+		if way&parametersInNames == 0 {
 			segment, _, _ = strings.Cut(segment, ";")
 		}
 		segment = lower(decode(segment)) //mutant:encoded-path-differs
 		parts := []string{encodedSlashes.Replace(segment)}
-		if !way.slashes {
+		if way&slashesInNames == 0 {
 			parts = strings.FieldsFunc(segment, isSlash)
 		}
 		for _, name := range parts {
-			if !way.parameters {
+			if way&parametersInNames == 0 {
 				name, _, _ = strings.Cut(name, ";") // a proxy may have decoded it
+			}
+			if way&looseEnds != 0 {
+				name = strings.TrimFunc(name, isLoose)
 			}
 			if name != "" {
 				names = append(names, name)
@@ -107,6 +152,12 @@ func cleanPath(path string, way reading) string {
 	}
 	return "/" + strings.Join(names, "/")
 }
+
+// isLoose reports whether a character vanishes for some servers where a name begins or ends. A byte that is no text may be white space
+// in another character set.
+func isLoose(r rune) bool { return r == '.' || isSpace(r) }
+
+func isSpace(r rune) bool { return r == utf8.RuneError || unicode.In(r, unicode.Z, unicode.C) }
 
 func isSlash(r rune) bool { return r == '/' || r == '\\' }
 

@@ -30,8 +30,8 @@ var ofGate = []group{
 	}},
 	{tests("internal/gate", "TestAPathOfSeveralReadingsCountsAsAll"), edits{
 		"dots-leave-a-route":                  never,
-		"encoded-slash-leaves-a-route":        swap("slashes ||", "false &&"),
-		"parameter-leaves-a-route":            swap("parameters ||", "false &&"),
+		"encoded-slash-leaves-a-route":        never,
+		"parameter-leaves-a-route":            never,
 		"slash-in-a-parameter-leaves-a-route": swap("len(parts)-1", "0"),
 		"first-reading-alone":                 without(".with(found)"),
 		"reading-without-route-passes":        never,
@@ -40,8 +40,15 @@ var ofGate = []group{
 		"security-reading-fails-open": swap("&&", "||"),
 	}},
 	{tests("internal/gate", "TestAPathHasOneSpelling"), edits{
-		"path-of-any-length": never,
-		"host-ends-the-path": never,
+		"path-of-any-length":                never,
+		"host-ends-the-path":                never,
+		"path-without-slash-leaves-a-route": never,
+		"control-character-leaves-a-route":  never,
+		"raw-byte-leaves-a-route":           never,
+	}},
+	{tests("internal/gate", "TestNoSpellingOfAPageIsFree"), edits{
+		"space-leaves-a-route": never,
+		"host-leaves-a-route":  never,
 	}},
 	{tests("internal/clientaddr", "TestTheClientIsTheRightmostAddressThatNoTrustedProxyHas"), edits{
 		"leftmost-address-counts": instead("for i := 0; i < 1 && p.has(address); i++ {"),
