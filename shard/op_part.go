@@ -42,7 +42,10 @@ func (e *evaluation) operate(r *Request) Result {
 	case Acknowledge:
 		return part.atHome().acknowledge()
 	case Settle:
-		return part.atHome().settleHome()
+		if err := settlementProblem(r, e.at.Shard); err != nil {
+			return Result{Err: err}
+		}
+		return part.atHome().settleOnce()
 	}
 	return Result{Err: &Error{Code: NotBuilt, Message: fmt.Sprintf(
 		"operation %d is no part of one on several shards, or not known to this version", r.Op)}}

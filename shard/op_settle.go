@@ -9,12 +9,32 @@ import (
 // A hold of an operation, or its decision, is settled as on one shard, but home alone decides that, and how: once, and a
 // hold's expiry by home's time. The legs follow when they hear of it.
 
+// settleOnce settles at most once for an id. What ended an operation is in its ruling too; an extension leaves no other trace.
+func (e homeEvaluation) settleOnce() Result {
+	if e.r.ID == "" {
+		return e.settleHome()
+	}
+	key := string(appendAnswerKey(nil, e.r.Namespace, e.r.ID))
+	if record, found := e.lookup(key); found { //mutant:operation-extended-again
+		result := e.replay(record.Value, e.r)
+		result.Decision.Operation = &Verdict{ID: e.r.Operation.ID, Home: e.r.Operation.Home, Known: true, State: OperationHeld}
+		if result.Err != nil || e.r.Settlement.Action == ActionExtend {
+			return result
+		}
+	}
+	if err := e.checkIDTime(e.r); err != nil {
+		return Result{Err: err}
+	}
+	result := e.settleHome()
+	if result.Err == nil && result.Decision.Index != 0 && !result.Decision.Replayed && !e.brimful {
+		e.record(key, e.r, &result.Decision)
+	}
+	return result
+}
+
 // settleHome settles the operation and home's part of it. The request has all entries; each leg is named with the keys on
 // its shard.
 func (e homeEvaluation) settleHome() Result {
-	if err := settlementProblem(e.r, e.at.Shard); err != nil {
-		return Result{Err: err}
-	}
 	s := e.r.Settlement
 	u, err := e.ruling(e.key)
 	if err == nil && u != nil && u.state == OperationHeld && e.at.Now >= u.expires {

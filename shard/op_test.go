@@ -294,6 +294,43 @@ func TestAHoldEndsByHomesTime(t *testing.T) {
 	}
 }
 
+// A late copy of an extension answers what the first one was answered, and moves nothing, as on one shard.
+func TestAnExtensionOfAnOperationCountsOnceForItsID(t *testing.T) {
+	c := newCrossing(t)
+	c.about.Op, c.hold = Reserve, &HoldTerms{TTL: minute}
+	if d := c.conclude(origin+1, true, 0).Decision; d.Operation.State != OperationHeld {
+		t.Fatalf("reserved: %+v", d)
+	}
+	extend := func(now limit.Time, id string, ttl limit.Span) Result {
+		return c.tell(now, Settle, func(r *Request) {
+			r.ID, r.Entries = id, []Entry{{Policy: "p", Key: "k", Cost: 3}, {Policy: "p", Key: "elsewhere", Cost: 1}}
+			r.Settlement = &Settlement{Action: ActionExtend, TTL: ttl, Target: Target{Hold: true, Operation: "x", Home: 3}}
+			r.Operation.Home = 3
+			r.Operation.Legs = []Leg{{Shard: 4, Decision: Decision{Limits: []LimitStatus{{Policy: "p", Key: "elsewhere"}}}}}
+		})
+	}
+	first := extend(origin+2, "first", minute)
+	extend(origin+3, "second", hour)
+	late := extend(origin+4, "first", minute)
+	if late.Err != nil || !late.Decision.Replayed || late.Decision.HoldExpires != first.Decision.HoldExpires ||
+		late.Decision.Operation == nil || late.Decision.Operation.State != OperationHeld {
+		t.Errorf("the late copy is answered %+v, %+v", late.Decision, late.Err)
+	}
+	expires := func() limit.Span {
+		return c.tell(origin+5, ResolveHome, func(r *Request) { r.Operation.Home, r.Operation.Leg = 3, 3 }).Decision.Operation.Expires
+	}
+	if got := expires(); got != hour-2 {
+		t.Errorf("after the late copy the hold lives for %d, want %d", got, hour-2)
+	}
+	if other := extend(origin+6, "second", minute); other.Err == nil || other.Err.Code != IDReused {
+		t.Errorf("another extension under a used id: %+v", other)
+	}
+	old := "00000000-0000-7000-8000-000000000000"
+	if result := extend(origin+7, old, minute); result.Err == nil || result.Err.Code != IDExpired {
+		t.Errorf("an id that is too old: %+v", result)
+	}
+}
+
 func TestAHoldThatNobodySettlesExpiresEverywhere(t *testing.T) {
 	for _, onExpire := range []policy.OnExpire{policy.OnExpireCancel, policy.OnExpireCommit} {
 		home, there := newCrossing(t), newCrossing(t)

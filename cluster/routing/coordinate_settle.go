@@ -46,11 +46,16 @@ func (r *Router) settleAcross(ctx context.Context, request *shard.Request, shard
 	return result
 }
 
-// settleHome has home settle. excess is what the legs were charged beforehand, or nil.
+// settleHome has home settle. excess is what the legs were charged beforehand, or nil. The end of an operation is recognized by
+// itself, an extension only by an id.
 func (o *operation) settleHome(ctx context.Context, excess *shard.Excess) shard.Result {
 	about := o.about
 	about.Excess = excess
-	return o.send(ctx, o.home, shard.Request{Op: shard.Settle, Entries: o.whole.Entries, Settlement: o.whole.Settlement,
+	id := o.whole.ID
+	if id == "" && o.whole.Settlement.Action == shard.ActionExtend {
+		id = drawID()
+	}
+	return o.send(ctx, o.home, shard.Request{Op: shard.Settle, ID: id, Entries: o.whole.Entries, Settlement: o.whole.Settlement,
 		Operation: &about})
 }
 

@@ -145,7 +145,18 @@ func (v *voyage) settle(w *archipelago, d *shard.Decision) {
 	defer node.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(100+w.draw(8000))*time.Millisecond)
 	defer cancel()
+	if w.draw(2) == 0 {
+		request.ID = fmt.Sprint("settles ", v.number, " ", w.draw(1_000_000))
+	}
 	result := node.Decide(ctx, cloneRequests([]shard.Request{request}))[0]
+	if request.ID != "" && result.Err == nil && s.Action == shard.ActionExtend {
+		time.Sleep(time.Duration(w.draw(3000)) * time.Millisecond)
+		again := node.Decide(ctx, cloneRequests([]shard.Request{request}))[0]
+		if again.Err == nil && again.Decision.HoldExpires != result.Decision.HoldExpires {
+			w.Errorf("seed %d: operation %d: one extension ends at %d, and its copy at %d", w.seed, v.number, result.Decision.HoldExpires,
+				again.Decision.HoldExpires)
+		}
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch {
@@ -542,6 +553,33 @@ func TestWhoWaitsForASeatOnSeveralShardsHasIt(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Extensions are counted once, whoever asks again and when, and those without an id too: a node repeats their messages.
+func TestALateCopyOfAnExtensionMovesNothing(t *testing.T) {
+	calmSeas(t, func(w *archipelago, node *mortal) {
+		reserve := acrossAll(shard.Reserve, "k", 0, 1)
+		reserve.Hold = &shard.HoldTerms{TTL: limit.Span(time.Minute / time.Microsecond)}
+		held := node.Decide(w.Context(), []shard.Request{reserve})[0].Decision
+		extend := func(id string, ttl time.Duration) shard.Decision {
+			r := shard.Request{Op: shard.Settle, Namespace: "n", ID: id, Entries: shard.Taken(&reserve, &held), Settlement: &shard.Settlement{
+				Action: shard.ActionExtend, TTL: limit.Span(ttl / time.Microsecond), Target: shard.Target{Hold: true,
+					DecidedAt: held.DecidedAt, Operation: held.Operation.ID, Home: held.Operation.Home}}}
+			result := node.Decide(w.Context(), cloneRequests([]shard.Request{r}))[0]
+			if result.Err != nil {
+				t.Fatal(result.Err)
+			}
+			return result.Decision
+		}
+		first, second := extend("first", time.Minute), extend("second", time.Hour)
+		if late := extend("first", time.Minute); !late.Replayed || late.HoldExpires != first.HoldExpires || len(late.Limits) != 2 {
+			t.Errorf("the late copy is answered %+v", late)
+		}
+		time.Sleep(2 * time.Minute)
+		if last := extend("", time.Hour); last.HoldExpires <= second.HoldExpires {
+			t.Errorf("the hold ends at %d, and was to end at %d before", last.HoldExpires, second.HoldExpires)
+		}
+	})
 }
 
 // A client that has used up a key of its own no longer takes anything from other keys, not even briefly.

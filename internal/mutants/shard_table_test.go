@@ -73,6 +73,7 @@ var ofShard = []group{
 		"home-aborts-no-unknown":        gone,
 		"home-decides-after-forgetting": never,
 	}},
+	{tests("shard", "TestAnExtensionOfAnOperationCountsOnceForItsID"), edits{"operation-extended-again": swap("found {", "found && false {")}},
 	{tests("shard", "TestAReleaseThatFindsNothingLeavesATombstone"), edits{"no-tombstone": gone}},
 	{tests("shard", "TestAChargeIsNeverMadeAgain"), edits{"charge-answered-after-release": instead("case false:")}},
 	{tests("shard", "TestAVerdictIsAboutOneCharge"), edits{"verdict-for-any-charge": always}},

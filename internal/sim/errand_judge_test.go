@@ -111,9 +111,11 @@ func judgeErrands(all []*errand) (errs []error) {
 		case e.fate == ended && e.of.request.Hold != nil && e.of.request.Hold.TTL != longHold: // it may have expired
 		case e.fate == ended:
 			wrong(e, "nobody else has ended it")
-		case e.kind == "rule" || e.kind == "extend": // repeated, they answer the same, and may take effect again
+		case e.kind == "rule": // repeated, it answers the same, and may take effect again
 		case e.again != nil && (e.again.Allowed != e.decision.Allowed || e.again.DecidedAt != e.decision.DecidedAt || !e.again.Replayed):
 			wrong(e, "an id is answered in another way: %+v", *e.again)
+		case e.kind == "extend" && e.again != nil && e.again.HoldExpires != e.decision.HoldExpires:
+			wrong(e, "an id has extended the hold again: %+v", *e.again)
 		case e.again != nil && e.again.Tallied != nil && !reflect.DeepEqual(e.again.Tallied, e.decision.Tallied):
 			wrong(e, "an id has another tally: %+v", *e.again.Tallied)
 		case e.kind == "correct" && e.again != nil && !reflect.DeepEqual(e.again.System, e.decision.System):

@@ -263,6 +263,8 @@ func (r *runner) end(of *errand) *errand {
 		r.spendAbove(e)
 	case target.Hold && n == 0:
 		e.kind, e.request.Settlement.Action, e.request.Settlement.TTL = "extend", shard.ActionExtend, of.request.Hold.TTL
+		r.ids++
+		e.request.ID = fmt.Sprintf("e%d-%d", r.number, r.ids)
 		return e
 	case target.Hold && n < 4:
 		e.request.Settlement.Action = shard.ActionCommit
