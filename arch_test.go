@@ -159,7 +159,7 @@ var testsMayUse = map[string][]string{
 	"client/internal/inbound": {"stinttest", "api/gen/stint/v1/stintv1connect", "client/stintconnect", "client/stintgrpc", "client/stinthttp"},
 	"internal/keyhash":        {"policy", "shard", "shard/placement"},
 	"internal/chaos":          {"cluster/peer", "internal/backup", "limit", "shard"},
-	"client":                  {"stinttest"},
+	"client":                  {"internal/node"}, // the node of the examples
 	"stinttest":               {"api/gen/stint/v1"},
 	"examples/go-web":         {"stinttest"},
 	"internal/sim":            {"api", "cluster/gossip", "cluster/placement", "internal/node", "limit", "policy", "shard"},

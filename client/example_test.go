@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/stint-io/stint/client"
+	"github.com/stint-io/stint/internal/node"
 	"github.com/stint-io/stint/internal/testcluster"
 )
 
@@ -83,23 +85,25 @@ var errWrongPassword = errors.New("wrong password")
 
 func passwordIsRight(_, password string) bool { return password == "secret" }
 
-// dial starts a node with the policies of `stint serve --dev`, and a client of it.
+// dial starts a node with the policies of `stint serve --dev`, and a client of it. The node is in this process: go test has compiled
+// the server before this runs, whereas a program that is built here compiles all of it beside go test.
 func dial() (limits *client.Client, stop func()) {
 	dir, err := os.MkdirTemp(testcluster.InMemory(), "stint-example-")
 	must(err)
-	policies, err := os.ReadFile("../policy/dev.yaml")
-	must(err)
-	binary, err := testcluster.Binary()
-	must(err)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	node, err := testcluster.Start(ctx, testcluster.Options{Nodes: 1, Dir: dir, Direct: true, Binary: binary, Policies: string(policies)})
+	n, err := node.Start(ctx, node.Config{
+		DataDir: filepath.Join(dir, "data"), APIAddr: "127.0.0.1:0", PoliciesFile: "../policy/dev.yaml", Dev: true,
+	})
 	must(err)
-	limits, err = client.New(client.Config{Addresses: []string{"http://" + node.Addr(0)}})
+	must(n.AwaitReady(ctx))
+	limits, err = client.New(client.Config{Addresses: []string{"http://" + n.APIAddr()}})
 	must(err)
 	return limits, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+		defer cancel()
 		limits.Close()
-		node.Close()
+		must(n.Close(ctx))
 		must(os.RemoveAll(dir))
 	}
 }
