@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
@@ -39,6 +40,21 @@ func TestParentsAreDecidedTogetherWithTheirChildren(t *testing.T) {
 		got, err := withParents(familyPolicies(), c.entries)
 		if want := slices.Concat(c.entries, c.want); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v (%v)", name, got, err)
+		}
+	}
+}
+
+// What the client has sent is told from what was added, by which a copy of the request is recognized.
+func TestTheEntriesOfAClientAreToldFromParents(t *testing.T) {
+	entry := func(policy, key string) *stintv1.Entry { return &stintv1.Entry{Policy: policy, Key: key} }
+	for own, entries := range map[int][]*stintv1.Entry{
+		0: {entry("per-ip", "k"), entry("vendor", "acme")},
+		1: {entry("product", "eu/acme/x")},
+		2: {entry("product", "eu/acme/x"), entry("vendor", "eu/acme")},
+	} {
+		r, err := entriesRequest(familyPolicies(), shard.Check, "", entries)
+		if err != nil || r.Own != own {
+			t.Errorf("%v: %d of %d are the client's, want %d: %v", entries, r.Own, len(r.Entries), own, err)
 		}
 	}
 }

@@ -82,7 +82,10 @@ func entriesRequest(
 			return r, err
 		}
 	}
-	r.Entries, err = withParents(policies, r.Entries)
+	own := len(r.Entries)
+	if r.Entries, err = withParents(policies, r.Entries); len(r.Entries) > own {
+		r.Own = own
+	}
 	r.Revision = policies.Version()
 	return r, err
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/stint-io/stint/limit"
@@ -22,6 +23,7 @@ const (
 	answerHeld         // the expiry of the hold follows
 	answerTallied      // the tally follows
 	answerCorrected    // the bill follows; from LevelNotify on
+	answerParents      // the policies and keys of parents follow; from LevelNotify on
 )
 
 // The bits of a status's flags.
@@ -37,7 +39,8 @@ const (
 )
 
 // encodeAnswer writes the record of an id: format, fingerprint, then the decision. The policy and key of a status are
-// those of the request, which every request with this id contains; only the number of the entry is written.
+// those of the request, which every request with this id contains; only the number of the entry is written. The parents of a
+// policy may be others by then, so they are named.
 func encodeAnswer(r *Request, d *Decision) []byte {
 	b := binary.LittleEndian.AppendUint64([]byte{answerFormat}, fingerprint(r))
 	b = binary.AppendVarint(b, int64(d.DecidedAt))
@@ -45,7 +48,7 @@ func encodeAnswer(r *Request, d *Decision) []byte {
 	b = binary.AppendUvarint(b, d.Position.Seq)
 	b = binary.AppendUvarint(b, uint64(d.Index))
 	b = append(b, bit(d.ShadowDenied)*answerShadowDenied|bit(!d.Allowed)*answerDenied|bit(d.HoldExpires != 0)*answerHeld|
-		bit(d.Tallied != nil)*answerTallied|bit(r.Op == CorrectUsage)*answerCorrected)
+		bit(d.Tallied != nil)*answerTallied|bit(r.Op == CorrectUsage)*answerCorrected|bit(r.Own != 0)*answerParents)
 	more := !d.Allowed || d.HoldExpires != 0 || d.Tallied != nil || r.Op == CorrectUsage
 	if !d.Allowed {
 		b = binary.AppendVarint(b, int64(d.RetryAfter))
@@ -58,6 +61,12 @@ func encodeAnswer(r *Request, d *Decision) []byte {
 	}
 	if r.Op == CorrectUsage {
 		b = appendString(b, string(d.Document().Body))
+	}
+	if r.Own != 0 {
+		b = binary.AppendUvarint(b, uint64(len(r.Entries)-r.Own))
+		for i := range r.Entries[r.Own:] {
+			b = appendString(appendString(b, r.Entries[r.Own+i].Policy), r.Entries[r.Own+i].Key)
+		}
 	}
 	b = binary.AppendUvarint(b, uint64(len(d.Limits)))
 	entry := 0
@@ -119,7 +128,7 @@ func decodeAnswer(shard ID, value []byte, r *Request) (d Decision, sameRequest b
 	if format := in.byte(); format != answerFormat && format != answerFormatMore {
 		return Decision{}, false, errors.New("shard: idempotency record of an unknown format")
 	}
-	if in.fixed64() != fingerprint(r) { //mutant:one-id-for-any-request
+	if !r.isOf(in.fixed64()) {
 		return Decision{}, false, nil
 	}
 	d = Decision{Replayed: true, DecidedAt: limit.Time(in.varint()),
@@ -137,6 +146,13 @@ func decodeAnswer(shard ID, value []byte, r *Request) (d Decision, sameRequest b
 	}
 	if flags&answerCorrected != 0 {
 		d.System = &SystemAnswer{Document: Document{Version: 1, Body: []byte(in.string())}}
+	}
+	if flags&answerParents != 0 {
+		then := Request{Entries: slices.Clip(r.own())}
+		for range in.count() {
+			then.Entries = append(then.Entries, Entry{Policy: in.string(), Key: in.string()})
+		}
+		r = &then
 	}
 	for range in.uvarint() {
 		s, ok := in.status(r)

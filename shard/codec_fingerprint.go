@@ -9,16 +9,35 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// fingerprint distinguishes requests that use the same id. It is stored in records, so the fingerprint of a request that
-// the first version knew must not change: newer fields are appended, and only if they are set.
-func fingerprint(r *Request) uint64 {
+// fingerprint distinguishes requests that use the same id, by what the client has sent: policies may have got or lost parents
+// since. It is stored in records, so the fingerprint of a request that the first version knew must not change: newer fields are
+// appended, and only if they are set.
+func fingerprint(r *Request) uint64 { return r.printOf(r.own()) }
+
+// own returns the entries that the client has sent.
+func (r *Request) own() []Entry {
+	if r.Own == 0 {
+		return r.Entries
+	}
+	return r.Entries[:min(r.Own, len(r.Entries))] //mutant:parents-are-of-the-request
+}
+
+// isOf reports whether the fingerprint in a record is the request's. Below LevelNotify it covered the parents.
+func (r *Request) isOf(print uint64) bool {
+	if r.Operation != nil && r.Op != Settle {
+		return print == r.Operation.Fingerprint
+	}
+	return print == fingerprint(r) || r.Own != 0 && print == r.printOf(r.Entries) //mutant:one-id-for-any-request
+}
+
+func (r *Request) printOf(entries []Entry) uint64 {
 	b := make([]byte, 0, 256)
 	b = append(b, byte(r.Op))
 	b = appendString(b, r.Namespace)
 	b = appendString(b, r.Limit)
 	inline := false
-	for i := range r.Entries {
-		e := &r.Entries[i]
+	for i := range entries {
+		e := &entries[i]
 		b = appendString(b, e.Policy)
 		b = appendString(b, e.Key)
 		b = appendString(b, e.Tier)
@@ -26,8 +45,8 @@ func fingerprint(r *Request) uint64 {
 		inline = inline || e.Limits != nil
 	}
 	if inline {
-		for i := range r.Entries {
-			b = appendInline(b, r.Entries[i].Limits)
+		for i := range entries {
+			b = appendInline(b, entries[i].Limits)
 		}
 	}
 	b = r.Hold.append(b)

@@ -56,6 +56,8 @@ func TestGoldenBytesOfExtras(t *testing.T) {
 	show("counter with a since", (&counter{limits: []counted{{name: "a", limit: windowLimit, since: origin}}}).encode(origin).Value)
 	r, d := everyAnswer()
 	show("answer", encodeAnswer(r, d))
+	r.Own = 1
+	show("answer with parents", encodeAnswer(r, d))
 	golden(t, "testdata/extras.golden", text)
 }
 
@@ -104,16 +106,22 @@ func everyAnswer() (*Request, *Decision) {
 }
 
 func TestAnswerWithExtrasComesBack(t *testing.T) {
-	r, d := everyAnswer()
-	value := encodeAnswer(r, d)
-	got, same, err := decodeAnswer(3, value, r)
-	d.Replayed = true
-	if err != nil || !same || !reflect.DeepEqual(got, *d) {
-		t.Errorf("%+v\ncame back as %+v, %v, %v", *d, got, same, err)
-	}
-	for n := range len(value) {
-		if _, same, err := decodeAnswer(3, value[:n], r); same && err == nil {
-			t.Errorf("%d of %d bytes are enough", n, len(value))
+	for own := range 2 {
+		r, d := everyAnswer()
+		r.Own = own
+		value := encodeAnswer(r, d)
+		if own > 0 { // whatever the parents are by now
+			r.Entries = r.Entries[:own]
+		}
+		got, same, err := decodeAnswer(3, value, r)
+		d.Replayed = true
+		if err != nil || !same || !reflect.DeepEqual(got, *d) {
+			t.Errorf("%+v\ncame back as %+v, %v, %v", *d, got, same, err)
+		}
+		for n := range len(value) {
+			if _, same, err := decodeAnswer(3, value[:n], r); same && err == nil {
+				t.Errorf("%d of %d bytes are enough", n, len(value))
+			}
 		}
 	}
 }

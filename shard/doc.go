@@ -108,11 +108,12 @@
 //
 // The entry node adds the entries of the parents (ParentOf), and names the revision of the policies by which it did. A
 // shard with a newer revision refuses the request as Outdated if a parent is missing. A shard with that revision or an
-// older one accepts it as it is. A request that was already counted is recognized before this check.
+// older one accepts it as it is. A request that was already counted is recognized before this check, by what its client has sent:
+// neither its fingerprint nor its home depend on parents, and home looks for both records that its id may have (op_alone.go).
 //
 // # Operations on several shards
 //
-// An operation has a home, which is the lowest of its shards, and legs, which are the others. Each leg is charged before
+// An operation has a home, the lowest shard of the keys that the client has named, and legs, which are the others. Each leg is charged before
 // home decides. Home decides in one entry, its own entries and with them the whole operation. Home's record of that, the
 // ruling, is the outcome and is never made twice. The following rules keep this safe whatever is lost, duplicated or late,
 // and whichever node dies (X4):

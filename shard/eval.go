@@ -179,6 +179,9 @@ func (e *evaluation) decideByID(r *Request, answer *Result) {
 		*answer = e.replay(record.Value, r)
 		return
 	}
+	if e.decidedAcross(r, answer) {
+		return
+	}
 	if r.Op.charges() && e.view.Full() {
 		answer.Err = e.full()
 		return

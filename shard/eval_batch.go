@@ -92,8 +92,7 @@ func (b *batch) replay(value []byte, r *Request) Result {
 		return Result{Err: unreadable("idempotency_id", fmt.Sprintf("what the request with id %q was answered", r.ID), err)}
 	}
 	if !same {
-		return Result{Err: &Error{Code: IDReused, Field: "idempotency_id",
-			Message: fmt.Sprintf("%q was used for another request; a new request needs a new id", r.ID)}}
+		return Result{Err: idReused(r.ID)}
 	}
 	return Result{Decision: d}
 }
@@ -103,6 +102,10 @@ func (b *batch) replay(value []byte, r *Request) Result {
 func (b *batch) record(key string, r *Request, d *Decision) {
 	made, _ := timeOfUUIDv7(r.ID)
 	forgetAt := max(b.at.Now, made) + limit.Time(b.retention(r))
+	if r.Own != 0 && b.at.Level < LevelNotify {
+		whole := *r
+		whole.Own, r = 0, &whole
+	}
 	b.write(Put{Key: key, Record: Record{Value: encodeAnswer(r, d), ForgetAt: forgetAt}})
 }
 

@@ -30,20 +30,24 @@ func printOf(name string) LimitPrint { return LimitPrint(xxhash.Sum64String(name
 // Taken returns the entries of a counted request in the form that the settlement of its decision needs: each with the
 // units that were taken (the granted ones of a Partial), and the limits that have counted them.
 func Taken(r *Request, d *Decision) []Entry {
-	entries, rest := make([]Entry, len(r.Entries)), d.Limits
-	for i := range entries {
-		entries[i], rest = takenEntry(r, i, rest, nil)
+	entries, rest := make([]Entry, 0, len(r.Entries)), d.Limits
+	for i := range r.Entries {
+		var e Entry
+		var took bool
+		if e, rest, took = takenEntry(r, i, rest, nil); took {
+			entries = append(entries, e)
+		}
 	}
 	return entries
 }
 
 // takenEntry returns the i-th of these entries, and the remaining statuses. Its own statuses are the first of rest. The
-// limits that have counted it are appended to counted.
-func takenEntry(r *Request, i int, rest []LimitStatus, counted []LimitPrint) (Entry, []LimitStatus) {
+// limits that have counted it are appended to counted. A parent without a status has taken nothing: the policy has got it since.
+func takenEntry(r *Request, i int, rest []LimitStatus, counted []LimitPrint) (_ Entry, _ []LimitStatus, took bool) {
 	e := r.Entries[i]
 	n := r.statusesOf(i, rest)
-	if r.Op == Reserve {
-		return e, rest[n:]
+	if took = n > 0 || r.Own == 0 || i < r.Own; r.Op == Reserve { //mutant:new-parent-is-given-back
+		return e, rest[n:], took
 	}
 	if r.Op == Partial {
 		e.Cost = 0
@@ -55,7 +59,7 @@ func takenEntry(r *Request, i int, rest []LimitStatus, counted []LimitPrint) (En
 		}
 	}
 	e.Counted = counted
-	return e, rest[n:]
+	return e, rest[n:], took
 }
 
 // statusesOf returns how many of the first statuses belong to the i-th entry. Some may be missing: then those present

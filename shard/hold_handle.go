@@ -129,8 +129,10 @@ func (s *Sealer) ID(r *Request, d *Decision, retention limit.Span) string {
 	rest := d.Limits
 	for i := range r.Entries {
 		var entry Entry
-		entry, rest = takenEntry(r, i, rest, few[:0])
-		b = appendHandleEntry(b, &entry)
+		var took bool
+		if entry, rest, took = takenEntry(r, i, rest, few[:0]); took {
+			b = appendHandleEntry(b, &entry)
+		}
 	}
 	return s.end(b)
 }

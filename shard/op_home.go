@@ -95,6 +95,9 @@ func (u *ruling) reply(r *Request, now limit.Time) Result {
 
 // askHome returns the outcome of the operation, if home knows it.
 func (e homeEvaluation) askHome() Result {
+	if result, known := e.decidedAlone(); known {
+		return result
+	}
 	u, err := e.ruling(e.key)
 	if err != nil {
 		return Result{Err: err}
@@ -113,6 +116,9 @@ func (e homeEvaluation) askHome() Result {
 // concludeHome decides the whole operation, once.
 func (e homeEvaluation) concludeHome() Result {
 	o := e.r.Operation
+	if result, known := e.decidedAlone(); known { //mutant:operation-counts-what-was-counted-alone
+		return result
+	}
 	if u, err := e.ruling(e.key); err != nil {
 		return Result{Err: err}
 	} else if u != nil { //mutant:home-decides-twice //mutant:home-decides-twice-in-operations

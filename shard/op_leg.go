@@ -91,6 +91,9 @@ func (e legEvaluation) chargeLeg() Result {
 		d.Replayed = true
 		return Result{Decision: d}
 	}
+	if err := e.usedHere(); err != nil {
+		return Result{Err: err}
+	}
 	if e.view.Full() {
 		return Result{Err: e.full()}
 	}

@@ -74,8 +74,10 @@ type Request struct {
 	Op        Op
 	Namespace string
 	Entries   []Entry
-	Limit     string // Reset, SetUsed, AddUsed: only the limit of this name; "": all limits of the policy
-	ID        string // idempotency id; "": none
+	// Own is how many of the Entries the client has sent; those of parents follow them. 0: all.
+	Own   int
+	Limit string // Reset, SetUsed, AddUsed: only the limit of this name; "": all limits of the policy
+	ID    string // idempotency id; "": none
 	// Revision is the version of the policies by which the parents of the Entries were added; 0: parents were not added.
 	Revision uint64
 	// NotAfter is the last shard time at which the request may be decided, in microseconds since the Unix epoch; 0: no

@@ -18,6 +18,9 @@ func (r *Request) problem() *Error {
 	if len(r.Namespace)+len(r.ID) > textMost {
 		return Invalidf("idempotency_id", "and namespace have %d bytes: at most %d are allowed", len(r.Namespace)+len(r.ID), textMost)
 	}
+	if r.Own < 0 || r.Own > len(r.Entries) {
+		return Invalidf("own", "is %d, of %d entries", r.Own, len(r.Entries))
+	}
 	for i := range r.Entries {
 		entry := &r.Entries[i]
 		if bytes := len(r.Namespace) + len(entry.Policy) + len(entry.Key); bytes > textMost {

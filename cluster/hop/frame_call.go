@@ -127,6 +127,7 @@ const (
 	bitRevision // since shard.LevelSound
 	bitHashed   // since shard.LevelTrust
 	bitFollowed // since shard.LevelNotify
+	bitOwn      // likewise
 	bitsExtra   = 1<<iota - 1
 )
 
@@ -155,7 +156,7 @@ func appendExtra(b []byte, r *shard.Request) []byte {
 	more := moreBits(r)
 	bits := flag(inSession, bitInSession) | flag(r.Retry, bitRetry) | flag(aboutDocument, bitAboutDocument) |
 		flag(more != 0, bitAsksMore) | flag(r.Revision != 0, bitRevision) | flag(r.Hashed, bitHashed) |
-		flag(r.Trace != nil, bitFollowed)
+		flag(r.Trace != nil, bitFollowed) | flag(r.Own != 0, bitOwn)
 	if bits == 0 {
 		return b
 	}
@@ -178,6 +179,9 @@ func appendExtra(b []byte, r *shard.Request) []byte {
 	}
 	if r.Trace != nil {
 		b = appendTrace(b, r.Trace.Context())
+	}
+	if r.Own != 0 {
+		b = binary.AppendUvarint(b, uint64(r.Own))
 	}
 	return b
 }
@@ -284,6 +288,9 @@ func (r *frameReader) extra(q *shard.Request) {
 	}
 	if bits&bitFollowed != 0 {
 		q.Trace = r.trace()
+	}
+	if bits&bitOwn != 0 {
+		q.Own = int(r.upTo(math.MaxInt32))
 	}
 }
 

@@ -44,6 +44,8 @@ func fill(v reflect.Value, next *uint64) {
 		v.SetBool(true)
 	case reflect.String:
 		v.SetString(fmt.Sprint("x", *next)) // names have a bound
+	case reflect.Int:
+		v.SetInt(int64(*next))
 	case reflect.Int64:
 		v.SetInt(int64(-*next))
 	case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:

@@ -141,7 +141,7 @@ func (h *Hop) readable(requests []shard.Request) []shard.Request {
 	}
 	revisions, forgets := h.Level() >= shard.LevelSound, h.Level() >= shard.LevelTrust
 	unreadable := func(r shard.Request) bool {
-		return r.Revision != 0 && !revisions || r.Op == shard.Forget && !forgets || r.Trace != nil
+		return r.Revision != 0 && !revisions || r.Op == shard.Forget && !forgets || r.Trace != nil || r.Own != 0
 	}
 	if !slices.ContainsFunc(requests, unreadable) {
 		return requests
@@ -151,7 +151,7 @@ func (h *Hop) readable(requests []shard.Request) []shard.Request {
 		if !revisions {
 			plain[i].Revision = 0
 		}
-		plain[i].Trace = nil
+		plain[i].Trace, plain[i].Own = nil, 0
 		if plain[i].Op == shard.Forget && !forgets { // which the owner refuses
 			plain[i].Adjustment = nil
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 // A request whose entries live on several shards is an operation (X4). The node that received it is the coordinator. It
-// has the other shards, the legs, charge their parts, and then has home, the lowest shard, decide the whole. The
+// has the other shards, the legs, charge their parts, and then has home decide the whole. The
 // coordinator's state is in no log, and it may vanish at any moment: the outcome is what home has committed, and the
 // shards finish the rest by themselves (Discharge).
 
@@ -34,17 +34,22 @@ type operation struct {
 	router *Router
 	whole  *shard.Request
 	at     []shard.ID // shard of each entry
-	home   shard.ID
+	own    int        // how many entries the client has sent; those of parents follow
+	home   shard.ID   // the lowest of their shards, so a request that is sent again has the same, whatever parents there are by then
 	legs   []shard.ID // the other shards, ascending
 	about  shard.Operation
 }
 
 // operationOf prepares a request whose entries live on the given shards.
 func (r *Router) operationOf(request *shard.Request, at []shard.ID) *operation {
-	o := &operation{router: r, whole: request, at: at}
-	o.home, o.legs = homeAndLegs(at)
+	o := &operation{router: r, whole: request, at: at, own: len(at)}
+	if request.Own != 0 && (r.config.Level == nil || r.config.Level() >= shard.LevelNotify) { //mutant:home-of-a-parent
+		o.own = request.Own
+	}
+	o.home = slices.Min(at[:o.own])
+	o.legs = legsBeside(o.home, at)
 	o.about = shard.Operation{ID: request.ID, Op: request.Op, Home: o.home, TTL: chargeTTL,
-		Fingerprint: shard.OperationFingerprint(request)}
+		Fingerprint: shard.OperationFingerprint(request, o.own)}
 	if request.ID == "" {
 		o.about.ID, o.about.Drawn = drawID(), true
 	}
@@ -57,16 +62,15 @@ func drawID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// homeAndLegs returns the lowest shard as home and the others as legs, each once.
-func homeAndLegs(at []shard.ID) (home shard.ID, legs []shard.ID) {
-	home = slices.Min(at)
+// legsBeside returns the shards other than home, each once.
+func legsBeside(home shard.ID, at []shard.ID) (legs []shard.ID) {
 	for _, id := range at {
 		if id != home && !slices.Contains(legs, id) {
 			legs = append(legs, id)
 		}
 	}
 	slices.Sort(legs)
-	return home, legs
+	return legs
 }
 
 // decideAcross carries out one request whose entries live on several shards, or one that settles such a request.
@@ -110,11 +114,12 @@ func (o *operation) carryOut(ctx context.Context) shard.Result {
 
 // ask asks home for the recorded outcome of the client's id. An error counts as known.
 func (o *operation) ask(ctx context.Context) (result shard.Result, known bool) {
-	result = o.send(ctx, o.home, shard.Request{Op: shard.AskHome, Operation: &o.about})
-	if result.Err != nil {
+	entries := o.entriesAt(o.home)
+	result = o.send(ctx, o.home, shard.Request{Op: shard.AskHome, Entries: entries, Own: o.ownAtHome(), Operation: &o.about})
+	verdict := result.Decision.Operation
+	if result.Err != nil || verdict == nil { // nil: it was decided by home alone
 		return result, true
 	}
-	verdict := result.Decision.Operation
 	if !verdict.Known {
 		return shard.Result{}, false
 	}
@@ -122,12 +127,13 @@ func (o *operation) ask(ctx context.Context) (result shard.Result, known bool) {
 }
 
 // send sends one message of the operation to a shard. A successful answer of home about the operation always has a
-// verdict.
+// verdict, unless home has decided the same request alone, before a policy got a parent.
 func (o *operation) send(ctx context.Context, to shard.ID, message shard.Request) shard.Result {
 	message.Namespace, message.Revision, message.Hashed = o.whole.Namespace, o.whole.Revision, o.whole.Hashed
 	message.Trace = o.whole.Trace
 	result := o.router.deliver(ctx, o.router.routeTo(to), []shard.Request{message})[0]
-	if message.Operation != nil && to == o.home && result.Err == nil && result.Decision.Operation == nil {
+	alone := result.Decision.Replayed && (message.Op == shard.AskHome || message.Op == shard.Conclude)
+	if message.Operation != nil && to == o.home && result.Err == nil && result.Decision.Operation == nil && !alone {
 		return shard.Result{Err: errNoVerdict}
 	}
 	return result
@@ -145,6 +151,16 @@ func (o *operation) entriesAt(id shard.ID) (entries []shard.Entry) {
 		}
 	}
 	return entries
+}
+
+// ownAtHome returns how many of the client's entries live at home; 0: all that do.
+func (o *operation) ownAtHome() (n int) {
+	for i := range o.at {
+		if o.at[i] == o.home && i < o.own {
+			n++
+		}
+	}
+	return n
 }
 
 // charge charges all legs concurrently. It returns the legs that answered with a decision, and the first error.
@@ -184,9 +200,12 @@ func (o *operation) conclude(ctx context.Context, charged []shard.Leg) shard.Res
 	notAfter := decidedBy(charged)
 	about := o.about
 	about.Legs = charged
-	result := o.send(ctx, o.home, shard.Request{Op: shard.Conclude, Entries: o.entriesAt(o.home), Hold: o.whole.Hold,
+	result := o.send(ctx, o.home, shard.Request{Op: shard.Conclude, Entries: o.entriesAt(o.home), Own: o.ownAtHome(), Hold: o.whole.Hold,
 		Operation: &about, NotAfter: notAfter})
 	switch err := result.Err; {
+	case err == nil && result.Decision.Operation == nil:
+		o.resolveBehind(charged, notAfter)
+		return result
 	case err == nil:
 		o.finishBehind(result.Decision.Operation, charged)
 		legs := charged

@@ -13,7 +13,7 @@ import (
 func (o *operation) answer(home *shard.Decision, legs []shard.Leg) shard.Result {
 	verdict := home.Operation
 	if verdict.State == shard.OperationAborted && len(verdict.Legs) == 0 {
-		return shard.Result{Err: errGivenUp}
+		return shard.Result{Err: shard.ErrGivenUp}
 	}
 	d := *home
 	d.Operation = &shard.Verdict{ID: o.about.ID, Home: o.home, Known: true, State: verdict.State}
@@ -30,10 +30,6 @@ func (o *operation) answer(home *shard.Decision, legs []shard.Leg) shard.Result 
 	d.Limits = o.arrange(parts)
 	return shard.Result{Decision: d}
 }
-
-// errGivenUp answers an id whose operation was aborted before home decided it.
-var errGivenUp = &shard.Error{Code: shard.Unavailable, Field: "idempotency_id", Message: "the operation was given up " +
-	"before it was decided, since its coordinator fell silent; nothing was counted; ask again with a new id"}
 
 // longerWait returns the longer of two waits; limit.Never is the longest.
 func longerWait(a, b limit.Span) limit.Span {

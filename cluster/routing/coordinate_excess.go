@@ -80,8 +80,8 @@ func (o *operation) excess() *operation {
 		entry.Cost = actual[i] - entry.Cost
 		x.whole.Entries, x.at = append(x.whole.Entries, entry), append(x.at, o.at[i])
 	}
-	_, x.legs = homeAndLegs(append([]shard.ID{x.home}, x.at...))
+	x.legs = legsBeside(x.home, x.at)
 	x.about = shard.Operation{ID: drawID(), Op: shard.Settle, Drawn: true, Home: x.home, TTL: chargeTTL,
-		Fingerprint: shard.OperationFingerprint(o.whole)}
+		Fingerprint: shard.OperationFingerprint(o.whole, len(o.whole.Entries))}
 	return x
 }

@@ -19,7 +19,7 @@ func (r *Router) settleAcross(ctx context.Context, request *shard.Request, shard
 	if uint32(o.home) >= shards {
 		return shard.Result{Err: noSuchShard(o.home, shards)}
 	}
-	_, o.legs = homeAndLegs(append([]shard.ID{o.home}, o.at...))
+	o.legs = legsBeside(o.home, o.at)
 	o.about = shard.Operation{ID: target.Operation, Home: o.home, TTL: chargeTTL}
 	for _, id := range o.legs {
 		o.about.Legs = append(o.about.Legs, o.named(id, target))

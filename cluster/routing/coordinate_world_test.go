@@ -160,10 +160,13 @@ func (s *islet) used(policy, key string) uint64 {
 // remember adds to the history of an operation.
 func (w *archipelago) remember(at shard.Stamp, r *shard.Request, result *shard.Result) {
 	o := r.Operation
+	if o == nil && r.ID != "" {
+		o = &shard.Operation{ID: r.ID}
+	}
 	if o == nil {
 		return
 	}
-	line := fmt.Sprintf("%v shard %v.%d op %d verdict %d", time.UnixMicro(int64(at.Now)).Format("05.000000"), at.Shard, at.Seq, r.Op, o.Verdict.State)
+	line := fmt.Sprintf("%v shard %v.%d op %d verdict %d", time.UnixMicro(int64(at.Now)).Format("15:04:05.000000"), at.Shard, at.Seq, r.Op, o.Verdict.State)
 	for _, l := range o.Legs {
 		line += fmt.Sprintf(" [%v.%d]", l.Shard, l.Decision.Position.Seq)
 	}

@@ -26,7 +26,7 @@ var ofActor = []group{
 		"proposes-during-handover":        without("!q.paused && "),
 		"shard-time-jumps":                swap("min(max(c.owed, -most), most)", "c.owed + 0*most"),
 		"no-idempotency-record":           never,
-		"one-id-for-any-request":          swap(" != fingerprint(r)", "; false"),
+		"one-id-for-any-request":          always,
 		"denial-counts":                   swap("d.Allowed", "d.Allowed || r.Op == Check"),
 		"records-forgotten-early":         swap("now", "now+500_000"),
 	}},

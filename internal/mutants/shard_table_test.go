@@ -74,6 +74,16 @@ var ofShard = []group{
 		"home-decides-after-forgetting": never,
 	}},
 	{tests("shard", "TestAnExtensionOfAnOperationCountsOnceForItsID"), edits{"operation-extended-again": swap("found {", "found && false {")}},
+	{tests("cluster/routing", "TestARetryIsTheSameRequestWhateverParentsThereAre", "-seed=1"), edits{
+		"parents-are-of-the-request":    instead("return r.Entries"),
+		"operation-counted-again-alone": instead("return answer.Err != nil"),
+		"home-of-a-parent":              never,
+		"new-parent-is-given-back":      swap("took = n > 0 || r.Own == 0 || i < r.Own", "took = true"),
+	}},
+	{tests("cluster/routing", "TestAnIDOfOneKeyIsNotThatOfSeveral", "-seed=1"), edits{"id-of-a-leg-is-free": gone}},
+	{tests("cluster/routing", "TestCopiesAreOneRequestWhileAParentComesAndGoes", "-seed=1"), edits{
+		"operation-counts-what-was-counted-alone": never,
+	}},
 	{tests("shard", "TestAReleaseThatFindsNothingLeavesATombstone"), edits{"no-tombstone": gone}},
 	{tests("shard", "TestAChargeIsNeverMadeAgain"), edits{"charge-answered-after-release": instead("case false:")}},
 	{tests("shard", "TestAVerdictIsAboutOneCharge"), edits{"verdict-for-any-charge": always}},

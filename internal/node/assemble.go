@@ -87,6 +87,7 @@ func (n *Node) assembleRouter(repeated func(*shard.Request, *shard.Decision)) {
 		Sessions: n.view.hasSessions,
 		Policies: n.view.revision,
 		Repeated: repeated,
+		Level:    n.view.level,
 		Ahead:    n.config.testClock.aheadBy,
 	})
 	n.metrics.Denials(n.router.DenialsKept)

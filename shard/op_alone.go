@@ -1,0 +1,78 @@
+package shard
+
+import "slices"
+
+// An id is of one request, whether that needs one shard or several: which of the two it is may change between a request and its
+// copy, when a policy gets or loses a parent. The shard of the keys that the client has named, or the lowest of them, is the home of
+// the request in both cases, and has either a ruling or the answer of a request of one shard.
+
+// ErrGivenUp answers an id whose operation was aborted before home decided it.
+var ErrGivenUp = &Error{Code: Unavailable, Field: "idempotency_id", Message: "the operation was given up " +
+	"before it was decided, since its coordinator fell silent; nothing was counted; ask again with a new id"}
+
+// decidedAcross answers a request of this shard alone whose id an operation has used.
+func (e *evaluation) decidedAcross(r *Request, answer *Result) bool {
+	about := *r
+	about.Operation = &Operation{ID: r.ID, Home: e.at.Shard}
+	here := partEvaluation{e, &about}.atHome()
+	u, err := here.ruling(here.key)
+	switch {
+	case err != nil:
+		*answer = Result{Err: err}
+	case u == nil:
+		answer.Err = here.usedByLeg() //mutant:id-of-a-leg-is-free
+	case !r.isOf(u.fingerprint):
+		answer.Err = idReused(r.ID)
+	case u.state == OperationAborted && len(u.legs) == 0:
+		answer.Err = ErrGivenUp
+	default:
+		*answer = u.reply(&about, e.at.Now)
+		d := &answer.Decision
+		d.Limits = slices.Clip(d.Limits)
+		for i := range u.legs {
+			l := &u.legs[i]
+			d.Limits, d.ShadowDenied = append(d.Limits, l.Decision.Limits...), d.ShadowDenied || l.Decision.ShadowDenied
+			if !d.Allowed && !l.Allowed {
+				d.RetryAfter = longer(d.RetryAfter, l.Decision.RetryAfter)
+			}
+		}
+	}
+	return u != nil || answer.Err != nil //mutant:operation-counted-again-alone
+}
+
+// usedByLeg refuses an id under which this shard is charged for an operation of another home.
+func (e partEvaluation) usedByLeg() *Error {
+	l, err := e.onLeg().leg()
+	if err == nil && l != nil && l.state != legReleased {
+		err = idReused(e.r.Operation.ID)
+	}
+	return err
+}
+
+// decidedAlone answers the home's part of an operation whose id a request of this shard alone has used.
+func (e homeEvaluation) decidedAlone() (Result, bool) {
+	if e.r.Operation.Drawn {
+		return Result{}, false
+	}
+	record, found := e.lookup(string(appendAnswerKey(nil, e.r.Namespace, e.r.Operation.ID)))
+	if !found {
+		err := e.usedByLeg()
+		return Result{Err: err}, err != nil
+	}
+	of := *e.r
+	of.ID = of.Operation.ID
+	return e.replay(record.Value, &of), true
+}
+
+// usedHere refuses a charge whose id belongs to a request that has its home on this shard.
+func (e legEvaluation) usedHere() *Error {
+	if o := e.r.Operation; !o.Drawn {
+		_, alone := e.lookup(string(appendAnswerKey(nil, e.r.Namespace, o.ID)))
+		u, err := e.atHome().ruling(e.atHome().key)
+		if err != nil || !alone && (u == nil || u.state == OperationAborted) {
+			return err
+		}
+		return idReused(o.ID)
+	}
+	return nil
+}
