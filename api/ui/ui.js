@@ -12,6 +12,8 @@ const memory = {
   rates: new Map(), // policy: decisions per second, the newest last
   asked: 0, // counts the questions before actions
   declined: false, // the operator closed the question for a token: it comes back with another screen
+  skew: 0, // how far the node's clock is ahead of this machine's, in ms
+  letters: '', // dead letters, as the line above every screen tells them
   turn: 0, // counts changes of the screen: an answer for an earlier one is dropped
   live: undefined, // the stream of denials, while its screen is in view
   stop: undefined, // ends that stream
@@ -35,6 +37,8 @@ async function call(procedure, message = {}) {
   }
   const answer = await response.json().catch(() => ({}))
   if (!response.ok) throw new Failure(answer.code ?? String(response.status), answer.message ?? response.statusText)
+  const told = Date.parse(response.headers.get('Date')) + 500 // it has whole seconds
+  if (Math.abs(told - now()) > 1500) memory.skew = told - Date.now()
   return answer
 }
 
@@ -98,6 +102,7 @@ const namespace = () => byId('namespace').value.trim() || 'default'
 // Words and figures.
 
 const grouped = new Intl.NumberFormat('en')
+const compact = new Intl.NumberFormat('en', { notation: 'compact' })
 const count = (n) => grouped.format(BigInt(n ?? 0))
 const share = (part, whole) => (whole > 0 ? (100 * part) / whole : 0)
 const percent = (value) => (value === 0 ? '0 %' : value < 0.1 ? '<0.1 %' : value.toFixed(1) + ' %')
@@ -124,12 +129,14 @@ function span(text) {
   return Number((seconds / 86400).toFixed(1)) + ' d'
 }
 
-const clock = () => new Date().toISOString().slice(11, 19) + ' UTC'
+// now is the time of the node that answers: this machine's clock may be wrong.
+const now = () => Date.now() + memory.skew
+const clock = () => new Date(now()).toISOString().slice(11, 19) + ' UTC'
 const moment = (text) => (text ? text.slice(0, 19).replace('T', ' ') + ' UTC' : 'never')
 
-function ahead(text) {
+function ahead(text, at = new Date(now()).toISOString()) {
   if (!text) return 'now'
-  const seconds = (Date.parse(text) - Date.now()) / 1000
+  const seconds = (Date.parse(text) - Date.parse(at)) / 1000
   return seconds <= 0 ? 'now' : 'in ' + span(seconds + 's')
 }
 
@@ -157,6 +164,9 @@ function table(columns, rows, empty) {
 }
 
 const link = (screen, values, text) => h('a', { href: '#/' + screen + '?' + new URLSearchParams(values) }, text)
+// keyOf leads to the key's screen. It cannot if the key is hashed, or if its limits came with the request: no policy has them.
+const keyOf = (policy, key, hashed) => hashed ? h('span', { class: 'soft' }, key + ' (hash)')
+  : policy === 'inline' ? h('span', { title: 'Its limits come with each request.' }, key) : link('key', { policy, key }, key)
 const marked = (kind, text) => h('span', { class: kind }, text)
 
 // Screens. Each yields what is asked for first, once, and what is drawn again at every look.
@@ -202,19 +212,20 @@ const screens = {
   top: {
     ask: (values) => form('top', values, {
       order: choice({ DENIALS: 'denials', DECISIONS: 'decisions', UNITS: 'admitted units' }),
-      window: choice({ '60s': 'last minute', '600s': 'last 10 minutes', '3600s': 'last hour' }),
-      policy: h('input', { size: 20, placeholder: 'all of them', spellcheck: 'false' }),
+      window: choice({ '600s': 'last 10 minutes', '60s': 'last minute', '3600s': 'last hour' }),
+      policy: pick('policies', 'all of them'),
     }),
     async look(values) {
       const top = await call('ObserveService/Top', { namespace: namespace(), order: 'TOP_ORDER_' + (values.order || 'DENIALS'),
-        window: values.window || '60s', count: 20, policies: values.policy ? [values.policy] : [] })
+        window: values.window || '600s', count: 20, policies: values.policy ? [values.policy] : [] })
       const missing = top.missingNodes ?? []
       return [
         missing.length > 0 ? h('p', { class: 'error' }, 'Without the nodes ' + missing.join(', ') + '.') : '',
-        table(['policy', 'key', '#decisions', '#denials', '#units', 'denied'], (top.keys ?? []).map((k) => [k.policy,
-          k.hashed ? h('span', { class: 'soft' }, k.key + ' (hash)') : link('key', { policy: k.policy, key: k.key }, k.key),
+        table(['policy', 'key', '#decisions', '#denials', '#units', 'denied'], (top.keys ?? []).sort(ordered(values.order || 'DENIALS')).map((k) => [k.policy,
+          keyOf(k.policy, k.key, k.hashed),
           bounded(k.decisions, k.decisionsError), bounded(k.denials, k.denialsError), bounded(k.units, k.unitsError),
-          bar(share(Number(k.denials), Number(k.decisions)), 'bad')]), 'Nothing was decided in this time.'),
+          bar(share(Number(k.denials), Number(k.decisions)), 'bad')]),
+        `No decision ${values.policy ? 'by ' + values.policy + ' ' : ''}in the namespace ${namespace()} in this time.`),
         h('p', { class: 'soft' }, 'A count with ± is too high by at most that much.'),
       ]
     },
@@ -223,7 +234,7 @@ const screens = {
   denials: {
     ask(values) {
       const asked = form('denials', values, {
-        policy: h('input', { size: 20, placeholder: 'all of them', spellcheck: 'false' }),
+        policy: pick('policies', 'all of them'),
         key: h('input', { size: 40, placeholder: 'all of them', spellcheck: 'false' }),
       })
       asked.append(h('button', { type: 'button', id: 'pause', 'aria-pressed': 'false', click: pause }, 'Pause'))
@@ -249,7 +260,7 @@ const screens = {
 
   key: {
     ask: (values) => [form('key', values, {
-      policy: h('input', { size: 20, required: true, spellcheck: 'false' }),
+      policy: pick('policies', '', { required: true }),
       key: h('input', { size: 40, required: true, spellcheck: 'false' }),
     }), values.key ? actions(values) : ''],
     async look(values) {
@@ -258,10 +269,11 @@ const screens = {
         call('LimitService/Get', { namespace: namespace(), entries: [{ policy: values.policy, key: values.key }], explain: true }),
         call('ObserveService/Audit', { namespace: namespace(), policy: values.policy, key: values.key, count: 20 }).catch(() => undefined)])
       return [
-        table(['limit', '#used', '#held', '#quota', '', '#left', 'at rest again'], (got.limits ?? []).map((l) => {
+        h('h1', { class: 'verdict' }, verdict(got)),
+        table(['limit', '#left', '#used', '#held', '#quota', '', 'at rest again'], (got.limits ?? []).map((l) => {
           const spent = l.unlimited ? 0 : share(Number(l.used) + Number(l.held), Number(l.quota))
-          return [l.limit + (l.soft ? ', asks for a challenge' : ''), count(l.used), count(l.held), l.unlimited ? 'none' : count(l.quota), bar(spent, spent >= 100 ? 'bad' : ''),
-            l.unlimited ? 'any' : count(l.remaining), ahead(l.resetAt)]
+          return [l.limit + (l.soft ? ', asks for a challenge' : '') + (l.shadow ? ', shadow' : ''), l.unlimited ? 'any' : count(l.remaining), count(l.used),
+            count(l.held), l.unlimited ? 'none' : count(l.quota), bar(spent, spent >= 100 ? 'bad' : ''), l.resetAt ? ahead(l.resetAt, got.at) : 'never']
         }), 'This policy has no limits.'),
         (got.fired ?? []).length > 0 ? [h('h2', {}, 'Thresholds that have fired'), table(['limit', '#threshold', '#of the quota', 'silent until'],
           got.fired.map((f) => [f.limit, count(f.units), f.percent ? f.percent + ' %' : '', f.windowEnd ? moment(f.windowEnd) : 'for ever']), '')] : '',
@@ -275,13 +287,14 @@ const screens = {
   usage: {
     ask: (values) => form('usage', values, {
       period: h('input', { size: 10, placeholder: '2026-10', spellcheck: 'false' }),
-      policy: h('input', { size: 20, placeholder: 'all of them', spellcheck: 'false' }),
+      policy: pick('policies', 'all of them'),
       key: h('input', { size: 30, placeholder: 'all of them', spellcheck: 'false' }),
     }),
     slow: true,
     async look(values) {
       const list = await call('ObserveService/ListUsage', { namespace: namespace(), policy: values.policy, key: values.key, period: values.period, pageSize: 200 })
       return [
+        values.policy && values.key ? months(list.records ?? []) : '',
         table(['policy', 'meter', 'key', 'from', 'to', 'state', '#units', '#credits', '#corrections'], (list.records ?? []).map((r) => [r.policy, r.meter, r.key,
           moment(r.start), moment(r.end), (r.state ?? '').replace('USAGE_STATE_', '').toLowerCase(), count(r.units), count(r.credits), count(r.corrections)]),
         'No usage: only policies with meter: keep it.'),
@@ -338,11 +351,41 @@ function nodeRow(node) {
 // blame names the limits that denied, or else how it was denied.
 const blame = (decision) => (decision.deniedBy?.length > 0 ? decision.deniedBy : [decision.outcome.replaceAll('_', ' ')])
 
+// verdict says what a request for one unit would get now, by which limit, and until when.
+function verdict({ at, limits = [] }) {
+  const full = limits.filter((l) => l.blockedUntil || !l.unlimited && Number(l.remaining ?? 0) === 0)
+  const shut = full.filter((l) => !l.shadow)
+  if (shut.length === 0) {
+    const left = limits.filter((l) => !l.unlimited && !l.shadow).map((l) => BigInt(l.remaining ?? 0))
+    const least = left.reduce((a, b) => (a < b ? a : b), left[0])
+    return [marked('well', 'Allowed'), left.length > 0 ? `: ${count(least)} left.` : ': nothing limits it.', full.length > 0 ? ' Limits in shadow would deny.' : '']
+  }
+  const until = shut.map((l) => l.blockedUntil ?? (l.retryAfter ? new Date(Date.parse(at) + parseFloat(l.retryAfter) * 1000).toISOString() : undefined))
+  const names = [...new Set(shut.map((l) => l.policy + (l.blockedUntil ? ' (blocked)' : '/' + l.limit)))].join(', ')
+  const last = until.includes(undefined) ? undefined : until.sort((a, b) => Date.parse(a) - Date.parse(b)).at(-1)
+  return [marked('bad', shut.every((l) => l.soft && !l.blockedUntil) ? 'Challenged' : 'Denied'), ` by ${names}`,
+    last ? ` until ${moment(last)} (${ahead(last, at)}).` : ': no wait helps.']
+}
+
 function denialRow(e) {
   const d = e.decision
-  return [e.at.slice(11, 23), e.policy, e.hashed ? h('span', { class: 'soft' }, e.key + ' (hash)') : link('key', { policy: e.policy, key: e.key }, e.key),
+  return [e.at.slice(11, 23), e.policy, keyOf(e.policy, e.key, e.hashed),
     blame(d).join(', ') + (d.outcome === 'challenged' ? ': asks for a challenge' : ''), d.retryAfter ? 'in ' + span(d.retryAfter) : marked('soft', 'never by itself'),
     (d.token ? d.token + ', ' : '') + d.protocol, h('span', { class: 'soft' }, d.node + (d.cached ? ', repeated' : ''))]
+}
+
+// months draws the periods of one key, the oldest first: what was used less what was given back.
+function months(records) {
+  const periods = records.toSorted((a, b) => Date.parse(a.start) - Date.parse(b.start)).slice(-24)
+  if (periods.length === 0) return ''
+  const net = periods.map((r) => Math.max(0, Number(r.units ?? 0) - Number(r.credits ?? 0) + Number(r.corrections ?? 0)))
+  const most = Math.max(...net, 1), height = 120, wide = 34
+  return s('svg', { class: 'months', width: wide * periods.length, height: height + 40, role: 'img', 'aria-label': 'Units in each period; the table has the figures.' },
+    periods.map((r, i) => {
+      const tall = (height * net[i]) / most
+      return s('g', {}, s('rect', { class: 'part', x: wide * i + 4, y: 16 + height - tall, width: wide - 8, height: tall, rx: 3 }),
+        s('text', { x: wide * i + wide / 2, y: 12 + height - tall }, compact.format(net[i])), s('text', { x: wide * i + wide / 2, y: height + 32 }, r.start.slice(2, 7)))
+    }))
 }
 
 function sinkRow(sink) {
@@ -352,7 +395,7 @@ function sinkRow(sink) {
 
 function eventRow(e) {
   const state = e.state === 'dead' ? marked('bad', 'dead letter' + (e.why ? ': ' + e.why : '')) : e.why ? marked('warn', 'waits: ' + e.why) : 'under way'
-  return [moment(e.at), e.sink, e.kind, e.policy, e.namespace === namespace() ? link('key', { policy: e.policy, key: e.key }, e.key) : e.namespace + ': ' + e.key,
+  return [moment(e.at), e.sink, e.kind, e.policy, e.namespace === namespace() ? keyOf(e.policy, e.key) : e.namespace + ': ' + e.key,
     e.limit ?? '', state]
 }
 
@@ -424,6 +467,13 @@ function limitText(limit) {
   return `${limit.name}: ${count(limit.quota)}`
 }
 
+// ordered compares keys of all policies by what is certain of a count.
+const ordered = (order) => {
+  const name = order.toLowerCase()
+  const certain = (k) => Number(k[name] ?? 0) - Number(k[name + 'Error'] ?? 0)
+  return (a, b) => certain(b) - certain(a)
+}
+
 const bounded = (value, error) => count(value) + (Number(error) > 0 ? ' ±' + count(error) : '')
 
 function remember(policy, rate) {
@@ -434,6 +484,18 @@ function remember(policy, rate) {
 
 const auditTable = (records) => table(['at', 'who', 'policy', '~key', 'limit', 'what', '~before', '~after', '~note'], records.map((r) => [moment(r.at), r.actor,
   r.policy, r.key, r.limit, r.deed, r.before, r.after, r.note]), 'Nothing was done by hand.')
+
+// pick is a field that offers the names of a list of the page: policies, limits.
+const pick = (list, placeholder, more = {}) => h('input', { list, size: 20, placeholder, spellcheck: 'false', autocomplete: 'off', ...more })
+
+// offer fills the lists that fields pick from. A token that may not list the policies types them.
+async function offer() {
+  const { policies = [], rules = '' } = await call('PolicyService/List').catch(() => ({}))
+  const of = policies.find((p) => p.name === place().values.policy)
+  const names = { policies: policies.map((p) => p.name), limits: (of?.limits ?? []).map((l) => l.name),
+    namespaces: ['default', ...(rules.match(/^namespaces:\n((?: .*\n?)*)/m)?.[1] ?? '').matchAll(/^ {2}([^ :]+):/gm).map((m) => m[1])] }
+  for (const [id, values] of Object.entries(names)) byId(id).replaceChildren(...values.map((value) => h('option', { value })))
+}
 
 function choice(values) {
   return h('select', {}, Object.entries(values).map(([value, text]) => h('option', { value }, text)))
@@ -456,7 +518,7 @@ function form(screen, values, fields) {
 
 // actions change one key. Each asks once more, takes a note for the audit log, and has an id, so that it is done once.
 function actions(values) {
-  const limit = h('input', { size: 12, placeholder: 'all limits', 'aria-label': 'Limit', spellcheck: 'false' })
+  const limit = pick('limits', 'all limits', { size: 12 })
   const told = h('span', { role: 'status' })
   const act = (title, text, op) => async () => {
     const note = await confirmed(title, text)
@@ -475,7 +537,7 @@ function actions(values) {
     h('label', {}, 'limit', limit),
     h('button', { type: 'button', click: act('Reset', `The counts of ${who} begin anew.`, () => ({ reset: {} })) }, 'Reset'),
     h('button', { type: 'button', click: act('Block for an hour', `Everything for ${who} is denied for an hour.`,
-      () => ({ blockUntil: new Date(Date.now() + 3600_000).toISOString() })) }, 'Block for an hour'),
+      () => ({ blockUntil: new Date(now() + 3600_000).toISOString() })) }, 'Block for an hour'),
     h('button', { type: 'button', click: act('Lift the block', `${who} is no longer blocked by hand.`, () => ({ unblock: {} })) }, 'Lift the block'),
     told)
 }
@@ -561,6 +623,7 @@ function show() {
   document.title = 'stint: ' + name
   byId('screen').replaceChildren(...[screens[name].ask?.(values) ?? []].flat().filter((part) => part !== ''), h('div', { id: 'drawn' }))
   tune()
+  offer()
   draw()
 }
 
@@ -617,7 +680,8 @@ async function judge() {
     const nodes = status.nodes ?? [], shards = status.shards ?? []
     wrong = [...(status.problems ?? [])]
     if (status.partial && wrong.length === 0) wrong.push('Not all nodes have answered.')
-    text = `All is well: ${nodes.length} ${nodes.length === 1 ? 'node' : 'nodes'}, ${shards.length} shards, all owned.`
+    text = `All is well: ${nodes.length} ${nodes.length === 1 ? 'node' : 'nodes'}, ${shards.length} shards, all owned. ` +
+      (status.lastBackup ? `The newest backup is ${span((now() - Date.parse(status.lastBackup)) / 1000 + 's')} old.` : 'There is no backup.') + memory.letters
   } catch (failure) {
     wrong = [failure.message]
   }
@@ -627,10 +691,17 @@ async function judge() {
   if (health.textContent !== said) health.textContent = said // a screen reader reads every change
 }
 
+// letters counts the dead letters, for those who may see them.
+async function letters() {
+  const { events = [], more } = await call('SinkService/ListEvents', { state: 'dead', count: 100 }).catch(() => ({}))
+  memory.letters = events.length === 0 ? '' : ` ${events.length}${more ? ' or more' : ''} dead ${events.length === 1 ? 'letter' : 'letters'}: see Events.`
+}
+
 // look goes round while the page is visible.
 async function look() {
   for (let round = 0; ; round++) {
     if (!document.hidden) {
+      if (round % 15 === 0) await letters()
       await judge()
       if (round > 0 && !(screens[place().name].slow && round % 15 > 0)) await draw()
     }

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	cdplog "github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
@@ -55,6 +56,7 @@ func TestDashboard(t *testing.T) {
 
 	b.open("/")
 	b.await(`document.querySelector('#health.well')?.textContent.includes('3 nodes')`)
+	b.await(`document.querySelector('#health.well').textContent.includes('There is no backup.')`)
 	b.await(`document.querySelectorAll('#drawn tbody tr').length >= 3 + 2`)
 	b.picture("cluster")
 	b.watchDenials(t, c)
@@ -65,6 +67,9 @@ func TestDashboard(t *testing.T) {
 		b.picture(screen.name)
 	}
 
+	b.await(`(location.hash = '#/usage?policy=exports&key=customer:acme')`)
+	b.await(`document.querySelector('svg.months')?.textContent.includes('48')`)
+	b.picture("usage-key")
 	b.replaysDeadLetters()
 	b.press("5")
 	b.run(chromedp.SendKeys(chromedp.CSS("input[name=policy]"), "exports"), chromedp.SendKeys(chromedp.CSS("input[name=key]"), "customer:acme"+kb.Enter))
@@ -72,10 +77,16 @@ func TestDashboard(t *testing.T) {
 	b.await(`document.querySelector('#drawn')?.textContent.includes('1 %')`)
 
 	b.press("3")
+	b.await(`(location.hash = '#/top?order=DECISIONS')`)
+	b.await(`[...document.querySelectorAll('#drawn tbody tr')].some((row) => row.textContent.startsWith('inlineinline:guest') && row.querySelector('a') === null)`)
 	b.awaitDoing(`document.querySelector('#drawn')?.textContent.includes('user:anna')`, func() { decide(t, c) })
 	b.click(`//div[@id='drawn']//a[text()='user:anna']`)
 	b.await(`document.querySelector('pre')?.textContent.includes('5 of 5 used')`)
+	b.await(`document.querySelector('h1.verdict')?.textContent.startsWith('Denied by login/burst')`)
+	b.await(`[...document.querySelectorAll('#limits option')].map((o) => o.value).join() === 'burst,daily'`)
+	b.await(`[...document.querySelectorAll('#policies option')].map((o) => o.value).join() === 'emails,exports,login'`)
 	b.picture("key")
+	b.onPhone()
 	b.click(`//button[text()='Block for an hour']`)
 	b.run(chromedp.SendKeys(chromedp.ID("confirm-note"), "asked <b>by phone</b>"))
 	b.click(`//dialog[@id='confirm']//button[text()='Do it']`)
@@ -133,6 +144,23 @@ func (b *browser) replaysDeadLetters() {
 	})
 }
 
+// onPhone looks at a key on a narrow screen: two lines of header, what is left is in view, and nothing is said about a keyboard.
+func (b *browser) onPhone() {
+	b.Helper()
+	size := emulation.SetDeviceMetricsOverrideParams{Width: 400, Height: 800, DeviceScaleFactor: 1, Mobile: true}
+	if _, err := chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, size); err != nil {
+		b.Fatal(err)
+	}
+	b.await(`innerWidth === 400 && document.documentElement.scrollWidth === 400`)
+	b.await(`new Set([...document.querySelectorAll('header > *')].map((part) => Math.round(part.getBoundingClientRect().bottom / 20))).size <= 2`)
+	b.await(`document.querySelector('#drawn tbody td:nth-child(2)').getBoundingClientRect().right <= 400`)
+	b.await(`getComputedStyle(document.querySelector('.hints')).display === 'none'`)
+	b.picture("key-narrow")
+	if _, err := chromedp.Call(b.ctx, emulation.ClearDeviceMetricsOverride, cdp.Empty{}); err != nil {
+		b.Fatal(err)
+	}
+}
+
 // watchDenials looks at denials as they are made, on all nodes: paused they stand still, and a key leads to its screen.
 func (b *browser) watchDenials(t *testing.T, c *testcluster.Cluster) {
 	t.Helper()
@@ -164,9 +192,17 @@ func (b *browser) watchDenials(t *testing.T, c *testcluster.Cluster) {
 	b.await(`location.hash.startsWith('#/key') && document.querySelector('pre')?.textContent.includes('5 of 5 used')`)
 }
 
-// decide gives the screens something to show: a key that is denied, some that are not, and usage.
+// inline is one check of a key whose limits come with the request.
+var inline = map[string]any{"entries": []any{map[string]any{"key": "inline:guest", "limits": []any{map[string]any{
+	"name": "l", "quota": 9, "fixedWindow": map[string]any{"period": "60s"}}}}}}
+
+// decide gives the screens something to show: a key that is denied, some that are not, one without a policy, and usage.
 func decide(t *testing.T, c *testcluster.Cluster) {
 	t.Helper()
+	await.Until(t, "a check with limits of its own is answered", func() bool {
+		status, err := newClient(c.Addr(0)).call("Check", inline, &struct{}{})
+		return err == nil && status == http.StatusOK
+	})
 	for i := range 12 {
 		for _, one := range []struct{ policy, key string }{{"login", "user:anna"}, {"login", "ip:203.0.113.9"}, {"exports", "customer:acme"},
 			{"emails", fmt.Sprintf("tenant:%d", i%4)}} {
