@@ -49,7 +49,7 @@ var beside = map[string][]string{
 	"api/gen/stint/test/v1":                    {},
 	"api/gen/stint/test/v1/stinttestv1connect": {"api/gen/stint/test/v1"},
 	"api/wire":                  {"api/gen/stint/v1"}, // messages to bytes and back
-	"internal/metrics":          {},
+	"internal/metrics":          {"internal/top"},
 	"internal/top":              {}, // the keys that stand out: sketches without a clock
 	"internal/decisions":        {}, // what was decided, for those who watch, and as a log
 	"shard/placement":           {}, // where keys live: known to shards and clients

@@ -4,6 +4,9 @@ import (
 	"context"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/internal/auth"
 	"github.com/stint-io/stint/internal/top"
@@ -44,6 +47,7 @@ func (s topService) top(ctx context.Context, m *stintv1.TopRequest) (*stintv1.To
 	if only := caller.Namespace(); !observes && only != "" && only != q.Namespace {
 		return nil, auth.NotGrantedError(auth.ObserveKeys)
 	}
+	q.Traffic = m.Traffic && observes
 	if s.reader == nil {
 		return nil, errNoCluster
 	}
@@ -52,6 +56,14 @@ func (s topService) top(ctx context.Context, m *stintv1.TopRequest) (*stintv1.To
 		return nil, err
 	}
 	response := &stintv1.TopResponse{MissingNodes: missing, Cut: answer.Cut}
+	for i := range answer.Traffic {
+		t := &answer.Traffic[i]
+		told := &stintv1.Traffic{Start: timestamppb.New(time.Unix(t.Start, 0)), Admitted: t.Admitted, Denied: t.Denied}
+		if took := t.SlowestBut(100); took > 0 {
+			told.P99 = durationpb.New(took)
+		}
+		response.Traffic = append(response.Traffic, told)
+	}
 	for i := range answer.Policies {
 		p := &answer.Policies[i]
 		if observes || ofKeys == nil && caller.May(auth.ObserveKeys, auth.Target{Namespace: q.Namespace, Policy: p.Name}) {

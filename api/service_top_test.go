@@ -81,6 +81,30 @@ func TestTopShowsKeysToThoseWhoMaySeeThem(t *testing.T) {
 	}
 }
 
+// What all nodes answer is for those who observe the cluster.
+func TestTopTellsTrafficToObservers(t *testing.T) {
+	k := newTokens()
+	w := newGuardedWorld(t, k.guard)
+	w.top.answer = top.Answer{Traffic: []top.Traffic{{Start: 1_000_000_000, Admitted: 5, Denied: 2, Took: []uint64{0, 1}}, {Start: 1_000_000_010}}}
+	for grant, seen := range map[string]int{"ops=observe": 2, "ops=observe-keys": 0} {
+		token := k.add(t, strings.TrimPrefix(grant, "ops="), grant)
+		answer, err := stintv1connect.NewObserveServiceClient(withToken(token), w.url).Top(t.Context(), connect.NewRequest(&stintv1.TopRequest{Traffic: true}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.top.asked.Traffic != (seen > 0) {
+			t.Errorf("%s: asked for %+v", grant, w.top.asked)
+		}
+		if seen == 0 {
+			continue
+		}
+		told := answer.Msg.Traffic
+		if len(told) != 2 || told[0].Start.AsTime().Unix() != 1e9 || told[0].Admitted != 5 || told[0].Denied != 2 || told[0].P99.AsDuration() != 100*time.Microsecond || told[1].P99 != nil {
+			t.Errorf("%s: told %v", grant, told)
+		}
+	}
+}
+
 func TestTopTellsCountsAndErrors(t *testing.T) {
 	w := newWorld(t)
 	w.top.answer = twoTopPolicies()

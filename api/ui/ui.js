@@ -148,10 +148,23 @@ function bar(percent, kind = '', width = 90) {
     s('rect', { class: 'full', width, height: 8, rx: 3 }), s('rect', { class: 'part ' + kind, width: part, height: 8, rx: 3 }))
 }
 
-function curve(values) {
-  const width = 120, height = 24, most = Math.max(...values, 1e-9)
+function curve(values, width = 120, height = 24, kind = '') {
+  const most = Math.max(...values, 1e-9)
   const points = values.map((v, i) => `${(width * i) / Math.max(1, values.length - 1)},${height - 2 - ((height - 4) * v) / most}`)
-  return s('svg', { width, height, 'aria-hidden': 'true' }, s('polyline', { class: 'curve', points: points.join(' ') }))
+  return s('svg', { width, height, 'aria-hidden': 'true' }, s('polyline', { class: 'curve ' + kind, points: points.join(' ') }))
+}
+
+// lines draws what all nodes answered in the last ten minutes, in periods of ten seconds: each line beside its newest and its highest figure.
+function lines(traffic) {
+  const seconds = (text) => parseFloat(text ?? '0')
+  const drawn = [['admitted', (t) => Number(t.admitted ?? 0) / 10, (v) => compact.format(v) + '/s', ''], ['denied', (t) => Number(t.denied ?? 0) / 10, (v) => compact.format(v) + '/s', 'bad'],
+    ['99 of 100 calls within', (t) => seconds(t.p99), (v) => span(v + 's'), 'warn']]
+  if (traffic.length === 0) return h('p', { class: 'soft' }, 'Nodes keep what they answered in ten seconds each: the first lines come soon.')
+  return h('div', { class: 'lines' }, drawn.map(([name, value, text, kind]) => {
+    const values = traffic.map(value)
+    return h('figure', {}, h('figcaption', {}, h('span', { class: 'soft' }, name), ' ', h('strong', {}, text(values.at(-1))), h('span', { class: 'soft' }, `, at most ${text(Math.max(...values))}`)),
+      curve(values, 300, 56, kind))
+  }))
 }
 
 function table(columns, rows, empty) {
@@ -174,9 +187,15 @@ const marked = (kind, text) => h('span', { class: kind }, text)
 const screens = {
   cluster: {
     async look() {
-      const status = await call('ClusterService/Status')
+      const [status, top] = await Promise.all([call('ClusterService/Status'), // a token that may not see what happens sees the nodes
+        call('ObserveService/Top', { namespace: namespace(), order: 'TOP_ORDER_DENIALS', window: '600s', count: 1, traffic: true }).catch(() => ({}))])
+      const denying = (top.policies ?? []).filter((p) => Number(p.denials ?? 0) > 0).sort((a, b) => Number(b.denials) - Number(a.denials))
       return [
         h('h1', {}, 'Cluster ', h('span', { class: 'soft' }, status.clusterId)),
+        lines(top.traffic ?? []),
+        denying.length > 0 ? [h('h2', {}, 'Policies that denied in the last 10 minutes'), table(['policy', '#denials', '#decisions', 'share', ''], denying.slice(0, limitsShown)
+          .map((p) => [link('top', { policy: p.policy, order: 'DENIALS' }, p.policy), count(p.denials), count(p.decisions),
+            percent(share(Number(p.denials), Number(p.decisions))), bar(share(Number(p.denials), Number(p.decisions)), 'bad')]), '')] : '',
         h('h2', {}, 'Nodes'), table(['node', 'state', 'address', '#owns', '#replicas', '#log write', '#slowest', '#disk free', 'memory', '#clock'],
           (status.nodes ?? []).map(nodeRow), 'No node is known.'),
         h('h2', {}, 'Shards'), table(['shard', 'owner', '#keys', '#epoch', '#entries', 'replicas (entries behind)', 'policies'],

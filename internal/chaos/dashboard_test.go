@@ -58,6 +58,8 @@ func TestDashboard(t *testing.T) {
 	b.await(`document.querySelector('#health.well')?.textContent.includes('3 nodes')`)
 	b.await(`document.querySelector('#health.well').textContent.includes('There is no backup.')`)
 	b.await(`document.querySelectorAll('#drawn tbody tr').length >= 3 + 2`)
+	b.await(`document.querySelectorAll('#drawn figure polyline').length === 3`)
+	b.await(`[...document.querySelectorAll('#drawn h2')].some((title) => title.textContent.startsWith('Policies that denied'))`)
 	b.picture("cluster")
 	b.watchDenials(t, c)
 	for _, screen := range []struct{ key, name, shows string }{{"2", "policies", "login"}, {"3", "top", "user:anna"}, {"6", "usage", "exports"},

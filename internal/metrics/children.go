@@ -27,6 +27,9 @@ func (c *children[K, V]) of(labels K) V {
 	return c.add(labels)
 }
 
+// all returns the series that there are. It must not be changed.
+func (c *children[K, V]) all() map[K]V { return *c.known.Load() }
+
 func (c *children[K, V]) add(labels K) V {
 	c.grow.Lock()
 	defer c.grow.Unlock()

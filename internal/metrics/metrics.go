@@ -37,6 +37,7 @@ type Metrics struct {
 	spans         spans
 	canary        canary
 	decisionLog   *dropped
+	traffic       traffic
 }
 
 type decision struct{ policy, outcome string }

@@ -36,6 +36,7 @@ type reconciler struct {
 	planner   *planner
 	debts     *debts
 	canary    *canary
+	sample    func(time.Time) // ends a period of what is kept of the node's traffic
 	tasks     *tasks
 	tokens    *tokens
 
@@ -76,6 +77,7 @@ func (c *reconciler) run(ctx context.Context) {
 		}
 		c.plan()
 		c.canary.look()
+		c.sample(c.now())
 		if !c.rest(ctx, tick.C, duties.C) {
 			return
 		}

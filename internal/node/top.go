@@ -101,6 +101,7 @@ func (v *clusterView) shownSecret() (secret [32]byte, ok bool) {
 type topCounts struct {
 	replicas *replicaSet
 	repeats  *repeats
+	traffic  func() []top.Traffic
 }
 
 // read returns what the shards that this node owns know, and what this node has repeated.
@@ -115,6 +116,9 @@ func (c *topCounts) read(ctx context.Context, q *top.Query) top.Answer {
 	}
 	answer := top.Summarize(q, parts)
 	answer.Repeated = c.repeats.read(q) //mutant:repeats-unreported
+	if q.Traffic {
+		answer.Traffic = c.traffic()
+	}
 	return answer
 }
 

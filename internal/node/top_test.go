@@ -115,6 +115,39 @@ func BenchmarkRepeatCounted(b *testing.B) {
 }
 
 // Every node tells the same of all shards. A node that does not answer is named, and its shards are told by who takes them over.
+// A page that asks any node has what all of them answered.
+func TestTrafficIsOfAllNodes(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		c := newTrio(t)
+		admitted, denied := uint64(0), uint64(0)
+		for i, n := range c.nodes {
+			for range i + 1 {
+				callAPI(t, n, "LimitService/Check", `{"entries":[{"policy":"stock","key":"k","cost":"1"}]}`)
+				admitted++
+			}
+			callAPI(t, n, "LimitService/Check", `{"entries":[{"policy":"stock","key":"k","cost":"1000000"}]}`)
+			denied++
+		}
+		time.Sleep(2 * top.TrafficSeconds * time.Second)
+		q := top.Query{Namespace: shard.DefaultNamespace, Count: 1, Traffic: true}
+		for i := range c.nodes {
+			answer, missing, err := c.nodes[i].topReader.Top(t.Context(), &q)
+			if err != nil || len(missing) > 0 {
+				t.Fatal(missing, err)
+			}
+			var sum top.Traffic
+			for _, one := range answer.Traffic {
+				sum.Admitted += one.Admitted
+				sum.Denied += one.Denied
+			}
+			if sum.Admitted != admitted || sum.Denied != denied {
+				t.Errorf("node %d: %d admitted and %d denied, want %d and %d", i+1, sum.Admitted, sum.Denied, admitted, denied)
+			}
+		}
+	})
+}
+
 func TestTopIsAboutAllNodes(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

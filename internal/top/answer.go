@@ -11,7 +11,8 @@ type Query struct {
 	Policies  []string `json:",omitempty"` // none: all
 	Order     Measure
 	Span      Span
-	Count     int // keys of each policy
+	Count     int  // keys of each policy
+	Traffic   bool `json:",omitempty"` // Answer.Traffic is wanted
 }
 
 // Bounds of a Query, so that it fits into a message between nodes.
@@ -38,6 +39,8 @@ type Answer struct {
 	Repeated []Repeated `json:",omitempty"`
 	// Cut means that not all policies are in the answer: it would have been too large.
 	Cut bool `json:",omitempty"`
+	// Traffic is what was answered in the last ten minutes, the oldest first, if the query wants it.
+	Traffic []Traffic `json:",omitempty"`
 }
 
 // Policy is one policy, with the keys that stand out, in the order of the query.
@@ -98,6 +101,7 @@ func Join(q *Query, answers []Answer) (whole Answer) {
 		raise(&whole.Shared, a.Shared)
 	}
 	whole.Policies = concatenate(all)
+	whole.Traffic = joinTraffic(answers)
 	whole.addRepeated(q, answers)
 	rank(q, whole.Policies)
 	return whole

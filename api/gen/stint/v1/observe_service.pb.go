@@ -171,7 +171,9 @@ type TopRequest struct {
 	Count uint32 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
 	// How far back to look: a minute, 10 minutes or an hour; any other time is taken for the next longer of them. Absent: a
 	// minute.
-	Window        *durationpb.Duration `protobuf:"bytes,5,opt,name=window,proto3" json:"window,omitempty"`
+	Window *durationpb.Duration `protobuf:"bytes,5,opt,name=window,proto3" json:"window,omitempty"`
+	// What all keys together were answered in the last ten minutes is wanted too. A token needs the grant observe for it.
+	Traffic       bool `protobuf:"varint,6,opt,name=traffic,proto3" json:"traffic,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -241,6 +243,13 @@ func (x *TopRequest) GetWindow() *durationpb.Duration {
 	return nil
 }
 
+func (x *TopRequest) GetTraffic() bool {
+	if x != nil {
+		return x.Traffic
+	}
+	return false
+}
+
 // TopResponse is the keys that stand out.
 type TopResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -252,7 +261,10 @@ type TopResponse struct {
 	// have repeated.
 	MissingNodes []string `protobuf:"bytes,3,rep,name=missing_nodes,json=missingNodes,proto3" json:"missing_nodes,omitempty"`
 	// Not all policies are in the answer, because it would have been too large. Ask for some of them.
-	Cut           bool `protobuf:"varint,4,opt,name=cut,proto3" json:"cut,omitempty"`
+	Cut bool `protobuf:"varint,4,opt,name=cut,proto3" json:"cut,omitempty"`
+	// What was answered in the last ten minutes, in periods of ten seconds, the oldest first, if the request wants it. A node that
+	// starts begins anew.
+	Traffic       []*Traffic `protobuf:"bytes,5,rep,name=traffic,proto3" json:"traffic,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -315,6 +327,86 @@ func (x *TopResponse) GetCut() bool {
 	return false
 }
 
+func (x *TopResponse) GetTraffic() []*Traffic {
+	if x != nil {
+		return x.Traffic
+	}
+	return nil
+}
+
+// Traffic is what all nodes answered in ten seconds, whatever the namespace.
+type Traffic struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When the ten seconds began.
+	Start *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=start,proto3" json:"start,omitempty"`
+	// Decisions that admitted, one for each entry of a request.
+	Admitted uint64 `protobuf:"varint,2,opt,name=admitted,proto3" json:"admitted,omitempty"`
+	// Decisions that denied.
+	Denied uint64 `protobuf:"varint,3,opt,name=denied,proto3" json:"denied,omitempty"`
+	// All calls but one in a hundred took at most so long; up to twice too long. Absent: there were no calls.
+	P99           *durationpb.Duration `protobuf:"bytes,4,opt,name=p99,proto3" json:"p99,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Traffic) Reset() {
+	*x = Traffic{}
+	mi := &file_stint_v1_observe_service_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Traffic) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Traffic) ProtoMessage() {}
+
+func (x *Traffic) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_observe_service_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Traffic.ProtoReflect.Descriptor instead.
+func (*Traffic) Descriptor() ([]byte, []int) {
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Traffic) GetStart() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
+func (x *Traffic) GetAdmitted() uint64 {
+	if x != nil {
+		return x.Admitted
+	}
+	return 0
+}
+
+func (x *Traffic) GetDenied() uint64 {
+	if x != nil {
+		return x.Denied
+	}
+	return 0
+}
+
+func (x *Traffic) GetP99() *durationpb.Duration {
+	if x != nil {
+		return x.P99
+	}
+	return nil
+}
+
 // TopPolicy is the sum over all keys of one policy.
 type TopPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -335,7 +427,7 @@ type TopPolicy struct {
 
 func (x *TopPolicy) Reset() {
 	*x = TopPolicy{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[2]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -347,7 +439,7 @@ func (x *TopPolicy) String() string {
 func (*TopPolicy) ProtoMessage() {}
 
 func (x *TopPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[2]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -360,7 +452,7 @@ func (x *TopPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopPolicy.ProtoReflect.Descriptor instead.
 func (*TopPolicy) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{2}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *TopPolicy) GetPolicy() string {
@@ -426,7 +518,7 @@ type TopKey struct {
 
 func (x *TopKey) Reset() {
 	*x = TopKey{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[3]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -438,7 +530,7 @@ func (x *TopKey) String() string {
 func (*TopKey) ProtoMessage() {}
 
 func (x *TopKey) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[3]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -451,7 +543,7 @@ func (x *TopKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopKey.ProtoReflect.Descriptor instead.
 func (*TopKey) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{3}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *TopKey) GetPolicy() string {
@@ -536,7 +628,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[4]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -548,7 +640,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[4]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -561,7 +653,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{4}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *WatchRequest) GetNamespace() string {
@@ -632,7 +724,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[5]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -644,7 +736,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[5]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -657,7 +749,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{5}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Event) GetKind() EventKind {
@@ -757,7 +849,7 @@ type BegunLockout struct {
 
 func (x *BegunLockout) Reset() {
 	*x = BegunLockout{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[6]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -769,7 +861,7 @@ func (x *BegunLockout) String() string {
 func (*BegunLockout) ProtoMessage() {}
 
 func (x *BegunLockout) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[6]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -782,7 +874,7 @@ func (x *BegunLockout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BegunLockout.ProtoReflect.Descriptor instead.
 func (*BegunLockout) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{6}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *BegunLockout) GetLevel() uint32 {
@@ -850,7 +942,7 @@ type WatchedDecision struct {
 
 func (x *WatchedDecision) Reset() {
 	*x = WatchedDecision{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[7]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -862,7 +954,7 @@ func (x *WatchedDecision) String() string {
 func (*WatchedDecision) ProtoMessage() {}
 
 func (x *WatchedDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[7]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -875,7 +967,7 @@ func (x *WatchedDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchedDecision.ProtoReflect.Descriptor instead.
 func (*WatchedDecision) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{7}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *WatchedDecision) GetOutcome() string {
@@ -1037,7 +1129,7 @@ type WatchedEntry struct {
 
 func (x *WatchedEntry) Reset() {
 	*x = WatchedEntry{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[8]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1049,7 +1141,7 @@ func (x *WatchedEntry) String() string {
 func (*WatchedEntry) ProtoMessage() {}
 
 func (x *WatchedEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[8]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1062,7 +1154,7 @@ func (x *WatchedEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchedEntry.ProtoReflect.Descriptor instead.
 func (*WatchedEntry) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{8}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *WatchedEntry) GetPolicy() string {
@@ -1119,7 +1211,7 @@ type AuditRequest struct {
 
 func (x *AuditRequest) Reset() {
 	*x = AuditRequest{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[9]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1131,7 +1223,7 @@ func (x *AuditRequest) String() string {
 func (*AuditRequest) ProtoMessage() {}
 
 func (x *AuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[9]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1144,7 +1236,7 @@ func (x *AuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRequest.ProtoReflect.Descriptor instead.
 func (*AuditRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{9}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AuditRequest) GetNamespace() string {
@@ -1195,7 +1287,7 @@ type AuditResponse struct {
 
 func (x *AuditResponse) Reset() {
 	*x = AuditResponse{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[10]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1207,7 +1299,7 @@ func (x *AuditResponse) String() string {
 func (*AuditResponse) ProtoMessage() {}
 
 func (x *AuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[10]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1220,7 +1312,7 @@ func (x *AuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditResponse.ProtoReflect.Descriptor instead.
 func (*AuditResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{10}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *AuditResponse) GetRecords() []*AuditRecord {
@@ -1259,7 +1351,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[11]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1271,7 +1363,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[11]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1284,7 +1376,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{11}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListKeysRequest) GetNamespace() string {
@@ -1342,7 +1434,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[12]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1354,7 +1446,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[12]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1367,7 +1459,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{12}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListKeysResponse) GetKeys() []*KeptKey {
@@ -1399,7 +1491,7 @@ type KeptKey struct {
 
 func (x *KeptKey) Reset() {
 	*x = KeptKey{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[13]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1411,7 +1503,7 @@ func (x *KeptKey) String() string {
 func (*KeptKey) ProtoMessage() {}
 
 func (x *KeptKey) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[13]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1424,7 +1516,7 @@ func (x *KeptKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptKey.ProtoReflect.Descriptor instead.
 func (*KeptKey) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{13}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *KeptKey) GetPolicy() string {
@@ -1463,7 +1555,7 @@ type Override struct {
 
 func (x *Override) Reset() {
 	*x = Override{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[14]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1475,7 +1567,7 @@ func (x *Override) String() string {
 func (*Override) ProtoMessage() {}
 
 func (x *Override) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[14]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1488,7 +1580,7 @@ func (x *Override) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Override.ProtoReflect.Descriptor instead.
 func (*Override) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{14}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Override) GetTier() string {
@@ -1545,7 +1637,7 @@ type AuditRecord struct {
 
 func (x *AuditRecord) Reset() {
 	*x = AuditRecord{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[15]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1557,7 +1649,7 @@ func (x *AuditRecord) String() string {
 func (*AuditRecord) ProtoMessage() {}
 
 func (x *AuditRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[15]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1570,7 +1662,7 @@ func (x *AuditRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
 func (*AuditRecord) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{15}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AuditRecord) GetAt() *timestamppb.Timestamp {
@@ -1672,7 +1764,7 @@ type ListUsageRequest struct {
 
 func (x *ListUsageRequest) Reset() {
 	*x = ListUsageRequest{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[16]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1684,7 +1776,7 @@ func (x *ListUsageRequest) String() string {
 func (*ListUsageRequest) ProtoMessage() {}
 
 func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[16]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1697,7 +1789,7 @@ func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageRequest.ProtoReflect.Descriptor instead.
 func (*ListUsageRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{16}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListUsageRequest) GetNamespace() string {
@@ -1758,7 +1850,7 @@ type ListUsageResponse struct {
 
 func (x *ListUsageResponse) Reset() {
 	*x = ListUsageResponse{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[17]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1770,7 +1862,7 @@ func (x *ListUsageResponse) String() string {
 func (*ListUsageResponse) ProtoMessage() {}
 
 func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[17]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1783,7 +1875,7 @@ func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageResponse.ProtoReflect.Descriptor instead.
 func (*ListUsageResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{17}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListUsageResponse) GetRecords() []*UsageRecord {
@@ -1811,19 +1903,26 @@ var File_stint_v1_observe_service_proto protoreflect.FileDescriptor
 
 const file_stint_v1_observe_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1estint/v1/observe_service.proto\x12\bstint.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cstint/v1/limit_service.proto\x1a\x15stint/v1/policy.proto\x1a\x14stint/v1/usage.proto\"\xb9\x01\n" +
+	"\x1estint/v1/observe_service.proto\x12\bstint.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cstint/v1/limit_service.proto\x1a\x15stint/v1/policy.proto\x1a\x14stint/v1/usage.proto\"\xd3\x01\n" +
 	"\n" +
 	"TopRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1a\n" +
 	"\bpolicies\x18\x02 \x03(\tR\bpolicies\x12(\n" +
 	"\x05order\x18\x03 \x01(\x0e2\x12.stint.v1.TopOrderR\x05order\x12\x14\n" +
 	"\x05count\x18\x04 \x01(\rR\x05count\x121\n" +
-	"\x06window\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x06window\"\x9b\x01\n" +
+	"\x06window\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x06window\x12\x18\n" +
+	"\atraffic\x18\x06 \x01(\bR\atraffic\"\xc8\x01\n" +
 	"\vTopResponse\x12$\n" +
 	"\x04keys\x18\x01 \x03(\v2\x10.stint.v1.TopKeyR\x04keys\x12/\n" +
 	"\bpolicies\x18\x02 \x03(\v2\x13.stint.v1.TopPolicyR\bpolicies\x12#\n" +
 	"\rmissing_nodes\x18\x03 \x03(\tR\fmissingNodes\x12\x10\n" +
-	"\x03cut\x18\x04 \x01(\bR\x03cut\"\xa3\x01\n" +
+	"\x03cut\x18\x04 \x01(\bR\x03cut\x12+\n" +
+	"\atraffic\x18\x05 \x03(\v2\x11.stint.v1.TrafficR\atraffic\"\x9c\x01\n" +
+	"\aTraffic\x120\n" +
+	"\x05start\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05start\x12\x1a\n" +
+	"\badmitted\x18\x02 \x01(\x04R\badmitted\x12\x16\n" +
+	"\x06denied\x18\x03 \x01(\x04R\x06denied\x12+\n" +
+	"\x03p99\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x03p99\"\xa3\x01\n" +
 	"\tTopPolicy\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x120\n" +
 	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x1c\n" +
@@ -1991,79 +2090,83 @@ func file_stint_v1_observe_service_proto_rawDescGZIP() []byte {
 }
 
 var file_stint_v1_observe_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_stint_v1_observe_service_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_stint_v1_observe_service_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_stint_v1_observe_service_proto_goTypes = []any{
 	(TopOrder)(0),                 // 0: stint.v1.TopOrder
 	(EventKind)(0),                // 1: stint.v1.EventKind
 	(*TopRequest)(nil),            // 2: stint.v1.TopRequest
 	(*TopResponse)(nil),           // 3: stint.v1.TopResponse
-	(*TopPolicy)(nil),             // 4: stint.v1.TopPolicy
-	(*TopKey)(nil),                // 5: stint.v1.TopKey
-	(*WatchRequest)(nil),          // 6: stint.v1.WatchRequest
-	(*Event)(nil),                 // 7: stint.v1.Event
-	(*BegunLockout)(nil),          // 8: stint.v1.BegunLockout
-	(*WatchedDecision)(nil),       // 9: stint.v1.WatchedDecision
-	(*WatchedEntry)(nil),          // 10: stint.v1.WatchedEntry
-	(*AuditRequest)(nil),          // 11: stint.v1.AuditRequest
-	(*AuditResponse)(nil),         // 12: stint.v1.AuditResponse
-	(*ListKeysRequest)(nil),       // 13: stint.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),      // 14: stint.v1.ListKeysResponse
-	(*KeptKey)(nil),               // 15: stint.v1.KeptKey
-	(*Override)(nil),              // 16: stint.v1.Override
-	(*AuditRecord)(nil),           // 17: stint.v1.AuditRecord
-	(*ListUsageRequest)(nil),      // 18: stint.v1.ListUsageRequest
-	(*ListUsageResponse)(nil),     // 19: stint.v1.ListUsageResponse
-	nil,                           // 20: stint.v1.Override.LimitsEntry
-	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
-	(*FiredThreshold)(nil),        // 23: stint.v1.FiredThreshold
-	(*Position)(nil),              // 24: stint.v1.Position
-	(*UsageRecord)(nil),           // 25: stint.v1.UsageRecord
-	(*TierLimit)(nil),             // 26: stint.v1.TierLimit
+	(*Traffic)(nil),               // 4: stint.v1.Traffic
+	(*TopPolicy)(nil),             // 5: stint.v1.TopPolicy
+	(*TopKey)(nil),                // 6: stint.v1.TopKey
+	(*WatchRequest)(nil),          // 7: stint.v1.WatchRequest
+	(*Event)(nil),                 // 8: stint.v1.Event
+	(*BegunLockout)(nil),          // 9: stint.v1.BegunLockout
+	(*WatchedDecision)(nil),       // 10: stint.v1.WatchedDecision
+	(*WatchedEntry)(nil),          // 11: stint.v1.WatchedEntry
+	(*AuditRequest)(nil),          // 12: stint.v1.AuditRequest
+	(*AuditResponse)(nil),         // 13: stint.v1.AuditResponse
+	(*ListKeysRequest)(nil),       // 14: stint.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),      // 15: stint.v1.ListKeysResponse
+	(*KeptKey)(nil),               // 16: stint.v1.KeptKey
+	(*Override)(nil),              // 17: stint.v1.Override
+	(*AuditRecord)(nil),           // 18: stint.v1.AuditRecord
+	(*ListUsageRequest)(nil),      // 19: stint.v1.ListUsageRequest
+	(*ListUsageResponse)(nil),     // 20: stint.v1.ListUsageResponse
+	nil,                           // 21: stint.v1.Override.LimitsEntry
+	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
+	(*FiredThreshold)(nil),        // 24: stint.v1.FiredThreshold
+	(*Position)(nil),              // 25: stint.v1.Position
+	(*UsageRecord)(nil),           // 26: stint.v1.UsageRecord
+	(*TierLimit)(nil),             // 27: stint.v1.TierLimit
 }
 var file_stint_v1_observe_service_proto_depIdxs = []int32{
 	0,  // 0: stint.v1.TopRequest.order:type_name -> stint.v1.TopOrder
-	21, // 1: stint.v1.TopRequest.window:type_name -> google.protobuf.Duration
-	5,  // 2: stint.v1.TopResponse.keys:type_name -> stint.v1.TopKey
-	4,  // 3: stint.v1.TopResponse.policies:type_name -> stint.v1.TopPolicy
-	22, // 4: stint.v1.TopPolicy.since:type_name -> google.protobuf.Timestamp
-	1,  // 5: stint.v1.WatchRequest.kinds:type_name -> stint.v1.EventKind
-	1,  // 6: stint.v1.Event.kind:type_name -> stint.v1.EventKind
-	22, // 7: stint.v1.Event.at:type_name -> google.protobuf.Timestamp
-	23, // 8: stint.v1.Event.threshold:type_name -> stint.v1.FiredThreshold
-	8,  // 9: stint.v1.Event.lockout:type_name -> stint.v1.BegunLockout
-	17, // 10: stint.v1.Event.change:type_name -> stint.v1.AuditRecord
-	9,  // 11: stint.v1.Event.decision:type_name -> stint.v1.WatchedDecision
-	22, // 12: stint.v1.BegunLockout.blocked_until:type_name -> google.protobuf.Timestamp
-	21, // 13: stint.v1.WatchedDecision.retry_after:type_name -> google.protobuf.Duration
-	24, // 14: stint.v1.WatchedDecision.position:type_name -> stint.v1.Position
-	21, // 15: stint.v1.WatchedDecision.duration:type_name -> google.protobuf.Duration
-	10, // 16: stint.v1.WatchedDecision.others:type_name -> stint.v1.WatchedEntry
-	17, // 17: stint.v1.AuditResponse.records:type_name -> stint.v1.AuditRecord
-	15, // 18: stint.v1.ListKeysResponse.keys:type_name -> stint.v1.KeptKey
-	16, // 19: stint.v1.KeptKey.override:type_name -> stint.v1.Override
-	20, // 20: stint.v1.Override.limits:type_name -> stint.v1.Override.LimitsEntry
-	22, // 21: stint.v1.Override.expires_at:type_name -> google.protobuf.Timestamp
-	22, // 22: stint.v1.AuditRecord.at:type_name -> google.protobuf.Timestamp
-	24, // 23: stint.v1.AuditRecord.position:type_name -> stint.v1.Position
-	25, // 24: stint.v1.ListUsageResponse.records:type_name -> stint.v1.UsageRecord
-	22, // 25: stint.v1.ListUsageResponse.complete_through:type_name -> google.protobuf.Timestamp
-	26, // 26: stint.v1.Override.LimitsEntry.value:type_name -> stint.v1.TierLimit
-	2,  // 27: stint.v1.ObserveService.Top:input_type -> stint.v1.TopRequest
-	11, // 28: stint.v1.ObserveService.Audit:input_type -> stint.v1.AuditRequest
-	13, // 29: stint.v1.ObserveService.ListKeys:input_type -> stint.v1.ListKeysRequest
-	18, // 30: stint.v1.ObserveService.ListUsage:input_type -> stint.v1.ListUsageRequest
-	6,  // 31: stint.v1.ObserveService.Watch:input_type -> stint.v1.WatchRequest
-	3,  // 32: stint.v1.ObserveService.Top:output_type -> stint.v1.TopResponse
-	12, // 33: stint.v1.ObserveService.Audit:output_type -> stint.v1.AuditResponse
-	14, // 34: stint.v1.ObserveService.ListKeys:output_type -> stint.v1.ListKeysResponse
-	19, // 35: stint.v1.ObserveService.ListUsage:output_type -> stint.v1.ListUsageResponse
-	7,  // 36: stint.v1.ObserveService.Watch:output_type -> stint.v1.Event
-	32, // [32:37] is the sub-list for method output_type
-	27, // [27:32] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	22, // 1: stint.v1.TopRequest.window:type_name -> google.protobuf.Duration
+	6,  // 2: stint.v1.TopResponse.keys:type_name -> stint.v1.TopKey
+	5,  // 3: stint.v1.TopResponse.policies:type_name -> stint.v1.TopPolicy
+	4,  // 4: stint.v1.TopResponse.traffic:type_name -> stint.v1.Traffic
+	23, // 5: stint.v1.Traffic.start:type_name -> google.protobuf.Timestamp
+	22, // 6: stint.v1.Traffic.p99:type_name -> google.protobuf.Duration
+	23, // 7: stint.v1.TopPolicy.since:type_name -> google.protobuf.Timestamp
+	1,  // 8: stint.v1.WatchRequest.kinds:type_name -> stint.v1.EventKind
+	1,  // 9: stint.v1.Event.kind:type_name -> stint.v1.EventKind
+	23, // 10: stint.v1.Event.at:type_name -> google.protobuf.Timestamp
+	24, // 11: stint.v1.Event.threshold:type_name -> stint.v1.FiredThreshold
+	9,  // 12: stint.v1.Event.lockout:type_name -> stint.v1.BegunLockout
+	18, // 13: stint.v1.Event.change:type_name -> stint.v1.AuditRecord
+	10, // 14: stint.v1.Event.decision:type_name -> stint.v1.WatchedDecision
+	23, // 15: stint.v1.BegunLockout.blocked_until:type_name -> google.protobuf.Timestamp
+	22, // 16: stint.v1.WatchedDecision.retry_after:type_name -> google.protobuf.Duration
+	25, // 17: stint.v1.WatchedDecision.position:type_name -> stint.v1.Position
+	22, // 18: stint.v1.WatchedDecision.duration:type_name -> google.protobuf.Duration
+	11, // 19: stint.v1.WatchedDecision.others:type_name -> stint.v1.WatchedEntry
+	18, // 20: stint.v1.AuditResponse.records:type_name -> stint.v1.AuditRecord
+	16, // 21: stint.v1.ListKeysResponse.keys:type_name -> stint.v1.KeptKey
+	17, // 22: stint.v1.KeptKey.override:type_name -> stint.v1.Override
+	21, // 23: stint.v1.Override.limits:type_name -> stint.v1.Override.LimitsEntry
+	23, // 24: stint.v1.Override.expires_at:type_name -> google.protobuf.Timestamp
+	23, // 25: stint.v1.AuditRecord.at:type_name -> google.protobuf.Timestamp
+	25, // 26: stint.v1.AuditRecord.position:type_name -> stint.v1.Position
+	26, // 27: stint.v1.ListUsageResponse.records:type_name -> stint.v1.UsageRecord
+	23, // 28: stint.v1.ListUsageResponse.complete_through:type_name -> google.protobuf.Timestamp
+	27, // 29: stint.v1.Override.LimitsEntry.value:type_name -> stint.v1.TierLimit
+	2,  // 30: stint.v1.ObserveService.Top:input_type -> stint.v1.TopRequest
+	12, // 31: stint.v1.ObserveService.Audit:input_type -> stint.v1.AuditRequest
+	14, // 32: stint.v1.ObserveService.ListKeys:input_type -> stint.v1.ListKeysRequest
+	19, // 33: stint.v1.ObserveService.ListUsage:input_type -> stint.v1.ListUsageRequest
+	7,  // 34: stint.v1.ObserveService.Watch:input_type -> stint.v1.WatchRequest
+	3,  // 35: stint.v1.ObserveService.Top:output_type -> stint.v1.TopResponse
+	13, // 36: stint.v1.ObserveService.Audit:output_type -> stint.v1.AuditResponse
+	15, // 37: stint.v1.ObserveService.ListKeys:output_type -> stint.v1.ListKeysResponse
+	20, // 38: stint.v1.ObserveService.ListUsage:output_type -> stint.v1.ListUsageResponse
+	8,  // 39: stint.v1.ObserveService.Watch:output_type -> stint.v1.Event
+	35, // [35:40] is the sub-list for method output_type
+	30, // [30:35] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_stint_v1_observe_service_proto_init() }
@@ -2074,14 +2177,14 @@ func file_stint_v1_observe_service_proto_init() {
 	file_stint_v1_limit_service_proto_init()
 	file_stint_v1_policy_proto_init()
 	file_stint_v1_usage_proto_init()
-	file_stint_v1_observe_service_proto_msgTypes[7].OneofWrappers = []any{}
+	file_stint_v1_observe_service_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stint_v1_observe_service_proto_rawDesc), len(file_stint_v1_observe_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   19,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,73 @@
+package top
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Traffic is what a node, or all of them, answered in TrafficSeconds. Nodes send it to each other as JSON.
+type Traffic struct {
+	Start            int64    // seconds since the Unix epoch, a multiple of TrafficSeconds
+	Admitted, Denied uint64   // decisions, one for each entry of a request
+	Took             []uint64 `json:",omitempty"` // answered calls by duration: those of TookWithin, and the slower ones
+}
+
+// How long one Traffic lasts, and how many a node keeps: ten minutes.
+const (
+	TrafficSeconds = 10
+	TrafficKept    = 60
+)
+
+// TookBuckets is the number of durations that TookWithin knows.
+const TookBuckets = 18
+
+// TookWithin is the longest duration of a call in a place of Traffic.Took: 50 us, 100 us and so on, up to 6.5 s.
+func TookWithin(i int) time.Duration { return 50 * time.Microsecond << i }
+
+// SlowestBut returns a duration that all calls but one in n have kept, or 0 if there were no calls. It is the bound of a place of
+// Took, so it may be up to twice too long; of calls beyond the last bound it is that bound.
+func (t *Traffic) SlowestBut(n uint64) time.Duration {
+	var all uint64
+	for _, calls := range t.Took {
+		all += calls
+	}
+	within := uint64(0)
+	for i, calls := range t.Took {
+		if within += calls; within > 0 && within >= all-all/n {
+			return TookWithin(min(i, TookBuckets-1))
+		}
+	}
+	return 0
+}
+
+// joinTraffic adds up what several nodes answered at the same time.
+func joinTraffic(answers []Answer) (joined []Traffic) {
+	for i := range answers {
+		joined = append(joined, answers[i].Traffic...)
+	}
+	slices.SortStableFunc(joined, func(a, b Traffic) int { return cmp.Compare(a.Start, b.Start) })
+	n := 0
+	for i := range joined {
+		if n > 0 && joined[n-1].Start == joined[i].Start {
+			joined[n-1] = joined[n-1].plus(&joined[i])
+			continue
+		}
+		joined[n] = joined[i]
+		n++
+	}
+	return joined[:n]
+}
+
+func (t Traffic) plus(more *Traffic) Traffic {
+	t.Admitted += more.Admitted
+	t.Denied += more.Denied
+	took := make([]uint64, max(len(t.Took), len(more.Took)))
+	for _, calls := range [][]uint64{t.Took, more.Took} {
+		for i := range calls {
+			took[i] += calls[i]
+		}
+	}
+	t.Took = took
+	return t
+}
