@@ -18,7 +18,17 @@ func (p *Port) DialAsk(ctx context.Context, node string) (net.Conn, error) {
 	return p.dial(ctx, node, &preamble{kind: kindAsk, from: p.config.Node, to: node})
 }
 
+// DialOwn connects for questions to an address at which this node may answer, or another process under its id.
+func (p *Port) DialOwn(ctx context.Context, addr string) (net.Conn, error) {
+	own := p.config.Node
+	return p.dialAt(ctx, func(string) (string, bool) { return addr, true }, own, &preamble{kind: kindAsk, from: own, to: own})
+}
+
 func (p *Port) dial(ctx context.Context, node string, hello *preamble) (net.Conn, error) {
+	return p.dialAt(ctx, p.config.Resolve, node, hello)
+}
+
+func (p *Port) dialAt(ctx context.Context, resolve func(string) (string, bool), node string, hello *preamble) (net.Conn, error) {
 	hello.cluster = p.config.Cluster
 	first, err := hello.encode()
 	if err != nil {
@@ -27,7 +37,7 @@ func (p *Port) dial(ctx context.Context, node string, hello *preamble) (net.Conn
 	if refusal := p.mayStand(hello.kind, node); refusal != 0 {
 		return nil, fmt.Errorf("cluster: node %q is not dialed: %w", node, errNoConnection[refusal])
 	}
-	addr, ok := p.config.Resolve(node)
+	addr, ok := resolve(node)
 	if !ok {
 		return nil, fmt.Errorf("cluster: no address is known for node %q", node)
 	}

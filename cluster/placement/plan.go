@@ -132,7 +132,7 @@ func (p *planner) planNodes() {
 			if _, answered := p.seen.Reports[m.Node]; answered && p.reads(m.Node) {
 				p.register(m)
 			}
-		} else if n.State != NodeRemoved {
+		} else if n.State != NodeRemoved && p.answersAt(m) {
 			p.renew(n, m)
 		}
 	}
@@ -143,6 +143,13 @@ func (p *planner) planNodes() {
 			p.step("node %s has no replica left and is removed", n.ID)
 		}
 	}
+}
+
+// answersAt reports whether the process that announces itself is the one that answers as its node. Gossip may hear a second process
+// under an id; the table keeps the first one as long as it answers.
+func (p *planner) answersAt(m gossip.Member) bool {
+	report, answers := p.seen.Reports[m.Node]
+	return answers && (report.Life == "" || report.At == m.PeerAddr) //mutant:second-process-is-listed
 }
 
 func (p *planner) register(m gossip.Member) {

@@ -58,7 +58,7 @@ func TestNodesThatGossipAndAnswerAreRegistered(t *testing.T) {
 		{Node: "n6", Cluster: "c", State: gossip.MemberSuspect},
 		{Node: "n7", Cluster: "c", State: gossip.MemberLeft},
 		{Node: "n8", Cluster: "c", State: gossip.MemberAlive}, // has never answered: it may have the gossip key but no certificate
-	}, Reports: map[string]Report{"n0": {}, "n4": {}, "n5": {}, "n6": {}, "n7": {}}}
+	}, Reports: map[string]Report{"n0": {}, "n2": {Life: "l", At: "elsewhere:1"}, "n4": {}, "n5": {}, "n6": {}, "n7": {}}}
 	next := planned(t, table, seen, "node n0 registered", `node n2 announces peer address "elsewhere:1"`)
 	if want := (Node{ID: "n0", Zone: "z", Version: "1", APIAddr: "a", PeerAddr: "p", GossipAddr: "g"}); *next.Node("n0") != want {
 		t.Errorf("registered %+v, want %+v", *next.Node("n0"), want)
@@ -68,6 +68,27 @@ func TestNodesThatGossipAndAnswerAreRegistered(t *testing.T) {
 	}
 	if _, err := DecodeTable(next.Encode()); err != nil {
 		t.Error(err)
+	}
+}
+
+// Gossip may hear a second process under the id of a node. The table keeps the one that answers; a node of an older release does not say
+// which one it is.
+func TestTheTableKeepsTheProcessThatAnswers(t *testing.T) {
+	table := settled(1, 3, "", "", "")
+	heard := []gossip.Member{{Node: "n2", Cluster: "c", State: gossip.MemberAlive, PeerAddr: "second:1"}}
+	for _, c := range []struct {
+		reports map[string]Report
+		moves   bool
+	}{
+		{nil, false},
+		{map[string]Report{"n2": {Life: "first", At: "first:1"}}, false},
+		{map[string]Report{"n2": {Life: "second"}}, false}, // it does not know yet whether there is another one
+		{map[string]Report{"n2": {Life: "second", At: "second:1"}}, true},
+		{map[string]Report{"n2": {}}, true},
+	} {
+		if next, _ := Plan(table, Observed{Members: heard, Reports: c.reports}); (next != nil) != c.moves {
+			t.Errorf("%v: moves %v", c.reports, next != nil)
+		}
 	}
 }
 

@@ -31,8 +31,16 @@ type Report struct {
 	// that cannot send any.
 	Watching bool        `json:",omitempty"`
 	Levels   *NodeLevels `json:",omitempty"` // nil: the node runs 0.1.0
-	Stopping bool        `json:",omitempty"`
-	Full     bool        `json:",omitempty"` // its disk is nearly full: the shards that it leads answer nothing
+	// Life is drawn by each process, and At is where its peer port is reached, once it knows that no other process is its node. "": the
+	// node runs 0.1.0, or a release after it that does not say so.
+	Life string `json:",omitempty"`
+	At   string `json:",omitempty"`
+	// Taken is where another process than the one that asks answers as the asking node; "": none does.
+	Taken string `json:",omitempty"`
+	// Twice names node ids that several processes use, for the operator.
+	Twice    []string `json:",omitempty"`
+	Stopping bool     `json:",omitempty"`
+	Full     bool     `json:",omitempty"` // its disk is nearly full: the shards that it leads answer nothing
 	Replicas []ReplicaReport
 	Problems []string `json:",omitempty"` // for the operator
 	// When its certificates expire, for the operator; zero: there is none.
@@ -110,6 +118,9 @@ type Question struct {
 	// TokenVersions are the versions of the documents of package auth that the asker knows.
 	TokenVersions map[string]uint64 `json:",omitempty"`
 	TokenUses     bool              `json:",omitempty"` // when tokens were last used is wanted
+	// Life and At are those of the asking process (Report), whether or not another one is its node.
+	Life string `json:",omitempty"`
+	At   string `json:",omitempty"`
 	// Top asks for the keys that stand out, and for nothing else. It is a question of its own connection (Port.DialAsk).
 	Top *top.Query `json:",omitempty"`
 	// Watch asks for the decisions of the node from now on, and for nothing else. The connection carries nothing else afterwards.

@@ -89,7 +89,7 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 // isUsage reports whether an error is about the command line or the config file.
 func isUsage(err error) bool {
 	var usage usageError
-	return errors.As(err, &usage) || errors.Is(err, node.ErrConfig)
+	return errors.As(err, &usage) || errors.Is(err, node.ErrConfig) || errors.Is(err, node.ErrTwice)
 }
 
 // streams has the input and outputs of a command.

@@ -81,6 +81,11 @@ func (r *Resident) tell() (gossip.Member, []gossip.Hint) {
 	return r.self, slices.Collect(maps.Values(r.owners))
 }
 
+func (r *Resident) hasLeft() bool {
+	self, _ := r.tell()
+	return self.State == gossip.MemberLeft
+}
+
 // Members implements node.Membership.
 func (r *Resident) Members() []gossip.Member {
 	r.mu.Lock()

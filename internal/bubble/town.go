@@ -1,7 +1,6 @@
 package bubble
 
 import (
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -11,19 +10,19 @@ import (
 )
 
 // Town replaces gossip: every resident asks every other one now and then. A resident hears late, and suspects the residents
-// that it has not heard of for a while.
+// that it has not heard of for a while. Of two residents with one id, the others hear the first, as long as they can.
 type Town struct {
 	mu        sync.Mutex
-	residents map[string]*Resident
-	deaf      map[[2]string]int // the first hears nothing from the second
+	residents []*Resident
+	deaf      map[[2]string]int // the one at the first address hears nothing from the one at the second
 }
 
 // NewTown returns a town without residents.
 func NewTown() *Town {
-	return &Town{residents: make(map[string]*Resident), deaf: make(map[[2]string]int)}
+	return &Town{deaf: make(map[[2]string]int)}
 }
 
-// Deafen counts the reasons why one hears nothing from another.
+// Deafen counts the reasons why the resident at one gossip address hears nothing from another one.
 func (t *Town) Deafen(one, other string, by int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -35,9 +34,10 @@ func (t *Town) heard(r *Resident) []*Resident {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var all []*Resident
-	for _, id := range slices.Sorted(maps.Keys(t.residents)) {
-		if id != r.config.Node && t.deaf[[2]string{r.config.Node, id}] == 0 && r.understands(t.residents[id]) {
-			all = append(all, t.residents[id])
+	for _, other := range t.residents {
+		if other.config.Node != r.config.Node && t.deaf[[2]string{r.config.Addr, other.config.Addr}] == 0 && r.understands(other) &&
+			!slices.ContainsFunc(all, func(first *Resident) bool { return first.config.Node == other.config.Node }) {
+			all = append(all, other)
 		}
 	}
 	return all
@@ -50,15 +50,23 @@ func (t *Town) MoveIn(c gossip.Config, pace time.Duration) *Resident {
 		self: gossip.Member{Node: c.Node, Cluster: c.Cluster, Zone: c.Zone, Version: c.Version, GossipAddr: c.Addr,
 			PeerAddr: c.PeerAddr, APIAddr: c.APIAddr, State: gossip.MemberAlive, Expect: c.Expect, Formation: c.Formation}}
 	t.mu.Lock()
-	t.residents[c.Node] = r
+	t.forget(c.Node, c.Addr)
+	t.residents = append(t.residents, r)
 	t.mu.Unlock()
 	r.done.Go(func() { r.live(pace) })
 	return r
 }
 
 // Die removes a resident without a goodbye.
-func (t *Town) Die(id string) {
+func (t *Town) Die(id, addr string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.residents, id)
+	t.forget(id, addr)
+}
+
+// forget removes the residents with an id at an address, and those with the id that have said goodbye. The caller holds mu.
+func (t *Town) forget(id, addr string) {
+	t.residents = slices.DeleteFunc(t.residents, func(r *Resident) bool {
+		return r.config.Node == id && (r.config.Addr == addr || r.hasLeft())
+	})
 }

@@ -5,6 +5,9 @@ var ofNode = []group{
 		"old-table-makes-replicas": instead("if known := c.view.newestTable(); known.version == 0 {"),
 		"old-table-aligns-groups":  always,
 	}},
+	{tests("internal/node", "TestACopyOfADirectoryStops"), edits{"second-process-takes-part": never}},
+	{tests("internal/node", "TestASecondProcessThatCannotReachTheFirstWaits"), edits{"second-process-hears-nobody": never}},
+	{tests("internal/node", "TestOnlyTheListedProcessRecordsFacts"), edits{"second-process-records": always}},
 	{tests("internal/node", "TestEvidenceIsBounded"), edits{"evidence-fills-the-disk": without("lowDisk || ")}},
 	{tests("internal/node", "TestLostReplicasCountForTheMajority"), edits{
 		"lost-replica-leaves-the-majority": before("if voter.Lost { continue }"),

@@ -32,7 +32,7 @@ func (a *admin) Status(context.Context) (api.ClusterStatus, error) {
 		s.Moves = append(s.Moves, movesOf(&g)...)
 	}
 	slices.SortFunc(s.Shards, func(a, b api.ShardStatus) int { return cmp.Compare(a.ID, b.ID) })
-	s.Problems = append(problemsOf(&s), strangersTo(known.Table, reports)...)
+	s.Problems = append(append(twiceUsed(reports), problemsOf(&s)...), strangersTo(known.Table, reports)...) // causes first
 	s.Problems = append(s.Problems, reportedProblems(reports)...)
 	moves, problems := keyRotation(s.Nodes)
 	s.Moves, s.Problems = append(s.Moves, moves...), append(s.Problems, problems...)
@@ -178,6 +178,15 @@ func problemsOf(s *api.ClusterStatus) (problems []string) {
 		}
 	}
 	return problems
+}
+
+// twiceUsed lists the node ids that several processes use.
+func twiceUsed(reports map[string]placement.Report) (problems []string) {
+	for _, report := range reports {
+		problems = append(problems, report.Twice...)
+	}
+	slices.Sort(problems)
+	return slices.Compact(problems)
 }
 
 // strangersTo lists the nodes that answer but cannot read what the cluster writes: they are given no replicas.

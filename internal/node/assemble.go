@@ -2,6 +2,7 @@ package node
 
 import (
 	"maps"
+	"time"
 
 	"github.com/stint-io/stint/cluster/gossip"
 	"github.com/stint-io/stint/cluster/hop"
@@ -29,8 +30,10 @@ func (n *Node) assemble(policies *policy.Set) {
 	counted := &topCounts{replicas: n.replicas, repeats: newRepeats(n.config.World.Now, budget), traffic: n.metrics.Traffic}
 	n.assembleRouter(counted.repeats.count)
 	n.documents = &documents{router: n.router, view: n.view}
+	n.holder = &holder{node: n.id, alone: n.ports.peers == nil, life: randomID(), now: now, view: n.view, peers: n.peers, tasks: n.tasks,
+		fail: n.fail, changed: n.changed, twice: make(map[string]time.Time)}
 	writes := &writeTimes{now: now}
-	n.reporter = &reporter{node: n.id, now: now, dir: n.dir, view: n.view, replicas: n.replicas, counted: counted, tokens: n.tokens, peers: n.peers, hints: n.hints,
+	n.reporter = &reporter{node: n.id, now: now, dir: n.dir, view: n.view, replicas: n.replicas, counted: counted, tokens: n.tokens, peers: n.peers, holder: n.holder, hints: n.hints,
 		key: n.key, stopping: stopping, changed: n.changed, apiCertificateEnds: n.ports.certificateEnds,
 		apiAuthoritiesEnd: n.ports.authoritiesEnd, testClock: n.config.TestClock,
 		machine: &machine{dir: n.dir, view: n.view, replicas: n.replicas, writes: writes}}
@@ -97,7 +100,7 @@ func (n *Node) assembleRouter(repeated func(*shard.Request, *shard.Decision)) {
 func (n *Node) assembleReconciler() {
 	now, logger, stopping := n.config.now(), n.config.Logger, n.stopping.Load
 	n.reconciler = &reconciler{
-		node: n.id, now: now, dir: n.dir, view: n.view, documents: n.documents, replicas: n.replicas, opener: n.opener,
+		node: n.id, now: now, dir: n.dir, view: n.view, holder: n.holder, documents: n.documents, replicas: n.replicas, opener: n.opener,
 		handover: n.handover, tasks: n.tasks, firstTable: n.founder.writeFirstTable, tokens: n.tokens, firstToken: n.tokenAdmin.writeFirst, stopping: stopping, fail: n.fail,
 		logger: logger, changed: n.changed, sample: n.metrics.Sample,
 		judge: &judge{node: n.id, now: now, dir: n.dir, view: n.view, replicas: n.replicas, peers: n.peers, opener: n.opener,

@@ -55,6 +55,7 @@ type Node struct {
 	view        *clusterView
 	documents   *documents
 	peers       *peers
+	holder      *holder
 	reporter    *reporter
 	readiness   *readiness
 	stale       *staleReader

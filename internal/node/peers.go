@@ -100,8 +100,12 @@ func (p *peers) others() []string {
 	return slices.DeleteFunc(nodes, func(node string) bool { return node == p.node })
 }
 
-// addr is the address of a node's peer port: from gossip, which hears of a move first, else from the table.
+// addr is the address of a node's peer port: where it answers, else from gossip, which hears of a move first, else from the table. As
+// long as a node answers, a second process under its id is not mistaken for it.
 func (p *peers) addr(node string) (string, bool) {
+	if report := p.reports()[node]; report.At != "" && p.silent()[node] == 0 {
+		return report.At, true
+	}
 	for _, m := range p.gossip.Members() {
 		if m.Node == node && m.State == gossip.MemberAlive {
 			return m.PeerAddr, true
@@ -113,6 +117,37 @@ func (p *peers) addr(node string) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// ownAddr is where the others reach this node.
+func (p *peers) ownAddr() string {
+	for _, m := range p.gossip.Members() {
+		if m.Node == p.node {
+			return m.PeerAddr
+		}
+	}
+	return ""
+}
+
+// askAt asks the process at an address that is this node.
+func (p *peers) askAt(ctx context.Context, addr string, q placement.Question) (placement.Report, error) {
+	ctx, cancel := context.WithTimeout(ctx, silentMost)
+	defer cancel()
+	conn, err := p.port.DialOwn(ctx, addr)
+	if err != nil {
+		return placement.Report{}, err
+	}
+	defer conn.Close()
+	return peer.Ask(conn, q)
+}
+
+// haveBeenAsked reports whether another node has answered since this process started, or each has failed to.
+func (p *peers) haveBeenAsked() bool {
+	if len(p.reports()) > 0 {
+		return true
+	}
+	silent := p.silent()
+	return !slices.ContainsFunc(p.others(), func(node string) bool { return silent[node] == 0 })
 }
 
 // reports returns the last report of each other node that answers; none before this node has joined.

@@ -27,6 +27,7 @@ type reconciler struct {
 	now       func() time.Time
 	dir       *dataDir
 	view      *clusterView
+	holder    *holder
 	documents *documents
 	replicas  *replicaSet
 	opener    *opener
@@ -105,7 +106,7 @@ func (c *reconciler) rest(ctx context.Context, tick, duties <-chan time.Time) bo
 // reconcile brings this node's disk in line with the table.
 func (c *reconciler) reconcile(ctx context.Context) {
 	known := c.view.newestTable()
-	if known.Table == nil {
+	if !c.holder.sole() || known.Table == nil {
 		return
 	}
 	for _, action := range placement.Reconcile(known.Table, c.node, c.replicas.held(c.dir.stores)) {
@@ -177,6 +178,9 @@ func (c *reconciler) readCurrent(ctx context.Context) {
 func (c *reconciler) recordHeld(ctx context.Context) {
 	err := c.documents.changeTable(ctx, func(t *placement.Table) *placement.Table {
 		changed := t
+		if !c.holder.records(t) {
+			return nil
+		}
 		for _, action := range placement.Reconcile(t, c.node, c.replicas.held(c.dir.stores)) {
 			var next *placement.Table
 			switch action.Kind {

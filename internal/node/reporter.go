@@ -24,6 +24,7 @@ type reporter struct {
 	counted  *topCounts
 	tokens   *tokens
 	peers    *peers
+	holder   *holder
 	hints    *gossip.Hints
 	key      *peer.KeyFile // nil: there is no cluster key
 	stopping func() bool   // whether this node stops
@@ -41,7 +42,7 @@ type reporter struct {
 func (p *reporter) question() placement.Question {
 	q := p.view.question()
 	q.TokenVersions, q.TokenUses = p.tokens.versions(), p.usesWanted()
-	return q
+	return p.holder.identify(q)
 }
 
 // answer is the report for a node that asks, with the documents that it does not know yet. A node that the table does not list is
@@ -63,6 +64,7 @@ func (p *reporter) answer(from string, q placement.Question) placement.Report {
 		return placement.Report{WallMicros: p.now().UnixMicro(), Top: &own}
 	}
 	report := p.own()
+	report.Taken = p.holder.takenBy(from, &q)
 	if known := p.view.newestTable(); known.version > q.TableVersion {
 		report.Table = known.text
 	}
@@ -86,6 +88,9 @@ func (p *reporter) answer(from string, q placement.Question) placement.Report {
 func (p *reporter) heard(report placement.Report) {
 	if p.view.listing(report.Node) == peer.Unlisted {
 		p.changed.notify() // it can be registered now
+	}
+	if !p.holder.settled.Load() {
+		p.changed.notify() // it may be known now that no other process is this node
 	}
 	if !p.believes(report.Node) {
 		return
@@ -153,6 +158,9 @@ func (p *reporter) own() placement.Report {
 		report.Replicas = append(report.Replicas, r.report(p.view.revision()))
 	}
 	slices.SortFunc(report.Replicas, func(a, b placement.ReplicaReport) int { return cmp.Compare(a.Shard, b.Shard) })
+	if report.Life, report.Twice = p.holder.life, p.holder.problems(); p.holder.settled.Load() {
+		report.At = p.holder.peers.ownAddr()
+	}
 	report.Machine, report.FailingSinks = p.machine.report(), p.failingSinks()
 	return report
 }

@@ -84,12 +84,12 @@ func (w *world) cut(one, other *machine, reset bool) {
 	} else {
 		w.net.Cut(one.addr, other.addr)
 	}
-	w.town.Deafen(other.id, one.id, 1)
+	w.town.Deafen(other.addr, one.addr, 1)
 }
 
 func (w *world) mend(one, other *machine) {
 	w.net.Mend(one.addr, other.addr)
-	w.town.Deafen(other.id, one.id, -1)
+	w.town.Deafen(other.addr, one.addr, -1)
 }
 
 func (w *world) doCut(f fault) {
@@ -239,9 +239,9 @@ func (w *world) doSuspend(f fault) {
 
 func (w *world) doGossipCut(f fault) {
 	one, other := w.pair(f)
-	w.town.Deafen(one.id, other.id, 1)
+	w.town.Deafen(one.addr, other.addr, 1)
 	w.pause(3 * f.long)
-	w.town.Deafen(one.id, other.id, -1)
+	w.town.Deafen(one.addr, other.addr, -1)
 }
 
 // doJoin adds a machine. There are never more than 5.

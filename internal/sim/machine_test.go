@@ -18,18 +18,19 @@ import (
 
 // machine is what a node runs on: it outlives its processes.
 type machine struct {
-	w     *world
-	id    string
-	addr  string
-	clock *bubble.Clock
-	disk  *memfs.Disk
-	dir   string        // on the disk
-	dirs  int           // directories created so far
-	held  chan struct{} // capacity 1: held while its process is started or stopped
-	life  atomic.Pointer[life]
-	alone bool        // it founds its cluster alone
-	gone  atomic.Bool // for good: removed from the cluster
-	hurt  atomic.Bool
+	w         *world
+	id        string
+	addr      string
+	clock     *bubble.Clock
+	disk      *memfs.Disk
+	dir       string        // on the disk
+	dirs      int           // directories created so far
+	held      chan struct{} // capacity 1: held while its process is started or stopped
+	life      atomic.Pointer[life]
+	unwatched bool        // nothing restarts its process
+	alone     bool        // it founds its cluster alone
+	gone      atomic.Bool // for good: removed from the cluster
+	hurt      atomic.Bool
 }
 
 // life is one process.
@@ -73,7 +74,7 @@ func (m *machine) start() error {
 	if err != nil {
 		l.dead.Store(true)
 		l.kill()
-		m.w.town.Die(m.id)
+		m.w.town.Die(m.id, m.addr)
 		if layer := l.layer.Load(); layer != nil {
 			layer.Close()
 		}
@@ -82,7 +83,9 @@ func (m *machine) start() error {
 	l.Node = n
 	m.life.Store(l)
 	m.w.story.tell(m.id, "started")
-	m.w.running.Go(func() { m.watch(l) })
+	if !m.unwatched {
+		m.w.running.Go(func() { m.watch(l) })
+	}
 	return nil
 }
 
@@ -156,6 +159,9 @@ func (m *machine) watch(l *life) {
 	}
 	m.w.story.tell(m.id, "stopped itself: %v", reason)
 	m.w.tally.note("a node stopped itself")
+	if errors.Is(reason, node.ErrTwice) {
+		m.w.tally.note("a second process ended by itself")
+	}
 	if err := m.mayStop(reason); err != nil {
 		m.w.fail(err)
 	}
@@ -188,7 +194,7 @@ func (m *machine) crash(keep bool) {
 	}
 	l.dead.Store(true)
 	m.w.net.Isolate(m.addr)
-	m.w.town.Die(m.id)
+	m.w.town.Die(m.id, m.addr)
 	l.kill()
 	if layer := l.layer.Load(); layer != nil {
 		layer.Close()

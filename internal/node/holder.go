@@ -1,0 +1,132 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-io/stint/cluster/placement"
+)
+
+// ErrTwice is in the chain of an error of a process that runs under the id of another one, which answers.
+var ErrTwice = errors.New("its node id is taken")
+
+// twiceFor is how long a second process under an id remains a problem that the operator is told of.
+const twiceFor = time.Minute
+
+// holder makes sure that this process is the only one that is its node: a directory may be a copy, a machine may wake after it was
+// replaced. The table has the address of the process that is the node, and that changes only when it does not answer there any more
+// (placement.Plan). A process whose node the table has elsewhere asks there, and stops if another one answers. Until it knows, it opens
+// no replica; and it never records facts in a table that has its node elsewhere.
+type holder struct {
+	node    string // id of this node
+	alone   bool   // no other node can reach this one, nor another process under its id
+	life    string // drawn by this process: another one under its id has another
+	now     func() time.Time
+	view    *clusterView
+	peers   *peers
+	tasks   *tasks
+	fail    func(error)
+	changed notifier
+
+	checked atomic.Pointer[string] // the address by the table where no other process answered; nil: none
+	settled atomic.Bool            // this process is the node, as far as it knows
+
+	mu    sync.Mutex
+	twice map[string]time.Time // problems, and when they were seen last; guarded by mu
+}
+
+// sole reports whether this process may act as its node. Only the reconciler calls it.
+func (h *holder) sole() bool {
+	sole := h.isSole()
+	h.settled.Store(sole && h.view.newestTable().Table != nil)
+	return sole
+}
+
+func (h *holder) isSole() bool {
+	t := h.view.newestTable()
+	if t.Table == nil || t.Node(h.node) == nil || h.alone {
+		return true
+	}
+	asked := h.peers.haveBeenAsked() // before the reports are read: none comes in between
+	for _, report := range h.peers.reports() {
+		if report.Taken != "" { //mutant:second-process-hears-nobody
+			h.tasks.start(h.asking(), func(ctx context.Context) { h.look(ctx, report.Taken) })
+			return false
+		}
+	}
+	listed := t.Node(h.node).PeerAddr
+	if checked := h.checked.Load(); checked == nil || *checked != listed { //mutant:second-process-takes-part
+		h.tasks.start(h.asking(), func(ctx context.Context) { h.look(ctx, listed) })
+		return false
+	}
+	return asked
+}
+
+func (h *holder) asking() string { return "asking who is node " + h.node }
+
+// look is a task: it asks at an address whether another process is this node there.
+func (h *holder) look(ctx context.Context, addr string) {
+	report, err := h.peers.askAt(ctx, addr, h.identify(h.view.question()))
+	if ctx.Err() != nil {
+		return
+	}
+	if err == nil && report.Life != h.life {
+		h.fail(fmt.Errorf("%w: %q runs at %s and answers there: stop that one first, or start this one with another --node-id and an "+
+			"empty --data-dir", ErrTwice, h.node, addr))
+		return
+	}
+	h.checked.Store(&addr)
+	h.changed.notify()
+}
+
+// identify says in a question which process asks.
+func (h *holder) identify(q placement.Question) placement.Question {
+	q.Life, q.At = h.life, h.peers.ownAddr()
+	return q
+}
+
+// records reports whether this process may record facts of its node in a table. A process that was replaced while its machine slept
+// may not have heard of it; to the table it belongs no more.
+func (h *holder) records(t *placement.Table) bool {
+	n := t.Node(h.node)
+	return n != nil && n.PeerAddr == h.peers.ownAddr() //mutant:second-process-records
+}
+
+// takenBy is for a process that asks in the name of a node and is not that node: it returns where another one answers that is; "": none
+// does.
+func (h *holder) takenBy(node string, q *placement.Question) (addr string) {
+	life := ""
+	if node == h.node && h.settled.Load() {
+		life, addr = h.life, h.peers.ownAddr()
+	} else if report := h.peers.reports()[node]; node != h.node && h.peers.silent()[node] == 0 {
+		life, addr = report.Life, report.At
+	}
+	if q.Life == "" || q.Life == life || addr == "" || addr == q.At { // a process that was started anew where another one was is no second
+		return ""
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.twice[fmt.Sprintf("node id %s is used twice: the process at %s has it, the one at %s is refused: stop that one, or give it "+
+		"another --node-id", node, addr, q.At)] = h.now()
+	return addr
+}
+
+// problems names the ids that were used twice in the last minute.
+func (h *holder) problems() (all []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for problem, at := range h.twice {
+		if h.now().Sub(at).Abs() > twiceFor {
+			delete(h.twice, problem)
+			continue
+		}
+		all = append(all, problem)
+	}
+	slices.Sort(all)
+	return all
+}
