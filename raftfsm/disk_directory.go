@@ -7,13 +7,18 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
-// closeToOthers makes sure that no other user of the machine can change or read a data directory.
+// closeToOthers makes sure that no other user of the machine can change or read a data directory. Its owner could, whatever its mode.
 func closeToOthers(dir string, logger *slog.Logger) error {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return err
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid != 0 && int(stat.Uid) != os.Geteuid() {
+		return fmt.Errorf("belongs to user %d, who could change it under this process of user %d: run stint as its owner, or change the "+
+			"owner", stat.Uid, os.Geteuid())
 	}
 	mode := info.Mode().Perm()
 	if mode&0o077 == 0 { //mutant:data-directory-open-to-all

@@ -90,7 +90,30 @@ func DialLocal(ctx context.Context, dataDir string) (net.Conn, error) {
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
 		return nil, fmt.Errorf("no node runs on %s", dataDir)
 	}
-	return conn, err
+	if err != nil {
+		return nil, err
+	}
+	if err := answersFor(dir, conn); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// answersFor refuses a socket that somebody else has put in the place of the node's: who answers must be this user, root, or the owner of
+// the data directory, as whom its node runs.
+func answersFor(dir *os.File, conn net.Conn) error {
+	info, err := dir.Stat()
+	if err != nil {
+		return err
+	}
+	user, known := userOf(conn)
+	owner, _ := info.Sys().(*syscall.Stat_t)
+	if known && (user == 0 || user == os.Geteuid() || owner != nil && user == int(owner.Uid)) {
+		return nil
+	}
+	return fmt.Errorf("the socket in %s is of user %d, to whom the directory does not belong: nothing was sent; who may write there?",
+		dir.Name(), user)
 }
 
 // ownersOnly refuses connections of other users than the process's own and root.
@@ -103,7 +126,7 @@ func (l ownersOnly) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if mayUseLocal(conn) {
+		if user, known := userOf(conn); known && (user == 0 || user == os.Geteuid()) {
 			return conn, nil
 		}
 		conn.Close()

@@ -2,25 +2,24 @@ package node
 
 import (
 	"net"
-	"os"
 
 	"golang.org/x/sys/unix"
 )
 
-// mayUseLocal reports whether a connection comes from the process's own user or root.
-func mayUseLocal(conn net.Conn) bool {
+// userOf returns the user of the process at the other end of a local connection: the one that dialed, or the one that listens.
+func userOf(conn net.Conn) (user int, known bool) {
 	socket, ok := conn.(*net.UnixConn)
 	if !ok {
-		return false
+		return 0, false
 	}
 	raw, err := socket.SyscallConn()
 	if err != nil {
-		return false
+		return 0, false
 	}
-	allowed := false
-	err = raw.Control(func(fd uintptr) {
-		peer, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-		allowed = err == nil && (peer.Uid == 0 || int(peer.Uid) == os.Geteuid())
-	})
-	return err == nil && allowed
+	var peer *unix.Ucred
+	failed := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if failed != nil || err != nil {
+		return 0, false
+	}
+	return int(peer.Uid), true
 }

@@ -2,7 +2,10 @@
 
 package node
 
-import "net"
+import (
+	"net"
+	"os"
+)
 
-// mayUseLocal relies on the data directory, which only its owner may enter.
-func mayUseLocal(net.Conn) bool { return true }
+// userOf relies on the data directory, which only its owner may enter.
+func userOf(net.Conn) (user int, known bool) { return os.Geteuid(), true }
