@@ -59,10 +59,14 @@ func (d *doctor) sum(since int, check, text string) {
 
 func (d *doctor) quorum(m *stintv1.Shard) {
 	voters, well := 0, 0
+	var silent []string
 	for _, r := range m.Replicas {
 		if r.Voter {
 			voters++
-			if r.Known && !r.Lost {
+			switch {
+			case !r.Known:
+				silent = append(silent, r.Node)
+			case !r.Lost:
 				well++
 			}
 		}
@@ -75,8 +79,12 @@ func (d *doctor) quorum(m *stintv1.Shard) {
 		d.add("quorum", isWrong, fmt.Sprintf("shard %s: only %d of %d copies answer, which is no majority", m.Name, well, voters),
 			"start the nodes that are down")
 	case well < voters:
-		d.add("quorum", isSuspect, fmt.Sprintf("shard %s: %d of %d copies answer", m.Name, well, voters),
-			"start the node that is down, or remove it: stint remove-node")
+		do := "a copy that is lost is made again by itself: look again in a minute"
+		if len(silent) > 0 {
+			do = fmt.Sprintf("start %[1]s; if it is gone for good, start another node first, and then stint remove-node %[1]s: in the other "+
+				"order shards lose copies", strings.Join(silent, ", "))
+		}
+		d.add("quorum", isSuspect, fmt.Sprintf("shard %s: %d of %d copies answer", m.Name, well, voters), do)
 	}
 }
 

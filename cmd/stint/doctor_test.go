@@ -47,6 +47,7 @@ func TestDoctorOfASickCluster(t *testing.T) {
 		},
 	}
 	m.Shards[3].Replicas[1].Lag = lagSuspect + 1
+	m.Shards[3].Replicas[2].Lost = true
 	var out strings.Builder
 	d := &doctor{doctorCommand: &doctorCommand{BackupAge: day}}
 	d.cluster(m, now)

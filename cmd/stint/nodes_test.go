@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stint-io/stint/api"
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -72,7 +73,7 @@ func TestRemoveNodeWaitsUntilItIsRemoved(t *testing.T) {
 		4: func(s *api.ClusterStatus) { s.Nodes[1].Replicas, s.Nodes[1].State = 0, "removed" },
 	})
 	addr := f.serve(t)
-	transcript(t, "remove_node", 0, "remove-node", "node-2", "--addr", addr)
+	transcript(t, "remove_node", 0, "remove-node", "node-2", "--yes", "--addr", addr)
 	transcript(t, "remove_node_again", 0, "remove-node", "node-2", "--addr", addr)
 	if f.count("remove node-2") != 1 {
 		t.Errorf("asked %q", f.asked)
@@ -85,9 +86,18 @@ func TestRemoveNodeWaitsUntilItIsRemoved(t *testing.T) {
 	}
 }
 
+// Shards would keep fewer copies, and nobody has agreed.
+func TestRemoveNodeAsks(t *testing.T) {
+	f := newCluster()
+	transcript(t, "remove_node_asks", 1, "remove-node", "node-2", "--addr", f.serve(t))
+	if f.count("remove") > 0 {
+		t.Errorf("asked %q before anybody agreed", f.asked)
+	}
+}
+
 func TestRemoveNodeDoesNotWaitForEver(t *testing.T) {
 	f := newCluster()
-	transcript(t, "remove_node_late", 1, "remove-node", "node-2", "--wait", "1ms", "--addr", f.serve(t))
+	transcript(t, "remove_node_late", 1, "remove-node", "node-2", "--yes", "--wait", "1ms", "--addr", f.serve(t))
 }
 
 // A server that cannot be asked for a moment does not end the wait: the change goes on.
@@ -105,7 +115,25 @@ func TestWaitingOutlivesAServersAbsence(t *testing.T) {
 			s.Nodes[1].State = "removed"
 		}
 	}
-	if code, _, stderr := stint("remove-node", "node-2", "--addr", f.serve(t)); code != 0 || asked != 3 {
+	if code, _, stderr := stint("remove-node", "node-2", "--yes", "--addr", f.serve(t)); code != 0 || asked != 3 {
 		t.Errorf("%d %s after %d questions", code, stderr, asked)
+	}
+}
+
+// What a removal leaves is said, and where it leaves fewer copies it is asked for.
+func TestARemovalSaysHowManyCopiesAreLeft(t *testing.T) {
+	for _, c := range []struct {
+		copies, stay int
+		want         string
+	}{{3, 3, ""}, {3, 4, ""}, {1, 1, ""}, {5, 5, ""}, {3, 2, "keeps 1 of its 3 copies, and stops counting"}, {2, 1, "keeps 1 of its 2 copies"},
+		{5, 4, "keeps 3 of its 5 copies; to keep them"}} {
+		s := &stintv1.Shard{Replicas: []*stintv1.Replica{{Role: "learner"}}}
+		for range c.copies {
+			s.Replicas = append(s.Replicas, &stintv1.Replica{Voter: true})
+		}
+		got := losesCopies(&stintv1.StatusResponse{Shards: []*stintv1.Shard{{}, s}}, c.stay)
+		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%d copies, %d nodes stay: %q, want %q", c.copies, c.stay, got, c.want)
+		}
 	}
 }

@@ -12,13 +12,15 @@ import (
 type removeNodeCommand struct {
 	Node string        `arg:"" help:"Id of the node."`
 	Wait time.Duration `help:"How long to wait until it is removed; 0: not at all." default:"2m"`
+	Yes  bool          `help:"Do not ask, even if shards keep fewer copies."`
 	remote
 }
 
 // Help implements kong.HelpProvider.
 func (*removeNodeCommand) Help() string {
 	return "For good: others take over its replicas, then it is no longer a member, and its id is not admitted again. The " +
-		"node may be running or lost; a node that comes back belongs to `stint drain` instead. The last node is not removed.\n\n" +
+		"node may be running or lost; a node that comes back belongs to `stint drain` instead. The last node is not removed. Where too few " +
+		"nodes stay for as many copies as now, it says how many are left, and asks.\n\n" +
 		"Exit code 0: it is removed (unless --wait 0). 1: it was refused, or it still holds replicas after --wait."
 }
 
@@ -39,11 +41,17 @@ func (c *removeNodeCommand) Run(s streams) error {
 	case others == 0:
 		return fmt.Errorf("%s: it is the last node: no other node could take over its shards", what)
 	}
+	if loses := losesCopies(status, others); loses != "" {
+		fmt.Fprintf(s.out, "without %s %s\n", c.Node, loses)
+		if !c.Yes && !s.asks() {
+			return fmt.Errorf("%s: nothing was changed: read the above and add --yes", what)
+		}
+		if !c.Yes && !s.agrees("Remove "+c.Node+"?") {
+			return fmt.Errorf("%s: nothing was changed", what)
+		}
+	}
 	fmt.Fprintf(s.out, "removing %s: others take over its %s; its id is not admitted again\n", c.Node,
 		plural(n.Replicas, "replica"))
-	if others < 3 {
-		fmt.Fprintln(s.out, "fewer than 3 nodes stay: each shard keeps one copy, and stops counting while the node that has it is away")
-	}
 	if err := c.begin(what); err != nil {
 		return err
 	}
@@ -59,6 +67,29 @@ func (c *removeNodeCommand) Run(s streams) error {
 	}
 	_, err = fmt.Fprintf(s.out, "%s is removed: it stops by itself; its data can be deleted\n", c.Node)
 	return err
+}
+
+// losesCopies says how many copies shards keep on the nodes that stay; "": as many as now.
+func losesCopies(m *stintv1.StatusResponse, stay int) string {
+	copies := 0
+	for _, shard := range m.Shards {
+		voters := 0
+		for _, r := range shard.Replicas {
+			if r.Voter {
+				voters++
+			}
+		}
+		copies = max(copies, voters)
+	}
+	left := (stay-1)/2*2 + 1 // an odd number: an even one survives no more failures
+	if left >= copies {
+		return ""
+	}
+	text := fmt.Sprintf("the cluster has %s, and each shard keeps %d of its %d copies", plural(stay, "node"), left, copies)
+	if left == 1 {
+		text += ", and stops counting while the node that has it is away"
+	}
+	return text + "; to keep them, start another node first"
 }
 
 func (c *removeNodeCommand) begin(what string) error {

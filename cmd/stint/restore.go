@@ -97,12 +97,18 @@ func (c *restoreCommand) confirm(s streams) error {
 	if !s.asks() {
 		return errors.New("restore: nothing was written: read the above and add --yes")
 	}
-	fmt.Fprintf(s.err, "\nRestore to %s? [y/N] ", c.DataDir)
-	answer, _ := bufio.NewReader(s.in).ReadString('\n')
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+	if !s.agrees("\nRestore to " + c.DataDir + "?") {
 		return errors.New("restore: nothing was written")
 	}
 	return nil
+}
+
+// agrees asks a person, and reports whether the answer is yes.
+func (s streams) agrees(question string) bool {
+	fmt.Fprintf(s.err, "%s [y/N] ", question)
+	answer, _ := bufio.NewReader(s.in).ReadString('\n')
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes"
 }
 
 // printRestore says what a restore makes of a backup.
